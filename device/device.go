@@ -1,0 +1,121 @@
+// Package device is what a structure asks of a machine: typed memory, ordered
+// queues of work, kernels and errors. It is small on purpose. A structure
+// picks its engine from the device once, in its constructor, and asks nothing
+// else about it:
+//
+//   - device/cpu runs on every core of the host; its memory is host memory.
+//   - device/cuda runs on an NVIDIA GPU through the driver API.
+//   - device/auto opens the best device there is and says why not the others.
+//
+// # Ownership
+//
+// Whoever allocates frees: a [Slice], a [Stream], an [Event] or a [Device] is
+// released by its Close or Free method and by nothing else; there are no
+// finalizers. All methods are safe for concurrent use unless they say
+// otherwise.
+package device
+
+import "context"
+
+// Ptr is an address in a device's memory. It is a number, not a Go pointer:
+// the host must not follow it.
+type Ptr uint64
+
+// Kind names the implementation behind a [Device].
+type Kind string
+
+// The kinds of device.
+const (
+	CPU  Kind = "cpu"
+	CUDA Kind = "cuda"
+)
+
+// Properties describe a device; they do not change while it is open.
+type Properties struct {
+	Kind  Kind   // implementation
+	Name  string // marketing name, e.g. "NVIDIA H200"
+	Index int    // ordinal among devices of its kind
+
+	// Units is the number of cores of a CPU or multiprocessors of a GPU.
+	Units int
+	// Arch is 10*major + minor of a GPU's compute capability (90 for an
+	// H200); 0 on a CPU.
+	Arch int
+	// L2 is the size of the last cache shared by all units, in bytes; 0 if
+	// unknown.
+	L2 int
+	// Driver is the version of the driver as it names itself ("13.0").
+	Driver string
+}
+
+// Memory is a reading of a device's memory, in bytes.
+type Memory struct {
+	Free, Total uint64
+}
+
+// Device is a machine that holds memory and runs work on it.
+//
+// Errors wrap the sentinels of this package. After [ErrLost] every call on
+// the device fails with an error that wraps the first cause.
+type Device interface {
+	Properties() Properties
+
+	// Memory reads free and total memory. ErrClosed after Close.
+	Memory() (Memory, error)
+
+	// Alloc returns size bytes of device memory, at least 256-byte aligned,
+	// contents undefined. size must be positive. ErrMemory when there is not
+	// enough.
+	Alloc(size int) (Buffer, error)
+	// Free returns a buffer. Work that uses it must have completed.
+	Free(b Buffer) error
+
+	// AllocHost returns size bytes of host memory that the device copies from
+	// and to without staging (page-locked on a GPU).
+	AllocHost(size int) ([]byte, error)
+	// FreeHost returns what AllocHost gave, exactly as given.
+	FreeHost(b []byte) error
+	// Register page-locks host memory of the caller, which then copies at the
+	// speed of AllocHost memory until the returned function undoes it. The
+	// caller keeps b alive and in place (runtime.Pinner for Go memory) until
+	// then.
+	Register(b []byte) (unregister func() error, err error)
+
+	// Load makes the kernels of an image available. The same *Image is loaded
+	// once and stays loaded until Close. ErrNoKernels on a device that runs
+	// Go code only.
+	Load(img *Image) (Module, error)
+
+	// NewStream opens a queue of work.
+	NewStream() (*Stream, error)
+	// NewEvent makes a marker for ordering and timing streams.
+	NewEvent() (*Event, error)
+
+	// Sync waits until all work of all streams is done.
+	Sync(ctx context.Context) error
+
+	// Close frees what the device itself holds. Streams, buffers and events
+	// must have been closed before. Idempotent.
+	Close() error
+}
+
+// Host is a device whose memory the host addresses and whose work is Go code:
+// its buffers have Host set, and Parallel is its way to use all cores.
+type Host interface {
+	Device
+	// Parallel splits [0,n) into ranges of at most grain, a multiple of it
+	// except the last, and calls body for each, on all cores; it returns when
+	// all are done. worker is in [0,Properties().Units): two calls that run
+	// at the same time never share a worker. A panic in body is raised in the
+	// caller. Nested and concurrent calls are fine.
+	Parallel(n, grain int, body func(worker, lo, hi int))
+}
+
+// Buffer is a block of device memory.
+type Buffer struct {
+	Ptr  Ptr
+	Size int
+	// Host holds the same bytes where the host can address them: on a [Host]
+	// device; nil on a GPU.
+	Host []byte
+}

@@ -1,0 +1,125 @@
+package device
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"unsafe"
+)
+
+// Elem are the types a [Slice] can hold: fixed size, no pointers.
+type Elem interface {
+	~bool | ~uint8 | ~int8 | ~uint16 | ~int16 | ~uint32 | ~int32 | ~uint64 | ~int64 | ~float32 | ~float64
+}
+
+// Slice is typed memory on a device. The zero Slice is empty. A Slice made by
+// [Make] owns its memory; what [Slice.Sub] returns shares it.
+type Slice[T Elem] struct {
+	dev  Device
+	buf  Buffer // what Free returns; zero in a Sub
+	ptr  Ptr
+	host []T
+	n    int
+}
+
+// Make allocates n elements on dev; the contents are undefined.
+func Make[T Elem](dev Device, n int) (Slice[T], error) {
+	var zero T
+	size := int(unsafe.Sizeof(zero))
+	if n < 0 || n > math.MaxInt/size {
+		return Slice[T]{}, fmt.Errorf("device: %w: slice of %d elements", ErrInvalid, n)
+	}
+	if n == 0 {
+		return Slice[T]{dev: dev}, nil
+	}
+	buf, err := dev.Alloc(n * size)
+	if err != nil {
+		return Slice[T]{}, err
+	}
+	s := Slice[T]{dev: dev, buf: buf, ptr: buf.Ptr, n: n}
+	if buf.Host != nil {
+		s.host = unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(buf.Host))), n)
+	}
+	return s, nil
+}
+
+// Upload allocates and fills a slice on the device of s.
+func Upload[T Elem](s *Stream, src []T) (Slice[T], error) {
+	d, err := Make[T](s.Device(), len(src))
+	if err != nil {
+		return d, err
+	}
+	if err := d.CopyFrom(s, src); err != nil {
+		d.Free()
+		return Slice[T]{}, err
+	}
+	return d, nil
+}
+
+// Len is the number of elements.
+func (d Slice[T]) Len() int { return d.n }
+
+// Ptr is the address of the first element; 0 for an empty slice.
+func (d Slice[T]) Ptr() Ptr { return d.ptr }
+
+// Device is where the memory lies; nil for the zero Slice.
+func (d Slice[T]) Device() Device { return d.dev }
+
+// Host is the same memory as a Go slice on a [Host] device, nil elsewhere.
+// It must not be used after Free.
+func (d Slice[T]) Host() []T { return d.host }
+
+// Sub is the part [lo,hi), sharing memory with d; it must not be freed.
+func (d Slice[T]) Sub(lo, hi int) Slice[T] {
+	if lo < 0 || hi < lo || hi > d.n {
+		panic(fmt.Sprintf("device: slice bounds [%d:%d] of %d elements", lo, hi, d.n))
+	}
+	var zero T
+	sub := Slice[T]{dev: d.dev, ptr: d.ptr + Ptr(lo)*Ptr(unsafe.Sizeof(zero)), n: hi - lo}
+	if d.host != nil {
+		sub.host = d.host[lo:hi:hi]
+	}
+	return sub
+}
+
+// CopyFrom copies src to the first len(src) elements; src may be changed when
+// it returns.
+func (d Slice[T]) CopyFrom(s *Stream, src []T) error {
+	if len(src) > d.n {
+		panic(fmt.Sprintf("device: copy of %d elements to a slice of %d", len(src), d.n))
+	}
+	if len(src) == 0 {
+		return nil
+	}
+	return s.CopyIn(d.ptr, Bytes(src))
+}
+
+// CopyTo copies the first len(dst) elements to dst and waits for it.
+func (d Slice[T]) CopyTo(ctx context.Context, s *Stream, dst []T) error {
+	if len(dst) > d.n {
+		panic(fmt.Sprintf("device: copy of %d elements from a slice of %d", len(dst), d.n))
+	}
+	if len(dst) == 0 {
+		return nil
+	}
+	return s.CopyOut(ctx, Bytes(dst), d.ptr)
+}
+
+// Free returns the memory. Work that uses it must have completed. Freeing an
+// empty slice or a Sub does nothing.
+func (d *Slice[T]) Free() error {
+	if d.buf.Size == 0 {
+		return nil
+	}
+	err := d.dev.Free(d.buf)
+	*d = Slice[T]{dev: d.dev}
+	return err
+}
+
+// Bytes views a slice as the bytes it is made of.
+func Bytes[T Elem](s []T) []byte {
+	if len(s) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(s[0])))
+}

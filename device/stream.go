@@ -1,0 +1,132 @@
+package device
+
+import (
+	"context"
+	"fmt"
+	"time"
+	"unsafe"
+)
+
+// StreamDriver is what a device implements to offer streams. Work runs in the
+// order it was submitted.
+type StreamDriver interface {
+	// CopyIn copies host memory to the device. It returns when src may be
+	// changed again, which can be before the copy has reached the device.
+	CopyIn(dst Ptr, src []byte) error
+	// CopyOut copies device memory to the host and waits for it.
+	CopyOut(ctx context.Context, dst []byte, src Ptr) error
+	// CopyInAsync and CopyOutAsync submit a copy from or to memory of
+	// AllocHost or Register, which must stay untouched until it is done.
+	CopyInAsync(dst Ptr, src []byte) error
+	CopyOutAsync(dst []byte, src Ptr) error
+	// Copy submits a copy within the device.
+	Copy(dst, src Ptr, size int) error
+	// Fill submits writing the 32-bit pattern count times.
+	Fill(dst Ptr, pattern uint32, count int) error
+	// Launch submits a kernel. params is copied before it returns.
+	Launch(k Kernel, grid, block Dim, params []byte) error
+	// Record submits a marker; Wait makes later work wait for one.
+	Record(e EventDriver) error
+	Wait(e EventDriver) error
+	// Sync waits until everything submitted is done. If ctx ends first it
+	// returns the context's error; the work goes on.
+	Sync(ctx context.Context) error
+	Close() error
+}
+
+// EventDriver is what a device implements to offer events.
+type EventDriver interface {
+	// Sync waits until the marker recorded last has been reached.
+	Sync(ctx context.Context) error
+	// Since is the time between two recorded, reached markers.
+	Since(start EventDriver) (time.Duration, error)
+	Close() error
+}
+
+// Stream is a queue of work on one device. Work submitted to one stream runs
+// in order; work on different streams may overlap, unless ordered by events.
+type Stream struct {
+	dev    Device
+	driver StreamDriver
+}
+
+// NewStream is for implementations of [Device].
+func NewStream(dev Device, d StreamDriver) *Stream { return &Stream{dev, d} }
+
+// Device is the device the stream belongs to.
+func (s *Stream) Device() Device { return s.dev }
+
+// Driver gives access to what the device implements; for devices that wrap
+// others.
+func (s *Stream) Driver() StreamDriver { return s.driver }
+
+// CopyIn copies host memory to the device; src may be changed once it
+// returns.
+func (s *Stream) CopyIn(dst Ptr, src []byte) error { return s.driver.CopyIn(dst, src) }
+
+// CopyOut copies device memory to the host and waits for the copy.
+func (s *Stream) CopyOut(ctx context.Context, dst []byte, src Ptr) error {
+	return s.driver.CopyOut(ctx, dst, src)
+}
+
+// CopyInAsync submits a copy from memory of AllocHost or Register, which must
+// stay untouched until the stream has done it.
+func (s *Stream) CopyInAsync(dst Ptr, src []byte) error { return s.driver.CopyInAsync(dst, src) }
+
+// CopyOutAsync submits a copy to memory of AllocHost or Register.
+func (s *Stream) CopyOutAsync(dst []byte, src Ptr) error { return s.driver.CopyOutAsync(dst, src) }
+
+// Copy submits a copy of size bytes within the device.
+func (s *Stream) Copy(dst, src Ptr, size int) error { return s.driver.Copy(dst, src, size) }
+
+// Fill submits writing the 32-bit pattern count times; dst is 4-byte aligned.
+func (s *Stream) Fill(dst Ptr, pattern uint32, count int) error {
+	return s.driver.Fill(dst, pattern, count)
+}
+
+// Record submits a marker.
+func (s *Stream) Record(e *Event) error { return s.driver.Record(e.driver) }
+
+// Wait makes work submitted later wait for e's marker.
+func (s *Stream) Wait(e *Event) error { return s.driver.Wait(e.driver) }
+
+// Sync waits until everything submitted is done. If ctx ends first it returns
+// the context's error while the work goes on: memory it uses must not be
+// freed or reused until a later Sync succeeds.
+func (s *Stream) Sync(ctx context.Context) error { return s.driver.Sync(ctx) }
+
+// Close waits for the work submitted and frees the stream. Idempotent.
+func (s *Stream) Close() error { return s.driver.Close() }
+
+// Launch submits kernel k with grid blocks of block threads each. P is the
+// kernel's one parameter struct, of exactly the size the kernel declares;
+// params is copied.
+func Launch[P any](s *Stream, k Kernel, grid, block Dim, params *P) error {
+	size := int(unsafe.Sizeof(*params))
+	if size != k.ParamSize() {
+		return fmt.Errorf("device: %w: kernel %s takes %d bytes of parameters, got %d", ErrInvalid, k.Name(), k.ParamSize(), size)
+	}
+	return s.driver.Launch(k, grid, block, unsafe.Slice((*byte)(unsafe.Pointer(params)), size))
+}
+
+// Event is a marker in a stream.
+type Event struct {
+	driver EventDriver
+}
+
+// NewEvent is for implementations of [Device].
+func NewEvent(d EventDriver) *Event { return &Event{d} }
+
+// Driver gives access to what the device implements.
+func (e *Event) Driver() EventDriver { return e.driver }
+
+// Sync waits until the marker recorded last has been reached. An event never
+// recorded counts as reached.
+func (e *Event) Sync(ctx context.Context) error { return e.driver.Sync(ctx) }
+
+// Since is the device's time from start to e; both must have been recorded.
+// It waits for neither: ErrInvalid if one has not been reached.
+func (e *Event) Since(start *Event) (time.Duration, error) { return e.driver.Since(start.driver) }
+
+// Close frees the event. Idempotent.
+func (e *Event) Close() error { return e.driver.Close() }
