@@ -54,7 +54,7 @@ func setSuite[K weft.Key](t *testing.T, dev device.Device, opts *linear.Options)
 func scale(dev device.Device) conformance.Scale {
 	switch dev.Properties().Kind {
 	case device.CPU, device.CUDA:
-		return conformance.Fast
+		return fast
 	}
 	return conformance.Slow
 }

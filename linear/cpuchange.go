@@ -93,7 +93,8 @@ func (c *changer[K, SK, V, SV]) one(i, home uint32) {
 	if c.ok != nil {
 		c.ok[i] = ok
 	}
-	if c.out != nil && (s.live == nil || kind == weft.OpPut || kind == weft.OpDelete) {
+	answers := kind == weft.OpGet || kind == weft.OpPutNew
+	if c.out != nil && !(answers && s.live != nil) {
 		var none V
 		c.out[i] = none
 	}
@@ -191,10 +192,12 @@ func (d *dealer) out(dev device.Host, lines uint32, n int, homes func(lo, hi int
 	d.shares[shares-1].hi = lines + 1
 
 	slice := (n + cores - 1) / cores
+	for _, c := range d.counts { // with many cores, not all get a slice
+		clear(c)
+	}
 	dev.Parallel(n, slice, func(lo, hi int) {
 		homes(lo, hi, d.homes[lo:hi])
 		c := d.counts[lo/slice]
-		clear(c)
 		for _, h := range d.homes[lo:hi] {
 			c[h/lineSectors>>shift]++
 		}

@@ -129,10 +129,9 @@ type spot[K storedKey, V storedVal] struct {
 
 // search walks a path to its end within a share.
 func (t *cpuTable[K, V]) search(part share, home uint32, key K) (s spot[K, V]) {
-	last := uint32(0)
 	for o := range t.length(home) {
 		sector := t.next(home, o)
-		if line := sector / lineSectors; line < part.lo || line >= part.hi || o < last {
+		if line := sector / lineSectors; line < part.lo || line >= part.hi {
 			s.late = true
 			return s
 		}

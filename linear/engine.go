@@ -90,6 +90,7 @@ const (
 type column struct {
 	host []byte
 	ptr  device.Ptr
+	dev  device.Device // where ptr points
 }
 
 func (c column) there() bool { return c.ptr != 0 || c.host != nil }

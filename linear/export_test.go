@@ -58,6 +58,27 @@ func copyOut(dev device.Device, from device.Buffer, to []byte) error {
 	return errors.Join(s.CopyOut(context.Background(), to, from.Ptr), s.Close())
 }
 
+// restore replaces the memory in use.
+func (t *table) restore(im image) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	gen := t.engine.hold()
+	err := copyIn(t.dev, gen.buf, im.mem)
+	if e, ok := t.engine.(*gpuEngine); ok {
+		e.stale = true // the counters too are new
+	}
+	t.submitted.Store(true)
+	return errors.Join(err, t.engine.release(gen))
+}
+
+func copyIn(dev device.Device, to device.Buffer, from []byte) error {
+	s, err := dev.NewStream()
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.CopyIn(to.Ptr, from), s.Sync(context.Background()), s.Close())
+}
+
 // image is the memory of a table as bytes, read by the description in
 // layout.go alone: it shares no code with the engines but the hash.
 type image struct {
@@ -88,6 +109,19 @@ func (im image) slot(i int) (key, val uint64) {
 		return uint64(binary.LittleEndian.Uint32(b[4:])), uint64(binary.LittleEndian.Uint32(b))
 	}
 	return binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b)
+}
+
+// put writes a slot of a pair of 64-bit halves.
+func (im image) put(i int, key, val uint64) {
+	b := im.mem[i*im.widths.slot:]
+	binary.LittleEndian.PutUint64(b[8:], key)
+	binary.LittleEndian.PutUint64(b, val)
+}
+
+func (im image) setCounters(live, used uint64) {
+	last := im.mem[(int(im.lines)+1)*lineBytes:]
+	binary.LittleEndian.PutUint64(last, live)
+	binary.LittleEndian.PutUint64(last[8:], used)
 }
 
 // mark is a key that marks a slot: 0 empty, 1 dead, 2 pending.

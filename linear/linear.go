@@ -2,6 +2,7 @@ package linear
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"unsafe"
@@ -90,46 +91,76 @@ func (m *Map[K, V]) Delete(ctx context.Context, keys []K, deleted []bool) (n int
 	return -delta, err
 }
 
-// Apply runs a mixed batch in one launch: its operations are concurrent, and
-// what they return is explained by some order of them. (On a CPU that order is
-// the batch's.) res may be nil.
+// Apply runs a mixed batch: its operations are concurrent, and what they return
+// is explained by some order of them. (On a CPU that order is the batch's.) res
+// may be nil. An operation of no kind is device.ErrInvalid, and then none is
+// run.
 func (m *Map[K, V]) Apply(ctx context.Context, ops []weft.Op[K, V], res []weft.Result[V]) error {
 	if res != nil {
 		mustMatch("Apply", "res", len(ops), len(res))
 	}
-	// Columns of a piece at a time: the memory does not grow with the batch.
-	n := min(len(ops), changePiece)
-	keys, vals, kinds := make([]K, n), make([]V, n), make([]weft.OpKind, n)
-	var ok []bool
-	if res != nil {
-		ok = make([]bool, n)
+	for i, op := range ops {
+		if op.Kind > weft.OpDelete {
+			return fmt.Errorf("linear: Apply: operation %d: %w: kind %d", i, device.ErrInvalid, op.Kind)
+		}
 	}
-	for lo := 0; lo < len(ops); lo += n {
-		part := ops[lo:min(lo+n, len(ops))]
-		for i, op := range part {
-			if op.Kind > weft.OpDelete {
-				return fmt.Errorf("linear: Apply: operation %d: %w: kind %d", lo+i, device.ErrInvalid, op.Kind)
-			}
-			keys[i], vals[i], kinds[i] = op.Key, op.Value, op.Kind
-		}
-		b := &batch{
-			n: len(part), keys: hostColumn(keys[:len(part)]), vals: hostColumn(vals[:len(part)]),
-			kinds: hostColumn(kinds[:len(part)]), ok: hostColumn(ok[:min(len(ok), len(part))]),
-		}
+	// Columns of a piece at a time: the memory does not grow with the batch.
+	c := newOpColumns[K, V](min(len(ops), changePiece), res != nil)
+	var full error
+	for {
+		n := min(len(ops), changePiece)
+		_, err := m.table.change(ctx, "Apply", c.batch(ops[:n]))
 		if res != nil {
-			b.out = b.vals
+			c.results(res[:n])
+			res = res[n:]
 		}
-		_, err := m.table.change(ctx, "Apply", b)
-		if res != nil {
-			for i := range part {
-				res[lo+i] = weft.Result[V]{Value: vals[i], OK: ok[i]}
-			}
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, weft.ErrFull) {
 			return err
 		}
+		full = errors.Join(full, err) // the other operations count
+		if ops = ops[n:]; len(ops) == 0 {
+			return full
+		}
 	}
-	return nil
+}
+
+// opColumns are the columns of a piece of a mixed batch from host memory. The
+// values found have a column apart from the values to be written, which an
+// operation that finds no room at first needs again.
+type opColumns[K weft.Key, V weft.Value] struct {
+	keys      []K
+	vals, out []V
+	kinds     []weft.OpKind
+	ok        []bool
+}
+
+func newOpColumns[K weft.Key, V weft.Value](n int, results bool) *opColumns[K, V] {
+	c := &opColumns[K, V]{keys: make([]K, n), vals: make([]V, n), kinds: make([]weft.OpKind, n)}
+	if results {
+		c.out, c.ok = make([]V, n), make([]bool, n)
+	}
+	return c
+}
+
+// batch fills the columns.
+func (c *opColumns[K, V]) batch(ops []weft.Op[K, V]) *batch {
+	n := len(ops)
+	for i, op := range ops {
+		c.keys[i], c.vals[i], c.kinds[i] = op.Key, op.Value, op.Kind
+	}
+	b := &batch{n: n, keys: hostColumn(c.keys[:n]), vals: hostColumn(c.vals[:n]), kinds: hostColumn(c.kinds[:n])}
+	if c.ok != nil {
+		clear(c.out) // a call that is cut short leaves zeros
+		clear(c.ok)
+		b.out, b.ok = hostColumn(c.out[:n]), hostColumn(c.ok[:n])
+	}
+	return b
+}
+
+func (c *opColumns[K, V]) results(res []weft.Result[V]) {
+	for i := range res {
+		res[i] = weft.Result[V]{Value: c.out[i], OK: c.ok[i]}
+	}
 }
 
 // Len is the number of pairs. It waits for submitted batches.
@@ -254,7 +285,7 @@ func (t *table) flagsFor(kind weft.OpKind) (f flags) {
 func hostColumn[T device.Elem](s []T) column { return column{host: device.Bytes(s)} }
 
 func deviceColumn[T device.Elem](s device.Slice[T]) column {
-	return column{ptr: s.Ptr(), host: device.Bytes(s.Host())}
+	return column{ptr: s.Ptr(), host: device.Bytes(s.Host()), dev: s.Device()}
 }
 
 func mustMatch(op, name string, keys, n int) {

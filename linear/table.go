@@ -78,6 +78,9 @@ func (t *table) getOn(s *device.Stream, op string, b *batch) error {
 	if t.closed {
 		return t.errClosed(op)
 	}
+	if err := t.lies(s, b); err != nil {
+		return wrap(op, err)
+	}
 	b.load = t.load()
 	return wrap(op, t.engine.getOn(s, b))
 }
@@ -285,6 +288,9 @@ func (t *table) changeOn(s *device.Stream, op string, b *batch) error {
 	if t.closed {
 		return t.errClosed(op)
 	}
+	if err := t.lies(s, b); err != nil {
+		return wrap(op, err)
+	}
 	ctx := context.Background()
 	for lo := 0; lo < b.n; {
 		n := b.n - lo
@@ -314,6 +320,19 @@ func (t *table) changeOn(s *device.Stream, op string, b *batch) error {
 			t.usedBound += uint64(n)
 		}
 		lo += n
+	}
+	return nil
+}
+
+// lies checks that a stream and a batch belong to the table's device.
+func (t *table) lies(s *device.Stream, b *batch) error {
+	if s.Device() != t.dev {
+		return fmt.Errorf("%w: the stream belongs to another device, %s", device.ErrInvalid, s.Device().Properties().Name)
+	}
+	for _, c := range []column{b.keys, b.vals, b.kinds, b.out, b.ok} {
+		if c.ptr != 0 && c.dev != t.dev {
+			return fmt.Errorf("%w: a column of the batch lies on another device, %s", device.ErrInvalid, c.dev.Properties().Name)
+		}
 	}
 	return nil
 }

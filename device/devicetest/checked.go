@@ -174,7 +174,9 @@ func (c *checked) Register(b []byte) (unregister func() error, err error) {
 	}, nil
 }
 
-func (c *checked) Pinned(b []byte) bool { return c.inner.Pinned(b) }
+// Pinned says yes to no more than what CopyInAsync then accepts: on a CPU all
+// memory would do, on a GPU it would not.
+func (c *checked) Pinned(b []byte) bool { return c.pinned(b) && c.inner.Pinned(b) }
 
 func (c *checked) Load(img *device.Image) (device.Module, error) {
 	c.t.Helper()

@@ -191,9 +191,14 @@ func (l *ledger) checkHost(op Op, b []byte) error {
 		return nil
 	}
 	l.t.Helper()
-	in := func(e *entry) bool { return e.holds(hostAddress(b), len(b)) }
-	if l.find(in, kindHost, kindRegistration) == nil {
+	if !l.pinned(b) {
 		return l.violation(device.ErrInvalid, "%s of %d bytes of host memory that are not from AllocHost or Register", op, len(b))
 	}
 	return nil
+}
+
+// pinned reports whether host memory lies within one of AllocHost or Register.
+func (l *ledger) pinned(b []byte) bool {
+	in := func(e *entry) bool { return e.holds(hostAddress(b), len(b)) }
+	return l.find(in, kindHost, kindRegistration) != nil
 }

@@ -28,6 +28,40 @@ const (
 	Slow Scale = 600    // an interpreter
 )
 
+// Case is one test of a suite for structures of type S.
+type Case[S interface{ Close() error }] struct {
+	Name string
+	test func(t testing.TB, empty S)
+}
+
+func (c Case[S]) run(t testing.TB, open func(t testing.TB) S) {
+	s := open(t)
+	defer func() {
+		check(t, s)
+		must(t, s.Close())
+	}()
+	c.test(t, s)
+}
+
+// Report runs a case as a test would and tells whether it failed, and how.
+// It serves tests of the suites: those that hand a broken structure to a suite
+// and want it to notice.
+func (c Case[S]) Report(t testing.TB, open func(t testing.TB) S) (failed bool, log string) {
+	r := &recorder{TB: t}
+	done := make(chan struct{})
+	go func() { // FailNow ends the goroutine it is called in
+		defer close(done)
+		defer func() {
+			if v := recover(); v != nil {
+				r.Errorf("panic: %v", v)
+			}
+		}()
+		c.run(r, open)
+	}()
+	<-done
+	return r.result()
+}
+
 // Check is implemented by structures that can check their own invariants; the
 // suites call it after every test.
 type Check interface{ CheckInvariants() error }
@@ -47,6 +81,7 @@ func odd[T weft.Value]() []T {
 	for _, bits := range []uint64{
 		0, 1, 2, 3, math.MaxUint64, math.MaxUint64 - 1, math.MaxUint64 - 2, math.MaxUint64 - 3,
 		1 << 31, 1 << 32, 1 << 63, 0xdeadbeef, 0x7fffffff_7fffffff,
+		0x7ff00000_7f800001, // as a float of either width a NaN that arithmetic would change
 	} {
 		out = append(out, fromBits[T](bits))
 	}
@@ -66,7 +101,7 @@ func must(t testing.TB, err error) {
 }
 
 // mustPanic fails unless f panics with a message.
-func mustPanic(t *testing.T, what string, f func()) {
+func mustPanic(t testing.TB, what string, f func()) {
 	t.Helper()
 	defer func() {
 		if v := recover(); v == nil {

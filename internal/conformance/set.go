@@ -3,10 +3,9 @@ package conformance
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"testing"
-
-	"math/rand/v2"
 
 	"github.com/weftgo/weft"
 )
@@ -14,11 +13,15 @@ import (
 // Set runs the suite for sets. open makes an empty set that grows by itself;
 // the suite closes it.
 func Set[K weft.Key](t *testing.T, scale Scale, open func(t testing.TB) weft.Set[K]) {
+	for _, c := range SetCases[K](scale) {
+		t.Run(c.Name, func(t *testing.T) { c.run(t, open) })
+	}
+}
+
+// SetCases are the tests of the suite for sets.
+func SetCases[K weft.Key](scale Scale) []Case[weft.Set[K]] {
 	s := setSuite[K]{scale}
-	for _, test := range []struct {
-		name string
-		run  func(*testing.T, weft.Set[K])
-	}{
+	return []Case[weft.Set[K]]{
 		{"RoundTrip", s.roundTrip},
 		{"EveryKey", s.everyKey},
 		{"FirstAddWins", s.firstAddWins},
@@ -27,15 +30,6 @@ func Set[K weft.Key](t *testing.T, scale Scale, open func(t testing.TB) weft.Set
 		{"Clear", s.clear},
 		{"Errors", s.errors},
 		{"AgainstModel", s.againstModel},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			set := open(t)
-			defer func() {
-				check(t, set)
-				must(t, set.Close())
-			}()
-			test.run(t, set)
-		})
 	}
 }
 
@@ -71,7 +65,7 @@ func (s setSuite[K]) holds(t testing.TB, set weft.Set[K], in, out []K) {
 	}
 }
 
-func (s setSuite[K]) roundTrip(t *testing.T, set weft.Set[K]) {
+func (s setSuite[K]) roundTrip(t testing.TB, set weft.Set[K]) {
 	n := s.scale.Rows()
 	keys := unique[K](2*n, s.rng())
 	s.add(t, set, keys[:n], n)
@@ -86,7 +80,7 @@ func (s setSuite[K]) roundTrip(t *testing.T, set weft.Set[K]) {
 	s.holds(t, set, keys[:n/2], keys[n/2:])
 }
 
-func (s setSuite[K]) everyKey(t *testing.T, set weft.Set[K]) {
+func (s setSuite[K]) everyKey(t testing.TB, set weft.Set[K]) {
 	keys := slices.Compact(slices.Sorted(slices.Values(odd[K]())))
 	for range 40 { // more often than a line has slots
 		s.add(t, set, keys, len(keys))
@@ -100,7 +94,7 @@ func (s setSuite[K]) everyKey(t *testing.T, set weft.Set[K]) {
 	}
 }
 
-func (s setSuite[K]) firstAddWins(t *testing.T, set weft.Set[K]) {
+func (s setSuite[K]) firstAddWins(t testing.TB, set weft.Set[K]) {
 	rng, n := s.rng(), s.scale.Rows()
 	pool := unique[K](n/4+1, rng)
 	keys, want, seen := make([]K, n), make([]bool, n), map[K]bool{}
@@ -122,7 +116,7 @@ func (s setSuite[K]) firstAddWins(t *testing.T, set weft.Set[K]) {
 	}
 }
 
-func (s setSuite[K]) churn(t *testing.T, set weft.Set[K]) {
+func (s setSuite[K]) churn(t testing.TB, set weft.Set[K]) {
 	n := s.scale.Rows() / 10
 	keys := unique[K](20*n, s.rng())
 	s.add(t, set, keys[:n], n)
@@ -135,7 +129,7 @@ func (s setSuite[K]) churn(t *testing.T, set weft.Set[K]) {
 	}
 }
 
-func (s setSuite[K]) all(t *testing.T, set weft.Set[K]) {
+func (s setSuite[K]) all(t testing.TB, set weft.Set[K]) {
 	keys := append(unique[K](s.scale.Rows(), s.rng()), ^K(0)-1)
 	n := len(slices.Compact(slices.Sorted(slices.Values(keys))))
 	s.add(t, set, keys, n)
@@ -147,7 +141,7 @@ func (s setSuite[K]) all(t *testing.T, set weft.Set[K]) {
 	}
 }
 
-func (s setSuite[K]) clear(t *testing.T, set weft.Set[K]) {
+func (s setSuite[K]) clear(t testing.TB, set weft.Set[K]) {
 	keys := unique[K](300, s.rng())
 	s.add(t, set, keys, 300)
 	must(t, set.Clear(ctx()))
@@ -155,7 +149,7 @@ func (s setSuite[K]) clear(t *testing.T, set weft.Set[K]) {
 	s.add(t, set, keys, 300)
 }
 
-func (s setSuite[K]) errors(t *testing.T, set weft.Set[K]) {
+func (s setSuite[K]) errors(t testing.TB, set weft.Set[K]) {
 	keys := unique[K](10, s.rng())
 	mustPanic(t, "Add", func() { set.Add(ctx(), keys, make([]bool, 9)) })
 	mustPanic(t, "Contains", func() { set.Contains(ctx(), keys, make([]bool, 11)) })
@@ -180,7 +174,7 @@ func (s setSuite[K]) errors(t *testing.T, set weft.Set[K]) {
 	}
 }
 
-func (s setSuite[K]) againstModel(t *testing.T, set weft.Set[K]) {
+func (s setSuite[K]) againstModel(t testing.TB, set weft.Set[K]) {
 	rng, model := s.rng(), map[K]bool{}
 	for range 40 {
 		keys := make([]K, rng.IntN(200))

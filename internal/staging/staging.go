@@ -269,7 +269,7 @@ func rowsPerPiece(in, out []Column) int {
 		}
 		return w
 	}
-	return pieceBytes / max(width(in), width(out), 1)
+	return max(1, pieceBytes/max(width(in), width(out), 1))
 }
 
 // align rounds up to where a column may begin.

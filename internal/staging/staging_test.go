@@ -121,6 +121,36 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// Columns in page-locked memory come and go the same way, beside others that
+// are not.
+func TestPinnedColumns(t *testing.T) {
+	dev := devicetest.Open(t)
+	r := newRing(t, dev)
+	for which := range 16 { // of the four columns
+		e := newEcho(500_000, 8, 4)
+		for i, column := range []*[]byte{&e.in[0], &e.in[1], &e.out[0], &e.out[1]} {
+			if which>>i&1 == 0 {
+				continue
+			}
+			pinned, err := dev.AllocHost(len(*column))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := dev.FreeHost(pinned); err != nil {
+					t.Error(err)
+				}
+			}()
+			copy(pinned, *column)
+			*column = pinned
+		}
+		if done, err := e.run(t.Context(), r, which%2 == 0); done != e.n || err != nil {
+			t.Fatalf("columns %04b pinned: %d rows done of %d: %v", which, done, e.n, err)
+		}
+		e.arrived(t, e.n)
+	}
+}
+
 // A piece out is whole, whatever its size, and may be filled in part.
 func TestRunWhole(t *testing.T) {
 	dev := devicetest.Open(t)
@@ -210,7 +240,7 @@ func TestCancelled(t *testing.T) {
 // usable wants a ring to work as if nothing had happened.
 func usable(t testing.TB, r *staging.Ring) {
 	t.Helper()
-	e := newEcho(600_000, 8, 4)
+	e := newEcho(200_000, 8, 4)
 	if done, err := e.run(context.Background(), r, true); done != e.n || err != nil {
 		t.Fatalf("afterwards %d rows of %d: %v", done, e.n, err)
 	}
@@ -248,7 +278,7 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 		for n := 0; ; n++ {
 			r := staging.New(dev)
 			fired := devicetest.FailAfter(dev, n)
-			e := newEcho(700_000, 8, 4)
+			e := newEcho(400_000, 8, 4)
 			done, err := e.run(t.Context(), r, inOrder)
 			devicetest.Heal(dev)
 			over := !fired()

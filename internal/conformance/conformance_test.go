@@ -1,0 +1,158 @@
+package conformance
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft"
+)
+
+// A Go map behind the interface passes: the suites ask for nothing but what
+// the interfaces promise.
+func TestReferencePasses(t *testing.T) {
+	t.Run("map uint32,float32", func(t *testing.T) { passes[uint32, float32](t) })
+	t.Run("map uint64,uint32", func(t *testing.T) { passes[uint64, uint32](t) })
+	t.Run("map int32,int64", func(t *testing.T) { passes[int32, int64](t) })
+	t.Run("map int64,float64", func(t *testing.T) { passes[int64, float64](t) })
+	t.Run("set uint32", func(t *testing.T) {
+		Set(t, Slow, func(testing.TB) weft.Set[uint32] { return referenceSet[uint32]{newReference[uint32, uint32](none)} })
+	})
+}
+
+func passes[K weft.Key, V weft.Value](t *testing.T) {
+	Map(t, Slow, func(testing.TB) weft.Map[K, V] { return newReference[K, V](none) })
+}
+
+// Each flaw is noticed by the cases named, at least: a suite that cannot fail
+// proves nothing.
+func TestFlawsOfMapsAreNoticed(t *testing.T) {
+	for flaw, want := range map[flaw][]string{
+		reservesOnes:     {"EveryKeyAndValue", "TwoKeysAlternate"},
+		reservesZero:     {"EveryKeyAndValue"},
+		firstPutWins:     {"LastPutWins", "AllKeysEqual", "DuplicatesAcrossOldAndNew"},
+		countsReplaced:   {"PutReplaces"},
+		putNewReplaces:   {"PutNewKeeps", "FirstPutNewWins", "Apply"},
+		reportsAll:       {"FirstDeleteReports"},
+		keepsDeleted:     {"Delete", "DeleteThenInsertIsOneCopy", "Churn", "GrowsAndShrinks"},
+		leavesOutputs:    {"RoundTrip", "Empty"},
+		quietsNaN:        {"EveryKeyAndValue"},
+		skipsLengths:     {"Lengths"},
+		ignoresContext:   {"Cancelled"},
+		reopens:          {"Closed"},
+		clearForgetsLen:  {"Clear"},
+		applyHidesValue:  {"Apply"},
+		iteratesTwice:    {"AllWhileChanging"},
+		answersTooLittle: {"BatchSizes", "RoundTrip", "All"},
+		applyTakesAny:    {"ApplyAnswers"},
+	} {
+		t.Run(string(flaw), func(t *testing.T) {
+			noticed := notices(t, MapCases[uint32, float32](Slow), func(testing.TB) weft.Map[uint32, float32] {
+				return newReference[uint32, float32](flaw)
+			})
+			for _, name := range want {
+				if !noticed[name] {
+					t.Errorf("%s did not notice", name)
+				}
+			}
+		})
+	}
+}
+
+func TestFlawsOfSetsAreNoticed(t *testing.T) {
+	for flaw, want := range map[flaw][]string{
+		reservesOnes:     {"EveryKey"},
+		reportsAll:       {"FirstAddWins"},
+		keepsDeleted:     {"RoundTrip", "Churn"},
+		skipsLengths:     {"Errors"},
+		ignoresContext:   {"Errors"},
+		reopens:          {"Errors"},
+		clearForgetsLen:  {"Clear"},
+		answersTooLittle: {"RoundTrip", "All"},
+	} {
+		t.Run(string(flaw), func(t *testing.T) {
+			noticed := notices(t, SetCases[uint32](Slow), func(testing.TB) weft.Set[uint32] {
+				return referenceSet[uint32]{newReference[uint32, uint32](flaw)}
+			})
+			for _, name := range want {
+				if !noticed[name] {
+					t.Errorf("%s did not notice", name)
+				}
+			}
+		})
+	}
+}
+
+// notices runs all cases and returns the names of those that fail.
+func notices[S interface{ Close() error }](t *testing.T, cases []Case[S], open func(testing.TB) S) map[string]bool {
+	noticed := map[string]bool{}
+	for _, c := range cases {
+		if failed, log := c.Report(t, open); failed {
+			noticed[c.Name] = true
+			if strings.TrimSpace(log) == "" {
+				t.Errorf("%s failed and says nothing", c.Name)
+			}
+		}
+	}
+	return noticed
+}
+
+// Structures that check themselves are asked to after each case.
+func TestInvariantsAreAskedFor(t *testing.T) {
+	broken := func(testing.TB) weft.Map[uint32, float32] {
+		return selfish{newReference[uint32, float32](none)}
+	}
+	for _, c := range MapCases[uint32, float32](Slow) {
+		failed, log := c.Report(t, broken)
+		if !failed || !strings.Contains(log, "invariants: broken within") {
+			t.Errorf("%s: failed is %v, log %q", c.Name, failed, log)
+		}
+	}
+}
+
+type selfish struct{ *reference[uint32, float32] }
+
+func (selfish) CheckInvariants() error { return errors.New("broken within") }
+
+// The bytes of a fuzz test make batches that meet all kinds of operations, and
+// are read to their end.
+func TestReplayReadsEverything(t *testing.T) {
+	m, model := newReference[uint32, uint32](none), map[uint32]uint32{}
+	data := []byte{
+		0, 3, 1, 0xff, 1, // Put
+		2, 2, 1, 9, // PutNew
+		3, 1, 0xff, // Delete
+		4, 2, 9, 0xff, // Get
+		5, 1, 1, // Contains
+		1, 200, 7, // Put, cut short
+	}
+	batches := 0
+	for len(data) > 0 {
+		data = ReplayMap(t, m, model, data)
+		batches++
+	}
+	if batches != 6 || len(model) != 3 {
+		t.Errorf("%d batches left %d keys, want 6 and 3", batches, len(model))
+	}
+}
+
+func TestRecorder(t *testing.T) {
+	for name, fail := range map[string]func(testing.TB){
+		"Error":   func(t testing.TB) { t.Error("mark") },
+		"Errorf":  func(t testing.TB) { t.Errorf("%s", "mark") },
+		"Fatal":   func(t testing.TB) { t.Fatal("mark"); panic("reached") },
+		"Fatalf":  func(t testing.TB) { t.Fatalf("%s", "mark"); panic("reached") },
+		"FailNow": func(t testing.TB) { t.Log("mark"); t.FailNow(); panic("reached") },
+		"panic":   func(testing.TB) { panic("mark") },
+	} {
+		c := Case[weft.Map[uint32, uint32]]{name, func(t testing.TB, _ weft.Map[uint32, uint32]) { fail(t) }}
+		failed, log := c.Report(t, func(testing.TB) weft.Map[uint32, uint32] { return newReference[uint32, uint32](none) })
+		if !failed || !strings.Contains(log, "mark") || strings.Contains(log, "reached") {
+			t.Errorf("%s: failed is %v, log %q", name, failed, log)
+		}
+	}
+	fine := Case[weft.Map[uint32, uint32]]{"fine", func(t testing.TB, _ weft.Map[uint32, uint32]) { t.Logf("only a remark") }}
+	if failed, log := fine.Report(t, func(testing.TB) weft.Map[uint32, uint32] { return newReference[uint32, uint32](none) }); failed {
+		t.Errorf("a case that only logs has failed: %q", log)
+	}
+}

@@ -1,0 +1,218 @@
+package conformance
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft"
+)
+
+// withDuplicates is a batch of n operations on about n/4 keys.
+func (s mapSuite[K, V]) withDuplicates(n int, rng *rand.Rand) ([]K, []V) {
+	pool := unique[K](n/4+1, rng)
+	keys := make([]K, n)
+	for i := range keys {
+		keys[i] = pool[rng.IntN(len(pool))]
+	}
+	return keys, s.values(n, rng)
+}
+
+func (s mapSuite[K, V]) lastPutWins(t testing.TB, m weft.Map[K, V]) {
+	rng := s.rng()
+	last := map[K]V{}
+	for range 3 {
+		before := len(last)
+		keys, vals := s.withDuplicates(s.scale.Rows(), rng)
+		for i, k := range keys {
+			last[k] = vals[i]
+		}
+		s.put(t, m, keys, vals, len(last)-before)
+		s.length(t, m, len(last))
+		for i, k := range keys {
+			vals[i] = last[k]
+		}
+		s.has(t, m, keys, vals)
+	}
+}
+
+func (s mapSuite[K, V]) firstPutNewWins(t testing.TB, m weft.Map[K, V]) {
+	rng := s.rng()
+	keys, vals := s.withDuplicates(s.scale.Rows(), rng)
+	first := map[K]V{}
+	want := make([]bool, len(keys))
+	for i, k := range keys {
+		if _, ok := first[k]; !ok {
+			first[k], want[i] = vals[i], true
+		}
+	}
+	ok := make([]bool, len(keys))
+	n, err := m.PutNew(ctx(), keys, vals, ok)
+	must(t, err)
+	if n != len(first) || !slices.Equal(ok, want) {
+		t.Errorf("PutNew inserted %d, want %d; flags of the first: %v", n, len(first), slices.Equal(ok, want))
+	}
+	for i, k := range keys {
+		vals[i] = first[k]
+	}
+	s.has(t, m, keys, vals)
+}
+
+func (s mapSuite[K, V]) firstDeleteReports(t testing.TB, m weft.Map[K, V]) {
+	rng := s.rng()
+	keys, vals := s.withDuplicates(s.scale.Rows(), rng)
+	if _, err := m.Put(ctx(), keys[:len(keys)/3], vals[:len(keys)/3]); err != nil {
+		t.Fatal(err)
+	}
+	left := map[K]bool{}
+	for _, k := range keys[:len(keys)/3] {
+		left[k] = true
+	}
+	want, n := make([]bool, len(keys)), len(left)
+	for i, k := range keys {
+		want[i] = left[k]
+		delete(left, k)
+	}
+	deleted := make([]bool, len(keys))
+	got, err := m.Delete(ctx(), keys, deleted)
+	must(t, err)
+	if got != n || !slices.Equal(deleted, want) {
+		t.Errorf("Delete removed %d, want %d; flags of the first: %v", got, n, slices.Equal(deleted, want))
+	}
+	s.length(t, m, 0)
+}
+
+func (s mapSuite[K, V]) duplicatesAcrossOldAndNew(t testing.TB, m weft.Map[K, V]) {
+	rng := s.rng()
+	model := map[K]V{}
+	pool := unique[K](64, rng)
+	for range 20 {
+		keys, vals := make([]K, 200), s.values(200, rng)
+		for i := range keys {
+			keys[i] = pool[rng.IntN(len(pool))]
+		}
+		fresh := 0
+		for i, k := range keys {
+			if _, ok := model[k]; !ok {
+				fresh++
+			}
+			model[k] = vals[i]
+		}
+		s.put(t, m, keys, vals, fresh)
+		s.equals(t, m, model)
+		gone := pool[rng.IntN(len(pool))]
+		delete(model, gone)
+		if _, err := m.Delete(ctx(), []K{gone, gone}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (s mapSuite[K, V]) allKeysEqual(t testing.TB, m weft.Map[K, V]) {
+	rng, n := s.rng(), s.scale.Rows()
+	keys := slices.Repeat([]K{42}, n)
+	vals := s.values(n, rng)
+	s.put(t, m, keys, vals, 1)
+	s.has(t, m, keys[:1], vals[n-1:])
+	s.put(t, m, keys, vals, 0)
+	s.length(t, m, 1)
+	got, err := m.Delete(ctx(), keys, nil)
+	if got != 1 || err != nil {
+		t.Errorf("Delete of one key %d times: %d, %v", n, got, err)
+	}
+}
+
+func (s mapSuite[K, V]) twoKeysAlternate(t testing.TB, m weft.Map[K, V]) {
+	rng, n := s.rng(), s.scale.Rows()
+	keys := slices.Repeat([]K{^K(0), 0}, n/2)
+	vals := s.values(len(keys), rng)
+	s.put(t, m, keys, vals, 2)
+	s.has(t, m, keys[:2], vals[len(vals)-2:])
+	s.length(t, m, 2)
+}
+
+// With one operation per key there is only one right answer.
+func (s mapSuite[K, V]) apply(t testing.TB, m weft.Map[K, V]) {
+	rng, n := s.rng(), s.scale.Rows()
+	model := map[K]V{}
+	keys, vals := unique[K](n, rng), s.values(n, rng)
+	s.put(t, m, keys[:n/2], vals[:n/2], n/2)
+	for i, k := range keys[:n/2] {
+		model[k] = vals[i]
+	}
+	ops, want := make([]weft.Op[K, V], n), make([]weft.Result[V], n)
+	for i, j := range rng.Perm(n) {
+		k := keys[j]
+		op := weft.Op[K, V]{Kind: weft.OpKind(rng.IntN(4)), Key: k, Value: random[V](rng)}
+		old, there := model[k]
+		switch op.Kind {
+		case weft.OpGet:
+			want[i] = weft.Result[V]{Value: old, OK: there}
+		case weft.OpPut:
+			want[i].OK = !there
+			model[k] = op.Value
+		case weft.OpPutNew:
+			want[i].OK = !there
+			if there {
+				want[i].Value = old
+			} else {
+				model[k] = op.Value
+			}
+		case weft.OpDelete:
+			want[i].OK = there
+			delete(model, k)
+		}
+		ops[i] = op
+	}
+	res := make([]weft.Result[V], n)
+	must(t, m.Apply(ctx(), ops, res))
+	for i := range res {
+		if res[i].OK != want[i].OK || toBits(res[i].Value) != toBits(want[i].Value) {
+			t.Fatalf("%v(%#x) = %#x %v, want %#x %v", ops[i].Kind, ops[i].Key, toBits(res[i].Value), res[i].OK, toBits(want[i].Value), want[i].OK)
+		}
+	}
+	s.equals(t, m, model)
+}
+
+// With many operations on few keys, the answers must add up.
+func (s mapSuite[K, V]) applyAnswers(t testing.TB, m weft.Map[K, V]) {
+	rng := s.rng()
+	pool := unique[K](8, rng)
+	for range 10 {
+		there := map[K]int{}
+		for k := range m.All() {
+			there[k]++
+		}
+		ops := make([]weft.Op[K, V], 300)
+		for i := range ops {
+			ops[i] = weft.Op[K, V]{Kind: weft.OpKind(rng.IntN(4)), Key: pool[rng.IntN(len(pool))], Value: fromBits[V](uint64(i) + 1)}
+		}
+		res := make([]weft.Result[V], len(ops))
+		must(t, m.Apply(ctx(), ops, res))
+		for i, op := range ops {
+			if !res[i].OK {
+				continue
+			}
+			switch op.Kind {
+			case weft.OpPut, weft.OpPutNew:
+				there[op.Key]++
+			case weft.OpDelete:
+				there[op.Key]--
+			}
+		}
+		live := map[K]int{}
+		for k := range m.All() {
+			live[k]++
+		}
+		for _, k := range pool {
+			if there[k] != live[k] || live[k] > 1 {
+				t.Fatalf("key %#x is there %d times; by the answers %d times", k, live[k], there[k])
+			}
+		}
+		must(t, m.Apply(ctx(), ops, nil))
+	}
+	err := m.Apply(ctx(), []weft.Op[K, V]{{Kind: 77}}, nil)
+	if err == nil {
+		t.Error("Apply of an unknown kind: no error")
+	}
+}

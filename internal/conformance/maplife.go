@@ -1,0 +1,249 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/weftgo/weft"
+)
+
+func (s mapSuite[K, V]) growsAndShrinks(t testing.TB, m weft.Map[K, V]) {
+	rng, n := s.rng(), s.scale.Rows()
+	keys, vals := unique[K](n, rng), s.values(n, rng)
+	for size, lo := 1, 0; lo < n; size *= 3 { // batches of growing size
+		hi := min(lo+size, n)
+		s.put(t, m, keys[lo:hi], vals[lo:hi], hi-lo)
+		lo = hi
+	}
+	s.has(t, m, keys, vals)
+	left := n / 50
+	if _, err := m.Delete(ctx(), keys[left:], nil); err != nil {
+		t.Fatal(err)
+	}
+	s.has(t, m, keys[:left], vals[:left])
+	s.lacks(t, m, keys[left:])
+	s.put(t, m, keys[left:], vals[left:], n-left)
+	s.has(t, m, keys, vals)
+}
+
+// Keys come and go; the size stays. warpcore never reuses a slot.
+func (s mapSuite[K, V]) churn(t testing.TB, m weft.Map[K, V]) {
+	rng, n := s.rng(), s.scale.Rows()/10
+	keys := unique[K](20*n, rng)
+	vals := s.values(len(keys), rng)
+	s.put(t, m, keys[:n], vals[:n], n)
+	for lo := 0; lo+2*n <= len(keys); lo += n {
+		got, err := m.Delete(ctx(), keys[lo:lo+n], nil)
+		must(t, err)
+		if got != n {
+			t.Fatalf("Delete removed %d of %d", got, n)
+		}
+		s.put(t, m, keys[lo+n:lo+2*n], vals[lo+n:lo+2*n], n)
+		s.has(t, m, keys[lo+n:lo+2*n], vals[lo+n:lo+2*n])
+	}
+	s.length(t, m, n)
+}
+
+func (s mapSuite[K, V]) all(t testing.TB, m weft.Map[K, V]) {
+	rng, n := s.rng(), s.scale.Rows()
+	keys, vals := unique[K](n, rng), s.values(n, rng)
+	s.put(t, m, keys, vals, n)
+	model := map[K]V{}
+	for i, k := range keys {
+		model[k] = vals[i]
+	}
+	s.equals(t, m, model)
+}
+
+// Pairs that are not changed are seen once, though the table grows under the
+// iteration.
+func (s mapSuite[K, V]) allWhileChanging(t testing.TB, m weft.Map[K, V]) {
+	rng, n := s.rng(), s.scale.Rows()
+	keys, vals := unique[K](3*n, rng), s.values(3*n, rng)
+	s.put(t, m, keys[:n], vals[:n], n)
+	seen, steps := map[K]int{}, 0
+	for k := range m.All() {
+		seen[k]++
+		if steps++; steps == n/2 {
+			s.put(t, m, keys[n:], vals[n:], 2*n)
+		}
+	}
+	must(t, m.Err())
+	for _, k := range keys[:n] {
+		if seen[k] != 1 {
+			t.Fatalf("key %#x was seen %d times", k, seen[k])
+		}
+	}
+	s.has(t, m, keys, vals)
+}
+
+func (s mapSuite[K, V]) allStops(t testing.TB, m weft.Map[K, V]) {
+	keys := unique[K](100, s.rng())
+	s.put(t, m, keys, make([]V, 100), 100)
+	steps := 0
+	for range m.All() {
+		if steps++; steps == 3 {
+			break
+		}
+	}
+	must(t, m.Err())
+	if steps != 3 {
+		t.Errorf("iteration took %d steps after a break at 3", steps)
+	}
+	s.put(t, m, keys, make([]V, 100), 0) // not locked
+}
+
+func (s mapSuite[K, V]) clear(t testing.TB, m weft.Map[K, V]) {
+	rng := s.rng()
+	keys, vals := unique[K](500, rng), s.values(500, rng)
+	keys = append(keys, odd[K]()[4]) // all ones
+	vals = append(vals, vals[0])
+	s.put(t, m, keys, vals, len(keys))
+	must(t, m.Clear(ctx()))
+	s.length(t, m, 0)
+	s.lacks(t, m, keys)
+	s.put(t, m, keys, vals, len(keys))
+	s.has(t, m, keys, vals)
+}
+
+func (s mapSuite[K, V]) lengths(t testing.TB, m weft.Map[K, V]) {
+	k, v, b := make([]K, 3), make([]V, 2), make([]bool, 4)
+	ops, res := make([]weft.Op[K, V], 2), make([]weft.Result[V], 1)
+	mustPanic(t, "Put", func() { m.Put(ctx(), k, v) })
+	mustPanic(t, "PutNew vals", func() { m.PutNew(ctx(), k, v, nil) })
+	mustPanic(t, "PutNew ok", func() { m.PutNew(ctx(), k, make([]V, 3), b) })
+	mustPanic(t, "Get vals", func() { m.Get(ctx(), k, v, nil) })
+	mustPanic(t, "Get nil vals", func() { m.Get(ctx(), k, nil, nil) })
+	mustPanic(t, "Get found", func() { m.Get(ctx(), k, make([]V, 3), b) })
+	mustPanic(t, "Contains", func() { m.Contains(ctx(), k, b) })
+	mustPanic(t, "Delete", func() { m.Delete(ctx(), k, b) })
+	mustPanic(t, "Apply", func() { m.Apply(ctx(), ops, res) })
+	s.length(t, m, 0) // nothing was run, and nothing is locked
+}
+
+func (s mapSuite[K, V]) nilOutputs(t testing.TB, m weft.Map[K, V]) {
+	rng := s.rng()
+	keys, vals := unique[K](300, rng), s.values(300, rng)
+	if n, err := m.PutNew(ctx(), keys, vals, nil); n != 300 || err != nil {
+		t.Errorf("PutNew: %d, %v", n, err)
+	}
+	got := make([]V, 300)
+	if n, err := m.Get(ctx(), keys, got, nil); n != 300 || err != nil {
+		t.Errorf("Get: %d, %v", n, err)
+	}
+	if n, err := m.Contains(ctx(), keys, nil); n != 300 || err != nil {
+		t.Errorf("Contains: %d, %v", n, err)
+	}
+	if n, err := m.Delete(ctx(), keys, nil); n != 300 || err != nil {
+		t.Errorf("Delete: %d, %v", n, err)
+	}
+}
+
+func (s mapSuite[K, V]) cancelled(t testing.TB, m weft.Map[K, V]) {
+	keys, vals := unique[K](100, s.rng()), make([]V, 100)
+	n, err := m.Put(expired(), keys, vals)
+	if n != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("Put: %d, %v", n, err)
+	}
+	if n, err := m.Get(expired(), keys, vals, nil); n != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("Get: %d, %v", n, err)
+	}
+	if n, err := m.Delete(expired(), keys, nil); n != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("Delete: %d, %v", n, err)
+	}
+	if err := m.Clear(expired()); !errors.Is(err, context.Canceled) {
+		t.Errorf("Clear: %v", err)
+	}
+	s.length(t, m, 0)
+	s.put(t, m, keys, vals, 100)
+}
+
+func (s mapSuite[K, V]) closed(t testing.TB, m weft.Map[K, V]) {
+	keys, vals := unique[K](10, s.rng()), make([]V, 10)
+	s.put(t, m, keys, vals, 10)
+	must(t, m.Close())
+	must(t, m.Close())
+	for name, call := range map[string]func() error{
+		"Put":      func() error { _, err := m.Put(ctx(), keys, vals); return err },
+		"PutNew":   func() error { _, err := m.PutNew(ctx(), keys, vals, nil); return err },
+		"Get":      func() error { _, err := m.Get(ctx(), keys, vals, nil); return err },
+		"Contains": func() error { _, err := m.Contains(ctx(), keys, nil); return err },
+		"Delete":   func() error { _, err := m.Delete(ctx(), keys, nil); return err },
+		"Apply":    func() error { return m.Apply(ctx(), make([]weft.Op[K, V], 1), nil) },
+		"Clear":    func() error { return m.Clear(ctx()) },
+		"All": func() error {
+			for range m.All() {
+				t.Error("All of a closed map has pairs")
+			}
+			return m.Err()
+		},
+	} {
+		if err := call(); !errors.Is(err, weft.ErrClosed) {
+			t.Errorf("%s after Close: %v, want ErrClosed", name, err)
+		}
+	}
+	s.length(t, m, 0)
+}
+
+// Readers beside a writer see each key with one of the values it had.
+func (s mapSuite[K, V]) concurrent(t testing.TB, m weft.Map[K, V]) {
+	n := min(s.scale.Rows(), 5000)
+	keys := unique[K](n, s.rng())
+	version := func(i int) []V { return slices.Repeat([]V{fromBits[V](uint64(i))}, n) }
+	s.put(t, m, keys, version(0), n)
+	rounds := 20
+	if s.scale <= Slow {
+		rounds = 3
+	}
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	for range 2 {
+		wg.Go(func() {
+			vals, found := make([]V, n), make([]bool, n)
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if _, err := m.Get(ctx(), keys, vals, found); err != nil {
+					t.Errorf("Get: %v", err)
+					return
+				}
+				for i := range vals {
+					if !found[i] || toBits(vals[i]) > uint64(rounds) {
+						t.Errorf("a reader saw %#x %v", toBits(vals[i]), found[i])
+						return
+					}
+				}
+			}
+		})
+	}
+	for i := range rounds {
+		if _, err := m.Put(ctx(), keys, version(i+1)); err != nil {
+			t.Errorf("Put: %v", err)
+		}
+	}
+	close(stop)
+	wg.Wait()
+}
+
+func (s mapSuite[K, V]) againstModel(t testing.TB, m weft.Map[K, V]) {
+	rng := s.rng()
+	rounds := 60
+	if s.scale <= Slow {
+		rounds = 12
+	}
+	data := make([]byte, 4096)
+	for i := range data {
+		data[i] = byte(rng.Uint32())
+	}
+	model := map[K]V{}
+	for range rounds {
+		ReplayMap(t, m, model, data[rng.IntN(2048):])
+	}
+	s.equals(t, m, model)
+}

@@ -1,0 +1,46 @@
+package conformance
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// recorder is a test that notes failures instead of failing. What it does not
+// define goes to the test around it.
+type recorder struct {
+	testing.TB
+	mu     sync.Mutex
+	failed bool
+	text   strings.Builder
+}
+
+func (r *recorder) result() (failed bool, log string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed, r.text.String()
+}
+
+func (r *recorder) note(failed bool, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = r.failed || failed
+	r.text.WriteString(strings.TrimSuffix(text, "\n") + "\n")
+}
+
+func (r *recorder) Helper()                           {}
+func (r *recorder) Log(args ...any)                   { r.note(false, fmt.Sprintln(args...)) }
+func (r *recorder) Logf(format string, args ...any)   { r.note(false, fmt.Sprintf(format, args...)) }
+func (r *recorder) Error(args ...any)                 { r.note(true, fmt.Sprintln(args...)) }
+func (r *recorder) Errorf(format string, args ...any) { r.note(true, fmt.Sprintf(format, args...)) }
+func (r *recorder) Fail()                             { r.note(true, "Fail") }
+func (r *recorder) FailNow()                          { r.Fail(); runtime.Goexit() }
+func (r *recorder) Fatal(args ...any)                 { r.Error(args...); runtime.Goexit() }
+func (r *recorder) Fatalf(format string, args ...any) { r.Errorf(format, args...); runtime.Goexit() }
+
+func (r *recorder) Failed() bool {
+	failed, _ := r.result()
+	return failed
+}

@@ -1,0 +1,307 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/weftgo/weft"
+)
+
+// flaw is a way in which a reference map or set is broken.
+type flaw string
+
+const (
+	none             flaw = ""
+	reservesOnes     flaw = "all ones is not a key"
+	reservesZero     flaw = "a value of zero counts as absent"
+	firstPutWins     flaw = "the first of duplicate Puts wins"
+	countsReplaced   flaw = "Put counts replaced keys as new"
+	putNewReplaces   flaw = "PutNew replaces values"
+	reportsAll       flaw = "every duplicate of a Delete reports success"
+	keepsDeleted     flaw = "Delete counts and removes nothing"
+	leavesOutputs    flaw = "Get leaves the values of absent keys alone"
+	quietsNaN        flaw = "float values pass through arithmetic"
+	skipsLengths     flaw = "lengths of outputs are not checked"
+	ignoresContext   flaw = "contexts are not looked at"
+	reopens          flaw = "calls work after Close"
+	clearForgetsLen  flaw = "Len survives Clear"
+	applyHidesValue  flaw = "Apply does not tell what PutNew found"
+	iteratesTwice    flaw = "All has a pair twice after a change"
+	answersTooLittle flaw = "only the first 255 rows of a batch are run"
+	applyTakesAny    flaw = "Apply accepts unknown operations"
+)
+
+// reference is a map of Go behind the interface of weft: what the suite asks
+// for, in its simplest form.
+type reference[K weft.Key, V weft.Value] struct {
+	flaw   flaw
+	mu     sync.Mutex
+	pairs  map[K]V
+	extra  int // what Len says too much
+	change int
+	closed bool
+	last   error
+}
+
+func newReference[K weft.Key, V weft.Value](f flaw) *reference[K, V] {
+	return &reference[K, V]{flaw: f, pairs: map[K]V{}}
+}
+
+// begin is what every batch does first.
+func (m *reference[K, V]) begin(ctx context.Context) error {
+	if m.closed && m.flaw != reopens {
+		return weft.ErrClosed
+	}
+	if m.flaw == ignoresContext {
+		return nil
+	}
+	return ctx.Err()
+}
+
+func (m *reference[K, V]) match(keys int, lengths ...int) {
+	for _, n := range lengths {
+		if n != keys && m.flaw != skipsLengths {
+			panic(fmt.Sprintf("%d keys, but a column of %d", keys, n))
+		}
+	}
+}
+
+// optional is the length of an output that may be nil.
+func optional[T any](keys int, s []T) int {
+	if s == nil {
+		return keys
+	}
+	return len(s)
+}
+
+func (m *reference[K, V]) rows(n int) int {
+	if m.flaw == answersTooLittle {
+		return min(n, 255)
+	}
+	return n
+}
+
+func (m *reference[K, V]) lookup(k K) (V, bool) {
+	v, ok := m.pairs[k]
+	if m.flaw == reservesZero && toBits(v) == 0 {
+		ok = false
+	}
+	return v, ok
+}
+
+func (m *reference[K, V]) store(k K, v V) {
+	if m.flaw == reservesOnes && k == ^K(0) {
+		return
+	}
+	if m.flaw == quietsNaN && v != v {
+		v += v
+	}
+	m.change++
+	m.pairs[k] = v
+}
+
+func (m *reference[K, V]) Put(ctx context.Context, keys []K, vals []V) (inserted int, err error) {
+	m.match(len(keys), len(vals))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.begin(ctx); err != nil {
+		return 0, err
+	}
+	seen := map[K]bool{}
+	for i, k := range keys[:m.rows(len(keys))] {
+		if m.flaw == firstPutWins && seen[k] {
+			continue
+		}
+		seen[k] = true
+		if _, ok := m.lookup(k); !ok || m.flaw == countsReplaced {
+			inserted++
+		}
+		m.store(k, vals[i])
+	}
+	return inserted, nil
+}
+
+func (m *reference[K, V]) PutNew(ctx context.Context, keys []K, vals []V, ok []bool) (inserted int, err error) {
+	m.match(len(keys), len(vals), optional(len(keys), ok))
+	ops, res := make([]weft.Op[K, V], len(keys)), make([]weft.Result[V], len(keys))
+	for i := range keys {
+		ops[i] = weft.Op[K, V]{Kind: weft.OpPutNew, Key: keys[i], Value: vals[i]}
+	}
+	err = m.Apply(ctx, ops, res)
+	return tell(res, ok), err
+}
+
+func (m *reference[K, V]) Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error) {
+	m.match(len(keys), optional(len(keys), deleted))
+	ops, res := make([]weft.Op[K, V], len(keys)), make([]weft.Result[V], len(keys))
+	for i := range keys {
+		ops[i] = weft.Op[K, V]{Kind: weft.OpDelete, Key: keys[i]}
+	}
+	err = m.Apply(ctx, ops, res)
+	n = tell(res, deleted)
+	if seen := map[K]bool{}; m.flaw == reportsAll && deleted != nil {
+		for i, k := range keys {
+			seen[k] = seen[k] || deleted[i]
+			deleted[i] = seen[k]
+		}
+	}
+	return n, err
+}
+
+// tell writes the flags of results and counts them.
+func tell[V weft.Value](res []weft.Result[V], flags []bool) (n int) {
+	for i, r := range res {
+		if flags != nil && i < len(flags) {
+			flags[i] = r.OK
+		}
+		if r.OK {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *reference[K, V]) Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error) {
+	m.match(len(keys), len(vals), optional(len(keys), found))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.begin(ctx); err != nil {
+		return 0, err
+	}
+	for i, k := range keys[:m.rows(len(keys))] {
+		v, ok := m.lookup(k)
+		if ok {
+			hits++
+		}
+		if i < len(found) {
+			found[i] = ok
+		}
+		if i < len(vals) && (ok || m.flaw != leavesOutputs) {
+			vals[i] = v
+		}
+	}
+	return hits, nil
+}
+
+func (m *reference[K, V]) Contains(ctx context.Context, keys []K, found []bool) (hits int, err error) {
+	m.match(len(keys), optional(len(keys), found))
+	return m.Get(ctx, keys, make([]V, len(keys)), found)
+}
+
+func (m *reference[K, V]) Apply(ctx context.Context, ops []weft.Op[K, V], res []weft.Result[V]) error {
+	m.match(len(ops), optional(len(ops), res))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.begin(ctx); err != nil {
+		return err
+	}
+	for i, op := range ops[:m.rows(len(ops))] {
+		if op.Kind > weft.OpDelete && m.flaw != applyTakesAny {
+			return errors.New("no such operation")
+		}
+		r := m.one(op)
+		if i < len(res) {
+			res[i] = r
+		}
+	}
+	return nil
+}
+
+func (m *reference[K, V]) one(op weft.Op[K, V]) (r weft.Result[V]) {
+	old, ok := m.lookup(op.Key)
+	switch op.Kind {
+	case weft.OpGet:
+		return weft.Result[V]{Value: old, OK: ok}
+	case weft.OpPut:
+		m.store(op.Key, op.Value)
+		r.OK = !ok
+	case weft.OpPutNew:
+		if !ok || m.flaw == putNewReplaces {
+			m.store(op.Key, op.Value)
+		}
+		if ok && m.flaw != applyHidesValue {
+			r.Value = old
+		}
+		r.OK = !ok
+	case weft.OpDelete:
+		if m.flaw != keepsDeleted {
+			delete(m.pairs, op.Key)
+		}
+		r.OK = ok
+	}
+	return r
+}
+
+func (m *reference[K, V]) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return 0
+	}
+	return len(m.pairs) + m.extra
+}
+
+func (m *reference[K, V]) All() iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		m.mu.Lock()
+		m.last = m.begin(context.Background())
+		keys, version := slices.Collect(maps.Keys(m.pairs)), m.change
+		m.mu.Unlock()
+		if m.last != nil {
+			return
+		}
+		for i, k := range keys {
+			m.mu.Lock()
+			v, ok := m.pairs[k]
+			again := m.flaw == iteratesTwice && m.change != version && i == len(keys)-1
+			m.mu.Unlock()
+			if ok && !yield(k, v) || again && !yield(k, v) {
+				return
+			}
+		}
+	}
+}
+
+func (m *reference[K, V]) Err() error { return m.last }
+
+func (m *reference[K, V]) Clear(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.begin(ctx); err != nil {
+		return err
+	}
+	if m.flaw == clearForgetsLen {
+		m.extra += len(m.pairs)
+	}
+	clear(m.pairs)
+	return nil
+}
+
+func (m *reference[K, V]) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	return nil
+}
+
+// referenceSet is a set on top of a reference map.
+type referenceSet[K weft.Key] struct{ *reference[K, uint32] }
+
+func (s referenceSet[K]) Add(ctx context.Context, keys []K, added []bool) (int, error) {
+	return s.PutNew(ctx, keys, slices.Repeat([]uint32{1}, len(keys)), added)
+}
+
+func (s referenceSet[K]) All() iter.Seq[K] {
+	return func(yield func(K) bool) {
+		for k := range s.reference.All() {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}

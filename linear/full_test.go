@@ -1,0 +1,225 @@
+package linear_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/linear"
+)
+
+var schemes = map[string]linear.Tombstones{"keep": linear.Keep, "reuse": linear.Reuse}
+
+// sequence is n keys from first on.
+func sequence[K weft.Key](first, n int) []K {
+	keys := make([]K, n)
+	for i := range keys {
+		keys[i] = K(first + i)
+	}
+	return keys
+}
+
+func newMap[K weft.Key, V weft.Value](t testing.TB, dev device.Device, opts *linear.Options) *linear.Map[K, V] {
+	t.Helper()
+	m, err := linear.New[K, V](dev, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.CheckInvariants(); err != nil {
+			t.Errorf("invariants: %v", err)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// wantPairs fails unless the map has exactly these keys, each with itself as
+// its value.
+func wantPairs[K, V ~uint32 | ~uint64](t testing.TB, m *linear.Map[K, V], keys []K) {
+	t.Helper()
+	vals, found := make([]V, len(keys)), make([]bool, len(keys))
+	hits, err := m.Get(context.Background(), keys, vals, found)
+	if err != nil || hits != len(keys) || m.Len() != len(keys) {
+		t.Fatalf("found %d of %d keys, Len is %d: %v", hits, len(keys), m.Len(), err)
+	}
+	for i, k := range keys {
+		if !found[i] || vals[i] != V(k) {
+			t.Fatalf("key %d has value %d, found is %v", k, vals[i], found[i])
+		}
+	}
+}
+
+// A fixed map takes Capacity keys, then all its slots; what is beyond them
+// comes back as ErrFull, and what is within them is there.
+func TestFixedMapTakesEverySlot(t *testing.T) {
+	dev := devicetest.Open(t)
+	for name, scheme := range schemes {
+		for _, load := range []float64{.5, .8, 1} {
+			t.Run(name, func(t *testing.T) {
+				const capacity = 1000
+				m := newMap[uint64, uint64](t, dev, &linear.Options{Capacity: capacity, Fixed: true, MaxLoad: load, Tombstones: scheme})
+				keys := sequence[uint64](1, 1<<12)
+				if n, err := m.Put(t.Context(), keys[:capacity], keys[:capacity]); n != capacity || err != nil {
+					t.Fatalf("Put of Capacity keys: %d, %v", n, err)
+				}
+				slots := statsOf(t, m).Slots
+				if slots < capacity || float64(slots) > capacity/load+16 {
+					t.Fatalf("%d slots for %d keys at load %g", slots, capacity, load)
+				}
+				ok := make([]bool, len(keys)-capacity)
+				n, err := m.PutNew(t.Context(), keys[capacity:], keys[capacity:], ok)
+				if n != slots-capacity || !errors.Is(err, weft.ErrFull) {
+					t.Fatalf("PutNew of %d more keys in %d slots: %d, %v", len(ok), slots, n, err)
+				}
+				there := slices.Clone(keys[:capacity])
+				for i, in := range ok {
+					if in {
+						there = append(there, keys[capacity+i])
+					}
+				}
+				wantPairs(t, m, there)
+
+				testFullTable(t, m, there)
+			})
+		}
+	}
+}
+
+// testFullTable: in a table without a free slot, updates work, absent keys
+// are found absent, and deletes make room for exactly as many.
+func testFullTable(t *testing.T, m *linear.Map[uint64, uint64], there []uint64) {
+	doubled := make([]uint64, len(there))
+	for i, k := range there {
+		doubled[i] = 2 * k
+	}
+	if n, err := m.Put(t.Context(), there, doubled); n != 0 || err != nil {
+		t.Fatalf("updates in a full table: %d, %v", n, err)
+	}
+	if n, err := m.Put(t.Context(), there, there); n != 0 || err != nil {
+		t.Fatalf("updates in a full table: %d, %v", n, err)
+	}
+	absent := sequence[uint64](1<<20, 100)
+	if n, err := m.Contains(t.Context(), absent, nil); n != 0 || err != nil {
+		t.Fatalf("Contains of absent keys: %d, %v", n, err)
+	}
+	if n, err := m.Put(t.Context(), absent, absent); n != 0 || !errors.Is(err, weft.ErrFull) {
+		t.Fatalf("Put without any room: %d, %v", n, err)
+	}
+	const gone = 50
+	if n, err := m.Delete(t.Context(), there[:gone], nil); n != gone || err != nil {
+		t.Fatalf("Delete: %d, %v", n, err)
+	}
+	n, err := m.Put(t.Context(), absent, absent)
+	if n != gone || !errors.Is(err, weft.ErrFull) {
+		t.Fatalf("Put of %d keys after %d were deleted: %d, %v", len(absent), gone, n, err)
+	}
+	if m.Len() != len(there) {
+		t.Fatalf("Len is %d, want %d", m.Len(), len(there))
+	}
+	found := make([]bool, len(absent))
+	if hits, err := m.Contains(t.Context(), absent, found); hits != gone || err != nil {
+		t.Fatalf("%d of the new keys are there, want %d: %v", hits, gone, err)
+	}
+	there = there[gone:]
+	for i, in := range found {
+		if in {
+			there = append(there, absent[i])
+		}
+	}
+	wantPairs(t, m, there)
+}
+
+func statsOf[K weft.Key, V weft.Value](t testing.TB, m *linear.Map[K, V]) linear.Stats {
+	t.Helper()
+	s, err := m.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The smallest table: one line.
+func TestFixedMapOfOneKey(t *testing.T) {
+	dev := devicetest.Open(t)
+	m := newMap[uint32, uint32](t, dev, &linear.Options{Capacity: 1, Fixed: true})
+	keys := sequence[uint32](0, 100)
+	n, err := m.Put(t.Context(), keys, keys)
+	if slots := statsOf(t, m).Slots; n != slots || !errors.Is(err, weft.ErrFull) {
+		t.Fatalf("Put of 100 keys in %d slots: %d, %v", slots, n, err)
+	}
+	// Keys that look like marks have a line of their own.
+	odd := []uint32{^uint32(0), ^uint32(1), ^uint32(2)}
+	if n, err := m.Put(t.Context(), odd, odd); n != 3 || err != nil {
+		t.Fatalf("Put of the three largest keys: %d, %v", n, err)
+	}
+}
+
+// A value that found no room at first, and got some when the dead slots were
+// dropped, is the one of its operation.
+func TestApplyOnFullMap(t *testing.T) {
+	dev := devicetest.Open(t)
+	m := newMap[uint64, uint64](t, dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
+	keys := sequence[uint64](1, 64)
+	if n, err := m.Put(t.Context(), keys, keys); n != 64 || err != nil {
+		t.Fatal(n, err)
+	}
+	if n, err := m.Delete(t.Context(), keys[:32], nil); n != 32 || err != nil {
+		t.Fatal(n, err)
+	}
+	fresh := sequence[uint64](1000, 32)
+	var ops []weft.Op[uint64, uint64]
+	for i, k := range fresh {
+		ops = append(ops,
+			weft.Op[uint64, uint64]{Kind: weft.OpPut + weft.OpKind(i%2), Key: k, Value: k}, // or PutNew
+			weft.Op[uint64, uint64]{Kind: weft.OpGet, Key: keys[32+i]})
+	}
+	res := make([]weft.Result[uint64], len(ops))
+	if err := m.Apply(t.Context(), ops, res); err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range res {
+		want := weft.Result[uint64]{OK: true}
+		if ops[i].Kind == weft.OpGet {
+			want.Value = ops[i].Key
+		}
+		if r != want {
+			t.Errorf("operation %d, %v(%d): %v, want %v", i, ops[i].Kind, ops[i].Key, r, want)
+		}
+	}
+	wantPairs(t, m, append(fresh, keys[32:]...))
+}
+
+// ErrFull says that some operations found no room; all others have run, also
+// those behind them in a batch of many pieces.
+func TestErrFullEndsNothing(t *testing.T) {
+	dev := devicetest.Open(t)
+	if dev.Properties().Kind != device.CPU && dev.Properties().Kind != device.CUDA {
+		t.Skip("a batch of two million operations")
+	}
+	m := newMap[uint64, uint64](t, dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
+	keys := sequence[uint64](1, 64)
+	if n, err := m.Put(t.Context(), keys, keys); n != 64 || err != nil {
+		t.Fatal(n, err)
+	}
+	ops := make([]weft.Op[uint64, uint64], 1<<21)
+	for i := range ops {
+		ops[i] = weft.Op[uint64, uint64]{Kind: weft.OpGet, Key: keys[i%64]}
+	}
+	ops[0] = weft.Op[uint64, uint64]{Kind: weft.OpPut, Key: 1000}
+	res := make([]weft.Result[uint64], len(ops))
+	if err := m.Apply(t.Context(), ops, res); !errors.Is(err, weft.ErrFull) {
+		t.Fatal(err)
+	}
+	for i, r := range res[1:] {
+		if !r.OK || r.Value != ops[i+1].Key {
+			t.Fatalf("operation %d: %v", i+1, r)
+		}
+	}
+}

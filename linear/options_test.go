@@ -1,0 +1,152 @@
+package linear_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/linear"
+)
+
+func TestOptionsThatMakeNoSense(t *testing.T) {
+	dev := devicetest.Open(t)
+	for _, test := range []struct {
+		name string
+		opts linear.Options
+		want string // part of the message
+	}{
+		{"negative capacity", linear.Options{Capacity: -1}, "Capacity -1"},
+		{"capacity beyond the largest table", linear.Options{Capacity: math.MaxInt}, "GiB"},
+		{"capacity beyond it because of the load", linear.Options{Capacity: 1 << 30, MaxLoad: 1e-3}, "GiB"},
+		{"fixed without a capacity", linear.Options{Fixed: true}, "Capacity"},
+		{"negative load", linear.Options{MaxLoad: -.5}, "MaxLoad -0.5"},
+		{"load above one", linear.Options{MaxLoad: 1.01}, "MaxLoad 1.01"},
+		{"infinite load", linear.Options{MaxLoad: math.Inf(1)}, "MaxLoad +Inf"},
+		{"load that is no number", linear.Options{MaxLoad: math.NaN()}, "MaxLoad NaN"},
+		{"unknown scheme", linear.Options{Tombstones: 2}, "tombstones: 2"},
+		{"negative scheme", linear.Options{Tombstones: -1}, "tombstones: -1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, errMap := linear.New[uint64, uint64](dev, &test.opts)
+			_, errSet := linear.NewSet[uint32](dev, &test.opts)
+			for what, err := range map[string]error{"map": errMap, "set": errSet} {
+				if !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "new "+what) {
+					t.Errorf("%s: %v, want ErrOptions and %q", what, err, test.want)
+				}
+			}
+		})
+	}
+}
+
+func TestOptionsAtTheirLimits(t *testing.T) {
+	dev := devicetest.Open(t)
+	keys := sequence[uint64](0, 3000)
+	for name, opts := range map[string]*linear.Options{
+		"nil":                    nil,
+		"zero":                   {},
+		"load of one":            {MaxLoad: 1},
+		"low load":               {MaxLoad: .01},
+		"load that rounds badly": {MaxLoad: 1. / 392}, // 392 * (1 / 392) < 1
+		"capacity of one":        {Capacity: 1},
+		"fixed":                  {Capacity: 3000, Fixed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMap[uint64, uint64](t, dev, opts)
+			for lo := 0; lo < len(keys); lo += 300 {
+				if n, err := m.Put(t.Context(), keys[lo:lo+300], keys[lo:lo+300]); n != 300 || err != nil {
+					t.Fatalf("Put: %d, %v", n, err)
+				}
+			}
+			wantPairs(t, m, keys)
+			if s := statsOf(t, m); opts != nil && opts.MaxLoad > 0 && s.Load > opts.MaxLoad {
+				t.Errorf("load is %g, above %g: %v", s.Load, opts.MaxLoad, s)
+			}
+		})
+	}
+}
+
+// The options of the caller are not changed, and the seed is: by default it is
+// random.
+func TestDefaults(t *testing.T) {
+	dev := devicetest.Open(t)
+	opts := linear.Options{}
+	a, b := newMap[uint64, uint64](t, dev, &opts), newMap[uint64, uint64](t, dev, &opts)
+	if opts != (linear.Options{}) {
+		t.Errorf("New changed the options: %+v", opts)
+	}
+	keys := sequence[uint64](0, 1000)
+	for _, m := range []*linear.Map[uint64, uint64]{a, b} {
+		if _, err := m.Put(t.Context(), keys, keys); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, err := a.Memory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := b.Memory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(first, second) {
+		t.Error("two maps without a seed have the same memory")
+	}
+}
+
+func TestLoggerIsTold(t *testing.T) {
+	dev := devicetest.Open(t)
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	m := newMap[uint64, uint64](t, dev, &linear.Options{Logger: logger})
+	keys := sequence[uint64](0, 1000)
+	if _, err := m.Put(t.Context(), keys, keys); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "from_lines=1 ") {
+		t.Errorf("growth left no trace in the log: %q", log.String())
+	}
+}
+
+// Compact drops dead slots, and shrinks what may shrink.
+func TestCompact(t *testing.T) {
+	dev := devicetest.Open(t)
+	keys := sequence[uint64](0, 4000)
+	for name, test := range map[string]struct {
+		opts    linear.Options
+		shrinks bool
+	}{
+		"growing":       {linear.Options{}, true},
+		"with capacity": {linear.Options{Capacity: 4000}, false},
+		"fixed":         {linear.Options{Capacity: 4000, Fixed: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMap[uint64, uint64](t, dev, &test.opts)
+			if _, err := m.Put(t.Context(), keys, keys); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := m.Delete(t.Context(), keys[1000:], nil); n != 3000 || err != nil {
+				t.Fatal(n, err)
+			}
+			before := statsOf(t, m)
+			if before.Tombstones != 3000 || before.Len != 1000 {
+				t.Fatalf("after deleting 3000 of 4000 keys: %v", before)
+			}
+			if err := m.Compact(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			after := statsOf(t, m)
+			if after.Tombstones != 0 || (after.Slots < before.Slots) != test.shrinks {
+				t.Errorf("Compact made %v of %v", after, before)
+			}
+			wantPairs(t, m, keys[:1000])
+			if err := m.Compact(t.Context()); err != nil { // nothing left to do
+				t.Fatal(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,255 @@
+package linear
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/device/devicetest"
+)
+
+func openCPU(t testing.TB, workers int) device.Device {
+	t.Helper()
+	dev, err := cpu.Open(&cpu.Options{Workers: workers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := devicetest.Checked(t, dev)
+	t.Cleanup(func() {
+		if err := checked.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return checked
+}
+
+// workload puts a map through inserts, updates and deletes of keys that meet,
+// among them those that look like marks.
+func workload[K, V ~uint32 | ~uint64](t testing.TB, m *Map[K, V]) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(6, 6))
+	for range 4 {
+		keys, vals := make([]K, 5000), make([]V, 5000)
+		for i := range keys {
+			keys[i], vals[i] = K(rng.IntN(8000))-10, V(rng.Uint64())
+		}
+		if _, err := m.Put(t.Context(), keys, vals); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Delete(t.Context(), keys[:2500], nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A table written on one device is read on another, and written on: its memory
+// is copied as it is.
+func TestTablesMoveBetweenDevices(t *testing.T) {
+	dev, other := devicetest.Open(t), openCPU(t, 1)
+	for name, scheme := range map[string]Tombstones{"keep": Keep, "reuse": Reuse} {
+		t.Run(name, func(t *testing.T) {
+			t.Run("uint32,uint32", func(t *testing.T) { tableMoves[uint32, uint32](t, dev, other, scheme) })
+			t.Run("uint32,uint64", func(t *testing.T) { tableMoves[uint32, uint64](t, dev, other, scheme) })
+			t.Run("uint64,uint32", func(t *testing.T) { tableMoves[uint64, uint32](t, dev, other, scheme) })
+			t.Run("uint64,uint64", func(t *testing.T) { tableMoves[uint64, uint64](t, dev, other, scheme) })
+		})
+	}
+}
+
+func tableMoves[K, V ~uint32 | ~uint64](t *testing.T, dev, other device.Device, scheme Tombstones) {
+	opts := &Options{Capacity: 10_000, Fixed: true, Seed: 77, Tombstones: scheme}
+	open := func(dev device.Device) *Map[K, V] {
+		m, err := New[K, V](dev, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := m.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return m
+	}
+	// There, to the other device, and back.
+	first := open(dev)
+	workload(t, first)
+	for _, to := range []device.Device{other, dev} {
+		second := open(to)
+		im, err := first.table.image()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := second.table.restore(im); err != nil {
+			t.Fatal(err)
+		}
+		samePairs(t, first, second)
+		// Both go on alike: dead slots are kept for the same keys.
+		workload(t, first)
+		workload(t, second)
+		samePairs(t, first, second)
+		if err := second.CheckInvariants(); err != nil {
+			t.Error(err)
+		}
+		first = second
+	}
+}
+
+// samePairs compares two maps through their methods.
+func samePairs[K, V ~uint32 | ~uint64](t testing.TB, a, b *Map[K, V]) {
+	t.Helper()
+	if a.Len() != b.Len() {
+		t.Fatalf("one has %d pairs, the other %d", a.Len(), b.Len())
+	}
+	var keys []K
+	var vals []V
+	for k, v := range a.All() {
+		keys, vals = append(keys, k), append(vals, v)
+	}
+	got := slices.Clone(vals)
+	clear(got)
+	hits, err := b.Get(t.Context(), keys, got, nil)
+	if err != nil || hits != len(keys) || hits != a.Len() || !slices.Equal(got, vals) {
+		t.Fatalf("of %d pairs of one, the other has %d keys: %v", len(keys), hits, err)
+	}
+}
+
+// On CPUs, one seed and history makes equal tables byte for byte.
+func TestOneHistoryOneTable(t *testing.T) {
+	for name, test := range map[string]struct {
+		workers []int
+		batch   int
+	}{
+		"small batches, whatever the number of cores": {[]int{1, 2, 7}, 200},
+		"large batches, on as many cores":             {[]int{3, 3}, 5000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var first []byte
+			for _, workers := range test.workers {
+				mem := history(t, openCPU(t, workers), test.batch)
+				if first == nil {
+					first = mem
+				}
+				if !bytes.Equal(mem, first) {
+					t.Error("tables of one history differ")
+				}
+			}
+		})
+	}
+}
+
+func history(t *testing.T, dev device.Device, batch int) []byte {
+	m, err := New[uint64, uint32](dev, &Options{Capacity: 10_000, Seed: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 40 {
+		keys := make([]uint64, batch)
+		for j := range keys {
+			keys[j] = uint64(rng.IntN(8000))
+		}
+		if _, err := m.Put(t.Context(), keys, make([]uint32, batch)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Delete(t.Context(), keys[:batch/4], nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mem, err := m.Memory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mem
+}
+
+// Any history leaves a table that keeps the rules of its layout and holds what
+// a Go map holds.
+func TestInvariantsAfterAnything(t *testing.T) {
+	dev := devicetest.Open(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		opts := &Options{
+			Tombstones: Tombstones(rapid.IntRange(0, 1).Draw(rt, "tombstones")),
+			Capacity:   rapid.IntRange(0, 200).Draw(rt, "capacity"),
+			MaxLoad:    rapid.SampledFrom([]float64{.3, .8, 1}).Draw(rt, "load"),
+			Seed:       rapid.Uint64Range(1, 1<<63).Draw(rt, "seed"),
+		}
+		m, err := New[uint32, uint64](dev, opts)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer func() {
+			if err := m.Close(); err != nil {
+				rt.Error(err)
+			}
+		}()
+		model := map[uint32]uint64{}
+		batch := rapid.Custom(func(t *rapid.T) []weft.Op[uint32, uint64] {
+			n := rapid.IntRange(1, 60).Draw(t, "n")
+			first := rapid.Uint32Range(0, 400).Draw(t, "first") - 3
+			kind := weft.OpKind(rapid.IntRange(0, 4).Draw(t, "kind"))
+			ops := make([]weft.Op[uint32, uint64], n)
+			for i := range ops {
+				ops[i] = weft.Op[uint32, uint64]{Kind: kind, Key: first + uint32(i), Value: uint64(i + n)}
+				if kind > weft.OpDelete { // mixed
+					ops[i].Kind = weft.OpKind(i % 4)
+				}
+			}
+			return ops
+		})
+		for _, ops := range rapid.SliceOfN(batch, 1, 30).Draw(rt, "batches") {
+			if err := replay(m, model, ops); err != nil {
+				rt.Fatal(err)
+			}
+			if err := m.CheckInvariants(); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		for k, v := range m.All() {
+			if want, ok := model[k]; !ok || want != v {
+				rt.Fatalf("%d: %d, want %d %v", k, v, want, ok)
+			}
+		}
+		if m.Len() != len(model) {
+			rt.Fatalf("%d keys, want %d", m.Len(), len(model))
+		}
+	})
+}
+
+// replay runs operations on different keys on a map and on a model: as one
+// batch of their kind, or mixed.
+func replay(m *Map[uint32, uint64], model map[uint32]uint64, ops []weft.Op[uint32, uint64]) (err error) {
+	mixed := slices.ContainsFunc(ops, func(op weft.Op[uint32, uint64]) bool { return op.Kind != ops[0].Kind })
+	keys, vals := make([]uint32, len(ops)), make([]uint64, len(ops))
+	for i, op := range ops {
+		keys[i], vals[i] = op.Key, op.Value
+		_, there := model[op.Key]
+		switch {
+		case op.Kind == weft.OpPut, op.Kind == weft.OpPutNew && !there:
+			model[op.Key] = op.Value
+		case op.Kind == weft.OpDelete:
+			delete(model, op.Key)
+		}
+	}
+	ctx := context.Background()
+	switch {
+	case mixed:
+		err = m.Apply(ctx, ops, nil)
+	case ops[0].Kind == weft.OpPut:
+		_, err = m.Put(ctx, keys, vals)
+	case ops[0].Kind == weft.OpPutNew:
+		_, err = m.PutNew(ctx, keys, vals, nil)
+	case ops[0].Kind == weft.OpDelete:
+		_, err = m.Delete(ctx, keys, nil)
+	default:
+		_, err = m.Get(ctx, keys, vals, nil)
+	}
+	return err
+}
