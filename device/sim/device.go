@@ -1,0 +1,531 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weftgo/weft/device"
+)
+
+// Scheduler names a way to order the steps of threads.
+type Scheduler string
+
+// The schedulers.
+const (
+	// Fast runs warps in lockstep one after another, with sequentially
+	// consistent memory. Results do not depend on the seed.
+	Fast Scheduler = "fast"
+	// Random picks the lanes that make the next memory access at random.
+	Random Scheduler = "random"
+	// PCT gives threads random priorities and changes them at a few random
+	// points (Burckhardt et al., ASPLOS 2010): it finds a bug that needs d
+	// ordered steps with a probability that does not fall with the number of
+	// all other steps.
+	PCT Scheduler = "pct"
+)
+
+// Options of a simulated GPU. The zero value is an H200 under [Fast].
+type Options struct {
+	// Seed determines all choices of the scheduler and the memory.
+	Seed uint64
+	// Arch is the compute capability that images are chosen for: 80 or 90.
+	// Default 90.
+	Arch int
+	// Scheduler defaults to Fast.
+	Scheduler Scheduler
+	// Depth is PCT's number of ordered steps, 1 more than the changes of
+	// priority. Default 3.
+	Depth int
+	// Sequential keeps memory sequentially consistent under Random and PCT.
+	// By default loads may return older values where PTX's memory model lets
+	// them.
+	Sequential bool
+	// Memory is the size of global memory in bytes. Default 1 GiB.
+	Memory uint64
+	// Budget is how many warp instructions one launch may execute before it
+	// counts as one that never ends. Default 1<<32.
+	Budget uint64
+	// Domain, if not nil, observes stores and fences.
+	Domain Domain
+	// Trace, if not "", is a file that every executed instruction is written
+	// to; "-" is standard error. Default: the environment's WEFT_SIM_TRACE.
+	Trace string
+}
+
+const (
+	maxThreads = 1024 // per block
+	units      = 132  // multiprocessors, as many as an H200 has
+)
+
+// Device is a simulated GPU. Work runs when it is submitted.
+type Device struct {
+	opts Options
+
+	mu       sync.Mutex
+	heap     *heap
+	modules  map[*device.Image]*loaded
+	launches int
+	clock    uint64
+	last     map[*program]uint64 // accesses of a kernel's last launch, for PCT
+	trace    *tracer
+	lost     error
+	closed   bool
+}
+
+var _ device.Device = (*Device)(nil)
+
+// Open makes a simulated GPU. opts may be nil.
+func Open(opts *Options) (*Device, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Arch == 0 {
+		o.Arch = 90
+	}
+	if o.Scheduler == "" {
+		o.Scheduler = Fast
+	}
+	if o.Depth == 0 {
+		o.Depth = 3
+	}
+	if o.Memory == 0 {
+		o.Memory = 1 << 30
+	}
+	if o.Budget == 0 {
+		o.Budget = 1 << 32
+	}
+	if o.Trace == "" {
+		o.Trace = os.Getenv("WEFT_SIM_TRACE")
+	}
+	if o.Scheduler != Fast && o.Scheduler != Random && o.Scheduler != PCT {
+		return nil, fmt.Errorf("sim: %w: scheduler %q is none of fast, random, pct", device.ErrInvalid, o.Scheduler)
+	}
+	if o.Depth < 1 {
+		return nil, fmt.Errorf("sim: %w: depth %d", device.ErrInvalid, o.Depth)
+	}
+	d := &Device{opts: o, heap: newHeap(o.Memory), modules: map[*device.Image]*loaded{}, last: map[*program]uint64{}}
+	if o.Trace != "" {
+		t, err := newTracer(o.Trace)
+		if err != nil {
+			return nil, fmt.Errorf("sim: trace: %w", err)
+		}
+		d.trace = t
+	}
+	return d, nil
+}
+
+// Parse reads the name of a simulated GPU as the command line writes it:
+// "sim" is Fast; "sim:42" is Random with seed 42; "sim:pct:42" and
+// "sim:fast:42" name the scheduler.
+func Parse(name string) (*Options, error) {
+	rest, ok := strings.CutPrefix(name, "sim")
+	if !ok || rest != "" && rest[0] != ':' {
+		return nil, fmt.Errorf("sim: %w: %q is not sim[:scheduler][:seed]", device.ErrInvalid, name)
+	}
+	o := &Options{}
+	if rest == "" {
+		return o, nil
+	}
+	first, second, two := strings.Cut(rest[1:], ":")
+	seed := first
+	o.Scheduler = Random
+	if s := Scheduler(first); s == Fast || s == Random || s == PCT {
+		o.Scheduler, seed = s, second
+		if !two {
+			return o, nil
+		}
+	} else if two {
+		return nil, fmt.Errorf("sim: %w: scheduler %q is none of fast, random, pct", device.ErrInvalid, first)
+	}
+	n, err := strconv.ParseUint(seed, 0, 64)
+	if err != nil {
+		return nil, fmt.Errorf("sim: %w: seed %q is not a number", device.ErrInvalid, seed)
+	}
+	o.Seed = n
+	return o, nil
+}
+
+// use locks the device for a call, unless it is closed or lost.
+func (d *Device) use() error {
+	d.mu.Lock()
+	switch {
+	case d.closed:
+		d.mu.Unlock()
+		return fmt.Errorf("sim: %w", device.ErrClosed)
+	case d.lost != nil:
+		d.mu.Unlock()
+		return d.lost
+	}
+	return nil
+}
+
+// Properties describes the simulated GPU.
+func (d *Device) Properties() device.Properties {
+	return device.Properties{Kind: device.Sim, Name: "simulated GPU", Units: units, Arch: d.opts.Arch, L2: 50 << 20, Driver: "sim"}
+}
+
+// Memory reads free and total memory.
+func (d *Device) Memory() (device.Memory, error) {
+	if err := d.use(); err != nil {
+		return device.Memory{}, err
+	}
+	defer d.mu.Unlock()
+	return device.Memory{Free: d.heap.limit - d.heap.used, Total: d.heap.limit}, nil
+}
+
+// Alloc returns device memory. Reading it before it is written is a fault.
+func (d *Device) Alloc(size int) (device.Buffer, error) {
+	if err := d.use(); err != nil {
+		return device.Buffer{}, err
+	}
+	defer d.mu.Unlock()
+	if size <= 0 {
+		return device.Buffer{}, fmt.Errorf("sim: %w: allocation of %d bytes", device.ErrInvalid, size)
+	}
+	s, ok := d.heap.alloc(size)
+	if !ok {
+		return device.Buffer{}, fmt.Errorf("sim: %w: %d bytes asked for, %d free", device.ErrMemory, size, d.heap.limit-d.heap.used)
+	}
+	return device.Buffer{Ptr: device.Ptr(s.base), Size: size}, nil
+}
+
+// Free returns a buffer; later accesses to it are faults.
+func (d *Device) Free(b device.Buffer) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return fmt.Errorf("sim: %w", device.ErrClosed)
+	}
+	if !d.heap.free(uint64(b.Ptr)) {
+		return fmt.Errorf("sim: %w: nothing to free at 0x%x (freed twice?)", device.ErrInvalid, uint64(b.Ptr))
+	}
+	return nil
+}
+
+// AllocHost returns host memory.
+func (d *Device) AllocHost(size int) ([]byte, error) {
+	if err := d.use(); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	if size <= 0 {
+		return nil, fmt.Errorf("sim: %w: allocation of %d bytes", device.ErrInvalid, size)
+	}
+	return make([]byte, size), nil
+}
+
+// FreeHost drops what AllocHost gave.
+func (d *Device) FreeHost([]byte) error { return nil }
+
+// Register does nothing: all host memory is alike.
+func (d *Device) Register([]byte) (func() error, error) {
+	return func() error { return nil }, nil
+}
+
+// NewStream opens a queue of work.
+func (d *Device) NewStream() (*device.Stream, error) {
+	if err := d.use(); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	return device.NewStream(d, &stream{dev: d}), nil
+}
+
+// NewEvent makes a marker.
+func (d *Device) NewEvent() (*device.Event, error) {
+	if err := d.use(); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	return device.NewEvent(&event{}), nil
+}
+
+// Sync has nothing to wait for.
+func (d *Device) Sync(ctx context.Context) error {
+	if err := d.use(); err != nil {
+		return err
+	}
+	d.mu.Unlock()
+	return ctx.Err()
+}
+
+// Close releases all memory.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	d.heap, d.modules, d.last = newHeap(0), nil, nil
+	if d.trace != nil {
+		return d.trace.close()
+	}
+	return nil
+}
+
+// Steps is the number of warp instructions executed since Open.
+func (d *Device) Steps() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.clock
+}
+
+// A loaded image.
+type loaded struct {
+	dev    *Device
+	mod    *module
+	global map[*variable]uint64
+	prog   map[string]*program
+}
+
+// Load parses the image of the device's architecture and places its global
+// variables.
+func (d *Device) Load(img *device.Image) (device.Module, error) {
+	if err := d.use(); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	if m, ok := d.modules[img]; ok {
+		return m, nil
+	}
+	target := img.For(d.opts.Arch)
+	if target == nil {
+		return nil, fmt.Errorf("sim: %w: image %s has nothing for sm_%d", device.ErrKernel, img.Name, d.opts.Arch)
+	}
+	mod, err := parse(fmt.Sprintf("%s_sm%d.ptx", img.Name, target.Arch), target.PTX)
+	if err != nil {
+		return nil, fmt.Errorf("sim: %w: %w", device.ErrKernel, err)
+	}
+	m := &loaded{dev: d, mod: mod, global: map[*variable]uint64{}, prog: map[string]*program{}}
+	for _, v := range mod.globals {
+		s, ok := d.heap.alloc(max(v.size, 1))
+		if !ok {
+			return nil, fmt.Errorf("sim: %w: %d bytes for variable %s", device.ErrMemory, v.size, v.name)
+		}
+		copy(s.data, v.init)
+		s.mark(0, v.size, true) // the rest is zero, as in C
+		m.global[v] = s.base
+	}
+	for name, k := range mod.kernels {
+		p, err := assemble(k, m.global)
+		if err != nil {
+			return nil, fmt.Errorf("sim: %w: %w", device.ErrKernel, err)
+		}
+		m.prog[name] = p
+	}
+	d.modules[img] = m
+	return m, nil
+}
+
+// Kernel finds an entry point.
+func (m *loaded) Kernel(name string) (device.Kernel, error) {
+	p, ok := m.prog[name]
+	if !ok {
+		return nil, fmt.Errorf("sim: %w: %s has no kernel %q", device.ErrKernel, m.mod.name, name)
+	}
+	return &entry{m.dev, p}, nil
+}
+
+// An entry is a kernel ready to launch.
+type entry struct {
+	dev  *Device
+	prog *program
+}
+
+func (e *entry) Name() string   { return e.prog.kernel.name }
+func (e *entry) ParamSize() int { return e.prog.kernel.paramSize }
+
+// launch runs a kernel to its end.
+func (d *Device) launch(k device.Kernel, grid, block device.Dim, params []byte) error {
+	e, ok := k.(*entry)
+	if !ok || e.dev != d {
+		return fmt.Errorf("sim: %w: kernel %s belongs to another device", device.ErrInvalid, k.Name())
+	}
+	if len(params) != e.prog.kernel.paramSize {
+		return fmt.Errorf("sim: %w: kernel %s takes %d bytes of parameters, got %d", device.ErrInvalid, k.Name(), e.prog.kernel.paramSize, len(params))
+	}
+	l := &launch{prog: e.prog, grid: extent(grid), blockDim: extent(block), heap: d.heap, near: make([]*segment, e.prog.accesses)}
+	threads := l.blockDim[0] * l.blockDim[1] * l.blockDim[2]
+	limit := maxThreads
+	if m := e.prog.kernel.maxBlock; m > 0 {
+		limit = min(limit, m)
+	}
+	if threads <= 0 || threads > limit || l.blocks() <= 0 {
+		return fmt.Errorf("sim: %w: kernel %s with a grid of %v and blocks of %v: at most %d threads per block", device.ErrInvalid, k.Name(), l.grid, l.blockDim, limit)
+	}
+	l.params = newSegment("parameters", 0, len(params))
+	l.params.private = true
+	copy(l.params.data, params)
+	l.params.mark(0, len(params), true)
+	l.seed, l.number, l.start, l.budget = d.opts.Seed, d.launches, d.clock, d.opts.Budget
+	l.trace, l.domain = d.trace, d.opts.Domain
+	d.launches++
+	l.policy = d.policy(l)
+	if l.trace != nil {
+		l.trace.launch(l)
+	}
+	l.policy.run(l)
+	d.clock += l.steps
+	return d.conclude(l)
+}
+
+// policy chooses the scheduler and what goes with it.
+func (d *Device) policy(l *launch) scheduler {
+	if d.opts.Scheduler == Fast {
+		return fast{}
+	}
+	l.rng = rand.New(rand.NewPCG(d.opts.Seed, uint64(l.number)))
+	if !d.opts.Sequential {
+		l.views = newViews(l)
+	}
+	if d.opts.Scheduler == PCT {
+		return newPCT(l, d.opts.Depth, d.last[l.prog])
+	}
+	return newRandom(l)
+}
+
+// conclude turns the end of a launch into the device's state.
+func (d *Device) conclude(l *launch) error {
+	if p, ok := l.policy.(*pct); ok {
+		d.last[l.prog] = p.accesses
+	}
+	if l.views != nil {
+		l.views.settle()
+	}
+	var cause error
+	switch {
+	case l.crash != nil:
+		cause = l.crash
+	case l.fault != nil:
+		cause = l.fault
+	default:
+		return nil
+	}
+	d.lost = fmt.Errorf("sim: %w: %w", device.ErrLost, cause)
+	if l.trace != nil {
+		l.trace.note("%v", cause)
+	}
+	return d.lost
+}
+
+func extent(d device.Dim) [3]int {
+	return [3]int{max(d.X, 1), max(d.Y, 1), max(d.Z, 1)}
+}
+
+// stream runs everything at once, so there is nothing to wait for.
+type stream struct {
+	dev    *Device
+	closed bool
+}
+
+var errClosedStream = fmt.Errorf("sim: stream: %w", device.ErrClosed)
+
+// do runs f while holding the device.
+func (s *stream) do(f func(d *Device) error) error {
+	if err := s.dev.use(); err != nil {
+		return err
+	}
+	defer s.dev.mu.Unlock()
+	if s.closed {
+		return errClosedStream
+	}
+	return f(s.dev)
+}
+
+// transfer runs a copy; what it says went wrong becomes an error.
+func (s *stream) transfer(f func(h *heap) string) error {
+	return s.do(func(d *Device) error {
+		if why := f(d.heap); why != "" {
+			return fmt.Errorf("sim: copy: %w: %s", device.ErrInvalid, why)
+		}
+		return nil
+	})
+}
+
+func (s *stream) CopyIn(dst device.Ptr, src []byte) error {
+	return s.transfer(func(h *heap) string { return h.write(uint64(dst), src) })
+}
+
+func (s *stream) CopyOut(ctx context.Context, dst []byte, src device.Ptr) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.CopyOutAsync(dst, src)
+}
+
+func (s *stream) CopyInAsync(dst device.Ptr, src []byte) error { return s.CopyIn(dst, src) }
+
+func (s *stream) CopyOutAsync(dst []byte, src device.Ptr) error {
+	return s.transfer(func(h *heap) string { return h.read(dst, uint64(src)) })
+}
+
+func (s *stream) Copy(dst, src device.Ptr, size int) error {
+	return s.transfer(func(h *heap) string { return h.move(uint64(dst), uint64(src), size) })
+}
+
+func (s *stream) Fill(dst device.Ptr, pattern uint32, count int) error {
+	return s.transfer(func(h *heap) string { return h.fill(uint64(dst), pattern, count) })
+}
+
+func (s *stream) Launch(k device.Kernel, grid, block device.Dim, params []byte) error {
+	return s.do(func(d *Device) error { return d.launch(k, grid, block, params) })
+}
+
+func (s *stream) Record(e device.EventDriver) error {
+	return s.do(func(d *Device) error {
+		ev, ok := e.(*event)
+		if !ok {
+			return fmt.Errorf("sim: %w: event of another device", device.ErrInvalid)
+		}
+		ev.at, ev.recorded = d.clock, true
+		return nil
+	})
+}
+
+func (s *stream) Wait(device.EventDriver) error {
+	return s.do(func(*Device) error { return nil })
+}
+
+func (s *stream) Sync(ctx context.Context) error {
+	if err := s.do(func(*Device) error { return nil }); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+func (s *stream) Close() error {
+	s.dev.mu.Lock()
+	defer s.dev.mu.Unlock()
+	s.closed = true
+	return nil
+}
+
+// event marks a time of the device's clock, one nanosecond per warp
+// instruction.
+type event struct {
+	at       uint64
+	recorded bool
+}
+
+var errNotRecorded = errors.New("event was not recorded")
+
+func (e *event) Sync(ctx context.Context) error { return ctx.Err() }
+
+func (e *event) Since(start device.EventDriver) (time.Duration, error) {
+	s, ok := start.(*event)
+	if !ok || !e.recorded || !s.recorded {
+		return 0, fmt.Errorf("sim: %w: %w", device.ErrInvalid, errNotRecorded)
+	}
+	return time.Duration(e.at - s.at), nil
+}
+
+func (e *event) Close() error { return nil }
