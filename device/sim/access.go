@@ -251,11 +251,15 @@ func (w *warp) locate(in *instr, lane int) (*segment, uint64) {
 
 // load reads one element.
 func (w *warp) load(in *instr, lane int, seg *segment, off uint64) (v [2]uint64, ok bool) {
-	ac := in.access
-	size := ac.size
-	if w.launch.views != nil && !seg.private {
-		return w.launch.views.load(w, in, lane, seg, off)
+	if s := w.launch.views; s != nil && !seg.private {
+		return s.load(w, in, lane, seg, off)
 	}
+	return w.loadNow(in, lane, seg, off)
+}
+
+// loadNow reads one element as memory holds it.
+func (w *warp) loadNow(in *instr, lane int, seg *segment, off uint64) (v [2]uint64, ok bool) {
+	size := in.access.size
 	if size == 16 {
 		v[1] = seg.get(off+8, 8)
 		ok = seg.isKnown(off+8, 8)

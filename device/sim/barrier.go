@@ -8,6 +8,7 @@ import (
 // A block is a group of warps with shared memory and barriers.
 type block struct {
 	at       [3]int // index in the grid
+	number   int    // 1 + the same as one number
 	warps    []*warp
 	shared   *segment
 	exited   int // threads

@@ -61,7 +61,7 @@ func (l *launch) admit() *block {
 	i := l.admitted
 	l.admitted++
 	b.at = [3]int{i % l.grid[0], i / l.grid[0] % l.grid[1], i / (l.grid[0] * l.grid[1])}
-	b.exited = 0
+	b.number, b.exited = l.admitted, 0
 	b.barriers = [16]barrier{}
 	b.shared.wipe()
 	for k, w := range b.warps {

@@ -16,9 +16,8 @@ type segment struct {
 	data    []byte  // nil after the block was freed
 	known   []uint8 // one bit per byte
 	private bool    // only one thread can access it
-	// history of the bytes that other threads may see late; nil where memory
-	// is private or schedules are sequentially consistent
-	cells map[uint64]*cell
+	// history of what this launch wrote, for weak memory
+	history history
 }
 
 func newSegment(what string, base uint64, size int) *segment {
@@ -80,7 +79,7 @@ func (s *segment) mark(off, size int, written bool) {
 // wipe forgets everything: shared memory at the start of a block.
 func (s *segment) wipe() {
 	clear(s.known)
-	s.cells = nil
+	s.history = nil
 }
 
 // heap is global memory. Addresses are never used twice, so that an access
@@ -121,7 +120,7 @@ func (h *heap) free(base uint64) bool {
 		return false
 	}
 	h.used -= uint64(h.segs[i].size)
-	h.segs[i].data, h.segs[i].known, h.segs[i].cells = nil, nil, nil
+	h.segs[i].data, h.segs[i].known, h.segs[i].history = nil, nil, nil
 	if freed := h.freed(); freed > maxFreed {
 		h.segs = slices.DeleteFunc(h.segs, func(s *segment) bool {
 			if s.data == nil && freed > maxFreed/2 {

@@ -27,6 +27,10 @@ type warp struct {
 	turn    int          // counts turns given to groups that were not the lowest
 	yields  bool         // a lane asked for others to run
 
+	ready    bool             // listed by the random scheduler
+	priority [warpSize]int64  // of the lanes' threads, for PCT
+	threads  [warpSize]thread // what the lanes' threads have seen, for weak memory
+
 	votes, voters uint64 // outcome of the last bar.red
 }
 
@@ -55,7 +59,12 @@ func (w *warp) reset(b *block, index int, live uint32) {
 	w.block, w.index, w.live = b, index, live
 	w.groups = append(w.groups[:0], group{0, live})
 	w.meeting, w.barred = w.meeting[:0], w.barred[:0]
-	w.turn, w.yields = 0, false
+	w.turn, w.yields, w.ready = 0, false, false
+	if w.launch.views != nil {
+		for i := range w.threads {
+			w.threads[i] = thread{number: (b.number-1)*b.threads + index*warpSize + i}
+		}
+	}
 	p := w.launch.prog
 	if w.rows == nil {
 		w.rows = make([]lanes, p.rows)
