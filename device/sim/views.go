@@ -181,7 +181,11 @@ func (s *views) load(w *warp, in *instr, lane int, seg *segment, off uint64) (v 
 			value = value >> (8 * shift) & uint32(ac.typ.mask())
 		}
 		if known&need != need {
-			w.fail(in, lane, "reads byte %d of a %s, whose writing this thread need not have seen", off, seg.what)
+			why := "which was never written"
+			if now := seg.known[at>>3] >> (at & 7); now&need == need {
+				why = "whose writing this thread need not have seen"
+			}
+			w.fail(in, lane, "reads byte %d of a %s, %s", off, seg.what, why)
 			return v, false
 		}
 		v[i/2] |= uint64(value) << (32 * (i % 2))
