@@ -106,12 +106,10 @@ type Device interface {
 // its buffers have Host set, and Parallel is its way to use all cores.
 type Host interface {
 	Device
-	// Parallel splits [0,n) into ranges of at most grain, a multiple of it
-	// except the last, and calls body for each, on all cores; it returns when
-	// all are done. worker is in [0,Properties().Units): two calls that run
-	// at the same time never share a worker. A panic in body is raised in the
-	// caller. Nested and concurrent calls are fine.
-	Parallel(n, grain int, body func(worker, lo, hi int))
+	// Parallel cuts [0,n) into ranges of grain, the last one shorter, and
+	// calls body for each, on all cores; it returns when all are done. A panic
+	// in body is raised in the caller. Nested and concurrent calls are fine.
+	Parallel(n, grain int, body func(lo, hi int))
 }
 
 // Buffer is a block of device memory.

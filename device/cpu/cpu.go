@@ -1,0 +1,136 @@
+// Package cpu is the host as a device: its memory is host memory outside the
+// Go heap, its work is Go code on all cores. It needs no driver and is always
+// there.
+//
+// # Streams
+//
+// Streams are synchronous: every operation has been done when its method
+// returns, so streams need no ordering among each other, Wait never waits and
+// Sync only looks at its context. Kernels cannot be launched; structures run
+// their Go engines through [Device.Parallel].
+//
+// # Memory
+//
+// Every block is a mapping of its own, rounded up to whole pages: about 2 us
+// and at least one page (4 KiB on most machines) for the smallest. Blocks of
+// 2 MiB and more are aligned for, and ask for, huge pages, because random
+// reads of a large table on small pages miss the TLB nearly every time. A
+// request that the machine (or its container) could not back is refused;
+// Linux would grant it and kill the process later.
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/device"
+)
+
+// Options of [Open]. The zero value is useful.
+type Options struct {
+	// Workers is the number of goroutines that run bodies of Parallel at the
+	// same time, and Properties().Units. Default: GOMAXPROCS. Set it lower to
+	// leave cores to other work.
+	Workers int
+}
+
+// Device is the host. It implements [device.Host].
+type Device struct {
+	props  device.Properties
+	pool   *pool
+	blocks table // of Alloc
+	pinned table // of AllocHost
+	closed atomic.Bool
+}
+
+var _ device.Host = (*Device)(nil)
+
+// Open makes a device of the host; opts may be nil. Several can be open at
+// the same time; they do not know each other's buffers. ErrInvalid if Workers
+// is negative.
+func Open(opts *Options) (*Device, error) {
+	workers := 0
+	if opts != nil {
+		workers = opts.Workers
+	}
+	if workers < 0 {
+		return nil, fmt.Errorf("cpu: %w: Options.Workers is %d; use 0 for the default", device.ErrInvalid, workers)
+	}
+	if workers == 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	return &Device{
+		props: device.Properties{
+			Kind:  device.CPU,
+			Name:  processorName(),
+			Units: workers,
+			L2:    lastLevelCache(),
+		},
+		pool: newPool(workers),
+	}, nil
+}
+
+// Properties describe the host: Units is the number of workers, L2 the size
+// of the last-level cache where the system tells it.
+func (d *Device) Properties() device.Properties { return d.props }
+
+// Memory reads how much memory processes can still get without swapping, and
+// how much the machine has; in a container with a memory limit, of that limit.
+// Zeros where the system does not tell.
+func (d *Device) Memory() (device.Memory, error) {
+	if d.closed.Load() {
+		return device.Memory{}, errClosed("Memory")
+	}
+	return readMemory(), nil
+}
+
+// Parallel implements [device.Host]. The caller takes part; the other workers
+// join as they become free. After Close everything runs on the caller. A panic
+// in body reaches the caller as a *[Panic].
+func (d *Device) Parallel(n, grain int, body func(lo, hi int)) {
+	d.pool.parallel(n, grain, body)
+}
+
+// Register accepts any memory: the host copies from and to all of it alike.
+func (d *Device) Register(b []byte) (unregister func() error, err error) {
+	if d.closed.Load() {
+		return nil, errClosed("Register")
+	}
+	if len(b) == 0 {
+		return nil, fmt.Errorf("cpu: %w: Register of no memory", device.ErrInvalid)
+	}
+	return func() error { return nil }, nil
+}
+
+// Load fails with [device.ErrNoKernels].
+func (d *Device) Load(img *device.Image) (device.Module, error) {
+	return nil, fmt.Errorf("cpu: %w: image %s; use the Go engine", device.ErrNoKernels, img.Name)
+}
+
+// Sync returns at once, as all work is done when it has been submitted.
+func (d *Device) Sync(ctx context.Context) error {
+	if d.closed.Load() {
+		return errClosed("Sync")
+	}
+	return ctx.Err()
+}
+
+// Close stops the workers and frees all memory of the device, which must not
+// be in use. Idempotent.
+func (d *Device) Close() error {
+	if d.closed.Swap(true) {
+		return nil
+	}
+	d.pool.close()
+	err := d.blocks.clear()
+	if e := d.pinned.clear(); err == nil {
+		err = e
+	}
+	return err
+}
+
+func errClosed(op string) error {
+	return fmt.Errorf("cpu: %s: device %w", op, device.ErrClosed)
+}

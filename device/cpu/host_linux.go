@@ -1,0 +1,107 @@
+package cpu
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/weftgo/weft/device"
+)
+
+// processorName is the model name of the first core.
+func processorName() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		key, value, _ := strings.Cut(lines.Text(), ":")
+		if strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return runtime.GOARCH // arm64 kernels name no model
+}
+
+// lastLevelCache is the size in bytes of the highest cache of the first core.
+func lastLevelCache() int {
+	size, highest := 0, 0
+	dirs, _ := filepath.Glob("/sys/devices/system/cpu/cpu0/cache/index*")
+	for _, dir := range dirs {
+		level, err := strconv.Atoi(readLine(filepath.Join(dir, "level")))
+		if err != nil || level < highest {
+			continue
+		}
+		if n := parseCacheSize(readLine(filepath.Join(dir, "size"))); n > 0 {
+			size, highest = n, level
+		}
+	}
+	return size
+}
+
+// parseCacheSize reads "49152K"; 0 if it is not of that form.
+func parseCacheSize(s string) int {
+	unit := 1
+	switch {
+	case strings.HasSuffix(s, "K"):
+		unit = 1 << 10
+	case strings.HasSuffix(s, "M"):
+		unit = 1 << 20
+	}
+	n, err := strconv.Atoi(strings.TrimRight(s, "KM"))
+	if err != nil {
+		return 0
+	}
+	return n * unit
+}
+
+// readMemory reads the memory of the machine, or of the container if that has
+// less.
+func readMemory() device.Memory {
+	info := readFields("/proc/meminfo")
+	m := device.Memory{Free: info["MemAvailable"] << 10, Total: info["MemTotal"] << 10}
+	// Inside a container this is its own group; outside, the root group has
+	// no such file.
+	limit, err := strconv.ParseUint(readLine("/sys/fs/cgroup/memory.max"), 10, 64)
+	if err != nil || limit >= m.Total {
+		return m
+	}
+	used, err := strconv.ParseUint(readLine("/sys/fs/cgroup/memory.current"), 10, 64)
+	if err != nil {
+		return m
+	}
+	// File pages not used lately count as used but make way.
+	used -= min(used, readFields("/sys/fs/cgroup/memory.stat")["inactive_file"])
+	return device.Memory{Free: min(m.Free, limit-min(used, limit)), Total: limit}
+}
+
+// readFields reads lines of a name, perhaps a colon, and a number.
+func readFields(path string) map[string]uint64 {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	fields := make(map[string]uint64)
+	for line := range bytes.Lines(data) {
+		if f := strings.Fields(string(line)); len(f) >= 2 {
+			if n, err := strconv.ParseUint(f[1], 10, 64); err == nil {
+				fields[strings.TrimSuffix(f[0], ":")] = n
+			}
+		}
+	}
+	return fields
+}
+
+// readLine is the content of a one-line file; "" if there is none.
+func readLine(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}

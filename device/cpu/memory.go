@@ -1,0 +1,170 @@
+package cpu
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+)
+
+// hugePage is the size of a huge page on amd64 and on arm64 with 4 KiB pages.
+const hugePage = 2 << 20
+
+// Alloc maps size bytes of zeroed memory. Buffer.Host is that memory.
+func (d *Device) Alloc(size int) (device.Buffer, error) {
+	b, err := d.allocate(&d.blocks, "Alloc", size)
+	if err != nil {
+		return device.Buffer{}, err
+	}
+	return device.Buffer{Ptr: address(b), Size: size, Host: b}, nil
+}
+
+// Free unmaps a buffer. ErrInvalid if Alloc did not return it or it has been
+// freed already.
+func (d *Device) Free(b device.Buffer) error {
+	return d.release(&d.blocks, "Free", b.Ptr, b.Size)
+}
+
+// AllocHost maps size bytes of zeroed memory, the same kind as Alloc's.
+func (d *Device) AllocHost(size int) ([]byte, error) {
+	return d.allocate(&d.pinned, "AllocHost", size)
+}
+
+// FreeHost unmaps what AllocHost gave.
+func (d *Device) FreeHost(b []byte) error {
+	return d.release(&d.pinned, "FreeHost", address(b), len(b))
+}
+
+func (d *Device) allocate(t *table, op string, size int) ([]byte, error) {
+	if size <= 0 {
+		return nil, fmt.Errorf("cpu: %s: %w: size %d", op, device.ErrInvalid, size)
+	}
+	if d.closed.Load() {
+		return nil, errClosed(op)
+	}
+	// Small blocks are not worth reading the machine's state for.
+	if size >= hugePage {
+		if m := readMemory(); m.Total > 0 {
+			held := d.blocks.bytes() + d.pinned.bytes()
+			if uint64(size) > m.Free || held+uint64(size) > m.Total {
+				return nil, fmt.Errorf("cpu: %s of %d bytes: %w: %d of %d bytes free, %d held by this device",
+					op, size, device.ErrMemory, m.Free, m.Total, held)
+			}
+		}
+	}
+	m, err := mapMemory(size)
+	if err != nil {
+		return nil, fmt.Errorf("cpu: %s of %d bytes: %w: %w", op, size, device.ErrMemory, err)
+	}
+	if !t.add(m) { // closed meanwhile
+		unmapMemory(m)
+		return nil, errClosed(op)
+	}
+	return m.bytes, nil
+}
+
+func (d *Device) release(t *table, op string, p device.Ptr, size int) error {
+	if d.closed.Load() {
+		return errClosed(op)
+	}
+	m, ok := t.remove(p, size)
+	if !ok {
+		return fmt.Errorf("cpu: %s: %w: no block of %d bytes at %#x; freed twice, or of another device?", op, device.ErrInvalid, size, uint64(p))
+	}
+	if err := unmapMemory(m); err != nil {
+		return fmt.Errorf("cpu: %s of %d bytes at %#x: %w", op, size, uint64(p), err)
+	}
+	return nil
+}
+
+func address(b []byte) device.Ptr {
+	return device.Ptr(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+}
+
+// mapping is one block: the bytes given out, at least 256-byte aligned, and
+// what the system needs to take them back.
+type mapping struct {
+	bytes  []byte
+	mapped uintptr
+}
+
+// table knows the live blocks, ascending by address, to catch wild frees and
+// copies before they become a fault of the whole process.
+type table struct {
+	mu     sync.RWMutex
+	blocks []mapping
+	total  uint64
+	closed bool
+}
+
+func (t *table) bytes() uint64 {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.total
+}
+
+func (t *table) add(m mapping) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return false
+	}
+	i, _ := t.search(address(m.bytes))
+	t.blocks = slices.Insert(t.blocks, i, m)
+	t.total += uint64(len(m.bytes))
+	return true
+}
+
+func (t *table) remove(p device.Ptr, size int) (mapping, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i, found := t.search(p)
+	if !found || len(t.blocks[i].bytes) != size {
+		return mapping{}, false
+	}
+	m := t.blocks[i]
+	t.blocks = slices.Delete(t.blocks, i, i+1)
+	t.total -= uint64(size)
+	return m, true
+}
+
+// slice is the memory [p,p+size) if it lies within one live block.
+func (t *table) slice(p device.Ptr, size int) ([]byte, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	i, found := t.search(p)
+	if !found {
+		i-- // the last block that begins before p
+	}
+	if i < 0 || size < 0 {
+		return nil, false
+	}
+	b := t.blocks[i].bytes
+	off := uint64(p - address(b))
+	if off > uint64(len(b)) || uint64(size) > uint64(len(b))-off {
+		return nil, false
+	}
+	return b[off : off+uint64(size)], true
+}
+
+func (t *table) clear() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var first error
+	for _, m := range t.blocks {
+		if err := unmapMemory(m); err != nil && first == nil {
+			first = fmt.Errorf("cpu: Close: %w", err)
+		}
+	}
+	t.blocks, t.total, t.closed = nil, 0, true
+	return first
+}
+
+func (t *table) search(p device.Ptr) (int, bool) {
+	return slices.BinarySearchFunc(t.blocks, p, func(m mapping, p device.Ptr) int {
+		return cmp.Compare(address(m.bytes), p)
+	})
+}

@@ -1,0 +1,27 @@
+package conformance
+
+import (
+	"unsafe"
+
+	"github.com/weftgo/weft"
+)
+
+// fromBits makes a value whose representation is the low bits given: floats
+// too come as any pattern, NaNs included.
+func fromBits[T weft.Value](bits uint64) T {
+	var v T
+	if unsafe.Sizeof(v) == 4 {
+		*(*uint32)(unsafe.Pointer(&v)) = uint32(bits)
+	} else {
+		*(*uint64)(unsafe.Pointer(&v)) = bits
+	}
+	return v
+}
+
+// toBits is the representation of a value; floats compare by it.
+func toBits[T weft.Value](v T) uint64 {
+	if unsafe.Sizeof(v) == 4 {
+		return uint64(*(*uint32)(unsafe.Pointer(&v)))
+	}
+	return *(*uint64)(unsafe.Pointer(&v))
+}

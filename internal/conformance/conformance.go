@@ -1,0 +1,99 @@
+// Package conformance holds the tests that every structure of a kind must
+// pass, on every device: one suite for maps, one for sets. A room's test calls
+// [Map] and [Set] with a constructor.
+//
+// The suites ask for what the interfaces in package weft promise and nothing
+// else; what is special to a room is tested in the room.
+package conformance
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weftgo/weft"
+)
+
+// Scale is how much work a suite may do: large on a device that is fast, small
+// on one that is interpreted.
+type Scale int
+
+// Rows is the size of a suite's large batches.
+func (s Scale) Rows() int { return int(s) }
+
+// Scales for devices.
+const (
+	Fast Scale = 50_000 // a CPU or a GPU
+	Slow Scale = 600    // an interpreter
+)
+
+// Check is implemented by structures that can check their own invariants; the
+// suites call it after every test.
+type Check interface{ CheckInvariants() error }
+
+func check(t testing.TB, m any) {
+	t.Helper()
+	if c, ok := m.(Check); ok {
+		if err := c.CheckInvariants(); err != nil {
+			t.Errorf("invariants: %v", err)
+		}
+	}
+}
+
+// odd are values that implementations like to reserve.
+func odd[T weft.Value]() []T {
+	var out []T
+	for _, bits := range []uint64{
+		0, 1, 2, 3, math.MaxUint64, math.MaxUint64 - 1, math.MaxUint64 - 2, math.MaxUint64 - 3,
+		1 << 31, 1 << 32, 1 << 63, 0xdeadbeef, 0x7fffffff_7fffffff,
+	} {
+		out = append(out, fromBits[T](bits))
+	}
+	return out
+}
+
+// random is a value of arbitrary bits.
+func random[T weft.Value](rng *rand.Rand) T { return fromBits[T](rng.Uint64()) }
+
+func ctx() context.Context { return context.Background() }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustPanic fails unless f panics with a message.
+func mustPanic(t *testing.T, what string, f func()) {
+	t.Helper()
+	defer func() {
+		if v := recover(); v == nil {
+			t.Errorf("%s: no panic", what)
+		} else if _, ok := v.(string); !ok {
+			t.Errorf("%s: panic with %T %v, want a message", what, v, v)
+		}
+	}()
+	f()
+}
+
+// expired is a context that has ended.
+func expired() context.Context {
+	c, cancel := context.WithCancel(context.Background())
+	cancel()
+	return c
+}
+
+// unique returns n different keys. Small widths must not run out.
+func unique[K weft.Key](n int, rng *rand.Rand) []K {
+	seen := make(map[K]bool, n)
+	keys := make([]K, 0, n)
+	for len(keys) < n {
+		if k := K(rng.Uint64()); !seen[k] {
+			seen[k] = true
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,219 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"math/rand/v2"
+
+	"github.com/weftgo/weft"
+)
+
+// Set runs the suite for sets. open makes an empty set that grows by itself;
+// the suite closes it.
+func Set[K weft.Key](t *testing.T, scale Scale, open func(t testing.TB) weft.Set[K]) {
+	s := setSuite[K]{scale}
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, weft.Set[K])
+	}{
+		{"RoundTrip", s.roundTrip},
+		{"EveryKey", s.everyKey},
+		{"FirstAddWins", s.firstAddWins},
+		{"Churn", s.churn},
+		{"All", s.all},
+		{"Clear", s.clear},
+		{"Errors", s.errors},
+		{"AgainstModel", s.againstModel},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			set := open(t)
+			defer func() {
+				check(t, set)
+				must(t, set.Close())
+			}()
+			test.run(t, set)
+		})
+	}
+}
+
+type setSuite[K weft.Key] struct{ scale Scale }
+
+func (s setSuite[K]) rng() *rand.Rand { return rand.New(rand.NewPCG(3, 5)) }
+
+func (s setSuite[K]) add(t testing.TB, set weft.Set[K], keys []K, want int) {
+	t.Helper()
+	n, err := set.Add(ctx(), keys, nil)
+	must(t, err)
+	if n != want {
+		t.Fatalf("Add of %d keys = %d, want %d", len(keys), n, want)
+	}
+}
+
+// holds wants exactly the first of two lists of keys to be there.
+func (s setSuite[K]) holds(t testing.TB, set weft.Set[K], in, out []K) {
+	t.Helper()
+	found := make([]bool, len(in)+len(out))
+	n, err := set.Contains(ctx(), slices.Concat(in, out), found)
+	must(t, err)
+	if n != len(in) {
+		t.Errorf("Contains counts %d, want %d", n, len(in))
+	}
+	for i, f := range found {
+		if f != (i < len(in)) {
+			t.Fatalf("key number %d of %d+%d: found is %v", i, len(in), len(out), f)
+		}
+	}
+	if set.Len() != len(in) {
+		t.Errorf("Len = %d, want %d", set.Len(), len(in))
+	}
+}
+
+func (s setSuite[K]) roundTrip(t *testing.T, set weft.Set[K]) {
+	n := s.scale.Rows()
+	keys := unique[K](2*n, s.rng())
+	s.add(t, set, keys[:n], n)
+	s.holds(t, set, keys[:n], keys[n:])
+	s.add(t, set, keys[n/2:n], 0)
+	deleted := make([]bool, n)
+	got, err := set.Delete(ctx(), keys[n/2:n/2+n], deleted)
+	must(t, err)
+	if got != n-n/2 || !deleted[0] || deleted[n-1] {
+		t.Errorf("Delete removed %d, want %d", got, n-n/2)
+	}
+	s.holds(t, set, keys[:n/2], keys[n/2:])
+}
+
+func (s setSuite[K]) everyKey(t *testing.T, set weft.Set[K]) {
+	keys := slices.Compact(slices.Sorted(slices.Values(odd[K]())))
+	for range 40 { // more often than a line has slots
+		s.add(t, set, keys, len(keys))
+		s.holds(t, set, keys, nil)
+		got, err := set.Delete(ctx(), keys, nil)
+		must(t, err)
+		if got != len(keys) {
+			t.Fatalf("Delete removed %d of %d", got, len(keys))
+		}
+		s.holds(t, set, nil, keys)
+	}
+}
+
+func (s setSuite[K]) firstAddWins(t *testing.T, set weft.Set[K]) {
+	rng, n := s.rng(), s.scale.Rows()
+	pool := unique[K](n/4+1, rng)
+	keys, want, seen := make([]K, n), make([]bool, n), map[K]bool{}
+	for i := range keys {
+		keys[i] = pool[rng.IntN(len(pool))]
+		want[i] = !seen[keys[i]]
+		seen[keys[i]] = true
+	}
+	added := make([]bool, n)
+	got, err := set.Add(ctx(), keys, added)
+	must(t, err)
+	if got != len(seen) || !slices.Equal(added, want) {
+		t.Errorf("Add inserted %d, want %d; flags of the first: %v", got, len(seen), slices.Equal(added, want))
+	}
+	got, err = set.Delete(ctx(), keys, added)
+	must(t, err)
+	if got != len(seen) || !slices.Equal(added, want) {
+		t.Errorf("Delete removed %d, want %d; flags of the first: %v", got, len(seen), slices.Equal(added, want))
+	}
+}
+
+func (s setSuite[K]) churn(t *testing.T, set weft.Set[K]) {
+	n := s.scale.Rows() / 10
+	keys := unique[K](20*n, s.rng())
+	s.add(t, set, keys[:n], n)
+	for lo := 0; lo+2*n <= len(keys); lo += n {
+		if _, err := set.Delete(ctx(), keys[lo:lo+n], nil); err != nil {
+			t.Fatal(err)
+		}
+		s.add(t, set, keys[lo+n:lo+2*n], n)
+		s.holds(t, set, keys[lo+n:lo+2*n], keys[lo:lo+n])
+	}
+}
+
+func (s setSuite[K]) all(t *testing.T, set weft.Set[K]) {
+	keys := append(unique[K](s.scale.Rows(), s.rng()), ^K(0)-1)
+	n := len(slices.Compact(slices.Sorted(slices.Values(keys))))
+	s.add(t, set, keys, n)
+	got := slices.Sorted(set.All())
+	must(t, set.Err())
+	slices.Sort(keys)
+	if !slices.Equal(got, slices.Compact(keys)) {
+		t.Errorf("All has %d keys, want %d", len(got), n)
+	}
+}
+
+func (s setSuite[K]) clear(t *testing.T, set weft.Set[K]) {
+	keys := unique[K](300, s.rng())
+	s.add(t, set, keys, 300)
+	must(t, set.Clear(ctx()))
+	s.holds(t, set, nil, keys)
+	s.add(t, set, keys, 300)
+}
+
+func (s setSuite[K]) errors(t *testing.T, set weft.Set[K]) {
+	keys := unique[K](10, s.rng())
+	mustPanic(t, "Add", func() { set.Add(ctx(), keys, make([]bool, 9)) })
+	mustPanic(t, "Contains", func() { set.Contains(ctx(), keys, make([]bool, 11)) })
+	mustPanic(t, "Delete", func() { set.Delete(ctx(), keys, []bool{}) })
+	if n, err := set.Add(expired(), keys, nil); n != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("Add with an ended context: %d, %v", n, err)
+	}
+	s.add(t, set, keys, 10)
+	must(t, set.Close())
+	must(t, set.Close())
+	if _, err := set.Add(ctx(), keys, nil); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("Add after Close: %v", err)
+	}
+	if _, err := set.Contains(ctx(), keys, nil); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("Contains after Close: %v", err)
+	}
+	for range set.All() {
+		t.Error("All of a closed set has keys")
+	}
+	if err := set.Err(); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("All after Close: %v", err)
+	}
+}
+
+func (s setSuite[K]) againstModel(t *testing.T, set weft.Set[K]) {
+	rng, model := s.rng(), map[K]bool{}
+	for range 40 {
+		keys := make([]K, rng.IntN(200))
+		for i := range keys {
+			keys[i] = oddKey[K](byte(rng.Uint32()))
+		}
+		flags, want := make([]bool, len(keys)), make([]bool, len(keys))
+		var err error
+		switch rng.IntN(3) {
+		case 0:
+			for i, k := range keys {
+				want[i] = !model[k]
+				model[k] = true
+			}
+			_, err = set.Add(ctx(), keys, flags)
+		case 1:
+			for i, k := range keys {
+				want[i] = model[k]
+				delete(model, k)
+			}
+			_, err = set.Delete(ctx(), keys, flags)
+		case 2:
+			for i, k := range keys {
+				want[i] = model[k]
+			}
+			_, err = set.Contains(ctx(), keys, flags)
+		}
+		must(t, err)
+		if !slices.Equal(flags, want) {
+			t.Fatal("answers differ from the model's")
+		}
+		if set.Len() != len(model) {
+			t.Fatalf("Len = %d, want %d", set.Len(), len(model))
+		}
+	}
+}

@@ -1,0 +1,39 @@
+// Package hash is the hash of keys: the Go twin of
+// kernels/include/weft/hash.cuh. Structures built on one device are read on
+// another, so the two must agree bit for bit.
+package hash
+
+import "math/bits"
+
+// Uint32 is Murmur3's finalizer with better-mixing constants, keyed by the low
+// half of seed; a bijection for every seed.
+func Uint32(x uint32, seed uint64) uint32 {
+	x ^= uint32(seed)
+	x ^= x >> 16
+	x *= 0x21f0aaad
+	x ^= x >> 15
+	x *= 0xd35a2d97
+	x ^= x >> 15
+	return x
+}
+
+// Uint64 is its 64-bit sibling.
+func Uint64(x, seed uint64) uint64 {
+	x ^= seed
+	x ^= x >> 32
+	x *= 0xe9846af9b1a615d
+	x ^= x >> 32
+	x *= 0xe9846af9b1a615d
+	x ^= x >> 28
+	return x
+}
+
+// Reduce32 maps a hash to [0,n) by the high half of a product: any n, no
+// modulo, and keys in order of their hash.
+func Reduce32(h, n uint32) uint32 { return uint32(uint64(h) * uint64(n) >> 32) }
+
+// Reduce64 is its 64-bit sibling.
+func Reduce64(h, n uint64) uint64 {
+	hi, _ := bits.Mul64(h, n)
+	return hi
+}

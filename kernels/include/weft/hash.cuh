@@ -1,0 +1,40 @@
+// The hash of keys. The same function in Go is internal/hash; a test compares
+// them.
+#pragma once
+
+#include "cuda.cuh"
+
+namespace weft {
+
+// Murmur3's finalizer (the article's hash) with the better-mixing constants
+// found by exhaustive search, keyed by a seed. A bijection for every seed.
+__device__ __forceinline__ uint32_t hash(uint32_t x, uint64_t seed) {
+  x ^= uint32_t(seed);
+  x ^= x >> 16;
+  x *= 0x21f0aaadu;
+  x ^= x >> 15;
+  x *= 0xd35a2d97u;
+  x ^= x >> 15;
+  return x;
+}
+__device__ __forceinline__ uint64_t hash(uint64_t x, uint64_t seed) {
+  x ^= seed;
+  x ^= x >> 32;
+  x *= 0xe9846af9b1a615dul;
+  x ^= x >> 32;
+  x *= 0xe9846af9b1a615dul;
+  x ^= x >> 28;
+  return x;
+}
+
+// reduce maps a hash to [0,n) by the high half of a product: any n, no modulo.
+__device__ __forceinline__ uint32_t reduce(uint32_t h, uint32_t n) {
+  return uint32_t(uint64_t(h) * n >> 32);
+}
+__device__ __forceinline__ uint64_t reduce(uint64_t h, uint64_t n) {
+  uint64_t hi;
+  asm("mul.hi.u64 %0, %1, %2;" : "=l"(hi) : "l"(h), "l"(n));
+  return hi;
+}
+
+}  // namespace weft

@@ -1,0 +1,60 @@
+package linear_test
+
+import (
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/linear"
+)
+
+// A map of each pair of widths, and of signed and floating types, passes the
+// suite of maps with both deletion schemes.
+func TestConformance(t *testing.T) {
+	dev := devicetest.Open(t)
+	for name, opts := range map[string]*linear.Options{
+		"keep":  nil,
+		"reuse": {Tombstones: linear.Reuse, Capacity: 10, MaxLoad: .97},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, opts) })
+			t.Run("uint32,uint64", func(t *testing.T) { suite[uint32, uint64](t, dev, opts) })
+			t.Run("uint64,uint32", func(t *testing.T) { suite[uint64, uint32](t, dev, opts) })
+			t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, opts) })
+			t.Run("int32,float32", func(t *testing.T) { suite[int32, float32](t, dev, opts) })
+			t.Run("int64,float64", func(t *testing.T) { suite[int64, float64](t, dev, opts) })
+			t.Run("set uint32", func(t *testing.T) { setSuite[uint32](t, dev, opts) })
+			t.Run("set int64", func(t *testing.T) { setSuite[int64](t, dev, opts) })
+		})
+	}
+}
+
+func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, opts *linear.Options) {
+	conformance.Map(t, scale(dev), func(t testing.TB) weft.Map[K, V] {
+		m, err := linear.New[K, V](dev, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	})
+}
+
+func setSuite[K weft.Key](t *testing.T, dev device.Device, opts *linear.Options) {
+	conformance.Set(t, scale(dev), func(t testing.TB) weft.Set[K] {
+		s, err := linear.NewSet[K](dev, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}
+
+func scale(dev device.Device) conformance.Scale {
+	switch dev.Properties().Kind {
+	case device.CPU, device.CUDA:
+		return conformance.Fast
+	}
+	return conformance.Slow
+}

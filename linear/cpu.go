@@ -1,0 +1,365 @@
+package linear
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+)
+
+// Tuning of the CPU engine.
+const (
+	// group is how many operations are in flight on a core: their home sectors
+	// are touched before the first is worked on, so that the cache misses
+	// overlap. A core tracks 10 to 16 misses at once; twice that keeps it busy
+	// over the end of a group.
+	group = 32
+
+	// grain is the number of lookups a core takes at a time, a few hundred
+	// microseconds' work.
+	grain = 1 << 13
+
+	// pieceOps is the number of changes that are dealt out to the cores at a
+	// time; their keys and the deal stay in the second-level cache. Contexts
+	// are looked at between pieces.
+	pieceOps = 1 << 17
+
+	// aloneOps is the number of changes below which dealing them out costs
+	// more than it gains.
+	aloneOps = 1 << 11
+
+	// sharesPerCore is the number of parts a table is cut in per core: more
+	// parts even out the work.
+	sharesPerCore = 4
+)
+
+// cpuEngine runs on the cores of the host. K and V are the types of a batch's
+// columns as unsigned integers, SK and SV those of a slot.
+//
+// Lookups read without locks. Changes need no atomic operations either: the
+// lines are dealt out to the cores, and each core runs, in batch order, the
+// operations whose path begins in its part. An operation whose path leaves the
+// part is put off and run alone at the end. All operations on one key have one
+// path, so they share a core and a fate, and the batch's order is kept.
+type cpuEngine[K, SK storedKey, V, SV storedVal] struct {
+	dev device.Host
+	gen *generation
+
+	deal   dealer
+	misfit atomic.Int64 // operations of changeOn that found no room
+}
+
+func newCPUEngine[K storedKey, V storedVal, SK storedKey, SV storedVal](dev device.Host, g geometry) (engine, error) {
+	e := &cpuEngine[K, SK, V, SV]{dev: dev}
+	gen, err := e.allocate(context.Background(), g)
+	if err != nil {
+		return nil, err
+	}
+	e.gen = gen
+	return e, nil
+}
+
+// allocate makes an empty generation.
+func (e *cpuEngine[K, SK, V, SV]) allocate(ctx context.Context, g geometry) (*generation, error) {
+	buf, err := e.dev.Alloc(g.bytes())
+	if err != nil {
+		return nil, fmt.Errorf("linear: table of %d bytes: %w", g.bytes(), err)
+	}
+	gen := &generation{geometry: g, buf: buf, refs: 1}
+	e.wipe(gen)
+	return gen, ctx.Err()
+}
+
+// wipe empties a generation.
+func (e *cpuEngine[K, SK, V, SV]) wipe(g *generation) {
+	words := view[uint64](g.buf.Host)
+	e.dev.Parallel(len(words), 1<<17, func(lo, hi int) {
+		part := words[lo:hi]
+		for i := range part {
+			part[i] = ^uint64(0)
+		}
+	})
+	*countersOf(g) = counters{}
+}
+
+func countersOf(g *generation) *counters {
+	return (*counters)(unsafe.Pointer(&g.buf.Host[(int(g.lines)+extraLines-1)*lineBytes]))
+}
+
+func (e *cpuEngine[K, SK, V, SV]) geometry() geometry { return e.gen.geometry }
+
+func (e *cpuEngine[K, SK, V, SV]) counts(context.Context) (counters, error) {
+	return *countersOf(e.gen), nil
+}
+
+func (e *cpuEngine[K, SK, V, SV]) settle(context.Context) error { return nil }
+
+func (e *cpuEngine[K, SK, V, SV]) lost(context.Context) (int, error) {
+	return int(e.misfit.Swap(0)), nil
+}
+
+func (e *cpuEngine[K, SK, V, SV]) clear(context.Context) error {
+	e.wipe(e.gen)
+	return nil
+}
+
+func (e *cpuEngine[K, SK, V, SV]) hold() *generation {
+	e.gen.refs++
+	return e.gen
+}
+
+func (e *cpuEngine[K, SK, V, SV]) release(g *generation) error {
+	if g.refs--; g.refs > 0 {
+		return nil
+	}
+	return e.dev.Free(g.buf)
+}
+
+func (e *cpuEngine[K, SK, V, SV]) close() error { return e.release(e.gen) }
+
+// ---- lookups ----------------------------------------------------------------
+
+func (e *cpuEngine[K, SK, V, SV]) get(ctx context.Context, b *batch) (int, error) {
+	keys, vals, found := view[K](b.keys.host), view[V](b.vals.host), view[bool](b.ok.host)
+	t := tableOf[SK, SV](e.gen)
+	var hits atomic.Int64
+	// A context is looked at every few milliseconds of work.
+	const piece = 1 << 20
+	for lo := 0; lo < b.n; lo += piece {
+		if err := ctx.Err(); err != nil {
+			return int(hits.Load()), err
+		}
+		n := min(piece, b.n-lo)
+		e.dev.Parallel(n, grain, func(from, to int) {
+			from, to = from+lo, to+lo
+			var v []V
+			var f []bool
+			if vals != nil {
+				v = vals[from:to]
+			}
+			if found != nil {
+				f = found[from:to]
+			}
+			hits.Add(int64(getRange(t, keys[from:to], v, f)))
+		})
+	}
+	return int(hits.Load()), nil
+}
+
+func (e *cpuEngine[K, SK, V, SV]) getOn(s *device.Stream, b *batch) error {
+	_, err := e.get(context.Background(), onHost(b, e.widths()))
+	return err
+}
+
+// getRange looks up keys on one core.
+func getRange[K, SK storedKey, V, SV storedVal](t cpuTable[SK, SV], keys []K, vals []V, found []bool) (hits int) {
+	var homes [group]uint32
+	for len(keys) > 0 {
+		n := min(group, len(keys))
+		for i, k := range keys[:n] {
+			homes[i] = home(t.geometry, SK(k))
+			t.touch(homes[i])
+		}
+		for i, k := range keys[:n] {
+			s := t.find(stored(SK(k)), homes[i])
+			if s != nil {
+				hits++
+			}
+			if found != nil {
+				found[i] = s != nil
+			}
+			if vals != nil {
+				var v V
+				if s != nil {
+					v = *(*V)(unsafe.Pointer(&s.val))
+				}
+				vals[i] = v
+			}
+		}
+		keys = keys[n:]
+		if vals != nil {
+			vals = vals[n:]
+		}
+		if found != nil {
+			found = found[n:]
+		}
+	}
+	return hits
+}
+
+// ---- changes ----------------------------------------------------------------
+
+func (e *cpuEngine[K, SK, V, SV]) change(ctx context.Context, b *batch) (done int, failed []uint32, err error) {
+	w := e.widths()
+	for lo := 0; lo < b.n; lo += pieceOps {
+		if err := ctx.Err(); err != nil {
+			return lo, failed, err
+		}
+		hi := min(lo+pieceOps, b.n)
+		c := newChanger[K, SK, V, SV](e.gen, b.sub(lo, hi, w))
+		if hi-lo < aloneOps || e.dev.Properties().Units == 1 {
+			c.run(e.deal.all(hi - lo))
+			c.count()
+		} else {
+			e.changeTogether(c)
+		}
+		for _, i := range c.failed {
+			failed = append(failed, uint32(lo)+i)
+		}
+	}
+	return b.n, failed, nil
+}
+
+// changeTogether runs the changes of a piece on all cores.
+func (e *cpuEngine[K, SK, V, SV]) changeTogether(c *changer[K, SK, V, SV]) {
+	parts := e.deal.out(e.dev, c.table.lines, len(c.keys), func(lo, hi int, homes []uint32) {
+		for i, k := range c.keys[lo:hi] {
+			homes[i] = home(c.table.geometry, SK(k))
+		}
+	})
+	late := make([][]uint32, len(parts))
+	var fresh, live atomic.Int64
+	e.dev.Parallel(len(parts), 1, func(from, _ int) {
+		own := *c
+		own.part = parts[from]
+		own.fresh, own.live = 0, 0
+		own.run(own.part.ops)
+		late[from] = own.late
+		fresh.Add(own.fresh)
+		live.Add(own.live)
+	})
+	c.fresh, c.live = fresh.Load(), live.Load()
+	c.part = share{hi: c.table.lines + 1}
+	for _, ops := range late {
+		c.run(ops)
+	}
+	c.count()
+}
+
+func (e *cpuEngine[K, SK, V, SV]) changeOn(s *device.Stream, b *batch) error {
+	_, failed, err := e.change(context.Background(), onHost(b, e.widths()))
+	e.misfit.Add(int64(len(failed)))
+	return err
+}
+
+func (e *cpuEngine[K, SK, V, SV]) widths() widths {
+	var k K
+	var v V
+	var s slot[SK, SV]
+	return widths{int(unsafe.Sizeof(k)), int(unsafe.Sizeof(v)), int(unsafe.Sizeof(s))}
+}
+
+// ---- whole tables -----------------------------------------------------------
+
+func (e *cpuEngine[K, SK, V, SV]) rehash(ctx context.Context, lines uint32) error {
+	g := e.gen.geometry
+	g.lines = lines
+	to, err := e.allocate(ctx, g)
+	if err != nil {
+		return err
+	}
+	if left := e.move(e.gen, to); left > 0 {
+		e.dev.Free(to.buf)
+		return fmt.Errorf("linear: rehash to %d lines leaves %d keys without room: %w", lines, left, weft.ErrFull)
+	}
+	old := e.gen
+	e.gen = to
+	return e.release(old)
+}
+
+// move copies the live pairs of one generation to an empty other, and returns
+// how many did not fit. Home sectors are in order of the hash in any size of
+// table, so a range of old lines goes to a range of new lines: the cores work
+// apart, but for the pairs that lie across a border.
+func (e *cpuEngine[K, SK, V, SV]) move(from, to *generation) int {
+	src, dst := tableOf[SK, SV](from), tableOf[SK, SV](to)
+	shares := min(sharesPerCore*e.dev.Properties().Units, int(from.lines))
+	late := make([][]slot[SK, SV], shares)
+	var moved atomic.Int64
+	e.dev.Parallel(shares, 1, func(i, _ int) {
+		cut := func(lines uint32, i int) uint32 { return uint32(uint64(lines) * uint64(i) / uint64(shares)) }
+		part := share{lo: cut(to.lines, i), hi: cut(to.lines, i+1)}
+		var n int64
+		for s := range src.live(cut(from.lines, i), cut(from.lines, i+1)) {
+			if dst.insert(part, home(dst.geometry, s.key), s.key, s.val) {
+				n++
+			} else {
+				late[i] = append(late[i], *s)
+			}
+		}
+		moved.Add(n)
+	})
+	whole := share{hi: to.lines + 1}
+	left := 0
+	for _, slots := range late {
+		for i := range slots {
+			if !dst.insert(whole, home(dst.geometry, slots[i].key), slots[i].key, slots[i].val) {
+				left++
+				continue
+			}
+			moved.Add(1)
+		}
+	}
+	for s := range src.live(from.lines, from.lines+1) {
+		dst.insert(whole, to.lines*lineSectors, s.key, s.val)
+		moved.Add(1)
+	}
+	n := uint64(moved.Load())
+	*countersOf(to) = counters{live: n, used: n}
+	return left
+}
+
+func (e *cpuEngine[K, SK, V, SV]) export(_ context.Context, g *generation, lo, hi uint32, keys, vals []byte) (int, error) {
+	t := tableOf[SK, SV](g)
+	k, v := view[K](keys), view[V](vals)
+	n := 0
+	for line := lo; line < hi; line++ {
+		for s := range t.live(line, line+1) {
+			key := s.key
+			if line == g.lines {
+				key = ^key
+			}
+			k[n] = K(key)
+			if v != nil {
+				v[n] = *(*V)(unsafe.Pointer(&s.val))
+			}
+			n++
+		}
+	}
+	return n, nil
+}
+
+func (e *cpuEngine[K, SK, V, SV]) probeLengths(context.Context) (uint64, uint32, error) {
+	t := tableOf[SK, SV](e.gen)
+	var sum atomic.Uint64
+	var longest atomic.Uint32
+	e.dev.Parallel(int(t.lines), 1<<10, func(lo, hi int) {
+		s, l := t.probeLengths(uint32(lo), uint32(hi))
+		sum.Add(s)
+		for old := longest.Load(); l > old && !longest.CompareAndSwap(old, l); {
+			old = longest.Load()
+		}
+	})
+	return sum.Load(), longest.Load(), nil
+}
+
+// onHost gives a batch in the memory of a CPU device the form of a batch in
+// host memory: it is the same memory.
+func onHost(b *batch, w widths) *batch {
+	h := *b
+	for _, c := range []struct {
+		col   *column
+		width int
+	}{{&h.keys, w.key}, {&h.vals, w.val}, {&h.kinds, 1}, {&h.out, w.val}, {&h.ok, 1}} {
+		if c.col.ptr != 0 && c.col.host == nil {
+			panic("linear: device slice without host memory on a CPU device")
+		}
+		if c.col.host != nil {
+			c.col.host = c.col.host[:b.n*c.width]
+		}
+	}
+	return &h
+}

@@ -1,0 +1,220 @@
+package linear
+
+import (
+	"unsafe"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+)
+
+// changer runs the changes of one piece of a batch, or a share of them.
+type changer[K, SK storedKey, V, SV storedVal] struct {
+	table cpuTable[SK, SV]
+	to    *counters
+	part  share
+
+	keys  []K
+	vals  []V
+	kinds []weft.OpKind
+	out   []V
+	ok    []bool
+	kind  weft.OpKind
+	reuse bool
+
+	late        []uint32 // operations that need lines of others
+	failed      []uint32 // operations that found no room
+	fresh, live int64    // slots taken that were empty; change of the number of keys
+}
+
+func newChanger[K, SK storedKey, V, SV storedVal](g *generation, b *batch) *changer[K, SK, V, SV] {
+	c := &changer[K, SK, V, SV]{
+		table: tableOf[SK, SV](g),
+		to:    countersOf(g),
+		keys:  view[K](b.keys.host),
+		vals:  view[V](b.vals.host),
+		kinds: view[weft.OpKind](b.kinds.host),
+		out:   view[V](b.out.host),
+		ok:    view[bool](b.ok.host),
+		kind:  b.kind,
+		reuse: b.flags&flagReuse != 0,
+	}
+	c.part = share{hi: g.lines + 1}
+	return c
+}
+
+// run runs operations in order, a group at a time.
+func (c *changer[K, SK, V, SV]) run(ops []uint32) {
+	var homes [group]uint32
+	for len(ops) > 0 {
+		n := min(group, len(ops))
+		for j, i := range ops[:n] {
+			homes[j] = home(c.table.geometry, SK(c.keys[i]))
+			c.table.touch(homes[j])
+		}
+		for j, i := range ops[:n] {
+			c.one(i, homes[j])
+		}
+		ops = ops[n:]
+	}
+}
+
+// one runs one operation.
+func (c *changer[K, SK, V, SV]) one(i, home uint32) {
+	kind := c.kind
+	if c.kinds != nil {
+		kind = c.kinds[i]
+	}
+	key := stored(SK(c.keys[i]))
+	s := c.table.search(c.part, home, key)
+	if s.late {
+		c.late = append(c.late, i)
+		return
+	}
+	ok := false
+	switch {
+	case s.live != nil:
+		ok = c.present(i, kind, s.live)
+	case kind == weft.OpPut || kind == weft.OpPutNew:
+		ok = c.insert(i, key, s)
+	}
+	if c.ok != nil {
+		c.ok[i] = ok
+	}
+	if c.out != nil && (s.live == nil || kind == weft.OpPut || kind == weft.OpDelete) {
+		var none V
+		c.out[i] = none
+	}
+}
+
+// present runs an operation whose key is there.
+func (c *changer[K, SK, V, SV]) present(i uint32, kind weft.OpKind, s *slot[SK, SV]) (ok bool) {
+	switch kind {
+	case weft.OpGet, weft.OpPutNew:
+		if c.out != nil {
+			c.out[i] = *(*V)(unsafe.Pointer(&s.val))
+		}
+		return kind == weft.OpGet
+	case weft.OpPut:
+		c.set(i, s)
+	case weft.OpDelete:
+		kill(s)
+		c.live--
+		return true
+	}
+	return false
+}
+
+// insert runs a Put or PutNew whose key is absent.
+func (c *changer[K, SK, V, SV]) insert(i uint32, key SK, s spot[SK, SV]) bool {
+	at := s.free
+	switch {
+	case c.reuse && s.dead != nil:
+		at = s.dead
+	case !c.reuse && s.own != nil:
+		at = s.own
+	case at == nil:
+		c.failed = append(c.failed, i)
+		return false
+	default:
+		c.fresh++
+	}
+	at.key = key
+	c.set(i, at)
+	c.live++
+	return true
+}
+
+// set writes the value of operation i.
+func (c *changer[K, SK, V, SV]) set(i uint32, s *slot[SK, SV]) {
+	if c.vals == nil {
+		return
+	}
+	var none SV
+	if unsafe.Sizeof(c.vals[0]) < unsafe.Sizeof(none) {
+		s.val = none
+	}
+	*(*V)(unsafe.Pointer(&s.val)) = c.vals[i]
+}
+
+// count adds what was done to the table's counters.
+func (c *changer[K, SK, V, SV]) count() {
+	c.to.live += uint64(c.live)
+	c.to.used += uint64(c.fresh)
+}
+
+// dealer deals operations out to shares of a table. It keeps its memory from
+// piece to piece.
+type dealer struct {
+	homes  []uint32
+	ops    []uint32
+	shares []share
+	counts [][]uint32 // by range of the piece, by share: then where they go
+}
+
+// all is operations 0…n-1, undealt.
+func (d *dealer) all(n int) []uint32 {
+	d.resize(n, 0, 0)
+	for i := range d.ops {
+		d.ops[i] = uint32(i)
+	}
+	return d.ops
+}
+
+// out sorts operations 0…n-1 into shares by home line, keeping their order.
+// homes computes the home sectors of a range.
+func (d *dealer) out(dev device.Host, lines uint32, n int, homes func(lo, hi int, homes []uint32)) []share {
+	cores := dev.Properties().Units
+	// A power of two of lines per share turns the division into a shift.
+	shift := 0
+	for lines>>shift > uint32(cores*sharesPerCore) {
+		shift++
+	}
+	shares := int(lines>>shift) + 1
+	d.resize(n, shares, cores)
+	for i := range d.shares {
+		d.shares[i] = share{lo: uint32(i) << shift, hi: min(uint32(i+1)<<shift, lines)}
+	}
+	// The extra line has an owner too: the last share, whatever its place.
+	d.shares[shares-1].hi = lines + 1
+
+	slice := (n + cores - 1) / cores
+	dev.Parallel(n, slice, func(lo, hi int) {
+		homes(lo, hi, d.homes[lo:hi])
+		c := d.counts[lo/slice]
+		clear(c)
+		for _, h := range d.homes[lo:hi] {
+			c[h/lineSectors>>shift]++
+		}
+	})
+	at := uint32(0)
+	for s := range shares {
+		first := at
+		for r := range d.counts {
+			at, d.counts[r][s] = at+d.counts[r][s], at
+		}
+		d.shares[s].ops = d.ops[first:at]
+	}
+	dev.Parallel(n, slice, func(lo, hi int) {
+		c := d.counts[lo/slice]
+		for i, h := range d.homes[lo:hi] {
+			s := h / lineSectors >> shift
+			d.ops[c[s]] = uint32(lo + i)
+			c[s]++
+		}
+	})
+	return d.shares
+}
+
+func (d *dealer) resize(n, shares, cores int) {
+	if cap(d.ops) < n {
+		d.ops, d.homes = make([]uint32, n), make([]uint32, n)
+	}
+	d.ops, d.homes = d.ops[:n], d.homes[:n]
+	if len(d.shares) != shares || len(d.counts) != cores {
+		d.shares = make([]share, shares)
+		d.counts = make([][]uint32, cores)
+		for i := range d.counts {
+			d.counts[i] = make([]uint32, shares)
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package linear
+
+import (
+	"iter"
+	"unsafe"
+)
+
+// cpuTable reads and writes a generation from Go. All pointer arithmetic is in
+// sector and touch.
+type cpuTable[K storedKey, V storedVal] struct {
+	geometry
+	base unsafe.Pointer
+	end  uint32 // path(), looked up once
+}
+
+func tableOf[K storedKey, V storedVal](g *generation) cpuTable[K, V] {
+	return cpuTable[K, V]{g.geometry, unsafe.Pointer(unsafe.SliceData(g.buf.Host)), g.path()}
+}
+
+// sector is the slots of a sector, by its index in the table.
+func (t *cpuTable[K, V]) sector(i uint32) []slot[K, V] {
+	return unsafe.Slice((*slot[K, V])(unsafe.Add(t.base, uintptr(i)*sectorBytes)), t.perSector())
+}
+
+// perSector is the number of slots in a sector: a constant of each
+// instantiation.
+func (t *cpuTable[K, V]) perSector() int {
+	var s slot[K, V]
+	return sectorBytes / int(unsafe.Sizeof(s))
+}
+
+// touch brings a sector into the cache. The load is one the compiler keeps and
+// nobody waits for.
+func (t *cpuTable[K, V]) touch(sector uint32) {
+	touchByte(unsafe.Add(t.base, uintptr(sector)*sectorBytes))
+}
+
+// next is sector number o of the path that begins at home: the home sector,
+// the rest of its line by exclusive or, and so on line by line around the
+// table (layout.cuh, Path).
+func (t *cpuTable[K, V]) next(home, o uint32) uint32 {
+	line := home/lineSectors + o/lineSectors
+	if line >= t.lines && home/lineSectors != t.lines {
+		line -= t.lines
+	}
+	return line*lineSectors + (home%lineSectors ^ o%lineSectors)
+}
+
+// length is the number of sectors on a path.
+func (t *cpuTable[K, V]) length(home uint32) uint32 {
+	if home/lineSectors == t.lines {
+		return lineSectors
+	}
+	return t.end * lineSectors
+}
+
+// find is the live slot of a stored key, or nil.
+func (t *cpuTable[K, V]) find(key K, home uint32) *slot[K, V] {
+	// The first sector decides most searches.
+	slots := t.sector(home)
+	for i := range slots {
+		switch k := slots[i].key; k {
+		case key:
+			return &slots[i]
+		case mark[K](markEmpty):
+			return nil
+		}
+	}
+	return t.findBeyond(key, home)
+}
+
+func (t *cpuTable[K, V]) findBeyond(key K, home uint32) *slot[K, V] {
+	for o := uint32(1); o < t.length(home); o++ {
+		slots := t.sector(t.next(home, o))
+		for i := range slots {
+			switch k := slots[i].key; k {
+			case key:
+				return &slots[i]
+			case mark[K](markEmpty):
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// share is a range of lines that one core may touch, and the operations that
+// begin there.
+type share struct {
+	lo, hi uint32
+	ops    []uint32
+}
+
+// spot is what a search for room on a path came to.
+type spot[K storedKey, V storedVal] struct {
+	live *slot[K, V] // the key's slot, if it is there
+	own  *slot[K, V] // the dead slot that remembers the key
+	dead *slot[K, V] // the first dead slot
+	free *slot[K, V] // the first empty slot
+	late bool        // the path leaves the share before it ends
+}
+
+// search walks a path to its end within a share.
+func (t *cpuTable[K, V]) search(part share, home uint32, key K) (s spot[K, V]) {
+	last := uint32(0)
+	for o := range t.length(home) {
+		sector := t.next(home, o)
+		if line := sector / lineSectors; line < part.lo || line >= part.hi || o < last {
+			s.late = true
+			return s
+		}
+		slots := t.sector(sector)
+		for i := range slots {
+			switch k := slots[i].key; k {
+			case key:
+				s.live = &slots[i]
+				return s
+			case mark[K](markEmpty):
+				s.free = &slots[i]
+				return s
+			case mark[K](markDead):
+				if s.dead == nil {
+					s.dead = &slots[i]
+				}
+				if s.own == nil && remembers(&slots[i], key) {
+					s.own = &slots[i]
+				}
+			}
+		}
+	}
+	return s
+}
+
+// remembers tells whether a dead slot was the key's. A set's slots cannot
+// remember.
+func remembers[K storedKey, V storedVal](s *slot[K, V], key K) bool {
+	return unsafe.Sizeof(s.val) != 0 && *(*K)(unsafe.Pointer(&s.val)) == key
+}
+
+// kill makes a live slot dead.
+func kill[K storedKey, V storedVal](s *slot[K, V]) {
+	if unsafe.Sizeof(s.val) != 0 {
+		*(*K)(unsafe.Pointer(&s.val)) = s.key
+	}
+	s.key = mark[K](markDead)
+}
+
+// insert puts a key that is not in the table, which has no dead slots, into
+// the first empty slot of its path. It reports false if the path leaves the
+// share or has no room.
+func (t *cpuTable[K, V]) insert(part share, home uint32, key K, val V) bool {
+	if line := home / lineSectors; line < part.lo || line >= part.hi {
+		return false
+	}
+	s := t.search(part, home, key)
+	if s.free == nil {
+		return false
+	}
+	s.free.key, s.free.val = key, val
+	return true
+}
+
+// live iterates over the live slots of lines [lo,hi).
+func (t *cpuTable[K, V]) live(lo, hi uint32) iter.Seq[*slot[K, V]] {
+	return func(yield func(*slot[K, V]) bool) {
+		for i := lo * lineSectors; i < hi*lineSectors; i++ {
+			slots := t.sector(i)
+			for j := range slots {
+				if !isMark(slots[j].key) && !yield(&slots[j]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// probeLengths adds up how many slots lie before each key of lines [lo,hi) on
+// its path.
+func (t *cpuTable[K, V]) probeLengths(lo, hi uint32) (sum uint64, longest uint32) {
+	per := uint32(t.perSector())
+	for i := lo * lineSectors; i < hi*lineSectors; i++ {
+		slots := t.sector(i)
+		for j := range slots {
+			if isMark(slots[j].key) {
+				continue
+			}
+			h := home(t.geometry, slots[j].key)
+			lines := i/lineSectors - h/lineSectors
+			if i/lineSectors < h/lineSectors {
+				lines += t.lines
+			}
+			length := (lines*lineSectors+(i%lineSectors^h%lineSectors))*per + uint32(j)
+			sum += uint64(length)
+			longest = max(longest, length)
+		}
+	}
+	return sum, longest
+}

@@ -1,0 +1,109 @@
+package linear
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+
+	"github.com/weftgo/weft"
+)
+
+// Options configure a [Map] or a [Set]. The zero value and nil are good
+// defaults.
+type Options struct {
+	// Capacity is the number of keys that fit without growing. Default 0:
+	// the table starts at one line and grows. A fixed table needs it.
+	Capacity int
+
+	// MaxLoad is the share of slots in use, live or dead, at which the table
+	// grows; for a fixed table, the share of slots that Capacity keys fill.
+	// Default 0.8. Up to .7 lookups take one memory access; at .9 a search for
+	// an absent key reads six lines, at .97 dozens.
+	MaxLoad float64
+
+	// Fixed tables never grow nor shrink: keys that find no room are left out
+	// and the call returns weft.ErrFull.
+	Fixed bool
+
+	// Tombstones is the deletion scheme. Default Keep.
+	Tombstones Tombstones
+
+	// Unordered drops the promise that duplicates within a batch have the
+	// outcome of batch order; any one of them wins. It saves a GPU from
+	// looking for them. The CPU keeps the order either way.
+	Unordered bool
+
+	// Seed keys the hash. Default 0: random, so that nobody can prepare
+	// colliding keys. Two tables of one seed, size and history are equal byte
+	// for byte on a CPU.
+	Seed uint64
+
+	// Logger is told of growth, shrinking and rehashes at debug level.
+	// Default: silent.
+	Logger *slog.Logger
+}
+
+// Tombstones is what becomes of the slot of a deleted key.
+type Tombstones int
+
+const (
+	// Keep leaves the slot to its key, as in the article's main design: the
+	// key returns to it, other keys never take it, and inserts, deletes and
+	// lookups may run together in any way. Dead slots of keys that don't
+	// return are dropped by the next rehash.
+	Keep Tombstones = iota
+	// Reuse gives the slot to any new key, as in the article's second design:
+	// best when different keys come and go. Batches of inserts reuse, mixed
+	// batches don't.
+	Reuse
+)
+
+const (
+	defaultMaxLoad = 0.8
+	// shrinkShare of the load limit: below it, a table is shrunk. Far enough
+	// from one half that no workload grows and shrinks it in turns.
+	shrinkShare = 1.0 / 8
+)
+
+// check fills in defaults and reports what makes no sense.
+func (o *Options) check(what string) (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	fail := func(format string, args ...any) (Options, error) {
+		return c, fmt.Errorf("linear: new %s: %w: %s", what, weft.ErrOptions, fmt.Sprintf(format, args...))
+	}
+	if c.MaxLoad == 0 {
+		c.MaxLoad = defaultMaxLoad
+	}
+	switch {
+	case c.Capacity < 0:
+		return fail("Capacity %d is negative", c.Capacity)
+	case !(c.MaxLoad > 0 && c.MaxLoad <= 1): // also NaN
+		return fail("MaxLoad %v is not in (0, 1]", c.MaxLoad)
+	case c.Fixed && c.Capacity == 0:
+		return fail("a fixed table needs a Capacity")
+	case c.Tombstones != Keep && c.Tombstones != Reuse:
+		return fail("no such scheme of tombstones: %d", c.Tombstones)
+	}
+	if c.Seed == 0 {
+		c.Seed = rand.Uint64()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+// linesFor is the number of lines in which n keys stay within a load.
+// ok is false if there is no such table.
+func linesFor(n uint64, load float64, slotBytes int) (lines uint32, ok bool) {
+	perLine := float64(lineBytes / slotBytes)
+	want := math.Ceil(float64(n) / load / perLine)
+	if want > maxLines {
+		return 0, false
+	}
+	return max(uint32(want), 1), true
+}

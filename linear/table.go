@@ -1,0 +1,432 @@
+package linear
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+)
+
+// table is what maps and sets share: everything but the types of keys and
+// values. It decides when to grow, in what pieces a batch is run and what an
+// outcome means; the engine does the work.
+type table struct {
+	opts   Options
+	widths widths
+	dev    device.Device
+
+	// mu is held for reading by lookups and for writing by everything that
+	// changes the table, its size or its memory.
+	mu     sync.RWMutex
+	engine engine
+	closed bool
+
+	// usedBound is not below the number of slots in use, counting every
+	// operation of submitted batches as a new key.
+	usedBound uint64
+	minLines  uint32 // what Capacity asks for
+
+	// keys is the number of keys as last counted; submitted tells that batches
+	// have been submitted since.
+	keys      atomic.Int64
+	submitted atomic.Bool
+}
+
+// changePiece is the number of operations between two looks at the counters,
+// and the room that a batch is sure to get before it starts.
+const changePiece = 1 << 20
+
+func newTable(dev device.Device, what string, w widths, o *Options) (*table, error) {
+	opts, err := o.check(what)
+	if err != nil {
+		return nil, err
+	}
+	lines, ok := linesFor(uint64(opts.Capacity), opts.MaxLoad, w.slot)
+	if !ok {
+		return nil, fmt.Errorf("linear: new %s: %w: Capacity %d at load %g needs more than %d GiB",
+			what, weft.ErrOptions, opts.Capacity, opts.MaxLoad, (maxLines+extraLines)*lineBytes>>30)
+	}
+	eng, err := newEngine(dev, w, geometry{seed: opts.Seed, lines: lines})
+	if err != nil {
+		return nil, fmt.Errorf("linear: new %s: %w", what, err)
+	}
+	return &table{opts: opts, widths: w, dev: dev, engine: eng, minLines: lines}, nil
+}
+
+func (t *table) errClosed(op string) error { return fmt.Errorf("linear: %s: %w", op, weft.ErrClosed) }
+
+// ---- lookups ----------------------------------------------------------------
+
+func (t *table) get(ctx context.Context, op string, b *batch) (hits int, err error) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.closed {
+		return 0, t.errClosed(op)
+	}
+	hits, err = t.engine.get(ctx, b)
+	return hits, wrap(op, err)
+}
+
+func (t *table) getOn(s *device.Stream, op string, b *batch) error {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.closed {
+		return t.errClosed(op)
+	}
+	return wrap(op, t.engine.getOn(s, b))
+}
+
+// ---- changes ----------------------------------------------------------------
+
+// change runs a batch from host memory and returns by how much the number of
+// keys changed.
+func (t *table) change(ctx context.Context, op string, b *batch) (delta int, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return 0, t.errClosed(op)
+	}
+	before, err := t.count(ctx)
+	if err != nil {
+		return 0, wrap(op, err)
+	}
+	full, err := t.changePieces(ctx, b, before)
+	after, cerr := t.count(context.WithoutCancel(ctx))
+	delta = int(int64(after.live - before.live))
+	if err = errors.Join(err, cerr); err != nil {
+		return delta, wrap(op, err)
+	}
+	if full > 0 {
+		return delta, fmt.Errorf("linear: %s: %w: no room for %d of %d operations in %d slots (%d live, %d dead)",
+			op, weft.ErrFull, full, b.n, t.slots(), after.live, after.used-after.live)
+	}
+	return delta, wrap(op, t.shrink(ctx, after))
+}
+
+// changePieces runs a batch in pieces that fit the table, growing it between
+// them, and returns the number of operations that found no room.
+func (t *table) changePieces(ctx context.Context, b *batch, start counters) (full int, err error) {
+	now := start
+	for lo := 0; lo < b.n; {
+		if err := ctx.Err(); err != nil {
+			return full, err
+		}
+		n := b.n - lo
+		if b.inserts() && !t.opts.Fixed {
+			// What share of the batch was new so far tells how much room the
+			// rest will need.
+			expect := n
+			if lo > 0 {
+				expect = int(float64(n) * float64(now.used-min(start.used, now.used)) / float64(lo))
+			}
+			if n, err = t.makeRoom(ctx, now, n, expect); err != nil {
+				return full, err
+			}
+		}
+		done, failed, err := t.engine.change(ctx, b.sub(lo, lo+n, t.widths))
+		if err == nil && len(failed) > 0 {
+			failed, err = t.retry(ctx, b.sub(lo, lo+done, t.widths), failed)
+		}
+		full += len(failed)
+		if err != nil {
+			return full, err
+		}
+		lo += done
+		if now, err = t.count(ctx); err != nil {
+			return full, err
+		}
+	}
+	return full, nil
+}
+
+// makeRoom grows the table, if it must, so that some operations of a batch
+// have room: all n of them, or at least a piece. expect is a guess of how many
+// are new keys. It returns how many have room.
+func (t *table) makeRoom(ctx context.Context, now counters, n, expect int) (int, error) {
+	piece := min(n, changePiece)
+	if room := t.room(now.used); room >= piece {
+		return min(n, room), nil
+	}
+	// Guess with the whole rest, but be content with the piece.
+	var err error
+	for _, keys := range []uint64{now.live + uint64(max(expect, piece)), now.live + uint64(piece)} {
+		lines, ok := linesFor(keys, t.opts.MaxLoad, t.widths.slot)
+		if !ok {
+			err = fmt.Errorf("%w: %d keys need more than the largest table", weft.ErrFull, keys)
+			continue
+		}
+		if err = t.resize(ctx, t.stretch(lines, now)); err == nil {
+			now.used = now.live
+			return min(n, t.room(now.used)), nil
+		}
+		if !errors.Is(err, device.ErrMemory) {
+			break
+		}
+	}
+	// No memory to grow: use what room there is.
+	if room := t.room(now.used); room > 0 && errors.Is(err, device.ErrMemory) {
+		return min(n, room), nil
+	}
+	return 0, err
+}
+
+// stretch is the size to grow to when lines are needed: at least double, so
+// that growth costs each key a constant number of moves, unless dropping dead
+// slots alone makes half the table free.
+func (t *table) stretch(lines uint32, now counters) uint32 {
+	have := t.engine.geometry().lines
+	switch {
+	case lines > have/2 && lines < 2*have:
+		lines = uint32(min(2*uint64(have), maxLines))
+	case lines <= have/2:
+		lines = have
+	}
+	return max(lines, t.minLines)
+}
+
+// room is how many more slots may be used.
+func (t *table) room(used uint64) int {
+	return int(float64(t.slots())*t.opts.MaxLoad) - int(used)
+}
+
+func (t *table) slots() int {
+	return int(t.engine.geometry().lines) * lineBytes / t.widths.slot
+}
+
+// retry runs operations again that found no room, after a rehash: a fixed
+// table gets rid of its dead slots, a growing one was too crowded in one
+// place. It returns those that failed again.
+func (t *table) retry(ctx context.Context, b *batch, failed []uint32) ([]uint32, error) {
+	now, err := t.count(ctx)
+	if err != nil {
+		return failed, err
+	}
+	lines := t.engine.geometry().lines
+	switch {
+	case !t.opts.Fixed:
+		lines = uint32(min(2*uint64(lines), maxLines))
+	case now.used == now.live:
+		return failed, nil
+	}
+	if err := t.resize(ctx, lines); err != nil {
+		// Nothing is lost: the operations count as not run.
+		if errors.Is(err, device.ErrMemory) || errors.Is(err, weft.ErrFull) {
+			return failed, nil
+		}
+		return failed, err
+	}
+	again := gather(b, failed, t.widths)
+	_, still, err := t.engine.change(ctx, again)
+	scatter(b, again, failed, t.widths)
+	for i, j := range still {
+		still[i] = failed[j]
+	}
+	return still, err
+}
+
+// resize rehashes to a number of lines.
+func (t *table) resize(ctx context.Context, lines uint32) error {
+	have := t.engine.geometry().lines
+	if err := t.engine.rehash(ctx, lines); err != nil {
+		return err
+	}
+	t.opts.Logger.Debug("linear: rehash", "from_lines", have, "to_lines", lines, "bytes", t.engine.geometry().bytes())
+	return nil
+}
+
+// shrink makes a table smaller that has become almost empty.
+func (t *table) shrink(ctx context.Context, now counters) error {
+	have := t.engine.geometry().lines
+	if t.opts.Fixed || have <= t.minLines || have == 1 ||
+		float64(now.live) > float64(t.slots())*t.opts.MaxLoad*shrinkShare {
+		return nil
+	}
+	lines, _ := linesFor(2*now.live, t.opts.MaxLoad, t.widths.slot)
+	if lines = max(lines, t.minLines); lines >= have {
+		return nil
+	}
+	err := t.resize(ctx, lines)
+	if errors.Is(err, device.ErrMemory) || ctx.Err() != nil {
+		return nil // the next batch tries again; this one has been run
+	}
+	return err
+}
+
+// count reads the counters once submitted work is done.
+func (t *table) count(ctx context.Context) (counters, error) {
+	c, err := t.engine.counts(ctx)
+	if err == nil {
+		t.usedBound = c.used
+		t.keys.Store(int64(c.live))
+		t.submitted.Store(false)
+	}
+	return c, err
+}
+
+// changeOn submits a batch that lies on the device.
+func (t *table) changeOn(s *device.Stream, op string, b *batch) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return t.errClosed(op)
+	}
+	ctx := context.Background()
+	for lo := 0; lo < b.n; {
+		n := b.n - lo
+		if b.inserts() && !t.opts.Fixed {
+			// Only when the bound says that the table could overflow is it
+			// worth waiting for the true count.
+			if piece := min(n, changePiece); t.room(t.usedBound) < piece {
+				now, err := t.count(ctx)
+				if err != nil {
+					return wrap(op, err)
+				}
+				if n, err = t.makeRoom(ctx, now, n, n); err != nil {
+					return wrap(op, err)
+				}
+				if _, err = t.count(ctx); err != nil {
+					return wrap(op, err)
+				}
+			}
+			n = min(n, t.room(t.usedBound))
+		}
+		t.submitted.Store(true)
+		if err := t.engine.changeOn(s, b.sub(lo, lo+n, t.widths)); err != nil {
+			return wrap(op, err)
+		}
+		if b.inserts() {
+			t.usedBound += uint64(n)
+		}
+		lo += n
+	}
+	return nil
+}
+
+// sync waits for submitted batches and reports operations without room.
+func (t *table) sync(ctx context.Context, op string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return t.errClosed(op)
+	}
+	if err := t.engine.settle(ctx); err != nil {
+		return wrap(op, err)
+	}
+	lost, err := t.engine.lost(ctx)
+	if err == nil && lost > 0 {
+		err = fmt.Errorf("%w: no room for %d operations since the last Sync, in %d slots", weft.ErrFull, lost, t.slots())
+	}
+	return wrap(op, err)
+}
+
+// ---- the rest ---------------------------------------------------------------
+
+// length is the number of keys: known, unless batches have been submitted
+// since it was counted. 0 when the table is closed.
+func (t *table) length() int {
+	if t.submitted.Load() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.closed {
+			return 0
+		}
+		// On an error, which the next call reports, the last count stands.
+		_, _ = t.count(context.Background())
+	}
+	return int(t.keys.Load())
+}
+
+func (t *table) clear(ctx context.Context, op string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return t.errClosed(op)
+	}
+	if err := ctx.Err(); err != nil {
+		return wrap(op, err)
+	}
+	err := t.engine.clear(ctx)
+	if err == nil {
+		_, err = t.count(ctx)
+	}
+	return wrap(op, err)
+}
+
+// compact drops dead slots, and in a table that may shrink also room beyond
+// what its keys need.
+func (t *table) compact(ctx context.Context, op string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return t.errClosed(op)
+	}
+	now, err := t.count(ctx)
+	if err != nil {
+		return wrap(op, err)
+	}
+	lines := t.engine.geometry().lines
+	if !t.opts.Fixed {
+		need, _ := linesFor(now.live, t.opts.MaxLoad, t.widths.slot)
+		lines = min(lines, max(need, t.minLines))
+	}
+	if now.used == now.live && lines == t.engine.geometry().lines {
+		return nil
+	}
+	return wrap(op, t.resize(ctx, lines))
+}
+
+func (t *table) close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil
+	}
+	t.closed = true
+	t.keys.Store(0)
+	return wrap("Close", t.engine.close())
+}
+
+// wrap says which method of which package an error comes from, once.
+func wrap(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("linear: %s: %w", op, err)
+}
+
+// gather copies some operations of a batch to a batch of their own.
+func gather(b *batch, at []uint32, w widths) *batch {
+	g := &batch{n: len(at), kind: b.kind, flags: b.flags}
+	take := func(c column, width int) column {
+		if !c.there() {
+			return c
+		}
+		host := make([]byte, len(at)*width)
+		for to, from := range at {
+			copy(host[to*width:(to+1)*width], c.host[int(from)*width:])
+		}
+		return column{host: host}
+	}
+	g.keys, g.vals = take(b.keys, w.key), take(b.vals, w.val)
+	g.kinds = take(b.kinds, 1)
+	g.out, g.ok = take(b.out, w.val), take(b.ok, 1)
+	return g
+}
+
+// scatter copies the outputs of a gathered batch back.
+func scatter(b, g *batch, at []uint32, w widths) {
+	put := func(c, from column, width int) {
+		if !c.there() {
+			return
+		}
+		for i, to := range at {
+			copy(c.host[int(to)*width:(int(to)+1)*width], from.host[i*width:(i+1)*width])
+		}
+	}
+	put(b.out, g.out, w.val)
+	put(b.ok, g.ok, 1)
+}
