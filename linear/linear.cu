@@ -146,7 +146,7 @@ __device__ __forceinline__ void get(const GetParams& p) {
     Path path{shuffle(kAll, home, from)};
     bool busy = ballot(kAll, mine) >> from & 1;
     Key v = 0;
-    bool h = lookup<S, Lanes, Pieces>(p.table, path, shuffle(kAll, key, from), busy, v);
+    bool h = lookup<S, Lanes, Pieces>(p.table, path, stored<S>(shuffle(kAll, key, from)), busy, v);
     if (lane == from) hit = h, value = h ? v : 0;
   }
   if (mine) {
@@ -229,10 +229,9 @@ __device__ __forceinline__ Outcome change(const Table& t, const Path& path, uint
     bool next = false;
     if (busy) {
       if (live.any) {
-        out = kPresent;
         if (kind == kDelete) target = live, then = kDeleted;
         if (kind == kPut && !(flags & kDefer)) target = live, then = kReplaced;
-        busy = then != kNothing;
+        if (then == kNothing) out = kPresent, busy = false;
       } else if (wait) {
         // Look again, as lookup does.
       } else if (!inserts) {

@@ -17,10 +17,10 @@ import (
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input c609c57793fa0d479a5136418263ebdedec41a7d87f47582f983bb6f70a8acd5 8648 kernels/include/weft/warp.cuh
 //kernelgen:input 297299f9dad6b834982e0c0ca69477bfe0f3870c04cd8098086516d7793ed80b 8158 linear/layout.cuh
-//kernelgen:input df46ca5671674377ea65af581187281f319c9e9ec6ae20b62f355d072602a09b 25093 linear/linear.cu
+//kernelgen:input b721e61469b118dbd871c6e1fc1c79d011cde71932ca58a1dad12eccb557e787 25107 linear/linear.cu
 //kernelgen:input 3b42960cf33872f2002b16d43f358ffaf668ad214d3c8495dd3784cae2d48517 958 linear/tuning.cuh
-//kernelgen:output dda92dc2cd35f47f3f3ce31078bb7fab5514cc3f1003907f634aefe12ac87654 450098 linear/linear_sm80.ptx
-//kernelgen:output 8c7f1621a46fbdf1d5a3fe8954084cd1b37e9566904bf1e395e99aca88463e4f 447980 linear/linear_sm90.ptx
+//kernelgen:output 111131de949694c80ecc4622bab5562e054abe4e57c96f036403263ec893a17b 451408 linear/linear_sm80.ptx
+//kernelgen:output aa532e2118d2f65481bd5b4beed5b4c2686077f3e89701c4096d4ec2220fbfb3 449322 linear/linear_sm90.ptx
 
 //go:embed linear_sm80.ptx
 var linearSM80 string

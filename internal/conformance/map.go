@@ -286,15 +286,15 @@ func (s mapSuite[K, V]) withDuplicates(n int, rng *rand.Rand) ([]K, []V) {
 
 func (s mapSuite[K, V]) lastPutWins(t *testing.T, m weft.Map[K, V]) {
 	rng := s.rng()
+	last := map[K]V{}
 	for range 3 {
-		before := m.Len()
+		before := len(last)
 		keys, vals := s.withDuplicates(s.scale.Rows(), rng)
-		last := map[K]V{}
 		for i, k := range keys {
 			last[k] = vals[i]
 		}
-		s.put(t, m, keys, vals, len(last))
-		s.length(t, m, before+len(last))
+		s.put(t, m, keys, vals, len(last)-before)
+		s.length(t, m, len(last))
 		for i, k := range keys {
 			vals[i] = last[k]
 		}
