@@ -164,6 +164,7 @@ func buildStore(a *assembler, s *statement, f form) (instr, error) {
 
 func execLoad(w *warp, in *instr, m uint32) {
 	ac := in.access
+	direct := w.launch.views == nil && w.launch.watch == nil && ac.size <= 8
 	for first := w.launch.firstLane(); m != 0; {
 		lane := takeLane(&m, first)
 		seg, off := w.locate(in, lane)
@@ -172,6 +173,14 @@ func execLoad(w *warp, in *instr, m uint32) {
 		}
 		for i, row := range in.list {
 			at := off + uint64(i*ac.size)
+			if direct && seg.isKnown(at, ac.size) {
+				v := seg.get(at, ac.size)
+				if ac.typ.signed() {
+					v = uint64(ac.typ.extend(v)) & ac.register[i]
+				}
+				w.rows[row][lane] = v
+				continue
+			}
 			v, ok := w.load(in, lane, seg, at)
 			if !ok {
 				return
@@ -251,6 +260,9 @@ func (w *warp) locate(in *instr, lane int) (*segment, uint64) {
 
 // load reads one element.
 func (w *warp) load(in *instr, lane int, seg *segment, off uint64) (v [2]uint64, ok bool) {
+	if w.launch.watch != nil {
+		w.saw(in, lane, seg, off, false)
+	}
 	if s := w.launch.views; s != nil && !seg.private {
 		return s.load(w, in, lane, seg, off)
 	}
@@ -277,6 +289,9 @@ func (w *warp) loadNow(in *instr, lane int, seg *segment, off uint64) (v [2]uint
 
 // store writes one element.
 func (w *warp) store(in *instr, lane int, seg *segment, off uint64, v [2]uint64) {
+	if w.launch.watch != nil {
+		w.saw(in, lane, seg, off, true)
+	}
 	if w.launch.views != nil && !seg.private {
 		w.launch.views.store(w, in, lane, seg, off, v)
 	}

@@ -145,6 +145,9 @@ func execAtomic(w *warp, in *instr, m uint32) {
 // update reads, combines and writes one element in one step.
 func (w *warp) update(in *instr, lane int, seg *segment, off uint64, b, c [2]uint64) (old [2]uint64, ok bool) {
 	ac := in.access
+	if w.launch.watch != nil {
+		w.saw(in, lane, seg, off, true)
+	}
 	if ac.size == 16 {
 		old = [2]uint64{seg.get(off, 8), seg.get(off+8, 8)}
 		ok = seg.isKnown(off, 8) && seg.isKnown(off+8, 8)

@@ -54,6 +54,12 @@ type Options struct {
 	Budget uint64
 	// Domain, if not nil, observes stores and fences.
 	Domain Domain
+	// Watch, if not nil, is told of every access to global memory, in the
+	// order in which they are made.
+	Watch func(Access)
+	// Rewrite, if not nil, changes the PTX of an image before it is loaded:
+	// for tests that break a kernel to see whether it shows.
+	Rewrite func(file, ptx string) string
 	// Trace, if not "", is a file that every executed instruction is written
 	// to; "-" is standard error. Default: the environment's WEFT_SIM_TRACE.
 	Trace string
@@ -74,6 +80,7 @@ type Device struct {
 	launches int
 	clock    uint64
 	last     map[*program]uint64 // accesses of a kernel's last launch, for PCT
+	idle     map[shape][]*block  // blocks of earlier launches, to be used again
 	trace    *tracer
 	lost     error
 	closed   bool
@@ -111,7 +118,7 @@ func Open(opts *Options) (*Device, error) {
 	if o.Depth < 1 {
 		return nil, fmt.Errorf("sim: %w: depth %d", device.ErrInvalid, o.Depth)
 	}
-	d := &Device{opts: o, heap: newHeap(o.Memory), modules: map[*device.Image]*loaded{}, last: map[*program]uint64{}}
+	d := &Device{opts: o, heap: newHeap(o.Memory), modules: map[*device.Image]*loaded{}, last: map[*program]uint64{}, idle: map[shape][]*block{}}
 	if o.Trace != "" {
 		t, err := newTracer(o.Trace)
 		if err != nil {
@@ -266,6 +273,7 @@ func (d *Device) Close() error {
 	}
 	d.closed = true
 	d.heap, d.modules, d.last = newHeap(0), nil, nil
+	d.idle = nil
 	if d.trace != nil {
 		return d.trace.close()
 	}
@@ -281,10 +289,9 @@ func (d *Device) Steps() uint64 {
 
 // A loaded image.
 type loaded struct {
-	dev    *Device
-	mod    *module
-	global map[*variable]uint64
-	prog   map[string]*program
+	dev  *Device
+	name string
+	prog map[string]*program
 }
 
 // Load parses the image of the device's architecture and places its global
@@ -301,36 +308,61 @@ func (d *Device) Load(img *device.Image) (device.Module, error) {
 	if target == nil {
 		return nil, fmt.Errorf("sim: %w: image %s has nothing for sm_%d", device.ErrKernel, img.Name, d.opts.Arch)
 	}
-	mod, err := parse(fmt.Sprintf("%s_sm%d.ptx", img.Name, target.Arch), target.PTX)
+	name, text := fmt.Sprintf("%s_sm%d.ptx", img.Name, target.Arch), target.PTX
+	if d.opts.Rewrite != nil {
+		text = d.opts.Rewrite(name, text)
+	}
+	prog, err := compile(name, text, d.heap)
 	if err != nil {
 		return nil, fmt.Errorf("sim: %w: %w", device.ErrKernel, err)
 	}
-	m := &loaded{dev: d, mod: mod, global: map[*variable]uint64{}, prog: map[string]*program{}}
+	m := &loaded{d, name, prog}
+	d.modules[img] = m
+	return m, nil
+}
+
+// compiled keeps the programs of images without variables of their own, which
+// are the same for every device: a test opens thousands.
+var compiled sync.Map // of source to map[string]*program
+
+type source struct{ name, text string }
+
+// compile resolves all kernels of a module and places its variables.
+func compile(name, text string, h *heap) (map[string]*program, error) {
+	if prog, ok := compiled.Load(source{name, text}); ok {
+		return prog.(map[string]*program), nil
+	}
+	mod, err := parse(name, text)
+	if err != nil {
+		return nil, err
+	}
+	global := map[*variable]uint64{}
 	for _, v := range mod.globals {
-		s, ok := d.heap.alloc(max(v.size, 1))
+		s, ok := h.alloc(max(v.size, 1))
 		if !ok {
-			return nil, fmt.Errorf("sim: %w: %d bytes for variable %s", device.ErrMemory, v.size, v.name)
+			return nil, fmt.Errorf("%w: %d bytes for variable %s", device.ErrMemory, v.size, v.name)
 		}
 		copy(s.data, v.init)
 		s.mark(0, v.size, true) // the rest is zero, as in C
-		m.global[v] = s.base
+		global[v] = s.base
 	}
+	prog := map[string]*program{}
 	for name, k := range mod.kernels {
-		p, err := assemble(k, m.global)
-		if err != nil {
-			return nil, fmt.Errorf("sim: %w: %w", device.ErrKernel, err)
+		if prog[name], err = assemble(k, global); err != nil {
+			return nil, err
 		}
-		m.prog[name] = p
 	}
-	d.modules[img] = m
-	return m, nil
+	if len(mod.globals) == 0 {
+		compiled.Store(source{name, text}, prog)
+	}
+	return prog, nil
 }
 
 // Kernel finds an entry point.
 func (m *loaded) Kernel(name string) (device.Kernel, error) {
 	p, ok := m.prog[name]
 	if !ok {
-		return nil, fmt.Errorf("sim: %w: %s has no kernel %q", device.ErrKernel, m.mod.name, name)
+		return nil, fmt.Errorf("sim: %w: %s has no kernel %q", device.ErrKernel, m.name, name)
 	}
 	return &entry{m.dev, p}, nil
 }
@@ -367,7 +399,8 @@ func (d *Device) launch(k device.Kernel, grid, block device.Dim, params []byte) 
 	copy(l.params.data, params)
 	l.params.mark(0, len(params), true)
 	l.seed, l.number, l.start, l.budget = d.opts.Seed, d.launches, d.clock, d.opts.Budget
-	l.trace, l.domain = d.trace, d.opts.Domain
+	l.trace, l.domain, l.watch = d.trace, d.opts.Domain, d.opts.Watch
+	l.idle = d.idle[l.shape()]
 	d.launches++
 	l.policy = d.policy(l)
 	if l.trace != nil {
@@ -375,6 +408,7 @@ func (d *Device) launch(k device.Kernel, grid, block device.Dim, params []byte) 
 	}
 	l.policy.run(l)
 	d.clock += l.steps
+	d.idle[l.shape()] = l.idle
 	return d.conclude(l)
 }
 

@@ -38,3 +38,18 @@ func (w *warp) persist(in *instr, lane int, seg *segment, off uint64) {
 		l.crash = l.domain.Store(w.name(lane), device.Ptr(seg.base+off), seg.data[off:off+uint64(in.access.size)])
 	}
 }
+
+// An Access is one element read or written in global memory by one thread.
+type Access struct {
+	Thread Thread
+	Addr   device.Ptr
+	Size   int  // bytes
+	Write  bool // a store, or an atomic operation
+}
+
+// saw reports an access.
+func (w *warp) saw(in *instr, lane int, seg *segment, off uint64, write bool) {
+	if seg.base >= heapBase {
+		w.launch.watch(Access{w.name(lane), device.Ptr(seg.base + off), in.access.size, write})
+	}
+}

@@ -26,6 +26,7 @@ type launch struct {
 	policy   scheduler
 	views    *views // nil: memory is sequentially consistent
 	domain   Domain
+	watch    func(Access)
 	trace    *tracer
 	fault    *Fault
 	crash    error // what the persistence domain ended the launch with
@@ -58,6 +59,9 @@ func (l *launch) admit() *block {
 	} else {
 		b = l.newBlock()
 	}
+	for _, w := range b.warps {
+		w.launch = l
+	}
 	i := l.admitted
 	l.admitted++
 	b.at = [3]int{i % l.grid[0], i / l.grid[0] % l.grid[1], i / (l.grid[0] * l.grid[1])}
@@ -71,11 +75,21 @@ func (l *launch) admit() *block {
 	return b
 }
 
+// shape is what blocks that are used again must have in common.
+type shape struct {
+	prog    *program
+	threads int
+}
+
+func (l *launch) shape() shape {
+	return shape{l.prog, l.blockDim[0] * l.blockDim[1] * l.blockDim[2]}
+}
+
 func (l *launch) newBlock() *block {
 	threads := l.blockDim[0] * l.blockDim[1] * l.blockDim[2]
 	b := &block{threads: threads, shared: newSegment("block's shared memory", 0, l.prog.kernel.shared)}
 	for range (threads + warpSize - 1) / warpSize {
-		b.warps = append(b.warps, &warp{launch: l})
+		b.warps = append(b.warps, &warp{})
 	}
 	return b
 }

@@ -20,7 +20,7 @@ const guessAccesses = 1 << 10
 
 // maxTurn bounds the accesses a thread makes before it falls: it may wait for
 // a thread below it.
-const maxTurn = 1 << 10
+const maxTurn = 1 << 9
 
 func newPCT(l *launch, depth int, last uint64) *pct {
 	if last == 0 {
@@ -69,7 +69,7 @@ func (p *pct) admit(l *launch) {
 		}
 		for _, w := range b.warps {
 			for lane := range w.priority {
-				w.priority[lane] = positive(l.rng)
+				w.priority[lane], w.spent[lane] = positive(l.rng), 0
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func (p *pct) highest(l *launch) (best *warp, lane int) {
 func (p *pct) turn(w *warp, lane int) {
 	l := w.launch
 	w.yields = false
-	for n := 1; ; n++ {
+	for {
 		g, ok := w.takeLane(lane)
 		if !ok || l.failed() {
 			return
@@ -107,14 +107,15 @@ func (p *pct) turn(w *warp, lane int) {
 		in := &l.prog.code[g.pc]
 		w.advance(g, noStop, burst, true)
 		p.accesses++
-		fall := n >= maxTurn || w.yields
+		w.spent[lane]++
+		fall := w.spent[lane] >= maxTurn || w.yields
 		for len(p.change) > 0 && p.change[0] < p.accesses {
 			p.change = p.change[1:]
 			fall = true
 		}
 		if fall {
 			p.floor--
-			w.priority[lane] = p.floor
+			w.priority[lane], w.spent[lane] = p.floor, 0
 			return
 		}
 		if in.kind == kindCollect || in.kind == kindBarrier {

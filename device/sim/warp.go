@@ -29,6 +29,7 @@ type warp struct {
 
 	ready    bool             // listed by the random scheduler
 	priority [warpSize]int64  // of the lanes' threads, for PCT
+	spent    [warpSize]int    // accesses they made at that priority
 	threads  [warpSize]thread // what the lanes' threads have seen, for weak memory
 
 	votes, voters uint64 // outcome of the last bar.red
