@@ -20,9 +20,11 @@
 //
 // In sequentially consistent memory, an operation of a mixed batch lasts from
 // the first read of its key to the last write of its result, and an operation
-// that ended before another began comes before it. In weak memory, and in
-// batches of one kind, all operations of a batch are concurrent: threads of
-// one launch that do not synchronize have no common clock.
+// that ended before another began comes before it. In weak memory all
+// operations of a mixed batch are concurrent: threads of one launch that do not
+// synchronize have no common clock. The operations of a batch of one kind
+// follow each other in batch order, as structures promise unless told
+// otherwise.
 //
 // Batches follow each other. At the end every key is looked up, and Len must
 // be the number found.

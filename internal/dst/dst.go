@@ -27,6 +27,9 @@ type Config[K weft.Key, V weft.Value] struct {
 	Shapes []Shape
 	// Uniform structures take no mixed batches.
 	Uniform bool
+	// Unordered structures don't promise that the operations of a batch of
+	// one kind have the outcome of batch order.
+	Unordered bool
 	// Seeds to try. Default 40.
 	Seeds int
 	// Rewrite breaks the kernels on purpose; see [sim.Options].

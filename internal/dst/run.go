@@ -26,6 +26,7 @@ type runner[K weft.Key, V weft.Value] struct {
 	subject Subject[K, V]
 	stream  *device.Stream
 	shape   Shape
+	ordered bool // operations of a uniform batch follow each other
 	precise bool // operations of a mixed batch have times of their own
 	history []event[K, V]
 
@@ -40,7 +41,7 @@ type runner[K weft.Key, V weft.Value] struct {
 // execute runs a program and returns its history. An error is a fault of the
 // structure: the harness itself does not fail.
 func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program[K, V]) (_ []event[K, V], err error) {
-	r := &runner[K, V]{shape: shape, precise: opts.Sequential, width: int(sizeof[K]())}
+	r := &runner[K, V]{shape: shape, ordered: !cfg.Unordered, precise: opts.Sequential, width: int(sizeof[K]())}
 	opts.Watch = r.watch
 	opts.Budget = budget
 	if r.dev, err = sim.Open(&opts); err != nil {
@@ -117,13 +118,18 @@ func (r *runner[K, V]) run(b batch[K, V]) (err error) {
 	for i := range r.now {
 		e := &r.now[i]
 		e.op, e.returns, e.ok, e.val = b.ops[i], returns, ok[i], vals[i]
-		if e.from == 0 {
+		switch {
+		case b.uniform && r.ordered:
+			e.from, e.till = start+2*int64(i), start+2*int64(i)+1
+			continue
+		case e.from == 0:
 			e.from = start
 		}
 		if e.till == 0 {
 			e.till = r.time
 		}
 	}
+	r.time = max(r.time, start+2*int64(n))
 	r.history = append(r.history, r.now...)
 	return errors.Join(c.Keys.Free(), c.Vals.Free(), c.OK.Free(), c.Kinds.Free())
 }

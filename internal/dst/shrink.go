@@ -2,14 +2,15 @@ package dst
 
 import (
 	"slices"
+	"time"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device/sim"
 )
 
 const (
-	// shrinkRuns bounds the executions that shrinking may take.
-	shrinkRuns = 400
+	// shrinkTime bounds the search for a smaller program.
+	shrinkTime = 10 * time.Second
 	// shrinkSeeds is how many schedules a smaller program gets to fail: fewer
 	// operations change the schedule that a seed stands for.
 	shrinkSeeds = 6
@@ -19,10 +20,10 @@ const (
 // fails. It returns the program with the options and the error of its
 // failure.
 func shrink[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program[K, V], err error) (program[K, V], sim.Options, error) {
-	runs := 0
+	end := time.Now().Add(shrinkTime)
 	fails := func(q program[K, V]) bool {
 		for i := range uint64(shrinkSeeds) {
-			if runs++; runs > shrinkRuns {
+			if time.Now().After(end) {
 				return false
 			}
 			o := opts
