@@ -64,6 +64,7 @@ type batch struct {
 	n     int
 	kind  weft.OpKind // of all operations, unless kinds is there
 	flags flags
+	load  float64 // of the table, as far as known: a hint
 
 	keys  column // K
 	vals  column // V; written by get, read by change

@@ -31,13 +31,15 @@ type (
 		count device.Ptr
 	}
 	getParams struct {
-		_     structs.HostLayout
-		table tableRef
-		keys  device.Ptr
-		vals  device.Ptr
-		found device.Ptr
-		hits  device.Ptr
-		n     uint64
+		_      structs.HostLayout
+		table  tableRef
+		keys   device.Ptr
+		vals   device.Ptr
+		found  device.Ptr
+		hits   device.Ptr
+		n      uint64
+		spread uint32
+		unused uint32
 	}
 	changeParams struct {
 		_        structs.HostLayout
@@ -98,10 +100,19 @@ type (
 const (
 	blockThreads = 256
 
-	// wideLoad is the load from which lookups read whole lines (tuning.cuh):
-	// below, most keys lie in their home sector and a wider read costs more
-	// than it saves.
-	wideLoad = 0.65
+	// From these loads on, whole lines are read instead of sectors
+	// (tuning.cuh): below, most keys lie in their home sector and a wider read
+	// costs more than it saves. A sector has two slots of 16 bytes or four and
+	// more of 8 and less.
+	wideGet16, wideGet8 = 0.55, 0.7
+	wideChange          = 0.5
+
+	narrowLanes, wideLanes = 2, 4 // tuning.cuh
+
+	// spreadKeys is the size of batches up to which each key gets a tile to
+	// itself, so that the batch is back after one chain of reads and not after
+	// two or four.
+	spreadKeys = 1 << 14
 
 	// settleOps is the number of changes between two looks for duplicates. The
 	// memory for them is 13 bytes an operation, 17 with a list of failures.
@@ -130,7 +141,7 @@ type gpuEngine struct {
 
 // kernels are the entry points for one pair of widths.
 type kernels struct {
-	get, getWide, change                 device.Kernel
+	get, getWide, change, changeWide     device.Kernel
 	rank, claim, settleLast, settleFirst device.Kernel
 	reset, rehash, export, probe         device.Kernel
 }
@@ -174,7 +185,7 @@ func loadKernels(dev device.Device, w widths) (k kernels, err error) {
 		to   *device.Kernel
 		name string
 	}{
-		{&k.get, "get" + pair}, {&k.getWide, "get_wide" + pair}, {&k.change, "change" + pair},
+		{&k.get, "get" + pair}, {&k.getWide, "get_wide" + pair}, {&k.change, "change" + pair}, {&k.changeWide, "change_wide" + pair},
 		{&k.rank, "rank" + key}, {&k.claim, "claim" + key}, {&k.reset, "reset"},
 		{&k.settleLast, "settle_last" + pair}, {&k.settleFirst, "settle_first" + pair},
 		{&k.rehash, "rehash" + pair}, {&k.export, "export" + pair}, {&k.probe, "stats" + pair},
@@ -232,21 +243,27 @@ var block = device.Dim{X: blockThreads}
 
 // ---- lookups ----------------------------------------------------------------
 
-func (e *gpuEngine) getOn(s *device.Stream, b *batch) error {
-	return e.launchGet(s, b.n, b.keys.ptr, b.vals.ptr, b.ok.ptr, 0)
-}
+func (e *gpuEngine) getOn(s *device.Stream, b *batch) error { return e.launchGet(s, b, 0) }
 
-func (e *gpuEngine) launchGet(s *device.Stream, n int, keys, vals, found, hits device.Ptr) error {
-	if n == 0 {
+func (e *gpuEngine) launchGet(s *device.Stream, b *batch, hits device.Ptr) error {
+	if b.n == 0 {
 		return nil
 	}
-	k := e.kernel.get
-	if float64(e.known.used) > wideLoad*float64(e.slots()) {
-		k = e.kernel.getWide
+	k, lanes, wide := e.kernel.get, narrowLanes, wideGet8
+	if e.widths.slot == 16 {
+		wide = wideGet16
 	}
-	return device.Launch(s, k, grid(n), block, &getParams{
-		table: refOf(e.gen), keys: keys, vals: vals, found: found, hits: hits, n: uint64(n),
-	})
+	if b.load > wide {
+		k, lanes = e.kernel.getWide, wideLanes
+	}
+	p := getParams{
+		table: refOf(e.gen), keys: b.keys.ptr, vals: b.vals.ptr, found: b.ok.ptr, hits: hits, n: uint64(b.n),
+	}
+	threads := b.n
+	if b.n <= spreadKeys {
+		p.spread, threads = 1, b.n*lanes
+	}
+	return device.Launch(s, k, grid(threads), block, &p)
 }
 
 func (e *gpuEngine) slots() int { return int(e.gen.lines) * lineBytes / e.widths.slot }
@@ -270,7 +287,11 @@ func (e *gpuEngine) get(ctx context.Context, b *batch) (hits int, err error) {
 			if err := p.Stream.Wait(e.changed); err != nil {
 				return err
 			}
-			return e.launchGet(p.Stream, p.N, p.In[0], p.Out[0], p.Out[1], c.hits.Ptr())
+			part := &batch{
+				n: p.N, load: b.load,
+				keys: column{ptr: p.In[0]}, vals: column{ptr: p.Out[0]}, ok: column{ptr: p.Out[1]},
+			}
+			return e.launchGet(p.Stream, part, c.hits.Ptr())
 		})
 	// All pieces that were sent have come home, so the count is theirs.
 	var n [1]uint64
@@ -312,7 +333,7 @@ func (e *gpuEngine) change(ctx context.Context, b *batch) (done int, failed []ui
 		[]staging.Column{{Host: b.out.host, Width: w.val}, {Host: b.ok.host, Width: 1}},
 		func(p *staging.Piece) error {
 			part := &batch{
-				n: p.N, kind: b.kind, flags: b.flags,
+				n: p.N, kind: b.kind, flags: b.flags, load: b.load + float64(p.Lo)/float64(e.slots()),
 				keys: column{ptr: p.In[0]}, vals: column{ptr: p.In[1]}, kinds: column{ptr: p.In[2]},
 				out: column{ptr: p.Out[0]}, ok: column{ptr: p.Out[1]},
 			}
@@ -328,6 +349,7 @@ func (e *gpuEngine) change(ctx context.Context, b *batch) (done int, failed []ui
 func (e *gpuEngine) changeOn(s *device.Stream, b *batch) error {
 	for lo := 0; lo < b.n; lo += settleOps {
 		part := b.sub(lo, min(lo+settleOps, b.n), e.widths)
+		part.load += float64(lo) / float64(e.slots())
 		if err := e.scratch.reserve(part.n, 0); err != nil {
 			return err
 		}
@@ -364,7 +386,11 @@ func (e *gpuEngine) submit(s *device.Stream, b *batch, failed list, first int) e
 			return err
 		}
 	}
-	if err := device.Launch(s, e.kernel.change, grid(b.n), block, &p); err != nil {
+	k := e.kernel.change
+	if b.load > wideChange {
+		k = e.kernel.changeWide
+	}
+	if err := device.Launch(s, k, grid(b.n), block, &p); err != nil {
 		return err
 	}
 	if ordered {

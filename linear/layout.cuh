@@ -171,6 +171,8 @@ struct GetParams {
   uint8_t* found;  // may be null
   uint64_t* hits;  // may be null; added to
   uint64_t n;
+  uint32_t spread;  // one key per tile, not per lane
+  uint32_t unused;
 };
 
 struct ChangeParams {

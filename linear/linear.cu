@@ -3,8 +3,7 @@
 // file keeps their names.
 //
 // A tile, a few neighbouring lanes of a warp, works on one key at a time and
-// reads its path cooperatively; a warp takes 32 operations, one per lane, and
-// its tiles go through them in rounds. All lanes of a warp stay together: each
+// reads its path cooperatively. All lanes of a warp stay together: each
 // warp-wide vote is executed by all 32, with finished tiles taking part idle.
 #include "layout.cuh"
 #include "tuning.cuh"
@@ -18,16 +17,14 @@ namespace weft::linear {
 template <class S, int Lanes, int Pieces>
 struct Tile {
   using Word = typename S::Word;
-  using Key = typename S::Key;
 
-  static constexpr int kRounds = Lanes;  // operations per lane of a tile
   static constexpr int kSectors = Lanes * Pieces / 2;
   static constexpr int kSlots = 16 / sizeof(Word);  // slots in a piece
   static constexpr uint32_t kMask = (1u << Lanes) - 1;
 
   uint32_t lane = lane_index();
-  uint32_t rank = lane % Lanes;   // of this lane in its tile
-  uint32_t base = lane - rank;    // first lane of the tile
+  uint32_t rank = lane % Lanes;  // of this lane in its tile
+  uint32_t base = lane - rank;   // first lane of the tile
 
   union Piece {
     Word128 whole;
@@ -35,123 +32,93 @@ struct Tile {
     __device__ Piece() {}
   };
   Piece piece[Pieces];
-  Piece* at[Pieces];  // where they were loaded from
 
-  // The bits of this tile's lanes for which p holds.
-  __device__ __forceinline__ uint32_t vote(bool p) const { return ballot(kAll, p) >> base & kMask; }
-
-  __device__ __forceinline__ void load(const Table& t, const Path& path, uint32_t step) {
-#pragma unroll
-    for (int v = 0; v < Pieces; v++) {
-      uint32_t number = v * Lanes + rank;
-      at[v] = reinterpret_cast<Piece*>(t.lines) + path.piece(t, step * kSectors + number / 2, number % 2);
-      piece[v].whole = load_relaxed(&at[v]->whole);
-    }
+  __device__ __forceinline__ Piece* at(const Table& t, Path path, uint32_t step, int v) const {
+    uint32_t number = v * Lanes + rank;
+    return reinterpret_cast<Piece*>(t.lines) + path.piece(t, step * kSectors + number / 2, number % 2);
   }
-
-  // first finds the first slot of the group, in path order, that satisfies a
-  // predicate. For all lanes: whether there is one. For the lane that holds
-  // it, and only that lane: slot points to it and word is what it held.
-  struct Found {
-    bool any;
-    Word* slot;
-    Word word;
-  };
-  template <class Predicate>
-  __device__ __forceinline__ Found first(bool busy, Predicate holds) {
-    Found f{false, nullptr, Word{}};
+  __device__ __forceinline__ void load(const Table& t, Path path, uint32_t step) {
 #pragma unroll
-    for (int v = 0; v < Pieces; v++) {
-      bool mine = false;
-      Word* slot = nullptr;
-      Word word{};
-#pragma unroll
-      for (int j = kSlots - 1; j >= 0; j--) {
-        if (busy && holds(piece[v].slots[j])) {
-          mine = true;
-          slot = &at[v]->slots[j];
-          word = piece[v].slots[j];
-        }
-      }
-      uint32_t votes = vote(mine);
-      if (!f.any && votes != 0) {
-        f.any = true;
-        if (rank == lowest(votes)) f.slot = slot, f.word = word;
-      }
-    }
-    return f;
+    for (int v = 0; v < Pieces; v++) piece[v].whole = load_relaxed(&at(t, path, step, v)->whole);
   }
-
-  // any tells every lane of the tile whether a slot satisfies a predicate.
-  template <class Predicate>
-  __device__ __forceinline__ bool any(bool busy, Predicate holds) const {
-    bool mine = false;
+  // each calls f(v, j, word) for the slots of this lane, in path order.
+  template <class F>
+  __device__ __forceinline__ void each(F f) const {
 #pragma unroll
     for (int v = 0; v < Pieces; v++)
 #pragma unroll
-      for (int j = 0; j < kSlots; j++) mine |= holds(piece[v].slots[j]);
-    return vote(busy && mine) != 0;
+      for (int j = 0; j < kSlots; j++) f(v, j, piece[v].slots[j]);
   }
+  // word is slot `number` of this lane: a choice among registers, so that no
+  // second copy of a word stays alive.
+  __device__ __forceinline__ Word word(int number) const {
+    Word w = piece[0].slots[0];
+    each([&](int v, int j, Word x) {
+      if (v * kSlots + j == number) w = x;
+    });
+    return w;
+  }
+  // vote gives the lanes of this tile for which p holds.
+  __device__ __forceinline__ uint32_t vote(bool p) const { return ballot(kAll, p) >> base & kMask; }
 };
+
+// The operations of a warp, one per lane, are worked on by its tiles: each
+// goes through those of its own lanes. A tile that is done with one takes the
+// next at once, while its neighbours are still on their way; what a lane
+// learns about its operation it keeps.
 
 // ---- lookups ---------------------------------------------------------------
 
-// lookup finds a key on its path. Every lane of the tile gets the value.
-//
-// It is one scan of single-word atomic loads. A path only ever fills: a slot
-// once taken never becomes empty again, so the first empty slot ends the scan,
-// and what a word showed was the state of its key at the time of the load.
-template <class S, int Lanes, int Pieces>
-__device__ __forceinline__ bool lookup(const Table& t, const Path& path, typename S::Key key, bool busy,
-                                       typename S::Key& value) {
-  using Word = typename S::Word;
-  Tile<S, Lanes, Pieces> tile;
-  bool hit = false;
-  uint32_t steps = path.steps(t, tile.kSectors);
-  for (uint32_t step = 0; ballot(kAll, busy) != 0;) {
-    if (busy) tile.load(t, path, step);
-    auto found = tile.first(busy, [&](Word w) { return S::key(w) == key; });
-    bool end = tile.any(busy, [](Word w) { return S::key(w) == S::kEmpty; });
-    bool wait = S::kTwoStep && tile.any(busy, [](Word w) { return S::key(w) == S::kPending; });
-    if constexpr (S::kHasValue) {
-      uint32_t holder = lowest(tile.vote(found.slot != nullptr) | 1u << (Lanes - 1));
-      auto v = shuffle(kAll, S::value(found.word), tile.base + holder);
-      if (busy && found.any) value = v;
-    }
-    if (busy) {
-      hit = found.any;
-      // A pending slot may be about to show this key: look again. Its owner
-      // needs two more instructions of its own and waits for nobody.
-      if (hit || !wait) busy = !(hit || end || ++step == steps);
-    }
-  }
-  return hit;
-}
-
+// get is one scan of atomic loads per key. A path only ever fills: a slot once
+// taken never becomes empty again, so the first empty slot ends the scan, and
+// what a word showed was the state of its key at the time of the load.
 template <class S, class K, class V, int Lanes, int Pieces>
 __device__ __forceinline__ void get(const GetParams& p) {
   using Key = typename S::Key;
-  uint32_t lane = lane_index();
-  uint64_t i = thread_index();
-  bool mine = i < p.n;
+  Tile<S, Lanes, Pieces> tile;
+  // A small batch is spread out, one key per tile, to have it back sooner.
+  bool spread = p.spread;
+  uint64_t i = spread ? thread_index() / Lanes : thread_index();
+  bool mine = i < p.n && (!spread || tile.rank == 0);
   Key key = mine ? Key(load_once(static_cast<const K*>(p.keys) + i)) : Key(0);
   uint32_t home = locate<S>(p.table, key);
+  key = stored<S>(key);
+  uint32_t pending = ballot(kAll, mine) >> tile.base & tile.kMask;
 
   Key value = 0;
   bool hit = false;
-  uint32_t base = lane - lane % Lanes;
-#pragma unroll 1
-  for (int r = 0; r < Lanes; r++) {
-    uint32_t from = base + r;
+  uint32_t step = 0;
+  while (ballot(kAll, pending != 0) != 0) {
+    bool busy = pending != 0;
+    uint32_t from = tile.base + (busy ? lowest(pending) : 0);
+    Key k = shuffle(kAll, key, from);
     Path path{shuffle(kAll, home, from)};
-    bool busy = ballot(kAll, mine) >> from & 1;
-    Key v = 0;
-    bool h = lookup<S, Lanes, Pieces>(p.table, path, stored<S>(shuffle(kAll, key, from)), busy, v);
-    if (lane == from) hit = h, value = h ? v : 0;
+    if (busy) tile.load(p.table, path, step);
+
+    bool match = false, empty = false, other = false;
+    Key held = 0;
+    tile.each([&](int, int, typename S::Word w) {
+      if (S::key(w) == k) match = true, held = S::value(w);
+      empty |= S::key(w) == S::kEmpty;
+      other |= S::key(w) == S::kPending;
+    });
+    uint32_t matches = tile.vote(match), empties = tile.vote(empty);
+    // A pending slot may be about to show this key: look again. Its owner
+    // needs one more instruction and waits for nobody.
+    bool wait = S::kTwoStep && tile.vote(other) != 0 && matches == 0;
+    if constexpr (S::kHasValue) held = shuffle(kAll, held, tile.base + (matches ? lowest(matches) : 0));
+    if (busy && !wait) {
+      bool last = ++step == path.steps(p.table, tile.kSectors);
+      if (matches != 0 || empties != 0 || last) {
+        if (tile.lane == from) hit = matches != 0, value = held;
+        pending &= pending - 1;
+        step = 0;
+      }
+    }
   }
   if (mine) {
     if constexpr (S::kHasValue)
-      if (p.vals) store_once(static_cast<V*>(p.vals) + i, V(value));
+      if (p.vals) store_once(static_cast<V*>(p.vals) + i, hit ? V(value) : V(0));
     if (p.found) store_once(p.found + i, uint8_t(hit));
   }
   if (p.hits) count(p.hits, mine && hit);
@@ -160,15 +127,144 @@ __device__ __forceinline__ void get(const GetParams& p) {
 // ---- changes ---------------------------------------------------------------
 
 enum Outcome : uint32_t {
-  kNothing,   // no such key, or not an operation
+  kNothing,   // no such key
   kPresent,   // the key was there and stays as it was
   kReplaced,  // the key was there; its value is now the operation's
   kInserted,  // into a slot never used
   kRevived,   // inserted into a dead slot
   kDeleted,
-  kFull,  // the path has no room
+  kFull,   // the path has no room
+  kAgain,  // another thread was faster
 };
 __device__ __forceinline__ bool inserted(Outcome o) { return o == kInserted || o == kRevived; }
+
+// Operation is what a lane brings to change, and what it gets back.
+template <class S>
+struct Operation {
+  bool there;               // whether the lane has one
+  uint32_t kind;            // Kind
+  typename S::Key key;      // as the caller named it
+  typename S::Key value;    // in: to be written; out: the value that was there
+  Outcome outcome = kNothing;
+};
+
+// act does what an operation of a kind does with a slot that matches its key,
+// live or, to revive it, dead.
+template <class S>
+__device__ __forceinline__ Outcome act(typename S::Word* slot, typename S::Word word, uint32_t kind,
+                                       typename S::Key key, typename S::Key value, bool defer) {
+  bool live = S::key(word) == key;
+  switch (kind) {
+    case kPut:
+      if (live && defer) return kPresent;
+      if (!S::swap(slot, word, S::pair(key, value))) return kAgain;
+      return live ? kReplaced : kRevived;
+    case kPutNew:
+      if (live) return kPresent;
+      return S::swap(slot, word, S::pair(key, value)) ? kRevived : kAgain;
+    case kDelete:
+      if (!live) return kNothing;
+      return S::swap(slot, word, S::dead(key)) ? kDeleted : kAgain;
+    default:
+      return live ? kPresent : kNothing;
+  }
+}
+
+// change runs one operation per lane. All lanes of the warp must call it.
+//
+// The argument for exactly one live slot per key: a key enters at the first
+// slot of its path that is free in the sense of the launch (empty; with reuse
+// also dead), by a CAS that fails if the slot changed meanwhile, and after a
+// scan that reached the end of the path. Within a launch free slots only
+// disappear (reuse is never set in a launch that deletes), so two inserters of
+// one key come to the same slot: one wins, the other reads again and finds it.
+// A dead slot remembers its key; without reuse the key returns to it.
+template <class S, int Lanes, int Pieces>
+__device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation<S>& op) {
+  using Key = typename S::Key;
+  using Word = typename S::Word;
+  Tile<S, Lanes, Pieces> tile;
+  const bool reuse = flags & kReuse;
+  const uint32_t home = locate<S>(t, op.key);
+  const Key name = stored<S>(op.key);
+  uint32_t pending = ballot(kAll, op.there) >> tile.base & tile.kMask;
+  uint32_t step = 0;
+  // The first step of this path with a free slot, once seen. With the top bit
+  // the scan is over, the key is absent, and the first free slot is to be taken.
+  constexpr uint32_t kUnseen = kAll >> 1, kClaim = kAll ^ kUnseen;
+  uint32_t spare = kUnseen;
+
+  while (ballot(kAll, pending != 0) != 0) {
+    bool busy = pending != 0;
+    uint32_t from = tile.base + (busy ? lowest(pending) : 0);
+    Key key = shuffle(kAll, name, from), value = shuffle(kAll, op.value, from);
+    uint32_t kind = shuffle(kAll, op.kind, from);
+    Path path{shuffle(kAll, home, from)};
+    bool inserts = kind == kPut || kind == kPutNew;
+    if (busy) tile.load(t, path, step);
+
+    // The first slot of the key, live or remembering it; and the first free
+    // one. Every lane finds its own, votes tell whose is first.
+    int match = -1, free = -1;
+    bool empty = false, other = false;
+    tile.each([&](int v, int j, Word w) {
+      int number = v * tile.kSlots + j;
+      bool is_empty = S::key(w) == S::kEmpty;
+      if (match < 0 && (S::key(w) == key || (!reuse && S::is_dead(w, key)))) match = number;
+      if (free < 0 && (is_empty || (reuse && S::key(w) == S::kDead))) free = number;
+      empty |= is_empty;
+      other |= S::key(w) == S::kPending;
+    });
+    uint32_t matches = 0, frees = 0;
+#pragma unroll
+    for (int v = Pieces - 1; v >= 0; v--) {
+      uint32_t m = tile.vote(match >= 0 && match / tile.kSlots == v);
+      uint32_t f = tile.vote(free >= 0 && free / tile.kSlots == v);
+      matches = m ? m : matches;
+      frees = f ? f : frees;
+    }
+    bool end = tile.vote(empty) != 0;
+    bool wait = S::kTwoStep && tile.vote(other) != 0 && matches == 0;
+
+    // All lanes of the tile decide alike; the one with the slot acts.
+    bool last = end || step + 1 == path.steps(t, tile.kSectors);
+    bool claim = spare & kClaim;
+    if (frees != 0 && spare > step && !claim) spare = step;
+    bool take = matches == 0 && inserts && frees != 0 && (claim || (last && spare == step));
+    bool acts = busy && !wait && (matches != 0 || take);
+    uint32_t actor = tile.base + (matches != 0 ? lowest(matches) : frees != 0 ? lowest(frees) : 0);
+    Outcome done = kNothing;
+    if (acts && tile.lane == actor) {
+      int number = take ? free : match;
+      Word* slot = &tile.at(t, path, step, number / tile.kSlots)->slots[number % tile.kSlots];
+      Word word = tile.word(number);
+      if (take) {
+        done = !S::swap(slot, word, S::pair(key, value)) ? kAgain : S::key(word) == S::kDead ? kRevived : kInserted;
+      } else {
+        done = act<S>(slot, word, kind, key, value, flags & kDefer);
+        value = S::value(word);
+      }
+    }
+    done = Outcome(shuffle(kAll, uint32_t(done), actor));
+    if constexpr (S::kHasValue) value = shuffle(kAll, value, actor);
+
+    bool over = acts && done != kAgain;
+    if (busy && !wait && !acts) {
+      if (last && inserts && !claim && spare != kUnseen) {
+        step = spare, spare = kClaim;  // scanned it all: back to the first free slot
+      } else if (step + 1 == path.steps(t, tile.kSectors) || (last && !claim)) {
+        over = true, done = inserts ? kFull : kNothing;
+      } else {
+        step++;
+      }
+    }
+    if (over) {
+      if (tile.lane == from) op.outcome = done, op.value = value;
+      pending &= pending - 1;
+      step = 0, spare = kUnseen;
+    }
+  }
+}
 
 // tally adds what the lanes of a warp did to the counters of a table. All
 // lanes must call it.
@@ -191,91 +287,6 @@ __device__ __forceinline__ void tally_block(Counters* c, Outcome o) {
   if (fresh != 0) add_relaxed(&c->used, uint64_t(fresh));
 }
 
-// change runs one operation of any kind on a path.
-//
-// The argument for exactly one live slot per key: a key enters at the first
-// slot of its path that is free in the sense of the launch (empty; with reuse
-// also dead), by a CAS that fails if the slot changed meanwhile, and after a
-// scan that reached the end of the path. Within a launch free slots only
-// disappear (reuse is never set in a launch that deletes), so two inserters of
-// one key come to the same slot: one wins, the other reads again and finds it.
-// A dead slot remembers its key; without reuse the key returns to it.
-template <class S, int Lanes, int Pieces>
-__device__ __forceinline__ Outcome change(const Table& t, const Path& path, uint32_t kind, typename S::Key key,
-                                          typename S::Key& value, uint32_t flags, bool busy) {
-  using Word = typename S::Word;
-  Tile<S, Lanes, Pieces> tile;
-  const bool inserts = kind == kPut || kind == kPutNew;
-  const bool reuse = flags & kReuse;
-  const uint32_t steps = path.steps(t, tile.kSectors);
-  uint32_t spare = steps;  // first step with a free slot, once seen
-  bool claim = false;      // the key is absent: take the first free slot
-  Outcome out = kNothing;
-
-  for (uint32_t step = 0; ballot(kAll, busy) != 0;) {
-    if (busy) tile.load(t, path, step);
-    auto live = tile.first(busy, [&](Word w) { return S::key(w) == key; });
-    auto dead = tile.first(busy && !reuse && inserts, [&](Word w) { return S::is_dead(w, key); });
-    auto free = tile.first(busy && inserts, [&](Word w) {
-      return S::key(w) == S::kEmpty || (reuse && S::key(w) == S::kDead);
-    });
-    bool end = tile.any(busy, [](Word w) { return S::key(w) == S::kEmpty; });
-    bool wait = S::kTwoStep && tile.any(busy, [](Word w) { return S::key(w) == S::kPending; });
-
-    // What to write where, decided alike by all lanes of the tile; the lane
-    // that holds the slot does it.
-    typename Tile<S, Lanes, Pieces>::Found target{};
-    Outcome then = kNothing;
-    bool next = false;
-    if (busy) {
-      if (live.any) {
-        if (kind == kDelete) target = live, then = kDeleted;
-        if (kind == kPut && !(flags & kDefer)) target = live, then = kReplaced;
-        if (then == kNothing) out = kPresent, busy = false;
-      } else if (wait) {
-        // Look again, as lookup does.
-      } else if (!inserts) {
-        next = true;
-      } else if (dead.any) {
-        target = dead, then = kRevived;
-      } else {
-        if (free.any && spare > step) spare = step;
-        bool last = end || step + 1 == steps;
-        if (free.any && (claim || (last && spare == step))) {
-          target = free, then = kInserted;
-        } else if (last && !claim && spare < steps) {
-          claim = true, step = spare;  // scan done: back to the first free slot
-        } else {
-          next = true;
-        }
-      }
-    }
-
-    // Present keys report their value (to OpGet's sibling PutNew).
-    if constexpr (S::kHasValue) {
-      uint32_t holder = lowest(tile.vote(live.slot != nullptr) | 1u << (Lanes - 1));
-      auto v = shuffle(kAll, S::value(live.word), tile.base + holder);
-      if (live.any && kind == kPutNew) value = v;
-    }
-
-    bool won = false;
-    if (target.slot != nullptr) {
-      Word to = then == kDeleted ? S::dead(key) : S::pair(key, value);
-      won = S::swap(target.slot, target.word, to);
-    }
-    bool reused = tile.vote(won && then == kInserted && S::key(target.word) == S::kDead) != 0;
-    won = tile.vote(won) != 0;
-    if (busy && won) out = reused ? kRevived : then, busy = false;
-    if (busy && next) {
-      if ((end && !claim) || ++step == steps) {
-        busy = false;
-        if (inserts) out = kFull;
-      }
-    }
-  }
-  return out;
-}
-
 // record appends the indices of lanes with p to a list, or only counts them.
 __device__ __forceinline__ void record(List list, uint32_t index, bool p) {
   uint32_t votes = ballot(kAll, p);
@@ -286,57 +297,30 @@ __device__ __forceinline__ void record(List list, uint32_t index, bool p) {
   if (p && list.items) list.items[at + popcount(votes & ((1u << lane) - 1))] = index;
 }
 
-template <class S, class K, class V>
+template <class S, class K, class V, int Lanes, int Pieces>
 __device__ __forceinline__ void change_batch(const ChangeParams& p) {
   using Key = typename S::Key;
-  constexpr int Lanes = kChangeLanes, Pieces = kChangePieces;
-  uint32_t lane = lane_index();
   uint32_t i = uint32_t(thread_index());
-  bool mine = i < p.n;
-  Key key = 0, value = 0;
-  uint32_t kind = p.kind;
-  if (mine) {
-    key = Key(load_once(static_cast<const K*>(p.keys) + i));
-    if (p.kinds) kind = load_once(p.kinds + i);
+  Operation<S> op{i < p.n, p.kind, 0, 0};
+  if (op.there) {
+    op.key = Key(load_once(static_cast<const K*>(p.keys) + i));
+    if (p.kinds) op.kind = load_once(p.kinds + i);
     if constexpr (S::kHasValue)
-      if (p.vals) value = Key(load_once(static_cast<const V*>(p.vals) + i));
+      if (p.vals) op.value = Key(load_once(static_cast<const V*>(p.vals) + i));
   }
-  uint32_t home = locate<S>(p.table, key);
+  change<S, Lanes, Pieces>(p.table, p.flags, op);
 
-  Outcome out = kNothing;
-  Key result = 0;
-  uint32_t base = lane - lane % Lanes;
-#pragma unroll 1
-  for (int r = 0; r < Lanes; r++) {
-    uint32_t from = base + r;
-    Path path{shuffle(kAll, home, from)};
-    Key k = shuffle(kAll, key, from), v = shuffle(kAll, value, from);
-    uint32_t op = shuffle(kAll, kind, from);
-    bool busy = ballot(kAll, mine) >> from & 1;
-    Outcome o;
-    // A mixed batch looks keys up beside its changes; one kind per round would
-    // split the warp, so the lookups of a round go first.
-    Key got = 0;
-    bool reads = op == kGet;
-    bool hit = false;
-    if (p.kinds) hit = lookup<S, Lanes, Pieces>(p.table, path, stored<S>(k), busy && reads, got);
-    o = change<S, Lanes, Pieces>(p.table, path, op, stored<S>(k), v, p.flags, busy && !reads);
-    if (reads && hit) o = kPresent, v = got;
-    if (lane == from) out = o, result = v;
-  }
-
-  bool present = out == kPresent || out == kReplaced;
-  if (mine) {
-    bool ok = inserted(out) || out == kDeleted || (kind == kGet && out == kPresent);
+  bool present = op.outcome == kPresent;
+  if (op.there) {
+    bool ok = inserted(op.outcome) || op.outcome == kDeleted || (op.kind == kGet && present);
     if (p.ok) store_once(p.ok + i, uint8_t(ok));
-    if constexpr (S::kHasValue) {
-      bool answers = (kind == kGet || kind == kPutNew) && out == kPresent;
-      if (p.out) store_once(static_cast<V*>(p.out) + i, V(answers ? result : 0));
-    }
+    if constexpr (S::kHasValue)
+      if (p.out) store_once(static_cast<V*>(p.out) + i, present && op.kind != kPut ? V(op.value) : V(0));
   }
-  if (p.flags & kDefer) record(p.deferred, i, kind == kDelete ? mine && out == kNothing : present);
-  record(p.failed, p.first + i, out == kFull);
-  tally_block(p.table.counters, out);
+  // What duplicates could have decided: see below.
+  if (p.flags & kDefer) record(p.deferred, i, op.kind == kDelete ? op.there && op.outcome == kNothing : present);
+  record(p.failed, p.first + i, op.outcome == kFull);
+  tally_block(p.table.counters, op.outcome);
 }
 
 // ---- duplicates ------------------------------------------------------------
@@ -419,33 +403,20 @@ __device__ __forceinline__ void reset(const RankParams& p) {
 template <class S, class K, class V>
 __device__ __forceinline__ void settle_last(const SettleParams& p) {
   using Key = typename S::Key;
-  constexpr int Lanes = kChangeLanes, Pieces = kChangePieces;
   auto ranks = ranks_of<K>(p.rank);
   uint32_t n = load_relaxed(p.rank.deferred.count);
-  uint32_t lane = lane_index(), base = lane - lane % Lanes;
+  uint32_t lane = lane_index();
   for (uint64_t first = thread_index() - lane; first < n; first += threads_in_grid()) {
-    uint64_t j = first + lane;
-    Key key = 0, value = 0;
-    bool winner = false;
-    if (j < n) {
-      uint32_t i = p.rank.deferred.items[j];
-      K k = ranks.keys[i];
-      winner = load_relaxed(ranks.find(k)) == i + 1;
-      key = Key(k);
-      if constexpr (S::kHasValue) value = Key(static_cast<const V*>(p.vals)[i]);
+    Operation<S> op{false, kPut, 0, 0};
+    if (first + lane < n) {
+      uint32_t i = p.rank.deferred.items[first + lane];
+      K key = ranks.keys[i];
+      op.there = load_relaxed(ranks.find(key)) == i + 1;
+      op.key = Key(key);
+      if constexpr (S::kHasValue) op.value = Key(static_cast<const V*>(p.vals)[i]);
     }
-    uint32_t home = locate<S>(p.table, key);
-    Outcome out = kNothing;
-#pragma unroll 1
-    for (int r = 0; r < Lanes; r++) {
-      uint32_t from = base + r;
-      Path path{shuffle(kAll, home, from)};
-      Key v = shuffle(kAll, value, from);
-      bool busy = ballot(kAll, winner) >> from & 1;
-      Outcome o = change<S, Lanes, Pieces>(p.table, path, kPut, stored<S>(shuffle(kAll, key, from)), v, 0, busy);
-      if (lane == from) out = o;
-    }
-    tally(p.table.counters, out);
+    change<S, kNarrowLanes, kNarrowPieces>(p.table, 0, op);
+    tally(p.table.counters, op.outcome);
   }
 }
 
@@ -454,40 +425,30 @@ __device__ __forceinline__ void settle_last(const SettleParams& p) {
 template <class S, class K, class V>
 __device__ __forceinline__ void settle_first(const SettleParams& p) {
   using Key = typename S::Key;
-  constexpr int Lanes = kChangeLanes, Pieces = kChangePieces;
   if (load_relaxed(p.rank.deferred.count) == 0) return;
   auto ranks = ranks_of<K>(p.rank);
-  uint32_t lane = lane_index(), base = lane - lane % Lanes;
+  uint32_t lane = lane_index();
   for (uint64_t first = thread_index() - lane; first < p.rank.n; first += threads_in_grid()) {
     uint64_t i = first + lane;
-    Key key = 0, value = 0;
-    bool rewrite = false;
+    Operation<S> op{false, kPut, 0, 0};
     // Flags move from a later to an earlier operation of one key. A flag set
     // by another thread meanwhile belongs to a key whose rank is that very
     // operation, so it moves no further.
     if (i < p.rank.n && p.ok[i]) {
-      K k = ranks.keys[i];
-      uint32_t* r = ranks.find(k);
+      K key = ranks.keys[i];
+      uint32_t* r = ranks.find(key);
       uint32_t j = r ? load_relaxed(r) - 1 : uint32_t(i);
       if (j < i) {
         p.ok[i] = 0;
         p.ok[j] = 1;
-        key = Key(k);
         if constexpr (S::kHasValue) {
-          rewrite = p.rank.kind == kPutNew;
-          if (rewrite) value = Key(static_cast<const V*>(p.vals)[j]);
+          op.there = p.rank.kind == kPutNew;
+          op.key = Key(key);
+          if (op.there) op.value = Key(static_cast<const V*>(p.vals)[j]);
         }
       }
     }
-    uint32_t home = locate<S>(p.table, key);
-#pragma unroll 1
-    for (int r = 0; r < Lanes; r++) {
-      uint32_t from = base + r;
-      Path path{shuffle(kAll, home, from)};
-      Key v = shuffle(kAll, value, from);
-      bool busy = ballot(kAll, rewrite) >> from & 1;
-      change<S, Lanes, Pieces>(p.table, path, kPut, stored<S>(shuffle(kAll, key, from)), v, 0, busy);
-    }
+    if constexpr (S::kHasValue) change<S, kNarrowLanes, kNarrowPieces>(p.table, 0, op);
   }
 }
 
@@ -512,26 +473,13 @@ __device__ __forceinline__ void each_slot(const Table& t, uint32_t lo, uint32_t 
 
 template <class S>
 __device__ __forceinline__ void rehash(const RehashParams& p) {
-  using Key = typename S::Key;
   using Word = typename S::Word;
-  constexpr int Lanes = kChangeLanes, Pieces = kChangePieces;
-  uint32_t lane = lane_index(), base = lane - lane % Lanes;
   each_slot<S>(p.from, 0, p.from.nlines + 1, [&](bool live, Word w, uint32_t line, uint32_t) {
-    Key key = line == p.from.nlines ? Key(~S::key(w)) : S::key(w), value = S::value(w);
-    uint32_t home = locate<S>(p.to, key);
-    Outcome out = kNothing;
-#pragma unroll 1
-    for (int r = 0; r < Lanes; r++) {
-      uint32_t from = base + r;
-      Path path{shuffle(kAll, home, from)};
-      Key v = shuffle(kAll, value, from);
-      bool busy = ballot(kAll, live) >> from & 1;
-      Outcome o = change<S, Lanes, Pieces>(p.to, path, kPutNew, stored<S>(shuffle(kAll, key, from)), v, 0, busy);
-      if (lane == from) out = o;
-    }
-    tally(p.to.counters, out);
-    uint32_t lost = ballot(kAll, out == kFull);
-    if (lost != 0 && lane == 0) add_relaxed(p.lost, popcount(lost));
+    Operation<S> op{live, kPutNew, line == p.from.nlines ? ~S::key(w) : S::key(w), S::value(w)};
+    change<S, kNarrowLanes, kNarrowPieces>(p.to, 0, op);
+    tally(p.to.counters, op.outcome);
+    uint32_t lost = popcount(ballot(kAll, op.outcome == kFull));
+    if (lost != 0 && lane_index() == 0) add_relaxed(p.lost, lost);
   });
 }
 
@@ -578,23 +526,32 @@ __device__ __forceinline__ void probe_lengths(const StatsParams& p) {
 
 using namespace weft::linear;
 
-#define WEFT_KERNEL extern "C" __global__ void __launch_bounds__(kBlock)
+#define WEFT_KERNEL(blocks) extern "C" __global__ void __launch_bounds__(kBlock, blocks)
 
-#define WEFT_LINEAR_KEYS(KB, K)                                                       \
-  WEFT_KERNEL linear_rank_##KB(RankParams p) { rank<K>(p); }                          \
-  WEFT_KERNEL linear_claim_##KB(RankParams p) { claim<K>(p); }
+#define WEFT_LINEAR_KEYS(KB, K)                                        \
+  WEFT_KERNEL(1) linear_rank_##KB(RankParams p) { rank<K>(p); }        \
+  WEFT_KERNEL(1) linear_claim_##KB(RankParams p) { claim<K>(p); }
 
-#define WEFT_LINEAR(KB, VB, S, K, V)                                                                          \
-  WEFT_KERNEL linear_get_##KB##_##VB(GetParams p) { get<S, K, V, kNarrowLanes, kNarrowPieces>(p); }           \
-  WEFT_KERNEL linear_get_wide_##KB##_##VB(GetParams p) { get<S, K, V, kWideLanes, kWidePieces>(p); }          \
-  WEFT_KERNEL linear_change_##KB##_##VB(ChangeParams p) { change_batch<S, K, V>(p); }                         \
-  WEFT_KERNEL linear_settle_last_##KB##_##VB(SettleParams p) { settle_last<S, K, V>(p); }                     \
-  WEFT_KERNEL linear_settle_first_##KB##_##VB(SettleParams p) { settle_first<S, K, V>(p); }                   \
-  WEFT_KERNEL linear_export_##KB##_##VB(ExportParams p) { export_live<S, K, V>(p); }                          \
-  WEFT_KERNEL linear_rehash_##KB##_##VB(RehashParams p) { rehash<S>(p); }                                     \
-  WEFT_KERNEL linear_stats_##KB##_##VB(StatsParams p) { probe_lengths<S>(p); }
+#define WEFT_LINEAR(KB, VB, S, K, V)                                                                    \
+  WEFT_KERNEL(kGetBlocks) linear_get_##KB##_##VB(GetParams p) {                                         \
+    get<S, K, V, kNarrowLanes, kNarrowPieces>(p);                                                       \
+  }                                                                                                     \
+  WEFT_KERNEL(kGetBlocks) linear_get_wide_##KB##_##VB(GetParams p) {                                    \
+    get<S, K, V, kWideLanes, kWidePieces>(p);                                                           \
+  }                                                                                                     \
+  WEFT_KERNEL(kChangeBlocks) linear_change_##KB##_##VB(ChangeParams p) {                                \
+    change_batch<S, K, V, kNarrowLanes, kNarrowPieces>(p);                                              \
+  }                                                                                                     \
+  WEFT_KERNEL(kChangeBlocks) linear_change_wide_##KB##_##VB(ChangeParams p) {                           \
+    change_batch<S, K, V, kWideLanes, kWidePieces>(p);                                                  \
+  }                                                                                                     \
+  WEFT_KERNEL(1) linear_settle_last_##KB##_##VB(SettleParams p) { settle_last<S, K, V>(p); }            \
+  WEFT_KERNEL(1) linear_settle_first_##KB##_##VB(SettleParams p) { settle_first<S, K, V>(p); }          \
+  WEFT_KERNEL(1) linear_export_##KB##_##VB(ExportParams p) { export_live<S, K, V>(p); }                 \
+  WEFT_KERNEL(1) linear_rehash_##KB##_##VB(RehashParams p) { rehash<S>(p); }                            \
+  WEFT_KERNEL(1) linear_stats_##KB##_##VB(StatsParams p) { probe_lengths<S>(p); }
 
-WEFT_KERNEL linear_reset(RankParams p) { reset(p); }
+WEFT_KERNEL(1) linear_reset(RankParams p) { reset(p); }
 WEFT_LINEAR_KEYS(32, uint32_t)
 WEFT_LINEAR_KEYS(64, uint64_t)
 WEFT_LINEAR(32, 32, Pair8, uint32_t, uint32_t)

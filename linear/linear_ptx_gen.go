@@ -16,11 +16,11 @@ import (
 //kernelgen:input d8ce8d2ab16a3510fdc6883d915e336848b721fc7e8e6ffe4dd717a5abcd2b0c 1012 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input c609c57793fa0d479a5136418263ebdedec41a7d87f47582f983bb6f70a8acd5 8648 kernels/include/weft/warp.cuh
-//kernelgen:input 297299f9dad6b834982e0c0ca69477bfe0f3870c04cd8098086516d7793ed80b 8158 linear/layout.cuh
-//kernelgen:input b721e61469b118dbd871c6e1fc1c79d011cde71932ca58a1dad12eccb557e787 25107 linear/linear.cu
-//kernelgen:input 3b42960cf33872f2002b16d43f358ffaf668ad214d3c8495dd3784cae2d48517 958 linear/tuning.cuh
-//kernelgen:output 111131de949694c80ecc4622bab5562e054abe4e57c96f036403263ec893a17b 451408 linear/linear_sm80.ptx
-//kernelgen:output aa532e2118d2f65481bd5b4beed5b4c2686077f3e89701c4096d4ec2220fbfb3 449322 linear/linear_sm90.ptx
+//kernelgen:input 3c01185760ed89b118c3d3a24cbd79d3b2f608d582f67910c8c6429c59d830ec 8231 linear/layout.cuh
+//kernelgen:input 054a4f0481180096c2286d6764b70456aea2bb28a798525d0e66d1c91b1a944e 24772 linear/linear.cu
+//kernelgen:input d87e573bcf1430afe8bf022d9b0bf5635c7f12bf3183037c4b38e71685b448ef 1246 linear/tuning.cuh
+//kernelgen:output 019b538120091b2d34175dfd0d13e684743f4724ab7599ff2e177863572bec64 494088 linear/linear_sm80.ptx
+//kernelgen:output fca018c47ee5806a9f5d316482d2268af2bdb92f1c2d0ebb9db1f15a7c5a66a2 484532 linear/linear_sm90.ptx
 
 //go:embed linear_sm80.ptx
 var linearSM80 string
@@ -46,6 +46,12 @@ var linearKernels = map[string]int{
 	"linear_change_64_0":        120,
 	"linear_change_64_32":       120,
 	"linear_change_64_64":       120,
+	"linear_change_wide_32_0":   120,
+	"linear_change_wide_32_32":  120,
+	"linear_change_wide_32_64":  120,
+	"linear_change_wide_64_0":   120,
+	"linear_change_wide_64_32":  120,
+	"linear_change_wide_64_64":  120,
 	"linear_claim_32":           48,
 	"linear_claim_64":           48,
 	"linear_export_32_0":        64,
@@ -54,18 +60,18 @@ var linearKernels = map[string]int{
 	"linear_export_64_0":        64,
 	"linear_export_64_32":       64,
 	"linear_export_64_64":       64,
-	"linear_get_32_0":           72,
-	"linear_get_32_32":          72,
-	"linear_get_32_64":          72,
-	"linear_get_64_0":           72,
-	"linear_get_64_32":          72,
-	"linear_get_64_64":          72,
-	"linear_get_wide_32_0":      72,
-	"linear_get_wide_32_32":     72,
-	"linear_get_wide_32_64":     72,
-	"linear_get_wide_64_0":      72,
-	"linear_get_wide_64_32":     72,
-	"linear_get_wide_64_64":     72,
+	"linear_get_32_0":           80,
+	"linear_get_32_32":          80,
+	"linear_get_32_64":          80,
+	"linear_get_64_0":           80,
+	"linear_get_64_32":          80,
+	"linear_get_64_64":          80,
+	"linear_get_wide_32_0":      80,
+	"linear_get_wide_32_32":     80,
+	"linear_get_wide_32_64":     80,
+	"linear_get_wide_64_0":      80,
+	"linear_get_wide_64_32":     80,
+	"linear_get_wide_64_64":     80,
 	"linear_rank_32":            48,
 	"linear_rank_64":            48,
 	"linear_rehash_32_0":        72,
@@ -143,7 +149,7 @@ var (
 
 // getParams has the layout of GetParams in linear.cu.
 var (
-	_ [72]byte = [unsafe.Sizeof(getParams{})]byte{}
+	_ [80]byte = [unsafe.Sizeof(getParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(getParams{}.table)]byte{}
 	_ [32]byte = [unsafe.Sizeof(getParams{}.table)]byte{}
 	_ [32]byte = [unsafe.Offsetof(getParams{}.keys)]byte{}
@@ -156,6 +162,10 @@ var (
 	_ [8]byte  = [unsafe.Sizeof(getParams{}.hits)]byte{}
 	_ [64]byte = [unsafe.Offsetof(getParams{}.n)]byte{}
 	_ [8]byte  = [unsafe.Sizeof(getParams{}.n)]byte{}
+	_ [72]byte = [unsafe.Offsetof(getParams{}.spread)]byte{}
+	_ [4]byte  = [unsafe.Sizeof(getParams{}.spread)]byte{}
+	_ [76]byte = [unsafe.Offsetof(getParams{}.unused)]byte{}
+	_ [4]byte  = [unsafe.Sizeof(getParams{}.unused)]byte{}
 )
 
 // list has the layout of List in linear.cu.

@@ -67,6 +67,7 @@ func (t *table) get(ctx context.Context, op string, b *batch) (hits int, err err
 	if t.closed {
 		return 0, t.errClosed(op)
 	}
+	b.load = t.load()
 	hits, err = t.engine.get(ctx, b)
 	return hits, wrap(op, err)
 }
@@ -77,6 +78,7 @@ func (t *table) getOn(s *device.Stream, op string, b *batch) error {
 	if t.closed {
 		return t.errClosed(op)
 	}
+	b.load = t.load()
 	return wrap(op, t.engine.getOn(s, b))
 }
 
@@ -127,6 +129,7 @@ func (t *table) changePieces(ctx context.Context, b *batch, start counters) (ful
 				return full, err
 			}
 		}
+		b.load = t.load()
 		done, failed, err := t.engine.change(ctx, b.sub(lo, lo+n, t.widths))
 		if err == nil && len(failed) > 0 {
 			failed, err = t.retry(ctx, b.sub(lo, lo+done, t.widths), failed)
@@ -192,6 +195,10 @@ func (t *table) stretch(lines uint32, now counters) uint32 {
 func (t *table) room(used uint64) int {
 	return int(float64(t.slots())*t.opts.MaxLoad) - int(used)
 }
+
+// load is the share of slots in use, or more if batches have been submitted
+// since the last count.
+func (t *table) load() float64 { return float64(t.usedBound) / float64(t.slots()) }
 
 func (t *table) slots() int {
 	return int(t.engine.geometry().lines) * lineBytes / t.widths.slot
@@ -295,6 +302,7 @@ func (t *table) changeOn(s *device.Stream, op string, b *batch) error {
 			n = min(n, t.room(t.usedBound))
 		}
 		t.submitted.Store(true)
+		b.load = t.load()
 		if err := t.engine.changeOn(s, b.sub(lo, lo+n, t.widths)); err != nil {
 			return wrap(op, err)
 		}

@@ -1,26 +1,30 @@
-// Tuning of the linear kernels, with the measurement behind each choice
-// (bench/NOTES.md has the tables).
+// Tuning of the linear kernels, with the measurement behind each choice: one
+// H200, 10^8 keys, G operations per second (bench/NOTES.md has the tables).
 #pragma once
 
 namespace weft::linear {
 
 // A tile of lanes reads pieces of 16 bytes each: lanes * pieces * 16 bytes of
-// a path per step.
+// a path per step. The host chooses by load (gpu.go).
 //
-// Narrow: one 32-byte sector by two lanes. At load .5 on an H200 it reached
-// 38.2 G hits/s where the bare gather of 16 bytes reached 38.7; four lanes on
-// 64 bytes 37.4, four lanes on 128 bytes 30.3.
+// Narrow: one 32-byte sector by two lanes. At load .5 with 32-bit pairs: hits
+// 38.1 (four lanes on 64 bytes 37.4, on 128 bytes 30.4; the bare gather 38.7),
+// inserts 14.8 (14.7, 13.1).
 constexpr int kNarrowLanes = 2, kNarrowPieces = 1;
 
-// Wide: the whole 128-byte line by four lanes. At load .8 misses went from
-// 10.7 (narrow) to 15.1 G/s, at .9 from 2.8 to 5.3. Eight lanes of one piece
-// were never better.
+// Wide: the whole 128-byte line by four lanes. At load .8: misses 18.6 (narrow
+// 11.6, 64 bytes 13.9), hits 29.0 (30.1, 30.7); at .9 misses 6.8 (3.3, 4.5).
+// Eight lanes of one piece were never better.
 constexpr int kWideLanes = 4, kWidePieces = 2;
-
-// Changes end in a compare-and-swap, which costs as much as reading the line.
-constexpr int kChangeLanes = 4, kChangePieces = 1;
 
 // Threads per block of every kernel.
 constexpr int kBlock = 256;
+
+// Blocks that must fit a multiprocessor, which bounds registers. Lookups of 16-
+// byte slots at load .8: hits 24.5, misses 11.4 with 32 registers; 22.6 and 9.8
+// with the 39 the compiler would take. Changes get what they need without
+// spilling: 40 to 52.
+constexpr int kGetBlocks = 8;
+constexpr int kChangeBlocks = 4;
 
 }  // namespace weft::linear
