@@ -103,7 +103,7 @@ func (a *assembler) memoryInstr(ac *access) instr {
 
 // slots of ld: order scope space cache eviction prefetch vector type
 func buildLoad(a *assembler, s *statement, f form) (instr, error) {
-	ac := &access{space: spaces[f[2]], typ: f.last(), count: vectorCount(f[6]), readOnly: f[3] == "nc"}
+	ac := &access{space: spaces[f[2]], typ: f.last(), count: vectorCount(f[6])}
 	if err := ac.semantics(f[0], f[1]); err != nil {
 		return instr{}, err
 	}

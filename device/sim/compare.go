@@ -23,7 +23,7 @@ func buildCompare(a *assembler, s *statement, f form) (instr, error) {
 	t := f.last()
 	test := comparisons[f[0]]
 	var flip uint64
-	if t.signed() && f[0] != "lo" && f[0] != "ls" && f[0] != "hi" && f[0] != "hs" {
+	if t.signed() {
 		flip = 1 << (t.bits - 1)
 	}
 	o := a.operands(s)

@@ -158,9 +158,6 @@ func buildConvertAddress(a *assembler, s *statement, f form) (instr, error) {
 // buildIsSpace resolves isspacep: does a generic address lie in the space?
 func buildIsSpace(a *assembler, s *statement, f form) (instr, error) {
 	want := spaces[f[0]]
-	if want == spaceConst {
-		want = spaceGlobal
-	}
 	o := a.operands(s)
 	var in instr
 	in.d, _ = o.predDst()

@@ -13,7 +13,7 @@ const (
 	shareds  = "?global|shared|shared::cta"
 	orders   = "?weak|volatile|relaxed|acquire|release"
 	scopes   = "?cta|gpu|sys"
-	cacheLd  = "?ca|cg|cs|lu|cv|nc"
+	cacheLd  = "?ca|cg|cs|lu|cv"
 	cacheSt  = "?wb|cg|cs|wt"
 	evict    = "?L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate"
 	prefetch = "?L2::64B|L2::128B|L2::256B"
@@ -61,7 +61,9 @@ var table = index([]opcode{
 	{"prmt", "b32 ?f4e|b4e|rc8|ecl|ecr|rc16", buildPermute},
 
 	// Comparison and selection: compare.go.
-	{"setp", "eq|ne|lt|le|gt|ge|lo|ls|hi|hs ?and|or|xor b16|b32|b64|" + intTypes, buildCompare},
+	{"setp", "eq|ne ?and|or|xor b16|b32|b64", buildCompare},
+	{"setp", "eq|ne|lt|le|gt|ge ?and|or|xor s16|s32|s64", buildCompare},
+	{"setp", "eq|ne|lt|le|gt|ge|lo|ls|hi|hs ?and|or|xor u16|u32|u64", buildCompare},
 	{"selp", "b16|b32|b64|" + intTypes + "|" + floatTypes, buildSelect},
 
 	// Moves and conversions: move.go.
@@ -70,7 +72,7 @@ var table = index([]opcode{
 	{"mov", "b128", buildMove},
 	{"cvt", "?sat u8|s8|u16|s16|u32|s32|u64|s64 u8|s8|u16|s16|u32|s32|u64|s64", buildConvert},
 	{"cvta", "?to global|shared|shared::cta|local|const u64", buildConvertAddress},
-	{"isspacep", "global|shared|shared::cta|local|const", buildIsSpace},
+	{"isspacep", "global|shared|shared::cta|local", buildIsSpace},
 
 	// Memory: access.go, atomic.go, fence.go.
 	{"ld", orders + " " + scopes + " " + windows + " " + cacheLd + " " + evict + " " + prefetch + " ?v2|v4 " + memTypes, buildLoad},
