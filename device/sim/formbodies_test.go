@@ -11,7 +11,7 @@ import (
 func formModule(arch int, body string) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, ".version 8.3\n.target sm_%d\n.address_size 64\n", arch)
-	s.WriteString(`.visible .entry k(.param .align 8 .b8 p[16])
+	s.WriteString(`.visible .entry k(.param .align 16 .b8 p[32])
 {
 	.reg .pred %p<10>, %P, %Q;
 	.reg .b16 %h<10>;
@@ -206,29 +206,36 @@ func memoryBody(op, form string, list []string) string {
 	case "local":
 		s.WriteString("mov.u64 %d10, lo;\n")
 	}
-	if strings.Contains(form, ".nc.") {
+	switch {
+	case strings.HasPrefix(form, "ld.param"):
+		return strings.ReplaceAll(loadBody(form, t, elements(form)), "[%d10]", "[p+16]")
+	case strings.Contains(form, ".nc."):
 		s.Reset() // the read-only path is for what nobody writes
 		s.WriteString("mov.u64 %d10, %in;\n")
-	} else {
+	default:
 		fmt.Fprintf(&s, "st.%s.u64 [%%d10], %%i0;\nst.%s.u64 [%%d10+8], %%i1;\n", space, space)
-	}
-	count := 1
-	switch {
-	case strings.Contains(form, ".v2."):
-		count = 2
-	case strings.Contains(form, ".v4."):
-		count = 4
 	}
 	switch op {
 	case "ld":
-		s.WriteString(loadBody(form, t, count))
+		s.WriteString(loadBody(form, t, elements(form)))
 	case "st":
-		s.WriteString(storeBody(form, t, count))
+		s.WriteString(storeBody(form, t, elements(form)))
 	default:
 		s.WriteString(atomicBody(op, form, t))
 	}
 	fmt.Fprintf(&s, "ld.%s.u64 %%o2, [%%d10];\nld.%s.u64 %%o3, [%%d10+8];\n", space, space)
 	return s.String()
+}
+
+// elements is the number of elements that a form accesses.
+func elements(form string) int {
+	switch {
+	case strings.Contains(form, ".v2."):
+		return 2
+	case strings.Contains(form, ".v4."):
+		return 4
+	}
+	return 1
 }
 
 func loadBody(form, t string, count int) string {

@@ -100,15 +100,15 @@ func memoryForms() []string {
 	var all []string
 	for _, t := range strings.Split(memTypes, "|") {
 		if t != "b128" {
-			all = append(all, "ld.global."+t, "st.global."+t, "ld.shared."+t, "st.shared."+t, "ld.local."+t, "st.local."+t)
-		}
-	}
-	for _, t := range []string{"b32", "b64"} {
-		for _, v := range []string{"v2.", "v4."} {
-			if v+t != "v4.b64" {
-				all = append(all, "ld.global."+v+t, "st.global."+v+t)
+			all = append(all, "ld.global."+t, "st.global."+t, "ld.shared."+t, "st.shared."+t, "ld.local."+t, "st.local."+t, "ld.param."+t)
+			for _, v := range []string{"v2.", "v4."} {
+				if types[t].bits*int(v[1]-'0') <= 128 {
+					all = append(all, "ld.global."+v+t, "st.global."+v+t, "ld.param."+v+t, "ld.shared."+v+t, "st.shared."+v+t)
+				}
 			}
 		}
+	}
+	for _, t := range []string{"u8", "b32", "b64"} {
 		for _, how := range []string{"ca", "cg", "cs", "lu", "cv", "nc"} {
 			all = append(all, "ld.global."+how+"."+t)
 		}

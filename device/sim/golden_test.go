@@ -67,7 +67,7 @@ func runForm(t testing.TB, dev device.Device, f formKernel) ([]uint64, error) {
 		return nil, err
 	}
 	defer out.Free()
-	p := [2]device.Ptr{in.Ptr(), out.Ptr()}
+	p := [4]uint64{uint64(in.Ptr()), uint64(out.Ptr()), 0xfedcba9876543210, 0x8182838485868788}
 	if err := device.Launch(s, k, device.Dim{}, device.Dim{X: formThreads}, &p); err != nil {
 		return nil, err
 	}
