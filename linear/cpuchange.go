@@ -42,20 +42,26 @@ func newChanger[K, SK storedKey, V, SV storedVal](g *generation, b *batch) *chan
 	return c
 }
 
-// run runs operations in order, a group at a time.
+// run runs operations in order. While a group is worked on, the cache lines of
+// the next are on their way.
 func (c *changer[K, SK, V, SV]) run(ops []uint32) {
-	var homes [group]uint32
-	for len(ops) > 0 {
-		n := min(group, len(ops))
-		for j, i := range ops[:n] {
-			homes[j] = home(c.table.geometry, SK(c.keys[i]))
-			c.table.touch(homes[j])
+	var homes [2][group]uint32
+	c.ask(ops[:min(group, len(ops))], &homes[0])
+	for lo, turn := 0, 0; lo < len(ops); lo, turn = lo+group, turn^1 {
+		hi := min(lo+group, len(ops))
+		c.ask(ops[hi:min(hi+group, len(ops))], &homes[turn^1])
+		for j, i := range ops[lo:hi] {
+			c.one(i, homes[turn][j])
 		}
-		for j, i := range ops[:n] {
-			c.one(i, homes[j])
-		}
-		ops = ops[n:]
 	}
+}
+
+// ask works out where the paths of a group begin, and prefetches it.
+func (c *changer[K, SK, V, SV]) ask(ops []uint32, homes *[group]uint32) {
+	for j, i := range ops {
+		homes[j] = home(c.table.geometry, SK(c.keys[i]))
+	}
+	c.table.prefetch(homes[:len(ops)])
 }
 
 // one runs one operation.
@@ -65,10 +71,17 @@ func (c *changer[K, SK, V, SV]) one(i, home uint32) {
 		kind = c.kinds[i]
 	}
 	key := stored(SK(c.keys[i]))
-	s := c.table.search(c.part, home, key)
-	if s.late {
-		c.late = append(c.late, i)
-		return
+	var s spot[SK, SV]
+	switch at := c.table.nearSlot(key, home); {
+	case at == nil:
+		if s = c.table.search(c.part, home, key); s.late {
+			c.late = append(c.late, i)
+			return
+		}
+	case at.key == key:
+		s.live = at
+	default:
+		s.free = at
 	}
 	ok := false
 	switch {

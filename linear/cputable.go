@@ -6,7 +6,7 @@ import (
 )
 
 // cpuTable reads and writes a generation from Go. All pointer arithmetic is in
-// sector and touch.
+// sector and prefetch.
 type cpuTable[K storedKey, V storedVal] struct {
 	geometry
 	base unsafe.Pointer
@@ -29,10 +29,11 @@ func (t *cpuTable[K, V]) perSector() int {
 	return sectorBytes / int(unsafe.Sizeof(s))
 }
 
-// touch brings a sector into the cache. The load is one the compiler keeps and
-// nobody waits for.
-func (t *cpuTable[K, V]) touch(sector uint32) {
-	touchByte(unsafe.Add(t.base, uintptr(sector)*sectorBytes))
+// prefetch asks for sectors, by their indices.
+func (t *cpuTable[K, V]) prefetch(sectors []uint32) {
+	if len(sectors) > 0 {
+		prefetch(t.base, &sectors[0], len(sectors))
+	}
 }
 
 // next is sector number o of the path that begins at home: the home sector,
@@ -54,29 +55,55 @@ func (t *cpuTable[K, V]) length(home uint32) uint32 {
 	return t.end * lineSectors
 }
 
-// find is the live slot of a stored key, or nil.
-func (t *cpuTable[K, V]) find(key K, home uint32) *slot[K, V] {
-	// The first sector decides most searches.
-	slots := t.sector(home)
-	for i := range slots {
-		switch k := slots[i].key; k {
-		case key:
-			return &slots[i]
-		case mark[K](markEmpty):
-			return nil
+// near are the sectors of a path, from its first, that share a cache line.
+const near = 2
+
+// findNear looks for a stored key in the first cache line of its path. It
+// returns the live slot, or nil; over tells whether that is decided.
+func (t *cpuTable[K, V]) findNear(key K, home uint32) (s *slot[K, V], over bool) {
+	for o := range uint32(near) {
+		slots := t.sector(home ^ o)
+		for i := range slots {
+			k := slots[i].key
+			if k == key {
+				return &slots[i], true
+			}
+			if k == mark[K](markEmpty) {
+				return nil, true
+			}
 		}
 	}
-	return t.findBeyond(key, home)
+	return nil, false
 }
 
-func (t *cpuTable[K, V]) findBeyond(key K, home uint32) *slot[K, V] {
-	for o := uint32(1); o < t.length(home); o++ {
-		slots := t.sector(t.next(home, o))
+// nearSlot is the slot of a stored key in the first cache line of its path, or
+// the empty slot where the path ends there; nil if there is neither, or if a
+// dead slot comes first and the choice is not that simple.
+func (t *cpuTable[K, V]) nearSlot(key K, home uint32) *slot[K, V] {
+	for o := range uint32(near) {
+		slots := t.sector(home ^ o)
 		for i := range slots {
 			switch k := slots[i].key; k {
-			case key:
+			case key, mark[K](markEmpty):
 				return &slots[i]
-			case mark[K](markEmpty):
+			case mark[K](markDead):
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// findFar goes on where findNear ended.
+func (t *cpuTable[K, V]) findFar(key K, home uint32) *slot[K, V] {
+	for o := uint32(near); o < t.length(home); o++ {
+		slots := t.sector(t.next(home, o))
+		for i := range slots {
+			k := slots[i].key
+			if k == key {
+				return &slots[i]
+			}
+			if k == mark[K](markEmpty) {
 				return nil
 			}
 		}

@@ -24,6 +24,9 @@ type engine interface {
 	// get looks up a batch in host memory. If ctx ends, hits and the outputs
 	// cover a prefix.
 	get(ctx context.Context, b *batch) (hits int, err error)
+	// present counts the keys of a batch that are there. The batch lies in host
+	// memory or, with a stream, on the device.
+	present(ctx context.Context, s *device.Stream, b *batch) (int, error)
 	// change runs a batch in host memory. failed are the operations that found
 	// no room, as ascending indices. done is the length of the prefix that was
 	// run, b.n unless there was an error.

@@ -301,6 +301,22 @@ func (e *gpuEngine) get(ctx context.Context, b *batch) (hits int, err error) {
 	return int(n[0]), err
 }
 
+func (e *gpuEngine) present(ctx context.Context, s *device.Stream, b *batch) (int, error) {
+	keys := &batch{n: b.n, keys: b.keys, load: b.load}
+	if s == nil {
+		return e.get(ctx, keys)
+	}
+	if err := errors.Join(s.Wait(e.changed), e.scratch.set(s, controlSum, 0), e.scratch.set(s, controlSum+1, 0)); err != nil {
+		return 0, err
+	}
+	if err := e.launchGet(s, keys, e.scratch.word(controlSum)); err != nil {
+		return 0, err
+	}
+	var n [1]uint64
+	err := s.CopyOut(ctx, device.Bytes(n[:]), e.scratch.word(controlSum))
+	return int(n[0]), err
+}
+
 // ---- changes ----------------------------------------------------------------
 
 func (e *gpuEngine) change(ctx context.Context, b *batch) (done int, failed []uint32, err error) {

@@ -145,15 +145,11 @@ func (c *carriers) take(dev device.Device) (*carrier, error) {
 		c.idle = c.idle[:n-1]
 		return x, nil
 	}
-	ring, err := staging.New(dev)
+	hits, err := device.Make[uint64](dev, 1)
 	if err != nil {
 		return nil, err
 	}
-	hits, err := device.Make[uint64](dev, 1)
-	if err != nil {
-		return nil, errors.Join(err, ring.Close())
-	}
-	return &carrier{ring, hits}, nil
+	return &carrier{staging.New(dev), hits}, nil
 }
 
 func (c *carriers) give(x *carrier) {

@@ -111,21 +111,14 @@ func (t *table) change(ctx context.Context, op string, b *batch) (delta int, err
 
 // changePieces runs a batch in pieces that fit the table, growing it between
 // them, and returns the number of operations that found no room.
-func (t *table) changePieces(ctx context.Context, b *batch, start counters) (full int, err error) {
-	now := start
+func (t *table) changePieces(ctx context.Context, b *batch, now counters) (full int, err error) {
 	for lo := 0; lo < b.n; {
 		if err := ctx.Err(); err != nil {
 			return full, err
 		}
 		n := b.n - lo
 		if b.inserts() && !t.opts.Fixed {
-			// What share of the batch was new so far tells how much room the
-			// rest will need.
-			expect := n
-			if lo > 0 {
-				expect = int(float64(n) * float64(now.used-min(start.used, now.used)) / float64(lo))
-			}
-			if n, err = t.makeRoom(ctx, now, n, expect); err != nil {
+			if n, err = t.makeRoom(ctx, now, nil, b.sub(lo, b.n, t.widths)); err != nil {
 				return full, err
 			}
 		}
@@ -146,25 +139,36 @@ func (t *table) changePieces(ctx context.Context, b *batch, start counters) (ful
 	return full, nil
 }
 
-// makeRoom grows the table, if it must, so that some operations of a batch
-// have room: all n of them, or at least a piece. expect is a guess of how many
-// are new keys. It returns how many have room.
-func (t *table) makeRoom(ctx context.Context, now counters, n, expect int) (int, error) {
-	piece := min(n, changePiece)
+// makeRoom grows the table, if it must, so that operations of a batch have
+// room: the whole batch, or at least a piece. It returns how many have room.
+// The batch lies on the device if there is a stream.
+func (t *table) makeRoom(ctx context.Context, now counters, s *device.Stream, b *batch) (int, error) {
+	piece := min(b.n, changePiece)
 	if room := t.room(now.used); room >= piece {
-		return min(n, room), nil
+		return min(b.n, room), nil
 	}
-	// Guess with the whole rest, but be content with the piece.
+	// Updates need no room. A lookup is cheaper than growing for nothing, and
+	// its outcome tells how much room the whole batch is likely to need.
+	need := piece
+	if now.live > 0 {
+		there, err := t.engine.present(ctx, s, b.sub(0, piece, t.widths))
+		if err != nil {
+			return 0, err
+		}
+		if need -= there; need <= t.room(now.used) {
+			return piece, nil
+		}
+	}
+	expect := uint64(float64(need) / float64(piece) * float64(b.n))
 	var err error
-	for _, keys := range []uint64{now.live + uint64(max(expect, piece)), now.live + uint64(piece)} {
-		lines, ok := linesFor(keys, t.opts.MaxLoad, t.widths.slot)
+	for _, fresh := range []uint64{expect, uint64(need)} { // be content with the piece
+		lines, ok := linesFor(now.live+fresh, t.opts.MaxLoad, t.widths.slot)
 		if !ok {
-			err = fmt.Errorf("%w: %d keys need more than the largest table", weft.ErrFull, keys)
+			err = fmt.Errorf("%w: %d keys need more than the largest table", weft.ErrFull, now.live+fresh)
 			continue
 		}
 		if err = t.resize(ctx, t.stretch(lines, now)); err == nil {
-			now.used = now.live
-			return min(n, t.room(now.used)), nil
+			return max(piece, min(b.n, t.room(now.live))), nil
 		}
 		if !errors.Is(err, device.ErrMemory) {
 			break
@@ -172,7 +176,7 @@ func (t *table) makeRoom(ctx context.Context, now counters, n, expect int) (int,
 	}
 	// No memory to grow: use what room there is.
 	if room := t.room(now.used); room > 0 && errors.Is(err, device.ErrMemory) {
-		return min(n, room), nil
+		return min(piece, room), nil
 	}
 	return 0, err
 }
@@ -287,19 +291,19 @@ func (t *table) changeOn(s *device.Stream, op string, b *batch) error {
 		if b.inserts() && !t.opts.Fixed {
 			// Only when the bound says that the table could overflow is it
 			// worth waiting for the true count.
-			if piece := min(n, changePiece); t.room(t.usedBound) < piece {
+			n = min(n, t.room(t.usedBound))
+			if n < min(b.n-lo, changePiece) {
 				now, err := t.count(ctx)
 				if err != nil {
 					return wrap(op, err)
 				}
-				if n, err = t.makeRoom(ctx, now, n, n); err != nil {
+				if n, err = t.makeRoom(ctx, now, s, b.sub(lo, b.n, t.widths)); err != nil {
 					return wrap(op, err)
 				}
 				if _, err = t.count(ctx); err != nil {
 					return wrap(op, err)
 				}
 			}
-			n = min(n, t.room(t.usedBound))
 		}
 		t.submitted.Store(true)
 		b.load = t.load()

@@ -1,0 +1,108 @@
+// Command bench compares weft's CPU engine with the maps that Go programs use
+// today, in one run on one machine: Go's builtin map, 256 shards of it behind
+// locks, sync.Map, xsync and swiss. It prints a table with times and the
+// speedup over the builtin map, or JSON.
+//
+//	go run . -n 1000000,10000000
+//	go run . -json >peers.json
+//
+// All maps get room for all keys beforehand. Every answer is checked.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// report is the JSON that bench prints.
+type report struct {
+	Date  time.Time `json:"date"`
+	Go    string    `json:"go"`
+	Cores int       `json:"cores"`
+	Runs  int       `json:"runs"`
+	Rows  []Row     `json:"rows"`
+}
+
+func run(args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	sizes := flags.String("n", "1000000,10000000", "numbers of keys, separated by commas")
+	runs := flags.Int("runs", 3, "runs, of which the median counts")
+	seed := flags.Uint64("seed", 1, "seed of the keys")
+	only := flags.String("peer", "", "measure only peers whose names contain this, and the builtin map")
+	asJSON := flags.Bool("json", false, "print JSON")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *runs < 1 {
+		return fmt.Errorf("-runs %d: want at least 1", *runs)
+	}
+	var ns []int
+	for _, s := range strings.Split(*sizes, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(s))
+		if err != nil || n < 1 {
+			return fmt.Errorf("-n %s: want positive numbers separated by commas", *sizes)
+		}
+		ns = append(ns, n)
+	}
+	peers := Peers()
+	peers = append(peers[:1], slices.DeleteFunc(peers[1:], func(p Peer) bool { return !strings.Contains(p.Name, *only) })...)
+	rows, err := measureAll(peers, ns, *runs, *seed)
+	if err != nil {
+		return err
+	}
+	if *asJSON {
+		enc := json.NewEncoder(stdout)
+		enc.SetIndent("", "  ")
+		return enc.Encode(report{time.Now().UTC().Truncate(time.Second), runtime.Version(), allCores(), *runs, rows})
+	}
+	return table(stdout, rows)
+}
+
+func measureAll(peers []Peer, sizes []int, runs int, seed uint64) ([]Row, error) {
+	cores := []int{1}
+	if all := allCores(); all > 1 {
+		cores = append(cores, all)
+	}
+	var rows []Row
+	for _, n := range sizes {
+		b := newBatch(n, seed)
+		for _, c := range cores {
+			for _, p := range peers {
+				row, err := Measure(p, b, c, runs)
+				if err != nil {
+					return nil, err
+				}
+				rows = append(rows, row)
+			}
+		}
+	}
+	compare(rows)
+	return rows, nil
+}
+
+func table(w io.Writer, rows []Row) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(tw, "peer\tn\tcores\tinsert ns\thit ns\tmiss ns\tB/entry\tGC ms\tinsert x\thit x\tmiss x\t")
+	for _, r := range rows {
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.2f\t%.2f\t%.2f\t\n", r.Peer, r.N, r.Cores,
+			r.InsertNS, r.HitNS, r.MissNS, r.BytesPerEntry, r.GCMS, r.InsertSpeedup, r.HitSpeedup, r.MissSpeedup)
+	}
+	return tw.Flush()
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+
+	"github.com/cockroachdb/swiss"
+	"github.com/puzpuzpuz/xsync/v4"
+
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/linear"
+)
+
+// Map is what is compared: uint64 to uint64, in batches.
+type Map interface {
+	// Put inserts pairs. Concurrent calls only if the peer says so.
+	Put(keys, vals []uint64) error
+	// Get looks keys up into vals and found. Concurrent calls are fine.
+	Get(keys, vals []uint64, found []bool) (hits int, err error)
+	// OffHeap is the size in bytes of memory the garbage collector doesn't
+	// know of.
+	OffHeap() (int, error)
+	Close() error
+}
+
+// Peer is a kind of map.
+type Peer struct {
+	Name string
+	// New makes one with room for n pairs, to be used by that many cores.
+	New func(n, cores int) (Map, error)
+	// Batched: the map spreads a batch over the cores by itself. The others
+	// are called by a goroutine per core, with a part of the batch each.
+	Batched bool
+	// OneWriter: Put must not be called from several goroutines.
+	OneWriter bool
+}
+
+// Peers are the maps compared; the first is what the ratios refer to.
+func Peers() []Peer {
+	return []Peer{
+		{Name: "builtin map", New: func(n, _ int) (Map, error) { return builtin(make(map[uint64]uint64, n)), nil }, OneWriter: true},
+		{Name: "weft linear", New: newLinear, Batched: true},
+		{Name: "256 x map + RWMutex", New: newSharded},
+		{Name: "sync.Map", New: func(int, int) (Map, error) { return new(syncMap), nil }},
+		{Name: "xsync v4", New: func(n, _ int) (Map, error) {
+			return xsyncMap{xsync.NewMap[uint64, uint64](xsync.WithPresize(n))}, nil
+		}},
+		{Name: "cockroachdb swiss", New: func(n, _ int) (Map, error) { return swissMap{swiss.New[uint64, uint64](n)}, nil }, OneWriter: true},
+	}
+}
+
+// onHeap is embedded by maps whose memory is all the garbage collector's.
+type onHeap struct{}
+
+func (onHeap) OffHeap() (int, error) { return 0, nil }
+func (onHeap) Close() error          { return nil }
+
+// lookUp fills vals and found from a lookup of one key.
+func lookUp(keys, vals []uint64, found []bool, get func(uint64) (uint64, bool)) (hits int) {
+	for i, k := range keys {
+		vals[i], found[i] = get(k)
+		if found[i] {
+			hits++
+		}
+	}
+	return hits
+}
+
+type builtin map[uint64]uint64
+
+func (m builtin) Put(keys, vals []uint64) error {
+	for i, k := range keys {
+		m[k] = vals[i]
+	}
+	return nil
+}
+
+// Get is written out: a call per key would be a fifth of the time of this
+// map's lookup, and it is the one that all others are compared with.
+func (m builtin) Get(keys, vals []uint64, found []bool) (hits int, err error) {
+	for i, k := range keys {
+		v, ok := m[k]
+		vals[i], found[i] = v, ok
+		if ok {
+			hits++
+		}
+	}
+	return hits, nil
+}
+
+func (builtin) OffHeap() (int, error) { return 0, nil }
+func (builtin) Close() error          { return nil }
+
+// weftMap is weft's table on the CPU, with its default load and all defaults
+// but the size.
+type weftMap struct {
+	dev *cpu.Device
+	m   *linear.Map[uint64, uint64]
+}
+
+func newLinear(n, cores int) (Map, error) {
+	dev, err := cpu.Open(&cpu.Options{Workers: cores})
+	if err != nil {
+		return nil, err
+	}
+	m, err := linear.New[uint64, uint64](dev, &linear.Options{Capacity: n})
+	if err != nil {
+		return nil, errors.Join(err, dev.Close())
+	}
+	return weftMap{dev, m}, nil
+}
+
+func (w weftMap) Put(keys, vals []uint64) error {
+	_, err := w.m.Put(context.Background(), keys, vals)
+	return err
+}
+
+func (w weftMap) Get(keys, vals []uint64, found []bool) (int, error) {
+	return w.m.Get(context.Background(), keys, vals, found)
+}
+
+func (w weftMap) OffHeap() (int, error) {
+	stats, err := w.m.Stats(context.Background())
+	return stats.Bytes, err
+}
+
+func (w weftMap) Close() error { return errors.Join(w.m.Close(), w.dev.Close()) }
+
+// sharded is the map that Go programs write themselves.
+type sharded struct {
+	onHeap
+	shards [256]struct {
+		sync.RWMutex
+		m map[uint64]uint64
+		_ [64]byte // neighbours' locks on other cache lines
+	}
+}
+
+func newSharded(n, _ int) (Map, error) {
+	s := new(sharded)
+	for i := range s.shards {
+		s.shards[i].m = make(map[uint64]uint64, n/len(s.shards))
+	}
+	return s, nil
+}
+
+// shard picks by the high byte of a multiplicative hash.
+func shard(k uint64) int { return int(k * 0x9e3779b97f4a7c15 >> 56) }
+
+func (s *sharded) Put(keys, vals []uint64) error {
+	for i, k := range keys {
+		sh := &s.shards[shard(k)]
+		sh.Lock()
+		sh.m[k] = vals[i]
+		sh.Unlock()
+	}
+	return nil
+}
+
+func (s *sharded) Get(keys, vals []uint64, found []bool) (int, error) {
+	return lookUp(keys, vals, found, func(k uint64) (uint64, bool) {
+		sh := &s.shards[shard(k)]
+		sh.RLock()
+		v, ok := sh.m[k]
+		sh.RUnlock()
+		return v, ok
+	}), nil
+}
+
+type syncMap struct {
+	onHeap
+	m sync.Map
+}
+
+func (s *syncMap) Put(keys, vals []uint64) error {
+	for i, k := range keys {
+		s.m.Store(k, vals[i])
+	}
+	return nil
+}
+
+func (s *syncMap) Get(keys, vals []uint64, found []bool) (int, error) {
+	return lookUp(keys, vals, found, func(k uint64) (uint64, bool) {
+		v, ok := s.m.Load(k)
+		if !ok {
+			return 0, false
+		}
+		return v.(uint64), true
+	}), nil
+}
+
+type xsyncMap struct{ m *xsync.Map[uint64, uint64] }
+
+func (x xsyncMap) Put(keys, vals []uint64) error {
+	for i, k := range keys {
+		x.m.Store(k, vals[i])
+	}
+	return nil
+}
+
+func (x xsyncMap) Get(keys, vals []uint64, found []bool) (int, error) {
+	return lookUp(keys, vals, found, x.m.Load), nil
+}
+
+func (xsyncMap) OffHeap() (int, error) { return 0, nil }
+func (xsyncMap) Close() error          { return nil }
+
+type swissMap struct{ m *swiss.Map[uint64, uint64] }
+
+func (s swissMap) Put(keys, vals []uint64) error {
+	for i, k := range keys {
+		s.m.Put(k, vals[i])
+	}
+	return nil
+}
+
+func (s swissMap) Get(keys, vals []uint64, found []bool) (int, error) {
+	return lookUp(keys, vals, found, s.m.Get), nil
+}
+
+func (swissMap) OffHeap() (int, error) { return 0, nil }
+func (s swissMap) Close() error        { s.m.Close(); return nil }
+
+// put and get spread a batch over the cores as the peer wants it.
+func (p Peer) put(m Map, cores int, keys, vals []uint64) error {
+	if p.Batched || p.OneWriter {
+		cores = 1
+	}
+	return spread(cores, len(keys), func(lo, hi int) error { return m.Put(keys[lo:hi], vals[lo:hi]) })
+}
+
+func (p Peer) get(m Map, cores int, keys, vals []uint64, found []bool) (hits int, err error) {
+	if p.Batched {
+		cores = 1
+	}
+	var mu sync.Mutex
+	err = spread(cores, len(keys), func(lo, hi int) error {
+		h, err := m.Get(keys[lo:hi], vals[lo:hi], found[lo:hi])
+		mu.Lock()
+		hits += h
+		mu.Unlock()
+		return err
+	})
+	return hits, err
+}
+
+// spread calls body for equal parts of [0,n), each in a goroutine.
+func spread(parts, n int, body func(lo, hi int) error) error {
+	if parts == 1 {
+		return body(0, n)
+	}
+	errs := make([]error, parts)
+	var wg sync.WaitGroup
+	for p := range parts {
+		wg.Go(func() { errs[p] = body(p*n/parts, (p+1)*n/parts) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// allCores is how many cores there are to use.
+func allCores() int { return runtime.GOMAXPROCS(0) }

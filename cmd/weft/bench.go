@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/experiment"
+	"github.com/weftgo/weft/internal/experiment/report"
+)
+
+// benchOptions are the flags of weft bench.
+type benchOptions struct {
+	list        bool
+	quick, full bool
+	n, runs     int
+	seed        uint64
+	html, svg   string // a file, a folder
+}
+
+func newBenchCommand(a *app) *cobra.Command {
+	var o benchOptions
+	cmd := &cobra.Command{
+		Use:   "bench [EXPERIMENT...]",
+		Short: "Measure structures against the limits of this machine",
+		Long: `Bench runs named experiments and prints each figure as operations per second and
+as a share of what the memory of the same device was measured to allow in the
+same run. Without names it runs the default set, in under a minute on a laptop.
+With --json it prints one object for one experiment and an array for several.`,
+		Example: `  weft bench
+  weft bench --list
+  weft bench linear --n 10000000 --json
+  weft bench linear linear-insert-load --full --html report.html`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			for _, e := range experiment.All() {
+				names = append(names, e.Name+"\t"+e.Title)
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			experiments, err := experiment.Find(args...)
+			if err != nil {
+				return usageError{err}
+			}
+			if o.list {
+				return listExperiments(cmd.OutOrStdout(), len(args) > 0, experiments)
+			}
+			if err := o.check(); err != nil {
+				return err
+			}
+			dev, err := a.openDevice(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return errors.Join(o.bench(cmd.Context(), a, dev, experiments, args), dev.Close())
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.list, "list", false, "list the experiments and exit")
+	f.BoolVar(&o.quick, "quick", false, "small sizes and few settings: seconds")
+	f.BoolVar(&o.full, "full", false, "every width and setting")
+	f.IntVar(&o.n, "n", 0, "number of keys, or of slots where an experiment fills a table (default: as fits the device)")
+	f.IntVar(&o.runs, "runs", 0, "timed runs, of which the median counts (default 3 on a CPU, 5 on a GPU)")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of the keys")
+	f.StringVar(&o.html, "html", "", "also write a self-contained page to `FILE`")
+	f.StringVar(&o.svg, "svg", "", "also write the plots to `DIR`")
+	return cmd
+}
+
+// check refuses flags that contradict themselves, and finds out before minutes
+// of measuring rather than after where nothing can be written.
+func (o *benchOptions) check() error {
+	switch {
+	case o.quick && o.full:
+		return usageError{errors.New("--quick and --full exclude each other")}
+	case o.n < 0 || o.runs < 0:
+		return usageError{errors.New("--n and --runs must not be negative; 0 is the default")}
+	}
+	if o.html != "" {
+		if _, err := os.Stat(filepath.Dir(o.html)); err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
+	}
+	if o.svg != "" {
+		if err := os.MkdirAll(o.svg, 0o755); err != nil {
+			return fmt.Errorf("--svg: %w", err)
+		}
+	}
+	return nil
+}
+
+func (o *benchOptions) scale() experiment.Scale {
+	switch {
+	case o.quick:
+		return experiment.Quick
+	case o.full:
+		return experiment.Full
+	}
+	return experiment.Default
+}
+
+// listExperiments prints names and titles, and the whole description of those
+// asked for by name. Without names it lists everything, not the default set.
+func listExperiments(w io.Writer, named bool, experiments []experiment.Experiment) error {
+	if named {
+		for _, e := range experiments {
+			if _, err := fmt.Fprintf(w, "%s: %s\n\n%s\n", e.Name, e.Title, e.Doc); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, e := range experiment.All() {
+		if _, err := fmt.Fprintf(w, "%-20s  %s\n", e.Name, e.Title); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bench runs experiments and writes what was asked for.
+func (o *benchOptions) bench(ctx context.Context, a *app, dev device.Device, experiments []experiment.Experiment, args []string) error {
+	results, err := o.measure(ctx, a, dev, experiments)
+	if err != nil {
+		return err
+	}
+	if err := printResults(a, results); err != nil {
+		return err
+	}
+	if o.svg != "" {
+		if err := writePlots(o.svg, results); err != nil {
+			return err
+		}
+	}
+	if o.html != "" {
+		return writePage(o.html, results, o.command(dev, args))
+	}
+	return nil
+}
+
+func (o *benchOptions) measure(ctx context.Context, a *app, dev device.Device, experiments []experiment.Experiment) ([]*experiment.Result, error) {
+	progress, done := newSteps(a)
+	defer done()
+	var results []*experiment.Result
+	for _, e := range experiments {
+		res, err := e.Run(ctx, experiment.Config{
+			Device: dev, N: o.n, Scale: o.scale(), Runs: o.runs, Seed: o.seed, Progress: progress,
+		})
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, res)
+	}
+	return results, nil
+}
+
+// newSteps shows on a terminal what is being measured; elsewhere nothing.
+func newSteps(a *app) (step func(string), done func()) {
+	if !a.isTerminal {
+		return nil, func() {}
+	}
+	bar := progressbar.NewOptions(-1, progressbar.OptionSetWriter(a.stderr),
+		progressbar.OptionSpinnerType(14), progressbar.OptionClearOnFinish(), progressbar.OptionSetElapsedTime(true))
+	step = func(what string) {
+		bar.Describe(what)
+		_ = bar.Add(1) // a spinner that can't be drawn is no reason to stop
+	}
+	return step, func() { _ = bar.Finish() }
+}
+
+func printResults(a *app, results []*experiment.Result) error {
+	if !a.json {
+		return report.Write(a.stdout, results)
+	}
+	enc := json.NewEncoder(a.stdout)
+	enc.SetIndent("", "  ")
+	if len(results) == 1 {
+		return enc.Encode(results[0])
+	}
+	return enc.Encode(results)
+}
+
+// writePlots writes one SVG file per plot into a folder.
+func writePlots(dir string, results []*experiment.Result) error {
+	for _, res := range results {
+		for _, p := range res.Plots {
+			svg, err := report.SVG(p)
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(dir, p.Name+".svg"), svg, 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func writePage(file string, results []*experiment.Result, command string) (err error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return report.HTML(f, results, command)
+}
+
+// command is the command line that measures the same again.
+func (o *benchOptions) command(dev device.Device, args []string) string {
+	parts := append([]string{"weft", "bench"}, args...)
+	parts = append(parts, "--device="+deviceID(dev.Properties()))
+	if o.quick {
+		parts = append(parts, "--quick")
+	}
+	if o.full {
+		parts = append(parts, "--full")
+	}
+	if o.n > 0 {
+		parts = append(parts, fmt.Sprintf("--n=%d", o.n))
+	}
+	if o.runs > 0 {
+		parts = append(parts, fmt.Sprintf("--runs=%d", o.runs))
+	}
+	parts = append(parts, fmt.Sprintf("--seed=%d", o.seed), "--html="+filepath.Base(o.html))
+	return strings.Join(parts, " ")
+}

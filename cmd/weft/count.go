@@ -1,0 +1,207 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/distinct"
+	"github.com/weftgo/weft/internal/progress"
+	"github.com/weftgo/weft/linear"
+)
+
+// countOptions are the flags and arguments of weft count.
+type countOptions struct {
+	by    distinct.Splitter
+	top   int      // 0 for all
+	names []string // of files; stdinName is standard input
+}
+
+const stdinName = "-"
+
+func newCountCommand(a *app) *cobra.Command {
+	var opts countOptions
+	var by string
+	cmd := &cobra.Command{
+		Use:   "count [flags] FILE...",
+		Short: "Count the distinct lines, words or records of files",
+		Long: `Count how often each distinct item occurs in the files taken together, and print
+"COUNT ITEM" lines: most frequent first, items of equal count by their bytes. It
+is "sort | uniq -c | sort -rn" without the sorting. - is standard input.
+
+Items are, by --by,
+  line     lines, without the \n that ends them; empty lines count
+  word     words, which are separated by space, \t, \n, \v, \f or \r
+  bytes:N  records of N bytes, and a shorter rest at the end of a file
+
+Counts are exact. Files are read in pieces; memory is needed for the distinct
+items only, and for the longest one. The end of a file ends an item. Totals go
+to standard error.
+
+With --json it prints one object: by, items (with repetitions), distinct, bytes,
+seconds, items_per_second, device, device_name, and top, a list of objects with
+count and either item or, where the item is no valid UTF-8, item_base64.`,
+		Example: `  weft count access.log                      # distinct lines
+  weft count --by word --top 10 *.txt        # the ten most frequent words
+  zcat ids.gz | weft count --by bytes:16 --json -`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{errors.New("count: no file given; - is standard input")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if opts.by, err = distinct.ParseSplitter(by); err != nil {
+				return usageError{fmt.Errorf("count --by: %w", err)}
+			}
+			if opts.top < 0 {
+				return usageError{fmt.Errorf("count --top %d: must not be negative", opts.top)}
+			}
+			opts.names = args
+			return runCount(cmd.Context(), a, opts)
+		},
+	}
+	cmd.Flags().StringVar(&by, "by", "line", "what to count: line, word or bytes:N")
+	cmd.Flags().IntVar(&opts.top, "top", 0, "print the N most frequent items only; 0 prints all")
+	return cmd
+}
+
+// runCount counts and prints.
+func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
+	// A missing file is found before hours of counting the others.
+	size, err := checkFiles(opts.names)
+	if err != nil {
+		return err
+	}
+	dev, err := a.openDevice(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, dev.Close()) }()
+	index, err := linear.New[uint64, uint32](dev, nil)
+	if err != nil {
+		return fmt.Errorf("count on %s: %w", deviceID(dev.Properties()), err)
+	}
+	defer func() { err = cmp.Or(err, index.Close()) }()
+
+	bar := progress.Bytes(a.stderr, a.isTerminal, "counting", size)
+	defer bar.Close()
+	counter := distinct.New(index, opts.by, &distinct.Options{Progress: bar.Add})
+	start := time.Now()
+	for _, name := range opts.names {
+		if err := countFile(ctx, a, counter, name); err != nil {
+			return fmt.Errorf("count %s: %w", displayName(name), reason(err))
+		}
+	}
+	bar.Close()
+	s := newSummary(opts.by, counter.Totals(), time.Since(start), dev.Properties())
+	if a.json {
+		err = writeJSON(ctx, a.stdout, s, counter.Top(opts.top))
+	} else {
+		err = writeText(ctx, a.stdout, counter.Top(opts.top))
+	}
+	if err != nil {
+		return fmt.Errorf("count: write results: %w", reason(err))
+	}
+	_, err = fmt.Fprintf(a.stderr, "weft: %s\n", s)
+	return err
+}
+
+// checkFiles fails if a file cannot be read. It returns the size of all of
+// them in bytes, -1 if that is unknown.
+func checkFiles(names []string) (size int64, err error) {
+	for _, name := range names {
+		if name == stdinName {
+			size = -1
+			continue
+		}
+		info, err := os.Stat(name)
+		if err == nil && info.IsDir() {
+			err = syscall.EISDIR
+		}
+		if err == nil && info.Mode().IsRegular() {
+			// A pipe must not be opened twice.
+			var f *os.File
+			if f, err = os.Open(name); err == nil {
+				err = f.Close()
+			}
+		}
+		if err != nil {
+			return 0, fmt.Errorf("count %s: %w", name, reason(err))
+		}
+		switch {
+		case !info.Mode().IsRegular():
+			size = -1
+		case size >= 0:
+			size += info.Size()
+		}
+	}
+	return size, nil
+}
+
+// countFile counts the items of one file.
+func countFile(ctx context.Context, a *app, c *distinct.Counter, name string) error {
+	if name == stdinName {
+		return c.Read(ctx, a.stdin)
+	}
+	// Opening a named pipe waits for its writer.
+	f, err := interruptible(ctx, func() (*os.File, error) { return os.Open(name) })
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return c.Read(ctx, f)
+}
+
+// reason is what is left of an error when the file is named already.
+func reason(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+func displayName(name string) string {
+	if name == stdinName {
+		return "standard input"
+	}
+	return name
+}
+
+// summary is what weft count says besides the items.
+type summary struct {
+	By             string  `json:"by"`
+	Items          int     `json:"items"`
+	Distinct       int     `json:"distinct"`
+	Bytes          int     `json:"bytes"`
+	Seconds        float64 `json:"seconds"` // of reading and counting
+	ItemsPerSecond float64 `json:"items_per_second"`
+	Device         string  `json:"device"` // as --device takes it
+	DeviceName     string  `json:"device_name"`
+}
+
+func newSummary(by distinct.Splitter, t distinct.Totals, d time.Duration, p device.Properties) summary {
+	s := summary{
+		By: by.String(), Items: t.Items, Distinct: t.Distinct, Bytes: t.Bytes,
+		Seconds: d.Seconds(), Device: deviceID(p), DeviceName: p.Name,
+	}
+	if d > 0 {
+		s.ItemsPerSecond = float64(t.Items) / d.Seconds()
+	}
+	return s
+}
+
+func (s summary) String() string {
+	return fmt.Sprintf("%d items, %d distinct, %s in %.3g s: %s items/s on %s (%s)",
+		s.Items, s.Distinct, siUnits(float64(s.Bytes), "B"), s.Seconds, siUnits(s.ItemsPerSecond, ""), s.Device, s.DeviceName)
+}

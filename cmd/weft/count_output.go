@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	// outputBuffer is the size of the buffer of results in bytes.
+	outputBuffer = 64 << 10
+	// outputCheck is the number of items between two looks at the context.
+	outputCheck = 4096
+)
+
+// writeText prints "COUNT ITEM" lines; items go out byte for byte.
+func writeText(ctx context.Context, w io.Writer, top iter.Seq2[[]byte, uint64]) error {
+	out := bufio.NewWriterSize(w, outputBuffer)
+	err := eachItem(ctx, top, func(_ int, item []byte, count uint64) error {
+		out.Write(strconv.AppendUint(out.AvailableBuffer(), count, 10))
+		out.WriteByte(' ')
+		out.Write(item)
+		return out.WriteByte('\n')
+	})
+	if err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// jsonItem is an element of "top": exactly one of Item and Base64 is there.
+type jsonItem struct {
+	Count  uint64  `json:"count"`
+	Item   *string `json:"item,omitempty"`
+	Base64 []byte  `json:"item_base64,omitempty"`
+}
+
+// writeJSON prints one object: the members of s, and "top" with an item per
+// line.
+func writeJSON(ctx context.Context, w io.Writer, s summary, top iter.Seq2[[]byte, uint64]) error {
+	out := bufio.NewWriterSize(w, outputBuffer)
+	head, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	out.Write(bytes.TrimSuffix(head, []byte("}")))
+	out.WriteString(`,"top":[`)
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false)
+	err = eachItem(ctx, top, func(i int, item []byte, count uint64) error {
+		x := jsonItem{Count: count}
+		if utf8.Valid(item) {
+			text := string(item)
+			x.Item = &text
+		} else {
+			x.Base64 = item
+		}
+		line.Reset()
+		if err := encoder.Encode(x); err != nil {
+			return err
+		}
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		out.WriteByte('\n')
+		_, err := out.Write(bytes.TrimSuffix(line.Bytes(), []byte("\n")))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	out.WriteString("\n]}\n")
+	return out.Flush()
+}
+
+// eachItem calls f for every item until it fails or ctx ends.
+func eachItem(ctx context.Context, top iter.Seq2[[]byte, uint64], f func(i int, item []byte, count uint64) error) error {
+	i := 0
+	for item, count := range top {
+		if i%outputCheck == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := f(i, item, count); err != nil {
+			return err
+		}
+		i++
+	}
+	return nil
+}
+
+// siUnits prints x to three digits with a decimal prefix: "29.6 M".
+func siUnits(x float64, unit string) string {
+	prefixes := []string{"", "k", "M", "G", "T", "P"}
+	i := 0
+	for x >= 999.5 && i < len(prefixes)-1 {
+		x /= 1000
+		i++
+	}
+	return strings.TrimRight(fmt.Sprintf("%.3g %s%s", x, prefixes[i], unit), " ")
+}

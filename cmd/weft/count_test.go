@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestCount(t *testing.T) {
+	fruit := writeFile(t, "pear\napple\npear\n\npear plum\napple")
+	for _, tt := range []struct {
+		name  string
+		args  []string
+		stdin string
+		want  string
+	}{
+		{"lines", []string{fruit}, "", "2 apple\n2 pear\n1 \n1 pear plum\n"},
+		{"words", []string{"--by", "word", fruit}, "", "3 pear\n2 apple\n1 plum\n"},
+		{"top", []string{"--by", "word", "--top", "1", fruit}, "", "3 pear\n"},
+		{"top of more than there are", []string{"--by", "word", "--top", "10", fruit}, "", "3 pear\n2 apple\n1 plum\n"},
+		{"top 0 is all", []string{"--by=word", "--top=0", fruit}, "", "3 pear\n2 apple\n1 plum\n"},
+		{"same file twice", []string{"--by", "word", fruit, fruit}, "", "6 pear\n4 apple\n2 plum\n"},
+		{"standard input", []string{"-"}, "b\na\nb", "2 b\n1 a\n"},
+		{"file and standard input", []string{"--by", "word", "-", fruit}, "plum plum plum", "4 plum\n3 pear\n2 apple\n"},
+		{"standard input twice", []string{"-", "-"}, "a\n", "1 a\n"},
+		{"records", []string{"--by", "bytes:2", "-"}, "ababcdabc", "3 ab\n1 c\n1 cd\n"},
+		{"binary", []string{"-"}, "\xff\x00\n\x00\n\xff\x00\n", "2 \xff\x00\n1 \x00\n"},
+		{"empty", []string{"-"}, "", ""},
+		{"empty file", []string{os.DevNull}, "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			stdout, stderr, status := runWeft(t, tt.stdin, append([]string{"count", "--device", "cpu"}, tt.args...)...)
+			if status != exitOK {
+				t.Errorf("exit status %d: %s", status, stderr)
+			}
+			if stdout != tt.want {
+				t.Errorf("prints %q, want %q", stdout, tt.want)
+			}
+			summary := regexp.MustCompile(`^weft: \d+ items, \d+ distinct, [\d.e+]+ k?B in [\d.e+-]+ s: [\d.e+]+ ?[kMG]? ?items/s on cpu \(.*\)\n$`)
+			if !summary.MatchString(stderr) {
+				t.Errorf("says %q", stderr)
+			}
+		})
+	}
+}
+
+func TestCountJSON(t *testing.T) {
+	stdout, stderr, status := runWeft(t, "<&>\n\xff\n<&>\n\"\u2028\x01\n\n\xff\n<&>", "count", "--json", "--device=cpu", "-")
+	if status != exitOK {
+		t.Fatalf("exit status %d: %s", status, stderr)
+	}
+	var got struct {
+		summary
+		Top []struct {
+			Count  uint64
+			Item   *string
+			Base64 []byte `json:"item_base64"`
+		}
+	}
+	decoder := json.NewDecoder(strings.NewReader(stdout))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&got); err != nil {
+		t.Fatalf("%v in %s", err, stdout)
+	}
+	if got.By != "line" || got.Items != 7 || got.Distinct != 4 || got.Bytes != 22 || got.Device != "cpu" ||
+		got.Seconds <= 0 || got.ItemsPerSecond <= 0 {
+		t.Errorf("summary %+v", got.summary)
+	}
+	text := ""
+	for _, x := range got.Top {
+		if (x.Item == nil) == (x.Base64 == nil) {
+			t.Errorf("an item has not exactly one form in %s", stdout)
+			continue
+		}
+		if x.Item == nil {
+			text += fmt.Sprintf("%d base64 %q,", x.Count, x.Base64)
+		} else {
+			text += fmt.Sprintf("%d %q,", x.Count, *x.Item)
+		}
+	}
+	if want := `3 "<&>",2 base64 "\xff",1 "",1 "\"\u2028\x01",`; text != want {
+		t.Errorf("items %s, want %s", text, want)
+	}
+}
+
+// TestCountAgainstSort compares with the tools that everybody has.
+func TestCountAgainstSort(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var b strings.Builder
+	for range 200_000 {
+		n := rng.IntN(1 + rng.IntN(100_000))
+		fmt.Fprintf(&b, "%.*s%d\n", n%30, "a line with some words \t in it", n)
+	}
+	name := writeFile(t, b.String())
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `sort "$0" | uniq -c | sed 's/^ *//' | sort -k1,1nr -s`, name)
+	cmd.Env = []string{"LC_ALL=C", "PATH=/usr/bin:/bin"}
+	want, err := cmd.Output()
+	if err != nil {
+		t.Skip("no sort and uniq:", err)
+	}
+	got, stderr, status := runWeft(t, "", "count", "--device", "cpu", name)
+	if status != exitOK {
+		t.Fatalf("exit status %d: %s", status, stderr)
+	}
+	if got != string(want) {
+		t.Errorf("prints %d bytes, sort and uniq %d others", len(got), len(want))
+	}
+}
+
+func TestCountUnreadable(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root reads everything")
+	}
+	name := writeFile(t, "a")
+	if err := os.Chmod(name, 0); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, status := runWeft(t, "", "count", "--device", "cpu", name)
+	if want := "weft: count " + name + ": permission denied\n"; status != exitFailed || stderr != want {
+		t.Errorf("exit status %d, says %q, want %q", status, stderr, want)
+	}
+}
+
+func TestCountNamedPipe(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "pipe")
+	if err := exec.Command("mkfifo", name).Run(); err != nil {
+		t.Skip("no named pipes:", err)
+	}
+	go os.WriteFile(name, []byte("a\nb\na\n"), 0)
+	stdout, stderr, status := runWeft(t, "", "count", "--device", "cpu", name)
+	if status != exitOK || stdout != "2 a\n1 b\n" {
+		t.Errorf("exit status %d, prints %q, says %q", status, stdout, stderr)
+	}
+}
+
+// TestClosedPipe: a reader that has seen enough is no error to talk about.
+func TestClosedPipe(t *testing.T) {
+	var lines strings.Builder
+	for i := range 200_000 {
+		fmt.Fprintln(&lines, "line", i)
+	}
+	cmd := weftCommand(t, "count", "--device", "cpu", writeFile(t, lines.String()))
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	first, err := bufio.NewReaderSize(stdout, 16).ReadString('\n')
+	if err != nil || first != "1 line 0\n" {
+		t.Errorf("first line %q, %v", first, err)
+	}
+	stdout.Close()
+	cmd.Wait()
+	if stderr.Len() > 0 {
+		t.Errorf("says %q", &stderr)
+	}
+}
+
+// brokenWriter fails as a pipe without readers does, or a full disk.
+type brokenWriter struct{ err error }
+
+func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
+
+func TestWriteErrors(t *testing.T) {
+	for _, tt := range []struct {
+		err    error
+		status int
+		stderr string
+	}{
+		{&os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}, exitPipe, ""},
+		{&os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.ENOSPC}, exitFailed, "weft: count: write results: no space left on device\n"},
+	} {
+		for _, format := range []string{"--json=false", "--json"} {
+			var stderr bytes.Buffer
+			a := &app{stdin: strings.NewReader("a b"), stdout: brokenWriter{tt.err}, stderr: &stderr}
+			status := run(t.Context(), []string{"count", "--device=cpu", format, "-"}, a)
+			if status != tt.status || stderr.String() != tt.stderr {
+				t.Errorf("%v: exit status %d, says %q", tt.err, status, &stderr)
+			}
+		}
+	}
+}
+
+func TestReadError(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	r, w := io.Pipe()
+	go func() {
+		w.Write([]byte("a\n"))
+		w.CloseWithError(&os.PathError{Op: "read", Path: "/dev/stdin", Err: syscall.EIO})
+	}()
+	status := run(t.Context(), []string{"count", "--device=cpu", "-"}, &app{stdin: r, stdout: &stdout, stderr: &stderr})
+	if status != exitFailed || stdout.Len() > 0 || stderr.String() != "weft: count standard input: input/output error\n" {
+		t.Errorf("exit status %d, prints %q, says %q", status, &stdout, &stderr)
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for x, want := range map[float64]string{0: "0", 1: "1", 999: "999", 999.7: "1 k", 29_649_000: "29.6 M", 1e9: "1 G"} {
+		if got := siUnits(x, ""); got != want {
+			t.Errorf("siUnits(%v) = %q, want %q", x, got, want)
+		}
+	}
+	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1<<20 - 1: "1 MiB", 1536: "1.5 KiB", 24 << 30: "24 GiB"} {
+		if got := binaryUnits(n); got != want {
+			t.Errorf("binaryUnits(%d) = %q, want %q", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// mainEnv makes the test binary behave as the program.
+const mainEnv = "WEFT_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(mainEnv) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// weftCommand is the program as a process of its own, on the CPU.
+func weftCommand(t *testing.T, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), mainEnv+"=1")
+	return cmd
+}
+
+// runWeft runs the program on the CPU.
+func runWeft(t *testing.T, stdin string, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	cmd := weftCommand(t, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errOut
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
+}
+
+func writeFile(t *testing.T, content string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestExitStatus(t *testing.T) {
+	dir := t.TempDir()
+	for _, tt := range []struct {
+		name   string
+		args   []string
+		status int
+		stderr string // what it must say
+	}{
+		{"help", []string{"--help"}, exitOK, ""},
+		{"no verb", nil, exitOK, ""},
+		{"version", []string{"version"}, exitOK, ""},
+		{"unknown verb", []string{"cuont"}, exitUsage, "weft: cuont: no such command; did you mean count?\ntry 'weft --help'\n"},
+		{"unknown flag", []string{"count", "--nope"}, exitUsage, "weft: count: unknown flag: --nope\ntry 'weft count --help'\n"},
+		{"bad device", []string{"count", "--device", "tpu", "x"}, exitUsage, "weft: --device tpu: want auto, cpu, cuda or cuda:N\ntry 'weft count --help'\n"},
+		{"argument too many", []string{"devices", "x"}, exitUsage, "weft: devices x: takes no arguments\ntry 'weft devices --help'\n"},
+		{"no file", []string{"count"}, exitUsage, "weft: count: no file given; - is standard input\ntry 'weft count --help'\n"},
+		{"bad --by", []string{"count", "--by", "letter", "x"}, exitUsage, "weft: count --by: \"letter\" is none of line, word, bytes:N\ntry 'weft count --help'\n"},
+		{"bad record", []string{"count", "--by", "bytes:0", "x"}, exitUsage, "weft: count --by: records of 0 bytes: want 1 to 1073741824\ntry 'weft count --help'\n"},
+		{"bad --top", []string{"count", "--top", "-1", "x"}, exitUsage, "weft: count --top -1: must not be negative\ntry 'weft count --help'\n"},
+		{"missing file", []string{"count", filepath.Join(dir, "none")}, exitFailed, "weft: count " + filepath.Join(dir, "none") + ": no such file or directory\n"},
+		{"directory", []string{"count", dir}, exitFailed, "weft: count " + dir + ": is a directory\n"},
+		{"no such GPU", []string{"count", "--device", "cuda:999", writeFile(t, "a")}, exitFailed, "weft: open device cuda:999: "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			stdout, stderr, status := runWeft(t, "", tt.args...)
+			if status != tt.status {
+				t.Errorf("exit status %d, want %d", status, tt.status)
+			}
+			if !strings.HasPrefix(stderr, tt.stderr) || (tt.stderr == "") != (stderr == "") {
+				t.Errorf("says %q, want %q", stderr, tt.stderr)
+			}
+			if status != exitOK && stdout != "" {
+				t.Errorf("prints %q besides the error", stdout)
+			}
+		})
+	}
+}
+
+func TestEveryVerbHasAnExample(t *testing.T) {
+	for _, cmd := range newRootCommand(&app{}).Commands() {
+		if cmd.Name() == "completion" || cmd.Name() == "help" {
+			continue // cobra's own
+		}
+		if cmd.Example == "" || cmd.Short == "" || cmd.Long == "" {
+			t.Errorf("weft %s: help is incomplete", cmd.Name())
+		}
+		stdout, _, status := runWeft(t, "", cmd.Name(), "--help")
+		if status != exitOK || !strings.Contains(stdout, "Examples:") || !strings.Contains(stdout, "--device") {
+			t.Errorf("weft %s --help: status %d, prints %q", cmd.Name(), status, stdout)
+		}
+	}
+}
+
+// TestInterrupt: the first SIGINT ends a count that waits for its input.
+func TestInterrupt(t *testing.T) {
+	cmd := weftCommand(t, "count", "--device", "cpu", "-")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// More than a pipe holds: when all is written, it is being read.
+	if _, err := stdin.Write(make([]byte, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Skip("cannot interrupt:", err)
+	}
+	timer := time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() })
+	defer timer.Stop()
+	cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != exitInterrupted {
+		t.Errorf("exit status %d, want %d", got, exitInterrupted)
+	}
+	if out.Len() > 0 || errOut.String() != "weft: interrupted\n" {
+		t.Errorf("prints %q and says %q", &out, &errOut)
+	}
+}
+
+func TestInterruptible(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	v, err := interruptible(ctx, func() (int, error) { return 7, nil })
+	if v != 7 || err != nil {
+		t.Errorf("got %d, %v", v, err)
+	}
+	forever := make(chan int)
+	defer close(forever)
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := interruptible(ctx, func() (int, error) { return <-forever, nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v after cancelling", err)
+	}
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/auto"
+)
+
+func newRootCommand(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "weft",
+		Short: "GPU data structures for Go, from the command line",
+		Long: `weft lists the devices that GPU data structures can run on, counts the distinct
+items of files with them, and measures them.
+
+Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted.`,
+		Example: `  weft devices
+  weft count --by word --top 10 book.txt`,
+		Args:          unknownCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		// Letters that may be wrong in a verb that is suggested.
+		SuggestionsMinimumDistance: 2,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return checkDevice(a.device)
+		},
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%s: %w", cmd.Name(), err)}
+	})
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.device, "device", "auto", "where to run: auto, cpu, cuda or cuda:N")
+	flags.BoolVar(&a.json, "json", false, "print data as JSON")
+	root.AddCommand(
+		newBenchCommand(a),
+		newCountCommand(a),
+		newDevicesCommand(a),
+		newVersionCommand(a),
+	)
+	return root
+}
+
+// unknownCommand rejects words that are no verb of root.
+func unknownCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("%s: no such command", args[0])
+	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
+		err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, " or "))
+	}
+	return usageError{err}
+}
+
+// noArguments rejects any argument.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%s %s: takes no arguments", cmd.Name(), args[0])}
+	}
+	return nil
+}
+
+var deviceChoice = regexp.MustCompile(`^(auto|cpu|cuda(:[0-9]{1,9})?)$`)
+
+func checkDevice(choice string) error {
+	if !deviceChoice.MatchString(choice) {
+		return usageError{fmt.Errorf("--device %s: want auto, cpu, cuda or cuda:N", choice)}
+	}
+	return nil
+}
+
+// openDevice opens the device of --device.
+func (a *app) openDevice(ctx context.Context) (device.Device, error) {
+	dev, err := interruptible(ctx, func() (device.Device, error) {
+		dev, _, err := auto.Open(a.device)
+		return dev, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open device %s: %w", a.device, err)
+	}
+	return dev, nil
+}
+
+// interruptible runs f and waits for it, or until ctx ends; f goes on then,
+// and what it opens is left to the end of the program. For calls that may take
+// long and cannot be cancelled: GPU drivers, named pipes.
+func interruptible[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type result struct {
+		v   T
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := f()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.v, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
+// deviceID is how --device names a device.
+func deviceID(p device.Properties) string {
+	if p.Kind == device.CPU {
+		return string(device.CPU)
+	}
+	return fmt.Sprintf("%s:%d", p.Kind, p.Index)
+}

@@ -1,0 +1,197 @@
+// Package auto opens a device by name, or the best there is, and says why not
+// the others.
+//
+// # Choices
+//
+//   - "auto": the GPU with the most free memory, or the CPU when no GPU can be
+//     used. The empty string means the same.
+//   - "cpu": all cores of the host.
+//   - "cuda": the GPU with the most free memory; no falling back.
+//   - "cuda:N": the GPU of index N, as CUDA_VISIBLE_DEVICES numbers them.
+//
+// # Caveats
+//
+//   - Comparing free memory opens every GPU for a moment, which takes some
+//     tenths of a second each. Name one to avoid that.
+//   - A driver that does not answer within a minute counts as broken. Its call
+//     cannot be stopped and keeps a thread.
+//   - Programs that import this package are linked with the system's libc; see
+//     package cuda.
+package auto
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/device/cuda"
+)
+
+// Reason says why a device was not chosen.
+type Reason struct {
+	Choice string // what [Open] would take to open it, e.g. "cuda:1"
+	Err    error
+}
+
+// String is the choice and the error, without naming the package twice.
+func (r Reason) String() string {
+	return r.Choice + ": " + strings.TrimPrefix(r.Err.Error(), "cuda: ")
+}
+
+// errLessFree is the reason against a GPU that works.
+var errLessFree = errors.New("has less free memory than the GPU that was chosen")
+
+// timeLimit is how long the driver may take to start, or to open a GPU. On a
+// machine of eight GPUs that nobody uses it takes many seconds.
+const timeLimit = time.Minute
+
+// sources are where devices come from; tests have others.
+type sources struct {
+	cpu     func() (device.Device, error)
+	gpus    func() ([]device.Properties, error)
+	openGPU func(index int) (device.Device, error)
+	limit   time.Duration
+}
+
+// system are the devices of this machine.
+var system = sources{
+	cpu:     func() (device.Device, error) { return orNil(cpu.Open(nil)) },
+	gpus:    cuda.Devices,
+	openGPU: func(index int) (device.Device, error) { return orNil(cuda.Open(index)) },
+	limit:   timeLimit,
+}
+
+// orNil makes a nil pointer a nil interface.
+func orNil[D device.Device](dev D, err error) (device.Device, error) {
+	if err != nil {
+		return nil, err
+	}
+	return dev, nil
+}
+
+// Open opens the device of that choice; see the package documentation. The
+// reasons tell which other devices were tried before it, and why they were not
+// chosen; they are there also when there is an error.
+func Open(choice string) (device.Device, []Reason, error) { return system.open(choice) }
+
+func (s *sources) open(choice string) (device.Device, []Reason, error) {
+	name, number, numbered := strings.Cut(choice, ":")
+	switch {
+	case choice == "" || choice == "auto":
+		dev, reasons, err := s.openBest()
+		if err != nil {
+			dev, err = s.cpu()
+		}
+		return dev, reasons, err
+	case choice == "cpu":
+		dev, err := s.cpu()
+		return dev, nil, err
+	case choice == "cuda":
+		return s.openBest()
+	case name == "cuda" && numbered:
+		index, err := strconv.Atoi(number)
+		if err != nil || index < 0 {
+			return nil, nil, fmt.Errorf("auto: %w: GPU number %q; write cuda:0 for the first", device.ErrInvalid, number)
+		}
+		dev, err := s.openIndex(index)
+		return dev, nil, err
+	}
+	return nil, nil, fmt.Errorf("auto: %w: there is no device %q; choose auto, cpu, cuda, or cuda:N for GPU number N", device.ErrInvalid, choice)
+}
+
+// openBest opens the GPU with the most free memory. The error is the first
+// reason, in the order of the GPUs.
+func (s *sources) openBest() (device.Device, []Reason, error) {
+	gpus, err := s.list()
+	if err != nil {
+		return nil, []Reason{{"cuda", err}}, err
+	}
+	var (
+		best    device.Device
+		free    uint64
+		reasons []Reason
+	)
+	against := func(index int, err error) { reasons = append(reasons, Reason{choiceOf(index), err}) }
+	for _, p := range gpus {
+		dev, memory, err := s.openWithMemory(p.Index)
+		switch {
+		case err != nil:
+			against(p.Index, err)
+		case best == nil:
+			best, free = dev, memory.Free
+		case memory.Free > free:
+			against(best.Properties().Index, errors.Join(errLessFree, best.Close()))
+			best, free = dev, memory.Free
+		default:
+			against(p.Index, errors.Join(errLessFree, dev.Close()))
+		}
+	}
+	if best == nil {
+		return nil, reasons, reasons[0].Err
+	}
+	return best, reasons, nil
+}
+
+func choiceOf(index int) string { return fmt.Sprintf("cuda:%d", index) }
+
+// list lists the GPUs: at least one, or an error.
+func (s *sources) list() ([]device.Properties, error) {
+	gpus, err := within(s.limit, s.gpus, func([]device.Properties) {})
+	if err == nil && len(gpus) == 0 {
+		err = fmt.Errorf("auto: %w: the driver sees no GPU", device.ErrNoDevice)
+	}
+	return gpus, err
+}
+
+// openIndex opens one GPU.
+func (s *sources) openIndex(index int) (device.Device, error) {
+	return within(s.limit, func() (device.Device, error) { return s.openGPU(index) },
+		func(dev device.Device) { dev.Close() })
+}
+
+// openWithMemory opens one GPU and reads its memory.
+func (s *sources) openWithMemory(index int) (device.Device, device.Memory, error) {
+	dev, err := s.openIndex(index)
+	if err != nil {
+		return nil, device.Memory{}, err
+	}
+	memory, err := dev.Memory()
+	if err != nil {
+		return nil, device.Memory{}, errors.Join(err, dev.Close())
+	}
+	return dev, memory, nil
+}
+
+// within gives f a time limit. What f comes to after that is undone.
+func within[T any](limit time.Duration, f func() (T, error), undo func(T)) (T, error) {
+	type result struct {
+		v   T
+		err error
+	}
+	done := make(chan result) // without room: either it is received, or undone
+	gone := make(chan struct{})
+	go func() {
+		v, err := f()
+		select {
+		case done <- result{v, err}:
+		case <-gone:
+			if err == nil {
+				undo(v)
+			}
+		}
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case r := <-done:
+		return r.v, r.err
+	case <-timer.C:
+		close(gone)
+		var none T
+		return none, fmt.Errorf("auto: %w: it did not answer within %v; look at nvidia-smi", device.ErrDriver, limit)
+	}
+}

@@ -1,0 +1,47 @@
+package auto
+
+import (
+	"errors"
+
+	"github.com/weftgo/weft/device"
+)
+
+// Entry is a device of this machine, or the reason why there is none of its
+// kind.
+type Entry struct {
+	Choice     string            // what [Open] takes to open it, e.g. "cuda:1"
+	Properties device.Properties // zero when not even these could be read
+	Memory     device.Memory     // zero when Err is not nil
+	Err        error             // why it cannot be used; nil: it can
+}
+
+// List describes all devices of this machine: the CPU first, then the GPUs, or
+// one entry "cuda" that says why there are none. It opens each for a moment.
+func List() []Entry { return system.entries() }
+
+func (s *sources) entries() []Entry {
+	host := Entry{Choice: "cpu"}
+	if dev, err := s.cpu(); err != nil {
+		host.Err = err
+	} else {
+		host.Properties = dev.Properties()
+		host.Memory, host.Err = dev.Memory()
+		host.Err = errors.Join(host.Err, dev.Close())
+	}
+	list := []Entry{host}
+	gpus, err := s.list()
+	if err != nil {
+		return append(list, Entry{Choice: "cuda", Properties: device.Properties{Kind: device.CUDA}, Err: err})
+	}
+	for _, p := range gpus {
+		e := Entry{Choice: choiceOf(p.Index), Properties: p}
+		dev, memory, err := s.openWithMemory(p.Index)
+		if err == nil {
+			e.Memory = memory
+			err = dev.Close()
+		}
+		e.Err = err
+		list = append(list, e)
+	}
+	return list
+}

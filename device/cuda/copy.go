@@ -1,0 +1,94 @@
+package cuda
+
+import (
+	"context"
+
+	"github.com/weftgo/weft/device"
+)
+
+// CopyIn copies page-locked memory without staging, and then waits for the
+// copy, since the caller may change src next.
+func (s *stream) CopyIn(dst device.Ptr, src []byte) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	switch {
+	case len(src) == 0:
+		return nil
+	case !s.dev.drv.pinned.holds(src):
+		return s.ring.copyIn(dst, src)
+	}
+	if err := s.copyInDirect(dst, src); err != nil {
+		return err
+	}
+	return s.sync(context.Background())
+}
+
+// CopyOut copies to page-locked memory without staging. It then waits with ctx
+// for what comes before the copy only: the copy itself is short, and must be
+// over before the caller gets dst back.
+func (s *stream) CopyOut(ctx context.Context, dst []byte, src device.Ptr) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := ctx.Err(); err != nil || len(dst) == 0 {
+		return err
+	}
+	if !s.dev.drv.pinned.holds(dst) {
+		return s.ring.copyOut(ctx, dst, src)
+	}
+	if ctx.Done() != nil {
+		if err := s.sync(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.copyOutDirect(dst, src); err != nil {
+		return err
+	}
+	return s.sync(context.Background())
+}
+
+func (s *stream) CopyInAsync(dst device.Ptr, src []byte) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := s.checkPinned("CopyInAsync", src); err != nil || len(src) == 0 {
+		return err
+	}
+	return s.copyInDirect(dst, src)
+}
+
+func (s *stream) CopyOutAsync(dst []byte, src device.Ptr) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := s.checkPinned("CopyOutAsync", dst); err != nil || len(dst) == 0 {
+		return err
+	}
+	return s.copyOutDirect(dst, src)
+}
+
+// checkPinned refuses memory that the driver would copy synchronously, and
+// that the Go runtime may move or free meanwhile.
+func (s *stream) checkPinned(op string, b []byte) error {
+	if len(b) > 0 && !s.dev.drv.pinned.holds(b) {
+		return invalid("%s of %d bytes of host memory that are not from AllocHost or Register", op, len(b))
+	}
+	return nil
+}
+
+func (s *stream) copyInDirect(dst device.Ptr, src []byte) error {
+	return s.dev.do(func(fr *frame) error {
+		return fr.call(symMemcpyHtoDAsync, uintptr(dst), address(src), uintptr(len(src)), s.handle)
+	})
+}
+
+func (s *stream) copyOutDirect(dst []byte, src device.Ptr) error {
+	return s.dev.do(func(fr *frame) error {
+		return fr.call(symMemcpyDtoHAsync, address(dst), uintptr(src), uintptr(len(dst)), s.handle)
+	})
+}

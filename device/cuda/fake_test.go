@@ -1,0 +1,370 @@
+package cuda
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"unsafe"
+)
+
+// fake is a driver in Go, deterministic for a seed and a single caller. It is
+// late on purpose: work submitted to a stream is done only when somebody asks
+// whether it is done, a few operations at a time in a random order of streams,
+// so that a slot or a buffer reused too early gives wrong bytes.
+//
+// It checks what a driver checks (contexts, handles, bounds), counts calls and
+// what is not given back, and fails when told to.
+type fake struct {
+	mu       sync.Mutex
+	rng      *rand.Rand
+	gpus     []fakeGPU
+	missing  map[string]bool // names that the library does not have
+	initCode Code
+	version  int
+
+	current map[int]uintptr // thread -> context
+	retains map[uintptr]int // context -> count
+	next    uintptr         // handles and device addresses
+	memory  map[uintptr][]byte
+	host    map[uintptr][]byte
+	pinned  map[uintptr]uintptr // registered: address -> size
+	streams map[uintptr]*fakeStream
+	events  map[uintptr]*fakeEvent
+	modules map[uintptr]string // PTX text
+	kernels map[uintptr]string // names
+
+	calls  [numSymbols]int
+	launch []string // names of kernels, in order of execution
+	faults []string // misuse that a real driver would not report
+	sticky Code
+	clock  int // operations done
+	// fail decides on the code of the n-th call of a function, from 0. With a
+	// sticky code all later calls fail too.
+	fail func(sym symbol, n int) Code
+}
+
+// fakeGPU describes a GPU.
+type fakeGPU struct {
+	name        string
+	arch        int
+	free, total uint64
+}
+
+// addrStep separates device addresses far enough that a wild one hits nothing.
+const addrStep = 1 << 40
+
+func newFake() *fake {
+	return &fake{
+		rng:     rand.New(rand.NewPCG(1, 2)),
+		gpus:    []fakeGPU{{"Fake H200", 90, 6 << 30, 8 << 30}, {"Fake A100", 80, 1 << 30, 2 << 30}, {"Fake V100", 70, 1 << 30, 1 << 30}},
+		version: 13000,
+		current: map[int]uintptr{},
+		retains: map[uintptr]int{},
+		next:    addrStep,
+		memory:  map[uintptr][]byte{},
+		host:    map[uintptr][]byte{},
+		pinned:  map[uintptr]uintptr{},
+		streams: map[uintptr]*fakeStream{},
+		events:  map[uintptr]*fakeEvent{},
+		modules: map[uintptr]string{},
+		kernels: map[uintptr]string{},
+	}
+}
+
+// driver loads the fake as if it were a library.
+func (f *fake) driver(t testing.TB) *driver {
+	t.Helper()
+	drv, err := newDriver(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return drv
+}
+
+// open opens its first GPU, and checks at the end that nothing is left.
+func (f *fake) open(t testing.TB) *Device {
+	t.Helper()
+	d, err := f.driver(t).open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		f.checkEmpty(t)
+	})
+	return d
+}
+
+// checkEmpty fails the test for everything not given back, and for misuse.
+func (f *fake) checkEmpty(t testing.TB) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	retained := 0
+	for _, n := range f.retains {
+		retained += n
+	}
+	for what, n := range map[string]int{
+		"buffers": len(f.memory), "host blocks": len(f.host), "registrations": len(f.pinned), "streams": len(f.streams),
+		"events": len(f.events), "modules": len(f.modules), "retained contexts": retained,
+	} {
+		if n != 0 {
+			t.Errorf("the driver still holds %d %s", n, what)
+		}
+	}
+	for _, s := range f.faults {
+		t.Error("misuse: " + s)
+	}
+}
+
+// lookup, invoke and path make the fake a library.
+
+func (f *fake) lookup(name string) uintptr {
+	if f.missing[name] {
+		return 0
+	}
+	for sym, info := range symbols {
+		if info.export() == name {
+			return uintptr(sym) + 1
+		}
+	}
+	if name == "cuGetProcAddress_v2" {
+		return uintptr(numSymbols) + 1
+	}
+	return 0
+}
+
+func (f *fake) path() string { return "libfake.so.1" }
+
+func (f *fake) invoke(fn uintptr, args []uintptr) uintptr {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if symbol(fn-1) == numSymbols {
+		return uintptr(f.getProcAddress(args))
+	}
+	return uintptr(f.call(symbol(fn-1), args))
+}
+
+// at makes a pointer of an address that the caller keeps alive.
+func at(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
+
+func put[T any](address uintptr, v T) { *(*T)(at(address)) = v }
+
+func hostBytes(address, n uintptr) []byte { return unsafe.Slice((*byte)(at(address)), n) }
+
+func cString(address uintptr) string {
+	n := uintptr(0)
+	for *(*byte)(at(address + n)) != 0 {
+		n++
+	}
+	return string(hostBytes(address, n))
+}
+
+// getProcAddress knows functions by their plain names, those that the asked
+// version has.
+func (f *fake) getProcAddress(args []uintptr) Code {
+	name := cString(args[0])
+	put(args[1], uintptr(0))
+	for sym, info := range symbols {
+		if info.name == name && !f.missing[name] && int(args[2]) >= info.since && f.version >= info.since {
+			put(args[1], uintptr(sym)+1)
+		}
+	}
+	return success
+}
+
+// giveBack are the functions that free something: they do so even when they
+// are made to report a failure, as there is no telling what a real one does.
+var giveBack = map[symbol]bool{
+	symMemFree: true, symMemFreeHost: true, symMemHostUnregister: true, symStreamDestroy: true,
+	symEventDestroy: true, symModuleUnload: true, symPrimaryCtxRelease: true,
+}
+
+// noContext are the functions that work without a current context.
+var noContext = map[symbol]bool{
+	symInit: true, symDriverGetVersion: true, symGetErrorName: true, symGetErrorString: true, symDeviceGetCount: true,
+	symDeviceGet: true, symDeviceGetName: true, symDeviceGetAttribute: true,
+	symPrimaryCtxRetain: true, symPrimaryCtxRelease: true, symCtxSetCurrent: true,
+}
+
+func (f *fake) call(sym symbol, args []uintptr) Code {
+	n := f.calls[sym]
+	f.calls[sym]++
+	code := f.sticky
+	if f.fail != nil && code == success {
+		if code = f.fail(sym, n); code.sticky() {
+			f.sticky = code
+		}
+	}
+	if noContext[sym] && f.sticky != success && sym != symCtxSetCurrent {
+		code = success // a lost context does not matter to these
+	}
+	if code != success && !giveBack[sym] {
+		return code
+	}
+	if ctx := f.current[threadID()]; !noContext[sym] && f.retains[ctx] == 0 && code == success {
+		return 201 // CUDA_ERROR_INVALID_CONTEXT
+	}
+	if c := f.dispatch(sym, args); code == success {
+		return c
+	}
+	return code
+}
+
+func (f *fake) handle() uintptr {
+	f.next += addrStep
+	return f.next
+}
+
+// drop removes a handle from a table.
+func drop[V any](table map[uintptr]V, handle uintptr) Code {
+	if _, ok := table[handle]; !ok {
+		return invalidHandle
+	}
+	delete(table, handle)
+	return success
+}
+
+func (f *fake) fault(format string, args ...any) {
+	f.faults = append(f.faults, fmt.Sprintf(format, args...))
+}
+
+func (f *fake) dispatch(sym symbol, args []uintptr) Code {
+	switch sym {
+	case symInit:
+		return f.initCode
+	case symDriverGetVersion:
+		put(args[0], int32(f.version))
+	case symGetErrorName:
+		put(args[1], unsafe.Pointer(unsafe.StringData(fmt.Sprintf("FAKE_ERROR_%d\x00", args[0]))))
+	case symGetErrorString:
+		put(args[1], unsafe.Pointer(unsafe.StringData("as the test wants it\x00")))
+	case symDeviceGetCount, symDeviceGet, symDeviceGetName, symDeviceGetAttribute,
+		symPrimaryCtxRetain, symPrimaryCtxRelease, symCtxSetCurrent:
+		return f.gpuCall(sym, args)
+	case symModuleLoadDataEx, symModuleUnload, symModuleGetFunction, symFuncGetParamInfo:
+		return f.moduleCall(sym, args)
+	case symMemGetInfo, symMemAlloc, symMemFree, symMemHostAlloc, symMemFreeHost, symMemHostRegister, symMemHostUnregister:
+		return f.memoryCall(sym, args)
+	default:
+		return f.streamCall(sym, args)
+	}
+	return success
+}
+
+func (f *fake) gpuCall(sym symbol, args []uintptr) Code {
+	const firstContext = 0x1000
+	switch sym {
+	case symDeviceGetCount:
+		put(args[0], int32(len(f.gpus)))
+	case symDeviceGet:
+		if int(args[1]) >= len(f.gpus) {
+			return invalidDevice
+		}
+		put(args[0], int32(args[1]))
+	case symDeviceGetName:
+		copy(hostBytes(args[0], args[1]), f.gpus[args[2]].name+"\x00")
+	case symDeviceGetAttribute:
+		gpu := f.gpus[args[2]]
+		put(args[0], map[uintptr]int32{
+			attrCapabilityMajor: int32(gpu.arch / 10), attrCapabilityMinor: int32(gpu.arch % 10),
+			attrMultiprocessors: 132, attrL2CacheSize: 50 << 20,
+		}[args[1]])
+	case symPrimaryCtxRetain:
+		ctx := firstContext + args[1]
+		f.retains[ctx]++
+		put(args[0], ctx)
+	case symPrimaryCtxRelease:
+		f.retains[firstContext+args[0]]--
+	case symCtxSetCurrent:
+		f.current[threadID()] = args[0]
+	}
+	return success
+}
+
+func (f *fake) memoryCall(sym symbol, args []uintptr) Code {
+	gpu := f.gpus[f.current[threadID()]&0xf]
+	switch sym {
+	case symMemGetInfo:
+		put(args[0], gpu.free)
+		put(args[1], gpu.total)
+	case symMemAlloc:
+		if uint64(args[1]) > gpu.free {
+			return outOfMemory
+		}
+		address := f.handle()
+		f.memory[address] = make([]byte, args[1])
+		put(args[0], address)
+	case symMemFree:
+		f.drain() // as the real one does
+		return drop(f.memory, args[0])
+	case symMemHostAlloc:
+		b := make([]byte, args[1])
+		f.host[address(b)] = b
+		put(args[0], unsafe.Pointer(unsafe.SliceData(b)))
+	case symMemFreeHost:
+		f.checkUnused(args[0], uintptr(len(f.host[args[0]])))
+		return drop(f.host, args[0])
+	case symMemHostRegister:
+		if _, ok := f.pinned[args[0]]; ok {
+			return alreadyRegistered
+		}
+		f.pinned[args[0]] = args[1]
+	case symMemHostUnregister:
+		f.checkUnused(args[0], f.pinned[args[0]])
+		return drop(f.pinned, args[0])
+	}
+	return success
+}
+
+// fakeLog is what the fake compiler says about text with the word "bad" in it.
+const fakeLog = "ptxas application ptx input, line 1; fatal: bad text"
+
+func (f *fake) moduleCall(sym symbol, args []uintptr) Code {
+	switch sym {
+	case symModuleLoadDataEx:
+		text := cString(args[1])
+		switch {
+		case strings.Contains(text, "bad"):
+			values := unsafe.Slice((*uintptr)(at(args[4])), args[2])
+			copy(hostBytes(values[0], values[1]), fakeLog+"\x00")
+			return invalidPTX
+		case strings.Contains(text, "newest"):
+			return unsupportedPTX
+		}
+		m := f.handle()
+		f.modules[m] = text
+		put(args[0], m)
+	case symModuleUnload:
+		return drop(f.modules, args[0])
+	case symModuleGetFunction:
+		name := cString(args[2])
+		if found, _ := entries(f.modules[args[1]]); found[name] == nil {
+			return notFound
+		}
+		k := f.handle()
+		f.kernels[k] = name
+		put(args[0], k)
+	case symFuncGetParamInfo:
+		sizes := f.sizesOf(f.kernels[args[0]])
+		if int(args[1]) >= len(sizes) {
+			return invalidValue
+		}
+		put(args[2], uintptr(0))
+		put(args[3], uintptr(sizes[args[1]]))
+	}
+	return success
+}
+
+func (f *fake) sizesOf(kernel string) []int {
+	for _, text := range f.modules {
+		if found, err := entries(text); err == nil && found[kernel] != nil {
+			return found[kernel]
+		}
+	}
+	return nil
+}

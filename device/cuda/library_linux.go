@@ -1,0 +1,70 @@
+//go:build linux && (amd64 || arm64)
+
+package cuda
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ebitengine/purego"
+
+	"github.com/weftgo/weft/device"
+)
+
+// sharedLibrary is a library opened by the system's loader. It is the only
+// user of purego: to reach the driver in another way, change this file.
+type sharedLibrary struct {
+	handle uintptr
+	name   string
+}
+
+// openLibrary opens the first of paths that exists.
+func openLibrary(paths []string) (library, error) {
+	// The loader keeps the text of its last error per thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for _, path := range paths {
+		handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+		switch {
+		case err == nil:
+			return &sharedLibrary{handle, path}, nil
+		case !missing(err, path):
+			return nil, fmt.Errorf("cuda: %w: %s does not load: %w", device.ErrDriver, path, err)
+		}
+	}
+	return nil, fmt.Errorf("cuda: %w: %s was not found; install the NVIDIA driver, or in a container pass the GPU through (docker run --gpus all)",
+		device.ErrNoDriver, paths[0])
+}
+
+// missing tells the library that is not installed from one that does not
+// load, for instance because a library that it needs is not installed.
+func missing(err error, path string) bool {
+	msg := err.Error()
+	return strings.Contains(msg, "No such file or directory") && strings.Contains(msg, path)
+}
+
+func (l *sharedLibrary) lookup(name string) uintptr {
+	fn, err := purego.Dlsym(l.handle, name)
+	if err != nil {
+		return 0
+	}
+	return fn
+}
+
+func (l *sharedLibrary) invoke(fn uintptr, args []uintptr) uintptr {
+	r, _, _ := purego.SyscallN(fn, args...)
+	return r
+}
+
+func (l *sharedLibrary) path() string { return l.name }
+
+// pause sleeps on the thread: the runtime's timers are a millisecond late when
+// the scheduler waits in epoll.
+func pause(d time.Duration) {
+	ts := syscall.NsecToTimespec(int64(d))
+	// An early return because of a signal only makes the caller ask sooner.
+	_ = syscall.Nanosleep(&ts, nil)
+}

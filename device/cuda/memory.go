@@ -1,0 +1,117 @@
+package cuda
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+)
+
+// Memory reads the GPU's free and total memory, over all processes.
+func (d *Device) Memory() (m device.Memory, err error) {
+	err = d.do(func(fr *frame) error {
+		err := fr.call(symMemGetInfo, fr.result(0), fr.result(1))
+		m = device.Memory{Free: fr.out[0], Total: fr.out[1]}
+		return err
+	})
+	return m, err
+}
+
+// Alloc allocates device memory. The driver aligns it to 256 bytes or more.
+func (d *Device) Alloc(size int) (device.Buffer, error) {
+	if size <= 0 {
+		return device.Buffer{}, invalid("Alloc of %d bytes", size)
+	}
+	b := device.Buffer{Size: size}
+	err := d.do(func(fr *frame) error {
+		if err := fr.call(symMemAlloc, fr.result(0), uintptr(size)); err != nil {
+			return fmt.Errorf("allocating %d bytes: %w", size, err)
+		}
+		b.Ptr = device.Ptr(fr.out[0])
+		return nil
+	})
+	if err != nil {
+		return device.Buffer{}, err
+	}
+	return b, nil
+}
+
+// Free returns device memory. It can wait for work under way, of any stream.
+func (d *Device) Free(b device.Buffer) error {
+	if b.Size == 0 {
+		return nil
+	}
+	return d.release(func(fr *frame) error { return fr.call(symMemFree, uintptr(b.Ptr)) })
+}
+
+// AllocHost allocates page-locked host memory, which every GPU of this
+// package copies from and to without staging.
+func (d *Device) AllocHost(size int) ([]byte, error) {
+	if size <= 0 {
+		return nil, invalid("AllocHost of %d bytes", size)
+	}
+	var b []byte
+	err := d.do(func(fr *frame) (err error) {
+		b, err = fr.allocHost(size)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.drv.pinned.add(d, b, true)
+	return b, nil
+}
+
+func (fr *frame) allocHost(size int) ([]byte, error) {
+	if err := fr.call(symMemHostAlloc, fr.resultPtr(), uintptr(size), memHostPortable); err != nil {
+		return nil, fmt.Errorf("allocating %d bytes of page-locked host memory: %w", size, err)
+	}
+	return unsafe.Slice((*byte)(fr.ptr), size), nil
+}
+
+func (fr *frame) freeHost(b []byte) error { return fr.call(symMemFreeHost, address(b)) }
+
+// FreeHost returns memory of AllocHost. ErrInvalid if it is not exactly that,
+// of this device, or has been freed before.
+func (d *Device) FreeHost(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	if !d.drv.pinned.remove(d, b, true) {
+		if err := d.usable(); err != nil {
+			return err
+		}
+		return invalid("FreeHost of %d bytes that AllocHost of this device did not give, or that were freed before", len(b))
+	}
+	return d.release(func(fr *frame) error { return fr.freeHost(b) })
+}
+
+// Register page-locks memory of the caller. It and its undoing take about
+// 50 us per MiB, as long as a copy, so it pays for memory that is copied many
+// times. The function it returns does nothing when called again.
+// ErrInvalid for memory that is registered already.
+func (d *Device) Register(b []byte) (unregister func() error, err error) {
+	if len(b) == 0 {
+		return nil, invalid("Register of no memory")
+	}
+	err = d.do(func(fr *frame) error {
+		fr.held = b
+		if err := fr.call(symMemHostRegister, address(b), uintptr(len(b)), memHostPortable); err != nil {
+			return fmt.Errorf("page-locking %d bytes: %w", len(b), err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.drv.pinned.add(d, b, false)
+	var done atomic.Bool
+	return func() error {
+		if done.Swap(true) {
+			return nil
+		}
+		d.drv.pinned.remove(d, b, false)
+		return d.release(func(fr *frame) error { return fr.call(symMemHostUnregister, address(b)) })
+	}, nil
+}

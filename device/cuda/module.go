@@ -1,0 +1,211 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+)
+
+// archVariable names an environment variable that makes the driver get the
+// kernels of an older architecture than the GPU's.
+const archVariable = "WEFT_PTX"
+
+// module implements [device.Module].
+type module struct {
+	dev     *Device
+	name    string
+	handle  uintptr          // CUmodule
+	entries map[string][]int // sizes of parameters, from the PTX text
+}
+
+// kernel implements [device.Kernel].
+type kernel struct {
+	dev       *Device
+	name      string
+	handle    uintptr // CUfunction
+	paramSize int
+}
+
+// Load has the driver compile the newest target of the image that the GPU
+// runs, or an older one if the driver does not know that version of PTX. The
+// driver keeps what it compiled on disk: the first time takes long.
+func (d *Device) Load(img *device.Image) (device.Module, error) {
+	d.loading.Lock()
+	defer d.loading.Unlock()
+	if err := d.usable(); err != nil {
+		return nil, err
+	}
+	if m := d.modules[img]; m != nil {
+		return m, nil
+	}
+	targets, err := d.targets(img)
+	if err != nil {
+		return nil, err
+	}
+	var m *module
+	for i := range targets {
+		m, err = d.load(img.Name, &targets[i])
+		if codeOf(err) != unsupportedPTX {
+			break
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.modules[img] = m
+	return m, nil
+}
+
+// targets lists the targets of an image that the GPU runs, newest first.
+func (d *Device) targets(img *device.Image) ([]device.Target, error) {
+	arch, err := d.arch()
+	if err != nil {
+		return nil, err
+	}
+	list := slices.DeleteFunc(slices.Clone(img.Targets), func(t device.Target) bool { return t.Arch > arch })
+	slices.Reverse(list)
+	if len(list) == 0 {
+		return nil, fmt.Errorf("cuda: device %d: %w: image %s has no kernels for compute capability %d.%d",
+			d.props.Index, device.ErrUnsupported, img.Name, arch/10, arch%10)
+	}
+	return list, nil
+}
+
+// arch is the architecture to load kernels for: the GPU's, or the older one
+// that the environment asks for.
+func (d *Device) arch() (int, error) {
+	v := os.Getenv(archVariable)
+	if v == "" {
+		return d.props.Arch, nil
+	}
+	arch, err := strconv.Atoi(v)
+	if err != nil || arch < minArch {
+		return 0, invalid("environment variable %s is %q; it must be an architecture from %d on", archVariable, v, minArch)
+	}
+	return min(arch, d.props.Arch), nil
+}
+
+// load compiles and loads one target.
+func (d *Device) load(name string, t *device.Target) (*module, error) {
+	found, err := entries(t.PTX)
+	if err != nil {
+		return nil, fmt.Errorf("cuda: %w: image %s: %w", device.ErrKernel, name, err)
+	}
+	m := &module{dev: d, name: name, entries: found}
+	err = d.do(func(fr *frame) (err error) {
+		if m.handle, err = fr.loadModule(t.PTX); err != nil {
+			return fmt.Errorf("image %s for compute capability %d.%d: %w", name, t.Arch/10, t.Arch%10, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// jit is what the driver's compiler reads and writes.
+type jit struct {
+	ptx     []byte // ends in NUL
+	log     [8 << 10]byte
+	options [2]int32
+	values  [2]uintptr // numbers and addresses, as the option has it
+}
+
+// loadModule loads PTX text. The error holds what the compiler said.
+func (fr *frame) loadModule(ptx string) (uintptr, error) {
+	j := &jit{ptx: append([]byte(ptx), 0), options: [2]int32{jitErrorLogBuffer, jitErrorLogSizeBytes}}
+	fr.held = j // before addresses are taken: now it is on the heap
+	j.values = [2]uintptr{address(j.log[:]), uintptr(len(j.log))}
+	err := fr.call(symModuleLoadDataEx, fr.result(0), address(j.ptx), uintptr(len(j.options)),
+		uintptr(unsafe.Pointer(&j.options)), uintptr(unsafe.Pointer(&j.values)))
+	module := uintptr(fr.out[0])
+	if err == nil {
+		return module, nil
+	}
+	text, _, _ := strings.Cut(string(j.log[:]), "\x00")
+	if text = strings.TrimSpace(text); text != "" {
+		err = fmt.Errorf("%w\n%s", err, text)
+	}
+	return 0, err
+}
+
+// unload unloads all modules, for Close.
+func (d *Device) unload(fr *frame) error {
+	var errs []error
+	for _, m := range d.modules {
+		errs = append(errs, fr.call(symModuleUnload, m.handle))
+	}
+	d.modules = nil
+	return errors.Join(errs...)
+}
+
+func (m *module) Kernel(name string) (device.Kernel, error) {
+	if len(name) >= maxParams {
+		return nil, fmt.Errorf("cuda: %w: a name of %d bytes", device.ErrKernel, len(name))
+	}
+	k := &kernel{dev: m.dev, name: name}
+	err := m.dev.do(func(fr *frame) (err error) {
+		if err := fr.call(symModuleGetFunction, fr.result(0), m.handle, fr.cString(name)); err != nil {
+			return fmt.Errorf("image %s has no kernel %s: %w", m.name, name, err)
+		}
+		k.handle = uintptr(fr.out[0])
+		sizes, err := fr.paramSizes(k.handle)
+		if err != nil {
+			return err
+		}
+		if sizes == nil {
+			sizes = m.entries[name]
+		}
+		k.paramSize, err = oneStruct(name, sizes)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// paramSizes asks the driver for the sizes of a kernel's parameters: nil if it
+// is too old to tell.
+func (fr *frame) paramSizes(kernel uintptr) ([]int, error) {
+	if !fr.drv.has(symFuncGetParamInfo) {
+		return nil, nil
+	}
+	sizes := []int{}
+	for len(sizes) < 2 { // two are too many already
+		c := fr.code(symFuncGetParamInfo, kernel, uintptr(len(sizes)), fr.result(0), fr.result(1))
+		switch c {
+		case success:
+			sizes = append(sizes, int(fr.out[1]))
+		case invalidValue: // beyond the last
+			return sizes, nil
+		default:
+			return nil, fr.newError(symFuncGetParamInfo, c)
+		}
+	}
+	return sizes, nil
+}
+
+// oneStruct checks that a kernel takes one parameter at most, and gives its
+// size.
+func oneStruct(name string, sizes []int) (int, error) {
+	switch {
+	case len(sizes) == 0:
+		return 0, nil
+	case len(sizes) > 1:
+		return 0, fmt.Errorf("%w: kernel %s takes several parameters; it must take one struct", device.ErrKernel, name)
+	case sizes[0] > maxParams:
+		return 0, fmt.Errorf("%w: kernel %s takes %d bytes of parameters; the limit is %d", device.ErrKernel, name, sizes[0], maxParams)
+	}
+	return sizes[0], nil
+}
+
+func (k *kernel) Name() string   { return k.name }
+func (k *kernel) ParamSize() int { return k.paramSize }

@@ -1,0 +1,234 @@
+package cuda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+)
+
+// stream implements [device.StreamDriver].
+type stream struct {
+	dev    *Device
+	handle uintptr // CUstream
+	ring   ring
+
+	// life is held for reading while a method runs, and for writing by Close,
+	// which so waits for them. Exported methods take it, others need it held.
+	life   sync.RWMutex
+	closed bool
+}
+
+// NewStream opens a stream. It has no order with other streams of the process,
+// the legacy default stream among them.
+func (d *Device) NewStream() (*device.Stream, error) {
+	s := &stream{dev: d}
+	s.ring.init(s)
+	err := d.do(func(fr *frame) error {
+		if err := fr.call(symStreamCreate, fr.result(0), streamNonBlocking); err != nil {
+			return err
+		}
+		s.handle = uintptr(fr.out[0])
+		if err := d.adopt(s); err != nil {
+			return errors.Join(err, fr.call(symStreamDestroy, s.handle))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return device.NewStream(d, s), nil
+}
+
+// enter begins a method; leave ends it.
+func (s *stream) enter() error {
+	s.life.RLock()
+	if s.closed {
+		s.life.RUnlock()
+		return closed("stream")
+	}
+	return nil
+}
+
+func (s *stream) leave() { s.life.RUnlock() }
+
+// do runs driver calls as a whole method.
+func (s *stream) do(f func(fr *frame) error) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	return s.dev.do(f)
+}
+
+func (s *stream) Copy(dst, src device.Ptr, size int) error {
+	if size < 0 {
+		return invalid("Copy of %d bytes", size)
+	}
+	return s.do(func(fr *frame) error {
+		if size == 0 {
+			return nil
+		}
+		return fr.call(symMemcpyDtoDAsync, uintptr(dst), uintptr(src), uintptr(size), s.handle)
+	})
+}
+
+func (s *stream) Fill(dst device.Ptr, pattern uint32, count int) error {
+	if count < 0 || count > math.MaxInt/4 {
+		return invalid("Fill of %d words", count)
+	}
+	if dst%4 != 0 {
+		return invalid("Fill at %#x, which is not a multiple of 4", uint64(dst))
+	}
+	return s.do(func(fr *frame) error {
+		if count == 0 {
+			return nil
+		}
+		return fr.call(symMemsetD32Async, uintptr(dst), uintptr(pattern), uintptr(count), s.handle)
+	})
+}
+
+// Launch allocates nothing: the arguments and the copy of params that the
+// driver reads are in a pooled frame.
+func (s *stream) Launch(k device.Kernel, grid, block device.Dim, params []byte) error {
+	kn, err := s.kernelOf(k, params)
+	if err != nil {
+		return err
+	}
+	g, ok := extent(grid)
+	b, ok2 := extent(block)
+	if !ok || !ok2 {
+		return invalid("Launch of %s with a grid of %v blocks of %v threads", kn.name, grid, block)
+	}
+	return s.do(func(fr *frame) error {
+		copy(fr.bytes(), params)
+		const shared, extra = 0, 0
+		err := fr.call(symLaunchKernel, kn.handle, g[0], g[1], g[2], b[0], b[1], b[2],
+			shared, s.handle, uintptr(unsafe.Pointer(&fr.kparams)), extra)
+		if err != nil {
+			return fmt.Errorf("kernel %s, grid %v, block %v: %w", kn.name, g, b, err)
+		}
+		return nil
+	})
+}
+
+// kernelOf checks that this stream can launch k with params.
+func (s *stream) kernelOf(k device.Kernel, params []byte) (*kernel, error) {
+	kn, ok := k.(*kernel)
+	if !ok || kn.dev != s.dev {
+		return nil, invalid("Launch of a kernel that was not loaded on this device")
+	}
+	if len(params) != kn.paramSize {
+		return nil, invalid("kernel %s takes %d bytes of parameters, got %d", kn.name, kn.paramSize, len(params))
+	}
+	return kn, nil
+}
+
+// extent gives the three numbers of d, and whether they are sensible. The
+// driver knows the GPU's limits.
+func extent(d device.Dim) (e [3]uintptr, ok bool) {
+	for i, n := range [3]int{d.X, d.Y, d.Z} {
+		if n < 0 || n > math.MaxInt32 {
+			return e, false
+		}
+		e[i] = uintptr(max(n, 1))
+	}
+	return e, true
+}
+
+func (s *stream) Record(e device.EventDriver) error {
+	ev, err := eventOf("Record", e)
+	if err != nil {
+		return err
+	}
+	if ev.dev != s.dev {
+		return invalid("Record of an event of another device")
+	}
+	return s.withEvent(ev, func(fr *frame) error { return fr.call(symEventRecord, ev.handle, s.handle) })
+}
+
+// Wait takes events of other GPUs, too.
+func (s *stream) Wait(e device.EventDriver) error {
+	ev, err := eventOf("Wait", e)
+	if err != nil {
+		return err
+	}
+	const flags = 0 // CU_EVENT_WAIT_DEFAULT
+	return s.withEvent(ev, func(fr *frame) error { return fr.call(symStreamWaitEvent, s.handle, ev.handle, flags) })
+}
+
+// withEvent is do with an event that f uses.
+func (s *stream) withEvent(ev *event, f func(fr *frame) error) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	return ev.use(func() error { return s.dev.do(f) })
+}
+
+func (s *stream) Sync(ctx context.Context) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	return s.sync(ctx)
+}
+
+// patience is how many times sync asks whether the whole stream is idle before
+// it marks the place to wait for.
+const patience = 64
+
+// sync waits for the work submitted so far. Short work is waited for without
+// a marker, which is faster; with one, work that others submit meanwhile
+// cannot keep it waiting for ever.
+func (s *stream) sync(ctx context.Context) error {
+	var marker uintptr
+	asked := 0
+	err := wait(ctx, func() (done bool, err error) {
+		err = s.dev.do(func(fr *frame) (err error) {
+			switch asked++; {
+			case marker != 0:
+				done, err = fr.reached(symEventQuery, marker)
+			case asked <= patience:
+				done, err = fr.reached(symStreamQuery, s.handle)
+			default:
+				if marker, err = fr.newEvent(eventDisableTiming); err == nil {
+					err = fr.call(symEventRecord, marker, s.handle)
+				}
+			}
+			return err
+		})
+		return done, err
+	})
+	if marker != 0 {
+		freed := s.dev.release(func(fr *frame) error { return fr.call(symEventDestroy, marker) })
+		if err == nil {
+			err = freed
+		}
+	}
+	return err
+}
+
+// Close waits for the work, whatever becomes of it, and frees the stream and
+// its ring.
+func (s *stream) Close() error {
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	s.dev.disown(s)
+	waited := s.sync(context.Background())
+	freed := s.dev.release(func(fr *frame) error {
+		return errors.Join(s.ring.free(fr), fr.call(symStreamDestroy, s.handle))
+	})
+	if waited != nil {
+		return waited
+	}
+	return freed
+}

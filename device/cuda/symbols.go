@@ -1,0 +1,128 @@
+package cuda
+
+// symbol names a driver function; it indexes the table of addresses.
+type symbol int
+
+// The driver functions that this package calls.
+const (
+	symInit symbol = iota
+	symDriverGetVersion
+	symGetErrorName
+	symGetErrorString
+	symDeviceGetCount
+	symDeviceGet
+	symDeviceGetName
+	symDeviceGetAttribute
+	symPrimaryCtxRetain
+	symPrimaryCtxRelease
+	symCtxSetCurrent
+	symMemGetInfo
+	symMemAlloc
+	symMemFree
+	symMemHostAlloc
+	symMemFreeHost
+	symMemHostRegister
+	symMemHostUnregister
+	symMemcpyHtoDAsync
+	symMemcpyDtoHAsync
+	symMemcpyDtoDAsync
+	symMemsetD32Async
+	symModuleLoadDataEx
+	symModuleUnload
+	symModuleGetFunction
+	symFuncGetParamInfo
+	symLaunchKernel
+	symStreamCreate
+	symStreamDestroy
+	symStreamQuery
+	symStreamWaitEvent
+	symEventCreate
+	symEventDestroy
+	symEventRecord
+	symEventQuery
+	symEventElapsedTime
+	numSymbols
+)
+
+// baseVersion is the version of the interface asked for: CUDA 12.0. The
+// functions are older, so that older drivers are likely to do as well.
+const baseVersion = 12000
+
+// symbolInfo says how to find a driver function.
+type symbolInfo struct {
+	// name is what cuGetProcAddress knows it by, and what errors call it.
+	name string
+	// exported is its name in the library, where later versions of a function
+	// have a suffix: for drivers without cuGetProcAddress. Empty: same as name.
+	exported string
+	// since is the CUDA version (1000*major + 10*minor) that introduced it
+	// where that is later than baseVersion. Such functions are optional.
+	since int
+}
+
+func (s symbolInfo) optional() bool { return s.since > baseVersion }
+
+func (s symbolInfo) version() int { return max(s.since, baseVersion) }
+
+func (s symbolInfo) export() string {
+	if s.exported != "" {
+		return s.exported
+	}
+	return s.name
+}
+
+var symbols = [numSymbols]symbolInfo{
+	symInit:               {name: "cuInit"},
+	symDriverGetVersion:   {name: "cuDriverGetVersion"},
+	symGetErrorName:       {name: "cuGetErrorName"},
+	symGetErrorString:     {name: "cuGetErrorString"},
+	symDeviceGetCount:     {name: "cuDeviceGetCount"},
+	symDeviceGet:          {name: "cuDeviceGet"},
+	symDeviceGetName:      {name: "cuDeviceGetName"},
+	symDeviceGetAttribute: {name: "cuDeviceGetAttribute"},
+	symPrimaryCtxRetain:   {name: "cuDevicePrimaryCtxRetain"},
+	symPrimaryCtxRelease:  {name: "cuDevicePrimaryCtxRelease", exported: "cuDevicePrimaryCtxRelease_v2"},
+	symCtxSetCurrent:      {name: "cuCtxSetCurrent"},
+	symMemGetInfo:         {name: "cuMemGetInfo", exported: "cuMemGetInfo_v2"},
+	symMemAlloc:           {name: "cuMemAlloc", exported: "cuMemAlloc_v2"},
+	symMemFree:            {name: "cuMemFree", exported: "cuMemFree_v2"},
+	symMemHostAlloc:       {name: "cuMemHostAlloc"},
+	symMemFreeHost:        {name: "cuMemFreeHost"},
+	symMemHostRegister:    {name: "cuMemHostRegister", exported: "cuMemHostRegister_v2"},
+	symMemHostUnregister:  {name: "cuMemHostUnregister"},
+	symMemcpyHtoDAsync:    {name: "cuMemcpyHtoDAsync", exported: "cuMemcpyHtoDAsync_v2"},
+	symMemcpyDtoHAsync:    {name: "cuMemcpyDtoHAsync", exported: "cuMemcpyDtoHAsync_v2"},
+	symMemcpyDtoDAsync:    {name: "cuMemcpyDtoDAsync", exported: "cuMemcpyDtoDAsync_v2"},
+	symMemsetD32Async:     {name: "cuMemsetD32Async"},
+	symModuleLoadDataEx:   {name: "cuModuleLoadDataEx"},
+	symModuleUnload:       {name: "cuModuleUnload"},
+	symModuleGetFunction:  {name: "cuModuleGetFunction"},
+	symFuncGetParamInfo:   {name: "cuFuncGetParamInfo", since: 12040},
+	symLaunchKernel:       {name: "cuLaunchKernel"},
+	symStreamCreate:       {name: "cuStreamCreate"},
+	symStreamDestroy:      {name: "cuStreamDestroy", exported: "cuStreamDestroy_v2"},
+	symStreamQuery:        {name: "cuStreamQuery"},
+	symStreamWaitEvent:    {name: "cuStreamWaitEvent"},
+	symEventCreate:        {name: "cuEventCreate"},
+	symEventDestroy:       {name: "cuEventDestroy", exported: "cuEventDestroy_v2"},
+	symEventRecord:        {name: "cuEventRecord"},
+	symEventQuery:         {name: "cuEventQuery"},
+	symEventElapsedTime:   {name: "cuEventElapsedTime"},
+}
+
+// String is the name of the function.
+func (s symbol) String() string { return symbols[s].name }
+
+// Flags and attributes of the driver interface, from its documentation.
+const (
+	memHostPortable      = 1 // CU_MEMHOSTALLOC_PORTABLE and CU_MEMHOSTREGISTER_PORTABLE
+	streamNonBlocking    = 1 // CU_STREAM_NON_BLOCKING: no ordering with the legacy stream
+	eventDefault         = 0 // CU_EVENT_DEFAULT
+	eventDisableTiming   = 2 // CU_EVENT_DISABLE_TIMING
+	attrMultiprocessors  = 16
+	attrL2CacheSize      = 38
+	attrCapabilityMajor  = 75
+	attrCapabilityMinor  = 76
+	jitErrorLogBuffer    = 5
+	jitErrorLogSizeBytes = 6
+)

@@ -1,0 +1,222 @@
+package devicetest
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+)
+
+// checked is a device that watches how it is used.
+type checked struct {
+	inner device.Device
+	self  device.Device // what callers see: this, or the checkedHost around it
+	*ledger
+}
+
+// checkedHost is checked for a [device.Host].
+type checkedHost struct {
+	*checked
+	host device.Host
+}
+
+// Checked wraps a device for a test; see the package documentation for what it
+// watches. The result is a [device.Host] when dev is one. Closing it closes
+// dev; the test may also leave that to whoever opened dev.
+func Checked(t testing.TB, dev device.Device) device.Device {
+	c := &checked{inner: dev, ledger: &ledger{t: t, live: map[*entry]struct{}{}}}
+	c.self = c
+	if h, ok := dev.(device.Host); ok {
+		c.self = &checkedHost{c, h}
+	}
+	t.Cleanup(c.report)
+	return c.self
+}
+
+// ledgerOf gives the ledger of a device made by Checked.
+func ledgerOf(dev device.Device) *ledger {
+	switch c := dev.(type) {
+	case *checked:
+		return c.ledger
+	case *checkedHost:
+		return c.ledger
+	}
+	panic(fmt.Sprintf("devicetest: %T was not made by Checked", dev))
+}
+
+func (h *checkedHost) Parallel(n, grain int, body func(lo, hi int)) {
+	h.t.Helper()
+	// Whatever this returns has failed the test; the work is done all the same.
+	_ = h.open("Parallel")
+	h.host.Parallel(n, grain, body)
+}
+
+func (c *checked) Properties() device.Properties { return c.inner.Properties() }
+
+func (c *checked) Memory() (device.Memory, error) {
+	c.t.Helper()
+	if err := c.open("Memory"); err != nil {
+		return device.Memory{}, err
+	}
+	return c.inner.Memory()
+}
+
+func (c *checked) Alloc(size int) (device.Buffer, error) {
+	c.t.Helper()
+	if err := c.begin(OpAlloc); err != nil {
+		return device.Buffer{}, err
+	}
+	b, err := c.inner.Alloc(size)
+	if err != nil {
+		return b, err
+	}
+	if err := c.poison(b); err != nil {
+		c.inner.Free(b)
+		return device.Buffer{}, err
+	}
+	c.enter(kindBuffer, uint64(b.Ptr), b.Size)
+	return b, nil
+}
+
+const (
+	// poisonByte fills fresh memory: large as a count, odd as an address, and
+	// not what structures use for empty.
+	poisonByte = 0xdb
+	// poisonLimit keeps tests with large tables quick.
+	poisonLimit = 64 << 20
+)
+
+// poison fills fresh memory.
+func (c *checked) poison(b device.Buffer) error {
+	if b.Host != nil {
+		part := b.Host[:min(len(b.Host), poisonLimit)]
+		part[0] = poisonByte
+		for n := 1; n < len(part); n *= 2 { // doubles what is filled
+			copy(part[n:], part[:n])
+		}
+		return nil
+	}
+	s, err := c.inner.NewStream()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	const pattern = poisonByte * 0x01010101
+	if err := s.Fill(b.Ptr, pattern, min(b.Size, poisonLimit)/4); err != nil {
+		return err
+	}
+	return s.Sync(context.Background())
+}
+
+func (c *checked) Free(b device.Buffer) error {
+	c.t.Helper()
+	if err := c.open("Free"); err != nil {
+		return err
+	}
+	if b.Size == 0 {
+		return c.inner.Free(b)
+	}
+	e := c.find(func(e *entry) bool { return e.at == uint64(b.Ptr) && e.size == b.Size }, kindBuffer)
+	if e == nil || !c.strike(e) {
+		return c.violation(device.ErrInvalid, "Free of %d bytes at %#x that are not a buffer, or were freed before", b.Size, uint64(b.Ptr))
+	}
+	return c.inner.Free(b)
+}
+
+func (c *checked) AllocHost(size int) ([]byte, error) {
+	c.t.Helper()
+	if err := c.begin(OpAllocHost); err != nil {
+		return nil, err
+	}
+	b, err := c.inner.AllocHost(size)
+	if err == nil {
+		c.enter(kindHost, hostAddress(b), len(b))
+	}
+	return b, err
+}
+
+func (c *checked) FreeHost(b []byte) error {
+	c.t.Helper()
+	if err := c.open("FreeHost"); err != nil {
+		return err
+	}
+	if len(b) == 0 {
+		return c.inner.FreeHost(b)
+	}
+	e := c.find(func(e *entry) bool { return e.at == hostAddress(b) && e.size == len(b) }, kindHost)
+	if e == nil || !c.strike(e) {
+		return c.violation(device.ErrInvalid, "FreeHost of %d bytes that AllocHost did not give, or that were freed before", len(b))
+	}
+	return c.inner.FreeHost(b)
+}
+
+func (c *checked) Register(b []byte) (unregister func() error, err error) {
+	c.t.Helper()
+	if err := c.begin(OpRegister); err != nil {
+		return nil, err
+	}
+	undo, err := c.inner.Register(b)
+	if err != nil {
+		return nil, err
+	}
+	e := c.enter(kindRegistration, hostAddress(b), len(b))
+	return func() error {
+		c.t.Helper()
+		if err := c.open("unregister"); err != nil {
+			return err
+		}
+		if !c.strike(e) {
+			return c.violation(device.ErrInvalid, "second unregister of the %v", e)
+		}
+		return undo()
+	}, nil
+}
+
+func (c *checked) Load(img *device.Image) (device.Module, error) {
+	c.t.Helper()
+	if err := c.begin(OpLoad); err != nil {
+		return nil, err
+	}
+	return c.inner.Load(img)
+}
+
+func (c *checked) NewStream() (*device.Stream, error) {
+	c.t.Helper()
+	if err := c.begin(OpNewStream); err != nil {
+		return nil, err
+	}
+	s, err := c.inner.NewStream()
+	if err != nil {
+		return nil, err
+	}
+	return device.NewStream(c.self, &checkedStream{s.Driver(), c, c.enter(kindStream, 0, 0), atomic.Bool{}}), nil
+}
+
+func (c *checked) NewEvent() (*device.Event, error) {
+	c.t.Helper()
+	if err := c.begin(OpNewEvent); err != nil {
+		return nil, err
+	}
+	e, err := c.inner.NewEvent()
+	if err != nil {
+		return nil, err
+	}
+	return device.NewEvent(&checkedEvent{e.Driver(), c, c.enter(kindEvent, 0, 0), atomic.Bool{}}), nil
+}
+
+func (c *checked) Sync(ctx context.Context) error {
+	c.t.Helper()
+	if err := c.open("Sync"); err != nil {
+		return err
+	}
+	return c.inner.Sync(ctx)
+}
+
+func (c *checked) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	return c.inner.Close()
+}

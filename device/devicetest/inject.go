@@ -1,0 +1,125 @@
+package devicetest
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/device"
+)
+
+// Op names an operation that can be made to fail.
+type Op string
+
+// The operations that [FailAfter] counts and [FailNext] takes. What frees or
+// only waits is not among them.
+const (
+	OpAlloc        Op = "Alloc"
+	OpAllocHost    Op = "AllocHost"
+	OpRegister     Op = "Register"
+	OpLoad         Op = "Load"
+	OpNewStream    Op = "NewStream"
+	OpNewEvent     Op = "NewEvent"
+	OpCopyIn       Op = "CopyIn"
+	OpCopyOut      Op = "CopyOut"
+	OpCopyInAsync  Op = "CopyInAsync"
+	OpCopyOutAsync Op = "CopyOutAsync"
+	OpCopy         Op = "Copy"
+	OpFill         Op = "Fill"
+	OpLaunch       Op = "Launch"
+	OpRecord       Op = "Record"
+	OpWait         Op = "Wait"
+)
+
+// plan is one failure to come.
+type plan struct {
+	op    Op  // empty: any
+	after int // operations that succeed before
+	fired atomic.Bool
+}
+
+// failures are the plans of a ledger.
+type failures struct{ plans []*plan }
+
+// FailAfter makes one operation of dev, which must come from [Checked], fail
+// with device.ErrMemory after the next n have been tried as usual. fired
+// reports whether that has happened. So a loop that raises n until fired is
+// false goes through all error paths of the code between:
+//
+//	for n := 0; ; n++ {
+//		fired := devicetest.FailAfter(dev, n)
+//		err := code()
+//		if !fired() {
+//			break // it ran to the end
+//		}
+//		// check err, and devicetest.Live(dev)
+//	}
+//
+// A plan that has not fired stays until it does, or until [Heal].
+func FailAfter(dev device.Device, n int) (fired func() bool) {
+	return ledgerOf(dev).plan(&plan{after: n})
+}
+
+// FailNext makes the next operation of that kind fail with device.ErrMemory.
+func FailNext(dev device.Device, op Op) (fired func() bool) {
+	return ledgerOf(dev).plan(&plan{op: op})
+}
+
+// Heal forgets the failures that have not happened.
+func Heal(dev device.Device) {
+	l := ledgerOf(dev)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.plans = nil
+}
+
+// Live counts what has not been given back.
+func Live(dev device.Device) Counts { return ledgerOf(dev).counts() }
+
+func (l *ledger) plan(p *plan) (fired func() bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.plans = append(l.plans, p)
+	return p.fired.Load
+}
+
+// begin is the start of every operation: it refuses to work on a closed
+// device, and fails if a plan says so.
+func (l *ledger) begin(op Op) error {
+	l.t.Helper()
+	if err := l.open(string(op)); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var due *plan
+	kept := l.plans[:0]
+	for _, p := range l.plans {
+		switch {
+		case p.op != "" && p.op != op:
+			kept = append(kept, p)
+		case p.after > 0 || due != nil:
+			p.after--
+			kept = append(kept, p)
+		default:
+			due = p
+		}
+	}
+	l.plans = kept
+	if due == nil {
+		return nil
+	}
+	due.fired.Store(true)
+	return fmt.Errorf("devicetest: failure of %s as planned: %w", op, device.ErrMemory)
+}
+
+// open refuses to work on a closed device.
+func (l *ledger) open(op string) error {
+	l.t.Helper()
+	l.mu.Lock()
+	closed := l.closed
+	l.mu.Unlock()
+	if closed {
+		return l.violation(device.ErrClosed, "%s after the device was closed", op)
+	}
+	return nil
+}

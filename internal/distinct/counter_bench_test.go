@@ -1,0 +1,108 @@
+package distinct
+
+import (
+	"bufio"
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/linear"
+)
+
+// linearIndex is the index that weft count uses, on the CPU.
+func linearIndex(tb testing.TB) weft.Map[uint64, uint32] {
+	dev, err := cpu.Open(nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	m, err := linear.New[uint64, uint32](dev, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			tb.Error(err)
+		}
+		if err := dev.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return m
+}
+
+// benchText is a file of the caller's choice, or words drawn with the
+// frequencies of a natural text.
+func benchText(b *testing.B) []byte {
+	if name := os.Getenv("WEFT_BENCH_TEXT"); name != "" {
+		s, err := os.ReadFile(name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return s
+	}
+	return text(rand.New(rand.NewPCG(11, 12)), 1_000_000, 64<<20)
+}
+
+func BenchmarkWords(b *testing.B) {
+	s := benchText(b)
+	b.Run("counter", func(b *testing.B) {
+		b.SetBytes(int64(len(s)))
+		index := linearIndex(b)
+		for b.Loop() {
+			if err := index.Clear(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			c := New(index, Words, nil)
+			if err := c.Read(b.Context(), bytes.NewReader(s)); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(c.Totals().Distinct), "distinct")
+			b.ReportMetric(float64(c.Totals().Items), "items")
+		}
+	})
+	b.Run("go map", func(b *testing.B) {
+		b.SetBytes(int64(len(s)))
+		for b.Loop() {
+			m := make(map[string]*int)
+			in := bufio.NewScanner(bytes.NewReader(s))
+			in.Buffer(nil, len(s))
+			in.Split(bufio.ScanWords)
+			for in.Scan() {
+				if n := m[string(in.Bytes())]; n != nil {
+					*n++
+				} else {
+					n := 1
+					m[in.Text()] = &n
+				}
+			}
+			if in.Err() != nil {
+				b.Fatal(in.Err())
+			}
+		}
+	})
+}
+
+func BenchmarkRecords(b *testing.B) {
+	s := make([]byte, 64<<20)
+	rng := rand.New(rand.NewPCG(13, 14))
+	for i := range s {
+		s[i] = byte(rng.Uint32())
+		if i%8 >= 3 { // 16 M values
+			s[i] = 0
+		}
+	}
+	index := linearIndex(b)
+	b.SetBytes(int64(len(s)))
+	for b.Loop() {
+		if err := index.Clear(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		c := New(index, records(8), nil)
+		if err := c.Read(b.Context(), bytes.NewReader(s)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

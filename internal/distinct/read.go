@@ -1,0 +1,163 @@
+package distinct
+
+import (
+	"context"
+	"io"
+)
+
+const (
+	// firstPiece is the size of a stream's first piece in bytes; small, since
+	// most files are. Pieces grow by pieceGrowth up to Counter.pieceSize.
+	firstPiece  = 256 << 10
+	pieceGrowth = 4
+	// maxEmptyReads is how often a reader may return nothing and no error.
+	maxEmptyReads = 100
+)
+
+// piece is a part of a stream that holds whole items, or how the stream ended.
+type piece struct {
+	data []byte // with pad bytes after it
+	err  error  // io.EOF at the end; data is empty then
+}
+
+// pieces cuts r into pieces and sends them on full until r ends or ctx does;
+// the last one has err set. It takes the memory for a piece from empty, where
+// the receiver puts back what it is done with. Two buffers in circulation let
+// it read one piece while the other is counted.
+type pieces struct {
+	by          Splitter
+	size        int // of a piece, unless an item is larger
+	full        chan piece
+	empty       chan []byte
+	emptyBefore int // reads in a row that returned nothing
+}
+
+func (p *pieces) run(ctx context.Context, r io.Reader) {
+	size := min(firstPiece, p.size)
+	buf, ok := p.buffer(ctx, nil, size)
+	n, searched := 0, 0
+	for ok {
+		m, err := p.fill(r, buf[n:size])
+		n += m
+		if err != nil {
+			if err == io.EOF && n > 0 {
+				ok = p.send(ctx, piece{data: buf[:n]})
+			} else {
+				p.empty <- buf
+			}
+			if ok {
+				p.send(ctx, piece{err: err})
+			}
+			return
+		}
+		end := p.by.whole(buf[:n], searched)
+		if end == 0 { // one item fills the buffer
+			searched = n
+			size = 2*size + pad
+			buf = enlarge(buf[:n], size)
+			continue
+		}
+		rest := buf[end:n]
+		size = max(min(pieceGrowth*size, p.size), 2*len(rest))
+		var next []byte
+		if next, ok = p.buffer(ctx, rest, size); !ok {
+			return
+		}
+		ok = p.send(ctx, piece{data: buf[:end]})
+		buf, n, searched = next, len(rest), 0
+	}
+}
+
+// fill reads until dst is full. Unlike io.ReadFull it ends with io.EOF however
+// much there was, and gives up on a reader that returns nothing for ever.
+func (p *pieces) fill(r io.Reader, dst []byte) (n int, err error) {
+	for n < len(dst) {
+		m, err := r.Read(dst[n:])
+		n += m
+		if err != nil {
+			return n, err
+		}
+		if m > 0 {
+			p.emptyBefore = 0
+		} else if p.emptyBefore++; p.emptyBefore >= maxEmptyReads {
+			return n, io.ErrNoProgress
+		}
+	}
+	return n, nil
+}
+
+func (p *pieces) send(ctx context.Context, x piece) bool {
+	select {
+	case p.full <- x:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// buffer waits for an empty buffer, makes it size bytes and puts rest at its
+// front. A buffer that held a very large item is let go.
+func (p *pieces) buffer(ctx context.Context, rest []byte, size int) ([]byte, bool) {
+	select {
+	case b := <-p.empty:
+		if cap(b) < size+pad || cap(b) > 4*(p.size+size) {
+			b = make([]byte, size+pad)
+		}
+		b = b[:cap(b)]
+		copy(b, rest)
+		return b, true
+	case <-ctx.Done():
+		return nil, false
+	}
+}
+
+// enlarge returns a buffer of size bytes that begins with b.
+func enlarge(b []byte, size int) []byte {
+	larger := make([]byte, size+pad)
+	copy(larger, b)
+	return larger
+}
+
+// Read counts the items of r, to its end. The last item ends where r does.
+//
+// If it fails, by an error of r, of the index or of ctx, the counter is of no
+// further use. When ctx ends Read returns at once; a call of r.Read that is
+// under way then may still be using r.
+func (c *Counter) Read(ctx context.Context, r io.Reader) error {
+	if c.err != nil {
+		return c.err
+	}
+	c.err = c.read(ctx, r)
+	return c.err
+}
+
+func (c *Counter) read(ctx context.Context, r io.Reader) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	p := pieces{by: c.by, size: c.pieceSize, full: make(chan piece), empty: make(chan []byte, 2)}
+	p.empty <- c.spare[0]
+	p.empty <- c.spare[1]
+	go p.run(ctx, r)
+	for {
+		select {
+		case x := <-p.full:
+			if x.err == io.EOF {
+				c.spare = [2][]byte{<-p.empty, <-p.empty}
+				return nil
+			}
+			if x.err != nil {
+				return x.err
+			}
+			if err := c.count(ctx, x.data); err != nil {
+				return err
+			}
+			c.bytes += len(x.data)
+			if c.progress != nil {
+				c.progress(len(x.data))
+			}
+			p.empty <- x.data
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,313 @@
+package experiment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+)
+
+// tiny is a run of milliseconds.
+func tiny(dev device.Device) Config {
+	return Config{Device: dev, N: 4096, Runs: 1, Seed: 1}
+}
+
+// rowsOf says which rows an experiment must have at which scale on a CPU: the
+// ops, and how often each.
+var rowsOf = map[string]struct {
+	scale Scale
+	ops   map[string]int
+}{
+	"roofline": {Default, map[string]int{
+		"read64": 1, "read64_1core": 1, "cas64": 1, "cas64_1core": 1, "copy": 1, "copy_1core": 1, "fill": 1, "launch_sync": 1,
+	}},
+	"linear": {Full, map[string]int{ // 4 widths of maps and 2 of sets at 11 loads
+		"insert": 66, "get_hit": 66, "get_miss": 66, "get_half": 66, "delete": 66, "mixed": 44,
+	}},
+	"linear-insert-load":  {Default, map[string]int{"insert": 31}},
+	"linear-probe-length": {Default, map[string]int{"insert": 2}},
+	"launch":              {Default, map[string]int{"get_256_issue": 1, "get_256_wait": 1}},
+	"host":                {Default, map[string]int{"put": 1, "get": 1}},
+}
+
+func TestEveryExperimentRuns(t *testing.T) {
+	for _, e := range All() {
+		t.Run(e.Name, func(t *testing.T) {
+			want, known := rowsOf[e.Name]
+			cfg := tiny(devicetest.Open(t))
+			cfg.Scale = want.scale
+			steps := 0
+			cfg.Progress = func(string) { steps++ }
+			res, err := e.Run(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkResult(t, res)
+			if steps == 0 {
+				t.Error("no progress was told")
+			}
+			if !known || cfg.Device.Properties().Kind != device.CPU {
+				return
+			}
+			got := map[string]int{}
+			for _, row := range res.Rows {
+				got[row.Op]++
+			}
+			if fmt.Sprint(got) != fmt.Sprint(want.ops) {
+				t.Errorf("rows per operation\n%v, want\n%v", got, want.ops)
+			}
+		})
+	}
+}
+
+// checkResult holds for every experiment: rates are positive, every share is
+// the rate over a limit of the result, plots have data.
+func checkResult(t *testing.T, res *Result) {
+	t.Helper()
+	if res.Device == "" || res.Date.IsZero() || res.Version == "" || res.Hardware.Units == 0 {
+		t.Errorf("result doesn't say where and when: %+v", res)
+	}
+	for _, row := range res.Rows {
+		limit := res.Limits[row.Limit]
+		if !(row.OpsPerS > 0) || !(limit > 0) || math.Abs(row.LimitShare*limit-row.OpsPerS) > 1e-9*row.OpsPerS {
+			t.Errorf("row %+v: rate, share and limit %g don't agree", row, limit)
+		}
+		if row.Load < 0 || row.Load > 1 {
+			t.Errorf("row %+v: load", row)
+		}
+	}
+	for _, p := range res.Plots {
+		if len(p.Series) == 0 || p.XLabel == "" || p.YLabel == "" {
+			t.Errorf("plot %s is empty or unlabelled", p.Name)
+		}
+		for _, s := range p.Series {
+			if len(s.X) == 0 || len(s.X) != len(s.Y) {
+				t.Errorf("plot %s: series %s has %d and %d coordinates", p.Name, s.Name, len(s.X), len(s.Y))
+			}
+		}
+	}
+}
+
+func TestCPURowsCompareWithTheBuiltinMap(t *testing.T) {
+	res, err := cpuExperiment.Run(t.Context(), tiny(devicetest.Open(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range res.Rows {
+		if (row.Structure == "linear") != (row.Speedup != nil) {
+			t.Errorf("row %+v: only linear has a speedup", row)
+		}
+		if row.Cores == 1 != strings.HasSuffix(row.Limit, "_1core") {
+			t.Errorf("row %+v: limit of another number of cores", row)
+		}
+	}
+	peer := func(structure, op string, cores int) float64 {
+		for _, row := range res.Rows {
+			if row.Structure == structure && row.Op == op && row.Cores == cores {
+				return row.OpsPerS
+			}
+		}
+		t.Fatalf("no row for %s %s with %d cores", structure, op, cores)
+		return 0
+	}
+	for _, row := range res.Rows {
+		if row.Structure == "linear" && row.Cores == 1 {
+			if want := row.OpsPerS / peer(goMap, row.Op, 1); math.Abs(*row.Speedup-want) > 1e-9 {
+				t.Errorf("row %+v: speedup %g, want %g", row, *row.Speedup, want)
+			}
+		}
+	}
+}
+
+func TestResultJSON(t *testing.T) {
+	e, err := Find("linear-probe-length")
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := e[0].Run(t.Context(), tiny(devicetest.Open(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(res)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Experiment, Device string
+		Limits             map[string]float64
+		Rows               []map[string]any
+	}
+	if err := json.Unmarshal(data, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Experiment != "linear-probe-length" || got.Device == "" || len(got.Limits) == 0 || len(got.Rows) != 2 {
+		t.Fatalf("JSON %s", data)
+	}
+	for _, field := range []string{
+		"structure", "op", "key_bits", "value_bits", "n", "load", "ops_per_s", "limit_share",
+		"mean_probe", "max_probe", "published_mean_probe", "published_max_probe", "seconds", "limit",
+	} {
+		if _, ok := got.Rows[0][field]; !ok {
+			t.Errorf("rows have no %q: %v", field, got.Rows[0])
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	names := func(es []Experiment) (names []string) {
+		for _, e := range es {
+			names = append(names, e.Name)
+		}
+		return names
+	}
+	got, err := Find("launch", "roofline", "launch")
+	if err != nil || !slices.Equal(names(got), []string{"launch", "roofline"}) {
+		t.Errorf("Find: %v, %v", names(got), err)
+	}
+	defaults, err := Find()
+	if err != nil || len(defaults) == 0 || len(names(defaults)) > len(All()) {
+		t.Errorf("default set: %v, %v", names(defaults), err)
+	}
+	if _, err := Find("no-such"); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "linear-insert-load") {
+		t.Errorf("unknown name: %v", err)
+	}
+	seen := map[string]bool{}
+	for _, e := range All() {
+		if seen[e.Name] || e.Title == "" || e.Doc == "" {
+			t.Errorf("experiment %q: its name is taken, or it has no title or text", e.Name)
+		}
+		seen[e.Name] = true
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	dev := devicetest.Open(t)
+	if _, err := hostExperiment.Run(t.Context(), Config{Device: dev, N: -1}); !errors.Is(err, device.ErrInvalid) {
+		t.Errorf("negative size: %v", err)
+	}
+	if _, err := linearExperiment.Run(t.Context(), Config{Device: dev, N: 1 << 50}); !errors.Is(err, device.ErrMemory) {
+		t.Errorf("more than the memory: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, e := range All() {
+		if res, err := e.Run(ctx, tiny(dev)); !errors.Is(err, context.Canceled) || res != nil {
+			t.Errorf("%s cancelled: %v, %v", e.Name, res, err)
+		}
+	}
+}
+
+// The article's table says 31 batches take what its text says: about 1.2
+// seconds all in all, 361 million keys a second at first.
+func TestArticleFigures(t *testing.T) {
+	if len(articleMilliseconds) != articleBatches {
+		t.Fatalf("%d times for %d batches", len(articleMilliseconds), articleBatches)
+	}
+	if !slices.IsSorted(articleMilliseconds) {
+		t.Error("a fuller table was faster: a misprint")
+	}
+	p := plotInsertLoad(&Result{Rows: []Row{{OpsPerS: 1}}})
+	i := slices.IndexFunc(p[0].Series, func(s Series) bool { return s.Published })
+	if i < 0 || math.Abs(p[0].Series[i].Y[0]-361.3e6) > 1e5 || p[0].Series[i].X[30] != .9375 {
+		t.Errorf("published series %+v", p[0].Series)
+	}
+}
+
+// Wherever the device fails, the error comes back and nothing is left behind.
+func TestDeviceFailures(t *testing.T) {
+	for _, e := range []Experiment{linearExperiment, insertLoadExperiment, launchExperiment, hostExperiment} {
+		t.Run(e.Name, func(t *testing.T) {
+			dev := devicetest.Open(t)
+			cfg := tiny(dev)
+			cfg.N, cfg.Scale = 256, Quick
+			before := devicetest.Live(dev)
+			for n := 0; ; n++ {
+				fired := devicetest.FailAfter(dev, n)
+				_, err := e.Run(t.Context(), cfg)
+				if !fired() {
+					devicetest.Heal(dev)
+					if err != nil || n < 5 {
+						t.Errorf("run to the end after %d operations: %v", n, err)
+					}
+					return
+				}
+				if !errors.Is(err, device.ErrMemory) {
+					t.Errorf("failure of operation %d: %v", n, err)
+				}
+				if after := devicetest.Live(dev); after != before {
+					t.Fatalf("failure of operation %d leaves %+v, before %+v", n, after, before)
+				}
+			}
+		})
+	}
+}
+
+// A structure that answers wrongly must not get a figure.
+func TestWrongAnswersAreErrors(t *testing.T) {
+	r := &runner{Config: tiny(devicetest.Open(t)), result: &Result{}}
+	if err := r.open(r.Device); err != nil {
+		t.Fatal(err)
+	}
+	defer r.close(t.Context())
+	c, err := newColumns[uint32, uint32](r, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.free()
+	clear(c.flags.Host())
+	c.flags.Host()[7] = true
+	if err := checkFlags(t.Context(), r, c.flags, "lookup", 1); err != nil {
+		t.Errorf("one flag of one: %v", err)
+	}
+	if err := checkFlags(t.Context(), r, c.flags, "lookup", 2); !errors.Is(err, errWrong) {
+		t.Errorf("one flag of two: %v", err)
+	}
+	if err := checkValues(t.Context(), r, c.keys, c.vals); err != nil {
+		t.Errorf("right values: %v", err)
+	}
+	c.vals.Host()[99]++
+	if err := checkValues(t.Context(), r, c.keys, c.vals); !errors.Is(err, errWrong) {
+		t.Errorf("wrong value: %v", err)
+	}
+}
+
+// No key of a mixed batch occurs twice, and what it looks up or deletes was
+// inserted before.
+func TestMixedBatch(t *testing.T) {
+	r := &runner{Config: tiny(devicetest.Open(t)), result: &Result{}}
+	if err := r.open(r.Device); err != nil {
+		t.Fatal(err)
+	}
+	defer r.close(t.Context())
+	const n = 800
+	b, err := newBatch[uint64, uint32](r, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.free()
+	c, err := newColumns[uint64, uint32](r, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.free()
+	seen, counts := map[uint64]bool{}, map[string]int{}
+	for i, k := range b.keys.Host() {
+		kind := b.kinds.Host()[i].String()
+		at := slices.Index(c.keys.Host(), k)
+		if seen[k] || at < 0 || (at < b.before) != (kind != "Put") {
+			t.Errorf("%s of key %d, which is number %d; twice: %t", kind, k, at, seen[k])
+		}
+		seen[k] = true
+		counts[kind]++
+	}
+	if counts["Get"] != n/4 || counts["Put"] != n/8 || counts["Delete"] != n/8 {
+		t.Errorf("operations %v of %d keys", counts, n)
+	}
+}

@@ -1,0 +1,81 @@
+package experiment
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/weftgo/weft/device"
+)
+
+// Hardware describes the machine of a result.
+type Hardware struct {
+	Kind        string `json:"kind"` // cpu or cuda
+	Name        string `json:"name"`
+	Units       int    `json:"units"`                        // cores or multiprocessors
+	Arch        int    `json:"compute_capability,omitempty"` // 10*major+minor of a GPU
+	CacheBytes  int    `json:"cache_bytes,omitempty"`        // last cache shared by all units
+	MemoryBytes uint64 `json:"memory_bytes,omitempty"`       // of the device
+	Driver      string `json:"driver,omitempty"`
+	Host        string `json:"host"` // the host's processor
+	HostCores   int    `json:"host_cores"`
+	OS          string `json:"os"`
+	Go          string `json:"go"`
+}
+
+// hardware describes a device and the host it is in.
+func hardware(dev device.Device) (Hardware, error) {
+	mem, err := dev.Memory()
+	if err != nil {
+		return Hardware{}, err
+	}
+	p := dev.Properties()
+	return Hardware{
+		Kind: string(p.Kind), Name: p.Name, Units: p.Units, Arch: p.Arch, CacheBytes: p.L2,
+		MemoryBytes: mem.Total, Driver: p.Driver,
+		Host: hostName(), HostCores: runtime.NumCPU(),
+		OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
+	}, nil
+}
+
+// hostName is the processor's name where the system tells it, else its
+// architecture.
+func hostName() string {
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err == nil {
+		for line := range strings.Lines(string(info)) {
+			if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+				return strings.TrimSpace(value)
+			}
+		}
+	}
+	return runtime.GOARCH
+}
+
+// version is weft's version as the linker knows it: the module's, or the
+// revision it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	revision, dirty := "", ""
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			revision = s.Value[:min(12, len(s.Value))]
+		case "vcs.modified":
+			if s.Value == "true" {
+				dirty = "+changes"
+			}
+		}
+	}
+	if revision == "" {
+		return "(devel)"
+	}
+	return revision + dirty
+}

@@ -1,0 +1,92 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weftgo/weft/internal/experiment"
+	"github.com/weftgo/weft/internal/roofline"
+)
+
+// limit is a limit of a result as text.
+type limit struct {
+	Name, What, Rate string
+}
+
+// limits lists the limits of a result by name, those derived from others last.
+func limits(res *experiment.Result) []limit {
+	names := make([]string, 0, len(res.Limits))
+	for name := range res.Limits {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if da, db := derived(a), derived(b); da != db {
+			if da {
+				return 1
+			}
+			return -1
+		}
+		return strings.Compare(a, b)
+	})
+	list := make([]limit, len(names))
+	for i, name := range names {
+		list[i] = limit{name, describe(name), rateWithUnit(experiment.Row{OpsPerS: res.Limits[name], Unit: unit(name)})}
+	}
+	return list
+}
+
+func unit(name string) string {
+	if u := roofline.Unit(name); u != "op/s" {
+		return u
+	}
+	return ""
+}
+
+// derived reports whether a limit was computed from others.
+func derived(name string) bool { return roofline.Describe(name) == name }
+
+func describe(name string) string {
+	switch {
+	case strings.HasPrefix(name, "mixed_"):
+		return "half reads, half compare-and-swaps: harmonic mean of the two limits"
+	case strings.HasPrefix(name, "host_"):
+		return "keys and values over page-locked copies"
+	}
+	return roofline.Describe(name)
+}
+
+// limitsLine is a line of text with all limits of a result, except where its
+// rows are the limits themselves.
+func limitsLine(res *experiment.Result) string {
+	if res.Experiment == "roofline" {
+		return ""
+	}
+	var parts []string
+	for _, l := range limits(res) {
+		parts = append(parts, l.Name+" "+l.Rate)
+	}
+	return "limits: " + strings.Join(parts, ", ")
+}
+
+// parameters is a line of text with the parameters of a result.
+func parameters(res *experiment.Result) string {
+	names := make([]string, 0, len(res.Parameters))
+	for name := range res.Parameters {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	parts := []string{res.Scale + " scale"}
+	for _, name := range names {
+		value := fmt.Sprint(res.Parameters[name])
+		if n, ok := res.Parameters[name].(int); ok {
+			value = count(n)
+			if strings.HasSuffix(name, "_bytes") {
+				value = bytes(float64(n))
+			}
+		}
+		name = strings.TrimSuffix(name, "_bytes")
+		parts = append(parts, strings.ReplaceAll(name, "_", " ")+" "+value)
+	}
+	return strings.Join(parts, ", ")
+}

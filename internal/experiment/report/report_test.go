@@ -1,0 +1,240 @@
+package report
+
+import (
+	gobytes "bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftgo/weft/internal/experiment"
+)
+
+func figure(x float64) *float64 { return &x }
+
+// results are one that has a line per load, with plots, and one that has a
+// line per row.
+func results() []*experiment.Result {
+	sweep := &experiment.Result{
+		Experiment: "linear", Title: "Sweep <of loads>", Device: "Test GPU", Scale: "full",
+		Date: time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC), Version: "v1.2.3",
+		Hardware:   experiment.Hardware{Kind: "cuda", Name: "Test GPU", Units: 132, Arch: 90, MemoryBytes: 150e9, Host: "Host CPU", HostCores: 16},
+		Limits:     map[string]float64{"read16": 36.5e9, "cas64": 15.5e9, "mixed_read16_cas64": 21.7e9},
+		Parameters: map[string]any{"keys": 100_000_000, "limits_region_bytes": 4 << 30},
+	}
+	for _, load := range []float64{.5, .8} {
+		sweep.Rows = append(sweep.Rows,
+			experiment.Row{Structure: "linear", Op: "insert", KeyBits: 32, ValueBits: 32, N: 100_000_000, Load: load, OpsPerS: 14e9, LimitShare: .903, Limit: "cas64", MeanProbe: figure(.4774), MaxProbe: figure(6474)},
+			experiment.Row{Structure: "linear", Op: "get_hit", KeyBits: 32, ValueBits: 32, N: 100_000_000, Load: load, OpsPerS: 36.4e9, LimitShare: .997, Limit: "read16"})
+	}
+	sweep.Plots = []experiment.Plot{
+		{
+			Name: "rates", Title: "Rates & loads", XLabel: "load", YLabel: "operations per second",
+			Series: []experiment.Series{
+				{Name: "get_hit", X: []float64{.5, .8}, Y: []float64{36.4e9, 28e9}},
+				{Name: "limit: read16", X: []float64{.5, .8}, Y: []float64{36.5e9, 36.5e9}, Limit: true},
+			},
+		},
+		{
+			Name: "log", Title: "Logarithmic", XLabel: "load", YLabel: "insertions per second", LogY: true,
+			Series: []experiment.Series{{Name: "published: GTX", X: []float64{0, .94}, Y: []float64{361e6, 17.5e6}, Published: true}},
+		},
+	}
+	list := &experiment.Result{
+		Experiment: "launch", Title: "Launch", Device: "Test GPU", Scale: "default", Limits: map[string]float64{"launch": 4e5},
+		Rows: []experiment.Row{{Structure: "linear", Op: "get_256_issue", KeyBits: 64, ValueBits: 64, N: 256, Load: .5, OpsPerS: 390e3, Unit: "call/s", LimitShare: .975, Limit: "launch", Seconds: 2.6e-6}},
+	}
+	return []*experiment.Result{sweep, list}
+}
+
+func TestTables(t *testing.T) {
+	var out gobytes.Buffer
+	if err := Write(&out, results()); err != nil {
+		t.Fatal(err)
+	}
+	want := `linear: Sweep <of loads>
+Test GPU, full scale, keys 100 000 000, limits region 4.29 GB
+ structure  bits   load          insert         get_hit  mean probe    max
+───────────────────────────────────────────────────────────────────────────
+ linear     32/32   0.5  14.0 G/s  90 %  36.4 G/s 100 %       0.477  6 474
+ linear     32/32   0.8  14.0 G/s  90 %  36.4 G/s 100 %       0.477  6 474
+limits: cas64 15.5 G/s, read16 36.5 G/s, mixed_read16_cas64 21.7 G/s
+
+launch: Launch
+Test GPU, default scale
+ structure  operation      bits     n  load     time          rate  of limit  limit
+─────────────────────────────────────────────────────────────────────────────────────
+ linear     get_256_issue  64/64  256   0.5  2.60 µs  390 k call/s      98 %  launch
+limits: launch 400 k launch/s
+`
+	if got := out.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for x, want := range map[float64]string{
+		0: "0", .4774: "0.477", .00012345: "0.0001", 1: "1.00", 12.345: "12.3", 999: "999", 999.6: "1.00 k", 36.43e9: "36.4 G", 4.273e12: "4.27 T", 5.13e15: "5130 T",
+	} {
+		if got := rate(x); got != want {
+			t.Errorf("rate(%v) = %q, want %q", x, got, want)
+		}
+	}
+	for x, want := range map[float64]string{0: "0 %", .0134: "1.3 %", .0996: "10 %", .975: "98 %", 1.2: "120 %"} {
+		if got := share(x); got != want {
+			t.Errorf("share(%v) = %q, want %q", x, got, want)
+		}
+	}
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1 000", 100_000_000: "100 000 000"} {
+		if got := count(n); got != want {
+			t.Errorf("count(%d) = %q, want %q", n, got, want)
+		}
+	}
+	for s, want := range map[float64]string{2: "2.00 s", .0123: "12.3 ms", 2.6e-6: "2.60 µs"} {
+		if got := seconds(s); got != want {
+			t.Errorf("seconds(%v) = %q, want %q", s, got, want)
+		}
+	}
+	for x, want := range map[float64]string{0: "0", 2e10: "20 G", 1.5e8: "150 M", 2.5e9: "2.5 G"} {
+		if got := tickLabel(x); got != want {
+			t.Errorf("tickLabel(%v) = %q, want %q", x, got, want)
+		}
+	}
+}
+
+func TestRoundTicks(t *testing.T) {
+	for hi, want := range map[float64]string{
+		40e9: "0 10 G 20 G 30 G 40 G", 190e6: "0 20 M 40 M 60 M 80 M 100 M 120 M 140 M 160 M 180 M", 1: "0 0.2 0.4 0.6 0.8 1", 27: "0 5 10 15 20 25",
+	} {
+		var labels []string
+		for _, tick := range roundTicks(0, hi) {
+			labels = append(labels, tick.Label)
+		}
+		if got := strings.Join(labels, " "); got != want {
+			t.Errorf("up to %g: %s, want %s", hi, got, want)
+		}
+	}
+}
+
+// wellFormed reads a document to its end as strict XML.
+func wellFormed(t *testing.T, what string, doc []byte) (elements map[string]int) {
+	t.Helper()
+	elements = map[string]int{}
+	d := xml.NewDecoder(gobytes.NewReader(doc))
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return elements
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if e, ok := token.(xml.StartElement); ok {
+			elements[e.Name.Local]++
+		}
+	}
+}
+
+func TestSVG(t *testing.T) {
+	for _, p := range results()[0].Plots {
+		svg, err := SVG(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		elements := wellFormed(t, p.Name, svg)
+		if elements["svg"] != 1 || elements["path"] == 0 || elements["text"] == 0 || elements["rect"] == 0 {
+			t.Errorf("%s: elements %v; want lines and text on a background", p.Name, elements)
+		}
+		for _, s := range p.Series {
+			if !strings.Contains(string(svg), s.Name) {
+				t.Errorf("%s: no legend for %s", p.Name, s.Name)
+			}
+		}
+		if strings.Contains(string(svg), "NaN") || strings.Contains(string(svg), "Inf") {
+			t.Errorf("%s: coordinates that are no numbers", p.Name)
+		}
+	}
+}
+
+func TestSVGRefusesWhatIsNoNumber(t *testing.T) {
+	p := results()[0].Plots[0]
+	p.Series[0].Y[0] = math.NaN()
+	if _, err := SVG(p); err == nil || !strings.Contains(err.Error(), "rates") {
+		t.Errorf("error %v, want one that names the plot", err)
+	}
+}
+
+func renderPage(t *testing.T) string {
+	t.Helper()
+	var out gobytes.Buffer
+	if err := HTML(&out, results(), "weft bench linear --device=cuda:0"); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestPageIsWellFormedAndWhole(t *testing.T) {
+	html := renderPage(t)
+	// The page is written as XML too; only two things are HTML's alone.
+	asXML := strings.NewReplacer("<!DOCTYPE html>", "", "<details open>", "<details>").Replace(html)
+	elements := wellFormed(t, "page", []byte(asXML))
+	if elements["svg"] != 2 || elements["section"] != 4 || elements["table"] == 0 {
+		t.Errorf("elements %v; want two plots and four sections", elements)
+	}
+	for _, want := range []string{
+		"Sweep &lt;of loads&gt;", "Rates &amp; loads", "36.4 G/s", "100 000 000", "Test GPU", "9.0", "Host CPU, 16 cores", "v1.2.3",
+		"weft bench linear --device=cuda:0", "prefers-color-scheme: dark", "harmonic mean",
+	} {
+		if !strings.Contains(html, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(html, "#000000") {
+		t.Error("black lines, which vanish on a dark page")
+	}
+}
+
+// The page must show the same on a machine without a network.
+func TestPageIsSelfContained(t *testing.T) {
+	html := renderPage(t)
+	for _, ref := range regexp.MustCompile(`(?:src|href|url)\s*[=(]\s*["']?([^"')\s>]*)`).FindAllStringSubmatch(html, -1) {
+		if !strings.HasPrefix(ref[1], "#") {
+			t.Errorf("the page refers to %q", ref[0])
+		}
+	}
+	for _, tag := range []string{"<script", "<link", "<iframe", "<img", "@import"} {
+		if strings.Contains(html, tag) {
+			t.Errorf("the page has a %s", tag)
+		}
+	}
+	// Links of the table of contents lead somewhere.
+	for _, m := range regexp.MustCompile(`href="#([^"]*)"`).FindAllStringSubmatch(html, -1) {
+		if !strings.Contains(html, `id="`+m[1]+`"`) {
+			t.Errorf("no section %q", m[1])
+		}
+	}
+}
+
+func TestPageOfNothing(t *testing.T) {
+	if err := HTML(io.Discard, nil, ""); err == nil {
+		t.Error("a page without results")
+	}
+}
+
+func TestLimitsAreSortedAndDescribed(t *testing.T) {
+	var names []string
+	for _, l := range limits(results()[0]) {
+		names = append(names, l.Name)
+		if l.What == l.Name || l.Rate == "" {
+			t.Errorf("limit %+v is not described", l)
+		}
+	}
+	if want := []string{"cas64", "read16", "mixed_read16_cas64"}; !slices.Equal(names, want) {
+		t.Errorf("limits %v, want %v", names, want)
+	}
+}

@@ -1,0 +1,228 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/weftgo/weft/internal/experiment"
+	"github.com/weftgo/weft/internal/roofline"
+)
+
+// Table is the rows of a result as text, for a terminal or a page.
+type Table struct {
+	Head  []string
+	Cells [][]string
+	// Text is, per column, whether it holds words rather than numbers.
+	Text []bool
+}
+
+// column is a way to show one field of a row.
+type column struct {
+	head string
+	text bool
+	cell func(experiment.Row) string
+}
+
+var (
+	structureColumn = column{"structure", true, func(r experiment.Row) string { return r.Structure }}
+	widthColumn     = column{"bits", true, width}
+	loadColumn      = column{"load", false, func(r experiment.Row) string { return load(r.Load) }}
+)
+
+// Tabulate arranges the rows of a result: where several operations were
+// measured at several loads, a line per load and a column per operation;
+// otherwise a line per row.
+func Tabulate(res *experiment.Result) Table {
+	loads := distinct(res.Rows, func(r experiment.Row) float64 { return r.Load })
+	ops := distinct(res.Rows, func(r experiment.Row) string { return r.Op })
+	if len(loads) > 1 && len(ops) > 1 && res.Experiment == "linear" {
+		return pivot(res.Rows, ops)
+	}
+	return list(res.Rows)
+}
+
+// list has a line per row, and the columns that any row has something for.
+func list(rows []experiment.Row) Table {
+	columns := []column{
+		structureColumn,
+		{"operation", true, func(r experiment.Row) string {
+			if r.Op == r.Limit { // a limit itself
+				return r.Op + ": " + roofline.Describe(r.Op)
+			}
+			return r.Op
+		}},
+		widthColumn,
+		{"n", false, func(r experiment.Row) string { return zeroEmpty(r.N, count(r.N)) }},
+		{"load", false, func(r experiment.Row) string {
+			if r.Load == 0 && r.Op != "insert" || r.N == 0 || r.Structure == "builtin map" {
+				return ""
+			}
+			return load(r.Load)
+		}},
+		{"cores", false, func(r experiment.Row) string { return zeroEmpty(r.Cores, count(r.Cores)) }},
+		{"time", false, func(r experiment.Row) string { return zeroEmpty(int(r.Seconds*1e9), seconds(r.Seconds)) }},
+		{"rate", false, func(r experiment.Row) string { return rateWithUnit(r) }},
+		{"of limit", false, func(r experiment.Row) string {
+			if r.Op == r.Limit {
+				return ""
+			}
+			return share(r.LimitShare)
+		}},
+		{"limit", true, func(r experiment.Row) string {
+			if r.Op == r.Limit {
+				return ""
+			}
+			return r.Limit
+		}},
+		{"speedup", false, func(r experiment.Row) string { return optional(r.Speedup) }},
+		{"hits", false, func(r experiment.Row) string {
+			if r.HitRatio == nil {
+				return ""
+			}
+			return share(*r.HitRatio)
+		}},
+		{"B/entry", false, func(r experiment.Row) string { return optional(r.BytesPerEntry) }},
+		{"mean probe", false, func(r experiment.Row) string { return optional(r.MeanProbe) }},
+		{"published", false, func(r experiment.Row) string { return optional(r.PublishedMeanProbe) }},
+		{"max probe", false, func(r experiment.Row) string { return whole(r.MaxProbe) }},
+		{"published", false, func(r experiment.Row) string { return whole(r.PublishedMaxProbe) }},
+	}
+	return fill(rows, columns)
+}
+
+func zeroEmpty(n int, s string) string {
+	if n == 0 {
+		return ""
+	}
+	return s
+}
+
+// rateWithUnit is a row's rate: "36.4 G/s", "4.27 TB/s", "119 k call/s".
+func rateWithUnit(r experiment.Row) string {
+	switch r.Unit {
+	case "":
+		return rate(r.OpsPerS) + "/s"
+	case "B/s":
+		return bytes(r.OpsPerS) + "/s"
+	}
+	return rate(r.OpsPerS) + " " + r.Unit
+}
+
+// fill makes the table of some columns, without those that stay empty.
+func fill(rows []experiment.Row, columns []column) Table {
+	var t Table
+	t.Cells = make([][]string, len(rows))
+	for _, c := range columns {
+		cells := make([]string, len(rows))
+		for i, r := range rows {
+			cells[i] = c.cell(r)
+		}
+		if !slices.ContainsFunc(cells, func(s string) bool { return s != "" }) {
+			continue
+		}
+		t.Head = append(t.Head, c.head)
+		t.Text = append(t.Text, c.text)
+		for i := range cells {
+			t.Cells[i] = append(t.Cells[i], cells[i])
+		}
+	}
+	return t
+}
+
+// pivot has a line per structure, width and load, and a column per operation
+// with its rate and share of the limit.
+func pivot(rows []experiment.Row, ops []string) Table {
+	type key struct {
+		structure, width string
+		load             float64
+	}
+	keyOf := func(r experiment.Row) key { return key{r.Structure, width(r), r.Load} }
+	keys := distinct(rows, keyOf)
+
+	cell := func(k key, op string) (experiment.Row, bool) {
+		i := slices.IndexFunc(rows, func(r experiment.Row) bool { return keyOf(r) == k && r.Op == op })
+		if i < 0 {
+			return experiment.Row{}, false
+		}
+		return rows[i], true
+	}
+	first := make([]experiment.Row, len(keys)) // has the line's head and its statistics
+	for i, k := range keys {
+		first[i], _ = cell(k, ops[0])
+	}
+	columns := []column{structureColumn, widthColumn, loadColumn}
+	for _, op := range ops {
+		columns = append(columns, column{op, false, func(line experiment.Row) string {
+			r, ok := cell(keyOf(line), op)
+			if !ok {
+				return ""
+			}
+			return rateWithUnit(r) + " " + fmt.Sprintf("%5s", share(r.LimitShare))
+		}})
+	}
+	columns = append(columns,
+		column{"mean probe", false, func(r experiment.Row) string { return optional(r.MeanProbe) }},
+		column{"max", false, func(r experiment.Row) string { return whole(r.MaxProbe) }},
+		column{"B/entry", false, func(r experiment.Row) string { return optional(r.BytesPerEntry) }},
+	)
+	return fill(first, columns)
+}
+
+// Write prints results as aligned tables, each under a line that says what it
+// is and where it was measured.
+func Write(w io.Writer, results []*experiment.Result) error {
+	for i, res := range results {
+		if i > 0 {
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+		}
+		if _, err := fmt.Fprintf(w, "%s: %s\n%s, %s\n", res.Experiment, res.Title, res.Device, parameters(res)); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(w, render(Tabulate(res))); err != nil {
+			return err
+		}
+		if line := limitsLine(res); line != "" {
+			if _, err := fmt.Fprintln(w, line); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func render(t Table) string {
+	tw := table.NewWriter()
+	style := table.StyleLight
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Options.SeparateHeader = true
+	style.Format.Header = text.FormatDefault
+	tw.SetStyle(style)
+	tw.SuppressTrailingSpaces()
+	tw.AppendHeader(tableRow(t.Head))
+	configs := make([]table.ColumnConfig, len(t.Head))
+	for i := range t.Head {
+		configs[i] = table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight}
+		if t.Text[i] {
+			configs[i].Align, configs[i].AlignHeader = text.AlignLeft, text.AlignLeft
+		}
+	}
+	tw.SetColumnConfigs(configs)
+	for _, cells := range t.Cells {
+		tw.AppendRow(tableRow(cells))
+	}
+	return tw.Render()
+}
+
+func tableRow(cells []string) table.Row {
+	row := make(table.Row, len(cells))
+	for i, c := range cells {
+		row[i] = c
+	}
+	return row
+}

@@ -1,0 +1,72 @@
+package experiment
+
+import (
+	"time"
+)
+
+// Result is what an experiment measured, and the JSON that weft bench --json
+// prints.
+type Result struct {
+	Experiment string             `json:"experiment"`
+	Device     string             `json:"device"` // name of the device measured
+	Limits     map[string]float64 `json:"limits"` // by name, in op/s, B/s or launch/s
+	Rows       []Row              `json:"rows"`
+
+	Title      string         `json:"title"`
+	Date       time.Time      `json:"date"` // UTC
+	Version    string         `json:"weft_version"`
+	Scale      string         `json:"scale"`
+	Hardware   Hardware       `json:"hardware"`
+	Parameters map[string]any `json:"parameters"`
+
+	Plots []Plot `json:"-"` // made from the rows
+}
+
+// Row is one figure.
+type Row struct {
+	Structure string  `json:"structure"` // what was measured: "linear", "linear-set", a peer
+	Op        string  `json:"op"`
+	KeyBits   int     `json:"key_bits"`
+	ValueBits int     `json:"value_bits"` // 0: no values
+	N         int     `json:"n"`          // operations timed
+	Load      float64 `json:"load"`       // share of slots used; see the experiment for when
+	OpsPerS   float64 `json:"ops_per_s"`
+	// LimitShare is OpsPerS divided by the limit named Limit.
+	LimitShare float64 `json:"limit_share"`
+	Limit      string  `json:"limit,omitempty"`
+	Unit       string  `json:"unit,omitempty"` // of OpsPerS, if not op/s
+	Seconds    float64 `json:"seconds,omitempty"`
+	Cores      int     `json:"cores,omitempty"` // used, where the experiment varies them
+
+	HitRatio      *float64 `json:"hit_ratio,omitempty"`
+	BytesPerEntry *float64 `json:"bytes_per_entry,omitempty"`
+	MeanProbe     *float64 `json:"mean_probe,omitempty"` // slots from home
+	MaxProbe      *float64 `json:"max_probe,omitempty"`
+	// Speedup is the rate relative to the experiment's peer in the same run.
+	Speedup *float64 `json:"speedup,omitempty"`
+	// What a paper published for the same measurement on its own hardware.
+	PublishedMeanProbe *float64 `json:"published_mean_probe,omitempty"`
+	PublishedMaxProbe  *float64 `json:"published_max_probe,omitempty"`
+}
+
+// Plot is a picture of rows.
+type Plot struct {
+	Name           string // part of a file name
+	Title          string
+	XLabel, YLabel string
+	LogY           bool
+	Series         []Series
+}
+
+// Series is one line of a plot.
+type Series struct {
+	Name string
+	X, Y []float64
+	// Published marks figures from the literature, measured elsewhere.
+	Published bool
+	// Limit marks a limit of the hardware rather than a measurement of weft.
+	Limit bool
+}
+
+// figure makes a value of an optional field.
+func figure(x float64) *float64 { return &x }

@@ -1,0 +1,185 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/roofline"
+)
+
+// runner is one run of an experiment: the device, its stream and stopwatch,
+// and the result so far.
+type runner struct {
+	Config
+	result *Result
+	stream *device.Stream
+	watch  *roofline.Stopwatch
+	// chosen: the user has said how many runs.
+	chosen bool
+}
+
+// open prepares the runner for a device.
+func (r *runner) open(dev device.Device) (err error) {
+	r.Device = dev
+	r.result.Device = dev.Properties().Name
+	r.result.Parameters = map[string]any{}
+	if r.result.Hardware, err = hardware(dev); err != nil {
+		return err
+	}
+	r.chosen = r.Runs > 0
+	if !r.chosen {
+		r.Runs = r.size(3, 5)
+		if r.Scale == Quick {
+			r.Runs = 1
+		}
+	}
+	r.result.Parameters["runs"] = r.Runs
+	r.result.Parameters["seed"] = r.Seed
+	if r.stream, err = dev.NewStream(); err != nil {
+		return err
+	}
+	r.watch, err = roofline.NewStopwatch(r.stream)
+	return err
+}
+
+func (r *runner) close(ctx context.Context) error {
+	var errs []error
+	if r.stream != nil { // work may go on after a cancelled wait
+		errs = append(errs, r.stream.Sync(context.WithoutCancel(ctx)))
+	}
+	if r.watch != nil {
+		errs = append(errs, r.watch.Close())
+	}
+	if r.stream != nil {
+		errs = append(errs, r.stream.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (r *runner) props() device.Properties { return r.Device.Properties() }
+
+func (r *runner) onGPU() bool { return r.props().Kind != device.CPU }
+
+// size chooses between a number for CPUs and one for GPUs.
+func (r *runner) size(cpu, gpu int) int {
+	if r.onGPU() {
+		return gpu
+	}
+	return cpu
+}
+
+// keys is the number of keys: Config.N, or the default for the device, a
+// sixteenth of it when quick, but no more than fit into 70 % of the free
+// memory at bytes each.
+func (r *runner) keys(cpu, gpu, bytes int) (int, error) {
+	n := r.N
+	if n == 0 {
+		n = r.size(cpu, gpu)
+		if r.Scale == Quick {
+			n /= 16
+		}
+	}
+	mem, err := r.Device.Memory()
+	if err != nil {
+		return 0, err
+	}
+	if fit := int(mem.Free/10*7) / bytes; mem.Free > 0 && n > fit {
+		if r.N > 0 {
+			return 0, fmt.Errorf("%w: %d keys need %d MB, and %d MB are free; choose a smaller --n",
+				device.ErrMemory, n, n/1e6*bytes, mem.Free/1e6)
+		}
+		n = fit
+	}
+	return n, nil
+}
+
+// region is the size of memory to measure limits in when no table gives it.
+func (r *runner) region() int {
+	if r.Scale == Quick {
+		return r.size(64<<20, 1<<30)
+	}
+	return 0 // roofline's default
+}
+
+// limits measures the limits of those names in a region of that size and adds
+// them to the result. Names the device doesn't have are left out.
+func (r *runner) limits(ctx context.Context, region int, names ...string) error {
+	r.step("limits of the memory")
+	opts := roofline.Options{Region: region, Runs: r.Runs, Only: names}
+	if r.Scale == Quick {
+		opts.Ops = r.size(1<<18, 1<<24)
+	}
+	if r.N > 0 && r.N < 1<<18 { // a trial run, not a measurement
+		opts.Ops = r.N
+	}
+	res, err := roofline.Measure(ctx, r.Device, &opts)
+	if err != nil {
+		return err
+	}
+	for name, rate := range res.Limits {
+		r.result.Limits[name] = rate
+	}
+	r.result.Parameters["limits_region_bytes"] = res.Region
+	return nil
+}
+
+// add appends a row; its share of the limit follows from its rate.
+func (r *runner) add(row Row) {
+	if limit := r.result.Limits[row.Limit]; limit > 0 {
+		row.LimitShare = row.OpsPerS / limit
+	}
+	r.result.Rows = append(r.result.Rows, row)
+}
+
+func (r *runner) step(format string, args ...any) {
+	if r.Progress != nil {
+		r.Progress(fmt.Sprintf(format, args...))
+	}
+}
+
+// median is the median time of work on the stream, each run after an untimed
+// prepare, which may be nil.
+func (r *runner) median(ctx context.Context, prepare, submit func() error) (time.Duration, error) {
+	return roofline.Median(ctx, r.Runs, func() (time.Duration, error) {
+		if prepare != nil {
+			if err := prepare(); err != nil {
+				return 0, err
+			}
+			if err := r.stream.Sync(ctx); err != nil {
+				return 0, err
+			}
+		}
+		return r.watch.Time(ctx, submit)
+	})
+}
+
+// readLimit names the limit of a lookup in a table of entries of that many
+// bytes: on a GPU one 16-byte read for small entries and one 64-byte bucket
+// for wide ones, on a CPU one cache line.
+func (r *runner) readLimit(entry int) string {
+	if r.onGPU() && entry <= 8 {
+		return roofline.Read16
+	}
+	return roofline.Read64
+}
+
+// writeLimit names the limit of publishing an entry of that many bytes: one
+// compare-and-swap, as wide as the entry where the device can.
+func (r *runner) writeLimit(entry int) string {
+	if p := r.props(); r.onGPU() && entry > 8 && p.Arch >= 90 {
+		return roofline.CAS128
+	}
+	return roofline.CAS64
+}
+
+// mixedLimit adds the limit of a batch that is half lookups and half updates
+// to the result and returns its name: the harmonic mean of the two limits,
+// which must have been measured.
+func (r *runner) mixedLimit(read, write string) string {
+	name := "mixed_" + read + "_" + write
+	r.result.Limits[name] = 2 / (1/r.result.Limits[read] + 1/r.result.Limits[write])
+	return name
+}

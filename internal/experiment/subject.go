@@ -1,0 +1,151 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/workload"
+	"github.com/weftgo/weft/linear"
+)
+
+// subject is a table under test with its operations on device columns; a set
+// ignores the values.
+type subject[K weft.Key, V weft.Value] interface {
+	put(s *device.Stream, keys device.Slice[K], vals device.Slice[V]) error
+	get(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool]) error
+	remove(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool]) error
+	Clear(ctx context.Context) error
+	Sync(ctx context.Context) error // reports keys that found no room
+	Stats(ctx context.Context) (linear.Stats, error)
+	Close() error
+}
+
+type mapSubject[K weft.Key, V weft.Value] struct{ *linear.Map[K, V] }
+
+func (m mapSubject[K, V]) put(s *device.Stream, keys device.Slice[K], vals device.Slice[V]) error {
+	return m.PutOn(s, keys, vals)
+}
+
+func (m mapSubject[K, V]) get(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool]) error {
+	return m.GetOn(s, keys, vals, found)
+}
+
+func (m mapSubject[K, V]) remove(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool]) error {
+	return m.DeleteOn(s, keys, deleted)
+}
+
+type setSubject[K weft.Key] struct{ *linear.Set[K] }
+
+func (m setSubject[K]) put(s *device.Stream, keys device.Slice[K], _ device.Slice[uint32]) error {
+	return m.AddOn(s, keys, device.Slice[bool]{})
+}
+
+func (m setSubject[K]) get(s *device.Stream, keys device.Slice[K], _ device.Slice[uint32], found device.Slice[bool]) error {
+	return m.ContainsOn(s, keys, found)
+}
+
+func (m setSubject[K]) remove(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool]) error {
+	return m.DeleteOn(s, keys, deleted)
+}
+
+// columns are batches on the device: keys to insert with their values, and
+// lookups with a known number of hits.
+type columns[K weft.Key, V weft.Value] struct {
+	n                      int
+	keys, hits, miss, half device.Slice[K]
+	vals, out              device.Slice[V]
+	flags                  device.Slice[bool]
+	seed                   uint64
+}
+
+// columnBytes is the device memory that columns take per key.
+func columnBytes[K weft.Key, V weft.Value]() int {
+	var k K
+	var v V
+	return 4*int(unsafe.Sizeof(k)) + 2*int(unsafe.Sizeof(v)) + 1
+}
+
+func newColumns[K weft.Key, V weft.Value](r *runner, n int) (c *columns[K, V], err error) {
+	c = &columns[K, V]{n: n, seed: r.Seed}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.free())
+		}
+	}()
+	host := make([]K, n)
+	vals := make([]V, n)
+	workload.Unique(host, r.Seed, 0)
+	workload.Values(vals, host)
+	if c.keys, err = device.Upload(r.stream, host); err != nil {
+		return c, err
+	}
+	if c.vals, err = device.Upload(r.stream, vals); err != nil {
+		return c, err
+	}
+	for _, q := range []struct {
+		column *device.Slice[K]
+		share  float64
+	}{{&c.hits, 1}, {&c.miss, 0}, {&c.half, .5}} {
+		workload.Lookups(host, r.Seed, uint64(n), q.share, r.Seed+1)
+		if *q.column, err = device.Upload(r.stream, host); err != nil {
+			return c, err
+		}
+	}
+	if c.out, err = device.Make[V](r.Device, n); err != nil {
+		return c, err
+	}
+	c.flags, err = device.Make[bool](r.Device, n)
+	return c, err
+}
+
+func (c *columns[K, V]) free() error {
+	return errors.Join(c.keys.Free(), c.hits.Free(), c.miss.Free(), c.half.Free(), c.vals.Free(), c.out.Free(), c.flags.Free())
+}
+
+// errWrong: a structure gave a wrong answer. It's a defect, not a figure.
+var errWrong = errors.New("wrong answer")
+
+// checkFlags makes sure that exactly want of the flags are set.
+func checkFlags(ctx context.Context, r *runner, flags device.Slice[bool], what string, want int) error {
+	host := make([]bool, flags.Len())
+	if err := flags.CopyTo(ctx, r.stream, host); err != nil {
+		return err
+	}
+	got := 0
+	for _, f := range host {
+		if f {
+			got++
+		}
+	}
+	if got != want {
+		return fmt.Errorf("%w: %s succeeded for %d of %d keys, want %d", errWrong, what, got, len(host), want)
+	}
+	return nil
+}
+
+// checkValues makes sure that the answers to the first and last lookups are
+// the values stored with their keys.
+func checkValues[K weft.Key, V weft.Value](ctx context.Context, r *runner, keys device.Slice[K], vals device.Slice[V]) error {
+	const sample = 1 << 12
+	n := keys.Len()
+	for _, lo := range []int{0, max(n-sample, 0)} {
+		hi := min(lo+sample, n)
+		k, v := make([]K, hi-lo), make([]V, hi-lo)
+		if err := keys.Sub(lo, hi).CopyTo(ctx, r.stream, k); err != nil {
+			return err
+		}
+		if err := vals.Sub(lo, hi).CopyTo(ctx, r.stream, v); err != nil {
+			return err
+		}
+		for i := range k {
+			if want := workload.Value[K, V](k[i]); v[i] != want {
+				return fmt.Errorf("%w: key %v has value %v, want %v", errWrong, k[i], v[i], want)
+			}
+		}
+	}
+	return nil
+}

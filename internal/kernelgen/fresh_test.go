@@ -1,0 +1,56 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// The generated files of this repository belong to the sources beside them.
+// No compiler is needed to know.
+func TestRepositoryIsFresh(t *testing.T) {
+	if err := verifyTree(repository, repository); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStaleFilesAreNamed(t *testing.T) {
+	cases := []struct {
+		name   string
+		change func(t *testing.T)
+		want   string
+	}{
+		{"source", func(t *testing.T) { edit(t, "tiny.cu", "// the work", "") }, "tiny/tiny.cu changed; run go generate ./tiny"},
+		{"header", func(t *testing.T) { edit(t, "../kernels/include/weft/least.cuh", "#pragma once\n", "") }, "kernels/include/weft/least.cuh changed"},
+		{"output", func(t *testing.T) { edit(t, "tiny_sm90.ptx", ".target sm_90", ".target sm_91") }, "tiny/tiny_sm90.ptx changed"},
+		{"output gone", func(t *testing.T) { remove(t, "tiny_sm80.ptx") }, "tiny/tiny_sm80.ptx is gone"},
+		{"source gone", func(t *testing.T) { remove(t, "tiny.cu") }, "tiny/tiny.cu is gone"},
+		{"generator", func(t *testing.T) { edit(t, "tiny_ptx_gen.go", prefix+"version "+version, prefix+"version 0") }, "made by version 0"},
+		{"flags", func(t *testing.T) { edit(t, "tiny_ptx_gen.go", "-O3", "-O2") }, "the flags changed"},
+		{"record damaged", func(t *testing.T) { edit(t, "tiny_ptx_gen.go", "//kernelgen:target", "//kernelgen:tarmac") }, "is unknown"},
+		{"record gone", func(t *testing.T) { write(t, "tiny_ptx_gen.go", "package tiny\n") }, "has no record"},
+		{"never compiled", func(t *testing.T) { write(t, "more.cu", "") }, "more.cu has not been compiled"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			room(t)
+			if err := gen(t); err != nil {
+				t.Fatal(err)
+			}
+			if err := run([]string{"-check"}); err != nil {
+				t.Fatalf("fresh: %v", err)
+			}
+			c.change(t)
+			if err := run([]string{"-check"}); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}

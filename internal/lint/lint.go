@@ -1,0 +1,174 @@
+// Package lint holds the rules of this repository that go vet and staticcheck
+// do not know, as functions over a file tree. Its tests apply them to the
+// repository, so go test ./... enforces them.
+package lint
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// maxLines and maxBytes bound the files that people and git have to handle.
+const (
+	maxLines = 700
+	maxBytes = 1 << 20
+)
+
+// Tree is the files of a repository to look at.
+type Tree struct {
+	fsys  fs.FS
+	files []string // slash-separated, sorted
+	gos   []goFile
+}
+
+type goFile struct {
+	path string
+	ast  *ast.File
+}
+
+func (f goFile) test() bool { return strings.HasSuffix(f.path, "_test.go") }
+
+// NewTree reads the named files of fsys. It fails on files that cannot be read
+// and Go files that do not parse.
+func NewTree(fsys fs.FS, files []string) (*Tree, error) {
+	t := &Tree{fsys: fsys, files: slices.Sorted(slices.Values(files))}
+	fset := token.NewFileSet()
+	for _, name := range t.files {
+		if path.Ext(name) != ".go" || strings.Contains(name, "testdata/") {
+			continue
+		}
+		src, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return nil, err
+		}
+		file, err := parser.ParseFile(fset, name, src, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		t.gos = append(t.gos, goFile{name, file})
+	}
+	return t, nil
+}
+
+// Rule finds what breaks it: one sentence each, beginning with the path.
+type Rule struct {
+	Name  string
+	Check func(*Tree) []string
+}
+
+// Rules are all rules.
+var Rules = []Rule{
+	{"every package has a doc comment and tests", packages},
+	{"files are short", lengths},
+	{"files are small", sizes},
+	{"purego is for device/cuda alone", pureGo},
+	{"no paths of somebody's machine", localPaths},
+	{"kernels are generated", generated},
+	{"rooms are furnished alike", rooms},
+}
+
+// packages wants a doc comment and a test file in each directory with Go
+// code. Programs under examples are documentation themselves.
+func packages(t *Tree) (found []string) {
+	documented, tested := make(map[string]bool), make(map[string]bool)
+	var dirs []string
+	for _, f := range t.gos {
+		dir := path.Dir(f.path)
+		switch {
+		case f.test():
+			tested[dir] = true
+		default:
+			dirs = append(dirs, dir)
+			documented[dir] = documented[dir] || f.ast.Doc != nil && !ast.IsGenerated(f.ast)
+		}
+	}
+	slices.Sort(dirs)
+	for _, dir := range slices.Compact(dirs) {
+		if !documented[dir] {
+			found = append(found, fmt.Sprintf("%s: no file has a package comment", dir))
+		}
+		if !tested[dir] && !strings.HasPrefix(dir, "examples/") {
+			found = append(found, fmt.Sprintf("%s: no tests", dir))
+		}
+	}
+	return found
+}
+
+// sources are the extensions of files that people write.
+var sources = []string{".go", ".cu", ".cuh", ".s", ".sh", ".md"}
+
+func lengths(t *Tree) (found []string) {
+	isGenerated := make(map[string]bool)
+	for _, f := range t.gos {
+		isGenerated[f.path] = ast.IsGenerated(f.ast)
+	}
+	for _, name := range t.files {
+		if isGenerated[name] || !slices.Contains(sources, path.Ext(name)) {
+			continue
+		}
+		if n := strings.Count(t.read(name), "\n"); n > maxLines {
+			found = append(found, fmt.Sprintf("%s: %d lines, more than %d: split it by concept", name, n, maxLines))
+		}
+	}
+	return found
+}
+
+func sizes(t *Tree) (found []string) {
+	for _, name := range t.files {
+		if info, err := fs.Stat(t.fsys, name); err == nil && info.Size() > maxBytes {
+			found = append(found, fmt.Sprintf("%s: %d bytes, more than %d", name, info.Size(), maxBytes))
+		}
+	}
+	return found
+}
+
+// pureGo keeps binaries static that have no use for a GPU: a program that
+// imports purego is linked to the C library.
+func pureGo(t *Tree) (found []string) {
+	for _, f := range t.gos {
+		if strings.HasPrefix(f.path, "device/cuda/") {
+			continue
+		}
+		for _, imp := range f.ast.Imports {
+			if strings.HasPrefix(imp.Path.Value, `"github.com/ebitengine/purego`) {
+				found = append(found, fmt.Sprintf("%s: imports purego; only device/cuda may", f.path))
+			}
+		}
+	}
+	return found
+}
+
+// localPath matches directories in which people keep their work.
+var localPath = regexp.MustCompile(`(?:^|[\s"'` + "`" + `=(:,])/(?:work|home|root|Users)/[\w./-]+`)
+
+func localPaths(t *Tree) (found []string) {
+	for _, name := range t.files {
+		ext := path.Ext(name)
+		if ext != "" && ext != ".ptx" && ext != ".mod" && ext != ".yml" && ext != ".json" && !slices.Contains(sources, ext) {
+			continue // binary
+		}
+		for i, line := range strings.Split(t.read(name), "\n") {
+			if p := localPath.FindString(line); p != "" {
+				found = append(found, fmt.Sprintf("%s:%d: path of one machine: %s", name, i+1, strings.TrimSpace(p)))
+			}
+		}
+	}
+	return found
+}
+
+// read is the content of a file; NewTree has shown that Go files can be read,
+// and an unreadable other one has no lines to complain about.
+func (t *Tree) read(name string) string {
+	b, err := fs.ReadFile(t.fsys, name)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}

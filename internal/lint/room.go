@@ -1,0 +1,75 @@
+package lint
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// generator is how a directory has its kernels compiled; the source is the
+// last argument.
+var generator = regexp.MustCompile(`^//go:generate go run \.\./(?:internal/)?kernelgen .*?([\w.]+)$`)
+
+// generated wants a line for each source of kernels that generates it, and its
+// outputs. Whether these are up to date is for the test of internal/kernelgen.
+func generated(t *Tree) (found []string) {
+	directives := make(map[string]bool) // by source
+	for _, f := range t.gos {
+		for _, group := range f.ast.Comments {
+			for _, c := range group.List {
+				m := generator.FindStringSubmatch(c.Text)
+				if m == nil {
+					continue
+				}
+				source := path.Join(path.Dir(f.path), m[1])
+				directives[source] = true
+				if !t.has(source) {
+					found = append(found, fmt.Sprintf("%s: generates from %s, which does not exist", f.path, source))
+				}
+			}
+		}
+	}
+	for _, source := range t.files {
+		stem, ok := strings.CutSuffix(source, ".cu")
+		if !ok {
+			continue
+		}
+		if !directives[source] {
+			found = append(found, fmt.Sprintf("%s: no Go file beside it has //go:generate go run .../internal/kernelgen %s", source, path.Base(source)))
+		}
+		for _, suffix := range []string{"_sm80.ptx", "_sm90.ptx", "_ptx_gen.go"} {
+			if !t.has(stem + suffix) {
+				found = append(found, fmt.Sprintf("%s: %s is missing; run go generate", source, stem+suffix))
+			}
+		}
+	}
+	return found
+}
+
+// rooms wants the same files in every directory that holds a structure, which
+// is one with kernels that is not internal.
+func rooms(t *Tree) (found []string) {
+	for _, source := range t.files {
+		dir := path.Dir(source)
+		name := path.Base(dir)
+		if path.Ext(source) != ".cu" || strings.HasPrefix(dir, "internal/") {
+			continue
+		}
+		if path.Base(source) != name+".cu" {
+			found = append(found, fmt.Sprintf("%s: the kernels of %s belong in %s.cu", source, name, name))
+		}
+		for _, want := range []string{"doc.go", "layout.go", name + ".go", "cpu.go", "gpu.go", "example_test.go"} {
+			if !t.has(path.Join(dir, want)) {
+				found = append(found, fmt.Sprintf("%s: the room has no %s", dir, want))
+			}
+		}
+	}
+	return found
+}
+
+func (t *Tree) has(name string) bool {
+	_, ok := slices.BinarySearch(t.files, name)
+	return ok
+}

@@ -1,0 +1,47 @@
+package progress
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestBar(t *testing.T) {
+	var out bytes.Buffer
+	b := Bytes(&out, true, "counting", 1000)
+	b.Add(100)
+	if out.Len() > 0 {
+		t.Errorf("drawn at once: %q", &out)
+	}
+	b.start = b.start.Add(-2 * after)
+	b.Add(400)
+	if s := out.String(); !strings.Contains(s, "counting") || !strings.Contains(s, "50%") {
+		t.Errorf("half done is drawn as %q", s)
+	}
+	time.Sleep(150 * time.Millisecond)
+	b.Add(5000) // the file has grown
+	b.Close()
+	b.Close()
+}
+
+func TestUnknownTotal(t *testing.T) {
+	var out bytes.Buffer
+	b := Bytes(&out, true, "counting", -1)
+	b.start = b.start.Add(-2 * after)
+	b.Add(12_000)
+	if s := out.String(); !strings.Contains(s, "12 kB") {
+		t.Errorf("12000 bytes are drawn as %q", s)
+	}
+	b.Close()
+}
+
+func TestNoTerminal(t *testing.T) {
+	var out bytes.Buffer
+	b := Bytes(&out, false, "counting", 10)
+	b.Add(10)
+	b.Close()
+	if b != nil || out.Len() > 0 {
+		t.Errorf("drawn without a terminal: %q", &out)
+	}
+}

@@ -1,0 +1,211 @@
+// Package roofline measures what a device's memory can do at most: random
+// reads, compare-and-swaps, copies, launches. Experiments measure it in the
+// same run as a structure and give each figure as a share of the limit that
+// binds it, because a share means the same on every machine and a time
+// doesn't.
+//
+// Every random operation reads an 8-byte query, hashes it to an address in
+// the region, and a read writes an 8-byte result: what a batch of lookups
+// can't avoid. Each limit is the best over several numbers of accesses in
+// flight; for each, the median of several runs after a warm-up.
+package roofline
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/weftgo/weft/device"
+)
+
+// Names of the limits, the keys of [Result.Limits]. Random accesses are in
+// operations per second, copies in bytes per second, launches in launches per
+// second.
+const (
+	Read16  = "read16"  // GPU: random 16-byte reads, one thread each
+	Read32  = "read32"  // GPU: random 32-byte reads, 2 threads x 16 bytes
+	Read64  = "read64"  // random 64-byte reads: GPU 4 threads x 16 bytes; CPU cache lines, all cores
+	Read128 = "read128" // GPU: random 128-byte reads, 4 threads x 2 x 16 bytes
+	CAS64   = "cas64"   // random 8-byte compare-and-swaps in cleared memory; CPU: all cores
+	CAS128  = "cas128"  // the same with 16 bytes; GPUs of compute capability 9.0 and newer
+
+	Copy = "copy" // copy within the device, bytes read plus bytes written
+	Fill = "fill" // overwrite with a pattern, bytes written
+
+	Launch     = "launch"      // GPU: empty kernels submitted one after another
+	LaunchSync = "launch_sync" // submit an empty piece of work and wait for it
+
+	HostToDevice = "host_to_device" // GPU: from page-locked host memory
+	DeviceToHost = "device_to_host" // GPU: to page-locked host memory
+	HostBoth     = "host_both"      // GPU: both directions at once, sum of both
+
+	Read64OneCore = "read64_1core" // CPU: Read64 by one core
+	CAS64OneCore  = "cas64_1core"  // CPU: CAS64 by one core
+	CopyOneCore   = "copy_1core"   // CPU: Copy by one core
+)
+
+// Unit is the unit of a limit: "op/s", "B/s" or "launch/s".
+func Unit(limit string) string {
+	switch limit {
+	case Copy, CopyOneCore, Fill, HostToDevice, DeviceToHost, HostBoth:
+		return "B/s"
+	case Launch, LaunchSync:
+		return "launch/s"
+	}
+	return "op/s"
+}
+
+// Describe says in a few words what a limit is.
+func Describe(limit string) string {
+	switch limit {
+	case Read16, Read32, Read64, Read128:
+		return "random reads of " + limit[len("read"):] + " bytes"
+	case CAS64, CAS128:
+		return "random compare-and-swaps of " + limit[len("cas"):] + " bits"
+	case Read64OneCore:
+		return "random reads of 64 bytes by one core"
+	case CAS64OneCore:
+		return "random compare-and-swaps of 64 bits by one core"
+	case Copy:
+		return "copy within the device, read plus written"
+	case CopyOneCore:
+		return "copy by one core, read plus written"
+	case Fill:
+		return "fill with a pattern"
+	case Launch:
+		return "empty kernels submitted one after another"
+	case LaunchSync:
+		return "empty work submitted and waited for"
+	case HostToDevice:
+		return "copy from page-locked host memory"
+	case DeviceToHost:
+		return "copy to page-locked host memory"
+	case HostBoth:
+		return "copies both ways at once, sum"
+	}
+	return limit
+}
+
+// Names are the limits that exist on a device, in the order they're shown.
+func Names(p device.Properties) []string {
+	if p.Kind == device.CPU {
+		return []string{Read64OneCore, Read64, CAS64OneCore, CAS64, CopyOneCore, Copy, Fill, LaunchSync}
+	}
+	names := []string{Read16, Read32, Read64, Read128, CAS64}
+	if p.Arch >= 90 {
+		names = append(names, CAS128)
+	}
+	return append(names, Copy, Fill, Launch, LaunchSync, HostToDevice, DeviceToHost, HostBoth)
+}
+
+// Options of [Measure]. The zero value measures everything at the default
+// size.
+type Options struct {
+	// Region is the size in bytes of the memory that is accessed: about that
+	// of the table to be compared. Default 4 GiB on a GPU, 320 MB on a CPU. At
+	// most 40 % of the device's free memory is taken.
+	Region int
+	// Ops is the number of random operations per run. Default 10^8 on a GPU,
+	// 2^21 on a CPU; fewer where memory is short.
+	Ops int
+	// Runs is the number of timed runs, of which the median counts. Default 5.
+	Runs int
+	// Only names the limits to measure; default all that the device has.
+	// Names the device doesn't have are ignored.
+	Only []string
+}
+
+// Result is what was measured.
+type Result struct {
+	Region int                `json:"region_bytes"`   // size actually used
+	Ops    int                `json:"ops_per_run"`    // random operations per run
+	Runs   int                `json:"runs"`           // runs per median
+	Limits map[string]float64 `json:"limits"`         // by name, see the constants
+	Flight map[string]int     `json:"best_in_flight"` // accesses in flight per thread that gave the limit
+}
+
+// Measure measures the limits of dev. Errors are the device's, among them
+// device.ErrMemory; ctx is looked at between runs.
+func Measure(ctx context.Context, dev device.Device, opts *Options) (*Result, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Region < 0 || o.Ops < 0 || o.Runs < 0 {
+		return nil, fmt.Errorf("roofline: %w: negative region, operations or runs in %+v", device.ErrInvalid, o)
+	}
+	if err := o.setDefaults(dev); err != nil {
+		return nil, err
+	}
+	m := &meter{
+		dev: dev, opts: o,
+		wanted: Names(dev.Properties()),
+		result: &Result{Region: o.Region, Ops: o.Ops, Runs: o.Runs, Limits: map[string]float64{}, Flight: map[string]int{}},
+	}
+	if o.Only != nil {
+		m.wanted = slices.DeleteFunc(m.wanted, func(name string) bool { return !slices.Contains(o.Only, name) })
+	}
+	var err error
+	if host, ok := dev.(device.Host); ok {
+		err = m.measureCPU(ctx, host)
+	} else {
+		err = m.measureGPU(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("roofline: %w", err)
+	}
+	return m.result, nil
+}
+
+// blockOps is what the number of operations is a multiple of, so that no
+// kernel needs a bounds check: the most queries that one block handles.
+const blockOps = 256 * 8
+
+// setDefaults fills in what is zero and fits sizes to the device's memory.
+func (o *Options) setDefaults(dev device.Device) error {
+	region, ops := 4<<30, 100_000_000
+	if _, ok := dev.(device.Host); ok {
+		region, ops = 320_000_000, 1<<21
+	}
+	if o.Region == 0 {
+		o.Region = region
+	}
+	if o.Ops == 0 {
+		o.Ops = ops
+	}
+	if o.Runs == 0 {
+		o.Runs = 5
+	}
+	mem, err := dev.Memory()
+	if err != nil {
+		return fmt.Errorf("roofline: %w", err)
+	}
+	if mem.Free > 0 { // 0: the host doesn't tell
+		o.Region = min(o.Region, int(mem.Free/10*4))
+		o.Ops = min(o.Ops, int(mem.Free/4/16)) // a query and a result each
+	}
+	o.Region = max(o.Region/256*256, 256)
+	o.Ops = max(o.Ops/blockOps*blockOps, blockOps)
+	return nil
+}
+
+// meter is one measurement under way.
+type meter struct {
+	dev    device.Device
+	opts   Options
+	wanted []string
+	result *Result
+}
+
+func (m *meter) wants(limit string) bool { return slices.Contains(m.wanted, limit) }
+
+// wantsAny reports whether one of the limits is wanted.
+func (m *meter) wantsAny(limits ...string) bool { return slices.ContainsFunc(limits, m.wants) }
+
+// record keeps the best rate of a limit and the setting that gave it.
+func (m *meter) record(limit string, rate float64, flight int) {
+	if rate > m.result.Limits[limit] {
+		m.result.Limits[limit] = rate
+		m.result.Flight[limit] = flight
+	}
+}

@@ -1,0 +1,135 @@
+// Package workload makes the keys that experiments and tests run on: unique
+// random keys without a set to remember them, uniform and Zipf-distributed
+// draws, and the patterns that hurt hash tables.
+//
+// Everything is a pure function of a seed and an index. A column is therefore
+// the same whatever the number of cores that fill it, and a key can be asked
+// for again later without having been stored.
+package workload
+
+import (
+	"math/bits"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weftgo/weft"
+)
+
+// Misses is the counter from which keys are taken that must be absent:
+// experiments insert Key(seed, i) for i < Misses and look up Key(seed,
+// Misses+i), and because [Key] is a bijection the two never meet. Half of the
+// 32-bit keys lie on each side.
+const Misses = 1 << 31
+
+// Key is the i-th key of a seed: a bijection of i, so that different counters
+// give different keys. Counters of 32-bit keys are taken modulo 2^32.
+func Key[K weft.Key](seed, i uint64) K {
+	var zero K
+	if unsafe.Sizeof(zero) == 4 {
+		return K(mix32(uint32(i) ^ uint32(mix64(seed))))
+	}
+	return K(mix64(i ^ mix64(seed)))
+}
+
+// Value is the value the experiments store with a key: any function of the key
+// will do, and this one lets a lookup's answer be checked without a second
+// column.
+func Value[K weft.Key, V weft.Value](k K) V { return V(uint32(k) >> 1) }
+
+// mix64 is the finalizer of splitmix64, a bijection (Steele, Lea, Flood:
+// "Fast splittable pseudorandom number generators", 2014). Its constants are
+// not those of the tables' hash, so keys aren't correlated with their homes.
+func mix64(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	x ^= x >> 31
+	return x
+}
+
+// mix32 is three rounds of xorshift-multiply, a bijection of 32-bit words with
+// almost no bias (constants: Wellons, "Prospecting for hash functions").
+func mix32(x uint32) uint32 {
+	x ^= x >> 17
+	x *= 0xed5ad4bb
+	x ^= x >> 11
+	x *= 0xac4c1b51
+	x ^= x >> 15
+	x *= 0x31848bab
+	x ^= x >> 14
+	return x
+}
+
+// random is draw i of a seed, uniform over 64 bits: splitmix64.
+func random(seed, i uint64) uint64 {
+	return mix64(mix64(seed) + (i+1)*0x9e3779b97f4a7c15)
+}
+
+// below scales a uniform 64-bit draw to [0,n).
+func below(draw, n uint64) uint64 {
+	hi, _ := bits.Mul64(draw, n)
+	return hi
+}
+
+// Permutation is a bijection of [0,n), computed rather than stored.
+type Permutation struct {
+	n, mask, seed uint64
+	shift         uint
+}
+
+// NewPermutation is a permutation of [0,n) chosen by seed. n must be positive.
+func NewPermutation(n, seed uint64) Permutation {
+	width := max(bits.Len64(n-1), 1)
+	return Permutation{n: n, mask: ^uint64(0) >> (64 - width), seed: mix64(seed), shift: uint(width+1) / 2}
+}
+
+// At is the image of i, which must be below n. The rounds permute the next
+// power of two; walking the cycle until it returns below n restricts them to
+// [0,n), in fewer than two steps on average.
+func (p Permutation) At(i uint64) uint64 {
+	for {
+		i = p.rounds(i)
+		if i < p.n {
+			return i
+		}
+	}
+}
+
+// rounds is a bijection of the words that fit the mask: additions and odd
+// multiplications modulo a power of two, and xorshifts.
+func (p Permutation) rounds(x uint64) uint64 {
+	seed := p.seed
+	for range 4 {
+		x = (x + seed) & p.mask
+		x = (x * (0x9e3779b97f4a7c15 ^ seed<<1)) & p.mask
+		x ^= x >> p.shift
+		seed = bits.RotateLeft64(seed, 17)
+	}
+	return x
+}
+
+// fill sets dst[i] = f(i) on all cores. f must be pure.
+func fill[T any](dst []T, f func(i uint64) T) {
+	const grain = 1 << 15 // some 100 us of work
+	workers := min(runtime.GOMAXPROCS(0), (len(dst)+grain-1)/grain)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for {
+				lo := int(next.Add(grain)) - grain
+				if lo >= len(dst) {
+					return
+				}
+				part := dst[lo:min(lo+grain, len(dst))]
+				for i := range part {
+					part[i] = f(uint64(lo + i))
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,202 @@
+package linear
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/hash"
+)
+
+// CheckInvariants reads all of a map's memory and reports what breaks the
+// rules of the layout; see image.check. Conformance calls it after each test.
+func (m *Map[K, V]) CheckInvariants() error { return m.table.checkInvariants() }
+
+// CheckInvariants is that of Map.
+func (s *Set[K]) CheckInvariants() error { return s.table.checkInvariants() }
+
+// Memory is a copy of the map's memory, on whatever device.
+func (m *Map[K, V]) Memory() ([]byte, error) {
+	m.table.mu.Lock()
+	defer m.table.mu.Unlock()
+	image, err := m.table.image()
+	return image.mem, err
+}
+
+func (t *table) checkInvariants() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil
+	}
+	image, err := t.image()
+	if err != nil {
+		return err
+	}
+	return image.check(t.opts.Tombstones == Keep)
+}
+
+// image copies the memory in use to the host.
+func (t *table) image() (image, error) {
+	ctx := context.Background()
+	if err := t.engine.settle(ctx); err != nil {
+		return image{}, err
+	}
+	gen := t.engine.hold()
+	im := image{geometry: gen.geometry, widths: t.widths, mem: make([]byte, gen.bytes())}
+	err := copyOut(t.dev, gen.buf, im.mem)
+	return im, errors.Join(err, t.engine.release(gen))
+}
+
+func copyOut(dev device.Device, from device.Buffer, to []byte) error {
+	s, err := dev.NewStream()
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.CopyOut(context.Background(), to, from.Ptr), s.Close())
+}
+
+// image is the memory of a table as bytes, read by the description in
+// layout.go alone: it shares no code with the engines but the hash.
+type image struct {
+	geometry
+	widths widths
+	mem    []byte
+}
+
+// keyBits is the width of stored keys.
+func (im image) keyBits() int {
+	if im.widths.val == 0 {
+		return im.widths.slot * 8
+	}
+	return im.widths.slot * 4
+}
+
+func (im image) slots() int { return int(im.lines+1) * lineBytes / im.widths.slot }
+
+// slot is the key and the value of a slot.
+func (im image) slot(i int) (key, val uint64) {
+	b := im.mem[i*im.widths.slot:]
+	switch {
+	case im.widths.slot == 4:
+		return uint64(binary.LittleEndian.Uint32(b)), 0
+	case im.widths.slot == 8 && im.widths.val == 0:
+		return binary.LittleEndian.Uint64(b), 0
+	case im.widths.slot == 8:
+		return uint64(binary.LittleEndian.Uint32(b[4:])), uint64(binary.LittleEndian.Uint32(b))
+	}
+	return binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b)
+}
+
+// mark is a key that marks a slot: 0 empty, 1 dead, 2 pending.
+func (im image) mark(m uint64) uint64 { return ^m << (64 - im.keyBits()) >> (64 - im.keyBits()) }
+
+// path is the slots that a search for a stored key looks at, in order.
+func (im image) path(extra bool, key uint64) func(yield func(int) bool) {
+	sector := im.lines * 4
+	switch {
+	case extra:
+	case im.keyBits() == 32:
+		sector = hash.Reduce32(hash.Uint32(uint32(key), im.seed), im.lines*4)
+	default:
+		sector = uint32(hash.Reduce64(hash.Uint64(key, im.seed), uint64(im.lines)*4))
+	}
+	per := sectorBytes / im.widths.slot
+	return func(yield func(int) bool) {
+		for step := range min(im.lines, maxPath) {
+			line := sector / 4
+			if !extra {
+				line = (line + step) % im.lines
+			}
+			for x := range uint32(4) {
+				for j := range per {
+					if !yield(int(line*4+(sector%4^x))*per + j) {
+						return
+					}
+				}
+			}
+			if extra {
+				return
+			}
+		}
+	}
+}
+
+// check reports the first thing that is wrong:
+//
+//   - no slot is pending while nothing runs,
+//   - a search for each key finds it, in one slot only,
+//   - the extra line holds the names of marks only,
+//   - no bits beyond the widths of keys and values are set,
+//   - the counters tell the number of live and of used slots,
+//   - if deletion keeps slots for their keys, a dead slot's key is on its path
+//     and in no other slot.
+func (im image) check(keep bool) error {
+	var live, used uint64
+	for i := range im.slots() {
+		key, val := im.slot(i)
+		extra := i*im.widths.slot >= int(im.lines)*lineBytes
+		switch key {
+		case im.mark(markEmpty):
+			continue
+		case im.mark(markPending):
+			return fmt.Errorf("slot %d is pending", i)
+		case im.mark(markDead):
+			if keep && im.widths.val != 0 {
+				if err := im.alone(extra, val, i); err != nil {
+					return err
+				}
+			}
+		default:
+			live++
+			if extra && key >= marks {
+				return fmt.Errorf("key %#x is in the extra line", key)
+			}
+			if im.widths.key == 4 && key>>32 != 0 || im.widths.val == 4 && val>>32 != 0 {
+				return fmt.Errorf("slot %d holds %#x: %#x, wider than its types", i, key, val)
+			}
+			if err := im.alone(extra, key, i); err != nil {
+				return err
+			}
+		}
+		used++
+	}
+	return im.checkCounters(live, used)
+}
+
+// alone follows the path of a key to its end: slot is on it, and no other slot
+// before the first empty one is the key's. Two slots of one key would betray
+// the later one, and so would one beyond an empty slot.
+func (im image) alone(extra bool, key uint64, slot int) error {
+	seen := false
+	for i := range im.path(extra, key) {
+		switch k, v := im.slot(i); {
+		case i == slot:
+			seen = true
+			if k == key {
+				return nil // what comes later is found out from there
+			}
+		case k == im.mark(markEmpty):
+			if seen {
+				return nil
+			}
+			return fmt.Errorf("slot %d of key %#x lies behind the empty slot %d of its path", slot, key, i)
+		case k == key, k == im.mark(markDead) && im.widths.val != 0 && v == key && seen:
+			return fmt.Errorf("slots %d and %d are both for key %#x", slot, i, key)
+		}
+	}
+	if !seen {
+		return fmt.Errorf("slot %d of key %#x is not on its path", slot, key)
+	}
+	return nil
+}
+
+func (im image) checkCounters(live, used uint64) error {
+	last := im.mem[(int(im.lines)+1)*lineBytes:]
+	if l, u := binary.LittleEndian.Uint64(last), binary.LittleEndian.Uint64(last[8:]); l != live || u != used {
+		return fmt.Errorf("the counters say %d live of %d used slots; there are %d of %d", l, u, live, used)
+	}
+	return nil
+}
