@@ -2,14 +2,12 @@ package sim
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/weftgo/weft/device"
 )
@@ -76,6 +74,7 @@ type Device struct {
 
 	mu       sync.Mutex
 	heap     *heap
+	host     map[*byte]int // sizes of what AllocHost gave
 	modules  map[*device.Image]*loaded
 	launches int
 	clock    uint64
@@ -118,7 +117,7 @@ func Open(opts *Options) (*Device, error) {
 	if o.Depth < 1 {
 		return nil, fmt.Errorf("sim: %w: depth %d", device.ErrInvalid, o.Depth)
 	}
-	d := &Device{opts: o, heap: newHeap(o.Memory), modules: map[*device.Image]*loaded{}, last: map[*program]uint64{}, idle: map[shape][]*block{}}
+	d := &Device{opts: o, heap: newHeap(o.Memory), host: map[*byte]int{}, modules: map[*device.Image]*loaded{}, last: map[*program]uint64{}, idle: map[shape][]*block{}}
 	if o.Trace != "" {
 		t, err := newTracer(o.Trace)
 		if err != nil {
@@ -226,14 +225,31 @@ func (d *Device) AllocHost(size int) ([]byte, error) {
 	if size <= 0 {
 		return nil, fmt.Errorf("sim: %w: allocation of %d bytes", device.ErrInvalid, size)
 	}
-	return make([]byte, size), nil
+	b := make([]byte, size)
+	d.host[&b[0]] = size
+	return b, nil
 }
 
 // FreeHost drops what AllocHost gave.
-func (d *Device) FreeHost([]byte) error { return nil }
+func (d *Device) FreeHost(b []byte) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(b) == 0 || d.host[&b[0]] != len(b) {
+		return fmt.Errorf("sim: %w: no host memory of AllocHost (freed twice?)", device.ErrInvalid)
+	}
+	delete(d.host, &b[0])
+	return nil
+}
 
 // Register does nothing: all host memory is alike.
-func (d *Device) Register([]byte) (func() error, error) {
+func (d *Device) Register(b []byte) (func() error, error) {
+	if err := d.use(); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	if len(b) == 0 {
+		return nil, fmt.Errorf("sim: %w: no memory to register", device.ErrInvalid)
+	}
 	return func() error { return nil }, nil
 }
 
@@ -252,7 +268,7 @@ func (d *Device) NewEvent() (*device.Event, error) {
 		return nil, err
 	}
 	defer d.mu.Unlock()
-	return device.NewEvent(&event{}), nil
+	return device.NewEvent(&event{dev: d}), nil
 }
 
 // Sync has nothing to wait for.
@@ -286,95 +302,6 @@ func (d *Device) Steps() uint64 {
 	defer d.mu.Unlock()
 	return d.clock
 }
-
-// A loaded image.
-type loaded struct {
-	dev  *Device
-	name string
-	prog map[string]*program
-}
-
-// Load parses the image of the device's architecture and places its global
-// variables.
-func (d *Device) Load(img *device.Image) (device.Module, error) {
-	if err := d.use(); err != nil {
-		return nil, err
-	}
-	defer d.mu.Unlock()
-	if m, ok := d.modules[img]; ok {
-		return m, nil
-	}
-	target := img.For(d.opts.Arch)
-	if target == nil {
-		return nil, fmt.Errorf("sim: %w: image %s has nothing for sm_%d", device.ErrKernel, img.Name, d.opts.Arch)
-	}
-	name, text := fmt.Sprintf("%s_sm%d.ptx", img.Name, target.Arch), target.PTX
-	if d.opts.Rewrite != nil {
-		text = d.opts.Rewrite(name, text)
-	}
-	prog, err := compile(name, text, d.heap)
-	if err != nil {
-		return nil, fmt.Errorf("sim: %w: %w", device.ErrKernel, err)
-	}
-	m := &loaded{d, name, prog}
-	d.modules[img] = m
-	return m, nil
-}
-
-// compiled keeps the programs of images without variables of their own, which
-// are the same for every device: a test opens thousands.
-var compiled sync.Map // of source to map[string]*program
-
-type source struct{ name, text string }
-
-// compile resolves all kernels of a module and places its variables.
-func compile(name, text string, h *heap) (map[string]*program, error) {
-	if prog, ok := compiled.Load(source{name, text}); ok {
-		return prog.(map[string]*program), nil
-	}
-	mod, err := parse(name, text)
-	if err != nil {
-		return nil, err
-	}
-	global := map[*variable]uint64{}
-	for _, v := range mod.globals {
-		s, ok := h.alloc(max(v.size, 1))
-		if !ok {
-			return nil, fmt.Errorf("%w: %d bytes for variable %s", device.ErrMemory, v.size, v.name)
-		}
-		copy(s.data, v.init)
-		s.mark(0, v.size, true) // the rest is zero, as in C
-		global[v] = s.base
-	}
-	prog := map[string]*program{}
-	for name, k := range mod.kernels {
-		if prog[name], err = assemble(k, global); err != nil {
-			return nil, err
-		}
-	}
-	if len(mod.globals) == 0 {
-		compiled.Store(source{name, text}, prog)
-	}
-	return prog, nil
-}
-
-// Kernel finds an entry point.
-func (m *loaded) Kernel(name string) (device.Kernel, error) {
-	p, ok := m.prog[name]
-	if !ok {
-		return nil, fmt.Errorf("sim: %w: %s has no kernel %q", device.ErrKernel, m.name, name)
-	}
-	return &entry{m.dev, p}, nil
-}
-
-// An entry is a kernel ready to launch.
-type entry struct {
-	dev  *Device
-	prog *program
-}
-
-func (e *entry) Name() string   { return e.prog.kernel.name }
-func (e *entry) ParamSize() int { return e.prog.kernel.paramSize }
 
 // launch runs a kernel to its end.
 func (d *Device) launch(k device.Kernel, grid, block device.Dim, params []byte) error {
@@ -454,112 +381,3 @@ func (d *Device) conclude(l *launch) error {
 func extent(d device.Dim) [3]int {
 	return [3]int{max(d.X, 1), max(d.Y, 1), max(d.Z, 1)}
 }
-
-// stream runs everything at once, so there is nothing to wait for.
-type stream struct {
-	dev    *Device
-	closed bool
-}
-
-var errClosedStream = fmt.Errorf("sim: stream: %w", device.ErrClosed)
-
-// do runs f while holding the device.
-func (s *stream) do(f func(d *Device) error) error {
-	if err := s.dev.use(); err != nil {
-		return err
-	}
-	defer s.dev.mu.Unlock()
-	if s.closed {
-		return errClosedStream
-	}
-	return f(s.dev)
-}
-
-// transfer runs a copy; what it says went wrong becomes an error.
-func (s *stream) transfer(f func(h *heap) string) error {
-	return s.do(func(d *Device) error {
-		if why := f(d.heap); why != "" {
-			return fmt.Errorf("sim: copy: %w: %s", device.ErrInvalid, why)
-		}
-		return nil
-	})
-}
-
-func (s *stream) CopyIn(dst device.Ptr, src []byte) error {
-	return s.transfer(func(h *heap) string { return h.write(uint64(dst), src) })
-}
-
-func (s *stream) CopyOut(ctx context.Context, dst []byte, src device.Ptr) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return s.CopyOutAsync(dst, src)
-}
-
-func (s *stream) CopyInAsync(dst device.Ptr, src []byte) error { return s.CopyIn(dst, src) }
-
-func (s *stream) CopyOutAsync(dst []byte, src device.Ptr) error {
-	return s.transfer(func(h *heap) string { return h.read(dst, uint64(src)) })
-}
-
-func (s *stream) Copy(dst, src device.Ptr, size int) error {
-	return s.transfer(func(h *heap) string { return h.move(uint64(dst), uint64(src), size) })
-}
-
-func (s *stream) Fill(dst device.Ptr, pattern uint32, count int) error {
-	return s.transfer(func(h *heap) string { return h.fill(uint64(dst), pattern, count) })
-}
-
-func (s *stream) Launch(k device.Kernel, grid, block device.Dim, params []byte) error {
-	return s.do(func(d *Device) error { return d.launch(k, grid, block, params) })
-}
-
-func (s *stream) Record(e device.EventDriver) error {
-	return s.do(func(d *Device) error {
-		ev, ok := e.(*event)
-		if !ok {
-			return fmt.Errorf("sim: %w: event of another device", device.ErrInvalid)
-		}
-		ev.at, ev.recorded = d.clock, true
-		return nil
-	})
-}
-
-func (s *stream) Wait(device.EventDriver) error {
-	return s.do(func(*Device) error { return nil })
-}
-
-func (s *stream) Sync(ctx context.Context) error {
-	if err := s.do(func(*Device) error { return nil }); err != nil {
-		return err
-	}
-	return ctx.Err()
-}
-
-func (s *stream) Close() error {
-	s.dev.mu.Lock()
-	defer s.dev.mu.Unlock()
-	s.closed = true
-	return nil
-}
-
-// event marks a time of the device's clock, one nanosecond per warp
-// instruction.
-type event struct {
-	at       uint64
-	recorded bool
-}
-
-var errNotRecorded = errors.New("event was not recorded")
-
-func (e *event) Sync(ctx context.Context) error { return ctx.Err() }
-
-func (e *event) Since(start device.EventDriver) (time.Duration, error) {
-	s, ok := start.(*event)
-	if !ok || !e.recorded || !s.recorded {
-		return 0, fmt.Errorf("sim: %w: %w", device.ErrInvalid, errNotRecorded)
-	}
-	return time.Duration(e.at - s.at), nil
-}
-
-func (e *event) Close() error { return nil }

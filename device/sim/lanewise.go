@@ -7,11 +7,9 @@ import "math/bits"
 // the former, the warp calls the latter.
 
 var (
-	u32  = typ{'u', 32}
-	u64  = typ{'u', 64}
-	b32  = typ{'b', 32}
-	b64  = typ{'b', 64}
-	b128 = typ{'b', 128}
+	u32 = typ{'u', 32}
+	u64 = typ{'u', 64}
+	b32 = typ{'b', 32}
 )
 
 // lowest is the lowest lane of a mask that is not empty.

@@ -62,12 +62,11 @@ type instr struct {
 	negate   bool  // of the guard
 	guard    int32 // predicate index, -1 if unconditional
 	exec     func(w *warp, in *instr, m uint32)
-	d, e     int32 // destinations
-	a, b, c  int32 // sources
-	flip     bool  // source predicate c (setp, selp, vote) is negated
-	member   int32 // row of the membermask of a .sync instruction
-	target   int32 // of a branch
-	imm      uint64
+	d, e     int32   // destinations
+	a, b, c  int32   // sources
+	flip     bool    // source predicate c (setp, selp, vote) is negated
+	member   int32   // row of the membermask of a .sync instruction
+	target   int32   // of a branch
 	access   *access // of a memory instruction
 	votes    bool    // bar.red: c is the predicate voted on
 	anywhere bool    // bar.warp.sync: lanes may meet at different places

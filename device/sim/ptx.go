@@ -27,8 +27,6 @@ type kernel struct {
 	tables    map[string][]string // targets of brx.idx
 	rows      int                 // 64-bit register rows
 	preds     int                 // predicate registers
-
-	prog *program
 }
 
 // A variable is a name for memory: a kernel parameter, a shared or local

@@ -14,7 +14,6 @@ type warp struct {
 	launch *launch
 	block  *block
 	index  int // in the block
-	id     int // among all warps of the launch's resident blocks
 
 	rows  []lanes
 	preds []uint32
@@ -126,9 +125,6 @@ func (w *warp) fail(in *instr, lane int, format string, args ...any) {
 	}
 	l.fault = f
 }
-
-// finished reports whether all lanes have exited.
-func (w *warp) finished() bool { return w.live == 0 }
 
 const noStop = math.MaxInt32
 

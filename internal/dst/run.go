@@ -174,7 +174,7 @@ func (r *runner[K, V]) finish(seen map[K]bool) error {
 		}
 	}
 	if n := r.subject.Len(); n != found {
-		return fmt.Errorf("Len is %d, but %d keys are found", n, found)
+		return fmt.Errorf("length %d, but %d keys are found", n, found)
 	}
 	if c, ok := r.subject.(interface{ CheckInvariants() error }); ok {
 		if err := c.CheckInvariants(); err != nil {
