@@ -1,26 +1,61 @@
 package sim
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/weftgo/weft/device"
 )
 
-// golden is what a GPU computed for each form: the outputs of all threads, in
-// base 36, or no entry at all if the GPU's driver refused the form.
+// golden is what a GPU computed for each form, or no entry at all if the GPU's
+// driver refused the form. Every thread writes formOutputs words; a column is
+// one of them for all threads, in hexadecimal, "" if all are zero.
 type golden struct {
 	Device string // its name and driver
-	Forms  map[string][]string
+	Forms  map[string][formOutputs]string
 }
 
-const goldenFile = "testdata/h200.json"
+const goldenFile = "testdata/h200.json.gz"
+
+// columns writes outputs as golden keeps them.
+func columns(v []uint64) (c [formOutputs]string) {
+	for i := range c {
+		var words []string
+		zero := true
+		for j := i; j < len(v); j += formOutputs {
+			words = append(words, strconv.FormatUint(v[j], 16))
+			zero = zero && v[j] == 0
+		}
+		if !zero {
+			c[i] = strings.Join(words, " ")
+		}
+	}
+	return c
+}
+
+// readGolden reads what a GPU computed.
+func readGolden() (g golden, err error) {
+	f, err := os.Open(goldenFile)
+	if err != nil {
+		return g, err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return g, err
+	}
+	return g, json.NewDecoder(z).Decode(&g)
+}
 
 // formInput is the table that all kernels of forms read: edges of the types,
 // small numbers and random bits.
@@ -130,15 +165,11 @@ func TestEveryRowHasAForm(t *testing.T) {
 
 // What the forms compute is what the hardware computes, bit for bit.
 func TestGolden(t *testing.T) {
-	text, err := os.ReadFile(goldenFile)
+	g, err := readGolden()
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skipf("%s is not there: record it on a GPU, see TestRecord", goldenFile)
 	}
 	if err != nil {
-		t.Fatal(err)
-	}
-	var g golden
-	if err := json.Unmarshal(text, &g); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range formKernels() {
@@ -151,15 +182,15 @@ func TestGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := runForm(t, d, f)
+		v, err := runForm(t, d, f)
 		if err != nil {
 			t.Errorf("%s: %v", f.form, err)
 			continue
 		}
+		got := columns(v)
 		for i := range got {
-			if strconv.FormatUint(got[i], 36) != want[i] {
-				w, _ := strconv.ParseUint(want[i], 36, 64)
-				t.Errorf("%s: thread %d, output %d: %#x, hardware %#x", f.form, i/formOutputs, i%formOutputs, got[i], w)
+			if got[i] != want[i] {
+				t.Errorf("%s: output %d differs: %s", f.form, i, difference(got[i], want[i]))
 				break
 			}
 		}
@@ -167,10 +198,28 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// difference names the first thread whose words differ.
+func difference(got, want string) string {
+	a, b := strings.Fields(got), strings.Fields(want)
+	for i := range max(len(a), len(b)) {
+		x, y := "0", "0"
+		if i < len(a) {
+			x = a[i]
+		}
+		if i < len(b) {
+			y = b[i]
+		}
+		if x != y {
+			return fmt.Sprintf("thread %d has 0x%s, the hardware 0x%s", i, x, y)
+		}
+	}
+	return "in nothing"
+}
+
 // record runs every form on a device and writes what it computed.
 func record(t testing.TB, dev device.Device, file string) {
 	p := dev.Properties()
-	g := golden{Device: p.Name + ", driver " + p.Driver, Forms: map[string][]string{}}
+	g := golden{Device: p.Name + ", driver " + p.Driver, Forms: map[string][formOutputs]string{}}
 	for _, f := range formKernels() {
 		v, err := runForm(t, dev, f)
 		if errors.Is(err, device.ErrKernel) {
@@ -180,15 +229,14 @@ func record(t testing.TB, dev device.Device, file string) {
 		if err != nil {
 			t.Fatalf("%s: %v", f.form, err)
 		}
-		for _, x := range v {
-			g.Forms[f.form] = append(g.Forms[f.form], strconv.FormatUint(x, 36))
-		}
+		g.Forms[f.form] = columns(v)
 	}
-	text, err := json.Marshal(g)
-	if err == nil {
-		err = os.WriteFile(file, append(text, '\n'), 0o644)
-	}
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(json.NewEncoder(z).Encode(g), z.Close(), os.WriteFile(file, b.Bytes(), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,7 +11,7 @@ var recordTo = flag.String("sim.record", "", "file for what the first GPU comput
 
 // Made on a machine with an H200, in this package's directory, by
 //
-//	go test -run TestRecord -sim.record testdata/h200.json
+//	go test -run TestRecord -sim.record testdata/h200.json.gz
 func TestRecord(t *testing.T) {
 	if *recordTo == "" {
 		t.Skip("-sim.record is not given")

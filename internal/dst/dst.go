@@ -30,7 +30,9 @@ type Config[K weft.Key, V weft.Value] struct {
 	// Unordered structures don't promise that the operations of a batch of
 	// one kind have the outcome of batch order.
 	Unordered bool
-	// Seeds to try. Default 40.
+	// First seed to try and how many. Default 0 and 40; [Run] lets the flags
+	// -sim.seed and -sim.seeds decide.
+	First uint64
 	Seeds int
 	// Rewrite breaks the kernels on purpose; see [sim.Options].
 	Rewrite func(file, ptx string) string
@@ -51,13 +53,19 @@ type Failure struct {
 // Run tries many schedules and fails the test with the first that goes wrong.
 func Run[K weft.Key, V weft.Value](t *testing.T, cfg Config[K, V]) {
 	t.Helper()
+	if *seeds > 0 {
+		cfg.Seeds = *seeds
+	}
+	if *first > 0 {
+		cfg.First = *first
+	}
 	f, tried := Find(cfg)
 	if f == nil {
 		t.Logf("%d schedules", tried)
 		return
 	}
 	pattern := "^" + strings.ReplaceAll(t.Name(), "/", "$/^") + "$"
-	t.Fatalf("%v\nseed %d, shape %q, %s; shrunk to %d operations:\n%s\nreplay: go test -run '%s' -sim.seeds=1 -sim.seed=%d",
+	t.Fatalf("%v\nseed %d, shape %q, %s; shrunk to %d operations:\n%s\nreplay: go test . -run '%s' -sim.seeds=1 -sim.seed=%d",
 		f.Err, f.Seed, f.Shape.Name, f.How, f.Ops, f.Shrunk, pattern, f.Seed)
 }
 
@@ -71,12 +79,8 @@ func Find[K weft.Key, V weft.Value](cfg Config[K, V]) (f *Failure, tried int) {
 	if n == 0 {
 		n = defaultSeeds
 	}
-	if *seeds > 0 {
-		n = *seeds
-	}
 	for i := range uint64(n) {
-		seed := *first + i
-		if f := try(&cfg, seed); f != nil {
+		if f := try(&cfg, cfg.First+i); f != nil {
 			return f, int(i) + 1
 		}
 	}
