@@ -1,0 +1,79 @@
+// Package linear is a lock-free hash table with linear probing: a [Map] and a
+// [Set] that take batches of keys, on every core of a CPU or on a GPU.
+//
+// It is the table of David Farrell's article "A Simple GPU Hash Table" (2020),
+// complete: any capacity, 32- and 64-bit keys and values, growth, both of the
+// article's deletion schemes, iteration, statistics; and without its limits:
+// no reserved keys or values, no endless loop when the table is full, a defined
+// outcome for duplicates.
+//
+// # When to choose it
+//
+// At loads up to about .8, when most lookups find their key: then a lookup is
+// one memory access, and nothing is faster. A search for a key that is absent
+// ends at the first empty slot, so it gets long as the table fills: at load .9
+// it reads six lines on average, at .97 dozens. Leave MaxLoad at its default
+// unless memory is scarce and misses are rare.
+//
+// # Layout
+//
+// The table is an array of 128-byte lines of four sectors. A GPU fetches at
+// least a sector and at most a line for one address; a CPU fetches half a line
+// and usually the other half with it. A slot is one word: 8 bytes for 32-bit
+// keys with 32-bit values, 16 bytes for pairs with a 64-bit part, the bare key
+// in sets.
+//
+// The hash of a key, scaled to the number of sectors by a multiplication, is
+// its home sector. Its path goes through the home sector, then through the
+// other sectors of that line in the order of their index xor 1, 2, 3, then
+// through the next line in the same order, and so on around the table. The
+// article probes slot by slot; sector by sector is what the memory does anyway,
+// and because each aligned group of one, two or four sectors is a step of the
+// same path, kernels may read narrow at low loads and wide at high ones.
+//
+// A key goes to the first free slot of its path, so a search ends at its key or
+// at the first empty slot. Slots never return to empty before a rehash: a
+// deleted key leaves its slot dead, with the key kept in the place of the
+// value. With [Keep], the slot is given back to that key alone; with [Reuse],
+// to any key that a batch of inserts brings. A table grows when MaxLoad of its
+// slots are live or dead, which drops the dead ones.
+//
+// The keys ^0, ^0-1 and ^0-2 mark slots that hold none. A user's keys of those
+// names are stored under the names 0, 1 and 2 in a line of their own behind the
+// table, so every key is legal and ordinary keys pay one comparison.
+//
+// # Concurrency
+//
+// All methods may be called from many goroutines. Lookups run side by side.
+// Batches that change the table run one after another, each on the whole
+// device; on a CPU lookups wait for them, on a GPU they do not.
+//
+// Within a launch, operations are concurrent and lock-free on GPUs of compute
+// capability 9.0 (one 64- or 128-bit compare-and-swap publishes a pair). Older
+// GPUs have no 128-bit compare-and-swap: there, a writer of a 16-byte slot marks
+// it pending for the time of one store, and others wait for that store.
+// Operations on one key are linearizable; layout.cuh and linear.cu hold the
+// arguments next to the code.
+//
+// # Duplicates within a batch
+//
+//	Put      the last one wins
+//	PutNew   the first one is inserted, and reports so
+//	Delete   the first one reports that the key was there
+//	Apply    concurrent: any order of the batch's operations
+//
+// On a GPU this order costs a pass over those operations that found their key
+// present (or, deleting, absent); batches of new, different keys pay nothing.
+// Options.Unordered drops it.
+//
+// # Caveats
+//
+//   - A rehash needs memory for both tables at once. If there is none, the
+//     table goes on filling up to MaxLoad, then calls return device.ErrMemory;
+//     nothing is lost.
+//   - The hash is fast and seeded, not cryptographic. With the random default
+//     seed nobody can prepare colliding keys without seeing which keys are slow.
+//   - Paths are bounded by 4096 lines. A fixed table may refuse a key with a few
+//     per mille of its slots still empty.
+//   - Up to 2^30 lines, 128 GiB, per table.
+package linear
