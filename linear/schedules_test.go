@@ -6,6 +6,8 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/dst"
 	"github.com/weftgo/weft/linear"
 )
@@ -44,4 +46,27 @@ func setSchedules[K weft.Key](arch int, scheme linear.Tombstones) dst.Config[K, 
 		}
 		return dst.Set(m), nil
 	}}
+}
+
+// The kernels of both architectures pass the suites on a simulated GPU, in
+// lockstep and under random schedules.
+func TestConformanceSimulated(t *testing.T) {
+	for _, opts := range []sim.Options{{Arch: 80}, {Arch: 90}, {Arch: 80, Scheduler: sim.Random, Seed: 1}, {Arch: 90, Scheduler: sim.Random, Seed: 2}} {
+		t.Run(fmt.Sprintf("sm_%d,%s", opts.Arch, opts.Scheduler), func(t *testing.T) {
+			t.Parallel()
+			dev, err := sim.Open(&opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := dev.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			checked := devicetest.Checked(t, dev)
+			suite[uint32, uint32](t, checked, nil)
+			suite[uint64, uint64](t, checked, &linear.Options{Tombstones: linear.Reuse, Capacity: 10, MaxLoad: .97})
+			setSuite[uint32](t, checked, nil)
+		})
+	}
 }

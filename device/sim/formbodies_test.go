@@ -152,15 +152,16 @@ func packBodies(t string) (pack, unpack string) {
 		"mov.b64 {%w2, %w3}, %i0;\ncvt.u64.u32 %o0, %w2;\ncvt.u64.u32 %o1, %w3;\n"
 }
 
-// convertBody converts between registers as narrow as PTX allows, and into
+// convertBodies convert between registers as narrow as PTX allows, and into
 // one that is wider than the type.
-func convertBody(form string, list []string) string {
+func convertBodies(form string, list []string) map[string]string {
 	to, from := list[len(list)-2], list[len(list)-1]
-	body := narrow(from, bank(from)+"2", "%i0") + form + " " + bank(to) + "1, " + bank(from) + "2;\n" + widen(to, "%o0", bank(to)+"1")
+	before := narrow(from, bank(from)+"2", "%i0") + form
+	bodies := map[string]string{"": before + " " + bank(to) + "1, " + bank(from) + "2;\n" + widen(to, "%o0", bank(to)+"1")}
 	if width(to) < 32 {
-		body += form + " %w5, " + bank(from) + "2;\ncvt.u64.u32 %o1, %w5;\n"
+		bodies["to a wider register"] = before + " %w5, " + bank(from) + "2;\ncvt.u64.u32 %o1, %w5;\n"
 	}
-	return body
+	return bodies
 }
 
 // spaceBodies take an address to the generic space and back.

@@ -161,7 +161,7 @@ func formBodies(form string) map[string]string {
 		}
 		return b
 	case "cvt":
-		return map[string]string{"": convertBody(form, list)}
+		return convertBodies(form, list)
 	case "cvta", "isspacep":
 		return spaceBodies(op, form, list)
 	case "ld", "st", "atom", "red":

@@ -28,4 +28,10 @@
 //
 // Batches follow each other. At the end every key is looked up, and Len must
 // be the number found.
+//
+// # Long runs
+//
+// go test -sim.seeds=N tries N schedules per test instead of the test's own
+// number, starting at -sim.seed. WEFT_SIM_TRACE=file beside a replay shows
+// every instruction.
 package dst
