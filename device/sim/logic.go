@@ -78,9 +78,6 @@ func buildFunnel(a *assembler, s *statement, f form) (instr, error) {
 		}
 		pair := b<<32 | a
 		if left {
-			if n == 32 {
-				return a
-			}
 			return pair << n >> 32
 		}
 		return pair >> n & 0xffffffff
