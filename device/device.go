@@ -83,6 +83,8 @@ type Device interface {
 	// caller keeps b alive and in place (runtime.Pinner for Go memory) until
 	// then.
 	Register(b []byte) (unregister func() error, err error)
+	// Pinned tells whether all of b is memory of AllocHost or Register.
+	Pinned(b []byte) bool
 
 	// Load makes the kernels of an image available. The same *Image is loaded
 	// once and stays loaded until Close. ErrNoKernels on a device that runs

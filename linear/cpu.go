@@ -54,7 +54,7 @@ type cpuEngine[K, SK storedKey, V, SV storedVal] struct {
 
 func newCPUEngine[K storedKey, V storedVal, SK storedKey, SV storedVal](dev device.Host, g geometry) (engine, error) {
 	e := &cpuEngine[K, SK, V, SV]{dev: dev}
-	gen, err := e.allocate(context.Background(), g)
+	gen, err := e.allocate(g)
 	if err != nil {
 		return nil, err
 	}
@@ -63,14 +63,14 @@ func newCPUEngine[K storedKey, V storedVal, SK storedKey, SV storedVal](dev devi
 }
 
 // allocate makes an empty generation.
-func (e *cpuEngine[K, SK, V, SV]) allocate(ctx context.Context, g geometry) (*generation, error) {
+func (e *cpuEngine[K, SK, V, SV]) allocate(g geometry) (*generation, error) {
 	buf, err := e.dev.Alloc(g.bytes())
 	if err != nil {
 		return nil, fmt.Errorf("linear: table of %d bytes: %w", g.bytes(), err)
 	}
 	gen := &generation{geometry: g, buf: buf, refs: 1}
 	e.wipe(gen)
-	return gen, ctx.Err()
+	return gen, nil
 }
 
 // wipe empties a generation.
@@ -277,9 +277,12 @@ func (e *cpuEngine[K, SK, V, SV]) widths() widths {
 // ---- whole tables -----------------------------------------------------------
 
 func (e *cpuEngine[K, SK, V, SV]) rehash(ctx context.Context, lines uint32) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	g := e.gen.geometry
 	g.lines = lines
-	to, err := e.allocate(ctx, g)
+	to, err := e.allocate(g)
 	if err != nil {
 		return err
 	}

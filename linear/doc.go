@@ -46,7 +46,8 @@
 //
 // All methods may be called from many goroutines. Lookups run side by side.
 // Batches that change the table run one after another, each on the whole
-// device; on a CPU lookups wait for them, on a GPU they do not.
+// device, and lookups from host slices wait for them. On a GPU, lookups and
+// changes submitted to different streams by the On methods overlap.
 //
 // Within a launch, operations are concurrent and lock-free on GPUs of compute
 // capability 9.0 (one 64- or 128-bit compare-and-swap publishes a pair). Older

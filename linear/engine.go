@@ -126,6 +126,9 @@ func (b *batch) inserts() bool {
 	return b.kinds.there() || b.kind == weft.OpPut || b.kind == weft.OpPutNew
 }
 
+// ordered tells whether duplicates have to be settled.
+func (b *batch) ordered() bool { return b.flags&flagOrder != 0 && !b.kinds.there() }
+
 // view reads host bytes as values of a type of the right width.
 func view[T any](b []byte) []T {
 	var zero T

@@ -117,6 +117,9 @@ const (
 	// settleOps is the number of changes between two looks for duplicates. The
 	// memory for them is 13 bytes an operation, 17 with a list of failures.
 	settleOps = 1 << 23
+	// launchOps is the number of changes in a launch that needs no such memory;
+	// between launches the choice between sectors and lines is made anew.
+	launchOps = 1 << 24
 )
 
 // gpuEngine runs the kernels of linear.cu.
@@ -344,7 +347,7 @@ func (e *gpuEngine) change(ctx context.Context, b *batch) (done int, failed []ui
 	defer e.carriers.give(c)
 	w := e.widths
 	record := list{items: e.scratch.failed.Ptr(), count: e.scratch.word(controlFailed)}
-	done, err = c.ring.Run(ctx, b.n,
+	done, err = c.ring.RunInOrder(ctx, b.n,
 		[]staging.Column{{Host: b.keys.host, Width: w.key}, {Host: b.vals.host, Width: w.val}, {Host: b.kinds.host, Width: 1}},
 		[]staging.Column{{Host: b.out.host, Width: w.val}, {Host: b.ok.host, Width: 1}},
 		func(p *staging.Piece) error {
@@ -363,12 +366,16 @@ func (e *gpuEngine) change(ctx context.Context, b *batch) (done int, failed []ui
 }
 
 func (e *gpuEngine) changeOn(s *device.Stream, b *batch) error {
-	for lo := 0; lo < b.n; lo += settleOps {
-		part := b.sub(lo, min(lo+settleOps, b.n), e.widths)
-		part.load += float64(lo) / float64(e.slots())
-		if err := e.scratch.reserve(part.n, 0); err != nil {
+	piece := launchOps
+	if b.ordered() {
+		piece = settleOps
+		if err := e.scratch.reserve(min(b.n, piece), 0); err != nil {
 			return err
 		}
+	}
+	for lo := 0; lo < b.n; lo += piece {
+		part := b.sub(lo, min(lo+piece, b.n), e.widths)
+		part.load += float64(lo) / float64(e.slots())
 		if err := e.submit(s, part, list{count: e.scratch.word(controlLost)}, 0); err != nil {
 			return err
 		}
@@ -386,7 +393,7 @@ func (e *gpuEngine) submit(s *device.Stream, b *batch, failed list, first int) e
 		return err
 	}
 	e.stale = true
-	ordered := b.flags&flagOrder != 0 && !b.kinds.there()
+	ordered := b.ordered()
 	ok := b.ok.ptr
 	if ordered && ok == 0 && b.kind != weft.OpPut {
 		ok = e.scratch.flags.Ptr()

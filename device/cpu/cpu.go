@@ -104,6 +104,9 @@ func (d *Device) Register(b []byte) (unregister func() error, err error) {
 	return func() error { return nil }, nil
 }
 
+// Pinned says yes: all memory is as good.
+func (d *Device) Pinned([]byte) bool { return true }
+
 // Load fails with [device.ErrNoKernels].
 func (d *Device) Load(img *device.Image) (device.Module, error) {
 	return nil, fmt.Errorf("cpu: %w: image %s; use the Go engine", device.ErrNoKernels, img.Name)

@@ -87,6 +87,9 @@ func (d *Device) FreeHost(b []byte) error {
 	return d.release(func(fr *frame) error { return fr.freeHost(b) })
 }
 
+// Pinned implements [device.Device].
+func (d *Device) Pinned(b []byte) bool { return d.drv.pinned.holds(b) }
+
 // Register page-locks memory of the caller. It and its undoing take about
 // 50 us per MiB, as long as a copy, so it pays for memory that is copied many
 // times. The function it returns does nothing when called again.

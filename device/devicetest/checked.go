@@ -177,6 +177,8 @@ func (c *checked) Register(b []byte) (unregister func() error, err error) {
 	}, nil
 }
 
+func (c *checked) Pinned(b []byte) bool { return c.inner.Pinned(b) }
+
 func (c *checked) Load(img *device.Image) (device.Module, error) {
 	c.t.Helper()
 	if err := c.begin(OpLoad); err != nil {

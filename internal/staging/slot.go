@@ -7,27 +7,25 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// slot is the way of a piece: a stream, page-locked memory and as much memory
-// on the device. Columns lie at the same offsets in both.
+// slot is the way of a piece: page-locked memory and as much memory on the
+// device, with columns at the same offsets in both, and events behind its
+// copies in, its work, and its copy out.
 type slot struct {
-	stream *device.Stream
-	done   *device.Event
-	host   []byte
-	buf    device.Buffer
+	arrived, worked, home *device.Event
 
-	first, end int // where the columns out lie
+	host []byte
+	buf  device.Buffer
+
+	first int // where the columns out begin
 }
 
 // open makes sure that a slot is there and holds size bytes.
 func (s *slot) open(dev device.Device, size int) (err error) {
-	if s.stream == nil {
-		if s.stream, err = dev.NewStream(); err != nil {
-			return err
-		}
-	}
-	if s.done == nil {
-		if s.done, err = dev.NewEvent(); err != nil {
-			return err
+	for _, e := range []**device.Event{&s.arrived, &s.worked, &s.home} {
+		if *e == nil {
+			if *e, err = dev.NewEvent(); err != nil {
+				return err
+			}
 		}
 	}
 	if len(s.host) >= size {
@@ -48,7 +46,7 @@ func (s *slot) open(dev device.Device, size int) (err error) {
 }
 
 // send copies the columns in and lays out the columns out.
-func (s *slot) send(p *Piece, in, out []Column) error {
+func (s *slot) send(r *Ring, p *Piece, in, out []Column) error {
 	at := 0
 	for _, c := range in {
 		if c.Host == nil {
@@ -56,8 +54,12 @@ func (s *slot) send(p *Piece, in, out []Column) error {
 			continue
 		}
 		size := p.N * c.Width
-		copy(s.host[at:at+size], c.Host[p.Lo*c.Width:])
-		if err := s.stream.CopyInAsync(s.buf.Ptr+device.Ptr(at), s.host[at:at+size]); err != nil {
+		src := c.Host[p.Lo*c.Width : p.Lo*c.Width+size]
+		if !c.pinned {
+			copy(s.host[at:at+size], src)
+			src = s.host[at : at+size]
+		}
+		if err := r.in.CopyInAsync(s.buf.Ptr+device.Ptr(at), src); err != nil {
 			return err
 		}
 		p.In = append(p.In, s.buf.Ptr+device.Ptr(at))
@@ -72,23 +74,23 @@ func (s *slot) send(p *Piece, in, out []Column) error {
 		p.Out = append(p.Out, s.buf.Ptr+device.Ptr(at))
 		at = align(at + p.N*c.Width)
 	}
-	s.end = at
-	return nil
+	return r.in.Record(s.arrived)
 }
 
 // bring submits the copy home of the columns out, which lie side by side. The
 // function it returns waits for it and copies them to the batch.
-func (s *slot) bring(p *Piece, out []Column) (home func() error, err error) {
-	if s.end > s.first {
-		if err := s.stream.CopyOutAsync(s.host[s.first:s.end], s.buf.Ptr+device.Ptr(s.first)); err != nil {
-			return nil, err
-		}
+func (s *slot) bring(r *Ring, p *Piece, out []Column) (home func() error, err error) {
+	if err := r.out.Wait(s.worked); err != nil {
+		return nil, err
 	}
-	if err := s.stream.Record(s.done); err != nil {
+	if err := s.fetch(r, p, out); err != nil {
+		return nil, err
+	}
+	if err := r.out.Record(s.home); err != nil {
 		return nil, err
 	}
 	return func() error {
-		if err := s.done.Sync(context.Background()); err != nil {
+		if err := s.home.Sync(context.Background()); err != nil {
 			return err
 		}
 		at := s.first
@@ -97,11 +99,40 @@ func (s *slot) bring(p *Piece, out []Column) (home func() error, err error) {
 				continue
 			}
 			size := p.N * c.Width
-			copy(c.Host[p.Lo*c.Width:], s.host[at:at+size])
+			if !c.pinned {
+				copy(c.Host[p.Lo*c.Width:], s.host[at:at+size])
+			}
 			at = align(at + size)
 		}
 		return nil
 	}, nil
+}
+
+// fetch submits the copies of the columns out: of all that are staged in one,
+// since they lie side by side.
+func (s *slot) fetch(r *Ring, p *Piece, out []Column) error {
+	at, from := s.first, s.first
+	flush := func() error {
+		if at == from {
+			return nil
+		}
+		return r.out.CopyOutAsync(s.host[from:at], s.buf.Ptr+device.Ptr(from))
+	}
+	for _, c := range out {
+		if c.Host == nil {
+			continue
+		}
+		size := p.N * c.Width
+		if c.pinned {
+			dst := c.Host[p.Lo*c.Width : p.Lo*c.Width+size]
+			if err := errors.Join(flush(), r.out.CopyOutAsync(dst, s.buf.Ptr+device.Ptr(at))); err != nil {
+				return err
+			}
+			from = align(at + size)
+		}
+		at = align(at + size)
+	}
+	return flush()
 }
 
 func (s *slot) free(dev device.Device) (err error) {
@@ -118,11 +149,10 @@ func (s *slot) free(dev device.Device) (err error) {
 
 func (s *slot) close(dev device.Device) error {
 	err := s.free(dev)
-	if s.done != nil {
-		err = errors.Join(err, s.done.Close())
-	}
-	if s.stream != nil {
-		err = errors.Join(err, s.stream.Close())
+	for _, e := range []*device.Event{s.arrived, s.worked, s.home} {
+		if e != nil {
+			err = errors.Join(err, e.Close())
+		}
 	}
 	*s = slot{}
 	return err

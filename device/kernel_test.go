@@ -1,0 +1,78 @@
+package device_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+)
+
+func TestImageFor(t *testing.T) {
+	both := device.Image{Name: "both", Targets: []device.Target{{Arch: 80, PTX: "old"}, {Arch: 90, PTX: "new"}}}
+	for arch, want := range map[int]string{75: "", 79: "", 80: "old", 86: "old", 89: "old", 90: "new", 100: "new", 120: "new"} {
+		got := ""
+		if target := both.For(arch); target != nil {
+			got = target.PTX
+		}
+		if got != want {
+			t.Errorf("for architecture %d: %q, want %q", arch, got, want)
+		}
+	}
+	if target := (&device.Image{}).For(90); target != nil {
+		t.Errorf("an image without targets has %+v", target)
+	}
+}
+
+// For returns the image's own target, which devices take for its identity.
+func TestImageForIsNoCopy(t *testing.T) {
+	img := device.Image{Targets: []device.Target{{Arch: 80}}}
+	if img.For(80) != &img.Targets[0] {
+		t.Error("For copies")
+	}
+}
+
+// launches is a stream that notes what is launched.
+type launches struct {
+	device.StreamDriver
+	params []byte
+	grid   device.Dim
+}
+
+func (l *launches) Launch(_ device.Kernel, grid, _ device.Dim, params []byte) error {
+	l.grid, l.params = grid, append([]byte(nil), params...)
+	return nil
+}
+
+type kernel int
+
+func (k kernel) Name() string   { return "kernel_under_test" }
+func (k kernel) ParamSize() int { return int(k) }
+
+func TestLaunchPassesParameters(t *testing.T) {
+	l := &launches{}
+	s := device.NewStream(nil, l)
+	params := struct{ a, b uint32 }{0x04030201, 0x08070605}
+	if err := device.Launch(s, kernel(8), device.Dim{X: 3}, device.Dim{X: 1}, &params); err != nil {
+		t.Fatal(err)
+	}
+	if string(l.params) != "\x01\x02\x03\x04\x05\x06\x07\x08" || l.grid.X != 3 {
+		t.Errorf("launched %v with % x", l.grid, l.params)
+	}
+}
+
+// A struct that is not what the kernel takes is refused before it is launched.
+func TestLaunchChecksSizes(t *testing.T) {
+	l := &launches{}
+	s := device.NewStream(nil, l)
+	params := struct{ a uint64 }{1}
+	for _, size := range []int{0, 4, 16} {
+		err := device.Launch(s, kernel(size), device.Dim{}, device.Dim{}, &params)
+		if !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), "kernel_under_test") {
+			t.Errorf("8 bytes for a kernel that takes %d: %v", size, err)
+		}
+	}
+	if l.params != nil {
+		t.Error("it was launched all the same")
+	}
+}
