@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unsafe"
 
 	"github.com/weftgo/weft/device"
 )
@@ -251,6 +252,19 @@ func (d *Device) Register(b []byte) (func() error, error) {
 		return nil, fmt.Errorf("sim: %w: no memory to register", device.ErrInvalid)
 	}
 	return func() error { return nil }, nil
+}
+
+// Pinned knows what AllocHost gave.
+func (d *Device) Pinned(b []byte) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	lo := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	for first, size := range d.host {
+		if base := uintptr(unsafe.Pointer(first)); lo >= base && lo+uintptr(len(b)) <= base+uintptr(size) {
+			return true
+		}
+	}
+	return false
 }
 
 // NewStream opens a queue of work.
