@@ -5,6 +5,8 @@
 //
 //   - device/cpu runs on every core of the host; its memory is host memory.
 //   - device/cuda runs on an NVIDIA GPU through the driver API.
+//   - device/sim interprets the kernels in Go, under a scheduler that a seed
+//     controls; it is for tests.
 //   - device/auto opens the best device there is and says why not the others.
 //
 // # Ownership
@@ -28,6 +30,7 @@ type Kind string
 const (
 	CPU  Kind = "cpu"
 	CUDA Kind = "cuda"
+	Sim  Kind = "sim"
 )
 
 // Properties describe a device; they do not change while it is open.

@@ -51,7 +51,7 @@ type app struct {
 	stdout, stderr io.Writer
 	isTerminal     bool // stderr is one
 
-	device string // --device: auto, cpu, cuda or cuda:N
+	device string // --device: auto, cpu, cuda, cuda:N or sim[:seed]
 	json   bool   // --json
 }
 

@@ -39,7 +39,7 @@ Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted.`,
 		return usageError{fmt.Errorf("%s: %w", cmd.Name(), err)}
 	})
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.device, "device", "auto", "where to run: auto, cpu, cuda or cuda:N")
+	flags.StringVar(&a.device, "device", "auto", "where to run: auto, cpu, cuda, cuda:N or sim[:seed]")
 	flags.BoolVar(&a.json, "json", false, "print data as JSON")
 	root.AddCommand(
 		newBenchCommand(a),
@@ -70,11 +70,11 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-var deviceChoice = regexp.MustCompile(`^(auto|cpu|cuda(:[0-9]{1,9})?)$`)
+var deviceChoice = regexp.MustCompile(`^(auto|cpu|cuda(:[0-9]{1,9})?|sim(:[a-z]+)?(:[0-9a-fx]+)?)$`)
 
 func checkDevice(choice string) error {
 	if !deviceChoice.MatchString(choice) {
-		return usageError{fmt.Errorf("--device %s: want auto, cpu, cuda or cuda:N", choice)}
+		return usageError{fmt.Errorf("--device %s: want auto, cpu, cuda, cuda:N or sim[:seed]", choice)}
 	}
 	return nil
 }
@@ -115,8 +115,8 @@ func interruptible[T any](ctx context.Context, f func() (T, error)) (T, error) {
 
 // deviceID is how --device names a device.
 func deviceID(p device.Properties) string {
-	if p.Kind == device.CPU {
-		return string(device.CPU)
+	if p.Kind == device.CPU || p.Kind == device.Sim {
+		return string(p.Kind)
 	}
 	return fmt.Sprintf("%s:%d", p.Kind, p.Index)
 }

@@ -8,6 +8,8 @@
 //   - "cpu": all cores of the host.
 //   - "cuda": the GPU with the most free memory; no falling back.
 //   - "cuda:N": the GPU of index N, as CUDA_VISIBLE_DEVICES numbers them.
+//   - "sim", "sim:SEED", "sim:SCHEDULER:SEED": a simulated GPU, see
+//     [sim.Parse]. For tests: it is slow, and never chosen by itself.
 //
 // # Caveats
 //
@@ -29,6 +31,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/cuda"
+	"github.com/weftgo/weft/device/sim"
 )
 
 // Reason says why a device was not chosen.
@@ -92,6 +95,13 @@ func (s *sources) open(choice string) (device.Device, []Reason, error) {
 		return dev, nil, err
 	case choice == "cuda":
 		return s.openBest()
+	case name == "sim":
+		opts, err := sim.Parse(choice)
+		if err != nil {
+			return nil, nil, err
+		}
+		dev, err := orNil(sim.Open(opts))
+		return dev, nil, err
 	case name == "cuda" && numbered:
 		index, err := strconv.Atoi(number)
 		if err != nil || index < 0 {
@@ -100,7 +110,7 @@ func (s *sources) open(choice string) (device.Device, []Reason, error) {
 		dev, err := s.openIndex(index)
 		return dev, nil, err
 	}
-	return nil, nil, fmt.Errorf("auto: %w: there is no device %q; choose auto, cpu, cuda, or cuda:N for GPU number N", device.ErrInvalid, choice)
+	return nil, nil, fmt.Errorf("auto: %w: there is no device %q; choose auto, cpu, cuda, cuda:N for GPU number N, or sim for a simulated one", device.ErrInvalid, choice)
 }
 
 // openBest opens the GPU with the most free memory. The error is the first

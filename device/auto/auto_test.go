@@ -84,7 +84,7 @@ func TestOpen(t *testing.T) {
 		{"no such number", four(), "cuda:7", "no such device", device.ErrNoDevice, nil},
 		{"no number", four(), "cuda:", "write cuda:0", device.ErrInvalid, nil},
 		{"negative number", four(), "cuda:-1", "write cuda:0", device.ErrInvalid, nil},
-		{"unknown", four(), "gpu", "choose auto, cpu, cuda, or cuda:N", device.ErrInvalid, nil},
+		{"unknown", four(), "gpu", "choose auto, cpu, cuda, cuda:N", device.ErrInvalid, nil},
 		{"cpu has no number", four(), "cpu:1", "choose auto, cpu", device.ErrInvalid, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

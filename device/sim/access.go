@@ -1,0 +1,313 @@
+package sim
+
+import "fmt"
+
+// Loads and stores.
+
+// An order is the memory order of an access or a fence.
+type order uint8
+
+const (
+	orderWeak order = iota
+	orderRelaxed
+	orderAcquire
+	orderRelease
+	orderAcqRel
+	orderSC // fences only
+)
+
+// A Scope is the set of threads an access or fence is ordered with.
+type Scope uint8
+
+// The scopes of PTX, from small to large.
+const (
+	ScopeNone  Scope = iota // weak accesses
+	ScopeBlock              // .cta
+	ScopeGPU                // .gpu
+	ScopeSys                // .sys
+)
+
+// String is PTX's name of the scope.
+func (s Scope) String() string { return [...]string{"none", "cta", "gpu", "sys"}[s] }
+
+var scopeNamed = map[string]Scope{"": ScopeNone, "cta": ScopeBlock, "gpu": ScopeGPU, "gl": ScopeGPU, "sys": ScopeSys}
+
+// An access is what a memory instruction does, apart from its registers.
+type access struct {
+	index    int // of the instruction among those of the program that access memory
+	space    space
+	typ      typ
+	size     int // bytes per element
+	count    int // elements
+	order    order
+	scope    Scope
+	readOnly bool // .nc: memory that nobody writes during the launch
+	compares bool // cas: writes only if the old value is the expected one
+	disp     uint64
+	register []uint64 // mask of each destination register, for sign extension
+	// combine computes the new value of an atomic from the old one and the
+	// operands; nil for loads and stores
+	combine func(old, b, c [2]uint64) [2]uint64
+}
+
+// semantics fills in order and scope from modifiers.
+func (ac *access) semantics(word, scope string) error {
+	ac.scope = scopeNamed[scope]
+	switch word {
+	case "", "weak":
+		if scope != "" {
+			return fmt.Errorf("a scope needs an order")
+		}
+		return nil
+	case "volatile": // PTX ISA: treated as relaxed at system scope
+		ac.order, ac.scope = orderRelaxed, ScopeSys
+		return nil
+	case "relaxed":
+		ac.order = orderRelaxed
+	case "acquire":
+		ac.order = orderAcquire
+	case "release":
+		ac.order = orderRelease
+	case "acq_rel":
+		ac.order = orderAcqRel
+	}
+	if ac.scope == ScopeNone {
+		return fmt.Errorf("order .%s needs a scope", word)
+	}
+	return nil
+}
+
+func vectorCount(mod string) int {
+	switch mod {
+	case "v2":
+		return 2
+	case "v4":
+		return 4
+	}
+	return 1
+}
+
+// private reports whether only the executing thread can see the space.
+func (s space) private() bool { return s == spaceLocal || s == spaceParam || s == spaceConst }
+
+// memoryInstr makes an instruction of an access.
+func (a *assembler) memoryInstr(ac *access) instr {
+	ac.index = a.p.accesses
+	a.p.accesses++
+	ac.size = ac.typ.bits / 8
+	if ac.space.private() {
+		return instr{kind: kindPrivate, access: ac}
+	}
+	return instr{kind: kindMemory, access: ac}
+}
+
+// slots of ld: order scope space cache eviction prefetch vector type
+func buildLoad(a *assembler, s *statement, f form) (instr, error) {
+	ac := &access{space: spaces[f[2]], typ: f.last(), count: vectorCount(f[6])}
+	if err := ac.semantics(f[0], f[1]); err != nil {
+		return instr{}, err
+	}
+	if ac.order == orderRelease {
+		return instr{}, fmt.Errorf("a load can't release")
+	}
+	return a.load(s, ac)
+}
+
+// slots: "global" cache "nc" eviction prefetch vector type
+func buildLoadReadOnly(a *assembler, s *statement, f form) (instr, error) {
+	return a.load(s, &access{space: spaceGlobal, typ: f.last(), count: vectorCount(f[5]), readOnly: true})
+}
+
+// slots: space vector type
+func buildLoadUniform(a *assembler, s *statement, f form) (instr, error) {
+	return a.load(s, &access{space: spaces[f[0]], typ: f.last(), count: vectorCount(f[1]), readOnly: true})
+}
+
+func (a *assembler) load(s *statement, ac *access) (instr, error) {
+	in := a.memoryInstr(ac)
+	o := a.operands(s)
+	in.list = o.list(ac.count, ac.typ, o.dstOf)
+	in.a, ac.disp = o.address(ac.space)
+	if len(s.args) > 0 {
+		elems := s.args[0].vec
+		if elems == nil {
+			elems = s.args[:1]
+		}
+		for _, e := range elems {
+			register := ac.typ.mask()
+			if e.reg != nil {
+				register = typ{'b', e.reg.bits}.mask()
+			}
+			ac.register = append(ac.register, register)
+		}
+	}
+	in.exec = execLoad
+	return in, o.done()
+}
+
+// slots of st: order scope space cache eviction vector type
+func buildStore(a *assembler, s *statement, f form) (instr, error) {
+	ac := &access{space: spaces[f[2]], typ: f.last(), count: vectorCount(f[5])}
+	if err := ac.semantics(f[0], f[1]); err != nil {
+		return instr{}, err
+	}
+	if ac.order == orderAcquire || ac.space == spaceConst || ac.space == spaceParam {
+		return instr{}, fmt.Errorf("no such store")
+	}
+	in := a.memoryInstr(ac)
+	o := a.operands(s)
+	in.a, ac.disp = o.address(ac.space)
+	in.list = o.list(ac.count, ac.typ, o.srcOf)
+	in.exec = execStore
+	return in, o.done()
+}
+
+func execLoad(w *warp, in *instr, m uint32) {
+	ac := in.access
+	direct := w.launch.views == nil && w.launch.watch == nil && ac.size <= 8
+	for first := w.launch.firstLane(); m != 0; {
+		lane := takeLane(&m, first)
+		seg, off := w.locate(in, lane)
+		if seg == nil {
+			return
+		}
+		for i, row := range in.list {
+			at := off + uint64(i*ac.size)
+			if direct && seg.isKnown(at, ac.size) {
+				v := seg.get(at, ac.size)
+				if ac.typ.signed() {
+					v = uint64(ac.typ.extend(v)) & ac.register[i]
+				}
+				w.rows[row][lane] = v
+				continue
+			}
+			v, ok := w.load(in, lane, seg, at)
+			if !ok {
+				return
+			}
+			if ac.typ.signed() {
+				v[0] = uint64(ac.typ.extend(v[0])) & ac.register[i]
+			}
+			w.rows[row][lane] = v[0]
+			if ac.size == 16 {
+				w.rows[row+1][lane] = v[1]
+			}
+		}
+	}
+}
+
+func execStore(w *warp, in *instr, m uint32) {
+	ac := in.access
+	for first := w.launch.firstLane(); m != 0; {
+		lane := takeLane(&m, first)
+		seg, off := w.locate(in, lane)
+		if seg == nil {
+			return
+		}
+		for i, row := range in.list {
+			v := [2]uint64{w.rows[row][lane]}
+			if ac.size == 16 {
+				v[1] = w.rows[row+1][lane]
+			}
+			w.store(in, lane, seg, off+uint64(i*ac.size), v)
+		}
+	}
+}
+
+// locate finds the memory a lane addresses and checks bounds and alignment.
+func (w *warp) locate(in *instr, lane int) (*segment, uint64) {
+	ac := in.access
+	addr := w.rows[in.a][lane] + ac.disp
+	size := uint64(ac.size * ac.count)
+	// Most instructions stay in one block of memory.
+	seg := w.launch.near[ac.index]
+	if seg != nil {
+		if off := addr - seg.base; off < uint64(seg.size) && off+size <= uint64(seg.size) && addr&(size-1) == 0 {
+			return seg, off
+		}
+	}
+	if addr&(size-1) != 0 {
+		w.fail(in, lane, "address 0x%x is not aligned to %d bytes", addr, size)
+		return nil, 0
+	}
+	s := ac.space
+	if s == spaceGeneric {
+		s = spaceOf(addr)
+		addr -= window(s)
+	}
+	switch s {
+	case spaceShared:
+		seg = w.block.shared
+	case spaceLocal:
+		seg = w.localOf(lane)
+	case spaceParam:
+		seg = w.launch.params
+	default:
+		seg, why := w.launch.heap.find(addr, int(size))
+		if seg == nil {
+			w.fail(in, lane, "%s", why)
+			return nil, 0
+		}
+		w.launch.near[ac.index] = seg
+		return seg, addr - seg.base
+	}
+	if addr >= uint64(seg.size) || addr+size > uint64(seg.size) {
+		w.fail(in, lane, "%v address 0x%x: beyond the %d bytes there are", s, addr, seg.size)
+		return nil, 0
+	}
+	return seg, addr
+}
+
+// load reads one element.
+func (w *warp) load(in *instr, lane int, seg *segment, off uint64) (v [2]uint64, ok bool) {
+	if w.launch.watch != nil {
+		w.saw(in, lane, seg, off, false)
+	}
+	if s := w.launch.views; s != nil && !seg.private {
+		return s.load(w, in, lane, seg, off)
+	}
+	return w.loadNow(in, lane, seg, off)
+}
+
+// loadNow reads one element as memory holds it.
+func (w *warp) loadNow(in *instr, lane int, seg *segment, off uint64) (v [2]uint64, ok bool) {
+	size := in.access.size
+	if size == 16 {
+		v[1] = seg.get(off+8, 8)
+		ok = seg.isKnown(off+8, 8)
+		size = 8
+	} else {
+		ok = true
+	}
+	v[0] = seg.get(off, size)
+	if !ok || !seg.isKnown(off, size) {
+		w.fail(in, lane, "reads byte %d of a %s, which was never written", off, seg.what)
+		return v, false
+	}
+	return v, true
+}
+
+// store writes one element.
+func (w *warp) store(in *instr, lane int, seg *segment, off uint64, v [2]uint64) {
+	if w.launch.watch != nil {
+		w.saw(in, lane, seg, off, true)
+	}
+	if w.launch.views != nil && !seg.private {
+		w.launch.views.store(w, in, lane, seg, off, v)
+	}
+	w.put(in, lane, seg, off, v)
+}
+
+// put makes a store visible in memory itself.
+func (w *warp) put(in *instr, lane int, seg *segment, off uint64, v [2]uint64) {
+	ac := in.access
+	if ac.size == 16 {
+		seg.set(off, 8, v[0])
+		seg.set(off+8, 8, v[1])
+	} else {
+		seg.set(off, ac.size, v[0])
+	}
+	if w.launch.domain != nil && seg.base >= heapBase {
+		w.persist(in, lane, seg, off)
+	}
+}

@@ -1,0 +1,171 @@
+package sim
+
+import "fmt"
+
+// Atomic operations and reductions.
+
+// updates compute what an atomic operation leaves in memory; operands and
+// results are cut to the type.
+var updates = map[string]func(t typ) func(old, b uint64) uint64{
+	"exch": func(typ) func(old, b uint64) uint64 { return func(_, b uint64) uint64 { return b } },
+	"and":  and,
+	"or":   or,
+	"xor":  xor,
+	"add":  add,
+	"min":  minimum,
+	"max":  maximum,
+	"inc":  increment,
+	"dec":  decrement,
+}
+
+// increment counts up and wraps to 0 after b.
+func increment(typ) func(old, b uint64) uint64 {
+	return func(old, b uint64) uint64 {
+		if old >= b {
+			return 0
+		}
+		return old + 1
+	}
+}
+
+// decrement counts down from b and wraps to b at 0.
+func decrement(typ) func(old, b uint64) uint64 {
+	return func(old, b uint64) uint64 {
+		if old == 0 || old > b {
+			return b
+		}
+		return old - 1
+	}
+}
+
+// atomicAccess reads the slots common to atom and red: order scope space
+// operation type.
+func atomicAccess(f form) (*access, error) {
+	ac := &access{space: spaces[f[2]], typ: f.last(), count: 1}
+	word, scope := f[0], f[1]
+	if word == "" {
+		word = "relaxed" // PTX ISA: the defaults are relaxed and gpu
+	}
+	if scope == "" {
+		scope = "gpu"
+	}
+	return ac, ac.semantics(word, scope)
+}
+
+func buildAtomic(a *assembler, s *statement, f form) (instr, error) {
+	ac, err := atomicAccess(f)
+	if err != nil {
+		return instr{}, err
+	}
+	in := a.memoryInstr(ac)
+	o := a.operands(s)
+	in.d = o.dst(ac.typ)
+	in.a, ac.disp = o.address(ac.space)
+	in.b = o.src(ac.typ)
+	in.c = in.b
+	ac.combine = combineOf(f[3], ac.typ)
+	in.exec = execAtomic
+	return in, o.done()
+}
+
+func buildReduction(a *assembler, s *statement, f form) (instr, error) {
+	ac, err := atomicAccess(f)
+	if err != nil {
+		return instr{}, err
+	}
+	in := a.memoryInstr(ac)
+	o := a.operands(s)
+	in.d = -1
+	in.a, ac.disp = o.address(ac.space)
+	in.b = o.src(ac.typ)
+	in.c = in.b
+	ac.combine = combineOf(f[3], ac.typ)
+	in.exec = execAtomic
+	return in, o.done()
+}
+
+func combineOf(name string, t typ) func(old, b, _ [2]uint64) [2]uint64 {
+	if t.bits == 128 {
+		return func(_, b, _ [2]uint64) [2]uint64 { return b } // exch only
+	}
+	update := updates[name](t)
+	return func(old, b, _ [2]uint64) [2]uint64 { return [2]uint64{update(old[0], b[0])} }
+}
+
+func buildCompareSwap(a *assembler, s *statement, f form) (instr, error) {
+	ac, err := atomicAccess(f)
+	if err != nil {
+		return instr{}, err
+	}
+	if ac.typ.bits == 16 && ac.order != orderRelaxed {
+		return instr{}, fmt.Errorf("16-bit cas is relaxed only")
+	}
+	in := a.memoryInstr(ac)
+	o := a.operands(s)
+	in.d = o.dst(ac.typ)
+	in.a, ac.disp = o.address(ac.space)
+	in.b = o.src(ac.typ)
+	in.c = o.src(ac.typ)
+	ac.combine = func(old, b, c [2]uint64) [2]uint64 {
+		if old == b {
+			return c
+		}
+		return old
+	}
+	ac.compares = true
+	in.exec = execAtomic
+	return in, o.done()
+}
+
+func execAtomic(w *warp, in *instr, m uint32) {
+	ac := in.access
+	for first := w.launch.firstLane(); m != 0; {
+		lane := takeLane(&m, first)
+		seg, off := w.locate(in, lane)
+		if seg == nil {
+			return
+		}
+		b, c := [2]uint64{w.rows[in.b][lane]}, [2]uint64{w.rows[in.c][lane]}
+		if ac.size == 16 {
+			b[1], c[1] = w.rows[in.b+1][lane], w.rows[in.c+1][lane]
+		}
+		old, ok := w.update(in, lane, seg, off, b, c)
+		if !ok {
+			return
+		}
+		if in.d >= 0 {
+			w.rows[in.d][lane] = old[0]
+			if ac.size == 16 {
+				w.rows[in.d+1][lane] = old[1]
+			}
+		}
+	}
+}
+
+// update reads, combines and writes one element in one step.
+func (w *warp) update(in *instr, lane int, seg *segment, off uint64, b, c [2]uint64) (old [2]uint64, ok bool) {
+	ac := in.access
+	if w.launch.watch != nil {
+		w.saw(in, lane, seg, off, true)
+	}
+	if ac.size == 16 {
+		old = [2]uint64{seg.get(off, 8), seg.get(off+8, 8)}
+		ok = seg.isKnown(off, 8) && seg.isKnown(off+8, 8)
+	} else {
+		old = [2]uint64{seg.get(off, ac.size)}
+		ok = seg.isKnown(off, ac.size)
+	}
+	if !ok {
+		w.fail(in, lane, "reads byte %d of a %s, which was never written", off, seg.what)
+		return old, false
+	}
+	v := ac.combine(old, b, c)
+	writes := !ac.compares || old == b
+	if w.launch.views != nil && !seg.private {
+		w.launch.views.update(w, in, lane, seg, off, v, writes)
+	}
+	if writes {
+		w.put(in, lane, seg, off, v)
+	}
+	return old, true
+}

@@ -1,0 +1,170 @@
+package sim
+
+import (
+	"fmt"
+	"math/bits"
+)
+
+// A block is a group of warps with shared memory and barriers.
+type block struct {
+	at       [3]int // index in the grid
+	number   int    // 1 + the same as one number
+	warps    []*warp
+	shared   *segment
+	exited   int // threads
+	threads  int
+	barriers [16]barrier
+}
+
+// A barrier counts the threads that have arrived.
+type barrier struct {
+	in      *instr
+	want    int // threads
+	arrived int
+	votes   int // bar.red: threads whose predicate is true
+	warps   []*warp
+}
+
+func (b *block) finished() bool { return b.exited == b.threads }
+
+// buildBarrier resolves "bar.sync a[, b]": a is the barrier, b the number of
+// threads that take part, by default all of the block.
+func buildBarrier(a *assembler, s *statement, f form) (instr, error) {
+	o := a.operands(s)
+	in := instr{kind: kindBarrier, a: o.src(u32), b: -1}
+	if o.more() {
+		in.b = o.src(u32)
+	}
+	return in, o.done()
+}
+
+// buildBarrierReduce resolves "bar.red.op.type d, a[, b], [!]p": a barrier that
+// also tells every thread for how many (popc), or whether for all (and) or
+// any (or), the predicate is true.
+func buildBarrierReduce(a *assembler, s *statement, f form) (instr, error) {
+	o := a.operands(s)
+	in := instr{kind: kindBarrier, b: -1, votes: true}
+	if f.last().kind == 'p' {
+		in.d, _ = o.predDst()
+	} else {
+		in.d = o.dst(u32)
+	}
+	in.a = o.src(u32)
+	if len(s.args) == 4 {
+		in.b = o.src(u32)
+	}
+	in.c, in.flip = o.pred()
+	switch f[2] {
+	case "popc":
+		in.exec = func(w *warp, in *instr, m uint32) { w.each(in.d, m, w.votes) }
+	case "and":
+		in.exec = func(w *warp, in *instr, m uint32) { w.decide(in.d, m, w.votes == w.voters) }
+	case "or":
+		in.exec = func(w *warp, in *instr, m uint32) { w.decide(in.d, m, w.votes != 0) }
+	}
+	return in, o.done()
+}
+
+// arrive brings lanes of a warp to a barrier. All lanes of a warp must come
+// to the same instruction before the warp counts; when all warps have come
+// they go on.
+func (b *block) arrive(w *warp, in *instr, g group) {
+	lane := lowest(g.mask)
+	id := w.rows[in.a][lane]
+	if id >= uint64(len(b.barriers)) {
+		w.fail(in, lane, "barrier %d: there are %d", id, len(b.barriers))
+		return
+	}
+	merged := false
+	for i := range w.barred {
+		if w.barred[i].pc == g.pc {
+			w.barred[i].mask |= g.mask
+			g.mask, merged = w.barred[i].mask, true
+		}
+	}
+	if !merged {
+		w.barred = append(w.barred, g)
+	}
+	if g.mask != w.live {
+		return
+	}
+	bar := &b.barriers[id]
+	want := b.threads
+	if in.b >= 0 {
+		want = int(w.rows[in.b][lane])
+		if want <= 0 || want > b.threads || want%warpSize != 0 {
+			w.fail(in, lane, "barrier of %d threads in a block of %d: not a multiple of %d", want, b.threads, warpSize)
+			return
+		}
+	}
+	if bar.arrived > 0 && bar.want != want {
+		w.fail(in, lane, "barrier %d of %d threads, but of %d for others", id, want, bar.want)
+		return
+	}
+	bar.in, bar.want = in, want
+	bar.arrived += bits.OnesCount32(g.mask)
+	bar.warps = append(bar.warps, w)
+	if in.votes {
+		bar.votes += bits.OnesCount32(w.pred(in.c, in.flip) & g.mask)
+	}
+	if in.b >= 0 {
+		// A thread count is in whole warps.
+		bar.arrived += warpSize - bits.OnesCount32(g.mask)
+	}
+	if bar.arrived >= bar.want {
+		bar.release(w)
+	}
+}
+
+// release lets the warps of a complete barrier go on; the barrier orders
+// their memory accesses.
+func (bar *barrier) release(last *warp) {
+	if v := last.launch.views; v != nil {
+		v.joinWarps(bar.warps)
+	}
+	for _, w := range bar.warps {
+		for _, g := range w.barred {
+			if in := &w.launch.prog.code[g.pc]; in.votes {
+				w.votes, w.voters = uint64(bar.votes), uint64(bar.arrived)
+				in.exec(w, in, g.mask)
+			}
+			w.groups = append(w.groups, group{g.pc + 1, g.mask})
+		}
+		w.barred = w.barred[:0]
+		w.launch.wake(w)
+	}
+	*bar = barrier{warps: bar.warps[:0]}
+}
+
+// checkDivergent fails the launch if a warp waits in barriers that it can't
+// pass: its lanes came to different ones, or some have exited.
+func (b *block) checkDivergent(w *warp) {
+	if len(w.barred) > 1 {
+		w.fail(&w.launch.prog.code[w.barred[0].pc], lowest(w.barred[0].mask), "divergent barrier%s", w.whereabouts(w.live))
+		return
+	}
+	if len(w.barred) == 1 && w.live != w.block.initial(w.index) {
+		g := w.barred[0]
+		w.fail(&w.launch.prog.code[g.pc], lowest(g.mask), "divergent barrier: lanes 0x%08x of the warp have exited", w.block.initial(w.index)&^w.live)
+	}
+}
+
+// initial is the mask of lanes a warp started with.
+func (b *block) initial(warp int) uint32 {
+	n := b.threads - warp*warpSize
+	if n >= warpSize {
+		return fullMask
+	}
+	return 1<<n - 1
+}
+
+// stuck describes why no warp of the block can run.
+func (b *block) stuck() (w *warp, in *instr, why string) {
+	for id := range b.barriers {
+		bar := &b.barriers[id]
+		if bar.arrived > 0 {
+			return bar.warps[0], bar.in, fmt.Sprintf("deadlock: barrier %d has %d of %d threads; %d threads of the block have exited", id, bar.arrived, bar.want, b.exited)
+		}
+	}
+	return b.warps[0], nil, "deadlock"
+}

@@ -1,0 +1,198 @@
+package sim
+
+import "math/bits"
+
+// Instructions by which the lanes of a warp exchange values. Their exec gets
+// the lanes that met, all live lanes of the membermask.
+
+// collective resolves the common part: the membermask is the last operand.
+func (o *operands) collective(in instr, exec func(w *warp, in *instr, m uint32)) (instr, error) {
+	in.kind, in.member, in.exec = kindCollect, o.src(b32), exec
+	return in, o.done()
+}
+
+// buildShuffle resolves "shfl.sync.mode.b32 d[|p], a, b, c, membermask": lane
+// and segment arithmetic as PTX ISA 9.7.9.6 spells it out.
+func buildShuffle(a *assembler, s *statement, f form) (instr, error) {
+	mode := f[1]
+	o := a.operands(s)
+	var in instr
+	in.d, in.e = o.dstPred(b32)
+	in.a, in.b, in.c = o.src(b32), o.src(b32), o.src(b32)
+	return o.collective(in, func(w *warp, in *instr, m uint32) {
+		a, p := w.rows[in.a], uint32(0)
+		for rest := m; rest != 0; rest &= rest - 1 {
+			lane := lowest(rest)
+			j, valid := shuffleSource(mode, lane, int(w.rows[in.b][lane]&0x1f), int(w.rows[in.c][lane]))
+			if !valid {
+				j = lane
+			} else {
+				p |= 1 << lane
+			}
+			if m>>j&1 == 0 {
+				w.fail(in, lane, "reads lane %d, which does not take part (lanes 0x%08x do)", j, m)
+				return
+			}
+			w.rows[in.d][lane] = a[j]
+		}
+		if in.e >= 0 {
+			w.preds[in.e] = w.preds[in.e]&^m | p
+		}
+	})
+}
+
+func shuffleSource(mode string, lane, b, c int) (source int, valid bool) {
+	segment, clamp := c>>8&0x1f, c&0x1f
+	highest := lane&segment | clamp&^segment
+	least := lane & segment
+	switch mode {
+	case "up":
+		source = lane - b
+		return source, source >= highest
+	case "down":
+		source = lane + b
+	case "bfly":
+		source = lane ^ b
+	case "idx":
+		source = least | b&^segment
+	}
+	return source, source <= highest
+}
+
+// buildVote resolves "vote.sync.mode.pred p, [!]a, membermask".
+func buildVote(a *assembler, s *statement, f form) (instr, error) {
+	o := a.operands(s)
+	var in instr
+	in.d, _ = o.predDst()
+	in.a, in.flip = o.pred()
+	mode := f[1]
+	return o.collective(in, func(w *warp, in *instr, m uint32) {
+		votes := w.pred(in.a, in.flip) & m
+		var result bool
+		switch mode {
+		case "all":
+			result = votes == m
+		case "any":
+			result = votes != 0
+		case "uni":
+			result = votes == m || votes == 0
+		}
+		w.decide(in.d, m, result)
+	})
+}
+
+// decide writes the same predicate in all lanes of the mask.
+func (w *warp) decide(index int32, m uint32, v bool) {
+	w.preds[index] &^= m
+	if v {
+		w.preds[index] |= m
+	}
+}
+
+// each writes the same value in all lanes of the mask.
+func (w *warp) each(row int32, m uint32, v uint64) {
+	for ; m != 0; m &= m - 1 {
+		w.rows[row][lowest(m)] = v
+	}
+}
+
+func buildBallot(a *assembler, s *statement, f form) (instr, error) {
+	o := a.operands(s)
+	in := instr{d: o.dst(b32)}
+	in.a, in.flip = o.pred()
+	return o.collective(in, func(w *warp, in *instr, m uint32) {
+		w.each(in.d, m, uint64(w.pred(in.a, in.flip)&m))
+	})
+}
+
+// buildMatchAny resolves match.any: the lanes that have the same value.
+func buildMatchAny(a *assembler, s *statement, f form) (instr, error) {
+	o := a.operands(s)
+	in := instr{d: o.dst(b32), a: o.src(f.last())}
+	return o.collective(in, func(w *warp, in *instr, m uint32) {
+		a := w.rows[in.a]
+		for rest := m; rest != 0; {
+			first := lowest(rest)
+			var same uint32
+			for r := rest; r != 0; r &= r - 1 {
+				if a[lowest(r)] == a[first] {
+					same |= 1 << lowest(r)
+				}
+			}
+			w.each(in.d, same, uint64(same))
+			rest &^= same
+		}
+	})
+}
+
+// buildMatchAll resolves match.all: the membermask if all lanes have the same
+// value, else 0, and whether they have.
+func buildMatchAll(a *assembler, s *statement, f form) (instr, error) {
+	o := a.operands(s)
+	var in instr
+	in.d, in.e = o.dstPred(b32)
+	in.a = o.src(f.last())
+	return o.collective(in, func(w *warp, in *instr, m uint32) {
+		result := m
+		for rest := m; rest != 0; rest &= rest - 1 {
+			if w.rows[in.a][lowest(rest)] != w.rows[in.a][lowest(m)] {
+				result = 0
+			}
+		}
+		w.each(in.d, m, uint64(result))
+		if in.e >= 0 {
+			w.preds[in.e] = w.preds[in.e]&^m | result
+		}
+	})
+}
+
+// buildRedux resolves redux: one value from all lanes, by the operation that
+// the atomic of the same name does.
+func buildRedux(a *assembler, s *statement, f form) (instr, error) {
+	t := f.last()
+	combine := updates[f[1]](t)
+	o := a.operands(s)
+	in := instr{d: o.dst(t), a: o.src(t)}
+	return o.collective(in, func(w *warp, in *instr, m uint32) {
+		v := w.rows[in.a][lowest(m)]
+		for rest := m & (m - 1); rest != 0; rest &= rest - 1 {
+			v = combine(v, w.rows[in.a][lowest(rest)])
+		}
+		w.each(in.d, m, v)
+	})
+}
+
+// buildActiveMask resolves activemask: the lanes that execute it together. It
+// waits for nobody.
+func buildActiveMask(a *assembler, s *statement, f form) (instr, error) {
+	o := a.operands(s)
+	in := instr{d: o.dst(b32)}
+	in.exec = func(w *warp, in *instr, m uint32) { w.each(in.d, m, uint64(m)) }
+	return in, o.done()
+}
+
+// buildElect resolves "elect.sync d|p, membermask": the lowest lane is the
+// leader.
+func buildElect(a *assembler, s *statement, f form) (instr, error) {
+	o := a.operands(s)
+	var in instr
+	in.d, in.e = o.dstPred(b32)
+	return o.collective(in, func(w *warp, in *instr, m uint32) {
+		leader := bits.TrailingZeros32(m)
+		w.each(in.d, m, uint64(leader))
+		if in.e >= 0 {
+			w.preds[in.e] = w.preds[in.e]&^m | 1<<leader
+		}
+	})
+}
+
+// buildWarpBarrier resolves bar.warp.sync, which also orders the memory
+// accesses of the lanes that meet.
+func buildWarpBarrier(a *assembler, s *statement, f form) (instr, error) {
+	o := a.operands(s)
+	return o.collective(instr{anywhere: true}, func(w *warp, in *instr, m uint32) {
+		if v := w.launch.views; v != nil {
+			v.joinLanes(w, m)
+		}
+	})
+}

@@ -1,0 +1,261 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+)
+
+func TestParse(t *testing.T) {
+	tests := []struct {
+		name string
+		want Options
+	}{
+		{"sim", Options{}},
+		{"sim:42", Options{Scheduler: Random, Seed: 42}},
+		{"sim:0x10", Options{Scheduler: Random, Seed: 16}},
+		{"sim:fast", Options{Scheduler: Fast}},
+		{"sim:pct:7", Options{Scheduler: PCT, Seed: 7}},
+	}
+	for _, test := range tests {
+		if got, err := Parse(test.name); err != nil || got.Scheduler != test.want.Scheduler || got.Seed != test.want.Seed {
+			t.Errorf("Parse(%q) = %+v, %v", test.name, got, err)
+		}
+	}
+	for _, name := range []string{"", "simple", "sim:", "sim:x", "sim:slow:1", "sim:pct:", "cuda"} {
+		if _, err := Parse(name); !errors.Is(err, device.ErrInvalid) {
+			t.Errorf("Parse(%q): error %v", name, err)
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, o := range []Options{{Scheduler: "fastest"}, {Depth: -1}} {
+		if _, err := Open(&o); !errors.Is(err, device.ErrInvalid) {
+			t.Errorf("Open(%+v): error %v", o, err)
+		}
+	}
+}
+
+// Copies and fills reach memory; what was not written stays so through a
+// copy within the device.
+func TestCopies(t *testing.T) {
+	r := newRig(t, nil, ptx("ld.global.u32 %r3, [%rd2+4];"), []uint64{1, 2, 3}, 4)
+	if err := r.stream.Copy(r.out.Ptr()+8, r.in.Ptr(), 24); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.stream.Fill(r.out.Ptr(), 0xabcd, 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.read(r.out); !slices.Equal(got, []uint64{0xabcd, 1, 2, 3}) {
+		t.Errorf("memory holds %x", got)
+	}
+	if err := r.launch(1, 1); err == nil || !strings.Contains(err.Error(), "never written") {
+		t.Errorf("the half word that was not filled: %v", err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	r := newRig(t, &Options{Memory: 1 << 12}, ptx(""), []uint64{1}, 1)
+	_, big := r.dev.Alloc(1 << 13)
+	_, negative := r.dev.Alloc(-1)
+	other, err := Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := other.NewStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := [2]device.Ptr{}
+	_, kernel := mustLoad(t, other).Kernel("nothing")
+	tests := []struct {
+		name string
+		got  error
+		want error
+	}{
+		{"more memory than there is", big, device.ErrMemory},
+		{"negative size", negative, device.ErrInvalid},
+		{"copy past the end", r.stream.CopyIn(r.in.Ptr()+8, make([]byte, 8)), device.ErrInvalid},
+		{"free of nothing", r.dev.Free(device.Buffer{Ptr: 1, Size: 1}), device.ErrInvalid},
+		{"kernel of another device", device.Launch(s, r.kernel, device.Dim{}, device.Dim{}, &p), device.ErrInvalid},
+		{"too many threads", r.launch(1, 1025), device.ErrInvalid},
+		{"no such kernel", kernel, device.ErrKernel},
+	}
+	for _, test := range tests {
+		if !errors.Is(test.got, test.want) {
+			t.Errorf("%s: error %v, want %v", test.name, test.got, test.want)
+		}
+	}
+	if err := errors.Join(r.in.Free(), r.out.Free(), r.stream.Close(), r.dev.Close(), r.dev.Close()); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.dev.Alloc(1); !errors.Is(err, device.ErrClosed) {
+		t.Errorf("use after Close: %v", err)
+	}
+}
+
+func mustLoad(t *testing.T, d *Device) device.Module {
+	t.Helper()
+	m, err := d.Load(&device.Image{Name: "test", Targets: []device.Target{{Arch: 80, PTX: ptx("")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Events order nothing, because nothing overlaps, but tell the time.
+func TestEvents(t *testing.T) {
+	r := newRig(t, nil, ptx("st.global.u64 [%rd2], 1;"), []uint64{1}, 1)
+	a, err := r.dev.NewEvent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := r.dev.NewEvent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Since(a); !errors.Is(err, device.ErrInvalid) {
+		t.Errorf("Since of an event never recorded: %v", err)
+	}
+	err = errors.Join(r.stream.Record(a), r.launch(1, 1), r.stream.Record(b), r.stream.Wait(b), b.Sync(context.Background()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := b.Since(a); err != nil || d != 9 {
+		t.Errorf("9 instructions took %v, %v", d, err)
+	}
+}
+
+// A trace tells each instruction with its place, its lanes and its line.
+func TestTrace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "trace")
+	r := newRig(t, &Options{Trace: file}, ptx("setp.lt.u32 %p1, %r2, 4;\n@%p1 st.global.u64 [%rd2], 1;\ntrap;"), []uint64{1}, 1)
+	if err := r.launch(1, 32); err == nil {
+		t.Fatal("no trap")
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"# launch 0: k, grid [1 1 1], blocks of [32 1 1], seed 0",
+		"0,0,0.0 ffffffff 21: setp.lt.u32 %p1, %r2, 4",
+		"0,0,0.0 0000000f 22: @%p1 st.global.u64 [%rd2], 1  [lane 0: 0x700000200]  (of ffffffff)",
+		"# trap: kernel k",
+	} {
+		if !strings.Contains(string(text), want+"\n") && !strings.Contains(string(text), want) {
+			t.Errorf("the trace lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+// A recorder is a persistence domain that keeps what was fenced.
+type recorder struct {
+	stores, fences int
+	crashAfter     int
+	pending, kept  map[device.Ptr]string
+}
+
+var errPower = errors.New("power failed")
+
+func (d *recorder) Store(_ Thread, addr device.Ptr, data []byte) error {
+	if d.stores == d.crashAfter {
+		return errPower
+	}
+	d.stores++
+	d.pending[addr] = string(data)
+	return nil
+}
+
+func (d *recorder) Fence(_ Thread, scope Scope) error {
+	if scope == ScopeSys {
+		d.fences++
+		for a, v := range d.pending {
+			d.kept[a] = v
+		}
+		clear(d.pending)
+	}
+	return nil
+}
+
+// A domain sees stores and fences in order; its error ends the launch there.
+func TestDomain(t *testing.T) {
+	const body = `
+	st.global.u32 [%rd2], 7;
+	fence.acq_rel.sys;
+	st.global.u32 [%rd2+4], 8;
+	fence.acq_rel.gpu;
+	atom.global.exch.b64 %rd3, [%rd1], 9;
+	st.shared.u32 [sh], 1;
+	membar.sys;`
+	for crash, want := range map[int]int{0: 0, 1: 1, 2: 1, 3: 3} {
+		d := &recorder{crashAfter: crash, pending: map[device.Ptr]string{}, kept: map[device.Ptr]string{}}
+		r := newRig(t, &Options{Domain: d}, ptx(body), []uint64{0}, 1)
+		err := r.launch(1, 1)
+		if crash < 3 && !(errors.Is(err, errPower) && errors.Is(err, device.ErrLost)) || crash == 3 && err != nil {
+			t.Errorf("crash after %d stores: error %v", crash, err)
+		}
+		if len(d.kept) != want || d.stores != crash {
+			t.Errorf("crash after %d stores: saw %d, kept %v", crash, d.stores, d.kept)
+		}
+	}
+}
+
+// Rewriting changes what is loaded.
+func TestRewrite(t *testing.T) {
+	src := ptx("st.global.u64 [%rd2], 1;")
+	r := newRig(t, &Options{Rewrite: func(file, ptx string) string {
+		if file != "test_sm80.ptx" {
+			t.Errorf("file %q", file)
+		}
+		return strings.ReplaceAll(ptx, "[%rd2], 1", "[%rd2], 2")
+	}}, src, []uint64{0}, 1)
+	if got := r.run(1, 1)[0]; got != 2 {
+		t.Errorf("got %d", got)
+	}
+}
+
+// Every access to global memory is watched, in order.
+func TestWatch(t *testing.T) {
+	var seen []Access
+	r := newRig(t, &Options{Watch: func(a Access) { seen = append(seen, a) }}, ptx(`
+	ld.global.u32 %r3, [%rd1];
+	ld.param.u64 %rd3, [p];
+	st.shared.u32 [sh], %r3;
+	st.global.v2.u64 [%rd2], {%rd3, %rd3};
+	red.global.add.u64 [%rd1], 1;`), []uint64{0}, 2)
+	r.run(1, 1)
+	in, out := r.in.Ptr(), r.out.Ptr()
+	want := []Access{{Addr: in, Size: 4}, {Addr: out, Size: 8, Write: true}, {Addr: out + 8, Size: 8, Write: true}, {Addr: in, Size: 8, Write: true}}
+	if !slices.Equal(seen, want) {
+		t.Errorf("saw %+v", seen)
+	}
+}
+
+// The layout of blocks puts a loop together and what follows it behind.
+func TestLinearize(t *testing.T) {
+	blocks := []basicBlock{
+		{fall: -1, jumps: []int{3}},    // entry
+		{fall: 2},                      // body's end
+		{fall: 3},                      // latch, back to the head
+		{fall: 4, jumps: []int{5}},     // head: leave to 5
+		{fall: -1, jumps: []int{1, 2}}, // body
+		{fall: -1},                     // exit
+	}
+	at := make([]int, len(blocks))
+	for i, b := range linearize(blocks) {
+		at[b] = i
+	}
+	for _, pair := range [][2]int{{0, 3}, {3, 4}, {4, 1}, {1, 2}, {2, 5}} {
+		if at[pair[0]] >= at[pair[1]] {
+			t.Errorf("block %d stands behind block %d: positions %v", pair[0], pair[1], at)
+		}
+	}
+}

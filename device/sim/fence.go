@@ -1,0 +1,32 @@
+package sim
+
+// Fences.
+
+// buildFence resolves "fence[.sem].scope"; without a sem it is acq_rel.
+func buildFence(a *assembler, s *statement, f form) (instr, error) {
+	ac := &access{order: orderAcqRel, scope: scopeNamed[f[1]]}
+	if f[0] == "sc" {
+		ac.order = orderSC
+	}
+	return instr{kind: kindMemory, access: ac, exec: execFence}, a.operands(s).done()
+}
+
+// buildMembar resolves membar, which PTX ISA 6.0 made another name of
+// fence.sc.
+func buildMembar(a *assembler, s *statement, f form) (instr, error) {
+	ac := &access{order: orderSC, scope: scopeNamed[f[0]]}
+	return instr{kind: kindMemory, access: ac, exec: execFence}, a.operands(s).done()
+}
+
+func execFence(w *warp, in *instr, m uint32) {
+	l := w.launch
+	for ; m != 0; m &= m - 1 {
+		lane := lowest(m)
+		if l.views != nil {
+			l.views.fence(w, lane, in.access.order, in.access.scope)
+		}
+		if l.domain != nil && l.crash == nil {
+			l.crash = l.domain.Fence(w.name(lane), in.access.scope)
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package sim
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+)
+
+// golden is what a GPU computed for each form, or no entry at all if the GPU's
+// driver refused the form. Every thread writes formOutputs words; a column is
+// one of them for all threads, in hexadecimal, "" if all are zero.
+type golden struct {
+	Device string // its name and driver
+	Forms  map[string][formOutputs]string
+}
+
+const goldenFile = "testdata/h200.json.gz"
+
+// columns writes outputs as golden keeps them.
+func columns(v []uint64) (c [formOutputs]string) {
+	for i := range c {
+		var words []string
+		zero := true
+		for j := i; j < len(v); j += formOutputs {
+			words = append(words, strconv.FormatUint(v[j], 16))
+			zero = zero && v[j] == 0
+		}
+		if !zero {
+			c[i] = strings.Join(words, " ")
+		}
+	}
+	return c
+}
+
+// readGolden reads what a GPU computed.
+func readGolden() (g golden, err error) {
+	f, err := os.Open(goldenFile)
+	if err != nil {
+		return g, err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return g, err
+	}
+	return g, json.NewDecoder(z).Decode(&g)
+}
+
+// formInput is the table that all kernels of forms read: edges of the types,
+// small numbers and random bits.
+func formInput() []uint64 {
+	rng := rand.New(rand.NewPCG(1, 2))
+	edges := []uint64{0, 1, 2, 7, 8, 15, 16, 31, 32, 33, 63, 64, 127, 128, 255, 256, 0x7fff, 0x8000, 0xffff, 0x10000,
+		1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1<<63 - 1, 1 << 63, ^uint64(0), ^uint64(0) - 1, 0xffffffff80000000, 0x8000000080000000}
+	in := make([]uint64, formThreads*formInputs)
+	for i := range in {
+		switch rng.IntN(3) {
+		case 0:
+			in[i] = edges[rng.IntN(len(edges))]
+		case 1:
+			in[i] = rng.Uint64N(70)
+		default:
+			in[i] = rng.Uint64()
+		}
+	}
+	return in
+}
+
+// runForm executes the kernel of a form on a device.
+func runForm(t testing.TB, dev device.Device, f formKernel) ([]uint64, error) {
+	m, err := dev.Load(&device.Image{Name: "form", Targets: []device.Target{{Arch: f.arch, PTX: f.ptx}}})
+	if err != nil {
+		return nil, err
+	}
+	k, err := m.Kernel("k")
+	if err != nil {
+		return nil, err
+	}
+	s, err := dev.NewStream()
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	in, err := device.Upload(s, formInput())
+	if err != nil {
+		return nil, err
+	}
+	defer in.Free()
+	out, err := device.Upload(s, make([]uint64, formThreads*formOutputs))
+	if err != nil {
+		return nil, err
+	}
+	defer out.Free()
+	p := [4]uint64{uint64(in.Ptr()), uint64(out.Ptr()), 0xfedcba9876543210, 0x8182838485868788}
+	if err := device.Launch(s, k, device.Dim{}, device.Dim{X: formThreads}, &p); err != nil {
+		return nil, err
+	}
+	v := make([]uint64, out.Len())
+	return v, out.CopyTo(t.Context(), s, v)
+}
+
+// Every form loads and runs, under every scheduler with the same result.
+func TestFormsRun(t *testing.T) {
+	for _, f := range formKernels() {
+		var first []uint64
+		for _, s := range []Scheduler{Fast, Random, PCT} {
+			d, err := Open(&Options{Scheduler: s})
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := runForm(t, d, f)
+			if err != nil {
+				t.Errorf("%s: %v", f.form, err)
+				break
+			}
+			if first == nil {
+				first = v
+			}
+			// activemask tells who happens to run together.
+			if !slices.Equal(v, first) && f.form != "activemask.b32" {
+				t.Errorf("%s: %s and %s differ", f.form, Fast, s)
+			}
+			d.Close()
+		}
+	}
+}
+
+// Every row of the table has a form here, but for those that compute nothing.
+func TestEveryRowHasAForm(t *testing.T) {
+	without := []string{"bra", "brx", "ret", "exit", "trap", "nanosleep", "prefetch", "prefetchu", "ldu"}
+	have := map[*opcode]bool{}
+	for _, f := range formKernels() {
+		op := f.form
+		for i := range op {
+			if op[i] == ' ' {
+				op = op[:i]
+				break
+			}
+		}
+		row, _, err := match(op)
+		if err != nil {
+			t.Fatal(err)
+		}
+		have[row] = true
+	}
+	for name, rows := range table {
+		for i := range rows {
+			if !have[&rows[i]] && !slices.Contains(without, name) {
+				t.Errorf("%s %s has no form", name, rows[i].slots)
+			}
+		}
+	}
+}
+
+// What the forms compute is what the hardware computes, bit for bit.
+func TestGolden(t *testing.T) {
+	g, err := readGolden()
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skipf("%s is not there: record it on a GPU, see TestRecord", goldenFile)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range formKernels() {
+		want, ok := g.Forms[f.form]
+		if !ok {
+			t.Errorf("%s: %s does not have this form", f.form, g.Device)
+			continue
+		}
+		d, err := Open(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := runForm(t, d, f)
+		if err != nil {
+			t.Errorf("%s: %v", f.form, err)
+			continue
+		}
+		got := columns(v)
+		for i := range got {
+			if got[i] != want[i] {
+				t.Errorf("%s: output %d differs: %s", f.form, i, difference(got[i], want[i]))
+				break
+			}
+		}
+		d.Close()
+	}
+}
+
+// difference names the first thread whose words differ.
+func difference(got, want string) string {
+	a, b := strings.Fields(got), strings.Fields(want)
+	for i := range max(len(a), len(b)) {
+		x, y := "0", "0"
+		if i < len(a) {
+			x = a[i]
+		}
+		if i < len(b) {
+			y = b[i]
+		}
+		if x != y {
+			return fmt.Sprintf("thread %d has 0x%s, the hardware 0x%s", i, x, y)
+		}
+	}
+	return "in nothing"
+}
+
+// record runs every form on a device and writes what it computed.
+func record(t testing.TB, dev device.Device, file string) {
+	p := dev.Properties()
+	g := golden{Device: p.Name + ", driver " + p.Driver, Forms: map[string][formOutputs]string{}}
+	for _, f := range formKernels() {
+		v, err := runForm(t, dev, f)
+		if errors.Is(err, device.ErrKernel) {
+			t.Logf("%s: %v", f.form, err)
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", f.form, err)
+		}
+		g.Forms[f.form] = columns(v)
+	}
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(json.NewEncoder(z).Encode(g), z.Close(), os.WriteFile(file, b.Bytes(), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,193 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// A litmus test: threads that access the words x (0) and y (1), and what
+// their loads may return together. Threads are blocks of one thread unless
+// they share one.
+type litmus struct {
+	name    string
+	threads []string // PTX; [x] and [y] are addresses, results go to %rd10, %rd11
+	block   bool     // all threads in one block
+	init    [2]uint64
+	weird   string // results by thread, "a b|c d": what the test is about
+	allowed bool   // by PTX's memory model, and so to be seen
+}
+
+var litmusTests = []litmus{
+	{name: "MP relaxed", threads: []string{
+		"st.relaxed.gpu.global.u64 [x], 1; st.relaxed.gpu.global.u64 [y], 1;",
+		"ld.relaxed.gpu.global.u64 %rd10, [y]; ld.relaxed.gpu.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0", allowed: true},
+	{name: "MP release only", threads: []string{
+		"st.global.u64 [x], 1; st.release.gpu.global.u64 [y], 1;",
+		"ld.relaxed.gpu.global.u64 %rd10, [y]; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0", allowed: true},
+	{name: "MP release acquire", threads: []string{
+		"st.global.u64 [x], 1; st.release.gpu.global.u64 [y], 1;",
+		"ld.acquire.gpu.global.u64 %rd10, [y]; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0"},
+	{name: "MP release acquire at block scope across blocks", threads: []string{
+		"st.global.u64 [x], 1; st.release.cta.global.u64 [y], 1;",
+		"ld.acquire.cta.global.u64 %rd10, [y]; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0", allowed: true},
+	{name: "MP release acquire at block scope within a block", block: true, threads: []string{
+		"st.global.u64 [x], 1; st.release.cta.global.u64 [y], 1;",
+		"ld.acquire.cta.global.u64 %rd10, [y]; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0"},
+	{name: "MP fences", threads: []string{
+		"st.global.u64 [x], 1; fence.acq_rel.gpu; st.relaxed.gpu.global.u64 [y], 1;",
+		"ld.relaxed.gpu.global.u64 %rd10, [y]; fence.acq_rel.gpu; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0"},
+	{name: "MP fence around a weak flag", threads: []string{
+		"st.global.u64 [x], 1; fence.acq_rel.gpu; st.global.u64 [y], 1;",
+		"ld.relaxed.gpu.global.u64 %rd10, [y]; fence.acq_rel.gpu; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0", allowed: true},
+	{name: "MP membar.gl", threads: []string{
+		"st.global.u64 [x], 1; membar.gl; st.volatile.global.u64 [y], 1;",
+		"ld.volatile.global.u64 %rd10, [y]; membar.gl; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0"},
+	{name: "MP by cas", threads: []string{
+		"st.global.u64 [x], 1; atom.release.gpu.global.cas.b64 %rd3, [y], 0, 1;",
+		"atom.acquire.gpu.global.cas.b64 %rd10, [y], 7, 7; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0"},
+	{name: "MP through another's exchange", threads: []string{
+		"st.global.u64 [x], 1; st.release.gpu.global.u64 [y], 1;",
+		"atom.relaxed.gpu.global.add.u64 %rd10, [y], 1;",
+		"ld.acquire.gpu.global.u64 %rd10, [y]; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0|2 0"},
+	{name: "release sequence of one thread", threads: []string{
+		"st.global.u64 [x], 1; st.release.gpu.global.u64 [y], 1; st.relaxed.gpu.global.u64 [y], 2;",
+		"ld.acquire.gpu.global.u64 %rd10, [y]; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|2 0"},
+	{name: "SB", threads: []string{
+		"st.relaxed.gpu.global.u64 [x], 1; ld.relaxed.gpu.global.u64 %rd10, [y];",
+		"st.relaxed.gpu.global.u64 [y], 1; ld.relaxed.gpu.global.u64 %rd10, [x];",
+	}, weird: "0 0|0 0", allowed: true},
+	{name: "SB with acq_rel fences", threads: []string{
+		"st.relaxed.gpu.global.u64 [x], 1; fence.acq_rel.gpu; ld.relaxed.gpu.global.u64 %rd10, [y];",
+		"st.relaxed.gpu.global.u64 [y], 1; fence.acq_rel.gpu; ld.relaxed.gpu.global.u64 %rd10, [x];",
+	}, weird: "0 0|0 0", allowed: true},
+	{name: "SB with sc fences", threads: []string{
+		"st.relaxed.gpu.global.u64 [x], 1; fence.sc.gpu; ld.relaxed.gpu.global.u64 %rd10, [y];",
+		"st.relaxed.gpu.global.u64 [y], 1; fence.sc.gpu; ld.relaxed.gpu.global.u64 %rd10, [x];",
+	}, weird: "0 0|0 0"},
+	{name: "WRC", threads: []string{
+		"st.relaxed.gpu.global.u64 [x], 1;",
+		"ld.relaxed.gpu.global.u64 %rd10, [x]; st.release.gpu.global.u64 [y], 1;",
+		"ld.acquire.gpu.global.u64 %rd10, [y]; ld.relaxed.gpu.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0|1 0"},
+	{name: "release does not cover what was not read", threads: []string{
+		"st.relaxed.gpu.global.u64 [x], 1; st.relaxed.gpu.global.u64 [y], 1;",
+		"ld.relaxed.gpu.global.u64 %rd10, [y]; st.release.gpu.global.u64 [y], 2;",
+		"ld.acquire.gpu.global.u64 %rd10, [y]; ld.relaxed.gpu.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0|2 0", allowed: true},
+	{name: "IRIW", threads: []string{
+		"st.relaxed.gpu.global.u64 [x], 1;",
+		"st.relaxed.gpu.global.u64 [y], 1;",
+		"ld.acquire.gpu.global.u64 %rd10, [x]; ld.acquire.gpu.global.u64 %rd11, [y];",
+		"ld.acquire.gpu.global.u64 %rd10, [y]; ld.acquire.gpu.global.u64 %rd11, [x];",
+	}, weird: "0 0|0 0|1 0|1 0", allowed: true},
+	{name: "CoRR relaxed", threads: []string{
+		"st.relaxed.gpu.global.u64 [x], 1;",
+		"ld.relaxed.gpu.global.u64 %rd10, [x]; ld.relaxed.gpu.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0"},
+	{name: "CoRR weak", threads: []string{
+		"st.relaxed.gpu.global.u64 [x], 1;",
+		"ld.global.u64 %rd10, [x]; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0", allowed: true},
+	{name: "own stores", threads: []string{
+		"st.global.u64 [x], 1; ld.global.u64 %rd10, [x];",
+		"st.relaxed.gpu.global.u64 [y], 1;",
+	}, weird: "0 0|0 0"},
+	{name: "LB is not modelled", threads: []string{
+		"ld.relaxed.gpu.global.u64 %rd10, [x]; st.relaxed.gpu.global.u64 [y], 1;",
+		"ld.relaxed.gpu.global.u64 %rd10, [y]; st.relaxed.gpu.global.u64 [x], 1;",
+	}, weird: "1 0|1 0"},
+	{name: "halves of one word", threads: []string{
+		"st.relaxed.gpu.global.u64 [x], 0x100000001;",
+		"ld.relaxed.gpu.global.u64 %rd10, [x]; and.b64 %rd10, %rd10, 1; ld.relaxed.gpu.global.u32 %rd11, [x];",
+	}, weird: "0 0|1 0"},
+	{name: "128 bits are one access", threads: []string{
+		"mov.b128 %q1, {1, 1}; st.relaxed.gpu.global.b128 [x], %q1;",
+		"ld.relaxed.gpu.global.b128 %q1, [x]; mov.b128 {%rd10, %rd11}, %q1;",
+	}, weird: "0 0|1 0"},
+	{name: "a vector is several accesses", threads: []string{
+		"st.global.v2.u64 [x], {1, 1};",
+		"ld.global.v2.u64 {%rd10, %rd11}, [x];",
+	}, weird: "0 0|1 0", allowed: true},
+	{name: "barrier", block: true, threads: []string{
+		"st.global.u64 [x], 1; bar.sync 0;",
+		"bar.sync 0; mov.u64 %rd10, 1; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0"},
+}
+
+// Every behaviour that PTX allows and the machine models is seen within some
+// seeds; what PTX forbids never is.
+func TestLitmus(t *testing.T) {
+	for _, test := range litmusTests {
+		t.Run(test.name, func(t *testing.T) {
+			for _, s := range []Scheduler{Random, PCT} {
+				seen := false
+				for seed := range uint64(400) {
+					got := test.run(t, &Options{Scheduler: s, Seed: seed, Depth: 3})
+					if got == test.weird {
+						seen = true
+						if !test.allowed {
+							t.Fatalf("%s, seed %d: result %q is forbidden", s, seed, got)
+						}
+					}
+				}
+				if test.allowed && !seen {
+					t.Errorf("%s: result %q was never seen", s, test.weird)
+				}
+			}
+		})
+	}
+}
+
+// Sequential memory shows none of the weak behaviours.
+func TestLitmusSequential(t *testing.T) {
+	for _, test := range litmusTests {
+		if !test.allowed || test.name == "a vector is several accesses" {
+			continue
+		}
+		for seed := range uint64(100) {
+			got := test.run(t, &Options{Scheduler: Random, Seed: seed, Sequential: true})
+			if got == test.weird {
+				t.Fatalf("%s: seed %d: result %q in sequentially consistent memory", test.name, seed, got)
+			}
+		}
+	}
+}
+
+func (l *litmus) run(t *testing.T, opts *Options) string {
+	var body strings.Builder
+	id := "%r10"
+	grid, block := len(l.threads), 1
+	if l.block {
+		// One warp per thread, so that warps may meet in a barrier.
+		id, grid, block = "%r13", 1, 32*len(l.threads)
+		body.WriteString("shr.u32 %r13, %r12, 5;\n")
+	}
+	body.WriteString("mov.u64 %rd10, 0;\nmov.u64 %rd11, 0;\n")
+	for i, code := range l.threads {
+		code = strings.ReplaceAll(strings.ReplaceAll(code, "[x]", "[%rd1]"), "[y]", "[%rd1+8]")
+		fmt.Fprintf(&body, "setp.ne.u32 %%p1, %s, %d;\n@%%p1 bra NEXT%d;\n%s\nNEXT%d:\n", id, i, i, code, i)
+	}
+	if l.block {
+		body.WriteString("setp.ne.u32 %p1, %r2, 0;\n@%p1 bra END;\n")
+	}
+	fmt.Fprintf(&body, "mul.wide.u32 %%rd4, %s, 16;\nadd.u64 %%rd5, %%rd2, %%rd4;\nst.global.u64 [%%rd5], %%rd10;\nst.global.u64 [%%rd5+8], %%rd11;\nEND:\n", id)
+	r := newRig(t, opts, ptx(body.String()), l.init[:], 2*len(l.threads))
+	v := r.run(grid, block)
+	var parts []string
+	for i := range l.threads {
+		parts = append(parts, fmt.Sprintf("%d %d", v[2*i], v[2*i+1]))
+	}
+	return strings.Join(parts, "|")
+}

@@ -1,0 +1,245 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+)
+
+// A segment is a block of memory that is accessed as one: an allocation, the
+// shared memory of a block, the local memory of a thread. It knows which of
+// its bytes have been written.
+type segment struct {
+	what    string // for messages: "block of 64 bytes"
+	base    uint64 // address of the first byte
+	size    int
+	data    []byte  // nil after the block was freed
+	known   []uint8 // one bit per byte
+	private bool    // only one thread can access it
+	// history of what this launch wrote, for weak memory
+	history history
+}
+
+func newSegment(what string, base uint64, size int) *segment {
+	return &segment{what: what, base: base, size: size, data: make([]byte, size+16), known: make([]uint8, size/8+3)}
+}
+
+// get reads size bytes (1, 2, 4 or 8), aligned.
+func (s *segment) get(off uint64, size int) uint64 {
+	switch size {
+	case 8:
+		return binary.LittleEndian.Uint64(s.data[off:])
+	case 4:
+		return uint64(binary.LittleEndian.Uint32(s.data[off:]))
+	case 2:
+		return uint64(binary.LittleEndian.Uint16(s.data[off:]))
+	}
+	return uint64(s.data[off])
+}
+
+// set writes size bytes (1, 2, 4 or 8), aligned.
+func (s *segment) set(off uint64, size int, v uint64) {
+	switch size {
+	case 8:
+		binary.LittleEndian.PutUint64(s.data[off:], v)
+	case 4:
+		binary.LittleEndian.PutUint32(s.data[off:], uint32(v))
+	case 2:
+		binary.LittleEndian.PutUint16(s.data[off:], uint16(v))
+	default:
+		s.data[off] = byte(v)
+	}
+	s.known[off>>3] |= uint8(1<<size-1) << (off & 7)
+}
+
+// isKnown reports whether size bytes (1, 2, 4 or 8), aligned, were written.
+func (s *segment) isKnown(off uint64, size int) bool {
+	want := uint8(1<<size-1) << (off & 7)
+	return s.known[off>>3]&want == want
+}
+
+// mark declares bytes written, or forgets them.
+func (s *segment) mark(off, size int, written bool) {
+	for i := off; i < off+size; {
+		if i%8 == 0 && i+8 <= off+size {
+			if s.known[i/8] = 0; written {
+				s.known[i/8] = 0xff
+			}
+			i += 8
+			continue
+		}
+		s.known[i/8] &^= 1 << (i % 8)
+		if written {
+			s.known[i/8] |= 1 << (i % 8)
+		}
+		i++
+	}
+}
+
+// wipe forgets everything: shared memory at the start of a block.
+func (s *segment) wipe() {
+	clear(s.known)
+	s.history = nil
+}
+
+// heap is global memory. Addresses are never used twice, so that an access
+// after a free is told from any other; blocks lie apart, so that running over
+// the end of one is, too.
+type heap struct {
+	segs  []*segment // ascending by base; freed ones included
+	next  uint64
+	used  uint64
+	limit uint64
+}
+
+const (
+	heapBase  = 0x7_0000_0000 // first address of global memory
+	heapAlign = 256
+	heapGap   = 256 // least distance of two blocks
+	// Freed blocks are remembered up to this many.
+	maxFreed = 1 << 12
+)
+
+func newHeap(limit uint64) *heap { return &heap{next: heapBase, limit: limit} }
+
+func (h *heap) alloc(size int) (*segment, bool) {
+	if uint64(size) > h.limit-h.used {
+		return nil, false
+	}
+	s := newSegment(fmt.Sprintf("block of %d bytes", size), h.next, size)
+	h.segs = append(h.segs, s)
+	h.next += (uint64(size) + heapGap + heapAlign - 1) &^ (heapAlign - 1)
+	h.used += uint64(size)
+	return s, true
+}
+
+// free releases the block at base; it reports false if there is none.
+func (h *heap) free(base uint64) bool {
+	i := h.below(base)
+	if i < 0 || h.segs[i].base != base || h.segs[i].data == nil {
+		return false
+	}
+	h.used -= uint64(h.segs[i].size)
+	h.segs[i].data, h.segs[i].known, h.segs[i].history = nil, nil, nil
+	if freed := h.freed(); freed > maxFreed {
+		h.segs = slices.DeleteFunc(h.segs, func(s *segment) bool {
+			if s.data == nil && freed > maxFreed/2 {
+				freed--
+				return true
+			}
+			return false
+		})
+	}
+	return true
+}
+
+// freed counts the freed blocks remembered. Counting is rare enough: only
+// once the list is long.
+func (h *heap) freed() int {
+	if len(h.segs) <= maxFreed {
+		return 0
+	}
+	n := 0
+	for _, s := range h.segs {
+		if s.data == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// below is the index of the last block that starts at or before addr, -1 if
+// there is none.
+func (h *heap) below(addr uint64) int {
+	i, found := slices.BinarySearchFunc(h.segs, addr, func(s *segment, addr uint64) int {
+		switch {
+		case s.base < addr:
+			return -1
+		case s.base > addr:
+			return 1
+		}
+		return 0
+	})
+	if !found {
+		i--
+	}
+	return i
+}
+
+// find returns the block that holds [addr, addr+size), or says why none does.
+func (h *heap) find(addr uint64, size int) (*segment, string) {
+	i := h.below(addr)
+	if i < 0 {
+		return nil, fmt.Sprintf("address 0x%x: no memory there", addr)
+	}
+	s := h.segs[i]
+	off := addr - s.base
+	switch {
+	case s.data == nil && off < uint64(s.size):
+		return nil, fmt.Sprintf("address 0x%x: byte %d of a %s that was freed", addr, off, s.what)
+	case s.data != nil && off < uint64(s.size) && uint64(size) <= uint64(s.size)-off:
+		return s, ""
+	case off < uint64(s.size)+1<<20:
+		return nil, fmt.Sprintf("address 0x%x: byte %d of a %s", addr, off, s.what)
+	}
+	return nil, fmt.Sprintf("address 0x%x: no memory there", addr)
+}
+
+// read copies out bytes for the host, which may look at unwritten ones.
+func (h *heap) read(dst []byte, addr uint64) string {
+	s, why := h.find(addr, len(dst))
+	if s != nil {
+		copy(dst, s.data[addr-s.base:])
+	}
+	return why
+}
+
+// write copies bytes in from the host.
+func (h *heap) write(addr uint64, src []byte) string {
+	s, why := h.find(addr, len(src))
+	if s != nil {
+		off := int(addr - s.base)
+		copy(s.data[off:], src)
+		s.mark(off, len(src), true)
+	}
+	return why
+}
+
+// move copies within the device; what was unwritten stays unwritten.
+func (h *heap) move(dst, src uint64, size int) string {
+	from, why := h.find(src, size)
+	if from == nil {
+		return why
+	}
+	to, why := h.find(dst, size)
+	if to == nil {
+		return why
+	}
+	a, b := int(src-from.base), int(dst-to.base)
+	written := make([]bool, size)
+	for i := range written {
+		written[i] = from.isKnown(uint64(a+i), 1)
+	}
+	copy(to.data[b:b+size], from.data[a:a+size])
+	for i, w := range written {
+		to.mark(b+i, 1, w)
+	}
+	return ""
+}
+
+// fill writes a 32-bit pattern count times.
+func (h *heap) fill(addr uint64, pattern uint32, count int) string {
+	if addr%4 != 0 {
+		return fmt.Sprintf("address 0x%x is not aligned to 4 bytes", addr)
+	}
+	s, why := h.find(addr, 4*count)
+	if s == nil {
+		return why
+	}
+	off := int(addr - s.base)
+	for i := off; i < off+4*count; i += 4 {
+		binary.LittleEndian.PutUint32(s.data[i:], pattern)
+	}
+	s.mark(off, 4*count, true)
+	return ""
+}

@@ -1,0 +1,129 @@
+package sim
+
+// Choices of types, as PTX lists them for each instruction.
+const (
+	intTypes   = "u16|s16|u32|s32|u64|s64"
+	intTypes32 = "u32|s32|u64|s64"
+	bitTypes   = "b16|b32|b64"
+	bitTypes32 = "b32|b64"
+	floatTypes = "f32|f64"
+
+	memTypes = "b8|b16|b32|b64|b128|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64"
+	windows  = "?global|shared|shared::cta|local|const|param"
+	shareds  = "?global|shared|shared::cta"
+	orders   = "?weak|volatile|relaxed|acquire|release"
+	scopes   = "?cta|gpu|sys"
+	cacheLd  = "?ca|cg|cs|lu|cv"
+	cacheSt  = "?wb|cg|cs|wt"
+	evict    = "?L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate"
+	prefetch = "?L2::64B|L2::128B|L2::256B"
+)
+
+// table is every instruction the interpreter knows, by name. The functions
+// on the right say what each computes; they stand in one file per family.
+var table = index([]opcode{
+	// Integer arithmetic: integer.go.
+	{"add", intTypes, op2(add)},
+	{"sub", intTypes, op2(sub)},
+	{"mul", "lo " + intTypes, op2(mulLow)},
+	{"mul", "hi " + intTypes, op2(mulHigh)},
+	{"mul", "wide u16|s16|u32|s32", wide(2, mulWide)},
+	{"mad", "lo " + intTypes, op3(madLow)},
+	{"mad", "hi " + intTypes, op3(madHigh)},
+	{"mad", "wide u16|s16|u32|s32", wide(3, madWide)},
+	{"div", intTypes, divide(div)},
+	{"rem", intTypes, divide(rem)},
+	{"abs", "s16|s32|s64", op1(abs)},
+	{"neg", "s16|s32|s64", op1(neg)},
+	{"min", intTypes, op2(minimum)},
+	{"max", intTypes, op2(maximum)},
+	{"popc", bitTypes32, count(popc)},
+	{"clz", bitTypes32, count(clz)},
+	{"bfind", "?shiftamt " + intTypes32, find(bfind)},
+	{"brev", bitTypes32, op1(brev)},
+	{"bfe", intTypes32, bitField(bfe)},
+	{"bfi", bitTypes32, buildInsert},
+
+	// Logic and shifts: logic.go.
+	{"and", "pred", predicates2(func(a, b uint32) uint32 { return a & b })},
+	{"or", "pred", predicates2(func(a, b uint32) uint32 { return a | b })},
+	{"xor", "pred", predicates2(func(a, b uint32) uint32 { return a ^ b })},
+	{"not", "pred", predicates1(func(a uint32) uint32 { return ^a })},
+	{"and", bitTypes, op2(and)},
+	{"or", bitTypes, op2(or)},
+	{"xor", bitTypes, op2(xor)},
+	{"not", bitTypes, op1(not)},
+	{"cnot", bitTypes, op1(cnot)},
+	{"lop3", "b32", buildLop3},
+	{"shl", bitTypes, shift(shl)},
+	{"shr", "b16|b32|b64|u16|u32|u64|s16|s32|s64", shift(shr)},
+	{"shf", "l|r clamp|wrap b32", buildFunnel},
+	{"prmt", "b32 ?f4e|b4e|rc8|ecl|ecr|rc16", buildPermute},
+
+	// Comparison and selection: compare.go.
+	{"setp", "eq|ne ?and|or|xor b16|b32|b64", buildCompare},
+	{"setp", "eq|ne|lt|le|gt|ge ?and|or|xor s16|s32|s64", buildCompare},
+	{"setp", "eq|ne|lt|le|gt|ge|lo|ls|hi|hs ?and|or|xor u16|u32|u64", buildCompare},
+	{"selp", "b16|b32|b64|" + intTypes + "|" + floatTypes, buildSelect},
+
+	// Moves and conversions: move.go.
+	{"mov", "pred", predicates1(func(a uint32) uint32 { return a })},
+	{"mov", "b16|b32|b64|" + intTypes + "|" + floatTypes, buildMove},
+	{"mov", "b128", buildMove},
+	{"cvt", "?sat u8|s8|u16|s16|u32|s32|u64|s64 u8|s8|u16|s16|u32|s32|u64|s64", buildConvert},
+	{"cvta", "?to global|shared|shared::cta|local|const u64", buildConvertAddress},
+	{"isspacep", "global|shared|shared::cta|local", buildIsSpace},
+
+	// Memory: access.go, atomic.go, fence.go.
+	{"ld", orders + " " + scopes + " " + windows + " " + cacheLd + " " + evict + " " + prefetch + " ?v2|v4 " + memTypes, buildLoad},
+	{"ld", "global ?ca|cg|cs nc " + evict + " " + prefetch + " ?v2|v4 " + memTypes, buildLoadReadOnly},
+	{"ldu", "?global ?v2|v4 " + memTypes, buildLoadUniform},
+	{"st", orders + " " + scopes + " " + windows + " " + cacheSt + " " + evict + " ?v2|v4 " + memTypes, buildStore},
+	{"atom", "?relaxed|acquire|release|acq_rel " + scopes + " " + shareds + " cas b16|b32|b64|b128", buildCompareSwap},
+	{"atom", "?relaxed|acquire|release|acq_rel " + scopes + " " + shareds + " exch b32|b64|b128", buildAtomic},
+	{"atom", "?relaxed|acquire|release|acq_rel " + scopes + " " + shareds + " and|or|xor b32|b64", buildAtomic},
+	{"atom", "?relaxed|acquire|release|acq_rel " + scopes + " " + shareds + " add u32|s32|u64", buildAtomic},
+	{"atom", "?relaxed|acquire|release|acq_rel " + scopes + " " + shareds + " min|max u32|s32|u64|s64", buildAtomic},
+	{"atom", "?relaxed|acquire|release|acq_rel " + scopes + " " + shareds + " inc|dec u32", buildAtomic},
+	{"red", "?relaxed|release " + scopes + " " + shareds + " and|or|xor b32|b64", buildReduction},
+	{"red", "?relaxed|release " + scopes + " " + shareds + " add u32|s32|u64", buildReduction},
+	{"red", "?relaxed|release " + scopes + " " + shareds + " min|max u32|s32|u64|s64", buildReduction},
+	{"red", "?relaxed|release " + scopes + " " + shareds + " inc|dec u32", buildReduction},
+	{"fence", "?sc|acq_rel cta|gpu|sys", buildFence},
+	{"membar", "cta|gl|sys", buildMembar},
+	{"prefetch", "?global L1|L2", buildNothing},
+	{"prefetchu", "L1", buildNothing},
+
+	// Within a warp: collective.go. Of a block: barrier.go.
+	{"shfl", "sync up|down|bfly|idx b32", buildShuffle},
+	{"vote", "sync all|any|uni pred", buildVote},
+	{"vote", "sync ballot b32", buildBallot},
+	{"match", "sync any b32|b64", buildMatchAny},
+	{"match", "sync all b32|b64", buildMatchAll},
+	{"redux", "sync add|min|max u32|s32", buildRedux},
+	{"redux", "sync and|or|xor b32", buildRedux},
+	{"activemask", "b32", buildActiveMask},
+	{"elect", "sync", buildElect},
+	{"bar", "warp sync", buildWarpBarrier},
+	{"bar", "?cta sync", buildBarrier},
+	{"barrier", "?cta sync ?aligned", buildBarrier},
+	{"bar", "?cta red popc u32", buildBarrierReduce},
+	{"bar", "?cta red and|or pred", buildBarrierReduce},
+
+	// Control: control.go.
+	{"bra", "?uni", buildBranch},
+	{"brx", "idx ?uni", buildBranchTable},
+	{"ret", "?uni", buildExit},
+	{"exit", "", buildExit},
+	{"trap", "", buildTrap},
+	{"nanosleep", "u32", buildSleep},
+})
+
+// index groups the rows of the table by name.
+func index(rows []opcode) map[string][]opcode {
+	m := map[string][]opcode{}
+	for _, r := range rows {
+		m[r.name] = append(m[r.name], r)
+	}
+	return m
+}

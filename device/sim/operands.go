@@ -1,0 +1,284 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+)
+
+// instr resolves one statement by its row of the table.
+func (a *assembler) instr(s *statement) (instr, error) {
+	row, f, err := match(s.op)
+	if err != nil {
+		return instr{}, err
+	}
+	in, err := row.build(a, s, f)
+	if err != nil {
+		return in, err
+	}
+	in.st = s
+	in.guard = -1
+	if s.guard != nil {
+		in.guard, in.negate = int32(s.guard.row), s.negate
+	}
+	return in, nil
+}
+
+// operands hands out the operands of a statement one after another. The
+// first error sticks and is reported by done.
+type operands struct {
+	a   *assembler
+	s   *statement
+	i   int
+	err error
+}
+
+func (a *assembler) operands(s *statement) *operands { return &operands{a: a, s: s} }
+
+func (o *operands) fail(format string, args ...any) {
+	if o.err == nil {
+		o.err = fmt.Errorf("operand %d: %s", o.i, fmt.Sprintf(format, args...))
+	}
+}
+
+func (o *operands) done() error {
+	if o.err == nil && o.i != len(o.s.args) {
+		o.err = fmt.Errorf("%d operands, expected %d", len(o.s.args), o.i)
+	}
+	return o.err
+}
+
+// more reports whether an optional operand follows.
+func (o *operands) more() bool { return o.i < len(o.s.args) }
+
+func (o *operands) next() operand {
+	o.i++
+	if o.i > len(o.s.args) {
+		if o.err == nil {
+			o.err = errors.New("too few operands")
+		}
+		return operand{kind: opSink}
+	}
+	return o.s.args[o.i-1]
+}
+
+// dst takes a destination register of exactly the width of t.
+func (o *operands) dst(t typ) int32 { return o.dstOf(o.next(), t, false) }
+
+// dstOf resolves a destination; a wide one may have more bits than t.
+func (o *operands) dstOf(arg operand, t typ, wider bool) int32 {
+	switch {
+	case arg.kind == opSink:
+		row := o.a.p.rows
+		o.a.p.rows += (t.bits + 63) / 64
+		return int32(row)
+	case arg.kind != opReg || arg.negate || arg.reg.bits == 1:
+		o.fail("destination is not a register")
+	case arg.reg.bits != t.bits && !(wider && arg.reg.bits > t.bits):
+		o.fail("register %s has %d bits, the instruction %d", arg.reg.name, arg.reg.bits, t.bits)
+	default:
+		return int32(arg.reg.row)
+	}
+	return 0
+}
+
+// src takes a source of exactly the width of t: a register, a number, the
+// address of a variable or a special register.
+func (o *operands) src(t typ) int32 { return o.srcOf(o.next(), t, false) }
+
+// srcOf resolves a source; a wide one may have more bits than t.
+func (o *operands) srcOf(arg operand, t typ, wider bool) int32 {
+	switch arg.kind {
+	case opReg:
+		if arg.negate || arg.reg.bits == 1 || arg.second != nil {
+			o.fail("source is not a plain register")
+		} else if arg.reg.bits != t.bits && !(wider && arg.reg.bits > t.bits) {
+			o.fail("register %s has %d bits, the instruction %d", arg.reg.name, arg.reg.bits, t.bits)
+		} else {
+			return int32(arg.reg.row)
+		}
+	case opImm:
+		if t.kind == 'f' {
+			// 0f and 0d literals carry the bits of their own type.
+			return o.a.constant(arg.imm & t.mask())
+		}
+		return o.a.constant(arg.imm & t.mask())
+	case opSymbol:
+		if arg.vr != nil {
+			return o.a.constant(o.a.addressOf(arg.vr) & t.mask())
+		}
+		if arg.sym == "WARP_SZ" {
+			return o.a.constant(warpSize)
+		}
+		if fill, ok := specialRegisters[arg.sym]; ok {
+			return o.a.special(arg.sym, fill)
+		}
+		o.fail("unknown name %q", arg.sym)
+	default:
+		o.fail("not a source")
+	}
+	return 0
+}
+
+// imm takes a number.
+func (o *operands) imm() uint64 {
+	arg := o.next()
+	if arg.kind != opImm {
+		o.fail("not a number")
+	}
+	return arg.imm
+}
+
+// pred takes a predicate to read; negated reports a leading "!".
+func (o *operands) pred() (index int32, negated bool) {
+	arg := o.next()
+	switch {
+	case arg.kind == opImm:
+		return o.a.constantPred(arg.imm != 0), arg.negate
+	case arg.kind != opReg || arg.reg.bits != 1:
+		o.fail("not a predicate")
+		return 0, false
+	}
+	return int32(arg.reg.row), arg.negate
+}
+
+// predDst takes "p" or "p|q"; q is -1 when absent.
+func (o *operands) predDst() (p, q int32) {
+	arg := o.next()
+	if arg.kind == opSink {
+		p = int32(o.a.p.preds)
+		o.a.p.preds++
+		return p, -1
+	}
+	if arg.kind != opReg || arg.reg.bits != 1 || arg.negate || arg.second != nil && arg.second.bits != 1 {
+		o.fail("destination is not a predicate")
+		return 0, -1
+	}
+	q = -1
+	if arg.second != nil {
+		q = int32(arg.second.row)
+	}
+	return int32(arg.reg.row), q
+}
+
+// dstPred takes "d" or "d|p", a register and a predicate; p is -1 when
+// absent.
+func (o *operands) dstPred(t typ) (d, p int32) {
+	arg := o.next()
+	p = -1
+	if arg.second != nil {
+		if arg.second.bits != 1 {
+			o.fail("%s is not a predicate", arg.second.name)
+		}
+		p = int32(arg.second.row)
+	}
+	return o.dstOf(arg, t, false), p
+}
+
+// address takes "[base+displacement]" in a space.
+func (o *operands) address(s space) (base int32, displacement uint64) {
+	arg := o.next()
+	if arg.kind != opAddr {
+		o.fail("not an address")
+		return 0, 0
+	}
+	switch {
+	case arg.reg != nil:
+		if arg.reg.bits != 64 && !(arg.reg.bits == 32 && (s == spaceShared || s == spaceLocal || s == spaceParam)) {
+			o.fail("address register %s has %d bits", arg.reg.name, arg.reg.bits)
+		}
+		return int32(arg.reg.row), arg.imm
+	case arg.vr != nil:
+		if s != spaceGeneric && s != arg.vr.space {
+			o.fail("%s is in %v memory", arg.vr.name, arg.vr.space)
+		}
+		at := o.a.addressOf(arg.vr)
+		if s == spaceGeneric {
+			at += window(arg.vr.space)
+		}
+		return o.a.constant(at), arg.imm
+	}
+	return o.a.constant(0), arg.imm
+}
+
+// list takes a register or a vector of them; resolve is dstOf or srcOf.
+func (o *operands) list(n int, t typ, resolve func(operand, typ, bool) int32) []int32 {
+	arg := o.next()
+	if n == 1 && arg.kind != opVector {
+		return []int32{resolve(arg, t, true)}
+	}
+	if arg.kind != opVector || len(arg.vec) != n {
+		o.fail("not a vector of %d", n)
+		return nil
+	}
+	rows := make([]int32, n)
+	for i, e := range arg.vec {
+		rows[i] = resolve(e, t, true)
+	}
+	return rows
+}
+
+// constant is the row that holds v in every lane.
+func (a *assembler) constant(v uint64) int32 {
+	row, ok := a.consts[v]
+	if !ok {
+		row = int32(a.p.rows)
+		a.p.rows++
+		a.consts[v] = row
+		a.p.consts = append(a.p.consts, constant{row, v})
+	}
+	return row
+}
+
+// constantPred is a predicate that is always v.
+func (a *assembler) constantPred(v bool) int32 {
+	i, ok := a.pred[v]
+	if !ok {
+		i = int32(a.p.preds)
+		a.p.preds++
+		a.pred[v] = i
+		if v {
+			a.p.truths = append(a.p.truths, i)
+		}
+	}
+	return i
+}
+
+// special is the row that holds a special register.
+func (a *assembler) special(name string, fill func(w *warp, lane int) uint64) int32 {
+	row, ok := a.sregs[name]
+	if !ok {
+		row = int32(a.p.rows)
+		a.p.rows++
+		a.sregs[name] = row
+		a.p.specials = append(a.p.specials, special{row, fill})
+	}
+	return row
+}
+
+// addressOf is the address of a variable in its own space.
+func (a *assembler) addressOf(v *variable) uint64 {
+	if v.space == spaceGlobal || v.space == spaceConst {
+		return a.global[v]
+	}
+	return v.addr
+}
+
+// Windows of the generic address space: a generic address at or above one of
+// these is in that space. Global memory lies below and is addressed the same
+// either way.
+const (
+	sharedWindow = 0x7f00_0000_0000
+	localWindow  = 0x7f80_0000_0000
+	windowEnd    = 0x8000_0000_0000
+)
+
+// window is what to add to an address of the space to make it generic.
+func window(s space) uint64 {
+	switch s {
+	case spaceShared:
+		return sharedWindow
+	case spaceLocal:
+		return localWindow
+	}
+	return 0
+}

@@ -1,0 +1,508 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// parse reads the PTX of one module.
+func parse(name, src string) (*module, error) {
+	toks, err := lex(src)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	p := &parser{toks: toks, mod: &module{name: name, kernels: map[string]*kernel{}}, lines: strings.Split(src, "\n")}
+	if err := p.module(); err != nil {
+		return nil, fmt.Errorf("%s:%d: %w", name, p.peek().line, err)
+	}
+	return p.mod, nil
+}
+
+type parser struct {
+	toks  []token
+	pos   int
+	lines []string
+	mod   *module
+	k     *kernel
+	// scopes of names, innermost last: a block in braces declares its own
+	// registers. scopes[0] is the module.
+	scopes []map[string]any // *register or *variable
+}
+
+func (p *parser) peek() token { return p.toks[p.pos] }
+
+func (p *parser) next() token {
+	t := p.toks[p.pos]
+	if t.kind != tokenEnd {
+		p.pos++
+	}
+	return t
+}
+
+// accept consumes the token if it reads text.
+func (p *parser) accept(text string) bool {
+	if t := p.peek(); t.kind != tokenEnd && t.text == text {
+		p.pos++
+		return true
+	}
+	return false
+}
+
+func (p *parser) expect(text string) error {
+	if !p.accept(text) {
+		return fmt.Errorf("expected %q, found %q", text, p.peek().text)
+	}
+	return nil
+}
+
+// module parses the file: directives, variables and entry points.
+func (p *parser) module() error {
+	p.scopes = []map[string]any{{}}
+	for p.peek().kind != tokenEnd {
+		switch t := p.next(); t.text {
+		case ".version", ".address_size":
+			p.next()
+		case ".target":
+			for p.next(); p.accept(","); {
+				p.next()
+			}
+		case ".visible", ".weak", ".common":
+		case ".entry":
+			if err := p.entry(); err != nil {
+				return err
+			}
+		case ".global", ".const":
+			if err := p.variable(spaces[t.text[1:]]); err != nil {
+				return err
+			}
+		case ".shared":
+			// Shared variables of the file belong to every kernel.
+			if err := p.variable(spaceShared); err != nil {
+				return err
+			}
+		case ".file", ".loc":
+			p.skipLine()
+		default:
+			return fmt.Errorf("unknown directive %q", t.text)
+		}
+	}
+	return nil
+}
+
+func (p *parser) skipLine() {
+	for line := p.peek().line; p.peek().line == line && p.peek().kind != tokenEnd; {
+		p.pos++
+	}
+}
+
+// entry parses a kernel: name, parameters, directives and body.
+func (p *parser) entry() error {
+	name := p.next()
+	p.k = &kernel{name: name.text, mod: p.mod, line: name.line, labels: map[string]int{}, tables: map[string][]string{}}
+	p.scopes = append(p.scopes[:1], map[string]any{})
+	if p.accept("(") {
+		for !p.accept(")") {
+			if err := p.expect(".param"); err != nil {
+				return err
+			}
+			if err := p.declare(spaceParam); err != nil {
+				return err
+			}
+			p.accept(",")
+		}
+	}
+	for !p.accept("{") {
+		switch t := p.next(); t.text {
+		case ".maxntid", ".reqntid":
+			p.k.maxBlock = 1
+			for {
+				n, err := strconv.Atoi(p.next().text)
+				if err != nil {
+					return err
+				}
+				p.k.maxBlock *= n
+				if !p.accept(",") {
+					break
+				}
+			}
+		case ".minnctapersm", ".maxnreg":
+			p.next()
+		default:
+			return fmt.Errorf("unknown directive %q of kernel %s", t.text, p.k.name)
+		}
+	}
+	if err := p.block(); err != nil {
+		return err
+	}
+	p.mod.kernels[p.k.name] = p.k
+	p.k, p.scopes = nil, p.scopes[:1]
+	return nil
+}
+
+// block parses statements up to the closing brace.
+func (p *parser) block() error {
+	for !p.accept("}") {
+		if err := p.statement(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *parser) statement() error {
+	t := p.next()
+	switch {
+	case t.kind == tokenEnd:
+		return fmt.Errorf("kernel %s does not end", p.k.name)
+	case t.text == ";":
+		return nil
+	case t.text == "{":
+		p.scopes = append(p.scopes, map[string]any{})
+		err := p.block()
+		p.scopes = p.scopes[:len(p.scopes)-1]
+		return err
+	case t.text == ".reg":
+		return p.registers()
+	case t.text == ".local" || t.text == ".shared":
+		return p.variable(spaces[t.text[1:]])
+	case t.text == ".loc" || t.text == ".file" || t.text == ".pragma":
+		p.skipLine()
+		return nil
+	case t.kind == tokenWord && p.peek().text == ":" && p.toks[p.pos+1].text != ":":
+		p.pos++
+		return p.label(t.text)
+	}
+	p.pos--
+	return p.instruction()
+}
+
+// label parses what follows "name:": nothing, or a table of branch targets.
+func (p *parser) label(name string) error {
+	if !p.accept(".branchtargets") {
+		p.k.labels[name] = len(p.k.body)
+		return nil
+	}
+	for {
+		p.k.tables[name] = append(p.k.tables[name], p.next().text)
+		if p.accept(";") {
+			return nil
+		}
+		if err := p.expect(","); err != nil {
+			return err
+		}
+	}
+}
+
+// registers parses ".reg .b32 %r<42>, x;" after its first word.
+func (p *parser) registers() error {
+	t, ok := types[strings.TrimPrefix(p.next().text, ".")]
+	if !ok {
+		return fmt.Errorf("unknown register type %q", p.toks[p.pos-1].text)
+	}
+	for {
+		name := p.next().text
+		if p.accept("<") {
+			n, err := strconv.Atoi(p.next().text)
+			if err != nil {
+				return err
+			}
+			if err := p.expect(">"); err != nil {
+				return err
+			}
+			for i := range n {
+				p.register(name+strconv.Itoa(i), t)
+			}
+		} else {
+			p.register(name, t)
+		}
+		if p.accept(";") {
+			return nil
+		}
+		if err := p.expect(","); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *parser) register(name string, t typ) {
+	r := &register{name: name, bits: t.bits}
+	switch {
+	case t.kind == 'p':
+		r.row = p.k.preds
+		p.k.preds++
+	default:
+		r.row = p.k.rows
+		p.k.rows += (t.bits + 63) / 64
+	}
+	p.scopes[len(p.scopes)-1][name] = r
+}
+
+// variable parses a declaration that ends in a semicolon.
+func (p *parser) variable(s space) error {
+	if err := p.declare(s); err != nil {
+		return err
+	}
+	return p.expect(";")
+}
+
+// declare parses "[.align n] .type name[[count]] [= init]" and places the
+// variable in its space.
+func (p *parser) declare(s space) error {
+	v := &variable{space: s, align: 1}
+	if p.accept(".align") {
+		n, err := strconv.Atoi(p.next().text)
+		if err != nil || n <= 0 || n&(n-1) != 0 {
+			return fmt.Errorf("alignment is not a power of two")
+		}
+		v.align = n
+	}
+	word := p.next().text
+	t, ok := types[strings.TrimPrefix(word, ".")]
+	if !ok {
+		return fmt.Errorf("unknown type %q of a variable", word)
+	}
+	v.name = p.next().text
+	v.align = max(v.align, t.bits/8)
+	count := 1
+	if p.accept("[") {
+		n, err := strconv.Atoi(p.next().text)
+		if err != nil {
+			return fmt.Errorf("array %s: dynamic size is not supported", v.name)
+		}
+		count = n
+		if err := p.expect("]"); err != nil {
+			return err
+		}
+	}
+	v.size = count * t.bits / 8
+	if p.accept("=") {
+		if err := p.initializer(v, t); err != nil {
+			return err
+		}
+	}
+	p.place(v)
+	return nil
+}
+
+// initializer parses "{1, 2}" or "1".
+func (p *parser) initializer(v *variable, t typ) error {
+	list := p.accept("{")
+	for {
+		o, err := p.operand()
+		if err != nil || o.kind != opImm {
+			return fmt.Errorf("variable %s: initial value is not a number", v.name)
+		}
+		for b := range t.bits / 8 {
+			v.init = append(v.init, byte(o.imm>>(8*b)))
+		}
+		if !list {
+			return nil
+		}
+		if p.accept("}") {
+			return nil
+		}
+		if err := p.expect(","); err != nil {
+			return err
+		}
+	}
+}
+
+// place gives a variable its offset. Offsets of shared and local variables
+// are per kernel; a shared variable of the file is placed when a kernel names
+// it, see [parser.lookup].
+func (p *parser) place(v *variable) {
+	fit := func(end int) uint64 { return uint64((end + v.align - 1) &^ (v.align - 1)) }
+	switch v.space {
+	case spaceParam:
+		v.addr = fit(p.k.paramSize)
+		p.k.paramSize = int(v.addr) + v.size
+	case spaceLocal:
+		v.addr = fit(p.k.local)
+		p.k.local = int(v.addr) + v.size
+	case spaceShared:
+		if p.k != nil {
+			v.addr = fit(p.k.shared)
+			p.k.shared = int(v.addr) + v.size
+		}
+	default:
+		p.mod.globals = append(p.mod.globals, v)
+	}
+	p.scopes[len(p.scopes)-1][v.name] = v
+}
+
+func (p *parser) lookup(name string) any {
+	for i := len(p.scopes) - 1; i >= 0; i-- {
+		if d, ok := p.scopes[i][name]; ok {
+			if v, ok := d.(*variable); ok && i == 0 && v.space == spaceShared {
+				own := *v
+				own.addr = uint64((p.k.shared + v.align - 1) &^ (v.align - 1))
+				p.k.shared = int(own.addr) + v.size
+				p.scopes[1][name] = &own
+				return &own
+			}
+			return d
+		}
+	}
+	return nil
+}
+
+// instruction parses one instruction with its guard.
+func (p *parser) instruction() error {
+	first := p.pos
+	s := statement{line: p.peek().line}
+	if p.accept("@") {
+		s.negate = p.accept("!")
+		name := p.next().text
+		r, ok := p.lookup(name).(*register)
+		if !ok || r.bits != 1 {
+			return fmt.Errorf("guard %q is not a predicate register", name)
+		}
+		s.guard = r
+	}
+	op := p.next()
+	if op.kind != tokenWord {
+		return fmt.Errorf("expected an instruction, found %q", op.text)
+	}
+	s.op = op.text
+	for p.accept(":") { // "shared::cta" is cut at its colons
+		if err := p.expect(":"); err != nil {
+			return err
+		}
+		s.op += "::" + p.next().text
+	}
+	for !p.accept(";") {
+		o, err := p.operand()
+		if err != nil {
+			return err
+		}
+		s.args = append(s.args, o)
+		if p.accept(";") {
+			break
+		}
+		if err := p.expect(","); err != nil {
+			return err
+		}
+	}
+	s.text = join(p.toks[first : p.pos-1])
+	p.k.body = append(p.k.body, s)
+	return nil
+}
+
+// join writes tokens as one would by hand.
+func join(toks []token) string {
+	var b strings.Builder
+	for i, t := range toks {
+		if i > 0 && t.kind == tokenWord && toks[i-1].kind == tokenWord || i > 0 && toks[i-1].text == "," {
+			b.WriteByte(' ')
+		} else if i > 0 && toks[i-1].kind == tokenWord && strings.Contains(toks[i-1].text, ".") && (t.text == "[" || t.text == "{" || t.text == "-" || t.text == "!") {
+			b.WriteByte(' ')
+		}
+		b.WriteString(t.text)
+	}
+	return b.String()
+}
+
+func (p *parser) operand() (operand, error) {
+	switch {
+	case p.accept("["):
+		return p.address()
+	case p.accept("{"):
+		o := operand{kind: opVector}
+		for {
+			e, err := p.operand()
+			if err != nil {
+				return o, err
+			}
+			o.vec = append(o.vec, e)
+			if p.accept("}") {
+				return o, nil
+			}
+			if err := p.expect(","); err != nil {
+				return o, err
+			}
+		}
+	case p.accept("!"):
+		o, err := p.operand()
+		o.negate = true
+		return o, err
+	case p.accept("-"):
+		o, err := p.operand()
+		if err == nil && o.kind != opImm {
+			err = fmt.Errorf("minus before something that is no number")
+		}
+		o.imm = -o.imm
+		return o, err
+	}
+	t := p.next()
+	if t.kind != tokenWord {
+		return operand{}, fmt.Errorf("expected an operand, found %q", t.text)
+	}
+	if t.text == "_" {
+		return operand{kind: opSink}, nil
+	}
+	if c := t.text[0]; c >= '0' && c <= '9' {
+		v, err := number(t.text)
+		return operand{kind: opImm, imm: v}, err
+	}
+	switch d := p.lookup(t.text).(type) {
+	case *register:
+		o := operand{kind: opReg, reg: d}
+		if p.accept("|") {
+			second := p.next().text
+			if second != "_" {
+				r, ok := p.lookup(second).(*register)
+				if !ok {
+					return o, fmt.Errorf("%q is not a register", second)
+				}
+				o.second = r
+			}
+		}
+		return o, nil
+	case *variable:
+		return operand{kind: opSymbol, sym: t.text, vr: d}, nil
+	}
+	return operand{kind: opSymbol, sym: t.text}, nil
+}
+
+// address parses "[base]", "[base+4]", "[base+-4]" after the bracket; the
+// base is a register, a variable or a number.
+func (p *parser) address() (operand, error) {
+	base, err := p.operand()
+	if err != nil {
+		return base, err
+	}
+	o := operand{kind: opAddr, reg: base.reg, vr: base.vr, imm: base.imm, sym: base.sym}
+	if base.kind == opSymbol && base.vr == nil {
+		return o, fmt.Errorf("unknown name %q in an address", base.sym)
+	}
+	minus := p.accept("-")
+	if minus || p.accept("+") {
+		d, err := p.operand()
+		if err != nil || d.kind != opImm {
+			return o, fmt.Errorf("displacement of an address is not a number")
+		}
+		if minus {
+			d.imm = -d.imm
+		}
+		o.imm += d.imm
+	}
+	return o, p.expect("]")
+}
+
+// number reads an integer (decimal, hexadecimal, octal, binary, with optional
+// U) or a float given by its bits (0f3F800000, 0d3FF0000000000000).
+func number(text string) (uint64, error) {
+	if len(text) == 10 && (text[:2] == "0f" || text[:2] == "0F") {
+		return strconv.ParseUint(text[2:], 16, 32)
+	}
+	if len(text) == 18 && (text[:2] == "0d" || text[:2] == "0D") {
+		return strconv.ParseUint(text[2:], 16, 64)
+	}
+	if strings.ContainsRune(text, '.') {
+		f, err := strconv.ParseFloat(text, 64)
+		return math.Float64bits(f), err
+	}
+	return strconv.ParseUint(strings.TrimSuffix(text, "U"), 0, 64)
+}

@@ -1,0 +1,284 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Lanes per warp, and the mask of all of them.
+const (
+	warpSize = 32
+	fullMask = uint32(0xffffffff)
+)
+
+// lanes is one 64-bit register row of a warp.
+type lanes [warpSize]uint64
+
+// A program is a kernel resolved for execution: names are indices, labels are
+// positions, immediates and special registers are rows of the register file.
+type program struct {
+	kernel   *kernel
+	code     []instr
+	rows     int
+	preds    int
+	consts   []constant
+	specials []special
+	accesses int     // instructions that access memory
+	truths   []int32 // predicates that are always true
+}
+
+// A constant is a row that holds one value in all lanes.
+type constant struct {
+	row   int32
+	value uint64
+}
+
+// A special is a row that holds a special register.
+type special struct {
+	row  int32
+	fill func(w *warp, lane int) uint64
+}
+
+// kind says how the warp treats an instruction.
+type kind uint8
+
+const (
+	kindALU     kind = iota // registers only; cannot fail
+	kindPrivate             // memory no other thread sees; can fail
+	kindMemory              // shared memory: a point where schedules differ
+	kindCollect             // .sync instruction of a warp
+	kindBarrier             // bar.sync
+	kindBranch
+	kindTable // brx.idx
+	kindExit
+	kindYield // nanosleep
+	kindTrap
+)
+
+// An instr is a resolved instruction. Operands are row or predicate indices,
+// -1 when absent.
+type instr struct {
+	kind     kind
+	negate   bool  // of the guard
+	guard    int32 // predicate index, -1 if unconditional
+	exec     func(w *warp, in *instr, m uint32)
+	d, e     int32   // destinations
+	a, b, c  int32   // sources
+	flip     bool    // source predicate c (setp, selp, vote) is negated
+	member   int32   // row of the membermask of a .sync instruction
+	target   int32   // of a branch
+	access   *access // of a memory instruction
+	votes    bool    // bar.red: c is the predicate voted on
+	anywhere bool    // bar.warp.sync: lanes may meet at different places
+	list     []int32 // vector operands; targets of brx.idx
+	st       *statement
+}
+
+// assembler turns the statements of a kernel into a program.
+type assembler struct {
+	k      *kernel
+	p      *program
+	block  map[string]int32 // number of the basic block at a label
+	consts map[uint64]int32
+	pred   map[bool]int32 // constant predicates
+	sregs  map[string]int32
+	global map[*variable]uint64 // addresses of module variables
+}
+
+// assemble resolves a kernel. global holds the addresses of the module's
+// variables.
+func assemble(k *kernel, global map[*variable]uint64) (*program, error) {
+	a := &assembler{
+		k: k, p: &program{kernel: k, rows: k.rows, preds: k.preds}, global: global,
+		block: map[string]int32{}, consts: map[uint64]int32{}, pred: map[bool]int32{}, sregs: map[string]int32{},
+	}
+	blocks, err := a.blocks()
+	if err != nil {
+		return nil, err
+	}
+	order := linearize(blocks)
+	start := make([]int32, len(blocks))
+	for i, b := range order {
+		start[b] = int32(len(a.p.code))
+		for j := blocks[b].first; j < blocks[b].end; j++ {
+			in, err := a.instr(&k.body[j])
+			if err != nil {
+				return nil, fmt.Errorf("%s:%d: %w: %s", k.mod.name, k.body[j].line, err, k.body[j].text)
+			}
+			a.p.code = append(a.p.code, in)
+		}
+		// The order of execution may part a block from the one it falls into.
+		if f := blocks[b].fall; f >= 0 && (i+1 == len(order) || order[i+1] != f) {
+			a.p.code = append(a.p.code, instr{kind: kindBranch, guard: -1, target: int32(f), st: &k.body[blocks[b].end-1]})
+		}
+	}
+	for i := range a.p.code {
+		in := &a.p.code[i]
+		switch in.kind {
+		case kindBranch:
+			in.target = start[in.target]
+		case kindTable:
+			for t := range in.list {
+				in.list[t] = start[in.list[t]]
+			}
+		}
+	}
+	return a.p, nil
+}
+
+// A basicBlock is a run of statements entered at its start only.
+type basicBlock struct {
+	first, end int   // range of statements
+	fall       int   // block that follows if the last statement does not jump; -1
+	jumps      []int // blocks the last statement may jump to
+}
+
+// blocks cuts the kernel's body into basic blocks.
+func (a *assembler) blocks() ([]basicBlock, error) {
+	body := a.k.body
+	leader := map[int]bool{0: true}
+	for _, at := range a.k.labels {
+		leader[at] = true
+	}
+	for i := range body {
+		if isJump(&body[i]) {
+			leader[i+1] = true
+		}
+	}
+	delete(leader, len(body))
+	var starts []int
+	for i := range leader {
+		starts = append(starts, i)
+	}
+	slices.Sort(starts)
+	index := map[int]int{}
+	for b, at := range starts {
+		index[at] = b
+	}
+	blocks := make([]basicBlock, len(starts))
+	for b, at := range starts {
+		end := len(body)
+		if b+1 < len(starts) {
+			end = starts[b+1]
+		}
+		blocks[b] = basicBlock{first: at, end: end, fall: -1}
+		last := &body[end-1]
+		if !isJump(last) || last.guard != nil {
+			if end == len(body) {
+				return nil, fmt.Errorf("%s:%d: kernel %s runs past its end", a.k.mod.name, last.line, a.k.name)
+			}
+			blocks[b].fall = b + 1
+		}
+		names, err := a.targets(last)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			at, ok := a.k.labels[name]
+			if !ok || at == len(body) {
+				return nil, fmt.Errorf("%s:%d: no statement at label %q", a.k.mod.name, last.line, name)
+			}
+			blocks[b].jumps = append(blocks[b].jumps, index[at])
+		}
+	}
+	for name, at := range a.k.labels {
+		if at < len(body) {
+			a.block[name] = int32(index[at])
+		}
+	}
+	return blocks, nil
+}
+
+func isJump(s *statement) bool {
+	switch s.op {
+	case "bra", "bra.uni", "brx.idx", "brx.idx.uni", "ret", "ret.uni", "exit":
+		return true
+	}
+	return false
+}
+
+// targets names the labels a statement may jump to.
+func (a *assembler) targets(s *statement) ([]string, error) {
+	switch s.op {
+	case "bra", "bra.uni":
+		if len(s.args) == 1 && s.args[0].kind == opSymbol {
+			return []string{s.args[0].sym}, nil
+		}
+	case "brx.idx", "brx.idx.uni":
+		if len(s.args) == 2 && s.args[1].kind == opSymbol {
+			if t, ok := a.k.tables[s.args[1].sym]; ok {
+				return t, nil
+			}
+		}
+	default:
+		return nil, nil
+	}
+	return nil, fmt.Errorf("%s:%d: no such target: %s", a.k.mod.name, s.line, s.text)
+}
+
+// linearize orders blocks so that a block comes after those that lead to it
+// and the blocks of a loop lie together: a weak topological order (Bourdoncle
+// 1993). A warp that always runs its lowest lanes first then meets again
+// where paths join.
+func linearize(blocks []basicBlock) []int {
+	var order []int
+	n := len(blocks)
+	number := make([]int, n) // 0 not seen, -1 placed
+	var stack []int
+	count := 0
+	var visit func(v int, out *[]int) int
+	// component lays out the loop with head v.
+	component := func(v int) []int {
+		var body []int
+		for _, s := range blocks[v].successors() {
+			if number[s] == 0 {
+				visit(s, &body)
+			}
+		}
+		return append([]int{v}, body...)
+	}
+	// visit prepends to out the components reached from v; what it builds is
+	// an order in reverse, so out grows at the front.
+	visit = func(v int, out *[]int) int {
+		stack = append(stack, v)
+		count++
+		number[v] = count
+		head, loop := count, false
+		for _, s := range blocks[v].successors() {
+			low := number[s]
+			if low == 0 {
+				low = visit(s, out)
+			}
+			if low > 0 && low <= head {
+				head, loop = low, true
+			}
+		}
+		if head != number[v] {
+			return head
+		}
+		number[v] = -1
+		top := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if loop {
+			for top != v {
+				number[top] = 0
+				top = stack[len(stack)-1]
+				stack = stack[:len(stack)-1]
+			}
+			*out = append(component(v), *out...)
+			return head
+		}
+		*out = append([]int{v}, *out...)
+		return head
+	}
+	visit(0, &order)
+	return order
+}
+
+// successors lists the blocks that may run next.
+func (b *basicBlock) successors() []int {
+	if b.fall < 0 {
+		return b.jumps
+	}
+	return append([]int{b.fall}, b.jumps...)
+}

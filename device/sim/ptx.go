@@ -1,0 +1,145 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A module is the parsed form of one PTX file.
+type module struct {
+	name    string // file name in messages
+	kernels map[string]*kernel
+	globals []*variable // .global and .const variables
+}
+
+// A kernel is an entry point: first as parsed (body), then as resolved to a
+// program by [assemble].
+type kernel struct {
+	name      string
+	mod       *module
+	line      int
+	paramSize int
+	maxBlock  int // threads per block allowed by .maxntid, 0 if not given
+	shared    int // bytes of static shared memory per block
+	local     int // bytes of local memory per thread
+	body      []statement
+	labels    map[string]int      // index into body
+	tables    map[string][]string // targets of brx.idx
+	rows      int                 // 64-bit register rows
+	preds     int                 // predicate registers
+}
+
+// A variable is a name for memory: a kernel parameter, a shared or local
+// array, a module's global.
+type variable struct {
+	name  string
+	space space
+	addr  uint64 // offset in its space
+	size  int
+	align int
+	init  []byte
+}
+
+// A register is a virtual register of PTX. Integer registers are rows of 32
+// lanes of 64 bits, kept zero-extended; a 128-bit register is two rows, low
+// half first. Predicates are one 32-bit mask each.
+type register struct {
+	name string
+	bits int // 1 for predicates, else 8 to 128
+	row  int // first row, or index of the predicate
+}
+
+// A statement is one instruction as written.
+type statement struct {
+	line   int
+	guard  *register // executes only in lanes where guard != negate
+	negate bool
+	op     string // opcode with modifiers: "ld.global.u32"
+	args   []operand
+	text   string
+}
+
+func (s *statement) String() string { return s.text }
+
+// An operand of a statement; which members count depends on kind.
+type operand struct {
+	kind   operandKind
+	reg    *register // opReg, opAddr with a base register
+	negate bool      // opReg: "!p"
+	second *register // opReg: "p|q"
+	imm    uint64    // opImm; opAddr: displacement
+	sym    string    // opSymbol: variable, label or special register
+	vr     *variable // opSymbol resolved; opAddr with a base variable
+	vec    []operand // opVector
+}
+
+type operandKind uint8
+
+const (
+	opReg operandKind = iota
+	opImm
+	opAddr
+	opSymbol
+	opVector
+	opSink // "_"
+)
+
+// A typ is one of PTX's fundamental types.
+type typ struct {
+	kind byte // 'u', 's', 'b', 'f', or 'p' for predicates
+	bits int
+}
+
+func (t typ) String() string {
+	if t.kind == 'p' {
+		return "pred"
+	}
+	return fmt.Sprintf("%c%d", t.kind, t.bits)
+}
+
+func (t typ) signed() bool { return t.kind == 's' }
+
+// mask has ones where a value of the type has bits; all ones for 64 and 128.
+func (t typ) mask() uint64 {
+	if t.bits >= 64 {
+		return ^uint64(0)
+	}
+	return 1<<t.bits - 1
+}
+
+// extend sign-extends the low bits of v.
+func (t typ) extend(v uint64) int64 {
+	sh := 64 - t.bits
+	return int64(v<<sh) >> sh
+}
+
+var types = func() map[string]typ {
+	m := map[string]typ{"pred": {'p', 1}}
+	for _, name := range strings.Fields("b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64") {
+		var bits int
+		fmt.Sscanf(name[1:], "%d", &bits)
+		m[name] = typ{name[0], bits}
+	}
+	return m
+}()
+
+// A space is one of PTX's state spaces.
+type space uint8
+
+const (
+	spaceGeneric space = iota
+	spaceGlobal
+	spaceShared
+	spaceLocal
+	spaceParam
+	spaceConst
+)
+
+var spaceNames = [...]string{"generic", "global", "shared", "local", "param", "const"}
+
+func (s space) String() string { return spaceNames[s] }
+
+var spaces = map[string]space{
+	"": spaceGeneric, "global": spaceGlobal, "shared": spaceShared, "shared::cta": spaceShared,
+	"local": spaceLocal, "param": spaceParam, "const": spaceConst,
+}

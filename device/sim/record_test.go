@@ -1,0 +1,25 @@
+package sim
+
+import (
+	"flag"
+	"testing"
+
+	"github.com/weftgo/weft/device/cuda"
+)
+
+var recordTo = flag.String("sim.record", "", "file for what the first GPU computes for every form")
+
+// Made on a machine with an H200, in this package's directory, by
+//
+//	go test -run TestRecord -sim.record testdata/h200.json.gz
+func TestRecord(t *testing.T) {
+	if *recordTo == "" {
+		t.Skip("-sim.record is not given")
+	}
+	dev, err := cuda.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	record(t, dev, *recordTo)
+}

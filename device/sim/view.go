@@ -1,0 +1,123 @@
+package sim
+
+// A view says how much of the history of memory a thread must have seen: of
+// every thread, all its stores up to some time; and of some cells, more than
+// that, because the thread has read them. Views only grow.
+type view struct {
+	threads vector // by number of the thread
+	cells   vector // by id of the cell
+}
+
+// copy is the view as it is now; the result never changes.
+func (v *view) copy() *view { return &view{v.threads.copy(), v.cells.copy()} }
+
+// join raises v to what o has seen; o is a copy that never changes, or nil.
+func (v *view) join(o *view) {
+	if o != nil && o != v {
+		v.threads.join(&o.threads)
+		v.cells.join(&o.cells)
+	}
+}
+
+// A vector maps small numbers to times, 0 where nothing was set. Copies share
+// pages until one of them is changed.
+type vector struct {
+	pages []*page
+	tag   *byte // pages with this tag belong to this vector alone
+	lent  bool  // the list of pages is shared with a copy
+}
+
+const pageSize = 64
+
+type page struct {
+	tag  *byte
+	time [pageSize]uint32
+}
+
+// at is the time at index i.
+func (v *vector) at(i int) uint32 {
+	if p := i / pageSize; p < len(v.pages) && v.pages[p] != nil {
+		return v.pages[p].time[i%pageSize]
+	}
+	return 0
+}
+
+// raise sets the time at index i if it was lower.
+func (v *vector) raise(i int, time uint32) {
+	if v.at(i) < time {
+		v.own(i / pageSize).time[i%pageSize] = time
+	}
+}
+
+// own makes page i writable.
+func (v *vector) own(i int) *page {
+	v.reach(i)
+	if v.tag == nil {
+		v.tag = new(byte)
+	}
+	p := v.pages[i]
+	if p != nil && p.tag == v.tag {
+		return p
+	}
+	own := &page{tag: v.tag}
+	if p != nil {
+		own.time = p.time
+	}
+	v.pages[i] = own
+	return own
+}
+
+// reach makes entry i of the list of pages exist and writable.
+func (v *vector) reach(i int) {
+	if v.lent {
+		v.pages, v.lent = append(make([]*page, 0, max(len(v.pages), i+1)), v.pages...), false
+	}
+	for len(v.pages) <= i {
+		v.pages = append(v.pages, nil)
+	}
+}
+
+// copy is the vector as it is now; pages of both are copied before they
+// change.
+func (v *vector) copy() vector {
+	v.lent, v.tag = true, nil
+	return vector{pages: v.pages, lent: true}
+}
+
+// join raises v to o, which never changes.
+func (v *vector) join(o *vector) {
+	for i, theirs := range o.pages {
+		var mine *page
+		if i < len(v.pages) {
+			mine = v.pages[i]
+		}
+		if theirs == nil || mine == theirs {
+			continue
+		}
+		above, below := mine.compare(theirs)
+		switch {
+		case !below:
+		case !above:
+			v.reach(i)
+			v.pages[i] = theirs
+		default:
+			own := v.own(i)
+			for k, t := range theirs.time {
+				own.time[k] = max(own.time[k], t)
+			}
+		}
+	}
+}
+
+// compare reports whether p is above o anywhere, and below it anywhere; p may
+// be nil.
+func (p *page) compare(o *page) (above, below bool) {
+	if p == nil {
+		return false, true
+	}
+	for k, t := range o.time {
+		above = above || p.time[k] > t
+		below = below || p.time[k] < t
+	}
+	return above, below
+}

@@ -1,0 +1,94 @@
+package dst
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/weftgo/weft"
+)
+
+// checkTimeout bounds the search for an order; a history that takes longer
+// counts as explained.
+const checkTimeout = 10 * time.Second
+
+// A state is what a map holds for one key.
+type state[V weft.Value] struct {
+	present bool
+	val     V
+}
+
+// check looks, for each key, for an order of its operations that explains
+// what they returned and keeps to their times.
+func check[K weft.Key, V weft.Value](history []event[K, V], fixed bool) error {
+	model := porcupine.Model{
+		Init: func() any { return state[V]{} },
+		Step: func(s, in, _ any) (bool, any) {
+			return step(s.(state[V]), in.(event[K, V]), fixed)
+		},
+	}
+	byKey := map[K][]event[K, V]{}
+	var order []K
+	for _, e := range history {
+		if byKey[e.op.Key] == nil {
+			order = append(order, e.op.Key)
+		}
+		byKey[e.op.Key] = append(byKey[e.op.Key], e)
+	}
+	for _, k := range order {
+		var ops []porcupine.Operation
+		for i, e := range byKey[k] {
+			ops = append(ops, porcupine.Operation{ClientId: i, Input: e, Call: e.from, Return: e.till})
+		}
+		if porcupine.CheckOperationsTimeout(model, ops, checkTimeout) == porcupine.Illegal {
+			return fmt.Errorf("no order of the operations on key %#x explains what they returned:\n%s", k, tell(byKey[k]))
+		}
+	}
+	return nil
+}
+
+// step says whether an operation may return what it did in a state, and what
+// state it leaves. In a fixed structure an insert may find no room.
+func step[K weft.Key, V weft.Value](s state[V], e event[K, V], fixed bool) (bool, state[V]) {
+	ok := !e.returns.OK // what is not returned may be anything
+	full := fixed && !s.present && !e.ok && e.returns.OK
+	switch e.op.Kind {
+	case weft.OpGet:
+		return (ok || e.ok == s.present) && (!e.returns.Vals || e.val == s.val), s
+	case weft.OpPut:
+		if full {
+			return true, s
+		}
+		return ok || e.ok == !s.present, state[V]{true, e.op.Value}
+	case weft.OpPutNew:
+		if full {
+			return true, s
+		}
+		if s.present {
+			return (ok || !e.ok) && (!e.returns.Vals || e.val == s.val), s
+		}
+		return ok || e.ok, state[V]{true, e.op.Value}
+	}
+	return ok || e.ok == s.present, state[V]{}
+}
+
+// tell lists events in the order in which they began.
+func tell[K weft.Key, V weft.Value](events []event[K, V]) string {
+	events = slices.Clone(events)
+	slices.SortStableFunc(events, func(a, b event[K, V]) int { return int(a.from - b.from) })
+	var s strings.Builder
+	for _, e := range events {
+		fmt.Fprintf(&s, "  %6d–%-6d %s", e.from, e.till, describe(e.op))
+		if e.returns.OK {
+			fmt.Fprintf(&s, " = %v", e.ok)
+		}
+		if e.returns.Vals && e.val != 0 {
+			fmt.Fprintf(&s, ", %v", e.val)
+		}
+		s.WriteByte('\n')
+	}
+	return s.String()
+}

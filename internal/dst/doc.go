@@ -1,0 +1,37 @@
+// Package dst tests maps and sets by deterministic simulation. It makes up
+// small programs of concurrent operations, runs them on a simulated GPU
+// (device/sim) under schedules that a seed determines, and checks that what
+// the operations returned is explained by some order of them, key by key.
+// What fails is shrunk and printed with the command that replays it.
+//
+// A room's test says how to make its structure and calls [Run]:
+//
+//	dst.Run(t, dst.Config[uint64, uint64]{
+//		New: func(dev device.Device, s dst.Shape) (dst.Subject[uint64, uint64], error) {
+//			m, err := linear.New[uint64, uint64](dev, &linear.Options{Capacity: s.Capacity, Fixed: s.Fixed})
+//			if err != nil {
+//				return nil, err
+//			}
+//			return dst.Map(m), nil
+//		},
+//	})
+//
+// # What is checked
+//
+// In sequentially consistent memory, an operation of a mixed batch lasts from
+// the first read of its key to the last write of its result, and an operation
+// that ended before another began comes before it. In weak memory all
+// operations of a mixed batch are concurrent: threads of one launch that do not
+// synchronize have no common clock. The operations of a batch of one kind
+// follow each other in batch order, as structures promise unless told
+// otherwise.
+//
+// Batches follow each other. At the end every key is looked up, and Len must
+// be the number found.
+//
+// # Long runs
+//
+// go test -sim.seeds=N tries N schedules per test instead of the test's own
+// number, starting at -sim.seed. WEFT_SIM_TRACE=file beside a replay shows
+// every instruction.
+package dst

@@ -1,0 +1,139 @@
+package dst
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/sim"
+)
+
+// at is an event of key 1 with all its results.
+func at(from, till int64, kind weft.OpKind, val uint64, ok bool, got uint64) event[uint64, uint64] {
+	return event[uint64, uint64]{
+		op: weft.Op[uint64, uint64]{Kind: kind, Key: 1, Value: val}, returns: Returns{true, true}, ok: ok, val: got, from: from, till: till,
+	}
+}
+
+func TestCheck(t *testing.T) {
+	type events = []event[uint64, uint64]
+	tests := []struct {
+		name  string
+		h     events
+		fixed bool
+		legal bool
+	}{
+		{"nothing there", events{at(1, 2, weft.OpGet, 0, false, 0)}, false, true},
+		{"out of thin air", events{at(1, 2, weft.OpGet, 0, true, 5)}, false, false},
+		{"put then get", events{at(1, 2, weft.OpPut, 5, true, 0), at(3, 4, weft.OpGet, 0, true, 5)}, false, true},
+		{"put then stale get", events{at(1, 2, weft.OpPut, 5, true, 0), at(3, 4, weft.OpGet, 0, false, 0)}, false, false},
+		{"put beside stale get", events{at(1, 4, weft.OpPut, 5, true, 0), at(3, 5, weft.OpGet, 0, false, 0)}, false, true},
+		{"two puts both new", events{at(1, 4, weft.OpPut, 5, true, 0), at(1, 4, weft.OpPut, 6, true, 0)}, false, false},
+		{"two puts, a delete between", events{at(1, 4, weft.OpPut, 5, true, 0), at(1, 4, weft.OpDelete, 0, true, 0), at(1, 4, weft.OpPut, 6, true, 0)}, false, true},
+		{"delete twice", events{at(1, 4, weft.OpPut, 5, true, 0), at(5, 9, weft.OpDelete, 0, true, 0), at(5, 9, weft.OpDelete, 0, true, 0)}, false, false},
+		{"putnew returns the other's value", events{at(1, 4, weft.OpPutNew, 5, true, 0), at(1, 4, weft.OpPutNew, 6, false, 5)}, false, true},
+		{"putnew returns its own value", events{at(1, 4, weft.OpPutNew, 5, true, 0), at(1, 4, weft.OpPutNew, 6, false, 6)}, false, false},
+		{"putnew of an absent key fails", events{at(1, 4, weft.OpPutNew, 5, false, 0)}, false, false},
+		{"the same in a full map", events{at(1, 4, weft.OpPutNew, 5, false, 0), at(5, 6, weft.OpGet, 0, false, 0)}, true, true},
+		{"a full map replaces", events{at(1, 2, weft.OpPut, 5, true, 0), at(3, 4, weft.OpPut, 6, false, 0), at(5, 6, weft.OpGet, 0, true, 6)}, true, true},
+		{"a full map forgets to", events{at(1, 2, weft.OpPut, 5, true, 0), at(3, 4, weft.OpPut, 6, false, 0), at(5, 6, weft.OpGet, 0, true, 5)}, true, false},
+	}
+	for _, test := range tests {
+		if err := check(test.h, test.fixed); (err == nil) != test.legal {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+}
+
+func TestProgramsComeFromTheSeed(t *testing.T) {
+	text := func(seed uint64) string {
+		return generate[uint32, uint32](rand.New(rand.NewPCG(seed, 0)), Shapes[0], false).String()
+	}
+	one := text(1)
+	if again := text(1); again != one || text(2) == one {
+		t.Errorf("one seed, one program; another, another")
+	}
+}
+
+// hostMap is a map in host memory that looks like one on the device. Its
+// deletes leave keys with a certain bit in place.
+type hostMap struct {
+	dev    device.Device
+	m      map[uint64]uint64
+	broken bool
+}
+
+func (h *hostMap) Submit(s *device.Stream, c *Columns[uint64, uint64]) (Returns, error) {
+	n := c.Keys.Len()
+	keys, vals, ok, kinds := make([]uint64, n), make([]uint64, n), make([]bool, n), make([]weft.OpKind, n)
+	for i := range kinds {
+		kinds[i] = c.Kind
+	}
+	err := errors.Join(c.Keys.CopyTo(context.Background(), s, keys), c.Vals.CopyTo(context.Background(), s, vals))
+	if c.Kinds.Len() > 0 {
+		err = errors.Join(err, c.Kinds.CopyTo(context.Background(), s, kinds))
+	}
+	for i, k := range keys {
+		old, there := h.m[k]
+		switch kinds[i] {
+		case weft.OpGet:
+			vals[i], ok[i] = old, there
+		case weft.OpPut:
+			h.m[k], ok[i] = vals[i], !there
+		case weft.OpPutNew:
+			if ok[i] = !there; !there {
+				h.m[k] = vals[i]
+			}
+			vals[i] = old
+		case weft.OpDelete:
+			if ok[i] = there; !h.broken || k&2 == 0 {
+				delete(h.m, k)
+			}
+		}
+	}
+	return Returns{true, true}, errors.Join(err, c.Vals.CopyFrom(s, vals), c.OK.CopyFrom(s, ok))
+}
+
+func (h *hostMap) Sync(context.Context) error { return nil }
+func (h *hostMap) Len() int                   { return len(h.m) }
+func (h *hostMap) Close() error               { return nil }
+
+// A map that works passes; one that doesn't is found, and the program shrinks
+// to what it takes: a Put and a Delete of one key.
+func TestFind(t *testing.T) {
+	cfg := Config[uint64, uint64]{New: func(dev device.Device, _ Shape) (Subject[uint64, uint64], error) {
+		return &hostMap{dev, map[uint64]uint64{}, false}, nil
+	}}
+	if f, tried := Find(cfg); f != nil || tried != defaultSeeds {
+		t.Errorf("a map that works: %+v after %d", f, tried)
+	}
+	cfg.New = func(dev device.Device, _ Shape) (Subject[uint64, uint64], error) {
+		return &hostMap{dev, map[uint64]uint64{}, true}, nil
+	}
+	f, _ := Find(cfg)
+	if f == nil {
+		t.Fatal("a map that keeps what is deleted passes")
+	}
+	if f.Ops > 3 || !strings.Contains(f.Shrunk, "Delete") || !strings.Contains(f.Err.Error(), "explains") {
+		t.Errorf("shrunk to %d operations: %v\n%s", f.Ops, f.Err, f.Shrunk)
+	}
+}
+
+// An operation of a mixed batch lasts from the first read of its key to the
+// last write of its result.
+func TestTimes(t *testing.T) {
+	r := &runner[uint64, uint64]{width: 8, keys: 1000, ok: 2000, now: make([]event[uint64, uint64], 3)}
+	for _, a := range []sim.Access{
+		{Addr: 1008, Size: 8}, {Addr: 1000, Size: 8}, {Addr: 1008, Size: 8}, {Addr: 2001, Size: 1, Write: true},
+		{Addr: 500, Size: 8}, {Addr: 2001, Size: 1, Write: true}, {Addr: 1024, Size: 8}, {Addr: 2003, Size: 1, Write: true},
+	} {
+		r.watch(a)
+	}
+	if e := r.now; e[0].from != 2 || e[0].till != 0 || e[1].from != 1 || e[1].till != 6 || e[2].from != 0 {
+		t.Errorf("times %+v", e)
+	}
+}

@@ -1,0 +1,59 @@
+package dst
+
+import (
+	"slices"
+	"time"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device/sim"
+)
+
+const (
+	// shrinkTime bounds the search for a smaller program.
+	shrinkTime = 10 * time.Second
+	// shrinkSeeds is how many schedules a smaller program gets to fail: fewer
+	// operations change the schedule that a seed stands for.
+	shrinkSeeds = 6
+)
+
+// shrink leaves out batches and operations as long as what is left still
+// fails. It returns the program with the options and the error of its
+// failure.
+func shrink[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program[K, V], err error) (program[K, V], sim.Options, error) {
+	end := time.Now().Add(shrinkTime)
+	fails := func(q program[K, V]) bool {
+		for i := range uint64(shrinkSeeds) {
+			if time.Now().After(end) {
+				return false
+			}
+			o := opts
+			o.Seed += i
+			if e := attempt(cfg, shape, o, q); e != nil {
+				opts, err = o, e
+				return true
+			}
+		}
+		return false
+	}
+	for i := 0; i < len(p); {
+		if q := slices.Delete(slices.Clone(p), i, i+1); fails(q) {
+			p = q
+		} else {
+			i++
+		}
+	}
+	for i := range p {
+		for size := (len(p[i].ops) + 1) / 2; size > 0; size /= 2 {
+			for at := 0; at < len(p[i].ops); {
+				q := slices.Clone(p)
+				q[i].ops = slices.Delete(slices.Clone(p[i].ops), at, min(at+size, len(p[i].ops)))
+				if fails(q) {
+					p = q
+				} else {
+					at += size
+				}
+			}
+		}
+	}
+	return p, opts, err
+}

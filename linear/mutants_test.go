@@ -1,0 +1,82 @@
+package linear_test
+
+import (
+	"regexp"
+	"testing"
+
+	"github.com/weftgo/weft/internal/dst"
+	"github.com/weftgo/weft/linear"
+)
+
+// A mutant is a way to break the protocol of the kernels: their PTX with one
+// pattern replaced wherever it occurs.
+type mutant struct {
+	name    string
+	arch    int
+	widths  string
+	pattern string
+	with    string
+}
+
+const (
+	cas128 = `mov\.b128 w, \{(%rd\d+), (%rd\d+)\}; mov\.b128 t, \{(%rd\d+), (%rd\d+)\}; ` +
+		`atom\.relaxed\.gpu\.global\.cas\.b128 o, \[(%rd\d+)\], w, t; mov\.b128 \{(%rd\d+), (%rd\d+)\}, o;`
+	cas64   = `atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), \[(%rd\d+)\], (%rd\d+), (%rd\d+);`
+	load128 = `ld\.relaxed\.gpu\.global\.b128 t, \[(%rd\d+)\]; mov\.b128 \{(%rd\d+), (%rd\d+)\}, t;`
+	store   = `mov\.b128 t, \{(%rd\d+), (%rd\d+)\}; st\.relaxed\.gpu\.global\.b128 \[(%rd\d+)\], t;`
+	add64   = `(?m)^\s*atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[(%rd\d+)\], (%rd\d+);`
+)
+
+var mutants = []mutant{
+	{"a pair is read in two halves", 90, "64,64", load128,
+		"ld.relaxed.gpu.global.b64 $2, [$1]; ld.relaxed.gpu.global.b64 $3, [$1+8];"},
+	{"a pair is written without compare and swap", 90, "64,64", cas128,
+		"mov.b128 t, {$3, $4}; ld.relaxed.gpu.global.b128 o, [$5]; st.relaxed.gpu.global.b128 [$5], t; mov.b128 {$6, $7}, o;"},
+	{"the key is published before the value", 90, "64,64", cas128,
+		"atom.relaxed.gpu.global.cas.b64 $7, [$5+8], $2, $4; st.relaxed.gpu.global.b64 [$5], $3; mov.b64 $6, $1;"},
+	{"a lost compare and swap of a pair counts as won", 90, "64,64", cas128,
+		"mov.b128 w, {$1, $2}; mov.b128 t, {$3, $4}; atom.relaxed.gpu.global.cas.b128 o, [$5], w, t; mov.b128 {$6, $7}, w;"},
+	{"a lost compare and swap counts as won", 90, "32,32", cas64,
+		"atom.relaxed.gpu.global.cas.b64 $1, [$2], $3, $4; mov.b64 $1, $3;"},
+	{"a slot is taken by an exchange", 90, "32,32", cas64,
+		"atom.relaxed.gpu.global.exch.b64 $1, [$2], $4;"},
+	{"a pending pair is published in two stores", 80, "64,64", store,
+		"st.relaxed.gpu.global.b64 [$3+8], $2; st.relaxed.gpu.global.b64 [$3], $1;"},
+	{"a pair is taken without looking at who holds it", 80, "64,64", cas64,
+		"ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
+	{"keys are counted without atomics", 90, "32,32", add64,
+		"{ .reg .b64 t; ld.relaxed.gpu.global.u64 $1, [$2]; add.u64 t, $1, $3; st.relaxed.gpu.global.u64 [$2], t; }"},
+	{"the rank of a key is the last one offered", 90, "32,32", `red\.relaxed\.gpu\.global\.(?:min|max)\.u32`,
+		"st.relaxed.gpu.global.u32"},
+}
+
+// The default number of schedules finds every one of the mutants.
+func TestMutantsAreFound(t *testing.T) {
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			pattern := regexp.MustCompile(m.pattern)
+			rewrite := func(file, ptx string) string {
+				if !pattern.MatchString(ptx) {
+					t.Fatalf("%s has nothing like %s", file, m.pattern)
+				}
+				return pattern.ReplaceAllString(ptx, m.with)
+			}
+			var f *dst.Failure
+			var tried int
+			if m.widths == "32,32" {
+				cfg := schedules[uint32, uint32](m.arch, linear.Keep)
+				cfg.Rewrite = rewrite
+				f, tried = dst.Find(cfg)
+			} else {
+				cfg := schedules[uint64, uint64](m.arch, linear.Keep)
+				cfg.Rewrite = rewrite
+				f, tried = dst.Find(cfg)
+			}
+			if f == nil {
+				t.Fatalf("not found by %d schedules", tried)
+			}
+			t.Logf("found by schedule %d, %d operations: %v\n%s", tried, f.Ops, f.Err, f.Shrunk)
+		})
+	}
+}
