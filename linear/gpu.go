@@ -478,6 +478,9 @@ func (e *gpuEngine) settle(ctx context.Context) error { return e.dev.Sync(ctx) }
 // ---- whole tables -----------------------------------------------------------
 
 func (e *gpuEngine) rehash(ctx context.Context, lines uint32) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	// Lookups may be under way on streams of the caller.
 	if err := e.settle(ctx); err != nil {
 		return err
@@ -498,10 +501,7 @@ func (e *gpuEngine) rehash(ctx context.Context, lines uint32) error {
 	}
 	old := e.gen
 	e.gen, e.stale = to, true
-	if err := e.stream.Record(e.changed); err != nil {
-		return err
-	}
-	return e.release(old)
+	return errors.Join(e.stream.Record(e.changed), e.release(old))
 }
 
 // move copies the live pairs of one generation to an empty other, waits for

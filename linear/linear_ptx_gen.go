@@ -18,8 +18,8 @@ import (
 //kernelgen:input c609c57793fa0d479a5136418263ebdedec41a7d87f47582f983bb6f70a8acd5 8648 kernels/include/weft/warp.cuh
 //kernelgen:input 3c01185760ed89b118c3d3a24cbd79d3b2f608d582f67910c8c6429c59d830ec 8231 linear/layout.cuh
 //kernelgen:input 054a4f0481180096c2286d6764b70456aea2bb28a798525d0e66d1c91b1a944e 24772 linear/linear.cu
-//kernelgen:input d87e573bcf1430afe8bf022d9b0bf5635c7f12bf3183037c4b38e71685b448ef 1246 linear/tuning.cuh
-//kernelgen:output 019b538120091b2d34175dfd0d13e684743f4724ab7599ff2e177863572bec64 494088 linear/linear_sm80.ptx
+//kernelgen:input 3b14da0213829d828ae252ca6a8c203f9915793df4a9270b48fa1a39a7b6f310 1389 linear/tuning.cuh
+//kernelgen:output 388e1e2a321a0770ed81f0b76627cedc222e45aebd959bee155a8df673ae68b4 494088 linear/linear_sm80.ptx
 //kernelgen:output fca018c47ee5806a9f5d316482d2268af2bdb92f1c2d0ebb9db1f15a7c5a66a2 484532 linear/linear_sm90.ptx
 
 //go:embed linear_sm80.ptx

@@ -23,8 +23,12 @@ constexpr int kBlock = 256;
 // Blocks that must fit a multiprocessor, which bounds registers. Lookups of 16-
 // byte slots at load .8: hits 24.5, misses 11.4 with 32 registers; 22.6 and 9.8
 // with the 39 the compiler would take. Changes get what they need without
-// spilling: 40 to 52.
+// spilling: 40 to 52. Older architectures need a few more for the same.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+constexpr int kGetBlocks = 5;
+#else
 constexpr int kGetBlocks = 8;
+#endif
 constexpr int kChangeBlocks = 4;
 
 }  // namespace weft::linear

@@ -15,7 +15,7 @@ func formModule(arch int, body string) string {
 {
 	.reg .pred %p<10>, %P, %Q;
 	.reg .b16 %h<10>;
-	.reg .b32 %w<20>, %tid, %lane;
+	.reg .b32 %w<20>, %self, %lane;
 	.reg .b64 %d<20>, %i<6>, %o<4>, %in, %out;
 	.reg .f32 %f<10>;
 	.reg .f64 %g<10>;
@@ -24,11 +24,11 @@ func formModule(arch int, body string) string {
 	.local .align 16 .b8 lo[64];
 	ld.param.u64 %in, [p];
 	ld.param.u64 %out, [p+8];
-	mov.u32 %tid, %tid.x;
+	mov.u32 %self, %tid.x;
 	mov.u32 %lane, %laneid;
-	mul.wide.u32 %d0, %tid, 48;
+	mul.wide.u32 %d0, %self, 48;
 	add.u64 %in, %in, %d0;
-	mul.wide.u32 %d0, %tid, 32;
+	mul.wide.u32 %d0, %self, 32;
 	add.u64 %out, %out, %d0;
 `)
 	for i := range formInputs {
@@ -203,7 +203,7 @@ func memoryBody(op, form string, list []string) string {
 	case "global":
 		s.WriteString("mov.u64 %d10, %out;\n")
 	case "shared":
-		s.WriteString("mov.u64 %d10, sh;\nmul.wide.u32 %d11, %tid, 32;\nadd.u64 %d10, %d10, %d11;\n")
+		s.WriteString("mov.u64 %d10, sh;\nmul.wide.u32 %d11, %self, 32;\nadd.u64 %d10, %d10, %d11;\n")
 	case "local":
 		s.WriteString("mov.u64 %d10, lo;\n")
 	}
@@ -324,10 +324,10 @@ func collectiveBodies(op, form string, list []string) map[string]string {
 		if t == "b32" {
 			return both(form + " %w1, %P, %w10;\ncvt.u64.u32 %o0, %w1;\n" + form + " %w1, !%P, %w10;\ncvt.u64.u32 %o1, %w1;\n")
 		}
-		return both(form + " %p1, %P, %w10;\nselp.b64 %o0, 1, 0, %p1;\nsetp.ge.u32 %p2, %tid, 32;\n" + form + " %p1, %p2, %w10;\nselp.b64 %o1, 1, 0, %p1;\n")
+		return both(form + " %p1, %P, %w10;\nselp.b64 %o0, 1, 0, %p1;\nsetp.ge.u32 %p2, %self, 32;\n" + form + " %p1, %p2, %w10;\nselp.b64 %o1, 1, 0, %p1;\n")
 	case "match":
 		value := "and.b64 %d2, %i4, 3;\n" + narrow(t, bank(t)+"3", "%d2")
-		same := "setp.lt.u32 %p3, %tid, 64;\nselp.b64 %d2, 5, %d2, %p3;\n" + narrow(t, bank(t)+"3", "%d2")
+		same := "setp.lt.u32 %p3, %self, 64;\nselp.b64 %d2, 5, %d2, %p3;\n" + narrow(t, bank(t)+"3", "%d2")
 		if list[1] == "any" {
 			return both(value + form + " %w1, " + bank(t) + "3, %w10;\ncvt.u64.u32 %o0, %w1;\n")
 		}
@@ -341,8 +341,8 @@ func collectiveBodies(op, form string, list []string) map[string]string {
 	}
 	// Barriers: values go through shared memory.
 	exchange := func(barrier string) string {
-		return "mov.u64 %d10, sh;\nmul.wide.u32 %d11, %tid, 8;\nadd.u64 %d12, %d10, %d11;\nst.shared.u64 [%d12], %i0;\n" +
-			barrier + "xor.b32 %w2, %tid, 5;\nmul.wide.u32 %d11, %w2, 8;\nadd.u64 %d12, %d10, %d11;\nld.shared.u64 %o0, [%d12];\n"
+		return "mov.u64 %d10, sh;\nmul.wide.u32 %d11, %self, 8;\nadd.u64 %d12, %d10, %d11;\nst.shared.u64 [%d12], %i0;\n" +
+			barrier + "xor.b32 %w2, %self, 5;\nmul.wide.u32 %d11, %w2, 8;\nadd.u64 %d12, %d10, %d11;\nld.shared.u64 %o0, [%d12];\n"
 	}
 	switch {
 	case list[0] == "warp":
@@ -350,7 +350,7 @@ func collectiveBodies(op, form string, list []string) map[string]string {
 	case t == "u32":
 		return map[string]string{"": form + " %w1, 1, %P;\ncvt.u64.u32 %o0, %w1;\n"}
 	case t == "pred":
-		return map[string]string{"": form + " %p1, 1, %P;\nselp.b64 %o0, 1, 0, %p1;\nsetp.ge.u32 %p2, %tid, 0;\n" + form + " %p1, 1, %p2;\nselp.b64 %o1, 1, 0, %p1;\n"}
+		return map[string]string{"": form + " %p1, 1, %P;\nselp.b64 %o0, 1, 0, %p1;\nsetp.ge.u32 %p2, %self, 0;\n" + form + " %p1, 1, %p2;\nselp.b64 %o1, 1, 0, %p1;\n"}
 	}
 	return map[string]string{"": exchange(form + " 2;\n"), "counted": exchange(form + " 3, 128;\n")}
 }

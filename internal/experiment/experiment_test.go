@@ -261,8 +261,11 @@ func TestWrongAnswersAreErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.free()
-	clear(c.flags.Host())
-	c.flags.Host()[7] = true
+	flags := make([]bool, 100)
+	flags[7] = true
+	if err := c.flags.CopyFrom(r.stream, flags); err != nil {
+		t.Fatal(err)
+	}
 	if err := checkFlags(t.Context(), r, c.flags, "lookup", 1); err != nil {
 		t.Errorf("one flag of one: %v", err)
 	}

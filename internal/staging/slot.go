@@ -1,7 +1,6 @@
 package staging
 
 import (
-	"context"
 	"errors"
 
 	"github.com/weftgo/weft/device"
@@ -77,35 +76,30 @@ func (s *slot) send(r *Ring, p *Piece, in, out []Column) error {
 	return r.in.Record(s.arrived)
 }
 
-// bring submits the copy home of the columns out, which lie side by side. The
-// function it returns waits for it and copies them to the batch.
-func (s *slot) bring(r *Ring, p *Piece, out []Column) (home func() error, err error) {
+// bring submits the copies home of the columns out.
+func (s *slot) bring(r *Ring, p *Piece, out []Column) error {
 	if err := r.out.Wait(s.worked); err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.fetch(r, p, out); err != nil {
-		return nil, err
+		return err
 	}
-	if err := r.out.Record(s.home); err != nil {
-		return nil, err
+	return r.out.Record(s.home)
+}
+
+// unload copies the columns out, which have come home, to the batch.
+func (s *slot) unload(p *Piece, out []Column) {
+	at := s.first
+	for _, c := range out {
+		if c.Host == nil {
+			continue
+		}
+		size := p.N * c.Width
+		if !c.pinned {
+			copy(c.Host[p.Lo*c.Width:], s.host[at:at+size])
+		}
+		at = align(at + size)
 	}
-	return func() error {
-		if err := s.home.Sync(context.Background()); err != nil {
-			return err
-		}
-		at := s.first
-		for _, c := range out {
-			if c.Host == nil {
-				continue
-			}
-			size := p.N * c.Width
-			if !c.pinned {
-				copy(c.Host[p.Lo*c.Width:], s.host[at:at+size])
-			}
-			at = align(at + size)
-		}
-		return nil
-	}, nil
 }
 
 // fetch submits the copies of the columns out: of all that are staged in one,

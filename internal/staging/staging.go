@@ -114,6 +114,16 @@ func (r *Ring) open(slots, size int) (err error) {
 	return nil
 }
 
+// newTurns makes a ring of turns, of which slot 0 has the first.
+func newTurns(slots int) []chan struct{} {
+	turns := make([]chan struct{}, slots)
+	for i := range turns {
+		turns[i] = make(chan struct{}, 1)
+	}
+	turns[0] <- struct{}{}
+	return turns
+}
+
 // batch is a Run under way.
 type batch struct {
 	ctx     context.Context
@@ -125,6 +135,10 @@ type batch struct {
 	// turn[i] tells slot i that it has been decided whether the pieces before
 	// its next one are run; in order, also that they have been launched.
 	turn []chan struct{}
+	// homeTurn[i] tells slot i that the pieces before its next one are home.
+	// They come home in order anyway, and so only one core at a time asks the
+	// device whether its piece has.
+	homeTurn []chan struct{}
 
 	mu       sync.Mutex
 	err      error
@@ -145,11 +159,7 @@ func (r *Ring) run(b *batch) (done int, err error) {
 	if err := r.open(slots, b.size()); err != nil {
 		return 0, fmt.Errorf("staging: %w", err)
 	}
-	b.turn = make([]chan struct{}, slots)
-	for i := range b.turn {
-		b.turn[i] = make(chan struct{}, 1)
-	}
-	b.turn[0] <- struct{}{}
+	b.turn, b.homeTurn = newTurns(slots), newTurns(slots)
 	var wg sync.WaitGroup
 	for i := 1; i < slots; i++ {
 		wg.Go(func() { b.carry(r, i) })
@@ -178,39 +188,50 @@ func (b *batch) one(r *Ring, i, lo int) {
 	if err == nil {
 		err = b.failure() // of a piece before this one
 	}
-	var home func() error
+	submitted := false
 	if err == nil && b.inOrder {
-		home, err = b.submit(r, s, p)
+		err = b.submit(r, s, p)
+		submitted = err == nil
 	}
 	b.decided(p, err)
 	b.turn[(i+1)%len(b.turn)] <- struct{}{}
 	if err == nil && !b.inOrder {
-		if home, err = b.submit(r, s, p); err != nil {
-			b.fail(err)
-		}
+		err = b.submit(r, s, p)
+		submitted = err == nil
+		b.fail(err) // it was decided that the piece is run
 	}
-	if home != nil {
-		err = home()
-	} else {
-		// Copies may be under way. The context does not count: the device is
-		// using the slot.
-		err = errors.Join(r.in.Sync(context.Background()), r.work.Sync(context.Background()), r.out.Sync(context.Background()))
+	b.fail(b.comeHome(r, i, p, submitted))
+}
+
+// comeHome waits for a piece and copies its output to the batch. If it was not
+// submitted, copies may be under way all the same. The context does not count:
+// the device is using the slot.
+func (b *batch) comeHome(r *Ring, i int, p *Piece, submitted bool) (err error) {
+	ctx, s := context.Background(), &r.slots[i]
+	<-b.homeTurn[i]
+	if submitted {
+		err = s.home.Sync(ctx)
 	}
-	if err != nil {
-		b.fail(err)
+	b.homeTurn[(i+1)%len(b.homeTurn)] <- struct{}{}
+	switch {
+	case !submitted:
+		err = errors.Join(r.in.Sync(ctx), r.work.Sync(ctx), r.out.Sync(ctx))
+	case err == nil:
+		s.unload(p, b.out)
 	}
+	return err
 }
 
 // submit launches a piece and the copies home.
-func (b *batch) submit(r *Ring, s *slot, p *Piece) (home func() error, err error) {
+func (b *batch) submit(r *Ring, s *slot, p *Piece) error {
 	if err := r.work.Wait(s.arrived); err != nil {
-		return nil, err
+		return err
 	}
 	if err := b.launch(p); err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.work.Record(s.worked); err != nil {
-		return nil, err
+		return err
 	}
 	return s.bring(r, p, b.out)
 }
@@ -237,8 +258,11 @@ func (b *batch) failure() error {
 }
 
 // fail records that a piece that was to be run did not come home: nothing of
-// the batch is known to have arrived.
+// the batch is known to have arrived. It does nothing without an error.
 func (b *batch) fail(err error) {
+	if err == nil {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err == nil {
