@@ -3,6 +3,7 @@ package linear
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -48,8 +49,7 @@ type cpuEngine[K, SK storedKey, V, SV storedVal] struct {
 	dev device.Host
 	gen *generation
 
-	deal   dealer
-	misfit atomic.Int64 // operations of changeOn that found no room
+	deal dealer
 }
 
 func newCPUEngine[K storedKey, V storedVal, SK storedKey, SV storedVal](dev device.Host, g geometry) (engine, error) {
@@ -97,9 +97,8 @@ func (e *cpuEngine[K, SK, V, SV]) counts(context.Context) (counters, error) {
 
 func (e *cpuEngine[K, SK, V, SV]) settle(context.Context) error { return nil }
 
-func (e *cpuEngine[K, SK, V, SV]) lost(context.Context) (int, error) {
-	return int(e.misfit.Swap(0)), nil
-}
+// lost is nothing: changeOn reports what found no room.
+func (e *cpuEngine[K, SK, V, SV]) lost(context.Context) (int, error) { return 0, nil }
 
 func (e *cpuEngine[K, SK, V, SV]) clear(context.Context) error {
 	e.wipe(e.gen)
@@ -155,7 +154,10 @@ func (e *cpuEngine[K, SK, V, SV]) present(ctx context.Context, _ *device.Stream,
 
 // getOn and changeOn: the memory of a CPU device is host memory.
 
-func (e *cpuEngine[K, SK, V, SV]) getOn(_ *device.Stream, b *batch) error {
+func (e *cpuEngine[K, SK, V, SV]) getOn(s *device.Stream, b *batch) error {
+	if err := s.Sync(context.Background()); err != nil { // it may be closed
+		return err
+	}
 	_, err := e.get(context.Background(), b)
 	return err
 }
@@ -244,29 +246,33 @@ func (e *cpuEngine[K, SK, V, SV]) changeTogether(c *changer[K, SK, V, SV]) {
 			homes[i] = home(c.table.geometry, SK(k))
 		}
 	})
-	late := make([][]uint32, len(parts))
+	late, failed := make([][]uint32, len(parts)), make([][]uint32, len(parts))
 	var fresh, live atomic.Int64
 	e.dev.Parallel(len(parts), 1, func(from, _ int) {
 		own := *c
 		own.part = parts[from]
 		own.fresh, own.live = 0, 0
 		own.run(own.part.ops)
-		late[from] = own.late
+		late[from], failed[from] = own.late, own.failed
 		fresh.Add(own.fresh)
 		live.Add(own.live)
 	})
 	c.fresh, c.live = fresh.Load(), live.Load()
 	c.part = share{hi: c.table.lines + 1}
+	c.failed = slices.Concat(failed...)
 	for _, ops := range late {
 		c.run(ops)
 	}
+	slices.Sort(c.failed)
 	c.count()
 }
 
-func (e *cpuEngine[K, SK, V, SV]) changeOn(_ *device.Stream, b *batch) error {
-	_, failed, err := e.change(context.Background(), b)
-	e.misfit.Add(int64(len(failed)))
-	return err
+func (e *cpuEngine[K, SK, V, SV]) changeOn(s *device.Stream, b *batch) (failed []uint32, err error) {
+	if err := s.Sync(context.Background()); err != nil {
+		return nil, err
+	}
+	_, failed, err = e.change(context.Background(), b)
+	return failed, err
 }
 
 func (e *cpuEngine[K, SK, V, SV]) widths() widths {

@@ -33,10 +33,10 @@ type engine interface {
 	change(ctx context.Context, b *batch) (done int, failed []uint32, err error)
 
 	// getOn and changeOn submit a batch that lies on the device. Operations of
-	// changeOn that find no room are counted; lost reads the count and resets
-	// it.
+	// changeOn that find no room are returned, if that is known at once, or
+	// counted; lost reads the count and resets it.
 	getOn(s *device.Stream, b *batch) error
-	changeOn(s *device.Stream, b *batch) error
+	changeOn(s *device.Stream, b *batch) (failed []uint32, err error)
 	lost(ctx context.Context) (int, error)
 	// settle waits until no submitted work uses the table.
 	settle(ctx context.Context) error

@@ -174,6 +174,10 @@ func newGPUEngine(dev device.Device, w widths, g geometry) (_ engine, err error)
 	if err = e.stream.Record(e.changed); err != nil {
 		return nil, err
 	}
+	// Lookups on streams of the caller wait for nothing.
+	if err = e.stream.Sync(context.Background()); err != nil {
+		return nil, err
+	}
 	return e, nil
 }
 
@@ -361,26 +365,27 @@ func (e *gpuEngine) change(ctx context.Context, b *batch) (done int, failed []ui
 	if err != nil {
 		return done, nil, err
 	}
-	failed, err = e.scratch.readFailed(ctx)
+	// The operations have been run, whatever has become of the context.
+	failed, err = e.scratch.readFailed(context.WithoutCancel(ctx))
 	return done, failed, err
 }
 
-func (e *gpuEngine) changeOn(s *device.Stream, b *batch) error {
+func (e *gpuEngine) changeOn(s *device.Stream, b *batch) ([]uint32, error) {
 	piece := launchOps
 	if b.ordered() {
 		piece = settleOps
 		if err := e.scratch.reserve(min(b.n, piece), 0); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for lo := 0; lo < b.n; lo += piece {
 		part := b.sub(lo, min(lo+piece, b.n), e.widths)
 		part.load += float64(lo) / float64(e.slots())
 		if err := e.submit(s, part, list{count: e.scratch.word(controlLost)}, 0); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // submit launches the kernels of a change: one, or with flagOrder the one and

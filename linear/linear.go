@@ -92,7 +92,8 @@ func (m *Map[K, V]) Delete(ctx context.Context, keys []K, deleted []bool) (n int
 }
 
 // Apply runs a mixed batch: its operations are concurrent, and what they return
-// is explained by some order of them. (On a CPU that order is the batch's.) res
+// is explained by some order of them. On a CPU that order is the batch's, except
+// that operations that find no room at first run again after the others. res
 // may be nil. An operation of no kind is device.ErrInvalid, and then none is
 // run.
 func (m *Map[K, V]) Apply(ctx context.Context, ops []weft.Op[K, V], res []weft.Result[V]) error {
@@ -266,8 +267,8 @@ func (m *Map[K, V]) ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], k
 }
 
 // Sync waits until all submitted batches are done. It returns [weft.ErrFull]
-// if operations submitted since the last Sync found no room, which happens to
-// fixed maps.
+// if operations submitted since the last Sync found no room: in fixed maps, or
+// on a GPU where keys crowd a path beyond its bound.
 func (m *Map[K, V]) Sync(ctx context.Context) error { return m.table.sync(ctx, "Sync") }
 
 // flagsFor are the flags of a batch that is all of one kind.

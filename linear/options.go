@@ -20,7 +20,7 @@ type Options struct {
 	// grows; for a fixed table, the share of slots that Capacity keys fill.
 	// Default 0.8. Up to there a lookup that finds its key takes about one
 	// memory access; at .9 a search for an absent key reads six lines, at .97
-	// dozens.
+	// dozens, and the last keys of a table filled to 1 search all of it.
 	MaxLoad float64
 
 	// Fixed tables never grow nor shrink: keys that find no room are left out
@@ -62,8 +62,11 @@ const (
 
 const (
 	defaultMaxLoad = 0.8
-	// shrinkShare of the load limit: below it, a table is shrunk. Far enough
-	// from one half that no workload grows and shrinks it in turns.
+	minMaxLoad     = 0.001
+	// shrinkShare of the load limit: a table is shrunk when deletes leave less.
+	// Far enough from one half that keys that come and go a few at a time don't
+	// grow and shrink it in turns; a table that is emptied and filled in turns
+	// should be cleared instead, or given a Capacity.
 	shrinkShare = 1.0 / 8
 )
 
@@ -82,8 +85,8 @@ func (o *Options) check(what string) (Options, error) {
 	switch {
 	case c.Capacity < 0:
 		return fail("Capacity %d is negative", c.Capacity)
-	case !(c.MaxLoad > 0 && c.MaxLoad <= 1): // also NaN
-		return fail("MaxLoad %v is not in (0, 1]", c.MaxLoad)
+	case !(c.MaxLoad >= minMaxLoad && c.MaxLoad <= 1): // also NaN
+		return fail("MaxLoad %v is not in [%v, 1]", c.MaxLoad, minMaxLoad)
 	case c.Fixed && c.Capacity == 0:
 		return fail("a fixed table needs a Capacity")
 	case c.Tombstones != Keep && c.Tombstones != Reuse:
@@ -106,5 +109,12 @@ func linesFor(n uint64, load float64, slotBytes int) (lines uint32, ok bool) {
 	if want > maxLines {
 		return 0, false
 	}
-	return max(uint32(want), 1), true
+	lines = max(uint32(want), 1)
+	for roomIn(int(lines)*lineBytes/slotBytes, load) < int(n) { // rounding
+		lines++
+	}
+	return lines, true
 }
+
+// roomIn is how many of a table's slots may be used.
+func roomIn(slots int, load float64) int { return int(float64(slots) * load) }

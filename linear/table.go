@@ -29,6 +29,7 @@ type table struct {
 	// operation of submitted batches as a new key.
 	usedBound uint64
 	minLines  uint32 // what Capacity asks for
+	lost      int    // operations of submitted batches known to have found no room
 
 	// keys is the number of keys as last counted; submitted tells that batches
 	// have been submitted since.
@@ -44,6 +45,9 @@ func newTable(dev device.Device, what string, w widths, o *Options) (*table, err
 	opts, err := o.check(what)
 	if err != nil {
 		return nil, err
+	}
+	if dev == nil {
+		return nil, fmt.Errorf("linear: new %s: %w: no device", what, weft.ErrOptions)
 	}
 	lines, ok := linesFor(uint64(opts.Capacity), opts.MaxLoad, w.slot)
 	if !ok {
@@ -102,14 +106,14 @@ func (t *table) change(ctx context.Context, op string, b *batch) (delta int, err
 	full, err := t.changePieces(ctx, b, before)
 	after, cerr := t.count(context.WithoutCancel(ctx))
 	delta = int(int64(after.live - before.live))
-	if err = errors.Join(err, cerr); err != nil {
-		return delta, wrap(op, err)
-	}
 	if full > 0 {
-		return delta, fmt.Errorf("linear: %s: %w: no room for %d of %d operations in %d slots (%d live, %d dead)",
-			op, weft.ErrFull, full, b.n, t.slots(), after.live, after.used-after.live)
+		err = errors.Join(fmt.Errorf("%w: no room for %d of %d operations in %d slots (%d live, %d dead)",
+			weft.ErrFull, full, b.n, t.slots(), after.live, after.used-after.live), err)
 	}
-	return delta, wrap(op, t.shrink(ctx, after))
+	if err = errors.Join(err, cerr); err == nil && delta < 0 {
+		err = t.shrink(ctx, after)
+	}
+	return delta, wrap(op, err)
 }
 
 // changePieces runs a batch in pieces that fit the table, growing it between
@@ -127,8 +131,10 @@ func (t *table) changePieces(ctx context.Context, b *batch, now counters) (full 
 		}
 		b.load = t.load()
 		done, failed, err := t.engine.change(ctx, b.sub(lo, lo+n, t.widths))
-		if err == nil && len(failed) > 0 {
-			failed, err = t.retry(ctx, b.sub(lo, lo+done, t.widths), failed)
+		if len(failed) > 0 {
+			var again error
+			failed, again = t.retry(context.WithoutCancel(ctx), b.sub(lo, lo+n, t.widths), failed)
+			err = errors.Join(err, again)
 		}
 		full += len(failed)
 		if err != nil {
@@ -199,9 +205,7 @@ func (t *table) stretch(lines uint32, now counters) uint32 {
 }
 
 // room is how many more slots may be used.
-func (t *table) room(used uint64) int {
-	return int(float64(t.slots())*t.opts.MaxLoad) - int(used)
-}
+func (t *table) room(used uint64) int { return roomIn(t.slots(), t.opts.MaxLoad) - int(used) }
 
 // load is the share of slots in use, or more if batches have been submitted
 // since the last count.
@@ -227,9 +231,9 @@ func (t *table) retry(ctx context.Context, b *batch, failed []uint32) ([]uint32,
 		return failed, nil
 	}
 	if err := t.resize(ctx, lines); err != nil {
-		// Nothing is lost: the operations count as not run.
-		if errors.Is(err, device.ErrMemory) || errors.Is(err, weft.ErrFull) {
-			return failed, nil
+		// The operations count as not run. A fixed table is full in any case.
+		if t.opts.Fixed && errors.Is(err, device.ErrMemory) {
+			err = nil
 		}
 		return failed, err
 	}
@@ -313,7 +317,13 @@ func (t *table) changeOn(s *device.Stream, op string, b *batch) error {
 		}
 		t.submitted.Store(true)
 		b.load = t.load()
-		if err := t.engine.changeOn(s, b.sub(lo, lo+n, t.widths)); err != nil {
+		part := b.sub(lo, lo+n, t.widths)
+		failed, err := t.engine.changeOn(s, part)
+		if err == nil && len(failed) > 0 {
+			failed, err = t.retry(ctx, part, failed)
+		}
+		t.lost += len(failed)
+		if err != nil {
 			return wrap(op, err)
 		}
 		if b.inserts() {
@@ -326,6 +336,9 @@ func (t *table) changeOn(s *device.Stream, op string, b *batch) error {
 
 // lies checks that a stream and a batch belong to the table's device.
 func (t *table) lies(s *device.Stream, b *batch) error {
+	if s == nil {
+		return fmt.Errorf("%w: no stream", device.ErrInvalid)
+	}
 	if s.Device() != t.dev {
 		return fmt.Errorf("%w: the stream belongs to another device, %s", device.ErrInvalid, s.Device().Properties().Name)
 	}
@@ -348,6 +361,7 @@ func (t *table) sync(ctx context.Context, op string) error {
 		return wrap(op, err)
 	}
 	lost, err := t.engine.lost(ctx)
+	lost, t.lost = lost+t.lost, 0
 	if err == nil && lost > 0 {
 		err = fmt.Errorf("%w: no room for %d operations since the last Sync, in %d slots", weft.ErrFull, lost, t.slots())
 	}

@@ -53,7 +53,7 @@ With --json it prints one object for one experiment and an array for several.`,
 				return usageError{err}
 			}
 			if o.list {
-				return listExperiments(cmd.OutOrStdout(), len(args) > 0, experiments)
+				return listExperiments(cmd.OutOrStdout(), a.json, len(args) > 0, experiments)
 			}
 			if err := o.check(); err != nil {
 				return err
@@ -111,7 +111,10 @@ func (o *benchOptions) scale() experiment.Scale {
 
 // listExperiments prints names and titles, and the whole description of those
 // asked for by name. Without names it lists everything, not the default set.
-func listExperiments(w io.Writer, named bool, experiments []experiment.Experiment) error {
+func listExperiments(w io.Writer, asJSON, named bool, experiments []experiment.Experiment) error {
+	if asJSON {
+		return listJSON(w, named, experiments)
+	}
 	if named {
 		for _, e := range experiments {
 			if _, err := fmt.Fprintf(w, "%s: %s\n\n%s\n", e.Name, e.Title, e.Doc); err != nil {
@@ -126,6 +129,26 @@ func listExperiments(w io.Writer, named bool, experiments []experiment.Experimen
 		}
 	}
 	return nil
+}
+
+// listJSON prints the same as an array of objects.
+func listJSON(w io.Writer, named bool, experiments []experiment.Experiment) error {
+	type entry struct {
+		Name    string `json:"name"`
+		Title   string `json:"title"`
+		Doc     string `json:"doc"`
+		Default bool   `json:"default"`
+	}
+	if !named {
+		experiments = experiment.All()
+	}
+	list := make([]entry, 0, len(experiments))
+	for _, e := range experiments {
+		list = append(list, entry{e.Name, e.Title, e.Doc, e.Default})
+	}
+	out := json.NewEncoder(w)
+	out.SetIndent("", "  ")
+	return out.Encode(list)
 }
 
 // bench runs experiments and writes what was asked for.

@@ -120,18 +120,14 @@ func (d *Device) Sync(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Close stops the workers and frees all memory of the device, which must not
-// be in use. Idempotent.
+// Close stops the workers; later calls return [device.ErrClosed]. Buffers that
+// are still live stay where they are, so that a structure closed too late does
+// not take the process down; Free takes them back even now. Idempotent.
 func (d *Device) Close() error {
-	if d.closed.Swap(true) {
-		return nil
+	if !d.closed.Swap(true) {
+		d.pool.close()
 	}
-	d.pool.close()
-	err := d.blocks.clear()
-	if e := d.pinned.clear(); err == nil {
-		err = e
-	}
-	return err
+	return nil
 }
 
 func errClosed(op string) error {

@@ -59,19 +59,17 @@ func (d *Device) allocate(t *table, op string, size int) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cpu: %s of %d bytes: %w: %w", op, size, device.ErrMemory, err)
 	}
-	if !t.add(m) { // closed meanwhile
-		unmapMemory(m)
-		return nil, errClosed(op)
-	}
+	t.add(m)
 	return m.bytes, nil
 }
 
+// release works after Close too: see there.
 func (d *Device) release(t *table, op string, p device.Ptr, size int) error {
-	if d.closed.Load() {
-		return errClosed(op)
-	}
 	m, ok := t.remove(p, size)
 	if !ok {
+		if d.closed.Load() {
+			return errClosed(op)
+		}
 		return fmt.Errorf("cpu: %s: %w: no block of %d bytes at %#x; freed twice, or of another device?", op, device.ErrInvalid, size, uint64(p))
 	}
 	if err := unmapMemory(m); err != nil {
@@ -97,7 +95,6 @@ type table struct {
 	mu     sync.RWMutex
 	blocks []mapping
 	total  uint64
-	closed bool
 }
 
 func (t *table) bytes() uint64 {
@@ -106,16 +103,12 @@ func (t *table) bytes() uint64 {
 	return t.total
 }
 
-func (t *table) add(m mapping) bool {
+func (t *table) add(m mapping) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed {
-		return false
-	}
 	i, _ := t.search(address(m.bytes))
 	t.blocks = slices.Insert(t.blocks, i, m)
 	t.total += uint64(len(m.bytes))
-	return true
 }
 
 func (t *table) remove(p device.Ptr, size int) (mapping, bool) {
@@ -148,19 +141,6 @@ func (t *table) slice(p device.Ptr, size int) ([]byte, bool) {
 		return nil, false
 	}
 	return b[off : off+uint64(size)], true
-}
-
-func (t *table) clear() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var first error
-	for _, m := range t.blocks {
-		if err := unmapMemory(m); err != nil && first == nil {
-			first = fmt.Errorf("cpu: Close: %w", err)
-		}
-	}
-	t.blocks, t.total, t.closed = nil, 0, true
-	return first
 }
 
 func (t *table) search(p device.Ptr) (int, bool) {

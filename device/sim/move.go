@@ -99,14 +99,15 @@ func (a *assembler) clock(o *operands, t typ, read func(w *warp) uint64) (instr,
 // again to the destination register, both of which may be wider than their
 // types.
 func buildConvert(a *assembler, s *statement, f form) (instr, error) {
-	to, from := f.typ(1), f.typ(2)
+	sat := len(f) == 3
+	to, from := f.typ(len(f)-2), f.typ(len(f)-1)
 	o := a.operands(s)
 	var reg int
 	if len(s.args) > 0 && s.args[0].reg != nil {
 		reg = s.args[0].reg.bits
 	}
 	in := instr{d: o.dstOf(o.next(), to, true), a: o.srcOf(o.next(), from, true)}
-	in.exec = apply1(convert(to, from, f[0] != "", typ{'b', reg}.mask()))
+	in.exec = apply1(convert(to, from, sat, typ{'b', reg}.mask()))
 	return in, o.done()
 }
 

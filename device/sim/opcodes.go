@@ -70,7 +70,16 @@ var table = index([]opcode{
 	{"mov", "pred", predicates1(func(a uint32) uint32 { return a })},
 	{"mov", "b16|b32|b64|" + intTypes + "|" + floatTypes, buildMove},
 	{"mov", "b128", buildMove},
-	{"cvt", "?sat u8|s8|u16|s16|u32|s32|u64|s64 u8|s8|u16|s16|u32|s32|u64|s64", buildConvert},
+	{"cvt", "u8|s8|u16|s16|u32|s32|u64|s64 u8|s8|u16|s16|u32|s32|u64|s64", buildConvert},
+	// Saturation must be able to happen, or the assembler refuses the form.
+	{"cvt", "sat u8 s8|u16|s16|u32|s32|u64|s64", buildConvert},
+	{"cvt", "sat s8 u8|u16|s16|u32|s32|u64|s64", buildConvert},
+	{"cvt", "sat u16 s8|s16|u32|s32|u64|s64", buildConvert},
+	{"cvt", "sat s16 u16|u32|s32|u64|s64", buildConvert},
+	{"cvt", "sat u32 s8|s16|s32|u64|s64", buildConvert},
+	{"cvt", "sat s32 u32|u64|s64", buildConvert},
+	{"cvt", "sat u64 s8|s16|s32|s64", buildConvert},
+	{"cvt", "sat s64 u64", buildConvert},
 	{"cvta", "?to global|shared|shared::cta|local|const u64", buildConvertAddress},
 	{"isspacep", "global|shared|shared::cta|local", buildIsSpace},
 

@@ -275,7 +275,14 @@ func TestWrongAnswersAreErrors(t *testing.T) {
 	if err := checkValues(t.Context(), r, c.keys, c.vals); err != nil {
 		t.Errorf("right values: %v", err)
 	}
-	c.vals.Host()[99]++
+	last := make([]uint32, 1)
+	if err := c.vals.Sub(99, 100).CopyTo(t.Context(), r.stream, last); err != nil {
+		t.Fatal(err)
+	}
+	last[0]++
+	if err := c.vals.Sub(99, 100).CopyFrom(r.stream, last); err != nil {
+		t.Fatal(err)
+	}
 	if err := checkValues(t.Context(), r, c.keys, c.vals); !errors.Is(err, errWrong) {
 		t.Errorf("wrong value: %v", err)
 	}

@@ -114,16 +114,6 @@ func (r *Ring) open(slots, size int) (err error) {
 	return nil
 }
 
-// newTurns makes a ring of turns, of which slot 0 has the first.
-func newTurns(slots int) []chan struct{} {
-	turns := make([]chan struct{}, slots)
-	for i := range turns {
-		turns[i] = make(chan struct{}, 1)
-	}
-	turns[0] <- struct{}{}
-	return turns
-}
-
 // batch is a Run under way.
 type batch struct {
 	ctx     context.Context
@@ -135,10 +125,6 @@ type batch struct {
 	// turn[i] tells slot i that it has been decided whether the pieces before
 	// its next one are run; in order, also that they have been launched.
 	turn []chan struct{}
-	// homeTurn[i] tells slot i that the pieces before its next one are home.
-	// They come home in order anyway, and so only one core at a time asks the
-	// device whether its piece has.
-	homeTurn []chan struct{}
 
 	mu       sync.Mutex
 	err      error
@@ -159,7 +145,11 @@ func (r *Ring) run(b *batch) (done int, err error) {
 	if err := r.open(slots, b.size()); err != nil {
 		return 0, fmt.Errorf("staging: %w", err)
 	}
-	b.turn, b.homeTurn = newTurns(slots), newTurns(slots)
+	b.turn = make([]chan struct{}, slots)
+	for i := range b.turn {
+		b.turn[i] = make(chan struct{}, 1)
+	}
+	b.turn[0] <- struct{}{}
 	var wg sync.WaitGroup
 	for i := 1; i < slots; i++ {
 		wg.Go(func() { b.carry(r, i) })
@@ -200,26 +190,22 @@ func (b *batch) one(r *Ring, i, lo int) {
 		submitted = err == nil
 		b.fail(err) // it was decided that the piece is run
 	}
-	b.fail(b.comeHome(r, i, p, submitted))
+	b.fail(b.comeHome(r, s, p, submitted))
 }
 
 // comeHome waits for a piece and copies its output to the batch. If it was not
 // submitted, copies may be under way all the same. The context does not count:
 // the device is using the slot.
-func (b *batch) comeHome(r *Ring, i int, p *Piece, submitted bool) (err error) {
-	ctx, s := context.Background(), &r.slots[i]
-	<-b.homeTurn[i]
-	if submitted {
-		err = s.home.Sync(ctx)
+func (b *batch) comeHome(r *Ring, s *slot, p *Piece, submitted bool) error {
+	ctx := context.Background()
+	if !submitted {
+		return errors.Join(r.in.Sync(ctx), r.work.Sync(ctx), r.out.Sync(ctx))
 	}
-	b.homeTurn[(i+1)%len(b.homeTurn)] <- struct{}{}
-	switch {
-	case !submitted:
-		err = errors.Join(r.in.Sync(ctx), r.work.Sync(ctx), r.out.Sync(ctx))
-	case err == nil:
-		s.unload(p, b.out)
+	if err := s.home.Sync(ctx); err != nil {
+		return err
 	}
-	return err
+	s.unload(p, b.out)
+	return nil
 }
 
 // submit launches a piece and the copies home.
