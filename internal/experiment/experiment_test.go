@@ -288,6 +288,16 @@ func TestWrongAnswersAreErrors(t *testing.T) {
 	}
 }
 
+// read copies a slice from the device.
+func read[T device.Elem](t *testing.T, r *runner, s device.Slice[T]) []T {
+	t.Helper()
+	host := make([]T, s.Len())
+	if err := s.CopyTo(t.Context(), r.stream, host); err != nil {
+		t.Fatal(err)
+	}
+	return host
+}
+
 // No key of a mixed batch occurs twice, and what it looks up or deletes was
 // inserted before.
 func TestMixedBatch(t *testing.T) {
@@ -308,9 +318,10 @@ func TestMixedBatch(t *testing.T) {
 	}
 	defer c.free()
 	seen, counts := map[uint64]bool{}, map[string]int{}
-	for i, k := range b.keys.Host() {
-		kind := b.kinds.Host()[i].String()
-		at := slices.Index(c.keys.Host(), k)
+	kinds, keys := read(t, r, b.kinds), read(t, r, c.keys)
+	for i, k := range read(t, r, b.keys) {
+		kind := kinds[i].String()
+		at := slices.Index(keys, k)
 		if seen[k] || at < 0 || (at < b.before) != (kind != "Put") {
 			t.Errorf("%s of key %d, which is number %d; twice: %t", kind, k, at, seen[k])
 		}

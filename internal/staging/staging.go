@@ -21,6 +21,8 @@ const (
 	// the piece and leaves the answer, so that main memory carries the batch
 	// once and not three times.
 	pieceBytes = 2 << 20
+	// unstagedPieces is how much larger a piece is when no core copies.
+	unstagedPieces = 4
 	// maxSlots bounds the pieces under way, and so the memory of a ring: twice
 	// as many as cores keep the cores copying while pieces are on the device.
 	maxSlots = 32
@@ -135,10 +137,15 @@ func (r *Ring) run(b *batch) (done int, err error) {
 	if b.n == 0 {
 		return 0, b.ctx.Err()
 	}
+	staged := false
 	for _, columns := range [][]Column{b.in, b.out} {
-		for i := range columns {
-			columns[i].pinned = columns[i].Host != nil && r.dev.Pinned(columns[i].Host)
+		for i, c := range columns {
+			columns[i].pinned = c.Host != nil && r.dev.Pinned(c.Host)
+			staged = staged || c.Host != nil && !columns[i].pinned
 		}
+	}
+	if !staged {
+		b.rows *= unstagedPieces // the cores have nothing to do: fewer calls
 	}
 	b.rows = min(b.rows, b.n)
 	slots := min(len(r.slots), (b.n-1)/b.rows+1)
