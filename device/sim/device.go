@@ -254,6 +254,14 @@ func (d *Device) Register(b []byte) (func() error, error) {
 	return func() error { return nil }, nil
 }
 
+// Launches is the number of kernels launched so far: each is an interleaving
+// of its own.
+func (d *Device) Launches() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.launches
+}
+
 // Pinned knows what AllocHost gave.
 func (d *Device) Pinned(b []byte) bool {
 	d.mu.Lock()

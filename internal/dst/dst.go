@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -38,6 +39,9 @@ type Config[K weft.Key, V weft.Value] struct {
 	Rewrite func(file, ptx string) string
 }
 
+// launches counts the kernels that all programs have launched.
+var launches atomic.Int64
+
 const defaultSeeds = 40
 
 // A Failure is a program that went wrong.
@@ -59,9 +63,10 @@ func Run[K weft.Key, V weft.Value](t *testing.T, cfg Config[K, V]) {
 	if *first > 0 {
 		cfg.First = *first
 	}
+	before := launches.Load()
 	f, tried := Find(cfg)
 	if f == nil {
-		t.Logf("%d schedules", tried)
+		t.Logf("%d programs, %d launches, each under a schedule of its own", tried, launches.Load()-before)
 		return
 	}
 	pattern := "^" + strings.ReplaceAll(t.Name(), "/", "$/^") + "$"

@@ -47,7 +47,10 @@ func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.
 	if r.dev, err = sim.Open(&opts); err != nil {
 		return nil, err
 	}
-	defer r.dev.Close()
+	defer func() {
+		launches.Add(int64(r.dev.Launches()))
+		r.dev.Close()
+	}()
 	if r.subject, err = cfg.New(r.dev, shape); err != nil {
 		return nil, fmt.Errorf("new: %w", err)
 	}
