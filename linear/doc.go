@@ -12,7 +12,7 @@
 // At loads up to about .8, when most lookups find their key: then a lookup is
 // one memory access, and nothing is faster. A search for a key that is absent
 // ends at the first empty slot, so it gets long as the table fills: at load .9
-// it reads six lines on average, at .97 dozens. Leave MaxLoad at its default
+// it reads three to six lines on average, at .97 dozens. Leave MaxLoad at its default
 // unless memory is scarce and misses are rare.
 //
 // # Layout

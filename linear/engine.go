@@ -14,7 +14,8 @@ import (
 // of growth, closing or concurrency; table decides and locks:
 //
 //   - get, getOn, export and probeLengths may run side by side,
-//   - everything else runs alone, and alone with the lookups of the CPU.
+//   - everything else runs alone. On a GPU, lookups and changes submitted by
+//     getOn and changeOn overlap on the device.
 type engine interface {
 	// geometry describes the table in use.
 	geometry() geometry

@@ -13,9 +13,9 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
-//kernelgen:input d8ce8d2ab16a3510fdc6883d915e336848b721fc7e8e6ffe4dd717a5abcd2b0c 1012 kernels/include/weft/cuda.cuh
+//kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input c609c57793fa0d479a5136418263ebdedec41a7d87f47582f983bb6f70a8acd5 8648 kernels/include/weft/warp.cuh
+//kernelgen:input 1baa22785e6cd967a63fc642117d55c90e2eb2cbf515d77fe58b83d8ac9ef41b 7459 kernels/include/weft/warp.cuh
 //kernelgen:input 3c01185760ed89b118c3d3a24cbd79d3b2f608d582f67910c8c6429c59d830ec 8231 linear/layout.cuh
 //kernelgen:input 054a4f0481180096c2286d6764b70456aea2bb28a798525d0e66d1c91b1a944e 24772 linear/linear.cu
 //kernelgen:input 3b14da0213829d828ae252ca6a8c203f9915793df4a9270b48fa1a39a7b6f310 1389 linear/tuning.cuh

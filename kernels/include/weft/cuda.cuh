@@ -19,10 +19,6 @@ using int64_t = long;
 using uint64_t = unsigned long;
 using size_t = unsigned long;
 
-struct alignas(8) uint2 { uint32_t x, y; };
-struct alignas(16) uint4 { uint32_t x, y, z, w; };
-struct alignas(16) ulonglong2 { unsigned long long x, y; };
-
 #else
 
 #include <cstddef>

@@ -6,7 +6,6 @@
 //   weak      an ordinary access: only for memory no other thread writes
 //             during the launch (batch columns, tables in read-only launches)
 //   relaxed   atomic at .gpu scope, orders nothing else
-//   acquire / release   the usual pair at .gpu scope
 #pragma once
 
 #include "cuda.cuh"
@@ -61,10 +60,6 @@ __device__ __forceinline__ uint32_t shuffle_xor(uint32_t mask, uint32_t v, uint3
   asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, %3;" : "=r"(r) : "r"(v), "r"(x), "r"(mask) : "memory");
   return r;
 }
-__device__ __forceinline__ void sync_warp(uint32_t mask = kAll) {
-  asm volatile("bar.warp.sync %0;" ::"r"(mask) : "memory");
-}
-__device__ __forceinline__ void sync_block() { asm volatile("bar.sync 0;" ::: "memory"); }
 
 // The number of threads of the block with p; all threads must call it.
 __device__ __forceinline__ uint32_t count_block(bool p) {
@@ -125,20 +120,6 @@ __device__ __forceinline__ uint64_t load_relaxed(const uint64_t* p) {
   asm volatile("ld.relaxed.gpu.global.b64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
   return v;
 }
-__device__ __forceinline__ uint64_t load_acquire(const uint64_t* p) {
-  uint64_t v;
-  asm volatile("ld.acquire.gpu.global.b64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
-  return v;
-}
-__device__ __forceinline__ void store_relaxed(uint32_t* p, uint32_t v) {
-  asm volatile("st.relaxed.gpu.global.b32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
-}
-__device__ __forceinline__ void store_relaxed(uint64_t* p, uint64_t v) {
-  asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
-}
-__device__ __forceinline__ void store_release(uint64_t* p, uint64_t v) {
-  asm volatile("st.release.gpu.global.b64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
-}
 
 // ---- atomics --------------------------------------------------------------
 
@@ -151,12 +132,6 @@ __device__ __forceinline__ uint32_t cas_relaxed(uint32_t* p, uint32_t want, uint
 __device__ __forceinline__ uint64_t cas_relaxed(uint64_t* p, uint64_t want, uint64_t to) {
   uint64_t old;
   asm volatile("atom.relaxed.gpu.global.cas.b64 %0, [%1], %2, %3;"
-               : "=l"(old) : "l"(p), "l"(want), "l"(to) : "memory");
-  return old;
-}
-__device__ __forceinline__ uint64_t cas_acquire(uint64_t* p, uint64_t want, uint64_t to) {
-  uint64_t old;
-  asm volatile("atom.acquire.gpu.global.cas.b64 %0, [%1], %2, %3;"
                : "=l"(old) : "l"(p), "l"(want), "l"(to) : "memory");
   return old;
 }
