@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft/internal/dst"
-	"github.com/weftgo/weft/linear"
 )
 
 // A mutant is a way to break the protocol of the kernels: their PTX with one
@@ -63,20 +62,20 @@ func TestMutantsAreFound(t *testing.T) {
 				return pattern.ReplaceAllString(ptx, m.with)
 			}
 			var f *dst.Failure
-			var tried int
+			var tried dst.Tally
 			if m.widths == "32,32" {
-				cfg := schedules[uint32, uint32](m.arch, linear.Keep)
+				cfg := schedules[uint32, uint32](mode{arch: m.arch})
 				cfg.Rewrite = rewrite
 				f, tried = dst.Find(cfg)
 			} else {
-				cfg := schedules[uint64, uint64](m.arch, linear.Keep)
+				cfg := schedules[uint64, uint64](mode{arch: m.arch})
 				cfg.Rewrite = rewrite
 				f, tried = dst.Find(cfg)
 			}
 			if f == nil {
-				t.Fatalf("not found by %d schedules", tried)
+				t.Fatalf("not found by %v", tried)
 			}
-			t.Logf("found by schedule %d, %d operations: %v\n%s", tried, f.Ops, f.Err, f.Shrunk)
+			t.Logf("found by program %d, %d operations: %v\n%s", tried.Programs, f.Ops, f.Err, f.Shrunk)
 		})
 	}
 }
