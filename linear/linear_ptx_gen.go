@@ -15,12 +15,12 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input 1baa22785e6cd967a63fc642117d55c90e2eb2cbf515d77fe58b83d8ac9ef41b 7459 kernels/include/weft/warp.cuh
+//kernelgen:input 88d00266ec3e85087c19f140d02b81dd776e111c55537779079ccd846eb23880 7813 kernels/include/weft/warp.cuh
 //kernelgen:input 3c01185760ed89b118c3d3a24cbd79d3b2f608d582f67910c8c6429c59d830ec 8231 linear/layout.cuh
-//kernelgen:input 054a4f0481180096c2286d6764b70456aea2bb28a798525d0e66d1c91b1a944e 24772 linear/linear.cu
+//kernelgen:input af343ba2fb01566f56c15d00ac1a7de6ffcd50b4dfdd33e1047e85e8938118e5 24849 linear/linear.cu
 //kernelgen:input 3b14da0213829d828ae252ca6a8c203f9915793df4a9270b48fa1a39a7b6f310 1389 linear/tuning.cuh
-//kernelgen:output 388e1e2a321a0770ed81f0b76627cedc222e45aebd959bee155a8df673ae68b4 494088 linear/linear_sm80.ptx
-//kernelgen:output fca018c47ee5806a9f5d316482d2268af2bdb92f1c2d0ebb9db1f15a7c5a66a2 484532 linear/linear_sm90.ptx
+//kernelgen:output b8ba1f17be27918a5e36fd1b23edfc90cfd151f8d510c6069b8c5fe6a949d716 494110 linear/linear_sm80.ptx
+//kernelgen:output 5e4db483a85716709b7f4a67ed9cbeb26d14dfb730bee0ac89966423c217af91 484556 linear/linear_sm90.ptx
 
 //go:embed linear_sm80.ptx
 var linearSM80 string
