@@ -45,6 +45,10 @@ var mutants = []mutant{
 		"ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
 	{"keys are counted without atomics", 90, "32,32", add64,
 		"{ .reg .b64 t; ld.relaxed.gpu.global.u64 $1, [$2]; add.u64 t, $1, $3; st.relaxed.gpu.global.u64 [$2], t; }"},
+	{"the flags of duplicates are moved by weak accesses", 90, "32,32", `(ld|st)\.relaxed\.gpu\.global\.u8`,
+		"$1.global.u8"},
+	{"a slot is read by a weak load", 80, "64,64", load128,
+		"ld.global.v2.b64 {$2, $3}, [$1];"},
 	{"the rank of a key is the last one offered", 90, "32,32", `red\.relaxed\.gpu\.global\.(?:min|max)\.u32`,
 		"st.relaxed.gpu.global.u32"},
 }
