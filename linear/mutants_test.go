@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft/internal/dst"
-	"github.com/weftgo/weft/linear"
 )
 
 // A mutant is a way to break the protocol of the kernels: their PTX with one
@@ -46,6 +45,10 @@ var mutants = []mutant{
 		"ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
 	{"keys are counted without atomics", 90, "32,32", add64,
 		"{ .reg .b64 t; ld.relaxed.gpu.global.u64 $1, [$2]; add.u64 t, $1, $3; st.relaxed.gpu.global.u64 [$2], t; }"},
+	{"the flags of duplicates are moved by weak accesses", 90, "32,32", `(ld|st)\.relaxed\.gpu\.global\.u8`,
+		"$1.global.u8"},
+	{"a slot is read by a weak load", 80, "64,64", load128,
+		"ld.global.v2.b64 {$2, $3}, [$1];"},
 	{"the rank of a key is the last one offered", 90, "32,32", `red\.relaxed\.gpu\.global\.(?:min|max)\.u32`,
 		"st.relaxed.gpu.global.u32"},
 }
@@ -63,20 +66,20 @@ func TestMutantsAreFound(t *testing.T) {
 				return pattern.ReplaceAllString(ptx, m.with)
 			}
 			var f *dst.Failure
-			var tried int
+			var tried dst.Tally
 			if m.widths == "32,32" {
-				cfg := schedules[uint32, uint32](m.arch, linear.Keep)
+				cfg := schedules[uint32, uint32](mode{arch: m.arch})
 				cfg.Rewrite = rewrite
 				f, tried = dst.Find(cfg)
 			} else {
-				cfg := schedules[uint64, uint64](m.arch, linear.Keep)
+				cfg := schedules[uint64, uint64](mode{arch: m.arch})
 				cfg.Rewrite = rewrite
 				f, tried = dst.Find(cfg)
 			}
 			if f == nil {
-				t.Fatalf("not found by %d schedules", tried)
+				t.Fatalf("not found by %v", tried)
 			}
-			t.Logf("found by schedule %d, %d operations: %v\n%s", tried, f.Ops, f.Err, f.Shrunk)
+			t.Logf("found by program %d, %d operations: %v\n%s", tried.Programs, f.Ops, f.Err, f.Shrunk)
 		})
 	}
 }

@@ -12,39 +12,67 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
+// A mode is a way in which the kernels of maps and sets differ.
+type mode struct {
+	arch      int
+	scheme    linear.Tombstones
+	unordered bool
+}
+
+func (m mode) String() string {
+	s := fmt.Sprintf("sm_%d,%s", m.arch, map[linear.Tombstones]string{linear.Keep: "keep", linear.Reuse: "reuse"}[m.scheme])
+	if m.unordered {
+		s += ",unordered"
+	}
+	return s
+}
+
+func (m mode) options(s dst.Shape) *linear.Options {
+	return &linear.Options{Capacity: s.Capacity, Fixed: s.Fixed, Tombstones: m.scheme, Unordered: m.unordered, Seed: 1}
+}
+
 // Under any schedule of their threads, what the operations of a batch return
 // is explained by some order of them.
 func TestSchedules(t *testing.T) {
 	for _, arch := range []int{80, 90} {
 		for _, scheme := range []linear.Tombstones{linear.Keep, linear.Reuse} {
-			name := fmt.Sprintf("sm_%d,%s", arch, map[linear.Tombstones]string{linear.Keep: "keep", linear.Reuse: "reuse"}[scheme])
-			t.Run("uint32,uint32,"+name, func(t *testing.T) { dst.Run(t, schedules[uint32, uint32](arch, scheme)) })
-			t.Run("uint32,uint64,"+name, func(t *testing.T) { dst.Run(t, schedules[uint32, uint64](arch, scheme)) })
-			t.Run("uint64,uint32,"+name, func(t *testing.T) { dst.Run(t, schedules[uint64, uint32](arch, scheme)) })
-			t.Run("uint64,uint64,"+name, func(t *testing.T) { dst.Run(t, schedules[uint64, uint64](arch, scheme)) })
-			t.Run("set uint32,"+name, func(t *testing.T) { dst.Run(t, setSchedules[uint32](arch, scheme)) })
-			t.Run("set uint64,"+name, func(t *testing.T) { dst.Run(t, setSchedules[uint64](arch, scheme)) })
+			for _, unordered := range []bool{false, true} {
+				m := mode{arch, scheme, unordered}
+				explore(t, "uint32,uint32", schedules[uint32, uint32](m), m)
+				explore(t, "uint32,uint64", schedules[uint32, uint64](m), m)
+				explore(t, "uint64,uint32", schedules[uint64, uint32](m), m)
+				explore(t, "uint64,uint64", schedules[uint64, uint64](m), m)
+				explore(t, "set uint32", setSchedules[uint32](m), m)
+				explore(t, "set uint64", setSchedules[uint64](m), m)
+			}
 		}
 	}
 }
 
-func schedules[K weft.Key, V weft.Value](arch int, scheme linear.Tombstones) dst.Config[K, V] {
-	return dst.Config[K, V]{Arch: arch, New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
-		m, err := linear.New[K, V](dev, &linear.Options{Capacity: s.Capacity, Fixed: s.Fixed, Tombstones: scheme, Seed: 1})
+func explore[K weft.Key, V weft.Value](t *testing.T, widths string, cfg dst.Config[K, V], m mode) {
+	t.Run(fmt.Sprintf("%s,%v", widths, m), func(t *testing.T) {
+		t.Parallel()
+		dst.Run(t, cfg)
+	})
+}
+
+func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
+	return dst.Config[K, V]{Arch: m.arch, Unordered: m.unordered, New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
+		t, err := linear.New[K, V](dev, m.options(s))
 		if err != nil {
 			return nil, err
 		}
-		return dst.Map(m), nil
+		return dst.Map(t), nil
 	}}
 }
 
-func setSchedules[K weft.Key](arch int, scheme linear.Tombstones) dst.Config[K, uint32] {
-	return dst.Config[K, uint32]{Arch: arch, Uniform: true, New: func(dev device.Device, s dst.Shape) (dst.Subject[K, uint32], error) {
-		m, err := linear.NewSet[K](dev, &linear.Options{Capacity: s.Capacity, Fixed: s.Fixed, Tombstones: scheme, Seed: 1})
+func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
+	return dst.Config[K, uint32]{Arch: m.arch, Uniform: true, Unordered: m.unordered, New: func(dev device.Device, s dst.Shape) (dst.Subject[K, uint32], error) {
+		t, err := linear.NewSet[K](dev, m.options(s))
 		if err != nil {
 			return nil, err
 		}
-		return dst.Set(m), nil
+		return dst.Set(t), nil
 	}}
 }
 

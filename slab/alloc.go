@@ -65,7 +65,9 @@ func (o *AllocOptions) check() (AllocOptions, error) {
 		}
 	}
 	if c.Light {
-		c.SuperBlocks = max(c.SuperBlocks, 1)
+		if c.SuperBlocks == 0 {
+			c.SuperBlocks = 1
+		}
 		c.MaxSuperBlocks = c.SuperBlocks
 	}
 	fail := func(format string, args ...any) (AllocOptions, error) {
@@ -402,7 +404,7 @@ func (r AllocRef) has(unit uint32) bool {
 	return unit>>superShift < r.Count && unit&unitMask < r.Blocks*blockUnits
 }
 
-// Ptr is where a unit lies on the device.
+// Ptr is where a unit lies on the device, aligned to 128 bytes.
 func (a *Alloc) Ptr(unit uint32) (device.Ptr, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

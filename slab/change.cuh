@@ -212,33 +212,35 @@ __device__ __forceinline__ void append(const AppendParams& p) {
     uint32_t home = locate<S>(t, key);
     key = stored<S>(key);
     Outcome outcome = kNothing;
-    uint32_t queue = ballot(kAll, first + lane < n), at = kNoUnit;
+    uint32_t queue = ballot(kAll, first + lane < n);
     while (queue != 0) {
-      uint32_t bucket = shuffle(kAll, home, lowest(queue));
+      uint32_t bucket = shuffle(kAll, home, lowest(queue)), at = kNoUnit;
       uint32_t crowd = ballot(kAll, home == bucket) & queue;
-      Word128* slab = t.slab(bucket, at);
-      Word* slot = reinterpret_cast<Word*>(slab) + lane;
-      bool empty = lane < kSlots<S> && S::key(load_relaxed(slot)) == S::kEmpty;
-      uint32_t frees = ballot(kAll, empty);
-      // The first of the crowd take the first of the slots.
-      uint32_t place = popcount(frees & ((1u << lane) - 1));
-      bool takes = empty && place < popcount(crowd);
-      uint32_t from = takes ? lowest(crowd ^ first_bits(crowd, place)) : lane;
-      Key k = shuffle(kAll, key, from), v = shuffle(kAll, value, from);
-      bool taken = takes && S::swap(slot, S::pair(S::kEmpty, S::kEmpty), S::pair(k, v));
-      uint32_t slots = ballot(kAll, taken);
-      if (frees == 0) {
-        at = beyond(t, resident, bucket, slab, at);
-        bool full = at == kNoUnit;
-        if (full && (crowd >> lane & 1)) outcome = kFull;
-        if (full) queue &= ~crowd;
-        continue;
+      queue ^= crowd;
+      while (crowd != 0) {
+        Word128* slab = t.slab(bucket, at);
+        Word* slot = reinterpret_cast<Word*>(slab) + lane;
+        bool empty = lane < kSlots<S> && S::key(load_relaxed(slot)) == S::kEmpty;
+        uint32_t frees = ballot(kAll, empty);
+        if (frees == 0) {
+          at = beyond(t, resident, bucket, slab, at);
+          if (at == kNoUnit) {
+            if (crowd >> lane & 1) outcome = kFull;
+            crowd = 0;
+          }
+          continue;
+        }
+        // The first of the crowd take the first of the slots.
+        uint32_t place = popcount(frees & ((1u << lane) - 1));
+        bool takes = empty && place < popcount(crowd);
+        uint32_t from = takes ? lowest(crowd ^ first_bits(crowd, place)) : lane;
+        Key k = shuffle(kAll, key, from), v = shuffle(kAll, value, from);
+        uint32_t slots = ballot(kAll, takes && S::swap(slot, S::pair(S::kEmpty, S::kEmpty), S::pair(k, v)));
+        place = popcount(crowd & ((1u << lane) - 1));
+        bool served = (crowd >> lane & 1) && place < popcount(frees) && (slots >> lowest(frees ^ first_bits(frees, place)) & 1);
+        if (served) outcome = kInserted;
+        crowd ^= ballot(kAll, served);
       }
-      place = popcount(crowd & ((1u << lane) - 1));
-      bool served = (crowd >> lane & 1) && place < popcount(frees) && (slots >> lowest(frees ^ first_bits(frees, place)) & 1);
-      if (served) outcome = kInserted;
-      queue &= ~ballot(kAll, served);
-      if ((queue & crowd) == 0) at = kNoUnit;
     }
     record(p.failed, p.first + i, outcome == kFull);
     tally(t.counters, outcome);

@@ -209,7 +209,9 @@ func execStore(w *warp, in *instr, m uint32) {
 			if ac.size == 16 {
 				v[1] = w.rows[row+1][lane]
 			}
-			w.store(in, lane, seg, off+uint64(i*ac.size), v)
+			if w.store(in, lane, seg, off+uint64(i*ac.size), v); w.launch.failed() {
+				return
+			}
 		}
 	}
 }
@@ -292,8 +294,8 @@ func (w *warp) store(in *instr, lane int, seg *segment, off uint64, v [2]uint64)
 	if w.launch.watch != nil {
 		w.saw(in, lane, seg, off, true)
 	}
-	if w.launch.views != nil && !seg.private {
-		w.launch.views.store(w, in, lane, seg, off, v)
+	if s := w.launch.views; s != nil && !seg.private && !s.write(w, in, lane, seg, off, v, false) {
+		return
 	}
 	w.put(in, lane, seg, off, v)
 }

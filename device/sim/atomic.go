@@ -144,28 +144,28 @@ func execAtomic(w *warp, in *instr, m uint32) {
 
 // update reads, combines and writes one element in one step.
 func (w *warp) update(in *instr, lane int, seg *segment, off uint64, b, c [2]uint64) (old [2]uint64, ok bool) {
-	ac := in.access
 	if w.launch.watch != nil {
 		w.saw(in, lane, seg, off, true)
 	}
-	if ac.size == 16 {
-		old = [2]uint64{seg.get(off, 8), seg.get(off+8, 8)}
-		ok = seg.isKnown(off, 8) && seg.isKnown(off+8, 8)
+	s := w.launch.views
+	if seg.private {
+		s = nil
+	}
+	if s == nil {
+		old, ok = w.loadNow(in, lane, seg, off)
 	} else {
-		old = [2]uint64{seg.get(off, ac.size)}
-		ok = seg.isKnown(off, ac.size)
+		old, ok = s.read(w, in, lane, seg, off, true)
 	}
 	if !ok {
-		w.fail(in, lane, "reads byte %d of a %s, which was never written", off, seg.what)
 		return old, false
 	}
-	v := ac.combine(old, b, c)
-	writes := !ac.compares || old == b
-	if w.launch.views != nil && !seg.private {
-		w.launch.views.update(w, in, lane, seg, off, v, writes)
+	v := in.access.combine(old, b, c)
+	if in.access.compares && old != b {
+		return old, true
 	}
-	if writes {
-		w.put(in, lane, seg, off, v)
+	if s != nil && !s.write(w, in, lane, seg, off, v, true) {
+		return old, false
 	}
+	w.put(in, lane, seg, off, v)
 	return old, true
 }

@@ -46,6 +46,10 @@ type Options struct {
 	// By default loads may return older values where PTX's memory model lets
 	// them.
 	Sequential bool
+	// Races makes a data race a fault: two accesses to the same bytes, one of
+	// them a write, that nothing orders, and of which one is weak or of too
+	// small a scope for the other. It needs weak memory.
+	Races bool
 	// Memory is the size of global memory in bytes. Default 1 GiB.
 	Memory uint64
 	// Budget is how many warp instructions one launch may execute before it
@@ -117,6 +121,9 @@ func Open(opts *Options) (*Device, error) {
 	}
 	if o.Depth < 1 {
 		return nil, fmt.Errorf("sim: %w: depth %d", device.ErrInvalid, o.Depth)
+	}
+	if o.Races && (o.Sequential || o.Scheduler == Fast) {
+		return nil, fmt.Errorf("sim: %w: races are found in weak memory only, under random or pct", device.ErrInvalid)
 	}
 	d := &Device{opts: o, heap: newHeap(o.Memory), host: map[*byte]int{}, modules: map[*device.Image]*loaded{}, last: map[*program]uint64{}, idle: map[shape][]*block{}}
 	if o.Trace != "" {
@@ -368,7 +375,7 @@ func (d *Device) policy(l *launch) scheduler {
 	}
 	l.rng = rand.New(rand.NewPCG(d.opts.Seed, uint64(l.number)))
 	if !d.opts.Sequential {
-		l.views = newViews(l)
+		l.views = newViews(l, d.opts.Races)
 	}
 	if d.opts.Scheduler == PCT {
 		return newPCT(l, d.opts.Depth, d.last[l.prog])

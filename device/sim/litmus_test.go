@@ -13,6 +13,7 @@ type litmus struct {
 	name    string
 	threads []string // PTX; [x] and [y] are addresses, results go to %rd10, %rd11
 	block   bool     // all threads in one block
+	pairs   bool     // threads 0 and 1 in one block, 2 and 3 in another
 	init    [2]uint64
 	weird   string // results by thread, "a b|c d": what the test is about
 	allowed bool   // by PTX's memory model, and so to be seen
@@ -76,6 +77,104 @@ var litmusTests = []litmus{
 		"st.relaxed.gpu.global.u64 [x], 1; fence.sc.gpu; ld.relaxed.gpu.global.u64 %rd10, [y];",
 		"st.relaxed.gpu.global.u64 [y], 1; fence.sc.gpu; ld.relaxed.gpu.global.u64 %rd10, [x];",
 	}, weird: "0 0|0 0"},
+	{name: "SB with sc fences of different blocks", threads: []string{
+		"st.relaxed.gpu.global.u64 [x], 1; fence.sc.cta; ld.relaxed.gpu.global.u64 %rd10, [y];",
+		"st.relaxed.gpu.global.u64 [y], 1; fence.sc.cta; ld.relaxed.gpu.global.u64 %rd10, [x];",
+	}, weird: "0 0|0 0", allowed: true},
+	{name: "SB with sc fences of one block", block: true, threads: []string{
+		"st.relaxed.gpu.global.u64 [x], 1; fence.sc.cta; ld.relaxed.gpu.global.u64 %rd10, [y];",
+		"st.relaxed.gpu.global.u64 [y], 1; fence.sc.gpu; ld.relaxed.gpu.global.u64 %rd10, [x];",
+	}, weird: "0 0|0 0"},
+	{name: "SB with one sc fence of a block too small", threads: []string{
+		"st.relaxed.gpu.global.u64 [x], 1; fence.sc.gpu; ld.relaxed.gpu.global.u64 %rd10, [y];",
+		"st.relaxed.gpu.global.u64 [y], 1; fence.sc.cta; ld.relaxed.gpu.global.u64 %rd10, [x];",
+	}, weird: "0 0|0 0", allowed: true},
+	{name: "SB by atomics", threads: []string{
+		"atom.relaxed.gpu.global.exch.b64 %rd3, [x], 1; ld.relaxed.gpu.global.u64 %rd10, [y];",
+		"atom.relaxed.gpu.global.exch.b64 %rd3, [y], 1; ld.relaxed.gpu.global.u64 %rd10, [x];",
+	}, weird: "0 0|0 0", allowed: true},
+	{name: "IRIW with sc fences", threads: []string{
+		"st.relaxed.gpu.global.u64 [x], 1;",
+		"st.relaxed.gpu.global.u64 [y], 1;",
+		"ld.relaxed.gpu.global.u64 %rd10, [x]; fence.sc.gpu; ld.relaxed.gpu.global.u64 %rd11, [y];",
+		"ld.relaxed.gpu.global.u64 %rd10, [y]; fence.sc.gpu; ld.relaxed.gpu.global.u64 %rd11, [x];",
+	}, weird: "0 0|0 0|1 0|1 0"},
+	{name: "MP into an exchange", threads: []string{
+		"st.relaxed.gpu.global.u64 [x], 1; st.relaxed.gpu.global.u64 [y], 1;",
+		"atom.relaxed.gpu.global.exch.b64 %rd10, [y], 2; ld.relaxed.gpu.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0", allowed: true},
+	{name: "MP release into an exchange", threads: []string{
+		"st.relaxed.gpu.global.u64 [x], 1; st.release.gpu.global.u64 [y], 1;",
+		"atom.acquire.gpu.global.exch.b64 %rd10, [y], 2; ld.relaxed.gpu.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0"},
+	{name: "release sequence broken by a store", threads: []string{
+		"st.global.u64 [x], 1; st.release.gpu.global.u64 [y], 1;",
+		"ld.relaxed.gpu.global.u64 %rd10, [y]; st.relaxed.gpu.global.u64 [y], 2;",
+		"ld.acquire.gpu.global.u64 %rd10, [y]; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0|2 0", allowed: true},
+	{name: "a store after another's atomic does not pass on what that passed on", threads: []string{
+		"st.global.u64 [x], 1; st.release.gpu.global.u64 [y], 1;",
+		"atom.relaxed.gpu.global.add.u64 %rd10, [y], 1; st.relaxed.gpu.global.u64 [y], 7;",
+		"ld.acquire.gpu.global.u64 %rd10, [y]; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0|7 0", allowed: true},
+	{name: "release sequence of one thread across another's store", threads: []string{
+		"st.global.u64 [x], 1; st.release.gpu.global.u64 [y], 1; ld.relaxed.gpu.global.u64 %rd10, [y]; st.relaxed.gpu.global.u64 [y], 2;",
+		"st.relaxed.gpu.global.u64 [y], 5;",
+		"ld.acquire.gpu.global.u64 %rd10, [y]; ld.global.u64 %rd11, [x];",
+	}, weird: "5 0|0 0|2 0"},
+	{name: "an atomic of a block passes on nothing from another", pairs: true, threads: []string{
+		"st.global.u64 [x], 1; st.release.gpu.global.u64 [y], 1;",
+		"",
+		"atom.relaxed.cta.global.add.u64 %rd10, [y], 1;",
+		"ld.acquire.gpu.global.u64 %rd10, [y]; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|0 0|1 0|2 0", allowed: true},
+	{name: "a release of a block reaches no other through an atomic", pairs: true, threads: []string{
+		"st.global.u64 [x], 1; fence.acq_rel.cta; st.relaxed.gpu.global.u64 [y], 1;",
+		"",
+		"atom.relaxed.gpu.global.add.u64 %rd10, [y], 1;",
+		"ld.acquire.gpu.global.u64 %rd10, [y]; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|0 0|1 0|2 0", allowed: true},
+	{name: "a release of a block reaches it through another's atomic", pairs: true, threads: []string{
+		"st.global.u64 [x], 1; fence.acq_rel.cta; st.relaxed.gpu.global.u64 [y], 1;",
+		"ld.acquire.gpu.global.u64 %rd10, [y]; ld.global.u64 %rd11, [x];",
+		"atom.relaxed.gpu.global.add.u64 %rd10, [y], 1;",
+		"",
+	}, weird: "0 0|2 0|1 0|0 0"},
+	{name: "causality through scopes of blocks", pairs: true, threads: []string{
+		"st.global.u64 [x], 1; st.release.gpu.global.u64 [y], 1;",
+		"",
+		"ld.acquire.gpu.global.u64 %rd10, [y]; st.release.cta.global.u64 [y], 2;",
+		"ld.acquire.cta.global.u64 %rd10, [y]; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|0 0|1 0|2 0"},
+	{name: "an acquiring fence of too small a scope", threads: []string{
+		"st.global.u64 [x], 1; st.release.gpu.global.u64 [y], 1;",
+		"ld.relaxed.gpu.global.u64 %rd10, [y]; fence.acq_rel.cta; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0", allowed: true},
+	{name: "an acquiring fence takes over what an earlier one could not", threads: []string{
+		"st.global.u64 [x], 1; st.release.gpu.global.u64 [y], 1;",
+		"ld.relaxed.gpu.global.u64 %rd10, [y]; fence.acq_rel.cta; fence.acq_rel.gpu; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0"},
+	{name: "a failed cas acquires", threads: []string{
+		"st.global.u64 [x], 1; st.release.gpu.global.u64 [y], 1;",
+		"atom.acq_rel.gpu.global.cas.b64 %rd10, [y], 5, 6; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0"},
+	{name: "atomics lose no update", threads: []string{
+		"atom.relaxed.gpu.global.add.u64 %rd10, [x], 1;",
+		"atom.relaxed.gpu.global.add.u64 %rd10, [x], 1;",
+	}, weird: "0 0|0 0"},
+	{name: "atomics of different blocks' scopes lose updates", threads: []string{
+		"atom.relaxed.cta.global.add.u64 %rd10, [x], 1;",
+		"atom.relaxed.cta.global.add.u64 %rd10, [x], 1;",
+	}, weird: "0 0|0 0", allowed: true},
+	{name: "atomics of a block lose no update", block: true, threads: []string{
+		"atom.relaxed.cta.global.add.u64 %rd10, [x], 1;",
+		"atom.relaxed.cta.global.add.u64 %rd10, [x], 1;",
+	}, weird: "0 0|0 0"},
+	{name: "WRC of a weak store", threads: []string{
+		"st.global.u64 [x], 1;",
+		"ld.relaxed.gpu.global.u64 %rd10, [x]; st.release.gpu.global.u64 [y], 1;",
+		"ld.acquire.gpu.global.u64 %rd10, [y]; ld.relaxed.gpu.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0|1 0", allowed: true},
 	{name: "WRC", threads: []string{
 		"st.relaxed.gpu.global.u64 [x], 1;",
 		"ld.relaxed.gpu.global.u64 %rd10, [x]; st.release.gpu.global.u64 [y], 1;",
@@ -96,6 +195,18 @@ var litmusTests = []litmus{
 		"st.relaxed.gpu.global.u64 [x], 1;",
 		"ld.relaxed.gpu.global.u64 %rd10, [x]; ld.relaxed.gpu.global.u64 %rd11, [x];",
 	}, weird: "0 0|1 0"},
+	{name: "CoRR of a weak store", threads: []string{
+		"st.global.u64 [x], 1;",
+		"ld.relaxed.gpu.global.u64 %rd10, [x]; ld.relaxed.gpu.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0", allowed: true},
+	{name: "CoRR through an atomic", threads: []string{
+		"st.relaxed.gpu.global.u64 [x], 1;",
+		"atom.relaxed.gpu.global.add.u64 %rd10, [x], 0; ld.relaxed.gpu.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0"},
+	{name: "CoWR", threads: []string{
+		"st.relaxed.gpu.global.u64 [x], 1; ld.relaxed.gpu.global.u64 %rd10, [x]; ld.relaxed.gpu.global.u64 %rd11, [x];",
+		"st.relaxed.gpu.global.u64 [x], 2;",
+	}, weird: "2 1|0 0"},
 	{name: "CoRR weak", threads: []string{
 		"st.relaxed.gpu.global.u64 [x], 1;",
 		"ld.global.u64 %rd10, [x]; ld.global.u64 %rd11, [x];",
@@ -166,17 +277,35 @@ func TestLitmusSequential(t *testing.T) {
 }
 
 func (l *litmus) run(t *testing.T, opts *Options) string {
+	v, err := l.launch(t, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parts []string
+	for i := range l.threads {
+		parts = append(parts, fmt.Sprintf("%d %d", v[2*i], v[2*i+1]))
+	}
+	return strings.Join(parts, "|")
+}
+
+var addresses = strings.NewReplacer("[x]", "[%rd1]", "[x+", "[%rd1+", "[y]", "[%rd1+8]")
+
+// launch runs the threads and returns what each leaves in %rd10 and %rd11.
+func (l *litmus) launch(t *testing.T, opts *Options) ([]uint64, error) {
 	var body strings.Builder
 	id := "%r10"
 	grid, block := len(l.threads), 1
-	if l.block {
+	switch {
+	case l.block:
 		// One warp per thread, so that warps may meet in a barrier.
 		id, grid, block = "%r13", 1, 32*len(l.threads)
 		body.WriteString("shr.u32 %r13, %r12, 5;\n")
+	case l.pairs:
+		id, grid, block = "%r1", len(l.threads)/2, 2
 	}
 	body.WriteString("mov.u64 %rd10, 0;\nmov.u64 %rd11, 0;\n")
 	for i, code := range l.threads {
-		code = strings.ReplaceAll(strings.ReplaceAll(code, "[x]", "[%rd1]"), "[y]", "[%rd1+8]")
+		code = addresses.Replace(code)
 		fmt.Fprintf(&body, "setp.ne.u32 %%p1, %s, %d;\n@%%p1 bra NEXT%d;\n%s\nNEXT%d:\n", id, i, i, code, i)
 	}
 	if l.block {
@@ -184,10 +313,8 @@ func (l *litmus) run(t *testing.T, opts *Options) string {
 	}
 	fmt.Fprintf(&body, "mul.wide.u32 %%rd4, %s, 16;\nadd.u64 %%rd5, %%rd2, %%rd4;\nst.global.u64 [%%rd5], %%rd10;\nst.global.u64 [%%rd5+8], %%rd11;\nEND:\n", id)
 	r := newRig(t, opts, ptx(body.String()), l.init[:], 2*len(l.threads))
-	v := r.run(grid, block)
-	var parts []string
-	for i := range l.threads {
-		parts = append(parts, fmt.Sprintf("%d %d", v[2*i], v[2*i+1]))
+	if err := r.launch(grid, block); err != nil {
+		return nil, err
 	}
-	return strings.Join(parts, "|")
+	return r.read(r.out), nil
 }

@@ -1,6 +1,9 @@
 package sim
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+	"slices"
+)
 
 // Weak memory as a view machine. Memory is cut into cells of four bytes; a
 // cell that the launch writes keeps the messages stored in it, newest last.
@@ -13,30 +16,50 @@ import "math/rand/v2"
 // buffering), and no more than historyLength messages of a cell are kept.
 type views struct {
 	rng     *rand.Rand
-	clock   uint32 // of stores
+	races   bool   // are faults
+	clock   uint32 // of stores, and of what races look at
 	cells   int    // cells with an id
 	written []*segment
-	sc      view // what threads had seen at their fence.sc
+	// What threads had seen at their fence.sc, by block; 0 is for those of
+	// wider scope, of all blocks.
+	sc map[int]*view
 }
 
 // A thread is what one thread has seen. What it wrote itself is seen without
 // being in now.
 type thread struct {
-	number int // in the launch
-	now    view
-	// What relaxed loads found attached, for a later acquiring fence: from
-	// threads of the same block, and from all.
-	block, all view
-	// What its stores attach since its last releasing fence, for readers of
-	// the same block, and for all.
-	released [2]*view
+	number  int // in the launch
+	now     view
+	pending []release // found attached by relaxed loads, for a later fence
+	fenced  []release // attached to its strong stores since its last fences
+	// What its releases of a cell attach to its later strong stores there.
+	released map[*cell][]release
 }
 
-// Readers of a message see one of two views attached to it.
-const (
-	forBlock = 0 // the reader is in the writer's block
-	forAll   = 1
-)
+// A release is what a thread had seen at a release or a fence, for others to
+// take over: those of its block, or with a wide scope all.
+type release struct {
+	block int // of the thread
+	wide  bool
+	seen  *view
+}
+
+// reaches reports whether a thread of a block acquires it at a scope.
+func (r release) reaches(block int, scope Scope) bool {
+	return r.block == block || r.wide && scope > ScopeBlock
+}
+
+// with is a list of releases with another one.
+func with(list []release, r release) []release {
+	list = slices.Clone(list)
+	for i, o := range list {
+		if o.block == r.block && o.wide == r.wide {
+			list[i].seen = both(o.seen, r.seen)
+			return list
+		}
+	}
+	return append(list, r)
+}
 
 // A history holds the cells of a segment that were written, in pages of
 // cellPage; nil where none was.
@@ -50,24 +73,55 @@ const (
 
 // A cell is four bytes that the launch has written.
 type cell struct {
-	id   int // index in views, 0 while no view needs one
-	n    int
-	msgs [historyLength]message // in order of time
+	id    int // index in views, 0 while no view needs one
+	n     int
+	msgs  [historyLength]message // in order of time
+	reads []mark                 // the last ones, where races count
 }
 
 // A message is one store to a cell.
 type message struct {
-	time     uint32
+	mark
 	value    uint32
 	known    uint8 // bytes that have been written at all
-	strong   bool  // not a weak store
-	scope    Scope
-	block    int      // 1 + index in the grid of the writer's block; 0: before the launch
-	thread   int      // number of the writer
-	attached [2]*view // released views
+	attached []release
 }
 
-func newViews(l *launch) *views { return &views{rng: l.rng} }
+// A mark is what is remembered of an access.
+type mark struct {
+	time   uint32
+	strong bool // not weak
+	scope  Scope
+	block  int // 1 + index in the grid of the thread's block; 0: before the launch
+	thread int // number
+	bytes  uint8
+	in     *instr
+}
+
+// mark is that of an access that a lane makes now.
+func (s *views) mark(w *warp, in *instr, lane int, off uint64) mark {
+	ac := in.access
+	return mark{s.clock, ac.order != orderWeak, ac.scope, w.block.number, w.threads[lane].number, bytesIn(off, ac.size), in}
+}
+
+// bytesIn has a bit for each byte of a cell that an element overlaps, the same
+// in all its cells.
+func bytesIn(off uint64, size int) uint8 {
+	if size >= cellBytes {
+		return 1<<cellBytes - 1
+	}
+	return (1<<size - 1) << (off & (cellBytes - 1))
+}
+
+// morally reports whether two accesses are morally strong: neither is weak,
+// and the scope of each includes the other. PTX asks for the same size, too.
+func (m *mark) morally(o *mark) bool {
+	return m.strong && o.strong && (m.block == o.block || m.scope > ScopeBlock && o.scope > ScopeBlock)
+}
+
+func newViews(l *launch, races bool) *views {
+	return &views{rng: l.rng, races: races, sc: map[int]*view{}}
+}
 
 // settle makes the end of a launch: everybody sees everything.
 func (s *views) settle() {
@@ -101,7 +155,7 @@ func (s *views) make(seg *segment, off uint64) *cell {
 	}
 	c := &cell{n: 1}
 	at := off &^ (cellBytes - 1)
-	c.msgs[0] = message{thread: -1, value: uint32(seg.get(at, cellBytes)), known: seg.known[at>>3] >> (at & 7) & 0xf}
+	c.msgs[0] = message{mark: mark{thread: -1}, value: uint32(seg.get(at, cellBytes)), known: seg.known[at>>3] >> (at & 7) & 0xf}
 	(*page)[i%cellPage] = c
 	return c
 }
@@ -121,14 +175,17 @@ func (c *cell) top() *message { return &c.msgs[c.n-1] }
 // seen is the time of the newest message of the cell that the thread must
 // have seen.
 func (t *thread) seen(c *cell) uint32 {
-	read := t.now.cells.at(c.id)
 	for i := c.n - 1; i > 0; i-- {
-		m := &c.msgs[i]
-		if m.time <= read || m.thread == t.number || m.thread >= 0 && m.time <= t.now.threads.at(m.thread) {
+		if m := &c.msgs[i]; t.knows(c, &m.mark) {
 			return m.time
 		}
 	}
 	return c.msgs[0].time
+}
+
+// knows reports whether the thread must have seen an access to a cell.
+func (t *thread) knows(c *cell, m *mark) bool {
+	return m.thread < 0 || m.thread == t.number || m.time <= t.now.threads.at(m.thread) || m.time <= t.now.cells.at(c.id)
 }
 
 // snapshot is what the thread has seen, its own stores included.
@@ -152,13 +209,19 @@ func span(off uint64, size int) (first uint64, n int) {
 	return off &^ (cellBytes - 1), max(1, size/cellBytes)
 }
 
-// load reads one element. An element is read whole: as it was at one time
-// that is no older than the view allows for any of its cells.
+// load reads one element.
 func (s *views) load(w *warp, in *instr, lane int, seg *segment, off uint64) (v [2]uint64, ok bool) {
+	return s.read(w, in, lane, seg, off, false)
+}
+
+// read reads one element. It is read whole: as it was at one time that is no
+// older than the view allows for any of its cells, nor, if it is to be
+// modified, older than a message that is morally strong with this access.
+func (s *views) read(w *warp, in *instr, lane int, seg *segment, off uint64, modify bool) (v [2]uint64, ok bool) {
 	ac := in.access
-	t := &w.threads[lane]
+	me := s.mark(w, in, lane, off)
 	first, n := span(off, ac.size)
-	time, fresh := s.pick(t, seg, first, n)
+	time, fresh := s.pick(&w.threads[lane], &me, seg, first, n, modify)
 	if !fresh {
 		return w.loadNow(in, lane, seg, off)
 	}
@@ -170,19 +233,19 @@ func (s *views) load(w *warp, in *instr, lane int, seg *segment, off uint64) (v 
 		at := first + uint64(i*cellBytes)
 		value, known := uint32(seg.get(at, cellBytes)), seg.known[at>>3]>>(at&7)&0xf
 		if c := seg.history.at(at); c != nil {
+			if s.races && !s.checkRead(w, lane, seg, at, c, me) {
+				return v, false
+			}
 			m := c.before(time)
 			value, known = m.value, m.known
-			s.observe(w, t, ac.order, ac.scope, c, m)
+			s.observe(&w.threads[lane], ac.order, &me, c, m)
 		}
-		need := uint8(0xf)
 		if ac.size < cellBytes {
-			shift := off & (cellBytes - 1)
-			need = (1<<ac.size - 1) << shift
-			value = value >> (8 * shift) & uint32(ac.typ.mask())
+			value = value >> (8 * (off & (cellBytes - 1))) & uint32(ac.typ.mask())
 		}
-		if known&need != need {
+		if me.bytes&^known != 0 {
 			why := "which was never written"
-			if now := seg.known[at>>3] >> (at & 7); now&need == need {
+			if now := seg.known[at>>3] >> (at & 7); me.bytes&^now == 0 {
 				why = "whose writing this thread need not have seen"
 			}
 			w.fail(in, lane, "reads byte %d of a %s, %s", off, seg.what, why)
@@ -196,12 +259,17 @@ func (s *views) load(w *warp, in *instr, lane int, seg *segment, off uint64) (v 
 // pick chooses the time at which an element is read: half of the time now,
 // else any of those allowed at which it changed. It reports false if no cell
 // of the element was written in this launch.
-func (s *views) pick(t *thread, seg *segment, first uint64, n int) (time uint32, written bool) {
+func (s *views) pick(t *thread, me *mark, seg *segment, first uint64, n int, modify bool) (time uint32, written bool) {
 	var oldest uint32
 	for i := range n {
 		if c := seg.history.at(first + uint64(i*cellBytes)); c != nil {
 			written = true
 			oldest = max(oldest, t.seen(c))
+			for k := range c.msgs[:c.n] {
+				if m := &c.msgs[k]; modify && (m.thread < 0 || m.morally(me)) {
+					oldest = max(oldest, m.time)
+				}
+			}
 		}
 	}
 	if !written {
@@ -216,8 +284,8 @@ func (s *views) pick(t *thread, seg *segment, first uint64, n int) (time uint32,
 		if c == nil {
 			continue
 		}
-		for _, m := range c.msgs[:c.n] {
-			if m.time > oldest {
+		for k := range c.msgs[:c.n] {
+			if m := &c.msgs[k]; m.time > oldest {
 				if choices++; s.rng.Uint32N(choices) == 0 {
 					time = m.time
 				}
@@ -227,97 +295,86 @@ func (s *views) pick(t *thread, seg *segment, first uint64, n int) (time uint32,
 	return time, true
 }
 
-// observe records that a thread has read a message. Weak loads promise
-// nothing about what is read next.
-func (s *views) observe(w *warp, t *thread, o order, scope Scope, c *cell, m *message) {
-	if o == orderWeak {
+// observe records that a thread has read a message. Unless the two accesses
+// are morally strong this promises nothing about what is read next.
+func (s *views) observe(t *thread, o order, me *mark, c *cell, m *message) {
+	if !m.morally(me) {
 		return
 	}
-	if m.thread != t.number && m.time > t.seen(c) {
+	if !t.knows(c, &m.mark) {
 		if c.id == 0 {
 			s.cells++
 			c.id = s.cells
 		}
 		t.now.cells.raise(c.id, m.time)
 	}
-	near := m.block == w.block.number
-	if !m.strong || !near && (scope <= ScopeBlock || m.scope <= ScopeBlock) {
-		return // not morally strong: nothing is passed on
-	}
-	if near {
-		t.block.join(m.attached[forBlock])
-	}
-	attached := m.attached[forAll]
-	if near {
-		attached = m.attached[forBlock]
-	}
-	t.all.join(attached)
-	if o == orderAcquire || o == orderAcqRel {
-		t.now.join(attached)
-	}
-}
-
-// store puts one element on top of its cells; memory itself is still as
-// before.
-func (s *views) store(w *warp, in *instr, lane int, seg *segment, off uint64, v [2]uint64) {
-	s.write(w, in, lane, seg, off, v, false)
-}
-
-// update is load and store of a read-modify-write operation, which takes the
-// newest value; writes is false for a compare-and-swap that failed.
-func (s *views) update(w *warp, in *instr, lane int, seg *segment, off uint64, v [2]uint64, writes bool) {
-	ac := in.access
-	t := &w.threads[lane]
-	first, n := span(off, ac.size)
-	for i := range n {
-		if c := seg.history.at(first + uint64(i*cellBytes)); c != nil {
-			s.observe(w, t, ac.order, ac.scope, c, c.top())
+	for _, r := range m.attached {
+		if (o == orderAcquire || o == orderAcqRel) && r.reaches(me.block, me.scope) {
+			t.now.join(r.seen)
+		} else {
+			t.pending = with(t.pending, r)
 		}
 	}
-	if writes {
-		s.write(w, in, lane, seg, off, v, true)
-	}
 }
 
-// write makes the messages of a store. A read-modify-write operation passes
-// on what was attached to the message it read.
-func (s *views) write(w *warp, in *instr, lane int, seg *segment, off uint64, v [2]uint64, modify bool) {
+// write puts one element on top of its cells; memory itself is still as
+// before. A read-modify-write operation passes on what was attached to the
+// message it read.
+func (s *views) write(w *warp, in *instr, lane int, seg *segment, off uint64, v [2]uint64, modify bool) (ok bool) {
 	ac := in.access
 	t := &w.threads[lane]
 	s.clock++
+	me := s.mark(w, in, lane, off)
+	releases := ac.order == orderRelease || ac.order == orderAcqRel
+	var own release
+	if releases {
+		own = release{me.block, ac.scope > ScopeBlock, s.snapshot(t)}
+	}
 	first, n := span(off, ac.size)
-	attached := t.released
-	m := message{time: s.clock, strong: ac.order != orderWeak, scope: ac.scope, block: w.block.number, thread: t.number}
-	cells := [4]*cell{}
 	for i := range n {
-		cells[i] = s.make(seg, first+uint64(i*cellBytes))
-	}
-	switch {
-	case !m.strong:
-		attached = [2]*view{}
-	case ac.order == orderRelease || ac.order == orderAcqRel:
-		attached[forBlock] = s.snapshot(t)
-		if ac.scope > ScopeBlock {
-			attached[forAll] = attached[forBlock]
+		at := first + uint64(i*cellBytes)
+		c := s.make(seg, at)
+		if s.races && !s.checkWrite(w, lane, seg, at, c, me) {
+			return false
 		}
-	}
-	for i, c := range cells[:n] {
-		top := c.top()
-		m.attached = attached
-		if m.strong && top.strong && (modify || top.thread == m.thread) {
-			for k := range m.attached {
-				m.attached[k] = both(m.attached[k], top.attached[k])
-			}
+		if releases {
+			t.release(c, own)
 		}
-		m.value, m.known = uint32(v[i/2]>>(32*(i%2))), 0xf
+		m := message{mark: me, value: uint32(v[i/2] >> (32 * (i % 2))), known: 0xf, attached: t.attaches(c, &me, modify)}
 		if ac.size < cellBytes {
-			shift := off & (cellBytes - 1)
+			top, shift := c.top(), off&(cellBytes-1)
 			mask := uint32(ac.typ.mask()) << (8 * shift)
 			m.value = top.value&^mask | m.value<<(8*shift)&mask
-			m.known = top.known | (1<<ac.size-1)<<shift
+			m.known = top.known | me.bytes
 		}
 		c.push(m)
 	}
+	return true
+}
+
+// release enters a release of a cell.
+func (t *thread) release(c *cell, r release) {
+	if t.released == nil {
+		t.released = map[*cell][]release{}
+	}
+	t.released[c] = with(t.released[c], r)
+}
+
+// attaches lists what a store of the thread to a cell attaches.
+func (t *thread) attaches(c *cell, me *mark, modify bool) []release {
+	if !me.strong {
+		return nil
+	}
+	list := t.fenced
+	for _, r := range t.released[c] {
+		list = with(list, r)
+	}
+	if top := c.top(); modify && top.morally(me) {
+		for _, r := range top.attached {
+			list = with(list, r)
+		}
+	}
+	return list
 }
 
 // both is a view that has seen what either has.
@@ -334,23 +391,40 @@ func both(a, b *view) *view {
 }
 
 // fence takes over what earlier loads found attached, and attaches what the
-// thread has seen to its later stores. A fence.sc is also ordered with all
-// others of its kind.
+// thread has seen to its later stores. A fence.sc is also ordered with those
+// others whose scopes and its own include each other.
 func (s *views) fence(w *warp, lane int, o order, scope Scope) {
 	t := &w.threads[lane]
-	if scope > ScopeBlock {
-		t.now.join(t.all.copy())
-	} else {
-		t.now.join(t.block.copy())
-	}
+	block, wide := w.block.number, scope > ScopeBlock
+	t.pending = slices.DeleteFunc(t.pending, func(r release) bool {
+		if r.reaches(block, scope) {
+			t.now.join(r.seen)
+			return true
+		}
+		return false
+	})
 	if o == orderSC {
-		t.now.join(s.sc.copy())
-		s.sc.join(s.snapshot(t))
+		s.meetSC(t, block)
+		if wide {
+			s.meetSC(t, 0)
+		}
+		s.meetSC(t, block) // what came from other blocks
 	}
-	t.released[forBlock] = s.snapshot(t)
-	if scope > ScopeBlock {
-		t.released[forAll] = t.released[forBlock]
+	own := release{block, wide, s.snapshot(t)}
+	if wide {
+		t.fenced = []release{own}
+		return
 	}
+	t.fenced = append(slices.DeleteFunc(slices.Clone(t.fenced), func(r release) bool { return !r.wide }), own)
+}
+
+// meetSC exchanges what was seen with the fences of one kind so far.
+func (s *views) meetSC(t *thread, kind int) {
+	if s.sc[kind] == nil {
+		s.sc[kind] = &view{}
+	}
+	t.now.join(s.sc[kind].copy())
+	s.sc[kind].join(s.snapshot(t))
 }
 
 // joinLanes lets lanes that met in a bar.warp.sync see what any has seen.
@@ -368,13 +442,13 @@ func (s *views) joinLanes(w *warp, m uint32) {
 func (s *views) joinWarps(warps []*warp) {
 	var sum view
 	for _, w := range warps {
-		for lane := range w.threads {
-			sum.join(s.snapshot(&w.threads[lane]))
+		for rest := w.live; rest != 0; rest &= rest - 1 {
+			sum.join(s.snapshot(&w.threads[lowest(rest)]))
 		}
 	}
 	for _, w := range warps {
-		for lane := range w.threads {
-			w.threads[lane].now = *sum.copy()
+		for rest := w.live; rest != 0; rest &= rest - 1 {
+			w.threads[lowest(rest)].now = *sum.copy()
 		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// checkTimeout bounds the search for an order; a history that takes longer
-// counts as explained.
-const checkTimeout = 10 * time.Second
+// secondOpinion bounds the time porcupine gets for a history that has no
+// order, as far as we can see.
+const secondOpinion = time.Second
 
 // A state is what a map holds for one key.
 type state[V weft.Value] struct {
@@ -22,14 +22,10 @@ type state[V weft.Value] struct {
 }
 
 // check looks, for each key, for an order of its operations that explains
-// what they returned and keeps to their times.
-func check[K weft.Key, V weft.Value](history []event[K, V], fixed bool) error {
-	model := porcupine.Model{
-		Init: func() any { return state[V]{} },
-		Step: func(s, in, _ any) (bool, any) {
-			return step(s.(state[V]), in.(event[K, V]), fixed)
-		},
-	}
+// what they returned and keeps to their times. An order that is found proves
+// itself; that there is none, porcupine may deny. A search that is given up
+// counts as one that failed. It also returns the steps of the longest search.
+func check[K weft.Key, V weft.Value](history []event[K, V], fixed bool) (steps int, err error) {
 	byKey := map[K][]event[K, V]{}
 	var order []K
 	for _, e := range history {
@@ -39,15 +35,34 @@ func check[K weft.Key, V weft.Value](history []event[K, V], fixed bool) error {
 		byKey[e.op.Key] = append(byKey[e.op.Key], e)
 	}
 	for _, k := range order {
-		var ops []porcupine.Operation
-		for i, e := range byKey[k] {
-			ops = append(ops, porcupine.Operation{ClientId: i, Input: e, Call: e.from, Return: e.till})
+		s := newSearch(byKey[k], fixed)
+		found := s.found(0, 0)
+		steps = max(steps, s.steps)
+		if found || judge(byKey[k], fixed) == porcupine.Ok {
+			continue
 		}
-		if porcupine.CheckOperationsTimeout(model, ops, checkTimeout) == porcupine.Illegal {
-			return fmt.Errorf("no order of the operations on key %#x explains what they returned:\n%s", k, tell(byKey[k]))
+		why := "no order of the operations on key %#x explains what they returned:\n%s"
+		if s.steps == s.limit {
+			why = "no order of the operations on key %#x found, and not all tried:\n%s"
 		}
+		return steps, fmt.Errorf(why, k, tell(byKey[k]))
 	}
-	return nil
+	return steps, nil
+}
+
+// judge asks porcupine about the operations on one key.
+func judge[K weft.Key, V weft.Value](events []event[K, V], fixed bool) porcupine.CheckResult {
+	model := porcupine.Model{
+		Init: func() any { return state[V]{} },
+		Step: func(s, in, _ any) (bool, any) {
+			return step(s.(state[V]), in.(event[K, V]), fixed)
+		},
+	}
+	var ops []porcupine.Operation
+	for i, e := range events {
+		ops = append(ops, porcupine.Operation{ClientId: i, Input: e, Call: e.from, Return: e.till})
+	}
+	return porcupine.CheckOperationsTimeout(model, ops, secondOpinion)
 }
 
 // step says whether an operation may return what it did in a state, and what
@@ -64,10 +79,7 @@ func step[K weft.Key, V weft.Value](s state[V], e event[K, V], fixed bool) (bool
 		}
 		return ok || e.ok == !s.present, state[V]{true, e.op.Value}
 	case weft.OpPutNew:
-		if full {
-			return true, s
-		}
-		if s.present {
+		if s.present || full {
 			return (ok || !e.ok) && (!e.returns.Vals || e.val == s.val), s
 		}
 		return ok || e.ok, state[V]{true, e.op.Value}

@@ -3,9 +3,9 @@ package dst
 import (
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -37,10 +37,9 @@ type Config[K weft.Key, V weft.Value] struct {
 	Seeds int
 	// Rewrite breaks the kernels on purpose; see [sim.Options].
 	Rewrite func(file, ptx string) string
+	// stream makes the programs of one seed differ from test to test.
+	stream uint64
 }
-
-// launches counts the kernels that all programs have launched.
-var launches atomic.Int64
 
 const defaultSeeds = 40
 
@@ -54,6 +53,25 @@ type Failure struct {
 	Ops    int    // in that program
 }
 
+// A Tally is what was tried.
+type Tally struct {
+	Programs int
+	Launches int // of kernels, each under a schedule of its own
+	Steps    int // of the longest search for an order
+}
+
+// String reads like the end of a log.
+func (t Tally) String() string {
+	return fmt.Sprintf("%d programs, %d launches, each under a schedule of its own; longest search %d steps of %d", t.Programs, t.Launches, t.Steps, maxSteps)
+}
+
+// add counts another program.
+func (t *Tally) add(o Tally) {
+	t.Programs += o.Programs
+	t.Launches += o.Launches
+	t.Steps = max(t.Steps, o.Steps)
+}
+
 // Run tries many schedules and fails the test with the first that goes wrong.
 func Run[K weft.Key, V weft.Value](t *testing.T, cfg Config[K, V]) {
 	t.Helper()
@@ -63,10 +81,12 @@ func Run[K weft.Key, V weft.Value](t *testing.T, cfg Config[K, V]) {
 	if *first > 0 {
 		cfg.First = *first
 	}
-	before := launches.Load()
+	h := fnv.New64a()
+	h.Write([]byte(t.Name()))
+	cfg.stream = h.Sum64()
 	f, tried := Find(cfg)
 	if f == nil {
-		t.Logf("%d programs, %d launches, each under a schedule of its own", tried, launches.Load()-before)
+		t.Log(tried)
 		return
 	}
 	pattern := "^" + strings.ReplaceAll(t.Name(), "/", "$/^") + "$"
@@ -75,8 +95,8 @@ func Run[K weft.Key, V weft.Value](t *testing.T, cfg Config[K, V]) {
 }
 
 // Find tries seeds in order and returns the first failure, shrunk, or nil, and
-// how many it tried.
-func Find[K weft.Key, V weft.Value](cfg Config[K, V]) (f *Failure, tried int) {
+// what it tried.
+func Find[K weft.Key, V weft.Value](cfg Config[K, V]) (f *Failure, tried Tally) {
 	if len(cfg.Shapes) == 0 {
 		cfg.Shapes = Shapes
 	}
@@ -85,25 +105,28 @@ func Find[K weft.Key, V weft.Value](cfg Config[K, V]) (f *Failure, tried int) {
 		n = defaultSeeds
 	}
 	for i := range uint64(n) {
-		if f := try(&cfg, cfg.First+i); f != nil {
-			return f, int(i) + 1
+		f, one := try(&cfg, cfg.First+i)
+		tried.add(one)
+		if f != nil {
+			return f, tried
 		}
 	}
-	return nil, n
+	return nil, tried
 }
 
 // try makes up a program and runs it. The seed decides everything.
-func try[K weft.Key, V weft.Value](cfg *Config[K, V], seed uint64) *Failure {
-	rng := rand.New(rand.NewPCG(seed, 0))
+func try[K weft.Key, V weft.Value](cfg *Config[K, V], seed uint64) (*Failure, Tally) {
+	rng := rand.New(rand.NewPCG(seed, cfg.stream))
 	shape := cfg.Shapes[rng.IntN(len(cfg.Shapes))]
 	opts := sim.Options{Seed: seed, Arch: cfg.Arch, Rewrite: cfg.Rewrite, Scheduler: sim.Random, Sequential: rng.IntN(2) == 0}
+	opts.Races = !opts.Sequential
 	if rng.IntN(4) == 0 {
 		opts.Scheduler, opts.Depth = sim.PCT, 2+rng.IntN(3)
 	}
 	p := generate[K, V](rng, shape, cfg.Uniform)
-	err := attempt(cfg, shape, opts, p)
+	tally, err := attempt(cfg, shape, opts, p)
 	if err == nil {
-		return nil
+		return nil, tally
 	}
 	how := fmt.Sprintf("scheduler %s, ", opts.Scheduler)
 	if opts.Sequential {
@@ -111,15 +134,16 @@ func try[K weft.Key, V weft.Value](cfg *Config[K, V], seed uint64) *Failure {
 	} else {
 		how += "weak memory"
 	}
-	small, opts, err := shrink(cfg, shape, opts, p, err)
-	return &Failure{Seed: seed, Shape: shape, How: how, Err: err, Shrunk: small.String(), Ops: small.size()}
+	small, err := shrink(cfg, shape, opts, p, err)
+	return &Failure{Seed: seed, Shape: shape, How: how, Err: err, Shrunk: small.String(), Ops: small.size()}, tally
 }
 
-// attempt runs a program once; nil if all is well.
-func attempt[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program[K, V]) error {
-	history, err := execute(cfg, shape, opts, p)
-	if err != nil {
-		return err
+// attempt runs a program once; no error if all is well.
+func attempt[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program[K, V]) (Tally, error) {
+	history, launches, err := execute(cfg, shape, opts, p)
+	tally := Tally{Programs: 1, Launches: launches}
+	if err == nil {
+		tally.Steps, err = check(history, shape.Fixed)
 	}
-	return check(history, shape.Fixed)
+	return tally, err
 }

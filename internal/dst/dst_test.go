@@ -43,7 +43,7 @@ func TestCheck(t *testing.T) {
 		{"a full map forgets to", events{at(1, 2, weft.OpPut, 5, true, 0), at(3, 4, weft.OpPut, 6, false, 0), at(5, 6, weft.OpGet, 0, true, 5)}, true, false},
 	}
 	for _, test := range tests {
-		if err := check(test.h, test.fixed); (err == nil) != test.legal {
+		if _, err := check(test.h, test.fixed); (err == nil) != test.legal {
 			t.Errorf("%s: %v", test.name, err)
 		}
 	}
@@ -108,8 +108,8 @@ func TestFind(t *testing.T) {
 	cfg := Config[uint64, uint64]{New: func(dev device.Device, _ Shape) (Subject[uint64, uint64], error) {
 		return &hostMap{dev, map[uint64]uint64{}, false}, nil
 	}}
-	if f, tried := Find(cfg); f != nil || tried != defaultSeeds {
-		t.Errorf("a map that works: %+v after %d", f, tried)
+	if f, tried := Find(cfg); f != nil || tried.Programs != defaultSeeds {
+		t.Errorf("a map that works: %+v after %v", f, tried)
 	}
 	cfg.New = func(dev device.Device, _ Shape) (Subject[uint64, uint64], error) {
 		return &hostMap{dev, map[uint64]uint64{}, true}, nil

@@ -27,7 +27,7 @@ type runner[K weft.Key, V weft.Value] struct {
 	stream  *device.Stream
 	shape   Shape
 	ordered bool // operations of a uniform batch follow each other
-	precise bool // operations of a mixed batch have times of their own
+	precise bool // concurrent operations have times of their own
 	history []event[K, V]
 
 	// The batch that runs: its events, where its columns lie, and the time,
@@ -38,37 +38,38 @@ type runner[K weft.Key, V weft.Value] struct {
 	time     int64
 }
 
-// execute runs a program and returns its history. An error is a fault of the
-// structure: the harness itself does not fail.
-func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program[K, V]) (_ []event[K, V], err error) {
+// execute runs a program and returns its history and how many kernels it
+// launched. An error is a fault of the structure: the harness itself does not
+// fail.
+func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program[K, V]) (_ []event[K, V], launches int, err error) {
 	r := &runner[K, V]{shape: shape, ordered: !cfg.Unordered, precise: opts.Sequential, width: int(sizeof[K]())}
 	opts.Watch = r.watch
 	opts.Budget = budget
 	if r.dev, err = sim.Open(&opts); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer func() {
-		launches.Add(int64(r.dev.Launches()))
+		launches = r.dev.Launches()
 		r.dev.Close()
 	}()
 	if r.subject, err = cfg.New(r.dev, shape); err != nil {
-		return nil, fmt.Errorf("new: %w", err)
+		return nil, 0, fmt.Errorf("new: %w", err)
 	}
 	// A device that is lost can't be closed in order; there is nothing to leak.
 	defer r.subject.Close()
 	if r.stream, err = r.dev.NewStream(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	seen := map[K]bool{}
 	for i, b := range p {
 		if err := r.run(b); err != nil {
-			return nil, fmt.Errorf("batch %d: %w", i, err)
+			return nil, 0, fmt.Errorf("batch %d: %w", i, err)
 		}
 		for _, op := range b.ops {
 			seen[op.Key] = true
 		}
 	}
-	return r.history, r.finish(seen)
+	return r.history, 0, r.finish(seen)
 }
 
 // budget is more warp instructions than any launch of a small program needs.
@@ -102,7 +103,8 @@ func (r *runner[K, V]) run(b batch[K, V]) (err error) {
 	r.now = make([]event[K, V], n)
 	r.time++
 	start := r.time
-	if r.precise && !b.uniform {
+	inOrder := b.uniform && r.ordered
+	if r.precise && !inOrder {
 		r.keys, r.ok = c.Keys.Ptr(), c.OK.Ptr()
 	}
 	returns, err := r.subject.Submit(r.stream, c)
@@ -122,7 +124,7 @@ func (r *runner[K, V]) run(b batch[K, V]) (err error) {
 		e := &r.now[i]
 		e.op, e.returns, e.ok, e.val = b.ops[i], returns, ok[i], vals[i]
 		switch {
-		case b.uniform && r.ordered:
+		case inOrder:
 			e.from, e.till = start+2*int64(i), start+2*int64(i)+1
 			continue
 		case e.from == 0:

@@ -17,9 +17,8 @@ const (
 )
 
 // shrink leaves out batches and operations as long as what is left still
-// fails. It returns the program with the options and the error of its
-// failure.
-func shrink[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program[K, V], err error) (program[K, V], sim.Options, error) {
+// fails. It returns the program with the error of its failure.
+func shrink[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program[K, V], err error) (program[K, V], error) {
 	end := time.Now().Add(shrinkTime)
 	fails := func(q program[K, V]) bool {
 		for i := range uint64(shrinkSeeds) {
@@ -28,7 +27,7 @@ func shrink[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.O
 			}
 			o := opts
 			o.Seed += i
-			if e := attempt(cfg, shape, o, q); e != nil {
+			if _, e := attempt(cfg, shape, o, q); e != nil {
 				opts, err = o, e
 				return true
 			}
@@ -55,5 +54,5 @@ func shrink[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.O
 			}
 		}
 	}
-	return p, opts, err
+	return p, err
 }

@@ -16,7 +16,7 @@ import (
 //kernelgen:input 4c3de7ca7716bc0b8354d140e0085aeced0ca924ee8e0b8000e01b4accd0d3da 4236 internal/misra/misra.cu
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input f0868afe030abae7e1a052294c89af694aac0b57787933a8cbdffbadf7dc32eb 9191 kernels/include/weft/warp.cuh
+//kernelgen:input b142ac708a45d690f95cfeeaeb57c0a6d75c947789438af675980f57711d2b3b 9545 kernels/include/weft/warp.cuh
 //kernelgen:output 5f630438d58d4e620dcce73a1f0f37f895e4a10b6f0d55eb57211fab9e0c077b 6336 internal/misra/misra_sm80.ptx
 //kernelgen:output 10b5d80e06bb190e5c2ea73585c1c74b51514f0730ffb019a9ecd3cff55062eb 6336 internal/misra/misra_sm90.ptx
 

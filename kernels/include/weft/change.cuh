@@ -124,14 +124,14 @@ __device__ __forceinline__ void settle_first(const Params& p, Change change) {
     Operation<S> op{false, kPut, 0, 0};
     // Flags move from a later to an earlier operation of one key. A flag set
     // by another thread meanwhile belongs to a key whose rank is that very
-    // operation, so it moves no further.
-    if (i < p.rank.n && p.ok[i]) {
+    // operation, so it moves no further, whether it is seen here or not.
+    if (i < p.rank.n && load_relaxed(p.ok + i)) {
       K key = ranks.keys[i];
       uint32_t* r = ranks.find(key);
       uint32_t j = r ? load_relaxed(r) - 1 : uint32_t(i);
       if (j < i) {
-        p.ok[i] = 0;
-        p.ok[j] = 1;
+        store_relaxed(p.ok + i, 0);
+        store_relaxed(p.ok + j, 1);
         if constexpr (S::kHasValue) {
           op.there = p.rank.kind == kPutNew;
           op.key = Key(key);
