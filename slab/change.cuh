@@ -6,13 +6,15 @@
 
 namespace weft::slab {
 
-// attach links a new slab behind a full one and returns what is there now: if
-// another warp was faster its slab, and nobody has seen ours.
-__device__ __forceinline__ uint32_t attach(const Table& t, Link* link, uint32_t fresh) {
-  uint32_t there = cas_relaxed(&link->next, kNoUnit, fresh);
-  if (there == kNoUnit) return fresh;
-  release(t.alloc, fresh);
-  return there;
+// attach gives full slabs a slab behind them: for each lane with a link the
+// address of the slab that is there then, or kNoUnit if there is none to be had.
+// All lanes of the warp must call it.
+__device__ __forceinline__ uint32_t attach(const Table& t, Resident& resident, Link* link) {
+  uint32_t fresh = allocate(t.alloc, resident, link != nullptr), there = kNoUnit;
+  if (fresh != kNoUnit) there = cas_relaxed(&link->next, kNoUnit, fresh);
+  // Where another warp was faster, nobody has seen ours.
+  take_back(t.alloc, resident, there == kNoUnit ? kNoUnit : fresh);
+  return there == kNoUnit ? fresh : there;
 }
 
 // change runs one operation per lane (INSERT, REPLACE, DELETE, DELETEALL,
@@ -116,11 +118,8 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Resident&
     }
     // The chains that are full get a slab, all of the warp's at once.
     if (ballot(kAll, grow) != 0) {
-      uint32_t fresh = allocate(t.alloc, resident, grow && tile.rank == 0);
-      if (grow && tile.rank == 0 && fresh != kNoUnit) {
-        fresh = attach(t, link_of(tile.slab), fresh);
-        if constexpr (Multi) store_relaxed(&link_of(t.slab(bucket, kNoUnit))->tail, fresh);
-      }
+      uint32_t fresh = attach(t, resident, grow && tile.rank == 0 ? link_of(tile.slab) : nullptr);
+      if (Multi && fresh != kNoUnit) store_relaxed(&link_of(t.slab(bucket, kNoUnit))->tail, fresh);
       fresh = shuffle(kAll, fresh, tile.base);
       if (grow) {
         at = fresh;
@@ -189,8 +188,7 @@ __device__ __forceinline__ uint32_t beyond(const Table& t, Resident& resident, u
   uint32_t next = shuffle(kAll, at == kNoUnit && link.tail != kNoUnit ? link.tail : link.next, 0);
   if (next != kNoUnit) return next;
   bool one = lane_index() == 0;
-  next = allocate(t.alloc, resident, one);
-  if (one && next != kNoUnit) next = attach(t, link_of(slab), next);
+  next = attach(t, resident, one ? link_of(slab) : nullptr);
   if (one && next != kNoUnit) store_relaxed(&link_of(t.slab(bucket, kNoUnit))->tail, next);
   return shuffle(kAll, next, 0);
 }
@@ -247,11 +245,13 @@ __device__ __forceinline__ void append(const AppendParams& p) {
   }
 }
 
-// alter runs an operation per lane in a kernel whose speed does not count. It
-// treats the table as a map.
+// alter writes the values that settling duplicates decided on. Their keys are
+// there, once, so it treats the table as a map; kReuse makes it look for live
+// slots only, since in a multimap a dead one that remembers the key may come
+// first.
 template <class S>
 __device__ __forceinline__ void alter(const Table& t, Resident& resident, Operation<S>& op) {
-  change<S, false>(t, 0, resident, op);
+  change<S, false>(t, kReuse, resident, op);
 }
 
 }  // namespace weft::slab

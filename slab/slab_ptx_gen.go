@@ -13,7 +13,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
-//kernelgen:input fcd4e71e31650bd3afc87d68de7c0b41f3a165d10f813c41ac374d45a483fe96 5209 kernels/include/weft/alloc.cuh
+//kernelgen:input 5100366441d6ce410a41920004a56c67d9e21d5e52bba4d4fc905112e0bbd28f 5758 kernels/include/weft/alloc.cuh
 //kernelgen:input c03a5186722db52769cf9ced19622aa3f6c748c5d0cae2544ec327902c142b56 5843 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
@@ -22,16 +22,16 @@ import (
 //kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input b142ac708a45d690f95cfeeaeb57c0a6d75c947789438af675980f57711d2b3b 9545 kernels/include/weft/warp.cuh
-//kernelgen:input 382ddc50c1dfcec5342bf3de9b47857e9e91c1f7e75c5705d3c086843803d95b 11989 slab/change.cuh
+//kernelgen:input 88929b411fd9711ac978ec27233788343cd040295083b37d067153f86b6271ce 12236 slab/change.cuh
 //kernelgen:input 9a0c4a8c85cfe0507786464da8ed8cc07f7c895c1cecf4413091395d9bac6ca3 4812 slab/layout.cuh
 //kernelgen:input 40509b5e0424b744c4daa220094fb3f095cfff3fe1c683b7ed4e6c49a2b07544 5860 slab/search.cuh
 //kernelgen:input 3a4cfc43ebd71bef9c74bffda0674b5cf6505682d3605ba689d150090ec27f11 4735 slab/slab.cu
 //kernelgen:input b7ab3fa293b6ae8d97c8499606a1910826e9142bb5e809ce37d688a2622dfbc9 1704 slab/tile.cuh
-//kernelgen:input e3089f760ba4f52b66387b7f194e43757cc7adbe33d9f04dfd998763f1ef47b1 1622 slab/tuning.cuh
+//kernelgen:input 3e9e39bedb3e7bcf96da7163715ca47ed61e1edb7c6c4ceea797ba8f51d940ad 1655 slab/tuning.cuh
 //kernelgen:input 9b44efc9a3262af476a3c355740898f64b931e116e8cfdeecaa4e4a4908ccd24 2764 slab/units.cuh
 //kernelgen:input 5c9ce6d229955e302f29a655d8f6a7fde9a2321b341fb52b6b5f7a8a4ea241a1 7043 slab/whole.cuh
-//kernelgen:output 97f3dd1b27dd4b6f55226eaecbb67512fe3ca278b0a354db2cd416ae7d68ce18 930525 slab/slab_sm80.ptx
-//kernelgen:output ed9fe9d411ac059bf54124e277126f1d9d7be18579d4c36390a87b9f85267759 921299 slab/slab_sm90.ptx
+//kernelgen:output 76a30bd38e172accc7e32f6278f8ce7b1647dddf2b0b3f4eaace7066aeb74e75 961801 slab/slab_sm80.ptx
+//kernelgen:output 319ed45ba9e3e207bbcb780bbf0ec8aeae8bed21e5ff2532dbc71ea7f422ecab 952633 slab/slab_sm90.ptx
 
 //go:embed slab_sm80.ptx
 var slabSM80 string

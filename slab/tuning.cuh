@@ -26,11 +26,11 @@ template <class S>
 constexpr int kChangeBlocks = sizeof(typename S::Word) == 16 ? 5 : 6;
 
 // Pairs for one bucket of a multimap: threads that append one each fight for
-// the same slots. A million pairs of one key took 3.5 s; those of 100 keys
-// 10 ms, of 10^4 keys .3 ms. From a share of one key of a quarter on, and after
-// that many attempts, pairs are left to a few warps that append as many at once
-// as a slab takes: .16 s with 132 warps, which is worse than fighting when
-// there are more keys (55 and .7 ms).
-constexpr int kCrowd = 8, kTries = 64;
+// the same slots. A million pairs of one key took 3.5 s that way, those of 100
+// keys 10 ms, of 10^4 keys .3 ms. Where a quarter of a warp's pairs and more
+// are for one bucket, and after so many attempts, they are left to a few warps
+// that append as many at once as a slab takes: .16 s. With more keys these few
+// are slower than fighting: 33 ms for 100 keys after 64 attempts.
+constexpr int kCrowd = 8, kTries = 512;
 
 }  // namespace weft::slab

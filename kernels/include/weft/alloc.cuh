@@ -29,7 +29,7 @@ struct Allocator {
   uint32_t count;          // super blocks
   uint32_t blocks;         // memory blocks in each
   uint32_t unit;           // bytes
-  uint32_t tries;          // memory blocks to look at before giving up
+  uint32_t tries;          // memory blocks to move to before giving up
 
   static constexpr uint32_t kBitmapBytes = 128, kUnits = 1024;
 
@@ -56,20 +56,18 @@ struct Resident {
   uint32_t taken = kAll;     // this lane's word of the bitmap, as last seen
   uint32_t changes = 0;
 
-  // Hashed tries come first. A warp with more tries than these goes through
-  // all blocks in order, so that it gives up only when there is no free unit.
+  // After so many hashed blocks, a warp goes through all of them in order: one
+  // that has as many more tries as there are blocks misses no free unit.
   static constexpr uint32_t kHashed = 32;
 
-  // change moves to another block; false if the warp has tried enough.
-  __device__ __forceinline__ bool change(const Allocator& a) {
-    if (changes >= a.tries || a.count == 0) return false;
+  // change moves to another block.
+  __device__ __forceinline__ void change(const Allocator& a) {
     uint32_t warp = uint32_t(thread_index() / kWarp), n = a.count * a.blocks;
     uint32_t i = reduce(hash(warp, changes < kHashed ? changes : kHashed), n);
     if (changes >= kHashed) i = (i + (changes - kHashed)) % n;
     changes++;
     first = (i / a.blocks) << 24 | (i % a.blocks) << 10;
     taken = load_relaxed(a.bitmap(first) + lane_index());
-    return true;
   }
 };
 
@@ -88,11 +86,12 @@ __device__ __forceinline__ uint32_t allocate(const Allocator& a, Resident& r, bo
   const uint32_t lane = lane_index();
   // Warps that share a block begin at different words of it.
   const uint32_t turn = uint32_t(thread_index() / kWarp) % 32;
-  uint32_t queue = ballot(kAll, wants), unit = kNoUnit;
+  uint32_t queue = ballot(kAll, wants), unit = kNoUnit, tries = 0;
   while (queue != 0) {
     uint32_t free = ballot(kAll, r.taken != kAll);
     if (free == 0) {
-      if (!r.change(a)) break;
+      if (tries++ == a.tries || a.count == 0) break;
+      r.change(a);
       continue;
     }
     uint32_t turned = free >> turn | uint32_t(uint64_t(free) << (32 - turn));
@@ -117,6 +116,17 @@ __device__ __forceinline__ uint32_t allocate(const Allocator& a, Resident& r, bo
 __device__ __forceinline__ bool release(const Allocator& a, uint32_t unit) {
   uint32_t bit = 1u << unit % 32;
   return (and_relaxed(a.bitmap(unit), ~bit) & bit) != 0;
+}
+
+// take_back releases the units that lanes have just been given and don't need
+// after all; other lanes pass kNoUnit. All lanes of the warp must call it, so
+// that the resident learns of it.
+__device__ __forceinline__ void take_back(const Allocator& a, Resident& r, uint32_t unit) {
+  for (uint32_t queue = ballot(kAll, unit != kNoUnit); queue != 0; queue &= queue - 1) {
+    uint32_t u = shuffle(kAll, unit, lowest(queue));
+    if (lane_index() == lowest(queue)) release(a, u);
+    if ((u ^ r.first) / Allocator::kUnits == 0 && lane_index() == u % Allocator::kUnits / 32) r.taken &= ~(1u << u % 32);
+  }
 }
 
 }  // namespace weft
