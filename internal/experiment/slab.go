@@ -75,8 +75,13 @@ func (t *slabTrial) at(ctx context.Context, utilisation float64, body func() err
 			err = fmt.Errorf("slab at utilisation %g: %w", utilisation, err)
 		}
 	}()
+	buckets, err := t.buckets(ctx, utilisation)
+	if err != nil {
+		return err
+	}
+	// Room for mixed batches, so that submitting them waits for nothing.
 	m, err := slab.New[uint32, uint32](t.Device, &slab.Options{
-		Capacity: t.cols.n, Utilisation: utilisation, Fixed: true, Unordered: true, MaxTombstones: -1, Seed: t.Seed + 1,
+		Capacity: t.cols.n + t.cols.n/2, Buckets: buckets, Fixed: true, Unordered: true, MaxTombstones: -1, Seed: t.Seed + 1,
 	})
 	if err != nil {
 		return err
@@ -89,6 +94,16 @@ func (t *slabTrial) at(ctx context.Context, utilisation float64, body func() err
 	}
 	t.load = row.Load
 	return body()
+}
+
+// buckets is how many the keys of the trial take at a utilisation.
+func (t *slabTrial) buckets(ctx context.Context, utilisation float64) (int, error) {
+	m, err := slab.New[uint32, uint32](t.Device, &slab.Options{Capacity: t.cols.n, Utilisation: utilisation})
+	if err != nil {
+		return 0, err
+	}
+	s, err := m.Stats(ctx)
+	return s.Buckets, errors.Join(err, m.Close())
 }
 
 // sweepSlab calls body with tables of n keys at several utilisations.
