@@ -171,8 +171,10 @@ __device__ __forceinline__ void change_batch(const ChangeParams& p) {
   if (op.there) {
     bool ok = inserted(op.outcome) || op.outcome == kDeleted || (op.kind == kGet && present);
     if (p.ok) store_once(p.ok + i, uint8_t(ok));
+    // Out may be the column of values, which an operation without room needs
+    // again.
     if constexpr (S::kHasValue)
-      if (p.out) store_once(static_cast<V*>(p.out) + i, present && op.kind != kPut ? V(op.value) : V(0));
+      if (p.out && !full) store_once(static_cast<V*>(p.out) + i, present && op.kind != kPut ? V(op.value) : V(0));
     if constexpr (Multi)
       if (p.removed) store_once(p.removed + i, removed);
   }
@@ -258,7 +260,7 @@ __device__ __forceinline__ void append(const AppendParams& p) {
 // first.
 template <class S>
 __device__ __forceinline__ void alter(const Table& t, Operation<S>& op) {
-  change<S, false>(t, 0, op);
+  change<S, false>(t, kReuse, op);
 }
 
 }  // namespace weft::slab

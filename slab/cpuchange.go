@@ -135,99 +135,79 @@ func (c *changer[K, SK, V, SV]) ask(ops []uint32, bases *[group]unsafe.Pointer) 
 	prefetchSlabs(bases[:len(ops)])
 }
 
-// one runs one operation.
+// outcome is what became of an operation.
+type outcome struct {
+	ok       bool
+	answered bool   // the value that was there has been written
+	full     bool   // there was no room
+	removed  uint32 // pairs, by OpDeleteAll
+}
+
+// one runs one operation and reports what became of it.
 func (c *changer[K, SK, V, SV]) one(i uint32, base unsafe.Pointer) {
 	kind := c.kind
 	if c.kinds != nil {
 		kind = c.kinds[i]
 	}
-	key := stored(SK(c.keys[i]))
-	if c.multi && (kind == weft.OpPut || kind == weft.OpDeleteAll) {
-		c.several(i, kind, base, key)
-		return
+	o := c.do(i, kind, stored(SK(c.keys[i])), base)
+	if o.full {
+		c.failed = append(c.failed, i)
 	}
-	s := c.table.find(base, key)
-	ok := false
-	switch {
-	case s != nil:
-		ok = c.present(i, kind, s)
-	case kind == weft.OpPut || kind == weft.OpPutNew:
-		if ok = c.insert(i, key, base); !ok {
-			c.fail(i)
-			return
-		}
-	}
-	answers := kind == weft.OpGet || kind == weft.OpPutNew
-	if c.out != nil && !(answers && s != nil) {
-		var none V
-		c.out[i] = none
-	}
-	removed := uint32(0)
-	if ok && kind == weft.OpDeleteAll {
-		removed = 1
-	}
-	c.report(i, ok, removed)
-}
-
-// several runs the operations of a multimap that are not about the first pair
-// of a key.
-func (c *changer[K, SK, V, SV]) several(i uint32, kind weft.OpKind, base unsafe.Pointer, key SK) {
-	removed := uint32(0)
-	ok := false
-	if kind == weft.OpPut {
-		if ok = c.put(i, key, c.table.end(base, &c.units)); !ok {
-			c.fail(i)
-			return
-		}
-	} else {
-		removed = c.table.killAll(base, key)
-		c.live -= int64(removed)
-		ok = removed > 0
-	}
-	if c.out != nil {
-		var none V
-		c.out[i] = none
-	}
-	c.report(i, ok, removed)
-}
-
-// fail notes that an operation found no room. It may run again, so its output
-// stays as it was: the value to be written may lie there.
-func (c *changer[K, SK, V, SV]) fail(i uint32) {
-	c.failed = append(c.failed, i)
-	c.report(i, false, 0)
-}
-
-func (c *changer[K, SK, V, SV]) report(i uint32, ok bool, removed uint32) {
 	if c.ok != nil {
-		c.ok[i] = ok
+		c.ok[i] = o.ok
 	}
 	if c.counts != nil {
-		c.counts[i] = removed
+		c.counts[i] = o.removed
 	}
+	// One that found no room may run again, with the value that it brought:
+	// its output may lie there.
+	if c.out != nil && !o.answered && !o.full {
+		var none V
+		c.out[i] = none
+	}
+}
+
+func (c *changer[K, SK, V, SV]) do(i uint32, kind weft.OpKind, key SK, base unsafe.Pointer) outcome {
+	if c.multi {
+		switch kind {
+		case weft.OpPut:
+			return c.add(i, key, base)
+		case weft.OpDeleteAll:
+			n := c.table.killAll(base, key)
+			c.live -= int64(n)
+			return outcome{ok: n > 0, removed: n}
+		}
+	}
+	if s := c.table.find(base, key); s != nil {
+		return c.present(i, kind, s)
+	}
+	if kind == weft.OpPut || kind == weft.OpPutNew {
+		return c.insert(i, key, base)
+	}
+	return outcome{}
 }
 
 // present runs an operation whose key is there.
-func (c *changer[K, SK, V, SV]) present(i uint32, kind weft.OpKind, s *slot[SK, SV]) (ok bool) {
+func (c *changer[K, SK, V, SV]) present(i uint32, kind weft.OpKind, s *slot[SK, SV]) outcome {
 	switch kind {
 	case weft.OpGet, weft.OpPutNew:
 		if c.out != nil {
 			c.out[i] = *(*V)(unsafe.Pointer(&s.val))
 		}
-		return kind == weft.OpGet
+		return outcome{ok: kind == weft.OpGet, answered: true}
 	case weft.OpPut:
 		c.set(i, s)
 	case weft.OpDelete, weft.OpDeleteAll:
 		kill(s)
 		c.live--
-		return true
+		return outcome{ok: true, removed: 1}
 	}
-	return false
+	return outcome{}
 }
 
 // insert runs a Put or PutNew whose key is absent. In a map a dead slot will
-// do, but with concurrent deletes only the key's own.
-func (c *changer[K, SK, V, SV]) insert(i uint32, key SK, base unsafe.Pointer) bool {
+// do, but among deletes only the key's own.
+func (c *changer[K, SK, V, SV]) insert(i uint32, key SK, base unsafe.Pointer) outcome {
 	if c.dead && !c.multi {
 		at, own := c.table.graves(base, key)
 		if !c.reuse {
@@ -237,22 +217,23 @@ func (c *changer[K, SK, V, SV]) insert(i uint32, key SK, base unsafe.Pointer) bo
 			at.key = key
 			c.set(i, at)
 			c.live++
-			return true
+			return outcome{ok: true}
 		}
 	}
-	return c.put(i, key, c.table.end(base, &c.units))
+	return c.add(i, key, base)
 }
 
-// put puts operation i's pair into an empty slot, unless there is none.
-func (c *changer[K, SK, V, SV]) put(i uint32, key SK, at *slot[SK, SV]) bool {
+// add puts operation i's pair at the end of its bucket, if there is room.
+func (c *changer[K, SK, V, SV]) add(i uint32, key SK, base unsafe.Pointer) outcome {
+	at := c.table.end(base, &c.units)
 	if at == nil {
-		return false
+		return outcome{full: true}
 	}
 	at.key = key
 	c.set(i, at)
 	c.live++
 	c.fresh++
-	return true
+	return outcome{ok: true}
 }
 
 // set writes the value of operation i.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/hash"
 )
@@ -263,13 +262,4 @@ func (c *chain) pair(key, val uint64) error {
 	}
 	c.keys[key] = true
 	return nil
-}
-
-// copyIn replaces device memory.
-func copyIn(dev device.Device, to device.Ptr, from []byte) error {
-	s, err := dev.NewStream()
-	if err != nil {
-		return err
-	}
-	return errors.Join(s.CopyIn(to, from), s.Sync(context.Background()), s.Close())
 }

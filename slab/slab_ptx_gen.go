@@ -22,7 +22,7 @@ import (
 //kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input b142ac708a45d690f95cfeeaeb57c0a6d75c947789438af675980f57711d2b3b 9545 kernels/include/weft/warp.cuh
-//kernelgen:input c357383b43b6275e8ac8e4cca958a1885372e48c3c5683233b4c6e26a8f5984a 12525 slab/change.cuh
+//kernelgen:input b9071e6b723fdf535cf8eb2922ccdb35bd4ced34c698f4ede13c084bc008b22e 12631 slab/change.cuh
 //kernelgen:input 9a0c4a8c85cfe0507786464da8ed8cc07f7c895c1cecf4413091395d9bac6ca3 4812 slab/layout.cuh
 //kernelgen:input 40509b5e0424b744c4daa220094fb3f095cfff3fe1c683b7ed4e6c49a2b07544 5860 slab/search.cuh
 //kernelgen:input a5c7dcc308e684d5e2a8d999fffcd9fab04b40fdf445125a84589ea02d86e104 4543 slab/slab.cu
@@ -30,8 +30,8 @@ import (
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
 //kernelgen:input 9b44efc9a3262af476a3c355740898f64b931e116e8cfdeecaa4e4a4908ccd24 2764 slab/units.cuh
 //kernelgen:input aaf9dad39c901cc9e4d1fbd606ffa51cc8e154d128d1d590569f8154005818ae 7044 slab/whole.cuh
-//kernelgen:output 0ca47426bac0369e9a0ba573291b7da040ef5711172c2033b8d58808f920e9d2 956903 slab/slab_sm80.ptx
-//kernelgen:output c4e83c8d93eca82fd5dcb03e9929d01c2d35ead755cef486eec9fb2718cfbe8d 947693 slab/slab_sm90.ptx
+//kernelgen:output 529bfeecbe8a2ec561db48646a933afb25d1dc6f4604c01450fe49e7f4487636 954983 slab/slab_sm80.ptx
+//kernelgen:output 6d814af14971275fc5ddbae54d3d133e2791b6d4936e732db06837e5afdf89a0 945836 slab/slab_sm90.ptx
 
 //go:embed slab_sm80.ptx
 var slabSM80 string

@@ -273,7 +273,7 @@ func (t *table) changeOn(s *device.Stream, op string, b *batch.Batch) error {
 			}
 		}
 		part := b.Sub(lo, lo+n, t.widths)
-		failed, err := t.engine.changeOn(s, part, b.Inserts() && !t.fits(n))
+		failed, err := t.engine.changeOn(s, part, b.Inserts() && !t.covered(n))
 		t.bounds.take(t.worst(part))
 		if err == nil && len(failed) > 0 {
 			failed, err = t.retryOn(ctx, s, part, failed)

@@ -1,6 +1,6 @@
 // Package conformance holds the tests that every structure of a kind must
-// pass, on every device: one suite for maps, one for sets. A room's test calls
-// [Map] and [Set] with a constructor.
+// pass, on every device: one suite for maps, one for sets, one for multimaps. A
+// room's test calls [Map], [Set] and [MultiMap] with a constructor.
 //
 // The suites ask for what the interfaces in package weft promise and nothing
 // else; what is special to a room is tested in the room.

@@ -23,9 +23,10 @@ type state[V weft.Value] struct {
 
 // check looks, for each key, for an order of its operations that explains
 // what they returned and keeps to their times. An order that is found proves
-// itself; that there is none, porcupine may deny. A search that is given up
-// counts as one that failed. It also returns the steps of the longest search.
-func check[K weft.Key, V weft.Value](history []event[K, V], fixed bool) (steps int, err error) {
+// itself; that there is none, porcupine may deny if there is one value a key.
+// A search that is given up counts as one that failed. It also returns the
+// steps of the longest search.
+func check[K weft.Key, V weft.Value](history []event[K, V], fixed, multi bool) (steps int, err error) {
 	byKey := map[K][]event[K, V]{}
 	var order []K
 	for _, e := range history {
@@ -35,19 +36,28 @@ func check[K weft.Key, V weft.Value](history []event[K, V], fixed bool) (steps i
 		byKey[e.op.Key] = append(byKey[e.op.Key], e)
 	}
 	for _, k := range order {
-		s := newSearch(byKey[k], fixed)
-		found := s.found(0, 0)
-		steps = max(steps, s.steps)
-		if found || judge(byKey[k], fixed) == porcupine.Ok {
+		found, took := explained(byKey[k], fixed, multi)
+		steps = max(steps, took)
+		if found {
 			continue
 		}
 		why := "no order of the operations on key %#x explains what they returned:\n%s"
-		if s.steps == s.limit {
+		if took >= maxSteps {
 			why = "no order of the operations on key %#x found, and not all tried:\n%s"
 		}
 		return steps, fmt.Errorf(why, k, tell(byKey[k]))
 	}
 	return steps, nil
+}
+
+// explained looks for an order of the operations on one key.
+func explained[K weft.Key, V weft.Value](events []event[K, V], fixed, multi bool) (found bool, steps int) {
+	if multi {
+		s := newMultisearch(events, fixed)
+		return s.found(nil), s.steps
+	}
+	s := newSearch(events, fixed)
+	return s.found(0, 0) || judge(events, fixed) == porcupine.Ok, s.steps
 }
 
 // judge asks porcupine about the operations on one key.
@@ -99,6 +109,12 @@ func tell[K weft.Key, V weft.Value](events []event[K, V]) string {
 		}
 		if e.returns.Vals && e.val != 0 {
 			fmt.Fprintf(&s, ", %v", e.val)
+		}
+		if e.returns.Counts {
+			fmt.Fprintf(&s, " = %d", e.removed)
+		}
+		if e.op.Kind == getAll {
+			fmt.Fprintf(&s, " = %v", e.all)
 		}
 		s.WriteByte('\n')
 	}

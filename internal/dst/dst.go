@@ -28,6 +28,14 @@ type Config[K weft.Key, V weft.Value] struct {
 	Shapes []Shape
 	// Uniform structures take no mixed batches.
 	Uniform bool
+	// Multi structures are multimaps: what [MultiMap] makes.
+	Multi bool
+	// Upkeep is what may happen to a structure between batches without a
+	// change of what it holds.
+	Upkeep []Upkeep[K, V]
+	// Rough says that operations may be run again after their batch, so that
+	// what memory sees of them does not show when they took effect.
+	Rough bool
 	// Unordered structures don't promise that the operations of a batch of
 	// one kind have the outcome of batch order.
 	Unordered bool
@@ -37,11 +45,20 @@ type Config[K weft.Key, V weft.Value] struct {
 	Seeds int
 	// Rewrite breaks the kernels on purpose; see [sim.Options].
 	Rewrite func(file, ptx string) string
+	// Whole leaves a program that fails as it is: who only wants to know that
+	// there is one saves the time to shrink it.
+	Whole bool
 	// stream makes the programs of one seed differ from test to test.
 	stream uint64
 }
 
 const defaultSeeds = 40
+
+// Upkeep is something that may be done between batches.
+type Upkeep[K weft.Key, V weft.Value] struct {
+	Name string
+	Do   func(Subject[K, V]) error
+}
 
 // A Failure is a program that went wrong.
 type Failure struct {
@@ -123,7 +140,7 @@ func try[K weft.Key, V weft.Value](cfg *Config[K, V], seed uint64) (*Failure, Ta
 	if rng.IntN(4) == 0 {
 		opts.Scheduler, opts.Depth = sim.PCT, 2+rng.IntN(3)
 	}
-	p := generate[K, V](rng, shape, cfg.Uniform)
+	p := generate(rng, shape, cfg)
 	tally, err := attempt(cfg, shape, opts, p)
 	if err == nil {
 		return nil, tally
@@ -134,7 +151,10 @@ func try[K weft.Key, V weft.Value](cfg *Config[K, V], seed uint64) (*Failure, Ta
 	} else {
 		how += "weak memory"
 	}
-	small, err := shrink(cfg, shape, opts, p, err)
+	small := p
+	if !cfg.Whole {
+		small, err = shrink(cfg, shape, opts, p, err)
+	}
 	return &Failure{Seed: seed, Shape: shape, How: how, Err: err, Shrunk: small.String(), Ops: small.size()}, tally
 }
 
@@ -143,7 +163,7 @@ func attempt[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.
 	history, launches, err := execute(cfg, shape, opts, p)
 	tally := Tally{Programs: 1, Launches: launches}
 	if err == nil {
-		tally.Steps, err = check(history, shape.Fixed)
+		tally.Steps, err = check(history, shape.Fixed, cfg.Multi)
 	}
 	return tally, err
 }

@@ -15,7 +15,7 @@ import (
 // at is an event of key 1 with all its results.
 func at(from, till int64, kind weft.OpKind, val uint64, ok bool, got uint64) event[uint64, uint64] {
 	return event[uint64, uint64]{
-		op: weft.Op[uint64, uint64]{Kind: kind, Key: 1, Value: val}, returns: Returns{true, true}, ok: ok, val: got, from: from, till: till,
+		op: weft.Op[uint64, uint64]{Kind: kind, Key: 1, Value: val}, returns: Returns{OK: true, Vals: true}, ok: ok, val: got, from: from, till: till,
 	}
 }
 
@@ -43,7 +43,7 @@ func TestCheck(t *testing.T) {
 		{"a full map forgets to", events{at(1, 2, weft.OpPut, 5, true, 0), at(3, 4, weft.OpPut, 6, false, 0), at(5, 6, weft.OpGet, 0, true, 5)}, true, false},
 	}
 	for _, test := range tests {
-		if _, err := check(test.h, test.fixed); (err == nil) != test.legal {
+		if _, err := check(test.h, test.fixed, false); (err == nil) != test.legal {
 			t.Errorf("%s: %v", test.name, err)
 		}
 	}
@@ -51,7 +51,7 @@ func TestCheck(t *testing.T) {
 
 func TestProgramsComeFromTheSeed(t *testing.T) {
 	text := func(seed uint64) string {
-		return generate[uint32, uint32](rand.New(rand.NewPCG(seed, 0)), Shapes[0], false).String()
+		return generate(rand.New(rand.NewPCG(seed, 0)), Shapes[0], &Config[uint32, uint32]{}).String()
 	}
 	one := text(1)
 	if again := text(1); again != one || text(2) == one {
@@ -95,7 +95,7 @@ func (h *hostMap) Submit(s *device.Stream, c *Columns[uint64, uint64]) (Returns,
 			}
 		}
 	}
-	return Returns{true, true}, errors.Join(err, c.Vals.CopyFrom(s, vals), c.OK.CopyFrom(s, ok))
+	return Returns{OK: true, Vals: true}, errors.Join(err, c.Vals.CopyFrom(s, vals), c.OK.CopyFrom(s, ok))
 }
 
 func (h *hostMap) Sync(context.Context) error { return nil }

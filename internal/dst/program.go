@@ -3,6 +3,7 @@ package dst
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/weftgo/weft"
@@ -31,6 +32,7 @@ var Shapes = []Shape{
 // A batch is a list of operations submitted at once; a uniform one has one
 // kind only and goes through that kind's own method.
 type batch[K weft.Key, V weft.Value] struct {
+	upkeep  string // what is done before, if not ""
 	uniform bool
 	ops     []weft.Op[K, V]
 }
@@ -40,7 +42,7 @@ type program[K weft.Key, V weft.Value] []batch[K, V]
 
 // generate makes up a program of a shape. Every value is written once only,
 // so that a value read tells who wrote it.
-func generate[K weft.Key, V weft.Value](rng *rand.Rand, shape Shape, uniform bool) program[K, V] {
+func generate[K weft.Key, V weft.Value](rng *rand.Rand, shape Shape, cfg *Config[K, V]) program[K, V] {
 	hot := make([]K, shape.Keys)
 	for i := range hot {
 		hot[i] = key[K](rng)
@@ -48,13 +50,21 @@ func generate[K weft.Key, V weft.Value](rng *rand.Rand, shape Shape, uniform boo
 	next := uint64(0)
 	var p program[K, V]
 	for range shape.Batches {
-		b := batch[K, V]{uniform: uniform || rng.IntN(4) == 0 && !shape.Fixed}
-		kind := weft.OpKind(rng.IntN(4))
+		b := batch[K, V]{uniform: cfg.Uniform || rng.IntN(4) == 0 && !shape.Fixed}
+		if len(cfg.Upkeep) > 0 && rng.IntN(2) == 0 {
+			b.upkeep = cfg.Upkeep[rng.IntN(len(cfg.Upkeep))].Name
+		}
+		kind := pick(rng, cfg.Multi)
+		if cfg.Multi && b.uniform && rng.IntN(4) == 0 {
+			b.ops = lookUp[K, V](hot)
+			p = append(p, b)
+			continue
+		}
 		for i := range shape.Hot + shape.Cold {
 			next++
 			op := weft.Op[K, V]{Kind: kind, Value: V(next)}
 			if !b.uniform {
-				op.Kind = weft.OpKind(rng.IntN(4))
+				op.Kind = pick(rng, cfg.Multi)
 			}
 			if i < shape.Hot {
 				op.Key = hot[rng.IntN(len(hot))]
@@ -67,6 +77,25 @@ func generate[K weft.Key, V weft.Value](rng *rand.Rand, shape Shape, uniform boo
 		p = append(p, b)
 	}
 	return p
+}
+
+// pick chooses a kind of operation. Multimaps get more that add values: one
+// DeleteAll takes away many.
+func pick(rng *rand.Rand, multi bool) weft.OpKind {
+	if !multi {
+		return weft.OpKind(rng.IntN(4))
+	}
+	kinds := [...]weft.OpKind{weft.OpGet, weft.OpGet, weft.OpPut, weft.OpPut, weft.OpPut, weft.OpPutNew, weft.OpDelete, weft.OpDelete, weft.OpDeleteAll}
+	return kinds[rng.IntN(len(kinds))]
+}
+
+// lookUp are operations that list all values of keys, each once.
+func lookUp[K weft.Key, V weft.Value](keys []K) (ops []weft.Op[K, V]) {
+	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
+	for _, k := range keys {
+		ops = append(ops, weft.Op[K, V]{Kind: getAll, Key: k})
+	}
+	return ops
 }
 
 // key is any key; now and then one that implementations like to reserve.
@@ -85,6 +114,9 @@ func (p program[K, V]) String() string {
 		if b.uniform {
 			how = "uniform"
 		}
+		if b.upkeep != "" {
+			fmt.Fprintf(&s, "%s; ", b.upkeep)
+		}
 		fmt.Fprintf(&s, "batch %d, %s, %d operations:", i, how, len(b.ops))
 		for j, op := range b.ops {
 			if j == 40 {
@@ -101,6 +133,9 @@ func (p program[K, V]) String() string {
 func describe[K weft.Key, V weft.Value](op weft.Op[K, V]) string {
 	if op.Kind == weft.OpPut || op.Kind == weft.OpPutNew {
 		return fmt.Sprintf("%v(%#x,%v)", op.Kind, op.Key, op.Value)
+	}
+	if op.Kind == getAll {
+		return fmt.Sprintf("GetAll(%#x)", op.Key)
 	}
 	return fmt.Sprintf("%v(%#x)", op.Kind, op.Key)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/weftgo/weft"
@@ -14,9 +15,12 @@ import (
 // An event is one operation with what it returned and when it ran.
 type event[K weft.Key, V weft.Value] struct {
 	op         weft.Op[K, V]
+	batch      int
 	returns    Returns
 	ok         bool
 	val        V
+	removed    int
+	all        []V // what a GetAll lists
 	from, till int64
 }
 
@@ -27,8 +31,10 @@ type runner[K weft.Key, V weft.Value] struct {
 	stream  *device.Stream
 	shape   Shape
 	ordered bool // operations of a uniform batch follow each other
+	multi   bool
 	precise bool // concurrent operations have times of their own
 	history []event[K, V]
+	batch   int
 
 	// The batch that runs: its events, where its columns lie, and the time,
 	// which is the number of accesses to memory so far.
@@ -42,7 +48,7 @@ type runner[K weft.Key, V weft.Value] struct {
 // launched. An error is a fault of the structure: the harness itself does not
 // fail.
 func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program[K, V]) (_ []event[K, V], launches int, err error) {
-	r := &runner[K, V]{shape: shape, ordered: !cfg.Unordered, precise: opts.Sequential, width: int(sizeof[K]())}
+	r := &runner[K, V]{shape: shape, ordered: !cfg.Unordered, multi: cfg.Multi, precise: opts.Sequential && !cfg.Rough, width: int(sizeof[K]())}
 	opts.Watch = r.watch
 	opts.Budget = budget
 	if r.dev, err = sim.Open(&opts); err != nil {
@@ -62,6 +68,14 @@ func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.
 	}
 	seen := map[K]bool{}
 	for i, b := range p {
+		for _, u := range cfg.Upkeep {
+			if u.Name != b.upkeep {
+				continue
+			}
+			if err := u.Do(r.subject); err != nil {
+				return nil, 0, fmt.Errorf("%s before batch %d: %w", u.Name, i, err)
+			}
+		}
 		if err := r.run(b); err != nil {
 			return nil, 0, fmt.Errorf("batch %d: %w", i, err)
 		}
@@ -73,7 +87,7 @@ func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.
 }
 
 // budget is more warp instructions than any launch of a small program needs.
-const budget = 1 << 26
+const budget = 1 << 23
 
 func sizeof[T device.Elem]() uintptr {
 	return uintptr(len(device.Bytes(make([]T, 1))))
@@ -82,20 +96,27 @@ func sizeof[T device.Elem]() uintptr {
 // run submits a batch, waits for it and records its events.
 func (r *runner[K, V]) run(b batch[K, V]) (err error) {
 	n := len(b.ops)
-	if n == 0 {
+	r.batch++
+	switch {
+	case n == 0:
 		return nil
+	case b.ops[0].Kind == getAll:
+		return r.list(b)
 	}
 	keys, vals, kinds := make([]K, n), make([]V, n), make([]weft.OpKind, n)
 	for i, op := range b.ops {
 		keys[i], vals[i], kinds[i] = op.Key, op.Value, op.Kind
 	}
 	c := &Columns[K, V]{Kind: kinds[0]}
-	var errs [4]error
+	var errs [5]error
 	c.Keys, errs[0] = device.Upload(r.stream, keys)
 	c.Vals, errs[1] = device.Upload(r.stream, vals)
 	c.OK, errs[2] = device.Upload(r.stream, make([]bool, n))
 	if !b.uniform {
 		c.Kinds, errs[3] = device.Upload(r.stream, kinds)
+	}
+	if r.multi {
+		c.Removed, errs[4] = device.Upload(r.stream, make([]uint32, n))
 	}
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
@@ -103,7 +124,7 @@ func (r *runner[K, V]) run(b batch[K, V]) (err error) {
 	r.now = make([]event[K, V], n)
 	r.time++
 	start := r.time
-	inOrder := b.uniform && r.ordered
+	inOrder := b.uniform && r.ordered && (!r.multi || kinds[0] == weft.OpPutNew)
 	if r.precise && !inOrder {
 		r.keys, r.ok = c.Keys.Ptr(), c.OK.Ptr()
 	}
@@ -115,14 +136,18 @@ func (r *runner[K, V]) run(b batch[K, V]) (err error) {
 	if err != nil && !(r.shape.Fixed && errors.Is(err, weft.ErrFull)) {
 		return err
 	}
-	ok := make([]bool, n)
-	if err := errors.Join(c.Vals.CopyTo(context.Background(), r.stream, vals), c.OK.CopyTo(context.Background(), r.stream, ok)); err != nil {
+	ok, removed := make([]bool, n), make([]uint32, c.Removed.Len())
+	if err := errors.Join(c.Vals.CopyTo(context.Background(), r.stream, vals), c.OK.CopyTo(context.Background(), r.stream, ok),
+		c.Removed.CopyTo(context.Background(), r.stream, removed)); err != nil {
 		return err
 	}
 	r.time++
 	for i := range r.now {
 		e := &r.now[i]
-		e.op, e.returns, e.ok, e.val = b.ops[i], returns, ok[i], vals[i]
+		e.op, e.batch, e.returns, e.ok, e.val = b.ops[i], r.batch, returns, ok[i], vals[i]
+		if r.multi {
+			e.removed = int(removed[i])
+		}
 		switch {
 		case inOrder:
 			e.from, e.till = start+2*int64(i), start+2*int64(i)+1
@@ -136,7 +161,42 @@ func (r *runner[K, V]) run(b batch[K, V]) (err error) {
 	}
 	r.time = max(r.time, start+2*int64(n))
 	r.history = append(r.history, r.now...)
-	return errors.Join(c.Keys.Free(), c.Vals.Free(), c.OK.Free(), c.Kinds.Free())
+	return errors.Join(c.Keys.Free(), c.Vals.Free(), c.OK.Free(), c.Kinds.Free(), c.Removed.Free())
+}
+
+// list runs a batch of GetAlls.
+func (r *runner[K, V]) list(b batch[K, V]) error {
+	n := len(b.ops)
+	keys := make([]K, n)
+	for i, op := range b.ops {
+		keys[i] = op.Key
+	}
+	offsets, vals := make([]uint64, n+1), make([]V, r.subject.Len()+1)
+	on, err := device.Upload(r.stream, keys)
+	counts, e := device.Upload(r.stream, make([]uint32, n))
+	offsetsOn, e2 := device.Upload(r.stream, offsets)
+	valsOn, e3 := device.Upload(r.stream, vals)
+	if err := errors.Join(err, e, e2, e3); err != nil {
+		return err
+	}
+	m := r.subject.(interface {
+		GetAllOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error
+	})
+	if err := m.GetAllOn(r.stream, on, counts, offsetsOn, valsOn); err != nil {
+		return err
+	}
+	if err := errors.Join(offsetsOn.CopyTo(context.Background(), r.stream, offsets), valsOn.CopyTo(context.Background(), r.stream, vals)); err != nil {
+		return err
+	}
+	if total := offsets[n]; !slices.IsSorted(offsets) || total >= uint64(len(vals)) {
+		return fmt.Errorf("length %d, but the keys have %d values: %v", len(vals)-1, total, offsets)
+	}
+	r.time += 2
+	for i, op := range b.ops {
+		e := event[K, V]{op: op, batch: r.batch, all: vals[offsets[i]:offsets[i+1]], from: r.time - 1, till: r.time}
+		r.history = append(r.history, e)
+	}
+	return errors.Join(on.Free(), counts.Free(), offsetsOn.Free(), valsOn.Free())
 }
 
 // watch notes when the operations of a batch begin and end: at the first read
@@ -156,19 +216,16 @@ func (r *runner[K, V]) watch(a sim.Access) {
 	}
 }
 
-// finish looks up every key that occurred and compares their number with Len.
+// finish looks up every key that occurred and compares what there is with Len.
 func (r *runner[K, V]) finish(seen map[K]bool) error {
-	var b batch[K, V]
-	b.uniform = true
-	for k := range seen {
-		b.ops = append(b.ops, weft.Op[K, V]{Kind: weft.OpGet, Key: k})
+	kind := weft.OpGet
+	if r.multi {
+		kind = getAll
 	}
-	slices.SortFunc(b.ops, func(a, b weft.Op[K, V]) int {
-		if a.Key < b.Key {
-			return -1
-		}
-		return 1
-	})
+	b := batch[K, V]{uniform: true}
+	for _, k := range slices.Sorted(maps.Keys(seen)) {
+		b.ops = append(b.ops, weft.Op[K, V]{Kind: kind, Key: k})
+	}
 	if err := r.run(b); err != nil {
 		return fmt.Errorf("final lookup: %w", err)
 	}
@@ -177,9 +234,10 @@ func (r *runner[K, V]) finish(seen map[K]bool) error {
 		if e.ok {
 			found++
 		}
+		found += len(e.all)
 	}
 	if n := r.subject.Len(); n != found {
-		return fmt.Errorf("length %d, but %d keys are found", n, found)
+		return fmt.Errorf("length %d, but %d pairs are found", n, found)
 	}
 	if c, ok := r.subject.(interface{ CheckInvariants() error }); ok {
 		if err := c.CheckInvariants(); err != nil {

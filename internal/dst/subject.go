@@ -15,6 +15,8 @@ type Columns[K weft.Key, V weft.Value] struct {
 	Keys  device.Slice[K]
 	Vals  device.Slice[V] // in and out
 	OK    device.Slice[bool]
+
+	Removed device.Slice[uint32] // by DeleteAlls of a multimap
 }
 
 // A Subject is a structure under test.
@@ -29,7 +31,7 @@ type Subject[K weft.Key, V weft.Value] interface {
 
 // Returns says which columns of a batch hold results.
 type Returns struct {
-	OK, Vals bool
+	OK, Vals, Counts bool
 }
 
 // OnMap are the methods of a map that take batches on the device.
@@ -87,4 +89,29 @@ func (m setSubject[K]) Submit(s *device.Stream, c *Columns[K, uint32]) (Returns,
 		return Returns{OK: true}, m.DeleteOn(s, c.Keys, c.OK)
 	}
 	return Returns{OK: true}, m.ContainsOn(s, c.Keys, c.OK)
+}
+
+// OnMultiMap are the methods of a multimap that take batches on the device.
+type OnMultiMap[K weft.Key, V weft.Value] interface {
+	OnMap[K, V]
+	DeleteAllOn(s *device.Stream, keys device.Slice[K], removed device.Slice[uint32]) error
+	GetAllOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error
+}
+
+// MultiMap makes a subject of a multimap; its configuration must have Multi
+// set.
+func MultiMap[K weft.Key, V weft.Value](m OnMultiMap[K, V]) Subject[K, V] {
+	return multiSubject[K, V]{m, mapSubject[K, V]{m}}
+}
+
+type multiSubject[K weft.Key, V weft.Value] struct {
+	OnMultiMap[K, V]
+	asMap mapSubject[K, V]
+}
+
+func (m multiSubject[K, V]) Submit(s *device.Stream, c *Columns[K, V]) (Returns, error) {
+	if c.Kinds.Len() == 0 && c.Kind == weft.OpDeleteAll {
+		return Returns{Counts: true}, m.DeleteAllOn(s, c.Keys, c.Removed)
+	}
+	return m.asMap.Submit(s, c)
 }

@@ -1,0 +1,302 @@
+package conformance
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft"
+)
+
+// MultiMap runs the suite for multimaps. open makes an empty multimap that
+// grows by itself; the suite closes it.
+func MultiMap[K weft.Key, V weft.Value](t *testing.T, scale Scale, open func(t testing.TB) weft.MultiMap[K, V]) {
+	for _, c := range MultiMapCases[K, V](scale) {
+		t.Run(c.Name, func(t *testing.T) { c.run(t, open) })
+	}
+}
+
+// MultiMapCases are the tests of the suite for multimaps.
+func MultiMapCases[K weft.Key, V weft.Value](scale Scale) []Case[weft.MultiMap[K, V]] {
+	s := multiSuite[K, V]{scale, mapSuite[K, V]{scale}}
+	return []Case[weft.MultiMap[K, V]]{
+		{"Empty", s.empty},
+		{"RoundTrip", s.roundTrip},
+		{"BatchSizes", s.batchSizes},
+		{"EveryKeyAndValue", s.everyKeyAndValue},
+		{"PutAppends", s.putAppends},
+		{"EqualPairs", s.equalPairs},
+		{"PutDuplicates", s.putDuplicates},
+		{"PutNewOfAbsent", s.putNewOfAbsent},
+		{"PutNewDuplicates", s.putNewDuplicates},
+		{"GetAll", s.getAll},
+		{"Count", s.count},
+		{"DeleteFirst", s.deleteFirst},
+		{"DeleteDuplicates", s.deleteDuplicates},
+		{"DeleteAll", s.deleteAll},
+		{"DeleteAllDuplicates", s.deleteAllDuplicates},
+		{"ManyPairs", s.manyPairs},
+		{"Apply", s.apply},
+		{"ApplyAnswers", s.applyAnswers},
+		{"ApplyDeleteAll", s.applyDeleteAll},
+		{"GrowsAndShrinks", s.growsAndShrinks},
+		{"Churn", s.churn},
+		{"Queue", s.queue},
+		{"All", s.all},
+		{"AllWhileChanging", s.allWhileChanging},
+		{"AllStops", s.allStops},
+		{"Clear", s.clear},
+		{"Lengths", s.lengths},
+		{"NilOutputs", s.nilOutputs},
+		{"Cancelled", s.cancelled},
+		{"Closed", s.closed},
+		{"Concurrent", s.concurrent},
+		{"AgainstModel", s.againstModel},
+	}
+}
+
+// multiSuite is the suite; batches makes up keys and values.
+type multiSuite[K weft.Key, V weft.Value] struct {
+	scale   Scale
+	batches mapSuite[K, V]
+}
+
+// values is what a multimap should hold: those of each key in their order.
+type values[K weft.Key, V weft.Value] map[K][]V
+
+// pairs is their number.
+func (want values[K, V]) pairs() (n int) {
+	for _, vals := range want {
+		n += len(vals)
+	}
+	return n
+}
+
+// first takes away the first pair of a key and reports whether there was one.
+func (want values[K, V]) first(k K) bool {
+	if len(want[k]) == 0 {
+		return false
+	}
+	want[k] = want[k][1:]
+	return true
+}
+
+// distinct are the different keys of a batch in the order in which they first
+// occur.
+func distinct[K weft.Key](keys []K) (out []K) {
+	seen := map[K]bool{}
+	for _, k := range keys {
+		if !seen[k] {
+			seen[k] = true
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// sameValues compares values by their bits.
+func sameValues[V weft.Value](a, b []V) bool {
+	return slices.EqualFunc(a, b, func(x, y V) bool { return toBits(x) == toBits(y) })
+}
+
+// sorted are values in the order of their bits.
+func sorted[V weft.Value](vals []V) []V {
+	return slices.SortedFunc(slices.Values(vals), func(x, y V) int {
+		if toBits(x) < toBits(y) {
+			return -1
+		}
+		return 1
+	})
+}
+
+// partition tells whether offsets cut values into as many parts.
+func partition[V weft.Value](offsets []int, vals []V, parts int) bool {
+	return len(offsets) == parts+1 && offsets[0] == 0 && offsets[parts] == len(vals) && slices.IsSorted(offsets)
+}
+
+// getAllOf looks up all values of some keys, and checks the offsets.
+func (s multiSuite[K, V]) getAllOf(t testing.TB, m weft.MultiMap[K, V], keys []K) (offsets []int, vals []V) {
+	t.Helper()
+	offsets, vals, err := m.GetAll(ctx(), keys)
+	must(t, err)
+	if !partition(offsets, vals, len(keys)) {
+		t.Fatalf("GetAll of %d keys: %d offsets for %d values: %v …", len(keys), len(offsets), len(vals), offsets[:min(len(offsets), 10)])
+	}
+	return offsets, vals
+}
+
+// put adds pairs. Those of one key come behind what there was, in the order
+// that the structure decides.
+func (s multiSuite[K, V]) put(t testing.TB, m weft.MultiMap[K, V], want values[K, V], keys []K, vals []V) {
+	t.Helper()
+	n, err := m.Put(ctx(), keys, vals)
+	must(t, err)
+	if n != len(keys) {
+		t.Fatalf("Put added %d of %d pairs", n, len(keys))
+	}
+	s.added(t, m, want, keys, vals)
+}
+
+// added wants the pairs of a batch behind those that there were, and notes
+// their order.
+func (s multiSuite[K, V]) added(t testing.TB, m weft.MultiMap[K, V], want values[K, V], keys []K, vals []V) {
+	t.Helper()
+	fresh := values[K, V]{}
+	for i, k := range keys {
+		fresh[k] = append(fresh[k], vals[i])
+	}
+	each := distinct(keys)
+	offsets, all := s.getAllOf(t, m, each)
+	for i, k := range each {
+		old, got := want[k], all[offsets[i]:offsets[i+1]]
+		if len(got) != len(old)+len(fresh[k]) {
+			t.Fatalf("key %#x, of %d values and %d added, has %d", k, len(old), len(fresh[k]), len(got))
+		}
+		if !sameValues(got[:len(old)], old) {
+			t.Fatalf("key %#x, %d values: a batch that adds %d changes them or their order", k, len(old), len(fresh[k]))
+		}
+		if !sameValues(sorted(got[len(old):]), sorted(fresh[k])) {
+			t.Fatalf("key %#x: the %d values added are not those of the batch", k, len(fresh[k]))
+		}
+		want[k] = slices.Clone(got)
+	}
+}
+
+// has wants the values of keys by every kind of lookup.
+func (s multiSuite[K, V]) has(t testing.TB, m weft.MultiMap[K, V], want values[K, V], keys []K) {
+	t.Helper()
+	offsets, all := s.getAllOf(t, m, keys)
+	counts, vals, found := make([]int, len(keys)), make([]V, len(keys)), make([]bool, len(keys))
+	for i := range keys { // what outputs held before
+		counts[i], vals[i], found[i] = -1, fromBits[V](^uint64(0)), i%2 == 0
+	}
+	total, err := m.Count(ctx(), keys, counts)
+	must(t, err)
+	hits, err := m.Get(ctx(), keys, vals, found)
+	must(t, err)
+	pairs, there := 0, 0
+	for i, k := range keys {
+		w := want[k]
+		if got := all[offsets[i]:offsets[i+1]]; !sameValues(got, w) {
+			t.Fatalf("GetAll of key %#x, number %d of %d: %d values, want %d; as many and not the same: %v",
+				k, i, len(keys), len(got), len(w), len(got) == len(w))
+		}
+		if counts[i] != len(w) {
+			t.Fatalf("Count of key %#x: %d, want %d", k, counts[i], len(w))
+		}
+		var first V
+		if len(w) > 0 {
+			first = w[0]
+			there++
+		}
+		if found[i] != (len(w) > 0) || toBits(vals[i]) != toBits(first) {
+			t.Fatalf("Get(%#x): %#x %v, want %#x, the first of %d", k, toBits(vals[i]), found[i], toBits(first), len(w))
+		}
+		pairs += len(w)
+	}
+	if total != pairs || hits != there {
+		t.Errorf("Count of %d keys: %d, want %d; Get found %d, want %d", len(keys), total, pairs, hits, there)
+	}
+	contained := make([]bool, len(keys))
+	hits, err = m.Contains(ctx(), keys, contained)
+	must(t, err)
+	if hits != there || !slices.Equal(contained, found) {
+		t.Errorf("Contains found %d of %d keys, want %d", hits, len(keys), there)
+	}
+}
+
+// equals wants a multimap to hold exactly the values of some keys.
+func (s multiSuite[K, V]) equals(t testing.TB, m weft.MultiMap[K, V], want values[K, V]) {
+	t.Helper()
+	keys := make([]K, 0, len(want))
+	for k := range want {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	s.has(t, m, want, keys)
+	s.length(t, m, want.pairs())
+	got := values[K, V]{}
+	for k, v := range m.All() {
+		got[k] = append(got[k], v)
+	}
+	must(t, m.Err())
+	if n := got.pairs(); n != want.pairs() {
+		t.Fatalf("All has %d pairs, want %d", n, want.pairs())
+	}
+	for k, vals := range got {
+		if !sameValues(vals, want[k]) {
+			t.Fatalf("All has %d values of key %#x, not the %d it has in order", len(vals), k, len(want[k]))
+		}
+	}
+}
+
+func (s multiSuite[K, V]) length(t testing.TB, m weft.MultiMap[K, V], n int) {
+	t.Helper()
+	if got := m.Len(); got != n {
+		t.Fatalf("Len = %d, want %d", got, n)
+	}
+}
+
+func (s multiSuite[K, V]) empty(t testing.TB, m weft.MultiMap[K, V]) {
+	keys := append(unique[K](100, s.batches.rng()), odd[K]()...)
+	s.length(t, m, 0)
+	s.has(t, m, nil, keys)
+	if n, err := m.Delete(ctx(), keys, nil); n != 0 || err != nil {
+		t.Errorf("Delete from an empty multimap: %d, %v", n, err)
+	}
+	removed := slices.Repeat([]int{-1}, len(keys))
+	if n, err := m.DeleteAll(ctx(), keys, removed); n != 0 || err != nil || slices.Max(removed) != 0 || slices.Min(removed) != 0 {
+		t.Errorf("DeleteAll from an empty multimap: %d, %v, %v", n, err, removed)
+	}
+	must(t, m.Clear(ctx()))
+	s.equals(t, m, nil)
+}
+
+func (s multiSuite[K, V]) roundTrip(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
+	keys := unique[K](2*n, rng)
+	s.put(t, m, want, keys[:n], s.batches.values(n, rng))
+	s.length(t, m, n)
+	s.has(t, m, want, keys) // the second half is absent
+}
+
+func (s multiSuite[K, V]) batchSizes(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, want := s.batches.rng(), values[K, V]{}
+	for _, n := range []int{0, 1, 2, 7, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1000} {
+		if s.scale <= Slow && n > s.scale.Rows() {
+			break
+		}
+		keys := unique[K](n, rng)
+		s.put(t, m, want, keys, s.batches.values(n, rng))
+		s.put(t, m, want, keys, s.batches.values(n, rng))
+		s.has(t, m, want, keys)
+	}
+	s.length(t, m, want.pairs())
+}
+
+func (s multiSuite[K, V]) everyKeyAndValue(t testing.TB, m weft.MultiMap[K, V]) {
+	want := values[K, V]{}
+	keys := slices.Compact(slices.Sorted(slices.Values(odd[K]())))
+	for _, v := range odd[V]() {
+		s.put(t, m, want, keys, slices.Repeat([]V{v}, len(keys)))
+	}
+	s.equals(t, m, want)
+	for _, k := range keys { // one at a time: the others stay
+		n, err := m.Delete(ctx(), []K{k}, nil)
+		must(t, err)
+		if n != 1 || !want.first(k) {
+			t.Fatalf("Delete(%#x) = %d", k, n)
+		}
+		s.has(t, m, want, keys)
+	}
+	for _, k := range keys {
+		n, err := m.DeleteAll(ctx(), []K{k}, nil)
+		must(t, err)
+		if n != len(want[k]) {
+			t.Fatalf("DeleteAll(%#x) = %d, want %d", k, n, len(want[k]))
+		}
+		delete(want, k)
+		s.has(t, m, want, keys)
+	}
+	s.put(t, m, want, keys, make([]V, len(keys)))
+	s.equals(t, m, want)
+}

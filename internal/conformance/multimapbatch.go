@@ -1,0 +1,430 @@
+package conformance
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft"
+)
+
+// The order of a key's values is that of the batches.
+func (s multiSuite[K, V]) putAppends(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, n, want := s.batches.rng(), s.scale.Rows()/10, values[K, V]{}
+	keys := unique[K](n, rng)
+	for range 5 {
+		s.put(t, m, want, keys, s.batches.values(n, rng))
+		rng.Shuffle(n, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	}
+	s.equals(t, m, want)
+}
+
+// A pair that is there already is added like any other.
+func (s multiSuite[K, V]) equalPairs(t testing.TB, m weft.MultiMap[K, V]) {
+	want := values[K, V]{}
+	pair := fromBits[V](7)
+	for _, n := range []int{1, 1, 3, 40} {
+		s.put(t, m, want, slices.Repeat([]K{5}, n), slices.Repeat([]V{pair}, n))
+	}
+	s.equals(t, m, want)
+}
+
+func (s multiSuite[K, V]) putDuplicates(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, want := s.batches.rng(), values[K, V]{}
+	for range 3 {
+		keys, vals := s.batches.withDuplicates(s.scale.Rows(), rng)
+		s.put(t, m, want, keys, vals)
+	}
+	s.equals(t, m, want)
+}
+
+func (s multiSuite[K, V]) putNewOfAbsent(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
+	keys, vals := unique[K](2*n, rng), s.batches.values(2*n, rng)
+	s.put(t, m, want, keys[:n], vals[:n])
+	s.put(t, m, want, keys[:n/2], vals[:n/2])
+	ok := slices.Repeat([]bool{true}, 2*n)
+	vals = s.batches.values(2*n, rng)
+	got, err := m.PutNew(ctx(), keys, vals, ok)
+	must(t, err)
+	if got != n {
+		t.Errorf("PutNew added %d pairs, want %d", got, n)
+	}
+	for i := range ok {
+		if ok[i] != (i >= n) {
+			t.Fatalf("PutNew of key %d reports %v", i, ok[i])
+		}
+	}
+	s.added(t, m, want, keys[n:], vals[n:])
+	s.has(t, m, want, keys)
+	s.length(t, m, want.pairs())
+}
+
+// Of several PutNews of an absent key one adds its pair, and says so.
+func (s multiSuite[K, V]) putNewDuplicates(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, want := s.batches.rng(), values[K, V]{}
+	for range 3 {
+		keys, vals := s.batches.withDuplicates(s.scale.Rows(), rng)
+		ok := make([]bool, len(keys))
+		got, err := m.PutNew(ctx(), keys, vals, ok)
+		must(t, err)
+		n := 0
+		for i, k := range keys {
+			if !ok[i] {
+				continue
+			}
+			if len(want[k]) > 0 {
+				t.Fatalf("PutNew of key %#x reports success twice", k)
+			}
+			want[k] = vals[i : i+1]
+			n++
+		}
+		if n != got {
+			t.Errorf("PutNew added %d pairs and reports %d", n, got)
+		}
+		s.has(t, m, want, keys)
+	}
+	s.equals(t, m, want)
+}
+
+// Keys that are absent, keys that are repeated, and no keys at all.
+func (s multiSuite[K, V]) getAll(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, want := s.batches.rng(), values[K, V]{}
+	keys := unique[K](40, rng)
+	s.has(t, m, want, nil)
+	for lo := range 30 { // key i has i+1 values
+		s.put(t, m, want, keys[lo:30], s.batches.values(30-lo, rng))
+	}
+	s.has(t, m, want, nil)
+	s.has(t, m, want, keys)
+	s.has(t, m, want, keys[30:])
+	batch := slices.Concat(keys, keys[20:], keys[:5], keys[:5], keys[29:30], keys[29:30], keys[35:])
+	s.has(t, m, want, batch)
+	slices.Reverse(batch)
+	s.has(t, m, want, batch)
+	large := make([]K, s.scale.Rows())
+	for i := range large {
+		large[i] = keys[rng.IntN(len(keys))]
+	}
+	s.has(t, m, want, large)
+}
+
+func (s multiSuite[K, V]) count(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, want := s.batches.rng(), values[K, V]{}
+	keys, vals := s.batches.withDuplicates(500, rng)
+	s.put(t, m, want, keys, vals)
+	for _, batch := range [][]K{keys, slices.Repeat(keys[:1], 100), unique[K](100, rng), nil} {
+		total := 0
+		for _, k := range batch {
+			total += len(want[k])
+		}
+		counts := slices.Repeat([]int{-1}, len(batch))
+		with, err := m.Count(ctx(), batch, counts)
+		must(t, err)
+		without, err := m.Count(ctx(), batch, nil)
+		must(t, err)
+		if with != total || without != total {
+			t.Errorf("Count of %d keys: %d, without counts %d, want %d", len(batch), with, without, total)
+		}
+		for i, k := range batch {
+			if counts[i] != len(want[k]) {
+				t.Fatalf("Count of key %#x: %d, want %d", k, counts[i], len(want[k]))
+			}
+		}
+	}
+}
+
+// Delete takes the pairs of a key in their order.
+func (s multiSuite[K, V]) deleteFirst(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, n, want := s.batches.rng(), s.scale.Rows()/10, values[K, V]{}
+	keys := unique[K](n, rng)
+	for round := range 4 { // a quarter has four pairs each, the next three, …
+		part := keys[:n-round*n/4]
+		s.put(t, m, want, part, s.batches.values(len(part), rng))
+	}
+	for range 5 {
+		there := make([]bool, n)
+		left := 0
+		for i, k := range keys {
+			if there[i] = want.first(k); there[i] {
+				left++
+			}
+		}
+		deleted := make([]bool, n)
+		got, err := m.Delete(ctx(), keys, deleted)
+		must(t, err)
+		if got != left || !slices.Equal(deleted, there) {
+			t.Errorf("Delete removed %d pairs, want %d; flags equal: %v", got, left, slices.Equal(deleted, there))
+		}
+		s.has(t, m, want, keys)
+		s.length(t, m, want.pairs())
+	}
+}
+
+// A key that is in a batch several times loses as many pairs, as far as it has
+// any.
+func (s multiSuite[K, V]) deleteDuplicates(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
+	keys, vals := s.batches.withDuplicates(n, rng)
+	s.put(t, m, want, keys, vals)
+	batch := make([]K, n)
+	for i := range batch {
+		batch[i] = keys[rng.IntN(n/2)]
+	}
+	removed, total := map[K]int{}, 0
+	for _, k := range batch {
+		if want.first(k) {
+			removed[k]++
+			total++
+		}
+	}
+	deleted := make([]bool, n)
+	got, err := m.Delete(ctx(), batch, deleted)
+	must(t, err)
+	if got != total {
+		t.Errorf("Delete removed %d pairs, want %d", got, total)
+	}
+	for i, k := range batch {
+		if deleted[i] {
+			removed[k]--
+		}
+	}
+	for k, n := range removed {
+		if n != 0 {
+			t.Fatalf("Delete of key %#x, several times: %d reports too few", k, n)
+		}
+	}
+	s.equals(t, m, want)
+}
+
+func (s multiSuite[K, V]) deleteAll(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
+	keys, vals := s.batches.withDuplicates(n, rng)
+	s.put(t, m, want, keys, vals)
+	each := distinct(keys)
+	batch := slices.Concat(each[:len(each)/2], unique[K](50, rng)) // and some that are absent
+	removed := slices.Repeat([]int{-1}, len(batch))
+	total := 0
+	for _, k := range batch {
+		total += len(want[k])
+	}
+	got, err := m.DeleteAll(ctx(), batch, removed)
+	must(t, err)
+	if got != total {
+		t.Errorf("DeleteAll removed %d pairs, want %d", got, total)
+	}
+	for i, k := range batch {
+		if removed[i] != len(want[k]) {
+			t.Fatalf("DeleteAll of key %#x reports %d pairs, want %d", k, removed[i], len(want[k]))
+		}
+		delete(want, k)
+	}
+	s.has(t, m, want, each)
+	s.put(t, m, want, keys, vals)
+	s.equals(t, m, want)
+}
+
+// What the DeleteAlls of one key report adds up to what it had.
+func (s multiSuite[K, V]) deleteAllDuplicates(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
+	keys, vals := s.batches.withDuplicates(n, rng)
+	s.put(t, m, want, keys, vals)
+	removed := make([]int, n)
+	got, err := m.DeleteAll(ctx(), keys, removed)
+	must(t, err)
+	if got != n {
+		t.Errorf("DeleteAll removed %d pairs, want %d", got, n)
+	}
+	sums := map[K]int{}
+	for i, k := range keys {
+		sums[k] += removed[i]
+	}
+	for k, sum := range sums {
+		if sum != len(want[k]) {
+			t.Fatalf("DeleteAll of key %#x, several times, reports %d pairs, want %d", k, sum, len(want[k]))
+		}
+	}
+	s.equals(t, m, nil)
+}
+
+// A key may have more pairs than all others together.
+func (s multiSuite[K, V]) manyPairs(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, want := s.batches.rng(), values[K, V]{}
+	n := min(4*s.scale.Rows(), 20_000)
+	others := unique[K](100, rng)
+	hot := others[0]
+	for range 4 {
+		keys := slices.Repeat([]K{hot}, n/4)
+		for i := range 100 {
+			keys[rng.IntN(len(keys))] = others[i]
+		}
+		s.put(t, m, want, keys, s.batches.values(len(keys), rng))
+	}
+	s.equals(t, m, want)
+	s.has(t, m, want, slices.Concat(others, others[:1]))
+	got, err := m.Delete(ctx(), slices.Repeat([]K{hot}, 300), nil)
+	must(t, err)
+	want[hot] = want[hot][300:]
+	if got != 300 {
+		t.Errorf("Delete of one key 300 times removed %d", got)
+	}
+	s.has(t, m, want, others)
+	if n, err := m.PutNew(ctx(), []K{hot}, make([]V, 1), nil); n != 0 || err != nil {
+		t.Errorf("PutNew of a key with many pairs: %d, %v", n, err)
+	}
+	removed := make([]int, 3)
+	got, err = m.DeleteAll(ctx(), []K{others[1], hot, others[2]}, removed)
+	must(t, err)
+	if removed[1] != len(want[hot]) || got != removed[0]+removed[1]+removed[2] {
+		t.Errorf("DeleteAll removed %d pairs, by key %d; the one in the middle had %d", got, removed, len(want[hot]))
+	}
+	for _, k := range []K{others[1], hot, others[2]} {
+		delete(want, k)
+	}
+	s.put(t, m, want, []K{hot}, make([]V, 1))
+	s.equals(t, m, want)
+}
+
+// With one operation per key there is only one right answer.
+func (s multiSuite[K, V]) apply(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
+	keys := unique[K](n, rng)
+	for round := range 3 { // keys with three pairs, with two, with one, with none
+		part := keys[:n-(round+1)*n/4]
+		s.put(t, m, want, part, s.batches.values(len(part), rng))
+	}
+	ops, answers := make([]weft.Op[K, V], n), make([]weft.Result[V], n)
+	for i, j := range rng.Perm(n) {
+		k := keys[j]
+		op := weft.Op[K, V]{Kind: weft.OpKind(rng.IntN(5)), Key: k, Value: random[V](rng)}
+		there := len(want[k]) > 0
+		answers[i].OK = there
+		switch {
+		case op.Kind == weft.OpPut, op.Kind == weft.OpPutNew && !there:
+			want[k] = append(slices.Clip(want[k]), op.Value)
+			answers[i].OK = true
+		case op.Kind == weft.OpGet && there, op.Kind == weft.OpPutNew:
+			answers[i] = weft.Result[V]{Value: want[k][0], OK: op.Kind == weft.OpGet}
+		case op.Kind == weft.OpDelete:
+			want.first(k)
+		case op.Kind == weft.OpDeleteAll:
+			delete(want, k)
+		}
+		ops[i] = op
+	}
+	res := make([]weft.Result[V], n)
+	must(t, m.Apply(ctx(), ops, res))
+	for i, r := range res {
+		if r.OK != answers[i].OK || toBits(r.Value) != toBits(answers[i].Value) {
+			t.Fatalf("%v(%#x) = %#x %v, want %#x %v", ops[i].Kind, ops[i].Key, toBits(r.Value), r.OK, toBits(answers[i].Value), answers[i].OK)
+		}
+	}
+	s.equals(t, m, want)
+	if err := m.Apply(ctx(), []weft.Op[K, V]{{Kind: weft.OpDeleteAll + 1}}, nil); err == nil {
+		t.Error("Apply of an unknown kind: no error")
+	}
+}
+
+// mixed is a batch of operations of the first kinds on few keys, each with a
+// value of its own.
+func (s multiSuite[K, V]) mixed(pool []K, kinds, round int) []weft.Op[K, V] {
+	rng := rand.New(rand.NewPCG(7, uint64(round)))
+	ops := make([]weft.Op[K, V], 300)
+	for i := range ops {
+		kind := weft.OpKind(rng.IntN(kinds))
+		ops[i] = weft.Op[K, V]{Kind: kind, Key: pool[rng.IntN(len(pool))], Value: fromBits[V](uint64(round*len(ops) + i + 1))}
+	}
+	return ops
+}
+
+// With many operations on few keys, the answers must add up.
+func (s multiSuite[K, V]) applyAnswers(t testing.TB, m weft.MultiMap[K, V]) {
+	pool := unique[K](8, s.batches.rng())
+	counts, before := make([]int, len(pool)), make([]int, len(pool))
+	for round := range 10 {
+		copy(before, counts)
+		ops := s.mixed(pool, 4, round)
+		res := make([]weft.Result[V], len(ops))
+		must(t, m.Apply(ctx(), ops, res))
+		added := values[K, V]{}
+		for i, op := range ops {
+			at := slices.Index(pool, op.Key)
+			switch {
+			case op.Kind == weft.OpPut && !res[i].OK:
+				t.Fatalf("%v(%#x) reports that its pair is not new", op.Kind, op.Key)
+			case res[i].OK && (op.Kind == weft.OpPut || op.Kind == weft.OpPutNew):
+				before[at]++
+				added[op.Key] = append(added[op.Key], op.Value)
+			case res[i].OK && op.Kind == weft.OpDelete:
+				before[at]--
+			}
+		}
+		total, err := m.Count(ctx(), pool, counts)
+		must(t, err)
+		if !slices.Equal(counts, before) || m.Len() != total {
+			t.Fatalf("the keys have %d values, by the answers %d; Len = %d, want %d", counts, before, m.Len(), total)
+		}
+		s.holdsLast(t, m, pool, added)
+		must(t, m.Apply(ctx(), ops, nil))
+		_, err = m.Count(ctx(), pool, counts)
+		must(t, err)
+	}
+}
+
+// holdsLast wants the values of a batch behind all others of their keys. Those
+// that it took away are none of the last.
+func (s multiSuite[K, V]) holdsLast(t testing.TB, m weft.MultiMap[K, V], keys []K, added values[K, V]) {
+	t.Helper()
+	offsets, vals := s.getAllOf(t, m, keys)
+	for i, k := range keys {
+		old := true
+		for _, v := range vals[offsets[i]:offsets[i+1]] {
+			fresh := slices.ContainsFunc(added[k], func(a V) bool { return toBits(a) == toBits(v) })
+			if !fresh && !old {
+				t.Fatalf("key %#x has the value %#x behind those of a later batch", k, toBits(v))
+			}
+			old = !fresh
+		}
+	}
+}
+
+// A DeleteAll takes what is there when it comes by: what was there before and
+// what its batch adds, but never a pair of another key.
+func (s multiSuite[K, V]) applyDeleteAll(t testing.TB, m weft.MultiMap[K, V]) {
+	pool := unique[K](12, s.batches.rng())
+	for round := range 10 {
+		was, all := s.getAllOf(t, m, pool)
+		ops := s.mixed(pool, 5, round)
+		res := make([]weft.Result[V], len(ops))
+		must(t, m.Apply(ctx(), ops, res))
+		most, least, allowed := map[K]int{}, map[K]int{}, values[K, V]{}
+		for i, k := range pool {
+			most[k] = was[i+1] - was[i]
+			allowed[k] = slices.Clone(all[was[i]:was[i+1]])
+		}
+		for i, op := range ops {
+			if !res[i].OK {
+				continue
+			}
+			switch op.Kind {
+			case weft.OpPut, weft.OpPutNew:
+				most[op.Key]++
+				allowed[op.Key] = append(allowed[op.Key], op.Value)
+			case weft.OpDelete, weft.OpDeleteAll: // at least one
+				least[op.Key]++
+			}
+		}
+		offsets, now := s.getAllOf(t, m, pool)
+		for i, k := range pool {
+			if n := offsets[i+1] - offsets[i]; n > most[k]-least[k] {
+				t.Fatalf("key %#x has %d values; by the answers %d at most", k, n, most[k]-least[k])
+			}
+			for _, v := range now[offsets[i]:offsets[i+1]] {
+				if !slices.ContainsFunc(allowed[k], func(a V) bool { return toBits(a) == toBits(v) }) {
+					t.Fatalf("key %#x has the value %#x, which nobody gave it", k, toBits(v))
+				}
+			}
+		}
+		s.length(t, m, len(now))
+	}
+}

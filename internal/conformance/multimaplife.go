@@ -1,0 +1,378 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/weftgo/weft"
+)
+
+func (s multiSuite[K, V]) growsAndShrinks(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
+	keys, vals := s.batches.withDuplicates(n, rng)
+	for size, lo := 1, 0; lo < n; size *= 3 { // batches of growing size
+		hi := min(lo+size, n)
+		s.put(t, m, want, keys[lo:hi], vals[lo:hi])
+		lo = hi
+	}
+	s.equals(t, m, want)
+	each := distinct(keys)
+	left := len(each) / 50
+	if _, err := m.DeleteAll(ctx(), each[left:], nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range each[left:] {
+		delete(want, k)
+	}
+	s.equals(t, m, want)
+	s.has(t, m, want, each)
+	s.put(t, m, want, keys, vals)
+	s.equals(t, m, want)
+}
+
+// Keys come and go; the size stays.
+func (s multiSuite[K, V]) churn(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, n, want := s.batches.rng(), s.scale.Rows()/10, values[K, V]{}
+	keys := unique[K](20*n, rng)
+	twice := func(keys []K) []K { return slices.Concat(keys, keys) }
+	s.put(t, m, want, twice(keys[:n]), s.batches.values(2*n, rng))
+	for lo := 0; lo+2*n <= len(keys); lo += n {
+		got, err := m.Delete(ctx(), twice(keys[lo:lo+n]), nil)
+		must(t, err)
+		if got != 2*n {
+			t.Fatalf("Delete removed %d of %d pairs", got, 2*n)
+		}
+		for _, k := range keys[lo : lo+n] {
+			delete(want, k)
+		}
+		s.put(t, m, want, twice(keys[lo+n:lo+2*n]), s.batches.values(2*n, rng))
+		s.has(t, m, want, keys[lo:lo+2*n])
+	}
+	s.equals(t, m, want)
+}
+
+// Pairs are taken from the front of a key's and added behind, for ever.
+func (s multiSuite[K, V]) queue(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, want := s.batches.rng(), values[K, V]{}
+	keys := slices.Repeat(unique[K](4, rng), 20)
+	for range 30 {
+		s.put(t, m, want, keys, s.batches.values(len(keys), rng))
+		if want.pairs() < 3*len(keys) {
+			continue
+		}
+		got, err := m.Delete(ctx(), keys, nil)
+		must(t, err)
+		for _, k := range keys {
+			want.first(k)
+		}
+		if got != len(keys) {
+			t.Fatalf("Delete removed %d of %d pairs", got, len(keys))
+		}
+	}
+	s.equals(t, m, want)
+}
+
+func (s multiSuite[K, V]) all(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
+	keys, vals := s.batches.withDuplicates(n, rng)
+	for _, part := range [][2]int{{0, n / 3}, {n / 3, n / 2}, {n / 2, n}} {
+		s.put(t, m, want, keys[part[0]:part[1]], vals[part[0]:part[1]])
+	}
+	s.equals(t, m, want)
+}
+
+// Pairs that are not changed are seen once, those of a key in their order,
+// though the table grows under the iteration.
+func (s multiSuite[K, V]) allWhileChanging(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
+	keys := unique[K](n, rng)
+	for i := range 2 {
+		vals := make([]V, n)
+		for j := range vals {
+			vals[j] = fromBits[V](uint64(i*n + j))
+		}
+		s.put(t, m, want, keys, vals)
+	}
+	before, seen, steps := values[K, V]{}, values[K, V]{}, 0
+	for k, vals := range want {
+		before[k] = vals
+	}
+	for k, v := range m.All() {
+		if toBits(v) < uint64(2*n) {
+			seen[k] = append(seen[k], v)
+		}
+		if steps++; steps == n {
+			more := slices.Concat(keys, keys)
+			s.put(t, m, want, more, slices.Repeat([]V{fromBits[V](uint64(2 * n))}, 2*n))
+		}
+	}
+	must(t, m.Err())
+	for _, k := range keys {
+		if !sameValues(seen[k], before[k]) {
+			t.Fatalf("of key %#x, which has %d values, %d were seen, or in another order", k, len(before[k]), len(seen[k]))
+		}
+	}
+	s.equals(t, m, want)
+}
+
+func (s multiSuite[K, V]) allStops(t testing.TB, m weft.MultiMap[K, V]) {
+	want := values[K, V]{}
+	keys := slices.Repeat(unique[K](10, s.batches.rng()), 10)
+	s.put(t, m, want, keys, make([]V, 100))
+	steps := 0
+	for range m.All() {
+		if steps++; steps == 13 {
+			break
+		}
+	}
+	must(t, m.Err())
+	if steps != 13 {
+		t.Errorf("iteration took %d steps after a break at 13", steps)
+	}
+	s.put(t, m, want, keys, make([]V, 100)) // not locked
+}
+
+func (s multiSuite[K, V]) clear(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, want := s.batches.rng(), values[K, V]{}
+	keys := append(unique[K](200, rng), odd[K]()[4]) // all ones
+	more := slices.Concat(keys, keys, keys[:1], keys[:1])
+	s.put(t, m, want, more, s.batches.values(len(more), rng))
+	must(t, m.Clear(ctx()))
+	s.equals(t, m, nil)
+	s.has(t, m, nil, keys)
+	clear(want)
+	s.put(t, m, want, more, s.batches.values(len(more), rng))
+	s.equals(t, m, want)
+}
+
+func (s multiSuite[K, V]) lengths(t testing.TB, m weft.MultiMap[K, V]) {
+	k, v, b, n := make([]K, 3), make([]V, 2), make([]bool, 4), make([]int, 2)
+	ops, res := make([]weft.Op[K, V], 2), make([]weft.Result[V], 1)
+	mustPanic(t, "Put", func() { m.Put(ctx(), k, v) })
+	mustPanic(t, "PutNew vals", func() { m.PutNew(ctx(), k, v, nil) })
+	mustPanic(t, "PutNew ok", func() { m.PutNew(ctx(), k, make([]V, 3), b) })
+	mustPanic(t, "Get vals", func() { m.Get(ctx(), k, v, nil) })
+	mustPanic(t, "Get nil vals", func() { m.Get(ctx(), k, nil, nil) })
+	mustPanic(t, "Get found", func() { m.Get(ctx(), k, make([]V, 3), b) })
+	mustPanic(t, "Count", func() { m.Count(ctx(), k, n) })
+	mustPanic(t, "Contains", func() { m.Contains(ctx(), k, b) })
+	mustPanic(t, "Delete", func() { m.Delete(ctx(), k, b) })
+	mustPanic(t, "DeleteAll", func() { m.DeleteAll(ctx(), k, n) })
+	mustPanic(t, "Apply", func() { m.Apply(ctx(), ops, res) })
+	s.length(t, m, 0) // nothing was run, and nothing is locked
+}
+
+func (s multiSuite[K, V]) nilOutputs(t testing.TB, m weft.MultiMap[K, V]) {
+	rng := s.batches.rng()
+	keys, vals := unique[K](300, rng), s.batches.values(300, rng)
+	for name, call := range map[string]func() (int, error){
+		"PutNew":   func() (int, error) { return m.PutNew(ctx(), keys, vals, nil) },
+		"Get":      func() (int, error) { return m.Get(ctx(), keys, make([]V, 300), nil) },
+		"Count":    func() (int, error) { return m.Count(ctx(), keys, nil) },
+		"Contains": func() (int, error) { return m.Contains(ctx(), keys, nil) },
+		"Delete":   func() (int, error) { return m.Delete(ctx(), keys, nil) },
+	} {
+		must(t, m.Clear(ctx()))
+		if name != "PutNew" {
+			s.put(t, m, values[K, V]{}, keys, vals)
+		}
+		if n, err := call(); n != 300 || err != nil {
+			t.Errorf("%s: %d, %v", name, n, err)
+		}
+	}
+	must(t, m.Clear(ctx()))
+	ops := make([]weft.Op[K, V], 300)
+	for i := range ops {
+		ops[i] = weft.Op[K, V]{Kind: weft.OpPut, Key: keys[i], Value: vals[i]}
+	}
+	must(t, m.Apply(ctx(), ops, nil))
+	if n, err := m.DeleteAll(ctx(), keys, nil); n != 300 || err != nil {
+		t.Errorf("DeleteAll: %d, %v", n, err)
+	}
+}
+
+// calls are all methods that take a context, on a batch of pairs.
+func (s multiSuite[K, V]) calls(m weft.MultiMap[K, V], keys []K, vals []V) map[string]func(context.Context) (int, error) {
+	return map[string]func(context.Context) (int, error){
+		"Put":       func(c context.Context) (int, error) { return m.Put(c, keys, vals) },
+		"PutNew":    func(c context.Context) (int, error) { return m.PutNew(c, keys, vals, nil) },
+		"Get":       func(c context.Context) (int, error) { return m.Get(c, keys, slices.Clone(vals), nil) },
+		"GetAll":    func(c context.Context) (int, error) { _, v, err := m.GetAll(c, keys); return len(v), err },
+		"Count":     func(c context.Context) (int, error) { return m.Count(c, keys, nil) },
+		"Contains":  func(c context.Context) (int, error) { return m.Contains(c, keys, nil) },
+		"Delete":    func(c context.Context) (int, error) { return m.Delete(c, keys, nil) },
+		"DeleteAll": func(c context.Context) (int, error) { return m.DeleteAll(c, keys, nil) },
+		"Apply":     func(c context.Context) (int, error) { return 0, m.Apply(c, make([]weft.Op[K, V], 1), nil) },
+		"Clear":     func(c context.Context) (int, error) { return 0, m.Clear(c) },
+	}
+}
+
+func (s multiSuite[K, V]) cancelled(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, want := s.batches.rng(), values[K, V]{}
+	keys, vals := unique[K](100, rng), s.batches.values(100, rng)
+	s.put(t, m, want, keys, vals)
+	for name, call := range s.calls(m, keys, vals) {
+		if n, err := call(expired()); n != 0 || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %d, %v", name, n, err)
+		}
+	}
+	s.equals(t, m, want)
+	s.put(t, m, want, keys, vals)
+}
+
+func (s multiSuite[K, V]) closed(t testing.TB, m weft.MultiMap[K, V]) {
+	keys, vals := unique[K](10, s.batches.rng()), make([]V, 10)
+	s.put(t, m, values[K, V]{}, keys, vals)
+	must(t, m.Close())
+	must(t, m.Close())
+	for name, call := range s.calls(m, keys, vals) {
+		if n, err := call(ctx()); n != 0 || !errors.Is(err, weft.ErrClosed) {
+			t.Errorf("%s after Close: %d, %v, want ErrClosed", name, n, err)
+		}
+	}
+	for range m.All() {
+		t.Error("All of a closed multimap has pairs")
+	}
+	if err := m.Err(); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("All after Close: %v, want ErrClosed", err)
+	}
+	s.length(t, m, 0)
+}
+
+// Readers beside a writer see the values of a key in their order, from the
+// first to some later one.
+func (s multiSuite[K, V]) concurrent(t testing.TB, m weft.MultiMap[K, V]) {
+	n := min(s.scale.Rows(), 2000)
+	keys := unique[K](n, s.batches.rng())
+	version := func(i int) []V { return slices.Repeat([]V{fromBits[V](uint64(i + 1))}, n) }
+	if _, err := m.Put(ctx(), keys, version(0)); err != nil {
+		t.Fatal(err)
+	}
+	rounds := 12
+	if s.scale <= Slow {
+		rounds = 3
+	}
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	for range 2 {
+		wg.Go(func() {
+			for last := false; !last; { // once more after the writer has stopped
+				select {
+				case <-stop:
+					last = true
+				default:
+				}
+				last = !s.inOrder(t, m, keys) || last
+			}
+		})
+	}
+	for i := range rounds {
+		if _, err := m.Put(ctx(), keys, version(i+1)); err != nil {
+			t.Errorf("Put: %v", err)
+		}
+	}
+	close(stop)
+	wg.Wait()
+}
+
+// inOrder wants the values of each key to be 1, 2, …; Get must agree.
+func (s multiSuite[K, V]) inOrder(t testing.TB, m weft.MultiMap[K, V], keys []K) bool {
+	offsets, vals, err := m.GetAll(ctx(), keys)
+	if err != nil || !partition(offsets, vals, len(keys)) {
+		t.Errorf("GetAll of %d keys: %d offsets, %d values, %v", len(keys), len(offsets), len(vals), err)
+		return false
+	}
+	for i := range keys {
+		part := vals[offsets[i]:offsets[i+1]]
+		for j, v := range part {
+			if toBits(v) != uint64(j)+1 {
+				t.Errorf("a reader saw %#x as value %d of %d", toBits(v), j, len(part))
+				return false
+			}
+		}
+	}
+	first, found := make([]V, len(keys)), make([]bool, len(keys))
+	if _, err := m.Get(ctx(), keys, first, found); err != nil {
+		t.Errorf("Get: %v", err)
+		return false
+	}
+	for i := range keys {
+		if !found[i] || toBits(first[i]) != 1 {
+			t.Errorf("a reader saw %#x %v as the first value", toBits(first[i]), found[i])
+			return false
+		}
+	}
+	return true
+}
+
+func (s multiSuite[K, V]) againstModel(t testing.TB, m weft.MultiMap[K, V]) {
+	rng, want := s.batches.rng(), map[K][]V{}
+	rounds := 60
+	if s.scale <= Slow {
+		rounds = 12
+	}
+	data := make([]byte, 4096)
+	for i := range data {
+		data[i] = byte(rng.Uint32())
+	}
+	for range rounds {
+		ReplayMultiMap(t, m, want, data[rng.IntN(2048):])
+	}
+	s.equals(t, m, want)
+}
+
+// ReplayMultiMap runs a batch described by bytes on a multimap and on a model,
+// as [ReplayMap] does for maps. The model takes over the order that a device
+// gives to the pairs of one batch.
+func ReplayMultiMap[K weft.Key, V weft.Value](t testing.TB, m weft.MultiMap[K, V], model map[K][]V, data []byte) (rest []byte) {
+	t.Helper()
+	if len(data) < 2 {
+		return nil
+	}
+	s, want := multiSuite[K, V]{}, values[K, V](model)
+	kind, n := data[0]%6, min(int(data[1]), len(data)-2)
+	rows, rest := data[2:2+n], data[2+n:]
+	keys, vals := make([]K, n), make([]V, n)
+	for i, b := range rows {
+		keys[i] = oddKey[K](b)
+		vals[i] = fromBits[V](uint64(b)<<56 ^ uint64(i)*0x9e3779b97f4a7c15)
+	}
+	count, got := 0, 0
+	var err error
+	switch kind {
+	case 0, 1:
+		s.put(t, m, want, keys, vals)
+	case 2:
+		ok := make([]bool, n)
+		got, err = m.PutNew(ctx(), keys, vals, ok)
+		for i, k := range keys {
+			if ok[i] && len(want[k]) == 0 {
+				want[k] = []V{vals[i]}
+				count++
+			}
+		}
+	case 3:
+		got, err = m.Delete(ctx(), keys, nil)
+		for _, k := range keys {
+			if want.first(k) {
+				count++
+			}
+		}
+	case 4:
+		got, err = m.DeleteAll(ctx(), keys, nil)
+		for _, k := range keys {
+			count += len(want[k])
+			delete(want, k)
+		}
+	}
+	must(t, err)
+	if got != count {
+		t.Fatalf("operation %d on %d keys: %d, want %d", kind, n, got, count)
+	}
+	s.has(t, m, want, keys)
+	s.length(t, m, want.pairs())
+	return rest
+}

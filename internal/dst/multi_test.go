@@ -1,0 +1,307 @@
+package dst
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/weftgo/weft"
+)
+
+// A placed is a value and the batch that added it, in the order of a key's
+// slots.
+type placed struct {
+	batch int
+	val   uint64
+}
+
+// front are the places of the values that an operation of a batch may find
+// first: any that its own batch added, or else the first one.
+func front(list []placed, batch int) []int {
+	var at []int
+	for i, p := range list {
+		if i == 0 || p.batch == batch && list[0].batch == batch {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+// pastOfMany makes up a history of one key of a multimap, and spoils it more
+// often than not.
+func pastOfMany(rng *rand.Rand, batches, most int, fixed bool) (h []event[uint64, uint64]) {
+	var list []placed
+	next, now := uint64(0), int64(0)
+	counts := rng.IntN(2) == 0
+	for batch := range batches {
+		n := 1 + rng.IntN(most)
+		start := now + 1
+		spread := 1 + rng.Int64N(int64(20*n))
+		var part []event[uint64, uint64]
+		for range n {
+			now += 10
+			next++
+			e := event[uint64, uint64]{batch: 2 * batch, returns: Returns{OK: true, Vals: true}, from: max(start, now-rng.Int64N(spread)), till: now + rng.Int64N(spread)}
+			e.op = weft.Op[uint64, uint64]{Kind: pick(rng, true), Key: 1, Value: next}
+			at := front(list, 2*batch)
+			there := len(at) > 0
+			// What a DeleteAll that is under way may do.
+			for i := range part {
+				if o := &part[i]; o.op.Kind == weft.OpDeleteAll && o.removed < 0 && there {
+					list = slices.Delete(list, at[0], at[0]+1)
+					o.removed--
+					at = front(list, 2*batch)
+					there = len(at) > 0
+				}
+			}
+			full := fixed && rng.IntN(4) == 0
+			switch e.op.Kind {
+			case weft.OpGet:
+				if e.ok = there; there {
+					e.val = list[at[rng.IntN(len(at))]].val
+				}
+			case weft.OpPut:
+				if e.ok = !full; e.ok {
+					list = insert(rng, list, placed{2 * batch, next})
+				}
+			case weft.OpPutNew:
+				if there {
+					e.val = list[at[rng.IntN(len(at))]].val
+				} else if e.ok = !full; e.ok {
+					list = append(list, placed{2 * batch, next})
+				}
+			case weft.OpDelete:
+				if e.ok = there; there {
+					i := at[rng.IntN(len(at))]
+					list = slices.Delete(list, i, i+1)
+				}
+			case weft.OpDeleteAll:
+				if e.removed = len(list); rng.IntN(3) == 0 { // goes on for a while
+					e.removed = -1
+					break
+				}
+				list = nil
+			}
+			part = append(part, e)
+		}
+		now += 10
+		for i := range part { // those that went on end here
+			if e := &part[i]; e.op.Kind == weft.OpDeleteAll && e.removed < 0 {
+				e.removed = -1 - e.removed + len(list)
+				list, e.till = nil, now
+			}
+			if e := &part[i]; e.op.Kind == weft.OpDeleteAll {
+				e.ok = e.removed > 0
+				e.returns = Returns{OK: !counts, Counts: counts}
+			}
+			part[i].till = min(part[i].till, now)
+		}
+		now += 10
+		rng.Shuffle(n, func(i, j int) { part[i], part[j] = part[j], part[i] })
+		h = append(h, part...)
+		if batch == batches-1 || rng.IntN(3) == 0 {
+			e := event[uint64, uint64]{batch: 2*batch + 1, from: now, till: now + 1, op: weft.Op[uint64, uint64]{Kind: getAll, Key: 1}}
+			for _, p := range list {
+				e.all = append(e.all, p.val)
+			}
+			h = append(h, e)
+			now += 10
+		}
+	}
+	spoil(rng, h)
+	return h
+}
+
+// insert puts a value somewhere among those of its batch.
+func insert(rng *rand.Rand, list []placed, p placed) []placed {
+	at := len(list)
+	for at > 0 && list[at-1].batch == p.batch && rng.IntN(2) == 0 {
+		at--
+	}
+	return slices.Insert(list, at, p)
+}
+
+// spoil changes one result, or none.
+func spoil(rng *rand.Rand, h []event[uint64, uint64]) {
+	e := &h[rng.IntN(len(h))]
+	o := &h[rng.IntN(len(h))]
+	switch rng.IntN(6) {
+	case 0:
+		e.ok = !e.ok
+	case 1:
+		e.val = rng.Uint64N(uint64(len(h) + 2))
+	case 2:
+		e.ok, o.ok, e.val, o.val = o.ok, e.ok, o.val, e.val
+	case 3:
+		e.removed += 1 - 2*rng.IntN(2)
+	case 4:
+		if n := len(e.all); n > 1 {
+			i := rng.IntN(n - 1)
+			e.all = slices.Clone(e.all)
+			e.all[i], e.all[i+1] = e.all[i+1], e.all[i]
+		}
+	}
+}
+
+// A manyState is what porcupine thinks of: the values in their order, and what
+// each DeleteAll has removed so far.
+type manyState struct {
+	list []placed
+	took map[int]int
+}
+
+// judgeMany asks porcupine about operations on one key, telling it nothing of
+// runs. A DeleteAll becomes as many operations as it removes pairs, and a last
+// one; that needs the count.
+func judgeMany(events []event[uint64, uint64], fixed bool) porcupine.CheckResult {
+	type input struct {
+		event[uint64, uint64]
+		number int
+		last   bool
+	}
+	model := porcupine.NondeterministicModel{
+		Init:  func() []any { return []any{manyState{took: map[int]int{}}} },
+		Equal: func(a, b any) bool { return fmt.Sprint(a) == fmt.Sprint(b) },
+		Step: func(s, in, _ any) (next []any) {
+			state, e := s.(manyState), in.(input)
+			if e.op.Kind == weft.OpDeleteAll && e.last {
+				if len(state.list) == 0 && state.took[e.number] == e.removed {
+					next = append(next, state)
+				}
+				return next
+			}
+			for _, list := range stepMany(state.list, e.event, fixed) {
+				after := manyState{list, state.took}
+				if e.op.Kind == weft.OpDeleteAll {
+					after.took = map[int]int{}
+					for k, v := range state.took {
+						after.took[k] = v
+					}
+					after.took[e.number]++
+				}
+				next = append(next, after)
+			}
+			return next
+		},
+	}
+	var ops []porcupine.Operation
+	for i, e := range events {
+		if e.op.Kind == weft.OpDeleteAll {
+			for range e.removed {
+				ops = append(ops, porcupine.Operation{ClientId: len(ops), Input: input{e, i, false}, Call: e.from, Return: e.till})
+			}
+		}
+		ops = append(ops, porcupine.Operation{ClientId: len(ops), Input: input{e, i, true}, Call: e.from, Return: e.till})
+	}
+	return porcupine.CheckOperationsTimeout(model.ToModel(), ops, 2*time.Second)
+}
+
+// stepMany lists what may be there after an operation that returned what it
+// did; nothing if it can't have.
+func stepMany(list []placed, e event[uint64, uint64], fixed bool) (next [][]placed) {
+	at := front(list, e.batch)
+	there := len(at) > 0
+	removed := func() {
+		for _, i := range at {
+			next = append(next, slices.Delete(slices.Clone(list), i, i+1))
+		}
+	}
+	finds := slices.ContainsFunc(at, func(i int) bool { return list[i].val == e.val })
+	switch e.op.Kind {
+	case weft.OpGet:
+		if e.ok == there && (finds || !there && e.val == 0) {
+			next = append(next, list)
+		}
+	case weft.OpPut:
+		if !e.ok {
+			if fixed {
+				next = append(next, list)
+			}
+			break
+		}
+		for i := len(list); i >= 0; i-- {
+			next = append(next, slices.Insert(slices.Clone(list), i, placed{e.batch, e.op.Value}))
+			if i > 0 && list[i-1].batch != e.batch {
+				break
+			}
+		}
+	case weft.OpPutNew:
+		switch {
+		case there && !e.ok && finds, !there && !e.ok && fixed && e.val == 0:
+			next = append(next, list)
+		case !there && e.ok && e.val == 0:
+			next = append(next, []placed{{e.batch, e.op.Value}})
+		}
+	case weft.OpDelete:
+		if there && e.ok {
+			removed()
+		} else if !there && !e.ok {
+			next = append(next, list)
+		}
+	case weft.OpDeleteAll:
+		removed()
+	case getAll:
+		if slices.EqualFunc(list, e.all, func(p placed, v uint64) bool { return p.val == v }) {
+			next = append(next, list)
+		}
+	}
+	return next
+}
+
+// The search and porcupine are of one opinion, as far as porcupine can say:
+// it needs the counts of DeleteAlls.
+func TestMultisearchAgreesWithPorcupine(t *testing.T) {
+	var legal, illegal int
+	for seed := range uint64(4000) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		fixed := rng.IntN(4) == 0
+		h := pastOfMany(rng, 1+rng.IntN(3), 4, fixed)
+		if slices.ContainsFunc(h, func(e event[uint64, uint64]) bool {
+			return e.op.Kind == weft.OpDeleteAll && (!e.returns.Counts || e.removed < 0)
+		}) {
+			continue
+		}
+		want := judgeMany(h, fixed)
+		if want == porcupine.Unknown {
+			continue
+		}
+		if got := newMultisearch(h, fixed).found(nil); got != (want == porcupine.Ok) {
+			t.Fatalf("seed %d: the search says %v, porcupine %v:\n%s", seed, got, want, tell(h))
+		}
+		if want == porcupine.Ok {
+			legal++
+		} else {
+			illegal++
+		}
+	}
+	if t.Logf("%d legal, %d illegal", legal, illegal); legal < 500 || illegal < 500 {
+		t.Error("too few of either to tell")
+	}
+}
+
+// Histories of real size take few steps, and those that nobody spoiled have an
+// order.
+func TestMultisearchIsShort(t *testing.T) {
+	longest := 0
+	for seed := range uint64(600) {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		h := pastOfMany(rng, 3, 16, false)
+		if seed%2 == 0 { // as in weak memory
+			for i := range h {
+				h[i].from = int64(10 * h[i].batch)
+				h[i].till = h[i].from + 1
+			}
+		}
+		s := newMultisearch(h, false)
+		s.found(nil)
+		longest = max(longest, s.steps)
+		if s.steps > maxSteps/64 {
+			t.Errorf("seed %d: %d steps for %d operations", seed, s.steps, len(h))
+		}
+	}
+	t.Logf("longest search: %d steps", longest)
+}

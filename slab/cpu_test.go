@@ -1,0 +1,387 @@
+package slab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+)
+
+// fatal is what tests and properties have in common.
+type fatal interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// subject is an engine beside a model of it: the values of each key, in order.
+// The keys of a set have values that nobody reads.
+type subject[K, V uint32 | uint64] struct {
+	t fatal
+	*table
+	model map[K][]V
+	full  int // operations that found no room
+}
+
+func newSubject[K, V uint32 | uint64](t fatal, dev device.Device, w batch.Widths, multi bool, buckets uint32, units int, fixed bool) *subject[K, V] {
+	e, err := newEngine(dev, w, geometry{seed: 5, buckets: buckets}, units, fixed)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return &subject[K, V]{t, &table{dev: dev, widths: w, multi: multi, engine: e}, map[K][]V{}, 0}
+}
+
+// vals is a column of values, which sets don't have.
+func (s *subject[K, V]) vals(v []V) batch.Column {
+	if s.widths.Val == 0 {
+		return batch.Column{}
+	}
+	return batch.Host(v)
+}
+
+// change runs a batch on both and compares what is reported. All of it is of
+// one kind unless there are kinds.
+func (s *subject[K, V]) change(kind weft.OpKind, kinds []weft.OpKind, keys []K, vals []V) {
+	s.t.Helper()
+	out, ok, removed := slices.Clone(vals), make([]bool, len(keys)), make([]uint32, len(keys))
+	b := &batch.Batch{
+		N: len(keys), Kind: kind, Flags: s.mixed(), Kinds: batch.Host(kinds), Keys: batch.Host(keys),
+		Vals: s.vals(out), Out: s.vals(out), OK: batch.Host(ok), Counts: batch.Host(removed),
+	}
+	if kinds == nil {
+		b.Flags = s.flagsFor(kind)
+	}
+	done, failed, err := s.engine.change(context.Background(), b)
+	if done != len(keys) || err != nil || !slices.IsSorted(failed) {
+		s.t.Fatalf("change: %d of %d operations, %d without room: %v", done, len(keys), len(failed), err)
+	}
+	if len(failed) > 0 {
+		if pool, err := s.engine.pool().Stats(context.Background()); err != nil || pool.Used != pool.Units {
+			s.t.Fatalf("%d operations found no room; %v, %v", len(failed), pool, err)
+		}
+	}
+	s.full += len(failed)
+	for i, k := range keys {
+		if kinds != nil {
+			kind = kinds[i]
+		}
+		before := s.model[k]
+		if _, full := slices.BinarySearch(failed, uint32(i)); full {
+			absent := kind == weft.OpPutNew || kind == weft.OpPut && !s.multi
+			if kind != weft.OpPut && kind != weft.OpPutNew || ok[i] || absent && len(before) > 0 || s.widths.Val > 0 && out[i] != vals[i] {
+				s.t.Fatalf("%v of key %#x, of %d values, found no room: %v, %#x for %#x", kind, k, len(before), ok[i], out[i], vals[i])
+			}
+			continue
+		}
+		wantOut, wantOK, wantRemoved := s.apply(kind, k, vals[i])
+		if kind != weft.OpDeleteAll {
+			wantRemoved = removed[i]
+		}
+		if ok[i] != wantOK || s.widths.Val > 0 && out[i] != wantOut || removed[i] != wantRemoved {
+			s.t.Fatalf("operation %d of %d, %v of key %#x, of values %v: %#x %v, removed %d; want %#x %v, %d",
+				i, len(keys), kind, k, before, out[i], ok[i], removed[i], wantOut, wantOK, wantRemoved)
+		}
+	}
+}
+
+// apply runs an operation on the model.
+func (s *subject[K, V]) apply(kind weft.OpKind, k K, v V) (out V, ok bool, removed uint32) {
+	vals := s.model[k]
+	there := len(vals) > 0
+	switch kind {
+	case weft.OpGet:
+		if ok = there; there {
+			out = vals[0]
+		}
+	case weft.OpPut:
+		switch {
+		case s.multi:
+			s.model[k] = append(slices.Clone(vals), v)
+		default:
+			s.model[k] = []V{v}
+		}
+		ok = s.multi || !there
+	case weft.OpPutNew:
+		if ok = !there; there {
+			out = vals[0]
+		} else {
+			s.model[k] = []V{v}
+		}
+	case weft.OpDelete:
+		if ok = there; there {
+			s.model[k] = vals[1:]
+		}
+	case weft.OpDeleteAll:
+		ok, removed = there, uint32(len(vals))
+		s.model[k] = nil
+	}
+	return out, ok, removed
+}
+
+// look compares all that lookups say about keys, and the whole content.
+func (s *subject[K, V]) look(keys []K) {
+	s.t.Helper()
+	n := len(keys)
+	vals, found, counts := make([]V, n), make([]bool, n), make([]uint32, n)
+	b := &batch.Batch{N: n, Flags: s.mixed(), Keys: batch.Host(keys), Vals: s.vals(vals), OK: batch.Host(found)}
+	hits, err := s.engine.get(context.Background(), b)
+	if err == nil {
+		err = s.engine.tally(context.Background(), b, counts)
+	}
+	if err != nil {
+		s.t.Fatalf("lookups: %v", err)
+	}
+	total := 0
+	offsets := make([]uint64, n+1)
+	for i, k := range keys {
+		want := s.model[k]
+		if total += len(want); found[i] {
+			hits--
+		}
+		offsets[i+1] = uint64(total)
+		if found[i] != (len(want) > 0) || int(counts[i]) != len(want) || s.widths.Val > 0 && found[i] && vals[i] != want[0] {
+			s.t.Fatalf("key %#x: %#x %v, %d times; want %v", k, vals[i], found[i], counts[i], want)
+		}
+	}
+	if hits != 0 {
+		s.t.Fatalf("get counts %d hits too many", hits)
+	}
+	s.collect(keys, offsets)
+	s.content()
+}
+
+// collect compares all values of keys.
+func (s *subject[K, V]) collect(keys []K, offsets []uint64) {
+	s.t.Helper()
+	if s.widths.Val == 0 {
+		return
+	}
+	all := make([]V, offsets[len(keys)])
+	b := &batch.Batch{N: len(keys), Flags: s.mixed(), Keys: batch.Host(keys)}
+	if err := s.engine.collect(context.Background(), b, offsets, device.Bytes(all)); err != nil {
+		s.t.Fatalf("collect: %v", err)
+	}
+	for i, k := range keys {
+		if got := all[offsets[i]:offsets[i+1]]; !slices.Equal(got, s.model[k]) {
+			s.t.Fatalf("values of key %#x: %v, want %v", k, got, s.model[k])
+		}
+	}
+}
+
+// content compares what export says, and the memory with its rules.
+func (s *subject[K, V]) content() {
+	s.t.Helper()
+	now, err := s.engine.counts(context.Background())
+	if err != nil {
+		s.t.Fatalf("counts: %v", err)
+	}
+	g := s.engine.hold()
+	defer s.engine.release(g)
+	keys, vals := make([]K, now.live), make([]V, now.live)
+	n, err := s.engine.export(context.Background(), g, 0, g.buckets+1, device.Bytes(keys), s.vals(vals).Host)
+	if n != len(keys) || err != nil {
+		s.t.Fatalf("export of %d pairs: %d, %v", now.live, n, err)
+	}
+	got, want := map[K][]V{}, 0
+	for i, k := range keys {
+		got[k] = append(got[k], vals[i])
+	}
+	for k, v := range s.model {
+		want += len(v)
+		if len(got[k]) != len(v) || s.widths.Val > 0 && !slices.Equal(got[k], v) {
+			s.t.Fatalf("export has %v for key %#x, want %v", got[k], k, v)
+		}
+	}
+	if want != n {
+		s.t.Fatalf("%d pairs, want %d", n, want)
+	}
+	if n > 0 {
+		if short, err := s.engine.export(context.Background(), g, 0, g.buckets+1, device.Bytes(keys[:n-1]), s.vals(vals[:n-1]).Host); short != n || err != nil {
+			s.t.Fatalf("export of %d pairs to columns of %d: %d, %v", n, n-1, short, err)
+		}
+	}
+	if err := s.checkInvariants(); err != nil {
+		s.t.Fatalf("%v", err)
+	}
+}
+
+// flush leaves no dead slot and no slab too many.
+func (s *subject[K, V]) flush() {
+	s.t.Helper()
+	if err := s.engine.flush(context.Background()); err != nil {
+		s.t.Fatalf("flush: %v", err)
+	}
+	now, _ := s.engine.counts(context.Background())
+	g := s.engine.geometry()
+	pairs := make([]int, g.buckets+1)
+	for k, v := range s.model {
+		if s.keyBits() == 64 {
+			pairs[bucketOf(g, uint64(k))] += len(v)
+		} else {
+			pairs[bucketOf(g, uint32(k))] += len(v)
+		}
+	}
+	units := 0
+	classes := [chainLengths]uint64{}
+	for _, n := range pairs {
+		slabs := max(ceilDiv(n, slotsIn(s.widths.Slot)), 1)
+		units += slabs - 1
+		classes[min(slabs, chainLengths-1)]++
+	}
+	pool, _ := s.engine.pool().Stats(context.Background())
+	if chains, err := s.engine.chains(context.Background()); now.used != now.live || pool.Used != units || chains != classes || err != nil {
+		s.t.Fatalf("after flush: %+v, %v, chains %v; want %d slabs, chains %v: %v", now, pool, chains, units, classes, err)
+	}
+}
+
+func (s *subject[K, V]) keyBits() int { return (&image{widths: s.widths}).keyBits() }
+
+// rehash may find no memory; then nothing changes.
+func (s *subject[K, V]) rehash(buckets uint32, units int) {
+	s.t.Helper()
+	before := s.engine.geometry()
+	err := s.engine.rehash(context.Background(), buckets, units)
+	now, _ := s.engine.counts(context.Background())
+	switch {
+	case err == nil && (s.engine.geometry().buckets != buckets || now.used != now.live):
+		s.t.Fatalf("rehash to %d buckets: %+v, %+v", buckets, s.engine.geometry(), now)
+	case err != nil && (!errors.Is(err, weft.ErrFull) || s.engine.geometry() != before):
+		s.t.Fatalf("rehash to %d buckets: %v", buckets, err)
+	}
+}
+
+func (s *subject[K, V]) close() {
+	s.t.Helper()
+	if err := s.engine.close(); err != nil {
+		s.t.Fatalf("close: %v", err)
+	}
+}
+
+// shapes runs a test for maps, sets and multimaps of all widths.
+func shapes(t *testing.T, test func(t *testing.T, w batch.Widths, multi bool)) {
+	for _, w := range []batch.Widths{{Key: 4, Val: 4, Slot: 8}, {Key: 4, Val: 8, Slot: 16}, {Key: 8, Val: 4, Slot: 16}, {Key: 8, Val: 8, Slot: 16}, {Key: 4, Slot: 4}, {Key: 8, Slot: 8}} {
+		for _, multi := range []bool{false, true} {
+			if multi && w.Val == 0 {
+				continue
+			}
+			t.Run(fmt.Sprintf("key=%d,val=%d,multi=%v", w.Key, w.Val, multi), func(t *testing.T) { test(t, w, multi) })
+		}
+	}
+}
+
+// typed calls the instance of a test for the widths.
+func typed(w batch.Widths, k4v4, k4v8, k8v4, k8v8 func()) {
+	switch {
+	case w.Key == 4 && w.Val != 8:
+		k4v4()
+	case w.Key == 4:
+		k4v8()
+	case w.Val == 4:
+		k8v4()
+	default:
+		k8v8()
+	}
+}
+
+// Whatever is done to a table of a few buckets in small batches, it is what
+// the model is, and its memory keeps the rules.
+func TestCPUEngineProperties(t *testing.T) {
+	shapes(t, func(t *testing.T, w batch.Widths, multi bool) {
+		dev := openCPU(t, 2)
+		rapid.Check(t, func(r *rapid.T) {
+			typed(w, func() { properties[uint32, uint32](r, dev, w, multi) }, func() { properties[uint32, uint64](r, dev, w, multi) },
+				func() { properties[uint64, uint32](r, dev, w, multi) }, func() { properties[uint64, uint64](r, dev, w, multi) })
+		})
+	})
+}
+
+func properties[K, V uint32 | uint64](r *rapid.T, dev device.Device, w batch.Widths, multi bool) {
+	buckets := rapid.Uint32Range(1, 5).Draw(r, "buckets")
+	fixed := rapid.Bool().Draw(r, "fixed")
+	s := newSubject[K, V](r, dev, w, multi, buckets, rapid.IntRange(0, 3).Draw(r, "units"), fixed)
+	defer s.close()
+	key := rapid.Map(rapid.IntRange(-6, 60), func(i int) K { return K(i) }) // some look like marks
+	val := rapid.Map(rapid.IntRange(-6, 1000), func(i int) V { return V(i) })
+	kind := rapid.Map(rapid.IntRange(int(weft.OpGet), int(weft.OpDeleteAll)), func(i int) weft.OpKind { return weft.OpKind(i) })
+	for range rapid.IntRange(1, 8).Draw(r, "steps") {
+		switch rapid.IntRange(0, 9).Draw(r, "step") {
+		default:
+			keys := rapid.SliceOfN(key, 0, 150).Draw(r, "keys")
+			vals := rapid.SliceOfN(val, len(keys), len(keys)).Draw(r, "vals")
+			s.change(kind.Draw(r, "kind"), nil, keys, vals)
+		case 0, 1, 2:
+			keys := rapid.SliceOfN(key, 1, 150).Draw(r, "keys")
+			vals := rapid.SliceOfN(val, len(keys), len(keys)).Draw(r, "vals")
+			s.change(0, rapid.SliceOfN(kind, len(keys), len(keys)).Draw(r, "kinds"), keys, vals)
+		case 3:
+			s.flush()
+		case 4:
+			s.rehash(rapid.Uint32Range(1, 20).Draw(r, "buckets"), rapid.IntRange(0, 5).Draw(r, "units"))
+		case 5:
+			if err := s.engine.clear(context.Background()); err != nil {
+				r.Fatalf("clear: %v", err)
+			}
+			clear(s.model)
+		}
+		s.look(rapid.SliceOfN(key, 0, 100).Draw(r, "keys"))
+	}
+}
+
+// Large batches are dealt out to many cores and come to the same; pools run
+// out and grow.
+func TestCPUEngineOnManyCores(t *testing.T) {
+	shapes(t, func(t *testing.T, w batch.Widths, multi bool) {
+		for _, fixed := range []bool{false, true} {
+			typed(w, func() { manyCores[uint32, uint32](t, w, multi, fixed) }, func() { manyCores[uint32, uint64](t, w, multi, fixed) },
+				func() { manyCores[uint64, uint32](t, w, multi, fixed) }, func() { manyCores[uint64, uint64](t, w, multi, fixed) })
+		}
+	})
+}
+
+func manyCores[K, V uint32 | uint64](t *testing.T, w batch.Widths, multi, fixed bool) {
+	rng := rand.New(rand.NewPCG(uint64(w.Slot), uint64(w.Key)))
+	s := newSubject[K, V](t, openCPU(t, 4), w, multi, 150, 300, fixed)
+	defer s.close()
+	n := 10_000 + rng.IntN(2_000)
+	keys, vals, kinds := make([]K, n), make([]V, n), make([]weft.OpKind, n)
+	draw := func() {
+		for i := range keys {
+			keys[i], vals[i] = K(rng.IntN(8_000)-4), V(rng.Uint64())
+			kinds[i] = weft.OpKind(rng.IntN(5))
+		}
+	}
+	for round := range 6 {
+		draw()
+		switch round {
+		case 1, 4:
+			s.change(0, kinds, keys, vals)
+		default:
+			s.change([]weft.OpKind{weft.OpPut, 0, weft.OpDelete, weft.OpPutNew, 0, weft.OpDeleteAll}[round], nil, keys, vals)
+		}
+		draw()
+		s.look(keys)
+		switch round {
+		case 2:
+			s.flush()
+		case 3:
+			s.rehash(uint32(1+rng.IntN(400)), 100)
+		case 4:
+			if !fixed {
+				if err := s.engine.pool().Reserve(t.Context(), 2000); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		s.content()
+	}
+	if fixed && w.Slot == 16 && multi && s.full == 0 {
+		t.Errorf("the pool never ran out")
+	}
+}

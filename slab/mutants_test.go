@@ -1,0 +1,223 @@
+package slab
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/dst"
+)
+
+// A mutant is a way to break the kernels: their PTX with one pattern replaced
+// wherever it occurs in the kernels of a name.
+type mutant struct {
+	name    string
+	kernels string // what their names begin with, behind "slab_"
+	pattern string
+	with    string
+}
+
+const (
+	cas32   = `atom\.relaxed\.gpu\.global\.cas\.b32 (%r\d+), \[(%rd\d+)\], (%r\d+), (%r\d+);`
+	cas64   = `atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), \[(%rd\d+)\], (%rd\d+), (%rd\d+);`
+	or32    = `atom\.relaxed\.gpu\.global\.or\.b32 (%r\d+), \[(%rd\d+)\], (%r\d+);`
+	and32   = `atom\.relaxed\.gpu\.global\.and\.b32 (%r\d+), \[(%rd\d+)\], (%r\d+);`
+	add64   = `(?m)^\s*atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[(%rd\d+)\], (%rd\d+);`
+	load128 = `ld\.relaxed\.gpu\.global\.b128 t, \[(%rd\d+)\]; mov\.b128 \{(%rd\d+), (%rd\d+)\}, t;`
+	fill128 = `mov\.b128 t, \{(%rd\d+), (%rd\d+)\}; st\.relaxed\.gpu\.global\.b128 \[(%rd\d+)\], t;`
+	cas128  = `mov\.b128 w, \{(%rd\d+), (%rd\d+)\}; mov\.b128 t, \{(%rd\d+), (%rd\d+)\}; ` +
+		`atom\.relaxed\.gpu\.global\.cas\.b128 o, \[(%rd\d+)\], w, t; mov\.b128 \{(%rd\d+), (%rd\d+)\}, o;`
+)
+
+// emptied is the SlabHash race: the published code of the paper's authors
+// marks a deleted slot empty, so an insertion takes the hole while its key
+// lives behind it. In the kernels it is one constant: a dead slot's key.
+var emptied = mutant{"a deleted slot is empty", "change_32_32", `or\.b64 (%rd\d+), (%rd\d+), -8589934592;`, "or.b64 $1, $2, -4294967296;"}
+
+var mapMutants = []mutant{
+	emptied,
+	{"an insertion does not look behind the first free slot", "change_32_32", `setp\.eq\.s32 (%p\d+), (%r\d+), -1;(\s+or\.pred)`, "setp.eq.s32 $1, $2, $2;$3"},
+	{"a slab is linked by a store", "change_32_32", cas32, "mov.b32 $1, $3; st.relaxed.gpu.global.b32 [$2], $4;"},
+	{"a slab that lost the race for a link is kept", "change_32_32", cas32, "atom.relaxed.gpu.global.cas.b32 $1, [$2], $3, $4; mov.b32 $1, $3;"},
+	{"a slab that lost the race for a link is lost", "change_32_32", and32, "mov.b32 $1, $3;"},
+	{"a slot is changed without compare and swap", "change_32_32", cas64, "ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
+	{"a lost compare and swap counts as won", "change_32_32", cas64, "atom.relaxed.gpu.global.cas.b64 $1, [$2], $3, $4; mov.b64 $1, $3;"},
+	{"a vote of the next tile counts", "change_32_32", `and\.b32 (%r\d+), (%r\d+), 15;`, "and.b32 $1, $2, 31;"},
+	{"the last lane of a tile has no vote", "get_32_32", `and\.b32 (%r\d+), (%r\d+), 15;`, "and.b32 $1, $2, 7;"},
+	{"a slab is read by weak loads", "change_32_32", load128, "ld.global.v2.b64 {$2, $3}, [$1];"},
+	{"keys are counted without atomics", "change_32_32", add64, "{ .reg .b64 t; ld.relaxed.gpu.global.u64 $1, [$2]; add.u64 t, $1, $3; st.relaxed.gpu.global.u64 [$2], t; }"},
+	{"a slab that a flush frees keeps what it holds", "flush_32_32", fill128, ""},
+	{"a slab that a flush empties is not freed", "flush_32_32", and32, ""},
+	{"a flush moves on to the next slab a slot too late", "flush_32_32", `setp\.gt\.u32 (%p\d+), (%r\d+), 15;`, "setp.gt.u32 $1, $2, 16;"},
+	{"a flush leaves the chain as long as it was", "flush_32_32", `st\.relaxed\.gpu\.global\.b32 \[(%rd\d+)\], (%r\d+);`, ""},
+	{"a rehash forgets where a chain goes on", "rehash_32_32", `ld\.relaxed\.gpu\.global\.b32 (%r\d+), \[(%rd\d+)\];`, "mov.b32 $1, -1;"},
+}
+
+// Each schedule has a single free unit, so warps meet at its bit.
+var tightMutants = []mutant{
+	{"a unit is taken without looking whether it is free", "change_32_32", or32, "atom.relaxed.gpu.global.or.b32 $1, [$2], $3; mov.b32 $1, 0;"},
+}
+
+var multiMutants = []mutant{
+	{"the tail is noted where the link is", "change_multi_32_32", `add\.s64 (%rd\d+), (%rd\d+), 120;`, "add.s64 $1, $2, 124;"},
+	{"a pair counts as removed whoever did it", "change_multi_32_32", cas64, "atom.relaxed.gpu.global.cas.b64 $1, [$2], $3, $4; mov.b64 $1, $3;"},
+	{"a lookup finds the last lane's pair first", "get_multi_32_32", `brev\.b32 t, (%r\d+); clz\.b32 (%r\d+), t;`, "clz.b32 t, $1; sub.u32 $2, 31, t;"},
+	{"pairs are listed lane by lane, whatever the order", "collect_32_32", `and\.b32 (%r\d+), (%r\d+), (%r\d+);`, "and.b32 $1, $2, 0;"},
+	{"a flush keeps the hint to a slab that it frees", "flush_32_32", `add\.s64 (%rd\d+), (%rd\d+), 120;`, "add.s64 $1, $2, 124;"},
+}
+
+var wideMutants = []mutant{
+	{"a pair is read in two halves", "get_64_64|change_64_64", load128, "ld.relaxed.gpu.global.b64 $2, [$1]; ld.relaxed.gpu.global.b64 $3, [$1+8];"},
+	{"the key is published before the value", "change_64_64", cas128,
+		"atom.relaxed.gpu.global.cas.b64 $7, [$5+8], $2, $4; st.relaxed.gpu.global.b64 [$5], $3; mov.b64 $6, $1;"},
+}
+
+// Those of the kernels for compute capability 8.0.
+var pendingMutants = []mutant{
+	{"a pending pair is published in two stores", "change_64_64", fill128, "st.relaxed.gpu.global.b64 [$3+8], $2; st.relaxed.gpu.global.b64 [$3], $1;"},
+	{"a pair is taken without looking at who holds it", "change_64_64", cas64, "ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
+}
+
+// A few dozen schedules find every one of the mutants.
+func TestMutantsAreFound(t *testing.T) {
+	findAll(t, mapMutants, schedules[uint32, uint32](mode{arch: 90}))
+	findAll(t, tightMutants, schedules[uint32, uint32](mode{arch: 90, tight: true}))
+	findAll(t, multiMutants, multiSchedules[uint32, uint32](mode{arch: 90}))
+	findAll(t, wideMutants, schedules[uint64, uint64](mode{arch: 90}))
+	findAll(t, pendingMutants, schedules[uint64, uint64](mode{arch: 80}))
+}
+
+func findAll[K weft.Key, V weft.Value](t *testing.T, mutants []mutant, cfg dst.Config[K, V]) {
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := cfg
+			cfg.Rewrite = m.rewrite(t)
+			find(t, cfg)
+		})
+	}
+}
+
+func find[K weft.Key, V weft.Value](t *testing.T, cfg dst.Config[K, V]) {
+	cfg.Whole = true
+	f, tried := dst.Find(cfg)
+	if f == nil {
+		t.Fatalf("not found by %v", tried)
+	}
+	t.Logf("found by program %d: %v", tried.Programs, f.Err)
+}
+
+// rewrite makes a mutant of a module.
+func (m mutant) rewrite(t *testing.T) func(file, ptx string) string {
+	pattern, names := regexp.MustCompile(m.pattern), regexp.MustCompile("^slab_(?:"+m.kernels+`)\(`)
+	return func(file, ptx string) string {
+		changed := false
+		parts := strings.SplitAfter(ptx, ".entry ")
+		for i, p := range parts {
+			if names.MatchString(p) && pattern.MatchString(p) {
+				parts[i] = pattern.ReplaceAllString(p, m.with)
+				changed = true
+			}
+		}
+		if !changed {
+			t.Errorf("%s has nothing like %s in a kernel %s", file, m.pattern, m.kernels)
+		}
+		return strings.Join(parts, "")
+	}
+}
+
+// reusing lets insertions take dead slots in batches that delete, too.
+type reusing struct{ engine }
+
+func (e reusing) changeOn(s *device.Stream, b *batch.Batch, wait bool) ([]uint32, error) {
+	part := *b
+	part.Flags |= batch.Reuse
+	return e.engine.changeOn(s, &part, wait)
+}
+
+// Dead slots must not be taken while keys are deleted: two threads would put
+// one key into different ones.
+func TestReuseBesideDeletesIsFound(t *testing.T) {
+	t.Parallel()
+	cfg := schedules[uint32, uint32](mode{arch: 90})
+	open := cfg.New
+	cfg.New = func(dev device.Device, s dst.Shape) (dst.Subject[uint32, uint32], error) {
+		x, err := open(dev, s)
+		if err == nil {
+			t := x.(scheduled[uint32, uint32]).table
+			t.engine = reusing{t.engine}
+		}
+		return x, err
+	}
+	find(t, cfg)
+}
+
+// The SlabHash race, in slow motion and as a race: with the mutant a key is
+// there twice, with our kernels once.
+func TestSlabHashDuplicate(t *testing.T) {
+	for name, rewrite := range map[string]func(file, ptx string) string{"ours": nil, "SlabHash's": emptied.rewrite(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			later, raced := 0, 0
+			for seed := range uint64(20) {
+				later += copies(t, sim.Options{Seed: seed, Scheduler: sim.Random, Rewrite: rewrite}, false)
+				raced += copies(t, sim.Options{Seed: seed, Scheduler: sim.Random, Rewrite: rewrite}, true)
+			}
+			t.Logf("of 20 keys put again after a delete there are %d, beside a delete %d", later, raced)
+			if ours := later == 20 && raced == 20; ours != (rewrite == nil) {
+				t.Errorf("of 20 keys put again there are %d; beside a delete %d", later, raced)
+			}
+			if rewrite != nil && (raced == 20 || raced == 40) {
+				t.Errorf("it is no race: %d of 20", raced)
+			}
+		})
+	}
+}
+
+// copies deletes the first key of a chain and puts the last one again, after
+// that or in the same batch, and returns how often that is there.
+func copies(t *testing.T, opts sim.Options, beside bool) (n int) {
+	dev, err := sim.Open(&opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	m, err := New[uint32, uint32](dev, &Options{Buckets: 1, MaxTombstones: -1, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	keys := make([]uint32, 40)
+	for i := range keys {
+		keys[i] = uint32(i)
+	}
+	for _, part := range [][]uint32{keys[:1], keys[1:39], keys[39:]} {
+		if _, err := m.Put(t.Context(), part, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The operations of four neighbours run one after another, so the two are
+	// not neighbours.
+	ops := make([]weft.Op[uint32, uint32], 6)
+	ops[0] = weft.Op[uint32, uint32]{Kind: weft.OpDelete, Key: 0}
+	ops[5] = weft.Op[uint32, uint32]{Kind: weft.OpPut, Key: 39, Value: 1}
+	if !beside {
+		if err := m.Apply(t.Context(), ops[:1], nil); err != nil {
+			t.Fatal(err)
+		}
+		ops = ops[5:]
+	}
+	if err := m.Apply(t.Context(), ops, nil); err != nil {
+		t.Fatal(err)
+	}
+	for k := range m.All() {
+		if k == 39 {
+			n++
+		}
+	}
+	return n
+}

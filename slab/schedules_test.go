@@ -1,0 +1,224 @@
+package slab
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/dst"
+)
+
+// A mode is a way in which structures under test differ.
+type mode struct {
+	arch      int
+	unordered bool
+	tight     bool // the pool has one free slab for each batch
+}
+
+func (m mode) String() string {
+	s := fmt.Sprintf("sm_%d", m.arch)
+	if m.unordered {
+		s += ",unordered"
+	}
+	if m.tight {
+		s += ",tight"
+	}
+	return s
+}
+
+// troubles are shapes of programs for slab hashes; options has their buckets.
+var troubles = []dst.Shape{
+	{Name: "one chain", Capacity: 8, Keys: 24, Hot: 96, Batches: 3},
+	{Name: "few chains", Capacity: 8, Keys: 60, Hot: 60, Cold: 60, Batches: 4},
+	{Name: "few keys, many threads", Capacity: 400, Keys: 3, Hot: 36, Cold: 150, Batches: 2},
+	{Name: "one key", Capacity: 300, Keys: 1, Hot: 14, Cold: 260, Batches: 2},
+	{Name: "around growth", Keys: 30, Hot: 60, Cold: 20, Batches: 5},
+	{Name: "tombstones", Capacity: 8, Keys: 12, Hot: 40, Batches: 6},
+	{Name: "around full", Capacity: 24, Fixed: true, Keys: 40, Hot: 120, Batches: 3},
+}
+
+func (m mode) options(s dst.Shape) *Options {
+	o := &Options{Capacity: s.Capacity, Fixed: s.Fixed, Unordered: m.unordered, Seed: 1}
+	switch s.Name {
+	case "one chain":
+		o.Buckets = 1
+	case "few chains", "around full":
+		o.Buckets = 3
+	case "tombstones":
+		o.Buckets, o.MaxTombstones = 1, .01
+	}
+	return o
+}
+
+// Under any schedule of their threads, what the operations of a batch return
+// is explained by some order of them. Between batches structures flush
+// themselves and grow.
+func TestSchedules(t *testing.T) {
+	for _, arch := range []int{80, 90} {
+		m := mode{arch: arch}
+		explore(t, "uint32,uint64", schedules[uint32, uint64](m), m)
+		explore(t, "uint64,uint32", schedules[uint64, uint32](m), m)
+		explore(t, "multimap uint32,uint64", multiSchedules[uint32, uint64](m), m)
+		explore(t, "multimap uint64,uint32", multiSchedules[uint64, uint32](m), m)
+		for _, m := range []mode{m, {arch: arch, unordered: true}, {arch: arch, tight: true}} {
+			explore(t, "uint32,uint32", schedules[uint32, uint32](m), m)
+			explore(t, "uint64,uint64", schedules[uint64, uint64](m), m)
+			explore(t, "multimap uint32,uint32", multiSchedules[uint32, uint32](m), m)
+			explore(t, "multimap uint64,uint64", multiSchedules[uint64, uint64](m), m)
+			explore(t, "set uint32", setSchedules[uint32](m), m)
+			explore(t, "set uint64", setSchedules[uint64](m), m)
+		}
+	}
+}
+
+func explore[K weft.Key, V weft.Value](t *testing.T, widths string, cfg dst.Config[K, V], m mode) {
+	t.Run(fmt.Sprintf("%s,%v", widths, m), func(t *testing.T) {
+		t.Parallel()
+		cfg.Seeds = 15 // other programs in each test
+		dst.Run(t, cfg)
+	})
+}
+
+func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
+	return config(m, func(dev device.Device, s dst.Shape) (dst.Subject[K, V], *table, error) {
+		x, err := New[K, V](dev, m.options(s))
+		if err != nil {
+			return nil, nil, err
+		}
+		return dst.Map(x), x.table, nil
+	})
+}
+
+func multiSchedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
+	cfg := config(m, func(dev device.Device, s dst.Shape) (dst.Subject[K, V], *table, error) {
+		x, err := NewMultiMap[K, V](dev, m.options(s))
+		if err != nil {
+			return nil, nil, err
+		}
+		return dst.MultiMap(x), x.table, nil
+	})
+	cfg.Multi = true
+	return cfg
+}
+
+func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
+	cfg := config(m, func(dev device.Device, s dst.Shape) (dst.Subject[K, uint32], *table, error) {
+		x, err := NewSet[K](dev, m.options(s))
+		if err != nil {
+			return nil, nil, err
+		}
+		return dst.Set(x), x.table, nil
+	})
+	cfg.Uniform = true
+	return cfg
+}
+
+// config is a configuration for the structures that open makes.
+func config[K weft.Key, V weft.Value](m mode, open func(dev device.Device, s dst.Shape) (dst.Subject[K, V], *table, error)) dst.Config[K, V] {
+	return dst.Config[K, V]{
+		Arch: m.arch, Unordered: m.unordered, Rough: m.tight, Shapes: troubles,
+		New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
+			x, t, err := open(dev, s)
+			if err == nil && m.tight && !s.Fixed {
+				t.engine = &tightEngine{t.engine}
+			}
+			return scheduled[K, V]{x, t}, err
+		},
+		Upkeep: []dst.Upkeep[K, V]{
+			{Name: "flush", Do: func(x dst.Subject[K, V]) error { return x.(scheduled[K, V]).table.flush(context.Background(), "Flush") }},
+			{Name: "rehash", Do: func(x dst.Subject[K, V]) error { return x.(scheduled[K, V]).rehash() }},
+		},
+	}
+}
+
+// scheduled is a structure under test with its table.
+type scheduled[K weft.Key, V weft.Value] struct {
+	dst.Subject[K, V]
+	table *table
+}
+
+func (s scheduled[K, V]) CheckInvariants() error { return s.table.checkInvariants() }
+
+// GetAllOn is that of a multimap.
+func (s scheduled[K, V]) GetAllOn(stream *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error {
+	return s.Subject.(interface {
+		GetAllOn(*device.Stream, device.Slice[K], device.Slice[uint32], device.Slice[uint64], device.Slice[V]) error
+	}).GetAllOn(stream, keys, counts, offsets, vals)
+}
+
+// rehash moves everything to another number of buckets, where there may be
+// another.
+func (s scheduled[K, V]) rehash() error {
+	if s.table.opts.Fixed {
+		return nil
+	}
+	return s.table.alone(context.Background(), "rehash", func() error {
+		c, err := s.table.count(context.Background())
+		if err != nil {
+			return err
+		}
+		have := s.table.engine.geometry().buckets
+		return s.table.resize(context.Background(), 1+(have+1)%4, c.live)
+	})
+}
+
+// tightEngine hides all free units of the pool but one while a batch on the
+// device runs, so that others find no room and run again.
+type tightEngine struct{ engine }
+
+func (e *tightEngine) changeOn(s *device.Stream, b *batch.Batch, _ bool) (failed []uint32, err error) {
+	show, err := hide(e.pool(), 1)
+	if err != nil {
+		return nil, err
+	}
+	failed, err = e.engine.changeOn(s, b, true)
+	return failed, errors.Join(err, show())
+}
+
+// hide marks free units of a pool as taken, all but the first ones. show
+// undoes that.
+func hide(a *Alloc, left int) (show func() error, err error) {
+	hidden := make([][]byte, len(a.supers))
+	for i, at := range a.supers {
+		bitmap := make([]byte, a.opts.Blocks*bitmapBytes)
+		if err := a.stream.CopyOut(context.Background(), bitmap, at); err != nil {
+			return nil, err
+		}
+		hidden[i] = make([]byte, len(bitmap))
+		for bit := range 8 * len(bitmap) {
+			free := bitmap[bit/8]>>(bit%8)&1 == 0
+			if free && left > 0 {
+				left--
+			} else if free {
+				hidden[i][bit/8] |= 1 << (bit % 8)
+			}
+		}
+		if err := merge(a, at, hidden[i], func(now, mask uint64) uint64 { return now | mask }); err != nil {
+			return nil, err
+		}
+	}
+	supers := a.supers
+	return func() (err error) {
+		for i, at := range supers {
+			err = errors.Join(err, merge(a, at, hidden[i], func(now, mask uint64) uint64 { return now &^ mask }))
+		}
+		return err
+	}, nil
+}
+
+// merge changes words of a device's memory.
+func merge(a *Alloc, at device.Ptr, mask []byte, f func(now, mask uint64) uint64) error {
+	now := make([]byte, len(mask))
+	if err := a.stream.CopyOut(context.Background(), now, at); err != nil {
+		return err
+	}
+	for i := 0; i < len(now); i += 8 {
+		binary.LittleEndian.PutUint64(now[i:], f(binary.LittleEndian.Uint64(now[i:]), binary.LittleEndian.Uint64(mask[i:])))
+	}
+	return errors.Join(a.stream.CopyIn(at, now), a.stream.Sync(context.Background()))
+}
