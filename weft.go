@@ -1,8 +1,8 @@
 // Package weft is the shared vocabulary of GPU data structures for Go: the
 // types that keys and values may have, the shape of a batch, the interfaces
 // that structures of one kind have in common, and the errors they return.
-// It holds no structure itself; see the packages linear and, for devices,
-// device and device/auto.
+// It holds no structure itself; see the packages linear and slab and, for
+// devices, device and device/auto.
 //
 // # Batches
 //
@@ -60,9 +60,13 @@ type OpKind uint8
 // The operations of a mixed batch.
 const (
 	OpGet    OpKind = iota // look the key up
-	OpPut                  // insert the pair or replace the value
+	OpPut                  // insert the pair or replace the value; in a multimap, add the pair
 	OpPutNew               // insert the pair if the key is absent
-	OpDelete               // remove the key
+	OpDelete               // remove the key; in a multimap, its first pair
+
+	// OpDeleteAll removes all pairs of the key, one after another: concurrent
+	// operations may see it with some of them gone. Multimaps only.
+	OpDeleteAll
 )
 
 // String is the name of the operation.
@@ -76,6 +80,8 @@ func (k OpKind) String() string {
 		return "PutNew"
 	case OpDelete:
 		return "Delete"
+	case OpDeleteAll:
+		return "DeleteAll"
 	}
 	return "invalid operation"
 }
@@ -92,8 +98,8 @@ type Result[V Value] struct {
 	// Value is the value found by OpGet, or by an OpPutNew whose key was
 	// there already; otherwise zero.
 	Value V
-	// OK reports: OpGet, the key was there; OpPut and OpPutNew, the key was
-	// new; OpDelete, the key was there.
+	// OK reports: OpGet, the key was there; OpPut and OpPutNew, the pair is
+	// new; OpDelete and OpDeleteAll, the key was there.
 	OK bool
 }
 
@@ -118,6 +124,46 @@ type Map[K Key, V Value] interface {
 	Len() int
 	// All iterates over the pairs, in no order. Changes made meanwhile may or
 	// may not be seen; a pair never changed is seen exactly once.
+	All() iter.Seq2[K, V]
+	// Err is the error that ended the last iteration of All early, or nil.
+	Err() error
+	// Clear removes everything and keeps the memory.
+	Clear(ctx context.Context) error
+	// Close frees the structure. Idempotent; later calls return ErrClosed.
+	Close() error
+}
+
+// MultiMap is what all multimaps of weft can do: maps in which a key may have
+// several pairs. The first pair of a key is the one that was added first; of
+// pairs added by one batch, a GPU decides which.
+type MultiMap[K Key, V Value] interface {
+	// Put adds pairs and counts them.
+	Put(ctx context.Context, keys []K, vals []V) (inserted int, err error)
+	// PutNew adds the pairs whose keys are absent. ok, if not nil, reports
+	// which.
+	PutNew(ctx context.Context, keys []K, vals []V, ok []bool) (inserted int, err error)
+	// Get looks up the first value of each key; vals[i] is zero where
+	// found[i] is false. found may be nil.
+	Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error)
+	// GetAll looks up all values of each key: those of keys[i] are
+	// vals[offsets[i]:offsets[i+1]], the first one first.
+	GetAll(ctx context.Context, keys []K) (offsets []int, vals []V, err error)
+	// Count counts the pairs of each key, and altogether. counts may be nil.
+	Count(ctx context.Context, keys []K, counts []int) (total int, err error)
+	// Contains is Get without the values. found may be nil.
+	Contains(ctx context.Context, keys []K, found []bool) (hits int, err error)
+	// Delete removes the first pair of each key, once for each time that the
+	// key is in the batch; deleted, if not nil, reports which were there.
+	Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error)
+	// DeleteAll removes all pairs of the keys. removed, if not nil, tells of
+	// how many each key was relieved.
+	DeleteAll(ctx context.Context, keys []K, removed []int) (n int, err error)
+	// Apply runs a mixed batch. res may be nil.
+	Apply(ctx context.Context, ops []Op[K, V], res []Result[V]) error
+	// Len is the number of pairs.
+	Len() int
+	// All iterates over the pairs, those of a key in their order, as Map.All
+	// does.
 	All() iter.Seq2[K, V]
 	// Err is the error that ended the last iteration of All early, or nil.
 	Err() error

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
 )
 
 // Tuning of the CPU engine.
@@ -75,7 +76,7 @@ func (e *cpuEngine[K, SK, V, SV]) allocate(g geometry) (*generation, error) {
 
 // wipe empties a generation.
 func (e *cpuEngine[K, SK, V, SV]) wipe(g *generation) {
-	words := view[uint64](g.buf.Host)
+	words := batch.View[uint64](g.buf.Host)
 	e.dev.Parallel(len(words), 1<<17, func(lo, hi int) {
 		part := words[lo:hi]
 		for i := range part {
@@ -121,17 +122,17 @@ func (e *cpuEngine[K, SK, V, SV]) close() error { return e.release(e.gen) }
 
 // ---- lookups ----------------------------------------------------------------
 
-func (e *cpuEngine[K, SK, V, SV]) get(ctx context.Context, b *batch) (int, error) {
-	keys, vals, found := view[K](b.keys.host), view[V](b.vals.host), view[bool](b.ok.host)
+func (e *cpuEngine[K, SK, V, SV]) get(ctx context.Context, b *batch.Batch) (int, error) {
+	keys, vals, found := batch.View[K](b.Keys.Host), batch.View[V](b.Vals.Host), batch.View[bool](b.OK.Host)
 	t := tableOf[SK, SV](e.gen)
 	var hits atomic.Int64
 	// A context is looked at every few milliseconds of work.
 	const piece = 1 << 20
-	for lo := 0; lo < b.n; lo += piece {
+	for lo := 0; lo < b.N; lo += piece {
 		if err := ctx.Err(); err != nil {
 			return int(hits.Load()), err
 		}
-		n := min(piece, b.n-lo)
+		n := min(piece, b.N-lo)
 		e.dev.Parallel(n, grain, func(from, to int) {
 			from, to = from+lo, to+lo
 			var v []V
@@ -148,13 +149,13 @@ func (e *cpuEngine[K, SK, V, SV]) get(ctx context.Context, b *batch) (int, error
 	return int(hits.Load()), nil
 }
 
-func (e *cpuEngine[K, SK, V, SV]) present(ctx context.Context, _ *device.Stream, b *batch) (int, error) {
-	return e.get(ctx, &batch{n: b.n, keys: b.keys})
+func (e *cpuEngine[K, SK, V, SV]) present(ctx context.Context, _ *device.Stream, b *batch.Batch) (int, error) {
+	return e.get(ctx, &batch.Batch{N: b.N, Keys: b.Keys})
 }
 
 // getOn and changeOn: the memory of a CPU device is host memory.
 
-func (e *cpuEngine[K, SK, V, SV]) getOn(s *device.Stream, b *batch) error {
+func (e *cpuEngine[K, SK, V, SV]) getOn(s *device.Stream, b *batch.Batch) error {
 	if err := s.Sync(context.Background()); err != nil { // it may be closed
 		return err
 	}
@@ -218,14 +219,14 @@ func answer[SK storedKey, V, SV storedVal](s *slot[SK, SV], i int, vals []V, fou
 
 // ---- changes ----------------------------------------------------------------
 
-func (e *cpuEngine[K, SK, V, SV]) change(ctx context.Context, b *batch) (done int, failed []uint32, err error) {
+func (e *cpuEngine[K, SK, V, SV]) change(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {
 	w := e.widths()
-	for lo := 0; lo < b.n; lo += pieceOps {
+	for lo := 0; lo < b.N; lo += pieceOps {
 		if err := ctx.Err(); err != nil {
 			return lo, failed, err
 		}
-		hi := min(lo+pieceOps, b.n)
-		c := newChanger[K, SK, V, SV](e.gen, b.sub(lo, hi, w))
+		hi := min(lo+pieceOps, b.N)
+		c := newChanger[K, SK, V, SV](e.gen, b.Sub(lo, hi, w))
 		if hi-lo < aloneOps || e.dev.Properties().Units == 1 {
 			c.run(e.deal.all(hi - lo))
 			c.count()
@@ -236,7 +237,7 @@ func (e *cpuEngine[K, SK, V, SV]) change(ctx context.Context, b *batch) (done in
 			failed = append(failed, uint32(lo)+i)
 		}
 	}
-	return b.n, failed, nil
+	return b.N, failed, nil
 }
 
 // changeTogether runs the changes of a piece on all cores.
@@ -267,7 +268,7 @@ func (e *cpuEngine[K, SK, V, SV]) changeTogether(c *changer[K, SK, V, SV]) {
 	c.count()
 }
 
-func (e *cpuEngine[K, SK, V, SV]) changeOn(s *device.Stream, b *batch) (failed []uint32, err error) {
+func (e *cpuEngine[K, SK, V, SV]) changeOn(s *device.Stream, b *batch.Batch) (failed []uint32, err error) {
 	if err := s.Sync(context.Background()); err != nil {
 		return nil, err
 	}
@@ -275,11 +276,11 @@ func (e *cpuEngine[K, SK, V, SV]) changeOn(s *device.Stream, b *batch) (failed [
 	return failed, err
 }
 
-func (e *cpuEngine[K, SK, V, SV]) widths() widths {
+func (e *cpuEngine[K, SK, V, SV]) widths() batch.Widths {
 	var k K
 	var v V
 	var s slot[SK, SV]
-	return widths{int(unsafe.Sizeof(k)), int(unsafe.Sizeof(v)), int(unsafe.Sizeof(s))}
+	return batch.Widths{Key: int(unsafe.Sizeof(k)), Val: int(unsafe.Sizeof(v)), Slot: int(unsafe.Sizeof(s))}
 }
 
 // ---- whole tables -----------------------------------------------------------
@@ -347,7 +348,7 @@ func (e *cpuEngine[K, SK, V, SV]) move(from, to *generation) int {
 
 func (e *cpuEngine[K, SK, V, SV]) export(_ context.Context, g *generation, lo, hi uint32, keys, vals []byte) (int, error) {
 	t := tableOf[SK, SV](g)
-	k, v := view[K](keys), view[V](vals)
+	k, v := batch.View[K](keys), batch.View[V](vals)
 	n := 0
 	for line := lo; line < hi; line++ {
 		for s := range t.live(line, line+1) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
 )
 
 // changer runs the changes of one piece of a batch, or a share of them.
@@ -26,17 +27,17 @@ type changer[K, SK storedKey, V, SV storedVal] struct {
 	fresh, live int64    // slots taken that were empty; change of the number of keys
 }
 
-func newChanger[K, SK storedKey, V, SV storedVal](g *generation, b *batch) *changer[K, SK, V, SV] {
+func newChanger[K, SK storedKey, V, SV storedVal](g *generation, b *batch.Batch) *changer[K, SK, V, SV] {
 	c := &changer[K, SK, V, SV]{
 		table: tableOf[SK, SV](g),
 		to:    countersOf(g),
-		keys:  view[K](b.keys.host),
-		vals:  view[V](b.vals.host),
-		kinds: view[weft.OpKind](b.kinds.host),
-		out:   view[V](b.out.host),
-		ok:    view[bool](b.ok.host),
-		kind:  b.kind,
-		reuse: b.flags&flagReuse != 0,
+		keys:  batch.View[K](b.Keys.Host),
+		vals:  batch.View[V](b.Vals.Host),
+		kinds: batch.View[weft.OpKind](b.Kinds.Host),
+		out:   batch.View[V](b.Out.Host),
+		ok:    batch.View[bool](b.OK.Host),
+		kind:  b.Kind,
+		reuse: b.Flags&batch.Reuse != 0,
 	}
 	c.part = share{hi: g.lines + 1}
 	return c
@@ -83,18 +84,21 @@ func (c *changer[K, SK, V, SV]) one(i, home uint32) {
 	default:
 		s.free = at
 	}
-	ok := false
+	ok, failed := false, false
 	switch {
 	case s.live != nil:
 		ok = c.present(i, kind, s.live)
 	case kind == weft.OpPut || kind == weft.OpPutNew:
 		ok = c.insert(i, key, s)
+		failed = !ok
 	}
 	if c.ok != nil {
 		c.ok[i] = ok
 	}
+	// One that found no room may run again, with the value that it brought:
+	// its output may lie there.
 	answers := kind == weft.OpGet || kind == weft.OpPutNew
-	if c.out != nil && !(answers && s.live != nil) {
+	if c.out != nil && !failed && !(answers && s.live != nil) {
 		var none V
 		c.out[i] = none
 	}

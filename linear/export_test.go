@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/hash"
 )
 
@@ -83,29 +84,29 @@ func copyIn(dev device.Device, to device.Buffer, from []byte) error {
 // layout.go alone: it shares no code with the engines but the hash.
 type image struct {
 	geometry
-	widths widths
+	widths batch.Widths
 	mem    []byte
 }
 
 // keyBits is the width of stored keys.
 func (im image) keyBits() int {
-	if im.widths.val == 0 {
-		return im.widths.slot * 8
+	if im.widths.Val == 0 {
+		return im.widths.Slot * 8
 	}
-	return im.widths.slot * 4
+	return im.widths.Slot * 4
 }
 
-func (im image) slots() int { return int(im.lines+1) * lineBytes / im.widths.slot }
+func (im image) slots() int { return int(im.lines+1) * lineBytes / im.widths.Slot }
 
 // slot is the key and the value of a slot.
 func (im image) slot(i int) (key, val uint64) {
-	b := im.mem[i*im.widths.slot:]
+	b := im.mem[i*im.widths.Slot:]
 	switch {
-	case im.widths.slot == 4:
+	case im.widths.Slot == 4:
 		return uint64(binary.LittleEndian.Uint32(b)), 0
-	case im.widths.slot == 8 && im.widths.val == 0:
+	case im.widths.Slot == 8 && im.widths.Val == 0:
 		return binary.LittleEndian.Uint64(b), 0
-	case im.widths.slot == 8:
+	case im.widths.Slot == 8:
 		return uint64(binary.LittleEndian.Uint32(b[4:])), uint64(binary.LittleEndian.Uint32(b))
 	}
 	return binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b)
@@ -113,7 +114,7 @@ func (im image) slot(i int) (key, val uint64) {
 
 // put writes a slot of a pair of 64-bit halves.
 func (im image) put(i int, key, val uint64) {
-	b := im.mem[i*im.widths.slot:]
+	b := im.mem[i*im.widths.Slot:]
 	binary.LittleEndian.PutUint64(b[8:], key)
 	binary.LittleEndian.PutUint64(b, val)
 }
@@ -137,7 +138,7 @@ func (im image) path(extra bool, key uint64) func(yield func(int) bool) {
 	default:
 		sector = uint32(hash.Reduce64(hash.Uint64(key, im.seed), uint64(im.lines)*4))
 	}
-	per := sectorBytes / im.widths.slot
+	per := sectorBytes / im.widths.Slot
 	return func(yield func(int) bool) {
 		for step := range min(im.lines, maxPath) {
 			line := sector / 4
@@ -171,14 +172,14 @@ func (im image) check(keep bool) error {
 	var live, used uint64
 	for i := range im.slots() {
 		key, val := im.slot(i)
-		extra := i*im.widths.slot >= int(im.lines)*lineBytes
+		extra := i*im.widths.Slot >= int(im.lines)*lineBytes
 		switch key {
 		case im.mark(markEmpty):
 			continue
 		case im.mark(markPending):
 			return fmt.Errorf("slot %d is pending", i)
 		case im.mark(markDead):
-			if keep && im.widths.val != 0 {
+			if keep && im.widths.Val != 0 {
 				if err := im.alone(extra, val, i); err != nil {
 					return err
 				}
@@ -188,7 +189,7 @@ func (im image) check(keep bool) error {
 			if extra && key >= marks {
 				return fmt.Errorf("key %#x is in the extra line", key)
 			}
-			if im.widths.key == 4 && key>>32 != 0 || im.widths.val == 4 && val>>32 != 0 {
+			if im.widths.Key == 4 && key>>32 != 0 || im.widths.Val == 4 && val>>32 != 0 {
 				return fmt.Errorf("slot %d holds %#x: %#x, wider than its types", i, key, val)
 			}
 			if err := im.alone(extra, key, i); err != nil {
@@ -217,7 +218,7 @@ func (im image) alone(extra bool, key uint64, slot int) error {
 				return nil
 			}
 			return fmt.Errorf("slot %d of key %#x lies behind the empty slot %d of its path", slot, key, i)
-		case k == key, k == im.mark(markDead) && im.widths.val != 0 && v == key && seen:
+		case k == key, k == im.mark(markDead) && im.widths.Val != 0 && v == key && seen:
 			return fmt.Errorf("slots %d and %d are both for key %#x", slot, i, key)
 		}
 	}

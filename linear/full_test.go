@@ -196,6 +196,37 @@ func TestApplyOnFullMap(t *testing.T) {
 	wantPairs(t, m, append(fresh, keys[32:]...))
 }
 
+// The same for a batch on the device, whose outputs lie where the values were.
+func TestApplyOnDeviceOnFullMap(t *testing.T) {
+	dev := devicetest.Open(t)
+	if _, ok := dev.(device.Host); !ok {
+		t.Skip("operations on a GPU that find no room are not run again")
+	}
+	m := newMap[uint64, uint64](t, dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
+	keys := sequence[uint64](1, 64)
+	if n, err := m.Put(t.Context(), keys, keys); n != 64 || err != nil {
+		t.Fatal(n, err)
+	}
+	if n, err := m.Delete(t.Context(), keys[:32], nil); n != 32 || err != nil {
+		t.Fatal(n, err)
+	}
+	s, err := dev.NewStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	fresh := sequence[uint64](1000, 32)
+	kinds := make([]weft.OpKind, len(fresh))
+	for i := range kinds {
+		kinds[i] = weft.OpPut + weft.OpKind(i%2) // or PutNew
+	}
+	k, v, kind := upload(t, s, fresh), upload(t, s, fresh), upload(t, s, kinds)
+	if err := errors.Join(m.ApplyOn(s, kind, k, v, device.Slice[bool]{}), m.Sync(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	wantPairs(t, m, append(fresh, keys[32:]...))
+}
+
 // ErrFull says that some operations found no room; all others have run, also
 // those behind them in a batch of many pieces.
 func TestErrFullEndsNothing(t *testing.T) {

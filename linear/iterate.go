@@ -50,16 +50,16 @@ func (t *table) eachPage(ctx context.Context, f func(keys, vals []byte) bool) (e
 		}
 	}()
 
-	perLine := lineBytes / t.widths.slot
+	perLine := lineBytes / t.widths.Slot
 	lines := min(gen.lines+1, pageBytes/lineBytes)
-	keys := make([]byte, int(lines)*perLine*t.widths.key)
-	vals := make([]byte, int(lines)*perLine*t.widths.val)
+	keys := make([]byte, int(lines)*perLine*t.widths.Key)
+	vals := make([]byte, int(lines)*perLine*t.widths.Val)
 	for lo := uint32(0); lo <= gen.lines; lo += lines { // the extra line too
 		n, err := t.page(ctx, gen, lo, min(lo+lines, gen.lines+1), keys, vals)
 		if err != nil {
 			return wrap("All", err)
 		}
-		if !f(keys[:n*t.widths.key], vals[:n*t.widths.val]) {
+		if !f(keys[:n*t.widths.Key], vals[:n*t.widths.Val]) {
 			return nil
 		}
 	}

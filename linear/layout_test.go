@@ -5,9 +5,12 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/gpubatch"
 	"github.com/weftgo/weft/internal/hash"
 )
 
@@ -31,9 +34,9 @@ func constantsOf(t *testing.T, file string) map[string]int {
 		n, _ := strconv.Atoi(string(m[2])) // none is 0
 		found[string(m[1])] = n
 	}
-	for _, m := range regexp.MustCompile(`enum Kind : uint32_t \{ (\w+), (\w+), (\w+), (\w+) \};`).FindAllSubmatch(src, -1) {
-		for i, name := range m[1:] {
-			found[string(name)] = i
+	for _, m := range regexp.MustCompile(`enum Kind : uint32_t \{ ([\w, ]+) \};`).FindAllSubmatch(src, -1) {
+		for i, name := range strings.Split(string(m[1]), ", ") {
+			found[name] = i
 		}
 	}
 	return found
@@ -44,12 +47,16 @@ func TestConstantsAreTwins(t *testing.T) {
 	for file, want := range map[string]map[string]int{
 		"layout.cuh": {
 			"kLineBytes": lineBytes, "kSectorBytes": sectorBytes,
+		},
+		"../kernels/include/weft/slot.cuh": {
 			"kEmpty": markEmpty, "kDead": markDead, "kPending": markPending,
-			"kReuse": int(flagReuse), "kDefer": int(flagOrder),
-			"kGet": int(weft.OpGet), "kPut": int(weft.OpPut), "kPutNew": int(weft.OpPutNew), "kDelete": int(weft.OpDelete),
+		},
+		"../kernels/include/weft/order.cuh": {
+			"kReuse": int(batch.Reuse), "kDefer": int(batch.Order),
+			"kGet": int(weft.OpGet), "kPut": int(weft.OpPut), "kPutNew": int(weft.OpPutNew), "kDelete": int(weft.OpDelete), "kDeleteAll": int(weft.OpDeleteAll),
 		},
 		"tuning.cuh": {
-			"kNarrowLanes": narrowLanes, "kWideLanes": wideLanes, "kBlock": blockThreads,
+			"kNarrowLanes": narrowLanes, "kWideLanes": wideLanes, "kBlock": gpubatch.BlockThreads,
 		},
 	} {
 		got := constantsOf(t, file)
@@ -113,7 +120,7 @@ func checkPath(t *testing.T, table *cpuTable[uint64, uint64], home uint32) {
 func TestImagePathIsTheEnginesPath(t *testing.T) {
 	for _, lines := range []uint32{1, 2, 3, 7, 1000} {
 		g := geometry{seed: 99, lines: lines}
-		im := image{geometry: g, widths: widths{8, 8, 16}}
+		im := image{geometry: g, widths: batch.Widths{Key: 8, Val: 8, Slot: 16}}
 		table := cpuTable[uint64, uint64]{geometry: g, end: g.path()}
 		for _, key := range []uint64{0, 1, 12345, 1 << 40, ^uint64(0), ^uint64(1), ^uint64(2), ^uint64(3)} {
 			h := home(g, key)

@@ -2,13 +2,11 @@ package linear
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"iter"
-	"unsafe"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
 )
 
 // Map is a hash map from K to V. See the package documentation for what it
@@ -21,33 +19,21 @@ type Map[K weft.Key, V weft.Value] struct {
 // New makes an empty map on a device, which must outlive it. Errors:
 // [weft.ErrOptions], [device.ErrMemory], and those of loading kernels.
 func New[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*Map[K, V], error) {
-	t, err := newTable(dev, "map", mapWidths[K, V](), opts)
+	t, err := newTable(dev, "map", batch.MapWidths[K, V](), opts)
 	if err != nil {
 		return nil, err
 	}
 	return &Map[K, V]{table: t}, nil
 }
 
-// mapWidths are the widths of a map: two 32-bit halves share an 8-byte slot,
-// everything else takes 16 bytes.
-func mapWidths[K weft.Key, V weft.Value]() widths {
-	var k K
-	var v V
-	w := widths{key: int(unsafe.Sizeof(k)), val: int(unsafe.Sizeof(v)), slot: 16}
-	if w.key == 4 && w.val == 4 {
-		w.slot = 8
-	}
-	return w
-}
-
 // Put inserts pairs or replaces values and counts the keys that were new. Of
 // duplicates, the last one in the batch wins (any one with
 // Options.Unordered). REPLACE in the SlabHash paper; the article's insert.
 func (m *Map[K, V]) Put(ctx context.Context, keys []K, vals []V) (inserted int, err error) {
-	mustMatch("Put", "vals", len(keys), len(vals))
-	return m.table.change(ctx, "Put", &batch{
-		n: len(keys), kind: weft.OpPut, flags: m.table.flagsFor(weft.OpPut),
-		keys: hostColumn(keys), vals: hostColumn(vals),
+	batch.MustMatch(room, "Put", "vals", len(keys), len(vals))
+	return m.table.change(ctx, "Put", &batch.Batch{
+		N: len(keys), Kind: weft.OpPut, Flags: m.table.flagsFor(weft.OpPut),
+		Keys: batch.Host(keys), Vals: batch.Host(vals),
 	})
 }
 
@@ -55,38 +41,38 @@ func (m *Map[K, V]) Put(ctx context.Context, keys []K, vals []V) (inserted int, 
 // nil, reports which. Of duplicates, the first one in the batch is inserted
 // (any one with Options.Unordered).
 func (m *Map[K, V]) PutNew(ctx context.Context, keys []K, vals []V, ok []bool) (inserted int, err error) {
-	mustMatch("PutNew", "vals", len(keys), len(vals))
-	mustMatchOptional("PutNew", "ok", len(keys), ok)
-	return m.table.change(ctx, "PutNew", &batch{
-		n: len(keys), kind: weft.OpPutNew, flags: m.table.flagsFor(weft.OpPutNew),
-		keys: hostColumn(keys), vals: hostColumn(vals), ok: hostColumn(ok),
+	batch.MustMatch(room, "PutNew", "vals", len(keys), len(vals))
+	batch.MustMatchOptional(room, "PutNew", "ok", len(keys), ok)
+	return m.table.change(ctx, "PutNew", &batch.Batch{
+		N: len(keys), Kind: weft.OpPutNew, Flags: m.table.flagsFor(weft.OpPutNew),
+		Keys: batch.Host(keys), Vals: batch.Host(vals), OK: batch.Host(ok),
 	})
 }
 
 // Get looks keys up and counts those found. vals[i] is zero where the key is
 // absent; found, if not nil, reports which are there.
 func (m *Map[K, V]) Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error) {
-	mustMatch("Get", "vals", len(keys), len(vals))
-	mustMatchOptional("Get", "found", len(keys), found)
-	return m.table.get(ctx, "Get", &batch{
-		n: len(keys), keys: hostColumn(keys), vals: hostColumn(vals), ok: hostColumn(found),
+	batch.MustMatch(room, "Get", "vals", len(keys), len(vals))
+	batch.MustMatchOptional(room, "Get", "found", len(keys), found)
+	return m.table.get(ctx, "Get", &batch.Batch{
+		N: len(keys), Keys: batch.Host(keys), Vals: batch.Host(vals), OK: batch.Host(found),
 	})
 }
 
 // Contains counts the keys that are there; found, if not nil, reports which.
 func (m *Map[K, V]) Contains(ctx context.Context, keys []K, found []bool) (hits int, err error) {
-	mustMatchOptional("Contains", "found", len(keys), found)
-	return m.table.get(ctx, "Contains", &batch{n: len(keys), keys: hostColumn(keys), ok: hostColumn(found)})
+	batch.MustMatchOptional(room, "Contains", "found", len(keys), found)
+	return m.table.get(ctx, "Contains", &batch.Batch{N: len(keys), Keys: batch.Host(keys), OK: batch.Host(found)})
 }
 
 // Delete removes keys and counts those that were there. deleted, if not nil,
 // reports which; of duplicates, the first one (any one with
 // Options.Unordered).
 func (m *Map[K, V]) Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error) {
-	mustMatchOptional("Delete", "deleted", len(keys), deleted)
-	delta, err := m.table.change(ctx, "Delete", &batch{
-		n: len(keys), kind: weft.OpDelete, flags: m.table.flagsFor(weft.OpDelete),
-		keys: hostColumn(keys), ok: hostColumn(deleted),
+	batch.MustMatchOptional(room, "Delete", "deleted", len(keys), deleted)
+	delta, err := m.table.change(ctx, "Delete", &batch.Batch{
+		N: len(keys), Kind: weft.OpDelete, Flags: m.table.flagsFor(weft.OpDelete),
+		Keys: batch.Host(keys), OK: batch.Host(deleted),
 	})
 	return -delta, err
 }
@@ -94,74 +80,19 @@ func (m *Map[K, V]) Delete(ctx context.Context, keys []K, deleted []bool) (n int
 // Apply runs a mixed batch: its operations are concurrent, and what they return
 // is explained by some order of them. On a CPU that order is the batch's, except
 // that operations that find no room at first run again after the others. res
-// may be nil. An operation of no kind is device.ErrInvalid, and then none is
-// run.
+// may be nil. An operation of another kind than OpGet, OpPut, OpPutNew and
+// OpDelete is device.ErrInvalid, and then none is run.
 func (m *Map[K, V]) Apply(ctx context.Context, ops []weft.Op[K, V], res []weft.Result[V]) error {
 	if res != nil {
-		mustMatch("Apply", "res", len(ops), len(res))
+		batch.MustMatch(room, "Apply", "res", len(ops), len(res))
 	}
-	for i, op := range ops {
-		if op.Kind > weft.OpDelete {
-			return fmt.Errorf("linear: Apply: operation %d: %w: kind %d", i, device.ErrInvalid, op.Kind)
-		}
+	if err := batch.CheckKinds(ops, weft.OpDelete); err != nil {
+		return wrap("Apply", err)
 	}
-	// Columns of a piece at a time: the memory does not grow with the batch.
-	c := newOpColumns[K, V](min(len(ops), changePiece), res != nil)
-	var full error
-	for {
-		n := min(len(ops), changePiece)
-		_, err := m.table.change(ctx, "Apply", c.batch(ops[:n]))
-		if res != nil {
-			c.results(res[:n])
-			res = res[n:]
-		}
-		if err != nil && !errors.Is(err, weft.ErrFull) {
-			return err
-		}
-		full = errors.Join(full, err) // the other operations count
-		if ops = ops[n:]; len(ops) == 0 {
-			return full
-		}
-	}
-}
-
-// opColumns are the columns of a piece of a mixed batch from host memory. The
-// values found have a column apart from the values to be written, which an
-// operation that finds no room at first needs again.
-type opColumns[K weft.Key, V weft.Value] struct {
-	keys      []K
-	vals, out []V
-	kinds     []weft.OpKind
-	ok        []bool
-}
-
-func newOpColumns[K weft.Key, V weft.Value](n int, results bool) *opColumns[K, V] {
-	c := &opColumns[K, V]{keys: make([]K, n), vals: make([]V, n), kinds: make([]weft.OpKind, n)}
-	if results {
-		c.out, c.ok = make([]V, n), make([]bool, n)
-	}
-	return c
-}
-
-// batch fills the columns.
-func (c *opColumns[K, V]) batch(ops []weft.Op[K, V]) *batch {
-	n := len(ops)
-	for i, op := range ops {
-		c.keys[i], c.vals[i], c.kinds[i] = op.Key, op.Value, op.Kind
-	}
-	b := &batch{n: n, keys: hostColumn(c.keys[:n]), vals: hostColumn(c.vals[:n]), kinds: hostColumn(c.kinds[:n])}
-	if c.ok != nil {
-		clear(c.out) // a call that is cut short leaves zeros
-		clear(c.ok)
-		b.out, b.ok = hostColumn(c.out[:n]), hostColumn(c.ok[:n])
-	}
-	return b
-}
-
-func (c *opColumns[K, V]) results(res []weft.Result[V]) {
-	for i := range res {
-		res[i] = weft.Result[V]{Value: c.out[i], OK: c.ok[i]}
-	}
+	return batch.Apply(ops, res, func(b *batch.Batch) error {
+		_, err := m.table.change(ctx, "Apply", b)
+		return err
+	})
 }
 
 // Len is the number of pairs. It waits for submitted batches.
@@ -173,8 +104,8 @@ func (m *Map[K, V]) Len() int { return m.table.length() }
 func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		m.pages.each(m.table, func(keys, vals []byte) bool {
-			v := view[V](vals)
-			for i, k := range view[K](keys) {
+			v := batch.View[V](vals)
+			for i, k := range batch.View[K](keys) {
 				if !yield(k, v[i]) {
 					return false
 				}
@@ -210,59 +141,59 @@ func (m *Map[K, V]) Close() error { return m.table.close() }
 
 // PutOn is Put for a batch on the device.
 func (m *Map[K, V]) PutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V]) error {
-	mustMatch("PutOn", "vals", keys.Len(), vals.Len())
-	return m.table.changeOn(s, "PutOn", &batch{
-		n: keys.Len(), kind: weft.OpPut, flags: m.table.flagsFor(weft.OpPut),
-		keys: deviceColumn(keys), vals: deviceColumn(vals),
+	batch.MustMatch(room, "PutOn", "vals", keys.Len(), vals.Len())
+	return m.table.changeOn(s, "PutOn", &batch.Batch{
+		N: keys.Len(), Kind: weft.OpPut, Flags: m.table.flagsFor(weft.OpPut),
+		Keys: batch.On(keys), Vals: batch.On(vals),
 	})
 }
 
 // PutNewOn is PutNew for a batch on the device. ok may be empty.
 func (m *Map[K, V]) PutNewOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool]) error {
-	mustMatch("PutNewOn", "vals", keys.Len(), vals.Len())
-	mustMatchSlice("PutNewOn", "ok", keys.Len(), ok)
-	return m.table.changeOn(s, "PutNewOn", &batch{
-		n: keys.Len(), kind: weft.OpPutNew, flags: m.table.flagsFor(weft.OpPutNew),
-		keys: deviceColumn(keys), vals: deviceColumn(vals), ok: deviceColumn(ok),
+	batch.MustMatch(room, "PutNewOn", "vals", keys.Len(), vals.Len())
+	batch.MustMatchSlice(room, "PutNewOn", "ok", keys.Len(), ok)
+	return m.table.changeOn(s, "PutNewOn", &batch.Batch{
+		N: keys.Len(), Kind: weft.OpPutNew, Flags: m.table.flagsFor(weft.OpPutNew),
+		Keys: batch.On(keys), Vals: batch.On(vals), OK: batch.On(ok),
 	})
 }
 
 // GetOn is Get for a batch on the device, in a single launch. found may be
 // empty.
 func (m *Map[K, V]) GetOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool]) error {
-	mustMatch("GetOn", "vals", keys.Len(), vals.Len())
-	mustMatchSlice("GetOn", "found", keys.Len(), found)
-	return m.table.getOn(s, "GetOn", &batch{
-		n: keys.Len(), keys: deviceColumn(keys), vals: deviceColumn(vals), ok: deviceColumn(found),
+	batch.MustMatch(room, "GetOn", "vals", keys.Len(), vals.Len())
+	batch.MustMatchSlice(room, "GetOn", "found", keys.Len(), found)
+	return m.table.getOn(s, "GetOn", &batch.Batch{
+		N: keys.Len(), Keys: batch.On(keys), Vals: batch.On(vals), OK: batch.On(found),
 	})
 }
 
 // ContainsOn is Contains for a batch on the device.
 func (m *Map[K, V]) ContainsOn(s *device.Stream, keys device.Slice[K], found device.Slice[bool]) error {
-	mustMatch("ContainsOn", "found", keys.Len(), found.Len())
-	return m.table.getOn(s, "ContainsOn", &batch{n: keys.Len(), keys: deviceColumn(keys), ok: deviceColumn(found)})
+	batch.MustMatch(room, "ContainsOn", "found", keys.Len(), found.Len())
+	return m.table.getOn(s, "ContainsOn", &batch.Batch{N: keys.Len(), Keys: batch.On(keys), OK: batch.On(found)})
 }
 
 // DeleteOn is Delete for a batch on the device. deleted may be empty.
 func (m *Map[K, V]) DeleteOn(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool]) error {
-	mustMatchSlice("DeleteOn", "deleted", keys.Len(), deleted)
-	return m.table.changeOn(s, "DeleteOn", &batch{
-		n: keys.Len(), kind: weft.OpDelete, flags: m.table.flagsFor(weft.OpDelete),
-		keys: deviceColumn(keys), ok: deviceColumn(deleted),
+	batch.MustMatchSlice(room, "DeleteOn", "deleted", keys.Len(), deleted)
+	return m.table.changeOn(s, "DeleteOn", &batch.Batch{
+		N: keys.Len(), Kind: weft.OpDelete, Flags: m.table.flagsFor(weft.OpDelete),
+		Keys: batch.On(keys), OK: batch.On(deleted),
 	})
 }
 
 // ApplyOn is Apply for a batch on the device, in columns: vals holds the
 // values of OpPut and OpPutNew and receives those of OpGet and OpPutNew, and
-// zeros; ok receives Result.OK and may be empty. Kinds other than those of
-// weft do nothing.
+// zeros; ok receives Result.OK and may be empty. Kinds beyond OpDelete do
+// nothing.
 func (m *Map[K, V]) ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool]) error {
-	mustMatch("ApplyOn", "kinds", keys.Len(), kinds.Len())
-	mustMatch("ApplyOn", "vals", keys.Len(), vals.Len())
-	mustMatchSlice("ApplyOn", "ok", keys.Len(), ok)
-	v := deviceColumn(vals)
-	return m.table.changeOn(s, "ApplyOn", &batch{
-		n: keys.Len(), kinds: deviceColumn(kinds), keys: deviceColumn(keys), vals: v, out: v, ok: deviceColumn(ok),
+	batch.MustMatch(room, "ApplyOn", "kinds", keys.Len(), kinds.Len())
+	batch.MustMatch(room, "ApplyOn", "vals", keys.Len(), vals.Len())
+	batch.MustMatchSlice(room, "ApplyOn", "ok", keys.Len(), ok)
+	v := batch.On(vals)
+	return m.table.changeOn(s, "ApplyOn", &batch.Batch{
+		N: keys.Len(), Kinds: batch.On(kinds), Keys: batch.On(keys), Vals: v, Out: v, OK: batch.On(ok),
 	})
 }
 
@@ -272,37 +203,13 @@ func (m *Map[K, V]) ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], k
 func (m *Map[K, V]) Sync(ctx context.Context) error { return m.table.sync(ctx, "Sync") }
 
 // flagsFor are the flags of a batch that is all of one kind.
-func (t *table) flagsFor(kind weft.OpKind) (f flags) {
+func (t *table) flagsFor(kind weft.OpKind) (f batch.Flags) {
 	if !t.opts.Unordered {
-		f |= flagOrder
+		f |= batch.Order
 	}
 	// Sets can't remember a dead key, see KeyOnly in layout.cuh.
-	if kind != weft.OpDelete && (t.opts.Tombstones == Reuse || t.widths.val == 0) {
-		f |= flagReuse
+	if kind != weft.OpDelete && (t.opts.Tombstones == Reuse || t.widths.Val == 0) {
+		f |= batch.Reuse
 	}
 	return f
-}
-
-func hostColumn[T device.Elem](s []T) column { return column{host: device.Bytes(s)} }
-
-func deviceColumn[T device.Elem](s device.Slice[T]) column {
-	return column{ptr: s.Ptr(), host: device.Bytes(s.Host()), dev: s.Device()}
-}
-
-func mustMatch(op, name string, keys, n int) {
-	if keys != n {
-		panic(fmt.Sprintf("linear: %s: %d keys, but len(%s) = %d", op, keys, name, n))
-	}
-}
-
-func mustMatchOptional[T any](op, name string, keys int, s []T) {
-	if s != nil {
-		mustMatch(op, name, keys, len(s))
-	}
-}
-
-func mustMatchSlice[T device.Elem](op, name string, keys int, s device.Slice[T]) {
-	if s.Len() != 0 {
-		mustMatch(op, name, keys, s.Len())
-	}
 }

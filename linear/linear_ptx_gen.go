@@ -13,14 +13,18 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
+//kernelgen:input c03a5186722db52769cf9ced19622aa3f6c748c5d0cae2544ec327902c142b56 5843 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input 88d00266ec3e85087c19f140d02b81dd776e111c55537779079ccd846eb23880 7813 kernels/include/weft/warp.cuh
-//kernelgen:input 3c01185760ed89b118c3d3a24cbd79d3b2f608d582f67910c8c6429c59d830ec 8231 linear/layout.cuh
-//kernelgen:input af343ba2fb01566f56c15d00ac1a7de6ffcd50b4dfdd33e1047e85e8938118e5 24849 linear/linear.cu
+//kernelgen:input 3eb3cede056fd4724c19d88cbe68515e794a8efbd14d3d17f8a9bc0d6046c96b 4247 kernels/include/weft/order.cuh
+//kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
+//kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
+//kernelgen:input b142ac708a45d690f95cfeeaeb57c0a6d75c947789438af675980f57711d2b3b 9545 kernels/include/weft/warp.cuh
+//kernelgen:input 4737f983d7700bd568762241226f6e1764b61782af28de8adf825cf82452ae4b 3529 linear/layout.cuh
+//kernelgen:input b72134a6890a5e95b3f26378fd7ab13f65385584f531fd887747918c7accde96 16042 linear/linear.cu
 //kernelgen:input 3b14da0213829d828ae252ca6a8c203f9915793df4a9270b48fa1a39a7b6f310 1389 linear/tuning.cuh
-//kernelgen:output b8ba1f17be27918a5e36fd1b23edfc90cfd151f8d510c6069b8c5fe6a949d716 494110 linear/linear_sm80.ptx
-//kernelgen:output 5e4db483a85716709b7f4a67ed9cbeb26d14dfb730bee0ac89966423c217af91 484556 linear/linear_sm90.ptx
+//kernelgen:output 1397948f11d5b5f7d8e8b37713e1a9d4e718dac57b5b5dc565d565e4c2c337a3 494081 linear/linear_sm80.ptx
+//kernelgen:output 3db7f995b7739ae474e0bf8e24e2d69e1e47fd5c1524f44e22ba2952c80c3f3d 484529 linear/linear_sm90.ptx
 
 //go:embed linear_sm80.ptx
 var linearSM80 string
@@ -171,29 +175,29 @@ var (
 // list has the layout of List in linear.cu.
 var (
 	_ [16]byte = [unsafe.Sizeof(list{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(list{}.items)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(list{}.items)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(list{}.count)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(list{}.count)]byte{}
+	_ [0]byte  = [unsafe.Offsetof(list{}.Items)]byte{}
+	_ [8]byte  = [unsafe.Sizeof(list{}.Items)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(list{}.Count)]byte{}
+	_ [8]byte  = [unsafe.Sizeof(list{}.Count)]byte{}
 )
 
 // rankParams has the layout of RankParams in linear.cu.
 var (
 	_ [48]byte = [unsafe.Sizeof(rankParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(rankParams{}.keys)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(rankParams{}.keys)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(rankParams{}.ranks)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(rankParams{}.ranks)]byte{}
-	_ [16]byte = [unsafe.Offsetof(rankParams{}.deferred)]byte{}
-	_ [16]byte = [unsafe.Sizeof(rankParams{}.deferred)]byte{}
-	_ [32]byte = [unsafe.Offsetof(rankParams{}.mask)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rankParams{}.mask)]byte{}
-	_ [36]byte = [unsafe.Offsetof(rankParams{}.n)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rankParams{}.n)]byte{}
-	_ [40]byte = [unsafe.Offsetof(rankParams{}.kind)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rankParams{}.kind)]byte{}
-	_ [44]byte = [unsafe.Offsetof(rankParams{}.unused)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rankParams{}.unused)]byte{}
+	_ [0]byte  = [unsafe.Offsetof(rankParams{}.Keys)]byte{}
+	_ [8]byte  = [unsafe.Sizeof(rankParams{}.Keys)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(rankParams{}.Ranks)]byte{}
+	_ [8]byte  = [unsafe.Sizeof(rankParams{}.Ranks)]byte{}
+	_ [16]byte = [unsafe.Offsetof(rankParams{}.Deferred)]byte{}
+	_ [16]byte = [unsafe.Sizeof(rankParams{}.Deferred)]byte{}
+	_ [32]byte = [unsafe.Offsetof(rankParams{}.Mask)]byte{}
+	_ [4]byte  = [unsafe.Sizeof(rankParams{}.Mask)]byte{}
+	_ [36]byte = [unsafe.Offsetof(rankParams{}.N)]byte{}
+	_ [4]byte  = [unsafe.Sizeof(rankParams{}.N)]byte{}
+	_ [40]byte = [unsafe.Offsetof(rankParams{}.Kind)]byte{}
+	_ [4]byte  = [unsafe.Sizeof(rankParams{}.Kind)]byte{}
+	_ [44]byte = [unsafe.Offsetof(rankParams{}.Unused)]byte{}
+	_ [4]byte  = [unsafe.Sizeof(rankParams{}.Unused)]byte{}
 )
 
 // rehashParams has the layout of RehashParams in linear.cu.

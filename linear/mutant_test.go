@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/conformance"
 )
 
@@ -43,21 +44,21 @@ func newMutant(dev device.Device, how mutation, opts *Options) (*Map[uint32, uin
 	return m, err
 }
 
-func (m *mutant) change(ctx context.Context, b *batch) (done int, failed []uint32, err error) {
+func (m *mutant) change(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, nil, err
 	}
 	c := newChanger[uint32, uint32, uint32, uint32](m.gen, b)
-	for i := range uint32(b.n) {
+	for i := range uint32(b.N) {
 		if m.how == backwards {
-			i = uint32(b.n) - 1 - i
+			i = uint32(b.N) - 1 - i
 		}
 		m.one(c, i)
 	}
 	if m.how != countsNothing {
 		c.count()
 	}
-	return b.n, c.failed, nil
+	return b.N, c.failed, nil
 }
 
 func (m *mutant) home(g geometry, key uint32) uint32 {
@@ -118,7 +119,7 @@ func (m *mutant) after(c *changer[uint32, uint32, uint32, uint32], s *slot[uint3
 	return &slots[at]
 }
 
-func (m *mutant) get(ctx context.Context, b *batch) (hits int, err error) {
+func (m *mutant) get(ctx context.Context, b *batch.Batch) (hits int, err error) {
 	if m.how != noExtraLine && m.how != stopsAtDead {
 		return m.mutantBase.get(ctx, b)
 	}
@@ -126,8 +127,8 @@ func (m *mutant) get(ctx context.Context, b *batch) (hits int, err error) {
 		return 0, err
 	}
 	t := tableOf[uint32, uint32](m.gen)
-	vals, found := view[uint32](b.vals.host), view[bool](b.ok.host)
-	for i, key := range view[uint32](b.keys.host) {
+	vals, found := batch.View[uint32](b.Vals.Host), batch.View[bool](b.OK.Host)
+	for i, key := range batch.View[uint32](b.Keys.Host) {
 		s := t.search(share{hi: t.lines + 1}, m.home(t.geometry, key), stored(key))
 		if m.how == stopsAtDead && s.dead != nil {
 			s.live = nil

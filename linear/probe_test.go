@@ -12,7 +12,7 @@ import (
 // probeLengths of an image: for each key the number of slots before it on its
 // path, by walking there.
 func (im image) probeLengths() (sum uint64, longest int) {
-	for i := range im.slots() - lineBytes/im.widths.slot { // not the extra line
+	for i := range im.slots() - lineBytes/im.widths.Slot { // not the extra line
 		key, _ := im.slot(i)
 		if key >= im.mark(markPending) {
 			continue

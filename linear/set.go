@@ -3,10 +3,10 @@ package linear
 import (
 	"context"
 	"iter"
-	"unsafe"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
 )
 
 // Set is a hash set: a [Map] without values, in slots of half the size.
@@ -19,9 +19,7 @@ type Set[K weft.Key] struct {
 // deleted keys are reused whatever Options.Tombstones says, since a set's
 // batches either insert or delete. Errors as of [New].
 func NewSet[K weft.Key](dev device.Device, opts *Options) (*Set[K], error) {
-	var k K
-	size := int(unsafe.Sizeof(k))
-	t, err := newTable(dev, "set", widths{key: size, slot: size}, opts)
+	t, err := newTable(dev, "set", batch.SetWidths[K](), opts)
 	if err != nil {
 		return nil, err
 	}
@@ -32,27 +30,27 @@ func NewSet[K weft.Key](dev device.Device, opts *Options) (*Set[K], error) {
 // reports which; of duplicates, the first one (any one with
 // Options.Unordered).
 func (s *Set[K]) Add(ctx context.Context, keys []K, added []bool) (n int, err error) {
-	mustMatchOptional("Add", "added", len(keys), added)
-	return s.table.change(ctx, "Add", &batch{
-		n: len(keys), kind: weft.OpPutNew, flags: s.table.flagsFor(weft.OpPutNew),
-		keys: hostColumn(keys), ok: hostColumn(added),
+	batch.MustMatchOptional(room, "Add", "added", len(keys), added)
+	return s.table.change(ctx, "Add", &batch.Batch{
+		N: len(keys), Kind: weft.OpPutNew, Flags: s.table.flagsFor(weft.OpPutNew),
+		Keys: batch.Host(keys), OK: batch.Host(added),
 	})
 }
 
 // Contains counts the keys that are there; found, if not nil, reports which.
 func (s *Set[K]) Contains(ctx context.Context, keys []K, found []bool) (hits int, err error) {
-	mustMatchOptional("Contains", "found", len(keys), found)
-	return s.table.get(ctx, "Contains", &batch{n: len(keys), keys: hostColumn(keys), ok: hostColumn(found)})
+	batch.MustMatchOptional(room, "Contains", "found", len(keys), found)
+	return s.table.get(ctx, "Contains", &batch.Batch{N: len(keys), Keys: batch.Host(keys), OK: batch.Host(found)})
 }
 
 // Delete removes keys and counts those that were there. deleted, if not nil,
 // reports which; of duplicates, the first one (any one with
 // Options.Unordered).
 func (s *Set[K]) Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error) {
-	mustMatchOptional("Delete", "deleted", len(keys), deleted)
-	delta, err := s.table.change(ctx, "Delete", &batch{
-		n: len(keys), kind: weft.OpDelete, flags: s.table.flagsFor(weft.OpDelete),
-		keys: hostColumn(keys), ok: hostColumn(deleted),
+	batch.MustMatchOptional(room, "Delete", "deleted", len(keys), deleted)
+	delta, err := s.table.change(ctx, "Delete", &batch.Batch{
+		N: len(keys), Kind: weft.OpDelete, Flags: s.table.flagsFor(weft.OpDelete),
+		Keys: batch.Host(keys), OK: batch.Host(deleted),
 	})
 	return -delta, err
 }
@@ -64,7 +62,7 @@ func (s *Set[K]) Len() int { return s.table.length() }
 func (s *Set[K]) All() iter.Seq[K] {
 	return func(yield func(K) bool) {
 		s.pages.each(s.table, func(keys, _ []byte) bool {
-			for _, k := range view[K](keys) {
+			for _, k := range batch.View[K](keys) {
 				if !yield(k) {
 					return false
 				}
@@ -91,25 +89,25 @@ func (s *Set[K]) Close() error { return s.table.close() }
 
 // AddOn is Add for a batch on the device; see [Map.PutOn]. added may be empty.
 func (s *Set[K]) AddOn(stream *device.Stream, keys device.Slice[K], added device.Slice[bool]) error {
-	mustMatchSlice("AddOn", "added", keys.Len(), added)
-	return s.table.changeOn(stream, "AddOn", &batch{
-		n: keys.Len(), kind: weft.OpPutNew, flags: s.table.flagsFor(weft.OpPutNew),
-		keys: deviceColumn(keys), ok: deviceColumn(added),
+	batch.MustMatchSlice(room, "AddOn", "added", keys.Len(), added)
+	return s.table.changeOn(stream, "AddOn", &batch.Batch{
+		N: keys.Len(), Kind: weft.OpPutNew, Flags: s.table.flagsFor(weft.OpPutNew),
+		Keys: batch.On(keys), OK: batch.On(added),
 	})
 }
 
 // ContainsOn is Contains for a batch on the device.
 func (s *Set[K]) ContainsOn(stream *device.Stream, keys device.Slice[K], found device.Slice[bool]) error {
-	mustMatch("ContainsOn", "found", keys.Len(), found.Len())
-	return s.table.getOn(stream, "ContainsOn", &batch{n: keys.Len(), keys: deviceColumn(keys), ok: deviceColumn(found)})
+	batch.MustMatch(room, "ContainsOn", "found", keys.Len(), found.Len())
+	return s.table.getOn(stream, "ContainsOn", &batch.Batch{N: keys.Len(), Keys: batch.On(keys), OK: batch.On(found)})
 }
 
 // DeleteOn is Delete for a batch on the device. deleted may be empty.
 func (s *Set[K]) DeleteOn(stream *device.Stream, keys device.Slice[K], deleted device.Slice[bool]) error {
-	mustMatchSlice("DeleteOn", "deleted", keys.Len(), deleted)
-	return s.table.changeOn(stream, "DeleteOn", &batch{
-		n: keys.Len(), kind: weft.OpDelete, flags: s.table.flagsFor(weft.OpDelete),
-		keys: deviceColumn(keys), ok: deviceColumn(deleted),
+	batch.MustMatchSlice(room, "DeleteOn", "deleted", keys.Len(), deleted)
+	return s.table.changeOn(stream, "DeleteOn", &batch.Batch{
+		N: keys.Len(), Kind: weft.OpDelete, Flags: s.table.flagsFor(weft.OpDelete),
+		Keys: batch.On(keys), OK: batch.On(deleted),
 	})
 }
 

@@ -9,14 +9,18 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
 )
+
+// room is the name of this package in messages.
+const room = "linear"
 
 // table is what maps and sets share: everything but the types of keys and
 // values. It decides when to grow, in what pieces a batch is run and what an
 // outcome means; the engine does the work.
 type table struct {
 	opts   Options
-	widths widths
+	widths batch.Widths
 	dev    device.Device
 
 	// mu is held for reading by lookups and for writing by everything that
@@ -37,11 +41,7 @@ type table struct {
 	submitted atomic.Bool
 }
 
-// changePiece is the number of operations between two looks at the counters,
-// and the room that a batch is sure to get before it starts.
-const changePiece = 1 << 20
-
-func newTable(dev device.Device, what string, w widths, o *Options) (*table, error) {
+func newTable(dev device.Device, what string, w batch.Widths, o *Options) (*table, error) {
 	opts, err := o.check(what)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func newTable(dev device.Device, what string, w widths, o *Options) (*table, err
 	if dev == nil {
 		return nil, fmt.Errorf("linear: new %s: %w: no device", what, weft.ErrOptions)
 	}
-	lines, ok := linesFor(uint64(opts.Capacity), opts.MaxLoad, w.slot)
+	lines, ok := linesFor(uint64(opts.Capacity), opts.MaxLoad, w.Slot)
 	if !ok {
 		return nil, fmt.Errorf("linear: new %s: %w: Capacity %d at load %g needs more than %d GiB",
 			what, weft.ErrOptions, opts.Capacity, opts.MaxLoad, (maxLines+extraLines)*lineBytes>>30)
@@ -61,31 +61,31 @@ func newTable(dev device.Device, what string, w widths, o *Options) (*table, err
 	return &table{opts: opts, widths: w, dev: dev, engine: eng, minLines: lines}, nil
 }
 
-func (t *table) errClosed(op string) error { return fmt.Errorf("linear: %s: %w", op, weft.ErrClosed) }
+func (t *table) errClosed(op string) error { return wrap(op, weft.ErrClosed) }
 
 // ---- lookups ----------------------------------------------------------------
 
-func (t *table) get(ctx context.Context, op string, b *batch) (hits int, err error) {
+func (t *table) get(ctx context.Context, op string, b *batch.Batch) (hits int, err error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if t.closed {
 		return 0, t.errClosed(op)
 	}
-	b.load = t.load()
+	b.Load = t.load()
 	hits, err = t.engine.get(ctx, b)
 	return hits, wrap(op, err)
 }
 
-func (t *table) getOn(s *device.Stream, op string, b *batch) error {
+func (t *table) getOn(s *device.Stream, op string, b *batch.Batch) error {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if t.closed {
 		return t.errClosed(op)
 	}
-	if err := t.lies(s, b); err != nil {
+	if err := b.Lies(t.dev, s); err != nil {
 		return wrap(op, err)
 	}
-	b.load = t.load()
+	b.Load = t.load()
 	return wrap(op, t.engine.getOn(s, b))
 }
 
@@ -93,7 +93,7 @@ func (t *table) getOn(s *device.Stream, op string, b *batch) error {
 
 // change runs a batch from host memory and returns by how much the number of
 // keys changed.
-func (t *table) change(ctx context.Context, op string, b *batch) (delta int, err error) {
+func (t *table) change(ctx context.Context, op string, b *batch.Batch) (delta int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -108,7 +108,7 @@ func (t *table) change(ctx context.Context, op string, b *batch) (delta int, err
 	delta = int(int64(after.live - before.live))
 	if full > 0 {
 		err = errors.Join(fmt.Errorf("%w: no room for %d of %d operations in %d slots (%d live, %d dead)",
-			weft.ErrFull, full, b.n, t.slots(), after.live, after.used-after.live), err)
+			weft.ErrFull, full, b.N, t.slots(), after.live, after.used-after.live), err)
 	}
 	if err = errors.Join(err, cerr); err == nil && delta < 0 {
 		err = t.shrink(ctx, after)
@@ -118,22 +118,22 @@ func (t *table) change(ctx context.Context, op string, b *batch) (delta int, err
 
 // changePieces runs a batch in pieces that fit the table, growing it between
 // them, and returns the number of operations that found no room.
-func (t *table) changePieces(ctx context.Context, b *batch, now counters) (full int, err error) {
-	for lo := 0; lo < b.n; {
+func (t *table) changePieces(ctx context.Context, b *batch.Batch, now counters) (full int, err error) {
+	for lo := 0; lo < b.N; {
 		if err := ctx.Err(); err != nil {
 			return full, err
 		}
-		n := b.n - lo
-		if b.inserts() && !t.opts.Fixed {
-			if n, err = t.makeRoom(ctx, now, nil, b.sub(lo, b.n, t.widths)); err != nil {
+		n := b.N - lo
+		if b.Inserts() && !t.opts.Fixed {
+			if n, err = t.makeRoom(ctx, now, nil, b.Sub(lo, b.N, t.widths)); err != nil {
 				return full, err
 			}
 		}
-		b.load = t.load()
-		done, failed, err := t.engine.change(ctx, b.sub(lo, lo+n, t.widths))
+		b.Load = t.load()
+		done, failed, err := t.engine.change(ctx, b.Sub(lo, lo+n, t.widths))
 		if len(failed) > 0 {
 			var again error
-			failed, again = t.retry(context.WithoutCancel(ctx), b.sub(lo, lo+n, t.widths), failed)
+			failed, again = t.retry(context.WithoutCancel(ctx), b.Sub(lo, lo+n, t.widths), failed)
 			err = errors.Join(err, again)
 		}
 		full += len(failed)
@@ -151,16 +151,16 @@ func (t *table) changePieces(ctx context.Context, b *batch, now counters) (full 
 // makeRoom grows the table, if it must, so that operations of a batch have
 // room: the whole batch, or at least a piece. It returns how many have room.
 // The batch lies on the device if there is a stream.
-func (t *table) makeRoom(ctx context.Context, now counters, s *device.Stream, b *batch) (int, error) {
-	piece := min(b.n, changePiece)
+func (t *table) makeRoom(ctx context.Context, now counters, s *device.Stream, b *batch.Batch) (int, error) {
+	piece := min(b.N, batch.Piece)
 	if room := t.room(now.used); room >= piece {
-		return min(b.n, room), nil
+		return min(b.N, room), nil
 	}
 	// Updates need no room. A lookup is cheaper than growing for nothing, and
 	// its outcome tells how much room the whole batch is likely to need.
 	need := piece
 	if now.live > 0 {
-		there, err := t.engine.present(ctx, s, b.sub(0, piece, t.widths))
+		there, err := t.engine.present(ctx, s, b.Sub(0, piece, t.widths))
 		if err != nil {
 			return 0, err
 		}
@@ -168,16 +168,16 @@ func (t *table) makeRoom(ctx context.Context, now counters, s *device.Stream, b 
 			return piece, nil
 		}
 	}
-	expect := uint64(float64(need) / float64(piece) * float64(b.n))
+	expect := uint64(float64(need) / float64(piece) * float64(b.N))
 	var err error
 	for _, fresh := range []uint64{expect, uint64(need)} { // be content with the piece
-		lines, ok := linesFor(now.live+fresh, t.opts.MaxLoad, t.widths.slot)
+		lines, ok := linesFor(now.live+fresh, t.opts.MaxLoad, t.widths.Slot)
 		if !ok {
 			err = fmt.Errorf("%w: %d keys need more than the largest table", weft.ErrFull, now.live+fresh)
 			continue
 		}
 		if err = t.resize(ctx, t.stretch(lines, now)); err == nil {
-			return max(piece, min(b.n, t.room(now.live))), nil
+			return max(piece, min(b.N, t.room(now.live))), nil
 		}
 		if !errors.Is(err, device.ErrMemory) {
 			break
@@ -212,13 +212,13 @@ func (t *table) room(used uint64) int { return roomIn(t.slots(), t.opts.MaxLoad)
 func (t *table) load() float64 { return float64(t.usedBound) / float64(t.slots()) }
 
 func (t *table) slots() int {
-	return int(t.engine.geometry().lines) * lineBytes / t.widths.slot
+	return int(t.engine.geometry().lines) * lineBytes / t.widths.Slot
 }
 
 // retry runs operations again that found no room, after a rehash: a fixed
 // table gets rid of its dead slots, a growing one was too crowded in one
 // place. It returns those that failed again.
-func (t *table) retry(ctx context.Context, b *batch, failed []uint32) ([]uint32, error) {
+func (t *table) retry(ctx context.Context, b *batch.Batch, failed []uint32) ([]uint32, error) {
 	now, err := t.count(ctx)
 	if err != nil {
 		return failed, err
@@ -237,9 +237,9 @@ func (t *table) retry(ctx context.Context, b *batch, failed []uint32) ([]uint32,
 		}
 		return failed, err
 	}
-	again := gather(b, failed, t.widths)
+	again := b.Gather(failed, t.widths)
 	_, still, err := t.engine.change(ctx, again)
-	scatter(b, again, failed, t.widths)
+	b.Scatter(again, failed, t.widths)
 	for i, j := range still {
 		still[i] = failed[j]
 	}
@@ -263,7 +263,7 @@ func (t *table) shrink(ctx context.Context, now counters) error {
 		float64(now.live) > float64(t.slots())*t.opts.MaxLoad*shrinkShare {
 		return nil
 	}
-	lines, _ := linesFor(2*now.live, t.opts.MaxLoad, t.widths.slot)
+	lines, _ := linesFor(2*now.live, t.opts.MaxLoad, t.widths.Slot)
 	if lines = max(lines, t.minLines); lines >= have {
 		return nil
 	}
@@ -286,28 +286,28 @@ func (t *table) count(ctx context.Context) (counters, error) {
 }
 
 // changeOn submits a batch that lies on the device.
-func (t *table) changeOn(s *device.Stream, op string, b *batch) error {
+func (t *table) changeOn(s *device.Stream, op string, b *batch.Batch) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return t.errClosed(op)
 	}
-	if err := t.lies(s, b); err != nil {
+	if err := b.Lies(t.dev, s); err != nil {
 		return wrap(op, err)
 	}
 	ctx := context.Background()
-	for lo := 0; lo < b.n; {
-		n := b.n - lo
-		if b.inserts() && !t.opts.Fixed {
+	for lo := 0; lo < b.N; {
+		n := b.N - lo
+		if b.Inserts() && !t.opts.Fixed {
 			// Only when the bound says that the table could overflow is it
 			// worth waiting for the true count.
 			n = min(n, t.room(t.usedBound))
-			if n < min(b.n-lo, changePiece) {
+			if n < min(b.N-lo, batch.Piece) {
 				now, err := t.count(ctx)
 				if err != nil {
 					return wrap(op, err)
 				}
-				if n, err = t.makeRoom(ctx, now, s, b.sub(lo, b.n, t.widths)); err != nil {
+				if n, err = t.makeRoom(ctx, now, s, b.Sub(lo, b.N, t.widths)); err != nil {
 					return wrap(op, err)
 				}
 				if _, err = t.count(ctx); err != nil {
@@ -315,37 +315,21 @@ func (t *table) changeOn(s *device.Stream, op string, b *batch) error {
 				}
 			}
 		}
-		t.submitted.Store(true)
-		b.load = t.load()
-		part := b.sub(lo, lo+n, t.widths)
+		b.Load = t.load()
+		part := b.Sub(lo, lo+n, t.widths)
 		failed, err := t.engine.changeOn(s, part)
 		if err == nil && len(failed) > 0 {
 			failed, err = t.retry(ctx, part, failed)
 		}
+		t.submitted.Store(true)
 		t.lost += len(failed)
 		if err != nil {
 			return wrap(op, err)
 		}
-		if b.inserts() {
+		if b.Inserts() {
 			t.usedBound += uint64(n)
 		}
 		lo += n
-	}
-	return nil
-}
-
-// lies checks that a stream and a batch belong to the table's device.
-func (t *table) lies(s *device.Stream, b *batch) error {
-	if s == nil {
-		return fmt.Errorf("%w: no stream", device.ErrInvalid)
-	}
-	if s.Device() != t.dev {
-		return fmt.Errorf("%w: the stream belongs to another device, %s", device.ErrInvalid, s.Device().Properties().Name)
-	}
-	for _, c := range []column{b.keys, b.vals, b.kinds, b.out, b.ok} {
-		if c.ptr != 0 && c.dev != t.dev {
-			return fmt.Errorf("%w: a column of the batch lies on another device, %s", device.ErrInvalid, c.dev.Properties().Name)
-		}
 	}
 	return nil
 }
@@ -415,7 +399,7 @@ func (t *table) compact(ctx context.Context, op string) error {
 	}
 	lines := t.engine.geometry().lines
 	if !t.opts.Fixed {
-		need, _ := linesFor(now.live, t.opts.MaxLoad, t.widths.slot)
+		need, _ := linesFor(now.live, t.opts.MaxLoad, t.widths.Slot)
 		lines = min(lines, max(need, t.minLines))
 	}
 	if now.used == now.live && lines == t.engine.geometry().lines {
@@ -440,38 +424,5 @@ func wrap(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("linear: %s: %w", op, err)
-}
-
-// gather copies some operations of a batch to a batch of their own.
-func gather(b *batch, at []uint32, w widths) *batch {
-	g := &batch{n: len(at), kind: b.kind, flags: b.flags}
-	take := func(c column, width int) column {
-		if !c.there() {
-			return c
-		}
-		host := make([]byte, len(at)*width)
-		for to, from := range at {
-			copy(host[to*width:(to+1)*width], c.host[int(from)*width:])
-		}
-		return column{host: host}
-	}
-	g.keys, g.vals = take(b.keys, w.key), take(b.vals, w.val)
-	g.kinds = take(b.kinds, 1)
-	g.out, g.ok = take(b.out, w.val), take(b.ok, 1)
-	return g
-}
-
-// scatter copies the outputs of a gathered batch back.
-func scatter(b, g *batch, at []uint32, w widths) {
-	put := func(c, from column, width int) {
-		if !c.there() {
-			return
-		}
-		for i, to := range at {
-			copy(c.host[int(to)*width:(int(to)+1)*width], from.host[i*width:(i+1)*width])
-		}
-	}
-	put(b.out, g.out, w.val)
-	put(b.ok, g.ok, 1)
+	return fmt.Errorf("%s: %s: %w", room, op, err)
 }

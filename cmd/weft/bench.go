@@ -39,7 +39,8 @@ With --json it prints one object for one experiment and an array for several.`,
 		Example: `  weft bench
   weft bench --list
   weft bench linear --n 10000000 --json
-  weft bench linear linear-insert-load --full --html report.html`,
+  weft bench linear linear-insert-load --full --html report.html
+  weft bench slabhash-fig4a slabhash-fig4b --svg plots`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			var names []string
 			for _, e := range experiment.All() {
@@ -69,7 +70,7 @@ With --json it prints one object for one experiment and an array for several.`,
 	f.BoolVar(&o.list, "list", false, "list the experiments and exit")
 	f.BoolVar(&o.quick, "quick", false, "small sizes and few settings: seconds")
 	f.BoolVar(&o.full, "full", false, "every width and setting")
-	f.IntVar(&o.n, "n", 0, "number of keys, or of slots where an experiment fills a table (default: as fits the device)")
+	f.IntVar(&o.n, "n", 0, "number of keys; of slots or units where an experiment fills a table or a pool (default: as fits the device)")
 	f.IntVar(&o.runs, "runs", 0, "timed runs, of which the median counts (default 3 on a CPU, 5 on a GPU)")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the keys")
 	f.StringVar(&o.html, "html", "", "also write a self-contained page to `FILE`")

@@ -328,7 +328,7 @@ func collectiveBodies(op, form string, list []string) map[string]string {
 	case "match":
 		value := "and.b64 %d2, %i4, 3;\n" + narrow(t, bank(t)+"3", "%d2")
 		same := "setp.lt.u32 %p3, %self, 64;\nselp.b64 %d2, 5, %d2, %p3;\n" + narrow(t, bank(t)+"3", "%d2")
-		if list[1] == "any" {
+		if list[0] == "any" {
 			return both(value + form + " %w1, " + bank(t) + "3, %w10;\ncvt.u64.u32 %o0, %w1;\n")
 		}
 		return both(value + same + form + " %w1|%p1, " + bank(t) + "3, %w10;\ncvt.u64.u32 %o0, %w1;\nselp.b64 %o1, 1, 0, %p1;\n")

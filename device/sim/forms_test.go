@@ -132,7 +132,7 @@ func memoryForms() []string {
 		for t := range strings.FieldsSeq(kinds) {
 			all = append(all, "atom.global."+op+"."+t, "atom.relaxed.gpu.global."+op+"."+t, "atom.shared."+op+"."+t)
 			if t != "b16" {
-				all = append(all, "atom.acquire.gpu.global."+op+"."+t, "atom.release.cta.global."+op+"."+t, "atom.acq_rel.sys.global."+op+"."+t, "atom."+op+"."+t)
+				all = append(all, "atom.acquire.gpu.global."+op+"."+t, "atom.release.gpu.global."+op+"."+t, "atom.release.cta.global."+op+"."+t, "atom.acq_rel.sys.global."+op+"."+t, "atom."+op+"."+t)
 			}
 			if op != "exch" && op != "cas" {
 				all = append(all, "red.global."+op+"."+t, "red.relaxed.gpu.global."+op+"."+t, "red.release.gpu.global."+op+"."+t, "red.shared."+op+"."+t)

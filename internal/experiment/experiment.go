@@ -41,9 +41,10 @@ func (s Scale) String() string {
 type Config struct {
 	// Device runs the experiment. The caller keeps it open.
 	Device device.Device
-	// N is the number of keys, or for linear-insert-load and
-	// linear-probe-length the number of slots; 0 is the experiment's default
-	// for the device and the scale.
+	// N is the number of keys, the largest where an experiment varies it; for
+	// linear-insert-load and linear-probe-length that of slots, for
+	// slabhash-alloc that of units. 0 is the experiment's default for the
+	// device and the scale.
 	N int
 	// Scale is Default, Quick or Full.
 	Scale Scale
@@ -63,14 +64,17 @@ type Experiment struct {
 	Doc     string // what is measured and how to read it; paragraphs
 	Default bool   // part of weft bench without names
 
-	run   func(ctx context.Context, r *runner) error
-	plots func(res *Result) []Plot // nil: rows only
+	run       func(ctx context.Context, r *runner) error
+	plots     func(res *Result) []Plot // nil: rows only
+	published []Published              // to be shown beside
 }
 
 // All are the experiments, in the order they are listed.
 func All() []Experiment {
 	return []Experiment{rooflineExperiment, linearExperiment, insertLoadExperiment, probeLengthExperiment,
-		launchExperiment, hostExperiment, cpuExperiment}
+		launchExperiment, hostExperiment, cpuExperiment,
+		slabH200Experiment, slabAllocExperiment, slabFig4aExperiment, slabFig4bExperiment, slabFig5aExperiment, slabFig5bExperiment,
+		slabFig6Experiment, slabFig7aExperiment, slabFig7bExperiment}
 }
 
 // ErrUnknown: there is no experiment of that name.
@@ -113,6 +117,7 @@ func (e Experiment) Run(ctx context.Context, cfg Config) (res *Result, err error
 		Scale:      cfg.Scale.String(),
 		Limits:     map[string]float64{},
 		Rows:       []Row{},
+		Published:  e.published,
 	}}
 	defer func() {
 		err = errors.Join(err, r.close(ctx))

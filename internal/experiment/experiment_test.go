@@ -14,6 +14,17 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
+// testRunner is a runner of milliseconds.
+func testRunner(t *testing.T) *runner {
+	t.Helper()
+	r := &runner{Config: tiny(devicetest.Open(t)), result: &Result{Limits: map[string]float64{}}}
+	if err := r.open(r.Device); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.close(t.Context()) })
+	return r
+}
+
 // tiny is a run of milliseconds.
 func tiny(dev device.Device) Config {
 	return Config{Device: dev, N: 4096, Runs: 1, Seed: 1}
@@ -35,6 +46,15 @@ var rowsOf = map[string]struct {
 	"linear-probe-length": {Default, map[string]int{"insert": 2}},
 	"launch":              {Default, map[string]int{"get_256_issue": 1, "get_256_wait": 1}},
 	"host":                {Default, map[string]int{"put": 1, "get": 1}},
+	"slabhash-h200":       {Default, map[string]int{"insert": 3, "get_hit": 3, "get_miss": 3, "delete": 3, "mixed_20": 3}},
+	"slabhash-alloc":      {Default, map[string]int{"allocate": 2, "free": 2, "allocate_churn": 7, "free_churn": 7}},
+	"slabhash-fig4a":      {Default, map[string]int{"insert": 10}},
+	"slabhash-fig4b":      {Default, map[string]int{"get_hit": 10, "get_miss": 10}},
+	"slabhash-fig5a":      {Default, map[string]int{"insert": 6}},
+	"slabhash-fig5b":      {Default, map[string]int{"get_hit": 6, "get_miss": 6}},
+	"slabhash-fig6":       {Default, map[string]int{"64_batches": 16, "32_batches": 16, "16_batches": 16}},
+	"slabhash-fig7a":      {Default, map[string]int{"mixed_100": 10, "mixed_40": 10, "mixed_20": 10}},
+	"slabhash-fig7b":      {Default, map[string]int{"mixed_100": 10, "mixed_40": 10, "mixed_20": 10}},
 }
 
 func TestEveryExperimentRuns(t *testing.T) {
@@ -222,7 +242,10 @@ func TestArticleFigures(t *testing.T) {
 
 // Wherever the device fails, the error comes back and nothing is left behind.
 func TestDeviceFailures(t *testing.T) {
-	for _, e := range []Experiment{linearExperiment, insertLoadExperiment, launchExperiment, hostExperiment} {
+	for _, e := range []Experiment{
+		linearExperiment, insertLoadExperiment, launchExperiment, hostExperiment,
+		slabH200Experiment, slabAllocExperiment, slabFig5aExperiment, slabFig7bExperiment,
+	} {
 		t.Run(e.Name, func(t *testing.T) {
 			dev := devicetest.Open(t)
 			cfg := tiny(dev)
@@ -251,11 +274,7 @@ func TestDeviceFailures(t *testing.T) {
 
 // A structure that answers wrongly must not get a figure.
 func TestWrongAnswersAreErrors(t *testing.T) {
-	r := &runner{Config: tiny(devicetest.Open(t)), result: &Result{}}
-	if err := r.open(r.Device); err != nil {
-		t.Fatal(err)
-	}
-	defer r.close(t.Context())
+	r := testRunner(t)
 	c, err := newColumns[uint32, uint32](r, 100)
 	if err != nil {
 		t.Fatal(err)
@@ -285,50 +304,5 @@ func TestWrongAnswersAreErrors(t *testing.T) {
 	}
 	if err := checkValues(t.Context(), r, c.keys, c.vals); !errors.Is(err, errWrong) {
 		t.Errorf("wrong value: %v", err)
-	}
-}
-
-// read copies a slice from the device.
-func read[T device.Elem](t *testing.T, r *runner, s device.Slice[T]) []T {
-	t.Helper()
-	host := make([]T, s.Len())
-	if err := s.CopyTo(t.Context(), r.stream, host); err != nil {
-		t.Fatal(err)
-	}
-	return host
-}
-
-// No key of a mixed batch occurs twice, and what it looks up or deletes was
-// inserted before.
-func TestMixedBatch(t *testing.T) {
-	r := &runner{Config: tiny(devicetest.Open(t)), result: &Result{}}
-	if err := r.open(r.Device); err != nil {
-		t.Fatal(err)
-	}
-	defer r.close(t.Context())
-	const n = 800
-	b, err := newBatch[uint64, uint32](r, n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.free()
-	c, err := newColumns[uint64, uint32](r, n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.free()
-	seen, counts := map[uint64]bool{}, map[string]int{}
-	kinds, keys := read(t, r, b.kinds), read(t, r, c.keys)
-	for i, k := range read(t, r, b.keys) {
-		kind := kinds[i].String()
-		at := slices.Index(keys, k)
-		if seen[k] || at < 0 || (at < b.before) != (kind != "Put") {
-			t.Errorf("%s of key %d, which is number %d; twice: %t", kind, k, at, seen[k])
-		}
-		seen[k] = true
-		counts[kind]++
-	}
-	if counts["Get"] != n/4 || counts["Put"] != n/8 || counts["Delete"] != n/8 {
-		t.Errorf("operations %v of %d keys", counts, n)
 	}
 }

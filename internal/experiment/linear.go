@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"time"
 	"unsafe"
 
 	"github.com/weftgo/weft"
-	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/internal/roofline"
 	"github.com/weftgo/weft/linear"
 )
 
@@ -41,7 +38,7 @@ func (r *runner) loads() []float64 {
 func runLinear(ctx context.Context, r *runner) error {
 	// The widest table of the sweep, at its lowest load, with its columns.
 	const widest = 16
-	n, err := r.keys(1<<19, 100_000_000, int(widest/r.loads()[0])+columnBytes[uint64, uint64]()+mixedBytes)
+	n, err := r.keys(1<<19, 100_000_000, int(widest/r.loads()[0])+columnBytes[uint64, uint64]()+mixedBytes/2)
 	if err != nil {
 		return err
 	}
@@ -71,7 +68,7 @@ func sweepMap[K weft.Key, V weft.Value](ctx context.Context, r *runner, n int) e
 	var k K
 	var v V
 	s := sweep[K, V]{
-		runner: r, structure: "linear", keyBits: 8 * int(unsafe.Sizeof(k)), valueBits: 8 * int(unsafe.Sizeof(v)),
+		trial: trial[K, V]{runner: r, structure: "linear", keyBits: 8 * int(unsafe.Sizeof(k)), valueBits: 8 * int(unsafe.Sizeof(v))},
 		open: func(o *linear.Options) (subject[K, V], error) {
 			m, err := linear.New[K, V](r.Device, o)
 			return mapSubject[K, V]{m}, err
@@ -83,7 +80,7 @@ func sweepMap[K weft.Key, V weft.Value](ctx context.Context, r *runner, n int) e
 func sweepSet[K weft.Key](ctx context.Context, r *runner, n int) error {
 	var k K
 	s := sweep[K, uint32]{
-		runner: r, structure: "linear-set", keyBits: 8 * int(unsafe.Sizeof(k)),
+		trial: trial[K, uint32]{runner: r, structure: "linear-set", keyBits: 8 * int(unsafe.Sizeof(k))},
 		open: func(o *linear.Options) (subject[K, uint32], error) {
 			m, err := linear.NewSet[K](r.Device, o)
 			return setSubject[K]{m}, err
@@ -92,17 +89,10 @@ func sweepSet[K weft.Key](ctx context.Context, r *runner, n int) error {
 	return s.run(ctx, n)
 }
 
-// sweep measures one structure of one width over all loads.
+// sweep measures linear tables of one width over all loads.
 type sweep[K weft.Key, V weft.Value] struct {
-	*runner
-	structure          string
-	keyBits, valueBits int
-	open               func(*linear.Options) (subject[K, V], error)
-
-	table       subject[K, V]
-	load        float64
-	cols        *columns[K, V]
-	read, write string // limits of a lookup and of an update
+	trial[K, V]
+	open func(*linear.Options) (subject[K, V], error)
 }
 
 func (s *sweep[K, V]) run(ctx context.Context, n int) (err error) {
@@ -123,23 +113,22 @@ func (s *sweep[K, V]) run(ctx context.Context, n int) (err error) {
 	return nil
 }
 
-func (s *sweep[K, V]) width() string {
-	if s.valueBits == 0 {
-		return fmt.Sprint(s.keyBits)
-	}
-	return fmt.Sprintf("%d/%d", s.keyBits, s.valueBits)
-}
-
 // atLoad measures everything at one load: in a table that leaves the order of
 // equal keys open, and the insertion once more in one that doesn't.
 func (s *sweep[K, V]) atLoad(ctx context.Context) error {
 	if err := s.with(true, func() error {
-		for _, part := range []func(context.Context) error{s.insert, s.lookups, s.deletes, s.mixed} {
-			if err := part(ctx); err != nil {
+		if err := s.insert(ctx, "insert"); err != nil {
+			return err
+		}
+		for _, op := range []string{"get_hit", "get_miss", "get_half"} {
+			if err := s.lookup(ctx, op); err != nil {
 				return err
 			}
 		}
-		return nil
+		if err := s.deletes(ctx); err != nil || s.valueBits == 0 {
+			return err // sets take no mixed batches
+		}
+		return s.mixed(ctx, evenMix, s.cols.n/8*4)
 	}); err != nil {
 		return err
 	}
@@ -148,14 +137,7 @@ func (s *sweep[K, V]) atLoad(ctx context.Context) error {
 	if s.valueBits == 0 || !s.onGPU() {
 		return nil
 	}
-	return s.with(false, func() error {
-		t, err := s.median(ctx, s.clear(ctx), s.fill)
-		if err != nil {
-			return err
-		}
-		s.report("insert_ordered", s.cols.n, t, s.write, Row{})
-		return nil
-	})
+	return s.with(false, func() error { return s.insert(ctx, "insert_ordered") })
 }
 
 // with opens a table for the keys and the load, and closes it after body.
@@ -168,104 +150,4 @@ func (s *sweep[K, V]) with(unordered bool, body func() error) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.table.Close()) }()
 	return body()
-}
-
-func (s *sweep[K, V]) clear(ctx context.Context) func() error {
-	return func() error { return s.table.Clear(ctx) }
-}
-
-func (s *sweep[K, V]) fill() error { return s.table.put(s.stream, s.cols.keys, s.cols.vals) }
-
-// refill is clear and fill, untimed.
-func (s *sweep[K, V]) refill(ctx context.Context, n int) func() error {
-	return func() error {
-		if err := s.table.Clear(ctx); err != nil {
-			return err
-		}
-		return s.table.put(s.stream, s.cols.keys.Sub(0, n), s.cols.vals.Sub(0, n))
-	}
-}
-
-// report adds a row for n operations in time t.
-func (s *sweep[K, V]) report(op string, n int, t time.Duration, limit string, row Row) {
-	row.Structure, row.Op, row.KeyBits, row.ValueBits = s.structure, op, s.keyBits, s.valueBits
-	row.N, row.Load, row.Seconds = n, s.load, t.Seconds()
-	row.OpsPerS, row.Limit = roofline.Rate(n, t), limit
-	s.add(row)
-}
-
-func (s *sweep[K, V]) insert(ctx context.Context) error {
-	s.step("%s %s at load %g: insert", s.structure, s.width(), s.load)
-	t, err := s.median(ctx, s.clear(ctx), s.fill)
-	if err != nil {
-		return err
-	}
-	if err := s.table.Sync(ctx); err != nil {
-		return err
-	}
-	stats, err := s.table.Stats(ctx)
-	if err != nil {
-		return err
-	}
-	s.report("insert", s.cols.n, t, s.write, Row{
-		BytesPerEntry: figure(float64(stats.Bytes) / float64(s.cols.n)),
-		MeanProbe:     figure(float64(stats.MeanProbe)),
-		MaxProbe:      figure(float64(stats.MaxProbe)),
-	})
-	return nil
-}
-
-// lookups measures looking up, and then, untimed, asks for the flags and
-// checks them.
-func (s *sweep[K, V]) lookups(ctx context.Context) error {
-	for _, q := range []struct {
-		op   string
-		keys device.Slice[K]
-		hits int
-	}{{"get_hit", s.cols.hits, s.cols.n}, {"get_miss", s.cols.miss, 0}, {"get_half", s.cols.half, (s.cols.n + 1) / 2}} {
-		s.step("%s %s at load %g: %s", s.structure, s.width(), s.load, q.op)
-		var found device.Slice[bool]
-		if s.valueBits == 0 {
-			found = s.cols.flags // a set's only answer
-		}
-		t, err := s.median(ctx, nil, func() error { return s.table.get(s.stream, q.keys, s.cols.out, found) })
-		if err != nil {
-			return err
-		}
-		if err := s.checkLookup(ctx, q.keys, q.op, q.hits); err != nil {
-			return err
-		}
-		s.report(q.op, s.cols.n, t, s.read, Row{HitRatio: figure(float64(q.hits) / float64(s.cols.n))})
-	}
-	return nil
-}
-
-// checkLookup looks keys up once more and makes sure that just so many are
-// found, and with their values if all are.
-func (s *sweep[K, V]) checkLookup(ctx context.Context, keys device.Slice[K], what string, hits int) error {
-	if err := s.table.get(s.stream, keys, s.cols.out, s.cols.flags); err != nil {
-		return err
-	}
-	if err := checkFlags(ctx, s.runner, s.cols.flags, what, hits); err != nil {
-		return err
-	}
-	if hits < keys.Len() || s.valueBits == 0 {
-		return nil
-	}
-	return checkValues(ctx, s.runner, keys, s.cols.out)
-}
-
-func (s *sweep[K, V]) deletes(ctx context.Context) error {
-	s.step("%s %s at load %g: delete", s.structure, s.width(), s.load)
-	t, err := s.median(ctx, s.refill(ctx, s.cols.n), func() error {
-		return s.table.remove(s.stream, s.cols.hits, device.Slice[bool]{})
-	})
-	if err != nil {
-		return err
-	}
-	if err := s.checkLookup(ctx, s.cols.hits, "lookup after delete", 0); err != nil {
-		return err
-	}
-	s.report("delete", s.cols.n, t, s.write, Row{})
-	return nil
 }

@@ -9,15 +9,27 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// mixedBytes is the device memory that a mixed batch takes per key of the
-// table: half of a key, two values, a kind and a flag.
-const mixedBytes = (8 + 2*8 + 1 + 1) / 2
+// mix says which shares of a mixed batch insert a new key, delete one that is
+// there, and look up one that is there; the rest looks up keys that aren't.
+// The SlabHash paper writes it as Γ (section VI-C).
+type mix struct {
+	op                  string
+	insert, remove, hit float64
+}
 
-// batch is a mixed batch on the device: half lookups of keys that stay, a
-// quarter insertions of new keys, a quarter deletions, in random order. No
-// key occurs twice, so every operation succeeds whatever the order of
-// execution.
+// evenMix is half lookups and half updates.
+var evenMix = mix{"mixed", .25, .25, .5}
+
+func (m mix) updates() float64 { return m.insert + m.remove }
+
+// mixedBytes is the device memory that a mixed batch takes per operation at
+// most: a key, two values, a kind and a flag.
+const mixedBytes = 8 + 2*8 + 1 + 1
+
+// batch is a mixed batch on the device, in random order. No key occurs twice,
+// so what every operation comes to doesn't depend on the order of execution.
 type batch[K weft.Key, V weft.Value] struct {
+	mix
 	kinds device.Slice[weft.OpKind]
 	keys  device.Slice[K]
 	put   device.Slice[V] // values to insert
@@ -26,28 +38,33 @@ type batch[K weft.Key, V weft.Value] struct {
 	// before is how many of the columns' keys must be in the table before;
 	// the insertions add the others, up to n.
 	before int
+	// succeed is how many operations do.
+	succeed int
 }
 
-func newBatch[K weft.Key, V weft.Value](r *runner, n int) (b *batch[K, V], err error) {
-	eighth := n / 8
-	size := 4 * eighth
-	b = &batch[K, V]{before: n - eighth}
+// newBatch makes a batch of size operations for a table of the n keys of the
+// columns. Those that it deletes or finds must not be more than it leaves.
+func newBatch[K weft.Key, V weft.Value](r *runner, m mix, n, size int) (b *batch[K, V], err error) {
+	inserts, removes, hits := int(m.insert*float64(size)), int(m.remove*float64(size)), int(m.hit*float64(size))
+	b = &batch[K, V]{mix: m, before: n - inserts, succeed: inserts + removes + hits}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.free())
 		}
 	}()
 	kinds, keys, vals := make([]weft.OpKind, size), make([]K, size), make([]V, size)
-	order := workload.NewPermutation(uint64(size), r.Seed+2)
+	order := workload.NewPermutation(uint64(max(size, 1)), r.Seed+2)
 	for i := range size {
 		var counter int
 		switch j := int(order.At(uint64(i))); {
-		case j < 2*eighth:
+		case j < hits:
 			kinds[i], counter = weft.OpGet, j
-		case j < 3*eighth:
+		case j < hits+removes:
 			kinds[i], counter = weft.OpDelete, j
+		case j < hits+removes+inserts:
+			kinds[i], counter = weft.OpPut, b.before+j-hits-removes
 		default:
-			kinds[i], counter = weft.OpPut, b.before+j-3*eighth
+			kinds[i], counter = weft.OpGet, workload.Misses+j
 		}
 		keys[i] = workload.Key[K](r.Seed, uint64(counter))
 	}
@@ -72,14 +89,11 @@ func (b *batch[K, V]) free() error {
 	return errors.Join(b.kinds.Free(), b.keys.Free(), b.put.Free(), b.vals.Free(), b.ok.Free())
 }
 
-// mixed measures a mixed batch. Sets have none.
-func (s *sweep[K, V]) mixed(ctx context.Context) (err error) {
-	m, ok := s.table.(mapSubject[K, V])
-	if !ok {
-		return nil
-	}
-	s.step("%s %s at load %g: mixed", s.structure, s.width(), s.load)
-	b, err := newBatch[K, V](s.runner, s.cols.n)
+// mixed measures a mixed batch of that many operations, whose insertions are
+// the last of the columns' keys. The table must be a mixer.
+func (s *trial[K, V]) mixed(ctx context.Context, m mix, size int) (err error) {
+	s.begin(m.op)
+	b, err := newBatch[K, V](s.runner, m, s.cols.n, size)
 	if err != nil {
 		return err
 	}
@@ -91,8 +105,13 @@ func (s *sweep[K, V]) mixed(ctx context.Context) (err error) {
 		}
 		return s.stream.Copy(b.vals.Ptr(), b.put.Ptr(), b.put.Len()*s.valueBits/8)
 	}
+	var first Row
+	if err := errors.Join(refill(), s.table.describe(ctx, &first)); err != nil {
+		return err
+	}
+	table := s.table.(mixer[K, V])
 	t, err := s.median(ctx, prepare, func() error {
-		return m.ApplyOn(s.stream, b.kinds, b.keys, b.vals, b.ok)
+		return table.ApplyOn(s.stream, b.kinds, b.keys, b.vals, b.ok)
 	})
 	if err != nil {
 		return err
@@ -100,9 +119,9 @@ func (s *sweep[K, V]) mixed(ctx context.Context) (err error) {
 	if err := s.table.Sync(ctx); err != nil {
 		return err
 	}
-	if err := checkFlags(ctx, s.runner, b.ok, "mixed", b.ok.Len()); err != nil {
+	if err := checkFlags(ctx, s.runner, b.ok, m.op, b.succeed); err != nil {
 		return err
 	}
-	s.report("mixed", b.keys.Len(), t, s.mixedLimit(s.read, s.write), Row{})
+	s.report(m.op, size, t, s.mixedLimit(s.read, s.write, m.updates()), Row{Load: first.Load})
 	return nil
 }

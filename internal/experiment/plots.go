@@ -10,7 +10,7 @@ import (
 func plotLinear(res *Result) []Plot {
 	var plots []Plot
 	for _, row := range res.Rows {
-		name := fmt.Sprintf("%s-%d-%d", row.Structure, row.KeyBits, row.ValueBits)
+		name := linearPlot(row)
 		i := slices.IndexFunc(plots, func(p Plot) bool { return p.Name == name })
 		if i < 0 {
 			i = len(plots)
@@ -23,9 +23,15 @@ func plotLinear(res *Result) []Plot {
 		plots[i].point(row.Op, row.Load, row.OpsPerS)
 	}
 	for i := range plots {
-		addLimits(&plots[i], res)
+		// The mixed limits lie between the two others.
+		plots[i].limits(res, func(row Row) bool { return linearPlot(row) == plots[i].Name && row.Op != "mixed" })
 	}
 	return plots
+}
+
+// linearPlot names the plot that a row belongs to.
+func linearPlot(row Row) string {
+	return fmt.Sprintf("%s-%d-%d", row.Structure, row.KeyBits, row.ValueBits)
 }
 
 // point appends a point to the series of that name.
@@ -39,22 +45,39 @@ func (p *Plot) point(series string, x, y float64) {
 	p.Series[i].Y = append(p.Series[i].Y, y)
 }
 
-// addLimits draws the limits of a plot's rows as level lines. The mixed
-// limits are left out: they lie between the two others.
-func addLimits(p *Plot, res *Result) {
-	lo, hi := p.Series[0].X[0], p.Series[0].X[0]
+// span is the range of x that the series take.
+func (p *Plot) span() (lo, hi float64) {
+	lo, hi = p.Series[0].X[0], p.Series[0].X[0]
 	for _, s := range p.Series {
 		lo, hi = min(lo, slices.Min(s.X)), max(hi, slices.Max(s.X))
 	}
+	return lo, hi
+}
+
+// limits draws the limits of some rows as level lines.
+func (p *Plot) limits(res *Result, of func(Row) bool) {
+	lo, hi := p.span()
 	for _, row := range res.Rows {
-		if p.Name != fmt.Sprintf("%s-%d-%d", row.Structure, row.KeyBits, row.ValueBits) || row.Op == "mixed" {
-			continue
-		}
 		name := "limit: " + row.Limit
-		if slices.ContainsFunc(p.Series, func(s Series) bool { return s.Name == name }) {
+		if !of(row) || slices.ContainsFunc(p.Series, func(s Series) bool { return s.Name == name }) {
 			continue
 		}
 		y := res.Limits[row.Limit]
 		p.Series = append(p.Series, Series{Name: name, X: []float64{lo, hi}, Y: []float64{y, y}, Limit: true})
 	}
+}
+
+// level draws a published figure as a level line.
+func (p *Plot) level(f Published) {
+	lo, hi := p.span()
+	p.Series = append(p.Series, Series{Name: "published: " + f.What, X: []float64{lo, hi}, Y: []float64{f.Value, f.Value}, Published: true})
+}
+
+// upright marks an x that a paper names, as high as the data.
+func (p *Plot) upright(what string, x float64) {
+	lo, hi := p.Series[0].Y[0], p.Series[0].Y[0]
+	for _, s := range p.Series {
+		lo, hi = min(lo, slices.Min(s.Y)), max(hi, slices.Max(s.Y))
+	}
+	p.Series = append(p.Series, Series{Name: "published: " + what, X: []float64{x, x}, Y: []float64{lo, hi}, Published: true})
 }

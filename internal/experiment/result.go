@@ -18,6 +18,7 @@ type Result struct {
 	Scale      string         `json:"scale"`
 	Hardware   Hardware       `json:"hardware"`
 	Parameters map[string]any `json:"parameters"`
+	Published  []Published    `json:"published,omitempty"`
 
 	Plots []Plot `json:"-"` // made from the rows
 }
@@ -29,14 +30,16 @@ type Row struct {
 	KeyBits   int     `json:"key_bits"`
 	ValueBits int     `json:"value_bits"` // 0: no values
 	N         int     `json:"n"`          // operations timed
-	Load      float64 `json:"load"`       // share of slots used; see the experiment for when
+	Load      float64 `json:"load"`       // share of slots, or of bytes, used; see the experiment for when
 	OpsPerS   float64 `json:"ops_per_s"`
 	// LimitShare is OpsPerS divided by the limit named Limit.
 	LimitShare float64 `json:"limit_share"`
 	Limit      string  `json:"limit,omitempty"`
 	Unit       string  `json:"unit,omitempty"` // of OpsPerS, if not op/s
 	Seconds    float64 `json:"seconds,omitempty"`
-	Cores      int     `json:"cores,omitempty"` // used, where the experiment varies them
+	Cores      int     `json:"cores,omitempty"`   // used, where the experiment varies them
+	Buckets    int     `json:"buckets,omitempty"` // of a hash table, where the experiment varies them
+	Units      int     `json:"units,omitempty"`   // of an allocator, free or not
 
 	HitRatio      *float64 `json:"hit_ratio,omitempty"`
 	BytesPerEntry *float64 `json:"bytes_per_entry,omitempty"`
@@ -47,6 +50,14 @@ type Row struct {
 	// What a paper published for the same measurement on its own hardware.
 	PublishedMeanProbe *float64 `json:"published_mean_probe,omitempty"`
 	PublishedMaxProbe  *float64 `json:"published_max_probe,omitempty"`
+	PublishedOpsPerS   *float64 `json:"published_ops_per_s,omitempty"`
+}
+
+// Published is a figure that a paper prints, measured on its own hardware.
+type Published struct {
+	What  string  `json:"what"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"` // "op/s", or "x" for a ratio
 }
 
 // Plot is a picture of rows.
@@ -54,7 +65,7 @@ type Plot struct {
 	Name           string // part of a file name
 	Title          string
 	XLabel, YLabel string
-	LogY           bool
+	LogX, LogY     bool
 	Series         []Series
 }
 

@@ -175,11 +175,26 @@ func (r *runner) writeLimit(entry int) string {
 	return roofline.CAS64
 }
 
-// mixedLimit adds the limit of a batch that is half lookups and half updates
-// to the result and returns its name: the harmonic mean of the two limits,
-// which must have been measured.
-func (r *runner) mixedLimit(read, write string) string {
-	name := "mixed_" + read + "_" + write
-	r.result.Limits[name] = 2 / (1/r.result.Limits[read] + 1/r.result.Limits[write])
+// mixedLimit adds the limit of a batch with a share of updates, the rest being
+// lookups, to the result and returns its name: the harmonic mean of the two
+// limits, which must have been measured.
+func (r *runner) mixedLimit(read, write string, updates float64) string {
+	if updates == 1 {
+		return write
+	}
+	name := fmt.Sprintf("mixed_%s_%s", read, write)
+	if updates != .5 {
+		name = fmt.Sprintf("mixed%.0f_%s_%s", 100*updates, read, write)
+	}
+	r.result.Limits[name] = 1 / ((1-updates)/r.result.Limits[read] + updates/r.result.Limits[write])
 	return name
+}
+
+// slabLimit names the limit of reading a slab of 128 bytes: on a CPU, where its
+// two lines come together, that of one.
+func (r *runner) slabLimit() string {
+	if r.onGPU() {
+		return roofline.Read128
+	}
+	return roofline.Read64
 }

@@ -20,8 +20,14 @@ type subject[K weft.Key, V weft.Value] interface {
 	remove(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool]) error
 	Clear(ctx context.Context) error
 	Sync(ctx context.Context) error // reports keys that found no room
-	Stats(ctx context.Context) (linear.Stats, error)
+	// describe enters into a row what the structure tells of itself.
+	describe(ctx context.Context, row *Row) error
 	Close() error
+}
+
+// mixer is a subject that also takes mixed batches.
+type mixer[K weft.Key, V weft.Value] interface {
+	ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool]) error
 }
 
 type mapSubject[K weft.Key, V weft.Value] struct{ *linear.Map[K, V] }
@@ -38,6 +44,12 @@ func (m mapSubject[K, V]) remove(s *device.Stream, keys device.Slice[K], deleted
 	return m.DeleteOn(s, keys, deleted)
 }
 
+func (m mapSubject[K, V]) describe(ctx context.Context, row *Row) error {
+	stats, err := m.Stats(ctx)
+	describeLinear(stats, row)
+	return err
+}
+
 type setSubject[K weft.Key] struct{ *linear.Set[K] }
 
 func (m setSubject[K]) put(s *device.Stream, keys device.Slice[K], _ device.Slice[uint32]) error {
@@ -50,6 +62,18 @@ func (m setSubject[K]) get(s *device.Stream, keys device.Slice[K], _ device.Slic
 
 func (m setSubject[K]) remove(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool]) error {
 	return m.DeleteOn(s, keys, deleted)
+}
+
+func (m setSubject[K]) describe(ctx context.Context, row *Row) error {
+	stats, err := m.Stats(ctx)
+	describeLinear(stats, row)
+	return err
+}
+
+func describeLinear(s linear.Stats, row *Row) {
+	row.BytesPerEntry = figure(float64(s.Bytes) / float64(s.Len))
+	row.MeanProbe = figure(s.MeanProbe)
+	row.MaxProbe = figure(float64(s.MaxProbe))
 }
 
 // columns are batches on the device: keys to insert with their values, and

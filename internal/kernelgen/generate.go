@@ -56,7 +56,7 @@ func generate(o options) error {
 	if err != nil {
 		return err
 	}
-	twins, err := readStructs(filepath.Dir(o.source))
+	twins, err := readStructs(o.root, filepath.Dir(o.source))
 	if err != nil {
 		return err
 	}

@@ -266,6 +266,61 @@ func TestGenerateRefuses(t *testing.T) {
 	}
 }
 
+// A twin may lie in another package of the module, and so may the twins of the
+// structs in it: what the room has aliases of.
+func TestSharedTwins(t *testing.T) {
+	const aliases = "type (\n\ttable     = shared.Table\n\tgetParams = shared.GetParams\n)\n"
+	const theirs = `package shared
+
+import (
+	"structs"
+
+	"github.com/weftgo/weft/device"
+)
+
+type Table struct {
+	_        structs.HostLayout
+	Slots    device.Ptr
+	Count    uint32
+	MaxProbe uint32
+}
+
+type GetParams struct {
+	_     structs.HostLayout
+	Table Table
+	Keys  device.Ptr
+	Tag   [4]uint8
+	Flags uint32
+	N     uint64
+}
+`
+	dir := room(t)
+	write(t, filepath.Join(dir, "../internal/shared/shared.go"), theirs)
+	ours := layout[:strings.Index(layout, "type table")] + aliases + layout[strings.Index(layout, "func kernels"):]
+	ours = strings.Replace(ours, "\t\"structs\"\n\n", "", 1)
+	ours = strings.Replace(ours, "weft/device\"\n", "weft/device\"\n\t\"github.com/weftgo/weft/internal/shared\"\n", 1)
+	write(t, "layout.go", ours)
+	if err := gen(t); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := build(t); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if src := read(t, "tiny_ptx_gen.go"); !strings.Contains(src, "[12]byte = [unsafe.Offsetof(table{}.MaxProbe)]byte{}") {
+		t.Errorf("no assertions on the shared struct:\n%s", src)
+	}
+
+	edit(t, "layout.go", "\ttable     = shared.Table\n", "")
+	if err := gen(t); err == nil || !strings.Contains(err.Error(), "no struct type table and no alias") {
+		t.Errorf("the inner struct has no alias: %v", err)
+	}
+	write(t, "layout.go", ours)
+	edit(t, "../internal/shared/shared.go", "Count    uint32\n\tMaxProbe", "MaxProbe uint32\n\tCount   ")
+	if err := gen(t); err == nil || !strings.Contains(err.Error(), "field 2 is MaxProbe in table and count in Table") {
+		t.Errorf("fields of the shared struct are swapped: %v", err)
+	}
+}
+
 func TestLocalMemoryMayBeAllowed(t *testing.T) {
 	room(t)
 	edit(t, "tiny.cu", "p.keys[i] + p.table.count;", "p.keys[i]; volatile int a[9]; a[p.n % 9] = 1;")

@@ -17,7 +17,8 @@
 // struct by value. The struct has a twin in Go: GetParams of linear.cu, or
 // GetParams<K, V>, is getParams in the room's package, with
 // structs.HostLayout and the same fields in the same order, named alike but
-// for case and underscores. kernelgen compares the names with clang's layout
+// for case and underscores. A twin that rooms share is an alias there of a
+// struct with exported fields in another package. kernelgen compares the names with clang's layout
 // of the struct and writes the sizes and offsets into the generated file as
 // assertions that the Go compiler checks. So a field swapped, resized or
 // forgotten on either side does not compile, or does not generate.

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	pathpkg "path"
 	"path/filepath"
 	"strings"
 	"unicode"
@@ -24,15 +26,48 @@ type goField struct {
 	typ  string // if it is a plain name, else ""
 }
 
-// readStructs collects the struct types of the package in dir. It parses and
-// does not type-check, because the package need not compile while its
-// generated file is missing; sizes and offsets are for the Go compiler.
-func readStructs(dir string) (map[string]*goStruct, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+// readStructs collects the struct types of the package in dir, and by the
+// names of their aliases those that it shares with other packages of the
+// module. It parses and does not type-check, because the package need not
+// compile while its generated file is missing; sizes and offsets are for the
+// Go compiler.
+func readStructs(root, dir string) (map[string]*goStruct, error) {
+	structs, aliases, err := parsePackage(dir)
 	if err != nil {
 		return nil, err
 	}
-	structs := make(map[string]*goStruct)
+	names := make(map[alias]string)
+	for name, a := range aliases {
+		names[a] = name
+	}
+	for name, a := range aliases {
+		theirs, _, err := parsePackage(filepath.Join(root, filepath.FromSlash(a.dir)))
+		if err != nil {
+			return nil, err
+		}
+		s := theirs[a.name]
+		if s == nil {
+			continue // an alias of something else
+		}
+		for i, f := range s.fields {
+			s.fields[i].typ = names[alias{a.dir, f.typ}]
+		}
+		structs[name] = s
+	}
+	return structs, nil
+}
+
+// alias names a type of another package, by its directory in the module.
+type alias struct{ dir, name string }
+
+// parsePackage collects the struct types that the package in dir defines, and
+// its aliases of types of other packages of this module.
+func parsePackage(dir string) (map[string]*goStruct, map[string]alias, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, nil, err
+	}
+	structs, aliases := make(map[string]*goStruct), make(map[string]alias)
 	fset := token.NewFileSet()
 	for _, path := range files {
 		if strings.HasSuffix(path, "_test.go") {
@@ -40,7 +75,7 @@ func readStructs(dir string) (map[string]*goStruct, error) {
 		}
 		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, decl := range file.Decls {
 			gen, ok := decl.(*ast.GenDecl)
@@ -49,17 +84,45 @@ func readStructs(dir string) (map[string]*goStruct, error) {
 			}
 			for _, spec := range gen.Specs {
 				spec := spec.(*ast.TypeSpec)
-				if st, ok := spec.Type.(*ast.StructType); ok {
+				switch typ := spec.Type.(type) {
+				case *ast.StructType:
 					at := fset.Position(spec.Pos())
-					s := newGoStruct(spec.Name.Name, st)
+					s := newGoStruct(spec.Name.Name, typ)
 					s.pos = fmt.Sprintf("%s:%d", filepath.Base(at.Filename), at.Line)
 					structs[s.name] = s
+				case *ast.SelectorExpr:
+					if dir := importedFrom(file, typ.X); spec.Assign.IsValid() && dir != "" {
+						aliases[spec.Name.Name] = alias{dir, typ.Sel.Name}
+					}
 				}
 			}
 		}
 	}
-	return structs, nil
+	return structs, aliases, nil
 }
+
+// importedFrom is the directory in the module of the package that a file knows
+// by a name, or "".
+func importedFrom(file *ast.File, name ast.Expr) string {
+	id, ok := name.(*ast.Ident)
+	if !ok {
+		return ""
+	}
+	for _, imp := range file.Imports {
+		path, inModule := strings.CutPrefix(strings.Trim(imp.Path.Value, `"`), modulePath+"/")
+		known := pathpkg.Base(path)
+		if imp.Name != nil {
+			known = imp.Name.Name
+		}
+		if inModule && known == id.Name {
+			return path
+		}
+	}
+	return ""
+}
+
+// modulePath begins the import paths of packages that twins are looked for in.
+const modulePath = "github.com/weftgo/weft"
 
 func newGoStruct(name string, st *ast.StructType) *goStruct {
 	s := &goStruct{name: name}
@@ -122,7 +185,7 @@ func (g *generated) assert(r *record, goName string, twins map[string]*goStruct)
 	}
 	s := twins[goName]
 	if s == nil {
-		return fmt.Errorf("%s has no twin: the package has no struct type %s", r.name(), goName)
+		return fmt.Errorf("%s has no twin: the package has no struct type %s and no alias of one", r.name(), cmp.Or(goName, twinName(r.name())))
 	}
 	if !s.hostLayout {
 		return fmt.Errorf("%s: add a field _ structs.HostLayout to %s", s.pos, goName)

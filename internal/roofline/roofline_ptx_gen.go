@@ -16,7 +16,7 @@ import (
 //kernelgen:input 4b9336c1c44c21f382018ea6a7e3575500e271c943fda2e8ea3f08b273e6efbd 4883 internal/roofline/roofline.cu
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input 88d00266ec3e85087c19f140d02b81dd776e111c55537779079ccd846eb23880 7813 kernels/include/weft/warp.cuh
+//kernelgen:input b142ac708a45d690f95cfeeaeb57c0a6d75c947789438af675980f57711d2b3b 9545 kernels/include/weft/warp.cuh
 //kernelgen:output 93d2bb372e526881ef0e309b624308628eaa8dd46dd4ee723e75f60745bbf712 113404 internal/roofline/roofline_sm80.ptx
 //kernelgen:output 58befa3ab4aa1a9e476a96a8902034ad4dc19c02ac65f6b0f91ede1244097a74 125634 internal/roofline/roofline_sm90.ptx
 

@@ -22,10 +22,12 @@ type section struct {
 	Plots  []template.HTML
 	Table  Table
 	Limits []limit
+	Others []fact // published
 	Given  string // parameters
 }
 
-// fact is a line of the description of the machine.
+// fact is a name with its value, such as a line of the description of the
+// machine.
 type fact struct{ Name, Value string }
 
 // HTML writes results as one page that needs nothing else: plots are inline
@@ -41,7 +43,7 @@ func HTML(w io.Writer, results []*experiment.Result, command string) error {
 	}
 	sections := make([]section, len(results))
 	for i, res := range results {
-		s := section{Result: res, Doc: docs[res.Experiment], Table: Tabulate(res), Given: parameters(res)}
+		s := section{Result: res, Doc: docs[res.Experiment], Table: Tabulate(res), Others: published(res), Given: parameters(res)}
 		if res.Experiment != "roofline" {
 			s.Limits = limits(res)
 		}

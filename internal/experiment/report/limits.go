@@ -50,6 +50,9 @@ func describe(name string) string {
 	switch {
 	case strings.HasPrefix(name, "mixed_"):
 		return "half reads, half compare-and-swaps: harmonic mean of the two limits"
+	case strings.HasPrefix(name, "mixed"):
+		percent, _, _ := strings.Cut(strings.TrimPrefix(name, "mixed"), "_")
+		return percent + " % compare-and-swaps, the rest reads: harmonic mean of the two limits"
 	case strings.HasPrefix(name, "host_"):
 		return "keys and values over page-locked copies"
 	}

@@ -238,3 +238,48 @@ func TestLimitsAreSortedAndDescribed(t *testing.T) {
 		t.Errorf("limits %v, want %v", names, want)
 	}
 }
+
+// What papers print stands below the rows, and beside them where it is a
+// figure for just that row.
+func TestPublishedFigures(t *testing.T) {
+	res := &experiment.Result{
+		Experiment: "slabhash-fig7b", Title: "Peers", Device: "Test GPU", Scale: "default",
+		Limits:    map[string]float64{"mixed20_read128_cas64": 24e9},
+		Published: []experiment.Published{{What: "K40c, peak", Value: 512e6, Unit: "op/s"}, {What: "K40c, speedup", Value: 3.1, Unit: "x"}},
+		Rows: []experiment.Row{{
+			Structure: "slab-set", Op: "mixed_20", KeyBits: 32, N: 1e6, Buckets: 1024, OpsPerS: 12e9, LimitShare: .5, Limit: "mixed20_read128_cas64",
+			PublishedOpsPerS: figure(8.8e9),
+		}, {Structure: "slab alloc", Op: "free", N: 10, Units: 2048, OpsPerS: 1e9, Limit: "mixed20_read128_cas64"}},
+	}
+	var text, page gobytes.Buffer
+	if err := errors.Join(Write(&text, []*experiment.Result{res}), HTML(&page, []*experiment.Result{res}, "weft bench")); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"8.80 G/s", "1 024", "2 048", "published: K40c, peak 512 M/s, K40c, speedup 3.10 x\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the text lacks %q:\n%s", want, text.String())
+		}
+	}
+	for _, want := range []string{"K40c, peak", "3.10 x", "20 % compare-and-swaps"} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
+// A logarithmic axis of numbers has a tick for each power of ten.
+func TestLogarithmicX(t *testing.T) {
+	svg, err := SVG(experiment.Plot{
+		Name: "sizes", XLabel: "keys", YLabel: "operations per second", LogX: true, LogY: true,
+		Series: []experiment.Series{{Name: "insert", X: []float64{1 << 16, 1 << 26}, Y: []float64{1e9, 12e9}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wellFormed(t, "plot", svg)
+	for _, want := range []string{">100 k<", ">1 M<", ">10 M<", ">10 G<"} {
+		if !strings.Contains(string(svg), want) {
+			t.Errorf("the plot has no label %s", want)
+		}
+	}
+}

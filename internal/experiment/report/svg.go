@@ -130,7 +130,8 @@ func compose(p experiment.Plot) (*plot.Plot, *plot.Legend, error) {
 		axes.Add(line, points)
 		legend.Add(s.Name, line, points)
 	}
-	scale(axes, p.LogY)
+	scaleX(axes, p.LogX)
+	scaleY(axes, p.LogY)
 	for _, style := range []*draw.TextStyle{&axes.X.Label.TextStyle, &axes.Y.Label.TextStyle, &axes.X.Tick.Label, &axes.Y.Tick.Label, &legend.TextStyle} {
 		style.Font = font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Points(11)}
 	}
@@ -155,14 +156,24 @@ func grid() *plotter.Grid {
 	return g
 }
 
-// scale sets the range and the ticks of both axes.
-func scale(axes *plot.Plot, logY bool) {
+// scaleX sets the range and the ticks of the axis of x: a load or a number.
+func scaleX(axes *plot.Plot, log bool) {
+	if log {
+		axes.X.Scale = plot.LogScale{}
+		axes.X.Tick.Marker = siTicks{plot.LogTicks{Prec: -1}}
+		return
+	}
 	axes.X.Min = min(axes.X.Min, 0)
+	axes.X.Tick.Marker = plot.TickerFunc(roundTicks)
 	if axes.X.Max <= 1 { // a load
 		axes.X.Max = 1
 		axes.X.Tick.Marker = plot.ConstantTicks(loadTicks())
 	}
-	if logY {
+}
+
+// scaleY does the same for the axis of y: a rate, a time or a ratio.
+func scaleY(axes *plot.Plot, log bool) {
+	if log {
 		axes.Y.Scale = plot.LogScale{}
 		axes.Y.Min = math.Pow(10, math.Floor(math.Log10(axes.Y.Min)))
 		axes.Y.Max = math.Pow(10, math.Ceil(math.Log10(axes.Y.Max)))

@@ -63,6 +63,8 @@ func list(rows []experiment.Row) Table {
 			}
 			return load(r.Load)
 		}},
+		{"buckets", false, func(r experiment.Row) string { return zeroEmpty(r.Buckets, count(r.Buckets)) }},
+		{"units", false, func(r experiment.Row) string { return zeroEmpty(r.Units, count(r.Units)) }},
 		{"cores", false, func(r experiment.Row) string { return zeroEmpty(r.Cores, count(r.Cores)) }},
 		{"time", false, func(r experiment.Row) string { return zeroEmpty(int(r.Seconds*1e9), seconds(r.Seconds)) }},
 		{"rate", false, func(r experiment.Row) string { return rateWithUnit(r) }},
@@ -90,6 +92,12 @@ func list(rows []experiment.Row) Table {
 		{"published", false, func(r experiment.Row) string { return optional(r.PublishedMeanProbe) }},
 		{"max probe", false, func(r experiment.Row) string { return whole(r.MaxProbe) }},
 		{"published", false, func(r experiment.Row) string { return whole(r.PublishedMaxProbe) }},
+		{"published", false, func(r experiment.Row) string {
+			if r.PublishedOpsPerS == nil {
+				return ""
+			}
+			return rate(*r.PublishedOpsPerS) + "/s"
+		}},
 	}
 	return fill(rows, columns)
 }
@@ -187,7 +195,10 @@ func Write(w io.Writer, results []*experiment.Result) error {
 		if _, err := fmt.Fprintln(w, render(Tabulate(res))); err != nil {
 			return err
 		}
-		if line := limitsLine(res); line != "" {
+		for _, line := range []string{limitsLine(res), publishedLine(res)} {
+			if line == "" {
+				continue
+			}
 			if _, err := fmt.Fprintln(w, line); err != nil {
 				return err
 			}

@@ -6,6 +6,8 @@
 //   weak      an ordinary access: only for memory no other thread writes
 //             during the launch (batch columns, tables in read-only launches)
 //   relaxed   atomic at .gpu scope, orders nothing else
+//   release   a write that publishes what its thread wrote or saw before, to
+//   acquire   a read that sees it
 #pragma once
 
 #include "cuda.cuh"
@@ -58,6 +60,13 @@ __device__ __forceinline__ uint64_t shuffle(uint32_t mask, uint64_t v, uint32_t 
 __device__ __forceinline__ uint32_t shuffle_xor(uint32_t mask, uint32_t v, uint32_t x) {
   uint32_t r;
   asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, %3;" : "=r"(r) : "r"(v), "r"(x), "r"(mask) : "memory");
+  return r;
+}
+
+// The lanes that have the same v.
+__device__ __forceinline__ uint32_t match_any(uint32_t mask, uint32_t v) {
+  uint32_t r;
+  asm volatile("match.any.sync.b32 %0, %1, %2;" : "=r"(r) : "r"(v), "r"(mask) : "memory");
   return r;
 }
 
@@ -129,6 +138,17 @@ __device__ __forceinline__ void store_relaxed(uint8_t* p, uint8_t v) {
   asm volatile("st.relaxed.gpu.global.u8 [%0], %1;" ::"l"(p), "r"(uint32_t(v)) : "memory");
 }
 
+__device__ __forceinline__ void store_relaxed(uint32_t* p, uint32_t v) {
+  asm volatile("st.relaxed.gpu.global.b32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+__device__ __forceinline__ void store_relaxed(uint64_t* p, uint64_t v) {
+  asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
+// fence orders what its thread did before with what it does after, both ways,
+// for all threads of the device.
+__device__ __forceinline__ void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+
 // ---- atomics --------------------------------------------------------------
 
 __device__ __forceinline__ uint32_t cas_relaxed(uint32_t* p, uint32_t want, uint32_t to) {
@@ -151,6 +171,16 @@ __device__ __forceinline__ uint32_t add_relaxed(uint32_t* p, uint32_t v) {
 __device__ __forceinline__ uint64_t add_relaxed(uint64_t* p, uint64_t v) {
   uint64_t old;
   asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(v) : "memory");
+  return old;
+}
+__device__ __forceinline__ uint32_t or_relaxed(uint32_t* p, uint32_t v) {
+  uint32_t old;
+  asm volatile("atom.relaxed.gpu.global.or.b32 %0, [%1], %2;" : "=r"(old) : "l"(p), "r"(v) : "memory");
+  return old;
+}
+__device__ __forceinline__ uint32_t and_relaxed(uint32_t* p, uint32_t v) {
+  uint32_t old;
+  asm volatile("atom.relaxed.gpu.global.and.b32 %0, [%1], %2;" : "=r"(old) : "l"(p), "r"(v) : "memory");
   return old;
 }
 __device__ __forceinline__ void max_relaxed(uint32_t* p, uint32_t v) {
@@ -200,5 +230,17 @@ __device__ __forceinline__ Word128 cas_relaxed(Word128* p, Word128 want, Word128
   return old;
 }
 #endif
+
+__device__ __forceinline__ uint64_t load_acquire(const uint64_t* p) {
+  uint64_t v;
+  asm volatile("ld.acquire.gpu.global.b64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+  return v;
+}
+__device__ __forceinline__ uint64_t cas_release(uint64_t* p, uint64_t want, uint64_t to) {
+  uint64_t old;
+  asm volatile("atom.release.gpu.global.cas.b64 %0, [%1], %2, %3;"
+               : "=l"(old) : "l"(p), "l"(want), "l"(to) : "memory");
+  return old;
+}
 
 }  // namespace weft

@@ -1,0 +1,120 @@
+package experiment
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+)
+
+// Every figure of the paper that is a rate or a speedup of the slab hash
+// stands in a plot.
+func TestPublishedFiguresAreDrawn(t *testing.T) {
+	rows := []Row{
+		{Op: "insert", N: 1, Load: .5, OpsPerS: 1, Limit: "cas64", Speedup: figure(2)},
+		{Op: "allocate", N: 1, Units: 1024, OpsPerS: 1, Limit: "cas64"},
+		{Op: "allocate_churn", N: 1, Units: 1024, Load: .5, OpsPerS: 1, Limit: "cas64"},
+	}
+	for _, e := range All() {
+		if e.published == nil {
+			continue
+		}
+		var drawn []float64
+		for _, p := range e.plots(&Result{Rows: rows, Limits: map[string]float64{"cas64": 1}}) {
+			for _, s := range p.Series {
+				if s.Published {
+					drawn = append(drawn, s.Y...)
+				}
+			}
+		}
+		for _, f := range e.published {
+			if f.What == "" || f.Unit != "op/s" && f.Unit != "x" {
+				t.Errorf("%s: published %+v", e.Name, f)
+			}
+			cuckoo := f.Unit == "x" && slices.Contains([]float64{1.33, 2.08, 2.04, 1.19, .94}, f.Value)
+			if !cuckoo && !slices.Contains(drawn, f.Value) { // cuckoo has no rows yet
+				t.Errorf("%s doesn't draw %+v", e.Name, f)
+			}
+		}
+	}
+}
+
+func TestGeometricMean(t *testing.T) {
+	rows := []Row{{Op: "a", Speedup: figure(2)}, {Op: "b", Speedup: figure(100)}, {Op: "a", Speedup: figure(8)}, {Op: "a"}}
+	if got := geometricMean(rows, "a"); math.Abs(got-4) > 1e-12 {
+		t.Errorf("mean of 2 and 8: %g", got)
+	}
+}
+
+// The measured share of updates and the mean speedup over the peer are told.
+func TestPeerSpeedups(t *testing.T) {
+	r := testRunner(t)
+	res, err := slabFig7bExperiment.Run(t.Context(), r.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, row := range res.Rows {
+		if (row.Structure == "slab-set") != (row.Speedup != nil) || row.Buckets == 0 {
+			t.Errorf("row %+v", row)
+		}
+		if row.Speedup == nil {
+			continue
+		}
+		other := res.Rows[i-1]
+		if other.Structure != misraLists || other.Buckets != row.Buckets || other.Op != row.Op || math.Abs(*row.Speedup-row.OpsPerS/other.OpsPerS) > 1e-9 {
+			t.Errorf("row %+v after %+v", row, other)
+		}
+	}
+	for _, m := range slabMixes {
+		mean, _ := res.Parameters["mean_speedup_"+m.op].(float64)
+		if math.Abs(mean-geometricMean(res.Rows, m.op)) > .005 {
+			t.Errorf("mean speedup %s: %g", m.op, mean)
+		}
+	}
+}
+
+// Times of batches add up, and speedups compare them.
+func TestBatchTimesAddUp(t *testing.T) {
+	r := testRunner(t)
+	res, err := slabFig6Experiment.Run(t.Context(), r.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last Row
+	for _, row := range res.Rows {
+		if row.Structure != "slab" {
+			continue
+		}
+		if row.Op == last.Op && (row.N <= last.N || row.Seconds <= last.Seconds) {
+			t.Errorf("after %d keys %g s, after %d %g", last.N, last.Seconds, row.N, row.Seconds)
+		}
+		last = row
+	}
+	if last.N != r.N {
+		t.Errorf("%d keys in the end, want %d", last.N, r.N)
+	}
+}
+
+// An allocator that gives out a unit twice, or nobody's, must not get a
+// figure.
+func TestWrongAllocationsAreErrors(t *testing.T) {
+	r := testRunner(t)
+	a := newAllocTrial(r, 4096)
+	for _, c := range []struct {
+		taken []uint32
+		wrong bool
+	}{{[]uint32{0, 1, 64, 4095}, false}, {[]uint32{7, 8, 7}, true}, {[]uint32{1, ^uint32(0)}, true}} {
+		var err error
+		if a.taken, err = device.Upload(r.stream, c.taken); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.check(t.Context()); errors.Is(err, errWrong) != c.wrong {
+			t.Errorf("addresses %v: %v", c.taken, err)
+		}
+		if err := a.taken.Free(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

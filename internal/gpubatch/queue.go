@@ -1,0 +1,166 @@
+package gpubatch
+
+import (
+	"context"
+	"errors"
+	"math/bits"
+	"slices"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+)
+
+// Queue is where the work of one structure goes, and the device memory that
+// its changes work with, one change at a time. That memory grows with the
+// largest batch and stays.
+type Queue struct {
+	Dev    device.Device
+	Widths batch.Widths
+
+	// Stream runs what the engine does on its own account. Changed is recorded
+	// behind each change, on whichever stream, and waited for by the next:
+	// changes run one after another.
+	Stream  *device.Stream
+	Changed *device.Event
+
+	control  device.Slice[uint32] // see the words below
+	deferred device.Slice[uint32] // operations to be settled
+	ranks    device.Slice[uint32] // twice as many, zero between changes
+	flags    device.Slice[bool]   // the flags of a batch that brings none
+	failed   device.Slice[uint32] // operations without room
+
+	carriers carriers
+}
+
+// Words in device memory that kernels report in.
+const (
+	WordDeferred = iota // operations to be settled
+	WordFailed          // operations without room
+	WordLost            // the same in batches on the device, since last read
+	WordResult          // whatever a kernel finds out
+	WordSum             // 64 bits, which a lookup may add to
+	_
+	WordLongest // 64 bits
+	_
+	words
+)
+
+// Open prepares a queue. What is opened is closed by Close, also after an
+// error.
+func (q *Queue) Open(dev device.Device, w batch.Widths) (err error) {
+	q.Dev, q.Widths = dev, w
+	if q.Stream, err = dev.NewStream(); err != nil {
+		return err
+	}
+	if q.Changed, err = dev.NewEvent(); err != nil {
+		return err
+	}
+	if q.control, err = device.Make[uint32](dev, words); err != nil {
+		return err
+	}
+	return q.Stream.Fill(q.control.Ptr(), 0, words)
+}
+
+// Close waits for all work and frees everything.
+func (q *Queue) Close() (err error) {
+	if q.Stream != nil {
+		err = q.Dev.Sync(context.Background())
+	}
+	err = errors.Join(err, q.carriers.free(),
+		q.control.Free(), q.deferred.Free(), q.ranks.Free(), q.flags.Free(), q.failed.Free())
+	if q.Changed != nil {
+		err = errors.Join(err, q.Changed.Close())
+	}
+	if q.Stream != nil {
+		err = errors.Join(err, q.Stream.Close())
+	}
+	return err
+}
+
+// Word is the address of a word.
+func (q *Queue) Word(i int) device.Ptr { return q.control.Ptr() + device.Ptr(4*i) }
+
+// Read waits for the queue's stream and reads a word.
+func (q *Queue) Read(ctx context.Context, word int) (uint32, error) {
+	var v [1]uint32
+	err := q.Stream.CopyOut(ctx, device.Bytes(v[:]), q.Word(word))
+	return v[0], err
+}
+
+// Set submits writing a word.
+func (q *Queue) Set(s *device.Stream, word int, v uint32) error { return s.Fill(q.Word(word), v, 1) }
+
+// Lost reads how many operations on the device found no room, and resets it.
+func (q *Queue) Lost(ctx context.Context) (int, error) {
+	n, err := q.Read(ctx, WordLost)
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	return int(n), q.Set(q.Stream, WordLost, 0)
+}
+
+// Reserve makes room for a change of n operations, of which failed may be
+// recorded.
+func (q *Queue) Reserve(n, failed int) error {
+	if q.deferred.Len() < n {
+		if err := q.reserveOrder(n); err != nil {
+			return err
+		}
+	}
+	if q.failed.Len() < failed {
+		if err := q.Dev.Sync(context.Background()); err != nil { // it may be in use
+			return err
+		}
+		if err := q.failed.Free(); err != nil {
+			return err
+		}
+		var err error
+		if q.failed, err = device.Make[uint32](q.Dev, failed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reserveOrder replaces the memory for settling duplicates by more of it.
+func (q *Queue) reserveOrder(n int) (err error) {
+	if err := q.Dev.Sync(context.Background()); err != nil { // it may be in use
+		return err
+	}
+	if err := errors.Join(q.deferred.Free(), q.ranks.Free(), q.flags.Free()); err != nil {
+		return err
+	}
+	n = 1 << bits.Len(uint(max(n, 256)-1))
+	if q.ranks, err = device.Make[uint32](q.Dev, 2*n); err != nil {
+		return err
+	}
+	if err = q.Stream.Fill(q.ranks.Ptr(), 0, 2*n); err != nil {
+		return err
+	}
+	if err = q.Stream.Sync(context.Background()); err != nil { // changes use other streams
+		return err
+	}
+	if q.flags, err = device.Make[bool](q.Dev, n); err != nil {
+		return err
+	}
+	// Last, because its length says that all is there.
+	q.deferred, err = device.Make[uint32](q.Dev, n)
+	return err
+}
+
+// Failed is the list that a change records operations without room in.
+func (q *Queue) Failed() List { return List{Items: q.failed.Ptr(), Count: q.Word(WordFailed)} }
+
+// ReadFailed returns the recorded operations, ascending.
+func (q *Queue) ReadFailed(ctx context.Context) ([]uint32, error) {
+	n, err := q.Read(ctx, WordFailed)
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	failed := make([]uint32, n)
+	if err := q.failed.CopyTo(ctx, q.Stream, failed); err != nil {
+		return nil, err
+	}
+	slices.Sort(failed)
+	return failed, nil
+}

@@ -1,0 +1,113 @@
+// Package misra is the hash table of classic linked lists that GPU hash tables
+// are compared with: the lock-free set of Misra and Chaudhuri ("Performance
+// evaluation of concurrent lock-free data structures on GPUs", ICPADS 2012),
+// whose lists are Harris's and Michael's. It is a peer for benchmarks, not a
+// structure to use: it never grows and never takes a node back.
+//
+// Memory is one array of 64-bit words, first the heads of the buckets, then
+// the nodes: a 32-bit key in the upper half, the index of the next node and a
+// mark of deletion in the lower one. Zero is an empty head, because no list
+// leads to word 0. Nodes are taken by index: operation i of a batch has the
+// i-th of those that are left, whether it inserts or not, so taking one costs
+// nothing. Every operation is one thread's.
+//
+// What we changed: links are followed and set with acquire and release, which
+// today's memory model asks for; a word is read and swapped as a whole, which
+// saves a memory access per node; and the hash is that of weft's tables.
+package misra
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+)
+
+// Options say how large a set is.
+type Options struct {
+	// Buckets is the number of lists.
+	Buckets int
+	// Nodes is the number of operations that can run until the set is cleared.
+	Nodes int
+	// Seed keys the hash.
+	Seed uint64
+}
+
+// Set is a set of 32-bit keys, all of them legal. It is used from one
+// goroutine and one stream at a time.
+type Set struct {
+	dev   device.Device
+	words device.Slice[uint64]
+	opts  Options
+	taken int // nodes
+	// apply runs a batch whose operations have the nodes from first on.
+	apply func(s *device.Stream, b batch, first uint32) error
+}
+
+// batch is a mixed batch on the device.
+type batch struct {
+	kinds device.Slice[weft.OpKind]
+	keys  device.Slice[uint32]
+	ok    device.Slice[bool]
+}
+
+const (
+	// maxWords leaves a bit of a 32-bit link for the mark.
+	maxWords = math.MaxUint32 >> 1
+	wordSize = 8
+)
+
+// New allocates a set. Clear it before its first use.
+func New(dev device.Device, opts Options) (*Set, error) {
+	if opts.Buckets < 1 || opts.Nodes < 1 || opts.Nodes > maxWords-opts.Buckets {
+		return nil, fmt.Errorf("misra: %w: %d buckets and %d nodes", weft.ErrOptions, opts.Buckets, opts.Nodes)
+	}
+	s := &Set{dev: dev, opts: opts}
+	if err := s.open(); err != nil {
+		return nil, fmt.Errorf("misra: %w", err)
+	}
+	return s, nil
+}
+
+func (s *Set) open() (err error) {
+	if host, ok := s.dev.(device.Host); ok {
+		s.apply = s.onHost(host)
+	} else if s.apply, err = s.onGPU(); err != nil {
+		return err
+	}
+	s.words, err = device.Make[uint64](s.dev, s.opts.Buckets+s.opts.Nodes)
+	return err
+}
+
+// ApplyOn submits a mixed batch: OpGet, OpDelete, and OpPut or OpPutNew, which
+// are the same. ok, unless empty, reports as [weft.Result] does. It returns
+// weft.ErrFull, and does nothing, if fewer nodes are left than there are
+// operations.
+func (s *Set) ApplyOn(stream *device.Stream, kinds device.Slice[weft.OpKind], keys device.Slice[uint32], ok device.Slice[bool]) error {
+	n := keys.Len()
+	if kinds.Len() != n || ok.Len() != n && ok.Len() != 0 {
+		panic(fmt.Sprintf("misra: ApplyOn: %d keys, %d kinds, %d flags", n, kinds.Len(), ok.Len()))
+	}
+	if n > s.opts.Nodes-s.taken {
+		return fmt.Errorf("misra: ApplyOn: %w: %d operations, %d of %d nodes are left", weft.ErrFull, n, s.opts.Nodes-s.taken, s.opts.Nodes)
+	}
+	if n == 0 {
+		return nil
+	}
+	first := uint32(s.opts.Buckets + s.taken)
+	s.taken += n
+	if err := s.apply(stream, batch{kinds, keys, ok}, first); err != nil {
+		return fmt.Errorf("misra: ApplyOn: %w", err)
+	}
+	return nil
+}
+
+// ClearOn submits emptying the set.
+func (s *Set) ClearOn(stream *device.Stream) error {
+	s.taken = 0
+	return stream.Fill(s.words.Ptr(), 0, s.opts.Buckets*wordSize/4)
+}
+
+// Close frees the set. Work that uses it must have completed.
+func (s *Set) Close() error { return s.words.Free() }

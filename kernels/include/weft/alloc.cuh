@@ -1,0 +1,132 @@
+// SlabAlloc, a warp-cooperative allocator of units of one size (Ashkiani,
+// Farach-Colton and Owens, "A Dynamic Hash Table for the GPU", section V). The
+// host side is slab.Alloc in package slab; AllocRef is the twin of Allocator.
+//
+// Super blocks hold memory blocks, a memory block holds 1024 units and a
+// bitmap of 32 words of 32 bits, one per lane. A warp keeps the bitmap of one
+// memory block, its resident, in registers and takes units by setting bits in
+// it. When its resident is full it moves to another by a hash.
+//
+// Allocating and releasing order nothing else. Who writes into a unit, gives
+// it back and may see it handed out again in the same launch needs a fence
+// before release and one after allocate. (A slab that was never written, or
+// that is given back in a launch of its own, needs none.)
+#pragma once
+
+#include "hash.cuh"
+#include "warp.cuh"
+
+namespace weft {
+
+// A unit's address: super block (8 bits), memory block (14), unit (10). 255
+// super blocks at most, so the last addresses are nobody's.
+constexpr uint32_t kNoUnit = ~0u;
+
+// Allocator is passed by value to kernels.
+struct Allocator {
+  const uint64_t* supers;  // addresses of the super blocks
+  uint8_t* light;          // address of the first if they are contiguous, else null
+  uint32_t count;          // super blocks
+  uint32_t blocks;         // memory blocks in each
+  uint32_t unit;           // bytes
+  uint32_t tries;          // memory blocks to move to before giving up
+
+  static constexpr uint32_t kBitmapBytes = 128, kUnits = 1024;
+
+  // The light variant (section V) saves one memory access, mostly to L1.
+  __device__ __forceinline__ uint8_t* super(uint32_t i) const {
+    if (light) return light + i * (uint64_t(blocks) * (kBitmapBytes + kUnits * unit));
+    return reinterpret_cast<uint8_t*>(supers[i]);
+  }
+  __device__ __forceinline__ void* at(uint32_t address) const {
+    return super(address >> 24) + uint64_t(blocks) * kBitmapBytes + uint64_t(address & 0xffffff) * unit;
+  }
+  // bitmap is the word with the bit of a unit.
+  __device__ __forceinline__ uint32_t* bitmap(uint32_t address) const {
+    return reinterpret_cast<uint32_t*>(super(address >> 24)) + (address & 0xffffff) / 32;
+  }
+  __device__ __forceinline__ bool has(uint32_t address) const {
+    return address >> 24 < count && (address & 0xffffff) < blocks * kUnits;
+  }
+};
+
+// Resident is a warp's memory block. It begins as none.
+struct Resident {
+  uint32_t first = kNoUnit;  // address of the block's first unit
+  uint32_t taken = kAll;     // this lane's word of the bitmap, as last seen
+  uint32_t changes = 0;
+
+  // After so many hashed blocks, a warp goes through all of them in order: one
+  // that has as many more tries as there are blocks misses no free unit.
+  static constexpr uint32_t kHashed = 32;
+
+  // change moves to another block.
+  __device__ __forceinline__ void change(const Allocator& a) {
+    uint32_t warp = uint32_t(thread_index() / kWarp), n = a.count * a.blocks;
+    uint32_t i = reduce(hash(warp, changes < kHashed ? changes : kHashed), n);
+    if (changes >= kHashed) i = (i + (changes - kHashed)) % n;
+    changes++;
+    first = (i / a.blocks) << 24 | (i % a.blocks) << 10;
+    taken = load_relaxed(a.bitmap(first) + lane_index());
+  }
+};
+
+// first_bits is the n lowest set bits of x, or all of them.
+__device__ __forceinline__ uint32_t first_bits(uint32_t x, uint32_t n) {
+  uint32_t rest = x;
+#pragma unroll 1
+  while (n-- != 0 && rest != 0) rest &= rest - 1;
+  return x ^ rest;
+}
+
+// allocate gives each lane that wants one a unit, or kNoUnit if none was found.
+// All lanes of the warp must call it. One atomic serves as many lanes as
+// its word has free units.
+__device__ __forceinline__ uint32_t allocate(const Allocator& a, Resident& r, bool wants) {
+  const uint32_t lane = lane_index();
+  // Warps that share a block begin at different words of it.
+  const uint32_t turn = uint32_t(thread_index() / kWarp) % 32;
+  uint32_t queue = ballot(kAll, wants), unit = kNoUnit, tries = 0;
+  while (queue != 0) {
+    uint32_t free = ballot(kAll, r.taken != kAll);
+    if (free == 0) {
+      if (tries++ == a.tries || a.count == 0) break;
+      r.change(a);
+      continue;
+    }
+    uint32_t turned = free >> turn | uint32_t(uint64_t(free) << (32 - turn));
+    uint32_t from = (lowest(turned) + turn) % 32, got = 0;
+    if (lane == from) {
+      uint32_t ask = first_bits(~r.taken, popcount(queue));
+      uint32_t was = or_relaxed(a.bitmap(r.first) + lane, ask);
+      r.taken = was | ask;
+      got = ask & ~was;
+    }
+    got = shuffle(kAll, got, from);
+    // The first lanes of the queue get the first bits.
+    uint32_t place = popcount(queue & ((1u << lane) - 1));
+    bool served = (queue >> lane & 1) != 0 && place < popcount(got);
+    if (served) unit = r.first + from * 32 + lowest(got ^ first_bits(got, place));
+    queue ^= ballot(kAll, served);
+  }
+  return unit;
+}
+
+// release gives a unit back; false if it was not taken.
+__device__ __forceinline__ bool release(const Allocator& a, uint32_t unit) {
+  uint32_t bit = 1u << unit % 32;
+  return (and_relaxed(a.bitmap(unit), ~bit) & bit) != 0;
+}
+
+// take_back releases the units that lanes have just been given and don't need
+// after all; other lanes pass kNoUnit. All lanes of the warp must call it, so
+// that the resident learns of it.
+__device__ __forceinline__ void take_back(const Allocator& a, Resident& r, uint32_t unit) {
+  for (uint32_t queue = ballot(kAll, unit != kNoUnit); queue != 0; queue &= queue - 1) {
+    uint32_t u = shuffle(kAll, unit, lowest(queue));
+    if (lane_index() == lowest(queue)) release(a, u);
+    if ((u ^ r.first) / Allocator::kUnits == 0 && lane_index() == u % Allocator::kUnits / 32) r.taken &= ~(1u << u % 32);
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,146 @@
+// Changes of a table of slots: what an operation does with the slot of its
+// key, what it reports, and how a batch gets the outcome of its order.
+#pragma once
+
+#include "order.cuh"
+#include "slot.cuh"
+
+namespace weft {
+
+struct Counters {
+  uint64_t live;  // keys in the table
+  uint64_t used;  // slots that are not empty
+};
+
+enum Outcome : uint32_t {
+  kNothing,   // no such key
+  kPresent,   // the key was there and stays as it was
+  kReplaced,  // the key was there; its value is now the operation's
+  kInserted,  // into a slot never used
+  kRevived,   // inserted into a dead slot
+  kDeleted,
+  kFull,   // there is no room
+  kAgain,  // another thread was faster
+  kLater,  // put off: too many want the same place
+};
+__device__ __forceinline__ bool inserted(Outcome o) { return o == kInserted || o == kRevived; }
+
+// Operation is what a lane brings to change, and what it gets back.
+template <class S>
+struct Operation {
+  bool there;               // whether the lane has one
+  uint32_t kind;            // Kind
+  typename S::Key key;      // as the caller named it
+  typename S::Key value;    // in: to be written; out: the value that was there
+  Outcome outcome = kNothing;
+};
+
+// act does what an operation of a kind does with a slot that matches its key,
+// live or, to revive it, dead. In a steady launch all operations are Puts: a
+// live slot keeps its key, so writers need not wait for each other.
+template <class S>
+__device__ __forceinline__ Outcome act(typename S::Word* slot, typename S::Word word, uint32_t kind,
+                                       typename S::Key key, typename S::Key value, bool defer,
+                                       bool steady = false) {
+  bool live = S::key(word) == key;
+  switch (kind) {
+    case kPut:
+      if (live && defer) return kPresent;
+      if (live && steady) {
+        store_relaxed(slot, S::pair(key, value));
+        return kReplaced;
+      }
+      if (!S::swap(slot, word, S::pair(key, value))) return kAgain;
+      return live ? kReplaced : kRevived;
+    case kPutNew:
+      if (live) return kPresent;
+      return S::swap(slot, word, S::pair(key, value)) ? kRevived : kAgain;
+    case kDelete:
+      if (!live) return kNothing;
+      return S::swap(slot, word, S::dead(key)) ? kDeleted : kAgain;
+    default:
+      return live ? kPresent : kNothing;
+  }
+}
+
+// tally adds what the lanes of a warp did to the counters of a table. All
+// lanes must call it.
+__device__ __forceinline__ void tally(Counters* c, Outcome o) {
+  uint32_t fresh = popcount(ballot(kAll, o == kInserted));
+  uint32_t revived = popcount(ballot(kAll, o == kRevived));
+  uint32_t deleted = popcount(ballot(kAll, o == kDeleted));
+  if (lane_index() != 0 || fresh + revived + deleted == 0) return;
+  add_relaxed(&c->live, uint64_t(fresh) + revived - deleted);
+  if (fresh != 0) add_relaxed(&c->used, uint64_t(fresh));
+}
+
+// tally_block does the same for a whole block, by two atomics.
+__device__ __forceinline__ void tally_block(Counters* c, Outcome o) {
+  uint32_t fresh = count_block(o == kInserted);
+  uint32_t revived = count_block(o == kRevived);
+  uint32_t deleted = count_block(o == kDeleted);
+  if (thread_in_block() != 0 || fresh + revived + deleted == 0) return;
+  add_relaxed(&c->live, uint64_t(fresh) + revived - deleted);
+  if (fresh != 0) add_relaxed(&c->used, uint64_t(fresh));
+}
+
+// ---- duplicates ------------------------------------------------------------
+//
+// order.cuh says how the outcome of batch order comes about. Here the winners
+// are written. Params has the table's SettleParams: rank, vals, ok, table.
+
+// settle_last writes the value of the last Put of each listed key.
+// change runs an operation per lane.
+template <class S, class K, class V, class Params, class Change>
+__device__ __forceinline__ void settle_last(const Params& p, Change change) {
+  using Key = typename S::Key;
+  auto ranks = ranks_of<K>(p.rank);
+  uint32_t n = load_relaxed(p.rank.deferred.count);
+  uint32_t lane = lane_index();
+  for (uint64_t first = thread_index() - lane; first < n; first += threads_in_grid()) {
+    Operation<S> op{false, kPut, 0, 0};
+    if (first + lane < n) {
+      uint32_t i = p.rank.deferred.items[first + lane];
+      K key = ranks.keys[i];
+      op.there = load_relaxed(ranks.find(key)) == i + 1;
+      op.key = Key(key);
+      if constexpr (S::kHasValue) op.value = Key(static_cast<const V*>(p.vals)[i]);
+    }
+    change(op);
+    tally(p.table.counters, op.outcome);
+  }
+}
+
+// settle_first gives an inserted (or deleted) key to the first operation of
+// the batch that asked for it: its flag and, for PutNew, its value.
+template <class S, class K, class V, class Params, class Change>
+__device__ __forceinline__ void settle_first(const Params& p, Change change) {
+  using Key = typename S::Key;
+  if (load_relaxed(p.rank.deferred.count) == 0) return;
+  auto ranks = ranks_of<K>(p.rank);
+  uint32_t lane = lane_index();
+  for (uint64_t first = thread_index() - lane; first < p.rank.n; first += threads_in_grid()) {
+    uint64_t i = first + lane;
+    Operation<S> op{false, kPut, 0, 0};
+    // Flags move from a later to an earlier operation of one key. A flag set
+    // by another thread meanwhile belongs to a key whose rank is that very
+    // operation, so it moves no further, whether it is seen here or not.
+    if (i < p.rank.n && load_relaxed(p.ok + i)) {
+      K key = ranks.keys[i];
+      uint32_t* r = ranks.find(key);
+      uint32_t j = r ? load_relaxed(r) - 1 : uint32_t(i);
+      if (j < i) {
+        store_relaxed(p.ok + i, 0);
+        store_relaxed(p.ok + j, 1);
+        if constexpr (S::kHasValue) {
+          op.there = p.rank.kind == kPutNew;
+          op.key = Key(key);
+          if (op.there) op.value = Key(static_cast<const V*>(p.vals)[j]);
+        }
+      }
+    }
+    if constexpr (S::kHasValue) change(op);
+  }
+}
+
+}  // namespace weft

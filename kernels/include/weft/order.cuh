@@ -1,0 +1,121 @@
+// The order of a batch: threads have none. A launch with kDefer therefore
+// leaves alone what it can't decide (an operation that found its key present,
+// or a delete that found it absent, may have met a neighbour of its own batch)
+// and lists it. Batches without duplicates of this sort list nothing, and the
+// kernels that settle the rest find nothing to do.
+#pragma once
+
+#include "hash.cuh"
+#include "warp.cuh"
+
+namespace weft {
+
+enum Kind : uint32_t { kGet, kPut, kPutNew, kDelete, kDeleteAll };  // weft.OpKind
+
+enum Flags : uint32_t {
+  kReuse = 1,  // inserts may take dead slots: no deletes in this launch
+  kDefer = 2,  // leave what duplicates could decide, and list it
+};
+
+// List is an array that a launch appends to.
+struct List {
+  uint32_t* items;
+  uint32_t* count;
+};
+
+// record appends the indices of lanes with p to a list, or only counts them.
+__device__ __forceinline__ void record(List list, uint32_t index, bool p) {
+  uint32_t votes = ballot(kAll, p);
+  if (votes == 0) return;
+  uint32_t lane = lane_index(), at = 0;
+  if (lane == lowest(votes)) at = add_relaxed(list.count, popcount(votes));
+  at = shuffle(kAll, at, lowest(votes));
+  if (p && list.items) list.items[at + popcount(votes & ((1u << lane) - 1))] = index;
+}
+
+// count adds the number of threads with p to a counter: one atomic a block.
+// All threads of the block must call it.
+__device__ __forceinline__ void count(uint64_t* to, bool p) {
+  uint32_t n = count_block(p);
+  if (n != 0 && thread_in_block() == 0) add_relaxed(to, uint64_t(n));
+}
+
+struct RankParams {
+  const void* keys;
+  uint32_t* ranks;  // mask + 1 entries, zero
+  List deferred;
+  uint32_t mask;
+  uint32_t n;
+  uint32_t kind;
+  uint32_t unused;
+};
+
+// Ranks is a table from key to the index of the operation that counts: the
+// last Put, the first PutNew or Delete. An entry is an index + 1; its key is
+// the key of that operation, so no pattern is reserved.
+
+template <class K>
+struct Ranks {
+  const K* keys;
+  uint32_t* slots;
+  uint32_t mask;
+
+  __device__ __forceinline__ uint32_t home(K key) const { return uint32_t(hash(key, 0x5eed)) & mask; }
+
+  // offer enters operation i, or lets it compete with those of its key.
+  template <bool Last>
+  __device__ __forceinline__ void offer(uint32_t i) {
+    K key = keys[i];
+    for (uint32_t s = home(key);; s = (s + 1) & mask) {
+      uint32_t held = cas_relaxed(slots + s, 0, i + 1);
+      if (held == 0) return;
+      if (keys[held - 1] != key) continue;
+      if constexpr (Last) max_relaxed(slots + s, i + 1);
+      else min_relaxed(slots + s, i + 1);
+      return;
+    }
+  }
+
+  // find is the slot of a key, or nullptr. The table is at most half full.
+  __device__ __forceinline__ uint32_t* find(K key) const {
+    for (uint32_t s = home(key);; s = (s + 1) & mask) {
+      uint32_t held = load_relaxed(slots + s);
+      if (held == 0) return nullptr;
+      if (keys[held - 1] == key) return slots + s;
+    }
+  }
+};
+
+template <class K>
+__device__ __forceinline__ Ranks<K> ranks_of(const RankParams& p) {
+  return {static_cast<const K*>(p.keys), p.ranks, p.mask};
+}
+
+// rank enters the listed operations.
+template <class K>
+__device__ __forceinline__ void rank(const RankParams& p) {
+  auto ranks = ranks_of<K>(p);
+  uint32_t n = load_relaxed(p.deferred.count);
+  for (uint64_t j = thread_index(); j < n; j += threads_in_grid()) {
+    if (p.kind == kPut) ranks.template offer<true>(p.deferred.items[j]);
+    else ranks.template offer<false>(p.deferred.items[j]);
+  }
+}
+
+// claim lets operations that were not listed compete for their key, if some
+// other operation on it was: the Put that inserted it may be the last.
+template <class K>
+__device__ __forceinline__ void claim(const RankParams& p) {
+  if (load_relaxed(p.deferred.count) == 0) return;
+  auto ranks = ranks_of<K>(p);
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid())
+    if (uint32_t* r = ranks.find(ranks.keys[i])) max_relaxed(r, uint32_t(i) + 1);
+}
+
+// reset empties the ranks for the next batch, if this one used them.
+__device__ __forceinline__ void reset(const RankParams& p) {
+  if (load_relaxed(p.deferred.count) == 0) return;
+  for (uint64_t s = thread_index(); s <= p.mask; s += threads_in_grid()) p.ranks[s] = 0;
+}
+
+}  // namespace weft

@@ -1,0 +1,67 @@
+// Prefix sums: from counts to offsets, in three launches of a kernel each.
+#pragma once
+
+#include "warp.cuh"
+
+namespace weft {
+
+struct ScanParams {
+  const uint32_t* counts;
+  uint64_t* offsets;  // n + 1; written
+  uint64_t n;
+};
+
+// A warp takes a strip of that many counts. Between the launches the sum of a
+// strip, or the sum before it, lies where its first offset will.
+constexpr uint32_t kStrip = 1024;
+
+// running is the sum of v over the lanes up to this one.
+__device__ __forceinline__ uint64_t running(uint64_t v) {
+  uint32_t lane = lane_index();
+#pragma unroll
+  for (uint32_t d = 1; d < kWarp; d *= 2) {
+    uint64_t below = shuffle(kAll, v, lane >= d ? lane - d : lane);
+    if (lane >= d) v += below;
+  }
+  return v;
+}
+
+// strip calls item(i) for n items and sum(i, s) with the sum of those before
+// each, and returns the total of all. It begins with what came before.
+template <class Item, class Sum>
+__device__ __forceinline__ uint64_t strip(uint64_t n, uint64_t before, Item item, Sum sum) {
+  uint32_t lane = lane_index();
+  for (uint64_t i = lane; i - lane < n; i += kWarp) {
+    uint64_t v = i < n ? item(i) : 0, up_to = running(v);
+    if (i < n) sum(i, before + up_to - v);
+    before += shuffle(kAll, up_to, kWarp - 1);
+  }
+  return before;
+}
+
+// The first launch adds up each strip.
+__device__ __forceinline__ void scan_sums(const ScanParams& p) {
+  uint64_t lo = thread_index() / kWarp * kStrip;
+  if (lo >= p.n) return;
+  uint64_t n = p.n - lo < kStrip ? p.n - lo : kStrip;
+  uint64_t sum = strip(n, 0, [&](uint64_t i) { return uint64_t(p.counts[lo + i]); }, [](uint64_t, uint64_t) {});
+  if (lane_index() == 0) p.offsets[lo] = sum;
+}
+// The second adds up the strips, by one warp.
+__device__ __forceinline__ void scan_strips(const ScanParams& p) {
+  if (thread_index() >= kWarp) return;
+  uint64_t total = strip((p.n + kStrip - 1) / kStrip, 0, [&](uint64_t i) { return p.offsets[i * kStrip]; },
+                         [&](uint64_t i, uint64_t sum) { p.offsets[i * kStrip] = sum; });
+  if (lane_index() == 0) p.offsets[p.n] = total;
+}
+// The third writes the offsets.
+__device__ __forceinline__ void scan_offsets(const ScanParams& p) {
+  uint64_t lo = thread_index() / kWarp * kStrip;
+  if (lo >= p.n) return;
+  uint64_t n = p.n - lo < kStrip ? p.n - lo : kStrip, before = p.offsets[lo];
+  ballot(kAll, true);  // all lanes have read it before one writes
+  strip(n, before, [&](uint64_t i) { return uint64_t(p.counts[lo + i]); },
+        [&](uint64_t i, uint64_t sum) { p.offsets[lo + i] = sum; });
+}
+
+}  // namespace weft

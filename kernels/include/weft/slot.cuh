@@ -1,0 +1,94 @@
+// Slots: the words that a table of keys is made of, and the lanes that read
+// them. Shared by the rooms whose slots change by one compare-and-swap.
+#pragma once
+
+#include "warp.cuh"
+
+namespace weft {
+
+// A slot is one word that changes by one compare-and-swap. The key lies above
+// the value. A few keys are never stored: they mark slots that hold none.
+
+template <class K>
+struct Marks {
+  static constexpr K kEmpty = ~K(0);        // never used
+  static constexpr K kDead = ~K(0) - 1;     // deleted; the value field holds the key
+  static constexpr K kPending = ~K(0) - 2;  // being written, below sm_90
+  static constexpr K kNone = ~K(0) - 3;     // not a slot
+};
+
+// 32-bit key and value: a 64-bit compare-and-swap publishes both at once, so
+// relaxed order is enough everywhere: no access of ours reads one word to
+// learn about another.
+struct Pair8 : Marks<uint32_t> {
+  using Key = uint32_t;
+  using Word = uint64_t;
+  static constexpr bool kHasValue = true, kTwoStep = false;
+  __device__ static Key key(Word w) { return Key(w >> 32); }
+  __device__ static Key value(Word w) { return Key(w); }
+  __device__ static Word pair(Key k, Key v) { return Word(k) << 32 | v; }
+  __device__ static Word dead(Key k) { return pair(kDead, k); }
+  __device__ static bool is_dead(Word w, Key k) { return w == dead(k); }
+  __device__ static bool swap(Word* slot, Word from, Word to) { return cas_relaxed(slot, from, to) == from; }
+};
+
+// A 64-bit key or value: the word has 128 bits.
+struct Pair16 : Marks<uint64_t> {
+  using Key = uint64_t;
+  using Word = Word128;
+  static constexpr bool kHasValue = true;
+  __device__ static Key key(Word w) { return w.y; }
+  __device__ static Key value(Word w) { return w.x; }
+  __device__ static Word pair(Key k, Key v) { return {v, k}; }
+  __device__ static Word dead(Key k) { return pair(kDead, k); }
+  __device__ static bool is_dead(Word w, Key k) { return w.y == kDead && w.x == k; }
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  static constexpr bool kTwoStep = false;
+  __device__ static bool swap(Word* slot, Word from, Word to) {
+#if defined(__CUDA_ARCH__)
+    return cas_relaxed(slot, from, to) == from;
+#else
+    return false;
+#endif
+  }
+#else
+  // Without a 128-bit compare-and-swap: (1) take the slot by exchanging its
+  // key for kPending, (2) publish key and value by one 128-bit store. Every
+  // reader loads all 128 bits at once, so it sees the old pair, the new pair,
+  // or kPending beside a value it does not look at, and then looks again. The
+  // owner waits for nobody between (1) and (2), so nobody waits for long; and
+  // it is the same lane without a warp-wide step between, so no lane of its
+  // own warp can keep it from (2).
+  //
+  // (1) compares the key alone. Another thread may have changed the value
+  // since `from` was read; for a key that stays the same this is as if that
+  // change had come just before the read.
+  static constexpr bool kTwoStep = true;
+  __device__ static bool swap(Word* slot, Word from, Word to) {
+    if (cas_relaxed(&slot->y, from.y, kPending) != from.y) return false;
+    store_relaxed(slot, to);
+    return true;
+  }
+#endif
+};
+
+// Sets: the word is the key. A dead slot cannot remember its key; it need not,
+// because the batches of a set either insert or delete.
+template <class K>
+struct KeyOnly : Marks<K> {
+  using Key = K;
+  using Word = K;
+  using M = Marks<K>;
+  static constexpr bool kHasValue = false, kTwoStep = false;
+  __device__ static Key key(Word w) { return w; }
+  __device__ static Key value(Word) { return 0; }
+  __device__ static Word pair(Key k, Key) { return k; }
+  __device__ static Word dead(Key) { return M::kDead; }
+  __device__ static bool is_dead(Word, Key) { return false; }
+  __device__ static bool swap(Word* slot, Word from, Word to) { return cas_relaxed(slot, from, to) == from; }
+};
+using Key4 = KeyOnly<uint32_t>;
+using Key8 = KeyOnly<uint64_t>;
+
+}  // namespace weft

@@ -1,0 +1,49 @@
+// Tile: a few neighbouring lanes of a warp that read the slots of a bucket
+// together, 16 bytes a lane at a time.
+#pragma once
+
+#include "slot.cuh"
+
+namespace weft {
+
+// Piece v of lane l is number v * Lanes + l of what the tile reads.
+template <class S, int Lanes, int Pieces>
+struct Tile {
+  using Word = typename S::Word;
+
+  static constexpr int kSlots = 16 / sizeof(Word);  // slots in a piece
+  static constexpr uint32_t kMask = (1u << Lanes) - 1;
+
+  uint32_t lane = lane_index();
+  uint32_t rank = lane % Lanes;  // of this lane in its tile
+  uint32_t base = lane - rank;   // first lane of the tile
+
+  union Piece {
+    Word128 whole;
+    Word slots[kSlots];
+    __device__ Piece() {}
+  };
+  Piece piece[Pieces];
+
+  // each calls f(v, j, word) for the slots of this lane, in path order.
+  template <class F>
+  __device__ __forceinline__ void each(F f) const {
+#pragma unroll
+    for (int v = 0; v < Pieces; v++)
+#pragma unroll
+      for (int j = 0; j < kSlots; j++) f(v, j, piece[v].slots[j]);
+  }
+  // word is slot `number` of this lane: a choice among registers, so that no
+  // second copy of a word stays alive.
+  __device__ __forceinline__ Word word(int number) const {
+    Word w = piece[0].slots[0];
+    each([&](int v, int j, Word x) {
+      if (v * kSlots + j == number) w = x;
+    });
+    return w;
+  }
+  // vote gives the lanes of this tile for which p holds.
+  __device__ __forceinline__ uint32_t vote(bool p) const { return ballot(kAll, p) >> base & kMask; }
+};
+
+}  // namespace weft

@@ -1,0 +1,180 @@
+package slab
+
+import (
+	"context"
+	"errors"
+	"structs"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpubatch"
+)
+
+// The parameters of the allocator's kernels; the twins are in layout.cuh.
+type (
+	allocateParams struct {
+		_       structs.HostLayout
+		alloc   AllocRef
+		units   device.Ptr
+		missing device.Ptr
+		n       uint64
+		single  uint32
+		unused  uint32
+	}
+	releaseParams struct {
+		_       structs.HostLayout
+		alloc   AllocRef
+		units   device.Ptr
+		invalid device.Ptr
+		n       uint64
+	}
+	usedParams struct {
+		_     structs.HostLayout
+		alloc AllocRef
+		used  device.Ptr
+	}
+	churnParams struct {
+		_         structs.HostLayout
+		alloc     AllocRef
+		allocated device.Ptr
+		missing   device.Ptr
+		wrong     device.Ptr
+		rounds    uint32
+		seed      uint32
+	}
+)
+
+// gpuAllocPiece is the number of addresses that cross the bus at a time.
+const gpuAllocPiece = 1 << 22
+
+// gpuAlloc runs the allocator's kernels of slab.cu.
+type gpuAlloc struct {
+	dev    device.Device
+	stream *device.Stream
+	kernel struct{ allocate, release, used, churn device.Kernel }
+
+	// report is what kernels count in: failures at 0 (32 bits), units at 1, and
+	// at 2 the failures of submitted batches, which nobody reads.
+	report device.Slice[uint64]
+	units  device.Slice[uint32] // addresses on their way; grows to a piece
+}
+
+func newGPUAlloc(dev device.Device) (_ allocEngine, err error) {
+	e := &gpuAlloc{dev: dev}
+	defer func() {
+		if err != nil {
+			e.close()
+		}
+	}()
+	k := &e.kernel
+	if err = gpubatch.Load(dev, &slabImage, []gpubatch.Entry{
+		{Name: "allocate", To: &k.allocate}, {Name: "release", To: &k.release}, {Name: "used", To: &k.used}, {Name: "churn", To: &k.churn},
+	}); err != nil {
+		return nil, err
+	}
+	if e.stream, err = dev.NewStream(); err != nil {
+		return nil, err
+	}
+	if e.report, err = device.Make[uint64](dev, 3); err != nil {
+		return nil, err
+	}
+	return e, e.stream.Fill(e.report.Ptr(), 0, 6)
+}
+
+func (e *gpuAlloc) word(i int) device.Ptr { return e.report.Ptr() + device.Ptr(8*i) }
+
+// read waits and reads a word of the report.
+func (e *gpuAlloc) read(ctx context.Context, i int) (int, error) {
+	var v [1]uint64
+	err := e.stream.CopyOut(ctx, device.Bytes(v[:]), e.word(i))
+	return int(v[0]), err
+}
+
+// pieces calls f for a batch of addresses in pieces, with memory on the device
+// for each and the count of failures at 0, and adds up what it counts.
+func (e *gpuAlloc) pieces(ctx context.Context, n int, f func(lo, hi int) error) (done, failed int, err error) {
+	if size := min(n, gpuAllocPiece); e.units.Len() < size {
+		if err := e.units.Free(); err != nil {
+			return 0, 0, err
+		}
+		if e.units, err = device.Make[uint32](e.dev, size); err != nil {
+			return 0, 0, err
+		}
+	}
+	for lo := 0; lo < n; lo += gpuAllocPiece {
+		if err := ctx.Err(); err != nil {
+			return lo, failed, err
+		}
+		hi := min(lo+gpuAllocPiece, n)
+		if err := errors.Join(e.stream.Fill(e.word(0), 0, 2), f(lo, hi)); err != nil {
+			return lo, failed, err
+		}
+		// What has been launched happens, whatever becomes of the context.
+		f, err := e.read(context.WithoutCancel(ctx), 0)
+		if err != nil {
+			return lo, failed, err
+		}
+		failed += f
+	}
+	return n, failed, nil
+}
+
+func (e *gpuAlloc) allocate(ctx context.Context, ref AllocRef, units []uint32) (done, missing int, err error) {
+	return e.pieces(ctx, len(units), func(lo, hi int) error {
+		if err := e.launchAllocate(e.stream, ref, e.units.Ptr(), hi-lo, e.word(0)); err != nil {
+			return err
+		}
+		return e.stream.CopyOut(context.WithoutCancel(ctx), device.Bytes(units[lo:hi]), e.units.Ptr())
+	})
+}
+
+func (e *gpuAlloc) release(ctx context.Context, ref AllocRef, units []uint32) (done, invalid int, err error) {
+	return e.pieces(ctx, len(units), func(lo, hi int) error {
+		if err := e.stream.CopyIn(e.units.Ptr(), device.Bytes(units[lo:hi])); err != nil {
+			return err
+		}
+		return e.launchRelease(e.stream, ref, e.units.Ptr(), hi-lo, e.word(0))
+	})
+}
+
+func (e *gpuAlloc) allocateOn(s *device.Stream, ref AllocRef, units device.Slice[uint32]) error {
+	return e.launchAllocate(s, ref, units.Ptr(), units.Len(), e.word(2))
+}
+
+func (e *gpuAlloc) releaseOn(s *device.Stream, ref AllocRef, units device.Slice[uint32]) error {
+	return e.launchRelease(s, ref, units.Ptr(), units.Len(), e.word(2))
+}
+
+func (e *gpuAlloc) launchAllocate(s *device.Stream, ref AllocRef, units device.Ptr, n int, missing device.Ptr) error {
+	if n == 0 {
+		return nil
+	}
+	p := allocateParams{alloc: ref, units: units, missing: missing, n: uint64(n)}
+	return device.Launch(s, e.kernel.allocate, gpubatch.Grid(n), gpubatch.Block, &p)
+}
+
+func (e *gpuAlloc) launchRelease(s *device.Stream, ref AllocRef, units device.Ptr, n int, invalid device.Ptr) error {
+	if n == 0 {
+		return nil
+	}
+	p := releaseParams{alloc: ref, units: units, invalid: invalid, n: uint64(n)}
+	return device.Launch(s, e.kernel.release, gpubatch.Grid(n), gpubatch.Block, &p)
+}
+
+func (e *gpuAlloc) used(ctx context.Context, ref AllocRef) (int, error) {
+	if err := e.stream.Fill(e.word(1), 0, 2); err != nil {
+		return 0, err
+	}
+	p := usedParams{alloc: ref, used: e.word(1)}
+	words := int(ref.Count*ref.Blocks) * bitmapWords
+	if err := device.Launch(e.stream, e.kernel.used, gpubatch.Wave(e.dev, words), gpubatch.Block, &p); err != nil {
+		return 0, err
+	}
+	return e.read(ctx, 1)
+}
+
+func (e *gpuAlloc) close() (err error) {
+	if e.stream != nil {
+		err = e.stream.Close()
+	}
+	return errors.Join(err, e.report.Free(), e.units.Free())
+}

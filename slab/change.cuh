@@ -1,0 +1,257 @@
+// Kernels that change: INSERT, REPLACE, DELETE, DELETEALL, and SEARCH among
+// them.
+#pragma once
+
+#include "tile.cuh"
+
+namespace weft::slab {
+
+// attach gives full slabs a slab behind them: for each lane with a link the
+// address of the slab that is there then, or kNoUnit if there is none to be had.
+// All lanes of the warp must call it.
+__device__ __forceinline__ uint32_t attach(const Table& t, Resident& resident, Link* link) {
+  uint32_t fresh = allocate(t.alloc, resident, link != nullptr), there = kNoUnit;
+  if (fresh != kNoUnit) there = cas_relaxed(&link->next, kNoUnit, fresh);
+  // Where another warp was faster, nobody has seen ours.
+  take_back(t.alloc, resident, there == kNoUnit ? kNoUnit : fresh);
+  return there == kNoUnit ? fresh : there;
+}
+
+// change runs one operation per lane (INSERT, REPLACE, DELETE, DELETEALL,
+// SEARCH). All lanes of the warp must call it.
+//
+// The argument for exactly one live slot per key in a map: a key enters at the
+// first slot of its chain that is free in the sense of the launch (empty; with
+// reuse also dead), by a CAS that fails if the slot changed meanwhile, and
+// after a scan that reached the end of the chain. Within a launch free slots
+// only disappear (reuse is never set in a launch that deletes), and new slabs
+// appear only at the end of a chain without empty slots, so two inserters of
+// one key come to the same slot: one wins, the other reads again and finds it.
+// A dead slot remembers its key; without reuse the key returns to it. (Marking
+// deleted slots empty instead, as the paper's published code does, breaks this:
+// an inserter stops at the hole while its key lives behind it.)
+//
+// A multimap never revives nor reuses a slot: the order of a chain is the order
+// of insertion.
+template <class S, bool Multi>
+__device__ __forceinline__ void change(const Table& t, uint32_t flags, Resident& resident, Operation<S>& op,
+                                       uint32_t* removed = nullptr) {
+  using Key = typename S::Key;
+  using Word = typename S::Word;
+  SlabTile<S> tile;
+  const bool reuse = !Multi && (flags & kReuse);
+  const bool defer = flags & kDefer, steady = !Multi && (flags & kSteady);
+  const uint32_t home = locate<S>(t, op.key);
+  const Key name = stored<S>(op.key);
+  uint32_t pending = ballot(kAll, op.there) >> tile.base & tile.kMask;
+  // The slab at hand, and the first with a free slot once seen. With claim the
+  // scan is over, the key is absent, and the first free slot is to be taken.
+  constexpr uint32_t kUnseen = kNoUnit - 1;
+  uint32_t at = kNoUnit, spare = kUnseen, killed = 0;
+  bool claim = false;
+
+  while (ballot(kAll, pending != 0) != 0) {
+    bool busy = pending != 0;
+    uint32_t from = tile.base + (busy ? lowest(pending) : 0);
+    Key key = shuffle(kAll, name, from), value = shuffle(kAll, op.value, from);
+    uint32_t kind = shuffle(kAll, op.kind, from);
+    uint32_t bucket = shuffle(kAll, home, from);
+    bool inserts = kind == kPut || kind == kPutNew;
+    bool appends = Multi && kind == kPut;  // looks for no key
+    tile.load(t, bucket, at, busy);
+
+    // The first slot of the key, live or remembering it; and the first free
+    // one. Every lane finds its own, votes tell whose is first.
+    int match = -1, free = -1;
+    bool empty = false, other = false;
+    tile.each([&](int v, int j, Word w) {
+      int number = v * tile.kSlots + j;
+      bool is_empty = S::key(w) == S::kEmpty;
+      if (match < 0 && !appends && (S::key(w) == key || (!Multi && !reuse && S::is_dead(w, key)))) match = number;
+      if (free < 0 && (is_empty || (reuse && S::key(w) == S::kDead))) free = number;
+      empty |= is_empty;
+      other |= S::key(w) == S::kPending;
+    });
+    uint32_t matches = tile.first(match), frees = tile.first(free);
+    bool end = tile.vote(empty) != 0, behind = tile.link.next != kNoUnit;
+    bool wait = S::kTwoStep && tile.vote(other) != 0 && matches == 0;
+
+    // All lanes of the tile decide alike; the one with the slot acts.
+    bool last = end || !behind;
+    if (frees != 0 && spare == kUnseen) spare = at;
+    bool take = matches == 0 && inserts && frees != 0 && (claim || (last && spare == at));
+    bool acts = busy && !wait && (matches != 0 || take);
+    bool all = Multi && kind == kDeleteAll;
+    uint32_t actor = tile.base + (matches != 0 ? lowest(matches) : frees != 0 ? lowest(frees) : 0);
+    Outcome done = kNothing;
+    if (acts && (tile.lane == actor || (all && match >= 0))) {
+      int number = take ? free : match;
+      Word* slot = tile.at(number / tile.kSlots, number % tile.kSlots);
+      Word word = tile.word(number);
+      if (take) {
+        done = !S::swap(slot, word, S::pair(key, value)) ? kAgain : S::key(word) == S::kDead ? kRevived : kInserted;
+      } else {
+        done = act<S>(slot, word, all ? uint32_t(kDelete) : kind, key, value, defer, steady);
+        value = S::value(word);
+      }
+    }
+    // DELETEALL kills what a slab has and stays until it has none.
+    if constexpr (Multi) killed += popcount(tile.vote(all && done == kDeleted));
+    done = Outcome(shuffle(kAll, uint32_t(done), actor));
+    if constexpr (S::kHasValue) value = shuffle(kAll, value, actor);
+
+    // Where many append, most would try for ever: see append.
+    if (appends && defer && acts && done == kAgain && ++killed == uint32_t(kTries)) done = kLater;
+
+    bool over = acts && done != kAgain && !all;
+    bool grow = false;
+    if (busy && !wait && !acts) {
+      if (last && inserts && !claim && spare != kUnseen) {
+        at = spare, claim = true;  // scanned it all: back to the first free slot
+      } else if (behind && (claim || !end)) {
+        at = appends && at == kNoUnit && tile.link.tail != kNoUnit ? tile.link.tail : tile.link.next;
+      } else if (inserts) {
+        grow = true;
+      } else {
+        over = true, done = killed != 0 ? kDeleted : kNothing;
+      }
+    }
+    // The chains that are full get a slab, all of the warp's at once.
+    if (ballot(kAll, grow) != 0) {
+      uint32_t fresh = attach(t, resident, grow && tile.rank == 0 ? link_of(tile.slab) : nullptr);
+      if (Multi && fresh != kNoUnit) store_relaxed(&link_of(t.slab(bucket, kNoUnit))->tail, fresh);
+      fresh = shuffle(kAll, fresh, tile.base);
+      if (grow) {
+        at = fresh;
+        if (fresh == kNoUnit) over = true, done = kFull;
+      }
+    }
+    if (over) {
+      if (tile.lane == from) {
+        op.outcome = done, op.value = value;
+        if (Multi && removed && all) *removed = killed;
+      }
+      pending &= pending - 1;
+      at = kNoUnit, spare = kUnseen, claim = false, killed = 0;
+    }
+  }
+}
+
+// crowded tells whether so many lanes of the warp append to one bucket that
+// those of other warps must, too.
+template <class S>
+__device__ __forceinline__ bool crowded(const Table& t, const Operation<S>& op) {
+  uint32_t bucket = op.there ? locate<S>(t, op.key) : kAll - lane_index();  // no bucket twice
+  return popcount(match_any(kAll, bucket)) >= uint32_t(kCrowd);
+}
+
+template <class S, class K, class V, bool Multi>
+__device__ __forceinline__ void change_batch(const ChangeParams& p) {
+  using Key = typename S::Key;
+  uint32_t i = uint32_t(thread_index());
+  Operation<S> op{i < p.n, p.kind, 0, 0};
+  if (op.there) {
+    op.key = Key(load_once(static_cast<const K*>(p.keys) + i));
+    if (p.kinds) op.kind = load_once(p.kinds + i);
+    if constexpr (S::kHasValue)
+      if (p.vals) op.value = Key(load_once(static_cast<const V*>(p.vals) + i));
+  }
+  uint32_t steady = p.kinds == nullptr && p.kind == kPut ? kSteady : 0;
+  if constexpr (Multi) {
+    if (steady && (p.flags & kDefer) && crowded<S>(p.table, op)) op.there = false, op.outcome = kLater;
+  }
+  Resident resident;
+  uint32_t removed = 0;
+  change<S, Multi>(p.table, p.flags | steady, resident, op, &removed);
+
+  bool present = op.outcome == kPresent, later = Multi && op.outcome == kLater;
+  if (op.there) {
+    bool ok = inserted(op.outcome) || op.outcome == kDeleted || (op.kind == kGet && present);
+    if (p.ok) store_once(p.ok + i, uint8_t(ok));
+    if constexpr (S::kHasValue)
+      if (p.out) store_once(static_cast<V*>(p.out) + i, present && op.kind != kPut ? V(op.value) : V(0));
+    if constexpr (Multi)
+      if (p.removed) store_once(p.removed + i, removed);
+  }
+  // What duplicates could have decided: see order.cuh.
+  if (p.flags & kDefer) record(p.deferred, i, later || (op.kind == kDelete ? op.there && op.outcome == kNothing : present));
+  record(p.failed, p.first + i, op.outcome == kFull);
+  tally_block(p.table.counters, op.outcome);
+  // tally_block has counted one pair for each DELETEALL that found any.
+  if (Multi && removed > 1) add_relaxed(&p.table.counters->live, 1 - uint64_t(removed));
+}
+
+// beyond is the slab behind a full one, a new one if need be, or kNoUnit: for
+// a whole warp.
+__device__ __forceinline__ uint32_t beyond(const Table& t, Resident& resident, uint32_t bucket, Word128* slab, uint32_t at) {
+  Link link = {load_relaxed(&link_of(slab)->tail), load_relaxed(&link_of(slab)->next)};
+  uint32_t next = shuffle(kAll, at == kNoUnit && link.tail != kNoUnit ? link.tail : link.next, 0);
+  if (next != kNoUnit) return next;
+  bool one = lane_index() == 0;
+  next = attach(t, resident, one ? link_of(slab) : nullptr);
+  if (one && next != kNoUnit) store_relaxed(&link_of(t.slab(bucket, kNoUnit))->tail, next);
+  return shuffle(kAll, next, 0);
+}
+
+// append adds the listed pairs of a batch to a multimap: those that too many
+// threads had wanted to put in one place. A few warps do it, each as in the
+// paper: the whole warp works on one bucket at a time, and fills as many slots
+// of a slab at once as it has pairs for them.
+template <class S, class K, class V>
+__device__ __forceinline__ void append(const AppendParams& p) {
+  using Key = typename S::Key;
+  using Word = typename S::Word;
+  const Table& t = p.table;
+  Resident resident;
+  uint32_t n = load_relaxed(p.deferred.count), lane = lane_index();
+  for (uint64_t first = thread_index() - lane; first < n; first += threads_in_grid()) {
+    uint32_t i = first + lane < n ? p.deferred.items[first + lane] : 0;
+    Key key = Key(static_cast<const K*>(p.keys)[i]), value = Key(static_cast<const V*>(p.vals)[i]);
+    uint32_t home = locate<S>(t, key);
+    key = stored<S>(key);
+    Outcome outcome = kNothing;
+    uint32_t queue = ballot(kAll, first + lane < n);
+    while (queue != 0) {
+      uint32_t bucket = shuffle(kAll, home, lowest(queue)), at = kNoUnit;
+      uint32_t crowd = ballot(kAll, home == bucket) & queue;
+      queue ^= crowd;
+      while (crowd != 0) {
+        Word128* slab = t.slab(bucket, at);
+        Word* slot = reinterpret_cast<Word*>(slab) + lane;
+        bool empty = lane < kSlots<S> && S::key(load_relaxed(slot)) == S::kEmpty;
+        uint32_t frees = ballot(kAll, empty);
+        if (frees == 0) {
+          at = beyond(t, resident, bucket, slab, at);
+          if (at == kNoUnit) {
+            if (crowd >> lane & 1) outcome = kFull;
+            crowd = 0;
+          }
+          continue;
+        }
+        // The first of the crowd take the first of the slots.
+        uint32_t place = popcount(frees & ((1u << lane) - 1));
+        bool takes = empty && place < popcount(crowd);
+        uint32_t from = takes ? lowest(crowd ^ first_bits(crowd, place)) : lane;
+        Key k = shuffle(kAll, key, from), v = shuffle(kAll, value, from);
+        uint32_t slots = ballot(kAll, takes && S::swap(slot, S::pair(S::kEmpty, S::kEmpty), S::pair(k, v)));
+        place = popcount(crowd & ((1u << lane) - 1));
+        bool served = (crowd >> lane & 1) && place < popcount(frees) && (slots >> lowest(frees ^ first_bits(frees, place)) & 1);
+        if (served) outcome = kInserted;
+        crowd ^= ballot(kAll, served);
+      }
+    }
+    record(p.failed, p.first + i, outcome == kFull);
+    tally(t.counters, outcome);
+  }
+}
+
+// alter writes the values that settling duplicates decided on. Their keys are
+// there, once, so it treats the table as a map; kReuse makes it look for live
+// slots only, since in a multimap a dead one that remembers the key may come
+// first.
+template <class S>
+__device__ __forceinline__ void alter(const Table& t, Resident& resident, Operation<S>& op) {
+  change<S, false>(t, kReuse, resident, op);
+}
+
+}  // namespace weft::slab

@@ -1,0 +1,129 @@
+package slab_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/slab"
+)
+
+// Maps, multimaps and sets of all widths, and of signed and floating types,
+// pass their suites.
+func TestConformance(t *testing.T) {
+	dev := devicetest.Open(t)
+	full, half := scale(dev), min(scale(dev), fast/3)
+	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, full, nil) })
+	t.Run("uint32,uint64", func(t *testing.T) { suite[uint32, uint64](t, dev, full, nil) })
+	t.Run("uint64,uint32", func(t *testing.T) { suite[uint64, uint32](t, dev, full, nil) })
+	t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, full, nil) })
+	t.Run("int32,float32", func(t *testing.T) { suite[int32, float32](t, dev, half, nil) })
+	t.Run("int64,float64", func(t *testing.T) { suite[int64, float64](t, dev, half, nil) })
+	t.Run("multimap uint32,uint32", func(t *testing.T) { multiSuite[uint32, uint32](t, dev, half, nil) })
+	t.Run("multimap uint32,uint64", func(t *testing.T) { multiSuite[uint32, uint64](t, dev, half, nil) })
+	t.Run("multimap uint64,uint32", func(t *testing.T) { multiSuite[uint64, uint32](t, dev, half, nil) })
+	t.Run("multimap uint64,uint64", func(t *testing.T) { multiSuite[uint64, uint64](t, dev, half, nil) })
+	t.Run("multimap int64,float32", func(t *testing.T) { multiSuite[int64, float32](t, dev, half, nil) })
+	t.Run("set uint32", func(t *testing.T) { setSuite[uint32](t, dev, full, nil) })
+	t.Run("set int64", func(t *testing.T) { setSuite[int64](t, dev, full, nil) })
+}
+
+// So do structures with few buckets and long chains, and dense ones that never
+// flush themselves.
+func TestConformanceWithOptions(t *testing.T) {
+	dev := devicetest.Open(t)
+	few := min(scale(dev), fast/10)
+	for name, opts := range map[string]*slab.Options{
+		"few buckets": {Buckets: 20},
+		"dense":       {Utilisation: .85, Capacity: 10, MaxTombstones: -1},
+		"unordered":   {Unordered: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !opts.Unordered { // maps without order keep fewer promises
+				t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, few, opts) })
+				t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, few, opts) })
+				t.Run("set uint32", func(t *testing.T) { setSuite[uint32](t, dev, few, opts) })
+				t.Run("set uint64", func(t *testing.T) { setSuite[uint64](t, dev, few, opts) })
+			}
+			t.Run("multimap uint32,uint32", func(t *testing.T) { multiSuite[uint32, uint32](t, dev, few, opts) })
+			t.Run("multimap uint64,uint64", func(t *testing.T) { multiSuite[uint64, uint64](t, dev, few, opts) })
+		})
+	}
+}
+
+// The kernels of both architectures pass the suites on a simulated GPU, in
+// lockstep and under random schedules.
+func TestConformanceSimulated(t *testing.T) {
+	for _, opts := range []sim.Options{{Arch: 80}, {Arch: 90}, {Arch: 80, Scheduler: sim.Random, Seed: 1}, {Arch: 90, Scheduler: sim.Random, Seed: 2}} {
+		t.Run(fmt.Sprintf("sm_%d,%s", opts.Arch, opts.Scheduler), func(t *testing.T) {
+			t.Parallel()
+			dev := openSim(t, &opts)
+			size := conformance.Slow
+			if opts.Scheduler == sim.Random {
+				size = 150
+			}
+			t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, size, nil) })
+			t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, size, &slab.Options{Buckets: 3}) })
+			t.Run("multimap uint32,uint32", func(t *testing.T) { multiSuite[uint32, uint32](t, dev, size, nil) })
+			t.Run("multimap uint64,uint64", func(t *testing.T) { multiSuite[uint64, uint64](t, dev, size, &slab.Options{Buckets: 3}) })
+			t.Run("set uint32", func(t *testing.T) { setSuite[uint32](t, dev, size, nil) })
+		})
+	}
+}
+
+// openSim is a simulated GPU that fails the test on leaks.
+func openSim(t testing.TB, opts *sim.Options) device.Device {
+	t.Helper()
+	dev, err := sim.Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return devicetest.Checked(t, dev)
+}
+
+func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options) {
+	conformance.Map(t, size, func(t testing.TB) weft.Map[K, V] {
+		m, err := slab.New[K, V](dev, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	})
+}
+
+func multiSuite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options) {
+	conformance.MultiMap(t, size, func(t testing.TB) weft.MultiMap[K, V] {
+		m, err := slab.NewMultiMap[K, V](dev, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	})
+}
+
+func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options) {
+	conformance.Set(t, size, func(t testing.TB) weft.Set[K] {
+		s, err := slab.NewSet[K](dev, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}
+
+func scale(dev device.Device) conformance.Scale {
+	switch dev.Properties().Kind {
+	case device.CPU, device.CUDA:
+		return fast
+	}
+	return conformance.Slow
+}

@@ -1,0 +1,274 @@
+package slab
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+)
+
+// Tuning of changes.
+const (
+	// pieceOps is the number of changes that are dealt out to the cores at a
+	// time; their keys and the deal stay in the second-level cache. Contexts
+	// are looked at between pieces.
+	pieceOps = 1 << 17
+
+	// aloneOps is the number of changes below which dealing them out costs
+	// more than it gains.
+	aloneOps = 1 << 11
+)
+
+func (e *cpuEngine[K, SK, V, SV]) change(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {
+	w := e.widths()
+	for lo := 0; lo < b.N; lo += pieceOps {
+		if err := ctx.Err(); err != nil {
+			return lo, failed, err
+		}
+		hi := min(lo+pieceOps, b.N)
+		c := newChanger[K, SK, V, SV](e.gen, b.Sub(lo, hi, w))
+		if hi-lo < aloneOps || e.dev.Properties().Units == 1 {
+			c.run(e.deal.All(hi - lo))
+		} else {
+			e.changeTogether(c)
+		}
+		c.count(countersOf(e.gen))
+		for _, i := range c.failed {
+			failed = append(failed, uint32(lo)+i)
+		}
+	}
+	return b.N, failed, nil
+}
+
+// changeTogether runs the changes of a piece on all cores.
+func (e *cpuEngine[K, SK, V, SV]) changeTogether(c *changer[K, SK, V, SV]) {
+	shares := e.deal.Out(e.dev, c.table.buckets, len(c.keys), func(lo, hi int, places []uint32) {
+		for i, k := range c.keys[lo:hi] {
+			places[i] = bucketOf(c.table.geometry, SK(k))
+		}
+	})
+	failed := make([][]uint32, len(shares))
+	var fresh, live atomic.Int64
+	e.dev.Parallel(len(shares), 1, func(i, _ int) {
+		own := *c
+		own.units = cpuAllocOf(e.gen).resident(c.units.ref)
+		own.run(shares[i].Ops)
+		failed[i] = own.failed
+		fresh.Add(own.fresh)
+		live.Add(own.live)
+	})
+	c.fresh, c.live = fresh.Load(), live.Load()
+	c.failed = slices.Concat(failed...)
+	slices.Sort(c.failed)
+}
+
+// changeOn waits in any case, so it may as well return what found no room.
+func (e *cpuEngine[K, SK, V, SV]) changeOn(s *device.Stream, b *batch.Batch, _ bool) (failed []uint32, err error) {
+	if err := s.Sync(context.Background()); err != nil {
+		return nil, err
+	}
+	_, failed, err = e.change(context.Background(), b)
+	return failed, err
+}
+
+// changer runs the changes of one piece of a batch, or a share of them.
+type changer[K, SK storedKey, V, SV storedVal] struct {
+	table cpuTable[SK, SV]
+	units resident
+
+	keys   []K
+	vals   []V
+	kinds  []weft.OpKind
+	out    []V
+	ok     []bool
+	counts []uint32
+	kind   weft.OpKind
+	reuse  bool
+	multi  bool
+	dead   bool // there may be dead slots
+
+	failed      []uint32 // operations that found no room
+	fresh, live int64    // slots taken that were empty; change of the number of pairs
+}
+
+func newChanger[K, SK storedKey, V, SV storedVal](g *generation, b *batch.Batch) *changer[K, SK, V, SV] {
+	now := countersOf(g)
+	return &changer[K, SK, V, SV]{
+		table:  tableOf[SK, SV](g),
+		units:  cpuAllocOf(g).resident(g.pool.Ref()),
+		keys:   batch.View[K](b.Keys.Host),
+		vals:   batch.View[V](b.Vals.Host),
+		kinds:  batch.View[weft.OpKind](b.Kinds.Host),
+		out:    batch.View[V](b.Out.Host),
+		ok:     batch.View[bool](b.OK.Host),
+		counts: batch.View[uint32](b.Counts.Host),
+		kind:   b.Kind,
+		reuse:  b.Flags&batch.Reuse != 0,
+		multi:  b.Flags&flagMulti != 0,
+		dead:   now.used > now.live || b.Kinds.There(),
+	}
+}
+
+// run runs operations in order. While a group is worked on, the base slabs of
+// the next are on their way.
+func (c *changer[K, SK, V, SV]) run(ops []uint32) {
+	var bases [2][group]unsafe.Pointer
+	c.ask(ops[:min(group, len(ops))], &bases[0])
+	for lo, turn := 0, 0; lo < len(ops); lo, turn = lo+group, turn^1 {
+		hi := min(lo+group, len(ops))
+		c.ask(ops[hi:min(hi+group, len(ops))], &bases[turn^1])
+		for j, i := range ops[lo:hi] {
+			c.one(i, bases[turn][j])
+		}
+	}
+}
+
+// ask works out the base slabs of a group, and prefetches them.
+func (c *changer[K, SK, V, SV]) ask(ops []uint32, bases *[group]unsafe.Pointer) {
+	for j, i := range ops {
+		bases[j] = c.table.base(bucketOf(c.table.geometry, SK(c.keys[i])))
+	}
+	prefetchSlabs(bases[:len(ops)])
+}
+
+// one runs one operation.
+func (c *changer[K, SK, V, SV]) one(i uint32, base unsafe.Pointer) {
+	kind := c.kind
+	if c.kinds != nil {
+		kind = c.kinds[i]
+	}
+	key := stored(SK(c.keys[i]))
+	if c.multi && (kind == weft.OpPut || kind == weft.OpDeleteAll) {
+		c.several(i, kind, base, key)
+		return
+	}
+	s := c.table.find(base, key)
+	ok := false
+	switch {
+	case s != nil:
+		ok = c.present(i, kind, s)
+	case kind == weft.OpPut || kind == weft.OpPutNew:
+		if ok = c.insert(i, key, base); !ok {
+			c.fail(i)
+			return
+		}
+	}
+	answers := kind == weft.OpGet || kind == weft.OpPutNew
+	if c.out != nil && !(answers && s != nil) {
+		var none V
+		c.out[i] = none
+	}
+	removed := uint32(0)
+	if ok && kind == weft.OpDeleteAll {
+		removed = 1
+	}
+	c.report(i, ok, removed)
+}
+
+// several runs the operations of a multimap that are not about the first pair
+// of a key.
+func (c *changer[K, SK, V, SV]) several(i uint32, kind weft.OpKind, base unsafe.Pointer, key SK) {
+	removed := uint32(0)
+	ok := false
+	if kind == weft.OpPut {
+		if ok = c.put(i, key, c.table.end(base, &c.units)); !ok {
+			c.fail(i)
+			return
+		}
+	} else {
+		removed = c.table.killAll(base, key)
+		c.live -= int64(removed)
+		ok = removed > 0
+	}
+	if c.out != nil {
+		var none V
+		c.out[i] = none
+	}
+	c.report(i, ok, removed)
+}
+
+// fail notes that an operation found no room. It may run again, so its output
+// stays as it was: the value to be written may lie there.
+func (c *changer[K, SK, V, SV]) fail(i uint32) {
+	c.failed = append(c.failed, i)
+	c.report(i, false, 0)
+}
+
+func (c *changer[K, SK, V, SV]) report(i uint32, ok bool, removed uint32) {
+	if c.ok != nil {
+		c.ok[i] = ok
+	}
+	if c.counts != nil {
+		c.counts[i] = removed
+	}
+}
+
+// present runs an operation whose key is there.
+func (c *changer[K, SK, V, SV]) present(i uint32, kind weft.OpKind, s *slot[SK, SV]) (ok bool) {
+	switch kind {
+	case weft.OpGet, weft.OpPutNew:
+		if c.out != nil {
+			c.out[i] = *(*V)(unsafe.Pointer(&s.val))
+		}
+		return kind == weft.OpGet
+	case weft.OpPut:
+		c.set(i, s)
+	case weft.OpDelete, weft.OpDeleteAll:
+		kill(s)
+		c.live--
+		return true
+	}
+	return false
+}
+
+// insert runs a Put or PutNew whose key is absent. In a map a dead slot will
+// do, but with concurrent deletes only the key's own.
+func (c *changer[K, SK, V, SV]) insert(i uint32, key SK, base unsafe.Pointer) bool {
+	if c.dead && !c.multi {
+		at, own := c.table.graves(base, key)
+		if !c.reuse {
+			at = own
+		}
+		if at != nil {
+			at.key = key
+			c.set(i, at)
+			c.live++
+			return true
+		}
+	}
+	return c.put(i, key, c.table.end(base, &c.units))
+}
+
+// put puts operation i's pair into an empty slot, unless there is none.
+func (c *changer[K, SK, V, SV]) put(i uint32, key SK, at *slot[SK, SV]) bool {
+	if at == nil {
+		return false
+	}
+	at.key = key
+	c.set(i, at)
+	c.live++
+	c.fresh++
+	return true
+}
+
+// set writes the value of operation i.
+func (c *changer[K, SK, V, SV]) set(i uint32, s *slot[SK, SV]) {
+	if c.vals == nil {
+		return
+	}
+	var none SV
+	if unsafe.Sizeof(c.vals[0]) < unsafe.Sizeof(none) {
+		s.val = none
+	}
+	*(*V)(unsafe.Pointer(&s.val)) = c.vals[i]
+}
+
+// count adds what was done to the table's counters.
+func (c *changer[K, SK, V, SV]) count(to *counters) {
+	to.live += uint64(c.live)
+	to.used += uint64(c.fresh)
+}

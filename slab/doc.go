@@ -1,0 +1,108 @@
+// Package slab is the slab hash: a [Map], a [Set] and a [MultiMap] that take
+// batches of keys, on every core of a CPU or on a GPU, and whose memory grows
+// without moving what is there. [Alloc], the allocator of fixed-size units that
+// its slabs come from, can be used on its own.
+//
+// It is the structure of Ashkiani, Farach-Colton and Owens, "A Dynamic Hash
+// Table for the GPU" (IPDPS 2018), complete: SEARCH, SEARCHALL, INSERT,
+// REPLACE, DELETE, DELETEALL and FLUSH, the slab list, SlabAlloc and its light
+// variant; with 32- and 64-bit keys and values, growth, iteration and
+// statistics; and without its limits: no reserved keys, no pool that runs dry,
+// no duplicates of a key when threads insert and delete it together.
+//
+// # When to choose it
+//
+// When a key may have several values: take a [MultiMap]. When many operations
+// change the structure while others read it, or when growing must not stop for
+// a rehash: with Options.Buckets only chains grow. When misses are frequent at
+// high utilisation: a search ends at the end of its bucket's chain, in one or
+// two memory accesses, however full the other buckets are.
+//
+// Otherwise package linear is faster: at moderate loads a lookup there reads
+// 32 bytes, here 128.
+//
+// # Layout
+//
+// A bucket is a chain of slabs of 128 bytes, what a GPU fetches at most for one
+// address. A slab has 15 slots of 8 bytes for 32-bit keys with 32-bit values, 7
+// of 16 bytes for pairs with a 64-bit part, 30 or 15 of the bare key in sets,
+// and a link in its last 8 bytes. The first slab of each bucket, the base slab,
+// is part of an array; those behind it come from an [Alloc] and are named by
+// 32-bit addresses.
+//
+// Slots fill from the front, slab by slab, and a new slab is linked only behind
+// a full one. So an empty slot ends every search, and two threads that insert
+// one key meet at the same slot: one wins, the other finds the key. Empty slabs
+// and free units are all ones, like empty slots and missing links: to link a
+// slab is one compare-and-swap, and nothing has to be written before it.
+//
+// A deleted key leaves its slot dead. In a map, batches of inserts take dead
+// slots, and any batch returns a key to the slot that remembers it. A multimap
+// leaves dead slots alone, since the order of slots is the order of a key's
+// pairs. Flush drops the dead slots of a bucket and gives back slabs that this
+// empties; a structure does it when Options.MaxTombstones of its slots are
+// dead.
+//
+// The keys ^0 to ^0-3 mark slots that hold none. A user's keys of those names
+// are stored under the names 0 to 3 in a bucket of their own, so every key is
+// legal and ordinary keys pay one comparison.
+//
+// # Growth
+//
+// Options.Utilisation, the share of the slabs' memory that holds pairs, decides
+// how many buckets there are for a number of keys. When there are a quarter
+// more keys than that, the structure rehashes to at least twice the buckets.
+// The pool of slabs grows between batches, where nothing moves; operations of a
+// batch that find no slab run again when it has grown, before the call returns.
+//
+// # Concurrency
+//
+// All methods may be called from many goroutines. Lookups run side by side.
+// Batches that change the structure run one after another, each on the whole
+// device, and lookups from host slices wait for them. On a GPU, lookups and
+// changes submitted to different streams by the On methods overlap.
+//
+// Within a launch, operations are concurrent and lock-free on GPUs of compute
+// capability 9.0 (one 64- or 128-bit compare-and-swap publishes a pair). Older
+// GPUs have no 128-bit compare-and-swap: there, a writer of a 16-byte slot marks
+// it pending for the time of one store, and others wait for that store.
+// Operations on one key are linearizable, but for DeleteAll, which removes one
+// pair after another; layout.cuh and slab.cu hold the arguments next to the
+// code.
+//
+// # Duplicates within a batch
+//
+//	Put      the last one wins; in a multimap, each adds a pair
+//	PutNew   the first one is inserted, and reports so
+//	Delete   the first one reports that the key was there; in a multimap, each
+//	         removes a pair, as long as there are any
+//	Apply    concurrent: any order of the batch's operations
+//
+// On a GPU the order among Puts, PutNews and Deletes of a map costs a pass over
+// those operations that found their key present (or, deleting, absent); batches
+// of new, different keys pay nothing. Options.Unordered drops it.
+//
+// # Differences from the paper
+//
+//   - Four lanes work on a slab, not a whole warp: they read 128 bytes as fast,
+//     and eight operations of a warp are under way instead of one.
+//   - A deleted slot is dead, not empty. The paper's REPLACE may take a hole
+//     that a delete leaves while its key lives behind it, and the key is then
+//     there twice.
+//   - A slab that loses the race for a link is given back, and an allocator
+//     that runs out of units fails the operation, which then runs again; the
+//     paper's code stops.
+//   - A multimap inserts at the tail, whose place the base slab remembers; the
+//     paper inserts wherever it finds an empty slot.
+//
+// # Caveats
+//
+//   - A rehash needs memory for both tables at once. If there is none, chains
+//     get longer; when the pool cannot grow either, calls return
+//     device.ErrMemory. Nothing that was there is lost.
+//   - The hash is fast and seeded, not cryptographic. With the random default
+//     seed nobody can prepare colliding keys without seeing which keys are slow.
+//   - All pairs of one key are in one chain: looking up a key with many pairs
+//     is as long as they are.
+//   - Up to 2^30 buckets, 128 GiB of base slabs, and 2^32 slabs behind them.
+package slab

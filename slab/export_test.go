@@ -1,0 +1,275 @@
+package slab
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/hash"
+)
+
+// CheckInvariants reads all of a map's memory and reports what breaks the
+// rules of the layout; see image.check. Conformance calls it after each test.
+func (m *Map[K, V]) CheckInvariants() error { return m.table.checkInvariants() }
+
+// CheckInvariants is that of Map.
+func (s *Set[K]) CheckInvariants() error { return s.table.checkInvariants() }
+
+// CheckInvariants is that of Map.
+func (m *MultiMap[K, V]) CheckInvariants() error { return m.table.checkInvariants() }
+
+// Bucket is the bucket of a key.
+func (m *Map[K, V]) Bucket(key uint64) int { return int(bucketOf(m.table.engine.geometry(), key)) }
+
+func (t *table) checkInvariants() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil
+	}
+	im, err := t.image()
+	if err != nil {
+		return err
+	}
+	return im.check()
+}
+
+// image copies the memory in use to the host.
+func (t *table) image() (*image, error) {
+	ctx := context.Background()
+	if err := t.engine.settle(ctx); err != nil {
+		return nil, err
+	}
+	s, err := t.dev.NewStream()
+	if err != nil {
+		return nil, err
+	}
+	gen := t.engine.hold()
+	im := &image{
+		geometry: gen.geometry, widths: t.widths, multi: t.multi,
+		base: make([]byte, gen.bytes()), blocks: gen.pool.opts.Blocks,
+	}
+	err = s.CopyOut(ctx, im.base, gen.base.Ptr)
+	for _, at := range gen.pool.supers {
+		super := make([]byte, gen.pool.opts.superBytes())
+		err = errors.Join(err, s.CopyOut(ctx, super, at))
+		im.supers = append(im.supers, super)
+	}
+	return im, errors.Join(err, t.engine.release(gen), s.Close())
+}
+
+// image is the memory of a table as bytes, read by the description in
+// layout.go and alloc.go alone: it shares no code with the engines but the
+// hash.
+type image struct {
+	geometry
+	widths batch.Widths
+	multi  bool
+	base   []byte
+	supers [][]byte
+	blocks int // memory blocks in a super block
+}
+
+// keyBits is the width of stored keys.
+func (im *image) keyBits() int {
+	if im.widths.Val == 0 {
+		return im.widths.Slot * 8
+	}
+	return im.widths.Slot * 4
+}
+
+// mark is a key that marks a slot: 0 empty, 1 dead, 2 pending, 3 none.
+func (im *image) mark(m uint64) uint64 { return ^m << (64 - im.keyBits()) >> (64 - im.keyBits()) }
+
+// slot is the key and the value of a slot of a slab.
+func (im *image) slot(slab []byte, i int) (key, val uint64) {
+	b := slab[i*im.widths.Slot:]
+	switch {
+	case im.widths.Slot == 4:
+		return uint64(binary.LittleEndian.Uint32(b)), 0
+	case im.widths.Slot == 8 && im.widths.Val == 0:
+		return binary.LittleEndian.Uint64(b), 0
+	case im.widths.Slot == 8:
+		return uint64(binary.LittleEndian.Uint32(b[4:])), uint64(binary.LittleEndian.Uint32(b))
+	}
+	return binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b)
+}
+
+// unit is the memory of a unit, and whether its bit says that it is taken.
+func (im *image) unit(address uint32) (slab []byte, taken bool, err error) {
+	super, block, unit := int(address>>24), int(address>>10&(1<<14-1)), int(address&(1<<10-1))
+	if super >= len(im.supers) || block >= im.blocks {
+		return nil, false, fmt.Errorf("there is no unit %#x", address)
+	}
+	word := binary.LittleEndian.Uint32(im.supers[super][block*128+unit/32*4:])
+	at := im.blocks*128 + (block*1024+unit)*128
+	return im.supers[super][at : at+128], word>>(unit%32)&1 == 1, nil
+}
+
+// bucket is where a key, as stored, belongs if it looks like no mark.
+func (im *image) bucket(key uint64) uint32 {
+	if im.keyBits() == 32 {
+		return hash.Reduce32(hash.Uint32(uint32(key), im.seed), im.buckets)
+	}
+	return uint32(hash.Reduce64(hash.Uint64(key, im.seed), uint64(im.buckets)))
+}
+
+// emptySlab is all ones.
+var emptySlab = bytes.Repeat([]byte{0xff}, 128)
+
+// check reports the first thing that is wrong:
+//
+//   - what check of chain says,
+//   - a unit is taken that no chain has, or in two of them,
+//   - a free unit is not all ones,
+//   - the counters tell the number of live and of used slots.
+func (im *image) check() error {
+	var live, used uint64
+	seen := make(map[uint32]bool)
+	for b := range im.buckets + 1 {
+		c := chain{image: im, bucket: b, keys: make(map[uint64]bool), units: seen}
+		if err := c.check(); err != nil {
+			return fmt.Errorf("bucket %d of %d: %w", b, im.buckets, err)
+		}
+		live, used = live+c.live, used+c.used
+	}
+	for s := range im.supers {
+		for u := range uint32(im.blocks * 1024) {
+			address := uint32(s)<<24 | u
+			slab, taken, err := im.unit(address)
+			switch {
+			case err != nil:
+				return err
+			case taken != seen[address]:
+				return fmt.Errorf("unit %#x: taken is %v, in a chain is %v", address, taken, seen[address])
+			case !taken && !bytes.Equal(slab, emptySlab):
+				return fmt.Errorf("unit %#x is free and not all ones", address)
+			}
+		}
+	}
+	last := im.base[(int(im.buckets)+1)*128:]
+	if l, u := binary.LittleEndian.Uint64(last), binary.LittleEndian.Uint64(last[8:]); l != live || u != used {
+		return fmt.Errorf("the counters say %d live of %d used slots; there are %d of %d", l, u, live, used)
+	}
+	return nil
+}
+
+// chain is the slabs of a bucket.
+type chain struct {
+	*image
+	bucket uint32
+	keys   map[uint64]bool // false: a dead slot remembers it
+	units  map[uint32]bool // of all chains
+
+	ended      bool // an empty slot has been seen
+	live, used uint64
+}
+
+// check reports the first thing that is wrong:
+//
+//   - no slot behind an empty one is in use, and no slab follows it,
+//   - no slot is pending while nothing runs, none holds the mark that stands
+//     for no slot,
+//   - each key is in its bucket, the extra bucket has names of marks only,
+//   - in a map, a key is there once, and no slot before it remembers it,
+//   - no bits beyond the widths of keys and values are set, and what no slot
+//     covers is all ones,
+//   - the tail's hint is a slab of the bucket, and those before are full.
+func (c *chain) check() error {
+	slab := c.base[int(c.bucket)*128:][:128]
+	hint := binary.LittleEndian.Uint32(slab[120:])
+	for at := noUnit; ; {
+		if err := c.slab(slab); err != nil {
+			return fmt.Errorf("slab %#x: %w", at, err)
+		}
+		if at != noUnit && !bytes.Equal(slab[120:124], emptySlab[:4]) {
+			return fmt.Errorf("slab %#x has a hint", at)
+		}
+		next := binary.LittleEndian.Uint32(slab[124:])
+		if next == noUnit {
+			break
+		}
+		if c.ended {
+			return fmt.Errorf("slab %#x has room, and %#x is linked behind it", at, next)
+		}
+		if c.units[next] {
+			return fmt.Errorf("slab %#x is linked twice", next)
+		}
+		var taken bool
+		var err error
+		if slab, taken, err = c.unit(next); err != nil || !taken {
+			return fmt.Errorf("slab %#x is linked; taken is %v: %w", next, taken, err)
+		}
+		c.units[next] = true
+		if at = next; at == hint {
+			hint = noUnit
+		}
+	}
+	if hint != noUnit {
+		return fmt.Errorf("the tail is said to be %#x, which is not in the chain", hint)
+	}
+	return nil
+}
+
+func (c *chain) slab(slab []byte) error {
+	slots := 120 / c.widths.Slot
+	if rest := slab[slots*c.widths.Slot : 120]; !bytes.Equal(rest, emptySlab[:len(rest)]) {
+		return fmt.Errorf("%x where no slot is", rest)
+	}
+	for i := range slots {
+		key, val := c.slot(slab, i)
+		switch key {
+		case c.mark(markEmpty):
+			c.ended = true
+			continue
+		case c.mark(markPending), c.mark(markNone):
+			return fmt.Errorf("slot %d has the mark %#x", i, key)
+		}
+		if c.ended {
+			return fmt.Errorf("slot %d is in use behind an empty one", i)
+		}
+		c.used++
+		if key == c.mark(markDead) {
+			if c.widths.Val != 0 && !c.keys[val] {
+				c.keys[val] = false
+			}
+			continue
+		}
+		c.live++
+		if err := c.pair(key, val); err != nil {
+			return fmt.Errorf("slot %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (c *chain) pair(key, val uint64) error {
+	extra := c.bucket == c.buckets
+	if extra && key >= marks {
+		return fmt.Errorf("key %#x is in the extra bucket", key)
+	}
+	if home := c.image.bucket(key); !extra && home != c.bucket {
+		return fmt.Errorf("key %#x belongs in bucket %d", key, home)
+	}
+	if c.widths.Key == 4 && key>>32 != 0 || c.widths.Val == 4 && val>>32 != 0 {
+		return fmt.Errorf("%#x: %#x is wider than its types", key, val)
+	}
+	if live, known := c.keys[key]; known && !c.multi {
+		return fmt.Errorf("key %#x has a slot before this one; live: %v", key, live)
+	}
+	c.keys[key] = true
+	return nil
+}
+
+// copyIn replaces device memory.
+func copyIn(dev device.Device, to device.Ptr, from []byte) error {
+	s, err := dev.NewStream()
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.CopyIn(to, from), s.Sync(context.Background()), s.Close())
+}

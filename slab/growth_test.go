@@ -1,0 +1,367 @@
+package slab_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/slab"
+)
+
+// Capacity keys have the utilisation that was asked for, without a rehash; so
+// has a structure that grew, within what growing by doubling leaves.
+func TestUtilisationIsKept(t *testing.T) {
+	dev := devicetest.Open(t)
+	n := rows(dev)
+	keys := sequence[uint32](0, n)
+	for _, want := range []float64{.2, .4, .55, .65, .8} {
+		opts := &slab.Options{Capacity: n, Utilisation: want}
+		m := newMap[uint32, uint32](t, dev, opts)
+		before := statsOf(t, m)
+		if _, err := m.Put(t.Context(), keys, keys); err != nil {
+			t.Fatal(err)
+		}
+		after := statsOf(t, m)
+		if math.Abs(after.Utilisation-want)*math.Sqrt(float64(n)) > 5 || after.Buckets != before.Buckets {
+			t.Errorf("utilisation %v was wanted: %v, before %v", want, after, before)
+		}
+		grown := newMap[uint32, uint32](t, dev, &slab.Options{Utilisation: want})
+		for lo := 0; lo < n; lo += n / 50 {
+			if _, err := grown.Put(t.Context(), keys[lo:min(lo+n/50, n)], keys[lo:min(lo+n/50, n)]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s := statsOf(t, grown); s.Utilisation < .4*want || s.Utilisation > 1.2*want {
+			t.Errorf("utilisation %v was wanted after growth: %v", want, s)
+		}
+	}
+}
+
+// crowd is n keys that the map puts into its first buckets.
+func crowd(m *slab.Map[uint64, uint64], buckets, n int) []uint64 {
+	var keys []uint64
+	for k := uint64(0); len(keys) < n; k++ {
+		if m.Bucket(k) < buckets {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// However badly keys are spread, none is lost: what finds no slab in the pool
+// runs again when it has grown. Also for batches on the device, whose outputs
+// may lie where their values were.
+func TestCrowdedBuckets(t *testing.T) {
+	dev := devicetest.Open(t)
+	const n = 8000 // of 1024 slabs and more, when 100 are expected
+	for name, put := range map[string]func(m *slab.Map[uint64, uint64], keys []uint64) error{
+		"Put": func(m *slab.Map[uint64, uint64], keys []uint64) error {
+			_, err := m.Put(t.Context(), keys, keys)
+			return err
+		},
+		"PutNew twice": func(m *slab.Map[uint64, uint64], keys []uint64) error {
+			both, ok := append(keys, keys...), make([]bool, 2*n)
+			inserted, err := m.PutNew(t.Context(), both, both, ok)
+			for i := range ok {
+				if ok[i] != (i < n) {
+					t.Fatalf("ok[%d] is %v", i, ok[i])
+				}
+			}
+			if inserted != n {
+				t.Errorf("%d keys inserted", inserted)
+			}
+			return err
+		},
+		"Apply": func(m *slab.Map[uint64, uint64], keys []uint64) error {
+			ops, res := make([]weft.Op[uint64, uint64], n), make([]weft.Result[uint64], n)
+			for i, k := range keys {
+				ops[i] = weft.Op[uint64, uint64]{Kind: weft.OpPut, Key: k, Value: k}
+			}
+			err := m.Apply(t.Context(), ops, res)
+			for i, r := range res {
+				if r != (weft.Result[uint64]{OK: true}) {
+					t.Fatalf("result %d is %v", i, r)
+				}
+			}
+			return err
+		},
+		"PutOn": func(m *slab.Map[uint64, uint64], keys []uint64) error {
+			s := newStream(t, dev)
+			d := upload(t, s, keys)
+			return errors.Join(m.PutOn(s, d, d), m.Sync(t.Context()))
+		},
+		"ApplyOn": func(m *slab.Map[uint64, uint64], keys []uint64) error {
+			s := newStream(t, dev)
+			kinds := make([]weft.OpKind, n)
+			for i := range kinds {
+				kinds[i] = weft.OpPut + weft.OpKind(i%2) // or PutNew
+			}
+			ok := upload(t, s, make([]bool, n))
+			d := upload(t, s, keys)
+			v := upload(t, s, keys)
+			err := errors.Join(m.ApplyOn(s, upload(t, s, kinds), d, v, ok), m.Sync(t.Context()))
+			for i, in := range download(t, s, ok) {
+				if !in {
+					t.Fatalf("ok[%d] is false", i)
+				}
+			}
+			equal(t, "values", download(t, s, v), make([]uint64, n))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMap[uint64, uint64](t, dev, &slab.Options{Buckets: 4000})
+			keys := crowd(m, 40, n)
+			if err := put(m, keys); err != nil {
+				t.Fatal(err)
+			}
+			wantPairs(t, m, keys)
+			if s := statsOf(t, m); s.MaxChain < 28 || s.Slabs < 4000+1100 {
+				t.Errorf("%v", s)
+			}
+		})
+	}
+}
+
+// A fixed map takes Capacity keys however they are spread; what is beyond them
+// may come back as ErrFull, and what is within them is there. Dead slots are
+// dropped when there is no other room.
+func TestFixedMap(t *testing.T) {
+	dev := devicetest.Open(t)
+	const capacity, more = 1000, 12000
+	for name, keysFor := range map[string]func(*slab.Map[uint64, uint64]) []uint64{
+		"spread":  func(m *slab.Map[uint64, uint64]) []uint64 { return sequence[uint64](1, capacity+more) },
+		"crowded": func(m *slab.Map[uint64, uint64]) []uint64 { return crowd(m, 2, capacity+more) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "crowded" && scale(dev) == conformance.Slow {
+				t.Skip("chains of five hundred slabs")
+			}
+			m := newMap[uint64, uint64](t, dev, &slab.Options{Capacity: capacity, Fixed: true, MaxTombstones: -1})
+			before := statsOf(t, m)
+			keys := keysFor(m)
+			n, err := m.Put(t.Context(), keys[:capacity], keys[:capacity])
+			want(t, "Put of Capacity keys", n, capacity, err)
+			ok := make([]bool, more)
+			n, err = m.PutNew(t.Context(), keys[capacity:], keys[capacity:], ok)
+			if n >= more || !errors.Is(err, weft.ErrFull) {
+				t.Fatalf("PutNew of %d more keys: %d, %v", more, n, err)
+			}
+			there := keys[:capacity:capacity]
+			for i, in := range ok {
+				if in {
+					there = append(there, keys[capacity+i])
+				}
+			}
+			wantPairs(t, m, there)
+			if s := statsOf(t, m); s.Bytes != before.Bytes || s.Buckets != before.Buckets || s.FreeUnits != 0 {
+				t.Errorf("the map was %v and is %v", before, s)
+			}
+			testFull(t, m, there)
+		})
+	}
+}
+
+// testFull: in a table without a free slab, updates work, absent keys are
+// found absent, and deleted keys make room.
+func testFull(t *testing.T, m *slab.Map[uint64, uint64], there []uint64) {
+	n, err := m.Put(t.Context(), there, there)
+	want(t, "updates", n, 0, err)
+	absent := sequence[uint64](1<<40, 100)
+	n, err = m.Contains(t.Context(), absent, nil)
+	want(t, "Contains of absent keys", n, 0, err)
+	n, err = m.Delete(t.Context(), there, nil)
+	want(t, "Delete", n, len(there), err)
+	ops := make([]weft.Op[uint64, uint64], len(there)) // which takes dead slots of its own keys only
+	for i, k := range there {
+		ops[len(there)-1-i] = weft.Op[uint64, uint64]{Kind: weft.OpPut, Key: k + 1<<41, Value: k + 1<<41}
+	}
+	if err := m.Apply(t.Context(), ops[:500], nil); err != nil {
+		t.Fatalf("Apply in a table of dead slots: %v", err)
+	}
+	if m.Len() != 500 {
+		t.Errorf("Len is %d", m.Len())
+	}
+	if err := m.Clear(t.Context()); err != nil || m.Len() != 0 {
+		t.Fatalf("Clear: %v", err)
+	}
+	n, err = m.Put(t.Context(), there[:1000], there[:1000])
+	want(t, "Put after Clear", n, 1000, err)
+	wantPairs(t, m, there[:1000])
+}
+
+// Updates never grow a map.
+func TestUpdatesNeedNoRoom(t *testing.T) {
+	dev := devicetest.Open(t)
+	n := rows(dev)
+	keys := sequence[uint64](0, n)
+	m := newMap[uint64, uint64](t, dev, nil)
+	if _, err := m.Put(t.Context(), keys, keys); err != nil {
+		t.Fatal(err)
+	}
+	before := statsOf(t, m)
+	s := newStream(t, dev)
+	d := upload(t, s, keys)
+	for range 5 {
+		n, err := m.Put(t.Context(), keys, keys)
+		want(t, "Put", n, 0, err)
+		if err := m.PutOn(s, d, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := statsOf(t, m); after.Buckets != before.Buckets || after.Slabs != before.Slabs {
+		t.Errorf("before %v, after %v", before, after)
+	}
+	wantPairs(t, m, keys)
+}
+
+// A map that has become almost empty gets smaller, and one whose keys come and
+// go stays as it is.
+func TestShrinks(t *testing.T) {
+	dev := devicetest.Open(t)
+	n := rows(dev)
+	keys := sequence[uint64](0, n)
+	m := newMap[uint64, uint64](t, dev, nil)
+	if _, err := m.Put(t.Context(), keys, keys); err != nil {
+		t.Fatal(err)
+	}
+	before := statsOf(t, m)
+	if _, err := m.Delete(t.Context(), keys[n/20:], nil); err != nil {
+		t.Fatal(err)
+	}
+	after := statsOf(t, m)
+	if after.Buckets > before.Buckets/4 || after.Bytes > before.Bytes {
+		t.Errorf("before %v, after %v", before, after)
+	}
+	wantPairs(t, m, keys[:n/20])
+	for range 5 {
+		if _, err := m.Put(t.Context(), keys[n/20:n/18], keys[n/20:n/18]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Delete(t.Context(), keys[n/20:n/18], nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := statsOf(t, m); s.Buckets != after.Buckets {
+		t.Errorf("before %v, after keys came and went %v", after, s)
+	}
+}
+
+// A structure flushes itself when MaxTombstones of its slots are dead, and not
+// before; Flush always does.
+func TestFlush(t *testing.T) {
+	dev := devicetest.Open(t)
+	n := rows(dev)
+	keys := sequence[uint64](0, n)
+	for _, most := range []float64{0, .1, .9, -1} {
+		m := newMap[uint64, uint64](t, dev, &slab.Options{Buckets: n / 10, MaxTombstones: most})
+		if _, err := m.Put(t.Context(), keys, keys); err != nil {
+			t.Fatal(err)
+		}
+		full := statsOf(t, m)
+		for gone := 0; gone < n/2; gone += n / 20 {
+			k, err := m.Delete(t.Context(), keys[gone:gone+n/20], nil)
+			want(t, "Delete", k, n/20, err)
+			s := statsOf(t, m)
+			limit := map[float64]float64{0: .25, .1: .1, .9: 1, -1: 1}[most]
+			if share := float64(s.Tombstones) / float64(s.Len+s.Tombstones); share > limit+.02 {
+				t.Errorf("MaxTombstones %v: %v", most, s)
+			}
+			if most < 0 && s.Tombstones != gone+n/20 {
+				t.Errorf("flushed, and was not to: %v", s)
+			}
+		}
+		if err := m.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		flushed := statsOf(t, m)
+		if flushed.Tombstones != 0 || flushed.Slabs >= full.Slabs || flushed.FreeUnits <= full.FreeUnits {
+			t.Errorf("Flush made %v of %v", flushed, full)
+		}
+		wantPairs(t, m, keys[n/2:])
+	}
+}
+
+// Compact makes a structure what its options ask for.
+func TestCompact(t *testing.T) {
+	dev := devicetest.Open(t)
+	keys := sequence[uint64](0, 4000)
+	for name, test := range map[string]struct {
+		opts    slab.Options
+		shrinks bool
+	}{
+		"growing":       {slab.Options{}, true},
+		"with capacity": {slab.Options{Capacity: 4000}, false},
+		"buckets":       {slab.Options{Buckets: 100}, false},
+		"fixed":         {slab.Options{Capacity: 4000, Fixed: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.opts.MaxTombstones = -1
+			m := newMap[uint64, uint64](t, dev, &test.opts)
+			if _, err := m.Put(t.Context(), keys, keys); err != nil {
+				t.Fatal(err)
+			}
+			n, err := m.Delete(t.Context(), keys[1000:], nil)
+			want(t, "Delete", n, 3000, err)
+			before := statsOf(t, m)
+			if before.Tombstones != 3000 || before.Len != 1000 {
+				t.Fatalf("after deleting 3000 of 4000 keys: %v", before)
+			}
+			for range 2 { // the second time, nothing is left to do
+				if err := m.Compact(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			after := statsOf(t, m)
+			if after.Tombstones != 0 || (after.Buckets < before.Buckets) != test.shrinks || after.Slabs > before.Slabs {
+				t.Errorf("Compact made %v of %v", after, before)
+			}
+			wantPairs(t, m, keys[:1000])
+		})
+	}
+}
+
+// A cancelled call does nothing.
+func TestCancelled(t *testing.T) {
+	dev := devicetest.Open(t)
+	m := newMap[uint64, uint64](t, dev, nil)
+	keys := sequence[uint64](0, 100)
+	if _, err := m.Put(t.Context(), keys, keys); err != nil {
+		t.Fatal(err)
+	}
+	for name, call := range map[string]func() error{
+		"Put":     func() error { _, err := m.Put(cancelled(t), keys, keys); return err },
+		"Clear":   func() error { return m.Clear(cancelled(t)) },
+		"Flush":   func() error { return m.Flush(cancelled(t)) },
+		"Compact": func() error { return m.Compact(cancelled(t)) },
+	} {
+		if err := call(); !errors.Is(err, cancelled(t).Err()) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	wantPairs(t, m, keys)
+}
+
+// A pool that has all the super blocks it can have is replaced.
+func TestPoolOfMaximalSize(t *testing.T) {
+	dev := devicetest.Open(t)
+	if _, ok := dev.(device.Host); !ok {
+		t.Skip("a few million pairs")
+	}
+	// A list begins with super blocks of one memory block: 255 * 1024 slabs
+	// of 30 slots.
+	s, err := slab.NewSet[uint32](dev, &slab.Options{Buckets: 1 << 17})
+	s = tended(t, s, err)
+	const n = 1 << 22
+	for lo := 0; lo < 2*n; lo += n {
+		got, err := s.Add(t.Context(), sequence[uint32](lo, n), nil)
+		want(t, "Add", got, n, err)
+	}
+}

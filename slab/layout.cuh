@@ -1,0 +1,180 @@
+// Memory layout of package slab: the C++ twin of layout.go, and the parameters
+// of its kernels: the twin of gpu.go and allocgpu.go.
+#pragma once
+
+#include "tuning.cuh"
+#include "weft/alloc.cuh"
+#include "weft/change.cuh"
+#include "weft/hash.cuh"
+#include "weft/scan.cuh"
+#include "weft/tile.cuh"
+
+namespace weft::slab {
+
+constexpr uint32_t kSlabBytes = 128;
+
+// Link is the end of a slab, and what a slab of all ones has there: nothing.
+struct Link {
+  uint32_t tail;  // in a base slab of a multimap: a slab near the end of the chain
+  uint32_t next;
+};
+
+// The slots of a slab: the paper's M.
+template <class S>
+constexpr uint32_t kSlots = (kSlabBytes - sizeof(Link)) / sizeof(typename S::Word);
+
+// Table is passed by value to every kernel.
+struct Table {
+  Word128* slabs;  // buckets + 1 base slabs; the last is for keys that look like marks
+  Counters* counters;
+  Allocator alloc;
+  uint64_t seed;
+  uint32_t buckets;
+  uint32_t unused;
+
+  // slab is the slab at an address, or the base slab of a bucket.
+  __device__ __forceinline__ Word128* slab(uint32_t bucket, uint32_t at) const {
+    if (at == kNoUnit) return slabs + uint64_t(bucket) * (kSlabBytes / 16);
+    return static_cast<Word128*>(alloc.at(at));
+  }
+};
+
+__device__ __forceinline__ Link* link_of(Word128* slab) { return reinterpret_cast<Link*>(slab + 8) - 1; }
+
+// locate gives the bucket of a key. Keys that look like marks live in the
+// extra bucket, under another name.
+template <class S>
+__device__ __forceinline__ uint32_t locate(const Table& t, typename S::Key key) {
+  using Key = typename S::Key;
+  if (key >= S::kNone) return t.buckets;
+  return uint32_t(reduce(hash(key, t.seed), Key(t.buckets)));
+}
+template <class S>
+__device__ __forceinline__ typename S::Key stored(typename S::Key key) {
+  return key >= S::kNone ? ~key : key;
+}
+// original is the key as the caller named it.
+template <class S>
+__device__ __forceinline__ typename S::Key original(const Table& t, typename S::Key key, uint32_t bucket) {
+  return bucket == t.buckets ? ~key : key;
+}
+
+// ---- parameters ------------------------------------------------------------
+
+// kSteady tells that all operations of a launch are Puts, beside Flags.
+constexpr uint32_t kSteady = 1u << 31;
+
+struct GetParams {
+  Table table;
+  const void* keys;
+  void* vals;      // may be null
+  uint8_t* found;  // may be null
+  uint64_t* hits;  // may be null; added to
+  uint64_t n;
+  uint32_t spread;  // one key per tile, not per lane
+  uint32_t unused;
+};
+
+struct ChangeParams {
+  Table table;
+  const void* keys;
+  const void* vals;      // may be null: no Put or PutNew
+  const uint8_t* kinds;  // may be null: all are of one kind
+  void* out;             // values of Get and PutNew; may be null
+  uint8_t* ok;           // may be null
+  uint32_t* removed;     // pairs each DeleteAll removed; may be null
+  List deferred;         // with kDefer
+  List failed;           // operations that found no room; items may be null
+  uint32_t n;
+  uint32_t first;  // added to the indices in failed
+  uint32_t kind;
+  uint32_t flags;
+};
+
+struct SettleParams {
+  Table table;
+  RankParams rank;
+  const void* vals;
+  uint8_t* ok;
+};
+
+// The pairs of a batch that too many threads wanted to put in one place.
+struct AppendParams {
+  Table table;
+  const void* keys;
+  const void* vals;
+  List deferred;
+  List failed;
+  uint32_t first;
+  uint32_t unused;
+};
+
+// SEARCHALL, first how many, then which.
+struct TallyParams {
+  Table table;
+  const void* keys;
+  uint32_t* counts;
+  uint64_t n;
+};
+struct CollectParams {
+  Table table;
+  const void* keys;
+  const uint64_t* offsets;  // n + 1
+  void* vals;
+  uint64_t rows;  // of vals
+  uint64_t n;
+};
+
+struct RehashParams {
+  Table from, to;
+  uint32_t* lost;  // added to: pairs without room
+};
+
+struct FlushParams {
+  Table table;
+};
+
+struct ExportParams {
+  Table table;
+  void* keys;
+  void* vals;
+  uint64_t* count;
+  uint64_t rows;  // of keys and vals
+  uint32_t lo, hi;
+};
+
+struct ChainParams {
+  Table table;
+  uint64_t* lengths;  // 32: buckets of 0, 1, … slabs; the last of 31 and more
+};
+
+// ---- the allocator's own ----------------------------------------------------
+
+struct AllocateParams {
+  Allocator alloc;
+  uint32_t* units;
+  uint32_t* missing;  // added to
+  uint64_t n;
+  uint32_t single;  // one unit per call of allocate, as a slab list asks for them
+  uint32_t unused;
+};
+struct ReleaseParams {
+  Allocator alloc;
+  const uint32_t* units;
+  uint32_t* invalid;  // added to
+  uint64_t n;
+};
+struct UsedParams {
+  Allocator alloc;
+  uint64_t* used;  // added to
+};
+struct ChurnParams {
+  Allocator alloc;
+  uint64_t* allocated;  // added to, as are the others
+  uint32_t* missing;
+  uint32_t* wrong;  // units handed out twice or changed by others
+  uint32_t rounds;
+  uint32_t seed;
+};
+
+}  // namespace weft::slab

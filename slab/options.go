@@ -1,0 +1,107 @@
+package slab
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+
+	"github.com/weftgo/weft"
+)
+
+// Options configure a [Map], a [Set] or a [MultiMap]. The zero value and nil
+// are good defaults.
+type Options struct {
+	// Capacity is the number of keys (in a MultiMap, of pairs) that fit without
+	// growing. Default 0: the structure starts with one bucket and grows. A
+	// fixed one needs it.
+	Capacity int
+
+	// Utilisation is the share of the memory of all slabs that keys and values
+	// take up when Capacity is reached: what decides how many keys share a
+	// bucket. Default 0.55, where 2 buckets of a hundred have a second slab, or
+	// 12 where keys or values have 64 bits. From 0.65 on most buckets have two
+	// and more, and searches take as many times longer. The most is 0.93, and
+	// 0.86 for pairs with 64 bits.
+	Utilisation float64
+
+	// Buckets, if not 0, is the number of buckets for good: chains grow
+	// instead, and Utilisation decides nothing. With one bucket the structure
+	// is the paper's slab list.
+	Buckets int
+
+	// Fixed structures have all their memory from the start, enough for
+	// Capacity keys however they are spread over the buckets. Keys that find
+	// no room are left out and the call returns weft.ErrFull.
+	Fixed bool
+
+	// MaxTombstones is the share of slots in use that belong to deleted keys
+	// at which the structure flushes itself after a batch. Default 0.25;
+	// negative: only Flush does.
+	MaxTombstones float64
+
+	// Unordered drops the promise that duplicates within a batch have the
+	// outcome of batch order; any one of them wins. It saves a GPU from
+	// looking for them. The CPU keeps the order either way.
+	Unordered bool
+
+	// Seed keys the hash. Default 0: random, so that nobody can prepare
+	// colliding keys.
+	Seed uint64
+
+	// Logger is told of growth, shrinking, rehashes and flushes at debug
+	// level. Default: silent.
+	Logger *slog.Logger
+}
+
+const (
+	defaultUtilisation   = 0.55
+	minUtilisation       = 0.001
+	defaultMaxTombstones = 0.25
+
+	// growShare of the keys that Utilisation allows is when a structure grows:
+	// chains may get a little longer before.
+	growShare = 1.25
+	// shrinkShare of that is when it gets smaller. Far enough from one half
+	// that keys that come and go a few at a time don't grow and shrink it in
+	// turns.
+	shrinkShare = 1.0 / 8
+	// flushShare of all slots, at least, belong to deleted keys when a
+	// structure flushes itself: it reads them all to do that.
+	flushShare = 1.0 / 16
+)
+
+// check fills in defaults and reports what makes no sense.
+func (o *Options) check(what string) (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	fail := func(format string, args ...any) (Options, error) {
+		return c, fmt.Errorf("slab: new %s: %w: %s", what, weft.ErrOptions, fmt.Sprintf(format, args...))
+	}
+	if c.Utilisation == 0 {
+		c.Utilisation = defaultUtilisation
+	}
+	if c.MaxTombstones == 0 {
+		c.MaxTombstones = defaultMaxTombstones
+	}
+	switch {
+	case c.Capacity < 0:
+		return fail("Capacity %d is negative", c.Capacity)
+	case !(c.Utilisation >= minUtilisation && c.Utilisation < 1): // also NaN
+		return fail("Utilisation %v is not in [%v, 1)", c.Utilisation, minUtilisation)
+	case c.Buckets < 0 || c.Buckets > maxBuckets:
+		return fail("Buckets %d is not in [0, %d]", c.Buckets, maxBuckets)
+	case c.Fixed && c.Capacity == 0:
+		return fail("a fixed structure needs a Capacity")
+	case !(c.MaxTombstones <= 1): // also NaN
+		return fail("MaxTombstones %v is more than 1", c.MaxTombstones)
+	}
+	if c.Seed == 0 {
+		c.Seed = rand.Uint64()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}

@@ -1,0 +1,127 @@
+package slab_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/slab"
+)
+
+func TestOptionsThatMakeNoSense(t *testing.T) {
+	dev := devicetest.Open(t)
+	for _, test := range []struct {
+		name string
+		opts slab.Options
+		want string // part of the message
+	}{
+		{"negative capacity", slab.Options{Capacity: -1}, "Capacity -1"},
+		{"capacity beyond the largest table", slab.Options{Capacity: math.MaxInt}, "GiB"},
+		{"capacity beyond it because of the utilisation", slab.Options{Capacity: 1 << 30, Utilisation: 1e-3}, "GiB"},
+		{"fixed without a capacity", slab.Options{Fixed: true}, "Capacity"},
+		{"negative utilisation", slab.Options{Utilisation: -.5}, "Utilisation -0.5"},
+		{"no slab without a link", slab.Options{Utilisation: 1}, "Utilisation 1"},
+		{"more than slabs can have", slab.Options{Utilisation: .95}, "Utilisation of 0.95"},
+		{"utilisation that is no number", slab.Options{Utilisation: math.NaN()}, "Utilisation NaN"},
+		{"negative buckets", slab.Options{Buckets: -1}, "Buckets -1"},
+		{"too many buckets", slab.Options{Buckets: 1 << 30}, "Buckets 1073741824"},
+		{"more tombstones than slots", slab.Options{MaxTombstones: 1.1}, "MaxTombstones 1.1"},
+		{"tombstones that are no number", slab.Options{MaxTombstones: math.NaN()}, "MaxTombstones NaN"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, errMap := slab.New[uint64, uint64](dev, &test.opts)
+			_, errSet := slab.NewSet[uint32](dev, &test.opts)
+			_, errMulti := slab.NewMultiMap[uint32, uint32](dev, &test.opts)
+			for what, err := range map[string]error{"map": errMap, "set": errSet, "multimap": errMulti} {
+				if !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "new "+what+":") {
+					t.Errorf("%s: %v, want ErrOptions and %q", what, err, test.want)
+				}
+			}
+		})
+	}
+	if _, err := slab.New[uint64, uint64](nil, nil); !errors.Is(err, weft.ErrOptions) {
+		t.Errorf("no device: %v", err)
+	}
+}
+
+func TestOptionsAtTheirLimits(t *testing.T) {
+	dev := devicetest.Open(t)
+	keys := sequence[uint64](0, 3000)
+	for name, opts := range map[string]*slab.Options{
+		"nil":              nil,
+		"zero":             {},
+		"highest of pairs": {Utilisation: .86},
+		"least":            {Utilisation: .001},
+		"capacity of one":  {Capacity: 1},
+		"fixed":            {Capacity: 3000, Fixed: true},
+		"fixed list":       {Capacity: 3000, Fixed: true, Buckets: 1},
+		"list":             {Buckets: 1},
+		"many buckets":     {Buckets: 20_000},
+		"unordered":        {Unordered: true},
+		"always flushing":  {MaxTombstones: 1e-9},
+		"never flushing":   {MaxTombstones: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMap[uint64, uint64](t, dev, opts)
+			for lo := 0; lo < len(keys); lo += 300 {
+				n, err := m.Put(t.Context(), keys[lo:lo+300], keys[lo:lo+300])
+				want(t, "Put", n, 300, err)
+			}
+			wantPairs(t, m, keys)
+			n, err := m.Delete(t.Context(), keys[1000:], nil)
+			want(t, "Delete", n, 2000, err)
+			wantPairs(t, m, keys[:1000])
+			if s := statsOf(t, m); opts != nil && opts.Buckets > 0 && s.Buckets != opts.Buckets {
+				t.Errorf("there are to be %d buckets: %v", opts.Buckets, s)
+			}
+		})
+	}
+}
+
+// The options of the caller are not changed, and the seed is: by default it is
+// random.
+func TestDefaults(t *testing.T) {
+	dev := devicetest.Open(t)
+	opts := slab.Options{}
+	a, b := newMap[uint64, uint64](t, dev, &opts), newMap[uint64, uint64](t, dev, &opts)
+	if opts != (slab.Options{}) {
+		t.Errorf("New changed the options: %+v", opts)
+	}
+	keys := sequence[uint64](0, 1000)
+	same := true
+	for _, m := range []*slab.Map[uint64, uint64]{a, b} {
+		if _, err := m.Put(t.Context(), keys, keys); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, k := range keys {
+		same = same && a.Bucket(k) == b.Bucket(k)
+	}
+	if same {
+		t.Error("two maps without a seed put all keys into the same buckets")
+	}
+}
+
+func TestLoggerIsTold(t *testing.T) {
+	dev := devicetest.Open(t)
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	m := newMap[uint64, uint64](t, dev, &slab.Options{Logger: logger})
+	keys := sequence[uint64](0, 1000)
+	if _, err := m.Put(t.Context(), keys, keys); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Delete(t.Context(), keys[:500], nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []string{"from_buckets=1 ", "slab: flush"} {
+		if !strings.Contains(log.String(), what) {
+			t.Errorf("the log lacks %q: %q", what, log.String())
+		}
+	}
+}

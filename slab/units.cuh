@@ -1,0 +1,74 @@
+// Kernels of the allocator for its own sake: batches of units, and a test of it.
+#pragma once
+
+#include "layout.cuh"
+
+namespace weft::slab {
+
+// allocate_units fills an array with addresses, kNoUnit where there was none.
+__device__ __forceinline__ void allocate_units(const AllocateParams& p) {
+  Resident resident;
+  uint64_t i = thread_index();
+  uint32_t unit = kNoUnit;
+  if (p.single) {
+    for (uint32_t l = 0; l < kWarp; l++) {
+      uint32_t u = allocate(p.alloc, resident, l == lane_index() && i < p.n);
+      if (l == lane_index()) unit = u;
+    }
+  } else {
+    unit = allocate(p.alloc, resident, i < p.n);
+  }
+  if (i < p.n) store_once(p.units + i, unit);
+  uint32_t missing = count_block(i < p.n && unit == kNoUnit);
+  if (missing != 0 && thread_in_block() == 0) add_relaxed(p.missing, missing);
+}
+
+__device__ __forceinline__ void release_units(const ReleaseParams& p) {
+  uint64_t i = thread_index();
+  bool invalid = false;
+  if (i < p.n) {
+    uint32_t unit = load_once(p.units + i);
+    invalid = !p.alloc.has(unit) || !release(p.alloc, unit);
+  }
+  uint32_t n = count_block(invalid);
+  if (n != 0 && thread_in_block() == 0) add_relaxed(p.invalid, n);
+}
+
+__device__ __forceinline__ void used_units(const UsedParams& p) {
+  uint64_t words = uint64_t(p.alloc.count) * p.alloc.blocks * kWarp, n = 0;
+  for (uint64_t i = thread_index(); i < words; i += threads_in_grid()) {
+    uint64_t per = uint64_t(p.alloc.blocks) * kWarp;
+    n += popcount(load_relaxed(reinterpret_cast<uint32_t*>(p.alloc.super(uint32_t(i / per))) + i % per));
+  }
+  if (n != 0) add_relaxed(p.used, n);
+}
+
+// churn allocates and releases at random, one unit per lane at a time, and
+// signs each unit to notice when it is not the only owner.
+__device__ __forceinline__ void churn(const ChurnParams& p) {
+  Resident resident;
+  uint32_t me = uint32_t(thread_index()), held = kNoUnit, wrong = 0, missing = 0;
+  uint64_t allocated = 0;
+  for (uint32_t r = 0; r <= p.rounds; r++) {
+    bool turn = (hash(me, uint64_t(p.seed) + r) & 1) != 0, last = r == p.rounds;
+    bool gives = held != kNoUnit && (turn || last), takes = held == kNoUnit && turn && !last;
+    if (gives) {
+      wrong += cas_relaxed(static_cast<uint32_t*>(p.alloc.at(held)), me, ~0u) != me;
+      fence();
+      wrong += !release(p.alloc, held);
+      held = kNoUnit;
+    }
+    uint32_t got = allocate(p.alloc, resident, takes);
+    if (takes && got != kNoUnit) {
+      fence();
+      wrong += cas_relaxed(static_cast<uint32_t*>(p.alloc.at(got)), ~0u, me) != ~0u;
+      held = got, allocated++;
+    }
+    missing += takes && got == kNoUnit;
+  }
+  add_relaxed(p.allocated, allocated);
+  if (missing != 0) add_relaxed(p.missing, missing);
+  if (wrong != 0) add_relaxed(p.wrong, wrong);
+}
+
+}  // namespace weft::slab

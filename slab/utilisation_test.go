@@ -1,0 +1,112 @@
+package slab
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// The paper: utilisations of 19 to 60 % have average slab counts of .2 to .7,
+// the drop at about 65 % has one of .9 to 1.1, where nearly every bucket gets a
+// second slab, and no utilisation exceeds 94 % (sections III-C, IV-B, VI-A).
+func TestUtilisationOfThePaper(t *testing.T) {
+	const m = 15
+	for beta, want := range map[float64]float64{.2: .19, .7: .61, .9: .657, 1: .655, 1.1: .652, 5: .858} {
+		if got := utilisationAt(beta*m, 8); math.Abs(got-want) > .005 {
+			t.Errorf("average slab count %v: utilisation %.3f, want %.3f", beta, got, want)
+		}
+	}
+	if got := utilisationAt(1e9, 8); math.Abs(got-.9375) > 1e-6 {
+		t.Errorf("endless chains: utilisation %v", got)
+	}
+}
+
+// Keys thrown at buckets at random need as many slabs as expected.
+func TestMeanSlabsIsWhatHappens(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	const buckets = 1 << 14
+	for _, m := range []int{7, 15, 30} {
+		for _, keys := range []float64{.01, .5, 3, 7, 15, 40, 200} {
+			counts := make([]int, buckets)
+			for range int(keys * buckets) {
+				counts[rng.IntN(buckets)]++
+			}
+			slabs := 0
+			for _, n := range counts {
+				slabs += max(1, (n+m-1)/m)
+			}
+			if got, want := meanSlabs(keys, m), float64(slabs)/buckets; math.Abs(got-want) > .02*want {
+				t.Errorf("%v keys per bucket, %d slots: %.3f slabs expected, %.3f counted", keys, m, got, want)
+			}
+		}
+	}
+	// The short cut for long chains continues what comes before it.
+	for _, m := range []int{7, 30} {
+		at := 64 * float64(m)
+		if a, b := meanSlabs(at, m), meanSlabs(at+.001, m); math.Abs(a-b) > 1e-3 {
+			t.Errorf("%d slots: %.3f slabs, then %.3f", m, a, b)
+		}
+	}
+}
+
+// keysPerBucket gives what was wanted, and fewer keys don't.
+func TestKeysPerBucket(t *testing.T) {
+	most := map[int]float64{4: .93, 8: .93, 16: .86}
+	for _, slot := range []int{4, 8, 16} {
+		for want := minUtilisation; want <= most[slot]; want += .013 {
+			keys, ok := keysPerBucket(want, slot)
+			if got := utilisationAt(keys, slot); !ok || got < want-1e-9 {
+				t.Errorf("slots of %d bytes: utilisation %.3f for %.3f", slot, got, want)
+			}
+			for fewer := keys * .98; fewer > keys/8; fewer *= .9 {
+				if got := utilisationAt(fewer, slot); got >= want {
+					t.Errorf("slots of %d bytes: %.2f keys per bucket for %.3f, and %.2f have %.3f", slot, keys, want, fewer, got)
+				}
+			}
+		}
+		if _, ok := keysPerBucket(most[slot]+.02, slot); ok {
+			t.Errorf("slots of %d bytes: utilisation %.2f is possible", slot, most[slot]+.02)
+		}
+	}
+}
+
+func TestBucketsFor(t *testing.T) {
+	for _, c := range []struct {
+		n    uint64
+		per  float64
+		want uint32
+		ok   bool
+	}{
+		{0, 9, 1, true}, {1, 9, 1, true}, {9, 9, 1, true}, {10, 9, 2, true}, {900, 9, 100, true},
+		{maxBuckets * 2, 2, maxBuckets, true}, {maxBuckets*2 + 1, 2, 0, false}, {math.MaxUint64, 9, 0, false},
+	} {
+		if got, ok := bucketsFor(c.n, c.per); got != c.want || ok != c.ok {
+			t.Errorf("%d keys, %v per bucket: %d buckets, %v; want %d, %v", c.n, c.per, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+// What is expected lies between nothing and what is possible, whatever the
+// shape of the table.
+func TestChainedFor(t *testing.T) {
+	for _, slot := range []int{4, 8, 16} {
+		for _, buckets := range []uint32{1, 10, 1 << 20} {
+			for _, n := range []uint64{1, 100, 1 << 20, 1 << 30} {
+				got, full := chainedFor(n, buckets, slot), float64(n)/float64(slotsIn(slot))
+				if got < int(full)-int(buckets) || float64(got) > full*1.125+.6*float64(buckets)+spareUnits {
+					t.Errorf("%d keys in %d buckets, slots of %d bytes: %d units", n, buckets, slot, got)
+				}
+			}
+		}
+	}
+	if got := chainedFor(0, 100, 8); got != 0 {
+		t.Errorf("no keys: %d units", got)
+	}
+	for _, c := range []struct{ n, buckets, want int }{
+		{0, 10, 0}, {1, 10, 1}, {10, 10, 10}, {1500, 10, 111}, {1 << 20, 1 << 22, 1 << 20},
+	} {
+		if got := mostChained(c.n, uint32(c.buckets), 8); got != c.want {
+			t.Errorf("%d insertions in %d buckets take at most %d units, want %d", c.n, c.buckets, got, c.want)
+		}
+	}
+}
