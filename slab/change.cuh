@@ -33,8 +33,11 @@ __device__ __forceinline__ uint32_t attach(const Table& t, Resident& resident, L
 //
 // A multimap never revives nor reuses a slot: the order of a chain is the order
 // of insertion.
+//
+// A warp that lives long brings its resident; one that runs an operation per
+// lane rarely needs a unit, and is better off with three registers more.
 template <class S, bool Multi>
-__device__ __forceinline__ void change(const Table& t, uint32_t flags, Resident& resident, Operation<S>& op,
+__device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation<S>& op, Resident* resident = nullptr,
                                        uint32_t* removed = nullptr) {
   using Key = typename S::Key;
   using Word = typename S::Word;
@@ -118,7 +121,8 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Resident&
     }
     // The chains that are full get a slab, all of the warp's at once.
     if (ballot(kAll, grow) != 0) {
-      uint32_t fresh = attach(t, resident, grow && tile.rank == 0 ? link_of(tile.slab) : nullptr);
+      Resident passing;
+      uint32_t fresh = attach(t, resident ? *resident : passing, grow && tile.rank == 0 ? link_of(tile.slab) : nullptr);
       if (Multi && fresh != kNoUnit) store_relaxed(&link_of(t.slab(bucket, kNoUnit))->tail, fresh);
       fresh = shuffle(kAll, fresh, tile.base);
       if (grow) {
@@ -160,11 +164,10 @@ __device__ __forceinline__ void change_batch(const ChangeParams& p) {
   if constexpr (Multi) {
     if (steady && (p.flags & kDefer) && crowded<S>(p.table, op)) op.there = false, op.outcome = kLater;
   }
-  Resident resident;
   uint32_t removed = 0;
-  change<S, Multi>(p.table, p.flags | steady, resident, op, &removed);
+  change<S, Multi>(p.table, p.flags | steady, op, nullptr, &removed);
 
-  bool present = op.outcome == kPresent, later = Multi && op.outcome == kLater;
+  bool present = op.outcome == kPresent, full = op.outcome == kFull;
   if (op.there) {
     bool ok = inserted(op.outcome) || op.outcome == kDeleted || (op.kind == kGet && present);
     if (p.ok) store_once(p.ok + i, uint8_t(ok));
@@ -173,9 +176,13 @@ __device__ __forceinline__ void change_batch(const ChangeParams& p) {
     if constexpr (Multi)
       if (p.removed) store_once(p.removed + i, removed);
   }
-  // What duplicates could have decided: see order.cuh.
-  if (p.flags & kDefer) record(p.deferred, i, later || (op.kind == kDelete ? op.there && op.outcome == kNothing : present));
-  record(p.failed, p.first + i, op.outcome == kFull);
+  // What duplicates could have decided (see order.cuh), among them those that
+  // found no room while another did; or pairs to append.
+  if (p.flags & kDefer) {
+    bool undecided = op.kind == kDelete ? op.there && op.outcome == kNothing : present || full;
+    record(p.deferred, i, Multi && steady ? op.outcome == kLater : undecided);
+  }
+  record(p.failed, p.first + i, full);
   tally_block(p.table.counters, op.outcome);
   // tally_block has counted one pair for each DELETEALL that found any.
   if (Multi && removed > 1) add_relaxed(&p.table.counters->live, 1 - uint64_t(removed));
@@ -250,8 +257,8 @@ __device__ __forceinline__ void append(const AppendParams& p) {
 // slots only, since in a multimap a dead one that remembers the key may come
 // first.
 template <class S>
-__device__ __forceinline__ void alter(const Table& t, Resident& resident, Operation<S>& op) {
-  change<S, false>(t, kReuse, resident, op);
+__device__ __forceinline__ void alter(const Table& t, Operation<S>& op) {
+  change<S, false>(t, 0, op);
 }
 
 }  // namespace weft::slab

@@ -42,13 +42,17 @@ func (t *table) worst(b *batch.Batch) int {
 	return mostChained(b.N, t.engine.geometry().buckets, t.widths.Slot)
 }
 
-// fits tells whether n insertions find room for sure, without growth.
+// fits tells whether n insertions find room for sure, and the table needs no
+// more buckets for them.
 func (t *table) fits(n int) bool {
-	switch {
-	case t.grows() && t.bounds.live+uint64(n) > t.limit():
-		return false
-	case t.opts.Fixed && t.bounds.used+uint64(n) <= uint64(t.opts.Capacity):
-		return true // however they are spread
+	return t.covered(n) && (!t.grows() || t.bounds.live+uint64(n) <= t.limit())
+}
+
+// covered tells whether the pool has units for n insertions, however they are
+// spread.
+func (t *table) covered(n int) bool {
+	if t.opts.Fixed && t.bounds.used+uint64(n) <= uint64(t.opts.Capacity) {
+		return true
 	}
 	return mostChained(n, t.engine.geometry().buckets, t.widths.Slot) <= t.bounds.free
 }
@@ -57,10 +61,10 @@ func (t *table) fits(n int) bool {
 // room: the whole batch, or at least a piece. It returns how many are to be
 // run. The batch lies on the device if there is a stream.
 func (t *table) makeRoom(ctx context.Context, now counters, s *device.Stream, b *batch.Batch) (n int, err error) {
-	piece := min(b.N, batch.Piece)
 	if !t.grows() {
-		return piece, t.reserve(ctx, now, piece)
+		return b.N, t.reserve(ctx, now, b.N)
 	}
+	piece := min(b.N, batch.Piece)
 	if limit := t.limit(); now.live+uint64(piece) <= limit {
 		n = min(b.N, int(limit-now.live))
 		return n, t.reserve(ctx, now, n)

@@ -26,8 +26,7 @@ using namespace weft::slab;
 // What maps, sets and multimaps have.
 #define WEFT_SLAB(KB, VB, S, K, V)                                                                      \
   WEFT_KERNEL(1) slab_settle_first_##KB##_##VB(SettleParams p) {                                        \
-    Resident r;                                                                                         \
-    settle_first<S, K, V>(p, [&](Operation<S>& op) { alter<S>(p.table, r, op); });                      \
+    settle_first<S, K, V>(p, [&](Operation<S>& op) { alter<S>(p.table, op); });                         \
   }                                                                                                     \
   WEFT_KERNEL(1) slab_export_##KB##_##VB(ExportParams p) { export_live<S, K, V>(p); }                   \
   WEFT_KERNEL(1) slab_flush_##KB##_##VB(FlushParams p) { flush<S>(p); }                                 \
@@ -36,7 +35,7 @@ using namespace weft::slab;
 // What is different where keys are unique, and where they are not.
 #define WEFT_SLAB_CHANGES(NAME, KB, VB, S, K, V, MULTI)                                                 \
   WEFT_KERNEL(kGetBlocks) slab_get##NAME##_##KB##_##VB(GetParams p) { get<S, K, V, MULTI>(p); }         \
-  WEFT_KERNEL(kChangeBlocks<S>) slab_change##NAME##_##KB##_##VB(ChangeParams p) {                          \
+  WEFT_KERNEL(MULTI ? kMultiBlocks : kChangeBlocks) slab_change##NAME##_##KB##_##VB(ChangeParams p) {                          \
     change_batch<S, K, V, MULTI>(p);                                                                    \
   }
 
@@ -45,8 +44,7 @@ using namespace weft::slab;
   WEFT_SLAB_CHANGES(, KB, VB, S, K, V, false)                                                           \
   WEFT_SLAB_CHANGES(_multi, KB, VB, S, K, V, true)                                                      \
   WEFT_KERNEL(1) slab_settle_last_##KB##_##VB(SettleParams p) {                                         \
-    Resident r;                                                                                         \
-    settle_last<S, K, V>(p, [&](Operation<S>& op) { alter<S>(p.table, r, op); });                       \
+    settle_last<S, K, V>(p, [&](Operation<S>& op) { alter<S>(p.table, op); });                          \
   }                                                                                                     \
   WEFT_KERNEL(1) slab_append_##KB##_##VB(AppendParams p) { append<S, K, V>(p); }                        \
   WEFT_KERNEL(1) slab_tally_##KB##_##VB(TallyParams p) { tally_all<S, K>(p); }                          \

@@ -22,16 +22,16 @@ import (
 //kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input b142ac708a45d690f95cfeeaeb57c0a6d75c947789438af675980f57711d2b3b 9545 kernels/include/weft/warp.cuh
-//kernelgen:input 88929b411fd9711ac978ec27233788343cd040295083b37d067153f86b6271ce 12236 slab/change.cuh
+//kernelgen:input c357383b43b6275e8ac8e4cca958a1885372e48c3c5683233b4c6e26a8f5984a 12525 slab/change.cuh
 //kernelgen:input 9a0c4a8c85cfe0507786464da8ed8cc07f7c895c1cecf4413091395d9bac6ca3 4812 slab/layout.cuh
 //kernelgen:input 40509b5e0424b744c4daa220094fb3f095cfff3fe1c683b7ed4e6c49a2b07544 5860 slab/search.cuh
-//kernelgen:input 3a4cfc43ebd71bef9c74bffda0674b5cf6505682d3605ba689d150090ec27f11 4735 slab/slab.cu
+//kernelgen:input a5c7dcc308e684d5e2a8d999fffcd9fab04b40fdf445125a84589ea02d86e104 4543 slab/slab.cu
 //kernelgen:input b7ab3fa293b6ae8d97c8499606a1910826e9142bb5e809ce37d688a2622dfbc9 1704 slab/tile.cuh
-//kernelgen:input 3e9e39bedb3e7bcf96da7163715ca47ed61e1edb7c6c4ceea797ba8f51d940ad 1655 slab/tuning.cuh
+//kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
 //kernelgen:input 9b44efc9a3262af476a3c355740898f64b931e116e8cfdeecaa4e4a4908ccd24 2764 slab/units.cuh
-//kernelgen:input 5c9ce6d229955e302f29a655d8f6a7fde9a2321b341fb52b6b5f7a8a4ea241a1 7043 slab/whole.cuh
-//kernelgen:output 76a30bd38e172accc7e32f6278f8ce7b1647dddf2b0b3f4eaace7066aeb74e75 961801 slab/slab_sm80.ptx
-//kernelgen:output 319ed45ba9e3e207bbcb780bbf0ec8aeae8bed21e5ff2532dbc71ea7f422ecab 952633 slab/slab_sm90.ptx
+//kernelgen:input aaf9dad39c901cc9e4d1fbd606ffa51cc8e154d128d1d590569f8154005818ae 7044 slab/whole.cuh
+//kernelgen:output 0ca47426bac0369e9a0ba573291b7da040ef5711172c2033b8d58808f920e9d2 956903 slab/slab_sm80.ptx
+//kernelgen:output c4e83c8d93eca82fd5dcb03e9929d01c2d35ead755cef486eec9fb2718cfbe8d 947693 slab/slab_sm90.ptx
 
 //go:embed slab_sm80.ptx
 var slabSM80 string

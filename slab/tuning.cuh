@@ -14,16 +14,14 @@ constexpr int kBlock = 256;
 
 // Blocks that must fit a multiprocessor, which bounds registers. Lookups need
 // 32 registers and no more. Changes would take 53 (58 with slots of 16 bytes).
-// With at most 64, 48 and 40, at utilisation .55: inserts 12.5, 13.5 and 13.4,
-// deletes 13.2, 13.9 and 13.8, mixes with 20 % updates 12.0, 13.5 and 14.4. At
-// 40 slots of 16 bytes spill and lose what they had gained.
+// With at most 64, 48 and 40, at utilisation .55: inserts 12.5, 13.5 and 13.3,
+// deletes 13.2, 14.0 and 13.6, mixes with 20 % updates 12.0, 13.7 and 14.4; but
+// 40 spill, and slots of 16 bytes lose by it. Multimaps spill at 48.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-constexpr int kGetBlocks = 5;
+constexpr int kGetBlocks = 5, kChangeBlocks = 4, kMultiBlocks = 3;
 #else
-constexpr int kGetBlocks = 8;
+constexpr int kGetBlocks = 8, kChangeBlocks = 5, kMultiBlocks = 4;
 #endif
-template <class S>
-constexpr int kChangeBlocks = sizeof(typename S::Word) == 16 ? 5 : 6;
 
 // Pairs for one bucket of a multimap: threads that append one each fight for
 // the same slots. A million pairs of one key took 3.5 s that way, those of 100

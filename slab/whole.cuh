@@ -39,7 +39,7 @@ __device__ __forceinline__ void rehash(const RehashParams& p) {
   Resident resident;
   each_slot<S>(p.from, 0, p.from.buckets + 1, [&](bool live, typename S::Word w, uint32_t bucket) {
     Operation<S> op{live, kPut, original<S>(p.from, S::key(w), bucket), S::value(w)};
-    change<S, true>(p.to, 0, resident, op);
+    change<S, true>(p.to, 0, op, &resident);
     tally(p.to.counters, op.outcome);
     uint32_t lost = popcount(ballot(kAll, op.outcome == kFull));
     if (lost != 0 && lane_index() == 0) add_relaxed(p.lost, lost);
