@@ -1,7 +1,10 @@
 package linear_test
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -74,6 +77,34 @@ func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
 		}
 		return dst.Set(t), nil
 	}}
+}
+
+// A seed stands for one run: replayed, it executes the same instructions of the
+// same lanes in the same order, growth of the table included.
+func TestReplay(t *testing.T) {
+	trace := func(seed uint64) []byte {
+		file := filepath.Join(t.TempDir(), "trace")
+		t.Setenv("WEFT_SIM_TRACE", file)
+		cfg := schedules[uint64, uint32](mode{arch: 80})
+		cfg.First, cfg.Seeds, cfg.Shapes = seed, 1, []dst.Shape{{Name: "small", Keys: 9, Hot: 40, Batches: 3}}
+		if f, _ := dst.Find(cfg); f != nil {
+			t.Fatal(f.Err)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	for seed := range uint64(4) {
+		one := trace(seed)
+		if !bytes.Equal(one, trace(seed)) {
+			t.Errorf("two traces of seed %d differ", seed)
+		}
+		if !bytes.Contains(one, []byte("linear_change_64_32")) || bytes.Equal(one, trace(seed+1)) {
+			t.Errorf("seed %d: a trace of %d bytes says little", seed, len(one))
+		}
+	}
 }
 
 // The kernels of both architectures pass the suites on a simulated GPU, in

@@ -87,6 +87,14 @@ func vectorCount(mod string) int {
 	return 1
 }
 
+// fits checks that an access is no wider than PTX has them.
+func (ac *access) fits() error {
+	if n := ac.typ.bits * ac.count; n > 128 {
+		return fmt.Errorf("an access of %d bits", n)
+	}
+	return nil
+}
+
 // private reports whether only the executing thread can see the space.
 func (s space) private() bool { return s == spaceLocal || s == spaceParam || s == spaceConst }
 
@@ -124,6 +132,9 @@ func buildLoadUniform(a *assembler, s *statement, f form) (instr, error) {
 }
 
 func (a *assembler) load(s *statement, ac *access) (instr, error) {
+	if err := ac.fits(); err != nil {
+		return instr{}, err
+	}
 	in := a.memoryInstr(ac)
 	o := a.operands(s)
 	in.list = o.list(ac.count, ac.typ, o.dstOf)
@@ -153,6 +164,9 @@ func buildStore(a *assembler, s *statement, f form) (instr, error) {
 	}
 	if ac.order == orderAcquire || ac.space == spaceConst || ac.space == spaceParam {
 		return instr{}, fmt.Errorf("no such store")
+	}
+	if err := ac.fits(); err != nil {
+		return instr{}, err
 	}
 	in := a.memoryInstr(ac)
 	o := a.operands(s)

@@ -125,6 +125,10 @@ func execAtomic(w *warp, in *instr, m uint32) {
 		if seg == nil {
 			return
 		}
+		if seg.private {
+			w.fail(in, lane, "atomic operation on a %s", seg.what)
+			return
+		}
 		b, c := [2]uint64{w.rows[in.b][lane]}, [2]uint64{w.rows[in.c][lane]}
 		if ac.size == 16 {
 			b[1], c[1] = w.rows[in.b+1][lane], w.rows[in.c+1][lane]
@@ -148,9 +152,6 @@ func (w *warp) update(in *instr, lane int, seg *segment, off uint64, b, c [2]uin
 		w.saw(in, lane, seg, off, true)
 	}
 	s := w.launch.views
-	if seg.private {
-		s = nil
-	}
 	if s == nil {
 		old, ok = w.loadNow(in, lane, seg, off)
 	} else {

@@ -21,7 +21,8 @@ type barrier struct {
 	in      *instr
 	want    int // threads
 	arrived int
-	votes   int // bar.red: threads whose predicate is true
+	voters  int // bar.red: threads that take part,
+	votes   int // and those whose predicate is true
 	warps   []*warp
 }
 
@@ -45,7 +46,7 @@ func buildBarrierReduce(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	in := instr{kind: kindBarrier, b: -1, votes: true}
 	if f.last().kind == 'p' {
-		in.d, _ = o.predDst()
+		in.d = o.predDst()
 	} else {
 		in.d = o.dst(u32)
 	}
@@ -92,8 +93,8 @@ func (b *block) arrive(w *warp, in *instr, g group) {
 	want := b.threads
 	if in.b >= 0 {
 		want = int(w.rows[in.b][lane])
-		if want <= 0 || want > b.threads || want%warpSize != 0 {
-			w.fail(in, lane, "barrier of %d threads in a block of %d: not a multiple of %d", want, b.threads, warpSize)
+		if want <= 0 || want > len(b.warps)*warpSize || want%warpSize != 0 {
+			w.fail(in, lane, "barrier of %d threads in a block of %d: no such number of whole warps", want, b.threads)
 			return
 		}
 	}
@@ -105,6 +106,7 @@ func (b *block) arrive(w *warp, in *instr, g group) {
 	bar.arrived += bits.OnesCount32(g.mask)
 	bar.warps = append(bar.warps, w)
 	if in.votes {
+		bar.voters += bits.OnesCount32(g.mask)
 		bar.votes += bits.OnesCount32(w.pred(in.c, in.flip) & g.mask)
 	}
 	if in.b >= 0 {
@@ -125,7 +127,7 @@ func (bar *barrier) release(last *warp) {
 	for _, w := range bar.warps {
 		for _, g := range w.barred {
 			if in := &w.launch.prog.code[g.pc]; in.votes {
-				w.votes, w.voters = uint64(bar.votes), uint64(bar.arrived)
+				w.votes, w.voters = uint64(bar.votes), uint64(bar.voters)
 				in.exec(w, in, g.mask)
 			}
 			w.groups = append(w.groups, group{g.pc + 1, g.mask})

@@ -63,7 +63,7 @@ func shuffleSource(mode string, lane, b, c int) (source int, valid bool) {
 func buildVote(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	var in instr
-	in.d, _ = o.predDst()
+	in.d = o.predDst()
 	in.a, in.flip = o.pred()
 	mode := f[1]
 	return o.collective(in, func(w *warp, in *instr, m uint32) {

@@ -28,7 +28,7 @@ func buildCompare(a *assembler, s *statement, f form) (instr, error) {
 	}
 	o := a.operands(s)
 	var in instr
-	in.d, in.e = o.predDst()
+	in.d, in.e = o.predsDst()
 	in.a, in.b = o.src(t), o.src(t)
 	combine := f[1]
 	if combine != "" {

@@ -73,6 +73,12 @@ const (
 	units      = 132  // multiprocessors, as many as an H200 has
 )
 
+// Extents that a GPU takes.
+var (
+	maxGrid  = device.Dim{X: 1<<31 - 1, Y: 1<<16 - 1, Z: 1<<16 - 1}
+	maxBlock = device.Dim{X: 1024, Y: 1024, Z: 64}
+)
+
 // Device is a simulated GPU. Work runs when it is submitted.
 type Device struct {
 	opts Options
@@ -341,15 +347,15 @@ func (d *Device) launch(k device.Kernel, grid, block device.Dim, params []byte) 
 	if len(params) != e.prog.kernel.paramSize {
 		return fmt.Errorf("sim: %w: kernel %s takes %d bytes of parameters, got %d", device.ErrInvalid, k.Name(), e.prog.kernel.paramSize, len(params))
 	}
-	l := &launch{prog: e.prog, grid: extent(grid), blockDim: extent(block), heap: d.heap, near: make([]*segment, e.prog.accesses)}
-	threads := l.blockDim[0] * l.blockDim[1] * l.blockDim[2]
 	limit := maxThreads
 	if m := e.prog.kernel.maxBlock; m > 0 {
 		limit = min(limit, m)
 	}
-	if threads <= 0 || threads > limit || l.blocks() <= 0 {
-		return fmt.Errorf("sim: %w: kernel %s with a grid of %v and blocks of %v: at most %d threads per block", device.ErrInvalid, k.Name(), l.grid, l.blockDim, limit)
+	if !within(grid, maxGrid) || !within(block, maxBlock) || threadsOf(block) > limit {
+		return fmt.Errorf("sim: %w: kernel %s with a grid of %v and blocks of %v: at most %v blocks of %v threads, %d in all",
+			device.ErrInvalid, k.Name(), grid, block, maxGrid, maxBlock, limit)
 	}
+	l := &launch{prog: e.prog, grid: extent(grid), blockDim: extent(block), heap: d.heap, near: make([]*segment, e.prog.accesses)}
 	l.params = newSegment("parameters", 0, len(params))
 	l.params.private = true
 	copy(l.params.data, params)
@@ -409,4 +415,15 @@ func (d *Device) conclude(l *launch) error {
 
 func extent(d device.Dim) [3]int {
 	return [3]int{max(d.X, 1), max(d.Y, 1), max(d.Z, 1)}
+}
+
+// threadsOf is the number of threads of a block that is within maxBlock.
+func threadsOf(d device.Dim) int {
+	n := extent(d)
+	return n[0] * n[1] * n[2]
+}
+
+// within reports whether an extent makes sense and keeps to a limit.
+func within(d, limit device.Dim) bool {
+	return d.X >= 0 && d.Y >= 0 && d.Z >= 0 && d.X <= limit.X && d.Y <= limit.Y && d.Z <= limit.Z
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,6 +87,10 @@ func TestRefusals(t *testing.T) {
 		{"free of nothing", r.dev.Free(device.Buffer{Ptr: 1, Size: 1}), device.ErrInvalid},
 		{"kernel of another device", device.Launch(s, r.kernel, device.Dim{}, device.Dim{}, &p), device.ErrInvalid},
 		{"too many threads", r.launch(1, 1025), device.ErrInvalid},
+		{"a negative grid", r.launch(-1, 32), device.ErrInvalid},
+		{"a grid too wide", r.launch(1<<31, 32), device.ErrInvalid},
+		{"a product that overflows", device.Launch(r.stream, r.kernel, device.Dim{}, device.Dim{X: 1 << 32, Y: 1 << 32}, &p), device.ErrInvalid},
+		{"a block too deep", device.Launch(r.stream, r.kernel, device.Dim{}, device.Dim{Z: 65}, &p), device.ErrInvalid},
 		{"no such kernel", kernel, device.ErrKernel},
 	}
 	for _, test := range tests {
@@ -130,6 +135,47 @@ func TestEvents(t *testing.T) {
 	}
 	if d, err := b.Since(a); err != nil || d != 9 {
 		t.Errorf("9 instructions took %v, %v", d, err)
+	}
+}
+
+// A seed replayed gives the identical trace, instruction by instruction.
+func TestReplay(t *testing.T) {
+	const body = `
+	and.b32 %r3, %r1, 1;
+	setp.eq.u32 %p1, %r3, 0;
+	@%p1 bra EVEN;
+	atom.global.add.u64 %rd3, [%rd1], 1;
+EVEN:
+	ld.relaxed.gpu.global.u64 %rd3, [%rd1];
+	bar.warp.sync -1;
+	mul.wide.u32 %rd4, %r1, 8;
+	add.u64 %rd5, %rd2, %rd4;
+	bar.sync 0;
+	st.global.u64 [%rd5], %rd3;`
+	for _, s := range []Scheduler{Fast, Random, PCT} {
+		trace := func(seed uint64) string {
+			file := filepath.Join(t.TempDir(), "trace")
+			r := newRig(t, &Options{Scheduler: s, Seed: seed, Trace: file}, ptx(body), []uint64{0}, 3*64)
+			out := fmt.Sprint(r.run(3, 64), r.run(3, 64)) // two launches
+			if err := r.dev.Close(); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out + string(text)
+		}
+		one := trace(7)
+		if again := trace(7); again != one {
+			t.Errorf("%s: two traces of one seed differ", s)
+		}
+		if other := strings.ReplaceAll(trace(8), "seed 8", "seed 7"); (other == one) != (s == Fast) {
+			t.Errorf("%s: another seed has the same trace: %v", s, other == one)
+		}
+		if len(one) < 1<<12 {
+			t.Errorf("%s: a trace of %d bytes", s, len(one))
+		}
 	}
 }
 

@@ -19,34 +19,46 @@
 // membermask, a barrier for the block. Under [Fast], lanes also run together
 // whenever they can, one warp after another; under [Random] and [PCT] any
 // lane, warp or block that is resident may make the next access to memory.
+// More blocks become resident while none of those that are finishes: up to
+// as many as an H200 holds, they may wait for each other.
 //
 // Memory: under Fast it is sequentially consistent. Under Random and PCT it
 // is weak: a load returns any value that the memory model lets the thread
 // see. Stores and read-modify-write operations take effect at once; a thread's
 // view says which older values it may still read; releases, acquires, fences
-// and barriers pass views on, at the scopes block, GPU and system. Weak loads
-// promise nothing about the order in which they see values. .b128 accesses are
-// single accesses, vectors are several.
+// and barriers pass views on, at the scopes block, GPU and system. Accesses
+// that are not morally strong, being weak or of scopes that don't include each
+// other, promise nothing about the order in which values are seen, and atomics
+// among them may lose updates. .b128 accesses are single accesses, vectors are
+// several. The litmus tests of litmus_test.go say what can be seen.
 //
 // # What is a fault
 //
-// Accesses out of bounds, misaligned, to memory freed or never written; a load
-// through the read-only path of what the launch writes; a .sync instruction
-// whose membermask lacks the executing lane or can't be met; a shuffle from a
-// lane that does not take part; a barrier that lanes of a warp reach at
-// different places, or that threads of the block have exited without; division
-// by zero; trap; a launch that runs longer than its budget; and threads that
-// wait for each other for ever. A [Fault] names kernel, line, instruction,
-// block, warp and lane. The device is lost afterwards, as a real one would be.
+// Accesses out of bounds, misaligned, to memory freed or never written; a .sync
+// instruction whose membermask lacks the executing lane or can't be met; a
+// shuffle from a lane that does not take part; a barrier that lanes of a warp
+// reach at different places, or that threads of the block have exited without
+// (which GPUs since Volta tolerate); an atomic on local memory; division by
+// zero; trap; a launch that runs longer than its budget; and threads that wait
+// for each other for ever. In weak memory also a load through the read-only
+// path of what the launch has written, a load of what was written but need not
+// be seen yet, and with [Options.Races] a data race. A [Fault] names kernel,
+// line, instruction, block, warp and lane; that of a race, both accesses. The
+// device is lost afterwards, as a real one would be.
 //
 // # What is not modelled
 //
 // Time: the clock counts warp instructions. Caches and coalescing: cache
-// operators are hints without effect. Loads that return values stored later
-// in the order of execution (load buffering), and more than the last four
-// values of a location. More than one launch at a time: streams run their work
-// when it is submitted. Floating-point arithmetic, textures, clusters, async
-// copies, calls, dynamic shared memory.
+// operators are hints without effect. In weak memory, the stores of a thread
+// that take effect in another order than the program's, and loads that return
+// values stored later in the order of execution (the litmus tests LB, S and
+// 2+2W); more than the last four values of a location; races of accesses that
+// are both strong but differ in size, which PTX leaves undefined. Registers
+// that were never written: they hold what another block left. More than one
+// launch at a time: streams run their work when it is submitted.
+// Floating-point arithmetic, textures, clusters, async copies, calls, dynamic
+// shared memory, barriers that lanes of a warp reach one by one. Which
+// architecture and which version of PTX an instruction needs: ptxas checks it.
 //
 // A shfl, vote, match or redux exchanges values between lanes that meet at
 // the same instruction; PTX's text would let lanes meet at two copies of it,

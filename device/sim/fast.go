@@ -4,13 +4,9 @@ package sim
 // sequentially consistent and always the same: for looking at results.
 type fast struct{}
 
-const (
-	// fastQuantum is how many instructions a warp runs before others get a
-	// turn: it may wait for one of them.
-	fastQuantum = 1 << 14
-	// maxResident is how many blocks run at the same time.
-	maxResident = 64
-)
+// fastQuantum is how many instructions a warp runs before others get a turn: it
+// may wait for one of them.
+const fastQuantum = 1 << 14
 
 func (fast) wake(*warp) {}
 
@@ -31,15 +27,12 @@ func (fast) run(l *launch) {
 				i--
 			}
 		}
-		if len(l.resident) < maxResident {
-			// What is still here may wait for a block that is not.
-			if l.admit() == nil && l.steps == before && len(l.resident) > 0 {
-				l.failStuck()
-				return
-			}
-		} else if l.steps == before {
+		if l.steps == before && len(l.resident) > 0 {
 			l.failStuck()
 			return
+		}
+		if !l.crowded(1) {
+			l.admit()
 		}
 	}
 }

@@ -176,7 +176,7 @@ func predicates1(op func(a uint32) uint32) builder {
 	return func(a *assembler, s *statement, f form) (instr, error) {
 		o := a.operands(s)
 		var in instr
-		in.d, _ = o.predDst()
+		in.d = o.predDst()
 		in.a, in.flip = o.pred()
 		in.exec = func(w *warp, in *instr, m uint32) {
 			w.preds[in.d] = w.preds[in.d]&^m | op(w.pred(in.a, in.flip))&m
@@ -191,7 +191,7 @@ func predicates2(op func(a, b uint32) uint32) builder {
 		o := a.operands(s)
 		var in instr
 		var flipA, flipB bool
-		in.d, _ = o.predDst()
+		in.d = o.predDst()
 		in.a, flipA = o.pred()
 		in.b, flipB = o.pred()
 		in.exec = func(w *warp, in *instr, m uint32) {

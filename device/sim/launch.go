@@ -23,6 +23,7 @@ type launch struct {
 	resident []*block
 	idle     []*block // finished, to be used again
 	admitted int      // blocks of the grid that have started
+	retired  uint64   // steps when the last one finished
 	policy   scheduler
 	views    *views // nil: memory is sequentially consistent
 	domain   Domain
@@ -94,8 +95,23 @@ func (l *launch) newBlock() *block {
 	return b
 }
 
+const (
+	// maxResident is how many blocks run at the same time at most: as many of
+	// 256 threads as an H200 holds.
+	maxResident = 8 * units
+	// patience is the number of steps without a block that finishes after
+	// which another one starts: those that run may wait for it.
+	patience = 1 << 13
+)
+
+// crowded reports whether enough blocks run, where so many do at first.
+func (l *launch) crowded(first int) bool {
+	return len(l.resident) >= min(first+int((l.steps-l.retired)/patience), maxResident)
+}
+
 // retire removes a finished block.
 func (l *launch) retire(i int) {
+	l.retired = l.steps
 	l.idle = append(l.idle, l.resident[i])
 	l.resident = append(l.resident[:i], l.resident[i+1:]...)
 }

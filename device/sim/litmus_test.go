@@ -14,7 +14,7 @@ type litmus struct {
 	threads []string // PTX; [x] and [y] are addresses, results go to %rd10, %rd11
 	block   bool     // all threads in one block
 	pairs   bool     // threads 0 and 1 in one block, 2 and 3 in another
-	init    [2]uint64
+	init    [3]uint64
 	weird   string // results by thread, "a b|c d": what the test is about
 	allowed bool   // by PTX's memory model, and so to be seen
 }
@@ -154,6 +154,15 @@ var litmusTests = []litmus{
 		"st.global.u64 [x], 1; st.release.gpu.global.u64 [y], 1;",
 		"ld.relaxed.gpu.global.u64 %rd10, [y]; fence.acq_rel.cta; fence.acq_rel.gpu; ld.global.u64 %rd11, [x];",
 	}, weird: "0 0|1 0"},
+	{name: "an acquiring load takes over what an earlier one found in the same place", threads: []string{
+		"st.global.u64 [x], 1; st.release.gpu.global.u64 [y], 1;",
+		"ld.relaxed.gpu.global.u64 %rd10, [y]; st.relaxed.gpu.global.u64 [y], 5;",
+		"ld.relaxed.gpu.global.u64 %rd10, [y]; ld.acquire.gpu.global.u64 %rd3, [y]; mad.lo.u64 %rd10, %rd10, 10, %rd3; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0|15 0"},
+	{name: "an acquiring load takes over nothing found in another place", threads: []string{
+		"st.global.u64 [x], 1; st.release.gpu.global.u64 [y], 1;",
+		"ld.relaxed.gpu.global.u64 %rd10, [y]; ld.acquire.gpu.global.u64 %rd3, [z]; ld.global.u64 %rd11, [x];",
+	}, weird: "0 0|1 0", allowed: true},
 	{name: "a failed cas acquires", threads: []string{
 		"st.global.u64 [x], 1; st.release.gpu.global.u64 [y], 1;",
 		"atom.acq_rel.gpu.global.cas.b64 %rd10, [y], 5, 6; ld.global.u64 %rd11, [x];",
@@ -288,7 +297,7 @@ func (l *litmus) run(t *testing.T, opts *Options) string {
 	return strings.Join(parts, "|")
 }
 
-var addresses = strings.NewReplacer("[x]", "[%rd1]", "[x+", "[%rd1+", "[y]", "[%rd1+8]")
+var addresses = strings.NewReplacer("[x]", "[%rd1]", "[x+", "[%rd1+", "[y]", "[%rd1+8]", "[z]", "[%rd1+16]")
 
 // launch runs the threads and returns what each leaves in %rd10 and %rd11.
 func (l *litmus) launch(t *testing.T, opts *Options) ([]uint64, error) {

@@ -161,7 +161,7 @@ func buildIsSpace(a *assembler, s *statement, f form) (instr, error) {
 	want := spaces[f[0]]
 	o := a.operands(s)
 	var in instr
-	in.d, _ = o.predDst()
+	in.d = o.predDst()
 	in.a = o.src(u64)
 	in.exec = func(w *warp, in *instr, m uint32) {
 		var p uint32

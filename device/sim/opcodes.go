@@ -115,7 +115,7 @@ var table = index([]opcode{
 	{"elect", "sync", buildElect},
 	{"bar", "warp sync", buildWarpBarrier},
 	{"bar", "?cta sync", buildBarrier},
-	{"barrier", "?cta sync ?aligned", buildBarrier},
+	{"barrier", "?cta sync aligned", buildBarrier},
 	{"bar", "?cta red popc u32", buildBarrierReduce},
 	{"bar", "?cta red and|or pred", buildBarrierReduce},
 

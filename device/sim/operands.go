@@ -67,11 +67,11 @@ func (o *operands) dst(t typ) int32 { return o.dstOf(o.next(), t, false) }
 // dstOf resolves a destination; a wide one may have more bits than t.
 func (o *operands) dstOf(arg operand, t typ, wider bool) int32 {
 	switch {
-	case arg.kind == opSink:
+	case arg.kind == opSink && arg.second == nil:
 		row := o.a.p.rows
 		o.a.p.rows += (t.bits + 63) / 64
 		return int32(row)
-	case arg.kind != opReg || arg.negate || arg.reg.bits == 1:
+	case arg.kind != opReg || arg.negate || arg.reg.bits == 1 || arg.second != nil:
 		o.fail("destination is not a register")
 	case arg.reg.bits != t.bits && !(wider && arg.reg.bits > t.bits):
 		o.fail("register %s has %d bits, the instruction %d", arg.reg.name, arg.reg.bits, t.bits)
@@ -87,6 +87,10 @@ func (o *operands) src(t typ) int32 { return o.srcOf(o.next(), t, false) }
 
 // srcOf resolves a source; a wide one may have more bits than t.
 func (o *operands) srcOf(arg operand, t typ, wider bool) int32 {
+	if t.bits > 64 && arg.kind != opReg {
+		o.fail("not a register of %d bits", t.bits)
+		return 0
+	}
 	switch arg.kind {
 	case opReg:
 		if arg.negate || arg.reg.bits == 1 || arg.second != nil {
@@ -96,11 +100,7 @@ func (o *operands) srcOf(arg operand, t typ, wider bool) int32 {
 		} else {
 			return int32(arg.reg.row)
 		}
-	case opImm:
-		if t.kind == 'f' {
-			// 0f and 0d literals carry the bits of their own type.
-			return o.a.constant(arg.imm & t.mask())
-		}
+	case opImm: // 0f and 0d literals carry the bits of their own type
 		return o.a.constant(arg.imm & t.mask())
 	case opSymbol:
 		if arg.vr != nil {
@@ -134,43 +134,56 @@ func (o *operands) pred() (index int32, negated bool) {
 	switch {
 	case arg.kind == opImm:
 		return o.a.constantPred(arg.imm != 0), arg.negate
-	case arg.kind != opReg || arg.reg.bits != 1:
+	case arg.kind != opReg || arg.reg.bits != 1 || arg.second != nil:
 		o.fail("not a predicate")
 		return 0, false
 	}
 	return int32(arg.reg.row), arg.negate
 }
 
-// predDst takes "p" or "p|q"; q is -1 when absent.
-func (o *operands) predDst() (p, q int32) {
+// predDst takes a predicate to write.
+func (o *operands) predDst() int32 {
+	p, q := o.predsDst()
+	if q >= 0 {
+		o.fail("one destination too many")
+	}
+	return p
+}
+
+// predsDst takes "p" or "p|q"; q is -1 when absent.
+func (o *operands) predsDst() (p, q int32) {
 	arg := o.next()
-	if arg.kind == opSink {
+	q = -1
+	switch {
+	case arg.negate || arg.second != nil && arg.second.bits != 1:
+	case arg.kind == opSink:
 		p = int32(o.a.p.preds)
 		o.a.p.preds++
-		return p, -1
+		return p, o.secondOf(arg)
+	case arg.kind == opReg && arg.reg.bits == 1:
+		return int32(arg.reg.row), o.secondOf(arg)
 	}
-	if arg.kind != opReg || arg.reg.bits != 1 || arg.negate || arg.second != nil && arg.second.bits != 1 {
-		o.fail("destination is not a predicate")
-		return 0, -1
+	o.fail("destination is not a predicate")
+	return 0, -1
+}
+
+// secondOf is the predicate behind a bar, -1 when absent.
+func (o *operands) secondOf(arg operand) int32 {
+	if arg.second == nil {
+		return -1
 	}
-	q = -1
-	if arg.second != nil {
-		q = int32(arg.second.row)
-	}
-	return int32(arg.reg.row), q
+	return int32(arg.second.row)
 }
 
 // dstPred takes "d" or "d|p", a register and a predicate; p is -1 when
 // absent.
 func (o *operands) dstPred(t typ) (d, p int32) {
 	arg := o.next()
-	p = -1
-	if arg.second != nil {
-		if arg.second.bits != 1 {
-			o.fail("%s is not a predicate", arg.second.name)
-		}
-		p = int32(arg.second.row)
+	if arg.second != nil && arg.second.bits != 1 {
+		o.fail("%s is not a predicate", arg.second.name)
 	}
+	p = o.secondOf(arg)
+	arg.second = nil
 	return o.dstOf(arg, t, false), p
 }
 

@@ -136,6 +136,9 @@ func (p *parser) entry() error {
 	if err := p.block(); err != nil {
 		return err
 	}
+	if err := p.k.fits(); err != nil {
+		return err
+	}
 	p.mod.kernels[p.k.name] = p.k
 	p.k, p.scopes = nil, p.scopes[:1]
 	return nil
@@ -167,8 +170,14 @@ func (p *parser) statement() error {
 		return p.registers()
 	case t.text == ".local" || t.text == ".shared":
 		return p.variable(spaces[t.text[1:]])
-	case t.text == ".loc" || t.text == ".file" || t.text == ".pragma":
+	case t.text == ".loc" || t.text == ".file":
 		p.skipLine()
+		return nil
+	case t.text == ".pragma":
+		for !p.accept(";") && p.peek().kind == tokenString {
+			p.next()
+			p.accept(",")
+		}
 		return nil
 	case t.kind == tokenWord && p.peek().text == ":" && p.toks[p.pos+1].text != ":":
 		p.pos++
@@ -180,6 +189,9 @@ func (p *parser) statement() error {
 
 // label parses what follows "name:": nothing, or a table of branch targets.
 func (p *parser) label(name string) error {
+	if _, twice := p.k.labels[name]; twice || p.k.tables[name] != nil {
+		return fmt.Errorf("label %q stands here twice", name)
+	}
 	if !p.accept(".branchtargets") {
 		p.k.labels[name] = len(p.k.body)
 		return nil
@@ -210,6 +222,9 @@ func (p *parser) registers() error {
 			}
 			if err := p.expect(">"); err != nil {
 				return err
+			}
+			if n > maxRegisters {
+				return fmt.Errorf("%d registers %s", n, name)
 			}
 			for i := range n {
 				p.register(name+strconv.Itoa(i), t)
@@ -253,8 +268,8 @@ func (p *parser) declare(s space) error {
 	v := &variable{space: s, align: 1}
 	if p.accept(".align") {
 		n, err := strconv.Atoi(p.next().text)
-		if err != nil || n <= 0 || n&(n-1) != 0 {
-			return fmt.Errorf("alignment is not a power of two")
+		if err != nil || n <= 0 || n&(n-1) != 0 || n > maxAlign {
+			return fmt.Errorf("alignment is not a power of two up to %d", maxAlign)
 		}
 		v.align = n
 	}
@@ -270,6 +285,9 @@ func (p *parser) declare(s space) error {
 		n, err := strconv.Atoi(p.next().text)
 		if err != nil {
 			return fmt.Errorf("array %s: dynamic size is not supported", v.name)
+		}
+		if n < 0 || n > maxVariable/max(1, t.bits/8) {
+			return fmt.Errorf("array %s of %d elements", v.name, n)
 		}
 		count = n
 		if err := p.expect("]"); err != nil {
@@ -296,6 +314,9 @@ func (p *parser) initializer(v *variable, t typ) error {
 		}
 		for b := range t.bits / 8 {
 			v.init = append(v.init, byte(o.imm>>(8*b)))
+		}
+		if len(v.init) > v.size {
+			return fmt.Errorf("variable %s: more initial values than it has room for", v.name)
 		}
 		if !list {
 			return nil
@@ -440,7 +461,8 @@ func (p *parser) operand() (operand, error) {
 		return operand{}, fmt.Errorf("expected an operand, found %q", t.text)
 	}
 	if t.text == "_" {
-		return operand{kind: opSink}, nil
+		o := operand{kind: opSink}
+		return o, p.second(&o)
 	}
 	if c := t.text[0]; c >= '0' && c <= '9' {
 		v, err := number(t.text)
@@ -449,21 +471,28 @@ func (p *parser) operand() (operand, error) {
 	switch d := p.lookup(t.text).(type) {
 	case *register:
 		o := operand{kind: opReg, reg: d}
-		if p.accept("|") {
-			second := p.next().text
-			if second != "_" {
-				r, ok := p.lookup(second).(*register)
-				if !ok {
-					return o, fmt.Errorf("%q is not a register", second)
-				}
-				o.second = r
-			}
-		}
-		return o, nil
+		return o, p.second(&o)
 	case *variable:
 		return operand{kind: opSymbol, sym: t.text, vr: d}, nil
 	}
 	return operand{kind: opSymbol, sym: t.text}, nil
+}
+
+// second parses what may follow a destination: "|" and another one.
+func (p *parser) second(o *operand) error {
+	if !p.accept("|") {
+		return nil
+	}
+	name := p.next().text
+	if name == "_" {
+		return nil
+	}
+	r, ok := p.lookup(name).(*register)
+	if !ok {
+		return fmt.Errorf("%q is not a register", name)
+	}
+	o.second = r
+	return nil
 }
 
 // address parses "[base]", "[base+4]", "[base+-4]" after the bracket; the

@@ -37,7 +37,7 @@ func newPCT(l *launch, depth int, last uint64) *pct {
 func (p *pct) wake(*warp) {}
 
 func (p *pct) run(l *launch) {
-	for p.admit(l); len(l.resident) > 0; {
+	for p.admit(l); len(l.resident) > 0; p.admit(l) {
 		w, lane := p.highest(l)
 		if w == nil {
 			l.failStuck()
@@ -55,14 +55,13 @@ func (p *pct) run(l *launch) {
 		}
 		if w.block.finished() {
 			l.retire(slices.Index(l.resident, w.block))
-			p.admit(l)
 		}
 	}
 }
 
 // admit starts blocks while there is room and gives their threads priorities.
 func (p *pct) admit(l *launch) {
-	for len(l.resident) < residentRandom {
+	for !l.crowded(residentRandom) {
 		b := l.admit()
 		if b == nil {
 			return

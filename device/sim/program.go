@@ -136,6 +136,9 @@ type basicBlock struct {
 // blocks cuts the kernel's body into basic blocks.
 func (a *assembler) blocks() ([]basicBlock, error) {
 	body := a.k.body
+	if len(body) == 0 {
+		return nil, fmt.Errorf("%s:%d: kernel %s runs past its end", a.k.mod.name, a.k.line, a.k.name)
+	}
 	leader := map[int]bool{0: true}
 	for _, at := range a.k.labels {
 		leader[at] = true

@@ -29,6 +29,33 @@ type kernel struct {
 	preds     int                 // predicate registers
 }
 
+// What a kernel may ask for: an H200's limits, except for registers and for
+// variables, which just have to end somewhere.
+const (
+	maxShared    = 48 << 10  // bytes per block
+	maxLocal     = 512 << 10 // bytes per thread
+	maxParams    = 32764     // bytes
+	maxRegisters = 1 << 16
+	maxVariable  = 1 << 40 // bytes
+	maxAlign     = 1 << 12 // bytes
+)
+
+// fits checks a kernel against the limits.
+func (k *kernel) fits() error {
+	for _, l := range []struct {
+		what      string
+		have, max int
+	}{
+		{"bytes of shared memory", k.shared, maxShared}, {"bytes of local memory", k.local, maxLocal},
+		{"bytes of parameters", k.paramSize, maxParams}, {"registers", k.rows + k.preds, maxRegisters},
+	} {
+		if l.have > l.max {
+			return fmt.Errorf("kernel %s has %d %s, at most %d", k.name, l.have, l.what, l.max)
+		}
+	}
+	return nil
+}
+
 // A variable is a name for memory: a kernel parameter, a shared or local
 // array, a module's global.
 type variable struct {
@@ -66,7 +93,7 @@ type operand struct {
 	kind   operandKind
 	reg    *register // opReg, opAddr with a base register
 	negate bool      // opReg: "!p"
-	second *register // opReg: "p|q"
+	second *register // opReg, opSink: "p|q"
 	imm    uint64    // opImm; opAddr: displacement
 	sym    string    // opSymbol: variable, label or special register
 	vr     *variable // opSymbol resolved; opAddr with a base variable

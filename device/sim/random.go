@@ -14,7 +14,7 @@ type random struct {
 }
 
 const (
-	// residentRandom is how many blocks run at the same time.
+	// residentRandom is how many blocks run at the same time at first.
 	residentRandom = 16
 	// burst bounds the instructions between two accesses.
 	burst = 1 << 12
@@ -31,7 +31,7 @@ func (r *random) wake(w *warp) {
 
 // admit starts blocks while there is room.
 func (r *random) admit(l *launch) {
-	for len(l.resident) < residentRandom {
+	for !l.crowded(residentRandom) {
 		b := l.admit()
 		if b == nil {
 			return
@@ -43,7 +43,7 @@ func (r *random) admit(l *launch) {
 }
 
 func (r *random) run(l *launch) {
-	for r.admit(l); len(l.resident) > 0; {
+	for r.admit(l); len(l.resident) > 0; r.admit(l) {
 		if len(r.ready) == 0 {
 			l.failStuck()
 			return
@@ -67,7 +67,6 @@ func (r *random) run(l *launch) {
 		}
 		if w.block.finished() {
 			l.retire(slices.Index(l.resident, w.block))
-			r.admit(l)
 		}
 	}
 }

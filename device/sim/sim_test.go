@@ -198,6 +198,21 @@ LAST:
 	})
 }
 
+// A grid of as many blocks as there are units, each of which waits for all.
+func TestGridBarrier(t *testing.T) {
+	for _, s := range []Scheduler{Fast, Random, PCT} {
+		t.Run(string(s), func(t *testing.T) {
+			r := newRig(t, &Options{Scheduler: s, Seed: 1}, ptx(`
+	atom.relaxed.gpu.global.add.u64 %rd3, [%rd1], 1;
+WAIT:
+	ld.relaxed.gpu.global.u64 %rd3, [%rd1];
+	setp.lt.u64 %p2, %rd3, 132;
+	@%p2 bra WAIT;`), []uint64{0}, 1)
+			r.run(units, 1)
+		})
+	}
+}
+
 // Lanes that arrive on different paths exchange values at one shfl.sync.
 func TestShuffleAfterDivergence(t *testing.T) {
 	every(t, func(t *testing.T, opts *Options) {
@@ -254,6 +269,28 @@ func TestBarrier(t *testing.T) {
 	})
 }
 
+// A warp that is not full counts as a whole one at a barrier, but only its
+// threads vote.
+func TestBarrierOfPartOfAWarp(t *testing.T) {
+	every(t, func(t *testing.T, opts *Options) {
+		r := newRig(t, opts, ptx(`
+	setp.ge.u32 %p1, %r12, 0;
+	bar.red.and.pred %p2, 1, 64, %p1;
+	selp.u64 %rd3, 1, 0, %p2;
+	bar.red.popc.u32 %r3, 1, 64, %p1;
+	cvt.u64.u32 %rd6, %r3;
+	mad.lo.u64 %rd3, %rd6, 10, %rd3;
+	mul.wide.u32 %rd4, %r1, 8;
+	add.u64 %rd5, %rd2, %rd4;
+	st.global.u64 [%rd5], %rd3;`), []uint64{0}, 40)
+		for i, v := range r.run(1, 40) {
+			if v != 401 {
+				t.Fatalf("thread %d got %d", i, v)
+			}
+		}
+	})
+}
+
 // Local memory is per thread; generic addresses reach every space.
 func TestSpaces(t *testing.T) {
 	every(t, func(t *testing.T, opts *Options) {
@@ -305,6 +342,8 @@ func TestFaults(t *testing.T) {
 		{"divergent barrier", "setp.lt.u32 %p1, %r2, 4; @%p1 bra A; bar.sync 0; ret; A: bar.sync 0;", "divergent barrier", -1},
 		{"barrier after exit", "setp.lt.u32 %p1, %r2, 4; @%p1 bra E; bar.sync 0; E:", "divergent barrier: lanes 0x0000000f of the warp have exited", -1},
 		{"warp missing", "setp.lt.u32 %p1, %r12, 32; @%p1 bra E; bar.sync 0; E:", "deadlock: barrier 0 has 32 of 64 threads; 32 threads of the block have exited", -1},
+		{"atomic on local memory", "cvta.local.u64 %rd3, 0; atom.exch.b32 %r3, [%rd3], 1;", "atomic operation on a thread's local memory", 0},
+		{"too many at a barrier", "bar.sync 0, 96;", "barrier of 96 threads in a block of 64", -1},
 		{"trap", "setp.eq.u32 %p1, %r2, 3; @%p1 trap;", "trap", 3},
 		{"endless", "L: bra.uni L;", "the budget of a launch", -1},
 	}
@@ -361,6 +400,16 @@ func TestUnknownForms(t *testing.T) {
 		{"mov.u32 %r1, nowhere;", `unknown name "nowhere"`},
 		{"bra NOWHERE;", `no statement at label "NOWHERE"`},
 		{"add.u32 %r1, %r1, %r1", "expected"},
+		{"add.u32 %r1|%p1, %r1, %r1;", "destination is not a register"},
+		{"not.pred %p1|%p2, %p3;", "one destination too many"},
+		{"mov.b128 %q1, 3;", "not a register of 128 bits"},
+		{"ld.global.v4.u64 {%rd3, %rd4, %rd5, %rd6}, [%rd1];", "an access of 256 bits"},
+		{"barrier.sync 0;", `unknown form "barrier.sync"`},
+		{"A: ret; A: ret;", `label "A" stands here twice`},
+		{".shared .b8 much[50000];", "bytes of shared memory, at most 49152"},
+		{".local .b8 much[9000000000000000000];", "array much of 9000000000000000000 elements"},
+		{".reg .b32 %many<70000>;", "70000 registers %many"},
+		{".shared .align 3 .b8 odd[4];", "alignment is not a power of two"},
 	}
 	for _, test := range tests {
 		d, err := Open(nil)

@@ -28,12 +28,13 @@ type views struct {
 // A thread is what one thread has seen. What it wrote itself is seen without
 // being in now.
 type thread struct {
-	number  int // in the launch
-	now     view
-	pending []release // found attached by relaxed loads, for a later fence
-	fenced  []release // attached to its strong stores since its last fences
-	// What its releases of a cell attach to its later strong stores there.
-	released map[*cell][]release
+	number int // in the launch
+	now    view
+	fenced []release // attached to its strong stores since its last fences
+	// What its releases of a cell attach to its later strong stores there, and
+	// what relaxed loads of a cell found attached, for a later acquiring load
+	// there and for fences.
+	released, found map[*cell][]release
 }
 
 // A release is what a thread had seen at a release or a fence, for others to
@@ -309,12 +310,36 @@ func (s *views) observe(t *thread, o order, me *mark, c *cell, m *message) {
 		t.now.cells.raise(c.id, m.time)
 	}
 	for _, r := range m.attached {
-		if (o == orderAcquire || o == orderAcqRel) && r.reaches(me.block, me.scope) {
-			t.now.join(r.seen)
-		} else {
-			t.pending = with(t.pending, r)
-		}
+		enter(&t.found, c, r)
 	}
+	if o == orderAcquire || o == orderAcqRel {
+		t.acquire(c, me.block, me.scope)
+	}
+}
+
+// acquire takes over what was found attached in a cell, as far as it reaches.
+func (t *thread) acquire(c *cell, block int, scope Scope) {
+	if t.found[c] == nil {
+		return
+	}
+	t.found[c] = slices.DeleteFunc(t.found[c], func(r release) bool {
+		if r.reaches(block, scope) {
+			t.now.join(r.seen)
+			return true
+		}
+		return false
+	})
+	if len(t.found[c]) == 0 {
+		delete(t.found, c)
+	}
+}
+
+// enter adds a release to those of a cell.
+func enter(m *map[*cell][]release, c *cell, r release) {
+	if *m == nil {
+		*m = map[*cell][]release{}
+	}
+	(*m)[c] = with((*m)[c], r)
 }
 
 // write puts one element on top of its cells; memory itself is still as
@@ -338,7 +363,7 @@ func (s *views) write(w *warp, in *instr, lane int, seg *segment, off uint64, v 
 			return false
 		}
 		if releases {
-			t.release(c, own)
+			enter(&t.released, c, own)
 		}
 		m := message{mark: me, value: uint32(v[i/2] >> (32 * (i % 2))), known: 0xf, attached: t.attaches(c, &me, modify)}
 		if ac.size < cellBytes {
@@ -350,14 +375,6 @@ func (s *views) write(w *warp, in *instr, lane int, seg *segment, off uint64, v 
 		c.push(m)
 	}
 	return true
-}
-
-// release enters a release of a cell.
-func (t *thread) release(c *cell, r release) {
-	if t.released == nil {
-		t.released = map[*cell][]release{}
-	}
-	t.released[c] = with(t.released[c], r)
 }
 
 // attaches lists what a store of the thread to a cell attaches.
@@ -396,13 +413,9 @@ func both(a, b *view) *view {
 func (s *views) fence(w *warp, lane int, o order, scope Scope) {
 	t := &w.threads[lane]
 	block, wide := w.block.number, scope > ScopeBlock
-	t.pending = slices.DeleteFunc(t.pending, func(r release) bool {
-		if r.reaches(block, scope) {
-			t.now.join(r.seen)
-			return true
-		}
-		return false
-	})
+	for c := range t.found { // in any order: views only grow
+		t.acquire(c, block, scope)
+	}
 	if o == orderSC {
 		s.meetSC(t, block)
 		if wide {

@@ -24,14 +24,19 @@
 // operations of a mixed batch are concurrent: threads of one launch that do not
 // synchronize have no common clock. The operations of a batch of one kind
 // follow each other in batch order, as structures promise unless told
-// otherwise.
+// otherwise; then they are concurrent, too.
 //
 // Batches follow each other. At the end every key is looked up, and Len must
-// be the number found.
+// be the number found. In weak memory, a data race is a failure, too.
+//
+// An order is looked for by a search of our own, which takes some dozens of
+// steps where a general one takes minutes; that there is none is also asked of
+// porcupine. Histories on which the search gives up are failures.
 //
 // # Long runs
 //
 // go test -sim.seeds=N tries N schedules per test instead of the test's own
-// number, starting at -sim.seed. WEFT_SIM_TRACE=file beside a replay shows
-// every instruction.
+// number, starting at -sim.seed. With -v each test tells how many launches there
+// were: every launch is an interleaving of its own. WEFT_SIM_TRACE=file beside
+// a replay shows every instruction.
 package dst

@@ -59,12 +59,12 @@ func TestProgramsComeFromTheSeed(t *testing.T) {
 	}
 }
 
-// hostMap is a map in host memory that looks like one on the device. Its
-// deletes leave keys with a certain bit in place.
+// hostMap is a map in host memory that looks like one on the device.
 type hostMap struct {
-	dev    device.Device
-	m      map[uint64]uint64
-	broken bool
+	dev       device.Device
+	m         map[uint64]uint64
+	broken    bool // deletes leave keys with a certain bit in place
+	backwards bool // the last operation of a batch goes first
 }
 
 func (h *hostMap) Submit(s *device.Stream, c *Columns[uint64, uint64]) (Returns, error) {
@@ -77,7 +77,12 @@ func (h *hostMap) Submit(s *device.Stream, c *Columns[uint64, uint64]) (Returns,
 	if c.Kinds.Len() > 0 {
 		err = errors.Join(err, c.Kinds.CopyTo(context.Background(), s, kinds))
 	}
-	for i, k := range keys {
+	for j := range keys {
+		i := j
+		if h.backwards {
+			i = n - 1 - j
+		}
+		k := keys[i]
 		old, there := h.m[k]
 		switch kinds[i] {
 		case weft.OpGet:
@@ -102,19 +107,34 @@ func (h *hostMap) Sync(context.Context) error { return nil }
 func (h *hostMap) Len() int                   { return len(h.m) }
 func (h *hostMap) Close() error               { return nil }
 
+func configOf(h hostMap) Config[uint64, uint64] {
+	return Config[uint64, uint64]{New: func(dev device.Device, _ Shape) (Subject[uint64, uint64], error) {
+		h := h
+		h.dev, h.m = dev, map[uint64]uint64{}
+		return &h, nil
+	}}
+}
+
+// The order of a batch counts, unless the structure does not promise it.
+func TestUnordered(t *testing.T) {
+	cfg := configOf(hostMap{backwards: true})
+	if f, _ := Find(cfg); f == nil {
+		t.Error("a map that runs batches backwards passes")
+	}
+	cfg.Unordered = true
+	if f, _ := Find(cfg); f != nil {
+		t.Errorf("any order is allowed: %v", f.Err)
+	}
+}
+
 // A map that works passes; one that doesn't is found, and the program shrinks
 // to what it takes: a Put and a Delete of one key.
 func TestFind(t *testing.T) {
-	cfg := Config[uint64, uint64]{New: func(dev device.Device, _ Shape) (Subject[uint64, uint64], error) {
-		return &hostMap{dev, map[uint64]uint64{}, false}, nil
-	}}
+	cfg := configOf(hostMap{})
 	if f, tried := Find(cfg); f != nil || tried.Programs != defaultSeeds {
 		t.Errorf("a map that works: %+v after %v", f, tried)
 	}
-	cfg.New = func(dev device.Device, _ Shape) (Subject[uint64, uint64], error) {
-		return &hostMap{dev, map[uint64]uint64{}, true}, nil
-	}
-	f, _ := Find(cfg)
+	f, _ := Find(configOf(hostMap{broken: true}))
 	if f == nil {
 		t.Fatal("a map that keeps what is deleted passes")
 	}
