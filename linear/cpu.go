@@ -10,6 +10,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/deal"
 )
 
 // Tuning of the CPU engine.
@@ -32,10 +33,6 @@ const (
 	// aloneOps is the number of changes below which dealing them out costs
 	// more than it gains.
 	aloneOps = 1 << 11
-
-	// sharesPerCore is the number of parts a table is cut in per core: more
-	// parts even out the work.
-	sharesPerCore = 4
 )
 
 // cpuEngine runs on the cores of the host. K and V are the types of a batch's
@@ -50,7 +47,7 @@ type cpuEngine[K, SK storedKey, V, SV storedVal] struct {
 	dev device.Host
 	gen *generation
 
-	deal dealer
+	deal deal.Dealer
 }
 
 func newCPUEngine[K storedKey, V storedVal, SK storedKey, SV storedVal](dev device.Host, g geometry) (engine, error) {
@@ -228,7 +225,7 @@ func (e *cpuEngine[K, SK, V, SV]) change(ctx context.Context, b *batch.Batch) (d
 		hi := min(lo+pieceOps, b.N)
 		c := newChanger[K, SK, V, SV](e.gen, b.Sub(lo, hi, w))
 		if hi-lo < aloneOps || e.dev.Properties().Units == 1 {
-			c.run(e.deal.all(hi - lo))
+			c.run(e.deal.All(hi - lo))
 			c.count()
 		} else {
 			e.changeTogether(c)
@@ -242,9 +239,9 @@ func (e *cpuEngine[K, SK, V, SV]) change(ctx context.Context, b *batch.Batch) (d
 
 // changeTogether runs the changes of a piece on all cores.
 func (e *cpuEngine[K, SK, V, SV]) changeTogether(c *changer[K, SK, V, SV]) {
-	parts := e.deal.out(e.dev, c.table.lines, len(c.keys), func(lo, hi int, homes []uint32) {
+	parts := e.deal.Out(e.dev, c.table.lines, len(c.keys), func(lo, hi int, lines []uint32) {
 		for i, k := range c.keys[lo:hi] {
-			homes[i] = home(c.table.geometry, SK(k))
+			lines[i] = home(c.table.geometry, SK(k)) / lineSectors
 		}
 	})
 	late, failed := make([][]uint32, len(parts)), make([][]uint32, len(parts))
@@ -253,13 +250,13 @@ func (e *cpuEngine[K, SK, V, SV]) changeTogether(c *changer[K, SK, V, SV]) {
 		own := *c
 		own.part = parts[from]
 		own.fresh, own.live = 0, 0
-		own.run(own.part.ops)
+		own.run(own.part.Ops)
 		late[from], failed[from] = own.late, own.failed
 		fresh.Add(own.fresh)
 		live.Add(own.live)
 	})
 	c.fresh, c.live = fresh.Load(), live.Load()
-	c.part = share{hi: c.table.lines + 1}
+	c.part = deal.Share{Hi: c.table.lines + 1}
 	c.failed = slices.Concat(failed...)
 	for _, ops := range late {
 		c.run(ops)
@@ -310,12 +307,12 @@ func (e *cpuEngine[K, SK, V, SV]) rehash(ctx context.Context, lines uint32) erro
 // apart, but for the pairs that lie across a border.
 func (e *cpuEngine[K, SK, V, SV]) move(from, to *generation) int {
 	src, dst := tableOf[SK, SV](from), tableOf[SK, SV](to)
-	shares := min(sharesPerCore*e.dev.Properties().Units, int(from.lines))
+	shares := min(deal.SharesPerCore*e.dev.Properties().Units, int(from.lines))
 	late := make([][]slot[SK, SV], shares)
 	var moved atomic.Int64
 	e.dev.Parallel(shares, 1, func(i, _ int) {
 		cut := func(lines uint32, i int) uint32 { return uint32(uint64(lines) * uint64(i) / uint64(shares)) }
-		part := share{lo: cut(to.lines, i), hi: cut(to.lines, i+1)}
+		part := deal.Share{Lo: cut(to.lines, i), Hi: cut(to.lines, i+1)}
 		var n int64
 		for s := range src.live(cut(from.lines, i), cut(from.lines, i+1)) {
 			if dst.insert(part, home(dst.geometry, s.key), s.key, s.val) {
@@ -326,7 +323,7 @@ func (e *cpuEngine[K, SK, V, SV]) move(from, to *generation) int {
 		}
 		moved.Add(n)
 	})
-	whole := share{hi: to.lines + 1}
+	whole := deal.Share{Hi: to.lines + 1}
 	left := 0
 	for _, slots := range late {
 		for i := range slots {

@@ -4,15 +4,15 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft"
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/deal"
 )
 
 // changer runs the changes of one piece of a batch, or a share of them.
 type changer[K, SK storedKey, V, SV storedVal] struct {
 	table cpuTable[SK, SV]
 	to    *counters
-	part  share
+	part  deal.Share
 
 	keys  []K
 	vals  []V
@@ -39,7 +39,7 @@ func newChanger[K, SK storedKey, V, SV storedVal](g *generation, b *batch.Batch)
 		kind:  b.Kind,
 		reuse: b.Flags&batch.Reuse != 0,
 	}
-	c.part = share{hi: g.lines + 1}
+	c.part = deal.Share{Hi: g.lines + 1}
 	return c
 }
 
@@ -158,83 +158,4 @@ func (c *changer[K, SK, V, SV]) set(i uint32, s *slot[SK, SV]) {
 func (c *changer[K, SK, V, SV]) count() {
 	c.to.live += uint64(c.live)
 	c.to.used += uint64(c.fresh)
-}
-
-// dealer deals operations out to shares of a table. It keeps its memory from
-// piece to piece.
-type dealer struct {
-	homes  []uint32
-	ops    []uint32
-	shares []share
-	counts [][]uint32 // by range of the piece, by share: then where they go
-}
-
-// all is operations 0…n-1, undealt.
-func (d *dealer) all(n int) []uint32 {
-	d.resize(n, 0, 0)
-	for i := range d.ops {
-		d.ops[i] = uint32(i)
-	}
-	return d.ops
-}
-
-// out sorts operations 0…n-1 into shares by home line, keeping their order.
-// homes computes the home sectors of a range.
-func (d *dealer) out(dev device.Host, lines uint32, n int, homes func(lo, hi int, homes []uint32)) []share {
-	cores := dev.Properties().Units
-	// A power of two of lines per share turns the division into a shift.
-	shift := 0
-	for lines>>shift > uint32(cores*sharesPerCore) {
-		shift++
-	}
-	shares := int(lines>>shift) + 1
-	d.resize(n, shares, cores)
-	for i := range d.shares {
-		d.shares[i] = share{lo: uint32(i) << shift, hi: min(uint32(i+1)<<shift, lines)}
-	}
-	// The extra line has an owner too: the last share, whatever its place.
-	d.shares[shares-1].hi = lines + 1
-
-	slice := (n + cores - 1) / cores
-	for _, c := range d.counts { // with many cores, not all get a slice
-		clear(c)
-	}
-	dev.Parallel(n, slice, func(lo, hi int) {
-		homes(lo, hi, d.homes[lo:hi])
-		c := d.counts[lo/slice]
-		for _, h := range d.homes[lo:hi] {
-			c[h/lineSectors>>shift]++
-		}
-	})
-	at := uint32(0)
-	for s := range shares {
-		first := at
-		for r := range d.counts {
-			at, d.counts[r][s] = at+d.counts[r][s], at
-		}
-		d.shares[s].ops = d.ops[first:at]
-	}
-	dev.Parallel(n, slice, func(lo, hi int) {
-		c := d.counts[lo/slice]
-		for i, h := range d.homes[lo:hi] {
-			s := h / lineSectors >> shift
-			d.ops[c[s]] = uint32(lo + i)
-			c[s]++
-		}
-	})
-	return d.shares
-}
-
-func (d *dealer) resize(n, shares, cores int) {
-	if cap(d.ops) < n {
-		d.ops, d.homes = make([]uint32, n), make([]uint32, n)
-	}
-	d.ops, d.homes = d.ops[:n], d.homes[:n]
-	if len(d.shares) != shares || len(d.counts) != cores {
-		d.shares = make([]share, shares)
-		d.counts = make([][]uint32, cores)
-		for i := range d.counts {
-			d.counts[i] = make([]uint32, shares)
-		}
-	}
 }

@@ -3,6 +3,8 @@ package linear
 import (
 	"iter"
 	"unsafe"
+
+	"github.com/weftgo/weft/internal/deal"
 )
 
 // cpuTable reads and writes a generation from Go. All pointer arithmetic is in
@@ -111,13 +113,6 @@ func (t *cpuTable[K, V]) findFar(key K, home uint32) *slot[K, V] {
 	return nil
 }
 
-// share is a range of lines that one core may touch, and the operations that
-// begin there.
-type share struct {
-	lo, hi uint32
-	ops    []uint32
-}
-
 // spot is what a search for room on a path came to.
 type spot[K storedKey, V storedVal] struct {
 	live *slot[K, V] // the key's slot, if it is there
@@ -128,10 +123,10 @@ type spot[K storedKey, V storedVal] struct {
 }
 
 // search walks a path to its end within a share.
-func (t *cpuTable[K, V]) search(part share, home uint32, key K) (s spot[K, V]) {
+func (t *cpuTable[K, V]) search(part deal.Share, home uint32, key K) (s spot[K, V]) {
 	for o := range t.length(home) {
 		sector := t.next(home, o)
-		if line := sector / lineSectors; line < part.lo || line >= part.hi {
+		if line := sector / lineSectors; line < part.Lo || line >= part.Hi {
 			s.late = true
 			return s
 		}
@@ -174,8 +169,8 @@ func kill[K storedKey, V storedVal](s *slot[K, V]) {
 // insert puts a key that is not in the table, which has no dead slots, into
 // the first empty slot of its path. It reports false if the path leaves the
 // share or has no room.
-func (t *cpuTable[K, V]) insert(part share, home uint32, key K, val V) bool {
-	if line := home / lineSectors; line < part.lo || line >= part.hi {
+func (t *cpuTable[K, V]) insert(part deal.Share, home uint32, key K, val V) bool {
+	if line := home / lineSectors; line < part.Lo || line >= part.Hi {
 		return false
 	}
 	s := t.search(part, home, key)

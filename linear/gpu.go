@@ -269,6 +269,12 @@ func (e *gpuEngine) submit(s *device.Stream, b *batch.Batch, failed list, first 
 		return err
 	}
 	e.stale = true
+	// After an error, too, later changes wait for what has been launched.
+	err := e.launchChange(s, b, failed, first)
+	return errors.Join(err, s.Record(e.queue.Changed))
+}
+
+func (e *gpuEngine) launchChange(s *device.Stream, b *batch.Batch, failed list, first int) error {
 	deferred, ok, err := e.queue.Defer(s, b)
 	if err != nil {
 		return err
@@ -292,11 +298,11 @@ func (e *gpuEngine) submit(s *device.Stream, b *batch.Batch, failed list, first 
 	if b.Ordered() {
 		rank := e.queue.Ranks(b, deferred)
 		settle := settleParams{table: table, rank: rank, vals: b.Vals.Ptr, ok: ok}
-		if err := gpubatch.Settle(s, &e.kernel.order, &rank, &settle); err != nil {
+		if err := gpubatch.Settle(&e.queue, s, &e.kernel.order, &rank, &settle); err != nil {
 			return err
 		}
 	}
-	return s.Record(e.queue.Changed)
+	return nil
 }
 
 func (e *gpuEngine) counts(ctx context.Context) (counters, error) {

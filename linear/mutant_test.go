@@ -9,6 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/deal"
 )
 
 // mutation is a way to break the protocol of the CPU engine.
@@ -129,7 +130,7 @@ func (m *mutant) get(ctx context.Context, b *batch.Batch) (hits int, err error) 
 	t := tableOf[uint32, uint32](m.gen)
 	vals, found := batch.View[uint32](b.Vals.Host), batch.View[bool](b.OK.Host)
 	for i, key := range batch.View[uint32](b.Keys.Host) {
-		s := t.search(share{hi: t.lines + 1}, m.home(t.geometry, key), stored(key))
+		s := t.search(deal.Share{Hi: t.lines + 1}, m.home(t.geometry, key), stored(key))
 		if m.how == stopsAtDead && s.dead != nil {
 			s.live = nil
 		}

@@ -190,9 +190,10 @@ func (a *Alloc) Allocate(ctx context.Context, units []uint32) (n int, err error)
 	}
 	defer a.mu.Unlock()
 	var full error // why it can't grow
+	sweep := false // look into every memory block
 	for n < len(units) {
 		rest := units[n:]
-		done, missing, err := a.engine.allocate(ctx, a.ref(full != nil), rest)
+		done, missing, err := a.engine.allocate(ctx, a.ref(sweep || full != nil), rest)
 		n += compact(rest, done, missing)
 		if err != nil {
 			return n, wrapAlloc("Allocate", err)
@@ -203,7 +204,14 @@ func (a *Alloc) Allocate(ctx context.Context, units []uint32) (n int, err error)
 		if full != nil {
 			return n, wrapAlloc("Allocate", fmt.Errorf("%d of %d units: %w", n, len(units), full))
 		}
-		_, full = a.grow(len(units) - n)
+		// Units that are free but hard to find come before new ones.
+		used, err := a.engine.used(ctx, a.ref(true))
+		if err != nil {
+			return n, wrapAlloc("Allocate", err)
+		}
+		if sweep = !sweep && a.units()-used >= len(units)-n; !sweep {
+			_, full = a.grow(len(units) - n)
+		}
 	}
 	return n, nil
 }
@@ -283,7 +291,14 @@ func (a *Alloc) Reserve(ctx context.Context, free int) error {
 	}
 	defer a.mu.Unlock()
 	used, err := a.engine.used(ctx, a.ref(true))
+	most := a.opts.MaxSuperBlocks * a.opts.Blocks * blockUnits
+	if err == nil && free > most-used {
+		err = fmt.Errorf("%w: %d free units are more than %d super blocks have beside the %d in use", weft.ErrFull, free, a.opts.MaxSuperBlocks, used)
+	}
 	for err == nil && a.units()-used < free {
+		if err = ctx.Err(); err != nil {
+			break
+		}
 		_, err = a.grow(free - (a.units() - used))
 	}
 	return wrapAlloc("Reserve", err)
@@ -466,7 +481,8 @@ func (a *Alloc) Clear(ctx context.Context) error {
 	for i := range a.supers {
 		err = errors.Join(err, a.wipe(i))
 	}
-	return wrapAlloc("Clear", errors.Join(err, a.stream.Sync(ctx)))
+	// What has been submitted happens, whatever becomes of the context.
+	return wrapAlloc("Clear", errors.Join(err, a.stream.Sync(context.WithoutCancel(ctx))))
 }
 
 // Close frees the memory, once submitted batches are done. Idempotent; later

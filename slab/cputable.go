@@ -77,8 +77,10 @@ func match[K storedKey, V storedVal](slab unsafe.Pointer, key K) int {
 	var one slot[K, V]
 	size := int(unsafe.Sizeof(one))
 	at := slabBytes / size
+	eight := unsafe.Add(slab, slabBytes)
 	for i := slabBytes/size - 8; i >= 0; i -= 8 {
-		s := (*[8]slot[K, V])(unsafe.Add(slab, i*size))
+		eight = unsafe.Add(eight, -8*size)
+		s := (*[8]slot[K, V])(eight)
 		in := 8
 		if s[7].key == key {
 			in = 7

@@ -104,5 +104,9 @@
 //     seed nobody can prepare colliding keys without seeing which keys are slow.
 //   - All pairs of one key are in one chain: looking up a key with many pairs
 //     is as long as they are.
-//   - Up to 2^30 buckets, 128 GiB of base slabs, and 2^32 slabs behind them.
+//   - Deleting the pairs of one key of a multimap one by one searches past
+//     those deleted before, until a flush: n of them take n^2 steps. DeleteAll
+//     takes n.
+//   - Up to 2^30 buckets, 128 GiB of base slabs, and 255 * 2^24 slabs behind
+//     them.
 package slab

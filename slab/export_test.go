@@ -6,10 +6,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/hash"
 )
+
+// Kernels are the entry points of the kernels.
+var Kernels = slices.Sorted(maps.Keys(slabKernels))
 
 // CheckInvariants reads all of a map's memory and reports what breaks the
 // rules of the layout; see image.check. Conformance calls it after each test.

@@ -326,9 +326,9 @@ func (e *gpuEngine) tallyOn(s *device.Stream, b *batch.Batch, counts batch.Colum
 	return e.launchTally(s, b.N, b.Keys.Ptr, counts.Ptr)
 }
 
-// collectBytes bounds the values that are on their way at a time, unless one
-// key has more.
-const collectBytes = 64 << 20
+// collectKeys and collectBytes bound the keys and the values that are on their
+// way at a time, unless one key has more.
+const collectKeys, collectBytes = 1 << 22, 64 << 20
 
 func (e *gpuEngine) collect(ctx context.Context, b *batch.Batch, offsets []uint64, vals []byte) error {
 	width := uint64(e.widths.Val)
@@ -337,7 +337,7 @@ func (e *gpuEngine) collect(ctx context.Context, b *batch.Batch, offsets []uint6
 			return err
 		}
 		hi := lo + 1
-		for hi < b.N && (offsets[hi+1]-offsets[lo])*width <= collectBytes {
+		for hi < b.N && hi-lo < collectKeys && (offsets[hi+1]-offsets[lo])*width <= collectBytes {
 			hi++
 		}
 		part := vals[offsets[lo]*width : offsets[hi]*width]
@@ -473,6 +473,12 @@ func (e *gpuEngine) submit(s *device.Stream, b *batch.Batch, failed list, first 
 		return err
 	}
 	e.stale = true
+	// After an error, too, later changes wait for what has been launched.
+	err := e.launchChange(s, b, failed, first)
+	return errors.Join(err, s.Record(e.queue.Changed))
+}
+
+func (e *gpuEngine) launchChange(s *device.Stream, b *batch.Batch, failed list, first int) error {
 	deferred, ok, err := e.queue.Defer(s, b)
 	if err != nil {
 		return err
@@ -486,6 +492,9 @@ func (e *gpuEngine) submit(s *device.Stream, b *batch.Batch, failed list, first 
 		k = e.kernel.changeMulti
 	}
 	table := refOf(e.gen)
+	if failed.Items == 0 { // nothing runs again: no free unit may be missed
+		table.alloc = e.gen.pool.ref(true)
+	}
 	if err := device.Launch(s, k, gpubatch.Grid(b.N), gpubatch.Block, &changeParams{
 		table: table, keys: b.Keys.Ptr, vals: b.Vals.Ptr, kinds: b.Kinds.Ptr, out: b.Out.Ptr, ok: ok,
 		removed: b.Counts.Ptr, deferred: deferred, failed: failed,
@@ -503,11 +512,11 @@ func (e *gpuEngine) submit(s *device.Stream, b *batch.Batch, failed list, first 
 	default:
 		rank := e.queue.Ranks(b, deferred)
 		settle := settleParams{table: table, rank: rank, vals: b.Vals.Ptr, ok: ok}
-		if err := gpubatch.Settle(s, &e.kernel.order, &rank, &settle); err != nil {
+		if err := gpubatch.Settle(&e.queue, s, &e.kernel.order, &rank, &settle); err != nil {
 			return err
 		}
 	}
-	return s.Record(e.queue.Changed)
+	return nil
 }
 
 func (e *gpuEngine) counts(ctx context.Context) (counters, error) {
@@ -587,7 +596,8 @@ func (e *gpuEngine) flush(ctx context.Context) error {
 	if err := device.Launch(e.queue.Stream, e.kernel.flush, e.tiles(e.gen.buckets), gpubatch.Block, &p); err != nil {
 		return err
 	}
-	return errors.Join(e.queue.Stream.Record(e.queue.Changed), e.queue.Stream.Sync(ctx))
+	// Lookups must not begin before it is done, whatever becomes of the context.
+	return errors.Join(e.queue.Stream.Record(e.queue.Changed), e.queue.Stream.Sync(context.WithoutCancel(ctx)))
 }
 
 func (e *gpuEngine) clear(ctx context.Context) error {

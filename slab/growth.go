@@ -54,7 +54,9 @@ func (t *table) covered(n int) bool {
 	if t.opts.Fixed && t.bounds.used+uint64(n) <= uint64(t.opts.Capacity) {
 		return true
 	}
-	return mostChained(n, t.engine.geometry().buckets, t.widths.Slot) <= t.bounds.free
+	// An operation has at most one unit in hand, linked or not.
+	most := mostChained(n, t.engine.geometry().buckets, t.widths.Slot) + unitsInHand
+	return min(n, most) <= t.bounds.free
 }
 
 // makeRoom grows the table, if it should, so that operations of a batch have
@@ -71,13 +73,16 @@ func (t *table) makeRoom(ctx context.Context, now counters, s *device.Stream, b 
 	}
 	// Updates need no room. A lookup is cheaper than growing for nothing, and
 	// its outcome tells how much room the whole batch is likely to need.
-	need := piece
+	need, err := t.adds(ctx, s, b.Sub(0, piece, t.widths))
+	if err != nil {
+		return 0, err
+	}
 	if now.live > 0 && (!t.multi || b.Kind == weft.OpPutNew) {
 		there, err := t.engine.present(ctx, s, b.Sub(0, piece, t.widths))
 		if err != nil {
 			return 0, err
 		}
-		need -= there
+		need = min(need, piece-there)
 	}
 	if now.live+uint64(need) > t.limit() {
 		expect := uint64(float64(need) / float64(piece) * float64(b.N))
@@ -86,6 +91,27 @@ func (t *table) makeRoom(ctx context.Context, now counters, s *device.Stream, b 
 		}
 	}
 	return piece, t.reserve(ctx, now, need)
+}
+
+// adds counts the operations of a batch that may insert. Only if it is mixed
+// and lies on a GPU is that something to ask the device.
+func (t *table) adds(ctx context.Context, s *device.Stream, b *batch.Batch) (n int, err error) {
+	if !b.Kinds.There() {
+		return b.N, nil
+	}
+	kinds := batch.View[weft.OpKind](b.Kinds.Host)
+	if kinds == nil {
+		kinds = make([]weft.OpKind, b.N)
+		if err := s.CopyOut(ctx, device.Bytes(kinds), b.Kinds.Ptr); err != nil {
+			return 0, err
+		}
+	}
+	for _, k := range kinds {
+		if k == weft.OpPut || k == weft.OpPutNew {
+			n++
+		}
+	}
+	return n, nil
 }
 
 // grow rehashes for as many new pairs as are expected, or if there is no
@@ -144,6 +170,11 @@ func (t *table) look(ctx context.Context) (AllocStats, error) {
 
 // extend makes the pool have so many free units, as far as it can.
 func (t *table) extend(ctx context.Context, free int) error {
+	// A lookup under way must not meet a super block that was not there when it
+	// began.
+	if err := t.engine.settle(ctx); err != nil {
+		return err
+	}
 	err := t.engine.pool().Reserve(ctx, free)
 	if errors.Is(err, weft.ErrFull) || errors.Is(err, device.ErrMemory) {
 		err = nil
@@ -223,6 +254,9 @@ func (t *table) relieve(ctx context.Context, n int) (better bool, err error) {
 	}
 	// More than there are: that no unit was found shows that they are hard to
 	// find.
+	if err := t.engine.settle(ctx); err != nil {
+		return false, err
+	}
 	err = t.engine.pool().Reserve(ctx, t.bounds.free+n)
 	switch {
 	case errors.Is(err, weft.ErrFull): // no more super blocks: a pool of larger ones

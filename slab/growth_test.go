@@ -132,7 +132,7 @@ func TestCrowdedBuckets(t *testing.T) {
 // dropped when there is no other room.
 func TestFixedMap(t *testing.T) {
 	dev := devicetest.Open(t)
-	const capacity, more = 1000, 12000
+	const capacity, more = 1000, 40000
 	for name, keysFor := range map[string]func(*slab.Map[uint64, uint64]) []uint64{
 		"spread":  func(m *slab.Map[uint64, uint64]) []uint64 { return sequence[uint64](1, capacity+more) },
 		"crowded": func(m *slab.Map[uint64, uint64]) []uint64 { return crowd(m, 2, capacity+more) },

@@ -175,7 +175,7 @@ func TestMatch(t *testing.T) {
 
 func testMatch[K storedKey, V storedVal](t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	memory := make([]uint64, slabBytes/8)
+	memory := make([]uint64, 2*slabBytes/8) // no pointer leaves it
 	slab := unsafe.Pointer(&memory[0])
 	var table cpuTable[K, V]
 	slots := table.slots(slab)

@@ -26,7 +26,9 @@ type Options struct {
 
 	// Buckets, if not 0, is the number of buckets for good: chains grow
 	// instead, and Utilisation decides nothing. With one bucket the structure
-	// is the paper's slab list.
+	// is the paper's slab list. Nothing is rehashed before the pool has 255
+	// super blocks, with 60 million pairs or more; it is then replaced by one of
+	// larger super blocks.
 	Buckets int
 
 	// Fixed structures have all their memory from the start, enough for
@@ -35,7 +37,8 @@ type Options struct {
 	Fixed bool
 
 	// MaxTombstones is the share of slots in use that belong to deleted keys
-	// at which the structure flushes itself after a batch. Default 0.25;
+	// at which the structure flushes itself after a batch from host memory, and
+	// before a batch on the device that may not find room. Default 0.25;
 	// negative: only Flush does.
 	MaxTombstones float64
 
@@ -54,6 +57,10 @@ type Options struct {
 }
 
 const (
+	// maxCapacity is more than any memory holds, and little enough to reckon
+	// with.
+	maxCapacity = 1 << 48
+
 	defaultUtilisation   = 0.55
 	minUtilisation       = 0.001
 	defaultMaxTombstones = 0.25
@@ -90,6 +97,8 @@ func (o *Options) check(what string) (Options, error) {
 		return fail("Capacity %d is negative", c.Capacity)
 	case !(c.Utilisation >= minUtilisation && c.Utilisation < 1): // also NaN
 		return fail("Utilisation %v is not in [%v, 1)", c.Utilisation, minUtilisation)
+	case c.Capacity > maxCapacity:
+		return fail("Capacity %d needs more than %d GiB", c.Capacity, maxCapacity>>27)
 	case c.Buckets < 0 || c.Buckets > maxBuckets:
 		return fail("Buckets %d is not in [0, %d]", c.Buckets, maxBuckets)
 	case c.Fixed && c.Capacity == 0:

@@ -14,7 +14,7 @@ import (
 func newPool(dev device.Device, units int, fixed bool) (*Alloc, error) {
 	blocks := ceilDiv(units, blockUnits)
 	if blocks > maxSupers*maxBlocks {
-		return nil, fmt.Errorf("%w: a pool of %d slabs, more than %d", weft.ErrFull, units, maxSupers*maxBlocks*blockUnits)
+		return nil, fmt.Errorf("%w: a pool of %d slabs, more than %d", weft.ErrFull, units, uint32(maxSupers*maxBlocks*blockUnits))
 	}
 	supers := ceilDiv(blocks, maxBlocks)
 	if !fixed {
@@ -25,4 +25,5 @@ func newPool(dev device.Device, units int, fixed bool) (*Alloc, error) {
 	return NewAlloc(dev, &o)
 }
 
-func ceilDiv(n, d int) int { return (n + d - 1) / d }
+// ceilDiv is n / d, rounded up, for n >= 0.
+func ceilDiv(n, d int) int { return n/d + (n%d+d-1)/d }

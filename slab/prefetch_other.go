@@ -11,7 +11,7 @@ import (
 func prefetch(slabs *unsafe.Pointer, n int) {
 	var warm byte
 	for _, s := range unsafe.Slice(slabs, n) {
-		warm ^= *(*byte)(s) ^ *(*byte)(unsafe.Add(s, cacheLine))
+		warm ^= *(*byte)(s) ^ *(*byte)(unsafe.Add(s, slabBytes/2))
 	}
 	runtime.KeepAlive(warm)
 }

@@ -13,7 +13,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
-//kernelgen:input 5100366441d6ce410a41920004a56c67d9e21d5e52bba4d4fc905112e0bbd28f 5758 kernels/include/weft/alloc.cuh
+//kernelgen:input 2c17f6b6651f44fdbb1b9e655d77afd7d55d9dcf90aeb8e6d78d2bb8d82dd5df 5857 kernels/include/weft/alloc.cuh
 //kernelgen:input c03a5186722db52769cf9ced19622aa3f6c748c5d0cae2544ec327902c142b56 5843 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
@@ -30,8 +30,8 @@ import (
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
 //kernelgen:input 9b44efc9a3262af476a3c355740898f64b931e116e8cfdeecaa4e4a4908ccd24 2764 slab/units.cuh
 //kernelgen:input aaf9dad39c901cc9e4d1fbd606ffa51cc8e154d128d1d590569f8154005818ae 7044 slab/whole.cuh
-//kernelgen:output 529bfeecbe8a2ec561db48646a933afb25d1dc6f4604c01450fe49e7f4487636 954983 slab/slab_sm80.ptx
-//kernelgen:output 6d814af14971275fc5ddbae54d3d133e2791b6d4936e732db06837e5afdf89a0 945836 slab/slab_sm90.ptx
+//kernelgen:output 3aa985334171a25ed7c33d5f3ec564e53e9b1ea4b20ef3ba457791a176ca6985 955200 slab/slab_sm80.ptx
+//kernelgen:output 32c68023c8dfc4b859c59d16cfc90e76eded89205ae4e2ba078308bcde344b64 946053 slab/slab_sm90.ptx
 
 //go:embed slab_sm80.ptx
 var slabSM80 string

@@ -1,20 +1,23 @@
 package slab_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/slab"
 )
 
 // Every operation once for every pair of widths, with a few hundred keys: for
 // tools that look at each access of a device and slow it down a thousand
 // times, such as compute-sanitizer.
-func TestSmoke(t *testing.T) {
-	dev := devicetest.Open(t)
+func TestSmoke(t *testing.T) { smokeAll(t, devicetest.Open(t)) }
+
+func smokeAll(t *testing.T, dev device.Device) {
 	t.Run("uint32,uint32", func(t *testing.T) { smoke[uint32, uint32](t, dev) })
 	t.Run("uint32,uint64", func(t *testing.T) { smoke[uint32, uint64](t, dev) })
 	t.Run("uint64,uint32", func(t *testing.T) { smoke[uint64, uint32](t, dev) })
@@ -25,6 +28,7 @@ func TestSmoke(t *testing.T) {
 	t.Run("multimap uint64,uint64", func(t *testing.T) { smokeMulti[uint64, uint64](t, dev) })
 	t.Run("set uint32", func(t *testing.T) { smokeSet[uint32](t, dev) })
 	t.Run("set uint64", func(t *testing.T) { smokeSet[uint64](t, dev) })
+	t.Run("alloc", func(t *testing.T) { smokeAlloc(t, dev) })
 }
 
 const smokeKeys = 400
@@ -132,6 +136,15 @@ func smokeMulti[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device) {
 	}
 	n, err := m.PutNew(t.Context(), keys, vals, make([]bool, smokeKeys))
 	want(t, "PutNew", n, 0, err)
+	// A key that so many want to add to that a few do it for all, and one that
+	// is twice in its batch.
+	hot, both := slices.Repeat([]K{1 << 20}, 100), []K{1 << 21, 1 << 21}
+	n, err = m.Put(t.Context(), hot, make([]V, len(hot)))
+	want(t, "Put of one key", n, len(hot), err)
+	n, err = m.PutNew(t.Context(), both, make([]V, 2), make([]bool, 2))
+	want(t, "PutNew twice", n, 1, err)
+	n, err = m.DeleteAll(t.Context(), append(both, hot[:2]...), nil)
+	want(t, "DeleteAll of them", n, len(hot)+1, err)
 	n, err = m.Get(t.Context(), keys, make([]V, smokeKeys), make([]bool, smokeKeys))
 	want(t, "Get", n, smokeKeys, err)
 	n, err = m.Count(t.Context(), keys, make([]int, smokeKeys))
@@ -220,5 +233,65 @@ func smokeSet[K ~uint32 | ~uint64](t *testing.T, dev device.Device) {
 	}
 	if s := statsOf(t, set); s.Len != smokeKeys-200 || s.Tombstones != 0 {
 		t.Errorf("Stats: %v", s)
+	}
+}
+
+// smokeAlloc has units one by one and all at once, from both kinds of
+// allocator, and more of them than there are.
+func smokeAlloc(t *testing.T, dev device.Device) {
+	for _, light := range []bool{false, true} {
+		a, err := slab.NewAlloc(dev, &slab.AllocOptions{Blocks: 1, SuperBlocks: 1, MaxSuperBlocks: 1, Light: light})
+		if err != nil {
+			t.Fatal(err)
+		}
+		units := make([]uint32, 1100)
+		n, err := a.Allocate(t.Context(), units)
+		if n != 1024 || !errors.Is(err, weft.ErrFull) {
+			t.Fatalf("Allocate: %d, %v", n, err)
+		}
+		n, err = a.Free(t.Context(), units[:1000])
+		want(t, "Free", n, 1000, err)
+		if s, err := a.Stats(t.Context()); s.Used != 24 || err != nil {
+			t.Errorf("Stats: %v, %v", s, err)
+		}
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A listener is a device that notes which kernels are launched.
+type listener struct {
+	device.Device
+	launched map[string]bool
+}
+
+func (l *listener) NewStream() (*device.Stream, error) {
+	s, err := l.Device.NewStream()
+	if err != nil {
+		return nil, err
+	}
+	return device.NewStream(l, &listening{s.Driver(), l}), nil
+}
+
+type listening struct {
+	device.StreamDriver
+	to *listener
+}
+
+func (s *listening) Launch(k device.Kernel, grid, block device.Dim, params []byte) error {
+	s.to.launched[k.Name()] = true
+	return s.StreamDriver.Launch(k, grid, block, params)
+}
+
+// Those who look at TestSmoke see every kernel; TestChurnSmoke shows the one
+// that is a test itself.
+func TestSmokeLaunchesEveryKernel(t *testing.T) {
+	l := &listener{openSim(t, &sim.Options{}), map[string]bool{"slab_churn": true}}
+	smokeAll(t, l)
+	for _, k := range slab.Kernels {
+		if !l.launched[k] {
+			t.Errorf("%s was not launched", k)
+		}
 	}
 }

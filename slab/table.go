@@ -68,8 +68,11 @@ func newTable(dev device.Device, what string, w batch.Widths, multi bool, o *Opt
 		t.minBuckets = uint32(opts.Buckets)
 	}
 	units := chainedFor(uint64(opts.Capacity), t.minBuckets, w.Slot)
-	if opts.Fixed {
-		units = ceilDiv(opts.Capacity, slotsIn(w.Slot)) + spareUnits
+	switch {
+	case opts.Fixed:
+		units = ceilDiv(opts.Capacity, slotsIn(w.Slot)) + min(opts.Capacity, unitsInHand)
+	case opts.Buckets != 0: // all growth is in the pool
+		units = max(units, chainUnits)
 	}
 	t.engine, err = newEngine(dev, w, geometry{seed: opts.Seed, buckets: t.minBuckets}, units, opts.Fixed)
 	if err != nil {
@@ -338,14 +341,12 @@ func (t *table) alone(ctx context.Context, op string, f func() error) error {
 		return wrap(op, err)
 	}
 	err := f()
-	if err == nil {
-		_, err = t.count(ctx)
-	}
-	return wrap(op, err)
+	_, cerr := t.count(context.WithoutCancel(ctx))
+	return wrap(op, errors.Join(err, cerr))
 }
 
 func (t *table) clear(ctx context.Context, op string) error {
-	return t.alone(ctx, op, func() error { return t.engine.clear(ctx) })
+	return t.alone(ctx, op, func() error { return t.engine.clear(context.WithoutCancel(ctx)) })
 }
 
 func (t *table) flush(ctx context.Context, op string) error {

@@ -83,6 +83,16 @@ func chainedFor(n uint64, buckets uint32, slotBytes int) int {
 // mean, and warps that lose a race for a link give a unit back a moment later.
 const spareUnits = 64
 
+// unitsInHand is how many units operations may have in hand that they don't
+// link, because they are about to lose the race for it: one for each tile of
+// the largest GPU. It does not depend on the device, so that the memory of a
+// fixed structure doesn't either.
+const unitsInHand = 1 << 17
+
+// chainUnits are those that the pool of a structure with Options.Buckets begins
+// with: its super blocks get large enough for 60 million pairs of 8 bytes.
+const chainUnits = 1 << 16
+
 // mostChained is how many units n insertions take at most: one for each bucket
 // whose slabs are all full, and one for as many as fill it.
 func mostChained(n int, buckets uint32, slotBytes int) int {

@@ -142,10 +142,7 @@ func (q *Queue) Change(ctx context.Context, b *batch.Batch, submit func(s *devic
 				Out: batch.Column{Ptr: p.Out[0]}, OK: batch.Column{Ptr: p.Out[1]}, Counts: batch.Column{Ptr: p.Out[2]},
 			}, q.Failed(), p.Lo)
 		})
-	if err != nil {
-		return done, nil, err
-	}
-	// The operations have been run, whatever has become of the context.
-	failed, err = q.ReadFailed(context.WithoutCancel(ctx))
-	return done, failed, err
+	// What has been run has been run, whatever has become of the context.
+	failed, ferr := q.ReadFailed(context.WithoutCancel(ctx))
+	return done, failed, errors.Join(err, ferr)
 }

@@ -79,7 +79,13 @@ func (q *Queue) Ranks(b *batch.Batch, deferred List) RankParams {
 // Settle gives the operations that a change listed the outcome of batch order.
 // When it listed none, the kernels find that out and end. P is the struct that
 // Last and First take.
-func Settle[P any](s *device.Stream, k *OrderKernels, rank *RankParams, settle *P) error {
+func Settle[P any](q *Queue, s *device.Stream, k *OrderKernels, rank *RankParams, settle *P) error {
+	if q.ranked { // a batch before was cut short
+		if err := s.Fill(q.ranks.Ptr(), 0, q.ranks.Len()); err != nil {
+			return err
+		}
+	}
+	q.ranked = true
 	wave := Wave(s.Device(), int(rank.N))
 	if err := device.Launch(s, k.Rank, wave, Block, rank); err != nil {
 		return err
@@ -94,5 +100,7 @@ func Settle[P any](s *device.Stream, k *OrderKernels, rank *RankParams, settle *
 	if err := device.Launch(s, last, wave, Block, settle); err != nil {
 		return err
 	}
-	return device.Launch(s, k.Reset, wave, Block, rank)
+	err := device.Launch(s, k.Reset, wave, Block, rank)
+	q.ranked = err != nil
+	return err
 }

@@ -26,6 +26,7 @@ type Queue struct {
 	control  device.Slice[uint32] // see the words below
 	deferred device.Slice[uint32] // operations to be settled
 	ranks    device.Slice[uint32] // twice as many, zero between changes
+	ranked   bool                 // unless it says that they may not be
 	flags    device.Slice[bool]   // the flags of a batch that brings none
 	failed   device.Slice[uint32] // operations without room
 

@@ -63,7 +63,8 @@ struct Resident {
   // change moves to another block.
   __device__ __forceinline__ void change(const Allocator& a) {
     uint32_t warp = uint32_t(thread_index() / kWarp), n = a.count * a.blocks;
-    uint32_t i = reduce(hash(warp, changes < kHashed ? changes : kHashed), n);
+    // The changes of a warp have numbers of their own: hash is a bijection.
+    uint32_t i = reduce(hash(warp * (kHashed + 1) + (changes < kHashed ? changes : kHashed), 0), n);
     if (changes >= kHashed) i = (i + (changes - kHashed)) % n;
     changes++;
     first = (i / a.blocks) << 24 | (i % a.blocks) << 10;

@@ -1,0 +1,285 @@
+package slab
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+)
+
+// unhash is the key whose 64-bit hash is h: the finalizer backwards. Who knows
+// the seed can do this.
+func unhash(h, seed uint64) uint64 {
+	const inverse = 0x153ed04bd89cfaf5 // of the multiplier 0xe9846af9b1a615d, modulo 2^64
+	h ^= h>>28 ^ h>>56
+	h *= inverse
+	h ^= h >> 32
+	h *= inverse
+	h ^= h >> 32
+	return h ^ seed
+}
+
+// colliding are n keys whose hashes under a seed are 1, 2, …: in any table,
+// all are in bucket 0.
+func colliding(n int, seed uint64) []uint64 {
+	keys := make([]uint64, n)
+	for i := range keys {
+		keys[i] = unhash(uint64(i)+1, seed)
+	}
+	return keys
+}
+
+// Keys made to collide under one seed make one long chain and break nothing;
+// under another seed they are keys like any others.
+func TestCollidingKeys(t *testing.T) {
+	dev := devicetest.Open(t)
+	const n, seed = 210, 12345
+	keys := colliding(n, seed)
+	for _, k := range keys {
+		if b := bucketOf(geometry{seed, 1 << 20}, k); b != 0 {
+			t.Fatalf("key %#x is in bucket %d", k, b)
+		}
+	}
+	for s, chain := range map[uint64]func(slabs int) bool{
+		seed:     func(slabs int) bool { return slabs == n/7 },
+		seed + 1: func(slabs int) bool { return slabs < 6 },
+	} {
+		m := opened(t, New[uint64, uint64], dev, &Options{Seed: s})
+		for lo := 0; lo < n; lo += 42 {
+			if got, err := m.Put(t.Context(), keys[lo:lo+42], keys[lo:lo+42]); got != 42 || err != nil {
+				t.Fatal(got, err)
+			}
+		}
+		vals := make([]uint64, n)
+		if hits, err := m.Get(t.Context(), keys, vals, nil); hits != n || err != nil || !slices.Equal(vals, keys) {
+			t.Fatalf("seed %d: %d of %d keys: %v", s, hits, n, err)
+		}
+		if stats, err := m.Stats(t.Context()); err != nil || !chain(stats.MaxChain) {
+			t.Errorf("seed %d: %v, %v", s, stats, err)
+		}
+		if got, err := m.Delete(t.Context(), keys[:n/2], nil); got != n/2 || err != nil {
+			t.Fatal(got, err)
+		}
+		if hits, err := m.Contains(t.Context(), keys, nil); hits != n/2 || err != nil {
+			t.Fatalf("seed %d: %d keys after half were deleted: %v", s, hits, err)
+		}
+	}
+}
+
+// Threads insert, delete and insert the same few keys: each is there once at
+// most, and as the answers say (cuCollections #606, SlabHash #27).
+func TestKeysComeAndGoTogether(t *testing.T) {
+	dev := devicetest.Open(t)
+	n := 200_000
+	if isSim(dev) {
+		n = 500
+	}
+	for _, buckets := range []int{1, 50} {
+		t.Run(fmt.Sprint(buckets), func(t *testing.T) {
+			m := opened(t, New[uint32, uint32], dev, &Options{Buckets: buckets, Seed: 3})
+			rng := rand.New(rand.NewPCG(1, uint64(buckets)))
+			there := map[uint32]int{}
+			for range 4 {
+				ops, res := make([]weft.Op[uint32, uint32], n), make([]weft.Result[uint32], n)
+				for i := range ops {
+					kind := []weft.OpKind{weft.OpPut, weft.OpDelete, weft.OpPutNew}[rng.IntN(3)]
+					ops[i] = weft.Op[uint32, uint32]{Kind: kind, Key: uint32(rng.IntN(300)) - 5, Value: uint32(i)}
+				}
+				if err := m.Apply(t.Context(), ops, res); err != nil {
+					t.Fatal(err)
+				}
+				for i, op := range ops {
+					if res[i].OK && op.Kind == weft.OpDelete {
+						there[op.Key]--
+					} else if res[i].OK {
+						there[op.Key]++
+					}
+				}
+				seen := map[uint32]int{}
+				for k := range m.All() {
+					seen[k]++
+				}
+				for k := range uint32(300) {
+					if k -= 5; seen[k] > 1 || seen[k] != there[k] {
+						t.Fatalf("key %#x is there %d times; by the answers %d times", k, seen[k], there[k])
+					}
+				}
+			}
+		})
+	}
+}
+
+// Keys come and go for ever: memory and chains stay as they were after the
+// first rounds, since structures flush themselves. Mixed batches take no dead
+// slots, nor does a multimap.
+func TestMemoryStaysConstant(t *testing.T) {
+	dev := devicetest.Open(t)
+	n, rounds := 5000, 60
+	if isSim(dev) {
+		n, rounds = 200, 12
+	}
+	opts := &Options{Capacity: n, Seed: 9}
+	keys, vals := make([]uint64, (rounds+1)*n), make([]uint64, (rounds+1)*n)
+	for i := range keys {
+		keys[i] = uint64(i)
+	}
+	m, set, multi := opened(t, New[uint64, uint64], dev, opts), opened(t, NewSet[uint64], dev, opts), opened(t, NewMultiMap[uint64, uint64], dev, opts)
+	var first [3]Stats
+	for r := range rounds {
+		old, fresh := keys[r*n:(r+1)*n], keys[(r+1)*n:(r+2)*n]
+		ops := make([]weft.Op[uint64, uint64], 2*n)
+		for i := range n {
+			ops[2*i] = weft.Op[uint64, uint64]{Kind: weft.OpPut, Key: fresh[i]}
+			ops[2*i+1] = weft.Op[uint64, uint64]{Kind: weft.OpDelete, Key: old[i]}
+		}
+		_, err := set.Add(t.Context(), fresh, nil)
+		_, err2 := set.Delete(t.Context(), old, nil)
+		_, err3 := multi.Put(t.Context(), fresh, vals[:n])
+		_, err4 := multi.Delete(t.Context(), old, nil)
+		if err := errors.Join(err, err2, err3, err4, m.Apply(t.Context(), ops, nil)); err != nil {
+			t.Fatal(err)
+		}
+		for i, x := range []*table{m.table, set.table, multi.table} {
+			now, err := x.stats(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r == 4 {
+				first[i] = now
+			}
+			if now.Len != n || r > 4 && (now.Bytes > first[i].Bytes || now.MaxChain > first[i].MaxChain+2 || now.Tombstones > now.Len) {
+				t.Fatalf("round %d, structure %d: %v\nwas: %v", r, i, now, first[i])
+			}
+		}
+	}
+}
+
+// Batches on the device of sizes around those of warps and tiles, beside
+// memory that is not theirs.
+func TestBatchSizesOn(t *testing.T) {
+	dev := devicetest.Open(t)
+	s, err := dev.NewStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	m := opened(t, New[uint32, uint32], dev, nil)
+	multi := opened(t, NewMultiMap[uint32, uint32], dev, nil)
+	next := uint32(0)
+	for _, n := range []int{0, 1, 3, 4, 5, 31, 32, 33, 255, 256, 257} {
+		const margin = 4
+		keys, vals, flags := make([]uint32, n+2*margin), make([]uint32, n+2*margin), make([]bool, n+2*margin)
+		for i := range keys {
+			keys[i], vals[i], flags[i] = next, ^next, true
+			next++
+		}
+		dk, err := device.Upload(s, keys)
+		dv, err2 := device.Upload(s, vals)
+		df, err3 := device.Upload(s, flags)
+		out, err4 := device.Upload(s, keys)
+		if err := errors.Join(err, err2, err3, err4); err != nil {
+			t.Fatal(err)
+		}
+		k, v, f, o := dk.Sub(margin, margin+n), dv.Sub(margin, margin+n), df.Sub(margin, margin+n), out.Sub(margin, margin+n)
+		err = errors.Join(m.PutOn(s, k, v), m.DeleteOn(s, k, f), m.PutNewOn(s, k, v, f), m.GetOn(s, k, o, f), m.ContainsOn(s, k, f),
+			multi.PutOn(s, k, v), multi.PutOn(s, k, v), multi.DeleteOn(s, k, f), multi.PutNewOn(s, k, k, f), multi.GetOn(s, k, o, device.Slice[bool]{}),
+			m.Sync(t.Context()), multi.Sync(t.Context()), out.CopyTo(t.Context(), s, keys), df.CopyTo(t.Context(), s, flags))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range keys {
+			inside := i >= margin && i < margin+n
+			if got, want := keys[i], vals[i]; inside && got != want || !inside && got != ^want {
+				t.Fatalf("batch of %d, row %d: %#x beside %#x", n, i-margin, got, want)
+			}
+			if flags[i] == inside { // PutNew has found all keys there
+				t.Fatalf("batch of %d, row %d: flag %v", n, i-margin, flags[i])
+			}
+		}
+		if err := errors.Join(dk.Free(), dv.Free(), df.Free(), out.Free()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, b := m.Len(), multi.Len(); a == 0 || a != b {
+		t.Errorf("%d and %d pairs", a, b)
+	}
+}
+
+// scarce leaves a pool with few free units until the end of the test.
+func scarce(t *testing.T, a *Alloc, left int) {
+	t.Helper()
+	show, err := hide(a, left)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := show(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A fixed set and a fixed multimap of one chain take their Capacity; what is
+// beyond comes back as ErrFull, is reported, and hurts nothing.
+func TestBeyondCapacityOfOneChain(t *testing.T) {
+	dev := devicetest.Open(t)
+	const capacity, more = 300, 1000
+	opts := &Options{Capacity: capacity, Buckets: 1, Fixed: true, Seed: 4}
+	keys := make([]uint32, capacity+more)
+	for i := range keys {
+		keys[i] = uint32(i)
+	}
+	t.Run("set", func(t *testing.T) {
+		s := opened(t, NewSet[uint32], dev, opts)
+		scarce(t, s.table.engine.pool(), capacity/30)
+		if n, err := s.Add(t.Context(), keys[:capacity], nil); n != capacity || err != nil {
+			t.Fatalf("Add: %d, %v", n, err)
+		}
+		added := make([]bool, len(keys))
+		n, err := s.Add(t.Context(), keys, added)
+		if !errors.Is(err, weft.ErrFull) {
+			t.Fatalf("Add of more: %d, %v", n, err)
+		}
+		there := make([]bool, len(keys))
+		if hits, err := s.Contains(t.Context(), keys, there); hits != capacity+n || hits != s.Len() || err != nil {
+			t.Fatalf("%d keys are there, Len %d, %d were added: %v", hits, s.Len(), n, err)
+		}
+		for i := range there {
+			if there[i] != (i < capacity || added[i]) {
+				t.Fatalf("key %d: there %v, added %v", i, there[i], added[i])
+			}
+		}
+	})
+	t.Run("multimap", func(t *testing.T) {
+		m := opened(t, NewMultiMap[uint32, uint32], dev, opts)
+		scarce(t, m.table.engine.pool(), capacity/15)
+		one := slices.Repeat([]uint32{7}, len(keys))
+		if n, err := m.Put(t.Context(), one[:capacity], keys[:capacity]); n != capacity || err != nil {
+			t.Fatalf("Put: %d, %v", n, err)
+		}
+		n, err := m.Put(t.Context(), one[:more], keys[capacity:])
+		if !errors.Is(err, weft.ErrFull) {
+			t.Fatalf("Put of more: %d, %v", n, err)
+		}
+		_, vals, err := m.GetAll(t.Context(), one[:1])
+		if err != nil || len(vals) != capacity+n || m.Len() != len(vals) {
+			t.Fatalf("%d values, Len %d, %d were added: %v", len(vals), m.Len(), n, err)
+		}
+		slices.Sort(vals)
+		if len(slices.Compact(vals)) != capacity+n || vals[capacity-1] != capacity-1 {
+			t.Error("values are lost or there twice")
+		}
+		if n, err := m.DeleteAll(t.Context(), one[:1], nil); n != len(vals) || err != nil {
+			t.Fatalf("DeleteAll: %d, %v", n, err)
+		}
+		// The room of the dead is had back.
+		if n, err := m.Put(t.Context(), one[:capacity], keys[:capacity]); n != capacity || err != nil {
+			t.Fatalf("Put again: %d, %v", n, err)
+		}
+	})
+}

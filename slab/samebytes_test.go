@@ -1,0 +1,394 @@
+package slab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+)
+
+// restore replaces the memory in use by that of a table of the same options.
+func (t *table) restore(im *image) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	ctx := context.Background()
+	s, err := t.dev.NewStream()
+	if err != nil {
+		return err
+	}
+	gen := t.engine.hold()
+	if len(gen.pool.supers) != len(im.supers) || gen.pool.opts.Blocks != im.blocks || gen.buckets != im.buckets {
+		err = fmt.Errorf("%d buckets, %d super blocks; the image has %d and %d", gen.buckets, len(gen.pool.supers), im.buckets, len(im.supers))
+	} else {
+		err = s.CopyIn(gen.base.Ptr, im.base)
+		for i, super := range im.supers {
+			err = errors.Join(err, s.CopyIn(gen.pool.supers[i], super))
+		}
+	}
+	if e, ok := t.engine.(*gpuEngine); ok {
+		e.stale = true // the counters too are new
+	}
+	t.submitted.Store(true)
+	return errors.Join(err, s.Sync(ctx), t.engine.release(gen), s.Close())
+}
+
+// move copies the memory of one table to another.
+func move(t *testing.T, from, to *table) {
+	t.Helper()
+	im, err := from.image()
+	if err == nil {
+		err = to.restore(im)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A structure written on one device is read on another, and written on: its
+// memory is copied as it is. It has chains, and slabs that were freed.
+func TestStructuresMoveBetweenDevices(t *testing.T) {
+	moves := func(t *testing.T, dev device.Device, n int) {
+		other := openCPU(t, 2)
+		t.Run("uint32,uint32", func(t *testing.T) { moves[uint32, uint32](t, dev, other, n) })
+		t.Run("uint32,uint64", func(t *testing.T) { moves[uint32, uint64](t, dev, other, n) })
+		t.Run("uint64,uint32", func(t *testing.T) { moves[uint64, uint32](t, dev, other, n) })
+		t.Run("uint64,uint64", func(t *testing.T) { moves[uint64, uint64](t, dev, other, n) })
+		t.Run("set uint32", func(t *testing.T) { setMoves[uint32](t, dev, other, n) })
+		t.Run("set uint64", func(t *testing.T) { setMoves[uint64](t, dev, other, n) })
+	}
+	t.Run("device", func(t *testing.T) {
+		dev := devicetest.Open(t)
+		n := 3000
+		if isSim(dev) {
+			n = 300
+		}
+		moves(t, dev, n)
+	})
+	for _, arch := range []int{80, 90} {
+		t.Run(fmt.Sprintf("sm_%d", arch), func(t *testing.T) {
+			dev, err := sim.Open(&sim.Options{Arch: arch})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer dev.Close()
+			moves(t, dev, 300)
+		})
+	}
+}
+
+// sameOptions makes structures for n keys whose memory has one shape.
+func sameOptions(n int) *Options {
+	return &Options{Capacity: 6 * n, Buckets: n/40 + 1, Fixed: true, Seed: 77}
+}
+
+// aKey is a key that meets others, and now and then looks like a mark.
+func aKey[K ~uint32 | ~uint64](rng *rand.Rand, n int) K { return K(rng.IntN(n)) - 10 }
+
+func moves[K, V ~uint32 | ~uint64](t *testing.T, dev, other device.Device, n int) {
+	t.Run("map", func(t *testing.T) {
+		first := opened(t, New[K, V], dev, sameOptions(n))
+		fillMap(t, first, n)
+		for _, to := range []device.Device{other, dev} { // there and back
+			second := opened(t, New[K, V], to, sameOptions(n))
+			move(t, first.table, second.table)
+			sameContent(t, first.table, second.table, pairsOf(first.All()), pairsOf(second.All()))
+			// Both go on alike: dead slots are kept for the same keys.
+			fillMap(t, first, n)
+			fillMap(t, second, n)
+			sameContent(t, first.table, second.table, pairsOf(first.All()), pairsOf(second.All()))
+			first = second
+		}
+	})
+	t.Run("multimap", func(t *testing.T) {
+		first := opened(t, NewMultiMap[K, V], dev, sameOptions(n))
+		fillMultiMap(t, first, n)
+		for _, to := range []device.Device{other, dev} {
+			second := opened(t, NewMultiMap[K, V], to, sameOptions(n))
+			move(t, first.table, second.table)
+			sameLists(t, first, second, n)
+			fillMultiMap(t, first, n)
+			fillMultiMap(t, second, n)
+			sameLists(t, first, second, n)
+			first = second
+		}
+	})
+}
+
+func setMoves[K ~uint32 | ~uint64](t *testing.T, dev, other device.Device, n int) {
+	first := opened(t, NewSet[K], dev, sameOptions(n))
+	fillSet(t, first, n)
+	for _, to := range []device.Device{other, dev} {
+		second := opened(t, NewSet[K], to, sameOptions(n))
+		move(t, first.table, second.table)
+		for range 2 {
+			sameContent(t, first.table, second.table, slices.Collect(first.All()), slices.Collect(second.All()))
+			fillSet(t, first, n)
+			fillSet(t, second, n)
+		}
+		first = second
+	}
+}
+
+// opened is a new structure that is checked and closed with the test.
+func opened[S interface {
+	CheckInvariants() error
+	Close() error
+}](t *testing.T, open func(device.Device, *Options) (S, error), dev device.Device, o *Options) S {
+	t.Helper()
+	s, err := open(dev, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(s.CheckInvariants(), s.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// fillMap puts a map through inserts, updates, deletes and a flush.
+func fillMap[K, V ~uint32 | ~uint64](t *testing.T, m *Map[K, V], n int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(6, 6))
+	for round := range 3 {
+		keys, vals := make([]K, n), make([]V, n)
+		for i := range keys {
+			keys[i], vals[i] = aKey[K](rng, 3*n), V(rng.Uint64())
+		}
+		_, err := m.Put(t.Context(), keys, vals)
+		_, err2 := m.Delete(t.Context(), keys[:n/2], nil)
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		if round == 1 {
+			if err := m.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// fillMultiMap does so to a multimap, each key once in a batch.
+func fillMultiMap[K, V ~uint32 | ~uint64](t *testing.T, m *MultiMap[K, V], n int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(7, 7))
+	for round := range 6 {
+		keys, vals := make([]K, n/3), make([]V, n/3)
+		for i := range keys {
+			keys[i], vals[i] = K(3*i+round%3)-10, V(rng.Uint64())
+		}
+		_, err := m.Put(t.Context(), keys, vals)
+		_, err2 := m.Delete(t.Context(), keys[:n/6], nil)
+		_, err3 := m.DeleteAll(t.Context(), keys[n/6:n/5], nil)
+		if err := errors.Join(err, err2, err3); err != nil {
+			t.Fatal(err)
+		}
+		if round == 2 {
+			if err := m.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func fillSet[K ~uint32 | ~uint64](t *testing.T, s *Set[K], n int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(8, 8))
+	for range 3 {
+		keys := make([]K, n)
+		for i := range keys {
+			keys[i] = aKey[K](rng, 3*n)
+		}
+		_, err := s.Add(t.Context(), keys, nil)
+		_, err2 := s.Delete(t.Context(), keys[:n/2], nil)
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// pairsOf are the pairs of a map, as text.
+func pairsOf[K, V ~uint32 | ~uint64](all iter.Seq2[K, V]) (pairs []string) {
+	for k, v := range all {
+		pairs = append(pairs, fmt.Sprint(k, v))
+	}
+	return pairs
+}
+
+// sameContent compares what two tables hold.
+func sameContent[T interface{ ~uint32 | ~uint64 | ~string }](t *testing.T, a, b *table, first, second []T) {
+	t.Helper()
+	slices.Sort(first)
+	slices.Sort(second)
+	if len(first) == 0 || !slices.Equal(first, second) || a.length() != len(first) || b.length() != len(second) {
+		t.Fatalf("one has %d pairs and says %d, the other has %d and says %d", len(first), a.length(), len(second), b.length())
+	}
+}
+
+// sameLists compares two multimaps, each key's values in their order.
+func sameLists[K, V ~uint32 | ~uint64](t *testing.T, a, b *MultiMap[K, V], n int) {
+	t.Helper()
+	keys := make([]K, n+20)
+	for i := range keys {
+		keys[i] = K(i) - 15
+	}
+	offsets, vals, err := a.GetAll(t.Context(), keys)
+	offsets2, vals2, err2 := b.GetAll(t.Context(), keys)
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	if len(vals) == 0 || !slices.Equal(offsets, offsets2) || !slices.Equal(vals, vals2) || a.Len() != len(vals) || b.Len() != len(vals) {
+		t.Fatalf("one has %d values and says %d, the other has %d and says %d; the same: %v",
+			len(vals), a.Len(), len(vals2), b.Len(), slices.Equal(vals, vals2))
+	}
+}
+
+// On a CPU the values of a key are in batch order, whatever the number of
+// cores.
+func TestBatchOrderOnCPU(t *testing.T) {
+	for _, workers := range []int{1, 2, 5} {
+		m := opened(t, NewMultiMap[uint64, uint32], openCPU(t, workers), nil)
+		rng := rand.New(rand.NewPCG(1, 1))
+		want := map[uint64][]uint32{}
+		for range 3 {
+			keys, vals := make([]uint64, 20_000), make([]uint32, 20_000)
+			for i := range keys {
+				keys[i], vals[i] = uint64(rng.IntN(3000)), rng.Uint32()
+				want[keys[i]] = append(want[keys[i]], vals[i])
+			}
+			if _, err := m.Put(t.Context(), keys, vals); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for k, list := range want {
+			if _, got, err := m.GetAll(t.Context(), []uint64{k}); err != nil || !slices.Equal(got, list) {
+				t.Fatalf("%d workers, key %d: %d values, want %d in batch order: %v", workers, k, len(got), len(list), err)
+			}
+		}
+	}
+}
+
+// Any history leaves a structure that keeps the rules of its layout and holds
+// what a Go map holds.
+func TestInvariantsAfterAnything(t *testing.T) {
+	dev := devicetest.Open(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		opts := &Options{
+			Capacity:      rapid.IntRange(0, 200).Draw(rt, "capacity"),
+			Buckets:       rapid.SampledFrom([]int{0, 0, 1, 7}).Draw(rt, "buckets"),
+			Utilisation:   rapid.SampledFrom([]float64{.2, .55, .8}).Draw(rt, "utilisation"),
+			MaxTombstones: rapid.SampledFrom([]float64{-1, .01, .25}).Draw(rt, "tombstones"),
+			Seed:          rapid.Uint64Range(1, 1<<63).Draw(rt, "seed"),
+		}
+		m, err := New[uint32, uint64](dev, opts)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		mm, err := NewMultiMap[uint32, uint64](dev, opts)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer func() {
+			if err := errors.Join(m.Close(), mm.Close()); err != nil {
+				rt.Error(err)
+			}
+		}()
+		model, lists := map[uint32]uint64{}, map[uint32][]uint64{}
+		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
+			ops := someOps(rt)
+			if err := errors.Join(m.Apply(t.Context(), ops, nil), mm.Apply(t.Context(), ops, nil)); err != nil {
+				rt.Fatal(err)
+			}
+			for _, op := range ops {
+				keep(model, op)
+				keepAll(lists, op)
+			}
+			switch rapid.IntRange(0, 9).Draw(rt, "upkeep") {
+			case 0:
+				err = errors.Join(m.Flush(t.Context()), mm.Flush(t.Context()))
+			case 1:
+				err = errors.Join(m.Compact(t.Context()), mm.Compact(t.Context()))
+			}
+			if err := errors.Join(err, m.CheckInvariants(), mm.CheckInvariants()); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		holds(rt, m, mm, model, lists)
+	})
+}
+
+// someOps are operations on different keys: all of one kind, or mixed.
+func someOps(rt *rapid.T) []weft.Op[uint32, uint64] {
+	n := rapid.IntRange(1, 60).Draw(rt, "n")
+	first := rapid.Uint32Range(0, 300).Draw(rt, "first") - 4
+	kind := rapid.IntRange(0, 4).Draw(rt, "kind")
+	ops := make([]weft.Op[uint32, uint64], n)
+	for i := range ops {
+		ops[i] = weft.Op[uint32, uint64]{Kind: weft.OpKind(kind), Key: first + uint32(i), Value: uint64(i + n)}
+		if kind > int(weft.OpDelete) { // mixed
+			ops[i].Kind = weft.OpKind(i % 4)
+		}
+	}
+	return ops
+}
+
+// keep does to a Go map what an operation does to a map.
+func keep(model map[uint32]uint64, op weft.Op[uint32, uint64]) {
+	_, there := model[op.Key]
+	switch {
+	case op.Kind == weft.OpPut, op.Kind == weft.OpPutNew && !there:
+		model[op.Key] = op.Value
+	case op.Kind == weft.OpDelete:
+		delete(model, op.Key)
+	}
+}
+
+// keepAll does to lists what it does to a multimap.
+func keepAll(lists map[uint32][]uint64, op weft.Op[uint32, uint64]) {
+	list := lists[op.Key]
+	switch {
+	case op.Kind == weft.OpPut, op.Kind == weft.OpPutNew && len(list) == 0:
+		lists[op.Key] = append(list, op.Value)
+	case op.Kind == weft.OpDelete && len(list) > 0:
+		lists[op.Key] = list[1:]
+	}
+}
+
+// holds compares structures with their models.
+func holds(rt *rapid.T, m *Map[uint32, uint64], mm *MultiMap[uint32, uint64], model map[uint32]uint64, lists map[uint32][]uint64) {
+	n := 0
+	for k, v := range m.All() {
+		if want, ok := model[k]; !ok || want != v {
+			rt.Fatalf("%d: %d, want %d %v", k, v, want, ok)
+		}
+		n++
+	}
+	if n != len(model) || m.Len() != n {
+		rt.Fatalf("%d keys, Len %d, want %d", n, m.Len(), len(model))
+	}
+	got, n := map[uint32][]uint64{}, 0
+	for k, v := range mm.All() {
+		got[k] = append(got[k], v)
+		n++
+	}
+	for k, list := range lists {
+		if !slices.Equal(got[k], list) {
+			rt.Fatalf("%d: %d, want %d", k, got[k], list)
+		}
+		n -= len(list)
+	}
+	if n != 0 {
+		rt.Fatalf("%d pairs too many", n)
+	}
+}
