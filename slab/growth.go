@@ -208,6 +208,9 @@ func (t *table) retry(ctx context.Context, b *batch.Batch, failed []uint32) ([]u
 			for i, j := range still {
 				still[i] = failed[j]
 			}
+			if t.opts.Fixed && len(still) == len(failed) {
+				break // what memory there is does not help
+			}
 			failed = still
 		}
 	}
@@ -236,17 +239,20 @@ func (t *table) unsettled(ctx context.Context, b *batch.Batch, failed []uint32) 
 }
 
 // relieve makes room for n operations that found none. Each time it succeeds
-// there are more free units than before, so retry ends.
+// in a table that grows there are more free units than before; in a fixed one
+// retry goes on as long as that helps. So it ends.
 func (t *table) relieve(ctx context.Context, n int) (better bool, err error) {
 	now, err := t.count(ctx)
 	if err != nil {
 		return false, err
 	}
 	if t.opts.Fixed {
-		if now.used == now.live {
-			return false, nil
+		if now.used > now.live {
+			return true, t.engine.flush(ctx)
 		}
-		return true, t.engine.flush(ctx)
+		// Units that others had in hand may be free again.
+		pool, err := t.look(ctx)
+		return pool.Used < pool.Units, err
 	}
 	pool, err := t.look(ctx)
 	if err != nil {
