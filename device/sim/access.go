@@ -305,6 +305,10 @@ func (w *warp) loadNow(in *instr, lane int, seg *segment, off uint64) (v [2]uint
 
 // store writes one element.
 func (w *warp) store(in *instr, lane int, seg *segment, off uint64, v [2]uint64) {
+	if seg.constant {
+		w.fail(in, lane, "writes byte %d of a %s of constant memory", off, seg.what)
+		return
+	}
 	if w.launch.watch != nil {
 		w.saw(in, lane, seg, off, true)
 	}

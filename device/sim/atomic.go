@@ -125,7 +125,7 @@ func execAtomic(w *warp, in *instr, m uint32) {
 		if seg == nil {
 			return
 		}
-		if seg.private {
+		if seg.private || seg.constant {
 			w.fail(in, lane, "atomic operation on a %s", seg.what)
 			return
 		}

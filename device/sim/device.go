@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,13 +35,13 @@ const (
 type Options struct {
 	// Seed determines all choices of the scheduler and the memory.
 	Seed uint64
-	// Arch is the compute capability that images are chosen for: 80 or 90.
-	// Default 90.
+	// Arch is the compute capability that images are chosen for, one of those
+	// that GPUs have. Default 90.
 	Arch int
 	// Scheduler defaults to Fast.
 	Scheduler Scheduler
 	// Depth is PCT's number of ordered steps, 1 more than the changes of
-	// priority. Default 3.
+	// priority, at most 1024. Default 3.
 	Depth int
 	// Sequential keeps memory sequentially consistent under Random and PCT.
 	// By default loads may return older values where PTX's memory model lets
@@ -71,7 +72,11 @@ type Options struct {
 const (
 	maxThreads = 1024 // per block
 	units      = 132  // multiprocessors, as many as an H200 has
+	maxDepth   = 1024
 )
+
+// architectures are the compute capabilities of GPUs since Volta.
+var architectures = []int{70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121}
 
 // Extents that a GPU takes.
 var (
@@ -86,6 +91,7 @@ type Device struct {
 	mu       sync.Mutex
 	heap     *heap
 	host     map[*byte]int // sizes of what AllocHost gave
+	pinned   map[*pin]bool // what is registered
 	modules  map[*device.Image]*loaded
 	launches int
 	clock    uint64
@@ -125,13 +131,16 @@ func Open(opts *Options) (*Device, error) {
 	if o.Scheduler != Fast && o.Scheduler != Random && o.Scheduler != PCT {
 		return nil, fmt.Errorf("sim: %w: scheduler %q is none of fast, random, pct", device.ErrInvalid, o.Scheduler)
 	}
-	if o.Depth < 1 {
-		return nil, fmt.Errorf("sim: %w: depth %d", device.ErrInvalid, o.Depth)
+	if o.Depth < 1 || o.Depth > maxDepth {
+		return nil, fmt.Errorf("sim: %w: depth %d is not 1 to %d", device.ErrInvalid, o.Depth, maxDepth)
+	}
+	if !slices.Contains(architectures, o.Arch) {
+		return nil, fmt.Errorf("sim: %w: there is no sm_%d", device.ErrInvalid, o.Arch)
 	}
 	if o.Races && (o.Sequential || o.Scheduler == Fast) {
 		return nil, fmt.Errorf("sim: %w: races are found in weak memory only, under random or pct", device.ErrInvalid)
 	}
-	d := &Device{opts: o, heap: newHeap(o.Memory), host: map[*byte]int{}, modules: map[*device.Image]*loaded{}, last: map[*program]uint64{}, idle: map[shape][]*block{}}
+	d := &Device{opts: o, heap: newHeap(o.Memory), host: map[*byte]int{}, pinned: map[*pin]bool{}, modules: map[*device.Image]*loaded{}, last: map[*program]uint64{}, idle: map[shape][]*block{}}
 	if o.Trace != "" {
 		t, err := newTracer(o.Trace)
 		if err != nil {
@@ -255,7 +264,10 @@ func (d *Device) FreeHost(b []byte) error {
 	return nil
 }
 
-// Register does nothing: all host memory is alike.
+// A pin is host memory that is registered.
+type pin struct{ memory []byte }
+
+// Register remembers b: all host memory is alike.
 func (d *Device) Register(b []byte) (func() error, error) {
 	if err := d.use(); err != nil {
 		return nil, err
@@ -264,7 +276,14 @@ func (d *Device) Register(b []byte) (func() error, error) {
 	if len(b) == 0 {
 		return nil, fmt.Errorf("sim: %w: no memory to register", device.ErrInvalid)
 	}
-	return func() error { return nil }, nil
+	p := &pin{b}
+	d.pinned[p] = true
+	return func() error { // idempotent
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.pinned, p)
+		return nil
+	}, nil
 }
 
 // Launches is the number of kernels launched so far: each is an interleaving
@@ -275,17 +294,27 @@ func (d *Device) Launches() int {
 	return d.launches
 }
 
-// Pinned knows what AllocHost gave.
+// Pinned knows what AllocHost gave and Register was told.
 func (d *Device) Pinned(b []byte) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	lo := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	for first, size := range d.host {
-		if base := uintptr(unsafe.Pointer(first)); lo >= base && lo+uintptr(len(b)) <= base+uintptr(size) {
+		if inside(b, unsafe.Slice(first, size)) {
+			return true
+		}
+	}
+	for p := range d.pinned {
+		if inside(b, p.memory) {
 			return true
 		}
 	}
 	return false
+}
+
+// inside reports whether all of b is memory of outer.
+func inside(b, outer []byte) bool {
+	lo, base := uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(unsafe.Pointer(unsafe.SliceData(outer)))
+	return lo >= base && lo+uintptr(len(b)) <= base+uintptr(len(outer))
 }
 
 // NewStream opens a queue of work.
@@ -341,8 +370,8 @@ func (d *Device) Steps() uint64 {
 // launch runs a kernel to its end.
 func (d *Device) launch(k device.Kernel, grid, block device.Dim, params []byte) error {
 	e, ok := k.(*entry)
-	if !ok || e.dev != d {
-		return fmt.Errorf("sim: %w: kernel %s belongs to another device", device.ErrInvalid, k.Name())
+	if !ok || e == nil || e.dev != d {
+		return fmt.Errorf("sim: %w: no kernel of this device", device.ErrInvalid)
 	}
 	if len(params) != e.prog.kernel.paramSize {
 		return fmt.Errorf("sim: %w: kernel %s takes %d bytes of parameters, got %d", device.ErrInvalid, k.Name(), e.prog.kernel.paramSize, len(params))

@@ -37,7 +37,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for _, o := range []Options{{Scheduler: "fastest"}, {Depth: -1}} {
+	for _, o := range []Options{{Scheduler: "fastest"}, {Depth: -1}, {Depth: 1 << 20}, {Arch: -1}, {Arch: 60}, {Arch: 1000}} {
 		if _, err := Open(&o); !errors.Is(err, device.ErrInvalid) {
 			t.Errorf("Open(%+v): error %v", o, err)
 		}
@@ -74,6 +74,12 @@ func TestRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	vast, err := Open(&Options{Memory: 1 << 62})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, vastly := vast.Alloc(1 << 50)
+	before := r.dev.Steps()
 	p := [2]device.Ptr{}
 	_, kernel := mustLoad(t, other).Kernel("nothing")
 	tests := []struct {
@@ -82,6 +88,11 @@ func TestRefusals(t *testing.T) {
 		want error
 	}{
 		{"more memory than there is", big, device.ErrMemory},
+		{"more memory than any device has", vastly, device.ErrMemory},
+		{"no kernel", r.stream.Driver().Launch(nil, device.Dim{}, device.Dim{}, nil), device.ErrInvalid},
+		{"a fill that overflows", r.stream.Driver().Fill(r.out.Ptr(), 1, 1<<62), device.ErrInvalid},
+		{"a fill of less than nothing", r.stream.Driver().Fill(r.out.Ptr(), 1, -1), device.ErrInvalid},
+		{"a copy of less than nothing", r.stream.Driver().Copy(r.out.Ptr(), r.in.Ptr(), -1), device.ErrInvalid},
 		{"negative size", negative, device.ErrInvalid},
 		{"copy past the end", r.stream.CopyIn(r.in.Ptr()+8, make([]byte, 8)), device.ErrInvalid},
 		{"free of nothing", r.dev.Free(device.Buffer{Ptr: 1, Size: 1}), device.ErrInvalid},
@@ -98,11 +109,40 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: error %v, want %v", test.name, test.got, test.want)
 		}
 	}
+	if now := r.dev.Steps(); now != before {
+		t.Errorf("what was refused took %d ticks of the clock", now-before)
+	}
 	if err := errors.Join(r.in.Free(), r.out.Free(), r.stream.Close(), r.dev.Close(), r.dev.Close()); err != nil {
 		t.Error(err)
 	}
 	if _, err := r.dev.Alloc(1); !errors.Is(err, device.ErrClosed) {
 		t.Errorf("use after Close: %v", err)
+	}
+}
+
+// Memory is pinned from Register until it is undone, which is idempotent.
+func TestRegister(t *testing.T) {
+	d, err := Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 64)
+	first, err := d.Register(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := d.Register(b[:32])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.Pinned(b) || !d.Pinned(b[8:16]) || d.Pinned(make([]byte, 64)) || d.Pinned(nil) {
+		t.Error("pinned is not what was registered")
+	}
+	if err := errors.Join(first(), first()); err != nil || d.Pinned(b) || !d.Pinned(b[:32]) {
+		t.Errorf("after the first was undone twice: %v", err)
+	}
+	if err := second(); err != nil || d.Pinned(b[:32]) {
+		t.Errorf("after both were undone: %v", err)
 	}
 }
 
@@ -182,9 +222,10 @@ EVEN:
 // A trace tells each instruction with its place, its lanes and its line.
 func TestTrace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace")
-	r := newRig(t, &Options{Trace: file}, ptx("setp.lt.u32 %p1, %r2, 4;\n@%p1 st.global.u64 [%rd2], 1;\ntrap;"), []uint64{1}, 1)
+	r := newRig(t, &Options{Trace: file}, ptx("setp.lt.u32 %p1, %r2, 4;\n@%p1 st.global.u64 [%rd2], 1;\n"+
+		"ld.global.v2.u32 {%r3, %r4}, [%rd1];\natom.global.add.u64 %rd3, [%rd1], 2;\nfence.acq_rel.gpu;\nld.local.u32 %r3, [lo];"), []uint64{7<<32 | 5}, 1)
 	if err := r.launch(1, 32); err == nil {
-		t.Fatal("no trap")
+		t.Fatal("no fault")
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -193,12 +234,24 @@ func TestTrace(t *testing.T) {
 	for _, want := range []string{
 		"# launch 0: k, grid [1 1 1], blocks of [32 1 1], seed 0",
 		"0,0,0.0 ffffffff 21: setp.lt.u32 %p1, %r2, 4",
-		"0,0,0.0 0000000f 22: @%p1 st.global.u64 [%rd2], 1  [lane 0: 0x700000200]  (of ffffffff)",
-		"# trap: kernel k",
+		"0,0,0.0 0000000f 22: @%p1 st.global.u64 [%rd2], 1  (of ffffffff)  lane 0: [0x740000100] = 0x1\n",
+		"23: ld.global.v2.u32 {%r3, %r4}, [%rd1]  lane 0: [0x700000000] = 0x5 0x7\n",
+		"24: atom.global.add.u64 %rd3, [%rd1], 2  lane 0: [0x700000000] = 0x700000005\n",
+		"25: fence.acq_rel.gpu\n",
+		"26: ld.local.u32 %r3, [lo]  lane 0: [0x0]\n",
+		"# reads byte 0 of a thread's local memory, which was never written: kernel k",
 	} {
-		if !strings.Contains(string(text), want+"\n") && !strings.Contains(string(text), want) {
+		if !strings.Contains(string(text), want) {
 			t.Errorf("the trace lacks %q:\n%s", want, text)
 		}
+	}
+}
+
+// A kernel without any register is traced, too.
+func TestTraceWithoutRegisters(t *testing.T) {
+	const src = ".version 8.5\n.target sm_90\n.address_size 64\n.visible .entry k(.param .align 8 .b8 p[16]) { membar.gl; ret; }"
+	if err := newRig(t, &Options{Trace: filepath.Join(t.TempDir(), "trace")}, src, []uint64{1}, 1).launch(1, 1); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -5,8 +5,10 @@
 //	dev, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: 42})
 //
 // It is a [device.Device] like any other; engines can't tell it from
-// device/cuda. It is slow: some million warp instructions a second.
-// device/auto never picks it by itself.
+// device/cuda. It is slow: some million warp instructions a second, and far
+// fewer in weak memory where many threads release and acquire, since each
+// passes on what it has seen of all others. device/auto never picks it by
+// itself.
 //
 // # What is modelled
 //
@@ -55,7 +57,12 @@
 // 2+2W); more than the last four values of a location; races of accesses that
 // are both strong but differ in size, which PTX leaves undefined. Registers
 // that were never written: they hold what another block left. More than one
-// launch at a time: streams run their work when it is submitted.
+// launch at a time: streams run their work when it is submitted, each launch
+// to its end, so that how lookups and changes on different streams overlap is
+// not explored. A deadline: Sync waits for a launch that runs, whatever its
+// context says. The order in which stores reach memory that survives: a
+// [Domain] hears of them in the order in which they take effect, and of what a
+// release orders it hears nothing, only of fences.
 // Floating-point arithmetic, textures, clusters, async copies, calls, dynamic
 // shared memory, barriers that lanes of a warp reach one by one. Which
 // architecture and which version of PTX an instruction needs: ptxas checks it.

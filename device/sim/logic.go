@@ -59,7 +59,7 @@ func pick(v, which uint64) uint64 {
 func buildLop3(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	in := instr{d: o.dst(b32), a: o.src(b32), b: o.src(b32), c: o.src(b32)}
-	lut := o.imm()
+	lut := o.imm(typ{'u', 8})
 	in.exec = apply3(func(a, b, c uint64) uint64 { return lop3(a, b, c, lut) })
 	return in, o.done()
 }

@@ -3,6 +3,8 @@ package sim
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -16,6 +18,8 @@ type segment struct {
 	data    []byte  // nil after the block was freed
 	known   []uint8 // one bit per byte
 	private bool    // only one thread can access it
+	// constant memory is written when its module is loaded
+	constant bool
 	// history of what this launch wrote, for weak memory
 	history history
 }
@@ -95,7 +99,12 @@ type heap struct {
 const (
 	heapBase  = 0x7_0000_0000 // first address of global memory
 	heapAlign = 256
-	heapGap   = 256 // least distance of two blocks
+	// Blocks lie far apart, so that an access beyond one does not hit another:
+	// by this part of the addresses left, which is 1 GiB at first and lets
+	// them never run out.
+	heapGap = 1 << 16
+	// maxBlockSize is more than a GPU has, and than the host could lend.
+	maxBlockSize = 1 << 38
 	// Freed blocks are remembered up to this many.
 	maxFreed = 1 << 12
 )
@@ -103,12 +112,14 @@ const (
 func newHeap(limit uint64) *heap { return &heap{next: heapBase, limit: limit} }
 
 func (h *heap) alloc(size int) (*segment, bool) {
-	if uint64(size) > h.limit-h.used {
+	end := h.next + uint64(size)
+	if size > maxBlockSize || uint64(size) > h.limit-h.used || end >= sharedWindow-heapAlign {
 		return nil, false
 	}
 	s := newSegment(fmt.Sprintf("block of %d bytes", size), h.next, size)
 	h.segs = append(h.segs, s)
-	h.next += (uint64(size) + heapGap + heapAlign - 1) &^ (heapAlign - 1)
+	gap := uint64(1) << (bits.Len64(max((sharedWindow-end)/heapGap, heapAlign)) - 1)
+	h.next = (end + gap + heapAlign - 1) &^ (heapAlign - 1)
 	h.used += uint64(size)
 	return s, true
 }
@@ -231,6 +242,9 @@ func (h *heap) move(dst, src uint64, size int) string {
 func (h *heap) fill(addr uint64, pattern uint32, count int) string {
 	if addr%4 != 0 {
 		return fmt.Sprintf("address 0x%x is not aligned to 4 bytes", addr)
+	}
+	if count < 0 || count > math.MaxInt/4 {
+		return fmt.Sprintf("a fill of %d words", count)
 	}
 	s, why := h.find(addr, 4*count)
 	if s == nil {

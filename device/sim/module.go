@@ -64,6 +64,7 @@ func compile(name, text string, h *heap) (map[string]*program, error) {
 		}
 		copy(s.data, v.init)
 		s.mark(0, v.size, true) // the rest is zero, as in C
+		s.constant = v.space == spaceConst
 		global[v] = s.base
 	}
 	prog := map[string]*program{}

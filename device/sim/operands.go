@@ -100,7 +100,12 @@ func (o *operands) srcOf(arg operand, t typ, wider bool) int32 {
 		} else {
 			return int32(arg.reg.row)
 		}
-	case opImm: // 0f and 0d literals carry the bits of their own type
+	case opImm:
+		if err := arg.fits(t); err != nil {
+			o.fail("%v", err)
+		} else if arg.negate {
+			o.fail("source is not a plain number")
+		}
 		return o.a.constant(arg.imm & t.mask())
 	case opSymbol:
 		if arg.vr != nil {
@@ -119,11 +124,13 @@ func (o *operands) srcOf(arg operand, t typ, wider bool) int32 {
 	return 0
 }
 
-// imm takes a number.
-func (o *operands) imm() uint64 {
+// imm takes an integer of a type.
+func (o *operands) imm(t typ) uint64 {
 	arg := o.next()
-	if arg.kind != opImm {
+	if arg.kind != opImm || arg.negate {
 		o.fail("not a number")
+	} else if err := arg.fits(t); err != nil {
+		o.fail("%v", err)
 	}
 	return arg.imm
 }
@@ -132,7 +139,7 @@ func (o *operands) imm() uint64 {
 func (o *operands) pred() (index int32, negated bool) {
 	arg := o.next()
 	switch {
-	case arg.kind == opImm:
+	case arg.kind == opImm && arg.float == 0:
 		return o.a.constantPred(arg.imm != 0), arg.negate
 	case arg.kind != opReg || arg.reg.bits != 1 || arg.second != nil:
 		o.fail("not a predicate")

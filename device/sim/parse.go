@@ -100,6 +100,9 @@ func (p *parser) skipLine() {
 // entry parses a kernel: name, parameters, directives and body.
 func (p *parser) entry() error {
 	name := p.next()
+	if p.mod.kernels[name.text] != nil {
+		return fmt.Errorf("two kernels %s", name.text)
+	}
 	p.k = &kernel{name: name.text, mod: p.mod, line: name.line, labels: map[string]int{}, tables: map[string][]string{}}
 	p.scopes = append(p.scopes[:1], map[string]any{})
 	if p.accept("(") {
@@ -227,10 +230,12 @@ func (p *parser) registers() error {
 				return fmt.Errorf("%d registers %s", n, name)
 			}
 			for i := range n {
-				p.register(name+strconv.Itoa(i), t)
+				if err := p.register(name+strconv.Itoa(i), t); err != nil {
+					return err
+				}
 			}
-		} else {
-			p.register(name, t)
+		} else if err := p.register(name, t); err != nil {
+			return err
 		}
 		if p.accept(";") {
 			return nil
@@ -241,7 +246,7 @@ func (p *parser) registers() error {
 	}
 }
 
-func (p *parser) register(name string, t typ) {
+func (p *parser) register(name string, t typ) error {
 	r := &register{name: name, bits: t.bits}
 	switch {
 	case t.kind == 'p':
@@ -251,7 +256,17 @@ func (p *parser) register(name string, t typ) {
 		r.row = p.k.rows
 		p.k.rows += (t.bits + 63) / 64
 	}
-	p.scopes[len(p.scopes)-1][name] = r
+	return p.define(name, r)
+}
+
+// define enters a name in the innermost scope.
+func (p *parser) define(name string, d any) error {
+	scope := p.scopes[len(p.scopes)-1]
+	if scope[name] != nil {
+		return fmt.Errorf("%s is declared twice", name)
+	}
+	scope[name] = d
+	return nil
 }
 
 // variable parses a declaration that ends in a semicolon.
@@ -296,12 +311,15 @@ func (p *parser) declare(s space) error {
 	}
 	v.size = count * t.bits / 8
 	if p.accept("=") {
+		if s != spaceGlobal && s != spaceConst {
+			return fmt.Errorf("variable %s: %v memory takes no initial value", v.name, s)
+		}
 		if err := p.initializer(v, t); err != nil {
 			return err
 		}
 	}
 	p.place(v)
-	return nil
+	return p.define(v.name, v)
 }
 
 // initializer parses "{1, 2}" or "1".
@@ -311,6 +329,9 @@ func (p *parser) initializer(v *variable, t typ) error {
 		o, err := p.operand()
 		if err != nil || o.kind != opImm {
 			return fmt.Errorf("variable %s: initial value is not a number", v.name)
+		}
+		if err := o.fits(t); err != nil {
+			return fmt.Errorf("variable %s: %w", v.name, err)
 		}
 		for b := range t.bits / 8 {
 			v.init = append(v.init, byte(o.imm>>(8*b)))
@@ -350,7 +371,6 @@ func (p *parser) place(v *variable) {
 	default:
 		p.mod.globals = append(p.mod.globals, v)
 	}
-	p.scopes[len(p.scopes)-1][v.name] = v
 }
 
 func (p *parser) lookup(name string) any {
@@ -446,14 +466,17 @@ func (p *parser) operand() (operand, error) {
 		}
 	case p.accept("!"):
 		o, err := p.operand()
+		if err == nil && (o.negate || o.kind != opReg && o.kind != opImm) {
+			err = fmt.Errorf("exclamation mark before something that is no predicate")
+		}
 		o.negate = true
 		return o, err
 	case p.accept("-"):
 		o, err := p.operand()
-		if err == nil && o.kind != opImm {
-			err = fmt.Errorf("minus before something that is no number")
+		if err == nil && (o.kind != opImm || o.minus || o.negate || o.float != 0 || o.imm > 1<<63) {
+			err = fmt.Errorf("minus before something that is no integer it can stand before")
 		}
-		o.imm = -o.imm
+		o.imm, o.minus = -o.imm, true
 		return o, err
 	}
 	t := p.next()
@@ -465,8 +488,8 @@ func (p *parser) operand() (operand, error) {
 		return o, p.second(&o)
 	}
 	if c := t.text[0]; c >= '0' && c <= '9' {
-		v, err := number(t.text)
-		return operand{kind: opImm, imm: v}, err
+		v, float, err := number(t.text)
+		return operand{kind: opImm, imm: v, float: float}, err
 	}
 	switch d := p.lookup(t.text).(type) {
 	case *register:
@@ -503,14 +526,17 @@ func (p *parser) address() (operand, error) {
 		return base, err
 	}
 	o := operand{kind: opAddr, reg: base.reg, vr: base.vr, imm: base.imm, sym: base.sym}
-	if base.kind == opSymbol && base.vr == nil {
+	switch {
+	case base.kind == opSymbol && base.vr == nil:
 		return o, fmt.Errorf("unknown name %q in an address", base.sym)
+	case base.kind != opReg && base.kind != opSymbol && base.kind != opImm, base.negate, base.second != nil, base.float != 0:
+		return o, fmt.Errorf("an address that starts with neither a register, a variable nor an integer")
 	}
 	minus := p.accept("-")
 	if minus || p.accept("+") {
 		d, err := p.operand()
-		if err != nil || d.kind != opImm {
-			return o, fmt.Errorf("displacement of an address is not a number")
+		if err != nil || d.kind != opImm || d.negate || d.float != 0 {
+			return o, fmt.Errorf("displacement of an address is not an integer")
 		}
 		if minus {
 			d.imm = -d.imm
@@ -521,17 +547,37 @@ func (p *parser) address() (operand, error) {
 }
 
 // number reads an integer (decimal, hexadecimal, octal, binary, with optional
-// U) or a float given by its bits (0f3F800000, 0d3FF0000000000000).
-func number(text string) (uint64, error) {
-	if len(text) == 10 && (text[:2] == "0f" || text[:2] == "0F") {
-		return strconv.ParseUint(text[2:], 16, 32)
-	}
-	if len(text) == 18 && (text[:2] == "0d" || text[:2] == "0D") {
-		return strconv.ParseUint(text[2:], 16, 64)
-	}
-	if strings.ContainsRune(text, '.') {
+// U) or a float, most often given by its bits (0f3F800000, 0d3FF0000000000000);
+// float is the number of bits of the latter's type, 0 for an integer.
+func number(text string) (v uint64, float int, err error) {
+	switch {
+	case len(text) == 10 && (text[:2] == "0f" || text[:2] == "0F"):
+		v, err = strconv.ParseUint(text[2:], 16, 32)
+		return v, 32, err
+	case len(text) == 18 && (text[:2] == "0d" || text[:2] == "0D"):
+		v, err = strconv.ParseUint(text[2:], 16, 64)
+		return v, 64, err
+	case strings.ContainsAny(text, "_oO"): // Go's numbers may have these
+		return 0, 0, fmt.Errorf("%q is not a number", text)
+	case strings.ContainsRune(text, '.'):
 		f, err := strconv.ParseFloat(text, 64)
-		return math.Float64bits(f), err
+		return math.Float64bits(f), 64, err
 	}
-	return strconv.ParseUint(strings.TrimSuffix(text, "U"), 0, 64)
+	v, err = strconv.ParseUint(strings.TrimSuffix(text, "U"), 0, 64)
+	return v, 0, err
+}
+
+// fits checks that a number is one of a type. Bits take floats of their size,
+// and signed types all that has no more bits than they: PTX's integers are
+// converted.
+func (o *operand) fits(t typ) error {
+	switch {
+	case o.float != 0 && (o.float != t.bits || t.kind != 'f' && t.kind != 'b'):
+		return fmt.Errorf("a floating-point number of %d bits is no %v", o.float, t)
+	case o.float == 0 && t.kind == 'f':
+		return fmt.Errorf("an integer is no %v", t)
+	case o.minus && t.bits < 64 && -o.imm > 1<<(t.bits-1), !o.minus && o.imm > t.mask():
+		return fmt.Errorf("a number beyond the range of %v", t)
+	}
+	return nil
 }

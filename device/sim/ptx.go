@@ -92,7 +92,9 @@ func (s *statement) String() string { return s.text }
 type operand struct {
 	kind   operandKind
 	reg    *register // opReg, opAddr with a base register
-	negate bool      // opReg: "!p"
+	negate bool      // opReg, opImm: "!p"
+	minus  bool      // opImm: written with a minus sign, which imm has taken in
+	float  int       // opImm: bits of the floating-point type it is of, 0 for an integer
 	second *register // opReg, opSink: "p|q"
 	imm    uint64    // opImm; opAddr: displacement
 	sym    string    // opSymbol: variable, label or special register

@@ -8,8 +8,8 @@ import (
 // Data races: two accesses of different threads to the same bytes, one of them
 // a store at least, that are not morally strong and that nothing orders.
 // [Options.Races] makes them faults. They are found among the accesses
-// remembered, that is the last few stores to a cell and the last few loads
-// since the first of them; what one schedule hides another one shows.
+// remembered, that is the last few stores to a cell and the last few loads of
+// it; what one schedule hides another one shows.
 
 // checkRead looks for stores that race with a load of a cell, and remembers
 // the load.

@@ -17,6 +17,14 @@ func TestRaces(t *testing.T) {
 	}{
 		{"store and load", []string{"st.global.u64 [x], 1;", "ld.global.u64 %rd10, [x];"}, false, true},
 		{"store and store", []string{"st.global.u64 [x], 1;", "st.global.u64 [x], 2;"}, false, true},
+		{"load, then store", []string{
+			"ld.global.u64 %rd10, [x]; st.relaxed.gpu.global.u64 [y], 1;",
+			"SPIN: ld.relaxed.gpu.global.u64 %rd10, [y]; setp.eq.u64 %p2, %rd10, 0; @%p2 bra SPIN; st.global.u64 [x], 1;",
+		}, false, true},
+		{"load, release, then store", []string{
+			"ld.global.u64 %rd10, [x]; st.release.gpu.global.u64 [y], 1;",
+			"SPIN: ld.acquire.gpu.global.u64 %rd10, [y]; setp.eq.u64 %p2, %rd10, 0; @%p2 bra SPIN; st.global.u64 [x], 1;",
+		}, false, false},
 		{"two loads", []string{"ld.global.u64 %rd10, [x];", "ld.global.u64 %rd10, [x];"}, false, false},
 		{"relaxed store, weak load", []string{"st.relaxed.gpu.global.u64 [x], 1;", "ld.global.u64 %rd10, [x];"}, false, true},
 		{"weak store, atomic", []string{"st.global.u64 [x], 1;", "atom.global.add.u64 %rd10, [x], 1;"}, false, true},
@@ -93,7 +101,7 @@ END:`, Options{Scheduler: Random, Races: true}, 8, 0,
 	setp.ne.u32 %p1, %r2, 17;
 	@%p1 bra END;
 	st.global.u64 [%rd5+8], %rd4;
-END:`, Options{}, 5, 17, "address 0x700000290: byte 144 of a block of 136 bytes"},
+END:`, Options{}, 5, 17, "address 0x740000190: byte 144 of a block of 136 bytes"},
 		{"wrong mask", `
 	setp.lt.u32 %p1, %r2, 16;
 	@%p1 bra LOW;

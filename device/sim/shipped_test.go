@@ -45,6 +45,9 @@ func TestShippedForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if files == 0 {
+		t.Fatal("there is no PTX file in the module")
+	}
 	var forms []string
 	for form, in := range used {
 		forms = append(forms, form)

@@ -387,6 +387,46 @@ func TestUseAfterFree(t *testing.T) {
 	}
 }
 
+// Numbers that fit their types are taken, whatever their sign.
+func TestNumbers(t *testing.T) {
+	for literal, want := range map[string]uint64{
+		"-1": 0xffffffff, "4294967295": 0xffffffff, "-2147483648": 0x80000000, "0x80000000U": 0x80000000, "017": 15, "0b11": 3, "0f3F800000": 0x3f800000,
+	} {
+		r := newRig(t, nil, ptx("mov.b32 %r3, "+literal+"; cvt.u64.u32 %rd3, %r3; st.global.u64 [%rd2], %rd3;"), []uint64{0}, 1)
+		if got := r.run(1, 1)[0]; got != want {
+			t.Errorf("%s is 0x%x, want 0x%x", literal, got, want)
+		}
+	}
+}
+
+// An access beyond a block does not hit the next one, however large the step.
+func TestBlocksLieApart(t *testing.T) {
+	for _, offset := range []int{8, 256, 512, 4096, 1 << 20, 1 << 29} {
+		r := newRig(t, nil, ptx(fmt.Sprintf("st.global.u64 [%%rd1+%d], 5;", offset)), []uint64{1}, 1<<10)
+		if err := r.launch(1, 1); !errors.Is(err, device.ErrLost) {
+			t.Errorf("%d bytes beyond: %v", offset, err)
+		}
+	}
+	h := newHeap(1 << 40)
+	for i := range 1 << 18 {
+		if _, ok := h.alloc(1); !ok {
+			t.Fatalf("no address for block %d", i)
+		}
+	}
+}
+
+// Constant memory is not written, by whatever address.
+func TestConstant(t *testing.T) {
+	for _, write := range []string{"st.global.u32 [%rd3], 7;", "st.u32 [%rd3], 7;", "atom.global.add.u32 %r3, [%rd3], 7;"} {
+		every(t, func(t *testing.T, opts *Options) {
+			src := strings.Replace(ptx("mov.u64 %rd3, c; ld.const.u32 %r3, [c];"+write), ".visible", ".const .u32 c = 5;\n.visible", 1)
+			if err := newRig(t, opts, src, []uint64{1}, 1).launch(1, 1); err == nil || !strings.Contains(err.Error(), "constant memory") && !strings.Contains(err.Error(), "atomic operation on") {
+				t.Errorf("%s: %v", write, err)
+			}
+		})
+	}
+}
+
 // What does not parse or resolve is refused with file and line.
 func TestUnknownForms(t *testing.T) {
 	tests := []struct{ body, want string }{
@@ -410,6 +450,34 @@ func TestUnknownForms(t *testing.T) {
 		{".local .b8 much[9000000000000000000];", "array much of 9000000000000000000 elements"},
 		{".reg .b32 %many<70000>;", "70000 registers %many"},
 		{".shared .align 3 .b8 odd[4];", "alignment is not a power of two"},
+		{".shared .u32 z = 5;", "shared memory takes no initial value"},
+		{".reg .b32 %twice; .reg .b64 %twice;", "%twice is declared twice"},
+		{".reg .b32 %p1;", "%p1 is declared twice"},
+		{".local .b8 lo[4];", "lo is declared twice"},
+		{"ld.global.u32 %r3, [[%rd1+4]+4];", "an address that starts with"},
+		{"ld.global.u32 %r3, [!%rd1];", "an address that starts with"},
+		{"st.shared.u32 [_], 1;", "an address that starts with"},
+		{"ld.shared.u32 %r3, [{%rd1}];", "an address that starts with"},
+		{"ld.shared.u32 %r3, [1.5];", "an address that starts with"},
+		{"ld.global.u32 %r3, [%rd1+1.5];", "displacement of an address is not an integer"},
+		{"ld.global.u32 %r3, ![%rd1];", "before something that is no predicate"},
+		{"mov.u32 %r3, !1;", "not a plain number"},
+		{"mov.u32 %r3, --1;", "minus before something"},
+		{"mov.u64 %rd3, -9223372036854775809;", "minus before something"},
+		{"bar.sync 4294967296;", "a number beyond the range of u32"},
+		{"mov.u32 %r3, 4294967297;", "a number beyond the range of u32"},
+		{"mov.u32 %r3, -2147483649;", "a number beyond the range of u32"},
+		{"mov.b16 %rs1, 65536;", "a number beyond the range of b16"},
+		{"mov.u64 %rd3, 18446744073709551616;", "value out of range"},
+		{"lop3.b32 %r1, %r1, %r1, %r1, 256;", "a number beyond the range of u8"},
+		{"mov.u32 %r3, 1_0;", "is not a number"},
+		{"mov.u32 %r3, 1.5;", "a floating-point number of 64 bits is no u32"},
+		{"mov.u32 %r3, 0f3F800000;", "a floating-point number of 32 bits is no u32"},
+		{".reg .f32 %f; mov.f32 %f, 0d3FF8000000000000;", "a floating-point number of 64 bits is no f32"},
+		{".reg .f32 %f; mov.f32 %f, 1;", "an integer is no f32"},
+		{"ret; } .visible .entry k() {", "two kernels k"},
+		{"ret; } .visible .entry j(.param .u64 a, .param .u64 a) {", "a is declared twice"},
+		{"ret; } .global .u8 big = 256; .visible .entry j() {", "a number beyond the range of u8"},
 	}
 	for _, test := range tests {
 		d, err := Open(nil)

@@ -36,10 +36,10 @@ const copyRate = 4096
 // error.
 func (s *stream) transfer(size int, f func(h *heap) string) error {
 	return s.do(func(d *Device) error {
-		d.clock += uint64(size) / copyRate
 		if why := f(d.heap); why != "" {
 			return fmt.Errorf("sim: copy: %w: %s", device.ErrInvalid, why)
 		}
+		d.clock += uint64(size) / copyRate
 		return nil
 	})
 }

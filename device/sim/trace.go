@@ -9,7 +9,10 @@ import (
 
 // A tracer writes what a device executes, one line per warp instruction:
 //
-//	block.warp lanes line: instruction  = value of the lowest lane
+//	block.warp lanes line: instruction
+//
+// and behind one that accesses memory the address and the value of the lowest
+// lane: what it loads or stores, or the old value that an atomic returns.
 type tracer struct {
 	w *bufio.Writer
 	c io.Closer
@@ -46,14 +49,43 @@ func (t *tracer) launch(l *launch) {
 	t.note("launch %d: %s, grid %v, blocks of %v, seed %d", l.number, l.prog.kernel.name, l.grid, l.blockDim, l.seed)
 }
 
-// step writes an instruction that is about to execute in lanes m of g.
+// step writes an instruction that is about to execute in lanes m of g. The
+// line of one that accesses memory is ended by [tracer.value].
 func (t *tracer) step(w *warp, in *instr, g group, m uint32) {
 	fmt.Fprintf(t.w, "%d,%d,%d.%d %08x %d: %s", w.block.at[0], w.block.at[1], w.block.at[2], w.index, m, in.st.line, in.st.text)
-	if in.access != nil && m != 0 {
-		fmt.Fprintf(t.w, "  [lane %d: 0x%x]", lowest(m), w.rows[in.a][lowest(m)]+in.access.disp)
-	}
 	if m != g.mask {
 		fmt.Fprintf(t.w, "  (of %08x)", g.mask)
+	}
+	switch {
+	case in.kind != kindPrivate && in.kind != kindMemory:
+		fmt.Fprintln(t.w)
+	case in.addresses() && m != 0:
+		fmt.Fprintf(t.w, "  lane %d: [0x%x]", lowest(m), w.rows[in.a][lowest(m)]+in.access.disp)
+	}
+}
+
+// addresses reports whether the instruction has an address: a fence has none,
+// nor has a division, which can fail like an access.
+func (in *instr) addresses() bool { return in.access != nil && in.access.size > 0 }
+
+// value ends the line of an instruction that has executed in lanes m.
+func (t *tracer) value(w *warp, in *instr, m uint32) {
+	if in.addresses() && m != 0 && !w.launch.failed() {
+		rows := in.list // of a load or store
+		switch {
+		case rows == nil && in.d >= 0:
+			rows = []int32{in.d}
+		case rows == nil: // a reduction returns nothing
+			rows = []int32{in.b}
+		}
+		fmt.Fprint(t.w, " =")
+		for _, row := range rows {
+			if in.access.size == 16 {
+				fmt.Fprintf(t.w, " 0x%x_%016x", w.rows[row+1][lowest(m)], w.rows[row][lowest(m)])
+			} else {
+				fmt.Fprintf(t.w, " 0x%x", w.rows[row][lowest(m)])
+			}
+		}
 	}
 	fmt.Fprintln(t.w)
 }

@@ -62,8 +62,8 @@ func with(list []release, r release) []release {
 	return append(list, r)
 }
 
-// A history holds the cells of a segment that were written, in pages of
-// cellPage; nil where none was.
+// A history holds the cells of a segment that were written, and where races
+// count also those that were read, in pages of cellPage; nil where none was.
 type history [][]*cell
 
 const (
@@ -72,7 +72,7 @@ const (
 	historyLength = 4
 )
 
-// A cell is four bytes that the launch has written.
+// A cell is four bytes that the launch has written, or read where races count.
 type cell struct {
 	id    int // index in views, 0 while no view needs one
 	n     int
@@ -131,7 +131,7 @@ func (s *views) settle() {
 	}
 }
 
-// at is the cell of an offset, nil if it was not written in this launch.
+// at is the cell of an offset, nil if there is none yet.
 func (h history) at(off uint64) *cell {
 	i := off / cellBytes
 	if p := i / cellPage; p < uint64(len(h)) && h[p] != nil {
@@ -170,6 +170,9 @@ func (c *cell) push(m message) {
 	c.msgs[c.n] = m
 	c.n++
 }
+
+// written reports whether the launch has written to the cell.
+func (c *cell) written() bool { return c.n > 1 || c.msgs[0].thread >= 0 }
 
 func (c *cell) top() *message { return &c.msgs[c.n-1] }
 
@@ -222,11 +225,16 @@ func (s *views) read(w *warp, in *instr, lane int, seg *segment, off uint64, mod
 	ac := in.access
 	me := s.mark(w, in, lane, off)
 	first, n := span(off, ac.size)
-	time, fresh := s.pick(&w.threads[lane], &me, seg, first, n, modify)
-	if !fresh {
+	if s.races { // what is read first and written later may race, too
+		for i := range n {
+			s.make(seg, first+uint64(i*cellBytes))
+		}
+	}
+	time, written := s.pick(&w.threads[lane], &me, seg, first, n, modify)
+	if !written && !s.races {
 		return w.loadNow(in, lane, seg, off)
 	}
-	if ac.readOnly {
+	if written && ac.readOnly {
 		w.fail(in, lane, "reads byte %d of a %s through the read-only path, but this launch writes it", off, seg.what)
 		return v, false
 	}
@@ -264,7 +272,7 @@ func (s *views) pick(t *thread, me *mark, seg *segment, first uint64, n int, mod
 	var oldest uint32
 	for i := range n {
 		if c := seg.history.at(first + uint64(i*cellBytes)); c != nil {
-			written = true
+			written = written || c.written()
 			oldest = max(oldest, t.seen(c))
 			for k := range c.msgs[:c.n] {
 				if m := &c.msgs[k]; modify && (m.thread < 0 || m.morally(me)) {

@@ -207,9 +207,13 @@ func (w *warp) advance(g group, stop int32, quantum int, one bool) (steps int) {
 			g.pc++
 		case kindPrivate, kindMemory:
 			if m != 0 {
-				if in.exec(w, in, m); l.failed() {
-					return steps
-				}
+				in.exec(w, in, m)
+			}
+			if l.trace != nil {
+				l.trace.value(w, in, m)
+			}
+			if l.failed() {
+				return steps
 			}
 			g.pc++
 		case kindBranch:
