@@ -11,6 +11,9 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
+// SpreadKeys is the size of the largest lookup that gives each key a tile.
+const SpreadKeys = spreadKeys
+
 // CheckInvariants reads all of a map's memory and reports what breaks the
 // rules of the layout; see image.check. Conformance calls it after each test.
 func (m *Map[K, V]) CheckInvariants() error { return m.table.checkInvariants() }

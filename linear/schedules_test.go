@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -34,6 +35,16 @@ func (m mode) options(s dst.Shape) *linear.Options {
 	return &linear.Options{Capacity: s.Capacity, Fixed: s.Fixed, Tombstones: m.scheme, Unordered: m.unordered, Seed: 1}
 }
 
+// troubles are shapes of programs for linear tables: those of all structures;
+// and full tables of a few lines, so that many paths wrap, from which many keys
+// are deleted, and then come back in batches of one kind.
+var troubles = append(slices.Clip(dst.Shapes),
+	dst.Shape{Name: "refill", Capacity: 120, Fixed: true, Keys: 180, Hot: 120, Batches: 7,
+		Kinds: []weft.OpKind{weft.OpPutNew, weft.OpPutNew, weft.OpDelete, weft.OpPutNew, weft.OpDelete, weft.OpPutNew, weft.OpPutNew}},
+	dst.Shape{Name: "refill by Put", Capacity: 120, Fixed: true, Keys: 120, Hot: 120, Batches: 7,
+		Kinds: []weft.OpKind{weft.OpPutNew, weft.OpPutNew, weft.OpDelete, weft.OpPutNew, weft.OpDelete, weft.OpPut, weft.OpPutNew}},
+)
+
 // Under any schedule of their threads, what the operations of a batch return
 // is explained by some order of them.
 func TestSchedules(t *testing.T) {
@@ -59,23 +70,31 @@ func explore[K weft.Key, V weft.Value](t *testing.T, widths string, cfg dst.Conf
 	})
 }
 
+// invariant is a structure whose memory is looked through in the end.
+type invariant[K weft.Key, V weft.Value] struct {
+	dst.Subject[K, V]
+	memory interface{ CheckInvariants() error }
+}
+
+func (s invariant[K, V]) CheckInvariants() error { return s.memory.CheckInvariants() }
+
 func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
-	return dst.Config[K, V]{Arch: m.arch, Unordered: m.unordered, New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
+	return dst.Config[K, V]{Arch: m.arch, Shapes: troubles, Unordered: m.unordered, New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
 		t, err := linear.New[K, V](dev, m.options(s))
 		if err != nil {
 			return nil, err
 		}
-		return dst.Map(t), nil
+		return invariant[K, V]{dst.Map(t), t}, nil
 	}}
 }
 
 func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
-	return dst.Config[K, uint32]{Arch: m.arch, Uniform: true, Unordered: m.unordered, New: func(dev device.Device, s dst.Shape) (dst.Subject[K, uint32], error) {
+	return dst.Config[K, uint32]{Arch: m.arch, Shapes: troubles, Uniform: true, Unordered: m.unordered, New: func(dev device.Device, s dst.Shape) (dst.Subject[K, uint32], error) {
 		t, err := linear.NewSet[K](dev, m.options(s))
 		if err != nil {
 			return nil, err
 		}
-		return dst.Set(t), nil
+		return invariant[K, uint32]{dst.Set(t), t}, nil
 	}}
 }
 
@@ -103,6 +122,58 @@ func TestReplay(t *testing.T) {
 		}
 		if !bytes.Contains(one, []byte("linear_change_64_32")) || bytes.Equal(one, trace(seed+1)) {
 			t.Errorf("seed %d: a trace of %d bytes says little", seed, len(one))
+		}
+	}
+}
+
+// A lookup of more keys than get a tile each returns the same for each key as
+// one of few, by sectors and by lines.
+func TestLargeLookupsSimulated(t *testing.T) {
+	for _, arch := range []int{80, 90} {
+		for load, capacity := range map[string]int{"low": 4000, "high": 400} {
+			t.Run(fmt.Sprintf("sm_%d,%s load", arch, load), func(t *testing.T) {
+				t.Parallel()
+				dev, err := sim.Open(&sim.Options{Arch: arch})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() {
+					if err := dev.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+				lookUpMany[uint32, uint32](t, dev, capacity)
+				lookUpMany[uint64, uint64](t, dev, capacity)
+			})
+		}
+	}
+}
+
+func lookUpMany[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, capacity int) {
+	m := newMap[K, V](t, dev, &linear.Options{Capacity: capacity, Fixed: true, MaxLoad: .95})
+	const n, every = linear.SpreadKeys + 100, 41
+	keys, vals, found := make([]K, n), make([]V, n), make([]bool, n)
+	var put []K
+	var with []V
+	for i := range keys {
+		keys[i] = K(i)
+		if i%every == 0 {
+			put, with = append(put, K(i)), append(with, V(i)+7)
+		}
+	}
+	if got, err := m.Put(t.Context(), put, with); got != len(put) || err != nil {
+		t.Fatal(got, err)
+	}
+	if hits, err := m.Get(t.Context(), keys, vals, found); hits != len(put) || err != nil {
+		t.Errorf("%d of %d keys found: %v", hits, len(put), err)
+	}
+	for i, k := range keys {
+		want := V(0)
+		if i%every == 0 {
+			want = V(i) + 7
+		}
+		if vals[i] != want || found[i] != (want != 0) {
+			t.Fatalf("key %d: %v, %v, want %v", k, vals[i], found[i], want)
 		}
 	}
 }

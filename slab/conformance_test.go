@@ -58,6 +58,9 @@ func TestConformanceWithOptions(t *testing.T) {
 // The kernels of both architectures pass the suites on a simulated GPU, in
 // lockstep and under random schedules.
 func TestConformanceSimulated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels for half a minute")
+	}
 	for _, opts := range []sim.Options{{Arch: 90}, {Arch: 80, Scheduler: sim.Random, Seed: 1}, {Arch: 90, Scheduler: sim.Random, Seed: 2}} {
 		t.Run(fmt.Sprintf("sm_%d,%s", opts.Arch, opts.Scheduler), func(t *testing.T) {
 			t.Parallel()

@@ -80,6 +80,9 @@ func explore[K weft.Key, V weft.Value](t *testing.T, widths string, cfg dst.Conf
 	t.Run(fmt.Sprintf("%s,%v", widths, m), func(t *testing.T) {
 		t.Parallel()
 		cfg.Seeds = 15 // other programs in each test
+		if testing.Short() {
+			cfg.Seeds = 2
+		}
 		dst.Run(t, cfg)
 	})
 }

@@ -18,7 +18,7 @@ import (
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 3eb3cede056fd4724c19d88cbe68515e794a8efbd14d3d17f8a9bc0d6046c96b 4247 kernels/include/weft/order.cuh
-//kernelgen:input e0b21d07328dc5982f54369ae62403c823a96e41d54346964ab9c886d2f357c7 2556 kernels/include/weft/scan.cuh
+//kernelgen:input 4efda42f7569fa98848bb2670344e335379edf170a04397c9c7880abf88d1580 2617 kernels/include/weft/scan.cuh
 //kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input b142ac708a45d690f95cfeeaeb57c0a6d75c947789438af675980f57711d2b3b 9545 kernels/include/weft/warp.cuh
@@ -30,8 +30,8 @@ import (
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
 //kernelgen:input 9b44efc9a3262af476a3c355740898f64b931e116e8cfdeecaa4e4a4908ccd24 2764 slab/units.cuh
 //kernelgen:input aaf9dad39c901cc9e4d1fbd606ffa51cc8e154d128d1d590569f8154005818ae 7044 slab/whole.cuh
-//kernelgen:output 3aa985334171a25ed7c33d5f3ec564e53e9b1ea4b20ef3ba457791a176ca6985 955200 slab/slab_sm80.ptx
-//kernelgen:output 32c68023c8dfc4b859c59d16cfc90e76eded89205ae4e2ba078308bcde344b64 946053 slab/slab_sm90.ptx
+//kernelgen:output dc820553a70d02c1f4719cad4eca770c3f6ec775e63e906a56b858bfdddb0026 955627 slab/slab_sm80.ptx
+//kernelgen:output c3619f3985ca2e4abcc16592dff8db1c8e9aaec315d6666416009dcefe1a6584 946480 slab/slab_sm90.ptx
 
 //go:embed slab_sm80.ptx
 var slabSM80 string

@@ -26,7 +26,7 @@ type state[V weft.Value] struct {
 // itself; that there is none, porcupine may deny if there is one value a key.
 // A search that is given up counts as one that failed. It also returns the
 // steps of the longest search.
-func check[K weft.Key, V weft.Value](history []event[K, V], fixed, multi bool) (steps int, err error) {
+func check[K weft.Key, V weft.Value](history []event[K, V], multi bool) (steps int, err error) {
 	byKey := map[K][]event[K, V]{}
 	var order []K
 	for _, e := range history {
@@ -36,7 +36,7 @@ func check[K weft.Key, V weft.Value](history []event[K, V], fixed, multi bool) (
 		byKey[e.op.Key] = append(byKey[e.op.Key], e)
 	}
 	for _, k := range order {
-		found, took := explained(byKey[k], fixed, multi)
+		found, took := explained(byKey[k], multi)
 		steps = max(steps, took)
 		if found {
 			continue
@@ -51,21 +51,21 @@ func check[K weft.Key, V weft.Value](history []event[K, V], fixed, multi bool) (
 }
 
 // explained looks for an order of the operations on one key.
-func explained[K weft.Key, V weft.Value](events []event[K, V], fixed, multi bool) (found bool, steps int) {
+func explained[K weft.Key, V weft.Value](events []event[K, V], multi bool) (found bool, steps int) {
 	if multi {
-		s := newMultisearch(events, fixed)
+		s := newMultisearch(events)
 		return s.found(nil), s.steps
 	}
-	s := newSearch(events, fixed)
-	return s.found(0, 0) || judge(events, fixed) == porcupine.Ok, s.steps
+	s := newSearch(events)
+	return s.found(0, 0) || judge(events) == porcupine.Ok, s.steps
 }
 
 // judge asks porcupine about the operations on one key.
-func judge[K weft.Key, V weft.Value](events []event[K, V], fixed bool) porcupine.CheckResult {
+func judge[K weft.Key, V weft.Value](events []event[K, V]) porcupine.CheckResult {
 	model := porcupine.Model{
 		Init: func() any { return state[V]{} },
 		Step: func(s, in, _ any) (bool, any) {
-			return step(s.(state[V]), in.(event[K, V]), fixed)
+			return step(s.(state[V]), in.(event[K, V]))
 		},
 	}
 	var ops []porcupine.Operation
@@ -76,10 +76,10 @@ func judge[K weft.Key, V weft.Value](events []event[K, V], fixed bool) porcupine
 }
 
 // step says whether an operation may return what it did in a state, and what
-// state it leaves. In a fixed structure an insert may find no room.
-func step[K weft.Key, V weft.Value](s state[V], e event[K, V], fixed bool) (bool, state[V]) {
+// state it leaves. In a full structure an insert may find no room.
+func step[K weft.Key, V weft.Value](s state[V], e event[K, V]) (bool, state[V]) {
 	ok := !e.returns.OK // what is not returned may be anything
-	full := fixed && !s.present && !e.ok && e.returns.OK
+	full := e.full && !s.present && !e.ok && e.returns.OK
 	switch e.op.Kind {
 	case weft.OpGet:
 		return (ok || e.ok == s.present) && (!e.returns.Vals || e.val == s.val), s
@@ -107,14 +107,14 @@ func tell[K weft.Key, V weft.Value](events []event[K, V]) string {
 		if e.returns.OK {
 			fmt.Fprintf(&s, " = %v", e.ok)
 		}
-		if e.returns.Vals && e.val != 0 {
-			fmt.Fprintf(&s, ", %v", e.val)
+		if e.returns.Vals {
+			fmt.Fprintf(&s, ", %#x", e.val)
 		}
 		if e.returns.Counts {
 			fmt.Fprintf(&s, " = %d", e.removed)
 		}
 		if e.op.Kind == getAll {
-			fmt.Fprintf(&s, " = %v", e.all)
+			fmt.Fprintf(&s, " = %#x", e.all)
 		}
 		s.WriteByte('\n')
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -68,6 +69,23 @@ type Failure struct {
 	Err    error
 	Shrunk string // the smallest program found that fails
 	Ops    int    // in that program
+	Small  error  // its failure
+	Under  uint64 // the seed of the schedule under which it fails
+}
+
+// String tells all of a failure.
+func (f *Failure) String() string {
+	s := fmt.Sprintf("seed %d, shape %q, %s: %v\n", f.Seed, f.Shape.Name, f.How, f.Err)
+	return s + fmt.Sprintf("shrunk to %d operations, which fail under the schedule of seed %d: %v\n%s", f.Ops, f.Under, f.Small, f.Shrunk)
+}
+
+// replay is the command that runs a seed of a test again.
+func replay(test string, seed uint64) string {
+	parts := strings.Split(test, "/")
+	for i, p := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
+	}
+	return fmt.Sprintf("replay: go test . -run '%s' -sim.seeds=1 -sim.seed=%d", strings.Join(parts, "/"), seed)
 }
 
 // A Tally is what was tried.
@@ -106,9 +124,7 @@ func Run[K weft.Key, V weft.Value](t *testing.T, cfg Config[K, V]) {
 		t.Log(tried)
 		return
 	}
-	pattern := "^" + strings.ReplaceAll(t.Name(), "/", "$/^") + "$"
-	t.Fatalf("%v\nseed %d, shape %q, %s; shrunk to %d operations:\n%s\nreplay: go test . -run '%s' -sim.seeds=1 -sim.seed=%d",
-		f.Err, f.Seed, f.Shape.Name, f.How, f.Ops, f.Shrunk, pattern, f.Seed)
+	t.Fatalf("%v\n%s", f, replay(t.Name(), f.Seed))
 }
 
 // Find tries seeds in order and returns the first failure, shrunk, or nil, and
@@ -151,11 +167,11 @@ func try[K weft.Key, V weft.Value](cfg *Config[K, V], seed uint64) (*Failure, Ta
 	} else {
 		how += "weak memory"
 	}
-	small := p
+	small, under, e := p, seed, err
 	if !cfg.Whole {
-		small, err = shrink(cfg, shape, opts, p, err)
+		small, under, e = shrink(cfg, shape, opts, p, err)
 	}
-	return &Failure{Seed: seed, Shape: shape, How: how, Err: err, Shrunk: small.String(), Ops: small.size()}, tally
+	return &Failure{Seed: seed, Shape: shape, How: how, Err: err, Shrunk: small.String(), Ops: small.size(), Small: e, Under: under}, tally
 }
 
 // attempt runs a program once; no error if all is well.
@@ -163,7 +179,7 @@ func attempt[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.
 	history, launches, err := execute(cfg, shape, opts, p)
 	tally := Tally{Programs: 1, Launches: launches}
 	if err == nil {
-		tally.Steps, err = check(history, shape.Fixed, cfg.Multi)
+		tally.Steps, err = check(history, cfg.Multi)
 	}
 	return tally, err
 }

@@ -24,7 +24,7 @@ func TestCheck(t *testing.T) {
 	tests := []struct {
 		name  string
 		h     events
-		fixed bool
+		full  bool
 		legal bool
 	}{
 		{"nothing there", events{at(1, 2, weft.OpGet, 0, false, 0)}, false, true},
@@ -43,7 +43,10 @@ func TestCheck(t *testing.T) {
 		{"a full map forgets to", events{at(1, 2, weft.OpPut, 5, true, 0), at(3, 4, weft.OpPut, 6, false, 0), at(5, 6, weft.OpGet, 0, true, 5)}, true, false},
 	}
 	for _, test := range tests {
-		if _, err := check(test.h, test.fixed, false); (err == nil) != test.legal {
+		for i := range test.h {
+			test.h[i].full = test.full
+		}
+		if _, err := check(test.h, false); (err == nil) != test.legal {
 			t.Errorf("%s: %v", test.name, err)
 		}
 	}
@@ -65,6 +68,8 @@ type hostMap struct {
 	m         map[uint64]uint64
 	broken    bool // deletes leave keys with a certain bit in place
 	backwards bool // the last operation of a batch goes first
+	refuses   bool // there is never room
+	stores    func(v uint64) uint64
 }
 
 func (h *hostMap) Submit(s *device.Stream, c *Columns[uint64, uint64]) (Returns, error) {
@@ -88,10 +93,12 @@ func (h *hostMap) Submit(s *device.Stream, c *Columns[uint64, uint64]) (Returns,
 		case weft.OpGet:
 			vals[i], ok[i] = old, there
 		case weft.OpPut:
-			h.m[k], ok[i] = vals[i], !there
+			if ok[i] = !there && !h.refuses; there || ok[i] {
+				h.m[k] = h.stored(vals[i])
+			}
 		case weft.OpPutNew:
-			if ok[i] = !there; !there {
-				h.m[k] = vals[i]
+			if ok[i] = !there && !h.refuses; ok[i] {
+				h.m[k] = h.stored(vals[i])
 			}
 			vals[i] = old
 		case weft.OpDelete:
@@ -101,6 +108,13 @@ func (h *hostMap) Submit(s *device.Stream, c *Columns[uint64, uint64]) (Returns,
 		}
 	}
 	return Returns{OK: true, Vals: true}, errors.Join(err, c.Vals.CopyFrom(s, vals), c.OK.CopyFrom(s, ok))
+}
+
+func (h *hostMap) stored(v uint64) uint64 {
+	if h.stores != nil {
+		return h.stores(v)
+	}
+	return v
 }
 
 func (h *hostMap) Sync(context.Context) error { return nil }
@@ -138,8 +152,52 @@ func TestFind(t *testing.T) {
 	if f == nil {
 		t.Fatal("a map that keeps what is deleted passes")
 	}
-	if f.Ops > 3 || !strings.Contains(f.Shrunk, "Delete") || !strings.Contains(f.Err.Error(), "explains") {
+	if f.Ops > 3 || !strings.Contains(f.Shrunk, "Delete") || !strings.Contains(f.Small.Error(), "explains") {
 		t.Errorf("shrunk to %d operations: %v\n%s", f.Ops, f.Err, f.Shrunk)
+	}
+}
+
+// A map that refuses all keys is not full.
+func TestRefusal(t *testing.T) {
+	for _, shape := range Shapes {
+		if shape.Fixed {
+			cfg := configOf(hostMap{refuses: true})
+			cfg.Shapes, cfg.Seeds, cfg.Whole = []Shape{shape}, 1, true
+			if f, _ := Find(cfg); f == nil {
+				t.Errorf("%s: a map that refuses all keys passes", shape.Name)
+			}
+		}
+	}
+}
+
+// A map that loses bits of values is found, whichever they are.
+func TestValues(t *testing.T) {
+	for name, broken := range map[string]func(v uint64) uint64{
+		"the high half":   func(v uint64) uint64 { return v & 0xffffffff },
+		"the highest bit": func(v uint64) uint64 { return v &^ (1 << 63) },
+		"the lowest bit":  func(v uint64) uint64 { return v &^ 1 },
+		"a value of 0":    func(v uint64) uint64 { return max(v, 1) },
+		"all ones":        func(v uint64) uint64 { return min(v, ^uint64(1)) },
+	} {
+		cfg := configOf(hostMap{stores: broken})
+		cfg.Whole = true
+		if f, _ := Find(cfg); f == nil {
+			t.Errorf("%s: a map that loses it passes", name)
+		}
+	}
+	seen := map[uint32]bool{}
+	for n := range uint64(1000) {
+		seen[value[uint32](n)] = true
+	}
+	if len(seen) != 1000 || !seen[0] || !seen[^uint32(0)] {
+		t.Errorf("%d values of 1000, 0: %v, all ones: %v", len(seen), seen[0], seen[^uint32(0)])
+	}
+}
+
+// The replay of a test whose name is no pattern runs that test.
+func TestReplay(t *testing.T) {
+	if got, want := replay("TestX/a+b(c)", 7), `replay: go test . -run '^TestX$/^a\+b\(c\)$' -sim.seeds=1 -sim.seed=7`; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 

@@ -28,7 +28,6 @@ type multisearch struct {
 	readers []int     // for each value, operations left that return it
 	until   []int     // for each value, the last batch that returns it
 	last    int       // the last batch that lists all values, or -1
-	fixed   bool
 	done    []bool
 	took    []int // for each DeleteAll, the values it has removed so far
 	tried   map[string]struct{}
@@ -41,7 +40,7 @@ type multiop struct {
 	kind       weft.OpKind
 	batch      int
 	returns    Returns
-	ok         bool
+	ok, full   bool
 	put, got   int
 	removed    int
 	all        []int
@@ -58,9 +57,9 @@ type run struct {
 // getAll is the operation of batches that list all values of keys.
 const getAll = weft.OpDeleteAll + 1
 
-func newMultisearch[K weft.Key, V weft.Value](events []event[K, V], fixed bool) *multisearch {
+func newMultisearch[K weft.Key, V weft.Value](events []event[K, V]) *multisearch {
 	s := &multisearch{
-		last: -1, fixed: fixed, done: make([]bool, len(events)), took: make([]int, len(events)),
+		last: -1, done: make([]bool, len(events)), took: make([]int, len(events)),
 		tried: map[string]struct{}{}, limit: maxSteps,
 	}
 	numbers := map[V]int{}
@@ -74,7 +73,7 @@ func newMultisearch[K weft.Key, V weft.Value](events []event[K, V], fixed bool) 
 		return n
 	}
 	for _, e := range events {
-		op := multiop{kind: e.op.Kind, batch: e.batch, returns: e.returns, ok: e.ok, put: number(e.op.Value), got: -1, removed: e.removed, from: e.from, till: e.till}
+		op := multiop{kind: e.op.Kind, batch: e.batch, returns: e.returns, ok: e.ok, full: e.full, put: number(e.op.Value), got: -1, removed: e.removed, from: e.from, till: e.till}
 		if looks := op.kind == weft.OpGet || op.kind == weft.OpPutNew; looks && e.returns.Vals && e.val != 0 {
 			op.got = number(e.val)
 		}
@@ -290,7 +289,7 @@ func (s *multisearch) pure(i int, runs []run) bool {
 func (s *multisearch) apply(i int, runs []run) (next []run, over, ok bool) {
 	op := &s.ops[i]
 	empty := len(runs) == 0
-	full := s.fixed && op.returns.OK && !op.ok // for lack of room
+	full := op.full && op.returns.OK && !op.ok // for lack of room
 	unsaid := !op.returns.OK
 	switch op.kind {
 	case weft.OpGet:

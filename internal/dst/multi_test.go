@@ -1,15 +1,19 @@
 package dst
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/anishathalye/porcupine"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
 )
 
 // A placed is a value and the batch that added it, in the order of a key's
@@ -45,7 +49,7 @@ func pastOfMany(rng *rand.Rand, batches, most int, fixed bool) (h []event[uint64
 		for range n {
 			now += 10
 			next++
-			e := event[uint64, uint64]{batch: 2 * batch, returns: Returns{OK: true, Vals: true}, from: max(start, now-rng.Int64N(spread)), till: now + rng.Int64N(spread)}
+			e := event[uint64, uint64]{batch: 2 * batch, full: fixed, returns: Returns{OK: true, Vals: true}, from: max(start, now-rng.Int64N(spread)), till: now + rng.Int64N(spread)}
 			e.op = weft.Op[uint64, uint64]{Kind: pick(rng, true), Key: 1, Value: next}
 			at := front(list, 2*batch)
 			there := len(at) > 0
@@ -157,7 +161,7 @@ type manyState struct {
 // judgeMany asks porcupine about operations on one key, telling it nothing of
 // runs. A DeleteAll becomes as many operations as it removes pairs, and a last
 // one; that needs the count.
-func judgeMany(events []event[uint64, uint64], fixed bool) porcupine.CheckResult {
+func judgeMany(events []event[uint64, uint64]) porcupine.CheckResult {
 	type input struct {
 		event[uint64, uint64]
 		number int
@@ -174,7 +178,7 @@ func judgeMany(events []event[uint64, uint64], fixed bool) porcupine.CheckResult
 				}
 				return next
 			}
-			for _, list := range stepMany(state.list, e.event, fixed) {
+			for _, list := range stepMany(state.list, e.event) {
 				after := manyState{list, state.took}
 				if e.op.Kind == weft.OpDeleteAll {
 					after.took = map[int]int{}
@@ -202,7 +206,7 @@ func judgeMany(events []event[uint64, uint64], fixed bool) porcupine.CheckResult
 
 // stepMany lists what may be there after an operation that returned what it
 // did; nothing if it can't have.
-func stepMany(list []placed, e event[uint64, uint64], fixed bool) (next [][]placed) {
+func stepMany(list []placed, e event[uint64, uint64]) (next [][]placed) {
 	at := front(list, e.batch)
 	there := len(at) > 0
 	removed := func() {
@@ -218,7 +222,7 @@ func stepMany(list []placed, e event[uint64, uint64], fixed bool) (next [][]plac
 		}
 	case weft.OpPut:
 		if !e.ok {
-			if fixed {
+			if e.full {
 				next = append(next, list)
 			}
 			break
@@ -231,7 +235,7 @@ func stepMany(list []placed, e event[uint64, uint64], fixed bool) (next [][]plac
 		}
 	case weft.OpPutNew:
 		switch {
-		case there && !e.ok && finds, !there && !e.ok && fixed && e.val == 0:
+		case there && !e.ok && finds, !there && !e.ok && e.full && e.val == 0:
 			next = append(next, list)
 		case !there && e.ok && e.val == 0:
 			next = append(next, []placed{{e.batch, e.op.Value}})
@@ -265,11 +269,11 @@ func TestMultisearchAgreesWithPorcupine(t *testing.T) {
 		}) {
 			continue
 		}
-		want := judgeMany(h, fixed)
+		want := judgeMany(h)
 		if want == porcupine.Unknown {
 			continue
 		}
-		if got := newMultisearch(h, fixed).found(nil); got != (want == porcupine.Ok) {
+		if got := newMultisearch(h).found(nil); got != (want == porcupine.Ok) {
 			t.Fatalf("seed %d: the search says %v, porcupine %v:\n%s", seed, got, want, tell(h))
 		}
 		if want == porcupine.Ok {
@@ -296,7 +300,7 @@ func TestMultisearchIsShort(t *testing.T) {
 				h[i].till = h[i].from + 1
 			}
 		}
-		s := newMultisearch(h, false)
+		s := newMultisearch(h)
 		s.found(nil)
 		longest = max(longest, s.steps)
 		if s.steps > maxSteps/64 {
@@ -304,4 +308,86 @@ func TestMultisearchIsShort(t *testing.T) {
 		}
 	}
 	t.Logf("longest search: %d steps", longest)
+}
+
+// hostMulti is a multimap in host memory that looks like one on the device. Of
+// keys with a certain bit, a broken one removes the latest pair first.
+type hostMulti struct {
+	m      map[uint64][]uint64
+	broken bool
+}
+
+func (h *hostMulti) Submit(s *device.Stream, c *Columns[uint64, uint64]) (Returns, error) {
+	n := c.Keys.Len()
+	keys, vals, ok, removed, kinds := make([]uint64, n), make([]uint64, n), make([]bool, n), make([]uint32, n), make([]weft.OpKind, n)
+	for i := range kinds {
+		kinds[i] = c.Kind
+	}
+	err := errors.Join(c.Keys.CopyTo(context.Background(), s, keys), c.Vals.CopyTo(context.Background(), s, vals))
+	if c.Kinds.Len() > 0 {
+		err = errors.Join(err, c.Kinds.CopyTo(context.Background(), s, kinds))
+	}
+	for i, k := range keys {
+		list, put := h.m[k], vals[i]
+		there := len(list) > 0
+		if vals[i] = 0; there && (kinds[i] == weft.OpGet || kinds[i] == weft.OpPutNew) {
+			vals[i] = list[0]
+		}
+		ok[i] = there != (kinds[i] == weft.OpPutNew) || kinds[i] == weft.OpPut
+		switch {
+		case kinds[i] == weft.OpPut, kinds[i] == weft.OpPutNew && !there:
+			h.m[k] = append(list, put)
+		case kinds[i] == weft.OpDelete && there && h.broken && k&2 != 0:
+			h.m[k] = list[:len(list)-1]
+		case kinds[i] == weft.OpDelete && there:
+			h.m[k] = list[1:]
+		case kinds[i] == weft.OpDeleteAll:
+			removed[i] = uint32(len(list))
+			delete(h.m, k)
+		}
+	}
+	return Returns{OK: true, Vals: c.Kinds.Len() > 0 || c.Kind == weft.OpGet, Counts: c.Kinds.Len() == 0 && c.Kind == weft.OpDeleteAll},
+		errors.Join(err, c.Vals.CopyFrom(s, vals), c.OK.CopyFrom(s, ok), c.Removed.CopyFrom(s, removed))
+}
+
+func (h *hostMulti) GetAllOn(s *device.Stream, keys device.Slice[uint64], _ device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[uint64]) error {
+	k, at, all := make([]uint64, keys.Len()), make([]uint64, keys.Len()+1), make([]uint64, vals.Len())
+	err := keys.CopyTo(context.Background(), s, k)
+	for i := range k {
+		at[i+1] = at[i] + uint64(copy(all[at[i]:], h.m[k[i]]))
+	}
+	return errors.Join(err, offsets.CopyFrom(s, at), vals.CopyFrom(s, all))
+}
+
+func (h *hostMulti) Sync(context.Context) error { return nil }
+func (h *hostMulti) Close() error               { return nil }
+func (h *hostMulti) Len() (n int) {
+	for _, list := range h.m {
+		n += len(list)
+	}
+	return n
+}
+
+// A multimap that works passes, and what is between batches is done; one that
+// removes the wrong pair is found.
+func TestFindMulti(t *testing.T) {
+	done, broken := 0, false
+	cfg := Config[uint64, uint64]{
+		Multi: true,
+		New: func(device.Device, Shape) (Subject[uint64, uint64], error) {
+			return &hostMulti{map[uint64][]uint64{}, broken}, nil
+		},
+		Upkeep: []Upkeep[uint64, uint64]{{Name: "counted", Do: func(Subject[uint64, uint64]) error { done++; return nil }}},
+	}
+	if f, tried := Find(cfg); f != nil || done == 0 {
+		t.Errorf("a multimap that works: %+v after %v; upkeep %d times", f, tried, done)
+	}
+	broken = true
+	f, _ := Find(cfg)
+	if f == nil {
+		t.Fatal("a multimap that removes the latest pair passes")
+	}
+	if f.Ops > 5 || !strings.Contains(f.Shrunk, "Delete") {
+		t.Errorf("shrunk to %d operations: %v\n%s", f.Ops, f.Err, f.Shrunk)
+	}
 }

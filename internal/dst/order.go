@@ -60,7 +60,7 @@ const (
 const maxSteps = 1 << 18
 
 // newSearch prepares the search for the operations on one key.
-func newSearch[K weft.Key, V weft.Value](events []event[K, V], fixed bool) *search {
+func newSearch[K weft.Key, V weft.Value](events []event[K, V]) *search {
 	states := statesOf(events)
 	number := func(s state[V]) int {
 		if i := slices.Index(states, s); i >= 0 {
@@ -77,7 +77,7 @@ func newSearch[K weft.Key, V weft.Value](events []event[K, V], fixed bool) *sear
 		next := make([]int, len(states))
 		for i, from := range states {
 			next[i] = -1
-			if ok, to := step(from, e, fixed); ok {
+			if ok, to := step(from, e); ok {
 				next[i] = number(to)
 			}
 		}
@@ -102,7 +102,7 @@ func newSearch[K weft.Key, V weft.Value](events []event[K, V], fixed bool) *sear
 
 // statesOf lists the states that the operations tell apart.
 func statesOf[K weft.Key, V weft.Value](events []event[K, V]) []state[V] {
-	seen := map[V]bool{0: true}
+	seen := map[V]bool{}
 	states := []state[V]{absent: {}, nobodys: {true, 1}}
 	for _, e := range events {
 		if e.returns.Vals && !seen[e.val] {

@@ -20,7 +20,7 @@ func past(rng *rand.Rand, n int, fixed bool) (h []event[uint64, uint64]) {
 	for i := range n {
 		now := int64(10 * (i + 1))
 		e := event[uint64, uint64]{
-			op: weft.Op[uint64, uint64]{Kind: weft.OpKind(rng.IntN(4)), Key: 1, Value: uint64(i + 1)}, returns: returns,
+			op: weft.Op[uint64, uint64]{Kind: weft.OpKind(rng.IntN(4)), Key: 1, Value: uint64(i)}, returns: returns, full: fixed,
 			from: now - rng.Int64N(spread), till: now + rng.Int64N(spread),
 		}
 		switch e.op.Kind {
@@ -59,11 +59,11 @@ func TestSearchAgreesWithPorcupine(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		fixed := rng.IntN(3) == 0
 		h := past(rng, 1+rng.IntN(12), fixed)
-		want := judge(h, fixed)
+		want := judge(h)
 		if want == porcupine.Unknown {
 			continue
 		}
-		if got := newSearch(h, fixed).found(0, 0); got != (want == porcupine.Ok) {
+		if got := newSearch(h).found(0, 0); got != (want == porcupine.Ok) {
 			t.Fatalf("seed %d: the search says %v, porcupine %v:\n%s", seed, got, want, tell(h))
 		}
 		if want == porcupine.Ok {
@@ -88,7 +88,7 @@ func TestSearchIsShort(t *testing.T) {
 				h[i].from, h[i].till = 1, 2
 			}
 		}
-		s := newSearch(h, false)
+		s := newSearch(h)
 		if s.found(0, 0); s.steps > maxSteps/64 {
 			t.Errorf("seed %d: %d steps for 60 operations", seed, s.steps)
 		}
@@ -100,7 +100,7 @@ func TestSearchGivesUp(t *testing.T) {
 	h := past(rand.New(rand.NewPCG(1, 3)), 30, false)
 	i := slices.IndexFunc(h, func(e event[uint64, uint64]) bool { return e.op.Kind == weft.OpPut })
 	h[i].ok = !h[i].ok
-	s := newSearch(h, false)
+	s := newSearch(h)
 	s.limit = 1
 	if s.found(0, 0) || s.steps != s.limit {
 		t.Errorf("an order found in %d steps", s.steps)

@@ -18,6 +18,7 @@ type Shape struct {
 	Hot      int  // operations on hot keys per batch
 	Cold     int  // operations on keys of their own per batch
 	Batches  int
+	Kinds    []weft.OpKind // of the batches, each of one kind; nil: any
 }
 
 // Shapes are the defaults of [Config].
@@ -26,6 +27,7 @@ var Shapes = []Shape{
 	{Name: "few keys, many threads", Capacity: 400, Keys: 3, Hot: 36, Cold: 150, Batches: 2},
 	{Name: "one key", Capacity: 300, Keys: 1, Hot: 14, Cold: 242, Batches: 2},
 	{Name: "around full", Capacity: 24, Fixed: true, Keys: 40, Hot: 120, Batches: 3},
+	{Name: "never full", Capacity: 64, Fixed: true, Keys: 20, Hot: 60, Batches: 2},
 	{Name: "around growth", Keys: 30, Hot: 60, Cold: 20, Batches: 5},
 }
 
@@ -47,22 +49,28 @@ func generate[K weft.Key, V weft.Value](rng *rand.Rand, shape Shape, cfg *Config
 	for i := range hot {
 		hot[i] = key[K](rng)
 	}
-	next := uint64(0)
+	next := uint64(hot[0]) % 4 // now and then 0 and all ones are among the values
+	if cfg.Multi {
+		next = max(next, 1) // in histories of many values, 0 stands for none
+	}
 	var p program[K, V]
-	for range shape.Batches {
+	for at := range shape.Batches {
 		b := batch[K, V]{uniform: cfg.Uniform || rng.IntN(4) == 0 && !shape.Fixed}
 		if len(cfg.Upkeep) > 0 && rng.IntN(2) == 0 {
 			b.upkeep = cfg.Upkeep[rng.IntN(len(cfg.Upkeep))].Name
 		}
 		kind := pick(rng, cfg.Multi)
+		if shape.Kinds != nil {
+			b.uniform, kind = true, shape.Kinds[at]
+		}
 		if cfg.Multi && b.uniform && rng.IntN(4) == 0 {
 			b.ops = lookUp[K, V](hot)
 			p = append(p, b)
 			continue
 		}
 		for i := range shape.Hot + shape.Cold {
+			op := weft.Op[K, V]{Kind: kind, Value: value[V](next)}
 			next++
-			op := weft.Op[K, V]{Kind: kind, Value: V(next)}
 			if !b.uniform {
 				op.Kind = pick(rng, cfg.Multi)
 			}
@@ -106,6 +114,17 @@ func key[K weft.Key](rng *rand.Rand) K {
 	return K(rng.Uint64())
 }
 
+// value is the n-th of many different values: 0, all ones, then such that
+// differ in bits everywhere. An odd factor keeps different numbers different.
+func value[V weft.Value](n uint64) V {
+	if n == 1 {
+		n = ^uint64(0)
+	} else {
+		n *= 0x9e3779b97f4a7c15
+	}
+	return V(n)
+}
+
 // String lists the program as one would tell it.
 func (p program[K, V]) String() string {
 	var s strings.Builder
@@ -132,7 +151,7 @@ func (p program[K, V]) String() string {
 
 func describe[K weft.Key, V weft.Value](op weft.Op[K, V]) string {
 	if op.Kind == weft.OpPut || op.Kind == weft.OpPutNew {
-		return fmt.Sprintf("%v(%#x,%v)", op.Kind, op.Key, op.Value)
+		return fmt.Sprintf("%v(%#x,%#x)", op.Kind, op.Key, op.Value)
 	}
 	if op.Kind == getAll {
 		return fmt.Sprintf("GetAll(%#x)", op.Key)

@@ -18,6 +18,7 @@ type event[K weft.Key, V weft.Value] struct {
 	batch      int
 	returns    Returns
 	ok         bool
+	full       bool // there may have been no room for it
 	val        V
 	removed    int
 	all        []V // what a GetAll lists
@@ -35,6 +36,7 @@ type runner[K weft.Key, V weft.Value] struct {
 	precise bool // concurrent operations have times of their own
 	history []event[K, V]
 	batch   int
+	entered int // operations so far that may have put a key where there was none
 
 	// The batch that runs: its events, where its columns lie, and the time,
 	// which is the number of accesses to memory so far.
@@ -160,8 +162,22 @@ func (r *runner[K, V]) run(b batch[K, V]) (err error) {
 		}
 	}
 	r.time = max(r.time, start+2*int64(n))
+	r.fill()
 	r.history = append(r.history, r.now...)
 	return errors.Join(c.Keys.Free(), c.Vals.Free(), c.OK.Free(), c.Kinds.Free(), c.Removed.Free())
+}
+
+// fill notes whether the structure may have been full in the batch that ran: as
+// many operations as it has room for must have put something into it.
+func (r *runner[K, V]) fill() {
+	for _, e := range r.now {
+		if (e.op.Kind == weft.OpPut || e.op.Kind == weft.OpPutNew) && (e.ok || !e.returns.OK) {
+			r.entered++
+		}
+	}
+	for i := range r.now {
+		r.now[i].full = r.shape.Fixed && r.entered >= r.shape.Capacity
+	}
 }
 
 // list runs a batch of GetAlls.

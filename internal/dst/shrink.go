@@ -17,8 +17,9 @@ const (
 )
 
 // shrink leaves out batches and operations as long as what is left still
-// fails. It returns the program with the error of its failure.
-func shrink[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program[K, V], err error) (program[K, V], error) {
+// fails. It returns the program, the seed of the schedule under which it fails
+// and the error.
+func shrink[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program[K, V], err error) (program[K, V], uint64, error) {
 	end := time.Now().Add(shrinkTime)
 	fails := func(q program[K, V]) bool {
 		for i := range uint64(shrinkSeeds) {
@@ -54,5 +55,5 @@ func shrink[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.O
 			}
 		}
 	}
-	return p, err
+	return p, opts.Seed, err
 }

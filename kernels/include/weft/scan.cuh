@@ -58,8 +58,9 @@ __device__ __forceinline__ void scan_strips(const ScanParams& p) {
 __device__ __forceinline__ void scan_offsets(const ScanParams& p) {
   uint64_t lo = thread_index() / kWarp * kStrip;
   if (lo >= p.n) return;
-  uint64_t n = p.n - lo < kStrip ? p.n - lo : kStrip, before = p.offsets[lo];
-  ballot(kAll, true);  // all lanes have read it before one writes
+  uint64_t n = p.n - lo < kStrip ? p.n - lo : kStrip;
+  // The lane that will write there reads: nothing orders lanes' accesses.
+  uint64_t before = shuffle(kAll, lane_index() == 0 ? p.offsets[lo] : 0, 0);
   strip(n, before, [&](uint64_t i) { return uint64_t(p.counts[lo + i]); },
         [&](uint64_t i, uint64_t sum) { p.offsets[lo + i] = sum; });
 }
