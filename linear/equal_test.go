@@ -21,6 +21,9 @@ import (
 // One history of batches gives one list of results, whatever the device: the
 // digests are the same on every machine. WEFT_DEVICE adds a GPU.
 func TestEqualResults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	devices := map[string]func() (device.Device, error){
 		"WEFT_DEVICE": func() (device.Device, error) { return devicetest.Open(t), nil },
 		"one core":    func() (device.Device, error) { return cpu.Open(&cpu.Options{Workers: 1}) },

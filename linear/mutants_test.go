@@ -65,6 +65,9 @@ var mutants = []mutant{
 // relaxed. A slot is one word, so there is nothing that would need an order;
 // linear.cu says why that is enough.
 func TestMutantsAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()

@@ -48,6 +48,9 @@ var troubles = append(slices.Clip(dst.Shapes),
 // Under any schedule of their threads, what the operations of a batch return
 // is explained by some order of them.
 func TestSchedules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	for _, arch := range []int{80, 90} {
 		for _, scheme := range []linear.Tombstones{linear.Keep, linear.Reuse} {
 			for _, unordered := range []bool{false, true} {
@@ -101,6 +104,9 @@ func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
 // A seed stands for one run: replayed, it executes the same instructions of the
 // same lanes in the same order, growth of the table included.
 func TestReplay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	trace := func(seed uint64) []byte {
 		file := filepath.Join(t.TempDir(), "trace")
 		t.Setenv("WEFT_SIM_TRACE", file)
@@ -129,6 +135,9 @@ func TestReplay(t *testing.T) {
 // A lookup of more keys than get a tile each returns the same for each key as
 // one of few, by sectors and by lines.
 func TestLargeLookupsSimulated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	for _, arch := range []int{80, 90} {
 		for load, capacity := range map[string]int{"low": 4000, "high": 400} {
 			t.Run(fmt.Sprintf("sm_%d,%s load", arch, load), func(t *testing.T) {
@@ -181,6 +190,9 @@ func lookUpMany[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, capacit
 // The kernels of both architectures pass the suites on a simulated GPU, in
 // lockstep and under random schedules.
 func TestConformanceSimulated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	for _, opts := range []sim.Options{{Arch: 80}, {Arch: 90}, {Arch: 80, Scheduler: sim.Random, Seed: 1}, {Arch: 90, Scheduler: sim.Random, Seed: 2}} {
 		t.Run(fmt.Sprintf("sm_%d,%s", opts.Arch, opts.Scheduler), func(t *testing.T) {
 			t.Parallel()
