@@ -84,6 +84,9 @@ var pendingMutants = []mutant{
 
 // A few dozen schedules find every one of the mutants.
 func TestMutantsAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels for half a minute")
+	}
 	findAll(t, mapMutants, schedules[uint32, uint32](mode{arch: 90}))
 	findAll(t, tightMutants, schedules[uint32, uint32](mode{arch: 90, tight: true}))
 	findAll(t, multiMutants, multiSchedules[uint32, uint32](mode{arch: 90}))
