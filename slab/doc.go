@@ -66,8 +66,9 @@
 // capability 9.0 (one 64- or 128-bit compare-and-swap publishes a pair). Older
 // GPUs have no 128-bit compare-and-swap: there, a writer of a 16-byte slot marks
 // it pending for the time of one store, and others wait for that store.
-// Operations on one key are linearizable, but for DeleteAll, which removes one
-// pair after another; layout.cuh and slab.cu hold the arguments next to the
+// Operations on one key of a map or a set are linearizable. Those of a multimap
+// are explained by some order of a launch's operations, where DeleteAll removes
+// one pair after another; layout.cuh and slab.cu hold the arguments next to the
 // code.
 //
 // # Duplicates within a batch
