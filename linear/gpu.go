@@ -265,13 +265,8 @@ func (e *gpuEngine) submit(s *device.Stream, b *batch.Batch, failed list, first 
 	if b.N == 0 {
 		return nil
 	}
-	if err := s.Wait(e.queue.Changed); err != nil {
-		return err
-	}
 	e.stale = true
-	// After an error, too, later changes wait for what has been launched.
-	err := e.launchChange(s, b, failed, first)
-	return errors.Join(err, s.Record(e.queue.Changed))
+	return e.queue.Submit(s, func() error { return e.launchChange(s, b, failed, first) })
 }
 
 func (e *gpuEngine) launchChange(s *device.Stream, b *batch.Batch, failed list, first int) error {

@@ -158,18 +158,21 @@ func (t *table) makeRoom(ctx context.Context, now counters, s *device.Stream, b 
 	}
 	// Updates need no room. A lookup is cheaper than growing for nothing, and
 	// its outcome tells how much room the whole batch is likely to need.
-	need := piece
+	need, err := b.Sub(0, piece, t.widths).Insertions(ctx, s)
+	if err != nil {
+		return 0, err
+	}
 	if now.live > 0 {
 		there, err := t.engine.present(ctx, s, b.Sub(0, piece, t.widths))
 		if err != nil {
 			return 0, err
 		}
-		if need -= there; need <= t.room(now.used) {
-			return piece, nil
-		}
+		need = min(need, piece-there)
+	}
+	if need <= t.room(now.used) {
+		return piece, nil
 	}
 	expect := uint64(float64(need) / float64(piece) * float64(b.N))
-	var err error
 	for _, fresh := range []uint64{expect, uint64(need)} { // be content with the piece
 		lines, ok := linesFor(now.live+fresh, t.opts.MaxLoad, t.widths.Slot)
 		if !ok {

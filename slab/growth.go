@@ -73,7 +73,7 @@ func (t *table) makeRoom(ctx context.Context, now counters, s *device.Stream, b 
 	}
 	// Updates need no room. A lookup is cheaper than growing for nothing, and
 	// its outcome tells how much room the whole batch is likely to need.
-	need, err := t.adds(ctx, s, b.Sub(0, piece, t.widths))
+	need, err := b.Sub(0, piece, t.widths).Insertions(ctx, s)
 	if err != nil {
 		return 0, err
 	}
@@ -91,27 +91,6 @@ func (t *table) makeRoom(ctx context.Context, now counters, s *device.Stream, b 
 		}
 	}
 	return piece, t.reserve(ctx, now, need)
-}
-
-// adds counts the operations of a batch that may insert. Only if it is mixed
-// and lies on a GPU is that something to ask the device.
-func (t *table) adds(ctx context.Context, s *device.Stream, b *batch.Batch) (n int, err error) {
-	if !b.Kinds.There() {
-		return b.N, nil
-	}
-	kinds := batch.View[weft.OpKind](b.Kinds.Host)
-	if kinds == nil {
-		kinds = make([]weft.OpKind, b.N)
-		if err := s.CopyOut(ctx, device.Bytes(kinds), b.Kinds.Ptr); err != nil {
-			return 0, err
-		}
-	}
-	for _, k := range kinds {
-		if k == weft.OpPut || k == weft.OpPutNew {
-			n++
-		}
-	}
-	return n, nil
 }
 
 // grow rehashes for as many new pairs as are expected, or if there is no

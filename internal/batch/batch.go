@@ -5,6 +5,7 @@
 package batch
 
 import (
+	"context"
 	"unsafe"
 
 	"github.com/weftgo/weft"
@@ -106,6 +107,30 @@ func (b *Batch) Sub(lo, hi int, w Widths) *Batch {
 // Inserts tells whether a batch can need room.
 func (b *Batch) Inserts() bool {
 	return b.Kinds.There() || b.Kind == weft.OpPut || b.Kind == weft.OpPutNew
+}
+
+// Insertions counts the operations that may insert. If the batch is mixed and
+// lies on a device that the host cannot read, it waits for a copy of the kinds.
+func (b *Batch) Insertions(ctx context.Context, s *device.Stream) (n int, err error) {
+	switch {
+	case !b.Inserts():
+		return 0, nil
+	case !b.Kinds.There():
+		return b.N, nil
+	}
+	kinds := View[weft.OpKind](b.Kinds.Host)
+	if kinds == nil {
+		kinds = make([]weft.OpKind, b.N)
+		if err := s.CopyOut(ctx, device.Bytes(kinds), b.Kinds.Ptr); err != nil {
+			return 0, err
+		}
+	}
+	for _, k := range kinds {
+		if k == weft.OpPut || k == weft.OpPutNew {
+			n++
+		}
+	}
+	return n, nil
 }
 
 // Ordered tells whether duplicates have to be settled.

@@ -287,3 +287,19 @@ func TestApplyWithoutResults(t *testing.T) {
 		}
 	}
 }
+
+func TestInsertions(t *testing.T) {
+	kinds := []weft.OpKind{weft.OpGet, weft.OpPut, weft.OpPutNew, weft.OpDelete, weft.OpDeleteAll, weft.OpPut}
+	for _, test := range []struct {
+		b    batch.Batch
+		want int
+	}{
+		{batch.Batch{N: 5, Kind: weft.OpPut}, 5},
+		{batch.Batch{N: 5, Kind: weft.OpDelete}, 0},
+		{batch.Batch{N: len(kinds), Kinds: batch.Host(kinds)}, 3},
+	} {
+		if n, err := test.b.Insertions(t.Context(), nil); n != test.want || err != nil {
+			t.Errorf("%+v: %d, %v", test.b, n, err)
+		}
+	}
+}

@@ -78,6 +78,16 @@ func (q *Queue) Close() (err error) {
 	return err
 }
 
+// Submit launches a change behind the one before. After an error, too, later
+// changes wait for what has been launched.
+func (q *Queue) Submit(s *device.Stream, launch func() error) error {
+	if err := s.Wait(q.Changed); err != nil {
+		return err
+	}
+	err := launch()
+	return errors.Join(err, s.Record(q.Changed))
+}
+
 // Word is the address of a word.
 func (q *Queue) Word(i int) device.Ptr { return q.control.Ptr() + device.Ptr(4*i) }
 
