@@ -125,6 +125,9 @@ func (d *Device) piece(w *work) {
 		w.stream.learn(w.learned)
 	}
 	lo, hi := t.done, t.next(d.rng)
+	if d.trace != nil {
+		d.trace.piece(w, lo, hi)
+	}
 	if t.sent != nil && !bytes.Equal(t.host[lo:hi], t.sent[lo:hi]) {
 		d.lose(&Fault{Reason: "host memory has changed that an asynchronous copy still reads", Work: w.String()})
 		return
