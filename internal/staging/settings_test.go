@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weftgo/weft/device/devicetest"
@@ -20,6 +21,11 @@ func seeded(seed uint64) func(n int) int { return rand.New(rand.NewPCG(seed, 0))
 func tiny(t *testing.T, slots int, order func(n int) int) (*staging.Ring, *tape) {
 	dev := newTape(devicetest.Open(t))
 	t.Cleanup(staging.Configure(dev, staging.Settings{PieceBytes: 1, Slots: slots, Order: order}))
+	t.Cleanup(func() {
+		if dev.underWay() {
+			t.Error("Run returned while the device was copying")
+		}
+	})
 	return newRing(t, dev), dev
 }
 
@@ -141,6 +147,9 @@ func TestEveryCallFailsOnce(t *testing.T) {
 				t.Fatalf("call %d failed: %d rows done, %v", n, done, err)
 			}
 			e.arrived(t, done)
+			if failed && dev.underWay() && !strings.Contains(dev.calls[n], "Sync") {
+				t.Fatalf("call %d failed, %s; Run returned while the device was copying", n, dev.calls[n])
+			}
 			dev.rewind(-1)
 			e = newEcho(rows, 8, 1)
 			if done, err := e.run(t.Context(), r, inOrder); done != rows || err != nil {
