@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 
 	"github.com/weftgo/weft/device"
@@ -49,9 +50,15 @@ func (t *tape) note(effect func(), format string, args ...any) error {
 	return nil
 }
 
+// failed tells whether the call that was to fail has been made.
+func (t *tape) failed() bool { return t.fail >= 0 && len(t.calls) > t.fail }
+
 // underWay tells whether the device may still be copying, for all that the
-// host knows.
+// host knows. Where it was a wait that failed, that can't be helped.
 func (t *tape) underWay() bool {
+	if t.failed() && strings.Contains(t.calls[t.fail], "Sync") {
+		return false
+	}
 	for _, s := range t.streams {
 		if t.known[s.id] < s.copies {
 			return true
