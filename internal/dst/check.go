@@ -16,15 +16,6 @@ import (
 // order, as far as we can see.
 const secondOpinion = time.Second
 
-// check looks for an order of a history that keeps to its times.
-func check[K weft.Key, V weft.Value](history []event[K, V], multi bool) (steps int, err error) {
-	before := func(i, j int) bool { return history[i].till < history[j].from }
-	if multi {
-		return multiModel[K, V]().Check(history, before)
-	}
-	return mapModel[K, V]().Check(history, before)
-}
-
 // Check looks, in each part of a history, for an order of its operations that
 // explains what they returned and keeps to a partial order: before(i, j)
 // reports that operation i must precede operation j, as it ended before that
