@@ -32,6 +32,7 @@ type Subject[K weft.Key, V weft.Value] interface {
 
 // A HostSubject also takes batches of the host, and can be iterated over.
 type HostSubject[K weft.Key, V weft.Value] interface {
+	Subject[K, V]
 	// Call runs a batch, of one kind if there are no kinds. Results go to vals
 	// and ok as far as it reports.
 	Call(ctx context.Context, kind weft.OpKind, kinds []weft.OpKind, keys []K, vals []V, ok []bool) (Returns, error)
@@ -70,7 +71,7 @@ type HostMap[K weft.Key, V weft.Value] interface {
 }
 
 // Map makes a subject of a map.
-func Map[K weft.Key, V weft.Value](m OnMap[K, V]) Subject[K, V] { return mapSubject[K, V]{m} }
+func Map[K weft.Key, V weft.Value](m OnMap[K, V]) HostSubject[K, V] { return mapSubject[K, V]{m} }
 
 type mapSubject[K weft.Key, V weft.Value] struct{ OnMap[K, V] }
 
@@ -128,7 +129,7 @@ type OnSet[K weft.Key] interface {
 }
 
 // Set makes a subject of a set; its configuration must have Uniform set.
-func Set[K weft.Key](s OnSet[K]) Subject[K, uint32] { return setSubject[K]{s} }
+func Set[K weft.Key](s OnSet[K]) HostSubject[K, uint32] { return setSubject[K]{s} }
 
 type setSubject[K weft.Key] struct{ OnSet[K] }
 
@@ -176,7 +177,7 @@ type OnMultiMap[K weft.Key, V weft.Value] interface {
 
 // MultiMap makes a subject of a multimap; its configuration must have Multi
 // set.
-func MultiMap[K weft.Key, V weft.Value](m OnMultiMap[K, V]) Subject[K, V] {
+func MultiMap[K weft.Key, V weft.Value](m OnMultiMap[K, V]) HostSubject[K, V] {
 	return multiSubject[K, V]{m, mapSubject[K, V]{m}}
 }
 
