@@ -2,6 +2,7 @@ package dst
 
 import (
 	"context"
+	"fmt"
 	"iter"
 
 	"github.com/weftgo/weft"
@@ -38,6 +39,7 @@ type HostSubject[K weft.Key, V weft.Value] interface {
 	Call(ctx context.Context, kind weft.OpKind, kinds []weft.OpKind, keys []K, vals []V, ok []bool) (Returns, error)
 	All() iter.Seq2[K, V]
 	Err() error
+	Clear(ctx context.Context) error
 }
 
 // Returns says which columns of a batch hold results.
@@ -68,6 +70,7 @@ type HostMap[K weft.Key, V weft.Value] interface {
 	Apply(ctx context.Context, ops []weft.Op[K, V], res []weft.Result[V]) error
 	All() iter.Seq2[K, V]
 	Err() error
+	Clear(ctx context.Context) error
 }
 
 // Map makes a subject of a map.
@@ -103,19 +106,33 @@ func (m mapSubject[K, V]) Call(ctx context.Context, kind weft.OpKind, kinds []we
 		}
 		return Returns{OK: true, Vals: true}, err
 	}
+	var n int
 	switch kind {
 	case weft.OpPut:
 		_, err = m.Put(ctx, keys, vals)
 		return Returns{}, err
 	case weft.OpPutNew:
-		_, err = m.PutNew(ctx, keys, vals, ok)
-		return Returns{OK: true}, err
+		n, err = m.PutNew(ctx, keys, vals, ok)
+		return Returns{OK: true}, counted(n, ok, err)
 	case weft.OpDelete:
-		_, err = m.Delete(ctx, keys, ok)
-		return Returns{OK: true}, err
+		n, err = m.Delete(ctx, keys, ok)
+		return Returns{OK: true}, counted(n, ok, err)
 	}
-	_, err = m.Get(ctx, keys, vals, ok)
-	return Returns{OK: true, Vals: true}, err
+	n, err = m.Get(ctx, keys, vals, ok)
+	return Returns{OK: true, Vals: true}, counted(n, ok, err)
+}
+
+// counted checks that a call has counted the operations that it flagged.
+func counted(n int, ok []bool, err error) error {
+	for _, set := range ok {
+		if set {
+			n--
+		}
+	}
+	if err == nil && n != 0 {
+		return fmt.Errorf("counts %d more than it flags", n)
+	}
+	return err
 }
 
 // OnSet are the methods of a set, those that take batches on the device
@@ -153,8 +170,8 @@ func (m setSubject[K]) Call(ctx context.Context, kind weft.OpKind, _ []weft.OpKi
 	case weft.OpDelete:
 		f = m.Delete
 	}
-	_, err := f(ctx, keys, ok)
-	return Returns{OK: true}, err
+	n, err := f(ctx, keys, ok)
+	return Returns{OK: true}, counted(n, ok, err)
 }
 
 func (m setSubject[K]) Submit(s *device.Stream, c *Columns[K, uint32]) (Returns, error) {
