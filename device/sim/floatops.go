@@ -190,6 +190,34 @@ func buildCopySign(a *assembler, s *statement, fm form) (instr, error) {
 	return in, o.done()
 }
 
+// properties are what testp tests of a number without its sign.
+var properties = map[string]func(f format, v uint64) bool{
+	"finite":     func(f format, v uint64) bool { return v < f.infinity() },
+	"infinite":   func(f format, v uint64) bool { return v == f.infinity() },
+	"number":     func(f format, v uint64) bool { return v <= f.infinity() },
+	"notanumber": func(f format, v uint64) bool { return v > f.infinity() },
+	"normal":     func(f format, v uint64) bool { return v == 0 || v >= f.least() && v < f.infinity() },
+	"subnormal":  func(f format, v uint64) bool { return v != 0 && v < f.least() },
+}
+
+// buildTestProperty resolves "testp.property.type p, a".
+func buildTestProperty(a *assembler, s *statement, fm form) (instr, error) {
+	has, t := properties[fm[0]], fm.last()
+	f := t.format()
+	o := a.operands(s)
+	in := instr{d: o.predDst(), a: o.src(t)}
+	in.exec = func(w *warp, in *instr, m uint32) {
+		var p uint32
+		for rest := m; rest != 0; rest &= rest - 1 {
+			if i := lowest(rest); has(f, w.rows[in.a][i]&^f.sign()) {
+				p |= 1 << i
+			}
+		}
+		w.preds[in.d] = w.preds[in.d]&^m | p
+	}
+	return in, o.done()
+}
+
 // extreme resolves min and max: of a number and a NaN the number, unless the
 // modifier NaN is there; the zeros are ordered.
 func extreme(least bool) builder {

@@ -72,6 +72,7 @@ var table = index([]opcode{
 	{"neg", "?ftz f32", bits1(floatNeg)},
 	{"neg", "f64", bits1(floatNeg)},
 	{"copysign", floatTypes, buildCopySign},
+	{"testp", "finite|infinite|number|notanumber|normal|subnormal " + floatTypes, buildTestProperty},
 	{"min", "?ftz ?NaN f32", extreme(true)},
 	{"min", "f64", extreme(true)},
 	{"max", "?ftz ?NaN f32", extreme(false)},
