@@ -96,7 +96,7 @@ func hardFloat(f format, rng *rand.Rand) uint64 {
 	case 1:
 		m = uint64(1) << rng.IntN(64)
 	case 2:
-		m = uint64(1)<<rng.IntN(64) - uint64(1)<<rng.IntN(64)
+		m = -(uint64(1) << rng.IntN(64)) << rng.IntN(64)
 	case 3:
 		m = ^uint64(0) - uint64(rng.IntN(3))
 	}
