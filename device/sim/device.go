@@ -56,7 +56,7 @@ type Options struct {
 	// Budget is how many warp instructions one launch may execute before it
 	// counts as one that never ends. Default 1<<32.
 	Budget uint64
-	// Domain, if not nil, observes stores and fences.
+	// Domain, if not nil, observes stores and what orders them.
 	Domain Domain
 	// Watch, if not nil, is told of every access to global memory, in the
 	// order in which they are made.
@@ -98,6 +98,7 @@ type Device struct {
 	last     map[*program]uint64 // accesses of a kernel's last launch, for PCT
 	idle     map[shape][]*block  // blocks of earlier launches, to be used again
 	trace    *tracer
+	journal  *journal // nil without a domain
 	lost     error
 	closed   bool
 }
@@ -141,6 +142,9 @@ func Open(opts *Options) (*Device, error) {
 		return nil, fmt.Errorf("sim: %w: races are found in weak memory only, under random or pct", device.ErrInvalid)
 	}
 	d := &Device{opts: o, heap: newHeap(o.Memory), host: map[*byte]int{}, pinned: map[*pin]bool{}, modules: map[*device.Image]*loaded{}, last: map[*program]uint64{}, idle: map[shape][]*block{}}
+	if o.Domain != nil {
+		d.journal = &journal{Domain: o.Domain}
+	}
 	if o.Trace != "" {
 		t, err := newTracer(o.Trace)
 		if err != nil {
@@ -390,7 +394,7 @@ func (d *Device) launch(k device.Kernel, grid, block device.Dim, params []byte) 
 	copy(l.params.data, params)
 	l.params.mark(0, len(params), true)
 	l.seed, l.number, l.start, l.budget = d.opts.Seed, d.launches, d.clock, d.opts.Budget
-	l.trace, l.domain, l.watch = d.trace, d.opts.Domain, d.opts.Watch
+	l.trace, l.domain, l.watch = d.trace, d.journal, d.opts.Watch
 	l.idle = d.idle[l.shape()]
 	d.launches++
 	l.policy = d.policy(l)
@@ -405,6 +409,7 @@ func (d *Device) launch(k device.Kernel, grid, block device.Dim, params []byte) 
 
 // policy chooses the scheduler and what goes with it.
 func (d *Device) policy(l *launch) scheduler {
+	l.track()
 	if d.opts.Scheduler == Fast {
 		return fast{}
 	}

@@ -26,7 +26,7 @@ type launch struct {
 	retired  uint64   // steps when the last one finished
 	policy   scheduler
 	views    *views // nil: memory is sequentially consistent
-	domain   Domain
+	domain   *journal
 	watch    func(Access)
 	trace    *tracer
 	fault    *Fault
