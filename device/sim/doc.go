@@ -64,9 +64,10 @@
 // [Domain] hears of them in the order in which they take effect, and at each
 // fence and release which of them come before it.
 // Approximate floating-point arithmetic, and that ptxas may fuse a
-// multiplication and an addition that name no rounding; textures, clusters, async copies, calls, dynamic
-// shared memory, barriers that lanes of a warp reach one by one. Which
-// architecture and which version of PTX an instruction needs: ptxas checks it.
+// multiplication and an addition that name no rounding. Textures, clusters,
+// async copies, calls, dynamic shared memory, barriers that lanes of a warp
+// reach one by one. Which architecture and which version of PTX an instruction
+// needs: ptxas checks it.
 //
 // A shfl, vote, match or redux exchanges values between lanes that meet at
 // the same instruction; PTX's text would let lanes meet at two copies of it,
