@@ -293,6 +293,9 @@ func (r *runner[K, V]) call(ctx context.Context, host HostSubject[K, V], b batch
 	number := r.history.beginCall(changes(b))
 	returns, err := host.Call(ctx, kind, kinds, keys, vals, ok)
 	ended := errors.Is(err, context.Canceled)
+	if ended && !changes(b) {
+		return nil
+	}
 	r.time++
 	for i := range events {
 		e := &events[i]
@@ -473,11 +476,10 @@ func (r *runner[K, V]) finish(p program[K, V]) error {
 // leave closes the structure while a batch is under way.
 func (r *runner[K, V]) leave(p program[K, V]) error {
 	for _, b := range p {
-		if b.do == submit && len(b.ops) > 0 && b.ops[0].Kind != getAll {
+		if b.do == leave {
 			if err := r.submit(b); err != nil {
 				return fmt.Errorf("last batch: %w", err)
 			}
-			break
 		}
 	}
 	if err := r.subject.Close(); err != nil {

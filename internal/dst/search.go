@@ -55,7 +55,7 @@ type operation[O any] struct {
 }
 
 // maxSteps bounds a search. Those of our shapes take some dozens.
-const maxSteps = 1 << 18
+const maxSteps = 1 << 14
 
 // newSearch prepares a search. before(i, j) reports that operation i must
 // precede j; it is transitive.
