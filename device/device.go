@@ -87,9 +87,14 @@ type Device interface {
 	Pinned(b []byte) bool
 
 	// Load makes the kernels of an image available. The same *Image is loaded
-	// once and stays loaded until Close. ErrNoKernels on a device that runs
-	// Go code only.
+	// once and stays loaded until Unload or Close. ErrNoKernels on a device
+	// that runs Go code only.
 	Load(img *Image) (Module, error)
+	// Unload takes an image off the device, for all who loaded it: looking for
+	// its kernels and launching them is ErrClosed from then on. Launches of
+	// them must have completed. A later Load loads the image anew. Unloading
+	// what is not loaded does nothing.
+	Unload(img *Image) error
 
 	// NewStream opens a queue of work.
 	NewStream() (*Stream, error)

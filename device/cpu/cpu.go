@@ -112,6 +112,14 @@ func (d *Device) Load(img *device.Image) (device.Module, error) {
 	return nil, fmt.Errorf("cpu: %w: image %s; use the Go engine", device.ErrNoKernels, img.Name)
 }
 
+// Unload has nothing to do.
+func (d *Device) Unload(*device.Image) error {
+	if d.closed.Load() {
+		return errClosed("Unload")
+	}
+	return nil
+}
+
 // Sync returns at once, as all work is done when it has been submitted.
 func (d *Device) Sync(ctx context.Context) error {
 	if d.closed.Load() {

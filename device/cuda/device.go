@@ -22,8 +22,8 @@ type Device struct {
 	// report it.
 	first atomic.Pointer[error]
 
-	// life is held for reading during driver calls, and for writing by Close,
-	// which so waits for them. It is taken in do only: never twice.
+	// life is held for reading during driver calls, and for writing by Close
+	// and Unload, which so wait for them. It is never taken twice.
 	life   sync.RWMutex
 	closed bool
 
@@ -63,6 +63,11 @@ func (d *Device) do(f func(fr *frame) error) error {
 func (d *Device) release(f func(fr *frame) error) error {
 	d.life.RLock()
 	defer d.life.RUnlock()
+	return d.attempt(f)
+}
+
+// attempt is release with d.life held.
+func (d *Device) attempt(f func(fr *frame) error) error {
 	if d.closed {
 		return closed("device")
 	}

@@ -29,6 +29,8 @@ func everything(drv *driver) (errs []error) {
 	defer func() { check(d.Close()) }()
 	_, err = d.Memory()
 	check(err)
+	_, err = d.Load(vectors)
+	check(err)
 	s, err := d.NewStream()
 	if !check(err) {
 		return errs
@@ -49,6 +51,7 @@ func everything(drv *driver) (errs []error) {
 	check(s.Record(e))
 	check(s.Wait(e))
 	check(e.Sync(context.Background()))
+	check(d.Unload(vectors))
 	if m, err := d.Load(vectors); check(err) {
 		if k, err := m.Kernel("add"); check(err) {
 			check(device.Launch(s, k, device.Dim{}, device.Dim{}, &addParams{A: b.Ptr, B: b.Ptr, C: b.Ptr, N: 16}))

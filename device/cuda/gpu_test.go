@@ -109,7 +109,8 @@ func TestGPUAdd(t *testing.T) {
 	}
 }
 
-// The sizes of parameters read from PTX are those that the driver tells.
+// The sizes of parameters that tests read from PTX are those that the driver
+// tells.
 func TestGPUParamSizes(t *testing.T) {
 	d, _ := gpu(t)
 	if !d.drv.has(symFuncGetParamInfo) {
@@ -119,7 +120,11 @@ func TestGPUParamSizes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range m.(*module).entries {
+	found, err := entries(vectors.Targets[0].PTX)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range found {
 		err := d.do(func(fr *frame) error {
 			if err := fr.call(symModuleGetFunction, fr.result(0), m.(*module).handle, fr.cString(name)); err != nil {
 				return err

@@ -189,6 +189,14 @@ func (c *checked) Load(img *device.Image) (device.Module, error) {
 	return c.inner.Load(img)
 }
 
+func (c *checked) Unload(img *device.Image) error {
+	c.t.Helper()
+	if err := c.open("Unload"); err != nil {
+		return err
+	}
+	return c.inner.Unload(img)
+}
+
 func (c *checked) NewStream() (*device.Stream, error) {
 	c.t.Helper()
 	if err := c.begin(OpNewStream); err != nil {

@@ -373,6 +373,9 @@ func (d *Device) launch(k device.Kernel, grid, block device.Dim, params []byte) 
 	if !ok || e == nil || e.dev != d {
 		return fmt.Errorf("sim: %w: no kernel of this device", device.ErrInvalid)
 	}
+	if err := e.module.usable(); err != nil {
+		return err
+	}
 	if len(params) != e.prog.kernel.paramSize {
 		return fmt.Errorf("sim: %w: kernel %s takes %d bytes of parameters, got %d", device.ErrInvalid, k.Name(), e.prog.kernel.paramSize, len(params))
 	}
