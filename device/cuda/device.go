@@ -36,6 +36,8 @@ type Device struct {
 	// block each other.
 	events sync.RWMutex
 
+	mapped ranges // host memory of Map
+
 	loading sync.Mutex // one Load at a time, so that an image is loaded once
 	modules map[*device.Image]*module
 }

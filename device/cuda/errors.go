@@ -43,6 +43,7 @@ const (
 	invalidAddressSpace  Code = 717
 	invalidPC            Code = 718
 	launchFailed         Code = 719
+	notPermitted         Code = 800
 	notSupported         Code = 801
 )
 

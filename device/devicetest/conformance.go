@@ -32,6 +32,13 @@ func Conformance(t *testing.T, open func(t testing.TB) device.Device) {
 		{"fill", testFill},
 		{"nothing to do", testEmpty},
 		{"slices", testSlices},
+		{"mapped host memory", testMap},
+		{"what cannot be mapped", testMapRefuses},
+		{"kernels on mapped host memory", testMapKernel},
+		{"ranges", testRange},
+		{"ranges grow beside work", testRangeBesideWork},
+		{"what ranges refuse", testRangeRefuses},
+		{"wrapped slices", testWrap},
 		{"events order streams", testEventOrder},
 		{"events tell time", testEventTime},
 		{"ended context", testEndedContext},
@@ -475,5 +482,9 @@ func testClosed(t *testing.T, dev device.Device) {
 	_, err = dev.NewEvent()
 	want(t, "NewEvent", err, device.ErrClosed)
 	want(t, "Unload", dev.Unload(&device.Image{}), device.ErrClosed)
+	_, _, err = dev.Map(aligned(device.MapAlign))
+	want(t, "Map", err, device.ErrClosed)
+	_, err = dev.Reserve(1)
+	want(t, "Reserve", err, device.ErrClosed)
 	want(t, "Device.Sync", dev.Sync(t.Context()), device.ErrClosed)
 }

@@ -248,7 +248,7 @@ func (d *Device) AllocHost(size int) ([]byte, error) {
 	if size <= 0 {
 		return nil, fmt.Errorf("sim: %w: allocation of %d bytes", device.ErrInvalid, size)
 	}
-	b := make([]byte, size)
+	b := hostMemory(size)
 	d.host[&b[0]] = size
 	return b, nil
 }
@@ -260,11 +260,14 @@ func (d *Device) FreeHost(b []byte) error {
 	if len(b) == 0 || d.host[&b[0]] != len(b) {
 		return fmt.Errorf("sim: %w: no host memory of AllocHost (freed twice?)", device.ErrInvalid)
 	}
+	if err := d.apart("FreeHost", b); err != nil {
+		return err
+	}
 	delete(d.host, &b[0])
 	return nil
 }
 
-// A pin is host memory that is registered.
+// A pin is host memory that is registered or mapped.
 type pin struct{ memory []byte }
 
 // Register remembers b: all host memory is alike.
@@ -275,6 +278,9 @@ func (d *Device) Register(b []byte) (func() error, error) {
 	defer d.mu.Unlock()
 	if len(b) == 0 {
 		return nil, fmt.Errorf("sim: %w: no memory to register", device.ErrInvalid)
+	}
+	if err := d.apart("Register", b); err != nil {
+		return nil, err
 	}
 	p := &pin{b}
 	d.pinned[p] = true
