@@ -194,7 +194,7 @@ func checkRange(t testing.TB, dev device.Device, r device.Range, n int) {
 // rangeSizes grow and shrink, by little and by much.
 var rangeSizes = []int{
 	1, 256, 4097, 2<<20 - 1, 2 << 20, 2<<20 + 1, 5 << 20, 17<<20 + 3, 17<<20 + 4, 9 << 20, 8 << 20, 33 << 20,
-	3 << 20, 3 << 20, 1, 0, 0, 24 << 20, 24<<20 - 1,
+	3 << 20, 3 << 20, 1, 0, 0, 24 << 20, 5 << 20, 24 << 20, 24<<20 - 1,
 }
 
 func testRange(t *testing.T, dev device.Device) {
