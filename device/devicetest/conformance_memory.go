@@ -85,6 +85,7 @@ func checkMapped(t *testing.T, dev device.Device, s *device.Stream, b device.Buf
 	// It is page-locked: asynchronous copies take it, without its address on
 	// the device.
 	must(t, s.CopyInAsync(d.Ptr, host))
+	must(t, s.Sync(t.Context()))
 	must(t, s.CopyOutAsync(host[:8], d.Ptr+8))
 	must(t, s.Sync(t.Context()))
 	equal(t, "an asynchronous round trip", host[:8], host[8:16])

@@ -8,6 +8,9 @@
 // nothing relies on zeros.
 // [FailAfter] and [FailNext] make operations fail, to test error paths.
 //
+// [Omit] leaves out single calls that order streams or wait for them, to see
+// whether tests notice; [ListCalls] finds those calls in the source.
+//
 // [Conformance] checks that an implementation of [device.Device] keeps the
 // promises of the interface.
 //
@@ -27,4 +30,9 @@ var (
 	_ device.StreamDriver = (*checkedStream)(nil)
 	_ device.EventDriver  = (*checkedEvent)(nil)
 	_ device.Range        = (*checkedRange)(nil)
+
+	_ device.Device       = (*omitting)(nil)
+	_ device.Host         = (*omittingHost)(nil)
+	_ device.StreamDriver = (*omittingStream)(nil)
+	_ device.EventDriver  = (*omittingEvent)(nil)
 )

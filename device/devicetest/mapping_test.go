@@ -8,21 +8,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/device/sim"
 )
-
-// openSim opens a simulated GPU, which has ranges on every system.
-func openSim(t testing.TB) device.Device {
-	t.Helper()
-	d, err := sim.Open(nil)
-	must(t, err)
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return d
-}
 
 func TestMisuseOfMappings(t *testing.T) {
 	for _, c := range []struct {

@@ -3,9 +3,10 @@ package sim
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
-	"unsafe"
+	"slices"
 
 	"github.com/weftgo/weft/device"
 )
@@ -26,7 +27,8 @@ func (h *heap) place(size int) (*segment, bool) {
 }
 
 // Map makes a block of memory whose bytes are the host's. They count as
-// written, and not as memory of the device.
+// written, and not as memory of the device. To unmap it is a fault before the
+// host has waited for the works that use it.
 func (d *Device) Map(host []byte) (b device.Buffer, unmap func() error, err error) {
 	if err := d.use(); err != nil {
 		return b, nil, err
@@ -46,40 +48,35 @@ func (d *Device) Map(host []byte) (b device.Buffer, unmap func() error, err erro
 	// mapping is a multiple of eight bytes.
 	s.what, s.size, s.data = fmt.Sprintf("mapping of %d bytes", len(host)), len(host), host[:len(host):len(host)]
 	s.known = bytes.Repeat([]byte{0xff}, len(host)/8)
+	d.mapped = append(d.mapped, s)
 	p := &pin{host}
 	d.pinned[p] = true
-	return device.Buffer{Ptr: device.Ptr(s.base), Size: s.size}, func() error { // idempotent
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.pinned[p] && !d.closed {
-			d.heap.used += uint64(s.size) // which free takes away
-			d.heap.free(s.base)
-		}
-		delete(d.pinned, p)
-		return nil
-	}, nil
+	return device.Buffer{Ptr: device.Ptr(s.base), Size: s.size}, func() error { return d.unmap(p, s) }, nil
 }
 
-// apart refuses host memory of which a part is registered or mapped.
-func (d *Device) apart(op string, b []byte) error {
-	for p := range d.pinned {
-		if overlap(b, p.memory) {
-			return fmt.Errorf("sim: %s: %w: %d bytes of which a part is registered or mapped", op, device.ErrInvalid, len(b))
+func (d *Device) unmap(p *pin, s *segment) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.pinned[p] || d.closed {
+		return nil // idempotent
+	}
+	delete(d.pinned, p)
+	d.mapped = slices.DeleteFunc(d.mapped, func(o *segment) bool { return o == s })
+	err := d.unused(s, "unmapped")
+	d.heap.used += uint64(s.size) // which free takes away
+	d.heap.free(s)
+	return errors.Join(err, d.release(p.memory))
+}
+
+// hostMayWrite lets mapped memory hold what it holds: once the host has waited
+// for all works that use it, it may have written there, and who submits a work
+// from then on must see that.
+func (d *Device) hostMayWrite() {
+	for _, s := range d.mapped {
+		if d.unfinished(s.users) == nil {
+			s.history, s.bulk = nil, nil
 		}
 	}
-	return nil
-}
-
-func overlap(a, b []byte) bool {
-	x, y := uintptr(unsafe.Pointer(unsafe.SliceData(a))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
-	return x < y+uintptr(len(b)) && y < x+uintptr(len(a))
-}
-
-// hostMemory makes aligned memory for AllocHost.
-func hostMemory(size int) []byte {
-	b := make([]byte, size+device.MapAlign)
-	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (device.MapAlign - 1))
-	return b[skip : skip+size : skip+size]
 }
 
 // rangeStep is what a range grows by, in bytes: little, so that the small
@@ -124,7 +121,21 @@ func (s *segment) resize(size int) {
 	kept := min(s.size, size)
 	copy(fresh.data, s.data[:kept])
 	copy(fresh.known, s.known[:kept/8])
-	s.what, s.size, s.data, s.known = fresh.what, fresh.size, fresh.data, fresh.known
+	s.what, s.size, s.data, s.known, s.history = fresh.what, fresh.size, fresh.data, fresh.known, s.history.resize(size)
+}
+
+// resize is the history of the first size bytes, with pages for all of them.
+func (h history) resize(size int) history {
+	if h == nil {
+		return nil
+	}
+	cells := size / cellBytes
+	fresh := make(history, (cells+cellPage)/cellPage)
+	copy(fresh, h)
+	if last := fresh[len(fresh)-1]; last != nil {
+		clear(last[cells%cellPage:])
+	}
+	return fresh
 }
 
 func (r *reservation) Ptr() device.Ptr { return device.Ptr(r.seg.base) }
@@ -144,15 +155,15 @@ func (r *reservation) Buffer() device.Buffer {
 
 func (r *reservation) Resize(n int) error {
 	d := r.dev
-	if n < r.Mapped() {
-		if err := d.Sync(context.Background()); err != nil {
-			return err
-		}
-	}
 	if err := d.use(); err != nil {
 		return err
 	}
 	defer d.mu.Unlock()
+	if n >= 0 && n < r.seg.size {
+		if err := r.idle(); err != nil {
+			return err
+		}
+	}
 	switch {
 	case r.freed:
 		return fmt.Errorf("sim: Resize: range %w", device.ErrClosed)
@@ -164,19 +175,37 @@ func (r *reservation) Resize(n int) error {
 	if uint64(n) > d.heap.limit-used {
 		return fmt.Errorf("sim: Resize: %w: %d bytes asked for, %d free", device.ErrMemory, n, d.heap.limit-used)
 	}
-	d.heap.used = used + uint64(n)
-	r.seg.resize(n)
+	if n != r.seg.size {
+		d.heap.used = used + uint64(n)
+		r.seg.resize(n)
+	}
 	return nil
 }
 
+// idle waits for all work of the device, until none uses the range: others may
+// submit some meanwhile. The device is held, but not all the time.
+func (r *reservation) idle() error {
+	for {
+		if err := r.dev.drainAll(context.Background()); err != nil {
+			return err
+		}
+		if r.dev.unfinished(r.seg.users) == nil {
+			return nil
+		}
+	}
+}
+
 func (r *reservation) Free() error {
-	// A device that is lost or closed has no work left to wait for.
-	_ = r.dev.Sync(context.Background())
-	r.dev.mu.Lock()
-	defer r.dev.mu.Unlock()
-	if !r.freed && !r.dev.closed {
-		r.dev.heap.free(r.seg.base)
+	d := r.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var err error
+	if !r.freed && !d.closed && d.lost == nil {
+		err = r.idle()
+	}
+	if !r.freed && !d.closed { // still, after waiting
+		d.heap.free(r.seg)
 	}
 	r.freed = true
-	return nil
+	return err
 }

@@ -42,7 +42,9 @@ func (d *Device) Load(img *device.Image) (device.Module, error) {
 	return m, nil
 }
 
-// Unload frees the image's variables; its kernels can't be launched again.
+// Unload frees the image's variables; its kernels can't be launched again. It
+// is a fault while a launch of one is not done, or uses a variable and the host
+// has not waited for it.
 func (d *Device) Unload(img *device.Image) error {
 	if err := d.use(); err != nil {
 		return err
@@ -54,15 +56,23 @@ func (d *Device) Unload(img *device.Image) error {
 	}
 	delete(d.modules, img)
 	m.gone = true
-	m.drop()
-	return nil
+	return m.drop()
 }
 
 // drop frees the image's variables.
-func (m *loaded) drop() {
-	for _, s := range m.globals {
-		m.dev.heap.free(s.base)
+func (m *loaded) drop() (err error) {
+	for w := range m.dev.pending {
+		if w.launch != nil && w.launch.module == m {
+			err = m.dev.lose(&Fault{Reason: fmt.Sprintf("image %s is unloaded, but a launch of its kernels is not done", m.name), Work: w.String()})
+		}
 	}
+	for _, s := range m.globals {
+		if e := m.dev.unused(s, "unloaded"); err == nil {
+			err = e
+		}
+		m.dev.heap.free(s)
+	}
+	return err
 }
 
 // usable fails once the image has been unloaded.

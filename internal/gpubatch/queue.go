@@ -107,7 +107,8 @@ func (q *Queue) Lost(ctx context.Context) (int, error) {
 	if err != nil || n == 0 {
 		return 0, err
 	}
-	return int(n), q.Set(q.Stream, WordLost, 0)
+	// Later changes, on other streams, count on from there.
+	return int(n), q.Submit(q.Stream, func() error { return q.Set(q.Stream, WordLost, 0) })
 }
 
 // Reserve makes room for a change of n operations, of which failed may be
