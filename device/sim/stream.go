@@ -88,6 +88,7 @@ func (s *stream) CopyOut(ctx context.Context, dst []byte, src device.Ptr) error 
 			return err
 		}
 		if err := d.await(ctx, s.latest); err != nil {
+			t.dropped = true
 			return err
 		}
 		copy(dst, t.host)

@@ -23,6 +23,9 @@ type transfer struct {
 	host  []byte // the host's side
 	async bool   // host is memory of the caller
 	sent  []byte // what it held when it was submitted
+	// dropped copies are still made, but nobody looks at what they read: they
+	// race with nothing.
+	dropped bool
 
 	// For races: as which thread it accesses memory, and what is ordered before.
 	thread, block int
@@ -132,7 +135,7 @@ func (d *Device) piece(w *work) {
 		d.lose(&Fault{Reason: "host memory has changed that an asynchronous copy still reads", Work: w.String()})
 		return
 	}
-	if d.views != nil && !d.views.transfer(w, lo, hi) {
+	if d.views != nil && !t.dropped && !d.views.transfer(w, lo, hi) {
 		return
 	}
 	t.move(lo, hi)

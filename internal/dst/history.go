@@ -126,9 +126,9 @@ func (h *history[K, V]) keys(others iter.Seq[K], flights []*flight[K, V]) []K {
 }
 
 // complete adds to the events what shows in the end only.
-func (h *history[K, V]) complete(r *runner[K, V]) {
+func (h *history[K, V]) complete(shape Shape) {
 	slices.SortStableFunc(h.events, func(a, b event[K, V]) int { return a.batch - b.batch })
-	h.fill(r.shape)
+	h.fill(shape)
 	h.pass()
 }
 

@@ -35,7 +35,7 @@ var Shapes = []Shape{
 	{Name: "around growth", Keys: 30, Hot: 60, Cold: 20, Batches: 5},
 	{Name: "streams", Capacity: 100, Keys: 8, Hot: 24, Batches: 12, Streams: 3},
 	{Name: "streams, around growth", Keys: 24, Hot: 40, Cold: 10, Batches: 10, Streams: 3},
-	{Name: "streams, around full", Capacity: 24, Fixed: true, Keys: 32, Hot: 40, Batches: 10, Streams: 2},
+	{Name: "streams, around full", Capacity: 24, Fixed: true, Keys: 90, Hot: 60, Batches: 10, Streams: 2},
 }
 
 // A deed is a way to do something to a structure.
@@ -47,8 +47,8 @@ const (
 	link                // one stream waits for what another has been given
 	wait                // the host waits for a stream
 	sync                // the host waits for the structure
-	iterate             // over all pairs
-	deeds
+	iterate             // over all pairs, and submit the batch meanwhile
+	clear               // all pairs
 )
 
 // A batch is something that a program does, most often to run a list of
@@ -125,12 +125,14 @@ func (g *generator[K, V]) among(b *batch[K, V]) {
 	if rng.IntN(3) > 0 { // not too often: it waits for all that is under way
 		b.upkeep = ""
 	}
-	b.do = [...]deed{submit, submit, submit, submit, submit, submit, submit, call, call, call, link, link, wait, wait, sync, iterate}[rng.IntN(16)]
+	b.do = [...]deed{
+		submit, submit, submit, submit, submit, submit, submit, submit, submit, call, call, call, call, call, link, link, wait, wait, sync, iterate, iterate, clear,
+	}[rng.IntN(22)]
 	b.stream, b.to = rng.IntN(g.shape.Streams), rng.IntN(g.shape.Streams)
 	if rng.IntN(4) == 0 {
 		b.patience = 1 + rng.IntN(1<<rng.IntN(12))
 	}
-	if b.do != submit && b.do != call {
+	if b.do != submit && b.do != call && b.do != iterate {
 		return
 	}
 	kind := weft.OpGet
@@ -147,17 +149,21 @@ func (g *generator[K, V]) among(b *batch[K, V]) {
 // fill gives a batch its operations, of one kind if it is uniform.
 func (g *generator[K, V]) fill(b *batch[K, V], kind weft.OpKind) {
 	rng := g.rng
-	if g.cfg.Multi && b.uniform && rng.IntN(4) == 0 {
-		b.do, b.ops = submit, lookUp[K, V](g.hot)
+	if g.cfg.Multi && b.uniform && b.do == submit && rng.IntN(4) == 0 {
+		b.ops = lookUp[K, V](g.hot)
 		return
 	}
-	for i := range g.shape.Hot + g.shape.Cold {
+	hot, cold := g.shape.Hot, g.shape.Cold
+	if g.shape.Streams > 0 && rng.IntN(4) == 0 { // batches of several sizes, now and then a large one
+		hot = 1 + rng.IntN(hot<<rng.IntN(5))
+	}
+	for i := range hot + cold {
 		op := weft.Op[K, V]{Kind: kind, Value: value[V](g.next)}
 		g.next++
 		if !b.uniform {
 			op.Kind = pick(rng, g.cfg.Multi)
 		}
-		if i < g.shape.Hot {
+		if i < hot {
 			op.Key = g.hot[rng.IntN(len(g.hot))]
 		} else {
 			op.Key = key[K](rng)
@@ -243,7 +249,9 @@ func (b *batch[K, V]) what() (s string) {
 	case sync:
 		s = "Sync"
 	case iterate:
-		return "All"
+		return fmt.Sprintf("All, and meanwhile a batch on stream %d, %s, %d operations:", b.stream, how, len(b.ops))
+	case clear:
+		return "Clear"
 	}
 	if b.patience > 0 {
 		s += fmt.Sprintf(" (the context ends when asked %d times)", b.patience)

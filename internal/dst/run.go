@@ -138,7 +138,9 @@ func (r *runner[K, V]) run(b batch[K, V]) error {
 	case b.do == sync:
 		return r.allowed(r.sync(ctx), b)
 	case b.do == iterate && ok:
-		return r.iterate(host)
+		return r.iterate(host, b)
+	case b.do == clear && ok:
+		return r.clear(host)
 	}
 	return nil
 }
@@ -218,7 +220,9 @@ func (r *runner[K, V]) inOrder(b batch[K, V]) bool {
 }
 
 // changes reports whether a batch may change the structure.
-func changes[K weft.Key, V weft.Value](b batch[K, V]) bool { return !b.uniform || b.ops[0].Kind != weft.OpGet }
+func changes[K weft.Key, V weft.Value](b batch[K, V]) bool {
+	return !b.uniform || b.ops[0].Kind != weft.OpGet
+}
 
 // columns are the operations of a batch as columns.
 func columns[K weft.Key, V weft.Value](ops []weft.Op[K, V]) (keys []K, vals []V, kinds []weft.OpKind) {
@@ -307,25 +311,32 @@ func (r *runner[K, V]) call(ctx context.Context, host HostSubject[K, V], b batch
 	return r.collect()
 }
 
-// iterate looks at all pairs, which must be those of one moment: nothing is
-// changed meanwhile. For a multimap that is a list of values for each key.
-func (r *runner[K, V]) iterate(host HostSubject[K, V]) error {
+// iterate looks at all pairs: each that is not changed meanwhile must come once.
+// Meanwhile a batch is submitted. For a multimap, what comes is a list of values
+// for each key, and nothing is submitted.
+func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch[K, V]) (err error) {
 	r.time++
+	start := r.time
 	number := r.history.beginCall(false)
 	found := map[K][]V{}
 	for k, v := range host.All() {
+		if len(found) == 0 && len(b.ops) > 0 && !r.multi {
+			if err = r.submit(b); err != nil {
+				break
+			}
+		}
 		if found[k] != nil && !r.multi {
 			return fmt.Errorf("All: key %#x comes twice", k)
 		}
 		found[k] = append(found[k], v)
 	}
-	if err := host.Err(); err != nil {
+	if err := errors.Join(err, host.Err()); err != nil {
 		return fmt.Errorf("All: %w", err)
 	}
 	r.time++
 	var events []event[K, V]
 	for _, k := range r.history.keys(maps.Keys(found), r.flights) {
-		e := event[K, V]{op: weft.Op[K, V]{Kind: getAll, Key: k}, all: found[k], from: r.time - 1, till: r.time}
+		e := event[K, V]{op: weft.Op[K, V]{Kind: getAll, Key: k}, all: found[k], from: start, till: r.time}
 		if !r.multi {
 			e.op.Kind, e.all, e.returns = weft.OpGet, nil, Returns{OK: true, Vals: r.pairs}
 			if vals := found[k]; vals != nil {
@@ -333,6 +344,27 @@ func (r *runner[K, V]) iterate(host HostSubject[K, V]) error {
 			}
 		}
 		events = append(events, e)
+	}
+	r.history.add(number, events)
+	r.history.returned(number)
+	return r.collect()
+}
+
+// clear removes all pairs: it deletes every key that occurred.
+func (r *runner[K, V]) clear(host HostSubject[K, V]) error {
+	kind := weft.OpDelete
+	if r.multi {
+		kind = weft.OpDeleteAll
+	}
+	r.time++
+	number := r.history.beginCall(true)
+	if err := host.Clear(context.Background()); err != nil {
+		return fmt.Errorf("Clear: %w", err)
+	}
+	r.time++
+	var events []event[K, V]
+	for _, k := range r.history.keys(func(func(K) bool) {}, r.flights) {
+		events = append(events, event[K, V]{op: weft.Op[K, V]{Kind: kind, Key: k}, from: r.time - 1, till: r.time})
 	}
 	r.history.add(number, events)
 	r.history.returned(number)
@@ -431,8 +463,28 @@ func (r *runner[K, V]) finish(p program[K, V]) error {
 			return fmt.Errorf("invariants: %w", err)
 		}
 	}
-	r.history.complete(r)
+	if err := r.leave(p); err != nil {
+		return err
+	}
+	r.history.complete(r.shape)
 	return nil
+}
+
+// leave closes the structure while a batch is under way.
+func (r *runner[K, V]) leave(p program[K, V]) error {
+	for _, b := range p {
+		if b.do == submit && len(b.ops) > 0 && b.ops[0].Kind != getAll {
+			if err := r.submit(b); err != nil {
+				return fmt.Errorf("last batch: %w", err)
+			}
+			break
+		}
+	}
+	if err := r.subject.Close(); err != nil {
+		return fmt.Errorf("close: %w", err)
+	}
+	r.history.waitedForAll()
+	return errors.Join(r.dev.Sync(context.Background()), r.collect())
 }
 
 // keys visits the keys of a program.

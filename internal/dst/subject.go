@@ -2,6 +2,7 @@ package dst
 
 import (
 	"context"
+	"fmt"
 	"iter"
 
 	"github.com/weftgo/weft"
@@ -32,11 +33,13 @@ type Subject[K weft.Key, V weft.Value] interface {
 
 // A HostSubject also takes batches of the host, and can be iterated over.
 type HostSubject[K weft.Key, V weft.Value] interface {
+	Subject[K, V]
 	// Call runs a batch, of one kind if there are no kinds. Results go to vals
 	// and ok as far as it reports.
 	Call(ctx context.Context, kind weft.OpKind, kinds []weft.OpKind, keys []K, vals []V, ok []bool) (Returns, error)
 	All() iter.Seq2[K, V]
 	Err() error
+	Clear(ctx context.Context) error
 }
 
 // Returns says which columns of a batch hold results.
@@ -67,10 +70,11 @@ type HostMap[K weft.Key, V weft.Value] interface {
 	Apply(ctx context.Context, ops []weft.Op[K, V], res []weft.Result[V]) error
 	All() iter.Seq2[K, V]
 	Err() error
+	Clear(ctx context.Context) error
 }
 
 // Map makes a subject of a map.
-func Map[K weft.Key, V weft.Value](m OnMap[K, V]) Subject[K, V] { return mapSubject[K, V]{m} }
+func Map[K weft.Key, V weft.Value](m OnMap[K, V]) HostSubject[K, V] { return mapSubject[K, V]{m} }
 
 type mapSubject[K weft.Key, V weft.Value] struct{ OnMap[K, V] }
 
@@ -102,19 +106,33 @@ func (m mapSubject[K, V]) Call(ctx context.Context, kind weft.OpKind, kinds []we
 		}
 		return Returns{OK: true, Vals: true}, err
 	}
+	var n int
 	switch kind {
 	case weft.OpPut:
 		_, err = m.Put(ctx, keys, vals)
 		return Returns{}, err
 	case weft.OpPutNew:
-		_, err = m.PutNew(ctx, keys, vals, ok)
-		return Returns{OK: true}, err
+		n, err = m.PutNew(ctx, keys, vals, ok)
+		return Returns{OK: true}, counted(n, ok, err)
 	case weft.OpDelete:
-		_, err = m.Delete(ctx, keys, ok)
-		return Returns{OK: true}, err
+		n, err = m.Delete(ctx, keys, ok)
+		return Returns{OK: true}, counted(n, ok, err)
 	}
-	_, err = m.Get(ctx, keys, vals, ok)
-	return Returns{OK: true, Vals: true}, err
+	n, err = m.Get(ctx, keys, vals, ok)
+	return Returns{OK: true, Vals: true}, counted(n, ok, err)
+}
+
+// counted checks that a call has counted the operations that it flagged.
+func counted(n int, ok []bool, err error) error {
+	for _, set := range ok {
+		if set {
+			n--
+		}
+	}
+	if err == nil && n != 0 {
+		return fmt.Errorf("counts %d more than it flags", n)
+	}
+	return err
 }
 
 // OnSet are the methods of a set, those that take batches on the device
@@ -128,7 +146,7 @@ type OnSet[K weft.Key] interface {
 }
 
 // Set makes a subject of a set; its configuration must have Uniform set.
-func Set[K weft.Key](s OnSet[K]) Subject[K, uint32] { return setSubject[K]{s} }
+func Set[K weft.Key](s OnSet[K]) HostSubject[K, uint32] { return setSubject[K]{s} }
 
 type setSubject[K weft.Key] struct{ OnSet[K] }
 
@@ -152,8 +170,8 @@ func (m setSubject[K]) Call(ctx context.Context, kind weft.OpKind, _ []weft.OpKi
 	case weft.OpDelete:
 		f = m.Delete
 	}
-	_, err := f(ctx, keys, ok)
-	return Returns{OK: true}, err
+	n, err := f(ctx, keys, ok)
+	return Returns{OK: true}, counted(n, ok, err)
 }
 
 func (m setSubject[K]) Submit(s *device.Stream, c *Columns[K, uint32]) (Returns, error) {
@@ -176,7 +194,7 @@ type OnMultiMap[K weft.Key, V weft.Value] interface {
 
 // MultiMap makes a subject of a multimap; its configuration must have Multi
 // set.
-func MultiMap[K weft.Key, V weft.Value](m OnMultiMap[K, V]) Subject[K, V] {
+func MultiMap[K weft.Key, V weft.Value](m OnMultiMap[K, V]) HostSubject[K, V] {
 	return multiSubject[K, V]{m, mapSubject[K, V]{m}}
 }
 

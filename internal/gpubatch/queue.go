@@ -120,9 +120,7 @@ func (q *Queue) Reserve(n, failed int) error {
 		}
 	}
 	if q.failed.Len() < failed {
-		if err := q.Dev.Sync(context.Background()); err != nil { // it may be in use
-			return err
-		}
+		// Nobody uses it: whoever lists failures waits for them.
 		if err := q.failed.Free(); err != nil {
 			return err
 		}
