@@ -92,7 +92,8 @@ func (r *reservation) grow(n int) error {
 	return nil
 }
 
-// shrink waits for the operations of streams that are under way.
+// shrink waits for the operations of streams that are under way. What Parallel
+// runs is the caller's to wait for.
 func (r *reservation) shrink(n int) error {
 	r.dev.work.Lock()
 	defer r.dev.work.Unlock()

@@ -54,7 +54,7 @@ func TestRangeGivesMemoryBack(t *testing.T) {
 		t.Errorf("mapping takes %d bytes", got)
 	}
 	host := r.Buffer().Host
-	for i := range host {
+	for i := 0; i < len(host); i += 4096 {
 		host[i] = 1
 	}
 	if got := resident(t) - before; got < size-slack {

@@ -27,6 +27,7 @@ const (
 	jitDisabled          Code = 223
 	contained            Code = 227
 	invalidSource        Code = 300
+	operatingSystem      Code = 304
 	invalidHandle        Code = 400
 	notFound             Code = 500
 	notReady             Code = 600

@@ -317,6 +317,9 @@ func (f *fake) memoryCall(sym symbol, args []uintptr) Code {
 		f.drain() // as the real one does
 		return drop(f.memory, args[0])
 	case symMemHostAlloc:
+		if args[2] != memHostPortable|memHostDeviceMap {
+			return invalidValue
+		}
 		b := make([]byte, args[1]+device.MapAlign)
 		b = b[-address(b)&(device.MapAlign-1):][:args[1]]
 		f.host[address(b)] = b

@@ -46,7 +46,7 @@ func (f *fake) mappingCall(sym symbol, args []uintptr) Code {
 func (f *fake) alias(result, address uintptr) Code {
 	var whole fakeAlias
 	for lo, p := range f.pinned {
-		if lo <= address && address < lo+p.size && p.flags&memRegisterDeviceMap != 0 {
+		if lo <= address && address < lo+p.size && p.flags&memHostDeviceMap != 0 {
 			whole = fakeAlias{lo, p.size}
 		}
 	}

@@ -24,7 +24,7 @@ func (d *Device) Map(host []byte) (b device.Buffer, unmap func() error, err erro
 	var at device.Ptr
 	err = d.do(func(fr *frame) (err error) {
 		if lock {
-			if err := fr.register(host, memHostPortable|memRegisterDeviceMap); err != nil {
+			if err := fr.register(host, memHostPortable|memHostDeviceMap); err != nil {
 				return fmt.Errorf("mapping %d bytes: %w", len(host), err)
 			}
 		}
@@ -68,7 +68,7 @@ func (fr *frame) register(b []byte, flags uintptr) error {
 	switch codeOf(err) {
 	case alreadyRegistered:
 		return fmt.Errorf("a part is registered or mapped already, or shares a page with what is: %w", err)
-	case invalidValue, notPermitted, notSupported:
+	case invalidValue, operatingSystem, notPermitted, notSupported:
 		return fmt.Errorf("%w: %w; the system page-locks for a GPU writable anonymous memory and files of tmpfs, memfd and hugetlbfs mapped shared, but no files of ext4, xfs, btrfs and overlays",
 			device.ErrUnsupported, err)
 	}

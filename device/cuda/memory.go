@@ -64,7 +64,7 @@ func (d *Device) AllocHost(size int) ([]byte, error) {
 }
 
 func (fr *frame) allocHost(size int) ([]byte, error) {
-	if err := fr.call(symMemHostAlloc, fr.resultPtr(), uintptr(size), memHostPortable); err != nil {
+	if err := fr.call(symMemHostAlloc, fr.resultPtr(), uintptr(size), memHostPortable|memHostDeviceMap); err != nil {
 		return nil, fmt.Errorf("allocating %d bytes of page-locked host memory: %w", size, err)
 	}
 	return unsafe.Slice((*byte)(fr.ptr), size), nil

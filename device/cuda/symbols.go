@@ -134,7 +134,7 @@ func (s symbol) String() string { return symbols[s].name }
 // Flags and attributes of the driver interface, from its documentation.
 const (
 	memHostPortable      = 1 // CU_MEMHOSTALLOC_PORTABLE and CU_MEMHOSTREGISTER_PORTABLE
-	memRegisterDeviceMap = 2 // CU_MEMHOSTREGISTER_DEVICEMAP
+	memHostDeviceMap     = 2 // CU_MEMHOSTALLOC_DEVICEMAP and CU_MEMHOSTREGISTER_DEVICEMAP
 	memTypePinned        = 1 // CU_MEM_ALLOCATION_TYPE_PINNED
 	memLocationDevice    = 1 // CU_MEM_LOCATION_TYPE_DEVICE
 	memAccessReadWrite   = 3 // CU_MEM_ACCESS_FLAGS_PROT_READWRITE

@@ -83,6 +83,9 @@ func (r *reservation) reserve(fr *frame, size int) (err error) {
 	r.size = r.roundUp(size)
 	const alignment, at, flags = 0, 0, 0
 	err = fr.call(symMemAddressReserve, fr.result(0), uintptr(r.size), alignment, at, flags)
+	if codeOf(err) == invalidValue { // nothing but the size can be
+		return fmt.Errorf("%w: %w", device.ErrMemory, err)
+	}
 	r.base = uintptr(fr.out[0])
 	return err
 }

@@ -77,6 +77,22 @@ func TestReserveWhileClosing(t *testing.T) {
 	}
 }
 
+// However a driver puts it that there are not enough addresses.
+func TestReserveTooMuch(t *testing.T) {
+	for _, code := range []Code{outOfMemory, invalidValue} {
+		f := newFake()
+		f.fail = func(s symbol, _ int) Code {
+			if s == symMemAddressReserve {
+				return code
+			}
+			return success
+		}
+		if _, err := f.open(t).Reserve(1 << 50); !errors.Is(err, device.ErrMemory) {
+			t.Errorf("code %d: %v", code, err)
+		}
+	}
+}
+
 // A GPU without virtual memory says so.
 func TestReserveUnsupported(t *testing.T) {
 	for _, sym := range []symbol{symMemGetAllocationGranularity, symMemAddressReserve} {
@@ -96,7 +112,8 @@ func TestReserveUnsupported(t *testing.T) {
 // What the driver refuses to page-lock is an error that tells what would do.
 func TestMapRefused(t *testing.T) {
 	for code, want := range map[Code]error{
-		invalidValue: device.ErrUnsupported, notPermitted: device.ErrUnsupported, notSupported: device.ErrUnsupported,
+		invalidValue: device.ErrUnsupported, operatingSystem: device.ErrUnsupported,
+		notPermitted: device.ErrUnsupported, notSupported: device.ErrUnsupported,
 		alreadyRegistered: device.ErrInvalid, outOfMemory: device.ErrMemory,
 	} {
 		f := newFake()
