@@ -55,7 +55,7 @@ type Options struct {
 	// Budget is how many warp instructions one launch may execute before it
 	// counts as one that never ends. Default 1<<32.
 	Budget uint64
-	// Domain, if not nil, observes stores and fences.
+	// Domain, if not nil, observes stores and what orders them.
 	Domain Domain
 	// Watch, if not nil, is told of every access to global memory, in the
 	// order in which they are made.
@@ -101,6 +101,7 @@ type Device struct {
 	lengths  map[*program]uint64 // accesses of a kernel's last launch, for PCT
 	idle     map[shape]*[]*block // blocks of earlier launches, to be used again
 	trace    *tracer
+	journal  *journal // nil without a domain
 	lost     error
 	closed   bool
 
@@ -158,6 +159,9 @@ func Open(opts *Options) (*Device, error) {
 		return nil, fmt.Errorf("sim: %w: races are found in weak memory only, under random or pct", device.ErrInvalid)
 	}
 	d := &Device{opts: o, heap: newHeap(o.Memory), host: map[*byte]int{}, pinned: map[*pin]bool{}, modules: map[*device.Image]*loaded{}, lengths: map[*program]uint64{}, idle: map[shape]*[]*block{}}
+	if o.Domain != nil {
+		d.journal = &journal{Domain: o.Domain}
+	}
 	d.schedule()
 	if o.Trace != "" {
 		t, err := newTracer(o.Trace)

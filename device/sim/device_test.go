@@ -261,58 +261,6 @@ func TestTraceWithoutRegisters(t *testing.T) {
 	}
 }
 
-// A recorder is a persistence domain that keeps what was fenced.
-type recorder struct {
-	stores, fences int
-	crashAfter     int
-	pending, kept  map[device.Ptr]string
-}
-
-var errPower = errors.New("power failed")
-
-func (d *recorder) Store(_ Thread, addr device.Ptr, data []byte) error {
-	if d.stores == d.crashAfter {
-		return errPower
-	}
-	d.stores++
-	d.pending[addr] = string(data)
-	return nil
-}
-
-func (d *recorder) Fence(_ Thread, scope Scope) error {
-	if scope == ScopeSys {
-		d.fences++
-		for a, v := range d.pending {
-			d.kept[a] = v
-		}
-		clear(d.pending)
-	}
-	return nil
-}
-
-// A domain sees stores and fences in order; its error ends the launch there.
-func TestDomain(t *testing.T) {
-	const body = `
-	st.global.u32 [%rd2], 7;
-	fence.acq_rel.sys;
-	st.global.u32 [%rd2+4], 8;
-	fence.acq_rel.gpu;
-	atom.global.exch.b64 %rd3, [%rd1], 9;
-	st.shared.u32 [sh], 1;
-	membar.sys;`
-	for crash, want := range map[int]int{0: 0, 1: 1, 2: 1, 3: 3} {
-		d := &recorder{crashAfter: crash, pending: map[device.Ptr]string{}, kept: map[device.Ptr]string{}}
-		r := newRig(t, &Options{Domain: d}, ptx(body), []uint64{0}, 1)
-		err := r.launch(1, 1)
-		if crash < 3 && !(errors.Is(err, errPower) && errors.Is(err, device.ErrLost)) || crash == 3 && err != nil {
-			t.Errorf("crash after %d stores: error %v", crash, err)
-		}
-		if len(d.kept) != want || d.stores != crash {
-			t.Errorf("crash after %d stores: saw %d, kept %v", crash, d.stores, d.kept)
-		}
-	}
-}
-
 // Rewriting changes what is loaded.
 func TestRewrite(t *testing.T) {
 	src := ptx("st.global.u64 [%rd2], 1;")

@@ -42,7 +42,7 @@ type launch struct {
 	base        *view  // what is ordered before it
 	end         *view  // that and what its threads have learned
 
-	domain Domain
+	domain *journal
 	watch  func(Access)
 	trace  *tracer
 	fault  *Fault
@@ -75,7 +75,7 @@ func (d *Device) newLaunch(k device.Kernel, grid, block device.Dim, params []byt
 	copy(l.params.data, params)
 	l.params.mark(0, len(params), true)
 	l.seed, l.number, l.budget = d.opts.Seed, d.launches, d.opts.Budget
-	l.trace, l.domain, l.watch = d.trace, d.opts.Domain, d.opts.Watch
+	l.trace, l.domain, l.watch = d.trace, d.journal, d.opts.Watch
 	d.launches++
 	return l, nil
 }
