@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-//kernelgen:version 1
+//kernelgen:version 2
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
@@ -38,8 +38,8 @@ var linearSM90 string
 var linearImage = device.Image{
 	Name: "linear",
 	Targets: []device.Target{
-		{Arch: 80, PTX: linearSM80},
-		{Arch: 90, PTX: linearSM90},
+		{Arch: 80, PTX: linearSM80, Params: linearKernels},
+		{Arch: 90, PTX: linearSM90, Params: linearKernels},
 	},
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-//kernelgen:version 1
+//kernelgen:version 2
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
@@ -45,8 +45,8 @@ var slabSM90 string
 var slabImage = device.Image{
 	Name: "slab",
 	Targets: []device.Target{
-		{Arch: 80, PTX: slabSM80},
-		{Arch: 90, PTX: slabSM90},
+		{Arch: 80, PTX: slabSM80, Params: slabKernels},
+		{Arch: 90, PTX: slabSM90, Params: slabKernels},
 	},
 }
 

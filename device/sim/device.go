@@ -93,7 +93,8 @@ type Device struct {
 	mu       sync.Mutex
 	heap     *heap
 	host     map[*byte]int // sizes of what AllocHost gave
-	pinned   map[*pin]bool // what is registered
+	pinned   map[*pin]bool // what is registered or mapped
+	mapped   []*segment    // memory of the host
 	modules  map[*device.Image]*loaded
 	launches int
 	clock    uint64
@@ -303,6 +304,11 @@ func (d *Device) Sync(ctx context.Context) error {
 		return err
 	}
 	defer d.mu.Unlock()
+	return d.drainAll(ctx)
+}
+
+// drainAll waits for all works of all streams.
+func (d *Device) drainAll(ctx context.Context) error {
 	for i := 0; i < len(d.streams); i++ { // others may open streams meanwhile
 		if s := d.streams[i]; s != nil {
 			if err := d.drain(ctx, s); err != nil {

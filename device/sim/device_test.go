@@ -131,15 +131,21 @@ func TestRegister(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := d.Register(b[:32])
-	if err != nil {
-		t.Fatal(err)
+	if _, err := d.Register(b[:32]); !errors.Is(err, device.ErrInvalid) {
+		t.Errorf("Register of what is registered: %v", err)
 	}
 	if !d.Pinned(b) || !d.Pinned(b[8:16]) || d.Pinned(make([]byte, 64)) || d.Pinned(nil) {
 		t.Error("pinned is not what was registered")
 	}
-	if err := errors.Join(first(), first()); err != nil || d.Pinned(b) || !d.Pinned(b[:32]) {
-		t.Errorf("after the first was undone twice: %v", err)
+	if err := errors.Join(first(), first()); err != nil || d.Pinned(b) {
+		t.Errorf("after it was undone twice: %v", err)
+	}
+	second, err := d.Register(b[:32])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first(); err != nil || !d.Pinned(b[:32]) {
+		t.Errorf("undone a third time, for another registration: %v", err)
 	}
 	if err := second(); err != nil || d.Pinned(b[:32]) {
 		t.Errorf("after both were undone: %v", err)

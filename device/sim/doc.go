@@ -34,6 +34,11 @@
 // among them may lose updates. .b128 accesses are single accesses, vectors are
 // several. The litmus tests of litmus_test.go say what can be seen.
 //
+// Mapped memory holds the host's own bytes. The host may write there when it
+// has waited for all works that use it, and the works that it submits then see
+// that; what it does while one runs is not modelled. Ranges grow in steps of
+// 256 bytes, so that small structures grow often.
+//
 // # What is a fault
 //
 // Accesses out of bounds, misaligned, to memory freed or never written; a .sync

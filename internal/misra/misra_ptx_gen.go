@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-//kernelgen:version 1
+//kernelgen:version 2
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
@@ -32,8 +32,8 @@ var misraSM90 string
 var misraImage = device.Image{
 	Name: "misra",
 	Targets: []device.Target{
-		{Arch: 80, PTX: misraSM80},
-		{Arch: 90, PTX: misraSM90},
+		{Arch: 80, PTX: misraSM80, Params: misraKernels},
+		{Arch: 90, PTX: misraSM90, Params: misraKernels},
 	},
 }
 

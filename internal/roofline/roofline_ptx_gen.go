@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-//kernelgen:version 1
+//kernelgen:version 2
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80,90+ptx85
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
@@ -32,8 +32,8 @@ var rooflineSM90 string
 var rooflineImage = device.Image{
 	Name: "roofline",
 	Targets: []device.Target{
-		{Arch: 80, PTX: rooflineSM80},
-		{Arch: 90, PTX: rooflineSM90},
+		{Arch: 80, PTX: rooflineSM80, Params: rooflineKernels},
+		{Arch: 90, PTX: rooflineSM90, Params: rooflineKernels},
 	},
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-//kernelgen:version 1
+//kernelgen:version 2
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
@@ -31,8 +31,8 @@ var vocabularySM90 string
 var vocabularyImage = device.Image{
 	Name: "vocabulary",
 	Targets: []device.Target{
-		{Arch: 80, PTX: vocabularySM80},
-		{Arch: 90, PTX: vocabularySM90},
+		{Arch: 80, PTX: vocabularySM80, Params: vocabularyKernels},
+		{Arch: 90, PTX: vocabularySM90, Params: vocabularyKernels},
 	},
 }
 
