@@ -597,7 +597,7 @@ func (e *gpuEngine) clear(ctx context.Context) error {
 		return err
 	}
 	e.stale = true
-	return errors.Join(e.gen.pool.Clear(ctx), e.wipe(e.gen), e.queue.Stream.Record(e.queue.Changed))
+	return errors.Join(e.gen.pool.Clear(ctx), e.wipe(e.gen))
 }
 
 func (e *gpuEngine) hold() *generation {
@@ -622,8 +622,8 @@ func (e *gpuEngine) export(ctx context.Context, g *generation, lo, hi uint32, ke
 	_, err = c.Ring.RunWhole(ctx, rows,
 		[]staging.Column{{Host: keys, Width: e.widths.Key}, {Host: vals, Width: e.widths.Val}},
 		func(p *staging.Piece) error {
-			err := errors.Join(p.Stream.Wait(e.queue.Changed), p.Stream.Fill(c.Hits.Ptr(), 0, 2))
-			if err != nil {
+			// Changes submitted since the iteration began may be seen or not.
+			if err := p.Stream.Fill(c.Hits.Ptr(), 0, 2); err != nil {
 				return err
 			}
 			return device.Launch(p.Stream, e.kernel.export, e.tiles(hi-lo), gpubatch.Block, &exportParams{
@@ -640,7 +640,7 @@ func (e *gpuEngine) export(ctx context.Context, g *generation, lo, hi uint32, ke
 
 func (e *gpuEngine) chains(ctx context.Context) (lengths [chainLengths]uint64, err error) {
 	s := e.queue.Stream
-	if err := errors.Join(s.Wait(e.queue.Changed), s.Fill(e.all.Ptr(), 0, 2*chainLengths)); err != nil {
+	if err := s.Fill(e.all.Ptr(), 0, 2*chainLengths); err != nil {
 		return lengths, err
 	}
 	p := chainParams{table: refOf(e.gen), lengths: e.all.Ptr()}

@@ -134,6 +134,13 @@ func config[K weft.Key, V weft.Value](m mode, open func(dev device.Device, s dst
 		},
 		Upkeep: []dst.Upkeep[K, V]{
 			{Name: "flush", Do: func(x dst.Subject[K, V]) error { return x.(scheduled[K, V]).table.flush(context.Background(), "Flush") }},
+			{Name: "Stats", Do: func(x dst.Subject[K, V]) error {
+				s, err := x.(scheduled[K, V]).table.stats(context.Background())
+				if err == nil && (s.Len > s.Slots || s.MaxChain < 1 || s.MeanChain > float64(s.MaxChain)) {
+					err = fmt.Errorf("no table is like that: %v", s)
+				}
+				return err
+			}},
 			{Name: "rehash", Do: func(x dst.Subject[K, V]) error { return x.(scheduled[K, V]).rehash() }},
 		},
 	}

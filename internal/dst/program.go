@@ -152,6 +152,9 @@ func (g *generator[K, V]) among(b *batch[K, V]) {
 // mostInterrupted bounds the operations of a call whose context ends.
 const mostInterrupted = 8
 
+// large is a batch for which structures need more memory than for small ones.
+const large = 256
+
 // fill gives a batch its operations, of one kind if it is uniform.
 func (g *generator[K, V]) fill(b *batch[K, V], kind weft.OpKind) {
 	rng := g.rng
@@ -160,8 +163,11 @@ func (g *generator[K, V]) fill(b *batch[K, V], kind weft.OpKind) {
 		return
 	}
 	hot, cold := g.shape.Hot, g.shape.Cold
-	if g.shape.Streams > 0 && rng.IntN(4) == 0 { // batches of several sizes, now and then a large one
-		hot = 1 + rng.IntN(hot<<rng.IntN(5))
+	if g.shape.Streams > 0 && rng.IntN(4) == 0 { // batches of several sizes
+		hot = 1 + rng.IntN(2*hot)
+		if g.shape.Fixed && rng.IntN(2) == 0 {
+			hot += large
+		}
 	}
 	if b.do == call && b.patience > 0 { // any of them may have been run: orders of many are hard to find
 		hot, cold = min(hot, mostInterrupted), 0

@@ -321,14 +321,17 @@ func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch[K, V]) (err error
 	r.time++
 	start := r.time
 	number := r.history.beginCall(false)
-	found := map[K][]V{}
+	found, changed := map[K][]V{}, map[K]bool{}
 	for k, v := range host.All() {
 		if len(found) == 0 && len(b.ops) > 0 && !r.multi {
 			if err = r.submit(b); err != nil {
 				break
 			}
+			for _, op := range b.ops {
+				changed[op.Key] = true
+			}
 		}
-		if found[k] != nil && !r.multi {
+		if found[k] != nil && !r.multi && !changed[k] {
 			return fmt.Errorf("All: key %#x comes twice", k)
 		}
 		found[k] = append(found[k], v)
@@ -339,6 +342,9 @@ func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch[K, V]) (err error
 	r.time++
 	var events []event[K, V]
 	for _, k := range r.history.keys(maps.Keys(found), r.flights) {
+		if changed[k] {
+			continue
+		}
 		e := event[K, V]{op: weft.Op[K, V]{Kind: getAll, Key: k}, all: found[k], from: start, till: r.time}
 		if !r.multi {
 			e.op.Kind, e.all, e.returns = weft.OpGet, nil, Returns{OK: true, Vals: r.pairs}
