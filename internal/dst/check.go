@@ -79,16 +79,18 @@ func judge[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool, limit 
 	for i := range ops {
 		wait[i] = newBits(n)
 		for j := range ops {
-			wait[i].set(j, before(j, i))
+			if before(j, i) {
+				wait[i].flip(j)
+			}
 		}
 		history[i] = porcupine.Operation{ClientId: i, Input: i, Call: 0, Return: 1}
 	}
 	after := func(c config, i int, o Outcome[S, O]) config {
 		c.state, c.done, c.left = o.State, slices.Clone(c.done), maps.Clone(c.left)
-		if delete(c.left, i); o.Left != nil {
-			c.left[i] = *o.Left
+		if delete(c.left, i); o.Rest != nil {
+			c.left[i] = *o.Rest
 		} else {
-			c.done.set(i, true)
+			c.done.flip(i)
 		}
 		c.key = fmt.Sprint(m.Key(c.state, func(any) bool { return true }), c.left)
 		return c
@@ -109,7 +111,7 @@ func judge[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool, limit 
 					}
 					for _, o := range m.Step(c.state, op) {
 						switch {
-						case o.Left != nil:
+						case o.Rest != nil:
 							if d := after(c, i, o); !seen[d.key] {
 								seen[d.key] = true
 								under = append(under, d)

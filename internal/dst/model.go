@@ -23,9 +23,8 @@ type Model[S, O any] struct {
 	// Has reports whether a fact holds in a state. Models that hint at facts
 	// need it.
 	Has func(s S, fact any) bool
-	// Excludes reports that two facts hold in no state together. nil: unknown.
-	Excludes func(a, b any) bool
-	// Size counts what a state holds. nil: hints say nothing of sizes.
+	// Size counts what a state holds, each fact as one. nil: hints say nothing
+	// of sizes.
 	Size func(s S) int
 	// Register models have one fact per state, which is all of it.
 	Register bool
@@ -34,11 +33,11 @@ type Model[S, O any] struct {
 // An Outcome is one of the things that an operation may lead to.
 type Outcome[S, O any] struct {
 	State S
-	// Left is what the operation still has to do if it takes effect in several
+	// Rest is what the operation still has to do if it takes effect in several
 	// steps, with those of others between; nil: it is done. It depends on the
 	// operation alone, and is the operation itself if that could also have
 	// been done.
-	Left *O
+	Rest *O
 }
 
 // A Hint is what is known of an operation whatever the state. Facts are values
@@ -60,4 +59,12 @@ type Hint struct {
 	Least, Most int
 	// Size is the size in which alone it is possible, or -1.
 	Size int
+}
+
+// hint is what is known of an operation.
+func (m *Model[S, O]) hint(op O) (h Hint) {
+	if m.Hint != nil {
+		h = m.Hint(op)
+	}
+	return h
 }

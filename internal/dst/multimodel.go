@@ -22,7 +22,7 @@ type run[V weft.Value] struct {
 
 // multiModel is the model of multimaps. A state is the runs of a key, those of
 // earlier batches before those of later ones. The facts are the values that the
-// key has, and 0 that it has none.
+// key has.
 func multiModel[K weft.Key, V weft.Value]() *Model[[]run[V], event[K, V]] {
 	return &Model[[]run[V], event[K, V]]{
 		Step:      stepMulti[K, V],
@@ -31,10 +31,8 @@ func multiModel[K weft.Key, V weft.Value]() *Model[[]run[V], event[K, V]] {
 		Tell:      tell[K, V],
 		Hint:      hintMulti[K, V],
 		Has: func(runs []run[V], fact any) bool {
-			has := func(r run[V]) bool { return slices.Contains(r.vals, fact.(V)) }
-			return fact == V(0) && len(runs) == 0 || slices.ContainsFunc(runs, has)
+			return slices.ContainsFunc(runs, func(r run[V]) bool { return slices.Contains(r.vals, fact.(V)) })
 		},
-		Excludes: func(a, b any) bool { return a != b && (a == V(0) || b == V(0)) },
 		Size: func(runs []run[V]) (n int) {
 			for _, r := range runs {
 				n += len(r.vals)
@@ -68,8 +66,7 @@ func stepMulti[K weft.Key, V weft.Value](runs []run[V], e event[K, V]) (next []O
 		states = remove(runs)
 	case e.op.Kind == weft.OpDeleteAll && ok(true) && (!e.returns.Counts || e.removed > 0):
 		rest := e
-		rest.returns.OK = false
-		rest.removed--
+		rest.returns.OK, rest.removed = false, e.removed-1
 		left, states = &rest, remove(runs)
 	case e.op.Kind == getAll:
 		states = list(runs, e.all)
@@ -177,47 +174,45 @@ func keyMulti[V weft.Value](runs []run[V], live func(any) bool) string {
 
 // hintMulti is what is known of an operation.
 func hintMulti[K weft.Key, V weft.Value](e event[K, V]) Hint {
-	yes, no, count := e.returns.OK && e.ok, e.returns.OK && !e.ok, -1
-	if e.returns.Counts && e.op.Kind == weft.OpDeleteAll {
+	kind, yes, no, count := e.op.Kind, e.returns.OK && e.ok, e.returns.OK && !e.ok, -1
+	if e.returns.Counts && kind == weft.OpDeleteAll {
 		count = e.removed
 	}
-	adds := (e.op.Kind == weft.OpPut || e.op.Kind == weft.OpPutNew) && !no
-	removes := (e.op.Kind == weft.OpDelete || e.op.Kind == weft.OpDeleteAll) && !no && count != 0
-	h := Hint{Pure: !adds && !removes, Size: -1}
+	adds, removes := kind == weft.OpPut || kind == weft.OpPutNew, kind == weft.OpDelete || kind == weft.OpDeleteAll
+	h := Hint{Pure: no || count == 0 || !adds && !removes, Size: -1}
 	switch {
+	case h.Pure:
 	case adds:
 		h.Gives, h.Most = []any{e.op.Value}, 1
-		if yes || e.op.Kind == weft.OpPut {
+		if yes || kind == weft.OpPut {
 			h.Least = 1
 		}
 	case count > 0:
-		h.Gives, h.Least, h.Most = []any{V(0)}, -count, -count
-	case removes:
-		h.Gives, h.Least = []any{V(0)}, -1
+		h.Least, h.Most = -count, -count
+	default:
+		if h.Least = -1; kind == weft.OpDeleteAll {
+			h.Least = -1 << 30
+		}
 		if yes {
 			h.Most = -1
 		}
-		if e.op.Kind == weft.OpDeleteAll {
-			h.Least = -1 << 30
-		}
 	}
 	switch {
-	case e.op.Kind == getAll:
+	case kind == getAll:
 		h.Size = len(e.all)
 		for _, v := range e.all {
 			h.Needs = append(h.Needs, v)
 		}
 		return h
-	case e.op.Kind == weft.OpPutNew && yes, (e.op.Kind == weft.OpGet || e.op.Kind == weft.OpDelete) && no:
+	case kind == weft.OpPutNew && yes:
+		h.Size = 1
+	case kind == weft.OpDeleteAll, no && (kind == weft.OpGet || kind == weft.OpDelete):
 		h.Size = 0
-		fallthrough
-	case e.op.Kind == weft.OpDeleteAll:
-		h.Needs = []any{V(0)}
 	case e.got() != 0:
 		h.Needs = []any{e.got()}
 	}
-	if e.op.Kind != weft.OpPutNew || e.returns.OK {
-		h.Class = fmt.Sprint(e.op.Kind, e.batch, yes, no, count, e.got(), e.returns.Vals)
+	if kind != weft.OpPutNew || e.returns.OK {
+		h.Class = fmt.Sprint(kind, e.batch, yes, no, count, e.got(), e.returns.Vals)
 	}
 	return h
 }
