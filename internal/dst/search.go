@@ -47,7 +47,7 @@ type operation[O any] struct {
 }
 
 // maxSteps bounds a search. Those of our shapes take some dozens.
-const maxSteps = 1 << 18
+const maxSteps = 1 << 16
 
 // newSearch prepares a search. before(i, j) reports that operation i must
 // precede operation j; it is transitive.
@@ -149,9 +149,10 @@ func (x *search[S, O]) found(s S) bool {
 	}
 	if !x.hopeless(s) && !x.seen(s) {
 		for _, i := range x.candidates(s) {
-			for _, next := range x.m.Step(s, x.ops[i].op) {
-				undo := x.take(i, next.Rest)
-				if x.found(next.State) {
+			states, rest := x.m.Step(s, x.ops[i].op)
+			for _, next := range states {
+				undo := x.take(i, rest)
+				if x.found(next) {
 					return true
 				}
 				undo()
@@ -175,16 +176,18 @@ func (x *search[S, O]) live(fact any) bool { return x.needs[fact] > 0 }
 // takePure takes pure operations that may come next and change nothing. It
 // reports whether no operation is left.
 func (x *search[S, O]) takePure(s S) (taken []func(), all bool) {
-	same := func(next Outcome[S, O]) bool {
-		return next.Rest == nil && x.m.Key(next.State, x.live) == x.m.Key(s, x.live)
-	}
+	now := x.m.Key(s, x.live)
+	same := func(next S) bool { return x.m.Key(next, x.live) == now }
 	for again := true; again; {
 		again = false
 		for _, i := range x.order {
-			o := &x.ops[i]
-			if o.hint.Pure && x.open(i) && !slices.ContainsFunc(o.hint.Gives, x.live) && slices.ContainsFunc(x.m.Step(s, o.op), same) {
+			h := &x.ops[i].hint
+			if !h.Pure || !x.open(i) || slices.ContainsFunc(h.Gives, x.live) {
+				continue
+			}
+			if states, rest := x.m.Step(s, x.ops[i].op); rest == nil && slices.ContainsFunc(states, same) {
 				taken = append(taken, x.take(i, nil))
-				again = true
+				now, again = x.m.Key(s, x.live), true
 			}
 		}
 	}
@@ -195,8 +198,10 @@ func (x *search[S, O]) takePure(s S) (taken []func(), all bool) {
 // well wait for another.
 func (x *search[S, O]) candidates(s S) (next []int) {
 	for _, i := range x.order {
-		waits := func(k int) bool { return x.first(k, i) }
-		if x.open(i) && !slices.ContainsFunc(next, waits) && len(x.m.Step(s, x.ops[i].op)) > 0 {
+		if !x.open(i) || slices.ContainsFunc(next, func(k int) bool { return x.first(k, i) }) {
+			continue
+		}
+		if states, _ := x.m.Step(s, x.ops[i].op); len(states) > 0 {
 			next = slices.DeleteFunc(next, func(k int) bool { return x.first(i, k) })
 			next = append(next, i)
 		}
@@ -209,8 +214,8 @@ func (x *search[S, O]) candidates(s S) (next []int) {
 //
 // If nobody needs the facts that they give, or they give the same, they change
 // places. All that must precede a is done; what must follow b must follow a,
-// too. Of operations of several steps only the first ones change places, as
-// what is left of both is the same.
+// too. Operations of several steps change places for good if b ends before a,
+// or else until as much is left of the one as of the other.
 //
 // In a register, each has a time in which its fact holds, and in which the
 // operations are that need the fact. These come along: those of a go to the end
@@ -231,12 +236,11 @@ func (x *search[S, O]) hopeless(s S) bool {
 			return true
 		}
 	}
-	for i := range x.ops {
-		if x.m.Size != nil && !x.done.has(i) && x.ops[i].hint.Size >= 0 && x.unbalanced(i, x.m.Size(s)) {
-			return true
-		}
+	if x.m.Size == nil {
+		return false
 	}
-	return false
+	size := x.m.Size(s)
+	return slices.ContainsFunc(x.order, func(i int) bool { return x.unbalanced(i, size) })
 }
 
 // unbalanced reports whether those that must precede an operation, and any of
@@ -244,6 +248,9 @@ func (x *search[S, O]) hopeless(s S) bool {
 // last until after it.
 func (x *search[S, O]) unbalanced(i, size int) bool {
 	o := &x.ops[i]
+	if x.done.has(i) || o.hint.Size < 0 {
+		return false
+	}
 	least, most, last := size+o.hint.Least, size+o.hint.Most, max(o.hint.Least, 0)
 	for j := range x.ops {
 		h := &x.ops[j].hint
