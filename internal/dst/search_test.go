@@ -14,15 +14,20 @@ import (
 )
 
 // past makes up a history of one key: operations that took effect one after
-// another, each at a time between its begin and its end.
-func past(rng *rand.Rand, n int, fixed bool) (h []event[uint64, uint64]) {
+// another, each at a time between its begin and its end. In a wild one they return
+// different columns, and write values more than once.
+func past(rng *rand.Rand, n int, fixed, wild bool) (h []event[uint64, uint64]) {
 	var s state[uint64]
-	returns := []Returns{{OK: true, Vals: true}, {OK: true, Vals: true}, {OK: true}, {}}[rng.IntN(4)]
+	columns := []Returns{{OK: true, Vals: true}, {OK: true, Vals: true}, {OK: true}, {}}
+	returns := columns[rng.IntN(4)]
 	spread := 1 + rng.Int64N(int64(20*n))
 	for i := range n {
-		now := int64(10 * (i + 1))
+		now, v := int64(10*(i+1)), i
+		if wild {
+			returns, v = columns[rng.IntN(4)], rng.IntN(4)
+		}
 		e := event[uint64, uint64]{
-			op: weft.Op[uint64, uint64]{Kind: weft.OpKind(rng.IntN(4)), Key: 1, Value: uint64(i)}, returns: returns, full: fixed,
+			op: weft.Op[uint64, uint64]{Kind: weft.OpKind(rng.IntN(4)), Key: 1, Value: uint64(v)}, returns: returns, full: fixed,
 			from: now - rng.Int64N(spread), till: now + rng.Int64N(spread),
 		}
 		switch e.op.Kind {
@@ -116,7 +121,7 @@ func TestSearchAgreesWithPorcupine(t *testing.T) {
 	for seed := range uint64(8000) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		fixed := rng.IntN(3) == 0
-		h := past(rng, 1+rng.IntN(12), fixed)
+		h := past(rng, 1+rng.IntN(12), fixed, rng.IntN(3) == 0)
 		spoil(rng, h)
 		agree(t, &byTime, m, m, h, times(h))
 		agree(t, &byEdges, m, m, h, sparse(rng, len(h), times(h)))
@@ -157,9 +162,9 @@ func TestSearchIsShort(t *testing.T) {
 	few, many := 0, 0
 	m := mapModel[uint64, uint64]()
 	for seed := range uint64(300) {
-		few = max(few, short(t, m, seed, past(rand.New(rand.NewPCG(seed, 2)), 60, false), 4000))
+		few = max(few, short(t, m, seed, past(rand.New(rand.NewPCG(seed, 2)), 60, false, false), 4000))
 		if seed%5 == 0 {
-			many = max(many, short(t, m, seed, past(rand.New(rand.NewPCG(seed, 2)), 260, false), 1000))
+			many = max(many, short(t, m, seed, past(rand.New(rand.NewPCG(seed, 2)), 260, false, false), 1000))
 		}
 	}
 	t.Logf("longest searches: %d steps for 60 operations, %d for 260", few, many)
@@ -167,7 +172,7 @@ func TestSearchIsShort(t *testing.T) {
 
 // What is possible once the search has given up is not called impossible.
 func TestSearchGivesUp(t *testing.T) {
-	h := past(rand.New(rand.NewPCG(1, 3)), 30, false)
+	h := past(rand.New(rand.NewPCG(1, 3)), 30, false, false)
 	i := slices.IndexFunc(h, func(e event[uint64, uint64]) bool { return e.op.Kind == weft.OpPut })
 	h[i].ok = !h[i].ok
 	m := mapModel[uint64, uint64]()
