@@ -585,11 +585,7 @@ func (e *gpuEngine) flush(ctx context.Context) error {
 	}
 	e.stale = true
 	p := flushParams{table: refOf(e.gen)}
-	if err := device.Launch(e.queue.Stream, e.kernel.flush, e.tiles(e.gen.buckets), gpubatch.Block, &p); err != nil {
-		return err
-	}
-	// Lookups must not begin before it is done, whatever becomes of the context.
-	return e.queue.Stream.Sync(context.WithoutCancel(ctx))
+	return device.Launch(e.queue.Stream, e.kernel.flush, e.tiles(e.gen.buckets), gpubatch.Block, &p)
 }
 
 func (e *gpuEngine) clear(ctx context.Context) error {

@@ -158,7 +158,7 @@ const large = 256
 // fill gives a batch its operations, of one kind if it is uniform.
 func (g *generator[K, V]) fill(b *batch[K, V], kind weft.OpKind) {
 	rng := g.rng
-	if g.cfg.Multi && b.uniform && b.do == submit && rng.IntN(4) == 0 {
+	if g.cfg.Multi && b.uniform && (b.do == submit || b.do == call) && rng.IntN(4) == 0 {
 		b.ops = lookUp[K, V](g.hot)
 		return
 	}
@@ -177,6 +177,9 @@ func (g *generator[K, V]) fill(b *batch[K, V], kind weft.OpKind) {
 		g.next++
 		if !b.uniform {
 			op.Kind = pick(rng, g.cfg.Multi)
+		}
+		if b.do == call && b.patience > 0 && op.Kind == weft.OpDeleteAll { // it may have been run in part
+			op.Kind = weft.OpDelete
 		}
 		if i < hot {
 			op.Key = g.hot[rng.IntN(len(g.hot))]

@@ -118,7 +118,9 @@ func (r *runner[K, V]) run(b batch[K, V]) error {
 	b.stream %= len(r.streams)
 	b.to %= len(r.streams)
 	switch {
-	case b.do == submit && len(b.ops) > 0 && b.ops[0].Kind == getAll:
+	case len(b.ops) > 0 && b.ops[0].Kind == getAll && b.do == call && ok:
+		return r.listCall(ctx, b)
+	case len(b.ops) > 0 && b.ops[0].Kind == getAll:
 		return r.list(b)
 	case b.do == submit, b.do == call && !ok:
 		return r.submit(b)
@@ -417,6 +419,32 @@ func (r *runner[K, V]) list(b batch[K, V]) error {
 	}
 	r.history.add(number, events)
 	return errors.Join(on.Free(), counts.Free(), offsetsOn.Free(), valsOn.Free())
+}
+
+// listCall runs a batch of GetAlls of the host.
+func (r *runner[K, V]) listCall(ctx context.Context, b batch[K, V]) error {
+	m, ok := r.subject.(interface {
+		GetAll(ctx context.Context, keys []K) (offsets []int, vals []V, err error)
+	})
+	if !ok {
+		return nil
+	}
+	keys, _, _ := columns(b.ops)
+	r.time++
+	start := r.time
+	number := r.history.beginCall(false)
+	offsets, vals, err := m.GetAll(ctx, keys)
+	if err != nil {
+		return r.allowed(err, b)
+	}
+	r.time++
+	var events []event[K, V]
+	for i, op := range b.ops {
+		events = append(events, event[K, V]{op: op, all: vals[offsets[i]:offsets[i+1]], from: start, till: r.time})
+	}
+	r.history.add(number, events)
+	r.history.returned(number)
+	return r.collect()
 }
 
 // watch notes when the operations of a batch begin and end: at the first read
