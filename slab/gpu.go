@@ -361,7 +361,8 @@ func (e *gpuEngine) collectPart(ctx context.Context, keys []byte, offsets []uint
 	defer func() { err = errors.Join(err, e.dev.Free(buf)) }()
 	to := buf.Ptr + device.Ptr(starts)
 	in := to + device.Ptr(rows)
-	if err := errors.Join(s.Wait(e.queue.Changed), s.CopyIn(buf.Ptr, device.Bytes(offsets)), s.CopyIn(in, keys)); err != nil {
+	// The keys' pairs have been counted, behind all changes.
+	if err := errors.Join(s.CopyIn(buf.Ptr, device.Bytes(offsets)), s.CopyIn(in, keys)); err != nil {
 		return err
 	}
 	base := device.Ptr(offsets[0]) * device.Ptr(e.widths.Val)
