@@ -145,7 +145,7 @@ func TestHistoryResize(t *testing.T) {
 
 func TestFaultsOfMappings(t *testing.T) {
 	image := func(s *stage) *device.Image {
-		for img := range s.dev.modules {
+		for img := range s.dev.(*Device).modules {
 			return img
 		}
 		return nil
