@@ -24,7 +24,7 @@ import (
 //kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input 5834b75daf0cc9c284bb1150eaa4c16295f47ed400ef9f886b9737bf13c86d3c 3390 kernels/include/weft/warp.cuh
-//kernelgen:input b9071e6b723fdf535cf8eb2922ccdb35bd4ced34c698f4ede13c084bc008b22e 12631 slab/change.cuh
+//kernelgen:input 7d18a256152b0959f8b55b9098f39d3df7ae7b06c7a7351ef99ec8fb3a18f31a 12946 slab/change.cuh
 //kernelgen:input 9a0c4a8c85cfe0507786464da8ed8cc07f7c895c1cecf4413091395d9bac6ca3 4812 slab/layout.cuh
 //kernelgen:input 40509b5e0424b744c4daa220094fb3f095cfff3fe1c683b7ed4e6c49a2b07544 5860 slab/search.cuh
 //kernelgen:input a5c7dcc308e684d5e2a8d999fffcd9fab04b40fdf445125a84589ea02d86e104 4543 slab/slab.cu
@@ -32,7 +32,7 @@ import (
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
 //kernelgen:input 9b44efc9a3262af476a3c355740898f64b931e116e8cfdeecaa4e4a4908ccd24 2764 slab/units.cuh
 //kernelgen:input aaf9dad39c901cc9e4d1fbd606ffa51cc8e154d128d1d590569f8154005818ae 7044 slab/whole.cuh
-//kernelgen:output dc820553a70d02c1f4719cad4eca770c3f6ec775e63e906a56b858bfdddb0026 955627 slab/slab_sm80.ptx
+//kernelgen:output 0deffb69fc152b6f62dd7a45d43e4da11f0e26221973b41b264b4d608d99bfcc 959476 slab/slab_sm80.ptx
 //kernelgen:output c3619f3985ca2e4abcc16592dff8db1c8e9aaec315d6666416009dcefe1a6584 946480 slab/slab_sm90.ptx
 
 //go:embed slab_sm80.ptx
