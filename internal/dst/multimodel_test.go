@@ -227,6 +227,38 @@ func stepMany(list []placed, e event[uint64, uint64]) (next [][]placed) {
 	return next
 }
 
+// Values of one batch have an order once somebody saw it.
+func TestRuns(t *testing.T) {
+	of := func(batch int, e event[uint64, uint64]) event[uint64, uint64] {
+		e.batch, e.from, e.till = batch, int64(2*batch), int64(2*batch+1)
+		return e
+	}
+	list := func(batch int, all ...uint64) event[uint64, uint64] {
+		return of(batch, event[uint64, uint64]{op: weft.Op[uint64, uint64]{Kind: getAll, Key: 1}, all: all})
+	}
+	put := func(v uint64) event[uint64, uint64] { return of(1, at(0, 0, weft.OpPut, v, true, 0)) }
+	get := func(batch int, v uint64) event[uint64, uint64] { return of(batch, at(0, 0, weft.OpGet, 0, true, v)) }
+	remove := of(3, at(0, 0, weft.OpDelete, 0, true, 0))
+	for _, test := range []struct {
+		name  string
+		h     []event[uint64, uint64]
+		legal bool
+	}{
+		{"any value may come first", []event[uint64, uint64]{put(5), put(6), get(2, 6)}, true},
+		{"any while the batch runs", []event[uint64, uint64]{put(5), put(6), get(1, 5), get(1, 6), get(1, 5)}, true},
+		{"one only from then on", []event[uint64, uint64]{put(5), put(6), get(2, 6), get(4, 5)}, false},
+		{"the first one goes", []event[uint64, uint64]{put(5), put(6), get(2, 6), remove, list(4, 5)}, true},
+		{"another one goes", []event[uint64, uint64]{put(5), put(6), get(2, 6), remove, list(4, 6)}, false},
+		{"a list shows the order", []event[uint64, uint64]{put(5), put(6), put(7), list(2, 6, 7, 5), remove, list(4, 7, 5)}, true},
+		{"and nobody changes it", []event[uint64, uint64]{put(5), put(6), put(7), list(2, 6, 7, 5), remove, list(4, 5, 7)}, false},
+		{"what is first is first in a list", []event[uint64, uint64]{put(5), put(6), get(2, 6), list(4, 5, 6)}, false},
+	} {
+		if _, err := check(test.h, true); (err == nil) != test.legal {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+}
+
 // The search and porcupine are of one opinion, which gets both models, on times
 // and on partial orders.
 func TestMultiSearchAgreesWithPorcupine(t *testing.T) {

@@ -14,11 +14,11 @@ import (
 // refuse operations which others must precede. Before an operation ends, all
 // may take steps that are not their last.
 func judge[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool, limit time.Duration) porcupine.CheckResult {
-	w := waiting[S, O]{m, ops, make([]bits, len(ops))}
+	w := waiting[S, O]{m, ops, make([]set, len(ops))}
 	history := make([]porcupine.Operation, len(ops))
 	for j := range ops {
 		history[j] = porcupine.Operation{ClientId: j, Input: j, Return: 1}
-		w.before[j] = newBits(len(ops))
+		w.before[j] = newSet(len(ops))
 		for i := range ops {
 			if before(i, j) {
 				w.before[j].flip(i)
@@ -26,7 +26,7 @@ func judge[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool, limit 
 		}
 	}
 	model := porcupine.NondeterministicModel{
-		Init:  func() []any { return []any{config[S, O]{m.Init, newBits(len(ops)), nil, ""}} },
+		Init:  func() []any { return []any{config[S, O]{m.Init, newSet(len(ops)), nil, ""}} },
 		Equal: func(a, b any) bool { return a.(config[S, O]).key == b.(config[S, O]).key },
 		Step: func(s, in, _ any) (next []any) {
 			seen := map[string]bool{}
@@ -50,7 +50,7 @@ func judge[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool, limit 
 // A config is a state with what has been done.
 type config[S, O any] struct {
 	state S
-	done  bits
+	done  set
 	rest  map[int]O // of operations that are under way
 	key   string    // tells apart those in which the same is done
 }
@@ -59,7 +59,7 @@ type config[S, O any] struct {
 type waiting[S, O any] struct {
 	m      *Model[S, O]
 	ops    []O
-	before []bits
+	before []set
 }
 
 // step is where one operation may lead, if it may come next, and whether it

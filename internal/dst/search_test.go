@@ -280,7 +280,9 @@ func TestRegister(t *testing.T) {
 		n, s := 1+rng.IntN(8), 0
 		h, wait := make([]regOp, n), rng.IntN(n)
 		for i := range h {
-			h[i] = regOp{rng.IntN(2), rng.IntN(2), s, rng.IntN(n)}
+			if h[i] = (regOp{rng.IntN(2), rng.IntN(2), s, i + 1}); seed%4 == 0 {
+				h[i].val = rng.IntN(n)
+			}
 			if h[i].writes != 0 {
 				s = h[i].val
 			}
