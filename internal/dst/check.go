@@ -4,18 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/anishathalye/porcupine"
 
 	"github.com/weftgo/weft"
-)
-
-const (
-	// secondTime is what porcupine gets for a part of a history.
-	secondTime = time.Second
-	// secondSize is how many operations of a part porcupine always judges, too.
-	secondSize = 12
 )
 
 // check looks for an order of a history that keeps to its times.
@@ -59,7 +51,7 @@ func (m *Model[S, O]) Check(ops []O, before func(i, j int) bool) (steps int, err
 		found, other := x.found(m.Init), porcupine.Unknown
 		steps = max(steps, x.steps)
 		if !found || len(own) <= secondSize {
-			other = judge(m, own, within, secondTime)
+			other = judge(m, own, within)
 		}
 		var why string
 		switch {

@@ -264,7 +264,7 @@ func TestRuns(t *testing.T) {
 func TestMultiSearchAgreesWithPorcupine(t *testing.T) {
 	var byTime, byEdges opinion
 	m := multiModel[uint64, uint64]()
-	for seed := range uint64(4000) {
+	for seed := range trials(4000) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		fixed := rng.IntN(4) == 0
 		h := pastOfMany(rng, 1+rng.IntN(3), 4, fixed, rng.IntN(2) == 0)
@@ -273,15 +273,15 @@ func TestMultiSearchAgreesWithPorcupine(t *testing.T) {
 		agree(t, &byTime, m, slotModel(), h, times(h))
 		agree(t, &byEdges, m, m, h, sparse(rng, len(h), times(h)))
 	}
-	byTime.enough(t, 500)
-	byEdges.enough(t, 200)
+	byTime.enough(t)
+	byEdges.enough(t)
 }
 
 // Histories of real size take few steps, those of one long batch too.
 func TestMultiSearchIsShort(t *testing.T) {
 	few, many := 0, 0
 	m := multiModel[uint64, uint64]()
-	for seed := range uint64(600) {
+	for seed := range trials(600) {
 		few = max(few, short(t, m, seed, pastOfMany(rand.New(rand.NewPCG(seed, 4)), 3, 16, false, false), 4000))
 		if seed%20 == 0 {
 			many = max(many, short(t, m, seed, pastOfMany(rand.New(rand.NewPCG(seed, 4)), 1, 260, false, false), 4000))

@@ -61,12 +61,12 @@ func newSearch[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool) *s
 		x.order[i] = i
 		x.ops[i] = operation[O]{op: op, hint: m.hint(op), before: newSet(n), after: newSet(n)}
 		x.count(i, 1)
+	}
+	for i := range ops {
 		for j := range ops {
 			if before(i, j) {
 				x.ops[i].after.flip(j)
-			}
-			if before(j, i) {
-				x.ops[i].before.flip(j)
+				x.ops[j].before.flip(i)
 			}
 		}
 	}
