@@ -68,10 +68,6 @@ type batch[K weft.Key, V weft.Value] struct {
 	ops      []weft.Op[K, V]
 }
 
-// maxBatches bounds programs, those that the harness adds included: sets of
-// batches are words.
-const maxBatches = 60
-
 // A program is a list of batches. The host submits them, or calls, one after
 // another.
 type program[K weft.Key, V weft.Value] []batch[K, V]
