@@ -14,6 +14,9 @@ import (
 // SpreadKeys is the size of the largest lookup that gives each key a tile.
 const SpreadKeys = spreadKeys
 
+// Image is the kernels.
+var Image = &linearImage
+
 // CheckInvariants reads all of a map's memory and reports what breaks the
 // rules of the layout; see image.check. Conformance calls it after each test.
 func (m *Map[K, V]) CheckInvariants() error { return m.table.checkInvariants() }

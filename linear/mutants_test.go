@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/internal/dst"
 )
 
@@ -78,21 +79,20 @@ func TestMutantsAreFound(t *testing.T) {
 				}
 				return pattern.ReplaceAllString(ptx, m.with)
 			}
-			var f *dst.Failure
-			var tried dst.Tally
 			if m.widths == "32,32" {
-				cfg := schedules[uint32, uint32](m.mode)
-				cfg.Rewrite = rewrite
-				f, tried = dst.Find(cfg)
+				find(t, schedules[uint32, uint32](m.mode), rewrite)
 			} else {
-				cfg := schedules[uint64, uint64](m.mode)
-				cfg.Rewrite = rewrite
-				f, tried = dst.Find(cfg)
+				find(t, schedules[uint64, uint64](m.mode), rewrite)
 			}
-			if f == nil {
-				t.Fatalf("not found by %v", tried)
-			}
-			t.Logf("found by program %d, %d operations: %v\n%s", tried.Programs, f.Ops, f.Err, f.Shrunk)
 		})
 	}
+}
+
+func find[K weft.Key, V weft.Value](t *testing.T, cfg dst.Config[K, V], rewrite func(file, ptx string) string) {
+	cfg.Rewrite, cfg.Whole = rewrite, true
+	f, tried := dst.Find(cfg)
+	if f == nil {
+		t.Fatalf("not found by %v", tried)
+	}
+	t.Logf("found by program %d: %v", tried.Programs, f.Err)
 }
