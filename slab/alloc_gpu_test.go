@@ -73,7 +73,7 @@ func TestChurnForScarceUnits(t *testing.T) {
 
 // churn runs that kernel with as many threads and rounds on so many units, of
 // which all but a few can be hidden, and returns how often one was taken.
-func churn(t *testing.T, dev device.Device, threads, rounds, units, left int) int {
+func churn(t testing.TB, dev device.Device, threads, rounds, units, left int) int {
 	a, err := NewAlloc(dev, &AllocOptions{Blocks: units / blockUnits, SuperBlocks: 1, MaxSuperBlocks: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestEveryUnitOnce(t *testing.T) {
 	})
 }
 
-func everyUnit(t *testing.T, dev device.Device, o *AllocOptions, single uint32) {
+func everyUnit(t testing.TB, dev device.Device, o *AllocOptions, single uint32) {
 	a, err := NewAlloc(dev, o)
 	if err != nil {
 		t.Fatal(err)
