@@ -142,9 +142,6 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry) (_ engine, err 
 	if e.gen, err = e.allocate(g); err != nil {
 		return nil, err
 	}
-	if err = e.queue.Stream.Record(e.queue.Changed); err != nil {
-		return nil, err
-	}
 	// Lookups on streams of the caller wait for nothing.
 	if err = e.queue.Stream.Sync(context.Background()); err != nil {
 		return nil, err
@@ -346,7 +343,7 @@ func (e *gpuEngine) rehash(ctx context.Context, lines uint32) error {
 	}
 	old := e.gen
 	e.gen, e.stale = to, true
-	return errors.Join(e.queue.Stream.Record(e.queue.Changed), e.release(old))
+	return e.release(old)
 }
 
 // move copies the live pairs of one generation to an empty other, waits for

@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// pageBytes is how much of a table is copied at a time for iteration.
-const pageBytes = 4 << 20
+// pageBytes is how much of a table is copied at a time for iteration. Tests make
+// pages smaller.
+var pageBytes = 4 << 20
 
 // pager runs iterations and remembers the error of the last.
 type pager struct {
@@ -51,7 +52,7 @@ func (t *table) eachPage(ctx context.Context, f func(keys, vals []byte) bool) (e
 	}()
 
 	perLine := lineBytes / t.widths.Slot
-	lines := min(gen.lines+1, pageBytes/lineBytes)
+	lines := min(gen.lines+1, uint32(pageBytes/lineBytes))
 	keys := make([]byte, int(lines)*perLine*t.widths.Key)
 	vals := make([]byte, int(lines)*perLine*t.widths.Val)
 	for lo := uint32(0); lo <= gen.lines; lo += lines { // the extra line too

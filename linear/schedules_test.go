@@ -77,7 +77,7 @@ func explore[K weft.Key, V weft.Value](t *testing.T, widths string, cfg dst.Conf
 
 // invariant is a structure whose memory is looked through in the end.
 type invariant[K weft.Key, V weft.Value] struct {
-	dst.Subject[K, V]
+	dst.HostSubject[K, V]
 	memory interface{ CheckInvariants() error }
 }
 

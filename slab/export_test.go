@@ -16,6 +16,9 @@ import (
 // Kernels are the entry points of the kernels.
 var Kernels = slices.Sorted(maps.Keys(slabKernels))
 
+// Small pages, so that small tables have several.
+func init() { pageBytes = 1 << 12 }
+
 // CheckInvariants reads all of a map's memory and reports what breaks the
 // rules of the layout; see image.check. Conformance calls it after each test.
 func (m *Map[K, V]) CheckInvariants() error { return m.table.checkInvariants() }

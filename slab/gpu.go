@@ -188,9 +188,6 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixe
 	if e.gen, err = e.allocate(g, units, fixed); err != nil {
 		return nil, err
 	}
-	if err = e.queue.Stream.Record(e.queue.Changed); err != nil {
-		return nil, err
-	}
 	// Lookups on streams of the caller wait for nothing.
 	if err = e.queue.Stream.Sync(context.Background()); err != nil {
 		return nil, err
@@ -559,7 +556,7 @@ func (e *gpuEngine) rehash(ctx context.Context, buckets uint32, units int) error
 	}
 	old := e.gen
 	e.gen, e.stale = to, true
-	return errors.Join(e.queue.Stream.Record(e.queue.Changed), e.release(old))
+	return e.release(old)
 }
 
 // move copies the live pairs of one generation to an empty other, waits for
@@ -592,7 +589,7 @@ func (e *gpuEngine) flush(ctx context.Context) error {
 		return err
 	}
 	// Lookups must not begin before it is done, whatever becomes of the context.
-	return errors.Join(e.queue.Stream.Record(e.queue.Changed), e.queue.Stream.Sync(context.WithoutCancel(ctx)))
+	return e.queue.Stream.Sync(context.WithoutCancel(ctx))
 }
 
 func (e *gpuEngine) clear(ctx context.Context) error {

@@ -10,8 +10,8 @@ import (
 )
 
 // pageBytes is how much of the base slabs is copied at a time for iteration,
-// with what is chained behind them.
-const pageBytes = 4 << 20
+// with what is chained behind them. Tests make pages smaller.
+var pageBytes = 4 << 20
 
 // pager runs iterations and remembers the error of the last.
 type pager struct {
@@ -71,7 +71,7 @@ func (t *table) eachPage(ctx context.Context, f func(keys, vals []byte) bool) (e
 	}()
 
 	// What the base slabs hold; a page that has more gets more.
-	buckets := min(gen.buckets+1, pageBytes/slabBytes)
+	buckets := min(gen.buckets+1, uint32(pageBytes/slabBytes))
 	page := t.newPage(int(buckets) * slotsIn(t.widths.Slot))
 	for lo := uint32(0); lo <= gen.buckets; lo += buckets { // the extra bucket too
 		if err := t.read(ctx, gen, lo, min(lo+buckets, gen.buckets+1), &page); err != nil {

@@ -88,7 +88,7 @@ func explore[K weft.Key, V weft.Value](t *testing.T, widths string, cfg dst.Conf
 }
 
 func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
-	return config(m, func(dev device.Device, s dst.Shape) (dst.Subject[K, V], *table, error) {
+	return config(m, func(dev device.Device, s dst.Shape) (dst.HostSubject[K, V], *table, error) {
 		x, err := New[K, V](dev, m.options(s))
 		if err != nil {
 			return nil, nil, err
@@ -98,7 +98,7 @@ func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
 }
 
 func multiSchedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
-	cfg := config(m, func(dev device.Device, s dst.Shape) (dst.Subject[K, V], *table, error) {
+	cfg := config(m, func(dev device.Device, s dst.Shape) (dst.HostSubject[K, V], *table, error) {
 		x, err := NewMultiMap[K, V](dev, m.options(s))
 		if err != nil {
 			return nil, nil, err
@@ -110,7 +110,7 @@ func multiSchedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
 }
 
 func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
-	cfg := config(m, func(dev device.Device, s dst.Shape) (dst.Subject[K, uint32], *table, error) {
+	cfg := config(m, func(dev device.Device, s dst.Shape) (dst.HostSubject[K, uint32], *table, error) {
 		x, err := NewSet[K](dev, m.options(s))
 		if err != nil {
 			return nil, nil, err
@@ -122,7 +122,7 @@ func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
 }
 
 // config is a configuration for the structures that open makes.
-func config[K weft.Key, V weft.Value](m mode, open func(dev device.Device, s dst.Shape) (dst.Subject[K, V], *table, error)) dst.Config[K, V] {
+func config[K weft.Key, V weft.Value](m mode, open func(dev device.Device, s dst.Shape) (dst.HostSubject[K, V], *table, error)) dst.Config[K, V] {
 	return dst.Config[K, V]{
 		Arch: m.arch, Unordered: m.unordered, Rough: m.tight, Shapes: troubles,
 		New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
@@ -141,7 +141,7 @@ func config[K weft.Key, V weft.Value](m mode, open func(dev device.Device, s dst
 
 // scheduled is a structure under test with its table.
 type scheduled[K weft.Key, V weft.Value] struct {
-	dst.Subject[K, V]
+	dst.HostSubject[K, V]
 	table *table
 }
 
@@ -149,7 +149,7 @@ func (s scheduled[K, V]) CheckInvariants() error { return s.table.checkInvariant
 
 // GetAllOn is that of a multimap.
 func (s scheduled[K, V]) GetAllOn(stream *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error {
-	return s.Subject.(interface {
+	return s.HostSubject.(interface {
 		GetAllOn(*device.Stream, device.Slice[K], device.Slice[uint32], device.Slice[uint64], device.Slice[V]) error
 	}).GetAllOn(stream, keys, counts, offsets, vals)
 }

@@ -7,6 +7,9 @@
 // memory is filled with a pattern, so that nothing relies on zeros.
 // [FailAfter] and [FailNext] make operations fail, to test error paths.
 //
+// [Omit] leaves out single calls that order streams or wait for them, to see
+// whether tests notice; [ListCalls] finds those calls in the source.
+//
 // [Conformance] checks that an implementation of [device.Device] keeps the
 // promises of the interface.
 //
@@ -25,4 +28,9 @@ var (
 	_ device.Host         = (*checkedHost)(nil)
 	_ device.StreamDriver = (*checkedStream)(nil)
 	_ device.EventDriver  = (*checkedEvent)(nil)
+
+	_ device.Device       = (*omitting)(nil)
+	_ device.Host         = (*omittingHost)(nil)
+	_ device.StreamDriver = (*omittingStream)(nil)
+	_ device.EventDriver  = (*omittingEvent)(nil)
 )

@@ -265,6 +265,7 @@ func (w *warp) locate(in *instr, lane int) (*segment, uint64) {
 			return nil, 0
 		}
 		w.launch.near[ac.index] = seg
+		seg.users.add(w.launch.work)
 		return seg, addr - seg.base
 	}
 	if addr >= uint64(seg.size) || addr+size > uint64(seg.size) {

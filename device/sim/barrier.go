@@ -8,7 +8,8 @@ import (
 // A block is a group of warps with shared memory and barriers.
 type block struct {
 	at       [3]int // index in the grid
-	number   int    // 1 + the same as one number
+	number   int    // of all blocks of the device
+	first    int    // number of its first thread
 	warps    []*warp
 	shared   *segment
 	exited   int // threads
@@ -133,7 +134,7 @@ func (bar *barrier) release(last *warp) {
 			w.groups = append(w.groups, group{g.pc + 1, g.mask})
 		}
 		w.barred = w.barred[:0]
-		w.launch.wake(w)
+		w.launch.dev.sched.wake(w)
 	}
 	*bar = barrier{warps: bar.warps[:0]}
 }

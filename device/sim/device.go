@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"unsafe"
 
 	"github.com/weftgo/weft/device"
 )
@@ -84,9 +83,12 @@ var (
 	maxBlock = device.Dim{X: 1024, Y: 1024, Z: 64}
 )
 
-// Device is a simulated GPU. Work runs when it is submitted.
+// Device is a simulated GPU. Work runs when the host waits for some.
 type Device struct {
-	opts Options
+	opts  Options
+	rng   *rand.Rand // decides what goes on next; nil under Fast
+	sched scheduler
+	views *views // nil: memory is sequentially consistent
 
 	mu       sync.Mutex
 	heap     *heap
@@ -95,11 +97,25 @@ type Device struct {
 	modules  map[*device.Image]*loaded
 	launches int
 	clock    uint64
-	last     map[*program]uint64 // accesses of a kernel's last launch, for PCT
-	idle     map[shape][]*block  // blocks of earlier launches, to be used again
+	lengths  map[*program]uint64 // accesses of a kernel's last launch, for PCT
+	idle     map[shape]*[]*block // blocks of earlier launches, to be used again
 	trace    *tracer
 	lost     error
 	closed   bool
+
+	streams     []*stream // by index, nil where there is none
+	last        []uint32  // by index of stream, the number of its last work
+	works       int       // submitted so far
+	queued      int       // of them not done
+	queuedBytes int       // of host memory that these keep
+	heads       []*work   // what ready found, nil when something has changed
+	copies      []*work   // asynchronous ones that the host had not waited for
+
+	// What the host has waited for, and what it has learned by that; see
+	// [stream.learned]. In a new era, all that was done before is known to all.
+	known   progress
+	learned *view
+	era     int
 }
 
 var _ device.Device = (*Device)(nil)
@@ -140,7 +156,8 @@ func Open(opts *Options) (*Device, error) {
 	if o.Races && (o.Sequential || o.Scheduler == Fast) {
 		return nil, fmt.Errorf("sim: %w: races are found in weak memory only, under random or pct", device.ErrInvalid)
 	}
-	d := &Device{opts: o, heap: newHeap(o.Memory), host: map[*byte]int{}, pinned: map[*pin]bool{}, modules: map[*device.Image]*loaded{}, last: map[*program]uint64{}, idle: map[shape][]*block{}}
+	d := &Device{opts: o, heap: newHeap(o.Memory), host: map[*byte]int{}, pinned: map[*pin]bool{}, modules: map[*device.Image]*loaded{}, lengths: map[*program]uint64{}, idle: map[shape]*[]*block{}}
+	d.schedule()
 	if o.Trace != "" {
 		t, err := newTracer(o.Trace)
 		if err != nil {
@@ -226,64 +243,46 @@ func (d *Device) Alloc(size int) (device.Buffer, error) {
 	return device.Buffer{Ptr: device.Ptr(s.base), Size: size}, nil
 }
 
-// Free returns a buffer; later accesses to it are faults.
+// Free returns a buffer; later accesses to it are faults. So is to free it
+// before the host has waited for the works that use it.
 func (d *Device) Free(b device.Buffer) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		return fmt.Errorf("sim: %w", device.ErrClosed)
 	}
-	if !d.heap.free(uint64(b.Ptr)) {
+	s := d.heap.at(uint64(b.Ptr))
+	if s == nil {
 		return fmt.Errorf("sim: %w: nothing to free at 0x%x (freed twice?)", device.ErrInvalid, uint64(b.Ptr))
 	}
-	return nil
+	err := d.unused(s, "freed")
+	d.heap.free(s)
+	return err
 }
 
-// AllocHost returns host memory.
-func (d *Device) AllocHost(size int) ([]byte, error) {
-	if err := d.use(); err != nil {
-		return nil, err
-	}
-	defer d.mu.Unlock()
-	if size <= 0 {
-		return nil, fmt.Errorf("sim: %w: allocation of %d bytes", device.ErrInvalid, size)
-	}
-	b := make([]byte, size)
-	d.host[&b[0]] = size
-	return b, nil
-}
-
-// FreeHost drops what AllocHost gave.
-func (d *Device) FreeHost(b []byte) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(b) == 0 || d.host[&b[0]] != len(b) {
-		return fmt.Errorf("sim: %w: no host memory of AllocHost (freed twice?)", device.ErrInvalid)
-	}
-	delete(d.host, &b[0])
-	return nil
-}
-
-// A pin is host memory that is registered.
-type pin struct{ memory []byte }
-
-// Register remembers b: all host memory is alike.
-func (d *Device) Register(b []byte) (func() error, error) {
-	if err := d.use(); err != nil {
-		return nil, err
-	}
-	defer d.mu.Unlock()
-	if len(b) == 0 {
-		return nil, fmt.Errorf("sim: %w: no memory to register", device.ErrInvalid)
-	}
-	p := &pin{b}
-	d.pinned[p] = true
-	return func() error { // idempotent
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.pinned, p)
+// unused fails the device if the host has not waited for a work that uses a
+// segment. what is about to become of that.
+func (d *Device) unused(s *segment, what string) error {
+	w := d.unfinished(s.users)
+	if w == nil || d.lost != nil {
 		return nil
-	}, nil
+	}
+	return d.lose(&Fault{Reason: fmt.Sprintf("a %s at 0x%x is %s, but the host has not waited for all work that uses it", s.what, s.base, what), Work: w.String()})
+}
+
+// lose makes the device unusable because of a fault.
+func (d *Device) lose(cause error) error {
+	if d.lost != nil {
+		return d.lost
+	}
+	if f, ok := cause.(*Fault); ok && f.Kernel == "" {
+		f.Seed, f.Launch = d.opts.Seed, d.launches
+	}
+	d.lost = fmt.Errorf("sim: %w: %w", device.ErrLost, cause)
+	if d.trace != nil {
+		d.trace.note("%v", cause)
+	}
+	return d.lost
 }
 
 // Launches is the number of kernels launched so far: each is an interleaving
@@ -294,54 +293,20 @@ func (d *Device) Launches() int {
 	return d.launches
 }
 
-// Pinned knows what AllocHost gave and Register was told.
-func (d *Device) Pinned(b []byte) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for first, size := range d.host {
-		if inside(b, unsafe.Slice(first, size)) {
-			return true
-		}
-	}
-	for p := range d.pinned {
-		if inside(b, p.memory) {
-			return true
-		}
-	}
-	return false
-}
-
-// inside reports whether all of b is memory of outer.
-func inside(b, outer []byte) bool {
-	lo, base := uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(unsafe.Pointer(unsafe.SliceData(outer)))
-	return lo >= base && lo+uintptr(len(b)) <= base+uintptr(len(outer))
-}
-
-// NewStream opens a queue of work.
-func (d *Device) NewStream() (*device.Stream, error) {
-	if err := d.use(); err != nil {
-		return nil, err
-	}
-	defer d.mu.Unlock()
-	return device.NewStream(d, &stream{dev: d}), nil
-}
-
-// NewEvent makes a marker.
-func (d *Device) NewEvent() (*device.Event, error) {
-	if err := d.use(); err != nil {
-		return nil, err
-	}
-	defer d.mu.Unlock()
-	return device.NewEvent(&event{dev: d}), nil
-}
-
-// Sync has nothing to wait for.
+// Sync waits for all works of all streams.
 func (d *Device) Sync(ctx context.Context) error {
 	if err := d.use(); err != nil {
 		return err
 	}
-	d.mu.Unlock()
-	return ctx.Err()
+	defer d.mu.Unlock()
+	for i := 0; i < len(d.streams); i++ { // others may open streams meanwhile
+		if s := d.streams[i]; s != nil {
+			if err := d.drain(ctx, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Close releases all memory.
@@ -352,8 +317,8 @@ func (d *Device) Close() error {
 		return nil
 	}
 	d.closed = true
-	d.heap, d.modules, d.last = newHeap(0), nil, nil
-	d.idle = nil
+	d.heap, d.modules, d.lengths, d.idle = newHeap(0), nil, nil, nil
+	d.streams, d.heads, d.copies = nil, nil, nil
 	if d.trace != nil {
 		return d.trace.close()
 	}
@@ -365,81 +330,6 @@ func (d *Device) Steps() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.clock
-}
-
-// launch runs a kernel to its end.
-func (d *Device) launch(k device.Kernel, grid, block device.Dim, params []byte) error {
-	e, ok := k.(*entry)
-	if !ok || e == nil || e.dev != d {
-		return fmt.Errorf("sim: %w: no kernel of this device", device.ErrInvalid)
-	}
-	if len(params) != e.prog.kernel.paramSize {
-		return fmt.Errorf("sim: %w: kernel %s takes %d bytes of parameters, got %d", device.ErrInvalid, k.Name(), e.prog.kernel.paramSize, len(params))
-	}
-	limit := maxThreads
-	if m := e.prog.kernel.maxBlock; m > 0 {
-		limit = min(limit, m)
-	}
-	if !within(grid, maxGrid) || !within(block, maxBlock) || threadsOf(block) > limit {
-		return fmt.Errorf("sim: %w: kernel %s with a grid of %v and blocks of %v: at most %v blocks of %v threads, %d in all",
-			device.ErrInvalid, k.Name(), grid, block, maxGrid, maxBlock, limit)
-	}
-	l := &launch{prog: e.prog, grid: extent(grid), blockDim: extent(block), heap: d.heap, near: make([]*segment, e.prog.accesses)}
-	l.params = newSegment("parameters", 0, len(params))
-	l.params.private = true
-	copy(l.params.data, params)
-	l.params.mark(0, len(params), true)
-	l.seed, l.number, l.start, l.budget = d.opts.Seed, d.launches, d.clock, d.opts.Budget
-	l.trace, l.domain, l.watch = d.trace, d.opts.Domain, d.opts.Watch
-	l.idle = d.idle[l.shape()]
-	d.launches++
-	l.policy = d.policy(l)
-	if l.trace != nil {
-		l.trace.launch(l)
-	}
-	l.policy.run(l)
-	d.clock += l.steps
-	d.idle[l.shape()] = l.idle
-	return d.conclude(l)
-}
-
-// policy chooses the scheduler and what goes with it.
-func (d *Device) policy(l *launch) scheduler {
-	if d.opts.Scheduler == Fast {
-		return fast{}
-	}
-	l.rng = rand.New(rand.NewPCG(d.opts.Seed, uint64(l.number)))
-	if !d.opts.Sequential {
-		l.views = newViews(l, d.opts.Races)
-	}
-	if d.opts.Scheduler == PCT {
-		return newPCT(l, d.opts.Depth, d.last[l.prog])
-	}
-	return newRandom(l)
-}
-
-// conclude turns the end of a launch into the device's state.
-func (d *Device) conclude(l *launch) error {
-	if p, ok := l.policy.(*pct); ok {
-		d.last[l.prog] = p.accesses
-	}
-	if l.views != nil {
-		l.views.settle()
-	}
-	var cause error
-	switch {
-	case l.crash != nil:
-		cause = l.crash
-	case l.fault != nil:
-		cause = l.fault
-	default:
-		return nil
-	}
-	d.lost = fmt.Errorf("sim: %w: %w", device.ErrLost, cause)
-	if l.trace != nil {
-		l.trace.note("%v", cause)
-	}
-	return d.lost
 }
 
 func extent(d device.Dim) [3]int {

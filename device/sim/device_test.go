@@ -112,7 +112,7 @@ func TestRefusals(t *testing.T) {
 	if now := r.dev.Steps(); now != before {
 		t.Errorf("what was refused took %d ticks of the clock", now-before)
 	}
-	if err := errors.Join(r.in.Free(), r.out.Free(), r.stream.Close(), r.dev.Close(), r.dev.Close()); err != nil {
+	if err := errors.Join(r.stream.Sync(t.Context()), r.in.Free(), r.out.Free(), r.stream.Close(), r.dev.Close(), r.dev.Close()); err != nil {
 		t.Error(err)
 	}
 	if _, err := r.dev.Alloc(1); !errors.Is(err, device.ErrClosed) {

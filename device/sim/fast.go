@@ -1,6 +1,7 @@
 package sim
 
-// fast runs one warp after another in lockstep, block by block. It is
+// fast does one work after another, in the order in which they were submitted,
+// and of a launch one warp after another in lockstep, block by block. It is
 // sequentially consistent and always the same: for looking at results.
 type fast struct{}
 
@@ -10,29 +11,40 @@ const fastQuantum = 1 << 14
 
 func (fast) wake(*warp) {}
 
-func (fast) run(l *launch) {
-	l.admit()
-	for len(l.resident) > 0 {
-		before := l.steps
-		for i := 0; i < len(l.resident); i++ {
-			b := l.resident[i]
-			for _, w := range b.warps {
-				w.run(fastQuantum)
-				if l.checkBudget(w); l.failed() {
-					return
-				}
+func (f fast) step(d *Device, ready []*work) {
+	w := ready[0]
+	for _, o := range ready {
+		if o.number < w.number {
+			w = o
+		}
+	}
+	if w.transfer != nil {
+		d.piece(w)
+		return
+	}
+	w.launch.run(func() { f.round(w.launch) })
+}
+
+// round gives each warp that is resident a turn.
+func (fast) round(l *launch) {
+	if !l.crowded(1) {
+		l.admit()
+	}
+	before := l.steps
+	for i := 0; i < len(l.resident); i++ {
+		b := l.resident[i]
+		for _, w := range b.warps {
+			w.run(fastQuantum)
+			if l.checkBudget(w); l.failed() {
+				return
 			}
-			if b.finished() {
-				l.retire(i)
-				i--
-			}
 		}
-		if l.steps == before && len(l.resident) > 0 {
-			l.failStuck()
-			return
+		if b.finished() {
+			l.retire(i)
+			i--
 		}
-		if !l.crowded(1) {
-			l.admit()
-		}
+	}
+	if l.steps == before && len(l.resident) > 0 {
+		l.failStuck()
 	}
 }

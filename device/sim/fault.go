@@ -5,10 +5,12 @@ import (
 	"strings"
 )
 
-// A Fault is what a kernel did wrong, and where. It is the cause wrapped by
-// the device.ErrLost of a launch that failed.
+// A Fault is what a kernel, a copy or the host did wrong, and where. It is the
+// cause wrapped by the device.ErrLost that whoever waits gets, and every call
+// after that.
 type Fault struct {
-	Kernel string // entry point
+	Kernel string // entry point; "" if it is no kernel's fault, but of Work
+	Work   string // a copy, or what uses memory that is freed
 	File   string // name of the PTX module, e.g. "linear_sm90.ptx"
 	Line   int    // in File; 0 if the fault belongs to no instruction
 	Text   string // the instruction
@@ -22,6 +24,9 @@ type Fault struct {
 
 // Error names the reason first, then the place from large to small.
 func (f *Fault) Error() string {
+	if f.Kernel == "" {
+		return fmt.Sprintf("%s: %s (after %d launches, seed %d)", f.Reason, f.Work, f.Launch, f.Seed)
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: kernel %s, %s:%d", f.Reason, f.Kernel, f.File, f.Line)
 	if f.Text != "" {

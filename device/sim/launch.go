@@ -1,47 +1,129 @@
 package sim
 
 import (
+	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
+
+	"github.com/weftgo/weft/device"
 )
 
 // A launch is one run of a kernel.
 type launch struct {
+	dev      *Device
+	work     *work
 	prog     *program
 	grid     [3]int
 	blockDim [3]int
 	params   *segment
 	heap     *heap
 	near     []*segment // block of memory each access touched last
-	number   int        // launches before this one
+	number   int        // launches submitted before this one
 	seed     uint64     // of the device, for messages
-	rng      *rand.Rand // of this launch
+	rng      *rand.Rand // of the device; nil under Fast
 
-	start  uint64 // of the clock
+	begun  bool
+	start  uint64 // what the clock is ahead of steps
 	steps  uint64 // warp instructions executed
 	budget uint64 // steps allowed
 
 	resident []*block
-	idle     []*block // finished, to be used again
-	admitted int      // blocks of the grid that have started
-	retired  uint64   // steps when the last one finished
-	policy   scheduler
-	views    *views // nil: memory is sequentially consistent
-	domain   Domain
-	watch    func(Access)
-	trace    *tracer
-	fault    *Fault
-	crash    error // what the persistence domain ended the launch with
+	idle     *[]*block // finished, to be used again
+	admitted int       // blocks of the grid that have started
+	retired  uint64    // steps when the last one finished
+	ready    []*warp   // warps with lanes that can run, under Random
+	change   []uint64  // accesses at which a priority changes, ascending, under PCT
+	accesses uint64    // so far, under PCT
+
+	views       *views // nil: memory is sequentially consistent
+	firstThread int    // number of its first thread
+	firstBlock  int    // number of its first block
+	base        *view  // what is ordered before it
+	end         *view  // that and what its threads have learned
+
+	domain Domain
+	watch  func(Access)
+	trace  *tracer
+	fault  *Fault
+	crash  error // what the persistence domain ended the launch with
 }
 
-// A scheduler decides which warp, and which lanes of it, run next.
-type scheduler interface {
-	// run executes the launch until all blocks have finished or one failed.
-	run(l *launch)
-	// wake tells that lanes of a warp that waited can run.
-	wake(w *warp)
+// newLaunch checks what a kernel is launched with.
+func (d *Device) newLaunch(k device.Kernel, grid, block device.Dim, params []byte) (*launch, error) {
+	e, ok := k.(*entry)
+	if !ok || e == nil || e.dev != d {
+		return nil, fmt.Errorf("sim: %w: no kernel of this device", device.ErrInvalid)
+	}
+	if len(params) != e.prog.kernel.paramSize {
+		return nil, fmt.Errorf("sim: %w: kernel %s takes %d bytes of parameters, got %d", device.ErrInvalid, k.Name(), e.prog.kernel.paramSize, len(params))
+	}
+	limit := maxThreads
+	if m := e.prog.kernel.maxBlock; m > 0 {
+		limit = min(limit, m)
+	}
+	if !within(grid, maxGrid) || !within(block, maxBlock) || threadsOf(block) > limit {
+		return nil, fmt.Errorf("sim: %w: kernel %s with a grid of %v and blocks of %v: at most %v blocks of %v threads, %d in all",
+			device.ErrInvalid, k.Name(), grid, block, maxGrid, maxBlock, limit)
+	}
+	l := &launch{dev: d, prog: e.prog, grid: extent(grid), blockDim: extent(block), heap: d.heap, rng: d.rng, views: d.views}
+	l.params = newSegment("parameters", 0, len(params))
+	l.params.private = true
+	copy(l.params.data, params)
+	l.params.mark(0, len(params), true)
+	l.seed, l.number, l.budget = d.opts.Seed, d.launches, d.opts.Budget
+	l.trace, l.domain, l.watch = d.trace, d.opts.Domain, d.opts.Watch
+	d.launches++
+	return l, nil
 }
 
-func (l *launch) wake(w *warp) { l.policy.wake(w) }
+// mentions visits the segments that parameters hold addresses of.
+func (l *launch) mentions(yield func(s *segment) bool) {
+	for i := 0; i+8 <= l.params.size; i += 8 {
+		addr := binary.LittleEndian.Uint64(l.params.data[i:])
+		if s, _ := l.heap.find(addr, 1); s != nil && !yield(s) {
+			return
+		}
+	}
+}
+
+// begin prepares a launch to run.
+func (l *launch) begin() {
+	d := l.dev
+	l.begun = true
+	l.near = make([]*segment, l.prog.accesses)
+	s := l.shape()
+	if d.idle[s] == nil {
+		d.idle[s] = new([]*block)
+	}
+	l.idle = d.idle[s]
+	if l.views != nil {
+		l.views.begin(l)
+	}
+	if l.trace != nil {
+		l.trace.launch(l)
+	}
+}
+
+// conclude ends a launch all of whose blocks have finished, or that failed.
+func (d *Device) conclude(l *launch) {
+	if l.accesses > 0 {
+		d.lengths[l.prog] = l.accesses
+	}
+	switch {
+	case l.crash != nil:
+		d.lose(l.crash)
+	case l.fault != nil:
+		d.lose(l.fault)
+	}
+	if l.views != nil {
+		l.work.stream.learned = l.end
+	}
+	l.near, l.ready = nil, nil
+	d.finish(l.work)
+}
+
+// finished reports whether all blocks have.
+func (l *launch) finished() bool { return l.admitted == l.blocks() && len(l.resident) == 0 }
 
 // blocks is the number of blocks of the grid.
 func (l *launch) blocks() int { return l.grid[0] * l.grid[1] * l.grid[2] }
@@ -55,8 +137,8 @@ func (l *launch) admit() *block {
 		return nil
 	}
 	var b *block
-	if n := len(l.idle); n > 0 {
-		b, l.idle = l.idle[n-1], l.idle[:n-1]
+	if n := len(*l.idle); n > 0 {
+		b, *l.idle = (*l.idle)[n-1], (*l.idle)[:n-1]
 	} else {
 		b = l.newBlock()
 	}
@@ -66,7 +148,7 @@ func (l *launch) admit() *block {
 	i := l.admitted
 	l.admitted++
 	b.at = [3]int{i % l.grid[0], i / l.grid[0] % l.grid[1], i / (l.grid[0] * l.grid[1])}
-	b.number, b.exited = l.admitted, 0
+	b.number, b.first, b.exited = l.firstBlock+i, l.firstThread+i*len(b.warps)*warpSize, 0
 	b.barriers = [16]barrier{}
 	b.shared.wipe()
 	for k, w := range b.warps {
@@ -112,7 +194,10 @@ func (l *launch) crowded(first int) bool {
 // retire removes a finished block.
 func (l *launch) retire(i int) {
 	l.retired = l.steps
-	l.idle = append(l.idle, l.resident[i])
+	if l.views != nil {
+		l.views.retire(l, l.resident[i])
+	}
+	*l.idle = append(*l.idle, l.resident[i])
 	l.resident = append(l.resident[:i], l.resident[i+1:]...)
 }
 
@@ -120,8 +205,27 @@ func (l *launch) retire(i int) {
 func (l *launch) checkBudget(w *warp) {
 	if l.steps > l.budget && l.fault == nil {
 		in, lane := w.position()
-		w.fail(in, lane, "ran %d warp instructions, the budget of a launch: does it ever end?", l.budget)
+		w.fail(in, lane, "ran %d warp instructions, the budget of a launch: does it ever end?%s", l.budget, l.others())
 	}
+}
+
+// others names another launch, which a launch that never ends may wait for: one
+// that cannot begin before that, or else one that runs beside it.
+func (l *launch) others() string {
+	var beside *launch
+	for w := range l.dev.pending {
+		switch o := w.launch; {
+		case o == nil || o == l:
+		case w.before.include(l.work):
+			return fmt.Sprintf(" (%v, is queued behind it)", w)
+		case beside == nil || o.begun && !beside.begun:
+			beside = o
+		}
+	}
+	if beside == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%v, runs beside it)", beside.work)
 }
 
 // position is an instruction a warp is at, and a lane of those there.

@@ -3,7 +3,6 @@ package sim
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"math/bits"
 	"slices"
 )
@@ -20,8 +19,12 @@ type segment struct {
 	private bool    // only one thread can access it
 	// constant memory is written when its module is loaded
 	constant bool
-	// history of what this launch wrote, for weak memory
+	// history of what was written and may not be seen by all yet, and the
+	// transfers among that, for weak memory
 	history history
+	bulk    []bulk
+	// users are works that have accessed it, or may have
+	users users
 }
 
 func newSegment(what string, base uint64, size int) *segment {
@@ -124,14 +127,19 @@ func (h *heap) alloc(size int) (*segment, bool) {
 	return s, true
 }
 
-// free releases the block at base; it reports false if there is none.
-func (h *heap) free(base uint64) bool {
+// at is the block that begins at base, nil if there is none.
+func (h *heap) at(base uint64) *segment {
 	i := h.below(base)
 	if i < 0 || h.segs[i].base != base || h.segs[i].data == nil {
-		return false
+		return nil
 	}
-	h.used -= uint64(h.segs[i].size)
-	h.segs[i].data, h.segs[i].known, h.segs[i].history = nil, nil, nil
+	return h.segs[i]
+}
+
+// free releases a block.
+func (h *heap) free(s *segment) {
+	h.used -= uint64(s.size)
+	s.data, s.known, s.history, s.bulk, s.users = nil, nil, nil, nil, nil
 	if freed := h.freed(); freed > maxFreed {
 		h.segs = slices.DeleteFunc(h.segs, func(s *segment) bool {
 			if s.data == nil && freed > maxFreed/2 {
@@ -141,7 +149,6 @@ func (h *heap) free(base uint64) bool {
 			return false
 		})
 	}
-	return true
 }
 
 // freed counts the freed blocks remembered. Counting is rare enough: only
@@ -196,64 +203,14 @@ func (h *heap) find(addr uint64, size int) (*segment, string) {
 	return nil, fmt.Sprintf("address 0x%x: no memory there", addr)
 }
 
-// read copies out bytes for the host, which may look at unwritten ones.
-func (h *heap) read(dst []byte, addr uint64) string {
-	s, why := h.find(addr, len(dst))
-	if s != nil {
-		copy(dst, s.data[addr-s.base:])
-	}
-	return why
-}
-
-// write copies bytes in from the host.
-func (h *heap) write(addr uint64, src []byte) string {
-	s, why := h.find(addr, len(src))
-	if s != nil {
-		off := int(addr - s.base)
-		copy(s.data[off:], src)
-		s.mark(off, len(src), true)
-	}
-	return why
-}
-
-// move copies within the device; what was unwritten stays unwritten.
-func (h *heap) move(dst, src uint64, size int) string {
-	from, why := h.find(src, size)
-	if from == nil {
-		return why
-	}
-	to, why := h.find(dst, size)
-	if to == nil {
-		return why
-	}
-	a, b := int(src-from.base), int(dst-to.base)
+// copyFrom copies bytes of another segment; what was unwritten stays unwritten.
+func (s *segment) copyFrom(to int, o *segment, from, size int) {
 	written := make([]bool, size)
 	for i := range written {
-		written[i] = from.isKnown(uint64(a+i), 1)
+		written[i] = o.isKnown(uint64(from+i), 1)
 	}
-	copy(to.data[b:b+size], from.data[a:a+size])
+	copy(s.data[to:to+size], o.data[from:from+size])
 	for i, w := range written {
-		to.mark(b+i, 1, w)
+		s.mark(to+i, 1, w)
 	}
-	return ""
-}
-
-// fill writes a 32-bit pattern count times.
-func (h *heap) fill(addr uint64, pattern uint32, count int) string {
-	if addr%4 != 0 {
-		return fmt.Sprintf("address 0x%x is not aligned to 4 bytes", addr)
-	}
-	if count < 0 || count > math.MaxInt/4 {
-		return fmt.Sprintf("a fill of %d words", count)
-	}
-	s, why := h.find(addr, 4*count)
-	if s == nil {
-		return why
-	}
-	off := int(addr - s.base)
-	for i := off; i < off+4*count; i += 4 {
-		binary.LittleEndian.PutUint32(s.data[i:], pattern)
-	}
-	s.mark(off, 4*count, true)
-	return ""
 }

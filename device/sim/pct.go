@@ -6,12 +6,11 @@ import (
 )
 
 // Probabilistic concurrency testing: every thread has a random priority, the
-// one with the highest always runs, and at depth-1 random accesses the thread
-// that runs falls below all others.
+// one with the highest always runs, and at depth-1 random accesses of a launch
+// the thread that runs falls below all others. Launches that have not begun and
+// copies have priorities, too.
 type pct struct {
-	change   []uint64 // accesses at which a priority changes, ascending
-	accesses uint64
-	floor    int64 // below all priorities given so far
+	floor int64 // below all priorities given so far
 }
 
 // guessAccesses stands in for the length of a launch until one of its kernel
@@ -22,41 +21,54 @@ const guessAccesses = 1 << 10
 // a thread below it.
 const maxTurn = 1 << 9
 
-func newPCT(l *launch, depth int, last uint64) *pct {
+func (p *pct) wake(*warp) {}
+
+func (p *pct) step(d *Device, ready []*work) {
+	var best *work
+	var highest int64
+	var w *warp // of best, if that has begun
+	var lane int
+	for _, o := range ready {
+		if o.launch != nil && o.launch.begun {
+			p.admit(o.launch)
+			if v, i := p.highest(o.launch); v != nil && (best == nil || v.priority[i] > highest) {
+				best, w, lane, highest = o, v, i, v.priority[i]
+			}
+			continue
+		}
+		if o.priority == 0 {
+			o.priority = positive(d.rng)
+		}
+		if best == nil || o.priority > highest {
+			best, w, highest = o, nil, o.priority
+		}
+	}
+	switch {
+	case best == nil: // nothing can run of what has begun
+		l := ready[0].launch
+		l.run(l.failStuck)
+	case best.transfer != nil:
+		p.floor--
+		best.priority = p.floor
+		d.piece(best)
+	case w == nil:
+		p.plan(best.launch)
+		best.launch.run(func() { p.admit(best.launch) })
+	default:
+		best.launch.run(func() { p.turn(w, lane) })
+	}
+}
+
+// plan decides at which accesses of a launch a priority changes.
+func (p *pct) plan(l *launch) {
+	last := l.dev.lengths[l.prog]
 	if last == 0 {
 		last = guessAccesses
 	}
-	p := &pct{}
-	for range depth - 1 {
-		p.change = append(p.change, l.rng.Uint64N(last))
+	for range l.dev.opts.Depth - 1 {
+		l.change = append(l.change, l.rng.Uint64N(last))
 	}
-	slices.Sort(p.change)
-	return p
-}
-
-func (p *pct) wake(*warp) {}
-
-func (p *pct) run(l *launch) {
-	for p.admit(l); len(l.resident) > 0; p.admit(l) {
-		w, lane := p.highest(l)
-		if w == nil {
-			l.failStuck()
-			return
-		}
-		p.turn(w, lane)
-		if l.checkBudget(w); l.failed() {
-			return
-		}
-		if len(w.groups) > 0 {
-			continue
-		}
-		if w.checkStuck(); l.failed() {
-			return
-		}
-		if w.block.finished() {
-			l.retire(slices.Index(l.resident, w.block))
-		}
-	}
+	slices.Sort(l.change)
 }
 
 // admit starts blocks while there is room and gives their threads priorities.
@@ -97,6 +109,17 @@ func (p *pct) highest(l *launch) (best *warp, lane int) {
 // higher priority, or loses its own.
 func (p *pct) turn(w *warp, lane int) {
 	l := w.launch
+	p.lane(w, lane)
+	if l.checkBudget(w); l.failed() || len(w.groups) > 0 {
+		return
+	}
+	if w.checkStuck(); !l.failed() && w.block.finished() {
+		l.retire(slices.Index(l.resident, w.block))
+	}
+}
+
+func (p *pct) lane(w *warp, lane int) {
+	l := w.launch
 	w.yields = false
 	for {
 		g, ok := w.takeLane(lane)
@@ -105,11 +128,11 @@ func (p *pct) turn(w *warp, lane int) {
 		}
 		in := &l.prog.code[g.pc]
 		w.advance(g, noStop, burst, true)
-		p.accesses++
+		l.accesses++
 		w.spent[lane]++
 		fall := w.spent[lane] >= maxTurn || w.yields
-		for len(p.change) > 0 && p.change[0] < p.accesses {
-			p.change = p.change[1:]
+		for len(l.change) > 0 && l.change[0] < l.accesses {
+			l.change = l.change[1:]
 			fall = true
 		}
 		if fall {

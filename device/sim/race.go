@@ -3,13 +3,21 @@ package sim
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 )
 
-// Data races: two accesses of different threads to the same bytes, one of them
-// a store at least, that are not morally strong and that nothing orders.
-// [Options.Races] makes them faults. They are found among the accesses
-// remembered, that is the last few stores to a cell and the last few loads of
-// it; what one schedule hides another one shows.
+// Data races: two accesses of different threads, or of a thread and a copy, to
+// the same bytes, one of them a store at least, that are not morally strong and
+// that nothing orders. [Options.Races] makes them faults. They are found among
+// the accesses remembered, that is the last few stores to a cell and the last
+// few loads of it; what one schedule hides another one shows.
+
+// A bulk is the part of a transfer that has been done: an access to many bytes.
+type bulk struct {
+	mark
+	write  bool
+	lo, hi uint64 // offsets
+}
 
 // checkRead looks for stores that race with a load of a cell, and remembers
 // the load.
@@ -20,14 +28,22 @@ func (s *views) checkRead(w *warp, lane int, seg *segment, at uint64, c *cell, m
 			return false
 		}
 	}
+	if !s.checkBulk(w, lane, seg, at, c, me, false) {
+		return false
+	}
 	s.clock++
 	me.time = s.clock
+	c.remember(me)
+	return true
+}
+
+// remember adds a load.
+func (c *cell) remember(m mark) {
 	if len(c.reads) == historyLength {
 		copy(c.reads, c.reads[1:])
 		c.reads = c.reads[:historyLength-1]
 	}
-	c.reads = append(c.reads, me)
-	return true
+	c.reads = append(c.reads, m)
 }
 
 // checkWrite looks for loads and stores that race with a store to a cell.
@@ -43,7 +59,33 @@ func (s *views) checkWrite(w *warp, lane int, seg *segment, at uint64, c *cell, 
 			return false
 		}
 	}
+	return s.checkBulk(w, lane, seg, at, c, me, true)
+}
+
+// checkBulk looks for transfers that race with an access to a cell.
+func (s *views) checkBulk(w *warp, lane int, seg *segment, at uint64, c *cell, me mark, write bool) bool {
+	for i := range seg.bulk {
+		b := &seg.bulk[i]
+		if !write && !b.write || b.hi <= at || b.lo >= at+cellBytes {
+			continue
+		}
+		m := b.mark
+		m.bytes = bytesOf(b.lo, b.hi, at)
+		if !s.ordered(w, lane, seg, at, &w.threads[lane], c, me, &m) {
+			return false
+		}
+	}
 	return true
+}
+
+// bytesOf has a bit for each byte of the cell at an offset that lies in [lo,hi).
+func bytesOf(lo, hi, at uint64) (m uint8) {
+	for i := range uint64(cellBytes) {
+		if at+i >= lo && at+i < hi {
+			m |= 1 << i
+		}
+	}
+	return m
 }
 
 // ordered fails the launch if an earlier access races with the one that a
@@ -54,16 +96,151 @@ func (s *views) ordered(w *warp, lane int, seg *segment, at uint64, t *thread, c
 		return true
 	}
 	at += uint64(bits.TrailingZeros8(both))
-	w.fail(me.in, lane, "data race: byte %d of a %s is accessed by line %d (%s), %s, and nothing orders the two",
-		at, seg.what, earlier.in.st.line, earlier.in.st.text, w.launch.place(earlier.thread))
+	w.fail(me.in, lane, "data race: byte %d of a %s is accessed by %s, and nothing orders the two",
+		at, seg.what, earlier.place(w.launch))
 	return false
 }
 
-// place names the thread of a number.
-func (l *launch) place(number int) string {
-	b := l.resident[0]
-	perBlock := len(b.warps) * warpSize
-	i := number / perBlock
-	return fmt.Sprintf("block %d,%d,%d, warp %d, lane %d", i%l.grid[0], i/l.grid[0]%l.grid[1], i/(l.grid[0]*l.grid[1]),
-		number%perBlock/warpSize, number%warpSize)
+// place names an access for a message about a launch; nil is none.
+func (m *mark) place(reader *launch) string {
+	if m.in == nil {
+		return m.work.String()
+	}
+	l := m.work.launch
+	warps := (l.blockDim[0]*l.blockDim[1]*l.blockDim[2] + warpSize - 1) / warpSize
+	i, n := (m.thread-l.firstThread)/(warps*warpSize), (m.thread-l.firstThread)%(warps*warpSize)
+	s := fmt.Sprintf("line %d (%s), block %d,%d,%d, warp %d, lane %d", m.in.st.line, m.in.st.text,
+		i%l.grid[0], i/l.grid[0]%l.grid[1], i/(l.grid[0]*l.grid[1]), n/warpSize, n%warpSize)
+	if l != reader {
+		s += fmt.Sprintf(", of %v", m.work)
+	}
+	return s
+}
+
+// transfer checks the next bytes [lo,hi) of a transfer for races with accesses
+// so far, and remembers them. It reports false after a race.
+func (s *views) transfer(w *work, lo, hi int) bool {
+	t := w.transfer
+	if t.done == 0 {
+		s.threads++
+		s.blocks++
+		t.thread, t.block, t.before = s.threads-1, s.blocks, s.before(w)
+	}
+	if !s.races {
+		return true
+	}
+	for _, side := range []struct {
+		seg   *segment
+		addr  uint64
+		write bool
+	}{{t.source, t.from, false}, {t.target, t.to, true}} {
+		if side.seg == nil {
+			continue
+		}
+		off := side.addr - side.seg.base
+		if !s.checkTransfer(w, side.seg, off+uint64(lo), off+uint64(hi), side.write) {
+			return false
+		}
+	}
+	return true
+}
+
+// checkTransfer checks the bytes [lo,hi) of a segment.
+func (s *views) checkTransfer(w *work, seg *segment, lo, hi uint64, write bool) bool {
+	t := w.transfer
+	races := func(c *cell, at uint64, m *mark) bool {
+		both := bytesOf(lo, hi, at) & m.bytes
+		if both == 0 || t.before.sees(c, m) {
+			return false
+		}
+		s.dev.lose(&Fault{Work: w.String(), Reason: fmt.Sprintf("data race: byte %d of a %s is accessed by %s, and nothing orders the two",
+			at+uint64(bits.TrailingZeros8(both)), seg.what, m.place(nil))})
+		return true
+	}
+	for at, c := range seg.history.cells(lo, hi) {
+		for i := range c.msgs[:c.n] {
+			if races(c, at, &c.msgs[i].mark) {
+				return false
+			}
+		}
+		for i := range c.reads {
+			if write && races(c, at, &c.reads[i]) {
+				return false
+			}
+		}
+	}
+	for i := range seg.bulk {
+		b := &seg.bulk[i]
+		if b.work == w || !write && !b.write || b.hi <= lo || b.lo >= hi || t.before.sees(&cell{}, &b.mark) {
+			continue
+		}
+		s.dev.lose(&Fault{Work: w.String(), Reason: fmt.Sprintf("data race: byte %d of a %s is accessed by %s, and nothing orders the two",
+			max(b.lo, lo), seg.what, b.place(nil))})
+		return false
+	}
+	s.clock++
+	s.note(seg, bulk{mark{time: s.clock, block: t.block, thread: t.thread, work: w}, write, lo, hi})
+	return true
+}
+
+// bulkKept is how many transfers a segment remembers before those are
+// forgotten that are known to all.
+const bulkKept = 16
+
+// note remembers a piece of a transfer.
+func (s *views) note(seg *segment, b bulk) {
+	if len(seg.bulk) == 0 {
+		s.touched = append(s.touched, seg)
+	}
+	for i := range seg.bulk {
+		if o := &seg.bulk[i]; o.work == b.work && o.write == b.write && o.hi == b.lo {
+			o.hi = b.hi
+			return
+		}
+	}
+	if len(seg.bulk) >= bulkKept {
+		seg.bulk = slices.DeleteFunc(seg.bulk, func(o bulk) bool { return s.dev.knownToAll(o.work) })
+	}
+	seg.bulk = append(seg.bulk, b)
+}
+
+// knownToAll reports whether a work is ordered before all that are not done, and
+// before all to come.
+func (d *Device) knownToAll(w *work) bool {
+	if !d.known.include(w) {
+		return false
+	}
+	for o := range d.pending {
+		if !o.before.include(w) {
+			return false
+		}
+	}
+	return true
+}
+
+// cells visits the cells there are that overlap the bytes [lo,hi).
+func (h history) cells(lo, hi uint64) func(yield func(at uint64, c *cell) bool) {
+	return func(yield func(at uint64, c *cell) bool) {
+		for i := lo / cellBytes; i*cellBytes < hi; i++ {
+			if p := i / cellPage; p >= uint64(len(h)) || h[p] == nil {
+				i = (p+1)*cellPage - 1
+				continue
+			}
+			if c := h[i/cellPage][i%cellPage]; c != nil && !yield(i*cellBytes, c) {
+				return
+			}
+		}
+	}
+}
+
+// wrote puts what a transfer has just written on top of the cells there are.
+func (s *views) wrote(w *work, seg *segment, lo, hi uint64) {
+	t := w.transfer
+	s.clock++
+	for at, c := range seg.history.cells(lo, hi) {
+		c.push(message{
+			mark:  mark{time: s.clock, block: t.block, thread: t.thread, bytes: bytesOf(lo, hi, at), work: w},
+			value: uint32(seg.get(at, cellBytes)), known: seg.known[at>>3] >> (at & 7) & 0xf,
+		})
+	}
 }

@@ -2,15 +2,20 @@ package sim
 
 import (
 	"math/bits"
+	"math/rand/v2"
 	"slices"
 )
 
 // Random scheduling: before every access to shared memory, any lanes of any
-// resident warp may be the next to run. Lanes at one instruction mostly run
-// together and are parted now and then, because a warp's lanes may drift
-// apart whenever the hardware likes.
+// resident warp may be the next to run, of any launch, and so may a piece of a
+// copy. Lanes at one instruction mostly run together and are parted now and
+// then, because a warp's lanes may drift apart whenever the hardware likes.
+//
+// Streams get turns by weights, which change at random times: so one begins
+// late, stands still for a while, or does all its work in the midst of
+// another's.
 type random struct {
-	ready []*warp // warps with lanes that can run
+	left int // turns until the weights change
 }
 
 const (
@@ -18,15 +23,50 @@ const (
 	residentRandom = 16
 	// burst bounds the instructions between two accesses.
 	burst = 1 << 12
+	// weightBits and phaseBits bound weights, and the turns for which they
+	// stay, by powers of two.
+	weightBits, phaseBits = 8, 11
 )
-
-func newRandom(*launch) scheduler { return &random{} }
 
 func (r *random) wake(w *warp) {
 	if !w.ready {
 		w.ready = true
-		r.ready = append(r.ready, w)
+		w.launch.ready = append(w.launch.ready, w)
 	}
+}
+
+func (r *random) step(d *Device, ready []*work) {
+	w := ready[0]
+	if len(ready) > 1 {
+		w = r.draw(d.rng, ready)
+	}
+	if w.transfer != nil {
+		d.piece(w)
+		return
+	}
+	w.launch.run(func() { r.turn(w.launch) })
+}
+
+// draw chooses one of several works by the weights of their streams.
+func (r *random) draw(rng *rand.Rand, ready []*work) *work {
+	if r.left--; r.left < 0 {
+		r.left = 1 << rng.IntN(phaseBits)
+		for _, w := range ready {
+			w.stream.weight = 1 << rng.IntN(weightBits)
+		}
+	}
+	var sum uint32
+	for _, w := range ready {
+		sum += w.stream.weight
+	}
+	at := rng.Uint32N(sum)
+	for _, w := range ready {
+		if at < w.stream.weight {
+			return w
+		}
+		at -= w.stream.weight
+	}
+	return nil // not reached: the weights sum up to more than at
 }
 
 // admit starts blocks while there is room.
@@ -42,32 +82,28 @@ func (r *random) admit(l *launch) {
 	}
 }
 
-func (r *random) run(l *launch) {
-	for r.admit(l); len(l.resident) > 0; r.admit(l) {
-		if len(r.ready) == 0 {
-			l.failStuck()
-			return
-		}
-		i := l.rng.IntN(len(r.ready))
-		w := r.ready[i]
-		w.advance(r.choose(w), noStop, burst, true)
-		if l.checkBudget(w); l.failed() {
-			return
-		}
-		if len(w.groups) > 0 {
-			continue
-		}
-		w.ready = false
-		// A barrier that w completed has put warps at the end of the list.
-		i = slices.Index(r.ready, w)
-		r.ready[i] = r.ready[len(r.ready)-1]
-		r.ready = r.ready[:len(r.ready)-1]
-		if w.checkStuck(); l.failed() {
-			return
-		}
-		if w.block.finished() {
-			l.retire(slices.Index(l.resident, w.block))
-		}
+// turn runs some lanes of a warp up to their next access but one.
+func (r *random) turn(l *launch) {
+	r.admit(l)
+	if len(l.ready) == 0 {
+		l.failStuck()
+		return
+	}
+	w := l.ready[l.rng.IntN(len(l.ready))]
+	w.advance(r.choose(w), noStop, burst, true)
+	if l.checkBudget(w); l.failed() || len(w.groups) > 0 {
+		return
+	}
+	w.ready = false
+	// A barrier that w completed has put warps at the end of the list.
+	i := slices.Index(l.ready, w)
+	l.ready[i] = l.ready[len(l.ready)-1]
+	l.ready = l.ready[:len(l.ready)-1]
+	if w.checkStuck(); l.failed() {
+		return
+	}
+	if w.block.finished() {
+		l.retire(slices.Index(l.resident, w.block))
 	}
 }
 

@@ -77,7 +77,15 @@ func newRig(t *testing.T, opts *Options, src string, in []uint64, out int) *rig 
 	return r
 }
 
+// launch runs the kernel and waits for it.
 func (r *rig) launch(grid, block int) error {
+	if err := r.submit(grid, block); err != nil {
+		return err
+	}
+	return r.stream.Sync(context.Background())
+}
+
+func (r *rig) submit(grid, block int) error {
 	p := [2]device.Ptr{r.in.Ptr(), r.out.Ptr()}
 	return device.Launch(r.stream, r.kernel, device.Dim{X: grid}, device.Dim{X: block}, &p)
 }
@@ -381,7 +389,7 @@ func TestUseAfterFree(t *testing.T) {
 	if err := r.out.Free(); err != nil {
 		t.Fatal(err)
 	}
-	err := device.Launch(r.stream, r.kernel, device.Dim{}, device.Dim{}, &p)
+	err := errors.Join(device.Launch(r.stream, r.kernel, device.Dim{}, device.Dim{}, &p), r.stream.Sync(t.Context()))
 	if err == nil || !strings.Contains(err.Error(), "byte 0 of a block of 64 bytes that was freed") {
 		t.Errorf("error %v", err)
 	}

@@ -2,19 +2,48 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
+	"slices"
 
 	"github.com/weftgo/weft/device"
 )
 
-// stream runs everything at once, so there is nothing to wait for.
+// A stream is a queue of works, which are done one after another.
 type stream struct {
 	dev    *Device
+	index  int // among the streams that are open; used again when it is closed
+	queue  []*work
+	after  progress // what is ordered before the next work submitted
+	latest *work    // submitted, nil if none was
 	closed bool
+
+	// learned is what the threads of works that are done had seen of works that
+	// nothing orders before them, because they read what those wrote: it is
+	// ordered before the next work, too. nil is nothing.
+	learned *view
+	weight  uint32 // of its turns under Random
 }
 
 var errClosedStream = fmt.Errorf("sim: stream: %w", device.ErrClosed)
+
+// NewStream opens a queue of work.
+func (d *Device) NewStream() (*device.Stream, error) {
+	if err := d.use(); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	s := &stream{dev: d, index: slices.Index(d.streams, nil), weight: 1}
+	if s.index < 0 {
+		s.index = len(d.streams)
+		d.streams, d.last = append(d.streams, nil), append(d.last, 0)
+	}
+	d.streams[s.index] = s
+	return device.NewStream(d, s), nil
+}
+
+// learn adds to what is ordered before the stream's next work.
+func (s *stream) learn(v *view) { s.learned = both(s.learned, v) }
 
 // do runs f while holding the device.
 func (s *stream) do(f func(d *Device) error) error {
@@ -28,139 +57,125 @@ func (s *stream) do(f func(d *Device) error) error {
 	return f(s.dev)
 }
 
-// copyRate is the bytes that a copy moves in one tick of the clock, as an H200
-// does in a nanosecond.
-const copyRate = 4096
+// send submits a copy or a fill.
+func (s *stream) send(t *transfer) error {
+	return s.do(func(d *Device) error { return d.send(s, t) })
+}
 
-// transfer runs a copy of size bytes; what it says went wrong becomes an
-// error.
-func (s *stream) transfer(size int, f func(h *heap) string) error {
+func (d *Device) send(s *stream, t *transfer) error {
+	if err := t.prepare(d); err != nil || t.size == 0 {
+		return err
+	}
+	return d.submit(s, &work{transfer: t})
+}
+
+func (s *stream) CopyIn(dst device.Ptr, src []byte) error {
+	return s.send(&transfer{kind: transferIn, to: uint64(dst), host: slices.Clone(src), size: len(src)})
+}
+
+func (s *stream) CopyInAsync(dst device.Ptr, src []byte) error {
+	return s.send(&transfer{kind: transferIn, to: uint64(dst), host: src, size: len(src), async: true})
+}
+
+// CopyOut does not touch dst once it has returned, for whatever reason.
+func (s *stream) CopyOut(ctx context.Context, dst []byte, src device.Ptr) error {
 	return s.do(func(d *Device) error {
-		if why := f(d.heap); why != "" {
-			return fmt.Errorf("sim: copy: %w: %s", device.ErrInvalid, why)
+		if err := ctx.Err(); err != nil || len(dst) == 0 {
+			return err
 		}
-		d.clock += uint64(size) / copyRate
+		t := &transfer{kind: transferOut, from: uint64(src), host: make([]byte, len(dst)), size: len(dst)}
+		if err := d.send(s, t); err != nil {
+			return err
+		}
+		if err := d.await(ctx, s.latest); err != nil {
+			t.dropped = true
+			return err
+		}
+		copy(dst, t.host)
 		return nil
 	})
 }
 
-func (s *stream) CopyIn(dst device.Ptr, src []byte) error {
-	return s.transfer(len(src), func(h *heap) string { return h.write(uint64(dst), src) })
-}
-
-func (s *stream) CopyOut(ctx context.Context, dst []byte, src device.Ptr) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return s.CopyOutAsync(dst, src)
-}
-
-func (s *stream) CopyInAsync(dst device.Ptr, src []byte) error { return s.CopyIn(dst, src) }
-
 func (s *stream) CopyOutAsync(dst []byte, src device.Ptr) error {
-	return s.transfer(len(dst), func(h *heap) string { return h.read(dst, uint64(src)) })
+	return s.send(&transfer{kind: transferOut, from: uint64(src), host: dst, size: len(dst), async: true})
 }
 
 func (s *stream) Copy(dst, src device.Ptr, size int) error {
-	return s.transfer(size, func(h *heap) string { return h.move(uint64(dst), uint64(src), size) })
+	return s.send(&transfer{kind: transferWithin, to: uint64(dst), from: uint64(src), size: size})
 }
 
 func (s *stream) Fill(dst device.Ptr, pattern uint32, count int) error {
-	return s.transfer(4*count, func(h *heap) string { return h.fill(uint64(dst), pattern, count) })
+	if count < 0 || count > maxBlockSize/4 {
+		return fmt.Errorf("sim: %w: a fill of %d words", device.ErrInvalid, count)
+	}
+	return s.send(&transfer{kind: transferFill, to: uint64(dst), pattern: pattern, size: 4 * count})
 }
 
 func (s *stream) Launch(k device.Kernel, grid, block device.Dim, params []byte) error {
-	return s.do(func(d *Device) error { return d.launch(k, grid, block, params) })
+	return s.do(func(d *Device) error {
+		l, err := d.newLaunch(k, grid, block, params)
+		if err != nil {
+			return err
+		}
+		w := &work{launch: l}
+		l.work = w
+		return d.submit(s, w)
+	})
 }
 
 func (s *stream) Record(e device.EventDriver) error {
 	return s.do(func(d *Device) error {
 		ev, err := d.event(e)
-		if err == nil {
-			ev.at, ev.recorded = d.clock, true
+		if err != nil {
+			return err
 		}
-		return err
+		w := &work{}
+		w.record = &marker{work: w}
+		ev.last = w.record
+		return d.submit(s, w)
 	})
 }
 
+// Wait binds to the marker that was recorded last.
 func (s *stream) Wait(e device.EventDriver) error {
 	return s.do(func(d *Device) error {
-		_, err := d.event(e)
-		return err
+		ev, err := d.event(e)
+		if err != nil || ev.last == nil {
+			return err
+		}
+		return d.submit(s, &work{wait: ev.last})
 	})
 }
 
 func (s *stream) Sync(ctx context.Context) error {
-	if err := s.do(func(*Device) error { return nil }); err != nil {
-		return err
-	}
-	return ctx.Err()
+	return s.do(func(d *Device) error { return d.drain(ctx, s) })
 }
 
+// drain waits for all works of a stream.
+func (d *Device) drain(ctx context.Context, s *stream) error {
+	if s.latest == nil {
+		return nil
+	}
+	return d.await(ctx, s.latest)
+}
+
+// Close does what is queued first.
 func (s *stream) Close() error {
-	s.dev.mu.Lock()
-	defer s.dev.mu.Unlock()
+	d := s.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s.closed || d.closed {
+		s.closed = true
+		return nil
+	}
+	err := d.lost
+	if err == nil {
+		err = d.drain(context.Background(), s)
+	}
 	s.closed = true
-	return nil
-}
-
-// event marks a time of the device's clock, one nanosecond per warp
-// instruction.
-type event struct {
-	dev      *Device
-	at       uint64
-	recorded bool
-	closed   bool
-}
-
-var (
-	errClosedEvent = fmt.Errorf("sim: event: %w", device.ErrClosed)
-	errNotRecorded = fmt.Errorf("sim: %w: event was not recorded", device.ErrInvalid)
-)
-
-// event checks that an event is one of the device's, and open.
-func (d *Device) event(e device.EventDriver) (*event, error) {
-	ev, ok := e.(*event)
-	switch {
-	case !ok || ev.dev != d:
-		return nil, fmt.Errorf("sim: %w: event of another device", device.ErrInvalid)
-	case ev.closed:
-		return nil, errClosedEvent
+	d.streams[s.index] = nil
+	if errors.Is(err, device.ErrLost) {
+		return nil // whoever submitted the work that failed hears of it
 	}
-	return ev, nil
-}
-
-func (e *event) Sync(ctx context.Context) error {
-	if err := e.dev.use(); err != nil {
-		return err
-	}
-	defer e.dev.mu.Unlock()
-	if e.closed {
-		return errClosedEvent
-	}
-	return ctx.Err()
-}
-
-func (e *event) Since(start device.EventDriver) (time.Duration, error) {
-	if err := e.dev.use(); err != nil {
-		return 0, err
-	}
-	defer e.dev.mu.Unlock()
-	s, err := e.dev.event(start)
-	switch {
-	case err != nil:
-		return 0, err
-	case e.closed:
-		return 0, errClosedEvent
-	case !e.recorded || !s.recorded:
-		return 0, errNotRecorded
-	}
-	return time.Duration(e.at - s.at), nil
-}
-
-func (e *event) Close() error {
-	e.dev.mu.Lock()
-	defer e.dev.mu.Unlock()
-	e.closed = true
-	return nil
+	return err
 }

@@ -12,10 +12,12 @@ import (
 //	block.warp lanes line: instruction
 //
 // and behind one that accesses memory the address and the value of the lowest
-// lane: what it loads or stores, or the old value that an atomic returns.
+// lane: what it loads or stores, or the old value that an atomic returns. Lines
+// with a # tell which launch goes on and what copies do.
 type tracer struct {
-	w *bufio.Writer
-	c io.Closer
+	w   *bufio.Writer
+	c   io.Closer
+	now *launch // whose instructions are written
 }
 
 func newTracer(name string) (*tracer, error) {
@@ -26,7 +28,7 @@ func newTracer(name string) (*tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tracer{bufio.NewWriter(f), f}, nil
+	return &tracer{w: bufio.NewWriter(f), c: f}, nil
 }
 
 func (t *tracer) close() error {
@@ -46,12 +48,22 @@ func (t *tracer) note(format string, args ...any) {
 }
 
 func (t *tracer) launch(l *launch) {
-	t.note("launch %d: %s, grid %v, blocks of %v, seed %d", l.number, l.prog.kernel.name, l.grid, l.blockDim, l.seed)
+	t.now = l
+	t.note("launch %d: %s, grid %v, blocks of %v, seed %d, stream %d", l.number, l.prog.kernel.name, l.grid, l.blockDim, l.seed, l.work.stream.index)
+}
+
+// piece writes what a transfer does.
+func (t *tracer) piece(w *work, lo, hi int) {
+	t.note("bytes %d to %d of the %v", lo, hi, w)
 }
 
 // step writes an instruction that is about to execute in lanes m of g. The
 // line of one that accesses memory is ended by [tracer.value].
 func (t *tracer) step(w *warp, in *instr, g group, m uint32) {
+	if w.launch != t.now {
+		t.now = w.launch
+		t.note("launch %d goes on", t.now.number)
+	}
 	fmt.Fprintf(t.w, "%d,%d,%d.%d %08x %d: %s", w.block.at[0], w.block.at[1], w.block.at[2], w.index, m, in.st.line, in.st.text)
 	if m != g.mask {
 		fmt.Fprintf(t.w, "  (of %08x)", g.mask)

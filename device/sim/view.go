@@ -1,22 +1,44 @@
 package sim
 
-// A view says how much of the history of memory a thread must have seen: of
-// every thread, all its stores up to some time; and of some cells, more than
-// that, because the thread has read them. Views only grow.
+// A view says how much of the history of memory a thread must have seen: all
+// of some works; of other threads, all their stores up to some time; and of
+// some cells, more than that, because the thread has read them. Views only
+// grow.
 type view struct {
+	works   progress
 	threads vector // by number of the thread
 	cells   vector // by id of the cell
 }
 
 // copy is the view as it is now; the result never changes.
-func (v *view) copy() *view { return &view{v.threads.copy(), v.cells.copy()} }
+func (v *view) copy() *view { return &view{v.works, v.threads.copy(), v.cells.copy()} }
 
 // join raises v to what o has seen; o is a copy that never changes, or nil.
 func (v *view) join(o *view) {
 	if o != nil && o != v {
+		v.works = v.works.join(o.works)
 		v.threads.join(&o.threads)
 		v.cells.join(&o.cells)
 	}
+}
+
+// both is a view that has seen what either has; nil has seen nothing.
+func both(a, b *view) *view {
+	switch {
+	case a == nil || a == b:
+		return b
+	case b == nil:
+		return a
+	}
+	sum := a.copy()
+	sum.join(b)
+	return sum.copy()
+}
+
+// sees reports whether a thread with the view must have seen an access to a
+// cell.
+func (v *view) sees(c *cell, m *mark) bool {
+	return m.work == nil || v.works.include(m.work) || m.time <= v.threads.at(m.thread) || m.time <= v.cells.at(c.id)
 }
 
 // A vector maps small numbers to times, 0 where nothing was set. Copies share

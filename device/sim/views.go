@@ -6,20 +6,28 @@ import (
 )
 
 // Weak memory as a view machine. Memory is cut into cells of four bytes; a
-// cell that the launch writes keeps the messages stored in it, newest last.
-// Every thread has a view: the oldest message of each cell that it may still
-// read. A load takes any message its view allows; stores and read-modify-
-// write operations always go on top. Releasing stores and fences attach the
-// thread's view to what it writes, acquiring loads and fences take it over.
+// cell that is written keeps the messages stored in it, newest last, until all
+// of them are known to all. Every thread has a view: the oldest message of each
+// cell that it may still read. A load takes any message its view allows; stores
+// and read-modify-write operations always go on top. Releasing stores and
+// fences attach the thread's view to what it writes, acquiring loads and fences
+// take it over.
+//
+// A launch begins with what is ordered before it, which is decided when it is
+// submitted: see [work]. So do copies and fills, which are weak accesses to all
+// their bytes.
 //
 // What this does not show: loads never return values stored later (no load
 // buffering), and no more than historyLength messages of a cell are kept.
 type views struct {
+	dev     *Device
 	rng     *rand.Rand
 	races   bool   // are faults
 	clock   uint32 // of stores, and of what races look at
 	cells   int    // cells with an id
-	written []*segment
+	threads int    // of all works
+	blocks  int    // of all launches; copies count as one
+	touched []*segment
 	// What threads had seen at their fence.sc, by block; 0 is for those of
 	// wider scope, of all blocks.
 	sc map[int]*view
@@ -28,7 +36,7 @@ type views struct {
 // A thread is what one thread has seen. What it wrote itself is seen without
 // being in now.
 type thread struct {
-	number int // in the launch
+	number int // of all threads of the device
 	now    view
 	fenced []release // attached to its strong stores since its last fences
 	// What its releases of a cell attach to its later strong stores there, and
@@ -93,16 +101,20 @@ type mark struct {
 	time   uint32
 	strong bool // not weak
 	scope  Scope
-	block  int // 1 + index in the grid of the thread's block; 0: before the launch
-	thread int // number
 	bytes  uint8
-	in     *instr
+	block  int    // number
+	thread int    // number
+	in     *instr // nil: a copy or a fill
+	work   *work  // nil: what nobody need be told of
 }
 
 // mark is that of an access that a lane makes now.
 func (s *views) mark(w *warp, in *instr, lane int, off uint64) mark {
 	ac := in.access
-	return mark{s.clock, ac.order != orderWeak, ac.scope, w.block.number, w.threads[lane].number, bytesIn(off, ac.size), in}
+	return mark{
+		time: s.clock, strong: ac.order != orderWeak, scope: ac.scope, bytes: bytesIn(off, ac.size),
+		block: w.block.number, thread: w.threads[lane].number, in: in, work: w.launch.work,
+	}
 }
 
 // bytesIn has a bit for each byte of a cell that an element overlaps, the same
@@ -120,15 +132,64 @@ func (m *mark) morally(o *mark) bool {
 	return m.strong && o.strong && (m.block == o.block || m.scope > ScopeBlock && o.scope > ScopeBlock)
 }
 
-func newViews(l *launch, races bool) *views {
-	return &views{rng: l.rng, races: races, sc: map[int]*view{}}
+func newViews(d *Device) *views {
+	v := &views{dev: d, rng: d.rng, races: d.opts.Races}
+	v.forget()
+	return v
 }
 
-// settle makes the end of a launch: everybody sees everything.
-func (s *views) settle() {
-	for _, seg := range s.written {
-		seg.history = nil
+// forget lets everybody have seen everything, which is so when no work is
+// under way and the host has waited for all.
+func (s *views) forget() {
+	for _, seg := range s.touched {
+		seg.history, seg.bulk = nil, nil
 	}
+	s.touched = s.touched[:0]
+	s.clock, s.cells, s.threads, s.blocks, s.sc = 0, 0, 0, 0, map[int]*view{}
+}
+
+// begin numbers the threads and blocks of a launch, and says what is ordered
+// before it.
+func (s *views) begin(l *launch) {
+	l.base = s.before(l.work)
+	l.end = l.base
+	l.firstThread, l.firstBlock = s.threads, s.blocks+1 // 0 is no block
+	warps := (l.blockDim[0]*l.blockDim[1]*l.blockDim[2] + warpSize - 1) / warpSize
+	s.threads += l.blocks() * warps * warpSize
+	s.blocks += l.blocks()
+}
+
+// before is what is ordered before a work that begins now.
+func (s *views) before(w *work) *view {
+	v := &view{works: w.before}
+	v.join(w.stream.learned)
+	v.join(w.learned)
+	return v.copy()
+}
+
+// retire adds what the threads of a block have learned to what is ordered
+// behind their launch: it matters while there are other works.
+func (s *views) retire(l *launch, b *block) {
+	if s.alone(l.work) {
+		return
+	}
+	sum := l.end.copy()
+	for _, w := range b.warps {
+		for i := range w.threads {
+			sum.join(w.threads[i].now.copy())
+		}
+	}
+	l.end = sum.copy()
+}
+
+// alone reports whether all works but those behind it are ordered before w.
+func (s *views) alone(w *work) bool {
+	for i, n := range s.dev.last {
+		if i != w.stream.index && w.before.at(i) < n {
+			return false
+		}
+	}
+	return true
 }
 
 // at is the cell of an offset, nil if there is none yet.
@@ -147,7 +208,9 @@ func (s *views) make(seg *segment, off uint64) *cell {
 	}
 	if seg.history == nil {
 		seg.history = make(history, (seg.size/cellBytes+cellPage)/cellPage)
-		s.written = append(s.written, seg)
+		if seg.base >= heapBase { // shared memory is wiped by itself
+			s.touched = append(s.touched, seg)
+		}
 	}
 	i := off / cellBytes
 	page := &seg.history[i/cellPage]
@@ -156,7 +219,7 @@ func (s *views) make(seg *segment, off uint64) *cell {
 	}
 	c := &cell{n: 1}
 	at := off &^ (cellBytes - 1)
-	c.msgs[0] = message{mark: mark{thread: -1}, value: uint32(seg.get(at, cellBytes)), known: seg.known[at>>3] >> (at & 7) & 0xf}
+	c.msgs[0] = message{value: uint32(seg.get(at, cellBytes)), known: seg.known[at>>3] >> (at & 7) & 0xf}
 	(*page)[i%cellPage] = c
 	return c
 }
@@ -171,8 +234,18 @@ func (c *cell) push(m message) {
 	c.n++
 }
 
-// written reports whether the launch has written to the cell.
-func (c *cell) written() bool { return c.n > 1 || c.msgs[0].thread >= 0 }
+// written reports whether the cell has been written.
+func (c *cell) written() bool { return c.n > 1 || c.msgs[0].work != nil }
+
+// changing reports whether the cell is written by a launch or beside it.
+func (c *cell) changing(l *launch) bool {
+	for i := range c.msgs[:c.n] {
+		if m := &c.msgs[i]; !l.base.sees(c, &m.mark) {
+			return true
+		}
+	}
+	return false
+}
 
 func (c *cell) top() *message { return &c.msgs[c.n-1] }
 
@@ -189,7 +262,7 @@ func (t *thread) seen(c *cell) uint32 {
 
 // knows reports whether the thread must have seen an access to a cell.
 func (t *thread) knows(c *cell, m *mark) bool {
-	return m.thread < 0 || m.thread == t.number || m.time <= t.now.threads.at(m.thread) || m.time <= t.now.cells.at(c.id)
+	return m.thread == t.number && m.work != nil || t.now.sees(c, m)
 }
 
 // snapshot is what the thread has seen, its own stores included.
@@ -234,8 +307,8 @@ func (s *views) read(w *warp, in *instr, lane int, seg *segment, off uint64, mod
 	if !written && !s.races {
 		return w.loadNow(in, lane, seg, off)
 	}
-	if written && ac.readOnly {
-		w.fail(in, lane, "reads byte %d of a %s through the read-only path, but this launch writes it", off, seg.what)
+	if written && ac.readOnly && s.changing(w.launch, seg, first, n) {
+		w.fail(in, lane, "reads byte %d of a %s through the read-only path, but this launch writes it, or one beside it", off, seg.what)
 		return v, false
 	}
 	for i := range n {
@@ -265,9 +338,19 @@ func (s *views) read(w *warp, in *instr, lane int, seg *segment, off uint64, mod
 	return v, true
 }
 
+// changing reports whether an element is written by a launch or beside it.
+func (s *views) changing(l *launch, seg *segment, first uint64, n int) bool {
+	for i := range n {
+		if c := seg.history.at(first + uint64(i*cellBytes)); c != nil && c.changing(l) {
+			return true
+		}
+	}
+	return false
+}
+
 // pick chooses the time at which an element is read: half of the time now,
 // else any of those allowed at which it changed. It reports false if no cell
-// of the element was written in this launch.
+// of the element was written.
 func (s *views) pick(t *thread, me *mark, seg *segment, first uint64, n int, modify bool) (time uint32, written bool) {
 	var oldest uint32
 	for i := range n {
@@ -275,7 +358,7 @@ func (s *views) pick(t *thread, me *mark, seg *segment, first uint64, n int, mod
 			written = written || c.written()
 			oldest = max(oldest, t.seen(c))
 			for k := range c.msgs[:c.n] {
-				if m := &c.msgs[k]; modify && (m.thread < 0 || m.morally(me)) {
+				if m := &c.msgs[k]; modify && (m.work == nil || m.morally(me)) {
 					oldest = max(oldest, m.time)
 				}
 			}
@@ -400,19 +483,6 @@ func (t *thread) attaches(c *cell, me *mark, modify bool) []release {
 		}
 	}
 	return list
-}
-
-// both is a view that has seen what either has.
-func both(a, b *view) *view {
-	switch {
-	case a == nil || a == b:
-		return b
-	case b == nil:
-		return a
-	}
-	sum := a.copy()
-	sum.join(b)
-	return sum.copy()
 }
 
 // fence takes over what earlier loads found attached, and attaches what the

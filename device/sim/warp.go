@@ -62,7 +62,7 @@ func (w *warp) reset(b *block, index int, live uint32) {
 	w.turn, w.yields, w.ready = 0, false, false
 	if w.launch.views != nil {
 		for i := range w.threads {
-			w.threads[i] = thread{number: ((b.number-1)*len(b.warps)+index)*warpSize + i}
+			w.threads[i] = thread{number: b.first + index*warpSize + i, now: *w.launch.base.copy()}
 		}
 	}
 	p := w.launch.prog

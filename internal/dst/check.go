@@ -2,6 +2,7 @@ package dst
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,86 +16,120 @@ import (
 // order, as far as we can see.
 const secondOpinion = time.Second
 
-// A state is what a map holds for one key.
-type state[V weft.Value] struct {
-	present bool
-	val     V
-}
-
-// check looks, for each key, for an order of its operations that explains
-// what they returned and keeps to their times. An order that is found proves
-// itself; that there is none, porcupine may deny if there is one value a key.
-// A search that is given up counts as one that failed. It also returns the
+// Check looks, in each part of a history, for an order of its operations that
+// explains what they returned and keeps to a partial order: before(i, j)
+// reports that operation i must precede operation j, as it ended before that
+// began, or as edges between streams say. It is transitive.
+//
+// An order that is found proves itself; that there is none, porcupine may deny.
+// A search that is given up counts as one that failed. Check also returns the
 // steps of the longest search.
-func check[K weft.Key, V weft.Value](history []event[K, V], multi bool) (steps int, err error) {
-	byKey := map[K][]event[K, V]{}
-	var order []K
-	for _, e := range history {
-		if byKey[e.op.Key] == nil {
-			order = append(order, e.op.Key)
-		}
-		byKey[e.op.Key] = append(byKey[e.op.Key], e)
+func (m *Model[S, O]) Check(ops []O, before func(i, j int) bool) (steps int, err error) {
+	parts := [][]int{make([]int, len(ops))}
+	for i := range ops {
+		parts[0][i] = i
 	}
-	for _, k := range order {
-		found, took := explained(byKey[k], multi)
-		steps = max(steps, took)
-		if found {
+	if m.Partition != nil {
+		parts = m.Partition(ops)
+	}
+	for _, part := range parts {
+		var own []O
+		for _, i := range part {
+			own = append(own, ops[i])
+		}
+		within := func(i, j int) bool { return before(part[i], part[j]) }
+		x := newSearch(m, own, within)
+		found := x.found(m.Init)
+		steps = max(steps, x.steps)
+		if found || judge(m, own, within, secondOpinion) == porcupine.Ok {
 			continue
 		}
-		why := "no order of the operations on key %#x explains what they returned:\n%s"
-		if took >= maxSteps {
-			why = "no order of the operations on key %#x found, and not all tried:\n%s"
+		why := "no order of the operations explains what they returned:\n%s"
+		if x.steps >= maxSteps {
+			why = "no order of the operations found that explains what they returned, and not all tried:\n%s"
 		}
-		return steps, fmt.Errorf(why, k, tell(byKey[k]))
+		return steps, fmt.Errorf(why, m.Tell(own))
 	}
 	return steps, nil
 }
 
-// explained looks for an order of the operations on one key.
-func explained[K weft.Key, V weft.Value](events []event[K, V], multi bool) (found bool, steps int) {
-	if multi {
-		s := newMultisearch(events)
-		return s.found(nil), s.steps
+// judge asks porcupine, which gets the model without its hints. It knows of
+// intervals only, so to it all operations overlap, and its states carry what is
+// done and refuse operations that others must precede. Operations that take
+// several steps take them, as far as they go, before others end.
+func judge[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool, limit time.Duration) porcupine.CheckResult {
+	type config struct {
+		state S
+		done  bits
+		left  map[int]O // of operations that are under way
+		key   string
 	}
-	s := newSearch(events)
-	return s.found(0, 0) || judge(events) == porcupine.Ok, s.steps
-}
-
-// judge asks porcupine about the operations on one key.
-func judge[K weft.Key, V weft.Value](events []event[K, V]) porcupine.CheckResult {
-	model := porcupine.Model{
-		Init: func() any { return state[V]{} },
-		Step: func(s, in, _ any) (bool, any) {
-			return step(s.(state[V]), in.(event[K, V]))
+	n := len(ops)
+	wait := make([]bits, n)
+	history := make([]porcupine.Operation, n)
+	for i := range ops {
+		wait[i] = newBits(n)
+		for j := range ops {
+			wait[i].set(j, before(j, i))
+		}
+		history[i] = porcupine.Operation{ClientId: i, Input: i, Call: 0, Return: 1}
+	}
+	after := func(c config, i int, o Outcome[S, O]) config {
+		c.state, c.done, c.left = o.State, slices.Clone(c.done), maps.Clone(c.left)
+		if delete(c.left, i); o.Left != nil {
+			c.left[i] = *o.Left
+		} else {
+			c.done.set(i, true)
+		}
+		c.key = fmt.Sprint(m.Key(c.state, func(any) bool { return true }), c.left)
+		return c
+	}
+	model := porcupine.NondeterministicModel{
+		Init:  func() []any { return []any{config{m.Init, newBits(n), map[int]O{}, ""}} },
+		Equal: func(a, b any) bool { return a.(config).key == b.(config).key },
+		Step: func(s, in, _ any) (next []any) {
+			seen := map[string]bool{}
+			for under := []config{s.(config)}; len(under) > 0; under = under[1:] {
+				c := under[0]
+				for i, op := range ops {
+					if c.done.has(i) || !wait[i].within(c.done) {
+						continue
+					}
+					if left, ok := c.left[i]; ok {
+						op = left
+					}
+					for _, o := range m.Step(c.state, op) {
+						switch {
+						case o.Left != nil:
+							if d := after(c, i, o); !seen[d.key] {
+								seen[d.key] = true
+								under = append(under, d)
+							}
+						case i == in.(int):
+							next = append(next, after(c, i, o))
+						}
+					}
+				}
+			}
+			return next
 		},
 	}
-	var ops []porcupine.Operation
-	for i, e := range events {
-		ops = append(ops, porcupine.Operation{ClientId: i, Input: e, Call: e.from, Return: e.till})
-	}
-	return porcupine.CheckOperationsTimeout(model, ops, secondOpinion)
+	return porcupine.CheckOperationsTimeout(model.ToModel(), history, limit)
 }
 
-// step says whether an operation may return what it did in a state, and what
-// state it leaves. In a full structure an insert may find no room.
-func step[K weft.Key, V weft.Value](s state[V], e event[K, V]) (bool, state[V]) {
-	ok := !e.returns.OK // what is not returned may be anything
-	full := e.full && !s.present && !e.ok && e.returns.OK
-	switch e.op.Kind {
-	case weft.OpGet:
-		return (ok || e.ok == s.present) && (!e.returns.Vals || e.val == s.val), s
-	case weft.OpPut:
-		if full {
-			return true, s
+// byKey are the operations on each key, in the order in which keys occur.
+func byKey[K weft.Key, V weft.Value](history []event[K, V]) (parts [][]int) {
+	at := map[K]int{}
+	for i, e := range history {
+		p, ok := at[e.op.Key]
+		if !ok {
+			p = len(parts)
+			at[e.op.Key] = p
+			parts = append(parts, nil)
 		}
-		return ok || e.ok == !s.present, state[V]{true, e.op.Value}
-	case weft.OpPutNew:
-		if s.present || full {
-			return (ok || !e.ok) && (!e.returns.Vals || e.val == s.val), s
-		}
-		return ok || e.ok, state[V]{true, e.op.Value}
+		parts[p] = append(parts[p], i)
 	}
-	return ok || e.ok == s.present, state[V]{}
+	return parts
 }
 
 // tell lists events in the order in which they began.

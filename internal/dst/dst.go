@@ -27,7 +27,7 @@ type Config[K weft.Key, V weft.Value] struct {
 	Arch int
 	// Shapes of programs. Default: [Shapes].
 	Shapes []Shape
-	// Uniform structures take no mixed batches.
+	// Uniform structures take no mixed batches, and have no values: sets.
 	Uniform bool
 	// Multi structures are multimaps: what [MultiMap] makes.
 	Multi bool
@@ -44,6 +44,8 @@ type Config[K weft.Key, V weft.Value] struct {
 	// -sim.seed and -sim.seeds decide.
 	First uint64
 	Seeds int
+	// Wrap, if not nil, is put around the device that the structure is made on.
+	Wrap func(device.Device) device.Device
 	// Rewrite breaks the kernels on purpose; see [sim.Options].
 	Rewrite func(file, ptx string) string
 	// Whole leaves a program that fails as it is: who only wants to know that
@@ -179,7 +181,7 @@ func attempt[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.
 	history, launches, err := execute(cfg, shape, opts, p)
 	tally := Tally{Programs: 1, Launches: launches}
 	if err == nil {
-		tally.Steps, err = check(history, cfg.Multi)
+		tally.Steps, err = history.check()
 	}
 	return tally, err
 }

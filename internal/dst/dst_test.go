@@ -46,7 +46,8 @@ func TestCheck(t *testing.T) {
 		for i := range test.h {
 			test.h[i].full = test.full
 		}
-		if _, err := check(test.h, false); (err == nil) != test.legal {
+		h := history[uint64, uint64]{events: test.h, timed: true, before: make([]set, 1)}
+		if _, err := h.check(); (err == nil) != test.legal {
 			t.Errorf("%s: %v", test.name, err)
 		}
 	}
@@ -204,14 +205,27 @@ func TestReplay(t *testing.T) {
 // An operation of a mixed batch lasts from the first read of its key to the
 // last write of its result.
 func TestTimes(t *testing.T) {
-	r := &runner[uint64, uint64]{width: 8, keys: 1000, ok: 2000, now: make([]event[uint64, uint64], 3)}
+	dev, err := sim.Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &flight[uint64, uint64]{watched: true, events: make([]event[uint64, uint64], 3)}
+	if f.Keys, err = device.Make[uint64](dev, 3); err != nil {
+		t.Fatal(err)
+	}
+	if f.OK, err = device.Make[bool](dev, 3); err != nil {
+		t.Fatal(err)
+	}
+	r := &runner[uint64, uint64]{width: 8, flights: []*flight[uint64, uint64]{f}}
+	r.history.timed = true
+	keys, ok := f.Keys.Ptr(), f.OK.Ptr()
 	for _, a := range []sim.Access{
-		{Addr: 1008, Size: 8}, {Addr: 1000, Size: 8}, {Addr: 1008, Size: 8}, {Addr: 2001, Size: 1, Write: true},
-		{Addr: 500, Size: 8}, {Addr: 2001, Size: 1, Write: true}, {Addr: 1024, Size: 8}, {Addr: 2003, Size: 1, Write: true},
+		{Addr: keys + 8, Size: 8}, {Addr: keys, Size: 8}, {Addr: keys + 8, Size: 8}, {Addr: ok + 1, Size: 1, Write: true},
+		{Addr: keys - 8, Size: 8}, {Addr: ok + 1, Size: 1, Write: true}, {Addr: keys + 24, Size: 8}, {Addr: ok + 3, Size: 1, Write: true},
 	} {
 		r.watch(a)
 	}
-	if e := r.now; e[0].from != 2 || e[0].till != 0 || e[1].from != 1 || e[1].till != 6 || e[2].from != 0 {
+	if e := f.events; e[0].from != 2 || e[0].till != 0 || e[1].from != 1 || e[1].till != 6 || e[2].from != 0 {
 		t.Errorf("times %+v", e)
 	}
 }

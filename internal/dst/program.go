@@ -19,6 +19,10 @@ type Shape struct {
 	Cold     int  // operations on keys of their own per batch
 	Batches  int
 	Kinds    []weft.OpKind // of the batches, each of one kind; nil: any
+	// Streams is how many streams the batches are submitted to, where they
+	// overlap, among calls with batches of the host, iterations and waits. 0:
+	// batches run one after another.
+	Streams int
 }
 
 // Shapes are the defaults of [Config].
@@ -29,62 +33,144 @@ var Shapes = []Shape{
 	{Name: "around full", Capacity: 24, Fixed: true, Keys: 40, Hot: 120, Batches: 3},
 	{Name: "never full", Capacity: 64, Fixed: true, Keys: 20, Hot: 60, Batches: 2},
 	{Name: "around growth", Keys: 30, Hot: 60, Cold: 20, Batches: 5},
+	{Name: "streams", Capacity: 100, Keys: 8, Hot: 24, Batches: 12, Streams: 3},
+	{Name: "streams, around growth", Keys: 24, Hot: 40, Cold: 10, Batches: 10, Streams: 3},
+	{Name: "streams, around full", Capacity: 24, Fixed: true, Keys: 90, Hot: 60, Batches: 10, Streams: 2},
 }
 
-// A batch is a list of operations submitted at once; a uniform one has one
-// kind only and goes through that kind's own method.
+// A deed is a way to do something to a structure.
+type deed uint8
+
+const (
+	submit  deed = iota // a batch on the device, to a stream
+	call                // a batch of the host
+	link                // one stream waits for what another has been given
+	wait                // the host waits for a stream
+	sync                // the host waits for the structure
+	iterate             // over all pairs, and submit the batch meanwhile
+	clear               // all pairs
+)
+
+// A batch is something that a program does, most often to run a list of
+// operations; a uniform one has one kind only and goes through that kind's own
+// method.
 type batch[K weft.Key, V weft.Value] struct {
-	upkeep  string // what is done before, if not ""
-	uniform bool
-	ops     []weft.Op[K, V]
+	upkeep   string // what is done before, if not ""
+	do       deed
+	stream   int // of submit, link and wait
+	to       int // the stream that a link makes wait
+	patience int // how often the context of what waits is asked before it ends; 0: it never does
+	uniform  bool
+	ops      []weft.Op[K, V]
 }
 
-// A program is a list of batches that run one after another.
+// maxBatches bounds programs, those that the harness adds included: sets of
+// batches are words.
+const maxBatches = 60
+
+// A program is a list of batches. The host submits them, or calls, one after
+// another.
 type program[K weft.Key, V weft.Value] []batch[K, V]
 
 // generate makes up a program of a shape. Every value is written once only,
 // so that a value read tells who wrote it.
 func generate[K weft.Key, V weft.Value](rng *rand.Rand, shape Shape, cfg *Config[K, V]) program[K, V] {
-	hot := make([]K, shape.Keys)
-	for i := range hot {
-		hot[i] = key[K](rng)
+	g := generator[K, V]{rng: rng, shape: shape, cfg: cfg, hot: make([]K, shape.Keys)}
+	for i := range g.hot {
+		g.hot[i] = key[K](rng)
 	}
-	next := uint64(hot[0]) % 4 // now and then 0 and all ones are among the values
+	g.next = uint64(g.hot[0]) % 4 // now and then 0 and all ones are among the values
 	if cfg.Multi {
-		next = max(next, 1) // in histories of many values, 0 stands for none
+		g.next = max(g.next, 1) // in histories of many values, 0 stands for none
 	}
 	var p program[K, V]
 	for at := range shape.Batches {
-		b := batch[K, V]{uniform: cfg.Uniform || rng.IntN(4) == 0 && !shape.Fixed}
+		b := batch[K, V]{}
 		if len(cfg.Upkeep) > 0 && rng.IntN(2) == 0 {
 			b.upkeep = cfg.Upkeep[rng.IntN(len(cfg.Upkeep))].Name
 		}
-		kind := pick(rng, cfg.Multi)
-		if shape.Kinds != nil {
-			b.uniform, kind = true, shape.Kinds[at]
-		}
-		if cfg.Multi && b.uniform && rng.IntN(4) == 0 {
-			b.ops = lookUp[K, V](hot)
-			p = append(p, b)
+		if shape.Streams == 0 {
+			g.alone(&b, at)
+			p = append(p, b, batch[K, V]{do: sync})
 			continue
 		}
-		for i := range shape.Hot + shape.Cold {
-			op := weft.Op[K, V]{Kind: kind, Value: value[V](next)}
-			next++
-			if !b.uniform {
-				op.Kind = pick(rng, cfg.Multi)
-			}
-			if i < shape.Hot {
-				op.Key = hot[rng.IntN(len(hot))]
-			} else {
-				op.Key = key[K](rng)
-			}
-			b.ops = append(b.ops, op)
-		}
-		rng.Shuffle(len(b.ops), func(i, j int) { b.ops[i], b.ops[j] = b.ops[j], b.ops[i] })
+		g.among(&b)
 		p = append(p, b)
 	}
 	return p
+}
+
+// A generator makes up batches.
+type generator[K weft.Key, V weft.Value] struct {
+	rng   *rand.Rand
+	shape Shape
+	cfg   *Config[K, V]
+	hot   []K
+	next  uint64 // number of the next value
+}
+
+// alone makes up the batch at a place of a program without streams.
+func (g *generator[K, V]) alone(b *batch[K, V], at int) {
+	b.uniform = g.cfg.Uniform || g.rng.IntN(4) == 0 && !g.shape.Fixed
+	kind := pick(g.rng, g.cfg.Multi)
+	if g.shape.Kinds != nil {
+		b.uniform, kind = true, g.shape.Kinds[at]
+	}
+	g.fill(b, kind)
+}
+
+// among makes up something to be done among others that are under way.
+func (g *generator[K, V]) among(b *batch[K, V]) {
+	rng := g.rng
+	if rng.IntN(3) > 0 { // not too often: it waits for all that is under way
+		b.upkeep = ""
+	}
+	b.do = [...]deed{
+		submit, submit, submit, submit, submit, submit, submit, submit, submit, call, call, call, call, call, link, link, wait, wait, sync, iterate, iterate, clear,
+	}[rng.IntN(22)]
+	b.stream, b.to = rng.IntN(g.shape.Streams), rng.IntN(g.shape.Streams)
+	if rng.IntN(4) == 0 {
+		b.patience = 1 + rng.IntN(1<<rng.IntN(12))
+	}
+	if b.do != submit && b.do != call && b.do != iterate {
+		return
+	}
+	kind := weft.OpGet
+	if rng.IntN(2) == 0 {
+		kind = pick(rng, g.cfg.Multi)
+	}
+	b.uniform = g.cfg.Uniform || rng.IntN(3) > 0
+	if b.uniform && g.shape.Fixed && kind == weft.OpPut { // it doesn't say what found no room
+		kind = weft.OpPutNew
+	}
+	g.fill(b, kind)
+}
+
+// fill gives a batch its operations, of one kind if it is uniform.
+func (g *generator[K, V]) fill(b *batch[K, V], kind weft.OpKind) {
+	rng := g.rng
+	if g.cfg.Multi && b.uniform && b.do == submit && rng.IntN(4) == 0 {
+		b.ops = lookUp[K, V](g.hot)
+		return
+	}
+	hot, cold := g.shape.Hot, g.shape.Cold
+	if g.shape.Streams > 0 && rng.IntN(4) == 0 { // batches of several sizes, now and then a large one
+		hot = 1 + rng.IntN(hot<<rng.IntN(5))
+	}
+	for i := range hot + cold {
+		op := weft.Op[K, V]{Kind: kind, Value: value[V](g.next)}
+		g.next++
+		if !b.uniform {
+			op.Kind = pick(rng, g.cfg.Multi)
+		}
+		if i < hot {
+			op.Key = g.hot[rng.IntN(len(g.hot))]
+		} else {
+			op.Key = key[K](rng)
+		}
+		b.ops = append(b.ops, op)
+	}
+	rng.Shuffle(len(b.ops), func(i, j int) { b.ops[i], b.ops[j] = b.ops[j], b.ops[i] })
 }
 
 // pick chooses a kind of operation. Multimaps get more that add values: one
@@ -129,14 +215,10 @@ func value[V weft.Value](n uint64) V {
 func (p program[K, V]) String() string {
 	var s strings.Builder
 	for i, b := range p {
-		how := "mixed"
-		if b.uniform {
-			how = "uniform"
-		}
 		if b.upkeep != "" {
 			fmt.Fprintf(&s, "%s; ", b.upkeep)
 		}
-		fmt.Fprintf(&s, "batch %d, %s, %d operations:", i, how, len(b.ops))
+		fmt.Fprintf(&s, "%d: %s", i, b.what())
 		for j, op := range b.ops {
 			if j == 40 {
 				fmt.Fprintf(&s, " … and %d more", len(b.ops)-j)
@@ -147,6 +229,34 @@ func (p program[K, V]) String() string {
 		s.WriteByte('\n')
 	}
 	return s.String()
+}
+
+// what says what a batch does.
+func (b *batch[K, V]) what() (s string) {
+	how := "mixed"
+	if b.uniform {
+		how = "uniform"
+	}
+	switch b.do {
+	case submit:
+		return fmt.Sprintf("batch on stream %d, %s, %d operations:", b.stream, how, len(b.ops))
+	case call:
+		s = fmt.Sprintf("batch of the host, %s, %d operations:", how, len(b.ops))
+	case link:
+		return fmt.Sprintf("stream %d waits for stream %d", b.to, b.stream)
+	case wait:
+		s = fmt.Sprintf("wait for stream %d", b.stream)
+	case sync:
+		s = "Sync"
+	case iterate:
+		return fmt.Sprintf("All, and meanwhile a batch on stream %d, %s, %d operations:", b.stream, how, len(b.ops))
+	case clear:
+		return "Clear"
+	}
+	if b.patience > 0 {
+		s += fmt.Sprintf(" (the context ends when asked %d times)", b.patience)
+	}
+	return s
 }
 
 func describe[K weft.Key, V weft.Value](op weft.Op[K, V]) string {

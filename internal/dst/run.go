@@ -5,70 +5,76 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/staging"
 )
-
-// An event is one operation with what it returned and when it ran.
-type event[K weft.Key, V weft.Value] struct {
-	op         weft.Op[K, V]
-	batch      int
-	returns    Returns
-	ok         bool
-	full       bool // there may have been no room for it
-	val        V
-	removed    int
-	all        []V // what a GetAll lists
-	from, till int64
-}
 
 // A runner executes one program on a device of its own.
 type runner[K weft.Key, V weft.Value] struct {
-	dev     *sim.Device
+	sim     *sim.Device
+	dev     device.Device // the same, or what the configuration wraps around it
 	subject Subject[K, V]
-	stream  *device.Stream
+	streams []*device.Stream
+	link    []*device.Event // one for each pair of streams
 	shape   Shape
 	ordered bool // operations of a uniform batch follow each other
 	multi   bool
-	precise bool // concurrent operations have times of their own
-	history []event[K, V]
-	batch   int
-	entered int // operations so far that may have put a key where there was none
+	pairs   bool // it has values
 
-	// The batch that runs: its events, where its columns lie, and the time,
-	// which is the number of accesses to memory so far.
-	now      []event[K, V]
-	keys, ok device.Ptr
-	width    int
-	time     int64
+	history history[K, V]
+	flights []*flight[K, V] // batches on the device whose results are not read yet
+	width   int             // of keys, bytes
+	time    int64           // accesses to memory so far
+}
+
+// A flight is a batch on the device that was submitted, with its columns.
+type flight[K weft.Key, V weft.Value] struct {
+	Columns[K, V]
+	number  int
+	stream  int
+	events  []event[K, V]
+	watched bool // its operations have times of their own
 }
 
 // execute runs a program and returns its history and how many kernels it
 // launched. An error is a fault of the structure: the harness itself does not
 // fail.
-func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program[K, V]) (_ []event[K, V], launches int, err error) {
-	r := &runner[K, V]{shape: shape, ordered: !cfg.Unordered, multi: cfg.Multi, precise: opts.Sequential && !cfg.Rough, width: int(sizeof[K]())}
+func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program[K, V]) (_ *history[K, V], launches int, err error) {
+	r := &runner[K, V]{shape: shape, ordered: !cfg.Unordered, multi: cfg.Multi, pairs: !cfg.Uniform, width: int(sizeof[K]())}
+	r.history.timed = opts.Sequential && !cfg.Rough
+	r.history.multi = cfg.Multi
 	opts.Watch = r.watch
 	opts.Budget = budget
-	if r.dev, err = sim.Open(&opts); err != nil {
+	if r.sim, err = sim.Open(&opts); err != nil {
 		return nil, 0, err
 	}
 	defer func() {
-		launches = r.dev.Launches()
-		r.dev.Close()
+		launches = r.sim.Launches()
+		r.sim.Close()
 	}()
+	if r.dev = r.sim; cfg.Wrap != nil {
+		r.dev = cfg.Wrap(r.sim)
+	}
+	defer staging.Configure(r.dev, stagingOf(opts.Seed))()
 	if r.subject, err = cfg.New(r.dev, shape); err != nil {
 		return nil, 0, fmt.Errorf("new: %w", err)
 	}
 	// A device that is lost can't be closed in order; there is nothing to leak.
 	defer r.subject.Close()
-	if r.stream, err = r.dev.NewStream(); err != nil {
-		return nil, 0, err
+	for range max(shape.Streams, 1) {
+		s, err := r.dev.NewStream()
+		e, err2 := r.dev.NewEvent()
+		if err := errors.Join(err, err2); err != nil {
+			return nil, 0, err
+		}
+		r.streams, r.link = append(r.streams, s), append(r.link, e)
+		r.history.stream = append(r.history.stream, 0)
 	}
-	seen := map[K]bool{}
 	for i, b := range p {
 		for _, u := range cfg.Upkeep {
 			if u.Name != b.upkeep {
@@ -81,172 +87,369 @@ func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.
 		if err := r.run(b); err != nil {
 			return nil, 0, fmt.Errorf("batch %d: %w", i, err)
 		}
-		for _, op := range b.ops {
-			seen[op.Key] = true
-		}
 	}
-	return r.history, 0, r.finish(seen)
+	if err := r.finish(p); err != nil {
+		return nil, 0, err
+	}
+	return &r.history, 0, nil
 }
 
 // budget is more warp instructions than any launch of a small program needs.
 const budget = 1 << 23
 
+// stagingOf makes small batches of the host many pieces, in an order of the
+// seed.
+func stagingOf(seed uint64) staging.Settings {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	return staging.Settings{PieceBytes: 32 << rng.IntN(6), Slots: 1 + rng.IntN(3), Order: rng.IntN}
+}
+
 func sizeof[T device.Elem]() uintptr {
 	return uintptr(len(device.Bytes(make([]T, 1))))
 }
 
-// run submits a batch, waits for it and records its events.
-func (r *runner[K, V]) run(b batch[K, V]) (err error) {
-	n := len(b.ops)
-	r.batch++
+// run does what a batch says.
+func (r *runner[K, V]) run(b batch[K, V]) error {
+	host, ok := r.subject.(HostSubject[K, V])
+	ctx := context.Context(context.Background())
+	if b.patience > 0 {
+		ctx = &countdown{ctx, b.patience}
+	}
+	b.stream %= len(r.streams)
+	b.to %= len(r.streams)
 	switch {
-	case n == 0:
-		return nil
-	case b.ops[0].Kind == getAll:
+	case b.do == submit && len(b.ops) > 0 && b.ops[0].Kind == getAll:
 		return r.list(b)
+	case b.do == submit, b.do == call && !ok:
+		return r.submit(b)
+	case b.do == call:
+		return r.call(ctx, host, b)
+	case b.do == link:
+		r.history.link(b.stream, b.to)
+		e := r.link[b.stream]
+		return errors.Join(r.streams[b.stream].Record(e), r.streams[b.to].Wait(e))
+	case b.do == wait:
+		err := r.streams[b.stream].Sync(ctx)
+		if err == nil {
+			r.history.waited(b.stream)
+			err = r.collect()
+		}
+		return r.allowed(err, b)
+	case b.do == sync:
+		return r.allowed(r.sync(ctx), b)
+	case b.do == iterate && ok:
+		return r.iterate(host, b)
+	case b.do == clear && ok:
+		return r.clear(host)
 	}
-	keys, vals, kinds := make([]K, n), make([]V, n), make([]weft.OpKind, n)
-	for i, op := range b.ops {
-		keys[i], vals[i], kinds[i] = op.Key, op.Value, op.Kind
+	return nil
+}
+
+// A countdown is a context that ends when it has been asked so many times.
+type countdown struct {
+	context.Context
+	left int
+}
+
+func (c *countdown) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
 	}
-	c := &Columns[K, V]{Kind: kinds[0]}
+	return nil
+}
+
+// allowed leaves out errors that a batch may have: fixed structures are full,
+// contexts end.
+func (r *runner[K, V]) allowed(err error, b batch[K, V]) error {
+	if err != nil && !errors.Is(err, device.ErrLost) &&
+		(r.shape.Fixed && errors.Is(err, weft.ErrFull) || b.patience > 0 && errors.Is(err, context.Canceled)) {
+		return nil
+	}
+	return err
+}
+
+// sync waits for all batches and reads what they returned.
+func (r *runner[K, V]) sync(ctx context.Context) error {
+	err := r.subject.Sync(ctx)
+	if err == nil || errors.Is(err, weft.ErrFull) {
+		r.history.waitedForAll()
+		err = errors.Join(err, r.collect())
+	}
+	return err
+}
+
+// submit gives a batch on the device to a stream.
+func (r *runner[K, V]) submit(b batch[K, V]) error {
+	n := len(b.ops)
+	if n == 0 {
+		return nil
+	}
+	keys, vals, kinds := columns(b.ops)
+	s := r.streams[b.stream]
+	f := &flight[K, V]{stream: b.stream, Columns: Columns[K, V]{Kind: kinds[0]}}
 	var errs [5]error
-	c.Keys, errs[0] = device.Upload(r.stream, keys)
-	c.Vals, errs[1] = device.Upload(r.stream, vals)
-	c.OK, errs[2] = device.Upload(r.stream, make([]bool, n))
+	f.Keys, errs[0] = device.Upload(s, keys)
+	f.Vals, errs[1] = device.Upload(s, vals)
+	f.OK, errs[2] = device.Upload(s, make([]bool, n))
 	if !b.uniform {
-		c.Kinds, errs[3] = device.Upload(r.stream, kinds)
+		f.Kinds, errs[3] = device.Upload(s, kinds)
 	}
 	if r.multi {
-		c.Removed, errs[4] = device.Upload(r.stream, make([]uint32, n))
+		f.Removed, errs[4] = device.Upload(s, make([]uint32, n))
 	}
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
-	r.now = make([]event[K, V], n)
+	inOrder := r.inOrder(b)
 	r.time++
-	start := r.time
-	inOrder := b.uniform && r.ordered && (!r.multi || kinds[0] == weft.OpPutNew)
-	if r.precise && !inOrder {
-		r.keys, r.ok = c.Keys.Ptr(), c.OK.Ptr()
+	f.events = r.events(b, inOrder)
+	f.watched = r.history.timed && !inOrder
+	f.number = r.history.begin(b.stream, changes(b))
+	r.flights = append(r.flights, f)
+	returns, err := r.subject.Submit(s, &f.Columns)
+	for i := range f.events {
+		f.events[i].returns = returns
 	}
-	returns, err := r.subject.Submit(r.stream, c)
-	if err == nil {
-		err = r.subject.Sync(context.Background())
+	return r.allowed(err, b)
+}
+
+// inOrder reports whether the operations of a batch follow each other. Lookups
+// need not: what is changed beside them may be seen by any of them.
+func (r *runner[K, V]) inOrder(b batch[K, V]) bool {
+	return b.uniform && changes(b) && r.ordered && (!r.multi || b.ops[0].Kind == weft.OpPutNew)
+}
+
+// changes reports whether a batch may change the structure.
+func changes[K weft.Key, V weft.Value](b batch[K, V]) bool {
+	return !b.uniform || b.ops[0].Kind != weft.OpGet
+}
+
+// columns are the operations of a batch as columns.
+func columns[K weft.Key, V weft.Value](ops []weft.Op[K, V]) (keys []K, vals []V, kinds []weft.OpKind) {
+	for _, op := range ops {
+		keys, vals, kinds = append(keys, op.Key), append(vals, op.Value), append(kinds, op.Kind)
 	}
-	r.keys, r.ok = 0, 0
-	if err != nil && !(r.shape.Fixed && errors.Is(err, weft.ErrFull)) {
+	return keys, vals, kinds
+}
+
+// events are those of a batch that begins now.
+func (r *runner[K, V]) events(b batch[K, V], inOrder bool) []event[K, V] {
+	events := make([]event[K, V], len(b.ops))
+	for i := range events {
+		events[i] = event[K, V]{op: b.ops[i], from: r.time, till: forever}
+		if inOrder {
+			events[i].rank = i + 1
+		}
+	}
+	return events
+}
+
+// collect reads the results of the batches that the host has waited for.
+func (r *runner[K, V]) collect() error {
+	var err error
+	r.flights = slices.DeleteFunc(r.flights, func(f *flight[K, V]) bool {
+		if !r.history.known.has(f.number) {
+			return false
+		}
+		err = errors.Join(err, r.land(f))
+		return true
+	})
+	return err
+}
+
+// land reads the results of a batch.
+func (r *runner[K, V]) land(f *flight[K, V]) error {
+	ctx, s, n := context.Background(), r.streams[f.stream], len(f.events)
+	vals, ok, removed := make([]V, n), make([]bool, n), make([]uint32, f.Removed.Len())
+	if err := errors.Join(f.Vals.CopyTo(ctx, s, vals), f.OK.CopyTo(ctx, s, ok), f.Removed.CopyTo(ctx, s, removed)); err != nil {
 		return err
 	}
-	ok, removed := make([]bool, n), make([]uint32, c.Removed.Len())
-	if err := errors.Join(c.Vals.CopyTo(context.Background(), r.stream, vals), c.OK.CopyTo(context.Background(), r.stream, ok),
-		c.Removed.CopyTo(context.Background(), r.stream, removed)); err != nil {
-		return err
-	}
 	r.time++
-	for i := range r.now {
-		e := &r.now[i]
-		e.op, e.batch, e.returns, e.ok, e.val = b.ops[i], r.batch, returns, ok[i], vals[i]
+	for i := range f.events {
+		e := &f.events[i]
+		e.ok, e.val = ok[i], vals[i]
 		if r.multi {
 			e.removed = int(removed[i])
 		}
-		switch {
-		case inOrder:
-			e.from, e.till = start+2*int64(i), start+2*int64(i)+1
-			continue
-		case e.from == 0:
-			e.from = start
-		}
-		if e.till == 0 {
+		e.till = min(e.till, r.time)
+	}
+	r.history.add(f.number, f.events)
+	return errors.Join(f.Keys.Free(), f.Vals.Free(), f.OK.Free(), f.Kinds.Free(), f.Removed.Free())
+}
+
+// call runs a batch of the host. If its context ends, any of its operations may
+// have been run; what it returns says nothing.
+func (r *runner[K, V]) call(ctx context.Context, host HostSubject[K, V], b batch[K, V]) error {
+	if len(b.ops) == 0 {
+		return nil
+	}
+	keys, vals, kinds := columns(b.ops)
+	kind, ok := kinds[0], make([]bool, len(keys))
+	if b.uniform {
+		kinds = nil
+	}
+	r.time++
+	events := r.events(b, r.inOrder(b))
+	number := r.history.beginCall(changes(b))
+	returns, err := host.Call(ctx, kind, kinds, keys, vals, ok)
+	ended := errors.Is(err, context.Canceled)
+	r.time++
+	for i := range events {
+		e := &events[i]
+		e.ok, e.val, e.returns = ok[i], vals[i], returns
+		if ended {
+			e.maybe, e.returns = true, Returns{}
+		} else {
 			e.till = r.time
 		}
 	}
-	r.time = max(r.time, start+2*int64(n))
-	r.fill()
-	r.history = append(r.history, r.now...)
-	return errors.Join(c.Keys.Free(), c.Vals.Free(), c.OK.Free(), c.Kinds.Free(), c.Removed.Free())
+	r.history.add(number, events)
+	if err := r.allowed(err, b); err != nil || ended {
+		return err
+	}
+	r.history.returned(number)
+	return r.collect()
 }
 
-// fill notes whether the structure may have been full in the batch that ran: as
-// many operations as it has room for must have put something into it.
-func (r *runner[K, V]) fill() {
-	for _, e := range r.now {
-		if (e.op.Kind == weft.OpPut || e.op.Kind == weft.OpPutNew) && (e.ok || !e.returns.OK) {
-			r.entered++
+// iterate looks at all pairs: each that is not changed meanwhile must come once.
+// Meanwhile a batch is submitted. For a multimap, what comes is a list of values
+// for each key, and nothing is submitted.
+func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch[K, V]) (err error) {
+	r.time++
+	start := r.time
+	number := r.history.beginCall(false)
+	found := map[K][]V{}
+	for k, v := range host.All() {
+		if len(found) == 0 && len(b.ops) > 0 && !r.multi {
+			if err = r.submit(b); err != nil {
+				break
+			}
 		}
+		if found[k] != nil && !r.multi {
+			return fmt.Errorf("All: key %#x comes twice", k)
+		}
+		found[k] = append(found[k], v)
 	}
-	for i := range r.now {
-		r.now[i].full = r.shape.Fixed && r.entered >= r.shape.Capacity
+	if err := errors.Join(err, host.Err()); err != nil {
+		return fmt.Errorf("All: %w", err)
 	}
+	r.time++
+	var events []event[K, V]
+	for _, k := range r.history.keys(maps.Keys(found), r.flights) {
+		e := event[K, V]{op: weft.Op[K, V]{Kind: getAll, Key: k}, all: found[k], from: start, till: r.time}
+		if !r.multi {
+			e.op.Kind, e.all, e.returns = weft.OpGet, nil, Returns{OK: true, Vals: r.pairs}
+			if vals := found[k]; vals != nil {
+				e.ok, e.val = true, vals[0]
+			}
+		}
+		events = append(events, e)
+	}
+	r.history.add(number, events)
+	r.history.returned(number)
+	return r.collect()
 }
 
-// list runs a batch of GetAlls.
-func (r *runner[K, V]) list(b batch[K, V]) error {
-	n := len(b.ops)
-	keys := make([]K, n)
-	for i, op := range b.ops {
-		keys[i] = op.Key
+// clear removes all pairs: it deletes every key that occurred.
+func (r *runner[K, V]) clear(host HostSubject[K, V]) error {
+	kind := weft.OpDelete
+	if r.multi {
+		kind = weft.OpDeleteAll
 	}
+	r.time++
+	number := r.history.beginCall(true)
+	if err := host.Clear(context.Background()); err != nil {
+		return fmt.Errorf("Clear: %w", err)
+	}
+	r.time++
+	var events []event[K, V]
+	for _, k := range r.history.keys(func(func(K) bool) {}, r.flights) {
+		events = append(events, event[K, V]{op: weft.Op[K, V]{Kind: kind, Key: k}, from: r.time - 1, till: r.time})
+	}
+	r.history.add(number, events)
+	r.history.returned(number)
+	return r.collect()
+}
+
+// list runs a batch of GetAlls, alone.
+func (r *runner[K, V]) list(b batch[K, V]) error {
+	if err := r.allowed(r.sync(context.Background()), b); err != nil {
+		return err
+	}
+	n := len(b.ops)
+	keys, _, _ := columns(b.ops)
 	offsets, vals := make([]uint64, n+1), make([]V, r.subject.Len()+1)
-	on, err := device.Upload(r.stream, keys)
-	counts, e := device.Upload(r.stream, make([]uint32, n))
-	offsetsOn, e2 := device.Upload(r.stream, offsets)
-	valsOn, e3 := device.Upload(r.stream, vals)
+	s := r.streams[b.stream]
+	on, err := device.Upload(s, keys)
+	counts, e := device.Upload(s, make([]uint32, n))
+	offsetsOn, e2 := device.Upload(s, offsets)
+	valsOn, e3 := device.Upload(s, vals)
 	if err := errors.Join(err, e, e2, e3); err != nil {
 		return err
 	}
 	m := r.subject.(interface {
 		GetAllOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error
 	})
-	if err := m.GetAllOn(r.stream, on, counts, offsetsOn, valsOn); err != nil {
+	number := r.history.begin(b.stream, false)
+	if err := m.GetAllOn(s, on, counts, offsetsOn, valsOn); err != nil {
 		return err
 	}
-	if err := errors.Join(offsetsOn.CopyTo(context.Background(), r.stream, offsets), valsOn.CopyTo(context.Background(), r.stream, vals)); err != nil {
+	if err := errors.Join(offsetsOn.CopyTo(context.Background(), s, offsets), valsOn.CopyTo(context.Background(), s, vals)); err != nil {
 		return err
 	}
+	r.history.returned(number)
 	if total := offsets[n]; !slices.IsSorted(offsets) || total >= uint64(len(vals)) {
 		return fmt.Errorf("length %d, but the keys have %d values: %v", len(vals)-1, total, offsets)
 	}
 	r.time += 2
+	var events []event[K, V]
 	for i, op := range b.ops {
-		e := event[K, V]{op: op, batch: r.batch, all: vals[offsets[i]:offsets[i+1]], from: r.time - 1, till: r.time}
-		r.history = append(r.history, e)
+		events = append(events, event[K, V]{op: op, all: vals[offsets[i]:offsets[i+1]], from: r.time - 1, till: r.time})
 	}
+	r.history.add(number, events)
 	return errors.Join(on.Free(), counts.Free(), offsetsOn.Free(), valsOn.Free())
 }
 
 // watch notes when the operations of a batch begin and end: at the first read
 // of the key and the last write of the result.
 func (r *runner[K, V]) watch(a sim.Access) {
-	if r.keys == 0 {
+	if !r.history.timed {
 		return
 	}
 	r.time++
-	if i := int(a.Addr-r.keys) / r.width; !a.Write && a.Addr >= r.keys && i < len(r.now) {
-		if r.now[i].from == 0 {
-			r.now[i].from = r.time
+	for _, f := range r.flights {
+		if !f.watched {
+			continue
 		}
-	}
-	if i := int(a.Addr - r.ok); a.Write && a.Addr >= r.ok && i < len(r.now) {
-		r.now[i].till = r.time
+		if i := int(a.Addr-f.Keys.Ptr()) / r.width; !a.Write && a.Addr >= f.Keys.Ptr() && i < len(f.events) {
+			if e := &f.events[i]; !e.begun {
+				e.from, e.begun = r.time, true
+			}
+		}
+		if i := int(a.Addr - f.OK.Ptr()); a.Write && a.Addr >= f.OK.Ptr() && i < len(f.events) {
+			f.events[i].till = r.time
+		}
 	}
 }
 
 // finish looks up every key that occurred and compares what there is with Len.
-func (r *runner[K, V]) finish(seen map[K]bool) error {
+func (r *runner[K, V]) finish(p program[K, V]) error {
+	if err := r.allowed(r.sync(context.Background()), batch[K, V]{}); err != nil {
+		return err
+	}
 	kind := weft.OpGet
 	if r.multi {
 		kind = getAll
 	}
 	b := batch[K, V]{uniform: true}
-	for _, k := range slices.Sorted(maps.Keys(seen)) {
+	for _, k := range r.history.keys(p.keys, nil) {
 		b.ops = append(b.ops, weft.Op[K, V]{Kind: kind, Key: k})
 	}
-	if err := r.run(b); err != nil {
+	if err := errors.Join(r.run(b), r.allowed(r.sync(context.Background()), b)); err != nil {
 		return fmt.Errorf("final lookup: %w", err)
 	}
 	found := 0
-	for _, e := range r.history[len(r.history)-len(b.ops):] {
+	for _, e := range r.history.events[len(r.history.events)-len(b.ops):] {
 		if e.ok {
 			found++
 		}
@@ -260,5 +463,37 @@ func (r *runner[K, V]) finish(seen map[K]bool) error {
 			return fmt.Errorf("invariants: %w", err)
 		}
 	}
+	if err := r.leave(p); err != nil {
+		return err
+	}
+	r.history.complete(r.shape)
 	return nil
+}
+
+// leave closes the structure while a batch is under way.
+func (r *runner[K, V]) leave(p program[K, V]) error {
+	for _, b := range p {
+		if b.do == submit && len(b.ops) > 0 && b.ops[0].Kind != getAll {
+			if err := r.submit(b); err != nil {
+				return fmt.Errorf("last batch: %w", err)
+			}
+			break
+		}
+	}
+	if err := r.subject.Close(); err != nil {
+		return fmt.Errorf("close: %w", err)
+	}
+	r.history.waitedForAll()
+	return errors.Join(r.dev.Sync(context.Background()), r.collect())
+}
+
+// keys visits the keys of a program.
+func (p program[K, V]) keys(yield func(K) bool) {
+	for _, b := range p {
+		for _, op := range b.ops {
+			if !yield(op.Key) {
+				return
+			}
+		}
+	}
 }

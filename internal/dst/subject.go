@@ -2,6 +2,8 @@ package dst
 
 import (
 	"context"
+	"fmt"
+	"iter"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
@@ -29,13 +31,26 @@ type Subject[K weft.Key, V weft.Value] interface {
 	Close() error
 }
 
+// A HostSubject also takes batches of the host, and can be iterated over.
+type HostSubject[K weft.Key, V weft.Value] interface {
+	Subject[K, V]
+	// Call runs a batch, of one kind if there are no kinds. Results go to vals
+	// and ok as far as it reports.
+	Call(ctx context.Context, kind weft.OpKind, kinds []weft.OpKind, keys []K, vals []V, ok []bool) (Returns, error)
+	All() iter.Seq2[K, V]
+	Err() error
+	Clear(ctx context.Context) error
+}
+
 // Returns says which columns of a batch hold results.
 type Returns struct {
 	OK, Vals, Counts bool
 }
 
-// OnMap are the methods of a map that take batches on the device.
+// OnMap are the methods of a map, those that take batches on the device
+// included.
 type OnMap[K weft.Key, V weft.Value] interface {
+	HostMap[K, V]
 	PutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V]) error
 	PutNewOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool]) error
 	GetOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool]) error
@@ -46,8 +61,20 @@ type OnMap[K weft.Key, V weft.Value] interface {
 	Close() error
 }
 
+// HostMap are the methods of maps and multimaps alike.
+type HostMap[K weft.Key, V weft.Value] interface {
+	Put(ctx context.Context, keys []K, vals []V) (int, error)
+	PutNew(ctx context.Context, keys []K, vals []V, ok []bool) (int, error)
+	Get(ctx context.Context, keys []K, vals []V, found []bool) (int, error)
+	Delete(ctx context.Context, keys []K, deleted []bool) (int, error)
+	Apply(ctx context.Context, ops []weft.Op[K, V], res []weft.Result[V]) error
+	All() iter.Seq2[K, V]
+	Err() error
+	Clear(ctx context.Context) error
+}
+
 // Map makes a subject of a map.
-func Map[K weft.Key, V weft.Value](m OnMap[K, V]) Subject[K, V] { return mapSubject[K, V]{m} }
+func Map[K weft.Key, V weft.Value](m OnMap[K, V]) HostSubject[K, V] { return mapSubject[K, V]{m} }
 
 type mapSubject[K weft.Key, V weft.Value] struct{ OnMap[K, V] }
 
@@ -66,20 +93,86 @@ func (m mapSubject[K, V]) Submit(s *device.Stream, c *Columns[K, V]) (Returns, e
 	return Returns{OK: true, Vals: true}, m.GetOn(s, c.Keys, c.Vals, c.OK)
 }
 
-// OnSet are the methods of a set that take batches on the device.
+// Call is for [HostSubject].
+func (m mapSubject[K, V]) Call(ctx context.Context, kind weft.OpKind, kinds []weft.OpKind, keys []K, vals []V, ok []bool) (r Returns, err error) {
+	if kinds != nil {
+		ops, res := make([]weft.Op[K, V], len(keys)), make([]weft.Result[V], len(keys))
+		for i := range ops {
+			ops[i] = weft.Op[K, V]{Kind: kinds[i], Key: keys[i], Value: vals[i]}
+		}
+		err = m.Apply(ctx, ops, res)
+		for i, r := range res {
+			vals[i], ok[i] = r.Value, r.OK
+		}
+		return Returns{OK: true, Vals: true}, err
+	}
+	var n int
+	switch kind {
+	case weft.OpPut:
+		_, err = m.Put(ctx, keys, vals)
+		return Returns{}, err
+	case weft.OpPutNew:
+		n, err = m.PutNew(ctx, keys, vals, ok)
+		return Returns{OK: true}, counted(n, ok, err)
+	case weft.OpDelete:
+		n, err = m.Delete(ctx, keys, ok)
+		return Returns{OK: true}, counted(n, ok, err)
+	}
+	n, err = m.Get(ctx, keys, vals, ok)
+	return Returns{OK: true, Vals: true}, counted(n, ok, err)
+}
+
+// counted checks that a call has counted the operations that it flagged.
+func counted(n int, ok []bool, err error) error {
+	for _, set := range ok {
+		if set {
+			n--
+		}
+	}
+	if err == nil && n != 0 {
+		return fmt.Errorf("counts %d more than it flags", n)
+	}
+	return err
+}
+
+// OnSet are the methods of a set, those that take batches on the device
+// included.
 type OnSet[K weft.Key] interface {
+	weft.Set[K]
 	AddOn(s *device.Stream, keys device.Slice[K], added device.Slice[bool]) error
 	ContainsOn(s *device.Stream, keys device.Slice[K], found device.Slice[bool]) error
 	DeleteOn(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool]) error
 	Sync(ctx context.Context) error
-	Len() int
-	Close() error
 }
 
 // Set makes a subject of a set; its configuration must have Uniform set.
-func Set[K weft.Key](s OnSet[K]) Subject[K, uint32] { return setSubject[K]{s} }
+func Set[K weft.Key](s OnSet[K]) HostSubject[K, uint32] { return setSubject[K]{s} }
 
 type setSubject[K weft.Key] struct{ OnSet[K] }
+
+// All is for [HostSubject].
+func (m setSubject[K]) All() iter.Seq2[K, uint32] {
+	return func(yield func(K, uint32) bool) {
+		for k := range m.OnSet.All() {
+			if !yield(k, 0) {
+				return
+			}
+		}
+	}
+}
+
+// Call is for [HostSubject].
+func (m setSubject[K]) Call(ctx context.Context, kind weft.OpKind, _ []weft.OpKind, keys []K, _ []uint32, ok []bool) (Returns, error) {
+	f := m.Contains
+	switch kind {
+	case weft.OpPut, weft.OpPutNew:
+		f = m.Add
+	case weft.OpDelete:
+		f = m.Delete
+	}
+	n, err := f(ctx, keys, ok)
+	return Returns{OK: true}, counted(n, ok, err)
+}
 
 func (m setSubject[K]) Submit(s *device.Stream, c *Columns[K, uint32]) (Returns, error) {
 	switch c.Kind {
@@ -94,13 +187,14 @@ func (m setSubject[K]) Submit(s *device.Stream, c *Columns[K, uint32]) (Returns,
 // OnMultiMap are the methods of a multimap that take batches on the device.
 type OnMultiMap[K weft.Key, V weft.Value] interface {
 	OnMap[K, V]
+	DeleteAll(ctx context.Context, keys []K, removed []int) (int, error)
 	DeleteAllOn(s *device.Stream, keys device.Slice[K], removed device.Slice[uint32]) error
 	GetAllOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error
 }
 
 // MultiMap makes a subject of a multimap; its configuration must have Multi
 // set.
-func MultiMap[K weft.Key, V weft.Value](m OnMultiMap[K, V]) Subject[K, V] {
+func MultiMap[K weft.Key, V weft.Value](m OnMultiMap[K, V]) HostSubject[K, V] {
 	return multiSubject[K, V]{m, mapSubject[K, V]{m}}
 }
 
@@ -114,4 +208,17 @@ func (m multiSubject[K, V]) Submit(s *device.Stream, c *Columns[K, V]) (Returns,
 		return Returns{Counts: true}, m.DeleteAllOn(s, c.Keys, c.Removed)
 	}
 	return m.asMap.Submit(s, c)
+}
+
+// Call is for [HostSubject].
+func (m multiSubject[K, V]) Call(ctx context.Context, kind weft.OpKind, kinds []weft.OpKind, keys []K, vals []V, ok []bool) (Returns, error) {
+	if kinds != nil || kind != weft.OpDeleteAll {
+		return m.asMap.Call(ctx, kind, kinds, keys, vals, ok)
+	}
+	counts := make([]int, len(keys))
+	_, err := m.DeleteAll(ctx, keys, counts)
+	for i, n := range counts {
+		ok[i] = n > 0
+	}
+	return Returns{OK: true}, err
 }

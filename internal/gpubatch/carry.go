@@ -91,9 +91,10 @@ func (q *Queue) Get(ctx context.Context, b *batch.Batch, launch func(s *device.S
 }
 
 // Present counts those keys of a batch on the device that are there. launch
-// submits a lookup, which adds their number to hits.
+// submits a lookup, which adds their number to hits. The host has waited for
+// all changes.
 func (q *Queue) Present(ctx context.Context, s *device.Stream, launch func(hits device.Ptr) error) (int, error) {
-	if err := errors.Join(s.Wait(q.Changed), q.Set(s, WordSum, 0), q.Set(s, WordSum+1, 0)); err != nil {
+	if err := errors.Join(q.Set(s, WordSum, 0), q.Set(s, WordSum+1, 0)); err != nil {
 		return 0, err
 	}
 	if err := launch(q.Word(WordSum)); err != nil {
@@ -118,13 +119,7 @@ func (q *Queue) Change(ctx context.Context, b *batch.Batch, submit func(s *devic
 	if err := q.Reserve(b.N, b.N); err != nil {
 		return 0, nil, err
 	}
-	if err := q.Stream.Wait(q.Changed); err != nil {
-		return 0, nil, err
-	}
-	if err := q.Set(q.Stream, WordFailed, 0); err != nil {
-		return 0, nil, err
-	}
-	if err := q.Stream.Record(q.Changed); err != nil {
+	if err := q.Submit(q.Stream, func() error { return q.Set(q.Stream, WordFailed, 0) }); err != nil {
 		return 0, nil, err
 	}
 	c, err := q.Take()

@@ -107,7 +107,8 @@ func (q *Queue) Lost(ctx context.Context) (int, error) {
 	if err != nil || n == 0 {
 		return 0, err
 	}
-	return int(n), q.Set(q.Stream, WordLost, 0)
+	// Later changes, on other streams, count on from there.
+	return int(n), q.Submit(q.Stream, func() error { return q.Set(q.Stream, WordLost, 0) })
 }
 
 // Reserve makes room for a change of n operations, of which failed may be
@@ -119,9 +120,7 @@ func (q *Queue) Reserve(n, failed int) error {
 		}
 	}
 	if q.failed.Len() < failed {
-		if err := q.Dev.Sync(context.Background()); err != nil { // it may be in use
-			return err
-		}
+		// Nobody uses it: whoever lists failures waits for them.
 		if err := q.failed.Free(); err != nil {
 			return err
 		}

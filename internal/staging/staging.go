@@ -8,9 +8,6 @@ package staging
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime"
-	"sync"
 
 	"github.com/weftgo/weft/device"
 )
@@ -56,27 +53,32 @@ type Ring struct {
 	dev           device.Device
 	in, work, out *device.Stream
 	slots         []slot
+
+	pieceBytes int
+	order      func(n int) int // see Settings
 }
 
 // New makes a ring. It takes up its memory when it is first used. Close frees
 // it.
 func New(dev device.Device) *Ring {
-	return &Ring{dev: dev, slots: make([]slot, min(maxSlots, 2*runtime.GOMAXPROCS(0)))}
+	s := settingsOf(dev)
+	return &Ring{dev: dev, slots: make([]slot, s.Slots), pieceBytes: s.PieceBytes, order: s.Order}
 }
 
 // Run takes the n rows of a batch through the device. For each piece it calls
 // launch, which submits work that reads the columns in and writes the columns
-// out. Calls of launch are concurrent, in no order. done is the length of the prefix that was run,
-// whose output has arrived; nothing else was. When Run returns, for whatever
-// reason, the device has stopped using the ring and the batch.
+// out. Calls of launch are concurrent, in no order. done is the length of the
+// prefix that was run, whose output has arrived; nothing else was. When Run
+// returns, for whatever reason, the device has stopped using the ring and the
+// batch.
 func (r *Ring) Run(ctx context.Context, n int, in, out []Column, launch func(*Piece) error) (done int, err error) {
-	return r.run(&batch{ctx: ctx, n: n, rows: rowsPerPiece(in, out), in: in, out: out, launch: launch})
+	return r.run(&batch{ctx: ctx, n: n, rows: r.rowsPerPiece(in, out), in: in, out: out, launch: launch})
 }
 
 // RunInOrder is Run with the calls of launch one at a time, in the order of
 // the pieces.
 func (r *Ring) RunInOrder(ctx context.Context, n int, in, out []Column, launch func(*Piece) error) (done int, err error) {
-	return r.run(&batch{ctx: ctx, n: n, rows: rowsPerPiece(in, out), in: in, out: out, launch: launch, inOrder: true})
+	return r.run(&batch{ctx: ctx, n: n, rows: r.rowsPerPiece(in, out), in: in, out: out, launch: launch, inOrder: true})
 }
 
 // RunWhole takes columns out of the device in one piece, for work that decides
@@ -116,168 +118,8 @@ func (r *Ring) open(slots, size int) (err error) {
 	return nil
 }
 
-// batch is a Run under way.
-type batch struct {
-	ctx     context.Context
-	n, rows int
-	in, out []Column
-	launch  func(*Piece) error
-	inOrder bool
-
-	// turn[i] tells slot i that it has been decided whether the pieces before
-	// its next one are run; in order, also that they have been launched.
-	turn []chan struct{}
-
-	mu       sync.Mutex
-	err      error
-	launched int // rows of pieces that are run; does not grow after err
-}
-
-func (r *Ring) run(b *batch) (done int, err error) {
-	if b.n == 0 {
-		return 0, b.ctx.Err()
-	}
-	staged := false
-	for _, columns := range [][]Column{b.in, b.out} {
-		for i, c := range columns {
-			columns[i].pinned = c.Host != nil && r.dev.Pinned(c.Host)
-			staged = staged || c.Host != nil && !columns[i].pinned
-		}
-	}
-	if !staged {
-		b.rows *= unstagedPieces // the cores have nothing to do: fewer calls
-	}
-	b.rows = min(b.rows, b.n)
-	slots := min(len(r.slots), (b.n-1)/b.rows+1)
-	if err := r.open(slots, b.size()); err != nil {
-		return 0, fmt.Errorf("staging: %w", err)
-	}
-	b.turn = make([]chan struct{}, slots)
-	for i := range b.turn {
-		b.turn[i] = make(chan struct{}, 1)
-	}
-	b.turn[0] <- struct{}{}
-	var wg sync.WaitGroup
-	for i := 1; i < slots; i++ {
-		wg.Go(func() { b.carry(r, i) })
-	}
-	b.carry(r, 0)
-	wg.Wait()
-	return b.launched, b.err
-}
-
-// carry takes every so many-th piece through a slot.
-func (b *batch) carry(r *Ring, i int) {
-	for lo := i * b.rows; lo < b.n; lo += len(b.turn) * b.rows {
-		b.one(r, i, lo)
-	}
-}
-
-// one takes a piece through a slot: there, in turn, and back.
-func (b *batch) one(r *Ring, i, lo int) {
-	s := &r.slots[i]
-	p := &Piece{Lo: lo, N: min(b.rows, b.n-lo), Stream: r.work}
-	err := b.failure()
-	if err == nil {
-		err = s.send(r, p, b.in, b.out)
-	}
-	<-b.turn[i]
-	if err == nil {
-		err = b.failure() // of a piece before this one
-	}
-	submitted := false
-	if err == nil && b.inOrder {
-		err = b.submit(r, s, p)
-		submitted = err == nil
-	}
-	b.decided(p, err)
-	b.turn[(i+1)%len(b.turn)] <- struct{}{}
-	if err == nil && !b.inOrder {
-		err = b.submit(r, s, p)
-		submitted = err == nil
-		b.fail(err) // it was decided that the piece is run
-	}
-	b.fail(b.comeHome(r, s, p, submitted))
-}
-
-// comeHome waits for a piece and copies its output to the batch. If it was not
-// submitted, copies may be under way all the same. The context does not count:
-// the device is using the slot.
-func (b *batch) comeHome(r *Ring, s *slot, p *Piece, submitted bool) error {
-	ctx := context.Background()
-	if !submitted {
-		return errors.Join(r.in.Sync(ctx), r.work.Sync(ctx), r.out.Sync(ctx))
-	}
-	if err := s.home.Sync(ctx); err != nil {
-		return err
-	}
-	s.unload(p, b.out)
-	return nil
-}
-
-// submit launches a piece and the copies home.
-func (b *batch) submit(r *Ring, s *slot, p *Piece) error {
-	if err := r.work.Wait(s.arrived); err != nil {
-		return err
-	}
-	if err := b.launch(p); err != nil {
-		return err
-	}
-	if err := r.work.Record(s.worked); err != nil {
-		return err
-	}
-	return s.bring(r, p, b.out)
-}
-
-// decided records whether a piece is run.
-func (b *batch) decided(p *Piece, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.err == nil && err == nil {
-		b.launched = p.Lo + p.N
-	} else if b.err == nil {
-		b.err = err
-	}
-}
-
-// failure is what ends the batch: an earlier error, or the context's end.
-func (b *batch) failure() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.err != nil {
-		return b.err
-	}
-	return b.ctx.Err()
-}
-
-// fail records that a piece that was to be run did not come home: nothing of
-// the batch is known to have arrived. It does nothing without an error.
-func (b *batch) fail(err error) {
-	if err == nil {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.err == nil {
-		b.err = err
-	}
-	b.launched = 0
-}
-
-// size is what a slot needs for a piece.
-func (b *batch) size() (size int) {
-	for _, columns := range [][]Column{b.in, b.out} {
-		for _, c := range columns {
-			if c.Host != nil {
-				size = align(size + b.rows*c.Width)
-			}
-		}
-	}
-	return size
-}
-
 // rowsPerPiece is how many rows fit a piece in the wider direction.
-func rowsPerPiece(in, out []Column) int {
+func (r *Ring) rowsPerPiece(in, out []Column) int {
 	width := func(columns []Column) (w int) {
 		for _, c := range columns {
 			if c.Host != nil {
@@ -286,7 +128,7 @@ func rowsPerPiece(in, out []Column) int {
 		}
 		return w
 	}
-	return max(1, pieceBytes/max(width(in), width(out), 1))
+	return max(1, r.pieceBytes/max(width(in), width(out), 1))
 }
 
 // align rounds up to where a column may begin.

@@ -8,9 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/anishathalye/porcupine"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
@@ -151,57 +148,25 @@ func spoil(rng *rand.Rand, h []event[uint64, uint64]) {
 	}
 }
 
-// A manyState is what porcupine thinks of: the values in their order, and what
-// each DeleteAll has removed so far.
-type manyState struct {
-	list []placed
-	took map[int]int
-}
-
-// judgeMany asks porcupine about operations on one key, telling it nothing of
-// runs. A DeleteAll becomes as many operations as it removes pairs, and a last
-// one; that needs the count.
-func judgeMany(events []event[uint64, uint64]) porcupine.CheckResult {
-	type input struct {
-		event[uint64, uint64]
-		number int
-		last   bool
-	}
-	model := porcupine.NondeterministicModel{
-		Init:  func() []any { return []any{manyState{took: map[int]int{}}} },
-		Equal: func(a, b any) bool { return fmt.Sprint(a) == fmt.Sprint(b) },
-		Step: func(s, in, _ any) (next []any) {
-			state, e := s.(manyState), in.(input)
-			if e.op.Kind == weft.OpDeleteAll && e.last {
-				if len(state.list) == 0 && state.took[e.number] == e.removed {
-					next = append(next, state)
-				}
-				return next
+// slotModel is a model of multimaps that knows nothing of runs: a state is the
+// values in the order of their slots.
+func slotModel() *Model[[]placed, event[uint64, uint64]] {
+	return &Model[[]placed, event[uint64, uint64]]{
+		Key: func(s []placed, _ func(any) bool) string { return fmt.Sprint(s) },
+		Step: func(s []placed, e event[uint64, uint64]) (next []Outcome[[]placed, event[uint64, uint64]]) {
+			var left *event[uint64, uint64]
+			if e.op.Kind == weft.OpDeleteAll && len(s) > 0 {
+				rest := e
+				rest.removed--
+				rest.returns.OK = false
+				left = &rest
 			}
-			for _, list := range stepMany(state.list, e.event) {
-				after := manyState{list, state.took}
-				if e.op.Kind == weft.OpDeleteAll {
-					after.took = map[int]int{}
-					for k, v := range state.took {
-						after.took[k] = v
-					}
-					after.took[e.number]++
-				}
-				next = append(next, after)
+			for _, list := range stepMany(s, e) {
+				next = append(next, Outcome[[]placed, event[uint64, uint64]]{list, left})
 			}
 			return next
 		},
 	}
-	var ops []porcupine.Operation
-	for i, e := range events {
-		if e.op.Kind == weft.OpDeleteAll {
-			for range e.removed {
-				ops = append(ops, porcupine.Operation{ClientId: len(ops), Input: input{e, i, false}, Call: e.from, Return: e.till})
-			}
-		}
-		ops = append(ops, porcupine.Operation{ClientId: len(ops), Input: input{e, i, true}, Call: e.from, Return: e.till})
-	}
-	return porcupine.CheckOperationsTimeout(model.ToModel(), ops, 2*time.Second)
 }
 
 // stepMany lists what may be there after an operation that returned what it
@@ -247,7 +212,12 @@ func stepMany(list []placed, e event[uint64, uint64]) (next [][]placed) {
 			next = append(next, list)
 		}
 	case weft.OpDeleteAll:
-		removed()
+		if e.returns.OK && e.ok != there || e.returns.Counts && (e.removed != 0) != there {
+			break
+		}
+		if removed(); !there {
+			next = append(next, list)
+		}
 	case getAll:
 		if slices.EqualFunc(list, e.all, func(p placed, v uint64) bool { return p.val == v }) {
 			next = append(next, list)
@@ -256,41 +226,28 @@ func stepMany(list []placed, e event[uint64, uint64]) (next [][]placed) {
 	return next
 }
 
-// The search and porcupine are of one opinion, as far as porcupine can say:
-// it needs the counts of DeleteAlls.
-func TestMultisearchAgreesWithPorcupine(t *testing.T) {
-	var legal, illegal int
+// The search and porcupine are of one opinion, which gets both models, on times
+// and on partial orders.
+func TestMultiSearchAgreesWithPorcupine(t *testing.T) {
+	var byTime, byEdges opinion
+	m := multiModel[uint64, uint64]()
 	for seed := range uint64(4000) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		fixed := rng.IntN(4) == 0
 		h := pastOfMany(rng, 1+rng.IntN(3), 4, fixed)
-		if slices.ContainsFunc(h, func(e event[uint64, uint64]) bool {
-			return e.op.Kind == weft.OpDeleteAll && (!e.returns.Counts || e.removed < 0)
-		}) {
-			continue
-		}
-		want := judgeMany(h)
-		if want == porcupine.Unknown {
-			continue
-		}
-		if got := newMultisearch(h).found(nil); got != (want == porcupine.Ok) {
-			t.Fatalf("seed %d: the search says %v, porcupine %v:\n%s", seed, got, want, tell(h))
-		}
-		if want == porcupine.Ok {
-			legal++
-		} else {
-			illegal++
-		}
+		agree(t, &byTime, m, m, h, times(h))
+		agree(t, &byTime, m, slotModel(), h, times(h))
+		agree(t, &byEdges, m, m, h, sparse(rng, len(h), times(h)))
 	}
-	if t.Logf("%d legal, %d illegal", legal, illegal); legal < 500 || illegal < 500 {
-		t.Error("too few of either to tell")
-	}
+	byTime.enough(t, 500)
+	byEdges.enough(t, 200)
 }
 
 // Histories of real size take few steps, and those that nobody spoiled have an
 // order.
-func TestMultisearchIsShort(t *testing.T) {
+func TestMultiSearchIsShort(t *testing.T) {
 	longest := 0
+	m := multiModel[uint64, uint64]()
 	for seed := range uint64(600) {
 		rng := rand.New(rand.NewPCG(seed, 4))
 		h := pastOfMany(rng, 3, 16, false)
@@ -300,11 +257,11 @@ func TestMultisearchIsShort(t *testing.T) {
 				h[i].till = h[i].from + 1
 			}
 		}
-		s := newMultisearch(h)
-		s.found(nil)
-		longest = max(longest, s.steps)
-		if s.steps > maxSteps/64 {
-			t.Errorf("seed %d: %d steps for %d operations", seed, s.steps, len(h))
+		x := newSearch(m, h, times(h))
+		x.found(m.Init)
+		longest = max(longest, x.steps)
+		if x.steps > maxSteps/64 {
+			t.Errorf("seed %d: %d steps for %d operations", seed, x.steps, len(h))
 		}
 	}
 	t.Logf("longest search: %d steps", longest)

@@ -1,0 +1,4 @@
+package devicetest
+
+// CallsOf lists the calls of a file, also of a test.
+var CallsOf = callsOf

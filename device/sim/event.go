@@ -1,0 +1,100 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/weftgo/weft/device"
+)
+
+// An event stands for the marker recorded last.
+type event struct {
+	dev    *Device
+	last   *marker
+	closed bool
+}
+
+var (
+	errClosedEvent = fmt.Errorf("sim: event: %w", device.ErrClosed)
+	errNotReached  = fmt.Errorf("sim: %w: Since: an event has not been recorded, or not been reached", device.ErrInvalid)
+)
+
+// NewEvent makes a marker.
+func (d *Device) NewEvent() (*device.Event, error) {
+	if err := d.use(); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	return device.NewEvent(&event{dev: d}), nil
+}
+
+// event checks that an event is one of the device's, and open.
+func (d *Device) event(e device.EventDriver) (*event, error) {
+	ev, ok := e.(*event)
+	switch {
+	case !ok || ev.dev != d:
+		return nil, fmt.Errorf("sim: %w: event of another device", device.ErrInvalid)
+	case ev.closed:
+		return nil, errClosedEvent
+	}
+	return ev, nil
+}
+
+func (e *event) Sync(ctx context.Context) error {
+	d := e.dev
+	if err := d.use(); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	switch m := e.last; {
+	case e.closed:
+		return errClosedEvent
+	case m == nil:
+		return nil
+	default:
+		return d.await(ctx, m.work)
+	}
+}
+
+// Since is the clock's time between two markers, a nanosecond per tick.
+func (e *event) Since(start device.EventDriver) (time.Duration, error) {
+	d := e.dev
+	if err := d.use(); err != nil {
+		return 0, err
+	}
+	defer d.mu.Unlock()
+	s, err := d.event(start)
+	switch {
+	case err != nil:
+		return 0, err
+	case e.closed:
+		return 0, errClosedEvent
+	case e.last == nil || s.last == nil || !e.last.reached || !s.last.reached:
+		return 0, errNotReached
+	}
+	return time.Duration(e.last.at - s.last.at), nil
+}
+
+// Close is a fault if the host has not waited for the event, nor for anything
+// behind it: works that are queued may need it.
+func (e *event) Close() error {
+	d := e.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	if e.last == nil || d.closed || d.lost != nil || d.known.include(e.last.work) {
+		return nil
+	}
+	need := e.last.work
+	for w := range d.pending {
+		if w.wait == e.last {
+			need = w
+			break
+		}
+	}
+	return d.lose(&Fault{Reason: "an event is closed that queued work may still need", Work: need.String()})
+}

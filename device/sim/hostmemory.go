@@ -1,0 +1,106 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+)
+
+// A pin is host memory that is registered.
+type pin struct{ memory []byte }
+
+// AllocHost returns host memory.
+func (d *Device) AllocHost(size int) ([]byte, error) {
+	if err := d.use(); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	if size <= 0 {
+		return nil, fmt.Errorf("sim: %w: allocation of %d bytes", device.ErrInvalid, size)
+	}
+	b := make([]byte, size)
+	d.host[&b[0]] = size
+	return b, nil
+}
+
+// FreeHost drops what AllocHost gave. It is a fault while an asynchronous copy
+// may use it.
+func (d *Device) FreeHost(b []byte) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(b) == 0 || d.host[&b[0]] != len(b) {
+		return fmt.Errorf("sim: %w: no host memory of AllocHost (freed twice?)", device.ErrInvalid)
+	}
+	delete(d.host, &b[0])
+	return d.release(b)
+}
+
+// Register remembers b: all host memory is alike. To undo it is a fault while an
+// asynchronous copy may use b.
+func (d *Device) Register(b []byte) (func() error, error) {
+	if err := d.use(); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	if len(b) == 0 {
+		return nil, fmt.Errorf("sim: %w: no memory to register", device.ErrInvalid)
+	}
+	p := &pin{b}
+	d.pinned[p] = true
+	return func() error { // idempotent
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if !d.pinned[p] {
+			return nil
+		}
+		delete(d.pinned, p)
+		return d.release(b)
+	}, nil
+}
+
+// release fails the device if the host has not waited for an asynchronous copy
+// from or to host memory that it gives up.
+func (d *Device) release(b []byte) error {
+	if d.closed || d.lost != nil {
+		return nil
+	}
+	d.copies = slices.DeleteFunc(d.copies, d.known.include)
+	for _, w := range d.copies {
+		if overlap(w.transfer.host, b) {
+			return d.lose(&Fault{Reason: "host memory is freed or unregistered that an asynchronous copy may still use", Work: w.String()})
+		}
+	}
+	return nil
+}
+
+// Pinned knows what AllocHost gave and Register was told.
+func (d *Device) Pinned(b []byte) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for first, size := range d.host {
+		if inside(b, unsafe.Slice(first, size)) {
+			return true
+		}
+	}
+	for p := range d.pinned {
+		if inside(b, p.memory) {
+			return true
+		}
+	}
+	return false
+}
+
+// inside reports whether all of b is memory of outer.
+func inside(b, outer []byte) bool {
+	lo, base := address(b), address(outer)
+	return lo >= base && lo+uintptr(len(b)) <= base+uintptr(len(outer))
+}
+
+// overlap reports whether two slices share memory.
+func overlap(a, b []byte) bool {
+	return address(a) < address(b)+uintptr(len(b)) && address(b) < address(a)+uintptr(len(a))
+}
+
+func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

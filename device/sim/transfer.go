@@ -1,0 +1,172 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/weftgo/weft/device"
+)
+
+// A transfer is a copy or a fill. It is done in pieces, between which others go
+// on: a kernel that nothing orders before or behind it may see a part of it.
+type transfer struct {
+	kind     transferKind
+	to, from uint64 // addresses; 0 on the host's side
+	size     int    // bytes
+	done     int    // bytes
+	pattern  uint32 // of a fill
+	target   *segment
+	source   *segment
+
+	host  []byte // the host's side
+	async bool   // host is memory of the caller
+	sent  []byte // what it held when it was submitted
+	// dropped copies are still made, but nobody looks at what they read: they
+	// race with nothing.
+	dropped bool
+
+	// For races: as which thread it accesses memory, and what is ordered before.
+	thread, block int
+	before        *view
+}
+
+type transferKind uint8
+
+const (
+	transferIn transferKind = iota
+	transferOut
+	transferWithin
+	transferFill
+)
+
+// copyRate is the bytes that a copy moves in one tick of the clock, as an H200
+// does in a nanosecond.
+const copyRate = 4096
+
+// unfilled is what memory of the host holds while a copy to it is under way.
+const unfilled = 0xdb
+
+// String names a transfer in messages.
+func (t *transfer) String() string {
+	switch t.kind {
+	case transferIn:
+		return fmt.Sprintf("copy of %d bytes from the host to 0x%x", t.size, t.to)
+	case transferOut:
+		return fmt.Sprintf("copy of %d bytes from 0x%x to the host", t.size, t.from)
+	case transferWithin:
+		return fmt.Sprintf("copy of %d bytes from 0x%x to 0x%x", t.size, t.from, t.to)
+	}
+	return fmt.Sprintf("fill of %d bytes at 0x%x", t.size, t.to)
+}
+
+// prepare checks a transfer when it is submitted, and takes note of the host's
+// memory.
+func (t *transfer) prepare(d *Device) error {
+	var why string
+	switch {
+	case t.size < 0:
+		why = fmt.Sprintf("a copy of %d bytes", t.size)
+	case t.size == 0:
+		return nil
+	case t.kind == transferFill && t.to%4 != 0:
+		why = fmt.Sprintf("address 0x%x is not aligned to 4 bytes", t.to)
+	}
+	if why == "" && t.kind != transferOut {
+		t.target, why = d.heap.find(t.to, t.size)
+	}
+	if why == "" && (t.kind == transferOut || t.kind == transferWithin) {
+		t.source, why = d.heap.find(t.from, t.size)
+	}
+	if why != "" {
+		return fmt.Errorf("sim: copy: %w: %s", device.ErrInvalid, why)
+	}
+	if t.async && t.kind == transferIn {
+		t.sent = bytes.Clone(t.host)
+	}
+	if t.async && t.kind == transferOut {
+		for i := range t.host {
+			t.host[i] = unfilled
+		}
+	}
+	return nil
+}
+
+// pieceAlign is what pieces of a transfer are multiples of, in addresses of the
+// device: no word is torn.
+const pieceAlign = 32
+
+// next is the end of the next piece: of the whole transfer, or of a random part
+// of what is left.
+func (t *transfer) next(rng *rand.Rand) int {
+	left := t.size - t.done
+	if rng == nil || left <= pieceAlign || t.overlaps() || rng.IntN(4) == 0 {
+		return t.size
+	}
+	at := t.to
+	if t.kind == transferOut {
+		at = t.from
+	}
+	end := int((at+uint64(t.done+1+rng.IntN(left)))&^(pieceAlign-1) - at)
+	if end <= t.done {
+		end = int((at+uint64(t.done))&^(pieceAlign-1)+pieceAlign) - int(at)
+	}
+	return min(end, t.size)
+}
+
+// overlaps reports whether a copy within the device reads what it writes; it is
+// then made in one piece.
+func (t *transfer) overlaps() bool {
+	return t.kind == transferWithin && t.to < t.from+uint64(t.size) && t.from < t.to+uint64(t.size)
+}
+
+// piece does the next piece of a transfer.
+func (d *Device) piece(w *work) {
+	t := w.transfer
+	if t.done == 0 {
+		w.stream.learn(w.learned)
+	}
+	lo, hi := t.done, t.next(d.rng)
+	if d.trace != nil {
+		d.trace.piece(w, lo, hi)
+	}
+	if t.sent != nil && !bytes.Equal(t.host[lo:hi], t.sent[lo:hi]) {
+		d.lose(&Fault{Reason: "host memory has changed that an asynchronous copy still reads", Work: w.String()})
+		return
+	}
+	if d.views != nil && !t.dropped && !d.views.transfer(w, lo, hi) {
+		return
+	}
+	t.move(lo, hi)
+	t.done = hi
+	if d.views != nil && t.target != nil {
+		off := t.to - t.target.base
+		d.views.wrote(w, t.target, off+uint64(lo), off+uint64(hi))
+	}
+	if t.done == t.size {
+		d.clock += uint64(t.size) / copyRate
+		d.finish(w)
+	}
+}
+
+// move moves the bytes [lo,hi) of a transfer.
+func (t *transfer) move(lo, hi int) {
+	switch t.kind {
+	case transferOut:
+		copy(t.host[lo:hi], t.source.data[int(t.from-t.source.base)+lo:])
+	case transferIn:
+		to := int(t.to - t.target.base)
+		copy(t.target.data[to+lo:], t.host[lo:hi])
+		t.target.mark(to+lo, hi-lo, true)
+	case transferWithin:
+		to, from := int(t.to-t.target.base), int(t.from-t.source.base)
+		t.target.copyFrom(to+lo, t.source, from+lo, hi-lo)
+	case transferFill:
+		to := int(t.to - t.target.base)
+		for i := to + lo; i < to+hi; i += 4 {
+			binary.LittleEndian.PutUint32(t.target.data[i:], t.pattern)
+		}
+		t.target.mark(to+lo, hi-lo, true)
+	}
+}

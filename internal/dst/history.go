@@ -1,0 +1,236 @@
+package dst
+
+import (
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/weftgo/weft"
+)
+
+// An event is one operation with what it returned and when it ran.
+type event[K weft.Key, V weft.Value] struct {
+	op         weft.Op[K, V]
+	batch      int
+	rank       int // in a batch whose operations follow each other, from 1
+	returns    Returns
+	ok         bool
+	full       bool // there may have been no room for it
+	maybe      bool // it may not have been run
+	val        V
+	passing    []V // values that a lookup may have found, whatever there was
+	removed    int
+	all        []V // what a GetAll lists
+	from, till int64
+	begun      bool // from is known
+}
+
+// forever is later than all times.
+const forever = math.MaxInt64
+
+// A history is what the operations of a program returned, and what a structure
+// promises about their order:
+//
+//   - batches of one stream, and those that an event orders, follow each other,
+//   - changes follow each other as they were submitted or called, whatever
+//     their streams,
+//   - a lookup of the host sees every change whose call has returned and every
+//     change submitted before it; nothing else is waited for,
+//   - whatever is submitted or called comes after what the host had waited for.
+//
+// In sequentially consistent memory, what ended before something began comes
+// before it, too: an operation of a concurrent batch lasts from the first read
+// of its key to the last write of its result, others from the submission of
+// their batch to the host's wait for it. In weak memory threads that do not
+// synchronize have no common clock.
+type history[K weft.Key, V weft.Value] struct {
+	events []event[K, V]
+	timed  bool // times count
+	multi  bool
+
+	before  []set // for each batch, those that must precede it
+	known   set   // those that the host has waited for
+	changed set   // the last change and those before it
+	stream  []set // for each stream, its last batch and those before it
+}
+
+// A set of batches, by number.
+type set uint64
+
+func (s set) has(i int) bool { return s>>i&1 != 0 }
+
+// add numbers a batch and says what precedes it.
+func (h *history[K, V]) number(before set) (number int, with set) {
+	h.before = append(h.before, before)
+	number = len(h.before) - 1
+	return number, before | 1<<number
+}
+
+// begin notes that a batch is given to a stream.
+func (h *history[K, V]) begin(stream int, changes bool) int {
+	before := h.known | h.stream[stream]
+	if changes {
+		before |= h.changed
+	}
+	i, with := h.number(before)
+	h.stream[stream] = with
+	if changes {
+		h.changed = with
+	}
+	return i
+}
+
+// beginCall notes that the host calls.
+func (h *history[K, V]) beginCall(changes bool) int {
+	i, with := h.number(h.known | h.changed)
+	if changes {
+		h.changed = with
+	}
+	return i
+}
+
+// link notes that one stream waits for another.
+func (h *history[K, V]) link(from, to int) { h.stream[to] |= h.stream[from] }
+
+// returned notes that the host has waited for a batch.
+func (h *history[K, V]) returned(number int) { h.known |= h.before[number] | 1<<number }
+
+// waited notes that the host has waited for a stream.
+func (h *history[K, V]) waited(stream int) { h.known |= h.stream[stream] }
+
+// waitedForAll notes that the host has waited for everything.
+func (h *history[K, V]) waitedForAll() { h.known = 1<<len(h.before) - 1 }
+
+// add enters the operations of a batch.
+func (h *history[K, V]) add(number int, events []event[K, V]) {
+	for i := range events {
+		events[i].batch = number
+	}
+	h.events = append(h.events, events...)
+}
+
+// keys are those of the history so far, of batches under way and others, each
+// once.
+func (h *history[K, V]) keys(others iter.Seq[K], flights []*flight[K, V]) []K {
+	all := slices.Collect(others)
+	for _, e := range h.events {
+		all = append(all, e.op.Key)
+	}
+	for _, f := range flights {
+		for _, e := range f.events {
+			all = append(all, e.op.Key)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// complete adds to the events what shows in the end only.
+func (h *history[K, V]) complete(shape Shape) {
+	slices.SortStableFunc(h.events, func(a, b event[K, V]) int { return a.batch - b.batch })
+	h.fill(shape)
+	h.pass()
+}
+
+// fill notes whether the structure may have been full in a batch: as many
+// operations as it has room for must have put something into it by then.
+func (h *history[K, V]) fill(shape Shape) {
+	entered := 0
+	for lo, hi := 0, 0; lo < len(h.events); lo = hi {
+		for hi = lo; hi < len(h.events) && h.events[hi].batch == h.events[lo].batch; hi++ {
+			e := &h.events[hi]
+			if (e.op.Kind == weft.OpPut || e.op.Kind == weft.OpPutNew) && (e.ok || !e.returns.OK) {
+				entered++
+			}
+		}
+		for i := lo; i < hi; i++ {
+			h.events[i].full = shape.Fixed && entered >= shape.Capacity
+		}
+	}
+}
+
+// pass notes the values that a lookup may meet beside a batch that does not
+// return them all in some order: duplicates of a batch whose operations follow
+// each other are there for a moment, and so are the first values of a
+// multimap's key.
+func (h *history[K, V]) pass() {
+	type place struct {
+		key   K
+		batch int
+	}
+	written := map[place][]V{}
+	for _, e := range h.events {
+		if (e.op.Kind == weft.OpPut || e.op.Kind == weft.OpPutNew) && (h.multi || e.rank > 0) {
+			p := place{e.op.Key, e.batch}
+			written[p] = append(written[p], e.op.Value)
+		}
+	}
+	for i := range h.events {
+		e := &h.events[i]
+		if e.op.Kind != weft.OpGet {
+			continue
+		}
+		for b := range h.before {
+			if b == e.batch || h.before[b].has(e.batch) || h.before[e.batch].has(b) {
+				continue
+			}
+			if vals := written[place{e.op.Key, b}]; len(vals) > 1 || h.multi {
+				e.passing = append(e.passing, vals...)
+			}
+		}
+	}
+}
+
+// precedes reports whether one event must precede another.
+func (h *history[K, V]) precedes(i, j int) bool {
+	a, b := &h.events[i], &h.events[j]
+	switch {
+	case a.batch == b.batch && a.rank > 0:
+		return a.rank < b.rank
+	case a.batch == b.batch:
+		return h.timed && a.till < b.from
+	}
+	return h.before[b.batch].has(a.batch) || h.timed && a.till < b.from
+}
+
+// check looks for an order of a history that keeps to its promises.
+func (h *history[K, V]) check() (steps int, err error) {
+	if h.multi {
+		return lenient(multiModel[K, V]()).Check(h.events, h.precedes)
+	}
+	return lenient(mapModel[K, V]()).Check(h.events, h.precedes)
+}
+
+// lenient lets a model do what events leave open: operations may not have been
+// run, and lookups may have met a value in passing.
+func lenient[S any, K weft.Key, V weft.Value](m *Model[S, event[K, V]]) *Model[S, event[K, V]] {
+	step, hint := m.Step, m.Hint
+	m.Step = func(s S, e event[K, V]) []Outcome[S, event[K, V]] {
+		unchanged := Outcome[S, event[K, V]]{State: s}
+		if e.passed() {
+			return []Outcome[S, event[K, V]]{unchanged}
+		}
+		next := step(s, e)
+		if e.maybe {
+			next = append(next, unchanged)
+		}
+		return next
+	}
+	m.Hint = func(e event[K, V]) Hint {
+		if e.passed() {
+			return Hint{Pure: true, Size: -1}
+		}
+		h := hint(e)
+		if e.maybe {
+			h.Needs, h.Class, h.Size = nil, "", -1
+			h.Least, h.Most = min(h.Least, 0), max(h.Most, 0)
+		}
+		return h
+	}
+	return m
+}
+
+// passed reports whether a lookup has met a value in passing.
+func (e *event[K, V]) passed() bool {
+	return e.op.Kind == weft.OpGet && e.ok && e.returns.Vals && slices.Contains(e.passing, e.val)
+}

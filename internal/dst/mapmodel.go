@@ -1,0 +1,95 @@
+package dst
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/weftgo/weft"
+)
+
+// A state is what a map holds for one key.
+type state[V weft.Value] struct {
+	present bool
+	val     V
+}
+
+// mapModel is the model of maps and sets. The facts are the states.
+func mapModel[K weft.Key, V weft.Value]() *Model[state[V], event[K, V]] {
+	return &Model[state[V], event[K, V]]{
+		Step: func(s state[V], e event[K, V]) []Outcome[state[V], event[K, V]] {
+			if ok, next := step(s, e); ok {
+				return []Outcome[state[V], event[K, V]]{{State: next}}
+			}
+			return nil
+		},
+		Key: func(s state[V], live func(any) bool) string {
+			if s.present && live(s) {
+				return strconv.FormatUint(uint64(s.val), 16)
+			}
+			return strconv.FormatBool(s.present)
+		},
+		Partition: byKey[K, V],
+		Tell:      tell[K, V],
+		Hint:      hint[K, V],
+		Has:       func(s state[V], fact any) bool { return fact == s },
+		Register:  true,
+	}
+}
+
+// step says whether an operation may return what it did in a state, and what
+// state it leaves. In a full structure an insert may find no room.
+func step[K weft.Key, V weft.Value](s state[V], e event[K, V]) (bool, state[V]) {
+	ok := !e.returns.OK // what is not returned may be anything
+	full := e.full && !s.present && !e.ok && e.returns.OK
+	switch e.op.Kind {
+	case weft.OpGet:
+		return (ok || e.ok == s.present) && (!e.returns.Vals || e.val == s.val), s
+	case weft.OpPut:
+		if full {
+			return true, s
+		}
+		return ok || e.ok == !s.present, state[V]{true, e.op.Value}
+	case weft.OpPutNew:
+		if s.present || full {
+			return (ok || !e.ok) && (!e.returns.Vals || e.val == s.val), s
+		}
+		return ok || e.ok, state[V]{true, e.op.Value}
+	}
+	return ok || e.ok == s.present, state[V]{}
+}
+
+// hint tries an operation in all states that it tells apart: without the key,
+// with the value that it returned, and with another.
+func hint[K weft.Key, V weft.Value](e event[K, V]) Hint {
+	other := V(0)
+	for other == e.val || other == e.op.Value {
+		other++
+	}
+	h := Hint{Pure: true}
+	var possible [3]bool
+	var after []state[V]
+	for i, s := range [3]state[V]{{}, {true, e.val}, {true, other}} {
+		ok, next := step(s, e)
+		if !ok {
+			continue
+		}
+		possible[i], after = true, append(after, next)
+		if next != s && !slices.Contains(h.Gives, any(next)) {
+			h.Gives = append(h.Gives, next)
+		}
+		h.Pure = h.Pure && next.present == s.present
+	}
+	switch returned := any(state[V]{true, e.val}); {
+	case possible[1] != possible[2] && possible[0]: // 0, or no value
+		h.Needs, h.Gives = []any{returned}, append(h.Gives, returned)
+	case possible[1] != possible[2]:
+		h.Needs = []any{returned}
+	case possible[0] && !possible[1]:
+		h.Needs = []any{state[V]{}}
+	}
+	if len(slices.Compact(after)) == 1 && h.Gives != nil && possible[1] == possible[2] {
+		h.Class = fmt.Sprint(possible, after[0].present)
+	}
+	return h
+}
