@@ -8,10 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/sim"
-	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/mutate"
 	"github.com/weftgo/weft/linear"
 )
@@ -72,48 +70,18 @@ func tests(arch int, tests map[string]func(t testing.TB, dev device.Device)) (al
 	return all
 }
 
-func mapTrials[K, V uint32 | uint64](arch int) (all []mutate.Trial) {
+func mapTrials[K, V uint32 | uint64](arch int) []mutate.Trial {
+	var all []mutate.Trial
 	for _, m := range modes(arch) {
 		all = append(all, mutate.Schedules(m.String(), schedules[K, V](m)))
 	}
-	all = append(all[:1:1], append(tests(arch, kernelTests[K, V](false)), all[1:]...)...)
-	for _, o := range []*linear.Options{nil, {Tombstones: linear.Reuse, Capacity: 10, MaxLoad: .97}} {
-		for _, c := range conformance.MapCases[K, V](conformance.Slow) {
-			all = append(all, mutate.OnDevice("suite: "+c.Name, sim.Options{Arch: arch}, func(t testing.TB, dev device.Device) {
-				if failed, log := c.Report(t, func(t testing.TB) weft.Map[K, V] {
-					m, err := linear.New[K, V](dev, o)
-					if err != nil {
-						t.Fatal(err)
-					}
-					return m
-				}); failed {
-					t.Error(log)
-				}
-			}))
-		}
-	}
-	return all
+	return slices.Concat(all[:1], tests(arch, kernelTests[K, V](false)), all[1:])
 }
 
-func setTrials[K uint32 | uint64](arch int) (all []mutate.Trial) {
+func setTrials[K uint32 | uint64](arch int) []mutate.Trial {
+	var all []mutate.Trial
 	for _, m := range modes(arch) {
 		all = append(all, mutate.Schedules(m.String(), setSchedules[K](m)))
 	}
-	all = append(all[:1:1], append(tests(arch, kernelTests[K, K](true)), all[1:]...)...)
-	for _, o := range []*linear.Options{nil, {Tombstones: linear.Reuse, Capacity: 10, MaxLoad: .97}} {
-		for _, c := range conformance.SetCases[K](conformance.Slow) {
-			all = append(all, mutate.OnDevice("suite: "+c.Name, sim.Options{Arch: arch}, func(t testing.TB, dev device.Device) {
-				if failed, log := c.Report(t, func(t testing.TB) weft.Set[K] {
-					m, err := linear.NewSet[K](dev, o)
-					if err != nil {
-						t.Fatal(err)
-					}
-					return m
-				}); failed {
-					t.Error(log)
-				}
-			}))
-		}
-	}
-	return all
+	return slices.Concat(all[:1], tests(arch, kernelTests[K, K](true)), all[1:])
 }

@@ -43,8 +43,7 @@ var troubles = append(slices.Clip(dst.Shapes),
 		Kinds: []weft.OpKind{weft.OpPutNew, weft.OpPutNew, weft.OpDelete, weft.OpPutNew, weft.OpDelete, weft.OpPutNew, weft.OpPutNew}},
 	dst.Shape{Name: "refill by Put", Capacity: 120, Fixed: true, Keys: 120, Hot: 120, Batches: 7,
 		Kinds: []weft.OpKind{weft.OpPutNew, weft.OpPutNew, weft.OpDelete, weft.OpPutNew, weft.OpDelete, weft.OpPut, weft.OpPutNew}},
-	dst.Shape{Name: "several blocks", Capacity: 700, Keys: 40, Hot: 200, Cold: 400, Batches: 2},
-	dst.Shape{Name: "several blocks, full", Capacity: 60, Fixed: true, Keys: 120, Hot: 600, Batches: 2},
+	dst.Shape{Name: "two blocks", Capacity: 60, Fixed: true, Keys: 30, Hot: 40, Cold: 260, Batches: 2},
 )
 
 // Under any schedule of their threads, what the operations of a batch return

@@ -23,25 +23,32 @@ func kernelTests[K, V uint32 | uint64](w batch.Widths, multi bool) map[string]fu
 	return tests
 }
 
-// onSim runs tests on simulated GPUs, under a random schedule.
-func onSim(t *testing.T, tests map[string]func(t testing.TB, dev device.Device)) {
+// onSim runs tests on simulated GPUs, under random schedules of so many seeds.
+func onSim(t *testing.T, seeds int, tests map[string]func(t testing.TB, dev device.Device)) {
 	for name, test := range tests {
-		for _, arch := range []int{80, 90} {
-			t.Run(fmt.Sprintf("%s,sm_%d", name, arch), func(t *testing.T) {
+		for i := range 2 * seeds {
+			opts := &sim.Options{Arch: 80 + i%2*10, Scheduler: sim.Random, Seed: uint64(i / 2), Races: true}
+			t.Run(fmt.Sprintf("%s,sm_%d,seed %d", name, opts.Arch, opts.Seed), func(t *testing.T) {
 				t.Parallel()
-				dev, err := sim.Open(&sim.Options{Arch: arch, Scheduler: sim.Random, Races: true})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() {
-					if err := dev.Close(); err != nil {
-						t.Error(err)
-					}
-				})
-				test(t, devicetest.Checked(t, dev))
+				test(t, OpenSim(t, opts))
 			})
 		}
 	}
+}
+
+// OpenSim is a simulated GPU that fails the test on leaks.
+func OpenSim(t testing.TB, opts *sim.Options) device.Device {
+	t.Helper()
+	dev, err := sim.Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return devicetest.Checked(t, dev)
 }
 
 // Each kernel does what it should, in tables of a few buckets.
@@ -50,7 +57,7 @@ func TestKernelsSimulated(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	shapes(t, func(t *testing.T, w batch.Widths, multi bool) {
-		typed(w, func() { onSim(t, kernelTests[uint32, uint32](w, multi)) }, func() { onSim(t, kernelTests[uint32, uint64](w, multi)) },
-			func() { onSim(t, kernelTests[uint64, uint32](w, multi)) }, func() { onSim(t, kernelTests[uint64, uint64](w, multi)) })
+		typed(w, func() { onSim(t, 1, kernelTests[uint32, uint32](w, multi)) }, func() { onSim(t, 1, kernelTests[uint32, uint64](w, multi)) },
+			func() { onSim(t, 1, kernelTests[uint64, uint32](w, multi)) }, func() { onSim(t, 1, kernelTests[uint64, uint64](w, multi)) })
 	})
 }

@@ -70,6 +70,10 @@ __device__ __forceinline__ uint32_t match_any(uint32_t mask, uint32_t v) {
   return r;
 }
 
+// sync_warp waits for all lanes, and orders what each did before with what the
+// others do after. The functions above wait, too, but order no memory.
+__device__ __forceinline__ void sync_warp() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+
 // The number of threads of the block with p; all threads must call it.
 __device__ __forceinline__ uint32_t count_block(bool p) {
   uint32_t n;
