@@ -49,38 +49,47 @@ func KernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, s
 	defer stream.Close()
 	s := &beside[K, V]{t, &table{opts: opts, widths: w, dev: dev, engine: e}, stream, rand.New(rand.NewPCG(1, 2)), map[K]V{}}
 	for round := range 2 {
-		s.change(weft.OpPut, 40)
-		s.change(weft.OpPutNew, 40)
+		s.change(weft.OpPut, 40, 40)
+		s.change(weft.OpPutNew, 40, 40)
 		s.mixed(60)
-		s.change(weft.OpDelete, 60)
-		s.change(weft.OpPut, 270) // more than there is room for
-		s.change(weft.OpDelete, 60)
-		s.change(weft.OpPutNew, 270)
+		s.change(weft.OpDelete, 60, 60)
+		s.change(weft.OpPut, 270, 270) // more than there is room for
+		s.change(weft.OpDelete, 60, 60)
+		s.change(weft.OpPutNew, 270, 270)
 		s.rehash(1) // too small
 		s.mixed(160)
-		s.rehash([]uint32{11, 7}[round])
-		s.change(weft.OpDelete, 160)
+		s.rehash([]uint32{11, 80}[round])
+		for _, kind := range []weft.OpKind{weft.OpPut, weft.OpDelete, weft.OpPutNew} {
+			s.change(kind, 380, 60) // more than a block of them are duplicates
+		}
+		s.rehash(5)
 	}
 }
 
-// draw makes up operations: some on keys that look like marks, and where the
-// batch's order decides, some on one key.
-func (s *beside[K, V]) draw(n int, different bool) (keys []K, vals []V) {
-	for _, i := range s.rng.Perm(n) {
-		if !different {
-			i = s.rng.IntN(n)
+// draw makes up operations on so many keys, of which some look like marks.
+func (s *beside[K, V]) draw(n, different int) (keys []K, vals []V) {
+	order := s.rng.Perm(different)
+	for i := range n {
+		k := s.rng.IntN(different)
+		if n == different { // each once
+			k = order[i]
 		}
-		keys, vals = append(keys, K(i-4)), append(vals, V(s.rng.Uint64()))
+		keys, vals = append(keys, K(k-4)), append(vals, V(s.rng.Uint64()))
 	}
 	return keys, vals
 }
 
-// change runs a batch of one kind.
-func (s *beside[K, V]) change(kind weft.OpKind, n int) {
+// change runs a batch of one kind. Only where the engine promises the outcome
+// of the batch's order are there fewer keys than operations.
+func (s *beside[K, V]) change(kind weft.OpKind, n, different int) {
+	s.Helper()
 	if s.table.widths.Val == 0 && kind == weft.OpPut {
 		kind = weft.OpPutNew
 	}
-	keys, vals := s.draw(n, s.table.opts.Unordered)
+	if s.table.opts.Unordered {
+		n = different
+	}
+	keys, vals := s.draw(n, different)
 	s.run(&batch.Batch{Kind: kind, Flags: s.table.flagsFor(kind)}, nil, keys, vals)
 }
 
@@ -90,7 +99,7 @@ func (s *beside[K, V]) mixed(n int) {
 	if s.table.widths.Val == 0 {
 		return
 	}
-	keys, vals := s.draw(n, true)
+	keys, vals := s.draw(n, n)
 	kinds := make([]weft.OpKind, n)
 	for i := range kinds {
 		kinds[i] = weft.OpKind(s.rng.IntN(4))
@@ -240,7 +249,7 @@ func (s *beside[K, V]) lookUp(keys []K, vals []V) (found []bool) {
 // model. Where an operation found no room, there must be none.
 func (s *beside[K, V]) check(full bool) {
 	s.Helper()
-	keys, _ := s.draw(140, true)
+	keys, _ := s.draw(140, 140)
 	vals := make([]V, len(keys))
 	found := s.lookUp(keys, vals)
 	hits := 0
@@ -288,14 +297,14 @@ func (s *beside[K, V]) marks() (n int) {
 	return n
 }
 
-// content compares what export says, a few lines at a time.
+// content compares what export says, a few lines at a time or all at once.
 func (s *beside[K, V]) content() {
 	s.Helper()
 	g := s.table.engine.hold()
 	defer s.table.engine.release(g)
-	left := len(s.model)
-	for lo := uint32(0); lo <= g.lines; lo += 4 {
-		hi := min(lo+4, g.lines+1)
+	left, page := len(s.model), []uint32{4, g.lines + 1}[s.rng.IntN(2)]
+	for lo := uint32(0); lo <= g.lines; lo += page {
+		hi := min(lo+page, g.lines+1)
 		n := int(hi-lo) * lineBytes / s.table.widths.Slot
 		keys, vals := make([]K, n), make([]V, n)
 		var column []byte
