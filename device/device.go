@@ -9,11 +9,21 @@
 //     controls; it is for tests.
 //   - device/auto opens the best device there is and says why not the others.
 //
+// # Memory
+//
+// Memory comes in four ways. [Device.Alloc], and [Make] for typed slices,
+// gives a block of fixed size and is the right one for most. [Device.Reserve]
+// gives a [Range], which grows without moving and without a copy: for large
+// structures of unknown size. [Device.Map] lets the device work on memory of
+// the host: for what is larger than the device's memory, or outlives the
+// process in a file. [Wrap] makes a typed slice of any of these, or of
+// memory that another library on the same device has allocated.
+//
 // # Ownership
 //
-// Whoever allocates frees: a [Slice], a [Stream], an [Event] or a [Device] is
-// released by its Close or Free method and by nothing else; there are no
-// finalizers. All methods are safe for concurrent use unless they say
+// Whoever allocates frees: a [Slice], a [Range], a [Stream], an [Event] or a
+// [Device] is released by its Close or Free method and by nothing else; there
+// are no finalizers. All methods are safe for concurrent use unless they say
 // otherwise.
 package device
 
@@ -74,22 +84,50 @@ type Device interface {
 	Free(b Buffer) error
 
 	// AllocHost returns size bytes of host memory that the device copies from
-	// and to without staging (page-locked on a GPU).
+	// and to without staging (page-locked on a GPU), at least 256-byte
+	// aligned.
 	AllocHost(size int) ([]byte, error)
-	// FreeHost returns what AllocHost gave, exactly as given.
+	// FreeHost returns what AllocHost gave, exactly as given. ErrInvalid while
+	// a part of it is mapped.
 	FreeHost(b []byte) error
 	// Register page-locks host memory of the caller, which then copies at the
 	// speed of AllocHost memory until the returned function undoes it. The
 	// caller keeps b alive and in place (runtime.Pinner for Go memory) until
-	// then.
+	// then. ErrInvalid for memory of which a part is registered or mapped.
 	Register(b []byte) (unregister func() error, err error)
-	// Pinned tells whether all of b is memory of AllocHost or Register.
+	// Pinned tells whether all of b is memory of AllocHost, Register or Map.
 	Pinned(b []byte) bool
 
+	// Map gives the device access to host memory: kernels and copies reach it
+	// at b.Ptr, and device and host see what the other writes, the host after
+	// it has waited for the work. host is memory of AllocHost or of the
+	// caller, a file of tmpfs mapped shared for example. It must be writable,
+	// begin at a multiple of [MapAlign] bytes and be a multiple of [MapUnit]
+	// bytes long, and stay alive and in place until unmap. Until then it is
+	// page-locked, too. Work that uses b must have completed before unmap,
+	// which is idempotent. b.Host is host on a [Host] device, nil elsewhere.
+	//
+	// ErrInvalid for memory of another shape, or of which a part is registered
+	// or mapped on this device already. ErrUnsupported, with the reason, if
+	// the system does not let the device use that memory: it refuses GPUs the
+	// files of ext4, xfs and btrfs, which device/cpu and device/sim accept.
+	Map(host []byte) (b Buffer, unmap func() error, err error)
+
+	// Reserve sets aside addresses for size bytes, without memory; a range
+	// maps memory as it grows. size must be positive. ErrMemory when there are
+	// not enough addresses. ErrUnsupported where the device or the system of
+	// the host has no such thing, as on macOS and Windows.
+	Reserve(size int) (Range, error)
+
 	// Load makes the kernels of an image available. The same *Image is loaded
-	// once and stays loaded until Close. ErrNoKernels on a device that runs
-	// Go code only.
+	// once and stays loaded until Unload or Close. ErrNoKernels on a device
+	// that runs Go code only.
 	Load(img *Image) (Module, error)
+	// Unload takes an image off the device, for all who loaded it: looking for
+	// its kernels and launching them is ErrClosed from then on. Launches of
+	// them must have completed. A later Load loads the image anew. Unloading
+	// what is not loaded does nothing.
+	Unload(img *Image) error
 
 	// NewStream opens a queue of work.
 	NewStream() (*Stream, error)
@@ -99,8 +137,8 @@ type Device interface {
 	// Sync waits until all work of all streams is done.
 	Sync(ctx context.Context) error
 
-	// Close frees what the device itself holds. Streams, buffers and events
-	// must have been closed before. Idempotent.
+	// Close frees what the device itself holds. Streams, buffers, ranges and
+	// events must have been closed before. Idempotent.
 	Close() error
 }
 
@@ -118,7 +156,7 @@ type Host interface {
 type Buffer struct {
 	Ptr  Ptr
 	Size int
-	// Host holds the same bytes where the host can address them: on a [Host]
-	// device; nil on a GPU.
+	// Host holds the same bytes on a [Host] device; it is nil on a GPU, for
+	// mapped host memory, too.
 	Host []byte
 }

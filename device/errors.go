@@ -20,7 +20,8 @@ var (
 
 // Using a device fails with one of these.
 var (
-	// ErrClosed: the device, stream, event or slice has been closed.
+	// ErrClosed: the device, stream, event or range has been closed, or the
+	// image unloaded.
 	ErrClosed = errors.New("closed")
 	// ErrMemory: the device has not enough free memory.
 	ErrMemory = errors.New("out of device memory")

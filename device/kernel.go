@@ -14,6 +14,10 @@ type Image struct {
 type Target struct {
 	Arch int    // 80, 90
 	PTX  string // PTX assembly text
+	// Params are the kernels of PTX and the size in bytes of the one parameter
+	// struct that each takes. Nil in images made by hand: devices then find
+	// out by themselves, if they can.
+	Params map[string]int
 }
 
 // For returns the newest target that a device of arch runs, or nil.

@@ -13,10 +13,10 @@ type Elem interface {
 }
 
 // Slice is typed memory on a device. The zero Slice is empty. A Slice made by
-// [Make] owns its memory; what [Slice.Sub] returns shares it.
+// [Make] owns its memory; what [Slice.Sub] and [Wrap] return shares it.
 type Slice[T Elem] struct {
 	dev  Device
-	buf  Buffer // what Free returns; zero in a Sub
+	buf  Buffer // what Free returns; zero if the memory is another's
 	ptr  Ptr
 	host []T
 	n    int
@@ -36,11 +36,51 @@ func Make[T Elem](dev Device, n int) (Slice[T], error) {
 	if err != nil {
 		return Slice[T]{}, err
 	}
-	s := Slice[T]{dev: dev, buf: buf, ptr: buf.Ptr, n: n}
-	if buf.Host != nil {
-		s.host = unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(buf.Host))), n)
-	}
+	s := view[T](dev, buf, n)
+	s.buf = buf
 	return s, nil
+}
+
+// Wrap makes a slice of the first n elements of memory that somebody else
+// owns: of a [Range], of mapped host memory, of another library on the same
+// device. It is valid as long as the memory is, and Free does nothing to it.
+// ErrInvalid if b is too small or misaligned for n elements, or on a [Host]
+// device has no host memory that is as large.
+func Wrap[T Elem](dev Device, b Buffer, n int) (Slice[T], error) {
+	var zero T
+	size := int(unsafe.Sizeof(zero))
+	if n < 0 || n > math.MaxInt/size {
+		return Slice[T]{}, fmt.Errorf("device: %w: Wrap of %d elements", ErrInvalid, n)
+	}
+	if n == 0 {
+		return Slice[T]{dev: dev}, nil
+	}
+	if n*size > b.Size {
+		return Slice[T]{}, fmt.Errorf("device: %w: Wrap of %d elements of %d bytes in a buffer of %d bytes", ErrInvalid, n, size, b.Size)
+	}
+	if b.Ptr == 0 || b.Ptr%Ptr(size) != 0 {
+		return Slice[T]{}, fmt.Errorf("device: %w: Wrap of elements of %d bytes at %#x; the address must be a multiple of that, and not 0", ErrInvalid, size, uint64(b.Ptr))
+	}
+	if _, ok := dev.(Host); !ok {
+		b.Host = nil
+		return view[T](dev, b, n), nil
+	}
+	if len(b.Host) < n*size {
+		return Slice[T]{}, fmt.Errorf("device: %w: Wrap of %d elements of %d bytes with %d bytes in Buffer.Host, where this device works", ErrInvalid, n, size, len(b.Host))
+	}
+	if at := uintptr(unsafe.Pointer(unsafe.SliceData(b.Host))); at%uintptr(size) != 0 {
+		return Slice[T]{}, fmt.Errorf("device: %w: Wrap of elements of %d bytes with Buffer.Host at %#x; its address must be a multiple of that", ErrInvalid, size, at)
+	}
+	return view[T](dev, b, n), nil
+}
+
+// view is a slice of memory that it does not own.
+func view[T Elem](dev Device, b Buffer, n int) Slice[T] {
+	s := Slice[T]{dev: dev, ptr: b.Ptr, n: n}
+	if b.Host != nil {
+		s.host = unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b.Host))), n)
+	}
+	return s
 }
 
 // Upload allocates and fills a slice on the device of s.
@@ -106,7 +146,7 @@ func (d Slice[T]) CopyTo(ctx context.Context, s *Stream, dst []T) error {
 }
 
 // Free returns the memory. Work that uses it must have completed. Freeing an
-// empty slice or a Sub does nothing.
+// empty slice, or one whose memory is another's, does nothing.
 func (d *Slice[T]) Free() error {
 	if d.buf.Size == 0 {
 		return nil

@@ -16,7 +16,7 @@ type StreamDriver interface {
 	// CopyOut copies device memory to the host and waits for it.
 	CopyOut(ctx context.Context, dst []byte, src Ptr) error
 	// CopyInAsync and CopyOutAsync submit a copy from or to memory of
-	// AllocHost or Register, which must stay untouched until it is done.
+	// AllocHost, Register or Map, which must stay untouched until it is done.
 	CopyInAsync(dst Ptr, src []byte) error
 	CopyOutAsync(dst []byte, src Ptr) error
 	// Copy submits a copy within the device.
@@ -69,11 +69,11 @@ func (s *Stream) CopyOut(ctx context.Context, dst []byte, src Ptr) error {
 	return s.driver.CopyOut(ctx, dst, src)
 }
 
-// CopyInAsync submits a copy from memory of AllocHost or Register, which must
-// stay untouched until the stream has done it.
+// CopyInAsync submits a copy from memory of AllocHost, Register or Map, which
+// must stay untouched until the stream has done it.
 func (s *Stream) CopyInAsync(dst Ptr, src []byte) error { return s.driver.CopyInAsync(dst, src) }
 
-// CopyOutAsync submits a copy to memory of AllocHost or Register.
+// CopyOutAsync submits a copy to memory of AllocHost, Register or Map.
 func (s *Stream) CopyOutAsync(dst []byte, src Ptr) error { return s.driver.CopyOutAsync(dst, src) }
 
 // Copy submits a copy of size bytes within the device.

@@ -14,6 +14,9 @@ import (
 // of growth, closing or concurrency; table decides and locks:
 //
 //   - get, getOn, export and probeLengths may run side by side,
+//   - present, clear, probeLengths and the first export of an iteration come
+//     behind counts, which has waited for all changes; so does what is called
+//     next come behind clear,
 //   - everything else runs alone. On a GPU, lookups and changes submitted by
 //     getOn and changeOn overlap on the device.
 type engine interface {

@@ -18,7 +18,7 @@ const SpreadKeys = spreadKeys
 var Image = &linearImage
 
 // Small pages, so that small tables have several.
-func init() { pageBytes = 1 << 12 }
+func init() { pageBytes = 1 << 9 }
 
 // CheckInvariants reads all of a map's memory and reports what breaks the
 // rules of the layout; see image.check. Conformance calls it after each test.

@@ -29,25 +29,8 @@ type beside[K, V uint32 | uint64] struct {
 // with columns left out, without room, and compares all that comes of it with a
 // map of Go. A set has bare keys.
 func KernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, opts Options) {
-	w := batch.MapWidths[K, V]()
-	if set {
-		w = batch.SetWidths[K]()
-	}
-	e, err := newEngine(dev, w, geometry{seed: 5, lines: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := e.close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	stream, err := dev.NewStream()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stream.Close()
-	s := &beside[K, V]{t, &table{opts: opts, widths: w, dev: dev, engine: e}, stream, rand.New(rand.NewPCG(1, 2)), map[K]V{}}
+	s := newBeside[K, V](t, dev, set, opts, 3)
+	defer s.close()
 	for round := range 2 {
 		s.change(weft.OpPut, 40, 40)
 		s.change(weft.OpPutNew, 40, 40)
@@ -63,6 +46,49 @@ func KernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, s
 			s.change(kind, 380, 60) // more than a block of them are duplicates
 		}
 		s.rehash(5)
+	}
+}
+
+// LargeTable is the same for a table of more lines than a path may have, and
+// for lookups of more keys than get a tile each.
+func LargeTable[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool) {
+	s := newBeside[K, V](t, dev, set, Options{}, maxPath+100)
+	defer s.close()
+	s.change(weft.OpPut, 60, 60)
+	s.change(weft.OpDelete, 40, 60)
+	s.change(weft.OpPutNew, 40, 60)
+	s.rehash(3)
+	for range 4 { // two ways, by sectors or by lines
+		keys, vals := s.draw(spreadKeys+300, spreadKeys+300)
+		for i, found := range s.lookUp(keys, vals) {
+			if v, there := s.model[keys[i]]; found != there || !set && vals[i] != v {
+				t.Fatalf("key %#x: %#x, %v, want %#x, %v", keys[i], vals[i], found, v, there)
+			}
+		}
+	}
+	s.rehash(maxPath + 100)
+}
+
+func newBeside[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, opts Options, lines uint32) *beside[K, V] {
+	w := batch.MapWidths[K, V]()
+	if set {
+		w = batch.SetWidths[K]()
+	}
+	e, err := newEngine(dev, w, geometry{seed: 5, lines: lines})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := dev.NewStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &beside[K, V]{t, &table{opts: opts, widths: w, dev: dev, engine: e}, stream, rand.New(rand.NewPCG(1, 2)), map[K]V{}}
+}
+
+func (s *beside[K, V]) close() {
+	s.Helper()
+	if err := errors.Join(s.stream.Close(), s.table.engine.close()); err != nil {
+		s.Error(err)
 	}
 }
 

@@ -9,17 +9,19 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-//kernelgen:version 1
+//kernelgen:version 2
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
+//kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
 //kernelgen:input c03a5186722db52769cf9ced19622aa3f6c748c5d0cae2544ec327902c142b56 5843 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 3eb3cede056fd4724c19d88cbe68515e794a8efbd14d3d17f8a9bc0d6046c96b 4247 kernels/include/weft/order.cuh
+//kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
 //kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
-//kernelgen:input f14b6093193aeaad5faf9973937a3ff7446da21eaf8e240f5be64939a8c15c9e 9802 kernels/include/weft/warp.cuh
+//kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input 4737f983d7700bd568762241226f6e1764b61782af28de8adf825cf82452ae4b 3529 linear/layout.cuh
 //kernelgen:input b72134a6890a5e95b3f26378fd7ab13f65385584f531fd887747918c7accde96 16042 linear/linear.cu
 //kernelgen:input 3b14da0213829d828ae252ca6a8c203f9915793df4a9270b48fa1a39a7b6f310 1389 linear/tuning.cuh
@@ -36,8 +38,8 @@ var linearSM90 string
 var linearImage = device.Image{
 	Name: "linear",
 	Targets: []device.Target{
-		{Arch: 80, PTX: linearSM80},
-		{Arch: 90, PTX: linearSM90},
+		{Arch: 80, PTX: linearSM80, Params: linearKernels},
+		{Arch: 90, PTX: linearSM90, Params: linearKernels},
 	},
 }
 

@@ -3,12 +3,10 @@ package linear_test
 import (
 	_ "embed"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/mutate"
 	"github.com/weftgo/weft/linear"
@@ -59,15 +57,16 @@ func modes(arch int) []mode {
 	return []mode{{arch: arch}, {arch, linear.Reuse, false}, {arch, linear.Keep, true}, {arch, linear.Reuse, true}}
 }
 
-// tests are the trials of tests on devices: in lockstep, which is quick, and
-// under random schedules.
-func tests(arch int, tests map[string]func(t testing.TB, dev device.Device)) (all []mutate.Trial) {
-	for _, o := range []sim.Options{{Arch: arch}, {Arch: arch, Scheduler: sim.Random, Races: true}} {
-		for _, name := range slices.Sorted(maps.Keys(tests)) {
-			all = append(all, mutate.OnDevice(fmt.Sprintf("%s, %s", name, o.Scheduler), o, tests[name]))
+// onDevices are the trials of tests on devices: in lockstep, which is quick,
+// and under a random schedule.
+func onDevices(arch int, tests []kernelTest) (quick, random []mutate.Trial) {
+	for _, test := range tests {
+		quick = append(quick, mutate.OnDevice(test.name, sim.Options{Arch: arch}, test.run))
+		if test.any {
+			random = append(random, mutate.OnDevice(test.name+", random", sim.Options{Arch: arch, Scheduler: sim.Random, Races: true}, test.run))
 		}
 	}
-	return all
+	return quick, random
 }
 
 func mapTrials[K, V uint32 | uint64](arch int) []mutate.Trial {
@@ -75,7 +74,8 @@ func mapTrials[K, V uint32 | uint64](arch int) []mutate.Trial {
 	for _, m := range modes(arch) {
 		all = append(all, mutate.Schedules(m.String(), schedules[K, V](m)))
 	}
-	return slices.Concat(all[:1], tests(arch, kernelTests[K, V](false)), all[1:])
+	quick, random := onDevices(arch, kernelTests[K, V](false))
+	return slices.Concat(all[:1], quick, random, all[1:])
 }
 
 func setTrials[K uint32 | uint64](arch int) []mutate.Trial {
@@ -83,5 +83,6 @@ func setTrials[K uint32 | uint64](arch int) []mutate.Trial {
 	for _, m := range modes(arch) {
 		all = append(all, mutate.Schedules(m.String(), setSchedules[K](m)))
 	}
-	return slices.Concat(all[:1], tests(arch, kernelTests[K, K](true)), all[1:])
+	quick, random := onDevices(arch, kernelTests[K, K](true))
+	return slices.Concat(all[:1], quick, random, all[1:])
 }

@@ -2,6 +2,7 @@ package linear_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -77,13 +78,31 @@ func explore[K weft.Key, V weft.Value](t *testing.T, widths string, cfg dst.Conf
 // invariant is a structure whose memory is looked through in the end.
 type invariant[K weft.Key, V weft.Value] struct {
 	dst.HostSubject[K, V]
-	memory interface{ CheckInvariants() error }
+	table interface {
+		CheckInvariants() error
+		Stats(ctx context.Context) (linear.Stats, error)
+		Compact(ctx context.Context) error
+	}
 }
 
-func (s invariant[K, V]) CheckInvariants() error { return s.memory.CheckInvariants() }
+func (s invariant[K, V]) CheckInvariants() error { return s.table.CheckInvariants() }
+
+// upkeep is what may be done between batches.
+func upkeep[K weft.Key, V weft.Value]() []dst.Upkeep[K, V] {
+	return []dst.Upkeep[K, V]{
+		{Name: "Stats", Do: func(x dst.Subject[K, V]) error {
+			s, err := x.(invariant[K, V]).table.Stats(context.Background())
+			if err == nil && (s.MeanProbe > float64(s.MaxProbe) || s.MaxProbe >= s.Slots) {
+				err = fmt.Errorf("no table is like that: %v", s)
+			}
+			return err
+		}},
+		{Name: "Compact", Do: func(x dst.Subject[K, V]) error { return x.(invariant[K, V]).table.Compact(context.Background()) }},
+	}
+}
 
 func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
-	return dst.Config[K, V]{Arch: m.arch, Shapes: troubles, Unordered: m.unordered, New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
+	return dst.Config[K, V]{Arch: m.arch, Shapes: troubles, Unordered: m.unordered, Upkeep: upkeep[K, V](), New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
 		t, err := linear.New[K, V](dev, m.options(s))
 		if err != nil {
 			return nil, err
@@ -93,7 +112,7 @@ func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
 }
 
 func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
-	return dst.Config[K, uint32]{Arch: m.arch, Shapes: troubles, Uniform: true, Unordered: m.unordered, New: func(dev device.Device, s dst.Shape) (dst.Subject[K, uint32], error) {
+	return dst.Config[K, uint32]{Arch: m.arch, Shapes: troubles, Uniform: true, Unordered: m.unordered, Upkeep: upkeep[K, uint32](), New: func(dev device.Device, s dst.Shape) (dst.Subject[K, uint32], error) {
 		t, err := linear.NewSet[K](dev, m.options(s))
 		if err != nil {
 			return nil, err

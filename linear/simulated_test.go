@@ -10,27 +10,39 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// kernelTests are tests of the kernels for a pair of widths, which run on
+// A kernelTest is a test of the kernels for a pair of widths, which runs on
 // simulated GPUs: on the kernels that ship by TestKernelsSimulated, on broken
 // ones by TestRandomMutants.
-func kernelTests[K, V uint32 | uint64](set bool) map[string]func(t testing.TB, dev device.Device) {
-	tests := map[string]func(t testing.TB, dev device.Device){}
-	for _, o := range []linear.Options{{}, {Tombstones: linear.Reuse}, {Unordered: true}} {
-		name := fmt.Sprintf("beside a model,unordered=%v,scheme=%d", o.Unordered, o.Tombstones)
-		tests[name] = func(t testing.TB, dev device.Device) {
-			linear.KernelsBesideModel[K, V](t, devicetest.Narrow(dev), set, o)
-		}
-	}
-	return tests
+type kernelTest struct {
+	name string
+	// under any schedule, or in lockstep only, for those that take long.
+	any bool
+	run func(t testing.TB, dev device.Device)
 }
 
-// onSim runs tests on simulated GPUs, under a random schedule.
-func onSim(t *testing.T, tests map[string]func(t testing.TB, dev device.Device)) {
-	for name, test := range tests {
-		for _, opts := range []sim.Options{{Arch: 80, Scheduler: sim.Random, Races: true}, {Arch: 90, Scheduler: sim.Random, Races: true}} {
-			t.Run(fmt.Sprintf("%s,sm_%d", name, opts.Arch), func(t *testing.T) {
+func kernelTests[K, V uint32 | uint64](set bool) (tests []kernelTest) {
+	for _, o := range []linear.Options{{}, {Tombstones: linear.Reuse}, {Unordered: true}} {
+		name := fmt.Sprintf("beside a model, scheme %d, unordered %v", o.Tombstones, o.Unordered)
+		tests = append(tests, kernelTest{name, true, func(t testing.TB, dev device.Device) {
+			linear.KernelsBesideModel[K, V](t, devicetest.Narrow(dev), set, o)
+		}})
+	}
+	return append(tests, kernelTest{"large table", false, func(t testing.TB, dev device.Device) {
+		linear.LargeTable[K, V](t, devicetest.Narrow(dev), set)
+	}})
+}
+
+// onSim runs tests on simulated GPUs, under a random schedule if they may.
+func onSim(t *testing.T, tests []kernelTest) {
+	for _, test := range tests {
+		for _, arch := range []int{80, 90} {
+			opts := &sim.Options{Arch: arch}
+			if test.any {
+				opts.Scheduler, opts.Races = sim.Random, true
+			}
+			t.Run(fmt.Sprintf("%s, sm_%d", test.name, arch), func(t *testing.T) {
 				t.Parallel()
-				dev, err := sim.Open(&opts)
+				dev, err := sim.Open(opts)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -39,13 +51,13 @@ func onSim(t *testing.T, tests map[string]func(t testing.TB, dev device.Device))
 						t.Error(err)
 					}
 				})
-				test(t, devicetest.Checked(t, dev))
+				test.run(t, devicetest.Checked(t, dev))
 			})
 		}
 	}
 }
 
-// Each kernel does what it should, in tables of a few lines.
+// Each kernel does what it should.
 func TestKernelsSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -381,6 +381,8 @@ func (t *table) clear(ctx context.Context, op string) error {
 	if err := ctx.Err(); err != nil {
 		return wrap(op, err)
 	}
+	// What is cleared is cleared, whatever becomes of the context.
+	ctx = context.WithoutCancel(ctx)
 	err := t.engine.clear(ctx)
 	if err == nil {
 		_, err = t.count(ctx)

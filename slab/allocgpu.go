@@ -77,7 +77,8 @@ func newGPUAlloc(dev device.Device) (_ allocEngine, err error) {
 	if e.report, err = device.Make[uint64](dev, 3); err != nil {
 		return nil, err
 	}
-	return e, e.stream.Fill(e.report.Ptr(), 0, 6)
+	// Batches on streams of the caller count there, and wait for nothing.
+	return e, errors.Join(e.stream.Fill(e.report.Ptr(), 0, 6), e.stream.Sync(context.Background()))
 }
 
 func (e *gpuAlloc) word(i int) device.Ptr { return e.report.Ptr() + device.Ptr(8*i) }

@@ -14,6 +14,9 @@ import (
 // of growth, closing or concurrency; table decides and locks:
 //
 //   - get, getOn, tally, collect, export and chains may run side by side,
+//   - present, clear, chains and the first export of an iteration come behind
+//     counts, which has waited for all changes; so does what is called next
+//     come behind clear,
 //   - everything else runs alone. On a GPU, lookups and changes submitted by
 //     getOn and changeOn overlap on the device.
 type engine interface {
@@ -63,7 +66,8 @@ type engine interface {
 	// the old one is unchanged.
 	rehash(ctx context.Context, buckets uint32, units int) error
 	// flush drops dead slots bucket by bucket, keeps the order of the others,
-	// and gives back the slabs this empties (FLUSH).
+	// and gives back the slabs this empties (FLUSH). Lookups must not begin
+	// before it is done: counts or a change of the host come next.
 	flush(ctx context.Context) error
 	clear(ctx context.Context) error
 

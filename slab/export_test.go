@@ -17,7 +17,7 @@ import (
 var Kernels = slices.Sorted(maps.Keys(slabKernels))
 
 // Small pages, so that small tables have several.
-func init() { pageBytes = 1 << 12 }
+func init() { pageBytes = 1 << 9 }
 
 // CheckInvariants reads all of a map's memory and reports what breaks the
 // rules of the layout; see image.check. Conformance calls it after each test.

@@ -318,5 +318,5 @@ func (t *table) tidy(ctx context.Context, now counters) (counters, error) {
 	if err := t.engine.flush(ctx); err != nil {
 		return now, fmt.Errorf("flush: %w", err)
 	}
-	return t.count(ctx)
+	return t.count(context.WithoutCancel(ctx))
 }

@@ -134,6 +134,13 @@ func config[K weft.Key, V weft.Value](m mode, open func(dev device.Device, s dst
 		},
 		Upkeep: []dst.Upkeep[K, V]{
 			{Name: "flush", Do: func(x dst.Subject[K, V]) error { return x.(scheduled[K, V]).table.flush(context.Background(), "Flush") }},
+			{Name: "Stats", Do: func(x dst.Subject[K, V]) error {
+				s, err := x.(scheduled[K, V]).table.stats(context.Background())
+				if err == nil && (s.MaxChain < 1 || s.MaxChain > s.Slabs || s.MeanChain > float64(s.MaxChain)) {
+					err = fmt.Errorf("no table is like that: %v", s)
+				}
+				return err
+			}},
 			{Name: "rehash", Do: func(x dst.Subject[K, V]) error { return x.(scheduled[K, V]).rehash() }},
 		},
 	}
@@ -152,6 +159,13 @@ func (s scheduled[K, V]) GetAllOn(stream *device.Stream, keys device.Slice[K], c
 	return s.HostSubject.(interface {
 		GetAllOn(*device.Stream, device.Slice[K], device.Slice[uint32], device.Slice[uint64], device.Slice[V]) error
 	}).GetAllOn(stream, keys, counts, offsets, vals)
+}
+
+// GetAll is that of a multimap.
+func (s scheduled[K, V]) GetAll(ctx context.Context, keys []K) ([]int, []V, error) {
+	return s.HostSubject.(interface {
+		GetAll(context.Context, []K) ([]int, []V, error)
+	}).GetAll(ctx, keys)
 }
 
 // rehash moves everything to another number of buckets, where there may be

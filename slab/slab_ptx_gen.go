@@ -9,19 +9,21 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-//kernelgen:version 1
+//kernelgen:version 2
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
+//kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
 //kernelgen:input 0dee96aae58b799e4bcb787df3ef2f4f770fa82b07ebfda3a48b3d211516cf42 5954 kernels/include/weft/alloc.cuh
 //kernelgen:input c03a5186722db52769cf9ced19622aa3f6c748c5d0cae2544ec327902c142b56 5843 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 3eb3cede056fd4724c19d88cbe68515e794a8efbd14d3d17f8a9bc0d6046c96b 4247 kernels/include/weft/order.cuh
 //kernelgen:input 4efda42f7569fa98848bb2670344e335379edf170a04397c9c7880abf88d1580 2617 kernels/include/weft/scan.cuh
+//kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
 //kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
-//kernelgen:input f14b6093193aeaad5faf9973937a3ff7446da21eaf8e240f5be64939a8c15c9e 9802 kernels/include/weft/warp.cuh
+//kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input b9071e6b723fdf535cf8eb2922ccdb35bd4ced34c698f4ede13c084bc008b22e 12631 slab/change.cuh
 //kernelgen:input 9a0c4a8c85cfe0507786464da8ed8cc07f7c895c1cecf4413091395d9bac6ca3 4812 slab/layout.cuh
 //kernelgen:input 40509b5e0424b744c4daa220094fb3f095cfff3fe1c683b7ed4e6c49a2b07544 5860 slab/search.cuh
@@ -43,8 +45,8 @@ var slabSM90 string
 var slabImage = device.Image{
 	Name: "slab",
 	Targets: []device.Target{
-		{Arch: 80, PTX: slabSM80},
-		{Arch: 90, PTX: slabSM90},
+		{Arch: 80, PTX: slabSM80, Params: slabKernels},
+		{Arch: 90, PTX: slabSM90, Params: slabKernels},
 	},
 }
 

@@ -16,13 +16,15 @@
 // 2 MiB and more are aligned for, and ask for, huge pages, because random
 // reads of a large table on small pages miss the TLB nearly every time. A
 // request that the machine (or its container) could not back is refused;
-// Linux would grant it and kill the process later.
+// Linux would grant it and kill the process later. Ranges, on Linux only, map
+// memory in steps of 2 MiB.
 package cpu
 
 import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync"
 	"sync/atomic"
 
 	"github.com/weftgo/weft/device"
@@ -41,8 +43,17 @@ type Device struct {
 	props  device.Properties
 	pool   *pool
 	blocks table // of Alloc
+	ranges table // what is mapped of those of Reserve
 	pinned table // of AllocHost
 	closed atomic.Bool
+
+	// work is held for reading by the operations of streams, and for writing
+	// by what takes the memory of a range away.
+	work sync.RWMutex
+
+	lending    sync.Mutex // one Map or Register at a time
+	registered table
+	mapped     table
 }
 
 var _ device.Host = (*Device)(nil)
@@ -93,23 +104,20 @@ func (d *Device) Parallel(n, grain int, body func(lo, hi int)) {
 	d.pool.parallel(n, grain, body)
 }
 
-// Register accepts any memory: the host copies from and to all of it alike.
-func (d *Device) Register(b []byte) (unregister func() error, err error) {
-	if d.closed.Load() {
-		return nil, errClosed("Register")
-	}
-	if len(b) == 0 {
-		return nil, fmt.Errorf("cpu: %w: Register of no memory", device.ErrInvalid)
-	}
-	return func() error { return nil }, nil
-}
-
 // Pinned says yes: all memory is as good.
 func (d *Device) Pinned([]byte) bool { return true }
 
 // Load fails with [device.ErrNoKernels].
 func (d *Device) Load(img *device.Image) (device.Module, error) {
 	return nil, fmt.Errorf("cpu: %w: image %s; use the Go engine", device.ErrNoKernels, img.Name)
+}
+
+// Unload has nothing to do.
+func (d *Device) Unload(*device.Image) error {
+	if d.closed.Load() {
+		return errClosed("Unload")
+	}
+	return nil
 }
 
 // Sync returns at once, as all work is done when it has been submitted.
@@ -120,9 +128,10 @@ func (d *Device) Sync(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Close stops the workers; later calls return [device.ErrClosed]. Buffers that
-// are still live stay where they are, so that a structure closed too late does
-// not take the process down; Free takes them back even now. Idempotent.
+// Close stops the workers; later calls return [device.ErrClosed]. Buffers and
+// ranges that are still live stay where they are, so that a structure closed
+// too late does not take the process down; Free takes them back even now.
+// Idempotent.
 func (d *Device) Close() error {
 	if !d.closed.Swap(true) {
 		d.pool.close()

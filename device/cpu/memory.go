@@ -35,6 +35,9 @@ func (d *Device) AllocHost(size int) ([]byte, error) {
 
 // FreeHost unmaps what AllocHost gave.
 func (d *Device) FreeHost(b []byte) error {
+	if d.mapped.overlaps(b) {
+		return fmt.Errorf("cpu: FreeHost: %w: %d bytes at %#x of which a part is still mapped to the device", device.ErrInvalid, len(b), uint64(address(b)))
+	}
 	return d.release(&d.pinned, "FreeHost", address(b), len(b))
 }
 
@@ -47,12 +50,8 @@ func (d *Device) allocate(t *table, op string, size int) ([]byte, error) {
 	}
 	// Small blocks are not worth reading the machine's state for.
 	if size >= hugePage {
-		if m := readMemory(); m.Total > 0 {
-			held := d.blocks.bytes() + d.pinned.bytes()
-			if uint64(size) > m.Free || held+uint64(size) > m.Total {
-				return nil, fmt.Errorf("cpu: %s of %d bytes: %w: %d of %d bytes free, %d held by this device",
-					op, size, device.ErrMemory, m.Free, m.Total, held)
-			}
+		if err := d.affords(size); err != nil {
+			return nil, fmt.Errorf("cpu: %s of %d bytes: %w", op, size, err)
 		}
 	}
 	m, err := mapMemory(size)
@@ -61,6 +60,16 @@ func (d *Device) allocate(t *table, op string, size int) ([]byte, error) {
 	}
 	t.add(m)
 	return m.bytes, nil
+}
+
+// affords refuses what the machine could not back.
+func (d *Device) affords(size int) error {
+	m := readMemory()
+	held := d.blocks.bytes() + d.ranges.bytes() + d.pinned.bytes()
+	if m.Total > 0 && (uint64(size) > m.Free || held+uint64(size) > m.Total) {
+		return fmt.Errorf("%w: %d of %d bytes free, %d held by this device", device.ErrMemory, m.Free, m.Total, held)
+	}
+	return nil
 }
 
 // release works after Close too: see there.
@@ -122,6 +131,28 @@ func (t *table) remove(p device.Ptr, size int) (mapping, bool) {
 	t.blocks = slices.Delete(t.blocks, i, i+1)
 	t.total -= uint64(size)
 	return m, true
+}
+
+// resize replaces a block by one that begins where it does.
+func (t *table) resize(b []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i, _ := t.search(address(b))
+	t.total += uint64(len(b)) - uint64(len(t.blocks[i].bytes))
+	t.blocks[i].bytes = b
+}
+
+// overlaps reports whether a byte of b is in a block.
+func (t *table) overlaps(b []byte) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	lo := address(b)
+	i, found := t.search(lo)
+	if found || len(b) == 0 {
+		return found && len(b) > 0
+	}
+	return i > 0 && address(t.blocks[i-1].bytes)+device.Ptr(len(t.blocks[i-1].bytes)) > lo ||
+		i < len(t.blocks) && address(t.blocks[i].bytes) < lo+device.Ptr(len(b))
 }
 
 // slice is the memory [p,p+size) if it lies within one live block.

@@ -34,6 +34,8 @@ type stream struct {
 func (s *stream) do(op string, f func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.dev.work.RLock()
+	defer s.dev.work.RUnlock()
 	if s.dev.closed.Load() {
 		return errClosed(op)
 	}
@@ -45,11 +47,12 @@ func (s *stream) do(op string, f func() error) error {
 
 // block is device memory that an operation names.
 func (s *stream) block(op string, p device.Ptr, size int) ([]byte, error) {
-	b, ok := s.dev.blocks.slice(p, size)
-	if !ok {
-		return nil, fmt.Errorf("cpu: %s: %w: %d bytes at %#x are not within a buffer of this device", op, device.ErrInvalid, size, uint64(p))
+	for _, t := range []*table{&s.dev.blocks, &s.dev.ranges, &s.dev.mapped} {
+		if b, ok := t.slice(p, size); ok {
+			return b, nil
+		}
 	}
-	return b, nil
+	return nil, fmt.Errorf("cpu: %s: %w: %d bytes at %#x are not within memory of this device", op, device.ErrInvalid, size, uint64(p))
 }
 
 func (s *stream) CopyIn(dst device.Ptr, src []byte) error {

@@ -76,7 +76,7 @@ func (s *stream) CopyOutAsync(dst []byte, src device.Ptr) error {
 // that the Go runtime may move or free meanwhile.
 func (s *stream) checkPinned(op string, b []byte) error {
 	if len(b) > 0 && !s.dev.drv.pinned.holds(b) {
-		return invalid("%s of %d bytes of host memory that are not from AllocHost or Register", op, len(b))
+		return invalid("%s of %d bytes of host memory that are not from AllocHost, Register or Map", op, len(b))
 	}
 	return nil
 }

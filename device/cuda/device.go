@@ -22,8 +22,8 @@ type Device struct {
 	// report it.
 	first atomic.Pointer[error]
 
-	// life is held for reading during driver calls, and for writing by Close,
-	// which so waits for them. It is taken in do only: never twice.
+	// life is held for reading during driver calls, and for writing by Close
+	// and Unload, which so wait for them. It is never taken twice.
 	life   sync.RWMutex
 	closed bool
 
@@ -35,6 +35,8 @@ type Device struct {
 	// destroy one. One lock for all, so that calls with two events cannot
 	// block each other.
 	events sync.RWMutex
+
+	mapped ranges // host memory of Map
 
 	loading sync.Mutex // one Load at a time, so that an image is loaded once
 	modules map[*device.Image]*module
@@ -63,6 +65,11 @@ func (d *Device) do(f func(fr *frame) error) error {
 func (d *Device) release(f func(fr *frame) error) error {
 	d.life.RLock()
 	defer d.life.RUnlock()
+	return d.attempt(f)
+}
+
+// attempt is release with d.life held.
+func (d *Device) attempt(f func(fr *frame) error) error {
 	if d.closed {
 		return closed("device")
 	}

@@ -27,6 +27,7 @@ const (
 	jitDisabled          Code = 223
 	contained            Code = 227
 	invalidSource        Code = 300
+	operatingSystem      Code = 304
 	invalidHandle        Code = 400
 	notFound             Code = 500
 	notReady             Code = 600
@@ -43,6 +44,7 @@ const (
 	invalidAddressSpace  Code = 717
 	invalidPC            Code = 718
 	launchFailed         Code = 719
+	notPermitted         Code = 800
 	notSupported         Code = 801
 )
 

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"unsafe"
+
+	"github.com/weftgo/weft/device"
 )
 
 // fake is a driver in Go, deterministic for a seed and a single caller. It is
@@ -29,7 +31,10 @@ type fake struct {
 	next    uintptr         // handles and device addresses
 	memory  map[uintptr][]byte
 	host    map[uintptr][]byte
-	pinned  map[uintptr]uintptr // registered: address -> size
+	pinned  map[uintptr]fakePin // registered, by address
+	aliases map[uintptr]fakeAlias
+	ranges  map[uintptr]*fakeRange
+	pieces  map[uintptr]uintptr // memory of ranges: handle -> size
 	streams map[uintptr]*fakeStream
 	events  map[uintptr]*fakeEvent
 	modules map[uintptr]string // PTX text
@@ -65,7 +70,10 @@ func newFake() *fake {
 		next:    addrStep,
 		memory:  map[uintptr][]byte{},
 		host:    map[uintptr][]byte{},
-		pinned:  map[uintptr]uintptr{},
+		pinned:  map[uintptr]fakePin{},
+		aliases: map[uintptr]fakeAlias{},
+		ranges:  map[uintptr]*fakeRange{},
+		pieces:  map[uintptr]uintptr{},
 		streams: map[uintptr]*fakeStream{},
 		events:  map[uintptr]*fakeEvent{},
 		modules: map[uintptr]string{},
@@ -110,6 +118,7 @@ func (f *fake) checkEmpty(t testing.TB) {
 	}
 	for what, n := range map[string]int{
 		"buffers": len(f.memory), "host blocks": len(f.host), "registrations": len(f.pinned), "streams": len(f.streams),
+		"ranges": len(f.ranges), "pieces of memory": len(f.pieces),
 		"events": len(f.events), "modules": len(f.modules), "retained contexts": retained,
 	} {
 		if n != 0 {
@@ -181,7 +190,7 @@ func (f *fake) getProcAddress(args []uintptr) Code {
 // are made to report a failure, as there is no telling what a real one does.
 var giveBack = map[symbol]bool{
 	symMemFree: true, symMemFreeHost: true, symMemHostUnregister: true, symStreamDestroy: true,
-	symEventDestroy: true, symModuleUnload: true, symPrimaryCtxRelease: true,
+	symMemUnmap: true, symMemRelease: true, symMemAddressFree: true, symEventDestroy: true, symModuleUnload: true, symPrimaryCtxRelease: true,
 }
 
 // noContext are the functions that work without a current context.
@@ -248,8 +257,13 @@ func (f *fake) dispatch(sym symbol, args []uintptr) Code {
 		return f.gpuCall(sym, args)
 	case symModuleLoadDataEx, symModuleUnload, symModuleGetFunction, symFuncGetParamInfo:
 		return f.moduleCall(sym, args)
-	case symMemGetInfo, symMemAlloc, symMemFree, symMemHostAlloc, symMemFreeHost, symMemHostRegister, symMemHostUnregister:
+	case symMemGetInfo, symMemAlloc, symMemFree, symMemHostAlloc, symMemFreeHost:
 		return f.memoryCall(sym, args)
+	case symMemHostRegister, symMemHostUnregister, symMemHostGetDevicePointer:
+		return f.mappingCall(sym, args)
+	case symMemGetAllocationGranularity, symMemAddressReserve, symMemAddressFree, symMemCreate, symMemRelease,
+		symMemMap, symMemUnmap, symMemSetAccess:
+		return f.virtualCall(sym, args)
 	default:
 		return f.streamCall(sym, args)
 	}
@@ -303,20 +317,16 @@ func (f *fake) memoryCall(sym symbol, args []uintptr) Code {
 		f.drain() // as the real one does
 		return drop(f.memory, args[0])
 	case symMemHostAlloc:
-		b := make([]byte, args[1])
+		if args[2] != memHostPortable|memHostDeviceMap {
+			return invalidValue
+		}
+		b := make([]byte, args[1]+device.MapAlign)
+		b = b[-address(b)&(device.MapAlign-1):][:args[1]]
 		f.host[address(b)] = b
 		put(args[0], unsafe.Pointer(unsafe.SliceData(b)))
 	case symMemFreeHost:
-		f.checkUnused(args[0], uintptr(len(f.host[args[0]])))
+		f.unlock(args[0], uintptr(len(f.host[args[0]])))
 		return drop(f.host, args[0])
-	case symMemHostRegister:
-		if _, ok := f.pinned[args[0]]; ok {
-			return alreadyRegistered
-		}
-		f.pinned[args[0]] = args[1]
-	case symMemHostUnregister:
-		f.checkUnused(args[0], f.pinned[args[0]])
-		return drop(f.pinned, args[0])
 	}
 	return success
 }

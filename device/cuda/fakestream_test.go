@@ -77,6 +77,12 @@ func (f *fake) checkUnused(lo, size uintptr) {
 func (f *fake) device(address, size uintptr) []byte {
 	base := address &^ (addrStep - 1)
 	b := f.memory[base]
+	if r := f.ranges[base]; r != nil {
+		b = r.data
+	}
+	if a, ok := f.aliases[base]; ok {
+		b = hostBytes(a.lo, a.size)
+	}
 	if address-base > uintptr(len(b)) || size > uintptr(len(b))-(address-base) {
 		f.sticky = illegalAddress
 		return nil
@@ -91,8 +97,8 @@ func (f *fake) pageLocked(address, size uintptr) bool {
 			return true
 		}
 	}
-	for lo, n := range f.pinned {
-		if lo <= address && address+size <= lo+n {
+	for lo, p := range f.pinned {
+		if lo <= address && address+size <= lo+p.size {
 			return true
 		}
 	}

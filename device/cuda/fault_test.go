@@ -29,6 +29,8 @@ func everything(drv *driver) (errs []error) {
 	defer func() { check(d.Close()) }()
 	_, err = d.Memory()
 	check(err)
+	_, err = d.Load(vectors)
+	check(err)
 	s, err := d.NewStream()
 	if !check(err) {
 		return errs
@@ -46,9 +48,11 @@ func everything(drv *driver) (errs []error) {
 	}
 	defer func() { check(d.Free(b)) }()
 	copies(d, s, b, check)
+	mappings(d, s, check)
 	check(s.Record(e))
 	check(s.Wait(e))
 	check(e.Sync(context.Background()))
+	check(d.Unload(vectors))
 	if m, err := d.Load(vectors); check(err) {
 		if k, err := m.Kernel("add"); check(err) {
 			check(device.Launch(s, k, device.Dim{}, device.Dim{}, &addParams{A: b.Ptr, B: b.Ptr, C: b.Ptr, N: 16}))
@@ -84,6 +88,41 @@ func copies(d *Device, s *device.Stream, b device.Buffer, check func(error) bool
 		check(s.Fill(b.Ptr, 1, 10))
 	}
 	check(s.Sync(context.Background()))
+}
+
+// mappings are the part of everything that maps memory.
+func mappings(d *Device, s *device.Stream, check func(error) bool) {
+	for _, host := range [][]byte{make([]byte, 3<<20), nil} {
+		if host == nil {
+			own, err := d.AllocHost(1 << 20)
+			if !check(err) {
+				return
+			}
+			defer func() { check(d.FreeHost(own)) }()
+			host = own
+		}
+		if m, unmap, err := d.Map(host); check(err) {
+			check(s.Fill(m.Ptr, 1, m.Size/4))
+			settle(s, check)
+			check(unmap())
+			check(unmap())
+		}
+	}
+	r, err := d.Reserve(100 << 20)
+	if !check(err) {
+		return
+	}
+	defer func() { check(r.Free()) }()
+	for _, n := range []int{3 << 20, 20 << 20, 5 << 20, 7 << 20} {
+		before := r.Mapped()
+		if !check(r.Resize(n)) && n > before && r.Mapped() != before {
+			check(fmt.Errorf("a failure to grow changed what is mapped from %d to %d bytes", before, r.Mapped()))
+		}
+		if r.Mapped() >= n {
+			check(s.Fill(r.Ptr()+device.Ptr(n-400), 1, 100))
+		}
+	}
+	settle(s, check)
 }
 
 // settle waits for a stream, again if that fails, as memory that its work uses
@@ -149,6 +188,8 @@ func (f *fake) forget() {
 	clear(f.memory)
 	clear(f.host)
 	clear(f.pinned)
+	clear(f.ranges)
+	clear(f.pieces)
 	clear(f.streams)
 	clear(f.events)
 	clear(f.modules)

@@ -109,7 +109,8 @@ func TestGPUAdd(t *testing.T) {
 	}
 }
 
-// The sizes of parameters read from PTX are those that the driver tells.
+// The sizes of parameters that tests read from PTX are those that the driver
+// tells.
 func TestGPUParamSizes(t *testing.T) {
 	d, _ := gpu(t)
 	if !d.drv.has(symFuncGetParamInfo) {
@@ -119,7 +120,11 @@ func TestGPUParamSizes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range m.(*module).entries {
+	found, err := entries(vectors.Targets[0].PTX)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range found {
 		err := d.do(func(fr *frame) error {
 			if err := fr.call(symModuleGetFunction, fr.result(0), m.(*module).handle, fr.cString(name)); err != nil {
 				return err
@@ -324,6 +329,14 @@ func loseGPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r, err := d.Reserve(1 << 30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, unmap, err := d.Map(host[:512])
+	if err := errors.Join(err, r.Resize(100<<20)); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.CopyIn(b.Ptr, make([]byte, b.Size)); err != nil { // fills the ring
 		t.Fatal(err)
 	}
@@ -339,8 +352,14 @@ func loseGPU(t *testing.T) {
 	_, memErr := d.Memory()
 	_, loadErr := d.Load(&device.Image{})
 	_, regErr := d.Register(make([]byte, 100))
+	_, resErr := d.Reserve(1)
+	_, _, mapErr := d.Map(make([]byte, 64<<10))
+	if err := unmap(); err != nil { // of AllocHost: nothing to undo
+		t.Errorf("unmap: %v", err)
+	}
 	for what, err := range map[string]error{
 		"Memory": memErr, "Load": loadErr, "Register": regErr, "Free": d.Free(b), "FreeHost": d.FreeHost(host),
+		"Reserve": resErr, "Map": mapErr, "Resize": r.Resize(200 << 20), "Range.Free": r.Free(), "Unload": d.Unload(vectors),
 		"CopyOut": s.CopyOut(t.Context(), make([]byte, 100), b.Ptr), "Record": s.Record(e), "Event.Close": e.Close(),
 		"Launch": device.Launch(s, wild, device.Dim{}, device.Dim{}, &addParams{}), "Sync": d.Sync(t.Context()), "Stream.Close": s.Close(),
 	} {

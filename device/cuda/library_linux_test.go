@@ -102,7 +102,7 @@ int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
 	}
 	d := &Device{drv: drv}
 	s := &stream{dev: d, handle: 8}
-	k := &kernel{dev: d, handle: 1, name: "k", paramSize: 8}
+	k := &kernel{module: &module{dev: d}, handle: 1, name: "k", paramSize: 8}
 	err = s.Launch(k, device.Dim{X: 2, Y: 3, Z: 4}, device.Dim{X: 5, Y: 6, Z: 7}, []byte{0xbc, 2, 0, 0, 0, 0, 0, 0})
 	if codeOf(err) != illegalAddress { // the 700 of the parameters
 		t.Errorf("Launch: %v", err)

@@ -64,7 +64,7 @@ func (d *Device) AllocHost(size int) ([]byte, error) {
 }
 
 func (fr *frame) allocHost(size int) ([]byte, error) {
-	if err := fr.call(symMemHostAlloc, fr.resultPtr(), uintptr(size), memHostPortable); err != nil {
+	if err := fr.call(symMemHostAlloc, fr.resultPtr(), uintptr(size), memHostPortable|memHostDeviceMap); err != nil {
 		return nil, fmt.Errorf("allocating %d bytes of page-locked host memory: %w", size, err)
 	}
 	return unsafe.Slice((*byte)(fr.ptr), size), nil
@@ -77,6 +77,9 @@ func (fr *frame) freeHost(b []byte) error { return fr.call(symMemFreeHost, addre
 func (d *Device) FreeHost(b []byte) error {
 	if len(b) == 0 {
 		return nil
+	}
+	if d.mapped.overlaps(b) {
+		return invalid("FreeHost of %d bytes of which a part is still mapped to the GPU", len(b))
 	}
 	if !d.drv.pinned.remove(d, b, true) {
 		if err := d.usable(); err != nil {
@@ -93,14 +96,14 @@ func (d *Device) Pinned(b []byte) bool { return d.drv.pinned.holds(b) }
 // Register page-locks memory of the caller. It and its undoing take about
 // 50 us per MiB, as long as a copy, so it pays for memory that is copied many
 // times. The function it returns does nothing when called again.
-// ErrInvalid for memory that is registered already.
+// ErrInvalid for memory that is registered or mapped already; ErrUnsupported
+// for memory that Map refuses.
 func (d *Device) Register(b []byte) (unregister func() error, err error) {
 	if len(b) == 0 {
 		return nil, invalid("Register of no memory")
 	}
 	err = d.do(func(fr *frame) error {
-		fr.held = b
-		if err := fr.call(symMemHostRegister, address(b), uintptr(len(b)), memHostPortable); err != nil {
+		if err := fr.register(b, memHostPortable); err != nil {
 			return fmt.Errorf("page-locking %d bytes: %w", len(b), err)
 		}
 		return nil
@@ -115,6 +118,6 @@ func (d *Device) Register(b []byte) (unregister func() error, err error) {
 			return nil
 		}
 		d.drv.pinned.remove(d, b, false)
-		return d.release(func(fr *frame) error { return fr.call(symMemHostUnregister, address(b)) })
+		return d.release(func(fr *frame) error { return fr.unregister(b) })
 	}, nil
 }

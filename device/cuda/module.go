@@ -18,15 +18,16 @@ const archVariable = "WEFT_PTX"
 
 // module implements [device.Module].
 type module struct {
-	dev     *Device
-	name    string
-	handle  uintptr          // CUmodule
-	entries map[string][]int // sizes of parameters, from the PTX text
+	dev      *Device
+	name     string
+	handle   uintptr        // CUmodule
+	params   map[string]int // sizes of the kernels' parameters; nil if the image has none
+	unloaded bool           // under dev.life
 }
 
 // kernel implements [device.Kernel].
 type kernel struct {
-	dev       *Device
+	module    *module
 	name      string
 	handle    uintptr // CUfunction
 	paramSize int
@@ -93,12 +94,8 @@ func (d *Device) arch() (int, error) {
 
 // load compiles and loads one target.
 func (d *Device) load(name string, t *device.Target) (*module, error) {
-	found, err := entries(t.PTX)
-	if err != nil {
-		return nil, fmt.Errorf("cuda: %w: image %s: %w", device.ErrKernel, name, err)
-	}
-	m := &module{dev: d, name: name, entries: found}
-	err = d.do(func(fr *frame) (err error) {
+	m := &module{dev: d, name: name, params: t.Params}
+	err := d.do(func(fr *frame) (err error) {
 		if m.handle, err = fr.loadModule(t.PTX); err != nil {
 			return fmt.Errorf("image %s for compute capability %d.%d: %w", name, t.Arch/10, t.Arch%10, err)
 		}
@@ -136,6 +133,34 @@ func (fr *frame) loadModule(ptx string) (uintptr, error) {
 	return 0, err
 }
 
+// Unload implements [device.Device].
+func (d *Device) Unload(img *device.Image) error {
+	d.loading.Lock()
+	defer d.loading.Unlock()
+	if err := d.usable(); err != nil {
+		return err
+	}
+	m := d.modules[img]
+	if m == nil {
+		return nil
+	}
+	delete(d.modules, img)
+	// Nobody is between seeing that the module is loaded and calling the
+	// driver with a kernel of it.
+	d.life.Lock()
+	defer d.life.Unlock()
+	m.unloaded = true
+	return d.attempt(func(fr *frame) error { return fr.call(symModuleUnload, m.handle) })
+}
+
+// loaded fails for a module that has been unloaded. It is called within do.
+func (m *module) loaded() error {
+	if m.unloaded {
+		return fmt.Errorf("image %s has been unloaded: %w", m.name, device.ErrClosed)
+	}
+	return nil
+}
+
 // unload unloads all modules, for Close.
 func (d *Device) unload(fr *frame) error {
 	var errs []error
@@ -150,20 +175,16 @@ func (m *module) Kernel(name string) (device.Kernel, error) {
 	if len(name) >= maxParams {
 		return nil, fmt.Errorf("cuda: %w: a name of %d bytes", device.ErrKernel, len(name))
 	}
-	k := &kernel{dev: m.dev, name: name}
+	k := &kernel{module: m, name: name}
 	err := m.dev.do(func(fr *frame) (err error) {
+		if err := m.loaded(); err != nil {
+			return err
+		}
 		if err := fr.call(symModuleGetFunction, fr.result(0), m.handle, fr.cString(name)); err != nil {
 			return fmt.Errorf("image %s has no kernel %s: %w", m.name, name, err)
 		}
 		k.handle = uintptr(fr.out[0])
-		sizes, err := fr.paramSizes(k.handle)
-		if err != nil {
-			return err
-		}
-		if sizes == nil {
-			sizes = m.entries[name]
-		}
-		k.paramSize, err = oneStruct(name, sizes)
+		k.paramSize, err = m.paramSize(fr, k)
 		return err
 	})
 	if err != nil {
@@ -172,12 +193,25 @@ func (m *module) Kernel(name string) (device.Kernel, error) {
 	return k, nil
 }
 
-// paramSizes asks the driver for the sizes of a kernel's parameters: nil if it
-// is too old to tell.
-func (fr *frame) paramSizes(kernel uintptr) ([]int, error) {
-	if !fr.drv.has(symFuncGetParamInfo) {
-		return nil, nil
+// paramSize is the size of a kernel's parameter, as the image says, or as the
+// driver does for an image made by hand.
+func (m *module) paramSize(fr *frame, k *kernel) (int, error) {
+	if size, ok := m.params[k.name]; ok {
+		return size, checkSize(k.name, size)
 	}
+	if !fr.drv.has(symFuncGetParamInfo) {
+		return 0, fmt.Errorf("%w: image %s does not say what parameters kernel %s takes (device.Target.Params), and only drivers for CUDA %s and later can tell; this one is for CUDA %s",
+			device.ErrKernel, m.name, k.name, versionString(symbols[symFuncGetParamInfo].since), versionString(fr.drv.version))
+	}
+	sizes, err := fr.paramSizes(k.handle)
+	if err != nil {
+		return 0, err
+	}
+	return oneStruct(k.name, sizes)
+}
+
+// paramSizes asks the driver for the sizes of a kernel's parameters.
+func (fr *frame) paramSizes(kernel uintptr) ([]int, error) {
 	sizes := []int{}
 	for len(sizes) < 2 { // two are too many already
 		c := fr.code(symFuncGetParamInfo, kernel, uintptr(len(sizes)), fr.result(0), fr.result(1))
@@ -201,10 +235,16 @@ func oneStruct(name string, sizes []int) (int, error) {
 		return 0, nil
 	case len(sizes) > 1:
 		return 0, fmt.Errorf("%w: kernel %s takes several parameters; it must take one struct", device.ErrKernel, name)
-	case sizes[0] > maxParams:
-		return 0, fmt.Errorf("%w: kernel %s takes %d bytes of parameters; the limit is %d", device.ErrKernel, name, sizes[0], maxParams)
 	}
-	return sizes[0], nil
+	return sizes[0], checkSize(name, sizes[0])
+}
+
+// checkSize refuses parameters that a frame does not hold.
+func checkSize(name string, size int) error {
+	if size < 0 || size > maxParams {
+		return fmt.Errorf("%w: kernel %s takes %d bytes of parameters; the limit is %d", device.ErrKernel, name, size, maxParams)
+	}
+	return nil
 }
 
 func (k *kernel) Name() string   { return k.name }

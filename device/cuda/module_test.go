@@ -45,7 +45,6 @@ func TestLoadTargets(t *testing.T) {
 		{"none", []device.Target{{Arch: 100, PTX: ptx("c")}}, "", "", device.ErrUnsupported},
 		{"driver too old for the newest", []device.Target{{Arch: 80, PTX: ptx("a")}, {Arch: 90, PTX: ptx("newest")}}, "", ptx("a"), nil},
 		{"driver too old for all", []device.Target{{Arch: 90, PTX: ptx("newest")}}, "", "", device.ErrKernel},
-		{"unreadable", []device.Target{{Arch: 90, PTX: ".entry k(.param .quad x)"}}, "", "", device.ErrKernel},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(archVariable, c.variable)
@@ -82,6 +81,33 @@ func TestKernelRefuses(t *testing.T) {
 		if _, err := m.Kernel(name); !errors.Is(err, device.ErrKernel) || !strings.Contains(err.Error(), says) {
 			t.Errorf("error is %v, want ErrKernel and %q", err, says)
 		}
+	}
+}
+
+func TestParamsBeyondTheLimit(t *testing.T) {
+	d := newFake().open(t)
+	for _, size := range []int{-1, maxParams + 1} {
+		_, err := kernelOf(d, withParams(map[string]int{"add": size}), "add")
+		if !errors.Is(err, device.ErrKernel) || !strings.Contains(err.Error(), "the limit is") {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+// Unload gives the module back at once; Close would, too, but later.
+func TestUnloadReachesTheDriver(t *testing.T) {
+	f := newFake()
+	d := f.open(t)
+	if _, err := d.Load(vectors); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second does nothing
+		if err := d.Unload(vectors); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(f.modules) != 0 || f.calls[symModuleUnload] != 1 {
+		t.Errorf("%d modules are left after %d calls", len(f.modules), f.calls[symModuleUnload])
 	}
 }
 

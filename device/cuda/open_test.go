@@ -76,19 +76,37 @@ func TestDriverVersions(t *testing.T) {
 			if got := d.drv.has(symFuncGetParamInfo); got != c.hasParamInfo {
 				t.Errorf("cuFuncGetParamInfo found: %v, want %v", got, c.hasParamInfo)
 			}
-			m, err := d.Load(vectors)
-			if err != nil {
-				t.Fatal(err)
+			k, err := kernelOf(d, withParams(map[string]int{"add": 32}), "add")
+			if err != nil || k.ParamSize() != 32 || k.Name() != "add" {
+				t.Errorf("a kernel whose parameters the image tells: %v, %v", k, err)
 			}
-			k, err := m.Kernel("add")
-			if err != nil {
-				t.Fatal(err)
+			if n := f.calls[symFuncGetParamInfo]; n != 0 {
+				t.Errorf("the driver was asked %d times what the image tells", n)
 			}
-			if k.ParamSize() != 32 || k.Name() != "add" {
-				t.Errorf("kernel %s takes %d bytes", k.Name(), k.ParamSize())
+			k, err = kernelOf(d, vectors, "add")
+			switch {
+			case c.hasParamInfo && (err != nil || k.ParamSize() != 32):
+				t.Errorf("a kernel whose parameters the driver tells: %v, %v", k, err)
+			case !c.hasParamInfo && (!errors.Is(err, device.ErrKernel) || !strings.Contains(err.Error(), "drivers for CUDA 12.4 and later can tell")):
+				t.Errorf("a kernel whose parameters nobody tells: %v", err)
 			}
 		})
 	}
+}
+
+// withParams is the image vectors with sizes of parameters.
+func withParams(params map[string]int) *device.Image {
+	t := vectors.Targets[0]
+	t.Params = params
+	return &device.Image{Name: "vectors", Targets: []device.Target{t}}
+}
+
+func kernelOf(d *Device, img *device.Image, name string) (device.Kernel, error) {
+	m, err := d.Load(img)
+	if err != nil {
+		return nil, err
+	}
+	return m.Kernel(name)
 }
 
 func TestTwoDevicesOfOneGPU(t *testing.T) {

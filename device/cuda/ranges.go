@@ -8,16 +8,16 @@ import (
 	"unsafe"
 )
 
-// span is a range of page-locked host memory.
+// span is a range of host memory that is page-locked or mapped.
 type span struct {
 	lo, hi uintptr
-	mem    []byte  // keeps Go memory reachable while it is registered
+	mem    []byte  // keeps Go memory reachable until it is given back
 	owner  *Device // through which it was page-locked
 	host   bool    // made by AllocHost
 }
 
-// ranges are the page-locked host memory of a process. Copies ask it whether
-// memory needs staging; it is changed rarely.
+// ranges are the page-locked host memory of a process, or what a GPU maps of
+// it. Copies ask it whether memory needs staging; it is changed rarely.
 type ranges struct {
 	n     atomic.Int32 // len(spans), read without the lock
 	mu    sync.RWMutex
@@ -26,14 +26,32 @@ type ranges struct {
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// add enters memory that the driver has just page-locked. The driver refuses
-// to lock memory twice, so it overlaps nothing.
-func (r *ranges) add(owner *Device, b []byte, host bool) {
+// add enters memory, unless it overlaps what is there. Memory that the driver
+// has just page-locked does not: it refuses to lock memory twice.
+func (r *ranges) add(owner *Device, b []byte, host bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.overlap(b) {
+		return false
+	}
 	i, _ := r.search(address(b))
 	r.spans = slices.Insert(r.spans, i, span{address(b), address(b) + uintptr(len(b)), b, owner, host})
 	r.n.Store(int32(len(r.spans)))
+	return true
+}
+
+// overlaps reports whether a byte of b is held.
+func (r *ranges) overlaps(b []byte) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.overlap(b)
+}
+
+// overlap is overlaps with the lock held.
+func (r *ranges) overlap(b []byte) bool {
+	i, _ := r.search(address(b)) // the first that does not begin before b
+	return i > 0 && r.spans[i-1].hi > address(b) ||
+		i < len(r.spans) && r.spans[i].lo < address(b)+uintptr(len(b))
 }
 
 // search finds the position of the first span that starts at or after lo.
@@ -68,8 +86,14 @@ func (r *ranges) drop(owner *Device) {
 
 // holds reports whether all of b is page-locked.
 func (r *ranges) holds(b []byte) bool {
+	_, ok := r.find(b)
+	return ok
+}
+
+// find gives the span that holds all of b.
+func (r *ranges) find(b []byte) (span, bool) {
 	if r.n.Load() == 0 {
-		return false
+		return span{}, false
 	}
 	lo := address(b)
 	r.mu.RLock()
@@ -78,5 +102,8 @@ func (r *ranges) holds(b []byte) bool {
 	if !ok {
 		i--
 	}
-	return i >= 0 && r.spans[i].lo <= lo && lo+uintptr(len(b)) <= r.spans[i].hi
+	if i < 0 || r.spans[i].lo > lo || lo+uintptr(len(b)) > r.spans[i].hi {
+		return span{}, false
+	}
+	return r.spans[i], true
 }

@@ -105,6 +105,9 @@ func (s *stream) Launch(k device.Kernel, grid, block device.Dim, params []byte) 
 		return invalid("Launch of %s with a grid of %v blocks of %v threads", kn.name, grid, block)
 	}
 	return s.do(func(fr *frame) error {
+		if err := kn.module.loaded(); err != nil {
+			return err
+		}
 		copy(fr.bytes(), params)
 		const shared, extra = 0, 0
 		err := fr.call(symLaunchKernel, kn.handle, g[0], g[1], g[2], b[0], b[1], b[2],
@@ -119,7 +122,7 @@ func (s *stream) Launch(k device.Kernel, grid, block device.Dim, params []byte) 
 // kernelOf checks that this stream can launch k with params.
 func (s *stream) kernelOf(k device.Kernel, params []byte) (*kernel, error) {
 	kn, ok := k.(*kernel)
-	if !ok || kn.dev != s.dev {
+	if !ok || kn.module.dev != s.dev {
 		return nil, invalid("Launch of a kernel that was not loaded on this device")
 	}
 	if len(params) != kn.paramSize {

@@ -23,6 +23,15 @@ const (
 	symMemFreeHost
 	symMemHostRegister
 	symMemHostUnregister
+	symMemHostGetDevicePointer
+	symMemGetAllocationGranularity
+	symMemAddressReserve
+	symMemAddressFree
+	symMemCreate
+	symMemRelease
+	symMemMap
+	symMemUnmap
+	symMemSetAccess
 	symMemcpyHtoDAsync
 	symMemcpyDtoHAsync
 	symMemcpyDtoDAsync
@@ -72,42 +81,51 @@ func (s symbolInfo) export() string {
 }
 
 var symbols = [numSymbols]symbolInfo{
-	symInit:               {name: "cuInit"},
-	symDriverGetVersion:   {name: "cuDriverGetVersion"},
-	symGetErrorName:       {name: "cuGetErrorName"},
-	symGetErrorString:     {name: "cuGetErrorString"},
-	symDeviceGetCount:     {name: "cuDeviceGetCount"},
-	symDeviceGet:          {name: "cuDeviceGet"},
-	symDeviceGetName:      {name: "cuDeviceGetName"},
-	symDeviceGetAttribute: {name: "cuDeviceGetAttribute"},
-	symPrimaryCtxRetain:   {name: "cuDevicePrimaryCtxRetain"},
-	symPrimaryCtxRelease:  {name: "cuDevicePrimaryCtxRelease", exported: "cuDevicePrimaryCtxRelease_v2"},
-	symCtxSetCurrent:      {name: "cuCtxSetCurrent"},
-	symMemGetInfo:         {name: "cuMemGetInfo", exported: "cuMemGetInfo_v2"},
-	symMemAlloc:           {name: "cuMemAlloc", exported: "cuMemAlloc_v2"},
-	symMemFree:            {name: "cuMemFree", exported: "cuMemFree_v2"},
-	symMemHostAlloc:       {name: "cuMemHostAlloc"},
-	symMemFreeHost:        {name: "cuMemFreeHost"},
-	symMemHostRegister:    {name: "cuMemHostRegister", exported: "cuMemHostRegister_v2"},
-	symMemHostUnregister:  {name: "cuMemHostUnregister"},
-	symMemcpyHtoDAsync:    {name: "cuMemcpyHtoDAsync", exported: "cuMemcpyHtoDAsync_v2"},
-	symMemcpyDtoHAsync:    {name: "cuMemcpyDtoHAsync", exported: "cuMemcpyDtoHAsync_v2"},
-	symMemcpyDtoDAsync:    {name: "cuMemcpyDtoDAsync", exported: "cuMemcpyDtoDAsync_v2"},
-	symMemsetD32Async:     {name: "cuMemsetD32Async"},
-	symModuleLoadDataEx:   {name: "cuModuleLoadDataEx"},
-	symModuleUnload:       {name: "cuModuleUnload"},
-	symModuleGetFunction:  {name: "cuModuleGetFunction"},
-	symFuncGetParamInfo:   {name: "cuFuncGetParamInfo", since: 12040},
-	symLaunchKernel:       {name: "cuLaunchKernel"},
-	symStreamCreate:       {name: "cuStreamCreate"},
-	symStreamDestroy:      {name: "cuStreamDestroy", exported: "cuStreamDestroy_v2"},
-	symStreamQuery:        {name: "cuStreamQuery"},
-	symStreamWaitEvent:    {name: "cuStreamWaitEvent"},
-	symEventCreate:        {name: "cuEventCreate"},
-	symEventDestroy:       {name: "cuEventDestroy", exported: "cuEventDestroy_v2"},
-	symEventRecord:        {name: "cuEventRecord"},
-	symEventQuery:         {name: "cuEventQuery"},
-	symEventElapsedTime:   {name: "cuEventElapsedTime"},
+	symInit:                        {name: "cuInit"},
+	symDriverGetVersion:            {name: "cuDriverGetVersion"},
+	symGetErrorName:                {name: "cuGetErrorName"},
+	symGetErrorString:              {name: "cuGetErrorString"},
+	symDeviceGetCount:              {name: "cuDeviceGetCount"},
+	symDeviceGet:                   {name: "cuDeviceGet"},
+	symDeviceGetName:               {name: "cuDeviceGetName"},
+	symDeviceGetAttribute:          {name: "cuDeviceGetAttribute"},
+	symPrimaryCtxRetain:            {name: "cuDevicePrimaryCtxRetain"},
+	symPrimaryCtxRelease:           {name: "cuDevicePrimaryCtxRelease", exported: "cuDevicePrimaryCtxRelease_v2"},
+	symCtxSetCurrent:               {name: "cuCtxSetCurrent"},
+	symMemGetInfo:                  {name: "cuMemGetInfo", exported: "cuMemGetInfo_v2"},
+	symMemAlloc:                    {name: "cuMemAlloc", exported: "cuMemAlloc_v2"},
+	symMemFree:                     {name: "cuMemFree", exported: "cuMemFree_v2"},
+	symMemHostAlloc:                {name: "cuMemHostAlloc"},
+	symMemFreeHost:                 {name: "cuMemFreeHost"},
+	symMemHostRegister:             {name: "cuMemHostRegister", exported: "cuMemHostRegister_v2"},
+	symMemHostUnregister:           {name: "cuMemHostUnregister"},
+	symMemHostGetDevicePointer:     {name: "cuMemHostGetDevicePointer", exported: "cuMemHostGetDevicePointer_v2"},
+	symMemGetAllocationGranularity: {name: "cuMemGetAllocationGranularity"},
+	symMemAddressReserve:           {name: "cuMemAddressReserve"},
+	symMemAddressFree:              {name: "cuMemAddressFree"},
+	symMemCreate:                   {name: "cuMemCreate"},
+	symMemRelease:                  {name: "cuMemRelease"},
+	symMemMap:                      {name: "cuMemMap"},
+	symMemUnmap:                    {name: "cuMemUnmap"},
+	symMemSetAccess:                {name: "cuMemSetAccess"},
+	symMemcpyHtoDAsync:             {name: "cuMemcpyHtoDAsync", exported: "cuMemcpyHtoDAsync_v2"},
+	symMemcpyDtoHAsync:             {name: "cuMemcpyDtoHAsync", exported: "cuMemcpyDtoHAsync_v2"},
+	symMemcpyDtoDAsync:             {name: "cuMemcpyDtoDAsync", exported: "cuMemcpyDtoDAsync_v2"},
+	symMemsetD32Async:              {name: "cuMemsetD32Async"},
+	symModuleLoadDataEx:            {name: "cuModuleLoadDataEx"},
+	symModuleUnload:                {name: "cuModuleUnload"},
+	symModuleGetFunction:           {name: "cuModuleGetFunction"},
+	symFuncGetParamInfo:            {name: "cuFuncGetParamInfo", since: 12040},
+	symLaunchKernel:                {name: "cuLaunchKernel"},
+	symStreamCreate:                {name: "cuStreamCreate"},
+	symStreamDestroy:               {name: "cuStreamDestroy", exported: "cuStreamDestroy_v2"},
+	symStreamQuery:                 {name: "cuStreamQuery"},
+	symStreamWaitEvent:             {name: "cuStreamWaitEvent"},
+	symEventCreate:                 {name: "cuEventCreate"},
+	symEventDestroy:                {name: "cuEventDestroy", exported: "cuEventDestroy_v2"},
+	symEventRecord:                 {name: "cuEventRecord"},
+	symEventQuery:                  {name: "cuEventQuery"},
+	symEventElapsedTime:            {name: "cuEventElapsedTime"},
 }
 
 // String is the name of the function.
@@ -116,6 +134,11 @@ func (s symbol) String() string { return symbols[s].name }
 // Flags and attributes of the driver interface, from its documentation.
 const (
 	memHostPortable      = 1 // CU_MEMHOSTALLOC_PORTABLE and CU_MEMHOSTREGISTER_PORTABLE
+	memHostDeviceMap     = 2 // CU_MEMHOSTALLOC_DEVICEMAP and CU_MEMHOSTREGISTER_DEVICEMAP
+	memTypePinned        = 1 // CU_MEM_ALLOCATION_TYPE_PINNED
+	memLocationDevice    = 1 // CU_MEM_LOCATION_TYPE_DEVICE
+	memAccessReadWrite   = 3 // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+	granularityMinimum   = 0 // CU_MEM_ALLOC_GRANULARITY_MINIMUM
 	streamNonBlocking    = 1 // CU_STREAM_NON_BLOCKING: no ordering with the legacy stream
 	eventDefault         = 0 // CU_EVENT_DEFAULT
 	eventDisableTiming   = 2 // CU_EVENT_DISABLE_TIMING

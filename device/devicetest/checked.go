@@ -76,7 +76,7 @@ func (c *checked) Alloc(size int) (device.Buffer, error) {
 		c.inner.Free(b)
 		return device.Buffer{}, err
 	}
-	c.enter(kindBuffer, uint64(b.Ptr), b.Size)
+	c.enter(entry{kind: kindBuffer, at: uint64(b.Ptr), size: b.Size})
 	return b, nil
 }
 
@@ -135,7 +135,7 @@ func (c *checked) AllocHost(size int) ([]byte, error) {
 	}
 	b, err := c.inner.AllocHost(size)
 	if err == nil {
-		c.enter(kindHost, hostAddress(b), len(b))
+		c.enter(entry{kind: kindHost, host: hostAddress(b), size: len(b)})
 	}
 	return b, err
 }
@@ -148,7 +148,10 @@ func (c *checked) FreeHost(b []byte) error {
 	if len(b) == 0 {
 		return c.inner.FreeHost(b)
 	}
-	e := c.find(func(e *entry) bool { return e.at == hostAddress(b) && e.size == len(b) }, kindHost)
+	e := c.find(func(e *entry) bool { return e.host == hostAddress(b) && e.size == len(b) }, kindHost)
+	if m := c.find(func(e *entry) bool { return e.overlaps(b) }, kindMapping); m != nil {
+		return c.violation(device.ErrInvalid, "FreeHost of %d bytes with a %v", len(b), m)
+	}
 	if e == nil || !c.strike(e) {
 		return c.violation(device.ErrInvalid, "FreeHost of %d bytes that AllocHost did not give, or that were freed before", len(b))
 	}
@@ -164,7 +167,7 @@ func (c *checked) Register(b []byte) (unregister func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	e := c.enter(kindRegistration, hostAddress(b), len(b))
+	e := c.enter(entry{kind: kindRegistration, host: hostAddress(b), size: len(b)})
 	return func() error {
 		c.t.Helper()
 		if err := c.open("unregister"); err != nil {
@@ -189,6 +192,14 @@ func (c *checked) Load(img *device.Image) (device.Module, error) {
 	return c.inner.Load(img)
 }
 
+func (c *checked) Unload(img *device.Image) error {
+	c.t.Helper()
+	if err := c.open("Unload"); err != nil {
+		return err
+	}
+	return c.inner.Unload(img)
+}
+
 func (c *checked) NewStream() (*device.Stream, error) {
 	c.t.Helper()
 	if err := c.begin(OpNewStream); err != nil {
@@ -198,7 +209,7 @@ func (c *checked) NewStream() (*device.Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return device.NewStream(c.self, &checkedStream{s.Driver(), c, c.enter(kindStream, 0, 0), atomic.Bool{}}), nil
+	return device.NewStream(c.self, &checkedStream{s.Driver(), c, c.enter(entry{kind: kindStream}), atomic.Bool{}}), nil
 }
 
 func (c *checked) NewEvent() (*device.Event, error) {
@@ -210,7 +221,7 @@ func (c *checked) NewEvent() (*device.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	return device.NewEvent(&checkedEvent{e.Driver(), c, c.enter(kindEvent, 0, 0), atomic.Bool{}}), nil
+	return device.NewEvent(&checkedEvent{e.Driver(), c, c.enter(entry{kind: kindEvent}), atomic.Bool{}}), nil
 }
 
 func (c *checked) Sync(ctx context.Context) error {

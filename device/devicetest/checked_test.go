@@ -186,7 +186,7 @@ func TestMisuse(t *testing.T) {
 			b := give[device.Buffer](t)(dev.Alloc(100))
 			defer dev.Free(b)
 			_ = s.CopyInAsync(b.Ptr, data)
-		}, "not from AllocHost or Register"},
+		}, "not from AllocHost, Register or Map"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := &recorder{TB: t}

@@ -32,12 +32,20 @@ func Conformance(t *testing.T, open func(t testing.TB) device.Device) {
 		{"fill", testFill},
 		{"nothing to do", testEmpty},
 		{"slices", testSlices},
+		{"mapped host memory", testMap},
+		{"what cannot be mapped", testMapRefuses},
+		{"kernels on mapped host memory", testMapKernel},
+		{"ranges", testRange},
+		{"ranges grow beside work", testRangeBesideWork},
+		{"what ranges refuse", testRangeRefuses},
+		{"wrapped slices", testWrap},
 		{"events order streams", testEventOrder},
 		{"events tell time", testEventTime},
 		{"ended context", testEndedContext},
 		{"concurrent streams", testConcurrentStreams},
 		{"one stream, many goroutines", testSharedStream},
 		{"kernels", testKernels},
+		{"images are unloaded", testUnload},
 		{"closed", testClosed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -423,31 +431,6 @@ func churn(t *testing.T, s *device.Stream, p device.Ptr, n int, seed uint64) {
 	}
 }
 
-// foreignKernel is a kernel of no device.
-type foreignKernel struct{}
-
-func (foreignKernel) Name() string   { return "foreign" }
-func (foreignKernel) ParamSize() int { return 8 }
-
-func testKernels(t *testing.T, dev device.Device) {
-	s := stream(t, dev)
-	_, runsGo := dev.(device.Host)
-	img := &device.Image{Name: "future", Targets: []device.Target{{Arch: 99999, PTX: "none"}}}
-	_, err := dev.Load(img)
-	if runsGo {
-		want(t, "Load", err, device.ErrNoKernels)
-	} else {
-		want(t, "Load of an image for newer devices", err, device.ErrUnsupported)
-	}
-	var params uint64
-	err = device.Launch(s, foreignKernel{}, device.Dim{}, device.Dim{}, &params)
-	if runsGo {
-		want(t, "Launch", err, device.ErrNoKernels)
-	} else {
-		want(t, "Launch of a kernel of another device", err, device.ErrInvalid)
-	}
-}
-
 func testClosed(t *testing.T, dev device.Device) {
 	s, err := dev.NewStream()
 	must(t, err)
@@ -498,5 +481,10 @@ func testClosed(t *testing.T, dev device.Device) {
 	want(t, "NewStream", err, device.ErrClosed)
 	_, err = dev.NewEvent()
 	want(t, "NewEvent", err, device.ErrClosed)
+	want(t, "Unload", dev.Unload(&device.Image{}), device.ErrClosed)
+	_, _, err = dev.Map(aligned(device.MapAlign))
+	want(t, "Map", err, device.ErrClosed)
+	_, err = dev.Reserve(1)
+	want(t, "Reserve", err, device.ErrClosed)
 	want(t, "Device.Sync", dev.Sync(t.Context()), device.ErrClosed)
 }

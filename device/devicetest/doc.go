@@ -3,8 +3,9 @@
 // [Open] gives a test the device that WEFT_DEVICE names, wrapped by [Checked],
 // which watches how it is used: what is not freed by the end of the test fails
 // the test with the place where it was allocated, as do double frees, uses
-// after close, and copies and fills outside what is allocated. Fresh device
-// memory is filled with a pattern, so that nothing relies on zeros.
+// after close, and copies and fills outside what is allocated or mapped. Fresh
+// device memory is filled with a pattern, also where a range grows, so that
+// nothing relies on zeros.
 // [FailAfter] and [FailNext] make operations fail, to test error paths.
 //
 // [Omit] leaves out single calls that order streams or wait for them, to see
@@ -28,6 +29,7 @@ var (
 	_ device.Host         = (*checkedHost)(nil)
 	_ device.StreamDriver = (*checkedStream)(nil)
 	_ device.EventDriver  = (*checkedEvent)(nil)
+	_ device.Range        = (*checkedRange)(nil)
 
 	_ device.Device       = (*omitting)(nil)
 	_ device.Host         = (*omittingHost)(nil)

@@ -11,11 +11,14 @@ import (
 type Op string
 
 // The operations that [FailAfter] counts and [FailNext] takes. What frees or
-// only waits is not among them.
+// only waits is not among them, except that a Resize of a range may shrink it.
 const (
 	OpAlloc        Op = "Alloc"
 	OpAllocHost    Op = "AllocHost"
 	OpRegister     Op = "Register"
+	OpMap          Op = "Map"
+	OpReserve      Op = "Reserve"
+	OpResize       Op = "Resize"
 	OpLoad         Op = "Load"
 	OpNewStream    Op = "NewStream"
 	OpNewEvent     Op = "NewEvent"

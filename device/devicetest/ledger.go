@@ -20,9 +20,11 @@ type Counts struct {
 	Buffers       int // of Alloc
 	Host          int // of AllocHost
 	Registrations int
+	Mappings      int
+	Ranges        int
 	Streams       int
 	Events        int
-	Bytes         int // of buffers and host memory
+	Bytes         int // of buffers, host memory and what is mapped of ranges
 }
 
 // The kinds of things that a ledger holds.
@@ -30,6 +32,8 @@ const (
 	kindBuffer       = "buffer"
 	kindHost         = "host memory"
 	kindRegistration = "registration"
+	kindMapping      = "mapping"
+	kindRange        = "range"
 	kindStream       = "stream"
 	kindEvent        = "event"
 )
@@ -38,7 +42,8 @@ const (
 type entry struct {
 	kind  string
 	order int
-	at    uint64 // address of memory
+	at    uint64 // address of memory of the device, 0 if it is none
+	host  uint64 // address of memory of the host, 0 if it is none
 	size  int    // bytes of memory
 	where string // who made it
 }
@@ -50,9 +55,16 @@ func (e *entry) String() string {
 	return e.kind + " from " + e.where
 }
 
-// holds reports whether [at,at+size) lies within the entry's memory.
-func (e *entry) holds(at uint64, size int) bool {
-	return at >= e.at && size >= 0 && at-e.at <= uint64(e.size) && uint64(size) <= uint64(e.size)-(at-e.at)
+// holds reports whether [at,at+size) lies within the entry's memory, which
+// begins at base.
+func (e *entry) holds(base, at uint64, size int) bool {
+	return at >= base && size >= 0 && at-base <= uint64(e.size) && uint64(size) <= uint64(e.size)-(at-base)
+}
+
+// overlaps reports whether a byte of b is in the entry's host memory.
+func (e *entry) overlaps(b []byte) bool {
+	at := hostAddress(b)
+	return at < e.host+uint64(e.size) && e.host < at+uint64(len(b))
 }
 
 // ledger is the book of what a test holds, and the plan of what is to fail.
@@ -66,13 +78,20 @@ type ledger struct {
 }
 
 // enter writes down something new.
-func (l *ledger) enter(kind string, at uint64, size int) *entry {
+func (l *ledger) enter(e entry) *entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.made++
-	e := &entry{kind, l.made, at, size, caller()}
-	l.live[e] = struct{}{}
-	return e
+	e.order, e.where = l.made, caller()
+	l.live[&e] = struct{}{}
+	return &e
+}
+
+// resize notes that an entry has got another size.
+func (l *ledger) resize(e *entry, size int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.size = size
 }
 
 // strike takes out what has been given back; false if it was not there.
@@ -128,6 +147,11 @@ func (l *ledger) counts() (c Counts) {
 			c.Bytes += e.size
 		case kindRegistration:
 			c.Registrations++
+		case kindMapping:
+			c.Mappings++
+		case kindRange:
+			c.Ranges++
+			c.Bytes += e.size
 		case kindStream:
 			c.Streams++
 		case kindEvent:
@@ -173,14 +197,15 @@ func caller() string {
 // devicePath is the import path of package device.
 const devicePath = "github.com/weftgo/weft/device"
 
-// checkBuffer refuses memory that is not within a buffer.
+// checkBuffer refuses memory that is not within a buffer, a mapping or a range.
 func (l *ledger) checkBuffer(op Op, p device.Ptr, size int) error {
 	if size <= 0 {
 		return nil
 	}
 	l.t.Helper()
-	if l.find(func(e *entry) bool { return e.holds(uint64(p), size) }, kindBuffer) == nil {
-		return l.violation(device.ErrInvalid, "%s of %d bytes at %#x, which are not within a buffer", op, size, uint64(p))
+	in := func(e *entry) bool { return e.holds(e.at, uint64(p), size) }
+	if l.find(in, kindBuffer, kindMapping, kindRange) == nil {
+		return l.violation(device.ErrInvalid, "%s of %d bytes at %#x, which are not within a buffer, a mapping or what is mapped of a range", op, size, uint64(p))
 	}
 	return nil
 }
@@ -192,13 +217,14 @@ func (l *ledger) checkHost(op Op, b []byte) error {
 	}
 	l.t.Helper()
 	if !l.pinned(b) {
-		return l.violation(device.ErrInvalid, "%s of %d bytes of host memory that are not from AllocHost or Register", op, len(b))
+		return l.violation(device.ErrInvalid, "%s of %d bytes of host memory that are not from AllocHost, Register or Map", op, len(b))
 	}
 	return nil
 }
 
-// pinned reports whether host memory lies within one of AllocHost or Register.
+// pinned reports whether host memory lies within one of AllocHost, Register or
+// Map.
 func (l *ledger) pinned(b []byte) bool {
-	in := func(e *entry) bool { return e.holds(hostAddress(b), len(b)) }
-	return l.find(in, kindHost, kindRegistration) != nil
+	in := func(e *entry) bool { return e.holds(e.host, hostAddress(b), len(b)) }
+	return l.find(in, kindHost, kindRegistration, kindMapping) != nil
 }

@@ -43,11 +43,14 @@ type access struct {
 	scope    Scope
 	readOnly bool // .nc: memory that nobody writes during the launch
 	compares bool // cas: writes only if the old value is the expected one
+	hinted   bool // has a cache policy
 	disp     uint64
 	register []uint64 // mask of each destination register, for sign extension
 	// combine computes the new value of an atomic from the old one and the
 	// operands; nil for loads and stores
 	combine func(old, b, c [2]uint64) [2]uint64
+	// inShared is what combine is in shared memory, where that differs
+	inShared func(old, b, c [2]uint64) [2]uint64
 }
 
 // semantics fills in order and scope from modifiers.
@@ -109,9 +112,9 @@ func (a *assembler) memoryInstr(ac *access) instr {
 	return instr{kind: kindMemory, access: ac}
 }
 
-// slots of ld: order scope space cache eviction prefetch vector type
+// slots of ld: order scope space cache eviction hint prefetch vector type
 func buildLoad(a *assembler, s *statement, f form) (instr, error) {
-	ac := &access{space: spaces[f[2]], typ: f.last(), count: vectorCount(f[6])}
+	ac := &access{space: spaces[f[2]], typ: f.last(), count: vectorCount(f[7]), hinted: f[5] != ""}
 	if err := ac.semantics(f[0], f[1]); err != nil {
 		return instr{}, err
 	}
@@ -121,9 +124,9 @@ func buildLoad(a *assembler, s *statement, f form) (instr, error) {
 	return a.load(s, ac)
 }
 
-// slots: "global" cache "nc" eviction prefetch vector type
+// slots: "global" cache "nc" eviction hint prefetch vector type
 func buildLoadReadOnly(a *assembler, s *statement, f form) (instr, error) {
-	return a.load(s, &access{space: spaceGlobal, typ: f.last(), count: vectorCount(f[5]), readOnly: true})
+	return a.load(s, &access{space: spaceGlobal, typ: f.last(), count: vectorCount(f[6]), readOnly: true, hinted: f[4] != ""})
 }
 
 // slots: space vector type
@@ -153,12 +156,15 @@ func (a *assembler) load(s *statement, ac *access) (instr, error) {
 		}
 	}
 	in.exec = execLoad
+	if ac.hinted {
+		o.policy(&in)
+	}
 	return in, o.done()
 }
 
-// slots of st: order scope space cache eviction vector type
+// slots of st: order scope space cache eviction hint vector type
 func buildStore(a *assembler, s *statement, f form) (instr, error) {
-	ac := &access{space: spaces[f[2]], typ: f.last(), count: vectorCount(f[5])}
+	ac := &access{space: spaces[f[2]], typ: f.last(), count: vectorCount(f[6]), hinted: f[5] != ""}
 	if err := ac.semantics(f[0], f[1]); err != nil {
 		return instr{}, err
 	}
@@ -173,6 +179,9 @@ func buildStore(a *assembler, s *statement, f form) (instr, error) {
 	in.a, ac.disp = o.address(ac.space)
 	in.list = o.list(ac.count, ac.typ, o.srcOf)
 	in.exec = execStore
+	if ac.hinted {
+		o.policy(&in)
+	}
 	return in, o.done()
 }
 

@@ -63,7 +63,7 @@ func buildAtomic(a *assembler, s *statement, f form) (instr, error) {
 	in.a, ac.disp = o.address(ac.space)
 	in.b = o.src(ac.typ)
 	in.c = in.b
-	ac.combine = combineOf(f[3], ac.typ)
+	ac.combines(f[3])
 	in.exec = execAtomic
 	return in, o.done()
 }
@@ -79,16 +79,34 @@ func buildReduction(a *assembler, s *statement, f form) (instr, error) {
 	in.a, ac.disp = o.address(ac.space)
 	in.b = o.src(ac.typ)
 	in.c = in.b
-	ac.combine = combineOf(f[3], ac.typ)
+	ac.combines(f[3])
 	in.exec = execAtomic
 	return in, o.done()
 }
 
-func combineOf(name string, t typ) func(old, b, _ [2]uint64) [2]uint64 {
-	if t.bits == 128 {
-		return func(_, b, _ [2]uint64) [2]uint64 { return b } // exch only
+// combines sets what an operation computes. The cache adds numbers of single
+// precision without subnormal ones, shared memory with them.
+func (ac *access) combines(name string) {
+	switch {
+	case ac.typ.bits == 128: // exch only
+		ac.combine = func(_, b, _ [2]uint64) [2]uint64 { return b }
+	case ac.typ.kind == 'f': // add only
+		f := floatForm{format: ac.typ.format()}
+		ac.inShared = combineBy(sum(f))
+		f.ftz = ac.typ.bits == 32
+		ac.combine = combineBy(sum(f))
+	default:
+		ac.combine = combineBy(updates[name](ac.typ))
 	}
-	update := updates[name](t)
+}
+
+// sum is an addition of two operands.
+func sum(f floatForm) func(old, b uint64) uint64 {
+	add := floatAdd.of(f)
+	return func(old, b uint64) uint64 { return add(old, b, 0) }
+}
+
+func combineBy(update func(old, b uint64) uint64) func(old, b, _ [2]uint64) [2]uint64 {
 	return func(old, b, _ [2]uint64) [2]uint64 { return [2]uint64{update(old[0], b[0])} }
 }
 
@@ -160,7 +178,11 @@ func (w *warp) update(in *instr, lane int, seg *segment, off uint64, b, c [2]uin
 	if !ok {
 		return old, false
 	}
-	v := in.access.combine(old, b, c)
+	combine := in.access.combine
+	if in.access.inShared != nil && seg == w.block.shared {
+		combine = in.access.inShared
+	}
+	v := combine(old, b, c)
 	if in.access.compares && old != b {
 		return old, true
 	}

@@ -55,7 +55,7 @@ type Options struct {
 	// Budget is how many warp instructions one launch may execute before it
 	// counts as one that never ends. Default 1<<32.
 	Budget uint64
-	// Domain, if not nil, observes stores and fences.
+	// Domain, if not nil, observes stores and what orders them.
 	Domain Domain
 	// Watch, if not nil, is told of every access to global memory, in the
 	// order in which they are made.
@@ -93,13 +93,15 @@ type Device struct {
 	mu       sync.Mutex
 	heap     *heap
 	host     map[*byte]int // sizes of what AllocHost gave
-	pinned   map[*pin]bool // what is registered
+	pinned   map[*pin]bool // what is registered or mapped
+	mapped   []*segment    // memory of the host
 	modules  map[*device.Image]*loaded
 	launches int
 	clock    uint64
 	lengths  map[*program]uint64 // accesses of a kernel's last launch, for PCT
 	idle     map[shape]*[]*block // blocks of earlier launches, to be used again
 	trace    *tracer
+	journal  *journal // nil without a domain
 	lost     error
 	closed   bool
 
@@ -157,6 +159,9 @@ func Open(opts *Options) (*Device, error) {
 		return nil, fmt.Errorf("sim: %w: races are found in weak memory only, under random or pct", device.ErrInvalid)
 	}
 	d := &Device{opts: o, heap: newHeap(o.Memory), host: map[*byte]int{}, pinned: map[*pin]bool{}, modules: map[*device.Image]*loaded{}, lengths: map[*program]uint64{}, idle: map[shape]*[]*block{}}
+	if o.Domain != nil {
+		d.journal = &journal{Domain: o.Domain}
+	}
 	d.schedule()
 	if o.Trace != "" {
 		t, err := newTracer(o.Trace)
@@ -299,6 +304,11 @@ func (d *Device) Sync(ctx context.Context) error {
 		return err
 	}
 	defer d.mu.Unlock()
+	return d.drainAll(ctx)
+}
+
+// drainAll waits for all works of all streams.
+func (d *Device) drainAll(ctx context.Context) error {
 	for i := 0; i < len(d.streams); i++ { // others may open streams meanwhile
 		if s := d.streams[i]; s != nil {
 			if err := d.drain(ctx, s); err != nil {

@@ -34,6 +34,11 @@
 // among them may lose updates. .b128 accesses are single accesses, vectors are
 // several. The litmus tests of litmus_test.go say what can be seen.
 //
+// Mapped memory holds the host's own bytes. The host may write there when it
+// has waited for all works that use it, and the works that it submits then see
+// that; what it does while one runs is not modelled. Ranges grow in steps of
+// 256 bytes, so that small structures grow often.
+//
 // # What is a fault
 //
 // Accesses out of bounds, misaligned, to memory freed or never written; a .sync
@@ -61,11 +66,13 @@
 // to its end, so that how lookups and changes on different streams overlap is
 // not explored. A deadline: Sync waits for a launch that runs, whatever its
 // context says. The order in which stores reach memory that survives: a
-// [Domain] hears of them in the order in which they take effect, and of what a
-// release orders it hears nothing, only of fences.
-// Floating-point arithmetic, textures, clusters, async copies, calls, dynamic
-// shared memory, barriers that lanes of a warp reach one by one. Which
-// architecture and which version of PTX an instruction needs: ptxas checks it.
+// [Domain] hears of them in the order in which they take effect, and at each
+// fence and release which of them come before it.
+// Approximate floating-point arithmetic, and that ptxas may fuse a
+// multiplication and an addition that name no rounding. Textures, clusters,
+// async copies, calls, dynamic shared memory, barriers that lanes of a warp
+// reach one by one. Which architecture and which version of PTX an instruction
+// needs: ptxas checks it.
 //
 // A shfl, vote, match or redux exchanges values between lanes that meet at
 // the same instruction; PTX's text would let lanes meet at two copies of it,
@@ -78,6 +85,6 @@
 //
 // [Options.Trace], or the environment's WEFT_SIM_TRACE, writes one line per
 // warp instruction. [Options.Watch] is told of every access to global memory,
-// [Options.Domain] of stores and fences, to decide what a crash leaves of
-// them.
+// [Options.Domain] of stores to the memory that it holds, and of fences and
+// releases, to decide what a crash leaves of them.
 package sim

@@ -216,6 +216,9 @@ func memoryBody(op, form string, list []string) string {
 	default:
 		fmt.Fprintf(&s, "st.%s.u64 [%%d10], %%i0;\nst.%s.u64 [%%d10+8], %%i1;\n", space, space)
 	}
+	if strings.Contains(form, "cache_hint") {
+		s.WriteString("createpolicy.fractional.L2::evict_last.L2::evict_unchanged.b64 %d9;\n")
+	}
 	switch op {
 	case "ld":
 		s.WriteString(loadBody(form, t, elements(form)))
@@ -239,7 +242,16 @@ func elements(form string) int {
 	return 1
 }
 
+// hintOf is the last operand of an access with a cache policy.
+func hintOf(form string) string {
+	if strings.Contains(form, "cache_hint") {
+		return ", %d9"
+	}
+	return ""
+}
+
 func loadBody(form, t string, count int) string {
+	hint := hintOf(form)
 	if t == "b128" {
 		return form + " %q1, [%d10];\nmov.b128 {%o0, %o1}, %q1;\n"
 	}
@@ -251,11 +263,11 @@ func loadBody(form, t string, count int) string {
 			regs = append(regs, reg)
 			after.WriteString(widen(t, "%d12", reg) + fmt.Sprintf("mad.lo.u64 %%o%d, %%o%d, 3, %%d12;\n", i%2, i%2))
 		}
-		return form + " {" + strings.Join(regs, ", ") + "}, [%d10];\n" + after.String()
+		return form + " {" + strings.Join(regs, ", ") + "}, [%d10]" + hint + ";\n" + after.String()
 	}
-	body := form + " " + bank(t) + "1, [%d10];\n" + widen(t, "%o0", bank(t)+"1")
+	body := form + " " + bank(t) + "1, [%d10]" + hint + ";\n" + widen(t, "%o0", bank(t)+"1")
 	if width(t) < 64 && t[0] != 'f' {
-		body += form + " %o1, [%d10];\n" // a wider register
+		body += form + " %o1, [%d10]" + hint + ";\n" // a wider register
 	}
 	return body
 }
@@ -272,9 +284,9 @@ func storeBody(form, t string, count int) string {
 		before.WriteString(narrow(t, reg, fmt.Sprintf("%%i%d", 2+i)))
 	}
 	if count == 1 {
-		return before.String() + form + " [%d10], " + regs[0] + ";\n"
+		return before.String() + form + " [%d10], " + regs[0] + hintOf(form) + ";\n"
 	}
-	return before.String() + form + " [%d10], {" + strings.Join(regs, ", ") + "};\n"
+	return before.String() + form + " [%d10], {" + strings.Join(regs, ", ") + "}" + hintOf(form) + ";\n"
 }
 
 // atomicBody compares with what is there in every other thread.

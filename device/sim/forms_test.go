@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -13,9 +14,10 @@ type formKernel struct {
 	form string // "add.u32"; a variant follows after a space
 	arch int    // least architecture that has it
 	ptx  string
+	in   []uint64 // formInputs words for each of its threads
 }
 
-// Threads and the words that each reads and writes.
+// Threads of most kernels, and the words that each reads and writes.
 const (
 	formThreads = 128
 	formInputs  = 6
@@ -44,11 +46,12 @@ var signatures = map[string][]string{
 func formKernels() []formKernel {
 	var all []formKernel
 	seen := map[string]bool{}
+	tables := formTables()
 	put := func(form, variant string, arch int, body string) {
 		name := strings.TrimSpace(form + " " + variant)
 		if !seen[name] {
 			seen[name] = true
-			all = append(all, formKernel{name, arch, formModule(arch, body)})
+			all = append(all, formKernel{name, arch, formModule(arch, body), tables.of(form)})
 		}
 	}
 	for _, name := range opcodeOrder {
@@ -73,14 +76,20 @@ func formArch(form string) int {
 }
 
 // opcodeOrder makes the list the same every time.
-var opcodeOrder = strings.Fields("add sub mul mad div rem abs neg min max popc clz bfind brev bfe bfi " +
-	"and or xor not cnot lop3 shl shr shf prmt setp selp mov cvt cvta isspacep ld st atom red fence membar " +
+var opcodeOrder = strings.Fields("add sub mul mad div rem abs neg min max popc clz bfind brev bfe bfi fma rcp sqrt copysign testp " +
+	"and or xor not cnot lop3 shl shr shf prmt setp set selp mov cvt cvta isspacep ld st atom red fence membar createpolicy " +
 	"shfl vote match redux activemask elect bar barrier")
 
 // rowForms are the forms of a row that get a kernel: all, unless there are too
 // many.
 func rowForms(row *opcode) []string {
 	switch row.name {
+	case "set":
+		// It compares as setp does.
+		return slices.DeleteFunc(row.forms(), func(form string) bool {
+			list := strings.Split(form, ".")
+			return len(list) > 4 && list[2] != "ftz" && list[1] != "ne" || slices.Contains(list, "s32") && list[1] != "ne"
+		})
 	case "ld", "st", "atom", "red":
 		var some []string
 		for _, form := range memoryForms() {
@@ -123,16 +132,27 @@ func memoryForms() []string {
 				"st.relaxed."+scope+".global."+t, "st.release."+scope+".global."+t)
 		}
 		all = append(all, "ld."+t, "st."+t, "ld.global.L1::no_allocate."+t)
+		for _, how := range []string{"", "relaxed.gpu.", "relaxed.sys."} {
+			all = append(all, "ld."+how+"global.L2::cache_hint."+t, "st."+how+"global.L2::cache_hint."+t)
+		}
+		all = append(all, "ld.acquire.gpu.global.L2::cache_hint."+t, "st.release.gpu.global.L2::cache_hint."+t,
+			"ld.global.cs.L2::cache_hint."+t, "ld.global.L1::evict_last.L2::cache_hint."+t, "ld.global.nc.L1::no_allocate.L2::cache_hint.L2::128B."+t,
+			"ld.relaxed.cta.shared."+t, "st.relaxed.cta.shared."+t)
 	}
+	all = append(all, "ld.global.L2::cache_hint.v2.b64", "st.global.L2::cache_hint.v2.b64")
 	all = append(all, "ld.relaxed.gpu.global.b128", "st.relaxed.gpu.global.b128", "ld.acquire.gpu.global.b128", "st.release.gpu.global.b128")
 	for op, kinds := range map[string]string{
-		"exch": "b32 b64", "and": "b32 b64", "or": "b32 b64", "xor": "b32 b64", "add": "u32 s32 u64",
+		"exch": "b32 b64", "and": "b32 b64", "or": "b32 b64", "xor": "b32 b64", "add": "u32 s32 u64 f32 f64",
 		"min": "u32 s32 u64 s64", "max": "u32 s32 u64 s64", "inc": "u32", "dec": "u32", "cas": "b16 b32 b64",
 	} {
 		for t := range strings.FieldsSeq(kinds) {
 			all = append(all, "atom.global."+op+"."+t, "atom.relaxed.gpu.global."+op+"."+t, "atom.shared."+op+"."+t)
 			if t != "b16" {
 				all = append(all, "atom.acquire.gpu.global."+op+"."+t, "atom.release.gpu.global."+op+"."+t, "atom.release.cta.global."+op+"."+t, "atom.acq_rel.sys.global."+op+"."+t, "atom."+op+"."+t)
+				for _, order := range []string{"relaxed.sys", "acquire.sys", "release.sys", "acq_rel.gpu"} {
+					all = append(all, "atom."+order+".global."+op+"."+t)
+				}
+				all = append(all, "atom.relaxed.cta.shared."+op+"."+t)
 			}
 			if op != "exch" && op != "cas" {
 				all = append(all, "red.global."+op+"."+t, "red.relaxed.gpu.global."+op+"."+t, "red.release.gpu.global."+op+"."+t, "red.shared."+op+"."+t)
@@ -148,10 +168,20 @@ func formBodies(form string) map[string]string {
 	list := strings.Split(mods, ".")
 	t := list[len(list)-1]
 	switch op {
+	case "set":
+		return setBodies(form, list)
+	case "testp":
+		return map[string]string{"": fill(form+" %p1, A", t) + ";\nselp.b64 %o0, 1, 0, %p1;\n"}
+	case "createpolicy":
+		return map[string]string{"": form + " %d9;\nst.global.u64 [%out], %i0;\nld.global.L2::cache_hint.u64 %o0, [%out], %d9;\n" +
+			form + " %d9, 0f3F000000;\nst.global.L2::cache_hint.u64 [%out], %i1, %d9;\nld.global.u64 %o1, [%out];\n"}
 	case "setp":
 		b := map[string]string{"": form + " %p1|%p2, A, B", "p only": form + " %p1, A, B"}
+		if floating(t) {
+			delete(b, "p only") // as for integers
+		}
 		for k, v := range b {
-			if len(list) == 3 {
+			if combines(list) {
 				v += ", P"
 			}
 			b[k] = fill(v, t) + ";\nselp.b64 %o0, 1, 0, %p1;\n"
@@ -165,7 +195,12 @@ func formBodies(form string) map[string]string {
 	case "cvta", "isspacep":
 		return spaceBodies(op, form, list)
 	case "ld", "st", "atom", "red":
-		return map[string]string{"": memoryBody(op, form, list)}
+		bodies := map[string]string{"": memoryBody(op, form, list)}
+		if form == "atom.add.f32" { // which depends on where it is
+			bodies["in shared memory"] = strings.Replace(memoryBody(op, "atom.shared.add.f32", []string{"shared", "add", "f32"}),
+				"atom.shared.add.f32 %f1, [%d10]", "cvta.shared.u64 %d13, %d10;\natom.add.f32 %f1, [%d13]", 1)
+		}
+		return bodies
 	case "fence", "membar":
 		return map[string]string{"": "st.global.u64 [%out], %i0;\n" + form + ";\nld.global.u64 %o0, [%out];\n"}
 	case "shfl", "vote", "match", "redux", "activemask", "elect", "bar", "barrier":
@@ -177,6 +212,9 @@ func formBodies(form string) map[string]string {
 			text = form + " %p1, P"
 		}
 		return map[string]string{"": fill(text, "b32") + ";\nselp.b64 %o0, 1, 0, %p1;\n"}
+	}
+	if sources, ok := floatSources[op]; ok && floating(t) {
+		return map[string]string{"": registerBody(form, t, "=t"+strings.Repeat(" t", sources))}
 	}
 	if form == "mov.b128" {
 		return map[string]string{"": "mov.b128 %q1, {%i0, %i1};\nmov.b128 %q2, %q1;\nmov.b128 {%o0, %o1}, %q2;\n"}

@@ -16,12 +16,14 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// golden is what a GPU computed for each form, or no entry at all if the GPU's
-// driver refused the form. Every thread writes formOutputs words; a column is
-// one of them for all threads, in hexadecimal, "" if all are zero.
+// golden is what a GPU computed for each form. Every thread writes formOutputs
+// words; a column is one of them for all threads, in hexadecimal, "" if all are
+// zero. Forms that the GPU's driver did not take are listed; those that are
+// neither here nor there are younger than the recording.
 type golden struct {
-	Device string // its name and driver
-	Forms  map[string][formOutputs]string
+	Device  string // its name and driver
+	Forms   map[string][formOutputs]string
+	Refused []string
 }
 
 const goldenFile = "testdata/h200.json.gz"
@@ -91,29 +93,35 @@ func runForm(t testing.TB, dev device.Device, f formKernel) ([]uint64, error) {
 		return nil, err
 	}
 	defer s.Close()
-	in, err := device.Upload(s, formInput())
+	in, err := device.Upload(s, f.in)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Free()
-	out, err := device.Upload(s, make([]uint64, formThreads*formOutputs))
+	threads := len(f.in) / formInputs
+	out, err := device.Upload(s, make([]uint64, threads*formOutputs))
 	if err != nil {
 		return nil, err
 	}
 	defer out.Free()
 	p := [4]uint64{uint64(in.Ptr()), uint64(out.Ptr()), 0xfedcba9876543210, 0x8182838485868788}
-	if err := device.Launch(s, k, device.Dim{}, device.Dim{X: formThreads}, &p); err != nil {
+	if err := device.Launch(s, k, device.Dim{}, device.Dim{X: threads}, &p); err != nil {
 		return nil, err
 	}
 	v := make([]uint64, out.Len())
 	return v, out.CopyTo(t.Context(), s, v)
 }
 
-// Every form loads and runs, under every scheduler with the same result.
+// Every form loads and runs, under every scheduler with the same result. Most
+// of those that compute from registers alone need not show it.
 func TestFormsRun(t *testing.T) {
-	for _, f := range formKernels() {
+	for i, f := range formKernels() {
 		var first []uint64
-		for _, s := range []Scheduler{Fast, Random, PCT} {
+		schedulers := []Scheduler{Fast, Random, PCT}
+		if op, _, _ := strings.Cut(f.form, "."); i%8 != 0 && (strings.HasPrefix(op, "set") || op == "cvt" || floatSources[op] > 0) {
+			schedulers = schedulers[:1]
+		}
+		for _, s := range schedulers {
 			d, err := Open(&Options{Scheduler: s})
 			if err != nil {
 				t.Fatal(err)
@@ -168,10 +176,15 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: record it on a GPU, see TestRecord", err)
 	}
+	var unrecorded []string
 	for _, f := range formKernels() {
 		want, ok := g.Forms[f.form]
 		if !ok {
-			t.Errorf("%s: %s does not have this form", f.form, g.Device)
+			if slices.Contains(g.Refused, f.form) {
+				t.Errorf("%s: %s does not have this form", f.form, g.Device)
+			} else {
+				unrecorded = append(unrecorded, f.form)
+			}
 			continue
 		}
 		d, err := Open(nil)
@@ -191,6 +204,9 @@ func TestGolden(t *testing.T) {
 			}
 		}
 		d.Close()
+	}
+	if len(unrecorded) > 0 {
+		t.Skipf("%d forms are not compared: record them on a GPU, see TestRecord: %s", len(unrecorded), strings.Join(unrecorded, " "))
 	}
 }
 
@@ -220,6 +236,7 @@ func record(t testing.TB, dev device.Device, file string) {
 		v, err := runForm(t, dev, f)
 		if errors.Is(err, device.ErrKernel) {
 			t.Logf("%s: %v", f.form, err)
+			g.Refused = append(g.Refused, f.form)
 			continue
 		}
 		if err != nil {

@@ -8,8 +8,18 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// A pin is host memory that is registered.
+// A pin is host memory that is registered or mapped.
 type pin struct{ memory []byte }
+
+// apart refuses host memory of which a part is registered or mapped.
+func (d *Device) apart(op string, b []byte) error {
+	for p := range d.pinned {
+		if overlap(b, p.memory) {
+			return fmt.Errorf("sim: %s: %w: %d bytes of which a part is registered or mapped", op, device.ErrInvalid, len(b))
+		}
+	}
+	return nil
+}
 
 // AllocHost returns host memory.
 func (d *Device) AllocHost(size int) ([]byte, error) {
@@ -20,7 +30,9 @@ func (d *Device) AllocHost(size int) ([]byte, error) {
 	if size <= 0 {
 		return nil, fmt.Errorf("sim: %w: allocation of %d bytes", device.ErrInvalid, size)
 	}
-	b := make([]byte, size)
+	b := make([]byte, size+device.MapAlign)
+	skip := int(-address(b) & (device.MapAlign - 1))
+	b = b[skip : skip+size : skip+size]
 	d.host[&b[0]] = size
 	return b, nil
 }
@@ -32,6 +44,9 @@ func (d *Device) FreeHost(b []byte) error {
 	defer d.mu.Unlock()
 	if len(b) == 0 || d.host[&b[0]] != len(b) {
 		return fmt.Errorf("sim: %w: no host memory of AllocHost (freed twice?)", device.ErrInvalid)
+	}
+	if err := d.apart("FreeHost", b); err != nil {
+		return err
 	}
 	delete(d.host, &b[0])
 	return d.release(b)
@@ -46,6 +61,9 @@ func (d *Device) Register(b []byte) (func() error, error) {
 	defer d.mu.Unlock()
 	if len(b) == 0 {
 		return nil, fmt.Errorf("sim: %w: no memory to register", device.ErrInvalid)
+	}
+	if err := d.apart("Register", b); err != nil {
+		return nil, err
 	}
 	p := &pin{b}
 	d.pinned[p] = true
@@ -75,7 +93,7 @@ func (d *Device) release(b []byte) error {
 	return nil
 }
 
-// Pinned knows what AllocHost gave and Register was told.
+// Pinned knows what AllocHost gave, and Register and Map were told.
 func (d *Device) Pinned(b []byte) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 type launch struct {
 	dev      *Device
 	work     *work
+	module   *loaded
 	prog     *program
 	grid     [3]int
 	blockDim [3]int
@@ -41,7 +42,7 @@ type launch struct {
 	base        *view  // what is ordered before it
 	end         *view  // that and what its threads have learned
 
-	domain Domain
+	domain *journal
 	watch  func(Access)
 	trace  *tracer
 	fault  *Fault
@@ -54,6 +55,9 @@ func (d *Device) newLaunch(k device.Kernel, grid, block device.Dim, params []byt
 	if !ok || e == nil || e.dev != d {
 		return nil, fmt.Errorf("sim: %w: no kernel of this device", device.ErrInvalid)
 	}
+	if err := e.module.usable(); err != nil {
+		return nil, err
+	}
 	if len(params) != e.prog.kernel.paramSize {
 		return nil, fmt.Errorf("sim: %w: kernel %s takes %d bytes of parameters, got %d", device.ErrInvalid, k.Name(), e.prog.kernel.paramSize, len(params))
 	}
@@ -65,13 +69,13 @@ func (d *Device) newLaunch(k device.Kernel, grid, block device.Dim, params []byt
 		return nil, fmt.Errorf("sim: %w: kernel %s with a grid of %v and blocks of %v: at most %v blocks of %v threads, %d in all",
 			device.ErrInvalid, k.Name(), grid, block, maxGrid, maxBlock, limit)
 	}
-	l := &launch{dev: d, prog: e.prog, grid: extent(grid), blockDim: extent(block), heap: d.heap, rng: d.rng, views: d.views}
+	l := &launch{dev: d, module: e.module, prog: e.prog, grid: extent(grid), blockDim: extent(block), heap: d.heap, rng: d.rng, views: d.views}
 	l.params = newSegment("parameters", 0, len(params))
 	l.params.private = true
 	copy(l.params.data, params)
 	l.params.mark(0, len(params), true)
 	l.seed, l.number, l.budget = d.opts.Seed, d.launches, d.opts.Budget
-	l.trace, l.domain, l.watch = d.trace, d.opts.Domain, d.opts.Watch
+	l.trace, l.domain, l.watch = d.trace, d.journal, d.opts.Watch
 	d.launches++
 	return l, nil
 }

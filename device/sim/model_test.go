@@ -31,9 +31,9 @@ func makeProgram(rng *rand.Rand) (p smallProgram, reads, writes int) {
 	for i, place := range p.places {
 		var list []action
 		for range 1 + rng.IntN(4) {
-			a := action{thread: i, block: place / 2, loc: rng.IntN(smallLocations), scope: ScopeBlock + Scope(rng.IntN(2))}
-			if rng.IntN(3) > 0 {
-				a.scope = ScopeGPU
+			a := action{thread: i, block: place / 2, loc: rng.IntN(smallLocations), scope: ScopeBlock}
+			if rng.IntN(6) > 0 {
+				a.scope = ScopeGPU + Scope(rng.IntN(2))
 			}
 			kind := rng.IntN(8)
 			switch {

@@ -9,9 +9,11 @@ import (
 
 // A loaded image.
 type loaded struct {
-	dev  *Device
-	name string
-	prog map[string]*program
+	dev     *Device
+	name    string
+	prog    map[string]*program
+	globals []*segment // its variables
+	gone    bool       // it has been unloaded
 }
 
 // Load parses the image of the device's architecture and places its global
@@ -32,13 +34,53 @@ func (d *Device) Load(img *device.Image) (device.Module, error) {
 	if d.opts.Rewrite != nil {
 		text = d.opts.Rewrite(name, text)
 	}
-	prog, err := compile(name, text, d.heap)
-	if err != nil {
+	m := &loaded{dev: d, name: name}
+	if err := m.compile(text); err != nil {
 		return nil, fmt.Errorf("sim: %w: %w", device.ErrKernel, err)
 	}
-	m := &loaded{d, name, prog}
 	d.modules[img] = m
 	return m, nil
+}
+
+// Unload frees the image's variables; its kernels can't be launched again. It
+// is a fault while a launch of one is not done, or uses a variable and the host
+// has not waited for it.
+func (d *Device) Unload(img *device.Image) error {
+	if err := d.use(); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	m, ok := d.modules[img]
+	if !ok {
+		return nil
+	}
+	delete(d.modules, img)
+	m.gone = true
+	return m.drop()
+}
+
+// drop frees the image's variables.
+func (m *loaded) drop() (err error) {
+	for w := range m.dev.pending {
+		if w.launch != nil && w.launch.module == m {
+			err = m.dev.lose(&Fault{Reason: fmt.Sprintf("image %s is unloaded, but a launch of its kernels is not done", m.name), Work: w.String()})
+		}
+	}
+	for _, s := range m.globals {
+		if e := m.dev.unused(s, "unloaded"); err == nil {
+			err = e
+		}
+		m.dev.heap.free(s)
+	}
+	return err
+}
+
+// usable fails once the image has been unloaded.
+func (m *loaded) usable() error {
+	if m.gone {
+		return fmt.Errorf("sim: image %s was unloaded: %w", m.name, device.ErrClosed)
+	}
+	return nil
 }
 
 // compiled keeps the programs of images without variables of their own, which
@@ -48,20 +90,27 @@ var compiled sync.Map // of source to map[string]*program
 type source struct{ name, text string }
 
 // compile resolves all kernels of a module and places its variables.
-func compile(name, text string, h *heap) (map[string]*program, error) {
-	if prog, ok := compiled.Load(source{name, text}); ok {
-		return prog.(map[string]*program), nil
+func (m *loaded) compile(text string) (err error) {
+	if prog, ok := compiled.Load(source{m.name, text}); ok {
+		m.prog = prog.(map[string]*program)
+		return nil
 	}
-	mod, err := parse(name, text)
+	mod, err := parse(m.name, text)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	defer func() {
+		if err != nil {
+			m.drop()
+		}
+	}()
 	global := map[*variable]uint64{}
 	for _, v := range mod.globals {
-		s, ok := h.alloc(max(v.size, 1))
+		s, ok := m.dev.heap.alloc(max(v.size, 1))
 		if !ok {
-			return nil, fmt.Errorf("%w: %d bytes for variable %s", device.ErrMemory, v.size, v.name)
+			return fmt.Errorf("%w: %d bytes for variable %s", device.ErrMemory, v.size, v.name)
 		}
+		m.globals = append(m.globals, s)
 		copy(s.data, v.init)
 		s.mark(0, v.size, true) // the rest is zero, as in C
 		s.constant = v.space == spaceConst
@@ -70,28 +119,34 @@ func compile(name, text string, h *heap) (map[string]*program, error) {
 	prog := map[string]*program{}
 	for name, k := range mod.kernels {
 		if prog[name], err = assemble(k, global); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if len(mod.globals) == 0 {
-		compiled.Store(source{name, text}, prog)
+	if m.prog = prog; len(mod.globals) == 0 {
+		compiled.Store(source{m.name, text}, prog)
 	}
-	return prog, nil
+	return nil
 }
 
 // Kernel finds an entry point.
 func (m *loaded) Kernel(name string) (device.Kernel, error) {
+	m.dev.mu.Lock()
+	defer m.dev.mu.Unlock()
+	if err := m.usable(); err != nil {
+		return nil, err
+	}
 	p, ok := m.prog[name]
 	if !ok {
 		return nil, fmt.Errorf("sim: %w: %s has no kernel %q", device.ErrKernel, m.name, name)
 	}
-	return &entry{m.dev, p}, nil
+	return &entry{m.dev, m, p}, nil
 }
 
 // An entry is a kernel ready to launch.
 type entry struct {
-	dev  *Device
-	prog *program
+	dev    *Device
+	module *loaded
+	prog   *program
 }
 
 func (e *entry) Name() string   { return e.prog.kernel.name }

@@ -16,7 +16,13 @@ const (
 	cacheLd  = "?ca|cg|cs|lu|cv"
 	cacheSt  = "?wb|cg|cs|wt"
 	evict    = "?L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate"
+	hint     = "?L2::cache_hint"
 	prefetch = "?L2::64B|L2::128B|L2::256B"
+
+	rounded      = "rn|rz|rm|rp"
+	integral     = "rni|rzi|rmi|rpi"
+	allIntTypes  = "u8|s8|u16|s16|u32|s32|u64|s64"
+	floatCompare = "eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan"
 )
 
 // table is every instruction the interpreter knows, by name. The functions
@@ -44,6 +50,34 @@ var table = index([]opcode{
 	{"bfe", intTypes32, bitField(bfe)},
 	{"bfi", bitTypes32, buildInsert},
 
+	// Floating-point arithmetic: floatops.go.
+	{"add", "?" + rounded + " ?ftz ?sat f32", arithmetic(&floatAdd, 2)},
+	{"add", "?" + rounded + " f64", arithmetic(&floatAdd, 2)},
+	{"sub", "?" + rounded + " ?ftz ?sat f32", arithmetic(&floatSub, 2)},
+	{"sub", "?" + rounded + " f64", arithmetic(&floatSub, 2)},
+	{"mul", "?" + rounded + " ?ftz ?sat f32", arithmetic(&floatMul, 2)},
+	{"mul", "?" + rounded + " f64", arithmetic(&floatMul, 2)},
+	{"fma", rounded + " ?ftz ?sat f32", arithmetic(&floatFMA, 3)},
+	{"fma", rounded + " f64", arithmetic(&floatFMA, 3)},
+	{"mad", rounded + " ?ftz ?sat f32", arithmetic(&floatFMA, 3)},
+	{"mad", rounded + " f64", arithmetic(&floatFMA, 3)},
+	{"div", rounded + " ?ftz f32", arithmetic(&floatDiv, 2)},
+	{"div", rounded + " f64", arithmetic(&floatDiv, 2)},
+	{"rcp", rounded + " ?ftz f32", arithmetic(&floatRcp, 1)},
+	{"rcp", rounded + " f64", arithmetic(&floatRcp, 1)},
+	{"sqrt", rounded + " ?ftz f32", arithmetic(&floatSqrt, 1)},
+	{"sqrt", rounded + " f64", arithmetic(&floatSqrt, 1)},
+	{"abs", "?ftz f32", bits1(floatAbs)},
+	{"abs", "f64", bits1(floatAbs)},
+	{"neg", "?ftz f32", bits1(floatNeg)},
+	{"neg", "f64", bits1(floatNeg)},
+	{"copysign", floatTypes, buildCopySign},
+	{"testp", "finite|infinite|number|notanumber|normal|subnormal " + floatTypes, buildTestProperty},
+	{"min", "?ftz ?NaN f32", extreme(true)},
+	{"min", "f64", extreme(true)},
+	{"max", "?ftz ?NaN f32", extreme(false)},
+	{"max", "f64", extreme(false)},
+
 	// Logic and shifts: logic.go.
 	{"and", "pred", predicates2(func(a, b uint32) uint32 { return a & b })},
 	{"or", "pred", predicates2(func(a, b uint32) uint32 { return a | b })},
@@ -64,13 +98,20 @@ var table = index([]opcode{
 	{"setp", "eq|ne ?and|or|xor b16|b32|b64", buildCompare},
 	{"setp", "eq|ne|lt|le|gt|ge ?and|or|xor s16|s32|s64", buildCompare},
 	{"setp", "eq|ne|lt|le|gt|ge|lo|ls|hi|hs ?and|or|xor u16|u32|u64", buildCompare},
+	{"setp", floatCompare + " ?and|or|xor ?ftz f32", buildCompare},
+	{"setp", floatCompare + " ?and|or|xor f64", buildCompare},
+	{"set", "eq|ne ?and|or|xor u32|s32|f32 b16|b32|b64", buildSet},
+	{"set", "eq|ne|lt|le|gt|ge ?and|or|xor u32|s32|f32 s16|s32|s64", buildSet},
+	{"set", "eq|ne|lt|le|gt|ge|lo|ls|hi|hs ?and|or|xor u32|s32|f32 u16|u32|u64", buildSet},
+	{"set", floatCompare + " ?and|or|xor ?ftz u32|s32|f32 f32", buildSet},
+	{"set", floatCompare + " ?and|or|xor u32|s32|f32 f64", buildSet},
 	{"selp", "b16|b32|b64|" + intTypes + "|" + floatTypes, buildSelect},
 
 	// Moves and conversions: move.go.
 	{"mov", "pred", predicates1(func(a uint32) uint32 { return a })},
 	{"mov", "b16|b32|b64|" + intTypes + "|" + floatTypes, buildMove},
 	{"mov", "b128", buildMove},
-	{"cvt", "u8|s8|u16|s16|u32|s32|u64|s64 u8|s8|u16|s16|u32|s32|u64|s64", buildConvert},
+	{"cvt", allIntTypes + " " + allIntTypes, buildConvert},
 	// Saturation must be able to happen, or the assembler refuses the form.
 	{"cvt", "sat u8 s8|u16|s16|u32|s32|u64|s64", buildConvert},
 	{"cvt", "sat s8 u8|u16|s16|u32|s32|u64|s64", buildConvert},
@@ -80,26 +121,36 @@ var table = index([]opcode{
 	{"cvt", "sat s32 u32|u64|s64", buildConvert},
 	{"cvt", "sat u64 s8|s16|s32|s64", buildConvert},
 	{"cvt", "sat s64 u64", buildConvert},
+	// floatconvert.go
+	{"cvt", integral + " ?ftz ?sat " + allIntTypes + " f32", buildFloatToInteger},
+	{"cvt", integral + " ?sat " + allIntTypes + " f64", buildFloatToInteger},
+	{"cvt", rounded + " " + floatTypes + " " + allIntTypes, buildIntegerToFloat},
+	{"cvt", rounded + " ?ftz ?sat f32 f64", buildFloatToFloat},
+	{"cvt", "?ftz f64 f32", buildFloatToFloat},
+	{"cvt", integral + " ?ftz ?sat f32 f32", buildFloatToFloat},
+	{"cvt", integral + " f64 f64", buildFloatToFloat},
+	{"cvt", "?ftz sat f32 f32", buildFloatToFloat},
 	{"cvta", "?to global|shared|shared::cta|local|const u64", buildConvertAddress},
 	{"isspacep", "global|shared|shared::cta|local", buildIsSpace},
 
-	// Memory: access.go, atomic.go, fence.go.
-	{"ld", orders + " " + scopes + " " + windows + " " + cacheLd + " " + evict + " " + prefetch + " ?v2|v4 " + memTypes, buildLoad},
-	{"ld", "global ?ca|cg|cs nc " + evict + " " + prefetch + " ?v2|v4 " + memTypes, buildLoadReadOnly},
+	// Memory: access.go, atomic.go, fence.go, cache.go.
+	{"ld", orders + " " + scopes + " " + windows + " " + cacheLd + " " + evict + " " + hint + " " + prefetch + " ?v2|v4 " + memTypes, buildLoad},
+	{"ld", "global ?ca|cg|cs nc " + evict + " " + hint + " " + prefetch + " ?v2|v4 " + memTypes, buildLoadReadOnly},
 	{"ldu", "?global ?v2|v4 " + memTypes, buildLoadUniform},
-	{"st", orders + " " + scopes + " " + windows + " " + cacheSt + " " + evict + " ?v2|v4 " + memTypes, buildStore},
+	{"st", orders + " " + scopes + " " + windows + " " + cacheSt + " " + evict + " " + hint + " ?v2|v4 " + memTypes, buildStore},
 	{"atom", "?relaxed|acquire|release|acq_rel " + scopes + " " + shareds + " cas b16|b32|b64|b128", buildCompareSwap},
 	{"atom", "?relaxed|acquire|release|acq_rel " + scopes + " " + shareds + " exch b32|b64|b128", buildAtomic},
 	{"atom", "?relaxed|acquire|release|acq_rel " + scopes + " " + shareds + " and|or|xor b32|b64", buildAtomic},
-	{"atom", "?relaxed|acquire|release|acq_rel " + scopes + " " + shareds + " add u32|s32|u64", buildAtomic},
+	{"atom", "?relaxed|acquire|release|acq_rel " + scopes + " " + shareds + " add u32|s32|u64|f32|f64", buildAtomic},
 	{"atom", "?relaxed|acquire|release|acq_rel " + scopes + " " + shareds + " min|max u32|s32|u64|s64", buildAtomic},
 	{"atom", "?relaxed|acquire|release|acq_rel " + scopes + " " + shareds + " inc|dec u32", buildAtomic},
 	{"red", "?relaxed|release " + scopes + " " + shareds + " and|or|xor b32|b64", buildReduction},
-	{"red", "?relaxed|release " + scopes + " " + shareds + " add u32|s32|u64", buildReduction},
+	{"red", "?relaxed|release " + scopes + " " + shareds + " add u32|s32|u64|f32|f64", buildReduction},
 	{"red", "?relaxed|release " + scopes + " " + shareds + " min|max u32|s32|u64|s64", buildReduction},
 	{"red", "?relaxed|release " + scopes + " " + shareds + " inc|dec u32", buildReduction},
 	{"fence", "?sc|acq_rel cta|gpu|sys", buildFence},
 	{"membar", "cta|gl|sys", buildMembar},
+	{"createpolicy", "fractional L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged ?L2::evict_first|L2::evict_unchanged b64", buildCreatePolicy},
 	{"prefetch", "?global L1|L2", buildNothing},
 	{"prefetchu", "L1", buildNothing},
 

@@ -12,17 +12,20 @@ type scheduler interface {
 
 // schedule chooses the scheduler and what goes with it.
 func (d *Device) schedule() {
-	if d.opts.Scheduler == Fast {
-		d.sched = fast{}
-		return
+	if d.opts.Scheduler != Fast {
+		d.rng = rand.New(rand.NewPCG(d.opts.Seed, 0))
 	}
-	d.rng = rand.New(rand.NewPCG(d.opts.Seed, 0))
-	if !d.opts.Sequential {
+	sequential := d.opts.Sequential || d.opts.Scheduler == Fast
+	if !sequential || d.journal != nil { // which is told what threads have seen
 		d.views = newViews(d)
+		d.views.newest = sequential
 	}
-	if d.opts.Scheduler == PCT {
+	switch d.opts.Scheduler {
+	case Fast:
+		d.sched = fast{}
+	case PCT:
 		d.sched = &pct{}
-	} else {
+	default:
 		d.sched = &random{}
 	}
 }

@@ -23,6 +23,7 @@ type views struct {
 	dev     *Device
 	rng     *rand.Rand
 	races   bool   // are faults
+	newest  bool   // loads read what was stored last
 	clock   uint32 // of stores, and of what races look at
 	cells   int    // cells with an id
 	threads int    // of all works
@@ -367,7 +368,7 @@ func (s *views) pick(t *thread, me *mark, seg *segment, first uint64, n int, mod
 	if !written {
 		return 0, false
 	}
-	if s.rng.Uint32()&1 == 0 {
+	if s.newest || s.rng.Uint32()&1 == 0 {
 		return s.clock, true
 	}
 	time, choices := oldest, uint32(1)

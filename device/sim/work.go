@@ -256,6 +256,7 @@ const stepsHeld = 1 << 8
 // are, nothing that was done is concurrent with anything to come.
 func (d *Device) learn(w *work) {
 	d.known = d.known.join(w.before.with(w))
+	d.hostMayWrite()
 	if d.views == nil {
 		return
 	}

@@ -2,7 +2,6 @@ package dst
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,25 +11,34 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// secondOpinion bounds the time porcupine gets for a history that has no
-// order, as far as we can see.
-const secondOpinion = time.Second
+const (
+	// secondTime is what porcupine gets for a part of a history.
+	secondTime = time.Second
+	// secondSize is how many operations of a part porcupine always judges, too.
+	secondSize = 12
+)
 
 // Check looks, in each part of a history, for an order of its operations that
 // explains what they returned and keeps to a partial order: before(i, j)
-// reports that operation i must precede operation j, as it ended before that
-// began, or as edges between streams say. It is transitive.
+// reports that operation i must precede operation j, since it ended before that
+// began, or since edges between streams say so. It is transitive.
 //
-// An order that is found proves itself; that there is none, porcupine may deny.
-// A search that is given up counts as one that failed. Check also returns the
-// steps of the longest search.
+// Porcupine is asked about short parts, and about those for which we find no
+// order; if it knows better, that is an error, too, unless the search was given
+// up. Check also returns the steps of the longest search.
 func (m *Model[S, O]) Check(ops []O, before func(i, j int) bool) (steps int, err error) {
-	parts := [][]int{make([]int, len(ops))}
-	for i := range ops {
-		parts[0][i] = i
-	}
-	if m.Partition != nil {
-		parts = m.Partition(ops)
+	var parts [][]int
+	at := map[any]int{}
+	for i, op := range ops {
+		var name any
+		if m.Partition != nil {
+			name = m.Partition(op)
+		}
+		if _, ok := at[name]; !ok {
+			at[name] = len(parts)
+			parts = append(parts, nil)
+		}
+		parts[at[name]] = append(parts[at[name]], i)
 	}
 	for _, part := range parts {
 		var own []O
@@ -39,97 +47,25 @@ func (m *Model[S, O]) Check(ops []O, before func(i, j int) bool) (steps int, err
 		}
 		within := func(i, j int) bool { return before(part[i], part[j]) }
 		x := newSearch(m, own, within)
-		found := x.found(m.Init)
+		found, other := x.found(m.Init), porcupine.Unknown
 		steps = max(steps, x.steps)
-		if found || judge(m, own, within, secondOpinion) == porcupine.Ok {
+		if !found || len(own) <= secondSize {
+			other = judge(m, own, within, secondTime)
+		}
+		var why string
+		switch {
+		case found && other == porcupine.Illegal, !found && x.steps < x.limit && other == porcupine.Ok:
+			why = "the search and porcupine disagree on whether an order of the operations explains what they returned"
+		case !found && x.steps < x.limit:
+			why = "no order of the operations explains what they returned"
+		case !found && other != porcupine.Ok:
+			why = "no order of the operations found that explains what they returned, and not all tried"
+		default:
 			continue
 		}
-		why := "no order of the operations explains what they returned:\n%s"
-		if x.steps >= maxSteps {
-			why = "no order of the operations found that explains what they returned, and not all tried:\n%s"
-		}
-		return steps, fmt.Errorf(why, m.Tell(own))
+		return steps, fmt.Errorf("%s:\n%s", why, m.Tell(own))
 	}
 	return steps, nil
-}
-
-// judge asks porcupine, which gets the model without its hints. It knows of
-// intervals only, so to it all operations overlap, and its states carry what is
-// done and refuse operations that others must precede. Operations that take
-// several steps take them, as far as they go, before others end.
-func judge[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool, limit time.Duration) porcupine.CheckResult {
-	type config struct {
-		state S
-		done  bits
-		left  map[int]O // of operations that are under way
-		key   string
-	}
-	n := len(ops)
-	wait := make([]bits, n)
-	history := make([]porcupine.Operation, n)
-	for i := range ops {
-		wait[i] = newBits(n)
-		for j := range ops {
-			wait[i].set(j, before(j, i))
-		}
-		history[i] = porcupine.Operation{ClientId: i, Input: i, Call: 0, Return: 1}
-	}
-	after := func(c config, i int, o Outcome[S, O]) config {
-		c.state, c.done, c.left = o.State, slices.Clone(c.done), maps.Clone(c.left)
-		if delete(c.left, i); o.Left != nil {
-			c.left[i] = *o.Left
-		} else {
-			c.done.set(i, true)
-		}
-		c.key = fmt.Sprint(m.Key(c.state, func(any) bool { return true }), c.left)
-		return c
-	}
-	model := porcupine.NondeterministicModel{
-		Init:  func() []any { return []any{config{m.Init, newBits(n), map[int]O{}, ""}} },
-		Equal: func(a, b any) bool { return a.(config).key == b.(config).key },
-		Step: func(s, in, _ any) (next []any) {
-			seen := map[string]bool{}
-			for under := []config{s.(config)}; len(under) > 0; under = under[1:] {
-				c := under[0]
-				for i, op := range ops {
-					if c.done.has(i) || !wait[i].within(c.done) {
-						continue
-					}
-					if left, ok := c.left[i]; ok {
-						op = left
-					}
-					for _, o := range m.Step(c.state, op) {
-						switch {
-						case o.Left != nil:
-							if d := after(c, i, o); !seen[d.key] {
-								seen[d.key] = true
-								under = append(under, d)
-							}
-						case i == in.(int):
-							next = append(next, after(c, i, o))
-						}
-					}
-				}
-			}
-			return next
-		},
-	}
-	return porcupine.CheckOperationsTimeout(model.ToModel(), history, limit)
-}
-
-// byKey are the operations on each key, in the order in which keys occur.
-func byKey[K weft.Key, V weft.Value](history []event[K, V]) (parts [][]int) {
-	at := map[K]int{}
-	for i, e := range history {
-		p, ok := at[e.op.Key]
-		if !ok {
-			p = len(parts)
-			at[e.op.Key] = p
-			parts = append(parts, nil)
-		}
-		parts[p] = append(parts[p], i)
-	}
-	return parts
 }
 
 // tell lists events in the order in which they began.

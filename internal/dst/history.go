@@ -205,16 +205,15 @@ func (h *history[K, V]) check() (steps int, err error) {
 // run, and lookups may have met a value in passing.
 func lenient[S any, K weft.Key, V weft.Value](m *Model[S, event[K, V]]) *Model[S, event[K, V]] {
 	step, hint := m.Step, m.Hint
-	m.Step = func(s S, e event[K, V]) []Outcome[S, event[K, V]] {
-		unchanged := Outcome[S, event[K, V]]{State: s}
+	m.Step = func(s S, e event[K, V]) ([]S, *event[K, V]) {
 		if e.passed() {
-			return []Outcome[S, event[K, V]]{unchanged}
+			return []S{s}, nil
 		}
-		next := step(s, e)
+		next, rest := step(s, e)
 		if e.maybe {
-			next = append(next, unchanged)
+			next = append(next, s)
 		}
-		return next
+		return next, rest
 	}
 	m.Hint = func(e event[K, V]) Hint {
 		if e.passed() {

@@ -17,11 +17,9 @@ type state[V weft.Value] struct {
 // mapModel is the model of maps and sets. The facts are the states.
 func mapModel[K weft.Key, V weft.Value]() *Model[state[V], event[K, V]] {
 	return &Model[state[V], event[K, V]]{
-		Step: func(s state[V], e event[K, V]) []Outcome[state[V], event[K, V]] {
-			if ok, next := step(s, e); ok {
-				return []Outcome[state[V], event[K, V]]{{State: next}}
-			}
-			return nil
+		Step: func(s state[V], e event[K, V]) ([]state[V], *event[K, V]) {
+			ok, next := step(s, e)
+			return only(next, ok), nil
 		},
 		Key: func(s state[V], live func(any) bool) string {
 			if s.present && live(s) {
@@ -29,7 +27,7 @@ func mapModel[K weft.Key, V weft.Value]() *Model[state[V], event[K, V]] {
 			}
 			return strconv.FormatBool(s.present)
 		},
-		Partition: byKey[K, V],
+		Partition: func(e event[K, V]) any { return e.op.Key },
 		Tell:      tell[K, V],
 		Hint:      hint[K, V],
 		Has:       func(s state[V], fact any) bool { return fact == s },
@@ -80,12 +78,11 @@ func hint[K weft.Key, V weft.Value](e event[K, V]) Hint {
 		}
 		h.Pure = h.Pure && next.present == s.present
 	}
-	switch returned := any(state[V]{true, e.val}); {
-	case possible[1] != possible[2] && possible[0]: // 0, or no value
-		h.Needs, h.Gives = []any{returned}, append(h.Gives, returned)
-	case possible[1] != possible[2]:
-		h.Needs = []any{returned}
-	case possible[0] && !possible[1]:
+	if returned := any(state[V]{true, e.val}); possible[1] != possible[2] {
+		if h.Needs = []any{returned}; possible[0] { // it may do without
+			h.Gives = append(h.Gives, returned)
+		}
+	} else if possible[0] && !possible[1] {
 		h.Needs = []any{state[V]{}}
 	}
 	if len(slices.Compact(after)) == 1 && h.Gives != nil && possible[1] == possible[2] {

@@ -1,9 +1,9 @@
 package dst
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/weftgo/weft"
 )
@@ -22,62 +22,51 @@ type run[V weft.Value] struct {
 
 // multiModel is the model of multimaps. A state is the runs of a key, those of
 // earlier batches before those of later ones. The facts are the values that the
-// key has, and 0 that it has none.
+// key has.
 func multiModel[K weft.Key, V weft.Value]() *Model[[]run[V], event[K, V]] {
 	return &Model[[]run[V], event[K, V]]{
 		Step:      stepMulti[K, V],
 		Key:       keyMulti[V],
-		Partition: byKey[K, V],
+		Partition: func(e event[K, V]) any { return e.op.Key },
 		Tell:      tell[K, V],
 		Hint:      hintMulti[K, V],
-		Has: func(runs []run[V], fact any) bool {
-			has := func(r run[V]) bool { return slices.Contains(r.vals, fact.(V)) }
-			return fact == V(0) && len(runs) == 0 || slices.ContainsFunc(runs, has)
-		},
-		Excludes: func(a, b any) bool { return a != b && (a == V(0) || b == V(0)) },
-		Size: func(runs []run[V]) (n int) {
-			for _, r := range runs {
-				n += len(r.vals)
-			}
-			return n
-		},
+		Has:       func(runs []run[V], fact any) bool { return slices.Contains(valsOf(runs), fact.(V)) },
+		Size:      func(runs []run[V]) int { return len(valsOf(runs)) },
 	}
+}
+
+func valsOf[V weft.Value](runs []run[V]) (vals []V) {
+	for _, r := range runs {
+		vals = append(vals, r.vals...)
+	}
+	return vals
 }
 
 // stepMulti is what an operation does. A DeleteAll removes one value a step and
 // ends when it finds none. What is not returned may be anything.
-func stepMulti[K weft.Key, V weft.Value](runs []run[V], e event[K, V]) (next []Outcome[[]run[V], event[K, V]]) {
-	var left *event[K, V]
-	var states [][]run[V]
+func stepMulti[K weft.Key, V weft.Value](runs []run[V], e event[K, V]) (next [][]run[V], rest *event[K, V]) {
 	empty := len(runs) == 0
 	ok := func(is bool) bool { return !e.returns.OK || e.ok == is }
-	switch {
-	case e.refused(empty):
-		states = same(runs, e.got() == 0)
-	case e.op.Kind == weft.OpPut && ok(true), e.op.Kind == weft.OpPutNew && empty && ok(true) && e.got() == 0:
-		states = [][]run[V]{add(runs, e.batch, e.op.Value)}
-	case e.op.Kind == weft.OpGet && empty:
-		states = same(runs, ok(false) && e.got() == 0)
-	case e.op.Kind == weft.OpGet && ok(true), e.op.Kind == weft.OpPutNew && !empty && ok(false):
-		states = show(runs, e)
-	case e.op.Kind == weft.OpDelete && empty:
-		states = same(runs, ok(false))
-	case e.op.Kind == weft.OpDeleteAll && empty:
-		states = same(runs, ok(false) && (!e.returns.Counts || e.removed == 0))
-	case e.op.Kind == weft.OpDelete && ok(true):
-		states = remove(runs)
-	case e.op.Kind == weft.OpDeleteAll && ok(true) && (!e.returns.Counts || e.removed > 0):
-		rest := e
-		rest.returns.OK = false
-		rest.removed--
-		left, states = &rest, remove(runs)
-	case e.op.Kind == getAll:
-		states = list(runs, e.all)
+	switch kind := e.op.Kind; {
+	case e.full && e.returns.OK && !e.ok && (kind == weft.OpPut || kind == weft.OpPutNew && empty): // no room
+		return only(runs, e.got() == 0), nil
+	case kind == weft.OpPut && ok(true), kind == weft.OpPutNew && empty && ok(true):
+		return only(add(runs, e.batch, e.op.Value), e.got() == 0), nil
+	case kind == weft.OpGet && empty, kind == weft.OpDelete && empty:
+		return only(runs, ok(false) && e.got() == 0), nil
+	case kind == weft.OpGet && ok(true), kind == weft.OpPutNew && !empty && ok(false):
+		return show(runs, e), nil
+	case kind == weft.OpDelete && ok(true):
+		return remove(runs), nil
+	case kind == weft.OpDeleteAll && empty:
+		return only(runs, ok(false) && (!e.returns.Counts || e.removed == 0)), nil
+	case kind == weft.OpDeleteAll && ok(true) && (!e.returns.Counts || e.removed > 0):
+		e.returns.OK, e.removed = false, e.removed-1
+		return remove(runs), &e
+	case kind == getAll:
+		return list(runs, e.all), nil
 	}
-	for _, s := range states {
-		next = append(next, Outcome[[]run[V], event[K, V]]{s, left})
-	}
-	return next
+	return nil, nil
 }
 
 // got is the value that an operation returned, or 0.
@@ -88,17 +77,12 @@ func (e *event[K, V]) got() V {
 	return 0
 }
 
-// refused reports whether there was no room for an operation's value.
-func (e *event[K, V]) refused(empty bool) bool {
-	return e.full && e.returns.OK && !e.ok && (e.op.Kind == weft.OpPut || e.op.Kind == weft.OpPutNew && empty)
-}
-
-// same is what is there after an operation that changes nothing.
-func same[V weft.Value](runs []run[V], ok bool) [][]run[V] {
-	if !ok {
+// only is a state, if that is possible.
+func only[S any](s S, possible bool) []S {
+	if !possible {
 		return nil
 	}
-	return [][]run[V]{runs}
+	return []S{s}
 }
 
 // add puts a value behind those of earlier batches.
@@ -116,14 +100,14 @@ func show[K weft.Key, V weft.Value](runs []run[V], e event[K, V]) [][]run[V] {
 	front, got := runs[0], e.got()
 	switch {
 	case got == 0:
-		return same(runs, !e.returns.Vals)
+		return only(runs, !e.returns.Vals)
 	case !slices.Contains(front.vals, got) || front.first != 0 && front.first != got:
 		return nil
 	case front.batch != e.batch && len(front.vals) > 1:
 		runs = slices.Clone(runs)
 		runs[0].first = got
 	}
-	return [][]run[V]{runs}
+	return only(runs, true)
 }
 
 // remove removes the first value, which may be any of the first run.
@@ -158,66 +142,70 @@ func list[V weft.Value](runs []run[V], all []V) [][]run[V] {
 		}
 		all = all[n:]
 	}
-	return same(next, len(all) == 0)
+	return only(next, len(all) == 0)
 }
 
 // keyMulti takes values that are not live for one and the same.
 func keyMulti[V weft.Value](runs []run[V], live func(any) bool) string {
-	var key strings.Builder
+	var key []byte
 	for _, r := range runs {
-		first, vals := r.first, slices.DeleteFunc(slices.Clone(r.vals), func(v V) bool { return !live(v) })
-		if !live(first) {
-			first = 0
-		}
+		vals := slices.DeleteFunc(slices.Clone(r.vals), func(v V) bool { return !live(v) })
 		slices.Sort(vals)
-		fmt.Fprint(&key, r.batch, len(r.vals), vals, r.first != 0, first)
+		first := 0
+		if r.first != 0 {
+			first = 2 + slices.Index(vals, r.first)
+		}
+		for _, n := range []int{r.batch, len(r.vals), len(vals), first} {
+			key = binary.AppendUvarint(key, uint64(n))
+		}
+		for _, v := range vals {
+			key = binary.AppendUvarint(key, uint64(v))
+		}
 	}
-	return key.String()
+	return string(key)
 }
 
 // hintMulti is what is known of an operation.
 func hintMulti[K weft.Key, V weft.Value](e event[K, V]) Hint {
-	yes, no, count := e.returns.OK && e.ok, e.returns.OK && !e.ok, -1
-	if e.returns.Counts && e.op.Kind == weft.OpDeleteAll {
+	kind, yes, no, count := e.op.Kind, e.returns.OK && e.ok, e.returns.OK && !e.ok, -1
+	if e.returns.Counts && kind == weft.OpDeleteAll {
 		count = e.removed
 	}
-	adds := (e.op.Kind == weft.OpPut || e.op.Kind == weft.OpPutNew) && !no
-	removes := (e.op.Kind == weft.OpDelete || e.op.Kind == weft.OpDeleteAll) && !no && count != 0
-	h := Hint{Pure: !adds && !removes, Size: -1}
+	adds, removes := kind == weft.OpPut || kind == weft.OpPutNew, kind == weft.OpDelete || kind == weft.OpDeleteAll
+	h := Hint{Pure: no || count == 0 || !adds && !removes, Size: -1}
 	switch {
+	case h.Pure:
 	case adds:
 		h.Gives, h.Most = []any{e.op.Value}, 1
-		if yes || e.op.Kind == weft.OpPut {
+		if yes || kind == weft.OpPut {
 			h.Least = 1
 		}
 	case count > 0:
-		h.Gives, h.Least, h.Most = []any{V(0)}, -count, -count
-	case removes:
-		h.Gives, h.Least = []any{V(0)}, -1
+		h.Least, h.Most = -count, -count
+	default:
+		if h.Least = -1; kind == weft.OpDeleteAll {
+			h.Least = -1 << 30
+		}
 		if yes {
 			h.Most = -1
 		}
-		if e.op.Kind == weft.OpDeleteAll {
-			h.Least = -1 << 30
-		}
 	}
 	switch {
-	case e.op.Kind == getAll:
+	case kind == getAll:
 		h.Size = len(e.all)
 		for _, v := range e.all {
 			h.Needs = append(h.Needs, v)
 		}
 		return h
-	case e.op.Kind == weft.OpPutNew && yes, (e.op.Kind == weft.OpGet || e.op.Kind == weft.OpDelete) && no:
+	case kind == weft.OpPutNew && yes:
+		h.Size = 1
+	case kind == weft.OpDeleteAll, no && (kind == weft.OpGet || kind == weft.OpDelete):
 		h.Size = 0
-		fallthrough
-	case e.op.Kind == weft.OpDeleteAll:
-		h.Needs = []any{V(0)}
-	case e.got() != 0:
+	case e.got() != 0 || kind == weft.OpGet && yes && e.returns.Vals:
 		h.Needs = []any{e.got()}
 	}
-	if e.op.Kind != weft.OpPutNew || e.returns.OK {
-		h.Class = fmt.Sprint(e.op.Kind, e.batch, yes, no, count, e.got(), e.returns.Vals)
+	if kind != weft.OpPutNew || e.returns.OK {
+		h.Class = fmt.Sprint(kind, e.batch, yes, no, count, e.got(), e.returns.Vals)
 	}
 	return h
 }

@@ -49,6 +49,7 @@ const (
 	sync                // the host waits for the structure
 	iterate             // over all pairs, and submit the batch meanwhile
 	clear               // all pairs
+	leave               // a batch on the device, and the structure is closed
 )
 
 // A batch is something that a program does, most often to run a list of
@@ -97,7 +98,9 @@ func generate[K weft.Key, V weft.Value](rng *rand.Rand, shape Shape, cfg *Config
 		g.among(&b)
 		p = append(p, b)
 	}
-	return p
+	last := batch[K, V]{do: leave, uniform: cfg.Uniform}
+	g.fill(&last, weft.OpPutNew)
+	return append(p, last)
 }
 
 // A generator makes up batches.
@@ -146,22 +149,37 @@ func (g *generator[K, V]) among(b *batch[K, V]) {
 	g.fill(b, kind)
 }
 
+// mostInterrupted bounds the operations of a call whose context ends.
+const mostInterrupted = 8
+
+// large is a batch for which structures need more memory than for small ones.
+const large = 256
+
 // fill gives a batch its operations, of one kind if it is uniform.
 func (g *generator[K, V]) fill(b *batch[K, V], kind weft.OpKind) {
 	rng := g.rng
-	if g.cfg.Multi && b.uniform && b.do == submit && rng.IntN(4) == 0 {
+	if g.cfg.Multi && b.uniform && (b.do == submit || b.do == call) && rng.IntN(4) == 0 {
 		b.ops = lookUp[K, V](g.hot)
 		return
 	}
 	hot, cold := g.shape.Hot, g.shape.Cold
-	if g.shape.Streams > 0 && rng.IntN(4) == 0 { // batches of several sizes, now and then a large one
-		hot = 1 + rng.IntN(hot<<rng.IntN(5))
+	if g.shape.Streams > 0 && rng.IntN(4) == 0 { // batches of several sizes
+		hot = 1 + rng.IntN(2*hot)
+		if g.shape.Fixed && rng.IntN(2) == 0 {
+			hot += large
+		}
+	}
+	if b.do == call && b.patience > 0 { // any of them may have been run: orders of many are hard to find
+		hot, cold = min(hot, mostInterrupted), 0
 	}
 	for i := range hot + cold {
 		op := weft.Op[K, V]{Kind: kind, Value: value[V](g.next)}
 		g.next++
 		if !b.uniform {
 			op.Kind = pick(rng, g.cfg.Multi)
+		}
+		if b.do == call && b.patience > 0 && op.Kind == weft.OpDeleteAll { // it may have been run in part
+			op.Kind = weft.OpDelete
 		}
 		if i < hot {
 			op.Key = g.hot[rng.IntN(len(g.hot))]
@@ -252,6 +270,8 @@ func (b *batch[K, V]) what() (s string) {
 		return fmt.Sprintf("All, and meanwhile a batch on stream %d, %s, %d operations:", b.stream, how, len(b.ops))
 	case clear:
 		return "Clear"
+	case leave:
+		return fmt.Sprintf("Close beside a batch on stream %d, %s, %d operations:", b.stream, how, len(b.ops))
 	}
 	if b.patience > 0 {
 		s += fmt.Sprintf(" (the context ends when asked %d times)", b.patience)

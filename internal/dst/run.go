@@ -118,7 +118,9 @@ func (r *runner[K, V]) run(b batch[K, V]) error {
 	b.stream %= len(r.streams)
 	b.to %= len(r.streams)
 	switch {
-	case b.do == submit && len(b.ops) > 0 && b.ops[0].Kind == getAll:
+	case len(b.ops) > 0 && b.ops[0].Kind == getAll && b.do == call && ok:
+		return r.listCall(ctx, b)
+	case len(b.ops) > 0 && b.ops[0].Kind == getAll:
 		return r.list(b)
 	case b.do == submit, b.do == call && !ok:
 		return r.submit(b)
@@ -293,6 +295,9 @@ func (r *runner[K, V]) call(ctx context.Context, host HostSubject[K, V], b batch
 	number := r.history.beginCall(changes(b))
 	returns, err := host.Call(ctx, kind, kinds, keys, vals, ok)
 	ended := errors.Is(err, context.Canceled)
+	if ended && !changes(b) {
+		return nil
+	}
 	r.time++
 	for i := range events {
 		e := &events[i]
@@ -318,14 +323,17 @@ func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch[K, V]) (err error
 	r.time++
 	start := r.time
 	number := r.history.beginCall(false)
-	found := map[K][]V{}
+	found, changed := map[K][]V{}, map[K]bool{}
 	for k, v := range host.All() {
 		if len(found) == 0 && len(b.ops) > 0 && !r.multi {
 			if err = r.submit(b); err != nil {
 				break
 			}
+			for _, op := range b.ops {
+				changed[op.Key] = true
+			}
 		}
-		if found[k] != nil && !r.multi {
+		if found[k] != nil && !r.multi && !changed[k] {
 			return fmt.Errorf("All: key %#x comes twice", k)
 		}
 		found[k] = append(found[k], v)
@@ -336,6 +344,9 @@ func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch[K, V]) (err error
 	r.time++
 	var events []event[K, V]
 	for _, k := range r.history.keys(maps.Keys(found), r.flights) {
+		if changed[k] {
+			continue
+		}
 		e := event[K, V]{op: weft.Op[K, V]{Kind: getAll, Key: k}, all: found[k], from: start, till: r.time}
 		if !r.multi {
 			e.op.Kind, e.all, e.returns = weft.OpGet, nil, Returns{OK: true, Vals: r.pairs}
@@ -410,6 +421,32 @@ func (r *runner[K, V]) list(b batch[K, V]) error {
 	return errors.Join(on.Free(), counts.Free(), offsetsOn.Free(), valsOn.Free())
 }
 
+// listCall runs a batch of GetAlls of the host.
+func (r *runner[K, V]) listCall(ctx context.Context, b batch[K, V]) error {
+	m, ok := r.subject.(interface {
+		GetAll(ctx context.Context, keys []K) (offsets []int, vals []V, err error)
+	})
+	if !ok {
+		return nil
+	}
+	keys, _, _ := columns(b.ops)
+	r.time++
+	start := r.time
+	number := r.history.beginCall(false)
+	offsets, vals, err := m.GetAll(ctx, keys)
+	if err != nil {
+		return r.allowed(err, b)
+	}
+	r.time++
+	var events []event[K, V]
+	for i, op := range b.ops {
+		events = append(events, event[K, V]{op: op, all: vals[offsets[i]:offsets[i+1]], from: start, till: r.time})
+	}
+	r.history.add(number, events)
+	r.history.returned(number)
+	return r.collect()
+}
+
 // watch notes when the operations of a batch begin and end: at the first read
 // of the key and the last write of the result.
 func (r *runner[K, V]) watch(a sim.Access) {
@@ -473,11 +510,10 @@ func (r *runner[K, V]) finish(p program[K, V]) error {
 // leave closes the structure while a batch is under way.
 func (r *runner[K, V]) leave(p program[K, V]) error {
 	for _, b := range p {
-		if b.do == submit && len(b.ops) > 0 && b.ops[0].Kind != getAll {
+		if b.do == leave {
 			if err := r.submit(b); err != nil {
 				return fmt.Errorf("last batch: %w", err)
 			}
-			break
 		}
 	}
 	if err := r.subject.Close(); err != nil {

@@ -188,6 +188,7 @@ func (m setSubject[K]) Submit(s *device.Stream, c *Columns[K, uint32]) (Returns,
 type OnMultiMap[K weft.Key, V weft.Value] interface {
 	OnMap[K, V]
 	DeleteAll(ctx context.Context, keys []K, removed []int) (int, error)
+	GetAll(ctx context.Context, keys []K) (offsets []int, vals []V, err error)
 	DeleteAllOn(s *device.Stream, keys device.Slice[K], removed device.Slice[uint32]) error
 	GetAllOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error
 }

@@ -17,6 +17,16 @@ type Carrier struct {
 	Hits device.Slice[uint64]
 }
 
+// Reset submits setting the counter to zero, before the work of all pieces that
+// the ring runs next.
+func (c *Carrier) Reset() error {
+	s, err := c.Ring.Work()
+	if err != nil {
+		return err
+	}
+	return s.Fill(c.Hits.Ptr(), 0, 2)
+}
+
 // carriers lends them out; as many as ran at once are kept.
 type carriers struct {
 	mu   sync.Mutex
@@ -67,7 +77,7 @@ func (q *Queue) Get(ctx context.Context, b *batch.Batch, launch func(s *device.S
 		return 0, err
 	}
 	defer q.Give(c)
-	if err := errors.Join(q.Stream.Fill(c.Hits.Ptr(), 0, 2), q.Stream.Sync(ctx)); err != nil {
+	if err := c.Reset(); err != nil {
 		return 0, err
 	}
 	_, err = c.Ring.Run(ctx, b.N,

@@ -72,7 +72,7 @@ func (g *generated) writeImage(b *bytes.Buffer) {
 	image := g.ident("Image")
 	fmt.Fprintf(b, "\n// %s is %s.cu, compiled.\nvar %s = device.Image{\n\tName: %q,\n\tTargets: []device.Target{\n", image, g.stem(), image, g.stem())
 	for _, t := range g.targets {
-		fmt.Fprintf(b, "\t\t{Arch: %d, PTX: %s},\n", t.arch, unexported.ident(fmt.Sprintf("SM%d", t.arch)))
+		fmt.Fprintf(b, "\t\t{Arch: %d, PTX: %s, Params: %s},\n", t.arch, unexported.ident(fmt.Sprintf("SM%d", t.arch)), g.ident("Kernels"))
 	}
 	b.WriteString("\t},\n}\n")
 }

@@ -9,14 +9,16 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-//kernelgen:version 1
+//kernelgen:version 2
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
 //kernelgen:input 4c3de7ca7716bc0b8354d140e0085aeced0ca924ee8e0b8000e01b4accd0d3da 4236 internal/misra/misra.cu
+//kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input b142ac708a45d690f95cfeeaeb57c0a6d75c947789438af675980f57711d2b3b 9545 kernels/include/weft/warp.cuh
+//kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
+//kernelgen:input 5834b75daf0cc9c284bb1150eaa4c16295f47ed400ef9f886b9737bf13c86d3c 3390 kernels/include/weft/warp.cuh
 //kernelgen:output 5f630438d58d4e620dcce73a1f0f37f895e4a10b6f0d55eb57211fab9e0c077b 6336 internal/misra/misra_sm80.ptx
 //kernelgen:output 10b5d80e06bb190e5c2ea73585c1c74b51514f0730ffb019a9ecd3cff55062eb 6336 internal/misra/misra_sm90.ptx
 
@@ -30,8 +32,8 @@ var misraSM90 string
 var misraImage = device.Image{
 	Name: "misra",
 	Targets: []device.Target{
-		{Arch: 80, PTX: misraSM80},
-		{Arch: 90, PTX: misraSM90},
+		{Arch: 80, PTX: misraSM80, Params: misraKernels},
+		{Arch: 90, PTX: misraSM90, Params: misraKernels},
 	},
 }
 

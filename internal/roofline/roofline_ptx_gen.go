@@ -9,14 +9,16 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-//kernelgen:version 1
+//kernelgen:version 2
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80,90+ptx85
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
 //kernelgen:input 4b9336c1c44c21f382018ea6a7e3575500e271c943fda2e8ea3f08b273e6efbd 4883 internal/roofline/roofline.cu
+//kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input b142ac708a45d690f95cfeeaeb57c0a6d75c947789438af675980f57711d2b3b 9545 kernels/include/weft/warp.cuh
+//kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
+//kernelgen:input 5834b75daf0cc9c284bb1150eaa4c16295f47ed400ef9f886b9737bf13c86d3c 3390 kernels/include/weft/warp.cuh
 //kernelgen:output 93d2bb372e526881ef0e309b624308628eaa8dd46dd4ee723e75f60745bbf712 113404 internal/roofline/roofline_sm80.ptx
 //kernelgen:output 58befa3ab4aa1a9e476a96a8902034ad4dc19c02ac65f6b0f91ede1244097a74 125634 internal/roofline/roofline_sm90.ptx
 
@@ -30,8 +32,8 @@ var rooflineSM90 string
 var rooflineImage = device.Image{
 	Name: "roofline",
 	Targets: []device.Target{
-		{Arch: 80, PTX: rooflineSM80},
-		{Arch: 90, PTX: rooflineSM90},
+		{Arch: 80, PTX: rooflineSM80, Params: rooflineKernels},
+		{Arch: 90, PTX: rooflineSM90, Params: rooflineKernels},
 	},
 }
 

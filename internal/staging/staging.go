@@ -87,6 +87,13 @@ func (r *Ring) RunWhole(ctx context.Context, n int, out []Column, launch func(*P
 	return r.run(&batch{ctx: ctx, n: n, rows: n, out: out, launch: launch})
 }
 
+// Work is the stream that the pieces' work is submitted to, for what must be done
+// before.
+func (r *Ring) Work() (*device.Stream, error) {
+	err := r.open(0, 0)
+	return r.work, err
+}
+
 // Close frees the ring. No Run may be under way. Idempotent.
 func (r *Ring) Close() (err error) {
 	for i := range r.slots {

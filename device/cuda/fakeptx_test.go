@@ -7,6 +7,8 @@ import (
 	"strings"
 )
 
+// The fake driver reads the parameters of kernels from PTX text.
+
 // entryPattern matches an entry point in PTX text: its name and its list of
 // parameters, which has no parentheses inside.
 var entryPattern = regexp.MustCompile(`\.entry\s+([\w$%]+)\s*(?:\(([^)]*)\))?`)

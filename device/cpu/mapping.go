@@ -1,0 +1,52 @@
+package cpu
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/device"
+)
+
+// Map lets streams reach host memory of AllocHost or of the caller; it costs
+// nothing.
+func (d *Device) Map(host []byte) (b device.Buffer, unmap func() error, err error) {
+	if d.closed.Load() {
+		return b, nil, errClosed("Map")
+	}
+	if err := device.CheckMap(host); err != nil {
+		return b, nil, fmt.Errorf("cpu: %w", err)
+	}
+	if unmap, err = d.lend(&d.mapped, "Map", host); err != nil {
+		return b, nil, err
+	}
+	return device.Buffer{Ptr: address(host), Size: len(host), Host: host[:len(host):len(host)]}, unmap, nil
+}
+
+// Register accepts any memory: the host copies from and to all of it alike.
+func (d *Device) Register(b []byte) (unregister func() error, err error) {
+	if d.closed.Load() {
+		return nil, errClosed("Register")
+	}
+	if len(b) == 0 {
+		return nil, fmt.Errorf("cpu: %w: Register of no memory", device.ErrInvalid)
+	}
+	return d.lend(&d.registered, "Register", b)
+}
+
+// lend enters memory of the caller in one of the tables of such memory. A GPU
+// locks no page twice, so what a part of is lent already is refused here, too.
+func (d *Device) lend(t *table, op string, b []byte) (undo func() error, err error) {
+	d.lending.Lock()
+	defer d.lending.Unlock()
+	if d.registered.overlaps(b) || d.mapped.overlaps(b) {
+		return nil, fmt.Errorf("cpu: %s: %w: %d bytes at %#x of which a part is registered or mapped already", op, device.ErrInvalid, len(b), uint64(address(b)))
+	}
+	t.add(mapping{bytes: b})
+	var done atomic.Bool
+	return func() error {
+		if !done.Swap(true) {
+			t.remove(address(b), len(b))
+		}
+		return nil
+	}, nil
+}

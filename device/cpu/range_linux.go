@@ -1,0 +1,133 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftgo/weft/device"
+)
+
+// reservation implements [device.Range] by addresses that nobody may use, of
+// which the first bytes are given access, in steps of a huge page.
+type reservation struct {
+	dev       *Device
+	addresses []byte // all; those from mapped on must not be touched
+
+	mu     sync.Mutex
+	mapped int
+	freed  bool
+}
+
+// Reserve implements [device.Device]. Memory is not taken by mapping it but
+// by its first use; a range is refused more than the machine has all the same.
+func (d *Device) Reserve(size int) (device.Range, error) {
+	if size <= 0 {
+		return nil, fmt.Errorf("cpu: Reserve: %w: size %d", device.ErrInvalid, size)
+	}
+	if d.closed.Load() {
+		return nil, errClosed("Reserve")
+	}
+	if size > math.MaxInt-hugePage {
+		return nil, fmt.Errorf("cpu: Reserve of %d bytes: %w", size, device.ErrMemory)
+	}
+	addresses, err := reserveMemory(roundUp(size))
+	if err != nil {
+		return nil, fmt.Errorf("cpu: Reserve of %d bytes: %w: %w", size, device.ErrMemory, err)
+	}
+	r := &reservation{dev: d, addresses: addresses}
+	d.ranges.add(mapping{bytes: addresses[:0]})
+	return r, nil
+}
+
+func roundUp(size int) int { return (size + hugePage - 1) &^ (hugePage - 1) }
+
+func (r *reservation) Ptr() device.Ptr { return address(r.addresses) }
+
+func (r *reservation) Mapped() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mapped
+}
+
+func (r *reservation) Buffer() device.Buffer {
+	n := r.Mapped()
+	return device.Buffer{Ptr: r.Ptr(), Size: n, Host: r.addresses[:n:n]}
+}
+
+func (r *reservation) Resize(n int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.dev.closed.Load():
+		return errClosed("Resize")
+	case r.freed:
+		return fmt.Errorf("cpu: Resize: range %w", device.ErrClosed)
+	case n < 0 || n > len(r.addresses):
+		return fmt.Errorf("cpu: Resize: %w: %d bytes in a range of %d", device.ErrInvalid, n, len(r.addresses))
+	}
+	var err error
+	switch n = roundUp(n); {
+	case n > r.mapped:
+		err = r.grow(n)
+	case n < r.mapped:
+		err = r.shrink(n)
+	}
+	if err != nil {
+		return fmt.Errorf("cpu: Resize to %d bytes: %w", n, err)
+	}
+	return nil
+}
+
+func (r *reservation) grow(n int) error {
+	if err := r.dev.affords(n - r.mapped); err != nil {
+		return err
+	}
+	if err := unix.Mprotect(r.addresses[r.mapped:n], unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		return fmt.Errorf("%w: mprotect: %w", device.ErrMemory, err)
+	}
+	r.set(n)
+	return nil
+}
+
+// shrink waits for the operations of streams that are under way. What Parallel
+// runs is the caller's to wait for.
+func (r *reservation) shrink(n int) error {
+	r.dev.work.Lock()
+	defer r.dev.work.Unlock()
+	end := r.addresses[n:r.mapped]
+	if err := unix.Mprotect(end, unix.PROT_NONE); err != nil {
+		return fmt.Errorf("mprotect: %w", err)
+	}
+	// Advice: the system refuses it in a process that has locked all its
+	// memory, and then the memory comes back with Free.
+	_ = unix.Madvise(end, unix.MADV_DONTNEED)
+	r.set(n)
+	return nil
+}
+
+// set makes the first n bytes known to streams.
+func (r *reservation) set(n int) {
+	r.mapped = n
+	r.dev.ranges.resize(r.addresses[:n])
+}
+
+// Free works after the device was closed, too, like that of buffers.
+func (r *reservation) Free() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.freed {
+		return nil
+	}
+	r.dev.work.Lock()
+	defer r.dev.work.Unlock()
+	if err := unmapMemory(mapping{r.addresses, uintptr(len(r.addresses))}); err != nil {
+		return fmt.Errorf("cpu: Free of a range of %d bytes: munmap: %w", len(r.addresses), err)
+	}
+	r.freed = true
+	r.dev.ranges.remove(r.Ptr(), r.mapped)
+	r.mapped = 0
+	return nil
+}

@@ -1,0 +1,173 @@
+package cuda
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+)
+
+// Pieces double: few of them even for large ranges, and none so large that
+// shrinking keeps much more than asked for.
+func TestPiecesDouble(t *testing.T) {
+	f := newFake()
+	f.gpus[0].free = 100 << 30
+	f.fail = func(sym symbol, n int) Code { // so that nobody makes 16 GiB of bytes
+		if sym == symMemSetAccess {
+			return outOfMemory
+		}
+		return success
+	}
+	d := f.open(t)
+	r, err := d.Reserve(100 << 30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Resize(16 << 30); !errors.Is(err, device.ErrMemory) || r.Mapped() != 0 {
+		t.Errorf("Resize: %v, %d bytes mapped", err, r.Mapped())
+	}
+	if n := f.calls[symMemCreate]; n != 25 { // 2 + 2 + 4 ... + 512 MiB, then 15 of 1 GiB
+		t.Errorf("16 GiB are %d pieces", n)
+	}
+	if len(f.pieces) != 0 {
+		t.Errorf("%d pieces are left of a failure", len(f.pieces))
+	}
+}
+
+// Close frees the ranges that are left, and waits for the work that uses them.
+func TestCloseFreesRanges(t *testing.T) {
+	f := newFake()
+	d := f.open(t)
+	s, err := d.NewStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	freed, err1 := d.Reserve(1)
+	left, err2 := d.Reserve(5 << 20)
+	if err := errors.Join(err1, err2, freed.Free(), left.Resize(5<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(d.children); n != 2 { // the stream and one range
+		t.Errorf("%d children", n)
+	}
+	for range 20 {
+		if err := s.Fill(left.Ptr(), 1, 5<<18); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(left.Free(), freed.Free()); err != nil {
+		t.Errorf("Free after Close: %v", err)
+	}
+	if err := left.Resize(1); !errors.Is(err, device.ErrClosed) {
+		t.Errorf("Resize after Close: %v", err)
+	}
+}
+
+func TestReserveWhileClosing(t *testing.T) {
+	d := newFake().open(t)
+	d.closing = true
+	_, err := d.Reserve(1)
+	d.closing = false
+	if !errors.Is(err, device.ErrClosed) {
+		t.Errorf("Reserve: %v", err)
+	}
+}
+
+// However a driver puts it that there are not enough addresses.
+func TestReserveTooMuch(t *testing.T) {
+	for _, code := range []Code{outOfMemory, invalidValue} {
+		f := newFake()
+		f.fail = func(s symbol, _ int) Code {
+			if s == symMemAddressReserve {
+				return code
+			}
+			return success
+		}
+		if _, err := f.open(t).Reserve(1 << 50); !errors.Is(err, device.ErrMemory) {
+			t.Errorf("code %d: %v", code, err)
+		}
+	}
+}
+
+// A GPU without virtual memory says so.
+func TestReserveUnsupported(t *testing.T) {
+	for _, sym := range []symbol{symMemGetAllocationGranularity, symMemAddressReserve} {
+		f := newFake()
+		f.fail = func(s symbol, _ int) Code {
+			if s == sym {
+				return notSupported
+			}
+			return success
+		}
+		if _, err := f.open(t).Reserve(1); !errors.Is(err, device.ErrUnsupported) {
+			t.Errorf("%v is not supported: %v", sym, err)
+		}
+	}
+}
+
+// What the driver refuses to page-lock is an error that tells what would do.
+func TestMapRefused(t *testing.T) {
+	for code, want := range map[Code]error{
+		invalidValue: device.ErrUnsupported, operatingSystem: device.ErrUnsupported,
+		notPermitted: device.ErrUnsupported, notSupported: device.ErrUnsupported,
+		alreadyRegistered: device.ErrInvalid, outOfMemory: device.ErrMemory,
+	} {
+		f := newFake()
+		f.fail = func(s symbol, _ int) Code {
+			if s == symMemHostRegister {
+				return code
+			}
+			return success
+		}
+		d := f.open(t)
+		host := make([]byte, 64<<10)
+		_, _, mapErr := d.Map(host)
+		_, regErr := d.Register(host)
+		for what, err := range map[string]error{"Map": mapErr, "Register": regErr} {
+			if e, ok := errors.AsType[*Error](err); !errors.Is(err, want) || !ok || e.Code != code {
+				t.Errorf("%s refused with code %d: %v", what, code, err)
+			}
+			if errors.Is(want, device.ErrUnsupported) && !strings.Contains(err.Error(), "tmpfs") {
+				t.Errorf("%s: the error has no reason: %v", what, err)
+			}
+		}
+		f.fail = nil // and nothing is kept of it
+		_, unmap, err := d.Map(host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unmap(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Memory of AllocHost is mapped on every GPU; its driver calls lock nothing.
+func TestMapOnTwoGPUs(t *testing.T) {
+	f := newFake()
+	a := f.open(t)
+	b, err := a.drv.open(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	host, err := a.AllocHost(4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, unmapA, err1 := a.Map(host)
+	_, unmapB, err2 := b.Map(host)
+	if err := errors.Join(err1, err2, unmapA()); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.calls[symMemHostRegister]; n != 0 {
+		t.Errorf("%d registrations of memory that is page-locked", n)
+	}
+	if err := errors.Join(unmapB(), a.FreeHost(host)); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,130 @@
+package devicetest
+
+import (
+	"structs"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+)
+
+// foreignKernel is a kernel of no device.
+type foreignKernel struct{}
+
+func (foreignKernel) Name() string   { return "foreign" }
+func (foreignKernel) ParamSize() int { return 8 }
+
+func testKernels(t *testing.T, dev device.Device) {
+	s := stream(t, dev)
+	_, runsGo := dev.(device.Host)
+	img := &device.Image{Name: "future", Targets: []device.Target{{Arch: 99999, PTX: "none"}}}
+	_, err := dev.Load(img)
+	if runsGo {
+		want(t, "Load", err, device.ErrNoKernels)
+	} else {
+		want(t, "Load of an image for newer devices", err, device.ErrUnsupported)
+	}
+	var params uint64
+	err = device.Launch(s, foreignKernel{}, device.Dim{}, device.Dim{}, &params)
+	if runsGo {
+		want(t, "Launch", err, device.ErrNoKernels)
+	} else {
+		want(t, "Launch of a kernel of another device", err, device.ErrInvalid)
+	}
+}
+
+// addParams are the parameters of add.
+type addParams struct {
+	_       structs.HostLayout
+	A, B, C device.Ptr
+	N       uint32
+	_       uint32
+}
+
+// addImage has one kernel, add: C = A + B for N uint32, one thread each.
+func addImage() *device.Image {
+	return &device.Image{
+		Name: "conformance",
+		Targets: []device.Target{{Arch: 80, Params: map[string]int{"add": 32}, PTX: `
+.version 7.0
+.target sm_80
+.address_size 64
+
+.visible .entry add(
+	.param .align 8 .b8 add_param_0[32]
+)
+{
+	.reg .pred %p<2>;
+	.reg .b32 %r<9>;
+	.reg .b64 %rd<9>;
+
+	ld.param.u64 	%rd1, [add_param_0];
+	ld.param.u64 	%rd2, [add_param_0+8];
+	ld.param.u64 	%rd3, [add_param_0+16];
+	ld.param.u32 	%r1, [add_param_0+24];
+	mov.u32 	%r2, %ctaid.x;
+	mov.u32 	%r3, %ntid.x;
+	mov.u32 	%r4, %tid.x;
+	mad.lo.s32 	%r5, %r2, %r3, %r4;
+	setp.ge.u32 	%p1, %r5, %r1;
+	@%p1 bra 	DONE;
+	mul.wide.u32 	%rd4, %r5, 4;
+	add.s64 	%rd5, %rd1, %rd4;
+	add.s64 	%rd6, %rd2, %rd4;
+	add.s64 	%rd7, %rd3, %rd4;
+	ld.global.u32 	%r6, [%rd5];
+	ld.global.u32 	%r7, [%rd6];
+	add.s32 	%r8, %r6, %r7;
+	st.global.u32 	[%rd7], %r8;
+DONE:
+	ret;
+}
+`}},
+	}
+}
+
+// loadAdd loads the kernel add.
+func loadAdd(t testing.TB, dev device.Device, img *device.Image) (device.Module, device.Kernel) {
+	t.Helper()
+	m, err := dev.Load(img)
+	must(t, err)
+	k, err := m.Kernel("add")
+	must(t, err)
+	return m, k
+}
+
+// launchAdd adds n elements.
+func launchAdd(s *device.Stream, add device.Kernel, a, b, c device.Ptr, n int) error {
+	p := addParams{A: a, B: b, C: c, N: uint32(n)}
+	return device.Launch(s, add, device.Dim{X: (n + 127) / 128}, device.Dim{X: 128}, &p)
+}
+
+func testUnload(t *testing.T, dev device.Device) {
+	img := addImage()
+	must(t, dev.Unload(img)) // never loaded
+	if _, runsGo := dev.(device.Host); runsGo {
+		return
+	}
+	const n = 1000
+	s, b := stream(t, dev), buffer(t, dev, 4*n)
+	run := func(add device.Kernel) error { return launchAdd(s, add, b.Ptr, b.Ptr, b.Ptr, n) }
+	must(t, s.Fill(b.Ptr, 1, n))
+	m, add := loadAdd(t, dev, img)
+	must(t, run(add))
+	must(t, s.Sync(t.Context()))
+
+	must(t, dev.Unload(img))
+	must(t, dev.Unload(img))
+	want(t, "Launch of an unloaded kernel", run(add), device.ErrClosed)
+	_, err := m.Kernel("add")
+	want(t, "Kernel of an unloaded image", err, device.ErrClosed)
+
+	_, again := loadAdd(t, dev, img)
+	must(t, run(again))
+	want(t, "Launch of the kernel unloaded before", run(add), device.ErrClosed)
+	got := read(t, s, b.Ptr, 4*n)
+	for i := range n {
+		if got[4*i] != 4 {
+			t.Fatalf("element %d doubled twice is %d, want 4", i, got[4*i])
+		}
+	}
+}

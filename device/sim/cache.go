@@ -1,0 +1,36 @@
+package sim
+
+// Cache policies: values that say how long what an access brings into the
+// cache is to stay there. What they change is time, which is not modelled; but
+// an access must be given one, and nothing else makes them.
+
+// policyMark is in the upper half of every policy.
+const policyMark = 0x12f0_5eed << 32
+
+// buildCreatePolicy resolves "createpolicy.fractional.priority[.other].b64
+// policy[, fraction]".
+func buildCreatePolicy(a *assembler, s *statement, _ form) (instr, error) {
+	o := a.operands(s)
+	in := instr{d: o.dst(u64)}
+	if o.more() {
+		o.src(types["f32"])
+	}
+	in.a = a.constant(policyMark)
+	in.exec = apply1(func(a uint64) uint64 { return a })
+	return in, o.done()
+}
+
+// policy takes the last operand of an access with a hint, in b.
+func (o *operands) policy(in *instr) {
+	in.b = o.src(u64)
+	access := in.exec
+	in.exec = func(w *warp, in *instr, m uint32) {
+		for rest := m; rest != 0; rest &= rest - 1 {
+			if lane := lowest(rest); w.rows[in.b][lane] != policyMark {
+				w.fail(in, lane, "0x%x is no cache policy: createpolicy makes them", w.rows[in.b][lane])
+				return
+			}
+		}
+		access(w, in, m)
+	}
+}

@@ -1,0 +1,283 @@
+package sim
+
+import (
+	"math"
+	"slices"
+)
+
+// Instructions on floating-point numbers. Exact ones only: what PTX lets a GPU
+// approximate (.approx, .full) is not known here.
+
+var roundings = map[string]rounding{
+	"rn": toNearest, "rz": toZero, "rm": down, "rp": up,
+	"rni": toNearest, "rzi": toZero, "rmi": down, "rpi": up, // to an integer
+}
+
+// A floatForm is the format of an instruction's operands and its modifiers.
+type floatForm struct {
+	format
+	mode rounding
+	ftz  bool // subnormal operands and results are zeros
+	sat  bool // results are clamped to [0, 1]
+}
+
+func floatFormOf(t typ, f form) floatForm {
+	ff := floatForm{format: t.format(), ftz: slices.Contains(f, "ftz"), sat: slices.Contains(f, "sat")}
+	for _, modifier := range f {
+		if mode, ok := roundings[modifier]; ok {
+			ff.mode = mode
+		}
+	}
+	return ff
+}
+
+// operand takes an operand apart.
+func (f floatForm) operand(v uint64) float {
+	if f.ftz {
+		v = f.flush(v)
+	}
+	return f.float(v)
+}
+
+// result rounds what was computed.
+func (f floatForm) result(n float) uint64 {
+	v := f.encode(n, f.mode)
+	if f.ftz {
+		v = f.flush(v)
+	}
+	if f.sat {
+		one := uint64(2-f.low-f.digits) << (f.digits - 1)
+		if f.isNaN(v) || v&f.sign() != 0 {
+			v = 0
+		}
+		v = min(v, one)
+	}
+	return v
+}
+
+// A floatOp is an operation on up to three operands.
+type floatOp struct {
+	exact func(f floatForm, a, b, c float) float
+	// The same by the processor of the host, which rounds to nearest as a GPU
+	// does and is ten times as fast; where it makes no number, exact decides.
+	single func(a, b, c float32) float32
+	double func(a, b, c float64) float64
+}
+
+var (
+	floatAdd = floatOp{
+		func(f floatForm, a, b, _ float) float { return a.add(b, f.mode) },
+		func(a, b, _ float32) float32 { return a + b },
+		func(a, b, _ float64) float64 { return a + b },
+	}
+	floatSub = floatOp{
+		func(f floatForm, a, b, _ float) float { return a.add(b.minus(), f.mode) },
+		func(a, b, _ float32) float32 { return a - b },
+		func(a, b, _ float64) float64 { return a - b },
+	}
+	floatMul = floatOp{
+		func(_ floatForm, a, b, _ float) float { return a.mul(b) },
+		func(a, b, _ float32) float32 { return a * b },
+		func(a, b, _ float64) float64 { return a * b },
+	}
+	floatDiv = floatOp{
+		func(_ floatForm, a, b, _ float) float { return a.div(b) },
+		func(a, b, _ float32) float32 { return a / b },
+		func(a, b, _ float64) float64 { return a / b },
+	}
+	floatFMA = floatOp{
+		func(f floatForm, a, b, c float) float { return a.mul(b).add(c, f.mode) },
+		fuseSingle,
+		math.FMA,
+	}
+	floatRcp = floatOp{
+		func(_ floatForm, a, _, _ float) float { return float{lo: 1}.div(a) },
+		func(a, _, _ float32) float32 { return 1 / a },
+		func(a, _, _ float64) float64 { return 1 / a },
+	}
+	floatSqrt = floatOp{
+		func(_ floatForm, a, _, _ float) float { return a.sqrt() },
+		func(a, _, _ float32) float32 { return float32(math.Sqrt(float64(a))) },
+		func(a, _, _ float64) float64 { return math.Sqrt(a) },
+	}
+)
+
+// fuseSingle is a·b+c in double precision, where the product is exact, and
+// then in single: rounded twice, which is right unless the first rounding
+// makes a number half way between two of the second. Then, and where single
+// precision has fewer digits, it gives up.
+func fuseSingle(a, b, c float32) float32 {
+	sum := float64(a)*float64(b) + float64(c)
+	const behind = 1<<29 - 1 // digits that single precision has not
+	if math.Float64bits(sum)&behind == (behind+1)/2 || math.Abs(sum) < 0x1p-126 {
+		return float32(math.NaN())
+	}
+	return float32(sum)
+}
+
+// of is the operation for a form, on bits.
+func (op *floatOp) of(f floatForm) func(a, b, c uint64) uint64 {
+	exact := func(a, b, c uint64) uint64 {
+		return f.result(op.exact(f, f.operand(a), f.operand(b), f.operand(c)))
+	}
+	switch {
+	case f.mode != toNearest || f.ftz || f.sat:
+		return exact
+	case f.bits == 32:
+		return func(a, b, c uint64) uint64 {
+			v := op.single(math.Float32frombits(uint32(a)), math.Float32frombits(uint32(b)), math.Float32frombits(uint32(c)))
+			if v != v {
+				return exact(a, b, c)
+			}
+			return uint64(math.Float32bits(v))
+		}
+	}
+	return func(a, b, c uint64) uint64 {
+		v := op.double(math.Float64frombits(a), math.Float64frombits(b), math.Float64frombits(c))
+		if v != v {
+			return exact(a, b, c)
+		}
+		return math.Float64bits(v)
+	}
+}
+
+// arithmetic resolves "op.modifiers.type d, a[, b[, c]]".
+func arithmetic(op *floatOp, sources int) builder {
+	return func(a *assembler, s *statement, f form) (instr, error) {
+		t := f.last()
+		o := a.operands(s)
+		in := instr{d: o.dst(t), exec: apply3(op.of(floatFormOf(t, f)))}
+		for _, row := range []*int32{&in.a, &in.b, &in.c}[:sources] {
+			*row = o.src(t)
+		}
+		return in, o.done()
+	}
+}
+
+// bits1 resolves "op[.ftz].type d, a" where a NaN of single precision becomes
+// the one that GPUs know, and one of double precision stays as it is.
+func bits1(op func(f format, a uint64) uint64) builder {
+	return func(a *assembler, s *statement, fm form) (instr, error) {
+		t := fm.last()
+		f := floatFormOf(t, fm)
+		o := a.operands(s)
+		in := instr{d: o.dst(t), a: o.src(t)}
+		in.exec = apply1(func(a uint64) uint64 {
+			switch {
+			case f.isNaN(a) && t.bits == 32:
+				return f.nan(invalid)
+			case f.isNaN(a):
+				return a
+			case f.ftz:
+				a = f.flush(a)
+			}
+			return op(f.format, a)
+		})
+		return in, o.done()
+	}
+}
+
+func floatNeg(f format, a uint64) uint64 { return a ^ f.sign() }
+func floatAbs(f format, a uint64) uint64 { return a &^ f.sign() }
+
+// buildCopySign resolves "copysign.type d, a, b": b with the sign of a.
+func buildCopySign(a *assembler, s *statement, fm form) (instr, error) {
+	t := fm.last()
+	f := t.format()
+	o := a.operands(s)
+	in := instr{d: o.dst(t), a: o.src(t), b: o.src(t)}
+	in.exec = apply2(func(a, b uint64) uint64 { return b&^f.sign() | a&f.sign() })
+	return in, o.done()
+}
+
+// properties are what testp tests of a number without its sign.
+var properties = map[string]func(f format, v uint64) bool{
+	"finite":     func(f format, v uint64) bool { return v < f.infinity() },
+	"infinite":   func(f format, v uint64) bool { return v == f.infinity() },
+	"number":     func(f format, v uint64) bool { return v <= f.infinity() },
+	"notanumber": func(f format, v uint64) bool { return v > f.infinity() },
+	"normal":     func(f format, v uint64) bool { return v == 0 || v >= f.least() && v < f.infinity() },
+	"subnormal":  func(f format, v uint64) bool { return v != 0 && v < f.least() },
+}
+
+// buildTestProperty resolves "testp.property.type p, a".
+func buildTestProperty(a *assembler, s *statement, fm form) (instr, error) {
+	has, t := properties[fm[0]], fm.last()
+	f := t.format()
+	o := a.operands(s)
+	in := instr{d: o.predDst(), a: o.src(t)}
+	in.exec = func(w *warp, in *instr, m uint32) {
+		var p uint32
+		for rest := m; rest != 0; rest &= rest - 1 {
+			if i := lowest(rest); has(f, w.rows[in.a][i]&^f.sign()) {
+				p |= 1 << i
+			}
+		}
+		w.preds[in.d] = w.preds[in.d]&^m | p
+	}
+	return in, o.done()
+}
+
+// extreme resolves min and max: of a number and a NaN the number, unless the
+// modifier NaN is there; the zeros are ordered.
+func extreme(least bool) builder {
+	return func(a *assembler, s *statement, fm form) (instr, error) {
+		t := fm.last()
+		f := floatFormOf(t, fm)
+		nan := slices.Contains(fm, "NaN")
+		o := a.operands(s)
+		in := instr{d: o.dst(t), a: o.src(t), b: o.src(t)}
+		in.exec = apply2(func(a, b uint64) uint64 {
+			if f.ftz {
+				a, b = f.flush(a), f.flush(b)
+			}
+			switch noA, noB := f.isNaN(a), f.isNaN(b); {
+			case noA && noB || nan && (noA || noB):
+				return f.nan(f.float(b))
+			case noA:
+				return b
+			case noB:
+				return a
+			}
+			if (f.rank(a) < f.rank(b)) == least {
+				return a
+			}
+			return b
+		})
+		return in, o.done()
+	}
+}
+
+// rank orders numbers by value, -0 before 0.
+func (f format) rank(v uint64) int64 {
+	if v&f.sign() != 0 {
+		return ^int64(v &^ f.sign())
+	}
+	return int64(v)
+}
+
+// floatComparison is a test of setp on bits of a format. Those that end in u
+// hold if an operand is not a number, the others don't.
+func floatComparison(name string, f floatForm) func(a, b uint64) bool {
+	unordered := name == "nan"
+	if base, ok := comparisons[name[:2]]; ok && (len(name) == 2 || name[2:] == "u") {
+		return func(a, b uint64) bool {
+			if f.isNaN(a) || f.isNaN(b) {
+				return len(name) > 2
+			}
+			return base(f.place(a), f.place(b))
+		}
+	}
+	return func(a, b uint64) bool { return (f.isNaN(a) || f.isNaN(b)) == unordered }
+}
+
+// place orders numbers by value as unsigned integers; the zeros are one.
+func (f floatForm) place(v uint64) uint64 {
+	if f.ftz {
+		v = f.flush(v)
+	}
+	if v == f.sign() {
+		v = 0
+	}
+	return uint64(f.rank(v)) ^ 1<<63
+}

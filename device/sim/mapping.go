@@ -1,0 +1,211 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/weftgo/weft/device"
+)
+
+// Memory that is mapped: bytes of the host at addresses of the device, and
+// ranges of addresses that get memory as they grow.
+
+// place finds addresses for size bytes, as alloc does, without memory.
+func (h *heap) place(size int) (*segment, bool) {
+	if h.next >= sharedWindow || uint64(size) > (sharedWindow-h.next)/2 {
+		return nil, false
+	}
+	s, ok := h.alloc(0)
+	if ok {
+		h.next = (h.next + uint64(size) + heapAlign - 1) &^ (heapAlign - 1)
+	}
+	return s, ok
+}
+
+// Map makes a block of memory whose bytes are the host's. They count as
+// written, and not as memory of the device. To unmap it is a fault before the
+// host has waited for the works that use it.
+func (d *Device) Map(host []byte) (b device.Buffer, unmap func() error, err error) {
+	if err := d.use(); err != nil {
+		return b, nil, err
+	}
+	defer d.mu.Unlock()
+	if err := device.CheckMap(host); err != nil {
+		return b, nil, fmt.Errorf("sim: %w", err)
+	}
+	if err := d.apart("Map", host); err != nil {
+		return b, nil, err
+	}
+	s, ok := d.heap.place(len(host))
+	if !ok {
+		return b, nil, fmt.Errorf("sim: %w: no addresses left to map %d bytes", device.ErrMemory, len(host))
+	}
+	// Cells are read whole, but none reaches beyond the end: that is why a
+	// mapping is a multiple of eight bytes.
+	s.what, s.size, s.data = fmt.Sprintf("mapping of %d bytes", len(host)), len(host), host[:len(host):len(host)]
+	s.known = bytes.Repeat([]byte{0xff}, len(host)/8)
+	d.mapped = append(d.mapped, s)
+	p := &pin{host}
+	d.pinned[p] = true
+	return device.Buffer{Ptr: device.Ptr(s.base), Size: s.size}, func() error { return d.unmap(p, s) }, nil
+}
+
+func (d *Device) unmap(p *pin, s *segment) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.pinned[p] || d.closed {
+		return nil // idempotent
+	}
+	delete(d.pinned, p)
+	d.mapped = slices.DeleteFunc(d.mapped, func(o *segment) bool { return o == s })
+	err := d.unused(s, "unmapped")
+	d.heap.used += uint64(s.size) // which free takes away
+	d.heap.free(s)
+	return errors.Join(err, d.release(p.memory))
+}
+
+// hostMayWrite lets mapped memory hold what it holds: once the host has waited
+// for all works that use it, it may have written there, and who submits a work
+// from then on must see that.
+func (d *Device) hostMayWrite() {
+	for _, s := range d.mapped {
+		if d.unfinished(s.users) == nil {
+			s.history, s.bulk = nil, nil
+		}
+	}
+}
+
+// rangeStep is what a range grows by, in bytes: little, so that the small
+// structures of tests grow often, and that running over the end is found.
+const rangeStep = 256
+
+// reservation implements [device.Range] by a segment that changes its size.
+// The device's lock protects it.
+type reservation struct {
+	dev   *Device
+	seg   *segment
+	size  int // that can be mapped
+	freed bool
+}
+
+// Reserve sets addresses aside.
+func (d *Device) Reserve(size int) (device.Range, error) {
+	if err := d.use(); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	if size <= 0 {
+		return nil, fmt.Errorf("sim: %w: range of %d bytes", device.ErrInvalid, size)
+	}
+	if size > math.MaxInt-rangeStep {
+		return nil, fmt.Errorf("sim: %w: no addresses for a range of %d bytes", device.ErrMemory, size)
+	}
+	size = roundUp(size)
+	s, ok := d.heap.place(size)
+	if !ok {
+		return nil, fmt.Errorf("sim: %w: no addresses for a range of %d bytes", device.ErrMemory, size)
+	}
+	s.resize(0)
+	return &reservation{dev: d, seg: s, size: size}, nil
+}
+
+func roundUp(size int) int { return (size + rangeStep - 1) &^ (rangeStep - 1) }
+
+// resize gives a segment of a range another size, in place.
+func (s *segment) resize(size int) {
+	fresh := newSegment(fmt.Sprintf("range with %d bytes mapped", size), s.base, size)
+	kept := min(s.size, size)
+	copy(fresh.data, s.data[:kept])
+	copy(fresh.known, s.known[:kept/8])
+	s.what, s.size, s.data, s.known, s.history = fresh.what, fresh.size, fresh.data, fresh.known, s.history.resize(size)
+}
+
+// resize is the history of the first size bytes, with pages for all of them.
+func (h history) resize(size int) history {
+	if h == nil {
+		return nil
+	}
+	cells := size / cellBytes
+	fresh := make(history, (cells+cellPage)/cellPage)
+	copy(fresh, h)
+	if last := fresh[len(fresh)-1]; last != nil {
+		clear(last[cells%cellPage:])
+	}
+	return fresh
+}
+
+func (r *reservation) Ptr() device.Ptr { return device.Ptr(r.seg.base) }
+
+func (r *reservation) Mapped() int {
+	r.dev.mu.Lock()
+	defer r.dev.mu.Unlock()
+	if r.freed {
+		return 0
+	}
+	return r.seg.size
+}
+
+func (r *reservation) Buffer() device.Buffer {
+	return device.Buffer{Ptr: r.Ptr(), Size: r.Mapped()}
+}
+
+func (r *reservation) Resize(n int) error {
+	d := r.dev
+	if err := d.use(); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	if n >= 0 && n < r.seg.size {
+		if err := r.idle(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case r.freed:
+		return fmt.Errorf("sim: Resize: range %w", device.ErrClosed)
+	case n < 0 || n > r.size:
+		return fmt.Errorf("sim: Resize: %w: %d bytes in a range of %d", device.ErrInvalid, n, r.size)
+	}
+	n = roundUp(n)
+	used := d.heap.used - uint64(r.seg.size)
+	if uint64(n) > d.heap.limit-used {
+		return fmt.Errorf("sim: Resize: %w: %d bytes asked for, %d free", device.ErrMemory, n, d.heap.limit-used)
+	}
+	if n != r.seg.size {
+		d.heap.used = used + uint64(n)
+		r.seg.resize(n)
+	}
+	return nil
+}
+
+// idle waits for all work of the device, until none uses the range: others may
+// submit some meanwhile. The device is held, but not all the time.
+func (r *reservation) idle() error {
+	for {
+		if err := r.dev.drainAll(context.Background()); err != nil {
+			return err
+		}
+		if r.dev.unfinished(r.seg.users) == nil {
+			return nil
+		}
+	}
+}
+
+func (r *reservation) Free() error {
+	d := r.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var err error
+	if !r.freed && !d.closed && d.lost == nil {
+		err = r.idle()
+	}
+	if !r.freed && !d.closed { // still, after waiting
+		d.heap.free(r.seg)
+	}
+	r.freed = true
+	return err
+}

@@ -1,0 +1,125 @@
+package dst
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// A pair is what an ordered map holds of a key.
+type pair struct{ key, val int }
+
+// An orderedOp is an operation on an ordered map: Put, Delete, or a Range that
+// lists the pairs of the keys from lo to hi at one moment.
+type orderedOp struct {
+	kind   string
+	pair   pair // to put; or its key to delete
+	lo, hi int
+	listed []pair
+}
+
+// apply is what an operation does to the pairs of a map, by key.
+func (o orderedOp) apply(s []pair) []pair {
+	i, found := slices.BinarySearchFunc(s, o.pair.key, func(p pair, k int) int { return p.key - k })
+	if s = slices.Clone(s); found {
+		s = slices.Delete(s, i, i+1)
+	}
+	if o.kind == "Put" {
+		s = slices.Insert(s, i, o.pair)
+	}
+	return s
+}
+
+// list are the pairs of a range.
+func (o orderedOp) list(s []pair) []pair {
+	return slices.DeleteFunc(slices.Clone(s), func(p pair) bool { return p.key < o.lo || p.key > o.hi })
+}
+
+// orderedModel is the model of ordered maps, whose operations are on several
+// keys. The facts are the pairs.
+func orderedModel() *Model[[]pair, orderedOp] {
+	return &Model[[]pair, orderedOp]{
+		Step: func(s []pair, o orderedOp) ([][]pair, *orderedOp) {
+			if o.kind == "Range" {
+				return only(s, slices.Equal(o.list(s), o.listed)), nil
+			}
+			return only(o.apply(s), true), nil
+		},
+		Key: func(s []pair, live func(any) bool) (key string) {
+			for _, p := range s {
+				if !live(p) {
+					p.val = -1
+				}
+				key += fmt.Sprint(p)
+			}
+			return key
+		},
+		Tell: func(ops []orderedOp) string { return fmt.Sprintf("%+v", ops) },
+		Hint: func(o orderedOp) Hint {
+			switch o.kind {
+			case "Put":
+				return Hint{Gives: []any{o.pair}, Class: fmt.Sprint(o.kind, o.pair.key)}
+			case "Delete":
+				return Hint{Class: fmt.Sprint(o.kind, o.pair.key)}
+			}
+			h := Hint{Pure: true}
+			for _, p := range o.listed {
+				h.Needs = append(h.Needs, p)
+			}
+			return h
+		},
+		Has: func(s []pair, fact any) bool { return slices.Contains(s, fact.(pair)) },
+	}
+}
+
+// pastOfOrdered makes up a history of an ordered map, in which each operation
+// precedes those that begin spread operations later, and more often than not
+// spoils it.
+func pastOfOrdered(rng *rand.Rand, n, spread int) (h []orderedOp, before func(i, j int) bool) {
+	var s []pair
+	for i := range n {
+		o := orderedOp{kind: []string{"Put", "Put", "Delete", "Range", "Range"}[rng.IntN(5)], pair: pair{rng.IntN(4), i}}
+		if o.kind == "Range" {
+			o.lo = rng.IntN(4)
+			o.hi = o.lo + rng.IntN(4)
+			o.listed = o.list(s)
+		} else {
+			s = o.apply(s)
+		}
+		h = append(h, o)
+	}
+	for i := range h {
+		switch e := &h[i]; {
+		case len(e.listed) == 0 || rng.IntN(2) == 0:
+		case rng.IntN(3) == 0:
+			e.listed = e.listed[1:]
+		default:
+			e.listed[0].val = h[rng.IntN(n)].pair.val
+		}
+	}
+	return h, func(i, j int) bool { return i+spread <= j }
+}
+
+// Operations on several keys, which have no parts, find their order, too.
+func TestOrderedMap(t *testing.T) {
+	m := orderedModel()
+	var seen opinion
+	for seed := range uint64(3000) {
+		rng := rand.New(rand.NewPCG(seed, 6))
+		h, before := pastOfOrdered(rng, 2+rng.IntN(8), 1+rng.IntN(8))
+		agree(t, &seen, m, m, h, before)
+		agree(t, &seen, m, m, h, sparse(rng, len(h), before))
+	}
+	seen.enough(t, 200)
+	longest := 0
+	for seed := range uint64(100) {
+		h, before := pastOfOrdered(rand.New(rand.NewPCG(seed, 7)), 60, 8)
+		x := newSearch(m, h, before)
+		x.found(m.Init)
+		longest = max(longest, x.steps)
+	}
+	if t.Logf("longest search: %d steps", longest); longest > maxSteps/64 {
+		t.Errorf("%d steps for 60 operations", longest)
+	}
+}
