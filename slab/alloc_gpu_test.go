@@ -12,21 +12,19 @@ import (
 	"github.com/weftgo/weft/internal/gpubatch"
 )
 
-// allocTests are tests of the allocator's kernels, which run on simulated GPUs:
-// on the kernels that ship by TestAllocKernels, on broken ones by
-// TestRandomMutants.
-var allocTests = map[string]func(t testing.TB, dev device.Device){
-	"churn":                  func(t testing.TB, dev device.Device) { churn(t, dev, 512, 12, 2*512, 0) },
-	"churn for scarce units": func(t testing.TB, dev device.Device) { churn(t, dev, 256, 12, 1024, 20) },
-	"every unit once": func(t testing.TB, dev device.Device) {
+// allocTests are tests of the allocator's kernels.
+var allocTests = []kernelTest{
+	{"churn", func(t testing.TB, dev device.Device) { churn(t, dev, 512, 12, 2*512, 0) }},
+	{"churn for scarce units", func(t testing.TB, dev device.Device) { churn(t, dev, 256, 12, 1024, 20) }},
+	{"every unit once", func(t testing.TB, dev device.Device) {
 		everyUnit(t, dev, &AllocOptions{Blocks: 1, SuperBlocks: 2, MaxSuperBlocks: 2}, 0)
 		everyUnit(t, dev, &AllocOptions{Blocks: 1, SuperBlocks: 2, Light: true}, 0)
-	},
-	"every unit once, one by one": func(t testing.TB, dev device.Device) {
+	}},
+	{"every unit once, one by one", func(t testing.TB, dev device.Device) {
 		everyUnit(t, dev, &AllocOptions{Blocks: 1, SuperBlocks: 2, MaxSuperBlocks: 2}, 1)
-	},
-	"growth": allocatorGrows,
-	"spread": unitsSpread,
+	}},
+	{"growth", allocatorGrows},
+	{"spread", unitsSpread},
 }
 
 // allocSeeds is how many schedules each gets.
@@ -39,8 +37,8 @@ func TestAllocKernels(t *testing.T) {
 	if _, ok := dev.(device.Host); ok {
 		return
 	}
-	for name, test := range allocTests {
-		t.Run(name, func(t *testing.T) { test(t, dev) })
+	for _, test := range allocTests {
+		t.Run(test.name, func(t *testing.T) { test.run(t, dev) })
 	}
 }
 

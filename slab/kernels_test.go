@@ -51,8 +51,9 @@ func kernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w
 		s.pages()
 		s.uniform(weft.OpDeleteAll, 150, plenty)
 	}
-	if err := s.engine.clear(context.Background()); err != nil {
-		t.Fatal(err)
+	err = s.engine.clear(context.Background())
+	if now, e := s.engine.counts(context.Background()); now.used != 0 || errors.Join(err, e) != nil {
+		t.Fatalf("clear leaves %d slots: %v, %v", now.used, err, e)
 	}
 	clear(s.model)
 	s.uniform(weft.OpPut, 40, plenty)

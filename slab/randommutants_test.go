@@ -4,12 +4,10 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/mutate"
@@ -93,14 +91,14 @@ func setTrials[K uint32 | uint64](arch int) []mutate.Trial {
 
 // onDevices are the trials of tests on devices: in lockstep, which is quick,
 // and under random schedules of so many seeds.
-func onDevices(arch, seeds int, tests map[string]func(t testing.TB, dev device.Device)) (all []mutate.Trial) {
+func onDevices(arch, seeds int, tests []kernelTest) (all []mutate.Trial) {
 	opts := []sim.Options{{Arch: arch}}
 	for seed := range seeds {
 		opts = append(opts, sim.Options{Arch: arch, Scheduler: sim.Random, Seed: uint64(seed), Races: true})
 	}
 	for _, o := range opts {
-		for _, name := range slices.Sorted(maps.Keys(tests)) {
-			all = append(all, mutate.OnDevice(fmt.Sprintf("%s, %s", name, cmp.Or(o.Scheduler, sim.Fast)), o, tests[name]))
+		for _, test := range tests {
+			all = append(all, mutate.OnDevice(fmt.Sprintf("%s, %s", test.name, cmp.Or(o.Scheduler, sim.Fast)), o, test.run))
 		}
 	}
 	return all
