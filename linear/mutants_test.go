@@ -1,11 +1,12 @@
 package linear_test
 
 import (
-	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/internal/dst"
+	"github.com/weftgo/weft/internal/mutate"
 )
 
 // A mutant is a way to break the protocol of the kernels: their PTX with one
@@ -72,13 +73,7 @@ func TestMutantsAreFound(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			pattern := regexp.MustCompile(m.pattern)
-			rewrite := func(file, ptx string) string {
-				if !pattern.MatchString(ptx) {
-					t.Fatalf("%s has nothing like %s", file, m.pattern)
-				}
-				return pattern.ReplaceAllString(ptx, m.with)
-			}
+			rewrite := mutate.Replace(t, ".*", m.pattern, m.with)
 			if m.widths == "32,32" {
 				find(t, schedules[uint32, uint32](m.mode), rewrite)
 			} else {
@@ -95,4 +90,32 @@ func find[K weft.Key, V weft.Value](t *testing.T, cfg dst.Config[K, V], rewrite 
 		t.Fatalf("not found by %v", tried)
 	}
 	t.Logf("found by program %d: %v", tried.Programs, f.Err)
+}
+
+// Tests of kernels find what no program of dst does: what is written, counted
+// and listed where there is no room, or no column, and what is measured.
+func TestMutantsFailKernelTests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, m := range []struct{ name, kernels, pattern, with string }{
+		{"a rehash does not count the keys without room", "rehash_32_32", `atom\.relaxed\.gpu\.global\.add\.u32 [^;]*;`, ""},
+		{"the list of operations without room is not written", "change(_wide)?_32_32", `(?s)(.*)st\.global\.u32 [^;]*;`, "$1;"},
+		{"operations without room are counted by each block for itself", "change(_wide)?_32_32", `atom\.relaxed\.gpu(\.global\.add\.u32)`, "atom.relaxed.cta$1"},
+		{"flags are written where there is no column of them", "change(_wide)?_32_32",
+			`@%p\d+ (bra \$\w+;\s+bra\.uni \$\w+;\s+\$\w+:\s+[^@]*?st\.global\.cs\.u8)`, "$1"},
+		{"the longest path is the shortest", "stats_32_32", `max\.u32`, "min.u32"},
+		{"the longest path is that of one block", "stats_32_32", `red\.relaxed\.gpu\.global\.max\.u32`, "st.global.u32"},
+		{"a table is as large as a path is long", "get(_wide)?_32_32", `(ld\.param\.u32 %r\d+, \[%rd\d+)\+24\]`, "$1+28]"},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			quick, random := onDevices(90, kernelTests[uint32, uint32](false))
+			by, how := mutate.FirstFailure(t, slices.Concat(random, quick), mutate.Replace(t, m.kernels, m.pattern, m.with))
+			if by == "" {
+				t.Fatal("not noticed")
+			}
+			t.Logf("%s: %s", by, how)
+		})
+	}
 }

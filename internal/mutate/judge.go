@@ -70,20 +70,26 @@ func (m *Mutant) judge(t testing.TB, trials []Trial, keep func(kernel string) bo
 	return v
 }
 
-// try runs trials with a text in place of the statement until one fails.
+// try runs trials with a text in place of the statement.
 func (m *Mutant) try(t testing.TB, text string, trials []Trial, keep func(kernel string) bool) (by, how string, err error) {
 	ptx := m.write(text, keep)
 	if err := m.load(ptx); err != nil {
 		return "", "", err
 	}
-	rewrite := func(string, string) string { return ptx }
+	by, how = FirstFailure(t, trials, func(string, string) string { return ptx })
+	return by, how, nil
+}
+
+// FirstFailure runs trials on kernels that are rewritten as [sim.Options] says,
+// until one fails: its name and what went wrong, or nothing.
+func FirstFailure(t testing.TB, trials []Trial, rewrite func(file, ptx string) string) (by, how string) {
 	for i := range trials {
 		if how := trials[i].judge(t, rewrite); how != "" {
 			how, _, _ = strings.Cut(how, "\n")
-			return trials[i].Name, how, nil
+			return trials[i].Name, how
 		}
 	}
-	return "", "", nil
+	return "", ""
 }
 
 // load has a simulated GPU load the PTX of an image.

@@ -7,20 +7,20 @@ import (
 
 // Reasons say why mutants survive. A table is text, with a row a line:
 //
-//	class | name | context | reason
+//	class | outcome | name | context | reason
 //
-// The row is about mutants whose Name and Context match its patterns, in which
-// * stands for any text. Its class says what they do: what the kernel did
-// before, and nobody could tell them apart ([Same]), the same at another speed
-// ([Speed]), or something else that no test notices ([Escapes]). Lines that
-// begin with # are comments.
+// The row is about mutants whose outcome, name and context match its patterns,
+// in which * stands for any text. Its class says what they do: what the kernel
+// does anyway, as far as anybody can tell ([Same]), the same in more steps or
+// fewer ([Speed]), or something else that no test notices ([Escapes]). Lines
+// that begin with # are comments.
 type Reasons []Reason
 
 // A Reason is a row.
 type Reason struct {
-	Class         string
-	Name, Context string
-	Text          string
+	Class                  string
+	Outcome, Name, Context string // patterns
+	Text                   string
 }
 
 // The classes of reasons.
@@ -36,14 +36,14 @@ func ParseReasons(text string) (all Reasons, err error) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		cells := strings.Split(line, " | ")
+		cells := strings.Split(line, "|")
 		for i := range cells {
 			cells[i] = strings.TrimSpace(cells[i])
 		}
-		if len(cells) != 4 || cells[3] == "" || cells[0] != Same && cells[0] != Speed && cells[0] != Escapes {
-			return nil, fmt.Errorf("reasons, line %d: want same, speed or escapes | name | context | reason, have %q", i+1, line)
+		if len(cells) != 5 || cells[4] == "" || cells[0] != Same && cells[0] != Speed && cells[0] != Escapes {
+			return nil, fmt.Errorf("reasons, line %d: want same, speed or escapes | outcome | name | context | reason, have %q", i+1, line)
 		}
-		all = append(all, Reason{cells[0], cells[1], cells[2], cells[3]})
+		all = append(all, Reason{cells[0], cells[1], cells[2], cells[3], cells[4]})
 	}
 	return all, nil
 }
@@ -51,7 +51,7 @@ func ParseReasons(text string) (all Reasons, err error) {
 // of is the first reason for a survivor, or nil.
 func (all Reasons) of(v *Verdict) *Reason {
 	for i := range all {
-		if r := &all[i]; match(r.Name, v.Mutant) && match(r.Context, v.Context) {
+		if r := &all[i]; match(r.Outcome, string(v.Outcome)) && match(r.Name, v.Mutant) && match(r.Context, v.Context) {
 			return r
 		}
 	}
