@@ -14,6 +14,9 @@ import (
 // SpreadKeys is the size of the largest lookup that gives each key a tile.
 const SpreadKeys = spreadKeys
 
+// Image is the kernels.
+var Image = &linearImage
+
 // Small pages, so that small tables have several.
 func init() { pageBytes = 1 << 9 }
 

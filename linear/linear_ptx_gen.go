@@ -21,7 +21,7 @@ import (
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
 //kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
-//kernelgen:input 5834b75daf0cc9c284bb1150eaa4c16295f47ed400ef9f886b9737bf13c86d3c 3390 kernels/include/weft/warp.cuh
+//kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input 4737f983d7700bd568762241226f6e1764b61782af28de8adf825cf82452ae4b 3529 linear/layout.cuh
 //kernelgen:input 2e2878905ac4dff63770e737bc08302cfef1c36f7737014d25cfcbbc867f3a6e 16357 linear/linear.cu
 //kernelgen:input 3b14da0213829d828ae252ca6a8c203f9915793df4a9270b48fa1a39a7b6f310 1389 linear/tuning.cuh

@@ -1,10 +1,12 @@
 package linear_test
 
 import (
-	"regexp"
+	"slices"
 	"testing"
 
+	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/internal/dst"
+	"github.com/weftgo/weft/internal/mutate"
 )
 
 // A mutant is a way to break the protocol of the kernels: their PTX with one
@@ -71,28 +73,49 @@ func TestMutantsAreFound(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			pattern := regexp.MustCompile(m.pattern)
-			rewrite := func(file, ptx string) string {
-				if !pattern.MatchString(ptx) {
-					t.Fatalf("%s has nothing like %s", file, m.pattern)
-				}
-				return pattern.ReplaceAllString(ptx, m.with)
-			}
-			var f *dst.Failure
-			var tried dst.Tally
+			rewrite := mutate.Replace(t, ".*", m.pattern, m.with)
 			if m.widths == "32,32" {
-				cfg := schedules[uint32, uint32](m.mode)
-				cfg.Rewrite = rewrite
-				f, tried = dst.Find(cfg)
+				find(t, schedules[uint32, uint32](m.mode), rewrite)
 			} else {
-				cfg := schedules[uint64, uint64](m.mode)
-				cfg.Rewrite = rewrite
-				f, tried = dst.Find(cfg)
+				find(t, schedules[uint64, uint64](m.mode), rewrite)
 			}
-			if f == nil {
-				t.Fatalf("not found by %v", tried)
+		})
+	}
+}
+
+func find[K weft.Key, V weft.Value](t *testing.T, cfg dst.Config[K, V], rewrite func(file, ptx string) string) {
+	cfg.Rewrite, cfg.Whole = rewrite, true
+	f, tried := dst.Find(cfg)
+	if f == nil {
+		t.Fatalf("not found by %v", tried)
+	}
+	t.Logf("found by program %d: %v", tried.Programs, f.Err)
+}
+
+// Tests of kernels find what no program of dst does: what is written, counted
+// and listed where there is no room, or no column, and what is measured.
+func TestMutantsFailKernelTests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, m := range []struct{ name, kernels, pattern, with string }{
+		{"a rehash does not count the keys without room", "rehash_32_32", `atom\.relaxed\.gpu\.global\.add\.u32 [^;]*;`, ""},
+		{"the list of operations without room is not written", "change(_wide)?_32_32", `(?s)(.*)st\.global\.u32 [^;]*;`, "$1;"},
+		{"operations without room are counted by each block for itself", "change(_wide)?_32_32", `atom\.relaxed\.gpu(\.global\.add\.u32)`, "atom.relaxed.cta$1"},
+		{"flags are written where there is no column of them", "change(_wide)?_32_32",
+			`@%p\d+ (bra \$\w+;\s+bra\.uni \$\w+;\s+\$\w+:\s+[^@]*?st\.global\.cs\.u8)`, "$1"},
+		{"the longest path is the shortest", "stats_32_32", `max\.u32`, "min.u32"},
+		{"the longest path is that of one block", "stats_32_32", `red\.relaxed\.gpu\.global\.max\.u32`, "st.global.u32"},
+		{"a table is as large as a path is long", "get(_wide)?_32_32", `(ld\.param\.u32 %r\d+, \[%rd\d+)\+24\]`, "$1+28]"},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			quick, random := onDevices(90, kernelTests[uint32, uint32](false))
+			by, how := mutate.FirstFailure(t, slices.Concat(random, quick), mutate.Replace(t, m.kernels, m.pattern, m.with))
+			if by == "" {
+				t.Fatal("not noticed")
 			}
-			t.Logf("found by program %d, %d operations: %v\n%s", tried.Programs, f.Ops, f.Err, f.Shrunk)
+			t.Logf("%s: %s", by, how)
 		})
 	}
 }

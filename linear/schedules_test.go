@@ -44,6 +44,7 @@ var troubles = append(slices.Clip(dst.Shapes),
 		Kinds: []weft.OpKind{weft.OpPutNew, weft.OpPutNew, weft.OpDelete, weft.OpPutNew, weft.OpDelete, weft.OpPutNew, weft.OpPutNew}},
 	dst.Shape{Name: "refill by Put", Capacity: 120, Fixed: true, Keys: 120, Hot: 120, Batches: 7,
 		Kinds: []weft.OpKind{weft.OpPutNew, weft.OpPutNew, weft.OpDelete, weft.OpPutNew, weft.OpDelete, weft.OpPut, weft.OpPutNew}},
+	dst.Shape{Name: "two blocks", Capacity: 60, Fixed: true, Keys: 30, Hot: 40, Cold: 260, Batches: 2},
 )
 
 // A key that is put back into the slot of another one, which was deleted, leaves

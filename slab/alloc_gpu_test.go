@@ -3,77 +3,71 @@ package slab
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/gpubatch"
 )
 
-// onGPUs runs a test on simulated GPUs under schedules of some seeds, and on
-// the device that tests are asked to run on, if that has kernels.
-func onGPUs(t *testing.T, seeds int, test func(t *testing.T, dev device.Device)) {
-	for _, arch := range []int{80, 90} {
-		t.Run(fmt.Sprintf("sm_%d", arch), func(t *testing.T) {
-			t.Parallel()
-			for seed := range uint64(seeds) {
-				dev, err := sim.Open(&sim.Options{Arch: arch, Seed: seed, Scheduler: sim.Random, Races: true})
-				if err != nil {
-					t.Fatal(err)
-				}
-				test(t, dev)
-				if err := dev.Close(); err != nil {
-					t.Error(err)
-				}
-			}
-		})
+// allocTests are tests of the allocator's kernels.
+var allocTests = []kernelTest{
+	{"churn", func(t testing.TB, dev device.Device) { churn(t, dev, 512, 12, 2*512, 0) }},
+	{"churn for scarce units", func(t testing.TB, dev device.Device) { churn(t, dev, 256, 12, 1024, 20) }},
+	{"every unit once", func(t testing.TB, dev device.Device) {
+		everyUnit(t, dev, &AllocOptions{Blocks: 1, SuperBlocks: 2, MaxSuperBlocks: 2}, 0)
+		everyUnit(t, dev, &AllocOptions{Blocks: 1, SuperBlocks: 2, Light: true}, 0)
+	}},
+	{"every unit once, one by one", func(t testing.TB, dev device.Device) {
+		everyUnit(t, dev, &AllocOptions{Blocks: 1, SuperBlocks: 2, MaxSuperBlocks: 2}, 1)
+	}},
+	{"growth", allocatorGrows},
+	{"spread", unitsSpread},
+}
+
+// allocSeeds is how many schedules each gets.
+const allocSeeds = 3
+
+// Units are handed out once, whatever happens at the same time.
+func TestAllocKernels(t *testing.T) {
+	onSim(t, allocSeeds, allocTests)
+	dev := devicetest.Open(t)
+	if _, ok := dev.(device.Host); ok {
+		return
 	}
-	t.Run("device", func(t *testing.T) {
-		dev := devicetest.Open(t)
-		if _, ok := dev.(device.Host); ok {
-			t.Skip("no kernels")
-		}
-		test(t, dev)
-	})
+	for _, test := range allocTests {
+		t.Run(test.name, func(t *testing.T) { test.run(t, dev) })
+	}
+}
+
+// The kernel that is a test itself, for tools that look at each access of a
+// device.
+func TestChurnSmoke(t *testing.T) {
+	dev := devicetest.Open(t)
+	if _, ok := dev.(device.Host); ok {
+		t.Skip("no kernels")
+	}
+	churn(t, dev, 512, 12, 2*512, 0)
 }
 
 func isSim(dev device.Device) bool { return dev.Properties().Kind == device.Sim }
 
-// Threads take units, sign them, and give them back, for a while: each has one
-// owner at a time, and in the end all are free.
-func TestChurnSmoke(t *testing.T) {
-	onGPUs(t, 4, func(t *testing.T, dev device.Device) {
-		churn(t, dev, 512, 12, 2*512, 0)
-	})
-}
-
 // A hundred million units taken and given back on a GPU.
 func TestChurn(t *testing.T) {
-	onGPUs(t, 2, func(t *testing.T, dev device.Device) {
-		if isSim(dev) {
-			churn(t, dev, 1024, 30, 1024, 0)
-			return
-		}
-		if allocated := churn(t, dev, 1<<20, 200, 1<<21, 0); allocated < 5e7 {
-			t.Errorf("%d units allocated", allocated)
-		}
-	})
-}
-
-// With fewer units than threads some find none, and still each unit has one
-// owner at a time.
-func TestChurnForScarceUnits(t *testing.T) {
-	onGPUs(t, 4, func(t *testing.T, dev device.Device) {
-		churn(t, dev, 256, 12, 1024, 20)
-	})
+	dev := devicetest.Open(t)
+	if dev.Properties().Kind != device.CUDA {
+		t.Skip("takes a GPU")
+	}
+	if allocated := churn(t, dev, 1<<20, 200, 1<<21, 0); allocated < 5e7 {
+		t.Errorf("%d units allocated", allocated)
+	}
 }
 
 // churn runs that kernel with as many threads and rounds on so many units, of
 // which all but a few can be hidden, and returns how often one was taken.
-func churn(t *testing.T, dev device.Device, threads, rounds, units, left int) int {
+func churn(t testing.TB, dev device.Device, threads, rounds, units, left int) int {
 	a, err := NewAlloc(dev, &AllocOptions{Blocks: units / blockUnits, SuperBlocks: 1, MaxSuperBlocks: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -116,22 +110,9 @@ func churn(t *testing.T, dev device.Device, threads, rounds, units, left int) in
 	return n[0]
 }
 
-// All units can be had, each once, by lanes that ask together or one by one;
-// who asks for more is told that there is none.
-func TestEveryUnitOnce(t *testing.T) {
-	onGPUs(t, 2, func(t *testing.T, dev device.Device) {
-		for _, single := range []uint32{0, 1} {
-			for _, o := range []AllocOptions{{Blocks: 1, SuperBlocks: 2, MaxSuperBlocks: 2}, {Blocks: 1, SuperBlocks: 2, Light: true}} {
-				if isSim(dev) && single == 1 && o.Light {
-					continue // as slow as the others together
-				}
-				everyUnit(t, dev, &o, single)
-			}
-		}
-	})
-}
-
-func everyUnit(t *testing.T, dev device.Device, o *AllocOptions, single uint32) {
+// everyUnit has all units handed out, each once, to lanes that ask together or
+// one by one; who asks for more is told that there is none.
+func everyUnit(t testing.TB, dev device.Device, o *AllocOptions, single uint32) {
 	a, err := NewAlloc(dev, o)
 	if err != nil {
 		t.Fatal(err)
@@ -172,27 +153,46 @@ func everyUnit(t *testing.T, dev device.Device, o *AllocOptions, single uint32) 
 	}
 }
 
-// A batch that asks for more than there is makes the allocator grow, and gets
-// everything; one that may not grow gets all there is.
-func TestAllocatorGrowsInABatch(t *testing.T) {
-	onGPUs(t, 1, func(t *testing.T, dev device.Device) {
-		a, err := NewAlloc(dev, &AllocOptions{Blocks: 1, MaxSuperBlocks: 3})
-		if err != nil {
-			t.Fatal(err)
+// allocatorGrows has a batch ask for more than there is: the allocator grows,
+// and the batch gets everything; one that may not grow gets all there is.
+func allocatorGrows(t testing.TB, dev device.Device) {
+	a, err := NewAlloc(dev, &AllocOptions{Blocks: 1, MaxSuperBlocks: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := map[uint32]bool{}
+	for _, n := range []int{1, 1000, 1500} {
+		allocate(t, a, n, taken)
+	}
+	rest := make([]uint32, 1000)
+	left := 3*blockUnits - len(taken)
+	n, err := a.Allocate(context.Background(), rest)
+	if n != left || !errors.Is(err, weft.ErrFull) {
+		t.Errorf("Allocate of %d units where there are %d: %d, %v", len(rest), left, n, err)
+	}
+	own(t, a, rest[:n], taken)
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unitsSpread has each warp take a unit of one memory block: those that begin
+// at different words of its bitmap need not try each other's.
+func unitsSpread(t testing.TB, dev device.Device) {
+	a, err := NewAlloc(dev, &AllocOptions{Blocks: 1, SuperBlocks: 1, MaxSuperBlocks: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	units := make([]uint32, 1024)
+	if n, err := a.Allocate(t.Context(), units); n != len(units) || err != nil {
+		t.Errorf("Allocate: %d, %v", n, err)
+	}
+	for warp := range 32 {
+		if first := slices.Min(units[32*warp : 32*warp+32]); int(first/32) != warp {
+			t.Errorf("warp %d begins with unit %d", warp, first)
 		}
-		taken := map[uint32]bool{}
-		for _, n := range []int{1, 1000, 1500} {
-			allocate(t, a, n, taken)
-		}
-		rest := make([]uint32, 1000)
-		left := 3*blockUnits - len(taken)
-		n, err := a.Allocate(context.Background(), rest)
-		if n != left || !errors.Is(err, weft.ErrFull) {
-			t.Errorf("Allocate of %d units where there are %d: %d, %v", len(rest), left, n, err)
-		}
-		own(t, a, rest[:n], taken)
-		if err := a.Close(); err != nil {
-			t.Fatal(err)
-		}
-	})
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -64,7 +64,7 @@ func TestConformanceSimulated(t *testing.T) {
 	for _, opts := range []sim.Options{{Arch: 90}, {Arch: 80, Scheduler: sim.Random, Seed: 1}, {Arch: 90, Scheduler: sim.Random, Seed: 2}} {
 		t.Run(fmt.Sprintf("sm_%d,%s", opts.Arch, opts.Scheduler), func(t *testing.T) {
 			t.Parallel()
-			dev := openSim(t, &opts)
+			dev := slab.OpenSim(t, &opts)
 			size := conformance.Slow
 			if opts.Scheduler == sim.Random {
 				size = 150
@@ -76,21 +76,6 @@ func TestConformanceSimulated(t *testing.T) {
 			t.Run("set uint32", func(t *testing.T) { setSuite[uint32](t, dev, size, nil) })
 		})
 	}
-}
-
-// openSim is a simulated GPU that fails the test on leaks.
-func openSim(t testing.TB, opts *sim.Options) device.Device {
-	t.Helper()
-	dev, err := sim.Open(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return devicetest.Checked(t, dev)
 }
 
 func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options) {

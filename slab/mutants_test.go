@@ -1,8 +1,7 @@
 package slab
 
 import (
-	"regexp"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -10,6 +9,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/dst"
+	"github.com/weftgo/weft/internal/mutate"
 )
 
 // A mutant is a way to break the kernels: their PTX with one pattern replaced
@@ -26,6 +26,7 @@ const (
 	cas64   = `atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), \[(%rd\d+)\], (%rd\d+), (%rd\d+);`
 	or32    = `atom\.relaxed\.gpu\.global\.or\.b32 (%r\d+), \[(%rd\d+)\], (%r\d+);`
 	and32   = `atom\.relaxed\.gpu\.global\.and\.b32 (%r\d+), \[(%rd\d+)\], (%r\d+);`
+	add32   = `atom\.relaxed\.gpu\.global\.add\.u32 [^;]*;`
 	add64   = `(?m)^\s*atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[(%rd\d+)\], (%rd\d+);`
 	load128 = `ld\.relaxed\.gpu\.global\.b128 t, \[(%rd\d+)\]; mov\.b128 \{(%rd\d+), (%rd\d+)\}, t;`
 	fill128 = `mov\.b128 t, \{(%rd\d+), (%rd\d+)\}; st\.relaxed\.gpu\.global\.b128 \[(%rd\d+)\], t;`
@@ -82,6 +83,62 @@ var pendingMutants = []mutant{
 	{"a pair is taken without looking at who holds it", "change_64_64", cas64, "ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
 }
 
+// Those that tests of kernels notice: what is written, counted and listed
+// where there is no room, or no column.
+var roomMutants = []mutant{
+	{"a rehash does not count the pairs without room", "rehash_32_32", add32, ""},
+	{"the list of operations without room is not written", "change_32_32", `(?s)(.*)st\.global\.u32 [^;]*;`, "$1;"},
+	{"operations without room are counted by each block for itself", "change_32_32", `atom\.relaxed\.gpu(\.global\.add\.u32)`, "atom.relaxed.cta$1"},
+	{"flags are written where there is no column of them", "change_32_32",
+		`@%p\d+ (bra \$\w+;\s+bra\.uni \$\w+;\s+\$\w+:\s+[^@]*?st\.global\.cs\.u8)`, "$1"},
+}
+
+var multiRoomMutants = []mutant{
+	{"a rehash does not count the pairs without room", "rehash_32_32", add32, ""},
+	{"the list of operations without room is not written", "change_multi_32_32", `(?s)(.*)st\.global\.u32 [^;]*;`, "$1;"},
+	{"values are written behind the rows", "collect_32_32", `setp\.ge\.u64 (%p\d+), (%rd\d+), (%rd\d+);(\s+@%p\d+ bra [^;]*;\s+cvt)`, "setp.ne.u64 $1, $2, $2;$4"},
+	{"a value is written behind the rows", "collect_32_32", `setp\.ge\.u64 (%p\d+), (%rd\d+), (%rd\d+);(\s+@%p\d+ bra [^;]*;\s+cvt)`, "setp.gt.u64 $1, $2, $3;$4"},
+}
+
+var unitMutants = []mutant{
+	{"a unit is given back at the scope of a block", "release", `atom\.relaxed\.gpu(\.global\.and\.b32)`, "atom.relaxed.cta$1"},
+	{"a unit is taken at the scope of a block", "allocate", `atom\.relaxed\.gpu(\.global\.or\.b32)`, "atom.relaxed.cta$1"},
+	{"what was written to a unit may come after it was given back", "churn", `fence\.acq_rel\.gpu;((?s).*fence)`, "$1"},
+	{"what is written to a unit may come before it was taken", "churn", `(?s)(.*)fence\.acq_rel\.gpu;`, "$1"},
+	{"a lane uses its unit before another lane has taken it", "churn", `bar\.warp\.sync [^;]*;`, ""},
+	{"all warps take units of the same word first", "allocate", `shr\.u32 (%r\d+), %r\d+, 5;\s+bfe\.u32 (%r\d+), %r\d+, 5, 5;`, "mov.b32 $1, 0; mov.b32 $2, 0;"},
+}
+
+// Tests of kernels find what no program of dst does.
+func TestMutantsFailKernelTests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	w := batch.Widths{Key: 4, Val: 4, Slot: 8}
+	for _, group := range []struct {
+		name    string
+		mutants []mutant
+		tests   []kernelTest
+	}{
+		{"map", roomMutants, kernelTests[uint32, uint32](w, false)},
+		{"multimap", multiRoomMutants, kernelTests[uint32, uint32](w, true)},
+		{"allocator", unitMutants, allocTests},
+	} {
+		for _, m := range group.mutants {
+			t.Run(group.name+"/"+m.name, func(t *testing.T) {
+				t.Parallel()
+				trials := onDevices(90, 1, group.tests)
+				slices.Reverse(trials) // most need a schedule that is not lockstep
+				by, how := mutate.FirstFailure(t, trials, m.rewrite(t))
+				if by == "" {
+					t.Fatal("not noticed")
+				}
+				t.Logf("%s: %s", by, how)
+			})
+		}
+	}
+}
+
 // A few dozen schedules find every one of the mutants.
 func TestMutantsAreFound(t *testing.T) {
 	if testing.Short() {
@@ -114,23 +171,8 @@ func find[K weft.Key, V weft.Value](t *testing.T, cfg dst.Config[K, V]) {
 	t.Logf("found by program %d: %v", tried.Programs, f.Err)
 }
 
-// rewrite makes a mutant of a module.
 func (m mutant) rewrite(t *testing.T) func(file, ptx string) string {
-	pattern, names := regexp.MustCompile(m.pattern), regexp.MustCompile("^slab_(?:"+m.kernels+`)\(`)
-	return func(file, ptx string) string {
-		changed := false
-		parts := strings.SplitAfter(ptx, ".entry ")
-		for i, p := range parts {
-			if names.MatchString(p) && pattern.MatchString(p) {
-				parts[i] = pattern.ReplaceAllString(p, m.with)
-				changed = true
-			}
-		}
-		if !changed {
-			t.Errorf("%s has nothing like %s in a kernel %s", file, m.pattern, m.kernels)
-		}
-		return strings.Join(parts, "")
-	}
+	return mutate.Replace(t, m.kernels, m.pattern, m.with)
 }
 
 // reusing lets insertions take dead slots in batches that delete, too.

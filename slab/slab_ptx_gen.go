@@ -14,7 +14,7 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
-//kernelgen:input 2c17f6b6651f44fdbb1b9e655d77afd7d55d9dcf90aeb8e6d78d2bb8d82dd5df 5857 kernels/include/weft/alloc.cuh
+//kernelgen:input 0dee96aae58b799e4bcb787df3ef2f4f770fa82b07ebfda3a48b3d211516cf42 5954 kernels/include/weft/alloc.cuh
 //kernelgen:input c03a5186722db52769cf9ced19622aa3f6c748c5d0cae2544ec327902c142b56 5843 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
@@ -23,17 +23,17 @@ import (
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
 //kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
-//kernelgen:input 5834b75daf0cc9c284bb1150eaa4c16295f47ed400ef9f886b9737bf13c86d3c 3390 kernels/include/weft/warp.cuh
+//kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input 7d18a256152b0959f8b55b9098f39d3df7ae7b06c7a7351ef99ec8fb3a18f31a 12946 slab/change.cuh
 //kernelgen:input 9a0c4a8c85cfe0507786464da8ed8cc07f7c895c1cecf4413091395d9bac6ca3 4812 slab/layout.cuh
 //kernelgen:input 40509b5e0424b744c4daa220094fb3f095cfff3fe1c683b7ed4e6c49a2b07544 5860 slab/search.cuh
 //kernelgen:input a5c7dcc308e684d5e2a8d999fffcd9fab04b40fdf445125a84589ea02d86e104 4543 slab/slab.cu
 //kernelgen:input b7ab3fa293b6ae8d97c8499606a1910826e9142bb5e809ce37d688a2622dfbc9 1704 slab/tile.cuh
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
-//kernelgen:input 9b44efc9a3262af476a3c355740898f64b931e116e8cfdeecaa4e4a4908ccd24 2764 slab/units.cuh
+//kernelgen:input 480eec57f9b1ca3ef4f916c3fd70e0b333fc6832b900813d57794619c4878679 3001 slab/units.cuh
 //kernelgen:input aaf9dad39c901cc9e4d1fbd606ffa51cc8e154d128d1d590569f8154005818ae 7044 slab/whole.cuh
-//kernelgen:output 0deffb69fc152b6f62dd7a45d43e4da11f0e26221973b41b264b4d608d99bfcc 959476 slab/slab_sm80.ptx
-//kernelgen:output c3619f3985ca2e4abcc16592dff8db1c8e9aaec315d6666416009dcefe1a6584 946480 slab/slab_sm90.ptx
+//kernelgen:output b12e3995cd90068e58daab4536f0c5b4edf7460f5150a6d269e2a235c750f696 959448 slab/slab_sm80.ptx
+//kernelgen:output 12e3bfd05d7412592838970a1ffc88be6d50c8b233b86a43a2e5c0fa69539264 946452 slab/slab_sm90.ptx
 
 //go:embed slab_sm80.ptx
 var slabSM80 string

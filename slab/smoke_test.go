@@ -287,7 +287,7 @@ func (s *listening) Launch(k device.Kernel, grid, block device.Dim, params []byt
 // Those who look at TestSmoke see every kernel; TestChurnSmoke shows the one
 // that is a test itself.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
-	l := &listener{openSim(t, &sim.Options{}), map[string]bool{"slab_churn": true}}
+	l := &listener{slab.OpenSim(t, &sim.Options{}), map[string]bool{"slab_churn": true}}
 	smokeAll(t, l)
 	for _, k := range slab.Kernels {
 		if !l.launched[k] {

@@ -44,7 +44,9 @@ __device__ __forceinline__ void used_units(const UsedParams& p) {
 }
 
 // churn allocates and releases at random, one unit per lane at a time, and
-// signs each unit to notice when it is not the only owner.
+// signs each unit to notice when it is not the only owner. Fences alone order
+// what the owners of a unit write there one after another; these are weak
+// stores, so that the simulator reports a race where an order is missing.
 __device__ __forceinline__ void churn(const ChurnParams& p) {
   Resident resident;
   uint32_t me = uint32_t(thread_index()), held = kNoUnit, wrong = 0, missing = 0;
@@ -53,15 +55,20 @@ __device__ __forceinline__ void churn(const ChurnParams& p) {
     bool turn = (hash(me, uint64_t(p.seed) + r) & 1) != 0, last = r == p.rounds;
     bool gives = held != kNoUnit && (turn || last), takes = held == kNoUnit && turn && !last;
     if (gives) {
-      wrong += cas_relaxed(static_cast<uint32_t*>(p.alloc.at(held)), me, ~0u) != me;
+      uint32_t* unit = static_cast<uint32_t*>(p.alloc.at(held));
+      wrong += *unit != me;
+      *unit = ~0u;
       fence();
       wrong += !release(p.alloc, held);
       held = kNoUnit;
     }
     uint32_t got = allocate(p.alloc, resident, takes);
+    fence();
+    sync_warp();
     if (takes && got != kNoUnit) {
-      fence();
-      wrong += cas_relaxed(static_cast<uint32_t*>(p.alloc.at(got)), ~0u, me) != ~0u;
+      uint32_t* unit = static_cast<uint32_t*>(p.alloc.at(got));
+      wrong += *unit != ~0u;
+      *unit = me;
       held = got, allocated++;
     }
     missing += takes && got == kNoUnit;

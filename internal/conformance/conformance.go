@@ -47,19 +47,7 @@ func (c Case[S]) run(t testing.TB, open func(t testing.TB) S) {
 // It serves tests of the suites: those that hand a broken structure to a suite
 // and want it to notice.
 func (c Case[S]) Report(t testing.TB, open func(t testing.TB) S) (failed bool, log string) {
-	r := &recorder{TB: t}
-	done := make(chan struct{})
-	go func() { // FailNow ends the goroutine it is called in
-		defer close(done)
-		defer func() {
-			if v := recover(); v != nil {
-				r.Errorf("panic: %v", v)
-			}
-		}()
-		c.run(r, open)
-	}()
-	<-done
-	return r.result()
+	return Report(t, func(t testing.TB) { c.run(t, open) })
 }
 
 // Check is implemented by structures that can check their own invariants; the

@@ -12,9 +12,45 @@ import (
 // define goes to the test around it.
 type recorder struct {
 	testing.TB
-	mu     sync.Mutex
-	failed bool
-	text   strings.Builder
+	mu      sync.Mutex
+	failed  bool
+	text    strings.Builder
+	cleanup []func()
+}
+
+// Report runs a test within another and tells whether it failed, and how; the
+// other does not fail with it.
+func Report(t testing.TB, test func(t testing.TB)) (failed bool, log string) {
+	r := &recorder{TB: t}
+	done := make(chan struct{})
+	go func() { // FailNow ends the goroutine it is called in
+		defer close(done)
+		defer r.clean()
+		defer r.caught()
+		test(r)
+	}()
+	<-done
+	return r.result()
+}
+
+// caught turns a panic into a failure.
+func (r *recorder) caught() {
+	if v := recover(); v != nil {
+		r.Errorf("panic: %v", v)
+	}
+}
+
+// clean runs what Cleanup was given, the last first.
+func (r *recorder) clean() {
+	for i := len(r.cleanup) - 1; i >= 0; i-- {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer r.caught()
+			r.cleanup[i]()
+		}()
+		<-done
+	}
 }
 
 func (r *recorder) result() (failed bool, log string) {
@@ -31,6 +67,7 @@ func (r *recorder) note(failed bool, text string) {
 }
 
 func (r *recorder) Helper()                           {}
+func (r *recorder) Cleanup(f func())                  { r.cleanup = append(r.cleanup, f) }
 func (r *recorder) Log(args ...any)                   { r.note(false, fmt.Sprintln(args...)) }
 func (r *recorder) Logf(format string, args ...any)   { r.note(false, fmt.Sprintf(format, args...)) }
 func (r *recorder) Error(args ...any)                 { r.note(true, fmt.Sprintln(args...)) }

@@ -9,8 +9,9 @@
 //
 // Allocating and releasing order nothing else. Who writes into a unit, gives
 // it back and may see it handed out again in the same launch needs a fence
-// before release and one after allocate. (A slab that was never written, or
-// that is given back in a launch of its own, needs none.)
+// before release, and after allocate a fence of all lanes and then sync_warp:
+// the lane that took the unit is not the one that gets it. (A slab that was
+// never written, or that is given back in a launch of its own, needs none.)
 #pragma once
 
 #include "hash.cuh"

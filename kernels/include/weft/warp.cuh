@@ -64,6 +64,10 @@ __device__ __forceinline__ uint32_t match_any(uint32_t mask, uint32_t v) {
   return r;
 }
 
+// sync_warp waits for all lanes, and orders what each did before with what the
+// others do after. The functions above wait, too, but order no memory.
+__device__ __forceinline__ void sync_warp() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+
 __device__ __forceinline__ uint32_t popcount(uint32_t v) {
   uint32_t r;
   asm("popc.b32 %0, %1;" : "=r"(r) : "r"(v));

@@ -1,0 +1,25 @@
+package devicetest
+
+import "github.com/weftgo/weft/device"
+
+// Narrow is dev with a single multiprocessor, as far as it says: launches that
+// fill a device are small then, and what their threads go through in strides
+// need not be large for them to take more than one.
+func Narrow(dev device.Device) device.Device { return &narrow{dev} }
+
+type narrow struct{ device.Device }
+
+func (n *narrow) Properties() device.Properties {
+	p := n.Device.Properties()
+	p.Units = 1
+	return p
+}
+
+// NewStream opens a stream whose device is n, so that launches ask n.
+func (n *narrow) NewStream() (*device.Stream, error) {
+	s, err := n.Device.NewStream()
+	if err != nil {
+		return nil, err
+	}
+	return device.NewStream(n, s.Driver()), nil
+}

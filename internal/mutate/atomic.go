@@ -1,0 +1,74 @@
+package mutate
+
+import (
+	"fmt"
+	"strings"
+)
+
+// atomic takes atomics apart, and lets them do something else.
+func atomic(s *statement) []change {
+	parts := s.parts()
+	if s.name() != "atom" && s.name() != "red" || len(parts) != 6 {
+		return nil
+	}
+	a := rmw{s: s, op: parts[4], t: parts[5], bits: "b" + parts[5][1:]}
+	if s.name() == "atom" {
+		a.d, a.at, a.operands = s.args[0], s.args[1], s.args[2:]
+	} else {
+		a.at, a.operands = s.args[0], s.args[1:]
+	}
+	var all []change
+	if a.d != "" {
+		all = append(all, change{what: "read", text: a.load(a.d)})
+	}
+	if a.op == "cas" {
+		return append(all, a.swaps()...)
+	}
+	all = append(all, change{what: "torn", text: a.torn(fmt.Sprintf("%s.%s new, old, %s", a.op, a.t, a.operands[0]))})
+	if to := map[string]string{"min": "max", "max": "min", "and": "or", "or": "and"}[a.op]; to != "" {
+		parts[4] = to
+		all = append(all, change{what: a.op + "-" + to, text: s.with(strings.Join(parts, "."), s.args)})
+	}
+	return all
+}
+
+// An rmw is a read-modify-write operation.
+type rmw struct {
+	s        *statement
+	op       string // "add"
+	t        string // "u64"
+	bits     string // "b64"
+	d        string // register of the old value; "" if nobody wants it
+	at       string // "[%rd1]"
+	operands []string
+}
+
+func (a rmw) load(to string) string {
+	return a.s.guarded(fmt.Sprintf("ld.relaxed.gpu.global.%s %s, %s", a.bits, to, a.at))
+}
+
+// torn is a load and a store with something between them that computes new
+// from old.
+func (a rmw) torn(between string) string {
+	s := fmt.Sprintf("{ .reg .%s old, new; ld.relaxed.gpu.global.%s old, %s; %s; st.relaxed.gpu.global.%s %s, new;", a.bits, a.bits, a.at, between, a.bits, a.at)
+	if a.d != "" {
+		s += fmt.Sprintf(" mov.%s %s, old;", a.bits, a.d)
+	}
+	return s + " }"
+}
+
+// swaps are ways to break a compare-and-swap: it does not look, it does not
+// see that it has lost, it lets others between.
+func (a rmw) swaps() []change {
+	from, to := a.operands[0], a.operands[1]
+	all := []change{
+		{what: "exch", text: a.s.with(strings.Replace(a.s.op, ".cas.", ".exch.", 1), []string{a.d, a.at, to})},
+		{what: "won", text: fmt.Sprintf("{ .reg .%s old; %s; mov.%s %s, %s; }", a.bits, a.s.with(a.s.op, []string{"old", a.at, from, to}), a.bits, a.d, from)},
+	}
+	if a.bits == "b128" { // nothing compares those
+		return all
+	}
+	return append(all, change{what: "torn", text: fmt.Sprintf(
+		"{ .reg .%[1]s old; .reg .pred same; ld.relaxed.gpu.global.%[1]s old, %[2]s; setp.eq.%[1]s same, old, %[3]s; @same st.relaxed.gpu.global.%[1]s %[2]s, %[4]s; mov.%[1]s %[5]s, old; }",
+		a.bits, a.at, from, to, a.d)})
+}

@@ -1,0 +1,257 @@
+package mutate
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A change is what a mutant does to a statement.
+type change struct {
+	kind string // "compare", "immediate", …
+	what string // "lt-ge"
+	text string // of the statement, changed
+	// apart is the statement as it should be, with a trap where the changed
+	// one would do something else; "" if only memory knows.
+	apart string
+}
+
+// The kinds of changes are the names of the functions below.
+var kinds = []struct {
+	name string
+	of   func(s *statement) []change
+}{
+	{"compare", compare}, {"immediate", immediate}, {"branch", branch}, {"mask", mask}, {"drop", drop}, {"scope", scope},
+	{"order", order}, {"atomic", atomic}, {"select", selection}, {"operator", operator}, {"offset", offset},
+}
+
+// changes lists all changes of a statement.
+func (s *statement) changes() (all []change) {
+	for _, k := range kinds {
+		for _, c := range k.of(s) {
+			c.kind = k.name
+			same := func(d change) bool { return d.text == c.text }
+			if c.text != s.with(s.op, s.args) && !slices.ContainsFunc(all, same) {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// pure instructions read and write registers only.
+var pure = strings.Fields("add sub mul mad div rem min max and or xor not neg shl shr shf bfe popc clz brev setp selp mov cvt cvta")
+
+// instead is a change to another opcode and other operands. If the value of
+// one register is all that changes, it knows when.
+func (s *statement) instead(what, op string, args []string) change {
+	c := change{what: what, text: s.with(op, args)}
+	t := typeOf(s.args[0])
+	if t == "" && s.name() == "setp" {
+		t = "pred"
+	}
+	if t == "" || s.guard != "" || !slices.Contains(pure, s.name()) || args[0] != s.args[0] {
+		return c
+	}
+	other := append([]string{"other"}, args[1:]...)
+	compare := fmt.Sprintf("setp.ne.%s unlike, %s, other", t, s.args[0])
+	if t == "pred" {
+		compare = fmt.Sprintf("xor.pred unlike, %s, other", s.args[0])
+	}
+	c.apart = fmt.Sprintf("{ .reg .%s other; .reg .pred unlike; %s; %s; %s; @unlike trap; }", t, s.with(op, other), s.with(s.op, s.args), compare)
+	return c
+}
+
+// replaced is a copy of args with one of them replaced.
+func replaced(args []string, i int, by string) []string {
+	args = slices.Clone(args)
+	args[i] = by
+	return args
+}
+
+// compare turns comparisons round, and moves their bounds.
+func compare(s *statement) (all []change) {
+	if s.name() != "setp" {
+		return nil
+	}
+	parts := s.parts()
+	for _, to := range map[string][]string{
+		"eq": {"ne"}, "ne": {"eq"}, "lt": {"ge", "le", "gt"}, "le": {"gt", "lt", "ge"}, "gt": {"le", "ge", "lt"}, "ge": {"lt", "gt", "le"},
+	}[parts[1]] {
+		all = append(all, s.instead(parts[1]+"-"+to, strings.Join(replaced(parts, 1, to), "."), s.args))
+	}
+	return all
+}
+
+// immediate changes numbers: by one, to none, and by the highest bit.
+func immediate(s *statement) (all []change) {
+	var at []int // operands that may be numbers
+	switch {
+	case slices.Contains(pure, s.name()), s.name() == "st", s.name() == "atom", s.name() == "red":
+		at = []int{1, 2, 3}
+	case s.name() == "shfl": // the lane, and where lanes end
+		at = []int{2, 3}
+	}
+	parts := s.parts()
+	t := parts[len(parts)-1]
+	for _, i := range at {
+		if i >= len(s.args) {
+			break
+		}
+		v, err := strconv.ParseInt(s.args[i], 10, 64)
+		if err != nil {
+			continue
+		}
+		for _, n := range numbers(v, t) {
+			all = append(all, s.instead(fmt.Sprintf("%d-%d", v, n), s.op, replaced(s.args, i, strconv.FormatInt(n, 10))))
+		}
+	}
+	return all
+}
+
+// numbers are other values of an immediate of a type.
+func numbers(v int64, t string) (all []int64) {
+	if t == "pred" {
+		return []int64{-1 - v} // false is 0, true is -1
+	}
+	width, err := strconv.Atoi(t[1:])
+	if err != nil {
+		return nil
+	}
+	candidates := []int64{v + 1, v - 1, 0}
+	if v > 0 {
+		top := int64(1) << (bits.Len64(uint64(v)) - 1)
+		candidates = append(candidates, v&^top, v|top<<1)
+	}
+	for _, n := range candidates {
+		fits := width == 64 || n < 1<<width && n >= -1<<(width-1)
+		if fits && n != v && !slices.Contains(all, n) {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// branch inverts conditions, and drops them.
+func branch(s *statement) (all []change) {
+	if s.name() != "bra" {
+		return nil
+	}
+	to := s.op + " " + s.args[0]
+	if s.guard == "" {
+		return []change{{what: "never"}}
+	}
+	negated := "@!" + s.guard[1:]
+	if s.guard[1] == '!' {
+		negated = "@" + s.guard[2:]
+	}
+	return []change{
+		{what: "inverted", text: negated + " " + to},
+		{what: "always", text: to, apart: negated + " trap; " + s.guarded(to)},
+		{what: "never", apart: s.guard + " trap"},
+	}
+}
+
+// mask leaves lanes out of the masks of instructions that lanes execute
+// together.
+func mask(s *statement) []change {
+	if !strings.Contains(s.op, ".sync.") || s.name() == "bar" {
+		return nil
+	}
+	last := len(s.args) - 1
+	return []change{
+		{what: "first", text: s.with(s.op, replaced(s.args, last, "-2"))},
+		{what: "last", text: s.with(s.op, replaced(s.args, last, "2147483647"))},
+	}
+}
+
+// drop leaves out what has no result.
+func drop(s *statement) []change {
+	switch s.name() {
+	case "st", "red", "fence":
+		return []change{{what: s.name()}}
+	}
+	return nil
+}
+
+// scope narrows a scope to the block.
+func scope(s *statement) []change {
+	parts := s.parts()
+	i := slices.Index(parts, "gpu")
+	if i < 0 {
+		return nil
+	}
+	return []change{{what: "cta", text: s.with(strings.Join(replaced(parts, i, "cta"), "."), s.args)}}
+}
+
+// order makes an access weak.
+func order(s *statement) []change {
+	weak := strings.Replace(s.op, ".relaxed.gpu", "", 1)
+	if weak == s.op || s.name() != "ld" && s.name() != "st" {
+		return nil
+	}
+	return []change{{what: "weak", text: s.with(weak, s.args)}}
+}
+
+// selection takes the other value, or always the same.
+func selection(s *statement) []change {
+	if s.name() != "selp" {
+		return nil
+	}
+	d, a, b, p := s.args[0], s.args[1], s.args[2], s.args[3]
+	return []change{
+		s.instead("swapped", s.op, []string{d, b, a, p}),
+		s.instead("first", s.op, []string{d, a, a, p}),
+		s.instead("second", s.op, []string{d, b, b, p}),
+	}
+}
+
+// operator computes something else.
+func operator(s *statement) (all []change) {
+	parts := s.parts()
+	t := parts[len(parts)-1]
+	to := map[string]string{
+		"add": "sub", "sub": "add", "and": "or", "or": "and", "xor": "or", "min": "max", "max": "min", "not": "mov", "neg": "mov",
+		"popc": "mov", "brev": "mov", "div": "rem", "rem": "div", "shl": "shr",
+	}[parts[0]]
+	switch op := strings.Join(parts[:len(parts)-1], "."); {
+	case to != "":
+	case op == "shr":
+		to, t = "shl", "b"+t[1:]
+	case op == "mul.hi":
+		to = "mul.lo"
+	case op == "mul.lo":
+		to = "add"
+	default:
+		return nil
+	}
+	all = []change{s.instead(parts[0]+"-"+to, to+"."+t, s.args)}
+	if parts[0] == "sub" {
+		all = append(all, s.instead("sub-swapped", s.op, []string{s.args[0], s.args[2], s.args[1]}))
+	}
+	return all
+}
+
+// offset accesses what lies beside.
+func offset(s *statement) (all []change) {
+	i := slices.IndexFunc(s.args, func(arg string) bool { return arg[0] == '[' })
+	if i < 0 {
+		return nil
+	}
+	parts := s.parts()
+	width, err := strconv.Atoi(parts[len(parts)-1][1:])
+	if err != nil {
+		return nil
+	}
+	base, at, _ := strings.Cut(strings.Trim(s.args[i], "[]"), "+")
+	have, _ := strconv.Atoi(at) // 0 if there is none
+	for _, by := range []int{width / 8, -width / 8} {
+		if have+by < 0 && strings.Contains(base, "_param_") {
+			continue
+		}
+		all = append(all, change{what: fmt.Sprintf("%+d", by), text: s.with(s.op, replaced(s.args, i, fmt.Sprintf("[%s+%d]", base, have+by)))})
+	}
+	return all
+}

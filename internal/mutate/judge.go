@@ -1,0 +1,103 @@
+package mutate
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/sim"
+)
+
+// An Outcome is what became of a mutant.
+type Outcome string
+
+// The outcomes. The last three are those of survivors.
+const (
+	Killed    Outcome = "killed"
+	Unloaded  Outcome = "not loaded" // sim refuses the PTX
+	Unreached Outcome = "unreached"  // no trial executes the statement
+	Alike     Outcome = "alike"      // in no trial is the value another
+	Survived  Outcome = "survived"
+)
+
+// A Verdict is what a mutant did under trial.
+type Verdict struct {
+	Mutant  string
+	Was     string
+	Now     string
+	Context string
+	Outcome Outcome
+	By      string  // trial that killed it
+	How     string  // it failed
+	Seconds float64 // that all trials took
+}
+
+// survived reports whether no trial noticed the mutant.
+func (v *Verdict) survived() bool { return v.Outcome != Killed && v.Outcome != Unloaded }
+
+// judge puts a mutant to its trials. keep says which kernels they need.
+func (m *Mutant) judge(t testing.TB, trials []Trial, keep func(kernel string) bool) *Verdict {
+	v := &Verdict{Mutant: m.Name(), Was: m.Was, Now: m.Now, Context: m.Context}
+	start := time.Now()
+	defer func() { v.Seconds = time.Since(start).Seconds() }()
+	by, how, err := m.try(t, m.Now, trials, keep)
+	switch {
+	case err != nil:
+		v.Outcome, v.How = Unloaded, err.Error()
+		return v
+	case by != "":
+		v.Outcome, v.By, v.How = Killed, by, how
+		return v
+	}
+	v.Outcome = Survived
+	for _, probe := range []struct {
+		text string
+		is   Outcome // if it survives
+	}{{"trap", Unreached}, {m.apart, Alike}} {
+		if probe.text == "" {
+			continue
+		}
+		by, _, err := m.try(t, probe.text, trials, keep)
+		if err != nil {
+			t.Errorf("%s: %s does not load: %v", m.Name(), probe.text, err)
+		} else if by == "" {
+			v.Outcome = probe.is
+			break
+		}
+	}
+	return v
+}
+
+// try runs trials with a text in place of the statement.
+func (m *Mutant) try(t testing.TB, text string, trials []Trial, keep func(kernel string) bool) (by, how string, err error) {
+	ptx := m.write(text, keep)
+	if err := m.load(ptx); err != nil {
+		return "", "", err
+	}
+	by, how = FirstFailure(t, trials, func(string, string) string { return ptx })
+	return by, how, nil
+}
+
+// FirstFailure runs trials on kernels that are rewritten as [sim.Options] says,
+// until one fails: its name and what went wrong, or nothing.
+func FirstFailure(t testing.TB, trials []Trial, rewrite func(file, ptx string) string) (by, how string) {
+	for i := range trials {
+		if how := trials[i].judge(t, rewrite); how != "" {
+			how, _, _ = strings.Cut(how, "\n")
+			return trials[i].Name, how
+		}
+	}
+	return "", ""
+}
+
+// load has a simulated GPU load the PTX of an image.
+func (m *Mutant) load(ptx string) error {
+	dev, err := sim.Open(&sim.Options{Arch: m.Arch})
+	if err != nil {
+		return err
+	}
+	_, err = dev.Load(&device.Image{Name: m.Image, Targets: []device.Target{{Arch: m.Arch, PTX: ptx}}})
+	return errors.Join(err, dev.Close())
+}

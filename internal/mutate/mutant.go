@@ -1,0 +1,157 @@
+package mutate
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/weftgo/weft/device"
+)
+
+// A Mutant is an image with one change of one statement of a kernel.
+type Mutant struct {
+	Image  string // "linear"
+	Arch   int    // 90
+	Kernel string // "get_32_32": behind the image's name
+	Line   int    // in the PTX, from 1
+	Kind   string // of the change: "compare"
+	What   string // "lt-ge"
+	Was    string // the statement
+	Now    string // what stands in its place; "" for nothing
+	// Context is the statement between its neighbours, without numbers of
+	// registers and labels: "add.s64 %rd, %rd, 8; <ret>; ".
+	Context string
+
+	copy       int // of those of the same name before it
+	apart      string
+	ptx        string
+	kernels    []kernel
+	start, end int // of the statement in ptx
+}
+
+// Name tells a mutant from all others of an image.
+func (m *Mutant) Name() string {
+	s := fmt.Sprintf("sm%d:%s:%d:%s:%s", m.Arch, m.Kernel, m.Line, m.Kind, m.What)
+	if m.copy > 0 {
+		s += fmt.Sprintf("#%d", m.copy+1)
+	}
+	return s
+}
+
+// Of lists all mutants of an image, those first that a seed picks: one of each
+// kind in each kernel, then another of each, and so on, so that what comes
+// first is spread over all kernels and kinds.
+func Of(img *device.Image, seed uint64) []*Mutant {
+	type place struct {
+		round int
+		order uint64
+	}
+	where := map[*Mutant]place{}
+	var all []*Mutant
+	for _, target := range img.Targets {
+		rng := rand.New(rand.NewPCG(seed, uint64(target.Arch)))
+		kernels := split(target.PTX, img.Name)
+		for i := range kernels {
+			cells := map[string][]*Mutant{}
+			for _, m := range kernels[i].mutants() {
+				m.Image, m.Arch, m.ptx, m.kernels = img.Name, target.Arch, target.PTX, kernels
+				m.Was = m.ptx[m.start:m.end]
+				cells[m.Kind] = append(cells[m.Kind], m)
+			}
+			for _, kind := range kinds { // not in the order of the map
+				cell := cells[kind.name]
+				rng.Shuffle(len(cell), func(i, j int) { cell[i], cell[j] = cell[j], cell[i] })
+				for round, m := range cell {
+					where[m] = place{round, rng.Uint64()}
+				}
+				all = append(all, cell...)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b *Mutant) int {
+		return cmp.Or(cmp.Compare(where[a].round, where[b].round), cmp.Compare(where[a].order, where[b].order))
+	})
+	return all
+}
+
+// mutants are all of a kernel, but those that change a result nobody reads.
+func (k *kernel) mutants() (all []*Mutant) {
+	reads, names := k.reads(), map[string]int{}
+	for i := range k.body {
+		s := &k.body[i]
+		if slices.Contains(pure, s.name()) && typeOf(s.args[0]) != "" && reads[s.args[0]] == 0 {
+			continue
+		}
+		if s.name() == "bra" && k.labels[s.args[0]] == i+1 {
+			continue // to where it would go anyway
+		}
+		for _, c := range s.changes() {
+			m := &Mutant{
+				Kernel: k.name, Line: s.line, Kind: c.kind, What: c.what, Now: c.text, Context: k.context(i),
+				apart: c.apart, start: s.start, end: s.end,
+			}
+			name := m.Name()
+			m.copy = names[name]
+			names[name]++
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// context is a statement between its neighbours.
+func (k *kernel) context(i int) string {
+	text := func(i int) string {
+		if i < 0 || i >= len(k.body) {
+			return ""
+		}
+		s := &k.body[i]
+		return plain(strings.ReplaceAll(s.with(s.op, s.args), k.params, "params"))
+	}
+	return fmt.Sprintf("%s; <%s>; %s", text(i-1), text(i), text(i+1))
+}
+
+// plain leaves out the numbers of registers and labels, which differ from
+// kernel to kernel.
+func plain(text string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		c := text[i]
+		b.WriteByte(c)
+		i++
+		switch {
+		case c == '%':
+			for i < len(text) && text[i] >= 'a' && text[i] <= 'z' {
+				b.WriteByte(text[i])
+				i++
+			}
+			for i < len(text) && text[i] >= '0' && text[i] <= '9' {
+				i++
+			}
+		case c == '$':
+			b.WriteByte('L')
+			for i < len(text) && (text[i] == '_' || text[i] >= '0' && text[i] <= '9' || text[i] >= 'A' && text[i] <= 'Z') {
+				i++
+			}
+		}
+	}
+	return b.String()
+}
+
+// write is the file with another text in place of the statement, and of the
+// kernels only those that are asked for.
+func (m *Mutant) write(text string, keep func(kernel string) bool) string {
+	var b strings.Builder
+	b.WriteString(m.ptx[:m.kernels[0].start])
+	for _, k := range m.kernels {
+		switch {
+		case k.name == m.Kernel:
+			b.WriteString(m.ptx[k.start:m.start] + text + m.ptx[m.end:k.end])
+		case keep(k.name):
+			b.WriteString(m.ptx[k.start:k.end])
+		}
+	}
+	return b.String()
+}

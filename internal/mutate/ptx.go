@@ -1,0 +1,174 @@
+package mutate
+
+import "strings"
+
+// A statement is one instruction of a kernel, as clang writes it: a line of
+// its own, or one of several in a line of inline assembly.
+type statement struct {
+	line       int // in the file, from 1
+	start, end int // of its text in the file, without the semicolon
+	guard      string
+	op         string   // with modifiers: "ld.global.u32"
+	args       []string // as written
+}
+
+// parts are the opcode and its modifiers.
+func (s *statement) parts() []string { return strings.Split(s.op, ".") }
+
+// name is the opcode without modifiers.
+func (s *statement) name() string {
+	name, _, _ := strings.Cut(s.op, ".")
+	return name
+}
+
+// with is the statement with another opcode and other operands.
+func (s *statement) with(op string, args []string) string {
+	text := op
+	if len(args) > 0 {
+		text += " " + strings.Join(args, ", ")
+	}
+	return s.guarded(text)
+}
+
+// guarded puts the guard of the statement before an instruction.
+func (s *statement) guarded(text string) string {
+	if s.guard == "" {
+		return text
+	}
+	return s.guard + " " + text
+}
+
+// A kernel is an entry point and where it lies in its file.
+type kernel struct {
+	name       string // behind that of the image
+	params     string // the name of its parameters
+	start, end int    // of its text, from ".visible"
+	body       []statement
+	labels     map[string]int // number of the statement behind each
+}
+
+// split finds the kernels of an image.
+func split(ptx, image string) []kernel {
+	entry := ".visible .entry " + image + "_"
+	var all []kernel
+	var k *kernel
+	inside := false
+	for at, number := 0, 1; at < len(ptx); number++ {
+		line, _, _ := strings.Cut(ptx[at:], "\n")
+		switch {
+		case strings.HasPrefix(line, entry):
+			name := strings.TrimSuffix(line[len(entry):], "(")
+			all = append(all, kernel{name: name, params: image + "_" + name + "_param_0", start: at, labels: map[string]int{}})
+			k = &all[len(all)-1]
+		case k != nil && line == "{":
+			inside = true
+		case k != nil && line == "}":
+			k.end = at + len("}\n")
+			k, inside = nil, false
+		case inside:
+			k.add(line, at, number)
+		}
+		at += len(line) + 1
+	}
+	return all
+}
+
+// add reads a line of a body: a label, a directive, or statements.
+func (k *kernel) add(line string, at, number int) {
+	if label, ok := strings.CutSuffix(line, ":"); ok {
+		k.labels[label] = len(k.body)
+		return
+	}
+	for from := 0; from < len(line); {
+		n := strings.IndexByte(line[from:], ';')
+		if n < 0 {
+			return
+		}
+		text := strings.TrimLeft(line[from:from+n], " \t")
+		if from == 0 {
+			text = strings.TrimPrefix(text, "{ ") // of a block of inline assembly
+		}
+		end := at + from + n
+		from += n + 1
+		if text == "" || text[0] == '.' {
+			continue
+		}
+		k.body = append(k.body, k.statement(text, end, number))
+	}
+}
+
+func (k *kernel) statement(text string, end, line int) statement {
+	s := statement{line: line, start: end - len(text), end: end}
+	if text[0] == '@' {
+		s.guard, text, _ = strings.Cut(text, " ")
+	}
+	op, rest, _ := strings.Cut(text, " ")
+	s.op, s.args = op, operands(rest)
+	return s
+}
+
+// operands are separated by commas, but not by those within brackets.
+func operands(text string) (args []string) {
+	depth, from := 0, 0
+	for i, c := range text {
+		switch c {
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth--
+		case ',':
+			if depth == 0 {
+				args = append(args, strings.TrimSpace(text[from:i]))
+				from = i + 1
+			}
+		}
+	}
+	if last := strings.TrimSpace(text[from:]); last != "" {
+		args = append(args, last)
+	}
+	return args
+}
+
+// reads counts the statements of a kernel that name each register other than
+// to write it.
+func (k *kernel) reads() map[string]int {
+	n := map[string]int{}
+	for i := range k.body {
+		s := &k.body[i]
+		n[strings.TrimLeft(s.guard, "@!")]++
+		for j, arg := range s.args {
+			if j == 0 && s.writes() {
+				continue
+			}
+			for _, r := range strings.FieldsFunc(arg, func(c rune) bool { return strings.ContainsRune("[]{}+-|!, ", c) }) {
+				n[r]++
+			}
+		}
+	}
+	return n
+}
+
+// writes reports whether the first operand is a destination.
+func (s *statement) writes() bool {
+	switch s.name() {
+	case "st", "red", "bra", "ret", "trap", "fence", "bar", "prefetch":
+		return s.name() == "bar" && strings.HasPrefix(s.op, "bar.red")
+	}
+	return len(s.args) > 0
+}
+
+// typeOf is the type of a register of a kernel's own, by its name; "" for
+// those that inline assembly declares.
+func typeOf(register string) string {
+	switch name := strings.TrimRight(register, "0123456789"); name {
+	case "%p":
+		return "pred"
+	case "%rs":
+		return "b16"
+	case "%r":
+		return "b32"
+	case "%rd":
+		return "b64"
+	}
+	return ""
+}

@@ -1,0 +1,80 @@
+package mutate
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Reasons say why mutants survive. A table is text, with a row a line:
+//
+//	class | outcome | name | context | reason
+//
+// The row is about mutants whose outcome, name and context match its patterns,
+// in which * stands for any text. Its class says what they do: what the kernel
+// does anyway, as far as anybody can tell ([Same]), the same in more steps or
+// fewer ([Speed]), or something else that no test notices ([Escapes]). Lines
+// that begin with # are comments.
+type Reasons []Reason
+
+// A Reason is a row.
+type Reason struct {
+	Class                  string
+	Outcome, Name, Context string // patterns
+	Text                   string
+}
+
+// The classes of reasons.
+const (
+	Same    = "same"
+	Speed   = "speed"
+	Escapes = "escapes"
+)
+
+// ParseReasons reads a table.
+func ParseReasons(text string) (all Reasons, err error) {
+	for i, line := range strings.Split(text, "\n") {
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		cells := strings.Split(line, "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if len(cells) != 5 || cells[4] == "" || cells[0] != Same && cells[0] != Speed && cells[0] != Escapes {
+			return nil, fmt.Errorf("reasons, line %d: want same, speed or escapes | outcome | name | context | reason, have %q", i+1, line)
+		}
+		all = append(all, Reason{cells[0], cells[1], cells[2], cells[3], cells[4]})
+	}
+	return all, nil
+}
+
+// of is the first reason for a survivor, or nil.
+func (all Reasons) of(v *Verdict) *Reason {
+	for i := range all {
+		if r := &all[i]; match(r.Outcome, string(v.Outcome)) && match(r.Name, v.Mutant) && match(r.Context, v.Context) {
+			return r
+		}
+	}
+	return nil
+}
+
+// match reports whether all of a text is like a pattern.
+func match(pattern, text string) bool {
+	parts := strings.Split(pattern, "*")
+	first, last := parts[0], parts[len(parts)-1]
+	if len(parts) == 1 {
+		return pattern == text
+	}
+	if !strings.HasPrefix(text, first) {
+		return false
+	}
+	text = text[len(first):]
+	for _, part := range parts[1 : len(parts)-1] {
+		i := strings.Index(text, part)
+		if i < 0 {
+			return false
+		}
+		text = text[i+len(part):]
+	}
+	return strings.HasSuffix(text, last)
+}

@@ -1,0 +1,94 @@
+package mutate
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+)
+
+// A report is what is known of some mutants.
+type report struct {
+	rows        map[string]*row // by kind
+	unexplained []*Verdict
+	explained   map[*Reason]int
+	reasons     Reasons
+}
+
+// A row counts mutants.
+type row struct {
+	all, killed, unloaded int
+	same                  int // survivors that do what the kernel does
+	escaped               int // all other survivors
+}
+
+// share is that of the mutants killed among those that should be, in percent.
+func (r *row) share() float64 {
+	if r.killed == 0 {
+		return 0
+	}
+	return 100 * float64(r.killed) / float64(r.killed+r.escaped)
+}
+
+// sum is the kind of the row that counts all.
+const sum = "all"
+
+func newReport(verdicts []*Verdict, reasons Reasons) *report {
+	r := &report{rows: map[string]*row{sum: {}}, explained: map[*Reason]int{}, reasons: reasons}
+	for _, v := range verdicts {
+		kind := strings.Split(v.Mutant, ":")[3]
+		if r.rows[kind] == nil {
+			r.rows[kind] = &row{}
+		}
+		var why *Reason
+		if v.survived() {
+			if why = reasons.of(v); why == nil {
+				r.unexplained = append(r.unexplained, v)
+			} else {
+				r.explained[why]++
+			}
+		}
+		r.rows[kind].count(v, why)
+		r.rows[sum].count(v, why)
+	}
+	return r
+}
+
+func (r *row) count(v *Verdict, why *Reason) {
+	r.all++
+	switch {
+	case v.Outcome == Killed:
+		r.killed++
+	case v.Outcome == Unloaded:
+		r.unloaded++
+	case why == nil || why.Class == Escapes:
+		r.escaped++
+	default:
+		r.same++
+	}
+}
+
+// String is the report as text.
+func (r *report) String() string {
+	var s strings.Builder
+	w := tabwriter.NewWriter(&s, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "change\tmutants\tkilled\tnot loaded\tsame\tescaped\tkilled of those that differ")
+	var names []string
+	for _, k := range kinds {
+		names = append(names, k.name)
+	}
+	for _, name := range append(names, sum) {
+		if c := r.rows[name]; c != nil {
+			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%.1f %%\n", name, c.all, c.killed, c.unloaded, c.same, c.escaped, c.share())
+		}
+	}
+	w.Flush()
+	for i := range r.reasons {
+		if why := &r.reasons[i]; r.explained[why] > 0 {
+			fmt.Fprintf(&s, "%d %s: %s\n", r.explained[why], why.Class, why.Text)
+		}
+	}
+	for _, v := range r.unexplained {
+		fmt.Fprintf(&s, "no reason: %s (%s)\n\t%s\n\t%s\n", v.Mutant, v.Outcome, v.Context, v.Now)
+	}
+	return s.String()
+}

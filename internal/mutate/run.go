@@ -1,0 +1,145 @@
+package mutate
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io/fs"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+)
+
+var (
+	many = flag.Int("sim.mutants", 0, "random mutants of kernels to judge per test; 0: the test's own number")
+	seed = flag.Uint64("sim.mutant", 0, "seed of the order in which mutants are judged")
+	from = flag.Int("sim.mutant.from", 0, "number of the first mutant in that order")
+	only = flag.String("sim.mutant.name", "", "the one mutant to judge")
+	file = flag.String("sim.mutant.log", "", "file to note verdicts in, as lines of JSON; those that are there are taken as they are")
+)
+
+// Config is a structure whose kernels are to be broken.
+type Config struct {
+	Image *device.Image
+	// Number of mutants to judge, unless the flag says otherwise.
+	Number int
+	// Trials are those that a mutant is put to, quick ones first, and the
+	// kernels that they need beside its own.
+	Trials func(m *Mutant) (trials []Trial, keep func(kernel string) bool)
+	// Reasons why mutants survive.
+	Reasons string
+}
+
+// Run judges random mutants and reports on them. Survivors without a reason
+// fail the test if the flags ask for more mutants than it would judge by
+// itself; otherwise one of ten may survive, since with every change of the
+// kernels the few that are judged are others.
+func Run(t *testing.T, cfg Config) {
+	reasons, err := ParseReasons(cfg.Reasons)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := Of(cfg.Image, *seed)
+	n := cfg.Number
+	if *many > 0 {
+		n = *many
+	}
+	some := all[min(*from, len(all)):min(*from+n, len(all))]
+	if *only != "" {
+		some = named(all, *only)
+		if len(some) == 0 {
+			t.Fatalf("no mutant %s", *only)
+		}
+	}
+	verdicts := judgeAll(t, cfg, some)
+	r := newReport(verdicts, reasons)
+	t.Logf("%d of %d mutants of %s\n%s", len(some), len(all), cfg.Image.Name, r)
+	if n := len(r.unexplained); *many > 0 && n > 0 || 10*n > len(some) {
+		t.Errorf("%d mutants survive without a reason", n)
+	}
+}
+
+func named(all []*Mutant, name string) []*Mutant {
+	for _, m := range all {
+		if m.Name() == name {
+			return []*Mutant{m}
+		}
+	}
+	return nil
+}
+
+// judgeAll judges mutants on all cores, but those that the log knows.
+func judgeAll(t *testing.T, cfg Config, some []*Mutant) []*Verdict {
+	known, note, err := open(*file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdicts := make([]*Verdict, len(some))
+	var work sync.WaitGroup
+	next := make(chan int)
+	for range runtime.GOMAXPROCS(0) {
+		work.Go(func() {
+			for i := range next {
+				trials, keep := cfg.Trials(some[i])
+				verdicts[i] = some[i].judge(t, trials, keep)
+				if err := note(verdicts[i]); err != nil {
+					t.Error(err)
+				}
+				if *only != "" {
+					t.Logf("%+v", *verdicts[i])
+				}
+			}
+		})
+	}
+	for i, m := range some {
+		if v := known[m.Name()]; v != nil && v.Was == m.Was && v.Now == m.Now {
+			verdicts[i] = v
+		} else {
+			next <- i
+		}
+	}
+	close(next)
+	work.Wait()
+	return verdicts
+}
+
+// open reads a log, if there is one, and appends verdicts to it.
+func open(name string) (known map[string]*Verdict, note func(*Verdict) error, err error) {
+	if name == "" {
+		return nil, func(*Verdict) error { return nil }, nil
+	}
+	known = map[string]*Verdict{}
+	text, err := os.Open(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, nil, err
+	default:
+		for lines := bufio.NewScanner(text); lines.Scan(); {
+			v := new(Verdict)
+			if json.Unmarshal(lines.Bytes(), v) == nil { // the last line may be cut off
+				known[v.Mutant] = v
+			}
+		}
+		text.Close()
+	}
+	var mu sync.Mutex
+	return known, func(v *Verdict) error {
+		line, err := json.Marshal(v)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(append(line, '\n'))
+		return errors.Join(err, f.Close())
+	}, nil
+}

@@ -1,0 +1,118 @@
+package mutate
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/dst"
+)
+
+// A Trial is what kernels are judged by.
+type Trial struct {
+	Name string
+	// run returns what goes wrong, "" if nothing does.
+	run func(t testing.TB, b *bench) string
+}
+
+// A bench is where kernels are tried.
+type bench struct {
+	rewrite func(file, ptx string) string
+	mu      sync.Mutex
+	devices []*sim.Device
+	ended   bool
+}
+
+// note remembers a device, so that it can be closed under a trial that does
+// not end.
+func (b *bench) note(dev *sim.Device) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.devices = append(b.devices, dev)
+	if b.ended {
+		dev.Close()
+	}
+}
+
+// end closes all devices: what still uses one fails.
+func (b *bench) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+	for _, dev := range b.devices {
+		dev.Close()
+	}
+	b.devices = nil
+}
+
+// Schedules is the trial of programs under random schedules.
+func Schedules[K weft.Key, V weft.Value](name string, cfg dst.Config[K, V]) Trial {
+	return Trial{name, func(_ testing.TB, b *bench) string {
+		cfg := cfg
+		cfg.Rewrite, cfg.Whole = b.rewrite, true
+		open := cfg.New
+		cfg.New = func(dev device.Device, shape dst.Shape) (dst.Subject[K, V], error) {
+			b.note(dev.(*sim.Device))
+			return open(dev, shape)
+		}
+		f, tried := dst.Find(cfg)
+		if f == nil {
+			return ""
+		}
+		return fmt.Sprintf("program %d: %v", tried.Programs, f.Err)
+	}}
+}
+
+// budget is more warp instructions than any launch of a trial needs.
+const budget = 1 << 24
+
+// OnDevice is the trial of a test on a simulated GPU. The test must not rely on
+// a context of its own or on subtests.
+func OnDevice(name string, opts sim.Options, test func(t testing.TB, dev device.Device)) Trial {
+	return Trial{name, func(t testing.TB, b *bench) string {
+		opts := opts
+		opts.Rewrite, opts.Budget, opts.Memory = b.rewrite, budget, 1<<28
+		failed, log := conformance.Report(t, func(t testing.TB) {
+			dev, err := sim.Open(&opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.note(dev)
+			test(t, dev)
+		})
+		if !failed {
+			return ""
+		}
+		return log
+	}}
+}
+
+// limit is the time a trial may take; those of kernels as they should be take
+// seconds.
+const limit = time.Minute
+
+// judge runs a trial against kernels.
+func (x *Trial) judge(t testing.TB, rewrite func(file, ptx string) string) (failure string) {
+	b := &bench{rewrite: rewrite}
+	defer b.end()
+	done := make(chan string, 1)
+	go func() {
+		defer func() {
+			if v := recover(); v != nil {
+				done <- fmt.Sprintf("panic: %v", v)
+			}
+		}()
+		done <- x.run(t, b)
+	}()
+	select {
+	case failure := <-done:
+		return failure
+	case <-time.After(limit):
+		return fmt.Sprintf("no end after %v", limit)
+	}
+}

@@ -1,0 +1,371 @@
+package linear
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+)
+
+// beside is an engine of kernels beside a model of it. The keys of a set have
+// values that nobody reads.
+type beside[K, V uint32 | uint64] struct {
+	testing.TB
+	table  *table
+	stream *device.Stream
+	rng    *rand.Rand
+	model  map[K]V
+}
+
+// KernelsBesideModel does everything that an engine can do with small tables,
+// in host memory and on the device, in the launches for low and for high load,
+// with columns left out, without room, and compares all that comes of it with a
+// map of Go. A set has bare keys.
+func KernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, opts Options) {
+	s := newBeside[K, V](t, dev, set, opts, 3)
+	defer s.close()
+	for round := range 2 {
+		s.change(weft.OpPut, 40, 40)
+		s.change(weft.OpPutNew, 40, 40)
+		s.mixed(60)
+		s.change(weft.OpDelete, 60, 60)
+		s.change(weft.OpPut, 270, 270) // more than there is room for
+		s.change(weft.OpDelete, 60, 60)
+		s.change(weft.OpPutNew, 270, 270)
+		s.rehash(1) // too small
+		s.mixed(160)
+		s.rehash([]uint32{11, 80}[round])
+		for _, kind := range []weft.OpKind{weft.OpPut, weft.OpDelete, weft.OpPutNew} {
+			s.change(kind, 380, 60) // more than a block of them are duplicates
+		}
+		s.rehash(5)
+	}
+}
+
+// LargeTable is the same for a table of more lines than a path may have, and
+// for lookups of more keys than get a tile each.
+func LargeTable[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool) {
+	s := newBeside[K, V](t, dev, set, Options{}, maxPath+100)
+	defer s.close()
+	s.change(weft.OpPut, 60, 60)
+	s.change(weft.OpDelete, 40, 60)
+	s.change(weft.OpPutNew, 40, 60)
+	s.rehash(3)
+	for range 4 { // two ways, by sectors or by lines
+		keys, vals := s.draw(spreadKeys+300, spreadKeys+300)
+		for i, found := range s.lookUp(keys, vals) {
+			if v, there := s.model[keys[i]]; found != there || !set && vals[i] != v {
+				t.Fatalf("key %#x: %#x, %v, want %#x, %v", keys[i], vals[i], found, v, there)
+			}
+		}
+	}
+	s.rehash(maxPath + 100)
+}
+
+func newBeside[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, opts Options, lines uint32) *beside[K, V] {
+	w := batch.MapWidths[K, V]()
+	if set {
+		w = batch.SetWidths[K]()
+	}
+	e, err := newEngine(dev, w, geometry{seed: 5, lines: lines})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := dev.NewStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &beside[K, V]{t, &table{opts: opts, widths: w, dev: dev, engine: e}, stream, rand.New(rand.NewPCG(1, 2)), map[K]V{}}
+}
+
+func (s *beside[K, V]) close() {
+	s.Helper()
+	if err := errors.Join(s.stream.Close(), s.table.engine.close()); err != nil {
+		s.Error(err)
+	}
+}
+
+// draw makes up operations on so many keys, of which some look like marks.
+func (s *beside[K, V]) draw(n, different int) (keys []K, vals []V) {
+	order := s.rng.Perm(different)
+	for i := range n {
+		k := s.rng.IntN(different)
+		if n == different { // each once
+			k = order[i]
+		}
+		keys, vals = append(keys, K(k-4)), append(vals, V(s.rng.Uint64()))
+	}
+	return keys, vals
+}
+
+// change runs a batch of one kind. Only where the engine promises the outcome
+// of the batch's order are there fewer keys than operations.
+func (s *beside[K, V]) change(kind weft.OpKind, n, different int) {
+	s.Helper()
+	if s.table.widths.Val == 0 && kind == weft.OpPut {
+		kind = weft.OpPutNew
+	}
+	if s.table.opts.Unordered {
+		n = different
+	}
+	keys, vals := s.draw(n, different)
+	s.run(&batch.Batch{Kind: kind, Flags: s.table.flagsFor(kind)}, nil, keys, vals)
+}
+
+// mixed runs a batch of all kinds, each key in one operation: it is not its
+// order that decides. Sets have none.
+func (s *beside[K, V]) mixed(n int) {
+	if s.table.widths.Val == 0 {
+		return
+	}
+	keys, vals := s.draw(n, n)
+	kinds := make([]weft.OpKind, n)
+	for i := range kinds {
+		kinds[i] = weft.OpKind(s.rng.IntN(4))
+	}
+	s.run(&batch.Batch{}, kinds, keys, vals)
+}
+
+// run runs a batch on the engine and on the model and compares the outcome.
+func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals []V) {
+	s.Helper()
+	out, ok := make([]V, len(keys)), make([]bool, len(keys))
+	if s.rng.IntN(4) == 0 || b.Kind == weft.OpPut {
+		ok = nil
+	}
+	b.N, b.Load = len(keys), float64(s.rng.IntN(2))
+	b.Keys, b.Kinds, b.OK = batch.Host(keys), batch.Host(kinds), batch.Host(ok)
+	if s.table.widths.Val > 0 {
+		b.Vals = batch.Host(vals)
+		if kinds != nil {
+			b.Out = batch.Host(out)
+		}
+	}
+	failed, lost := s.execute(b)
+	there := s.lookUp(keys, nil)
+	var full []uint32
+	for i, k := range keys {
+		kind := b.Kind
+		if kinds != nil {
+			kind = kinds[i]
+		}
+		_, before := s.model[k]
+		if inserts := kind == weft.OpPut || kind == weft.OpPutNew; inserts && !before && !there[i] {
+			full = append(full, uint32(i))
+			if ok != nil && ok[i] {
+				s.Fatalf("operation %d of %d, %v of key %#x, found no room and says that it did", i, b.N, kind, k)
+			}
+			continue
+		}
+		wantOut, wantOK := s.apply(kind, k, vals[i])
+		if ok != nil && ok[i] != wantOK || kinds != nil && out[i] != wantOut {
+			s.Fatalf("operation %d of %d, %v of key %#x: %#x, want %#x, %v", i, b.N, kind, k, out[i], wantOut, wantOK)
+		}
+	}
+	if lost != len(full) || failed != nil && !slices.Equal(failed, full) {
+		s.Fatalf("%d operations are said to have found no room, %d; it was %d", lost, failed, full)
+	}
+	s.check(len(full) > 0)
+}
+
+// apply runs an operation on the model.
+func (s *beside[K, V]) apply(kind weft.OpKind, k K, v V) (out V, ok bool) {
+	have, there := s.model[k]
+	switch kind {
+	case weft.OpGet:
+		return have, there
+	case weft.OpPut:
+		s.model[k] = v
+		return 0, !there
+	case weft.OpPutNew:
+		if !there {
+			s.model[k] = v
+		}
+		return have, !there
+	}
+	delete(s.model, k)
+	return 0, there
+}
+
+// execute runs a batch from host memory or from the device. lost operations
+// are said to have found no room; failed is the list of them, which only
+// batches from host memory give.
+func (s *beside[K, V]) execute(b *batch.Batch) (failed []uint32, lost int) {
+	s.Helper()
+	if s.rng.IntN(2) == 0 {
+		done, failed, err := s.table.engine.change(context.Background(), b)
+		if done != b.N || err != nil {
+			s.Fatalf("change: %d of %d operations: %v", done, b.N, err)
+		}
+		return failed, len(failed)
+	}
+	s.onDevice(b, func() error {
+		_, err := s.table.engine.changeOn(s.stream, b)
+		return err
+	}, &b.OK, &b.Out)
+	lost, err := s.table.engine.lost(context.Background())
+	if err != nil {
+		s.Fatal(err)
+	}
+	return nil, lost
+}
+
+// onDevice has a batch lie on the device, and brings columns of it back.
+func (s *beside[K, V]) onDevice(b *batch.Batch, do func() error, back ...*batch.Column) {
+	s.Helper()
+	var err error
+	var used []device.Buffer
+	for _, c := range []*batch.Column{&b.Keys, &b.Kinds, &b.Vals, &b.Out, &b.OK} {
+		if c.Host != nil {
+			buf, e := s.table.dev.Alloc(len(c.Host))
+			err = errors.Join(err, e, s.stream.CopyIn(buf.Ptr, c.Host))
+			c.Ptr = buf.Ptr
+			used = append(used, buf)
+		}
+	}
+	if err == nil {
+		err = do()
+	}
+	for _, c := range back {
+		if c.Host != nil {
+			err = errors.Join(err, s.stream.CopyOut(context.Background(), c.Host, c.Ptr))
+		}
+	}
+	err = errors.Join(err, s.stream.Sync(context.Background()))
+	for _, buf := range used {
+		err = errors.Join(err, s.table.dev.Free(buf))
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// lookUp looks keys up, from host memory or on the device.
+func (s *beside[K, V]) lookUp(keys []K, vals []V) (found []bool) {
+	s.Helper()
+	found = make([]bool, len(keys))
+	b := &batch.Batch{N: len(keys), Load: float64(s.rng.IntN(2)), Keys: batch.Host(keys), OK: batch.Host(found)}
+	if s.table.widths.Val > 0 {
+		b.Vals = batch.Host(vals)
+	}
+	if s.rng.IntN(2) == 0 {
+		s.onDevice(b, func() error { return s.table.engine.getOn(s.stream, b) }, &b.OK, &b.Vals)
+		return found
+	}
+	hits, err := s.table.engine.get(context.Background(), b)
+	for _, f := range found {
+		if f {
+			hits--
+		}
+	}
+	if hits != 0 || err != nil {
+		s.Fatalf("get counts %d keys too many: %v", hits, err)
+	}
+	return found
+}
+
+// check compares what lookups, iteration and the statistics say with the
+// model. Where an operation found no room, there must be none.
+func (s *beside[K, V]) check(full bool) {
+	s.Helper()
+	keys, _ := s.draw(140, 140)
+	vals := make([]V, len(keys))
+	found := s.lookUp(keys, vals)
+	hits := 0
+	for i, k := range keys {
+		v, there := s.model[k]
+		if found[i] != there || s.table.widths.Val > 0 && vals[i] != v {
+			s.Fatalf("key %#x: %#x, %v, want %#x, %v", k, vals[i], found[i], v, there)
+		}
+		if there {
+			hits++
+		}
+	}
+	if n, err := s.table.engine.present(context.Background(), nil, &batch.Batch{N: len(keys), Keys: batch.Host(keys)}); n != hits || err != nil {
+		s.Fatalf("%d keys are said to be present, want %d: %v", n, hits, err)
+	}
+	s.content()
+	im, err := s.table.image()
+	if err == nil {
+		err = im.check(s.table.opts.Tombstones == Keep)
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	now, err := s.table.engine.counts(context.Background())
+	sum, longest, e := s.table.engine.probeLengths(context.Background())
+	if err := errors.Join(err, e); err != nil {
+		s.Fatal(err)
+	}
+	if wantSum, wantLongest := im.probeLengths(); sum != wantSum || int(longest) != wantLongest {
+		s.Fatalf("probe lengths: sum %d, longest %d, by walking %d, %d", sum, longest, wantSum, wantLongest)
+	}
+	if slots := im.slots() - lineBytes/s.table.widths.Slot; full && int(now.used)-s.marks() < slots || int(now.live) != len(s.model) {
+		s.Fatalf("%+v; %d keys in %d slots, full is %v", now, len(s.model), slots, full)
+	}
+}
+
+// marks is the number of keys that live in the extra line.
+func (s *beside[K, V]) marks() (n int) {
+	bits := image{widths: s.table.widths}.keyBits()
+	for k := range s.model {
+		if ^uint64(k)<<(64-bits)>>(64-bits) < marks {
+			n++
+		}
+	}
+	return n
+}
+
+// content compares what export says, a few lines at a time or all at once.
+func (s *beside[K, V]) content() {
+	s.Helper()
+	g := s.table.engine.hold()
+	defer s.table.engine.release(g)
+	left, page := len(s.model), []uint32{4, g.lines + 1}[s.rng.IntN(2)]
+	for lo := uint32(0); lo <= g.lines; lo += page {
+		hi := min(lo+page, g.lines+1)
+		n := int(hi-lo) * lineBytes / s.table.widths.Slot
+		keys, vals := make([]K, n), make([]V, n)
+		var column []byte
+		if s.table.widths.Val > 0 {
+			column = device.Bytes(vals)
+		}
+		n, err := s.table.engine.export(context.Background(), g, lo, hi, device.Bytes(keys), column)
+		if err != nil || n > len(keys) {
+			s.Fatalf("export of lines %d to %d: %d pairs, %v", lo, hi, n, err)
+		}
+		for i, k := range keys[:n] {
+			if v, there := s.model[k]; !there || s.table.widths.Val > 0 && v != vals[i] {
+				s.Fatalf("lines %d to %d have %#x for key %#x, want %#x, %v", lo, hi, vals[i], k, v, there)
+			}
+		}
+		left -= n
+	}
+	if left != 0 {
+		s.Fatalf("export has %d pairs too few", left)
+	}
+}
+
+// rehash moves to another number of lines. Where that is too few, the error
+// says how many pairs too many, and nothing happens.
+func (s *beside[K, V]) rehash(lines uint32) {
+	s.Helper()
+	before := s.table.engine.geometry()
+	err := s.table.engine.rehash(context.Background(), lines)
+	room := int(lines)*lineBytes/s.table.widths.Slot + s.marks()
+	if now := s.table.engine.geometry().lines; len(s.model) <= room {
+		if err != nil || now != lines {
+			s.Fatalf("rehash to %d lines, now %d: %v", lines, now, err)
+		}
+	} else if without := fmt.Sprintf("leaves %d keys without room", len(s.model)-room); !errors.Is(err, weft.ErrFull) || !strings.Contains(err.Error(), without) || now != before.lines {
+		s.Fatalf("rehash to %d lines, now %d, should leave %d keys without room: %v", lines, now, len(s.model)-room, err)
+	}
+	s.check(false)
+}

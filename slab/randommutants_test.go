@@ -1,0 +1,105 @@
+package slab
+
+import (
+	"cmp"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/mutate"
+)
+
+//go:embed testdata/survivors.txt
+var survivors string
+
+// Few random changes of the kernels go unnoticed.
+func TestRandomMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	mutate.Run(t, mutate.Config{Image: &slabImage, Number: 40, Trials: trials, Reasons: survivors})
+}
+
+// general are kernels that are not there for each width of keys. Every
+// structure needs them.
+var general = strings.Fields("reset chains scan_sums scan_strips scan_offsets allocate release used churn")
+
+// trials are those of the structures that have a kernel, by its widths;
+// kernels without are those of pairs of 32 bits, too.
+func trials(m *mutate.Mutant) ([]mutate.Trial, func(kernel string) bool) {
+	key, val := "32", "32"
+	if parts := strings.Split(m.Kernel, "_"); !slices.Contains(general, m.Kernel) {
+		if key = parts[len(parts)-1]; len(parts) > 2 {
+			key, val = parts[len(parts)-2], key
+		}
+	}
+	keep := func(kernel string) bool {
+		return slices.Contains(general, kernel) || kernel == "rank_"+key || kernel == "claim_"+key || strings.HasSuffix(kernel, "_"+key+"_"+val)
+	}
+	var all []mutate.Trial
+	switch key + "," + val {
+	case "32,32":
+		all = pairTrials[uint32, uint32](m)
+	case "32,64":
+		all = pairTrials[uint32, uint64](m)
+	case "64,32":
+		all = pairTrials[uint64, uint32](m)
+	case "64,64":
+		all = pairTrials[uint64, uint64](m)
+	case "32,0":
+		all = setTrials[uint32](m.Arch)
+	case "64,0":
+		all = setTrials[uint64](m.Arch)
+	default:
+		panic(fmt.Sprintf("what is %s?", m.Kernel))
+	}
+	return all, keep
+}
+
+// pairTrials are those of maps, of multimaps, or of both, or of allocators.
+func pairTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
+	var maps, multi []mutate.Trial
+	for _, mode := range []mode{{arch: m.Arch}, {arch: m.Arch, unordered: true}, {arch: m.Arch, tight: true}} {
+		maps = append(maps, mutate.Schedules("map,"+mode.String(), schedules[K, V](mode)))
+		multi = append(multi, mutate.Schedules("multimap,"+mode.String(), multiSchedules[K, V](mode)))
+	}
+	w := batch.MapWidths[K, V]()
+	maps = slices.Concat(maps[:1], onDevices(m.Arch, 1, kernelTests[K, V](w, false)), maps[1:])
+	multi = slices.Concat(multi[:1], onDevices(m.Arch, 1, kernelTests[K, V](w, true)), multi[1:])
+	switch name, _, _ := strings.Cut(m.Kernel, "_"); {
+	case slices.Contains([]string{"allocate", "release", "used", "churn"}, name):
+		return onDevices(m.Arch, allocSeeds, allocTests)
+	case strings.Contains(m.Kernel, "_multi_"), slices.Contains([]string{"append", "tally", "collect", "scan"}, name):
+		return multi
+	case slices.Contains([]string{"export", "flush", "rehash", "chains"}, name), strings.HasPrefix(m.Kernel, "settle_first"):
+		return slices.Concat(maps, multi)
+	}
+	return maps
+}
+
+func setTrials[K uint32 | uint64](arch int) []mutate.Trial {
+	var all []mutate.Trial
+	for _, mode := range []mode{{arch: arch}, {arch: arch, unordered: true}, {arch: arch, tight: true}} {
+		all = append(all, mutate.Schedules("set,"+mode.String(), setSchedules[K](mode)))
+	}
+	return slices.Concat(all[:1], onDevices(arch, 1, kernelTests[K, K](batch.SetWidths[K](), false)), all[1:])
+}
+
+// onDevices are the trials of tests on devices: in lockstep, which is quick,
+// and under random schedules of so many seeds.
+func onDevices(arch, seeds int, tests []kernelTest) (all []mutate.Trial) {
+	opts := []sim.Options{{Arch: arch}}
+	for seed := range seeds {
+		opts = append(opts, sim.Options{Arch: arch, Scheduler: sim.Random, Seed: uint64(seed), Races: true})
+	}
+	for _, o := range opts {
+		for _, test := range tests {
+			all = append(all, mutate.OnDevice(fmt.Sprintf("%s, %s", test.name, cmp.Or(o.Scheduler, sim.Fast)), o, test.run))
+		}
+	}
+	return all
+}

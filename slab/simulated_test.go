@@ -1,0 +1,70 @@
+package slab
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/batch"
+)
+
+// A kernelTest is a test of kernels that runs on simulated GPUs: on the kernels
+// that ship by TestKernelsSimulated, on broken ones by TestRandomMutants.
+type kernelTest struct {
+	name string
+	run  func(t testing.TB, dev device.Device)
+}
+
+// kernelTests are those of the kernels for a pair of widths.
+func kernelTests[K, V uint32 | uint64](w batch.Widths, multi bool) (tests []kernelTest) {
+	for _, unordered := range []bool{false, true} {
+		if multi && unordered { // the same, but for PutNew
+			continue
+		}
+		tests = append(tests, kernelTest{fmt.Sprintf("beside a model, multi %v, unordered %v", multi, unordered), func(t testing.TB, dev device.Device) {
+			kernelsBesideModel[K, V](t, devicetest.Narrow(dev), w, multi, unordered)
+		}})
+	}
+	return tests
+}
+
+// onSim runs tests on simulated GPUs, under random schedules of so many seeds.
+func onSim(t *testing.T, seeds int, tests []kernelTest) {
+	for _, test := range tests {
+		for i := range 2 * seeds {
+			opts := &sim.Options{Arch: 80 + i%2*10, Scheduler: sim.Random, Seed: uint64(i / 2), Races: true}
+			t.Run(fmt.Sprintf("%s, sm_%d, seed %d", test.name, opts.Arch, opts.Seed), func(t *testing.T) {
+				t.Parallel()
+				test.run(t, OpenSim(t, opts))
+			})
+		}
+	}
+}
+
+// OpenSim is a simulated GPU that fails the test on leaks.
+func OpenSim(t testing.TB, opts *sim.Options) device.Device {
+	t.Helper()
+	dev, err := sim.Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return devicetest.Checked(t, dev)
+}
+
+// Each kernel does what it should, in tables of a few buckets.
+func TestKernelsSimulated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	shapes(t, func(t *testing.T, w batch.Widths, multi bool) {
+		typed(w, func() { onSim(t, 1, kernelTests[uint32, uint32](w, multi)) }, func() { onSim(t, 1, kernelTests[uint32, uint64](w, multi)) },
+			func() { onSim(t, 1, kernelTests[uint64, uint32](w, multi)) }, func() { onSim(t, 1, kernelTests[uint64, uint64](w, multi)) })
+	})
+}
