@@ -51,19 +51,29 @@ func trials(m *mutate.Mutant) ([]mutate.Trial, func(kernel string) bool) {
 	case "64,64":
 		all = pairTrials[uint64, uint64](m)
 	case "32,0":
-		all = setTrials[uint32](m.Arch)
+		all = setTrials[uint32](m)
 	case "64,0":
-		all = setTrials[uint64](m.Arch)
+		all = setTrials[uint64](m)
 	default:
 		panic(fmt.Sprintf("what is %s?", m.Kernel))
 	}
 	return all, keep
 }
 
+// modes are those in which a kernel may do something different: the first, and
+// for kernels that change a table all.
+func modes(m *mutate.Mutant) []mode {
+	all := []mode{{arch: m.Arch}}
+	if strings.HasPrefix(m.Kernel, "change") || strings.HasPrefix(m.Kernel, "append") {
+		all = append(all, mode{arch: m.Arch, unordered: true}, mode{arch: m.Arch, tight: true})
+	}
+	return all
+}
+
 // pairTrials are those of maps, of multimaps, or of both, or of allocators.
 func pairTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 	var maps, multi []mutate.Trial
-	for _, mode := range []mode{{arch: m.Arch}, {arch: m.Arch, unordered: true}, {arch: m.Arch, tight: true}} {
+	for _, mode := range modes(m) {
 		maps = append(maps, mutate.Schedules("map,"+mode.String(), schedules[K, V](mode)))
 		multi = append(multi, mutate.Schedules("multimap,"+mode.String(), multiSchedules[K, V](mode)))
 	}
@@ -81,12 +91,12 @@ func pairTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 	return maps
 }
 
-func setTrials[K uint32 | uint64](arch int) []mutate.Trial {
+func setTrials[K uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 	var all []mutate.Trial
-	for _, mode := range []mode{{arch: arch}, {arch: arch, unordered: true}, {arch: arch, tight: true}} {
+	for _, mode := range modes(m) {
 		all = append(all, mutate.Schedules("set,"+mode.String(), setSchedules[K](mode)))
 	}
-	return slices.Concat(all[:1], onDevices(arch, 1, kernelTests[K, K](batch.SetWidths[K](), false)), all[1:])
+	return slices.Concat(all[:1], onDevices(m.Arch, 1, kernelTests[K, K](batch.SetWidths[K](), false)), all[1:])
 }
 
 // onDevices are the trials of tests on devices: in lockstep, which is quick,
