@@ -85,7 +85,10 @@ func buildReduction(a *assembler, s *statement, f form) (instr, error) {
 }
 
 // combines sets what an operation computes. The cache adds numbers of single
-// precision without subnormal ones, shared memory with them.
+// precision without subnormal ones, and leaves a NaN of double precision in
+// memory as it is, even one that signals, as an H200 does; shared memory adds
+// as instructions do. No golden vector adds a NaN: that it is made quiet is
+// assumed.
 func (ac *access) combines(name string) {
 	switch {
 	case ac.typ.bits == 128: // exch only
@@ -94,7 +97,13 @@ func (ac *access) combines(name string) {
 		f := floatForm{format: ac.typ.format()}
 		ac.inShared = combineBy(sum(f))
 		f.ftz = ac.typ.bits == 32
-		ac.combine = combineBy(sum(f))
+		add := sum(f)
+		ac.combine = combineBy(func(old, b uint64) uint64 {
+			if f.bits == 64 && f.isNaN(old) {
+				return old
+			}
+			return add(old, b)
+		})
 	default:
 		ac.combine = combineBy(updates[name](ac.typ))
 	}

@@ -44,8 +44,8 @@ const (
 var crowdAddresses = strings.NewReplacer("[x]", "[%rd1]", "[x+", "[%rd1+", "[y]", fmt.Sprintf("[%%rd1+%d]", crowdGap), "[z]", fmt.Sprintf("[%%rd1+%d]", 2*crowdGap))
 
 // ptx is the kernel of a crowd. Its parameters are the words, the results, a
-// counter of blocks for each group of instances, and a number that varies how
-// long threads hesitate.
+// counter of blocks for each group of instances with one of those that waited
+// for the others in vain, and a number that varies how long threads hesitate.
 func (c *crowd) ptx() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, `
@@ -83,6 +83,7 @@ SPIN:
 	add.u32 %%count, %%count, 1;
 	setp.lt.u32 %%last, %%count, %[6]d;
 	@%%last bra SPIN;
+	red.relaxed.gpu.global.add.u32 [%%counter+4], 1;
 MEET:
 	bar.sync 1;
 	mad.lo.u32 %%wait, %%instance, 0x9e3779b1, %%wait;
@@ -146,7 +147,7 @@ func (c *crowd) run(t *testing.T, dev device.Device, groups, rounds int) map[str
 	defer fresh.Free()
 	defer words.Free()
 	defer out.Free()
-	seen := map[string]int{}
+	seen, alone := map[string]int{}, 0
 	for round := range rounds {
 		p := [4]uint64{uint64(words.Ptr()), uint64(out.Ptr()), uint64(words.Ptr()) + uint64(8*step*instances), uint64(uint32(round * 0x27d4eb2f))}
 		err := errors.Join(
@@ -166,6 +167,14 @@ func (c *crowd) run(t *testing.T, dev device.Device, groups, rounds int) map[str
 			}
 			seen[string(device.Bytes(one))]++
 		}
+		for g := range groups {
+			alone += int(left[instances*step+g*crowdGap/8] >> 32)
+		}
+	}
+	// No block goes on before all of its group have begun, or it gave up: so all
+	// threads of an instance were there at one moment.
+	if all := groups * c.blocks * rounds; 4*alone > all {
+		t.Errorf("%d of %d blocks waited in vain for the others of their instances: the threads do not run at the same time", alone, all)
 	}
 	return seen
 }
@@ -301,9 +310,8 @@ func TestLitmusOnGPU(t *testing.T) {
 			weak++
 		}
 	}
-	if weak == 0 {
-		t.Error("no weak behaviour was seen: do the threads run at the same time?")
-	}
+	// A GPU need not show any; that threads run at the same time, run checks.
+	t.Logf("%d of the tests showed weak behaviour", weak)
 }
 
 // A GPU shows of small programs what PTX allows.

@@ -109,13 +109,18 @@ func (f format) encode(n float, mode rounding) uint64 {
 	return v
 }
 
-// nan is a NaN in the format, made quiet. PTX leaves open which one
-// instructions of single precision return: GPUs know one. Those of double
-// precision keep what the operand carries.
+// nan is the NaN that an instruction returns. PTX leaves open which one those
+// of single precision return: GPUs know one. Those of double precision keep
+// what the operand carries.
 func (f format) nan(n float) uint64 {
 	if f.bits == 32 {
 		return f.sign() - 1
 	}
+	return f.quiet(n)
+}
+
+// quiet is a NaN in the format, made quiet, with what it carries.
+func (f format) quiet(n float) uint64 {
 	v := f.infinity() | f.least()>>1 | n.lo>>(64-(f.digits-1))
 	if n.negative {
 		v |= f.sign()
@@ -177,15 +182,16 @@ func (n float) round(last int, mode rounding) uint64 {
 }
 
 // The operations give all digits of a result, or those that decide how it is
-// rounded. What is not a number comes from the first operand that is not one.
+// rounded. Of two NaNs, sums and products are the second, and quotients the
+// first, as an H200 does.
 
 // add needs the mode of rounding for the sign of a zero.
 func (n float) add(m float, mode rounding) float {
 	switch {
-	case n.kind == notANumber:
-		return n
 	case m.kind == notANumber:
 		return m
+	case n.kind == notANumber:
+		return n
 	case n.kind == infinite && m.kind == infinite && n.negative != m.negative:
 		return invalid
 	case n.kind == infinite || m.zero() && !n.zero():
@@ -239,10 +245,10 @@ func (n float) minus() float {
 func (n float) mul(m float) float {
 	negative := n.negative != m.negative
 	switch {
-	case n.kind == notANumber:
-		return n
 	case m.kind == notANumber:
 		return m
+	case n.kind == notANumber:
+		return n
 	case n.kind == infinite && m.zero() || n.zero() && m.kind == infinite:
 		return invalid
 	case n.kind == infinite || m.kind == infinite:

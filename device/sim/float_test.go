@@ -224,6 +224,51 @@ func TestFloatArithmeticOfTheHost(t *testing.T) {
 	}
 }
 
+// With .ftz a result is the zero of its sign if, rounded to as many digits as a
+// normal number has, it is less than the least of those.
+func TestFloatFlush(t *testing.T) {
+	f := formats[32]
+	wide := format{64, f.digits, 8 * f.low} // the same digits of far smaller numbers
+	flushed, kept := 0, 0                   // next to the least normal number
+	for op, exact := range exactly {
+		rng := rand.New(rand.NewPCG(5, 5))
+		for range floatTrials {
+			a, b, c := f.flush(hardFloat(f, rng)), f.flush(hardFloat(f, rng)), f.flush(hardFloat(f, rng))
+			if rng.IntN(2) == 0 {
+				a, b, c = f.least()+rng.Uint64N(4), 0x3f800000-rng.Uint64N(8), f.sign()
+			}
+			if !f.finite(a) || !f.finite(b) || !f.finite(c) {
+				continue
+			}
+			for mode := toNearest; mode <= up; mode++ {
+				x, want := exact(f, mode, a, b, c)
+				if x == nil {
+					continue
+				}
+				if x.Sign() != 0 {
+					want = f.rounded(x, mode)
+					tiny := wide.rounded(x, mode)&^wide.sign() < wide.rounded(f.exact(f.least()), mode)
+					switch least := want&^f.sign() == f.least() && x.Cmp(f.exact(want)) != 0; {
+					case tiny && least:
+						flushed++
+					case least:
+						kept++
+					}
+					if tiny {
+						want &= f.sign()
+					}
+				}
+				if got := compute(t, op, floatForm{format: f, mode: mode, ftz: true}, a, b, c); got != want {
+					t.Fatalf("%s, rounding %d of %x, %x, %x: got %x, want %x", op, mode, a, b, c, got, want)
+				}
+			}
+		}
+	}
+	if flushed < 100 || kept < 100 {
+		t.Errorf("only %d flushed and %d kept next to the least normal number", flushed, kept)
+	}
+}
+
 // What is no number, and what the modifiers do.
 func TestFloatSpecial(t *testing.T) {
 	const (
@@ -255,7 +300,16 @@ func TestFloatSpecial(t *testing.T) {
 		{"mul", double, 0x7ff4000000000123, one64, 0, 0x7ffc000000000123},
 		{"sub", double, one64, 0xfff8000000000456, 0, 0xfff8000000000456},
 		{"fma", double, one64, 0xfff8000000000456, 0x7ff8000000000789, 0xfff8000000000456},
+		{"add", double, 0xfff8000000000456, 0x7ff0000000000123, 0, 0x7ff8000000000123}, // of two, the second
+		{"sub", double, 0x7ff0000000000123, 0xfff8000000000456, 0, 0xfff8000000000456},
+		{"mul", double, 0xfff8000000000456, 0x7ff0000000000123, 0, 0x7ff8000000000123},
+		{"div", double, 0x7ff0000000000123, 0xfff8000000000456, 0, 0x7ff8000000000123}, // the first
+		{"fma", double, 0x7ff8000000000123, one64, 0xfff8000000000456, 0xfff8000000000456},
+		{"fma", double, 0x7ff8000000000123, 0x7ff8000000000789, one64, 0x7ff8000000000789},
 		{"add", ftz, tiny, minus | tiny, 0, 0},
+		{"mul", ftz, 0x00800000, 0x3f7fffff, 0, 0},          // has as many digits as a normal number
+		{"mul", ftz, 0x00800001, 0x3f7ffffe, 0, 0x00800000}, // has more and is rounded
+		{"mul", single, 0x00800000, 0x3f7fffff, 0, 0x00800000},
 		{"mul", ftz, 0x00800000 | minus, 0x3f000000, 0, minus}, // the least normal number, halved
 		{"mul", single, 0x00800000, 0x3f000000, 0, 0x00400000},
 		{"fma", single, 0x1a000001, 0x19fffffe, 0x00400001, 0x00400001}, // not quite half of the last digit more

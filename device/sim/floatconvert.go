@@ -70,7 +70,10 @@ func buildIntegerToFloat(a *assembler, s *statement, fm form) (instr, error) {
 }
 
 // buildFloatToFloat resolves "cvt[.rounding][.ftz][.sat].to.from d, a"; a
-// rounding that ends in i is one to integral numbers.
+// rounding that ends in i is one to integral numbers. A NaN keeps its sign and
+// as much of what it carries as there is room for, as an H200 does, unless the
+// type stays the same or .ftz comes before: then single precision has one NaN.
+// That a narrower one keeps the upper bits is assumed: no golden vector has any.
 func buildFloatToFloat(a *assembler, s *statement, fm form) (instr, error) {
 	to, from := fm.typ(len(fm)-2), fm.last()
 	source, f := floatFormOf(from, fm), floatFormOf(to, fm)
@@ -81,6 +84,12 @@ func buildFloatToFloat(a *assembler, s *statement, fm form) (instr, error) {
 	in := instr{d: o.dst(to), a: o.src(from)}
 	in.exec = apply1(func(a uint64) uint64 {
 		n := source.operand(a)
+		if n.kind == notANumber && from.bits != to.bits && !f.sat {
+			if source.ftz {
+				n = source.float(source.nan(n))
+			}
+			return f.quiet(n)
+		}
 		if integral && n.kind == finite && n.exp < 0 {
 			n.lo, n.exp = n.round(0, f.mode), 0
 		}

@@ -41,10 +41,10 @@ func (f floatForm) operand(v uint64) float {
 
 // result rounds what was computed.
 func (f floatForm) result(n float) uint64 {
-	v := f.encode(n, f.mode)
-	if f.ftz {
-		v = f.flush(v)
+	if f.ftz && n.kind == finite && f.tiny(n) {
+		n.hi, n.lo = 0, 0
 	}
+	v := f.encode(n, f.mode)
 	if f.sat {
 		one := uint64(2-f.low-f.digits) << (f.digits - 1)
 		if f.isNaN(v) || v&f.sign() != 0 {
@@ -53,6 +53,14 @@ func (f floatForm) result(n float) uint64 {
 		v = min(v, one)
 	}
 	return v
+}
+
+// tiny reports whether a number is less than the least normal one when it is
+// rounded to as many digits as that has, though it would be stored with fewer.
+// An H200 flushes it then, whatever rounding to the digits stored would give.
+func (f floatForm) tiny(n float) bool {
+	n.exp += f.digits // where all digits are stored
+	return f.encode(n, f.mode)&^f.sign() < uint64(1+f.digits)*f.least()
 }
 
 // A floatOp is an operation on up to three operands.
@@ -86,7 +94,12 @@ var (
 		func(a, b, _ float64) float64 { return a / b },
 	}
 	floatFMA = floatOp{
-		func(f floatForm, a, b, c float) float { return a.mul(b).add(c, f.mode) },
+		func(f floatForm, a, b, c float) float {
+			if b.kind == notANumber { // before c, and c before a, as an H200 does
+				return b
+			}
+			return a.mul(b).add(c, f.mode)
+		},
 		fuseSingle,
 		math.FMA,
 	}
@@ -154,8 +167,8 @@ func arithmetic(op *floatOp, sources int) builder {
 	}
 }
 
-// bits1 resolves "op[.ftz].type d, a" where a NaN of single precision becomes
-// the one that GPUs know, and one of double precision stays as it is.
+// bits1 resolves "op[.ftz].type d, a". The sign of a NaN stays as it is, and
+// one that signals becomes quiet, as an H200 does.
 func bits1(op func(f format, a uint64) uint64) builder {
 	return func(a *assembler, s *statement, fm form) (instr, error) {
 		t := fm.last()
@@ -164,10 +177,8 @@ func bits1(op func(f format, a uint64) uint64) builder {
 		in := instr{d: o.dst(t), a: o.src(t)}
 		in.exec = apply1(func(a uint64) uint64 {
 			switch {
-			case f.isNaN(a) && t.bits == 32:
-				return f.nan(invalid)
 			case f.isNaN(a):
-				return a
+				return f.nan(f.float(a))
 			case f.ftz:
 				a = f.flush(a)
 			}

@@ -32,6 +32,8 @@ func TestFloatInstructions(t *testing.T) {
 		{"abs.f32 D, A", minus | one, 0, one},
 		{"neg.f64 D, A", nan64, 0, nan64},
 		{"abs.f64 D, A", 1<<63 | one64, 0, one64},
+		{"abs.f64 D, A", nan64, 0, nan64},
+		{"neg.f64 D, A", 0x7ff0000000000005, 0, 0x7ff8000000000005},
 		{"abs.ftz.f32 D, A", minus | tiny, 0, zero},
 		{"copysign.f32 D, A, B", minus, other &^ minus, other},
 		{"fma.rz.f32 D, A, A, B", 0x3f800001, zero, 0x3f800002}, // 1 + 2^-22 + 2^-46
@@ -69,7 +71,10 @@ func TestFloatInstructions(t *testing.T) {
 		{"W cvt.rpi.s8.f32 D, A", 0xc2c7cccd, 0, 0xffffff9d}, // -99.9, and its sign to the whole register
 		{"W cvt.rpi.u32.f32 D, A", tiny, 0, 1},
 		{"W cvt.rpi.ftz.u32.f32 D, A", tiny, 0, 0},
-		{"F cvt.rn.f32.f64 D, A", nan64, 0, nan},
+		{"F cvt.rn.f32.f64 D, A", nan64, 0, 0xffc00000},
+		{"F cvt.rn.sat.f32.f64 D, A", nan64, 0, zero},
+		{"G cvt.f64.f32 D, A", other, 0, 0xfff82468a0000000},
+		{"G cvt.ftz.f64.f32 D, A", other, 0, 0x7fffffffe0000000},
 		{"G cvt.f64.f32 D, A", tiny, 0, 0x36a0000000000000},
 		{"G cvt.ftz.f64.f32 D, A", tiny, 0, 0},
 		{"F cvt.rmi.f32.f32 D, A", 0xbe800000, 0, minus | one}, // floor of -1/4
@@ -110,8 +115,8 @@ func TestFloatInstructions(t *testing.T) {
 	}
 }
 
-// Additions in memory are without subnormal numbers where the cache makes them,
-// also by addresses that do not say where they lead.
+// Additions in memory are without subnormal numbers and keep NaNs where the
+// cache makes them, also by addresses that do not say where they lead.
 func TestFloatAtomics(t *testing.T) {
 	every(t, func(t *testing.T, opts *Options) {
 		r := newRig(t, opts, ptx(`
@@ -125,6 +130,7 @@ func TestFloatAtomics(t *testing.T) {
 	red.add.f32 [%rd5+8], 0f00000004;
 	red.add.f32 [%rd1+8], 0f3F800000;
 	atom.global.add.f64 %rd6, [%rd1+16], 0d0000000000000001;
+	red.global.add.f64 [%rd1+24], 0d3FF0000000000000;
 	ld.global.u64 %rd7, [%rd1];
 	st.global.u64 [%rd2], %rd7;
 	ld.shared.u64 %rd7, [%rd4];
@@ -135,9 +141,11 @@ func TestFloatAtomics(t *testing.T) {
 	st.global.u64 [%rd2+24], %rd7;
 	ld.global.u64 %rd7, [%rd1+16];
 	st.global.u64 [%rd2+32], %rd7;
-	st.global.u64 [%rd2+40], %rd6;`), []uint64{3, 0x3f800000, 2}, 6)
+	st.global.u64 [%rd2+40], %rd6;
+	ld.global.u64 %rd7, [%rd1+24];
+	st.global.u64 [%rd2+48], %rd7;`), []uint64{3, 0x3f800000, 2, 0x7ff0000000000005}, 7)
 		got := r.run(1, 1)
-		for i, want := range []uint64{0, 7, 7, 0x40000000, 3, 2} {
+		for i, want := range []uint64{0, 7, 7, 0x40000000, 3, 2, 0x7ff0000000000005} {
 			if got[i] != want {
 				t.Errorf("result %d is %x, want %x", i, got[i], want)
 			}
