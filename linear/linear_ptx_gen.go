@@ -23,9 +23,9 @@ import (
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input 4737f983d7700bd568762241226f6e1764b61782af28de8adf825cf82452ae4b 3529 linear/layout.cuh
-//kernelgen:input b72134a6890a5e95b3f26378fd7ab13f65385584f531fd887747918c7accde96 16042 linear/linear.cu
+//kernelgen:input 2e2878905ac4dff63770e737bc08302cfef1c36f7737014d25cfcbbc867f3a6e 16357 linear/linear.cu
 //kernelgen:input 3b14da0213829d828ae252ca6a8c203f9915793df4a9270b48fa1a39a7b6f310 1389 linear/tuning.cuh
-//kernelgen:output 1397948f11d5b5f7d8e8b37713e1a9d4e718dac57b5b5dc565d565e4c2c337a3 494081 linear/linear_sm80.ptx
+//kernelgen:output c3f13a18d59147a62edd0162d2ca07d900b9316fad62f0a959435543c0f376cc 496317 linear/linear_sm80.ptx
 //kernelgen:output 3db7f995b7739ae474e0bf8e24e2d69e1e47fd5c1524f44e22ba2952c80c3f3d 484529 linear/linear_sm90.ptx
 
 //go:embed linear_sm80.ptx

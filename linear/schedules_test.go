@@ -47,6 +47,20 @@ var troubles = append(slices.Clip(dst.Shapes),
 	dst.Shape{Name: "two blocks", Capacity: 60, Fixed: true, Keys: 30, Hot: 40, Cold: 260, Batches: 2},
 )
 
+// A key that is put back into the slot of another one, which was deleted, leaves
+// its own dead slot behind that, which remembers it: while the new one changes,
+// the old one must not be taken for its absence. (Without a compare-and-swap of
+// 128 bits, a slot that changes shows no key for a moment.)
+func TestTombstoneBesidePendingSlot(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	cfg := schedules[uint64, uint64](mode{arch: 80, scheme: linear.Reuse, unordered: true})
+	cfg.Seeds, cfg.Shapes = 60, []dst.Shape{{Name: "come back", Capacity: 40, Fixed: true, Keys: 40, Hot: 60, Batches: 7,
+		Kinds: []weft.OpKind{weft.OpPutNew, weft.OpDelete, weft.OpPutNew, dst.Mixed, weft.OpDelete, weft.OpPutNew, dst.Mixed}}}
+	dst.Run(t, cfg)
+}
+
 // Under any schedule of their threads, what the operations of a batch return
 // is explained by some order of them.
 func TestSchedules(t *testing.T) {

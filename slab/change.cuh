@@ -66,7 +66,7 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
     // The first slot of the key, live or remembering it; and the first free
     // one. Every lane finds its own, votes tell whose is first.
     int match = -1, free = -1;
-    bool empty = false, other = false;
+    bool empty = false, other = false, live = false;
     tile.each([&](int v, int j, Word w) {
       int number = v * tile.kSlots + j;
       bool is_empty = S::key(w) == S::kEmpty;
@@ -74,10 +74,17 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
       if (free < 0 && (is_empty || (reuse && S::key(w) == S::kDead))) free = number;
       empty |= is_empty;
       other |= S::key(w) == S::kPending;
+      live |= S::key(w) == key;
     });
     uint32_t matches = tile.first(match), frees = tile.first(free);
     bool end = tile.vote(empty) != 0, behind = tile.link.next != kNoUnit;
-    bool wait = S::kTwoStep && tile.vote(other) != 0 && matches == 0;
+    // A pending slot may be about to show this key, also beside a dead slot that
+    // remembers it from before it came to live elsewhere.
+    bool wait = false;
+    if constexpr (S::kTwoStep) {
+      uint32_t others = tile.vote(other), lives = tile.vote(live);  // by all lanes of the warp
+      wait = others != 0 && lives == 0;
+    }
 
     // All lanes of the tile decide alike; the one with the slot acts.
     bool last = end || !behind;

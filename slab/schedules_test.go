@@ -38,7 +38,7 @@ var troubles = []dst.Shape{
 	{Name: "few keys, many threads", Capacity: 400, Keys: 3, Hot: 36, Cold: 150, Batches: 2},
 	{Name: "one key", Capacity: 300, Keys: 1, Hot: 14, Cold: 260, Batches: 2},
 	{Name: "around growth", Keys: 30, Hot: 60, Cold: 20, Batches: 5},
-	{Name: "tombstones", Capacity: 8, Keys: 12, Hot: 40, Batches: 6},
+	{Name: "tombstones", Capacity: 8, Keys: 12, Hot: 40, Batches: 5},
 	{Name: "around full", Capacity: 24, Fixed: true, Keys: 40, Hot: 120, Batches: 3},
 }
 

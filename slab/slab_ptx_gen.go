@@ -24,7 +24,7 @@ import (
 //kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input b9071e6b723fdf535cf8eb2922ccdb35bd4ced34c698f4ede13c084bc008b22e 12631 slab/change.cuh
+//kernelgen:input 7d18a256152b0959f8b55b9098f39d3df7ae7b06c7a7351ef99ec8fb3a18f31a 12946 slab/change.cuh
 //kernelgen:input 9a0c4a8c85cfe0507786464da8ed8cc07f7c895c1cecf4413091395d9bac6ca3 4812 slab/layout.cuh
 //kernelgen:input 40509b5e0424b744c4daa220094fb3f095cfff3fe1c683b7ed4e6c49a2b07544 5860 slab/search.cuh
 //kernelgen:input a5c7dcc308e684d5e2a8d999fffcd9fab04b40fdf445125a84589ea02d86e104 4543 slab/slab.cu
@@ -32,7 +32,7 @@ import (
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
 //kernelgen:input 480eec57f9b1ca3ef4f916c3fd70e0b333fc6832b900813d57794619c4878679 3001 slab/units.cuh
 //kernelgen:input aaf9dad39c901cc9e4d1fbd606ffa51cc8e154d128d1d590569f8154005818ae 7044 slab/whole.cuh
-//kernelgen:output eb877c2912cd812d5dd26f81a5f5c95c393d6b99705407519280d2a975d5ae23 955599 slab/slab_sm80.ptx
+//kernelgen:output b12e3995cd90068e58daab4536f0c5b4edf7460f5150a6d269e2a235c750f696 959448 slab/slab_sm80.ptx
 //kernelgen:output 12e3bfd05d7412592838970a1ffc88be6d50c8b233b86a43a2e5c0fa69539264 946452 slab/slab_sm90.ptx
 
 //go:embed slab_sm80.ptx

@@ -4,24 +4,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/anishathalye/porcupine"
 
 	"github.com/weftgo/weft"
 )
 
-const (
-	// secondTime is what porcupine gets for a part of a history.
-	secondTime = time.Second
-	// secondSize is how many operations of a part porcupine always judges, too.
-	secondSize = 12
-)
-
 // Check looks, in each part of a history, for an order of its operations that
 // explains what they returned and keeps to a partial order: before(i, j)
 // reports that operation i must precede operation j, since it ended before that
-// began, or since edges between streams say so. It is transitive.
+// began, or since edges between streams say so; what follows from that need not be
+// said.
 //
 // Porcupine is asked about short parts, and about those for which we find no
 // order; if it knows better, that is an error, too, unless the search was given
@@ -45,12 +38,12 @@ func (m *Model[S, O]) Check(ops []O, before func(i, j int) bool) (steps int, err
 		for _, i := range part {
 			own = append(own, ops[i])
 		}
-		within := func(i, j int) bool { return before(part[i], part[j]) }
+		within := closed(len(part), func(i, j int) bool { return before(part[i], part[j]) })
 		x := newSearch(m, own, within)
 		found, other := x.found(m.Init), porcupine.Unknown
 		steps = max(steps, x.steps)
 		if !found || len(own) <= secondSize {
-			other = judge(m, own, within, secondTime)
+			other = judge(m, own, within)
 		}
 		var why string
 		switch {

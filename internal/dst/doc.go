@@ -29,9 +29,10 @@
 // Batches follow each other. At the end every key is looked up, and Len must
 // be the number found. In weak memory, a data race is a failure, too.
 //
-// An order is looked for by a search of our own, which takes some dozens of
-// steps where a general one takes minutes; that there is none is also asked of
-// porcupine. Histories on which the search gives up are failures.
+// An order is looked for by a search of our own over a [Model] of the structure,
+// which takes some dozens of steps where a general one takes minutes. Porcupine
+// judges short histories and those without an order by the same model; it is a
+// failure, too, if the two disagree. So is a history on which both give up.
 //
 // # Long runs
 //

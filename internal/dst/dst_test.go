@@ -46,7 +46,7 @@ func TestCheck(t *testing.T) {
 		for i := range test.h {
 			test.h[i].full = test.full
 		}
-		h := history[uint64, uint64]{events: test.h, timed: true, before: make([]set, 1)}
+		h := history[uint64, uint64]{events: test.h, timed: true, before: make([]numbers, 1)}
 		if _, err := h.check(); (err == nil) != test.legal {
 			t.Errorf("%s: %v", test.name, err)
 		}

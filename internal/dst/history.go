@@ -48,19 +48,19 @@ type history[K weft.Key, V weft.Value] struct {
 	timed  bool // times count
 	multi  bool
 
-	before  []set // for each batch, those that must precede it
-	known   set   // those that the host has waited for
-	changed set   // the last change and those before it
-	stream  []set // for each stream, its last batch and those before it
+	before  []numbers // for each batch, those that must precede it
+	known   numbers   // those that the host has waited for
+	changed numbers   // the last change and those before it
+	stream  []numbers // for each stream, its last batch and those before it
 }
 
-// A set of batches, by number.
-type set uint64
+// numbers is a set of batches.
+type numbers uint64
 
-func (s set) has(i int) bool { return s>>i&1 != 0 }
+func (s numbers) has(i int) bool { return s>>i&1 != 0 }
 
-// add numbers a batch and says what precedes it.
-func (h *history[K, V]) number(before set) (number int, with set) {
+// number numbers a batch and says what precedes it.
+func (h *history[K, V]) number(before numbers) (number int, with numbers) {
 	h.before = append(h.before, before)
 	number = len(h.before) - 1
 	return number, before | 1<<number

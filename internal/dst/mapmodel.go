@@ -85,7 +85,7 @@ func hint[K weft.Key, V weft.Value](e event[K, V]) Hint {
 	} else if possible[0] && !possible[1] {
 		h.Needs = []any{state[V]{}}
 	}
-	if len(slices.Compact(after)) == 1 && h.Gives != nil && possible[1] == possible[2] {
+	if len(slices.Compact(after)) == 1 && h.Gives != nil {
 		h.Class = fmt.Sprint(possible, after[0].present)
 	}
 	return h

@@ -47,9 +47,8 @@ type Hint struct {
 	// Gives are the facts that it may make hold where they didn't.
 	Gives []any
 	// Class is the same for operations that differ in nothing but the facts
-	// they give, and after which these hold wherever they are possible. None
-	// but those that need the facts can tell which it was. "": it is like no
-	// other.
+	// they give, and none but those that need these can tell which it was. In a
+	// register, the fact holds after it in any case. "": it is like no other.
 	Class string
 	// Least and Most bound what the operation adds to the size.
 	Least, Most int

@@ -172,7 +172,10 @@ func hintMulti[K weft.Key, V weft.Value](e event[K, V]) Hint {
 		count = e.removed
 	}
 	adds, removes := kind == weft.OpPut || kind == weft.OpPutNew, kind == weft.OpDelete || kind == weft.OpDeleteAll
-	h := Hint{Pure: no || count == 0 || !adds && !removes, Size: -1}
+	h := Hint{
+		Pure: no || count == 0 || !adds && !removes, Size: -1,
+		Class: fmt.Sprint(kind, e.batch, yes, no, count, e.got(), e.returns.Vals, e.all),
+	}
 	switch {
 	case h.Pure:
 	case adds:
@@ -196,16 +199,12 @@ func hintMulti[K weft.Key, V weft.Value](e event[K, V]) Hint {
 		for _, v := range e.all {
 			h.Needs = append(h.Needs, v)
 		}
-		return h
 	case kind == weft.OpPutNew && yes:
 		h.Size = 1
 	case kind == weft.OpDeleteAll, no && (kind == weft.OpGet || kind == weft.OpDelete):
 		h.Size = 0
 	case e.got() != 0 || kind == weft.OpGet && yes && e.returns.Vals:
 		h.Needs = []any{e.got()}
-	}
-	if kind != weft.OpPutNew || e.returns.OK {
-		h.Class = fmt.Sprint(kind, e.batch, yes, no, count, e.got(), e.returns.Vals)
 	}
 	return h
 }

@@ -105,13 +105,13 @@ func pastOfOrdered(rng *rand.Rand, n, spread int) (h []orderedOp, before func(i,
 func TestOrderedMap(t *testing.T) {
 	m := orderedModel()
 	var seen opinion
-	for seed := range uint64(3000) {
+	for seed := range trials(3000) {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		h, before := pastOfOrdered(rng, 2+rng.IntN(8), 1+rng.IntN(8))
 		agree(t, &seen, m, m, h, before)
 		agree(t, &seen, m, m, h, sparse(rng, len(h), before))
 	}
-	seen.enough(t, 200)
+	seen.enough(t)
 	longest := 0
 	for seed := range uint64(100) {
 		h, before := pastOfOrdered(rand.New(rand.NewPCG(seed, 7)), 60, 8)

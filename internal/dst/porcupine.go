@@ -9,31 +9,32 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
+const (
+	// secondTime is what porcupine gets for a part of a history.
+	secondTime = time.Second
+	// secondSize is how many operations of a part porcupine always judges, too.
+	secondSize = 12
+)
+
 // judge asks porcupine for an order. It gets the model without its hints, and
 // knows of intervals only: to it all operations overlap, and it is states that
 // refuse operations which others must precede. Before an operation ends, all
 // may take steps that are not their last.
-func judge[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool, limit time.Duration) porcupine.CheckResult {
-	w := waiting[S, O]{m, ops, make([]bits, len(ops))}
+func judge[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool) porcupine.CheckResult {
+	x := newSearch(m, ops, before)
 	history := make([]porcupine.Operation, len(ops))
-	for j := range ops {
-		history[j] = porcupine.Operation{ClientId: j, Input: j, Return: 1}
-		w.before[j] = newBits(len(ops))
-		for i := range ops {
-			if before(i, j) {
-				w.before[j].flip(i)
-			}
-		}
+	for i := range ops {
+		history[i] = porcupine.Operation{ClientId: i, Input: i, Return: 1}
 	}
 	model := porcupine.NondeterministicModel{
-		Init:  func() []any { return []any{config[S, O]{m.Init, newBits(len(ops)), nil, ""}} },
+		Init:  func() []any { return []any{config[S, O]{m.Init, newSet(len(ops)), nil, ""}} },
 		Equal: func(a, b any) bool { return a.(config[S, O]).key == b.(config[S, O]).key },
 		Step: func(s, in, _ any) (next []any) {
 			seen := map[string]bool{}
 			for todo := []any{s}; len(todo) > 0; todo = todo[1:] {
 				c := todo[0].(config[S, O])
 				for i := 0; i < len(ops) && !seen[c.key]; i++ {
-					if to, ends := w.step(c, i, in.(int)); ends {
+					if to, ends := x.step(c, i, in.(int)); ends {
 						next = append(next, to...)
 					} else {
 						todo = append(todo, to...)
@@ -44,35 +45,28 @@ func judge[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool, limit 
 			return next
 		},
 	}
-	return porcupine.CheckOperationsTimeout(model.ToModel(), history, limit)
+	return porcupine.CheckOperationsTimeout(model.ToModel(), history, secondTime)
 }
 
 // A config is a state with what has been done.
 type config[S, O any] struct {
 	state S
-	done  bits
+	done  set
 	rest  map[int]O // of operations that are under way
 	key   string    // tells apart those in which the same is done
 }
 
-// waiting are operations with those that must precede each.
-type waiting[S, O any] struct {
-	m      *Model[S, O]
-	ops    []O
-	before []bits
-}
-
 // step is where one operation may lead, if it may come next, and whether it
 // ends, as one alone may.
-func (w *waiting[S, O]) step(c config[S, O], i, alone int) (to []any, ends bool) {
-	if c.done.has(i) || !w.before[i].within(c.done) {
+func (x *search[S, O]) step(c config[S, O], i, alone int) (to []any, ends bool) {
+	if c.done.has(i) || !x.ops[i].before.within(c.done) {
 		return nil, false
 	}
 	op, ok := c.rest[i]
 	if !ok {
-		op = w.ops[i]
+		op = x.ops[i].op
 	}
-	states, rest := w.m.Step(c.state, op)
+	states, rest := x.m.Step(c.state, op)
 	if rest == nil && i != alone {
 		return nil, true
 	}
@@ -84,7 +78,7 @@ func (w *waiting[S, O]) step(c config[S, O], i, alone int) (to []any, ends bool)
 		done.flip(i)
 	}
 	for _, s := range states {
-		key := fmt.Sprint(w.m.Key(s, func(any) bool { return true }), under)
+		key := fmt.Sprint(x.m.Key(s, func(any) bool { return true }), under)
 		to = append(to, config[S, O]{s, done, under, key})
 	}
 	return to, rest == nil

@@ -18,12 +18,15 @@ type Shape struct {
 	Hot      int  // operations on hot keys per batch
 	Cold     int  // operations on keys of their own per batch
 	Batches  int
-	Kinds    []weft.OpKind // of the batches, each of one kind; nil: any
+	Kinds    []weft.OpKind // of the batches, each of one kind or [Mixed]; nil: any
 	// Streams is how many streams the batches are submitted to, where they
 	// overlap, among calls with batches of the host, iterations and waits. 0:
 	// batches run one after another.
 	Streams int
 }
+
+// Mixed stands for a batch of all kinds among [Shape.Kinds].
+const Mixed = weft.OpKind(0xff)
 
 // Shapes are the defaults of [Config].
 var Shapes = []Shape{
@@ -64,10 +67,6 @@ type batch[K weft.Key, V weft.Value] struct {
 	uniform  bool
 	ops      []weft.Op[K, V]
 }
-
-// maxBatches bounds programs, those that the harness adds included: sets of
-// batches are words.
-const maxBatches = 60
 
 // A program is a list of batches. The host submits them, or calls, one after
 // another.
@@ -117,7 +116,10 @@ func (g *generator[K, V]) alone(b *batch[K, V], at int) {
 	b.uniform = g.cfg.Uniform || g.rng.IntN(4) == 0 && !g.shape.Fixed
 	kind := pick(g.rng, g.cfg.Multi)
 	if g.shape.Kinds != nil {
-		b.uniform, kind = true, g.shape.Kinds[at]
+		b.uniform, kind = g.cfg.Uniform || g.shape.Kinds[at] != Mixed, g.shape.Kinds[at]
+		if b.uniform && kind == Mixed {
+			kind = weft.OpGet
+		}
 	}
 	g.fill(b, kind)
 }

@@ -25,7 +25,7 @@ type search[S, O any] struct {
 	m     *Model[S, O]
 	ops   []operation[O]
 	order []int // in which operations are tried
-	done  bits
+	done  set
 	needs map[any]int // for each fact, operations left that need it
 	gives map[any]int // for each fact, operations left that give it
 	tried map[string]struct{}
@@ -40,8 +40,8 @@ type operation[O any] struct {
 	kind string // the same for those that may change places, "" for those that may not
 	part bool   // some of it is done
 
-	before, after       bits // those that must precede it, and must follow
-	allBefore, allAfter bits // the same for it and those that come along when it changes places
+	before, after       set // those that must precede it, and must follow
+	allBefore, allAfter set // the same for it and those that come along when it changes places
 
 	later map[any]struct{} // facts that those which must follow need
 }
@@ -54,19 +54,19 @@ const maxSteps = 1 << 16
 func newSearch[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool) *search[S, O] {
 	n := len(ops)
 	x := &search[S, O]{
-		m: m, ops: make([]operation[O], n), order: make([]int, n), done: newBits(n),
+		m: m, ops: make([]operation[O], n), order: make([]int, n), done: newSet(n),
 		needs: map[any]int{}, gives: map[any]int{}, tried: map[string]struct{}{}, limit: maxSteps,
 	}
 	for i, op := range ops {
 		x.order[i] = i
-		x.ops[i] = operation[O]{op: op, hint: m.hint(op), before: newBits(n), after: newBits(n)}
+		x.ops[i] = operation[O]{op: op, hint: m.hint(op), before: newSet(n), after: newSet(n)}
 		x.count(i, 1)
+	}
+	for i := range ops {
 		for j := range ops {
 			if before(i, j) {
 				x.ops[i].after.flip(j)
-			}
-			if before(j, i) {
-				x.ops[i].before.flip(j)
+				x.ops[j].before.flip(i)
 			}
 		}
 	}
@@ -79,12 +79,12 @@ func newSearch[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool) *s
 }
 
 // tie finds out with which others an operation may change places. A fact that
-// it gives and others need sets it apart, unless those can come along: if they
-// are pure, and it alone gives the fact.
+// it gives and others need sets it apart, unless those can come along: in a
+// register, if it alone gives the fact, and they give none.
 func (x *search[S, O]) tie(i int) {
 	o := &x.ops[i]
 	o.kind, o.allBefore, o.allAfter, o.later = o.hint.Class, slices.Clone(o.before), slices.Clone(o.after), map[any]struct{}{}
-	all := newBits(len(x.ops))
+	all := newSet(len(x.ops))
 	all.flip(i)
 	for j := range x.ops {
 		r := &x.ops[j]
@@ -95,7 +95,7 @@ func (x *search[S, O]) tie(i int) {
 			if o.kind == "" || !slices.Contains(o.hint.Gives, f) {
 				continue
 			}
-			if !x.m.Register || x.gives[f] > 1 || x.m.Has(x.m.Init, f) || !r.hint.Pure || r.hint.Gives != nil {
+			if !x.m.Register || x.gives[f] > 1 || len(r.hint.Gives) > 0 {
 				o.kind += fmt.Sprint(";", f)
 				continue
 			}
@@ -218,11 +218,11 @@ func (x *search[S, O]) candidates(s S) (next []int) {
 // or else until as much is left of the one as of the other.
 //
 // In a register, each has a time in which its fact holds, and in which the
-// operations are that need the fact. These come along: those of a go to the end
-// of the time of b, and those of b to the begin of the time of a. What must
-// precede those of a must precede b or one of its own, so it is there by the
-// end of its time. What must follow those of b must follow a or one of its own,
-// so it is not there at the begin of its time.
+// operations are that need the fact, as b ends the time of what holds now. They
+// come along: those of a go to the end of the time of b, and those of b to the
+// begin of the time of a. What must precede those of a must precede b or one of
+// its own, so it is there by the end of its time. What must follow those of b
+// must follow a or one of its own, so it is not there at the begin of its time.
 func (x *search[S, O]) first(a, b int) bool {
 	o, p := &x.ops[a], &x.ops[b]
 	return o.kind != "" && o.kind == p.kind && o.allBefore.within(p.allBefore, x.done) && p.allAfter.within(o.allAfter, x.done)
@@ -276,15 +276,16 @@ func (x *search[S, O]) seen(s S) bool {
 	if x.steps >= x.limit {
 		return true
 	}
-	key := []byte(x.m.Key(s, x.live))
-	for i := range x.ops {
-		if o := &x.ops[i]; o.part && !x.done.has(i) {
-			key = fmt.Appendf(key, " %d:%s", i, o.kind)
-		}
-	}
+	var key []byte
 	for _, w := range x.done {
 		key = binary.LittleEndian.AppendUint64(key, w)
 	}
+	for i := range x.ops {
+		if o := &x.ops[i]; o.part && !x.done.has(i) {
+			key = fmt.Appendf(key, "%d:%q", i, o.kind)
+		}
+	}
+	key = append(append(key, '|'), x.m.Key(s, x.live)...)
 	if _, ok := x.tried[string(key)]; ok {
 		return true
 	}
