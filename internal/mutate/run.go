@@ -72,19 +72,25 @@ func judgeAll(t *testing.T, cfg Config, some []*Mutant, probe bool) []*Verdict {
 		t.Fatal(err)
 	}
 	verdicts := make([]*Verdict, len(some))
+	var fair controls
 	var work sync.WaitGroup
 	next := make(chan int)
 	for range runtime.GOMAXPROCS(0) {
 		work.Go(func() {
 			for i := range next {
-				trials, keep := cfg.Trials(some[i])
-				verdicts[i] = some[i].judge(t, trials, keep, probe)
-				if err := note(verdicts[i]); err != nil {
+				m := some[i]
+				trials, keep := cfg.Trials(m)
+				v := m.judge(t, trials, keep, probe)
+				if probe && v.Outcome == Killed {
+					fair.check(t, m, trials, keep, v.By)
+				}
+				if err := note(v); err != nil {
 					t.Error(err)
 				}
 				if *only != "" {
-					t.Logf("%+v", *verdicts[i])
+					t.Logf("%+v", *v)
 				}
+				verdicts[i] = v
 			}
 		})
 	}
@@ -98,6 +104,36 @@ func judgeAll(t *testing.T, cfg Config, some []*Mutant, probe bool) []*Verdict {
 	close(next)
 	work.Wait()
 	return verdicts
+}
+
+// controls make sure that the trials which kill mutants do not fail without
+// them.
+type controls struct {
+	mu   sync.Mutex
+	done map[control]*sync.Once
+}
+
+// A control is a trial of kernels as they are.
+type control struct{ trial, ptx string }
+
+func (c *controls) check(t *testing.T, m *Mutant, trials []Trial, keep func(kernel string) bool, by string) {
+	x := trials[slices.IndexFunc(trials, func(x Trial) bool { return x.Name == by })]
+	as := control{by, m.write(m.Was, keep)}
+	c.mu.Lock()
+	if c.done == nil {
+		c.done = map[control]*sync.Once{}
+	}
+	once := c.done[as]
+	if once == nil {
+		once = new(sync.Once)
+		c.done[as] = once
+	}
+	c.mu.Unlock()
+	once.Do(func() {
+		if how := x.judge(t, func(string, string) string { return as.ptx }, limit); how != "" {
+			t.Errorf("%s fails without a mutant: %s", by, how)
+		}
+	})
 }
 
 // open reads a log, if there is one, and appends verdicts to it.
