@@ -41,7 +41,8 @@ func KernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, s
 		s.change(weft.OpPutNew, 270, 270)
 		s.rehash(1) // too small
 		s.mixed(160)
-		s.rehash([]uint32{11, 80}[round])
+		s.rehash([]uint32{30, 80}[round])
+		s.overlap(120)
 		for _, kind := range []weft.OpKind{weft.OpPut, weft.OpDelete, weft.OpPutNew} {
 			s.change(kind, 380, 60) // more than a block of them are duplicates
 		}
@@ -126,11 +127,52 @@ func (s *beside[K, V]) mixed(n int) {
 		return
 	}
 	keys, vals := s.draw(n, n)
+	s.run(&batch.Batch{}, s.kinds(n), keys, vals)
+}
+
+func (s *beside[K, V]) kinds(n int) []weft.OpKind {
 	kinds := make([]weft.OpKind, n)
 	for i := range kinds {
 		kinds[i] = weft.OpKind(s.rng.IntN(4))
 	}
-	s.run(&batch.Batch{}, kinds, keys, vals)
+	return kinds
+}
+
+// overlap runs lookups on another stream beside a change, of which they may see
+// some; that they see it as accesses of threads that nothing orders may is the
+// simulator's to find out. There must be room.
+func (s *beside[K, V]) overlap(n int) {
+	s.Helper()
+	keys, vals := s.draw(n, n)
+	b := &batch.Batch{N: n, Kind: weft.OpDelete, Keys: batch.Host(keys)}
+	look := &batch.Batch{N: n, Keys: batch.Host(keys), OK: batch.Host(make([]bool, n))}
+	kinds := slices.Repeat([]weft.OpKind{weft.OpDelete}, n)
+	if s.table.widths.Val > 0 {
+		kinds = s.kinds(n)
+		b.Kinds, b.Vals = batch.Host(kinds), batch.Host(vals)
+		look.Vals = batch.Host(make([]V, n))
+	}
+	other, err := s.table.dev.NewStream()
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.onDevice(look, func() error {
+		if err := s.stream.Sync(context.Background()); err != nil {
+			return err
+		}
+		s.onDevice(b, func() error {
+			_, err := s.table.engine.changeOn(s.stream, b)
+			for _, look.Load = range []float64{0, 1} {
+				err = errors.Join(err, s.table.engine.getOn(other, look))
+			}
+			return err
+		})
+		return other.Close()
+	})
+	for i, k := range keys {
+		s.apply(kinds[i], k, vals[i])
+	}
+	s.check(false)
 }
 
 // run runs a batch on the engine and on the model and compares the outcome.

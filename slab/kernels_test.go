@@ -47,6 +47,9 @@ func kernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w
 		s.mixedOps(200, few)
 		s.countLost(2)
 		s.rehash([]uint32{7, 1}[round], 200)
+		for range 3 {
+			s.overlap(60)
+		}
 		s.collectOn(50)
 		s.pages()
 		s.uniform(weft.OpDeleteAll, 150, plenty)
@@ -93,6 +96,10 @@ func (s *beside[K, V]) mixedOps(n, free int) {
 		return
 	}
 	keys, vals := s.draw(n, true)
+	s.run(&batch.Batch{Flags: s.mixed()}, s.kinds(n), keys, vals, free)
+}
+
+func (s *beside[K, V]) kinds(n int) []weft.OpKind {
 	kinds, most := make([]weft.OpKind, n), 4
 	if s.multi {
 		most = 5
@@ -100,7 +107,54 @@ func (s *beside[K, V]) mixedOps(n, free int) {
 	for i := range kinds {
 		kinds[i] = weft.OpKind(s.rng.IntN(most))
 	}
-	s.run(&batch.Batch{Flags: s.mixed()}, kinds, keys, vals, free)
+	return kinds
+}
+
+// overlap runs lookups on another stream beside a change, of which they may see
+// some; that they see it as accesses of threads that nothing orders may is the
+// simulator's to find out.
+func (s *beside[K, V]) overlap(n int) {
+	s.t.Helper()
+	keys, vals := s.draw(n, true)
+	b := &batch.Batch{N: n, Kind: weft.OpPutNew, Flags: s.mixed(), Keys: batch.Host(keys), Vals: s.vals(vals)}
+	const most = 40 // values of a key
+	look := &batch.Batch{N: n, Flags: s.mixed(), Keys: batch.Host(keys), OK: batch.Host(make([]bool, n)), Vals: s.vals(make([]V, most*n))}
+	kinds, starts := slices.Repeat([]weft.OpKind{weft.OpPutNew}, n), make([]uint64, n+1)
+	for i := range starts {
+		starts[i] = uint64(most * i)
+	}
+	e := s.engine.(*gpuEngine)
+	other, err := s.dev.NewStream()
+	if err != nil {
+		s.t.Fatalf("%v", err)
+	}
+	lookups := []func() error{func() error { return e.getOn(other, look) }}
+	if s.widths.Val > 0 {
+		kinds = s.kinds(n)
+		b.Kinds = batch.Host(kinds)
+		look.Counts, look.Out = batch.Host(make([]uint32, n)), batch.Host(starts)
+		lookups = append(lookups,
+			func() error { return e.tallyOn(other, look, look.Counts) },
+			func() error { return e.launchCollect(other, n, look.Keys.Ptr, look.Out.Ptr, look.Vals.Ptr, most*n) })
+	}
+	s.rng.Shuffle(len(lookups), func(i, j int) { lookups[i], lookups[j] = lookups[j], lookups[i] })
+	s.onDevice(look, func() error {
+		if err := s.stream.Sync(context.Background()); err != nil {
+			return err
+		}
+		s.onDevice(b, func() error {
+			_, err := e.changeOn(s.stream, b, false)
+			for _, look := range lookups {
+				err = errors.Join(err, look())
+			}
+			return err
+		})
+		return other.Close()
+	})
+	for i, k := range keys {
+		s.apply(kinds[i], k, vals[i])
+	}
+	s.look(keys)
 }
 
 // run runs a batch on the engine and on the model and compares the outcome.

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/dst"
 	"github.com/weftgo/weft/internal/mutate"
 )
 
@@ -70,16 +72,24 @@ func modes(m *mutate.Mutant) []mode {
 	return all
 }
 
+// programs are the trials of programs: of batches one after another, as many as
+// TestSchedules tries, and of batches that overlap.
+func programs[K weft.Key, V weft.Value](what string, m *mutate.Mutant, config func(mode) dst.Config[K, V]) (all []mutate.Trial) {
+	for _, mode := range modes(m) {
+		cfg := config(mode)
+		cfg.Seeds = 15
+		all = append(all, mutate.Schedules(fmt.Sprintf("%s,%v", what, mode), cfg))
+	}
+	cfg := overlapping(config(mode{arch: m.Arch}))
+	cfg.Seeds = 25
+	return append(all, mutate.Schedules(what+",overlapping", cfg))
+}
+
 // pairTrials are those of maps, of multimaps, or of both, or of allocators.
 func pairTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
-	var maps, multi []mutate.Trial
-	for _, mode := range modes(m) {
-		maps = append(maps, mutate.Schedules("map,"+mode.String(), schedules[K, V](mode)))
-		multi = append(multi, mutate.Schedules("multimap,"+mode.String(), multiSchedules[K, V](mode)))
-	}
 	w := batch.MapWidths[K, V]()
-	maps = slices.Concat(maps[:1], onDevices(m.Arch, 1, kernelTests[K, V](w, false)), maps[1:])
-	multi = slices.Concat(multi[:1], onDevices(m.Arch, 1, kernelTests[K, V](w, true)), multi[1:])
+	maps := interleave(programs("map", m, schedules[K, V]), onDevices(m.Arch, 1, kernelTests[K, V](w, false)))
+	multi := interleave(programs("multimap", m, multiSchedules[K, V]), onDevices(m.Arch, 1, kernelTests[K, V](w, true)))
 	switch name, _, _ := strings.Cut(m.Kernel, "_"); {
 	case slices.Contains([]string{"allocate", "release", "used", "churn"}, name):
 		return onDevices(m.Arch, allocSeeds, allocTests)
@@ -92,11 +102,13 @@ func pairTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 }
 
 func setTrials[K uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
-	var all []mutate.Trial
-	for _, mode := range modes(m) {
-		all = append(all, mutate.Schedules("set,"+mode.String(), setSchedules[K](mode)))
-	}
-	return slices.Concat(all[:1], onDevices(m.Arch, 1, kernelTests[K, K](batch.SetWidths[K](), false)), all[1:])
+	return interleave(programs("set", m, setSchedules[K]), onDevices(m.Arch, 1, kernelTests[K, K](batch.SetWidths[K](), false)))
+}
+
+// interleave puts tests behind the first programs, which are the quickest to
+// find most of what is wrong.
+func interleave(programs, tests []mutate.Trial) []mutate.Trial {
+	return slices.Concat(programs[:1], tests, programs[1:])
 }
 
 // onDevices are the trials of tests on devices: in lockstep, which is quick,

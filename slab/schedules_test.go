@@ -77,14 +77,24 @@ func TestSchedules(t *testing.T) {
 }
 
 func explore[K weft.Key, V weft.Value](t *testing.T, widths string, cfg dst.Config[K, V], m mode) {
-	t.Run(fmt.Sprintf("%s,%v", widths, m), func(t *testing.T) {
-		t.Parallel()
-		cfg.Seeds = 15 // other programs in each test
-		if testing.Short() {
-			cfg.Seeds = 2
-		}
-		dst.Run(t, cfg)
-	})
+	run := func(name string, seeds int, cfg dst.Config[K, V]) {
+		t.Run(fmt.Sprintf("%s%s,%v", name, widths, m), func(t *testing.T) {
+			t.Parallel()
+			cfg.Seeds = seeds // other programs in each test
+			if testing.Short() {
+				cfg.Seeds = 2
+			}
+			dst.Run(t, cfg)
+		})
+	}
+	run("", 15, cfg)
+	run("overlapping ", 5, overlapping(cfg))
+}
+
+// overlapping is a configuration for programs of batches that overlap.
+func overlapping[K weft.Key, V weft.Value](cfg dst.Config[K, V]) dst.Config[K, V] {
+	cfg.Shapes = dst.Overlapping()
+	return cfg
 }
 
 func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {

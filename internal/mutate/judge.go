@@ -37,8 +37,9 @@ type Verdict struct {
 // survived reports whether no trial noticed the mutant.
 func (v *Verdict) survived() bool { return v.Outcome != Killed && v.Outcome != Unloaded }
 
-// judge puts a mutant to its trials. keep says which kernels they need.
-func (m *Mutant) judge(t testing.TB, trials []Trial, keep func(kernel string) bool) *Verdict {
+// judge puts a mutant to its trials. keep says which kernels they need; probe,
+// whether to find out more about survivors.
+func (m *Mutant) judge(t testing.TB, trials []Trial, keep func(kernel string) bool, probe bool) *Verdict {
 	v := &Verdict{Mutant: m.Name(), Was: m.Was, Now: m.Now, Context: m.Context}
 	start := time.Now()
 	defer func() { v.Seconds = time.Since(start).Seconds() }()
@@ -52,6 +53,15 @@ func (m *Mutant) judge(t testing.TB, trials []Trial, keep func(kernel string) bo
 		return v
 	}
 	v.Outcome = Survived
+	if probe {
+		v.Outcome = m.probe(t, trials, keep)
+	}
+	return v
+}
+
+// probe finds out whether trials that a mutant survives execute its statement,
+// and whether the changed one ever has another result.
+func (m *Mutant) probe(t testing.TB, trials []Trial, keep func(kernel string) bool) Outcome {
 	for _, probe := range []struct {
 		text string
 		is   Outcome // if it survives
@@ -63,11 +73,10 @@ func (m *Mutant) judge(t testing.TB, trials []Trial, keep func(kernel string) bo
 		if err != nil {
 			t.Errorf("%s: %s does not load: %v", m.Name(), probe.text, err)
 		} else if by == "" {
-			v.Outcome = probe.is
-			break
+			return probe.is
 		}
 	}
-	return v
+	return Survived
 }
 
 // try runs trials with a text in place of the statement.
@@ -84,7 +93,7 @@ func (m *Mutant) try(t testing.TB, text string, trials []Trial, keep func(kernel
 // until one fails: its name and what went wrong, or nothing.
 func FirstFailure(t testing.TB, trials []Trial, rewrite func(file, ptx string) string) (by, how string) {
 	for i := range trials {
-		if how := trials[i].judge(t, rewrite); how != "" {
+		if how := trials[i].judge(t, rewrite, limit); how != "" {
 			how, _, _ = strings.Cut(how, "\n")
 			return trials[i].Name, how
 		}

@@ -48,10 +48,11 @@ func ParseReasons(text string) (all Reasons, err error) {
 	return all, nil
 }
 
-// of is the first reason for a survivor, or nil.
-func (all Reasons) of(v *Verdict) *Reason {
+// of is the first reason for a survivor, or nil. Of survivors of which no more
+// is known, the outcome is any.
+func (all Reasons) of(v *Verdict, probed bool) *Reason {
 	for i := range all {
-		if r := &all[i]; match(r.Outcome, string(v.Outcome)) && match(r.Name, v.Mutant) && match(r.Context, v.Context) {
+		if r := &all[i]; (!probed || match(r.Outcome, string(v.Outcome))) && match(r.Name, v.Mutant) && match(r.Context, v.Context) {
 			return r
 		}
 	}

@@ -32,7 +32,7 @@ func (r *row) share() float64 {
 // sum is the kind of the row that counts all.
 const sum = "all"
 
-func newReport(verdicts []*Verdict, reasons Reasons) *report {
+func newReport(verdicts []*Verdict, reasons Reasons, probed bool) *report {
 	r := &report{rows: map[string]*row{sum: {}}, explained: map[*Reason]int{}, reasons: reasons}
 	for _, v := range verdicts {
 		kind := strings.Split(v.Mutant, ":")[3]
@@ -41,7 +41,7 @@ func newReport(verdicts []*Verdict, reasons Reasons) *report {
 		}
 		var why *Reason
 		if v.survived() {
-			if why = reasons.of(v); why == nil {
+			if why = reasons.of(v, probed); why == nil {
 				r.unexplained = append(r.unexplained, v)
 			} else {
 				r.explained[why]++

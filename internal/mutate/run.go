@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 
@@ -34,64 +35,62 @@ type Config struct {
 	Reasons string
 }
 
-// Run judges random mutants and reports on them. Survivors without a reason
-// fail the test if the flags ask for more mutants than it would judge by
-// itself; otherwise one of ten may survive, since with every change of the
-// kernels the few that are judged are others.
+// Run judges random mutants and reports on them. If flags ask for it, all that
+// can be is found out about survivors, and those without a reason fail the
+// test. Otherwise one of ten may survive: with every change of the kernels the
+// few that are judged are others.
 func Run(t *testing.T, cfg Config) {
 	reasons, err := ParseReasons(cfg.Reasons)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := Of(cfg.Image, *seed)
-	n := cfg.Number
+	asked, n := *many > 0 || *only != "", cfg.Number
 	if *many > 0 {
 		n = *many
 	}
 	some := all[min(*from, len(all)):min(*from+n, len(all))]
 	if *only != "" {
-		some = named(all, *only)
-		if len(some) == 0 {
+		i := slices.IndexFunc(all, func(m *Mutant) bool { return m.Name() == *only })
+		if i < 0 {
 			t.Fatalf("no mutant %s", *only)
 		}
+		some = all[i : i+1]
 	}
-	verdicts := judgeAll(t, cfg, some)
-	r := newReport(verdicts, reasons)
+	verdicts := judgeAll(t, cfg, some, asked)
+	r := newReport(verdicts, reasons, asked)
 	t.Logf("%d of %d mutants of %s\n%s", len(some), len(all), cfg.Image.Name, r)
-	if n := len(r.unexplained); *many > 0 && n > 0 || 10*n > len(some) {
+	if n := len(r.unexplained); n > 0 && asked || 10*n > len(some) {
 		t.Errorf("%d mutants survive without a reason", n)
 	}
 }
 
-func named(all []*Mutant, name string) []*Mutant {
-	for _, m := range all {
-		if m.Name() == name {
-			return []*Mutant{m}
-		}
-	}
-	return nil
-}
-
 // judgeAll judges mutants on all cores, but those that the log knows.
-func judgeAll(t *testing.T, cfg Config, some []*Mutant) []*Verdict {
+func judgeAll(t *testing.T, cfg Config, some []*Mutant, probe bool) []*Verdict {
 	known, note, err := open(*file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	verdicts := make([]*Verdict, len(some))
+	var fair controls
 	var work sync.WaitGroup
 	next := make(chan int)
 	for range runtime.GOMAXPROCS(0) {
 		work.Go(func() {
 			for i := range next {
-				trials, keep := cfg.Trials(some[i])
-				verdicts[i] = some[i].judge(t, trials, keep)
-				if err := note(verdicts[i]); err != nil {
+				m := some[i]
+				trials, keep := cfg.Trials(m)
+				v := m.judge(t, trials, keep, probe)
+				if probe && v.Outcome == Killed {
+					fair.check(t, m, trials, keep, v.By)
+				}
+				if err := note(v); err != nil {
 					t.Error(err)
 				}
 				if *only != "" {
-					t.Logf("%+v", *verdicts[i])
+					t.Logf("%+v", *v)
 				}
+				verdicts[i] = v
 			}
 		})
 	}
@@ -105,6 +104,36 @@ func judgeAll(t *testing.T, cfg Config, some []*Mutant) []*Verdict {
 	close(next)
 	work.Wait()
 	return verdicts
+}
+
+// controls make sure that the trials which kill mutants do not fail without
+// them.
+type controls struct {
+	mu   sync.Mutex
+	done map[control]*sync.Once
+}
+
+// A control is a trial of kernels as they are.
+type control struct{ trial, ptx string }
+
+func (c *controls) check(t *testing.T, m *Mutant, trials []Trial, keep func(kernel string) bool, by string) {
+	x := trials[slices.IndexFunc(trials, func(x Trial) bool { return x.Name == by })]
+	as := control{by, m.write(m.Was, keep)}
+	c.mu.Lock()
+	if c.done == nil {
+		c.done = map[control]*sync.Once{}
+	}
+	once := c.done[as]
+	if once == nil {
+		once = new(sync.Once)
+		c.done[as] = once
+	}
+	c.mu.Unlock()
+	once.Do(func() {
+		if how := x.judge(t, func(string, string) string { return as.ptx }, limit); how != "" {
+			t.Errorf("%s fails without a mutant: %s", by, how)
+		}
+	})
 }
 
 // open reads a log, if there is one, and appends verdicts to it.

@@ -96,8 +96,8 @@ func OnDevice(name string, opts sim.Options, test func(t testing.TB, dev device.
 // seconds.
 const limit = time.Minute
 
-// judge runs a trial against kernels.
-func (x *Trial) judge(t testing.TB, rewrite func(file, ptx string) string) (failure string) {
+// judge runs a trial against kernels, for some time at most.
+func (x *Trial) judge(t testing.TB, rewrite func(file, ptx string) string, limit time.Duration) (failure string) {
 	b := &bench{rewrite: rewrite}
 	defer b.end()
 	done := make(chan string, 1)

@@ -1,0 +1,247 @@
+package mutate
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/sim"
+)
+
+// toy adds 3, 4, … of the first lanes of a warp to a counter. The second
+// kernel runs nowhere.
+const toy = `.version 8.3
+.target sm_90
+.address_size 64
+.visible .entry toy_sum(
+.param .align 8 .b8 toy_sum_param_0[16]
+)
+.maxntid 32, 1, 1
+{
+.reg .pred %p<3>;
+.reg .b32 %r<8>;
+.reg .b64 %rd<3>;
+ld.param.u64 %rd1, [toy_sum_param_0];
+ld.param.u32 %r1, [toy_sum_param_0+8];
+mov.u32 %r2, %laneid;
+setp.lt.u32 %p1, %r2, %r1;
+setp.ne.s32 %p2, %r1, 0;
+@!%p1 bra $L__BB0_2;
+selp.b32 %r3, %r2, 7, %p2;
+@%p2 bra $L__BB0_1;
+shl.b32 %r3, %r3, 1;
+$L__BB0_1:
+add.s32 %r6, %r3, 1;
+{ .reg .b32 t; brev.b32 t, %r3; mov.b32 %r7, t; }
+atom.relaxed.gpu.global.add.u32 %r4, [%rd1], %r3;
+red.relaxed.gpu.global.add.u32 [%rd1], 3;
+$L__BB0_2:
+ret;
+}
+.visible .entry toy_rest(
+.param .align 8 .b8 toy_rest_param_0[16]
+)
+{
+ret;
+}
+`
+
+var toyImage = device.Image{Name: "toy", Targets: []device.Target{{Arch: 90, PTX: toy}}}
+
+// sums is the trial of toy: 5 lanes add up to 25.
+func sums(t testing.TB, dev device.Device) {
+	mod, err := dev.Load(&toyImage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := mod.Kernel("toy_sum")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := dev.NewStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := device.Upload(s, make([]uint32, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := struct{ at, n uint64 }{uint64(at.Ptr()), 5}
+	if err := device.Launch(s, k, device.Dim{X: 1}, device.Dim{X: 32}, &p); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]uint32, 1)
+	if err := at.CopyTo(t.Context(), s, got); err != nil || got[0] != 25 {
+		t.Errorf("the sum is %d: %v", got[0], err)
+	}
+}
+
+// All changes of a kernel, and what becomes of them in its trial.
+func TestVerdicts(t *testing.T) {
+	all := Of(&toyImage, 1)
+	got := map[string]Outcome{}
+	for _, m := range all {
+		if got[m.Name()] != "" {
+			t.Errorf("two mutants %s", m.Name())
+		}
+		v := m.judge(t, []Trial{OnDevice("sum", sim.Options{}, sums)}, func(string) bool { return false }, true)
+		got[m.Name()] = v.Outcome
+		if v.Outcome == Killed && (v.By != "sum" || v.How == "") {
+			t.Errorf("%+v", v)
+		}
+	}
+	for outcome, names := range map[Outcome]string{
+		Killed: `12:offset:+8 13:offset:+4 13:offset:-4 15:compare:lt-ge 15:compare:lt-gt 15:compare:lt-le 16:compare:ne-eq
+			17:branch:always 17:branch:inverted 17:branch:never 18:select:second 18:select:swapped 19:branch:never 19:branch:inverted
+			24:atomic:read 24:atomic:torn 24:offset:+4 24:offset:-4
+			25:atomic:torn 25:drop:red 25:immediate:3-0 25:immediate:3-1 25:immediate:3-2 25:immediate:3-4 25:immediate:3-7 25:offset:+4 25:offset:-4`,
+		Alike: `16:immediate:0--1 16:immediate:0-1 18:immediate:7-0 18:immediate:7-15 18:immediate:7-3 18:immediate:7-6 18:immediate:7-8
+			18:select:first 19:branch:always`,
+		Unreached: "20:immediate:1-0 20:immediate:1-2 20:operator:shl-shr 20:immediate:1-3",
+		Survived:  "23:operator:brev-mov 24:scope:cta 25:scope:cta", // in one block, and with a result that nobody reads
+	} {
+		for name := range strings.FieldsSeq(names) {
+			if got["sm90:sum:"+name] != outcome {
+				t.Errorf("%s: %q, want %q", name, got["sm90:sum:"+name], outcome)
+			}
+			delete(got, "sm90:sum:"+name)
+		}
+	}
+	if len(got) > 0 {
+		t.Errorf("others: %v", got)
+	}
+}
+
+// The order of mutants is that of the seed, and begins with one of each kind.
+func TestOrder(t *testing.T) {
+	names := func(seed uint64) (all []string) {
+		for _, m := range Of(&toyImage, seed) {
+			all = append(all, m.Name())
+		}
+		return all
+	}
+	one := names(1)
+	if !slices.Equal(one, names(1)) || slices.Equal(one, names(2)) {
+		t.Errorf("orders of two seeds: %q, %q", one, names(2))
+	}
+	first := map[string]bool{}
+	for _, name := range one[:9] {
+		first[strings.Split(name, ":")[3]] = true
+	}
+	if len(first) != 9 {
+		t.Errorf("nine kinds of mutants begin with %q", one[:9])
+	}
+}
+
+// What does not load counts for nothing.
+func TestUnloaded(t *testing.T) {
+	m := Of(&toyImage, 1)[0]
+	m.Now = "no such instruction"
+	if v := m.judge(t, nil, func(string) bool { return false }, true); v.Outcome != Unloaded || v.How == "" || v.survived() {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestReasons(t *testing.T) {
+	for _, text := range []string{"same | a | b | c", "same | a | b | c | ", "equal | a | b | c | d"} {
+		if _, err := ParseReasons(text); err == nil {
+			t.Errorf("%q is a table", text)
+		}
+	}
+	all, err := ParseReasons(`# a table
+same | unreached | *:sum:* | * | nobody comes here
+escapes | * | sm90:*:scope:cta | *<red.*>; ret | one block`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &Verdict{Mutant: "sm90:sum:1:scope:cta", Outcome: Survived, Context: "a; <red.add>; ret"}
+	for _, c := range []struct {
+		change func()
+		want   string
+	}{
+		{func() {}, Escapes},
+		{func() { v.Outcome = Unreached }, Same},
+		{func() { v.Mutant = "sm90:max:1:scope:cta" }, Escapes},
+		{func() { v.Context = "a; <red.add>; retry" }, ""},
+	} {
+		c.change()
+		if r := all.of(v, true); (r == nil) != (c.want == "") || r != nil && r.Class != c.want {
+			t.Errorf("%+v: %+v, want %q", v, r, c.want)
+		}
+	}
+}
+
+// A report counts; survivors that nobody explains count as escaped.
+func TestReport(t *testing.T) {
+	reasons, err := ParseReasons("same | * | *:drop:* | * | nobody reads it\nescapes | * | *:scope:* | * | one block")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var verdicts []*Verdict
+	for i, outcome := range []Outcome{Killed, Killed, Killed, Unloaded, Survived, Unreached, Alike} {
+		kind := []string{"scope", "drop", "drop", "mask", "drop", "scope", "select"}[i]
+		verdicts = append(verdicts, &Verdict{Mutant: "sm90:sum:1:" + kind + ":x", Outcome: outcome})
+	}
+	r := newReport(verdicts, reasons, true)
+	if want := (row{all: 7, killed: 3, unloaded: 1, same: 1, escaped: 2}); *r.rows[sum] != want || r.rows[sum].share() != 60 {
+		t.Errorf("%+v, want %+v", *r.rows[sum], want)
+	}
+	if len(r.unexplained) != 1 || r.unexplained[0] != verdicts[6] {
+		t.Errorf("%v", r.unexplained)
+	}
+	for _, line := range []string{"drop    3        2       0           1     0        100.0 %", "1 escapes: one block", "no reason: sm90:sum:1:select:x"} {
+		if !strings.Contains(r.String(), line) {
+			t.Errorf("no line %q in\n%s", line, r)
+		}
+	}
+}
+
+// A log that was cut off is read as far as it goes, and goes on.
+func TestLog(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "log")
+	for i := range 3 {
+		known, note, err := open(name)
+		if err != nil || len(known) != i {
+			t.Fatalf("%d verdicts, want %d: %v", len(known), i, err)
+		}
+		if err := note(&Verdict{Mutant: fmt.Sprint(i), Was: "a\nb"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(name)
+	if err == nil {
+		err = os.WriteFile(name, text[:len(text)-5], 0o644)
+	}
+	if known, _, e := open(name); err != nil || e != nil || len(known) != 2 || known["1"].Was != "a\nb" {
+		t.Errorf("%v: %v, %v", known, err, e)
+	}
+}
+
+// A trial that does not end loses its devices, and one that panics has failed.
+func TestTrialsEnd(t *testing.T) {
+	ended := make(chan error)
+	for want, x := range map[string]Trial{
+		"panic: out of order": {"panics", func(testing.TB, *bench) string { panic("out of order") }},
+		"no end after": OnDevice("goes on", sim.Options{}, func(t testing.TB, dev device.Device) {
+			for {
+				if _, err := dev.Memory(); err != nil {
+					ended <- err
+					return
+				}
+			}
+		}),
+	} {
+		if how := x.judge(t, nil, 50*time.Millisecond); !strings.HasPrefix(how, want) {
+			t.Errorf("%s: %q, want %q", x.Name, how, want)
+		}
+	}
+	if err := <-ended; !errors.Is(err, device.ErrClosed) {
+		t.Error(err)
+	}
+}
