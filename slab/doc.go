@@ -62,6 +62,13 @@
 // device, and lookups from host slices wait for them. On a GPU, lookups and
 // changes submitted to different streams by the On methods overlap.
 //
+// A lookup of host slices, and an iteration, sees every change whose call has
+// returned and every On change submitted before it; nothing else is waited for.
+// An On lookup sees the changes submitted to its stream before, those that an
+// event of the caller orders before it, and those that the host had waited for.
+// Beside a batch whose duplicates have an order, it may meanwhile find the value
+// of one that does not count in the end.
+//
 // Within a launch, operations are concurrent and lock-free on GPUs of compute
 // capability 9.0 (one 64- or 128-bit compare-and-swap publishes a pair). Older
 // GPUs have no 128-bit compare-and-swap: there, a writer of a 16-byte slot marks

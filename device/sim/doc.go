@@ -24,6 +24,17 @@
 // More blocks become resident while none of those that are finishes: up to
 // as many as an H200 holds, they may wait for each other.
 //
+// Streams: queues. Submitting enqueues; work is done where the host waits: in
+// CopyOut, and in Sync of a stream, an event or the device. There the scheduler
+// takes one small step after another of any stream that can go on, until what
+// is waited for is done; a context that ends stops that between two steps, and
+// the work stays queued. Under Fast it is done in the order of submission.
+// Under Random and PCT launches of different streams are resident together and
+// interleave access by access, and copies and fills go on in pieces between
+// them. Record and Wait are edges: a Wait is for the last Record of its event
+// that was submitted before it, so events never wait for each other. Where one
+// goroutine submits, the seed decides everything.
+//
 // Memory: under Fast it is sequentially consistent. Under Random and PCT it
 // is weak: a load returns any value that the memory model lets the thread
 // see. Stores and read-modify-write operations take effect at once; a thread's
@@ -33,6 +44,13 @@
 // other, promise nothing about the order in which values are seen, and atomics
 // among them may lose updates. .b128 accesses are single accesses, vectors are
 // several. The litmus tests of litmus_test.go say what can be seen.
+//
+// It spans launches: a work comes after those before it in its stream, after
+// those that an event orders before it, and after those that the host had
+// waited for when it was submitted; and what a thread has acquired from one of
+// another launch, the works behind its own have seen, too. Nothing else orders
+// two works. Copies and fills are weak accesses. The host is one thread, however
+// many goroutines it has.
 //
 // Mapped memory holds the host's own bytes. The host may write there when it
 // has waited for all works that use it, and the works that it submits then see
@@ -46,12 +64,21 @@
 // shuffle from a lane that does not take part; a barrier that lanes of a warp
 // reach at different places, or that threads of the block have exited without
 // (which GPUs since Volta tolerate); an atomic on local memory; division by
-// zero; trap; a launch that runs longer than its budget; and threads that wait
-// for each other for ever. In weak memory also a load through the read-only
-// path of what the launch has written, a load of what was written but need not
-// be seen yet, and with [Options.Races] a data race. A [Fault] names kernel,
-// line, instruction, block, warp and lane; that of a race, both accesses. The
-// device is lost afterwards, as a real one would be.
+// zero; trap; a launch that runs longer than its budget, with another launch
+// named that it may wait for; and threads that wait for each other for ever. In
+// weak memory also a load through the read-only
+// path of what the launch writes, or one beside it; a load of what was written
+// but need not be seen yet; and with [Options.Races] a data race, also between
+// launches, or a launch and a copy.
+//
+// Of the host, whatever the schedule: to free, unmap or unload what works may
+// use that it has not waited for, to close an event that queued work may need,
+// and to change or give up host memory that an asynchronous copy may use. The
+// target of such a copy holds a pattern until the copy is made.
+//
+// A [Fault] names kernel, line, instruction, block, warp and lane; that of a
+// race, both accesses; that of the host, the work. Whoever waits gets it, and
+// the device is lost afterwards, as a real one would be.
 //
 // # What is not modelled
 //
@@ -61,11 +88,10 @@
 // values stored later in the order of execution (the litmus tests LB, S and
 // 2+2W); more than the last four values of a location; races of accesses that
 // are both strong but differ in size, which PTX leaves undefined. Registers
-// that were never written: they hold what another block left. More than one
-// launch at a time: streams run their work when it is submitted, each launch
-// to its end, so that how lookups and changes on different streams overlap is
-// not explored. A deadline: Sync waits for a launch that runs, whatever its
-// context says. The order in which stores reach memory that survives: a
+// that were never written: they hold what another block left. Order between
+// goroutines of the host that their program does not give: what one has waited
+// for counts for all. A kernel that waits for work that is submitted later. The
+// order in which stores reach memory that survives: a
 // [Domain] hears of them in the order in which they take effect, and at each
 // fence and release which of them come before it.
 // Approximate floating-point arithmetic, and that ptxas may fuse a

@@ -4,7 +4,7 @@
 // the operations returned is explained by some order of them, key by key.
 // What fails is shrunk and printed with the command that replays it.
 //
-// A room's test says how to make its structure and calls [Run]:
+// A structure's test says how to make its structure and calls [Run]:
 //
 //	dst.Run(t, dst.Config[uint64, uint64]{
 //		New: func(dev device.Device, s dst.Shape) (dst.Subject[uint64, uint64], error) {
@@ -26,8 +26,27 @@
 // follow each other in batch order, as structures promise unless told
 // otherwise; then they are concurrent, too.
 //
-// Batches follow each other. At the end every key is looked up, and Len must
-// be the number found. In weak memory, a data race is a failure, too.
+// Programs of several streams submit batches that overlap, among batches of the
+// host in many pieces, iterations, clears, events between streams, and waits
+// whose contexts end at a step of the seed. What they return must be explained
+// by an order that keeps to what structures promise:
+//
+//   - batches of one stream follow each other, and so do those that an event
+//     orders,
+//   - changes follow each other as they were submitted or called, whatever
+//     their streams,
+//   - a lookup of the host, and an iteration, sees every change whose call has
+//     returned and every change submitted before it; nothing else is waited
+//     for,
+//   - whatever is submitted or called comes after what the host had waited for.
+//
+// A lookup beside a batch may meanwhile find the value of a duplicate that does
+// not count in the end. At the end every key is looked up, Len must be the number
+// found, and the structure is closed with a batch under way. In weak memory, a
+// data race is a failure, too.
+//
+// [Omit] leaves out the calls by which the host orders streams or waits for them,
+// one at a time: each must be noticed.
 //
 // An order is looked for by a search of our own over a [Model] of the structure,
 // which takes some dozens of steps where a general one takes minutes. Porcupine
