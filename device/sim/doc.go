@@ -34,6 +34,16 @@
 // among them may lose updates. .b128 accesses are single accesses, vectors are
 // several. The litmus tests of litmus_test.go say what can be seen.
 //
+// Streams are queues of launches, copies, fills, records and waits. Nothing
+// runs before the host waits for some of it, or too much is queued; then all
+// streams go on. Under Fast, works run one after another in the order of
+// submission. Under Random and PCT, launches of different streams are resident
+// together and interleave access by access, with copies and fills between, which
+// are made in pieces. A work begins with what its stream, the events it waits
+// for, and the host's waits order before it, and with nothing else: accesses
+// that none of these order are concurrent. A wait stands for the event's last
+// record before it. streams_test.go has the litmus tests of these edges.
+//
 // Mapped memory holds the host's own bytes. The host may write there when it
 // has waited for all works that use it, and the works that it submits then see
 // that; what it does while one runs is not modelled. Ranges grow in steps of
@@ -47,9 +57,14 @@
 // reach at different places, or that threads of the block have exited without
 // (which GPUs since Volta tolerate); an atomic on local memory; division by
 // zero; trap; a launch that runs longer than its budget; and threads that wait
-// for each other for ever. In weak memory also a load through the read-only
-// path of what the launch has written, a load of what was written but need not
-// be seen yet, and with [Options.Races] a data race. A [Fault] names kernel,
+// for each other for ever, of one launch or of several. Of the host: to free or
+// unmap memory, to give up host memory of an asynchronous copy, or to close an
+// event, before it has waited for the works that use them; and to change what an
+// asynchronous copy still reads. The target of an asynchronous copy holds 0xdb
+// in every byte from the submission on, until the copy is made. In weak memory
+// also a load through the read-only path of what the launch has written, a load
+// of what was written but need not be seen yet, and with [Options.Races] a data
+// race, of two launches, too, and of a launch and a copy. A [Fault] names kernel,
 // line, instruction, block, warp and lane; that of a race, both accesses. The
 // device is lost afterwards, as a real one would be.
 //
@@ -61,11 +76,9 @@
 // values stored later in the order of execution (the litmus tests LB, S and
 // 2+2W); more than the last four values of a location; races of accesses that
 // are both strong but differ in size, which PTX leaves undefined. Registers
-// that were never written: they hold what another block left. More than one
-// launch at a time: streams run their work when it is submitted, each launch
-// to its end, so that how lookups and changes on different streams overlap is
-// not explored. A deadline: Sync waits for a launch that runs, whatever its
-// context says. The order in which stores reach memory that survives: a
+// that were never written: they hold what another block left.
+// Deadlines: where the host waits, its context is asked between two steps.
+// The order in which stores reach memory that survives: a
 // [Domain] hears of them in the order in which they take effect, and at each
 // fence and release which of them come before it.
 // Approximate floating-point arithmetic, and that ptxas may fuse a
