@@ -107,6 +107,7 @@ type Device struct {
 
 	streams     []*stream // by index, nil where there is none
 	last        []uint32  // by index of stream, the number of its last work
+	lastAccess  []uint32  // the same of the last one that accesses memory
 	works       int       // submitted so far
 	queued      int       // of them not done
 	queuedBytes int       // of host memory that these keep

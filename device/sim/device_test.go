@@ -240,9 +240,9 @@ func TestTrace(t *testing.T) {
 	for _, want := range []string{
 		"# launch 0: k, grid [1 1 1], blocks of [32 1 1], seed 0",
 		"0,0,0.0 ffffffff 21: setp.lt.u32 %p1, %r2, 4",
-		"0,0,0.0 0000000f 22: @%p1 st.global.u64 [%rd2], 1  (of ffffffff)  lane 0: [0x740000100] = 0x1\n",
-		"23: ld.global.v2.u32 {%r3, %r4}, [%rd1]  lane 0: [0x700000000] = 0x5 0x7\n",
-		"24: atom.global.add.u64 %rd3, [%rd1], 2  lane 0: [0x700000000] = 0x700000005\n",
+		"0,0,0.0 0000000f 22: @%p1 st.global.u64 [%rd2], 1  (of ffffffff)  lane 0: [0x1b5740000100] = 0x1\n",
+		"23: ld.global.v2.u32 {%r3, %r4}, [%rd1]  lane 0: [0x1b5700000000] = 0x5 0x7\n",
+		"24: atom.global.add.u64 %rd3, [%rd1], 2  lane 0: [0x1b5700000000] = 0x700000005\n",
 		"25: fence.acq_rel.gpu\n",
 		"26: ld.local.u32 %r3, [lo]  lane 0: [0x0]\n",
 		"# reads byte 0 of a thread's local memory, which was never written: kernel k",

@@ -100,7 +100,9 @@ type heap struct {
 }
 
 const (
-	heapBase  = 0x7_0000_0000 // first address of global memory
+	// heapBase is the first address of global memory: not one that two small
+	// numbers, side by side in the parameters of a kernel, look like.
+	heapBase  = 0x1b57_0000_0000
 	heapAlign = 256
 	// Blocks lie far apart, so that an access beyond one does not hit another:
 	// by this part of the addresses left, which is 1 GiB at first and lets

@@ -101,7 +101,7 @@ END:`, Options{Scheduler: Random, Races: true}, 8, 0,
 	setp.ne.u32 %p1, %r2, 17;
 	@%p1 bra END;
 	st.global.u64 [%rd5+8], %rd4;
-END:`, Options{}, 5, 17, "address 0x740000190: byte 144 of a block of 136 bytes"},
+END:`, Options{}, 5, 17, "address 0x1b5740000190: byte 144 of a block of 136 bytes"},
 		{"wrong mask", `
 	setp.lt.u32 %p1, %r2, 16;
 	@%p1 bra LOW;

@@ -36,7 +36,7 @@ func (d *Device) NewStream() (*device.Stream, error) {
 	s := &stream{dev: d, index: slices.Index(d.streams, nil), weight: 1}
 	if s.index < 0 {
 		s.index = len(d.streams)
-		d.streams, d.last = append(d.streams, nil), append(d.last, 0)
+		d.streams, d.last, d.lastAccess = append(d.streams, nil), append(d.last, 0), append(d.lastAccess, 0)
 	}
 	d.streams[s.index] = s
 	return device.NewStream(d, s), nil
@@ -63,7 +63,7 @@ func (s *stream) send(t *transfer) error {
 }
 
 func (d *Device) send(s *stream, t *transfer) error {
-	if err := t.prepare(d); err != nil || t.size == 0 {
+	if err := t.prepare(s); err != nil || t.size == 0 {
 		return err
 	}
 	return d.submit(s, &work{transfer: t})
@@ -168,12 +168,14 @@ func (s *stream) Close() error {
 		s.closed = true
 		return nil
 	}
+	s.closed = true // others may call meanwhile: they submit nothing behind what this waits for
 	err := d.lost
 	if err == nil {
 		err = d.drain(context.Background(), s)
 	}
-	s.closed = true
-	d.streams[s.index] = nil
+	if !d.closed { // still, after waiting
+		d.streams[s.index] = nil
+	}
 	if errors.Is(err, device.ErrLost) {
 		return nil // whoever submitted the work that failed hears of it
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/weftgo/weft/device"
 )
@@ -63,8 +64,9 @@ func (t *transfer) String() string {
 
 // prepare checks a transfer when it is submitted, and takes note of the host's
 // memory.
-func (t *transfer) prepare(d *Device) error {
+func (t *transfer) prepare(s *stream) error {
 	var why string
+	d := s.dev
 	switch {
 	case t.size < 0:
 		why = fmt.Sprintf("a copy of %d bytes", t.size)
@@ -82,15 +84,26 @@ func (t *transfer) prepare(d *Device) error {
 	if why != "" {
 		return fmt.Errorf("sim: copy: %w: %s", device.ErrInvalid, why)
 	}
-	if t.async && t.kind == transferIn {
-		t.sent = bytes.Clone(t.host)
+	if !t.async || t.follows(s) {
+		return nil
 	}
-	if t.async && t.kind == transferOut {
-		for i := range t.host {
-			t.host[i] = unfilled
-		}
+	if t.kind == transferIn {
+		t.sent = bytes.Clone(t.host)
+		return nil
+	}
+	for i := range t.host {
+		t.host[i] = unfilled
 	}
 	return nil
+}
+
+// follows reports whether a copy uses memory of the host that one before it in
+// the other direction has yet to use: what it holds is then theirs to change.
+func (t *transfer) follows(s *stream) bool {
+	return slices.ContainsFunc(s.dev.copies, func(w *work) bool {
+		o := w.transfer
+		return !w.done && o.kind != t.kind && s.after.include(w) && overlap(o.host, t.host)
+	})
 }
 
 // pieceAlign is what pieces of a transfer are multiples of, in addresses of the
@@ -147,6 +160,16 @@ func (d *Device) piece(w *work) {
 	if t.done == t.size {
 		d.clock += uint64(t.size) / copyRate
 		d.finish(w)
+		t.drop()
+	}
+}
+
+// drop lets go of the copies of host memory that a transfer has made: others
+// keep it as a user of memory.
+func (t *transfer) drop() {
+	t.sent = nil
+	if t.kind == transferIn && !t.async {
+		t.host = nil
 	}
 }
 

@@ -108,6 +108,9 @@ func (d *Device) submit(s *stream, w *work) error {
 	d.works++
 	d.last[s.index]++
 	w.seq = d.last[s.index]
+	if w.launch != nil || w.transfer != nil {
+		d.lastAccess[s.index] = w.seq
+	}
 	s.after = s.after.join(d.known)
 	if w.wait != nil {
 		s.after = s.after.join(w.wait.work.before).with(w.wait.work)
@@ -252,8 +255,8 @@ func (d *Device) await(ctx context.Context, w *work) error {
 // stepsHeld is how many steps a host that waits takes at a time.
 const stepsHeld = 1 << 8
 
-// learn notes that the host has waited for a work. Once it has for all there
-// are, nothing that was done is concurrent with anything to come.
+// learn notes that the host has waited for a work. Once it has for all that
+// access memory, nothing that was done is concurrent with anything to come.
 func (d *Device) learn(w *work) {
 	d.known = d.known.join(w.before.with(w))
 	d.hostMayWrite()
@@ -268,7 +271,7 @@ func (d *Device) learn(w *work) {
 	if d.queued > 0 {
 		return
 	}
-	for i, n := range d.last {
+	for i, n := range d.lastAccess {
 		if d.known.at(i) < n {
 			return
 		}

@@ -334,12 +334,12 @@ func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch[K, V]) (err error
 			}
 		}
 		if found[k] != nil && !r.multi && !changed[k] {
-			return fmt.Errorf("All: key %#x comes twice", k)
+			return fmt.Errorf("key %#x comes twice in All", k)
 		}
 		found[k] = append(found[k], v)
 	}
 	if err := errors.Join(err, host.Err()); err != nil {
-		return fmt.Errorf("All: %w", err)
+		return fmt.Errorf("iteration: %w", err)
 	}
 	r.time++
 	var events []event[K, V]
@@ -370,7 +370,7 @@ func (r *runner[K, V]) clear(host HostSubject[K, V]) error {
 	r.time++
 	number := r.history.beginCall(true)
 	if err := host.Clear(context.Background()); err != nil {
-		return fmt.Errorf("Clear: %w", err)
+		return fmt.Errorf("clear: %w", err)
 	}
 	r.time++
 	var events []event[K, V]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -15,6 +16,7 @@ import (
 // subject is a set as package dst tests one: it returns flags, no values.
 type subject struct {
 	*Set
+	dev    device.Device
 	stream *device.Stream
 }
 
@@ -28,7 +30,7 @@ func newSubject(dev device.Device, shape dst.Shape) (dst.Subject[uint32, uint32]
 	if err != nil {
 		return nil, err
 	}
-	return &subject{s, stream}, s.ClearOn(stream)
+	return &subject{s, dev, stream}, errors.Join(s.ClearOn(stream), stream.Sync(context.Background()))
 }
 
 func (s *subject) Submit(stream *device.Stream, c *dst.Columns[uint32, uint32]) (dst.Returns, error) {
@@ -42,12 +44,13 @@ func (s *subject) Submit(stream *device.Stream, c *dst.Columns[uint32, uint32]) 
 		if kinds, err = device.Upload(stream, all); err != nil {
 			return dst.Returns{}, err
 		}
-		defer kinds.Free() // a simulated stream is done when a call returns
+		err = errors.Join(s.ApplyOn(stream, kinds, c.Keys, c.OK), stream.Sync(context.Background()), kinds.Free())
+		return dst.Returns{OK: true}, err
 	}
 	return dst.Returns{OK: true}, s.ApplyOn(stream, kinds, c.Keys, c.OK)
 }
 
-func (s *subject) Sync(ctx context.Context) error { return s.stream.Sync(ctx) }
+func (s *subject) Sync(ctx context.Context) error { return s.dev.Sync(ctx) }
 
 // Len counts the keys whose nodes are not marked.
 func (s *subject) Len() int {
@@ -88,7 +91,15 @@ func (s *subject) walk(visit func(w uint64)) error {
 	return nil
 }
 
-func (s *subject) Close() error { return errors.Join(s.stream.Close(), s.Set.Close()) }
+func (s *subject) Close() error {
+	return errors.Join(s.dev.Sync(context.Background()), s.stream.Close(), s.Set.Close())
+}
+
+// oneStream are the shapes in which batches follow each other: nothing orders
+// the lists' changes on different streams.
+func oneStream() []dst.Shape {
+	return slices.DeleteFunc(slices.Clone(dst.Shapes), func(s dst.Shape) bool { return s.Streams > 0 })
+}
 
 // Under any schedule of threads and weak memory, what the operations of a
 // batch return is explained by some order of them: each insertion and deletion
@@ -96,7 +107,7 @@ func (s *subject) Close() error { return errors.Join(s.stream.Close(), s.Set.Clo
 func TestSchedules(t *testing.T) {
 	for _, arch := range []int{80, 90} {
 		t.Run(fmt.Sprintf("sm_%d", arch), func(t *testing.T) {
-			dst.Run(t, dst.Config[uint32, uint32]{New: newSubject, Arch: arch, Unordered: true})
+			dst.Run(t, dst.Config[uint32, uint32]{New: newSubject, Shapes: oneStream(), Arch: arch, Unordered: true})
 		})
 	}
 }
