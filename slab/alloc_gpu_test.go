@@ -32,7 +32,7 @@ const allocSeeds = 3
 
 // Units are handed out once, whatever happens at the same time.
 func TestAllocKernels(t *testing.T) {
-	onSim(t, allocSeeds, allocTests)
+	onSim(t, []int{80, 90}, allocSeeds, allocTests)
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); ok {
 		return

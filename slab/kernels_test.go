@@ -2,6 +2,7 @@ package slab
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/gpubatch"
 )
 
 // beside is an engine of kernels beside a model of it. Threads have no order,
@@ -31,7 +33,9 @@ func kernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w
 		t.Fatal(err)
 	}
 	defer stream.Close()
-	s := &beside[K, V]{newSubject[K, V](t, dev, w, multi, 3, blockUnits, true), stream, rand.New(rand.NewPCG(1, 2))}
+	// Two memory blocks, in one super block or in two.
+	light := !multi && !unordered
+	s := &beside[K, V]{newSubject[K, V](t, dev, w, multi, 3, 2*blockUnits, light), stream, rand.New(rand.NewPCG(1, 2))}
 	defer s.close()
 	s.opts.Unordered = unordered
 	const plenty, few = blockUnits, 3
@@ -46,13 +50,17 @@ func kernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w
 		s.uniform(weft.OpPutNew, 270, few)
 		s.mixedOps(200, few)
 		s.countLost(2)
-		s.rehash([]uint32{7, 1}[round], 200)
+		s.rehash([]uint32{150, 1}[round], 2*blockUnits)
 		for range 3 {
 			s.overlap(60)
 		}
+		s.crowd(380)
 		s.collectOn(50)
 		s.pages()
+		s.shortExport()
 		s.uniform(weft.OpDeleteAll, 150, plenty)
+		s.flush()
+		s.rehash(3, 2*blockUnits)
 	}
 	err = s.engine.clear(context.Background())
 	if now, e := s.engine.counts(context.Background()); now.used != 0 || errors.Join(err, e) != nil {
@@ -315,7 +323,7 @@ func (s *beside[K, V]) collectOn(n int) {
 	}
 }
 
-// pages compares what export says, a bucket or two at a time.
+// pages compares what export says, some buckets at a time.
 func (s *beside[K, V]) pages() {
 	s.t.Helper()
 	g := s.engine.hold()
@@ -324,9 +332,10 @@ func (s *beside[K, V]) pages() {
 	for _, vals := range s.model {
 		left += len(vals)
 	}
-	for lo := uint32(0); lo <= g.buckets; lo += 2 {
+	some := max(2, g.buckets/3)
+	for lo := uint32(0); lo <= g.buckets; lo += some {
 		keys, vals := make([]K, 2000), make([]V, 2000)
-		n, err := s.engine.export(context.Background(), g, lo, min(lo+2, g.buckets+1), device.Bytes(keys), s.vals(vals).Host)
+		n, err := s.engine.export(context.Background(), g, lo, min(lo+some, g.buckets+1), device.Bytes(keys), s.vals(vals).Host)
 		if err != nil || n > len(keys) {
 			s.t.Fatalf("export from bucket %d on: %d pairs, %v", lo, n, err)
 		}
@@ -339,6 +348,87 @@ func (s *beside[K, V]) pages() {
 	}
 	if left != 0 {
 		s.t.Fatalf("export has %d pairs too few", left)
+	}
+}
+
+// shortExport has more pairs than rows: they are counted, and nothing is written
+// behind the rows.
+func (s *beside[K, V]) shortExport() {
+	s.t.Helper()
+	now, err := s.engine.counts(context.Background())
+	if err != nil {
+		s.t.Fatalf("%v", err)
+	}
+	e, count := s.engine.(*gpuEngine), make([]uint64, 1)
+	keys, vals := slices.Repeat([]K{9999}, int(now.live)), slices.Repeat([]V{9999}, int(now.live))
+	rows := len(keys) / 2
+	b := &batch.Batch{Keys: batch.Host(keys), Vals: s.vals(vals), Out: batch.Host(count)}
+	s.onDevice(b, func() error {
+		return device.Launch(s.stream, e.kernel.export, e.tiles(e.gen.buckets), gpubatch.Block, &exportParams{
+			table: refOf(e.gen), keys: b.Keys.Ptr, vals: b.Vals.Ptr, count: b.Out.Ptr, rows: uint64(rows), hi: e.gen.buckets + 1,
+		})
+	}, &b.Keys, &b.Vals, &b.Out)
+	written := func(k K) bool { return k != 9999 }
+	if count[0] != now.live || slices.ContainsFunc(keys[rows:], written) || !slices.ContainsFunc(keys[:rows], written) ||
+		s.widths.Val > 0 && (slices.Max(vals[rows:]) != 9999 || slices.Min(vals[rows:]) != 9999) {
+		s.t.Fatalf("export of %d pairs to %d rows: %d; %d, %#x", now.live, rows, count, keys, vals)
+	}
+}
+
+// crowd has more than a block of threads do something to few keys: in a map or
+// a set to duplicates, of which one counts, in a multimap to keys that get many
+// values, in any order.
+func (s *beside[K, V]) crowd(n int) {
+	s.t.Helper()
+	keys, vals := s.draw(n, false)
+	if !s.multi {
+		for i := range keys {
+			keys[i] %= 60
+		}
+		for _, kind := range []weft.OpKind{weft.OpPut, weft.OpDelete, weft.OpPutNew} {
+			if f := s.flagsFor(kind); f&batch.Order != 0 && (kind != weft.OpPut || s.widths.Val > 0) {
+				s.run(&batch.Batch{Kind: kind, Flags: f}, nil, keys, vals, blockUnits)
+			}
+		}
+		return
+	}
+	for i := range keys {
+		keys[i] = K(i%2) + 1000
+	}
+	b := &batch.Batch{N: n, Kind: weft.OpPut, Flags: s.flagsFor(weft.OpPut), Keys: batch.Host(keys), Vals: batch.Host(vals)}
+	if _, lost := s.execute(b, blockUnits); lost != 0 {
+		s.t.Fatalf("%d of %d pairs have no room", lost, n)
+	}
+	for i, many := range s.numbers(keys[:2]) {
+		want, got := s.model[keys[i]], make([]V, many)
+		for j := i; j < n; j += 2 {
+			want = append(slices.Clip(want), vals[j])
+		}
+		one := &batch.Batch{N: 1, Flags: s.mixed(), Keys: batch.Host(keys[i : i+1])}
+		if err := s.engine.collect(context.Background(), one, []uint64{0, uint64(many)}, device.Bytes(got)); err != nil {
+			s.t.Fatalf("collect: %v", err)
+		}
+		if slices.Sort(want); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+			s.t.Fatalf("key %d has values %#x, want %#x in any order", keys[i], got, want)
+		}
+		s.model[keys[i]] = got
+	}
+	s.hints()
+	s.look(keys[:2])
+}
+
+// hints makes sure that each chain of more than a slab has a hint to its end.
+func (s *beside[K, V]) hints() {
+	s.t.Helper()
+	im, err := s.image()
+	if err != nil {
+		s.t.Fatalf("%v", err)
+	}
+	for b := range im.buckets {
+		link := im.base[int(b)*slabBytes+slabBytes-8:]
+		if tail, next := binary.LittleEndian.Uint32(link), binary.LittleEndian.Uint32(link[4:]); (tail == noUnit) != (next == noUnit) {
+			s.t.Fatalf("bucket %d goes on at %#x; its end is said to be near %#x", b, next, tail)
+		}
 	}
 }
 
