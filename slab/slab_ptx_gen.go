@@ -30,10 +30,10 @@ import (
 //kernelgen:input a5c7dcc308e684d5e2a8d999fffcd9fab04b40fdf445125a84589ea02d86e104 4543 slab/slab.cu
 //kernelgen:input b7ab3fa293b6ae8d97c8499606a1910826e9142bb5e809ce37d688a2622dfbc9 1704 slab/tile.cuh
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
-//kernelgen:input 480eec57f9b1ca3ef4f916c3fd70e0b333fc6832b900813d57794619c4878679 3001 slab/units.cuh
+//kernelgen:input bcfe1a474696ead1bdc3afd38459827032c1020fcb6d65b6ee99981a044627d9 3411 slab/units.cuh
 //kernelgen:input aaf9dad39c901cc9e4d1fbd606ffa51cc8e154d128d1d590569f8154005818ae 7044 slab/whole.cuh
-//kernelgen:output b12e3995cd90068e58daab4536f0c5b4edf7460f5150a6d269e2a235c750f696 959448 slab/slab_sm80.ptx
-//kernelgen:output 12e3bfd05d7412592838970a1ffc88be6d50c8b233b86a43a2e5c0fa69539264 946452 slab/slab_sm90.ptx
+//kernelgen:output 494f494ed788009c989756be7ad2ac800fd17a5ec644b7a6f0f66936c3cb6565 959484 slab/slab_sm80.ptx
+//kernelgen:output 9f5ec3f8bafe6f9420fb25b55ac4470df87ee4a327bec18bb7660ec48d2ade30 946488 slab/slab_sm90.ptx
 
 //go:embed slab_sm80.ptx
 var slabSM80 string

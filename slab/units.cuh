@@ -43,6 +43,16 @@ __device__ __forceinline__ void used_units(const UsedParams& p) {
   if (n != 0) add_relaxed(p.used, n);
 }
 
+// Weak accesses of a unit's first word, each of which is made.
+__device__ __forceinline__ uint32_t signature(const uint32_t* unit) {
+  uint32_t v;
+  asm volatile("ld.global.b32 %0, [%1];" : "=r"(v) : "l"(unit) : "memory");
+  return v;
+}
+__device__ __forceinline__ void sign(uint32_t* unit, uint32_t v) {
+  asm volatile("st.global.b32 [%0], %1;" ::"l"(unit), "r"(v) : "memory");
+}
+
 // churn allocates and releases at random, one unit per lane at a time, and
 // signs each unit to notice when it is not the only owner. Fences alone order
 // what the owners of a unit write there one after another; these are weak
@@ -56,8 +66,8 @@ __device__ __forceinline__ void churn(const ChurnParams& p) {
     bool gives = held != kNoUnit && (turn || last), takes = held == kNoUnit && turn && !last;
     if (gives) {
       uint32_t* unit = static_cast<uint32_t*>(p.alloc.at(held));
-      wrong += *unit != me;
-      *unit = ~0u;
+      wrong += signature(unit) != me;
+      sign(unit, ~0u);
       fence();
       wrong += !release(p.alloc, held);
       held = kNoUnit;
@@ -67,8 +77,8 @@ __device__ __forceinline__ void churn(const ChurnParams& p) {
     sync_warp();
     if (takes && got != kNoUnit) {
       uint32_t* unit = static_cast<uint32_t*>(p.alloc.at(got));
-      wrong += *unit != ~0u;
-      *unit = me;
+      wrong += signature(unit) != ~0u;
+      sign(unit, me);
       held = got, allocated++;
     }
     missing += takes && got == kNoUnit;

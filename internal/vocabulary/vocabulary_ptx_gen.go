@@ -17,7 +17,7 @@ import (
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
-//kernelgen:input 5834b75daf0cc9c284bb1150eaa4c16295f47ed400ef9f886b9737bf13c86d3c 3390 kernels/include/weft/warp.cuh
+//kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:output 3f87f5b35402ad6ba411469673e7af0c859d3ce6e647b20591f16b5ea23dec09 35757 internal/vocabulary/vocabulary_sm80.ptx
 //kernelgen:output 25e6bc692ababd0faab9dbdc7063ccd357bdec5dfcaa23ab5c6a06096c8714af 35757 internal/vocabulary/vocabulary_sm90.ptx
 
