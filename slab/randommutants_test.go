@@ -23,7 +23,7 @@ func TestRandomMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	mutate.Run(t, mutate.Config{Image: &slabImage, Number: 40, Trials: trials, Reasons: survivors})
+	mutate.Run(t, mutate.Config{Image: &slabImage, Number: 16, Trials: trials, Reasons: survivors})
 }
 
 // general are kernels that are not there for each width of keys. Every
