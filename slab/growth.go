@@ -227,7 +227,7 @@ func (t *table) relieve(ctx context.Context, n int) (better bool, err error) {
 	}
 	if t.opts.Fixed {
 		if now.used > now.live {
-			return true, t.engine.flush(ctx)
+			return true, t.flushed(ctx)
 		}
 		// Units that others had in hand may be free again.
 		pool, err := t.look(ctx)
@@ -249,16 +249,23 @@ func (t *table) relieve(ctx context.Context, n int) (better bool, err error) {
 		t.opts.Logger.Debug("slab: new pool", "units", 2*pool.Units)
 		err = t.engine.rehash(ctx, buckets, 2*(pool.Units+n))
 	case errors.Is(err, device.ErrMemory) && now.used > now.live:
-		if err := t.engine.flush(ctx); err != nil {
-			return false, err
-		}
-		err = nil
+		err = t.flushed(ctx)
 	}
 	if err != nil {
 		return false, err
 	}
 	_, err = t.look(ctx)
 	return err == nil, err
+}
+
+// flushed flushes, and waits for that: the change that follows may fail before it
+// is submitted, and then lookups on other streams come next.
+func (t *table) flushed(ctx context.Context) error {
+	if err := t.engine.flush(ctx); err != nil {
+		return err
+	}
+	_, err := t.count(context.WithoutCancel(ctx))
+	return err
 }
 
 // retryOn is retry for a batch on the device, which has done all it could.

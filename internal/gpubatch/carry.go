@@ -92,9 +92,14 @@ func (q *Queue) Get(ctx context.Context, b *batch.Batch, launch func(s *device.S
 				Keys: batch.Column{Ptr: p.In[0]}, Vals: batch.Column{Ptr: p.Out[0]}, OK: batch.Column{Ptr: p.Out[1]},
 			}, c.Hits.Ptr())
 		})
-	// All pieces that were sent have come home, so the count is theirs.
+	// All pieces that were sent have come home, so the count is theirs. If none
+	// was, the counter may not be zero yet: it is read on the same stream.
+	work, e := c.Ring.Work()
 	var n [1]uint64
-	if e := c.Hits.CopyTo(context.WithoutCancel(ctx), q.Stream, n[:]); err == nil {
+	if e == nil {
+		e = c.Hits.CopyTo(context.WithoutCancel(ctx), work, n[:])
+	}
+	if err == nil {
 		err = e
 	}
 	return int(n[0]), err
