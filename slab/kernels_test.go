@@ -31,7 +31,7 @@ func kernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w
 		t.Fatal(err)
 	}
 	defer stream.Close()
-	s := &beside[K, V]{newSubject[K, V](t, dev, w, multi, 3, blockUnits, true), stream, rand.New(rand.NewPCG(1, 2))}
+	s := &beside[K, V]{newSubject[K, V](t, dev, w, multi, 3, 2*blockUnits, true), stream, rand.New(rand.NewPCG(1, 2))}
 	defer s.close()
 	s.opts.Unordered = unordered
 	const plenty, few = blockUnits, 3
@@ -54,6 +54,10 @@ func kernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w
 		s.pages()
 		s.uniform(weft.OpDeleteAll, 150, plenty)
 	}
+	// A flush that gives slabs back, also those of 30 slots.
+	s.uniform(weft.OpPutNew, 250, plenty)
+	s.uniform(weft.OpDelete, 200, plenty)
+	s.flush()
 	err = s.engine.clear(context.Background())
 	if now, e := s.engine.counts(context.Background()); now.used != 0 || errors.Join(err, e) != nil {
 		t.Fatalf("clear leaves %d slots: %v, %v", now.used, err, e)
