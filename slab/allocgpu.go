@@ -162,6 +162,9 @@ func (e *gpuAlloc) launchRelease(s *device.Stream, ref AllocRef, units device.Pt
 }
 
 func (e *gpuAlloc) used(ctx context.Context, ref AllocRef) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
 	if err := e.stream.Fill(e.word(1), 0, 2); err != nil {
 		return 0, err
 	}
@@ -170,7 +173,9 @@ func (e *gpuAlloc) used(ctx context.Context, ref AllocRef) (int, error) {
 	if err := device.Launch(e.stream, e.kernel.used, gpubatch.Wave(e.dev, words), gpubatch.Block, &p); err != nil {
 		return 0, err
 	}
-	return e.read(ctx, 1)
+	// Nothing else waits for the launch, and what comes next may write where it
+	// reads.
+	return e.read(context.WithoutCancel(ctx), 1)
 }
 
 func (e *gpuAlloc) close() (err error) {

@@ -62,6 +62,10 @@ func kernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w
 		s.flush()
 		s.rehash(3, 2*blockUnits)
 	}
+	// A flush that gives slabs back, also those of 30 slots.
+	s.uniform(weft.OpPutNew, 250, plenty)
+	s.uniform(weft.OpDelete, 200, plenty)
+	s.flush()
 	err = s.engine.clear(context.Background())
 	if now, e := s.engine.counts(context.Background()); now.used != 0 || errors.Join(err, e) != nil {
 		t.Fatalf("clear leaves %d slots: %v, %v", now.used, err, e)
