@@ -93,7 +93,7 @@ func (m *Mutant) try(t testing.TB, text string, trials []Trial, keep func(kernel
 // until one fails: its name and what went wrong, or nothing.
 func FirstFailure(t testing.TB, trials []Trial, rewrite func(file, ptx string) string) (by, how string) {
 	for i := range trials {
-		if how := trials[i].judge(t, rewrite, limit); how != "" {
+		if how := trials[i].judge(t, rewrite, patience); how != "" {
 			how, _, _ = strings.Cut(how, "\n")
 			return trials[i].Name, how
 		}

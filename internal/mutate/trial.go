@@ -24,13 +24,13 @@ type Trial struct {
 type bench struct {
 	rewrite func(file, ptx string) string
 	mu      sync.Mutex
-	devices []*sim.Device
+	devices []device.Device
 	ended   bool
 }
 
 // note remembers a device, so that it can be closed under a trial that does
 // not end.
-func (b *bench) note(dev *sim.Device) {
+func (b *bench) note(dev device.Device) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.devices = append(b.devices, dev)
@@ -55,10 +55,13 @@ func Schedules[K weft.Key, V weft.Value](name string, cfg dst.Config[K, V]) Tria
 	return Trial{name, func(_ testing.TB, b *bench) string {
 		cfg := cfg
 		cfg.Rewrite, cfg.Whole = b.rewrite, true
-		open := cfg.New
-		cfg.New = func(dev device.Device, shape dst.Shape) (dst.Subject[K, V], error) {
-			b.note(dev.(*sim.Device))
-			return open(dev, shape)
+		wrap := cfg.Wrap
+		cfg.Wrap = func(dev device.Device) device.Device {
+			b.note(dev)
+			if wrap != nil {
+				dev = wrap(dev)
+			}
+			return limit(dev)
 		}
 		f, tried := dst.Find(cfg)
 		if f == nil {
@@ -76,7 +79,7 @@ const budget = 1 << 24
 func OnDevice(name string, opts sim.Options, test func(t testing.TB, dev device.Device)) Trial {
 	return Trial{name, func(t testing.TB, b *bench) string {
 		opts := opts
-		opts.Rewrite, opts.Budget, opts.Memory = b.rewrite, budget, 1<<28
+		opts.Rewrite, opts.Budget, opts.Memory = b.rewrite, budget, memory
 		failed, log := conformance.Report(t, func(t testing.TB) {
 			dev, err := sim.Open(&opts)
 			if err != nil {
@@ -92,12 +95,12 @@ func OnDevice(name string, opts sim.Options, test func(t testing.TB, dev device.
 	}}
 }
 
-// limit is the time a trial may take; those of kernels as they should be take
+// patience is the time a trial may take; those of kernels as they should be take
 // seconds.
-const limit = time.Minute
+const patience = time.Minute
 
 // judge runs a trial against kernels, for some time at most.
-func (x *Trial) judge(t testing.TB, rewrite func(file, ptx string) string, limit time.Duration) (failure string) {
+func (x *Trial) judge(t testing.TB, rewrite func(file, ptx string) string, most time.Duration) (failure string) {
 	b := &bench{rewrite: rewrite}
 	defer b.end()
 	done := make(chan string, 1)
@@ -112,7 +115,7 @@ func (x *Trial) judge(t testing.TB, rewrite func(file, ptx string) string, limit
 	select {
 	case failure := <-done:
 		return failure
-	case <-time.After(limit):
-		return fmt.Sprintf("no end after %v", limit)
+	case <-time.After(most):
+		return fmt.Sprintf("no end after %v", most)
 	}
 }
