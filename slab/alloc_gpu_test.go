@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/internal/gpubatch"
+	"github.com/weftgo/weft/internal/gpu"
 )
 
 // allocTests are tests of the allocator's kernels.

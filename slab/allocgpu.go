@@ -6,7 +6,7 @@ import (
 	"structs"
 
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/internal/gpubatch"
+	"github.com/weftgo/weft/internal/gpu"
 )
 
 // The parameters of the allocator's kernels; the twins are in layout.cuh.

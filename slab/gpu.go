@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
-	"github.com/weftgo/weft/internal/gpubatch"
-	"github.com/weftgo/weft/internal/staging"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
 //go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 slab.cu

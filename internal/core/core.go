@@ -70,9 +70,6 @@ type Engine interface {
 	// the batch has the flag Report. done is the length of the prefix that was
 	// run, b.N unless there was an error.
 	Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error)
-	// Add submits adding the number of pairs, negated or not, to a counter of
-	// the caller's.
-	Add(s *device.Stream, to device.Ptr, negate bool) error
 	// Wait waits for submitted changes. Lost reads how many of their operations
 	// found no room, and resets the count.
 	Wait(ctx context.Context) error
@@ -100,6 +97,13 @@ type Caps struct {
 	// Streams: work submitted to streams may still be under way when the call
 	// returns.
 	Streams bool
+}
+
+// Adder is an engine whose streams run behind the host.
+type Adder interface {
+	// Add submits adding the number of pairs, negated or not, to a counter of
+	// the caller's.
+	Add(s *device.Stream, to device.Ptr, negate bool) error
 }
 
 // Expander is an engine that finds several rows for a key.

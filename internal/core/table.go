@@ -82,7 +82,10 @@ func (t *Table) GetOn(s *device.Stream, method string, b *batch.Batch, counts ..
 			return err
 		}
 		b.Flags = t.Policy.Mixed()
-		_, _, err = t.Engine.Look(context.Background(), s, lease, b, to)
+		_, hits, err := t.Engine.Look(context.Background(), s, lease, b, to.Ptr())
+		if to.Host() != nil {
+			to.Host()[0] += uint64(hits)
+		}
 		return err
 	}))
 }
@@ -105,14 +108,14 @@ func (t *Table) readOn(s *device.Stream, where string, b *batch.Batch, submit fu
 
 // counter is where a batch on the device adds its count: the first element of
 // the caller's slice, if there is one.
-func (t *Table) counter(counts []device.Slice[uint64]) (device.Ptr, error) {
+func (t *Table) counter(counts []device.Slice[uint64]) (to device.Slice[uint64], err error) {
 	if len(counts) == 0 || counts[0].Len() == 0 {
-		return 0, nil
+		return to, nil
 	}
 	if len(counts) > 1 || counts[0].Device() != t.Device {
-		return 0, fmt.Errorf("%w: one slice of this device takes the count", device.ErrInvalid)
+		return to, fmt.Errorf("%w: one slice of this device takes the count", device.ErrInvalid)
 	}
-	return counts[0].Ptr(), nil
+	return counts[0], nil
 }
 
 // ---- the writer's turn ----------------------------------------------------------

@@ -45,56 +45,49 @@ func (s *slot) open(dev device.Device, size int) (err error) {
 }
 
 // send copies the columns in and lays out the columns out.
-func (s *slot) send(r *Ring, p *Piece, in, out []Column) error {
-	at := 0
-	for _, c := range in {
-		if c.Host == nil {
-			p.In = append(p.In, 0)
-			continue
+func (s *slot) send(r *Ring, p *Piece, j *job) error {
+	at, n := 0, p.Batch.N
+	sent := false
+	for _, c := range j.columns {
+		size := n * c.Width
+		to := s.buf.Ptr + device.Ptr(at)
+		if c.IsInput() {
+			src := c.Host[p.Lo*c.Width : p.Lo*c.Width+size]
+			if !c.pinned {
+				copy(s.host[at:at+size], src)
+				src = s.host[at : at+size]
+			}
+			if err := r.in.CopyInAsync(to, src); err != nil {
+				return err
+			}
+		} else if !sent {
+			s.first, sent = at, true
 		}
-		size := p.N * c.Width
-		src := c.Host[p.Lo*c.Width : p.Lo*c.Width+size]
-		if !c.pinned {
-			copy(s.host[at:at+size], src)
-			src = s.host[at : at+size]
-		}
-		if err := r.in.CopyInAsync(s.buf.Ptr+device.Ptr(at), src); err != nil {
-			return err
-		}
-		p.In = append(p.In, s.buf.Ptr+device.Ptr(at))
+		p.Batch.Columns[c.role] = c.Moved(to)
 		at = align(at + size)
-	}
-	s.first = at
-	for _, c := range out {
-		if c.Host == nil {
-			p.Out = append(p.Out, 0)
-			continue
-		}
-		p.Out = append(p.Out, s.buf.Ptr+device.Ptr(at))
-		at = align(at + p.N*c.Width)
 	}
 	return r.in.Record(s.arrived)
 }
 
 // bring submits the copies home of the columns out.
-func (s *slot) bring(r *Ring, p *Piece, out []Column) error {
+func (s *slot) bring(r *Ring, p *Piece, columns []column) error {
 	if err := r.out.Wait(s.worked); err != nil {
 		return err
 	}
-	if err := s.fetch(r, p, out); err != nil {
+	if err := s.fetch(r, p, columns); err != nil {
 		return err
 	}
 	return r.out.Record(s.home)
 }
 
 // unload copies the columns out, which have come home, to the batch.
-func (s *slot) unload(p *Piece, out []Column) {
+func (s *slot) unload(p *Piece, columns []column) {
 	at := s.first
-	for _, c := range out {
-		if c.Host == nil {
+	for _, c := range columns {
+		if c.IsInput() {
 			continue
 		}
-		size := p.N * c.Width
+		size := p.Batch.N * c.Width
 		if !c.pinned {
 			copy(c.Host[p.Lo*c.Width:], s.host[at:at+size])
 		}
@@ -104,7 +97,7 @@ func (s *slot) unload(p *Piece, out []Column) {
 
 // fetch submits the copies of the columns out: of all that are staged in one,
 // since they lie side by side.
-func (s *slot) fetch(r *Ring, p *Piece, out []Column) error {
+func (s *slot) fetch(r *Ring, p *Piece, columns []column) error {
 	at, from := s.first, s.first
 	flush := func() error {
 		if at == from {
@@ -112,11 +105,11 @@ func (s *slot) fetch(r *Ring, p *Piece, out []Column) error {
 		}
 		return r.out.CopyOutAsync(s.host[from:at], s.buf.Ptr+device.Ptr(from))
 	}
-	for _, c := range out {
-		if c.Host == nil {
+	for _, c := range columns {
+		if c.IsInput() {
 			continue
 		}
-		size := p.N * c.Width
+		size := p.Batch.N * c.Width
 		if c.pinned {
 			dst := c.Host[p.Lo*c.Width : p.Lo*c.Width+size]
 			if err := errors.Join(flush(), r.out.CopyOutAsync(dst, s.buf.Ptr+device.Ptr(at))); err != nil {

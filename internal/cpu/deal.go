@@ -1,11 +1,11 @@
-// Package deal shares a batch of operations out among the cores of a host by
-// where in a structure they work: each core gets a range of places and, in
-// batch order, the operations that begin there. So cores change a structure
-// side by side without atomic operations, and operations on one key, which
-// have one place, keep their order.
-package deal
+package cpu
 
 import "github.com/weftgo/weft/device"
+
+// A batch is shared out among the cores by where in a structure its operations
+// work: each core gets a range of places and, in batch order, the operations that
+// begin there. So cores change a structure side by side without atomic
+// operations, and operations on one key, which have one place, keep their order.
 
 // SharesPerCore is the number of parts that a structure is cut in per core:
 // more parts even out the work.

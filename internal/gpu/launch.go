@@ -1,4 +1,4 @@
-package gpubatch
+package gpu
 
 import "github.com/weftgo/weft/device"
 

@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
 )
 
-// batch is a Run under way.
-type batch struct {
+// job is a Run under way.
+type job struct {
 	ctx     context.Context
-	n, rows int
-	in, out []Column
+	b       *batch.Batch
+	n, rows int // of the batch, of a piece
+	columns []column
 	launch  func(*Piece) error
 	inOrder bool
 
@@ -24,18 +28,11 @@ type batch struct {
 	launched int // rows of pieces that are run; does not grow after err
 }
 
-func (r *Ring) run(b *batch) (done int, err error) {
+func (r *Ring) run(b *job) (done int, err error) {
 	if b.n == 0 {
 		return 0, b.ctx.Err()
 	}
-	staged := false
-	for _, columns := range [][]Column{b.in, b.out} {
-		for i, c := range columns {
-			columns[i].pinned = c.Host != nil && r.dev.Pinned(c.Host)
-			staged = staged || c.Host != nil && !columns[i].pinned
-		}
-	}
-	if !staged {
+	if !b.gather(r.dev) {
 		b.rows *= unstagedPieces // the cores have nothing to do: fewer calls
 	}
 	b.rows = min(b.rows, b.n)
@@ -66,7 +63,7 @@ func (r *Ring) run(b *batch) (done int, err error) {
 // track is a slot at work: it takes every so many-th piece of a batch through
 // the device, one phase after the other.
 type track struct {
-	b  *batch
+	b  *job
 	r  *Ring
 	i  int // of the slot
 	lo int // the first row of the piece in the slot
@@ -141,10 +138,10 @@ func (t *track) step() {
 // send begins with a piece.
 func (t *track) send() {
 	b := t.b
-	t.p = &Piece{Lo: t.lo, N: min(b.rows, b.n-t.lo), Stream: t.r.work}
+	t.p = &Piece{Lo: t.lo, Batch: b.b.Chunk(t.lo, min(t.lo+b.rows, b.n)), Stream: t.r.work}
 	t.submitted = false
 	if t.err = b.failure(); t.err == nil {
-		t.err = t.slot().send(t.r, t.p, b.in, b.out)
+		t.err = t.slot().send(t.r, t.p, b)
 	}
 }
 
@@ -178,7 +175,7 @@ func (t *track) launch() error {
 	if err := t.r.work.Record(t.slot().worked); err != nil {
 		return err
 	}
-	return t.slot().bring(t.r, t.p, t.b.out)
+	return t.slot().bring(t.r, t.p, t.b.columns)
 }
 
 // finish waits for the piece and copies its output to the batch. If it was not
@@ -192,25 +189,25 @@ func (t *track) finish() error {
 	if err := t.slot().home.Sync(ctx); err != nil {
 		return err
 	}
-	t.slot().unload(t.p, t.b.out)
+	t.slot().unload(t.p, t.b.columns)
 	return nil
 }
 
 func (t *track) slot() *slot { return &t.r.slots[t.i] }
 
 // decided records whether a piece is run.
-func (b *batch) decided(p *Piece, err error) {
+func (b *job) decided(p *Piece, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err == nil && err == nil {
-		b.launched = p.Lo + p.N
+		b.launched = p.Lo + p.Batch.N
 	} else if b.err == nil {
 		b.err = err
 	}
 }
 
 // failure is what ends the batch: an earlier error, or the context's end.
-func (b *batch) failure() error {
+func (b *job) failure() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err != nil {
@@ -221,7 +218,7 @@ func (b *batch) failure() error {
 
 // fail records that a piece that was to be run did not come home: nothing of
 // the batch is known to have arrived. It does nothing without an error.
-func (b *batch) fail(err error) {
+func (b *job) fail(err error) {
 	if err == nil {
 		return
 	}
@@ -234,13 +231,32 @@ func (b *batch) fail(err error) {
 }
 
 // size is what a slot needs for a piece.
-func (b *batch) size() (size int) {
-	for _, columns := range [][]Column{b.in, b.out} {
-		for _, c := range columns {
-			if c.Host != nil {
-				size = align(size + b.rows*c.Width)
-			}
-		}
+func (b *job) size() (size int) {
+	for _, c := range b.columns {
+		size = align(size + b.rows*c.Width)
 	}
 	return size
+}
+
+// column is a column of a job, by its role in the batch.
+type column struct {
+	batch.Column
+	role   batch.Role
+	pinned bool // the device copies it alone
+}
+
+// gather lists the columns that the batch has, those to be copied in first, and
+// reports whether a core must copy any of them.
+func (b *job) gather(dev device.Device) (staged bool) {
+	for _, in := range []bool{true, false} {
+		for r, c := range b.b.Columns {
+			if c.Host == nil || c.IsInput() != in {
+				continue
+			}
+			pinned := dev.Pinned(c.Host)
+			b.columns = append(b.columns, column{c, batch.Role(r), pinned})
+			staged = staged || !pinned
+		}
+	}
+	return staged
 }

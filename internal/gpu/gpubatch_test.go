@@ -1,4 +1,4 @@
-package gpubatch_test
+package gpu_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
-	"github.com/weftgo/weft/internal/gpubatch"
+	"github.com/weftgo/weft/internal/gpu"
 )
 
 var widths = batch.MapWidths[uint32, uint32]()

@@ -10,6 +10,7 @@ import (
 	"errors"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
 )
 
 const (
@@ -25,21 +26,10 @@ const (
 	maxSlots = 32
 )
 
-// Column is a column of a batch in host memory, Width bytes per row. An empty
-// Host means that the batch does not have the column. Columns in page-locked
-// memory are copied by the device alone.
-type Column struct {
-	Host  []byte
-	Width int
-
-	pinned bool
-}
-
 // Piece is a part of a batch whose columns lie on the device.
 type Piece struct {
-	Lo, N  int            // rows [Lo, Lo+N) of the batch
-	In     []device.Ptr   // the columns copied in; 0 for one that is empty
-	Out    []device.Ptr   // the columns to be copied out
+	Lo     int            // its first row's number in the batch
+	Batch  *batch.Batch   // with the columns at their places on the device
 	Stream *device.Stream // where to submit the work
 }
 
@@ -65,26 +55,26 @@ func New(dev device.Device) *Ring {
 	return &Ring{dev: dev, slots: make([]slot, s.Slots), pieceBytes: s.PieceBytes, order: s.Order}
 }
 
-// Run takes the n rows of a batch through the device. For each piece it calls
-// launch, which submits work that reads the columns in and writes the columns
-// out. Calls of launch are concurrent, in no order. done is the length of the
-// prefix that was run, whose output has arrived; nothing else was. When Run
-// returns, for whatever reason, the device has stopped using the ring and the
-// batch.
-func (r *Ring) Run(ctx context.Context, n int, in, out []Column, launch func(*Piece) error) (done int, err error) {
-	return r.run(&batch{ctx: ctx, n: n, rows: r.rowsPerPiece(in, out), in: in, out: out, launch: launch})
+// Run takes a batch in host memory through the device. For each piece it calls
+// launch, which submits work that reads the columns to be read and writes those
+// to be written. Columns in page-locked memory are copied by the device alone.
+// Calls of launch are concurrent, in no order. done is the length of the prefix
+// that was run, whose output has arrived; nothing else was. When Run returns,
+// for whatever reason, the device has stopped using the ring and the batch.
+func (r *Ring) Run(ctx context.Context, b *batch.Batch, launch func(*Piece) error) (done int, err error) {
+	return r.run(&job{ctx: ctx, b: b, n: b.N, rows: r.rowsPerPiece(b), launch: launch})
 }
 
 // RunInOrder is Run with the calls of launch one at a time, in the order of
 // the pieces.
-func (r *Ring) RunInOrder(ctx context.Context, n int, in, out []Column, launch func(*Piece) error) (done int, err error) {
-	return r.run(&batch{ctx: ctx, n: n, rows: r.rowsPerPiece(in, out), in: in, out: out, launch: launch, inOrder: true})
+func (r *Ring) RunInOrder(ctx context.Context, b *batch.Batch, launch func(*Piece) error) (done int, err error) {
+	return r.run(&job{ctx: ctx, b: b, n: b.N, rows: r.rowsPerPiece(b), launch: launch, inOrder: true})
 }
 
-// RunWhole takes columns out of the device in one piece, for work that decides
+// RunWhole takes a batch through the device in one piece, for work that decides
 // itself how many rows it fills. The ring grows to the size of the piece.
-func (r *Ring) RunWhole(ctx context.Context, n int, out []Column, launch func(*Piece) error) (done int, err error) {
-	return r.run(&batch{ctx: ctx, n: n, rows: n, out: out, launch: launch})
+func (r *Ring) RunWhole(ctx context.Context, b *batch.Batch, launch func(*Piece) error) (done int, err error) {
+	return r.run(&job{ctx: ctx, b: b, n: b.N, rows: b.N, launch: launch})
 }
 
 // Work is the stream that the pieces' work is submitted to, for what must be done
@@ -126,16 +116,18 @@ func (r *Ring) open(slots, size int) (err error) {
 }
 
 // rowsPerPiece is how many rows fit a piece in the wider direction.
-func (r *Ring) rowsPerPiece(in, out []Column) int {
-	width := func(columns []Column) (w int) {
-		for _, c := range columns {
-			if c.Host != nil {
-				w += c.Width
-			}
+func (r *Ring) rowsPerPiece(b *batch.Batch) int {
+	var in, out int
+	for _, c := range b.Columns {
+		switch {
+		case c.Host == nil:
+		case c.IsInput():
+			in += c.Width
+		default:
+			out += c.Width
 		}
-		return w
 	}
-	return max(1, r.pieceBytes/max(width(in), width(out), 1))
+	return max(1, r.pieceBytes/max(in, out, 1))
 }
 
 // align rounds up to where a column may begin.

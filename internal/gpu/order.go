@@ -1,12 +1,12 @@
-package gpubatch
+package gpu
 
 import (
 	"fmt"
 	"structs"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
 )
 
 // List is an array that a launch appends to; the twin is in order.cuh. With no
@@ -30,9 +30,9 @@ type RankParams struct {
 	Unused   uint32
 }
 
-// OrderKernels settle the order of duplicates. Rank, Claim and Reset take
-// RankParams; Last, for Put, and First, for PutNew and Delete, take a struct
-// of the room's that has them within.
+// OrderKernels resolve duplicates. Rank, Claim and Reset take RankParams; Last,
+// for Put, and First, for PutNew and Delete, take a struct of the structure's
+// that has them within.
 type OrderKernels struct{ Rank, Claim, Last, First, Reset device.Kernel }
 
 // Entries are the names of the kernels for a pair of widths. A set has no Put.
@@ -47,39 +47,48 @@ func (k *OrderKernels) Entries(w batch.Widths) []Entry {
 	return entries
 }
 
+// Winners is the kernel of the structure's own that resolves the duplicates of a
+// batch of a kind.
+func (k *OrderKernels) Winners(kind op.Kind) device.Kernel {
+	if kind == op.Put {
+		return k.Last
+	}
+	return k.First
+}
+
 // Pair is how the names of kernels for a pair of widths end.
 func Pair(w batch.Widths) string { return fmt.Sprintf("_%d_%d", w.Key*8, w.Val*8) }
 
-// SettleOps is the number of changes between two looks for duplicates. The
+// ResolveOps is the number of changes among which duplicates are resolved. The
 // memory for them is 13 bytes an operation, 17 with a list of failures.
-const SettleOps = 1 << 23
+const ResolveOps = 1 << 23
 
 // Defer prepares the change of an ordered batch: deferred is where it lists
 // what duplicates could have decided, ok the batch's column, or memory in its
-// place that settling needs. Nothing is deferred in other batches.
+// place that resolving needs. Nothing is deferred in other batches.
 func (q *Queue) Defer(s *device.Stream, b *batch.Batch) (deferred List, ok device.Ptr, err error) {
-	ok = b.OK.Ptr
+	ok = b.Columns[batch.OK].Ptr
 	if !b.Ordered() {
 		return List{}, ok, nil
 	}
-	if ok == 0 && b.Kind != weft.OpPut {
+	if ok == 0 && b.Kind != op.Put {
 		ok = q.flags.Ptr()
 	}
 	return List{Items: q.deferred.Ptr(), Count: q.Word(WordDeferred)}, ok, q.Set(s, WordDeferred, 0)
 }
 
-// Ranks are the parameters that settle a batch.
+// Ranks are the parameters that resolve the duplicates of a batch.
 func (q *Queue) Ranks(b *batch.Batch, deferred List) RankParams {
 	return RankParams{
-		Keys: b.Keys.Ptr, Ranks: q.ranks.Ptr(), Deferred: deferred,
+		Keys: b.Columns[batch.Keys].Ptr, Ranks: q.ranks.Ptr(), Deferred: deferred,
 		Mask: uint32(q.ranks.Len() - 1), N: uint32(b.N), Kind: uint32(b.Kind),
 	}
 }
 
-// Settle gives the operations that a change listed the outcome of batch order.
-// When it listed none, the kernels find that out and end. P is the struct that
-// Last and First take.
-func Settle[P any](q *Queue, s *device.Stream, k *OrderKernels, rank *RankParams, settle *P) error {
+// resolve gives the operations that a change listed the outcome of batch order.
+// When it listed none, the kernels find that out and end. winners launches the
+// structure's own.
+func (q *Queue) resolve(s *device.Stream, k *OrderKernels, rank *RankParams, winners func() error) error {
 	if q.ranked { // a batch before was cut short
 		if err := s.Fill(q.ranks.Ptr(), 0, q.ranks.Len()); err != nil {
 			return err
@@ -90,14 +99,12 @@ func Settle[P any](q *Queue, s *device.Stream, k *OrderKernels, rank *RankParams
 	if err := device.Launch(s, k.Rank, wave, Block, rank); err != nil {
 		return err
 	}
-	last := k.First
-	if weft.OpKind(rank.Kind) == weft.OpPut {
-		last = k.Last
+	if op.Kind(rank.Kind) == op.Put {
 		if err := device.Launch(s, k.Claim, wave, Block, rank); err != nil {
 			return err
 		}
 	}
-	if err := device.Launch(s, last, wave, Block, settle); err != nil {
+	if err := winners(); err != nil {
 		return err
 	}
 	err := device.Launch(s, k.Reset, wave, Block, rank)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/internal/staging"
+	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
 func newRing(t testing.TB, dev device.Device) *staging.Ring {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/internal/staging"
+	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
 // seeded picks slots by a seed.

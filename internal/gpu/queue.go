@@ -1,4 +1,4 @@
-package gpubatch
+package gpu
 
 import (
 	"context"
@@ -19,12 +19,15 @@ type Queue struct {
 
 	// Stream runs what the engine does on its own account. Changed is recorded
 	// behind each change, on whichever stream, and waited for by the next:
-	// changes run one after another.
-	Stream  *device.Stream
-	Changed *device.Event
+	// changes run one after another. Visible is recorded behind changes that
+	// callers submit to streams, and waited for by lookups from host memory;
+	// other changes have been waited for when their call returns, and until
+	// then nobody is promised to see them.
+	Stream           *device.Stream
+	Changed, Visible *device.Event
 
 	control  device.Slice[uint32] // see the words below
-	deferred device.Slice[uint32] // operations to be settled
+	deferred device.Slice[uint32] // operations that contend
 	ranks    device.Slice[uint32] // twice as many, zero between changes
 	ranked   bool                 // unless it says that they may not be
 	flags    device.Slice[bool]   // the flags of a batch that brings none
@@ -35,7 +38,7 @@ type Queue struct {
 
 // Words in device memory that kernels report in.
 const (
-	WordDeferred = iota // operations to be settled
+	WordDeferred = iota // operations that contend
 	WordFailed          // operations without room
 	WordLost            // the same in batches on the device, since last read
 	WordResult          // whatever a kernel finds out
@@ -53,8 +56,10 @@ func (q *Queue) Open(dev device.Device, w batch.Widths) (err error) {
 	if q.Stream, err = dev.NewStream(); err != nil {
 		return err
 	}
-	if q.Changed, err = dev.NewEvent(); err != nil {
-		return err
+	for _, e := range []**device.Event{&q.Changed, &q.Visible} {
+		if *e, err = dev.NewEvent(); err != nil {
+			return err
+		}
 	}
 	if q.control, err = device.Make[uint32](dev, words); err != nil {
 		return err
@@ -62,18 +67,20 @@ func (q *Queue) Open(dev device.Device, w batch.Widths) (err error) {
 	return q.Stream.Fill(q.control.Ptr(), 0, words)
 }
 
-// Close waits for all work and frees everything.
+// Close waits for all changes and frees everything. No call is under way.
 func (q *Queue) Close() (err error) {
-	if q.Stream != nil {
-		err = q.Dev.Sync(context.Background())
-	}
-	err = errors.Join(err, q.carriers.free(),
-		q.control.Free(), q.deferred.Free(), q.ranks.Free(), q.flags.Free(), q.failed.Free())
 	if q.Changed != nil {
-		err = errors.Join(err, q.Changed.Close())
+		err = q.Changed.Sync(context.Background())
 	}
 	if q.Stream != nil {
 		err = errors.Join(err, q.Stream.Close())
+	}
+	err = errors.Join(err, q.carriers.free(),
+		q.control.Free(), q.deferred.Free(), q.ranks.Free(), q.flags.Free(), q.failed.Free())
+	for _, e := range []*device.Event{q.Changed, q.Visible} {
+		if e != nil {
+			err = errors.Join(err, e.Close())
+		}
 	}
 	return err
 }
@@ -111,7 +118,7 @@ func (q *Queue) Lost(ctx context.Context) (int, error) {
 	return int(n), q.Submit(q.Stream, func() error { return q.Set(q.Stream, WordLost, 0) })
 }
 
-// Reserve makes room for a change of n operations, of which failed may be
+// Reserve takes memory for a change of n operations, of which failed may be
 // recorded.
 func (q *Queue) Reserve(n, failed int) error {
 	if q.deferred.Len() < n {
@@ -132,9 +139,9 @@ func (q *Queue) Reserve(n, failed int) error {
 	return nil
 }
 
-// reserveOrder replaces the memory for settling duplicates by more of it.
+// reserveOrder replaces the memory for resolving duplicates by more of it.
 func (q *Queue) reserveOrder(n int) (err error) {
-	if err := q.Dev.Sync(context.Background()); err != nil { // it may be in use
+	if err := q.Changed.Sync(context.Background()); err != nil { // it may be in use
 		return err
 	}
 	if err := errors.Join(q.deferred.Free(), q.ranks.Free(), q.flags.Free()); err != nil {
