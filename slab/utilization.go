@@ -2,13 +2,13 @@ package slab
 
 import "math"
 
-// Memory utilisation is the share of the memory of all slabs that holds pairs
+// Memory utilization is the share of the memory of all slabs that holds pairs
 // (the paper, section III-C). How much of it there is follows from how many
 // keys there are per bucket. Their number in one bucket is Poisson distributed,
 // since the hash spreads keys evenly and independently; a bucket of k keys has
 // ceil(k/M) slabs of M slots, and at least the base slab.
 //
-// Utilisation does not grow evenly with the number of keys per bucket. At
+// Utilization does not grow evenly with the number of keys per bucket. At
 // about M of them nearly every bucket takes a second slab, mostly empty: with
 // M = 15 it stays at .65 from 12 to 18 keys per bucket, while searches double.
 
@@ -31,25 +31,25 @@ func meanSlabs(keys float64, perSlab int) float64 {
 	return mean
 }
 
-// utilisationAt is the utilisation expected at a mean number of keys per
+// utilizationAt is the utilization expected at a mean number of keys per
 // bucket.
-func utilisationAt(keys float64, slotBytes int) float64 {
+func utilizationAt(keys float64, slotBytes int) float64 {
 	return keys * float64(slotBytes) / (meanSlabs(keys, slotsIn(slotBytes)) * slabBytes)
 }
 
 // keysPerBucket is the smallest mean number of keys per bucket at which a
-// utilisation is reached; ok is false if chains of reasonable length don't.
-func keysPerBucket(utilisation float64, slotBytes int) (keys float64, ok bool) {
+// utilization is reached; ok is false if chains of reasonable length don't.
+func keysPerBucket(utilization float64, slotBytes int) (keys float64, ok bool) {
 	const step = 1.01
-	hi := utilisation * slabBytes / float64(slotBytes) // no chains at all
-	for utilisationAt(hi, slotBytes) < utilisation {
+	hi := utilization * slabBytes / float64(slotBytes) // no chains at all
+	for utilizationAt(hi, slotBytes) < utilization {
 		if hi *= step; hi > 64*float64(slotsIn(slotBytes)) {
 			return 0, false
 		}
 	}
 	lo := hi / step
 	for range 40 {
-		if mid := (lo + hi) / 2; utilisationAt(mid, slotBytes) < utilisation {
+		if mid := (lo + hi) / 2; utilizationAt(mid, slotBytes) < utilization {
 			lo = mid
 		} else {
 			hi = mid
