@@ -2,14 +2,15 @@ package linear
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/deal"
 )
 
@@ -52,7 +53,7 @@ type cpuEngine[K, SK storedKey, V, SV storedVal] struct {
 
 func newCPUEngine[K storedKey, V storedVal, SK storedKey, SV storedVal](dev device.Host, g geometry) (engine, error) {
 	e := &cpuEngine[K, SK, V, SV]{dev: dev}
-	gen, err := e.allocate(g)
+	gen, err := e.allocate(context.Background(), g)
 	if err != nil {
 		return nil, err
 	}
@@ -61,26 +62,35 @@ func newCPUEngine[K storedKey, V storedVal, SK storedKey, SV storedVal](dev devi
 }
 
 // allocate makes an empty generation.
-func (e *cpuEngine[K, SK, V, SV]) allocate(g geometry) (*generation, error) {
+func (e *cpuEngine[K, SK, V, SV]) allocate(ctx context.Context, g geometry) (*generation, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	buf, err := e.dev.Alloc(g.bytes())
 	if err != nil {
 		return nil, fmt.Errorf("linear: table of %d bytes: %w", g.bytes(), err)
 	}
 	gen := &generation{geometry: g, buf: buf, refs: 1}
-	e.wipe(gen)
+	if err := e.wipe(ctx, gen); err != nil {
+		return nil, errors.Join(err, e.dev.Free(buf))
+	}
 	return gen, nil
 }
 
-// wipe empties a generation.
-func (e *cpuEngine[K, SK, V, SV]) wipe(g *generation) {
+// wipe empties a generation, unless ctx ends.
+func (e *cpuEngine[K, SK, V, SV]) wipe(ctx context.Context, g *generation) error {
 	words := batch.View[uint64](g.buf.Host)
 	e.dev.Parallel(len(words), 1<<17, func(lo, hi int) {
+		if ctx.Err() != nil {
+			return
+		}
 		part := words[lo:hi]
 		for i := range part {
 			part[i] = ^uint64(0)
 		}
 	})
 	*countersOf(g) = counters{}
+	return ctx.Err()
 }
 
 func countersOf(g *generation) *counters {
@@ -99,13 +109,18 @@ func (e *cpuEngine[K, SK, V, SV]) settle(context.Context) error { return nil }
 func (e *cpuEngine[K, SK, V, SV]) lost(context.Context) (int, error) { return 0, nil }
 
 func (e *cpuEngine[K, SK, V, SV]) clear(context.Context) error {
-	e.wipe(e.gen)
-	return nil
+	return e.wipe(context.Background(), e.gen)
 }
 
 func (e *cpuEngine[K, SK, V, SV]) hold() *generation {
 	e.gen.refs++
 	return e.gen
+}
+
+func (e *cpuEngine[K, SK, V, SV]) revert(to *generation) error {
+	var from *generation
+	from, e.gen = e.gen, to
+	return e.release(from)
 }
 
 func (e *cpuEngine[K, SK, V, SV]) release(g *generation) error {
@@ -282,85 +297,59 @@ func (e *cpuEngine[K, SK, V, SV]) widths() batch.Widths {
 
 // ---- whole tables -----------------------------------------------------------
 
-func (e *cpuEngine[K, SK, V, SV]) rehash(ctx context.Context, lines uint32) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	g := e.gen.geometry
-	g.lines = lines
-	to, err := e.allocate(g)
-	if err != nil {
-		return err
-	}
-	if left := e.move(e.gen, to); left > 0 {
-		e.dev.Free(to.buf)
-		return fmt.Errorf("linear: rehash to %d lines leaves %d keys without room: %w", lines, left, weft.ErrFull)
-	}
-	old := e.gen
-	e.gen = to
-	return e.release(old)
-}
-
-// move copies the live pairs of one generation to an empty other, and returns
-// how many did not fit. Home sectors are in order of the hash in any size of
-// table, so a range of old lines goes to a range of new lines: the cores work
-// apart, but for the pairs that lie across a border.
-func (e *cpuEngine[K, SK, V, SV]) move(from, to *generation) int {
-	src, dst := tableOf[SK, SV](from), tableOf[SK, SV](to)
-	shares := min(deal.SharesPerCore*e.dev.Properties().Units, int(from.lines))
-	late := make([][]slot[SK, SV], shares)
-	var moved atomic.Int64
-	e.dev.Parallel(shares, 1, func(i, _ int) {
-		cut := func(lines uint32, i int) uint32 { return uint32(uint64(lines) * uint64(i) / uint64(shares)) }
-		part := deal.Share{Lo: cut(to.lines, i), Hi: cut(to.lines, i+1)}
-		var n int64
-		for s := range src.live(cut(from.lines, i), cut(from.lines, i+1)) {
-			if dst.insert(part, home(dst.geometry, s.key), s.key, s.val) {
-				n++
-			} else {
-				late[i] = append(late[i], *s)
-			}
-		}
-		moved.Add(n)
-	})
-	whole := deal.Share{Hi: to.lines + 1}
-	left := 0
-	for _, slots := range late {
-		for i := range slots {
-			if !dst.insert(whole, home(dst.geometry, slots[i].key), slots[i].key, slots[i].val) {
-				left++
-				continue
-			}
-			moved.Add(1)
-		}
-	}
-	for s := range src.live(from.lines, from.lines+1) {
-		dst.insert(whole, to.lines*lineSectors, s.key, s.val)
-		moved.Add(1)
-	}
-	n := uint64(moved.Load())
-	*countersOf(to) = counters{live: n, used: n}
-	return left
-}
-
 func (e *cpuEngine[K, SK, V, SV]) export(_ context.Context, g *generation, lo, hi uint32, keys, vals []byte) (int, error) {
 	t := tableOf[SK, SV](g)
 	k, v := batch.View[K](keys), batch.View[V](vals)
+	order := core.SpreadOver(g.lines)
 	n := 0
-	for line := lo; line < hi; line++ {
-		for s := range t.live(line, line+1) {
-			key := s.key
+	var lines [2]spreadLines // what is read, and what is on its way
+	t.ask(order, lo, hi, &lines[0])
+	for turn := 0; lo < hi; turn ^= 1 {
+		lo += uint32(lines[turn].n)
+		t.ask(order, lo, hi, &lines[turn^1])
+		for _, line := range lines[turn].at[:lines[turn].n] {
+			name := SK(0) // what turns the stored name into the key
 			if line == g.lines {
-				key = ^key
+				name = ^name
 			}
-			k[n] = K(key)
-			if v != nil {
-				v[n] = *(*V)(unsafe.Pointer(&s.val))
+			slots := t.line(line)
+			for i := range slots {
+				key := slots[i].key
+				if isMark(key) {
+					continue
+				}
+				k[n] = K(key ^ name)
+				if v != nil {
+					v[n] = *(*V)(unsafe.Pointer(&slots[i].val))
+				}
+				n++
 			}
-			n++
 		}
 	}
 	return n, nil
+}
+
+// spreadLines are some consecutive lines of the order in which a table is read.
+type spreadLines struct {
+	at [group]uint32
+	n  int
+}
+
+// ask works out which lines are number lo and on, up to hi, and prefetches them.
+// The last number is that of the extra line.
+func (t *cpuTable[K, V]) ask(order core.Spread, lo, hi uint32, to *spreadLines) {
+	var sectors [2 * group]uint32 // a line is two lines of a cache
+	at := order.At(lo)
+	for to.n = 0; to.n < group && lo < hi; to.n++ {
+		if to.at[to.n] = at; lo == t.lines {
+			to.at[to.n] = lo
+		}
+		sectors[2*to.n] = to.at[to.n] * lineSectors
+		sectors[2*to.n+1] = sectors[2*to.n] + near
+		at = order.Next(at)
+		lo++
+	}
+	t.prefetch(sectors[:2*to.n])
 }
 
 func (e *cpuEngine[K, SK, V, SV]) probeLengths(context.Context) (uint64, uint32, error) {

@@ -24,6 +24,11 @@ func (t *cpuTable[K, V]) sector(i uint32) []slot[K, V] {
 	return unsafe.Slice((*slot[K, V])(unsafe.Add(t.base, uintptr(i)*sectorBytes)), t.perSector())
 }
 
+// line is the slots of a line.
+func (t *cpuTable[K, V]) line(i uint32) []slot[K, V] {
+	return unsafe.Slice((*slot[K, V])(unsafe.Add(t.base, uintptr(i)*lineBytes)), lineSectors*t.perSector())
+}
+
 // perSector is the number of slots in a sector: a constant of each
 // instantiation.
 func (t *cpuTable[K, V]) perSector() int {
@@ -166,19 +171,24 @@ func kill[K storedKey, V storedVal](s *slot[K, V]) {
 	s.key = mark[K](markDead)
 }
 
-// insert puts a key that is not in the table, which has no dead slots, into
-// the first empty slot of its path. It reports false if the path leaves the
-// share or has no room.
-func (t *cpuTable[K, V]) insert(part deal.Share, home uint32, key K, val V) bool {
-	if line := home / lineSectors; line < part.Lo || line >= part.Hi {
-		return false
+// place puts a pair whose key is not in the table into the first empty slot of
+// its path, and returns how many sectors it has read. It reports false if the
+// path leaves the share or has no empty slot.
+func (t *cpuTable[K, V]) place(part deal.Share, home uint32, pair *slot[K, V]) (read uint32, ok bool) {
+	for o := range t.length(home) {
+		sector := t.next(home, o)
+		if line := sector / lineSectors; line < part.Lo || line >= part.Hi {
+			return o, false
+		}
+		slots := t.sector(sector)
+		for i := range slots {
+			if slots[i].key == mark[K](markEmpty) {
+				slots[i] = *pair
+				return o + 1, true
+			}
+		}
 	}
-	s := t.search(part, home, key)
-	if s.free == nil {
-		return false
-	}
-	s.free.key, s.free.val = key, val
-	return true
+	return t.length(home), false
 }
 
 // live iterates over the live slots of lines [lo,hi).

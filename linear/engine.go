@@ -45,17 +45,27 @@ type engine interface {
 	// settle waits until no submitted work uses the table.
 	settle(ctx context.Context) error
 
-	// rehash moves the live pairs to a table of that many lines. On an error
-	// the old one is unchanged.
-	rehash(ctx context.Context, lines uint32) error
+	// rehash moves the live pairs to a table of that many lines. If they crowd
+	// there, so that some find no slot or all take long, that is weft.ErrFull;
+	// thorough gives up later. On an error the old table is unchanged.
+	rehash(ctx context.Context, lines uint32, thorough bool) error
+	// revert goes back to a generation that has been held since before the last
+	// rehash, and releases that hold.
+	revert(to *generation) error
+	// rehashInPlace drops the dead slots within the memory that the table has, but
+	// for those of the extra line. It reports false if it can't: iterations read
+	// that memory, or no slot is empty. Between lines it stops when ctx ends; then
+	// the table is as good as before, and no slot has come to be dead.
+	rehashInPlace(ctx context.Context) (bool, error)
 	clear(ctx context.Context) error
 
 	// hold returns the generation in use and keeps it until release. The
 	// table's lock is held for both.
 	hold() *generation
 	release(g *generation) error
-	// export copies the live pairs of lines [lo,hi) to host columns and
-	// returns their number. Line g.lines is the extra line.
+	// export copies the live pairs of lines number [lo,hi) in the order of
+	// core.Spread to host columns and returns their number. Number g.lines is the
+	// extra line.
 	export(ctx context.Context, g *generation, lo, hi uint32, keys, vals []byte) (int, error)
 	// probeLengths are the sum and the maximum over all keys of how many slots
 	// lie before a key on its path.
@@ -67,10 +77,10 @@ type engine interface {
 
 // newEngine chooses the engine: Go on a device that is the host, kernels on
 // any other.
-func newEngine(dev device.Device, w batch.Widths, g geometry) (engine, error) {
+func newEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (engine, error) {
 	host, ok := dev.(device.Host)
 	if !ok {
-		return newGPUEngine(dev, w, g)
+		return newGPUEngine(dev, w, g, fixed)
 	}
 	switch w {
 	case batch.Widths{Key: 4, Val: 4, Slot: 8}:

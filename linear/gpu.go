@@ -7,9 +7,9 @@ import (
 	"structs"
 	"unsafe"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpubatch"
 	"github.com/weftgo/weft/internal/staging"
 )
@@ -68,15 +68,29 @@ type (
 		from tableRef
 		to   tableRef
 		lost device.Ptr
+		lo   uint32
+		hi   uint32
+	}
+	inPlaceParams struct {
+		_        structs.HostLayout
+		table    tableRef
+		borders  device.Ptr
+		found    device.Ptr
+		segments uint32
+		lo       uint32
+		hi       uint32
+		unused   uint32
 	}
 	exportParams struct {
-		_     structs.HostLayout
-		table tableRef
-		keys  device.Ptr
-		vals  device.Ptr
-		count device.Ptr
-		lo    uint32
-		hi    uint32
+		_      structs.HostLayout
+		table  tableRef
+		keys   device.Ptr
+		vals   device.Ptr
+		count  device.Ptr
+		lo     uint32
+		hi     uint32
+		step   uint32
+		unused uint32
 	}
 	statsParams struct {
 		_       structs.HostLayout
@@ -96,6 +110,7 @@ const (
 	wideChange          = 0.5
 
 	narrowLanes, wideLanes = 2, 4 // tuning.cuh
+	warpThreads            = 32
 
 	// spreadKeys is the size of batches up to which each key gets a tile to
 	// itself, so that the batch is back after one chain of reads and not after
@@ -115,6 +130,10 @@ type gpuEngine struct {
 	gen    *generation
 	queue  gpubatch.Queue
 
+	// borders are those of the segments, in a fixed table: what a rehash in
+	// place needs of memory.
+	borders device.Slice[uint32]
+
 	known counters // as of the last counts
 	stale bool     // changes have been submitted since
 }
@@ -122,11 +141,12 @@ type gpuEngine struct {
 // kernels are the entry points for one pair of widths.
 type kernels struct {
 	get, getWide, change, changeWide device.Kernel
-	rehash, export, probe            device.Kernel
+	rehash, borders, inPlace         device.Kernel
+	export, probe                    device.Kernel
 	order                            gpubatch.OrderKernels
 }
 
-func newGPUEngine(dev device.Device, w batch.Widths, g geometry) (_ engine, err error) {
+func newGPUEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (_ engine, err error) {
 	e := &gpuEngine{dev: dev, widths: w}
 	defer func() {
 		if err != nil {
@@ -142,6 +162,11 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry) (_ engine, err 
 	if e.gen, err = e.allocate(g); err != nil {
 		return nil, err
 	}
+	if fixed {
+		if err = e.reserveBorders(g); err != nil {
+			return nil, err
+		}
+	}
 	// Lookups on streams of the caller wait for nothing.
 	if err = e.queue.Stream.Sync(context.Background()); err != nil {
 		return nil, err
@@ -154,7 +179,8 @@ func loadKernels(dev device.Device, w batch.Widths) (k kernels, err error) {
 	err = gpubatch.Load(dev, &linearImage, append(k.order.Entries(w), []gpubatch.Entry{
 		{Name: "get" + pair, To: &k.get}, {Name: "get_wide" + pair, To: &k.getWide},
 		{Name: "change" + pair, To: &k.change}, {Name: "change_wide" + pair, To: &k.changeWide},
-		{Name: "rehash" + pair, To: &k.rehash}, {Name: "export" + pair, To: &k.export}, {Name: "stats" + pair, To: &k.probe},
+		{Name: "rehash" + pair, To: &k.rehash}, {Name: "borders" + pair, To: &k.borders}, {Name: "in_place" + pair, To: &k.inPlace},
+		{Name: "export" + pair, To: &k.export}, {Name: "stats" + pair, To: &k.probe},
 	}...))
 	return k, err
 }
@@ -319,48 +345,6 @@ func (e *gpuEngine) settle(ctx context.Context) error { return e.dev.Sync(ctx) }
 
 // ---- whole tables -----------------------------------------------------------
 
-func (e *gpuEngine) rehash(ctx context.Context, lines uint32) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	// Lookups may be under way on streams of the caller.
-	if err := e.settle(ctx); err != nil {
-		return err
-	}
-	g := e.gen.geometry
-	g.lines = lines
-	to, err := e.allocate(g)
-	if err != nil {
-		return err
-	}
-	left, err := e.move(e.gen, to)
-	if err == nil && left > 0 {
-		err = fmt.Errorf("linear: rehash to %d lines leaves %d keys without room: %w", lines, left, weft.ErrFull)
-	}
-	if err != nil {
-		e.dev.Free(to.buf)
-		return err
-	}
-	old := e.gen
-	e.gen, e.stale = to, true
-	return e.release(old)
-}
-
-// move copies the live pairs of one generation to an empty other, waits for
-// it, and returns how many did not fit.
-func (e *gpuEngine) move(from, to *generation) (int, error) {
-	if err := e.queue.Set(e.queue.Stream, gpubatch.WordResult, 0); err != nil {
-		return 0, err
-	}
-	slots := (int(from.lines) + 1) * lineBytes / e.widths.Slot
-	p := rehashParams{from: refOf(from), to: refOf(to), lost: e.queue.Word(gpubatch.WordResult)}
-	if err := device.Launch(e.queue.Stream, e.kernel.rehash, gpubatch.Wave(e.dev, slots), gpubatch.Block, &p); err != nil {
-		return 0, err
-	}
-	n, err := e.queue.Read(context.Background(), gpubatch.WordResult)
-	return int(n), err
-}
-
 func (e *gpuEngine) clear(ctx context.Context) error {
 	if err := e.settle(ctx); err != nil {
 		return err
@@ -372,6 +356,13 @@ func (e *gpuEngine) clear(ctx context.Context) error {
 func (e *gpuEngine) hold() *generation {
 	e.gen.refs++
 	return e.gen
+}
+
+func (e *gpuEngine) revert(to *generation) error {
+	var from *generation
+	from, e.gen = e.gen, to
+	e.stale = true
+	return e.release(from)
 }
 
 func (e *gpuEngine) release(g *generation) error {
@@ -397,7 +388,7 @@ func (e *gpuEngine) export(ctx context.Context, g *generation, lo, hi uint32, ke
 				return err
 			}
 			return device.Launch(p.Stream, e.kernel.export, gpubatch.Wave(e.dev, slots), gpubatch.Block, &exportParams{
-				table: refOf(g), keys: p.Out[0], vals: p.Out[1], count: c.Hits.Ptr(), lo: lo, hi: hi,
+				table: refOf(g), keys: p.Out[0], vals: p.Out[1], count: c.Hits.Ptr(), lo: lo, hi: hi, step: core.SpreadOver(g.lines).Step(),
 			})
 		})
 	if err != nil {
@@ -424,7 +415,7 @@ func (e *gpuEngine) probeLengths(ctx context.Context) (sum uint64, longest uint3
 }
 
 func (e *gpuEngine) close() error {
-	err := e.queue.Close()
+	err := errors.Join(e.queue.Close(), e.borders.Free())
 	if e.gen != nil {
 		err = errors.Join(err, e.release(e.gen))
 	}

@@ -32,8 +32,9 @@ type table struct {
 	// usedBound is not below the number of slots in use, counting every
 	// operation of submitted batches as a new key.
 	usedBound uint64
-	minLines  uint32 // what Capacity asks for
-	lost      int    // operations of submitted batches known to have found no room
+	upkeep
+	minLines uint32 // what Capacity asks for
+	lost     int    // operations of submitted batches known to have found no room
 
 	// keys is the number of keys as last counted; submitted tells that batches
 	// have been submitted since.
@@ -54,7 +55,7 @@ func newTable(dev device.Device, what string, w batch.Widths, o *Options) (*tabl
 		return nil, fmt.Errorf("linear: new %s: %w: Capacity %d at load %g needs more than %d GiB",
 			what, weft.ErrOptions, opts.Capacity, opts.MaxLoad, (maxLines+extraLines)*lineBytes>>30)
 	}
-	eng, err := newEngine(dev, w, geometry{seed: opts.Seed, lines: lines})
+	eng, err := newEngine(dev, w, geometry{seed: opts.Seed, lines: lines}, opts.Fixed)
 	if err != nil {
 		return nil, fmt.Errorf("linear: new %s: %w", what, err)
 	}
@@ -111,7 +112,7 @@ func (t *table) change(ctx context.Context, op string, b *batch.Batch) (delta in
 			weft.ErrFull, full, b.N, t.slots(), after.live, after.used-after.live), err)
 	}
 	if err = errors.Join(err, cerr); err == nil && delta < 0 {
-		err = t.shrink(ctx, after)
+		t.shrink(ctx, after)
 	}
 	return delta, wrap(op, err)
 }
@@ -124,7 +125,13 @@ func (t *table) changePieces(ctx context.Context, b *batch.Batch, now counters) 
 			return full, err
 		}
 		n := b.N - lo
-		if b.Inserts() && !t.opts.Fixed {
+		switch {
+		case b.Inserts() && t.opts.Fixed:
+			if now, n, err = t.clean(ctx, now); err != nil {
+				return full, err
+			}
+			n = min(n, b.N-lo)
+		case b.Inserts():
 			if n, err = t.makeRoom(ctx, now, nil, b.Sub(lo, b.N, t.widths)); err != nil {
 				return full, err
 			}
@@ -179,15 +186,15 @@ func (t *table) makeRoom(ctx context.Context, now counters, s *device.Stream, b 
 			err = fmt.Errorf("%w: %d keys need more than the largest table", weft.ErrFull, now.live+fresh)
 			continue
 		}
-		if err = t.resize(ctx, t.stretch(lines, now)); err == nil {
+		if err = t.resize(ctx, t.stretch(lines, now), true); err == nil {
 			return max(piece, min(b.N, t.room(now.live))), nil
 		}
-		if !errors.Is(err, device.ErrMemory) {
-			break
+		if !errors.Is(err, device.ErrMemory) && !errors.Is(err, weft.ErrFull) {
+			return 0, err
 		}
 	}
-	// No memory to grow: use what room there is.
-	if room := t.room(now.used); room > 0 && errors.Is(err, device.ErrMemory) {
+	// No memory to grow, or keys that crowd in any size: use what room there is.
+	if room := t.room(now.used); room > 0 {
 		return min(piece, room), nil
 	}
 	return 0, err
@@ -218,63 +225,15 @@ func (t *table) slots() int {
 	return int(t.engine.geometry().lines) * lineBytes / t.widths.Slot
 }
 
-// retry runs operations again that found no room, after a rehash: a fixed
-// table gets rid of its dead slots, a growing one was too crowded in one
-// place. It returns those that failed again.
-func (t *table) retry(ctx context.Context, b *batch.Batch, failed []uint32) ([]uint32, error) {
-	now, err := t.count(ctx)
-	if err != nil {
-		return failed, err
-	}
-	lines := t.engine.geometry().lines
-	switch {
-	case !t.opts.Fixed:
-		lines = uint32(min(2*uint64(lines), maxLines))
-	case now.used == now.live:
-		return failed, nil
-	}
-	if err := t.resize(ctx, lines); err != nil {
-		// The operations count as not run. A fixed table is full in any case.
-		if t.opts.Fixed && errors.Is(err, device.ErrMemory) {
-			err = nil
-		}
-		return failed, err
-	}
-	again := b.Gather(failed, t.widths)
-	_, still, err := t.engine.change(ctx, again)
-	b.Scatter(again, failed, t.widths)
-	for i, j := range still {
-		still[i] = failed[j]
-	}
-	return still, err
-}
-
-// resize rehashes to a number of lines.
-func (t *table) resize(ctx context.Context, lines uint32) error {
+// resize rehashes to a number of lines. A thorough one gives up later when keys
+// crowd.
+func (t *table) resize(ctx context.Context, lines uint32, thorough bool) error {
 	have := t.engine.geometry().lines
-	if err := t.engine.rehash(ctx, lines); err != nil {
+	if err := t.engine.rehash(ctx, lines, thorough); err != nil {
 		return err
 	}
 	t.opts.Logger.Debug("linear: rehash", "from_lines", have, "to_lines", lines, "bytes", t.engine.geometry().bytes())
 	return nil
-}
-
-// shrink makes a table smaller that has become almost empty.
-func (t *table) shrink(ctx context.Context, now counters) error {
-	have := t.engine.geometry().lines
-	if t.opts.Fixed || have <= t.minLines || have == 1 ||
-		float64(now.live) > float64(t.slots())*t.opts.MaxLoad*shrinkShare {
-		return nil
-	}
-	lines, _ := linesFor(2*now.live, t.opts.MaxLoad, t.widths.Slot)
-	if lines = max(lines, t.minLines); lines >= have {
-		return nil
-	}
-	err := t.resize(ctx, lines)
-	if errors.Is(err, device.ErrMemory) || ctx.Err() != nil {
-		return nil // the next batch tries again; this one has been run
-	}
-	return err
 }
 
 // count reads the counters once submitted work is done.
@@ -282,6 +241,7 @@ func (t *table) count(ctx context.Context) (counters, error) {
 	c, err := t.engine.counts(ctx)
 	if err == nil {
 		t.usedBound = c.used
+		t.liveBound, t.deadBound = c.live, c.used-c.live
 		t.keys.Store(int64(c.live))
 		t.submitted.Store(false)
 	}
@@ -299,6 +259,9 @@ func (t *table) changeOn(s *device.Stream, op string, b *batch.Batch) error {
 		return wrap(op, err)
 	}
 	ctx := context.Background()
+	if err := t.cleanOn(ctx, b); err != nil {
+		return wrap(op, err)
+	}
 	for lo := 0; lo < b.N; {
 		n := b.N - lo
 		if b.Inserts() && !t.opts.Fixed {
@@ -332,6 +295,7 @@ func (t *table) changeOn(s *device.Stream, op string, b *batch.Batch) error {
 		if b.Inserts() {
 			t.usedBound += uint64(n)
 		}
+		t.submit(b, n)
 		lo += n
 	}
 	return nil
@@ -402,15 +366,7 @@ func (t *table) compact(ctx context.Context, op string) error {
 	if err != nil {
 		return wrap(op, err)
 	}
-	lines := t.engine.geometry().lines
-	if !t.opts.Fixed {
-		need, _ := linesFor(now.live, t.opts.MaxLoad, t.widths.Slot)
-		lines = min(lines, max(need, t.minLines))
-	}
-	if now.used == now.live && lines == t.engine.geometry().lines {
-		return nil
-	}
-	return wrap(op, t.resize(ctx, lines))
+	return wrap(op, t.compacted(ctx, now))
 }
 
 func (t *table) close() error {

@@ -75,8 +75,9 @@ type engine interface {
 	// table's lock is held for both.
 	hold() *generation
 	release(g *generation) error
-	// export copies the live pairs of buckets [lo,hi) to host columns, bucket
-	// g.buckets being the extra one, and returns their number. If the columns
+	// export copies the live pairs of buckets number [lo,hi) in the order of
+	// core.Spread to host columns, number g.buckets being the extra one, and
+	// returns how many there are. If the columns
 	// are too short, that number is the length they need and the content is
 	// undefined.
 	export(ctx context.Context, g *generation, lo, hi uint32, keys, vals []byte) (int, error)

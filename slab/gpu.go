@@ -10,6 +10,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpubatch"
 	"github.com/weftgo/weft/internal/staging"
 )
@@ -108,14 +109,16 @@ type (
 		table tableRef
 	}
 	exportParams struct {
-		_     structs.HostLayout
-		table tableRef
-		keys  device.Ptr
-		vals  device.Ptr
-		count device.Ptr
-		rows  uint64
-		lo    uint32
-		hi    uint32
+		_      structs.HostLayout
+		table  tableRef
+		keys   device.Ptr
+		vals   device.Ptr
+		count  device.Ptr
+		rows   uint64
+		lo     uint32
+		hi     uint32
+		step   uint32
+		unused uint32
 	}
 	chainParams struct {
 		_       structs.HostLayout
@@ -624,7 +627,8 @@ func (e *gpuEngine) export(ctx context.Context, g *generation, lo, hi uint32, ke
 				return err
 			}
 			return device.Launch(p.Stream, e.kernel.export, e.tiles(hi-lo), gpubatch.Block, &exportParams{
-				table: refOf(g), keys: p.Out[0], vals: p.Out[1], count: c.Hits.Ptr(), rows: uint64(rows), lo: lo, hi: hi,
+				table: refOf(g), keys: p.Out[0], vals: p.Out[1], count: c.Hits.Ptr(), rows: uint64(rows),
+				lo: lo, hi: hi, step: core.SpreadOver(g.buckets).Step(),
 			})
 		})
 	if err != nil {
