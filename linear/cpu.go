@@ -2,6 +2,7 @@ package linear
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/weftgo/weft/device"
@@ -27,7 +28,7 @@ type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct{ cpu.Engine }
 
 func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, g geometry) (engine, *core.Leases, error) {
 	e := &cpuEngine[K, SK, V, SV]{cpu.Engine{Device: dev}}
-	gen, err := e.allocate(g)
+	gen, err := e.allocate(context.Background(), g)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -35,27 +36,33 @@ func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host,
 	return e, e.Leases, nil
 }
 
-// allocate makes an empty generation.
-func (e *cpuEngine[K, SK, V, SV]) allocate(g geometry) (*generation, error) {
-	gen, err := allocate(e.Device, g)
-	if err == nil {
-		e.wipe(gen)
+// allocate makes an empty generation, unless ctx ends.
+func (e *cpuEngine[K, SK, V, SV]) allocate(ctx context.Context, g geometry) (*generation, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	return gen, err
+	gen, err := allocate(e.Device, g)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.wipe(ctx, gen); err != nil {
+		return nil, errors.Join(err, gen.Free())
+	}
+	return gen, nil
 }
 
-// wipe empties a generation.
-func (e *cpuEngine[K, SK, V, SV]) wipe(g *generation) {
-	e.Ones(g.buf.Host)
-	*g.Counters() = cpu.Counters{}
+// wipe empties a generation, unless ctx ends.
+func (e *cpuEngine[K, SK, V, SV]) wipe(ctx context.Context, g *generation) error {
+	at := g.countersAt()
+	clear(g.buf.Host[at:])
+	return e.Ones(ctx, g.buf.Host[:at])
 }
 
 func (e *cpuEngine[K, SK, V, SV]) geometry() geometry { return e.Memory().(*generation).geometry }
 
 // Clear is for [core.Engine].
-func (e *cpuEngine[K, SK, V, SV]) Clear(context.Context) error {
-	e.wipe(e.Memory().(*generation))
-	return nil
+func (e *cpuEngine[K, SK, V, SV]) Clear(ctx context.Context) error {
+	return e.wipe(ctx, e.Memory().(*generation))
 }
 
 // ---- lookups ----------------------------------------------------------------

@@ -24,6 +24,11 @@ func (t *cpuTable[K, V]) sector(i uint32) []cpu.Slot[K, V] {
 	return unsafe.Slice((*cpu.Slot[K, V])(unsafe.Add(t.base, uintptr(i)*sectorBytes)), t.perSector())
 }
 
+// line is the slots of a line.
+func (t *cpuTable[K, V]) line(i uint32) []cpu.Slot[K, V] {
+	return unsafe.Slice((*cpu.Slot[K, V])(unsafe.Add(t.base, uintptr(i)*lineBytes)), lineSectors*t.perSector())
+}
+
 // perSector is the number of slots in a sector: a constant of each
 // instantiation.
 func (t *cpuTable[K, V]) perSector() int {
@@ -33,7 +38,7 @@ func (t *cpuTable[K, V]) perSector() int {
 
 // prefetch asks for sectors, by their indices.
 func (t *cpuTable[K, V]) prefetch(sectors []uint32) {
-	var at [cpu.Group]unsafe.Pointer
+	var at [2 * cpu.Group]unsafe.Pointer
 	for i, s := range sectors {
 		at[i] = unsafe.Add(t.base, uintptr(s)*sectorBytes)
 	}
@@ -166,19 +171,24 @@ func (t *cpuTable[K, V]) search(part cpu.Share, home uint32, key K) (s spot[K, V
 	return s
 }
 
-// insert puts a key that is not in the table, which has no dead slots, into
-// the first empty slot of its path. It reports false if the path leaves the
-// share or has no room.
-func (t *cpuTable[K, V]) insert(part cpu.Share, home uint32, key K, val V) bool {
-	if line := home / lineSectors; line < part.Lo || line >= part.Hi {
-		return false
+// place puts a pair whose key is not in the table into the first empty slot of
+// its path, and returns how many sectors it has read. It reports false if the
+// path leaves the share or has no empty slot.
+func (t *cpuTable[K, V]) place(part cpu.Share, home uint32, pair *cpu.Slot[K, V]) (read uint32, ok bool) {
+	for o := range t.length(home) {
+		sector := t.next(home, o)
+		if line := sector / lineSectors; line < part.Lo || line >= part.Hi {
+			return o, false
+		}
+		slots := t.sector(sector)
+		for i := range slots {
+			if slots[i].Key == cpu.Sentinel[K](cpu.Empty) {
+				slots[i] = *pair
+				return o + 1, true
+			}
+		}
 	}
-	s := t.search(part, home, key)
-	if s.free == nil {
-		return false
-	}
-	s.free.Key, s.free.Val = key, val
-	return true
+	return t.length(home), false
 }
 
 // live iterates over the live slots of lines [lo,hi).

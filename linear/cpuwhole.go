@@ -2,74 +2,13 @@ package linear
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
-	"github.com/weftgo/weft/internal/op"
 )
-
-func (e *cpuEngine[K, SK, V, SV]) rehash(ctx context.Context, lines uint32) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	from := e.Memory().(*generation)
-	to, err := e.allocate(geometry{seed: from.seed, lines: lines})
-	if err != nil {
-		return err
-	}
-	if left := e.move(from, to); left > 0 {
-		err := fmt.Errorf("rehash to %d lines leaves %d keys without room: %w", lines, left, op.ErrFull)
-		return errors.Join(err, to.Free())
-	}
-	return e.Leases.Replace(to)
-}
-
-// move copies the live pairs of one generation to an empty other, and returns
-// how many did not fit. Home sectors are in order of the hash in any size of
-// table, so a range of old lines goes to a range of new lines: the cores work
-// apart, but for the pairs that lie across a border.
-func (e *cpuEngine[K, SK, V, SV]) move(from, to *generation) int {
-	src, dst := tableOf[SK, SV](from), tableOf[SK, SV](to)
-	shares := min(cpu.SharesPerCore*e.Device.Properties().Units, int(from.lines))
-	late := make([][]cpu.Slot[SK, SV], shares)
-	var moved atomic.Int64
-	e.Device.Parallel(shares, 1, func(i, _ int) {
-		cut := func(lines uint32, i int) uint32 { return uint32(uint64(lines) * uint64(i) / uint64(shares)) }
-		part := cpu.Share{Lo: cut(to.lines, i), Hi: cut(to.lines, i+1)}
-		var n int64
-		for s := range src.live(cut(from.lines, i), cut(from.lines, i+1)) {
-			if dst.insert(part, home(dst.geometry, s.Key), s.Key, s.Val) {
-				n++
-			} else {
-				late[i] = append(late[i], *s)
-			}
-		}
-		moved.Add(n)
-	})
-	whole := cpu.Share{Hi: to.lines + 1}
-	left := 0
-	for _, slots := range late {
-		for i := range slots {
-			if !dst.insert(whole, home(dst.geometry, slots[i].Key), slots[i].Key, slots[i].Val) {
-				left++
-				continue
-			}
-			moved.Add(1)
-		}
-	}
-	for s := range src.live(from.lines, from.lines+1) {
-		dst.insert(whole, to.lines*lineSectors, s.Key, s.Val)
-		moved.Add(1)
-	}
-	n := uint64(moved.Load())
-	*to.Counters() = cpu.Counters{Live: n, Used: n}
-	return left
-}
 
 // Extent is for [core.Engine]: lines, the extra one last.
 func (e *cpuEngine[K, SK, V, SV]) Extent(l *core.Lease) (units uint32, rows int) {
@@ -81,21 +20,56 @@ func (e *cpuEngine[K, SK, V, SV]) Export(_ context.Context, l *core.Lease, lo, h
 	g := l.Parts.(*generation)
 	t := tableOf[SK, SV](g)
 	k, v := batch.View[K](out.Columns[batch.Keys].Host), batch.View[V](out.Columns[batch.Vals].Host)
+	order := core.SpreadOver(g.lines)
 	n := 0
-	for line := lo; line < hi; line++ {
-		for s := range t.live(line, line+1) {
-			key := s.Key
+	var lines [2]spreadLines // what is read, and what is on its way
+	t.askLines(order, lo, hi, &lines[0])
+	for turn := 0; lo < hi; turn ^= 1 {
+		lo += uint32(lines[turn].n)
+		t.askLines(order, lo, hi, &lines[turn^1])
+		for _, line := range lines[turn].at[:lines[turn].n] {
+			name := SK(0) // what turns the stored name into the key
 			if line == g.lines {
-				key = ^key
+				name = ^name
 			}
-			k[n] = K(key)
-			if v != nil {
-				v[n] = *(*V)(unsafe.Pointer(&s.Val))
+			slots := t.line(line)
+			for i := range slots {
+				key := slots[i].Key
+				if isSentinel(key) {
+					continue
+				}
+				k[n] = K(key ^ name)
+				if v != nil {
+					v[n] = *(*V)(unsafe.Pointer(&slots[i].Val))
+				}
+				n++
 			}
-			n++
 		}
 	}
 	return n, nil
+}
+
+// spreadLines are some consecutive lines of the order in which a table is read.
+type spreadLines struct {
+	at [group]uint32
+	n  int
+}
+
+// askLines works out which lines are number lo and on, up to hi, and prefetches them.
+// The last number is that of the extra line.
+func (t *cpuTable[K, V]) askLines(order core.Spread, lo, hi uint32, to *spreadLines) {
+	var sectors [2 * group]uint32 // a line is two lines of a cache
+	at := order.At(lo)
+	for to.n = 0; to.n < group && lo < hi; to.n++ {
+		if to.at[to.n] = at; lo == t.lines {
+			to.at[to.n] = lo
+		}
+		sectors[2*to.n] = to.at[to.n] * lineSectors
+		sectors[2*to.n+1] = sectors[2*to.n] + near
+		at = order.Next(at)
+		lo++
+	}
+	t.prefetch(sectors[:2*to.n])
 }
 
 func (e *cpuEngine[K, SK, V, SV]) probeLengths(context.Context) (uint64, uint32, error) {

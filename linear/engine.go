@@ -19,9 +19,19 @@ type engine interface {
 	// present counts the keys of a batch that are there. The batch lies in host
 	// memory or, with a stream, on the device; all changes have been waited for.
 	present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error)
-	// rehash moves the live pairs to a table of that many lines. On an error
-	// the old one is unchanged.
-	rehash(ctx context.Context, lines uint32) error
+	// rehash moves the live pairs to a table of that many lines. If they crowd
+	// there, so that some find no slot or all take long, that is weft.ErrFull;
+	// thorough gives up later. On an error the old table is unchanged.
+	rehash(ctx context.Context, lines uint32, thorough bool) error
+	// rehashInPlace drops the dead slots within the memory that the table has, but
+	// for those of the extra line. It reports false if it can't: iterations read
+	// that memory, or no slot is empty. Between lines it stops when ctx ends; then
+	// the table is as good as before, and no slot has come to be dead.
+	rehashInPlace(ctx context.Context) (bool, error)
+	// hold keeps the table in use; revert goes back to it, if it has been replaced
+	// since, and ends the hold.
+	hold() *core.Lease
+	revert(to *core.Lease) error
 	// probeLengths are the sum and the maximum over all keys of how many slots
 	// lie before a key on its path.
 	probeLengths(ctx context.Context) (sum uint64, longest uint32, err error)
@@ -29,10 +39,10 @@ type engine interface {
 
 // newEngine chooses the engine: Go on a device that is the host, kernels on
 // any other.
-func newEngine(dev device.Device, w batch.Widths, g geometry) (engine, *core.Leases, error) {
+func newEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (engine, *core.Leases, error) {
 	host, ok := dev.(device.Host)
 	if !ok {
-		return newGPUEngine(dev, w, g)
+		return newGPUEngine(dev, w, g, fixed)
 	}
 	switch w {
 	case batch.Widths{Key: 4, Val: 4, Slot: 8}:

@@ -3,14 +3,12 @@ package linear
 import (
 	"context"
 	"errors"
-	"fmt"
 	"structs"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
-	"github.com/weftgo/weft/internal/op"
 )
 
 //go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 linear.cu
@@ -67,15 +65,29 @@ type (
 		from tableRef
 		to   tableRef
 		lost device.Ptr
+		lo   uint32
+		hi   uint32
+	}
+	inPlaceParams struct {
+		_        structs.HostLayout
+		table    tableRef
+		borders  device.Ptr
+		found    device.Ptr
+		segments uint32
+		lo       uint32
+		hi       uint32
+		unused   uint32
 	}
 	exportParams struct {
-		_     structs.HostLayout
-		table tableRef
-		keys  device.Ptr
-		vals  device.Ptr
-		count device.Ptr
-		lo    uint32
-		hi    uint32
+		_      structs.HostLayout
+		table  tableRef
+		keys   device.Ptr
+		vals   device.Ptr
+		count  device.Ptr
+		lo     uint32
+		hi     uint32
+		step   uint32
+		unused uint32
 	}
 	statsParams struct {
 		_       structs.HostLayout
@@ -95,6 +107,7 @@ const (
 	wideChange          = 0.5
 
 	narrowLanes, wideLanes = 2, 4 // tuning.cuh
+	warpThreads            = 32
 
 	// spreadKeys is the size of batches up to which each key gets a tile to
 	// itself, so that the batch is back after one chain of reads and not after
@@ -106,6 +119,10 @@ const (
 type gpuEngine struct {
 	gpu.Engine
 	kernel kernels
+
+	// borders are those of the segments, in a fixed table: what a rehash in
+	// place needs of memory.
+	borders device.Slice[uint32]
 }
 
 // kernels are the entry points for one pair of widths: what the structure
@@ -115,10 +132,11 @@ type kernels struct {
 	widths batch.Widths
 
 	get, getWide, change, changeWide device.Kernel
-	rehash, export, probe            device.Kernel
+	rehash, borders, inPlace         device.Kernel
+	export, probe                    device.Kernel
 }
 
-func newGPUEngine(dev device.Device, w batch.Widths, g geometry) (_ engine, _ *core.Leases, err error) {
+func newGPUEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (_ engine, _ *core.Leases, err error) {
 	e := &gpuEngine{}
 	e.kernel = kernels{of: &e.Engine, widths: w}
 	defer func() {
@@ -131,6 +149,11 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry) (_ engine, _ *c
 	}
 	if err = e.OpenEngine(dev, w, &e.kernel); err != nil {
 		return nil, nil, err
+	}
+	if fixed {
+		if err = e.reserveBorders(g); err != nil {
+			return nil, nil, err
+		}
 	}
 	gen, err := allocate(dev, g)
 	if err != nil {
@@ -145,7 +168,8 @@ func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
 	return gpu.Load(dev, &linearImage, append(order.Entries(k.widths), []gpu.Entry{
 		{Name: "get" + pair, To: &k.get}, {Name: "get_wide" + pair, To: &k.getWide},
 		{Name: "change" + pair, To: &k.change}, {Name: "change_wide" + pair, To: &k.changeWide},
-		{Name: "rehash" + pair, To: &k.rehash}, {Name: "export" + pair, To: &k.export}, {Name: "stats" + pair, To: &k.probe},
+		{Name: "rehash" + pair, To: &k.rehash}, {Name: "borders" + pair, To: &k.borders}, {Name: "in_place" + pair, To: &k.inPlace},
+		{Name: "export" + pair, To: &k.export}, {Name: "stats" + pair, To: &k.probe},
 	}...))
 }
 
@@ -230,7 +254,8 @@ func (k *kernels) Extent(p core.Parts) (units uint32, rows int) {
 func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	slots := int(hi-lo) * lineBytes / k.widths.Slot
 	return device.Launch(s, k.export, gpu.Wave(s.Device(), slots), gpu.Block, &exportParams{
-		table: refOf(p), keys: out.Columns[batch.Keys].Ptr, vals: out.Columns[batch.Vals].Ptr, count: count, lo: lo, hi: hi,
+		table: refOf(p), keys: out.Columns[batch.Keys].Ptr, vals: out.Columns[batch.Vals].Ptr, count: count,
+		lo: lo, hi: hi, step: core.SpreadOver(p.(*generation).lines).Step(),
 	})
 }
 
@@ -240,25 +265,6 @@ func (e *gpuEngine) geometry() geometry { return e.Parts().(*generation).geometr
 
 func (e *gpuEngine) present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
 	return e.Present(ctx, s, b)
-}
-
-func (e *gpuEngine) rehash(ctx context.Context, lines uint32) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	to, err := allocate(e.Dev, geometry{seed: e.geometry().seed, lines: lines})
-	if err != nil {
-		return err
-	}
-	left, err := e.Move(ctx, to, func(s *device.Stream, from core.Parts, lost device.Ptr) error {
-		n := slots(from, e.Widths) + lineBytes/e.Widths.Slot
-		return device.Launch(s, e.kernel.rehash, gpu.Wave(e.Dev, n), gpu.Block,
-			&rehashParams{from: refOf(from), to: refOf(to), lost: lost})
-	})
-	if err == nil && left > 0 {
-		err = fmt.Errorf("rehash to %d lines leaves %d keys without room: %w", lines, left, op.ErrFull)
-	}
-	return err
 }
 
 func (e *gpuEngine) probeLengths(ctx context.Context) (sum uint64, longest uint32, err error) {
@@ -275,3 +281,6 @@ func (e *gpuEngine) probeLengths(ctx context.Context) (sum uint64, longest uint3
 	}
 	return out[0], uint32(out[1]), nil
 }
+
+// Close is for [core.Engine].
+func (e *gpuEngine) Close() error { return errors.Join(e.Engine.Close(), e.borders.Free()) }

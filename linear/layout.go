@@ -55,6 +55,13 @@ type geometry struct {
 // bytes is the size of the table's memory.
 func (g geometry) bytes() int { return (int(g.lines) + extraLines) * lineBytes }
 
+// segmentLines is the number of lines that a warp rehashes in place at a time,
+// and more if the last of them is no border (twin: kSegment).
+const segmentLines = 16
+
+// segments is the number of segments.
+func (g geometry) segments() int { return (int(g.lines) + segmentLines - 1) / segmentLines }
+
 // path is the longest search, in lines.
 func (g geometry) path() uint32 { return min(g.lines, maxPath) }
 

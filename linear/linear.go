@@ -64,7 +64,7 @@ func newTable(dev device.Device, kind core.Kind, w batch.Widths, types core.Type
 		return fail(fmt.Errorf("%w: Capacity %d at load %g needs more than %d GiB",
 			op.ErrOptions, opts.Capacity, opts.MaxLoad, (maxLines+extraLines)*lineBytes>>30))
 	}
-	e, leases, err := newEngine(dev, w, geometry{seed: opts.Seed, lines: lines})
+	e, leases, err := newEngine(dev, w, geometry{seed: opts.Seed, lines: lines}, opts.Fixed)
 	if err != nil {
 		return fail(err)
 	}

@@ -20,13 +20,14 @@ import (
 //kernelgen:input 3eb3cede056fd4724c19d88cbe68515e794a8efbd14d3d17f8a9bc0d6046c96b 4247 kernels/include/weft/order.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
 //kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
+//kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input 4737f983d7700bd568762241226f6e1764b61782af28de8adf825cf82452ae4b 3529 linear/layout.cuh
-//kernelgen:input 2e2878905ac4dff63770e737bc08302cfef1c36f7737014d25cfcbbc867f3a6e 16357 linear/linear.cu
+//kernelgen:input c709b4c74179d9afaaffd6f642e1e529c6d92ab65e1eb2292ee3dbc563a6c731 4205 linear/layout.cuh
+//kernelgen:input fd26c92d6ae337c666503a17c8459ffeb36d8c6b70983cdadc9af7634e892d37 21347 linear/linear.cu
 //kernelgen:input 3b14da0213829d828ae252ca6a8c203f9915793df4a9270b48fa1a39a7b6f310 1389 linear/tuning.cuh
-//kernelgen:output c3f13a18d59147a62edd0162d2ca07d900b9316fad62f0a959435543c0f376cc 496317 linear/linear_sm80.ptx
-//kernelgen:output 3db7f995b7739ae474e0bf8e24e2d69e1e47fd5c1524f44e22ba2952c80c3f3d 484529 linear/linear_sm90.ptx
+//kernelgen:output 9563654b1ecb100629b658d12c29d8fc66d8ba2093cff1a225a456a480c7ec9d 552065 linear/linear_sm80.ptx
+//kernelgen:output cf543836c540e2753d106ff0a266ce5df576355964929975cb8853b0122c1564 540144 linear/linear_sm90.ptx
 
 //go:embed linear_sm80.ptx
 var linearSM80 string
@@ -46,6 +47,12 @@ var linearImage = device.Image{
 // linearKernels are the entry points of linearImage and the size in bytes of the
 // parameter struct that each takes.
 var linearKernels = map[string]int{
+	"linear_borders_32_0":       64,
+	"linear_borders_32_32":      64,
+	"linear_borders_32_64":      64,
+	"linear_borders_64_0":       64,
+	"linear_borders_64_32":      64,
+	"linear_borders_64_64":      64,
 	"linear_change_32_0":        120,
 	"linear_change_32_32":       120,
 	"linear_change_32_64":       120,
@@ -60,12 +67,12 @@ var linearKernels = map[string]int{
 	"linear_change_wide_64_64":  120,
 	"linear_claim_32":           48,
 	"linear_claim_64":           48,
-	"linear_export_32_0":        64,
-	"linear_export_32_32":       64,
-	"linear_export_32_64":       64,
-	"linear_export_64_0":        64,
-	"linear_export_64_32":       64,
-	"linear_export_64_64":       64,
+	"linear_export_32_0":        72,
+	"linear_export_32_32":       72,
+	"linear_export_32_64":       72,
+	"linear_export_64_0":        72,
+	"linear_export_64_32":       72,
+	"linear_export_64_64":       72,
 	"linear_get_32_0":           80,
 	"linear_get_32_32":          80,
 	"linear_get_32_64":          80,
@@ -78,14 +85,20 @@ var linearKernels = map[string]int{
 	"linear_get_wide_64_0":      80,
 	"linear_get_wide_64_32":     80,
 	"linear_get_wide_64_64":     80,
+	"linear_in_place_32_0":      64,
+	"linear_in_place_32_32":     64,
+	"linear_in_place_32_64":     64,
+	"linear_in_place_64_0":      64,
+	"linear_in_place_64_32":     64,
+	"linear_in_place_64_64":     64,
 	"linear_rank_32":            48,
 	"linear_rank_64":            48,
-	"linear_rehash_32_0":        72,
-	"linear_rehash_32_32":       72,
-	"linear_rehash_32_64":       72,
-	"linear_rehash_64_0":        72,
-	"linear_rehash_64_32":       72,
-	"linear_rehash_64_64":       72,
+	"linear_rehash_32_0":        80,
+	"linear_rehash_32_32":       80,
+	"linear_rehash_32_64":       80,
+	"linear_rehash_64_0":        80,
+	"linear_rehash_64_32":       80,
+	"linear_rehash_64_64":       80,
 	"linear_reset":              48,
 	"linear_settle_first_32_0":  96,
 	"linear_settle_first_32_32": 96,
@@ -138,7 +151,7 @@ var (
 
 // exportParams has the layout of ExportParams in linear.cu.
 var (
-	_ [64]byte = [unsafe.Sizeof(exportParams{})]byte{}
+	_ [72]byte = [unsafe.Sizeof(exportParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(exportParams{}.table)]byte{}
 	_ [32]byte = [unsafe.Sizeof(exportParams{}.table)]byte{}
 	_ [32]byte = [unsafe.Offsetof(exportParams{}.keys)]byte{}
@@ -151,6 +164,10 @@ var (
 	_ [4]byte  = [unsafe.Sizeof(exportParams{}.lo)]byte{}
 	_ [60]byte = [unsafe.Offsetof(exportParams{}.hi)]byte{}
 	_ [4]byte  = [unsafe.Sizeof(exportParams{}.hi)]byte{}
+	_ [64]byte = [unsafe.Offsetof(exportParams{}.step)]byte{}
+	_ [4]byte  = [unsafe.Sizeof(exportParams{}.step)]byte{}
+	_ [68]byte = [unsafe.Offsetof(exportParams{}.unused)]byte{}
+	_ [4]byte  = [unsafe.Sizeof(exportParams{}.unused)]byte{}
 )
 
 // getParams has the layout of GetParams in linear.cu.
@@ -172,6 +189,25 @@ var (
 	_ [4]byte  = [unsafe.Sizeof(getParams{}.spread)]byte{}
 	_ [76]byte = [unsafe.Offsetof(getParams{}.unused)]byte{}
 	_ [4]byte  = [unsafe.Sizeof(getParams{}.unused)]byte{}
+)
+
+// inPlaceParams has the layout of InPlaceParams in linear.cu.
+var (
+	_ [64]byte = [unsafe.Sizeof(inPlaceParams{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(inPlaceParams{}.table)]byte{}
+	_ [32]byte = [unsafe.Sizeof(inPlaceParams{}.table)]byte{}
+	_ [32]byte = [unsafe.Offsetof(inPlaceParams{}.borders)]byte{}
+	_ [8]byte  = [unsafe.Sizeof(inPlaceParams{}.borders)]byte{}
+	_ [40]byte = [unsafe.Offsetof(inPlaceParams{}.found)]byte{}
+	_ [8]byte  = [unsafe.Sizeof(inPlaceParams{}.found)]byte{}
+	_ [48]byte = [unsafe.Offsetof(inPlaceParams{}.segments)]byte{}
+	_ [4]byte  = [unsafe.Sizeof(inPlaceParams{}.segments)]byte{}
+	_ [52]byte = [unsafe.Offsetof(inPlaceParams{}.lo)]byte{}
+	_ [4]byte  = [unsafe.Sizeof(inPlaceParams{}.lo)]byte{}
+	_ [56]byte = [unsafe.Offsetof(inPlaceParams{}.hi)]byte{}
+	_ [4]byte  = [unsafe.Sizeof(inPlaceParams{}.hi)]byte{}
+	_ [60]byte = [unsafe.Offsetof(inPlaceParams{}.unused)]byte{}
+	_ [4]byte  = [unsafe.Sizeof(inPlaceParams{}.unused)]byte{}
 )
 
 // list has the layout of List in linear.cu.
@@ -204,13 +240,17 @@ var (
 
 // rehashParams has the layout of RehashParams in linear.cu.
 var (
-	_ [72]byte = [unsafe.Sizeof(rehashParams{})]byte{}
+	_ [80]byte = [unsafe.Sizeof(rehashParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(rehashParams{}.from)]byte{}
 	_ [32]byte = [unsafe.Sizeof(rehashParams{}.from)]byte{}
 	_ [32]byte = [unsafe.Offsetof(rehashParams{}.to)]byte{}
 	_ [32]byte = [unsafe.Sizeof(rehashParams{}.to)]byte{}
 	_ [64]byte = [unsafe.Offsetof(rehashParams{}.lost)]byte{}
 	_ [8]byte  = [unsafe.Sizeof(rehashParams{}.lost)]byte{}
+	_ [72]byte = [unsafe.Offsetof(rehashParams{}.lo)]byte{}
+	_ [4]byte  = [unsafe.Sizeof(rehashParams{}.lo)]byte{}
+	_ [76]byte = [unsafe.Offsetof(rehashParams{}.hi)]byte{}
+	_ [4]byte  = [unsafe.Sizeof(rehashParams{}.hi)]byte{}
 )
 
 // settleParams has the layout of SettleParams in linear.cu.

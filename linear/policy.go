@@ -11,12 +11,23 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// policy decides when a table grows, shrinks and drops dead slots.
+// policy decides when a table grows, shrinks and drops dead slots. A rehash is a
+// means; a call that has done its work does not fail because of one.
 type policy struct {
 	opts     Options
 	widths   batch.Widths
 	engine   engine
 	minLines uint32 // what Capacity asks for
+
+	// crowded is the number of keys with which shrinking did not help: it is tried
+	// again when half of them are left.
+	crowded uint64
+	// stuck are the size and the counters with which doubling did not make room for
+	// operations that found none.
+	stuck struct {
+		core.Counters
+		lines uint32
+	}
 }
 
 // Flags is for [core.Policy].
@@ -48,7 +59,8 @@ func (p *policy) room(used uint64) int { return roomIn(p.slots(), p.opts.MaxLoad
 // batch has room, or at least a chunk.
 func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	if p.opts.Fixed {
-		return b.N, false, nil
+		n, err = p.maybeClean(ctx, now, s != nil, b.N)
+		return n, false, err
 	}
 	chunk := min(b.N, core.ChunkOps)
 	if room := p.room(now.Used); room >= chunk {
@@ -68,8 +80,8 @@ func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream
 	if err = p.grow(ctx, now, expect, uint64(need)); err == nil {
 		return max(chunk, min(b.N, p.room(now.Live))), false, nil
 	}
-	// No memory to grow: use what room there is.
-	if room := p.room(now.Used); room > 0 && errors.Is(err, device.ErrMemory) {
+	// No memory to grow, or keys that crowd in any size: use what room there is.
+	if room := p.room(now.Used); room > 0 && cannotGrow(err) {
 		return min(chunk, room), false, nil
 	}
 	return 0, false, err
@@ -96,11 +108,15 @@ func (p *policy) grow(ctx context.Context, now core.Counters, expect, need uint6
 			err = fmt.Errorf("%w: %d keys need more than the largest table", op.ErrFull, now.Live+fresh)
 			continue
 		}
-		if err = p.resize(ctx, p.stretch(lines)); !errors.Is(err, device.ErrMemory) {
+		if err = p.resize(ctx, p.stretch(lines), true); err == nil || !cannotGrow(err) {
 			return err
 		}
 	}
 	return err
+}
+
+func cannotGrow(err error) bool {
+	return errors.Is(err, device.ErrMemory) || errors.Is(err, op.ErrFull)
 }
 
 // stretch is the size to grow to when lines are needed: at least double, so
@@ -118,52 +134,68 @@ func (p *policy) stretch(lines uint32) uint32 {
 }
 
 // Retry is for [core.Policy]: a fixed table gets rid of its dead slots, a
-// growing one was too crowded in one place.
-func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (better bool, err error) {
+// growing one was too crowded in one place. If that does not help any operation,
+// a growing table is as it was.
+func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
+	all := core.All(failed.N)
+	if p.hopeless(now) {
+		return all, false, nil
+	}
 	lines := p.engine.geometry().lines
+	before, err := p.relax(ctx)
+	if err != nil {
+		// The operations count as not run. A fixed table is full in any case, and
+		// so is one whose keys crowd.
+		if errors.Is(err, op.ErrFull) || p.opts.Fixed && errors.Is(err, device.ErrMemory) {
+			err = nil
+		}
+		return all, false, err
+	}
+	_, still, err = p.engine.Change(ctx, nil, failed)
 	switch {
-	case !p.opts.Fixed:
-		lines = uint32(min(2*uint64(lines), maxLines))
-	case now.Used == now.Live:
-		return false, nil
+	case before == nil:
+		return still, false, err
+	case len(still) == failed.N && err == nil:
+		p.stuck.Counters, p.stuck.lines = now, lines
+		return still, false, p.engine.revert(before)
 	}
-	if err = p.resize(ctx, lines); p.opts.Fixed && errors.Is(err, device.ErrMemory) {
-		return false, nil // full in any case
-	}
-	return err == nil, err
+	return still, false, errors.Join(err, before.End())
 }
 
-// After is for [core.Policy]: a table that has become almost empty gets smaller.
-func (p *policy) After(ctx context.Context, now core.Counters, delta int) error {
-	have := p.engine.geometry().lines
-	if delta >= 0 || p.opts.Fixed || have <= p.minLines || have == 1 ||
-		float64(now.Live) > float64(p.slots())*p.opts.MaxLoad*shrinkShare {
-		return nil
-	}
-	lines, _ := linesFor(2*now.Live, p.opts.MaxLoad, p.widths.Slot)
-	if lines = max(lines, p.minLines); lines >= have {
-		return nil
-	}
-	return p.resize(ctx, lines)
-}
-
-// Compact is for [core.Policy].
-func (p *policy) Compact(ctx context.Context, now core.Counters) error {
+// relax makes room for operations that found none. If the table could be as it
+// was, it returns a lease to go back to.
+func (p *policy) relax(ctx context.Context) (before *core.Lease, err error) {
 	lines := p.engine.geometry().lines
-	if !p.opts.Fixed {
-		need, _ := linesFor(now.Live, p.opts.MaxLoad, p.widths.Slot)
-		lines = min(lines, max(need, p.minLines))
+	if p.opts.Fixed {
+		done, err := p.clean(ctx)
+		if err == nil && !done {
+			err = p.resize(ctx, lines, true)
+		}
+		return nil, err
 	}
-	if now.Used == now.Live && lines == p.engine.geometry().lines {
-		return nil
+	before = p.engine.hold()
+	if err := p.resize(ctx, uint32(min(2*uint64(lines), maxLines)), true); err != nil {
+		return nil, errors.Join(err, before.End())
 	}
-	return p.resize(ctx, lines)
+	return before, nil
 }
 
-// resize rehashes to a number of lines.
-func (p *policy) resize(ctx context.Context, lines uint32) error {
+// hopeless reports that nothing is to be expected of a rehash: there are no dead
+// slots in a fixed table, or doubling did not help when the table was much the
+// same.
+func (p *policy) hopeless(now core.Counters) bool {
+	if p.opts.Fixed {
+		return now.Dead == 0
+	}
+	s := p.stuck
+	return p.engine.geometry().lines == s.lines && now.Used <= s.Used+s.Used/8 && now.Dead <= s.Dead+s.Used/8
+}
+
+// resize rehashes to a number of lines. A thorough one gives up later when keys
+// crowd.
+func (p *policy) resize(ctx context.Context, lines uint32, thorough bool) error {
 	have := p.engine.geometry().lines
-	if err := p.engine.rehash(ctx, lines); err != nil {
+	if err := p.engine.rehash(ctx, lines, thorough); err != nil {
 		return err
 	}
 	p.opts.Logger.Debug("linear: rehash", "from_lines", have, "to_lines", lines, "bytes", p.engine.geometry().bytes())

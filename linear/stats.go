@@ -40,7 +40,7 @@ func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 		s = Stats{
 			Len:        int(now.Live),
 			Slots:      t.policy.slots(),
-			Tombstones: int(now.Used - now.Live),
+			Tombstones: int(now.Dead),
 			Bytes:      t.policy.engine.geometry().bytes(),
 			MaxProbe:   int(longest),
 		}

@@ -107,14 +107,16 @@ type (
 		table tableRef
 	}
 	exportParams struct {
-		_     structs.HostLayout
-		table tableRef
-		keys  device.Ptr
-		vals  device.Ptr
-		count device.Ptr
-		rows  uint64
-		lo    uint32
-		hi    uint32
+		_      structs.HostLayout
+		table  tableRef
+		keys   device.Ptr
+		vals   device.Ptr
+		count  device.Ptr
+		rows   uint64
+		lo     uint32
+		hi     uint32
+		step   uint32
+		unused uint32
 	}
 	chainParams struct {
 		_       structs.HostLayout
@@ -295,7 +297,7 @@ func (k *kernels) Extent(p core.Parts) (units uint32, rows int) {
 func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	return device.Launch(s, k.export, tiles(s.Device(), hi-lo), gpu.Block, &exportParams{
 		table: refOf(p), keys: out.Columns[batch.Keys].Ptr, vals: out.Columns[batch.Vals].Ptr,
-		count: count, rows: uint64(out.N), lo: lo, hi: hi,
+		count: count, rows: uint64(out.N), lo: lo, hi: hi, step: core.SpreadOver(p.(*generation).buckets).Step(),
 	})
 }
 

@@ -29,8 +29,7 @@ type policy struct {
 	perBucket  float64
 	minBuckets uint32
 
-	free  int // at least so many units of the pool are
-	tried int // operations without room when a fixed table last had none to make
+	free int // at least so many units of the pool are
 }
 
 // size finds out how many buckets and units a new table has.
@@ -111,7 +110,6 @@ func (p *policy) worst(n int) int { return mostChained(n, p.buckets(), p.widths.
 // Before is for [core.Policy]. A batch on a stream whose operations find room
 // for sure waits for nothing; another one reports those that find none.
 func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
-	p.tried = 0
 	switch {
 	case s != nil && p.fits(now, b.N):
 		n = b.N
@@ -231,38 +229,43 @@ func (p *policy) countPool(ctx context.Context) (AllocStats, error) {
 }
 
 // Retry is for [core.Policy]. A fixed table gets rid of dead slots, as long as
-// that helps. In others there are more free units each time: more than there
-// were, since that none was found shows that they are hard to find.
-func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (better bool, err error) {
-	n := failed.N
+// that helps; in others there are more free units each time.
+func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
+	better, err := p.relax(ctx, now, failed.N)
+	if err != nil || !better {
+		return core.All(failed.N), false, err
+	}
+	_, still, err = p.engine.Change(ctx, nil, failed)
+	p.free -= p.worst(failed.N)
+	return still, !p.opts.Fixed || len(still) < failed.N, err
+}
+
+// relax makes room for n operations that found none, if it can.
+func (p *policy) relax(ctx context.Context, now core.Counters, n int) (better bool, err error) {
 	pool, err := p.countPool(ctx)
 	if err != nil {
 		return false, err
 	}
 	if p.opts.Fixed {
-		if p.tried == n {
-			return false, nil
-		}
-		p.tried = n
-		if now.Used > now.Live {
+		if now.Dead > 0 {
 			return true, p.engine.flush(ctx)
 		}
 		// Units that others had in hand may be free again.
 		return pool.Used < pool.Units, nil
 	}
+	// More than there are: that none was found shows that they are hard to find.
 	err = p.engine.extend(ctx, p.free+n)
 	switch {
 	case errors.Is(err, op.ErrFull): // no more super blocks: a pool of larger ones
 		p.opts.Logger.Debug("slab: new pool", "units", 2*pool.Units)
 		err = p.engine.rehash(ctx, p.buckets(), 2*(pool.Units+n))
-	case errors.Is(err, device.ErrMemory) && now.Used > now.Live:
+	case errors.Is(err, device.ErrMemory) && now.Dead > 0:
 		err = p.engine.flush(ctx)
 	}
 	if err != nil {
 		return false, err
 	}
 	_, err = p.countPool(ctx)
-	p.free -= p.worst(n)
 	return err == nil, err
 }
 
@@ -277,16 +280,18 @@ func (p *policy) After(ctx context.Context, now core.Counters, delta int) error 
 
 // maybeFlush flushes a table that has many dead slots.
 func (p *policy) maybeFlush(ctx context.Context, now core.Counters) (core.Counters, error) {
-	dead := float64(now.Used - now.Live)
+	dead := float64(now.Dead)
 	slots := float64(p.buckets()) * float64(slotsIn(p.widths.Slot))
 	if p.opts.MaxTombstones < 0 || dead <= p.opts.MaxTombstones*float64(now.Used) || dead < flushShare*slots {
 		return now, nil
 	}
-	p.opts.Logger.Debug("slab: flush", "live", now.Live, "dead", now.Used-now.Live)
+	p.opts.Logger.Debug("slab: flush", "live", now.Live, "dead", now.Dead)
 	if err := p.engine.flush(ctx); err != nil {
 		return now, fmt.Errorf("flush: %w", err)
 	}
-	return p.engine.Counters(context.WithoutCancel(ctx))
+	now, err := p.engine.Counters(context.WithoutCancel(ctx))
+	now.Dead, now.Exact = now.Used-now.Live, true
+	return now, err
 }
 
 // shrink makes a table smaller that has become almost empty.

@@ -22,18 +22,19 @@ import (
 //kernelgen:input 4efda42f7569fa98848bb2670344e335379edf170a04397c9c7880abf88d1580 2617 kernels/include/weft/scan.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
 //kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
+//kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input 7d18a256152b0959f8b55b9098f39d3df7ae7b06c7a7351ef99ec8fb3a18f31a 12946 slab/change.cuh
-//kernelgen:input 9a0c4a8c85cfe0507786464da8ed8cc07f7c895c1cecf4413091395d9bac6ca3 4812 slab/layout.cuh
+//kernelgen:input e62dd5869d8cfb1671d9eba3e21bd1eae87077517911f4c7506bc555a10ec89b 4954 slab/layout.cuh
 //kernelgen:input 40509b5e0424b744c4daa220094fb3f095cfff3fe1c683b7ed4e6c49a2b07544 5860 slab/search.cuh
 //kernelgen:input a5c7dcc308e684d5e2a8d999fffcd9fab04b40fdf445125a84589ea02d86e104 4543 slab/slab.cu
 //kernelgen:input b7ab3fa293b6ae8d97c8499606a1910826e9142bb5e809ce37d688a2622dfbc9 1704 slab/tile.cuh
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
 //kernelgen:input bcfe1a474696ead1bdc3afd38459827032c1020fcb6d65b6ee99981a044627d9 3411 slab/units.cuh
-//kernelgen:input aaf9dad39c901cc9e4d1fbd606ffa51cc8e154d128d1d590569f8154005818ae 7044 slab/whole.cuh
-//kernelgen:output 494f494ed788009c989756be7ad2ac800fd17a5ec644b7a6f0f66936c3cb6565 959484 slab/slab_sm80.ptx
-//kernelgen:output 9f5ec3f8bafe6f9420fb25b55ac4470df87ee4a327bec18bb7660ec48d2ade30 946488 slab/slab_sm90.ptx
+//kernelgen:input 5b4d9c6405713ad6200cea35052c675393cf34b4ebb123eba0d65b5b0b7ee091 7182 slab/whole.cuh
+//kernelgen:output 8fc5e7181fe1a74432eb6e435d51f4495c09731e2c3d7d9dc0fd72929b063920 973756 slab/slab_sm80.ptx
+//kernelgen:output 0085fe9402df8a35c4a88b1974fed2ed1085e1e268365bcbdde20a1c26d019e6 960772 slab/slab_sm90.ptx
 
 //go:embed slab_sm80.ptx
 var slabSM80 string
@@ -76,12 +77,12 @@ var slabKernels = map[string]int{
 	"slab_collect_32_64":      104,
 	"slab_collect_64_32":      104,
 	"slab_collect_64_64":      104,
-	"slab_export_32_0":        104,
-	"slab_export_32_32":       104,
-	"slab_export_32_64":       104,
-	"slab_export_64_0":        104,
-	"slab_export_64_32":       104,
-	"slab_export_64_64":       104,
+	"slab_export_32_0":        112,
+	"slab_export_32_32":       112,
+	"slab_export_32_64":       112,
+	"slab_export_64_0":        112,
+	"slab_export_64_32":       112,
+	"slab_export_64_64":       112,
 	"slab_flush_32_0":         64,
 	"slab_flush_32_32":        64,
 	"slab_flush_32_64":        64,
@@ -257,7 +258,7 @@ var (
 
 // exportParams has the layout of ExportParams in slab.cu.
 var (
-	_ [104]byte = [unsafe.Sizeof(exportParams{})]byte{}
+	_ [112]byte = [unsafe.Sizeof(exportParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(exportParams{}.table)]byte{}
 	_ [64]byte  = [unsafe.Sizeof(exportParams{}.table)]byte{}
 	_ [64]byte  = [unsafe.Offsetof(exportParams{}.keys)]byte{}
@@ -272,6 +273,10 @@ var (
 	_ [4]byte   = [unsafe.Sizeof(exportParams{}.lo)]byte{}
 	_ [100]byte = [unsafe.Offsetof(exportParams{}.hi)]byte{}
 	_ [4]byte   = [unsafe.Sizeof(exportParams{}.hi)]byte{}
+	_ [104]byte = [unsafe.Offsetof(exportParams{}.step)]byte{}
+	_ [4]byte   = [unsafe.Sizeof(exportParams{}.step)]byte{}
+	_ [108]byte = [unsafe.Offsetof(exportParams{}.unused)]byte{}
+	_ [4]byte   = [unsafe.Sizeof(exportParams{}.unused)]byte{}
 )
 
 // flushParams has the layout of FlushParams in slab.cu.

@@ -60,7 +60,7 @@ func (p *policy) stats(now core.Counters, pool AllocStats, chains [chainLengths]
 	g := p.engine.geometry()
 	s := Stats{
 		Len:        int(now.Live),
-		Tombstones: int(now.Used - now.Live),
+		Tombstones: int(now.Dead),
 		Buckets:    int(g.buckets),
 		Slabs:      int(g.buckets) + 1 + pool.Used,
 		Bytes:      g.bytes() + pool.Bytes,

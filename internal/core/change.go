@@ -33,7 +33,7 @@ func (t *Table) Change(ctx context.Context, method string, b *batch.Batch) (delt
 	delta = int(int64(after.Live - before.Live))
 	if failed > 0 {
 		err = errors.Join(fmt.Errorf("%w: no room for %d of %d operations %s (%d live, %d dead)",
-			op.ErrFull, failed, b.N, t.Policy.Describe(), after.Live, after.Used-after.Live), err)
+			op.ErrFull, failed, b.N, t.Policy.Describe(), after.Live, after.Dead), err)
 	}
 	if err = errors.Join(err, cerr); err == nil {
 		t.after(ctx, after, delta)
@@ -98,30 +98,26 @@ func (t *Table) chunks(ctx context.Context, b *batch.Batch, now Counters) (done,
 // retry runs operations again that found no room, as long as the policy makes
 // some. It returns those that find none in the end.
 func (t *Table) retry(ctx context.Context, b *batch.Batch, failed []uint32) ([]uint32, error) {
-	failed, err := t.undecided(ctx, b, failed)
-	for err == nil && len(failed) > 0 {
+	for {
+		failed, err := t.undecided(ctx, b, failed)
+		if err != nil || len(failed) == 0 {
+			return failed, err
+		}
 		now, err := t.count(ctx)
 		if err != nil {
 			return failed, err
 		}
 		again := b.Gather(failed)
-		if better, err := t.Policy.Retry(ctx, now, again); err != nil || !better {
-			return failed, err
-		}
-		_, still, err := t.Engine.Change(ctx, nil, again)
+		still, more, err := t.Policy.Retry(ctx, now, again)
 		b.Scatter(again, failed)
-		if err != nil {
-			return failed, err
-		}
-		if still, err = t.undecided(ctx, again, still); err != nil {
-			return failed, err
-		}
 		for i, j := range still {
 			still[i] = failed[j]
 		}
+		if err != nil || !more {
+			return still, err
+		}
 		failed = still
 	}
-	return failed, err
 }
 
 // undecided leaves out those of an ordered batch's operations without room
@@ -216,11 +212,7 @@ func (t *Table) chunksOn(ctx context.Context, s *device.Stream, b *batch.Batch) 
 		if err != nil {
 			return err
 		}
-		t.bound.Exact = false
-		if b.Inserts() {
-			t.bound.Live += uint64(n)
-			t.bound.Used += uint64(n)
-		}
+		t.bound.submitted(part)
 		done += n
 	}
 	if !t.Engine.Caps().Streams {
@@ -228,6 +220,19 @@ func (t *Table) chunksOn(ctx context.Context, s *device.Stream, b *batch.Batch) 
 		return err
 	}
 	return nil
+}
+
+// submitted takes account of operations that the host has not waited for.
+func (c *Counters) submitted(b *batch.Batch) {
+	c.Exact = false
+	mixed := b.Columns[batch.Kinds].Given()
+	if b.Inserts() {
+		c.Live += uint64(b.N)
+		c.Used += uint64(b.N)
+	}
+	if mixed || !b.Inserts() {
+		c.Dead += uint64(b.N)
+	}
 }
 
 // roomOn makes room for operations of a batch on the device, and tells of how

@@ -35,10 +35,10 @@ type Policy interface {
 	// run so that operations that find no room all the same are run again;
 	// without, there is room for sure, or they are lost and Sync says so.
 	Before(ctx context.Context, now Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error)
-	// Retry makes room for the operations of a batch, in host memory, that found
-	// none. It reports whether to run them again. A policy that goes on
-	// reporting so makes more room each time.
-	Retry(ctx context.Context, now Counters, failed *batch.Batch) (better bool, err error)
+	// Retry makes room for operations that found none, in host memory, and runs
+	// them again. still are those that found none again, ascending; more reports
+	// whether to try with them once more, which comes to an end.
+	Retry(ctx context.Context, now Counters, failed *batch.Batch) (still []uint32, more bool, err error)
 	// After gives memory back that a call has set free. delta is the change of
 	// the number of pairs. The call has done its work: an error is logged.
 	After(ctx context.Context, now Counters, delta int) error
@@ -119,7 +119,17 @@ type Expander interface {
 type Counters struct {
 	Live  uint64 // pairs
 	Used  uint64 // slots that are not empty: of pairs, or of deleted ones
-	Exact bool   // false: at most so many, counting submitted operations as new pairs
+	Dead  uint64 // slots of deleted ones
+	Exact bool   // false: at most so many, whatever submitted operations do
+}
+
+// All are operations 0 to n-1: a batch none of which found room.
+func All(n int) []uint32 {
+	all := make([]uint32, n)
+	for i := range all {
+		all[i] = uint32(i)
+	}
+	return all
 }
 
 // Kind is what a table is to its user.

@@ -54,8 +54,16 @@ type Lease struct {
 
 	of   *Leases
 	gen  *generation
-	held bool
+	kind leaseKind
 }
+
+type leaseKind uint8
+
+const (
+	call leaseKind = iota // ends with the call that took it
+	held                  // by user code
+	kept                  // by the writer
+)
 
 // NewLeases guards the first generation of a structure's memory.
 func NewLeases(parts Parts) *Leases {
@@ -129,7 +137,7 @@ func (l *Leases) Hold(ctx context.Context) (*Lease, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lease.held = true
+	lease.kind = held
 	lease.gen.held++
 	l.ended()
 	return lease, nil
@@ -153,10 +161,11 @@ func (l *Lease) On(s *device.Stream) {
 func (l *Lease) End() error {
 	of := l.of
 	of.mu.Lock()
-	if l.held {
-		l.gen.held--
-	} else {
+	switch l.kind {
+	case call:
 		of.ended()
+	case held:
+		l.gen.held--
 	}
 	of.mu.Unlock()
 	return of.release(l.gen)
@@ -273,6 +282,25 @@ func (l *Leases) Replace(parts Parts) error {
 	l.current = &generation{parts: parts, leases: 1}
 	l.mu.Unlock()
 	return l.release(old)
+}
+
+// Keep keeps the current generation for the writer itself, so that Revert can go
+// back to it. A kept generation does not count as held.
+func (l *Leases) Keep() *Lease {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.current.leases++
+	return &Lease{Parts: l.current.parts, of: l, gen: l.current, kind: kept}
+}
+
+// Revert makes a kept generation the current one again, and ends its lease.
+func (l *Leases) Revert(kept *Lease) error {
+	l.mu.Lock()
+	old := l.current
+	l.current = kept.gen
+	l.current.leases++
+	l.mu.Unlock()
+	return errors.Join(l.release(old), kept.End())
 }
 
 // Wait waits for lookups that callers have submitted to streams and that read

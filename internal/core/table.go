@@ -138,7 +138,7 @@ func (t *Table) count(ctx context.Context) (Counters, error) {
 	if err != nil {
 		return c, err
 	}
-	c.Exact = true
+	c.Dead, c.Exact = c.Used-c.Live, true
 	t.bound = c
 	t.length.Store(int64(c.Live))
 	return c, nil

@@ -120,16 +120,20 @@ func (e *Engine) Pieces(ctx context.Context, b *batch.Batch, alone, together fun
 	return done, failed, nil
 }
 
-// Ones fills memory with ones, on all cores: all slots of a hash structure are
-// empty then.
-func (e *Engine) Ones(b []byte) {
+// Ones fills memory with ones, on all cores, unless ctx ends: all slots of a hash
+// structure are empty then.
+func (e *Engine) Ones(ctx context.Context, b []byte) error {
 	words := batch.View[uint64](b)
 	e.Device.Parallel(len(words), 1<<17, func(lo, hi int) {
+		if ctx.Err() != nil {
+			return
+		}
 		part := words[lo:hi]
 		for i := range part {
 			part[i] = ^uint64(0)
 		}
 	})
+	return ctx.Err()
 }
 
 // Merged is the failed operations of shares, ascending.
