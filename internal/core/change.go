@@ -19,6 +19,13 @@ func (t *Table) Change(ctx context.Context, method string, b *batch.Batch) (delt
 		return 0, t.partial(method, b, 0, 0, err)
 	}
 	defer t.Leases.Release()
+	return t.change(ctx, method, b)
+}
+
+func isFull(err error) bool { return errors.Is(err, op.ErrFull) }
+
+// change is Change in a writer's turn.
+func (t *Table) change(ctx context.Context, method string, b *batch.Batch) (delta int, err error) {
 	admit, err := t.exclude(ctx)
 	if err != nil {
 		return 0, t.partial(method, b, 0, 0, err)
@@ -35,10 +42,18 @@ func (t *Table) Change(ctx context.Context, method string, b *batch.Batch) (delt
 		err = errors.Join(fmt.Errorf("%w: no room for %d of %d operations %s (%d live, %d dead)",
 			op.ErrFull, failed, b.N, t.Policy.Describe(), after.Live, after.Dead), err)
 	}
-	if err = errors.Join(err, cerr); err == nil {
+	if err = errors.Join(err, cerr, t.commit(ctx)); err == nil {
 		t.after(ctx, after, delta)
 	}
 	return delta, t.partial(method, b, done, failed, err)
+}
+
+// commit makes durable what a call has done, whatever becomes of the context.
+func (t *Table) commit(ctx context.Context) error {
+	if p, ok := t.Engine.(Persister); ok {
+		return p.Commit(context.WithoutCancel(ctx))
+	}
+	return nil
 }
 
 // flag gives a batch the flags of its kind.

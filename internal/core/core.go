@@ -106,6 +106,14 @@ type Adder interface {
 	Add(s *device.Stream, to device.Ptr, negate bool) error
 }
 
+// Persister is an engine whose memory outlives the process.
+type Persister interface {
+	// Commit makes everything done so far durable. A crash at any point before
+	// it returns leaves the structure as it was at the Commit before, or as it is
+	// now. It comes before a call that has changed the structure returns.
+	Commit(ctx context.Context) error
+}
+
 // Expander is an engine that finds several rows for a key.
 type Expander interface {
 	// Expand writes the rows of each key, those of key i to rows Offsets[i] to

@@ -30,8 +30,14 @@ func (t *Table) Count(ctx context.Context, method string, b *batch.Batch) (total
 // than the batch; its first element is given, and says how many rows lie before
 // these. memory returns a column for rows offsets[0] to offsets[n].
 func (t *Table) Expand(ctx context.Context, method string, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Column) error {
+	return t.expandAt(ctx, method, b, nil, offsets, memory)
+}
+
+// expandAt is Expand of the generation that a lease holds, or of the current
+// one.
+func (t *Table) expandAt(ctx context.Context, method string, b *batch.Batch, held *Lease, offsets []uint64, memory func(rows int) batch.Column) error {
 	b.MustMatch(t.Name + ": " + method)
-	lease, err := t.Leases.Read(ctx)
+	lease, err := t.Leases.Enter(ctx, held)
 	if err != nil {
 		return t.partial(method, b, 0, 0, err)
 	}

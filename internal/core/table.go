@@ -63,8 +63,13 @@ func (t *Table) Len() int { return int(t.length.Load()) }
 
 // Get runs a lookup of a batch in host memory and counts the keys found.
 func (t *Table) Get(ctx context.Context, method string, b *batch.Batch) (hits int, err error) {
+	return t.get(ctx, method, b, nil)
+}
+
+// get is Get of the generation that a lease holds, or of the current one.
+func (t *Table) get(ctx context.Context, method string, b *batch.Batch, held *Lease) (hits int, err error) {
 	b.MustMatch(t.Name + ": " + method)
-	lease, err := t.Leases.Read(ctx)
+	lease, err := t.Leases.Enter(ctx, held)
 	if err != nil {
 		return 0, t.partial(method, b, 0, 0, err)
 	}
@@ -160,7 +165,7 @@ func (t *Table) alone(ctx context.Context, method string, f func(now Counters) e
 	if err == nil {
 		err = f(now)
 		_, cerr := t.count(context.WithoutCancel(ctx))
-		err = errors.Join(err, cerr)
+		err = errors.Join(err, cerr, t.commit(ctx))
 	}
 	return t.wrap(method, err)
 }
@@ -215,7 +220,7 @@ func (t *Table) Sync(ctx context.Context) error {
 		if err == nil && lost > 0 {
 			err = fmt.Errorf("%w: no room for %d operations since the last Sync, %s", op.ErrFull, lost, t.Policy.Describe())
 		}
-		return err
+		return errors.Join(err, t.commit(ctx))
 	})
 }
 
