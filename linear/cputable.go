@@ -37,13 +37,7 @@ func (t *cpuTable[K, V]) perSector() int {
 }
 
 // prefetch asks for sectors, by their indices.
-func (t *cpuTable[K, V]) prefetch(sectors []uint32) {
-	var at [2 * cpu.Group]unsafe.Pointer
-	for i, s := range sectors {
-		at[i] = unsafe.Add(t.base, uintptr(s)*sectorBytes)
-	}
-	cpu.Prefetch(at[:len(sectors)])
-}
+func (t *cpuTable[K, V]) prefetch(sectors []uint32) { cpu.Prefetch(t.base, sectors, sectorShift) }
 
 // next is sector number o of the path that begins at home: the home sector,
 // the rest of its line by exclusive or, and so on line by line around the

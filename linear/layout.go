@@ -22,7 +22,8 @@ import (
 // pairs with a 64-bit part, and just the key in a set.
 const (
 	lineBytes   = 128
-	sectorBytes = 32
+	sectorShift = 5
+	sectorBytes = 1 << sectorShift
 	lineSectors = lineBytes / sectorBytes
 
 	// extraLines are the lines behind the table.

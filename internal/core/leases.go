@@ -76,8 +76,12 @@ func NewLeases(parts Parts) *Leases {
 // [Lease.End].
 func (l *Leases) Read(ctx context.Context) (*Lease, error) { return l.enter(ctx, nil) }
 
-// Enter takes a lease for a call that reads what another lease holds.
+// Enter takes a lease for a call that reads what another lease holds, if there is
+// one.
 func (l *Leases) Enter(ctx context.Context, held *Lease) (*Lease, error) {
+	if held == nil {
+		return l.enter(ctx, nil)
+	}
 	return l.enter(ctx, held.gen)
 }
 

@@ -5,7 +5,7 @@ package cpu
 import "unsafe"
 
 //go:noescape
-func prefetch(at *unsafe.Pointer, n int)
+func prefetch(base unsafe.Pointer, at *uint32, n int, shift uint)
 
 //go:noescape
 func prefetchPairs(at *unsafe.Pointer, n int)

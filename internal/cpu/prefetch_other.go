@@ -7,10 +7,10 @@ import (
 	"unsafe"
 )
 
-func prefetch(at *unsafe.Pointer, n int) {
+func prefetch(base unsafe.Pointer, at *uint32, n int, shift uint) {
 	var warm byte
-	for _, p := range unsafe.Slice(at, n) {
-		warm ^= *(*byte)(p)
+	for _, i := range unsafe.Slice(at, n) {
+		warm ^= *(*byte)(unsafe.Add(base, uintptr(i)<<shift))
 	}
 	runtime.KeepAlive(warm)
 }
