@@ -263,10 +263,6 @@ func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *bat
 
 func (e *gpuEngine) geometry() geometry { return e.Parts().(*generation).geometry }
 
-func (e *gpuEngine) present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
-	return e.Present(ctx, s, b)
-}
-
 func (e *gpuEngine) probeLengths(ctx context.Context) (sum uint64, longest uint32, err error) {
 	if err := e.Stream.Fill(e.Word(gpu.WordSum), 0, 4); err != nil {
 		return 0, 0, err

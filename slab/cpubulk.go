@@ -204,66 +204,14 @@ func (e *cpuEngine[K, SK, V, SV]) Extent(l *core.Lease) (units uint32, rows int)
 	return l.Parts.(*generation).extent(int(unsafe.Sizeof(cpu.Slot[SK, SV]{})))
 }
 
-// Export is for [core.Engine]: it copies the pairs of whole buckets, or only
-// counts them once the columns are full.
+// Export is for [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Export(_ context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
-	g := l.Parts.(*generation)
-	t := tableOf[SK, SV](g)
-	k, v := batch.View[K](out.Columns[batch.Keys].Host), batch.View[V](out.Columns[batch.Vals].Host)
-	order := core.SpreadOver(g.buckets)
-	n := 0
-	var buckets [2]spreadBuckets // what is read, and what is on its way
-	t.ask(order, lo, hi, &buckets[0])
-	for turn := 0; lo < hi; turn ^= 1 {
-		lo += uint32(buckets[turn].n)
-		t.ask(order, lo, hi, &buckets[turn^1])
-		for _, bucket := range buckets[turn].at[:buckets[turn].n] {
-			name := SK(0) // what turns the stored name into the key
-			if bucket == g.buckets {
-				name = ^name
-			}
-			for slab := t.base(bucket); slab != nil; slab = t.next(slab) {
-				slots := t.slots(slab)
-				for i := range slots {
-					key := slots[i].Key
-					if isSentinel(key) {
-						continue
-					}
-					if n < len(k) {
-						k[n] = K(key ^ name)
-						if v != nil {
-							v[n] = *(*V)(unsafe.Pointer(&slots[i].Val))
-						}
-					}
-					n++
-				}
-			}
+	t := tableOf[SK, SV](l.Parts.(*generation))
+	return cpu.Export[K, V](out, t.bases, t.buckets, lo, hi, lastSentinel, func(bucket uint32, slots func([]cpu.Slot[SK, SV])) {
+		for slab := t.base(bucket); slab != nil; slab = t.next(slab) {
+			slots(t.slots(slab))
 		}
-	}
-	return n, nil
-}
-
-// spreadBuckets are some consecutive buckets of the order in which a table is
-// read.
-type spreadBuckets struct {
-	at [group]uint32
-	n  int
-}
-
-// ask works out which buckets are number lo and on, up to hi, and prefetches
-// their base slabs. The last number is that of the extra bucket.
-func (t *cpuTable[K, V]) ask(order core.Spread, lo, hi uint32, to *spreadBuckets) {
-	var slabs [group]unsafe.Pointer
-	at := order.At(lo)
-	for to.n = 0; to.n < len(slabs) && lo < hi; to.n++ {
-		if to.at[to.n] = at; lo == t.buckets {
-			to.at[to.n] = lo
-		}
-		slabs[to.n] = t.base(to.at[to.n])
-		at = order.Next(at)
-		lo++
-	}
-	cpu.PrefetchPairs(slabs[:to.n])
+	}), nil
 }
 
 // chains counts in class i the buckets of i slabs, the extra bucket among them.

@@ -33,8 +33,9 @@ func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l 
 	return done, int(n.Load()), err
 }
 
-func (e *cpuEngine[K, SK, V, SV]) present(ctx context.Context, _ *device.Stream, b *batch.Batch) (int, error) {
-	_, hits, err := e.Look(ctx, nil, e.Leases.Current(), &batch.Batch{N: b.N, Columns: batch.Columns{batch.Keys: b.Columns[batch.Keys]}}, 0)
+// Present is for [core.Engine].
+func (e *cpuEngine[K, SK, V, SV]) Present(ctx context.Context, _ *device.Stream, b *batch.Batch) (int, error) {
+	_, hits, err := e.Look(ctx, nil, e.Leases.Current(), b.Only(batch.Keys), 0)
 	return hits, err
 }
 

@@ -20,9 +20,6 @@ type engine interface {
 	pool() *Alloc
 	// extend makes the pool have so many free units.
 	extend(ctx context.Context, free int) error
-	// present counts the keys of a batch that are there. The batch lies in host
-	// memory or, with a stream, on the device; all changes have been waited for.
-	present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error)
 	// rehash moves the live pairs to a table of that many buckets, those of a
 	// key in their order, with a pool of at least that many units. On an error
 	// the old one is unchanged.

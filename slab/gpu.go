@@ -363,10 +363,6 @@ func (e *gpuEngine) extend(ctx context.Context, free int) error {
 	return e.pool().Reserve(ctx, free)
 }
 
-func (e *gpuEngine) present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
-	return e.Present(ctx, s, b)
-}
-
 func (e *gpuEngine) rehash(ctx context.Context, buckets uint32, units int) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -155,16 +155,12 @@ func (p *policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stre
 	return chunk, p.reserve(ctx, now, need)
 }
 
-// need is how many pairs a chunk adds at most. Updates add none: a lookup is
-// cheaper than growing for nothing, and its outcome tells how much room the
-// whole batch is likely to need.
+// need is how many pairs a chunk adds at most.
 func (p *policy) need(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (int, error) {
-	need, err := b.Insertions(ctx, s)
-	if err != nil || now.Live == 0 || p.multi && b.Kind != op.PutNew {
-		return need, err
+	if p.multi && b.Kind != op.PutNew {
+		return b.Insertions(ctx, s)
 	}
-	present, err := p.engine.present(ctx, s, b)
-	return min(need, b.N-present), err
+	return core.Need(ctx, p.engine, now, s, b)
 }
 
 // grow rehashes for as many new pairs as are expected, or if there is no

@@ -97,6 +97,11 @@ func (b *Batch) Chunk(lo, hi int) *Batch {
 	return &part
 }
 
+// Only is a lookup of what lies in one column of a batch.
+func (b *Batch) Only(r Role) *Batch {
+	return &Batch{N: b.N, Columns: Columns{r: b.Columns[r]}}
+}
+
 // Inserts reports whether a batch can need room.
 func (b *Batch) Inserts() bool { return b.Columns[Kinds].Given() || b.Kind.Inserts() }
 

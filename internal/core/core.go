@@ -70,6 +70,9 @@ type Engine interface {
 	// the batch has the flag Report. done is the length of the prefix that was
 	// run, b.N unless there was an error.
 	Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error)
+	// Present counts the keys of a batch that are there, for a policy: all changes
+	// have been waited for.
+	Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error)
 	// Wait waits for submitted changes. Lost reads how many of their operations
 	// found no room, and resets the count.
 	Wait(ctx context.Context) error
@@ -129,6 +132,18 @@ type Counters struct {
 	Used  uint64 // slots that are not empty: of pairs, or of deleted ones
 	Dead  uint64 // slots of deleted ones
 	Exact bool   // false: at most so many, whatever submitted operations do
+}
+
+// Need is how many pairs a batch adds at most to a table without duplicates.
+// Updates add none: a lookup is cheaper than growing for nothing, and its outcome
+// tells how much room a longer batch is likely to need.
+func Need(ctx context.Context, e Engine, now Counters, s *device.Stream, b *batch.Batch) (int, error) {
+	need, err := b.Insertions(ctx, s)
+	if err != nil || now.Live == 0 {
+		return need, err
+	}
+	present, err := e.Present(ctx, s, b)
+	return min(need, b.N-present), err
 }
 
 // All are operations 0 to n-1: a batch none of which found room.
