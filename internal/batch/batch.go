@@ -99,7 +99,9 @@ func (b *Batch) Chunk(lo, hi int) *Batch {
 
 // Only is a lookup of what lies in one column of a batch.
 func (b *Batch) Only(r Role) *Batch {
-	return &Batch{N: b.N, Columns: Columns{r: b.Columns[r]}}
+	only := &Batch{N: b.N}
+	only.Columns[r] = b.Columns[r]
+	return only
 }
 
 // Inserts reports whether a batch can need room.
