@@ -2,7 +2,7 @@ package linear
 
 import (
 	"context"
-	"sync/atomic"
+	"errors"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -14,6 +14,10 @@ import (
 // is on its way. Lookups of 10^7 keys at load .5 took 28.7, 29.6, 32.4 and 34.0
 // ns with groups of 8, 16, 32 and 64; misses 41.1, 40.8, 42.3, 44.1.
 const group = 16
+
+// farWork is the work of a search beyond the first lines, which goes on as long
+// as the table is full.
+const farWork = 64
 
 // cpuEngine runs on the cores of the host. K and V are the types of a batch's
 // columns as unsigned integers, SK and SV those of a slot.
@@ -27,7 +31,7 @@ type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct{ cpu.Engine }
 
 func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, g geometry) (engine, *core.Leases, error) {
 	e := &cpuEngine[K, SK, V, SV]{cpu.Engine{Device: dev}}
-	gen, err := e.allocate(g)
+	gen, err := e.allocate(context.Background(), g)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -36,26 +40,29 @@ func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host,
 }
 
 // allocate makes an empty generation.
-func (e *cpuEngine[K, SK, V, SV]) allocate(g geometry) (*generation, error) {
+func (e *cpuEngine[K, SK, V, SV]) allocate(ctx context.Context, g geometry) (*generation, error) {
 	gen, err := allocate(e.Device, g)
-	if err == nil {
-		e.wipe(gen)
+	if err != nil {
+		return nil, err
 	}
-	return gen, err
+	if err := e.wipe(ctx, gen); err != nil {
+		return nil, errors.Join(err, gen.Free())
+	}
+	return gen, nil
 }
 
 // wipe empties a generation.
-func (e *cpuEngine[K, SK, V, SV]) wipe(g *generation) {
-	e.Ones(g.buf.Host)
+func (e *cpuEngine[K, SK, V, SV]) wipe(ctx context.Context, g *generation) error {
+	err := e.Ones(ctx, g.buf.Host)
 	*g.Counters() = cpu.Counters{}
+	return err
 }
 
 func (e *cpuEngine[K, SK, V, SV]) geometry() geometry { return e.Memory().(*generation).geometry }
 
 // Clear is for [core.Engine].
-func (e *cpuEngine[K, SK, V, SV]) Clear(context.Context) error {
-	e.wipe(e.Memory().(*generation))
-	return nil
+func (e *cpuEngine[K, SK, V, SV]) Clear(ctx context.Context) error {
+	return e.wipe(ctx, e.Memory().(*generation))
 }
 
 // ---- lookups ----------------------------------------------------------------
@@ -67,11 +74,9 @@ func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l 
 	}
 	keys, answers := batch.View[K](b.Columns[batch.Keys].Host), cpu.AnswersOf[V](b)
 	t := tableOf[SK, SV](l.Parts.(*generation))
-	var n atomic.Int64
-	done, err = e.Each(ctx, b.N, func(lo, hi int) {
-		n.Add(int64(getRange(t, keys[lo:hi], answers.Of(lo, hi))))
+	return e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
+		return getRange(w, t, keys[lo:hi], answers.Of(lo, hi))
 	})
-	return done, int(n.Load()), err
 }
 
 func (e *cpuEngine[K, SK, V, SV]) present(ctx context.Context, _ *device.Stream, b *batch.Batch) (int, error) {
@@ -82,7 +87,7 @@ func (e *cpuEngine[K, SK, V, SV]) present(ctx context.Context, _ *device.Stream,
 // getRange looks up keys on one core. While a group of them is looked at, the
 // cache lines that the paths of the next group begin with are on their way.
 // Searches that go beyond theirs are put off to the end of the group.
-func getRange[K, SK cpu.Key, V any, SV cpu.Val](t cpuTable[SK, SV], keys []K, to cpu.Answers[V]) (hits int) {
+func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t cpuTable[SK, SV], keys []K, to cpu.Answers[V]) (ran, hits int) {
 	var homes [2][group]uint32
 	ask(t, keys[:min(group, len(keys))], &homes[0])
 	for lo, turn := 0, 0; lo < len(keys); lo, turn = lo+group, turn^1 {
@@ -106,8 +111,11 @@ func getRange[K, SK cpu.Key, V any, SV cpu.Val](t cpuTable[SK, SV], keys []K, to
 			s := t.findFar(cpu.Stored(SK(keys[lo+int(i)]), lastSentinel), homes[turn][i])
 			hits += cpu.Write(&to, lo+int(i), s)
 		}
+		if w.Over(group + late*farWork) {
+			return hi, hits
+		}
 	}
-	return hits
+	return len(keys), hits
 }
 
 // ask works out where the paths of a group begin, and prefetches it.

@@ -18,7 +18,7 @@ func (e *cpuEngine[K, SK, V, SV]) rehash(ctx context.Context, lines uint32) erro
 		return err
 	}
 	from := e.Memory().(*generation)
-	to, err := e.allocate(geometry{seed: from.seed, lines: lines})
+	to, err := e.allocate(ctx, geometry{seed: from.seed, lines: lines})
 	if err != nil {
 		return err
 	}
@@ -77,12 +77,15 @@ func (e *cpuEngine[K, SK, V, SV]) Extent(l *core.Lease) (units uint32, rows int)
 }
 
 // Export is for [core.Engine].
-func (e *cpuEngine[K, SK, V, SV]) Export(_ context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
+func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
 	g := l.Parts.(*generation)
 	t := tableOf[SK, SV](g)
 	k, v := batch.View[K](out.Columns[batch.Keys].Host), batch.View[V](out.Columns[batch.Vals].Host)
-	n := 0
+	n, w := 0, cpu.NewWatch(ctx)
 	for line := lo; line < hi; line++ {
+		if w.Over(1) {
+			return 0, ctx.Err()
+		}
 		for s := range t.live(line, line+1) {
 			key := s.Key
 			if line == g.lines {
@@ -98,16 +101,19 @@ func (e *cpuEngine[K, SK, V, SV]) Export(_ context.Context, l *core.Lease, lo, h
 	return n, nil
 }
 
-func (e *cpuEngine[K, SK, V, SV]) probeLengths(context.Context) (uint64, uint32, error) {
+func (e *cpuEngine[K, SK, V, SV]) probeLengths(ctx context.Context) (uint64, uint32, error) {
 	t := tableOf[SK, SV](e.Memory().(*generation))
 	var sum atomic.Uint64
 	var longest atomic.Uint32
 	e.Device.Parallel(int(t.lines), 1<<10, func(lo, hi int) {
+		if ctx.Err() != nil {
+			return
+		}
 		s, l := t.probeLengths(uint32(lo), uint32(hi))
 		sum.Add(s)
 		for old := longest.Load(); l > old && !longest.CompareAndSwap(old, l); {
 			old = longest.Load()
 		}
 	})
-	return sum.Load(), longest.Load(), nil
+	return sum.Load(), longest.Load(), ctx.Err()
 }

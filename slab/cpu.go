@@ -2,6 +2,7 @@ package slab
 
 import (
 	"context"
+	"errors"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
@@ -22,7 +23,7 @@ type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct {
 
 func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, g geometry, units int, fixed bool) (engine, *core.Leases, error) {
 	e := &cpuEngine[K, SK, V, SV]{cpu.Engine{Device: dev}, fixed}
-	gen, err := e.allocate(g, units)
+	gen, err := e.allocate(context.Background(), g, units)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -31,18 +32,23 @@ func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host,
 }
 
 // allocate makes an empty generation.
-func (e *cpuEngine[K, SK, V, SV]) allocate(g geometry, units int) (*generation, error) {
+func (e *cpuEngine[K, SK, V, SV]) allocate(ctx context.Context, g geometry, units int) (*generation, error) {
 	gen, err := allocate(e.Device, g, units, e.fixed)
-	if err == nil {
-		e.wipe(gen)
+	if err != nil {
+		return nil, err
 	}
-	return gen, err
+	if err := e.wipe(ctx, gen); err != nil {
+		return nil, errors.Join(err, gen.Free())
+	}
+	return gen, nil
 }
 
 // wipe empties the base slabs of a generation.
-func (e *cpuEngine[K, SK, V, SV]) wipe(g *generation) {
-	e.Ones(g.base.Host)
+func (e *cpuEngine[K, SK, V, SV]) wipe(ctx context.Context, g *generation) error {
+	err := e.Ones(ctx, g.base.Host)
 	*g.Counters() = cpu.Counters{}
+	g.long.Store(false)
+	return err
 }
 
 func (e *cpuEngine[K, SK, V, SV]) geometry() geometry { return e.Memory().(*generation).geometry }
@@ -58,6 +64,5 @@ func (e *cpuEngine[K, SK, V, SV]) Clear(ctx context.Context) error {
 	if err := e.pool().Clear(ctx); err != nil {
 		return err
 	}
-	e.wipe(e.Memory().(*generation))
-	return nil
+	return e.wipe(ctx, e.Memory().(*generation))
 }
