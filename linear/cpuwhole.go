@@ -16,23 +16,26 @@ func (e *cpuEngine[K, SK, V, SV]) Extent(l *core.Lease) (units uint32, rows int)
 }
 
 // Export is for [core.Engine].
-func (e *cpuEngine[K, SK, V, SV]) Export(_ context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
+func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
 	t := tableOf[SK, SV](l.Parts.(*generation))
-	return cpu.Export[K, V](out, t.base, t.lines, lo, hi, lastSentinel, func(line uint32, slots func([]cpu.Slot[SK, SV])) {
+	return cpu.Export[K, V](ctx, out, t.base, t.lines, lo, hi, lastSentinel, func(line uint32, slots func([]cpu.Slot[SK, SV])) {
 		slots(t.line(line))
-	}), nil
+	})
 }
 
-func (e *cpuEngine[K, SK, V, SV]) probeLengths(context.Context) (uint64, uint32, error) {
+func (e *cpuEngine[K, SK, V, SV]) probeLengths(ctx context.Context) (uint64, uint32, error) {
 	t := tableOf[SK, SV](e.Memory().(*generation))
 	var sum atomic.Uint64
 	var longest atomic.Uint32
 	e.Device.Parallel(int(t.lines), 1<<10, func(lo, hi int) {
+		if ctx.Err() != nil {
+			return
+		}
 		s, l := t.probeLengths(uint32(lo), uint32(hi))
 		sum.Add(s)
 		for old := longest.Load(); l > old && !longest.CompareAndSwap(old, l); {
 			old = longest.Load()
 		}
 	})
-	return sum.Load(), longest.Load(), nil
+	return sum.Load(), longest.Load(), ctx.Err()
 }

@@ -47,6 +47,7 @@ func (e *cpuEngine[K, SK, V, SV]) allocate(ctx context.Context, g geometry, unit
 func (e *cpuEngine[K, SK, V, SV]) wipe(ctx context.Context, g *generation) error {
 	at := g.countersAt()
 	clear(g.base.Host[at:])
+	g.long.Store(false)
 	return e.Ones(ctx, g.base.Host[:at])
 }
 

@@ -12,13 +12,9 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-const (
-	// bulkGrain is the number of buckets that a core takes at a time when all
-	// are gone through.
-	bulkGrain = 1 << 12
-	// flushPiece is the number of buckets between two looks at the context.
-	flushPiece = 1 << 20
-)
+// bulkGrain is the number of buckets that a core takes at a time when all are
+// gone through.
+const bulkGrain = 1 << 12
 
 // ---- rehash -----------------------------------------------------------------
 
@@ -38,13 +34,13 @@ func (e *cpuEngine[K, SK, V, SV]) rehash(ctx context.Context, buckets uint32, un
 }
 
 // move copies the live pairs of one generation to an empty other, on all
-// cores.
+// cores. It may stop anywhere when ctx ends.
 func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation) error {
 	shares := min(cpu.SharesPerCore*e.Device.Properties().Units, int(to.buckets))
 	movers := make([]mover[SK, SV], shares+1)
 	ref := to.pool.Ref()
 	e.Device.Parallel(len(movers), 1, func(i, _ int) {
-		m := mover[SK, SV]{src: tableOf[SK, SV](from), dst: tableOf[SK, SV](to), units: cpuAllocOf(to).resident(ref)}
+		m := mover[SK, SV]{src: tableOf[SK, SV](from), dst: tableOf[SK, SV](to), units: cpuAllocOf(to).resident(ref), watch: cpu.NewWatch(ctx)}
 		if i < shares {
 			cut := func(i int) uint32 { return uint32(uint64(to.buckets) * uint64(i) / uint64(shares)) }
 			m.move(cut(i), cut(i+1))
@@ -53,6 +49,9 @@ func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation
 		}
 		movers[i] = m
 	})
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	n, late := uint64(0), 0
 	for i := range movers {
 		n += movers[i].moved
@@ -62,9 +61,12 @@ func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation
 		if err := to.pool.Reserve(ctx, late); err != nil {
 			return err
 		}
-		m := mover[SK, SV]{dst: tableOf[SK, SV](to), units: cpuAllocOf(to).resident(to.pool.Ref())}
+		m := mover[SK, SV]{dst: tableOf[SK, SV](to), units: cpuAllocOf(to).resident(to.pool.Ref()), watch: cpu.NewWatch(ctx)}
 		for i := range movers {
 			for j := range movers[i].late {
+				if m.watch.Over(1) {
+					return ctx.Err()
+				}
 				m.put(movers[i].late[j].bucket, &movers[i].late[j].slot)
 			}
 		}
@@ -80,6 +82,7 @@ func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation
 type mover[K cpu.Key, V cpu.Val] struct {
 	src, dst cpuTable[K, V]
 	units    resident
+	watch    cpu.Watch
 	moved    uint64
 	late     []latePair[K, V]
 }
@@ -96,6 +99,9 @@ func (m *mover[K, V]) move(lo, hi uint32) {
 	from, to := uint64(m.src.buckets), uint64(m.dst.buckets)
 	first, last := uint64(lo)*from/to, (uint64(hi)*from-1)/to
 	for s := range m.src.live(uint32(first), uint32(last)+1) {
+		if m.watch.Over(1) {
+			return
+		}
 		if b := bucketOf(m.dst.geometry, s.Key); b >= lo && b < hi {
 			m.put(b, s)
 		}
@@ -105,6 +111,9 @@ func (m *mover[K, V]) move(lo, hi uint32) {
 // moveExtra copies the pairs of the extra bucket.
 func (m *mover[K, V]) moveExtra() {
 	for s := range m.src.live(m.src.buckets, m.src.buckets+1) {
+		if m.watch.Over(1) {
+			return
+		}
 		m.put(m.dst.buckets, s)
 	}
 }
@@ -122,32 +131,30 @@ func (m *mover[K, V]) put(bucket uint32, s *cpu.Slot[K, V]) {
 // ---- flush ------------------------------------------------------------------
 
 // flush stops between buckets when ctx ends.
-func (e *cpuEngine[K, SK, V, SV]) flush(ctx context.Context) (err error) {
+func (e *cpuEngine[K, SK, V, SV]) flush(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	g := e.Memory().(*generation)
 	t, pool := tableOf[SK, SV](g), cpuAllocOf(g)
 	var dropped atomic.Uint64
-	all := int(t.buckets) + 1
-	for first := 0; first < all; first += flushPiece {
-		if err = ctx.Err(); err != nil {
-			break
+	e.Device.Parallel(int(t.buckets)+1, bulkGrain, func(lo, hi int) {
+		n, w := uint64(0), cpu.NewWatch(ctx)
+		for b := lo; b < hi && !w.Over(1); b++ {
+			n += uint64(t.flush(t.base(uint32(b)), pool, &w))
 		}
-		e.Device.Parallel(min(flushPiece, all-first), bulkGrain, func(lo, hi int) {
-			n := 0
-			for b := lo; b < hi; b++ {
-				n += t.flush(t.base(uint32(first+b)), pool)
-			}
-			dropped.Add(uint64(n))
-		})
-	}
+		dropped.Add(n)
+	})
 	g.Counters().Used -= dropped.Load()
-	return err
+	return ctx.Err()
 }
 
 // flush moves the live slots of a bucket to its front, gives back the slabs
 // that this empties, and returns the number of dead slots dropped.
-func (t *cpuTable[K, V]) flush(base unsafe.Pointer, pool *cpuAlloc) (dropped int) {
-	to, n := base, 0 // where the next live slot goes
+func (t *cpuTable[K, V]) flush(base unsafe.Pointer, pool *cpuAlloc, w *cpu.Watch) (dropped int) {
+	to, n, tail := base, 0, noUnit // where the next live slot goes, and the slab's address
 	for from := base; from != nil; from = t.next(from) {
+		w.Work(1)
 		slots := t.slots(from)
 		for i := range slots {
 			switch slots[i].Key {
@@ -158,7 +165,8 @@ func (t *cpuTable[K, V]) flush(base unsafe.Pointer, pool *cpuAlloc) (dropped int
 				continue
 			}
 			if n == len(slots) {
-				to, n = t.next(to), 0
+				tail = linkOf(to).next
+				to, n = t.unit(tail), 0
 			}
 			if dropped > 0 {
 				t.slots(to)[n] = slots[i]
@@ -168,7 +176,7 @@ func (t *cpuTable[K, V]) flush(base unsafe.Pointer, pool *cpuAlloc) (dropped int
 	}
 	if dropped > 0 || linkOf(to).next != noUnit {
 		t.cut(to, n, pool)
-		linkOf(base).tail = noUnit
+		linkOf(base).tail = tail
 	}
 	return dropped
 }
@@ -205,22 +213,23 @@ func (e *cpuEngine[K, SK, V, SV]) Extent(l *core.Lease) (units uint32, rows int)
 }
 
 // Export is for [core.Engine].
-func (e *cpuEngine[K, SK, V, SV]) Export(_ context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
+func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
 	t := tableOf[SK, SV](l.Parts.(*generation))
-	return cpu.Export[K, V](out, t.bases, t.buckets, lo, hi, lastSentinel, func(bucket uint32, slots func([]cpu.Slot[SK, SV])) {
+	return cpu.Export[K, V](ctx, out, t.bases, t.buckets, lo, hi, lastSentinel, func(bucket uint32, slots func([]cpu.Slot[SK, SV])) {
 		for slab := t.base(bucket); slab != nil; slab = t.next(slab) {
 			slots(t.slots(slab))
 		}
-	}), nil
+	})
 }
 
 // chains counts in class i the buckets of i slabs, the extra bucket among them.
-func (e *cpuEngine[K, SK, V, SV]) chains(context.Context) (classes [chainLengths]uint64, err error) {
+func (e *cpuEngine[K, SK, V, SV]) chains(ctx context.Context) (classes [chainLengths]uint64, err error) {
 	t := tableOf[SK, SV](e.Memory().(*generation))
 	var sum [chainLengths]atomic.Uint64
 	e.Device.Parallel(int(t.buckets)+1, bulkGrain, func(lo, hi int) {
 		var own [chainLengths]uint64
-		for b := lo; b < hi; b++ {
+		w := cpu.NewWatch(ctx)
+		for b := lo; b < hi && !w.Over(1); b++ {
 			length := 0
 			for slab := t.base(uint32(b)); slab != nil && length < chainLengths-1; slab = t.next(slab) {
 				length++
@@ -234,5 +243,5 @@ func (e *cpuEngine[K, SK, V, SV]) chains(context.Context) (classes [chainLengths
 	for i := range sum {
 		classes[i] = sum[i].Load()
 	}
-	return classes, nil
+	return classes, ctx.Err()
 }

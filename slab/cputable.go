@@ -2,6 +2,7 @@ package slab
 
 import (
 	"iter"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/weftgo/weft/internal/cpu"
@@ -14,7 +15,13 @@ type cpuTable[K cpu.Key, V cpu.Val] struct {
 	bases  unsafe.Pointer
 	supers *[maxSupers]unsafe.Pointer
 	unit0  uintptr // where in a super block the units begin
+	long   *atomic.Bool
 }
+
+// longChain is the number of slabs behind a base slab from which on a chain is
+// long: what a piece of changes may take in the cache, if all are of one bucket,
+// does not keep a context waiting before.
+const longChain = 32
 
 func tableOf[K cpu.Key, V cpu.Val](g *generation) cpuTable[K, V] {
 	return cpuTable[K, V]{
@@ -22,6 +29,7 @@ func tableOf[K cpu.Key, V cpu.Val](g *generation) cpuTable[K, V] {
 		bases:    unsafe.Pointer(unsafe.SliceData(g.base.Host)),
 		supers:   cpuAllocOf(g).supers,
 		unit0:    uintptr(g.pool.opts.Blocks) * bitmapBytes,
+		long:     &g.long,
 	}
 }
 
@@ -164,12 +172,33 @@ func (t *cpuTable[K, V]) end(base unsafe.Pointer, units *resident) *cpu.Slot[K, 
 			if next = units.one(); next == noUnit {
 				return nil
 			}
+			t.number(next, slab, base)
 			linkOf(slab).next = next
 		}
 		slab = t.unit(next)
 		linkOf(base).tail = next
 	}
 	return &t.slots(slab)[match[K, V](slab, cpu.Sentinel[K](cpu.Empty))]
+}
+
+// number writes in a new slab which of its chain it is.
+func (t *cpuTable[K, V]) number(unit uint32, before, base unsafe.Pointer) {
+	n := uint32(1)
+	if before != base {
+		n += linkOf(before).tail
+	}
+	if linkOf(t.unit(unit)).tail = n; n == longChain {
+		t.long.Store(true)
+	}
+}
+
+// length is the number of slabs of a bucket up to where its hint says.
+func (t *cpuTable[K, V]) length(base unsafe.Pointer) int {
+	tail := linkOf(base).tail
+	if tail == noUnit {
+		return 1
+	}
+	return int(linkOf(t.unit(tail)).tail) + 1
 }
 
 // live iterates over the live slots of buckets [lo,hi), each bucket in order.

@@ -15,7 +15,7 @@
 // When a key may have several values: take a [MultiMap]. When many operations
 // change the structure while others read it, or when growing must not stop for
 // a rehash: with Options.Buckets only chains grow. When misses are frequent at
-// high utilisation: a search ends at the end of its bucket's chain, in one or
+// high utilization: a search ends at the end of its bucket's chain, in one or
 // two memory accesses, however full the other buckets are.
 //
 // Otherwise package linear is faster: at moderate loads a lookup there reads
@@ -49,7 +49,7 @@
 //
 // # Growth
 //
-// Options.Utilisation, the share of the slabs' memory that holds pairs, decides
+// Options.MaxLoad, the share of the slabs' memory that holds pairs, decides
 // how many buckets there are for a number of keys. When there are a quarter
 // more keys than that, the structure rehashes to at least twice the buckets.
 // The pool of slabs grows between batches, where nothing moves; operations of a

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"structs"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
@@ -48,7 +49,8 @@ type link struct {
 	_ structs.HostLayout
 	// tail, in a base slab, is some slab of the bucket behind the base slab,
 	// once near its end: where an insertion that looks for no key may begin.
-	// All slabs before it are full. noUnit: begin with the base slab.
+	// All slabs before it are full. noUnit: begin with the base slab. A CPU
+	// writes in the slabs behind the base slab which of the chain they are.
 	tail uint32
 	// next is the slab behind this one, or noUnit.
 	next uint32
@@ -94,6 +96,7 @@ type generation struct {
 	dev  device.Device
 	base device.Buffer
 	pool *Alloc
+	long atomic.Bool // on a CPU: some chain has been as long as longChain
 }
 
 // allocate takes memory for a table: its base slabs, whose content is undefined,
@@ -107,7 +110,7 @@ func allocate(dev device.Device, g geometry, units int, fixed bool) (*generation
 	if err != nil {
 		return nil, errors.Join(err, dev.Free(base))
 	}
-	return &generation{g, dev, base, pool}, nil
+	return &generation{geometry: g, dev: dev, base: base, pool: pool}, nil
 }
 
 // Free is for [core.Parts].

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"context"
 	"unsafe"
 
 	"github.com/weftgo/weft/internal/batch"
@@ -15,7 +16,7 @@ const lineBytes = 128
 // them. There are n lines at base, and an extra one that holds keys that look like
 // sentinels, of which last is the last. each calls its second argument with the
 // slots of a line, and of what is chained behind it.
-func Export[K Key, V any, SK Key, SV Val](out *batch.Batch, base unsafe.Pointer, n, lo, hi uint32, last SK, each func(line uint32, slots func([]Slot[SK, SV]))) int {
+func Export[K Key, V any, SK Key, SV Val](ctx context.Context, out *batch.Batch, base unsafe.Pointer, n, lo, hi uint32, last SK, each func(line uint32, slots func([]Slot[SK, SV]))) (int, error) {
 	keys, vals := batch.View[K](out.Columns[batch.Keys].Host), batch.View[V](out.Columns[batch.Vals].Host)
 	pairs, flip := 0, SK(0) // flip turns what is stored into the key
 	take := func(slots []Slot[SK, SV]) {
@@ -35,7 +36,11 @@ func Export[K Key, V any, SK Key, SV Val](out *batch.Batch, base unsafe.Pointer,
 	order := core.SpreadOver(n)
 	var lines [2][Group]uint32 // what is read, and what is on its way
 	size := fetch(order, base, n, lo, hi, &lines[0])
+	w := NewWatch(ctx)
 	for turn := 0; lo < hi; turn ^= 1 {
+		if w.Over(size) {
+			return 0, ctx.Err()
+		}
 		lo += uint32(size)
 		now := lines[turn][:size]
 		size = fetch(order, base, n, lo, hi, &lines[turn^1])
@@ -46,7 +51,7 @@ func Export[K Key, V any, SK Key, SV Val](out *batch.Batch, base unsafe.Pointer,
 			each(line, take)
 		}
 	}
-	return pairs
+	return pairs, nil
 }
 
 // fetch works out which lines are number lo and on, up to hi, asks for them, and
