@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"structs"
 	"unsafe"
 
 	"github.com/weftgo/weft"
@@ -14,77 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/staging"
 )
 
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 linear.cu
-
-// The parameters of the kernels; the twins are in layout.cuh and order.cuh,
-// where each field is explained.
-type (
-	list       = gpubatch.List
-	rankParams = gpubatch.RankParams
-
-	tableRef struct {
-		_        structs.HostLayout
-		lines    device.Ptr
-		counters device.Ptr
-		seed     uint64
-		nlines   uint32
-		maxLines uint32
-	}
-	getParams struct {
-		_      structs.HostLayout
-		table  tableRef
-		keys   device.Ptr
-		vals   device.Ptr
-		found  device.Ptr
-		hits   device.Ptr
-		n      uint64
-		spread uint32
-		unused uint32
-	}
-	changeParams struct {
-		_        structs.HostLayout
-		table    tableRef
-		keys     device.Ptr
-		vals     device.Ptr
-		kinds    device.Ptr
-		out      device.Ptr
-		ok       device.Ptr
-		deferred list
-		failed   list
-		n        uint32
-		first    uint32
-		kind     uint32
-		flags    uint32
-	}
-	settleParams struct {
-		_     structs.HostLayout
-		table tableRef
-		rank  rankParams
-		vals  device.Ptr
-		ok    device.Ptr
-	}
-	rehashParams struct {
-		_    structs.HostLayout
-		from tableRef
-		to   tableRef
-		lost device.Ptr
-	}
-	exportParams struct {
-		_     structs.HostLayout
-		table tableRef
-		keys  device.Ptr
-		vals  device.Ptr
-		count device.Ptr
-		lo    uint32
-		hi    uint32
-	}
-	statsParams struct {
-		_       structs.HostLayout
-		table   tableRef
-		sum     device.Ptr
-		longest device.Ptr
-	}
-)
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -type linear::Table=tableRef -type weft::List=internal/gpubatch.List -type weft::RankParams=internal/gpubatch.RankParams linear.cu
 
 // Tuning of the launches.
 const (
@@ -246,7 +175,7 @@ func (e *gpuEngine) changeOn(s *device.Stream, b *batch.Batch) ([]uint32, error)
 			return nil, err
 		}
 	}
-	lost := list{Count: e.queue.Word(gpubatch.WordLost)}
+	lost := gpubatch.List{Count: e.queue.Word(gpubatch.WordLost)}
 	for lo := 0; lo < b.N; lo += piece {
 		part := b.Sub(lo, min(lo+piece, b.N), e.widths)
 		if err := e.submit(s, part, lost, lo); err != nil {
@@ -258,7 +187,7 @@ func (e *gpuEngine) changeOn(s *device.Stream, b *batch.Batch) ([]uint32, error)
 
 // submit launches the kernels of a change: one, or if it is ordered the one
 // and those that settle duplicates. first is the part's place in its batch.
-func (e *gpuEngine) submit(s *device.Stream, b *batch.Batch, failed list, first int) error {
+func (e *gpuEngine) submit(s *device.Stream, b *batch.Batch, failed gpubatch.List, first int) error {
 	if b.N == 0 {
 		return nil
 	}
@@ -266,7 +195,7 @@ func (e *gpuEngine) submit(s *device.Stream, b *batch.Batch, failed list, first 
 	return e.queue.Submit(s, func() error { return e.launchChange(s, b, failed, first) })
 }
 
-func (e *gpuEngine) launchChange(s *device.Stream, b *batch.Batch, failed list, first int) error {
+func (e *gpuEngine) launchChange(s *device.Stream, b *batch.Batch, failed gpubatch.List, first int) error {
 	deferred, ok, err := e.queue.Defer(s, b)
 	if err != nil {
 		return err

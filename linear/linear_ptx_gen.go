@@ -4,15 +4,14 @@ package linear
 
 import (
 	_ "embed"
-	"unsafe"
 
 	"github.com/weftgo/weft/device"
 )
 
-//kernelgen:version 2
+//kernelgen:version 3
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
-//kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
+//kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
 //kernelgen:input c03a5186722db52769cf9ced19622aa3f6c748c5d0cae2544ec327902c142b56 5843 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
@@ -22,11 +21,12 @@ import (
 //kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input 4737f983d7700bd568762241226f6e1764b61782af28de8adf825cf82452ae4b 3529 linear/layout.cuh
+//kernelgen:input d9d58db52c1ffe656dedbf8f3250a0ff499ee6f15b366db8096eee79ca9ed34b 3509 linear/layout.cuh
 //kernelgen:input 2e2878905ac4dff63770e737bc08302cfef1c36f7737014d25cfcbbc867f3a6e 16357 linear/linear.cu
 //kernelgen:input 3b14da0213829d828ae252ca6a8c203f9915793df4a9270b48fa1a39a7b6f310 1389 linear/tuning.cuh
 //kernelgen:output c3f13a18d59147a62edd0162d2ca07d900b9316fad62f0a959435543c0f376cc 496317 linear/linear_sm80.ptx
 //kernelgen:output 3db7f995b7739ae474e0bf8e24e2d69e1e47fd5c1524f44e22ba2952c80c3f3d 484529 linear/linear_sm90.ptx
+//kernelgen:output 67d789d38c583f5411e1900e7ab92f50ec229e780032300c0c100d876cdcb744 5750 linear/linear_params_gen.go
 
 //go:embed linear_sm80.ptx
 var linearSM80 string
@@ -43,8 +43,8 @@ var linearImage = device.Image{
 	},
 }
 
-// linearKernels are the entry points of linearImage and the size in bytes of the
-// parameter struct that each takes.
+// linearKernels are the entry points of linearImage and the size in bytes of
+// the parameter struct that each takes.
 var linearKernels = map[string]int{
 	"linear_change_32_0":        120,
 	"linear_change_32_32":       120,
@@ -106,148 +106,3 @@ var linearKernels = map[string]int{
 	"linear_stats_64_32":        48,
 	"linear_stats_64_64":        48,
 }
-
-// changeParams has the layout of ChangeParams in linear.cu.
-var (
-	_ [120]byte = [unsafe.Sizeof(changeParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
-	_ [32]byte  = [unsafe.Sizeof(changeParams{}.table)]byte{}
-	_ [32]byte  = [unsafe.Offsetof(changeParams{}.keys)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.keys)]byte{}
-	_ [40]byte  = [unsafe.Offsetof(changeParams{}.vals)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.vals)]byte{}
-	_ [48]byte  = [unsafe.Offsetof(changeParams{}.kinds)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.kinds)]byte{}
-	_ [56]byte  = [unsafe.Offsetof(changeParams{}.out)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.out)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(changeParams{}.ok)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.ok)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(changeParams{}.deferred)]byte{}
-	_ [16]byte  = [unsafe.Sizeof(changeParams{}.deferred)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(changeParams{}.failed)]byte{}
-	_ [16]byte  = [unsafe.Sizeof(changeParams{}.failed)]byte{}
-	_ [104]byte = [unsafe.Offsetof(changeParams{}.n)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(changeParams{}.n)]byte{}
-	_ [108]byte = [unsafe.Offsetof(changeParams{}.first)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(changeParams{}.first)]byte{}
-	_ [112]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(changeParams{}.kind)]byte{}
-	_ [116]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(changeParams{}.flags)]byte{}
-)
-
-// exportParams has the layout of ExportParams in linear.cu.
-var (
-	_ [64]byte = [unsafe.Sizeof(exportParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(exportParams{}.table)]byte{}
-	_ [32]byte = [unsafe.Sizeof(exportParams{}.table)]byte{}
-	_ [32]byte = [unsafe.Offsetof(exportParams{}.keys)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(exportParams{}.keys)]byte{}
-	_ [40]byte = [unsafe.Offsetof(exportParams{}.vals)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(exportParams{}.vals)]byte{}
-	_ [48]byte = [unsafe.Offsetof(exportParams{}.count)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(exportParams{}.count)]byte{}
-	_ [56]byte = [unsafe.Offsetof(exportParams{}.lo)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(exportParams{}.lo)]byte{}
-	_ [60]byte = [unsafe.Offsetof(exportParams{}.hi)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(exportParams{}.hi)]byte{}
-)
-
-// getParams has the layout of GetParams in linear.cu.
-var (
-	_ [80]byte = [unsafe.Sizeof(getParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(getParams{}.table)]byte{}
-	_ [32]byte = [unsafe.Sizeof(getParams{}.table)]byte{}
-	_ [32]byte = [unsafe.Offsetof(getParams{}.keys)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(getParams{}.keys)]byte{}
-	_ [40]byte = [unsafe.Offsetof(getParams{}.vals)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(getParams{}.vals)]byte{}
-	_ [48]byte = [unsafe.Offsetof(getParams{}.found)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(getParams{}.found)]byte{}
-	_ [56]byte = [unsafe.Offsetof(getParams{}.hits)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(getParams{}.hits)]byte{}
-	_ [64]byte = [unsafe.Offsetof(getParams{}.n)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(getParams{}.n)]byte{}
-	_ [72]byte = [unsafe.Offsetof(getParams{}.spread)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(getParams{}.spread)]byte{}
-	_ [76]byte = [unsafe.Offsetof(getParams{}.unused)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(getParams{}.unused)]byte{}
-)
-
-// list has the layout of List in linear.cu.
-var (
-	_ [16]byte = [unsafe.Sizeof(list{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(list{}.Items)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(list{}.Items)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(list{}.Count)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(list{}.Count)]byte{}
-)
-
-// rankParams has the layout of RankParams in linear.cu.
-var (
-	_ [48]byte = [unsafe.Sizeof(rankParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(rankParams{}.Keys)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(rankParams{}.Keys)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(rankParams{}.Ranks)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(rankParams{}.Ranks)]byte{}
-	_ [16]byte = [unsafe.Offsetof(rankParams{}.Deferred)]byte{}
-	_ [16]byte = [unsafe.Sizeof(rankParams{}.Deferred)]byte{}
-	_ [32]byte = [unsafe.Offsetof(rankParams{}.Mask)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rankParams{}.Mask)]byte{}
-	_ [36]byte = [unsafe.Offsetof(rankParams{}.N)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rankParams{}.N)]byte{}
-	_ [40]byte = [unsafe.Offsetof(rankParams{}.Kind)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rankParams{}.Kind)]byte{}
-	_ [44]byte = [unsafe.Offsetof(rankParams{}.Unused)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rankParams{}.Unused)]byte{}
-)
-
-// rehashParams has the layout of RehashParams in linear.cu.
-var (
-	_ [72]byte = [unsafe.Sizeof(rehashParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(rehashParams{}.from)]byte{}
-	_ [32]byte = [unsafe.Sizeof(rehashParams{}.from)]byte{}
-	_ [32]byte = [unsafe.Offsetof(rehashParams{}.to)]byte{}
-	_ [32]byte = [unsafe.Sizeof(rehashParams{}.to)]byte{}
-	_ [64]byte = [unsafe.Offsetof(rehashParams{}.lost)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(rehashParams{}.lost)]byte{}
-)
-
-// settleParams has the layout of SettleParams in linear.cu.
-var (
-	_ [96]byte = [unsafe.Sizeof(settleParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(settleParams{}.table)]byte{}
-	_ [32]byte = [unsafe.Sizeof(settleParams{}.table)]byte{}
-	_ [32]byte = [unsafe.Offsetof(settleParams{}.rank)]byte{}
-	_ [48]byte = [unsafe.Sizeof(settleParams{}.rank)]byte{}
-	_ [80]byte = [unsafe.Offsetof(settleParams{}.vals)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(settleParams{}.vals)]byte{}
-	_ [88]byte = [unsafe.Offsetof(settleParams{}.ok)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(settleParams{}.ok)]byte{}
-)
-
-// statsParams has the layout of StatsParams in linear.cu.
-var (
-	_ [48]byte = [unsafe.Sizeof(statsParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(statsParams{}.table)]byte{}
-	_ [32]byte = [unsafe.Sizeof(statsParams{}.table)]byte{}
-	_ [32]byte = [unsafe.Offsetof(statsParams{}.sum)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(statsParams{}.sum)]byte{}
-	_ [40]byte = [unsafe.Offsetof(statsParams{}.longest)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(statsParams{}.longest)]byte{}
-)
-
-// tableRef has the layout of Table in linear.cu.
-var (
-	_ [32]byte = [unsafe.Sizeof(tableRef{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(tableRef{}.lines)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tableRef{}.lines)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(tableRef{}.counters)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tableRef{}.counters)]byte{}
-	_ [16]byte = [unsafe.Offsetof(tableRef{}.seed)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tableRef{}.seed)]byte{}
-	_ [24]byte = [unsafe.Offsetof(tableRef{}.nlines)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(tableRef{}.nlines)]byte{}
-	_ [28]byte = [unsafe.Offsetof(tableRef{}.maxLines)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(tableRef{}.maxLines)]byte{}
-)

@@ -3,44 +3,9 @@ package slab
 import (
 	"context"
 	"errors"
-	"structs"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/gpubatch"
-)
-
-// The parameters of the allocator's kernels; the twins are in layout.cuh.
-type (
-	allocateParams struct {
-		_       structs.HostLayout
-		alloc   AllocRef
-		units   device.Ptr
-		missing device.Ptr
-		n       uint64
-		single  uint32
-		unused  uint32
-	}
-	releaseParams struct {
-		_       structs.HostLayout
-		alloc   AllocRef
-		units   device.Ptr
-		invalid device.Ptr
-		n       uint64
-	}
-	usedParams struct {
-		_     structs.HostLayout
-		alloc AllocRef
-		used  device.Ptr
-	}
-	churnParams struct {
-		_         structs.HostLayout
-		alloc     AllocRef
-		allocated device.Ptr
-		missing   device.Ptr
-		wrong     device.Ptr
-		rounds    uint32
-		seed      uint32
-	}
 )
 
 // gpuAllocPiece is the number of addresses that cross the bus at a time.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"structs"
 	"unsafe"
 
 	"github.com/weftgo/weft"
@@ -14,115 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/staging"
 )
 
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 slab.cu
-
-// The parameters of the kernels; the twins are in layout.cuh and the headers it
-// includes, where each field is explained.
-type (
-	list       = gpubatch.List
-	rankParams = gpubatch.RankParams
-
-	tableRef struct {
-		_        structs.HostLayout
-		slabs    device.Ptr
-		counters device.Ptr
-		alloc    AllocRef
-		seed     uint64
-		buckets  uint32
-		unused   uint32
-	}
-	getParams struct {
-		_      structs.HostLayout
-		table  tableRef
-		keys   device.Ptr
-		vals   device.Ptr
-		found  device.Ptr
-		hits   device.Ptr
-		n      uint64
-		spread uint32
-		unused uint32
-	}
-	changeParams struct {
-		_        structs.HostLayout
-		table    tableRef
-		keys     device.Ptr
-		vals     device.Ptr
-		kinds    device.Ptr
-		out      device.Ptr
-		ok       device.Ptr
-		removed  device.Ptr
-		deferred list
-		failed   list
-		n        uint32
-		first    uint32
-		kind     uint32
-		flags    uint32
-	}
-	settleParams struct {
-		_     structs.HostLayout
-		table tableRef
-		rank  rankParams
-		vals  device.Ptr
-		ok    device.Ptr
-	}
-	appendParams struct {
-		_        structs.HostLayout
-		table    tableRef
-		keys     device.Ptr
-		vals     device.Ptr
-		deferred list
-		failed   list
-		first    uint32
-		unused   uint32
-	}
-	tallyParams struct {
-		_      structs.HostLayout
-		table  tableRef
-		keys   device.Ptr
-		counts device.Ptr
-		n      uint64
-	}
-	collectParams struct {
-		_       structs.HostLayout
-		table   tableRef
-		keys    device.Ptr
-		offsets device.Ptr
-		vals    device.Ptr
-		rows    uint64
-		n       uint64
-	}
-	scanParams struct {
-		_       structs.HostLayout
-		counts  device.Ptr
-		offsets device.Ptr
-		n       uint64
-	}
-	rehashParams struct {
-		_    structs.HostLayout
-		from tableRef
-		to   tableRef
-		lost device.Ptr
-	}
-	flushParams struct {
-		_     structs.HostLayout
-		table tableRef
-	}
-	exportParams struct {
-		_     structs.HostLayout
-		table tableRef
-		keys  device.Ptr
-		vals  device.Ptr
-		count device.Ptr
-		rows  uint64
-		lo    uint32
-		hi    uint32
-	}
-	chainParams struct {
-		_       structs.HostLayout
-		table   tableRef
-		lengths device.Ptr
-	}
-)
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -type slab::Table=tableRef -type weft::Allocator=.AllocRef -type weft::List=internal/gpubatch.List -type weft::RankParams=internal/gpubatch.RankParams slab.cu
 
 // Tuning of the launches.
 const (
@@ -434,7 +325,7 @@ func (e *gpuEngine) changeOn(s *device.Stream, b *batch.Batch, wait bool) (faile
 			return nil, err
 		}
 	}
-	to := list{Count: e.queue.Word(gpubatch.WordLost)}
+	to := gpubatch.List{Count: e.queue.Word(gpubatch.WordLost)}
 	for lo := 0; lo < b.N; lo += piece {
 		part := b.Sub(lo, min(lo+piece, b.N), e.widths)
 		if wait {
@@ -463,7 +354,7 @@ func (e *gpuEngine) changeOn(s *device.Stream, b *batch.Batch, wait bool) (faile
 
 // submit launches the kernels of a change: one, or if it is ordered the one
 // and those that settle duplicates. first is the part's place in its batch.
-func (e *gpuEngine) submit(s *device.Stream, b *batch.Batch, failed list, first int) error {
+func (e *gpuEngine) submit(s *device.Stream, b *batch.Batch, failed gpubatch.List, first int) error {
 	if b.N == 0 {
 		return nil
 	}
@@ -471,7 +362,7 @@ func (e *gpuEngine) submit(s *device.Stream, b *batch.Batch, failed list, first 
 	return e.queue.Submit(s, func() error { return e.launchChange(s, b, failed, first) })
 }
 
-func (e *gpuEngine) launchChange(s *device.Stream, b *batch.Batch, failed list, first int) error {
+func (e *gpuEngine) launchChange(s *device.Stream, b *batch.Batch, failed gpubatch.List, first int) error {
 	deferred, ok, err := e.queue.Defer(s, b)
 	if err != nil {
 		return err

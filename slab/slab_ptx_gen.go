@@ -4,15 +4,14 @@ package slab
 
 import (
 	_ "embed"
-	"unsafe"
 
 	"github.com/weftgo/weft/device"
 )
 
-//kernelgen:version 2
+//kernelgen:version 3
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
-//kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
+//kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
 //kernelgen:input 0dee96aae58b799e4bcb787df3ef2f4f770fa82b07ebfda3a48b3d211516cf42 5954 kernels/include/weft/alloc.cuh
 //kernelgen:input c03a5186722db52769cf9ced19622aa3f6c748c5d0cae2544ec327902c142b56 5843 kernels/include/weft/change.cuh
@@ -25,7 +24,7 @@ import (
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input 7d18a256152b0959f8b55b9098f39d3df7ae7b06c7a7351ef99ec8fb3a18f31a 12946 slab/change.cuh
-//kernelgen:input 9a0c4a8c85cfe0507786464da8ed8cc07f7c895c1cecf4413091395d9bac6ca3 4812 slab/layout.cuh
+//kernelgen:input 88dffc62bdc1df66a210e6852b67235aea10cdea2f580c1be7667d323b69a650 4776 slab/layout.cuh
 //kernelgen:input 40509b5e0424b744c4daa220094fb3f095cfff3fe1c683b7ed4e6c49a2b07544 5860 slab/search.cuh
 //kernelgen:input a5c7dcc308e684d5e2a8d999fffcd9fab04b40fdf445125a84589ea02d86e104 4543 slab/slab.cu
 //kernelgen:input b7ab3fa293b6ae8d97c8499606a1910826e9142bb5e809ce37d688a2622dfbc9 1704 slab/tile.cuh
@@ -34,6 +33,7 @@ import (
 //kernelgen:input aaf9dad39c901cc9e4d1fbd606ffa51cc8e154d128d1d590569f8154005818ae 7044 slab/whole.cuh
 //kernelgen:output 494f494ed788009c989756be7ad2ac800fd17a5ec644b7a6f0f66936c3cb6565 959484 slab/slab_sm80.ptx
 //kernelgen:output 9f5ec3f8bafe6f9420fb25b55ac4470df87ee4a327bec18bb7660ec48d2ade30 946488 slab/slab_sm90.ptx
+//kernelgen:output 36ec4c7a18a09f4cd8ba1986735de9874faa324183b2ace349a2d1ac2bf39383 11469 slab/slab_params_gen.go
 
 //go:embed slab_sm80.ptx
 var slabSM80 string
@@ -50,8 +50,8 @@ var slabImage = device.Image{
 	},
 }
 
-// slabKernels are the entry points of slabImage and the size in bytes of the
-// parameter struct that each takes.
+// slabKernels are the entry points of slabImage and the size in bytes of
+// the parameter struct that each takes.
 var slabKernels = map[string]int{
 	"slab_allocate":           64,
 	"slab_append_32_32":       120,
@@ -127,292 +127,3 @@ var slabKernels = map[string]int{
 	"slab_tally_64_64":        88,
 	"slab_used":               40,
 }
-
-// AllocRef has the layout of Allocator in slab.cu.
-var (
-	_ [32]byte = [unsafe.Sizeof(AllocRef{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(AllocRef{}.Supers)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(AllocRef{}.Supers)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(AllocRef{}.Light)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(AllocRef{}.Light)]byte{}
-	_ [16]byte = [unsafe.Offsetof(AllocRef{}.Count)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(AllocRef{}.Count)]byte{}
-	_ [20]byte = [unsafe.Offsetof(AllocRef{}.Blocks)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(AllocRef{}.Blocks)]byte{}
-	_ [24]byte = [unsafe.Offsetof(AllocRef{}.Unit)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(AllocRef{}.Unit)]byte{}
-	_ [28]byte = [unsafe.Offsetof(AllocRef{}.Tries)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(AllocRef{}.Tries)]byte{}
-)
-
-// allocateParams has the layout of AllocateParams in slab.cu.
-var (
-	_ [64]byte = [unsafe.Sizeof(allocateParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(allocateParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Sizeof(allocateParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Offsetof(allocateParams{}.units)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(allocateParams{}.units)]byte{}
-	_ [40]byte = [unsafe.Offsetof(allocateParams{}.missing)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(allocateParams{}.missing)]byte{}
-	_ [48]byte = [unsafe.Offsetof(allocateParams{}.n)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(allocateParams{}.n)]byte{}
-	_ [56]byte = [unsafe.Offsetof(allocateParams{}.single)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(allocateParams{}.single)]byte{}
-	_ [60]byte = [unsafe.Offsetof(allocateParams{}.unused)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(allocateParams{}.unused)]byte{}
-)
-
-// appendParams has the layout of AppendParams in slab.cu.
-var (
-	_ [120]byte = [unsafe.Sizeof(appendParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(appendParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(appendParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(appendParams{}.keys)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(appendParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(appendParams{}.vals)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(appendParams{}.vals)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(appendParams{}.deferred)]byte{}
-	_ [16]byte  = [unsafe.Sizeof(appendParams{}.deferred)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(appendParams{}.failed)]byte{}
-	_ [16]byte  = [unsafe.Sizeof(appendParams{}.failed)]byte{}
-	_ [112]byte = [unsafe.Offsetof(appendParams{}.first)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(appendParams{}.first)]byte{}
-	_ [116]byte = [unsafe.Offsetof(appendParams{}.unused)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(appendParams{}.unused)]byte{}
-)
-
-// chainParams has the layout of ChainParams in slab.cu.
-var (
-	_ [72]byte = [unsafe.Sizeof(chainParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(chainParams{}.table)]byte{}
-	_ [64]byte = [unsafe.Sizeof(chainParams{}.table)]byte{}
-	_ [64]byte = [unsafe.Offsetof(chainParams{}.lengths)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(chainParams{}.lengths)]byte{}
-)
-
-// changeParams has the layout of ChangeParams in slab.cu.
-var (
-	_ [160]byte = [unsafe.Sizeof(changeParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(changeParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(changeParams{}.keys)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(changeParams{}.vals)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.vals)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(changeParams{}.kinds)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.kinds)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(changeParams{}.out)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.out)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(changeParams{}.ok)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.ok)]byte{}
-	_ [104]byte = [unsafe.Offsetof(changeParams{}.removed)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.removed)]byte{}
-	_ [112]byte = [unsafe.Offsetof(changeParams{}.deferred)]byte{}
-	_ [16]byte  = [unsafe.Sizeof(changeParams{}.deferred)]byte{}
-	_ [128]byte = [unsafe.Offsetof(changeParams{}.failed)]byte{}
-	_ [16]byte  = [unsafe.Sizeof(changeParams{}.failed)]byte{}
-	_ [144]byte = [unsafe.Offsetof(changeParams{}.n)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(changeParams{}.n)]byte{}
-	_ [148]byte = [unsafe.Offsetof(changeParams{}.first)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(changeParams{}.first)]byte{}
-	_ [152]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(changeParams{}.kind)]byte{}
-	_ [156]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(changeParams{}.flags)]byte{}
-)
-
-// churnParams has the layout of ChurnParams in slab.cu.
-var (
-	_ [64]byte = [unsafe.Sizeof(churnParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(churnParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Sizeof(churnParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Offsetof(churnParams{}.allocated)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(churnParams{}.allocated)]byte{}
-	_ [40]byte = [unsafe.Offsetof(churnParams{}.missing)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(churnParams{}.missing)]byte{}
-	_ [48]byte = [unsafe.Offsetof(churnParams{}.wrong)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(churnParams{}.wrong)]byte{}
-	_ [56]byte = [unsafe.Offsetof(churnParams{}.rounds)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(churnParams{}.rounds)]byte{}
-	_ [60]byte = [unsafe.Offsetof(churnParams{}.seed)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(churnParams{}.seed)]byte{}
-)
-
-// collectParams has the layout of CollectParams in slab.cu.
-var (
-	_ [104]byte = [unsafe.Sizeof(collectParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(collectParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(collectParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(collectParams{}.keys)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(collectParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(collectParams{}.offsets)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(collectParams{}.offsets)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(collectParams{}.vals)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(collectParams{}.vals)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(collectParams{}.rows)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(collectParams{}.rows)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(collectParams{}.n)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(collectParams{}.n)]byte{}
-)
-
-// exportParams has the layout of ExportParams in slab.cu.
-var (
-	_ [104]byte = [unsafe.Sizeof(exportParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(exportParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(exportParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(exportParams{}.keys)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(exportParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(exportParams{}.vals)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(exportParams{}.vals)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(exportParams{}.count)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(exportParams{}.count)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(exportParams{}.rows)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(exportParams{}.rows)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(exportParams{}.lo)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(exportParams{}.lo)]byte{}
-	_ [100]byte = [unsafe.Offsetof(exportParams{}.hi)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(exportParams{}.hi)]byte{}
-)
-
-// flushParams has the layout of FlushParams in slab.cu.
-var (
-	_ [64]byte = [unsafe.Sizeof(flushParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(flushParams{}.table)]byte{}
-	_ [64]byte = [unsafe.Sizeof(flushParams{}.table)]byte{}
-)
-
-// getParams has the layout of GetParams in slab.cu.
-var (
-	_ [112]byte = [unsafe.Sizeof(getParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(getParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(getParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(getParams{}.keys)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(getParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(getParams{}.vals)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(getParams{}.vals)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(getParams{}.found)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(getParams{}.found)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(getParams{}.hits)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(getParams{}.hits)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(getParams{}.n)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(getParams{}.n)]byte{}
-	_ [104]byte = [unsafe.Offsetof(getParams{}.spread)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(getParams{}.spread)]byte{}
-	_ [108]byte = [unsafe.Offsetof(getParams{}.unused)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(getParams{}.unused)]byte{}
-)
-
-// list has the layout of List in slab.cu.
-var (
-	_ [16]byte = [unsafe.Sizeof(list{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(list{}.Items)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(list{}.Items)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(list{}.Count)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(list{}.Count)]byte{}
-)
-
-// rankParams has the layout of RankParams in slab.cu.
-var (
-	_ [48]byte = [unsafe.Sizeof(rankParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(rankParams{}.Keys)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(rankParams{}.Keys)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(rankParams{}.Ranks)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(rankParams{}.Ranks)]byte{}
-	_ [16]byte = [unsafe.Offsetof(rankParams{}.Deferred)]byte{}
-	_ [16]byte = [unsafe.Sizeof(rankParams{}.Deferred)]byte{}
-	_ [32]byte = [unsafe.Offsetof(rankParams{}.Mask)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rankParams{}.Mask)]byte{}
-	_ [36]byte = [unsafe.Offsetof(rankParams{}.N)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rankParams{}.N)]byte{}
-	_ [40]byte = [unsafe.Offsetof(rankParams{}.Kind)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rankParams{}.Kind)]byte{}
-	_ [44]byte = [unsafe.Offsetof(rankParams{}.Unused)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rankParams{}.Unused)]byte{}
-)
-
-// rehashParams has the layout of RehashParams in slab.cu.
-var (
-	_ [136]byte = [unsafe.Sizeof(rehashParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(rehashParams{}.from)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(rehashParams{}.from)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(rehashParams{}.to)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(rehashParams{}.to)]byte{}
-	_ [128]byte = [unsafe.Offsetof(rehashParams{}.lost)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(rehashParams{}.lost)]byte{}
-)
-
-// releaseParams has the layout of ReleaseParams in slab.cu.
-var (
-	_ [56]byte = [unsafe.Sizeof(releaseParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(releaseParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Sizeof(releaseParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Offsetof(releaseParams{}.units)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(releaseParams{}.units)]byte{}
-	_ [40]byte = [unsafe.Offsetof(releaseParams{}.invalid)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(releaseParams{}.invalid)]byte{}
-	_ [48]byte = [unsafe.Offsetof(releaseParams{}.n)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(releaseParams{}.n)]byte{}
-)
-
-// scanParams has the layout of ScanParams in slab.cu.
-var (
-	_ [24]byte = [unsafe.Sizeof(scanParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(scanParams{}.counts)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(scanParams{}.counts)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(scanParams{}.offsets)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(scanParams{}.offsets)]byte{}
-	_ [16]byte = [unsafe.Offsetof(scanParams{}.n)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(scanParams{}.n)]byte{}
-)
-
-// settleParams has the layout of SettleParams in slab.cu.
-var (
-	_ [128]byte = [unsafe.Sizeof(settleParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(settleParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(settleParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(settleParams{}.rank)]byte{}
-	_ [48]byte  = [unsafe.Sizeof(settleParams{}.rank)]byte{}
-	_ [112]byte = [unsafe.Offsetof(settleParams{}.vals)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(settleParams{}.vals)]byte{}
-	_ [120]byte = [unsafe.Offsetof(settleParams{}.ok)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(settleParams{}.ok)]byte{}
-)
-
-// tableRef has the layout of Table in slab.cu.
-var (
-	_ [64]byte = [unsafe.Sizeof(tableRef{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(tableRef{}.slabs)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tableRef{}.slabs)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(tableRef{}.counters)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tableRef{}.counters)]byte{}
-	_ [16]byte = [unsafe.Offsetof(tableRef{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Sizeof(tableRef{}.alloc)]byte{}
-	_ [48]byte = [unsafe.Offsetof(tableRef{}.seed)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tableRef{}.seed)]byte{}
-	_ [56]byte = [unsafe.Offsetof(tableRef{}.buckets)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(tableRef{}.buckets)]byte{}
-	_ [60]byte = [unsafe.Offsetof(tableRef{}.unused)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(tableRef{}.unused)]byte{}
-)
-
-// tallyParams has the layout of TallyParams in slab.cu.
-var (
-	_ [88]byte = [unsafe.Sizeof(tallyParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(tallyParams{}.table)]byte{}
-	_ [64]byte = [unsafe.Sizeof(tallyParams{}.table)]byte{}
-	_ [64]byte = [unsafe.Offsetof(tallyParams{}.keys)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tallyParams{}.keys)]byte{}
-	_ [72]byte = [unsafe.Offsetof(tallyParams{}.counts)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tallyParams{}.counts)]byte{}
-	_ [80]byte = [unsafe.Offsetof(tallyParams{}.n)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tallyParams{}.n)]byte{}
-)
-
-// usedParams has the layout of UsedParams in slab.cu.
-var (
-	_ [40]byte = [unsafe.Sizeof(usedParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(usedParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Sizeof(usedParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Offsetof(usedParams{}.used)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(usedParams{}.used)]byte{}
-)

@@ -2,33 +2,13 @@ package gpubatch
 
 import (
 	"fmt"
-	"structs"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// List is an array that a launch appends to; the twin is in order.cuh. With no
-// Items, what is appended is only counted.
-type List struct {
-	_     structs.HostLayout
-	Items device.Ptr
-	Count device.Ptr
-}
-
-// RankParams are the parameters of the kernels that find out which operation
-// counts among duplicates; the twin in order.cuh explains each field.
-type RankParams struct {
-	_        structs.HostLayout
-	Keys     device.Ptr
-	Ranks    device.Ptr
-	Deferred List
-	Mask     uint32
-	N        uint32
-	Kind     uint32
-	Unused   uint32
-}
+//go:generate go run ../kernelgen -export -struct weft::List -struct weft::RankParams ../../kernels/include/weft/order.cuh
 
 // OrderKernels settle the order of duplicates. Rank, Claim and Reset take
 // RankParams; Last, for Put, and First, for PutNew and Delete, take a struct
