@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/staging"
 )
 
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -type linear::Table=tableRef -type weft::List=internal/gpubatch.List -type weft::RankParams=internal/gpubatch.RankParams linear.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type linear::Table=tableRef -type weft::List=internal/gpubatch.List -type weft::RankParams=internal/gpubatch.RankParams linear.cu
 
 // Tuning of the launches.
 const (
@@ -79,11 +79,10 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry) (_ engine, err 
 }
 
 func loadKernels(dev device.Device, w batch.Widths) (k kernels, err error) {
-	pair := gpubatch.Pair(w)
-	err = gpubatch.Load(dev, &linearImage, append(k.order.Entries(w), []gpubatch.Entry{
-		{Name: "get" + pair, To: &k.get}, {Name: "get_wide" + pair, To: &k.getWide},
-		{Name: "change" + pair, To: &k.change}, {Name: "change_wide" + pair, To: &k.changeWide},
-		{Name: "rehash" + pair, To: &k.rehash}, {Name: "export" + pair, To: &k.export}, {Name: "stats" + pair, To: &k.probe},
+	err = gpubatch.Load(dev, linearImages[gpubatch.Pair(w)], append(k.order.Entries(w), []gpubatch.Entry{
+		{Name: "get", To: &k.get}, {Name: "get_wide", To: &k.getWide},
+		{Name: "change", To: &k.change}, {Name: "change_wide", To: &k.changeWide},
+		{Name: "rehash", To: &k.rehash}, {Name: "export", To: &k.export}, {Name: "stats", To: &k.probe},
 	}...))
 	return k, err
 }

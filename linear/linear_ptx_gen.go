@@ -15,6 +15,7 @@ import (
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
 //kernelgen:input c03a5186722db52769cf9ced19622aa3f6c748c5d0cae2544ec327902c142b56 5843 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
+//kernelgen:input c21d275c158f89505534d094609bfd4662b5fecf4e92656d1308699c8b760518 1444 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 3eb3cede056fd4724c19d88cbe68515e794a8efbd14d3d17f8a9bc0d6046c96b 4247 kernels/include/weft/order.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
@@ -22,87 +23,205 @@ import (
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input d9d58db52c1ffe656dedbf8f3250a0ff499ee6f15b366db8096eee79ca9ed34b 3509 linear/layout.cuh
-//kernelgen:input 2e2878905ac4dff63770e737bc08302cfef1c36f7737014d25cfcbbc867f3a6e 16357 linear/linear.cu
+//kernelgen:input 32527a0eb8b80b207dfed0d37fbdd84ab5770b8170a1aff7e48b0b61c3fd8883 14662 linear/linear.cu
 //kernelgen:input 3b14da0213829d828ae252ca6a8c203f9915793df4a9270b48fa1a39a7b6f310 1389 linear/tuning.cuh
-//kernelgen:output c3f13a18d59147a62edd0162d2ca07d900b9316fad62f0a959435543c0f376cc 496317 linear/linear_sm80.ptx
-//kernelgen:output 3db7f995b7739ae474e0bf8e24e2d69e1e47fd5c1524f44e22ba2952c80c3f3d 484529 linear/linear_sm90.ptx
+//kernelgen:output c8ca4f811a67d0607374d9649a43313a5f6705bb41205c62bbe5f4f5ded806e7 87316 linear/linear_32_32_sm80.ptx
+//kernelgen:output 96b05ecb00130b41e30341f11ed44bf84ae68e6ed5b69a0041928cc99036657d 87316 linear/linear_32_32_sm90.ptx
+//kernelgen:output 9b01eac1c34db2972d40f04e35b1fb4e2191e799b933a790382f240f62995cfe 91309 linear/linear_32_64_sm80.ptx
+//kernelgen:output e24d2c8350eb380b88e5d8c87c85ebd372771f3c8f1acbb90b7da29928c385c5 87415 linear/linear_32_64_sm90.ptx
+//kernelgen:output 8b02046df6b9edbfba881266530f1ab94bcdfd4403f8059b957bad97111ee4a9 93435 linear/linear_64_32_sm80.ptx
+//kernelgen:output 654fcf2a821bb00e8b8490f41ba4b22d9454927d2831d215d1226c2a4aefda5a 89536 linear/linear_64_32_sm90.ptx
+//kernelgen:output a2b827dd43daec5a3d7f39d1e2a5d902d8a025b5b0b1297d1192ffd4230734e9 93339 linear/linear_64_64_sm80.ptx
+//kernelgen:output bc7b26450bcdc86801e500e5b37b6c70299f86348cb439ce1a6cea61b5dea267 89431 linear/linear_64_64_sm90.ptx
+//kernelgen:output 200fa23812f153591757f3e382704ede1001303dc9d3e7c7d2919e89ad251e47 64274 linear/linear_32_0_sm80.ptx
+//kernelgen:output be249586ec8e3d61d25c793269ea9a61f29019a2db16368f653e3d055ae221ef 64274 linear/linear_32_0_sm90.ptx
+//kernelgen:output af3973ee9d192d77934140e53b113b0fd3b21171af2689ced86cfc93b5c4cb62 61311 linear/linear_64_0_sm80.ptx
+//kernelgen:output 1a9a0f219d69dca3276de4f755b8c7aa50510b88ccc72101b4c773813d6c2ae7 61311 linear/linear_64_0_sm90.ptx
 //kernelgen:output 67d789d38c583f5411e1900e7ab92f50ec229e780032300c0c100d876cdcb744 5750 linear/linear_params_gen.go
 
-//go:embed linear_sm80.ptx
-var linearSM80 string
+//go:embed linear_32_32_sm80.ptx
+var linear32x32SM80 string
 
-//go:embed linear_sm90.ptx
-var linearSM90 string
+//go:embed linear_32_32_sm90.ptx
+var linear32x32SM90 string
 
-// linearImage is linear.cu, compiled.
-var linearImage = device.Image{
-	Name: "linear",
-	Targets: []device.Target{
-		{Arch: 80, PTX: linearSM80, Params: linearKernels},
-		{Arch: 90, PTX: linearSM90, Params: linearKernels},
+//go:embed linear_32_64_sm80.ptx
+var linear32x64SM80 string
+
+//go:embed linear_32_64_sm90.ptx
+var linear32x64SM90 string
+
+//go:embed linear_64_32_sm80.ptx
+var linear64x32SM80 string
+
+//go:embed linear_64_32_sm90.ptx
+var linear64x32SM90 string
+
+//go:embed linear_64_64_sm80.ptx
+var linear64x64SM80 string
+
+//go:embed linear_64_64_sm90.ptx
+var linear64x64SM90 string
+
+//go:embed linear_32_0_sm80.ptx
+var linear32x0SM80 string
+
+//go:embed linear_32_0_sm90.ptx
+var linear32x0SM90 string
+
+//go:embed linear_64_0_sm80.ptx
+var linear64x0SM80 string
+
+//go:embed linear_64_0_sm90.ptx
+var linear64x0SM90 string
+
+// linearImages are linear.cu, compiled for pairs of widths: the bits of a key and of
+// a value.
+var linearImages = map[string]*device.Image{
+	"32_32": {
+		Name:    "linear",
+		Variant: "32_32",
+		Targets: []device.Target{
+			{Arch: 80, PTX: linear32x32SM80, Params: linear32x32Kernels},
+			{Arch: 90, PTX: linear32x32SM90, Params: linear32x32Kernels},
+		},
+	},
+	"32_64": {
+		Name:    "linear",
+		Variant: "32_64",
+		Targets: []device.Target{
+			{Arch: 80, PTX: linear32x64SM80, Params: linear32x64Kernels},
+			{Arch: 90, PTX: linear32x64SM90, Params: linear32x64Kernels},
+		},
+	},
+	"64_32": {
+		Name:    "linear",
+		Variant: "64_32",
+		Targets: []device.Target{
+			{Arch: 80, PTX: linear64x32SM80, Params: linear64x32Kernels},
+			{Arch: 90, PTX: linear64x32SM90, Params: linear64x32Kernels},
+		},
+	},
+	"64_64": {
+		Name:    "linear",
+		Variant: "64_64",
+		Targets: []device.Target{
+			{Arch: 80, PTX: linear64x64SM80, Params: linear64x64Kernels},
+			{Arch: 90, PTX: linear64x64SM90, Params: linear64x64Kernels},
+		},
+	},
+	"32_0": {
+		Name:    "linear",
+		Variant: "32_0",
+		Targets: []device.Target{
+			{Arch: 80, PTX: linear32x0SM80, Params: linear32x0Kernels},
+			{Arch: 90, PTX: linear32x0SM90, Params: linear32x0Kernels},
+		},
+	},
+	"64_0": {
+		Name:    "linear",
+		Variant: "64_0",
+		Targets: []device.Target{
+			{Arch: 80, PTX: linear64x0SM80, Params: linear64x0Kernels},
+			{Arch: 90, PTX: linear64x0SM90, Params: linear64x0Kernels},
+		},
 	},
 }
 
-// linearKernels are the entry points of linearImage and the size in bytes of
+// linear32x32Kernels are the entry points of linearImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
-var linearKernels = map[string]int{
-	"linear_change_32_0":        120,
+var linear32x32Kernels = map[string]int{
 	"linear_change_32_32":       120,
-	"linear_change_32_64":       120,
-	"linear_change_64_0":        120,
-	"linear_change_64_32":       120,
-	"linear_change_64_64":       120,
-	"linear_change_wide_32_0":   120,
 	"linear_change_wide_32_32":  120,
-	"linear_change_wide_32_64":  120,
-	"linear_change_wide_64_0":   120,
-	"linear_change_wide_64_32":  120,
-	"linear_change_wide_64_64":  120,
-	"linear_claim_32":           48,
-	"linear_claim_64":           48,
-	"linear_export_32_0":        64,
+	"linear_claim_32_32":        48,
 	"linear_export_32_32":       64,
-	"linear_export_32_64":       64,
-	"linear_export_64_0":        64,
-	"linear_export_64_32":       64,
-	"linear_export_64_64":       64,
-	"linear_get_32_0":           80,
 	"linear_get_32_32":          80,
-	"linear_get_32_64":          80,
-	"linear_get_64_0":           80,
-	"linear_get_64_32":          80,
-	"linear_get_64_64":          80,
-	"linear_get_wide_32_0":      80,
 	"linear_get_wide_32_32":     80,
-	"linear_get_wide_32_64":     80,
-	"linear_get_wide_64_0":      80,
-	"linear_get_wide_64_32":     80,
-	"linear_get_wide_64_64":     80,
-	"linear_rank_32":            48,
-	"linear_rank_64":            48,
-	"linear_rehash_32_0":        72,
+	"linear_rank_32_32":         48,
 	"linear_rehash_32_32":       72,
-	"linear_rehash_32_64":       72,
-	"linear_rehash_64_0":        72,
-	"linear_rehash_64_32":       72,
-	"linear_rehash_64_64":       72,
-	"linear_reset":              48,
-	"linear_settle_first_32_0":  96,
+	"linear_reset_32_32":        48,
 	"linear_settle_first_32_32": 96,
-	"linear_settle_first_32_64": 96,
-	"linear_settle_first_64_0":  96,
-	"linear_settle_first_64_32": 96,
-	"linear_settle_first_64_64": 96,
-	"linear_settle_last_32_0":   96,
 	"linear_settle_last_32_32":  96,
-	"linear_settle_last_32_64":  96,
-	"linear_settle_last_64_0":   96,
-	"linear_settle_last_64_32":  96,
-	"linear_settle_last_64_64":  96,
-	"linear_stats_32_0":         48,
 	"linear_stats_32_32":        48,
+}
+
+// linear32x64Kernels are the entry points of linearImages["32_64"] and the size in bytes of
+// the parameter struct that each takes.
+var linear32x64Kernels = map[string]int{
+	"linear_change_32_64":       120,
+	"linear_change_wide_32_64":  120,
+	"linear_claim_32_64":        48,
+	"linear_export_32_64":       64,
+	"linear_get_32_64":          80,
+	"linear_get_wide_32_64":     80,
+	"linear_rank_32_64":         48,
+	"linear_rehash_32_64":       72,
+	"linear_reset_32_64":        48,
+	"linear_settle_first_32_64": 96,
+	"linear_settle_last_32_64":  96,
 	"linear_stats_32_64":        48,
-	"linear_stats_64_0":         48,
+}
+
+// linear64x32Kernels are the entry points of linearImages["64_32"] and the size in bytes of
+// the parameter struct that each takes.
+var linear64x32Kernels = map[string]int{
+	"linear_change_64_32":       120,
+	"linear_change_wide_64_32":  120,
+	"linear_claim_64_32":        48,
+	"linear_export_64_32":       64,
+	"linear_get_64_32":          80,
+	"linear_get_wide_64_32":     80,
+	"linear_rank_64_32":         48,
+	"linear_rehash_64_32":       72,
+	"linear_reset_64_32":        48,
+	"linear_settle_first_64_32": 96,
+	"linear_settle_last_64_32":  96,
 	"linear_stats_64_32":        48,
+}
+
+// linear64x64Kernels are the entry points of linearImages["64_64"] and the size in bytes of
+// the parameter struct that each takes.
+var linear64x64Kernels = map[string]int{
+	"linear_change_64_64":       120,
+	"linear_change_wide_64_64":  120,
+	"linear_claim_64_64":        48,
+	"linear_export_64_64":       64,
+	"linear_get_64_64":          80,
+	"linear_get_wide_64_64":     80,
+	"linear_rank_64_64":         48,
+	"linear_rehash_64_64":       72,
+	"linear_reset_64_64":        48,
+	"linear_settle_first_64_64": 96,
+	"linear_settle_last_64_64":  96,
 	"linear_stats_64_64":        48,
+}
+
+// linear32x0Kernels are the entry points of linearImages["32_0"] and the size in bytes of
+// the parameter struct that each takes.
+var linear32x0Kernels = map[string]int{
+	"linear_change_32_0":       120,
+	"linear_change_wide_32_0":  120,
+	"linear_export_32_0":       64,
+	"linear_get_32_0":          80,
+	"linear_get_wide_32_0":     80,
+	"linear_rank_32_0":         48,
+	"linear_rehash_32_0":       72,
+	"linear_reset_32_0":        48,
+	"linear_settle_first_32_0": 96,
+	"linear_stats_32_0":        48,
+}
+
+// linear64x0Kernels are the entry points of linearImages["64_0"] and the size in bytes of
+// the parameter struct that each takes.
+var linear64x0Kernels = map[string]int{
+	"linear_change_64_0":       120,
+	"linear_change_wide_64_0":  120,
+	"linear_export_64_0":       64,
+	"linear_get_64_0":          80,
+	"linear_get_wide_64_0":     80,
+	"linear_rank_64_0":         48,
+	"linear_rehash_64_0":       72,
+	"linear_reset_64_0":        48,
+	"linear_settle_first_64_0": 96,
+	"linear_stats_64_0":        48,
 }

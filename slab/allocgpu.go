@@ -31,7 +31,7 @@ func newGPUAlloc(dev device.Device) (_ allocEngine, err error) {
 		}
 	}()
 	k := &e.kernel
-	if err = gpubatch.Load(dev, &slabImage, []gpubatch.Entry{
+	if err = gpubatch.Load(dev, &slabAllocImage, []gpubatch.Entry{
 		{Name: "allocate", To: &k.allocate}, {Name: "release", To: &k.release}, {Name: "used", To: &k.used}, {Name: "churn", To: &k.churn},
 	}); err != nil {
 		return nil, err

@@ -13,7 +13,9 @@ import (
 	"github.com/weftgo/weft/internal/staging"
 )
 
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -type slab::Table=tableRef -type weft::Allocator=.AllocRef -type weft::List=internal/gpubatch.List -type weft::RankParams=internal/gpubatch.RankParams slab.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type slab::Table=tableRef -type weft::Allocator=.AllocRef -type weft::List=internal/gpubatch.List -type weft::RankParams=internal/gpubatch.RankParams slab.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type slab::Table=.tableRef -type GetParams=.getParams -type slab::ChangeParams=.changeParams -type weft::List=internal/gpubatch.List slab_multi.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -type weft::Allocator=.AllocRef slab_alloc.cu
 
 // Tuning of the launches.
 const (
@@ -50,24 +52,23 @@ type gpuEngine struct {
 	stale bool     // changes have been submitted since
 }
 
-// kernels are the entry points for one pair of widths. A set has no multi
-// kernels.
+// kernels are the entry points for one pair of widths. The second and third
+// line are those of multimaps only.
 type kernels struct {
-	get, getMulti, change, changeMulti device.Kernel
-	append, tally, collect             device.Kernel
-	scanSums, scanStrips, scanOffsets  device.Kernel
-	rehash, flush, export, chains      device.Kernel
-	order                              gpubatch.OrderKernels
+	get, change, rehash, flush, export, chains    device.Kernel
+	getMulti, changeMulti, append, tally, collect device.Kernel
+	scanSums, scanStrips, scanOffsets             device.Kernel
+	order                                         gpubatch.OrderKernels
 }
 
-func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixed bool) (_ engine, err error) {
+func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixed, multi bool) (_ engine, err error) {
 	e := &gpuEngine{dev: dev, widths: w}
 	defer func() {
 		if err != nil {
 			e.close()
 		}
 	}()
-	if e.kernel, err = loadKernels(dev, w); err != nil {
+	if e.kernel, err = loadKernels(dev, w, multi); err != nil {
 		return nil, err
 	}
 	if err = e.queue.Open(dev, w); err != nil {
@@ -86,20 +87,19 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixe
 	return e, nil
 }
 
-func loadKernels(dev device.Device, w batch.Widths) (k kernels, err error) {
+func loadKernels(dev device.Device, w batch.Widths, multi bool) (k kernels, err error) {
 	pair := gpubatch.Pair(w)
-	entries := []gpubatch.Entry{
-		{Name: "get" + pair, To: &k.get}, {Name: "change" + pair, To: &k.change}, {Name: "rehash" + pair, To: &k.rehash},
-		{Name: "flush" + pair, To: &k.flush}, {Name: "export" + pair, To: &k.export}, {Name: "chains", To: &k.chains},
+	if err := gpubatch.Load(dev, slabImages[pair], append(k.order.Entries(w), []gpubatch.Entry{
+		{Name: "get", To: &k.get}, {Name: "change", To: &k.change}, {Name: "rehash", To: &k.rehash},
+		{Name: "flush", To: &k.flush}, {Name: "export", To: &k.export}, {Name: "chains", To: &k.chains},
+	}...)); err != nil || !multi {
+		return k, err
 	}
-	if w.Val > 0 {
-		entries = append(entries, []gpubatch.Entry{
-			{Name: "get_multi" + pair, To: &k.getMulti}, {Name: "change_multi" + pair, To: &k.changeMulti},
-			{Name: "append" + pair, To: &k.append}, {Name: "tally" + pair, To: &k.tally}, {Name: "collect" + pair, To: &k.collect},
-			{Name: "scan_sums", To: &k.scanSums}, {Name: "scan_strips", To: &k.scanStrips}, {Name: "scan_offsets", To: &k.scanOffsets},
-		}...)
-	}
-	return k, gpubatch.Load(dev, &slabImage, append(entries, k.order.Entries(w)...))
+	return k, gpubatch.Load(dev, slabMultiImages[pair], []gpubatch.Entry{
+		{Name: "get", To: &k.getMulti}, {Name: "change", To: &k.changeMulti},
+		{Name: "append", To: &k.append}, {Name: "tally", To: &k.tally}, {Name: "collect", To: &k.collect},
+		{Name: "scan_sums", To: &k.scanSums}, {Name: "scan_strips", To: &k.scanStrips}, {Name: "scan_offsets", To: &k.scanOffsets},
+	})
 }
 
 // allocate makes an empty generation; submitted to the engine's stream.

@@ -10,29 +10,6 @@ import (
 	"github.com/weftgo/weft/internal/gpubatch"
 )
 
-// allocateParams is weft::slab::AllocateParams of C++.
-type allocateParams struct {
-	_       structs.HostLayout
-	alloc   AllocRef
-	units   device.Ptr
-	missing device.Ptr
-	n       uint64
-	single  uint32
-	unused  uint32
-}
-
-// appendParams is weft::slab::AppendParams of C++.
-type appendParams struct {
-	_        structs.HostLayout
-	table    tableRef
-	keys     device.Ptr
-	vals     device.Ptr
-	deferred gpubatch.List
-	failed   gpubatch.List
-	first    uint32
-	unused   uint32
-}
-
 // chainParams is weft::slab::ChainParams of C++.
 type chainParams struct {
 	_       structs.HostLayout
@@ -56,28 +33,6 @@ type changeParams struct {
 	first    uint32
 	kind     uint32
 	flags    uint32
-}
-
-// churnParams is weft::slab::ChurnParams of C++.
-type churnParams struct {
-	_         structs.HostLayout
-	alloc     AllocRef
-	allocated device.Ptr
-	missing   device.Ptr
-	wrong     device.Ptr
-	rounds    uint32
-	seed      uint32
-}
-
-// collectParams is weft::slab::CollectParams of C++.
-type collectParams struct {
-	_       structs.HostLayout
-	table   tableRef
-	keys    device.Ptr
-	offsets device.Ptr
-	vals    device.Ptr
-	rows    uint64
-	n       uint64
 }
 
 // exportParams is weft::slab::ExportParams of C++.
@@ -119,23 +74,6 @@ type rehashParams struct {
 	lost device.Ptr
 }
 
-// releaseParams is weft::slab::ReleaseParams of C++.
-type releaseParams struct {
-	_       structs.HostLayout
-	alloc   AllocRef
-	units   device.Ptr
-	invalid device.Ptr
-	n       uint64
-}
-
-// scanParams is weft::ScanParams of C++.
-type scanParams struct {
-	_       structs.HostLayout
-	counts  device.Ptr
-	offsets device.Ptr
-	n       uint64
-}
-
 // settleParams is weft::slab::SettleParams of C++.
 type settleParams struct {
 	_     structs.HostLayout
@@ -155,45 +93,6 @@ type tableRef struct {
 	buckets  uint32
 	unused   uint32
 }
-
-// tallyParams is weft::slab::TallyParams of C++.
-type tallyParams struct {
-	_      structs.HostLayout
-	table  tableRef
-	keys   device.Ptr
-	counts device.Ptr
-	n      uint64
-}
-
-// usedParams is weft::slab::UsedParams of C++.
-type usedParams struct {
-	_     structs.HostLayout
-	alloc AllocRef
-	used  device.Ptr
-}
-
-// allocateParams has the layout of weft::slab::AllocateParams.
-var (
-	_ [64]byte = [unsafe.Sizeof(allocateParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(allocateParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Offsetof(allocateParams{}.units)]byte{}
-	_ [40]byte = [unsafe.Offsetof(allocateParams{}.missing)]byte{}
-	_ [48]byte = [unsafe.Offsetof(allocateParams{}.n)]byte{}
-	_ [56]byte = [unsafe.Offsetof(allocateParams{}.single)]byte{}
-	_ [60]byte = [unsafe.Offsetof(allocateParams{}.unused)]byte{}
-)
-
-// appendParams has the layout of weft::slab::AppendParams.
-var (
-	_ [120]byte = [unsafe.Sizeof(appendParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(appendParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(appendParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(appendParams{}.vals)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(appendParams{}.deferred)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(appendParams{}.failed)]byte{}
-	_ [112]byte = [unsafe.Offsetof(appendParams{}.first)]byte{}
-	_ [116]byte = [unsafe.Offsetof(appendParams{}.unused)]byte{}
-)
 
 // chainParams has the layout of weft::slab::ChainParams.
 var (
@@ -218,28 +117,6 @@ var (
 	_ [148]byte = [unsafe.Offsetof(changeParams{}.first)]byte{}
 	_ [152]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
 	_ [156]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
-)
-
-// churnParams has the layout of weft::slab::ChurnParams.
-var (
-	_ [64]byte = [unsafe.Sizeof(churnParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(churnParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Offsetof(churnParams{}.allocated)]byte{}
-	_ [40]byte = [unsafe.Offsetof(churnParams{}.missing)]byte{}
-	_ [48]byte = [unsafe.Offsetof(churnParams{}.wrong)]byte{}
-	_ [56]byte = [unsafe.Offsetof(churnParams{}.rounds)]byte{}
-	_ [60]byte = [unsafe.Offsetof(churnParams{}.seed)]byte{}
-)
-
-// collectParams has the layout of weft::slab::CollectParams.
-var (
-	_ [104]byte = [unsafe.Sizeof(collectParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(collectParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(collectParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(collectParams{}.offsets)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(collectParams{}.vals)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(collectParams{}.rows)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(collectParams{}.n)]byte{}
 )
 
 // exportParams has the layout of weft::slab::ExportParams.
@@ -281,23 +158,6 @@ var (
 	_ [128]byte = [unsafe.Offsetof(rehashParams{}.lost)]byte{}
 )
 
-// releaseParams has the layout of weft::slab::ReleaseParams.
-var (
-	_ [56]byte = [unsafe.Sizeof(releaseParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(releaseParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Offsetof(releaseParams{}.units)]byte{}
-	_ [40]byte = [unsafe.Offsetof(releaseParams{}.invalid)]byte{}
-	_ [48]byte = [unsafe.Offsetof(releaseParams{}.n)]byte{}
-)
-
-// scanParams has the layout of weft::ScanParams.
-var (
-	_ [24]byte = [unsafe.Sizeof(scanParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(scanParams{}.counts)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(scanParams{}.offsets)]byte{}
-	_ [16]byte = [unsafe.Offsetof(scanParams{}.n)]byte{}
-)
-
 // settleParams has the layout of weft::slab::SettleParams.
 var (
 	_ [128]byte = [unsafe.Sizeof(settleParams{})]byte{}
@@ -316,22 +176,6 @@ var (
 	_ [48]byte = [unsafe.Offsetof(tableRef{}.seed)]byte{}
 	_ [56]byte = [unsafe.Offsetof(tableRef{}.buckets)]byte{}
 	_ [60]byte = [unsafe.Offsetof(tableRef{}.unused)]byte{}
-)
-
-// tallyParams has the layout of weft::slab::TallyParams.
-var (
-	_ [88]byte = [unsafe.Sizeof(tallyParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(tallyParams{}.table)]byte{}
-	_ [64]byte = [unsafe.Offsetof(tallyParams{}.keys)]byte{}
-	_ [72]byte = [unsafe.Offsetof(tallyParams{}.counts)]byte{}
-	_ [80]byte = [unsafe.Offsetof(tallyParams{}.n)]byte{}
-)
-
-// usedParams has the layout of weft::slab::UsedParams.
-var (
-	_ [40]byte = [unsafe.Sizeof(usedParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(usedParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Offsetof(usedParams{}.used)]byte{}
 )
 
 // AllocRef has the layout of weft::Allocator.

@@ -16,6 +16,7 @@ import (
 //kernelgen:input 0dee96aae58b799e4bcb787df3ef2f4f770fa82b07ebfda3a48b3d211516cf42 5954 kernels/include/weft/alloc.cuh
 //kernelgen:input c03a5186722db52769cf9ced19622aa3f6c748c5d0cae2544ec327902c142b56 5843 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
+//kernelgen:input c21d275c158f89505534d094609bfd4662b5fecf4e92656d1308699c8b760518 1444 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 3eb3cede056fd4724c19d88cbe68515e794a8efbd14d3d17f8a9bc0d6046c96b 4247 kernels/include/weft/order.cuh
 //kernelgen:input 4efda42f7569fa98848bb2670344e335379edf170a04397c9c7880abf88d1580 2617 kernels/include/weft/scan.cuh
@@ -26,104 +27,201 @@ import (
 //kernelgen:input 7d18a256152b0959f8b55b9098f39d3df7ae7b06c7a7351ef99ec8fb3a18f31a 12946 slab/change.cuh
 //kernelgen:input 88dffc62bdc1df66a210e6852b67235aea10cdea2f580c1be7667d323b69a650 4776 slab/layout.cuh
 //kernelgen:input 40509b5e0424b744c4daa220094fb3f095cfff3fe1c683b7ed4e6c49a2b07544 5860 slab/search.cuh
-//kernelgen:input a5c7dcc308e684d5e2a8d999fffcd9fab04b40fdf445125a84589ea02d86e104 4543 slab/slab.cu
+//kernelgen:input 1f6da3af0f87b1e34f32ca09ec1ecb798b7c75d65d2a7ca37fdcc6cd631ef52d 1928 slab/slab.cu
 //kernelgen:input b7ab3fa293b6ae8d97c8499606a1910826e9142bb5e809ce37d688a2622dfbc9 1704 slab/tile.cuh
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
-//kernelgen:input bcfe1a474696ead1bdc3afd38459827032c1020fcb6d65b6ee99981a044627d9 3411 slab/units.cuh
 //kernelgen:input aaf9dad39c901cc9e4d1fbd606ffa51cc8e154d128d1d590569f8154005818ae 7044 slab/whole.cuh
-//kernelgen:output 494f494ed788009c989756be7ad2ac800fd17a5ec644b7a6f0f66936c3cb6565 959484 slab/slab_sm80.ptx
-//kernelgen:output 9f5ec3f8bafe6f9420fb25b55ac4470df87ee4a327bec18bb7660ec48d2ade30 946488 slab/slab_sm90.ptx
-//kernelgen:output 36ec4c7a18a09f4cd8ba1986735de9874faa324183b2ace349a2d1ac2bf39383 11469 slab/slab_params_gen.go
+//kernelgen:output 3530fed7305a1da7e091938edd1a0da19249a8f530c579b2d1a34cb068a39160 127649 slab/slab_32_32_sm80.ptx
+//kernelgen:output 8aadd20dd68793a07f8e753b1e48bb8914d9a707cc0df6a4a67e2b72270ecca9 127649 slab/slab_32_32_sm90.ptx
+//kernelgen:output 87ca222f895df3281b4580cbef560aa40028b4d19fe3b00962b2a999aefa5339 128004 slab/slab_32_64_sm80.ptx
+//kernelgen:output 93af0c47161f15102348bbc0a8edd54c2a96fae0574690758c69353a4468502a 124801 slab/slab_32_64_sm90.ptx
+//kernelgen:output 761097a9319280c0f1a9795b1b69ed1a6cc2f2ee16a28a54110e7a94f4dc3305 129307 slab/slab_64_32_sm80.ptx
+//kernelgen:output 93176fb367efcfccfc45da9a73a6b1ea1085dc31fe12f46b1462bb0576150a64 126093 slab/slab_64_32_sm90.ptx
+//kernelgen:output d307c42050866e7381296c3cf03360baef7eb8d71a9368ca704c2929b205e5ff 129249 slab/slab_64_64_sm80.ptx
+//kernelgen:output 3106d0a5b76d95145937c4de068f4bccbd4aa8e356384c1073cc39c99231fba2 126037 slab/slab_64_64_sm90.ptx
+//kernelgen:output cc1e340d7c63445947e0de92b77b4cf531abe97d4af83aebe64569255a123792 83635 slab/slab_32_0_sm80.ptx
+//kernelgen:output ad9faed578c316ab11814b132b5718e9e6924d03088b375296050e1a08e76b4c 83635 slab/slab_32_0_sm90.ptx
+//kernelgen:output bd5da35d7046a8924c78551a5694a25f1ac6c41c58f1decb48df2234bfeef8aa 80253 slab/slab_64_0_sm80.ptx
+//kernelgen:output fddaf5028031f18a0ecf90f821d23cfd35bf0bdb99749f3c60fea56418a958e3 80253 slab/slab_64_0_sm90.ptx
+//kernelgen:output 5b3318350ed4604886dcd4cbb76322230a38588ec8785cf7dc65649341bb0361 6637 slab/slab_params_gen.go
 
-//go:embed slab_sm80.ptx
-var slabSM80 string
+//go:embed slab_32_32_sm80.ptx
+var slab32x32SM80 string
 
-//go:embed slab_sm90.ptx
-var slabSM90 string
+//go:embed slab_32_32_sm90.ptx
+var slab32x32SM90 string
 
-// slabImage is slab.cu, compiled.
-var slabImage = device.Image{
-	Name: "slab",
-	Targets: []device.Target{
-		{Arch: 80, PTX: slabSM80, Params: slabKernels},
-		{Arch: 90, PTX: slabSM90, Params: slabKernels},
+//go:embed slab_32_64_sm80.ptx
+var slab32x64SM80 string
+
+//go:embed slab_32_64_sm90.ptx
+var slab32x64SM90 string
+
+//go:embed slab_64_32_sm80.ptx
+var slab64x32SM80 string
+
+//go:embed slab_64_32_sm90.ptx
+var slab64x32SM90 string
+
+//go:embed slab_64_64_sm80.ptx
+var slab64x64SM80 string
+
+//go:embed slab_64_64_sm90.ptx
+var slab64x64SM90 string
+
+//go:embed slab_32_0_sm80.ptx
+var slab32x0SM80 string
+
+//go:embed slab_32_0_sm90.ptx
+var slab32x0SM90 string
+
+//go:embed slab_64_0_sm80.ptx
+var slab64x0SM80 string
+
+//go:embed slab_64_0_sm90.ptx
+var slab64x0SM90 string
+
+// slabImages are slab.cu, compiled for pairs of widths: the bits of a key and of
+// a value.
+var slabImages = map[string]*device.Image{
+	"32_32": {
+		Name:    "slab",
+		Variant: "32_32",
+		Targets: []device.Target{
+			{Arch: 80, PTX: slab32x32SM80, Params: slab32x32Kernels},
+			{Arch: 90, PTX: slab32x32SM90, Params: slab32x32Kernels},
+		},
+	},
+	"32_64": {
+		Name:    "slab",
+		Variant: "32_64",
+		Targets: []device.Target{
+			{Arch: 80, PTX: slab32x64SM80, Params: slab32x64Kernels},
+			{Arch: 90, PTX: slab32x64SM90, Params: slab32x64Kernels},
+		},
+	},
+	"64_32": {
+		Name:    "slab",
+		Variant: "64_32",
+		Targets: []device.Target{
+			{Arch: 80, PTX: slab64x32SM80, Params: slab64x32Kernels},
+			{Arch: 90, PTX: slab64x32SM90, Params: slab64x32Kernels},
+		},
+	},
+	"64_64": {
+		Name:    "slab",
+		Variant: "64_64",
+		Targets: []device.Target{
+			{Arch: 80, PTX: slab64x64SM80, Params: slab64x64Kernels},
+			{Arch: 90, PTX: slab64x64SM90, Params: slab64x64Kernels},
+		},
+	},
+	"32_0": {
+		Name:    "slab",
+		Variant: "32_0",
+		Targets: []device.Target{
+			{Arch: 80, PTX: slab32x0SM80, Params: slab32x0Kernels},
+			{Arch: 90, PTX: slab32x0SM90, Params: slab32x0Kernels},
+		},
+	},
+	"64_0": {
+		Name:    "slab",
+		Variant: "64_0",
+		Targets: []device.Target{
+			{Arch: 80, PTX: slab64x0SM80, Params: slab64x0Kernels},
+			{Arch: 90, PTX: slab64x0SM90, Params: slab64x0Kernels},
+		},
 	},
 }
 
-// slabKernels are the entry points of slabImage and the size in bytes of
+// slab32x32Kernels are the entry points of slabImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
-var slabKernels = map[string]int{
-	"slab_allocate":           64,
-	"slab_append_32_32":       120,
-	"slab_append_32_64":       120,
-	"slab_append_64_32":       120,
-	"slab_append_64_64":       120,
-	"slab_chains":             72,
-	"slab_change_32_0":        160,
+var slab32x32Kernels = map[string]int{
+	"slab_chains_32_32":       72,
 	"slab_change_32_32":       160,
-	"slab_change_32_64":       160,
-	"slab_change_64_0":        160,
-	"slab_change_64_32":       160,
-	"slab_change_64_64":       160,
-	"slab_change_multi_32_32": 160,
-	"slab_change_multi_32_64": 160,
-	"slab_change_multi_64_32": 160,
-	"slab_change_multi_64_64": 160,
-	"slab_churn":              64,
-	"slab_claim_32":           48,
-	"slab_claim_64":           48,
-	"slab_collect_32_32":      104,
-	"slab_collect_32_64":      104,
-	"slab_collect_64_32":      104,
-	"slab_collect_64_64":      104,
-	"slab_export_32_0":        104,
+	"slab_claim_32_32":        48,
 	"slab_export_32_32":       104,
-	"slab_export_32_64":       104,
-	"slab_export_64_0":        104,
-	"slab_export_64_32":       104,
-	"slab_export_64_64":       104,
-	"slab_flush_32_0":         64,
 	"slab_flush_32_32":        64,
-	"slab_flush_32_64":        64,
-	"slab_flush_64_0":         64,
-	"slab_flush_64_32":        64,
-	"slab_flush_64_64":        64,
-	"slab_get_32_0":           112,
 	"slab_get_32_32":          112,
-	"slab_get_32_64":          112,
-	"slab_get_64_0":           112,
-	"slab_get_64_32":          112,
-	"slab_get_64_64":          112,
-	"slab_get_multi_32_32":    112,
-	"slab_get_multi_32_64":    112,
-	"slab_get_multi_64_32":    112,
-	"slab_get_multi_64_64":    112,
-	"slab_rank_32":            48,
-	"slab_rank_64":            48,
-	"slab_rehash_32_0":        136,
+	"slab_rank_32_32":         48,
 	"slab_rehash_32_32":       136,
-	"slab_rehash_32_64":       136,
-	"slab_rehash_64_0":        136,
-	"slab_rehash_64_32":       136,
-	"slab_rehash_64_64":       136,
-	"slab_release":            56,
-	"slab_reset":              48,
-	"slab_scan_offsets":       24,
-	"slab_scan_strips":        24,
-	"slab_scan_sums":          24,
-	"slab_settle_first_32_0":  128,
+	"slab_reset_32_32":        48,
 	"slab_settle_first_32_32": 128,
-	"slab_settle_first_32_64": 128,
-	"slab_settle_first_64_0":  128,
-	"slab_settle_first_64_32": 128,
-	"slab_settle_first_64_64": 128,
 	"slab_settle_last_32_32":  128,
+}
+
+// slab32x64Kernels are the entry points of slabImages["32_64"] and the size in bytes of
+// the parameter struct that each takes.
+var slab32x64Kernels = map[string]int{
+	"slab_chains_32_64":       72,
+	"slab_change_32_64":       160,
+	"slab_claim_32_64":        48,
+	"slab_export_32_64":       104,
+	"slab_flush_32_64":        64,
+	"slab_get_32_64":          112,
+	"slab_rank_32_64":         48,
+	"slab_rehash_32_64":       136,
+	"slab_reset_32_64":        48,
+	"slab_settle_first_32_64": 128,
 	"slab_settle_last_32_64":  128,
+}
+
+// slab64x32Kernels are the entry points of slabImages["64_32"] and the size in bytes of
+// the parameter struct that each takes.
+var slab64x32Kernels = map[string]int{
+	"slab_chains_64_32":       72,
+	"slab_change_64_32":       160,
+	"slab_claim_64_32":        48,
+	"slab_export_64_32":       104,
+	"slab_flush_64_32":        64,
+	"slab_get_64_32":          112,
+	"slab_rank_64_32":         48,
+	"slab_rehash_64_32":       136,
+	"slab_reset_64_32":        48,
+	"slab_settle_first_64_32": 128,
 	"slab_settle_last_64_32":  128,
+}
+
+// slab64x64Kernels are the entry points of slabImages["64_64"] and the size in bytes of
+// the parameter struct that each takes.
+var slab64x64Kernels = map[string]int{
+	"slab_chains_64_64":       72,
+	"slab_change_64_64":       160,
+	"slab_claim_64_64":        48,
+	"slab_export_64_64":       104,
+	"slab_flush_64_64":        64,
+	"slab_get_64_64":          112,
+	"slab_rank_64_64":         48,
+	"slab_rehash_64_64":       136,
+	"slab_reset_64_64":        48,
+	"slab_settle_first_64_64": 128,
 	"slab_settle_last_64_64":  128,
-	"slab_tally_32_32":        88,
-	"slab_tally_32_64":        88,
-	"slab_tally_64_32":        88,
-	"slab_tally_64_64":        88,
-	"slab_used":               40,
+}
+
+// slab32x0Kernels are the entry points of slabImages["32_0"] and the size in bytes of
+// the parameter struct that each takes.
+var slab32x0Kernels = map[string]int{
+	"slab_chains_32_0":       72,
+	"slab_change_32_0":       160,
+	"slab_export_32_0":       104,
+	"slab_flush_32_0":        64,
+	"slab_get_32_0":          112,
+	"slab_rank_32_0":         48,
+	"slab_rehash_32_0":       136,
+	"slab_reset_32_0":        48,
+	"slab_settle_first_32_0": 128,
+}
+
+// slab64x0Kernels are the entry points of slabImages["64_0"] and the size in bytes of
+// the parameter struct that each takes.
+var slab64x0Kernels = map[string]int{
+	"slab_chains_64_0":       72,
+	"slab_change_64_0":       160,
+	"slab_export_64_0":       104,
+	"slab_flush_64_0":        64,
+	"slab_get_64_0":          112,
+	"slab_rank_64_0":         48,
+	"slab_rehash_64_0":       136,
+	"slab_reset_64_0":        48,
+	"slab_settle_first_64_0": 128,
 }

@@ -74,7 +74,7 @@ func newTable(dev device.Device, what string, w batch.Widths, multi bool, o *Opt
 	case opts.Buckets != 0: // all growth is in the pool
 		units = max(units, chainUnits)
 	}
-	t.engine, err = newEngine(dev, w, geometry{seed: opts.Seed, buckets: t.minBuckets}, units, opts.Fixed)
+	t.engine, err = newEngine(dev, w, geometry{seed: opts.Seed, buckets: t.minBuckets}, units, opts.Fixed, multi)
 	if err != nil {
 		return nil, fmt.Errorf("slab: new %s: %w", what, err)
 	}

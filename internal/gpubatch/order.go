@@ -15,20 +15,17 @@ import (
 // of the room's that has them within.
 type OrderKernels struct{ Rank, Claim, Last, First, Reset device.Kernel }
 
-// Entries are the names of the kernels for a pair of widths. A set has no Put.
+// Entries are the names of the kernels. A set has no Put.
 func (k *OrderKernels) Entries(w batch.Widths) []Entry {
-	key, pair := fmt.Sprintf("_%d", w.Key*8), Pair(w)
-	entries := []Entry{
-		{"rank" + key, &k.Rank}, {"claim" + key, &k.Claim}, {"reset", &k.Reset}, {"settle_first" + pair, &k.First},
-	}
+	entries := []Entry{{"rank", &k.Rank}, {"reset", &k.Reset}, {"settle_first", &k.First}}
 	if w.Val > 0 {
-		entries = append(entries, Entry{"settle_last" + pair, &k.Last})
+		entries = append(entries, Entry{"claim", &k.Claim}, Entry{"settle_last", &k.Last})
 	}
 	return entries
 }
 
-// Pair is how the names of kernels for a pair of widths end.
-func Pair(w batch.Widths) string { return fmt.Sprintf("_%d_%d", w.Key*8, w.Val*8) }
+// Pair is the variant of an image for a pair of widths: "64_32".
+func Pair(w batch.Widths) string { return fmt.Sprintf("%d_%d", w.Key*8, w.Val*8) }
 
 // SettleOps is the number of changes between two looks for duplicates. The
 // memory for them is 13 bytes an operation, 17 with a list of failures.

@@ -303,9 +303,9 @@ func TestSharedStructs(t *testing.T) {
 
 // What the package has already is compared.
 func TestExistingStructs(t *testing.T) {
-	const ours = "\ntype ours struct {\n\tSlots           device.Ptr\n\tCount, MaxProbe uint32\n}\n"
+	const ours = "\ntype ours struct {\n\tslots           device.Ptr\n\tcount, maxProbe uint32\n}\n"
 	room(t)
-	edit(t, "user.go", "table{slots: 1, maxProbe: 2}", "ours{MaxProbe: 2}")
+	edit(t, "user.go", "table{slots: 1, maxProbe: 2}", "ours{maxProbe: 2}")
 	user := read(t, "user.go")
 	write(t, "user.go", user+ours)
 	if err := gen(t, "-type", "Table=.ours"); err != nil {
@@ -315,10 +315,10 @@ func TestExistingStructs(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for name, other := range map[string]string{
-		"fields of one size swapped": strings.Replace(ours, "Count, MaxProbe", "MaxProbe, Count", 1),
+		"fields of one size swapped": strings.Replace(ours, "count, maxProbe", "maxProbe, count", 1),
 		"field resized":              strings.Replace(ours, "uint32", "uint64", 1),
-		"field added":                strings.Replace(ours, "MaxProbe uint32", "MaxProbe, More uint32", 1),
-		"field renamed":              strings.Replace(ours, "Slots", "Places", 1),
+		"field added":                strings.Replace(ours, "maxProbe uint32", "maxProbe, more uint32", 1),
+		"field renamed":              strings.Replace(ours, "slots", "places", 1),
 	} {
 		write(t, "user.go", user+other)
 		if out, err := build(t); err == nil || !strings.Contains(out, "tiny_params_gen.go") {

@@ -19,7 +19,7 @@
 // GetParams<K, V> if all instances are alike. The same goes for structs within
 // it; see package cstruct. With -type weft::linear::Table=tableRef the Go struct
 // gets another name. With -type weft::Allocator=.Ref it is one that the package
-// has already, with exported fields, and with -type weft::List=internal/gpubatch.List,
+// has already, by hand or of another source, and with -type weft::List=internal/gpubatch.List,
 // a directory of this module or an import path, that of another package: it is
 // compared and not made.
 //

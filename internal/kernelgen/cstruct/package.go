@@ -18,10 +18,10 @@ type Package struct {
 	Export bool
 	// Types are the Go types of some structs, by the C++ name or the end of one
 	// behind "::". A name alone is that of a type to write. Behind a period,
-	// ".Ref", it is that of a type with exported fields that exists in the
-	// package, and behind a path, "github.com/weftgo/weft/alloc.Ref", in another.
-	// Structs that are not among them get their C++ name, with a first letter as
-	// Export says.
+	// ".Ref", it is that of a type that exists in the package, and behind a path,
+	// "github.com/weftgo/weft/alloc.Ref", in another; its fields are exported if
+	// it is. Structs that are not among them get their C++ name, with a first
+	// letter as Export says.
 	Types map[string]string
 
 	structs map[string]*Struct // by Go name: "getParams", "alloc.Ref", ".Ref"
@@ -104,9 +104,13 @@ func (p *Package) goName(s *Struct) string {
 
 // fieldName is the Go name of a field of a Go type: maxProbe of max_probe.
 func (p *Package) fieldName(goType, name string) string {
+	export := p.Export
+	if exists(goType) {
+		export = token.IsExported(goType[strings.IndexByte(goType, '.')+1:])
+	}
 	var b strings.Builder
 	for word := range strings.SplitSeq(name, "_") {
-		b.WriteString(cased(word, b.Len() > 0 || p.Export || exists(goType)))
+		b.WriteString(cased(word, b.Len() > 0 || export))
 	}
 	if token.IsKeyword(b.String()) {
 		b.WriteByte('_')
