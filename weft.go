@@ -1,90 +1,93 @@
-// Package weft is the shared vocabulary of GPU data structures for Go: the
-// types that keys and values may have, the shape of a batch, the interfaces
-// that structures of one kind have in common, and the errors they return.
-// It holds no structure itself; see the packages linear and slab and, for
-// devices, device and device/auto.
+// Package weft is GPU data structures for Go: maps, sets and multimaps that take
+// batches of keys and run on every core of a CPU or on a GPU. It holds the types
+// that users work with; structures are made by the packages linear and slab, on
+// the devices of package device and device/auto.
 //
 // # Batches
 //
-// Operations take slices and work on all elements at once, on every core of
-// the CPU or on a GPU. Outputs are slices of the caller, as long as the
-// inputs; a length mismatch panics. An output may be nil where its method
-// says so. Bad data and exhausted resources are errors, never panics.
+// Operations take slices and work on all elements at once. Outputs are slices of
+// the caller, as long as the inputs; a length mismatch panics. An output may be
+// nil where its method says so. Bad data and exhausted resources are errors,
+// never panics.
+//
+// Every method has two forms. One takes Go slices, and is done when it returns.
+// The other, with On in its name, takes slices on the structure's device and a
+// stream: it returns before the work is done and copies nothing, and the slices
+// must stay until the stream has done it. Changes run in the order of the calls,
+// whatever their streams; lookups on one stream see the changes submitted to it
+// before. A change that may need more memory than there is waits for its result,
+// and those of its operations that found no room run again once there is more.
+// The last argument of On methods, which may be left out, is where on the device
+// the number that the other form returns is added.
+//
+// # Duplicates within a batch
+//
+//	Put        the last one wins; in a multimap, each adds a pair
+//	PutNew     the first one is inserted, and reports so
+//	Delete     the first one reports that the key was there; in a multimap, each
+//	           removes a pair, as long as there are any
+//	DeleteAll  on a CPU the first one removes all pairs; on a GPU each removes some
+//	Apply      concurrent: any order of the batch's operations explains it; on a
+//	           CPU that of the batch, but for those that find no room at first
+//
+// The option Unordered drops the order of Put, PutNew and Delete in maps and sets.
 //
 // # Concurrency
 //
-// All methods may be called from many goroutines. Lookups run side by side;
-// batches that change a structure run one after another, each on the whole
-// device.
+// All methods may be called from many goroutines, also from inside a loop over
+// the same structure. Changes take turns in the order of the calls. Lookups run
+// side by side and, on a GPU, beside changes; on a CPU they wait for the change
+// that runs. Clear and the dropping of deleted pairs in place hold lookups back
+// while they run. Whoever waits for a turn gives up when its context ends.
 //
 // # Cancelling
 //
-// A batch is cut into pieces, and a context is looked at between pieces. A
-// cancelled call returns the context's error and the count of what it did
-// before; which operations that covers is the prefix of the batch, up to a
-// piece.
+// A context is looked at every few tens of milliseconds. A call that did not do
+// everything returns a [PartialError], which wraps the cause and says how many
+// operations of the batch, from its beginning, have been done; the outputs of
+// the others are zero.
 package weft
 
-import (
-	"context"
-	"errors"
-	"iter"
-)
+import "github.com/weftgo/weft/internal/op"
 
 // Key are the types of keys. Every bit pattern is a legal key.
-type Key interface {
-	~uint32 | ~uint64 | ~int32 | ~int64
-}
+type Key = op.Key
 
 // Value are the types of values. Every bit pattern is a legal value.
-type Value interface {
-	~uint32 | ~uint64 | ~int32 | ~int64 | ~float32 | ~float64
-}
+type Value = op.Value
 
 // Errors of structures; wrapped with what and where. Errors of devices
 // (device.ErrMemory, device.ErrLost, …) pass through.
 var (
-	// ErrClosed: the structure has been closed.
-	ErrClosed = errors.New("closed")
-	// ErrFull: a structure of fixed size has no room for some keys of the
-	// batch. The others were processed.
-	ErrFull = errors.New("full")
+	// ErrClosed: the structure, or the device or stream that it was to use, has
+	// been closed. It is device.ErrClosed.
+	ErrClosed = op.ErrClosed
+	// ErrFull: a structure has no room for some keys of the batch: because its
+	// size is fixed, or because they collide. The others were processed.
+	ErrFull = op.ErrFull
 	// ErrOptions: the options of a constructor contradict themselves or ask
 	// for more than the structure can hold.
-	ErrOptions = errors.New("invalid options")
+	ErrOptions = op.ErrOptions
+	// ErrFormat: a stream to load was not written by Save, is damaged, or holds
+	// pairs of other types.
+	ErrFormat = op.ErrFormat
 )
 
+// PartialError is the error of a call that did not do everything; find it by
+// errors.As.
+type PartialError = op.PartialError
+
 // OpKind says what an [Op] does.
-type OpKind uint8
+type OpKind = op.Kind
 
 // The operations of a mixed batch.
 const (
-	OpGet    OpKind = iota // look the key up
-	OpPut                  // insert the pair or replace the value; in a multimap, add the pair
-	OpPutNew               // insert the pair if the key is absent
-	OpDelete               // remove the key; in a multimap, its first pair
-
-	// OpDeleteAll removes all pairs of the key, one after another: concurrent
-	// operations may see it with some of them gone. Multimaps only.
-	OpDeleteAll
+	OpGet       = op.Get       // look the key up
+	OpPut       = op.Put       // insert the pair or replace the value; in a multimap, add the pair
+	OpPutNew    = op.PutNew    // insert the pair if the key is absent
+	OpDelete    = op.Delete    // remove the key; in a multimap, its first pair
+	OpDeleteAll = op.DeleteAll // remove all pairs of the key, one after another; multimaps only
 )
-
-// String is the name of the operation.
-func (k OpKind) String() string {
-	switch k {
-	case OpGet:
-		return "Get"
-	case OpPut:
-		return "Put"
-	case OpPutNew:
-		return "PutNew"
-	case OpDelete:
-		return "Delete"
-	case OpDeleteAll:
-		return "DeleteAll"
-	}
-	return "invalid operation"
-}
 
 // Op is one operation of a mixed batch.
 type Op[K Key, V Value] struct {
@@ -101,94 +104,4 @@ type Result[V Value] struct {
 	// OK reports: OpGet, the key was there; OpPut and OpPutNew, the pair is
 	// new; OpDelete and OpDeleteAll, the key was there.
 	OK bool
-}
-
-// Map is what all maps of weft can do. Methods take batches; see the package
-// documentation.
-type Map[K Key, V Value] interface {
-	// Put inserts pairs or replaces values and counts the keys that were new.
-	Put(ctx context.Context, keys []K, vals []V) (inserted int, err error)
-	// PutNew inserts the pairs whose keys are absent. ok, if not nil, reports
-	// which.
-	PutNew(ctx context.Context, keys []K, vals []V, ok []bool) (inserted int, err error)
-	// Get looks keys up; vals[i] is zero where found[i] is false. found may
-	// be nil.
-	Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error)
-	// Contains is Get without the values. found may be nil.
-	Contains(ctx context.Context, keys []K, found []bool) (hits int, err error)
-	// Delete removes keys; deleted, if not nil, reports which were there.
-	Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error)
-	// Apply runs a mixed batch. res may be nil.
-	Apply(ctx context.Context, ops []Op[K, V], res []Result[V]) error
-	// Len is the number of pairs.
-	Len() int
-	// All iterates over the pairs, in no order. Changes made meanwhile may or
-	// may not be seen; a pair never changed is seen exactly once.
-	All() iter.Seq2[K, V]
-	// Err is the error that ended the last iteration of All early, or nil.
-	Err() error
-	// Clear removes everything and keeps the memory.
-	Clear(ctx context.Context) error
-	// Close frees the structure. Idempotent; later calls return ErrClosed.
-	Close() error
-}
-
-// MultiMap is what all multimaps of weft can do: maps in which a key may have
-// several pairs. The first pair of a key is the one that was added first; of
-// pairs added by one batch, a GPU decides which.
-type MultiMap[K Key, V Value] interface {
-	// Put adds pairs and counts them.
-	Put(ctx context.Context, keys []K, vals []V) (inserted int, err error)
-	// PutNew adds the pairs whose keys are absent. ok, if not nil, reports
-	// which.
-	PutNew(ctx context.Context, keys []K, vals []V, ok []bool) (inserted int, err error)
-	// Get looks up the first value of each key; vals[i] is zero where
-	// found[i] is false. found may be nil.
-	Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error)
-	// GetAll looks up all values of each key: those of keys[i] are
-	// vals[offsets[i]:offsets[i+1]], the first one first.
-	GetAll(ctx context.Context, keys []K) (offsets []int, vals []V, err error)
-	// Count counts the pairs of each key, and altogether. counts may be nil.
-	Count(ctx context.Context, keys []K, counts []int) (total int, err error)
-	// Contains is Get without the values. found may be nil.
-	Contains(ctx context.Context, keys []K, found []bool) (hits int, err error)
-	// Delete removes the first pair of each key, once for each time that the
-	// key is in the batch; deleted, if not nil, reports which were there.
-	Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error)
-	// DeleteAll removes all pairs of the keys. removed, if not nil, tells of
-	// how many each key was relieved.
-	DeleteAll(ctx context.Context, keys []K, removed []int) (n int, err error)
-	// Apply runs a mixed batch. res may be nil.
-	Apply(ctx context.Context, ops []Op[K, V], res []Result[V]) error
-	// Len is the number of pairs.
-	Len() int
-	// All iterates over the pairs, those of a key in their order, as Map.All
-	// does.
-	All() iter.Seq2[K, V]
-	// Err is the error that ended the last iteration of All early, or nil.
-	Err() error
-	// Clear removes everything and keeps the memory.
-	Clear(ctx context.Context) error
-	// Close frees the structure. Idempotent; later calls return ErrClosed.
-	Close() error
-}
-
-// Set is what all sets of weft can do.
-type Set[K Key] interface {
-	// Add inserts the keys that are absent. added, if not nil, reports which.
-	Add(ctx context.Context, keys []K, added []bool) (n int, err error)
-	// Contains looks keys up. found may be nil.
-	Contains(ctx context.Context, keys []K, found []bool) (hits int, err error)
-	// Delete removes keys; deleted, if not nil, reports which were there.
-	Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error)
-	// Len is the number of keys.
-	Len() int
-	// All iterates over the keys, in no order, as Map.All does.
-	All() iter.Seq[K]
-	// Err is the error that ended the last iteration of All early, or nil.
-	Err() error
-	// Clear removes everything and keeps the memory.
-	Clear(ctx context.Context) error
-	// Close frees the structure. Idempotent; later calls return ErrClosed.
-	Close() error
 }

@@ -1,6 +1,10 @@
 package device
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/weftgo/weft/internal/op"
+)
 
 // Opening a device fails with one of these; the wrapping error says what to
 // do about it.
@@ -21,8 +25,8 @@ var (
 // Using a device fails with one of these.
 var (
 	// ErrClosed: the device, stream, event or range has been closed, or the
-	// image unloaded.
-	ErrClosed = errors.New("closed")
+	// image unloaded. It is the same error as weft.ErrClosed.
+	ErrClosed = op.ErrClosed
 	// ErrMemory: the device has not enough free memory.
 	ErrMemory = errors.New("out of device memory")
 	// ErrLost: an earlier failure (illegal address, hardware fault) left the

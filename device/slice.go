@@ -9,7 +9,7 @@ import (
 
 // Elem are the types a [Slice] can hold: fixed size, no pointers.
 type Elem interface {
-	~bool | ~uint8 | ~int8 | ~uint16 | ~int16 | ~uint32 | ~int32 | ~uint64 | ~int64 | ~float32 | ~float64
+	~bool | ~uint8 | ~int8 | ~uint16 | ~int16 | ~uint32 | ~int32 | ~uint64 | ~int64 | ~uint | ~int | ~float32 | ~float64
 }
 
 // Slice is typed memory on a device. The zero Slice is empty. A Slice made by

@@ -1,77 +1,83 @@
 package linear
 
 import (
-	"unsafe"
+	"context"
+	"sync/atomic"
 
-	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
-	"github.com/weftgo/weft/internal/deal"
+	"github.com/weftgo/weft/internal/cpu"
 )
 
+// Change is for [core.Engine].
+func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
+	if err := cpu.Open(s); err != nil {
+		return 0, nil, err
+	}
+	return e.Pieces(ctx, b, func(part *batch.Batch) []uint32 {
+		c := e.changer(part)
+		c.run(e.Dealer.All(part.N))
+		c.count()
+		return c.Failed
+	}, e.together)
+}
+
 // changer runs the changes of one piece of a batch, or a share of them.
-type changer[K, SK storedKey, V, SV storedVal] struct {
+type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
+	cpu.Changes[K, V]
 	table cpuTable[SK, SV]
-	to    *counters
-	part  deal.Share
-
-	keys  []K
-	vals  []V
-	kinds []weft.OpKind
-	out   []V
-	ok    []bool
-	kind  weft.OpKind
-	reuse bool
-
-	late        []uint32 // operations that need lines of others
-	failed      []uint32 // operations that found no room
-	fresh, live int64    // slots taken that were empty; change of the number of keys
+	to    *cpu.Counters
+	part  cpu.Share
+	late  []uint32 // operations that need lines of others
 }
 
-func newChanger[K, SK storedKey, V, SV storedVal](g *generation, b *batch.Batch) *changer[K, SK, V, SV] {
-	c := &changer[K, SK, V, SV]{
-		table: tableOf[SK, SV](g),
-		to:    countersOf(g),
-		keys:  batch.View[K](b.Keys.Host),
-		vals:  batch.View[V](b.Vals.Host),
-		kinds: batch.View[weft.OpKind](b.Kinds.Host),
-		out:   batch.View[V](b.Out.Host),
-		ok:    batch.View[bool](b.OK.Host),
-		kind:  b.Kind,
-		reuse: b.Flags&batch.Reuse != 0,
+func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) *changer[K, SK, V, SV] {
+	g := e.Memory().(*generation)
+	return &changer[K, SK, V, SV]{
+		Changes: cpu.ChangesOf[K, V](b), table: tableOf[SK, SV](g), to: g.Counters(), part: cpu.Share{Hi: g.lines + 1},
 	}
-	c.part = deal.Share{Hi: g.lines + 1}
-	return c
 }
 
-// run runs operations in order. While a group is worked on, the cache lines of
-// the next are on their way.
-func (c *changer[K, SK, V, SV]) run(ops []uint32) {
-	var homes [2][group]uint32
-	c.ask(ops[:min(group, len(ops))], &homes[0])
-	for lo, turn := 0, 0; lo < len(ops); lo, turn = lo+group, turn^1 {
-		hi := min(lo+group, len(ops))
-		c.ask(ops[hi:min(hi+group, len(ops))], &homes[turn^1])
-		for j, i := range ops[lo:hi] {
-			c.one(i, homes[turn][j])
+// together runs the changes of a piece on all cores.
+func (e *cpuEngine[K, SK, V, SV]) together(b *batch.Batch) []uint32 {
+	c := e.changer(b)
+	parts := e.Dealer.Out(e.Device, c.table.lines, b.N, func(lo, hi int, lines []uint32) {
+		for i, k := range c.Keys[lo:hi] {
+			lines[i] = home(c.table.geometry, SK(k)) / lineSectors
 		}
+	})
+	late, failed := make([][]uint32, len(parts)), make([][]uint32, len(parts))
+	var fresh, live atomic.Int64
+	e.Device.Parallel(len(parts), 1, func(i, _ int) {
+		own := *c
+		own.part = parts[i]
+		own.run(own.part.Ops)
+		late[i], failed[i] = own.late, own.Failed
+		fresh.Add(own.Fresh)
+		live.Add(own.Live)
+	})
+	c.Fresh, c.Live = fresh.Load(), live.Load()
+	for _, ops := range late {
+		c.run(ops)
 	}
+	c.count()
+	return cpu.Merged(append(failed, c.Failed))
 }
 
-// ask works out where the paths of a group begin, and prefetches it.
-func (c *changer[K, SK, V, SV]) ask(ops []uint32, homes *[group]uint32) {
-	for j, i := range ops {
-		homes[j] = home(c.table.geometry, SK(c.keys[i]))
-	}
-	c.table.prefetch(homes[:len(ops)])
+// run runs operations in order.
+func (c *changer[K, SK, V, SV]) run(ops []uint32) {
+	cpu.Ahead(ops, group, func(ops []uint32, homes *[cpu.Group]uint32) {
+		for j, i := range ops {
+			homes[j] = home(c.table.geometry, SK(c.Keys[i]))
+		}
+		c.table.prefetch(homes[:len(ops)])
+	}, c.one)
 }
 
 // one runs one operation.
 func (c *changer[K, SK, V, SV]) one(i, home uint32) {
-	kind := c.kind
-	if c.kinds != nil {
-		kind = c.kinds[i]
-	}
-	key := stored(SK(c.keys[i]))
+	kind := c.Kind(i)
+	key := cpu.Stored(SK(c.Keys[i]), lastSentinel)
 	var s spot[SK, SV]
 	switch at := c.table.nearSlot(key, home); {
 	case at == nil:
@@ -79,83 +85,27 @@ func (c *changer[K, SK, V, SV]) one(i, home uint32) {
 			c.late = append(c.late, i)
 			return
 		}
-	case at.key == key:
+	case at.Key == key:
 		s.live = at
 	default:
 		s.free = at
 	}
-	ok, failed := false, false
+	var o cpu.Outcome
 	switch {
 	case s.live != nil:
-		ok = c.present(i, kind, s.live)
-	case kind == weft.OpPut || kind == weft.OpPutNew:
-		ok = c.insert(i, key, s)
-		failed = !ok
-	}
-	if c.ok != nil {
-		c.ok[i] = ok
-	}
-	// One that found no room may run again, with the value that it brought:
-	// its output may lie there.
-	answers := kind == weft.OpGet || kind == weft.OpPutNew
-	if c.out != nil && !failed && !(answers && s.live != nil) {
-		var none V
-		c.out[i] = none
-	}
-}
-
-// present runs an operation whose key is there.
-func (c *changer[K, SK, V, SV]) present(i uint32, kind weft.OpKind, s *slot[SK, SV]) (ok bool) {
-	switch kind {
-	case weft.OpGet, weft.OpPutNew:
-		if c.out != nil {
-			c.out[i] = *(*V)(unsafe.Pointer(&s.val))
+		o = cpu.Present(&c.Changes, i, kind, s.live)
+	case kind.Inserts():
+		if at := s.choose(c.Reuse); at != nil {
+			o = cpu.Insert(&c.Changes, i, key, at)
+		} else {
+			o.Full = true
 		}
-		return kind == weft.OpGet
-	case weft.OpPut:
-		c.set(i, s)
-	case weft.OpDelete:
-		kill(s)
-		c.live--
-		return true
 	}
-	return false
-}
-
-// insert runs a Put or PutNew whose key is absent.
-func (c *changer[K, SK, V, SV]) insert(i uint32, key SK, s spot[SK, SV]) bool {
-	at := s.free
-	switch {
-	case c.reuse && s.dead != nil:
-		at = s.dead
-	case !c.reuse && s.own != nil:
-		at = s.own
-	case at == nil:
-		c.failed = append(c.failed, i)
-		return false
-	default:
-		c.fresh++
-	}
-	at.key = key
-	c.set(i, at)
-	c.live++
-	return true
-}
-
-// set writes the value of operation i.
-func (c *changer[K, SK, V, SV]) set(i uint32, s *slot[SK, SV]) {
-	if c.vals == nil {
-		return
-	}
-	var none SV
-	if unsafe.Sizeof(c.vals[0]) < unsafe.Sizeof(none) {
-		s.val = none
-	}
-	*(*V)(unsafe.Pointer(&s.val)) = c.vals[i]
+	c.Finish(i, o)
 }
 
 // count adds what was done to the table's counters.
 func (c *changer[K, SK, V, SV]) count() {
-	c.to.live += uint64(c.live)
-	c.to.used += uint64(c.fresh)
+	c.to.Live += uint64(c.Live)
+	c.to.Used += uint64(c.Fresh)
 }

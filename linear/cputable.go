@@ -4,38 +4,45 @@ import (
 	"iter"
 	"unsafe"
 
-	"github.com/weftgo/weft/internal/deal"
+	"github.com/weftgo/weft/internal/cpu"
 )
 
 // cpuTable reads and writes a generation from Go. All pointer arithmetic is in
 // sector and prefetch.
-type cpuTable[K storedKey, V storedVal] struct {
+type cpuTable[K cpu.Key, V cpu.Val] struct {
 	geometry
 	base unsafe.Pointer
 	end  uint32 // path(), looked up once
 }
 
-func tableOf[K storedKey, V storedVal](g *generation) cpuTable[K, V] {
+func tableOf[K cpu.Key, V cpu.Val](g *generation) cpuTable[K, V] {
 	return cpuTable[K, V]{g.geometry, unsafe.Pointer(unsafe.SliceData(g.buf.Host)), g.path()}
 }
 
 // sector is the slots of a sector, by its index in the table.
-func (t *cpuTable[K, V]) sector(i uint32) []slot[K, V] {
-	return unsafe.Slice((*slot[K, V])(unsafe.Add(t.base, uintptr(i)*sectorBytes)), t.perSector())
+func (t *cpuTable[K, V]) sector(i uint32) []cpu.Slot[K, V] {
+	return unsafe.Slice((*cpu.Slot[K, V])(unsafe.Add(t.base, uintptr(i)*sectorBytes)), t.perSector())
+}
+
+// line is the slots of a line.
+func (t *cpuTable[K, V]) line(i uint32) []cpu.Slot[K, V] {
+	return unsafe.Slice((*cpu.Slot[K, V])(unsafe.Add(t.base, uintptr(i)*lineBytes)), lineSectors*t.perSector())
 }
 
 // perSector is the number of slots in a sector: a constant of each
 // instantiation.
 func (t *cpuTable[K, V]) perSector() int {
-	var s slot[K, V]
+	var s cpu.Slot[K, V]
 	return sectorBytes / int(unsafe.Sizeof(s))
 }
 
 // prefetch asks for sectors, by their indices.
 func (t *cpuTable[K, V]) prefetch(sectors []uint32) {
-	if len(sectors) > 0 {
-		prefetch(t.base, &sectors[0], len(sectors))
+	var at [2 * cpu.Group]unsafe.Pointer
+	for i, s := range sectors {
+		at[i] = unsafe.Add(t.base, uintptr(s)*sectorBytes)
 	}
+	cpu.Prefetch(at[:len(sectors)])
 }
 
 // next is sector number o of the path that begins at home: the home sector,
@@ -62,15 +69,15 @@ const near = 2
 
 // findNear looks for a stored key in the first cache line of its path. It
 // returns the live slot, or nil; over tells whether that is decided.
-func (t *cpuTable[K, V]) findNear(key K, home uint32) (s *slot[K, V], over bool) {
+func (t *cpuTable[K, V]) findNear(key K, home uint32) (s *cpu.Slot[K, V], over bool) {
 	for o := range uint32(near) {
 		slots := t.sector(home ^ o)
 		for i := range slots {
-			k := slots[i].key
+			k := slots[i].Key
 			if k == key {
 				return &slots[i], true
 			}
-			if k == mark[K](markEmpty) {
+			if k == cpu.Sentinel[K](cpu.Empty) {
 				return nil, true
 			}
 		}
@@ -81,14 +88,14 @@ func (t *cpuTable[K, V]) findNear(key K, home uint32) (s *slot[K, V], over bool)
 // nearSlot is the slot of a stored key in the first cache line of its path, or
 // the empty slot where the path ends there; nil if there is neither, or if a
 // dead slot comes first and the choice is not that simple.
-func (t *cpuTable[K, V]) nearSlot(key K, home uint32) *slot[K, V] {
+func (t *cpuTable[K, V]) nearSlot(key K, home uint32) *cpu.Slot[K, V] {
 	for o := range uint32(near) {
 		slots := t.sector(home ^ o)
 		for i := range slots {
-			switch k := slots[i].key; k {
-			case key, mark[K](markEmpty):
+			switch k := slots[i].Key; k {
+			case key, cpu.Sentinel[K](cpu.Empty):
 				return &slots[i]
-			case mark[K](markDead):
+			case cpu.Sentinel[K](cpu.Dead):
 				return nil
 			}
 		}
@@ -97,15 +104,15 @@ func (t *cpuTable[K, V]) nearSlot(key K, home uint32) *slot[K, V] {
 }
 
 // findFar goes on where findNear ended.
-func (t *cpuTable[K, V]) findFar(key K, home uint32) *slot[K, V] {
+func (t *cpuTable[K, V]) findFar(key K, home uint32) *cpu.Slot[K, V] {
 	for o := uint32(near); o < t.length(home); o++ {
 		slots := t.sector(t.next(home, o))
 		for i := range slots {
-			k := slots[i].key
+			k := slots[i].Key
 			if k == key {
 				return &slots[i]
 			}
-			if k == mark[K](markEmpty) {
+			if k == cpu.Sentinel[K](cpu.Empty) {
 				return nil
 			}
 		}
@@ -114,16 +121,28 @@ func (t *cpuTable[K, V]) findFar(key K, home uint32) *slot[K, V] {
 }
 
 // spot is what a search for room on a path came to.
-type spot[K storedKey, V storedVal] struct {
-	live *slot[K, V] // the key's slot, if it is there
-	own  *slot[K, V] // the dead slot that remembers the key
-	dead *slot[K, V] // the first dead slot
-	free *slot[K, V] // the first empty slot
-	late bool        // the path leaves the share before it ends
+type spot[K cpu.Key, V cpu.Val] struct {
+	live *cpu.Slot[K, V] // the key's slot, if it is there
+	own  *cpu.Slot[K, V] // the dead slot that remembers the key
+	dead *cpu.Slot[K, V] // the first dead slot
+	free *cpu.Slot[K, V] // the first empty slot
+	late bool            // the path leaves the share before it ends
+}
+
+// choose is the slot for a key that is absent: a dead one, if it may be taken,
+// or an empty one; nil if there is none.
+func (s *spot[K, V]) choose(reuse bool) *cpu.Slot[K, V] {
+	switch {
+	case reuse && s.dead != nil:
+		return s.dead
+	case !reuse && s.own != nil:
+		return s.own
+	}
+	return s.free
 }
 
 // search walks a path to its end within a share.
-func (t *cpuTable[K, V]) search(part deal.Share, home uint32, key K) (s spot[K, V]) {
+func (t *cpuTable[K, V]) search(part cpu.Share, home uint32, key K) (s spot[K, V]) {
 	for o := range t.length(home) {
 		sector := t.next(home, o)
 		if line := sector / lineSectors; line < part.Lo || line >= part.Hi {
@@ -132,18 +151,18 @@ func (t *cpuTable[K, V]) search(part deal.Share, home uint32, key K) (s spot[K, 
 		}
 		slots := t.sector(sector)
 		for i := range slots {
-			switch k := slots[i].key; k {
+			switch k := slots[i].Key; k {
 			case key:
 				s.live = &slots[i]
 				return s
-			case mark[K](markEmpty):
+			case cpu.Sentinel[K](cpu.Empty):
 				s.free = &slots[i]
 				return s
-			case mark[K](markDead):
+			case cpu.Sentinel[K](cpu.Dead):
 				if s.dead == nil {
 					s.dead = &slots[i]
 				}
-				if s.own == nil && remembers(&slots[i], key) {
+				if s.own == nil && slots[i].Remembers(key) {
 					s.own = &slots[i]
 				}
 			}
@@ -152,42 +171,33 @@ func (t *cpuTable[K, V]) search(part deal.Share, home uint32, key K) (s spot[K, 
 	return s
 }
 
-// remembers tells whether a dead slot was the key's. A set's slots cannot
-// remember.
-func remembers[K storedKey, V storedVal](s *slot[K, V], key K) bool {
-	return unsafe.Sizeof(s.val) != 0 && *(*K)(unsafe.Pointer(&s.val)) == key
-}
-
-// kill makes a live slot dead.
-func kill[K storedKey, V storedVal](s *slot[K, V]) {
-	if unsafe.Sizeof(s.val) != 0 {
-		*(*K)(unsafe.Pointer(&s.val)) = s.key
+// place puts a pair whose key is not in the table into the first empty slot of
+// its path, and returns how many sectors it has read. It reports false if the
+// path leaves the share or has no empty slot.
+func (t *cpuTable[K, V]) place(part cpu.Share, home uint32, pair *cpu.Slot[K, V]) (read uint32, ok bool) {
+	for o := range t.length(home) {
+		sector := t.next(home, o)
+		if line := sector / lineSectors; line < part.Lo || line >= part.Hi {
+			return o, false
+		}
+		slots := t.sector(sector)
+		for i := range slots {
+			if slots[i].Key == cpu.Sentinel[K](cpu.Empty) {
+				slots[i] = *pair
+				return o + 1, true
+			}
+		}
 	}
-	s.key = mark[K](markDead)
-}
-
-// insert puts a key that is not in the table, which has no dead slots, into
-// the first empty slot of its path. It reports false if the path leaves the
-// share or has no room.
-func (t *cpuTable[K, V]) insert(part deal.Share, home uint32, key K, val V) bool {
-	if line := home / lineSectors; line < part.Lo || line >= part.Hi {
-		return false
-	}
-	s := t.search(part, home, key)
-	if s.free == nil {
-		return false
-	}
-	s.free.key, s.free.val = key, val
-	return true
+	return t.length(home), false
 }
 
 // live iterates over the live slots of lines [lo,hi).
-func (t *cpuTable[K, V]) live(lo, hi uint32) iter.Seq[*slot[K, V]] {
-	return func(yield func(*slot[K, V]) bool) {
+func (t *cpuTable[K, V]) live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
+	return func(yield func(*cpu.Slot[K, V]) bool) {
 		for i := lo * lineSectors; i < hi*lineSectors; i++ {
 			slots := t.sector(i)
 			for j := range slots {
-				if !isMark(slots[j].key) && !yield(&slots[j]) {
+				if !isSentinel(slots[j].Key) && !yield(&slots[j]) {
 					return
 				}
 			}
@@ -202,10 +212,10 @@ func (t *cpuTable[K, V]) probeLengths(lo, hi uint32) (sum uint64, longest uint32
 	for i := lo * lineSectors; i < hi*lineSectors; i++ {
 		slots := t.sector(i)
 		for j := range slots {
-			if isMark(slots[j].key) {
+			if isSentinel(slots[j].Key) {
 				continue
 			}
-			h := home(t.geometry, slots[j].key)
+			h := home(t.geometry, slots[j].Key)
 			lines := i/lineSectors - h/lineSectors
 			if i/lineSectors < h/lineSectors {
 				lines += t.lines

@@ -3,17 +3,14 @@ package linear
 import (
 	"context"
 	"errors"
-	"fmt"
-	"unsafe"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
-	"github.com/weftgo/weft/internal/gpubatch"
-	"github.com/weftgo/weft/internal/staging"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
 )
 
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type linear::Table=tableRef -type weft::List=internal/gpubatch.List -type weft::RankParams=internal/gpubatch.RankParams linear.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type linear::Table=tableRef -type weft::List=internal/gpu.List -type weft::RankParams=internal/gpu.RankParams linear.cu
 
 // Tuning of the launches.
 const (
@@ -25,336 +22,179 @@ const (
 	wideChange          = 0.5
 
 	narrowLanes, wideLanes = 2, 4 // tuning.cuh
+	warpThreads            = 32
 
 	// spreadKeys is the size of batches up to which each key gets a tile to
 	// itself, so that the batch is back after one chain of reads and not after
 	// two or four.
 	spreadKeys = 1 << 14
-
-	// launchOps is the number of changes in a launch that settles no duplicates;
-	// between launches the choice between sectors and lines is made anew.
-	launchOps = 1 << 24
 )
 
 // gpuEngine runs the kernels of linear.cu.
 type gpuEngine struct {
-	dev    device.Device
-	widths batch.Widths
+	gpu.Engine
 	kernel kernels
-	gen    *generation
-	queue  gpubatch.Queue
 
-	known counters // as of the last counts
-	stale bool     // changes have been submitted since
+	// borders are those of the segments, in a fixed table: what a rehash in
+	// place needs of memory.
+	borders device.Slice[uint32]
 }
 
-// kernels are the entry points for one pair of widths.
+// kernels are the entry points for one pair of widths: what the structure
+// brings to its engine.
 type kernels struct {
+	of     *gpu.Engine
+	widths batch.Widths
+
 	get, getWide, change, changeWide device.Kernel
-	rehash, export, probe            device.Kernel
-	order                            gpubatch.OrderKernels
+	rehash, borders, inPlace         device.Kernel
+	export, probe                    device.Kernel
 }
 
-func newGPUEngine(dev device.Device, w batch.Widths, g geometry) (_ engine, err error) {
-	e := &gpuEngine{dev: dev, widths: w}
+func newGPUEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (_ engine, _ *core.Leases, err error) {
+	e := &gpuEngine{}
+	e.kernel = kernels{of: &e.Engine, widths: w}
 	defer func() {
 		if err != nil {
-			e.close()
+			err = errors.Join(err, e.Close())
 		}
 	}()
-	if e.kernel, err = loadKernels(dev, w); err != nil {
-		return nil, err
+	if err = e.kernel.load(dev, &e.Order); err != nil {
+		return nil, nil, err
 	}
-	if err = e.queue.Open(dev, w); err != nil {
-		return nil, err
+	if err = e.OpenEngine(dev, w, &e.kernel); err != nil {
+		return nil, nil, err
 	}
-	if e.gen, err = e.allocate(g); err != nil {
-		return nil, err
+	if fixed {
+		if err = e.reserveBorders(g); err != nil {
+			return nil, nil, err
+		}
 	}
-	// Lookups on streams of the caller wait for nothing.
-	if err = e.queue.Stream.Sync(context.Background()); err != nil {
-		return nil, err
+	gen, err := allocate(dev, g)
+	if err != nil {
+		return nil, nil, err
 	}
-	return e, nil
+	e.Leases = core.NewLeases(gen)
+	return e, e.Leases, e.Clear(context.Background())
 }
 
-func loadKernels(dev device.Device, w batch.Widths) (k kernels, err error) {
-	err = gpubatch.Load(dev, linearImages[gpubatch.Pair(w)], append(k.order.Entries(w), []gpubatch.Entry{
+func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
+	return gpu.Load(dev, linearImages[gpu.Pair(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "get_wide", To: &k.getWide},
 		{Name: "change", To: &k.change}, {Name: "change_wide", To: &k.changeWide},
-		{Name: "rehash", To: &k.rehash}, {Name: "export", To: &k.export}, {Name: "stats", To: &k.probe},
+		{Name: "rehash", To: &k.rehash}, {Name: "borders", To: &k.borders}, {Name: "in_place", To: &k.inPlace},
+		{Name: "export", To: &k.export}, {Name: "stats", To: &k.probe},
 	}...))
-	return k, err
 }
 
-// allocate makes an empty generation; submitted to the engine's stream.
-func (e *gpuEngine) allocate(g geometry) (*generation, error) {
-	buf, err := e.dev.Alloc(g.bytes())
-	if err != nil {
-		return nil, fmt.Errorf("table of %d bytes: %w", g.bytes(), err)
-	}
-	gen := &generation{geometry: g, buf: buf, refs: 1}
-	if err := e.wipe(gen); err != nil {
-		e.dev.Free(buf)
-		return nil, err
-	}
-	return gen, nil
-}
-
-func (e *gpuEngine) wipe(g *generation) error {
-	ref := refOf(g)
-	if err := e.queue.Stream.Fill(ref.lines, ^uint32(0), int(ref.counters-ref.lines)/4); err != nil {
-		return err
-	}
-	return e.queue.Stream.Fill(ref.counters, 0, lineBytes/4)
-}
-
-func refOf(g *generation) tableRef {
+func refOf(p core.Parts) tableRef {
+	g := p.(*generation)
 	return tableRef{
 		lines:    g.buf.Ptr,
-		counters: g.buf.Ptr + device.Ptr(int(g.lines)+extraLines-1)*lineBytes,
+		counters: g.buf.Ptr + device.Ptr(g.countersAt()),
 		seed:     g.seed,
 		nlines:   g.lines,
 		maxLines: g.path(),
 	}
 }
 
-func (e *gpuEngine) geometry() geometry { return e.gen.geometry }
+func slots(p core.Parts, w batch.Widths) int {
+	return int(p.(*generation).lines) * lineBytes / w.Slot
+}
 
-// ---- lookups ----------------------------------------------------------------
+// share is the share of slots in use, or more if changes have been submitted
+// since they were last counted.
+func (k *kernels) share(p core.Parts) float64 {
+	return float64(k.of.Used()) / float64(slots(p, k.widths))
+}
 
-func (e *gpuEngine) getOn(s *device.Stream, b *batch.Batch) error { return e.launchGet(s, b, 0) }
+// Counters is for [gpu.Structure], as are the methods that follow.
+func (k *kernels) Counters(p core.Parts) device.Ptr { return refOf(p).counters }
 
-func (e *gpuEngine) launchGet(s *device.Stream, b *batch.Batch, hits device.Ptr) error {
-	if b.N == 0 {
-		return nil
-	}
-	k, lanes, wide := e.kernel.get, narrowLanes, wideGet8
-	if e.widths.Slot == 16 {
+// Wipe empties a generation.
+func (k *kernels) Wipe(s *device.Stream, p core.Parts) error {
+	ref := refOf(p)
+	return errors.Join(
+		s.Fill(ref.lines, ^uint32(0), int(ref.counters-ref.lines)/4),
+		s.Fill(ref.counters, 0, lineBytes/4))
+}
+
+// Look launches a lookup.
+func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
+	kernel, lanes, wide := k.get, narrowLanes, wideGet8
+	if k.widths.Slot == 16 {
 		wide = wideGet16
 	}
-	if b.Load > wide {
-		k, lanes = e.kernel.getWide, wideLanes
+	if k.share(p) > wide {
+		kernel, lanes = k.getWide, wideLanes
 	}
-	p := getParams{
-		table: refOf(e.gen), keys: b.Keys.Ptr, vals: b.Vals.Ptr, found: b.OK.Ptr, hits: hits, n: uint64(b.N),
+	params := getParams{
+		table: refOf(p), keys: b.Columns[batch.Keys].Ptr, vals: b.Columns[batch.Vals].Ptr,
+		found: b.Columns[batch.OK].Ptr, hits: hits, n: uint64(b.N),
 	}
 	threads := b.N
 	if b.N <= spreadKeys {
-		p.spread, threads = 1, b.N*lanes
+		params.spread, threads = 1, b.N*lanes
 	}
-	return device.Launch(s, k, gpubatch.Grid(threads), gpubatch.Block, &p)
+	return device.Launch(s, kernel, gpu.Grid(threads), gpu.Block, &params)
 }
 
-func (e *gpuEngine) slots() int { return int(e.gen.lines) * lineBytes / e.widths.Slot }
-
-func (e *gpuEngine) get(ctx context.Context, b *batch.Batch) (hits int, err error) {
-	return e.queue.Get(ctx, b, e.launchGet)
+// Change launches a change.
+func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
+	kernel := k.change
+	if k.share(p) > wideChange {
+		kernel = k.changeWide
+	}
+	return c.Ordered(), device.Launch(s, kernel, gpu.Grid(c.N), gpu.Block, &changeParams{
+		table: refOf(p), keys: c.Columns[batch.Keys].Ptr, vals: c.Columns[batch.Vals].Ptr,
+		kinds: c.Columns[batch.Kinds].Ptr, out: c.Columns[batch.Out].Ptr, ok: c.OK,
+		deferred: c.Deferred, failed: c.Failed,
+		n: uint32(c.N), first: uint32(c.First), kind: uint32(c.Kind), flags: c.Flags,
+	})
 }
 
-func (e *gpuEngine) present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
-	keys := &batch.Batch{N: b.N, Keys: b.Keys, Load: b.Load}
-	if s == nil {
-		return e.get(ctx, keys)
-	}
-	return e.queue.Present(ctx, s, func(hits device.Ptr) error { return e.launchGet(s, keys, hits) })
+// Winners launches what resolves duplicates.
+func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, rank *gpu.RankParams) error {
+	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
+		&settleParams{table: refOf(p), rank: *rank, vals: c.Columns[batch.Vals].Ptr, ok: c.OK})
 }
 
-// ---- changes ----------------------------------------------------------------
-
-func (e *gpuEngine) change(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {
-	return e.queue.Change(ctx, b, e.submit)
+// Extent is the lines, the extra one last.
+func (k *kernels) Extent(p core.Parts) (units uint32, rows int) {
+	return p.(*generation).extent(k.widths.Slot)
 }
 
-func (e *gpuEngine) changeOn(s *device.Stream, b *batch.Batch) ([]uint32, error) {
-	piece := launchOps
-	if b.Ordered() {
-		piece = gpubatch.SettleOps
-		if err := e.queue.Reserve(min(b.N, piece), 0); err != nil {
-			return nil, err
-		}
-	}
-	lost := gpubatch.List{Count: e.queue.Word(gpubatch.WordLost)}
-	for lo := 0; lo < b.N; lo += piece {
-		part := b.Sub(lo, min(lo+piece, b.N), e.widths)
-		if err := e.submit(s, part, lost, lo); err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
+// Export launches copying the live pairs of lines [lo,hi).
+func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
+	slots := int(hi-lo) * lineBytes / k.widths.Slot
+	return device.Launch(s, k.export, gpu.Wave(s.Device(), slots), gpu.Block, &exportParams{
+		table: refOf(p), keys: out.Columns[batch.Keys].Ptr, vals: out.Columns[batch.Vals].Ptr, count: count,
+		lo: lo, hi: hi, step: core.SpreadOver(p.(*generation).lines).Step(),
+	})
 }
-
-// submit launches the kernels of a change: one, or if it is ordered the one
-// and those that settle duplicates. first is the part's place in its batch.
-func (e *gpuEngine) submit(s *device.Stream, b *batch.Batch, failed gpubatch.List, first int) error {
-	if b.N == 0 {
-		return nil
-	}
-	e.stale = true
-	return e.queue.Submit(s, func() error { return e.launchChange(s, b, failed, first) })
-}
-
-func (e *gpuEngine) launchChange(s *device.Stream, b *batch.Batch, failed gpubatch.List, first int) error {
-	deferred, ok, err := e.queue.Defer(s, b)
-	if err != nil {
-		return err
-	}
-	flags := b.Flags
-	if !b.Ordered() {
-		flags &^= batch.Order
-	}
-	k := e.kernel.change
-	if b.Load+float64(first)/float64(e.slots()) > wideChange {
-		k = e.kernel.changeWide
-	}
-	table := refOf(e.gen)
-	if err := device.Launch(s, k, gpubatch.Grid(b.N), gpubatch.Block, &changeParams{
-		table: table, keys: b.Keys.Ptr, vals: b.Vals.Ptr, kinds: b.Kinds.Ptr, out: b.Out.Ptr, ok: ok,
-		deferred: deferred, failed: failed,
-		n: uint32(b.N), first: uint32(first), kind: uint32(b.Kind), flags: uint32(flags),
-	}); err != nil {
-		return err
-	}
-	if b.Ordered() {
-		rank := e.queue.Ranks(b, deferred)
-		settle := settleParams{table: table, rank: rank, vals: b.Vals.Ptr, ok: ok}
-		if err := gpubatch.Settle(&e.queue, s, &e.kernel.order, &rank, &settle); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (e *gpuEngine) counts(ctx context.Context) (counters, error) {
-	if !e.stale {
-		return e.known, nil
-	}
-	if err := e.queue.Stream.Wait(e.queue.Changed); err != nil {
-		return counters{}, err
-	}
-	var c counters
-	raw := unsafe.Slice((*byte)(unsafe.Pointer(&c)), unsafe.Sizeof(c))
-	if err := e.queue.Stream.CopyOut(ctx, raw, refOf(e.gen).counters); err != nil {
-		return counters{}, err
-	}
-	e.known, e.stale = c, false
-	return c, nil
-}
-
-func (e *gpuEngine) lost(ctx context.Context) (int, error) { return e.queue.Lost(ctx) }
-
-func (e *gpuEngine) settle(ctx context.Context) error { return e.dev.Sync(ctx) }
 
 // ---- whole tables -----------------------------------------------------------
 
-func (e *gpuEngine) rehash(ctx context.Context, lines uint32) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	// Lookups may be under way on streams of the caller.
-	if err := e.settle(ctx); err != nil {
-		return err
-	}
-	g := e.gen.geometry
-	g.lines = lines
-	to, err := e.allocate(g)
-	if err != nil {
-		return err
-	}
-	left, err := e.move(e.gen, to)
-	if err == nil && left > 0 {
-		err = fmt.Errorf("linear: rehash to %d lines leaves %d keys without room: %w", lines, left, weft.ErrFull)
-	}
-	if err != nil {
-		e.dev.Free(to.buf)
-		return err
-	}
-	old := e.gen
-	e.gen, e.stale = to, true
-	return e.release(old)
-}
+func (e *gpuEngine) geometry() geometry { return e.Parts().(*generation).geometry }
 
-// move copies the live pairs of one generation to an empty other, waits for
-// it, and returns how many did not fit.
-func (e *gpuEngine) move(from, to *generation) (int, error) {
-	if err := e.queue.Set(e.queue.Stream, gpubatch.WordResult, 0); err != nil {
-		return 0, err
-	}
-	slots := (int(from.lines) + 1) * lineBytes / e.widths.Slot
-	p := rehashParams{from: refOf(from), to: refOf(to), lost: e.queue.Word(gpubatch.WordResult)}
-	if err := device.Launch(e.queue.Stream, e.kernel.rehash, gpubatch.Wave(e.dev, slots), gpubatch.Block, &p); err != nil {
-		return 0, err
-	}
-	n, err := e.queue.Read(context.Background(), gpubatch.WordResult)
-	return int(n), err
-}
-
-func (e *gpuEngine) clear(ctx context.Context) error {
-	if err := e.settle(ctx); err != nil {
-		return err
-	}
-	e.stale = true
-	return e.wipe(e.gen)
-}
-
-func (e *gpuEngine) hold() *generation {
-	e.gen.refs++
-	return e.gen
-}
-
-func (e *gpuEngine) release(g *generation) error {
-	if g.refs--; g.refs > 0 {
-		return nil
-	}
-	return e.dev.Free(g.buf)
-}
-
-func (e *gpuEngine) export(ctx context.Context, g *generation, lo, hi uint32, keys, vals []byte) (n int, err error) {
-	c, err := e.queue.Take()
-	if err != nil {
-		return 0, err
-	}
-	defer e.queue.Give(c)
-	// The columns are as long as the slots; what is live comes first.
-	slots := int(hi-lo) * lineBytes / e.widths.Slot
-	_, err = c.Ring.RunWhole(ctx, slots,
-		[]staging.Column{{Host: keys, Width: e.widths.Key}, {Host: vals, Width: e.widths.Val}},
-		func(p *staging.Piece) error {
-			// Changes submitted since the iteration began may be seen or not.
-			if err := p.Stream.Fill(c.Hits.Ptr(), 0, 2); err != nil {
-				return err
-			}
-			return device.Launch(p.Stream, e.kernel.export, gpubatch.Wave(e.dev, slots), gpubatch.Block, &exportParams{
-				table: refOf(g), keys: p.Out[0], vals: p.Out[1], count: c.Hits.Ptr(), lo: lo, hi: hi,
-			})
-		})
-	if err != nil {
-		return 0, err
-	}
-	var count [1]uint64
-	err = c.Hits.CopyTo(ctx, e.queue.Stream, count[:])
-	return int(count[0]), err
+func (e *gpuEngine) present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
+	return e.Present(ctx, s, b)
 }
 
 func (e *gpuEngine) probeLengths(ctx context.Context) (sum uint64, longest uint32, err error) {
-	if err := e.queue.Stream.Fill(e.queue.Word(gpubatch.WordSum), 0, 4); err != nil {
+	if err := e.Stream.Fill(e.Word(gpu.WordSum), 0, 4); err != nil {
 		return 0, 0, err
 	}
-	p := statsParams{table: refOf(e.gen), sum: e.queue.Word(gpubatch.WordSum), longest: e.queue.Word(gpubatch.WordLongest)}
-	if err := device.Launch(e.queue.Stream, e.kernel.probe, gpubatch.Wave(e.dev, e.slots()), gpubatch.Block, &p); err != nil {
+	p := statsParams{table: refOf(e.Parts()), sum: e.Word(gpu.WordSum), longest: e.Word(gpu.WordLongest)}
+	if err := device.Launch(e.Stream, e.kernel.probe, gpu.Wave(e.Dev, slots(e.Parts(), e.Widths)), gpu.Block, &p); err != nil {
 		return 0, 0, err
 	}
 	var out [2]uint64
-	if err := e.queue.Stream.CopyOut(ctx, device.Bytes(out[:]), e.queue.Word(gpubatch.WordSum)); err != nil {
+	if err := e.Stream.CopyOut(ctx, device.Bytes(out[:]), e.Word(gpu.WordSum)); err != nil {
 		return 0, 0, err
 	}
 	return out[0], uint32(out[1]), nil
 }
 
-func (e *gpuEngine) close() error {
-	err := e.queue.Close()
-	if e.gen != nil {
-		err = errors.Join(err, e.release(e.gen))
-	}
-	return err
-}
+// Close is for [core.Engine].
+func (e *gpuEngine) Close() error { return errors.Join(e.Engine.Close(), e.borders.Free()) }

@@ -3,10 +3,8 @@ package linear
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -40,8 +38,11 @@ func KernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, s
 		s.change(weft.OpDelete, 60, 60)
 		s.change(weft.OpPutNew, 270, 270)
 		s.rehash(1) // too small
+		s.rehashInPlace()
 		s.mixed(160)
 		s.rehash([]uint32{30, 80}[round])
+		s.change(weft.OpDelete, 60, 120)
+		s.rehashInPlace()
 		s.overlap(120)
 		for _, kind := range []weft.OpKind{weft.OpPut, weft.OpDelete, weft.OpPutNew} {
 			s.change(kind, 380, 60) // more than a block of them are duplicates
@@ -75,7 +76,7 @@ func newBeside[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, 
 	if set {
 		w = batch.SetWidths[K]()
 	}
-	e, err := newEngine(dev, w, geometry{seed: 5, lines: lines})
+	e, err := newEngine(dev, w, geometry{seed: 5, lines: lines}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,18 +397,36 @@ func (s *beside[K, V]) content() {
 }
 
 // rehash moves to another number of lines. Where that is too few, the error
-// says how many pairs too many, and nothing happens.
+// says so, and nothing happens.
 func (s *beside[K, V]) rehash(lines uint32) {
 	s.Helper()
 	before := s.table.engine.geometry()
-	err := s.table.engine.rehash(context.Background(), lines)
+	err := s.table.engine.rehash(context.Background(), lines, true)
 	room := int(lines)*lineBytes/s.table.widths.Slot + s.marks()
 	if now := s.table.engine.geometry().lines; len(s.model) <= room {
 		if err != nil || now != lines {
 			s.Fatalf("rehash to %d lines, now %d: %v", lines, now, err)
 		}
-	} else if without := fmt.Sprintf("leaves %d keys without room", len(s.model)-room); !errors.Is(err, weft.ErrFull) || !strings.Contains(err.Error(), without) || now != before.lines {
-		s.Fatalf("rehash to %d lines, now %d, should leave %d keys without room: %v", lines, now, len(s.model)-room, err)
+	} else if !errors.Is(err, weft.ErrFull) || now != before.lines {
+		s.Fatalf("rehash of %d keys to %d lines, now %d: %v", len(s.model), lines, now, err)
+	}
+	s.check(false)
+}
+
+// rehashInPlace drops all dead slots, unless there is no empty one.
+func (s *beside[K, V]) rehashInPlace() {
+	s.Helper()
+	before, err := s.table.engine.counts(context.Background())
+	if err != nil {
+		s.Fatal(err)
+	}
+	done, err := s.table.engine.rehashInPlace(context.Background())
+	if err != nil || !done && int(before.used) < s.table.slots() {
+		s.Fatalf("rehash in place of %d slots with %+v: %v, %v", s.table.slots(), before, done, err)
+	}
+	after, err := s.table.engine.counts(context.Background())
+	if err != nil || after.live != before.live || done && after.used > after.live+marks {
+		s.Fatalf("rehash in place from %+v to %+v: %v", before, after, err)
 	}
 	s.check(false)
 }

@@ -4,6 +4,7 @@
 
 #include "weft/change.cuh"
 #include "weft/hash.cuh"
+#include "weft/spread.cuh"
 #include "weft/tile.cuh"
 
 namespace weft::linear {
@@ -96,7 +97,21 @@ struct SettleParams {
 
 struct RehashParams {
   Table from, to;
-  uint32_t* lost;
+  uint32_t* lost;   // added to: keys that found no slot
+  uint32_t lo, hi;  // lines of `from`; nlines is the extra line
+};
+
+// A rehash in place works on segments of kSegment lines. A segment's border is
+// its first line that has an empty slot, or kNoBorder.
+constexpr uint32_t kSegment = 16, kNoBorder = kAll;
+
+struct InPlaceParams {
+  Table table;
+  uint32_t* borders;  // one per segment
+  uint32_t* found;    // added to: segments that have a border
+  uint32_t segments;  // of the table
+  uint32_t lo, hi;    // segments to work on
+  uint32_t unused;
 };
 
 struct ExportParams {
@@ -104,7 +119,9 @@ struct ExportParams {
   void* keys;
   void* vals;
   uint32_t* count;
-  uint32_t lo, hi;
+  uint32_t lo, hi;  // numbers in the order of step (spread.cuh); nlines is the extra line
+  uint32_t step;
+  uint32_t unused;
 };
 
 struct StatsParams {

@@ -1,17 +1,18 @@
 package linear
 
 import (
-	"structs"
+	"fmt"
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/hash"
 )
 
 // Memory, the same on every device (twin: layout.cuh):
 //
 //	line 0 … line n-1    the table
-//	line n               keys that look like marks, under other names
+//	line n               keys that look like sentinels, as their complement
 //	line n+1             counters
 //
 // A line is what a GPU fetches at most for one address and two cache lines of
@@ -38,51 +39,12 @@ const (
 	maxPath = 4096
 )
 
-// The stored key types and the stored value types. A set stores no value.
-type (
-	storedKey interface{ uint32 | uint64 }
-	storedVal interface {
-		uint32 | uint64 | struct{}
-	}
-)
+// Sentinels, beside those of all structures: none. lastSentinel is the last.
+const lastSentinel = cpu.Pending
 
-// slot is one entry. The value comes first: a zero-sized last field would be
-// padded, and the kernels want the key in the upper half of the word.
-type slot[K storedKey, V storedVal] struct {
-	_   structs.HostLayout
-	val V
-	key K
-}
-
-var (
-	_ [8]byte  = [unsafe.Sizeof(slot[uint32, uint32]{})]byte{}
-	_ [16]byte = [unsafe.Sizeof(slot[uint64, uint64]{})]byte{}
-	_ [4]byte  = [unsafe.Sizeof(slot[uint32, struct{}]{})]byte{}
-	_ [8]byte  = [unsafe.Sizeof(slot[uint64, struct{}]{})]byte{}
-)
-
-// Marks: three keys that are never stored. They count down from the largest,
-// so "is a mark" is one comparison.
-const (
-	markEmpty   = 0 // ^K(0): never used since the last rehash
-	markDead    = 1 // deleted; the value field remembers the key
-	markPending = 2 // being written by a GPU without 128-bit compare-and-swap
-	marks       = 3
-)
-
-func mark[K storedKey](m K) K { return ^m }
-
-// isMark tells whether a key looks like a mark. Such keys are stored like any
-// other, under the name ^key (0, 1 or 2), in the extra line that holds nothing
-// else: every key is legal, and ordinary keys pay one comparison for it.
-func isMark[K storedKey](key K) bool { return key >= mark[K](markPending) }
-
-// counters lie in the last line.
-type counters struct {
-	_    structs.HostLayout
-	live uint64 // keys in the table
-	used uint64 // slots that are not empty
-}
+// isSentinel reports whether a key is stored as ^key (0, 1 or 2), in the extra
+// line.
+func isSentinel[K cpu.Key](key K) bool { return cpu.IsSentinel(key, lastSentinel) }
 
 // geometry is the part of a table's description that all devices share.
 type geometry struct {
@@ -93,12 +55,19 @@ type geometry struct {
 // bytes is the size of the table's memory.
 func (g geometry) bytes() int { return (int(g.lines) + extraLines) * lineBytes }
 
+// segmentLines is the number of lines that a warp rehashes in place at a time,
+// and more if the last of them is no border (twin: kSegment).
+const segmentLines = 16
+
+// segments is the number of segments.
+func (g geometry) segments() int { return (int(g.lines) + segmentLines - 1) / segmentLines }
+
 // path is the longest search, in lines.
 func (g geometry) path() uint32 { return min(g.lines, maxPath) }
 
 // home is the sector where the search for a key begins.
-func home[K storedKey](g geometry, key K) uint32 {
-	if isMark(key) {
+func home[K cpu.Key](g geometry, key K) uint32 {
+	if isSentinel(key) {
 		return g.lines * lineSectors
 	}
 	if unsafe.Sizeof(key) == 4 {
@@ -107,18 +76,34 @@ func home[K storedKey](g geometry, key K) uint32 {
 	return uint32(hash.Reduce64(hash.Uint64(uint64(key), g.seed), uint64(g.lines)*lineSectors))
 }
 
-// stored is the name under which a key is stored.
-func stored[K storedKey](key K) K {
-	if isMark(key) {
-		return ^key
-	}
-	return key
-}
-
-// generation is the memory of a table between two rehashes. Iterations that
-// began before a rehash go on reading the old one.
+// generation is the memory of a table between two rehashes.
 type generation struct {
 	geometry
-	buf  device.Buffer
-	refs int // guarded by the table's lock
+	dev device.Device
+	buf device.Buffer
+}
+
+// allocate takes memory for a table, whose content is undefined.
+func allocate(dev device.Device, g geometry) (*generation, error) {
+	buf, err := dev.Alloc(g.bytes())
+	if err != nil {
+		return nil, fmt.Errorf("table of %d bytes: %w", g.bytes(), err)
+	}
+	return &generation{g, dev, buf}, nil
+}
+
+// Free is for [core.Parts].
+func (g *generation) Free() error { return g.dev.Free(g.buf) }
+
+// countersAt is where the counters lie: in the last line.
+func (g *generation) countersAt() int { return (int(g.lines) + extraLines - 1) * lineBytes }
+
+// Counters is for [cpu.Memory].
+func (g *generation) Counters() *cpu.Counters {
+	return (*cpu.Counters)(unsafe.Pointer(&g.buf.Host[g.countersAt()]))
+}
+
+// extent is the number of lines with the extra one, and of slots in each.
+func (g *generation) extent(slotBytes int) (lines uint32, slots int) {
+	return g.lines + 1, lineBytes / slotBytes
 }

@@ -210,16 +210,18 @@ __device__ __forceinline__ void change_batch(const ChangeParams& p) {
   }
   change<S, Lanes, Pieces>(p.table, p.flags, op);
 
-  bool present = op.outcome == kPresent;
+  bool present = op.outcome == kPresent, full = op.outcome == kFull;
   if (op.there) {
     bool ok = inserted(op.outcome) || op.outcome == kDeleted || (op.kind == kGet && present);
     if (p.ok) store_once(p.ok + i, uint8_t(ok));
     if constexpr (S::kHasValue)
-      if (p.out) store_once(static_cast<V*>(p.out) + i, present && op.kind != kPut ? V(op.value) : V(0));
+      // What one without room has brought may lie there, for it to run again.
+      if (p.out && !full) store_once(static_cast<V*>(p.out) + i, present && op.kind != kPut ? V(op.value) : V(0));
   }
-  // What duplicates could have decided: see order.cuh.
-  if (p.flags & kDefer) record(p.deferred, i, op.kind == kDelete ? op.there && op.outcome == kNothing : present);
-  record(p.failed, p.first + i, op.outcome == kFull);
+  // What duplicates could have decided (see order.cuh), among them those that
+  // found no room while another did.
+  if (p.flags & kDefer) record(p.deferred, i, op.kind == kDelete ? op.there && op.outcome == kNothing : present || full);
+  record(p.failed, p.first + i, full);
   tally_block(p.table.counters, op.outcome);
 }
 
@@ -231,8 +233,9 @@ __device__ __forceinline__ void alter(const Table& t, Operation<S>& op) {
 
 // ---- whole tables ----------------------------------------------------------
 
-// each calls f(live, key, word, line, slot) for every slot of lines [lo,hi) of
-// a table, one slot per lane, all lanes of a warp together.
+// each_slot calls f(live, word, line, slot) for every slot of lines [lo,hi) of a
+// table, one slot per lane, all lanes of a warp together, until f returns false,
+// for all of them alike.
 template <class S, class F>
 __device__ __forceinline__ void each_slot(const Table& t, uint32_t lo, uint32_t hi, F f) {
   using Word = typename S::Word;
@@ -244,38 +247,50 @@ __device__ __forceinline__ void each_slot(const Table& t, uint32_t lo, uint32_t 
     uint32_t line = lo + uint32_t(s / per_line), slot = uint32_t(s % per_line);
     Word w = S::pair(S::kEmpty, 0);
     if (s < n) w = load_relaxed(reinterpret_cast<Word*>(t.lines) + uint64_t(line) * per_line + slot);
-    f(S::key(w) < S::kPending, w, line, slot);
+    if (!f(S::key(w) < S::kPending, w, line, slot)) return;
   }
 }
 
+// rehash ends when a key finds no slot: where keys crowd, each that follows
+// would search a whole path.
 template <class S>
 __device__ __forceinline__ void rehash(const RehashParams& p) {
   using Word = typename S::Word;
-  each_slot<S>(p.from, 0, p.from.nlines + 1, [&](bool live, Word w, uint32_t line, uint32_t) {
+  each_slot<S>(p.from, p.lo, p.hi, [&](bool live, Word w, uint32_t line, uint32_t) {
     Operation<S> op{live, kPutNew, line == p.from.nlines ? ~S::key(w) : S::key(w), S::value(w)};
     alter<S>(p.to, op);
     tally(p.to.counters, op.outcome);
     uint32_t lost = popcount(ballot(kAll, op.outcome == kFull));
     if (lost != 0 && lane_index() == 0) add_relaxed(p.lost, lost);
+    return lost == 0 && ballot(kAll, load_relaxed(p.lost) != 0) == 0;
   });
 }
 
-// export_live writes the live pairs of a range of lines to two columns.
+// export_live writes the live pairs of lines number [lo,hi) to two columns, a
+// slot per lane.
 template <class S, class K, class V>
 __device__ __forceinline__ void export_live(const ExportParams& p) {
   using Key = typename S::Key;
   using Word = typename S::Word;
+  constexpr uint32_t per_line = kLineBytes / sizeof(Word);
+  uint64_t n = uint64_t(p.hi - p.lo) * per_line, stride = threads_in_grid();
   uint32_t lane = lane_index();
-  each_slot<S>(p.table, p.lo, p.hi, [&](bool live, Word w, uint32_t line, uint32_t) {
+  Spread lines(p.table.nlines, p.step, p.lo + thread_index() / per_line, stride / per_line);
+  for (uint64_t first = thread_index() - lane; first < n; first += stride, lines.next()) {
+    uint64_t s = first + lane;
+    uint32_t line = lines.at(p.lo + s / per_line);
+    Word w = S::pair(S::kEmpty, 0);
+    if (s < n) w = load_relaxed(reinterpret_cast<Word*>(p.table.lines) + uint64_t(line) * per_line + s % per_line);
+    bool live = S::key(w) < S::kPending;
     uint32_t votes = ballot(kAll, live), at = 0;
-    if (votes == 0) return;
+    if (votes == 0) continue;
     if (lane == lowest(votes)) at = add_relaxed(p.count, popcount(votes));
     at = shuffle(kAll, at, lowest(votes)) + popcount(votes & ((1u << lane) - 1));
-    if (!live) return;
+    if (!live) continue;
     Key key = line == p.table.nlines ? Key(~S::key(w)) : S::key(w);
     static_cast<K*>(p.keys)[at] = K(key);
     if constexpr (S::kHasValue) static_cast<V*>(p.vals)[at] = V(S::value(w));
-  });
+  }
 }
 
 // probe_lengths adds up how many slots lie before each live key on its path.
@@ -286,15 +301,104 @@ __device__ __forceinline__ void probe_lengths(const StatsParams& p) {
   uint64_t sum = 0;
   uint32_t longest = 0;
   each_slot<S>(p.table, 0, p.table.nlines, [&](bool live, Word w, uint32_t line, uint32_t slot) {
-    if (!live) return;
+    if (!live) return true;
     Path path{locate<S>(p.table, S::key(w))};
     uint32_t lines = line - path.line() + (line < path.line() ? p.table.nlines : 0);
     uint32_t length = (lines * 4 + (slot / per_sector ^ path.sector())) * per_sector + slot % per_sector;
     sum += length;
     longest = length > longest ? length : longest;
+    return true;
   });
   add_relaxed(p.sum, sum);
   max_relaxed(p.longest, longest);
+}
+
+// ---- rehash in place -------------------------------------------------------
+//
+// inplace.go says why this is right: no path crosses a border, so the lines
+// between two borders are rehashed by themselves, one behind the other, by a
+// warp.
+
+// borders finds the border of each segment, a segment per warp.
+template <class S>
+__device__ __forceinline__ void borders(const InPlaceParams& p) {
+  using Word = typename S::Word;
+  constexpr uint32_t per_line = kLineBytes / sizeof(Word), lines = kWarp / per_line;
+  uint32_t lane = lane_index();
+  uint64_t warps = threads_in_grid() / kWarp;
+  for (uint64_t s = p.lo + thread_index() / kWarp; s < p.hi; s += warps) {
+    uint32_t first = uint32_t(s) * kSegment, border = kNoBorder;
+    uint32_t end = p.table.nlines - first < kSegment ? p.table.nlines : first + kSegment;
+    for (uint32_t line = first; line < end && border == kNoBorder; line += lines) {
+      bool empty = false;
+      if (line + lane / per_line < end) {
+        Word w = load_relaxed(reinterpret_cast<Word*>(p.table.lines) + uint64_t(line) * per_line + lane);
+        empty = S::key(w) == S::kEmpty;
+      }
+      uint32_t votes = ballot(kAll, empty);
+      if (votes != 0) border = line + lowest(votes) / per_line;
+    }
+    if (lane == 0) {
+      store_relaxed(p.borders + s, border);
+      if (border != kNoBorder) add_relaxed(p.found, 1u);
+    }
+  }
+}
+
+// replace puts the pairs of a line, one per lane, into the first empty slots of
+// their paths. Nobody else touches these lines.
+template <class S>
+__device__ __forceinline__ void replace(const Table& t, bool live, typename S::Word w) {
+  using Word = typename S::Word;
+  constexpr uint32_t per_sector = kSectorBytes / sizeof(Word);
+  Path path{live ? locate<S>(t, S::key(w)) : 0};
+  uint32_t slot = 0;  // on the path
+  while (ballot(kAll, live) != 0) {
+    if (live) {
+      Word* at = reinterpret_cast<Word*>(t.lines + path.piece(t, slot / per_sector, 0)) + slot % per_sector;
+      Word held = load_relaxed(at);
+      if (S::key(held) != S::kEmpty) slot++;
+      else live = !S::swap(at, held, w);
+    }
+  }
+}
+
+// in_place rehashes what lies behind the borders of segments [lo,hi), up to and
+// with the next border, a segment per warp.
+template <class S>
+__device__ __forceinline__ void in_place(const InPlaceParams& p) {
+  using Word = typename S::Word;
+  constexpr uint32_t per_line = kLineBytes / sizeof(Word);
+  const Table& t = p.table;
+  uint32_t lane = lane_index();
+  uint64_t warps = threads_in_grid() / kWarp, dropped = 0;
+  for (uint64_t s = p.lo + thread_index() / kWarp; s < p.hi; s += warps) {
+    uint32_t line = load_relaxed(p.borders + s);
+    if (line == kNoBorder) continue;
+    uint32_t end = kNoBorder;
+    for (uint32_t next = uint32_t(s); end == kNoBorder;) {  // at the latest s itself
+      if (++next == p.segments) next = 0;
+      end = load_relaxed(p.borders + next);
+    }
+    bool dirty = false;  // a slot since the last border has become empty
+    do {
+      if (++line == t.nlines) line = 0;
+      Word* at = reinterpret_cast<Word*>(t.lines) + uint64_t(line) * per_line + lane;
+      Word w = S::pair(S::kPending, 0);
+      if (lane < per_line) w = load_relaxed(at);
+      uint32_t dead = popcount(ballot(kAll, S::key(w) == S::kDead));
+      dropped += dead;
+      dirty |= dead != 0;
+      if (dirty) {
+        if (S::key(w) == S::kDead || S::key(w) < S::kPending) store_relaxed(at, S::pair(S::kEmpty, S::kEmpty));
+        sync_warp();  // before the lanes read each other's slots
+        replace<S>(t, S::key(w) < S::kPending, w);
+        sync_warp();  // before the next line, or another's end, is read
+      }
+      if (ballot(kAll, S::key(w) == S::kEmpty) != 0) dirty = false;
+    } while (line != end);
+  }
+  if (lane == 0 && dropped != 0) add_relaxed(&t.counters->used, uint64_t(0) - dropped);
 }
 
 }  // namespace weft::linear
@@ -324,4 +428,6 @@ WEFT_KERNEL(linear_settle_first, 1)(SettleParams p) {
 }
 WEFT_KERNEL(linear_export, 1)(ExportParams p) { export_live<S, K, V>(p); }
 WEFT_KERNEL(linear_rehash, 1)(RehashParams p) { rehash<S>(p); }
+WEFT_KERNEL(linear_borders, 1)(InPlaceParams p) { borders<S>(p); }
+WEFT_KERNEL(linear_in_place, 1)(InPlaceParams p) { in_place<S>(p); }
 WEFT_KERNEL(linear_stats, 1)(StatsParams p) { probe_lengths<S>(p); }

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/internal/gpubatch"
+	"github.com/weftgo/weft/internal/gpu"
 )
 
 // changeParams is weft::linear::ChangeParams of C++.
@@ -19,8 +19,8 @@ type changeParams struct {
 	kinds    device.Ptr
 	out      device.Ptr
 	ok       device.Ptr
-	deferred gpubatch.List
-	failed   gpubatch.List
+	deferred gpu.List
+	failed   gpu.List
 	n        uint32
 	first    uint32
 	kind     uint32
@@ -29,13 +29,15 @@ type changeParams struct {
 
 // exportParams is weft::linear::ExportParams of C++.
 type exportParams struct {
-	_     structs.HostLayout
-	table tableRef
-	keys  device.Ptr
-	vals  device.Ptr
-	count device.Ptr
-	lo    uint32
-	hi    uint32
+	_      structs.HostLayout
+	table  tableRef
+	keys   device.Ptr
+	vals   device.Ptr
+	count  device.Ptr
+	lo     uint32
+	hi     uint32
+	step   uint32
+	unused uint32
 }
 
 // getParams is weft::linear::GetParams of C++.
@@ -51,19 +53,33 @@ type getParams struct {
 	unused uint32
 }
 
+// inPlaceParams is weft::linear::InPlaceParams of C++.
+type inPlaceParams struct {
+	_        structs.HostLayout
+	table    tableRef
+	borders  device.Ptr
+	found    device.Ptr
+	segments uint32
+	lo       uint32
+	hi       uint32
+	unused   uint32
+}
+
 // rehashParams is weft::linear::RehashParams of C++.
 type rehashParams struct {
 	_    structs.HostLayout
 	from tableRef
 	to   tableRef
 	lost device.Ptr
+	lo   uint32
+	hi   uint32
 }
 
 // settleParams is weft::linear::SettleParams of C++.
 type settleParams struct {
 	_     structs.HostLayout
 	table tableRef
-	rank  gpubatch.RankParams
+	rank  gpu.RankParams
 	vals  device.Ptr
 	ok    device.Ptr
 }
@@ -105,13 +121,15 @@ var (
 
 // exportParams has the layout of weft::linear::ExportParams.
 var (
-	_ [64]byte = [unsafe.Sizeof(exportParams{})]byte{}
+	_ [72]byte = [unsafe.Sizeof(exportParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(exportParams{}.table)]byte{}
 	_ [32]byte = [unsafe.Offsetof(exportParams{}.keys)]byte{}
 	_ [40]byte = [unsafe.Offsetof(exportParams{}.vals)]byte{}
 	_ [48]byte = [unsafe.Offsetof(exportParams{}.count)]byte{}
 	_ [56]byte = [unsafe.Offsetof(exportParams{}.lo)]byte{}
 	_ [60]byte = [unsafe.Offsetof(exportParams{}.hi)]byte{}
+	_ [64]byte = [unsafe.Offsetof(exportParams{}.step)]byte{}
+	_ [68]byte = [unsafe.Offsetof(exportParams{}.unused)]byte{}
 )
 
 // getParams has the layout of weft::linear::GetParams.
@@ -127,12 +145,26 @@ var (
 	_ [76]byte = [unsafe.Offsetof(getParams{}.unused)]byte{}
 )
 
+// inPlaceParams has the layout of weft::linear::InPlaceParams.
+var (
+	_ [64]byte = [unsafe.Sizeof(inPlaceParams{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(inPlaceParams{}.table)]byte{}
+	_ [32]byte = [unsafe.Offsetof(inPlaceParams{}.borders)]byte{}
+	_ [40]byte = [unsafe.Offsetof(inPlaceParams{}.found)]byte{}
+	_ [48]byte = [unsafe.Offsetof(inPlaceParams{}.segments)]byte{}
+	_ [52]byte = [unsafe.Offsetof(inPlaceParams{}.lo)]byte{}
+	_ [56]byte = [unsafe.Offsetof(inPlaceParams{}.hi)]byte{}
+	_ [60]byte = [unsafe.Offsetof(inPlaceParams{}.unused)]byte{}
+)
+
 // rehashParams has the layout of weft::linear::RehashParams.
 var (
-	_ [72]byte = [unsafe.Sizeof(rehashParams{})]byte{}
+	_ [80]byte = [unsafe.Sizeof(rehashParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(rehashParams{}.from)]byte{}
 	_ [32]byte = [unsafe.Offsetof(rehashParams{}.to)]byte{}
 	_ [64]byte = [unsafe.Offsetof(rehashParams{}.lost)]byte{}
+	_ [72]byte = [unsafe.Offsetof(rehashParams{}.lo)]byte{}
+	_ [76]byte = [unsafe.Offsetof(rehashParams{}.hi)]byte{}
 )
 
 // settleParams has the layout of weft::linear::SettleParams.
@@ -162,21 +194,21 @@ var (
 	_ [28]byte = [unsafe.Offsetof(tableRef{}.maxLines)]byte{}
 )
 
-// gpubatch.List has the layout of weft::List.
+// gpu.List has the layout of weft::List.
 var (
-	_ [16]byte = [unsafe.Sizeof(gpubatch.List{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(gpubatch.List{}.Items)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(gpubatch.List{}.Count)]byte{}
+	_ [16]byte = [unsafe.Sizeof(gpu.List{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(gpu.List{}.Items)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(gpu.List{}.Count)]byte{}
 )
 
-// gpubatch.RankParams has the layout of weft::RankParams.
+// gpu.RankParams has the layout of weft::RankParams.
 var (
-	_ [48]byte = [unsafe.Sizeof(gpubatch.RankParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(gpubatch.RankParams{}.Keys)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(gpubatch.RankParams{}.Ranks)]byte{}
-	_ [16]byte = [unsafe.Offsetof(gpubatch.RankParams{}.Deferred)]byte{}
-	_ [32]byte = [unsafe.Offsetof(gpubatch.RankParams{}.Mask)]byte{}
-	_ [36]byte = [unsafe.Offsetof(gpubatch.RankParams{}.N)]byte{}
-	_ [40]byte = [unsafe.Offsetof(gpubatch.RankParams{}.Kind)]byte{}
-	_ [44]byte = [unsafe.Offsetof(gpubatch.RankParams{}.Unused)]byte{}
+	_ [48]byte = [unsafe.Sizeof(gpu.RankParams{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(gpu.RankParams{}.Keys)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(gpu.RankParams{}.Ranks)]byte{}
+	_ [16]byte = [unsafe.Offsetof(gpu.RankParams{}.Deferred)]byte{}
+	_ [32]byte = [unsafe.Offsetof(gpu.RankParams{}.Mask)]byte{}
+	_ [36]byte = [unsafe.Offsetof(gpu.RankParams{}.N)]byte{}
+	_ [40]byte = [unsafe.Offsetof(gpu.RankParams{}.Kind)]byte{}
+	_ [44]byte = [unsafe.Offsetof(gpu.RankParams{}.Unused)]byte{}
 )

@@ -20,24 +20,25 @@ import (
 //kernelgen:input 3eb3cede056fd4724c19d88cbe68515e794a8efbd14d3d17f8a9bc0d6046c96b 4247 kernels/include/weft/order.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
 //kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
+//kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input d9d58db52c1ffe656dedbf8f3250a0ff499ee6f15b366db8096eee79ca9ed34b 3509 linear/layout.cuh
-//kernelgen:input 32527a0eb8b80b207dfed0d37fbdd84ab5770b8170a1aff7e48b0b61c3fd8883 14662 linear/linear.cu
+//kernelgen:input 81aaf8edc54d8fb5bab7d4ff281d17f7909e69bed3b9a436fc6195a292b40155 4185 linear/layout.cuh
+//kernelgen:input ef5df5555e0ac739453b8781cdedb86b7071fe0a1d82920972a7e1f0f3f9664e 19576 linear/linear.cu
 //kernelgen:input 3b14da0213829d828ae252ca6a8c203f9915793df4a9270b48fa1a39a7b6f310 1389 linear/tuning.cuh
-//kernelgen:output c8ca4f811a67d0607374d9649a43313a5f6705bb41205c62bbe5f4f5ded806e7 87316 linear/linear_32_32_sm80.ptx
-//kernelgen:output 96b05ecb00130b41e30341f11ed44bf84ae68e6ed5b69a0041928cc99036657d 87316 linear/linear_32_32_sm90.ptx
-//kernelgen:output 9b01eac1c34db2972d40f04e35b1fb4e2191e799b933a790382f240f62995cfe 91309 linear/linear_32_64_sm80.ptx
-//kernelgen:output e24d2c8350eb380b88e5d8c87c85ebd372771f3c8f1acbb90b7da29928c385c5 87415 linear/linear_32_64_sm90.ptx
-//kernelgen:output 8b02046df6b9edbfba881266530f1ab94bcdfd4403f8059b957bad97111ee4a9 93435 linear/linear_64_32_sm80.ptx
-//kernelgen:output 654fcf2a821bb00e8b8490f41ba4b22d9454927d2831d215d1226c2a4aefda5a 89536 linear/linear_64_32_sm90.ptx
-//kernelgen:output a2b827dd43daec5a3d7f39d1e2a5d902d8a025b5b0b1297d1192ffd4230734e9 93339 linear/linear_64_64_sm80.ptx
-//kernelgen:output bc7b26450bcdc86801e500e5b37b6c70299f86348cb439ce1a6cea61b5dea267 89431 linear/linear_64_64_sm90.ptx
-//kernelgen:output 200fa23812f153591757f3e382704ede1001303dc9d3e7c7d2919e89ad251e47 64274 linear/linear_32_0_sm80.ptx
-//kernelgen:output be249586ec8e3d61d25c793269ea9a61f29019a2db16368f653e3d055ae221ef 64274 linear/linear_32_0_sm90.ptx
-//kernelgen:output af3973ee9d192d77934140e53b113b0fd3b21171af2689ced86cfc93b5c4cb62 61311 linear/linear_64_0_sm80.ptx
-//kernelgen:output 1a9a0f219d69dca3276de4f755b8c7aa50510b88ccc72101b4c773813d6c2ae7 61311 linear/linear_64_0_sm90.ptx
-//kernelgen:output 67d789d38c583f5411e1900e7ab92f50ec229e780032300c0c100d876cdcb744 5750 linear/linear_params_gen.go
+//kernelgen:output d8141c1226ce2656ae3ddbb3e5324f3d9f0094881cab00f2193a3d5c8204eaab 96605 linear/linear_32_32_sm80.ptx
+//kernelgen:output 4b0c9b918581e5d9ce96a61f34e6c4df49970befafbd8f2dde5c0826f03ecae3 96605 linear/linear_32_32_sm90.ptx
+//kernelgen:output e019ee9d8a4581a756d81eddd61889a12c11301dbc62211778d49d11d5ed1e85 100751 linear/linear_32_64_sm80.ptx
+//kernelgen:output 3fa69f692c46db8c5fcd10e83b301d5f1a6c06f5e91ea8a0af9910057aa3b74d 96810 linear/linear_32_64_sm90.ptx
+//kernelgen:output 64f2279e3a073809d467df0dc79c23e0c8ab198219dc169820e73d1f104e5d77 102873 linear/linear_64_32_sm80.ptx
+//kernelgen:output 173aa24d609b7143b635613083f1448ac1361b42dea7a989d3418db165cecad1 98931 linear/linear_64_32_sm90.ptx
+//kernelgen:output 8e217bd669f225a3e611d6058fc6c8a2f19fff2da36708319130f1b7d091c20a 102777 linear/linear_64_64_sm80.ptx
+//kernelgen:output 59eb199392c812dd5f980e921da774907751b26171005b856550a26d16949bcb 98826 linear/linear_64_64_sm90.ptx
+//kernelgen:output e9ad9833c5477b948491451fe9df58267f065e9b32439d1e13ed279ebc0563df 73312 linear/linear_32_0_sm80.ptx
+//kernelgen:output 1b3f1ce8cfbad7a4bfa6b44d5c2bcd4edc6fe84d7f373b03129349571ba65ecd 73312 linear/linear_32_0_sm90.ptx
+//kernelgen:output ae95fb05489eb048fc54c916a65120fe035b4cb45b5174f1676e1254105e3324 70204 linear/linear_64_0_sm80.ptx
+//kernelgen:output a7b2c411210079f6594f51bbc5ad672d3b977ecd2aaa0e7902dd8fd7ddf35441 70204 linear/linear_64_0_sm90.ptx
+//kernelgen:output c8374e01ca231b49b93c513c222f83fe25b6491e5d35f3926140a37202fc1e7a 6760 linear/linear_params_gen.go
 
 //go:embed linear_32_32_sm80.ptx
 var linear32x32SM80 string
@@ -131,14 +132,16 @@ var linearImages = map[string]*device.Image{
 // linear32x32Kernels are the entry points of linearImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var linear32x32Kernels = map[string]int{
+	"linear_borders_32_32":      64,
 	"linear_change_32_32":       120,
 	"linear_change_wide_32_32":  120,
 	"linear_claim_32_32":        48,
-	"linear_export_32_32":       64,
+	"linear_export_32_32":       72,
 	"linear_get_32_32":          80,
 	"linear_get_wide_32_32":     80,
+	"linear_in_place_32_32":     64,
 	"linear_rank_32_32":         48,
-	"linear_rehash_32_32":       72,
+	"linear_rehash_32_32":       80,
 	"linear_reset_32_32":        48,
 	"linear_settle_first_32_32": 96,
 	"linear_settle_last_32_32":  96,
@@ -148,14 +151,16 @@ var linear32x32Kernels = map[string]int{
 // linear32x64Kernels are the entry points of linearImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var linear32x64Kernels = map[string]int{
+	"linear_borders_32_64":      64,
 	"linear_change_32_64":       120,
 	"linear_change_wide_32_64":  120,
 	"linear_claim_32_64":        48,
-	"linear_export_32_64":       64,
+	"linear_export_32_64":       72,
 	"linear_get_32_64":          80,
 	"linear_get_wide_32_64":     80,
+	"linear_in_place_32_64":     64,
 	"linear_rank_32_64":         48,
-	"linear_rehash_32_64":       72,
+	"linear_rehash_32_64":       80,
 	"linear_reset_32_64":        48,
 	"linear_settle_first_32_64": 96,
 	"linear_settle_last_32_64":  96,
@@ -165,14 +170,16 @@ var linear32x64Kernels = map[string]int{
 // linear64x32Kernels are the entry points of linearImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var linear64x32Kernels = map[string]int{
+	"linear_borders_64_32":      64,
 	"linear_change_64_32":       120,
 	"linear_change_wide_64_32":  120,
 	"linear_claim_64_32":        48,
-	"linear_export_64_32":       64,
+	"linear_export_64_32":       72,
 	"linear_get_64_32":          80,
 	"linear_get_wide_64_32":     80,
+	"linear_in_place_64_32":     64,
 	"linear_rank_64_32":         48,
-	"linear_rehash_64_32":       72,
+	"linear_rehash_64_32":       80,
 	"linear_reset_64_32":        48,
 	"linear_settle_first_64_32": 96,
 	"linear_settle_last_64_32":  96,
@@ -182,14 +189,16 @@ var linear64x32Kernels = map[string]int{
 // linear64x64Kernels are the entry points of linearImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var linear64x64Kernels = map[string]int{
+	"linear_borders_64_64":      64,
 	"linear_change_64_64":       120,
 	"linear_change_wide_64_64":  120,
 	"linear_claim_64_64":        48,
-	"linear_export_64_64":       64,
+	"linear_export_64_64":       72,
 	"linear_get_64_64":          80,
 	"linear_get_wide_64_64":     80,
+	"linear_in_place_64_64":     64,
 	"linear_rank_64_64":         48,
-	"linear_rehash_64_64":       72,
+	"linear_rehash_64_64":       80,
 	"linear_reset_64_64":        48,
 	"linear_settle_first_64_64": 96,
 	"linear_settle_last_64_64":  96,
@@ -199,13 +208,15 @@ var linear64x64Kernels = map[string]int{
 // linear32x0Kernels are the entry points of linearImages["32_0"] and the size in bytes of
 // the parameter struct that each takes.
 var linear32x0Kernels = map[string]int{
+	"linear_borders_32_0":      64,
 	"linear_change_32_0":       120,
 	"linear_change_wide_32_0":  120,
-	"linear_export_32_0":       64,
+	"linear_export_32_0":       72,
 	"linear_get_32_0":          80,
 	"linear_get_wide_32_0":     80,
+	"linear_in_place_32_0":     64,
 	"linear_rank_32_0":         48,
-	"linear_rehash_32_0":       72,
+	"linear_rehash_32_0":       80,
 	"linear_reset_32_0":        48,
 	"linear_settle_first_32_0": 96,
 	"linear_stats_32_0":        48,
@@ -214,13 +225,15 @@ var linear32x0Kernels = map[string]int{
 // linear64x0Kernels are the entry points of linearImages["64_0"] and the size in bytes of
 // the parameter struct that each takes.
 var linear64x0Kernels = map[string]int{
+	"linear_borders_64_0":      64,
 	"linear_change_64_0":       120,
 	"linear_change_wide_64_0":  120,
-	"linear_export_64_0":       64,
+	"linear_export_64_0":       72,
 	"linear_get_64_0":          80,
 	"linear_get_wide_64_0":     80,
+	"linear_in_place_64_0":     64,
 	"linear_rank_64_0":         48,
-	"linear_rehash_64_0":       72,
+	"linear_rehash_64_0":       80,
 	"linear_reset_64_0":        48,
 	"linear_settle_first_64_0": 96,
 	"linear_stats_64_0":        48,

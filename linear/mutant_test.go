@@ -139,8 +139,8 @@ func (m *mutant) get(ctx context.Context, b *batch.Batch) (hits int, err error) 
 	return hits, nil
 }
 
-func (m *mutant) rehash(ctx context.Context, lines uint32) error {
-	err := m.mutantBase.rehash(ctx, lines)
+func (m *mutant) rehash(ctx context.Context, lines uint32, thorough bool) error {
+	err := m.mutantBase.rehash(ctx, lines, thorough)
 	if err == nil && m.how == rehashDropsLine {
 		t := tableOf[uint32, uint32](m.gen)
 		for s := range t.live(lines, lines+1) {

@@ -22,7 +22,7 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	ordered, unordered := schedules[uint32, uint64](mode{arch: 90}), schedules[uint64, uint64](mode{arch: 90, unordered: true})
 	ordered.Shapes, unordered.Shapes = dst.Overlapping(), dst.Overlapping()
 	dst.Omit(t, ".", nil, useClosedStream, ordered.Try(), unordered.Try())
-	dst.Omit(t, "../internal/gpubatch", nil, updateFullMap, ordered.Try(), unordered.Try())
+	dst.Omit(t, "../internal/gpu", nil, updateFullMap, ordered.Try(), unordered.Try())
 }
 
 // onMap opens a map on a device, and a stream with a batch of keys.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/internal/op"
 )
 
 // Options configure a [Map] or a [Set]. The zero value and nil are good
@@ -71,13 +71,13 @@ const (
 )
 
 // check fills in defaults and reports what makes no sense.
-func (o *Options) check(what string) (Options, error) {
+func (o *Options) check() (Options, error) {
 	var c Options
 	if o != nil {
 		c = *o
 	}
 	fail := func(format string, args ...any) (Options, error) {
-		return c, fmt.Errorf("linear: new %s: %w: %s", what, weft.ErrOptions, fmt.Sprintf(format, args...))
+		return c, fmt.Errorf("%w: %s", op.ErrOptions, fmt.Sprintf(format, args...))
 	}
 	if c.MaxLoad == 0 {
 		c.MaxLoad = defaultMaxLoad

@@ -50,7 +50,7 @@ func modes(m *mutate.Mutant) []mode {
 	switch name, _, _ := strings.Cut(m.Kernel, "_"); name {
 	case "change":
 		return all
-	case "get", "export", "rehash", "stats":
+	case "get", "export", "rehash", "borders", "in", "stats":
 		return all[:1]
 	}
 	return all[:2]

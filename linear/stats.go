@@ -3,6 +3,8 @@ package linear
 import (
 	"context"
 	"fmt"
+
+	"github.com/weftgo/weft/internal/core"
 )
 
 // Stats describe the state of a table.
@@ -31,31 +33,22 @@ func (s Stats) String() string {
 		s.Len, s.Tombstones, s.Slots, s.Load, s.Bytes, s.MeanProbe, s.MaxProbe)
 }
 
-// stats measures a table: one pass over its memory.
-func (t *table) stats(ctx context.Context) (Stats, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return Stats{}, t.errClosed("Stats")
-	}
-	c, err := t.count(ctx)
-	if err != nil {
-		return Stats{}, wrap("Stats", err)
-	}
-	sum, longest, err := t.engine.probeLengths(ctx)
-	if err != nil {
-		return Stats{}, wrap("Stats", err)
-	}
-	s := Stats{
-		Len:        int(c.live),
-		Slots:      t.slots(),
-		Tombstones: int(c.used - c.live),
-		Bytes:      t.engine.geometry().bytes(),
-		MaxProbe:   int(longest),
-	}
-	s.Load = float64(c.used) / float64(s.Slots)
-	if c.live > 0 {
-		s.MeanProbe = float64(sum) / float64(c.live)
-	}
-	return s, nil
+// Stats measures the structure: one pass over its memory.
+func (t *table) Stats(ctx context.Context) (s Stats, err error) {
+	err = t.core.Alone(ctx, "Stats", func(now core.Counters) error {
+		sum, longest, err := t.policy.engine.probeLengths(ctx)
+		s = Stats{
+			Len:        int(now.Live),
+			Slots:      t.policy.slots(),
+			Tombstones: int(now.Dead),
+			Bytes:      t.policy.engine.geometry().bytes(),
+			MaxProbe:   int(longest),
+		}
+		s.Load = float64(now.Used) / float64(s.Slots)
+		if now.Live > 0 {
+			s.MeanProbe = float64(sum) / float64(now.Live)
+		}
+		return err
+	})
+	return s, err
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/internal/gpubatch"
+	"github.com/weftgo/weft/internal/gpu"
 )
 
 // allocTests are tests of the allocator's kernels.
@@ -86,7 +86,7 @@ func churn(t testing.TB, dev device.Device, threads, rounds, units, left int) in
 		alloc: a.Ref(), allocated: e.word(0), missing: e.word(1), wrong: e.word(2),
 		rounds: uint32(rounds), seed: 7,
 	}
-	if err := device.Launch(e.stream, e.kernel.churn, gpubatch.Grid(threads), gpubatch.Block, &p); err != nil {
+	if err := device.Launch(e.stream, e.kernel.churn, gpu.Grid(threads), gpu.Block, &p); err != nil {
 		t.Fatal(err)
 	}
 	var n [3]int
@@ -127,7 +127,7 @@ func everyUnit(t testing.TB, dev device.Device, o *AllocOptions, single uint32) 
 		t.Fatal(err)
 	}
 	p := allocateParams{alloc: a.Ref(), units: on.Ptr(), missing: e.word(0), n: all + more, single: single}
-	if err := device.Launch(e.stream, e.kernel.allocate, gpubatch.Grid(all+more), gpubatch.Block, &p); err != nil {
+	if err := device.Launch(e.stream, e.kernel.allocate, gpu.Grid(all+more), gpu.Block, &p); err != nil {
 		t.Fatal(err)
 	}
 	units := make([]uint32, all+more)

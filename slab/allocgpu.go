@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/internal/gpubatch"
+	"github.com/weftgo/weft/internal/gpu"
 )
 
 // gpuAllocPiece is the number of addresses that cross the bus at a time.
@@ -31,7 +31,7 @@ func newGPUAlloc(dev device.Device) (_ allocEngine, err error) {
 		}
 	}()
 	k := &e.kernel
-	if err = gpubatch.Load(dev, &slabAllocImage, []gpubatch.Entry{
+	if err = gpu.Load(dev, &slabAllocImage, []gpu.Entry{
 		{Name: "allocate", To: &k.allocate}, {Name: "release", To: &k.release}, {Name: "used", To: &k.used}, {Name: "churn", To: &k.churn},
 	}); err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (e *gpuAlloc) launchAllocate(s *device.Stream, ref AllocRef, units device.P
 		return nil
 	}
 	p := allocateParams{alloc: ref, units: units, missing: missing, n: uint64(n)}
-	return device.Launch(s, e.kernel.allocate, gpubatch.Grid(n), gpubatch.Block, &p)
+	return device.Launch(s, e.kernel.allocate, gpu.Grid(n), gpu.Block, &p)
 }
 
 func (e *gpuAlloc) launchRelease(s *device.Stream, ref AllocRef, units device.Ptr, n int, invalid device.Ptr) error {
@@ -123,7 +123,7 @@ func (e *gpuAlloc) launchRelease(s *device.Stream, ref AllocRef, units device.Pt
 		return nil
 	}
 	p := releaseParams{alloc: ref, units: units, invalid: invalid, n: uint64(n)}
-	return device.Launch(s, e.kernel.release, gpubatch.Grid(n), gpubatch.Block, &p)
+	return device.Launch(s, e.kernel.release, gpu.Grid(n), gpu.Block, &p)
 }
 
 func (e *gpuAlloc) used(ctx context.Context, ref AllocRef) (int, error) {
@@ -135,7 +135,7 @@ func (e *gpuAlloc) used(ctx context.Context, ref AllocRef) (int, error) {
 	}
 	p := usedParams{alloc: ref, used: e.word(1)}
 	words := int(ref.Count*ref.Blocks) * bitmapWords
-	if err := device.Launch(e.stream, e.kernel.used, gpubatch.Wave(e.dev, words), gpubatch.Block, &p); err != nil {
+	if err := device.Launch(e.stream, e.kernel.used, gpu.Wave(e.dev, words), gpu.Block, &p); err != nil {
 		return 0, err
 	}
 	// Nothing else waits for the launch, and what comes next may write where it

@@ -8,7 +8,8 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft/internal/batch"
-	"github.com/weftgo/weft/internal/deal"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
 )
 
 const (
@@ -25,27 +26,24 @@ func (e *cpuEngine[K, SK, V, SV]) rehash(ctx context.Context, buckets uint32, un
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	g := e.gen.geometry
-	g.buckets = buckets
-	to, err := e.allocate(g, units)
+	from := e.Memory().(*generation)
+	to, err := e.allocate(ctx, geometry{seed: from.seed, buckets: buckets}, units)
 	if err != nil {
 		return err
 	}
-	if err := e.move(ctx, e.gen, to); err != nil {
-		return errors.Join(fmt.Errorf("rehash to %d buckets: %w", buckets, err), e.release(to))
+	if err := e.move(ctx, from, to); err != nil {
+		return errors.Join(fmt.Errorf("rehash to %d buckets: %w", buckets, err), to.Free())
 	}
-	old := e.gen
-	e.gen = to
-	return e.release(old)
+	return e.Leases.Replace(to)
 }
 
 // move copies the live pairs of one generation to an empty other, on all
 // cores.
 func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation) error {
-	shares := min(deal.SharesPerCore*e.dev.Properties().Units, int(to.buckets))
+	shares := min(cpu.SharesPerCore*e.Device.Properties().Units, int(to.buckets))
 	movers := make([]mover[SK, SV], shares+1)
 	ref := to.pool.Ref()
-	e.dev.Parallel(len(movers), 1, func(i, _ int) {
+	e.Device.Parallel(len(movers), 1, func(i, _ int) {
 		m := mover[SK, SV]{src: tableOf[SK, SV](from), dst: tableOf[SK, SV](to), units: cpuAllocOf(to).resident(ref)}
 		if i < shares {
 			cut := func(i int) uint32 { return uint32(uint64(to.buckets) * uint64(i) / uint64(shares)) }
@@ -72,23 +70,23 @@ func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation
 		}
 		n += m.moved
 	}
-	*countersOf(to) = counters{live: n, used: n}
+	*to.Counters() = cpu.Counters{Live: n, Used: n}
 	return nil
 }
 
 // mover copies pairs to a range of new buckets. Those that find no unit in the
 // pool are late: they wait until it has grown. A bucket that can't go on
 // without a unit does not go on later, so the pairs of a key stay in order.
-type mover[K storedKey, V storedVal] struct {
+type mover[K cpu.Key, V cpu.Val] struct {
 	src, dst cpuTable[K, V]
 	units    resident
 	moved    uint64
 	late     []latePair[K, V]
 }
 
-type latePair[K storedKey, V storedVal] struct {
+type latePair[K cpu.Key, V cpu.Val] struct {
 	bucket uint32
-	slot   slot[K, V]
+	slot   cpu.Slot[K, V]
 }
 
 // move copies the pairs of new buckets [lo,hi). Buckets are in order of the
@@ -98,7 +96,7 @@ func (m *mover[K, V]) move(lo, hi uint32) {
 	from, to := uint64(m.src.buckets), uint64(m.dst.buckets)
 	first, last := uint64(lo)*from/to, (uint64(hi)*from-1)/to
 	for s := range m.src.live(uint32(first), uint32(last)+1) {
-		if b := bucketOf(m.dst.geometry, s.key); b >= lo && b < hi {
+		if b := bucketOf(m.dst.geometry, s.Key); b >= lo && b < hi {
 			m.put(b, s)
 		}
 	}
@@ -111,7 +109,7 @@ func (m *mover[K, V]) moveExtra() {
 	}
 }
 
-func (m *mover[K, V]) put(bucket uint32, s *slot[K, V]) {
+func (m *mover[K, V]) put(bucket uint32, s *cpu.Slot[K, V]) {
 	at := m.dst.end(m.dst.base(bucket), &m.units)
 	if at == nil {
 		m.late = append(m.late, latePair[K, V]{bucket, *s})
@@ -125,14 +123,15 @@ func (m *mover[K, V]) put(bucket uint32, s *slot[K, V]) {
 
 // flush stops between buckets when ctx ends.
 func (e *cpuEngine[K, SK, V, SV]) flush(ctx context.Context) (err error) {
-	t, pool := tableOf[SK, SV](e.gen), cpuAllocOf(e.gen)
+	g := e.Memory().(*generation)
+	t, pool := tableOf[SK, SV](g), cpuAllocOf(g)
 	var dropped atomic.Uint64
 	all := int(t.buckets) + 1
 	for first := 0; first < all; first += flushPiece {
 		if err = ctx.Err(); err != nil {
 			break
 		}
-		e.dev.Parallel(min(flushPiece, all-first), bulkGrain, func(lo, hi int) {
+		e.Device.Parallel(min(flushPiece, all-first), bulkGrain, func(lo, hi int) {
 			n := 0
 			for b := lo; b < hi; b++ {
 				n += t.flush(t.base(uint32(first+b)), pool)
@@ -140,7 +139,7 @@ func (e *cpuEngine[K, SK, V, SV]) flush(ctx context.Context) (err error) {
 			dropped.Add(uint64(n))
 		})
 	}
-	countersOf(e.gen).used -= dropped.Load()
+	g.Counters().Used -= dropped.Load()
 	return err
 }
 
@@ -151,10 +150,10 @@ func (t *cpuTable[K, V]) flush(base unsafe.Pointer, pool *cpuAlloc) (dropped int
 	for from := base; from != nil; from = t.next(from) {
 		slots := t.slots(from)
 		for i := range slots {
-			switch slots[i].key {
-			case mark[K](markEmpty):
+			switch slots[i].Key {
+			case cpu.Sentinel[K](cpu.Empty):
 				continue
-			case mark[K](markDead):
+			case cpu.Sentinel[K](cpu.Dead):
 				dropped++
 				continue
 			}
@@ -177,7 +176,7 @@ func (t *cpuTable[K, V]) flush(base unsafe.Pointer, pool *cpuAlloc) (dropped int
 // cut ends a bucket with the first n slots of a slab: what follows becomes
 // ones, and units go back.
 func (t *cpuTable[K, V]) cut(slab unsafe.Pointer, n int, pool *cpuAlloc) {
-	var s slot[K, V]
+	var s cpu.Slot[K, V]
 	unit := linkOf(slab).next
 	ones(slab, n*int(unsafe.Sizeof(s)), linkAt)
 	linkOf(slab).next = noUnit
@@ -200,35 +199,78 @@ func ones(slab unsafe.Pointer, lo, hi int) {
 
 // ---- reading ----------------------------------------------------------------
 
-// export copies the pairs of whole buckets, or only counts them once the
-// columns are full.
-func (e *cpuEngine[K, SK, V, SV]) export(_ context.Context, g *generation, lo, hi uint32, keys, vals []byte) (int, error) {
+// Extent is for [core.Engine]: buckets, the extra one last.
+func (e *cpuEngine[K, SK, V, SV]) Extent(l *core.Lease) (units uint32, rows int) {
+	return l.Parts.(*generation).extent(int(unsafe.Sizeof(cpu.Slot[SK, SV]{})))
+}
+
+// Export is for [core.Engine]: it copies the pairs of whole buckets, or only
+// counts them once the columns are full.
+func (e *cpuEngine[K, SK, V, SV]) Export(_ context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
+	g := l.Parts.(*generation)
 	t := tableOf[SK, SV](g)
-	k, v := batch.View[K](keys), batch.View[V](vals)
+	k, v := batch.View[K](out.Columns[batch.Keys].Host), batch.View[V](out.Columns[batch.Vals].Host)
+	order := core.SpreadOver(g.buckets)
 	n := 0
-	for bucket := lo; bucket < hi; bucket++ {
-		for s := range t.live(bucket, bucket+1) {
-			if n < len(k) {
-				key := s.key
-				if bucket == g.buckets {
-					key = ^key
-				}
-				k[n] = K(key)
-				if v != nil {
-					v[n] = *(*V)(unsafe.Pointer(&s.val))
+	var buckets [2]spreadBuckets // what is read, and what is on its way
+	t.ask(order, lo, hi, &buckets[0])
+	for turn := 0; lo < hi; turn ^= 1 {
+		lo += uint32(buckets[turn].n)
+		t.ask(order, lo, hi, &buckets[turn^1])
+		for _, bucket := range buckets[turn].at[:buckets[turn].n] {
+			name := SK(0) // what turns the stored name into the key
+			if bucket == g.buckets {
+				name = ^name
+			}
+			for slab := t.base(bucket); slab != nil; slab = t.next(slab) {
+				slots := t.slots(slab)
+				for i := range slots {
+					key := slots[i].Key
+					if isSentinel(key) {
+						continue
+					}
+					if n < len(k) {
+						k[n] = K(key ^ name)
+						if v != nil {
+							v[n] = *(*V)(unsafe.Pointer(&slots[i].Val))
+						}
+					}
+					n++
 				}
 			}
-			n++
 		}
 	}
 	return n, nil
 }
 
+// spreadBuckets are some consecutive buckets of the order in which a table is
+// read.
+type spreadBuckets struct {
+	at [group]uint32
+	n  int
+}
+
+// ask works out which buckets are number lo and on, up to hi, and prefetches
+// their base slabs. The last number is that of the extra bucket.
+func (t *cpuTable[K, V]) ask(order core.Spread, lo, hi uint32, to *spreadBuckets) {
+	var slabs [group]unsafe.Pointer
+	at := order.At(lo)
+	for to.n = 0; to.n < len(slabs) && lo < hi; to.n++ {
+		if to.at[to.n] = at; lo == t.buckets {
+			to.at[to.n] = lo
+		}
+		slabs[to.n] = t.base(to.at[to.n])
+		at = order.Next(at)
+		lo++
+	}
+	cpu.PrefetchPairs(slabs[:to.n])
+}
+
 // chains counts in class i the buckets of i slabs, the extra bucket among them.
 func (e *cpuEngine[K, SK, V, SV]) chains(context.Context) (classes [chainLengths]uint64, err error) {
-	t := tableOf[SK, SV](e.gen)
+	t := tableOf[SK, SV](e.Memory().(*generation))
 	var sum [chainLengths]atomic.Uint64
-	e.dev.Parallel(int(t.buckets)+1, bulkGrain, func(lo, hi int) {
+	e.Device.Parallel(int(t.buckets)+1, bulkGrain, func(lo, hi int) {
 		var own [chainLengths]uint64
 		for b := lo; b < hi; b++ {
 			length := 0

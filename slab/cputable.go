@@ -3,18 +3,20 @@ package slab
 import (
 	"iter"
 	"unsafe"
+
+	"github.com/weftgo/weft/internal/cpu"
 )
 
 // cpuTable reads and writes a generation from Go. All pointer arithmetic is in
 // base, unit, slots and linkOf.
-type cpuTable[K storedKey, V storedVal] struct {
+type cpuTable[K cpu.Key, V cpu.Val] struct {
 	geometry
 	bases  unsafe.Pointer
 	supers *[maxSupers]unsafe.Pointer
 	unit0  uintptr // where in a super block the units begin
 }
 
-func tableOf[K storedKey, V storedVal](g *generation) cpuTable[K, V] {
+func tableOf[K cpu.Key, V cpu.Val](g *generation) cpuTable[K, V] {
 	return cpuTable[K, V]{
 		geometry: g.geometry,
 		bases:    unsafe.Pointer(unsafe.SliceData(g.base.Host)),
@@ -47,20 +49,20 @@ func (t *cpuTable[K, V]) next(slab unsafe.Pointer) unsafe.Pointer {
 }
 
 // slots are those of a slab.
-func (t *cpuTable[K, V]) slots(slab unsafe.Pointer) []slot[K, V] {
-	return unsafe.Slice((*slot[K, V])(slab), t.perSlab())
+func (t *cpuTable[K, V]) slots(slab unsafe.Pointer) []cpu.Slot[K, V] {
+	return unsafe.Slice((*cpu.Slot[K, V])(slab), t.perSlab())
 }
 
 // perSlab is the number of slots in a slab: a constant of each instantiation.
 func (t *cpuTable[K, V]) perSlab() int {
-	var s slot[K, V]
+	var s cpu.Slot[K, V]
 	return linkAt / int(unsafe.Sizeof(s))
 }
 
 // full tells whether a slab has no empty slot: whether the bucket goes on.
 func (t *cpuTable[K, V]) full(slab unsafe.Pointer) bool {
 	slots := t.slots(slab)
-	return slots[len(slots)-1].key != mark[K](markEmpty)
+	return slots[len(slots)-1].Key != cpu.Sentinel[K](cpu.Empty)
 }
 
 // match is the first slot of a slab that holds a key, by number; a number
@@ -73,37 +75,37 @@ func (t *cpuTable[K, V]) full(slab unsafe.Pointer) bool {
 // same function.
 //
 //go:noinline
-func match[K storedKey, V storedVal](slab unsafe.Pointer, key K) int {
-	var one slot[K, V]
+func match[K cpu.Key, V cpu.Val](slab unsafe.Pointer, key K) int {
+	var one cpu.Slot[K, V]
 	size := int(unsafe.Sizeof(one))
 	at := slabBytes / size
 	eight := unsafe.Add(slab, slabBytes)
 	for i := slabBytes/size - 8; i >= 0; i -= 8 {
 		eight = unsafe.Add(eight, -8*size)
-		s := (*[8]slot[K, V])(eight)
+		s := (*[8]cpu.Slot[K, V])(eight)
 		in := 8
-		if s[7].key == key {
+		if s[7].Key == key {
 			in = 7
 		}
-		if s[6].key == key {
+		if s[6].Key == key {
 			in = 6
 		}
-		if s[5].key == key {
+		if s[5].Key == key {
 			in = 5
 		}
-		if s[4].key == key {
+		if s[4].Key == key {
 			in = 4
 		}
-		if s[3].key == key {
+		if s[3].Key == key {
 			in = 3
 		}
-		if s[2].key == key {
+		if s[2].Key == key {
 			in = 2
 		}
-		if s[1].key == key {
+		if s[1].Key == key {
 			in = 1
 		}
-		if s[0].key == key {
+		if s[0].Key == key {
 			in = 0
 		}
 		if in < 8 {
@@ -115,7 +117,7 @@ func match[K storedKey, V storedVal](slab unsafe.Pointer, key K) int {
 
 // find is the first slot of a stored key in a bucket, or nil. Slots fill in
 // order, so an empty one ends the search.
-func (t *cpuTable[K, V]) find(base unsafe.Pointer, key K) *slot[K, V] {
+func (t *cpuTable[K, V]) find(base unsafe.Pointer, key K) *cpu.Slot[K, V] {
 	for slab := base; slab != nil; slab = t.next(slab) {
 		if at := match[K, V](slab, key); at < t.perSlab() {
 			return &t.slots(slab)[at]
@@ -127,20 +129,20 @@ func (t *cpuTable[K, V]) find(base unsafe.Pointer, key K) *slot[K, V] {
 	return nil
 }
 
-// graves looks for dead slots in a bucket: the first of all, and the one that
-// remembers a key.
-func (t *cpuTable[K, V]) graves(base unsafe.Pointer, key K) (first, own *slot[K, V]) {
+// tombstones looks for dead slots in a bucket: the first of all, and the one
+// that remembers a key.
+func (t *cpuTable[K, V]) tombstones(base unsafe.Pointer, key K) (first, own *cpu.Slot[K, V]) {
 	for slab := base; slab != nil; slab = t.next(slab) {
 		slots := t.slots(slab)
 		for i := range slots {
-			switch slots[i].key {
-			case mark[K](markEmpty):
+			switch slots[i].Key {
+			case cpu.Sentinel[K](cpu.Empty):
 				return first, own
-			case mark[K](markDead):
+			case cpu.Sentinel[K](cpu.Dead):
 				if first == nil {
 					first = &slots[i]
 				}
-				if own == nil && remembers(&slots[i], key) {
+				if own == nil && slots[i].Remembers(key) {
 					own = &slots[i]
 				}
 			}
@@ -151,7 +153,7 @@ func (t *cpuTable[K, V]) graves(base unsafe.Pointer, key K) (first, own *slot[K,
 
 // end is the first empty slot of a bucket, in a new slab if need be; nil if
 // there is none to be had. It begins where the bucket's hint says.
-func (t *cpuTable[K, V]) end(base unsafe.Pointer, units *resident) *slot[K, V] {
+func (t *cpuTable[K, V]) end(base unsafe.Pointer, units *resident) *cpu.Slot[K, V] {
 	slab := base
 	if tail := linkOf(base).tail; tail != noUnit {
 		slab = t.unit(tail)
@@ -167,34 +169,20 @@ func (t *cpuTable[K, V]) end(base unsafe.Pointer, units *resident) *slot[K, V] {
 		slab = t.unit(next)
 		linkOf(base).tail = next
 	}
-	return &t.slots(slab)[match[K, V](slab, mark[K](markEmpty))]
-}
-
-// remembers tells whether a dead slot was the key's. A set's slots cannot
-// remember.
-func remembers[K storedKey, V storedVal](s *slot[K, V], key K) bool {
-	return unsafe.Sizeof(s.val) != 0 && *(*K)(unsafe.Pointer(&s.val)) == key
-}
-
-// kill makes a live slot dead.
-func kill[K storedKey, V storedVal](s *slot[K, V]) {
-	if unsafe.Sizeof(s.val) != 0 {
-		*(*K)(unsafe.Pointer(&s.val)) = s.key
-	}
-	s.key = mark[K](markDead)
+	return &t.slots(slab)[match[K, V](slab, cpu.Sentinel[K](cpu.Empty))]
 }
 
 // live iterates over the live slots of buckets [lo,hi), each bucket in order.
-func (t *cpuTable[K, V]) live(lo, hi uint32) iter.Seq[*slot[K, V]] {
-	return func(yield func(*slot[K, V]) bool) {
+func (t *cpuTable[K, V]) live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
+	return func(yield func(*cpu.Slot[K, V]) bool) {
 		for b := lo; b < hi; b++ {
 			for slab := t.base(b); slab != nil; slab = t.next(slab) {
 				slots := t.slots(slab)
 				for i := range slots {
-					if slots[i].key == mark[K](markEmpty) {
+					if slots[i].Key == cpu.Sentinel[K](cpu.Empty) {
 						break
 					}
-					if !isMark(slots[i].key) && !yield(&slots[i]) {
+					if !isSentinel(slots[i].Key) && !yield(&slots[i]) {
 						return
 					}
 				}
@@ -206,8 +194,8 @@ func (t *cpuTable[K, V]) live(lo, hi uint32) iter.Seq[*slot[K, V]] {
 // killAll makes all live slots of a stored key dead, and counts them.
 func (t *cpuTable[K, V]) killAll(base unsafe.Pointer, key K) (n uint32) {
 	for slab := base; slab != nil; slab = t.next(slab) {
-		on := matches(t.slots(slab), key, func(s *slot[K, V]) {
-			kill(s)
+		on := matches(t.slots(slab), key, func(s *cpu.Slot[K, V]) {
+			s.Kill()
 			n++
 		})
 		if !on {

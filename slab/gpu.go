@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"unsafe"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
-	"github.com/weftgo/weft/internal/gpubatch"
-	"github.com/weftgo/weft/internal/staging"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/op"
 )
 
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type slab::Table=tableRef -type weft::Allocator=.AllocRef -type weft::List=internal/gpubatch.List -type weft::RankParams=internal/gpubatch.RankParams slab.cu
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type slab::Table=.tableRef -type GetParams=.getParams -type slab::ChangeParams=.changeParams -type weft::List=internal/gpubatch.List slab_multi.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type slab::Table=tableRef -type weft::Allocator=.AllocRef -type weft::List=internal/gpu.List -type weft::RankParams=internal/gpu.RankParams slab.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type slab::Table=.tableRef -type GetParams=.getParams -type slab::ChangeParams=.changeParams -type weft::List=internal/gpu.List slab_multi.cu
 //go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -type weft::Allocator=.AllocRef slab_alloc.cu
 
 // Tuning of the launches.
@@ -26,9 +25,6 @@ const (
 	// four.
 	spreadKeys = 1 << 14
 
-	// launchOps is the number of changes in a launch that settles no duplicates.
-	launchOps = 1 << 30
-
 	// appendWarps is the number of warps that append what others leave to them,
 	// in blocks of one.
 	appendWarps, warpThreads = 16, 32
@@ -39,513 +35,270 @@ const (
 
 // gpuEngine runs the kernels of slab.cu.
 type gpuEngine struct {
-	dev    device.Device
-	widths batch.Widths
+	gpu.Engine
 	kernel kernels
-	gen    *generation
-	queue  gpubatch.Queue
 
 	// all reports on whole tables, in device memory: the counts of chains.
 	all device.Slice[uint64]
-
-	known counters // as of the last counts
-	stale bool     // changes have been submitted since
 }
 
-// kernels are the entry points for one pair of widths. The second and third
-// line are those of multimaps only.
+// kernels are the entry points for one pair of widths: what the structure
+// brings to its engine. The second and third line are those of multimaps only.
 type kernels struct {
+	of     *gpu.Engine
+	widths batch.Widths
+
 	get, change, rehash, flush, export, chains    device.Kernel
 	getMulti, changeMulti, append, tally, collect device.Kernel
 	scanSums, scanStrips, scanOffsets             device.Kernel
-	order                                         gpubatch.OrderKernels
 }
 
-func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixed, multi bool) (_ engine, err error) {
-	e := &gpuEngine{dev: dev, widths: w}
+func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixed, multi bool) (_ engine, _ *core.Leases, err error) {
+	e := &gpuEngine{}
+	e.kernel = kernels{of: &e.Engine, widths: w}
 	defer func() {
 		if err != nil {
-			e.close()
+			err = errors.Join(err, e.Close())
 		}
 	}()
-	if e.kernel, err = loadKernels(dev, w, multi); err != nil {
-		return nil, err
+	if err = e.kernel.load(dev, &e.Order, multi); err != nil {
+		return nil, nil, err
 	}
-	if err = e.queue.Open(dev, w); err != nil {
-		return nil, err
+	if err = e.OpenEngine(dev, w, &e.kernel); err != nil {
+		return nil, nil, err
 	}
 	if e.all, err = device.Make[uint64](dev, chainLengths); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if e.gen, err = e.allocate(g, units, fixed); err != nil {
-		return nil, err
+	gen, err := allocate(dev, g, units, fixed)
+	if err != nil {
+		return nil, nil, err
 	}
-	// Lookups on streams of the caller wait for nothing.
-	if err = e.queue.Stream.Sync(context.Background()); err != nil {
-		return nil, err
-	}
-	return e, nil
+	e.Leases = core.NewLeases(gen)
+	return e, e.Leases, e.Engine.Clear(context.Background())
 }
 
-func loadKernels(dev device.Device, w batch.Widths, multi bool) (k kernels, err error) {
-	pair := gpubatch.Pair(w)
-	if err := gpubatch.Load(dev, slabImages[pair], append(k.order.Entries(w), []gpubatch.Entry{
+func (k *kernels) load(dev device.Device, order *gpu.OrderKernels, multi bool) error {
+	pair := gpu.Pair(k.widths)
+	if err := gpu.Load(dev, slabImages[pair], append(order.Entries(k.widths), []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "change", To: &k.change}, {Name: "rehash", To: &k.rehash},
 		{Name: "flush", To: &k.flush}, {Name: "export", To: &k.export}, {Name: "chains", To: &k.chains},
 	}...)); err != nil || !multi {
-		return k, err
+		return err
 	}
-	return k, gpubatch.Load(dev, slabMultiImages[pair], []gpubatch.Entry{
+	return gpu.Load(dev, slabMultiImages[pair], []gpu.Entry{
 		{Name: "get", To: &k.getMulti}, {Name: "change", To: &k.changeMulti},
 		{Name: "append", To: &k.append}, {Name: "tally", To: &k.tally}, {Name: "collect", To: &k.collect},
 		{Name: "scan_sums", To: &k.scanSums}, {Name: "scan_strips", To: &k.scanStrips}, {Name: "scan_offsets", To: &k.scanOffsets},
 	})
 }
 
-// allocate makes an empty generation; submitted to the engine's stream.
-func (e *gpuEngine) allocate(g geometry, units int, fixed bool) (*generation, error) {
-	base, err := e.dev.Alloc(g.bytes())
-	if err != nil {
-		return nil, fmt.Errorf("%d base slabs of %d bytes: %w", g.buckets, slabBytes, err)
-	}
-	pool, err := newPool(e.dev, units, fixed)
-	if err != nil {
-		return nil, errors.Join(err, e.dev.Free(base))
-	}
-	gen := &generation{geometry: g, base: base, pool: pool, refs: 1}
-	if err := e.wipe(gen); err != nil {
-		return nil, errors.Join(err, e.free(gen))
-	}
-	return gen, nil
-}
-
-// wipe empties the base slabs of a generation.
-func (e *gpuEngine) wipe(g *generation) error {
-	at := countersAt(g)
-	return errors.Join(
-		e.queue.Stream.Fill(g.base.Ptr, ^uint32(0), int(at-g.base.Ptr)/4),
-		e.queue.Stream.Fill(at, 0, slabBytes/4),
-	)
-}
-
-func (e *gpuEngine) free(g *generation) error {
-	return errors.Join(g.pool.Close(), e.dev.Free(g.base))
-}
-
-func countersAt(g *generation) device.Ptr {
-	return g.base.Ptr + device.Ptr(int(g.buckets)+extraSlabs-1)*slabBytes
-}
-
-func refOf(g *generation) tableRef {
+func refOf(p core.Parts) tableRef {
+	g := p.(*generation)
 	return tableRef{
 		slabs:    g.base.Ptr,
-		counters: countersAt(g),
+		counters: g.base.Ptr + device.Ptr(g.countersAt()),
 		alloc:    g.pool.ref(false),
 		seed:     g.seed,
 		buckets:  g.buckets,
 	}
 }
 
-func (e *gpuEngine) geometry() geometry { return e.gen.geometry }
+// Counters is for [gpu.Structure], as are the methods that follow.
+func (k *kernels) Counters(p core.Parts) device.Ptr { return refOf(p).counters }
 
-func (e *gpuEngine) pool() *Alloc { return e.gen.pool }
+// Wipe empties the base slabs of a generation.
+func (k *kernels) Wipe(s *device.Stream, p core.Parts) error {
+	ref := refOf(p)
+	return errors.Join(
+		s.Fill(ref.slabs, ^uint32(0), int(ref.counters-ref.slabs)/4),
+		s.Fill(ref.counters, 0, slabBytes/4))
+}
 
-// ---- lookups ----------------------------------------------------------------
-
-func (e *gpuEngine) getOn(s *device.Stream, b *batch.Batch) error { return e.launchGet(s, b, 0) }
-
-func (e *gpuEngine) launchGet(s *device.Stream, b *batch.Batch, hits device.Ptr) error {
-	if b.N == 0 {
-		return nil
+// Look launches a lookup.
+func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
+	keys := b.Columns[batch.Keys].Ptr
+	if counts := b.Columns[batch.Counts]; counts.Given() {
+		return device.Launch(s, k.tally, gpu.Grid(b.N), gpu.Block,
+			&tallyParams{table: refOf(p), keys: keys, counts: counts.Ptr, n: uint64(b.N)})
 	}
-	k := e.kernel.get
-	if b.Flags&flagMulti != 0 {
-		k = e.kernel.getMulti
+	kernel := k.get
+	if b.Flags&batch.Multi != 0 {
+		kernel = k.getMulti
 	}
-	p := getParams{
-		table: refOf(e.gen), keys: b.Keys.Ptr, vals: b.Vals.Ptr, found: b.OK.Ptr, hits: hits, n: uint64(b.N),
+	params := getParams{
+		table: refOf(p), keys: keys, vals: b.Columns[batch.Vals].Ptr, found: b.Columns[batch.OK].Ptr, hits: hits, n: uint64(b.N),
 	}
 	threads := b.N
 	if b.N <= spreadKeys {
-		p.spread, threads = 1, b.N*tileLanes
+		params.spread, threads = 1, b.N*tileLanes
 	}
-	return device.Launch(s, k, gpubatch.Grid(threads), gpubatch.Block, &p)
+	return device.Launch(s, kernel, gpu.Grid(threads), gpu.Block, &params)
 }
 
-func (e *gpuEngine) get(ctx context.Context, b *batch.Batch) (hits int, err error) {
-	return e.queue.Get(ctx, b, e.launchGet)
+// appends reports whether a batch adds pairs to a multimap.
+func appends(b *batch.Batch) bool {
+	return b.Flags&batch.Multi != 0 && b.Kind == op.Put && !b.Columns[batch.Kinds].Given()
 }
 
-func (e *gpuEngine) present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
-	keys := &batch.Batch{N: b.N, Keys: b.Keys}
-	if s == nil {
-		return e.get(ctx, keys)
+// Change launches a change: and if it adds pairs, those that too many threads
+// wanted to put in one place, which it listed.
+func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
+	kernel := k.change
+	if c.Batch.Flags&batch.Multi != 0 {
+		kernel = k.changeMulti
 	}
-	return e.queue.Present(ctx, s, func(hits device.Ptr) error { return e.launchGet(s, keys, hits) })
+	table := refOf(p)
+	if c.Failed.Items == 0 { // nothing runs again: no free unit may be missed
+		table.alloc = p.(*generation).pool.ref(true)
+	}
+	err = device.Launch(s, kernel, gpu.Grid(c.N), gpu.Block, &changeParams{
+		table: table, keys: c.Columns[batch.Keys].Ptr, vals: c.Columns[batch.Vals].Ptr,
+		kinds: c.Columns[batch.Kinds].Ptr, out: c.Columns[batch.Out].Ptr, ok: c.OK,
+		removed: c.Columns[batch.Counts].Ptr, deferred: c.Deferred, failed: c.Failed,
+		n: uint32(c.N), first: uint32(c.First), kind: uint32(c.Kind), flags: c.Flags,
+	})
+	if err != nil || !appends(c.Batch) {
+		return c.Ordered(), err
+	}
+	return false, device.Launch(s, k.append, device.Dim{X: appendWarps}, device.Dim{X: warpThreads}, &appendParams{
+		table: table, keys: c.Columns[batch.Keys].Ptr, vals: c.Columns[batch.Vals].Ptr,
+		deferred: c.Deferred, failed: c.Failed, first: uint32(c.First),
+	})
 }
 
-func (e *gpuEngine) tally(ctx context.Context, b *batch.Batch, counts []uint32) error {
-	c, err := e.queue.Take()
-	if err != nil {
-		return err
+// Winners launches what resolves duplicates.
+func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, rank *gpu.RankParams) error {
+	table := refOf(p)
+	if c.Failed.Items == 0 {
+		table.alloc = p.(*generation).pool.ref(true)
 	}
-	defer e.queue.Give(c)
-	_, err = c.Ring.Run(ctx, b.N,
-		[]staging.Column{{Host: b.Keys.Host, Width: e.widths.Key}},
-		[]staging.Column{{Host: device.Bytes(counts), Width: 4}},
-		func(p *staging.Piece) error {
-			if err := p.Stream.Wait(e.queue.Changed); err != nil {
-				return err
-			}
-			return e.launchTally(p.Stream, p.N, p.In[0], p.Out[0])
-		})
-	return err
+	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
+		&settleParams{table: table, rank: *rank, vals: c.Columns[batch.Vals].Ptr, ok: c.OK})
 }
 
-func (e *gpuEngine) launchTally(s *device.Stream, n int, keys, counts device.Ptr) error {
-	return device.Launch(s, e.kernel.tally, gpubatch.Grid(n), gpubatch.Block,
-		&tallyParams{table: refOf(e.gen), keys: keys, counts: counts, n: uint64(n)})
+// Extent is the buckets, the extra one last.
+func (k *kernels) Extent(p core.Parts) (units uint32, rows int) {
+	return p.(*generation).extent(k.widths.Slot)
 }
 
-func (e *gpuEngine) tallyOn(s *device.Stream, b *batch.Batch, counts batch.Column) error {
-	if b.N == 0 {
-		return nil
-	}
-	return e.launchTally(s, b.N, b.Keys.Ptr, counts.Ptr)
+// Export launches copying the live pairs of buckets [lo,hi), or counting them.
+func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
+	return device.Launch(s, k.export, tiles(s.Device(), hi-lo), gpu.Block, &exportParams{
+		table: refOf(p), keys: out.Columns[batch.Keys].Ptr, vals: out.Columns[batch.Vals].Ptr,
+		count: count, rows: uint64(out.N), lo: lo, hi: hi, step: core.SpreadOver(p.(*generation).buckets).Step(),
+	})
 }
 
-// collectKeys and collectBytes bound the keys and the values that are on their
-// way at a time, unless one key has more.
-const collectKeys, collectBytes = 1 << 22, 64 << 20
-
-func (e *gpuEngine) collect(ctx context.Context, b *batch.Batch, offsets []uint64, vals []byte) error {
-	width := uint64(e.widths.Val)
-	for lo := 0; lo < b.N; {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		hi := lo + 1
-		for hi < b.N && hi-lo < collectKeys && (offsets[hi+1]-offsets[lo])*width <= collectBytes {
-			hi++
-		}
-		part := vals[offsets[lo]*width : offsets[hi]*width]
-		if err := e.collectPart(ctx, b.Keys.Host[lo*e.widths.Key:hi*e.widths.Key], offsets[lo:hi+1], part); err != nil {
-			return err
-		}
-		lo = hi
-	}
-	return nil
+// tiles is a launch with a tile for each bucket, or a device full of them.
+func tiles(dev device.Device, buckets uint32) device.Dim {
+	return gpu.Wave(dev, (int(buckets)+1)*tileLanes)
 }
 
-// collectPart fetches the values of some keys; offsets need not begin with 0.
-func (e *gpuEngine) collectPart(ctx context.Context, keys []byte, offsets []uint64, vals []byte) (err error) {
-	if len(vals) == 0 {
-		return nil
-	}
-	s, n := e.queue.Stream, len(offsets)-1
-	// One block of memory: offsets, values, keys.
-	starts, rows := 8*len(offsets), (len(vals)+7)/8*8
-	buf, err := e.dev.Alloc(starts + rows + len(keys))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.dev.Free(buf)) }()
-	to := buf.Ptr + device.Ptr(starts)
-	in := to + device.Ptr(rows)
-	// The keys' pairs have been counted, behind all changes.
-	if err := errors.Join(s.CopyIn(buf.Ptr, device.Bytes(offsets)), s.CopyIn(in, keys)); err != nil {
-		return err
-	}
-	base := device.Ptr(offsets[0]) * device.Ptr(e.widths.Val)
-	if err := e.launchCollect(s, n, in, buf.Ptr, to-base, int(offsets[n])); err != nil {
-		return err
-	}
-	return s.CopyOut(context.WithoutCancel(ctx), vals, to)
-}
-
-func (e *gpuEngine) launchCollect(s *device.Stream, n int, keys, offsets, vals device.Ptr, rows int) error {
-	return device.Launch(s, e.kernel.collect, gpubatch.Grid(n), gpubatch.Block,
-		&collectParams{table: refOf(e.gen), keys: keys, offsets: offsets, vals: vals, rows: uint64(rows), n: uint64(n)})
-}
-
-// collectOn counts, adds up and writes: five launches, no copy, no wait.
-func (e *gpuEngine) collectOn(s *device.Stream, b *batch.Batch, counts, offsets batch.Column, rows int) error {
-	if b.N == 0 {
-		return s.Fill(offsets.Ptr, 0, 2)
-	}
-	if err := e.launchTally(s, b.N, b.Keys.Ptr, counts.Ptr); err != nil {
-		return err
-	}
-	p := scanParams{counts: counts.Ptr, offsets: offsets.Ptr, n: uint64(b.N)}
-	warps := (b.N + scanStrip - 1) / scanStrip
+// Scan launches adding up counts to offsets: three launches.
+func (k *kernels) Scan(s *device.Stream, counts, offsets device.Ptr, n int) error {
+	p := scanParams{counts: counts, offsets: offsets, n: uint64(n)}
+	warps := (n + scanStrip - 1) / scanStrip
 	for _, scan := range []struct {
 		k     device.Kernel
 		warps int
-	}{{e.kernel.scanSums, warps}, {e.kernel.scanStrips, 1}, {e.kernel.scanOffsets, warps}} {
-		if err := device.Launch(s, scan.k, gpubatch.Grid(32*scan.warps), gpubatch.Block, &p); err != nil {
-			return err
-		}
-	}
-	return e.launchCollect(s, b.N, b.Keys.Ptr, offsets.Ptr, b.Vals.Ptr, rows)
-}
-
-// ---- changes ----------------------------------------------------------------
-
-func (e *gpuEngine) change(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {
-	return e.queue.Change(ctx, listing(b), e.submit)
-}
-
-// appends tells whether a batch adds pairs to a multimap.
-func appends(b *batch.Batch) bool {
-	return b.Flags&flagMulti != 0 && b.Kind == weft.OpPut && !b.Kinds.There()
-}
-
-// listing is the batch with the flag that makes its launch list operations to
-// be settled: for pairs that are added, those that too many threads want to
-// put in one place.
-func listing(b *batch.Batch) *batch.Batch {
-	if !appends(b) {
-		return b
-	}
-	part := *b
-	part.Flags |= batch.Order
-	return &part
-}
-
-func (e *gpuEngine) changeOn(s *device.Stream, b *batch.Batch, wait bool) (failed []uint32, err error) {
-	b = listing(b)
-	piece := launchOps
-	if b.Ordered() || wait {
-		piece = gpubatch.SettleOps
-		record := 0
-		if wait {
-			record = min(b.N, piece)
-		}
-		if err := e.queue.Reserve(min(b.N, piece), record); err != nil {
-			return nil, err
-		}
-	}
-	to := gpubatch.List{Count: e.queue.Word(gpubatch.WordLost)}
-	for lo := 0; lo < b.N; lo += piece {
-		part := b.Sub(lo, min(lo+piece, b.N), e.widths)
-		if wait {
-			to = e.queue.Failed()
-			if err := e.queue.Set(s, gpubatch.WordFailed, 0); err != nil {
-				return failed, err
-			}
-		}
-		if err := e.submit(s, part, to, lo); err != nil {
-			return failed, err
-		}
-		if !wait {
-			continue
-		}
-		if err := e.queue.Stream.Wait(e.queue.Changed); err != nil {
-			return failed, err
-		}
-		more, err := e.queue.ReadFailed(context.Background())
-		failed = append(failed, more...)
-		if err != nil {
-			return failed, err
-		}
-	}
-	return failed, nil
-}
-
-// submit launches the kernels of a change: one, or if it is ordered the one
-// and those that settle duplicates. first is the part's place in its batch.
-func (e *gpuEngine) submit(s *device.Stream, b *batch.Batch, failed gpubatch.List, first int) error {
-	if b.N == 0 {
-		return nil
-	}
-	e.stale = true
-	return e.queue.Submit(s, func() error { return e.launchChange(s, b, failed, first) })
-}
-
-func (e *gpuEngine) launchChange(s *device.Stream, b *batch.Batch, failed gpubatch.List, first int) error {
-	deferred, ok, err := e.queue.Defer(s, b)
-	if err != nil {
-		return err
-	}
-	flags := b.Flags
-	if !b.Ordered() {
-		flags &^= batch.Order
-	}
-	k := e.kernel.change
-	if b.Flags&flagMulti != 0 {
-		k = e.kernel.changeMulti
-	}
-	table := refOf(e.gen)
-	if failed.Items == 0 { // nothing runs again: no free unit may be missed
-		table.alloc = e.gen.pool.ref(true)
-	}
-	if err := device.Launch(s, k, gpubatch.Grid(b.N), gpubatch.Block, &changeParams{
-		table: table, keys: b.Keys.Ptr, vals: b.Vals.Ptr, kinds: b.Kinds.Ptr, out: b.Out.Ptr, ok: ok,
-		removed: b.Counts.Ptr, deferred: deferred, failed: failed,
-		n: uint32(b.N), first: uint32(first), kind: uint32(b.Kind), flags: uint32(flags),
-	}); err != nil {
-		return err
-	}
-	switch {
-	case !b.Ordered():
-	case appends(b):
-		p := appendParams{table: table, keys: b.Keys.Ptr, vals: b.Vals.Ptr, deferred: deferred, failed: failed, first: uint32(first)}
-		if err := device.Launch(s, e.kernel.append, device.Dim{X: appendWarps}, device.Dim{X: warpThreads}, &p); err != nil {
-			return err
-		}
-	default:
-		rank := e.queue.Ranks(b, deferred)
-		settle := settleParams{table: table, rank: rank, vals: b.Vals.Ptr, ok: ok}
-		if err := gpubatch.Settle(&e.queue, s, &e.kernel.order, &rank, &settle); err != nil {
+	}{{k.scanSums, warps}, {k.scanStrips, 1}, {k.scanOffsets, warps}} {
+		if err := device.Launch(s, scan.k, gpu.Grid(warpThreads*scan.warps), gpu.Block, &p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (e *gpuEngine) counts(ctx context.Context) (counters, error) {
-	if !e.stale {
-		return e.known, nil
-	}
-	if err := e.queue.Stream.Wait(e.queue.Changed); err != nil {
-		return counters{}, err
-	}
-	var c counters
-	raw := unsafe.Slice((*byte)(unsafe.Pointer(&c)), unsafe.Sizeof(c))
-	if err := e.queue.Stream.CopyOut(ctx, raw, countersAt(e.gen)); err != nil {
-		return counters{}, err
-	}
-	e.known, e.stale = c, false
-	return c, nil
+// Rows launches writing the values of n keys to the rows that offsets say, none
+// beyond a limit.
+func (k *kernels) Rows(s *device.Stream, p core.Parts, n int, keys, offsets, vals device.Ptr, limit uint64) error {
+	return device.Launch(s, k.collect, gpu.Grid(n), gpu.Block,
+		&collectParams{table: refOf(p), keys: keys, offsets: offsets, vals: vals, rows: limit, n: uint64(n)})
 }
 
-func (e *gpuEngine) lost(ctx context.Context) (int, error) { return e.queue.Lost(ctx) }
+// ---- engine -----------------------------------------------------------------
 
-func (e *gpuEngine) settle(ctx context.Context) error { return e.dev.Sync(ctx) }
+// Change is for [core.Engine]. For pairs that are added to a multimap, the flag
+// of ordered batches makes the launch list those that too many threads want to
+// put in one place.
+func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
+	if appends(b) {
+		listing := *b
+		listing.Flags |= batch.Order
+		b = &listing
+	}
+	return e.Engine.Change(ctx, s, b)
+}
 
-// ---- whole tables -----------------------------------------------------------
+// Expand is for [core.Expander].
+func (e *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
+	return e.Engine.Expand(ctx, s, l, b, &e.kernel)
+}
+
+func (e *gpuEngine) generation() *generation { return e.Parts().(*generation) }
+
+func (e *gpuEngine) geometry() geometry { return e.generation().geometry }
+
+func (e *gpuEngine) pool() *Alloc { return e.generation().pool }
+
+// extend makes the pool grow. A lookup under way must not meet a super block
+// that was not there when it began.
+func (e *gpuEngine) extend(ctx context.Context, free int) error {
+	if err := e.Leases.Exclude(ctx); err != nil {
+		return err
+	}
+	defer e.Leases.Admit()
+	return e.pool().Reserve(ctx, free)
+}
+
+func (e *gpuEngine) present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
+	return e.Present(ctx, s, b)
+}
 
 func (e *gpuEngine) rehash(ctx context.Context, buckets uint32, units int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// Lookups may be under way on streams of the caller.
-	if err := e.settle(ctx); err != nil {
-		return err
-	}
-	g := e.gen.geometry
-	g.buckets = buckets
-	to, err := e.allocate(g, units, e.gen.pool.opts.Light)
+	from := e.generation()
+	to, err := allocate(e.Dev, geometry{seed: from.seed, buckets: buckets}, units, from.pool.opts.Light)
 	if err != nil {
 		return err
 	}
-	lost, err := e.move(e.gen, to)
+	lost, err := e.Move(ctx, to, func(s *device.Stream, p core.Parts, lost device.Ptr) error {
+		return device.Launch(s, e.kernel.rehash, tiles(e.Dev, from.buckets), gpu.Block,
+			&rehashParams{from: refOf(p), to: refOf(to), lost: lost})
+	})
 	if err == nil && lost > 0 {
-		err = fmt.Errorf("slab: rehash to %d buckets leaves %d pairs without room: %w", buckets, lost, weft.ErrFull)
+		err = fmt.Errorf("rehash to %d buckets leaves %d pairs without room: %w", buckets, lost, op.ErrFull)
 	}
-	if err != nil {
-		return errors.Join(err, e.free(to))
-	}
-	old := e.gen
-	e.gen, e.stale = to, true
-	return e.release(old)
-}
-
-// move copies the live pairs of one generation to an empty other, waits for
-// it, and returns how many did not fit.
-func (e *gpuEngine) move(from, to *generation) (int, error) {
-	if err := e.queue.Set(e.queue.Stream, gpubatch.WordResult, 0); err != nil {
-		return 0, err
-	}
-	p := rehashParams{from: refOf(from), to: refOf(to), lost: e.queue.Word(gpubatch.WordResult)}
-	if err := device.Launch(e.queue.Stream, e.kernel.rehash, e.tiles(from.buckets), gpubatch.Block, &p); err != nil {
-		return 0, err
-	}
-	n, err := e.queue.Read(context.Background(), gpubatch.WordResult)
-	return int(n), err
-}
-
-// tiles is a launch with a tile for each bucket, or a device full of them.
-func (e *gpuEngine) tiles(buckets uint32) device.Dim {
-	return gpubatch.Wave(e.dev, (int(buckets)+1)*tileLanes)
+	return err
 }
 
 func (e *gpuEngine) flush(ctx context.Context) error {
-	// Lookups may be under way on streams of the caller.
-	if err := e.settle(ctx); err != nil {
-		return err
-	}
-	e.stale = true
-	p := flushParams{table: refOf(e.gen)}
-	return device.Launch(e.queue.Stream, e.kernel.flush, e.tiles(e.gen.buckets), gpubatch.Block, &p)
+	return e.Alone(ctx, func(s *device.Stream) error {
+		g := e.generation()
+		return device.Launch(s, e.kernel.flush, tiles(e.Dev, g.buckets), gpu.Block, &flushParams{table: refOf(g)})
+	})
 }
 
-func (e *gpuEngine) clear(ctx context.Context) error {
-	if err := e.settle(ctx); err != nil {
-		return err
-	}
-	e.stale = true
-	return errors.Join(e.gen.pool.Clear(ctx), e.wipe(e.gen))
-}
-
-func (e *gpuEngine) hold() *generation {
-	e.gen.refs++
-	return e.gen
-}
-
-func (e *gpuEngine) release(g *generation) error {
-	if g.refs--; g.refs > 0 {
-		return nil
-	}
-	return e.free(g)
-}
-
-func (e *gpuEngine) export(ctx context.Context, g *generation, lo, hi uint32, keys, vals []byte) (n int, err error) {
-	c, err := e.queue.Take()
-	if err != nil {
-		return 0, err
-	}
-	defer e.queue.Give(c)
-	rows := len(keys) / e.widths.Key
-	_, err = c.Ring.RunWhole(ctx, rows,
-		[]staging.Column{{Host: keys, Width: e.widths.Key}, {Host: vals, Width: e.widths.Val}},
-		func(p *staging.Piece) error {
-			// Changes submitted since the iteration began may be seen or not.
-			if err := p.Stream.Fill(c.Hits.Ptr(), 0, 2); err != nil {
-				return err
-			}
-			return device.Launch(p.Stream, e.kernel.export, e.tiles(hi-lo), gpubatch.Block, &exportParams{
-				table: refOf(g), keys: p.Out[0], vals: p.Out[1], count: c.Hits.Ptr(), rows: uint64(rows), lo: lo, hi: hi,
-			})
-		})
-	if err != nil {
-		return 0, err
-	}
-	var count [1]uint64
-	err = c.Hits.CopyTo(ctx, e.queue.Stream, count[:])
-	return int(count[0]), err
+// Clear is for [core.Engine].
+func (e *gpuEngine) Clear(ctx context.Context) error {
+	return errors.Join(e.pool().Clear(ctx), e.Engine.Clear(ctx))
 }
 
 func (e *gpuEngine) chains(ctx context.Context) (lengths [chainLengths]uint64, err error) {
-	s := e.queue.Stream
+	s, g := e.Stream, e.generation()
 	if err := s.Fill(e.all.Ptr(), 0, 2*chainLengths); err != nil {
 		return lengths, err
 	}
-	p := chainParams{table: refOf(e.gen), lengths: e.all.Ptr()}
-	if err := device.Launch(s, e.kernel.chains, gpubatch.Wave(e.dev, int(e.gen.buckets)+1), gpubatch.Block, &p); err != nil {
+	p := chainParams{table: refOf(g), lengths: e.all.Ptr()}
+	if err := device.Launch(s, e.kernel.chains, gpu.Wave(e.Dev, int(g.buckets)+1), gpu.Block, &p); err != nil {
 		return lengths, err
 	}
 	err = e.all.CopyTo(ctx, s, lengths[:])
 	return lengths, err
 }
 
-func (e *gpuEngine) close() (err error) {
-	if e.queue.Stream != nil {
-		err = e.settle(context.Background())
-	}
-	err = errors.Join(err, e.all.Free())
-	if e.gen != nil {
-		err = errors.Join(err, e.release(e.gen))
-	}
-	return errors.Join(err, e.queue.Close())
-}
+// Close is for [core.Engine].
+func (e *gpuEngine) Close() error { return errors.Join(e.Engine.Close(), e.all.Free()) }

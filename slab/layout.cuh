@@ -7,6 +7,7 @@
 #include "weft/change.cuh"
 #include "weft/hash.cuh"
 #include "weft/scan.cuh"
+#include "weft/spread.cuh"
 #include "weft/tile.cuh"
 
 namespace weft::slab {
@@ -139,8 +140,10 @@ struct ExportParams {
   void* keys;
   void* vals;
   uint64_t* count;
-  uint64_t rows;  // of keys and vals
-  uint32_t lo, hi;
+  uint64_t rows;    // of keys and vals
+  uint32_t lo, hi;  // numbers in the order of step (spread.cuh); `buckets` is the extra bucket
+  uint32_t step;
+  uint32_t unused;
 };
 
 struct ChainParams {

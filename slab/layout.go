@@ -1,17 +1,20 @@
 package slab
 
 import (
+	"errors"
+	"fmt"
 	"structs"
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/hash"
 )
 
 // Memory, the same on every device (twin: layout.cuh):
 //
 //	slab 0 … slab n-1    the base slabs, one per bucket
-//	slab n               the base slab of keys that look like marks
+//	slab n               the base slab of keys that look like sentinels
 //	slab n+1             counters
 //
 // Further slabs of a bucket are units of an [Alloc]. A slab is 128 bytes: what
@@ -51,64 +54,19 @@ type link struct {
 	next uint32
 }
 
-// The stored key types and the stored value types. A set stores no value.
-type (
-	storedKey interface{ uint32 | uint64 }
-	storedVal interface {
-		uint32 | uint64 | struct{}
-	}
-)
-
-// slot is one entry. The value comes first: a zero-sized last field would be
-// padded, and the kernels want the key in the upper half of the word.
-type slot[K storedKey, V storedVal] struct {
-	_   structs.HostLayout
-	val V
-	key K
-}
-
-var (
-	_ [8]byte  = [unsafe.Sizeof(link{})]byte{}
-	_ [8]byte  = [unsafe.Sizeof(slot[uint32, uint32]{})]byte{}
-	_ [16]byte = [unsafe.Sizeof(slot[uint64, uint64]{})]byte{}
-	_ [4]byte  = [unsafe.Sizeof(slot[uint32, struct{}]{})]byte{}
-	_ [8]byte  = [unsafe.Sizeof(slot[uint64, struct{}]{})]byte{}
-)
+var _ [8]byte = [unsafe.Sizeof(link{})]byte{}
 
 // slotsIn is the number of slots of a slab: the paper's M.
 func slotsIn(slotBytes int) int { return linkAt / slotBytes }
 
-// Marks: four keys that are never stored. They count down from the largest,
-// so "is a mark" is one comparison.
-const (
-	markEmpty   = 0 // ^K(0): not used since the last flush
-	markDead    = 1 // deleted; the value field remembers the key
-	markPending = 2 // being written by a GPU without 128-bit compare-and-swap
-	markNone    = 3 // not a slot: stands in for the link where a kernel reads a whole slab
-	marks       = 4
-)
+// lastSentinel is the last of the sentinels, and the one beside those of all
+// structures: not a slot. It stands in for the link where a kernel reads a whole
+// slab.
+const lastSentinel = cpu.Pending + 1
 
-func mark[K storedKey](m K) K { return ^m }
-
-// isMark tells whether a key looks like a mark. Such keys are stored like any
-// other, under the name ^key (0 to 3), in the extra bucket that holds nothing
-// else: every key is legal, and ordinary keys pay one comparison for it.
-func isMark[K storedKey](key K) bool { return key >= mark[K](markNone) }
-
-// stored is the name under which a key is stored.
-func stored[K storedKey](key K) K {
-	if isMark(key) {
-		return ^key
-	}
-	return key
-}
-
-// counters lie in the last of the extra slabs.
-type counters struct {
-	_    structs.HostLayout
-	live uint64 // pairs
-	used uint64 // slots that are not empty
-}
+// isSentinel reports whether a key is stored as ^key (0 to 3), in the extra
+// bucket.
+func isSentinel[K cpu.Key](key K) bool { return cpu.IsSentinel(key, lastSentinel) }
 
 // geometry is the part of a table's description that all devices share.
 type geometry struct {
@@ -120,8 +78,8 @@ type geometry struct {
 func (g geometry) bytes() int { return (int(g.buckets) + extraSlabs) * slabBytes }
 
 // bucketOf is the bucket of a key.
-func bucketOf[K storedKey](g geometry, key K) uint32 {
-	if isMark(key) {
+func bucketOf[K cpu.Key](g geometry, key K) uint32 {
+	if isSentinel(key) {
 		return g.buckets
 	}
 	if unsafe.Sizeof(key) == 4 {
@@ -130,11 +88,41 @@ func bucketOf[K storedKey](g geometry, key K) uint32 {
 	return uint32(hash.Reduce64(hash.Uint64(uint64(key), g.seed), uint64(g.buckets)))
 }
 
-// generation is the memory of a table between two rehashes. Iterations that
-// began before a rehash go on reading the old one.
+// generation is the memory of a table between two rehashes.
 type generation struct {
 	geometry
+	dev  device.Device
 	base device.Buffer
 	pool *Alloc
-	refs int // guarded by the table's lock
+}
+
+// allocate takes memory for a table: its base slabs, whose content is undefined,
+// and an empty pool.
+func allocate(dev device.Device, g geometry, units int, fixed bool) (*generation, error) {
+	base, err := dev.Alloc(g.bytes())
+	if err != nil {
+		return nil, fmt.Errorf("%d base slabs of %d bytes: %w", g.buckets, slabBytes, err)
+	}
+	pool, err := newPool(dev, units, fixed)
+	if err != nil {
+		return nil, errors.Join(err, dev.Free(base))
+	}
+	return &generation{g, dev, base, pool}, nil
+}
+
+// Free is for [core.Parts].
+func (g *generation) Free() error { return errors.Join(g.pool.Close(), g.dev.Free(g.base)) }
+
+// countersAt is where the counters lie: in the last slab.
+func (g *generation) countersAt() int { return g.bytes() - slabBytes }
+
+// Counters is for [cpu.Memory].
+func (g *generation) Counters() *cpu.Counters {
+	return (*cpu.Counters)(unsafe.Pointer(&g.base.Host[g.countersAt()]))
+}
+
+// extent is the number of buckets with the extra one, and of slots in each base
+// slab.
+func (g *generation) extent(slotBytes int) (buckets uint32, slots int) {
+	return g.buckets + 1, slotsIn(slotBytes)
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/internal/batch"
-	"github.com/weftgo/weft/internal/gpubatch"
+	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/hash"
 )
 

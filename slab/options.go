@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 
-	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/internal/op"
 )
 
 // Options configure a [Map], a [Set] or a [MultiMap]. The zero value and nil
@@ -16,16 +16,16 @@ type Options struct {
 	// fixed one needs it.
 	Capacity int
 
-	// Utilisation is the share of the memory of all slabs that keys and values
-	// take up when Capacity is reached: what decides how many keys share a
-	// bucket. Default 0.55, where 2 buckets of a hundred have a second slab, or
+	// MaxLoad is the share of the memory of all slabs that keys and values take
+	// up when Capacity is reached, the paper's memory utilization: what decides
+	// how many keys share a bucket. Default 0.55, where 2 buckets of a hundred have a second slab, or
 	// 12 where keys or values have 64 bits. From 0.65 on most buckets have two
 	// and more, and searches take as many times longer. The most is 0.93, and
 	// 0.86 for pairs with 64 bits.
-	Utilisation float64
+	MaxLoad float64
 
 	// Buckets, if not 0, is the number of buckets for good: chains grow
-	// instead, and Utilisation decides nothing. With one bucket the structure
+	// instead, and MaxLoad decides nothing. With one bucket the structure
 	// is the paper's slab list. Nothing is rehashed before the pool has 255
 	// super blocks, with 60 million pairs or more; it is then replaced by one of
 	// larger super blocks.
@@ -39,7 +39,7 @@ type Options struct {
 	// MaxTombstones is the share of slots in use that belong to deleted keys
 	// at which the structure flushes itself after a batch from host memory, and
 	// before a batch on the device that may not find room. Default 0.25;
-	// negative: only Flush does.
+	// negative: only Compact does.
 	MaxTombstones float64
 
 	// Unordered drops the promise that duplicates within a batch have the
@@ -51,6 +51,10 @@ type Options struct {
 	// colliding keys.
 	Seed uint64
 
+	// ResultLimit is how many bytes the results of MultiMap.GetAll may take.
+	// Default: half of the free memory of the host.
+	ResultLimit int
+
 	// Logger is told of growth, shrinking, rehashes and flushes at debug
 	// level. Default: silent.
 	Logger *slog.Logger
@@ -61,11 +65,11 @@ const (
 	// with.
 	maxCapacity = 1 << 48
 
-	defaultUtilisation   = 0.55
-	minUtilisation       = 0.001
+	defaultMaxLoad       = 0.55
+	minMaxLoad           = 0.001
 	defaultMaxTombstones = 0.25
 
-	// growShare of the keys that Utilisation allows is when a structure grows:
+	// growShare of the keys that MaxLoad allows is when a structure grows:
 	// chains may get a little longer before.
 	growShare = 1.25
 	// shrinkShare of that is when it gets smaller. Far enough from one half
@@ -78,16 +82,16 @@ const (
 )
 
 // check fills in defaults and reports what makes no sense.
-func (o *Options) check(what string) (Options, error) {
+func (o *Options) check() (Options, error) {
 	var c Options
 	if o != nil {
 		c = *o
 	}
 	fail := func(format string, args ...any) (Options, error) {
-		return c, fmt.Errorf("slab: new %s: %w: %s", what, weft.ErrOptions, fmt.Sprintf(format, args...))
+		return c, fmt.Errorf("%w: %s", op.ErrOptions, fmt.Sprintf(format, args...))
 	}
-	if c.Utilisation == 0 {
-		c.Utilisation = defaultUtilisation
+	if c.MaxLoad == 0 {
+		c.MaxLoad = defaultMaxLoad
 	}
 	if c.MaxTombstones == 0 {
 		c.MaxTombstones = defaultMaxTombstones
@@ -95,8 +99,10 @@ func (o *Options) check(what string) (Options, error) {
 	switch {
 	case c.Capacity < 0:
 		return fail("Capacity %d is negative", c.Capacity)
-	case !(c.Utilisation >= minUtilisation && c.Utilisation < 1): // also NaN
-		return fail("Utilisation %v is not in [%v, 1)", c.Utilisation, minUtilisation)
+	case !(c.MaxLoad >= minMaxLoad && c.MaxLoad < 1): // also NaN
+		return fail("MaxLoad %v is not in [%v, 1)", c.MaxLoad, minMaxLoad)
+	case c.ResultLimit < 0:
+		return fail("ResultLimit %d is negative", c.ResultLimit)
 	case c.Capacity > maxCapacity:
 		return fail("Capacity %d needs more than %d GiB", c.Capacity, maxCapacity>>27)
 	case c.Buckets < 0 || c.Buckets > maxBuckets:

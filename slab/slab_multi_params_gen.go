@@ -7,7 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/internal/gpubatch"
+	"github.com/weftgo/weft/internal/gpu"
 )
 
 // appendParams is weft::slab::AppendParams of C++.
@@ -16,8 +16,8 @@ type appendParams struct {
 	table    tableRef
 	keys     device.Ptr
 	vals     device.Ptr
-	deferred gpubatch.List
-	failed   gpubatch.List
+	deferred gpu.List
+	failed   gpu.List
 	first    uint32
 	unused   uint32
 }
@@ -132,9 +132,9 @@ var (
 	_ [60]byte = [unsafe.Offsetof(tableRef{}.unused)]byte{}
 )
 
-// gpubatch.List has the layout of weft::List.
+// gpu.List has the layout of weft::List.
 var (
-	_ [16]byte = [unsafe.Sizeof(gpubatch.List{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(gpubatch.List{}.Items)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(gpubatch.List{}.Count)]byte{}
+	_ [16]byte = [unsafe.Sizeof(gpu.List{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(gpu.List{}.Items)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(gpu.List{}.Count)]byte{}
 )

@@ -22,10 +22,11 @@ import (
 //kernelgen:input 4efda42f7569fa98848bb2670344e335379edf170a04397c9c7880abf88d1580 2617 kernels/include/weft/scan.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
 //kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
+//kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input 7d18a256152b0959f8b55b9098f39d3df7ae7b06c7a7351ef99ec8fb3a18f31a 12946 slab/change.cuh
-//kernelgen:input 88dffc62bdc1df66a210e6852b67235aea10cdea2f580c1be7667d323b69a650 4776 slab/layout.cuh
+//kernelgen:input ce647a3e2d492fa749f0dda868cebc90d931d5f1d580db8e49232795e94eb735 4918 slab/layout.cuh
 //kernelgen:input 40509b5e0424b744c4daa220094fb3f095cfff3fe1c683b7ed4e6c49a2b07544 5860 slab/search.cuh
 //kernelgen:input f5858a6050859c706748de25f9ad98d69c748abfe7979beaee98ec35bda40343 996 slab/slab_multi.cu
 //kernelgen:input b7ab3fa293b6ae8d97c8499606a1910826e9142bb5e809ce37d688a2622dfbc9 1704 slab/tile.cuh
@@ -38,7 +39,7 @@ import (
 //kernelgen:output f1f18b0848255e891cc46fbcc0b5a70bc6b46b78a69e911607541d3485d68a2e 78851 slab/slab_multi_64_32_sm90.ptx
 //kernelgen:output f92059723e6b1e87cdfc06cc344e78db3943d366d82c5e6558bf3defa1f2a7da 79903 slab/slab_multi_64_64_sm80.ptx
 //kernelgen:output acc67dac7c059354ab2ff5af8aa618f35df715d55dd871f6f978374300372e81 78818 slab/slab_multi_64_64_sm90.ptx
-//kernelgen:output 6ea25de84e6594b48c5fae2145e49deb2b1cc24b481c181d1ff7a0e23937bfa2 4831 slab/slab_multi_params_gen.go
+//kernelgen:output dd7e26d38ab2845f7eaa53d1213929cf1f0d30a8a281ce98a239a36a5e51fd78 4796 slab/slab_multi_params_gen.go
 
 //go:embed slab_multi_32_32_sm80.ptx
 var slabMulti32x32SM80 string

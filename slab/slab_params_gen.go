@@ -7,7 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/internal/gpubatch"
+	"github.com/weftgo/weft/internal/gpu"
 )
 
 // chainParams is weft::slab::ChainParams of C++.
@@ -27,8 +27,8 @@ type changeParams struct {
 	out      device.Ptr
 	ok       device.Ptr
 	removed  device.Ptr
-	deferred gpubatch.List
-	failed   gpubatch.List
+	deferred gpu.List
+	failed   gpu.List
 	n        uint32
 	first    uint32
 	kind     uint32
@@ -37,14 +37,16 @@ type changeParams struct {
 
 // exportParams is weft::slab::ExportParams of C++.
 type exportParams struct {
-	_     structs.HostLayout
-	table tableRef
-	keys  device.Ptr
-	vals  device.Ptr
-	count device.Ptr
-	rows  uint64
-	lo    uint32
-	hi    uint32
+	_      structs.HostLayout
+	table  tableRef
+	keys   device.Ptr
+	vals   device.Ptr
+	count  device.Ptr
+	rows   uint64
+	lo     uint32
+	hi     uint32
+	step   uint32
+	unused uint32
 }
 
 // flushParams is weft::slab::FlushParams of C++.
@@ -78,7 +80,7 @@ type rehashParams struct {
 type settleParams struct {
 	_     structs.HostLayout
 	table tableRef
-	rank  gpubatch.RankParams
+	rank  gpu.RankParams
 	vals  device.Ptr
 	ok    device.Ptr
 }
@@ -121,7 +123,7 @@ var (
 
 // exportParams has the layout of weft::slab::ExportParams.
 var (
-	_ [104]byte = [unsafe.Sizeof(exportParams{})]byte{}
+	_ [112]byte = [unsafe.Sizeof(exportParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(exportParams{}.table)]byte{}
 	_ [64]byte  = [unsafe.Offsetof(exportParams{}.keys)]byte{}
 	_ [72]byte  = [unsafe.Offsetof(exportParams{}.vals)]byte{}
@@ -129,6 +131,8 @@ var (
 	_ [88]byte  = [unsafe.Offsetof(exportParams{}.rows)]byte{}
 	_ [96]byte  = [unsafe.Offsetof(exportParams{}.lo)]byte{}
 	_ [100]byte = [unsafe.Offsetof(exportParams{}.hi)]byte{}
+	_ [104]byte = [unsafe.Offsetof(exportParams{}.step)]byte{}
+	_ [108]byte = [unsafe.Offsetof(exportParams{}.unused)]byte{}
 )
 
 // flushParams has the layout of weft::slab::FlushParams.
@@ -189,21 +193,21 @@ var (
 	_ [28]byte = [unsafe.Offsetof(AllocRef{}.Tries)]byte{}
 )
 
-// gpubatch.List has the layout of weft::List.
+// gpu.List has the layout of weft::List.
 var (
-	_ [16]byte = [unsafe.Sizeof(gpubatch.List{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(gpubatch.List{}.Items)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(gpubatch.List{}.Count)]byte{}
+	_ [16]byte = [unsafe.Sizeof(gpu.List{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(gpu.List{}.Items)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(gpu.List{}.Count)]byte{}
 )
 
-// gpubatch.RankParams has the layout of weft::RankParams.
+// gpu.RankParams has the layout of weft::RankParams.
 var (
-	_ [48]byte = [unsafe.Sizeof(gpubatch.RankParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(gpubatch.RankParams{}.Keys)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(gpubatch.RankParams{}.Ranks)]byte{}
-	_ [16]byte = [unsafe.Offsetof(gpubatch.RankParams{}.Deferred)]byte{}
-	_ [32]byte = [unsafe.Offsetof(gpubatch.RankParams{}.Mask)]byte{}
-	_ [36]byte = [unsafe.Offsetof(gpubatch.RankParams{}.N)]byte{}
-	_ [40]byte = [unsafe.Offsetof(gpubatch.RankParams{}.Kind)]byte{}
-	_ [44]byte = [unsafe.Offsetof(gpubatch.RankParams{}.Unused)]byte{}
+	_ [48]byte = [unsafe.Sizeof(gpu.RankParams{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(gpu.RankParams{}.Keys)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(gpu.RankParams{}.Ranks)]byte{}
+	_ [16]byte = [unsafe.Offsetof(gpu.RankParams{}.Deferred)]byte{}
+	_ [32]byte = [unsafe.Offsetof(gpu.RankParams{}.Mask)]byte{}
+	_ [36]byte = [unsafe.Offsetof(gpu.RankParams{}.N)]byte{}
+	_ [40]byte = [unsafe.Offsetof(gpu.RankParams{}.Kind)]byte{}
+	_ [44]byte = [unsafe.Offsetof(gpu.RankParams{}.Unused)]byte{}
 )

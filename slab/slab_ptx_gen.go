@@ -22,28 +22,29 @@ import (
 //kernelgen:input 4efda42f7569fa98848bb2670344e335379edf170a04397c9c7880abf88d1580 2617 kernels/include/weft/scan.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
 //kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
+//kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input 7d18a256152b0959f8b55b9098f39d3df7ae7b06c7a7351ef99ec8fb3a18f31a 12946 slab/change.cuh
-//kernelgen:input 88dffc62bdc1df66a210e6852b67235aea10cdea2f580c1be7667d323b69a650 4776 slab/layout.cuh
+//kernelgen:input ce647a3e2d492fa749f0dda868cebc90d931d5f1d580db8e49232795e94eb735 4918 slab/layout.cuh
 //kernelgen:input 40509b5e0424b744c4daa220094fb3f095cfff3fe1c683b7ed4e6c49a2b07544 5860 slab/search.cuh
 //kernelgen:input 1f6da3af0f87b1e34f32ca09ec1ecb798b7c75d65d2a7ca37fdcc6cd631ef52d 1928 slab/slab.cu
 //kernelgen:input b7ab3fa293b6ae8d97c8499606a1910826e9142bb5e809ce37d688a2622dfbc9 1704 slab/tile.cuh
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
-//kernelgen:input aaf9dad39c901cc9e4d1fbd606ffa51cc8e154d128d1d590569f8154005818ae 7044 slab/whole.cuh
-//kernelgen:output 3530fed7305a1da7e091938edd1a0da19249a8f530c579b2d1a34cb068a39160 127649 slab/slab_32_32_sm80.ptx
-//kernelgen:output 8aadd20dd68793a07f8e753b1e48bb8914d9a707cc0df6a4a67e2b72270ecca9 127649 slab/slab_32_32_sm90.ptx
-//kernelgen:output 87ca222f895df3281b4580cbef560aa40028b4d19fe3b00962b2a999aefa5339 128004 slab/slab_32_64_sm80.ptx
-//kernelgen:output 93af0c47161f15102348bbc0a8edd54c2a96fae0574690758c69353a4468502a 124801 slab/slab_32_64_sm90.ptx
-//kernelgen:output 761097a9319280c0f1a9795b1b69ed1a6cc2f2ee16a28a54110e7a94f4dc3305 129307 slab/slab_64_32_sm80.ptx
-//kernelgen:output 93176fb367efcfccfc45da9a73a6b1ea1085dc31fe12f46b1462bb0576150a64 126093 slab/slab_64_32_sm90.ptx
-//kernelgen:output d307c42050866e7381296c3cf03360baef7eb8d71a9368ca704c2929b205e5ff 129249 slab/slab_64_64_sm80.ptx
-//kernelgen:output 3106d0a5b76d95145937c4de068f4bccbd4aa8e356384c1073cc39c99231fba2 126037 slab/slab_64_64_sm90.ptx
-//kernelgen:output cc1e340d7c63445947e0de92b77b4cf531abe97d4af83aebe64569255a123792 83635 slab/slab_32_0_sm80.ptx
-//kernelgen:output ad9faed578c316ab11814b132b5718e9e6924d03088b375296050e1a08e76b4c 83635 slab/slab_32_0_sm90.ptx
-//kernelgen:output bd5da35d7046a8924c78551a5694a25f1ac6c41c58f1decb48df2234bfeef8aa 80253 slab/slab_64_0_sm80.ptx
-//kernelgen:output fddaf5028031f18a0ecf90f821d23cfd35bf0bdb99749f3c60fea56418a958e3 80253 slab/slab_64_0_sm90.ptx
-//kernelgen:output 5b3318350ed4604886dcd4cbb76322230a38588ec8785cf7dc65649341bb0361 6637 slab/slab_params_gen.go
+//kernelgen:input 5b4d9c6405713ad6200cea35052c675393cf34b4ebb123eba0d65b5b0b7ee091 7182 slab/whole.cuh
+//kernelgen:output 769ce901ebd22275096d75066fda33d7fe75f3e70cbb9662cfd5c66100259fb5 129977 slab/slab_32_32_sm80.ptx
+//kernelgen:output d21720f2e7188fd6105bbbac877185da043a627268e56e8573a57bd44a42482d 129977 slab/slab_32_32_sm90.ptx
+//kernelgen:output 5939097e4d08d3d634b0588233dc94d81a0e3a5848634a18e8fe16a6fe308603 130378 slab/slab_32_64_sm80.ptx
+//kernelgen:output 914b8518e484166491e9205070a04fc7d9a1de12006b7a0752a1e35697e2aee1 127179 slab/slab_32_64_sm90.ptx
+//kernelgen:output 70850cca3e7c68f9998a1d4ae145da74bcbf65316c0f6793af3475fe7e9f2557 131681 slab/slab_64_32_sm80.ptx
+//kernelgen:output 4b4bfd687e566f5e67af48d45f614be4e1b8f0f1c2ede5150e5dc664fc6e1d8b 128471 slab/slab_64_32_sm90.ptx
+//kernelgen:output 9f82eec14292daa41d4ed9a62c42b0df2a8bd6a7d908dbc1550434f3e8402dcb 131622 slab/slab_64_64_sm80.ptx
+//kernelgen:output a40eca3a8f46a69cccbcfa8ab5f1346ac276008617a6fb6ae8161bd36d8c2e1a 128414 slab/slab_64_64_sm90.ptx
+//kernelgen:output a012a623f5c5191619109744a9409c241a5ac4daf3e70f46eef37706af788a90 85928 slab/slab_32_0_sm80.ptx
+//kernelgen:output f4300f0f4c931c5b7a506b10ada920cea299ce3bf146f4d04aa0e69a61295198 85928 slab/slab_32_0_sm90.ptx
+//kernelgen:output bdff0d78295aa2b2b64994343617b001f6d0f8524aed8e7601a144144d078417 82603 slab/slab_64_0_sm80.ptx
+//kernelgen:output aaf3890c78c7ea7d72299d25dbdd62738b0ed1aeab33b88f06650678f1d673d7 82603 slab/slab_64_0_sm90.ptx
+//kernelgen:output efc73fab685796d6115240180770685751c54378905553f795f17599020019bb 6712 slab/slab_params_gen.go
 
 //go:embed slab_32_32_sm80.ptx
 var slab32x32SM80 string
@@ -140,7 +141,7 @@ var slab32x32Kernels = map[string]int{
 	"slab_chains_32_32":       72,
 	"slab_change_32_32":       160,
 	"slab_claim_32_32":        48,
-	"slab_export_32_32":       104,
+	"slab_export_32_32":       112,
 	"slab_flush_32_32":        64,
 	"slab_get_32_32":          112,
 	"slab_rank_32_32":         48,
@@ -156,7 +157,7 @@ var slab32x64Kernels = map[string]int{
 	"slab_chains_32_64":       72,
 	"slab_change_32_64":       160,
 	"slab_claim_32_64":        48,
-	"slab_export_32_64":       104,
+	"slab_export_32_64":       112,
 	"slab_flush_32_64":        64,
 	"slab_get_32_64":          112,
 	"slab_rank_32_64":         48,
@@ -172,7 +173,7 @@ var slab64x32Kernels = map[string]int{
 	"slab_chains_64_32":       72,
 	"slab_change_64_32":       160,
 	"slab_claim_64_32":        48,
-	"slab_export_64_32":       104,
+	"slab_export_64_32":       112,
 	"slab_flush_64_32":        64,
 	"slab_get_64_32":          112,
 	"slab_rank_64_32":         48,
@@ -188,7 +189,7 @@ var slab64x64Kernels = map[string]int{
 	"slab_chains_64_64":       72,
 	"slab_change_64_64":       160,
 	"slab_claim_64_64":        48,
-	"slab_export_64_64":       104,
+	"slab_export_64_64":       112,
 	"slab_flush_64_64":        64,
 	"slab_get_64_64":          112,
 	"slab_rank_64_64":         48,
@@ -203,7 +204,7 @@ var slab64x64Kernels = map[string]int{
 var slab32x0Kernels = map[string]int{
 	"slab_chains_32_0":       72,
 	"slab_change_32_0":       160,
-	"slab_export_32_0":       104,
+	"slab_export_32_0":       112,
 	"slab_flush_32_0":        64,
 	"slab_get_32_0":          112,
 	"slab_rank_32_0":         48,
@@ -217,7 +218,7 @@ var slab32x0Kernels = map[string]int{
 var slab64x0Kernels = map[string]int{
 	"slab_chains_64_0":       72,
 	"slab_change_64_0":       160,
-	"slab_export_64_0":       104,
+	"slab_export_64_0":       112,
 	"slab_flush_64_0":        64,
 	"slab_get_64_0":          112,
 	"slab_rank_64_0":         48,

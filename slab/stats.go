@@ -3,6 +3,8 @@ package slab
 import (
 	"context"
 	"fmt"
+
+	"github.com/weftgo/weft/internal/core"
 )
 
 // Stats describe the state of a structure.
@@ -12,12 +14,12 @@ type Stats struct {
 	Tombstones int // slots of deleted pairs
 	Buckets    int
 	// Slabs are the base slabs, one for each bucket and one for keys that look
-	// like marks, and those chained behind them.
+	// like sentinels, and those chained behind them.
 	Slabs int
 
-	// Utilisation is the share of the slabs' memory that holds pairs (the
-	// paper's memory utilisation).
-	Utilisation float64
+	// Utilization is the share of the slabs' memory that holds pairs (the
+	// paper's memory utilization).
+	Utilization float64
 	// Load is the share of slots in use, live or dead.
 	Load float64
 
@@ -34,46 +36,44 @@ type Stats struct {
 
 // String is the statistics in one line.
 func (s Stats) String() string {
-	return fmt.Sprintf("%d pairs, %d tombstones in %d slots (load %.3f); %d buckets, %d slabs (utilisation %.3f), mean %.3f max %d; %d bytes, %d units free",
-		s.Len, s.Tombstones, s.Slots, s.Load, s.Buckets, s.Slabs, s.Utilisation, s.MeanChain, s.MaxChain, s.Bytes, s.FreeUnits)
+	return fmt.Sprintf("%d pairs, %d tombstones in %d slots (load %.3f); %d buckets, %d slabs (utilization %.3f), mean %.3f max %d; %d bytes, %d units free",
+		s.Len, s.Tombstones, s.Slots, s.Load, s.Buckets, s.Slabs, s.Utilization, s.MeanChain, s.MaxChain, s.Bytes, s.FreeUnits)
 }
 
-// stats measures a table: one pass over the links of its slabs.
-func (t *table) stats(ctx context.Context) (Stats, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return Stats{}, t.errClosed("Stats")
-	}
-	c, err := t.count(ctx)
-	if err != nil {
-		return Stats{}, wrap("Stats", err)
-	}
-	pool, err := t.look(ctx)
-	if err != nil {
-		return Stats{}, wrap("Stats", err)
-	}
-	chains, err := t.engine.chains(ctx)
-	if err != nil {
-		return Stats{}, wrap("Stats", err)
-	}
-	g := t.engine.geometry()
+// Stats measures the structure: one pass over the links of its slabs.
+func (t *table) Stats(ctx context.Context) (s Stats, err error) {
+	err = t.core.Alone(ctx, "Stats", func(now core.Counters) error {
+		pool, err := t.policy.countPool(ctx)
+		if err != nil {
+			return err
+		}
+		chains, err := t.policy.engine.chains(ctx)
+		if err == nil {
+			s = t.policy.stats(now, pool, chains)
+		}
+		return err
+	})
+	return s, err
+}
+
+func (p *policy) stats(now core.Counters, pool AllocStats, chains [chainLengths]uint64) Stats {
+	g := p.engine.geometry()
 	s := Stats{
-		Len:        int(c.live),
-		Tombstones: int(c.used - c.live),
+		Len:        int(now.Live),
+		Tombstones: int(now.Dead),
 		Buckets:    int(g.buckets),
 		Slabs:      int(g.buckets) + 1 + pool.Used,
 		Bytes:      g.bytes() + pool.Bytes,
 		FreeUnits:  pool.Units - pool.Used,
 	}
-	s.Slots = s.Slabs * slotsIn(t.widths.Slot)
-	s.Load = float64(c.used) / float64(s.Slots)
-	s.Utilisation = float64(s.Len*t.widths.Slot) / float64(s.Slabs*slabBytes)
+	s.Slots = s.Slabs * slotsIn(p.widths.Slot)
+	s.Load = float64(now.Used) / float64(s.Slots)
+	s.Utilization = float64(s.Len*p.widths.Slot) / float64(s.Slabs*slabBytes)
 	s.MeanChain = float64(s.Slabs) / float64(s.Buckets+1)
 	for length, n := range chains {
 		if n > 0 {
 			s.MaxChain = length
 		}
 	}
-	return s, nil
+	return s
 }

@@ -5,26 +5,27 @@
 
 namespace weft::slab {
 
-// each_slot calls f(live, word, bucket) for every slot of buckets [lo,hi), one
-// slot per lane, all lanes of a warp together. A tile goes through a bucket in
-// the order of its chain.
+// each_slot calls f(live, word, bucket) for every slot of buckets number [lo,hi)
+// in the order of step, one slot per lane, all lanes of a warp together. A tile
+// goes through a bucket in the order of its chain.
 template <class S, class F>
-__device__ __forceinline__ void each_slot(const Table& t, uint32_t lo, uint32_t hi, F f) {
+__device__ __forceinline__ void each_slot(const Table& t, uint32_t lo, uint32_t hi, uint32_t step, F f) {
   using Word = typename S::Word;
   constexpr uint32_t kTiles = kWarp / kLanes;
   uint32_t lane = lane_index(), rank = lane % kLanes;
-  uint64_t warps = threads_in_grid() / kWarp;
-  for (uint64_t first = lo + thread_index() / kWarp * kTiles; first < hi; first += warps * kTiles) {
-    uint64_t bucket = first + lane / kLanes;
-    bool busy = bucket < hi;
+  uint64_t stride = threads_in_grid() / kWarp * kTiles, first = lo + thread_index() / kWarp * kTiles;
+  Spread buckets(t.buckets, step, first + lane / kLanes, stride);
+  for (; first < hi; first += stride, buckets.next()) {
+    uint32_t bucket = buckets.at(first + lane / kLanes);
+    bool busy = first + lane / kLanes < hi;
     uint32_t at = kNoUnit;
     while (ballot(kAll, busy) != 0) {
-      Word128* slab = busy ? t.slab(uint32_t(bucket), at) : nullptr;
+      Word128* slab = busy ? t.slab(bucket, at) : nullptr;
 #pragma unroll 1
       for (uint32_t s = rank; s - rank < kSlots<S>; s += kLanes) {
         Word w = S::pair(S::kEmpty, 0);
         if (busy && s < kSlots<S>) w = load_relaxed(reinterpret_cast<Word*>(slab) + s);
-        f(S::key(w) < S::kNone, w, uint32_t(bucket));
+        f(S::key(w) < S::kNone, w, bucket);
       }
       if (busy) at = load_relaxed(&link_of(slab)->next);
       busy = busy && at != kNoUnit;
@@ -37,7 +38,7 @@ __device__ __forceinline__ void each_slot(const Table& t, uint32_t lo, uint32_t 
 template <class S>
 __device__ __forceinline__ void rehash(const RehashParams& p) {
   Resident resident;
-  each_slot<S>(p.from, 0, p.from.buckets + 1, [&](bool live, typename S::Word w, uint32_t bucket) {
+  each_slot<S>(p.from, 0, p.from.buckets + 1, 1, [&](bool live, typename S::Word w, uint32_t bucket) {
     Operation<S> op{live, kPut, original<S>(p.from, S::key(w), bucket), S::value(w)};
     change<S, true>(p.to, 0, op, &resident);
     tally(p.to.counters, op.outcome);
@@ -51,7 +52,7 @@ __device__ __forceinline__ void rehash(const RehashParams& p) {
 template <class S, class K, class V>
 __device__ __forceinline__ void export_live(const ExportParams& p) {
   uint32_t lane = lane_index();
-  each_slot<S>(p.table, p.lo, p.hi, [&](bool live, typename S::Word w, uint32_t bucket) {
+  each_slot<S>(p.table, p.lo, p.hi, p.step, [&](bool live, typename S::Word w, uint32_t bucket) {
     uint32_t votes = ballot(kAll, live);
     uint64_t at = 0;
     if (votes == 0) return;

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
@@ -88,16 +91,32 @@ func (o *benchOptions) check() error {
 		return usageError{errors.New("--n and --runs must not be negative; 0 is the default")}
 	}
 	if o.html != "" {
-		if _, err := os.Stat(filepath.Dir(o.html)); err != nil {
-			return fmt.Errorf("--html: %w", err)
+		info, err := os.Stat(o.html)
+		switch {
+		case err == nil && info.IsDir():
+			err = syscall.EISDIR
+		case errors.Is(err, fs.ErrNotExist):
+			err = takesFiles(filepath.Dir(o.html))
+		}
+		if err != nil {
+			return fmt.Errorf("--html %s: %w", o.html, reason(err))
 		}
 	}
 	if o.svg != "" {
-		if err := os.MkdirAll(o.svg, 0o755); err != nil {
-			return fmt.Errorf("--svg: %w", err)
+		if err := cmp.Or(os.MkdirAll(o.svg, 0o755), takesFiles(o.svg)); err != nil {
+			return fmt.Errorf("--svg %s: %w", o.svg, reason(err))
 		}
 	}
 	return nil
+}
+
+// takesFiles fails if no file can be made in a folder.
+func takesFiles(dir string) error {
+	f, err := os.CreateTemp(dir, ".weft-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 func (o *benchOptions) scale() experiment.Scale {

@@ -8,16 +8,25 @@
 //	1    the job failed: a file, the device or memory
 //	2    the command line makes no sense
 //	130  interrupted; a second interrupt ends the program at once
+//	141  whoever read the output has stopped
+//
+// Under ulimit -v the Go runtime itself needs 1.5 GB of addresses to start;
+// below that it ends the program before there is one, with status 2.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -32,15 +41,20 @@ const (
 )
 
 func main() {
+	if status, ran := runLimited(); ran {
+		os.Exit(status)
+	}
 	// After the first interrupt the default is restored, so that the second
-	// one ends a program that does not stop.
+	// one ends a program that does not stop. One that a terminal and a parent
+	// both pass on counts once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	context.AfterFunc(ctx, stop)
+	context.AfterFunc(ctx, func() { time.AfterFunc(200*time.Millisecond, stop) })
+	stderr := standardError()
 	os.Exit(run(ctx, os.Args[1:], &app{
 		stdin:      os.Stdin,
 		stdout:     os.Stdout,
-		stderr:     os.Stderr,
-		isTerminal: term.IsTerminal(int(os.Stderr.Fd())),
+		stderr:     stderr,
+		isTerminal: term.IsTerminal(int(stderr.Fd())),
 	}))
 }
 
@@ -55,6 +69,18 @@ type app struct {
 	json   bool   // --json
 }
 
+// output remembers whether a write failed: cobra's help does not look.
+type output struct {
+	w   io.Writer
+	err error
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.w.Write(b)
+	o.err = cmp.Or(o.err, err)
+	return n, err
+}
+
 // usageError is a command line that makes no sense.
 type usageError struct{ err error }
 
@@ -63,20 +89,39 @@ func (e usageError) Unwrap() error { return e.err }
 
 // run runs a command line and returns the exit status.
 func run(ctx context.Context, args []string, a *app) int {
+	out := &output{w: a.stdout}
+	a.stdout = out
 	root := newRootCommand(a)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
+	err = cmp.Or(err, out.err)
 	status := exitStatus(ctx, err)
 	switch status {
 	case exitOK, exitPipe:
 	case exitInterrupted:
 		fmt.Fprintln(a.stderr, "weft: interrupted")
 	case exitUsage:
-		fmt.Fprintf(a.stderr, "weft: %v\ntry '%s --help'\n", err, cmd.CommandPath())
+		fmt.Fprintf(a.stderr, "weft: %s\ntry '%s --help'\n", oneLine(err), cmd.CommandPath())
 	default:
-		fmt.Fprintf(a.stderr, "weft: %v\n", err)
+		fmt.Fprintf(a.stderr, "weft: %s\n", oneLine(err))
 	}
 	return status
+}
+
+// oneLine is the text of an error with what cannot be printed, such as a line
+// feed in the name of a file, written as Go would.
+func oneLine(err error) string {
+	var text strings.Builder
+	for rest := err.Error(); rest != ""; {
+		r, size := utf8.DecodeRuneInString(rest)
+		if strconv.IsPrint(r) && (r != utf8.RuneError || size > 1) {
+			text.WriteString(rest[:size])
+		} else {
+			text.WriteString(strings.Trim(strconv.Quote(rest[:size]), `"`))
+		}
+		rest = rest[size:]
+	}
+	return text.String()
 }
 
 func exitStatus(ctx context.Context, err error) int {

@@ -65,7 +65,7 @@ func TestExitStatus(t *testing.T) {
 		{"version", []string{"version"}, exitOK, ""},
 		{"unknown verb", []string{"cuont"}, exitUsage, "weft: cuont: no such command; did you mean count?\ntry 'weft --help'\n"},
 		{"unknown flag", []string{"count", "--nope"}, exitUsage, "weft: count: unknown flag: --nope\ntry 'weft count --help'\n"},
-		{"bad device", []string{"count", "--device", "tpu", "x"}, exitUsage, "weft: --device tpu: want auto, cpu, cuda, cuda:N or sim[:seed]\ntry 'weft count --help'\n"},
+		{"bad device", []string{"count", "--device", "tpu", "x"}, exitUsage, "weft: --device \"tpu\": want auto, cpu, cuda, cuda:N or sim[:seed]\ntry 'weft count --help'\n"},
 		{"argument too many", []string{"devices", "x"}, exitUsage, "weft: devices x: takes no arguments\ntry 'weft devices --help'\n"},
 		{"no file", []string{"count"}, exitUsage, "weft: count: no file given; - is standard input\ntry 'weft count --help'\n"},
 		{"bad --by", []string{"count", "--by", "letter", "x"}, exitUsage, "weft: count --by: \"letter\" is none of line, word, bytes:N\ntry 'weft count --help'\n"},

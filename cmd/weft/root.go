@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/auto"
+	"github.com/weftgo/weft/device/sim"
 )
 
 func newRootCommand(a *app) *cobra.Command {
@@ -19,7 +20,8 @@ func newRootCommand(a *app) *cobra.Command {
 		Long: `weft lists the devices that GPU data structures can run on, counts the distinct
 items of files with them, and measures them.
 
-Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted.`,
+Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted, 141 nobody reads
+the output.`,
 		Example: `  weft devices
   weft count --by word --top 10 book.txt`,
 		Args:          unknownCommand,
@@ -70,11 +72,11 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-var deviceChoice = regexp.MustCompile(`^(auto|cpu|cuda(:[0-9]{1,9})?|sim(:[a-z]+)?(:[0-9a-fx]+)?)$`)
+var deviceChoice = regexp.MustCompile(`^(auto|cpu|cuda(:[0-9]{1,9})?)$`)
 
 func checkDevice(choice string) error {
-	if !deviceChoice.MatchString(choice) {
-		return usageError{fmt.Errorf("--device %s: want auto, cpu, cuda, cuda:N or sim[:seed]", choice)}
+	if _, err := sim.Parse(choice); err != nil && !deviceChoice.MatchString(choice) {
+		return usageError{fmt.Errorf("--device %.60q: want auto, cpu, cuda, cuda:N or sim[:seed]", choice)}
 	}
 	return nil
 }

@@ -142,3 +142,7 @@ func (d *Device) Close() error {
 func errClosed(op string) error {
 	return fmt.Errorf("cpu: %s: device %w", op, device.ErrClosed)
 }
+
+// HostMemory reads the memory of the host, or of the container if that has
+// less. Free is 0 where the system does not say.
+func HostMemory() device.Memory { return readMemory() }

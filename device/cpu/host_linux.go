@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/weftgo/weft/device"
 )
 
@@ -60,9 +62,29 @@ func parseCacheSize(s string) int {
 	return n * unit
 }
 
-// readMemory reads the memory of the machine, or of the container if that has
-// less.
+// readMemory reads the memory of the machine, or of the container or the
+// process if that may have less.
 func readMemory() device.Memory {
+	m := machineMemory()
+	// Pages of addresses, and of these data and stack.
+	pages := strings.Fields(readLine("/proc/self/statm"))
+	for resource, field := range map[int]int{unix.RLIMIT_AS: 0, unix.RLIMIT_DATA: 5} {
+		var limit unix.Rlimit
+		if unix.Getrlimit(resource, &limit) != nil || limit.Cur >= m.Total || field >= len(pages) {
+			continue
+		}
+		used, err := strconv.ParseUint(pages[field], 10, 64)
+		if err != nil {
+			continue
+		}
+		used *= uint64(os.Getpagesize())
+		m = device.Memory{Free: min(m.Free, limit.Cur-min(used, limit.Cur)), Total: limit.Cur}
+	}
+	return m
+}
+
+// machineMemory is that of the machine or of the container.
+func machineMemory() device.Memory {
 	info := readFields("/proc/meminfo")
 	m := device.Memory{Free: info["MemAvailable"] << 10, Total: info["MemTotal"] << 10}
 	// Inside a container this is its own group; outside, the root group has

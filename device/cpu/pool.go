@@ -26,6 +26,7 @@ type pool struct {
 	offers  chan *region
 	stop    chan struct{}
 	running sync.WaitGroup
+	callers pace
 }
 
 func newPool(workers int) *pool {
@@ -47,11 +48,12 @@ func (p *pool) parallel(n, grain int, body func(lo, hi int)) {
 	if n <= 0 {
 		return
 	}
-	if n <= grain || p.helpers == 0 {
-		grain = max(grain, 1)
-		for lo := 0; lo < n; lo += min(grain, n-lo) {
-			body(lo, lo+min(grain, n-lo))
-		}
+	if n <= grain {
+		body(0, n)
+		return
+	}
+	if p.helpers == 0 {
+		p.alone(n, max(grain, 1), body)
 		return
 	}
 	p.start.Do(func() {
@@ -61,10 +63,20 @@ func (p *pool) parallel(n, grain int, body func(lo, hi int)) {
 	})
 	r := newRegion(n, max(grain, 1), body)
 	p.offer(r)
-	r.run()
+	r.run(&p.callers)
 	r.wait()
 	if failure := r.failure.Load(); failure != nil {
 		panic(failure)
+	}
+}
+
+// alone runs a region in its caller.
+func (p *pool) alone(n, grain int, body func(lo, hi int)) {
+	busy.Add(1)
+	defer busy.Add(-1)
+	for lo := 0; lo < n; lo += min(grain, n-lo) {
+		body(lo, lo+min(grain, n-lo))
+		p.callers.yield()
 	}
 }
 
@@ -81,6 +93,7 @@ func (p *pool) offer(r *region) {
 }
 
 func (p *pool) help() {
+	var own pace
 	stopped := false
 	defer func() {
 		if !stopped { // a body called runtime.Goexit, as t.FailNow does
@@ -97,7 +110,7 @@ func (p *pool) help() {
 				return
 			}
 		}
-		r.run()
+		r.run(&own)
 	}
 }
 
@@ -131,13 +144,16 @@ func newRegion(n, grain int, body func(lo, hi int)) *region {
 }
 
 // run works through ranges until none is left.
-func (r *region) run() {
+func (r *region) run(p *pace) {
+	busy.Add(1)
+	defer busy.Add(-1)
 	for {
 		i := r.next.Add(1) - 1
 		if i >= r.ranges {
 			return
 		}
 		r.one(int(i))
+		p.yield()
 	}
 }
 

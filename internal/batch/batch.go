@@ -1,35 +1,53 @@
-// Package batch is how a structure hands operations to its engines: columns of
-// bytes, in host memory or on the device, without their types. What a
-// structure decides about a batch is written once for all types of keys and
+// Package batch is how a structure's facade, its core and its engines hand
+// operations on: columns of bytes, in host memory or on a device, without their
+// types. What is decided about a batch is written once for all types of keys and
 // values; engines read the columns as types again.
 package batch
 
 import (
 	"context"
+	"fmt"
 	"unsafe"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/op"
 )
 
-// Batch is a set of operations in columns. Each column lies in host memory or,
-// for batches on the device, there; a column that is not there is empty.
+// Batch is a set of operations in columns.
 type Batch struct {
-	N     int
-	Kind  weft.OpKind // of all operations, unless Kinds is there
-	Flags Flags
-	Load  float64 // of the structure, as far as known: a hint
-
-	Keys  Column // K
-	Vals  Column // V; written by lookups, read by changes
-	Kinds Column // weft.OpKind
-	Out   Column // V; written by changes: what OpGet and OpPutNew found
-	OK    Column // bool
-
-	Counts Column // uint32; written by changes: pairs removed by OpDeleteAll
+	N       int
+	Kind    op.Kind // of all operations, unless there is a column of Kinds
+	Flags   Flags
+	Version uint64 // of the structure that lookups read; 0 is the present
+	Columns
 }
 
-// Flags are the choices of a change; kernels use the same values (order.cuh).
+// Columns are the columns of a batch by what they hold.
+type Columns [roles]Column
+
+// Role is what a column holds.
+type Role int
+
+// The roles. Types are those of the structure's keys (K) and values (V), or as
+// said.
+const (
+	Keys    Role = iota // K
+	Keys2               // K; a second key: the ends of ranges, the targets of edges
+	Vals                // V; written by lookups, read by changes
+	Kinds               // op.Kind
+	Out                 // V; written by changes: what Get and PutNew found
+	OK                  // bool
+	Counts              // uint32; pairs of a key
+	Offsets             // uint64, one row more than the batch: where variable rows begin
+	roles
+)
+
+var names = [roles]string{"keys", "second keys", "values", "kinds", "results", "flags", "counts", "offsets"}
+
+// String names a role as messages do.
+func (r Role) String() string { return names[r] }
+
+// Flags are the choices of a batch; kernels use the same values (order.cuh).
 type Flags uint32
 
 const (
@@ -38,18 +56,23 @@ const (
 	Reuse Flags = 1 << iota
 	// Order gives duplicates the outcome of batch order.
 	Order
+	// Multi is for multimaps: Put adds a pair, no slot is taken again, and of
+	// several pairs of a key the first one counts.
+	Multi
+
+	// Report makes a change on a stream wait and return the operations that
+	// found no room, instead of counting them. Kernels don't know it.
+	Report Flags = 1 << 16
 )
 
 // Widths are the sizes in bytes of a key and of a value in a batch, and of a
-// slot of the structure. A set has Val 0.
+// slot of a hash structure. A set has Val 0.
 type Widths struct{ Key, Val, Slot int }
 
 // MapWidths are those of a map: two 32-bit halves share an 8-byte slot,
 // everything else takes 16 bytes.
-func MapWidths[K weft.Key, V weft.Value]() Widths {
-	var k K
-	var v V
-	w := Widths{Key: int(unsafe.Sizeof(k)), Val: int(unsafe.Sizeof(v)), Slot: 16}
+func MapWidths[K op.Key, V op.Value]() Widths {
+	w := Widths{Key: size[K](), Val: size[V](), Slot: 16}
 	if w.Key == 4 && w.Val == 4 {
 		w.Slot = 8
 	}
@@ -57,57 +80,25 @@ func MapWidths[K weft.Key, V weft.Value]() Widths {
 }
 
 // SetWidths are those of a set, whose slots hold bare keys.
-func SetWidths[K weft.Key]() Widths {
-	var k K
-	return Widths{Key: int(unsafe.Sizeof(k)), Slot: int(unsafe.Sizeof(k))}
+func SetWidths[K op.Key]() Widths { return Widths{Key: size[K](), Slot: size[K]()} }
+
+func size[T any]() int {
+	var x T
+	return int(unsafe.Sizeof(x))
 }
 
-// Column is a number of values of fixed width, in host memory or on a device.
-type Column struct {
-	Host []byte
-	Ptr  device.Ptr
-	Dev  device.Device // where Ptr points
-}
-
-// Host is a slice of the caller as a column.
-func Host[T device.Elem](s []T) Column { return Column{Host: device.Bytes(s)} }
-
-// On is a slice on a device as a column.
-func On[T device.Elem](s device.Slice[T]) Column {
-	return Column{Ptr: s.Ptr(), Host: device.Bytes(s.Host()), Dev: s.Device()}
-}
-
-// There tells whether a batch has the column.
-func (c Column) There() bool { return c.Ptr != 0 || c.Host != nil }
-
-// Sub is rows [lo,hi) of a column whose rows are width bytes wide.
-func (c Column) Sub(lo, hi, width int) Column {
-	switch {
-	case c.Host != nil:
-		c.Host = c.Host[lo*width : hi*width]
-	case c.Ptr != 0:
-		c.Ptr += device.Ptr(lo * width)
-	}
-	return c
-}
-
-// Sub is operations [lo,hi) of a batch.
-func (b *Batch) Sub(lo, hi int, w Widths) *Batch {
+// Chunk is rows [lo,hi) of a batch.
+func (b *Batch) Chunk(lo, hi int) *Batch {
 	part := *b
 	part.N = hi - lo
-	part.Keys = b.Keys.Sub(lo, hi, w.Key)
-	part.Vals = b.Vals.Sub(lo, hi, w.Val)
-	part.Kinds = b.Kinds.Sub(lo, hi, 1)
-	part.Out = b.Out.Sub(lo, hi, w.Val)
-	part.OK = b.OK.Sub(lo, hi, 1)
-	part.Counts = b.Counts.Sub(lo, hi, 4)
+	for r := range part.Columns {
+		part.Columns[r] = b.Columns[r].sub(lo, hi)
+	}
 	return &part
 }
 
-// Inserts tells whether a batch can need room.
-func (b *Batch) Inserts() bool {
-	return b.Kinds.There() || b.Kind == weft.OpPut || b.Kind == weft.OpPutNew
-}
+// Inserts reports whether a batch can need room.
+func (b *Batch) Inserts() bool { return b.Columns[Kinds].Given() || b.Kind.Inserts() }
 
 // Insertions counts the operations that may insert. If the batch is mixed and
 // lies on a device that the host cannot read, it waits for a copy of the kinds.
@@ -115,32 +106,51 @@ func (b *Batch) Insertions(ctx context.Context, s *device.Stream) (n int, err er
 	switch {
 	case !b.Inserts():
 		return 0, nil
-	case !b.Kinds.There():
+	case !b.Columns[Kinds].Given():
 		return b.N, nil
 	}
-	kinds := View[weft.OpKind](b.Kinds.Host)
+	kinds := View[op.Kind](b.Columns[Kinds].Host)
 	if kinds == nil {
-		kinds = make([]weft.OpKind, b.N)
-		if err := s.CopyOut(ctx, device.Bytes(kinds), b.Kinds.Ptr); err != nil {
+		kinds = make([]op.Kind, b.N)
+		if err := s.CopyOut(ctx, device.Bytes(kinds), b.Columns[Kinds].Ptr); err != nil {
 			return 0, err
 		}
 	}
 	for _, k := range kinds {
-		if k == weft.OpPut || k == weft.OpPutNew {
+		if k.Inserts() {
 			n++
 		}
 	}
 	return n, nil
 }
 
-// Ordered tells whether duplicates have to be settled.
-func (b *Batch) Ordered() bool { return b.Flags&Order != 0 && !b.Kinds.There() }
+// Ordered reports whether duplicates must be resolved.
+func (b *Batch) Ordered() bool { return b.Flags&Order != 0 && !b.Columns[Kinds].Given() }
 
-// View reads host bytes as values of a type of the right width.
-func View[T any](b []byte) []T {
-	var zero T
-	if len(b) == 0 || unsafe.Sizeof(zero) == 0 {
-		return nil
+// MustMatch panics unless each column has a row for each operation. where is
+// the method, for the message.
+func (b *Batch) MustMatch(where string) {
+	for r, c := range b.Columns {
+		want := b.N + c.extra
+		if !c.free && c.rows != want && (c.Given() || c.rows > 0 || c.dir != 0 && !c.optional) {
+			panic(fmt.Sprintf("%s: %d keys, but %d %v", where, b.N, c.rows, Role(r)))
+		}
 	}
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(zero)))
+}
+
+// CheckPlace returns device.ErrInvalid unless a stream and all columns belong to
+// a device.
+func (b *Batch) CheckPlace(dev device.Device, s *device.Stream) error {
+	if s == nil {
+		return fmt.Errorf("%w: no stream", device.ErrInvalid)
+	}
+	if s.Device() != dev {
+		return fmt.Errorf("%w: the stream belongs to another device, %s", device.ErrInvalid, s.Device().Properties().Name)
+	}
+	for r, c := range b.Columns {
+		if c.Ptr != 0 && c.dev != dev {
+			return fmt.Errorf("%w: the %v lie on another device, %s", device.ErrInvalid, Role(r), c.dev.Properties().Name)
+		}
+	}
+	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/sim"
-	"github.com/weftgo/weft/internal/staging"
+	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
 // A runner executes one program on a device of its own.

@@ -76,14 +76,17 @@ func room(t *testing.T) string {
 	write(t, filepath.Join(root, "kernels/include/weft/least.cuh"), header)
 	write(t, filepath.Join(dir, "tiny.cu"), source)
 	write(t, filepath.Join(dir, "user.go"), user)
-	// The real package device, so that what is generated has to fit it.
-	files, err := filepath.Glob(filepath.Join(repository, "device", "*.go"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no package device in %s: %v", repository, err)
-	}
-	for _, f := range files {
-		if !strings.HasSuffix(f, "_test.go") {
-			write(t, filepath.Join(root, "device", filepath.Base(f)), read(t, f))
+	// The real package device, so that what is generated has to fit it, and what
+	// it imports.
+	for _, pkg := range []string{"device", "internal/op"} {
+		files, err := filepath.Glob(filepath.Join(repository, pkg, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no package %s in %s: %v", pkg, repository, err)
+		}
+		for _, f := range files {
+			if !strings.HasSuffix(f, "_test.go") {
+				write(t, filepath.Join(root, pkg, filepath.Base(f)), read(t, f))
+			}
 		}
 	}
 	t.Chdir(dir)

@@ -1,0 +1,88 @@
+package weft
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// apply runs a mixed batch from host memory in chunks, so that the memory of
+// its columns does not grow with it. After ErrFull the other chunks follow.
+func apply[K Key, V Value](ctx context.Context, t *core.Table, ops []Op[K, V], res []Result[V]) error {
+	if res != nil && len(res) != len(ops) {
+		panic(fmt.Sprintf("%s: Apply: %d operations, but %d results", t.Name, len(ops), len(res)))
+	}
+	for i, o := range ops {
+		if o.Kind > t.Kind.Last() {
+			return t.Partial("Apply", 0, 0, t.Kind.Invalid(i, o.Kind))
+		}
+	}
+	c := newColumns[K, V](min(len(ops), core.ChunkOps), res != nil)
+	for done, failed := 0, 0; ; {
+		n := min(len(ops)-done, core.ChunkOps)
+		_, err := t.Change(ctx, "Apply", c.batch(ops[done:done+n]))
+		if res != nil {
+			c.results(res[done : done+n])
+		}
+		var p *PartialError
+		if errors.As(err, &p) {
+			n = p.Done
+			failed += p.Failed
+		}
+		done += n
+		switch {
+		case p != nil && !errors.Is(err, ErrFull) || p != nil && done == len(ops):
+			clear(res[min(done, len(res)):])
+			return t.Partial("Apply", done, failed, p.Err)
+		case done == len(ops) && failed > 0:
+			return t.Partial("Apply", done, failed, fmt.Errorf("%w: no room for %d operations", ErrFull, failed))
+		case done == len(ops):
+			return nil
+		}
+	}
+}
+
+// columns are those of a chunk of a mixed batch from host memory. The values
+// found have a column apart from the values to be written, which an operation
+// that finds no room at first needs again.
+type columns[K Key, V Value] struct {
+	keys      []K
+	vals, out []V
+	kinds     []op.Kind
+	ok        []bool
+}
+
+func newColumns[K Key, V Value](n int, results bool) *columns[K, V] {
+	c := &columns[K, V]{keys: make([]K, n), vals: make([]V, n), kinds: make([]op.Kind, n)}
+	if results {
+		c.out, c.ok = make([]V, n), make([]bool, n)
+	}
+	return c
+}
+
+// batch fills the columns.
+func (c *columns[K, V]) batch(ops []Op[K, V]) *batch.Batch {
+	n := len(ops)
+	for i, o := range ops {
+		c.keys[i], c.vals[i], c.kinds[i] = o.Key, o.Value, o.Kind
+	}
+	b := &batch.Batch{N: n, Columns: batch.Columns{
+		batch.Keys: batch.In(c.keys[:n]), batch.Vals: batch.In(c.vals[:n]), batch.Kinds: batch.In(c.kinds[:n]),
+	}}
+	if c.ok != nil {
+		clear(c.out) // an operation without room leaves zero
+		clear(c.ok)
+		b.Columns[batch.Out], b.Columns[batch.OK] = batch.Output(c.out[:n]), batch.Output(c.ok[:n])
+	}
+	return b
+}
+
+func (c *columns[K, V]) results(res []Result[V]) {
+	for i := range res {
+		res[i] = Result[V]{Value: c.out[i], OK: c.ok[i]}
+	}
+}

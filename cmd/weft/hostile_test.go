@@ -1,0 +1,198 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// quickBench measures for a moment.
+var quickBench = []string{"bench", "linear-probe-length", "--quick", "--n=4096", "--device=cpu"}
+
+// Whatever a verb prints, a full disk is a failure.
+func TestFullDisk(t *testing.T) {
+	file := writeFile(t, "a\nb\n")
+	for _, args := range [][]string{
+		{}, {"--help"}, {"help"}, {"help", "count"}, {"bench", "--help"}, {"completion", "bash"},
+		{"version"}, {"version", "--json"}, {"devices"}, {"devices", "--json"},
+		{"count", "--device=cpu", file}, {"count", "--device=cpu", "--json", file},
+		{"bench", "--list"}, {"bench", "--list", "--json"}, {"bench", "--list", "linear"},
+		quickBench, append(quickBench[:len(quickBench):len(quickBench)], "--json"),
+	} {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Skip(err)
+		}
+		var errOut bytes.Buffer
+		cmd := weftCommand(t, args...)
+		cmd.Stdout, cmd.Stderr = full, &errOut
+		_ = cmd.Run()
+		full.Close()
+		if status := cmd.ProcessState.ExitCode(); status != exitFailed {
+			t.Errorf("weft %s: exit status %d, want %d", strings.Join(args, " "), status, exitFailed)
+		}
+		wantOneLine(t, args, errOut.String(), "no space left on device")
+	}
+}
+
+// wantOneLine wants one line of a program that is called weft, with some text.
+func wantOneLine(t *testing.T, args []string, stderr, text string) {
+	t.Helper()
+	if !strings.HasPrefix(stderr, "weft: ") || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, text) {
+		t.Errorf("weft %.200s says %q, want one line with %q", strings.Join(args, " "), stderr, text)
+	}
+}
+
+// Files that cannot be written are known before minutes of measuring.
+func TestBenchRefusesBadOutputs(t *testing.T) {
+	dir := t.TempDir()
+	for _, tt := range []struct{ flag, say string }{
+		{"--html=" + dir, "is a directory"},
+		{"--html=" + filepath.Join(dir, "none", "x.html"), "no such file"},
+		{"--html=/proc/x.html", "/proc/x.html: no such file"},
+		{"--svg=" + writeFile(t, ""), "not a directory"},
+		{"--svg=/proc", "/proc: no such file"},
+	} {
+		args := append(quickBench[:len(quickBench):len(quickBench)], tt.flag)
+		stdout, stderr, status := runWeft(t, "", args...)
+		if status != exitFailed || stdout != "" {
+			t.Errorf("%s: exit status %d after printing %q", tt.flag, status, stdout)
+		}
+		wantOneLine(t, args, stderr, tt.say)
+	}
+	page := filepath.Join(dir, "page.html")
+	if _, stderr, status := runWeft(t, "", append(quickBench[:len(quickBench):len(quickBench)], "--html="+page, "--svg="+dir)...); status != exitOK {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+	if names, err := filepath.Glob(filepath.Join(dir, ".weft*")); err != nil || len(names) > 0 {
+		t.Errorf("leaves %q behind, %v", names, err)
+	}
+}
+
+func TestOddDeviceNames(t *testing.T) {
+	long := strings.Repeat("9", 3000)
+	for _, name := range []string{
+		"", " cpu", "CPU", "cpu:", "cpu:0", "cpu:x", "auto:1", "cuda:", "cuda:-1", "cuda:+1", "cuda:99999999999999999999", "cuda:" + long,
+		"sim:", "sim::", "sim:xyz", "sim:0x", "sim:-1", "sim:99999999999999999999", "sim:random:", "sim:fff:1", "sim:1:2:3", "sim:" + long,
+		"gerät", "a\nb", "\x1b[31m", "\xff\xfe", long,
+	} {
+		for _, verb := range []string{"version", "devices", "count"} {
+			args := []string{verb, "--device", name}
+			if verb == "count" {
+				args = append(args, "-")
+			}
+			stdout, stderr, status := runWeft(t, "", args...)
+			first, second, _ := strings.Cut(stderr, "\n")
+			if status != exitUsage || stdout != "" {
+				t.Errorf("%.40q: exit status %d after printing %q", args, status, stdout)
+			}
+			if !strings.HasPrefix(first, `weft: --device "`) || len(first) > 200 || second != "try 'weft "+verb+" --help'\n" {
+				t.Errorf("%.40q: says %.300q", args, stderr)
+			}
+		}
+	}
+}
+
+// What is wrong with a file is said on one line, whatever its name.
+func TestOddFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, want := range map[string]string{
+		filepath.Join(dir, "a\nb\x1b[31m\xff"):       `a\nb\x1b[31m\xff: no such file or directory`,
+		filepath.Join(dir, strings.Repeat("x", 300)): "file name too long",
+		filepath.Join(writeFile(t, ""), "x"):         "not a directory",
+		"/proc/self/mem":                             "/proc/self/mem: input/output error",
+	} {
+		args := []string{"count", "--device=cpu", name}
+		_, stderr, status := runWeft(t, "", args...)
+		if status != exitFailed {
+			t.Errorf("count %.300q: exit status %d", name, status)
+		}
+		wantOneLine(t, args, stderr, want)
+	}
+}
+
+// limited runs the program with so many KiB of addresses.
+func limited(t *testing.T, kib int, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-c", "ulimit -v " + strconv.Itoa(kib) + ` && exec "$0" "$@"`, os.Args[0]}, args...)...)
+	cmd.Env = append(os.Environ(), mainEnv+"=1")
+	return cmd
+}
+
+// Under a limit of memory there is a result, or one line and status 1: never
+// the runtime's trace. Which of the two, and who notices, varies.
+func TestMemoryLimit(t *testing.T) {
+	var lines strings.Builder
+	for i := range 3_000_000 {
+		lines.WriteString(strconv.Itoa(i) + "\n")
+	}
+	file := writeFile(t, lines.String())
+	failed := 0
+	for kib := 1_3_000_000; kib <= 2_000_000; kib += 50_000 {
+		var out, errOut bytes.Buffer
+		cmd := limited(t, kib, "count", "--device=cpu", file)
+		cmd.Stdout, cmd.Stderr = &out, &errOut
+		_ = cmd.Run()
+		switch status := cmd.ProcessState.ExitCode(); status {
+		case exitOK:
+			if n := strings.Count(out.String(), "\n"); n != 3_000_000 {
+				t.Errorf("%d KiB: prints %d lines", kib, n)
+			}
+		case exitFailed:
+			failed++
+			wantOneLine(t, cmd.Args, errOut.String(), "memory")
+		default:
+			t.Errorf("%d KiB: exit status %d and %.300q", kib, status, errOut.String())
+		}
+	}
+	if failed == 0 {
+		t.Error("the limit has no effect")
+	}
+}
+
+// A program under a limit behaves like one without.
+func TestUnderLimit(t *testing.T) {
+	const enough = 8 << 20
+	var out, errOut bytes.Buffer
+	cmd := limited(t, enough, "count", "--device=cpu", "-")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader("a\nb\na\n"), &out, &errOut
+	if err := cmd.Run(); err != nil || out.String() != "2 a\n1 b\n" || !strings.HasPrefix(errOut.String(), "weft: 3 items") {
+		t.Errorf("%v; prints %q and says %q", err, &out, &errOut)
+	}
+	errOut.Reset()
+	cmd = limited(t, enough, "--nope")
+	cmd.Stderr = &errOut
+	_ = cmd.Run()
+	if status := cmd.ProcessState.ExitCode(); status != exitUsage || !strings.Contains(errOut.String(), "unknown flag") {
+		t.Errorf("exit status %d and %q", status, &errOut)
+	}
+	for sig, want := range map[syscall.Signal]int{syscall.SIGINT: exitInterrupted, syscall.SIGTERM: 128 + 15} {
+		cmd = limited(t, enough, "count", "--device=cpu", "-")
+		stdin, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// More than a pipe holds: when all is written, it is being read.
+		if _, err := stdin.Write(make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Process.Signal(sig)
+		timer := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait()
+		timer.Stop()
+		stdin.Close()
+		if status := cmd.ProcessState.ExitCode(); status != want {
+			t.Errorf("%v: exit status %d, want %d", sig, status, want)
+		}
+	}
+}

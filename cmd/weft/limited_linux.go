@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Where the system refuses memory to the Go runtime, the runtime ends the
+// program with a trace and status 2, and nothing in the program can prevent
+// that. So under "ulimit -v" or "ulimit -d" the program runs as a child of
+// itself; the parent does nothing but translate how the child ends.
+
+// childEnv tells a child that it is one: its standard error is childStderr,
+// and what arrives on the ordinary one comes from the runtime.
+const (
+	childEnv    = "WEFT_LIMITED_CHILD"
+	childStderr = 3
+
+	self   = "/proc/self/exe"
+	arenas = "MALLOC_ARENA_MAX"
+)
+
+// standardError is where messages go.
+func standardError() *os.File {
+	if os.Getenv(childEnv) != "" {
+		return os.NewFile(childStderr, "/dev/stderr")
+	}
+	return os.Stderr
+}
+
+// memoryLimited tells whether this process may map less memory than there is.
+func memoryLimited() bool {
+	for _, resource := range []int{unix.RLIMIT_AS, unix.RLIMIT_DATA} {
+		var limit unix.Rlimit
+		if unix.Getrlimit(resource, &limit) == nil && limit.Cur != unix.RLIM_INFINITY {
+			return true
+		}
+	}
+	return false
+}
+
+// runLimited runs the program as a child if memory is limited, and returns its
+// exit status.
+func runLimited() (status int, ran bool) {
+	if os.Getenv(childEnv) != "" || !memoryLimited() {
+		return 0, false
+	}
+	// One arena of malloc instead of one per thread, each of which takes 64 MiB
+	// of addresses: malloc reads this when a program starts.
+	if os.Getenv(arenas) == "" {
+		err := syscall.Exec(self, os.Args, append(os.Environ(), arenas+"=1"))
+		fmt.Fprintf(os.Stderr, "weft: start under a limit of memory: %v\n", err)
+		return exitFailed, true
+	}
+	// The child dies with the thread that made it.
+	runtime.LockOSThread()
+	var trace head
+	child := exec.Command(self, os.Args[1:]...)
+	child.Env = append(os.Environ(), childEnv+"=1")
+	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, &trace
+	child.ExtraFiles = []*os.File{os.Stderr}
+	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	if err := child.Start(); err != nil {
+		fmt.Fprintf(os.Stderr, "weft: start under a limit of memory: %v\n", err)
+		return exitFailed, true
+	}
+	go func() {
+		for s := range signals {
+			_ = child.Process.Signal(s) // it may have ended
+		}
+	}()
+	err := child.Wait()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		fmt.Fprintf(os.Stderr, "weft: wait for the program under a limit of memory: %v\n", err)
+		return exitFailed, true
+	}
+	return trace.judge(child.ProcessState.Sys().(syscall.WaitStatus)), true
+}
+
+// head keeps the beginning of what is written to it: a trace.
+type head struct{ bytes.Buffer }
+
+func (h *head) Write(b []byte) (int, error) {
+	h.Buffer.Write(b[:min(len(b), max(0, 64<<10-h.Len()))])
+	return len(b), nil
+}
+
+// refused matches the first lines of traces where the system gave the runtime
+// no memory, or no thread for want of memory for its stack.
+var refused = regexp.MustCompile(`^(.*\n)?((fatal error|runtime): .*memory|runtime/cgo: pthread_create failed|runtime: failed to create new OS thread)`)
+
+// judge is the exit status of a child, after a message if it died of its limit.
+func (h *head) judge(end syscall.WaitStatus) int {
+	if refused.Match(h.Bytes()) {
+		fmt.Fprintln(os.Stderr, "weft: out of memory: the address space or the data segment is limited; see ulimit -v and ulimit -d")
+		return exitFailed
+	}
+	os.Stderr.Write(h.Bytes()) // a defect of the program: all that is known
+	if end.Signaled() {
+		return 128 + int(end.Signal()) // as a shell reports it
+	}
+	return end.ExitStatus()
+}

@@ -1,0 +1,134 @@
+package batch
+
+import (
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+)
+
+// Column is a number of rows of fixed width, in host memory or on a device: an
+// input of a batch, an output, or both. The zero Column is one that a batch
+// does not have.
+//
+// An output of variable length has Offsets: row i of it are the elements
+// Offsets[i] to Offsets[i+1], of Width bytes each, and the first of all is at
+// the beginning of Host.
+type Column struct {
+	Host    []byte
+	Ptr     device.Ptr
+	Width   int
+	Offsets []uint64
+
+	dev      device.Device // where Ptr points
+	dir      direction
+	rows     int
+	extra    int // rows beyond one for each operation
+	optional bool
+	free     bool // has rows of its own, not one for each operation
+}
+
+type direction uint8
+
+const (
+	in direction = 1 << iota
+	out
+)
+
+// In is a column that a batch reads, Output one that it writes, Optional one
+// that it writes if there is one.
+func In[T device.Elem](s []T) Column { return host(s, in, false) }
+
+// Output is a column that a batch writes.
+func Output[T device.Elem](s []T) Column { return host(s, out, false) }
+
+// Optional is a column that a batch writes, unless s is nil.
+func Optional[T device.Elem](s []T) Column { return host(s, out, true) }
+
+func host[T device.Elem](s []T, dir direction, optional bool) Column {
+	return Column{Host: device.Bytes(s), Width: size[T](), dir: dir, rows: len(s), optional: optional && s == nil}
+}
+
+// InOn is a column on a device that a batch reads.
+func InOn[T device.Elem](s device.Slice[T]) Column { return on(s, in, 0, false) }
+
+// OutputOn is a column on a device that a batch writes.
+func OutputOn[T device.Elem](s device.Slice[T]) Column { return on(s, out, 0, false) }
+
+// OptionalOn is a column on a device that a batch writes, unless s is empty.
+func OptionalOn[T device.Elem](s device.Slice[T]) Column { return on(s, out, 0, s.Len() == 0) }
+
+// OffsetsOn is a column of offsets on a device, one row longer than the batch.
+func OffsetsOn(s device.Slice[uint64]) Column { return on(s, out, 1, false) }
+
+// RowsOn is a column on a device that a batch fills with rows of variable size,
+// as far as it goes.
+func RowsOn[T device.Elem](s device.Slice[T]) Column {
+	c := on(s, out, 0, false)
+	c.free = true
+	return c
+}
+
+func on[T device.Elem](s device.Slice[T], dir direction, extra int, optional bool) Column {
+	return Column{
+		Ptr: s.Ptr(), Host: device.Bytes(s.Host()), Width: size[T](),
+		dev: s.Device(), dir: dir, rows: s.Len(), extra: extra, optional: optional,
+	}
+}
+
+// Of is a column of bytes as one of rows of a width.
+func (c Column) Of(width int) Column {
+	c.rows, c.Width = len(c.Host)/width, width
+	return c
+}
+
+// Moved is the column at another place: on a device, as long as a launch takes.
+func (c Column) Moved(to device.Ptr) Column {
+	c.Host, c.Ptr = nil, to
+	return c
+}
+
+// Given reports whether a batch has the column.
+func (c Column) Given() bool { return c.Ptr != 0 || c.Host != nil }
+
+// Rows is the number of rows that the column was made with.
+func (c Column) Rows() int { return c.rows }
+
+// IsInput reports whether the batch reads the column.
+func (c Column) IsInput() bool { return c.dir&in != 0 }
+
+// IsOutput reports whether the batch writes the column.
+func (c Column) IsOutput() bool { return c.dir&out != 0 }
+
+// Bytes is the size of rows [lo,hi).
+func (c Column) Bytes(lo, hi int) int {
+	if c.Offsets != nil {
+		return int(c.Offsets[hi]-c.Offsets[lo]) * c.Width
+	}
+	return (hi - lo + c.extra) * c.Width
+}
+
+// sub is rows [lo,hi).
+func (c Column) sub(lo, hi int) Column {
+	first, size := lo*c.Width, c.Bytes(lo, hi)
+	if c.Offsets != nil {
+		first = int(c.Offsets[lo]-c.Offsets[0]) * c.Width
+		c.Offsets = c.Offsets[lo : hi+1]
+	}
+	c.rows = min(c.rows, hi-lo+c.extra)
+	if c.Host != nil {
+		c.Host = c.Host[first : first+size]
+	}
+	if c.Ptr != 0 {
+		c.Ptr += device.Ptr(first)
+	}
+	return c
+}
+
+// View reads host bytes as values of a type of the right width.
+func View[T any](b []byte) []T {
+	var zero T
+	if len(b) == 0 || unsafe.Sizeof(zero) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(zero)))
+}

@@ -1,0 +1,283 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Change runs a batch from host memory and returns by how much the number of
+// pairs changed.
+func (t *Table) Change(ctx context.Context, method string, b *batch.Batch) (delta int, err error) {
+	b.MustMatch(t.Name + ": " + method)
+	t.flag(b)
+	if err := t.write(ctx); err != nil {
+		return 0, t.partial(method, b, 0, 0, err)
+	}
+	defer t.Leases.Release()
+	return t.change(ctx, method, b)
+}
+
+func isFull(err error) bool { return errors.Is(err, op.ErrFull) }
+
+// change is Change in a writer's turn.
+func (t *Table) change(ctx context.Context, method string, b *batch.Batch) (delta int, err error) {
+	admit, err := t.exclude(ctx)
+	if err != nil {
+		return 0, t.partial(method, b, 0, 0, err)
+	}
+	defer admit()
+	before, err := t.count(ctx)
+	if err != nil {
+		return 0, t.partial(method, b, 0, 0, err)
+	}
+	done, failed, err := t.chunks(ctx, b, before)
+	after, cerr := t.count(context.WithoutCancel(ctx))
+	delta = int(int64(after.Live - before.Live))
+	if failed > 0 {
+		err = errors.Join(fmt.Errorf("%w: no room for %d of %d operations %s (%d live, %d dead)",
+			op.ErrFull, failed, b.N, t.Policy.Describe(), after.Live, after.Dead), err)
+	}
+	if err = errors.Join(err, cerr, t.commit(ctx)); err == nil {
+		t.after(ctx, after, delta)
+	}
+	return delta, t.partial(method, b, done, failed, err)
+}
+
+// commit makes durable what a call has done, whatever becomes of the context.
+func (t *Table) commit(ctx context.Context) error {
+	if p, ok := t.Engine.(Persister); ok {
+		return p.Commit(context.WithoutCancel(ctx))
+	}
+	return nil
+}
+
+// flag gives a batch the flags of its kind.
+func (t *Table) flag(b *batch.Batch) {
+	if b.Columns[batch.Kinds].Given() {
+		b.Flags = t.Policy.Mixed()
+	} else {
+		b.Flags = t.Policy.Flags(b.Kind)
+	}
+}
+
+// after gives memory back that a call has set free. The call has succeeded; if
+// this does not, the next one tries again.
+func (t *Table) after(ctx context.Context, now Counters, delta int) {
+	err := t.Policy.After(ctx, now, delta)
+	if _, cerr := t.count(context.WithoutCancel(ctx)); err == nil {
+		err = cerr
+	}
+	if err != nil && ctx.Err() == nil {
+		t.Logger.Debug(t.Name+": memory is not given back", "error", err)
+	}
+}
+
+// chunks runs a batch chunk by chunk, making room for each. done is the length
+// of the prefix that was run, failed the number of its operations that found no
+// room.
+func (t *Table) chunks(ctx context.Context, b *batch.Batch, now Counters) (done, failed int, err error) {
+	for done < b.N {
+		if err := ctx.Err(); err != nil {
+			return done, failed, err
+		}
+		n := b.N - done
+		if b.Inserts() {
+			if n, _, err = t.Policy.Before(ctx, now, nil, b.Chunk(done, b.N)); err != nil {
+				return done, failed, err
+			}
+		}
+		part := b.Chunk(done, done+n)
+		ran, without, err := t.Engine.Change(ctx, nil, part)
+		done += ran
+		if len(without) > 0 {
+			var again error
+			without, again = t.retry(context.WithoutCancel(ctx), part, without)
+			err = errors.Join(err, again)
+		}
+		failed += len(without)
+		if err != nil {
+			return done, failed, err
+		}
+		if now, err = t.count(ctx); err != nil {
+			return done, failed, err
+		}
+	}
+	return done, failed, nil
+}
+
+// retry runs operations again that found no room, as long as the policy makes
+// some. It returns those that find none in the end.
+func (t *Table) retry(ctx context.Context, b *batch.Batch, failed []uint32) ([]uint32, error) {
+	for {
+		failed, err := t.undecided(ctx, b, failed)
+		if err != nil || len(failed) == 0 {
+			return failed, err
+		}
+		now, err := t.count(ctx)
+		if err != nil {
+			return failed, err
+		}
+		again := b.Gather(failed)
+		still, more, err := t.Policy.Retry(ctx, now, again)
+		b.Scatter(again, failed)
+		for i, j := range still {
+			still[i] = failed[j]
+		}
+		if err != nil || !more {
+			return still, err
+		}
+		failed = still
+	}
+}
+
+// undecided leaves out those of an ordered batch's operations without room
+// whose key is there all the same: another operation on it found room, and
+// what becomes of both has been decided as for duplicates.
+func (t *Table) undecided(ctx context.Context, b *batch.Batch, failed []uint32) ([]uint32, error) {
+	if !b.Ordered() || len(failed) == 0 {
+		return failed, nil
+	}
+	found := make([]bool, len(failed))
+	keys := b.Gather(failed).Columns[batch.Keys]
+	_, _, err := t.Engine.Look(ctx, nil, t.Leases.Current(), &batch.Batch{
+		N: len(failed), Flags: t.Policy.Mixed(), Columns: batch.Columns{batch.Keys: keys, batch.OK: batch.Output(found)},
+	}, 0)
+	if err != nil {
+		return failed, err
+	}
+	left := failed[:0]
+	for i, at := range failed {
+		if !found[i] {
+			left = append(left, at)
+		}
+	}
+	return left, nil
+}
+
+// ChangeOn submits a batch that lies on the device. It waits only if there may
+// not be room for it. The number of pairs that it adds, or removes, is added to
+// counts.
+func (t *Table) ChangeOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
+	b.MustMatch(t.Name + ": " + method)
+	t.flag(b)
+	if err := b.CheckPlace(t.Device, s); err != nil {
+		return t.wrap(method, err)
+	}
+	to, err := t.counter(counts)
+	if err != nil {
+		return t.wrap(method, err)
+	}
+	ctx := context.Background()
+	if err := t.write(ctx); err != nil {
+		return t.wrap(method, err)
+	}
+	defer t.Leases.Release()
+	admit, err := t.exclude(ctx)
+	if err != nil {
+		return t.wrap(method, err)
+	}
+	defer admit()
+	return t.wrap(method, t.countOn(s, b, to, func() error { return t.chunksOn(ctx, s, b) }))
+}
+
+// countOn submits a change between two readings of the number of pairs, so
+// that their difference is added to a counter of the caller's.
+func (t *Table) countOn(s *device.Stream, b *batch.Batch, to device.Slice[uint64], submit func() error) error {
+	inserts := b.Inserts()
+	switch add, ok := t.Engine.(Adder); {
+	case to.Len() == 0:
+		return submit()
+	case ok:
+		if err := add.Add(s, to.Ptr(), inserts); err != nil {
+			return err
+		}
+		return errors.Join(submit(), add.Add(s, to.Ptr(), !inserts))
+	}
+	before := t.bound.Live
+	err := submit()
+	if !inserts {
+		to.Host()[0] += before - t.bound.Live
+	} else {
+		to.Host()[0] += t.bound.Live - before
+	}
+	return err
+}
+
+// chunksOn submits a batch chunk by chunk.
+func (t *Table) chunksOn(ctx context.Context, s *device.Stream, b *batch.Batch) error {
+	for done := 0; done < b.N; {
+		n, report, err := t.roomOn(ctx, s, b.Chunk(done, b.N))
+		if err != nil {
+			return err
+		}
+		part := b.Chunk(done, done+n)
+		if report {
+			part.Flags |= batch.Report
+		}
+		_, failed, err := t.Engine.Change(ctx, s, part)
+		if err == nil && len(failed) > 0 {
+			failed, err = t.retryOn(ctx, s, part, failed)
+		}
+		t.lost += len(failed)
+		if err != nil {
+			return err
+		}
+		t.bound.submitted(part)
+		done += n
+	}
+	if !t.Engine.Caps().Streams {
+		_, err := t.count(ctx)
+		return err
+	}
+	return nil
+}
+
+// submitted takes account of operations that the host has not waited for.
+func (c *Counters) submitted(b *batch.Batch) {
+	c.Exact = false
+	mixed := b.Columns[batch.Kinds].Given()
+	if b.Inserts() {
+		c.Live += uint64(b.N)
+		c.Used += uint64(b.N)
+	}
+	if mixed || !b.Inserts() {
+		c.Dead += uint64(b.N)
+	}
+}
+
+// roomOn makes room for operations of a batch on the device, and tells of how
+// many. It waits for what has been submitted only if the bounds do not show
+// that there is room.
+func (t *Table) roomOn(ctx context.Context, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+	if !b.Inserts() {
+		return b.N, false, nil
+	}
+	n, report, err = t.Policy.Before(ctx, t.bound, s, b)
+	if err != nil || n > 0 {
+		return n, report, err
+	}
+	now, err := t.count(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	if n, report, err = t.Policy.Before(ctx, now, s, b); err != nil {
+		return 0, false, err
+	}
+	_, err = t.count(ctx) // it may have dropped dead slots
+	return n, report, err
+}
+
+// retryOn is retry for a batch on the device, which has done all it could.
+func (t *Table) retryOn(ctx context.Context, s *device.Stream, b *batch.Batch, failed []uint32) ([]uint32, error) {
+	host, err := b.Fetch(ctx, s)
+	if err != nil {
+		return failed, err
+	}
+	failed, err = t.retry(ctx, host, failed)
+	return failed, errors.Join(err, b.Store(s, host))
+}

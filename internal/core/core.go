@@ -1,0 +1,184 @@
+// Package core is the table once: what all structures do alike, whatever their
+// layout. It cuts batches in chunks, makes room before each and runs operations
+// again that found none, keeps count, hands out leases, reads pages, saves,
+// loads and checks, and says in errors what happened where. A structure gives
+// it a [Policy], which decides, and an [Engine], which works.
+//
+//	facade (weft.Map …) → Table → Policy, Engine → device
+//
+// Data flows that way and back; nothing below calls what is above it.
+package core
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Policy decides: when a structure grows, what may be used again, when dead
+// slots go. There is one per structure; only the writer whose turn it is calls
+// it. Decisions are carried out by calling the engine, which the policy knows by
+// its own type.
+type Policy interface {
+	// Flags are those of a batch that is all of one kind, Mixed those of lookups
+	// and of mixed batches.
+	Flags(kind op.Kind) batch.Flags
+	Mixed() batch.Flags
+	// Before makes room for operations of a batch, which lies on the device if
+	// there is a stream, and returns how many of them are to be run now. If the
+	// counters are bounds and do not show that there is room for any, it
+	// returns 0: it is called again with exact ones. With report, the batch is
+	// run so that operations that find no room all the same are run again;
+	// without, there is room for sure, or they are lost and Sync says so.
+	Before(ctx context.Context, now Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error)
+	// Retry makes room for operations that found none, in host memory, and runs
+	// them again. still are those that found none again, ascending; more reports
+	// whether to try with them once more, which comes to an end.
+	Retry(ctx context.Context, now Counters, failed *batch.Batch) (still []uint32, more bool, err error)
+	// After gives memory back that a call has set free. delta is the change of
+	// the number of pairs. The call has done its work: an error is logged.
+	After(ctx context.Context, now Counters, delta int) error
+	// Compact drops dead slots and memory beyond what the options ask for.
+	Compact(ctx context.Context, now Counters) error
+	// Describe says how large the structure is, for messages: "in 17 buckets".
+	Describe() string
+}
+
+// Engine works: the inner loops and the memory they run on. There is one per
+// structure and kind of device. Look and Export may run side by side and, if
+// the engine says so, beside everything else; the other methods are called by
+// one writer at a time.
+type Engine interface {
+	Caps() Caps
+	// Counters waits for submitted changes and reads the counters.
+	Counters(ctx context.Context) (Counters, error)
+	// Look runs a lookup: in host memory, or submitted to a stream. If there
+	// are Counts it writes how many pairs each key has, otherwise it looks for
+	// the first. count, unless 0, is where on the device the number of keys
+	// found is added. done is the length of the prefix that was run. A lookup of
+	// the host sees all changes submitted by streams before.
+	Look(ctx context.Context, s *device.Stream, l *Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error)
+	// Change runs a batch that changes the structure, or submits it. failed are
+	// the operations that found no room, as ascending indices; what is in their
+	// outputs stays, since it may be what they bring. If the batch is ordered,
+	// and the key of one of them is there afterwards, then it has been decided
+	// as for duplicates. On a stream, operations without room are counted unless
+	// the batch has the flag Report. done is the length of the prefix that was
+	// run, b.N unless there was an error.
+	Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error)
+	// Wait waits for submitted changes. Lost reads how many of their operations
+	// found no room, and resets the count.
+	Wait(ctx context.Context) error
+	Lost(ctx context.Context) (int, error)
+
+	// Extent is the number of units, lines or buckets, that Export goes through,
+	// and the number of pairs that each has at least memory for.
+	Extent(l *Lease) (units uint32, rows int)
+	// Export copies the pairs of units [lo,hi) to the columns Keys and Vals in
+	// host memory and returns their number. If they are more than the columns
+	// have rows, the content is undefined. Units are numbered in an order that
+	// has nothing to do with where they lie (see Spread).
+	Export(ctx context.Context, l *Lease, lo, hi uint32, out *batch.Batch) (int, error)
+
+	// Clear removes all pairs. No reader is at work.
+	Clear(ctx context.Context) error
+	// Close frees what the engine has beside its generations.
+	Close() error
+}
+
+// Caps are what an engine can do.
+type Caps struct {
+	// Beside: lookups run beside changes.
+	Beside bool
+	// Streams: work submitted to streams may still be under way when the call
+	// returns.
+	Streams bool
+}
+
+// Adder is an engine whose streams run behind the host.
+type Adder interface {
+	// Add submits adding the number of pairs, negated or not, to a counter of
+	// the caller's.
+	Add(s *device.Stream, to device.Ptr, negate bool) error
+}
+
+// Persister is an engine whose memory outlives the process.
+type Persister interface {
+	// Commit makes everything done so far durable. A crash at any point before
+	// it returns leaves the structure as it was at the Commit before, or as it is
+	// now. It comes before a call that has changed the structure returns.
+	Commit(ctx context.Context) error
+}
+
+// Expander is an engine that finds several rows for a key.
+type Expander interface {
+	// Expand writes the rows of each key, those of key i to rows Offsets[i] to
+	// Offsets[i+1] of the column Vals, in order, and never beyond. In host
+	// memory, Vals has its Offsets from a count before. On a stream, it counts
+	// first, and writes Counts and Offsets too.
+	Expand(ctx context.Context, s *device.Stream, l *Lease, b *batch.Batch) error
+}
+
+// Counters are what a structure knows of itself.
+type Counters struct {
+	Live  uint64 // pairs
+	Used  uint64 // slots that are not empty: of pairs, or of deleted ones
+	Dead  uint64 // slots of deleted ones
+	Exact bool   // false: at most so many, whatever submitted operations do
+}
+
+// All are operations 0 to n-1: a batch none of which found room.
+func All(n int) []uint32 {
+	all := make([]uint32, n)
+	for i := range all {
+		all[i] = uint32(i)
+	}
+	return all
+}
+
+// Kind is what a table is to its user.
+type Kind uint8
+
+// The kinds of tables.
+const (
+	Map Kind = iota
+	Set
+	MultiMap
+)
+
+// String is the kind's name in messages.
+func (k Kind) String() string { return [...]string{"map", "set", "multimap"}[k] }
+
+// Last is the last operation of a mixed batch.
+func (k Kind) Last() op.Kind {
+	if k == MultiMap {
+		return op.DeleteAll
+	}
+	return op.Delete
+}
+
+// Invalid is the error of operation i, of a kind that tables of this kind don't
+// have.
+func (k Kind) Invalid(i int, kind op.Kind) error {
+	return fmt.Errorf("operation %d: %w: a %v has no kind %d (%v)", i, device.ErrInvalid, k, kind, kind)
+}
+
+// Config is what a structure makes a table of.
+type Config struct {
+	Name    string // of the package, for messages
+	Kind    Kind
+	Device  device.Device
+	Widths  batch.Widths
+	Policy  Policy
+	Engine  Engine
+	Leases  *Leases
+	Logger  *slog.Logger
+	Types   Types
+	Another func(device.Device) (*Table, error) // an empty table of the same options
+
+	ResultLimit int // bytes that results of variable size may take; 0: half of the host's free memory
+}

@@ -1,0 +1,93 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/internal/batch"
+)
+
+// Count counts the pairs of each key of a batch in host memory, and altogether.
+func (t *Table) Count(ctx context.Context, method string, b *batch.Batch) (total int, err error) {
+	if !b.Columns[batch.Counts].Given() {
+		b.Columns[batch.Counts] = batch.Output(make([]uint32, b.N))
+	}
+	if _, err = t.Get(ctx, method, b); err != nil {
+		return 0, err
+	}
+	for _, n := range batch.View[uint32](b.Columns[batch.Counts].Host) {
+		total += int(n)
+	}
+	return total, nil
+}
+
+// Expand finds all rows of each key of a batch in host memory: it counts them,
+// asks for memory for as many, and writes them there. offsets has a row more
+// than the batch; its first element is given, and says how many rows lie before
+// these. memory returns a column for rows offsets[0] to offsets[n].
+func (t *Table) Expand(ctx context.Context, method string, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Column) error {
+	return t.expandAt(ctx, method, b, nil, offsets, memory)
+}
+
+// expandAt is Expand of the generation that a lease holds, or of the current
+// one.
+func (t *Table) expandAt(ctx context.Context, method string, b *batch.Batch, held *Lease, offsets []uint64, memory func(rows int) batch.Column) error {
+	b.MustMatch(t.Name + ": " + method)
+	lease, err := t.Leases.Enter(ctx, held)
+	if err != nil {
+		return t.partial(method, b, 0, 0, err)
+	}
+	b.Flags = t.Policy.Mixed()
+	err = t.expand(ctx, lease, b, offsets, memory)
+	return t.partial(method, b, 0, 0, errors.Join(err, lease.End()))
+}
+
+func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Column) error {
+	counts := make([]uint32, b.N)
+	count := *b
+	count.Columns[batch.Counts] = batch.Output(counts)
+	if _, _, err := t.Engine.Look(ctx, nil, lease, &count, 0); err != nil {
+		return err
+	}
+	for i, n := range counts {
+		offsets[i+1] = offsets[i] + uint64(n)
+	}
+	rows := offsets[b.N] - offsets[0]
+	if err := t.affords(rows); err != nil {
+		return err
+	}
+	b.Columns[batch.Vals] = memory(int(rows))
+	b.Columns[batch.Vals].Offsets = offsets
+	return t.Engine.(Expander).Expand(ctx, nil, lease, b)
+}
+
+// smallResult is the size in bytes up to which nobody asks how much memory is
+// free.
+const smallResult = 64 << 20
+
+// affords reports results that take more memory than they may, before they do.
+func (t *Table) affords(rows uint64) error {
+	limit := uint64(t.ResultLimit)
+	hi, size := bits.Mul64(rows, uint64(t.Widths.Val))
+	if limit == 0 && hi == 0 && size > smallResult {
+		limit = cpu.HostMemory().Free / 2
+	}
+	if hi == 0 && (limit == 0 || size <= limit) {
+		return nil
+	}
+	return fmt.Errorf("%w: the results are %d rows of %d bytes, and the limit is %d bytes (Options.ResultLimit): ask for fewer keys at a time",
+		device.ErrMemory, rows, t.Widths.Val, limit)
+}
+
+// ExpandOn submits finding all rows of each key of a batch on the device: it
+// writes Counts, Offsets and as many rows of Vals as there are.
+func (t *Table) ExpandOn(s *device.Stream, method string, b *batch.Batch) error {
+	return t.wrap(method, t.readOn(s, t.Name+": "+method, b, func(lease *Lease) error {
+		b.Flags = t.Policy.Mixed()
+		return t.Engine.(Expander).Expand(context.Background(), s, lease, b)
+	}))
+}

@@ -1,0 +1,362 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Parts is the memory of a structure between two rehashes: what an engine reads
+// and writes.
+type Parts interface {
+	// Free gives the memory back. Nobody uses it any more.
+	Free() error
+}
+
+// Leases decide who may use the memory of a structure, and when.
+//
+// A lease is a reader's right to one generation of memory: it stays what it is
+// until the lease ends. A call takes one for its duration; an iteration or a
+// snapshot holds one for as long as its user likes. Writers take turns. A writer
+// that needs other memory replaces the generation, and the old one is freed when
+// its last lease ends. A writer that works where readers read excludes them:
+// new ones wait, and it waits for the calls in flight, but never for leases that
+// are held, whose user may be waiting for this very writer.
+//
+// Every wait for a turn ends when its context does.
+type Leases struct {
+	turn chan struct{} // holds a token while a writer is at work
+
+	mu      sync.Mutex
+	current *generation
+	closed  bool
+	calls   int             // in flight, on all generations
+	barred  bool            // new calls wait
+	waiting []chan struct{} // for the bar to go
+	idle    chan struct{}   // closed when calls becomes 0; nil if nobody waits
+}
+
+// generation is memory and who uses it.
+type generation struct {
+	parts   Parts
+	leases  int              // of calls and held, and one while it is current
+	held    int              // of those, the ones that user code holds
+	streams []*device.Stream // of callers, with lookups that nobody has waited for
+}
+
+// Lease is a right to one generation of memory.
+type Lease struct {
+	Parts Parts
+
+	of   *Leases
+	gen  *generation
+	kind leaseKind
+}
+
+type leaseKind uint8
+
+const (
+	call leaseKind = iota // ends with the call that took it
+	held                  // by user code
+	kept                  // by the writer
+)
+
+// NewLeases guards the first generation of a structure's memory.
+func NewLeases(parts Parts) *Leases {
+	return &Leases{turn: make(chan struct{}, 1), current: &generation{parts: parts, leases: 1}}
+}
+
+// ---- readers ------------------------------------------------------------------
+
+// Read takes a lease for a call, on the current generation. End it with
+// [Lease.End].
+func (l *Leases) Read(ctx context.Context) (*Lease, error) { return l.enter(ctx, nil) }
+
+// Enter takes a lease for a call that reads what another lease holds.
+func (l *Leases) Enter(ctx context.Context, held *Lease) (*Lease, error) {
+	return l.enter(ctx, held.gen)
+}
+
+func (l *Leases) enter(ctx context.Context, g *generation) (*Lease, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if l.barred && !l.closed {
+		if err := l.wait(ctx); err != nil {
+			return nil, err
+		}
+	} else {
+		l.calls++
+	}
+	if l.closed {
+		l.ended()
+		return nil, op.ErrClosed
+	}
+	if g == nil {
+		g = l.current
+	}
+	g.leases++
+	return &Lease{Parts: g.parts, of: l, gen: g}, nil
+}
+
+// wait waits until the bar goes. Whoever lifts it counts the call, so that the
+// next writer cannot come first. The mutex is released meanwhile.
+func (l *Leases) wait(ctx context.Context) error {
+	lifted := make(chan struct{})
+	l.waiting = append(l.waiting, lifted)
+	l.mu.Unlock()
+	var err error
+	select {
+	case <-lifted:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	l.mu.Lock()
+	if err == nil {
+		return nil
+	}
+	if i := slices.Index(l.waiting, lifted); i >= 0 {
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+	} else {
+		l.ended() // it was lifted all the same
+	}
+	return err
+}
+
+// Hold takes a lease that user code keeps: it outlives calls and blocks nobody.
+func (l *Leases) Hold(ctx context.Context) (*Lease, error) {
+	lease, err := l.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lease.kind = held
+	lease.gen.held++
+	l.ended()
+	return lease, nil
+}
+
+// On notes that work on a stream of the caller reads the generation: whoever
+// moves or frees it waits for the stream first.
+//
+// It costs a call nothing on the device: an event is recorded when somebody
+// waits, behind whatever the stream has been given by then.
+func (l *Lease) On(s *device.Stream) {
+	l.of.mu.Lock()
+	defer l.of.mu.Unlock()
+	if !slices.Contains(l.gen.streams, s) {
+		l.gen.streams = append(l.gen.streams, s)
+	}
+}
+
+// End ends the lease, and frees its generation if it was the last one of a
+// generation that has been replaced.
+func (l *Lease) End() error {
+	of := l.of
+	of.mu.Lock()
+	switch l.kind {
+	case call:
+		of.ended()
+	case held:
+		l.gen.held--
+	}
+	of.mu.Unlock()
+	return of.release(l.gen)
+}
+
+// ended counts a call that is over.
+func (l *Leases) ended() {
+	if l.calls--; l.calls == 0 && l.idle != nil {
+		close(l.idle)
+		l.idle = nil
+	}
+}
+
+// release drops one lease of a generation.
+func (l *Leases) release(g *generation) error {
+	l.mu.Lock()
+	g.leases--
+	last := g.leases == 0
+	l.mu.Unlock()
+	if !last {
+		return nil
+	}
+	err := l.drain(context.Background(), g)
+	return errors.Join(err, g.parts.Free())
+}
+
+// ---- writers ------------------------------------------------------------------
+
+// Write waits for the turn of a writer. Release gives it to the next one.
+func (l *Leases) Write(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		<-l.turn
+		return op.ErrClosed
+	}
+	return nil
+}
+
+// Release ends a writer's turn.
+func (l *Leases) Release() { <-l.turn }
+
+// Exclude bars new calls and waits for those in flight, and for lookups that
+// callers have submitted to streams. Admit lifts the bar, unless there is an
+// error: then it is lifted already. Only writers call it.
+func (l *Leases) Exclude(ctx context.Context) error {
+	l.mu.Lock()
+	l.barred = true
+	var idle chan struct{}
+	if l.calls > 0 {
+		idle = make(chan struct{})
+		l.idle = idle
+	}
+	g := l.current
+	l.mu.Unlock()
+	var err error
+	if idle != nil {
+		select {
+		case <-idle:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if err == nil {
+		err = l.drain(ctx, g)
+	}
+	if err != nil {
+		l.Admit()
+	}
+	return err
+}
+
+// Admit lifts the bar of Exclude.
+func (l *Leases) Admit() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.barred, l.idle = false, nil
+	l.calls += len(l.waiting)
+	for _, w := range l.waiting {
+		close(w)
+	}
+	l.waiting = nil
+}
+
+// Current is the generation in use, for a writer in its turn. It ends with the
+// turn.
+func (l *Leases) Current() *Lease {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &Lease{Parts: l.current.parts, of: l, gen: l.current}
+}
+
+// Held reports whether user code holds a lease on the current generation, so
+// that pairs must stay in the pages that they are in. Only writers call it.
+func (l *Leases) Held() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.current.held > 0
+}
+
+// Replace makes other memory the current generation. The old one is freed when
+// its last lease ends. Only writers call it.
+func (l *Leases) Replace(parts Parts) error {
+	l.mu.Lock()
+	old := l.current
+	l.current = &generation{parts: parts, leases: 1}
+	l.mu.Unlock()
+	return l.release(old)
+}
+
+// Keep keeps the current generation for the writer itself, so that Revert can go
+// back to it. A kept generation does not count as held.
+func (l *Leases) Keep() *Lease {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.current.leases++
+	return &Lease{Parts: l.current.parts, of: l, gen: l.current, kind: kept}
+}
+
+// Revert makes a kept generation the current one again, and ends its lease.
+func (l *Leases) Revert(kept *Lease) error {
+	l.mu.Lock()
+	old := l.current
+	l.current = kept.gen
+	l.current.leases++
+	l.mu.Unlock()
+	return errors.Join(l.release(old), kept.End())
+}
+
+// Wait waits for lookups that callers have submitted to streams and that read
+// the current generation.
+func (l *Leases) Wait(ctx context.Context) error {
+	l.mu.Lock()
+	g := l.current
+	l.mu.Unlock()
+	return l.drain(ctx, g)
+}
+
+// drain waits for the streams of a generation: of each for what has been
+// submitted to it so far. One that has been closed has waited by itself.
+func (l *Leases) drain(ctx context.Context, g *generation) error {
+	l.mu.Lock()
+	streams := g.streams
+	g.streams = nil
+	l.mu.Unlock()
+	for i, s := range streams {
+		if err := waitFor(ctx, s); err != nil && !errors.Is(err, op.ErrClosed) {
+			l.mu.Lock()
+			g.streams = append(g.streams, streams[i:]...)
+			l.mu.Unlock()
+			return err
+		}
+	}
+	return nil
+}
+
+// waitFor waits for what a stream has been given so far, and not for what
+// others give it meanwhile.
+func waitFor(ctx context.Context, s *device.Stream) error {
+	e, err := s.Device().NewEvent()
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.Record(e), e.Sync(ctx), e.Close())
+}
+
+// Close ends the structure: calls that come later, and those that wait, get
+// ErrClosed; those in flight are waited for. It reports false if that has
+// happened before.
+func (l *Leases) Close() (first bool, err error) {
+	l.turn <- struct{}{}
+	defer l.Release()
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return false, nil
+	}
+	l.closed = true
+	l.mu.Unlock()
+	err = l.Exclude(context.Background())
+	l.Admit()
+	return true, err
+}
+
+// Free drops the current generation of a closed structure.
+func (l *Leases) Free() error { return l.release(l.current) }

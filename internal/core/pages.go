@@ -1,0 +1,92 @@
+package core
+
+import (
+	"context"
+	"errors"
+
+	"github.com/weftgo/weft/internal/batch"
+)
+
+// PageBytes is about how much memory of a table a page covers. Tests make pages
+// smaller.
+var PageBytes = 4 << 20
+
+// Page is some pairs of a table in columns, valid until the next page is read.
+type Page struct {
+	N          int
+	Keys, Vals []byte
+}
+
+// Pages calls yield with the pairs of a table, a page at a time, until it
+// returns false. An iteration reads one generation of the table from its
+// beginning to its end, so every pair that is not changed meanwhile is in
+// exactly one page. Nothing is locked while yield runs: it may use the table in
+// any way, and close it.
+func (t *Table) Pages(ctx context.Context, method string, yield func(*Page) bool) error {
+	return t.wrap(method, t.pages(ctx, yield))
+}
+
+func (t *Table) pages(ctx context.Context, yield func(*Page) bool) (err error) {
+	lease, err := t.Leases.Hold(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lease.End()) }()
+	units, rows := t.Engine.Extent(lease)
+	per := uint32(max(1, min(int(units), PageBytes/max(1, rows*t.Widths.Slot))))
+	p := pager{t: t, lease: lease}
+	p.grow(int(per) * rows)
+	for lo := uint32(0); lo < units; lo += per {
+		if err := p.read(ctx, lo, min(lo+per, units)); err != nil {
+			return err
+		}
+		if p.page.N > 0 && !yield(&p.page) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// pager reads the pages of an iteration into columns that it uses again.
+type pager struct {
+	t          *Table
+	lease      *Lease
+	keys, vals []byte
+	rows       int
+	page       Page
+}
+
+func (p *pager) grow(rows int) {
+	w := p.t.Widths
+	p.rows, p.keys, p.vals = rows, make([]byte, rows*w.Key), make([]byte, rows*w.Val)
+}
+
+// read reads the pairs of units [lo,hi), with as much memory as they take.
+func (p *pager) read(ctx context.Context, lo, hi uint32) error {
+	w := p.t.Widths
+	for {
+		n, err := p.export(ctx, lo, hi)
+		if err != nil {
+			return err
+		}
+		if n <= p.rows {
+			p.page = Page{N: n, Keys: p.keys[:n*w.Key], Vals: p.vals[:n*w.Val]}
+			return nil
+		}
+		p.grow(n)
+	}
+}
+
+func (p *pager) export(ctx context.Context, lo, hi uint32) (n int, err error) {
+	call, err := p.t.Leases.Enter(ctx, p.lease)
+	if err != nil {
+		return 0, err
+	}
+	out := &batch.Batch{N: p.rows}
+	out.Columns[batch.Keys] = batch.Output(p.keys).Of(p.t.Widths.Key)
+	if p.t.Widths.Val > 0 {
+		out.Columns[batch.Vals] = batch.Output(p.vals).Of(p.t.Widths.Val)
+	}
+	n, err = p.t.Engine.Export(ctx, call, lo, hi, out)
+	return n, errors.Join(err, call.End())
+}

@@ -1,0 +1,248 @@
+package core
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// A saved table is a stream of little-endian bytes that says nothing of the
+// layout it was written from: any structure of the kind loads it on any device.
+//
+//	header   "WEFTTAB1", kind, letter and bits of the key type, letter and
+//	         bits of the value type, three zero bytes, CRC-32C of these 16
+//	frame    number of pairs n > 0 (uint32), n keys, n values, CRC-32C
+//	…
+//	end      0 (uint32), number of all pairs (uint64), CRC-32C
+//
+// Each CRC covers its own header, frame or end. A frame has at most frameRows
+// pairs, so what a damaged stream claims costs little memory.
+const (
+	magic       = "WEFTTAB1"
+	headerBytes = 16
+	frameRows   = 1 << 18
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Save writes the pairs of a table to a stream and returns their number.
+// Changes made meanwhile may be in it or not.
+func (t *Table) Save(ctx context.Context, to io.Writer) (n int, err error) {
+	w := &writer{to: bufio.NewWriterSize(to, 1<<20), widths: t.Widths}
+	w.sealed(t.header())
+	err = t.pages(ctx, func(p *Page) bool {
+		w.page(p)
+		return w.err == nil
+	})
+	if err == nil { // a stream cut short must not look whole
+		w.end()
+	}
+	return int(w.pairs), t.wrap("Save", errors.Join(err, w.err))
+}
+
+func (t *Table) header() []byte {
+	h := make([]byte, 0, headerBytes)
+	h = append(h, magic...)
+	k, v := t.Types.Key, t.Types.Val
+	return append(h, byte(t.Kind), k.Letter, k.Bits, v.Letter, v.Bits, 0, 0, 0)
+}
+
+// writer writes a stream until an error, which it keeps.
+type writer struct {
+	to     *bufio.Writer
+	widths batch.Widths
+	pairs  uint64
+	err    error
+}
+
+// sealed writes parts of the stream, and their CRC.
+func (w *writer) sealed(parts ...[]byte) {
+	var crc uint32
+	for _, p := range parts {
+		crc = crc32.Update(crc, castagnoli, p)
+		w.write(p)
+	}
+	w.write(binary.LittleEndian.AppendUint32(nil, crc))
+}
+
+func (w *writer) write(b []byte) {
+	if w.err == nil {
+		_, w.err = w.to.Write(b)
+	}
+}
+
+// page writes the pairs of a page in frames.
+func (w *writer) page(p *Page) {
+	for lo := 0; lo < p.N; lo += frameRows {
+		hi := min(lo+frameRows, p.N)
+		w.sealed(binary.LittleEndian.AppendUint32(nil, uint32(hi-lo)),
+			p.Keys[lo*w.widths.Key:hi*w.widths.Key], p.Vals[lo*w.widths.Val:hi*w.widths.Val])
+		w.pairs += uint64(hi - lo)
+	}
+}
+
+func (w *writer) end() {
+	w.sealed(binary.LittleEndian.AppendUint32(nil, 0), binary.LittleEndian.AppendUint64(nil, w.pairs))
+	if w.err == nil {
+		w.err = w.to.Flush()
+	}
+}
+
+// Load adds the pairs of a saved table, as Put does, and returns their number.
+// A stream of another kind or of other types is ErrFormat, and so is a damaged
+// one; what came before the damage has been added.
+func (t *Table) Load(ctx context.Context, from io.Reader) (n int, err error) {
+	r := &reader{from: bufio.NewReaderSize(from, 1<<20)}
+	err = t.load(ctx, r)
+	return int(r.pairs), t.wrap("Load", err)
+}
+
+func (t *Table) load(ctx context.Context, r *reader) error {
+	header, err := r.sealed(headerBytes)
+	if err != nil {
+		return err
+	}
+	if err := t.accepts(header); err != nil {
+		return err
+	}
+	keys, vals := make([]byte, frameRows*t.Widths.Key), make([]byte, frameRows*t.Widths.Val)
+	for {
+		n, err := r.frame(keys, vals, t.Widths)
+		if err != nil || n == 0 {
+			return err
+		}
+		if err := t.put(ctx, keys[:n*t.Widths.Key], vals[:n*t.Widths.Val]); err != nil {
+			return err
+		}
+		r.pairs += uint64(n)
+	}
+}
+
+// accepts checks the header of a stream.
+func (t *Table) accepts(h []byte) error {
+	if string(h[:len(magic)]) != magic {
+		return fmt.Errorf("%w: it does not begin with %q", op.ErrFormat, magic)
+	}
+	h = h[len(magic):]
+	kind, types := Kind(h[0]), Types{Type{h[1], h[2]}, Type{h[3], h[4]}}
+	if kind > MultiMap {
+		return fmt.Errorf("%w: unknown kind %d", op.ErrFormat, h[0])
+	}
+	if kind != t.Kind || types != t.Types {
+		return fmt.Errorf("%w: it holds a %v of %v and %v, this is a %v of %v and %v",
+			op.ErrFormat, kind, types.Key, types.Val, t.Kind, t.Types.Key, t.Types.Val)
+	}
+	return nil
+}
+
+// put adds pairs in columns of bytes.
+func (t *Table) put(ctx context.Context, keys, vals []byte) error {
+	b := &batch.Batch{N: len(keys) / t.Widths.Key, Kind: op.Put}
+	b.Columns[batch.Keys] = batch.In(keys).Of(t.Widths.Key)
+	if t.Widths.Val > 0 {
+		b.Columns[batch.Vals] = batch.In(vals).Of(t.Widths.Val)
+	} else {
+		b.Kind = op.PutNew
+	}
+	_, err := t.Change(ctx, "Put", b)
+	return err
+}
+
+// reader reads a stream and knows where it is.
+type reader struct {
+	from  *bufio.Reader
+	at    int64
+	pairs uint64
+}
+
+// fill reads a part of the stream. An end of it is one before its time.
+func (r *reader) fill(b []byte) error {
+	n, err := io.ReadFull(r.from, b)
+	r.at += int64(n)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: it ends at byte %d", op.ErrFormat, r.at)
+	}
+	return err
+}
+
+// sealed reads a part of the stream of a size, and checks its CRC.
+func (r *reader) sealed(size int) ([]byte, error) {
+	b := make([]byte, size)
+	if err := r.fill(b); err != nil {
+		return nil, err
+	}
+	return b, r.crc(crc32.Checksum(b, castagnoli))
+}
+
+func (r *reader) crc(want uint32) error {
+	var b [4]byte
+	if err := r.fill(b[:]); err != nil {
+		return err
+	}
+	if binary.LittleEndian.Uint32(b[:]) != want {
+		return fmt.Errorf("%w: damaged before byte %d", op.ErrFormat, r.at)
+	}
+	return nil
+}
+
+// frame reads a frame into columns, and returns its number of pairs: 0 at the
+// end of the stream.
+func (r *reader) frame(keys, vals []byte, w batch.Widths) (n int, err error) {
+	var head [4]byte
+	if err := r.fill(head[:]); err != nil {
+		return 0, err
+	}
+	crc := crc32.Checksum(head[:], castagnoli)
+	if n = int(binary.LittleEndian.Uint32(head[:])); n == 0 {
+		return 0, r.end(crc)
+	}
+	if n > frameRows {
+		return 0, fmt.Errorf("%w: damaged before byte %d: a frame of %d pairs", op.ErrFormat, r.at, n)
+	}
+	for _, column := range [][]byte{keys[:n*w.Key], vals[:n*w.Val]} {
+		if err := r.fill(column); err != nil {
+			return 0, err
+		}
+		crc = crc32.Update(crc, castagnoli, column)
+	}
+	return n, r.crc(crc)
+}
+
+func (r *reader) end(crc uint32) error {
+	var total [8]byte
+	if err := r.fill(total[:]); err != nil {
+		return err
+	}
+	if err := r.crc(crc32.Update(crc, castagnoli, total[:])); err != nil {
+		return err
+	}
+	if n := binary.LittleEndian.Uint64(total[:]); n != r.pairs {
+		return fmt.Errorf("%w: it should hold %d pairs and holds %d", op.ErrFormat, n, r.pairs)
+	}
+	return nil
+}
+
+// CopyTo makes a table with the same options and pairs on a device.
+func (t *Table) CopyTo(ctx context.Context, dev device.Device) (*Table, error) {
+	to, err := t.Another(dev)
+	if err != nil {
+		return nil, t.wrap("CopyTo", err)
+	}
+	var put error
+	err = t.pages(ctx, func(p *Page) bool {
+		put = to.put(ctx, p.Keys, p.Vals)
+		return put == nil
+	})
+	if err = errors.Join(err, put); err != nil {
+		return nil, t.wrap("CopyTo", errors.Join(err, to.Close()))
+	}
+	return to, nil
+}

@@ -1,0 +1,236 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// ChunkOps is the number of changes between two looks at a structure's
+// counters, and the room that a batch is sure to get before it starts.
+const ChunkOps = 1 << 20
+
+// Table is a map, a set or a multimap without its types.
+type Table struct {
+	Config
+
+	// What follows is the writer's whose turn it is.
+	bound Counters
+	lost  int // operations without room in batches on the device
+
+	// length is the number of pairs when a call returned, or at the last Sync.
+	length atomic.Int64
+}
+
+// New makes a table.
+func New(c Config) *Table {
+	return &Table{Config: c, bound: Counters{Exact: true}}
+}
+
+// wrap says which method of which package an error comes from, once.
+func (t *Table) wrap(method string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %s: %w", t.Name, method, err)
+}
+
+// partial is the error of a batch that was not run as a whole. Outputs of what
+// was not run become zero.
+func (t *Table) partial(method string, b *batch.Batch, done, failed int, err error) error {
+	if err == nil {
+		return nil
+	}
+	b.ClearFrom(done)
+	return t.Partial(method, done, failed, err)
+}
+
+// Partial is the error of a batch that was not run as a whole.
+func (t *Table) Partial(method string, done, failed int, err error) error {
+	return t.wrap(method, &op.PartialError{Done: done, Failed: failed, Err: err})
+}
+
+// Len is the number of pairs: exact for every call that has returned, and for
+// batches on the device up to the last Sync. It neither locks nor waits.
+func (t *Table) Len() int { return int(t.length.Load()) }
+
+// ---- lookups ------------------------------------------------------------------
+
+// Get runs a lookup of a batch in host memory and counts the keys found.
+func (t *Table) Get(ctx context.Context, method string, b *batch.Batch) (hits int, err error) {
+	return t.get(ctx, method, b, nil)
+}
+
+// get is Get of the generation that a lease holds, or of the current one.
+func (t *Table) get(ctx context.Context, method string, b *batch.Batch, held *Lease) (hits int, err error) {
+	b.MustMatch(t.Name + ": " + method)
+	lease, err := t.Leases.Enter(ctx, held)
+	if err != nil {
+		return 0, t.partial(method, b, 0, 0, err)
+	}
+	b.Flags = t.Policy.Mixed()
+	done, hits, err := t.Engine.Look(ctx, nil, lease, b, 0)
+	return hits, t.partial(method, b, done, 0, errors.Join(err, lease.End()))
+}
+
+// GetOn submits a lookup of a batch on the device. The number of keys found is
+// added to counts.
+func (t *Table) GetOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
+	return t.wrap(method, t.readOn(s, t.Name+": "+method, b, func(lease *Lease) error {
+		to, err := t.counter(counts)
+		if err != nil {
+			return err
+		}
+		b.Flags = t.Policy.Mixed()
+		_, hits, err := t.Engine.Look(context.Background(), s, lease, b, to.Ptr())
+		if to.Host() != nil {
+			to.Host()[0] += uint64(hits)
+		}
+		return err
+	}))
+}
+
+// readOn submits something that reads, under a lease.
+func (t *Table) readOn(s *device.Stream, where string, b *batch.Batch, submit func(*Lease) error) error {
+	b.MustMatch(where)
+	if err := b.CheckPlace(t.Device, s); err != nil {
+		return err
+	}
+	lease, err := t.Leases.Read(context.Background())
+	if err != nil {
+		return err
+	}
+	if t.Engine.Caps().Streams {
+		lease.On(s)
+	}
+	return errors.Join(submit(lease), lease.End())
+}
+
+// counter is where a batch on the device adds its count: the first element of
+// the caller's slice, if there is one.
+func (t *Table) counter(counts []device.Slice[uint64]) (to device.Slice[uint64], err error) {
+	if len(counts) == 0 || counts[0].Len() == 0 {
+		return to, nil
+	}
+	if len(counts) > 1 || counts[0].Device() != t.Device {
+		return to, fmt.Errorf("%w: one slice of this device takes the count", device.ErrInvalid)
+	}
+	return counts[0], nil
+}
+
+// ---- the writer's turn ----------------------------------------------------------
+
+// write waits for the turn of a writer.
+func (t *Table) write(ctx context.Context) error { return t.Leases.Write(ctx) }
+
+// exclude keeps readers away from a change, where the engine cannot have them
+// beside it.
+func (t *Table) exclude(ctx context.Context) (admit func(), err error) {
+	if t.Engine.Caps().Beside {
+		return func() {}, nil
+	}
+	return t.Leases.Admit, t.Leases.Exclude(ctx)
+}
+
+// count reads the counters once submitted work is done.
+func (t *Table) count(ctx context.Context) (Counters, error) {
+	c, err := t.Engine.Counters(ctx)
+	if err != nil {
+		return c, err
+	}
+	c.Dead, c.Exact = c.Used-c.Live, true
+	t.bound = c
+	t.length.Store(int64(c.Live))
+	return c, nil
+}
+
+// alone runs something in a writer's turn, with exact counters before and
+// after.
+func (t *Table) alone(ctx context.Context, method string, f func(now Counters) error) error {
+	if err := t.write(ctx); err != nil {
+		return t.wrap(method, err)
+	}
+	defer t.Leases.Release()
+	admit, err := t.exclude(ctx)
+	if err != nil {
+		return t.wrap(method, err)
+	}
+	defer admit()
+	now, err := t.count(ctx)
+	if err == nil {
+		err = f(now)
+		_, cerr := t.count(context.WithoutCancel(ctx))
+		err = errors.Join(err, cerr, t.commit(ctx))
+	}
+	return t.wrap(method, err)
+}
+
+// Clear removes all pairs and keeps the memory.
+func (t *Table) Clear(ctx context.Context) error {
+	return t.alone(ctx, "Clear", func(Counters) error {
+		if t.Engine.Caps().Beside {
+			if err := t.Leases.Exclude(ctx); err != nil {
+				return err
+			}
+			defer t.Leases.Admit()
+		}
+		// What is cleared is cleared, whatever becomes of the context.
+		ctx := context.WithoutCancel(ctx)
+		if err := t.Engine.Clear(ctx); err != nil {
+			return err
+		}
+		_, err := t.count(ctx) // readers come behind it
+		return err
+	})
+}
+
+// Compact drops dead slots and memory beyond what the options ask for.
+func (t *Table) Compact(ctx context.Context) error {
+	return t.alone(ctx, "Compact", func(now Counters) error { return t.Policy.Compact(ctx, now) })
+}
+
+// Alone runs something that reads a table as a whole, in a writer's turn: the
+// statistics of a structure.
+func (t *Table) Alone(ctx context.Context, method string, f func(now Counters) error) error {
+	if err := t.write(ctx); err != nil {
+		return t.wrap(method, err)
+	}
+	defer t.Leases.Release()
+	now, err := t.count(ctx)
+	if err == nil {
+		err = f(now)
+	}
+	return t.wrap(method, err)
+}
+
+// Sync waits for what has been submitted to streams and reports operations
+// that found no room.
+func (t *Table) Sync(ctx context.Context) error {
+	return t.Alone(ctx, "Sync", func(Counters) error {
+		if err := errors.Join(t.Engine.Wait(ctx), t.Leases.Wait(ctx)); err != nil {
+			return err
+		}
+		lost, err := t.Engine.Lost(ctx)
+		lost, t.lost = lost+t.lost, 0
+		if err == nil && lost > 0 {
+			err = fmt.Errorf("%w: no room for %d operations since the last Sync, %s", op.ErrFull, lost, t.Policy.Describe())
+		}
+		return errors.Join(err, t.commit(ctx))
+	})
+}
+
+// Close frees the table once calls in flight have ended; memory that a lease
+// holds is freed when that ends. Idempotent.
+func (t *Table) Close() error {
+	first, err := t.Leases.Close()
+	if !first {
+		return nil
+	}
+	t.length.Store(0)
+	return t.wrap("Close", errors.Join(err, t.Engine.Close(), t.Leases.Free()))
+}

@@ -1,0 +1,53 @@
+package core
+
+import (
+	"reflect"
+	"unsafe"
+
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Type is a type of keys or values as files know it: a letter for its kind, and
+// its width in bits. A named type is the type that it is made of, and int and
+// uint are what they are on this machine.
+type Type struct {
+	Letter byte // 'u', 'i', 'f'; 0 for the values of a set
+	Bits   uint8
+}
+
+// Types are those of a table.
+type Types struct{ Key, Val Type }
+
+// MapTypes are those of a map or a multimap, SetTypes those of a set.
+func MapTypes[K op.Key, V op.Value]() Types { return Types{typeOf[K](), typeOf[V]()} }
+
+// SetTypes are those of a set.
+func SetTypes[K op.Key]() Types { return Types{Key: typeOf[K]()} }
+
+func typeOf[T op.Value]() Type {
+	var x T
+	t := Type{Letter: 'u', Bits: uint8(unsafe.Sizeof(x) * 8)}
+	switch reflect.TypeFor[T]().Kind() {
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		t.Letter = 'i'
+	case reflect.Float32, reflect.Float64:
+		t.Letter = 'f'
+	}
+	return t
+}
+
+// String is the type's name in Go.
+func (t Type) String() string {
+	bits := map[uint8]string{32: "32", 64: "64"}[t.Bits]
+	switch t.Letter {
+	case 'u':
+		return "uint" + bits
+	case 'i':
+		return "int" + bits
+	case 'f':
+		return "float" + bits
+	case 0:
+		return "none"
+	}
+	return "unknown"
+}

@@ -1,0 +1,144 @@
+// Package cpu is what the engines of all structures on a CPU have in common: how
+// operations are shared out among the cores, how each core has memory on its way
+// while it works, how slots and outcomes are written, and an [Engine] to which a
+// structure adds its own loops.
+package cpu
+
+import (
+	"context"
+	"slices"
+	"structs"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+)
+
+// Counters lie in the memory of a structure (twin: weft::Counters in
+// kernels/include/weft/change.cuh).
+type Counters struct {
+	_    structs.HostLayout
+	Live uint64 // pairs
+	Used uint64 // slots that are not empty
+}
+
+// Memory is a generation whose counters a CPU reads.
+type Memory interface {
+	core.Parts
+	Counters() *Counters
+}
+
+// Engine is a [core.Engine] but for the loops of a structure, which embeds it.
+// All work is done when a method returns, also on streams.
+type Engine struct {
+	Device device.Host
+	Leases *core.Leases
+	Dealer Dealer
+}
+
+// Tuning of the loops.
+const (
+	// grain is the number of lookups a core takes at a time, a few hundred
+	// microseconds' work.
+	grain = 1 << 13
+
+	// getPiece is the number of lookups between two looks at the context.
+	getPiece = 1 << 20
+
+	// pieceOps is the number of changes that are dealt out to the cores at a
+	// time; their keys and the deal stay in the second-level cache. Contexts
+	// are looked at between pieces.
+	pieceOps = 1 << 17
+
+	// aloneOps is the number of changes below which dealing them out costs
+	// more than it gains.
+	aloneOps = 1 << 11
+)
+
+// Caps is for [core.Engine].
+func (e *Engine) Caps() core.Caps { return core.Caps{} }
+
+// Wait is for [core.Engine].
+func (e *Engine) Wait(context.Context) error { return nil }
+
+// Lost is for [core.Engine]: Change reports what found no room.
+func (e *Engine) Lost(context.Context) (int, error) { return 0, nil }
+
+// Close is for [core.Engine].
+func (e *Engine) Close() error { return nil }
+
+// Memory is the current generation, for the writer whose turn it is.
+func (e *Engine) Memory() Memory { return e.Leases.Current().Parts.(Memory) }
+
+// Counters is for [core.Engine].
+func (e *Engine) Counters(context.Context) (core.Counters, error) {
+	c := e.Memory().Counters()
+	return core.Counters{Live: c.Live, Used: c.Used}, nil
+}
+
+// Open reports whether a stream can be used, which has nothing under way. There
+// may be none.
+func Open(s *device.Stream) error {
+	if s == nil {
+		return nil
+	}
+	return s.Sync(context.Background())
+}
+
+// Each runs body for parts of n keys, on all cores, until ctx ends. done is the
+// length of the prefix that was run.
+func (e *Engine) Each(ctx context.Context, n int, body func(lo, hi int)) (done int, err error) {
+	for done < n {
+		if err := ctx.Err(); err != nil {
+			return done, err
+		}
+		size := min(getPiece, n-done)
+		e.Device.Parallel(size, grain, func(lo, hi int) { body(done+lo, done+hi) })
+		done += size
+	}
+	return done, nil
+}
+
+// Pieces runs a batch of changes in pieces: in batch order by alone, or if a
+// piece is large enough for all cores by together. Both return the operations
+// that found no room, by their numbers in the piece.
+func (e *Engine) Pieces(ctx context.Context, b *batch.Batch, alone, together func(part *batch.Batch) []uint32) (done int, failed []uint32, err error) {
+	for done < b.N {
+		if err := ctx.Err(); err != nil {
+			return done, failed, err
+		}
+		part := b.Chunk(done, min(done+pieceOps, b.N))
+		run := together
+		if part.N < aloneOps || e.Device.Properties().Units == 1 {
+			run = alone
+		}
+		for _, i := range run(part) {
+			failed = append(failed, uint32(done)+i)
+		}
+		done += part.N
+	}
+	return done, failed, nil
+}
+
+// Ones fills memory with ones, on all cores, unless ctx ends: all slots of a hash
+// structure are empty then.
+func (e *Engine) Ones(ctx context.Context, b []byte) error {
+	words := batch.View[uint64](b)
+	e.Device.Parallel(len(words), 1<<17, func(lo, hi int) {
+		if ctx.Err() != nil {
+			return
+		}
+		part := words[lo:hi]
+		for i := range part {
+			part[i] = ^uint64(0)
+		}
+	})
+	return ctx.Err()
+}
+
+// Merged is the failed operations of shares, ascending.
+func Merged(failed [][]uint32) []uint32 {
+	all := slices.Concat(failed...)
+	slices.Sort(all)
+	return all
+}

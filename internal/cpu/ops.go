@@ -1,0 +1,154 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Answers are the columns that a lookup writes.
+type Answers[V any] struct {
+	Vals []V
+	OK   []bool
+}
+
+// AnswersOf are those of a batch, for keys [lo,hi).
+func AnswersOf[V any](b *batch.Batch) Answers[V] {
+	return Answers[V]{batch.View[V](b.Columns[batch.Vals].Host), batch.View[bool](b.Columns[batch.OK].Host)}
+}
+
+// Of are those of keys [lo,hi).
+func (a Answers[V]) Of(lo, hi int) Answers[V] {
+	if a.Vals != nil {
+		a.Vals = a.Vals[lo:hi]
+	}
+	if a.OK != nil {
+		a.OK = a.OK[lo:hi]
+	}
+	return a
+}
+
+// Write writes what was found for key i, if it was, and counts it.
+func Write[V any, SK Key, SV Val](a *Answers[V], i int, s *Slot[SK, SV]) (hits int) {
+	var v V
+	if s != nil {
+		v, hits = *(*V)(unsafe.Pointer(&s.Val)), 1
+	}
+	if a.Vals != nil {
+		a.Vals[i] = v
+	}
+	if a.OK != nil {
+		a.OK[i] = s != nil
+	}
+	return hits
+}
+
+// Changes are the operations of a piece of a batch, or a share of them, and
+// what has become of them. K and V are the types of the batch's columns as
+// unsigned integers.
+type Changes[K, V any] struct {
+	Keys         []K
+	Reuse, Multi bool
+
+	kind   op.Kind
+	kinds  []op.Kind
+	vals   []V
+	out    []V
+	ok     []bool
+	counts []uint32
+
+	Failed      []uint32 // operations that found no room
+	Fresh, Live int64    // slots taken that were empty; change of the number of pairs
+}
+
+// ChangesOf are those of a batch.
+func ChangesOf[K, V any](b *batch.Batch) Changes[K, V] {
+	return Changes[K, V]{
+		Keys:   batch.View[K](b.Columns[batch.Keys].Host),
+		Reuse:  b.Flags&batch.Reuse != 0,
+		Multi:  b.Flags&batch.Multi != 0,
+		kind:   b.Kind,
+		kinds:  batch.View[op.Kind](b.Columns[batch.Kinds].Host),
+		vals:   batch.View[V](b.Columns[batch.Vals].Host),
+		out:    batch.View[V](b.Columns[batch.Out].Host),
+		ok:     batch.View[bool](b.Columns[batch.OK].Host),
+		counts: batch.View[uint32](b.Columns[batch.Counts].Host),
+	}
+}
+
+// Kind is that of operation i.
+func (c *Changes[K, V]) Kind(i uint32) op.Kind {
+	if c.kinds != nil {
+		return c.kinds[i]
+	}
+	return c.kind
+}
+
+// Outcome is what became of an operation.
+type Outcome struct {
+	OK       bool
+	Answered bool   // the value that was there has been written
+	Full     bool   // there was no room
+	Removed  uint32 // pairs, by DeleteAll
+}
+
+// Finish writes the outcome of operation i.
+func (c *Changes[K, V]) Finish(i uint32, o Outcome) {
+	if o.Full {
+		c.Failed = append(c.Failed, i)
+	}
+	if c.ok != nil {
+		c.ok[i] = o.OK
+	}
+	if c.counts != nil {
+		c.counts[i] = o.Removed
+	}
+	// One that found no room may run again, with the value that it brought:
+	// its output may lie there.
+	if c.out != nil && !o.Answered && !o.Full {
+		var none V
+		c.out[i] = none
+	}
+}
+
+// Present runs operation i, whose key is in a slot.
+func Present[K, V any, SK Key, SV Val](c *Changes[K, V], i uint32, kind op.Kind, s *Slot[SK, SV]) Outcome {
+	switch kind {
+	case op.Get, op.PutNew:
+		if c.out != nil {
+			c.out[i] = *(*V)(unsafe.Pointer(&s.Val))
+		}
+		return Outcome{OK: kind == op.Get, Answered: true}
+	case op.Put:
+		Set(c, i, s)
+	case op.Delete, op.DeleteAll:
+		s.Kill()
+		c.Live--
+		return Outcome{OK: true, Removed: 1}
+	}
+	return Outcome{}
+}
+
+// Insert gives operation i a slot, which was empty or dead.
+func Insert[K, V any, SK Key, SV Val](c *Changes[K, V], i uint32, key SK, s *Slot[SK, SV]) Outcome {
+	if s.Key == Sentinel[SK](Empty) {
+		c.Fresh++
+	}
+	s.Key = key
+	Set(c, i, s)
+	c.Live++
+	return Outcome{OK: true}
+}
+
+// Set writes the value of operation i.
+func Set[K, V any, SK Key, SV Val](c *Changes[K, V], i uint32, s *Slot[SK, SV]) {
+	if c.vals == nil {
+		return
+	}
+	var none SV
+	if unsafe.Sizeof(c.vals[0]) < unsafe.Sizeof(none) {
+		s.Val = none
+	}
+	*(*V)(unsafe.Pointer(&s.Val)) = c.vals[i]
+}

@@ -1,0 +1,353 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu/staging"
+)
+
+//go:generate go run ../kernelgen -target 80+ptx83,90+ptx83 gpu.cu
+
+// Structure is what a structure brings to an [Engine]: launches of its kernels
+// on its memory. All submit and none waits.
+type Structure interface {
+	// Counters is where the counters of a generation lie: the numbers of pairs
+	// and of slots in use, 64 bits each.
+	Counters(p core.Parts) device.Ptr
+	// Look launches a lookup, which adds the number of keys found to hits unless
+	// that is 0.
+	Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error
+	// Change launches a change, and reports whether it lists operations whose
+	// outcome duplicates decide; Winners then launches giving it to them.
+	Change(s *device.Stream, p core.Parts, c *Change) (contended bool, err error)
+	Winners(s *device.Stream, p core.Parts, c *Change, rank *RankParams) error
+	// Extent and Export are those of [core.Engine]; Export launches, and counts
+	// the pairs in count.
+	Extent(p core.Parts) (units uint32, rows int)
+	Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error
+	// Wipe submits emptying a generation.
+	Wipe(s *device.Stream, p core.Parts) error
+}
+
+// Change is a part of a batch that is launched at once.
+type Change struct {
+	*batch.Batch
+	First    int        // the number of its first operation in the batch
+	Flags    uint32     // for the kernel
+	OK       device.Ptr // the column of flags, or memory in its place
+	Deferred List       // for operations that duplicates decide
+	Failed   List       // for operations without room; with no items they are counted
+}
+
+// Engine is a [core.Engine] but for what structures do with whole tables: a
+// structure embeds it and adds that.
+type Engine struct {
+	Queue
+	Leases *core.Leases
+	Order  OrderKernels
+
+	structure Structure
+	known     core.Counters // as of the last reading
+	stale     bool          // changes have been submitted since
+	used      atomic.Uint64 // slots in use, counting operations submitted since as new pairs
+	add       device.Kernel // loaded when first used
+}
+
+// OpenEngine prepares an engine, which Close frees, also after an error. The
+// first generation and its leases come after it.
+func (e *Engine) OpenEngine(dev device.Device, w batch.Widths, s Structure) error {
+	e.structure = s
+	return e.Queue.Open(dev, w)
+}
+
+// Caps is for [core.Engine].
+func (e *Engine) Caps() core.Caps { return core.Caps{Beside: true, Streams: true} }
+
+// Used is not below the number of slots in use, counting every operation
+// submitted as a new pair: a hint for launches.
+func (e *Engine) Used() uint64 { return e.used.Load() }
+
+// Parts is the current generation, for the writer whose turn it is.
+func (e *Engine) Parts() core.Parts { return e.Leases.Current().Parts }
+
+// ---- lookups ------------------------------------------------------------------
+
+// Look is for [core.Engine].
+func (e *Engine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
+	if b.N == 0 {
+		return 0, 0, nil
+	}
+	if s != nil {
+		return b.N, 0, e.structure.Look(s, l.Parts, b, count)
+	}
+	c, err := e.Take()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer e.Give(c)
+	if err := c.Reset(); err != nil {
+		return 0, 0, err
+	}
+	done, err = c.Ring.Run(ctx, b, func(p *staging.Piece) error {
+		if err := p.Stream.Wait(e.Visible); err != nil {
+			return err
+		}
+		return e.structure.Look(p.Stream, l.Parts, p.Batch, c.Hits.Ptr())
+	})
+	// All pieces that were sent have arrived, so the count is theirs. If none
+	// was, the counter may not be zero yet: it is read on the same stream.
+	work, e2 := c.Ring.Work()
+	var n [1]uint64
+	if e2 == nil {
+		e2 = c.Hits.CopyTo(context.WithoutCancel(ctx), work, n[:])
+	}
+	if err == nil {
+		err = e2
+	}
+	return done, int(n[0]), err
+}
+
+// Present counts the keys of a batch that are there, for a policy. The batch
+// lies on the device if there is a stream; the host has waited for all changes.
+func (e *Engine) Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
+	keys := &batch.Batch{N: b.N, Columns: batch.Columns{batch.Keys: b.Columns[batch.Keys]}}
+	if s == nil {
+		_, hits, err := e.Look(ctx, nil, e.Leases.Current(), keys, 0)
+		return hits, err
+	}
+	if err := errors.Join(e.Set(s, WordSum, 0), e.Set(s, WordSum+1, 0)); err != nil {
+		return 0, err
+	}
+	if err := e.structure.Look(s, e.Parts(), keys, e.Word(WordSum)); err != nil {
+		return 0, err
+	}
+	var n [1]uint64
+	err := s.CopyOut(ctx, device.Bytes(n[:]), e.Word(WordSum))
+	return int(n[0]), err
+}
+
+// ---- changes ------------------------------------------------------------------
+
+// launchOps is the number of changes in a launch that resolves no duplicates;
+// between launches the structure's choices are made anew.
+const launchOps = 1 << 24
+
+// Change is for [core.Engine].
+func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
+	if b.N == 0 {
+		return 0, nil, nil
+	}
+	if s == nil {
+		return e.changeHost(ctx, b)
+	}
+	report := b.Flags&batch.Report != 0
+	size, record := launchOps, 0
+	if b.Ordered() || report {
+		size = ResolveOps
+		if report {
+			record = min(b.N, size)
+		}
+		if err := e.Reserve(min(b.N, size), record); err != nil {
+			return 0, nil, err
+		}
+	}
+	to := List{Count: e.Word(WordLost)}
+	if report {
+		to = e.Failed()
+	}
+	for done < b.N {
+		n := min(size, b.N-done)
+		more, err := e.changeOn(s, b.Chunk(done, done+n), to, done, report)
+		failed = append(failed, more...)
+		if err != nil {
+			return done, failed, err
+		}
+		done += n
+	}
+	return done, failed, nil
+}
+
+// changeOn submits a part of a batch, and if told so waits for it and returns
+// the operations that found no room.
+func (e *Engine) changeOn(s *device.Stream, part *batch.Batch, to List, first int, report bool) (failed []uint32, err error) {
+	if report {
+		if err := e.Set(s, WordFailed, 0); err != nil {
+			return nil, err
+		}
+	}
+	err = errors.Join(e.submit(s, part, to, first), s.Record(e.Visible))
+	if err != nil || !report {
+		return nil, err
+	}
+	if err := e.Stream.Wait(e.Changed); err != nil {
+		return nil, err
+	}
+	return e.ReadFailed(context.Background())
+}
+
+// changeHost carries a batch from host memory through the device, as much of it
+// as the memory for resolving duplicates allows.
+func (e *Engine) changeHost(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {
+	b = b.Chunk(0, min(b.N, ResolveOps))
+	if err := e.Reserve(b.N, b.N); err != nil {
+		return 0, nil, err
+	}
+	if err := e.Submit(e.Stream, func() error { return e.Set(e.Stream, WordFailed, 0) }); err != nil {
+		return 0, nil, err
+	}
+	c, err := e.Take()
+	if err != nil {
+		return 0, nil, err
+	}
+	defer e.Give(c)
+	done, err = c.Ring.RunInOrder(ctx, b, func(p *staging.Piece) error {
+		return e.submit(p.Stream, p.Batch, e.Failed(), p.Lo)
+	})
+	// What has been run has been run, whatever has become of the context.
+	failed, ferr := e.ReadFailed(context.WithoutCancel(ctx))
+	return done, failed, errors.Join(err, ferr)
+}
+
+// submit launches the kernels of a change: one, and those that resolve
+// duplicates. first is the part's place in its batch.
+func (e *Engine) submit(s *device.Stream, b *batch.Batch, failed List, first int) error {
+	e.stale = true
+	return e.Submit(s, func() error {
+		defer e.mayUse(b)
+		p := e.Parts()
+		deferred, ok, err := e.Defer(s, b)
+		if err != nil {
+			return err
+		}
+		c := &Change{Batch: b, First: first, Flags: uint32(b.Flags &^ batch.Report), OK: ok, Deferred: deferred, Failed: failed}
+		if !b.Ordered() {
+			c.Flags &^= uint32(batch.Order)
+		}
+		contended, err := e.structure.Change(s, p, c)
+		if err != nil || !contended {
+			return err
+		}
+		rank := e.Ranks(b, deferred)
+		return e.resolve(s, &e.Order, &rank, func() error { return e.structure.Winners(s, p, c, &rank) })
+	})
+}
+
+// mayUse counts the slots that a batch may have taken.
+func (e *Engine) mayUse(b *batch.Batch) {
+	if b.Inserts() {
+		e.used.Add(uint64(b.N))
+	}
+}
+
+// Add is for [core.Engine].
+func (e *Engine) Add(s *device.Stream, to device.Ptr, negate bool) error {
+	if e.add == nil {
+		if err := Load(e.Dev, &gpuImage, []Entry{{Name: "add", To: &e.add}}); err != nil {
+			return err
+		}
+	}
+	p := addParams{counters: e.structure.Counters(e.Parts()), to: to}
+	if negate {
+		p.negate = 1
+	}
+	return e.Submit(s, func() error {
+		return errors.Join(device.Launch(s, e.add, Grid(1), Block, &p), s.Record(e.Visible))
+	})
+}
+
+// ---- whole tables ---------------------------------------------------------------
+
+// Counters is for [core.Engine].
+func (e *Engine) Counters(ctx context.Context) (core.Counters, error) {
+	if !e.stale {
+		return e.known, nil
+	}
+	if err := e.Stream.Wait(e.Changed); err != nil {
+		return core.Counters{}, err
+	}
+	var c [2]uint64
+	if err := e.Stream.CopyOut(ctx, device.Bytes(c[:]), e.structure.Counters(e.Parts())); err != nil {
+		return core.Counters{}, err
+	}
+	e.known, e.stale = core.Counters{Live: c[0], Used: c[1]}, false
+	e.used.Store(c[1])
+	return e.known, nil
+}
+
+// Wait is for [core.Engine].
+func (e *Engine) Wait(ctx context.Context) error { return e.Changed.Sync(ctx) }
+
+// Do runs something on the engine's stream behind all changes, and waits for
+// it: readers may come next.
+func (e *Engine) Do(ctx context.Context, submit func(*device.Stream) error) error {
+	e.stale = true
+	err := e.Submit(e.Stream, func() error { return submit(e.Stream) })
+	return errors.Join(err, e.Stream.Sync(context.WithoutCancel(ctx)))
+}
+
+// Alone does it while no reader is at work, and none comes.
+func (e *Engine) Alone(ctx context.Context, submit func(*device.Stream) error) error {
+	if err := e.Leases.Exclude(ctx); err != nil {
+		return err
+	}
+	defer e.Leases.Admit()
+	return e.Do(ctx, submit)
+}
+
+// Clear is for [core.Engine].
+func (e *Engine) Clear(ctx context.Context) error {
+	return e.Do(ctx, func(s *device.Stream) error { return e.structure.Wipe(s, e.Parts()) })
+}
+
+// Move fills new memory, which a structure has allocated, from the current
+// generation, and makes it the current one. move submits that, and adds the
+// number of pairs that find no place to lost. If there are any, the new memory
+// is freed, and their number returned.
+func (e *Engine) Move(ctx context.Context, to core.Parts, move func(s *device.Stream, from core.Parts, lost device.Ptr) error) (lost int, err error) {
+	err = e.Do(ctx, func(s *device.Stream) error {
+		return errors.Join(e.structure.Wipe(s, to), e.Set(s, WordResult, 0), move(s, e.Parts(), e.Word(WordResult)))
+	})
+	if err == nil {
+		var n uint32
+		n, err = e.Read(context.WithoutCancel(ctx), WordResult)
+		lost = int(n)
+	}
+	if err != nil || lost > 0 {
+		return lost, errors.Join(err, to.Free())
+	}
+	return 0, e.Leases.Replace(to)
+}
+
+// Extent is for [core.Engine].
+func (e *Engine) Extent(l *core.Lease) (units uint32, rows int) { return e.structure.Extent(l.Parts) }
+
+// Export is for [core.Engine].
+func (e *Engine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
+	c, err := e.Take()
+	if err != nil {
+		return 0, err
+	}
+	defer e.Give(c)
+	_, err = c.Ring.RunWhole(ctx, out, func(p *staging.Piece) error {
+		// Changes submitted since the iteration began may be seen or not.
+		if err := errors.Join(p.Stream.Wait(e.Visible), p.Stream.Fill(c.Hits.Ptr(), 0, 2)); err != nil {
+			return err
+		}
+		return e.structure.Export(p.Stream, l.Parts, lo, hi, p.Batch, c.Hits.Ptr())
+	})
+	if err != nil {
+		return 0, err
+	}
+	work, err := c.Ring.Work()
+	if err != nil {
+		return 0, err
+	}
+	var count [1]uint64
+	err = c.Hits.CopyTo(ctx, work, count[:])
+	return int(count[0]), err
+}

@@ -1,0 +1,38 @@
+package gpu
+
+import "github.com/weftgo/weft/device"
+
+// BlockThreads is the size of every block; kernels use the same (tuning.cuh).
+const BlockThreads = 256
+
+// Block is the extent of every block.
+var Block = device.Dim{X: BlockThreads}
+
+// Grid is a launch of one thread per item.
+func Grid(n int) device.Dim { return device.Dim{X: (n + BlockThreads - 1) / BlockThreads} }
+
+// Wave is a launch that fills the device and strides over n items.
+func Wave(dev device.Device, n int) device.Dim {
+	return device.Dim{X: max(1, min(Grid(n).X, dev.Properties().Units*2048/BlockThreads))}
+}
+
+// Entry is a kernel to be found: its name without what it owes to its image (see
+// [device.Image.Entry]), and where to put it.
+type Entry struct {
+	Name string
+	To   *device.Kernel
+}
+
+// Load loads an image and finds kernels in it.
+func Load(dev device.Device, img *device.Image, entries []Entry) error {
+	mod, err := dev.Load(img)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if *e.To, err = mod.Kernel(img.Entry(e.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

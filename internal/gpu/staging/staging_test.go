@@ -1,0 +1,301 @@
+package staging_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/gpu/staging"
+)
+
+func newRing(t testing.TB, dev device.Device) *staging.Ring {
+	r := staging.New(dev)
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// echo is a batch whose work is to copy its columns on the device: two columns
+// in and out, and one each that the batch does not have.
+type echo struct {
+	n       int
+	widths  [2]int
+	in, out [2][]byte
+
+	mu     sync.Mutex
+	pieces []staging.Piece
+	fail   func(piece int) error // before that many-th launch
+}
+
+func newEcho(n int, widths ...int) *echo {
+	e := &echo{n: n, widths: [2]int(widths)}
+	rng := rand.NewChaCha8([32]byte{byte(n)})
+	for i, w := range widths {
+		e.in[i], e.out[i] = make([]byte, n*w), make([]byte, n*w)
+		rng.Read(e.in[i])
+	}
+	return e
+}
+
+func (e *echo) columns(of [2][]byte) []staging.Column {
+	return []staging.Column{
+		{Host: of[0], Width: e.widths[0]},
+		{Width: 4}, // not there
+		{Host: of[1], Width: e.widths[1]},
+	}
+}
+
+func (e *echo) launch(p *staging.Piece) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.fail != nil {
+		if err := e.fail(len(e.pieces)); err != nil {
+			return err
+		}
+	}
+	e.pieces = append(e.pieces, staging.Piece{Lo: p.Lo, N: p.N})
+	if len(p.In) != 3 || len(p.Out) != 3 || p.In[1] != 0 || p.Out[1] != 0 {
+		return fmt.Errorf("columns %v to %v", p.In, p.Out)
+	}
+	return errors.Join(
+		p.Stream.Copy(p.Out[0], p.In[0], p.N*e.widths[0]),
+		p.Stream.Copy(p.Out[2], p.In[2], p.N*e.widths[1]))
+}
+
+// run runs the batch on a ring, in the order of its pieces if so told.
+func (e *echo) run(ctx context.Context, r *staging.Ring, inOrder bool) (int, error) {
+	if inOrder {
+		return r.RunInOrder(ctx, e.n, e.columns(e.in), e.columns(e.out), e.launch)
+	}
+	return r.Run(ctx, e.n, e.columns(e.in), e.columns(e.out), e.launch)
+}
+
+// arrived fails unless the output of the first rows is there.
+func (e *echo) arrived(t testing.TB, rows int) {
+	t.Helper()
+	for i, w := range e.widths {
+		if !bytes.Equal(e.out[i][:rows*w], e.in[i][:rows*w]) {
+			t.Fatalf("column %d of %d rows differs", i, rows)
+		}
+	}
+}
+
+// What goes in comes out, in pieces that cover the batch once.
+func TestRoundTrip(t *testing.T) {
+	dev := devicetest.Open(t)
+	r := newRing(t, dev)
+	for _, inOrder := range []bool{false, true} {
+		for _, n := range []int{0, 1, 2, 31, 255, 256, 257, 10_000, 1 << 20, 1<<20 + 1, 2_345_678} {
+			t.Run(fmt.Sprintf("%d rows, in order %v", n, inOrder), func(t *testing.T) {
+				e := newEcho(n, 8, 1)
+				if done, err := e.run(t.Context(), r, inOrder); done != n || err != nil {
+					t.Fatalf("%d rows done of %d: %v", done, n, err)
+				}
+				e.arrived(t, n)
+				covered := map[int]int{}
+				for i, p := range e.pieces {
+					covered[p.Lo] = p.N
+					if inOrder && i > 0 && p.Lo <= e.pieces[i-1].Lo {
+						t.Errorf("piece %d begins at row %d, the one before at %d", i, p.Lo, e.pieces[i-1].Lo)
+					}
+				}
+				at, pieces := 0, 0
+				for at < n && covered[at] > 0 {
+					at += covered[at]
+					pieces++
+				}
+				if at != n || pieces != len(e.pieces) {
+					t.Errorf("%d pieces cover %d rows of %d: %v", pieces, at, n, e.pieces)
+				}
+			})
+		}
+	}
+}
+
+// Columns in page-locked memory come and go the same way, beside others that
+// are not.
+func TestPinnedColumns(t *testing.T) {
+	dev := devicetest.Open(t)
+	r := newRing(t, dev)
+	for which := range 16 { // of the four columns
+		e := newEcho(500_000, 8, 4)
+		for i, column := range []*[]byte{&e.in[0], &e.in[1], &e.out[0], &e.out[1]} {
+			if which>>i&1 == 0 {
+				continue
+			}
+			pinned, err := dev.AllocHost(len(*column))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := dev.FreeHost(pinned); err != nil {
+					t.Error(err)
+				}
+			}()
+			copy(pinned, *column)
+			*column = pinned
+		}
+		if done, err := e.run(t.Context(), r, which%2 == 0); done != e.n || err != nil {
+			t.Fatalf("columns %04b pinned: %d rows done of %d: %v", which, done, e.n, err)
+		}
+		e.arrived(t, e.n)
+	}
+}
+
+// A piece out is whole, whatever its size, and may be filled in part.
+func TestRunWhole(t *testing.T) {
+	dev := devicetest.Open(t)
+	r := newRing(t, dev)
+	for _, n := range []int{1, 1000, 3_000_000} {
+		keys, flags := make([]byte, 4*n), make([]byte, n)
+		launches := 0
+		done, err := r.RunWhole(t.Context(), n,
+			[]staging.Column{{Host: keys, Width: 4}, {Width: 8}, {Host: flags, Width: 1}},
+			func(p *staging.Piece) error {
+				launches++
+				if p.Lo != 0 || p.N != n || len(p.In) != 0 || p.Out[1] != 0 {
+					return fmt.Errorf("piece %+v", p)
+				}
+				return errors.Join(p.Stream.Fill(p.Out[0], 0x01020304, n), p.Stream.Fill(p.Out[2], 0x07070707, n/4))
+			})
+		if done != n || launches != 1 || err != nil {
+			t.Fatalf("%d rows of %d in %d launches: %v", done, n, launches, err)
+		}
+		if keys[4*n-1] != 1 || keys[0] != 4 {
+			t.Errorf("%d rows: keys begin with %v and end with %v", n, keys[:4], keys[4*n-4:])
+		}
+		if n >= 4 && flags[n/4*4-1] != 7 {
+			t.Errorf("%d rows: flags are %v", n, flags[:4])
+		}
+	}
+}
+
+// A ring is as large as its pieces and stays so, whatever the batch.
+func TestMemoryIsConstant(t *testing.T) {
+	dev := devicetest.Open(t)
+	r := newRing(t, dev)
+	if live := devicetest.Live(dev).Bytes; live != 0 {
+		t.Errorf("a new ring holds %d bytes", live)
+	}
+	sizes := map[int]int{}
+	for _, n := range []int{8_000_000, 12_000_000, 1000, 8_000_000} {
+		if done, err := newEcho(n, 8, 1).run(t.Context(), r, false); done != n || err != nil {
+			t.Fatal(done, err)
+		}
+		sizes[devicetest.Live(dev).Bytes]++
+	}
+	if len(sizes) != 1 {
+		t.Errorf("sizes of the ring, by how often: %v", sizes)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if live := devicetest.Live(dev); live != (devicetest.Counts{}) {
+		t.Errorf("after Close there are %+v", live)
+	}
+	if err := r.Close(); err != nil {
+		t.Errorf("Close again: %v", err)
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	dev := devicetest.Open(t)
+	r := newRing(t, dev)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, n := range []int{0, 1, 1_000_000} {
+		e := newEcho(n, 8, 4)
+		if done, err := e.run(ended, r, false); done != 0 || len(e.pieces) != 0 || !errors.Is(err, context.Canceled) {
+			t.Errorf("%d rows with an ended context: %d done in %d pieces, %v", n, done, len(e.pieces), err)
+		}
+	}
+	// In the middle: the rows that are done have arrived, and are not all.
+	for _, inOrder := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		e := newEcho(8_000_000, 8, 4)
+		e.fail = func(piece int) error {
+			if piece == 3 {
+				cancel()
+			}
+			return nil
+		}
+		done, err := e.run(ctx, r, inOrder)
+		if done == e.n || !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled in the fourth piece: %d rows of %d done, %v", done, e.n, err)
+		}
+		e.arrived(t, done)
+		usable(t, r)
+	}
+}
+
+// usable wants a ring to work as if nothing had happened.
+func usable(t testing.TB, r *staging.Ring) {
+	t.Helper()
+	e := newEcho(200_000, 8, 4)
+	if done, err := e.run(context.Background(), r, true); done != e.n || err != nil {
+		t.Fatalf("afterwards %d rows of %d: %v", done, e.n, err)
+	}
+	e.arrived(t, e.n)
+}
+
+func TestLaunchFails(t *testing.T) {
+	dev := devicetest.Open(t)
+	r := newRing(t, dev)
+	broken := errors.New("broken")
+	for _, inOrder := range []bool{false, true} {
+		for at := range 4 {
+			e := newEcho(1_500_000, 8, 4)
+			e.fail = func(piece int) error {
+				if piece == at {
+					return broken
+				}
+				return nil
+			}
+			done, err := e.run(t.Context(), r, inOrder)
+			if done == e.n || !errors.Is(err, broken) {
+				t.Errorf("launch %d failed: %d rows of %d done, %v", at, done, e.n, err)
+			}
+			e.arrived(t, done)
+			usable(t, r)
+		}
+	}
+}
+
+// Whatever operation of the device fails, Run says so, what it calls done has
+// arrived, and the ring works afterwards.
+func TestEveryOperationFailsOnce(t *testing.T) {
+	dev := devicetest.Open(t)
+	for _, inOrder := range []bool{false, true} {
+		for n := 0; ; n++ {
+			r := staging.New(dev)
+			fired := devicetest.FailAfter(dev, n)
+			e := newEcho(400_000, 8, 4)
+			done, err := e.run(t.Context(), r, inOrder)
+			devicetest.Heal(dev)
+			over := !fired()
+			if over && (done != e.n || err != nil) || !over && !errors.Is(err, device.ErrMemory) {
+				t.Fatalf("operation %d failed: %d rows of %d done, %v", n, done, e.n, err)
+			}
+			e.arrived(t, done)
+			usable(t, r)
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if live := devicetest.Live(dev); live != (devicetest.Counts{}) {
+				t.Fatalf("operation %d failed; after Close there are %+v", n, live)
+			}
+			if over {
+				break
+			}
+		}
+	}
+}

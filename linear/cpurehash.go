@@ -1,0 +1,133 @@
+package linear
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+func (e *cpuEngine[K, SK, V, SV]) rehash(ctx context.Context, lines uint32, thorough bool) error {
+	from := e.Memory().(*generation)
+	to, err := e.allocate(ctx, geometry{seed: from.seed, lines: lines})
+	if err != nil {
+		return err
+	}
+	if err := e.move(from, to, newEffort(ctx, from.Counters().Live, int(unsafe.Sizeof(cpu.Slot[SK, SV]{})), thorough)); err != nil {
+		return errors.Join(err, to.Free())
+	}
+	return e.Leases.Replace(to)
+}
+
+func (e *cpuEngine[K, SK, V, SV]) hold() *core.Lease { return e.Leases.Keep() }
+
+func (e *cpuEngine[K, SK, V, SV]) revert(to *core.Lease) error { return e.Leases.Revert(to) }
+
+// effort is what a rehash may cost. Keys whose homes are spread as by chance
+// find a slot in a few lines, keys that crowd only in thousands: then a rehash
+// gives up, early, because most can do without.
+type effort struct {
+	ctx  context.Context
+	left atomic.Int64 // sectors that may still be read
+}
+
+// sectorsPerLook is the number of sectors that a core reads between two looks
+// at the context: about a millisecond's work.
+const sectorsPerLook = 1 << 16
+
+// newEffort allows for 8 lines per key; if the rehash must be, for 16, and for a
+// crowd that fills a path.
+func newEffort(ctx context.Context, keys uint64, slotBytes int, thorough bool) *effort {
+	e := &effort{ctx: ctx}
+	sectors := 8*lineSectors*int64(keys) + sectorsPerLook
+	if thorough {
+		sectors = 2*sectors + maxPath*maxPath/2*lineBytes/int64(slotBytes)*lineSectors
+	}
+	e.left.Store(sectors)
+	return e
+}
+
+// spend tells whether to go on after reading so many sectors more.
+func (e *effort) spend(sectors int64) bool { return e.left.Add(-sectors) >= 0 && e.ctx.Err() == nil }
+
+// over is the reason to give up, or nil.
+func (e *effort) over(to *generation, left int64) error {
+	if err := e.ctx.Err(); err != nil {
+		return err
+	}
+	if left > 0 || e.left.Load() < 0 {
+		return fmt.Errorf("keys crowd in %d lines: %w", to.lines, op.ErrFull)
+	}
+	return nil
+}
+
+// move copies the live pairs of one generation to an empty other. Home sectors
+// are in order of the hash in any size of table, so a range of old lines goes to
+// a range of new lines: the cores work apart, but for the pairs that lie across
+// a border.
+func (e *cpuEngine[K, SK, V, SV]) move(from, to *generation, may *effort) error {
+	shares := min(cpu.SharesPerCore*e.Device.Properties().Units, int(from.lines))
+	movers := make([]mover[SK, SV], shares)
+	e.Device.Parallel(shares, 1, func(i, _ int) {
+		cut := func(lines uint32, i int) uint32 { return uint32(uint64(lines) * uint64(i) / uint64(shares)) }
+		m := mover[SK, SV]{
+			dst: tableOf[SK, SV](to), may: may,
+			part: cpu.Share{Lo: cut(to.lines, i), Hi: cut(to.lines, i+1)},
+		}
+		src := tableOf[SK, SV](from)
+		for s := range src.live(cut(from.lines, i), cut(from.lines, i+1)) {
+			if !m.put(home(to.geometry, s.Key), s) {
+				break
+			}
+		}
+		may.left.Add(-m.read)
+		movers[i] = m
+	})
+	last := mover[SK, SV]{dst: tableOf[SK, SV](to), may: may, part: cpu.Share{Hi: to.lines + 1}}
+	for i := range movers {
+		last.moved += movers[i].moved
+		for j := range movers[i].late {
+			if s := &movers[i].late[j]; !last.put(home(to.geometry, s.Key), s) {
+				break
+			}
+		}
+	}
+	src := tableOf[SK, SV](from)
+	for s := range src.live(from.lines, from.lines+1) {
+		last.put(to.lines*lineSectors, s)
+	}
+	may.left.Add(-last.read)
+	*to.Counters() = cpu.Counters{Live: uint64(last.moved), Used: uint64(last.moved)}
+	return may.over(to, int64(len(last.late)))
+}
+
+// mover inserts pairs into a range of new lines.
+type mover[K cpu.Key, V cpu.Val] struct {
+	dst   cpuTable[K, V]
+	part  cpu.Share
+	may   *effort
+	read  int64 // sectors, since the effort was last told
+	moved int64
+	late  []cpu.Slot[K, V] // pairs that need lines of others
+}
+
+// put inserts a pair, or keeps it for later. It reports whether to go on.
+func (m *mover[K, V]) put(home uint32, s *cpu.Slot[K, V]) bool {
+	read, ok := m.dst.place(m.part, home, s)
+	if ok {
+		m.moved++
+	} else {
+		m.late = append(m.late, *s)
+	}
+	if m.read += int64(read); m.read < sectorsPerLook {
+		return true
+	}
+	spent := m.read
+	m.read = 0
+	return m.may.spend(spent)
+}

@@ -1,0 +1,122 @@
+package linear
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Lengths of launches that work on whole tables: between two of them the context
+// is looked at. A launch takes some 20 ms at most.
+const (
+	rehashBytes     = 1 << 30 // of the old table
+	inPlaceSegments = 1 << 19
+)
+
+func (e *gpuEngine) rehash(ctx context.Context, lines uint32, _ bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	to, err := allocate(e.Dev, geometry{seed: e.geometry().seed, lines: lines})
+	if err != nil {
+		return err
+	}
+	_, err = e.Move(ctx, to, func(s *device.Stream, from core.Parts, lost device.Ptr) error {
+		return e.move(ctx, s, from.(*generation), to, lost)
+	})
+	return err
+}
+
+// move copies the live pairs of one generation to an empty other. It gives up
+// when one finds no slot: others that crowd there would search a whole path each.
+func (e *gpuEngine) move(ctx context.Context, s *device.Stream, from, to *generation, lost device.Ptr) error {
+	p := rehashParams{from: refOf(from), to: refOf(to), lost: lost}
+	for lines := from.lines + 1; p.lo < lines; p.lo = p.hi {
+		p.hi = min(lines, p.lo+rehashBytes/lineBytes)
+		slots := int(p.hi-p.lo) * lineBytes / e.Widths.Slot
+		if err := device.Launch(s, e.kernel.rehash, gpu.Wave(e.Dev, slots), gpu.Block, &p); err != nil {
+			return err
+		}
+		n, err := e.Read(context.WithoutCancel(ctx), gpu.WordResult)
+		switch {
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case n > 0:
+			return fmt.Errorf("keys crowd in %d lines: %w", to.lines, op.ErrFull)
+		}
+	}
+	return nil
+}
+
+func (e *gpuEngine) hold() *core.Lease { return e.Leases.Keep() }
+
+func (e *gpuEngine) revert(to *core.Lease) error {
+	return e.Do(context.Background(), func(*device.Stream) error { return e.Leases.Revert(to) })
+}
+
+// rehashInPlace does it with two kernels. The borders are found before anything
+// changes: a line between two of them may get empty slots.
+func (e *gpuEngine) rehashInPlace(ctx context.Context) (done bool, err error) {
+	g := e.Parts().(*generation)
+	if e.Leases.Held() {
+		return false, nil
+	}
+	if err := e.reserveBorders(g.geometry); err != nil {
+		return false, err
+	}
+	p := inPlaceParams{
+		table: refOf(g), borders: e.borders.Ptr(), found: e.Word(gpu.WordResult), segments: uint32(g.segments()),
+	}
+	err = e.Alone(ctx, func(s *device.Stream) error {
+		if err := e.Set(s, gpu.WordResult, 0); err != nil {
+			return err
+		}
+		if err := e.inSegments(ctx, e.kernel.borders, p); err != nil {
+			return err
+		}
+		found, err := e.Read(ctx, gpu.WordResult)
+		if err != nil || found == 0 {
+			return err
+		}
+		err = e.inSegments(ctx, e.kernel.inPlace, p)
+		done = err == nil
+		return err
+	})
+	return done, err
+}
+
+// reserveBorders takes memory for the borders of a table: New does it for a fixed
+// one, which is never larger.
+func (e *gpuEngine) reserveBorders(g geometry) (err error) {
+	if e.borders.Len() >= g.segments() {
+		return nil
+	}
+	if err = e.borders.Free(); err == nil {
+		e.borders, err = device.Make[uint32](e.Dev, g.segments())
+	}
+	return err
+}
+
+// inSegments launches a kernel for all segments, some at a time, a warp for
+// each, and waits for it, whatever becomes of the context.
+func (e *gpuEngine) inSegments(ctx context.Context, k device.Kernel, p inPlaceParams) error {
+	for ; p.lo < p.segments; p.lo = p.hi {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		p.hi = min(p.segments, p.lo+inPlaceSegments)
+		if err := device.Launch(e.Stream, k, gpu.Wave(e.Dev, int(p.hi-p.lo)*warpThreads), gpu.Block, &p); err != nil {
+			return err
+		}
+		if err := e.Stream.Sync(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

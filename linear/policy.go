@@ -1,0 +1,203 @@
+package linear
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// policy decides when a table grows, shrinks and drops dead slots. A rehash is a
+// means; a call that has done its work does not fail because of one.
+type policy struct {
+	opts     Options
+	widths   batch.Widths
+	engine   engine
+	minLines uint32 // what Capacity asks for
+
+	// crowded is the number of keys with which shrinking did not help: it is tried
+	// again when half of them are left.
+	crowded uint64
+	// stuck are the size and the counters with which doubling did not make room for
+	// operations that found none.
+	stuck struct {
+		core.Counters
+		lines uint32
+	}
+}
+
+// Flags is for [core.Policy].
+func (p *policy) Flags(kind op.Kind) (f batch.Flags) {
+	if !p.opts.Unordered {
+		f |= batch.Order
+	}
+	// Sets can't remember a dead key, see KeyOnly in layout.cuh.
+	if kind != op.Delete && (p.opts.Tombstones == Reuse || p.widths.Val == 0) {
+		f |= batch.Reuse
+	}
+	return f
+}
+
+// Mixed is for [core.Policy].
+func (p *policy) Mixed() batch.Flags { return 0 }
+
+// Describe is for [core.Policy].
+func (p *policy) Describe() string { return fmt.Sprintf("in %d slots", p.slots()) }
+
+func (p *policy) slots() int {
+	return int(p.engine.geometry().lines) * lineBytes / p.widths.Slot
+}
+
+// room is how many more slots may be used.
+func (p *policy) room(used uint64) int { return roomIn(p.slots(), p.opts.MaxLoad) - int(used) }
+
+// Before is for [core.Policy]: it grows the table, if it must, so that the whole
+// batch has room, or at least a chunk.
+func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+	if p.opts.Fixed {
+		n, err = p.maybeClean(ctx, now, s != nil, b.N)
+		return n, false, err
+	}
+	chunk := min(b.N, core.ChunkOps)
+	if room := p.room(now.Used); room >= chunk {
+		return min(b.N, room), false, nil
+	}
+	if !now.Exact {
+		return 0, false, nil
+	}
+	need, err := p.need(ctx, now, s, b.Chunk(0, chunk))
+	if err != nil {
+		return 0, false, err
+	}
+	if need <= p.room(now.Used) {
+		return chunk, false, nil
+	}
+	expect := uint64(float64(need) / float64(chunk) * float64(b.N))
+	if err = p.grow(ctx, now, expect, uint64(need)); err == nil {
+		return max(chunk, min(b.N, p.room(now.Live))), false, nil
+	}
+	// No memory to grow, or keys that crowd in any size: use what room there is.
+	if room := p.room(now.Used); room > 0 && cannotGrow(err) {
+		return min(chunk, room), false, nil
+	}
+	return 0, false, err
+}
+
+// need is how many slots a chunk takes at most. Updates need none: a lookup is
+// cheaper than growing for nothing, and its outcome tells how much room the
+// whole batch is likely to need.
+func (p *policy) need(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (int, error) {
+	need, err := b.Insertions(ctx, s)
+	if err != nil || now.Live == 0 {
+		return need, err
+	}
+	present, err := p.engine.present(ctx, s, b)
+	return min(need, b.N-present), err
+}
+
+// grow rehashes for as many new keys as are expected, or if there is no memory
+// for that, for those of a chunk.
+func (p *policy) grow(ctx context.Context, now core.Counters, expect, need uint64) (err error) {
+	for _, fresh := range []uint64{expect, need} {
+		lines, ok := linesFor(now.Live+fresh, p.opts.MaxLoad, p.widths.Slot)
+		if !ok {
+			err = fmt.Errorf("%w: %d keys need more than the largest table", op.ErrFull, now.Live+fresh)
+			continue
+		}
+		if err = p.resize(ctx, p.stretch(lines), true); err == nil || !cannotGrow(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func cannotGrow(err error) bool {
+	return errors.Is(err, device.ErrMemory) || errors.Is(err, op.ErrFull)
+}
+
+// stretch is the size to grow to when lines are needed: at least double, so
+// that growth costs each key a constant number of moves, unless dropping dead
+// slots alone makes half the table free.
+func (p *policy) stretch(lines uint32) uint32 {
+	have := p.engine.geometry().lines
+	switch {
+	case lines > have/2 && lines < 2*have:
+		lines = uint32(min(2*uint64(have), maxLines))
+	case lines <= have/2:
+		lines = have
+	}
+	return max(lines, p.minLines)
+}
+
+// Retry is for [core.Policy]: a fixed table gets rid of its dead slots, a
+// growing one was too crowded in one place. If that does not help any operation,
+// a growing table is as it was.
+func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
+	all := core.All(failed.N)
+	if p.hopeless(now) {
+		return all, false, nil
+	}
+	lines := p.engine.geometry().lines
+	before, err := p.relax(ctx)
+	if err != nil {
+		// The operations count as not run. A fixed table is full in any case, and
+		// so is one whose keys crowd.
+		if errors.Is(err, op.ErrFull) || p.opts.Fixed && errors.Is(err, device.ErrMemory) {
+			err = nil
+		}
+		return all, false, err
+	}
+	_, still, err = p.engine.Change(ctx, nil, failed)
+	switch {
+	case before == nil:
+		return still, false, err
+	case len(still) == failed.N && err == nil:
+		p.stuck.Counters, p.stuck.lines = now, lines
+		return still, false, p.engine.revert(before)
+	}
+	return still, false, errors.Join(err, before.End())
+}
+
+// relax makes room for operations that found none. If the table could be as it
+// was, it returns a lease to go back to.
+func (p *policy) relax(ctx context.Context) (before *core.Lease, err error) {
+	lines := p.engine.geometry().lines
+	if p.opts.Fixed {
+		done, err := p.clean(ctx)
+		if err == nil && !done {
+			err = p.resize(ctx, lines, true)
+		}
+		return nil, err
+	}
+	before = p.engine.hold()
+	if err := p.resize(ctx, uint32(min(2*uint64(lines), maxLines)), true); err != nil {
+		return nil, errors.Join(err, before.End())
+	}
+	return before, nil
+}
+
+// hopeless reports that nothing is to be expected of a rehash: there are no dead
+// slots in a fixed table, or doubling did not help when the table was much the
+// same.
+func (p *policy) hopeless(now core.Counters) bool {
+	if p.opts.Fixed {
+		return now.Dead == 0
+	}
+	s := p.stuck
+	return p.engine.geometry().lines == s.lines && now.Used <= s.Used+s.Used/8 && now.Dead <= s.Dead+s.Used/8
+}
+
+// resize rehashes to a number of lines. A thorough one gives up later when keys
+// crowd.
+func (p *policy) resize(ctx context.Context, lines uint32, thorough bool) error {
+	have := p.engine.geometry().lines
+	if err := p.engine.rehash(ctx, lines, thorough); err != nil {
+		return err
+	}
+	p.opts.Logger.Debug("linear: rehash", "from_lines", have, "to_lines", lines, "bytes", p.engine.geometry().bytes())
+	return nil
+}

@@ -1,0 +1,136 @@
+package linear
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// cleanShare of the slots that MaxLoad leaves free may be dead in a fixed table
+// before it is rehashed in place. NOTES.md has the measurement: less costs
+// rehashes, more costs searches.
+const cleanShare = 3.0 / 8
+
+// cleanLoad is the largest MaxLoad that the share is reckoned from: beyond, next
+// to nothing is free.
+const cleanLoad = 0.875
+
+// unclean reports whether a fixed table of so many live and dead slots should be
+// rehashed in place; if not, it will be after n more insertions, at the earliest.
+func (p *policy) unclean(live, dead uint64) (due bool, n int) {
+	slots, load := float64(p.slots()), min(p.opts.MaxLoad, cleanLoad)
+	if float64(dead) < max(slots/128, 4) { // not worth a pass over the table
+		return false, math.MaxInt
+	}
+	// Both the slots in use and, if the table is fuller than it is made for, the
+	// dead among the free.
+	room := max(slots*(load+(1-load)*cleanShare)-float64(live+dead), slots-float64(live)-float64(dead)/cleanShare)
+	return room <= 0, max(int(room), 1)
+}
+
+// maybeClean rehashes a fixed table in place if that is due before n insertions,
+// and returns how many of them may follow before it is asked again. A batch on a
+// stream waits for exact counters only if the bounds say that it may be due.
+func (p *policy) maybeClean(ctx context.Context, now core.Counters, stream bool, n int) (int, error) {
+	if stream {
+		due, _ := p.unclean(now.Live+uint64(n), now.Dead)
+		switch {
+		case !due:
+			return n, nil
+		case !now.Exact:
+			return 0, nil
+		}
+		// Half of the dead slots that make it due will do, lest every batch waits.
+		if due, _ = p.unclean(now.Live+uint64(n), 2*now.Dead); due {
+			_, err := p.clean(ctx)
+			return n, err
+		}
+		return n, nil
+	}
+	due, most := p.unclean(now.Live, now.Dead)
+	if !due {
+		return min(n, most), nil
+	}
+	if _, err := p.clean(ctx); err != nil {
+		return 0, err
+	}
+	now, err := p.engine.Counters(context.WithoutCancel(ctx))
+	if due, most = p.unclean(now.Live, now.Used-now.Live); due {
+		most = n // it was not possible: go on with the table as it is
+	}
+	return min(n, most), err
+}
+
+// clean rehashes in place. It reports false if that can't be done.
+func (p *policy) clean(ctx context.Context) (done bool, err error) {
+	if done, err = p.engine.rehashInPlace(ctx); done {
+		p.opts.Logger.Debug("linear: rehash in place", "lines", p.engine.geometry().lines)
+	}
+	return done, err
+}
+
+// resizeWithin rehashes to the smallest of some sizes, from lines on to at most
+// most, that takes all keys. It returns weft.ErrFull if none does.
+func (p *policy) resizeWithin(ctx context.Context, lines, most uint32) (err error) {
+	for {
+		if err = p.resize(ctx, lines, false); !errors.Is(err, op.ErrFull) || lines >= most {
+			return err
+		}
+		lines = min(lines+lines/2+1, most)
+	}
+}
+
+// After is for [core.Policy]: a table that has become almost empty gets smaller.
+func (p *policy) After(ctx context.Context, now core.Counters, delta int) error {
+	have := p.engine.geometry().lines
+	if delta >= 0 || p.opts.Fixed || have <= p.minLines || have == 1 ||
+		float64(now.Live) > float64(p.slots())*p.opts.MaxLoad*shrinkShare || now.Live > p.crowded/2 && p.crowded > 0 {
+		return nil
+	}
+	lines, _ := linesFor(2*now.Live, p.opts.MaxLoad, p.widths.Slot)
+	if lines = max(lines, p.minLines); lines >= have {
+		return nil
+	}
+	err := p.resizeWithin(ctx, lines, max(lines, have/2))
+	switch {
+	case err == nil:
+		p.crowded = 0
+	case errors.Is(err, op.ErrFull):
+		p.crowded = now.Live
+	}
+	return err
+}
+
+// Compact is for [core.Policy]: it rehashes to the size that the options ask for,
+// or to the next larger that takes all keys. If there is none, the table stays as
+// it is.
+func (p *policy) Compact(ctx context.Context, now core.Counters) error {
+	have := p.engine.geometry().lines
+	if p.opts.Fixed {
+		if now.Dead == 0 {
+			return nil
+		}
+		if done, err := p.clean(ctx); done || err != nil {
+			return err
+		}
+	}
+	lines := have
+	if !p.opts.Fixed {
+		need, _ := linesFor(now.Live, p.opts.MaxLoad, p.widths.Slot)
+		lines = min(have, max(need, p.minLines))
+	}
+	most := have // the same size drops dead slots
+	if now.Dead == 0 {
+		most--
+	}
+	if lines > most {
+		return nil
+	}
+	if err := p.resizeWithin(ctx, lines, most); !errors.Is(err, op.ErrFull) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package weft
+
+import (
+	"context"
+	"io"
+	"iter"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Map is a map from K to V whose keys are unique. Packages of structures make
+// it; see the package documentation for what all methods have in common.
+type Map[K Key, V Value] struct{ pairs[K, V] }
+
+// NewMap is for packages of structures.
+func NewMap[K Key, V Value](t *core.Table) *Map[K, V] { return &Map[K, V]{pairs[K, V]{table{t}}} }
+
+// CopyTo makes a map with the same options and pairs on a device, which must
+// outlive it.
+func (m *Map[K, V]) CopyTo(ctx context.Context, dev device.Device) (*Map[K, V], error) {
+	t, err := m.core.CopyTo(ctx, dev)
+	if err != nil {
+		return nil, err
+	}
+	return NewMap[K, V](t), nil
+}
+
+// pairs is what maps and multimaps share.
+type pairs[K Key, V Value] struct{ table }
+
+// Put inserts pairs or replaces values and counts the keys that were new; in a
+// multimap it adds the pairs. REPLACE in the SlabHash paper, and its INSERT for
+// multimaps.
+func (m *pairs[K, V]) Put(ctx context.Context, keys []K, vals []V) (inserted int, err error) {
+	return m.core.Change(ctx, "Put", m.batch(op.Put, len(keys), batch.Columns{
+		batch.Keys: batch.In(keys), batch.Vals: batch.In(vals),
+	}))
+}
+
+// PutOn is Put for a batch on the device.
+func (m *pairs[K, V]) PutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], inserted ...device.Slice[uint64]) error {
+	return m.core.ChangeOn(s, "PutOn", m.batch(op.Put, keys.Len(), batch.Columns{
+		batch.Keys: batch.InOn(keys), batch.Vals: batch.InOn(vals),
+	}), inserted...)
+}
+
+// PutNew inserts the pairs whose keys are absent and counts them. ok, if not
+// nil, reports which.
+func (m *pairs[K, V]) PutNew(ctx context.Context, keys []K, vals []V, ok []bool) (inserted int, err error) {
+	return m.core.Change(ctx, "PutNew", m.batch(op.PutNew, len(keys), batch.Columns{
+		batch.Keys: batch.In(keys), batch.Vals: batch.In(vals), batch.OK: batch.Optional(ok),
+	}))
+}
+
+// PutNewOn is PutNew for a batch on the device. ok may be empty.
+func (m *pairs[K, V]) PutNewOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool], inserted ...device.Slice[uint64]) error {
+	return m.core.ChangeOn(s, "PutNewOn", m.batch(op.PutNew, keys.Len(), batch.Columns{
+		batch.Keys: batch.InOn(keys), batch.Vals: batch.InOn(vals), batch.OK: batch.OptionalOn(ok),
+	}), inserted...)
+}
+
+// Get looks keys up and counts those found; in a multimap, the first value of
+// each. vals[i] is zero where the key is absent; found, if not nil, reports
+// which are there. SEARCH in the SlabHash paper.
+func (m *pairs[K, V]) Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error) {
+	return m.core.Get(ctx, "Get", m.batch(op.Get, len(keys), batch.Columns{
+		batch.Keys: batch.In(keys), batch.Vals: batch.Output(vals), batch.OK: batch.Optional(found),
+	}))
+}
+
+// GetOn is Get for a batch on the device, in a single launch. found may be
+// empty.
+func (m *pairs[K, V]) GetOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error {
+	return m.core.GetOn(s, "GetOn", m.batch(op.Get, keys.Len(), batch.Columns{
+		batch.Keys: batch.InOn(keys), batch.Vals: batch.OutputOn(vals), batch.OK: batch.OptionalOn(found),
+	}), hits...)
+}
+
+// Contains counts the keys that are there; found, if not nil, reports which.
+func (m *pairs[K, V]) Contains(ctx context.Context, keys []K, found []bool) (hits int, err error) {
+	return contains(ctx, m.table, keys, found)
+}
+
+// ContainsOn is Contains for a batch on the device. found may be empty.
+func (m *pairs[K, V]) ContainsOn(s *device.Stream, keys device.Slice[K], found device.Slice[bool], hits ...device.Slice[uint64]) error {
+	return containsOn(s, m.table, keys, found, hits)
+}
+
+// Delete removes keys, in a multimap the first pair of each, and counts them.
+// deleted, if not nil, reports which were there. DELETE in the SlabHash paper.
+func (m *pairs[K, V]) Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error) {
+	return remove(ctx, m.table, keys, deleted)
+}
+
+// DeleteOn is Delete for a batch on the device. deleted may be empty.
+func (m *pairs[K, V]) DeleteOn(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool], n ...device.Slice[uint64]) error {
+	return removeOn(s, m.table, keys, deleted, n)
+}
+
+// Apply runs a mixed batch: its operations are concurrent, and what they return
+// is explained by some order of them. res may be nil. A kind that the structure
+// does not have is device.ErrInvalid, and then nothing is run.
+func (m *pairs[K, V]) Apply(ctx context.Context, ops []Op[K, V], res []Result[V]) error {
+	return apply(ctx, m.core, ops, res)
+}
+
+// ApplyOn is Apply for a batch on the device, in columns: vals holds the values
+// of OpPut and OpPutNew and receives those of OpGet and OpPutNew, and zeros,
+// except where an operation found no room; ok receives Result.OK and may be
+// empty. An operation of a kind that the structure does not have does nothing.
+func (m *pairs[K, V]) ApplyOn(s *device.Stream, kinds device.Slice[OpKind], keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool]) error {
+	return m.core.ChangeOn(s, "ApplyOn", m.batch(op.Get, keys.Len(), batch.Columns{
+		batch.Keys: batch.InOn(keys), batch.Kinds: batch.InOn(kinds), batch.Vals: batch.InOn(vals),
+		batch.Out: batch.OutputOn(vals), batch.OK: batch.OptionalOn(ok),
+	}))
+}
+
+// All iterates over the pairs, in no order; those of a key of a multimap in
+// theirs, but not next to each other. A pair that is not changed meanwhile is
+// seen exactly once. An iteration that meets an error ends early: use
+// [Map.Pages] to be told.
+func (m *pairs[K, V]) All() iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		_ = m.core.Pages(context.Background(), "All", func(p *core.Page) bool {
+			vals := batch.View[V](p.Vals)
+			for i, k := range batch.View[K](p.Keys) {
+				if !yield(k, vals[i]) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+}
+
+// Page is some pairs of a structure: Keys[i] has Vals[i]. It is valid until the
+// loop goes on. A set's pages have no Vals.
+type Page[K Key, V Value] struct {
+	Keys []K
+	Vals []V
+}
+
+// Pages iterates as All does, in columns of some hundred thousand pairs. An
+// error, or the end of ctx, comes with the last, empty page.
+func (m *pairs[K, V]) Pages(ctx context.Context) iter.Seq2[Page[K, V], error] {
+	return pages[K, V](ctx, m.core)
+}
+
+// table is what all structures share.
+type table struct{ core *core.Table }
+
+func (t *table) batch(kind op.Kind, n int, columns batch.Columns) *batch.Batch {
+	return &batch.Batch{N: n, Kind: kind, Columns: columns}
+}
+
+// Len is the number of pairs, or of keys of a set. It is exact for every call
+// that has returned, and for batches on the device up to the last Sync; it never
+// waits. 0 once the structure is closed.
+func (t *table) Len() int { return t.core.Len() }
+
+// Clear removes everything and keeps the memory.
+func (t *table) Clear(ctx context.Context) error { return t.core.Clear(ctx) }
+
+// Compact drops what deleted pairs have left behind and gives back memory
+// beyond what the options and the pairs ask for. Structures do it by themselves
+// before it matters. FLUSH in the SlabHash paper.
+func (t *table) Compact(ctx context.Context) error { return t.core.Compact(ctx) }
+
+// Sync waits until all submitted batches are done. It returns [ErrFull] if
+// operations submitted since the last Sync found no room, which happens in
+// structures of fixed size and to keys that collide.
+func (t *table) Sync(ctx context.Context) error { return t.core.Sync(ctx) }
+
+// Save writes everything to a stream, with checksums, and returns the number of
+// pairs. Any structure of the kind and the same types loads it, on any device.
+func (t *table) Save(ctx context.Context, w io.Writer) (n int, err error) { return t.core.Save(ctx, w) }
+
+// Load adds what Save wrote, as Put would, and returns the number of pairs; on a
+// GPU those of one key of a multimap may change their order. [ErrFormat] for
+// other kinds or types, and for damage: what came before it has been added.
+func (t *table) Load(ctx context.Context, r io.Reader) (n int, err error) { return t.core.Load(ctx, r) }
+
+// Check reads the whole structure and reports the first thing that is wrong
+// with it, such as a pair that no lookup finds. Changes wait meanwhile.
+func (t *table) Check(ctx context.Context) error { return t.core.Check(ctx) }
+
+// Close frees the structure. Idempotent; later calls return [ErrClosed].
+func (t *table) Close() error { return t.core.Close() }

@@ -1,0 +1,120 @@
+package weft
+
+import (
+	"context"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// MultiMap is a map from K to V in which a key may have several pairs. Those of
+// a key are in the order of the batches that added them; those of one batch are
+// in batch order on a CPU and in any order on a GPU. Packages of structures make
+// it; see the package documentation for what all methods have in common.
+type MultiMap[K Key, V Value] struct{ pairs[K, V] }
+
+// NewMultiMap is for packages of structures.
+func NewMultiMap[K Key, V Value](t *core.Table) *MultiMap[K, V] {
+	return &MultiMap[K, V]{pairs[K, V]{table{t}}}
+}
+
+// CopyTo makes a multimap with the same options and pairs on a device, which
+// must outlive it; see [MultiMap.Load] about their order.
+func (m *MultiMap[K, V]) CopyTo(ctx context.Context, dev device.Device) (*MultiMap[K, V], error) {
+	t, err := m.core.CopyTo(ctx, dev)
+	if err != nil {
+		return nil, err
+	}
+	return NewMultiMap[K, V](t), nil
+}
+
+// Rows are results of variable size, row by row: the values of row i are
+// Vals[Offsets[i]:Offsets[i+1]]. The zero Rows are none.
+type Rows[V Value] struct {
+	Offsets []uint64 // one more than rows
+	Vals    []V
+}
+
+// Len is the number of rows.
+func (r *Rows[V]) Len() int { return max(0, len(r.Offsets)-1) }
+
+// Row is the values of row i.
+func (r *Rows[V]) Row(i int) []V { return r.Vals[r.Offsets[i]:r.Offsets[i+1]] }
+
+// Reset drops all rows and keeps the memory.
+func (r *Rows[V]) Reset() { r.Offsets, r.Vals = r.Offsets[:0], r.Vals[:0] }
+
+// GetAll looks up all values of each key, in order, and appends them to rows, a
+// row for each key. It goes through the pairs twice, to count and to copy; if
+// they take more memory than Options.ResultLimit it returns device.ErrMemory
+// instead. On an error rows stays as it was. SEARCHALL in the SlabHash paper.
+func (m *MultiMap[K, V]) GetAll(ctx context.Context, keys []K, rows *Rows[V]) error {
+	at, first := max(0, len(rows.Offsets)-1), len(rows.Vals)
+	offsets := grown(rows.Offsets[:at], len(keys)+1)
+	offsets[at] = uint64(first)
+	vals := rows.Vals
+	err := m.core.Expand(ctx, "GetAll", m.batch(op.Get, len(keys), batch.Columns{batch.Keys: batch.In(keys)}),
+		offsets[at:], func(n int) batch.Column {
+			vals = grown(vals, n)
+			return batch.Output(vals[first:])
+		})
+	if err == nil {
+		rows.Offsets, rows.Vals = offsets, vals
+	}
+	return err
+}
+
+// grown is a slice with n more elements.
+func grown[T any](s []T, n int) []T {
+	if n <= cap(s)-len(s) {
+		return s[:len(s)+n]
+	}
+	to := make([]T, len(s)+n)
+	copy(to, s)
+	return to
+}
+
+// GetAllOn is GetAll for a batch on the device. counts receives the number of
+// values of each key. offsets, one longer than keys, receives where in vals
+// those of each key begin, and last how many there are; vals receives as many
+// as it has room for. A change submitted to another stream meanwhile may leave
+// gaps in vals.
+func (m *MultiMap[K, V]) GetAllOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error {
+	return m.core.ExpandOn(s, "GetAllOn", m.batch(op.Get, keys.Len(), batch.Columns{
+		batch.Keys: batch.InOn(keys), batch.Counts: batch.OutputOn(counts), batch.Offsets: batch.OffsetsOn(offsets),
+		batch.Vals: batch.RowsOn(vals),
+	}))
+}
+
+// Count counts the pairs of each key, and altogether. counts may be nil.
+func (m *MultiMap[K, V]) Count(ctx context.Context, keys []K, counts []uint32) (total int, err error) {
+	return m.core.Count(ctx, "Count", m.batch(op.Get, len(keys), batch.Columns{
+		batch.Keys: batch.In(keys), batch.Counts: batch.Optional(counts),
+	}))
+}
+
+// CountOn is Count for a batch on the device. The last argument receives the
+// number of keys that are there.
+func (m *MultiMap[K, V]) CountOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32]) error {
+	return m.core.GetOn(s, "CountOn", m.batch(op.Get, keys.Len(), batch.Columns{
+		batch.Keys: batch.InOn(keys), batch.Counts: batch.OutputOn(counts),
+	}))
+}
+
+// DeleteAll removes all pairs of the keys and counts them. removed, if not nil,
+// receives the number of pairs removed per key. DELETEALL in the SlabHash paper.
+func (m *MultiMap[K, V]) DeleteAll(ctx context.Context, keys []K, removed []uint32) (n int, err error) {
+	delta, err := m.core.Change(ctx, "DeleteAll", m.batch(op.DeleteAll, len(keys), batch.Columns{
+		batch.Keys: batch.In(keys), batch.Counts: batch.Optional(removed),
+	}))
+	return -delta, err
+}
+
+// DeleteAllOn is DeleteAll for a batch on the device. removed may be empty.
+func (m *MultiMap[K, V]) DeleteAllOn(s *device.Stream, keys device.Slice[K], removed device.Slice[uint32], n ...device.Slice[uint64]) error {
+	return m.core.ChangeOn(s, "DeleteAllOn", m.batch(op.DeleteAll, keys.Len(), batch.Columns{
+		batch.Keys: batch.InOn(keys), batch.Counts: batch.OptionalOn(removed),
+	}), n...)
+}

@@ -1,0 +1,345 @@
+package slab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// policy decides when a table grows, shrinks and drops dead slots.
+//
+// Memory grows in two ways. More keys than the wanted load allows for take more
+// buckets: a rehash, before the batch. Longer chains take units of the pool, and
+// that grows by super blocks, where nothing moves. How many units a batch takes
+// is known only when it has run: the pool is made to hold what is expected, and
+// operations that find no unit run again when it has grown.
+type policy struct {
+	opts   Options
+	widths batch.Widths
+	multi  bool
+	engine engine
+
+	// perBucket is the mean number of keys per bucket at which the wanted load
+	// is reached; minBuckets are those of Capacity keys.
+	perBucket  float64
+	minBuckets uint32
+
+	free int // at least so many units of the pool are
+}
+
+// size finds out how many buckets and units a new table has.
+func (p *policy) size() (units int, err error) {
+	o, slot := &p.opts, p.widths.Slot
+	var ok bool
+	if p.perBucket, ok = keysPerBucket(o.MaxLoad, slot); !ok {
+		return 0, fmt.Errorf("%w: slabs with slots of %d bytes have no MaxLoad of %v", op.ErrOptions, slot, o.MaxLoad)
+	}
+	if p.minBuckets, ok = bucketsFor(uint64(o.Capacity), p.perBucket); !ok && o.Buckets == 0 {
+		return 0, fmt.Errorf("%w: Capacity %d at load %v needs more than %d GiB", op.ErrOptions, o.Capacity, o.MaxLoad, maxBuckets*slabBytes>>30)
+	}
+	if o.Buckets != 0 {
+		p.minBuckets = uint32(o.Buckets)
+	}
+	units = chainedFor(uint64(o.Capacity), p.minBuckets, slot)
+	switch {
+	case o.Fixed:
+		units = ceilDiv(o.Capacity, slotsIn(slot)) + min(o.Capacity, unitsInHand)
+	case o.Buckets != 0: // all growth is in the pool
+		units = max(units, chainUnits)
+	}
+	return units, nil
+}
+
+// Flags is for [core.Policy].
+func (p *policy) Flags(kind op.Kind) batch.Flags {
+	f := p.Mixed()
+	// In a multimap, all other operations do something for each duplicate.
+	if !p.opts.Unordered && (!p.multi || kind == op.PutNew) {
+		f |= batch.Order
+	}
+	// In a multimap, the order of its slots is that of a key's pairs.
+	if kind != op.Delete && !p.multi {
+		f |= batch.Reuse
+	}
+	return f
+}
+
+// Mixed is for [core.Policy].
+func (p *policy) Mixed() batch.Flags {
+	if p.multi {
+		return batch.Multi
+	}
+	return 0
+}
+
+// Describe is for [core.Policy].
+func (p *policy) Describe() string { return fmt.Sprintf("in %d buckets", p.buckets()) }
+
+func (p *policy) buckets() uint32 { return p.engine.geometry().buckets }
+
+// limit is the number of pairs at which the table grows.
+func (p *policy) limit() uint64 { return uint64(growShare * p.perBucket * float64(p.buckets())) }
+
+// grows reports whether the number of buckets may change.
+func (p *policy) grows() bool { return !p.opts.Fixed && p.opts.Buckets == 0 }
+
+// fits reports whether n insertions find room for sure, and the table needs no
+// more buckets for them.
+func (p *policy) fits(now core.Counters, n int) bool {
+	return p.covered(now, n) && (!p.grows() || now.Live+uint64(n) <= p.limit())
+}
+
+// covered reports whether the pool has units for n insertions, however they are
+// spread.
+func (p *policy) covered(now core.Counters, n int) bool {
+	if p.opts.Fixed && now.Used+uint64(n) <= uint64(p.opts.Capacity) {
+		return true
+	}
+	// An operation has at most one unit in hand, linked or not.
+	return min(n, p.worst(n)+unitsInHand) <= p.free
+}
+
+// worst is the number of units that n insertions take at most.
+func (p *policy) worst(n int) int { return mostChained(n, p.buckets(), p.widths.Slot) }
+
+// Before is for [core.Policy]. A batch on a stream whose operations find room
+// for sure waits for nothing; another one reports those that find none.
+func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+	switch {
+	case s != nil && p.fits(now, b.N):
+		n = b.N
+	case !now.Exact:
+		return 0, false, nil
+	default:
+		if s != nil {
+			if now, err = p.maybeFlush(ctx, now); err != nil {
+				return 0, false, err
+			}
+		}
+		if n, err = p.makeRoom(ctx, now, s, b); err != nil {
+			return 0, false, err
+		}
+		report = s != nil && !p.covered(now, n)
+	}
+	p.free -= p.worst(n)
+	return n, report, nil
+}
+
+// makeRoom grows the table, if it should, so that operations of a batch have
+// room: the whole batch, or at least a chunk. It returns how many are to be
+// run.
+func (p *policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, err error) {
+	if !p.grows() {
+		return b.N, p.reserve(ctx, now, b.N)
+	}
+	chunk := min(b.N, core.ChunkOps)
+	if limit := p.limit(); now.Live+uint64(chunk) <= limit {
+		n = min(b.N, int(limit-now.Live))
+		return n, p.reserve(ctx, now, n)
+	}
+	need, err := p.need(ctx, now, s, b.Chunk(0, chunk))
+	if err != nil {
+		return 0, err
+	}
+	if now.Live+uint64(need) > p.limit() {
+		expect := uint64(float64(need) / float64(chunk) * float64(b.N))
+		if err := p.grow(ctx, now, expect, uint64(need)); err != nil {
+			return 0, err
+		}
+	}
+	return chunk, p.reserve(ctx, now, need)
+}
+
+// need is how many pairs a chunk adds at most. Updates add none: a lookup is
+// cheaper than growing for nothing, and its outcome tells how much room the
+// whole batch is likely to need.
+func (p *policy) need(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (int, error) {
+	need, err := b.Insertions(ctx, s)
+	if err != nil || now.Live == 0 || p.multi && b.Kind != op.PutNew {
+		return need, err
+	}
+	present, err := p.engine.present(ctx, s, b)
+	return min(need, b.N-present), err
+}
+
+// grow rehashes for as many new pairs as are expected, or if there is no
+// memory for that, for those of a chunk. If there is none at all, chains get
+// longer.
+func (p *policy) grow(ctx context.Context, now core.Counters, expect, need uint64) error {
+	have := uint64(p.buckets())
+	for _, fresh := range []uint64{expect, need} {
+		buckets, ok := bucketsFor(now.Live+fresh, p.perBucket)
+		if !ok {
+			buckets = maxBuckets
+		}
+		// At least double, so that growth costs each pair a constant number of
+		// moves.
+		if uint64(buckets) < 2*have {
+			buckets = uint32(min(2*have, maxBuckets))
+		}
+		if uint64(buckets) == have {
+			return nil
+		}
+		err := p.resize(ctx, buckets, now.Live+fresh)
+		if err == nil || !noMemory(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// noMemory reports an error that smaller sizes may avoid.
+func noMemory(err error) bool { return errors.Is(err, device.ErrMemory) || errors.Is(err, op.ErrFull) }
+
+// reserve makes sure that the pool has the units that n insertions are
+// expected to need. If it cannot grow, the insertions find out.
+func (p *policy) reserve(ctx context.Context, now core.Counters, n int) error {
+	most := p.worst(n)
+	if p.opts.Fixed || most <= p.free {
+		return nil
+	}
+	pool, err := p.countPool(ctx)
+	if err != nil {
+		return err
+	}
+	need := chainedFor(now.Used+uint64(n), p.buckets(), p.widths.Slot) - pool.Used
+	if need = min(max(need, spareUnits), most); need <= p.free {
+		return nil
+	}
+	if err := p.engine.extend(ctx, need); err != nil && !noMemory(err) {
+		return err
+	}
+	pool, err = p.countPool(ctx)
+	p.opts.Logger.Debug("slab: pool", "units", pool.Units, "used", pool.Used, "bytes", pool.Bytes)
+	return err
+}
+
+// countPool counts the units of the pool.
+func (p *policy) countPool(ctx context.Context) (AllocStats, error) {
+	s, err := p.engine.pool().Stats(ctx)
+	if err == nil {
+		p.free = s.Units - s.Used
+	}
+	return s, err
+}
+
+// Retry is for [core.Policy]. A fixed table gets rid of dead slots, as long as
+// that helps; in others there are more free units each time.
+func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
+	better, err := p.relax(ctx, now, failed.N)
+	if err != nil || !better {
+		return core.All(failed.N), false, err
+	}
+	_, still, err = p.engine.Change(ctx, nil, failed)
+	p.free -= p.worst(failed.N)
+	return still, !p.opts.Fixed || len(still) < failed.N, err
+}
+
+// relax makes room for n operations that found none, if it can.
+func (p *policy) relax(ctx context.Context, now core.Counters, n int) (better bool, err error) {
+	pool, err := p.countPool(ctx)
+	if err != nil {
+		return false, err
+	}
+	if p.opts.Fixed {
+		if now.Dead > 0 {
+			return true, p.engine.flush(ctx)
+		}
+		// Units that others had in hand may be free again.
+		return pool.Used < pool.Units, nil
+	}
+	// More than there are: that none was found shows that they are hard to find.
+	err = p.engine.extend(ctx, p.free+n)
+	switch {
+	case errors.Is(err, op.ErrFull): // no more super blocks: a pool of larger ones
+		p.opts.Logger.Debug("slab: new pool", "units", 2*pool.Units)
+		err = p.engine.rehash(ctx, p.buckets(), 2*(pool.Units+n))
+	case errors.Is(err, device.ErrMemory) && now.Dead > 0:
+		err = p.engine.flush(ctx)
+	}
+	if err != nil {
+		return false, err
+	}
+	_, err = p.countPool(ctx)
+	return err == nil, err
+}
+
+// After is for [core.Policy].
+func (p *policy) After(ctx context.Context, now core.Counters, delta int) error {
+	now, err := p.maybeFlush(ctx, now)
+	if err == nil && delta < 0 {
+		err = p.shrink(ctx, now)
+	}
+	return err
+}
+
+// maybeFlush flushes a table that has many dead slots.
+func (p *policy) maybeFlush(ctx context.Context, now core.Counters) (core.Counters, error) {
+	dead := float64(now.Dead)
+	slots := float64(p.buckets()) * float64(slotsIn(p.widths.Slot))
+	if p.opts.MaxTombstones < 0 || dead <= p.opts.MaxTombstones*float64(now.Used) || dead < flushShare*slots {
+		return now, nil
+	}
+	p.opts.Logger.Debug("slab: flush", "live", now.Live, "dead", now.Dead)
+	if err := p.engine.flush(ctx); err != nil {
+		return now, fmt.Errorf("flush: %w", err)
+	}
+	now, err := p.engine.Counters(context.WithoutCancel(ctx))
+	now.Dead, now.Exact = now.Used-now.Live, true
+	return now, err
+}
+
+// shrink makes a table smaller that has become almost empty.
+func (p *policy) shrink(ctx context.Context, now core.Counters) error {
+	have := p.buckets()
+	if !p.grows() || have <= p.minBuckets || float64(now.Live) > shrinkShare*float64(p.limit()) {
+		return nil
+	}
+	buckets, _ := bucketsFor(2*now.Live, p.perBucket)
+	if buckets = max(buckets, p.minBuckets); buckets >= have {
+		return nil
+	}
+	return p.resize(ctx, buckets, 2*now.Live)
+}
+
+// Compact is for [core.Policy]: it leaves as many buckets and slabs as the
+// options ask for. A fixed table has no memory beside its own.
+func (p *policy) Compact(ctx context.Context, now core.Counters) error {
+	if p.opts.Fixed {
+		return p.engine.flush(ctx)
+	}
+	buckets := p.buckets()
+	if p.opts.Buckets == 0 {
+		need, _ := bucketsFor(now.Live, p.perBucket)
+		buckets = min(buckets, max(need, p.minBuckets))
+	}
+	err := p.resize(ctx, buckets, now.Live)
+	if err != nil && noMemory(err) {
+		return p.engine.flush(ctx)
+	}
+	return err
+}
+
+// resize rehashes to a number of buckets, with a pool for n pairs.
+func (p *policy) resize(ctx context.Context, buckets uint32, n uint64) error {
+	have := p.buckets()
+	units := chainedFor(n, buckets, p.widths.Slot)
+	err := p.engine.rehash(ctx, buckets, units)
+	if errors.Is(err, op.ErrFull) {
+		// The keys are spread worse than by chance; so many will do in any case.
+		units += ceilDiv(int(n), slotsIn(p.widths.Slot))
+		err = p.engine.rehash(ctx, buckets, units)
+	}
+	if err != nil {
+		return err
+	}
+	p.free = 0 // not counted yet
+	p.opts.Logger.Debug("slab: rehash", "from_buckets", have, "to_buckets", buckets, "units", units,
+		"bytes", p.engine.geometry().bytes())
+	return nil
+}
