@@ -3,44 +3,9 @@ package slab
 import (
 	"context"
 	"errors"
-	"structs"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/gpu"
-)
-
-// The parameters of the allocator's kernels; the twins are in layout.cuh.
-type (
-	allocateParams struct {
-		_       structs.HostLayout
-		alloc   AllocRef
-		units   device.Ptr
-		missing device.Ptr
-		n       uint64
-		single  uint32
-		unused  uint32
-	}
-	releaseParams struct {
-		_       structs.HostLayout
-		alloc   AllocRef
-		units   device.Ptr
-		invalid device.Ptr
-		n       uint64
-	}
-	usedParams struct {
-		_     structs.HostLayout
-		alloc AllocRef
-		used  device.Ptr
-	}
-	churnParams struct {
-		_         structs.HostLayout
-		alloc     AllocRef
-		allocated device.Ptr
-		missing   device.Ptr
-		wrong     device.Ptr
-		rounds    uint32
-		seed      uint32
-	}
 )
 
 // gpuAllocPiece is the number of addresses that cross the bus at a time.
@@ -66,7 +31,7 @@ func newGPUAlloc(dev device.Device) (_ allocEngine, err error) {
 		}
 	}()
 	k := &e.kernel
-	if err = gpu.Load(dev, &slabImage, []gpu.Entry{
+	if err = gpu.Load(dev, &slabAllocImage, []gpu.Entry{
 		{Name: "allocate", To: &k.allocate}, {Name: "release", To: &k.release}, {Name: "used", To: &k.used}, {Name: "churn", To: &k.churn},
 	}); err != nil {
 		return nil, err

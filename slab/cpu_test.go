@@ -31,7 +31,8 @@ type subject[K, V uint32 | uint64] struct {
 }
 
 func newSubject[K, V uint32 | uint64](t fatal, dev device.Device, w batch.Widths, multi bool, buckets uint32, units int, fixed bool) *subject[K, V] {
-	e, err := newEngine(dev, w, geometry{seed: 5, buckets: buckets}, units, fixed)
+	counts := w.Val > 0 // tests count the pairs of a key in maps, too
+	e, err := newEngine(dev, w, geometry{seed: 5, buckets: buckets}, units, fixed, counts)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

@@ -37,10 +37,10 @@ const chainLengths = 32
 
 // newEngine chooses the engine: Go on a device that is the host, kernels on
 // any other. The pool has at least that many units; a light one never grows.
-func newEngine(dev device.Device, w batch.Widths, g geometry, units int, fixed bool) (engine, *core.Leases, error) {
+func newEngine(dev device.Device, w batch.Widths, g geometry, units int, fixed, multi bool) (engine, *core.Leases, error) {
 	host, ok := dev.(device.Host)
 	if !ok {
-		return newGPUEngine(dev, w, g, units, fixed)
+		return newGPUEngine(dev, w, g, units, fixed, multi)
 	}
 	switch w {
 	case batch.Widths{Key: 4, Val: 4, Slot: 8}:

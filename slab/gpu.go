@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"structs"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -13,117 +12,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 slab.cu
-
-// The parameters of the kernels; the twins are in layout.cuh and the headers it
-// includes, where each field is explained.
-type (
-	list       = gpu.List
-	rankParams = gpu.RankParams
-
-	tableRef struct {
-		_        structs.HostLayout
-		slabs    device.Ptr
-		counters device.Ptr
-		alloc    AllocRef
-		seed     uint64
-		buckets  uint32
-		unused   uint32
-	}
-	getParams struct {
-		_      structs.HostLayout
-		table  tableRef
-		keys   device.Ptr
-		vals   device.Ptr
-		found  device.Ptr
-		hits   device.Ptr
-		n      uint64
-		spread uint32
-		unused uint32
-	}
-	changeParams struct {
-		_        structs.HostLayout
-		table    tableRef
-		keys     device.Ptr
-		vals     device.Ptr
-		kinds    device.Ptr
-		out      device.Ptr
-		ok       device.Ptr
-		removed  device.Ptr
-		deferred list
-		failed   list
-		n        uint32
-		first    uint32
-		kind     uint32
-		flags    uint32
-	}
-	settleParams struct {
-		_     structs.HostLayout
-		table tableRef
-		rank  rankParams
-		vals  device.Ptr
-		ok    device.Ptr
-	}
-	appendParams struct {
-		_        structs.HostLayout
-		table    tableRef
-		keys     device.Ptr
-		vals     device.Ptr
-		deferred list
-		failed   list
-		first    uint32
-		unused   uint32
-	}
-	tallyParams struct {
-		_      structs.HostLayout
-		table  tableRef
-		keys   device.Ptr
-		counts device.Ptr
-		n      uint64
-	}
-	collectParams struct {
-		_       structs.HostLayout
-		table   tableRef
-		keys    device.Ptr
-		offsets device.Ptr
-		vals    device.Ptr
-		rows    uint64
-		n       uint64
-	}
-	scanParams struct {
-		_       structs.HostLayout
-		counts  device.Ptr
-		offsets device.Ptr
-		n       uint64
-	}
-	rehashParams struct {
-		_    structs.HostLayout
-		from tableRef
-		to   tableRef
-		lost device.Ptr
-	}
-	flushParams struct {
-		_     structs.HostLayout
-		table tableRef
-	}
-	exportParams struct {
-		_      structs.HostLayout
-		table  tableRef
-		keys   device.Ptr
-		vals   device.Ptr
-		count  device.Ptr
-		rows   uint64
-		lo     uint32
-		hi     uint32
-		step   uint32
-		unused uint32
-	}
-	chainParams struct {
-		_       structs.HostLayout
-		table   tableRef
-		lengths device.Ptr
-	}
-)
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type slab::Table=tableRef -type weft::Allocator=.AllocRef -type weft::List=internal/gpu.List -type weft::RankParams=internal/gpu.RankParams slab.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type slab::Table=.tableRef -type GetParams=.getParams -type slab::ChangeParams=.changeParams -type weft::List=internal/gpu.List slab_multi.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -type weft::Allocator=.AllocRef slab_alloc.cu
 
 // Tuning of the launches.
 const (
@@ -152,18 +43,17 @@ type gpuEngine struct {
 }
 
 // kernels are the entry points for one pair of widths: what the structure
-// brings to its engine. A set has no multi kernels.
+// brings to its engine. The second and third line are those of multimaps only.
 type kernels struct {
 	of     *gpu.Engine
 	widths batch.Widths
 
-	get, getMulti, change, changeMulti device.Kernel
-	append, tally, collect             device.Kernel
-	scanSums, scanStrips, scanOffsets  device.Kernel
-	rehash, flush, export, chains      device.Kernel
+	get, change, rehash, flush, export, chains    device.Kernel
+	getMulti, changeMulti, append, tally, collect device.Kernel
+	scanSums, scanStrips, scanOffsets             device.Kernel
 }
 
-func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixed bool) (_ engine, _ *core.Leases, err error) {
+func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixed, multi bool) (_ engine, _ *core.Leases, err error) {
 	e := &gpuEngine{}
 	e.kernel = kernels{of: &e.Engine, widths: w}
 	defer func() {
@@ -171,7 +61,7 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixe
 			err = errors.Join(err, e.Close())
 		}
 	}()
-	if err = e.kernel.load(dev, &e.Order); err != nil {
+	if err = e.kernel.load(dev, &e.Order, multi); err != nil {
 		return nil, nil, err
 	}
 	if err = e.OpenEngine(dev, w, &e.kernel); err != nil {
@@ -188,20 +78,19 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixe
 	return e, e.Leases, e.Engine.Clear(context.Background())
 }
 
-func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
+func (k *kernels) load(dev device.Device, order *gpu.OrderKernels, multi bool) error {
 	pair := gpu.Pair(k.widths)
-	entries := []gpu.Entry{
-		{Name: "get" + pair, To: &k.get}, {Name: "change" + pair, To: &k.change}, {Name: "rehash" + pair, To: &k.rehash},
-		{Name: "flush" + pair, To: &k.flush}, {Name: "export" + pair, To: &k.export}, {Name: "chains", To: &k.chains},
+	if err := gpu.Load(dev, slabImages[pair], append(order.Entries(k.widths), []gpu.Entry{
+		{Name: "get", To: &k.get}, {Name: "change", To: &k.change}, {Name: "rehash", To: &k.rehash},
+		{Name: "flush", To: &k.flush}, {Name: "export", To: &k.export}, {Name: "chains", To: &k.chains},
+	}...)); err != nil || !multi {
+		return err
 	}
-	if k.widths.Val > 0 {
-		entries = append(entries, []gpu.Entry{
-			{Name: "get_multi" + pair, To: &k.getMulti}, {Name: "change_multi" + pair, To: &k.changeMulti},
-			{Name: "append" + pair, To: &k.append}, {Name: "tally" + pair, To: &k.tally}, {Name: "collect" + pair, To: &k.collect},
-			{Name: "scan_sums", To: &k.scanSums}, {Name: "scan_strips", To: &k.scanStrips}, {Name: "scan_offsets", To: &k.scanOffsets},
-		}...)
-	}
-	return gpu.Load(dev, &slabImage, append(entries, order.Entries(k.widths)...))
+	return gpu.Load(dev, slabMultiImages[pair], []gpu.Entry{
+		{Name: "get", To: &k.getMulti}, {Name: "change", To: &k.changeMulti},
+		{Name: "append", To: &k.append}, {Name: "tally", To: &k.tally}, {Name: "collect", To: &k.collect},
+		{Name: "scan_sums", To: &k.scanSums}, {Name: "scan_strips", To: &k.scanStrips}, {Name: "scan_offsets", To: &k.scanOffsets},
+	})
 }
 
 func refOf(p core.Parts) tableRef {

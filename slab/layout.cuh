@@ -1,5 +1,5 @@
 // Memory layout of package slab: the C++ twin of layout.go, and the parameters
-// of its kernels: the twin of gpu.go and allocgpu.go.
+// of its kernels.
 #pragma once
 
 #include "tuning.cuh"

@@ -3,7 +3,6 @@ package gpu
 import (
 	"context"
 	"errors"
-	"structs"
 	"sync/atomic"
 
 	"github.com/weftgo/weft/device"
@@ -242,14 +241,6 @@ func (e *Engine) mayUse(b *batch.Batch) {
 	if b.Inserts() {
 		e.used.Add(uint64(b.N))
 	}
-}
-
-type addParams struct {
-	_        structs.HostLayout
-	counters device.Ptr
-	to       device.Ptr
-	negate   uint32
-	unused   uint32
 }
 
 // Add is for [core.Engine].
