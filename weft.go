@@ -27,8 +27,9 @@ package weft
 
 import (
 	"context"
-	"errors"
 	"iter"
+
+	"github.com/weftgo/weft/internal/op"
 )
 
 // Key are the types of keys. Every bit pattern is a legal key.
@@ -45,13 +46,13 @@ type Value interface {
 // (device.ErrMemory, device.ErrLost, …) pass through.
 var (
 	// ErrClosed: the structure has been closed.
-	ErrClosed = errors.New("closed")
+	ErrClosed = op.ErrClosed
 	// ErrFull: a structure of fixed size has no room for some keys of the
 	// batch. The others were processed.
-	ErrFull = errors.New("full")
+	ErrFull = op.ErrFull
 	// ErrOptions: the options of a constructor contradict themselves or ask
 	// for more than the structure can hold.
-	ErrOptions = errors.New("invalid options")
+	ErrOptions = op.ErrOptions
 )
 
 // OpKind says what an [Op] does.

@@ -2,10 +2,9 @@ package slab
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"unsafe"
 
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/deal"
@@ -38,15 +37,10 @@ func newCPUEngine[K storedKey, V storedVal, SK storedKey, SV storedVal](dev devi
 
 // allocate makes an empty generation.
 func (e *cpuEngine[K, SK, V, SV]) allocate(g geometry, units int) (*generation, error) {
-	base, err := e.dev.Alloc(g.bytes())
+	gen, err := newGeneration(e.dev, g, units, e.fixed)
 	if err != nil {
-		return nil, fmt.Errorf("table of %d bytes: %w", g.bytes(), err)
+		return nil, err
 	}
-	pool, err := newPool(e.dev, units, e.fixed)
-	if err != nil {
-		return nil, errors.Join(err, e.dev.Free(base))
-	}
-	gen := &generation{geometry: g, base: base, pool: pool, refs: 1}
 	e.wipe(gen)
 	return gen, nil
 }
@@ -69,7 +63,7 @@ func countersOf(g *generation) *counters {
 
 func (e *cpuEngine[K, SK, V, SV]) geometry() geometry { return e.gen.geometry }
 
-func (e *cpuEngine[K, SK, V, SV]) pool() *Alloc { return e.gen.pool }
+func (e *cpuEngine[K, SK, V, SV]) pool() *alloc.Owner { return e.gen.units }
 
 func (e *cpuEngine[K, SK, V, SV]) counts(context.Context) (counters, error) {
 	return *countersOf(e.gen), nil
@@ -81,7 +75,7 @@ func (e *cpuEngine[K, SK, V, SV]) settle(context.Context) error { return nil }
 func (e *cpuEngine[K, SK, V, SV]) lost(context.Context) (int, error) { return 0, nil }
 
 func (e *cpuEngine[K, SK, V, SV]) clear(ctx context.Context) error {
-	if err := e.gen.pool.Clear(ctx); err != nil {
+	if err := e.gen.units.Clear(ctx); err != nil {
 		return err
 	}
 	e.wipe(e.gen)
@@ -97,7 +91,7 @@ func (e *cpuEngine[K, SK, V, SV]) release(g *generation) error {
 	if g.refs--; g.refs > 0 {
 		return nil
 	}
-	return errors.Join(e.dev.Free(g.base), g.pool.Close())
+	return g.free(e.dev)
 }
 
 func (e *cpuEngine[K, SK, V, SV]) close() error { return e.release(e.gen) }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/deal"
 )
@@ -44,9 +45,9 @@ func (e *cpuEngine[K, SK, V, SV]) rehash(ctx context.Context, buckets uint32, un
 func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation) error {
 	shares := min(deal.SharesPerCore*e.dev.Properties().Units, int(to.buckets))
 	movers := make([]mover[SK, SV], shares+1)
-	ref := to.pool.Ref()
 	e.dev.Parallel(len(movers), 1, func(i, _ int) {
-		m := mover[SK, SV]{src: tableOf[SK, SV](from), dst: tableOf[SK, SV](to), units: cpuAllocOf(to).resident(ref)}
+		m := mover[SK, SV]{src: tableOf[SK, SV](from), dst: tableOf[SK, SV](to)}
+		m.units = m.dst.units.Worker()
 		if i < shares {
 			cut := func(i int) uint32 { return uint32(uint64(to.buckets) * uint64(i) / uint64(shares)) }
 			m.move(cut(i), cut(i+1))
@@ -61,10 +62,11 @@ func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation
 		late += len(movers[i].late)
 	}
 	if late > 0 {
-		if err := to.pool.Reserve(ctx, late); err != nil {
+		if err := to.units.Reserve(ctx, late); err != nil {
 			return err
 		}
-		m := mover[SK, SV]{dst: tableOf[SK, SV](to), units: cpuAllocOf(to).resident(to.pool.Ref())}
+		m := mover[SK, SV]{dst: tableOf[SK, SV](to)}
+		m.units = m.dst.units.Worker()
 		for i := range movers {
 			for j := range movers[i].late {
 				m.put(movers[i].late[j].bucket, &movers[i].late[j].slot)
@@ -81,7 +83,7 @@ func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation
 // without a unit does not go on later, so the pairs of a key stay in order.
 type mover[K storedKey, V storedVal] struct {
 	src, dst cpuTable[K, V]
-	units    resident
+	units    alloc.Worker
 	moved    uint64
 	late     []latePair[K, V]
 }
@@ -125,7 +127,7 @@ func (m *mover[K, V]) put(bucket uint32, s *slot[K, V]) {
 
 // flush stops between buckets when ctx ends.
 func (e *cpuEngine[K, SK, V, SV]) flush(ctx context.Context) (err error) {
-	t, pool := tableOf[SK, SV](e.gen), cpuAllocOf(e.gen)
+	t := tableOf[SK, SV](e.gen)
 	var dropped atomic.Uint64
 	all := int(t.buckets) + 1
 	for first := 0; first < all; first += flushPiece {
@@ -135,7 +137,7 @@ func (e *cpuEngine[K, SK, V, SV]) flush(ctx context.Context) (err error) {
 		e.dev.Parallel(min(flushPiece, all-first), bulkGrain, func(lo, hi int) {
 			n := 0
 			for b := lo; b < hi; b++ {
-				n += t.flush(t.base(uint32(first+b)), pool)
+				n += t.flush(t.base(uint32(first + b)))
 			}
 			dropped.Add(uint64(n))
 		})
@@ -146,7 +148,7 @@ func (e *cpuEngine[K, SK, V, SV]) flush(ctx context.Context) (err error) {
 
 // flush moves the live slots of a bucket to its front, gives back the slabs
 // that this empties, and returns the number of dead slots dropped.
-func (t *cpuTable[K, V]) flush(base unsafe.Pointer, pool *cpuAlloc) (dropped int) {
+func (t *cpuTable[K, V]) flush(base unsafe.Pointer) (dropped int) {
 	to, n := base, 0 // where the next live slot goes
 	for from := base; from != nil; from = t.next(from) {
 		slots := t.slots(from)
@@ -168,7 +170,7 @@ func (t *cpuTable[K, V]) flush(base unsafe.Pointer, pool *cpuAlloc) (dropped int
 		}
 	}
 	if dropped > 0 || linkOf(to).next != noUnit {
-		t.cut(to, n, pool)
+		t.cut(to, n)
 		linkOf(base).tail = noUnit
 	}
 	return dropped
@@ -176,7 +178,7 @@ func (t *cpuTable[K, V]) flush(base unsafe.Pointer, pool *cpuAlloc) (dropped int
 
 // cut ends a bucket with the first n slots of a slab: what follows becomes
 // ones, and units go back.
-func (t *cpuTable[K, V]) cut(slab unsafe.Pointer, n int, pool *cpuAlloc) {
+func (t *cpuTable[K, V]) cut(slab unsafe.Pointer, n int) {
 	var s slot[K, V]
 	unit := linkOf(slab).next
 	ones(slab, n*int(unsafe.Sizeof(s)), linkAt)
@@ -185,7 +187,7 @@ func (t *cpuTable[K, V]) cut(slab unsafe.Pointer, n int, pool *cpuAlloc) {
 		slab := t.unit(unit)
 		next := linkOf(slab).next
 		ones(slab, 0, slabBytes)
-		pool.free(unit)
+		t.units.Free(unit)
 		unit = next
 	}
 }

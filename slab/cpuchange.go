@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 )
@@ -55,7 +56,7 @@ func (e *cpuEngine[K, SK, V, SV]) changeTogether(c *changer[K, SK, V, SV]) {
 	var fresh, live atomic.Int64
 	e.dev.Parallel(len(shares), 1, func(i, _ int) {
 		own := *c
-		own.units = cpuAllocOf(e.gen).resident(c.units.ref)
+		own.units = c.table.units.Worker()
 		own.run(shares[i].Ops)
 		failed[i] = own.failed
 		fresh.Add(own.fresh)
@@ -78,7 +79,7 @@ func (e *cpuEngine[K, SK, V, SV]) changeOn(s *device.Stream, b *batch.Batch, _ b
 // changer runs the changes of one piece of a batch, or a share of them.
 type changer[K, SK storedKey, V, SV storedVal] struct {
 	table cpuTable[SK, SV]
-	units resident
+	units alloc.Worker
 
 	keys   []K
 	vals   []V
@@ -97,9 +98,8 @@ type changer[K, SK storedKey, V, SV storedVal] struct {
 
 func newChanger[K, SK storedKey, V, SV storedVal](g *generation, b *batch.Batch) *changer[K, SK, V, SV] {
 	now := countersOf(g)
-	return &changer[K, SK, V, SV]{
+	c := &changer[K, SK, V, SV]{
 		table:  tableOf[SK, SV](g),
-		units:  cpuAllocOf(g).resident(g.pool.Ref()),
 		keys:   batch.View[K](b.Keys.Host),
 		vals:   batch.View[V](b.Vals.Host),
 		kinds:  batch.View[weft.OpKind](b.Kinds.Host),
@@ -111,6 +111,8 @@ func newChanger[K, SK storedKey, V, SV storedVal](g *generation, b *batch.Batch)
 		multi:  b.Flags&flagMulti != 0,
 		dead:   now.used > now.live || b.Kinds.There(),
 	}
+	c.units = c.table.units.Worker()
+	return c
 }
 
 // run runs operations in order. While a group is worked on, the base slabs of

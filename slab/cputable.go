@@ -3,28 +3,25 @@ package slab
 import (
 	"iter"
 	"unsafe"
+
+	"github.com/weftgo/weft/alloc"
 )
 
 // cpuTable reads and writes a generation from Go. All pointer arithmetic is in
-// base, unit, slots and linkOf.
+// base, alloc.Local, slots and linkOf.
 type cpuTable[K storedKey, V storedVal] struct {
 	geometry
-	bases  unsafe.Pointer
-	supers *[maxSupers]unsafe.Pointer
-	unit0  uintptr // where in a super block the units begin
+	bases unsafe.Pointer
+	units alloc.Local // the slabs behind the base slabs
 }
 
 func tableOf[K storedKey, V storedVal](g *generation) cpuTable[K, V] {
 	return cpuTable[K, V]{
 		geometry: g.geometry,
 		bases:    unsafe.Pointer(unsafe.SliceData(g.base.Host)),
-		supers:   cpuAllocOf(g).supers,
-		unit0:    uintptr(g.pool.opts.Blocks) * bitmapBytes,
+		units:    g.units.Local(),
 	}
 }
-
-// cpuAllocOf is the engine of a generation's pool.
-func cpuAllocOf(g *generation) *cpuAlloc { return g.pool.engine.(*cpuAlloc) }
 
 // base is the first slab of a bucket.
 func (t *cpuTable[K, V]) base(bucket uint32) unsafe.Pointer {
@@ -33,7 +30,7 @@ func (t *cpuTable[K, V]) base(bucket uint32) unsafe.Pointer {
 
 // unit is a slab behind a base slab, by its address.
 func (t *cpuTable[K, V]) unit(address uint32) unsafe.Pointer {
-	return unsafe.Add(t.supers[address>>superShift], t.unit0+uintptr(address&unitMask)*slabBytes)
+	return t.units.At(address)
 }
 
 func linkOf(slab unsafe.Pointer) *link { return (*link)(unsafe.Add(slab, linkAt)) }
@@ -151,7 +148,7 @@ func (t *cpuTable[K, V]) graves(base unsafe.Pointer, key K) (first, own *slot[K,
 
 // end is the first empty slot of a bucket, in a new slab if need be; nil if
 // there is none to be had. It begins where the bucket's hint says.
-func (t *cpuTable[K, V]) end(base unsafe.Pointer, units *resident) *slot[K, V] {
+func (t *cpuTable[K, V]) end(base unsafe.Pointer, units *alloc.Worker) *slot[K, V] {
 	slab := base
 	if tail := linkOf(base).tail; tail != noUnit {
 		slab = t.unit(tail)
@@ -159,7 +156,7 @@ func (t *cpuTable[K, V]) end(base unsafe.Pointer, units *resident) *slot[K, V] {
 	for t.full(slab) {
 		next := linkOf(slab).next
 		if next == noUnit {
-			if next = units.one(); next == noUnit {
+			if next = units.One(); next == noUnit {
 				return nil
 			}
 			linkOf(slab).next = next

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 )
@@ -22,7 +23,7 @@ import (
 type engine interface {
 	// geometry describes the table in use, pool its chained slabs.
 	geometry() geometry
-	pool() *Alloc
+	pool() *alloc.Owner
 	// counts waits for submitted changes and reads the counters.
 	counts(ctx context.Context) (counters, error)
 

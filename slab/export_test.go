@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/weftgo/weft/alloc"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/hash"
 )
@@ -58,12 +60,20 @@ func (t *table) image() (*image, error) {
 	gen := t.engine.hold()
 	im := &image{
 		geometry: gen.geometry, widths: t.widths, multi: t.multi,
-		base: make([]byte, gen.bytes()), blocks: gen.pool.opts.Blocks,
+		base: make([]byte, gen.bytes()),
 	}
-	err = s.CopyOut(ctx, im.base, gen.base.Ptr)
-	for _, at := range gen.pool.supers {
-		super := make([]byte, gen.pool.opts.superBytes())
-		err = errors.Join(err, s.CopyOut(ctx, super, at))
+	ref := gen.units.Ref(false)
+	im.blocks, im.owned = int(ref.Blocks), ref.Count
+	supers, serr := supersOf(s, ref)
+	err = errors.Join(serr, s.CopyOut(ctx, im.base, gen.base.Ptr))
+	for i, at := range supers {
+		super := make([]byte, superBytes(ref))
+		// What nobody has owned is undefined.
+		have := min(im.blocks, int(ref.Count)-i*im.blocks)
+		if have > 0 {
+			err = errors.Join(err, s.CopyOut(ctx, super[:have*128], at),
+				s.CopyOut(ctx, super[im.blocks*128:][:have*alloc.BlockUnits*128], at+device.Ptr(im.blocks*128)))
+		}
 		im.supers = append(im.supers, super)
 	}
 	return im, errors.Join(err, t.engine.release(gen), s.Close())
@@ -78,7 +88,8 @@ type image struct {
 	multi  bool
 	base   []byte
 	supers [][]byte
-	blocks int // memory blocks in a super block
+	blocks int    // memory blocks in a super block
+	owned  uint32 // memory blocks of the table: the first ones
 }
 
 // keyBits is the width of stored keys.
@@ -109,7 +120,7 @@ func (im *image) slot(slab []byte, i int) (key, val uint64) {
 // unit is the memory of a unit, and whether its bit says that it is taken.
 func (im *image) unit(address uint32) (slab []byte, taken bool, err error) {
 	super, block, unit := int(address>>24), int(address>>10&(1<<14-1)), int(address&(1<<10-1))
-	if super >= len(im.supers) || block >= im.blocks {
+	if block >= im.blocks || super*im.blocks+block >= int(im.owned) {
 		return nil, false, fmt.Errorf("there is no unit %#x", address)
 	}
 	word := binary.LittleEndian.Uint32(im.supers[super][block*128+unit/32*4:])
@@ -144,9 +155,9 @@ func (im *image) check() error {
 		}
 		live, used = live+c.live, used+c.used
 	}
-	for s := range im.supers {
-		for u := range uint32(im.blocks * 1024) {
-			address := uint32(s)<<24 | u
+	for block := range im.owned {
+		for u := range uint32(1024) {
+			address := block/uint32(im.blocks)<<24 | block%uint32(im.blocks)<<10 | u
 			slab, taken, err := im.unit(address)
 			switch {
 			case err != nil:

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/gpubatch"
@@ -19,6 +20,7 @@ import (
 // The parameters of the kernels; the twins are in layout.cuh and the headers it
 // includes, where each field is explained.
 type (
+	allocRef   = alloc.Ref
 	list       = gpubatch.List
 	rankParams = gpubatch.RankParams
 
@@ -26,7 +28,7 @@ type (
 		_        structs.HostLayout
 		slabs    device.Ptr
 		counters device.Ptr
-		alloc    AllocRef
+		alloc    allocRef
 		seed     uint64
 		buckets  uint32
 		unused   uint32
@@ -148,6 +150,7 @@ const (
 type gpuEngine struct {
 	dev    device.Device
 	widths batch.Widths
+	fixed  bool
 	kernel kernels
 	gen    *generation
 	queue  gpubatch.Queue
@@ -170,7 +173,7 @@ type kernels struct {
 }
 
 func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixed bool) (_ engine, err error) {
-	e := &gpuEngine{dev: dev, widths: w}
+	e := &gpuEngine{dev: dev, widths: w, fixed: fixed}
 	defer func() {
 		if err != nil {
 			e.close()
@@ -213,17 +216,12 @@ func loadKernels(dev device.Device, w batch.Widths) (k kernels, err error) {
 
 // allocate makes an empty generation; submitted to the engine's stream.
 func (e *gpuEngine) allocate(g geometry, units int, fixed bool) (*generation, error) {
-	base, err := e.dev.Alloc(g.bytes())
+	gen, err := newGeneration(e.dev, g, units, fixed)
 	if err != nil {
-		return nil, fmt.Errorf("%d base slabs of %d bytes: %w", g.buckets, slabBytes, err)
+		return nil, err
 	}
-	pool, err := newPool(e.dev, units, fixed)
-	if err != nil {
-		return nil, errors.Join(err, e.dev.Free(base))
-	}
-	gen := &generation{geometry: g, base: base, pool: pool, refs: 1}
 	if err := e.wipe(gen); err != nil {
-		return nil, errors.Join(err, e.free(gen))
+		return nil, errors.Join(err, gen.free(e.dev))
 	}
 	return gen, nil
 }
@@ -237,10 +235,6 @@ func (e *gpuEngine) wipe(g *generation) error {
 	)
 }
 
-func (e *gpuEngine) free(g *generation) error {
-	return errors.Join(g.pool.Close(), e.dev.Free(g.base))
-}
-
 func countersAt(g *generation) device.Ptr {
 	return g.base.Ptr + device.Ptr(int(g.buckets)+extraSlabs-1)*slabBytes
 }
@@ -249,7 +243,7 @@ func refOf(g *generation) tableRef {
 	return tableRef{
 		slabs:    g.base.Ptr,
 		counters: countersAt(g),
-		alloc:    g.pool.ref(false),
+		alloc:    g.units.Ref(false),
 		seed:     g.seed,
 		buckets:  g.buckets,
 	}
@@ -257,7 +251,7 @@ func refOf(g *generation) tableRef {
 
 func (e *gpuEngine) geometry() geometry { return e.gen.geometry }
 
-func (e *gpuEngine) pool() *Alloc { return e.gen.pool }
+func (e *gpuEngine) pool() *alloc.Owner { return e.gen.units }
 
 // ---- lookups ----------------------------------------------------------------
 
@@ -486,7 +480,7 @@ func (e *gpuEngine) launchChange(s *device.Stream, b *batch.Batch, failed list, 
 	}
 	table := refOf(e.gen)
 	if failed.Items == 0 { // nothing runs again: no free unit may be missed
-		table.alloc = e.gen.pool.ref(true)
+		table.alloc = e.gen.units.Ref(true)
 	}
 	if err := device.Launch(s, k, gpubatch.Grid(b.N), gpubatch.Block, &changeParams{
 		table: table, keys: b.Keys.Ptr, vals: b.Vals.Ptr, kinds: b.Kinds.Ptr, out: b.Out.Ptr, ok: ok,
@@ -544,7 +538,7 @@ func (e *gpuEngine) rehash(ctx context.Context, buckets uint32, units int) error
 	}
 	g := e.gen.geometry
 	g.buckets = buckets
-	to, err := e.allocate(g, units, e.gen.pool.opts.Light)
+	to, err := e.allocate(g, units, e.fixed)
 	if err != nil {
 		return err
 	}
@@ -553,7 +547,7 @@ func (e *gpuEngine) rehash(ctx context.Context, buckets uint32, units int) error
 		err = fmt.Errorf("slab: rehash to %d buckets leaves %d pairs without room: %w", buckets, lost, weft.ErrFull)
 	}
 	if err != nil {
-		return errors.Join(err, e.free(to))
+		return errors.Join(err, to.free(e.dev))
 	}
 	old := e.gen
 	e.gen, e.stale = to, true
@@ -594,7 +588,7 @@ func (e *gpuEngine) clear(ctx context.Context) error {
 		return err
 	}
 	e.stale = true
-	return errors.Join(e.gen.pool.Clear(ctx), e.wipe(e.gen))
+	return errors.Join(e.gen.units.Clear(ctx), e.wipe(e.gen))
 }
 
 func (e *gpuEngine) hold() *generation {
@@ -606,7 +600,7 @@ func (e *gpuEngine) release(g *generation) error {
 	if g.refs--; g.refs > 0 {
 		return nil
 	}
-	return e.free(g)
+	return g.free(e.dev)
 }
 
 func (e *gpuEngine) export(ctx context.Context, g *generation, lo, hi uint32, keys, vals []byte) (n int, err error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 )
@@ -139,8 +140,8 @@ func (t *table) reserve(ctx context.Context, now counters, n int) error {
 }
 
 // look counts the units of the pool.
-func (t *table) look(ctx context.Context) (AllocStats, error) {
-	s, err := t.engine.pool().Stats(ctx)
+func (t *table) look(ctx context.Context) (alloc.Usage, error) {
+	s, err := t.engine.pool().Usage(ctx)
 	if err == nil {
 		t.bounds.free = s.Units - s.Used
 	}
@@ -149,11 +150,6 @@ func (t *table) look(ctx context.Context) (AllocStats, error) {
 
 // extend makes the pool have so many free units, as far as it can.
 func (t *table) extend(ctx context.Context, free int) error {
-	// A lookup under way must not meet a super block that was not there when it
-	// began.
-	if err := t.engine.settle(ctx); err != nil {
-		return err
-	}
 	err := t.engine.pool().Reserve(ctx, free)
 	if errors.Is(err, weft.ErrFull) || errors.Is(err, device.ErrMemory) {
 		err = nil
@@ -239,9 +235,6 @@ func (t *table) relieve(ctx context.Context, n int) (better bool, err error) {
 	}
 	// More than there are: that no unit was found shows that they are hard to
 	// find.
-	if err := t.engine.settle(ctx); err != nil {
-		return false, err
-	}
 	err = t.engine.pool().Reserve(ctx, t.bounds.free+n)
 	switch {
 	case errors.Is(err, weft.ErrFull): // no more super blocks: a pool of larger ones

@@ -4,6 +4,7 @@ import (
 	"structs"
 	"unsafe"
 
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/hash"
 )
@@ -14,7 +15,7 @@ import (
 //	slab n               the base slab of keys that look like marks
 //	slab n+1             counters
 //
-// Further slabs of a bucket are units of an [Alloc]. A slab is 128 bytes: what
+// Further slabs of a bucket are units of an [alloc.Pool]. A slab is 128 bytes: what
 // a GPU fetches at most for one address. Its slots come first, its link last.
 //
 //	32-bit keys and values   15 slots of 8 bytes, link       the paper's layout
@@ -37,7 +38,7 @@ const (
 	maxBuckets = 1<<30 - extraSlabs
 
 	// noUnit is the address that stands for no slab.
-	noUnit = ^uint32(0)
+	noUnit = alloc.None
 )
 
 // link is the end of a slab.
@@ -134,7 +135,8 @@ func bucketOf[K storedKey](g geometry, key K) uint32 {
 // began before a rehash go on reading the old one.
 type generation struct {
 	geometry
-	base device.Buffer
-	pool *Alloc
-	refs int // guarded by the table's lock
+	base  device.Buffer
+	pool  *alloc.Pool
+	units *alloc.Owner // of all that the pool has
+	refs  int          // guarded by the table's lock
 }

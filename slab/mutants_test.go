@@ -100,15 +100,6 @@ var multiRoomMutants = []mutant{
 	{"a value is written behind the rows", "collect_32_32", `setp\.ge\.u64 (%p\d+), (%rd\d+), (%rd\d+);(\s+@%p\d+ bra [^;]*;\s+cvt)`, "setp.gt.u64 $1, $2, $3;$4"},
 }
 
-var unitMutants = []mutant{
-	{"a unit is given back at the scope of a block", "release", `atom\.relaxed\.gpu(\.global\.and\.b32)`, "atom.relaxed.cta$1"},
-	{"a unit is taken at the scope of a block", "allocate", `atom\.relaxed\.gpu(\.global\.or\.b32)`, "atom.relaxed.cta$1"},
-	{"what was written to a unit may come after it was given back", "churn", `fence\.acq_rel\.gpu;((?s).*fence)`, "$1"},
-	{"what is written to a unit may come before it was taken", "churn", `(?s)(.*)fence\.acq_rel\.gpu;`, "$1"},
-	{"a lane uses its unit before another lane has taken it", "churn", `bar\.warp\.sync [^;]*;`, ""},
-	{"all warps take units of the same word first", "allocate", `shr\.u32 (%r\d+), %r\d+, 5;\s+bfe\.u32 (%r\d+), %r\d+, 5, 5;`, "mov.b32 $1, 0; mov.b32 $2, 0;"},
-}
-
 // Tests of kernels find what no program of dst does.
 func TestMutantsFailKernelTests(t *testing.T) {
 	if testing.Short() {
@@ -122,7 +113,6 @@ func TestMutantsFailKernelTests(t *testing.T) {
 	}{
 		{"map", roomMutants, kernelTests[uint32, uint32](w, false)},
 		{"multimap", multiRoomMutants, kernelTests[uint32, uint32](w, true)},
-		{"allocator", unitMutants, allocTests},
 	} {
 		for _, m := range group.mutants {
 			t.Run(group.name+"/"+m.name, func(t *testing.T) {

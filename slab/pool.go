@@ -1,28 +1,73 @@
 package slab
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 )
 
-// newPool makes the allocator of a table's chained slabs, with at least so
-// many units. One that does not grow is a single block of memory. One that
+// maxUnits is the number of slabs that a pool has at most.
+const maxUnits = alloc.MaxSupers * alloc.MaxBlocks * alloc.BlockUnits
+
+// poolOptions are those of the pool of a table's chained slabs, with at least
+// so many units. One that does not grow is a single block of memory. One that
 // does begins with up to four super blocks, so that it can grow by sixty times
 // before a rehash has to make a pool of larger ones.
-func newPool(dev device.Device, units int, fixed bool) (*Alloc, error) {
-	blocks := ceilDiv(units, blockUnits)
-	if blocks > maxSupers*maxBlocks {
-		return nil, fmt.Errorf("%w: a pool of %d slabs, more than %d", weft.ErrFull, units, uint32(maxSupers*maxBlocks*blockUnits))
+func poolOptions(units int, fixed bool) (*alloc.Options, error) {
+	if units > maxUnits {
+		return nil, fmt.Errorf("%w: a pool of %d slabs, more than %d", weft.ErrFull, units, maxUnits)
 	}
-	supers := ceilDiv(blocks, maxBlocks)
+	blocks := ceilDiv(units, alloc.BlockUnits)
+	supers := ceilDiv(blocks, alloc.MaxBlocks)
 	if !fixed {
 		supers = max(supers, 4)
 	}
-	o := AllocOptions{Light: fixed, Blocks: max(ceilDiv(blocks, max(supers, 1)), 1)}
+	o := &alloc.Options{Light: fixed, Blocks: max(ceilDiv(blocks, max(supers, 1)), 1)}
 	o.SuperBlocks = ceilDiv(blocks, o.Blocks)
-	return NewAlloc(dev, &o)
+	return o, nil
+}
+
+// newGeneration makes the memory of a table: base slabs, whose content is
+// undefined, and a pool with at least so many units, all owned by the table. It
+// allocates nothing if the device has not memory for both.
+func newGeneration(dev device.Device, g geometry, units int, fixed bool) (*generation, error) {
+	o, err := poolOptions(units, fixed)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := o.Bytes()
+	if err == nil {
+		err = device.Enough(dev, g.bytes()+pool)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%d base slabs and %d others of %d bytes: %w", g.buckets, units, slabBytes, err)
+	}
+	gen := &generation{geometry: g, refs: 1}
+	if gen.base, err = dev.Alloc(g.bytes()); err != nil {
+		return nil, fmt.Errorf("%d base slabs of %d bytes: %w", g.buckets, slabBytes, err)
+	}
+	if gen.pool, err = alloc.New(dev, o); err == nil {
+		gen.units, err = gen.pool.Owner()
+	}
+	if err == nil {
+		err = gen.units.Reserve(context.Background(), units)
+	}
+	if err != nil {
+		return nil, errors.Join(err, gen.free(dev))
+	}
+	return gen, nil
+}
+
+// free gives the memory back. Nothing may use it.
+func (g *generation) free(dev device.Device) (err error) {
+	if g.pool != nil {
+		err = g.pool.Close()
+	}
+	return errors.Join(err, dev.Free(g.base))
 }
 
 // ceilDiv is n / d, rounded up, for n >= 0.

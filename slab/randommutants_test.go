@@ -28,7 +28,7 @@ func TestRandomMutants(t *testing.T) {
 
 // general are kernels that are not there for each width of keys. Every
 // structure needs them.
-var general = strings.Fields("reset chains scan_sums scan_strips scan_offsets allocate release used churn")
+var general = strings.Fields("reset chains scan_sums scan_strips scan_offsets")
 
 // trials are those of the structures that have a kernel, by its widths;
 // kernels without are those of pairs of 32 bits, too.
@@ -85,14 +85,12 @@ func programs[K weft.Key, V weft.Value](what string, m *mutate.Mutant, config fu
 	return append(all, mutate.Schedules(what+",overlapping", cfg))
 }
 
-// pairTrials are those of maps, of multimaps, or of both, or of allocators.
+// pairTrials are those of maps, of multimaps, or of both.
 func pairTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 	w := batch.MapWidths[K, V]()
 	maps := interleave(programs("map", m, schedules[K, V]), onDevices(m.Arch, 1, kernelTests[K, V](w, false)))
 	multi := interleave(programs("multimap", m, multiSchedules[K, V]), onDevices(m.Arch, 1, kernelTests[K, V](w, true)))
 	switch name, _, _ := strings.Cut(m.Kernel, "_"); {
-	case slices.Contains([]string{"allocate", "release", "used", "churn"}, name):
-		return onDevices(m.Arch, allocSeeds, allocTests)
 	case strings.Contains(m.Kernel, "_multi_"), slices.Contains([]string{"append", "tally", "collect", "scan"}, name):
 		return multi
 	case slices.Contains([]string{"export", "flush", "rehash", "chains"}, name), strings.HasPrefix(m.Kernel, "settle_first"):

@@ -27,12 +27,14 @@ func (t *table) restore(im *image) error {
 		return err
 	}
 	gen := t.engine.hold()
-	if len(gen.pool.supers) != len(im.supers) || gen.pool.opts.Blocks != im.blocks || gen.buckets != im.buckets {
-		err = fmt.Errorf("%d buckets, %d super blocks; the image has %d and %d", gen.buckets, len(gen.pool.supers), im.buckets, len(im.supers))
-	} else {
+	ref := gen.units.Ref(false)
+	supers, err := supersOf(s, ref)
+	if int(ref.Blocks) != im.blocks || ref.Count != im.owned || gen.buckets != im.buckets {
+		err = fmt.Errorf("%d buckets, %d memory blocks; the image has %d and %d", gen.buckets, ref.Count, im.buckets, im.owned)
+	} else if err == nil {
 		err = s.CopyIn(gen.base.Ptr, im.base)
 		for i, super := range im.supers {
-			err = errors.Join(err, s.CopyIn(gen.pool.supers[i], super))
+			err = errors.Join(err, s.CopyIn(supers[i], super))
 		}
 	}
 	if e, ok := t.engine.(*gpuEngine); ok {

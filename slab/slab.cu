@@ -9,7 +9,6 @@
 // All lanes of a warp stay together: each warp-wide vote is executed by all 32,
 // with finished tiles taking part idle.
 #include "search.cuh"
-#include "units.cuh"
 #include "whole.cuh"
 
 // ---- entry points ----------------------------------------------------------
@@ -67,7 +66,3 @@ WEFT_KERNEL(1) slab_chains(ChainParams p) { chains(p); }
 WEFT_KERNEL(1) slab_scan_sums(ScanParams p) { scan_sums(p); }
 WEFT_KERNEL(1) slab_scan_strips(ScanParams p) { scan_strips(p); }
 WEFT_KERNEL(1) slab_scan_offsets(ScanParams p) { scan_offsets(p); }
-WEFT_KERNEL(1) slab_allocate(AllocateParams p) { allocate_units(p); }
-WEFT_KERNEL(1) slab_release(ReleaseParams p) { release_units(p); }
-WEFT_KERNEL(1) slab_used(UsedParams p) { used_units(p); }
-WEFT_KERNEL(1) slab_churn(ChurnParams p) { churn(p); }

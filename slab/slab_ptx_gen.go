@@ -14,7 +14,7 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
-//kernelgen:input 0dee96aae58b799e4bcb787df3ef2f4f770fa82b07ebfda3a48b3d211516cf42 5954 kernels/include/weft/alloc.cuh
+//kernelgen:input a106cec4059d3d1c03ee1e238c72f04d3866012b819b76525fc45e86a2c156e1 7991 kernels/include/weft/alloc.cuh
 //kernelgen:input c03a5186722db52769cf9ced19622aa3f6c748c5d0cae2544ec327902c142b56 5843 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
@@ -24,16 +24,15 @@ import (
 //kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input 7d18a256152b0959f8b55b9098f39d3df7ae7b06c7a7351ef99ec8fb3a18f31a 12946 slab/change.cuh
-//kernelgen:input 9a0c4a8c85cfe0507786464da8ed8cc07f7c895c1cecf4413091395d9bac6ca3 4812 slab/layout.cuh
-//kernelgen:input 40509b5e0424b744c4daa220094fb3f095cfff3fe1c683b7ed4e6c49a2b07544 5860 slab/search.cuh
-//kernelgen:input a5c7dcc308e684d5e2a8d999fffcd9fab04b40fdf445125a84589ea02d86e104 4543 slab/slab.cu
-//kernelgen:input b7ab3fa293b6ae8d97c8499606a1910826e9142bb5e809ce37d688a2622dfbc9 1704 slab/tile.cuh
+//kernelgen:input 35f71362ab3549d5b724c210b3d8bbf98c7a184e85b9544d933edda189f7a8d4 13039 slab/change.cuh
+//kernelgen:input 1dc93adade5a327780fbd1435c8d507ef3ff66dcfa3adc39961ba79daa39e69b 4085 slab/layout.cuh
+//kernelgen:input e45f1dae3e0acbaf51ea0fc305cf5a1a9d45b4714d870c888dbb0eb6cea47e2b 6015 slab/search.cuh
+//kernelgen:input 956bb16c4e91a953a25a87c06d1e181d90de6396fa756bebbabf3023907ed616 4272 slab/slab.cu
+//kernelgen:input 6dbd2afe1069758537d5d633bcc082668042ef708699cd04ae7b884cf7378050 2124 slab/tile.cuh
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
-//kernelgen:input bcfe1a474696ead1bdc3afd38459827032c1020fcb6d65b6ee99981a044627d9 3411 slab/units.cuh
-//kernelgen:input aaf9dad39c901cc9e4d1fbd606ffa51cc8e154d128d1d590569f8154005818ae 7044 slab/whole.cuh
-//kernelgen:output 494f494ed788009c989756be7ad2ac800fd17a5ec644b7a6f0f66936c3cb6565 959484 slab/slab_sm80.ptx
-//kernelgen:output 9f5ec3f8bafe6f9420fb25b55ac4470df87ee4a327bec18bb7660ec48d2ade30 946488 slab/slab_sm90.ptx
+//kernelgen:input dee7b949f7a7b9d1247bbbaae04b79de53055395d10d3377975c68ee7c9cf29f 7090 slab/whole.cuh
+//kernelgen:output 4350155c98b0e1af3d84c2ca2864d75c92d5c5ca78aabb8beb26d80b2940c8a7 942376 slab/slab_sm80.ptx
+//kernelgen:output 934b9505e8ba73e45c4e7c22d5d6f428aa3a62065e883151f91ccaecadf78a81 929289 slab/slab_sm90.ptx
 
 //go:embed slab_sm80.ptx
 var slabSM80 string
@@ -53,252 +52,220 @@ var slabImage = device.Image{
 // slabKernels are the entry points of slabImage and the size in bytes of the
 // parameter struct that each takes.
 var slabKernels = map[string]int{
-	"slab_allocate":           64,
-	"slab_append_32_32":       120,
-	"slab_append_32_64":       120,
-	"slab_append_64_32":       120,
-	"slab_append_64_64":       120,
-	"slab_chains":             72,
-	"slab_change_32_0":        160,
-	"slab_change_32_32":       160,
-	"slab_change_32_64":       160,
-	"slab_change_64_0":        160,
-	"slab_change_64_32":       160,
-	"slab_change_64_64":       160,
-	"slab_change_multi_32_32": 160,
-	"slab_change_multi_32_64": 160,
-	"slab_change_multi_64_32": 160,
-	"slab_change_multi_64_64": 160,
-	"slab_churn":              64,
+	"slab_append_32_32":       136,
+	"slab_append_32_64":       136,
+	"slab_append_64_32":       136,
+	"slab_append_64_64":       136,
+	"slab_chains":             88,
+	"slab_change_32_0":        176,
+	"slab_change_32_32":       176,
+	"slab_change_32_64":       176,
+	"slab_change_64_0":        176,
+	"slab_change_64_32":       176,
+	"slab_change_64_64":       176,
+	"slab_change_multi_32_32": 176,
+	"slab_change_multi_32_64": 176,
+	"slab_change_multi_64_32": 176,
+	"slab_change_multi_64_64": 176,
 	"slab_claim_32":           48,
 	"slab_claim_64":           48,
-	"slab_collect_32_32":      104,
-	"slab_collect_32_64":      104,
-	"slab_collect_64_32":      104,
-	"slab_collect_64_64":      104,
-	"slab_export_32_0":        104,
-	"slab_export_32_32":       104,
-	"slab_export_32_64":       104,
-	"slab_export_64_0":        104,
-	"slab_export_64_32":       104,
-	"slab_export_64_64":       104,
-	"slab_flush_32_0":         64,
-	"slab_flush_32_32":        64,
-	"slab_flush_32_64":        64,
-	"slab_flush_64_0":         64,
-	"slab_flush_64_32":        64,
-	"slab_flush_64_64":        64,
-	"slab_get_32_0":           112,
-	"slab_get_32_32":          112,
-	"slab_get_32_64":          112,
-	"slab_get_64_0":           112,
-	"slab_get_64_32":          112,
-	"slab_get_64_64":          112,
-	"slab_get_multi_32_32":    112,
-	"slab_get_multi_32_64":    112,
-	"slab_get_multi_64_32":    112,
-	"slab_get_multi_64_64":    112,
+	"slab_collect_32_32":      120,
+	"slab_collect_32_64":      120,
+	"slab_collect_64_32":      120,
+	"slab_collect_64_64":      120,
+	"slab_export_32_0":        120,
+	"slab_export_32_32":       120,
+	"slab_export_32_64":       120,
+	"slab_export_64_0":        120,
+	"slab_export_64_32":       120,
+	"slab_export_64_64":       120,
+	"slab_flush_32_0":         80,
+	"slab_flush_32_32":        80,
+	"slab_flush_32_64":        80,
+	"slab_flush_64_0":         80,
+	"slab_flush_64_32":        80,
+	"slab_flush_64_64":        80,
+	"slab_get_32_0":           128,
+	"slab_get_32_32":          128,
+	"slab_get_32_64":          128,
+	"slab_get_64_0":           128,
+	"slab_get_64_32":          128,
+	"slab_get_64_64":          128,
+	"slab_get_multi_32_32":    128,
+	"slab_get_multi_32_64":    128,
+	"slab_get_multi_64_32":    128,
+	"slab_get_multi_64_64":    128,
 	"slab_rank_32":            48,
 	"slab_rank_64":            48,
-	"slab_rehash_32_0":        136,
-	"slab_rehash_32_32":       136,
-	"slab_rehash_32_64":       136,
-	"slab_rehash_64_0":        136,
-	"slab_rehash_64_32":       136,
-	"slab_rehash_64_64":       136,
-	"slab_release":            56,
+	"slab_rehash_32_0":        168,
+	"slab_rehash_32_32":       168,
+	"slab_rehash_32_64":       168,
+	"slab_rehash_64_0":        168,
+	"slab_rehash_64_32":       168,
+	"slab_rehash_64_64":       168,
 	"slab_reset":              48,
 	"slab_scan_offsets":       24,
 	"slab_scan_strips":        24,
 	"slab_scan_sums":          24,
-	"slab_settle_first_32_0":  128,
-	"slab_settle_first_32_32": 128,
-	"slab_settle_first_32_64": 128,
-	"slab_settle_first_64_0":  128,
-	"slab_settle_first_64_32": 128,
-	"slab_settle_first_64_64": 128,
-	"slab_settle_last_32_32":  128,
-	"slab_settle_last_32_64":  128,
-	"slab_settle_last_64_32":  128,
-	"slab_settle_last_64_64":  128,
-	"slab_tally_32_32":        88,
-	"slab_tally_32_64":        88,
-	"slab_tally_64_32":        88,
-	"slab_tally_64_64":        88,
-	"slab_used":               40,
+	"slab_settle_first_32_0":  144,
+	"slab_settle_first_32_32": 144,
+	"slab_settle_first_32_64": 144,
+	"slab_settle_first_64_0":  144,
+	"slab_settle_first_64_32": 144,
+	"slab_settle_first_64_64": 144,
+	"slab_settle_last_32_32":  144,
+	"slab_settle_last_32_64":  144,
+	"slab_settle_last_64_32":  144,
+	"slab_settle_last_64_64":  144,
+	"slab_tally_32_32":        104,
+	"slab_tally_32_64":        104,
+	"slab_tally_64_32":        104,
+	"slab_tally_64_64":        104,
 }
 
-// AllocRef has the layout of Allocator in slab.cu.
+// allocRef has the layout of Allocator in slab.cu.
 var (
-	_ [32]byte = [unsafe.Sizeof(AllocRef{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(AllocRef{}.Supers)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(AllocRef{}.Supers)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(AllocRef{}.Light)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(AllocRef{}.Light)]byte{}
-	_ [16]byte = [unsafe.Offsetof(AllocRef{}.Count)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(AllocRef{}.Count)]byte{}
-	_ [20]byte = [unsafe.Offsetof(AllocRef{}.Blocks)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(AllocRef{}.Blocks)]byte{}
-	_ [24]byte = [unsafe.Offsetof(AllocRef{}.Unit)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(AllocRef{}.Unit)]byte{}
-	_ [28]byte = [unsafe.Offsetof(AllocRef{}.Tries)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(AllocRef{}.Tries)]byte{}
-)
-
-// allocateParams has the layout of AllocateParams in slab.cu.
-var (
-	_ [64]byte = [unsafe.Sizeof(allocateParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(allocateParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Sizeof(allocateParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Offsetof(allocateParams{}.units)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(allocateParams{}.units)]byte{}
-	_ [40]byte = [unsafe.Offsetof(allocateParams{}.missing)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(allocateParams{}.missing)]byte{}
-	_ [48]byte = [unsafe.Offsetof(allocateParams{}.n)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(allocateParams{}.n)]byte{}
-	_ [56]byte = [unsafe.Offsetof(allocateParams{}.single)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(allocateParams{}.single)]byte{}
-	_ [60]byte = [unsafe.Offsetof(allocateParams{}.unused)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(allocateParams{}.unused)]byte{}
+	_ [48]byte = [unsafe.Sizeof(allocRef{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(allocRef{}.Supers)]byte{}
+	_ [8]byte  = [unsafe.Sizeof(allocRef{}.Supers)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(allocRef{}.Light)]byte{}
+	_ [8]byte  = [unsafe.Sizeof(allocRef{}.Light)]byte{}
+	_ [16]byte = [unsafe.Offsetof(allocRef{}.List)]byte{}
+	_ [8]byte  = [unsafe.Sizeof(allocRef{}.List)]byte{}
+	_ [24]byte = [unsafe.Offsetof(allocRef{}.Count)]byte{}
+	_ [4]byte  = [unsafe.Sizeof(allocRef{}.Count)]byte{}
+	_ [28]byte = [unsafe.Offsetof(allocRef{}.Tries)]byte{}
+	_ [4]byte  = [unsafe.Sizeof(allocRef{}.Tries)]byte{}
+	_ [32]byte = [unsafe.Offsetof(allocRef{}.Blocks)]byte{}
+	_ [4]byte  = [unsafe.Sizeof(allocRef{}.Blocks)]byte{}
+	_ [36]byte = [unsafe.Offsetof(allocRef{}.Unit)]byte{}
+	_ [4]byte  = [unsafe.Sizeof(allocRef{}.Unit)]byte{}
+	_ [40]byte = [unsafe.Offsetof(allocRef{}.Known)]byte{}
+	_ [4]byte  = [unsafe.Sizeof(allocRef{}.Known)]byte{}
+	_ [44]byte = [unsafe.Offsetof(allocRef{}.Old)]byte{}
+	_ [4]byte  = [unsafe.Sizeof(allocRef{}.Old)]byte{}
 )
 
 // appendParams has the layout of AppendParams in slab.cu.
 var (
-	_ [120]byte = [unsafe.Sizeof(appendParams{})]byte{}
+	_ [136]byte = [unsafe.Sizeof(appendParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(appendParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(appendParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(appendParams{}.keys)]byte{}
+	_ [80]byte  = [unsafe.Sizeof(appendParams{}.table)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(appendParams{}.keys)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(appendParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(appendParams{}.vals)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(appendParams{}.vals)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(appendParams{}.vals)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(appendParams{}.deferred)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(appendParams{}.deferred)]byte{}
 	_ [16]byte  = [unsafe.Sizeof(appendParams{}.deferred)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(appendParams{}.failed)]byte{}
+	_ [112]byte = [unsafe.Offsetof(appendParams{}.failed)]byte{}
 	_ [16]byte  = [unsafe.Sizeof(appendParams{}.failed)]byte{}
-	_ [112]byte = [unsafe.Offsetof(appendParams{}.first)]byte{}
+	_ [128]byte = [unsafe.Offsetof(appendParams{}.first)]byte{}
 	_ [4]byte   = [unsafe.Sizeof(appendParams{}.first)]byte{}
-	_ [116]byte = [unsafe.Offsetof(appendParams{}.unused)]byte{}
+	_ [132]byte = [unsafe.Offsetof(appendParams{}.unused)]byte{}
 	_ [4]byte   = [unsafe.Sizeof(appendParams{}.unused)]byte{}
 )
 
 // chainParams has the layout of ChainParams in slab.cu.
 var (
-	_ [72]byte = [unsafe.Sizeof(chainParams{})]byte{}
+	_ [88]byte = [unsafe.Sizeof(chainParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(chainParams{}.table)]byte{}
-	_ [64]byte = [unsafe.Sizeof(chainParams{}.table)]byte{}
-	_ [64]byte = [unsafe.Offsetof(chainParams{}.lengths)]byte{}
+	_ [80]byte = [unsafe.Sizeof(chainParams{}.table)]byte{}
+	_ [80]byte = [unsafe.Offsetof(chainParams{}.lengths)]byte{}
 	_ [8]byte  = [unsafe.Sizeof(chainParams{}.lengths)]byte{}
 )
 
 // changeParams has the layout of ChangeParams in slab.cu.
 var (
-	_ [160]byte = [unsafe.Sizeof(changeParams{})]byte{}
+	_ [176]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(changeParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(changeParams{}.keys)]byte{}
+	_ [80]byte  = [unsafe.Sizeof(changeParams{}.table)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(changeParams{}.keys)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(changeParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(changeParams{}.vals)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(changeParams{}.vals)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(changeParams{}.vals)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(changeParams{}.kinds)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(changeParams{}.kinds)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(changeParams{}.kinds)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(changeParams{}.out)]byte{}
+	_ [104]byte = [unsafe.Offsetof(changeParams{}.out)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(changeParams{}.out)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(changeParams{}.ok)]byte{}
+	_ [112]byte = [unsafe.Offsetof(changeParams{}.ok)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(changeParams{}.ok)]byte{}
-	_ [104]byte = [unsafe.Offsetof(changeParams{}.removed)]byte{}
+	_ [120]byte = [unsafe.Offsetof(changeParams{}.removed)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(changeParams{}.removed)]byte{}
-	_ [112]byte = [unsafe.Offsetof(changeParams{}.deferred)]byte{}
+	_ [128]byte = [unsafe.Offsetof(changeParams{}.deferred)]byte{}
 	_ [16]byte  = [unsafe.Sizeof(changeParams{}.deferred)]byte{}
-	_ [128]byte = [unsafe.Offsetof(changeParams{}.failed)]byte{}
+	_ [144]byte = [unsafe.Offsetof(changeParams{}.failed)]byte{}
 	_ [16]byte  = [unsafe.Sizeof(changeParams{}.failed)]byte{}
-	_ [144]byte = [unsafe.Offsetof(changeParams{}.n)]byte{}
+	_ [160]byte = [unsafe.Offsetof(changeParams{}.n)]byte{}
 	_ [4]byte   = [unsafe.Sizeof(changeParams{}.n)]byte{}
-	_ [148]byte = [unsafe.Offsetof(changeParams{}.first)]byte{}
+	_ [164]byte = [unsafe.Offsetof(changeParams{}.first)]byte{}
 	_ [4]byte   = [unsafe.Sizeof(changeParams{}.first)]byte{}
-	_ [152]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
+	_ [168]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
 	_ [4]byte   = [unsafe.Sizeof(changeParams{}.kind)]byte{}
-	_ [156]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
+	_ [172]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
 	_ [4]byte   = [unsafe.Sizeof(changeParams{}.flags)]byte{}
-)
-
-// churnParams has the layout of ChurnParams in slab.cu.
-var (
-	_ [64]byte = [unsafe.Sizeof(churnParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(churnParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Sizeof(churnParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Offsetof(churnParams{}.allocated)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(churnParams{}.allocated)]byte{}
-	_ [40]byte = [unsafe.Offsetof(churnParams{}.missing)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(churnParams{}.missing)]byte{}
-	_ [48]byte = [unsafe.Offsetof(churnParams{}.wrong)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(churnParams{}.wrong)]byte{}
-	_ [56]byte = [unsafe.Offsetof(churnParams{}.rounds)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(churnParams{}.rounds)]byte{}
-	_ [60]byte = [unsafe.Offsetof(churnParams{}.seed)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(churnParams{}.seed)]byte{}
 )
 
 // collectParams has the layout of CollectParams in slab.cu.
 var (
-	_ [104]byte = [unsafe.Sizeof(collectParams{})]byte{}
+	_ [120]byte = [unsafe.Sizeof(collectParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(collectParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(collectParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(collectParams{}.keys)]byte{}
+	_ [80]byte  = [unsafe.Sizeof(collectParams{}.table)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(collectParams{}.keys)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(collectParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(collectParams{}.offsets)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(collectParams{}.offsets)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(collectParams{}.offsets)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(collectParams{}.vals)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(collectParams{}.vals)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(collectParams{}.vals)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(collectParams{}.rows)]byte{}
+	_ [104]byte = [unsafe.Offsetof(collectParams{}.rows)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(collectParams{}.rows)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(collectParams{}.n)]byte{}
+	_ [112]byte = [unsafe.Offsetof(collectParams{}.n)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(collectParams{}.n)]byte{}
 )
 
 // exportParams has the layout of ExportParams in slab.cu.
 var (
-	_ [104]byte = [unsafe.Sizeof(exportParams{})]byte{}
+	_ [120]byte = [unsafe.Sizeof(exportParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(exportParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(exportParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(exportParams{}.keys)]byte{}
+	_ [80]byte  = [unsafe.Sizeof(exportParams{}.table)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(exportParams{}.keys)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(exportParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(exportParams{}.vals)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(exportParams{}.vals)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(exportParams{}.vals)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(exportParams{}.count)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(exportParams{}.count)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(exportParams{}.count)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(exportParams{}.rows)]byte{}
+	_ [104]byte = [unsafe.Offsetof(exportParams{}.rows)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(exportParams{}.rows)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(exportParams{}.lo)]byte{}
+	_ [112]byte = [unsafe.Offsetof(exportParams{}.lo)]byte{}
 	_ [4]byte   = [unsafe.Sizeof(exportParams{}.lo)]byte{}
-	_ [100]byte = [unsafe.Offsetof(exportParams{}.hi)]byte{}
+	_ [116]byte = [unsafe.Offsetof(exportParams{}.hi)]byte{}
 	_ [4]byte   = [unsafe.Sizeof(exportParams{}.hi)]byte{}
 )
 
 // flushParams has the layout of FlushParams in slab.cu.
 var (
-	_ [64]byte = [unsafe.Sizeof(flushParams{})]byte{}
+	_ [80]byte = [unsafe.Sizeof(flushParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(flushParams{}.table)]byte{}
-	_ [64]byte = [unsafe.Sizeof(flushParams{}.table)]byte{}
+	_ [80]byte = [unsafe.Sizeof(flushParams{}.table)]byte{}
 )
 
 // getParams has the layout of GetParams in slab.cu.
 var (
-	_ [112]byte = [unsafe.Sizeof(getParams{})]byte{}
+	_ [128]byte = [unsafe.Sizeof(getParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(getParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(getParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(getParams{}.keys)]byte{}
+	_ [80]byte  = [unsafe.Sizeof(getParams{}.table)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(getParams{}.keys)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(getParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(getParams{}.vals)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(getParams{}.vals)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(getParams{}.vals)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(getParams{}.found)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(getParams{}.found)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(getParams{}.found)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(getParams{}.hits)]byte{}
+	_ [104]byte = [unsafe.Offsetof(getParams{}.hits)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(getParams{}.hits)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(getParams{}.n)]byte{}
+	_ [112]byte = [unsafe.Offsetof(getParams{}.n)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(getParams{}.n)]byte{}
-	_ [104]byte = [unsafe.Offsetof(getParams{}.spread)]byte{}
+	_ [120]byte = [unsafe.Offsetof(getParams{}.spread)]byte{}
 	_ [4]byte   = [unsafe.Sizeof(getParams{}.spread)]byte{}
-	_ [108]byte = [unsafe.Offsetof(getParams{}.unused)]byte{}
+	_ [124]byte = [unsafe.Offsetof(getParams{}.unused)]byte{}
 	_ [4]byte   = [unsafe.Sizeof(getParams{}.unused)]byte{}
 )
 
@@ -332,26 +299,13 @@ var (
 
 // rehashParams has the layout of RehashParams in slab.cu.
 var (
-	_ [136]byte = [unsafe.Sizeof(rehashParams{})]byte{}
+	_ [168]byte = [unsafe.Sizeof(rehashParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(rehashParams{}.from)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(rehashParams{}.from)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(rehashParams{}.to)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(rehashParams{}.to)]byte{}
-	_ [128]byte = [unsafe.Offsetof(rehashParams{}.lost)]byte{}
+	_ [80]byte  = [unsafe.Sizeof(rehashParams{}.from)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(rehashParams{}.to)]byte{}
+	_ [80]byte  = [unsafe.Sizeof(rehashParams{}.to)]byte{}
+	_ [160]byte = [unsafe.Offsetof(rehashParams{}.lost)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(rehashParams{}.lost)]byte{}
-)
-
-// releaseParams has the layout of ReleaseParams in slab.cu.
-var (
-	_ [56]byte = [unsafe.Sizeof(releaseParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(releaseParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Sizeof(releaseParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Offsetof(releaseParams{}.units)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(releaseParams{}.units)]byte{}
-	_ [40]byte = [unsafe.Offsetof(releaseParams{}.invalid)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(releaseParams{}.invalid)]byte{}
-	_ [48]byte = [unsafe.Offsetof(releaseParams{}.n)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(releaseParams{}.n)]byte{}
 )
 
 // scanParams has the layout of ScanParams in slab.cu.
@@ -367,52 +321,43 @@ var (
 
 // settleParams has the layout of SettleParams in slab.cu.
 var (
-	_ [128]byte = [unsafe.Sizeof(settleParams{})]byte{}
+	_ [144]byte = [unsafe.Sizeof(settleParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(settleParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(settleParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(settleParams{}.rank)]byte{}
+	_ [80]byte  = [unsafe.Sizeof(settleParams{}.table)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(settleParams{}.rank)]byte{}
 	_ [48]byte  = [unsafe.Sizeof(settleParams{}.rank)]byte{}
-	_ [112]byte = [unsafe.Offsetof(settleParams{}.vals)]byte{}
+	_ [128]byte = [unsafe.Offsetof(settleParams{}.vals)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(settleParams{}.vals)]byte{}
-	_ [120]byte = [unsafe.Offsetof(settleParams{}.ok)]byte{}
+	_ [136]byte = [unsafe.Offsetof(settleParams{}.ok)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(settleParams{}.ok)]byte{}
 )
 
 // tableRef has the layout of Table in slab.cu.
 var (
-	_ [64]byte = [unsafe.Sizeof(tableRef{})]byte{}
+	_ [80]byte = [unsafe.Sizeof(tableRef{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(tableRef{}.slabs)]byte{}
 	_ [8]byte  = [unsafe.Sizeof(tableRef{}.slabs)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(tableRef{}.counters)]byte{}
 	_ [8]byte  = [unsafe.Sizeof(tableRef{}.counters)]byte{}
 	_ [16]byte = [unsafe.Offsetof(tableRef{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Sizeof(tableRef{}.alloc)]byte{}
-	_ [48]byte = [unsafe.Offsetof(tableRef{}.seed)]byte{}
+	_ [48]byte = [unsafe.Sizeof(tableRef{}.alloc)]byte{}
+	_ [64]byte = [unsafe.Offsetof(tableRef{}.seed)]byte{}
 	_ [8]byte  = [unsafe.Sizeof(tableRef{}.seed)]byte{}
-	_ [56]byte = [unsafe.Offsetof(tableRef{}.buckets)]byte{}
+	_ [72]byte = [unsafe.Offsetof(tableRef{}.buckets)]byte{}
 	_ [4]byte  = [unsafe.Sizeof(tableRef{}.buckets)]byte{}
-	_ [60]byte = [unsafe.Offsetof(tableRef{}.unused)]byte{}
+	_ [76]byte = [unsafe.Offsetof(tableRef{}.unused)]byte{}
 	_ [4]byte  = [unsafe.Sizeof(tableRef{}.unused)]byte{}
 )
 
 // tallyParams has the layout of TallyParams in slab.cu.
 var (
-	_ [88]byte = [unsafe.Sizeof(tallyParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(tallyParams{}.table)]byte{}
-	_ [64]byte = [unsafe.Sizeof(tallyParams{}.table)]byte{}
-	_ [64]byte = [unsafe.Offsetof(tallyParams{}.keys)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tallyParams{}.keys)]byte{}
-	_ [72]byte = [unsafe.Offsetof(tallyParams{}.counts)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tallyParams{}.counts)]byte{}
-	_ [80]byte = [unsafe.Offsetof(tallyParams{}.n)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tallyParams{}.n)]byte{}
-)
-
-// usedParams has the layout of UsedParams in slab.cu.
-var (
-	_ [40]byte = [unsafe.Sizeof(usedParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(usedParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Sizeof(usedParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Offsetof(usedParams{}.used)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(usedParams{}.used)]byte{}
+	_ [104]byte = [unsafe.Sizeof(tallyParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(tallyParams{}.table)]byte{}
+	_ [80]byte  = [unsafe.Sizeof(tallyParams{}.table)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(tallyParams{}.keys)]byte{}
+	_ [8]byte   = [unsafe.Sizeof(tallyParams{}.keys)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(tallyParams{}.counts)]byte{}
+	_ [8]byte   = [unsafe.Sizeof(tallyParams{}.counts)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(tallyParams{}.n)]byte{}
+	_ [8]byte   = [unsafe.Sizeof(tallyParams{}.n)]byte{}
 )

@@ -1,7 +1,6 @@
 package slab_test
 
 import (
-	"errors"
 	"slices"
 	"testing"
 
@@ -28,7 +27,6 @@ func smokeAll(t *testing.T, dev device.Device) {
 	t.Run("multimap uint64,uint64", func(t *testing.T) { smokeMulti[uint64, uint64](t, dev) })
 	t.Run("set uint32", func(t *testing.T) { smokeSet[uint32](t, dev) })
 	t.Run("set uint64", func(t *testing.T) { smokeSet[uint64](t, dev) })
-	t.Run("alloc", func(t *testing.T) { smokeAlloc(t, dev) })
 }
 
 const smokeKeys = 400
@@ -236,30 +234,6 @@ func smokeSet[K ~uint32 | ~uint64](t *testing.T, dev device.Device) {
 	}
 }
 
-// smokeAlloc has units one by one and all at once, from both kinds of
-// allocator, and more of them than there are.
-func smokeAlloc(t *testing.T, dev device.Device) {
-	for _, light := range []bool{false, true} {
-		a, err := slab.NewAlloc(dev, &slab.AllocOptions{Blocks: 1, SuperBlocks: 1, MaxSuperBlocks: 1, Light: light})
-		if err != nil {
-			t.Fatal(err)
-		}
-		units := make([]uint32, 1100)
-		n, err := a.Allocate(t.Context(), units)
-		if n != 1024 || !errors.Is(err, weft.ErrFull) {
-			t.Fatalf("Allocate: %d, %v", n, err)
-		}
-		n, err = a.Free(t.Context(), units[:1000])
-		want(t, "Free", n, 1000, err)
-		if s, err := a.Stats(t.Context()); s.Used != 24 || err != nil {
-			t.Errorf("Stats: %v, %v", s, err)
-		}
-		if err := a.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // A listener is a device that notes which kernels are launched.
 type listener struct {
 	device.Device
@@ -284,10 +258,9 @@ func (s *listening) Launch(k device.Kernel, grid, block device.Dim, params []byt
 	return s.StreamDriver.Launch(k, grid, block, params)
 }
 
-// Those who look at TestSmoke see every kernel; TestChurnSmoke shows the one
-// that is a test itself.
+// Those who look at TestSmoke see every kernel.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
-	l := &listener{slab.OpenSim(t, &sim.Options{}), map[string]bool{"slab_churn": true}}
+	l := &listener{slab.OpenSim(t, &sim.Options{}), map[string]bool{}}
 	smokeAll(t, l)
 	for _, k := range slab.Kernels {
 		if !l.launched[k] {

@@ -63,7 +63,7 @@ func (t *table) stats(ctx context.Context) (Stats, error) {
 		Tombstones: int(c.used - c.live),
 		Buckets:    int(g.buckets),
 		Slabs:      int(g.buckets) + 1 + pool.Used,
-		Bytes:      g.bytes() + pool.Bytes,
+		Bytes:      g.bytes() + t.engine.pool().Pool().Stats().Bytes,
 		FreeUnits:  pool.Units - pool.Used,
 	}
 	s.Slots = s.Slabs * slotsIn(t.widths.Slot)

@@ -74,6 +74,9 @@ func newTable(dev device.Device, what string, w batch.Widths, multi bool, o *Opt
 	case opts.Buckets != 0: // all growth is in the pool
 		units = max(units, chainUnits)
 	}
+	if units > maxUnits {
+		return fail("Capacity %d takes %d slabs of %d bytes from a pool that has %d at most", opts.Capacity, units, slabBytes, maxUnits)
+	}
 	t.engine, err = newEngine(dev, w, geometry{seed: opts.Seed, buckets: t.minBuckets}, units, opts.Fixed)
 	if err != nil {
 		return nil, fmt.Errorf("slab: new %s: %w", what, err)

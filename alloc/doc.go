@@ -1,0 +1,2 @@
+// Package alloc is SlabAlloc.
+package alloc

@@ -1,0 +1,90 @@
+// Package op is what operations are made of: the types that keys and values
+// may have, the kinds of operations, and the errors that they end with. Package
+// weft gives these names to users; everything below weft takes them from here.
+package op
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Key are the types of keys. Every bit pattern is a legal key.
+type Key interface {
+	~uint32 | ~uint64 | ~int32 | ~int64 | ~int | ~uint
+}
+
+// Value are the types of values. Every bit pattern is a legal value.
+type Value interface {
+	~uint32 | ~uint64 | ~int32 | ~int64 | ~int | ~uint | ~float32 | ~float64
+}
+
+// Kind says what an operation does. Kernels and files know the numbers.
+type Kind uint8
+
+// The kinds of operations of a mixed batch.
+const (
+	Get    Kind = iota // look the key up
+	Put                // insert the pair or replace the value; in a multimap, add the pair
+	PutNew             // insert the pair if the key is absent
+	Delete             // remove the key; in a multimap, its first pair
+
+	// DeleteAll removes all pairs of the key, one after another: concurrent
+	// operations may see it with some of them gone. Multimaps only.
+	DeleteAll
+)
+
+// String is the name of the operation.
+func (k Kind) String() string {
+	switch k {
+	case Get:
+		return "Get"
+	case Put:
+		return "Put"
+	case PutNew:
+		return "PutNew"
+	case Delete:
+		return "Delete"
+	case DeleteAll:
+		return "DeleteAll"
+	}
+	return "invalid operation"
+}
+
+// Inserts reports whether the operation may need memory for a pair.
+func (k Kind) Inserts() bool { return k == Put || k == PutNew }
+
+// Errors of structures; wrapped with what and where.
+var (
+	// ErrClosed: the structure, or the device or stream that it was to use, has
+	// been closed.
+	ErrClosed = errors.New("closed")
+	// ErrFull: a structure of fixed size has no room for some keys of the
+	// batch. The others were processed.
+	ErrFull = errors.New("full")
+	// ErrOptions: the options of a constructor contradict themselves or ask
+	// for more than the structure can hold.
+	ErrOptions = errors.New("invalid options")
+	// ErrFormat: a stream to load from was not written by Save, is damaged, or
+	// holds pairs of other types.
+	ErrFormat = errors.New("invalid stream")
+)
+
+// PartialError is the error of a call that did not do everything: it ran the
+// first Done operations of the batch, of which Failed found no room, and none
+// of the others. Outputs of the others are zero.
+type PartialError struct {
+	Done, Failed int
+	// Err is the cause.
+	Err error
+}
+
+// Error says how far the call came, and why no further.
+func (e *PartialError) Error() string {
+	if e.Failed > 0 {
+		return fmt.Sprintf("%d operations done, of which %d failed: %v", e.Done, e.Failed, e.Err)
+	}
+	return fmt.Sprintf("%d operations done: %v", e.Done, e.Err)
+}
+
+// Unwrap is the cause.
+func (e *PartialError) Unwrap() error { return e.Err }
