@@ -85,7 +85,7 @@ func (m *Mutant) try(t testing.TB, text string, trials []Trial, keep func(kernel
 	if err := m.load(ptx); err != nil {
 		return "", "", err
 	}
-	by, how = FirstFailure(t, trials, func(string, string) string { return ptx })
+	by, how = FirstFailure(t, trials, m.inPlace(ptx))
 	return by, how, nil
 }
 

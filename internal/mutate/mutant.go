@@ -40,6 +40,16 @@ func (m *Mutant) Name() string {
 	return s
 }
 
+// inPlace rewrites the image of the mutant, and no other that its trials load.
+func (m *Mutant) inPlace(ptx string) func(file, was string) string {
+	return func(file, was string) string {
+		if strings.HasPrefix(file, m.Image+"_sm") {
+			return ptx
+		}
+		return was
+	}
+}
+
 // Of lists all mutants of an image, those first that a seed picks: one of each
 // kind in each kernel, then another of each, and so on, so that what comes
 // first is spread over all kernels and kinds.

@@ -130,7 +130,7 @@ func (c *controls) check(t *testing.T, m *Mutant, trials []Trial, keep func(kern
 	}
 	c.mu.Unlock()
 	once.Do(func() {
-		if how := x.judge(t, func(string, string) string { return as.ptx }, patience); how != "" {
+		if how := x.judge(t, m.inPlace(as.ptx), patience); how != "" {
 			t.Errorf("%s fails without a mutant: %s", by, how)
 		}
 	})
