@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/weftgo/weft/alloc"
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/hash"
 )
@@ -60,21 +59,14 @@ func (t *table) image() (*image, error) {
 	gen := t.engine.hold()
 	im := &image{
 		geometry: gen.geometry, widths: t.widths, multi: t.multi,
-		base: make([]byte, gen.bytes()),
+		base: make([]byte, gen.bytes()), blocks: make(map[uint32]memoryBlock),
 	}
-	ref := gen.units.Ref(false)
-	im.blocks, im.owned = int(ref.Blocks), ref.Count
-	supers, serr := supersOf(s, ref)
-	err = errors.Join(serr, s.CopyOut(ctx, im.base, gen.base.Ptr))
-	for i, at := range supers {
-		super := make([]byte, superBytes(ref))
-		// What nobody has owned is undefined.
-		have := min(im.blocks, int(ref.Count)-i*im.blocks)
-		if have > 0 {
-			err = errors.Join(err, s.CopyOut(ctx, super[:have*128], at),
-				s.CopyOut(ctx, super[im.blocks*128:][:have*alloc.BlockUnits*128], at+device.Ptr(im.blocks*128)))
-		}
-		im.supers = append(im.supers, super)
+	blocks, err := blocksOf(s, gen.units.Ref(false))
+	err = errors.Join(err, s.CopyOut(ctx, im.base, gen.base.Ptr))
+	for _, b := range blocks {
+		bitmap, units := make([]byte, 128), make([]byte, alloc.BlockUnits*128)
+		err = errors.Join(err, s.CopyOut(ctx, bitmap, b.bitmap), s.CopyOut(ctx, units, b.units))
+		im.blocks[b.first>>10] = memoryBlock{bitmap, units}
 	}
 	return im, errors.Join(err, t.engine.release(gen), s.Close())
 }
@@ -87,10 +79,11 @@ type image struct {
 	widths batch.Widths
 	multi  bool
 	base   []byte
-	supers [][]byte
-	blocks int    // memory blocks in a super block
-	owned  uint32 // memory blocks of the table: the first ones
+	blocks map[uint32]memoryBlock // by the upper bits of their addresses
 }
+
+// memoryBlock is one of the pool.
+type memoryBlock struct{ bitmap, units []byte }
 
 // keyBits is the width of stored keys.
 func (im *image) keyBits() int {
@@ -119,13 +112,13 @@ func (im *image) slot(slab []byte, i int) (key, val uint64) {
 
 // unit is the memory of a unit, and whether its bit says that it is taken.
 func (im *image) unit(address uint32) (slab []byte, taken bool, err error) {
-	super, block, unit := int(address>>24), int(address>>10&(1<<14-1)), int(address&(1<<10-1))
-	if block >= im.blocks || super*im.blocks+block >= int(im.owned) {
+	b, ok := im.blocks[address>>10]
+	if !ok {
 		return nil, false, fmt.Errorf("there is no unit %#x", address)
 	}
-	word := binary.LittleEndian.Uint32(im.supers[super][block*128+unit/32*4:])
-	at := im.blocks*128 + (block*1024+unit)*128
-	return im.supers[super][at : at+128], word>>(unit%32)&1 == 1, nil
+	unit := address & (1<<10 - 1)
+	word := binary.LittleEndian.Uint32(b.bitmap[unit/32*4:])
+	return b.units[unit*128:][:128], word>>(unit%32)&1 == 1, nil
 }
 
 // bucket is where a key, as stored, belongs if it looks like no mark.
@@ -155,9 +148,9 @@ func (im *image) check() error {
 		}
 		live, used = live+c.live, used+c.used
 	}
-	for block := range im.owned {
+	for block := range im.blocks {
 		for u := range uint32(1024) {
-			address := block/uint32(im.blocks)<<24 | block%uint32(im.blocks)<<10 | u
+			address := block<<10 | u
 			slab, taken, err := im.unit(address)
 			switch {
 			case err != nil:

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
@@ -23,10 +24,11 @@ import (
 func TestPoolGrowsBesideLookups(t *testing.T) {
 	for _, arch := range []int{80, 90} {
 		for seed := range uint64(growSeeds) {
-			for _, multi := range []bool{false, true} {
-				t.Run(fmt.Sprintf("sm_%d, seed %d, multi %v", arch, seed, multi), func(t *testing.T) {
+			for i := range 4 {
+				multi, shared := i%2 > 0, i/2 > 0
+				t.Run(fmt.Sprintf("sm_%d, seed %d, multi %v, shared %v", arch, seed, multi, shared), func(t *testing.T) {
 					t.Parallel()
-					growsBeside(multi)(t, OpenSim(t, &sim.Options{Arch: arch, Scheduler: sim.Random, Seed: seed, Races: true}))
+					growsBeside(multi, shared)(t, OpenSim(t, &sim.Options{Arch: arch, Scheduler: sim.Random, Seed: seed, Races: true}))
 				})
 			}
 		}
@@ -53,8 +55,9 @@ type growing struct {
 }
 
 // growsBeside has lookups of all kinds under way while the chain of a table
-// grows into memory that its pool did not have.
-func growsBeside(multi bool) func(t testing.TB, dev device.Device) {
+// grows into memory that its pool did not have, or that another owner had when
+// they began.
+func growsBeside(multi, shared bool) func(t testing.TB, dev device.Device) {
 	return func(t testing.TB, dev device.Device) {
 		w := batch.Widths{Key: 4, Val: 4, Slot: 8}
 		e, err := newEngine(dev, w, geometry{seed: 5, buckets: 1}, 1, false)
@@ -74,13 +77,20 @@ func growsBeside(multi bool) func(t testing.TB, dev device.Device) {
 		g.put(0, growThere)
 		g.must(g.sync(context.Background(), "Sync"))
 
+		other, err := e.pool().Pool().Owner()
+		g.must(err)
+		if shared { // the table's memory is not the first of the pool
+			g.must(other.Reserve(context.Background(), 1))
+			g.must(e.pool().Reserve(context.Background(), alloc.BlockUnits))
+		}
 		began := e.pool().Ref(false)
 		lookups := g.begin()
+		g.must(other.Close())
 		for i := range growTimes {
 			g.scarce()
 			g.put(growThere+i*growPut, growThere+(i+1)*growPut)
 		}
-		if now := e.pool().Ref(false); now.Known>>24 < began.Known>>24+growTimes {
+		if now := e.pool().Ref(false); now.Count < began.Count+growTimes || (now.Known == 0) != shared {
 			t.Fatalf("the pool did not grow: %+v, then %+v", began, now)
 		}
 		for _, l := range lookups {
@@ -231,23 +241,25 @@ func TestMutantsGrowBesideLookups(t *testing.T) {
 	const fence, sync = `fence\.acq_rel\.gpu;`, `bar\.warp\.sync %r\d+;`
 	for _, m := range []struct {
 		mutant
-		multi bool
+		multi, shared bool
 	}{
-		{mutant{"get does not acquire", "get_32_32", fence, ""}, false},
-		{mutant{"lanes of get that did not read the link go on", "get_32_32", sync, ""}, false},
-		{mutant{"get does not acquire in a multimap", "get_multi_32_32", fence, ""}, true},
-		{mutant{"collect does not acquire", "collect_32_32", fence, ""}, true},
-		{mutant{"lanes of collect that did not read the link go on", "collect_32_32", sync, ""}, true},
-		{mutant{"export does not acquire", "export_32_32", fence, ""}, false},
-		{mutant{"a slab is linked and not released", "change_32_32", fence, ""}, false},
-		{mutant{"a slab is linked and not released to those that append", "append_32_32", fence, ""}, true},
+		{mutant{"get does not acquire", "get_32_32", fence, ""}, false, false},
+		{mutant{"lanes of get that did not read the link go on", "get_32_32", sync, ""}, false, false},
+		{mutant{"get does not acquire in a multimap", "get_multi_32_32", fence, ""}, true, false},
+		{mutant{"collect does not acquire", "collect_32_32", fence, ""}, true, false},
+		{mutant{"lanes of collect that did not read the link go on", "collect_32_32", sync, ""}, true, false},
+		{mutant{"get does not acquire in a shared pool", "get_32_32", fence, ""}, false, true},
+		{mutant{"a slab is linked and not released in a shared pool", "change_32_32", fence, ""}, false, true},
+		{mutant{"export does not acquire", "export_32_32", fence, ""}, false, false},
+		{mutant{"a slab is linked and not released", "change_32_32", fence, ""}, false, false},
+		{mutant{"a slab is linked and not released to those that append", "append_32_32", fence, ""}, true, false},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			var trials []mutate.Trial
 			for seed := range uint64(growSeeds) {
 				opts := sim.Options{Arch: 90, Scheduler: sim.Random, Seed: seed, Races: true}
-				trials = append(trials, mutate.OnDevice(fmt.Sprintf("seed %d", seed), opts, growsBeside(m.multi)))
+				trials = append(trials, mutate.OnDevice(fmt.Sprintf("seed %d", seed), opts, growsBeside(m.multi, m.shared)))
 			}
 			by, how := mutate.FirstFailure(t, trials, m.rewrite(t))
 			if by == "" {

@@ -42,39 +42,43 @@ func TestPoolSizes(t *testing.T) {
 	}
 }
 
-// supersOf are the addresses of the super blocks of a pool, by what kernels are
-// told of them.
-func supersOf(s *device.Stream, ref alloc.Ref) (supers []device.Ptr, err error) {
-	var table [alloc.MaxSupers]uint64
-	err = s.CopyOut(context.Background(), device.Bytes(table[:]), ref.Supers)
-	for _, at := range table {
-		if at != 0 {
-			supers = append(supers, device.Ptr(at))
-		}
-	}
-	return supers, err
+// A block is a memory block that an owner has: the address of its first unit,
+// and where its bitmap and its units are.
+type block struct {
+	first         uint32
+	bitmap, units device.Ptr
 }
 
-// superBytes is the size of a super block: bitmaps of 128 bytes, then units.
-func superBytes(ref alloc.Ref) int { return int(ref.Blocks) * (128 + alloc.BlockUnits*int(ref.Unit)) }
+// blocksOf are an owner's memory blocks, by what kernels are told of them.
+func blocksOf(s *device.Stream, ref alloc.Ref) (all []block, err error) {
+	var table [alloc.MaxSupers]uint64
+	list := make([]uint32, ref.Count)
+	for i := range list {
+		list[i] = uint32(i)/ref.Blocks<<24 | uint32(i)%ref.Blocks<<10
+	}
+	if ref.List != 0 {
+		err = s.CopyOut(context.Background(), device.Bytes(list), ref.List)
+	}
+	err = errors.Join(err, s.CopyOut(context.Background(), device.Bytes(table[:]), ref.Supers))
+	for _, first := range list {
+		super, i := device.Ptr(table[first>>24]), first>>10&(1<<14-1)
+		all = append(all, block{first, super + device.Ptr(i*128), super + device.Ptr(ref.Blocks*128+i*alloc.BlockUnits*ref.Unit)})
+	}
+	return all, err
+}
 
-// hide marks free units of a pool as taken, all but the first ones. show
+// hide marks free units of an owner as taken, all but the first ones. show
 // undoes that.
 func hide(dev device.Device, o *alloc.Owner, left int) (show func() error, err error) {
 	s, err := dev.NewStream()
 	if err != nil {
 		return nil, err
 	}
-	ref := o.Ref(false)
-	supers, err := supersOf(s, ref)
-	hidden := make([][]byte, len(supers))
-	for i, at := range supers {
-		have := min(int(ref.Blocks), int(ref.Count)-i*int(ref.Blocks))
-		if have <= 0 || err != nil {
-			break
-		}
-		bitmap := make([]byte, have*128)
-		err = s.CopyOut(context.Background(), bitmap, at)
+	blocks, err := blocksOf(s, o.Ref(false))
+	hidden := make([][]byte, len(blocks))
+	for i, b := range blocks {
+		bitmap := make([]byte, 128)
+		err = errors.Join(err, s.CopyOut(context.Background(), bitmap, b.bitmap))
 		hidden[i] = make([]byte, len(bitmap))
 		for bit := range 8 * len(bitmap) {
 			free := bitmap[bit/8]>>(bit%8)&1 == 0
@@ -84,14 +88,14 @@ func hide(dev device.Device, o *alloc.Owner, left int) (show func() error, err e
 				hidden[i][bit/8] |= 1 << (bit % 8)
 			}
 		}
-		err = errors.Join(err, merge(s, at, hidden[i], func(now, mask uint64) uint64 { return now | mask }))
+		err = errors.Join(err, merge(s, b.bitmap, hidden[i], func(now, mask uint64) uint64 { return now | mask }))
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return func() (err error) {
-		for i, at := range supers {
-			err = errors.Join(err, merge(s, at, hidden[i], func(now, mask uint64) uint64 { return now &^ mask }))
+		for i, b := range blocks {
+			err = errors.Join(err, merge(s, b.bitmap, hidden[i], func(now, mask uint64) uint64 { return now &^ mask }))
 		}
 		return errors.Join(err, s.Close())
 	}, nil
@@ -99,9 +103,6 @@ func hide(dev device.Device, o *alloc.Owner, left int) (show func() error, err e
 
 // merge changes words of a device's memory.
 func merge(s *device.Stream, at device.Ptr, mask []byte, f func(now, mask uint64) uint64) error {
-	if len(mask) == 0 {
-		return nil
-	}
 	now := make([]byte, len(mask))
 	if err := s.CopyOut(context.Background(), now, at); err != nil {
 		return err
