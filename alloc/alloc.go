@@ -58,7 +58,7 @@ func New(dev device.Device, opts *Options) (_ *Pool, err error) {
 			p.free()
 		}
 	}()
-	if err = device.Enough(dev, tableBytes+o.SuperBlocks*o.superBytes()); err != nil {
+	if err = o.afford(dev); err != nil {
 		return nil, fmt.Errorf("%d super blocks of %d units: %w", o.SuperBlocks, o.Blocks*blockUnits, err)
 	}
 	if p.stream, err = dev.NewStream(); err != nil {
@@ -109,9 +109,6 @@ func (p *Pool) grow(blocks int) error {
 func (p *Pool) add(n int) (added int, err error) {
 	size := p.opts.superBytes()
 	for ; added < n; added++ {
-		if err := device.Enough(p.dev, size); err != nil {
-			return added, fmt.Errorf("super block of %d units: %w", p.opts.Blocks*blockUnits, err)
-		}
 		buf, err := p.dev.Alloc(size)
 		if err != nil {
 			return added, fmt.Errorf("super block of %d bytes: %w", size, err)

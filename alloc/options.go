@@ -3,6 +3,7 @@ package alloc
 import (
 	"fmt"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -71,8 +72,19 @@ func (o *Options) superBytes() int {
 	return o.Blocks * (bitmapBytes + blockUnits*o.UnitBytes)
 }
 
-// Bytes is the device memory that a pool with these options takes at first.
-func (o *Options) Bytes() (int, error) {
+// Bytes is the device memory that the super blocks of a new pool take.
+func (o *Options) Bytes() int {
 	c, err := o.check()
-	return tableBytes + c.SuperBlocks*c.superBytes(), err
+	if err != nil {
+		return 0 // there is no such pool
+	}
+	return c.SuperBlocks * c.superBytes()
+}
+
+// afford reports whether a device has memory for the first super blocks.
+func (o *Options) afford(dev device.Device) error {
+	if o.SuperBlocks == 0 {
+		return nil
+	}
+	return device.Enough(dev, o.SuperBlocks*o.superBytes())
 }

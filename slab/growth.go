@@ -240,7 +240,7 @@ func (t *table) relieve(ctx context.Context, n int) (better bool, err error) {
 	case errors.Is(err, weft.ErrFull): // no more super blocks: a pool of larger ones
 		buckets := t.engine.geometry().buckets
 		t.opts.Logger.Debug("slab: new pool", "units", 2*pool.Units)
-		err = t.engine.rehash(ctx, buckets, 2*(pool.Units+n))
+		err = t.rehash(ctx, buckets, 2*(pool.Units+n))
 	case errors.Is(err, device.ErrMemory) && now.used > now.live:
 		err = t.flushed(ctx)
 	}
@@ -271,15 +271,23 @@ func (t *table) retryOn(ctx context.Context, s *device.Stream, b *batch.Batch, f
 	return failed, errors.Join(err, b.Store(s, host))
 }
 
+// rehash has the engine rehash, if the device has memory for what comes of it.
+func (t *table) rehash(ctx context.Context, buckets uint32, units int) error {
+	if err := enough(t.dev, geometry{buckets: buckets}, units, t.opts.Fixed); err != nil {
+		return err
+	}
+	return t.engine.rehash(ctx, buckets, units)
+}
+
 // resize rehashes to a number of buckets, with a pool for n pairs.
 func (t *table) resize(ctx context.Context, buckets uint32, n uint64) error {
 	have := t.engine.geometry().buckets
 	units := chainedFor(n, buckets, t.widths.Slot)
-	err := t.engine.rehash(ctx, buckets, units)
+	err := t.rehash(ctx, buckets, units)
 	if errors.Is(err, weft.ErrFull) {
 		// The keys are spread worse than by chance; so many will do in any case.
 		units += ceilDiv(int(n), slotsIn(t.widths.Slot))
-		err = t.engine.rehash(ctx, buckets, units)
+		err = t.rehash(ctx, buckets, units)
 	}
 	if err != nil {
 		return err

@@ -138,8 +138,8 @@ func TestTooLarge(t *testing.T) {
 		want error
 		text string
 	}{
-		{checkedCPU(t), slab.Options{Capacity: 1 << 40, Buckets: 1000, Fixed: true}, weft.ErrOptions, "Capacity 1099511627776 takes 157073220937 slabs"},
-		{checkedCPU(t), slab.Options{Capacity: 29 << 30, Buckets: 1000, Fixed: true}, device.ErrMemory, "bytes asked for, "},
+		{checkedCPU(t), slab.Options{Capacity: 1 << 40, Buckets: 1000, Fixed: true}, weft.ErrOptions, "Capacity 1099511627776 takes 157073220755 slabs"},
+		{checkedCPU(t), slab.Options{Capacity: 27 << 30, Buckets: 1000, Fixed: true}, device.ErrMemory, "bytes asked for, "},
 		{slab.OpenSim(t, &sim.Options{Memory: 1 << 24}), slab.Options{Capacity: 1 << 20}, device.ErrMemory, "bytes asked for, 16777216 free"},
 	} {
 		fired := devicetest.FailAfter(test.dev, 0)

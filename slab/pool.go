@@ -31,20 +31,33 @@ func poolOptions(units int, fixed bool) (*alloc.Options, error) {
 	return o, nil
 }
 
+// minAsked is the size of a table from which on the device is asked whether it
+// has so much: for others that takes longer than to try.
+const minAsked = 1 << 21
+
+// enough returns an error if a device has not memory for a generation: before
+// any of its parts is made, and filled.
+func enough(dev device.Device, g geometry, units int, fixed bool) error {
+	o, err := poolOptions(units, fixed)
+	if err != nil {
+		return err
+	}
+	bytes := g.bytes() + o.Bytes()
+	if bytes < minAsked {
+		return nil
+	}
+	if err := device.Enough(dev, bytes); err != nil {
+		return fmt.Errorf("%d base slabs and %d others of %d bytes: %w", g.buckets, units, slabBytes, err)
+	}
+	return nil
+}
+
 // newGeneration makes the memory of a table: base slabs, whose content is
-// undefined, and a pool with at least so many units, all owned by the table. It
-// allocates nothing if the device has not memory for both.
+// undefined, and a pool with at least so many units, all owned by the table.
 func newGeneration(dev device.Device, g geometry, units int, fixed bool) (*generation, error) {
 	o, err := poolOptions(units, fixed)
 	if err != nil {
 		return nil, err
-	}
-	pool, err := o.Bytes()
-	if err == nil {
-		err = device.Enough(dev, g.bytes()+pool)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%d base slabs and %d others of %d bytes: %w", g.buckets, units, slabBytes, err)
 	}
 	gen := &generation{geometry: g, refs: 1}
 	if gen.base, err = dev.Alloc(g.bytes()); err != nil {

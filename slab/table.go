@@ -77,7 +77,10 @@ func newTable(dev device.Device, what string, w batch.Widths, multi bool, o *Opt
 	if units > maxUnits {
 		return fail("Capacity %d takes %d slabs of %d bytes from a pool that has %d at most", opts.Capacity, units, slabBytes, maxUnits)
 	}
-	t.engine, err = newEngine(dev, w, geometry{seed: opts.Seed, buckets: t.minBuckets}, units, opts.Fixed)
+	g := geometry{seed: opts.Seed, buckets: t.minBuckets}
+	if err = enough(dev, g, units, opts.Fixed); err == nil {
+		t.engine, err = newEngine(dev, w, g, units, opts.Fixed)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("slab: new %s: %w", what, err)
 	}
