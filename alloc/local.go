@@ -43,9 +43,16 @@ func (l *Local) bitmap(unit uint32) *[bitmapWords]uint32 {
 	return (*[bitmapWords]uint32)(unsafe.Add(l.supers[unit>>superShift], uintptr(block)*bitmapBytes))
 }
 
-// has tells whether an address is one of the pool's.
+// has tells whether the owner has a unit of an address; if it has a list, whether
+// the pool has.
 func (l *Local) has(unit uint32) bool {
-	return unit>>superShift < maxSupers && l.supers[unit>>superShift] != nil && unit&unitMask < l.Blocks*blockUnits
+	switch {
+	case unit&unitMask >= l.Blocks*blockUnits:
+		return false
+	case l.List == 0:
+		return unit < l.Known
+	}
+	return unit>>superShift < maxSupers && l.supers[unit>>superShift] != nil
 }
 
 // Free gives a unit back; false if it was not taken. Nobody reads what the unit

@@ -154,8 +154,12 @@ func (o *Owner) Free(ctx context.Context, units []uint32) (n int, err error) {
 	return done - invalid, wrap("Owner", "Free", err)
 }
 
-// own leaves out the addresses of others.
+// own leaves out the addresses of others. If the owner has the first memory
+// blocks of the pool, engines do.
 func (o *Owner) own(units []uint32) []uint32 {
+	if !o.apart {
+		return units
+	}
 	o.pool.mu.Lock()
 	defer o.pool.mu.Unlock()
 	others := func(u uint32) bool { return o.pool.owner(u) != o }

@@ -60,9 +60,11 @@ struct Allocator {
   __device__ __forceinline__ uint32_t* bitmap(uint32_t address) const {
     return reinterpret_cast<uint32_t*>(super(address >> 24)) + (address & 0xffffff) / 32;
   }
-  // has tells whether the pool has a unit of that address, whoever owns it.
+  // has tells whether the owner has a unit of that address; if it has a list,
+  // whether the pool has.
   __device__ __forceinline__ bool has(uint32_t address) const {
-    return address >> 24 < kSupers && (address & 0xffffff) < blocks * kUnits && load_relaxed(supers + (address >> 24)) != 0;
+    if ((address & 0xffffff) >= blocks * kUnits) return false;
+    return list ? address >> 24 < kSupers && load_relaxed(supers + (address >> 24)) != 0 : address < known;
   }
   // block is the first unit of the owner's memory block number i.
   __device__ __forceinline__ uint32_t block(uint32_t i) const {
