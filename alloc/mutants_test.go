@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/mutate"
 )
@@ -49,10 +50,8 @@ func TestRandomMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	trials := func(m *mutate.Mutant) ([]mutate.Trial, func(kernel string) bool) {
-		return onDevices(m.Arch, allocSeeds), func(string) bool { return true }
-	}
-	mutate.Run(t, mutate.Config{Image: &allocImage, Number: 16, Trials: trials, Reasons: survivors})
+	trials := func(m *mutate.Mutant) []mutate.Trial { return onDevices(m.Arch, allocSeeds) }
+	mutate.Run(t, mutate.Config{Images: []*device.Image{&allocImage}, Number: 16, Trials: trials, Reasons: survivors})
 }
 
 // onDevices are the trials of the tests of kernels: in lockstep, which is quick,
