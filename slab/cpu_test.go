@@ -64,7 +64,7 @@ func (s *subject[K, V]) change(kind weft.OpKind, kinds []weft.OpKind, keys []K, 
 		s.t.Fatalf("change: %d of %d operations, %d without room: %v", done, len(keys), len(failed), err)
 	}
 	if len(failed) > 0 {
-		if pool, err := s.engine.pool().Stats(context.Background()); err != nil || pool.Used != pool.Units {
+		if pool, err := s.engine.pool().Usage(context.Background()); err != nil || pool.Used != pool.Units {
 			s.t.Fatalf("%d operations found no room; %v, %v", len(failed), pool, err)
 		}
 	}
@@ -240,7 +240,7 @@ func (s *subject[K, V]) flush() {
 		units += slabs - 1
 		classes[min(slabs, chainLengths-1)]++
 	}
-	pool, _ := s.engine.pool().Stats(context.Background())
+	pool, _ := s.engine.pool().Usage(context.Background())
 	if chains, err := s.engine.chains(context.Background()); now.used != now.live || pool.Used != units || chains != classes || err != nil {
 		s.t.Fatalf("after flush: %+v, %v, chains %v; want %d slabs, chains %v: %v", now, pool, chains, units, classes, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
@@ -38,9 +39,9 @@ func (e *cpuEngine[K, SK, V, SV]) rehash(ctx context.Context, buckets uint32, un
 func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation) error {
 	shares := min(cpu.SharesPerCore*e.Device.Properties().Units, int(to.buckets))
 	movers := make([]mover[SK, SV], shares+1)
-	ref := to.pool.Ref()
 	e.Device.Parallel(len(movers), 1, func(i, _ int) {
-		m := mover[SK, SV]{src: tableOf[SK, SV](from), dst: tableOf[SK, SV](to), units: cpuAllocOf(to).resident(ref), watch: cpu.NewWatch(ctx)}
+		m := mover[SK, SV]{src: tableOf[SK, SV](from), dst: tableOf[SK, SV](to), watch: cpu.NewWatch(ctx)}
+		m.units = m.dst.units.Worker()
 		if i < shares {
 			cut := func(i int) uint32 { return uint32(uint64(to.buckets) * uint64(i) / uint64(shares)) }
 			m.move(cut(i), cut(i+1))
@@ -58,10 +59,11 @@ func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation
 		late += len(movers[i].late)
 	}
 	if late > 0 {
-		if err := to.pool.Reserve(ctx, late); err != nil {
+		if err := to.units.Reserve(ctx, late); err != nil {
 			return err
 		}
-		m := mover[SK, SV]{dst: tableOf[SK, SV](to), units: cpuAllocOf(to).resident(to.pool.Ref()), watch: cpu.NewWatch(ctx)}
+		m := mover[SK, SV]{dst: tableOf[SK, SV](to), watch: cpu.NewWatch(ctx)}
+		m.units = m.dst.units.Worker()
 		for i := range movers {
 			for j := range movers[i].late {
 				if m.watch.Over(1) {
@@ -81,7 +83,7 @@ func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation
 // without a unit does not go on later, so the pairs of a key stay in order.
 type mover[K cpu.Key, V cpu.Val] struct {
 	src, dst cpuTable[K, V]
-	units    resident
+	units    alloc.Worker
 	watch    cpu.Watch
 	moved    uint64
 	late     []latePair[K, V]
@@ -136,12 +138,12 @@ func (e *cpuEngine[K, SK, V, SV]) flush(ctx context.Context) error {
 		return err
 	}
 	g := e.Memory().(*generation)
-	t, pool := tableOf[SK, SV](g), cpuAllocOf(g)
+	t := tableOf[SK, SV](g)
 	var dropped atomic.Uint64
 	e.Device.Parallel(int(t.buckets)+1, bulkGrain, func(lo, hi int) {
 		n, w := uint64(0), cpu.NewWatch(ctx)
 		for b := lo; b < hi && !w.Over(1); b++ {
-			n += uint64(t.flush(t.base(uint32(b)), pool, &w))
+			n += uint64(t.flush(t.base(uint32(b)), &w))
 		}
 		dropped.Add(n)
 	})
@@ -151,7 +153,7 @@ func (e *cpuEngine[K, SK, V, SV]) flush(ctx context.Context) error {
 
 // flush moves the live slots of a bucket to its front, gives back the slabs
 // that this empties, and returns the number of dead slots dropped.
-func (t *cpuTable[K, V]) flush(base unsafe.Pointer, pool *cpuAlloc, w *cpu.Watch) (dropped int) {
+func (t *cpuTable[K, V]) flush(base unsafe.Pointer, w *cpu.Watch) (dropped int) {
 	to, n, tail := base, 0, noUnit // where the next live slot goes, and the slab's address
 	for from := base; from != nil; from = t.next(from) {
 		w.Work(1)
@@ -175,7 +177,7 @@ func (t *cpuTable[K, V]) flush(base unsafe.Pointer, pool *cpuAlloc, w *cpu.Watch
 		}
 	}
 	if dropped > 0 || linkOf(to).next != noUnit {
-		t.cut(to, n, pool)
+		t.cut(to, n)
 		linkOf(base).tail = tail
 	}
 	return dropped
@@ -183,7 +185,7 @@ func (t *cpuTable[K, V]) flush(base unsafe.Pointer, pool *cpuAlloc, w *cpu.Watch
 
 // cut ends a bucket with the first n slots of a slab: what follows becomes
 // ones, and units go back.
-func (t *cpuTable[K, V]) cut(slab unsafe.Pointer, n int, pool *cpuAlloc) {
+func (t *cpuTable[K, V]) cut(slab unsafe.Pointer, n int) {
 	var s cpu.Slot[K, V]
 	unit := linkOf(slab).next
 	ones(slab, n*int(unsafe.Sizeof(s)), linkAt)
@@ -192,7 +194,7 @@ func (t *cpuTable[K, V]) cut(slab unsafe.Pointer, n int, pool *cpuAlloc) {
 		slab := t.unit(unit)
 		next := linkOf(slab).next
 		ones(slab, 0, slabBytes)
-		pool.free(unit)
+		t.units.Free(unit)
 		unit = next
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/cpu"
@@ -44,20 +45,21 @@ type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Changes[K, V]
 	gen   *generation
 	table cpuTable[SK, SV]
-	units resident
+	units alloc.Worker
 	dead  bool // there may be dead slots
 }
 
 func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) *changer[K, SK, V, SV] {
 	g := e.Memory().(*generation)
 	now := g.Counters()
-	return &changer[K, SK, V, SV]{
+	c := &changer[K, SK, V, SV]{
 		Changes: cpu.ChangesOf[K, V](b),
 		gen:     g,
 		table:   tableOf[SK, SV](g),
-		units:   cpuAllocOf(g).resident(g.pool.Ref()),
 		dead:    now.Used > now.Live || b.Columns[batch.Kinds].Given(),
 	}
+	c.units = c.table.units.Worker()
+	return c
 }
 
 // together runs the changes of a piece on all cores.
@@ -75,7 +77,7 @@ func (e *cpuEngine[K, SK, V, SV]) together(b *batch.Batch) (failed []uint32, ok 
 	var fresh, live atomic.Int64
 	e.Device.Parallel(len(shares), 1, func(i, _ int) {
 		own := *c
-		own.units = cpuAllocOf(c.gen).resident(c.units.ref)
+		own.units = c.table.units.Worker()
 		own.run(cpu.NoWatch(), shares[i].Ops)
 		full[i] = own.Failed
 		fresh.Add(own.Fresh)

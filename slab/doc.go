@@ -1,7 +1,7 @@
 // Package slab is the slab hash: a [Map], a [Set] and a [MultiMap] that take
 // batches of keys, on every core of a CPU or on a GPU, and whose memory grows
-// without moving what is there. [Alloc], the allocator of fixed-size units that
-// its slabs come from, can be used on its own.
+// without moving what is there. Its slabs come from an allocator of fixed-size
+// units, package alloc.
 //
 // It is the structure of Ashkiani, Farach-Colton and Owens, "A Dynamic Hash
 // Table for the GPU" (IPDPS 2018), complete: SEARCH, SEARCHALL, INSERT,
@@ -27,7 +27,7 @@
 // address. A slab has 15 slots of 8 bytes for 32-bit keys with 32-bit values, 7
 // of 16 bytes for pairs with a 64-bit part, 30 or 15 of the bare key in sets,
 // and a link in its last 8 bytes. The first slab of each bucket, the base slab,
-// is part of an array; those behind it come from an [Alloc] and are named by
+// is part of an array; those behind it come from an [alloc.Pool] and are named by
 // 32-bit addresses.
 //
 // Slots fill from the front, slab by slab, and a new slab is linked only behind
@@ -54,6 +54,8 @@
 // more keys than that, the structure rehashes to at least twice the buckets.
 // The pool of slabs grows between batches, where nothing moves; operations of a
 // batch that find no slab run again when it has grown, before the call returns.
+// Lookups that are under way meanwhile are not waited for: a link to a slab that
+// they don't know of is released by who writes it and acquired by who reads it.
 //
 // # Concurrency
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
@@ -15,11 +16,9 @@ import (
 type engine interface {
 	core.Engine
 	core.Expander
-	// geometry describes the table in use, pool its chained slabs.
+	// geometry describes the table in use, units its chained slabs.
 	geometry() geometry
-	pool() *Alloc
-	// extend makes the pool have so many free units.
-	extend(ctx context.Context, free int) error
+	units() *alloc.Owner
 	// rehash moves the live pairs to a table of that many buckets, those of a
 	// key in their order, with a pool of at least that many units. On an error
 	// the old one is unchanged.

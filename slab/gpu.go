@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
@@ -12,9 +13,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type slab::Table=tableRef -type weft::Allocator=.AllocRef -type weft::List=internal/gpu.List -type weft::RankParams=internal/gpu.RankParams slab.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type slab::Table=tableRef -type weft::Allocator=alloc.Ref -type weft::List=internal/gpu.List -type weft::RankParams=internal/gpu.RankParams slab.cu
 //go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type slab::Table=.tableRef -type GetParams=.getParams -type slab::ChangeParams=.changeParams -type weft::List=internal/gpu.List slab_multi.cu
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -type weft::Allocator=.AllocRef slab_alloc.cu
 
 // Tuning of the launches.
 const (
@@ -37,6 +37,7 @@ const (
 type gpuEngine struct {
 	gpu.Engine
 	kernel kernels
+	fixed  bool
 
 	// all reports on whole tables, in device memory: the counts of chains.
 	all device.Slice[uint64]
@@ -54,7 +55,7 @@ type kernels struct {
 }
 
 func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixed, multi bool) (_ engine, _ *core.Leases, err error) {
-	e := &gpuEngine{}
+	e := &gpuEngine{fixed: fixed}
 	e.kernel = kernels{of: &e.Engine, widths: w}
 	defer func() {
 		if err != nil {
@@ -98,7 +99,7 @@ func refOf(p core.Parts) tableRef {
 	return tableRef{
 		slabs:    g.base.Ptr,
 		counters: g.base.Ptr + device.Ptr(g.countersAt()),
-		alloc:    g.pool.ref(false),
+		alloc:    g.units.Ref(false),
 		seed:     g.seed,
 		buckets:  g.buckets,
 	}
@@ -150,7 +151,7 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 	}
 	table := refOf(p)
 	if c.Failed.Items == 0 { // nothing runs again: no free unit may be missed
-		table.alloc = p.(*generation).pool.ref(true)
+		table.alloc = p.(*generation).units.Ref(true)
 	}
 	err = device.Launch(s, kernel, gpu.Grid(c.N), gpu.Block, &changeParams{
 		table: table, keys: c.Columns[batch.Keys].Ptr, vals: c.Columns[batch.Vals].Ptr,
@@ -171,7 +172,7 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, rank *gpu.RankParams) error {
 	table := refOf(p)
 	if c.Failed.Items == 0 {
-		table.alloc = p.(*generation).pool.ref(true)
+		table.alloc = p.(*generation).units.Ref(true)
 	}
 	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
 		&settleParams{table: table, rank: *rank, vals: c.Columns[batch.Vals].Ptr, ok: c.OK})
@@ -240,24 +241,14 @@ func (e *gpuEngine) generation() *generation { return e.Parts().(*generation) }
 
 func (e *gpuEngine) geometry() geometry { return e.generation().geometry }
 
-func (e *gpuEngine) pool() *Alloc { return e.generation().pool }
-
-// extend makes the pool grow. A lookup under way must not meet a super block
-// that was not there when it began.
-func (e *gpuEngine) extend(ctx context.Context, free int) error {
-	if err := e.Leases.Exclude(ctx); err != nil {
-		return err
-	}
-	defer e.Leases.Admit()
-	return e.pool().Reserve(ctx, free)
-}
+func (e *gpuEngine) units() *alloc.Owner { return e.generation().units }
 
 func (e *gpuEngine) rehash(ctx context.Context, buckets uint32, units int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	from := e.generation()
-	to, err := allocate(e.Dev, geometry{seed: from.seed, buckets: buckets}, units, from.pool.opts.Light)
+	to, err := allocate(e.Dev, geometry{seed: from.seed, buckets: buckets}, units, e.fixed)
 	if err != nil {
 		return err
 	}
@@ -280,7 +271,7 @@ func (e *gpuEngine) flush(ctx context.Context) error {
 
 // Clear is for [core.Engine].
 func (e *gpuEngine) Clear(ctx context.Context) error {
-	return errors.Join(e.pool().Clear(ctx), e.Engine.Clear(ctx))
+	return errors.Join(e.units().Clear(ctx), e.Engine.Clear(ctx))
 }
 
 func (e *gpuEngine) chains(ctx context.Context) (lengths [chainLengths]uint64, err error) {

@@ -52,25 +52,25 @@ type tallyParams struct {
 
 // appendParams has the layout of weft::slab::AppendParams.
 var (
-	_ [120]byte = [unsafe.Sizeof(appendParams{})]byte{}
+	_ [136]byte = [unsafe.Sizeof(appendParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(appendParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(appendParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(appendParams{}.vals)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(appendParams{}.deferred)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(appendParams{}.failed)]byte{}
-	_ [112]byte = [unsafe.Offsetof(appendParams{}.first)]byte{}
-	_ [116]byte = [unsafe.Offsetof(appendParams{}.unused)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(appendParams{}.keys)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(appendParams{}.vals)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(appendParams{}.deferred)]byte{}
+	_ [112]byte = [unsafe.Offsetof(appendParams{}.failed)]byte{}
+	_ [128]byte = [unsafe.Offsetof(appendParams{}.first)]byte{}
+	_ [132]byte = [unsafe.Offsetof(appendParams{}.unused)]byte{}
 )
 
 // collectParams has the layout of weft::slab::CollectParams.
 var (
-	_ [104]byte = [unsafe.Sizeof(collectParams{})]byte{}
+	_ [120]byte = [unsafe.Sizeof(collectParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(collectParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(collectParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(collectParams{}.offsets)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(collectParams{}.vals)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(collectParams{}.rows)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(collectParams{}.n)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(collectParams{}.keys)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(collectParams{}.offsets)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(collectParams{}.vals)]byte{}
+	_ [104]byte = [unsafe.Offsetof(collectParams{}.rows)]byte{}
+	_ [112]byte = [unsafe.Offsetof(collectParams{}.n)]byte{}
 )
 
 // scanParams has the layout of weft::ScanParams.
@@ -83,53 +83,53 @@ var (
 
 // tallyParams has the layout of weft::slab::TallyParams.
 var (
-	_ [88]byte = [unsafe.Sizeof(tallyParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(tallyParams{}.table)]byte{}
-	_ [64]byte = [unsafe.Offsetof(tallyParams{}.keys)]byte{}
-	_ [72]byte = [unsafe.Offsetof(tallyParams{}.counts)]byte{}
-	_ [80]byte = [unsafe.Offsetof(tallyParams{}.n)]byte{}
+	_ [104]byte = [unsafe.Sizeof(tallyParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(tallyParams{}.table)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(tallyParams{}.keys)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(tallyParams{}.counts)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(tallyParams{}.n)]byte{}
 )
 
 // changeParams has the layout of weft::slab::ChangeParams.
 var (
-	_ [160]byte = [unsafe.Sizeof(changeParams{})]byte{}
+	_ [176]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(changeParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(changeParams{}.vals)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(changeParams{}.kinds)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(changeParams{}.out)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(changeParams{}.ok)]byte{}
-	_ [104]byte = [unsafe.Offsetof(changeParams{}.removed)]byte{}
-	_ [112]byte = [unsafe.Offsetof(changeParams{}.deferred)]byte{}
-	_ [128]byte = [unsafe.Offsetof(changeParams{}.failed)]byte{}
-	_ [144]byte = [unsafe.Offsetof(changeParams{}.n)]byte{}
-	_ [148]byte = [unsafe.Offsetof(changeParams{}.first)]byte{}
-	_ [152]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
-	_ [156]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(changeParams{}.keys)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(changeParams{}.vals)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(changeParams{}.kinds)]byte{}
+	_ [104]byte = [unsafe.Offsetof(changeParams{}.out)]byte{}
+	_ [112]byte = [unsafe.Offsetof(changeParams{}.ok)]byte{}
+	_ [120]byte = [unsafe.Offsetof(changeParams{}.removed)]byte{}
+	_ [128]byte = [unsafe.Offsetof(changeParams{}.deferred)]byte{}
+	_ [144]byte = [unsafe.Offsetof(changeParams{}.failed)]byte{}
+	_ [160]byte = [unsafe.Offsetof(changeParams{}.n)]byte{}
+	_ [164]byte = [unsafe.Offsetof(changeParams{}.first)]byte{}
+	_ [168]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
+	_ [172]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
 )
 
 // getParams has the layout of weft::slab::GetParams.
 var (
-	_ [112]byte = [unsafe.Sizeof(getParams{})]byte{}
+	_ [128]byte = [unsafe.Sizeof(getParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(getParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(getParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(getParams{}.vals)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(getParams{}.found)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(getParams{}.hits)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(getParams{}.n)]byte{}
-	_ [104]byte = [unsafe.Offsetof(getParams{}.spread)]byte{}
-	_ [108]byte = [unsafe.Offsetof(getParams{}.unused)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(getParams{}.keys)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(getParams{}.vals)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(getParams{}.found)]byte{}
+	_ [104]byte = [unsafe.Offsetof(getParams{}.hits)]byte{}
+	_ [112]byte = [unsafe.Offsetof(getParams{}.n)]byte{}
+	_ [120]byte = [unsafe.Offsetof(getParams{}.spread)]byte{}
+	_ [124]byte = [unsafe.Offsetof(getParams{}.unused)]byte{}
 )
 
 // tableRef has the layout of weft::slab::Table.
 var (
-	_ [64]byte = [unsafe.Sizeof(tableRef{})]byte{}
+	_ [80]byte = [unsafe.Sizeof(tableRef{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(tableRef{}.slabs)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(tableRef{}.counters)]byte{}
 	_ [16]byte = [unsafe.Offsetof(tableRef{}.alloc)]byte{}
-	_ [48]byte = [unsafe.Offsetof(tableRef{}.seed)]byte{}
-	_ [56]byte = [unsafe.Offsetof(tableRef{}.buckets)]byte{}
-	_ [60]byte = [unsafe.Offsetof(tableRef{}.unused)]byte{}
+	_ [64]byte = [unsafe.Offsetof(tableRef{}.seed)]byte{}
+	_ [72]byte = [unsafe.Offsetof(tableRef{}.buckets)]byte{}
+	_ [76]byte = [unsafe.Offsetof(tableRef{}.unused)]byte{}
 )
 
 // gpu.List has the layout of weft::List.

@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
-//kernelgen:input 0dee96aae58b799e4bcb787df3ef2f4f770fa82b07ebfda3a48b3d211516cf42 5954 kernels/include/weft/alloc.cuh
+//kernelgen:input 159e33c5d8c0d0d8902f7f302fa2bf6a3afe8578d8acb781225ece1e62d2c8e4 8066 kernels/include/weft/alloc.cuh
 //kernelgen:input c03a5186722db52769cf9ced19622aa3f6c748c5d0cae2544ec327902c142b56 5843 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input c21d275c158f89505534d094609bfd4662b5fecf4e92656d1308699c8b760518 1444 kernels/include/weft/entry.cuh
@@ -25,21 +25,21 @@ import (
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input 7d18a256152b0959f8b55b9098f39d3df7ae7b06c7a7351ef99ec8fb3a18f31a 12946 slab/change.cuh
-//kernelgen:input ce647a3e2d492fa749f0dda868cebc90d931d5f1d580db8e49232795e94eb735 4918 slab/layout.cuh
-//kernelgen:input 40509b5e0424b744c4daa220094fb3f095cfff3fe1c683b7ed4e6c49a2b07544 5860 slab/search.cuh
+//kernelgen:input 35f71362ab3549d5b724c210b3d8bbf98c7a184e85b9544d933edda189f7a8d4 13039 slab/change.cuh
+//kernelgen:input 7cb2c69b1e1f9f461f12dfee70a83989d5e33266d27b245afecc8b2b5826ae28 4207 slab/layout.cuh
+//kernelgen:input e45f1dae3e0acbaf51ea0fc305cf5a1a9d45b4714d870c888dbb0eb6cea47e2b 6015 slab/search.cuh
 //kernelgen:input f5858a6050859c706748de25f9ad98d69c748abfe7979beaee98ec35bda40343 996 slab/slab_multi.cu
-//kernelgen:input b7ab3fa293b6ae8d97c8499606a1910826e9142bb5e809ce37d688a2622dfbc9 1704 slab/tile.cuh
+//kernelgen:input 6dbd2afe1069758537d5d633bcc082668042ef708699cd04ae7b884cf7378050 2124 slab/tile.cuh
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
-//kernelgen:output 2751db12a4728536084b2143e23c0b2ab4cd8ded958456515afed882dd02930c 81402 slab/slab_multi_32_32_sm80.ptx
-//kernelgen:output 35fae20b83e9dbd4810330e5407360d83a8b379632f7f26d5b6de666d3ba7776 81402 slab/slab_multi_32_32_sm90.ptx
-//kernelgen:output 89a213a6d3125d823dac098c7af4913dfc9198ed73938a55b8ee90218a352a31 78727 slab/slab_multi_32_64_sm80.ptx
-//kernelgen:output 2136bbc8075e4ab3b7a4d786fa377097f90ba84289acd104dfcd7ac7c60cfea8 77658 slab/slab_multi_32_64_sm90.ptx
-//kernelgen:output 653c78a591206a79d34962d538d699fe849c8ba3a18d7799be9d49d030bf985b 79920 slab/slab_multi_64_32_sm80.ptx
-//kernelgen:output f1f18b0848255e891cc46fbcc0b5a70bc6b46b78a69e911607541d3485d68a2e 78851 slab/slab_multi_64_32_sm90.ptx
-//kernelgen:output f92059723e6b1e87cdfc06cc344e78db3943d366d82c5e6558bf3defa1f2a7da 79903 slab/slab_multi_64_64_sm80.ptx
-//kernelgen:output acc67dac7c059354ab2ff5af8aa618f35df715d55dd871f6f978374300372e81 78818 slab/slab_multi_64_64_sm90.ptx
-//kernelgen:output dd7e26d38ab2845f7eaa53d1213929cf1f0d30a8a281ce98a239a36a5e51fd78 4796 slab/slab_multi_params_gen.go
+//kernelgen:output 55cc55d33c00ebad9323bc8f99adeda8efa45ba68fbc31879c5e7f2aa77ae527 82379 slab/slab_multi_32_32_sm80.ptx
+//kernelgen:output 0b4e47dd4828bdfb2309c649cffe324c75511f67ff401fdc837b950f995930ae 82379 slab/slab_multi_32_32_sm90.ptx
+//kernelgen:output 502cf93acb24ac2d492bd606f9ec1be2cc1306645e3ebb7ef13a347cfbfd58ba 79728 slab/slab_multi_32_64_sm80.ptx
+//kernelgen:output 1ca891b1bd62f83ef249d0f797e61f830033a833324d21bee6bf206c4b99e87d 78645 slab/slab_multi_32_64_sm90.ptx
+//kernelgen:output 273657ba2280bc3c187b46112395f4bb36a4bb86f485548e8ceeb1089c381167 80919 slab/slab_multi_64_32_sm80.ptx
+//kernelgen:output 380def6e362d28b59b59fd742bae6aa636f7b5c38fa9229355d9ee88b6424e9d 79831 slab/slab_multi_64_32_sm90.ptx
+//kernelgen:output 3530747b5e8841dd3ce036afca7ed7e32f38e76d912ef5513e97b8da344c7f0d 80903 slab/slab_multi_64_64_sm80.ptx
+//kernelgen:output 1b94989f8fe5b5eeb78859b8fab16ac9b744ae14a63db0226ca0ac250f113031 79797 slab/slab_multi_64_64_sm90.ptx
+//kernelgen:output 3162e0f99001b3c105699a9371708038d9dfaee63d3d026bc25633c630004719 4801 slab/slab_multi_params_gen.go
 
 //go:embed slab_multi_32_32_sm80.ptx
 var slabMulti32x32SM80 string
@@ -105,51 +105,51 @@ var slabMultiImages = map[string]*device.Image{
 // slabMulti32x32Kernels are the entry points of slabMultiImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var slabMulti32x32Kernels = map[string]int{
-	"slab_multi_append_32_32":       120,
-	"slab_multi_change_32_32":       160,
-	"slab_multi_collect_32_32":      104,
-	"slab_multi_get_32_32":          112,
+	"slab_multi_append_32_32":       136,
+	"slab_multi_change_32_32":       176,
+	"slab_multi_collect_32_32":      120,
+	"slab_multi_get_32_32":          128,
 	"slab_multi_scan_offsets_32_32": 24,
 	"slab_multi_scan_strips_32_32":  24,
 	"slab_multi_scan_sums_32_32":    24,
-	"slab_multi_tally_32_32":        88,
+	"slab_multi_tally_32_32":        104,
 }
 
 // slabMulti32x64Kernels are the entry points of slabMultiImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var slabMulti32x64Kernels = map[string]int{
-	"slab_multi_append_32_64":       120,
-	"slab_multi_change_32_64":       160,
-	"slab_multi_collect_32_64":      104,
-	"slab_multi_get_32_64":          112,
+	"slab_multi_append_32_64":       136,
+	"slab_multi_change_32_64":       176,
+	"slab_multi_collect_32_64":      120,
+	"slab_multi_get_32_64":          128,
 	"slab_multi_scan_offsets_32_64": 24,
 	"slab_multi_scan_strips_32_64":  24,
 	"slab_multi_scan_sums_32_64":    24,
-	"slab_multi_tally_32_64":        88,
+	"slab_multi_tally_32_64":        104,
 }
 
 // slabMulti64x32Kernels are the entry points of slabMultiImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var slabMulti64x32Kernels = map[string]int{
-	"slab_multi_append_64_32":       120,
-	"slab_multi_change_64_32":       160,
-	"slab_multi_collect_64_32":      104,
-	"slab_multi_get_64_32":          112,
+	"slab_multi_append_64_32":       136,
+	"slab_multi_change_64_32":       176,
+	"slab_multi_collect_64_32":      120,
+	"slab_multi_get_64_32":          128,
 	"slab_multi_scan_offsets_64_32": 24,
 	"slab_multi_scan_strips_64_32":  24,
 	"slab_multi_scan_sums_64_32":    24,
-	"slab_multi_tally_64_32":        88,
+	"slab_multi_tally_64_32":        104,
 }
 
 // slabMulti64x64Kernels are the entry points of slabMultiImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var slabMulti64x64Kernels = map[string]int{
-	"slab_multi_append_64_64":       120,
-	"slab_multi_change_64_64":       160,
-	"slab_multi_collect_64_64":      104,
-	"slab_multi_get_64_64":          112,
+	"slab_multi_append_64_64":       136,
+	"slab_multi_change_64_64":       176,
+	"slab_multi_collect_64_64":      120,
+	"slab_multi_get_64_64":          128,
 	"slab_multi_scan_offsets_64_64": 24,
 	"slab_multi_scan_strips_64_64":  24,
 	"slab_multi_scan_sums_64_64":    24,
-	"slab_multi_tally_64_64":        88,
+	"slab_multi_tally_64_64":        104,
 }

@@ -6,6 +6,7 @@ import (
 	"structs"
 	"unsafe"
 
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/gpu"
 )
@@ -90,7 +91,7 @@ type tableRef struct {
 	_        structs.HostLayout
 	slabs    device.Ptr
 	counters device.Ptr
-	alloc    AllocRef
+	alloc    alloc.Ref
 	seed     uint64
 	buckets  uint32
 	unused   uint32
@@ -98,99 +99,102 @@ type tableRef struct {
 
 // chainParams has the layout of weft::slab::ChainParams.
 var (
-	_ [72]byte = [unsafe.Sizeof(chainParams{})]byte{}
+	_ [88]byte = [unsafe.Sizeof(chainParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(chainParams{}.table)]byte{}
-	_ [64]byte = [unsafe.Offsetof(chainParams{}.lengths)]byte{}
+	_ [80]byte = [unsafe.Offsetof(chainParams{}.lengths)]byte{}
 )
 
 // changeParams has the layout of weft::slab::ChangeParams.
 var (
-	_ [160]byte = [unsafe.Sizeof(changeParams{})]byte{}
+	_ [176]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(changeParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(changeParams{}.vals)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(changeParams{}.kinds)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(changeParams{}.out)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(changeParams{}.ok)]byte{}
-	_ [104]byte = [unsafe.Offsetof(changeParams{}.removed)]byte{}
-	_ [112]byte = [unsafe.Offsetof(changeParams{}.deferred)]byte{}
-	_ [128]byte = [unsafe.Offsetof(changeParams{}.failed)]byte{}
-	_ [144]byte = [unsafe.Offsetof(changeParams{}.n)]byte{}
-	_ [148]byte = [unsafe.Offsetof(changeParams{}.first)]byte{}
-	_ [152]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
-	_ [156]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(changeParams{}.keys)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(changeParams{}.vals)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(changeParams{}.kinds)]byte{}
+	_ [104]byte = [unsafe.Offsetof(changeParams{}.out)]byte{}
+	_ [112]byte = [unsafe.Offsetof(changeParams{}.ok)]byte{}
+	_ [120]byte = [unsafe.Offsetof(changeParams{}.removed)]byte{}
+	_ [128]byte = [unsafe.Offsetof(changeParams{}.deferred)]byte{}
+	_ [144]byte = [unsafe.Offsetof(changeParams{}.failed)]byte{}
+	_ [160]byte = [unsafe.Offsetof(changeParams{}.n)]byte{}
+	_ [164]byte = [unsafe.Offsetof(changeParams{}.first)]byte{}
+	_ [168]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
+	_ [172]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
 )
 
 // exportParams has the layout of weft::slab::ExportParams.
 var (
-	_ [112]byte = [unsafe.Sizeof(exportParams{})]byte{}
+	_ [128]byte = [unsafe.Sizeof(exportParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(exportParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(exportParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(exportParams{}.vals)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(exportParams{}.count)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(exportParams{}.rows)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(exportParams{}.lo)]byte{}
-	_ [100]byte = [unsafe.Offsetof(exportParams{}.hi)]byte{}
-	_ [104]byte = [unsafe.Offsetof(exportParams{}.step)]byte{}
-	_ [108]byte = [unsafe.Offsetof(exportParams{}.unused)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(exportParams{}.keys)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(exportParams{}.vals)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(exportParams{}.count)]byte{}
+	_ [104]byte = [unsafe.Offsetof(exportParams{}.rows)]byte{}
+	_ [112]byte = [unsafe.Offsetof(exportParams{}.lo)]byte{}
+	_ [116]byte = [unsafe.Offsetof(exportParams{}.hi)]byte{}
+	_ [120]byte = [unsafe.Offsetof(exportParams{}.step)]byte{}
+	_ [124]byte = [unsafe.Offsetof(exportParams{}.unused)]byte{}
 )
 
 // flushParams has the layout of weft::slab::FlushParams.
 var (
-	_ [64]byte = [unsafe.Sizeof(flushParams{})]byte{}
+	_ [80]byte = [unsafe.Sizeof(flushParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(flushParams{}.table)]byte{}
 )
 
 // getParams has the layout of weft::slab::GetParams.
 var (
-	_ [112]byte = [unsafe.Sizeof(getParams{})]byte{}
+	_ [128]byte = [unsafe.Sizeof(getParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(getParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(getParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(getParams{}.vals)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(getParams{}.found)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(getParams{}.hits)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(getParams{}.n)]byte{}
-	_ [104]byte = [unsafe.Offsetof(getParams{}.spread)]byte{}
-	_ [108]byte = [unsafe.Offsetof(getParams{}.unused)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(getParams{}.keys)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(getParams{}.vals)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(getParams{}.found)]byte{}
+	_ [104]byte = [unsafe.Offsetof(getParams{}.hits)]byte{}
+	_ [112]byte = [unsafe.Offsetof(getParams{}.n)]byte{}
+	_ [120]byte = [unsafe.Offsetof(getParams{}.spread)]byte{}
+	_ [124]byte = [unsafe.Offsetof(getParams{}.unused)]byte{}
 )
 
 // rehashParams has the layout of weft::slab::RehashParams.
 var (
-	_ [136]byte = [unsafe.Sizeof(rehashParams{})]byte{}
+	_ [168]byte = [unsafe.Sizeof(rehashParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(rehashParams{}.from)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(rehashParams{}.to)]byte{}
-	_ [128]byte = [unsafe.Offsetof(rehashParams{}.lost)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(rehashParams{}.to)]byte{}
+	_ [160]byte = [unsafe.Offsetof(rehashParams{}.lost)]byte{}
 )
 
 // settleParams has the layout of weft::slab::SettleParams.
 var (
-	_ [128]byte = [unsafe.Sizeof(settleParams{})]byte{}
+	_ [144]byte = [unsafe.Sizeof(settleParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(settleParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(settleParams{}.rank)]byte{}
-	_ [112]byte = [unsafe.Offsetof(settleParams{}.vals)]byte{}
-	_ [120]byte = [unsafe.Offsetof(settleParams{}.ok)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(settleParams{}.rank)]byte{}
+	_ [128]byte = [unsafe.Offsetof(settleParams{}.vals)]byte{}
+	_ [136]byte = [unsafe.Offsetof(settleParams{}.ok)]byte{}
 )
 
 // tableRef has the layout of weft::slab::Table.
 var (
-	_ [64]byte = [unsafe.Sizeof(tableRef{})]byte{}
+	_ [80]byte = [unsafe.Sizeof(tableRef{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(tableRef{}.slabs)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(tableRef{}.counters)]byte{}
 	_ [16]byte = [unsafe.Offsetof(tableRef{}.alloc)]byte{}
-	_ [48]byte = [unsafe.Offsetof(tableRef{}.seed)]byte{}
-	_ [56]byte = [unsafe.Offsetof(tableRef{}.buckets)]byte{}
-	_ [60]byte = [unsafe.Offsetof(tableRef{}.unused)]byte{}
+	_ [64]byte = [unsafe.Offsetof(tableRef{}.seed)]byte{}
+	_ [72]byte = [unsafe.Offsetof(tableRef{}.buckets)]byte{}
+	_ [76]byte = [unsafe.Offsetof(tableRef{}.unused)]byte{}
 )
 
-// AllocRef has the layout of weft::Allocator.
+// alloc.Ref has the layout of weft::Allocator.
 var (
-	_ [32]byte = [unsafe.Sizeof(AllocRef{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(AllocRef{}.Supers)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(AllocRef{}.Light)]byte{}
-	_ [16]byte = [unsafe.Offsetof(AllocRef{}.Count)]byte{}
-	_ [20]byte = [unsafe.Offsetof(AllocRef{}.Blocks)]byte{}
-	_ [24]byte = [unsafe.Offsetof(AllocRef{}.Unit)]byte{}
-	_ [28]byte = [unsafe.Offsetof(AllocRef{}.Tries)]byte{}
+	_ [48]byte = [unsafe.Sizeof(alloc.Ref{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(alloc.Ref{}.Supers)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(alloc.Ref{}.Light)]byte{}
+	_ [16]byte = [unsafe.Offsetof(alloc.Ref{}.List)]byte{}
+	_ [24]byte = [unsafe.Offsetof(alloc.Ref{}.Count)]byte{}
+	_ [28]byte = [unsafe.Offsetof(alloc.Ref{}.Tries)]byte{}
+	_ [32]byte = [unsafe.Offsetof(alloc.Ref{}.Blocks)]byte{}
+	_ [36]byte = [unsafe.Offsetof(alloc.Ref{}.Unit)]byte{}
+	_ [40]byte = [unsafe.Offsetof(alloc.Ref{}.Known)]byte{}
+	_ [44]byte = [unsafe.Offsetof(alloc.Ref{}.Old)]byte{}
 )
 
 // gpu.List has the layout of weft::List.

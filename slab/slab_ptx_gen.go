@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
-//kernelgen:input 0dee96aae58b799e4bcb787df3ef2f4f770fa82b07ebfda3a48b3d211516cf42 5954 kernels/include/weft/alloc.cuh
+//kernelgen:input 159e33c5d8c0d0d8902f7f302fa2bf6a3afe8578d8acb781225ece1e62d2c8e4 8066 kernels/include/weft/alloc.cuh
 //kernelgen:input c03a5186722db52769cf9ced19622aa3f6c748c5d0cae2544ec327902c142b56 5843 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input c21d275c158f89505534d094609bfd4662b5fecf4e92656d1308699c8b760518 1444 kernels/include/weft/entry.cuh
@@ -25,26 +25,26 @@ import (
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input 7d18a256152b0959f8b55b9098f39d3df7ae7b06c7a7351ef99ec8fb3a18f31a 12946 slab/change.cuh
-//kernelgen:input ce647a3e2d492fa749f0dda868cebc90d931d5f1d580db8e49232795e94eb735 4918 slab/layout.cuh
-//kernelgen:input 40509b5e0424b744c4daa220094fb3f095cfff3fe1c683b7ed4e6c49a2b07544 5860 slab/search.cuh
+//kernelgen:input 35f71362ab3549d5b724c210b3d8bbf98c7a184e85b9544d933edda189f7a8d4 13039 slab/change.cuh
+//kernelgen:input 7cb2c69b1e1f9f461f12dfee70a83989d5e33266d27b245afecc8b2b5826ae28 4207 slab/layout.cuh
+//kernelgen:input e45f1dae3e0acbaf51ea0fc305cf5a1a9d45b4714d870c888dbb0eb6cea47e2b 6015 slab/search.cuh
 //kernelgen:input 1f6da3af0f87b1e34f32ca09ec1ecb798b7c75d65d2a7ca37fdcc6cd631ef52d 1928 slab/slab.cu
-//kernelgen:input b7ab3fa293b6ae8d97c8499606a1910826e9142bb5e809ce37d688a2622dfbc9 1704 slab/tile.cuh
+//kernelgen:input 6dbd2afe1069758537d5d633bcc082668042ef708699cd04ae7b884cf7378050 2124 slab/tile.cuh
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
-//kernelgen:input 5b4d9c6405713ad6200cea35052c675393cf34b4ebb123eba0d65b5b0b7ee091 7182 slab/whole.cuh
-//kernelgen:output 769ce901ebd22275096d75066fda33d7fe75f3e70cbb9662cfd5c66100259fb5 129977 slab/slab_32_32_sm80.ptx
-//kernelgen:output d21720f2e7188fd6105bbbac877185da043a627268e56e8573a57bd44a42482d 129977 slab/slab_32_32_sm90.ptx
-//kernelgen:output 5939097e4d08d3d634b0588233dc94d81a0e3a5848634a18e8fe16a6fe308603 130378 slab/slab_32_64_sm80.ptx
-//kernelgen:output 914b8518e484166491e9205070a04fc7d9a1de12006b7a0752a1e35697e2aee1 127179 slab/slab_32_64_sm90.ptx
-//kernelgen:output 70850cca3e7c68f9998a1d4ae145da74bcbf65316c0f6793af3475fe7e9f2557 131681 slab/slab_64_32_sm80.ptx
-//kernelgen:output 4b4bfd687e566f5e67af48d45f614be4e1b8f0f1c2ede5150e5dc664fc6e1d8b 128471 slab/slab_64_32_sm90.ptx
-//kernelgen:output 9f82eec14292daa41d4ed9a62c42b0df2a8bd6a7d908dbc1550434f3e8402dcb 131622 slab/slab_64_64_sm80.ptx
-//kernelgen:output a40eca3a8f46a69cccbcfa8ab5f1346ac276008617a6fb6ae8161bd36d8c2e1a 128414 slab/slab_64_64_sm90.ptx
-//kernelgen:output a012a623f5c5191619109744a9409c241a5ac4daf3e70f46eef37706af788a90 85928 slab/slab_32_0_sm80.ptx
-//kernelgen:output f4300f0f4c931c5b7a506b10ada920cea299ce3bf146f4d04aa0e69a61295198 85928 slab/slab_32_0_sm90.ptx
-//kernelgen:output bdff0d78295aa2b2b64994343617b001f6d0f8524aed8e7601a144144d078417 82603 slab/slab_64_0_sm80.ptx
-//kernelgen:output aaf3890c78c7ea7d72299d25dbdd62738b0ed1aeab33b88f06650678f1d673d7 82603 slab/slab_64_0_sm90.ptx
-//kernelgen:output efc73fab685796d6115240180770685751c54378905553f795f17599020019bb 6712 slab/slab_params_gen.go
+//kernelgen:input f4f741b019f389a582c5b9183154211a23e9838e24fe2e21df8fffc462d237fa 7228 slab/whole.cuh
+//kernelgen:output 0b067053159f5cd624aa07ab6cacfbffe5e9971caeefdebf899f11cb0bf447b9 131345 slab/slab_32_32_sm80.ptx
+//kernelgen:output 3ade2fa959049595bb7c6c30c5608aef34f789e9ad7e1cff85526117bd24b427 131345 slab/slab_32_32_sm90.ptx
+//kernelgen:output 3331d64abc3bbcf64cd3ffcb4a4900e4eae98eeb6b9a59774a27cfae4b190064 131778 slab/slab_32_64_sm80.ptx
+//kernelgen:output 033f8190383fba9328408274e36d4d90542a5bf022d380c1acacd655c0f0a19a 128555 slab/slab_32_64_sm90.ptx
+//kernelgen:output 5c9d3f3bda5106af39daf2aadb3773bb3db040d9f6484d2b40f78cf71bff7e60 133077 slab/slab_64_32_sm80.ptx
+//kernelgen:output a44741755fba364ecca3a01e05f08a21a43da6aa963a0736e56ade990f5cec12 129848 slab/slab_64_32_sm90.ptx
+//kernelgen:output 6de36be38564ea9a7f85690780b60d8c929abde9882a4bf081b509299c814aca 133020 slab/slab_64_64_sm80.ptx
+//kernelgen:output ef9f61f1652e759c8292678fec86d48a462b357cf17201ce2f9905d510981308 129791 slab/slab_64_64_sm90.ptx
+//kernelgen:output 57a6eeda94ef6eb045b98aa3f2da9687f02f49dbb6a163fff52f4e1a08fc87ed 86920 slab/slab_32_0_sm80.ptx
+//kernelgen:output 43589314409869ed0a4813f8e327ec02d4978bce561b824975aba74ba408607e 86920 slab/slab_32_0_sm90.ptx
+//kernelgen:output 8a44ffae3cdab2f7bf4d51728ca4fcf1e5c41c3642464e8ae4ea423fdab527fc 83595 slab/slab_64_0_sm80.ptx
+//kernelgen:output cbb8a8cdd5c1895485b52b65619ebfd160b22469e970b45e550d0f8f541a1baa 83595 slab/slab_64_0_sm90.ptx
+//kernelgen:output bffcf1752e47ed4682b115151e2bfd91d848a1e4724e12964a9075305d2f591a 6921 slab/slab_params_gen.go
 
 //go:embed slab_32_32_sm80.ptx
 var slab32x32SM80 string
@@ -138,91 +138,91 @@ var slabImages = map[string]*device.Image{
 // slab32x32Kernels are the entry points of slabImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var slab32x32Kernels = map[string]int{
-	"slab_chains_32_32":       72,
-	"slab_change_32_32":       160,
+	"slab_chains_32_32":       88,
+	"slab_change_32_32":       176,
 	"slab_claim_32_32":        48,
-	"slab_export_32_32":       112,
-	"slab_flush_32_32":        64,
-	"slab_get_32_32":          112,
+	"slab_export_32_32":       128,
+	"slab_flush_32_32":        80,
+	"slab_get_32_32":          128,
 	"slab_rank_32_32":         48,
-	"slab_rehash_32_32":       136,
+	"slab_rehash_32_32":       168,
 	"slab_reset_32_32":        48,
-	"slab_settle_first_32_32": 128,
-	"slab_settle_last_32_32":  128,
+	"slab_settle_first_32_32": 144,
+	"slab_settle_last_32_32":  144,
 }
 
 // slab32x64Kernels are the entry points of slabImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var slab32x64Kernels = map[string]int{
-	"slab_chains_32_64":       72,
-	"slab_change_32_64":       160,
+	"slab_chains_32_64":       88,
+	"slab_change_32_64":       176,
 	"slab_claim_32_64":        48,
-	"slab_export_32_64":       112,
-	"slab_flush_32_64":        64,
-	"slab_get_32_64":          112,
+	"slab_export_32_64":       128,
+	"slab_flush_32_64":        80,
+	"slab_get_32_64":          128,
 	"slab_rank_32_64":         48,
-	"slab_rehash_32_64":       136,
+	"slab_rehash_32_64":       168,
 	"slab_reset_32_64":        48,
-	"slab_settle_first_32_64": 128,
-	"slab_settle_last_32_64":  128,
+	"slab_settle_first_32_64": 144,
+	"slab_settle_last_32_64":  144,
 }
 
 // slab64x32Kernels are the entry points of slabImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var slab64x32Kernels = map[string]int{
-	"slab_chains_64_32":       72,
-	"slab_change_64_32":       160,
+	"slab_chains_64_32":       88,
+	"slab_change_64_32":       176,
 	"slab_claim_64_32":        48,
-	"slab_export_64_32":       112,
-	"slab_flush_64_32":        64,
-	"slab_get_64_32":          112,
+	"slab_export_64_32":       128,
+	"slab_flush_64_32":        80,
+	"slab_get_64_32":          128,
 	"slab_rank_64_32":         48,
-	"slab_rehash_64_32":       136,
+	"slab_rehash_64_32":       168,
 	"slab_reset_64_32":        48,
-	"slab_settle_first_64_32": 128,
-	"slab_settle_last_64_32":  128,
+	"slab_settle_first_64_32": 144,
+	"slab_settle_last_64_32":  144,
 }
 
 // slab64x64Kernels are the entry points of slabImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var slab64x64Kernels = map[string]int{
-	"slab_chains_64_64":       72,
-	"slab_change_64_64":       160,
+	"slab_chains_64_64":       88,
+	"slab_change_64_64":       176,
 	"slab_claim_64_64":        48,
-	"slab_export_64_64":       112,
-	"slab_flush_64_64":        64,
-	"slab_get_64_64":          112,
+	"slab_export_64_64":       128,
+	"slab_flush_64_64":        80,
+	"slab_get_64_64":          128,
 	"slab_rank_64_64":         48,
-	"slab_rehash_64_64":       136,
+	"slab_rehash_64_64":       168,
 	"slab_reset_64_64":        48,
-	"slab_settle_first_64_64": 128,
-	"slab_settle_last_64_64":  128,
+	"slab_settle_first_64_64": 144,
+	"slab_settle_last_64_64":  144,
 }
 
 // slab32x0Kernels are the entry points of slabImages["32_0"] and the size in bytes of
 // the parameter struct that each takes.
 var slab32x0Kernels = map[string]int{
-	"slab_chains_32_0":       72,
-	"slab_change_32_0":       160,
-	"slab_export_32_0":       112,
-	"slab_flush_32_0":        64,
-	"slab_get_32_0":          112,
+	"slab_chains_32_0":       88,
+	"slab_change_32_0":       176,
+	"slab_export_32_0":       128,
+	"slab_flush_32_0":        80,
+	"slab_get_32_0":          128,
 	"slab_rank_32_0":         48,
-	"slab_rehash_32_0":       136,
+	"slab_rehash_32_0":       168,
 	"slab_reset_32_0":        48,
-	"slab_settle_first_32_0": 128,
+	"slab_settle_first_32_0": 144,
 }
 
 // slab64x0Kernels are the entry points of slabImages["64_0"] and the size in bytes of
 // the parameter struct that each takes.
 var slab64x0Kernels = map[string]int{
-	"slab_chains_64_0":       72,
-	"slab_change_64_0":       160,
-	"slab_export_64_0":       112,
-	"slab_flush_64_0":        64,
-	"slab_get_64_0":          112,
+	"slab_chains_64_0":       88,
+	"slab_change_64_0":       176,
+	"slab_export_64_0":       128,
+	"slab_flush_64_0":        80,
+	"slab_get_64_0":          128,
 	"slab_rank_64_0":         48,
-	"slab_rehash_64_0":       136,
+	"slab_rehash_64_0":       168,
 	"slab_reset_64_0":        48,
-	"slab_settle_first_64_0": 128,
+	"slab_settle_first_64_0": 144,
 }

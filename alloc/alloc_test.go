@@ -1,44 +1,61 @@
-package slab
+package alloc
 
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/op"
 )
 
-func newAlloc(t testing.TB, dev device.Device, o *AllocOptions) *Alloc {
+// openOwner is the only owner of a new pool, of all that it begins with.
+func openOwner(dev device.Device, opts *Options) (*Owner, error) {
+	p, err := New(dev, opts)
+	if err != nil {
+		return nil, err
+	}
+	o, err := p.Owner()
+	if err == nil {
+		err = o.Reserve(context.Background(), len(p.blocks)*blockUnits)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return o, nil
+}
+
+func newOwner(t testing.TB, dev device.Device, opts *Options) *Owner {
 	t.Helper()
-	a, err := NewAlloc(dev, o)
+	o, err := openOwner(dev, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := a.Close(); err != nil {
+		if err := o.pool.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return a
+	return o
 }
 
-func allocStats(t testing.TB, a *Alloc) AllocStats {
+func usage(t testing.TB, o *Owner) Usage {
 	t.Helper()
-	s, err := a.Stats(t.Context())
+	u, err := o.Usage(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return u
 }
 
 // allocate wants all of n units, and none that is among those taken.
-func allocate(t testing.TB, a *Alloc, n int, taken map[uint32]bool) []uint32 {
+func allocate(t testing.TB, a *Owner, n int, taken map[uint32]bool) []uint32 {
 	t.Helper()
 	units := make([]uint32, n)
 	if got, err := a.Allocate(t.Context(), units); got != n || err != nil {
@@ -49,22 +66,22 @@ func allocate(t testing.TB, a *Alloc, n int, taken map[uint32]bool) []uint32 {
 }
 
 // own adds units to those taken: they must be new and exist.
-func own(t testing.TB, a *Alloc, units []uint32, taken map[uint32]bool) {
+func own(t testing.TB, a *Owner, units []uint32, taken map[uint32]bool) {
 	t.Helper()
 	for _, u := range units {
-		if taken[u] || !a.Ref().has(u) {
+		if _, err := a.Ptr(u); taken[u] || err != nil {
 			t.Fatalf("unit %#x was given out; it is taken: %v", u, taken[u])
 		}
 		taken[u] = true
 	}
-	if used := allocStats(t, a).Used; used != len(taken) {
+	if used := usage(t, a).Used; used != len(taken) {
 		t.Fatalf("%d units are in use, want %d", used, len(taken))
 	}
 }
 
-func TestAllocOptions(t *testing.T) {
+func TestOptions(t *testing.T) {
 	dev := devicetest.Open(t)
-	for want, o := range map[string]AllocOptions{
+	for want, o := range map[string]Options{
 		"UnitBytes":         {UnitBytes: 64},
 		"Blocks -1":         {Blocks: -1},
 		"Blocks 16":         {Blocks: maxBlocks + 1},
@@ -74,59 +91,64 @@ func TestAllocOptions(t *testing.T) {
 		"SuperBlocks -":     {SuperBlocks: -1},
 		"256 super blocks":  {SuperBlocks: 256, Light: true},
 	} {
-		if _, err := NewAlloc(dev, &o); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), want) {
+		if _, err := New(dev, &o); !errors.Is(err, op.ErrOptions) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	if _, err := NewAlloc(nil, nil); !errors.Is(err, weft.ErrOptions) {
+	if _, err := New(nil, nil); !errors.Is(err, op.ErrOptions) {
 		t.Errorf("no device: %v", err)
 	}
-	a := newAlloc(t, dev, nil)
-	want := AllocStats{UnitBytes: 128, MaxSuperBlocks: 255, Blocks: 256, Bytes: 255 * 8}
-	if s := allocStats(t, a); s != want {
+	p := newOwner(t, dev, nil).Pool()
+	want := Stats{UnitBytes: 128, MaxSuperBlocks: 255, Blocks: 256, Owners: 1, Bytes: 255 * 8}
+	if s := p.Stats(); s != want {
 		t.Errorf("by default: %v", s)
 	}
-	light := newAlloc(t, dev, &AllocOptions{Light: true, Blocks: 1, UnitBytes: 256})
-	want = AllocStats{UnitBytes: 256, SuperBlocks: 1, MaxSuperBlocks: 1, Blocks: 1, Units: 1024, Bytes: 255*8 + 128 + 1024*256}
-	if s := allocStats(t, light); s != want {
+	light := newOwner(t, dev, &Options{Light: true, Blocks: 1, UnitBytes: 256})
+	want = Stats{
+		UnitBytes: 256, SuperBlocks: 1, MaxSuperBlocks: 1, Blocks: 1, Owners: 1, Units: 1024, Owned: 1024, Bytes: 255*8 + 128 + 1024*256,
+	}
+	if s := light.Pool().Stats(); s != want {
 		t.Errorf("light: %v", s)
 	}
-	if s, want := want.String(), "0 of 1024 units of 256 bytes taken, 1 of at most 1 super blocks of 1 memory blocks, 264312 bytes"; s != want {
+	if s, want := want.String(), "1 owners of 1024 of 1024 units of 256 bytes, 1 of at most 1 super blocks of 1 memory blocks, 264312 bytes"; s != want {
+		t.Errorf("String: %s", s)
+	}
+	if s, want := usage(t, light).String(), "0 of 1024 units taken, in 1 memory blocks, 262272 bytes"; s != want {
 		t.Errorf("String: %s", s)
 	}
 }
 
 // Units are given out once each, none gets lost, and the allocator grows, by
 // doubling at least, whatever is asked of it in whatever order.
-func TestAllocProperties(t *testing.T) {
+func TestProperties(t *testing.T) {
 	dev := devicetest.Open(t)
 	rapid.Check(t, func(r *rapid.T) {
-		o := AllocOptions{
+		o := Options{
 			Blocks:      rapid.IntRange(1, 3).Draw(r, "blocks"),
 			SuperBlocks: rapid.IntRange(0, 2).Draw(r, "supers"),
 			Light:       rapid.Bool().Draw(r, "light"),
 		}
 		o.MaxSuperBlocks = rapid.IntRange(max(o.SuperBlocks, 1), 5).Draw(r, "max")
-		a, err := NewAlloc(dev, &o)
+		a, err := openOwner(dev, &o)
 		if err != nil {
 			r.Fatal(err)
 		}
-		defer a.Close()
+		defer a.pool.Close()
 		taken := make(map[uint32]bool)
 		var units []uint32
-		limit := a.opts.MaxSuperBlocks * a.opts.Blocks * blockUnits
+		limit := a.pool.opts.MaxSuperBlocks * a.pool.opts.Blocks * blockUnits
 		for range rapid.IntRange(1, 8).Draw(r, "steps") {
-			before := allocStats(t, a)
+			before := a.pool.Stats()
 			switch n := rapid.IntRange(0, 3000).Draw(r, "n"); rapid.IntRange(0, 3).Draw(r, "step") {
 			default: // allocate, perhaps more than there can be
 				more := make([]uint32, n)
 				got, err := a.Allocate(t.Context(), more)
 				want := min(n, limit-len(taken))
-				if got != want || errors.Is(err, weft.ErrFull) != (want < n) || err == nil != (want == n) {
+				if got != want || errors.Is(err, op.ErrFull) != (want < n) || err == nil != (want == n) {
 					r.Fatalf("Allocate of %d units with %d of %d taken: %d, %v", n, len(taken), limit, got, err)
 				}
 				for i, u := range more[got:] {
-					if u != noUnit {
+					if u != None {
 						r.Fatalf("address %d behind the %d units that there were is %#x", i, got, u)
 					}
 				}
@@ -143,15 +165,14 @@ func TestAllocProperties(t *testing.T) {
 				units = units[n:]
 			case 2:
 				err := a.Reserve(t.Context(), n)
-				if after := allocStats(t, a); errors.Is(err, weft.ErrFull) != (len(taken)+n > limit) || err == nil && after.Units-after.Used < n {
+				if after := usage(t, a); errors.Is(err, op.ErrFull) != (len(taken)+n > limit) || err == nil && after.Units-after.Used < n {
 					r.Fatalf("Reserve of %d units: %v, then %v", n, err, after)
 				}
 			}
-			after := allocStats(t, a)
-			if n := after.SuperBlocks; n != before.SuperBlocks && n < min(2*before.SuperBlocks, a.opts.MaxSuperBlocks) {
+			if n := a.pool.Stats().SuperBlocks; n != before.SuperBlocks && n < min(2*before.SuperBlocks, a.pool.opts.MaxSuperBlocks) {
 				r.Fatalf("%d super blocks became %d", before.SuperBlocks, n)
 			}
-			if after.Used != len(taken) {
+			if after := usage(t, a); after.Used != len(taken) {
 				r.Fatalf("%v, with %d units taken", after, len(taken))
 			}
 		}
@@ -162,13 +183,13 @@ func TestAllocProperties(t *testing.T) {
 // when it is freed, until Clear.
 func TestUnitsAreMemory(t *testing.T) {
 	dev := devicetest.Open(t)
-	for _, o := range []AllocOptions{{Blocks: 1}, {Blocks: 1, UnitBytes: 256}, {Blocks: 1, SuperBlocks: 2, Light: true}} {
-		a := newAlloc(t, dev, &o)
+	for _, o := range []Options{{Blocks: 1}, {Blocks: 1, UnitBytes: 256}, {Blocks: 1, SuperBlocks: 2, Light: true}} {
+		a := newOwner(t, dev, &o)
 		s, err := dev.NewStream()
 		if err != nil {
 			t.Fatal(err)
 		}
-		size := a.opts.UnitBytes
+		size := a.pool.opts.UnitBytes
 		units := allocate(t, a, 1500, make(map[uint32]bool))
 		seen := make(map[device.Ptr]bool)
 		got, ones := make([]byte, size), slices.Repeat([]byte{0xff}, size)
@@ -221,7 +242,7 @@ func TestAllocateWithoutMemory(t *testing.T) {
 	if _, ok := dev.(device.Host); !ok {
 		t.Skip("other operations come between those of growth")
 	}
-	a := newAlloc(t, dev, &AllocOptions{Blocks: 2, SuperBlocks: 1})
+	a := newOwner(t, dev, &Options{Blocks: 2, SuperBlocks: 1})
 	taken := make(map[uint32]bool)
 	allocate(t, a, 100, taken)
 	fired := devicetest.FailNext(dev, devicetest.OpAlloc)
@@ -237,13 +258,13 @@ func TestAllocateWithoutMemory(t *testing.T) {
 	if err := a.Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	supers := allocStats(t, a).SuperBlocks
-	// A super block takes an allocation, two fills and a copy; on a GPU
-	// counting the free units takes three operations.
-	devicetest.FailAfter(dev, 3*4)
-	devicetest.FailAfter(dev, 3*4+1)
+	supers := a.pool.Stats().SuperBlocks
+	// A super block takes an allocation and a copy, and when its memory blocks
+	// get an owner, two fills.
+	devicetest.FailAfter(dev, 3*2)
+	devicetest.FailAfter(dev, 3*2+1+3*2)
 	err = a.Reserve(t.Context(), 50_000)
-	if got := allocStats(t, a).SuperBlocks; !errors.Is(err, device.ErrMemory) || got <= supers || got > supers+3 {
+	if got := a.pool.Stats().SuperBlocks; !errors.Is(err, device.ErrMemory) || got <= supers || got > supers+3 {
 		t.Errorf("Reserve: %v; %d super blocks became %d", err, supers, got)
 	}
 }
@@ -251,14 +272,14 @@ func TestAllocateWithoutMemory(t *testing.T) {
 // Freeing what is not taken is an error, and frees the rest.
 func TestFreeOfWhatIsNotTaken(t *testing.T) {
 	dev := devicetest.Open(t)
-	a := newAlloc(t, dev, &AllocOptions{Blocks: 3, SuperBlocks: 1})
+	a := newOwner(t, dev, &Options{Blocks: 3, SuperBlocks: 1})
 	units := allocate(t, a, 500, make(map[uint32]bool))
 	first, never := units[0], uint32(0)
 	for slices.Contains(units, never) {
 		never++
 	}
 	for _, wrong := range [][]uint32{
-		{noUnit}, {noUnit - 1}, {1 << superShift}, {3 << blockShift}, {never}, {units[0], units[0]}, {never, never, noUnit},
+		{None}, {None - 1}, {1 << superShift}, {3 << blockShift}, {never}, {units[0], units[0]}, {never, never, None},
 	} {
 		good := units[1:50]
 		n, err := a.Free(t.Context(), append(slices.Clone(wrong), good...))
@@ -271,7 +292,7 @@ func TestFreeOfWhatIsNotTaken(t *testing.T) {
 		}
 		units = units[50:]
 	}
-	for _, u := range []uint32{noUnit, 3 << blockShift, 1 << superShift} {
+	for _, u := range []uint32{None, 3 << blockShift, 1 << superShift} {
 		if p, err := a.Ptr(u); !errors.Is(err, device.ErrInvalid) {
 			t.Errorf("unit %#x lies at %#x: %v", u, p, err)
 		}
@@ -281,7 +302,7 @@ func TestFreeOfWhatIsNotTaken(t *testing.T) {
 // Batches on the device: what is reserved can be had, what can't is marked.
 func TestAllocateOn(t *testing.T) {
 	dev := devicetest.Open(t)
-	a := newAlloc(t, dev, &AllocOptions{Blocks: 2, MaxSuperBlocks: 3})
+	a := newOwner(t, dev, &Options{Blocks: 2, MaxSuperBlocks: 3})
 	s, err := dev.NewStream()
 	if err != nil {
 		t.Fatal(err)
@@ -306,7 +327,7 @@ func TestAllocateOn(t *testing.T) {
 		if err := d.CopyTo(t.Context(), s, units[:n]); err != nil {
 			t.Fatal(err)
 		}
-		return slices.DeleteFunc(slices.Clone(units[:n]), func(u uint32) bool { return u == noUnit })
+		return slices.DeleteFunc(slices.Clone(units[:n]), func(u uint32) bool { return u == None })
 	}
 	got := take(3000)
 	if own(t, a, got, taken); len(got) != 3000 {
@@ -318,7 +339,7 @@ func TestAllocateOn(t *testing.T) {
 	for _, u := range got {
 		delete(taken, u)
 	}
-	free := allocStats(t, a)
+	free := usage(t, a)
 	got = take(6000)
 	if own(t, a, got, taken); len(got) != free.Units-free.Used {
 		t.Errorf("%d units were given out; before: %v", len(got), free)
@@ -327,7 +348,7 @@ func TestAllocateOn(t *testing.T) {
 	if err := a.FreeOn(s, d); err != nil {
 		t.Fatal(err)
 	}
-	if used := allocStats(t, a).Used; used != 1000 {
+	if used := usage(t, a).Used; used != 1000 {
 		t.Errorf("%d units are taken, want 1000", used)
 	}
 	if err := errors.Join(a.AllocateOn(s, d.Sub(0, 0)), a.FreeOn(s, device.Slice[uint32]{})); err != nil {
@@ -335,9 +356,9 @@ func TestAllocateOn(t *testing.T) {
 	}
 }
 
-func TestAllocStreamsOfOthers(t *testing.T) {
+func TestStreamsOfOthers(t *testing.T) {
 	dev, other := devicetest.Open(t), devicetest.Open(t)
-	a := newAlloc(t, dev, nil)
+	a := newOwner(t, dev, nil)
 	s, err := other.NewStream()
 	if err != nil {
 		t.Fatal(err)
@@ -356,7 +377,7 @@ func TestAllocStreamsOfOthers(t *testing.T) {
 	for what, err := range map[string]error{
 		"no stream":                a.AllocateOn(nil, d),
 		"the stream belongs":       a.FreeOn(s, d),
-		"units lie on another dev": a.AllocateOn(own, d),
+		"units are on another dev": a.AllocateOn(own, d),
 	} {
 		if !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
@@ -364,9 +385,9 @@ func TestAllocStreamsOfOthers(t *testing.T) {
 	}
 }
 
-func TestClosedAlloc(t *testing.T) {
+func TestClosed(t *testing.T) {
 	dev := devicetest.Open(t)
-	a := newAlloc(t, dev, &AllocOptions{SuperBlocks: 1, Blocks: 1})
+	a := newOwner(t, dev, &Options{SuperBlocks: 1, Blocks: 1})
 	units := allocate(t, a, 10, make(map[uint32]bool))
 	s, err := dev.NewStream()
 	if err != nil {
@@ -381,20 +402,20 @@ func TestClosedAlloc(t *testing.T) {
 	_, alloc := a.Allocate(t.Context(), units)
 	_, free := a.Free(t.Context(), units)
 	_, ptr := a.Ptr(units[0])
-	_, stats := a.Stats(t.Context())
-	for op, err := range map[string]error{
-		"Allocate": alloc, "Free": free, "Ptr": ptr, "Stats": stats,
+	_, stats := a.Usage(t.Context())
+	for method, err := range map[string]error{
+		"Allocate": alloc, "Free": free, "Ptr": ptr, "Usage": stats,
 		"Reserve": a.Reserve(t.Context(), 1), "Clear": a.Clear(t.Context()),
 		"AllocateOn": a.AllocateOn(s, device.Slice[uint32]{}), "FreeOn": a.FreeOn(s, device.Slice[uint32]{}),
 	} {
-		if !errors.Is(err, weft.ErrClosed) || !strings.Contains(err.Error(), op) {
-			t.Errorf("%s after Close: %v", op, err)
+		if !errors.Is(err, op.ErrClosed) || !strings.Contains(err.Error(), method) {
+			t.Errorf("%s after Close: %v", method, err)
 		}
 	}
 }
 
-func TestAllocCancelled(t *testing.T) {
-	a := newAlloc(t, devicetest.Open(t), &AllocOptions{SuperBlocks: 1, Blocks: 1})
+func TestCancelled(t *testing.T) {
+	a := newOwner(t, devicetest.Open(t), &Options{SuperBlocks: 1, Blocks: 1})
 	units := allocate(t, a, 10, make(map[uint32]bool))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -403,21 +424,21 @@ func TestAllocCancelled(t *testing.T) {
 	if n != 0 || m != 0 || !errors.Is(err, context.Canceled) || !errors.Is(free, context.Canceled) || !errors.Is(a.Reserve(ctx, 5000), context.Canceled) {
 		t.Errorf("with an ended context: %d units, %v; %d freed, %v", n, err, m, free)
 	}
-	if s := allocStats(t, a); s.Used != 10 || s.SuperBlocks != 1 {
+	if s := usage(t, a); s.Used != 10 || a.pool.Stats().SuperBlocks != 1 {
 		t.Errorf("%v", s)
 	}
 }
 
 // Whatever fails, nothing leaks, and the allocator stays what it was.
-func TestAllocFailures(t *testing.T) {
+func TestFailures(t *testing.T) {
 	dev := devicetest.Open(t)
 	run := func() (err error) {
-		for _, o := range []AllocOptions{{Blocks: 1}, {Blocks: 1, SuperBlocks: 2, Light: true}} {
-			a, err := NewAlloc(dev, &o)
+		for _, o := range []Options{{Blocks: 1}, {Blocks: 1, SuperBlocks: 2, Light: true}} {
+			a, err := openOwner(dev, &o)
 			if err != nil {
 				return err
 			}
-			defer a.Close()
+			defer a.pool.Close()
 			units := make([]uint32, 1500)
 			n, err := a.Allocate(t.Context(), units)
 			if err == nil {
@@ -453,32 +474,23 @@ func TestAllocFailures(t *testing.T) {
 	}
 }
 
-// A pool has the units it is asked for, and if it may grow, room for sixty
-// times as many.
-func TestPoolSizes(t *testing.T) {
-	dev := devicetest.Open(t)
-	for _, units := range []int{0, 1, 1024, 1025, 5000, 100_000} {
-		for _, fixed := range []bool{false, true} {
-			a, err := newPool(dev, units, fixed)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := allocStats(t, a)
-			most := s.MaxSuperBlocks * s.Blocks * blockUnits
-			switch {
-			case s.Units < units || s.Units > units+5*blockUnits:
-				t.Errorf("a pool for %d units: %v", units, s)
-			case fixed && (s.SuperBlocks != 1 || !a.opts.Light || s.MaxSuperBlocks != 1):
-				t.Errorf("a fixed pool for %d units: %v", units, s)
-			case !fixed && most < 50*units:
-				t.Errorf("a pool for %d units grows to %d", units, most)
-			}
-			if err := a.Close(); err != nil {
-				t.Fatal(err)
+// What no allocator can have is refused at once, and nothing is taken for it.
+func TestReserveTooMuch(t *testing.T) {
+	for on, dev := range map[string]device.Device{"cpu": openCPU(t, 2), "sim": openSim(t, nil)} {
+		a, err := openOwner(dev, &Options{Blocks: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, units := range []int{math.MaxInt, 1 << 40, 255*1024 + 1} {
+			if err := a.Reserve(t.Context(), units); !errors.Is(err, op.ErrFull) {
+				t.Errorf("%s: Reserve(%d): %v", on, units, err)
 			}
 		}
-	}
-	if _, err := newPool(dev, maxSupers*maxBlocks*blockUnits+1, true); !errors.Is(err, weft.ErrFull) {
-		t.Errorf("a pool of 2^32 units: %v", err)
+		if s := a.pool.Stats(); s.SuperBlocks != 0 {
+			t.Errorf("%s: %v", on, s)
+		}
+		if err := a.pool.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package slab
+package alloc
 
 import (
 	"context"
@@ -31,27 +31,27 @@ func openCPU(t testing.TB, workers int) device.Host {
 	return dev
 }
 
-// owners notes who has which unit.
-type owners struct {
+// keepers notes who has which unit.
+type keepers struct {
 	blocks uint32
 	taken  []atomic.Bool
 }
 
-func newOwners(a *Alloc) *owners {
-	return &owners{uint32(a.opts.Blocks), make([]atomic.Bool, a.units())}
+func newKeepers(a *Owner) *keepers {
+	return &keepers{uint32(a.pool.opts.Blocks), make([]atomic.Bool, a.units())}
 }
 
-func (o *owners) of(unit uint32) *atomic.Bool {
+func (o *keepers) of(unit uint32) *atomic.Bool {
 	return &o.taken[(unit>>superShift)*o.blocks*blockUnits+unit&unitMask]
 }
 
 // churn takes and frees units one by one and checks that no unit has two
 // owners. It returns those it has in the end.
-func (o *owners) churn(t *testing.T, r *resident, rng *rand.Rand, rounds, most int) (mine []uint32) {
+func (o *keepers) churn(t *testing.T, w *Worker, rng *rand.Rand, rounds, most int) (mine []uint32) {
 	for range rounds {
 		if len(mine) < most && rng.IntN(2) == 0 {
-			r.changes = 0 // units come back
-			if u := r.one(); u != noUnit {
+			w.changes = 0 // units come back
+			if u := w.One(); u != None {
 				if !o.of(u).CompareAndSwap(false, true) {
 					t.Errorf("unit %#x was given out twice", u)
 				}
@@ -67,7 +67,7 @@ func (o *owners) churn(t *testing.T, r *resident, rng *rand.Rand, rounds, most i
 		mine[i] = mine[len(mine)-1]
 		mine = mine[:len(mine)-1]
 		o.of(u).Store(false)
-		if !r.alloc.free(u) {
+		if !w.local.Free(u) {
 			t.Errorf("unit %#x was not taken when its owner freed it", u)
 		}
 	}
@@ -76,17 +76,17 @@ func (o *owners) churn(t *testing.T, r *resident, rng *rand.Rand, rounds, most i
 
 // Workers that take and free units all at once never share one, and none gets
 // lost; in an allocator that is almost full, too.
-func TestResidentsInParallel(t *testing.T) {
+func TestWorkersInParallel(t *testing.T) {
 	const workers, rounds = 8, churnRounds / 8
-	a := newAlloc(t, openCPU(t, 1), &AllocOptions{Blocks: 2, SuperBlocks: 2})
+	a := newOwner(t, openCPU(t, 1), &Options{Blocks: 2, SuperBlocks: 2})
 	for _, most := range []int{50, a.units()/workers + 10} {
-		o := newOwners(a)
-		c := a.engine.(*cpuAlloc)
+		o := newKeepers(a)
 		left := make([][]uint32, workers)
 		var wg sync.WaitGroup
 		for w := range workers {
 			wg.Go(func() {
-				r := c.resident(a.Ref())
+				l := a.Local()
+				r := l.Worker()
 				left[w] = o.churn(t, &r, rand.New(rand.NewPCG(uint64(w), 1)), rounds, most)
 			})
 		}
@@ -98,7 +98,7 @@ func TestResidentsInParallel(t *testing.T) {
 				t.Errorf("at the end %d of %d units were freed: %v", n, len(mine), err)
 			}
 		}
-		if s := allocStats(t, a); s.Used != 0 {
+		if s := usage(t, a); s.Used != 0 {
 			t.Errorf("%d units had an owner at the end; without them: %v", sum, s)
 		}
 	}
@@ -107,7 +107,7 @@ func TestResidentsInParallel(t *testing.T) {
 // Batches of many goroutines, each run by all cores, while the allocator
 // grows.
 func TestBatchesInParallel(t *testing.T) {
-	a := newAlloc(t, openCPU(t, 4), &AllocOptions{Blocks: 4})
+	a := newOwner(t, openCPU(t, 4), &Options{Blocks: 4})
 	const goroutines, rounds = 4, 10
 	kept := make([][]uint32, goroutines)
 	var wg sync.WaitGroup
@@ -129,7 +129,7 @@ func TestBatchesInParallel(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	o, sum := newOwners(a), 0
+	o, sum := newKeepers(a), 0
 	for _, mine := range kept {
 		sum += len(mine)
 		for _, u := range mine {
@@ -138,16 +138,15 @@ func TestBatchesInParallel(t *testing.T) {
 			}
 		}
 	}
-	if s := allocStats(t, a); s.Used != sum || s.SuperBlocks < 2 {
+	if s := usage(t, a); s.Used != sum || a.pool.Stats().SuperBlocks < 2 {
 		t.Errorf("%d units have an owner; %v", sum, s)
 	}
 }
 
 // A worker that sweeps finds the last free unit, wherever that is; one that
 // doesn't gives up after so many blocks.
-func TestResidentFindsTheLastUnit(t *testing.T) {
-	a := newAlloc(t, openCPU(t, 2), &AllocOptions{Blocks: 100, SuperBlocks: 3, Light: true})
-	c := a.engine.(*cpuAlloc)
+func TestWorkerFindsTheLastUnit(t *testing.T) {
+	a := newOwner(t, openCPU(t, 2), &Options{Blocks: 100, SuperBlocks: 3, Light: true})
 	all := make([]uint32, a.units())
 	if n, err := a.Allocate(t.Context(), all); n != len(all) || err != nil {
 		t.Fatal(n, err)
@@ -156,19 +155,21 @@ func TestResidentFindsTheLastUnit(t *testing.T) {
 	missed := 0
 	for range 100 {
 		last := all[rng.IntN(len(all))]
-		c.free(last)
-		r := c.resident(a.Ref())
-		r.ref.Tries = hashedTries
-		u := r.one()
-		if u == noUnit {
+		l := a.Local()
+		l.Free(last)
+		few := l
+		few.Tries = hashedTries
+		r := few.Worker()
+		u := r.One()
+		if u == None {
 			missed++
-			r = c.resident(a.Ref())
-			u = r.one()
+			r = l.Worker()
+			u = r.One()
 		}
 		if u != last {
 			t.Fatalf("the last free unit is %#x, found was %#x", last, u)
 		}
-		if u := r.one(); u != noUnit || r.changes > r.ref.Tries {
+		if u := r.One(); u != None || r.changes > r.local.Tries {
 			t.Fatalf("unit %#x was found, too, after %d blocks", u, r.changes)
 		}
 	}
@@ -178,12 +179,11 @@ func TestResidentFindsTheLastUnit(t *testing.T) {
 }
 
 // Workers begin in different places.
-func TestResidentsSpread(t *testing.T) {
-	a := newAlloc(t, openCPU(t, 1), &AllocOptions{Blocks: 1000, SuperBlocks: 1})
-	c := a.engine.(*cpuAlloc)
-	seen := make(map[uint32]bool)
+func TestWorkersSpread(t *testing.T) {
+	a := newOwner(t, openCPU(t, 1), &Options{Blocks: 1000, SuperBlocks: 1})
+	l, seen := a.Local(), make(map[uint32]bool)
 	for range 200 {
-		r := c.resident(a.Ref())
+		r := l.Worker()
 		for range 5 {
 			r.change()
 			seen[r.first] = true
@@ -207,7 +207,7 @@ func TestLowestBits(t *testing.T) {
 }
 
 func BenchmarkAlloc(b *testing.B) {
-	a := newAlloc(b, openCPU(b, 1), &AllocOptions{SuperBlocks: 40})
+	a := newOwner(b, openCPU(b, 1), &Options{SuperBlocks: 40})
 	units := make([]uint32, 5_000_000)
 	all := func(b *testing.B, f func(context.Context, []uint32) (int, error)) {
 		if n, err := f(b.Context(), units); n != len(units) || err != nil {
@@ -238,9 +238,10 @@ func BenchmarkAlloc(b *testing.B) {
 	})
 	b.Run("one by one", func(b *testing.B) {
 		for b.Loop() {
-			r := a.engine.(*cpuAlloc).resident(a.Ref())
+			l := a.Local()
+			r := l.Worker()
 			for i := range units {
-				units[i] = r.one()
+				units[i] = r.One()
 			}
 			b.StopTimer()
 			all(b, a.Free)

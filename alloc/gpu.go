@@ -1,4 +1,4 @@
-package slab
+package alloc
 
 import (
 	"context"
@@ -8,11 +8,13 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-// gpuAllocPiece is the number of addresses that cross the bus at a time.
-const gpuAllocPiece = 1 << 22
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -type weft::Allocator=.Ref alloc.cu
 
-// gpuAlloc runs the allocator's kernels of slab.cu.
-type gpuAlloc struct {
+// gpuPiece is the number of addresses that cross the bus at a time.
+const gpuPiece = 1 << 22
+
+// gpuEngine runs the kernels of alloc.cu.
+type gpuEngine struct {
 	dev    device.Device
 	stream *device.Stream
 	kernel struct{ allocate, release, used, churn device.Kernel }
@@ -23,15 +25,15 @@ type gpuAlloc struct {
 	units  device.Slice[uint32] // addresses on their way; grows to a piece
 }
 
-func newGPUAlloc(dev device.Device) (_ allocEngine, err error) {
-	e := &gpuAlloc{dev: dev}
+func newGPUEngine(dev device.Device) (_ engine, err error) {
+	e := &gpuEngine{dev: dev}
 	defer func() {
 		if err != nil {
 			e.close()
 		}
 	}()
 	k := &e.kernel
-	if err = gpu.Load(dev, &slabAllocImage, []gpu.Entry{
+	if err = gpu.Load(dev, &allocImage, []gpu.Entry{
 		{Name: "allocate", To: &k.allocate}, {Name: "release", To: &k.release}, {Name: "used", To: &k.used}, {Name: "churn", To: &k.churn},
 	}); err != nil {
 		return nil, err
@@ -46,10 +48,10 @@ func newGPUAlloc(dev device.Device) (_ allocEngine, err error) {
 	return e, errors.Join(e.stream.Fill(e.report.Ptr(), 0, 6), e.stream.Sync(context.Background()))
 }
 
-func (e *gpuAlloc) word(i int) device.Ptr { return e.report.Ptr() + device.Ptr(8*i) }
+func (e *gpuEngine) word(i int) device.Ptr { return e.report.Ptr() + device.Ptr(8*i) }
 
 // read waits and reads a word of the report.
-func (e *gpuAlloc) read(ctx context.Context, i int) (int, error) {
+func (e *gpuEngine) read(ctx context.Context, i int) (int, error) {
 	var v [1]uint64
 	err := e.stream.CopyOut(ctx, device.Bytes(v[:]), e.word(i))
 	return int(v[0]), err
@@ -57,8 +59,8 @@ func (e *gpuAlloc) read(ctx context.Context, i int) (int, error) {
 
 // pieces calls f for a batch of addresses in pieces, with memory on the device
 // for each and the count of failures at 0, and adds up what it counts.
-func (e *gpuAlloc) pieces(ctx context.Context, n int, f func(lo, hi int) error) (done, failed int, err error) {
-	if size := min(n, gpuAllocPiece); e.units.Len() < size {
+func (e *gpuEngine) pieces(ctx context.Context, n int, f func(lo, hi int) error) (done, failed int, err error) {
+	if size := min(n, gpuPiece); e.units.Len() < size {
 		if err := e.units.Free(); err != nil {
 			return 0, 0, err
 		}
@@ -66,11 +68,11 @@ func (e *gpuAlloc) pieces(ctx context.Context, n int, f func(lo, hi int) error) 
 			return 0, 0, err
 		}
 	}
-	for lo := 0; lo < n; lo += gpuAllocPiece {
+	for lo := 0; lo < n; lo += gpuPiece {
 		if err := ctx.Err(); err != nil {
 			return lo, failed, err
 		}
-		hi := min(lo+gpuAllocPiece, n)
+		hi := min(lo+gpuPiece, n)
 		if err := errors.Join(e.stream.Fill(e.word(0), 0, 2), f(lo, hi)); err != nil {
 			return lo, failed, err
 		}
@@ -84,57 +86,57 @@ func (e *gpuAlloc) pieces(ctx context.Context, n int, f func(lo, hi int) error) 
 	return n, failed, nil
 }
 
-func (e *gpuAlloc) allocate(ctx context.Context, ref AllocRef, units []uint32) (done, missing int, err error) {
+func (e *gpuEngine) allocate(ctx context.Context, v view, units []uint32) (done, missing int, err error) {
 	return e.pieces(ctx, len(units), func(lo, hi int) error {
-		if err := e.launchAllocate(e.stream, ref, e.units.Ptr(), hi-lo, e.word(0)); err != nil {
+		if err := e.launchAllocate(e.stream, v, e.units.Ptr(), hi-lo, e.word(0)); err != nil {
 			return err
 		}
 		return e.stream.CopyOut(context.WithoutCancel(ctx), device.Bytes(units[lo:hi]), e.units.Ptr())
 	})
 }
 
-func (e *gpuAlloc) release(ctx context.Context, ref AllocRef, units []uint32) (done, invalid int, err error) {
+func (e *gpuEngine) release(ctx context.Context, v view, units []uint32) (done, invalid int, err error) {
 	return e.pieces(ctx, len(units), func(lo, hi int) error {
 		if err := e.stream.CopyIn(e.units.Ptr(), device.Bytes(units[lo:hi])); err != nil {
 			return err
 		}
-		return e.launchRelease(e.stream, ref, e.units.Ptr(), hi-lo, e.word(0))
+		return e.launchRelease(e.stream, v, e.units.Ptr(), hi-lo, e.word(0))
 	})
 }
 
-func (e *gpuAlloc) allocateOn(s *device.Stream, ref AllocRef, units device.Slice[uint32]) error {
-	return e.launchAllocate(s, ref, units.Ptr(), units.Len(), e.word(2))
+func (e *gpuEngine) allocateOn(s *device.Stream, v view, units device.Slice[uint32]) error {
+	return e.launchAllocate(s, v, units.Ptr(), units.Len(), e.word(2))
 }
 
-func (e *gpuAlloc) releaseOn(s *device.Stream, ref AllocRef, units device.Slice[uint32]) error {
-	return e.launchRelease(s, ref, units.Ptr(), units.Len(), e.word(2))
+func (e *gpuEngine) releaseOn(s *device.Stream, v view, units device.Slice[uint32]) error {
+	return e.launchRelease(s, v, units.Ptr(), units.Len(), e.word(2))
 }
 
-func (e *gpuAlloc) launchAllocate(s *device.Stream, ref AllocRef, units device.Ptr, n int, missing device.Ptr) error {
+func (e *gpuEngine) launchAllocate(s *device.Stream, v view, units device.Ptr, n int, missing device.Ptr) error {
 	if n == 0 {
 		return nil
 	}
-	p := allocateParams{alloc: ref, units: units, missing: missing, n: uint64(n)}
+	p := allocateParams{alloc: v.Ref, units: units, missing: missing, n: uint64(n)}
 	return device.Launch(s, e.kernel.allocate, gpu.Grid(n), gpu.Block, &p)
 }
 
-func (e *gpuAlloc) launchRelease(s *device.Stream, ref AllocRef, units device.Ptr, n int, invalid device.Ptr) error {
+func (e *gpuEngine) launchRelease(s *device.Stream, v view, units device.Ptr, n int, invalid device.Ptr) error {
 	if n == 0 {
 		return nil
 	}
-	p := releaseParams{alloc: ref, units: units, invalid: invalid, n: uint64(n)}
+	p := releaseParams{alloc: v.Ref, units: units, invalid: invalid, n: uint64(n)}
 	return device.Launch(s, e.kernel.release, gpu.Grid(n), gpu.Block, &p)
 }
 
-func (e *gpuAlloc) used(ctx context.Context, ref AllocRef) (int, error) {
+func (e *gpuEngine) used(ctx context.Context, v view) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	if err := e.stream.Fill(e.word(1), 0, 2); err != nil {
 		return 0, err
 	}
-	p := usedParams{alloc: ref, used: e.word(1)}
-	words := int(ref.Count*ref.Blocks) * bitmapWords
+	p := usedParams{alloc: v.Ref, used: e.word(1)}
+	words := int(v.Count) * bitmapWords
 	if err := device.Launch(e.stream, e.kernel.used, gpu.Wave(e.dev, words), gpu.Block, &p); err != nil {
 		return 0, err
 	}
@@ -143,7 +145,7 @@ func (e *gpuAlloc) used(ctx context.Context, ref AllocRef) (int, error) {
 	return e.read(context.WithoutCancel(ctx), 1)
 }
 
-func (e *gpuAlloc) close() (err error) {
+func (e *gpuEngine) close() (err error) {
 	if e.stream != nil {
 		err = e.stream.Close()
 	}

@@ -1,9 +1,37 @@
-// Kernels of the allocator for its own sake: batches of units, and a test of it.
-#pragma once
+// Kernels of package alloc: batches of units, and one that is a test.
+#include "weft/alloc.cuh"
+#include "weft/shared.cuh"
 
-#include "layout.cuh"
+namespace weft::units {
 
-namespace weft::slab {
+constexpr int kBlock = 256;  // threads of every block
+
+struct AllocateParams {
+  Allocator alloc;
+  uint32_t* units;
+  uint32_t* missing;  // added to
+  uint64_t n;
+  uint32_t single;  // one unit per call of allocate, as a slab list asks for them
+  uint32_t unused;
+};
+struct ReleaseParams {
+  Allocator alloc;
+  const uint32_t* units;
+  uint32_t* invalid;  // added to
+  uint64_t n;
+};
+struct UsedParams {
+  Allocator alloc;
+  uint64_t* used;  // added to
+};
+struct ChurnParams {
+  Allocator alloc;
+  uint64_t* allocated;  // added to, as are the others
+  uint32_t* missing;
+  uint32_t* wrong;  // units handed out twice or changed by others
+  uint32_t rounds;
+  uint32_t seed;
+};
 
 // allocate_units fills an array with addresses, kNoUnit where there was none.
 __device__ __forceinline__ void allocate_units(const AllocateParams& p) {
@@ -35,11 +63,9 @@ __device__ __forceinline__ void release_units(const ReleaseParams& p) {
 }
 
 __device__ __forceinline__ void used_units(const UsedParams& p) {
-  uint64_t words = uint64_t(p.alloc.count) * p.alloc.blocks * kWarp, n = 0;
-  for (uint64_t i = thread_index(); i < words; i += threads_in_grid()) {
-    uint64_t per = uint64_t(p.alloc.blocks) * kWarp;
-    n += popcount(load_relaxed(reinterpret_cast<uint32_t*>(p.alloc.super(uint32_t(i / per))) + i % per));
-  }
+  uint64_t words = uint64_t(p.alloc.count) * kWarp, n = 0;
+  for (uint64_t i = thread_index(); i < words; i += threads_in_grid())
+    n += popcount(load_relaxed(p.alloc.bitmap(p.alloc.block(uint32_t(i / kWarp))) + i % kWarp));
   if (n != 0) add_relaxed(p.used, n);
 }
 
@@ -88,4 +114,15 @@ __device__ __forceinline__ void churn(const ChurnParams& p) {
   if (wrong != 0) add_relaxed(p.wrong, wrong);
 }
 
-}  // namespace weft::slab
+}  // namespace weft::units
+
+// ---- entry points ----------------------------------------------------------
+
+using namespace weft::units;
+
+#define WEFT_KERNEL extern "C" __global__ void __launch_bounds__(kBlock, 1)
+
+WEFT_KERNEL alloc_allocate(AllocateParams p) { allocate_units(p); }
+WEFT_KERNEL alloc_release(ReleaseParams p) { release_units(p); }
+WEFT_KERNEL alloc_used(UsedParams p) { used_units(p); }
+WEFT_KERNEL alloc_churn(ChurnParams p) { churn(p); }
