@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
@@ -125,6 +126,12 @@ func (k kind[S, K, V]) manyChunks(t testing.TB) (n int) {
 	return 1<<18 + 1000
 }
 
+// inOneChunk reports whether batches of a suite are too small to be cut.
+func (k kind[S, K, V]) inOneChunk() bool {
+	_, host := k.dev.(device.Host)
+	return host && k.scale <= Slow
+}
+
 // partial: a call that is cancelled has done the first operations of its batch,
 // of which it tells the number, and no others.
 func (k kind[S, K, V]) partial(t testing.TB, _ S) {
@@ -151,7 +158,7 @@ func (k kind[S, K, V]) partial(t testing.TB, _ S) {
 			check(t, s)
 			must(t, s.Close())
 		}
-		if !done || cut == 0 {
+		if !done || cut == 0 && !k.inOneChunk() {
 			t.Errorf("%s was cut short %d times; it came to its end: %v", f.name, cut, done)
 		}
 	}
