@@ -10,7 +10,7 @@ import (
 
 // generator is how a directory has its kernels compiled; the source is the
 // last argument.
-var generator = regexp.MustCompile(`^//go:generate go run \.\./(?:internal/)?kernelgen .*?([\w.]+)$`)
+var generator = regexp.MustCompile(`^//go:generate go run (?:\.\./)+(?:internal/)?kernelgen .*?([\w.]+)$`)
 
 // generated wants a line for each source of kernels that generates it, and its
 // outputs. Whether these are up to date is for the test of internal/kernelgen.
