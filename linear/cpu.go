@@ -70,7 +70,7 @@ func (e *cpuEngine[K, SK, V, SV]) allocate(ctx context.Context, g geometry) (*ge
 	if err != nil {
 		return nil, fmt.Errorf("linear: table of %d bytes: %w", g.bytes(), err)
 	}
-	gen := &generation{geometry: g, buf: buf, refs: 1}
+	gen := &generation{geometry: g, buf: buf, refs: 1, order: core.SpreadOver(g.lines)}
 	if err := e.wipe(ctx, gen); err != nil {
 		return nil, errors.Join(err, e.dev.Free(buf))
 	}
@@ -300,13 +300,12 @@ func (e *cpuEngine[K, SK, V, SV]) widths() batch.Widths {
 func (e *cpuEngine[K, SK, V, SV]) export(_ context.Context, g *generation, lo, hi uint32, keys, vals []byte) (int, error) {
 	t := tableOf[SK, SV](g)
 	k, v := batch.View[K](keys), batch.View[V](vals)
-	order := core.SpreadOver(g.lines)
 	n := 0
 	var lines [2]spreadLines // what is read, and what is on its way
-	t.ask(order, lo, hi, &lines[0])
+	t.ask(g.order, lo, hi, &lines[0])
 	for turn := 0; lo < hi; turn ^= 1 {
 		lo += uint32(lines[turn].n)
-		t.ask(order, lo, hi, &lines[turn^1])
+		t.ask(g.order, lo, hi, &lines[turn^1])
 		for _, line := range lines[turn].at[:lines[turn].n] {
 			name := SK(0) // what turns the stored name into the key
 			if line == g.lines {

@@ -191,7 +191,7 @@ func (e *gpuEngine) allocate(g geometry) (*generation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("table of %d bytes: %w", g.bytes(), err)
 	}
-	gen := &generation{geometry: g, buf: buf, refs: 1}
+	gen := &generation{geometry: g, buf: buf, refs: 1, order: core.SpreadOver(g.lines)}
 	if err := e.wipe(gen); err != nil {
 		e.dev.Free(buf)
 		return nil, err
@@ -388,7 +388,7 @@ func (e *gpuEngine) export(ctx context.Context, g *generation, lo, hi uint32, ke
 				return err
 			}
 			return device.Launch(p.Stream, e.kernel.export, gpubatch.Wave(e.dev, slots), gpubatch.Block, &exportParams{
-				table: refOf(g), keys: p.Out[0], vals: p.Out[1], count: c.Hits.Ptr(), lo: lo, hi: hi, step: core.SpreadOver(g.lines).Step(),
+				table: refOf(g), keys: p.Out[0], vals: p.Out[1], count: c.Hits.Ptr(), lo: lo, hi: hi, step: g.order.Step(),
 			})
 		})
 	if err != nil {

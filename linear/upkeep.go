@@ -16,7 +16,7 @@ import (
 // cleanShare of the slots that MaxLoad leaves free may be dead in a fixed table
 // before it is rehashed in place. NOTES.md has the measurement: less costs
 // rehashes, more costs searches.
-const cleanShare = 1.0 / 4
+const cleanShare = 3.0 / 8
 
 // cleanLoad is the largest MaxLoad that the share is reckoned from: beyond, next
 // to nothing is free.

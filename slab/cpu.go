@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/deal"
 )
 
@@ -46,7 +47,7 @@ func (e *cpuEngine[K, SK, V, SV]) allocate(g geometry, units int) (*generation, 
 	if err != nil {
 		return nil, errors.Join(err, e.dev.Free(base))
 	}
-	gen := &generation{geometry: g, base: base, pool: pool, refs: 1}
+	gen := &generation{geometry: g, base: base, pool: pool, refs: 1, order: core.SpreadOver(g.buckets)}
 	e.wipe(gen)
 	return gen, nil
 }

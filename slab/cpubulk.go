@@ -206,13 +206,12 @@ func ones(slab unsafe.Pointer, lo, hi int) {
 func (e *cpuEngine[K, SK, V, SV]) export(_ context.Context, g *generation, lo, hi uint32, keys, vals []byte) (int, error) {
 	t := tableOf[SK, SV](g)
 	k, v := batch.View[K](keys), batch.View[V](vals)
-	order := core.SpreadOver(g.buckets)
 	n := 0
 	var buckets [2]spreadBuckets // what is read, and what is on its way
-	t.ask(order, lo, hi, &buckets[0])
+	t.ask(g.order, lo, hi, &buckets[0])
 	for turn := 0; lo < hi; turn ^= 1 {
 		lo += uint32(buckets[turn].n)
-		t.ask(order, lo, hi, &buckets[turn^1])
+		t.ask(g.order, lo, hi, &buckets[turn^1])
 		for _, bucket := range buckets[turn].at[:buckets[turn].n] {
 			name := SK(0) // what turns the stored name into the key
 			if bucket == g.buckets {

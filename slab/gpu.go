@@ -224,7 +224,7 @@ func (e *gpuEngine) allocate(g geometry, units int, fixed bool) (*generation, er
 	if err != nil {
 		return nil, errors.Join(err, e.dev.Free(base))
 	}
-	gen := &generation{geometry: g, base: base, pool: pool, refs: 1}
+	gen := &generation{geometry: g, base: base, pool: pool, refs: 1, order: core.SpreadOver(g.buckets)}
 	if err := e.wipe(gen); err != nil {
 		return nil, errors.Join(err, e.free(gen))
 	}
@@ -628,7 +628,7 @@ func (e *gpuEngine) export(ctx context.Context, g *generation, lo, hi uint32, ke
 			}
 			return device.Launch(p.Stream, e.kernel.export, e.tiles(hi-lo), gpubatch.Block, &exportParams{
 				table: refOf(g), keys: p.Out[0], vals: p.Out[1], count: c.Hits.Ptr(), rows: uint64(rows),
-				lo: lo, hi: hi, step: core.SpreadOver(g.buckets).Step(),
+				lo: lo, hi: hi, step: g.order.Step(),
 			})
 		})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/hash"
 )
 
@@ -137,4 +138,6 @@ type generation struct {
 	base device.Buffer
 	pool *Alloc
 	refs int // guarded by the table's lock
+
+	order core.Spread // in which it is read
 }
