@@ -122,7 +122,8 @@ func (m *Map[K, V]) Err() error { return m.pages.err() }
 func (m *Map[K, V]) Clear(ctx context.Context) error { return m.table.clear(ctx, "Clear") }
 
 // Compact drops the slots of deleted keys and gives back memory beyond what
-// MaxLoad and Capacity ask for. It needs both tables at once.
+// MaxLoad and Capacity ask for, as far as the keys find slots in less. It needs
+// both tables at once, but for a fixed map, which is rehashed in place.
 func (m *Map[K, V]) Compact(ctx context.Context) error { return m.table.compact(ctx, "Compact") }
 
 // Stats looks at every slot; see [Stats].
