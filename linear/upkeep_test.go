@@ -304,12 +304,17 @@ func TestCompactAtLoadOne(t *testing.T) {
 	if dev.Properties().Kind != device.CPU && dev.Properties().Kind != device.CUDA {
 		t.Skip("a table of more lines than a path")
 	}
-	m, err := New[uint64, uint64](dev, &Options{MaxLoad: 1, Seed: 3})
+	t.Run("growing", func(t *testing.T) { compactFull(t, dev, 0, 300_000) })
+	t.Run("full", func(t *testing.T) { compactFull(t, dev, 100_000, 100_000) }) // no size will do
+}
+
+func compactFull(t *testing.T, dev device.Device, capacity, n int) {
+	m, err := New[uint64, uint64](dev, &Options{MaxLoad: 1, Capacity: capacity, Seed: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	keys := make([]uint64, 300_000)
+	keys := make([]uint64, n)
 	for i := range keys {
 		keys[i] = uint64(i)
 	}
@@ -323,7 +328,10 @@ func TestCompactAtLoadOne(t *testing.T) {
 		if hits, err := m.Contains(t.Context(), keys, nil); hits != len(keys) || err != nil {
 			t.Fatalf("%d of %d keys: %v", hits, len(keys), err)
 		}
-		if _, err := m.Delete(t.Context(), keys[:1000], nil); err != nil {
+		if _, err := m.Delete(t.Context(), keys[:100], nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Compact(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
