@@ -172,7 +172,7 @@ func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *bat
 	slots := int(hi-lo) * lineBytes / k.widths.Slot
 	return device.Launch(s, k.export, gpu.Wave(s.Device(), slots), gpu.Block, &exportParams{
 		table: refOf(p), keys: out.Columns[batch.Keys].Ptr, vals: out.Columns[batch.Vals].Ptr, count: count,
-		lo: lo, hi: hi, step: core.SpreadOver(p.(*generation).lines).Step(),
+		lo: lo, hi: hi, step: p.(*generation).order.Step(),
 	})
 }
 

@@ -43,10 +43,12 @@ func KernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, s
 		s.change(weft.OpPutNew, 270, 270)
 		s.rehash(1) // too small
 		s.rehashInPlace()
+		s.check(false)
 		s.mixed(160)
 		s.rehash([]uint32{30, 80}[round])
 		s.change(weft.OpDelete, 60, 120)
 		s.rehashInPlace()
+		s.check(false)
 		s.overlap(120)
 		for _, kind := range []weft.OpKind{weft.OpPut, weft.OpDelete, weft.OpPutNew} {
 			s.change(kind, 380, 60) // more than a block of them are duplicates
@@ -461,5 +463,4 @@ func (s *beside[K, V]) rehashInPlace() {
 	if err != nil || after.Live != before.Live || done && after.Used > after.Live+lastSentinel+1 {
 		s.Fatalf("rehash in place from %+v to %+v: %v", before, after, err)
 	}
-	s.check(false)
 }
