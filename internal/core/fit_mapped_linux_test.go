@@ -224,7 +224,10 @@ func (e *mapped) rehash(from *file, pairs int) error {
 		}
 	}
 	f.counters = cpu.Counters{Live: from.counters.Live, Used: from.counters.Live}
-	if e.broken = errors.Join(e.persist(f, 0, len(f.words)), e.publish(f, from.path)); e.broken != nil {
+	if e.broken = e.persist(f, 0, len(f.words)); e.broken == nil {
+		e.broken = e.publish(f, from.path)
+	}
+	if e.broken != nil {
 		return errors.Join(e.broken, f.Free())
 	}
 	return e.Leases.Replace(f)
@@ -232,6 +235,10 @@ func (e *mapped) rehash(from *file, pairs int) error {
 
 func (e *mapped) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	f, c := e.file(), cpu.ChangesOf[uint64, uint64](b)
+	defer func() {
+		f.counters.Live += uint64(c.Live)
+		f.counters.Used += uint64(c.Fresh)
+	}()
 	for i := range c.Keys {
 		o := e.run(f, &c, uint32(i))
 		if e.broken != nil {
@@ -239,8 +246,6 @@ func (e *mapped) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (do
 		}
 		c.Finish(uint32(i), o)
 	}
-	f.counters.Live += uint64(c.Live)
-	f.counters.Used += uint64(c.Fresh)
 	return b.N, nil, nil
 }
 
