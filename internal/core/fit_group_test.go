@@ -96,6 +96,20 @@ func (b *bag) find(local *alloc.Local, key uint64) (i int, found bool) {
 type bags struct {
 	cpu.Engine
 	family *family
+	closed bool
+}
+
+func (e *bags) Close() error {
+	e.closed = true
+	return nil
+}
+
+// Wait is not for tables that have been closed.
+func (e *bags) Wait(context.Context) error {
+	if e.closed {
+		return errors.New("the engine has been closed")
+	}
+	return nil
 }
 
 func newFamily(t *testing.T, dev device.Host, pool *alloc.Pool, tables int) (*family, []*core.Table) {
@@ -104,7 +118,7 @@ func newFamily(t *testing.T, dev device.Host, pool *alloc.Pool, tables int) (*fa
 	f := &family{Group: core.NewGroup(), dev: dev, owner: owner}
 	all := make([]*core.Table, tables)
 	for i := range all {
-		e := &bags{cpu.Engine{Device: dev}, f}
+		e := &bags{Engine: cpu.Engine{Device: dev}, family: f}
 		e.Leases = f.Leases(f.bag())
 		all[i] = core.New(config("bag", dev, easy{}, e, e.Leases))
 	}

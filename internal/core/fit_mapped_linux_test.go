@@ -363,17 +363,15 @@ func (p *power) crash() {
 	}
 	p.low = p.open(f.durable)
 	p.open(f.words)
-	for range 2 {
-		torn, cut := slices.Clone(f.durable), slices.Clone(f.durable)
-		for i, w := range f.words {
-			if p.rng.IntN(2) == 0 {
-				torn[i] = w
-			}
+	torn, cut := slices.Clone(f.durable), slices.Clone(f.durable)
+	for i, w := range f.words {
+		if p.rng.IntN(2) == 0 {
+			torn[i] = w
 		}
-		copy(cut, f.words[:p.rng.IntN(len(cut))])
-		p.open(torn)
-		p.open(cut)
 	}
+	copy(cut, f.words[:p.rng.IntN(len(cut))])
+	p.open(torn)
+	p.open(cut)
 }
 
 // open wants a file to hold one of the states that it may, and returns which.
@@ -463,6 +461,12 @@ func TestFitMappedFile(t *testing.T) {
 		}
 		p.change(table, kind, keys, vals)
 	}
+	all := make([]uint64, 40)
+	for i := range all {
+		all[i] = uint64(i)
+	}
+	p.change(table, op.Put, all, all)
+	p.change(table, op.Delete, all[5:], nil) // more than the log takes
 	m := p.states[len(p.states)-1]
 	must(t, table.Close())
 	table, err = openMapped(dev, path, p)
