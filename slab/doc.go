@@ -39,30 +39,30 @@
 // A deleted key leaves its slot dead. In a map, batches of inserts take dead
 // slots, and any batch returns a key to the slot that remembers it. A multimap
 // leaves dead slots alone, since the order of slots is the order of a key's
-// pairs. Flush drops the dead slots of a bucket and gives back slabs that this
-// empties; a structure does it when Options.MaxTombstones of its slots are
+// pairs. A flush drops the dead slots of a bucket and gives back slabs that this
+// empties: Compact does it, and a structure by itself when Options.MaxTombstones of its slots are
 // dead.
 //
-// The keys ^0 to ^0-3 mark slots that hold none. A user's keys of those names
-// are stored under the names 0 to 3 in a bucket of their own, so every key is
-// legal and ordinary keys pay one comparison.
+// The keys ^0 to ^0-3 are sentinels: they say that a slot holds none. A user's
+// keys of those values are stored as their complements 0 to 3 in a bucket of
+// their own, so every key is legal and ordinary keys pay one comparison.
 //
 // # Growth
 //
-// Options.MaxLoad, the share of the slabs' memory that holds pairs, decides
-// how many buckets there are for a number of keys. When there are a quarter
-// more keys than that, the structure rehashes to at least twice the buckets.
-// The pool of slabs grows between batches, where nothing moves; operations of a
-// batch that find no slab run again when it has grown, before the call returns.
-// Lookups that are under way meanwhile are not waited for: a link to a slab that
-// they don't know of is released by who writes it and acquired by who reads it.
+// Options.MaxLoad, the share of the slabs' memory that holds pairs, decides how
+// many buckets there are for a number of keys. When there are a quarter more keys
+// than that, the structure rehashes to at least twice the buckets. The pool of
+// slabs grows between batches, where nothing moves and nobody waits; operations of
+// a batch that find no slab run again when it has grown, before the call returns.
+//
+// Iteration reads the buckets in an order that has nothing to do with where they
+// lie (core.Spread), so that deleting or copying in that order costs what it
+// costs in any other.
 //
 // # Concurrency
 //
-// All methods may be called from many goroutines. Lookups run side by side.
-// Batches that change the structure run one after another, each on the whole
-// device, and lookups from host slices wait for them. On a GPU, lookups and
-// changes submitted to different streams by the On methods overlap.
+// Package weft says what runs beside what. On a GPU, lookups run beside changes,
+// growth of the buckets and the pool included. Clear and a flush hold them back.
 //
 // A lookup of host slices, and an iteration, sees every change whose call has
 // returned and every On change submitted before it; nothing else is waited for.
@@ -82,15 +82,10 @@
 //
 // # Duplicates within a batch
 //
-//	Put      the last one wins; in a multimap, each adds a pair
-//	PutNew   the first one is inserted, and reports so
-//	Delete   the first one reports that the key was there; in a multimap, each
-//	         removes a pair, as long as there are any
-//	Apply    concurrent: any order of the batch's operations
-//
-// On a GPU the order among Puts, PutNews and Deletes of a map costs a pass over
-// those operations that found their key present (or, deleting, absent); batches
-// of new, different keys pay nothing. Options.Unordered drops it.
+// On a GPU the order that package weft promises among Puts, PutNews and Deletes of
+// a map costs a pass over those operations that found their key present (or,
+// deleting, absent); batches of new, different keys pay nothing. Options.Unordered
+// drops it.
 //
 // # Differences from the paper
 //
