@@ -31,14 +31,6 @@ func openHost(t *testing.T) device.Host {
 	return devicetest.Checked(t, dev).(device.Host)
 }
 
-// must is for errors that end a test.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // easy is the policy of structures that find memory as they go.
 type easy struct{}
 
