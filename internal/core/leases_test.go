@@ -285,13 +285,13 @@ func TestCloseWakesWaiters(t *testing.T) {
 		l := core.NewLeases(&parts{})
 		call := read(t, l)
 		must(t, l.Write(t.Context()))
-		closed, errs := 0, 0
+		var closed, errs atomic.Int32
 		for range 2 {
 			go func() {
 				first, err := l.Close()
 				must(t, err)
 				if first {
-					closed++
+					closed.Add(1)
 				}
 			}()
 		}
@@ -306,24 +306,24 @@ func TestCloseWakesWaiters(t *testing.T) {
 					_, err = l.Read(t.Context())
 				}
 				if errors.Is(err, op.ErrClosed) {
-					errs++
+					errs.Add(1)
 				}
 			}()
 		}
 		synctest.Wait()
-		if closed != 0 {
+		if closed.Load() != 0 {
 			t.Error("Close did not wait for its turn")
 		}
 		l.Release()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if closed != 0 {
+		if closed.Load() != 0 {
 			t.Error("Close did not wait for the call in flight")
 		}
 		must(t, call.End())
 		synctest.Wait()
-		if closed != 1 || errs != 4 {
-			t.Errorf("%d first Closes; %d of 4 waiters got ErrClosed", closed, errs)
+		if closed.Load() != 1 || errs.Load() != 4 {
+			t.Errorf("%d first Closes; %d of 4 waiters got ErrClosed", closed.Load(), errs.Load())
 		}
 	})
 }
