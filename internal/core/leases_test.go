@@ -171,7 +171,7 @@ func TestExclude(t *testing.T) {
 			t.Fatal("Exclude waits for a lease that is held")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		came, gaveUp := 0, 0
+		var came, gaveUp atomic.Int32
 		for i := range 4 {
 			go func() {
 				c := t.Context()
@@ -180,24 +180,24 @@ func TestExclude(t *testing.T) {
 				}
 				lease, err := l.Read(c)
 				if errors.Is(err, context.Canceled) {
-					gaveUp++
+					gaveUp.Add(1)
 					return
 				}
 				must(t, err)
-				came++
+				came.Add(1)
 				must(t, lease.End())
 			}()
 		}
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
-		if came != 0 || gaveUp != 2 {
-			t.Errorf("behind the bar %d calls went on and %d gave up", came, gaveUp)
+		if came.Load() != 0 || gaveUp.Load() != 2 {
+			t.Errorf("behind the bar %d calls went on and %d gave up", came.Load(), gaveUp.Load())
 		}
 		l.Admit()
 		synctest.Wait()
-		if came != 2 {
-			t.Errorf("after it %d calls went on, want 2", came)
+		if came.Load() != 2 {
+			t.Errorf("after it %d calls went on, want 2", came.Load())
 		}
 		l.Release()
 		must(t, held.End())
