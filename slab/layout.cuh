@@ -121,8 +121,9 @@ struct CollectParams {
   Table table;
   const void* keys;
   const uint64_t* offsets;  // n + 1
-  void* vals;
-  uint64_t rows;  // of vals
+  void* vals;      // where row 0 would be
+  uint64_t first;  // row that is written
+  uint64_t rows;   // the one behind the last that is
   uint64_t n;
 };
 

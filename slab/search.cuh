@@ -133,7 +133,7 @@ __device__ __forceinline__ void collect(const CollectParams& p) {
 #pragma unroll
           for (int j = 0; j < tile.kSlots; j++) {
             if ((votes[j] >> tile.rank & 1) == 0) continue;
-            if (row + lower < end) store_once(static_cast<V*>(p.vals) + row + lower, V(S::value(tile.piece[v].slots[j])));
+            if (row + lower >= p.first && row + lower < end) store_once(static_cast<V*>(p.vals) + row + lower, V(S::value(tile.piece[v].slots[j])));
             lower++;
           }
         }

@@ -26,15 +26,15 @@ import (
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input 7d18a256152b0959f8b55b9098f39d3df7ae7b06c7a7351ef99ec8fb3a18f31a 12946 slab/change.cuh
-//kernelgen:input e62dd5869d8cfb1671d9eba3e21bd1eae87077517911f4c7506bc555a10ec89b 4954 slab/layout.cuh
-//kernelgen:input 40509b5e0424b744c4daa220094fb3f095cfff3fe1c683b7ed4e6c49a2b07544 5860 slab/search.cuh
+//kernelgen:input 9736e62550df93761eff63779b3f5902a89d6a200c105e5dc9b64d1383cbad4b 5050 slab/layout.cuh
+//kernelgen:input 15c81267fb76a6ea791b635221ab9cba3e96ccfccfa2b3e2b5db402a23c8d861 5886 slab/search.cuh
 //kernelgen:input a5c7dcc308e684d5e2a8d999fffcd9fab04b40fdf445125a84589ea02d86e104 4543 slab/slab.cu
 //kernelgen:input b7ab3fa293b6ae8d97c8499606a1910826e9142bb5e809ce37d688a2622dfbc9 1704 slab/tile.cuh
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
 //kernelgen:input bcfe1a474696ead1bdc3afd38459827032c1020fcb6d65b6ee99981a044627d9 3411 slab/units.cuh
 //kernelgen:input 5b4d9c6405713ad6200cea35052c675393cf34b4ebb123eba0d65b5b0b7ee091 7182 slab/whole.cuh
-//kernelgen:output 8fc5e7181fe1a74432eb6e435d51f4495c09731e2c3d7d9dc0fd72929b063920 973756 slab/slab_sm80.ptx
-//kernelgen:output 0085fe9402df8a35c4a88b1974fed2ed1085e1e268365bcbdde20a1c26d019e6 960772 slab/slab_sm90.ptx
+//kernelgen:output 8337aada23ad29b5a783b6f25dab056b74423dcdc48668a4779f35a393a07d3a 975039 slab/slab_sm80.ptx
+//kernelgen:output b37e0118c5b4c16c8666f10b89b031a5f3530d869c9a4293f13e73119f42c68d 962055 slab/slab_sm90.ptx
 
 //go:embed slab_sm80.ptx
 var slabSM80 string
@@ -73,10 +73,10 @@ var slabKernels = map[string]int{
 	"slab_churn":              64,
 	"slab_claim_32":           48,
 	"slab_claim_64":           48,
-	"slab_collect_32_32":      104,
-	"slab_collect_32_64":      104,
-	"slab_collect_64_32":      104,
-	"slab_collect_64_64":      104,
+	"slab_collect_32_32":      112,
+	"slab_collect_32_64":      112,
+	"slab_collect_64_32":      112,
+	"slab_collect_64_64":      112,
 	"slab_export_32_0":        112,
 	"slab_export_32_32":       112,
 	"slab_export_32_64":       112,
@@ -241,7 +241,7 @@ var (
 
 // collectParams has the layout of CollectParams in slab.cu.
 var (
-	_ [104]byte = [unsafe.Sizeof(collectParams{})]byte{}
+	_ [112]byte = [unsafe.Sizeof(collectParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(collectParams{}.table)]byte{}
 	_ [64]byte  = [unsafe.Sizeof(collectParams{}.table)]byte{}
 	_ [64]byte  = [unsafe.Offsetof(collectParams{}.keys)]byte{}
@@ -250,9 +250,11 @@ var (
 	_ [8]byte   = [unsafe.Sizeof(collectParams{}.offsets)]byte{}
 	_ [80]byte  = [unsafe.Offsetof(collectParams{}.vals)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(collectParams{}.vals)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(collectParams{}.rows)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(collectParams{}.first)]byte{}
+	_ [8]byte   = [unsafe.Sizeof(collectParams{}.first)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(collectParams{}.rows)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(collectParams{}.rows)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(collectParams{}.n)]byte{}
+	_ [104]byte = [unsafe.Offsetof(collectParams{}.n)]byte{}
 	_ [8]byte   = [unsafe.Sizeof(collectParams{}.n)]byte{}
 )
 
