@@ -1,18 +1,20 @@
 // Package conformance holds the tests that every structure of a kind must
-// pass, on every device: one suite for maps, one for sets, one for multimaps. A
-// room's test calls [Map], [Set] and [MultiMap] with a constructor.
+// pass, on every device: one suite for maps, one for sets, one for multimaps. The
+// tests of a structure call [Map], [Set] and [MultiMap] with a constructor.
 //
-// The suites ask for what the interfaces in package weft promise and nothing
-// else; what is special to a room is tested in the room.
+// The suites ask for what package weft promises and nothing else; what is special
+// to a structure is tested in its own package.
 package conformance
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
 )
 
 // Scale is how much work a suite may do: large on a device that is fast, small
@@ -29,13 +31,13 @@ const (
 )
 
 // Case is one test of a suite for structures of type S.
-type Case[S interface{ Close() error }] struct {
+type Case[S Structure] struct {
 	Name string
 	test func(t testing.TB, empty S)
 }
 
-func (c Case[S]) run(t testing.TB, open func(t testing.TB) S) {
-	s := open(t)
+func (c Case[S]) run(t testing.TB, at place[S]) {
+	s := at.open(t, at.dev)
 	defer func() {
 		check(t, s)
 		must(t, s.Close())
@@ -43,20 +45,43 @@ func (c Case[S]) run(t testing.TB, open func(t testing.TB) S) {
 	c.test(t, s)
 }
 
+// place is where a suite makes structures, and how.
+type place[S Structure] struct {
+	dev   device.Device
+	scale Scale
+	open  Maker[S]
+}
+
+// another is one more empty structure on a device, which is checked and closed
+// with the test.
+func (p place[S]) another(t testing.TB, dev device.Device) S {
+	s := p.open(t, dev)
+	t.Cleanup(func() {
+		check(t, s)
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}
+
 // Report runs a case as a test would and tells whether it failed, and how.
 // It serves tests of the suites: those that hand a broken structure to a suite
 // and want it to notice.
-func (c Case[S]) Report(t testing.TB, open func(t testing.TB) S) (failed bool, log string) {
-	return Report(t, func(t testing.TB) { c.run(t, open) })
+func (c Case[S]) Report(t testing.TB, dev device.Device, open Maker[S]) (failed bool, log string) {
+	return Report(t, func(t testing.TB) { c.run(t, place[S]{dev: dev, open: open}) })
 }
 
-// Check is implemented by structures that can check their own invariants; the
-// suites call it after every test.
+// Check is implemented by structures whose tests know more of their invariants
+// than their own method Check; the suites call both after every test.
 type Check interface{ CheckInvariants() error }
 
-func check(t testing.TB, m any) {
+func check(t testing.TB, s Structure) {
 	t.Helper()
-	if c, ok := m.(Check); ok {
+	if err := s.Check(ctx()); err != nil && !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("Check: %v", err)
+	}
+	if c, ok := s.(Check); ok {
 		if err := c.CheckInvariants(); err != nil {
 			t.Errorf("invariants: %v", err)
 		}
@@ -78,6 +103,9 @@ func odd[T weft.Value]() []T {
 
 // random is a value of arbitrary bits.
 func random[T weft.Value](rng *rand.Rand) T { return fromBits[T](rng.Uint64()) }
+
+// rng makes up the same batches each time.
+func rng() *rand.Rand { return rand.New(rand.NewPCG(13, 17)) }
 
 func ctx() context.Context { return context.Background() }
 

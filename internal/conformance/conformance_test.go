@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
 )
 
 // A Go map behind the interface passes: the suites ask for nothing but what
@@ -16,13 +17,17 @@ func TestReferencePasses(t *testing.T) {
 	t.Run("map int32,int64", func(t *testing.T) { passes[int32, int64](t) })
 	t.Run("map int64,float64", func(t *testing.T) { passes[int64, float64](t) })
 	t.Run("set uint32", func(t *testing.T) {
-		Set(t, Slow, func(testing.TB) weft.Set[uint32] { return referenceSet[uint32]{newReference[uint32, uint32](none)} })
+		Set(t, openCPU(t), Slow, func(_ testing.TB, dev device.Device) AnySet[uint32] {
+			return referenceSet[uint32]{newReference[uint32, uint32](none, dev)}
+		})
 	})
 }
 
 func passes[K weft.Key, V weft.Value](t *testing.T) {
-	Map(t, Slow, func(testing.TB) weft.Map[K, V] { return newReference[K, V](none) })
+	Map(t, openCPU(t), Slow, func(_ testing.TB, dev device.Device) AnyMap[K, V] { return newReference[K, V](none, dev) })
 }
+
+func openCPU(t testing.TB) device.Device { return elsewhere(t) }
 
 // Each flaw is noticed by the cases named, at least: a suite that cannot fail
 // proves nothing.
@@ -45,11 +50,35 @@ func TestFlawsOfMapsAreNoticed(t *testing.T) {
 		iteratesTwice:    {"AllWhileChanging"},
 		answersTooLittle: {"BatchSizes", "RoundTrip", "All"},
 		applyTakesAny:    {"ApplyAnswers"},
+		leavesStale:      {"Partial", "Cancelled"},
+		onSkipsValues:    {"OnForms"},
+		failsEmpty:       {"EmptyBatches"},
+		hidesPrefix:      {"Partial"},
+		overstates:       {"Partial", "Cancelled"},
+		pagesRepeat:      {"Pages", "SaveAndLoad"},
+		pagesLose:        {"Pages"},
+		pagesQuiet:       {"PagesEnd"},
+		pagesShareError:  {"TwoIterations"},
+		loopsDeadlock:    {"InsideLoops"},
+		savesTwice:       {"SaveAndLoad"},
+		savesShort:       {"SaveAndLoad"},
+		loadsDamaged:     {"LoadRefuses"},
+		loadsGreedy:      {"SaveAndLoad"},
+		loadReplacesAll:  {"SaveAndLoad"},
+		saveHidesErrors:  {"SaveFails"},
+		compactLoses:     {"Compact"},
+		onIgnoresCount:   {"OnForms", "OnFormsInOrder"},
+		onSetsCount:      {"OnForms"},
+		onSkipsFlags:     {"OnForms"},
+		onLosesLast:      {"OnForms"},
+		onTakesAny:       {"OnFormsRefuse"},
 	} {
 		t.Run(string(flaw), func(t *testing.T) {
-			noticed := notices(t, MapCases[uint32, float32](Slow), func(testing.TB) weft.Map[uint32, float32] {
-				return newReference[uint32, float32](flaw)
-			})
+			t.Parallel()
+			dev, open := openCPU(t), func(_ testing.TB, dev device.Device) AnyMap[uint32, float32] {
+				return newReference[uint32, float32](flaw, dev)
+			}
+			noticed := notices(t, dev, MapCases(dev, Slow, open), open)
 			for _, name := range want {
 				if !noticed[name] {
 					t.Errorf("%s did not notice", name)
@@ -64,16 +93,38 @@ func TestFlawsOfSetsAreNoticed(t *testing.T) {
 		reservesOnes:     {"EveryKey"},
 		reportsAll:       {"FirstAddWins"},
 		keepsDeleted:     {"RoundTrip", "Churn"},
-		skipsLengths:     {"Errors"},
-		ignoresContext:   {"Errors"},
-		reopens:          {"Errors"},
+		skipsLengths:     {"Lengths"},
+		ignoresContext:   {"Cancelled"},
+		reopens:          {"Closed"},
+		loadReplacesAll:  {"SaveAndLoad"},
+		failsEmpty:       {"EmptyBatches"},
+		hidesPrefix:      {"Partial"},
+		overstates:       {"Partial", "Cancelled"},
+		pagesRepeat:      {"Pages", "SaveAndLoad"},
+		pagesLose:        {"Pages"},
+		pagesQuiet:       {"PagesEnd"},
+		pagesShareError:  {"TwoIterations"},
+		loopsDeadlock:    {"InsideLoops"},
+		savesTwice:       {"SaveAndLoad"},
+		savesShort:       {"SaveAndLoad"},
+		loadsDamaged:     {"LoadRefuses"},
+		loadsGreedy:      {"SaveAndLoad"},
+		saveHidesErrors:  {"SaveFails"},
+		compactLoses:     {"Compact"},
+		onIgnoresCount:   {"OnForms", "OnFormsInOrder"},
+		onSetsCount:      {"OnForms"},
+		onSkipsFlags:     {"OnForms"},
+		onLosesLast:      {"OnForms"},
+		onTakesAny:       {"OnFormsRefuse"},
 		clearForgetsLen:  {"Clear"},
 		answersTooLittle: {"RoundTrip", "All"},
 	} {
 		t.Run(string(flaw), func(t *testing.T) {
-			noticed := notices(t, SetCases[uint32](Slow), func(testing.TB) weft.Set[uint32] {
-				return referenceSet[uint32]{newReference[uint32, uint32](flaw)}
-			})
+			t.Parallel()
+			dev, open := openCPU(t), func(_ testing.TB, dev device.Device) AnySet[uint32] {
+				return referenceSet[uint32]{newReference[uint32, uint32](flaw, dev)}
+			}
+			noticed := notices(t, dev, SetCases(dev, Slow, open), open)
 			for _, name := range want {
 				if !noticed[name] {
 					t.Errorf("%s did not notice", name)
@@ -84,10 +135,10 @@ func TestFlawsOfSetsAreNoticed(t *testing.T) {
 }
 
 // notices runs all cases and returns the names of those that fail.
-func notices[S interface{ Close() error }](t *testing.T, cases []Case[S], open func(testing.TB) S) map[string]bool {
+func notices[S Structure](t *testing.T, dev device.Device, cases []Case[S], open Maker[S]) map[string]bool {
 	noticed := map[string]bool{}
 	for _, c := range cases {
-		if failed, log := c.Report(t, open); failed {
+		if failed, log := c.Report(t, dev, open); failed {
 			noticed[c.Name] = true
 			if strings.TrimSpace(log) == "" {
 				t.Errorf("%s failed and says nothing", c.Name)
@@ -99,11 +150,11 @@ func notices[S interface{ Close() error }](t *testing.T, cases []Case[S], open f
 
 // Structures that check themselves are asked to after each case.
 func TestInvariantsAreAskedFor(t *testing.T) {
-	broken := func(testing.TB) weft.Map[uint32, float32] {
-		return selfish{newReference[uint32, float32](none)}
+	dev, broken := openCPU(t), func(_ testing.TB, dev device.Device) AnyMap[uint32, float32] {
+		return selfish{newReference[uint32, float32](none, dev)}
 	}
-	for _, c := range MapCases[uint32, float32](Slow) {
-		failed, log := c.Report(t, broken)
+	for _, c := range MapCases(dev, Slow, broken) {
+		failed, log := c.Report(t, dev, broken)
 		if !failed || !strings.Contains(log, "invariants: broken within") {
 			t.Errorf("%s: failed is %v, log %q", c.Name, failed, log)
 		}
@@ -117,7 +168,7 @@ func (selfish) CheckInvariants() error { return errors.New("broken within") }
 // The bytes of a fuzz test make batches that meet all kinds of operations, and
 // are read to their end.
 func TestReplayReadsEverything(t *testing.T) {
-	m, model := newReference[uint32, uint32](none), map[uint32]uint32{}
+	m, model := newReference[uint32, uint32](none, nil), map[uint32]uint32{}
 	data := []byte{
 		0, 3, 1, 0xff, 1, // Put
 		2, 2, 1, 9, // PutNew
@@ -137,6 +188,9 @@ func TestReplayReadsEverything(t *testing.T) {
 }
 
 func TestRecorder(t *testing.T) {
+	dev, open := openCPU(t), func(_ testing.TB, dev device.Device) AnyMap[uint32, uint32] {
+		return newReference[uint32, uint32](none, dev)
+	}
 	for name, fail := range map[string]func(testing.TB){
 		"Error":   func(t testing.TB) { t.Error("mark") },
 		"Errorf":  func(t testing.TB) { t.Errorf("%s", "mark") },
@@ -145,14 +199,14 @@ func TestRecorder(t *testing.T) {
 		"FailNow": func(t testing.TB) { t.Log("mark"); t.FailNow(); panic("reached") },
 		"panic":   func(testing.TB) { panic("mark") },
 	} {
-		c := Case[weft.Map[uint32, uint32]]{name, func(t testing.TB, _ weft.Map[uint32, uint32]) { fail(t) }}
-		failed, log := c.Report(t, func(testing.TB) weft.Map[uint32, uint32] { return newReference[uint32, uint32](none) })
+		c := Case[AnyMap[uint32, uint32]]{name, func(t testing.TB, _ AnyMap[uint32, uint32]) { fail(t) }}
+		failed, log := c.Report(t, dev, open)
 		if !failed || !strings.Contains(log, "mark") || strings.Contains(log, "reached") {
 			t.Errorf("%s: failed is %v, log %q", name, failed, log)
 		}
 	}
-	fine := Case[weft.Map[uint32, uint32]]{"fine", func(t testing.TB, _ weft.Map[uint32, uint32]) { t.Logf("only a remark") }}
-	if failed, log := fine.Report(t, func(testing.TB) weft.Map[uint32, uint32] { return newReference[uint32, uint32](none) }); failed {
+	fine := Case[AnyMap[uint32, uint32]]{"fine", func(t testing.TB, _ AnyMap[uint32, uint32]) { t.Logf("only a remark") }}
+	if failed, log := fine.Report(t, dev, open); failed {
 		t.Errorf("a case that only logs has failed: %q", log)
 	}
 }

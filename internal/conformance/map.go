@@ -7,20 +7,21 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
 )
 
-// Map runs the suite for maps. open makes an empty map that grows by itself;
-// the suite closes it.
-func Map[K weft.Key, V weft.Value](t *testing.T, scale Scale, open func(t testing.TB) weft.Map[K, V]) {
-	for _, c := range MapCases[K, V](scale) {
-		t.Run(c.Name, func(t *testing.T) { c.run(t, open) })
+// Map runs the suite for maps on a device.
+func Map[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMap[K, V]]) {
+	at := place[AnyMap[K, V]]{dev, scale, open}
+	for _, c := range MapCases(dev, scale, open) {
+		t.Run(c.Name, func(t *testing.T) { c.run(t, at) })
 	}
 }
 
 // MapCases are the tests of the suite for maps.
-func MapCases[K weft.Key, V weft.Value](scale Scale) []Case[weft.Map[K, V]] {
-	s := mapSuite[K, V]{scale}
-	return []Case[weft.Map[K, V]]{
+func MapCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyMap[K, V]]) []Case[AnyMap[K, V]] {
+	s := mapSuite[K, V]{place[AnyMap[K, V]]{dev, scale, open}}
+	return append(mapKind(s.place).cases(), []Case[AnyMap[K, V]]{
 		{"Empty", s.empty},
 		{"RoundTrip", s.roundTrip},
 		{"BatchSizes", s.batchSizes},
@@ -45,14 +46,12 @@ func MapCases[K weft.Key, V weft.Value](scale Scale) []Case[weft.Map[K, V]] {
 		{"Clear", s.clear},
 		{"Lengths", s.lengths},
 		{"NilOutputs", s.nilOutputs},
-		{"Cancelled", s.cancelled},
-		{"Closed", s.closed},
 		{"Concurrent", s.concurrent},
 		{"AgainstModel", s.againstModel},
-	}
+	}...)
 }
 
-type mapSuite[K weft.Key, V weft.Value] struct{ scale Scale }
+type mapSuite[K weft.Key, V weft.Value] struct{ place[AnyMap[K, V]] }
 
 func (s mapSuite[K, V]) rng() *rand.Rand { return rand.New(rand.NewPCG(7, 11)) }
 
@@ -65,7 +64,7 @@ func (s mapSuite[K, V]) values(n int, rng *rand.Rand) []V {
 }
 
 // put inserts and wants to be told that n keys were new.
-func (s mapSuite[K, V]) put(t testing.TB, m weft.Map[K, V], keys []K, vals []V, n int) {
+func (s mapSuite[K, V]) put(t testing.TB, m AnyMap[K, V], keys []K, vals []V, n int) {
 	t.Helper()
 	got, err := m.Put(ctx(), keys, vals)
 	must(t, err)
@@ -75,7 +74,7 @@ func (s mapSuite[K, V]) put(t testing.TB, m weft.Map[K, V], keys []K, vals []V, 
 }
 
 // has wants keys to be there with values.
-func (s mapSuite[K, V]) has(t testing.TB, m weft.Map[K, V], keys []K, vals []V) {
+func (s mapSuite[K, V]) has(t testing.TB, m AnyMap[K, V], keys []K, vals []V) {
 	t.Helper()
 	got, found := make([]V, len(keys)), make([]bool, len(keys))
 	hits, err := m.Get(ctx(), keys, got, found)
@@ -97,7 +96,7 @@ func (s mapSuite[K, V]) has(t testing.TB, m weft.Map[K, V], keys []K, vals []V) 
 }
 
 // lacks wants keys to be absent.
-func (s mapSuite[K, V]) lacks(t testing.TB, m weft.Map[K, V], keys []K) {
+func (s mapSuite[K, V]) lacks(t testing.TB, m AnyMap[K, V], keys []K) {
 	t.Helper()
 	vals, found := make([]V, len(keys)), make([]bool, len(keys))
 	for i := range vals {
@@ -115,14 +114,14 @@ func (s mapSuite[K, V]) lacks(t testing.TB, m weft.Map[K, V], keys []K) {
 	}
 }
 
-func (s mapSuite[K, V]) length(t testing.TB, m weft.Map[K, V], n int) {
+func (s mapSuite[K, V]) length(t testing.TB, m AnyMap[K, V], n int) {
 	t.Helper()
 	if got := m.Len(); got != n {
 		t.Fatalf("Len = %d, want %d", got, n)
 	}
 }
 
-func (s mapSuite[K, V]) empty(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) empty(t testing.TB, m AnyMap[K, V]) {
 	s.length(t, m, 0)
 	s.lacks(t, m, unique[K](100, s.rng()))
 	s.lacks(t, m, odd[K]())
@@ -133,11 +132,10 @@ func (s mapSuite[K, V]) empty(t testing.TB, m weft.Map[K, V]) {
 	for k, v := range m.All() {
 		t.Errorf("All of an empty map has %v, %v", k, v)
 	}
-	must(t, m.Err())
 	must(t, m.Clear(ctx()))
 }
 
-func (s mapSuite[K, V]) roundTrip(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) roundTrip(t testing.TB, m AnyMap[K, V]) {
 	rng, n := s.rng(), s.scale.Rows()
 	keys := unique[K](2*n, rng)
 	vals := s.values(n, rng)
@@ -148,7 +146,7 @@ func (s mapSuite[K, V]) roundTrip(t testing.TB, m weft.Map[K, V]) {
 }
 
 // Sizes around the widths of warps, blocks, groups and pieces.
-func (s mapSuite[K, V]) batchSizes(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) batchSizes(t testing.TB, m AnyMap[K, V]) {
 	rng, total := s.rng(), 0
 	for _, n := range []int{0, 1, 2, 7, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1000} {
 		keys := unique[K](n, rng)
@@ -160,7 +158,7 @@ func (s mapSuite[K, V]) batchSizes(t testing.TB, m weft.Map[K, V]) {
 	s.length(t, m, total)
 }
 
-func (s mapSuite[K, V]) everyKeyAndValue(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) everyKeyAndValue(t testing.TB, m AnyMap[K, V]) {
 	keys := slices.Compact(slices.Sorted(slices.Values(odd[K]())))
 	for round, v := range odd[V]() {
 		vals := slices.Repeat([]V{v}, len(keys))
@@ -192,7 +190,7 @@ func (s mapSuite[K, V]) everyKeyAndValue(t testing.TB, m weft.Map[K, V]) {
 	s.has(t, m, keys, vals)
 }
 
-func (s mapSuite[K, V]) putReplaces(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) putReplaces(t testing.TB, m AnyMap[K, V]) {
 	rng, n := s.rng(), s.scale.Rows()
 	keys := unique[K](n, rng)
 	s.put(t, m, keys, s.values(n, rng), n)
@@ -202,7 +200,7 @@ func (s mapSuite[K, V]) putReplaces(t testing.TB, m weft.Map[K, V]) {
 	s.has(t, m, keys, vals)
 }
 
-func (s mapSuite[K, V]) putNewKeeps(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) putNewKeeps(t testing.TB, m AnyMap[K, V]) {
 	rng, n := s.rng(), s.scale.Rows()
 	keys, vals := unique[K](2*n, rng), s.values(n, rng)
 	s.put(t, m, keys[:n], vals, n)
@@ -221,7 +219,7 @@ func (s mapSuite[K, V]) putNewKeeps(t testing.TB, m weft.Map[K, V]) {
 	s.length(t, m, 2*n)
 }
 
-func (s mapSuite[K, V]) delete(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) delete(t testing.TB, m AnyMap[K, V]) {
 	rng, n := s.rng(), s.scale.Rows()
 	keys, vals := unique[K](2*n, rng), s.values(n, rng)
 	s.put(t, m, keys[:n], vals, n)
@@ -242,7 +240,7 @@ func (s mapSuite[K, V]) delete(t testing.TB, m weft.Map[K, V]) {
 }
 
 // Peers left two copies of a key here (cuCollections #606, SlabHash #27).
-func (s mapSuite[K, V]) deleteThenInsert(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) deleteThenInsert(t testing.TB, m AnyMap[K, V]) {
 	rng, n := s.rng(), 200
 	keys := unique[K](n, rng)
 	for round := range 5 {
@@ -267,7 +265,7 @@ func (s mapSuite[K, V]) deleteThenInsert(t testing.TB, m weft.Map[K, V]) {
 }
 
 // equals wants a map to hold exactly what a model holds.
-func (s mapSuite[K, V]) equals(t testing.TB, m weft.Map[K, V], model map[K]V) {
+func (s mapSuite[K, V]) equals(t testing.TB, m AnyMap[K, V], model map[K]V) {
 	t.Helper()
 	keys := slices.Collect(maps.Keys(model))
 	vals := make([]V, len(keys))
@@ -283,7 +281,6 @@ func (s mapSuite[K, V]) equals(t testing.TB, m weft.Map[K, V], model map[K]V) {
 		}
 		seen++
 	}
-	must(t, m.Err())
 	if seen != len(model) {
 		t.Fatalf("All has %d pairs, want %d", seen, len(model))
 	}

@@ -18,7 +18,7 @@ func (s mapSuite[K, V]) withDuplicates(n int, rng *rand.Rand) ([]K, []V) {
 	return keys, s.values(n, rng)
 }
 
-func (s mapSuite[K, V]) lastPutWins(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) lastPutWins(t testing.TB, m AnyMap[K, V]) {
 	rng := s.rng()
 	last := map[K]V{}
 	for range 3 {
@@ -36,7 +36,7 @@ func (s mapSuite[K, V]) lastPutWins(t testing.TB, m weft.Map[K, V]) {
 	}
 }
 
-func (s mapSuite[K, V]) firstPutNewWins(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) firstPutNewWins(t testing.TB, m AnyMap[K, V]) {
 	rng := s.rng()
 	keys, vals := s.withDuplicates(s.scale.Rows(), rng)
 	first := map[K]V{}
@@ -58,7 +58,7 @@ func (s mapSuite[K, V]) firstPutNewWins(t testing.TB, m weft.Map[K, V]) {
 	s.has(t, m, keys, vals)
 }
 
-func (s mapSuite[K, V]) firstDeleteReports(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) firstDeleteReports(t testing.TB, m AnyMap[K, V]) {
 	rng := s.rng()
 	keys, vals := s.withDuplicates(s.scale.Rows(), rng)
 	if _, err := m.Put(ctx(), keys[:len(keys)/3], vals[:len(keys)/3]); err != nil {
@@ -82,7 +82,7 @@ func (s mapSuite[K, V]) firstDeleteReports(t testing.TB, m weft.Map[K, V]) {
 	s.length(t, m, 0)
 }
 
-func (s mapSuite[K, V]) duplicatesAcrossOldAndNew(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) duplicatesAcrossOldAndNew(t testing.TB, m AnyMap[K, V]) {
 	rng := s.rng()
 	model := map[K]V{}
 	pool := unique[K](64, rng)
@@ -108,7 +108,7 @@ func (s mapSuite[K, V]) duplicatesAcrossOldAndNew(t testing.TB, m weft.Map[K, V]
 	}
 }
 
-func (s mapSuite[K, V]) allKeysEqual(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) allKeysEqual(t testing.TB, m AnyMap[K, V]) {
 	rng, n := s.rng(), s.scale.Rows()
 	keys := slices.Repeat([]K{42}, n)
 	vals := s.values(n, rng)
@@ -122,7 +122,7 @@ func (s mapSuite[K, V]) allKeysEqual(t testing.TB, m weft.Map[K, V]) {
 	}
 }
 
-func (s mapSuite[K, V]) twoKeysAlternate(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) twoKeysAlternate(t testing.TB, m AnyMap[K, V]) {
 	rng, n := s.rng(), s.scale.Rows()
 	keys := slices.Repeat([]K{^K(0), 0}, n/2)
 	vals := s.values(len(keys), rng)
@@ -132,7 +132,7 @@ func (s mapSuite[K, V]) twoKeysAlternate(t testing.TB, m weft.Map[K, V]) {
 }
 
 // With one operation per key there is only one right answer.
-func (s mapSuite[K, V]) apply(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) apply(t testing.TB, m AnyMap[K, V]) {
 	rng, n := s.rng(), s.scale.Rows()
 	model := map[K]V{}
 	keys, vals := unique[K](n, rng), s.values(n, rng)
@@ -175,7 +175,7 @@ func (s mapSuite[K, V]) apply(t testing.TB, m weft.Map[K, V]) {
 }
 
 // With many operations on few keys, the answers must add up.
-func (s mapSuite[K, V]) applyAnswers(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) applyAnswers(t testing.TB, m AnyMap[K, V]) {
 	rng := s.rng()
 	pool := unique[K](8, rng)
 	for range 10 {

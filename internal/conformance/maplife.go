@@ -1,8 +1,6 @@
 package conformance
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -10,7 +8,7 @@ import (
 	"github.com/weftgo/weft"
 )
 
-func (s mapSuite[K, V]) growsAndShrinks(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) growsAndShrinks(t testing.TB, m AnyMap[K, V]) {
 	rng, n := s.rng(), s.scale.Rows()
 	keys, vals := unique[K](n, rng), s.values(n, rng)
 	for size, lo := 1, 0; lo < n; size *= 3 { // batches of growing size
@@ -30,7 +28,7 @@ func (s mapSuite[K, V]) growsAndShrinks(t testing.TB, m weft.Map[K, V]) {
 }
 
 // Keys come and go; the size stays. warpcore never reuses a slot.
-func (s mapSuite[K, V]) churn(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) churn(t testing.TB, m AnyMap[K, V]) {
 	rng, n := s.rng(), s.scale.Rows()/10
 	keys := unique[K](20*n, rng)
 	vals := s.values(len(keys), rng)
@@ -47,7 +45,7 @@ func (s mapSuite[K, V]) churn(t testing.TB, m weft.Map[K, V]) {
 	s.length(t, m, n)
 }
 
-func (s mapSuite[K, V]) all(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) all(t testing.TB, m AnyMap[K, V]) {
 	rng, n := s.rng(), s.scale.Rows()
 	keys, vals := unique[K](n, rng), s.values(n, rng)
 	s.put(t, m, keys, vals, n)
@@ -60,7 +58,7 @@ func (s mapSuite[K, V]) all(t testing.TB, m weft.Map[K, V]) {
 
 // Pairs that are not changed are seen once, though the table grows under the
 // iteration.
-func (s mapSuite[K, V]) allWhileChanging(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) allWhileChanging(t testing.TB, m AnyMap[K, V]) {
 	rng, n := s.rng(), s.scale.Rows()
 	keys, vals := unique[K](3*n, rng), s.values(3*n, rng)
 	s.put(t, m, keys[:n], vals[:n], n)
@@ -71,7 +69,6 @@ func (s mapSuite[K, V]) allWhileChanging(t testing.TB, m weft.Map[K, V]) {
 			s.put(t, m, keys[n:], vals[n:], 2*n)
 		}
 	}
-	must(t, m.Err())
 	for _, k := range keys[:n] {
 		if seen[k] != 1 {
 			t.Fatalf("key %#x was seen %d times", k, seen[k])
@@ -80,7 +77,7 @@ func (s mapSuite[K, V]) allWhileChanging(t testing.TB, m weft.Map[K, V]) {
 	s.has(t, m, keys, vals)
 }
 
-func (s mapSuite[K, V]) allStops(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) allStops(t testing.TB, m AnyMap[K, V]) {
 	keys := unique[K](100, s.rng())
 	s.put(t, m, keys, make([]V, 100), 100)
 	steps := 0
@@ -89,14 +86,13 @@ func (s mapSuite[K, V]) allStops(t testing.TB, m weft.Map[K, V]) {
 			break
 		}
 	}
-	must(t, m.Err())
 	if steps != 3 {
 		t.Errorf("iteration took %d steps after a break at 3", steps)
 	}
 	s.put(t, m, keys, make([]V, 100), 0) // not locked
 }
 
-func (s mapSuite[K, V]) clear(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) clear(t testing.TB, m AnyMap[K, V]) {
 	rng := s.rng()
 	keys, vals := unique[K](500, rng), s.values(500, rng)
 	keys = append(keys, odd[K]()[4]) // all ones
@@ -109,7 +105,7 @@ func (s mapSuite[K, V]) clear(t testing.TB, m weft.Map[K, V]) {
 	s.has(t, m, keys, vals)
 }
 
-func (s mapSuite[K, V]) lengths(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) lengths(t testing.TB, m AnyMap[K, V]) {
 	k, v, b := make([]K, 3), make([]V, 2), make([]bool, 4)
 	ops, res := make([]weft.Op[K, V], 2), make([]weft.Result[V], 1)
 	mustPanic(t, "Put", func() { m.Put(ctx(), k, v) })
@@ -124,7 +120,7 @@ func (s mapSuite[K, V]) lengths(t testing.TB, m weft.Map[K, V]) {
 	s.length(t, m, 0) // nothing was run, and nothing is locked
 }
 
-func (s mapSuite[K, V]) nilOutputs(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) nilOutputs(t testing.TB, m AnyMap[K, V]) {
 	rng := s.rng()
 	keys, vals := unique[K](300, rng), s.values(300, rng)
 	if n, err := m.PutNew(ctx(), keys, vals, nil); n != 300 || err != nil {
@@ -142,54 +138,8 @@ func (s mapSuite[K, V]) nilOutputs(t testing.TB, m weft.Map[K, V]) {
 	}
 }
 
-func (s mapSuite[K, V]) cancelled(t testing.TB, m weft.Map[K, V]) {
-	keys, vals := unique[K](100, s.rng()), make([]V, 100)
-	n, err := m.Put(expired(), keys, vals)
-	if n != 0 || !errors.Is(err, context.Canceled) {
-		t.Errorf("Put: %d, %v", n, err)
-	}
-	if n, err := m.Get(expired(), keys, vals, nil); n != 0 || !errors.Is(err, context.Canceled) {
-		t.Errorf("Get: %d, %v", n, err)
-	}
-	if n, err := m.Delete(expired(), keys, nil); n != 0 || !errors.Is(err, context.Canceled) {
-		t.Errorf("Delete: %d, %v", n, err)
-	}
-	if err := m.Clear(expired()); !errors.Is(err, context.Canceled) {
-		t.Errorf("Clear: %v", err)
-	}
-	s.length(t, m, 0)
-	s.put(t, m, keys, vals, 100)
-}
-
-func (s mapSuite[K, V]) closed(t testing.TB, m weft.Map[K, V]) {
-	keys, vals := unique[K](10, s.rng()), make([]V, 10)
-	s.put(t, m, keys, vals, 10)
-	must(t, m.Close())
-	must(t, m.Close())
-	for name, call := range map[string]func() error{
-		"Put":      func() error { _, err := m.Put(ctx(), keys, vals); return err },
-		"PutNew":   func() error { _, err := m.PutNew(ctx(), keys, vals, nil); return err },
-		"Get":      func() error { _, err := m.Get(ctx(), keys, vals, nil); return err },
-		"Contains": func() error { _, err := m.Contains(ctx(), keys, nil); return err },
-		"Delete":   func() error { _, err := m.Delete(ctx(), keys, nil); return err },
-		"Apply":    func() error { return m.Apply(ctx(), make([]weft.Op[K, V], 1), nil) },
-		"Clear":    func() error { return m.Clear(ctx()) },
-		"All": func() error {
-			for range m.All() {
-				t.Error("All of a closed map has pairs")
-			}
-			return m.Err()
-		},
-	} {
-		if err := call(); !errors.Is(err, weft.ErrClosed) {
-			t.Errorf("%s after Close: %v, want ErrClosed", name, err)
-		}
-	}
-	s.length(t, m, 0)
-}
-
 // Readers beside a writer see each key with one of the values it had.
-func (s mapSuite[K, V]) concurrent(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) concurrent(t testing.TB, m AnyMap[K, V]) {
 	n := min(s.scale.Rows(), 5000)
 	keys := unique[K](n, s.rng())
 	version := func(i int) []V { return slices.Repeat([]V{fromBits[V](uint64(i))}, n) }
@@ -231,7 +181,7 @@ func (s mapSuite[K, V]) concurrent(t testing.TB, m weft.Map[K, V]) {
 	wg.Wait()
 }
 
-func (s mapSuite[K, V]) againstModel(t testing.TB, m weft.Map[K, V]) {
+func (s mapSuite[K, V]) againstModel(t testing.TB, m AnyMap[K, V]) {
 	rng := s.rng()
 	rounds := 60
 	if s.scale <= Slow {

@@ -9,7 +9,7 @@ import (
 )
 
 // The order of a key's values is that of the batches.
-func (s multiSuite[K, V]) putAppends(t testing.TB, m weft.MultiMap[K, V]) {
+func (s multiSuite[K, V]) putAppends(t testing.TB, m AnyMultiMap[K, V]) {
 	rng, n, want := s.batches.rng(), s.scale.Rows()/10, values[K, V]{}
 	keys := unique[K](n, rng)
 	for range 5 {
@@ -20,7 +20,7 @@ func (s multiSuite[K, V]) putAppends(t testing.TB, m weft.MultiMap[K, V]) {
 }
 
 // A pair that is there already is added like any other.
-func (s multiSuite[K, V]) equalPairs(t testing.TB, m weft.MultiMap[K, V]) {
+func (s multiSuite[K, V]) equalPairs(t testing.TB, m AnyMultiMap[K, V]) {
 	want := values[K, V]{}
 	pair := fromBits[V](7)
 	for _, n := range []int{1, 1, 3, 40} {
@@ -29,7 +29,7 @@ func (s multiSuite[K, V]) equalPairs(t testing.TB, m weft.MultiMap[K, V]) {
 	s.equals(t, m, want)
 }
 
-func (s multiSuite[K, V]) putDuplicates(t testing.TB, m weft.MultiMap[K, V]) {
+func (s multiSuite[K, V]) putDuplicates(t testing.TB, m AnyMultiMap[K, V]) {
 	rng, want := s.batches.rng(), values[K, V]{}
 	for range 3 {
 		keys, vals := s.batches.withDuplicates(s.scale.Rows(), rng)
@@ -38,7 +38,7 @@ func (s multiSuite[K, V]) putDuplicates(t testing.TB, m weft.MultiMap[K, V]) {
 	s.equals(t, m, want)
 }
 
-func (s multiSuite[K, V]) putNewOfAbsent(t testing.TB, m weft.MultiMap[K, V]) {
+func (s multiSuite[K, V]) putNewOfAbsent(t testing.TB, m AnyMultiMap[K, V]) {
 	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
 	keys, vals := unique[K](2*n, rng), s.batches.values(2*n, rng)
 	s.put(t, m, want, keys[:n], vals[:n])
@@ -61,7 +61,7 @@ func (s multiSuite[K, V]) putNewOfAbsent(t testing.TB, m weft.MultiMap[K, V]) {
 }
 
 // Of several PutNews of an absent key one adds its pair, and says so.
-func (s multiSuite[K, V]) putNewDuplicates(t testing.TB, m weft.MultiMap[K, V]) {
+func (s multiSuite[K, V]) putNewDuplicates(t testing.TB, m AnyMultiMap[K, V]) {
 	rng, want := s.batches.rng(), values[K, V]{}
 	for range 3 {
 		keys, vals := s.batches.withDuplicates(s.scale.Rows(), rng)
@@ -88,7 +88,7 @@ func (s multiSuite[K, V]) putNewDuplicates(t testing.TB, m weft.MultiMap[K, V]) 
 }
 
 // Keys that are absent, keys that are repeated, and no keys at all.
-func (s multiSuite[K, V]) getAll(t testing.TB, m weft.MultiMap[K, V]) {
+func (s multiSuite[K, V]) getAll(t testing.TB, m AnyMultiMap[K, V]) {
 	rng, want := s.batches.rng(), values[K, V]{}
 	keys := unique[K](40, rng)
 	s.has(t, m, want, nil)
@@ -109,7 +109,61 @@ func (s multiSuite[K, V]) getAll(t testing.TB, m weft.MultiMap[K, V]) {
 	s.has(t, m, want, large)
 }
 
-func (s multiSuite[K, V]) count(t testing.TB, m weft.MultiMap[K, V]) {
+// GetAll appends to what rows there are, and leaves them alone on an error. On
+// a device it writes what there is room for, and how much there would be.
+func (s multiSuite[K, V]) getAllInto(t testing.TB, m AnyMultiMap[K, V]) {
+	rng, want := s.batches.rng(), values[K, V]{}
+	keys, vals := s.batches.withDuplicates(min(s.scale.Rows(), 1000), rng)
+	s.put(t, m, want, keys, vals)
+	each := append(distinct(keys), unique[K](3, rng)...)
+	alone := s.getAllOf(t, m, each)
+	var rows weft.Rows[V]
+	for range 2 {
+		must(t, m.GetAll(ctx(), each, &rows))
+	}
+	for patience := range int64(4) {
+		was := rows
+		err := m.GetAll(&countdown{ctx(), newCount(patience)}, each, &rows)
+		switch {
+		case err == nil:
+			rows = was
+		case !slices.Equal(rows.Offsets, was.Offsets) || len(rows.Vals) != len(was.Vals):
+			t.Errorf("GetAll with a context that ends leaves %d rows of %d: %v", rows.Len(), was.Len(), err)
+		}
+		if err == nil && patience == 0 {
+			t.Error("GetAll with an ended context: no error")
+		}
+	}
+	for i := range rows.Len() {
+		if !sameValues(rows.Row(i), alone.Row(i%len(each))) {
+			t.Fatalf("row %d of %d, appended: %d values, want %d", i, rows.Len(), len(rows.Row(i)), len(alone.Row(i%len(each))))
+		}
+	}
+	st := stream(t, s.dev)
+	on := uploaded(t, st, each)
+	for _, room := range []int{len(vals), len(vals) + 9, len(vals) / 2, 0} {
+		counts, offsets := uploaded(t, st, make([]uint32, len(each))), uploaded(t, st, make([]uint64, len(each)+1))
+		to := uploaded(t, st, slices.Repeat([]V{fromBits[V](3)}, room))
+		must(t, m.GetAllOn(st, on, counts, offsets, to))
+		got := weft.Rows[V]{Offsets: make([]uint64, len(each)+1), Vals: make([]V, room)}
+		n := make([]uint32, len(each))
+		must(t, offsets.CopyTo(ctx(), st, got.Offsets))
+		must(t, to.CopyTo(ctx(), st, got.Vals))
+		must(t, counts.CopyTo(ctx(), st, n))
+		fits := min(room, len(vals))
+		if !slices.Equal(got.Offsets, alone.Offsets) || !sameValues(got.Vals[:fits], alone.Vals[:fits]) {
+			t.Fatalf("GetAllOn with room for %d of %d values: as by GetAll? offsets %v, values %v", room, len(vals),
+				slices.Equal(got.Offsets, alone.Offsets), sameValues(got.Vals[:fits], alone.Vals[:fits]))
+		}
+		for i := range n {
+			if int(n[i]) != len(alone.Row(i)) {
+				t.Fatalf("GetAllOn counts %d values of key %#x, want %d", n[i], each[i], len(alone.Row(i)))
+			}
+		}
+	}
+}
+
+func (s multiSuite[K, V]) count(t testing.TB, m AnyMultiMap[K, V]) {
 	rng, want := s.batches.rng(), values[K, V]{}
 	keys, vals := s.batches.withDuplicates(500, rng)
 	s.put(t, m, want, keys, vals)
@@ -118,7 +172,7 @@ func (s multiSuite[K, V]) count(t testing.TB, m weft.MultiMap[K, V]) {
 		for _, k := range batch {
 			total += len(want[k])
 		}
-		counts := slices.Repeat([]int{-1}, len(batch))
+		counts := slices.Repeat([]uint32{^uint32(0)}, len(batch))
 		with, err := m.Count(ctx(), batch, counts)
 		must(t, err)
 		without, err := m.Count(ctx(), batch, nil)
@@ -127,7 +181,7 @@ func (s multiSuite[K, V]) count(t testing.TB, m weft.MultiMap[K, V]) {
 			t.Errorf("Count of %d keys: %d, without counts %d, want %d", len(batch), with, without, total)
 		}
 		for i, k := range batch {
-			if counts[i] != len(want[k]) {
+			if int(counts[i]) != len(want[k]) {
 				t.Fatalf("Count of key %#x: %d, want %d", k, counts[i], len(want[k]))
 			}
 		}
@@ -135,7 +189,7 @@ func (s multiSuite[K, V]) count(t testing.TB, m weft.MultiMap[K, V]) {
 }
 
 // Delete takes the pairs of a key in their order.
-func (s multiSuite[K, V]) deleteFirst(t testing.TB, m weft.MultiMap[K, V]) {
+func (s multiSuite[K, V]) deleteFirst(t testing.TB, m AnyMultiMap[K, V]) {
 	rng, n, want := s.batches.rng(), s.scale.Rows()/10, values[K, V]{}
 	keys := unique[K](n, rng)
 	for round := range 4 { // a quarter has four pairs each, the next three, …
@@ -163,7 +217,7 @@ func (s multiSuite[K, V]) deleteFirst(t testing.TB, m weft.MultiMap[K, V]) {
 
 // A key that is in a batch several times loses as many pairs, as far as it has
 // any.
-func (s multiSuite[K, V]) deleteDuplicates(t testing.TB, m weft.MultiMap[K, V]) {
+func (s multiSuite[K, V]) deleteDuplicates(t testing.TB, m AnyMultiMap[K, V]) {
 	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
 	keys, vals := s.batches.withDuplicates(n, rng)
 	s.put(t, m, want, keys, vals)
@@ -197,13 +251,13 @@ func (s multiSuite[K, V]) deleteDuplicates(t testing.TB, m weft.MultiMap[K, V]) 
 	s.equals(t, m, want)
 }
 
-func (s multiSuite[K, V]) deleteAll(t testing.TB, m weft.MultiMap[K, V]) {
+func (s multiSuite[K, V]) deleteAll(t testing.TB, m AnyMultiMap[K, V]) {
 	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
 	keys, vals := s.batches.withDuplicates(n, rng)
 	s.put(t, m, want, keys, vals)
 	each := distinct(keys)
 	batch := slices.Concat(each[:len(each)/2], unique[K](50, rng)) // and some that are absent
-	removed := slices.Repeat([]int{-1}, len(batch))
+	removed := slices.Repeat([]uint32{^uint32(0)}, len(batch))
 	total := 0
 	for _, k := range batch {
 		total += len(want[k])
@@ -214,7 +268,7 @@ func (s multiSuite[K, V]) deleteAll(t testing.TB, m weft.MultiMap[K, V]) {
 		t.Errorf("DeleteAll removed %d pairs, want %d", got, total)
 	}
 	for i, k := range batch {
-		if removed[i] != len(want[k]) {
+		if int(removed[i]) != len(want[k]) {
 			t.Fatalf("DeleteAll of key %#x reports %d pairs, want %d", k, removed[i], len(want[k]))
 		}
 		delete(want, k)
@@ -225,11 +279,11 @@ func (s multiSuite[K, V]) deleteAll(t testing.TB, m weft.MultiMap[K, V]) {
 }
 
 // What the DeleteAlls of one key report adds up to what it had.
-func (s multiSuite[K, V]) deleteAllDuplicates(t testing.TB, m weft.MultiMap[K, V]) {
+func (s multiSuite[K, V]) deleteAllDuplicates(t testing.TB, m AnyMultiMap[K, V]) {
 	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
 	keys, vals := s.batches.withDuplicates(n, rng)
 	s.put(t, m, want, keys, vals)
-	removed := make([]int, n)
+	removed := make([]uint32, n)
 	got, err := m.DeleteAll(ctx(), keys, removed)
 	must(t, err)
 	if got != n {
@@ -237,7 +291,7 @@ func (s multiSuite[K, V]) deleteAllDuplicates(t testing.TB, m weft.MultiMap[K, V
 	}
 	sums := map[K]int{}
 	for i, k := range keys {
-		sums[k] += removed[i]
+		sums[k] += int(removed[i])
 	}
 	for k, sum := range sums {
 		if sum != len(want[k]) {
@@ -248,7 +302,7 @@ func (s multiSuite[K, V]) deleteAllDuplicates(t testing.TB, m weft.MultiMap[K, V
 }
 
 // A key may have more pairs than all others together.
-func (s multiSuite[K, V]) manyPairs(t testing.TB, m weft.MultiMap[K, V]) {
+func (s multiSuite[K, V]) manyPairs(t testing.TB, m AnyMultiMap[K, V]) {
 	rng, want := s.batches.rng(), values[K, V]{}
 	n := min(4*s.scale.Rows(), 20_000)
 	others := unique[K](100, rng)
@@ -272,10 +326,10 @@ func (s multiSuite[K, V]) manyPairs(t testing.TB, m weft.MultiMap[K, V]) {
 	if n, err := m.PutNew(ctx(), []K{hot}, make([]V, 1), nil); n != 0 || err != nil {
 		t.Errorf("PutNew of a key with many pairs: %d, %v", n, err)
 	}
-	removed := make([]int, 3)
+	removed := make([]uint32, 3)
 	got, err = m.DeleteAll(ctx(), []K{others[1], hot, others[2]}, removed)
 	must(t, err)
-	if removed[1] != len(want[hot]) || got != removed[0]+removed[1]+removed[2] {
+	if int(removed[1]) != len(want[hot]) || got != int(removed[0]+removed[1]+removed[2]) {
 		t.Errorf("DeleteAll removed %d pairs, by key %d; the one in the middle had %d", got, removed, len(want[hot]))
 	}
 	for _, k := range []K{others[1], hot, others[2]} {
@@ -286,7 +340,7 @@ func (s multiSuite[K, V]) manyPairs(t testing.TB, m weft.MultiMap[K, V]) {
 }
 
 // With one operation per key there is only one right answer.
-func (s multiSuite[K, V]) apply(t testing.TB, m weft.MultiMap[K, V]) {
+func (s multiSuite[K, V]) apply(t testing.TB, m AnyMultiMap[K, V]) {
 	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
 	keys := unique[K](n, rng)
 	for round := range 3 { // keys with three pairs, with two, with one, with none
@@ -338,9 +392,9 @@ func (s multiSuite[K, V]) mixed(pool []K, kinds, round int) []weft.Op[K, V] {
 }
 
 // With many operations on few keys, the answers must add up.
-func (s multiSuite[K, V]) applyAnswers(t testing.TB, m weft.MultiMap[K, V]) {
+func (s multiSuite[K, V]) applyAnswers(t testing.TB, m AnyMultiMap[K, V]) {
 	pool := unique[K](8, s.batches.rng())
-	counts, before := make([]int, len(pool)), make([]int, len(pool))
+	counts, before := make([]uint32, len(pool)), make([]uint32, len(pool))
 	for round := range 10 {
 		copy(before, counts)
 		ops := s.mixed(pool, 4, round)
@@ -373,12 +427,12 @@ func (s multiSuite[K, V]) applyAnswers(t testing.TB, m weft.MultiMap[K, V]) {
 
 // holdsLast wants the values of a batch behind all others of their keys. Those
 // that it took away are none of the last.
-func (s multiSuite[K, V]) holdsLast(t testing.TB, m weft.MultiMap[K, V], keys []K, added values[K, V]) {
+func (s multiSuite[K, V]) holdsLast(t testing.TB, m AnyMultiMap[K, V], keys []K, added values[K, V]) {
 	t.Helper()
-	offsets, vals := s.getAllOf(t, m, keys)
+	rows := s.getAllOf(t, m, keys)
 	for i, k := range keys {
 		old := true
-		for _, v := range vals[offsets[i]:offsets[i+1]] {
+		for _, v := range rows.Row(i) {
 			fresh := slices.ContainsFunc(added[k], func(a V) bool { return toBits(a) == toBits(v) })
 			if !fresh && !old {
 				t.Fatalf("key %#x has the value %#x behind those of a later batch", k, toBits(v))
@@ -390,17 +444,17 @@ func (s multiSuite[K, V]) holdsLast(t testing.TB, m weft.MultiMap[K, V], keys []
 
 // A DeleteAll takes what is there when it comes by: what was there before and
 // what its batch adds, but never a pair of another key.
-func (s multiSuite[K, V]) applyDeleteAll(t testing.TB, m weft.MultiMap[K, V]) {
+func (s multiSuite[K, V]) applyDeleteAll(t testing.TB, m AnyMultiMap[K, V]) {
 	pool := unique[K](12, s.batches.rng())
 	for round := range 10 {
-		was, all := s.getAllOf(t, m, pool)
+		was := s.getAllOf(t, m, pool)
 		ops := s.mixed(pool, 5, round)
 		res := make([]weft.Result[V], len(ops))
 		must(t, m.Apply(ctx(), ops, res))
 		most, least, allowed := map[K]int{}, map[K]int{}, values[K, V]{}
 		for i, k := range pool {
-			most[k] = was[i+1] - was[i]
-			allowed[k] = slices.Clone(all[was[i]:was[i+1]])
+			most[k] = len(was.Row(i))
+			allowed[k] = slices.Clone(was.Row(i))
 		}
 		for i, op := range ops {
 			if !res[i].OK {
@@ -414,17 +468,17 @@ func (s multiSuite[K, V]) applyDeleteAll(t testing.TB, m weft.MultiMap[K, V]) {
 				least[op.Key]++
 			}
 		}
-		offsets, now := s.getAllOf(t, m, pool)
+		now := s.getAllOf(t, m, pool)
 		for i, k := range pool {
-			if n := offsets[i+1] - offsets[i]; n > most[k]-least[k] {
+			if n := len(now.Row(i)); n > most[k]-least[k] {
 				t.Fatalf("key %#x has %d values; by the answers %d at most", k, n, most[k]-least[k])
 			}
-			for _, v := range now[offsets[i]:offsets[i+1]] {
+			for _, v := range now.Row(i) {
 				if !slices.ContainsFunc(allowed[k], func(a V) bool { return toBits(a) == toBits(v) }) {
 					t.Fatalf("key %#x has the value %#x, which nobody gave it", k, toBits(v))
 				}
 			}
 		}
-		s.length(t, m, len(now))
+		s.length(t, m, len(now.Vals))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
 )
 
 // Flaws of multimaps beside those of maps.
@@ -36,35 +37,33 @@ const (
 	applyLeaves       flaw = "Apply's DeleteAll leaves the last pair"
 	losesOrder        flaw = "beyond 1000 pairs a key's order is another after each change"
 	forgetsBeyond     flaw = "a key has 2000 pairs at most"
+	spoilsRows        flaw = "a GetAll that is cancelled changes the rows"
+	onNeedsRoom       flaw = "GetAllOn writes nothing if there is no room for all"
+	onSkipsCounts     flaw = "On methods leave counts alone"
 	iteratesBackwards flaw = "All has the pairs of a key in reverse"
 )
 
 // multiReference is a map of slices behind the interface of weft.
 type multiReference[K weft.Key, V weft.Value] struct {
-	flaw   flaw
+	whole[K, V]
 	mu     sync.Mutex
 	pairs  map[K][]V
 	extra  int
 	change int
 	closed bool
-	last   error
 }
 
-func newMultiReference[K weft.Key, V weft.Value](f flaw) *multiReference[K, V] {
-	return &multiReference[K, V]{flaw: f, pairs: map[K][]V{}}
+func newMultiReference[K weft.Key, V weft.Value](f flaw, dev device.Device) *multiReference[K, V] {
+	m := &multiReference[K, V]{whole: newWhole[K, V](f, dev), pairs: map[K][]V{}}
+	m.whole.pairs = m
+	return m
 }
 
-// begin and match are those of a reference map with the same flaw.
-func (m *multiReference[K, V]) begin(ctx context.Context) error {
-	return (&reference[K, V]{flaw: m.flaw, closed: m.closed}).begin(ctx)
-}
+// begin and prefix are those of a reference map.
+func (m *multiReference[K, V]) begin(ctx context.Context) error { return m.whole.begin(ctx, m.closed) }
 
-func (m *multiReference[K, V]) match(keys int, lengths ...int) {
-	(&reference[K, V]{flaw: m.flaw}).match(keys, lengths...)
-}
-
-func (m *multiReference[K, V]) rows(n int) int {
-	return (&reference[K, V]{flaw: m.flaw}).rows(n)
+func (m *multiReference[K, V]) prefix(ctx context.Context, n int) (rows int, err error) {
+	return m.whole.prefix(ctx, m.closed, n)
 }
 
 // add adds a pair.
@@ -116,25 +115,22 @@ func (m *multiReference[K, V]) Put(ctx context.Context, keys []K, vals []V) (ins
 	m.match(len(keys), len(vals))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.begin(ctx); err != nil {
-		return 0, err
-	}
-	for i, k := range keys[:m.rows(len(keys))] {
+	rows, err := m.prefix(ctx, len(keys))
+	for i, k := range keys[:rows] {
 		m.add(k, vals[i])
 		inserted++
 	}
-	return inserted, nil
+	return inserted, err
 }
 
 func (m *multiReference[K, V]) PutNew(ctx context.Context, keys []K, vals []V, ok []bool) (inserted int, err error) {
 	m.match(len(keys), len(vals), optional(len(keys), ok))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.begin(ctx); err != nil {
-		return 0, err
-	}
+	rows, err := m.prefix(ctx, len(keys))
+	clear(ok[min(rows, len(ok)):])
 	was, at := map[K]bool{}, map[K]int{}
-	for i, k := range keys[:m.rows(len(keys))] {
+	for i, k := range keys[:rows] {
 		if _, seen := at[k]; !seen {
 			was[k] = len(m.pairs[k]) > 0
 		}
@@ -151,26 +147,30 @@ func (m *multiReference[K, V]) PutNew(ctx context.Context, keys []K, vals []V, o
 		}
 		at[k] = i
 	}
-	return inserted, nil
+	return inserted, err
 }
 
 // each runs body for every key of a batch of lookups or deletions, without
-// results, and adds up what it returns.
-func (m *multiReference[K, V]) each(ctx context.Context, keys []K, body func(i int, vals []V) int) (n int, err error) {
+// results, and adds up what it returns; cut clears the outputs of the others.
+func (m *multiReference[K, V]) each(ctx context.Context, keys []K, cut func(rows int), body func(i int, vals []V) int) (n int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.begin(ctx); err != nil {
-		return 0, err
+	rows, err := m.prefix(ctx, len(keys))
+	if err != nil && m.flaw != leavesStale {
+		cut(rows)
 	}
-	for i, k := range keys[:m.rows(len(keys))] {
+	for i, k := range keys[:rows] {
 		n += body(i, m.pairs[k])
 	}
-	return n, nil
+	return n, err
 }
+
+// from clears the end of an output.
+func from[T any](s []T, rows int) { clear(s[min(rows, len(s)):]) }
 
 func (m *multiReference[K, V]) Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error) {
 	m.match(len(keys), len(vals), optional(len(keys), found))
-	return m.each(ctx, keys, func(i int, have []V) (hit int) {
+	return m.each(ctx, keys, func(rows int) { from(vals, rows); from(found, rows) }, func(i int, have []V) (hit int) {
 		var v V
 		switch {
 		case len(have) > 0 && m.flaw == getsLatest:
@@ -193,10 +193,10 @@ func (m *multiReference[K, V]) Contains(ctx context.Context, keys []K, found []b
 	return m.Get(ctx, keys, make([]V, len(keys)), found)
 }
 
-func (m *multiReference[K, V]) GetAll(ctx context.Context, keys []K) (offsets []int, vals []V, err error) {
+func (m *multiReference[K, V]) GetAll(ctx context.Context, keys []K, rows *weft.Rows[V]) error {
 	seen := map[K]bool{}
-	offsets = append(offsets, 0)
-	_, err = m.each(ctx, keys, func(i int, have []V) int {
+	offsets, vals := append(rows.Offsets[:rows.Len()], uint64(len(rows.Vals))), rows.Vals
+	_, err := m.each(ctx, keys, func(int) {}, func(i int, have []V) int {
 		if m.flaw == skipsAbsent && len(have) == 0 {
 			return 0
 		}
@@ -204,20 +204,23 @@ func (m *multiReference[K, V]) GetAll(ctx context.Context, keys []K) (offsets []
 			vals = append(vals, have...)
 		}
 		seen[keys[i]] = true
-		offsets = append(offsets, len(vals))
+		offsets = append(offsets, uint64(len(vals)))
 		return 0
 	})
-	if m.flaw == offByOne && len(keys) > 0 {
+	if m.flaw == offByOne && len(offsets) > 1 {
 		offsets[len(offsets)-1] = offsets[len(offsets)-2]
 	}
-	return offsets, vals, err
+	if err == nil || m.flaw == spoilsRows {
+		rows.Offsets, rows.Vals = offsets, vals
+	}
+	return err
 }
 
-func (m *multiReference[K, V]) Count(ctx context.Context, keys []K, counts []int) (total int, err error) {
+func (m *multiReference[K, V]) Count(ctx context.Context, keys []K, counts []uint32) (total int, err error) {
 	m.match(len(keys), optional(len(keys), counts))
-	return m.each(ctx, keys, func(i int, have []V) int {
+	return m.each(ctx, keys, func(rows int) { from(counts, rows) }, func(i int, have []V) int {
 		if i < len(counts) && (len(have) > 0 || m.flaw != leavesCounts) {
-			counts[i] = len(have)
+			counts[i] = uint32(len(have))
 		}
 		if m.flaw == countsKeys {
 			return min(len(have), 1)
@@ -229,7 +232,7 @@ func (m *multiReference[K, V]) Count(ctx context.Context, keys []K, counts []int
 func (m *multiReference[K, V]) Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error) {
 	m.match(len(keys), optional(len(keys), deleted))
 	seen := map[K]bool{}
-	return m.each(ctx, keys, func(i int, _ []V) (one int) {
+	return m.each(ctx, keys, func(rows int) { from(deleted, rows) }, func(i int, _ []V) (one int) {
 		k := keys[i]
 		if (m.flaw != deletesOnce || !seen[k]) && m.remove(k) {
 			one = 1
@@ -242,10 +245,10 @@ func (m *multiReference[K, V]) Delete(ctx context.Context, keys []K, deleted []b
 	})
 }
 
-func (m *multiReference[K, V]) DeleteAll(ctx context.Context, keys []K, removed []int) (n int, err error) {
+func (m *multiReference[K, V]) DeleteAll(ctx context.Context, keys []K, removed []uint32) (n int, err error) {
 	m.match(len(keys), optional(len(keys), removed))
 	had := map[K]int{}
-	return m.each(ctx, keys, func(i int, have []V) int {
+	return m.each(ctx, keys, func(rows int) { from(removed, rows) }, func(i int, have []V) int {
 		k, n := keys[i], len(have)
 		switch {
 		case n > 0 && m.flaw == deleteAllTakesOne:
@@ -259,7 +262,7 @@ func (m *multiReference[K, V]) DeleteAll(ctx context.Context, keys []K, removed 
 			n = had[k]
 		}
 		if i < len(removed) {
-			removed[i] = n
+			removed[i] = uint32(n)
 		}
 		return n
 	})
@@ -269,19 +272,20 @@ func (m *multiReference[K, V]) Apply(ctx context.Context, ops []weft.Op[K, V], r
 	m.match(len(ops), optional(len(ops), res))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.begin(ctx); err != nil {
-		return err
-	}
-	for i, op := range ops[:m.rows(len(ops))] {
+	for _, op := range ops {
 		if op.Kind > weft.OpDeleteAll && m.flaw != applyTakesAny {
 			return errors.New("no such operation")
 		}
+	}
+	rows, err := m.prefix(ctx, len(ops))
+	from(res, rows)
+	for i, op := range ops[:rows] {
 		r := m.one(op)
 		if i < len(res) {
 			res[i] = r
 		}
 	}
-	return nil
+	return err
 }
 
 func (m *multiReference[K, V]) one(op weft.Op[K, V]) (r weft.Result[V]) {
@@ -332,13 +336,13 @@ func (m *multiReference[K, V]) Len() int {
 func (m *multiReference[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		m.mu.Lock()
-		m.last = m.begin(context.Background())
+		err := m.begin(context.Background())
 		now, version := map[K][]V{}, m.change
 		for k, vals := range m.pairs {
 			now[k] = slices.Clone(vals)
 		}
 		m.mu.Unlock()
-		if m.last != nil {
+		if err != nil {
 			return
 		}
 		left := len(now)
@@ -358,7 +362,46 @@ func (m *multiReference[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-func (m *multiReference[K, V]) Err() error { return m.last }
+func (m *multiReference[K, V]) list(ctx context.Context) (keys []K, vals []V, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k, have := range m.pairs {
+		for _, v := range have {
+			keys, vals = append(keys, k), append(vals, v)
+		}
+	}
+	return keys, vals, m.begin(ctx)
+}
+
+func (m *multiReference[K, V]) GetAllOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error {
+	m.match(keys.Len(), counts.Len(), offsets.Len()-1)
+	return m.submit(s, nil, []device.Device{keys.Device(), counts.Device(), offsets.Device(), vals.Device()}, func() (int, error) {
+		var rows weft.Rows[V]
+		err := m.GetAll(context.Background(), m.keysOf(keys), &rows)
+		copy(offsets.Host(), rows.Offsets)
+		for i := range rows.Len() {
+			counts.Host()[i] = uint32(len(rows.Row(i)))
+		}
+		if m.flaw != onNeedsRoom || len(rows.Vals) <= vals.Len() {
+			copy(vals.Host(), rows.Vals)
+		}
+		return 0, err
+	})
+}
+
+func (m *multiReference[K, V]) CountOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32]) error {
+	k := m.keysOf(keys)
+	return m.submit(s, nil, []device.Device{keys.Device(), counts.Device()}, func() (int, error) {
+		return m.Count(context.Background(), k, output(m.flaw, onSkipsCounts, counts, len(k)))
+	})
+}
+
+func (m *multiReference[K, V]) DeleteAllOn(s *device.Stream, keys device.Slice[K], removed device.Slice[uint32], n ...device.Slice[uint64]) error {
+	k := m.keysOf(keys)
+	return m.submit(s, n, []device.Device{keys.Device(), removed.Device()}, func() (int, error) {
+		return m.DeleteAll(context.Background(), k, output(m.flaw, onSkipsCounts, removed, len(k)))
+	})
+}
 
 func (m *multiReference[K, V]) Clear(ctx context.Context) error {
 	m.mu.Lock()

@@ -3,13 +3,13 @@ package conformance
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
 	"sync"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
 )
 
 // flaw is a way in which a reference map or set is broken.
@@ -39,36 +39,26 @@ const (
 // reference is a map of Go behind the interface of weft: what the suite asks
 // for, in its simplest form.
 type reference[K weft.Key, V weft.Value] struct {
-	flaw   flaw
+	whole[K, V]
 	mu     sync.Mutex
 	pairs  map[K]V
 	extra  int // what Len says too much
 	change int
 	closed bool
-	last   error
 }
 
-func newReference[K weft.Key, V weft.Value](f flaw) *reference[K, V] {
-	return &reference[K, V]{flaw: f, pairs: map[K]V{}}
+func newReference[K weft.Key, V weft.Value](f flaw, dev device.Device) *reference[K, V] {
+	m := &reference[K, V]{whole: newWhole[K, V](f, dev), pairs: map[K]V{}}
+	m.whole.pairs = m
+	return m
 }
 
-// begin is what every batch does first.
-func (m *reference[K, V]) begin(ctx context.Context) error {
-	if m.closed && m.flaw != reopens {
-		return weft.ErrClosed
-	}
-	if m.flaw == ignoresContext {
-		return nil
-	}
-	return ctx.Err()
-}
+// begin is what every method does first.
+func (m *reference[K, V]) begin(ctx context.Context) error { return m.whole.begin(ctx, m.closed) }
 
-func (m *reference[K, V]) match(keys int, lengths ...int) {
-	for _, n := range lengths {
-		if n != keys && m.flaw != skipsLengths {
-			panic(fmt.Sprintf("%d keys, but a column of %d", keys, n))
-		}
-	}
+// prefix is how many rows of a batch are run, and why not all of them.
+func (m *reference[K, V]) prefix(ctx context.Context, n int) (rows int, err error) {
+	return m.whole.prefix(ctx, m.closed, n)
 }
 
 // optional is the length of an output that may be nil.
@@ -77,13 +67,6 @@ func optional[T any](keys int, s []T) int {
 		return keys
 	}
 	return len(s)
-}
-
-func (m *reference[K, V]) rows(n int) int {
-	if m.flaw == answersTooLittle {
-		return min(n, 255)
-	}
-	return n
 }
 
 func (m *reference[K, V]) lookup(k K) (V, bool) {
@@ -109,11 +92,9 @@ func (m *reference[K, V]) Put(ctx context.Context, keys []K, vals []V) (inserted
 	m.match(len(keys), len(vals))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.begin(ctx); err != nil {
-		return 0, err
-	}
+	rows, err := m.prefix(ctx, len(keys))
 	seen := map[K]bool{}
-	for i, k := range keys[:m.rows(len(keys))] {
+	for i, k := range keys[:rows] {
 		if m.flaw == firstPutWins && seen[k] {
 			continue
 		}
@@ -123,7 +104,7 @@ func (m *reference[K, V]) Put(ctx context.Context, keys []K, vals []V) (inserted
 		}
 		m.store(k, vals[i])
 	}
-	return inserted, nil
+	return inserted, err
 }
 
 func (m *reference[K, V]) PutNew(ctx context.Context, keys []K, vals []V, ok []bool) (inserted int, err error) {
@@ -170,10 +151,12 @@ func (m *reference[K, V]) Get(ctx context.Context, keys []K, vals []V, found []b
 	m.match(len(keys), len(vals), optional(len(keys), found))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.begin(ctx); err != nil {
-		return 0, err
+	rows, err := m.prefix(ctx, len(keys))
+	if err != nil && m.flaw != leavesStale {
+		clear(vals[rows:])
+		clear(found[min(rows, len(found)):])
 	}
-	for i, k := range keys[:m.rows(len(keys))] {
+	for i, k := range keys[:rows] {
 		v, ok := m.lookup(k)
 		if ok {
 			hits++
@@ -185,7 +168,7 @@ func (m *reference[K, V]) Get(ctx context.Context, keys []K, vals []V, found []b
 			vals[i] = v
 		}
 	}
-	return hits, nil
+	return hits, err
 }
 
 func (m *reference[K, V]) Contains(ctx context.Context, keys []K, found []bool) (hits int, err error) {
@@ -197,19 +180,22 @@ func (m *reference[K, V]) Apply(ctx context.Context, ops []weft.Op[K, V], res []
 	m.match(len(ops), optional(len(ops), res))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.begin(ctx); err != nil {
-		return err
-	}
-	for i, op := range ops[:m.rows(len(ops))] {
+	for _, op := range ops {
 		if op.Kind > weft.OpDelete && m.flaw != applyTakesAny {
 			return errors.New("no such operation")
 		}
+	}
+	rows, err := m.prefix(ctx, len(ops))
+	if m.flaw != leavesStale {
+		clear(res[min(rows, len(res)):])
+	}
+	for i, op := range ops[:rows] {
 		r := m.one(op)
 		if i < len(res) {
 			res[i] = r
 		}
 	}
-	return nil
+	return err
 }
 
 func (m *reference[K, V]) one(op weft.Op[K, V]) (r weft.Result[V]) {
@@ -249,10 +235,10 @@ func (m *reference[K, V]) Len() int {
 func (m *reference[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		m.mu.Lock()
-		m.last = m.begin(context.Background())
+		err := m.begin(context.Background())
 		keys, version := slices.Collect(maps.Keys(m.pairs)), m.change
 		m.mu.Unlock()
-		if m.last != nil {
+		if err != nil {
 			return
 		}
 		for i, k := range keys {
@@ -267,7 +253,14 @@ func (m *reference[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-func (m *reference[K, V]) Err() error { return m.last }
+func (m *reference[K, V]) list(ctx context.Context) (keys []K, vals []V, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k, v := range m.pairs {
+		keys, vals = append(keys, k), append(vals, v)
+	}
+	return keys, vals, m.begin(ctx)
+}
 
 func (m *reference[K, V]) Clear(ctx context.Context) error {
 	m.mu.Lock()
@@ -293,7 +286,28 @@ func (m *reference[K, V]) Close() error {
 type referenceSet[K weft.Key] struct{ *reference[K, uint32] }
 
 func (s referenceSet[K]) Add(ctx context.Context, keys []K, added []bool) (int, error) {
-	return s.PutNew(ctx, keys, slices.Repeat([]uint32{1}, len(keys)), added)
+	return s.PutNew(ctx, keys, make([]uint32, len(keys)), added)
+}
+
+func (s referenceSet[K]) AddOn(to *device.Stream, keys device.Slice[K], added device.Slice[bool], n ...device.Slice[uint64]) error {
+	k := s.keysOf(keys)
+	return s.submit(to, n, []device.Device{keys.Device(), added.Device()}, func() (int, error) {
+		return s.Add(context.Background(), k, output(s.flaw, onSkipsFlags, added, len(k)))
+	})
+}
+
+func (s referenceSet[K]) ApplyOn(to *device.Stream, kinds device.Slice[weft.OpKind], keys device.Slice[K], ok device.Slice[bool]) error {
+	for i, k := range keys.Host() {
+		r := s.one(weft.Op[K, uint32]{Kind: kinds.Host()[i], Key: k})
+		ok.Host()[i] = r.OK
+	}
+	return nil
+}
+
+func (s referenceSet[K]) Pages(ctx context.Context) iter.Seq2[[]K, error] {
+	return func(yield func([]K, error) bool) {
+		s.reference.Pages(ctx)(func(p weft.Page[K, uint32], err error) bool { return yield(p.Keys, err) })
+	}
 }
 
 func (s referenceSet[K]) All() iter.Seq[K] {

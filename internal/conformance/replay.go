@@ -11,7 +11,7 @@ import (
 // compares the answers: the body of fuzz tests. The first byte chooses the
 // operation, the second the length; each operation takes one byte for its key,
 // so keys meet often.
-func ReplayMap[K weft.Key, V weft.Value](t testing.TB, m weft.Map[K, V], model map[K]V, data []byte) (rest []byte) {
+func ReplayMap[K weft.Key, V weft.Value](t testing.TB, m AnyMap[K, V], model map[K]V, data []byte) (rest []byte) {
 	t.Helper()
 	if len(data) < 2 {
 		return nil

@@ -1,43 +1,43 @@
 package conformance
 
 import (
-	"context"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
 )
 
-// Set runs the suite for sets. open makes an empty set that grows by itself;
-// the suite closes it.
-func Set[K weft.Key](t *testing.T, scale Scale, open func(t testing.TB) weft.Set[K]) {
-	for _, c := range SetCases[K](scale) {
-		t.Run(c.Name, func(t *testing.T) { c.run(t, open) })
+// Set runs the suite for sets on a device.
+func Set[K weft.Key](t *testing.T, dev device.Device, scale Scale, open Maker[AnySet[K]]) {
+	at := place[AnySet[K]]{dev, scale, open}
+	for _, c := range SetCases(dev, scale, open) {
+		t.Run(c.Name, func(t *testing.T) { c.run(t, at) })
 	}
 }
 
 // SetCases are the tests of the suite for sets.
-func SetCases[K weft.Key](scale Scale) []Case[weft.Set[K]] {
-	s := setSuite[K]{scale}
-	return []Case[weft.Set[K]]{
+func SetCases[K weft.Key](dev device.Device, scale Scale, open Maker[AnySet[K]]) []Case[AnySet[K]] {
+	s := setSuite[K]{place[AnySet[K]]{dev, scale, open}}
+	return append(setKind(s.place).cases(), []Case[AnySet[K]]{
 		{"RoundTrip", s.roundTrip},
 		{"EveryKey", s.everyKey},
 		{"FirstAddWins", s.firstAddWins},
 		{"Churn", s.churn},
 		{"All", s.all},
 		{"Clear", s.clear},
-		{"Errors", s.errors},
+		{"Lengths", s.lengths},
+		{"Apply", s.apply},
 		{"AgainstModel", s.againstModel},
-	}
+	}...)
 }
 
-type setSuite[K weft.Key] struct{ scale Scale }
+type setSuite[K weft.Key] struct{ place[AnySet[K]] }
 
 func (s setSuite[K]) rng() *rand.Rand { return rand.New(rand.NewPCG(3, 5)) }
 
-func (s setSuite[K]) add(t testing.TB, set weft.Set[K], keys []K, want int) {
+func (s setSuite[K]) add(t testing.TB, set AnySet[K], keys []K, want int) {
 	t.Helper()
 	n, err := set.Add(ctx(), keys, nil)
 	must(t, err)
@@ -47,7 +47,7 @@ func (s setSuite[K]) add(t testing.TB, set weft.Set[K], keys []K, want int) {
 }
 
 // holds wants exactly the first of two lists of keys to be there.
-func (s setSuite[K]) holds(t testing.TB, set weft.Set[K], in, out []K) {
+func (s setSuite[K]) holds(t testing.TB, set AnySet[K], in, out []K) {
 	t.Helper()
 	found := make([]bool, len(in)+len(out))
 	n, err := set.Contains(ctx(), slices.Concat(in, out), found)
@@ -65,7 +65,7 @@ func (s setSuite[K]) holds(t testing.TB, set weft.Set[K], in, out []K) {
 	}
 }
 
-func (s setSuite[K]) roundTrip(t testing.TB, set weft.Set[K]) {
+func (s setSuite[K]) roundTrip(t testing.TB, set AnySet[K]) {
 	n := s.scale.Rows()
 	keys := unique[K](2*n, s.rng())
 	s.add(t, set, keys[:n], n)
@@ -80,7 +80,7 @@ func (s setSuite[K]) roundTrip(t testing.TB, set weft.Set[K]) {
 	s.holds(t, set, keys[:n/2], keys[n/2:])
 }
 
-func (s setSuite[K]) everyKey(t testing.TB, set weft.Set[K]) {
+func (s setSuite[K]) everyKey(t testing.TB, set AnySet[K]) {
 	keys := slices.Compact(slices.Sorted(slices.Values(odd[K]())))
 	for range 40 { // more often than a line has slots
 		s.add(t, set, keys, len(keys))
@@ -94,7 +94,7 @@ func (s setSuite[K]) everyKey(t testing.TB, set weft.Set[K]) {
 	}
 }
 
-func (s setSuite[K]) firstAddWins(t testing.TB, set weft.Set[K]) {
+func (s setSuite[K]) firstAddWins(t testing.TB, set AnySet[K]) {
 	rng, n := s.rng(), s.scale.Rows()
 	pool := unique[K](n/4+1, rng)
 	keys, want, seen := make([]K, n), make([]bool, n), map[K]bool{}
@@ -116,7 +116,7 @@ func (s setSuite[K]) firstAddWins(t testing.TB, set weft.Set[K]) {
 	}
 }
 
-func (s setSuite[K]) churn(t testing.TB, set weft.Set[K]) {
+func (s setSuite[K]) churn(t testing.TB, set AnySet[K]) {
 	n := s.scale.Rows() / 10
 	keys := unique[K](20*n, s.rng())
 	s.add(t, set, keys[:n], n)
@@ -129,19 +129,18 @@ func (s setSuite[K]) churn(t testing.TB, set weft.Set[K]) {
 	}
 }
 
-func (s setSuite[K]) all(t testing.TB, set weft.Set[K]) {
+func (s setSuite[K]) all(t testing.TB, set AnySet[K]) {
 	keys := append(unique[K](s.scale.Rows(), s.rng()), ^K(0)-1)
 	n := len(slices.Compact(slices.Sorted(slices.Values(keys))))
 	s.add(t, set, keys, n)
 	got := slices.Sorted(set.All())
-	must(t, set.Err())
 	slices.Sort(keys)
 	if !slices.Equal(got, slices.Compact(keys)) {
 		t.Errorf("All has %d keys, want %d", len(got), n)
 	}
 }
 
-func (s setSuite[K]) clear(t testing.TB, set weft.Set[K]) {
+func (s setSuite[K]) clear(t testing.TB, set AnySet[K]) {
 	keys := unique[K](300, s.rng())
 	s.add(t, set, keys, 300)
 	must(t, set.Clear(ctx()))
@@ -149,32 +148,40 @@ func (s setSuite[K]) clear(t testing.TB, set weft.Set[K]) {
 	s.add(t, set, keys, 300)
 }
 
-func (s setSuite[K]) errors(t testing.TB, set weft.Set[K]) {
+func (s setSuite[K]) lengths(t testing.TB, set AnySet[K]) {
 	keys := unique[K](10, s.rng())
 	mustPanic(t, "Add", func() { set.Add(ctx(), keys, make([]bool, 9)) })
 	mustPanic(t, "Contains", func() { set.Contains(ctx(), keys, make([]bool, 11)) })
 	mustPanic(t, "Delete", func() { set.Delete(ctx(), keys, []bool{}) })
-	if n, err := set.Add(expired(), keys, nil); n != 0 || !errors.Is(err, context.Canceled) {
-		t.Errorf("Add with an ended context: %d, %v", n, err)
+}
+
+// A mixed batch on the device adds keys, removes them and finds them.
+func (s setSuite[K]) apply(t testing.TB, set AnySet[K]) {
+	rng, n := s.rng(), min(s.scale.Rows(), 2000)
+	keys := unique[K](n, rng)
+	s.add(t, set, keys[:n/2], n/2)
+	kinds, want, left := make([]weft.OpKind, n), make([]bool, n), 0
+	for i := range kinds {
+		kinds[i] = weft.OpKind(rng.IntN(6))
+		there := i < n/2
+		inserts := kinds[i].Inserts()
+		want[i] = there != inserts && kinds[i] <= weft.OpDelete
+		if inserts || there && kinds[i] != weft.OpDelete {
+			left++
+		}
 	}
-	s.add(t, set, keys, 10)
-	must(t, set.Close())
-	must(t, set.Close())
-	if _, err := set.Add(ctx(), keys, nil); !errors.Is(err, weft.ErrClosed) {
-		t.Errorf("Add after Close: %v", err)
-	}
-	if _, err := set.Contains(ctx(), keys, nil); !errors.Is(err, weft.ErrClosed) {
-		t.Errorf("Contains after Close: %v", err)
-	}
-	for range set.All() {
-		t.Error("All of a closed set has keys")
-	}
-	if err := set.Err(); !errors.Is(err, weft.ErrClosed) {
-		t.Errorf("All after Close: %v", err)
+	st := stream(t, s.dev)
+	on, kindsOn, ok := uploaded(t, st, keys), uploaded(t, st, kinds), uploaded(t, st, make([]bool, n))
+	must(t, set.ApplyOn(st, kindsOn, on, ok))
+	must(t, set.Sync(ctx()))
+	got := make([]bool, n)
+	must(t, ok.CopyTo(ctx(), st, got))
+	if !slices.Equal(got, want) || set.Len() != left {
+		t.Errorf("%d keys are left, want %d; the flags are right: %v", set.Len(), left, slices.Equal(got, want))
 	}
 }
 
-func (s setSuite[K]) againstModel(t testing.TB, set weft.Set[K]) {
+func (s setSuite[K]) againstModel(t testing.TB, set AnySet[K]) {
 	rng, model := s.rng(), map[K]bool{}
 	for range 40 {
 		keys := make([]K, rng.IntN(200))

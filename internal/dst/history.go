@@ -16,7 +16,6 @@ type event[K weft.Key, V weft.Value] struct {
 	returns    Returns
 	ok         bool
 	full       bool // there may have been no room for it
-	maybe      bool // it may not have been run
 	val        V
 	passing    []V // values that a lookup may have found, whatever there was
 	removed    int
@@ -201,30 +200,21 @@ func (h *history[K, V]) check() (steps int, err error) {
 	return lenient(mapModel[K, V]()).Check(h.events, h.precedes)
 }
 
-// lenient lets a model do what events leave open: operations may not have been
-// run, and lookups may have met a value in passing.
+// lenient lets a model do what events leave open: lookups may have met a value
+// in passing.
 func lenient[S any, K weft.Key, V weft.Value](m *Model[S, event[K, V]]) *Model[S, event[K, V]] {
 	step, hint := m.Step, m.Hint
 	m.Step = func(s S, e event[K, V]) ([]S, *event[K, V]) {
 		if e.passed() {
 			return []S{s}, nil
 		}
-		next, rest := step(s, e)
-		if e.maybe {
-			next = append(next, s)
-		}
-		return next, rest
+		return step(s, e)
 	}
 	m.Hint = func(e event[K, V]) Hint {
 		if e.passed() {
 			return Hint{Pure: true, Size: -1}
 		}
-		h := hint(e)
-		if e.maybe {
-			h.Needs, h.Class, h.Size = nil, "", -1
-			h.Least, h.Most = min(h.Least, 0), max(h.Most, 0)
-		}
-		return h
+		return hint(e)
 	}
 	return m
 }

@@ -151,9 +151,6 @@ func (g *generator[K, V]) among(b *batch[K, V]) {
 	g.fill(b, kind)
 }
 
-// mostInterrupted bounds the operations of a call whose context ends.
-const mostInterrupted = 8
-
 // large is a batch for which structures need more memory than for small ones.
 const large = 256
 
@@ -171,17 +168,11 @@ func (g *generator[K, V]) fill(b *batch[K, V], kind weft.OpKind) {
 			hot += large
 		}
 	}
-	if b.do == call && b.patience > 0 { // any of them may have been run: orders of many are hard to find
-		hot, cold = min(hot, mostInterrupted), 0
-	}
 	for i := range hot + cold {
 		op := weft.Op[K, V]{Kind: kind, Value: value[V](g.next)}
 		g.next++
 		if !b.uniform {
 			op.Kind = pick(rng, g.cfg.Multi)
-		}
-		if b.do == call && b.patience > 0 && op.Kind == weft.OpDeleteAll { // it may have been run in part
-			op.Kind = weft.OpDelete
 		}
 		if i < hot {
 			op.Key = g.hot[rng.IntN(len(g.hot))]
@@ -269,7 +260,7 @@ func (b *batch[K, V]) what() (s string) {
 	case sync:
 		s = "Sync"
 	case iterate:
-		return fmt.Sprintf("All, and meanwhile a batch on stream %d, %s, %d operations:", b.stream, how, len(b.ops))
+		return fmt.Sprintf("Pages, and meanwhile a batch on stream %d, %s, %d operations:", b.stream, how, len(b.ops))
 	case clear:
 		return "Clear"
 	case leave:

@@ -279,8 +279,8 @@ func (r *runner[K, V]) land(f *flight[K, V]) error {
 	return errors.Join(f.Keys.Free(), f.Vals.Free(), f.OK.Free(), f.Kinds.Free(), f.Removed.Free())
 }
 
-// call runs a batch of the host. If its context ends, any of its operations may
-// have been run; what it returns says nothing.
+// call runs a batch of the host. If its context ends, the first operations have
+// been run, of which it tells the number, and no others.
 func (r *runner[K, V]) call(ctx context.Context, host HostSubject[K, V], b batch[K, V]) error {
 	if len(b.ops) == 0 {
 		return nil
@@ -294,22 +294,17 @@ func (r *runner[K, V]) call(ctx context.Context, host HostSubject[K, V], b batch
 	events := r.events(b, r.inOrder(b))
 	number := r.history.beginCall(changes(b))
 	returns, err := host.Call(ctx, kind, kinds, keys, vals, ok)
-	ended := errors.Is(err, context.Canceled)
-	if ended && !changes(b) {
-		return nil
+	var cut *weft.PartialError
+	if errors.As(err, &cut) {
+		events = events[:cut.Done]
 	}
 	r.time++
 	for i := range events {
 		e := &events[i]
-		e.ok, e.val, e.returns = ok[i], vals[i], returns
-		if ended {
-			e.maybe, e.returns = true, Returns{}
-		} else {
-			e.till = r.time
-		}
+		e.ok, e.val, e.returns, e.till = ok[i], vals[i], returns, r.time
 	}
 	r.history.add(number, events)
-	if err := r.allowed(err, b); err != nil || ended {
+	if err := r.allowed(err, b); err != nil {
 		return err
 	}
 	r.history.returned(number)
@@ -319,27 +314,28 @@ func (r *runner[K, V]) call(ctx context.Context, host HostSubject[K, V], b batch
 // iterate looks at all pairs: each that is not changed meanwhile must come once.
 // Meanwhile a batch is submitted. For a multimap, what comes is a list of values
 // for each key, and nothing is submitted.
-func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch[K, V]) (err error) {
+func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch[K, V]) error {
 	r.time++
 	start := r.time
 	number := r.history.beginCall(false)
 	found, changed := map[K][]V{}, map[K]bool{}
-	for k, v := range host.All() {
-		if len(found) == 0 && len(b.ops) > 0 && !r.multi {
-			if err = r.submit(b); err != nil {
-				break
-			}
-			for _, op := range b.ops {
-				changed[op.Key] = true
+	for p, err := range host.Pages(context.Background()) {
+		if err == nil && len(found) == 0 && !r.multi {
+			if err = r.submit(b); err == nil {
+				for _, op := range b.ops {
+					changed[op.Key] = true
+				}
 			}
 		}
-		if found[k] != nil && !r.multi && !changed[k] {
-			return fmt.Errorf("key %#x comes twice in All", k)
+		if err != nil {
+			return fmt.Errorf("iteration: %w", err)
 		}
-		found[k] = append(found[k], v)
-	}
-	if err := errors.Join(err, host.Err()); err != nil {
-		return fmt.Errorf("iteration: %w", err)
+		for i, k := range p.Keys {
+			if found[k] != nil && !r.multi && !changed[k] {
+				return fmt.Errorf("key %#x comes twice in an iteration", k)
+			}
+			found[k] = append(found[k], p.Vals[i])
+		}
 	}
 	r.time++
 	var events []event[K, V]
@@ -424,7 +420,7 @@ func (r *runner[K, V]) list(b batch[K, V]) error {
 // listCall runs a batch of GetAlls of the host.
 func (r *runner[K, V]) listCall(ctx context.Context, b batch[K, V]) error {
 	m, ok := r.subject.(interface {
-		GetAll(ctx context.Context, keys []K) (offsets []int, vals []V, err error)
+		GetAll(ctx context.Context, keys []K, rows *weft.Rows[V]) error
 	})
 	if !ok {
 		return nil
@@ -433,14 +429,14 @@ func (r *runner[K, V]) listCall(ctx context.Context, b batch[K, V]) error {
 	r.time++
 	start := r.time
 	number := r.history.beginCall(false)
-	offsets, vals, err := m.GetAll(ctx, keys)
-	if err != nil {
+	var rows weft.Rows[V]
+	if err := m.GetAll(ctx, keys, &rows); err != nil {
 		return r.allowed(err, b)
 	}
 	r.time++
 	var events []event[K, V]
 	for i, op := range b.ops {
-		events = append(events, event[K, V]{op: op, all: vals[offsets[i]:offsets[i+1]], from: start, till: r.time})
+		events = append(events, event[K, V]{op: op, all: rows.Row(i), from: start, till: r.time})
 	}
 	r.history.add(number, events)
 	r.history.returned(number)

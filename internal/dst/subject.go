@@ -37,8 +37,7 @@ type HostSubject[K weft.Key, V weft.Value] interface {
 	// Call runs a batch, of one kind if there are no kinds. Results go to vals
 	// and ok as far as it reports.
 	Call(ctx context.Context, kind weft.OpKind, kinds []weft.OpKind, keys []K, vals []V, ok []bool) (Returns, error)
-	All() iter.Seq2[K, V]
-	Err() error
+	Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], error]
 	Clear(ctx context.Context) error
 }
 
@@ -51,10 +50,10 @@ type Returns struct {
 // included.
 type OnMap[K weft.Key, V weft.Value] interface {
 	HostMap[K, V]
-	PutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V]) error
-	PutNewOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool]) error
-	GetOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool]) error
-	DeleteOn(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool]) error
+	PutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], inserted ...device.Slice[uint64]) error
+	PutNewOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool], inserted ...device.Slice[uint64]) error
+	GetOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error
+	DeleteOn(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool], n ...device.Slice[uint64]) error
 	ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool]) error
 	Sync(ctx context.Context) error
 	Len() int
@@ -68,8 +67,7 @@ type HostMap[K weft.Key, V weft.Value] interface {
 	Get(ctx context.Context, keys []K, vals []V, found []bool) (int, error)
 	Delete(ctx context.Context, keys []K, deleted []bool) (int, error)
 	Apply(ctx context.Context, ops []weft.Op[K, V], res []weft.Result[V]) error
-	All() iter.Seq2[K, V]
-	Err() error
+	Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], error]
 	Clear(ctx context.Context) error
 }
 
@@ -138,11 +136,17 @@ func counted(n int, ok []bool, err error) error {
 // OnSet are the methods of a set, those that take batches on the device
 // included.
 type OnSet[K weft.Key] interface {
-	weft.Set[K]
-	AddOn(s *device.Stream, keys device.Slice[K], added device.Slice[bool]) error
-	ContainsOn(s *device.Stream, keys device.Slice[K], found device.Slice[bool]) error
-	DeleteOn(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool]) error
+	Add(ctx context.Context, keys []K, added []bool) (int, error)
+	Contains(ctx context.Context, keys []K, found []bool) (int, error)
+	Delete(ctx context.Context, keys []K, deleted []bool) (int, error)
+	AddOn(s *device.Stream, keys device.Slice[K], added device.Slice[bool], n ...device.Slice[uint64]) error
+	ContainsOn(s *device.Stream, keys device.Slice[K], found device.Slice[bool], hits ...device.Slice[uint64]) error
+	DeleteOn(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool], n ...device.Slice[uint64]) error
+	Pages(ctx context.Context) iter.Seq2[[]K, error]
+	Clear(ctx context.Context) error
 	Sync(ctx context.Context) error
+	Len() int
+	Close() error
 }
 
 // Set makes a subject of a set; its configuration must have Uniform set.
@@ -150,11 +154,11 @@ func Set[K weft.Key](s OnSet[K]) HostSubject[K, uint32] { return setSubject[K]{s
 
 type setSubject[K weft.Key] struct{ OnSet[K] }
 
-// All is for [HostSubject].
-func (m setSubject[K]) All() iter.Seq2[K, uint32] {
-	return func(yield func(K, uint32) bool) {
-		for k := range m.OnSet.All() {
-			if !yield(k, 0) {
+// Pages is for [HostSubject].
+func (m setSubject[K]) Pages(ctx context.Context) iter.Seq2[weft.Page[K, uint32], error] {
+	return func(yield func(weft.Page[K, uint32], error) bool) {
+		for keys, err := range m.OnSet.Pages(ctx) {
+			if !yield(weft.Page[K, uint32]{Keys: keys, Vals: make([]uint32, len(keys))}, err) {
 				return
 			}
 		}
@@ -187,9 +191,9 @@ func (m setSubject[K]) Submit(s *device.Stream, c *Columns[K, uint32]) (Returns,
 // OnMultiMap are the methods of a multimap that take batches on the device.
 type OnMultiMap[K weft.Key, V weft.Value] interface {
 	OnMap[K, V]
-	DeleteAll(ctx context.Context, keys []K, removed []int) (int, error)
-	GetAll(ctx context.Context, keys []K) (offsets []int, vals []V, err error)
-	DeleteAllOn(s *device.Stream, keys device.Slice[K], removed device.Slice[uint32]) error
+	DeleteAll(ctx context.Context, keys []K, removed []uint32) (int, error)
+	GetAll(ctx context.Context, keys []K, rows *weft.Rows[V]) error
+	DeleteAllOn(s *device.Stream, keys device.Slice[K], removed device.Slice[uint32], n ...device.Slice[uint64]) error
 	GetAllOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error
 }
 
@@ -216,7 +220,7 @@ func (m multiSubject[K, V]) Call(ctx context.Context, kind weft.OpKind, kinds []
 	if kinds != nil || kind != weft.OpDeleteAll {
 		return m.asMap.Call(ctx, kind, kinds, keys, vals, ok)
 	}
-	counts := make([]int, len(keys))
+	counts := make([]uint32, len(keys))
 	_, err := m.DeleteAll(ctx, keys, counts)
 	for i, n := range counts {
 		ok[i] = n > 0

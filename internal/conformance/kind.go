@@ -1,0 +1,223 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+)
+
+// kind is what the cases that maps, sets and multimaps share know of a
+// structure: its methods by what they do. A set is taken for a map whose values
+// are zero.
+type kind[S Structure, K weft.Key, V weft.Value] struct {
+	place[S]
+	values bool // there are values
+	multi  bool // a key may have several pairs
+
+	add    func(ctx context.Context, s S, keys []K, vals []V) (int, error)
+	look   func(ctx context.Context, s S, keys []K, vals []V, found []bool) (int, error)
+	remove func(ctx context.Context, s S, keys []K, gone []bool) (int, error)
+	all    func(s S) iter.Seq2[K, V]
+	pages  func(ctx context.Context, s S) iter.Seq2[weft.Page[K, V], error]
+	copyTo func(ctx context.Context, s S, dev device.Device) (_ S, ok bool, err error)
+	forms  []form[S, K, V]
+	rows   []form[S, K, V] // with results that are not one for each key
+}
+
+// form is a method for batches of the host, and the one for batches on the
+// device. What they don't take or return they leave alone.
+type form[S Structure, K weft.Key, V weft.Value] struct {
+	name string
+	host func(ctx context.Context, s S, r *rows[K, V]) (int, error)
+	on   func(s S, stream *device.Stream, c *columns[K, V], n ...device.Slice[uint64]) error // nil: there is none
+
+	changes, counted, optional bool // the structure; has a count; may go without flags
+}
+
+// rows are a batch of the host. Vals and OK are inputs and outputs.
+type rows[K weft.Key, V weft.Value] struct {
+	Kinds  []weft.OpKind
+	Keys   []K
+	Vals   []V
+	OK     []bool
+	Counts []uint32
+}
+
+// columns are rows on a device.
+type columns[K weft.Key, V weft.Value] struct {
+	Kinds  device.Slice[weft.OpKind]
+	Keys   device.Slice[K]
+	Vals   device.Slice[V]
+	OK     device.Slice[bool]
+	Counts device.Slice[uint32]
+}
+
+func (r *rows[K, V]) clone() *rows[K, V] {
+	return &rows[K, V]{slices.Clone(r.Kinds), slices.Clone(r.Keys), slices.Clone(r.Vals), slices.Clone(r.OK), slices.Clone(r.Counts)}
+}
+
+// upload copies rows to a device; the copy is freed with the test.
+func (r *rows[K, V]) upload(t testing.TB, s *device.Stream) *columns[K, V] {
+	return &columns[K, V]{uploaded(t, s, r.Kinds), uploaded(t, s, r.Keys), uploaded(t, s, r.Vals), uploaded(t, s, r.OK), uploaded(t, s, r.Counts)}
+}
+
+// download copies what may be outputs back.
+func (c *columns[K, V]) download(t testing.TB, s *device.Stream, r *rows[K, V]) {
+	t.Helper()
+	must(t, c.Vals.CopyTo(ctx(), s, r.Vals))
+	must(t, c.OK.CopyTo(ctx(), s, r.OK))
+	must(t, c.Counts.CopyTo(ctx(), s, r.Counts))
+}
+
+func uploaded[T device.Elem](t testing.TB, s *device.Stream, of []T) device.Slice[T] {
+	t.Helper()
+	d, err := device.Upload(s, of)
+	must(t, err)
+	t.Cleanup(func() { must(t, d.Free()) })
+	return d
+}
+
+// stream is one of a device, closed with the test.
+func stream(t testing.TB, dev device.Device) *device.Stream {
+	t.Helper()
+	s, err := dev.NewStream()
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	return s
+}
+
+// batch is n rows of different keys that begin with some given ones, with
+// outputs that hold something.
+func (k kind[S, K, V]) batch(rng *rand.Rand, n int, keys ...K) *rows[K, V] {
+	all := distinct(slices.Concat(keys, unique[K](n, rng)))
+	r := &rows[K, V]{Keys: all[:n], Kinds: make([]weft.OpKind, n), Vals: make([]V, n), OK: make([]bool, n), Counts: make([]uint32, n)}
+	for i := range n {
+		r.Kinds[i] = weft.OpKind(rng.IntN(4))
+		if k.values {
+			r.Vals[i] = random[V](rng)
+		}
+		r.OK[i], r.Counts[i] = i%2 == 0, ^uint32(0)
+	}
+	return r
+}
+
+// holding is another structure with pairs.
+func (k kind[S, K, V]) holding(t testing.TB, keys []K, vals []V) S {
+	t.Helper()
+	s := k.another(t, k.dev)
+	k.fill(t, s, keys, vals)
+	return s
+}
+
+func (k kind[S, K, V]) fill(t testing.TB, s S, keys []K, vals []V) {
+	t.Helper()
+	n, err := k.add(ctx(), s, keys, vals)
+	must(t, err)
+	if n != len(keys) {
+		t.Fatalf("%d of %d keys added", n, len(keys))
+	}
+}
+
+// content is what a structure holds: the values of each key in their order.
+func (k kind[S, K, V]) content(t testing.TB, s S) values[K, V] {
+	t.Helper()
+	have := values[K, V]{}
+	for p, err := range k.pages(ctx(), s) {
+		must(t, err)
+		for i, key := range p.Keys {
+			have[key] = append(have[key], p.Vals[i])
+		}
+	}
+	return have
+}
+
+// holds wants a structure to hold what another one does.
+func (k kind[S, K, V]) holds(t testing.TB, s S, want values[K, V]) {
+	t.Helper()
+	got := k.content(t, s)
+	if n := want.pairs(); got.pairs() != n || s.Len() != n {
+		t.Fatalf("%d pairs, Len = %d, want %d", got.pairs(), s.Len(), n)
+	}
+	for key, vals := range want {
+		if !sameValues(sorted(got[key]), sorted(vals)) {
+			t.Fatalf("key %#x has %d values, want %d; or others", key, len(got[key]), len(vals))
+		}
+	}
+}
+
+// calls are all methods that take a context. Those that change something add
+// the rows, or remove them.
+func (k kind[S, K, V]) calls(t testing.TB, s S, r *rows[K, V]) map[string]func(context.Context) error {
+	file, err := io.ReadAll(k.saved(t, r))
+	must(t, err)
+	calls := map[string]func(context.Context) error{
+		"Clear":   s.Clear,
+		"Compact": s.Compact,
+		"Sync":    s.Sync,
+		"Check":   s.Check,
+		"Save":    func(c context.Context) error { _, err := s.Save(c, io.Discard); return err },
+		"Load":    func(c context.Context) error { _, err := s.Load(c, bytes.NewReader(file)); return err },
+		"Pages": func(c context.Context) error {
+			for _, err := range k.pages(c, s) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	if _, ok, _ := k.copyTo(expired(), s, k.dev); ok {
+		calls["CopyTo"] = func(c context.Context) error {
+			to, _, err := k.copyTo(c, s, k.dev)
+			if err != nil {
+				return err
+			}
+			return to.Close()
+		}
+	}
+	for _, f := range slices.Concat(k.forms, k.rows) {
+		calls[f.name] = func(c context.Context) error { _, err := f.host(c, s, r.clone()); return err }
+	}
+	return calls
+}
+
+// submissions are all methods for batches on the device.
+func (k kind[S, K, V]) submissions(s S, stream *device.Stream, c *columns[K, V], n ...device.Slice[uint64]) map[string]func() error {
+	calls := map[string]func() error{}
+	for _, f := range slices.Concat(k.forms, k.rows) {
+		if f.on != nil && (f.counted || len(n) == 0) {
+			calls[f.name+"On"] = func() error { return f.on(s, stream, c, n...) }
+		}
+	}
+	return calls
+}
+
+// cases are the tests that all kinds share.
+func (k kind[S, K, V]) cases() []Case[S] {
+	return []Case[S]{
+		{"Cancelled", k.cancelled},
+		{"Closed", k.closed},
+		{"EmptyBatches", k.emptyBatches},
+		{"Partial", k.partial},
+		{"Pages", k.pagesCase},
+		{"PagesEnd", k.pagesEnd},
+		{"TwoIterations", k.twoIterations},
+		{"InsideLoops", k.insideLoops},
+		{"SaveAndLoad", k.saveAndLoad},
+		{"LoadRefuses", k.loadRefuses},
+		{"SaveFails", k.saveFails},
+		{"CopyTo", k.copies},
+		{"Compact", k.compact},
+		{"OnForms", k.onForms},
+		{"OnFormsInOrder", k.onFormsInOrder},
+		{"OnFormsRefuse", k.onFormsRefuse},
+		{"Strife", k.strife},
+	}
+}

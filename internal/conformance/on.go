@@ -1,0 +1,146 @@
+package conformance
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+)
+
+// Each method for batches on the device does what the one for batches of the
+// host does, writes the same and adds the same count.
+func (k kind[S, K, V]) onForms(t testing.TB, _ S) {
+	n := min(k.scale.Rows(), 5000)
+	g := rng()
+	have := k.batch(g, n, odd[K]()...)
+	st := stream(t, k.dev)
+	for _, f := range k.forms {
+		r := k.batch(g, n, have.Keys[:n/2]...) // half of the keys are there
+		one, two := k.holding(t, have.Keys, have.Vals), k.holding(t, have.Keys, have.Vals)
+		want, got := r.clone(), r.clone()
+		count, err := f.host(ctx(), one, want)
+		must(t, err)
+		on := r.upload(t, st)
+		total := uploaded(t, st, []uint64{1000, 7})
+		if f.counted {
+			must(t, f.on(two, st, on, total.Sub(0, 1)))
+		} else {
+			must(t, f.on(two, st, on))
+			count = 0
+		}
+		must(t, two.Sync(ctx()))
+		on.download(t, st, got)
+		k.sameRows(t, f.name, got, want)
+		k.holds(t, two, k.content(t, one))
+		var sum [2]uint64
+		must(t, total.CopyTo(ctx(), st, sum[:]))
+		if sum != [2]uint64{uint64(1000 + count), 7} {
+			t.Errorf("%sOn adds %d, want %d; behind it lies %d", f.name, int(sum[0])-1000, count, sum[1])
+		}
+		k.withoutOptions(t, f, have, r, one)
+	}
+}
+
+// sameRows compares the outputs of batches.
+func (k kind[S, K, V]) sameRows(t testing.TB, name string, got, want *rows[K, V]) {
+	t.Helper()
+	if !slices.Equal(got.OK, want.OK) || !slices.Equal(got.Counts, want.Counts) {
+		t.Fatalf("%sOn writes other flags (%v) or counts (%v) than %s", name, !slices.Equal(got.OK, want.OK), !slices.Equal(got.Counts, want.Counts), name)
+	}
+	for i := range want.Vals {
+		if toBits(got.Vals[i]) != toBits(want.Vals[i]) {
+			t.Fatalf("%sOn writes %#x for key %#x, number %d, want %#x", name, toBits(got.Vals[i]), want.Keys[i], i, toBits(want.Vals[i]))
+		}
+	}
+}
+
+// withoutOptions submits a batch without what may be left out; the outcome is
+// that of another structure.
+func (k kind[S, K, V]) withoutOptions(t testing.TB, f form[S, K, V], have, r *rows[K, V], like S) {
+	if !f.optional {
+		return
+	}
+	st := stream(t, k.dev)
+	s := k.holding(t, have.Keys, have.Vals)
+	on := r.upload(t, st)
+	on.OK = device.Slice[bool]{}
+	must(t, f.on(s, st, on))
+	must(t, s.Sync(ctx()))
+	must(t, st.Sync(ctx()))
+	k.holds(t, s, k.content(t, like))
+	if f.counted {
+		must(t, f.on(s, st, on, device.Slice[uint64]{})) // an empty slice is none
+	}
+	must(t, s.Sync(ctx()))
+}
+
+// Changes run in the order of the calls, whatever their streams; a lookup sees
+// what was submitted to its stream before. Len counts everything when Sync
+// returns.
+func (k kind[S, K, V]) onFormsInOrder(t testing.TB, s S) {
+	n := min(k.scale.Rows(), 2000)
+	streams := []*device.Stream{stream(t, k.dev), stream(t, k.dev), stream(t, k.dev)}
+	r := k.batch(rng(), n)
+	add, remove := k.forms[0], k.form("Delete")
+	look := k.form("Contains")
+	there := 0
+	for round, st := range slices.Repeat(streams, 3) {
+		f := add
+		if round%2 == 1 {
+			f = remove
+		}
+		on := r.upload(t, st)
+		total := uploaded(t, st, make([]uint64, 2))
+		must(t, f.on(s, st, on, total.Sub(0, 1)))
+		must(t, look.on(s, st, on, total.Sub(1, 2)))
+		var sums [2]uint64
+		must(t, total.CopyTo(ctx(), st, sums[:]))
+		if there = n - there; sums != [2]uint64{uint64(n), uint64(there)} {
+			t.Fatalf("round %d: %sOn of %d keys counts %d, and then %d are there, want %d", round, f.name, n, sums[0], sums[1], there)
+		}
+		if round%3 == 0 {
+			must(t, s.Sync(ctx()))
+			if s.Len() != there {
+				t.Fatalf("Len = %d after Sync, want %d", s.Len(), there)
+			}
+		}
+	}
+	must(t, s.Sync(ctx()))
+}
+
+// form is the one of a name.
+func (k kind[S, K, V]) form(name string) form[S, K, V] {
+	return k.forms[slices.IndexFunc(k.forms, func(f form[S, K, V]) bool { return f.name == name })]
+}
+
+// What lies on another device, or does not fit, is refused before anything is
+// run.
+func (k kind[S, K, V]) onFormsRefuse(t testing.TB, s S) {
+	r := k.batch(rng(), 20)
+	st, far := stream(t, k.dev), stream(t, elsewhere(t))
+	on, away := r.upload(t, st), r.upload(t, far)
+	n, farN := uploaded(t, st, make([]uint64, 1)), uploaded(t, far, make([]uint64, 1))
+	refused := func(what string, calls map[string]func() error) {
+		t.Helper()
+		for name, call := range calls {
+			if err := call(); !errors.Is(err, device.ErrInvalid) {
+				t.Errorf("%s with %s: %v, want ErrInvalid", name, what, err)
+			}
+		}
+	}
+	refused("no stream", k.submissions(s, nil, on))
+	refused("a stream of another device", k.submissions(s, far, on))
+	refused("columns on another device", k.submissions(s, st, away))
+	refused("a count on another device", k.submissions(s, st, on, farN))
+	refused("two counts", k.submissions(s, st, on, n, n))
+	short := *on
+	short.Keys = on.Keys.Sub(0, 19)
+	for name, call := range k.submissions(s, st, &short) {
+		mustPanic(t, name, func() { _ = call() })
+	}
+	must(t, s.Sync(ctx()))
+	if s.Len() != 0 {
+		t.Errorf("Len = %d after batches that were refused", s.Len())
+	}
+}

@@ -1,0 +1,191 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/internal/gpu/staging"
+)
+
+// countdown is a context that ends when it has been asked so many times.
+type countdown struct {
+	context.Context
+	left *atomic.Int64
+}
+
+func newCount(n int64) *atomic.Int64 {
+	left := new(atomic.Int64)
+	left.Store(n)
+	return left
+}
+
+// Err is for [context.Context].
+func (c *countdown) Err() error {
+	if c.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// cancelled: a call whose context has ended does nothing and says so, with
+// zeros in its outputs.
+func (k kind[S, K, V]) cancelled(t testing.TB, s S) {
+	r := k.batch(rng(), 100)
+	k.fill(t, s, r.Keys, r.Vals)
+	want := k.content(t, s)
+	for name, call := range k.calls(t, s, r) {
+		if err := call(expired()); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s with an ended context: %v", name, err)
+		}
+		k.holds(t, s, want)
+	}
+	for _, f := range slices.Concat(k.forms, k.rows) {
+		got := r.clone()
+		n, err := f.host(expired(), s, got)
+		var p *weft.PartialError
+		if !errors.As(err, &p) || p.Done != 0 || p.Failed != 0 || n != 0 {
+			t.Errorf("%s with an ended context: %d, %v", f.name, n, err)
+		}
+		k.zeroFrom(t, f, r, got, 0)
+	}
+	if _, err := k.remove(ctx(), s, r.Keys, nil); err != nil { // not locked
+		t.Error(err)
+	}
+}
+
+// zeroFrom wants the outputs of a call to be zero from some row on. What is not
+// an output is as it was.
+func (k kind[S, K, V]) zeroFrom(t testing.TB, f form[S, K, V], was, is *rows[K, V], lo int) {
+	t.Helper()
+	for i := lo; i < len(was.Keys); i++ {
+		if is.OK[i] && (f.optional || !was.OK[i]) || is.Counts[i] != 0 && is.Counts[i] != was.Counts[i] ||
+			toBits(is.Vals[i]) != 0 && (f.name == "Get" || f.name == "Apply" || toBits(is.Vals[i]) != toBits(was.Vals[i])) ||
+			is.Counts[i] != 0 && (f.name == "Count" || f.name == "DeleteAll") {
+			t.Fatalf("%s did %d operations, and the outputs of number %d are %#x %v %d", f.name, lo, i, toBits(is.Vals[i]), is.OK[i], is.Counts[i])
+		}
+	}
+}
+
+func (k kind[S, K, V]) closed(t testing.TB, s S) {
+	r := k.batch(rng(), 10)
+	st := stream(t, k.dev)
+	on := r.upload(t, st)
+	k.fill(t, s, r.Keys, r.Vals)
+	must(t, s.Close())
+	must(t, s.Close())
+	for name, call := range k.calls(t, s, r) {
+		if err := call(ctx()); !errors.Is(err, weft.ErrClosed) {
+			t.Errorf("%s after Close: %v, want ErrClosed", name, err)
+		}
+	}
+	for name, call := range k.submissions(s, st, on) {
+		if err := call(); !errors.Is(err, weft.ErrClosed) {
+			t.Errorf("%s after Close: %v, want ErrClosed", name, err)
+		}
+	}
+	for range k.all(s) {
+		t.Error("All of a closed structure has pairs")
+	}
+	if n := s.Len(); n != 0 {
+		t.Errorf("Len after Close = %d", n)
+	}
+}
+
+// Batches without operations do nothing, on either side.
+func (k kind[S, K, V]) emptyBatches(t testing.TB, s S) {
+	k.fill(t, s, []K{5}, make([]V, 1))
+	st := stream(t, k.dev)
+	none := &rows[K, V]{}
+	for name, call := range k.submissions(s, st, none.upload(t, st)) {
+		if err := call(); err != nil {
+			t.Errorf("%s without operations: %v", name, err)
+		}
+	}
+	for _, f := range slices.Concat(k.forms, k.rows) {
+		if n, err := f.host(ctx(), s, &rows[K, V]{}); n != 0 || err != nil {
+			t.Errorf("%s without operations: %d, %v", f.name, n, err)
+		}
+	}
+	must(t, s.Sync(ctx()))
+	if s.Len() != 1 {
+		t.Errorf("Len = %d after batches without operations", s.Len())
+	}
+}
+
+// manyChunks makes batches of a suite go through a structure in several chunks.
+func (k kind[S, K, V]) manyChunks(t testing.TB) (n int) {
+	t.Cleanup(staging.Configure(k.dev, staging.Settings{PieceBytes: 1 << 10, Slots: 3}))
+	if k.scale <= Slow {
+		return k.scale.Rows()
+	}
+	return 1<<18 + 1000
+}
+
+// partial: a call that is cancelled has done the first operations of its batch,
+// of which it tells the number, and no others.
+func (k kind[S, K, V]) partial(t testing.TB, _ S) {
+	n := k.manyChunks(t)
+	r := k.batch(rng(), n)
+	for _, f := range k.forms {
+		if f.name == "Apply" {
+			for i := range r.Kinds {
+				r.Kinds[i] = weft.OpPut
+			}
+		}
+		cut, done := 0, false
+		for patience := int64(1); !done && patience < 1<<20; patience += 1 + patience/2 {
+			s := k.open(t, k.dev)
+			if f.name != "Put" && f.name != "PutNew" && f.name != "Add" && f.name != "Apply" {
+				k.fill(t, s, r.Keys, r.Vals)
+			}
+			got := r.clone()
+			if _, err := f.host(&countdown{ctx(), newCount(patience)}, s, got); err == nil {
+				done = true
+			} else if k.wasCut(t, s, f, r, got, err) {
+				cut++
+			}
+			check(t, s)
+			must(t, s.Close())
+		}
+		if !done || cut == 0 {
+			t.Errorf("%s was cut short %d times; it came to its end: %v", f.name, cut, done)
+		}
+	}
+}
+
+// wasCut compares what a call that was cut short has done with what it says,
+// and reports whether it has done something.
+func (k kind[S, K, V]) wasCut(t testing.TB, s S, f form[S, K, V], was, is *rows[K, V], err error) bool {
+	t.Helper()
+	var p *weft.PartialError
+	if !errors.As(err, &p) || !errors.Is(err, context.Canceled) || p.Failed != 0 || p.Done > len(was.Keys) {
+		t.Fatalf("%s: %v", f.name, err)
+	}
+	k.zeroFrom(t, f, was, is, p.Done)
+	want := len(was.Keys)
+	switch f.name {
+	case "Put", "PutNew", "Add", "Apply":
+		want = p.Done
+	case "Delete", "DeleteAll":
+		want -= p.Done
+	}
+	found := make([]bool, len(was.Keys))
+	n, err := k.look(ctx(), s, was.Keys, make([]V, len(was.Keys)), found)
+	must(t, err)
+	if n != want || s.Len() != want {
+		t.Fatalf("%s says that it did %d operations; %d keys are there, Len = %d, want %d", f.name, p.Done, n, s.Len(), want)
+	}
+	for i, there := range found {
+		if f.changes && there != (i < p.Done == (f.name != "Delete" && f.name != "DeleteAll")) {
+			t.Fatalf("%s says that it did %d operations; key %d is there: %v", f.name, p.Done, i, there)
+		}
+		if done := i < p.Done; done && f.optional && !is.OK[i] {
+			t.Fatalf("%s says that it did %d operations; the flag of number %d is not set", f.name, p.Done, i)
+		}
+	}
+	return p.Done > 0
+}

@@ -1,0 +1,219 @@
+package conformance
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
+)
+
+// saved is what Save writes of a structure that holds rows.
+func (k kind[S, K, V]) saved(t testing.TB, r *rows[K, V]) *bytes.Reader {
+	t.Helper()
+	s := k.holding(t, r.Keys, r.Vals)
+	var b bytes.Buffer
+	n, err := s.Save(ctx(), &b)
+	must(t, err)
+	if n != len(r.Keys) {
+		t.Fatalf("Save wrote %d of %d pairs", n, len(r.Keys))
+	}
+	return bytes.NewReader(b.Bytes())
+}
+
+// elsewhere is another device: a CPU of two workers.
+func elsewhere(t testing.TB) device.Device {
+	dev, err := cpu.Open(&cpu.Options{Workers: 2})
+	must(t, err)
+	t.Cleanup(func() { must(t, dev.Close()) })
+	return dev
+}
+
+// What has been saved is loaded, on any device, beside what is there; saved
+// again from there and loaded where it came from, it is the same.
+func (k kind[S, K, V]) saveAndLoad(t testing.TB, s S) {
+	r := k.batch(rng(), k.scale.Rows(), odd[K]()...)
+	k.fill(t, s, r.Keys, r.Vals)
+	if k.multi { // most keys have several values
+		k.fill(t, s, r.Keys[:len(r.Keys)/2], r.Vals[len(r.Vals)/2:])
+	}
+	want := k.content(t, s)
+	var file bytes.Buffer
+	for range 2 { // two in one stream
+		n, err := s.Save(ctx(), &file)
+		must(t, err)
+		if n != want.pairs() {
+			t.Fatalf("Save wrote %d pairs of %d", n, want.pairs())
+		}
+	}
+	to := k.another(t, elsewhere(t))
+	k.load(t, to, &file, want)
+	k.holds(t, to, want)
+	var back bytes.Buffer
+	_, err := to.Save(ctx(), &back)
+	must(t, err)
+	must(t, s.Clear(ctx()))
+	k.load(t, s, &file, want) // the second one
+	if file.Len() != 0 {
+		t.Errorf("Load left %d bytes of what Save wrote", file.Len())
+	}
+	k.holds(t, s, want)
+	must(t, s.Clear(ctx()))
+	k.load(t, s, &back, want)
+	k.holds(t, s, want)
+	k.loadBeside(t, s, want)
+}
+
+func (k kind[S, K, V]) load(t testing.TB, s S, from io.Reader, want values[K, V]) {
+	t.Helper()
+	n, err := s.Load(ctx(), from)
+	must(t, err)
+	if n != want.pairs() {
+		t.Fatalf("Load read %d pairs of %d", n, want.pairs())
+	}
+}
+
+// loadBeside wants Load to do with the keys that are there what Put does.
+func (k kind[S, K, V]) loadBeside(t testing.TB, s S, want values[K, V]) {
+	var there K
+	for key := range want {
+		there = key
+		break
+	}
+	more := k.batch(rng(), 1, there)
+	k.load(t, s, k.saved(t, more), values[K, V]{there: more.Vals})
+	if k.multi {
+		want[there] = append(want[there], more.Vals...)
+	} else {
+		want[there] = more.Vals
+	}
+	k.holds(t, s, want)
+}
+
+// A stream that is damaged anywhere, or cut short, is refused, and what came
+// before the damage stays. Nothing of other types is taken.
+func (k kind[S, K, V]) loadRefuses(t testing.TB, s S) {
+	r := k.batch(rng(), 5)
+	file := make([]byte, k.saved(t, r).Size())
+	if _, err := io.ReadFull(k.saved(t, r), file); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(what string, at int, b []byte) {
+		t.Helper()
+		n, err := s.Load(ctx(), bytes.NewReader(b))
+		if !errors.Is(err, weft.ErrFormat) {
+			t.Fatalf("Load of a stream %s byte %d of %d: %v, want ErrFormat", what, at, len(file), err)
+		}
+		if n != s.Len() || n != 0 && n != len(r.Keys) {
+			t.Fatalf("Load of a stream %s byte %d of %d: %d pairs, Len = %d", what, at, len(file), n, s.Len())
+		}
+		must(t, s.Clear(ctx()))
+	}
+	for at := range file {
+		broken := slices.Clone(file)
+		broken[at] ^= 1 << (at % 8)
+		refused("damaged at", at, broken)
+		refused("cut at", at, file[:at])
+	}
+	must(t, s.Sync(ctx()))
+	_, err := s.Load(ctx(), io.MultiReader(bytes.NewReader(file[:len(file)/2]), failing{}))
+	if !errors.Is(err, errFailing) {
+		t.Errorf("Load from a reader that fails: %v", err)
+	}
+	must(t, s.Clear(ctx()))
+	k.load(t, s, bytes.NewReader(file), values[K, V]{0: r.Vals})
+	if s.Len() != len(r.Keys) {
+		t.Errorf("after streams that were refused a good one gives %d pairs", s.Len())
+	}
+}
+
+var errFailing = errors.New("this one fails")
+
+// failing is a reader and a writer that fails.
+type failing struct{}
+
+func (failing) Read([]byte) (int, error)  { return 0, errFailing }
+func (failing) Write([]byte) (int, error) { return 0, errFailing }
+
+// limited is a writer that fails after some bytes.
+type limited struct{ left int }
+
+func (l *limited) Write(b []byte) (int, error) {
+	if l.left -= len(b); l.left < 0 {
+		return 0, errFailing
+	}
+	return len(b), nil
+}
+
+// Save passes the errors of its writer on, wherever they happen.
+func (k kind[S, K, V]) saveFails(t testing.TB, s S) {
+	r := k.batch(rng(), 40)
+	k.fill(t, s, r.Keys, r.Vals)
+	size := int(k.saved(t, r).Size())
+	for left := 0; left < size; left += 1 + size/40 {
+		if _, err := s.Save(ctx(), &limited{left}); !errors.Is(err, errFailing) {
+			t.Fatalf("Save to a writer that takes %d of %d bytes: %v", left, size, err)
+		}
+	}
+	if _, err := s.Save(ctx(), &limited{size}); err != nil {
+		t.Errorf("Save to a writer that takes all %d bytes: %v", size, err)
+	}
+	s.Clear(ctx()) // not locked
+}
+
+// A copy holds the same, and goes its own way.
+func (k kind[S, K, V]) copies(t testing.TB, s S) {
+	r := k.batch(rng(), k.scale.Rows())
+	k.fill(t, s, r.Keys, r.Vals)
+	if k.multi {
+		k.fill(t, s, r.Keys[:50], r.Vals[50:100])
+	}
+	want := k.content(t, s)
+	for _, dev := range []device.Device{k.dev, elsewhere(t)} {
+		to, ok, err := k.copyTo(ctx(), s, dev)
+		must(t, err)
+		if !ok {
+			return
+		}
+		k.holds(t, to, want)
+		check(t, to)
+		must(t, to.Clear(ctx()))
+		k.holds(t, s, want)
+		must(t, to.Close())
+	}
+	for _, call := range []func() error{
+		func() error { _, _, err := k.copyTo(expired(), s, k.dev); return err },
+		func() error {
+			_, _, err := k.copyTo(&countdown{ctx(), newCount(3)}, s, k.dev)
+			return err
+		},
+	} {
+		if err := call(); err == nil {
+			t.Error("CopyTo with a context that ends: no error")
+		}
+	}
+	k.holds(t, s, want)
+}
+
+// Compact changes nothing that can be seen, whatever was deleted.
+func (k kind[S, K, V]) compact(t testing.TB, s S) {
+	must(t, s.Compact(ctx()))
+	r := k.batch(rng(), k.scale.Rows())
+	k.fill(t, s, r.Keys, r.Vals)
+	for _, left := range []int{len(r.Keys) / 2, 3, 0} {
+		_, err := k.remove(ctx(), s, r.Keys[left:], nil)
+		must(t, err)
+		want := k.content(t, s)
+		must(t, s.Compact(ctx()))
+		k.holds(t, s, want)
+		check(t, s)
+		if want.pairs() != left {
+			t.Fatalf("%d pairs are left, want %d", want.pairs(), left)
+		}
+	}
+	k.fill(t, s, r.Keys, r.Vals)
+}
