@@ -52,7 +52,7 @@ func (r *Ring) borrow(b *job) (blocks []block, err error) {
 		limit = min(unstagedPieces*limit, max(limit, b.bytes()/unstagedPieces))
 		segments = min(segments, unstagedSegments)
 	}
-	rows := b.rows(limit)
+	rows := min(b.rows(limit), b.b.N)
 	r.cut(b, rows, limit)
 	need := request{segments: min(segments, len(b.pieces)-1), least: 1}
 	if err := r.open(need.segments); err != nil {
