@@ -175,7 +175,8 @@ func (e *Engine) changeOn(s *device.Stream, part *batch.Batch, x *Scratch, to Li
 			return nil, err
 		}
 	}
-	err = errors.Join(e.submit(s, part, x, to, first), s.Record(e.Visible))
+	// Changed, behind both, is what Close waits for.
+	err = e.Submit(s, func() error { return errors.Join(e.launch(s, part, x, to, first), s.Record(e.Visible)) })
 	if err != nil || !report {
 		return nil, err
 	}
@@ -203,40 +204,38 @@ func (e *Engine) changeHost(ctx context.Context, b *batch.Batch) (done int, fail
 	}
 	defer e.Give(c)
 	done, err = c.Ring.RunInOrder(ctx, b, func(p *staging.Piece) error {
-		return e.submit(p.Stream, p.Batch, x, e.Failed(x), p.Lo)
+		return e.Submit(p.Stream, func() error { return e.launch(p.Stream, p.Batch, x, e.Failed(x), p.Lo) })
 	})
 	// What has been run has been run, whatever has become of the context.
 	failed, ferr := e.ReadFailed(context.WithoutCancel(ctx), x)
 	return done, failed, errors.Join(err, ferr)
 }
 
-// submit launches the kernels of a change: one, and those that resolve
+// launch launches the kernels of a change: one, and those that resolve
 // duplicates with a scratch. first is the part's place in its batch.
-func (e *Engine) submit(s *device.Stream, b *batch.Batch, x *Scratch, failed List, first int) error {
+func (e *Engine) launch(s *device.Stream, b *batch.Batch, x *Scratch, failed List, first int) error {
 	e.stale = true
-	return e.Submit(s, func() error {
-		defer e.mayUse(b)
-		if x != nil {
-			if err := e.use(s, x); err != nil {
-				return err
-			}
-		}
-		p := e.Parts()
-		deferred, ok, err := e.Defer(s, b, x)
-		if err != nil {
+	defer e.mayUse(b)
+	if x != nil {
+		if err := e.use(s, x); err != nil {
 			return err
 		}
-		c := &Change{Batch: b, First: first, Flags: uint32(b.Flags &^ batch.Report), OK: ok, Deferred: deferred, Failed: failed}
-		if !b.Ordered() {
-			c.Flags &^= uint32(batch.Order)
-		}
-		contended, err := e.structure.Change(s, p, c)
-		if err != nil || !contended {
-			return err
-		}
-		rank := x.Ranks(b, deferred)
-		return x.resolve(s, &e.Order, &rank, func() error { return e.structure.Winners(s, p, c, &rank) })
-	})
+	}
+	p := e.Parts()
+	deferred, ok, err := e.Defer(s, b, x)
+	if err != nil {
+		return err
+	}
+	c := &Change{Batch: b, First: first, Flags: uint32(b.Flags &^ batch.Report), OK: ok, Deferred: deferred, Failed: failed}
+	if !b.Ordered() {
+		c.Flags &^= uint32(batch.Order)
+	}
+	contended, err := e.structure.Change(s, p, c)
+	if err != nil || !contended {
+		return err
+	}
+	rank := x.Ranks(b, deferred)
+	return x.resolve(s, &e.Order, &rank, func() error { return e.structure.Winners(s, p, c, &rank) })
 }
 
 // mayUse counts the slots that a batch may have taken.
