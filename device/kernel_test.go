@@ -25,6 +25,17 @@ func TestImageFor(t *testing.T) {
 }
 
 // For returns the image's own target, which devices take for its identity.
+func TestImageNames(t *testing.T) {
+	for img, want := range map[*device.Image][2]string{
+		{Name: "linear"}:                   {"linear", "linear_get"},
+		{Name: "linear", Variant: "64_32"}: {"linear_64_32", "linear_get_64_32"},
+	} {
+		if got := [2]string{img.String(), img.Entry("get")}; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 func TestImageForIsNoCopy(t *testing.T) {
 	img := device.Image{Targets: []device.Target{{Arch: 80}}}
 	if img.For(80) != &img.Targets[0] {

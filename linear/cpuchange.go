@@ -14,11 +14,11 @@ func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, 
 	if err := cpu.Open(s); err != nil {
 		return 0, nil, err
 	}
-	return e.Pieces(ctx, b, func(part *batch.Batch) []uint32 {
+	return e.Pieces(ctx, b, cpu.PieceOps, func(w *cpu.Watch, part *batch.Batch) (ran int, failed []uint32) {
 		c := e.changer(part)
-		c.run(e.Dealer.All(part.N))
+		ran = c.run(w, e.Dealer.All(part.N))
 		c.count()
-		return c.Failed
+		return ran, c.Failed
 	}, e.together)
 }
 
@@ -39,34 +39,34 @@ func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) *changer[K, SK, V, SV]
 }
 
 // together runs the changes of a piece on all cores.
-func (e *cpuEngine[K, SK, V, SV]) together(b *batch.Batch) []uint32 {
+func (e *cpuEngine[K, SK, V, SV]) together(b *batch.Batch) (failed []uint32, ok bool) {
 	c := e.changer(b)
 	parts := e.Dealer.Out(e.Device, c.table.lines, b.N, func(lo, hi int, lines []uint32) {
 		for i, k := range c.Keys[lo:hi] {
 			lines[i] = home(c.table.geometry, SK(k)) / lineSectors
 		}
 	})
-	late, failed := make([][]uint32, len(parts)), make([][]uint32, len(parts))
+	late, full := make([][]uint32, len(parts)), make([][]uint32, len(parts))
 	var fresh, live atomic.Int64
 	e.Device.Parallel(len(parts), 1, func(i, _ int) {
 		own := *c
 		own.part = parts[i]
-		own.run(own.part.Ops)
-		late[i], failed[i] = own.late, own.Failed
+		own.run(cpu.NoWatch(), own.part.Ops)
+		late[i], full[i] = own.late, own.Failed
 		fresh.Add(own.Fresh)
 		live.Add(own.Live)
 	})
 	c.Fresh, c.Live = fresh.Load(), live.Load()
 	for _, ops := range late {
-		c.run(ops)
+		c.run(cpu.NoWatch(), ops)
 	}
 	c.count()
-	return cpu.Merged(append(failed, c.Failed))
+	return cpu.Merged(append(full, c.Failed)), true
 }
 
-// run runs operations in order.
-func (c *changer[K, SK, V, SV]) run(ops []uint32) {
-	cpu.Ahead(ops, group, func(ops []uint32, homes *[cpu.Group]uint32) {
+// run runs operations in order until the watch stops it.
+func (c *changer[K, SK, V, SV]) run(w *cpu.Watch, ops []uint32) (ran int) {
+	return cpu.Ahead(w, ops, group, func(ops []uint32, homes *[cpu.Group]uint32) {
 		for j, i := range ops {
 			homes[j] = home(c.table.geometry, SK(c.Keys[i]))
 		}

@@ -9,10 +9,10 @@
 //
 // # When to choose it
 //
-// At loads up to about .8, when most lookups find their key: then a lookup is
+// At loads up to about 0.8, when most lookups find their key: then a lookup is
 // one memory access, and nothing is faster. A search for a key that is absent
-// ends at the first empty slot, so it gets long as the table fills: at load .9
-// it reads three to six lines on average, at .97 dozens. Leave MaxLoad at its default
+// ends at the first empty slot, so it gets long as the table fills: at load 0.9
+// it reads three to six lines on average, at 0.97 dozens. Leave MaxLoad at its default
 // unless memory is scarce and misses are rare.
 //
 // # Layout
@@ -38,16 +38,33 @@
 // to any key that a batch of inserts brings. A table grows when MaxLoad of its
 // slots are live or dead, which drops the dead ones.
 //
-// The keys ^0, ^0-1 and ^0-2 mark slots that hold none. A user's keys of those
-// names are stored under the names 0, 1 and 2 in a line of their own behind the
-// table, so every key is legal and ordinary keys pay one comparison.
+// The keys ^0, ^0-1 and ^0-2 are sentinels: they say that a slot holds none. A
+// user's keys of those values are stored as their complements 0, 1 and 2 in a
+// line of their own behind the table, so every key is legal and ordinary keys pay
+// one comparison.
+//
+// # Upkeep
+//
+// A table that grows is rehashed to at least twice its lines, or to the same if
+// that drops enough dead slots; one that has become almost empty gets smaller. A
+// rehash to a size in which the keys crowd is given up early, and another size
+// tried; if none will do the table stays as it is, and the call that has done its
+// work succeeds. Operations that find no slot run again in a table of twice the
+// size; if that helps none of them, the table is as before and they are
+// [weft.ErrFull].
+//
+// A table of fixed size is rehashed in place, within its own memory, before its
+// dead slots make searches long; inplace.go says how.
+//
+// Iteration reads the lines in an order that has nothing to do with where they
+// lie (core.Spread): the home of a key is its scaled hash, so deleting or copying
+// keys in the order of the table would empty or fill one region after the other.
 //
 // # Concurrency
 //
-// All methods may be called from many goroutines. Lookups run side by side.
-// Batches that change the table run one after another, each on the whole
-// device, and lookups from host slices wait for them. On a GPU, lookups and
-// changes submitted to different streams by the On methods overlap.
+// Package weft says what runs beside what. On a GPU, lookups run beside changes,
+// growth included: that makes a new table, and the old one is freed when its last
+// reader is done. Clear and a rehash in place hold lookups back.
 //
 // A lookup of host slices, and an iteration, sees every change whose call has
 // returned and every On change submitted before it; nothing else is waited for.
@@ -65,14 +82,9 @@
 //
 // # Duplicates within a batch
 //
-//	Put      the last one wins
-//	PutNew   the first one is inserted, and reports so
-//	Delete   the first one reports that the key was there
-//	Apply    concurrent: any order of the batch's operations
-//
-// On a GPU this order costs a pass over those operations that found their key
-// present (or, deleting, absent); batches of new, different keys pay nothing.
-// Options.Unordered drops it.
+// On a GPU the order that package weft promises costs a pass over those operations
+// that found their key present (or, deleting, absent); batches of new, different
+// keys pay nothing. Options.Unordered drops it.
 //
 // # Caveats
 //
@@ -82,6 +94,7 @@
 //   - The hash is fast and seeded, not cryptographic. With the random default
 //     seed nobody can prepare colliding keys without seeing which keys are slow.
 //   - Paths are bounded by 4096 lines. A fixed table may refuse a key with a few
-//     per mille of its slots still empty.
+//     per mille of its slots still empty, and any table keys that were made to
+//     collide.
 //   - Up to 2^30 lines, 128 GiB, per table.
 package linear

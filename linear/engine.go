@@ -16,9 +16,6 @@ type engine interface {
 	core.Engine
 	// geometry describes the table in use.
 	geometry() geometry
-	// present counts the keys of a batch that are there. The batch lies in host
-	// memory or, with a stream, on the device; all changes have been waited for.
-	present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error)
 	// rehash moves the live pairs to a table of that many lines. If they crowd
 	// there, so that some find no slot or all take long, that is weft.ErrFull;
 	// thorough gives up later. On an error the old table is unchanged.

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -14,8 +16,13 @@ import (
 // SpreadKeys is the size of the largest lookup that gives each key a tile.
 const SpreadKeys = spreadKeys
 
-// Image is the kernels.
-var Image = &linearImage
+// Images are the kernels.
+var Images = func() (all []*device.Image) {
+	for _, pair := range slices.Sorted(maps.Keys(linearImages)) {
+		all = append(all, linearImages[pair])
+	}
+	return all
+}()
 
 // Small pages, so that small tables have several.
 func init() { pageBytes = 1 << 9 }

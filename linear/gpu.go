@@ -3,7 +3,6 @@ package linear
 import (
 	"context"
 	"errors"
-	"structs"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -11,91 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 linear.cu
-
-// The parameters of the kernels; the twins are in layout.cuh and order.cuh,
-// where each field is explained.
-type (
-	list       = gpu.List
-	rankParams = gpu.RankParams
-
-	tableRef struct {
-		_        structs.HostLayout
-		lines    device.Ptr
-		counters device.Ptr
-		seed     uint64
-		nlines   uint32
-		maxLines uint32
-	}
-	getParams struct {
-		_      structs.HostLayout
-		table  tableRef
-		keys   device.Ptr
-		vals   device.Ptr
-		found  device.Ptr
-		hits   device.Ptr
-		n      uint64
-		spread uint32
-		unused uint32
-	}
-	changeParams struct {
-		_        structs.HostLayout
-		table    tableRef
-		keys     device.Ptr
-		vals     device.Ptr
-		kinds    device.Ptr
-		out      device.Ptr
-		ok       device.Ptr
-		deferred list
-		failed   list
-		n        uint32
-		first    uint32
-		kind     uint32
-		flags    uint32
-	}
-	settleParams struct {
-		_     structs.HostLayout
-		table tableRef
-		rank  rankParams
-		vals  device.Ptr
-		ok    device.Ptr
-	}
-	rehashParams struct {
-		_    structs.HostLayout
-		from tableRef
-		to   tableRef
-		lost device.Ptr
-		lo   uint32
-		hi   uint32
-	}
-	inPlaceParams struct {
-		_        structs.HostLayout
-		table    tableRef
-		borders  device.Ptr
-		found    device.Ptr
-		segments uint32
-		lo       uint32
-		hi       uint32
-		unused   uint32
-	}
-	exportParams struct {
-		_      structs.HostLayout
-		table  tableRef
-		keys   device.Ptr
-		vals   device.Ptr
-		count  device.Ptr
-		lo     uint32
-		hi     uint32
-		step   uint32
-		unused uint32
-	}
-	statsParams struct {
-		_       structs.HostLayout
-		table   tableRef
-		sum     device.Ptr
-		longest device.Ptr
-	}
-)
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type linear::Table=tableRef -type weft::List=internal/gpu.List -type weft::RankParams=internal/gpu.RankParams linear.cu
 
 // Tuning of the launches.
 const (
@@ -164,12 +79,11 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (_ 
 }
 
 func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
-	pair := gpu.Pair(k.widths)
-	return gpu.Load(dev, &linearImage, append(order.Entries(k.widths), []gpu.Entry{
-		{Name: "get" + pair, To: &k.get}, {Name: "get_wide" + pair, To: &k.getWide},
-		{Name: "change" + pair, To: &k.change}, {Name: "change_wide" + pair, To: &k.changeWide},
-		{Name: "rehash" + pair, To: &k.rehash}, {Name: "borders" + pair, To: &k.borders}, {Name: "in_place" + pair, To: &k.inPlace},
-		{Name: "export" + pair, To: &k.export}, {Name: "stats" + pair, To: &k.probe},
+	return gpu.Load(dev, linearImages[gpu.Pair(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
+		{Name: "get", To: &k.get}, {Name: "get_wide", To: &k.getWide},
+		{Name: "change", To: &k.change}, {Name: "change_wide", To: &k.changeWide},
+		{Name: "rehash", To: &k.rehash}, {Name: "borders", To: &k.borders}, {Name: "in_place", To: &k.inPlace},
+		{Name: "export", To: &k.export}, {Name: "stats", To: &k.probe},
 	}...))
 }
 
@@ -262,10 +176,6 @@ func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *bat
 // ---- whole tables -----------------------------------------------------------
 
 func (e *gpuEngine) geometry() geometry { return e.Parts().(*generation).geometry }
-
-func (e *gpuEngine) present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
-	return e.Present(ctx, s, b)
-}
 
 func (e *gpuEngine) probeLengths(ctx context.Context) (sum uint64, longest uint32, err error) {
 	if err := e.Stream.Fill(e.Word(gpu.WordSum), 0, 4); err != nil {

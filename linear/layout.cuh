@@ -1,5 +1,5 @@
 // Memory layout of package linear: the C++ twin of layout.go, and the
-// parameters of its kernels: the twin of gpu.go.
+// parameters of its kernels.
 #pragma once
 
 #include "weft/change.cuh"

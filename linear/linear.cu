@@ -7,6 +7,7 @@
 // warp-wide vote is executed by all 32, with finished tiles taking part idle.
 #include "layout.cuh"
 #include "tuning.cuh"
+#include "weft/entry.cuh"
 
 namespace weft::linear {
 
@@ -406,44 +407,27 @@ __device__ __forceinline__ void in_place(const InPlaceParams& p) {
 
 using namespace weft;
 using namespace weft::linear;
+using K = Widths<WEFT_KEY_BITS, WEFT_VALUE_BITS>::K;
+using V = Widths<WEFT_KEY_BITS, WEFT_VALUE_BITS>::V;
+using S = Widths<WEFT_KEY_BITS, WEFT_VALUE_BITS>::S;
 
-#define WEFT_KERNEL(blocks) extern "C" __global__ void __launch_bounds__(kBlock, blocks)
-
-#define WEFT_LINEAR_KEYS(KB, K)                                        \
-  WEFT_KERNEL(1) linear_rank_##KB(RankParams p) { rank<K>(p); }        \
-  WEFT_KERNEL(1) linear_claim_##KB(RankParams p) { claim<K>(p); }
-
-#define WEFT_LINEAR(KB, VB, S, K, V)                                                                    \
-  WEFT_KERNEL(kGetBlocks) linear_get_##KB##_##VB(GetParams p) {                                         \
-    get<S, K, V, kNarrowLanes, kNarrowPieces>(p);                                                       \
-  }                                                                                                     \
-  WEFT_KERNEL(kGetBlocks) linear_get_wide_##KB##_##VB(GetParams p) {                                    \
-    get<S, K, V, kWideLanes, kWidePieces>(p);                                                           \
-  }                                                                                                     \
-  WEFT_KERNEL(kChangeBlocks) linear_change_##KB##_##VB(ChangeParams p) {                                \
-    change_batch<S, K, V, kNarrowLanes, kNarrowPieces>(p);                                              \
-  }                                                                                                     \
-  WEFT_KERNEL(kChangeBlocks) linear_change_wide_##KB##_##VB(ChangeParams p) {                           \
-    change_batch<S, K, V, kWideLanes, kWidePieces>(p);                                                  \
-  }                                                                                                     \
-  WEFT_KERNEL(1) linear_settle_last_##KB##_##VB(SettleParams p) {                                       \
-    settle_last<S, K, V>(p, [&](Operation<S>& op) { alter<S>(p.table, op); });                          \
-  }                                                                                                     \
-  WEFT_KERNEL(1) linear_settle_first_##KB##_##VB(SettleParams p) {                                      \
-    settle_first<S, K, V>(p, [&](Operation<S>& op) { alter<S>(p.table, op); });                         \
-  }                                                                                                     \
-  WEFT_KERNEL(1) linear_export_##KB##_##VB(ExportParams p) { export_live<S, K, V>(p); }                 \
-  WEFT_KERNEL(1) linear_rehash_##KB##_##VB(RehashParams p) { rehash<S>(p); }                            \
-  WEFT_KERNEL(1) linear_borders_##KB##_##VB(InPlaceParams p) { borders<S>(p); }                         \
-  WEFT_KERNEL(1) linear_in_place_##KB##_##VB(InPlaceParams p) { in_place<S>(p); }                       \
-  WEFT_KERNEL(1) linear_stats_##KB##_##VB(StatsParams p) { probe_lengths<S>(p); }
-
-WEFT_KERNEL(1) linear_reset(RankParams p) { reset(p); }
-WEFT_LINEAR_KEYS(32, uint32_t)
-WEFT_LINEAR_KEYS(64, uint64_t)
-WEFT_LINEAR(32, 32, Pair8, uint32_t, uint32_t)
-WEFT_LINEAR(32, 64, Pair16, uint32_t, uint64_t)
-WEFT_LINEAR(64, 32, Pair16, uint64_t, uint32_t)
-WEFT_LINEAR(64, 64, Pair16, uint64_t, uint64_t)
-WEFT_LINEAR(32, 0, Key4, uint32_t, uint32_t)
-WEFT_LINEAR(64, 0, Key8, uint64_t, uint64_t)
+WEFT_KERNEL(linear_get, kGetBlocks)(GetParams p) { get<S, K, V, kNarrowLanes, kNarrowPieces>(p); }
+WEFT_KERNEL(linear_get_wide, kGetBlocks)(GetParams p) { get<S, K, V, kWideLanes, kWidePieces>(p); }
+WEFT_KERNEL(linear_change, kChangeBlocks)(ChangeParams p) { change_batch<S, K, V, kNarrowLanes, kNarrowPieces>(p); }
+WEFT_KERNEL(linear_change_wide, kChangeBlocks)(ChangeParams p) { change_batch<S, K, V, kWideLanes, kWidePieces>(p); }
+WEFT_KERNEL(linear_rank, 1)(RankParams p) { rank<K>(p); }
+WEFT_KERNEL(linear_reset, 1)(RankParams p) { reset(p); }
+#if WEFT_VALUE_BITS  // sets have no Put
+WEFT_KERNEL(linear_claim, 1)(RankParams p) { claim<K>(p); }
+WEFT_KERNEL(linear_settle_last, 1)(SettleParams p) {
+  settle_last<S, K, V>(p, [&](Operation<S>& op) { alter<S>(p.table, op); });
+}
+#endif
+WEFT_KERNEL(linear_settle_first, 1)(SettleParams p) {
+  settle_first<S, K, V>(p, [&](Operation<S>& op) { alter<S>(p.table, op); });
+}
+WEFT_KERNEL(linear_export, 1)(ExportParams p) { export_live<S, K, V>(p); }
+WEFT_KERNEL(linear_rehash, 1)(RehashParams p) { rehash<S>(p); }
+WEFT_KERNEL(linear_borders, 1)(InPlaceParams p) { borders<S>(p); }
+WEFT_KERNEL(linear_in_place, 1)(InPlaceParams p) { in_place<S>(p); }
+WEFT_KERNEL(linear_stats, 1)(StatsParams p) { probe_lengths<S>(p); }

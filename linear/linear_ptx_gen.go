@@ -4,18 +4,18 @@ package linear
 
 import (
 	_ "embed"
-	"unsafe"
 
 	"github.com/weftgo/weft/device"
 )
 
-//kernelgen:version 2
+//kernelgen:version 3
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
-//kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
+//kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
 //kernelgen:input c03a5186722db52769cf9ced19622aa3f6c748c5d0cae2544ec327902c142b56 5843 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
+//kernelgen:input c21d275c158f89505534d094609bfd4662b5fecf4e92656d1308699c8b760518 1444 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 3eb3cede056fd4724c19d88cbe68515e794a8efbd14d3d17f8a9bc0d6046c96b 4247 kernels/include/weft/order.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
@@ -23,271 +23,218 @@ import (
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input c709b4c74179d9afaaffd6f642e1e529c6d92ab65e1eb2292ee3dbc563a6c731 4205 linear/layout.cuh
-//kernelgen:input fd26c92d6ae337c666503a17c8459ffeb36d8c6b70983cdadc9af7634e892d37 21347 linear/linear.cu
+//kernelgen:input 81aaf8edc54d8fb5bab7d4ff281d17f7909e69bed3b9a436fc6195a292b40155 4185 linear/layout.cuh
+//kernelgen:input ef5df5555e0ac739453b8781cdedb86b7071fe0a1d82920972a7e1f0f3f9664e 19576 linear/linear.cu
 //kernelgen:input 3b14da0213829d828ae252ca6a8c203f9915793df4a9270b48fa1a39a7b6f310 1389 linear/tuning.cuh
-//kernelgen:output 9563654b1ecb100629b658d12c29d8fc66d8ba2093cff1a225a456a480c7ec9d 552065 linear/linear_sm80.ptx
-//kernelgen:output cf543836c540e2753d106ff0a266ce5df576355964929975cb8853b0122c1564 540144 linear/linear_sm90.ptx
+//kernelgen:output d8141c1226ce2656ae3ddbb3e5324f3d9f0094881cab00f2193a3d5c8204eaab 96605 linear/linear_32_32_sm80.ptx
+//kernelgen:output 4b0c9b918581e5d9ce96a61f34e6c4df49970befafbd8f2dde5c0826f03ecae3 96605 linear/linear_32_32_sm90.ptx
+//kernelgen:output e019ee9d8a4581a756d81eddd61889a12c11301dbc62211778d49d11d5ed1e85 100751 linear/linear_32_64_sm80.ptx
+//kernelgen:output 3fa69f692c46db8c5fcd10e83b301d5f1a6c06f5e91ea8a0af9910057aa3b74d 96810 linear/linear_32_64_sm90.ptx
+//kernelgen:output 64f2279e3a073809d467df0dc79c23e0c8ab198219dc169820e73d1f104e5d77 102873 linear/linear_64_32_sm80.ptx
+//kernelgen:output 173aa24d609b7143b635613083f1448ac1361b42dea7a989d3418db165cecad1 98931 linear/linear_64_32_sm90.ptx
+//kernelgen:output 8e217bd669f225a3e611d6058fc6c8a2f19fff2da36708319130f1b7d091c20a 102777 linear/linear_64_64_sm80.ptx
+//kernelgen:output 59eb199392c812dd5f980e921da774907751b26171005b856550a26d16949bcb 98826 linear/linear_64_64_sm90.ptx
+//kernelgen:output e9ad9833c5477b948491451fe9df58267f065e9b32439d1e13ed279ebc0563df 73312 linear/linear_32_0_sm80.ptx
+//kernelgen:output 1b3f1ce8cfbad7a4bfa6b44d5c2bcd4edc6fe84d7f373b03129349571ba65ecd 73312 linear/linear_32_0_sm90.ptx
+//kernelgen:output ae95fb05489eb048fc54c916a65120fe035b4cb45b5174f1676e1254105e3324 70204 linear/linear_64_0_sm80.ptx
+//kernelgen:output a7b2c411210079f6594f51bbc5ad672d3b977ecd2aaa0e7902dd8fd7ddf35441 70204 linear/linear_64_0_sm90.ptx
+//kernelgen:output c8374e01ca231b49b93c513c222f83fe25b6491e5d35f3926140a37202fc1e7a 6760 linear/linear_params_gen.go
 
-//go:embed linear_sm80.ptx
-var linearSM80 string
+//go:embed linear_32_32_sm80.ptx
+var linear32x32SM80 string
 
-//go:embed linear_sm90.ptx
-var linearSM90 string
+//go:embed linear_32_32_sm90.ptx
+var linear32x32SM90 string
 
-// linearImage is linear.cu, compiled.
-var linearImage = device.Image{
-	Name: "linear",
-	Targets: []device.Target{
-		{Arch: 80, PTX: linearSM80, Params: linearKernels},
-		{Arch: 90, PTX: linearSM90, Params: linearKernels},
+//go:embed linear_32_64_sm80.ptx
+var linear32x64SM80 string
+
+//go:embed linear_32_64_sm90.ptx
+var linear32x64SM90 string
+
+//go:embed linear_64_32_sm80.ptx
+var linear64x32SM80 string
+
+//go:embed linear_64_32_sm90.ptx
+var linear64x32SM90 string
+
+//go:embed linear_64_64_sm80.ptx
+var linear64x64SM80 string
+
+//go:embed linear_64_64_sm90.ptx
+var linear64x64SM90 string
+
+//go:embed linear_32_0_sm80.ptx
+var linear32x0SM80 string
+
+//go:embed linear_32_0_sm90.ptx
+var linear32x0SM90 string
+
+//go:embed linear_64_0_sm80.ptx
+var linear64x0SM80 string
+
+//go:embed linear_64_0_sm90.ptx
+var linear64x0SM90 string
+
+// linearImages are linear.cu, compiled for pairs of widths: the bits of a key and of
+// a value.
+var linearImages = map[string]*device.Image{
+	"32_32": {
+		Name:    "linear",
+		Variant: "32_32",
+		Targets: []device.Target{
+			{Arch: 80, PTX: linear32x32SM80, Params: linear32x32Kernels},
+			{Arch: 90, PTX: linear32x32SM90, Params: linear32x32Kernels},
+		},
+	},
+	"32_64": {
+		Name:    "linear",
+		Variant: "32_64",
+		Targets: []device.Target{
+			{Arch: 80, PTX: linear32x64SM80, Params: linear32x64Kernels},
+			{Arch: 90, PTX: linear32x64SM90, Params: linear32x64Kernels},
+		},
+	},
+	"64_32": {
+		Name:    "linear",
+		Variant: "64_32",
+		Targets: []device.Target{
+			{Arch: 80, PTX: linear64x32SM80, Params: linear64x32Kernels},
+			{Arch: 90, PTX: linear64x32SM90, Params: linear64x32Kernels},
+		},
+	},
+	"64_64": {
+		Name:    "linear",
+		Variant: "64_64",
+		Targets: []device.Target{
+			{Arch: 80, PTX: linear64x64SM80, Params: linear64x64Kernels},
+			{Arch: 90, PTX: linear64x64SM90, Params: linear64x64Kernels},
+		},
+	},
+	"32_0": {
+		Name:    "linear",
+		Variant: "32_0",
+		Targets: []device.Target{
+			{Arch: 80, PTX: linear32x0SM80, Params: linear32x0Kernels},
+			{Arch: 90, PTX: linear32x0SM90, Params: linear32x0Kernels},
+		},
+	},
+	"64_0": {
+		Name:    "linear",
+		Variant: "64_0",
+		Targets: []device.Target{
+			{Arch: 80, PTX: linear64x0SM80, Params: linear64x0Kernels},
+			{Arch: 90, PTX: linear64x0SM90, Params: linear64x0Kernels},
+		},
 	},
 }
 
-// linearKernels are the entry points of linearImage and the size in bytes of the
-// parameter struct that each takes.
-var linearKernels = map[string]int{
-	"linear_borders_32_0":       64,
+// linear32x32Kernels are the entry points of linearImages["32_32"] and the size in bytes of
+// the parameter struct that each takes.
+var linear32x32Kernels = map[string]int{
 	"linear_borders_32_32":      64,
-	"linear_borders_32_64":      64,
-	"linear_borders_64_0":       64,
-	"linear_borders_64_32":      64,
-	"linear_borders_64_64":      64,
-	"linear_change_32_0":        120,
 	"linear_change_32_32":       120,
-	"linear_change_32_64":       120,
-	"linear_change_64_0":        120,
-	"linear_change_64_32":       120,
-	"linear_change_64_64":       120,
-	"linear_change_wide_32_0":   120,
 	"linear_change_wide_32_32":  120,
-	"linear_change_wide_32_64":  120,
-	"linear_change_wide_64_0":   120,
-	"linear_change_wide_64_32":  120,
-	"linear_change_wide_64_64":  120,
-	"linear_claim_32":           48,
-	"linear_claim_64":           48,
-	"linear_export_32_0":        72,
+	"linear_claim_32_32":        48,
 	"linear_export_32_32":       72,
-	"linear_export_32_64":       72,
-	"linear_export_64_0":        72,
-	"linear_export_64_32":       72,
-	"linear_export_64_64":       72,
-	"linear_get_32_0":           80,
 	"linear_get_32_32":          80,
-	"linear_get_32_64":          80,
-	"linear_get_64_0":           80,
-	"linear_get_64_32":          80,
-	"linear_get_64_64":          80,
-	"linear_get_wide_32_0":      80,
 	"linear_get_wide_32_32":     80,
-	"linear_get_wide_32_64":     80,
-	"linear_get_wide_64_0":      80,
-	"linear_get_wide_64_32":     80,
-	"linear_get_wide_64_64":     80,
-	"linear_in_place_32_0":      64,
 	"linear_in_place_32_32":     64,
-	"linear_in_place_32_64":     64,
-	"linear_in_place_64_0":      64,
-	"linear_in_place_64_32":     64,
-	"linear_in_place_64_64":     64,
-	"linear_rank_32":            48,
-	"linear_rank_64":            48,
-	"linear_rehash_32_0":        80,
+	"linear_rank_32_32":         48,
 	"linear_rehash_32_32":       80,
-	"linear_rehash_32_64":       80,
-	"linear_rehash_64_0":        80,
-	"linear_rehash_64_32":       80,
-	"linear_rehash_64_64":       80,
-	"linear_reset":              48,
-	"linear_settle_first_32_0":  96,
+	"linear_reset_32_32":        48,
 	"linear_settle_first_32_32": 96,
-	"linear_settle_first_32_64": 96,
-	"linear_settle_first_64_0":  96,
-	"linear_settle_first_64_32": 96,
-	"linear_settle_first_64_64": 96,
-	"linear_settle_last_32_0":   96,
 	"linear_settle_last_32_32":  96,
-	"linear_settle_last_32_64":  96,
-	"linear_settle_last_64_0":   96,
-	"linear_settle_last_64_32":  96,
-	"linear_settle_last_64_64":  96,
-	"linear_stats_32_0":         48,
 	"linear_stats_32_32":        48,
+}
+
+// linear32x64Kernels are the entry points of linearImages["32_64"] and the size in bytes of
+// the parameter struct that each takes.
+var linear32x64Kernels = map[string]int{
+	"linear_borders_32_64":      64,
+	"linear_change_32_64":       120,
+	"linear_change_wide_32_64":  120,
+	"linear_claim_32_64":        48,
+	"linear_export_32_64":       72,
+	"linear_get_32_64":          80,
+	"linear_get_wide_32_64":     80,
+	"linear_in_place_32_64":     64,
+	"linear_rank_32_64":         48,
+	"linear_rehash_32_64":       80,
+	"linear_reset_32_64":        48,
+	"linear_settle_first_32_64": 96,
+	"linear_settle_last_32_64":  96,
 	"linear_stats_32_64":        48,
-	"linear_stats_64_0":         48,
+}
+
+// linear64x32Kernels are the entry points of linearImages["64_32"] and the size in bytes of
+// the parameter struct that each takes.
+var linear64x32Kernels = map[string]int{
+	"linear_borders_64_32":      64,
+	"linear_change_64_32":       120,
+	"linear_change_wide_64_32":  120,
+	"linear_claim_64_32":        48,
+	"linear_export_64_32":       72,
+	"linear_get_64_32":          80,
+	"linear_get_wide_64_32":     80,
+	"linear_in_place_64_32":     64,
+	"linear_rank_64_32":         48,
+	"linear_rehash_64_32":       80,
+	"linear_reset_64_32":        48,
+	"linear_settle_first_64_32": 96,
+	"linear_settle_last_64_32":  96,
 	"linear_stats_64_32":        48,
+}
+
+// linear64x64Kernels are the entry points of linearImages["64_64"] and the size in bytes of
+// the parameter struct that each takes.
+var linear64x64Kernels = map[string]int{
+	"linear_borders_64_64":      64,
+	"linear_change_64_64":       120,
+	"linear_change_wide_64_64":  120,
+	"linear_claim_64_64":        48,
+	"linear_export_64_64":       72,
+	"linear_get_64_64":          80,
+	"linear_get_wide_64_64":     80,
+	"linear_in_place_64_64":     64,
+	"linear_rank_64_64":         48,
+	"linear_rehash_64_64":       80,
+	"linear_reset_64_64":        48,
+	"linear_settle_first_64_64": 96,
+	"linear_settle_last_64_64":  96,
 	"linear_stats_64_64":        48,
 }
 
-// changeParams has the layout of ChangeParams in linear.cu.
-var (
-	_ [120]byte = [unsafe.Sizeof(changeParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
-	_ [32]byte  = [unsafe.Sizeof(changeParams{}.table)]byte{}
-	_ [32]byte  = [unsafe.Offsetof(changeParams{}.keys)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.keys)]byte{}
-	_ [40]byte  = [unsafe.Offsetof(changeParams{}.vals)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.vals)]byte{}
-	_ [48]byte  = [unsafe.Offsetof(changeParams{}.kinds)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.kinds)]byte{}
-	_ [56]byte  = [unsafe.Offsetof(changeParams{}.out)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.out)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(changeParams{}.ok)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.ok)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(changeParams{}.deferred)]byte{}
-	_ [16]byte  = [unsafe.Sizeof(changeParams{}.deferred)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(changeParams{}.failed)]byte{}
-	_ [16]byte  = [unsafe.Sizeof(changeParams{}.failed)]byte{}
-	_ [104]byte = [unsafe.Offsetof(changeParams{}.n)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(changeParams{}.n)]byte{}
-	_ [108]byte = [unsafe.Offsetof(changeParams{}.first)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(changeParams{}.first)]byte{}
-	_ [112]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(changeParams{}.kind)]byte{}
-	_ [116]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(changeParams{}.flags)]byte{}
-)
+// linear32x0Kernels are the entry points of linearImages["32_0"] and the size in bytes of
+// the parameter struct that each takes.
+var linear32x0Kernels = map[string]int{
+	"linear_borders_32_0":      64,
+	"linear_change_32_0":       120,
+	"linear_change_wide_32_0":  120,
+	"linear_export_32_0":       72,
+	"linear_get_32_0":          80,
+	"linear_get_wide_32_0":     80,
+	"linear_in_place_32_0":     64,
+	"linear_rank_32_0":         48,
+	"linear_rehash_32_0":       80,
+	"linear_reset_32_0":        48,
+	"linear_settle_first_32_0": 96,
+	"linear_stats_32_0":        48,
+}
 
-// exportParams has the layout of ExportParams in linear.cu.
-var (
-	_ [72]byte = [unsafe.Sizeof(exportParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(exportParams{}.table)]byte{}
-	_ [32]byte = [unsafe.Sizeof(exportParams{}.table)]byte{}
-	_ [32]byte = [unsafe.Offsetof(exportParams{}.keys)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(exportParams{}.keys)]byte{}
-	_ [40]byte = [unsafe.Offsetof(exportParams{}.vals)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(exportParams{}.vals)]byte{}
-	_ [48]byte = [unsafe.Offsetof(exportParams{}.count)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(exportParams{}.count)]byte{}
-	_ [56]byte = [unsafe.Offsetof(exportParams{}.lo)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(exportParams{}.lo)]byte{}
-	_ [60]byte = [unsafe.Offsetof(exportParams{}.hi)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(exportParams{}.hi)]byte{}
-	_ [64]byte = [unsafe.Offsetof(exportParams{}.step)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(exportParams{}.step)]byte{}
-	_ [68]byte = [unsafe.Offsetof(exportParams{}.unused)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(exportParams{}.unused)]byte{}
-)
-
-// getParams has the layout of GetParams in linear.cu.
-var (
-	_ [80]byte = [unsafe.Sizeof(getParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(getParams{}.table)]byte{}
-	_ [32]byte = [unsafe.Sizeof(getParams{}.table)]byte{}
-	_ [32]byte = [unsafe.Offsetof(getParams{}.keys)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(getParams{}.keys)]byte{}
-	_ [40]byte = [unsafe.Offsetof(getParams{}.vals)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(getParams{}.vals)]byte{}
-	_ [48]byte = [unsafe.Offsetof(getParams{}.found)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(getParams{}.found)]byte{}
-	_ [56]byte = [unsafe.Offsetof(getParams{}.hits)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(getParams{}.hits)]byte{}
-	_ [64]byte = [unsafe.Offsetof(getParams{}.n)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(getParams{}.n)]byte{}
-	_ [72]byte = [unsafe.Offsetof(getParams{}.spread)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(getParams{}.spread)]byte{}
-	_ [76]byte = [unsafe.Offsetof(getParams{}.unused)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(getParams{}.unused)]byte{}
-)
-
-// inPlaceParams has the layout of InPlaceParams in linear.cu.
-var (
-	_ [64]byte = [unsafe.Sizeof(inPlaceParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(inPlaceParams{}.table)]byte{}
-	_ [32]byte = [unsafe.Sizeof(inPlaceParams{}.table)]byte{}
-	_ [32]byte = [unsafe.Offsetof(inPlaceParams{}.borders)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(inPlaceParams{}.borders)]byte{}
-	_ [40]byte = [unsafe.Offsetof(inPlaceParams{}.found)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(inPlaceParams{}.found)]byte{}
-	_ [48]byte = [unsafe.Offsetof(inPlaceParams{}.segments)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(inPlaceParams{}.segments)]byte{}
-	_ [52]byte = [unsafe.Offsetof(inPlaceParams{}.lo)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(inPlaceParams{}.lo)]byte{}
-	_ [56]byte = [unsafe.Offsetof(inPlaceParams{}.hi)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(inPlaceParams{}.hi)]byte{}
-	_ [60]byte = [unsafe.Offsetof(inPlaceParams{}.unused)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(inPlaceParams{}.unused)]byte{}
-)
-
-// list has the layout of List in linear.cu.
-var (
-	_ [16]byte = [unsafe.Sizeof(list{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(list{}.Items)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(list{}.Items)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(list{}.Count)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(list{}.Count)]byte{}
-)
-
-// rankParams has the layout of RankParams in linear.cu.
-var (
-	_ [48]byte = [unsafe.Sizeof(rankParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(rankParams{}.Keys)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(rankParams{}.Keys)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(rankParams{}.Ranks)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(rankParams{}.Ranks)]byte{}
-	_ [16]byte = [unsafe.Offsetof(rankParams{}.Deferred)]byte{}
-	_ [16]byte = [unsafe.Sizeof(rankParams{}.Deferred)]byte{}
-	_ [32]byte = [unsafe.Offsetof(rankParams{}.Mask)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rankParams{}.Mask)]byte{}
-	_ [36]byte = [unsafe.Offsetof(rankParams{}.N)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rankParams{}.N)]byte{}
-	_ [40]byte = [unsafe.Offsetof(rankParams{}.Kind)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rankParams{}.Kind)]byte{}
-	_ [44]byte = [unsafe.Offsetof(rankParams{}.Unused)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rankParams{}.Unused)]byte{}
-)
-
-// rehashParams has the layout of RehashParams in linear.cu.
-var (
-	_ [80]byte = [unsafe.Sizeof(rehashParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(rehashParams{}.from)]byte{}
-	_ [32]byte = [unsafe.Sizeof(rehashParams{}.from)]byte{}
-	_ [32]byte = [unsafe.Offsetof(rehashParams{}.to)]byte{}
-	_ [32]byte = [unsafe.Sizeof(rehashParams{}.to)]byte{}
-	_ [64]byte = [unsafe.Offsetof(rehashParams{}.lost)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(rehashParams{}.lost)]byte{}
-	_ [72]byte = [unsafe.Offsetof(rehashParams{}.lo)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rehashParams{}.lo)]byte{}
-	_ [76]byte = [unsafe.Offsetof(rehashParams{}.hi)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rehashParams{}.hi)]byte{}
-)
-
-// settleParams has the layout of SettleParams in linear.cu.
-var (
-	_ [96]byte = [unsafe.Sizeof(settleParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(settleParams{}.table)]byte{}
-	_ [32]byte = [unsafe.Sizeof(settleParams{}.table)]byte{}
-	_ [32]byte = [unsafe.Offsetof(settleParams{}.rank)]byte{}
-	_ [48]byte = [unsafe.Sizeof(settleParams{}.rank)]byte{}
-	_ [80]byte = [unsafe.Offsetof(settleParams{}.vals)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(settleParams{}.vals)]byte{}
-	_ [88]byte = [unsafe.Offsetof(settleParams{}.ok)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(settleParams{}.ok)]byte{}
-)
-
-// statsParams has the layout of StatsParams in linear.cu.
-var (
-	_ [48]byte = [unsafe.Sizeof(statsParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(statsParams{}.table)]byte{}
-	_ [32]byte = [unsafe.Sizeof(statsParams{}.table)]byte{}
-	_ [32]byte = [unsafe.Offsetof(statsParams{}.sum)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(statsParams{}.sum)]byte{}
-	_ [40]byte = [unsafe.Offsetof(statsParams{}.longest)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(statsParams{}.longest)]byte{}
-)
-
-// tableRef has the layout of Table in linear.cu.
-var (
-	_ [32]byte = [unsafe.Sizeof(tableRef{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(tableRef{}.lines)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tableRef{}.lines)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(tableRef{}.counters)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tableRef{}.counters)]byte{}
-	_ [16]byte = [unsafe.Offsetof(tableRef{}.seed)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tableRef{}.seed)]byte{}
-	_ [24]byte = [unsafe.Offsetof(tableRef{}.nlines)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(tableRef{}.nlines)]byte{}
-	_ [28]byte = [unsafe.Offsetof(tableRef{}.maxLines)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(tableRef{}.maxLines)]byte{}
-)
+// linear64x0Kernels are the entry points of linearImages["64_0"] and the size in bytes of
+// the parameter struct that each takes.
+var linear64x0Kernels = map[string]int{
+	"linear_borders_64_0":      64,
+	"linear_change_64_0":       120,
+	"linear_change_wide_64_0":  120,
+	"linear_export_64_0":       72,
+	"linear_get_64_0":          80,
+	"linear_get_wide_64_0":     80,
+	"linear_in_place_64_0":     64,
+	"linear_rank_64_0":         48,
+	"linear_rehash_64_0":       80,
+	"linear_reset_64_0":        48,
+	"linear_settle_first_64_0": 96,
+	"linear_stats_64_0":        48,
+}

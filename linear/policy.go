@@ -69,7 +69,7 @@ func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream
 	if !now.Exact {
 		return 0, false, nil
 	}
-	need, err := p.need(ctx, now, s, b.Chunk(0, chunk))
+	need, err := core.Need(ctx, p.engine, now, s, b.Chunk(0, chunk))
 	if err != nil {
 		return 0, false, err
 	}
@@ -85,18 +85,6 @@ func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream
 		return min(chunk, room), false, nil
 	}
 	return 0, false, err
-}
-
-// need is how many slots a chunk takes at most. Updates need none: a lookup is
-// cheaper than growing for nothing, and its outcome tells how much room the
-// whole batch is likely to need.
-func (p *policy) need(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (int, error) {
-	need, err := b.Insertions(ctx, s)
-	if err != nil || now.Live == 0 {
-		return need, err
-	}
-	present, err := p.engine.present(ctx, s, b)
-	return min(need, b.N-present), err
 }
 
 // grow rehashes for as many new keys as are expected, or if there is no memory

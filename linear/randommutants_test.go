@@ -20,37 +20,26 @@ func TestRandomMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	mutate.Run(t, mutate.Config{Image: linear.Image, Number: 16, Trials: trials, Reasons: survivors})
+	mutate.Run(t, mutate.Config{Images: linear.Images, Number: 16, Trials: trials, Reasons: survivors})
 }
 
-// trials are those of the structure that has a kernel, by its widths; other
-// kernels are those of pairs of 32 bits, too.
-func trials(m *mutate.Mutant) ([]mutate.Trial, func(kernel string) bool) {
-	key, val := "32", "32"
-	if parts := strings.Split(m.Kernel, "_"); len(parts) > 1 {
-		key = parts[1]
-		if last := len(parts) - 1; last > 1 {
-			key, val = parts[last-1], parts[last]
-		}
+// trials are those of the structure that has a kernel, by its widths.
+func trials(m *mutate.Mutant) []mutate.Trial {
+	switch _, widths, _ := strings.Cut(m.Image, "_"); widths {
+	case "32_32":
+		return mapTrials[uint32, uint32](m)
+	case "32_64":
+		return mapTrials[uint32, uint64](m)
+	case "64_32":
+		return mapTrials[uint64, uint32](m)
+	case "64_64":
+		return mapTrials[uint64, uint64](m)
+	case "32_0":
+		return setTrials[uint32](m)
+	case "64_0":
+		return setTrials[uint64](m)
 	}
-	keep := func(kernel string) bool {
-		return kernel == "reset" || kernel == "rank_"+key || kernel == "claim_"+key || strings.HasSuffix(kernel, "_"+key+"_"+val)
-	}
-	switch key + "," + val {
-	case "32,32":
-		return mapTrials[uint32, uint32](m), keep
-	case "32,64":
-		return mapTrials[uint32, uint64](m), keep
-	case "64,32":
-		return mapTrials[uint64, uint32](m), keep
-	case "64,64":
-		return mapTrials[uint64, uint64](m), keep
-	case "32,0":
-		return setTrials[uint32](m), keep
-	case "64,0":
-		return setTrials[uint64](m), keep
-	}
-	panic(fmt.Sprintf("what is %s?", m.Kernel))
+	panic(fmt.Sprintf("what is %s?", m.Image))
 }
 
 // modes are those in which a kernel may do something different: lookups and

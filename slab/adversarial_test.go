@@ -211,9 +211,9 @@ func TestBatchSizesOn(t *testing.T) {
 }
 
 // scarce leaves a pool with few free units until the end of the test.
-func scarce(t *testing.T, a *Alloc, left int) {
+func scarce(t *testing.T, tab *table, left int) {
 	t.Helper()
-	show, err := hide(a, left)
+	show, err := hide(tab.dev, tab.engine.pool(), left)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestBeyondCapacityOfOneChain(t *testing.T) {
 	}
 	t.Run("set", func(t *testing.T) {
 		s := opened(t, NewSet[uint32], dev, opts)
-		scarce(t, s.table.engine.pool(), capacity/30)
+		scarce(t, s.table, capacity/30)
 		if n, err := s.Add(t.Context(), keys[:capacity], nil); n != capacity || err != nil {
 			t.Fatalf("Add: %d, %v", n, err)
 		}
@@ -257,7 +257,7 @@ func TestBeyondCapacityOfOneChain(t *testing.T) {
 	})
 	t.Run("multimap", func(t *testing.T) {
 		m := opened(t, NewMultiMap[uint32, uint32], dev, opts)
-		scarce(t, m.table.engine.pool(), capacity/15)
+		scarce(t, m.table, capacity/15)
 		one := slices.Repeat([]uint32{7}, len(keys))
 		if n, err := m.Put(t.Context(), one[:capacity], keys[:capacity]); n != capacity || err != nil {
 			t.Fatalf("Put: %d, %v", n, err)

@@ -11,7 +11,10 @@ namespace weft::slab {
 // All lanes of the warp must call it.
 __device__ __forceinline__ uint32_t attach(const Table& t, Resident& resident, Link* link) {
   uint32_t fresh = allocate(t.alloc, resident, link != nullptr), there = kNoUnit;
-  if (fresh != kNoUnit) there = cas_relaxed(&link->next, kNoUnit, fresh);
+  if (fresh != kNoUnit) {
+    t.alloc.publish(fresh);  // to lookups of earlier launches: see SlabTile::meet
+    there = cas_relaxed(&link->next, kNoUnit, fresh);
+  }
   // Where another warp was faster, nobody has seen ours.
   take_back(t.alloc, resident, there == kNoUnit ? kNoUnit : fresh);
   return there == kNoUnit ? fresh : there;

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
@@ -47,20 +48,17 @@ func (e *cpuEngine[K, SK, V, SV]) allocate(ctx context.Context, g geometry, unit
 func (e *cpuEngine[K, SK, V, SV]) wipe(ctx context.Context, g *generation) error {
 	at := g.countersAt()
 	clear(g.base.Host[at:])
+	g.long.Store(false)
 	return e.Ones(ctx, g.base.Host[:at])
 }
 
 func (e *cpuEngine[K, SK, V, SV]) geometry() geometry { return e.Memory().(*generation).geometry }
 
-func (e *cpuEngine[K, SK, V, SV]) pool() *Alloc { return e.Memory().(*generation).pool }
-
-func (e *cpuEngine[K, SK, V, SV]) extend(ctx context.Context, free int) error {
-	return e.pool().Reserve(ctx, free)
-}
+func (e *cpuEngine[K, SK, V, SV]) units() *alloc.Owner { return e.Memory().(*generation).units }
 
 // Clear is for [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Clear(ctx context.Context) error {
-	if err := e.pool().Clear(ctx); err != nil {
+	if err := e.units().Clear(ctx); err != nil {
 		return err
 	}
 	return e.wipe(ctx, e.Memory().(*generation))

@@ -31,7 +31,8 @@ type subject[K, V uint32 | uint64] struct {
 }
 
 func newSubject[K, V uint32 | uint64](t fatal, dev device.Device, w batch.Widths, multi bool, buckets uint32, units int, fixed bool) *subject[K, V] {
-	e, err := newEngine(dev, w, geometry{seed: 5, buckets: buckets}, units, fixed)
+	counts := w.Val > 0 // tests count the pairs of a key in maps, too
+	e, err := newEngine(dev, w, geometry{seed: 5, buckets: buckets}, units, fixed, counts)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -63,7 +64,7 @@ func (s *subject[K, V]) change(kind weft.OpKind, kinds []weft.OpKind, keys []K, 
 		s.t.Fatalf("change: %d of %d operations, %d without room: %v", done, len(keys), len(failed), err)
 	}
 	if len(failed) > 0 {
-		if pool, err := s.engine.pool().Stats(context.Background()); err != nil || pool.Used != pool.Units {
+		if pool, err := s.engine.pool().Usage(context.Background()); err != nil || pool.Used != pool.Units {
 			s.t.Fatalf("%d operations found no room; %v, %v", len(failed), pool, err)
 		}
 	}
@@ -239,7 +240,7 @@ func (s *subject[K, V]) flush() {
 		units += slabs - 1
 		classes[min(slabs, chainLengths-1)]++
 	}
-	pool, _ := s.engine.pool().Stats(context.Background())
+	pool, _ := s.engine.pool().Usage(context.Background())
 	if chains, err := s.engine.chains(context.Background()); now.used != now.live || pool.Used != units || chains != classes || err != nil {
 		s.t.Fatalf("after flush: %+v, %v, chains %v; want %d slabs, chains %v: %v", now, pool, chains, units, classes, err)
 	}

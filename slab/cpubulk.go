@@ -7,18 +7,15 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-const (
-	// bulkGrain is the number of buckets that a core takes at a time when all
-	// are gone through.
-	bulkGrain = 1 << 12
-	// flushPiece is the number of buckets between two looks at the context.
-	flushPiece = 1 << 20
-)
+// bulkGrain is the number of buckets that a core takes at a time when all are
+// gone through.
+const bulkGrain = 1 << 12
 
 // ---- rehash -----------------------------------------------------------------
 
@@ -38,13 +35,13 @@ func (e *cpuEngine[K, SK, V, SV]) rehash(ctx context.Context, buckets uint32, un
 }
 
 // move copies the live pairs of one generation to an empty other, on all
-// cores.
+// cores. It may stop anywhere when ctx ends.
 func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation) error {
 	shares := min(cpu.SharesPerCore*e.Device.Properties().Units, int(to.buckets))
 	movers := make([]mover[SK, SV], shares+1)
-	ref := to.pool.Ref()
 	e.Device.Parallel(len(movers), 1, func(i, _ int) {
-		m := mover[SK, SV]{src: tableOf[SK, SV](from), dst: tableOf[SK, SV](to), units: cpuAllocOf(to).resident(ref)}
+		m := mover[SK, SV]{src: tableOf[SK, SV](from), dst: tableOf[SK, SV](to), watch: cpu.NewWatch(ctx)}
+		m.units = m.dst.units.Worker()
 		if i < shares {
 			cut := func(i int) uint32 { return uint32(uint64(to.buckets) * uint64(i) / uint64(shares)) }
 			m.move(cut(i), cut(i+1))
@@ -53,18 +50,25 @@ func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation
 		}
 		movers[i] = m
 	})
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	n, late := uint64(0), 0
 	for i := range movers {
 		n += movers[i].moved
 		late += len(movers[i].late)
 	}
 	if late > 0 {
-		if err := to.pool.Reserve(ctx, late); err != nil {
+		if err := to.units.Reserve(ctx, late); err != nil {
 			return err
 		}
-		m := mover[SK, SV]{dst: tableOf[SK, SV](to), units: cpuAllocOf(to).resident(to.pool.Ref())}
+		m := mover[SK, SV]{dst: tableOf[SK, SV](to), watch: cpu.NewWatch(ctx)}
+		m.units = m.dst.units.Worker()
 		for i := range movers {
 			for j := range movers[i].late {
+				if m.watch.Over(1) {
+					return ctx.Err()
+				}
 				m.put(movers[i].late[j].bucket, &movers[i].late[j].slot)
 			}
 		}
@@ -79,7 +83,8 @@ func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation
 // without a unit does not go on later, so the pairs of a key stay in order.
 type mover[K cpu.Key, V cpu.Val] struct {
 	src, dst cpuTable[K, V]
-	units    resident
+	units    alloc.Worker
+	watch    cpu.Watch
 	moved    uint64
 	late     []latePair[K, V]
 }
@@ -96,6 +101,9 @@ func (m *mover[K, V]) move(lo, hi uint32) {
 	from, to := uint64(m.src.buckets), uint64(m.dst.buckets)
 	first, last := uint64(lo)*from/to, (uint64(hi)*from-1)/to
 	for s := range m.src.live(uint32(first), uint32(last)+1) {
+		if m.watch.Over(1) {
+			return
+		}
 		if b := bucketOf(m.dst.geometry, s.Key); b >= lo && b < hi {
 			m.put(b, s)
 		}
@@ -105,6 +113,9 @@ func (m *mover[K, V]) move(lo, hi uint32) {
 // moveExtra copies the pairs of the extra bucket.
 func (m *mover[K, V]) moveExtra() {
 	for s := range m.src.live(m.src.buckets, m.src.buckets+1) {
+		if m.watch.Over(1) {
+			return
+		}
 		m.put(m.dst.buckets, s)
 	}
 }
@@ -122,32 +133,30 @@ func (m *mover[K, V]) put(bucket uint32, s *cpu.Slot[K, V]) {
 // ---- flush ------------------------------------------------------------------
 
 // flush stops between buckets when ctx ends.
-func (e *cpuEngine[K, SK, V, SV]) flush(ctx context.Context) (err error) {
-	g := e.Memory().(*generation)
-	t, pool := tableOf[SK, SV](g), cpuAllocOf(g)
-	var dropped atomic.Uint64
-	all := int(t.buckets) + 1
-	for first := 0; first < all; first += flushPiece {
-		if err = ctx.Err(); err != nil {
-			break
-		}
-		e.Device.Parallel(min(flushPiece, all-first), bulkGrain, func(lo, hi int) {
-			n := 0
-			for b := lo; b < hi; b++ {
-				n += t.flush(t.base(uint32(first+b)), pool)
-			}
-			dropped.Add(uint64(n))
-		})
+func (e *cpuEngine[K, SK, V, SV]) flush(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
+	g := e.Memory().(*generation)
+	t := tableOf[SK, SV](g)
+	var dropped atomic.Uint64
+	e.Device.Parallel(int(t.buckets)+1, bulkGrain, func(lo, hi int) {
+		n, w := uint64(0), cpu.NewWatch(ctx)
+		for b := lo; b < hi && !w.Over(1); b++ {
+			n += uint64(t.flush(t.base(uint32(b)), &w))
+		}
+		dropped.Add(n)
+	})
 	g.Counters().Used -= dropped.Load()
-	return err
+	return ctx.Err()
 }
 
 // flush moves the live slots of a bucket to its front, gives back the slabs
 // that this empties, and returns the number of dead slots dropped.
-func (t *cpuTable[K, V]) flush(base unsafe.Pointer, pool *cpuAlloc) (dropped int) {
-	to, n := base, 0 // where the next live slot goes
+func (t *cpuTable[K, V]) flush(base unsafe.Pointer, w *cpu.Watch) (dropped int) {
+	to, n, tail := base, 0, noUnit // where the next live slot goes, and the slab's address
 	for from := base; from != nil; from = t.next(from) {
+		w.Work(1)
 		slots := t.slots(from)
 		for i := range slots {
 			switch slots[i].Key {
@@ -158,7 +167,8 @@ func (t *cpuTable[K, V]) flush(base unsafe.Pointer, pool *cpuAlloc) (dropped int
 				continue
 			}
 			if n == len(slots) {
-				to, n = t.next(to), 0
+				tail = linkOf(to).next
+				to, n = t.unit(tail), 0
 			}
 			if dropped > 0 {
 				t.slots(to)[n] = slots[i]
@@ -167,15 +177,15 @@ func (t *cpuTable[K, V]) flush(base unsafe.Pointer, pool *cpuAlloc) (dropped int
 		}
 	}
 	if dropped > 0 || linkOf(to).next != noUnit {
-		t.cut(to, n, pool)
-		linkOf(base).tail = noUnit
+		t.cut(to, n)
+		linkOf(base).tail = tail
 	}
 	return dropped
 }
 
 // cut ends a bucket with the first n slots of a slab: what follows becomes
 // ones, and units go back.
-func (t *cpuTable[K, V]) cut(slab unsafe.Pointer, n int, pool *cpuAlloc) {
+func (t *cpuTable[K, V]) cut(slab unsafe.Pointer, n int) {
 	var s cpu.Slot[K, V]
 	unit := linkOf(slab).next
 	ones(slab, n*int(unsafe.Sizeof(s)), linkAt)
@@ -184,7 +194,7 @@ func (t *cpuTable[K, V]) cut(slab unsafe.Pointer, n int, pool *cpuAlloc) {
 		slab := t.unit(unit)
 		next := linkOf(slab).next
 		ones(slab, 0, slabBytes)
-		pool.free(unit)
+		t.units.Free(unit)
 		unit = next
 	}
 }
@@ -204,75 +214,24 @@ func (e *cpuEngine[K, SK, V, SV]) Extent(l *core.Lease) (units uint32, rows int)
 	return l.Parts.(*generation).extent(int(unsafe.Sizeof(cpu.Slot[SK, SV]{})))
 }
 
-// Export is for [core.Engine]: it copies the pairs of whole buckets, or only
-// counts them once the columns are full.
-func (e *cpuEngine[K, SK, V, SV]) Export(_ context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
-	g := l.Parts.(*generation)
-	t := tableOf[SK, SV](g)
-	k, v := batch.View[K](out.Columns[batch.Keys].Host), batch.View[V](out.Columns[batch.Vals].Host)
-	order := core.SpreadOver(g.buckets)
-	n := 0
-	var buckets [2]spreadBuckets // what is read, and what is on its way
-	t.ask(order, lo, hi, &buckets[0])
-	for turn := 0; lo < hi; turn ^= 1 {
-		lo += uint32(buckets[turn].n)
-		t.ask(order, lo, hi, &buckets[turn^1])
-		for _, bucket := range buckets[turn].at[:buckets[turn].n] {
-			name := SK(0) // what turns the stored name into the key
-			if bucket == g.buckets {
-				name = ^name
-			}
-			for slab := t.base(bucket); slab != nil; slab = t.next(slab) {
-				slots := t.slots(slab)
-				for i := range slots {
-					key := slots[i].Key
-					if isSentinel(key) {
-						continue
-					}
-					if n < len(k) {
-						k[n] = K(key ^ name)
-						if v != nil {
-							v[n] = *(*V)(unsafe.Pointer(&slots[i].Val))
-						}
-					}
-					n++
-				}
-			}
+// Export is for [core.Engine].
+func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
+	t := tableOf[SK, SV](l.Parts.(*generation))
+	return cpu.Export[K, V](ctx, out, t.bases, t.buckets, lo, hi, lastSentinel, func(bucket uint32, slots func([]cpu.Slot[SK, SV])) {
+		for slab := t.base(bucket); slab != nil; slab = t.next(slab) {
+			slots(t.slots(slab))
 		}
-	}
-	return n, nil
-}
-
-// spreadBuckets are some consecutive buckets of the order in which a table is
-// read.
-type spreadBuckets struct {
-	at [group]uint32
-	n  int
-}
-
-// ask works out which buckets are number lo and on, up to hi, and prefetches
-// their base slabs. The last number is that of the extra bucket.
-func (t *cpuTable[K, V]) ask(order core.Spread, lo, hi uint32, to *spreadBuckets) {
-	var slabs [group]unsafe.Pointer
-	at := order.At(lo)
-	for to.n = 0; to.n < len(slabs) && lo < hi; to.n++ {
-		if to.at[to.n] = at; lo == t.buckets {
-			to.at[to.n] = lo
-		}
-		slabs[to.n] = t.base(to.at[to.n])
-		at = order.Next(at)
-		lo++
-	}
-	cpu.PrefetchPairs(slabs[:to.n])
+	})
 }
 
 // chains counts in class i the buckets of i slabs, the extra bucket among them.
-func (e *cpuEngine[K, SK, V, SV]) chains(context.Context) (classes [chainLengths]uint64, err error) {
+func (e *cpuEngine[K, SK, V, SV]) chains(ctx context.Context) (classes [chainLengths]uint64, err error) {
 	t := tableOf[SK, SV](e.Memory().(*generation))
 	var sum [chainLengths]atomic.Uint64
 	e.Device.Parallel(int(t.buckets)+1, bulkGrain, func(lo, hi int) {
 		var own [chainLengths]uint64
-		for b := lo; b < hi; b++ {
+		w := cpu.NewWatch(ctx)
+		for b := lo; b < hi && !w.Over(1); b++ {
 			length := 0
 			for slab := t.base(uint32(b)); slab != nil && length < chainLengths-1; slab = t.next(slab) {
 				length++
@@ -286,5 +245,5 @@ func (e *cpuEngine[K, SK, V, SV]) chains(context.Context) (classes [chainLengths
 	for i := range sum {
 		classes[i] = sum[i].Load()
 	}
-	return classes, nil
+	return classes, ctx.Err()
 }

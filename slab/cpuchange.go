@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/cpu"
@@ -16,66 +17,114 @@ func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, 
 	if err := cpu.Open(s); err != nil {
 		return 0, nil, err
 	}
-	return e.Pieces(ctx, b, func(part *batch.Batch) []uint32 {
+	size := cpu.PieceOps
+	if g := e.Memory().(*generation); g.long.Load() || g.buckets < longPiece {
+		size = longPiece
+	}
+	return e.Pieces(ctx, b, size, func(w *cpu.Watch, part *batch.Batch) (ran int, failed []uint32) {
 		c := e.changer(part)
-		c.run(e.Dealer.All(part.N))
+		ran = c.run(w, e.Dealer.All(part.N))
 		c.count()
-		return c.Failed
+		return ran, c.Failed
 	}, e.together)
 }
+
+const (
+	// longPiece is the size of pieces where chains are long or may become so.
+	longPiece = 1 << 13
+	// longWork is how many slabs the searches of a piece go through at most if
+	// all cores work on it: ten milliseconds' work of one core.
+	longWork = 1 << 17
+	// crowd is how many more operations than others a share of it may have. So
+	// many on one bucket, which grows meanwhile, take ten milliseconds, too.
+	crowd = 1 << 12
+)
 
 // changer runs the changes of one piece of a batch, or a share of them.
 type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Changes[K, V]
 	gen   *generation
 	table cpuTable[SK, SV]
-	units resident
+	units alloc.Worker
 	dead  bool // there may be dead slots
 }
 
 func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) *changer[K, SK, V, SV] {
 	g := e.Memory().(*generation)
 	now := g.Counters()
-	return &changer[K, SK, V, SV]{
+	c := &changer[K, SK, V, SV]{
 		Changes: cpu.ChangesOf[K, V](b),
 		gen:     g,
 		table:   tableOf[SK, SV](g),
-		units:   cpuAllocOf(g).resident(g.pool.Ref()),
 		dead:    now.Used > now.Live || b.Columns[batch.Kinds].Given(),
 	}
+	c.units = c.table.units.Worker()
+	return c
 }
 
 // together runs the changes of a piece on all cores.
-func (e *cpuEngine[K, SK, V, SV]) together(b *batch.Batch) []uint32 {
+func (e *cpuEngine[K, SK, V, SV]) together(b *batch.Batch) (failed []uint32, ok bool) {
 	c := e.changer(b)
 	shares := e.Dealer.Out(e.Device, c.table.buckets, b.N, func(lo, hi int, places []uint32) {
 		for i, k := range c.Keys[lo:hi] {
 			places[i] = bucketOf(c.table.geometry, SK(k))
 		}
 	})
-	failed := make([][]uint32, len(shares))
+	if !e.quick(c, shares) {
+		return nil, false
+	}
+	full := make([][]uint32, len(shares))
 	var fresh, live atomic.Int64
 	e.Device.Parallel(len(shares), 1, func(i, _ int) {
 		own := *c
-		own.units = cpuAllocOf(c.gen).resident(c.units.ref)
-		own.run(shares[i].Ops)
-		failed[i] = own.Failed
+		own.units = c.table.units.Worker()
+		own.run(cpu.NoWatch(), shares[i].Ops)
+		full[i] = own.Failed
 		fresh.Add(own.Fresh)
 		live.Add(own.Live)
 	})
 	c.Fresh, c.Live = fresh.Load(), live.Load()
 	c.count()
-	return cpu.Merged(failed)
+	return cpu.Merged(full), true
 }
 
-// run runs operations in order.
-func (c *changer[K, SK, V, SV]) run(ops []uint32) {
-	cpu.Ahead(ops, group, func(ops []uint32, bases *[cpu.Group]unsafe.Pointer) {
+// quick reports whether no core will be long at its share of a piece, which
+// cannot be stopped: searches are short, and no bucket gets much longer.
+func (e *cpuEngine[K, SK, V, SV]) quick(c *changer[K, SK, V, SV], shares []cpu.Share) bool {
+	if c.Appends() {
+		return true // all begin where the hint says
+	}
+	for _, s := range shares {
+		if len(s.Ops) > len(c.Keys)/len(shares)+crowd {
+			return false
+		}
+	}
+	if !c.gen.long.Load() {
+		return true
+	}
+	var work atomic.Int64
+	e.Device.Parallel(len(c.Keys), len(c.Keys)/e.Device.Properties().Units+1, func(lo, hi int) {
+		n := 0
+		for _, k := range c.Keys[lo:hi] {
+			n += c.table.length(c.table.base(bucketOf(c.table.geometry, SK(k))))
+		}
+		work.Add(int64(n))
+	})
+	return work.Load() <= longWork
+}
+
+// run runs operations in order until the watch stops it.
+func (c *changer[K, SK, V, SV]) run(w *cpu.Watch, ops []uint32) (ran int) {
+	slow := !c.Appends()
+	return cpu.Ahead(w, ops, group, func(ops []uint32, bases *[cpu.Group]unsafe.Pointer) {
 		for j, i := range ops {
 			bases[j] = c.table.base(bucketOf(c.table.geometry, SK(c.Keys[i])))
 		}
 		cpu.PrefetchPairs(bases[:len(ops)])
 	}, func(i uint32, base unsafe.Pointer) {
+		if slow && c.gen.long.Load() {
+			w.Work(c.table.length(base))
+		}
 		c.Finish(i, c.one(i, c.Kind(i), cpu.Stored(SK(c.Keys[i]), lastSentinel), base))
 	})
 }

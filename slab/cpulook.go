@@ -3,7 +3,6 @@ package slab
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
@@ -24,17 +23,19 @@ func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l 
 	}
 	keys, t := batch.View[K](b.Columns[batch.Keys].Host), tableOf[SK, SV](l.Parts.(*generation))
 	if counts := batch.View[uint32](b.Columns[batch.Counts].Host); counts != nil {
-		done, err = e.Each(ctx, b.N, func(lo, hi int) { countRange(&t, keys[lo:hi], counts[lo:hi]) })
-		return done, 0, err
+		return e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
+			return countRange(w, &t, keys[lo:hi], counts[lo:hi]), 0
+		})
 	}
 	answers := cpu.AnswersOf[V](b)
-	var n atomic.Int64
-	done, err = e.Each(ctx, b.N, func(lo, hi int) { n.Add(int64(getRange(&t, keys[lo:hi], answers.Of(lo, hi)))) })
-	return done, int(n.Load()), err
+	return e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
+		return getRange(w, &t, keys[lo:hi], answers.Of(lo, hi))
+	})
 }
 
-func (e *cpuEngine[K, SK, V, SV]) present(ctx context.Context, _ *device.Stream, b *batch.Batch) (int, error) {
-	_, hits, err := e.Look(ctx, nil, e.Leases.Current(), &batch.Batch{N: b.N, Columns: batch.Columns{batch.Keys: b.Columns[batch.Keys]}}, 0)
+// Present is for [core.Engine].
+func (e *cpuEngine[K, SK, V, SV]) Present(ctx context.Context, _ *device.Stream, b *batch.Batch) (int, error) {
+	_, hits, err := e.Look(ctx, nil, e.Leases.Current(), b.Only(batch.Keys), 0)
 	return hits, err
 }
 
@@ -62,9 +63,9 @@ func (e *cpuEngine[K, SK, V, SV]) expand(ctx context.Context, l *core.Lease, b *
 	offsets := b.Columns[batch.Vals].Offsets
 	first, rows := offsets[0], uint64(len(to))
 	t := tableOf[SK, SV](l.Parts.(*generation))
-	_, err := e.Each(ctx, b.N, func(lo, hi int) {
+	_, _, err := e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
 		at := slices.Clone(offsets[lo:hi])
-		walk(&t, keys[lo:hi], func(i int, slots []cpu.Slot[SK, SV]) bool {
+		return walk(w, &t, keys[lo:hi], func(i int, slots []cpu.Slot[SK, SV]) bool {
 			end := min(offsets[lo+i+1], first+rows)
 			on := matches(slots, cpu.Stored(SK(keys[lo+i]), lastSentinel), func(s *cpu.Slot[SK, SV]) {
 				if at[i] < end {
@@ -73,7 +74,7 @@ func (e *cpuEngine[K, SK, V, SV]) expand(ctx context.Context, l *core.Lease, b *
 				}
 			})
 			return on && at[i] < end
-		})
+		}), 0
 	})
 	return err
 }
@@ -96,6 +97,14 @@ func (f *flight) stay(i int, next unsafe.Pointer) bool {
 	return true
 }
 
+// first is the first key in the flight, next if there is none.
+func (f *flight) first(next int) int {
+	for _, i := range f.who[:f.n] {
+		next = min(next, i)
+	}
+	return next
+}
+
 // board fills a flight up with the base slabs of keys from number next on,
 // sends for all of its slabs, and returns the next number.
 func board[K, SK cpu.Key, SV cpu.Val](f *flight, t *cpuTable[SK, SV], keys []K, next int) int {
@@ -108,13 +117,17 @@ func board[K, SK cpu.Key, SV cpu.Val](f *flight, t *cpuTable[SK, SV], keys []K, 
 }
 
 // getRange looks up keys on one core: a slab of each key of one flight, while
-// the slabs of the other flight are on their way.
-func getRange[K, SK cpu.Key, V any, SV cpu.Val](t *cpuTable[SK, SV], keys []K, to cpu.Answers[V]) (hits int) {
+// the slabs of the other flight are on their way. If the watch stops it, keys in
+// flight have no answer, and it counts as if it had not begun.
+func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t *cpuTable[SK, SV], keys []K, to cpu.Answers[V]) (ran, hits int) {
 	var flights [2]flight
 	next := board(&flights[0], t, keys, 0)
 	next = board(&flights[1], t, keys, next)
 	for turn := 0; flights[0].n+flights[1].n > 0; turn ^= 1 {
 		f := &flights[turn]
+		if w.Over(f.n) {
+			return 0, 0
+		}
 		var at [group]int
 		for j, i := range f.who[:f.n] {
 			at[j] = match[SK, SV](f.slabs[j], cpu.Stored(SK(keys[i]), lastSentinel))
@@ -133,18 +146,21 @@ func getRange[K, SK cpu.Key, V any, SV cpu.Val](t *cpuTable[SK, SV], keys []K, t
 		}
 		next = board(f, t, keys, next)
 	}
-	return hits
+	return len(keys), hits
 }
 
 // walk follows the chains of keys slab by slab on one core. visit looks at the
 // slots of one slab of the chain of key i, and tells whether to go on to the
-// next.
-func walk[K, SK cpu.Key, SV cpu.Val](t *cpuTable[SK, SV], keys []K, visit func(i int, slots []cpu.Slot[SK, SV]) (on bool)) {
+// next. ran is how many keys, from the first on, are done when the watch stops it.
+func walk[K, SK cpu.Key, SV cpu.Val](w *cpu.Watch, t *cpuTable[SK, SV], keys []K, visit func(i int, slots []cpu.Slot[SK, SV]) (on bool)) (ran int) {
 	var flights [2]flight
 	next := board(&flights[0], t, keys, 0)
 	next = board(&flights[1], t, keys, next)
 	for turn := 0; flights[0].n+flights[1].n > 0; turn ^= 1 {
 		f := &flights[turn]
+		if w.Over(f.n) {
+			return flights[1].first(flights[0].first(next))
+		}
 		n := f.n
 		f.n = 0
 		for j, i := range f.who[:n] {
@@ -154,6 +170,7 @@ func walk[K, SK cpu.Key, SV cpu.Val](t *cpuTable[SK, SV], keys []K, visit func(i
 		}
 		next = board(f, t, keys, next)
 	}
+	return len(keys)
 }
 
 // matches calls yield for the live slots of a slab that hold a stored key, and
@@ -170,10 +187,10 @@ func matches[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V], key K, yield func(*cp
 	return true
 }
 
-// countRange counts the pairs of keys on one core.
-func countRange[K, SK cpu.Key, SV cpu.Val](t *cpuTable[SK, SV], keys []K, counts []uint32) {
+// countRange counts the pairs of keys on one core, as far as the watch lets it.
+func countRange[K, SK cpu.Key, SV cpu.Val](w *cpu.Watch, t *cpuTable[SK, SV], keys []K, counts []uint32) (ran int) {
 	clear(counts)
-	walk(t, keys, func(i int, slots []cpu.Slot[SK, SV]) bool {
+	return walk(w, t, keys, func(i int, slots []cpu.Slot[SK, SV]) bool {
 		return matches(slots, cpu.Stored(SK(keys[i]), lastSentinel), func(*cpu.Slot[SK, SV]) { counts[i]++ })
 	})
 }

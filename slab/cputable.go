@@ -2,31 +2,35 @@ package slab
 
 import (
 	"iter"
+	"sync/atomic"
 	"unsafe"
 
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/internal/cpu"
 )
 
 // cpuTable reads and writes a generation from Go. All pointer arithmetic is in
-// base, unit, slots and linkOf.
+// base, alloc.Local, slots and linkOf.
 type cpuTable[K cpu.Key, V cpu.Val] struct {
 	geometry
-	bases  unsafe.Pointer
-	supers *[maxSupers]unsafe.Pointer
-	unit0  uintptr // where in a super block the units begin
+	bases unsafe.Pointer
+	units alloc.Local // the slabs behind the base slabs
+	long  *atomic.Bool
 }
+
+// longChain is the number of slabs behind a base slab from which on a chain is
+// long: what a piece of changes may take in the cache, if all are of one bucket,
+// does not keep a context waiting before.
+const longChain = 32
 
 func tableOf[K cpu.Key, V cpu.Val](g *generation) cpuTable[K, V] {
 	return cpuTable[K, V]{
 		geometry: g.geometry,
 		bases:    unsafe.Pointer(unsafe.SliceData(g.base.Host)),
-		supers:   cpuAllocOf(g).supers,
-		unit0:    uintptr(g.pool.opts.Blocks) * bitmapBytes,
+		units:    g.units.Local(),
+		long:     &g.long,
 	}
 }
-
-// cpuAllocOf is the engine of a generation's pool.
-func cpuAllocOf(g *generation) *cpuAlloc { return g.pool.engine.(*cpuAlloc) }
 
 // base is the first slab of a bucket.
 func (t *cpuTable[K, V]) base(bucket uint32) unsafe.Pointer {
@@ -35,7 +39,7 @@ func (t *cpuTable[K, V]) base(bucket uint32) unsafe.Pointer {
 
 // unit is a slab behind a base slab, by its address.
 func (t *cpuTable[K, V]) unit(address uint32) unsafe.Pointer {
-	return unsafe.Add(t.supers[address>>superShift], t.unit0+uintptr(address&unitMask)*slabBytes)
+	return t.units.At(address)
 }
 
 func linkOf(slab unsafe.Pointer) *link { return (*link)(unsafe.Add(slab, linkAt)) }
@@ -153,7 +157,7 @@ func (t *cpuTable[K, V]) tombstones(base unsafe.Pointer, key K) (first, own *cpu
 
 // end is the first empty slot of a bucket, in a new slab if need be; nil if
 // there is none to be had. It begins where the bucket's hint says.
-func (t *cpuTable[K, V]) end(base unsafe.Pointer, units *resident) *cpu.Slot[K, V] {
+func (t *cpuTable[K, V]) end(base unsafe.Pointer, units *alloc.Worker) *cpu.Slot[K, V] {
 	slab := base
 	if tail := linkOf(base).tail; tail != noUnit {
 		slab = t.unit(tail)
@@ -161,15 +165,36 @@ func (t *cpuTable[K, V]) end(base unsafe.Pointer, units *resident) *cpu.Slot[K, 
 	for t.full(slab) {
 		next := linkOf(slab).next
 		if next == noUnit {
-			if next = units.one(); next == noUnit {
+			if next = units.One(); next == noUnit {
 				return nil
 			}
+			t.number(next, slab, base)
 			linkOf(slab).next = next
 		}
 		slab = t.unit(next)
 		linkOf(base).tail = next
 	}
 	return &t.slots(slab)[match[K, V](slab, cpu.Sentinel[K](cpu.Empty))]
+}
+
+// number writes in a new slab which of its chain it is.
+func (t *cpuTable[K, V]) number(unit uint32, before, base unsafe.Pointer) {
+	n := uint32(1)
+	if before != base {
+		n += linkOf(before).tail
+	}
+	if linkOf(t.unit(unit)).tail = n; n == longChain {
+		t.long.Store(true)
+	}
+}
+
+// length is the number of slabs of a bucket up to where its hint says.
+func (t *cpuTable[K, V]) length(base unsafe.Pointer) int {
+	tail := linkOf(base).tail
+	if tail == noUnit {
+		return 1
+	}
+	return int(linkOf(t.unit(tail)).tail) + 1
 }
 
 // live iterates over the live slots of buckets [lo,hi), each bucket in order.

@@ -1,7 +1,7 @@
 // Package slab is the slab hash: a [Map], a [Set] and a [MultiMap] that take
 // batches of keys, on every core of a CPU or on a GPU, and whose memory grows
-// without moving what is there. [Alloc], the allocator of fixed-size units that
-// its slabs come from, can be used on its own.
+// without moving what is there. Its slabs come from an allocator of fixed-size
+// units, package alloc.
 //
 // It is the structure of Ashkiani, Farach-Colton and Owens, "A Dynamic Hash
 // Table for the GPU" (IPDPS 2018), complete: SEARCH, SEARCHALL, INSERT,
@@ -15,7 +15,7 @@
 // When a key may have several values: take a [MultiMap]. When many operations
 // change the structure while others read it, or when growing must not stop for
 // a rehash: with Options.Buckets only chains grow. When misses are frequent at
-// high utilisation: a search ends at the end of its bucket's chain, in one or
+// high utilization: a search ends at the end of its bucket's chain, in one or
 // two memory accesses, however full the other buckets are.
 //
 // Otherwise package linear is faster: at moderate loads a lookup there reads
@@ -27,7 +27,7 @@
 // address. A slab has 15 slots of 8 bytes for 32-bit keys with 32-bit values, 7
 // of 16 bytes for pairs with a 64-bit part, 30 or 15 of the bare key in sets,
 // and a link in its last 8 bytes. The first slab of each bucket, the base slab,
-// is part of an array; those behind it come from an [Alloc] and are named by
+// is part of an array; those behind it come from an [alloc.Pool] and are named by
 // 32-bit addresses.
 //
 // Slots fill from the front, slab by slab, and a new slab is linked only behind
@@ -39,28 +39,30 @@
 // A deleted key leaves its slot dead. In a map, batches of inserts take dead
 // slots, and any batch returns a key to the slot that remembers it. A multimap
 // leaves dead slots alone, since the order of slots is the order of a key's
-// pairs. Flush drops the dead slots of a bucket and gives back slabs that this
-// empties; a structure does it when Options.MaxTombstones of its slots are
+// pairs. A flush drops the dead slots of a bucket and gives back slabs that this
+// empties: Compact does it, and a structure by itself when Options.MaxTombstones of its slots are
 // dead.
 //
-// The keys ^0 to ^0-3 mark slots that hold none. A user's keys of those names
-// are stored under the names 0 to 3 in a bucket of their own, so every key is
-// legal and ordinary keys pay one comparison.
+// The keys ^0 to ^0-3 are sentinels: they say that a slot holds none. A user's
+// keys of those values are stored as their complements 0 to 3 in a bucket of
+// their own, so every key is legal and ordinary keys pay one comparison.
 //
 // # Growth
 //
-// Options.Utilisation, the share of the slabs' memory that holds pairs, decides
-// how many buckets there are for a number of keys. When there are a quarter
-// more keys than that, the structure rehashes to at least twice the buckets.
-// The pool of slabs grows between batches, where nothing moves; operations of a
-// batch that find no slab run again when it has grown, before the call returns.
+// Options.MaxLoad, the share of the slabs' memory that holds pairs, decides how
+// many buckets there are for a number of keys. When there are a quarter more keys
+// than that, the structure rehashes to at least twice the buckets. The pool of
+// slabs grows between batches, where nothing moves and nobody waits; operations of
+// a batch that find no slab run again when it has grown, before the call returns.
+//
+// Iteration reads the buckets in an order that has nothing to do with where they
+// lie (core.Spread), so that deleting or copying in that order costs what it
+// costs in any other.
 //
 // # Concurrency
 //
-// All methods may be called from many goroutines. Lookups run side by side.
-// Batches that change the structure run one after another, each on the whole
-// device, and lookups from host slices wait for them. On a GPU, lookups and
-// changes submitted to different streams by the On methods overlap.
+// Package weft says what runs beside what. On a GPU, lookups run beside changes,
+// growth of the buckets and the pool included. Clear and a flush hold them back.
 //
 // A lookup of host slices, and an iteration, sees every change whose call has
 // returned and every On change submitted before it; nothing else is waited for.
@@ -80,15 +82,10 @@
 //
 // # Duplicates within a batch
 //
-//	Put      the last one wins; in a multimap, each adds a pair
-//	PutNew   the first one is inserted, and reports so
-//	Delete   the first one reports that the key was there; in a multimap, each
-//	         removes a pair, as long as there are any
-//	Apply    concurrent: any order of the batch's operations
-//
-// On a GPU the order among Puts, PutNews and Deletes of a map costs a pass over
-// those operations that found their key present (or, deleting, absent); batches
-// of new, different keys pay nothing. Options.Unordered drops it.
+// On a GPU the order that package weft promises among Puts, PutNews and Deletes of
+// a map costs a pass over those operations that found their key present (or,
+// deleting, absent); batches of new, different keys pay nothing. Options.Unordered
+// drops it.
 //
 // # Differences from the paper
 //

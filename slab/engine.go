@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
@@ -15,14 +16,9 @@ import (
 type engine interface {
 	core.Engine
 	core.Expander
-	// geometry describes the table in use, pool its chained slabs.
+	// geometry describes the table in use, units its chained slabs.
 	geometry() geometry
-	pool() *Alloc
-	// extend makes the pool have so many free units.
-	extend(ctx context.Context, free int) error
-	// present counts the keys of a batch that are there. The batch lies in host
-	// memory or, with a stream, on the device; all changes have been waited for.
-	present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error)
+	units() *alloc.Owner
 	// rehash moves the live pairs to a table of that many buckets, those of a
 	// key in their order, with a pool of at least that many units. On an error
 	// the old one is unchanged.
@@ -40,10 +36,10 @@ const chainLengths = 32
 
 // newEngine chooses the engine: Go on a device that is the host, kernels on
 // any other. The pool has at least that many units; a light one never grows.
-func newEngine(dev device.Device, w batch.Widths, g geometry, units int, fixed bool) (engine, *core.Leases, error) {
+func newEngine(dev device.Device, w batch.Widths, g geometry, units int, fixed, multi bool) (engine, *core.Leases, error) {
 	host, ok := dev.(device.Host)
 	if !ok {
-		return newGPUEngine(dev, w, g, units, fixed)
+		return newGPUEngine(dev, w, g, units, fixed, multi)
 	}
 	switch w {
 	case batch.Widths{Key: 4, Val: 4, Slot: 8}:

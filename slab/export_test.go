@@ -9,12 +9,32 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/hash"
 )
 
+// images are all kernels.
+var images = func() []*device.Image {
+	all := append(byWidths(slabImages), byWidths(slabMultiImages)...)
+	return append(all, &slabAllocImage)
+}()
+
+// byWidths are images in the order of their names.
+func byWidths(of map[string]*device.Image) (all []*device.Image) {
+	for _, pair := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, of[pair])
+	}
+	return all
+}
+
 // Kernels are the entry points of the kernels.
-var Kernels = slices.Sorted(maps.Keys(slabKernels))
+func Kernels() (all []string) {
+	for _, img := range images {
+		all = append(all, slices.Sorted(maps.Keys(img.Targets[0].Params))...)
+	}
+	return all
+}
 
 // Small pages, so that small tables have several.
 func init() { pageBytes = 1 << 9 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"structs"
 
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
@@ -13,118 +13,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 slab.cu
-
-// The parameters of the kernels; the twins are in layout.cuh and the headers it
-// includes, where each field is explained.
-type (
-	list       = gpu.List
-	rankParams = gpu.RankParams
-
-	tableRef struct {
-		_        structs.HostLayout
-		slabs    device.Ptr
-		counters device.Ptr
-		alloc    AllocRef
-		seed     uint64
-		buckets  uint32
-		unused   uint32
-	}
-	getParams struct {
-		_      structs.HostLayout
-		table  tableRef
-		keys   device.Ptr
-		vals   device.Ptr
-		found  device.Ptr
-		hits   device.Ptr
-		n      uint64
-		spread uint32
-		unused uint32
-	}
-	changeParams struct {
-		_        structs.HostLayout
-		table    tableRef
-		keys     device.Ptr
-		vals     device.Ptr
-		kinds    device.Ptr
-		out      device.Ptr
-		ok       device.Ptr
-		removed  device.Ptr
-		deferred list
-		failed   list
-		n        uint32
-		first    uint32
-		kind     uint32
-		flags    uint32
-	}
-	settleParams struct {
-		_     structs.HostLayout
-		table tableRef
-		rank  rankParams
-		vals  device.Ptr
-		ok    device.Ptr
-	}
-	appendParams struct {
-		_        structs.HostLayout
-		table    tableRef
-		keys     device.Ptr
-		vals     device.Ptr
-		deferred list
-		failed   list
-		first    uint32
-		unused   uint32
-	}
-	tallyParams struct {
-		_      structs.HostLayout
-		table  tableRef
-		keys   device.Ptr
-		counts device.Ptr
-		n      uint64
-	}
-	collectParams struct {
-		_       structs.HostLayout
-		table   tableRef
-		keys    device.Ptr
-		offsets device.Ptr
-		vals    device.Ptr
-		first   uint64
-		rows    uint64
-		n       uint64
-	}
-	scanParams struct {
-		_       structs.HostLayout
-		counts  device.Ptr
-		offsets device.Ptr
-		n       uint64
-	}
-	rehashParams struct {
-		_    structs.HostLayout
-		from tableRef
-		to   tableRef
-		lost device.Ptr
-	}
-	flushParams struct {
-		_     structs.HostLayout
-		table tableRef
-	}
-	exportParams struct {
-		_      structs.HostLayout
-		table  tableRef
-		keys   device.Ptr
-		vals   device.Ptr
-		count  device.Ptr
-		rows   uint64
-		lo     uint32
-		hi     uint32
-		step   uint32
-		unused uint32
-	}
-	chainParams struct {
-		_       structs.HostLayout
-		table   tableRef
-		lengths device.Ptr
-	}
-)
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type slab::Table=tableRef -type weft::Allocator=alloc.Ref -type weft::List=internal/gpu.List -type weft::RankParams=internal/gpu.RankParams slab.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type slab::Table=.tableRef -type GetParams=.getParams -type slab::ChangeParams=.changeParams -type weft::List=internal/gpu.List slab_multi.cu
 
 // Tuning of the launches.
 const (
@@ -147,32 +37,32 @@ const (
 type gpuEngine struct {
 	gpu.Engine
 	kernel kernels
+	fixed  bool
 
 	// all reports on whole tables, in device memory: the counts of chains.
 	all device.Slice[uint64]
 }
 
 // kernels are the entry points for one pair of widths: what the structure
-// brings to its engine. A set has no multi kernels.
+// brings to its engine. The second and third line are those of multimaps only.
 type kernels struct {
 	of     *gpu.Engine
 	widths batch.Widths
 
-	get, getMulti, change, changeMulti device.Kernel
-	append, tally, collect             device.Kernel
-	scanSums, scanStrips, scanOffsets  device.Kernel
-	rehash, flush, export, chains      device.Kernel
+	get, change, rehash, flush, export, chains    device.Kernel
+	getMulti, changeMulti, append, tally, collect device.Kernel
+	scanSums, scanStrips, scanOffsets             device.Kernel
 }
 
-func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixed bool) (_ engine, _ *core.Leases, err error) {
-	e := &gpuEngine{}
+func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixed, multi bool) (_ engine, _ *core.Leases, err error) {
+	e := &gpuEngine{fixed: fixed}
 	e.kernel = kernels{of: &e.Engine, widths: w}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())
 		}
 	}()
-	if err = e.kernel.load(dev, &e.Order); err != nil {
+	if err = e.kernel.load(dev, &e.Order, multi); err != nil {
 		return nil, nil, err
 	}
 	if err = e.OpenEngine(dev, w, &e.kernel); err != nil {
@@ -189,20 +79,19 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixe
 	return e, e.Leases, e.Engine.Clear(context.Background())
 }
 
-func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
+func (k *kernels) load(dev device.Device, order *gpu.OrderKernels, multi bool) error {
 	pair := gpu.Pair(k.widths)
-	entries := []gpu.Entry{
-		{Name: "get" + pair, To: &k.get}, {Name: "change" + pair, To: &k.change}, {Name: "rehash" + pair, To: &k.rehash},
-		{Name: "flush" + pair, To: &k.flush}, {Name: "export" + pair, To: &k.export}, {Name: "chains", To: &k.chains},
+	if err := gpu.Load(dev, slabImages[pair], append(order.Entries(k.widths), []gpu.Entry{
+		{Name: "get", To: &k.get}, {Name: "change", To: &k.change}, {Name: "rehash", To: &k.rehash},
+		{Name: "flush", To: &k.flush}, {Name: "export", To: &k.export}, {Name: "chains", To: &k.chains},
+	}...)); err != nil || !multi {
+		return err
 	}
-	if k.widths.Val > 0 {
-		entries = append(entries, []gpu.Entry{
-			{Name: "get_multi" + pair, To: &k.getMulti}, {Name: "change_multi" + pair, To: &k.changeMulti},
-			{Name: "append" + pair, To: &k.append}, {Name: "tally" + pair, To: &k.tally}, {Name: "collect" + pair, To: &k.collect},
-			{Name: "scan_sums", To: &k.scanSums}, {Name: "scan_strips", To: &k.scanStrips}, {Name: "scan_offsets", To: &k.scanOffsets},
-		}...)
-	}
-	return gpu.Load(dev, &slabImage, append(entries, order.Entries(k.widths)...))
+	return gpu.Load(dev, slabMultiImages[pair], []gpu.Entry{
+		{Name: "get", To: &k.getMulti}, {Name: "change", To: &k.changeMulti},
+		{Name: "append", To: &k.append}, {Name: "tally", To: &k.tally}, {Name: "collect", To: &k.collect},
+		{Name: "scan_sums", To: &k.scanSums}, {Name: "scan_strips", To: &k.scanStrips}, {Name: "scan_offsets", To: &k.scanOffsets},
+	})
 }
 
 func refOf(p core.Parts) tableRef {
@@ -210,7 +99,7 @@ func refOf(p core.Parts) tableRef {
 	return tableRef{
 		slabs:    g.base.Ptr,
 		counters: g.base.Ptr + device.Ptr(g.countersAt()),
-		alloc:    g.pool.ref(false),
+		alloc:    g.units.Ref(false),
 		seed:     g.seed,
 		buckets:  g.buckets,
 	}
@@ -262,7 +151,7 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 	}
 	table := refOf(p)
 	if c.Failed.Items == 0 { // nothing runs again: no free unit may be missed
-		table.alloc = p.(*generation).pool.ref(true)
+		table.alloc = p.(*generation).units.Ref(true)
 	}
 	err = device.Launch(s, kernel, gpu.Grid(c.N), gpu.Block, &changeParams{
 		table: table, keys: c.Columns[batch.Keys].Ptr, vals: c.Columns[batch.Vals].Ptr,
@@ -283,7 +172,7 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, rank *gpu.RankParams) error {
 	table := refOf(p)
 	if c.Failed.Items == 0 {
-		table.alloc = p.(*generation).pool.ref(true)
+		table.alloc = p.(*generation).units.Ref(true)
 	}
 	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
 		&settleParams{table: table, rank: *rank, vals: c.Columns[batch.Vals].Ptr, ok: c.OK})
@@ -352,28 +241,14 @@ func (e *gpuEngine) generation() *generation { return e.Parts().(*generation) }
 
 func (e *gpuEngine) geometry() geometry { return e.generation().geometry }
 
-func (e *gpuEngine) pool() *Alloc { return e.generation().pool }
-
-// extend makes the pool grow. A lookup under way must not meet a super block
-// that was not there when it began.
-func (e *gpuEngine) extend(ctx context.Context, free int) error {
-	if err := e.Leases.Exclude(ctx); err != nil {
-		return err
-	}
-	defer e.Leases.Admit()
-	return e.pool().Reserve(ctx, free)
-}
-
-func (e *gpuEngine) present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
-	return e.Present(ctx, s, b)
-}
+func (e *gpuEngine) units() *alloc.Owner { return e.generation().units }
 
 func (e *gpuEngine) rehash(ctx context.Context, buckets uint32, units int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	from := e.generation()
-	to, err := allocate(e.Dev, geometry{seed: from.seed, buckets: buckets}, units, from.pool.opts.Light)
+	to, err := allocate(e.Dev, geometry{seed: from.seed, buckets: buckets}, units, e.fixed)
 	if err != nil {
 		return err
 	}
@@ -396,7 +271,7 @@ func (e *gpuEngine) flush(ctx context.Context) error {
 
 // Clear is for [core.Engine].
 func (e *gpuEngine) Clear(ctx context.Context) error {
-	return errors.Join(e.pool().Clear(ctx), e.Engine.Clear(ctx))
+	return errors.Join(e.units().Clear(ctx), e.Engine.Clear(ctx))
 }
 
 func (e *gpuEngine) chains(ctx context.Context) (lengths [chainLengths]uint64, err error) {

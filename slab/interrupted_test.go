@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -147,27 +146,6 @@ func TestPoolAlmostFull(t *testing.T) {
 				t.Error(err)
 			}
 		})
-	}
-}
-
-// What no allocator can have is refused at once, and nothing is taken for it.
-func TestReserveTooMuch(t *testing.T) {
-	for on, dev := range devices(t) {
-		a, err := NewAlloc(dev, &AllocOptions{Blocks: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, units := range []int{math.MaxInt, 1 << 40, 255*1024 + 1} {
-			if err := a.Reserve(t.Context(), units); !errors.Is(err, weft.ErrFull) {
-				t.Errorf("%s: Reserve(%d): %v", on, units, err)
-			}
-		}
-		if s, err := a.Stats(t.Context()); s.SuperBlocks != 0 || err != nil {
-			t.Errorf("%s: %v, %v", on, s, err)
-		}
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
 	}
 }
 

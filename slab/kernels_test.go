@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
@@ -35,10 +36,10 @@ func kernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w
 	defer stream.Close()
 	// Two memory blocks, in one super block or in two.
 	light := !multi && !unordered
-	s := &beside[K, V]{newSubject[K, V](t, dev, w, multi, 3, 2*blockUnits, light), stream, rand.New(rand.NewPCG(1, 2))}
+	s := &beside[K, V]{newSubject[K, V](t, dev, w, multi, 3, 2*alloc.BlockUnits, light), stream, rand.New(rand.NewPCG(1, 2))}
 	defer s.close()
 	s.opts.Unordered = unordered
-	const plenty, few = blockUnits, 3
+	const plenty, few = alloc.BlockUnits, 3
 	for round := range 2 {
 		s.uniform(weft.OpPut, 40, plenty)
 		s.uniform(weft.OpPutNew, 140, plenty)
@@ -50,7 +51,7 @@ func kernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w
 		s.uniform(weft.OpPutNew, 270, few)
 		s.mixedOps(200, few)
 		s.countLost(2)
-		s.rehash([]uint32{150, 1}[round], 2*blockUnits)
+		s.rehash([]uint32{150, 1}[round], 2*alloc.BlockUnits)
 		for range 3 {
 			s.overlap(60)
 		}
@@ -60,7 +61,7 @@ func kernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w
 		s.shortExport()
 		s.uniform(weft.OpDeleteAll, 150, plenty)
 		s.flush()
-		s.rehash(3, 2*blockUnits)
+		s.rehash(3, 2*alloc.BlockUnits)
 	}
 	// A flush that gives slabs back, also those of 30 slots.
 	s.uniform(weft.OpPutNew, 250, plenty)
@@ -207,7 +208,7 @@ func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals [
 		}
 	}
 	// Of duplicates, one may have found the unit that another had not.
-	if lost < full || lost > full && b.Flags&batch.Order == 0 || lost > 0 && free >= blockUnits {
+	if lost < full || lost > full && b.Flags&batch.Order == 0 || lost > 0 && free >= alloc.BlockUnits {
 		s.t.Fatalf("%d operations are said to have found no room, of %d", lost, full)
 	}
 	some, _ := s.draw(150, true)
@@ -219,7 +220,7 @@ func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals [
 // room; failed is the list of them, if there is one.
 func (s *beside[K, V]) execute(b *batch.Batch, free int) (failed []uint32, lost int) {
 	s.t.Helper()
-	show, err := hide(s.engine.pool(), free)
+	show, err := hide(s.dev, s.engine.pool(), free)
 	if err != nil {
 		s.t.Fatalf("%v", err)
 	}
@@ -391,7 +392,7 @@ func (s *beside[K, V]) crowd(n int) {
 		}
 		for _, kind := range []weft.OpKind{weft.OpPut, weft.OpDelete, weft.OpPutNew} {
 			if f := s.flagsFor(kind); f&batch.Order != 0 && (kind != weft.OpPut || s.widths.Val > 0) {
-				s.run(&batch.Batch{Kind: kind, Flags: f}, nil, keys, vals, blockUnits)
+				s.run(&batch.Batch{Kind: kind, Flags: f}, nil, keys, vals, alloc.BlockUnits)
 			}
 		}
 		return
@@ -400,7 +401,7 @@ func (s *beside[K, V]) crowd(n int) {
 		keys[i] = K(i%2) + 1000
 	}
 	b := &batch.Batch{N: n, Kind: weft.OpPut, Flags: s.flagsFor(weft.OpPut), Keys: batch.Host(keys), Vals: batch.Host(vals)}
-	if _, lost := s.execute(b, blockUnits); lost != 0 {
+	if _, lost := s.execute(b, alloc.BlockUnits); lost != 0 {
 		s.t.Fatalf("%d of %d pairs have no room", lost, n)
 	}
 	for i, many := range s.numbers(keys[:2]) {
@@ -459,12 +460,12 @@ func (s *beside[K, V]) countLost(buckets uint32) {
 	if err != nil {
 		s.t.Fatalf("%v", err)
 	}
-	show, err := hide(table.pool, 0)
+	show, err := hide(s.dev, table.units, 0)
 	if err != nil {
 		s.t.Fatalf("%v", err)
 	}
 	n, err := e.move(e.gen, table)
-	if err := errors.Join(err, show(), e.free(table)); n != without || err != nil {
+	if err := errors.Join(err, show(), table.free(s.dev)); n != without || err != nil {
 		s.t.Fatalf("moved to %d buckets and no units, %d pairs have no room, want %d: %v", buckets, n, without, err)
 	}
 	s.content()
@@ -481,8 +482,8 @@ func TestRehashWithoutRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := newSubject[uint64, uint64](t, dev, pairs8, false, 1000, blockUnits, true)
-		keys, vals := counted(0, 7*blockUnits+100)
+		s := newSubject[uint64, uint64](t, dev, pairs8, false, 1000, alloc.BlockUnits, true)
+		keys, vals := counted(0, 7*alloc.BlockUnits+100)
 		s.change(weft.OpPut, nil, keys, vals)
 		if err := s.engine.rehash(t.Context(), 1, 0); !errors.Is(err, weft.ErrFull) || s.engine.geometry().buckets != 1000 {
 			t.Errorf("rehash to one chain: %v", err)

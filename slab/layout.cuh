@@ -1,5 +1,5 @@
 // Memory layout of package slab: the C++ twin of layout.go, and the parameters
-// of its kernels: the twin of gpu.go and allocgpu.go.
+// of its kernels.
 #pragma once
 
 #include "tuning.cuh"
@@ -150,35 +150,6 @@ struct ExportParams {
 struct ChainParams {
   Table table;
   uint64_t* lengths;  // 32: buckets of 0, 1, … slabs; the last of 31 and more
-};
-
-// ---- the allocator's own ----------------------------------------------------
-
-struct AllocateParams {
-  Allocator alloc;
-  uint32_t* units;
-  uint32_t* missing;  // added to
-  uint64_t n;
-  uint32_t single;  // one unit per call of allocate, as a slab list asks for them
-  uint32_t unused;
-};
-struct ReleaseParams {
-  Allocator alloc;
-  const uint32_t* units;
-  uint32_t* invalid;  // added to
-  uint64_t n;
-};
-struct UsedParams {
-  Allocator alloc;
-  uint64_t* used;  // added to
-};
-struct ChurnParams {
-  Allocator alloc;
-  uint64_t* allocated;  // added to, as are the others
-  uint32_t* missing;
-  uint32_t* wrong;  // units handed out twice or changed by others
-  uint32_t rounds;
-  uint32_t seed;
 };
 
 }  // namespace weft::slab

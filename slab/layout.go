@@ -2,10 +2,11 @@ package slab
 
 import (
 	"errors"
-	"fmt"
 	"structs"
+	"sync/atomic"
 	"unsafe"
 
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/hash"
@@ -17,7 +18,7 @@ import (
 //	slab n               the base slab of keys that look like sentinels
 //	slab n+1             counters
 //
-// Further slabs of a bucket are units of an [Alloc]. A slab is 128 bytes: what
+// Further slabs of a bucket are units of an [alloc.Pool]. A slab is 128 bytes: what
 // a GPU fetches at most for one address. Its slots come first, its link last.
 //
 //	32-bit keys and values   15 slots of 8 bytes, link       the paper's layout
@@ -40,7 +41,7 @@ const (
 	maxBuckets = 1<<30 - extraSlabs
 
 	// noUnit is the address that stands for no slab.
-	noUnit = ^uint32(0)
+	noUnit = alloc.None
 )
 
 // link is the end of a slab.
@@ -48,7 +49,8 @@ type link struct {
 	_ structs.HostLayout
 	// tail, in a base slab, is some slab of the bucket behind the base slab,
 	// once near its end: where an insertion that looks for no key may begin.
-	// All slabs before it are full. noUnit: begin with the base slab.
+	// All slabs before it are full. noUnit: begin with the base slab. A CPU
+	// writes in the slabs behind the base slab which of the chain they are.
 	tail uint32
 	// next is the slab behind this one, or noUnit.
 	next uint32
@@ -91,27 +93,20 @@ func bucketOf[K cpu.Key](g geometry, key K) uint32 {
 // generation is the memory of a table between two rehashes.
 type generation struct {
 	geometry
-	dev  device.Device
-	base device.Buffer
-	pool *Alloc
-}
-
-// allocate takes memory for a table: its base slabs, whose content is undefined,
-// and an empty pool.
-func allocate(dev device.Device, g geometry, units int, fixed bool) (*generation, error) {
-	base, err := dev.Alloc(g.bytes())
-	if err != nil {
-		return nil, fmt.Errorf("%d base slabs of %d bytes: %w", g.buckets, slabBytes, err)
-	}
-	pool, err := newPool(dev, units, fixed)
-	if err != nil {
-		return nil, errors.Join(err, dev.Free(base))
-	}
-	return &generation{g, dev, base, pool}, nil
+	dev   device.Device
+	base  device.Buffer
+	pool  *alloc.Pool
+	units *alloc.Owner // of all that the pool has
+	long  atomic.Bool  // on a CPU: some chain has been as long as longChain
 }
 
 // Free is for [core.Parts].
-func (g *generation) Free() error { return errors.Join(g.pool.Close(), g.dev.Free(g.base)) }
+func (g *generation) Free() (err error) {
+	if g.pool != nil {
+		err = g.pool.Close()
+	}
+	return errors.Join(err, g.dev.Free(g.base))
+}
 
 // countersAt is where the counters lie: in the last slab.
 func (g *generation) countersAt() int { return g.bytes() - slabBytes }

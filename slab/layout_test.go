@@ -50,9 +50,6 @@ func TestConstantsAreTwins(t *testing.T) {
 	for file, want := range map[string]map[string]int{
 		"layout.cuh": {"kSlabBytes": slabBytes},
 		"tuning.cuh": {"kLanes": tileLanes, "kBlock": gpubatch.BlockThreads},
-		"../kernels/include/weft/alloc.cuh": {
-			"kBitmapBytes": bitmapBytes, "kUnits": blockUnits, "kHashed": hashedTries,
-		},
 		"../kernels/include/weft/slot.cuh": {
 			"kEmpty": markEmpty, "kDead": markDead, "kPending": markPending, "kNone": markNone,
 		},
@@ -86,24 +83,6 @@ func TestSlotsOfASlab(t *testing.T) {
 	}
 	if linkAt+int(unsafe.Sizeof(link{})) != slabBytes {
 		t.Errorf("the link lies at %d", linkAt)
-	}
-}
-
-// An address is its three parts, and the CPU engine finds the unit where the
-// description says: bitmaps first, then units.
-func TestAddresses(t *testing.T) {
-	a := newAlloc(t, openCPU(t, 1), &AllocOptions{Blocks: 3, SuperBlocks: 2})
-	table := cpuTable[uint64, uint64]{supers: a.engine.(*cpuAlloc).supers, unit0: 3 * bitmapBytes}
-	for _, at := range []struct{ super, block, unit int }{{0, 0, 0}, {0, 0, 1023}, {0, 2, 5}, {1, 0, 0}, {1, 2, 1023}} {
-		address := uint32(at.super)<<24 | uint32(at.block)<<10 | uint32(at.unit)
-		offset := 3*128 + (at.block*1024+at.unit)*128
-		super := a.buffers[at.super]
-		if p, err := a.Ptr(address); int(p-super.Ptr) != offset || err != nil {
-			t.Errorf("unit %+v lies at %d of its super block, want %d: %v", at, p-super.Ptr, offset, err)
-		}
-		if got := table.unit(address); got != unsafe.Pointer(&super.Host[offset]) {
-			t.Errorf("the CPU engine finds unit %+v at %p", at, got)
-		}
 	}
 }
 

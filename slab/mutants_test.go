@@ -64,10 +64,10 @@ var tightMutants = []mutant{
 }
 
 var multiMutants = []mutant{
-	{"the tail is noted where the link is", "change_multi_32_32", `add\.s64 (%rd\d+), (%rd\d+), 120;`, "add.s64 $1, $2, 124;"},
-	{"a pair counts as removed whoever did it", "change_multi_32_32", cas64, "atom.relaxed.gpu.global.cas.b64 $1, [$2], $3, $4; mov.b64 $1, $3;"},
-	{"a lookup finds the last lane's pair first", "get_multi_32_32", `brev\.b32 t, (%r\d+); clz\.b32 (%r\d+), t;`, "clz.b32 t, $1; sub.u32 $2, 31, t;"},
-	{"pairs are listed lane by lane, whatever the order", "collect_32_32", `and\.b32 (%r\d+), (%r\d+), (%r\d+);`, "and.b32 $1, $2, 0;"},
+	{"the tail is noted where the link is", "multi_change_32_32", `add\.s64 (%rd\d+), (%rd\d+), 120;`, "add.s64 $1, $2, 124;"},
+	{"a pair counts as removed whoever did it", "multi_change_32_32", cas64, "atom.relaxed.gpu.global.cas.b64 $1, [$2], $3, $4; mov.b64 $1, $3;"},
+	{"a lookup finds the last lane's pair first", "multi_get_32_32", `brev\.b32 t, (%r\d+); clz\.b32 (%r\d+), t;`, "clz.b32 t, $1; sub.u32 $2, 31, t;"},
+	{"pairs are listed lane by lane, whatever the order", "multi_collect_32_32", `and\.b32 (%r\d+), (%r\d+), (%r\d+);`, "and.b32 $1, $2, 0;"},
 	{"a flush keeps the hint to a slab that it frees", "flush_32_32", `add\.s64 (%rd\d+), (%rd\d+), 120;`, "add.s64 $1, $2, 124;"},
 }
 
@@ -95,18 +95,18 @@ var roomMutants = []mutant{
 
 var multiRoomMutants = []mutant{
 	{"a rehash does not count the pairs without room", "rehash_32_32", add32, ""},
-	{"the list of operations without room is not written", "change_multi_32_32", `(?s)(.*)st\.global\.u32 [^;]*;`, "$1;"},
-	{"values are written behind the rows", "collect_32_32", `setp\.ge\.u64 (%p\d+), (%rd\d+), (%rd\d+);(\s+@%p\d+ bra [^;]*;\s+cvt)`, "setp.ne.u64 $1, $2, $2;$4"},
-	{"a value is written behind the rows", "collect_32_32", `setp\.ge\.u64 (%p\d+), (%rd\d+), (%rd\d+);(\s+@%p\d+ bra [^;]*;\s+cvt)`, "setp.gt.u64 $1, $2, $3;$4"},
+	{"the list of operations without room is not written", "multi_change_32_32", `(?s)(.*)st\.global\.u32 [^;]*;`, "$1;"},
+	{"values are written behind the rows", "multi_collect_32_32", `setp\.ge\.u64 (%p\d+), (%rd\d+), (%rd\d+);(\s+@%p\d+ bra [^;]*;\s+cvt)`, "setp.ne.u64 $1, $2, $2;$4"},
+	{"a value is written behind the rows", "multi_collect_32_32", `setp\.ge\.u64 (%p\d+), (%rd\d+), (%rd\d+);(\s+@%p\d+ bra [^;]*;\s+cvt)`, "setp.gt.u64 $1, $2, $3;$4"},
 }
 
 var unitMutants = []mutant{
-	{"a unit is given back at the scope of a block", "release", `atom\.relaxed\.gpu(\.global\.and\.b32)`, "atom.relaxed.cta$1"},
-	{"a unit is taken at the scope of a block", "allocate", `atom\.relaxed\.gpu(\.global\.or\.b32)`, "atom.relaxed.cta$1"},
-	{"what was written to a unit may come after it was given back", "churn", `fence\.acq_rel\.gpu;((?s).*fence)`, "$1"},
-	{"what is written to a unit may come before it was taken", "churn", `(?s)(.*)fence\.acq_rel\.gpu;`, "$1"},
-	{"a lane uses its unit before another lane has taken it", "churn", `bar\.warp\.sync [^;]*;`, ""},
-	{"all warps take units of the same word first", "allocate", `shr\.u32 (%r\d+), %r\d+, 5;\s+bfe\.u32 (%r\d+), %r\d+, 5, 5;`, "mov.b32 $1, 0; mov.b32 $2, 0;"},
+	{"a unit is given back at the scope of a block", "alloc_release", `atom\.relaxed\.gpu(\.global\.and\.b32)`, "atom.relaxed.cta$1"},
+	{"a unit is taken at the scope of a block", "alloc_allocate", `atom\.relaxed\.gpu(\.global\.or\.b32)`, "atom.relaxed.cta$1"},
+	{"what was written to a unit may come after it was given back", "alloc_churn", `fence\.acq_rel\.gpu;((?s).*fence)`, "$1"},
+	{"what is written to a unit may come before it was taken", "alloc_churn", `(?s)(.*)fence\.acq_rel\.gpu;`, "$1"},
+	{"a lane uses its unit before another lane has taken it", "alloc_churn", `bar\.warp\.sync [^;]*;`, ""},
+	{"all warps take units of the same word first", "alloc_allocate", `shr\.u32 (%r\d+), %r\d+, 5;\s+bfe\.u32 (%r\d+), %r\d+, 5, 5;`, "mov.b32 $1, 0; mov.b32 $2, 0;"},
 }
 
 // Tests of kernels find what no program of dst does.

@@ -9,7 +9,10 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/slab"
 )
 
@@ -124,4 +127,43 @@ func TestLoggerIsTold(t *testing.T) {
 			t.Errorf("the log lacks %q: %q", what, log.String())
 		}
 	}
+}
+
+// A structure that is larger than can be, or than the device has memory for, is
+// refused with the numbers, before anything is allocated.
+func TestTooLarge(t *testing.T) {
+	for _, test := range []struct {
+		dev  device.Device
+		opts slab.Options
+		want error
+		text string
+	}{
+		{checkedCPU(t), slab.Options{Capacity: 1 << 40, Buckets: 1000, Fixed: true}, weft.ErrOptions, "Capacity 1099511627776 takes 157073220755 slabs"},
+		{checkedCPU(t), slab.Options{Capacity: 27 << 30, Buckets: 1000, Fixed: true}, device.ErrMemory, "bytes asked for, "},
+		{slab.OpenSim(t, &sim.Options{Memory: 1 << 24}), slab.Options{Capacity: 1 << 20}, device.ErrMemory, "bytes asked for, 16777216 free"},
+	} {
+		fired := devicetest.FailAfter(test.dev, 0)
+		_, err := slab.New[uint64, uint64](test.dev, &test.opts)
+		if fired() {
+			t.Errorf("%+v: something was asked of the device first: %v", test.opts, err)
+		}
+		devicetest.Heal(test.dev)
+		if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.text) {
+			t.Errorf("%+v: %v", test.opts, err)
+		}
+	}
+}
+
+func checkedCPU(t *testing.T) device.Device {
+	t.Helper()
+	dev, err := cpu.Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return devicetest.Checked(t, dev)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
@@ -51,6 +52,9 @@ func (p *policy) size() (units int, err error) {
 		units = ceilDiv(o.Capacity, slotsIn(slot)) + min(o.Capacity, unitsInHand)
 	case o.Buckets != 0: // all growth is in the pool
 		units = max(units, chainUnits)
+	}
+	if units > maxUnits {
+		return 0, fmt.Errorf("%w: Capacity %d takes %d slabs of %d bytes from a pool that has %d at most", op.ErrOptions, o.Capacity, units, slabBytes, maxUnits)
 	}
 	return units, nil
 }
@@ -155,16 +159,12 @@ func (p *policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stre
 	return chunk, p.reserve(ctx, now, need)
 }
 
-// need is how many pairs a chunk adds at most. Updates add none: a lookup is
-// cheaper than growing for nothing, and its outcome tells how much room the
-// whole batch is likely to need.
+// need is how many pairs a chunk adds at most.
 func (p *policy) need(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (int, error) {
-	need, err := b.Insertions(ctx, s)
-	if err != nil || now.Live == 0 || p.multi && b.Kind != op.PutNew {
-		return need, err
+	if p.multi && b.Kind != op.PutNew {
+		return b.Insertions(ctx, s)
 	}
-	present, err := p.engine.present(ctx, s, b)
-	return min(need, b.N-present), err
+	return core.Need(ctx, p.engine, now, s, b)
 }
 
 // grow rehashes for as many new pairs as are expected, or if there is no
@@ -211,17 +211,17 @@ func (p *policy) reserve(ctx context.Context, now core.Counters, n int) error {
 	if need = min(max(need, spareUnits), most); need <= p.free {
 		return nil
 	}
-	if err := p.engine.extend(ctx, need); err != nil && !noMemory(err) {
+	if err := p.engine.units().Reserve(ctx, need); err != nil && !noMemory(err) {
 		return err
 	}
 	pool, err = p.countPool(ctx)
-	p.opts.Logger.Debug("slab: pool", "units", pool.Units, "used", pool.Used, "bytes", pool.Bytes)
+	p.opts.Logger.Debug("slab: pool", "units", pool.Units, "used", pool.Used)
 	return err
 }
 
 // countPool counts the units of the pool.
-func (p *policy) countPool(ctx context.Context) (AllocStats, error) {
-	s, err := p.engine.pool().Stats(ctx)
+func (p *policy) countPool(ctx context.Context) (alloc.Usage, error) {
+	s, err := p.engine.units().Usage(ctx)
 	if err == nil {
 		p.free = s.Units - s.Used
 	}
@@ -254,7 +254,7 @@ func (p *policy) relax(ctx context.Context, now core.Counters, n int) (better bo
 		return pool.Used < pool.Units, nil
 	}
 	// More than there are: that none was found shows that they are hard to find.
-	err = p.engine.extend(ctx, p.free+n)
+	err = p.engine.units().Reserve(ctx, p.free+n)
 	switch {
 	case errors.Is(err, op.ErrFull): // no more super blocks: a pool of larger ones
 		p.opts.Logger.Debug("slab: new pool", "units", 2*pool.Units)

@@ -23,50 +23,45 @@ func TestRandomMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	mutate.Run(t, mutate.Config{Image: &slabImage, Number: 16, Trials: trials, Reasons: survivors})
+	mutate.Run(t, mutate.Config{Images: images, Number: 16, Trials: trials, Reasons: survivors})
 }
 
-// general are kernels that are not there for each width of keys. Every
-// structure needs them.
-var general = strings.Fields("reset chains scan_sums scan_strips scan_offsets allocate release used churn")
-
-// trials are those of the structures that have a kernel, by its widths;
-// kernels without are those of pairs of 32 bits, too.
-func trials(m *mutate.Mutant) ([]mutate.Trial, func(kernel string) bool) {
-	key, val := "32", "32"
-	if parts := strings.Split(m.Kernel, "_"); !slices.Contains(general, m.Kernel) {
-		if key = parts[len(parts)-1]; len(parts) > 2 {
-			key, val = parts[len(parts)-2], key
-		}
+// trials are those of the structures that have a kernel, by its image.
+func trials(m *mutate.Mutant) []mutate.Trial {
+	switch image, of := strings.CutPrefix(m.Image, "slab_multi_"); {
+	case of && image == "32_32":
+		return multiTrials[uint32, uint32](m)
+	case of && image == "32_64":
+		return multiTrials[uint32, uint64](m)
+	case of && image == "64_32":
+		return multiTrials[uint64, uint32](m)
+	case of && image == "64_64":
+		return multiTrials[uint64, uint64](m)
 	}
-	keep := func(kernel string) bool {
-		return slices.Contains(general, kernel) || kernel == "rank_"+key || kernel == "claim_"+key || strings.HasSuffix(kernel, "_"+key+"_"+val)
+	switch strings.TrimPrefix(m.Image, "slab_") {
+	case "alloc":
+		return onDevices(m.Arch, allocSeeds, allocTests)
+	case "32_32":
+		return pairTrials[uint32, uint32](m)
+	case "32_64":
+		return pairTrials[uint32, uint64](m)
+	case "64_32":
+		return pairTrials[uint64, uint32](m)
+	case "64_64":
+		return pairTrials[uint64, uint64](m)
+	case "32_0":
+		return setTrials[uint32](m)
+	case "64_0":
+		return setTrials[uint64](m)
 	}
-	var all []mutate.Trial
-	switch key + "," + val {
-	case "32,32":
-		all = pairTrials[uint32, uint32](m)
-	case "32,64":
-		all = pairTrials[uint32, uint64](m)
-	case "64,32":
-		all = pairTrials[uint64, uint32](m)
-	case "64,64":
-		all = pairTrials[uint64, uint64](m)
-	case "32,0":
-		all = setTrials[uint32](m)
-	case "64,0":
-		all = setTrials[uint64](m)
-	default:
-		panic(fmt.Sprintf("what is %s?", m.Kernel))
-	}
-	return all, keep
+	panic(fmt.Sprintf("what is %s?", m.Image))
 }
 
 // modes are those in which a kernel may do something different: the first, and
 // for kernels that change a table all.
 func modes(m *mutate.Mutant) []mode {
 	all := []mode{{arch: m.Arch}}
-	if strings.HasPrefix(m.Kernel, "change") || strings.HasPrefix(m.Kernel, "append") {
+	if strings.Contains(m.Kernel, "change") || strings.Contains(m.Kernel, "append") {
 		all = append(all, mode{arch: m.Arch, unordered: true}, mode{arch: m.Arch, tight: true})
 	}
 	return all
@@ -85,20 +80,18 @@ func programs[K weft.Key, V weft.Value](what string, m *mutate.Mutant, config fu
 	return append(all, mutate.Schedules(what+",overlapping", cfg))
 }
 
-// pairTrials are those of maps, of multimaps, or of both, or of allocators.
+// pairTrials are those of maps, and of multimaps where they share a kernel.
 func pairTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
-	w := batch.MapWidths[K, V]()
-	maps := interleave(programs("map", m, schedules[K, V]), onDevices(m.Arch, 1, kernelTests[K, V](w, false)))
-	multi := interleave(programs("multimap", m, multiSchedules[K, V]), onDevices(m.Arch, 1, kernelTests[K, V](w, true)))
+	maps := interleave(programs("map", m, schedules[K, V]), onDevices(m.Arch, 1, kernelTests[K, V](batch.MapWidths[K, V](), false)))
 	switch name, _, _ := strings.Cut(m.Kernel, "_"); {
-	case slices.Contains([]string{"allocate", "release", "used", "churn"}, name):
-		return onDevices(m.Arch, allocSeeds, allocTests)
-	case strings.Contains(m.Kernel, "_multi_"), slices.Contains([]string{"append", "tally", "collect", "scan"}, name):
-		return multi
 	case slices.Contains([]string{"export", "flush", "rehash", "chains"}, name), strings.HasPrefix(m.Kernel, "settle_first"):
-		return slices.Concat(maps, multi)
+		return slices.Concat(maps, multiTrials[K, V](m))
 	}
 	return maps
+}
+
+func multiTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
+	return interleave(programs("multimap", m, multiSchedules[K, V]), onDevices(m.Arch, 1, kernelTests[K, V](batch.MapWidths[K, V](), true)))
 }
 
 func setTrials[K uint32 | uint64](m *mutate.Mutant) []mutate.Trial {

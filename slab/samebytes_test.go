@@ -27,12 +27,14 @@ func (t *table) restore(im *image) error {
 		return err
 	}
 	gen := t.engine.hold()
-	if len(gen.pool.supers) != len(im.supers) || gen.pool.opts.Blocks != im.blocks || gen.buckets != im.buckets {
-		err = fmt.Errorf("%d buckets, %d super blocks; the image has %d and %d", gen.buckets, len(gen.pool.supers), im.buckets, len(im.supers))
-	} else {
+	blocks, err := blocksOf(s, gen.units.Ref(false))
+	if len(blocks) != len(im.blocks) || gen.buckets != im.buckets {
+		err = fmt.Errorf("%d buckets, %d memory blocks; the image has %d and %d", gen.buckets, len(blocks), im.buckets, len(im.blocks))
+	} else if err == nil {
 		err = s.CopyIn(gen.base.Ptr, im.base)
-		for i, super := range im.supers {
-			err = errors.Join(err, s.CopyIn(gen.pool.supers[i], super))
+		for _, b := range blocks {
+			from := im.blocks[b.first>>10]
+			err = errors.Join(err, s.CopyIn(b.bitmap, from.bitmap), s.CopyIn(b.units, from.units))
 		}
 	}
 	if e, ok := t.engine.(*gpuEngine); ok {

@@ -2,7 +2,6 @@ package slab
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"testing"
@@ -138,7 +137,7 @@ func config[K weft.Key, V weft.Value](m mode, open func(dev device.Device, s dst
 		New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
 			x, t, err := open(dev, s)
 			if err == nil && m.tight && !s.Fixed {
-				t.engine = &tightEngine{t.engine}
+				t.engine = &tightEngine{t.engine, dev}
 			}
 			return scheduled[K, V]{x, t}, err
 		},
@@ -196,56 +195,16 @@ func (s scheduled[K, V]) rehash() error {
 
 // tightEngine hides all free units of the pool but one while a batch on the
 // device runs, so that others find no room and run again.
-type tightEngine struct{ engine }
+type tightEngine struct {
+	engine
+	dev device.Device
+}
 
 func (e *tightEngine) changeOn(s *device.Stream, b *batch.Batch, _ bool) (failed []uint32, err error) {
-	show, err := hide(e.pool(), 1)
+	show, err := hide(e.dev, e.pool(), 1)
 	if err != nil {
 		return nil, err
 	}
 	failed, err = e.engine.changeOn(s, b, true)
 	return failed, errors.Join(err, show())
-}
-
-// hide marks free units of a pool as taken, all but the first ones. show
-// undoes that.
-func hide(a *Alloc, left int) (show func() error, err error) {
-	hidden := make([][]byte, len(a.supers))
-	for i, at := range a.supers {
-		bitmap := make([]byte, a.opts.Blocks*bitmapBytes)
-		if err := a.stream.CopyOut(context.Background(), bitmap, at); err != nil {
-			return nil, err
-		}
-		hidden[i] = make([]byte, len(bitmap))
-		for bit := range 8 * len(bitmap) {
-			free := bitmap[bit/8]>>(bit%8)&1 == 0
-			if free && left > 0 {
-				left--
-			} else if free {
-				hidden[i][bit/8] |= 1 << (bit % 8)
-			}
-		}
-		if err := merge(a, at, hidden[i], func(now, mask uint64) uint64 { return now | mask }); err != nil {
-			return nil, err
-		}
-	}
-	supers := a.supers
-	return func() (err error) {
-		for i, at := range supers {
-			err = errors.Join(err, merge(a, at, hidden[i], func(now, mask uint64) uint64 { return now &^ mask }))
-		}
-		return err
-	}, nil
-}
-
-// merge changes words of a device's memory.
-func merge(a *Alloc, at device.Ptr, mask []byte, f func(now, mask uint64) uint64) error {
-	now := make([]byte, len(mask))
-	if err := a.stream.CopyOut(context.Background(), now, at); err != nil {
-		return err
-	}
-	for i := 0; i < len(now); i += 8 {
-		binary.LittleEndian.PutUint64(now[i:], f(binary.LittleEndian.Uint64(now[i:]), binary.LittleEndian.Uint64(mask[i:])))
-	}
-	return errors.Join(a.stream.CopyIn(at, now), a.stream.Sync(context.Background()))
 }

@@ -9,7 +9,8 @@ namespace weft::slab {
 // empty again and slots fill in order, so the first empty one ends the chain;
 // what a word showed was the state of its key at the time of the load. Slabs
 // that a link leads to need no acquire: before a launch links one it is all
-// ones, since an earlier launch or the host made it so.
+// ones, since an earlier launch or the host made it so. Slabs of memory that
+// the pool had not when this launch began are the exception: see meet.
 template <class S, class K, class V, bool Multi>
 __device__ __forceinline__ void get(const GetParams& p) {
   using Key = typename S::Key;
@@ -30,6 +31,7 @@ __device__ __forceinline__ void get(const GetParams& p) {
     bool busy = pending != 0;
     uint32_t from = tile.base + (busy ? lowest(pending) : 0);
     Key k = shuffle(kAll, key, from);
+    tile.meet(p.table, at, busy);
     tile.load(p.table, shuffle(kAll, home, from), at, busy);
 
     int match = -1;
@@ -82,6 +84,7 @@ __device__ __forceinline__ void search_all(const Table& t, const void* keys, uin
     bool busy = pending != 0;
     uint32_t from = tile.base + (busy ? lowest(pending) : 0);
     Key k = shuffle(kAll, key, from);
+    tile.meet(t, at, busy);
     tile.load(t, shuffle(kAll, home, from), at, busy);
     bool empty = false;
     tile.each([&](int, int, typename S::Word w) { empty |= S::key(w) == S::kEmpty; });

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
@@ -43,6 +44,9 @@ func onSim(t *testing.T, archs []int, seeds int, tests []kernelTest) {
 	}
 }
 
+// isSim tells whether a device interprets kernels.
+func isSim(dev device.Device) bool { return dev.Properties().Kind == device.Sim }
+
 // OpenSim is a simulated GPU that fails the test on leaks.
 func OpenSim(t testing.TB, opts *sim.Options) device.Device {
 	t.Helper()
@@ -70,4 +74,18 @@ func TestKernelsSimulated(t *testing.T) {
 			func() { onSim(t, []int{90}, 1, kernelTests[uint64, uint32](w, multi)) },
 			func() { onSim(t, []int{80, 90}, 1, kernelTests[uint64, uint64](w, multi)) })
 	})
+}
+
+func openCPU(t testing.TB, workers int) device.Host {
+	t.Helper()
+	dev, err := cpu.Open(&cpu.Options{Workers: workers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return dev
 }

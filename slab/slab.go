@@ -80,7 +80,10 @@ func newTable(dev device.Device, kind core.Kind, w batch.Widths, types core.Type
 	if err != nil {
 		return fail(err)
 	}
-	e, leases, err := newEngine(dev, w, geometry{seed: opts.Seed, buckets: p.minBuckets}, units, opts.Fixed)
+	if err := enough(dev, geometry{buckets: p.minBuckets}, units, opts.Fixed); err != nil {
+		return fail(err)
+	}
+	e, leases, err := newEngine(dev, w, geometry{seed: opts.Seed, buckets: p.minBuckets}, units, opts.Fixed, p.multi)
 	if err != nil {
 		return fail(err)
 	}

@@ -4,19 +4,19 @@ package slab
 
 import (
 	_ "embed"
-	"unsafe"
 
 	"github.com/weftgo/weft/device"
 )
 
-//kernelgen:version 2
+//kernelgen:version 3
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
-//kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
+//kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
-//kernelgen:input 0dee96aae58b799e4bcb787df3ef2f4f770fa82b07ebfda3a48b3d211516cf42 5954 kernels/include/weft/alloc.cuh
+//kernelgen:input 159e33c5d8c0d0d8902f7f302fa2bf6a3afe8578d8acb781225ece1e62d2c8e4 8066 kernels/include/weft/alloc.cuh
 //kernelgen:input c03a5186722db52769cf9ced19622aa3f6c748c5d0cae2544ec327902c142b56 5843 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
+//kernelgen:input c21d275c158f89505534d094609bfd4662b5fecf4e92656d1308699c8b760518 1444 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 3eb3cede056fd4724c19d88cbe68515e794a8efbd14d3d17f8a9bc0d6046c96b 4247 kernels/include/weft/order.cuh
 //kernelgen:input 4efda42f7569fa98848bb2670344e335379edf170a04397c9c7880abf88d1580 2617 kernels/include/weft/scan.cuh
@@ -25,401 +25,204 @@ import (
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input 7d18a256152b0959f8b55b9098f39d3df7ae7b06c7a7351ef99ec8fb3a18f31a 12946 slab/change.cuh
-//kernelgen:input 9736e62550df93761eff63779b3f5902a89d6a200c105e5dc9b64d1383cbad4b 5050 slab/layout.cuh
-//kernelgen:input 15c81267fb76a6ea791b635221ab9cba3e96ccfccfa2b3e2b5db402a23c8d861 5886 slab/search.cuh
-//kernelgen:input a5c7dcc308e684d5e2a8d999fffcd9fab04b40fdf445125a84589ea02d86e104 4543 slab/slab.cu
-//kernelgen:input b7ab3fa293b6ae8d97c8499606a1910826e9142bb5e809ce37d688a2622dfbc9 1704 slab/tile.cuh
+//kernelgen:input 35f71362ab3549d5b724c210b3d8bbf98c7a184e85b9544d933edda189f7a8d4 13039 slab/change.cuh
+//kernelgen:input 0b4e13f7e3ec4a9291143df4fad1c074ca288a49d7b05c233cebb37db0f7b9f8 4303 slab/layout.cuh
+//kernelgen:input d758bbaf5dd32fc6cbaa26ae4a2b07879a3f63c9580537c26a033515cebbd42d 6041 slab/search.cuh
+//kernelgen:input 1f6da3af0f87b1e34f32ca09ec1ecb798b7c75d65d2a7ca37fdcc6cd631ef52d 1928 slab/slab.cu
+//kernelgen:input 6dbd2afe1069758537d5d633bcc082668042ef708699cd04ae7b884cf7378050 2124 slab/tile.cuh
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
-//kernelgen:input bcfe1a474696ead1bdc3afd38459827032c1020fcb6d65b6ee99981a044627d9 3411 slab/units.cuh
-//kernelgen:input 5b4d9c6405713ad6200cea35052c675393cf34b4ebb123eba0d65b5b0b7ee091 7182 slab/whole.cuh
-//kernelgen:output 8337aada23ad29b5a783b6f25dab056b74423dcdc48668a4779f35a393a07d3a 975039 slab/slab_sm80.ptx
-//kernelgen:output b37e0118c5b4c16c8666f10b89b031a5f3530d869c9a4293f13e73119f42c68d 962055 slab/slab_sm90.ptx
+//kernelgen:input f4f741b019f389a582c5b9183154211a23e9838e24fe2e21df8fffc462d237fa 7228 slab/whole.cuh
+//kernelgen:output 0b067053159f5cd624aa07ab6cacfbffe5e9971caeefdebf899f11cb0bf447b9 131345 slab/slab_32_32_sm80.ptx
+//kernelgen:output 3ade2fa959049595bb7c6c30c5608aef34f789e9ad7e1cff85526117bd24b427 131345 slab/slab_32_32_sm90.ptx
+//kernelgen:output 3331d64abc3bbcf64cd3ffcb4a4900e4eae98eeb6b9a59774a27cfae4b190064 131778 slab/slab_32_64_sm80.ptx
+//kernelgen:output 033f8190383fba9328408274e36d4d90542a5bf022d380c1acacd655c0f0a19a 128555 slab/slab_32_64_sm90.ptx
+//kernelgen:output 5c9d3f3bda5106af39daf2aadb3773bb3db040d9f6484d2b40f78cf71bff7e60 133077 slab/slab_64_32_sm80.ptx
+//kernelgen:output a44741755fba364ecca3a01e05f08a21a43da6aa963a0736e56ade990f5cec12 129848 slab/slab_64_32_sm90.ptx
+//kernelgen:output 6de36be38564ea9a7f85690780b60d8c929abde9882a4bf081b509299c814aca 133020 slab/slab_64_64_sm80.ptx
+//kernelgen:output ef9f61f1652e759c8292678fec86d48a462b357cf17201ce2f9905d510981308 129791 slab/slab_64_64_sm90.ptx
+//kernelgen:output 57a6eeda94ef6eb045b98aa3f2da9687f02f49dbb6a163fff52f4e1a08fc87ed 86920 slab/slab_32_0_sm80.ptx
+//kernelgen:output 43589314409869ed0a4813f8e327ec02d4978bce561b824975aba74ba408607e 86920 slab/slab_32_0_sm90.ptx
+//kernelgen:output 8a44ffae3cdab2f7bf4d51728ca4fcf1e5c41c3642464e8ae4ea423fdab527fc 83595 slab/slab_64_0_sm80.ptx
+//kernelgen:output cbb8a8cdd5c1895485b52b65619ebfd160b22469e970b45e550d0f8f541a1baa 83595 slab/slab_64_0_sm90.ptx
+//kernelgen:output bffcf1752e47ed4682b115151e2bfd91d848a1e4724e12964a9075305d2f591a 6921 slab/slab_params_gen.go
 
-//go:embed slab_sm80.ptx
-var slabSM80 string
+//go:embed slab_32_32_sm80.ptx
+var slab32x32SM80 string
 
-//go:embed slab_sm90.ptx
-var slabSM90 string
+//go:embed slab_32_32_sm90.ptx
+var slab32x32SM90 string
 
-// slabImage is slab.cu, compiled.
-var slabImage = device.Image{
-	Name: "slab",
-	Targets: []device.Target{
-		{Arch: 80, PTX: slabSM80, Params: slabKernels},
-		{Arch: 90, PTX: slabSM90, Params: slabKernels},
+//go:embed slab_32_64_sm80.ptx
+var slab32x64SM80 string
+
+//go:embed slab_32_64_sm90.ptx
+var slab32x64SM90 string
+
+//go:embed slab_64_32_sm80.ptx
+var slab64x32SM80 string
+
+//go:embed slab_64_32_sm90.ptx
+var slab64x32SM90 string
+
+//go:embed slab_64_64_sm80.ptx
+var slab64x64SM80 string
+
+//go:embed slab_64_64_sm90.ptx
+var slab64x64SM90 string
+
+//go:embed slab_32_0_sm80.ptx
+var slab32x0SM80 string
+
+//go:embed slab_32_0_sm90.ptx
+var slab32x0SM90 string
+
+//go:embed slab_64_0_sm80.ptx
+var slab64x0SM80 string
+
+//go:embed slab_64_0_sm90.ptx
+var slab64x0SM90 string
+
+// slabImages are slab.cu, compiled for pairs of widths: the bits of a key and of
+// a value.
+var slabImages = map[string]*device.Image{
+	"32_32": {
+		Name:    "slab",
+		Variant: "32_32",
+		Targets: []device.Target{
+			{Arch: 80, PTX: slab32x32SM80, Params: slab32x32Kernels},
+			{Arch: 90, PTX: slab32x32SM90, Params: slab32x32Kernels},
+		},
+	},
+	"32_64": {
+		Name:    "slab",
+		Variant: "32_64",
+		Targets: []device.Target{
+			{Arch: 80, PTX: slab32x64SM80, Params: slab32x64Kernels},
+			{Arch: 90, PTX: slab32x64SM90, Params: slab32x64Kernels},
+		},
+	},
+	"64_32": {
+		Name:    "slab",
+		Variant: "64_32",
+		Targets: []device.Target{
+			{Arch: 80, PTX: slab64x32SM80, Params: slab64x32Kernels},
+			{Arch: 90, PTX: slab64x32SM90, Params: slab64x32Kernels},
+		},
+	},
+	"64_64": {
+		Name:    "slab",
+		Variant: "64_64",
+		Targets: []device.Target{
+			{Arch: 80, PTX: slab64x64SM80, Params: slab64x64Kernels},
+			{Arch: 90, PTX: slab64x64SM90, Params: slab64x64Kernels},
+		},
+	},
+	"32_0": {
+		Name:    "slab",
+		Variant: "32_0",
+		Targets: []device.Target{
+			{Arch: 80, PTX: slab32x0SM80, Params: slab32x0Kernels},
+			{Arch: 90, PTX: slab32x0SM90, Params: slab32x0Kernels},
+		},
+	},
+	"64_0": {
+		Name:    "slab",
+		Variant: "64_0",
+		Targets: []device.Target{
+			{Arch: 80, PTX: slab64x0SM80, Params: slab64x0Kernels},
+			{Arch: 90, PTX: slab64x0SM90, Params: slab64x0Kernels},
+		},
 	},
 }
 
-// slabKernels are the entry points of slabImage and the size in bytes of the
-// parameter struct that each takes.
-var slabKernels = map[string]int{
-	"slab_allocate":           64,
-	"slab_append_32_32":       120,
-	"slab_append_32_64":       120,
-	"slab_append_64_32":       120,
-	"slab_append_64_64":       120,
-	"slab_chains":             72,
-	"slab_change_32_0":        160,
-	"slab_change_32_32":       160,
-	"slab_change_32_64":       160,
-	"slab_change_64_0":        160,
-	"slab_change_64_32":       160,
-	"slab_change_64_64":       160,
-	"slab_change_multi_32_32": 160,
-	"slab_change_multi_32_64": 160,
-	"slab_change_multi_64_32": 160,
-	"slab_change_multi_64_64": 160,
-	"slab_churn":              64,
-	"slab_claim_32":           48,
-	"slab_claim_64":           48,
-	"slab_collect_32_32":      112,
-	"slab_collect_32_64":      112,
-	"slab_collect_64_32":      112,
-	"slab_collect_64_64":      112,
-	"slab_export_32_0":        112,
-	"slab_export_32_32":       112,
-	"slab_export_32_64":       112,
-	"slab_export_64_0":        112,
-	"slab_export_64_32":       112,
-	"slab_export_64_64":       112,
-	"slab_flush_32_0":         64,
-	"slab_flush_32_32":        64,
-	"slab_flush_32_64":        64,
-	"slab_flush_64_0":         64,
-	"slab_flush_64_32":        64,
-	"slab_flush_64_64":        64,
-	"slab_get_32_0":           112,
-	"slab_get_32_32":          112,
-	"slab_get_32_64":          112,
-	"slab_get_64_0":           112,
-	"slab_get_64_32":          112,
-	"slab_get_64_64":          112,
-	"slab_get_multi_32_32":    112,
-	"slab_get_multi_32_64":    112,
-	"slab_get_multi_64_32":    112,
-	"slab_get_multi_64_64":    112,
-	"slab_rank_32":            48,
-	"slab_rank_64":            48,
-	"slab_rehash_32_0":        136,
-	"slab_rehash_32_32":       136,
-	"slab_rehash_32_64":       136,
-	"slab_rehash_64_0":        136,
-	"slab_rehash_64_32":       136,
-	"slab_rehash_64_64":       136,
-	"slab_release":            56,
-	"slab_reset":              48,
-	"slab_scan_offsets":       24,
-	"slab_scan_strips":        24,
-	"slab_scan_sums":          24,
-	"slab_settle_first_32_0":  128,
-	"slab_settle_first_32_32": 128,
-	"slab_settle_first_32_64": 128,
-	"slab_settle_first_64_0":  128,
-	"slab_settle_first_64_32": 128,
-	"slab_settle_first_64_64": 128,
-	"slab_settle_last_32_32":  128,
-	"slab_settle_last_32_64":  128,
-	"slab_settle_last_64_32":  128,
-	"slab_settle_last_64_64":  128,
-	"slab_tally_32_32":        88,
-	"slab_tally_32_64":        88,
-	"slab_tally_64_32":        88,
-	"slab_tally_64_64":        88,
-	"slab_used":               40,
+// slab32x32Kernels are the entry points of slabImages["32_32"] and the size in bytes of
+// the parameter struct that each takes.
+var slab32x32Kernels = map[string]int{
+	"slab_chains_32_32":       88,
+	"slab_change_32_32":       176,
+	"slab_claim_32_32":        48,
+	"slab_export_32_32":       128,
+	"slab_flush_32_32":        80,
+	"slab_get_32_32":          128,
+	"slab_rank_32_32":         48,
+	"slab_rehash_32_32":       168,
+	"slab_reset_32_32":        48,
+	"slab_settle_first_32_32": 144,
+	"slab_settle_last_32_32":  144,
 }
 
-// AllocRef has the layout of Allocator in slab.cu.
-var (
-	_ [32]byte = [unsafe.Sizeof(AllocRef{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(AllocRef{}.Supers)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(AllocRef{}.Supers)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(AllocRef{}.Light)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(AllocRef{}.Light)]byte{}
-	_ [16]byte = [unsafe.Offsetof(AllocRef{}.Count)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(AllocRef{}.Count)]byte{}
-	_ [20]byte = [unsafe.Offsetof(AllocRef{}.Blocks)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(AllocRef{}.Blocks)]byte{}
-	_ [24]byte = [unsafe.Offsetof(AllocRef{}.Unit)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(AllocRef{}.Unit)]byte{}
-	_ [28]byte = [unsafe.Offsetof(AllocRef{}.Tries)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(AllocRef{}.Tries)]byte{}
-)
+// slab32x64Kernels are the entry points of slabImages["32_64"] and the size in bytes of
+// the parameter struct that each takes.
+var slab32x64Kernels = map[string]int{
+	"slab_chains_32_64":       88,
+	"slab_change_32_64":       176,
+	"slab_claim_32_64":        48,
+	"slab_export_32_64":       128,
+	"slab_flush_32_64":        80,
+	"slab_get_32_64":          128,
+	"slab_rank_32_64":         48,
+	"slab_rehash_32_64":       168,
+	"slab_reset_32_64":        48,
+	"slab_settle_first_32_64": 144,
+	"slab_settle_last_32_64":  144,
+}
 
-// allocateParams has the layout of AllocateParams in slab.cu.
-var (
-	_ [64]byte = [unsafe.Sizeof(allocateParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(allocateParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Sizeof(allocateParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Offsetof(allocateParams{}.units)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(allocateParams{}.units)]byte{}
-	_ [40]byte = [unsafe.Offsetof(allocateParams{}.missing)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(allocateParams{}.missing)]byte{}
-	_ [48]byte = [unsafe.Offsetof(allocateParams{}.n)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(allocateParams{}.n)]byte{}
-	_ [56]byte = [unsafe.Offsetof(allocateParams{}.single)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(allocateParams{}.single)]byte{}
-	_ [60]byte = [unsafe.Offsetof(allocateParams{}.unused)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(allocateParams{}.unused)]byte{}
-)
+// slab64x32Kernels are the entry points of slabImages["64_32"] and the size in bytes of
+// the parameter struct that each takes.
+var slab64x32Kernels = map[string]int{
+	"slab_chains_64_32":       88,
+	"slab_change_64_32":       176,
+	"slab_claim_64_32":        48,
+	"slab_export_64_32":       128,
+	"slab_flush_64_32":        80,
+	"slab_get_64_32":          128,
+	"slab_rank_64_32":         48,
+	"slab_rehash_64_32":       168,
+	"slab_reset_64_32":        48,
+	"slab_settle_first_64_32": 144,
+	"slab_settle_last_64_32":  144,
+}
 
-// appendParams has the layout of AppendParams in slab.cu.
-var (
-	_ [120]byte = [unsafe.Sizeof(appendParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(appendParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(appendParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(appendParams{}.keys)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(appendParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(appendParams{}.vals)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(appendParams{}.vals)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(appendParams{}.deferred)]byte{}
-	_ [16]byte  = [unsafe.Sizeof(appendParams{}.deferred)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(appendParams{}.failed)]byte{}
-	_ [16]byte  = [unsafe.Sizeof(appendParams{}.failed)]byte{}
-	_ [112]byte = [unsafe.Offsetof(appendParams{}.first)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(appendParams{}.first)]byte{}
-	_ [116]byte = [unsafe.Offsetof(appendParams{}.unused)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(appendParams{}.unused)]byte{}
-)
+// slab64x64Kernels are the entry points of slabImages["64_64"] and the size in bytes of
+// the parameter struct that each takes.
+var slab64x64Kernels = map[string]int{
+	"slab_chains_64_64":       88,
+	"slab_change_64_64":       176,
+	"slab_claim_64_64":        48,
+	"slab_export_64_64":       128,
+	"slab_flush_64_64":        80,
+	"slab_get_64_64":          128,
+	"slab_rank_64_64":         48,
+	"slab_rehash_64_64":       168,
+	"slab_reset_64_64":        48,
+	"slab_settle_first_64_64": 144,
+	"slab_settle_last_64_64":  144,
+}
 
-// chainParams has the layout of ChainParams in slab.cu.
-var (
-	_ [72]byte = [unsafe.Sizeof(chainParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(chainParams{}.table)]byte{}
-	_ [64]byte = [unsafe.Sizeof(chainParams{}.table)]byte{}
-	_ [64]byte = [unsafe.Offsetof(chainParams{}.lengths)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(chainParams{}.lengths)]byte{}
-)
+// slab32x0Kernels are the entry points of slabImages["32_0"] and the size in bytes of
+// the parameter struct that each takes.
+var slab32x0Kernels = map[string]int{
+	"slab_chains_32_0":       88,
+	"slab_change_32_0":       176,
+	"slab_export_32_0":       128,
+	"slab_flush_32_0":        80,
+	"slab_get_32_0":          128,
+	"slab_rank_32_0":         48,
+	"slab_rehash_32_0":       168,
+	"slab_reset_32_0":        48,
+	"slab_settle_first_32_0": 144,
+}
 
-// changeParams has the layout of ChangeParams in slab.cu.
-var (
-	_ [160]byte = [unsafe.Sizeof(changeParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(changeParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(changeParams{}.keys)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(changeParams{}.vals)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.vals)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(changeParams{}.kinds)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.kinds)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(changeParams{}.out)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.out)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(changeParams{}.ok)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.ok)]byte{}
-	_ [104]byte = [unsafe.Offsetof(changeParams{}.removed)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(changeParams{}.removed)]byte{}
-	_ [112]byte = [unsafe.Offsetof(changeParams{}.deferred)]byte{}
-	_ [16]byte  = [unsafe.Sizeof(changeParams{}.deferred)]byte{}
-	_ [128]byte = [unsafe.Offsetof(changeParams{}.failed)]byte{}
-	_ [16]byte  = [unsafe.Sizeof(changeParams{}.failed)]byte{}
-	_ [144]byte = [unsafe.Offsetof(changeParams{}.n)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(changeParams{}.n)]byte{}
-	_ [148]byte = [unsafe.Offsetof(changeParams{}.first)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(changeParams{}.first)]byte{}
-	_ [152]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(changeParams{}.kind)]byte{}
-	_ [156]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(changeParams{}.flags)]byte{}
-)
-
-// churnParams has the layout of ChurnParams in slab.cu.
-var (
-	_ [64]byte = [unsafe.Sizeof(churnParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(churnParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Sizeof(churnParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Offsetof(churnParams{}.allocated)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(churnParams{}.allocated)]byte{}
-	_ [40]byte = [unsafe.Offsetof(churnParams{}.missing)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(churnParams{}.missing)]byte{}
-	_ [48]byte = [unsafe.Offsetof(churnParams{}.wrong)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(churnParams{}.wrong)]byte{}
-	_ [56]byte = [unsafe.Offsetof(churnParams{}.rounds)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(churnParams{}.rounds)]byte{}
-	_ [60]byte = [unsafe.Offsetof(churnParams{}.seed)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(churnParams{}.seed)]byte{}
-)
-
-// collectParams has the layout of CollectParams in slab.cu.
-var (
-	_ [112]byte = [unsafe.Sizeof(collectParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(collectParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(collectParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(collectParams{}.keys)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(collectParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(collectParams{}.offsets)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(collectParams{}.offsets)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(collectParams{}.vals)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(collectParams{}.vals)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(collectParams{}.first)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(collectParams{}.first)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(collectParams{}.rows)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(collectParams{}.rows)]byte{}
-	_ [104]byte = [unsafe.Offsetof(collectParams{}.n)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(collectParams{}.n)]byte{}
-)
-
-// exportParams has the layout of ExportParams in slab.cu.
-var (
-	_ [112]byte = [unsafe.Sizeof(exportParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(exportParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(exportParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(exportParams{}.keys)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(exportParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(exportParams{}.vals)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(exportParams{}.vals)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(exportParams{}.count)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(exportParams{}.count)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(exportParams{}.rows)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(exportParams{}.rows)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(exportParams{}.lo)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(exportParams{}.lo)]byte{}
-	_ [100]byte = [unsafe.Offsetof(exportParams{}.hi)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(exportParams{}.hi)]byte{}
-	_ [104]byte = [unsafe.Offsetof(exportParams{}.step)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(exportParams{}.step)]byte{}
-	_ [108]byte = [unsafe.Offsetof(exportParams{}.unused)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(exportParams{}.unused)]byte{}
-)
-
-// flushParams has the layout of FlushParams in slab.cu.
-var (
-	_ [64]byte = [unsafe.Sizeof(flushParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(flushParams{}.table)]byte{}
-	_ [64]byte = [unsafe.Sizeof(flushParams{}.table)]byte{}
-)
-
-// getParams has the layout of GetParams in slab.cu.
-var (
-	_ [112]byte = [unsafe.Sizeof(getParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(getParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(getParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(getParams{}.keys)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(getParams{}.keys)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(getParams{}.vals)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(getParams{}.vals)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(getParams{}.found)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(getParams{}.found)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(getParams{}.hits)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(getParams{}.hits)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(getParams{}.n)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(getParams{}.n)]byte{}
-	_ [104]byte = [unsafe.Offsetof(getParams{}.spread)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(getParams{}.spread)]byte{}
-	_ [108]byte = [unsafe.Offsetof(getParams{}.unused)]byte{}
-	_ [4]byte   = [unsafe.Sizeof(getParams{}.unused)]byte{}
-)
-
-// list has the layout of List in slab.cu.
-var (
-	_ [16]byte = [unsafe.Sizeof(list{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(list{}.Items)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(list{}.Items)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(list{}.Count)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(list{}.Count)]byte{}
-)
-
-// rankParams has the layout of RankParams in slab.cu.
-var (
-	_ [48]byte = [unsafe.Sizeof(rankParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(rankParams{}.Keys)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(rankParams{}.Keys)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(rankParams{}.Ranks)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(rankParams{}.Ranks)]byte{}
-	_ [16]byte = [unsafe.Offsetof(rankParams{}.Deferred)]byte{}
-	_ [16]byte = [unsafe.Sizeof(rankParams{}.Deferred)]byte{}
-	_ [32]byte = [unsafe.Offsetof(rankParams{}.Mask)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rankParams{}.Mask)]byte{}
-	_ [36]byte = [unsafe.Offsetof(rankParams{}.N)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rankParams{}.N)]byte{}
-	_ [40]byte = [unsafe.Offsetof(rankParams{}.Kind)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rankParams{}.Kind)]byte{}
-	_ [44]byte = [unsafe.Offsetof(rankParams{}.Unused)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(rankParams{}.Unused)]byte{}
-)
-
-// rehashParams has the layout of RehashParams in slab.cu.
-var (
-	_ [136]byte = [unsafe.Sizeof(rehashParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(rehashParams{}.from)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(rehashParams{}.from)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(rehashParams{}.to)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(rehashParams{}.to)]byte{}
-	_ [128]byte = [unsafe.Offsetof(rehashParams{}.lost)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(rehashParams{}.lost)]byte{}
-)
-
-// releaseParams has the layout of ReleaseParams in slab.cu.
-var (
-	_ [56]byte = [unsafe.Sizeof(releaseParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(releaseParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Sizeof(releaseParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Offsetof(releaseParams{}.units)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(releaseParams{}.units)]byte{}
-	_ [40]byte = [unsafe.Offsetof(releaseParams{}.invalid)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(releaseParams{}.invalid)]byte{}
-	_ [48]byte = [unsafe.Offsetof(releaseParams{}.n)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(releaseParams{}.n)]byte{}
-)
-
-// scanParams has the layout of ScanParams in slab.cu.
-var (
-	_ [24]byte = [unsafe.Sizeof(scanParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(scanParams{}.counts)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(scanParams{}.counts)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(scanParams{}.offsets)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(scanParams{}.offsets)]byte{}
-	_ [16]byte = [unsafe.Offsetof(scanParams{}.n)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(scanParams{}.n)]byte{}
-)
-
-// settleParams has the layout of SettleParams in slab.cu.
-var (
-	_ [128]byte = [unsafe.Sizeof(settleParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(settleParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Sizeof(settleParams{}.table)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(settleParams{}.rank)]byte{}
-	_ [48]byte  = [unsafe.Sizeof(settleParams{}.rank)]byte{}
-	_ [112]byte = [unsafe.Offsetof(settleParams{}.vals)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(settleParams{}.vals)]byte{}
-	_ [120]byte = [unsafe.Offsetof(settleParams{}.ok)]byte{}
-	_ [8]byte   = [unsafe.Sizeof(settleParams{}.ok)]byte{}
-)
-
-// tableRef has the layout of Table in slab.cu.
-var (
-	_ [64]byte = [unsafe.Sizeof(tableRef{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(tableRef{}.slabs)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tableRef{}.slabs)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(tableRef{}.counters)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tableRef{}.counters)]byte{}
-	_ [16]byte = [unsafe.Offsetof(tableRef{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Sizeof(tableRef{}.alloc)]byte{}
-	_ [48]byte = [unsafe.Offsetof(tableRef{}.seed)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tableRef{}.seed)]byte{}
-	_ [56]byte = [unsafe.Offsetof(tableRef{}.buckets)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(tableRef{}.buckets)]byte{}
-	_ [60]byte = [unsafe.Offsetof(tableRef{}.unused)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(tableRef{}.unused)]byte{}
-)
-
-// tallyParams has the layout of TallyParams in slab.cu.
-var (
-	_ [88]byte = [unsafe.Sizeof(tallyParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(tallyParams{}.table)]byte{}
-	_ [64]byte = [unsafe.Sizeof(tallyParams{}.table)]byte{}
-	_ [64]byte = [unsafe.Offsetof(tallyParams{}.keys)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tallyParams{}.keys)]byte{}
-	_ [72]byte = [unsafe.Offsetof(tallyParams{}.counts)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tallyParams{}.counts)]byte{}
-	_ [80]byte = [unsafe.Offsetof(tallyParams{}.n)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(tallyParams{}.n)]byte{}
-)
-
-// usedParams has the layout of UsedParams in slab.cu.
-var (
-	_ [40]byte = [unsafe.Sizeof(usedParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(usedParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Sizeof(usedParams{}.alloc)]byte{}
-	_ [32]byte = [unsafe.Offsetof(usedParams{}.used)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(usedParams{}.used)]byte{}
-)
+// slab64x0Kernels are the entry points of slabImages["64_0"] and the size in bytes of
+// the parameter struct that each takes.
+var slab64x0Kernels = map[string]int{
+	"slab_chains_64_0":       88,
+	"slab_change_64_0":       176,
+	"slab_export_64_0":       128,
+	"slab_flush_64_0":        80,
+	"slab_get_64_0":          128,
+	"slab_rank_64_0":         48,
+	"slab_rehash_64_0":       168,
+	"slab_reset_64_0":        48,
+	"slab_settle_first_64_0": 144,
+}

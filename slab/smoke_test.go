@@ -287,9 +287,9 @@ func (s *listening) Launch(k device.Kernel, grid, block device.Dim, params []byt
 // Those who look at TestSmoke see every kernel; TestChurnSmoke shows the one
 // that is a test itself.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
-	l := &listener{slab.OpenSim(t, &sim.Options{}), map[string]bool{"slab_churn": true}}
+	l := &listener{slab.OpenSim(t, &sim.Options{}), map[string]bool{"slab_alloc_churn": true}}
 	smokeAll(t, l)
-	for _, k := range slab.Kernels {
+	for _, k := range slab.Kernels() {
 		if !l.launched[k] {
 			t.Errorf("%s was not launched", k)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/internal/core"
 )
 
@@ -56,14 +57,14 @@ func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 	return s, err
 }
 
-func (p *policy) stats(now core.Counters, pool AllocStats, chains [chainLengths]uint64) Stats {
+func (p *policy) stats(now core.Counters, pool alloc.Usage, chains [chainLengths]uint64) Stats {
 	g := p.engine.geometry()
 	s := Stats{
 		Len:        int(now.Live),
 		Tombstones: int(now.Dead),
 		Buckets:    int(g.buckets),
 		Slabs:      int(g.buckets) + 1 + pool.Used,
-		Bytes:      g.bytes() + pool.Bytes,
+		Bytes:      g.bytes() + p.engine.units().Pool().Stats().Bytes,
 		FreeUnits:  pool.Units - pool.Used,
 	}
 	s.Slots = s.Slabs * slotsIn(p.widths.Slot)

@@ -29,6 +29,7 @@ __device__ __forceinline__ void each_slot(const Table& t, uint32_t lo, uint32_t 
       }
       if (busy) at = load_relaxed(&link_of(slab)->next);
       busy = busy && at != kNoUnit;
+      if (busy) t.alloc.meet(at, 1u << lane);
     }
   }
 }

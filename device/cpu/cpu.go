@@ -109,7 +109,7 @@ func (d *Device) Pinned([]byte) bool { return true }
 
 // Load fails with [device.ErrNoKernels].
 func (d *Device) Load(img *device.Image) (device.Module, error) {
-	return nil, fmt.Errorf("cpu: %w: image %s; use the Go engine", device.ErrNoKernels, img.Name)
+	return nil, fmt.Errorf("cpu: %w: image %s; use the Go engine", device.ErrNoKernels, img)
 }
 
 // Unload has nothing to do.

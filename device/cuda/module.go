@@ -51,7 +51,7 @@ func (d *Device) Load(img *device.Image) (device.Module, error) {
 	}
 	var m *module
 	for i := range targets {
-		m, err = d.load(img.Name, &targets[i])
+		m, err = d.load(img.String(), &targets[i])
 		if codeOf(err) != unsupportedPTX {
 			break
 		}
@@ -73,7 +73,7 @@ func (d *Device) targets(img *device.Image) ([]device.Target, error) {
 	slices.Reverse(list)
 	if len(list) == 0 {
 		return nil, fmt.Errorf("cuda: device %d: %w: image %s has no kernels for compute capability %d.%d",
-			d.props.Index, device.ErrUnsupported, img.Name, arch/10, arch%10)
+			d.props.Index, device.ErrUnsupported, img, arch/10, arch%10)
 	}
 	return list, nil
 }

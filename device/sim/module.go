@@ -28,9 +28,9 @@ func (d *Device) Load(img *device.Image) (device.Module, error) {
 	}
 	target := img.For(d.opts.Arch)
 	if target == nil {
-		return nil, fmt.Errorf("sim: %w: image %s has nothing for sm_%d", device.ErrUnsupported, img.Name, d.opts.Arch)
+		return nil, fmt.Errorf("sim: %w: image %v has nothing for sm_%d", device.ErrUnsupported, img, d.opts.Arch)
 	}
-	name, text := fmt.Sprintf("%s_sm%d.ptx", img.Name, target.Arch), target.PTX
+	name, text := fmt.Sprintf("%v_sm%d.ptx", img, target.Arch), target.PTX
 	if d.opts.Rewrite != nil {
 		text = d.opts.Rewrite(name, text)
 	}

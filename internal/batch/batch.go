@@ -39,10 +39,11 @@ const (
 	OK                  // bool
 	Counts              // uint32; pairs of a key
 	Offsets             // uint64, one row more than the batch: where variable rows begin
+	OutKeys             // K; written by lookups: the keys of what ranges find
 	roles
 )
 
-var names = [roles]string{"keys", "second keys", "values", "kinds", "results", "flags", "counts", "offsets"}
+var names = [roles]string{"keys", "second keys", "values", "kinds", "results", "flags", "counts", "offsets", "resulting keys"}
 
 // String names a role as messages do.
 func (r Role) String() string { return names[r] }
@@ -95,6 +96,13 @@ func (b *Batch) Chunk(lo, hi int) *Batch {
 		part.Columns[r] = b.Columns[r].sub(lo, hi)
 	}
 	return &part
+}
+
+// Only is a lookup of what lies in one column of a batch.
+func (b *Batch) Only(r Role) *Batch {
+	only := &Batch{N: b.N}
+	only.Columns[r] = b.Columns[r]
+	return only
 }
 
 // Inserts reports whether a batch can need room.

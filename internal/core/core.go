@@ -70,6 +70,9 @@ type Engine interface {
 	// the batch has the flag Report. done is the length of the prefix that was
 	// run, b.N unless there was an error.
 	Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error)
+	// Present counts the keys of a batch that are there, for a policy: all changes
+	// have been waited for.
+	Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error)
 	// Wait waits for submitted changes. Lost reads how many of their operations
 	// found no room, and resets the count.
 	Wait(ctx context.Context) error
@@ -80,8 +83,9 @@ type Engine interface {
 	Extent(l *Lease) (units uint32, rows int)
 	// Export copies the pairs of units [lo,hi) to the columns Keys and Vals in
 	// host memory and returns their number. If they are more than the columns
-	// have rows, the content is undefined. Units are numbered in an order that
-	// has nothing to do with where they lie (see Spread).
+	// have rows, the content is undefined. The units of a hash structure are
+	// numbered in an order that has nothing to do with where they lie (see
+	// Spread).
 	Export(ctx context.Context, l *Lease, lo, hi uint32, out *batch.Batch) (int, error)
 
 	// Clear removes all pairs. No reader is at work.
@@ -97,6 +101,9 @@ type Caps struct {
 	// Streams: work submitted to streams may still be under way when the call
 	// returns.
 	Streams bool
+	// DeletesTakeRoom: deletes may find no room, as inserts may, and Before is
+	// called for them: for versions that snapshots read, or for a log.
+	DeletesTakeRoom bool
 }
 
 // Adder is an engine whose streams run behind the host.
@@ -108,18 +115,22 @@ type Adder interface {
 
 // Persister is an engine whose memory outlives the process.
 type Persister interface {
-	// Commit makes everything done so far durable. A crash at any point before
-	// it returns leaves the structure as it was at the Commit before, or as it is
-	// now. It comes before a call that has changed the structure returns.
+	// Commit makes everything done so far durable. It comes before a call that
+	// has changed the structure returns, also by an error; for batches on streams
+	// in Sync and Close. What a crash leaves of a call that has not returned is
+	// the engine's promise: it orders its own writes, and commits by itself what
+	// must not wait, such as other memory before it replaces a generation with it.
+	// Policy.After comes behind Commit and must be durable by itself. After an
+	// error the engine refuses changes, since nobody knows what the medium holds.
 	Commit(ctx context.Context) error
 }
 
 // Expander is an engine that finds several rows for a key.
 type Expander interface {
 	// Expand writes the rows of each key, those of key i to rows Offsets[i] to
-	// Offsets[i+1] of the column Vals, in order, and never beyond. In host
-	// memory, Vals has its Offsets from a count before. On a stream, it counts
-	// first, and writes Counts and Offsets too.
+	// Offsets[i+1] of the columns Vals and, if there is one, OutKeys, in order,
+	// and never beyond. In host memory, both have their Offsets from a count
+	// before. On a stream, it counts first, and writes Counts and Offsets too.
 	Expand(ctx context.Context, s *device.Stream, l *Lease, b *batch.Batch) error
 }
 
@@ -129,6 +140,18 @@ type Counters struct {
 	Used  uint64 // slots that are not empty: of pairs, or of deleted ones
 	Dead  uint64 // slots of deleted ones
 	Exact bool   // false: at most so many, whatever submitted operations do
+}
+
+// Need is how many pairs a batch adds at most to a table without duplicates.
+// Updates add none: a lookup is cheaper than growing for nothing, and its outcome
+// tells how much room a longer batch is likely to need.
+func Need(ctx context.Context, e Engine, now Counters, s *device.Stream, b *batch.Batch) (int, error) {
+	need, err := b.Insertions(ctx, s)
+	if err != nil || now.Live == 0 {
+		return need, err
+	}
+	present, err := e.Present(ctx, s, b)
+	return min(need, b.N-present), err
 }
 
 // All are operations 0 to n-1: a batch none of which found room.

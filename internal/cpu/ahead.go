@@ -28,15 +28,20 @@ const Group = 16
 
 // Ahead runs operations in order on one core, size of them at a time: while one
 // group is run, the memory of the next is on its way. ask works out the places
-// of a group and prefetches them, run runs one operation at its place.
-func Ahead[P any](ops []uint32, size int, ask func(ops []uint32, places *[Group]P), run func(i uint32, place P)) {
+// of a group and prefetches them, run runs one operation at its place. Before
+// each it asks the watch whether to stop; ran is the number of operations run.
+func Ahead[P any](w *Watch, ops []uint32, size int, ask func(ops []uint32, places *[Group]P), run func(i uint32, place P)) (ran int) {
 	var places [2][Group]P
 	ask(ops[:min(size, len(ops))], &places[0])
 	for lo, turn := 0, 0; lo < len(ops); lo, turn = lo+size, turn^1 {
 		hi := min(lo+size, len(ops))
 		ask(ops[hi:min(hi+size, len(ops))], &places[turn^1])
 		for j, i := range ops[lo:hi] {
+			if w.Over(1) {
+				return lo + j
+			}
 			run(i, places[turn][j])
 		}
 	}
+	return len(ops)
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"slices"
 	"structs"
+	"sync/atomic"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -42,13 +43,13 @@ const (
 	// microseconds' work.
 	grain = 1 << 13
 
-	// getPiece is the number of lookups between two looks at the context.
+	// getPiece is the number of lookups that are handed out to the cores at a
+	// time.
 	getPiece = 1 << 20
 
-	// pieceOps is the number of changes that are dealt out to the cores at a
-	// time; their keys and the deal stay in the second-level cache. Contexts
-	// are looked at between pieces.
-	pieceOps = 1 << 17
+	// PieceOps is the number of changes that are dealt out to the cores at a
+	// time; their keys and the deal stay in the second-level cache.
+	PieceOps = 1 << 17
 
 	// aloneOps is the number of changes below which dealing them out costs
 	// more than it gains.
@@ -85,47 +86,73 @@ func Open(s *device.Stream) error {
 	return s.Sync(context.Background())
 }
 
-// Each runs body for parts of n keys, on all cores, until ctx ends. done is the
-// length of the prefix that was run.
-func (e *Engine) Each(ctx context.Context, n int, body func(lo, hi int)) (done int, err error) {
+// Each runs a lookup of n keys in ranges, on all cores, until ctx ends. body
+// looks up keys [lo,hi) and returns how many of them, from lo on, it has done
+// when its watch stops it, and how many of those are there. done is the length
+// of the prefix that was run, hits the number of its keys that are there.
+func (e *Engine) Each(ctx context.Context, n int, body func(w *Watch, lo, hi int) (ran, hits int)) (done, hits int, err error) {
+	type result struct{ end, hits int }
+	results := make([]result, (min(n, getPiece)+grain-1)/grain)
 	for done < n {
-		if err := ctx.Err(); err != nil {
-			return done, err
-		}
 		size := min(getPiece, n-done)
-		e.Device.Parallel(size, grain, func(lo, hi int) { body(done+lo, done+hi) })
+		e.Device.Parallel(size, grain, func(lo, hi int) {
+			w := NewWatch(ctx)
+			ran, hits := body(&w, done+lo, done+hi)
+			results[lo/grain] = result{lo + ran, hits}
+		})
+		for lo := 0; lo < size; lo += grain {
+			r := results[lo/grain]
+			hits += r.hits
+			if r.end < min(lo+grain, size) {
+				return done + r.end, hits, ctx.Err()
+			}
+		}
 		done += size
 	}
-	return done, nil
+	return done, hits, nil
 }
 
-// Pieces runs a batch of changes in pieces: in batch order by alone, or if a
-// piece is large enough for all cores by together. Both return the operations
-// that found no room, by their numbers in the piece.
-func (e *Engine) Pieces(ctx context.Context, b *batch.Batch, alone, together func(part *batch.Batch) []uint32) (done int, failed []uint32, err error) {
+// Pieces runs a batch of changes in pieces of a size: in batch order by alone,
+// which stops when its watch says so, or if a piece is large enough for all
+// cores by together. That cannot stop at an operation so that all before it
+// have been run, and none behind it: it returns false if the piece may take too
+// long, and leaves it to alone. Both return the operations that found no room,
+// by their numbers in the piece.
+func (e *Engine) Pieces(ctx context.Context, b *batch.Batch, size int,
+	alone func(w *Watch, part *batch.Batch) (ran int, failed []uint32),
+	together func(part *batch.Batch) (failed []uint32, ok bool),
+) (done int, failed []uint32, err error) {
 	for done < b.N {
 		if err := ctx.Err(); err != nil {
 			return done, failed, err
 		}
-		part := b.Chunk(done, min(done+pieceOps, b.N))
-		run := together
-		if part.N < aloneOps || e.Device.Properties().Units == 1 {
-			run = alone
+		part := b.Chunk(done, min(done+size, b.N))
+		ran := part.N
+		var full []uint32
+		ok := false
+		if part.N >= aloneOps && e.Device.Properties().Units > 1 {
+			full, ok = together(part)
 		}
-		for _, i := range run(part) {
+		if !ok {
+			w := NewWatch(ctx)
+			ran, full = alone(&w, part)
+		}
+		for _, i := range full {
 			failed = append(failed, uint32(done)+i)
 		}
-		done += part.N
+		done += ran
 	}
 	return done, failed, nil
 }
 
-// Ones fills memory with ones, on all cores, unless ctx ends: all slots of a hash
-// structure are empty then.
+// Ones fills memory with ones, on all cores: all slots of a hash structure are
+// empty then. If ctx ends before it is done, that is the error.
 func (e *Engine) Ones(ctx context.Context, b []byte) error {
 	words := batch.View[uint64](b)
+	var stopped atomic.Bool
 	e.Device.Parallel(len(words), 1<<17, func(lo, hi int) {
 		if ctx.Err() != nil {
+			stopped.Store(true)
 			return
 		}
 		part := words[lo:hi]
@@ -133,7 +160,10 @@ func (e *Engine) Ones(ctx context.Context, b []byte) error {
 			part[i] = ^uint64(0)
 		}
 	})
-	return ctx.Err()
+	if stopped.Load() {
+		return ctx.Err()
+	}
+	return nil
 }
 
 // Merged is the failed operations of shares, ascending.

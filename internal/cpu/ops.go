@@ -85,6 +85,9 @@ func (c *Changes[K, V]) Kind(i uint32) op.Kind {
 	return c.kind
 }
 
+// Appends reports whether all operations add a pair without a search.
+func (c *Changes[K, V]) Appends() bool { return c.Multi && c.kinds == nil && c.kind == op.Put }
+
 // Outcome is what became of an operation.
 type Outcome struct {
 	OK       bool

@@ -12,7 +12,7 @@ import (
 
 // The experiments of the SlabHash paper (Ashkiani, Farach-Colton and Owens,
 // "A Dynamic Hash Table for the GPU", 2018) carry the numbers of its figures.
-// Its hardware is a Tesla K40c; load is the paper's memory utilisation, the
+// Its hardware is a Tesla K40c; load is the paper's memory utilization, the
 // bytes of the stored pairs as a share of those of all slabs in use.
 
 // slabSubject is a slab hash of 32-bit keys and values.
@@ -32,7 +32,7 @@ func (m slabSubject) remove(s *device.Stream, keys device.Slice[uint32], deleted
 
 func (m slabSubject) describe(ctx context.Context, row *Row) error {
 	stats, err := m.Stats(ctx)
-	row.Load = stats.Utilisation
+	row.Load = stats.Utilization
 	row.BytesPerEntry = figure(float64(stats.Bytes) / float64(stats.Len))
 	return err
 }
@@ -42,15 +42,15 @@ const (
 	slabMaxShare = .15 // of the bytes of a table: room for slabs beyond the first of each bucket
 )
 
-// slabBytes is the device memory per key that a trial at that utilisation
+// slabBytes is the device memory per key that a trial at that utilization
 // takes: the slabs, units for any distribution of keys, columns, a batch.
-func slabBytes(utilisation float64) int {
-	return int(slabPair/utilisation*(1+slabMaxShare)) + 2*slabPair + columnBytes[uint32, uint32]() + mixedBytes
+func slabBytes(utilization float64) int {
+	return int(slabPair/utilization*(1+slabMaxShare)) + 2*slabPair + columnBytes[uint32, uint32]() + mixedBytes
 }
 
 // slabLimits measures what bounds slab hashes of n keys.
-func (r *runner) slabLimits(ctx context.Context, n int, utilisation float64) error {
-	return r.limits(ctx, int(slabPair/utilisation*float64(n)), r.slabLimit(), roofline.CAS64)
+func (r *runner) slabLimits(ctx context.Context, n int, utilization float64) error {
+	return r.limits(ctx, int(slabPair/utilization*float64(n)), r.slabLimit(), roofline.CAS64)
 }
 
 // slabTrial measures slab hashes of the keys of its columns.
@@ -67,15 +67,15 @@ func newSlabTrial(r *runner, n int) (*slabTrial, error) {
 	}}, err
 }
 
-// at calls body with a table that is full at that utilisation, and with the
+// at calls body with a table that is full at that utilization, and with the
 // load that it has reached.
-func (t *slabTrial) at(ctx context.Context, utilisation float64, body func() error) (err error) {
+func (t *slabTrial) at(ctx context.Context, utilization float64, body func() error) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("slab at utilisation %g: %w", utilisation, err)
+			err = fmt.Errorf("slab at utilization %g: %w", utilization, err)
 		}
 	}()
-	buckets, err := t.buckets(ctx, utilisation)
+	buckets, err := t.buckets(ctx, utilization)
 	if err != nil {
 		return err
 	}
@@ -96,9 +96,9 @@ func (t *slabTrial) at(ctx context.Context, utilisation float64, body func() err
 	return body()
 }
 
-// buckets is how many the keys of the trial take at a utilisation.
-func (t *slabTrial) buckets(ctx context.Context, utilisation float64) (int, error) {
-	m, err := slab.New[uint32, uint32](t.Device, &slab.Options{Capacity: t.cols.n, Utilisation: utilisation})
+// buckets is how many the keys of the trial take at a utilization.
+func (t *slabTrial) buckets(ctx context.Context, utilization float64) (int, error) {
+	m, err := slab.New[uint32, uint32](t.Device, &slab.Options{Capacity: t.cols.n, MaxLoad: utilization})
 	if err != nil {
 		return 0, err
 	}
@@ -106,10 +106,10 @@ func (t *slabTrial) buckets(ctx context.Context, utilisation float64) (int, erro
 	return s.Buckets, errors.Join(err, m.Close())
 }
 
-// sweepSlab calls body with tables of n keys at several utilisations.
-func sweepSlab(ctx context.Context, r *runner, n int, utilisations []float64, body func(t *slabTrial) error) (err error) {
+// sweepSlab calls body with tables of n keys at several utilizations.
+func sweepSlab(ctx context.Context, r *runner, n int, utilizations []float64, body func(t *slabTrial) error) (err error) {
 	r.result.Parameters["keys"] = n
-	if err := r.slabLimits(ctx, n, utilisations[0]); err != nil {
+	if err := r.slabLimits(ctx, n, utilizations[0]); err != nil {
 		return err
 	}
 	t, err := newSlabTrial(r, n)
@@ -117,7 +117,7 @@ func sweepSlab(ctx context.Context, r *runner, n int, utilisations []float64, bo
 		return err
 	}
 	defer func() { err = errors.Join(err, t.cols.free()) }()
-	for _, u := range utilisations {
+	for _, u := range utilizations {
 		if err := t.at(ctx, u, func() error { return body(t) }); err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ var slabMixes = []mix{
 var slabH200Experiment = Experiment{
 	Name:  "slabhash-h200",
 	Title: "The slab hash beside the published code on an H200",
-	Doc: `A slab hash of 2^25 keys (2^19 on a CPU) of 32 bits with 32-bit values at three memory utilisations: inserting
+	Doc: `A slab hash of 2^25 keys (2^19 on a CPU) of 32 bits with 32-bit values at three memory utilizations: inserting
 unique keys, searching for keys that all exist (get_hit) and for keys none of which does (get_miss), deleting all, and
 a batch with 20 % updates, half as many operations as keys. published is the rate of the paper's own code, measured on
 another H200 on 2026-11-20, deletions at .55 only, mixes not at all. On a GPU a lookup is compared with random reads of 128
@@ -156,7 +156,7 @@ bytes, an update with random compare-and-swaps.`,
 
 // slabMeasured are the rates of the published code on an H200, N = 2^25.
 var slabMeasured = []struct {
-	utilisation float64
+	utilization float64
 	ops         map[string]float64
 }{
 	{.28, map[string]float64{"insert": 8.6e9, "get_hit": 14.7e9, "get_miss": 14.4e9}},
@@ -165,16 +165,16 @@ var slabMeasured = []struct {
 }
 
 func runSlabH200(ctx context.Context, r *runner) error {
-	var utilisations []float64
+	var utilizations []float64
 	for _, m := range slabMeasured {
-		utilisations = append(utilisations, m.utilisation)
+		utilizations = append(utilizations, m.utilization)
 	}
-	n, err := r.keys(1<<19, 1<<25, slabBytes(utilisations[0]))
+	n, err := r.keys(1<<19, 1<<25, slabBytes(utilizations[0]))
 	if err != nil {
 		return err
 	}
 	number := 0
-	return sweepSlab(ctx, r, n, utilisations, func(t *slabTrial) error {
+	return sweepSlab(ctx, r, n, utilizations, func(t *slabTrial) error {
 		before := len(r.result.Rows)
 		if err := t.insert(ctx, "insert"); err != nil {
 			return err
@@ -202,7 +202,7 @@ func runSlabH200(ctx context.Context, r *runner) error {
 func plotSlabH200(res *Result) []Plot {
 	p := Plot{
 		Name: "slabhash-h200", Title: "Slab hash, 32-bit keys and values",
-		XLabel: "memory utilisation", YLabel: "operations per second",
+		XLabel: "memory utilization", YLabel: "operations per second",
 	}
 	for _, row := range res.Rows {
 		p.point(row.Op, row.Load, row.OpsPerS)
@@ -211,7 +211,7 @@ func plotSlabH200(res *Result) []Plot {
 	for _, op := range []string{"insert", "get_hit", "get_miss"} {
 		s := Series{Name: "published code: " + op, Published: true}
 		for _, m := range slabMeasured {
-			s.X, s.Y = append(s.X, m.utilisation), append(s.Y, m.ops[op])
+			s.X, s.Y = append(s.X, m.utilization), append(s.Y, m.ops[op])
 		}
 		p.Series = append(p.Series, s)
 	}

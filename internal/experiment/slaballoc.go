@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/roofline"
 	"github.com/weftgo/weft/internal/workload"
-	"github.com/weftgo/weft/slab"
 )
 
 // slabAllocators is the paper's table of allocators (section V): 10^6
@@ -71,7 +71,8 @@ func runSlabAlloc(ctx context.Context, r *runner) error {
 type allocTrial struct {
 	*runner
 	supers, blocks, units int
-	pool                  *slab.Alloc
+	pool                  *alloc.Pool
+	owner                 *alloc.Owner
 	taken                 device.Slice[uint32] // addresses
 	part                  device.Slice[uint32] // those to allocate and free now
 	held                  bool                 // they are allocated
@@ -86,14 +87,20 @@ func newAllocTrial(r *runner, units int) *allocTrial {
 }
 
 // with opens a pool and room for n addresses, and closes them after body.
-func (a *allocTrial) with(n int, body func() error) (err error) {
-	a.pool, err = slab.NewAlloc(a.Device, &slab.AllocOptions{
+func (a *allocTrial) with(ctx context.Context, n int, body func() error) (err error) {
+	a.pool, err = alloc.New(a.Device, &alloc.Options{
 		UnitBytes: unitBytes, Blocks: a.blocks, SuperBlocks: a.supers, MaxSuperBlocks: a.supers,
 	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.pool.Close()) }()
+	if a.owner, err = a.pool.Owner(); err != nil {
+		return err
+	}
+	if err = a.owner.Reserve(ctx, a.units); err != nil {
+		return err
+	}
 	if a.taken, err = device.Make[uint32](a.Device, n); err != nil {
 		return err
 	}
@@ -107,7 +114,7 @@ func (a *allocTrial) hold() error {
 		return nil
 	}
 	a.held = true
-	return a.pool.AllocateOn(a.stream, a.part)
+	return a.owner.AllocateOn(a.stream, a.part)
 }
 
 func (a *allocTrial) release() error {
@@ -115,14 +122,14 @@ func (a *allocTrial) release() error {
 		return nil
 	}
 	a.held = false
-	return a.pool.FreeOn(a.stream, a.part)
+	return a.owner.FreeOn(a.stream, a.part)
 }
 
 // whole measures allocating from an empty pool, and freeing.
 func (a *allocTrial) whole(ctx context.Context) error {
 	n := min(a.units/2, a.size(1<<16, 1<<22))
 	load := float64(n) / float64(a.units)
-	return a.with(n, func() error {
+	return a.with(ctx, n, func() error {
 		a.part, a.held = a.taken, false
 		if err := a.measure(ctx, "allocate", load, a.release, a.hold); err != nil {
 			return err
@@ -137,7 +144,7 @@ func (a *allocTrial) whole(ctx context.Context) error {
 // churn measures giving back random units of a pool and taking as many.
 func (a *allocTrial) churn(ctx context.Context, load float64) error {
 	n := int(load * float64(a.units))
-	return a.with(n, func() error {
+	return a.with(ctx, n, func() error {
 		a.part, a.held = a.taken, false
 		if err := errors.Join(a.hold(), a.shuffle(ctx)); err != nil {
 			return err

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-const slabFig6Utilisation = .65
+const slabFig6Utilization = .65
 
 // slabSpeedups are the paper's final speedups, by the number of batches that
 // 2^21 keys come in.
@@ -28,7 +28,7 @@ var slabFig6Experiment = Experiment{
 	Name:  "slabhash-fig6",
 	Title: "Slab hash: adding batches beside rebuilding",
 	Doc: `After figure 6 of the SlabHash paper: 2^21 keys of 32 bits with 32-bit values come in batches of 32 k, 64 k or
-128 k. A slab hash, at a memory utilisation of .65 in the end, takes each batch as it comes; a static table is built
+128 k. A slab hash, at a memory utilization of .65 in the end, takes each batch as it comes; a static table is built
 anew from all keys so far, at a load of .65. The paper rebuilds CUDPP's cuckoo hash; weft's linear probing stands in for
 it until weft has a cuckoo hash. n is the number of keys so far, the time is that of all batches so far without
 clearing and allocating, the rate is n over that time. speedup is the rebuilding table's time over the slab hash's; the
@@ -39,11 +39,11 @@ paper's, after the last batch on a Tesla K40c, were 17.3, 10.4 and 6.4.`,
 }
 
 func runSlabFig6(ctx context.Context, r *runner) (err error) {
-	n, err := r.keys(1<<21, 1<<21, slabBytes(slabFig6Utilisation)+2*slabPair)
+	n, err := r.keys(1<<21, 1<<21, slabBytes(slabFig6Utilization)+2*slabPair)
 	if err != nil {
 		return err
 	}
-	if err := r.slabLimits(ctx, n, slabFig6Utilisation); err != nil {
+	if err := r.slabLimits(ctx, n, slabFig6Utilization); err != nil {
 		return err
 	}
 	t, err := newSlabTrial(r, n)
@@ -75,7 +75,7 @@ func (t *slabTrial) batchEnd(b, batches int) int { return (b + 1) * t.cols.n / b
 // addBatches times inserting each of the batches into one slab hash.
 func (t *slabTrial) addBatches(ctx context.Context, batches int) (medians []time.Duration, err error) {
 	times := make([][]time.Duration, batches)
-	err = t.at(ctx, slabFig6Utilisation, func() error {
+	err = t.at(ctx, slabFig6Utilization, func() error {
 		t.begin(fmt.Sprintf("adding %d batches", batches))
 		for run := range t.Runs + 1 {
 			if err := t.table.Clear(ctx); err != nil {
@@ -126,7 +126,7 @@ func (t *slabTrial) rebuild(ctx context.Context, batches int) (medians []time.Du
 // build times building a static table of the first n keys.
 func (t *slabTrial) build(ctx context.Context, n int) (took time.Duration, err error) {
 	m, err := linear.New[uint32, uint32](t.Device, &linear.Options{
-		Capacity: n, MaxLoad: slabFig6Utilisation, Fixed: true, Unordered: true, Seed: t.Seed + 1,
+		Capacity: n, MaxLoad: slabFig6Utilization, Fixed: true, Unordered: true, Seed: t.Seed + 1,
 	})
 	if err != nil {
 		return 0, err
@@ -154,7 +154,7 @@ func (t *slabTrial) reportBatches(batches int, added, rebuilt []time.Duration) {
 			continue
 		}
 		row := Row{Op: fmt.Sprintf("%d_batches", batches), KeyBits: 32, ValueBits: 32, N: t.batchEnd(b, batches), Limit: t.write}
-		row.Structure, row.Load = "linear, rebuilt", slabFig6Utilisation
+		row.Structure, row.Load = "linear, rebuilt", slabFig6Utilization
 		row.Seconds, row.OpsPerS = linearTime.Seconds(), roofline.Rate(row.N, linearTime)
 		t.add(row)
 		row.Structure, row.Load = "slab", t.load

@@ -10,12 +10,12 @@ var (
 	slabPeakSearch = Published{"K40c, peak search", 937e6, "op/s"}
 )
 
-// slabDrop is the utilisation at which the paper's rates drop, because most
+// slabDrop is the utilization at which the paper's rates drop, because most
 // buckets begin to have more than one slab.
 const slabDrop = .65
 
-// utilisations are those of the sweeps of figures 4 and 7a.
-func (r *runner) utilisations() []float64 {
+// utilizations are those of the sweeps of figures 4 and 7a.
+func (r *runner) utilizations() []float64 {
 	switch r.Scale {
 	case Quick:
 		return []float64{.3, .6}
@@ -25,12 +25,12 @@ func (r *runner) utilisations() []float64 {
 	return []float64{.1, .2, .3, .4, .5, .6, .65, .7, .8, .9}
 }
 
-const slabFig4Doc = ` of 2^22 keys (2^19 on a CPU) of 32 bits with 32-bit values, at memory utilisations from .1 to .9. load is the
-utilisation reached.`
+const slabFig4Doc = ` of 2^22 keys (2^19 on a CPU) of 32 bits with 32-bit values, at memory utilizations from .1 to .9. load is the
+utilization reached.`
 
 var slabFig4aExperiment = Experiment{
 	Name:  "slabhash-fig4a",
-	Title: "Slab hash: building over the utilisation",
+	Title: "Slab hash: building over the utilization",
 	Doc: `After figure 4a of the SlabHash paper: building a slab hash` + slabFig4Doc + ` On the paper's Tesla K40c the
 peak was 512 M insertions a second, the best range .19 to .6, and the rate dropped at .65; CUDPP's cuckoo hash built
 1.33 times as fast in the geometric mean. (Cuckoo joins here when weft has it.)`,
@@ -38,7 +38,7 @@ peak was 512 M insertions a second, the best range .19 to .6, and the rate dropp
 		return sweepFig4(ctx, r, func(t *slabTrial) error { return t.insert(ctx, "insert") })
 	},
 	plots: func(res *Result) []Plot {
-		p := plotUtilisation(res, "slabhash-fig4a", "Building, n = keys", "insertions per second")
+		p := plotUtilization(res, "slabhash-fig4a", "Building, n = keys", "insertions per second")
 		p.level(slabPeakInsert)
 		p.upright("drop at .65", slabDrop)
 		return []Plot{p}
@@ -48,7 +48,7 @@ peak was 512 M insertions a second, the best range .19 to .6, and the rate dropp
 
 var slabFig4bExperiment = Experiment{
 	Name:  "slabhash-fig4b",
-	Title: "Slab hash: searching over the utilisation",
+	Title: "Slab hash: searching over the utilization",
 	Doc: `After figure 4b of the SlabHash paper: as many searches as keys, for keys that all exist (get_hit, the paper's
 search-all) and for keys none of which does (get_miss, search-none), in a slab hash` + slabFig4Doc + ` On the paper's
 Tesla K40c the peak was 937 M searches a second, and the rate dropped at .65; CUDPP's cuckoo hash was 2.08 and 2.04
@@ -57,7 +57,7 @@ times as fast in the geometric mean. (Cuckoo joins here when weft has it.)`,
 		return sweepFig4(ctx, r, func(t *slabTrial) error { return t.lookups(ctx) })
 	},
 	plots: func(res *Result) []Plot {
-		p := plotUtilisation(res, "slabhash-fig4b", "Searching, all or none of the keys present", "searches per second")
+		p := plotUtilization(res, "slabhash-fig4b", "Searching, all or none of the keys present", "searches per second")
 		p.level(slabPeakSearch)
 		p.upright("drop at .65", slabDrop)
 		return []Plot{p}
@@ -70,18 +70,18 @@ times as fast in the geometric mean. (Cuckoo joins here when weft has it.)`,
 }
 
 func sweepFig4(ctx context.Context, r *runner, body func(*slabTrial) error) error {
-	utilisations := r.utilisations()
-	n, err := r.keys(1<<19, 1<<22, slabBytes(utilisations[0]))
+	utilizations := r.utilizations()
+	n, err := r.keys(1<<19, 1<<22, slabBytes(utilizations[0]))
 	if err != nil {
 		return err
 	}
-	return sweepSlab(ctx, r, n, utilisations, body)
+	return sweepSlab(ctx, r, n, utilizations, body)
 }
 
-// plotUtilisation draws every operation over the utilisation, with the limits
+// plotUtilization draws every operation over the utilization, with the limits
 // that bind them.
-func plotUtilisation(res *Result, name, title, what string) Plot {
-	p := Plot{Name: name, Title: title, XLabel: "memory utilisation", YLabel: what, LogY: true}
+func plotUtilization(res *Result, name, title, what string) Plot {
+	p := Plot{Name: name, Title: title, XLabel: "memory utilization", YLabel: what, LogY: true}
 	for _, row := range res.Rows {
 		p.point(row.Op, row.Load, row.OpsPerS)
 	}
@@ -95,7 +95,7 @@ var slabFig7aExperiment = Experiment{
 	Doc: `After figure 7a of the SlabHash paper: one launch of mixed operations, in random order, on a slab hash of 2^22
 keys (2^19 on a CPU), a quarter as many operations as keys. Of them .5 insert new keys and .5 delete keys (mixed_100);
 .2, .2, and .3 search for keys that exist, .3 for keys that don't (mixed_40); .1, .1, .4 and .4 (mixed_20): the paper's
-distributions of 100, 40 and 20 % updates. load is the memory utilisation before. On the paper's Tesla K40c the rates
+distributions of 100, 40 and 20 % updates. load is the memory utilization before. On the paper's Tesla K40c the rates
 rose with the share of searches and fell to about 100 M operations a second at .9.`,
 	run: func(ctx context.Context, r *runner) error {
 		return sweepFig4(ctx, r, func(t *slabTrial) error {
@@ -108,18 +108,18 @@ rose with the share of searches and fell to about 100 M operations a second at .
 		})
 	},
 	plots: func(res *Result) []Plot {
-		p := plotUtilisation(res, "slabhash-fig7a", "Mixed batches by their share of updates, in percent", "operations per second")
+		p := plotUtilization(res, "slabhash-fig7a", "Mixed batches by their share of updates, in percent", "operations per second")
 		p.Series = append(p.Series, Series{Name: "published: K40c at .9, about", X: []float64{.9}, Y: []float64{slabFig7a.Value}, Published: true})
 		return []Plot{p}
 	},
 	published: []Published{slabFig7a},
 }
 
-var slabFig7a = Published{"K40c, mixed batches at utilisation .9, about", 100e6, "op/s"}
+var slabFig7a = Published{"K40c, mixed batches at utilization .9, about", 100e6, "op/s"}
 
-const slabFig5Utilisation = .6
+const slabFig5Utilization = .6
 
-const slabFig5Doc = `, for 2^16 to 2^26 keys (2^10 to 2^20 on a CPU) of 32 bits with 32-bit values at a memory utilisation of .6.
+const slabFig5Doc = `, for 2^16 to 2^26 keys (2^10 to 2^20 on a CPU) of 32 bits with 32-bit values at a memory utilization of .6.
 Small tables lie in caches and pass the limits, which are measured in memory as large as the largest table.`
 
 var (
@@ -136,7 +136,7 @@ saturated from 2^20 to 2^24 keys; its peak rate at any size was 512 M insertions
 		return sweepFig5(ctx, r, func(t *slabTrial) error { return t.insert(ctx, "insert") })
 	},
 	plots: func(res *Result) []Plot {
-		p := plotSizes(res, "slabhash-fig5a", "Building at utilisation .6", "insertions per second")
+		p := plotSizes(res, "slabhash-fig5a", "Building at utilization .6", "insertions per second")
 		p.level(slabPeakInsert)
 		return []Plot{p}
 	},
@@ -153,7 +153,7 @@ searches a second.`,
 		return sweepFig5(ctx, r, func(t *slabTrial) error { return t.lookups(ctx) })
 	},
 	plots: func(res *Result) []Plot {
-		p := plotSizes(res, "slabhash-fig5b", "Searching at utilisation .6", "searches per second")
+		p := plotSizes(res, "slabhash-fig5b", "Searching at utilization .6", "searches per second")
 		p.level(slabSearchAll)
 		p.level(slabSearchNone)
 		return []Plot{p}
@@ -167,12 +167,12 @@ searches a second.`,
 
 // sweepFig5 calls body with tables of several sizes.
 func sweepFig5(ctx context.Context, r *runner, body func(*slabTrial) error) error {
-	largest, err := r.keys(1<<20, 1<<26, slabBytes(slabFig5Utilisation))
+	largest, err := r.keys(1<<20, 1<<26, slabBytes(slabFig5Utilization))
 	if err != nil {
 		return err
 	}
 	r.result.Parameters["keys"] = largest
-	if err := r.slabLimits(ctx, largest, slabFig5Utilisation); err != nil {
+	if err := r.slabLimits(ctx, largest, slabFig5Utilization); err != nil {
 		return err
 	}
 	step := map[Scale]int{Quick: 5, Default: 2, Full: 1}[r.Scale]
@@ -185,7 +185,7 @@ func sweepFig5(ctx context.Context, r *runner, body func(*slabTrial) error) erro
 		if err != nil {
 			return err
 		}
-		err = t.at(ctx, slabFig5Utilisation, func() error { return body(t) })
+		err = t.at(ctx, slabFig5Utilization, func() error { return body(t) })
 		if err := errors.Join(err, t.cols.free()); err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package gpu
 import (
 	"context"
 	"errors"
-	"structs"
 	"sync/atomic"
 
 	"github.com/weftgo/weft/device"
@@ -109,10 +108,9 @@ func (e *Engine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *b
 	return done, hits, err
 }
 
-// Present counts the keys of a batch that are there, for a policy. The batch
-// lies on the device if there is a stream; the host has waited for all changes.
+// Present is for [core.Engine].
 func (e *Engine) Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
-	keys := &batch.Batch{N: b.N, Columns: batch.Columns{batch.Keys: b.Columns[batch.Keys]}}
+	keys := b.Only(batch.Keys)
 	if s == nil {
 		_, hits, err := e.Look(ctx, nil, e.Leases.Current(), keys, 0)
 		return hits, err
@@ -243,14 +241,6 @@ func (e *Engine) mayUse(b *batch.Batch) {
 	if b.Inserts() {
 		e.used.Add(uint64(b.N))
 	}
-}
-
-type addParams struct {
-	_        structs.HostLayout
-	counters device.Ptr
-	to       device.Ptr
-	negate   uint32
-	unused   uint32
 }
 
 // Add is for [core.Engine].

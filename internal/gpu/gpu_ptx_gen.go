@@ -4,15 +4,14 @@ package gpu
 
 import (
 	_ "embed"
-	"unsafe"
 
 	"github.com/weftgo/weft/device"
 )
 
-//kernelgen:version 2
+//kernelgen:version 3
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
-//kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
+//kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 29b42d7197091f376efadde7112399c3ae7844bcf0c4a2b2f6fa0f495ac9f8a3 522 internal/gpu/gpu.cu
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
 //kernelgen:input c03a5186722db52769cf9ced19622aa3f6c748c5d0cae2544ec327902c142b56 5843 kernels/include/weft/change.cuh
@@ -24,6 +23,7 @@ import (
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:output 0bf9a786ae3f17bf389b5421f8eb03557658799d72cbdac7d97a0d597665f168 622 internal/gpu/gpu_sm80.ptx
 //kernelgen:output 6b8c0d0a7a0f091c563c2ef28dbb03a01c9069e26172312e4b8fd5b68a819a1d 622 internal/gpu/gpu_sm90.ptx
+//kernelgen:output 6503c6d2994f1fd404fa15f35dd1357cca5d0c75fea72ddcdb2eddffc74d5a4f 633 internal/gpu/gpu_params_gen.go
 
 //go:embed gpu_sm80.ptx
 var gpuSM80 string
@@ -40,21 +40,8 @@ var gpuImage = device.Image{
 	},
 }
 
-// gpuKernels are the entry points of gpuImage and the size in bytes of the
-// parameter struct that each takes.
+// gpuKernels are the entry points of gpuImage and the size in bytes of
+// the parameter struct that each takes.
 var gpuKernels = map[string]int{
 	"gpu_add": 24,
 }
-
-// addParams has the layout of AddParams in gpu.cu.
-var (
-	_ [24]byte = [unsafe.Sizeof(addParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(addParams{}.counters)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(addParams{}.counters)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(addParams{}.to)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(addParams{}.to)]byte{}
-	_ [16]byte = [unsafe.Offsetof(addParams{}.negate)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(addParams{}.negate)]byte{}
-	_ [20]byte = [unsafe.Offsetof(addParams{}.unused)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(addParams{}.unused)]byte{}
-)

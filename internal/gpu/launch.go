@@ -16,8 +16,8 @@ func Wave(dev device.Device, n int) device.Dim {
 	return device.Dim{X: max(1, min(Grid(n).X, dev.Properties().Units*2048/BlockThreads))}
 }
 
-// Entry is a kernel to be found: its name without that of the image, which all
-// names begin with, and where to put it.
+// Entry is a kernel to be found: its name without what it owes to its image (see
+// [device.Image.Entry]), and where to put it.
 type Entry struct {
 	Name string
 	To   *device.Kernel
@@ -30,7 +30,7 @@ func Load(dev device.Device, img *device.Image, entries []Entry) error {
 		return err
 	}
 	for _, e := range entries {
-		if *e.To, err = mod.Kernel(img.Name + "_" + e.Name); err != nil {
+		if *e.To, err = mod.Kernel(img.Entry(e.Name)); err != nil {
 			return err
 		}
 	}

@@ -2,47 +2,24 @@ package gpu
 
 import (
 	"fmt"
-	"structs"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/op"
 )
 
-// List is an array that a launch appends to; the twin is in order.cuh. With no
-// Items, what is appended is only counted.
-type List struct {
-	_     structs.HostLayout
-	Items device.Ptr
-	Count device.Ptr
-}
-
-// RankParams are the parameters of the kernels that find out which operation
-// counts among duplicates; the twin in order.cuh explains each field.
-type RankParams struct {
-	_        structs.HostLayout
-	Keys     device.Ptr
-	Ranks    device.Ptr
-	Deferred List
-	Mask     uint32
-	N        uint32
-	Kind     uint32
-	Unused   uint32
-}
+//go:generate go run ../kernelgen -export -struct weft::List -struct weft::RankParams ../../kernels/include/weft/order.cuh
 
 // OrderKernels resolve duplicates. Rank, Claim and Reset take RankParams; Last,
 // for Put, and First, for PutNew and Delete, take a struct of the structure's
 // that has them within.
 type OrderKernels struct{ Rank, Claim, Last, First, Reset device.Kernel }
 
-// Entries are the names of the kernels for a pair of widths. A set has no Put.
+// Entries are the names of the kernels. A set has no Put.
 func (k *OrderKernels) Entries(w batch.Widths) []Entry {
-	key, pair := fmt.Sprintf("_%d", w.Key*8), Pair(w)
-	entries := []Entry{
-		{"rank" + key, &k.Rank}, {"claim" + key, &k.Claim}, {"reset", &k.Reset}, {"settle_first" + pair, &k.First},
-	}
+	entries := []Entry{{"rank", &k.Rank}, {"reset", &k.Reset}, {"settle_first", &k.First}}
 	if w.Val > 0 {
-		entries = append(entries, Entry{"settle_last" + pair, &k.Last})
+		entries = append(entries, Entry{"claim", &k.Claim}, Entry{"settle_last", &k.Last})
 	}
 	return entries
 }
@@ -56,8 +33,8 @@ func (k *OrderKernels) Winners(kind op.Kind) device.Kernel {
 	return k.First
 }
 
-// Pair is how the names of kernels for a pair of widths end.
-func Pair(w batch.Widths) string { return fmt.Sprintf("_%d_%d", w.Key*8, w.Val*8) }
+// Pair is the variant of an image for a pair of widths: "64_32".
+func Pair(w batch.Widths) string { return fmt.Sprintf("%d_%d", w.Key*8, w.Val*8) }
 
 // ResolveOps is the number of changes among which duplicates are resolved, at
 // most.

@@ -2,10 +2,8 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,20 +42,24 @@ func parseTargets(s string) ([]target, error) {
 	return ts, nil
 }
 
-// compileFlags are those of every compilation, relative to the module's root.
+// commonFlags are those of every compilation, relative to the module's root.
 // No header of the system is found, so the output depends on the tree alone.
-func compileFlags() []string {
+func commonFlags() []string {
 	return []string{
 		"-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-nostdinc",
-		"-std=c++17", "-O3", "-Wall", "-Werror", "-I", "kernels/include",
+		"-std=c++17", "-Wall", "-Werror", "-I", "kernels/include",
 	}
 }
+
+// compileFlags are those of kernels.
+func compileFlags() []string { return append(commonFlags(), "-O3") }
 
 // compiler runs clang on one source.
 type compiler struct {
 	options *options
 	version string // "clang version 19.1.7"
 	source  string // relative to the module's root
+	text    string // to be compiled in place of the source; "" for itself
 }
 
 func newCompiler(o *options) (*compiler, error) {
@@ -80,7 +82,7 @@ func newCompiler(o *options) (*compiler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &compiler{o, string(v[0]), filepath.ToSlash(source)}, nil
+	return &compiler{options: o, version: string(v[0]), source: filepath.ToSlash(source)}, nil
 }
 
 func firstLine(b []byte) string {
@@ -88,15 +90,20 @@ func firstLine(b []byte) string {
 	return string(line)
 }
 
-// run compiles for t with more flags, from the module's root, so that no path
-// of this machine enters the output.
-func (c *compiler) run(t target, extra ...string) ([]byte, error) {
-	args := append(compileFlags(), "--cuda-gpu-arch=sm_"+strconv.Itoa(t.arch))
+// run compiles a variant for t with more flags, from the module's root, so that
+// no path of this machine enters the output.
+func (c *compiler) run(t target, v variant, flags ...string) ([]byte, error) {
+	args := append(flags, v.flags()...)
+	args = append(args, "--cuda-gpu-arch=sm_"+strconv.Itoa(t.arch))
 	if t.feature != "" {
 		args = append(args, "--cuda-feature=+"+t.feature)
 	}
-	cmd := exec.Command(c.options.clang, append(append(args, extra...), c.source)...)
-	cmd.Dir = c.options.root
+	file := c.source
+	if c.text != "" {
+		file = "-"
+	}
+	cmd := exec.Command(c.options.clang, append(args, file)...)
+	cmd.Dir, cmd.Stdin = c.options.root, strings.NewReader(c.text)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -105,18 +112,21 @@ func (c *compiler) run(t target, extra ...string) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// inputs are the source and all headers it includes for any target, relative
-// to the module's root and sorted.
+// inputs are the source and all headers it includes in any variant for any
+// target, relative to the module's root and sorted.
 func (c *compiler) inputs() ([]string, error) {
 	var files []string
 	for _, t := range c.options.targets {
-		rule, err := c.run(t, "-MM", "-MT", "x")
-		if err != nil {
-			return nil, err
+		for _, v := range c.options.variants() {
+			rule, err := c.run(t, v, append(compileFlags(), "-MM", "-MT", "x")...)
+			if err != nil {
+				return nil, err
+			}
+			list := strings.TrimPrefix(string(rule), "x:")
+			files = append(files, strings.Fields(strings.ReplaceAll(list, "\\\n", " "))...)
 		}
-		list := strings.TrimPrefix(string(rule), "x:")
-		files = append(files, strings.Fields(strings.ReplaceAll(list, "\\\n", " "))...)
 	}
+	files = slices.DeleteFunc(files, func(f string) bool { return f == "-" })
 	for i, f := range files {
 		files[i] = filepath.ToSlash(filepath.Clean(f))
 		if !filepath.IsLocal(f) {
@@ -127,63 +137,14 @@ func (c *compiler) inputs() ([]string, error) {
 	return slices.Compact(files), nil
 }
 
-// compile makes PTX for t, and the layouts of all structs used in it.
-func (c *compiler) compile(t target) (text string, layouts map[string]*record, err error) {
-	dir, err := os.MkdirTemp("", "kernelgen")
-	if err != nil {
-		return "", nil, err
-	}
-	defer os.RemoveAll(dir)
-	out := filepath.Join(dir, "out.ptx")
-	dump, err := c.run(t, "-S", "-Xclang", "-fdump-record-layouts", "-o", out)
-	if err != nil {
-		return "", nil, err
-	}
-	if layouts, err = parseLayouts(string(dump)); err != nil {
-		return "", nil, err
-	}
-	b, err := os.ReadFile(out)
-	return string(b), layouts, err
+// compile makes PTX.
+func (c *compiler) compile(t target, v variant) (string, error) {
+	out, err := c.run(t, v, append(compileFlags(), "-S", "-o", "-")...)
+	return string(out), err
 }
 
-// parameterTypes maps kernels to the C++ type of their one parameter, as
-// clang's layouts spell it; functions with other numbers of parameters to "".
-func (c *compiler) parameterTypes() (map[string]string, error) {
-	filter := strings.TrimSuffix(filepath.Base(c.source), ".cu") + "_"
-	tree, err := c.run(c.options.targets[0], "-fsyntax-only",
-		"-Xclang", "-ast-dump=json", "-Xclang", "-ast-dump-filter="+filter)
-	if err != nil {
-		return nil, err
-	}
-	return parseParameterTypes(bytes.NewReader(tree))
-}
-
-func parseParameterTypes(r io.Reader) (map[string]string, error) {
-	type node struct {
-		Kind, Name string
-		Type       struct{ QualType, DesugaredQualType string }
-		Inner      []node
-	}
-	types := make(map[string]string)
-	for dec := json.NewDecoder(r); ; {
-		var f node
-		if err := dec.Decode(&f); err == io.EOF {
-			return types, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("syntax tree of clang: %w", err)
-		}
-		var params []string
-		for _, p := range f.Inner {
-			if p.Kind == "ParmVarDecl" {
-				typ := p.Type.DesugaredQualType
-				if typ == "" {
-					typ = p.Type.QualType
-				}
-				params = append(params, strings.TrimPrefix(typ, "const "))
-			}
-		}
-		if f.Kind == "FunctionDecl" && len(params) == 1 {
-			types[f.Name] = params[0]
-		}
-	}
+// debug makes PTX that describes all types: only unoptimized code does.
+func (c *compiler) debug(v variant) (string, error) {
+	out, err := c.run(c.options.targets[0], v, append(commonFlags(), "-O0", "-g", "-S", "-o", "-")...)
+	return string(out), err
 }

@@ -23,6 +23,8 @@ func TestStaleFilesAreNamed(t *testing.T) {
 		{"source", func(t *testing.T) { edit(t, "tiny.cu", "// the work", "") }, "tiny/tiny.cu changed; run go generate ./tiny"},
 		{"header", func(t *testing.T) { edit(t, "../kernels/include/weft/least.cuh", "#pragma once\n", "") }, "kernels/include/weft/least.cuh changed"},
 		{"output", func(t *testing.T) { edit(t, "tiny_sm90.ptx", ".target sm_90", ".target sm_91") }, "tiny/tiny_sm90.ptx changed"},
+		{"structs", func(t *testing.T) { edit(t, "tiny_params_gen.go", "maxProbe uint32", "maxProbe int32") }, "tiny/tiny_params_gen.go changed"},
+		{"structs of nobody", func(t *testing.T) { write(t, "old_params_gen.go", "package tiny\n") }, "tiny/old_params_gen.go is in no record"},
 		{"output gone", func(t *testing.T) { remove(t, "tiny_sm80.ptx") }, "tiny/tiny_sm80.ptx is gone"},
 		{"source gone", func(t *testing.T) { remove(t, "tiny.cu") }, "tiny/tiny.cu is gone"},
 		{"generator", func(t *testing.T) { edit(t, "tiny_ptx_gen.go", prefix+"version "+version, prefix+"version 0") }, "made by version 0"},

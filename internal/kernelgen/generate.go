@@ -5,28 +5,42 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/weftgo/weft/internal/kernelgen/cstruct"
 )
 
 // options of one generation.
 type options struct {
 	root       string // of the module
-	source     string // absolute path of the .cu file
+	source     string // absolute path of the .cu file, or of a header
+	dir        string // of the outputs
 	pkg        string
 	clang      string
 	targets    []target
+	widths     []variant
+	types      map[string]string // of C++ structs
+	structs    []string          // to be made of a header
 	export     bool
 	allowLocal bool
 }
 
 // stem is the name of the source file without directory and extension.
 func (o *options) stem() string {
-	return strings.TrimSuffix(filepath.Base(o.source), ".cu")
+	return strings.TrimSuffix(filepath.Base(o.source), filepath.Ext(o.source))
 }
 
-// path is that of an output beside the source.
-func (o *options) path(suffix string) string {
-	return strings.TrimSuffix(o.source, ".cu") + suffix
+// path is that of an output.
+func (o *options) path(suffix string) string { return filepath.Join(o.dir, o.stem()+suffix) }
+
+// variants are those to compile, at least one.
+func (o *options) variants() []variant {
+	if len(o.widths) == 0 {
+		return []variant{""}
+	}
+	return o.widths
 }
 
 // maxSize is the largest PTX file that may be committed.
@@ -39,7 +53,10 @@ func generate(o options) error {
 	if err != nil {
 		return err
 	}
-	g := generated{options: o, compiler: cc.version, flags: compileFlags()}
+	g := generated{options: o, compiler: cc.version, structs: cstruct.Package{Export: o.export, Types: o.types}}
+	if len(o.structs) > 0 {
+		cc.text = stub(cc.source, o.structs)
+	}
 	inputs, err := cc.inputs()
 	if err != nil {
 		return err
@@ -52,82 +69,127 @@ func generate(o options) error {
 		}
 		g.inputs = append(g.inputs, f)
 	}
-	params, err := cc.parameterTypes()
-	if err != nil {
-		return err
-	}
-	twins, err := readStructs(o.root, filepath.Dir(o.source))
-	if err != nil {
-		return err
-	}
-	for _, t := range o.targets {
-		text, layouts, err := cc.compile(t)
-		if err != nil {
+	for _, v := range o.variants() {
+		if err := g.image(cc, v); err != nil {
 			return err
 		}
-		p, err := g.ptx(t, text)
-		if err != nil {
-			return err
-		}
-		for _, e := range p.entries {
-			if err := g.match(e, params[e.name], layouts, twins); err != nil {
-				return err
-			}
-		}
-		g.texts = append(g.texts, p.text)
+	}
+	if unused := g.structs.Unused(); len(unused) > 0 {
+		return fmt.Errorf("no kernel takes a struct %s, which -type is about", unused[0])
 	}
 	if err := removeOutputs(&o); err != nil {
 		return err
 	}
-	for i, t := range o.targets {
-		out := o.path(t.suffix())
-		if err := os.WriteFile(out, []byte(g.texts[i]), 0o644); err != nil {
-			return err
-		}
-		g.outputs = append(g.outputs, out)
-	}
 	return g.write()
 }
 
-// removeOutputs takes away those of targets no longer asked for, too.
-func removeOutputs(o *options) error {
-	old, err := filepath.Glob(o.path("_sm*.ptx"))
+// stub has a kernel for each struct of a header.
+func stub(header string, structs []string) string {
+	text := fmt.Sprintf("#include %q\n", header)
+	for i, s := range structs {
+		text += fmt.Sprintf("extern \"C\" __attribute__((global)) void %s(%s) {}\n", stubKernel(i), s)
+	}
+	return text
+}
+
+func stubKernel(i int) string { return fmt.Sprintf("struct_%d", i) }
+
+// image compiles a variant for all targets, and finds out about the structs
+// that its kernels take. Those of a header take one each.
+func (g *generated) image(cc *compiler, v variant) error {
+	im := image{variant: v}
+	if len(g.options.structs) == 0 {
+		for _, t := range g.targets {
+			text, err := cc.compile(t, v)
+			if err != nil {
+				return err
+			}
+			if err := g.ptx(&im, t, text); err != nil {
+				return err
+			}
+		}
+		g.images = append(g.images, im)
+	}
+	text, err := cc.debug(v)
 	if err != nil {
 		return err
 	}
-	for _, f := range append(old, o.path("_ptx_gen.go")) {
-		if err := os.Remove(f); err != nil && !os.IsNotExist(err) {
+	info, err := cstruct.Read(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", cc.source, err)
+	}
+	for i := range g.options.structs {
+		if err := g.parameter(info, stubKernel(i), -1); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(im.kernels)) {
+		if err := g.parameter(info, name, im.kernels[name]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ptx checks what the compiler made for one target.
-func (g *generated) ptx(t target, text string) (*ptx, error) {
+// parameter has the struct that a kernel takes written in Go. Its size, unless
+// negative, is that in the optimized PTX.
+func (g *generated) parameter(info *cstruct.Info, kernel string, size int) error {
+	s, err := info.Parameter(kernel)
+	if err != nil {
+		return err
+	}
+	if size >= 0 && s.Size != size {
+		return fmt.Errorf("kernel %s: %s has %d bytes, and the PTX takes %d", kernel, s.Name, s.Size, size)
+	}
+	return g.structs.Add(s)
+}
+
+// removeOutputs takes away those of targets and variants no longer asked for,
+// too.
+func removeOutputs(o *options) error {
+	old, err := filepath.Glob(o.path("_*"))
+	if err != nil {
+		return err
+	}
+	ours := regexp.MustCompile(`^` + regexp.QuoteMeta(o.stem()) + `((_\d+_\d+)?_sm\d+\.ptx|_(ptx|params)_gen\.go)$`)
+	for _, f := range old {
+		if !ours.MatchString(filepath.Base(f)) {
+			continue
+		}
+		if err := os.Remove(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ptx checks what the compiler made of a variant for one target, and keeps it.
+func (g *generated) ptx(im *image, t target, text string) error {
+	name := g.stem() + im.variant.suffix()
 	p, err := parsePTX(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s for sm_%d: %w", g.stem(), t.arch, err)
+		return fmt.Errorf("%s for sm_%d: %w", name, t.arch, err)
 	}
 	p.text = fmt.Sprintf("// Code generated by kernelgen from %s.cu for sm_%d. DO NOT EDIT.\n", g.stem(), t.arch) + p.text
 	if len(p.local) > 0 && !g.allowLocal {
-		return nil, fmt.Errorf("%s for sm_%d: local memory in %s: an array is indexed by a variable or its address taken; unroll the loop, or generate with -allow-local",
-			g.stem(), t.arch, strings.Join(p.local, ", "))
+		return fmt.Errorf("%s for sm_%d: local memory in %s: an array is indexed by a variable or its address taken; unroll the loop, or generate with -allow-local",
+			name, t.arch, strings.Join(p.local, ", "))
 	}
 	if len(p.text) > maxSize {
-		return nil, fmt.Errorf("%s for sm_%d: %d bytes of PTX, more than %d; instantiate fewer kernels or split the file", g.stem(), t.arch, len(p.text), maxSize)
+		return fmt.Errorf("%s for sm_%d: %d bytes of PTX, more than %d; instantiate fewer kernels or split the file", name, t.arch, len(p.text), maxSize)
 	}
 	sizes := make(map[string]int)
 	for _, e := range p.entries {
-		if !strings.HasPrefix(e.name, g.stem()+"_") {
-			return nil, fmt.Errorf("kernel %s: its name must begin with %s_", e.name, g.stem())
+		if !strings.HasPrefix(e.name, g.stem()+"_") || !strings.HasSuffix(e.name, im.variant.suffix()) {
+			return fmt.Errorf("kernel %s: its name must begin with %s_ and end with %q", e.name, g.stem(), im.variant.suffix())
 		}
 		sizes[e.name] = e.size
 	}
-	if g.kernels != nil && !maps.Equal(g.kernels, sizes) {
-		return nil, fmt.Errorf("%s for sm_%d has other kernels or parameters than for sm_%d; let an #if choose the body of a kernel, not whether it exists",
-			g.stem(), t.arch, g.targets[0].arch)
+	if im.kernels != nil && !maps.Equal(im.kernels, sizes) {
+		return fmt.Errorf("%s for sm_%d has other kernels or parameters than for sm_%d; let an #if choose the body of a kernel, not whether it exists",
+			name, t.arch, g.targets[0].arch)
 	}
-	g.kernels = sizes
-	return p, nil
+	im.kernels = sizes
+	im.texts = append(im.texts, p.text)
+	return nil
 }

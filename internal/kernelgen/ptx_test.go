@@ -64,14 +64,3 @@ func TestParsePTXRefuses(t *testing.T) {
 		}
 	}
 }
-
-func TestScalarSize(t *testing.T) {
-	for typ, want := range map[string]int{
-		"uint32_t": 4, "const float *": 8, "unsigned long": 8, "uint8_t[4]": 4,
-		"unsigned int[2][3]": 24, "void **": 8, "enum tiny::Kind": 0, "wchar_t": 0, "T[n]": 0,
-	} {
-		if got := scalarSize(typ); got != want {
-			t.Errorf("scalarSize(%q) = %d, want %d", typ, got, want)
-		}
-	}
-}

@@ -52,7 +52,7 @@ func (p *provenance) String() string {
 
 // record describes a generation.
 func (g *generated) record() (*provenance, error) {
-	p := &provenance{version: version, compiler: g.compiler, flags: strings.Join(g.flags, " ")}
+	p := &provenance{version: version, compiler: g.compiler, flags: strings.Join(compileFlags(), " ")}
 	for i, t := range g.targets {
 		if i > 0 {
 			p.targets += ","
@@ -122,22 +122,22 @@ func parseProvenance(src string) (*provenance, error) {
 }
 
 // verify compares a generated file with the files in its record and says what
-// changed since.
-func verify(root, path string) error {
+// changed since. It returns the outputs in the record.
+func verify(root, path string) (outputs []string, err error) {
 	src, err := os.ReadFile(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	rel, err := filepath.Rel(root, path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	stale := func(format string, args ...any) error {
 		return fmt.Errorf("%s is stale: %s; run go generate ./%s", filepath.ToSlash(rel), fmt.Sprintf(format, args...), filepath.ToSlash(filepath.Dir(rel)))
 	}
 	p, err := parseProvenance(string(src))
 	if err != nil {
-		return stale("%v", err)
+		return nil, stale("%v", err)
 	}
 	var errs []error
 	if p.version != version {
@@ -147,6 +147,9 @@ func verify(root, path string) error {
 		errs = append(errs, stale("the flags changed from %q to %q", p.flags, flags))
 	}
 	for _, want := range p.files {
+		if want.output {
+			outputs = append(outputs, filepath.Join(root, filepath.FromSlash(want.path)))
+		}
 		got, err := digest(root, want.path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -157,13 +160,13 @@ func verify(root, path string) error {
 			errs = append(errs, stale("%s changed", want.path))
 		}
 	}
-	return errors.Join(errs...)
+	return outputs, errors.Join(errs...)
 }
 
-// verifyTree verifies every generated file below dir, and that no PTX or
-// source lies there without one.
+// verifyTree verifies every generated file below dir, and that no PTX, structs
+// or source lie there without one.
 func verifyTree(root, dir string) error {
-	var errs []error
+	t := tree{root: root, recorded: map[string]bool{}}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -174,18 +177,62 @@ func verifyTree(root, dir string) error {
 			}
 			return nil
 		}
-		switch {
-		case strings.HasSuffix(path, "_ptx_gen.go"):
-			errs = append(errs, verify(root, path))
-		case strings.HasSuffix(path, ".cu"):
-			gen := strings.TrimSuffix(path, ".cu") + "_ptx_gen.go"
-			if _, err := os.Stat(gen); err != nil {
-				rel, _ := filepath.Rel(root, path)
-				errs = append(errs, fmt.Errorf("%s has not been compiled: there is no %s beside it; run go generate ./%s",
-					filepath.ToSlash(rel), filepath.Base(gen), filepath.ToSlash(filepath.Dir(rel))))
-			}
-		}
-		return nil
+		return t.file(path)
 	})
-	return errors.Join(append(errs, err)...)
+	for _, path := range t.outputs {
+		if !t.recorded[path] {
+			t.complain("%s is in no record: remove it, or run go generate ./%s", path, filepath.Dir(path))
+		}
+	}
+	return errors.Join(append(t.errs, err)...)
+}
+
+// tree is what has been found in one.
+type tree struct {
+	root     string
+	outputs  []string        // that need a record elsewhere
+	recorded map[string]bool // outputs that have one
+	errs     []error
+}
+
+// complain notes an error about files, which it names relative to the root.
+func (t *tree) complain(format string, paths ...string) {
+	args := make([]any, len(paths))
+	for i, path := range paths {
+		rel, _ := filepath.Rel(t.root, path)
+		args[i] = filepath.ToSlash(rel)
+	}
+	t.errs = append(t.errs, fmt.Errorf(format, args...))
+}
+
+// file verifies one that has a record, and notes others that need one.
+func (t *tree) file(path string) error {
+	switch {
+	case strings.HasSuffix(path, "_params_gen.go"):
+		src, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(string(src), "\n"+prefix) {
+			t.outputs = append(t.outputs, path)
+			return nil
+		}
+		fallthrough
+	case strings.HasSuffix(path, "_ptx_gen.go"):
+		outputs, err := verify(t.root, path)
+		if err != nil {
+			t.errs = append(t.errs, err)
+		}
+		for _, o := range outputs {
+			t.recorded[o] = true
+		}
+	case strings.HasSuffix(path, ".ptx"):
+		t.outputs = append(t.outputs, path)
+	case strings.HasSuffix(path, ".cu"):
+		gen := strings.TrimSuffix(path, ".cu") + "_ptx_gen.go"
+		if _, err := os.Stat(gen); err != nil {
+			t.complain("%s has not been compiled: there is no %s; run go generate ./%s", path, gen, filepath.Dir(path))
+		}
+	}
+	return nil
 }

@@ -10,10 +10,11 @@ import (
 
 // generator is how a directory has its kernels compiled; the source is the
 // last argument.
-var generator = regexp.MustCompile(`^//go:generate go run \.\./(?:internal/)?kernelgen .*?([\w.]+)$`)
+var generator = regexp.MustCompile(`^//go:generate go run \.\./(?:internal/)?kernelgen (?:.* )?([\w./]+)$`)
 
-// generated wants a line for each source of kernels that generates it, and its
-// outputs. Whether these are up to date is for the test of internal/kernelgen.
+// generated wants a line for each source of kernels that generates it, and the
+// Go that comes of it. Whether that is up to date, and all PTX there, is for the
+// test of internal/kernelgen.
 func generated(t *Tree) (found []string) {
 	directives := make(map[string]bool) // by source
 	for _, f := range t.gos {
@@ -39,7 +40,7 @@ func generated(t *Tree) (found []string) {
 		if !directives[source] {
 			found = append(found, fmt.Sprintf("%s: no Go file beside it has //go:generate go run .../internal/kernelgen %s", source, path.Base(source)))
 		}
-		for _, suffix := range []string{"_sm80.ptx", "_sm90.ptx", "_ptx_gen.go"} {
+		for _, suffix := range []string{"_ptx_gen.go", "_params_gen.go"} {
 			if !t.has(stem + suffix) {
 				found = append(found, fmt.Sprintf("%s: %s is missing; run go generate", source, stem+suffix))
 			}
@@ -57,8 +58,8 @@ func rooms(t *Tree) (found []string) {
 		if path.Ext(source) != ".cu" || strings.HasPrefix(dir, "internal/") {
 			continue
 		}
-		if path.Base(source) != name+".cu" {
-			found = append(found, fmt.Sprintf("%s: the kernels of %s belong in %s.cu", source, name, name))
+		if base := path.Base(source); base != name+".cu" && !strings.HasPrefix(base, name+"_") {
+			found = append(found, fmt.Sprintf("%s: the kernels of %s belong in %s.cu and %s_*.cu", source, name, name, name))
 		}
 		for _, want := range []string{"doc.go", "layout.go", name + ".go", "cpu.go", "gpu.go", "example_test.go"} {
 			if !t.has(path.Join(dir, want)) {

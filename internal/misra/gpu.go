@@ -1,26 +1,8 @@
 package misra
 
-import (
-	"structs"
-
-	"github.com/weftgo/weft/device"
-)
+import "github.com/weftgo/weft/device"
 
 //go:generate go run ../kernelgen -target 80+ptx83,90+ptx83 misra.cu
-
-// applyParams is the twin of ApplyParams in misra.cu.
-type applyParams struct {
-	_       structs.HostLayout
-	nodes   device.Ptr
-	keys    device.Ptr
-	kinds   device.Ptr
-	ok      device.Ptr
-	seed    uint64
-	buckets uint32
-	first   uint32
-	n       uint32
-	unused  uint32
-}
 
 const blockThreads = 256 // as compiled in
 

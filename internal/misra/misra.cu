@@ -14,7 +14,6 @@ namespace weft::misra {
 
 constexpr int kBlock = 256;
 
-// Twin of applyParams in gpu.go.
 struct ApplyParams {
   uint64_t* nodes;  // the heads of the buckets come first
   const uint32_t* keys;

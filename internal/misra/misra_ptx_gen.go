@@ -4,16 +4,15 @@ package misra
 
 import (
 	_ "embed"
-	"unsafe"
 
 	"github.com/weftgo/weft/device"
 )
 
-//kernelgen:version 2
+//kernelgen:version 3
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
-//kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
-//kernelgen:input 4c3de7ca7716bc0b8354d140e0085aeced0ca924ee8e0b8000e01b4accd0d3da 4236 internal/misra/misra.cu
+//kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
+//kernelgen:input 6591069c41490ef053113889ac66d8d79502705790d135814c78d8ecd7b458d9 4202 internal/misra/misra.cu
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
@@ -21,6 +20,7 @@ import (
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:output 5f630438d58d4e620dcce73a1f0f37f895e4a10b6f0d55eb57211fab9e0c077b 6336 internal/misra/misra_sm80.ptx
 //kernelgen:output 10b5d80e06bb190e5c2ea73585c1c74b51514f0730ffb019a9ecd3cff55062eb 6336 internal/misra/misra_sm90.ptx
+//kernelgen:output e9e9f43bef9969ee844e69d107bb90f4dcc4649962cbf67b28971abb08d3f2b0 1053 internal/misra/misra_params_gen.go
 
 //go:embed misra_sm80.ptx
 var misraSM80 string
@@ -37,31 +37,8 @@ var misraImage = device.Image{
 	},
 }
 
-// misraKernels are the entry points of misraImage and the size in bytes of the
-// parameter struct that each takes.
+// misraKernels are the entry points of misraImage and the size in bytes of
+// the parameter struct that each takes.
 var misraKernels = map[string]int{
 	"misra_apply": 56,
 }
-
-// applyParams has the layout of ApplyParams in misra.cu.
-var (
-	_ [56]byte = [unsafe.Sizeof(applyParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(applyParams{}.nodes)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(applyParams{}.nodes)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(applyParams{}.keys)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(applyParams{}.keys)]byte{}
-	_ [16]byte = [unsafe.Offsetof(applyParams{}.kinds)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(applyParams{}.kinds)]byte{}
-	_ [24]byte = [unsafe.Offsetof(applyParams{}.ok)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(applyParams{}.ok)]byte{}
-	_ [32]byte = [unsafe.Offsetof(applyParams{}.seed)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(applyParams{}.seed)]byte{}
-	_ [40]byte = [unsafe.Offsetof(applyParams{}.buckets)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(applyParams{}.buckets)]byte{}
-	_ [44]byte = [unsafe.Offsetof(applyParams{}.first)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(applyParams{}.first)]byte{}
-	_ [48]byte = [unsafe.Offsetof(applyParams{}.n)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(applyParams{}.n)]byte{}
-	_ [52]byte = [unsafe.Offsetof(applyParams{}.unused)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(applyParams{}.unused)]byte{}
-)

@@ -37,13 +37,13 @@ type Verdict struct {
 // survived reports whether no trial noticed the mutant.
 func (v *Verdict) survived() bool { return v.Outcome != Killed && v.Outcome != Unloaded }
 
-// judge puts a mutant to its trials. keep says which kernels they need; probe,
-// whether to find out more about survivors.
-func (m *Mutant) judge(t testing.TB, trials []Trial, keep func(kernel string) bool, probe bool) *Verdict {
+// judge puts a mutant to its trials. probe says whether to find out more about
+// survivors.
+func (m *Mutant) judge(t testing.TB, trials []Trial, probe bool) *Verdict {
 	v := &Verdict{Mutant: m.Name(), Was: m.Was, Now: m.Now, Context: m.Context}
 	start := time.Now()
 	defer func() { v.Seconds = time.Since(start).Seconds() }()
-	by, how, err := m.try(t, m.Now, trials, keep)
+	by, how, err := m.try(t, m.Now, trials)
 	switch {
 	case err != nil:
 		v.Outcome, v.How = Unloaded, err.Error()
@@ -54,14 +54,14 @@ func (m *Mutant) judge(t testing.TB, trials []Trial, keep func(kernel string) bo
 	}
 	v.Outcome = Survived
 	if probe {
-		v.Outcome = m.probe(t, trials, keep)
+		v.Outcome = m.probe(t, trials)
 	}
 	return v
 }
 
 // probe finds out whether trials that a mutant survives execute its statement,
 // and whether the changed one ever has another result.
-func (m *Mutant) probe(t testing.TB, trials []Trial, keep func(kernel string) bool) Outcome {
+func (m *Mutant) probe(t testing.TB, trials []Trial) Outcome {
 	for _, probe := range []struct {
 		text string
 		is   Outcome // if it survives
@@ -69,7 +69,7 @@ func (m *Mutant) probe(t testing.TB, trials []Trial, keep func(kernel string) bo
 		if probe.text == "" {
 			continue
 		}
-		by, _, err := m.try(t, probe.text, trials, keep)
+		by, _, err := m.try(t, probe.text, trials)
 		if err != nil {
 			t.Errorf("%s: %s does not load: %v", m.Name(), probe.text, err)
 		} else if by == "" {
@@ -80,12 +80,12 @@ func (m *Mutant) probe(t testing.TB, trials []Trial, keep func(kernel string) bo
 }
 
 // try runs trials with a text in place of the statement.
-func (m *Mutant) try(t testing.TB, text string, trials []Trial, keep func(kernel string) bool) (by, how string, err error) {
-	ptx := m.write(text, keep)
-	if err := m.load(ptx); err != nil {
+func (m *Mutant) try(t testing.TB, text string, trials []Trial) (by, how string, err error) {
+	rewrite := m.rewrite(text)
+	if err := m.load(rewrite(m.file(), m.ptx)); err != nil {
 		return "", "", err
 	}
-	by, how = FirstFailure(t, trials, func(string, string) string { return ptx })
+	by, how = FirstFailure(t, trials, rewrite)
 	return by, how, nil
 }
 
@@ -101,7 +101,7 @@ func FirstFailure(t testing.TB, trials []Trial, rewrite func(file, ptx string) s
 	return "", ""
 }
 
-// load has a simulated GPU load the PTX of an image.
+// load has a simulated GPU load PTX.
 func (m *Mutant) load(ptx string) error {
 	dev, err := sim.Open(&sim.Options{Arch: m.Arch})
 	if err != nil {

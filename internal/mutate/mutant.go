@@ -12,10 +12,10 @@ import (
 
 // A Mutant is an image with one change of one statement of a kernel.
 type Mutant struct {
-	Image  string // "linear"
+	Image  string // "linear_32_32"
 	Arch   int    // 90
-	Kernel string // "get_32_32": behind the image's name
-	Line   int    // in the PTX, from 1
+	Kernel string // "get_32_32": behind the structure's name
+	Line   int    // of the kernel, from 1
 	Kind   string // of the change: "compare"
 	What   string // "lt-ge"
 	Was    string // the statement
@@ -27,11 +27,10 @@ type Mutant struct {
 	copy       int // of those of the same name before it
 	apart      string
 	ptx        string
-	kernels    []kernel
 	start, end int // of the statement in ptx
 }
 
-// Name tells a mutant from all others of an image.
+// Name tells a mutant from all others of a structure.
 func (m *Mutant) Name() string {
 	s := fmt.Sprintf("sm%d:%s:%d:%s:%s", m.Arch, m.Kernel, m.Line, m.Kind, m.What)
 	if m.copy > 0 {
@@ -40,33 +39,36 @@ func (m *Mutant) Name() string {
 	return s
 }
 
-// Of lists all mutants of an image, those first that a seed picks: one of each
-// kind in each kernel, then another of each, and so on, so that what comes
-// first is spread over all kernels and kinds.
-func Of(img *device.Image, seed uint64) []*Mutant {
+// Of lists all mutants of a structure's images, those first that a seed picks:
+// one of each kind in each kernel, then another of each, and so on, so that what
+// comes first is spread over all kernels and kinds. The names of all kernels
+// begin with that of the first image.
+func Of(images []*device.Image, seed uint64) []*Mutant {
 	type place struct {
 		round int
 		order uint64
 	}
 	where := map[*Mutant]place{}
 	var all []*Mutant
-	for _, target := range img.Targets {
-		rng := rand.New(rand.NewPCG(seed, uint64(target.Arch)))
-		kernels := split(target.PTX, img.Name)
-		for i := range kernels {
-			cells := map[string][]*Mutant{}
-			for _, m := range kernels[i].mutants() {
-				m.Image, m.Arch, m.ptx, m.kernels = img.Name, target.Arch, target.PTX, kernels
-				m.Was = m.ptx[m.start:m.end]
-				cells[m.Kind] = append(cells[m.Kind], m)
-			}
-			for _, kind := range kinds { // not in the order of the map
-				cell := cells[kind.name]
-				rng.Shuffle(len(cell), func(i, j int) { cell[i], cell[j] = cell[j], cell[i] })
-				for round, m := range cell {
-					where[m] = place{round, rng.Uint64()}
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for _, img := range images {
+		for _, target := range img.Targets {
+			kernels := split(target.PTX, images[0].Name)
+			for i := range kernels {
+				cells := map[string][]*Mutant{}
+				for _, m := range kernels[i].mutants() {
+					m.Image, m.Arch, m.ptx = img.String(), target.Arch, target.PTX
+					m.Was = m.ptx[m.start:m.end]
+					cells[m.Kind] = append(cells[m.Kind], m)
 				}
-				all = append(all, cell...)
+				for _, kind := range kinds { // not in the order of the map
+					cell := cells[kind.name]
+					rng.Shuffle(len(cell), func(i, j int) { cell[i], cell[j] = cell[j], cell[i] })
+					for round, m := range cell {
+						where[m] = place{round, rng.Uint64()}
+					}
+					all = append(all, cell...)
+				}
 			}
 		}
 	}
@@ -140,18 +142,15 @@ func plain(text string) string {
 	return b.String()
 }
 
-// write is the file with another text in place of the statement, and of the
-// kernels only those that are asked for.
-func (m *Mutant) write(text string, keep func(kernel string) bool) string {
-	var b strings.Builder
-	b.WriteString(m.ptx[:m.kernels[0].start])
-	for _, k := range m.kernels {
-		switch {
-		case k.name == m.Kernel:
-			b.WriteString(m.ptx[k.start:m.start] + text + m.ptx[m.end:k.end])
-		case keep(k.name):
-			b.WriteString(m.ptx[k.start:k.end])
+// file is the name that a simulated GPU gives the PTX.
+func (m *Mutant) file() string { return fmt.Sprintf("%s_sm%d.ptx", m.Image, m.Arch) }
+
+// rewrite puts another text in place of the statement, as [sim.Options] says.
+func (m *Mutant) rewrite(text string) func(file, ptx string) string {
+	return func(file, ptx string) string {
+		if file != m.file() {
+			return ptx
 		}
+		return m.ptx[:m.start] + text + m.ptx[m.end:]
 	}
-	return b.String()
 }

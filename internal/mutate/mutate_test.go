@@ -54,6 +54,8 @@ ret;
 
 var toyImage = device.Image{Name: "toy", Targets: []device.Target{{Arch: 90, PTX: toy}}}
 
+var toyImages = []*device.Image{&toyImage}
+
 // sums is the trial of toy: 5 lanes add up to 25.
 func sums(t testing.TB, dev device.Device) {
 	mod, err := dev.Load(&toyImage)
@@ -84,27 +86,27 @@ func sums(t testing.TB, dev device.Device) {
 
 // All changes of a kernel, and what becomes of them in its trial.
 func TestVerdicts(t *testing.T) {
-	all := Of(&toyImage, 1)
+	all := Of(toyImages, 1)
 	got := map[string]Outcome{}
 	for _, m := range all {
 		if got[m.Name()] != "" {
 			t.Errorf("two mutants %s", m.Name())
 		}
-		v := m.judge(t, []Trial{OnDevice("sum", sim.Options{}, sums)}, func(string) bool { return false }, true)
+		v := m.judge(t, []Trial{OnDevice("sum", sim.Options{}, sums)}, true)
 		got[m.Name()] = v.Outcome
 		if v.Outcome == Killed && (v.By != "sum" || v.How == "") {
 			t.Errorf("%+v", v)
 		}
 	}
 	for outcome, names := range map[Outcome]string{
-		Killed: `12:offset:+8 13:offset:+4 13:offset:-4 15:compare:lt-ge 15:compare:lt-gt 15:compare:lt-le 16:compare:ne-eq
-			17:branch:always 17:branch:inverted 17:branch:never 18:select:second 18:select:swapped 19:branch:never 19:branch:inverted
-			24:atomic:read 24:atomic:torn 24:offset:+4 24:offset:-4
-			25:atomic:torn 25:drop:red 25:immediate:3-0 25:immediate:3-1 25:immediate:3-2 25:immediate:3-4 25:immediate:3-7 25:offset:+4 25:offset:-4`,
-		Alike: `16:immediate:0--1 16:immediate:0-1 18:immediate:7-0 18:immediate:7-15 18:immediate:7-3 18:immediate:7-6 18:immediate:7-8
-			18:select:first 19:branch:always`,
-		Unreached: "20:immediate:1-0 20:immediate:1-2 20:operator:shl-shr 20:immediate:1-3",
-		Survived:  "23:operator:brev-mov 24:scope:cta 25:scope:cta", // in one block, and with a result that nobody reads
+		Killed: `9:offset:+8 10:offset:+4 10:offset:-4 12:compare:lt-ge 12:compare:lt-gt 12:compare:lt-le 13:compare:ne-eq
+			14:branch:always 14:branch:inverted 14:branch:never 15:select:second 15:select:swapped 16:branch:never 16:branch:inverted
+			21:atomic:read 21:atomic:torn 21:offset:+4 21:offset:-4
+			22:atomic:torn 22:drop:red 22:immediate:3-0 22:immediate:3-1 22:immediate:3-2 22:immediate:3-4 22:immediate:3-7 22:offset:+4 22:offset:-4`,
+		Alike: `13:immediate:0--1 13:immediate:0-1 15:immediate:7-0 15:immediate:7-15 15:immediate:7-3 15:immediate:7-6 15:immediate:7-8
+			15:select:first 16:branch:always`,
+		Unreached: "17:immediate:1-0 17:immediate:1-2 17:operator:shl-shr 17:immediate:1-3",
+		Survived:  "20:operator:brev-mov 21:scope:cta 22:scope:cta", // in one block, and with a result that nobody reads
 	} {
 		for name := range strings.FieldsSeq(names) {
 			if got["sm90:sum:"+name] != outcome {
@@ -118,10 +120,34 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// Of several images the mutants have names of their own, and each changes the
+// file of its image.
+func TestImages(t *testing.T) {
+	more := device.Image{Name: "toy_more", Variant: "8_8", Targets: []device.Target{{Arch: 90, PTX: strings.ReplaceAll(toy, "toy_sum", "toy_more_sum_8_8")}}}
+	names, images := map[string]string{}, map[string]int{}
+	for _, m := range Of([]*device.Image{&toyImage, &more}, 1) {
+		if names[m.Name()] != "" {
+			t.Errorf("two mutants %s", m.Name())
+		}
+		names[m.Name()] = m.Image
+		images[m.Image]++
+		rewrite := m.rewrite("trap")
+		for _, img := range []*device.Image{&toyImage, &more} {
+			ptx := img.Targets[0].PTX
+			if changed := rewrite(img.String()+"_sm90.ptx", ptx) != ptx; changed != (img.String() == m.Image) {
+				t.Fatalf("%s of %s: %s is changed: %v", m.Name(), m.Image, img, changed)
+			}
+		}
+	}
+	if names["sm90:sum:12:compare:lt-ge"] != "toy" || names["sm90:more_sum_8_8:12:compare:lt-ge"] != "toy_more_8_8" || images["toy"] != images["toy_more_8_8"] {
+		t.Errorf("%v, %v", names, images)
+	}
+}
+
 // The order of mutants is that of the seed, and begins with one of each kind.
 func TestOrder(t *testing.T) {
 	names := func(seed uint64) (all []string) {
-		for _, m := range Of(&toyImage, seed) {
+		for _, m := range Of(toyImages, seed) {
 			all = append(all, m.Name())
 		}
 		return all
@@ -141,9 +167,9 @@ func TestOrder(t *testing.T) {
 
 // What does not load counts for nothing.
 func TestUnloaded(t *testing.T) {
-	m := Of(&toyImage, 1)[0]
+	m := Of(toyImages, 1)[0]
 	m.Now = "no such instruction"
-	if v := m.judge(t, nil, func(string) bool { return false }, true); v.Outcome != Unloaded || v.How == "" || v.survived() {
+	if v := m.judge(t, nil, true); v.Outcome != Unloaded || v.How == "" || v.survived() {
 		t.Errorf("%+v", v)
 	}
 }

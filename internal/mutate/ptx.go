@@ -5,7 +5,7 @@ import "strings"
 // A statement is one instruction of a kernel, as clang writes it: a line of
 // its own, or one of several in a line of inline assembly.
 type statement struct {
-	line       int // in the file, from 1
+	line       int // of the kernel, from 1
 	start, end int // of its text in the file, without the semicolon
 	guard      string
 	op         string   // with modifiers: "ld.global.u32"
@@ -40,30 +40,29 @@ func (s *statement) guarded(text string) string {
 
 // A kernel is an entry point and where it lies in its file.
 type kernel struct {
-	name       string // behind that of the image
-	params     string // the name of its parameters
-	start, end int    // of its text, from ".visible"
-	body       []statement
-	labels     map[string]int // number of the statement behind each
+	name   string // behind that of the structure
+	params string // the name of its parameters
+	body   []statement
+	labels map[string]int // number of the statement behind each
 }
 
-// split finds the kernels of an image.
-func split(ptx, image string) []kernel {
-	entry := ".visible .entry " + image + "_"
+// split finds the kernels of a file, whose names begin with that of a
+// structure.
+func split(ptx, structure string) []kernel {
+	entry := ".visible .entry " + structure + "_"
 	var all []kernel
 	var k *kernel
 	inside := false
-	for at, number := 0, 1; at < len(ptx); number++ {
+	for at, number := 0, 1; at < len(ptx); number++ { // of lines of a kernel
 		line, _, _ := strings.Cut(ptx[at:], "\n")
 		switch {
 		case strings.HasPrefix(line, entry):
 			name := strings.TrimSuffix(line[len(entry):], "(")
-			all = append(all, kernel{name: name, params: image + "_" + name + "_param_0", start: at, labels: map[string]int{}})
-			k = &all[len(all)-1]
+			all = append(all, kernel{name: name, params: structure + "_" + name + "_param_0", labels: map[string]int{}})
+			k, number = &all[len(all)-1], 1
 		case k != nil && line == "{":
 			inside = true
 		case k != nil && line == "}":
-			k.end = at + len("}\n")
 			k, inside = nil, false
 		case inside:
 			k.add(line, at, number)

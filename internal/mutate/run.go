@@ -25,12 +25,12 @@ var (
 
 // Config is a structure whose kernels are to be broken.
 type Config struct {
-	Image *device.Image
+	// Images are those of the structure; see [Of].
+	Images []*device.Image
 	// Number of mutants to judge, unless the flag says otherwise.
 	Number int
-	// Trials are those that a mutant is put to, quick ones first, and the
-	// kernels that they need beside its own.
-	Trials func(m *Mutant) (trials []Trial, keep func(kernel string) bool)
+	// Trials are those that a mutant is put to, quick ones first.
+	Trials func(m *Mutant) []Trial
 	// Reasons why mutants survive.
 	Reasons string
 }
@@ -44,7 +44,7 @@ func Run(t *testing.T, cfg Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := Of(cfg.Image, *seed)
+	all := Of(cfg.Images, *seed)
 	asked, n := *many > 0 || *only != "", cfg.Number
 	if *many > 0 {
 		n = *many
@@ -59,7 +59,7 @@ func Run(t *testing.T, cfg Config) {
 	}
 	verdicts := judgeAll(t, cfg, some, asked)
 	r := newReport(verdicts, reasons, asked)
-	t.Logf("%d of %d mutants of %s\n%s", len(some), len(all), cfg.Image.Name, r)
+	t.Logf("%d of %d mutants of %s\n%s", len(some), len(all), cfg.Images[0].Name, r)
 	if n := len(r.unexplained); n > 0 && asked || 3*n > len(some) {
 		t.Errorf("%d mutants survive without a reason", n)
 	}
@@ -79,10 +79,10 @@ func judgeAll(t *testing.T, cfg Config, some []*Mutant, probe bool) []*Verdict {
 		work.Go(func() {
 			for i := range next {
 				m := some[i]
-				trials, keep := cfg.Trials(m)
-				v := m.judge(t, trials, keep, probe)
+				trials := cfg.Trials(m)
+				v := m.judge(t, trials, probe)
 				if probe && v.Outcome == Killed {
-					fair.check(t, m, trials, keep, v.By)
+					fair.check(t, m, trials, v.By)
 				}
 				if err := note(v); err != nil {
 					t.Error(err)
@@ -113,12 +113,12 @@ type controls struct {
 	done map[control]*sync.Once
 }
 
-// A control is a trial of kernels as they are.
-type control struct{ trial, ptx string }
+// A control is a trial of kernels as they are, of one image.
+type control struct{ trial, file string }
 
-func (c *controls) check(t *testing.T, m *Mutant, trials []Trial, keep func(kernel string) bool, by string) {
+func (c *controls) check(t *testing.T, m *Mutant, trials []Trial, by string) {
 	x := trials[slices.IndexFunc(trials, func(x Trial) bool { return x.Name == by })]
-	as := control{by, m.write(m.Was, keep)}
+	as := control{by, m.file()}
 	c.mu.Lock()
 	if c.done == nil {
 		c.done = map[control]*sync.Once{}
@@ -130,7 +130,7 @@ func (c *controls) check(t *testing.T, m *Mutant, trials []Trial, keep func(kern
 	}
 	c.mu.Unlock()
 	once.Do(func() {
-		if how := x.judge(t, func(string, string) string { return as.ptx }, patience); how != "" {
+		if how := x.judge(t, m.rewrite(m.Was), patience); how != "" {
 			t.Errorf("%s fails without a mutant: %s", by, how)
 		}
 	})

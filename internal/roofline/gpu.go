@@ -4,23 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"structs"
 	"time"
 
 	"github.com/weftgo/weft/device"
 )
 
 //go:generate go run ../kernelgen roofline.cu
-
-// params is the twin of Params in roofline.cu.
-type params struct {
-	_       structs.HostLayout
-	queries device.Ptr
-	results device.Ptr
-	region  device.Ptr
-	count   uint64
-	cells   uint64
-}
 
 const (
 	block      = 256       // threads per block, as compiled in

@@ -12,7 +12,6 @@ namespace {
 
 using weft::Word128;
 
-// Twin of params in gpu.go.
 struct Params {
   const uint64_t* queries;
   uint64_t* results;

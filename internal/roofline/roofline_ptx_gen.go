@@ -4,16 +4,15 @@ package roofline
 
 import (
 	_ "embed"
-	"unsafe"
 
 	"github.com/weftgo/weft/device"
 )
 
-//kernelgen:version 2
+//kernelgen:version 3
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80,90+ptx85
-//kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
-//kernelgen:input 4b9336c1c44c21f382018ea6a7e3575500e271c943fda2e8ea3f08b273e6efbd 4883 internal/roofline/roofline.cu
+//kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
+//kernelgen:input b416eab3e46bdbc8f0e3ec1c908825d371003b0c919454e485df769172474e23 4854 internal/roofline/roofline.cu
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
@@ -21,6 +20,7 @@ import (
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:output 93d2bb372e526881ef0e309b624308628eaa8dd46dd4ee723e75f60745bbf712 113404 internal/roofline/roofline_sm80.ptx
 //kernelgen:output 58befa3ab4aa1a9e476a96a8902034ad4dc19c02ac65f6b0f91ede1244097a74 125634 internal/roofline/roofline_sm90.ptx
+//kernelgen:output b31f3767d0cd11a918f2c62977ced2f3e0a981b2e9a70f68ad497aca71d070f4 685 internal/roofline/roofline_params_gen.go
 
 //go:embed roofline_sm80.ptx
 var rooflineSM80 string
@@ -37,8 +37,8 @@ var rooflineImage = device.Image{
 	},
 }
 
-// rooflineKernels are the entry points of rooflineImage and the size in bytes of the
-// parameter struct that each takes.
+// rooflineKernels are the entry points of rooflineImage and the size in bytes of
+// the parameter struct that each takes.
 var rooflineKernels = map[string]int{
 	"roofline_cas_128_1":    40,
 	"roofline_cas_128_2":    40,
@@ -67,18 +67,3 @@ var rooflineKernels = map[string]int{
 	"roofline_gather_64_8":  40,
 	"roofline_queries":      40,
 }
-
-// params has the layout of Params in roofline.cu.
-var (
-	_ [40]byte = [unsafe.Sizeof(params{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(params{}.queries)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(params{}.queries)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(params{}.results)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(params{}.results)]byte{}
-	_ [16]byte = [unsafe.Offsetof(params{}.region)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(params{}.region)]byte{}
-	_ [24]byte = [unsafe.Offsetof(params{}.count)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(params{}.count)]byte{}
-	_ [32]byte = [unsafe.Offsetof(params{}.cells)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(params{}.cells)]byte{}
-)

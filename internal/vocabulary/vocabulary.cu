@@ -4,7 +4,7 @@
 
 namespace weft::vocabulary {
 
-// Twin of wordsParams in vocabulary.go. A thread has kCells cells, all zero,
+// A thread has kCells cells, all zero,
 // and kOutputs outputs.
 template <typename W>
 struct WordsParams {
@@ -115,7 +115,7 @@ __device__ void block(const WordsParams<W>& p) {
   t.put(load_weak(cell));
 }
 
-// Twin of floatParams in vocabulary.go. A thread has kFloats outputs.
+// A thread has kFloats outputs.
 template <typename F>
 struct FloatParams {
   const F* in;

@@ -4,22 +4,22 @@ package vocabulary
 
 import (
 	_ "embed"
-	"unsafe"
 
 	"github.com/weftgo/weft/device"
 )
 
-//kernelgen:version 2
+//kernelgen:version 3
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
-//kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -O3 -Wall -Werror -I kernels/include
-//kernelgen:input 1a7a6eee99b706383defdb6a18fc0ef6e410bb1c57a8b4747090a2078390f1bb 6956 internal/vocabulary/vocabulary.cu
+//kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
+//kernelgen:input 5ecc30a14f0691b6c632687673ae7639c6ff064a688c598a91d5af76c9366dbe 6880 internal/vocabulary/vocabulary.cu
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:output 3f87f5b35402ad6ba411469673e7af0c859d3ce6e647b20591f16b5ea23dec09 35757 internal/vocabulary/vocabulary_sm80.ptx
 //kernelgen:output 25e6bc692ababd0faab9dbdc7063ccd357bdec5dfcaa23ab5c6a06096c8714af 35757 internal/vocabulary/vocabulary_sm90.ptx
+//kernelgen:output 5511cb44faf4f32bd3ab1a64c1464c3060550e78edecb6a83b665c9bc9da865d 1614 internal/vocabulary/vocabulary_params_gen.go
 
 //go:embed vocabulary_sm80.ptx
 var vocabularySM80 string
@@ -36,8 +36,8 @@ var vocabularyImage = device.Image{
 	},
 }
 
-// vocabularyKernels are the entry points of vocabularyImage and the size in bytes of the
-// parameter struct that each takes.
+// vocabularyKernels are the entry points of vocabularyImage and the size in bytes of
+// the parameter struct that each takes.
 var vocabularyKernels = map[string]int{
 	"vocabulary_block_32":  32,
 	"vocabulary_block_64":  32,
@@ -46,39 +46,3 @@ var vocabularyKernels = map[string]int{
 	"vocabulary_words_32":  32,
 	"vocabulary_words_64":  32,
 }
-
-// floatParams has the layout of FloatParams in vocabulary.cu.
-var (
-	_ [56]byte = [unsafe.Sizeof(floatParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(floatParams{}.in)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(floatParams{}.in)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(floatParams{}.whole)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(floatParams{}.whole)]byte{}
-	_ [16]byte = [unsafe.Offsetof(floatParams{}.out)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(floatParams{}.out)]byte{}
-	_ [24]byte = [unsafe.Offsetof(floatParams{}.sum)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(floatParams{}.sum)]byte{}
-	_ [32]byte = [unsafe.Offsetof(floatParams{}.holds)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(floatParams{}.holds)]byte{}
-	_ [40]byte = [unsafe.Offsetof(floatParams{}.rounded)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(floatParams{}.rounded)]byte{}
-	_ [48]byte = [unsafe.Offsetof(floatParams{}.n)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(floatParams{}.n)]byte{}
-	_ [52]byte = [unsafe.Offsetof(floatParams{}.unused)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(floatParams{}.unused)]byte{}
-)
-
-// wordsParams has the layout of WordsParams in vocabulary.cu.
-var (
-	_ [32]byte = [unsafe.Sizeof(wordsParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(wordsParams{}.in)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(wordsParams{}.in)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(wordsParams{}.cells)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(wordsParams{}.cells)]byte{}
-	_ [16]byte = [unsafe.Offsetof(wordsParams{}.out)]byte{}
-	_ [8]byte  = [unsafe.Sizeof(wordsParams{}.out)]byte{}
-	_ [24]byte = [unsafe.Offsetof(wordsParams{}.n)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(wordsParams{}.n)]byte{}
-	_ [28]byte = [unsafe.Offsetof(wordsParams{}.unused)]byte{}
-	_ [4]byte  = [unsafe.Sizeof(wordsParams{}.unused)]byte{}
-)

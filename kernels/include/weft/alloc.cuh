@@ -1,17 +1,25 @@
 // SlabAlloc, a warp-cooperative allocator of units of one size (Ashkiani,
 // Farach-Colton and Owens, "A Dynamic Hash Table for the GPU", section V). The
-// host side is slab.Alloc in package slab; AllocRef is the twin of Allocator.
+// host side is package alloc; Ref is the twin of Allocator.
 //
 // Super blocks hold memory blocks, a memory block holds 1024 units and a
-// bitmap of 32 words of 32 bits, one per lane. A warp keeps the bitmap of one
-// memory block, its resident, in registers and takes units by setting bits in
-// it. When its resident is full it moves to another by a hash.
+// bitmap of 32 words of 32 bits, one per lane. An owner has memory blocks of a
+// pool that nobody else takes units from. A warp keeps the bitmap of one memory
+// block, its resident, in registers and takes units by setting bits in it. When
+// its resident is full it moves to another by a hash.
 //
 // Allocating and releasing order nothing else. Who writes into a unit, gives
 // it back and may see it handed out again in the same launch needs a fence
 // before release, and after allocate a fence of all lanes and then sync_warp:
 // the lane that took the unit is not the one that gets it. (A slab that was
 // never written, or that is given back in a launch of its own, needs none.)
+//
+// The pool grows while kernels run. One that was launched before may read, in
+// memory that others change, the address of a unit that came later: its super
+// block was entered in the table, and the unit filled with ones, before the
+// kernel that took it, but in no order to this one. So who publishes such an
+// address calls publish before, and who reads it calls meet behind. Neither
+// costs more than a comparison as long as there are no such units.
 #pragma once
 
 #include "hash.cuh"
@@ -23,16 +31,22 @@ namespace weft {
 // super blocks at most, so the last addresses are nobody's.
 constexpr uint32_t kNoUnit = ~0u;
 
+// sync_lanes is sync_warp for some lanes, all of which must call it.
+__device__ __forceinline__ void sync_lanes(uint32_t mask) { asm volatile("bar.warp.sync %0;" ::"r"(mask) : "memory"); }
+
 // Allocator is passed by value to kernels.
 struct Allocator {
-  const uint64_t* supers;  // addresses of the super blocks
+  const uint64_t* supers;  // addresses of the super blocks, 0 where there is none
   uint8_t* light;          // address of the first if they are contiguous, else null
-  uint32_t count;          // super blocks
-  uint32_t blocks;         // memory blocks in each
+  const uint32_t* list;    // first units of the owner's memory blocks; null: the pool's first ones, in order
+  uint32_t count;          // memory blocks to take units from
+  uint32_t tries;          // of them to move to before giving up
+  uint32_t blocks;         // memory blocks in each super block
   uint32_t unit;           // bytes
-  uint32_t tries;          // memory blocks to move to before giving up
+  uint32_t known;          // address behind the units that were there before the launch
+  uint32_t old;            // address behind those that were there before any launch
 
-  static constexpr uint32_t kBitmapBytes = 128, kUnits = 1024;
+  static constexpr uint32_t kBitmapBytes = 128, kUnits = 1024, kSupers = 255;
 
   // The light variant (section V) saves one memory access, mostly to L1.
   __device__ __forceinline__ uint8_t* super(uint32_t i) const {
@@ -46,8 +60,29 @@ struct Allocator {
   __device__ __forceinline__ uint32_t* bitmap(uint32_t address) const {
     return reinterpret_cast<uint32_t*>(super(address >> 24)) + (address & 0xffffff) / 32;
   }
+  // has tells whether the owner has a unit of that address; if it has a list,
+  // whether the pool has.
   __device__ __forceinline__ bool has(uint32_t address) const {
-    return address >> 24 < count && (address & 0xffffff) < blocks * kUnits;
+    if ((address & 0xffffff) >= blocks * kUnits) return false;
+    return list ? address >> 24 < kSupers && load_relaxed(supers + (address >> 24)) != 0 : address < known;
+  }
+  // block is the first unit of the owner's memory block number i.
+  __device__ __forceinline__ uint32_t block(uint32_t i) const {
+    return list ? list[i] : (i / blocks) << 24 | (i % blocks) << 10;
+  }
+
+  // publish comes before the relaxed write by which this thread lets others
+  // find a unit, and meet behind the relaxed read by which one of these lanes of
+  // the warp, all of which call it, has found it. The fences make a release of
+  // the write and an acquire of the read. The launch that took the unit comes
+  // behind what the host did before, and so does now what the lanes do next.
+  __device__ __forceinline__ void publish(uint32_t address) const {
+    if (address >= old) fence();
+  }
+  __device__ __forceinline__ void meet(uint32_t address, uint32_t lanes) const {
+    if (address - known >= kNoUnit - known) return;  // known, or none
+    fence();
+    sync_lanes(lanes);
   }
 };
 
@@ -63,12 +98,12 @@ struct Resident {
 
   // change moves to another block.
   __device__ __forceinline__ void change(const Allocator& a) {
-    uint32_t warp = uint32_t(thread_index() / kWarp), n = a.count * a.blocks;
+    uint32_t warp = uint32_t(thread_index() / kWarp), n = a.count;
     // The changes of a warp have numbers of their own: hash is a bijection.
     uint32_t i = reduce(hash(warp * (kHashed + 1) + (changes < kHashed ? changes : kHashed), 0), n);
     if (changes >= kHashed) i = (i + (changes - kHashed)) % n;
     changes++;
-    first = (i / a.blocks) << 24 | (i % a.blocks) << 10;
+    first = a.block(i);
     taken = load_relaxed(a.bitmap(first) + lane_index());
   }
 };

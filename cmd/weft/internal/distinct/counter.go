@@ -4,8 +4,6 @@ import (
 	"context"
 	"runtime"
 	"sync"
-
-	"github.com/weftgo/weft"
 )
 
 const (
@@ -37,7 +35,7 @@ type Options struct {
 // at the same time.
 type Counter struct {
 	by        Splitter
-	index     weft.Map[uint64, uint32] // from key to item number
+	index     Index // from key to item number
 	items     items
 	workers   []*worker
 	batch     batch
@@ -57,13 +55,21 @@ type items struct {
 	clashes map[string]uint32
 }
 
+// Index is what a [Counter] needs of a map from key to item number; see
+// weft.Map.
+type Index interface {
+	Get(ctx context.Context, keys []uint64, numbers []uint32, found []bool) (hits int, err error)
+	Put(ctx context.Context, keys []uint64, numbers []uint32) (inserted int, err error)
+	PutNew(ctx context.Context, keys []uint64, numbers []uint32, ok []bool) (inserted int, err error)
+}
+
 // New returns a counter of the items that by finds. The counter uses index,
 // which must be empty and be used by nobody else, and does not close it.
-func New(index weft.Map[uint64, uint32], by Splitter, opts *Options) *Counter {
+func New(index Index, by Splitter, opts *Options) *Counter {
 	return newCounter(index, by, opts, newHasher())
 }
 
-func newCounter(index weft.Map[uint64, uint32], by Splitter, opts *Options, h hasher) *Counter {
+func newCounter(index Index, by Splitter, opts *Options, h hasher) *Counter {
 	if opts == nil {
 		opts = &Options{}
 	}

@@ -7,13 +7,12 @@ import (
 	"os"
 	"testing"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/linear"
 )
 
 // linearIndex is the index that weft count uses, on the CPU.
-func linearIndex(tb testing.TB) weft.Map[uint64, uint32] {
+func linearIndex(tb testing.TB) *linear.Map[uint64, uint32] {
 	dev, err := cpu.Open(nil)
 	if err != nil {
 		tb.Fatal(err)

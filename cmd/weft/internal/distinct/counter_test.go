@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
-
-	"github.com/weftgo/weft"
 )
 
 type result struct {
@@ -217,8 +215,11 @@ func TestManyItems(t *testing.T) {
 	want := naive(Words, string(s))
 	for _, tt := range []struct {
 		name  string
-		index weft.Map[uint64, uint32]
-		h     hasher
+		index interface {
+			Index
+			Len() int
+		}
+		h hasher
 	}{
 		{"seeded", newGoIndex(), newHasher()},
 		{"four keys", newGoIndex(), weak()},

@@ -8,7 +8,7 @@
 // the piece and, for each item in them, forms a 64-bit key and looks it up in
 // a small table of its own (cache.go). Text repeats itself, so most items end
 // there as one increment. Items not found there are collected and resolved in
-// one batch per round (resolve.go): the index, a weft.Map from key to item
+// one batch per round (resolve.go): the index, a map from key to item
 // number on whatever device the caller chose, says which of them are known and
 // gives the others a number.
 //

@@ -2,16 +2,11 @@ package distinct
 
 import (
 	"context"
-	"errors"
-	"iter"
-	"maps"
 	"math/rand/v2"
 	"sync"
-
-	"github.com/weftgo/weft"
 )
 
-// goIndex is a weft.Map over a Go map. Where a batch claims one key several
+// goIndex is an [Index] over a Go map. Where a batch claims one key several
 // times, an arbitrary one of them wins, as on a GPU.
 type goIndex struct {
 	mu   sync.Mutex
@@ -19,8 +14,6 @@ type goIndex struct {
 	rng  *rand.Rand
 	fail func(op string) error // asked before each call, if not nil
 }
-
-var _ weft.Map[uint64, uint32] = (*goIndex)(nil)
 
 func newGoIndex() *goIndex {
 	return &goIndex{m: make(map[uint64]uint32), rng: rand.New(rand.NewPCG(1, 2))}
@@ -79,15 +72,4 @@ func (x *goIndex) Get(ctx context.Context, keys []uint64, vals []uint32, found [
 	return hits, nil
 }
 
-var errUnused = errors.New("the counter does not use this")
-
-func (x *goIndex) Contains(context.Context, []uint64, []bool) (int, error) { return 0, errUnused }
-func (x *goIndex) Delete(context.Context, []uint64, []bool) (int, error)   { return 0, errUnused }
-func (x *goIndex) Apply(context.Context, []weft.Op[uint64, uint32], []weft.Result[uint32]) error {
-	return errUnused
-}
-func (x *goIndex) Len() int                       { return len(x.m) }
-func (x *goIndex) All() iter.Seq2[uint64, uint32] { return maps.All(x.m) }
-func (x *goIndex) Err() error                     { return nil }
-func (x *goIndex) Clear(context.Context) error    { return errUnused }
-func (x *goIndex) Close() error                   { return nil }
+func (x *goIndex) Len() int { return len(x.m) }

@@ -1,0 +1,326 @@
+package alloc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Pool is the memory that units come from: super blocks, each a block of
+// device memory, cut into memory blocks of 1024 units. A pool gives memory
+// blocks to its owners and grows by super blocks. All methods may be called
+// from many goroutines.
+type Pool struct {
+	dev  device.Device
+	opts Options
+
+	mu     sync.Mutex
+	engine engine
+	closed bool
+
+	// table holds the addresses of the super blocks, for kernels; supers are
+	// the same numbers.
+	table   device.Slice[uint64]
+	supers  []device.Ptr
+	buffers []device.Buffer
+
+	// blocks are the owners of the memory blocks, nil where one has none; all
+	// before first have one.
+	blocks []*Owner
+	first  int
+	spare  int // memory blocks without an owner
+	owners []*Owner
+
+	// stream runs what the pool does on its own account.
+	stream *device.Stream
+}
+
+// New makes a pool on a device. Close it. A pool that begins with more memory
+// than the device has free is refused with device.ErrMemory before anything is
+// allocated.
+func New(dev device.Device, opts *Options) (_ *Pool, err error) {
+	o, err := opts.check()
+	if err != nil {
+		return nil, err
+	}
+	if dev == nil {
+		return nil, fmt.Errorf("alloc: new Pool: %w: no device", op.ErrOptions)
+	}
+	p := &Pool{dev: dev, opts: o}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("alloc: new Pool: %w", err)
+			p.free()
+		}
+	}()
+	if err = o.afford(dev); err != nil {
+		return nil, fmt.Errorf("%d super blocks of %d units: %w", o.SuperBlocks, o.Blocks*blockUnits, err)
+	}
+	if p.stream, err = dev.NewStream(); err != nil {
+		return nil, err
+	}
+	if p.table, err = device.Make[uint64](dev, maxSupers); err != nil {
+		return nil, err
+	}
+	if err = errors.Join(p.stream.Fill(p.table.Ptr(), 0, tableBytes/4), p.sync()); err != nil {
+		return nil, err
+	}
+	if p.engine, err = newEngine(dev, p.table); err != nil {
+		return nil, err
+	}
+	if o.Light {
+		err = p.addLight()
+	} else {
+		_, err = p.add(o.SuperBlocks)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// sync waits for what the pool has submitted, however long that takes: it is
+// what others rely on next.
+func (p *Pool) sync() error { return p.stream.Sync(context.Background()) }
+
+// ---- super blocks -----------------------------------------------------------
+
+// grow adds super blocks for so many more memory blocks, and at least as many
+// super blocks as there are, so that growth costs each unit a constant. It is
+// content with less; an error means that it added none.
+func (p *Pool) grow(blocks int) error {
+	most := p.opts.MaxSuperBlocks - len(p.supers)
+	if most == 0 {
+		return fmt.Errorf("%w: the pool has all of its %d super blocks of %d units", op.ErrFull, len(p.supers), p.opts.Blocks*blockUnits)
+	}
+	added, err := p.add(min(max(len(p.supers), ceilDiv(blocks, p.opts.Blocks)), most))
+	if added > 0 && errors.Is(err, device.ErrMemory) {
+		err = nil
+	}
+	return err
+}
+
+// add adds n super blocks, or as many as it can.
+func (p *Pool) add(n int) (added int, err error) {
+	size := p.opts.superBytes()
+	for ; added < n; added++ {
+		buf, err := p.dev.Alloc(size)
+		if err != nil {
+			return added, fmt.Errorf("super block of %d bytes: %w", size, err)
+		}
+		if err := errors.Join(p.enter(len(p.supers), buf.Ptr), p.sync()); err != nil {
+			return added, errors.Join(err, p.dev.Free(buf))
+		}
+		p.buffers = append(p.buffers, buf)
+		p.have(buf.Ptr)
+	}
+	return added, nil
+}
+
+// addLight makes all super blocks of a light pool.
+func (p *Pool) addLight() error {
+	size := p.opts.superBytes()
+	buf, err := p.dev.Alloc(p.opts.SuperBlocks * size)
+	if err != nil {
+		return fmt.Errorf("%d super blocks of %d bytes: %w", p.opts.SuperBlocks, size, err)
+	}
+	p.buffers = append(p.buffers, buf)
+	for i := range p.opts.SuperBlocks {
+		at := buf.Ptr + device.Ptr(i*size)
+		if err := p.enter(i, at); err != nil {
+			return err
+		}
+		p.have(at)
+	}
+	return p.sync()
+}
+
+// enter submits entering a super block in the table.
+func (p *Pool) enter(i int, at device.Ptr) error {
+	return p.stream.CopyIn(p.table.Ptr()+device.Ptr(8*i), device.Bytes([]uint64{uint64(at)}))
+}
+
+// have notes a super block whose memory blocks have no owner.
+func (p *Pool) have(at device.Ptr) {
+	p.supers = append(p.supers, at)
+	p.blocks = slices.Grow(p.blocks, p.opts.Blocks)[:len(p.blocks)+p.opts.Blocks]
+	p.spare += p.opts.Blocks
+}
+
+// ---- memory blocks ----------------------------------------------------------
+
+// give gives an owner n memory blocks that have none, and up to most if there
+// are: those of the lowest addresses. It grows as it must, and is content with
+// less than n; an error means that it gave none. Nothing that runs knows their
+// units, which are free and all ones when it returns.
+func (p *Pool) give(o *Owner, n, most int) (given []uint32, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, op.ErrClosed
+	}
+	if p.spare < n {
+		if err := p.grow(n - p.spare); err != nil && p.spare == 0 {
+			return nil, err
+		}
+	}
+	most = min(most, p.spare)
+	taken := make([]int, 0, most)
+	for i := p.first; len(taken) < most; i++ {
+		if p.blocks[i] == nil {
+			taken = append(taken, i)
+		}
+	}
+	if err := p.wipe(taken); err != nil {
+		return nil, err
+	}
+	r := Ref{Blocks: uint32(p.opts.Blocks)}
+	for _, i := range taken {
+		p.blocks[i] = o
+		given = append(given, r.address(uint32(i)))
+	}
+	p.first, p.spare = taken[most-1]+1, p.spare-most
+	return given, nil
+}
+
+// wipe frees all units of memory blocks, whose numbers ascend, and fills them
+// with ones.
+func (p *Pool) wipe(blocks []int) (err error) {
+	for lo := 0; lo < len(blocks); {
+		hi := lo + 1
+		for hi < len(blocks) && blocks[hi] == blocks[hi-1]+1 && blocks[hi]%p.opts.Blocks != 0 {
+			hi++
+		}
+		super, i, n := p.supers[blocks[lo]/p.opts.Blocks], blocks[lo]%p.opts.Blocks, hi-lo
+		units := super + device.Ptr(p.opts.Blocks*bitmapBytes+i*blockUnits*p.opts.UnitBytes)
+		err = errors.Join(err,
+			p.stream.Fill(super+device.Ptr(i*bitmapBytes), 0, n*bitmapWords),
+			p.stream.Fill(units, ^uint32(0), n*blockUnits*p.opts.UnitBytes/4),
+		)
+		lo = hi
+	}
+	return errors.Join(err, p.sync())
+}
+
+// numbers are those of an owner's memory blocks.
+func (p *Pool) numbers(blocks []uint32) []int {
+	n := make([]int, len(blocks))
+	for i, at := range blocks {
+		n[i] = p.number(at)
+	}
+	return n
+}
+
+// number is that of the memory block that an address is in.
+func (p *Pool) number(unit uint32) int {
+	return int(unit>>superShift)*p.opts.Blocks + int(unit&unitMask>>blockShift)
+}
+
+// owner is who has the memory block of an address; nil if nobody has, or there
+// is none.
+func (p *Pool) owner(unit uint32) *Owner {
+	if unit&unitMask >= uint32(p.opts.Blocks*blockUnits) || p.number(unit) >= len(p.blocks) {
+		return nil
+	}
+	return p.blocks[p.number(unit)]
+}
+
+// takeBack ends what an owner has: its memory blocks go to whom the pool gives
+// them next.
+func (p *Pool) takeBack(o *Owner) {
+	for _, i := range p.numbers(o.blocks) {
+		p.blocks[i] = nil
+		p.first = min(p.first, i)
+	}
+	p.spare += len(o.blocks)
+	p.owners = slices.DeleteFunc(p.owners, func(x *Owner) bool { return x == o })
+}
+
+// ceilDiv is n / d, rounded up, for n >= 0.
+func ceilDiv(n, d int) int { return n/d + (n%d+d-1)/d }
+
+// ---- the rest ---------------------------------------------------------------
+
+// Stats describe the state of a [Pool].
+type Stats struct {
+	UnitBytes      int
+	SuperBlocks    int
+	MaxSuperBlocks int
+	Blocks         int // memory blocks in a super block
+	Owners         int
+	Units          int // in all super blocks
+	Owned          int // of them, in memory blocks of owners
+	Bytes          int // of device memory, bitmaps included
+}
+
+// String is the statistics in one line.
+func (s Stats) String() string {
+	return fmt.Sprintf("%d owners of %d of %d units of %d bytes, %d of at most %d super blocks of %d memory blocks, %d bytes",
+		s.Owners, s.Owned, s.Units, s.UnitBytes, s.SuperBlocks, s.MaxSuperBlocks, s.Blocks, s.Bytes)
+}
+
+// Stats says what the pool has given to whom; what of it is taken, the owners
+// know. A closed pool has nothing.
+func (p *Pool) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return Stats{}
+	}
+	return Stats{
+		UnitBytes:      p.opts.UnitBytes,
+		SuperBlocks:    len(p.supers),
+		MaxSuperBlocks: p.opts.MaxSuperBlocks,
+		Blocks:         p.opts.Blocks,
+		Owners:         len(p.owners),
+		Units:          len(p.blocks) * blockUnits,
+		Owned:          (len(p.blocks) - p.spare) * blockUnits,
+		Bytes:          len(p.supers)*p.opts.superBytes() + tableBytes,
+	}
+}
+
+// Close closes all owners and frees the memory. Idempotent; later calls of
+// other methods return weft.ErrClosed.
+func (p *Pool) Close() (err error) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil
+	}
+	p.closed = true
+	owners := slices.Clone(p.owners)
+	p.mu.Unlock()
+	for _, o := range owners {
+		err = errors.Join(err, o.Close())
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return errors.Join(err, wrap("Pool", "Close", p.free()))
+}
+
+// free frees what there is.
+func (p *Pool) free() (err error) {
+	if p.engine != nil {
+		err = p.engine.close()
+	}
+	if p.stream != nil {
+		err = errors.Join(err, p.stream.Close())
+	}
+	for _, b := range p.buffers {
+		err = errors.Join(err, p.dev.Free(b))
+	}
+	p.buffers = nil
+	return errors.Join(err, p.table.Free())
+}
+
+func wrap(of, method string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("alloc: %s: %s: %w", of, method, err)
+}

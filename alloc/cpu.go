@@ -1,0 +1,109 @@
+package alloc
+
+import (
+	"context"
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+)
+
+const (
+	// cpuGrain is the number of units that a core takes or frees at a time: a few
+	// tens of microseconds' work.
+	cpuGrain = 1 << 12
+	// cpuPiece is the number between two checks of the context.
+	cpuPiece = 1 << 20
+)
+
+// supers are the addresses of super blocks, nil where there is none.
+type supers = [maxSupers]unsafe.Pointer
+
+func supersIn(table device.Slice[uint64]) *supers {
+	return (*supers)(unsafe.Pointer(unsafe.SliceData(table.Host())))
+}
+
+// cpuEngine runs on the cores of the host.
+type cpuEngine struct {
+	dev    device.Host
+	supers *supers
+	warps  atomic.Uint32 // workers so far
+}
+
+// local is what an owner looks like to a core.
+func (c *cpuEngine) local(v view) Local {
+	return Local{
+		supers: c.supers, warps: &c.warps, view: v,
+		units: uintptr(v.Blocks) * bitmapBytes, shift: uint(bits.TrailingZeros32(v.Unit)),
+	}
+}
+
+func (c *cpuEngine) allocate(ctx context.Context, v view, units []uint32) (done, missing int, err error) {
+	return c.each(ctx, units, func(units []uint32) (none int) {
+		l := c.local(v)
+		w := l.Worker()
+		n := w.Take(units)
+		for i := range units[n:] {
+			units[n+i] = None
+		}
+		return len(units) - n
+	})
+}
+
+func (c *cpuEngine) release(ctx context.Context, v view, units []uint32) (done, invalid int, err error) {
+	l := c.local(v)
+	return c.each(ctx, units, func(units []uint32) (none int) {
+		for _, u := range units {
+			if !l.has(u) || !l.Free(u) {
+				none++
+			}
+		}
+		return none
+	})
+}
+
+// each runs body for parts of a batch on all cores and adds up what it
+// returns.
+func (c *cpuEngine) each(ctx context.Context, units []uint32, body func(units []uint32) int) (done, sum int, err error) {
+	var total atomic.Int64
+	for done < len(units) {
+		if err := ctx.Err(); err != nil {
+			return done, int(total.Load()), err
+		}
+		piece := units[done:min(done+cpuPiece, len(units))]
+		c.dev.Parallel(len(piece), cpuGrain, func(lo, hi int) { total.Add(int64(body(piece[lo:hi]))) })
+		done += len(piece)
+	}
+	return done, int(total.Load()), nil
+}
+
+// allocateOn and releaseOn: the memory of a CPU device is host memory, and its
+// streams have nothing under way.
+
+func (c *cpuEngine) allocateOn(_ *device.Stream, v view, units device.Slice[uint32]) error {
+	_, _, err := c.allocate(context.Background(), v, units.Host())
+	return err
+}
+
+func (c *cpuEngine) releaseOn(_ *device.Stream, v view, units device.Slice[uint32]) error {
+	_, _, err := c.release(context.Background(), v, units.Host())
+	return err
+}
+
+func (c *cpuEngine) used(_ context.Context, v view) (int, error) {
+	var total atomic.Int64
+	l := c.local(v)
+	c.dev.Parallel(len(v.blocks), 1<<10, func(lo, hi int) {
+		n := 0
+		for _, first := range v.blocks[lo:hi] {
+			for w := range l.bitmap(first) {
+				n += bits.OnesCount32(l.bitmap(first)[w])
+			}
+		}
+		total.Add(int64(n))
+	})
+	return int(total.Load()), nil
+}
+
+func (c *cpuEngine) close() error { return nil }

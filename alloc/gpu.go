@@ -1,0 +1,153 @@
+package alloc
+
+import (
+	"context"
+	"errors"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu"
+)
+
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -type weft::Allocator=.Ref alloc.cu
+
+// gpuPiece is the number of addresses that cross the bus at a time.
+const gpuPiece = 1 << 22
+
+// gpuEngine runs the kernels of alloc.cu.
+type gpuEngine struct {
+	dev    device.Device
+	stream *device.Stream
+	kernel struct{ allocate, release, used, churn device.Kernel }
+
+	// report is what kernels count in: failures at 0 (32 bits), units at 1, and
+	// at 2 the failures of submitted batches, which nobody reads.
+	report device.Slice[uint64]
+	units  device.Slice[uint32] // addresses on their way; grows to a piece
+}
+
+func newGPUEngine(dev device.Device) (_ engine, err error) {
+	e := &gpuEngine{dev: dev}
+	defer func() {
+		if err != nil {
+			e.close()
+		}
+	}()
+	k := &e.kernel
+	if err = gpu.Load(dev, &allocImage, []gpu.Entry{
+		{Name: "allocate", To: &k.allocate}, {Name: "release", To: &k.release}, {Name: "used", To: &k.used}, {Name: "churn", To: &k.churn},
+	}); err != nil {
+		return nil, err
+	}
+	if e.stream, err = dev.NewStream(); err != nil {
+		return nil, err
+	}
+	if e.report, err = device.Make[uint64](dev, 3); err != nil {
+		return nil, err
+	}
+	// Batches on streams of the caller count there, and wait for nothing.
+	return e, errors.Join(e.stream.Fill(e.report.Ptr(), 0, 6), e.stream.Sync(context.Background()))
+}
+
+func (e *gpuEngine) word(i int) device.Ptr { return e.report.Ptr() + device.Ptr(8*i) }
+
+// read waits and reads a word of the report.
+func (e *gpuEngine) read(ctx context.Context, i int) (int, error) {
+	var v [1]uint64
+	err := e.stream.CopyOut(ctx, device.Bytes(v[:]), e.word(i))
+	return int(v[0]), err
+}
+
+// pieces calls f for a batch of addresses in pieces, with memory on the device
+// for each and the count of failures at 0, and adds up what it counts.
+func (e *gpuEngine) pieces(ctx context.Context, n int, f func(lo, hi int) error) (done, failed int, err error) {
+	if size := min(n, gpuPiece); e.units.Len() < size {
+		if err := e.units.Free(); err != nil {
+			return 0, 0, err
+		}
+		if e.units, err = device.Make[uint32](e.dev, size); err != nil {
+			return 0, 0, err
+		}
+	}
+	for lo := 0; lo < n; lo += gpuPiece {
+		if err := ctx.Err(); err != nil {
+			return lo, failed, err
+		}
+		hi := min(lo+gpuPiece, n)
+		if err := errors.Join(e.stream.Fill(e.word(0), 0, 2), f(lo, hi)); err != nil {
+			return lo, failed, err
+		}
+		// What has been launched happens, whatever becomes of the context.
+		f, err := e.read(context.WithoutCancel(ctx), 0)
+		if err != nil {
+			return lo, failed, err
+		}
+		failed += f
+	}
+	return n, failed, nil
+}
+
+func (e *gpuEngine) allocate(ctx context.Context, v view, units []uint32) (done, missing int, err error) {
+	return e.pieces(ctx, len(units), func(lo, hi int) error {
+		if err := e.launchAllocate(e.stream, v, e.units.Ptr(), hi-lo, e.word(0)); err != nil {
+			return err
+		}
+		return e.stream.CopyOut(context.WithoutCancel(ctx), device.Bytes(units[lo:hi]), e.units.Ptr())
+	})
+}
+
+func (e *gpuEngine) release(ctx context.Context, v view, units []uint32) (done, invalid int, err error) {
+	return e.pieces(ctx, len(units), func(lo, hi int) error {
+		if err := e.stream.CopyIn(e.units.Ptr(), device.Bytes(units[lo:hi])); err != nil {
+			return err
+		}
+		return e.launchRelease(e.stream, v, e.units.Ptr(), hi-lo, e.word(0))
+	})
+}
+
+func (e *gpuEngine) allocateOn(s *device.Stream, v view, units device.Slice[uint32]) error {
+	return e.launchAllocate(s, v, units.Ptr(), units.Len(), e.word(2))
+}
+
+func (e *gpuEngine) releaseOn(s *device.Stream, v view, units device.Slice[uint32]) error {
+	return e.launchRelease(s, v, units.Ptr(), units.Len(), e.word(2))
+}
+
+func (e *gpuEngine) launchAllocate(s *device.Stream, v view, units device.Ptr, n int, missing device.Ptr) error {
+	if n == 0 {
+		return nil
+	}
+	p := allocateParams{alloc: v.Ref, units: units, missing: missing, n: uint64(n)}
+	return device.Launch(s, e.kernel.allocate, gpu.Grid(n), gpu.Block, &p)
+}
+
+func (e *gpuEngine) launchRelease(s *device.Stream, v view, units device.Ptr, n int, invalid device.Ptr) error {
+	if n == 0 {
+		return nil
+	}
+	p := releaseParams{alloc: v.Ref, units: units, invalid: invalid, n: uint64(n)}
+	return device.Launch(s, e.kernel.release, gpu.Grid(n), gpu.Block, &p)
+}
+
+func (e *gpuEngine) used(ctx context.Context, v view) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if err := e.stream.Fill(e.word(1), 0, 2); err != nil {
+		return 0, err
+	}
+	p := usedParams{alloc: v.Ref, used: e.word(1)}
+	words := int(v.Count) * bitmapWords
+	if err := device.Launch(e.stream, e.kernel.used, gpu.Wave(e.dev, words), gpu.Block, &p); err != nil {
+		return 0, err
+	}
+	// Nothing else waits for the launch, and what comes next may write where it
+	// reads.
+	return e.read(context.WithoutCancel(ctx), 1)
+}
+
+func (e *gpuEngine) close() (err error) {
+	if e.stream != nil {
+		err = e.stream.Close()
+	}
+	return errors.Join(err, e.report.Free(), e.units.Free())
+}

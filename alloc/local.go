@@ -1,0 +1,150 @@
+package alloc
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weftgo/weft/internal/hash"
+)
+
+// Local is an [Owner] as Go code on a device.Host sees it: the twin of [Ref]
+// for engines that run on cores, and valid as long. On other devices it is
+// zero and has no units.
+type Local struct {
+	supers *supers
+	warps  *atomic.Uint32
+	units  uintptr // where in a super block the units begin
+	shift  uint    // of the size of a unit
+	view
+}
+
+// Local is the owner for Go code of the caller, on a device.Host. Its workers
+// go through every memory block before they give up.
+func (o *Owner) Local() Local {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c, ok := o.pool.engine.(*cpuEngine)
+	if !ok || o.closed {
+		return Local{}
+	}
+	return c.local(o.view(true))
+}
+
+// At is the memory of a unit. The address must be of a unit that is taken.
+func (l *Local) At(unit uint32) unsafe.Pointer {
+	return unsafe.Add(l.supers[unit>>superShift], l.units+uintptr(unit&unitMask)<<(l.shift&31))
+}
+
+// bitmap is that of the memory block with a unit; bit i of word w is 1 if unit
+// 32w+i of the block is taken.
+func (l *Local) bitmap(unit uint32) *[bitmapWords]uint32 {
+	block := unit & unitMask >> blockShift
+	return (*[bitmapWords]uint32)(unsafe.Add(l.supers[unit>>superShift], uintptr(block)*bitmapBytes))
+}
+
+// has tells whether the owner has a unit of an address; if it has a list, whether
+// the pool has.
+func (l *Local) has(unit uint32) bool {
+	switch {
+	case unit&unitMask >= l.Blocks*blockUnits:
+		return false
+	case l.List == 0:
+		return unit < l.Known
+	}
+	return unit>>superShift < maxSupers && l.supers[unit>>superShift] != nil
+}
+
+// Free gives a unit back; false if it was not taken. Nobody reads what the unit
+// holds on the strength of its bit. The address must be of a unit of the owner.
+func (l *Local) Free(unit uint32) bool {
+	bit := uint32(1) << (unit % 32)
+	word := &l.bitmap(unit)[unit%blockUnits/32]
+	return atomic.AndUint32(word, ^bit)&bit != 0
+}
+
+// Worker takes units on one core, from a memory block at a time. It serves one
+// batch, and one goroutine.
+type Worker struct {
+	local   *Local
+	warp    uint32 // the worker's number
+	changes uint32 // memory blocks so far
+
+	first  uint32               // address of the block's first unit
+	bitmap *[bitmapWords]uint32 // of the block
+	taken  [bitmapWords]uint32  // the same, as last seen
+	word   int                  // all before it are full
+}
+
+// Worker makes a worker that has no memory block yet.
+func (l *Local) Worker() Worker {
+	return Worker{local: l, warp: l.warps.Add(1), word: bitmapWords}
+}
+
+// Take fills units with addresses and returns how many it could.
+func (w *Worker) Take(units []uint32) (n int) {
+	for n < len(units) {
+		if w.word == bitmapWords {
+			if !w.change() {
+				break
+			}
+			continue
+		}
+		ask := lowestBits(^w.taken[w.word], len(units)-n)
+		if ask == 0 {
+			w.word++
+			continue
+		}
+		was := atomic.OrUint32(&w.bitmap[w.word], ask)
+		w.taken[w.word] = was | ask
+		for got := ask &^ was; got != 0; got &= got - 1 {
+			units[n] = w.first + uint32(w.word*32+bits.TrailingZeros32(got))
+			n++
+		}
+	}
+	return n
+}
+
+// One takes a unit, or [None] if there is none.
+func (w *Worker) One() uint32 {
+	var u [1]uint32
+	if w.Take(u[:]) == 0 {
+		return None
+	}
+	return u[0]
+}
+
+// change moves to another memory block: by a hash at first, and if the worker
+// is to sweep, then through all of them, so that it gives up only when there
+// is no free unit.
+func (w *Worker) change() bool {
+	l := w.local
+	blocks := uint32(len(l.blocks))
+	if w.changes >= l.Tries || blocks == 0 {
+		return false
+	}
+	i := hash.Reduce32(hash.Uint32(w.warp*hashedTries+min(w.changes, hashedTries-1), 0), blocks)
+	if w.changes >= hashedTries {
+		i = (i + 1 + w.changes - hashedTries) % blocks
+	}
+	w.changes++
+	w.first = l.blocks[i]
+	w.bitmap = l.bitmap(w.first)
+	for i := range w.taken {
+		w.taken[i] = atomic.LoadUint32(&w.bitmap[i])
+	}
+	w.word = 0
+	return true
+}
+
+// lowestBits are the n lowest bits of those that are set in x, or all of them.
+func lowestBits(x uint32, n int) uint32 {
+	if n >= bits.OnesCount32(x) {
+		return x
+	}
+	rest := x
+	for range n {
+		rest &= rest - 1
+	}
+	return x ^ rest
+}

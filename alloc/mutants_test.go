@@ -1,0 +1,70 @@
+package alloc
+
+import (
+	"cmp"
+	_ "embed"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/mutate"
+)
+
+// unitMutants are ways to break the kernels: their PTX with one pattern replaced
+// wherever it occurs in the kernels of a name.
+var unitMutants = []struct{ name, kernels, pattern, with string }{
+	{"a unit is given back at the scope of a block", "release", `atom\.relaxed\.gpu(\.global\.and\.b32)`, "atom.relaxed.cta$1"},
+	{"a unit is taken at the scope of a block", "allocate", `atom\.relaxed\.gpu(\.global\.or\.b32)`, "atom.relaxed.cta$1"},
+	{"what was written to a unit may come after it was given back", "churn", `fence\.acq_rel\.gpu;((?s).*fence)`, "$1"},
+	{"what is written to a unit may come before it was taken", "churn", `(?s)(.*)fence\.acq_rel\.gpu;`, "$1"},
+	{"a lane uses its unit before another lane has taken it", "churn", `bar\.warp\.sync [^;]*;`, ""},
+	{"all warps take units of the same word first", "allocate", `shr\.u32 (%r\d+), %r\d+, 5;\s+bfe\.u32 (%r\d+), %r\d+, 5, 5;`, "mov.b32 $1, 0; mov.b32 $2, 0;"},
+}
+
+// The tests of kernels find every one of the mutants.
+func TestMutantsFailKernelTests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, m := range unitMutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			trials := onDevices(90, 1)
+			slices.Reverse(trials) // most need a schedule that is not lockstep
+			by, how := mutate.FirstFailure(t, trials, mutate.Replace(t, m.kernels, m.pattern, m.with))
+			if by == "" {
+				t.Fatal("not noticed")
+			}
+			t.Logf("%s: %s", by, how)
+		})
+	}
+}
+
+//go:embed testdata/survivors.txt
+var survivors string
+
+// Few random changes of the kernels go unnoticed.
+func TestRandomMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	trials := func(m *mutate.Mutant) []mutate.Trial { return onDevices(m.Arch, allocSeeds) }
+	mutate.Run(t, mutate.Config{Images: []*device.Image{&allocImage}, Number: 16, Trials: trials, Reasons: survivors})
+}
+
+// onDevices are the trials of the tests of kernels: in lockstep, which is quick,
+// and under random schedules of so many seeds.
+func onDevices(arch, seeds int) (all []mutate.Trial) {
+	opts := []sim.Options{{Arch: arch}}
+	for seed := range seeds {
+		opts = append(opts, sim.Options{Arch: arch, Scheduler: sim.Random, Seed: uint64(seed), Races: true})
+	}
+	for _, o := range opts {
+		for _, test := range allocTests {
+			all = append(all, mutate.OnDevice(fmt.Sprintf("%s, %s", test.name, cmp.Or(o.Scheduler, sim.Fast)), o, test.run))
+		}
+	}
+	return all
+}

@@ -1,0 +1,90 @@
+package alloc
+
+import (
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/op"
+)
+
+const (
+	defaultUnit   = 128
+	defaultBlocks = 256
+)
+
+// Options configure a [Pool]. The zero value and nil are good defaults.
+type Options struct {
+	// UnitBytes is the size of a unit: 128 (the default) or 256.
+	UnitBytes int
+	// Blocks is the number of memory blocks, of 1024 units each, in a super
+	// block: 1 to 16384. Default 256: 32 MiB at 128 bytes a unit. The pool
+	// grows by whole super blocks.
+	Blocks int
+	// SuperBlocks is the number of super blocks to begin with. Default 0; 1
+	// for a light pool.
+	SuperBlocks int
+	// MaxSuperBlocks bounds growth. Default and most: 255.
+	MaxSuperBlocks int
+	// Light puts all super blocks into one block of device memory, whose
+	// units are found without reading a table of addresses (SlabAlloc-light).
+	// Such a pool never grows.
+	Light bool
+}
+
+// check fills in defaults and reports what makes no sense.
+func (o *Options) check() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	for _, d := range []struct {
+		field *int
+		value int
+	}{{&c.UnitBytes, defaultUnit}, {&c.Blocks, defaultBlocks}, {&c.MaxSuperBlocks, maxSupers}} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	if c.Light {
+		if c.SuperBlocks == 0 {
+			c.SuperBlocks = 1
+		}
+		c.MaxSuperBlocks = c.SuperBlocks
+	}
+	fail := func(format string, args ...any) (Options, error) {
+		return c, fmt.Errorf("alloc: new Pool: %w: %s", op.ErrOptions, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case c.UnitBytes != 128 && c.UnitBytes != 256:
+		return fail("UnitBytes is %d, not 128 or 256", c.UnitBytes)
+	case c.Blocks < 1 || c.Blocks > maxBlocks:
+		return fail("Blocks %d is not in [1, %d]", c.Blocks, maxBlocks)
+	case c.MaxSuperBlocks < 1 || c.MaxSuperBlocks > maxSupers:
+		return fail("at most %d super blocks are not in [1, %d]", c.MaxSuperBlocks, maxSupers)
+	case c.SuperBlocks < 0 || c.SuperBlocks > c.MaxSuperBlocks:
+		return fail("SuperBlocks %d is not in [0, %d]", c.SuperBlocks, c.MaxSuperBlocks)
+	}
+	return c, nil
+}
+
+// superBytes is the size of a super block: bitmaps, then units.
+func (o *Options) superBytes() int {
+	return o.Blocks * (bitmapBytes + blockUnits*o.UnitBytes)
+}
+
+// Bytes is the device memory that the super blocks of a new pool take.
+func (o *Options) Bytes() int {
+	c, err := o.check()
+	if err != nil {
+		return 0 // there is no such pool
+	}
+	return c.SuperBlocks * c.superBytes()
+}
+
+// afford reports whether a device has memory for the first super blocks.
+func (o *Options) afford(dev device.Device) error {
+	if o.SuperBlocks == 0 {
+		return nil
+	}
+	return device.Enough(dev, o.SuperBlocks*o.superBytes())
+}

@@ -1,0 +1,39 @@
+package cpu
+
+import "context"
+
+// Watch tells a loop to stop once the context of its call has ended. Each core
+// has its own.
+type Watch struct {
+	ctx  context.Context
+	work int
+}
+
+// NewWatch makes the watch of one core. It looks at the context at once.
+func NewWatch(ctx context.Context) Watch { return Watch{ctx, watchWork} }
+
+// NoWatch is the watch of a loop that must not stop.
+func NoWatch() *Watch { return &Watch{ctx: context.Background()} }
+
+// watchWork is the work between two looks at the context: a tenth of a
+// millisecond at most, if each unit of it waits for memory once.
+const watchWork = 1 << 10
+
+// Over adds to the work that a loop has done, counted in accesses of memory that
+// it may have waited for, and reports whether the loop is to stop.
+func (w *Watch) Over(work int) bool {
+	w.work += work
+	return w.work >= watchWork && w.ended()
+}
+
+// Work adds to the work that a loop has done.
+func (w *Watch) Work(work int) { w.work += work }
+
+// ended looks at the context. Once it has ended, Over goes on reporting so.
+func (w *Watch) ended() bool {
+	if w.ctx.Err() != nil {
+		return true
+	}
+	w.work = 0
+	return false
+}

@@ -1,0 +1,216 @@
+package cstruct
+
+import (
+	"cmp"
+	"fmt"
+	"go/token"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Package gathers the structs of a Go package and writes them.
+type Package struct {
+	// Export makes the names of types and fields exported ones.
+	Export bool
+	// Types are the Go types of some structs, by the C++ name or the end of one
+	// behind "::". A name alone is that of a type to write. Behind a period,
+	// ".Ref", it is that of a type that exists in the package, and behind a path,
+	// "github.com/weftgo/weft/alloc.Ref", in another; its fields are exported if
+	// it is. Structs that are not among them get their C++ name, with a first
+	// letter as Export says.
+	Types map[string]string
+
+	structs map[string]*Struct // by Go name: "getParams", "alloc.Ref", ".Ref"
+	imports map[string]bool
+	used    map[string]bool // of Types
+}
+
+// Add has a struct written, and those within it.
+func (p *Package) Add(s *Struct) error {
+	if p.structs == nil {
+		p.structs, p.imports, p.used = map[string]*Struct{}, map[string]bool{}, map[string]bool{}
+	}
+	name := p.goName(s)
+	if old := p.structs[name]; old != nil {
+		return same(old, s, name)
+	}
+	p.structs[name] = s
+	fields := map[string]bool{}
+	for _, f := range s.Fields {
+		n := p.fieldName(name, f.Name)
+		if fields[n] {
+			return fmt.Errorf("%s: two fields would be %s in Go", s.Name, n)
+		}
+		fields[n] = true
+		switch {
+		case exists(name): // with all that is in it
+		case f.Type.Struct != nil:
+			if err := p.Add(f.Type.Struct); err != nil {
+				return err
+			}
+		case f.Type.Go == "device.Ptr":
+			p.imports["github.com/weftgo/weft/device"] = true
+		}
+	}
+	return nil
+}
+
+// same compares two structs of one name: instances of a template, which have
+// one Go type.
+func same(a, b *Struct, name string) error {
+	if a == b {
+		return nil
+	}
+	if a.Name != b.Name {
+		return fmt.Errorf("%s and %s would both be %s in Go: name one by -type", a.Name, b.Name, name)
+	}
+	equal := slices.EqualFunc(a.Fields, b.Fields, func(f, g Field) bool {
+		if f.Type.Struct != nil && g.Type.Struct != nil && f.Type.Struct.Name != g.Type.Struct.Name {
+			return false
+		}
+		return f.Name == g.Name && f.Offset == g.Offset && f.Type.Go == g.Type.Go && f.Type.Size == g.Type.Size && slices.Equal(f.Type.Dims, g.Type.Dims)
+	})
+	if !equal || a.Size != b.Size {
+		return fmt.Errorf("instances of %s differ: give structs of different layout different names", a.Name)
+	}
+	return nil
+}
+
+// exists tells whether a Go type need not be written.
+func exists(goName string) bool { return strings.Contains(goName, ".") }
+
+// referred is a Go name as the package refers to it.
+func referred(goName string) string { return strings.TrimPrefix(goName, ".") }
+
+// goName is the Go type of a struct.
+func (p *Package) goName(s *Struct) string {
+	for _, c := range slices.Sorted(maps.Keys(p.Types)) {
+		if s.Name != c && !strings.HasSuffix(s.Name, "::"+c) {
+			continue
+		}
+		p.used[c] = true
+		dir, name := path.Split(p.Types[c])
+		if pkg, _, qualified := strings.Cut(name, "."); qualified && pkg != "" {
+			p.imports[dir+pkg] = true
+		}
+		return name
+	}
+	return cased(s.Name[strings.LastIndexByte(s.Name, ':')+1:], p.Export)
+}
+
+// fieldName is the Go name of a field of a Go type: maxProbe of max_probe.
+func (p *Package) fieldName(goType, name string) string {
+	export := p.Export
+	if exists(goType) {
+		export = token.IsExported(goType[strings.IndexByte(goType, '.')+1:])
+	}
+	var b strings.Builder
+	for word := range strings.SplitSeq(name, "_") {
+		b.WriteString(cased(word, b.Len() > 0 || export))
+	}
+	if token.IsKeyword(b.String()) {
+		b.WriteByte('_')
+	}
+	return b.String()
+}
+
+// cased is a word that begins with a letter of upper or lower case.
+func cased(word string, upper bool) string {
+	first, n := utf8.DecodeRuneInString(word)
+	if n == 0 {
+		return ""
+	}
+	if upper {
+		return string(unicode.ToUpper(first)) + word[n:]
+	}
+	return string(unicode.ToLower(first)) + word[n:]
+}
+
+// Unused are those of Types that no struct has, sorted.
+func (p *Package) Unused() (all []string) {
+	for c := range p.Types {
+		if !p.used[c] {
+			all = append(all, c)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Imports are the import paths of what Source refers to, sorted, those of the
+// standard library first.
+func (p *Package) Imports() (all []string) {
+	if len(p.structs) == 0 {
+		return nil
+	}
+	for name := range p.structs {
+		if !exists(name) {
+			all = append(all, "structs")
+			break
+		}
+	}
+	all = append(all, "unsafe", "")
+	return append(all, slices.Sorted(maps.Keys(p.imports))...)
+}
+
+// Source is the structs and their assertions, to be formatted.
+func (p *Package) Source() string {
+	var b strings.Builder
+	// Those that are written come first.
+	names := slices.SortedFunc(maps.Keys(p.structs), func(x, y string) int {
+		if exists(x) != exists(y) {
+			return cmp.Compare(strings.Count(x, "."), strings.Count(y, ".")) // none or one
+		}
+		return cmp.Compare(x, y)
+	})
+	for _, name := range names {
+		if s := p.structs[name]; !exists(name) {
+			p.writeStruct(&b, name, s)
+		}
+	}
+	for _, name := range names {
+		p.writeAsserts(&b, name, p.structs[name])
+	}
+	return b.String()
+}
+
+func (p *Package) writeStruct(b *strings.Builder, name string, s *Struct) {
+	fmt.Fprintf(b, "\n// %s is %s of C++.\ntype %s struct {\n\t_ structs.HostLayout\n", name, s.Name, name)
+	at := 0
+	pad := func(to int) {
+		if to > at {
+			fmt.Fprintf(b, "\t_ [%d]byte\n", to-at)
+		}
+		at = to
+	}
+	for _, f := range s.Fields {
+		pad(f.Offset)
+		fmt.Fprintf(b, "\t%s ", p.fieldName(name, f.Name))
+		for _, d := range f.Type.Dims {
+			fmt.Fprintf(b, "[%d]", d)
+		}
+		if f.Type.Struct != nil {
+			fmt.Fprintf(b, "%s\n", referred(p.goName(f.Type.Struct)))
+		} else {
+			fmt.Fprintf(b, "%s\n", f.Type.Go)
+		}
+		at += f.Type.size()
+	}
+	pad(s.Size)
+	b.WriteString("}\n")
+}
+
+// writeAsserts has the Go compiler compare two array types, whose lengths its
+// complaint shows.
+func (p *Package) writeAsserts(b *strings.Builder, name string, s *Struct) {
+	is := referred(name)
+	fmt.Fprintf(b, "\n// %s has the layout of %s.\nvar (\n\t_ [%d]byte = [unsafe.Sizeof(%s{})]byte{}\n", is, s.Name, s.Size, is)
+	for _, f := range s.Fields {
+		fmt.Fprintf(b, "\t_ [%d]byte = [unsafe.Offsetof(%s{}.%s)]byte{}\n", f.Offset, is, p.fieldName(name, f.Name))
+	}
+	b.WriteString(")\n")
+}

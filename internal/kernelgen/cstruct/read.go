@@ -1,0 +1,151 @@
+package cstruct
+
+import (
+	"debug/dwarf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Info is the debug information of a module of PTX.
+type Info struct {
+	nodes   map[dwarf.Offset]*node
+	kernels map[string]*node
+	structs map[dwarf.Offset]*Struct // those asked for so far
+}
+
+// A node is an entry of the tree that debug information is.
+type node struct {
+	*dwarf.Entry
+	in   *node // nil at the top
+	kids []*node
+}
+
+// Read finds the debug information in PTX.
+func Read(ptx string) (*Info, error) {
+	data, err := dwarf.New(section(ptx, "abbrev"), nil, nil, section(ptx, "info"), nil, nil, nil, section(ptx, "str"))
+	if err != nil {
+		return nil, fmt.Errorf("debug information: %w", err)
+	}
+	info := &Info{nodes: map[dwarf.Offset]*node{}, kernels: map[string]*node{}, structs: map[dwarf.Offset]*Struct{}}
+	var in *node
+	for r := data.Reader(); ; {
+		e, err := r.Next()
+		if err != nil {
+			return nil, fmt.Errorf("debug information: %w", err)
+		}
+		if e == nil {
+			break
+		}
+		if e.Tag == 0 {
+			in = in.in
+			continue
+		}
+		n := &node{Entry: e, in: in}
+		info.nodes[e.Offset] = n
+		if in != nil {
+			in.kids = append(in.kids, n)
+		}
+		if e.Tag == dwarf.TagSubprogram && n.name() != "" {
+			info.kernels[n.name()] = n
+		}
+		if e.Children {
+			in = n
+		}
+	}
+	if len(info.nodes) == 0 {
+		return nil, errors.New("the PTX has no debug information")
+	}
+	return info, nil
+}
+
+// section is the content of a section of debug information, which PTX spells
+// in numbers. Addresses, which it spells by names, are zero.
+func section(ptx, name string) (data []byte) {
+	_, text, _ := strings.Cut(ptx, ".section\t.debug_"+name+"\n")
+	text, _, _ = strings.Cut(text, "\n\t}")
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "//")
+		directive, values, _ := strings.Cut(strings.TrimSpace(line), " ")
+		bits, isData := strings.CutPrefix(directive, ".b")
+		if !isData {
+			continue
+		}
+		width, _ := strconv.Atoi(bits)
+		for value := range strings.SplitSeq(values, ",") {
+			v, err := strconv.ParseUint(strings.TrimSpace(value), 0, 64)
+			if err != nil {
+				v = 0
+			}
+			data = append(data, binary.LittleEndian.AppendUint64(nil, v)[:width/8]...)
+		}
+	}
+	return data
+}
+
+func (n *node) name() string {
+	s, _ := n.Val(dwarf.AttrName).(string)
+	return s
+}
+
+func (n *node) number(attr dwarf.Attr) int {
+	v, _ := n.Val(attr).(int64)
+	return int(v)
+}
+
+// fullName is that of a struct within its namespaces, without the arguments of
+// a template.
+func (n *node) fullName() string {
+	name, _, _ := strings.Cut(n.name(), "<")
+	for in := n.in; in != nil && in.Tag != dwarf.TagCompileUnit; in = in.in {
+		if in.name() != "" { // anonymous namespaces have none
+			outer, _, _ := strings.Cut(in.name(), "<")
+			name = outer + "::" + name
+		}
+	}
+	return name
+}
+
+// typeOf is what an entry is of, behind its other names.
+func (i *Info) typeOf(n *node) *node {
+	for {
+		off, ok := n.Val(dwarf.AttrType).(dwarf.Offset)
+		if !ok {
+			return nil // void
+		}
+		n = i.nodes[off]
+		switch n.Tag {
+		case dwarf.TagTypedef, dwarf.TagConstType, dwarf.TagVolatileType, dwarf.TagRestrictType:
+		default:
+			return n
+		}
+	}
+}
+
+// Parameter is the struct that a kernel takes by value.
+func (i *Info) Parameter(kernel string) (*Struct, error) {
+	k := i.kernels[kernel]
+	if k == nil {
+		return nil, fmt.Errorf("kernel %s has no debug information: declare it extern \"C\"", kernel)
+	}
+	var params []*node
+	for _, kid := range k.kids {
+		if kid.Tag == dwarf.TagFormalParameter {
+			params = append(params, kid)
+		}
+	}
+	if len(params) != 1 {
+		return nil, fmt.Errorf("kernel %s takes %d parameters: it must take one struct by value", kernel, len(params))
+	}
+	t := i.typeOf(params[0])
+	if t.Tag != dwarf.TagStructType && t.Tag != dwarf.TagClassType {
+		return nil, fmt.Errorf("kernel %s takes no struct: it must take one by value", kernel)
+	}
+	s, err := i.structOf(t)
+	if err != nil {
+		return nil, fmt.Errorf("kernel %s: %w", kernel, err)
+	}
+	return s, nil
+}

@@ -1,0 +1,146 @@
+package cstruct
+
+import (
+	"debug/dwarf"
+	"encoding/binary"
+	"fmt"
+)
+
+// Struct is a struct of C++ as the compiler lays it out.
+type Struct struct {
+	Name   string // with namespaces, without arguments: "weft::linear::GetParams"
+	Size   int
+	Fields []Field
+}
+
+// Field is a member of a struct.
+type Field struct {
+	Name   string
+	Offset int
+	Type   Type
+}
+
+// Type is that of a field: a number, a pointer or a struct, or an array of
+// them.
+type Type struct {
+	Go     string  // "uint32", "device.Ptr"; "" for a struct
+	Struct *Struct // or nil
+	Size   int     // of an element
+	Dims   []int   // of an array, outermost first
+}
+
+// size is that of the whole field.
+func (t *Type) size() int {
+	n := t.Size
+	for _, d := range t.Dims {
+		n *= d
+	}
+	return n
+}
+
+// structOf reads a struct.
+func (i *Info) structOf(n *node) (*Struct, error) {
+	if s := i.structs[n.Offset]; s != nil {
+		return s, nil
+	}
+	s := &Struct{Name: n.fullName(), Size: n.number(dwarf.AttrByteSize)}
+	for _, kid := range n.kids {
+		switch {
+		case kid.Tag == dwarf.TagInheritance:
+			return nil, fmt.Errorf("%s has a base: put its fields into it", s.Name)
+		case kid.Tag != dwarf.TagMember || kid.Val(dwarf.AttrExternal) != nil:
+			continue // a function, a type, or a constant
+		case kid.Val(dwarf.AttrBitSize) != nil:
+			return nil, fmt.Errorf("%s.%s is a bit-field: use the bits of a number", s.Name, kid.name())
+		case kid.name() == "":
+			return nil, fmt.Errorf("%s has a field without a name", s.Name)
+		}
+		t, err := i.fieldType(kid)
+		if err != nil {
+			return nil, fmt.Errorf("%s.%s: %w", s.Name, kid.name(), err)
+		}
+		s.Fields = append(s.Fields, Field{kid.name(), memberOffset(kid), t})
+	}
+	i.structs[n.Offset] = s
+	return s, nil
+}
+
+// memberOffset is where a member lies: a number, or in old versions of DWARF an
+// expression that adds one.
+func memberOffset(n *node) int {
+	if expr, ok := n.Val(dwarf.AttrDataMemberLoc).([]byte); ok && len(expr) > 1 {
+		v, _ := binary.Uvarint(expr[1:])
+		return int(v)
+	}
+	return n.number(dwarf.AttrDataMemberLoc)
+}
+
+// fieldType is the type of a member or of an array's elements.
+func (i *Info) fieldType(n *node) (Type, error) {
+	t := i.typeOf(n)
+	size := t.number(dwarf.AttrByteSize)
+	switch t.Tag {
+	case dwarf.TagPointerType, dwarf.TagReferenceType, dwarf.TagRvalueReferenceType:
+		return Type{Go: "device.Ptr", Size: 8}, nil
+	case dwarf.TagStructType, dwarf.TagClassType:
+		s, err := i.structOf(t)
+		return Type{Struct: s, Size: size}, err
+	case dwarf.TagArrayType:
+		elem, err := i.fieldType(t)
+		elem.Dims = append(dims(t), elem.Dims...)
+		return elem, err
+	case dwarf.TagEnumerationType:
+		if base := i.typeOf(t); base != nil {
+			t = base
+		}
+		return number(t.number(dwarf.AttrEncoding), size, t.name())
+	case dwarf.TagBaseType:
+		return number(t.number(dwarf.AttrEncoding), size, t.name())
+	}
+	return Type{}, fmt.Errorf("%s %s: a field is a number, a pointer, a struct, or an array of them", t.Tag, t.name())
+}
+
+// dims are the lengths of an array.
+func dims(t *node) (all []int) {
+	for _, kid := range t.kids {
+		if kid.Tag != dwarf.TagSubrangeType {
+			continue
+		}
+		n := kid.number(dwarf.AttrCount)
+		if bound, ok := kid.Val(dwarf.AttrUpperBound).(int64); ok {
+			n = int(bound) + 1
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+// Encodings of numbers (DWARF 5, section 7.8).
+const (
+	encBoolean, encFloat         = 0x02, 0x04
+	encSigned, encSignedChar     = 0x05, 0x06
+	encUnsigned, encUnsignedChar = 0x07, 0x08
+	encUTF                       = 0x10
+)
+
+func number(encoding, size int, name string) (Type, error) {
+	var kind string
+	switch encoding {
+	case encBoolean:
+		if size == 1 {
+			return Type{Go: "bool", Size: 1}, nil
+		}
+	case encFloat:
+		if size == 4 || size == 8 {
+			kind = "float"
+		}
+	case encSigned, encSignedChar:
+		kind = "int"
+	case encUnsigned, encUnsignedChar, encUTF, 0: // 0: of an enum that names no type
+		kind = "uint"
+	}
+	if kind == "" || size > 8 || size == 0 {
+		return Type{}, fmt.Errorf("Go has no type like %s, of %d bytes", name, size)
+	}
+	return Type{Go: fmt.Sprintf("%s%d", kind, 8*size), Size: size}, nil
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// variant is one of several images that are made of one source: its pair of
+// widths, "64_32", or "" if the source has no variants.
+type variant string
+
+var pairOfWidths = regexp.MustCompile(`^\d+_\d+$`)
+
+// parseWidths reads "32_32,64_0": pairs of the bits of a key and of a value.
+func parseWidths(s string) ([]variant, error) {
+	if s == "" {
+		return nil, nil
+	}
+	var all []variant
+	for pair := range strings.SplitSeq(s, ",") {
+		if !pairOfWidths.MatchString(pair) {
+			return nil, fmt.Errorf("-widths %s: want pairs like 64_32,64_0, the bits of a key and of a value", s)
+		}
+		all = append(all, variant(pair))
+	}
+	return all, nil
+}
+
+// flags tell the source which variant it is.
+func (v variant) flags() []string {
+	if v == "" {
+		return nil
+	}
+	key, val, _ := strings.Cut(string(v), "_")
+	return []string{"-DWEFT_KEY_BITS=" + key, "-DWEFT_VALUE_BITS=" + val}
+}
+
+// suffix ends the names of the variant's kernels and begins that of its files.
+func (v variant) suffix() string {
+	if v == "" {
+		return ""
+	}
+	return "_" + string(v)
+}
+
+// ident is what the variant adds to a name in Go: "64x32".
+func (v variant) ident() string { return strings.Replace(string(v), "_", "x", 1) }

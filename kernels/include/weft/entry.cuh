@@ -1,0 +1,51 @@
+// Entry points of a structure's kernels. A source of them is compiled once for
+// each pair of widths (kernelgen -widths): WEFT_KEY_BITS and WEFT_VALUE_BITS are
+// those of a key and of a value. Sets have values of no bits.
+#pragma once
+
+#include "slot.cuh"
+
+namespace weft {
+
+template <int Bits>
+struct Integer;
+template <>
+struct Integer<32> {
+  using Type = uint32_t;
+};
+template <>
+struct Integer<64> {
+  using Type = uint64_t;
+};
+
+// Widths gives the types of keys and values, and the slots that hold them. Of a
+// set, V is only there to be named.
+template <int KeyBits, int ValueBits>
+struct Widths {
+  using K = typename Integer<KeyBits>::Type;
+  using V = typename Integer<ValueBits>::Type;
+  using S = Pair16;
+};
+template <>
+struct Widths<32, 32> {
+  using K = uint32_t;
+  using V = uint32_t;
+  using S = Pair8;
+};
+template <int KeyBits>
+struct Widths<KeyBits, 0> {
+  using K = typename Integer<KeyBits>::Type;
+  using V = K;
+  using S = KeyOnly<K>;
+};
+
+}  // namespace weft
+
+#define WEFT_PASTE(name, key, value) name##_##key##_##value
+#define WEFT_PAIR(name, key, value) WEFT_PASTE(name, key, value)
+
+// WEFT_KERNEL begins a kernel that is named after its widths: linear_get_64_32.
+// As many blocks must fit a multiprocessor, which bounds registers.
+#define WEFT_KERNEL(name, blocks)                           \
+  extern "C" __global__ void __launch_bounds__(kBlock, blocks) \
+      WEFT_PAIR(name, WEFT_KEY_BITS, WEFT_VALUE_BITS)

@@ -1,0 +1,271 @@
+package slab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/alloc"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/gpubatch"
+	"github.com/weftgo/weft/internal/mutate"
+)
+
+// The pool of a table grows, and keys are put into slabs that were not there
+// before, while lookups that were launched before go on: nobody waits for them,
+// they find what was there, and of what comes they see all or nothing. That they
+// see it in order is the simulator's to find out.
+func TestPoolGrowsBesideLookups(t *testing.T) {
+	for _, arch := range []int{80, 90} {
+		for seed := range uint64(growSeeds) {
+			for i := range 4 {
+				multi, shared := i%2 > 0, i/2 > 0
+				t.Run(fmt.Sprintf("sm_%d, seed %d, multi %v, shared %v", arch, seed, multi, shared), func(t *testing.T) {
+					t.Parallel()
+					growsBeside(multi, shared)(t, OpenSim(t, &sim.Options{Arch: arch, Scheduler: sim.Random, Seed: seed, Races: true}))
+				})
+			}
+		}
+	}
+}
+
+const (
+	growSeeds = 6 // schedules that are tried
+
+	growThere = 25  // keys that are there when lookups begin
+	growPut   = 40  // keys that are put each time the pool grows
+	growTimes = 2   // and how often that is
+	growAll   = 110 // keys that are looked for
+	growTwice = 3   // lookups of a kind that follow each other
+)
+
+// growing is a table of one chain. A key is its own value.
+type growing struct {
+	*table
+	t      testing.TB
+	stream *device.Stream
+	keys   device.Slice[uint32]
+	shows  []func() error
+}
+
+// growsBeside has lookups of all kinds under way while the chain of a table
+// grows into memory that its pool did not have, or that another owner had when
+// they began.
+func growsBeside(multi, shared bool) func(t testing.TB, dev device.Device) {
+	return func(t testing.TB, dev device.Device) {
+		w := batch.Widths{Key: 4, Val: 4, Slot: 8}
+		e, err := newEngine(dev, w, geometry{seed: 5, buckets: 1}, 1, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts := Options{Buckets: 1, MaxTombstones: -1, Logger: slog.New(slog.DiscardHandler)}
+		g := &growing{table: &table{dev: dev, widths: w, multi: multi, engine: e, opts: opts}, t: t}
+		g.stream, err = dev.NewStream()
+		g.must(err)
+		keys := make([]uint32, growAll)
+		for i := range keys {
+			keys[i] = uint32(i)
+		}
+		g.keys, err = device.Upload(g.stream, keys)
+		g.must(err)
+		g.put(0, growThere)
+		g.must(g.sync(context.Background(), "Sync"))
+
+		other, err := e.pool().Pool().Owner()
+		g.must(err)
+		if shared { // the table's memory is not the first of the pool
+			g.must(other.Reserve(context.Background(), 1))
+			g.must(e.pool().Reserve(context.Background(), alloc.BlockUnits))
+		}
+		began := e.pool().Ref(false)
+		lookups := g.begin()
+		g.must(other.Close())
+		for i := range growTimes {
+			g.scarce()
+			g.put(growThere+i*growPut, growThere+(i+1)*growPut)
+		}
+		if now := e.pool().Ref(false); now.Count < began.Count+growTimes || (now.Known == 0) != shared {
+			t.Fatalf("the pool did not grow: %+v, then %+v", began, now)
+		}
+		for _, l := range lookups {
+			g.must(l.stream.Sync(context.Background()))
+			g.check(l)
+		}
+		g.end(lookups)
+	}
+}
+
+func (g *growing) must(err error) {
+	g.t.Helper()
+	if err != nil {
+		g.t.Fatalf("%v", err)
+	}
+}
+
+// put submits putting keys [lo,hi).
+func (g *growing) put(lo, hi int) {
+	g.t.Helper()
+	k := batch.On(g.keys.Sub(lo, hi))
+	g.must(g.changeOn(g.stream, "PutOn", &batch.Batch{N: hi - lo, Kind: weft.OpPut, Flags: g.flagsFor(weft.OpPut), Keys: k, Vals: k}))
+}
+
+// scarce leaves the pool with a single free unit, once what was submitted to
+// the table has taken its own.
+func (g *growing) scarce() {
+	g.t.Helper()
+	_, err := g.count(context.Background())
+	g.must(err)
+	show, err := hide(g.dev, g.engine.pool(), 1)
+	g.must(err)
+	g.shows = append(g.shows, show)
+	_, err = g.look(context.Background())
+	g.must(err)
+}
+
+// A lookup is one that goes on on a stream of its own. vals begin as none.
+type lookup struct {
+	stream *device.Stream
+	vals   device.Slice[uint32]
+	more   []device.Slice[uint64]
+	pairs  bool // vals are keys and values of pairs in any order
+}
+
+const none = 0xffff_ff00
+
+// begin launches lookups of each kind.
+func (g *growing) begin() (all []*lookup) {
+	e := g.engine.(*gpuEngine)
+	launch := map[string]func(l *lookup) error{
+		"get": func(l *lookup) error {
+			return e.getOn(l.stream, &batch.Batch{N: growAll, Flags: g.mixed(), Keys: batch.On(g.keys), Vals: batch.On(l.vals.Sub(0, growAll))})
+		},
+		"export": func(l *lookup) error {
+			count, err := device.Upload(l.stream, make([]uint64, 1))
+			l.pairs, l.more = true, append(l.more, count)
+			return errors.Join(err, device.Launch(l.stream, e.kernel.export, gpubatch.Grid(32), gpubatch.Block, &exportParams{
+				table: refOf(e.gen), keys: l.vals.Ptr(), vals: l.vals.Ptr() + 4*growAll, count: count.Ptr(), rows: growAll, hi: 2,
+			}))
+		},
+	}
+	if g.multi {
+		starts := make([]uint64, growAll+1)
+		for i := range starts {
+			starts[i] = uint64(i)
+		}
+		launch["collect"] = func(l *lookup) error {
+			rows, err := device.Upload(l.stream, starts)
+			l.more = append(l.more, rows)
+			return errors.Join(err, e.launchCollect(l.stream, growAll, g.keys.Ptr(), rows.Ptr(), l.vals.Ptr(), growAll))
+		}
+	}
+	for _, kind := range []string{"get", "export", "collect"} {
+		if launch[kind] == nil {
+			continue
+		}
+		l := new(lookup)
+		var err error
+		l.stream, err = g.dev.NewStream()
+		g.must(err)
+		l.vals, err = device.Upload(l.stream, slices.Repeat([]uint32{none}, 2*growAll))
+		g.must(err)
+		for range growTwice {
+			g.must(launch[kind](l))
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// check wants what was there in the answers of a lookup, and of what was not
+// nothing but what it became.
+func (g *growing) check(l *lookup) {
+	g.t.Helper()
+	vals := make([]uint32, 2*growAll)
+	g.must(l.vals.CopyTo(context.Background(), l.stream, vals))
+	found := make([]bool, growAll)
+	for i, v := range vals[:growAll] {
+		key := uint32(i)
+		if l.pairs {
+			key = v
+			if v = vals[growAll+i]; v == none {
+				continue
+			}
+		}
+		if v == none || v == 0 && key != 0 {
+			continue
+		}
+		if v != key || key >= growAll {
+			g.t.Fatalf("key %d has the value %d", key, v)
+		}
+		found[key] = true
+	}
+	for key := range growThere {
+		if !found[key] {
+			g.t.Fatalf("key %d was there and is not found", key)
+		}
+	}
+}
+
+// end finds everything as it should be.
+func (g *growing) end(lookups []*lookup) {
+	g.t.Helper()
+	g.must(g.sync(context.Background(), "Sync"))
+	for _, show := range g.shows {
+		g.must(show())
+	}
+	if n := g.length(); n != growThere+growTimes*growPut {
+		g.t.Fatalf("%d keys", n)
+	}
+	g.must(g.checkInvariants())
+	for _, l := range lookups {
+		for i := range l.more {
+			g.must(l.more[i].Free())
+		}
+		g.must(errors.Join(l.vals.Free(), l.stream.Close()))
+	}
+	g.must(errors.Join(g.keys.Free(), g.stream.Close(), g.close()))
+}
+
+// Each part of what orders a lookup behind the host's work on memory that came
+// later is needed.
+func TestMutantsGrowBesideLookups(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	const fence, sync = `fence\.acq_rel\.gpu;`, `bar\.warp\.sync %r\d+;`
+	for _, m := range []struct {
+		mutant
+		multi, shared bool
+	}{
+		{mutant{"get does not acquire", "get_32_32", fence, ""}, false, false},
+		{mutant{"lanes of get that did not read the link go on", "get_32_32", sync, ""}, false, false},
+		{mutant{"get does not acquire in a multimap", "get_multi_32_32", fence, ""}, true, false},
+		{mutant{"collect does not acquire", "collect_32_32", fence, ""}, true, false},
+		{mutant{"lanes of collect that did not read the link go on", "collect_32_32", sync, ""}, true, false},
+		{mutant{"get does not acquire in a shared pool", "get_32_32", fence, ""}, false, true},
+		{mutant{"a slab is linked and not released in a shared pool", "change_32_32", fence, ""}, false, true},
+		{mutant{"export does not acquire", "export_32_32", fence, ""}, false, false},
+		{mutant{"a slab is linked and not released", "change_32_32", fence, ""}, false, false},
+		{mutant{"a slab is linked and not released to those that append", "append_32_32", fence, ""}, true, false},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			var trials []mutate.Trial
+			for seed := range uint64(growSeeds) {
+				opts := sim.Options{Arch: 90, Scheduler: sim.Random, Seed: seed, Races: true}
+				trials = append(trials, mutate.OnDevice(fmt.Sprintf("seed %d", seed), opts, growsBeside(m.multi, m.shared)))
+			}
+			by, how := mutate.FirstFailure(t, trials, m.rewrite(t))
+			if by == "" {
+				t.Fatal("not noticed")
+			}
+			t.Logf("%s: %s", by, how)
+		})
+	}
+}
