@@ -111,7 +111,11 @@ func blocked(t *testing.T, r *staging.Ring, n int) (letGo func()) {
 			t.Errorf("%d rows of %d: %v", done, n, err)
 		}
 	}()
-	<-inside
+	select {
+	case <-inside:
+	case <-time.After(10 * time.Second):
+		t.Fatal("it found no memory")
+	}
 	return func() {
 		close(leave)
 		<-over
@@ -148,15 +152,45 @@ func TestWaitsForMemory(t *testing.T) {
 	wg.Wait()
 }
 
-// A small call does not wait for large ones that are under way, nor for those
-// that wait.
-func TestSmallBesideLarge(t *testing.T) {
+// Calls that could use all memory leave half of what there is to the next one.
+func TestLargeLeavesSome(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := newMemory(t, dev, 8<<20)
-	var all []func()
-	for range 3 {
-		all = append(all, blocked(t, ringOf(t, dev, m), 4_000_000))
+	defer staging.Configure(dev, staging.Settings{Segments: 32})()
+	for range 4 {
+		defer blocked(t, ringOf(t, dev, m), 1_000_000)()
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	e := newEcho(500_000, 8, 1)
+	if done, err := e.run(ctx, ringOf(t, dev, m), false); done != e.n || err != nil {
+		t.Errorf("%d rows: %v", done, err)
+	}
+	e.arrived(t, e.n)
+}
+
+// A small call does not wait behind a large one that waits.
+func TestSmallPassesLarge(t *testing.T) {
+	dev := devicetest.Open(t)
+	m := newMemory(t, dev, 1<<20)
+	inside, leave := make(chan struct{}, 2), make(chan struct{})
+	var wg sync.WaitGroup
+	for range 2 { // of which one fits
+		r := ringOf(t, dev, m)
+		wg.Go(func() {
+			b := &batch.Batch{N: 600 << 10, Columns: batch.Columns{batch.OK: batch.Output(make([]byte, 600<<10))}}
+			_, err := r.RunWhole(t.Context(), b, func(p *staging.Piece) error {
+				inside <- struct{}{}
+				<-leave
+				return p.Stream.Fill(p.Batch.Columns[batch.OK].Ptr, 0, 150<<10)
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	<-inside
+	time.Sleep(20 * time.Millisecond) // the other one is in line
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	e := newEcho(10, 8, 1)
@@ -164,9 +198,43 @@ func TestSmallBesideLarge(t *testing.T) {
 		t.Errorf("%d rows: %v", done, err)
 	}
 	e.arrived(t, 10)
-	for _, letGo := range all {
-		letGo()
+	if len(inside) > 0 {
+		t.Error("both large calls are under way")
 	}
+	close(leave)
+	wg.Wait()
+}
+
+// What comes back at once serves as many calls as it is enough for.
+func TestLine(t *testing.T) {
+	var mu sync.Mutex
+	var line staging.Line
+	var wg sync.WaitGroup
+	left := 0
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for range 3 {
+		wg.Go(func() {
+			mu.Lock()
+			defer mu.Unlock()
+			err := line.Wait(ctx, &mu, false, func() (bool, error) {
+				if left == 0 {
+					return false, nil
+				}
+				left--
+				return true, nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	time.Sleep(20 * time.Millisecond)
+	mu.Lock()
+	left = 3
+	line.Wake()
+	mu.Unlock()
+	wg.Wait()
 }
 
 // Many calls share little memory: all end, none takes more than there is, and
