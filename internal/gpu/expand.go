@@ -16,7 +16,7 @@ type Expander interface {
 	Scan(s *device.Stream, counts, offsets device.Ptr, n int) error
 	// Rows launches writing the values of n keys, those of key i from row
 	// offsets[i] on, none beyond row offsets[i+1], before row first or from row
-	// limit on. vals is where row 0 would be.
+	// limit on. vals is where row first goes; no key's rows end before it.
 	Rows(s *device.Stream, p core.Parts, n int, keys, offsets, vals device.Ptr, first, limit uint64) error
 }
 
@@ -69,7 +69,7 @@ func (e *Engine) expandMany(ctx context.Context, c *Carrier, l *core.Lease, b *b
 			return err
 		}
 		return x.Rows(p.Stream, l.Parts, p.Batch.N, p.Batch.Columns[batch.Keys].Ptr, p.Batch.Columns[batch.Offsets].Ptr,
-			vals.Ptr-device.Ptr(first)*device.Ptr(vals.Width), first, limit)
+			vals.Ptr, first, limit)
 	})
 	return err
 }
@@ -103,7 +103,7 @@ func (e *Engine) expandLarge(ctx context.Context, c *Carrier, l *core.Lease, b *
 	rows := uint64((room.buf.Size - largeHead) / vals.Width)
 	for first := head[0]; first < head[1]; first += rows {
 		limit := min(first+rows, head[1])
-		if err := x.Rows(s, l.Parts, 1, key, offsets, to-device.Ptr(first)*device.Ptr(vals.Width), first, limit); err != nil {
+		if err := x.Rows(s, l.Parts, 1, key, offsets, to, first, limit); err != nil {
 			return err
 		}
 		part := &batch.Batch{N: int(limit - first)}

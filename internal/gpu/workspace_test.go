@@ -183,7 +183,7 @@ func (p *sharer) Change(s *device.Stream, _ core.Parts, c *gpu.Change) (bool, er
 func (p *sharer) Scan(*device.Stream, device.Ptr, device.Ptr, int) error { return nil }
 
 func (p *sharer) Rows(s *device.Stream, _ core.Parts, n int, _, _, vals device.Ptr, first, limit uint64) error {
-	return s.Fill(vals+device.Ptr(4*first), p.mark, int(limit-first))
+	return s.Fill(vals, p.mark, int(limit-first))
 }
 
 func sharing(dev device.Device, seed uint64) (err error) {
