@@ -17,8 +17,9 @@ func (e *cpuEngine[K, SK, V, SV]) Extent(l *core.Lease) (units uint32, rows int)
 
 // Export is for [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
-	t := tableOf[SK, SV](l.Parts.(*generation))
-	return cpu.Export[K, V](ctx, out, t.base, t.lines, lo, hi, lastSentinel, func(line uint32, slots func([]cpu.Slot[SK, SV])) {
+	g := l.Parts.(*generation)
+	t := tableOf[SK, SV](g)
+	return cpu.Export[K, V](ctx, out, t.base, g.order, t.lines, lo, hi, lastSentinel, func(line uint32, slots func([]cpu.Slot[SK, SV])) {
 		slots(t.line(line))
 	})
 }

@@ -49,6 +49,8 @@ type kernels struct {
 	get, getWide, change, changeWide device.Kernel
 	rehash, borders, inPlace         device.Kernel
 	export, probe                    device.Kernel
+
+	wideGet, wideChange float64 // the loads from which on whole lines are read
 }
 
 func newGPUEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (_ engine, _ *core.Leases, err error) {
@@ -79,6 +81,10 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (_ 
 }
 
 func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
+	k.wideGet, k.wideChange = wideGet8, wideChange
+	if k.widths.Slot == 16 {
+		k.wideGet = wideGet16
+	}
 	return gpu.Load(dev, linearImages[gpu.Pair(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "get_wide", To: &k.getWide},
 		{Name: "change", To: &k.change}, {Name: "change_wide", To: &k.changeWide},
@@ -121,11 +127,8 @@ func (k *kernels) Wipe(s *device.Stream, p core.Parts) error {
 
 // Look launches a lookup.
 func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
-	kernel, lanes, wide := k.get, narrowLanes, wideGet8
-	if k.widths.Slot == 16 {
-		wide = wideGet16
-	}
-	if k.share(p) > wide {
+	kernel, lanes := k.get, narrowLanes
+	if k.share(p) > k.wideGet {
 		kernel, lanes = k.getWide, wideLanes
 	}
 	params := getParams{
@@ -142,7 +145,7 @@ func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits devi
 // Change launches a change.
 func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
 	kernel := k.change
-	if k.share(p) > wideChange {
+	if k.share(p) > k.wideChange {
 		kernel = k.changeWide
 	}
 	return c.Ordered(), device.Launch(s, kernel, gpu.Grid(c.N), gpu.Block, &changeParams{
@@ -169,7 +172,7 @@ func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *bat
 	slots := int(hi-lo) * lineBytes / k.widths.Slot
 	return device.Launch(s, k.export, gpu.Wave(s.Device(), slots), gpu.Block, &exportParams{
 		table: refOf(p), keys: out.Columns[batch.Keys].Ptr, vals: out.Columns[batch.Vals].Ptr, count: count,
-		lo: lo, hi: hi, step: core.SpreadOver(p.(*generation).lines).Step(),
+		lo: lo, hi: hi, step: p.(*generation).order.Step(),
 	})
 }
 

@@ -2,6 +2,7 @@ package linear
 
 import (
 	"context"
+	"math/bits"
 	"sync/atomic"
 	"unsafe"
 
@@ -60,7 +61,8 @@ func (t *cpuTable[K, V]) borders(parts int) []uint32 {
 	var found []uint32
 	part := (t.lines-1)/uint32(parts) + 1
 	for line := uint32(0); line < t.lines; line++ {
-		if _, empty := t.census(line); empty > 0 {
+		slots := t.line(line)
+		if _, border := census(slots); border {
 			found = append(found, line)
 			line += part - 1 - line%part // to the end of its part
 		}
@@ -68,62 +70,115 @@ func (t *cpuTable[K, V]) borders(parts int) []uint32 {
 	return found
 }
 
-// census counts the dead and the empty slots of a line.
-func (t *cpuTable[K, V]) census(line uint32) (dead, empty int) {
-	slots := t.line(line)
-	for i := range slots {
-		switch slots[i].Key {
-		case cpu.Sentinel[K](cpu.Dead):
-			dead++
-		case cpu.Sentinel[K](cpu.Empty):
-			empty++
-		}
-	}
-	return dead, empty
-}
-
 // linesPerLook is the number of lines rehashed in place between two looks at the
-// context: less than a millisecond's work.
-const linesPerLook = 1 << 12
+// context: a fraction of a millisecond's work.
+const linesPerLook = 1 << 11
 
 // rehashInPlace does it for n lines behind a border, of which the last is one,
 // and returns the number of dead slots dropped. It stops at a border when ctx
-// ends.
+// ends. Places are found in bits, since a core expects few of these jumps
+// rightly: in a table of 2 million pairs with .05 dead slots it takes a third of
+// the time that it takes with searches.
 func (t *cpuTable[K, V]) rehashInPlace(ctx context.Context, border, n uint32) (dropped uint64) {
-	var pairs [lineBytes / 4]cpu.Slot[K, V]
-	dirty := false // a slot since the last border has become empty
-	whole := cpu.Share{Hi: t.lines}
-	line, look := border, uint32(linesPerLook)
-	for done := uint32(0); done < n; done++ {
+	var fresh [lineBytes / 4]cpu.Slot[K, V]
+	per := t.perSector()
+	line, look := border, linesPerLook
+	dirty, hole := false, 0 // since the last border: a slot has become empty; the last line that has such
+	for at := 1; at <= int(n); at++ {
 		if line++; line == t.lines {
 			line = 0
 		}
-		dead, empty := t.census(line)
+		slots := t.line(line)
+		dead, border := census(slots)
 		dropped += uint64(dead)
-		if dirty = dirty || dead > 0; dirty {
-			live := 0
-			slots := t.line(line)
-			for i := range slots {
-				if !isSentinel(slots[i].Key) {
-					pairs[live] = slots[i]
-					live++
+		if dirty = dirty || dead != 0; dirty {
+			room := uint32(1)<<len(slots) - 1
+			wipeLine(&fresh[0])
+			for left := liveIn(slots); left != 0; left &= left - 1 {
+				s := &slots[bits.TrailingZeros32(left)]
+				h := home(t.geometry, s.Key)
+				back := int(line) - int(h/lineSectors)
+				if back < 0 {
+					back += int(t.lines)
 				}
+				if at-back <= hole && t.placeBefore(uint32(back), h, s) {
+					continue
+				}
+				i := firstOf(room, h%lineSectors, uint32(per))
+				room &^= 1 << i
+				fresh[i] = *s
 			}
-			wipeLine(&slots[0])
-			for i := range pairs[:live] {
-				t.place(whole, home(t.geometry, pairs[i].Key), &pairs[i])
+			copy(slots, fresh[:])
+			if room != 0 {
+				hole = at
 			}
 		}
-		if empty == 0 {
+		if !border {
 			continue
 		}
-		if dirty = false; done >= look {
+		// Nothing behind it has its home here or before.
+		if dirty, hole = false, 0; at >= look {
 			if look += linesPerLook; ctx.Err() != nil {
 				break
 			}
 		}
 	}
 	return dropped
+}
+
+// census counts the dead slots of a line, and reports whether it is a border.
+func census[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (dead uint32, border bool) {
+	var empty uint32
+	for i := range slots {
+		var e, d uint32
+		if slots[i].Key == cpu.Sentinel[K](cpu.Empty) {
+			e = 1
+		}
+		if slots[i].Key == cpu.Sentinel[K](cpu.Dead) {
+			d = 1
+		}
+		empty |= e
+		dead += d
+	}
+	return dead, empty != 0
+}
+
+// liveIn says which slots of a line are live, a bit each.
+func liveIn[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (live uint32) {
+	for i := range slots {
+		var l uint32
+		if !isSentinel(slots[i].Key) {
+			l = 1
+		}
+		live |= l << (uint(i) % 32)
+	}
+	return live
+}
+
+// firstOf is the first on a path of the slots of a line that have a bit set. The
+// path begins in a sector of so many slots, here or in a line before.
+func firstOf(room, sector, per uint32) uint32 {
+	var onPath uint32
+	for o := range uint32(lineSectors) {
+		onPath |= room >> ((o ^ sector) * per % 32) & (1<<(per%32) - 1) << (o * per % 32)
+	}
+	i := uint32(bits.TrailingZeros32(onPath))
+	return (i/per^sector)*per + i%per
+}
+
+// placeBefore puts a pair into the first empty slot of its path in its first so
+// many lines, if there is one.
+func (t *cpuTable[K, V]) placeBefore(lines, home uint32, pair *cpu.Slot[K, V]) bool {
+	for o := range lines * lineSectors {
+		slots := t.sector(t.next(home, o))
+		for i := range slots {
+			if slots[i].Key == cpu.Sentinel[K](cpu.Empty) {
+				slots[i] = *pair
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // wipeLine empties the line that begins with a slot.

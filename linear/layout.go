@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/hash"
 )
@@ -80,8 +81,9 @@ func home[K cpu.Key](g geometry, key K) uint32 {
 // generation is the memory of a table between two rehashes.
 type generation struct {
 	geometry
-	dev device.Device
-	buf device.Buffer
+	dev   device.Device
+	buf   device.Buffer
+	order core.Spread // in which it is read
 }
 
 // allocate takes memory for a table, whose content is undefined.
@@ -90,7 +92,7 @@ func allocate(dev device.Device, g geometry) (*generation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("table of %d bytes: %w", g.bytes(), err)
 	}
-	return &generation{g, dev, buf}, nil
+	return &generation{g, dev, buf, core.SpreadOver(g.lines)}, nil
 }
 
 // Free is for [core.Parts].

@@ -100,6 +100,9 @@ func TestMutantsFailKernelTests(t *testing.T) {
 	}
 	for _, m := range []struct{ name, kernels, pattern, with string }{
 		{"a rehash does not count the keys without room", "rehash_32_32", `atom\.relaxed\.gpu\.global\.add\.u32 [^;]*;`, ""},
+		{"a rehash in place does not count what it drops", "in_place_32_32", `(red|atom)\.relaxed\.gpu\.global\.add\.u64 [^;]*;`, ""},
+		{"a rehash in place does not wait for its lanes", "in_place_32_32", `bar\.warp\.sync [^;]*;`, ""},
+		{"a segment has no border", "borders_32_32", `st\.relaxed\.gpu\.global\.b32 (\[%rd\d+\]), %r\d+;`, "st.relaxed.gpu.global.b32 $1, -1;"},
 		{"the list of operations without room is not written", "change(_wide)?_32_32", `(?s)(.*)st\.global\.u32 [^;]*;`, "$1;"},
 		{"operations without room are counted by each block for itself", "change(_wide)?_32_32", `atom\.relaxed\.gpu(\.global\.add\.u32)`, "atom.relaxed.cta$1"},
 		{"flags are written where there is no column of them", "change(_wide)?_32_32",

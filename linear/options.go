@@ -24,7 +24,9 @@ type Options struct {
 	MaxLoad float64
 
 	// Fixed tables never grow nor shrink: keys that find no room are left out
-	// and the call returns weft.ErrFull.
+	// and the call returns weft.ErrFull. Where keys come and go, the slots of those
+	// that went are dropped within the table's memory, before they make searches
+	// long; an iteration under way puts that off.
 	Fixed bool
 
 	// Tombstones is the deletion scheme. Default Keep.

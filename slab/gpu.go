@@ -187,7 +187,7 @@ func (k *kernels) Extent(p core.Parts) (units uint32, rows int) {
 func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	return device.Launch(s, k.export, tiles(s.Device(), hi-lo), gpu.Block, &exportParams{
 		table: refOf(p), keys: out.Columns[batch.Keys].Ptr, vals: out.Columns[batch.Vals].Ptr,
-		count: count, rows: uint64(out.N), lo: lo, hi: hi, step: core.SpreadOver(p.(*generation).buckets).Step(),
+		count: count, rows: uint64(out.N), lo: lo, hi: hi, step: p.(*generation).order.Step(),
 	})
 }
 

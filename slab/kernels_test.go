@@ -370,7 +370,7 @@ func (s *beside[K, V]) shortExport() {
 	b := &batch.Batch{Keys: batch.Host(keys), Vals: s.vals(vals), Out: batch.Host(count)}
 	s.onDevice(b, func() error {
 		return device.Launch(s.stream, e.kernel.export, e.tiles(e.gen.buckets), gpubatch.Block, &exportParams{
-			table: refOf(e.gen), keys: b.Keys.Ptr, vals: b.Vals.Ptr, count: b.Out.Ptr, rows: uint64(rows), hi: e.gen.buckets + 1,
+			table: refOf(e.gen), keys: b.Keys.Ptr, vals: b.Vals.Ptr, count: b.Out.Ptr, rows: uint64(rows), hi: e.gen.buckets + 1, step: e.gen.order.Step(),
 		})
 	}, &b.Keys, &b.Vals, &b.Out)
 	written := func(k K) bool { return k != 9999 }

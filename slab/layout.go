@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/hash"
 )
@@ -97,6 +98,7 @@ type generation struct {
 	base  device.Buffer
 	pool  *alloc.Pool
 	units *alloc.Owner // of all that the pool has
+	order core.Spread  // in which it is read
 	long  atomic.Bool  // on a CPU: some chain has been as long as longChain
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -59,7 +60,7 @@ func allocate(dev device.Device, g geometry, units int, fixed bool) (*generation
 	if err != nil {
 		return nil, err
 	}
-	gen := &generation{geometry: g, dev: dev}
+	gen := &generation{geometry: g, dev: dev, order: core.SpreadOver(g.buckets)}
 	if gen.base, err = dev.Alloc(g.bytes()); err != nil {
 		return nil, fmt.Errorf("%d base slabs of %d bytes: %w", g.buckets, slabBytes, err)
 	}

@@ -11,12 +11,11 @@ import (
 // lineBytes is what lookups of all hash structures read at once.
 const lineBytes = 128
 
-// Export copies the live pairs of lines number [lo,hi), in the order of
-// [core.Spread], to the columns of a batch, as far as they have rows, and counts
+// Export copies the live pairs of lines number [lo,hi), in an order, to the columns of a batch, as far as they have rows, and counts
 // them. There are n lines at base, and an extra one that holds keys that look like
 // sentinels, of which last is the last. each calls its second argument with the
 // slots of a line, and of what is chained behind it.
-func Export[K Key, V any, SK Key, SV Val](ctx context.Context, out *batch.Batch, base unsafe.Pointer, n, lo, hi uint32, last SK, each func(line uint32, slots func([]Slot[SK, SV]))) (int, error) {
+func Export[K Key, V any, SK Key, SV Val](ctx context.Context, out *batch.Batch, base unsafe.Pointer, order core.Spread, n, lo, hi uint32, last SK, each func(line uint32, slots func([]Slot[SK, SV]))) (int, error) {
 	keys, vals := batch.View[K](out.Columns[batch.Keys].Host), batch.View[V](out.Columns[batch.Vals].Host)
 	pairs, flip := 0, SK(0) // flip turns what is stored into the key
 	take := func(slots []Slot[SK, SV]) {
@@ -33,7 +32,6 @@ func Export[K Key, V any, SK Key, SV Val](ctx context.Context, out *batch.Batch,
 			pairs++
 		}
 	}
-	order := core.SpreadOver(n)
 	var lines [2][Group]uint32 // what is read, and what is on its way
 	size := fetch(order, base, n, lo, hi, &lines[0])
 	w := NewWatch(ctx)

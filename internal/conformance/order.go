@@ -1,0 +1,220 @@
+package conformance
+
+import (
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+)
+
+// Keyed is what structures of all kinds have in common: keys that come, go and
+// are iterated over. [MapKeys], [SetKeys] and [MultiMapKeys] make one.
+type Keyed interface {
+	Add(keys []uint64) error
+	Delete(keys []uint64) error
+	Keys() iter.Seq[uint64]
+	Len() int
+	Close() error
+}
+
+// KeyedSize is how a structure for [IterationOrder] is to be made. All of them
+// must have one seed, so that their homes are in the same order.
+type KeyedSize struct {
+	Capacity int
+	Fixed    bool
+}
+
+// IterationOrder checks that keys which come or go in the order in which a
+// structure of the same seed is read cost what they cost in any order. Homes
+// that lie in the order of the hash make that a trap: a table that is emptied or
+// filled a region at a time is crowded where the others are.
+func IterationOrder(t *testing.T, scale Scale, open func(t testing.TB, size KeyedSize) Keyed) {
+	n := scale.Rows()
+	for name, c := range map[string]struct {
+		size KeyedSize
+		keys int // that are copied
+	}{
+		"growing":               {KeyedSize{}, n},
+		"same capacity":         {KeyedSize{Capacity: n}, n},
+		"half capacity":         {KeyedSize{Capacity: n / 2}, n},
+		"same capacity, fixed":  {KeyedSize{n, true}, n},
+		"half capacity, fixed":  {KeyedSize{n / 2, true}, n / 2},
+		"twice capacity, fixed": {KeyedSize{2 * n, true}, n},
+	} {
+		t.Run("copy/"+name, func(t *testing.T) {
+			o := order{t, scale, open}
+			o.compare(KeyedSize{}, n, func(from Keyed, keys []uint64) time.Duration { return o.copied(c.size, keys[:c.keys]) })
+		})
+	}
+	for name, size := range map[string]KeyedSize{"growing": {}, "fixed": {n, true}} {
+		t.Run("drain/"+name, func(t *testing.T) {
+			o := order{t, scale, open}
+			o.compare(size, n, o.drained)
+		})
+		t.Run("refill/"+name, func(t *testing.T) {
+			o := order{t, scale, open}
+			o.compare(size, n, o.refilled)
+		})
+	}
+}
+
+// order is a test of what an order costs.
+type order struct {
+	testing.TB
+	scale Scale
+	open  func(t testing.TB, size KeyedSize) Keyed
+}
+
+// dearer is how many times as long the order of an iteration may take as a
+// random one, beside what is but noise. In the order of the hash it takes
+// hundreds of times as long, or ends in an error.
+const dearer, noise = 8, 50 * time.Millisecond
+
+// compare runs something on a structure of n keys, in the order in which it is
+// read and in random order.
+func (o order) compare(size KeyedSize, n int, run func(s Keyed, keys []uint64) time.Duration) {
+	o.Helper()
+	rng := rand.New(rand.NewPCG(11, 12))
+	all := unique[uint64](n, rng)
+	fastest := func(shuffle bool) time.Duration {
+		best := time.Hour
+		for range 2 {
+			s := o.open(o, size)
+			o.inBatches(all, s.Add)
+			keys := o.keys(s, n)
+			if shuffle {
+				rng.Shuffle(n, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+			}
+			best = min(best, run(s, keys))
+			must(o, s.Close())
+			if o.scale <= Slow { // an interpreter: only that it works
+				break
+			}
+		}
+		return best
+	}
+	random, ordered := fastest(true), fastest(false)
+	if o.scale > Slow && ordered > dearer*random+noise {
+		o.Errorf("%d keys take %v in the order of an iteration, %v in random order", n, ordered, random)
+	}
+}
+
+// keys are those of a structure, as it yields them.
+func (o order) keys(s Keyed, n int) []uint64 {
+	o.Helper()
+	keys := make([]uint64, 0, n)
+	for k := range s.Keys() {
+		keys = append(keys, k)
+	}
+	if len(keys) != n || s.Len() != n {
+		o.Fatalf("an iteration over %d keys yields %d", s.Len(), len(keys))
+	}
+	return keys
+}
+
+// inBatches hands keys on, a sixty-fourth at a time, and tells how long it took.
+func (o order) inBatches(keys []uint64, to func(keys []uint64) error) time.Duration {
+	o.Helper()
+	begin := time.Now()
+	step := len(keys)/64 + 1
+	for lo := 0; lo < len(keys); lo += step {
+		if err := to(keys[lo:min(lo+step, len(keys))]); err != nil {
+			o.Fatalf("keys %d to %d of %d: %v", lo, lo+step, len(keys), err)
+		}
+	}
+	return time.Since(begin)
+}
+
+// copied puts keys into a structure of its own.
+func (o order) copied(size KeyedSize, keys []uint64) time.Duration {
+	to := o.open(o, size)
+	took := o.inBatches(keys, to.Add)
+	o.keys(to, len(keys))
+	must(o, to.Close())
+	return took
+}
+
+// drained deletes all keys.
+func (o order) drained(s Keyed, keys []uint64) time.Duration {
+	took := o.inBatches(keys, s.Delete)
+	o.keys(s, 0)
+	return took
+}
+
+// refilled deletes half of the keys, puts them back, and does so with the others.
+func (o order) refilled(s Keyed, keys []uint64) (took time.Duration) {
+	for _, half := range [][]uint64{keys[:len(keys)/2], keys[len(keys)/2:]} {
+		took += o.inBatches(half, s.Delete)
+		took += o.inBatches(half, s.Add)
+	}
+	o.keys(s, len(keys))
+	return took
+}
+
+// ---- the kinds ----------------------------------------------------------------
+
+type mapKeys struct{ AnyMap[uint64, uint64] }
+
+// MapKeys is a map as [Keyed].
+func MapKeys(m AnyMap[uint64, uint64]) Keyed { return mapKeys{m} }
+
+func (m mapKeys) Keys() iter.Seq[uint64] { return firsts(m.All()) }
+func (m mapKeys) Add(keys []uint64) error {
+	n, err := m.Put(ctx(), keys, keys)
+	return all("Put", n, len(keys), err)
+}
+func (m mapKeys) Delete(keys []uint64) error {
+	n, err := m.AnyMap.Delete(ctx(), keys, nil)
+	return all("Delete", n, len(keys), err)
+}
+
+type multiMapKeys struct {
+	AnyMultiMap[uint64, uint64]
+}
+
+// MultiMapKeys is a multimap of one pair per key as [Keyed].
+func MultiMapKeys(m AnyMultiMap[uint64, uint64]) Keyed { return multiMapKeys{m} }
+
+func (m multiMapKeys) Keys() iter.Seq[uint64] { return firsts(m.All()) }
+func (m multiMapKeys) Add(keys []uint64) error {
+	n, err := m.Put(ctx(), keys, keys)
+	return all("Put", n, len(keys), err)
+}
+func (m multiMapKeys) Delete(keys []uint64) error {
+	n, err := m.DeleteAll(ctx(), keys, nil)
+	return all("DeleteAll", n, len(keys), err)
+}
+
+type setKeys struct{ AnySet[uint64] }
+
+// SetKeys is a set as [Keyed].
+func SetKeys(s AnySet[uint64]) Keyed { return setKeys{s} }
+
+func (s setKeys) Keys() iter.Seq[uint64] { return s.All() }
+func (s setKeys) Add(keys []uint64) error {
+	n, err := s.AnySet.Add(ctx(), keys, nil)
+	return all("Add", n, len(keys), err)
+}
+func (s setKeys) Delete(keys []uint64) error {
+	n, err := s.AnySet.Delete(ctx(), keys, nil)
+	return all("Delete", n, len(keys), err)
+}
+
+func firsts(pairs iter.Seq2[uint64, uint64]) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for k := range pairs {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+func all(what string, n, want int, err error) error {
+	if err == nil && n != want {
+		err = fmt.Errorf("%s: %d of %d", what, n, want)
+	}
+	return err
+}

@@ -1,0 +1,287 @@
+package linear
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/batch"
+)
+
+// worn makes a table of a few lines and fills and empties it at random. In some
+// tables keys crowd at the end, so that their paths wrap around.
+func worn[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, seed uint64) *beside[K, V] {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	lines := 1 + rng.Uint32N(20)
+	s := newBeside[K, V](t, dev, set, Options{Tombstones: Tombstones(rng.IntN(2)), Fixed: true}, lines)
+	s.rng = rng
+	im := image{geometry: s.table.engine.geometry(), widths: s.table.widths}
+	crowd, slots := rng.IntN(3), s.table.slots()
+	var keys []K
+	for have := map[K]bool{}; len(keys) < 2*slots; {
+		k := K(rng.Uint64())
+		if rng.IntN(50) == 0 {
+			k = ^K(rng.IntN(marks)) // looks like a mark
+		}
+		if !have[k] && (crowd == 0 || im.homeLine(uint64(k)) >= lines*3/4 || rng.IntN(4*crowd) == 0) {
+			have[k] = true
+			keys = append(keys, k)
+		}
+	}
+	for range 1 + rng.IntN(6) {
+		rng.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+		s.changeKeys(weft.OpPutNew, keys[:rng.IntN(slots*5/4)])
+		s.changeKeys(weft.OpDelete, keys[:rng.IntN(len(keys))])
+
+	}
+	return s
+}
+
+// changeKeys runs a batch on different keys, and the model behind it.
+func (s *beside[K, V]) changeKeys(kind weft.OpKind, keys []K) {
+	s.Helper()
+	vals := make([]V, len(keys))
+	for i := range vals {
+		vals[i] = V(s.rng.Uint64())
+	}
+	b := &batch.Batch{N: len(keys), Kind: kind, Flags: s.table.flagsFor(kind), Keys: batch.Host(keys), Load: 1}
+	if s.table.widths.Val > 0 && kind == weft.OpPutNew {
+		b.Vals = batch.Host(vals)
+	}
+	_, failed, err := s.table.engine.change(context.Background(), b)
+	if err != nil {
+		s.Fatal(err)
+	}
+	for i, k := range keys {
+		_, there := s.model[k]
+		switch _, full := slices.BinarySearch(failed, uint32(i)); {
+		case kind == weft.OpDelete:
+			delete(s.model, k)
+		case !full && !there:
+			s.model[k] = vals[i]
+		}
+	}
+}
+
+// holds compares the table with its model, by lookups, by export and by its
+// memory.
+func (s *beside[K, V]) holds() {
+	s.Helper()
+	keys := slices.Collect(maps.Keys(s.model))
+	hits, err := s.table.engine.get(context.Background(), &batch.Batch{N: len(keys), Keys: batch.Host(keys)})
+	if err != nil || hits != len(keys) {
+		s.Fatalf("%d of %d keys are found: %v", hits, len(keys), err)
+	}
+	s.content()
+	im, err := s.table.image()
+	if err == nil {
+		err = im.check(s.table.opts.Tombstones == Keep)
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// homeLine is where the path of a key begins.
+func (im image) homeLine(key uint64) uint32 {
+	for i := range im.path(false, key) {
+		return uint32(i * im.widths.Slot / lineBytes)
+	}
+	return 0
+}
+
+// distances is how many lines each key lies behind its home.
+func (im image) distances() map[uint64]uint32 {
+	d := map[uint64]uint32{}
+	for i := range int(im.lines) * lineBytes / im.widths.Slot {
+		if key, _ := im.slot(i); key < im.mark(markPending) {
+			d[key] = (uint32(i*im.widths.Slot/lineBytes) + im.lines - im.homeLine(key)) % im.lines
+		}
+	}
+	return d
+}
+
+// Whatever the table: a rehash in place keeps all pairs, drops all dead slots but
+// those of the extra line, leaves the layout in order, and makes no path longer.
+func TestRehashInPlace(t *testing.T) {
+	dev := devicetest.Open(t)
+	seeds := uint64(20)
+	if dev.Properties().Kind == device.CPU {
+		seeds = 300
+	}
+	t.Run("uint32,uint32", func(t *testing.T) { rehashInPlace[uint32, uint32](t, dev, false, seeds) })
+	t.Run("uint32,uint64", func(t *testing.T) { rehashInPlace[uint32, uint64](t, dev, false, seeds) })
+	t.Run("uint64,uint64", func(t *testing.T) { rehashInPlace[uint64, uint64](t, dev, false, seeds) })
+	t.Run("set uint32", func(t *testing.T) { rehashInPlace[uint32, uint32](t, dev, true, seeds) })
+	t.Run("set uint64", func(t *testing.T) { rehashInPlace[uint64, uint64](t, dev, true, seeds) })
+}
+
+func rehashInPlace[K, V uint32 | uint64](t *testing.T, dev device.Device, set bool, seeds uint64) {
+	wrapped := 0
+	for seed := range seeds {
+		s := worn[K, V](t, dev, set, seed)
+		before, err := s.table.image()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.rehashInPlace()
+		s.holds()
+		after, err := s.table.image()
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := before.distances()
+		for key, lines := range after.distances() {
+			if lines > old[key] {
+				t.Fatalf("seed %d: key %#x lay %d lines behind its home, and now %d", seed, key, old[key], lines)
+			}
+			if home := after.homeLine(key); home+lines >= after.lines {
+				wrapped++
+			}
+		}
+		s.close()
+	}
+	if wrapped == 0 {
+		t.Error("no path has wrapped around")
+	}
+}
+
+// The cores work apart, so how many there are makes no difference.
+func TestRehashInPlaceOnAnyCores(t *testing.T) {
+	for seed := range uint64(50) {
+		var first []byte
+		for _, workers := range []int{1, 2, 7} {
+			s := worn[uint64, uint64](t, openCPU(t, workers), false, seed)
+			s.rehashInPlace()
+			s.holds()
+			im, err := s.table.image()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.close()
+			if first == nil {
+				first = im.mem
+			}
+			if !bytes.Equal(first, im.mem) {
+				t.Fatalf("seed %d: %d cores make another table", seed, workers)
+			}
+		}
+	}
+}
+
+// ends is a context that has ended when it has been looked at so many times.
+type ends struct {
+	context.Context
+	looks atomic.Int32
+}
+
+func endsAfter(t testing.TB, looks int32) *ends {
+	e := &ends{Context: t.Context()}
+	e.looks.Store(looks)
+	return e
+}
+
+func (e *ends) Err() error {
+	if e.looks.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A rehash in place that is cancelled leaves a table as good as before, and the
+// counters right.
+func TestRehashInPlaceCancelled(t *testing.T) {
+	dev := openCPU(t, 1)
+	m, err := New[uint64, uint64](dev, &Options{Capacity: 100_000, Fixed: true, MaxLoad: .9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	keys := make([]uint64, 100_000)
+	for i := range keys {
+		keys[i] = uint64(i) * 3
+	}
+	if _, err := m.Put(t.Context(), keys, keys); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Delete(t.Context(), keys[:25_000], nil); err != nil {
+		t.Fatal(err)
+	}
+	part := false
+	for looks := int32(0); ; looks++ {
+		done, err := m.table.engine.rehashInPlace(endsAfter(t, looks))
+		if cerr := m.CheckInvariants(); cerr != nil {
+			t.Fatalf("cancelled after %d looks at the context: %v", looks, cerr)
+		}
+		now, _ := m.table.engine.counts(t.Context())
+		if err == nil {
+			if !done || now.used != now.live {
+				t.Fatalf("done is %v, %+v", done, now)
+			}
+			break
+		}
+		part = part || now.used > now.live && now.used < 100_000
+	}
+	if !part {
+		t.Error("never cancelled in the middle")
+	}
+	if hits, err := m.Contains(t.Context(), keys, nil); hits != 75_000 || err != nil {
+		t.Fatalf("%d keys are left: %v", hits, err)
+	}
+}
+
+// An iteration keeps the memory that it reads: a fixed table is not rehashed in
+// place before it has ended, and each key is seen once.
+func TestIterationPutsOffRehashInPlace(t *testing.T) {
+	dev := devicetest.Open(t)
+	m, err := New[uint64, uint64](dev, &Options{Capacity: 400, Fixed: true, Seed: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	keys := make([]uint64, 400)
+	for i := range keys {
+		keys[i] = uint64(i)
+	}
+	if _, err := m.Put(t.Context(), keys, keys); err != nil {
+		t.Fatal(err)
+	}
+	turn := func() {
+		if _, err := m.Delete(t.Context(), keys[:40], nil); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 40 {
+			keys[i] += 1000
+		}
+		if _, err := m.Put(t.Context(), keys[:40], keys[:40]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := map[uint64]int{}
+	for k := range m.All() {
+		if seen[k]++; len(seen) == 20 {
+			for range 2 {
+				turn()
+			}
+			if s, err := m.Stats(t.Context()); s.Tombstones < 40 || err != nil {
+				t.Errorf("rehashed under an iteration: %v, %v", s, err)
+			}
+		}
+	}
+	for _, k := range keys[40:] {
+		if seen[k] != 1 {
+			t.Fatalf("key %d, never changed, has been seen %d times: %v", k, seen[k], m.Err())
+		}
+	}
+	turn()
+	if s, err := m.Stats(t.Context()); s.Tombstones > 40 || err != nil {
+		t.Errorf("not rehashed after the iteration: %v, %v", s, err)
+	}
+}
