@@ -211,11 +211,11 @@ func (k *kernels) Scan(s *device.Stream, counts, offsets device.Ptr, n int) erro
 	return nil
 }
 
-// Rows launches writing the values of n keys to the rows that offsets say, none
-// beyond a limit.
-func (k *kernels) Rows(s *device.Stream, p core.Parts, n int, keys, offsets, vals device.Ptr, limit uint64) error {
+// Rows launches writing the values of n keys to the rows that offsets say, those
+// from first on and before a limit, to vals.
+func (k *kernels) Rows(s *device.Stream, p core.Parts, n int, keys, offsets, vals device.Ptr, first, limit uint64) error {
 	return device.Launch(s, k.collect, gpu.Grid(n), gpu.Block,
-		&collectParams{table: refOf(p), keys: keys, offsets: offsets, vals: vals, rows: limit, n: uint64(n)})
+		&collectParams{table: refOf(p), keys: keys, offsets: offsets, vals: vals, first: first, rows: limit, n: uint64(n)})
 }
 
 // ---- engine -----------------------------------------------------------------

@@ -121,8 +121,9 @@ struct CollectParams {
   Table table;
   const void* keys;
   const uint64_t* offsets;  // n + 1
-  void* vals;
-  uint64_t rows;  // of vals
+  void* vals;      // from row first on
+  uint64_t first;  // row that is written; no key ends before it
+  uint64_t rows;   // the one behind the last that is
   uint64_t n;
 };
 

@@ -120,8 +120,12 @@ __device__ __forceinline__ void collect(const CollectParams& p) {
   search_all<S, K>(
       p.table, p.keys, p.n,
       [&](const SlabTile<S>& tile, typename S::Key k, uint64_t i, uint32_t before, bool busy) {
-        uint64_t row = busy ? p.offsets[i] + before : 0, end = busy ? p.offsets[i + 1] : 0;
-        end = end < p.rows ? end : p.rows;
+        uint64_t row = 0, end = 0;  // from the first one that is written
+        if (busy) {
+          row = p.offsets[i] + before - p.first;
+          end = p.offsets[i + 1];
+          end = (end < p.rows ? end : p.rows) - p.first;
+        }
         uint32_t below = (1u << tile.rank) - 1, n = 0;
 #pragma unroll
         for (int v = 0; v < kPieces; v++) {

@@ -26,20 +26,20 @@ import (
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input 35f71362ab3549d5b724c210b3d8bbf98c7a184e85b9544d933edda189f7a8d4 13039 slab/change.cuh
-//kernelgen:input 7cb2c69b1e1f9f461f12dfee70a83989d5e33266d27b245afecc8b2b5826ae28 4207 slab/layout.cuh
-//kernelgen:input e45f1dae3e0acbaf51ea0fc305cf5a1a9d45b4714d870c888dbb0eb6cea47e2b 6015 slab/search.cuh
+//kernelgen:input 68317b51652a6a30abbd3fd30747b9e6807fbfaccf5c0fcf67715e7db4ac1e9a 4323 slab/layout.cuh
+//kernelgen:input 73b1413ec3f6bc0d30db2f35f43c69c2bfc90425d8ef1d2b381d96432ac88f7c 6124 slab/search.cuh
 //kernelgen:input f5858a6050859c706748de25f9ad98d69c748abfe7979beaee98ec35bda40343 996 slab/slab_multi.cu
 //kernelgen:input 6dbd2afe1069758537d5d633bcc082668042ef708699cd04ae7b884cf7378050 2124 slab/tile.cuh
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
-//kernelgen:output 55cc55d33c00ebad9323bc8f99adeda8efa45ba68fbc31879c5e7f2aa77ae527 82379 slab/slab_multi_32_32_sm80.ptx
-//kernelgen:output 0b4e47dd4828bdfb2309c649cffe324c75511f67ff401fdc837b950f995930ae 82379 slab/slab_multi_32_32_sm90.ptx
-//kernelgen:output 502cf93acb24ac2d492bd606f9ec1be2cc1306645e3ebb7ef13a347cfbfd58ba 79728 slab/slab_multi_32_64_sm80.ptx
-//kernelgen:output 1ca891b1bd62f83ef249d0f797e61f830033a833324d21bee6bf206c4b99e87d 78645 slab/slab_multi_32_64_sm90.ptx
-//kernelgen:output 273657ba2280bc3c187b46112395f4bb36a4bb86f485548e8ceeb1089c381167 80919 slab/slab_multi_64_32_sm80.ptx
-//kernelgen:output 380def6e362d28b59b59fd742bae6aa636f7b5c38fa9229355d9ee88b6424e9d 79831 slab/slab_multi_64_32_sm90.ptx
-//kernelgen:output 3530747b5e8841dd3ce036afca7ed7e32f38e76d912ef5513e97b8da344c7f0d 80903 slab/slab_multi_64_64_sm80.ptx
-//kernelgen:output 1b94989f8fe5b5eeb78859b8fab16ac9b744ae14a63db0226ca0ac250f113031 79797 slab/slab_multi_64_64_sm90.ptx
-//kernelgen:output 3162e0f99001b3c105699a9371708038d9dfaee63d3d026bc25633c630004719 4801 slab/slab_multi_params_gen.go
+//kernelgen:output 90f88fb67d25fd7e5488e4485cb705b0c401a4e79e9639c338c5589b58ecda84 82343 slab/slab_multi_32_32_sm80.ptx
+//kernelgen:output 9f643438700a602278f71bc682d3b5cb2e4a926b158b70dbe2cfce75c93dbeaf 82343 slab/slab_multi_32_32_sm90.ptx
+//kernelgen:output beb04d2bfa647167e78a41c1466360d6172aa9882af5424080d2008c77fbd04f 79692 slab/slab_multi_32_64_sm80.ptx
+//kernelgen:output d05fdf956b06c16e946e742400ee03866fb485f31b3308d487e13c7e95dafea2 78609 slab/slab_multi_32_64_sm90.ptx
+//kernelgen:output 6571c6e8e5a779e1ede2a2f3f1b76ce5dbb689083f80f3b29fac134687755eff 80886 slab/slab_multi_64_32_sm80.ptx
+//kernelgen:output a67d5c1cb06d9c8a2316fdb92192b28a86f797600d9ee061f07b0ccd950bc33a 79798 slab/slab_multi_64_32_sm90.ptx
+//kernelgen:output b0855e6d0ef6224362be184f9df9e8c5c58b8902195feb9cc5e87aa34371d67b 80870 slab/slab_multi_64_64_sm80.ptx
+//kernelgen:output b251ff298c052aed9b42950781b5f922d01a1eda23a59d39c36a4ba223eba35b 79764 slab/slab_multi_64_64_sm90.ptx
+//kernelgen:output 75510ce6e2f6def6ab3ccd6d48ee13685ff57292ec05af5946b60145eb7356b6 4879 slab/slab_multi_params_gen.go
 
 //go:embed slab_multi_32_32_sm80.ptx
 var slabMulti32x32SM80 string
@@ -107,7 +107,7 @@ var slabMultiImages = map[string]*device.Image{
 var slabMulti32x32Kernels = map[string]int{
 	"slab_multi_append_32_32":       136,
 	"slab_multi_change_32_32":       176,
-	"slab_multi_collect_32_32":      120,
+	"slab_multi_collect_32_32":      128,
 	"slab_multi_get_32_32":          128,
 	"slab_multi_scan_offsets_32_32": 24,
 	"slab_multi_scan_strips_32_32":  24,
@@ -120,7 +120,7 @@ var slabMulti32x32Kernels = map[string]int{
 var slabMulti32x64Kernels = map[string]int{
 	"slab_multi_append_32_64":       136,
 	"slab_multi_change_32_64":       176,
-	"slab_multi_collect_32_64":      120,
+	"slab_multi_collect_32_64":      128,
 	"slab_multi_get_32_64":          128,
 	"slab_multi_scan_offsets_32_64": 24,
 	"slab_multi_scan_strips_32_64":  24,
@@ -133,7 +133,7 @@ var slabMulti32x64Kernels = map[string]int{
 var slabMulti64x32Kernels = map[string]int{
 	"slab_multi_append_64_32":       136,
 	"slab_multi_change_64_32":       176,
-	"slab_multi_collect_64_32":      120,
+	"slab_multi_collect_64_32":      128,
 	"slab_multi_get_64_32":          128,
 	"slab_multi_scan_offsets_64_32": 24,
 	"slab_multi_scan_strips_64_32":  24,
@@ -146,7 +146,7 @@ var slabMulti64x32Kernels = map[string]int{
 var slabMulti64x64Kernels = map[string]int{
 	"slab_multi_append_64_64":       136,
 	"slab_multi_change_64_64":       176,
-	"slab_multi_collect_64_64":      120,
+	"slab_multi_collect_64_64":      128,
 	"slab_multi_get_64_64":          128,
 	"slab_multi_scan_offsets_64_64": 24,
 	"slab_multi_scan_strips_64_64":  24,

@@ -26,8 +26,8 @@ import (
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input 35f71362ab3549d5b724c210b3d8bbf98c7a184e85b9544d933edda189f7a8d4 13039 slab/change.cuh
-//kernelgen:input 7cb2c69b1e1f9f461f12dfee70a83989d5e33266d27b245afecc8b2b5826ae28 4207 slab/layout.cuh
-//kernelgen:input e45f1dae3e0acbaf51ea0fc305cf5a1a9d45b4714d870c888dbb0eb6cea47e2b 6015 slab/search.cuh
+//kernelgen:input 68317b51652a6a30abbd3fd30747b9e6807fbfaccf5c0fcf67715e7db4ac1e9a 4323 slab/layout.cuh
+//kernelgen:input 73b1413ec3f6bc0d30db2f35f43c69c2bfc90425d8ef1d2b381d96432ac88f7c 6124 slab/search.cuh
 //kernelgen:input 1f6da3af0f87b1e34f32ca09ec1ecb798b7c75d65d2a7ca37fdcc6cd631ef52d 1928 slab/slab.cu
 //kernelgen:input 6dbd2afe1069758537d5d633bcc082668042ef708699cd04ae7b884cf7378050 2124 slab/tile.cuh
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh

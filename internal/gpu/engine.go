@@ -85,7 +85,7 @@ func (e *Engine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *b
 	if s != nil {
 		return b.N, 0, e.structure.Look(s, l.Parts, b, count)
 	}
-	c, err := e.Take()
+	c, err := e.Carrier()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -101,15 +101,11 @@ func (e *Engine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *b
 	})
 	// All pieces that were sent have arrived, so the count is theirs. If none
 	// was, the counter may not be zero yet: it is read on the same stream.
-	work, e2 := c.Ring.Work()
-	var n [1]uint64
-	if e2 == nil {
-		e2 = c.Hits.CopyTo(context.WithoutCancel(ctx), work, n[:])
-	}
+	hits, e2 := c.Count(ctx)
 	if err == nil {
 		err = e2
 	}
-	return done, int(n[0]), err
+	return done, hits, err
 }
 
 // Present is for [core.Engine].
@@ -145,23 +141,21 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 		return e.changeHost(ctx, b)
 	}
 	report := b.Flags&batch.Report != 0
-	size, record := launchOps, 0
+	size, to := launchOps, List{Count: e.Word(WordLost)}
+	var x *Scratch
 	if b.Ordered() || report {
-		size = ResolveOps
-		if report {
-			record = min(b.N, size)
-		}
-		if err := e.Reserve(min(b.N, size), record); err != nil {
+		if x, err = e.Scratch(ctx, b.N); err != nil {
 			return 0, nil, err
 		}
+		defer e.Return(x)
+		size = min(ResolveOps, x.Ops)
 	}
-	to := List{Count: e.Word(WordLost)}
 	if report {
-		to = e.Failed()
+		to = e.Failed(x)
 	}
 	for done < b.N {
 		n := min(size, b.N-done)
-		more, err := e.changeOn(s, b.Chunk(done, done+n), to, done, report)
+		more, err := e.changeOn(s, b.Chunk(done, done+n), x, to, done, report)
 		failed = append(failed, more...)
 		if err != nil {
 			return done, failed, err
@@ -173,67 +167,73 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 
 // changeOn submits a part of a batch, and if told so waits for it and returns
 // the operations that found no room.
-func (e *Engine) changeOn(s *device.Stream, part *batch.Batch, to List, first int, report bool) (failed []uint32, err error) {
+func (e *Engine) changeOn(s *device.Stream, part *batch.Batch, x *Scratch, to List, first int, report bool) (failed []uint32, err error) {
 	if report {
 		if err := e.Set(s, WordFailed, 0); err != nil {
 			return nil, err
 		}
 	}
-	err = errors.Join(e.submit(s, part, to, first), s.Record(e.Visible))
+	// Changed, behind both, is what Close waits for.
+	err = e.Submit(s, func() error { return errors.Join(e.launch(s, part, x, to, first), s.Record(e.Visible)) })
 	if err != nil || !report {
 		return nil, err
 	}
 	if err := e.Stream.Wait(e.Changed); err != nil {
 		return nil, err
 	}
-	return e.ReadFailed(context.Background())
+	return e.ReadFailed(context.Background(), x)
 }
 
 // changeHost carries a batch from host memory through the device, as much of it
-// as the memory for resolving duplicates allows.
+// as the scratch is for.
 func (e *Engine) changeHost(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {
-	b = b.Chunk(0, min(b.N, ResolveOps))
-	if err := e.Reserve(b.N, b.N); err != nil {
+	x, err := e.Scratch(ctx, b.N)
+	if err != nil {
 		return 0, nil, err
 	}
+	defer e.Return(x)
+	b = b.Chunk(0, min(b.N, ResolveOps, x.Ops))
 	if err := e.Submit(e.Stream, func() error { return e.Set(e.Stream, WordFailed, 0) }); err != nil {
 		return 0, nil, err
 	}
-	c, err := e.Take()
+	c, err := e.Carrier()
 	if err != nil {
 		return 0, nil, err
 	}
 	defer e.Give(c)
 	done, err = c.Ring.RunInOrder(ctx, b, func(p *staging.Piece) error {
-		return e.submit(p.Stream, p.Batch, e.Failed(), p.Lo)
+		return e.Submit(p.Stream, func() error { return e.launch(p.Stream, p.Batch, x, e.Failed(x), p.Lo) })
 	})
 	// What has been run has been run, whatever has become of the context.
-	failed, ferr := e.ReadFailed(context.WithoutCancel(ctx))
+	failed, ferr := e.ReadFailed(context.WithoutCancel(ctx), x)
 	return done, failed, errors.Join(err, ferr)
 }
 
-// submit launches the kernels of a change: one, and those that resolve
-// duplicates. first is the part's place in its batch.
-func (e *Engine) submit(s *device.Stream, b *batch.Batch, failed List, first int) error {
+// launch launches the kernels of a change: one, and those that resolve
+// duplicates with a scratch. first is the part's place in its batch.
+func (e *Engine) launch(s *device.Stream, b *batch.Batch, x *Scratch, failed List, first int) error {
 	e.stale = true
-	return e.Submit(s, func() error {
-		defer e.mayUse(b)
-		p := e.Parts()
-		deferred, ok, err := e.Defer(s, b)
-		if err != nil {
+	defer e.mayUse(b)
+	if x != nil {
+		if err := e.use(s, x); err != nil {
 			return err
 		}
-		c := &Change{Batch: b, First: first, Flags: uint32(b.Flags &^ batch.Report), OK: ok, Deferred: deferred, Failed: failed}
-		if !b.Ordered() {
-			c.Flags &^= uint32(batch.Order)
-		}
-		contended, err := e.structure.Change(s, p, c)
-		if err != nil || !contended {
-			return err
-		}
-		rank := e.Ranks(b, deferred)
-		return e.resolve(s, &e.Order, &rank, func() error { return e.structure.Winners(s, p, c, &rank) })
-	})
+	}
+	p := e.Parts()
+	deferred, ok, err := e.Defer(s, b, x)
+	if err != nil {
+		return err
+	}
+	c := &Change{Batch: b, First: first, Flags: uint32(b.Flags &^ batch.Report), OK: ok, Deferred: deferred, Failed: failed}
+	if !b.Ordered() {
+		c.Flags &^= uint32(batch.Order)
+	}
+	contended, err := e.structure.Change(s, p, c)
+	if err != nil || !contended {
+		return err
+	}
+	rank := x.Ranks(b, deferred)
+	return x.resolve(s, &e.Order, &rank, func() error { return e.structure.Winners(s, p, c, &rank) })
 }
 
 // mayUse counts the slots that a batch may have taken.
@@ -327,7 +327,7 @@ func (e *Engine) Extent(l *core.Lease) (units uint32, rows int) { return e.struc
 
 // Export is for [core.Engine].
 func (e *Engine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
-	c, err := e.Take()
+	c, err := e.Carrier()
 	if err != nil {
 		return 0, err
 	}
@@ -342,11 +342,5 @@ func (e *Engine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *
 	if err != nil {
 		return 0, err
 	}
-	work, err := c.Ring.Work()
-	if err != nil {
-		return 0, err
-	}
-	var count [1]uint64
-	err = c.Hits.CopyTo(ctx, work, count[:])
-	return int(count[0]), err
+	return c.Count(ctx)
 }

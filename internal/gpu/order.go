@@ -36,42 +36,43 @@ func (k *OrderKernels) Winners(kind op.Kind) device.Kernel {
 // Pair is the variant of an image for a pair of widths: "64_32".
 func Pair(w batch.Widths) string { return fmt.Sprintf("%d_%d", w.Key*8, w.Val*8) }
 
-// ResolveOps is the number of changes among which duplicates are resolved. The
-// memory for them is 13 bytes an operation, 17 with a list of failures.
+// ResolveOps is the number of changes among which duplicates are resolved, at
+// most.
 const ResolveOps = 1 << 23
 
 // Defer prepares the change of an ordered batch: deferred is where it lists
 // what duplicates could have decided, ok the batch's column, or memory in its
 // place that resolving needs. Nothing is deferred in other batches.
-func (q *Queue) Defer(s *device.Stream, b *batch.Batch) (deferred List, ok device.Ptr, err error) {
+func (q *Queue) Defer(s *device.Stream, b *batch.Batch, x *Scratch) (deferred List, ok device.Ptr, err error) {
 	ok = b.Columns[batch.OK].Ptr
 	if !b.Ordered() {
 		return List{}, ok, nil
 	}
 	if ok == 0 && b.Kind != op.Put {
-		ok = q.flags.Ptr()
+		ok = x.flags()
 	}
-	return List{Items: q.deferred.Ptr(), Count: q.Word(WordDeferred)}, ok, q.Set(s, WordDeferred, 0)
+	return List{Items: x.deferred(), Count: q.Word(WordDeferred)}, ok, q.Set(s, WordDeferred, 0)
 }
 
-// Ranks are the parameters that resolve the duplicates of a batch.
-func (q *Queue) Ranks(b *batch.Batch, deferred List) RankParams {
+// Ranks are the parameters that resolve the duplicates of a batch, with twice as
+// many ranks as operations.
+func (x *Scratch) Ranks(b *batch.Batch, deferred List) RankParams {
 	return RankParams{
-		Keys: b.Columns[batch.Keys].Ptr, Ranks: q.ranks.Ptr(), Deferred: deferred,
-		Mask: uint32(q.ranks.Len() - 1), N: uint32(b.N), Kind: uint32(b.Kind),
+		Keys: b.Columns[batch.Keys].Ptr, Ranks: x.ranks(), Deferred: deferred,
+		Mask: uint32(2*scratchOps(b.N) - 1), N: uint32(b.N), Kind: uint32(b.Kind),
 	}
 }
 
 // resolve gives the operations that a change listed the outcome of batch order.
 // When it listed none, the kernels find that out and end. winners launches the
 // structure's own.
-func (q *Queue) resolve(s *device.Stream, k *OrderKernels, rank *RankParams, winners func() error) error {
-	if q.ranked { // a batch before was cut short
-		if err := s.Fill(q.ranks.Ptr(), 0, q.ranks.Len()); err != nil {
+func (x *Scratch) resolve(s *device.Stream, k *OrderKernels, rank *RankParams, winners func() error) error {
+	if !x.clean { // it is new, or a batch before was cut short
+		if err := s.Fill(x.ranks(), 0, 2*x.Ops); err != nil {
 			return err
 		}
 	}
-	q.ranked = true
+	x.clean = false
 	wave := Wave(s.Device(), int(rank.N))
 	if err := device.Launch(s, k.Rank, wave, Block, rank); err != nil {
 		return err
@@ -85,6 +86,6 @@ func (q *Queue) resolve(s *device.Stream, k *OrderKernels, rank *RankParams, win
 		return err
 	}
 	err := device.Launch(s, k.Reset, wave, Block, rank)
-	q.ranked = err != nil
+	x.clean = err == nil
 	return err
 }
