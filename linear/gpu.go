@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type linear::Table=tableRef -type weft::List=internal/gpu.List -type weft::RankParams=internal/gpu.RankParams linear.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type linear::Table=tableRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export linear.cu
 
 // Tuning of the launches.
 const (
@@ -23,11 +23,6 @@ const (
 
 	narrowLanes, wideLanes = 2, 4 // tuning.cuh
 	warpThreads            = 32
-
-	// spreadKeys is the size of batches up to which each key gets a tile to
-	// itself, so that the batch is back after one chain of reads and not after
-	// two or four.
-	spreadKeys = 1 << 14
 )
 
 // gpuEngine runs the kernels of linear.cu.
@@ -128,15 +123,8 @@ func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits devi
 	if k.share(p) > wide {
 		kernel, lanes = k.getWide, wideLanes
 	}
-	params := getParams{
-		table: refOf(p), keys: b.Columns[batch.Keys].Ptr, vals: b.Columns[batch.Vals].Ptr,
-		found: b.Columns[batch.OK].Ptr, hits: hits, n: uint64(b.N),
-	}
-	threads := b.N
-	if b.N <= spreadKeys {
-		params.spread, threads = 1, b.N*lanes
-	}
-	return device.Launch(s, kernel, gpu.Grid(threads), gpu.Block, &params)
+	lookup, grid := gpu.LookupOf(b, hits, lanes)
+	return device.Launch(s, kernel, grid, gpu.Block, &getParams{table: refOf(p), lookup: lookup})
 }
 
 // Change launches a change.
@@ -145,18 +133,13 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 	if k.share(p) > wideChange {
 		kernel = k.changeWide
 	}
-	return c.Ordered(), device.Launch(s, kernel, gpu.Grid(c.N), gpu.Block, &changeParams{
-		table: refOf(p), keys: c.Columns[batch.Keys].Ptr, vals: c.Columns[batch.Vals].Ptr,
-		kinds: c.Columns[batch.Kinds].Ptr, out: c.Columns[batch.Out].Ptr, ok: c.OK,
-		deferred: c.Deferred, failed: c.Failed,
-		n: uint32(c.N), first: uint32(c.First), kind: uint32(c.Kind), flags: c.Flags,
-	})
+	return c.Ordered(), device.Launch(s, kernel, gpu.Grid(c.Batch.N), gpu.Block, &changeParams{table: refOf(p), changes: c.Changes})
 }
 
 // Winners launches what resolves duplicates.
-func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, rank *gpu.RankParams) error {
-	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
-		&settleParams{table: refOf(p), rank: *rank, vals: c.Columns[batch.Vals].Ptr, ok: c.OK})
+func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
+	return device.Launch(s, k.of.Order.Winners(c.Batch.Kind), gpu.Wave(s.Device(), c.Batch.N), gpu.Block,
+		&winnersParams{table: refOf(p), winners: *w})
 }
 
 // Extent is the lines, the extra one last.
@@ -168,8 +151,7 @@ func (k *kernels) Extent(p core.Parts) (units uint32, rows int) {
 func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	slots := int(hi-lo) * lineBytes / k.widths.Slot
 	return device.Launch(s, k.export, gpu.Wave(s.Device(), slots), gpu.Block, &exportParams{
-		table: refOf(p), keys: out.Columns[batch.Keys].Ptr, vals: out.Columns[batch.Vals].Ptr, count: count,
-		lo: lo, hi: hi, step: core.SpreadOver(p.(*generation).lines).Step(),
+		table: refOf(p), to: gpu.ExportOf(out, p.(*generation).lines, lo, hi, count),
 	})
 }
 

@@ -13,17 +13,12 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type slab::Table=tableRef -type weft::Allocator=alloc.Ref -type weft::List=internal/gpu.List -type weft::RankParams=internal/gpu.RankParams slab.cu
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type slab::Table=.tableRef -type GetParams=.getParams -type slab::ChangeParams=.changeParams -type weft::List=internal/gpu.List slab_multi.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type slab::Table=tableRef -type weft::Allocator=alloc.Ref -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export slab.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type slab::Table=.tableRef -type GetParams=.getParams -type slab::ChangeParams=.changeParams slab_multi.cu
 
 // Tuning of the launches.
 const (
 	tileLanes = 4 // tuning.cuh
-
-	// spreadKeys is the size of batches up to which each key gets a tile to
-	// itself, so that the batch is back after one chain of reads and not after
-	// four.
-	spreadKeys = 1 << 14
 
 	// appendWarps is the number of warps that append what others leave to them,
 	// in blocks of one.
@@ -105,6 +100,16 @@ func refOf(p core.Parts) tableRef {
 	}
 }
 
+// refFor is that of a change. Where none of its operations runs again, no free
+// unit may be missed.
+func refFor(p core.Parts, c *gpu.Change) tableRef {
+	ref := refOf(p)
+	if c.Failed.Items == 0 {
+		ref.alloc = p.(*generation).units.Ref(true)
+	}
+	return ref
+}
+
 // Counters is for [gpu.Structure], as are the methods that follow.
 func (k *kernels) Counters(p core.Parts) device.Ptr { return refOf(p).counters }
 
@@ -118,23 +123,16 @@ func (k *kernels) Wipe(s *device.Stream, p core.Parts) error {
 
 // Look launches a lookup.
 func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
-	keys := b.Columns[batch.Keys].Ptr
 	if counts := b.Columns[batch.Counts]; counts.Given() {
 		return device.Launch(s, k.tally, gpu.Grid(b.N), gpu.Block,
-			&tallyParams{table: refOf(p), keys: keys, counts: counts.Ptr, n: uint64(b.N)})
+			&tallyParams{table: refOf(p), keys: b.Columns[batch.Keys].Ptr, counts: counts.Ptr, n: uint64(b.N)})
 	}
 	kernel := k.get
 	if b.Flags&batch.Multi != 0 {
 		kernel = k.getMulti
 	}
-	params := getParams{
-		table: refOf(p), keys: keys, vals: b.Columns[batch.Vals].Ptr, found: b.Columns[batch.OK].Ptr, hits: hits, n: uint64(b.N),
-	}
-	threads := b.N
-	if b.N <= spreadKeys {
-		params.spread, threads = 1, b.N*tileLanes
-	}
-	return device.Launch(s, kernel, gpu.Grid(threads), gpu.Block, &params)
+	lookup, grid := gpu.LookupOf(b, hits, tileLanes)
+	return device.Launch(s, kernel, grid, gpu.Block, &getParams{table: refOf(p), lookup: lookup})
 }
 
 // appends reports whether a batch adds pairs to a multimap.
@@ -149,33 +147,18 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 	if c.Batch.Flags&batch.Multi != 0 {
 		kernel = k.changeMulti
 	}
-	table := refOf(p)
-	if c.Failed.Items == 0 { // nothing runs again: no free unit may be missed
-		table.alloc = p.(*generation).units.Ref(true)
-	}
-	err = device.Launch(s, kernel, gpu.Grid(c.N), gpu.Block, &changeParams{
-		table: table, keys: c.Columns[batch.Keys].Ptr, vals: c.Columns[batch.Vals].Ptr,
-		kinds: c.Columns[batch.Kinds].Ptr, out: c.Columns[batch.Out].Ptr, ok: c.OK,
-		removed: c.Columns[batch.Counts].Ptr, deferred: c.Deferred, failed: c.Failed,
-		n: uint32(c.N), first: uint32(c.First), kind: uint32(c.Kind), flags: c.Flags,
-	})
+	params := changeParams{table: refFor(p, c), changes: c.Changes}
+	err = device.Launch(s, kernel, gpu.Grid(c.Batch.N), gpu.Block, &params)
 	if err != nil || !appends(c.Batch) {
 		return c.Ordered(), err
 	}
-	return false, device.Launch(s, k.append, device.Dim{X: appendWarps}, device.Dim{X: warpThreads}, &appendParams{
-		table: table, keys: c.Columns[batch.Keys].Ptr, vals: c.Columns[batch.Vals].Ptr,
-		deferred: c.Deferred, failed: c.Failed, first: uint32(c.First),
-	})
+	return false, device.Launch(s, k.append, device.Dim{X: appendWarps}, device.Dim{X: warpThreads}, &params)
 }
 
 // Winners launches what resolves duplicates.
-func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, rank *gpu.RankParams) error {
-	table := refOf(p)
-	if c.Failed.Items == 0 {
-		table.alloc = p.(*generation).units.Ref(true)
-	}
-	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
-		&settleParams{table: table, rank: *rank, vals: c.Columns[batch.Vals].Ptr, ok: c.OK})
+func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
+	return device.Launch(s, k.of.Order.Winners(c.Batch.Kind), gpu.Wave(s.Device(), c.Batch.N), gpu.Block,
+		&winnersParams{table: refFor(p, c), winners: *w})
 }
 
 // Extent is the buckets, the extra one last.
@@ -186,8 +169,7 @@ func (k *kernels) Extent(p core.Parts) (units uint32, rows int) {
 // Export launches copying the live pairs of buckets [lo,hi), or counting them.
 func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	return device.Launch(s, k.export, tiles(s.Device(), hi-lo), gpu.Block, &exportParams{
-		table: refOf(p), keys: out.Columns[batch.Keys].Ptr, vals: out.Columns[batch.Vals].Ptr,
-		count: count, rows: uint64(out.N), lo: lo, hi: hi, step: core.SpreadOver(p.(*generation).buckets).Step(),
+		table: refOf(p), to: gpu.ExportOf(out, p.(*generation).buckets, lo, hi, count),
 	})
 }
 

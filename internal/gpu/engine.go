@@ -25,7 +25,7 @@ type Structure interface {
 	// Change launches a change, and reports whether it lists operations whose
 	// outcome duplicates decide; Winners then launches giving it to them.
 	Change(s *device.Stream, p core.Parts, c *Change) (contended bool, err error)
-	Winners(s *device.Stream, p core.Parts, c *Change, rank *RankParams) error
+	Winners(s *device.Stream, p core.Parts, c *Change, w *Winners) error
 	// Extent and Export are those of [core.Engine]; Export launches, and counts
 	// the pairs in count.
 	Extent(p core.Parts) (units uint32, rows int)
@@ -37,11 +37,7 @@ type Structure interface {
 // Change is a part of a batch that is launched at once.
 type Change struct {
 	*batch.Batch
-	First    int        // the number of its first operation in the batch
-	Flags    uint32     // for the kernel
-	OK       device.Ptr // the column of flags, or memory in its place
-	Deferred List       // for operations that duplicates decide
-	Failed   List       // for operations without room; with no items they are counted
+	Changes // for the kernel
 }
 
 // Engine is a [core.Engine] but for what structures do with whole tables: a
@@ -219,20 +215,17 @@ func (e *Engine) submit(s *device.Stream, b *batch.Batch, failed List, first int
 	return e.Submit(s, func() error {
 		defer e.mayUse(b)
 		p := e.Parts()
-		deferred, ok, err := e.Defer(s, b)
+		contended, ok, err := e.Contend(s, b)
 		if err != nil {
 			return err
 		}
-		c := &Change{Batch: b, First: first, Flags: uint32(b.Flags &^ batch.Report), OK: ok, Deferred: deferred, Failed: failed}
-		if !b.Ordered() {
-			c.Flags &^= uint32(batch.Order)
-		}
-		contended, err := e.structure.Change(s, p, c)
-		if err != nil || !contended {
+		c := &Change{b, changesOf(b, first, ok, contended, failed)}
+		resolve, err := e.structure.Change(s, p, c)
+		if err != nil || !resolve {
 			return err
 		}
-		rank := e.Ranks(b, deferred)
-		return e.resolve(s, &e.Order, &rank, func() error { return e.structure.Winners(s, p, c, &rank) })
+		w := Winners{Contest: e.Contest(b, contended), Vals: c.Vals, Ok: ok}
+		return e.resolve(s, &e.Order, &w.Contest, func() error { return e.structure.Winners(s, p, c, &w) })
 	})
 }
 

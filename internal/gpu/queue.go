@@ -26,23 +26,23 @@ type Queue struct {
 	Stream           *device.Stream
 	Changed, Visible *device.Event
 
-	control  device.Slice[uint32] // see the words below
-	deferred device.Slice[uint32] // operations that contend
-	ranks    device.Slice[uint32] // twice as many, zero between changes
-	ranked   bool                 // unless it says that they may not be
-	flags    device.Slice[bool]   // the flags of a batch that brings none
-	failed   device.Slice[uint32] // operations without room
+	control   device.Slice[uint32] // see the words below
+	listed    device.Slice[uint32] // operations that contend
+	winners   device.Slice[uint32] // twice as many, zero between changes
+	contended bool                 // unless it says that they may not be
+	flags     device.Slice[bool]   // the flags of a batch that brings none
+	failed    device.Slice[uint32] // operations without room
 
 	carriers carriers
 }
 
 // Words in device memory that kernels report in.
 const (
-	WordDeferred = iota // operations that contend
-	WordFailed          // operations without room
-	WordLost            // the same in batches on the device, since last read
-	WordResult          // whatever a kernel finds out
-	WordSum             // 64 bits, which a lookup may add to
+	WordContended = iota // operations that contend
+	WordFailed           // operations without room
+	WordLost             // the same in batches on the device, since last read
+	WordResult           // whatever a kernel finds out
+	WordSum              // 64 bits, which a lookup may add to
 	_
 	WordLongest // 64 bits
 	_
@@ -76,7 +76,7 @@ func (q *Queue) Close() (err error) {
 		err = errors.Join(err, q.Stream.Close())
 	}
 	err = errors.Join(err, q.carriers.free(),
-		q.control.Free(), q.deferred.Free(), q.ranks.Free(), q.flags.Free(), q.failed.Free())
+		q.control.Free(), q.listed.Free(), q.winners.Free(), q.flags.Free(), q.failed.Free())
 	for _, e := range []*device.Event{q.Changed, q.Visible} {
 		if e != nil {
 			err = errors.Join(err, e.Close())
@@ -121,7 +121,7 @@ func (q *Queue) Lost(ctx context.Context) (int, error) {
 // Reserve takes memory for a change of n operations, of which failed may be
 // recorded.
 func (q *Queue) Reserve(n, failed int) error {
-	if q.deferred.Len() < n {
+	if q.listed.Len() < n {
 		if err := q.reserveOrder(n); err != nil {
 			return err
 		}
@@ -144,14 +144,14 @@ func (q *Queue) reserveOrder(n int) (err error) {
 	if err := q.Changed.Sync(context.Background()); err != nil { // it may be in use
 		return err
 	}
-	if err := errors.Join(q.deferred.Free(), q.ranks.Free(), q.flags.Free()); err != nil {
+	if err := errors.Join(q.listed.Free(), q.winners.Free(), q.flags.Free()); err != nil {
 		return err
 	}
 	n = 1 << bits.Len(uint(max(n, 256)-1))
-	if q.ranks, err = device.Make[uint32](q.Dev, 2*n); err != nil {
+	if q.winners, err = device.Make[uint32](q.Dev, 2*n); err != nil {
 		return err
 	}
-	if err = q.Stream.Fill(q.ranks.Ptr(), 0, 2*n); err != nil {
+	if err = q.Stream.Fill(q.winners.Ptr(), 0, 2*n); err != nil {
 		return err
 	}
 	if err = q.Stream.Sync(context.Background()); err != nil { // changes use other streams
@@ -161,7 +161,7 @@ func (q *Queue) reserveOrder(n int) (err error) {
 		return err
 	}
 	// Last, because its length says that all is there.
-	q.deferred, err = device.Make[uint32](q.Dev, n)
+	q.listed, err = device.Make[uint32](q.Dev, n)
 	return err
 }
 
