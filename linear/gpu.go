@@ -57,7 +57,7 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (_ 
 	if err = e.kernel.load(dev, &e.Order); err != nil {
 		return nil, nil, err
 	}
-	if err = e.OpenEngine(dev, w, &e.kernel); err != nil {
+	if err = e.OpenEngine(dev, w, lineBytes/w.Slot, &e.kernel); err != nil {
 		return nil, nil, err
 	}
 	if fixed {
@@ -69,8 +69,8 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (_ 
 	if err != nil {
 		return nil, nil, err
 	}
-	e.Leases = core.NewLeases(gen)
-	return e, e.Leases, e.Clear(context.Background())
+	leases, err := e.Start(gen)
+	return e, leases, err
 }
 
 func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
@@ -85,8 +85,8 @@ func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
 func refOf(p core.Parts) tableRef {
 	g := p.(*generation)
 	return tableRef{
-		lines:    g.buf.Ptr,
-		counters: g.buf.Ptr + device.Ptr(g.countersAt()),
+		lines:    g.Buf.Ptr,
+		counters: g.TallyPtr(),
 		seed:     g.seed,
 		nlines:   g.lines,
 		maxLines: g.path(),
@@ -103,18 +103,7 @@ func (k *kernels) share(p core.Parts) float64 {
 	return float64(k.of.Used()) / float64(slots(p, k.widths))
 }
 
-// Counters is for [gpu.Structure], as are the methods that follow.
-func (k *kernels) Counters(p core.Parts) device.Ptr { return refOf(p).counters }
-
-// Wipe empties a generation.
-func (k *kernels) Wipe(s *device.Stream, p core.Parts) error {
-	ref := refOf(p)
-	return errors.Join(
-		s.Fill(ref.lines, ^uint32(0), int(ref.counters-ref.lines)/4),
-		s.Fill(ref.counters, 0, lineBytes/4))
-}
-
-// Look launches a lookup.
+// Look is for [gpu.Structure], as are the methods that follow.
 func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	kernel, lanes, wide := k.get, narrowLanes, wideGet8
 	if k.widths.Slot == 16 {
@@ -140,11 +129,6 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
 	return device.Launch(s, k.of.Order.Winners(c.Batch.Kind), gpu.Wave(s.Device(), c.Batch.N), gpu.Block,
 		&winnersParams{table: refOf(p), winners: *w})
-}
-
-// Extent is the lines, the extra one last.
-func (k *kernels) Extent(p core.Parts) (units uint32, rows int) {
-	return p.(*generation).extent(k.widths.Slot)
 }
 
 // Export launches copying the live pairs of lines [lo,hi).

@@ -60,7 +60,7 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixe
 	if err = e.kernel.load(dev, &e.Order, multi); err != nil {
 		return nil, nil, err
 	}
-	if err = e.OpenEngine(dev, w, &e.kernel); err != nil {
+	if err = e.OpenEngine(dev, w, slotsIn(w.Slot), &e.kernel); err != nil {
 		return nil, nil, err
 	}
 	if e.all, err = device.Make[uint64](dev, chainLengths); err != nil {
@@ -70,8 +70,8 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixe
 	if err != nil {
 		return nil, nil, err
 	}
-	e.Leases = core.NewLeases(gen)
-	return e, e.Leases, e.Engine.Clear(context.Background())
+	leases, err := e.Start(gen)
+	return e, leases, err
 }
 
 func (k *kernels) load(dev device.Device, order *gpu.OrderKernels, multi bool) error {
@@ -92,8 +92,8 @@ func (k *kernels) load(dev device.Device, order *gpu.OrderKernels, multi bool) e
 func refOf(p core.Parts) tableRef {
 	g := p.(*generation)
 	return tableRef{
-		slabs:    g.base.Ptr,
-		counters: g.base.Ptr + device.Ptr(g.countersAt()),
+		slabs:    g.Buf.Ptr,
+		counters: g.TallyPtr(),
 		alloc:    g.units.Ref(false),
 		seed:     g.seed,
 		buckets:  g.buckets,
@@ -110,18 +110,7 @@ func refFor(p core.Parts, c *gpu.Change) tableRef {
 	return ref
 }
 
-// Counters is for [gpu.Structure], as are the methods that follow.
-func (k *kernels) Counters(p core.Parts) device.Ptr { return refOf(p).counters }
-
-// Wipe empties the base slabs of a generation.
-func (k *kernels) Wipe(s *device.Stream, p core.Parts) error {
-	ref := refOf(p)
-	return errors.Join(
-		s.Fill(ref.slabs, ^uint32(0), int(ref.counters-ref.slabs)/4),
-		s.Fill(ref.counters, 0, slabBytes/4))
-}
-
-// Look launches a lookup.
+// Look is for [gpu.Structure], as are the methods that follow.
 func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	if counts := b.Columns[batch.Counts]; counts.Given() {
 		return device.Launch(s, k.tally, gpu.Grid(b.N), gpu.Block,
@@ -159,11 +148,6 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
 	return device.Launch(s, k.of.Order.Winners(c.Batch.Kind), gpu.Wave(s.Device(), c.Batch.N), gpu.Block,
 		&winnersParams{table: refFor(p, c), winners: *w})
-}
-
-// Extent is the buckets, the extra one last.
-func (k *kernels) Extent(p core.Parts) (units uint32, rows int) {
-	return p.(*generation).extent(k.widths.Slot)
 }
 
 // Export launches copying the live pairs of buckets [lo,hi), or counting them.
