@@ -56,9 +56,9 @@ func (m *MultiMap[K, V]) GetAll(ctx context.Context, keys []K, rows *Rows[V]) er
 	offsets[at] = uint64(first)
 	vals := rows.Vals
 	err := m.core.Expand(ctx, "GetAll", m.batch(op.Get, len(keys), batch.Columns{batch.Keys: batch.In(keys)}),
-		offsets[at:], func(n int) batch.Column {
+		offsets[at:], func(n int) batch.Columns {
 			vals = grown(vals, n)
-			return batch.Output(vals[first:])
+			return batch.Columns{batch.Vals: batch.Output(vals[first:])}
 		})
 	if err == nil {
 		rows.Offsets, rows.Vals = offsets, vals

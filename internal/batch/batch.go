@@ -39,10 +39,11 @@ const (
 	OK                  // bool
 	Counts              // uint32; pairs of a key
 	Offsets             // uint64, one row more than the batch: where variable rows begin
+	OutKeys             // K; written by lookups: the keys of what ranges find
 	roles
 )
 
-var names = [roles]string{"keys", "second keys", "values", "kinds", "results", "flags", "counts", "offsets"}
+var names = [roles]string{"keys", "second keys", "values", "kinds", "results", "flags", "counts", "offsets", "resulting keys"}
 
 // String names a role as messages do.
 func (r Role) String() string { return names[r] }

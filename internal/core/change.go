@@ -31,6 +31,11 @@ func (t *Table) change(ctx context.Context, method string, b *batch.Batch) (delt
 		return 0, t.partial(method, b, 0, 0, err)
 	}
 	defer admit()
+	return t.run(ctx, method, b)
+}
+
+// run is change behind whoever is excluded.
+func (t *Table) run(ctx context.Context, method string, b *batch.Batch) (delta int, err error) {
 	before, err := t.count(ctx)
 	if err != nil {
 		return 0, t.partial(method, b, 0, 0, err)
@@ -77,6 +82,9 @@ func (t *Table) after(ctx context.Context, now Counters, delta int) {
 	}
 }
 
+// needsRoom reports whether a policy makes room for a batch before it is run.
+func (t *Table) needsRoom(b *batch.Batch) bool { return b.Inserts() || t.Engine.Caps().DeletesTakeRoom }
+
 // chunks runs a batch chunk by chunk, making room for each. done is the length
 // of the prefix that was run, failed the number of its operations that found no
 // room.
@@ -86,7 +94,7 @@ func (t *Table) chunks(ctx context.Context, b *batch.Batch, now Counters) (done,
 			return done, failed, err
 		}
 		n := b.N - done
-		if b.Inserts() {
+		if t.needsRoom(b) {
 			if n, _, err = t.Policy.Before(ctx, now, nil, b.Chunk(done, b.N)); err != nil {
 				return done, failed, err
 			}
@@ -139,7 +147,7 @@ func (t *Table) retry(ctx context.Context, b *batch.Batch, failed []uint32) ([]u
 // whose key is there all the same: another operation on it found room, and
 // what becomes of both has been decided as for duplicates.
 func (t *Table) undecided(ctx context.Context, b *batch.Batch, failed []uint32) ([]uint32, error) {
-	if !b.Ordered() || len(failed) == 0 {
+	if !b.Ordered() || !b.Inserts() || len(failed) == 0 {
 		return failed, nil
 	}
 	found := make([]bool, len(failed))
@@ -254,7 +262,7 @@ func (c *Counters) submitted(b *batch.Batch) {
 // many. It waits for what has been submitted only if the bounds do not show
 // that there is room.
 func (t *Table) roomOn(ctx context.Context, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
-	if !b.Inserts() {
+	if !t.needsRoom(b) {
 		return b.N, false, nil
 	}
 	n, report, err = t.Policy.Before(ctx, t.bound, s, b)

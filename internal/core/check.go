@@ -46,7 +46,7 @@ func (t *Table) checkPairs(ctx context.Context, now Counters, pass, passes uint6
 	var keys []uint64
 	pairs := uint64(0)
 	var found error
-	err := t.pages(ctx, func(p *Page) bool {
+	err := t.presentPages(ctx, func(p *Page) bool {
 		pairs += uint64(p.N)
 		if pass == 0 {
 			found = t.checkPage(ctx, p)

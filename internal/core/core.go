@@ -83,8 +83,9 @@ type Engine interface {
 	Extent(l *Lease) (units uint32, rows int)
 	// Export copies the pairs of units [lo,hi) to the columns Keys and Vals in
 	// host memory and returns their number. If they are more than the columns
-	// have rows, the content is undefined. Units are numbered in an order that
-	// has nothing to do with where they lie (see Spread).
+	// have rows, the content is undefined. The units of a hash structure are
+	// numbered in an order that has nothing to do with where they lie (see
+	// Spread).
 	Export(ctx context.Context, l *Lease, lo, hi uint32, out *batch.Batch) (int, error)
 
 	// Clear removes all pairs. No reader is at work.
@@ -100,6 +101,9 @@ type Caps struct {
 	// Streams: work submitted to streams may still be under way when the call
 	// returns.
 	Streams bool
+	// DeletesTakeRoom: deletes may find no room, as inserts may, and Before is
+	// called for them: for versions that snapshots read, or for a log.
+	DeletesTakeRoom bool
 }
 
 // Adder is an engine whose streams run behind the host.
@@ -111,18 +115,22 @@ type Adder interface {
 
 // Persister is an engine whose memory outlives the process.
 type Persister interface {
-	// Commit makes everything done so far durable. A crash at any point before
-	// it returns leaves the structure as it was at the Commit before, or as it is
-	// now. It comes before a call that has changed the structure returns.
+	// Commit makes everything done so far durable. It comes before a call that
+	// has changed the structure returns, also by an error; for batches on streams
+	// in Sync and Close. What a crash leaves of a call that has not returned is
+	// the engine's promise: it orders its own writes, and commits by itself what
+	// must not wait, such as other memory before it replaces a generation with it.
+	// Policy.After comes behind Commit and must be durable by itself. After an
+	// error the engine refuses changes, since nobody knows what the medium holds.
 	Commit(ctx context.Context) error
 }
 
 // Expander is an engine that finds several rows for a key.
 type Expander interface {
 	// Expand writes the rows of each key, those of key i to rows Offsets[i] to
-	// Offsets[i+1] of the column Vals, in order, and never beyond. In host
-	// memory, Vals has its Offsets from a count before. On a stream, it counts
-	// first, and writes Counts and Offsets too.
+	// Offsets[i+1] of the columns Vals and, if there is one, OutKeys, in order,
+	// and never beyond. In host memory, both have their Offsets from a count
+	// before. On a stream, it counts first, and writes Counts and Offsets too.
 	Expand(ctx context.Context, s *device.Stream, l *Lease, b *batch.Batch) error
 }
 

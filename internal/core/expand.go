@@ -25,28 +25,28 @@ func (t *Table) Count(ctx context.Context, method string, b *batch.Batch) (total
 	return total, nil
 }
 
-// Expand finds all rows of each key of a batch in host memory: it counts them,
-// asks for memory for as many, and writes them there. offsets has a row more
-// than the batch; its first element is given, and says how many rows lie before
-// these. memory returns a column for rows offsets[0] to offsets[n].
-func (t *Table) Expand(ctx context.Context, method string, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Column) error {
+// Expand finds all rows of each key, or of each range from Keys to Keys2, of a
+// batch in host memory: it counts them, asks for memory for as many, and writes
+// them there. offsets has a row more than the batch; its first element is given,
+// and says how many rows lie before these. memory returns the columns of rows
+// offsets[0] to offsets[n]: Vals, and for ranges OutKeys.
+func (t *Table) Expand(ctx context.Context, method string, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Columns) error {
 	return t.expandAt(ctx, method, b, nil, offsets, memory)
 }
 
-// expandAt is Expand of the generation that a lease holds, or of the current
-// one.
-func (t *Table) expandAt(ctx context.Context, method string, b *batch.Batch, held *Lease, offsets []uint64, memory func(rows int) batch.Column) error {
+// expandAt is Expand of a table as it is, or as a snapshot has it.
+func (t *Table) expandAt(ctx context.Context, method string, b *batch.Batch, at *Snapshot, offsets []uint64, memory func(rows int) batch.Columns) error {
 	b.MustMatch(t.Name + ": " + method)
-	lease, err := t.Leases.Enter(ctx, held)
+	lease, err := t.enter(ctx, at, b)
 	if err != nil {
 		return t.partial(method, b, 0, 0, err)
 	}
 	b.Flags = t.Policy.Mixed()
 	err = t.expand(ctx, lease, b, offsets, memory)
-	return t.partial(method, b, 0, 0, errors.Join(err, lease.End()))
+	return t.partial(method, b, 0, 0, errors.Join(err, t.leave(at, lease)))
 }
 
-func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Column) error {
+func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Columns) error {
 	counts := make([]uint32, b.N)
 	count := *b
 	count.Columns[batch.Counts] = batch.Output(counts)
@@ -57,11 +57,15 @@ func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offset
 		offsets[i+1] = offsets[i] + uint64(n)
 	}
 	rows := offsets[b.N] - offsets[0]
-	if err := t.affords(rows); err != nil {
+	if err := t.affords(rows, t.rowBytes(b)); err != nil {
 		return err
 	}
-	b.Columns[batch.Vals] = memory(int(rows))
-	b.Columns[batch.Vals].Offsets = offsets
+	for r, c := range memory(int(rows)) {
+		if c.Width > 0 {
+			c.Offsets = offsets
+			b.Columns[r] = c
+		}
+	}
 	return t.Engine.(Expander).Expand(ctx, nil, lease, b)
 }
 
@@ -69,10 +73,18 @@ func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offset
 // free.
 const smallResult = 64 << 20
 
+// rowBytes is the size of a row that a batch finds: of ranges with its key.
+func (t *Table) rowBytes(b *batch.Batch) int {
+	if b.Columns[batch.Keys2].Given() {
+		return t.Widths.Key + t.Widths.Val
+	}
+	return t.Widths.Val
+}
+
 // affords reports results that take more memory than they may, before they do.
-func (t *Table) affords(rows uint64) error {
+func (t *Table) affords(rows uint64, rowBytes int) error {
 	limit := uint64(t.ResultLimit)
-	hi, size := bits.Mul64(rows, uint64(t.Widths.Val))
+	hi, size := bits.Mul64(rows, uint64(rowBytes))
 	if limit == 0 && hi == 0 && size > smallResult {
 		limit = cpu.HostMemory().Free / 2
 	}
@@ -80,13 +92,18 @@ func (t *Table) affords(rows uint64) error {
 		return nil
 	}
 	return fmt.Errorf("%w: the results are %d rows of %d bytes, and the limit is %d bytes (Options.ResultLimit): ask for fewer keys at a time",
-		device.ErrMemory, rows, t.Widths.Val, limit)
+		device.ErrMemory, rows, rowBytes, limit)
 }
 
 // ExpandOn submits finding all rows of each key of a batch on the device: it
-// writes Counts, Offsets and as many rows of Vals as there are.
+// writes Counts, Offsets and as many rows of Vals, and for ranges of OutKeys, as
+// there are.
 func (t *Table) ExpandOn(s *device.Stream, method string, b *batch.Batch) error {
-	return t.wrap(method, t.readOn(s, t.Name+": "+method, b, func(lease *Lease) error {
+	return t.expandOn(s, method, b, nil)
+}
+
+func (t *Table) expandOn(s *device.Stream, method string, b *batch.Batch, at *Snapshot) error {
+	return t.wrap(method, t.readOn(s, t.Name+": "+method, b, at, func(lease *Lease) error {
 		b.Flags = t.Policy.Mixed()
 		return t.Engine.(Expander).Expand(context.Background(), s, lease, b)
 	}))

@@ -3,69 +3,164 @@ package core
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/weftgo/weft/internal/batch"
 )
 
 // Group is several tables with one writer: a change of some of them is one
 // call, nobody else changes any of them meanwhile, and there is one Sync and one
-// error for all. Tables of a group may share a pool, which has one user at a time
-// then. Readers of each table go by its own leases.
+// error for all. Who is excluded from one of them is excluded from all, so that
+// a lookup of several tables sees all of a change or, where changes exclude
+// lookups, none of it. Tables of a group may share a pool, which only the writer
+// takes memory from; but what the last lease of a generation gives back, it
+// gives back whenever it ends (see [Parts]).
 type Group struct {
-	turn   chan struct{}
-	tables []*Table
+	gate   *gate
+	tables []*Table // the writer's whose turn it is
 }
 
 // NewGroup is a group of no tables.
-func NewGroup() *Group { return &Group{turn: make(chan struct{}, 1)} }
+func NewGroup() *Group { return &Group{gate: newGate()} }
 
 // Leases guard the memory of a table of the group.
-func (g *Group) Leases(parts Parts) *Leases {
-	l := NewLeases(parts)
-	l.turn = g.turn
-	return l
+func (g *Group) Leases(parts Parts) *Leases { return g.gate.leases(parts) }
+
+// Add puts tables into the group that have been made with its Leases.
+func (g *Group) Add(ctx context.Context, tables ...*Table) error {
+	if err := g.gate.take(ctx); err != nil {
+		return err
+	}
+	defer g.gate.Release()
+	g.tables = append(g.open(), tables...)
+	return nil
 }
 
-// Add puts a table into the group that has been made with its Leases.
-func (g *Group) Add(t *Table) { g.tables = append(g.tables, t) }
+// open are the tables that have not been closed.
+func (g *Group) open() []*Table {
+	g.tables = slices.DeleteFunc(g.tables, func(t *Table) bool { return t.Leases.open() != nil })
+	return g.tables
+}
 
-// Change is a batch for one of the tables of a group.
-type Change struct {
+// Part is a batch for one of the tables of a group.
+type Part struct {
 	Table *Table
 	Batch *batch.Batch
 }
 
-// Change runs batches in one turn, in order, until one fails for another reason
-// than op.ErrFull. deltas, as long as changes, receives by how much the number of
-// pairs of each table changed.
-func (g *Group) Change(ctx context.Context, method string, changes []Change, deltas []int) error {
-	for _, c := range changes {
-		c.Batch.MustMatch(c.Table.Name + ": " + method)
-		c.Table.flag(c.Batch)
+// check panics unless the columns of all parts match.
+func check(method string, parts []Part) {
+	for _, p := range parts {
+		p.Batch.MustMatch(p.Table.Name + ": " + method)
 	}
-	if len(changes) == 0 {
+}
+
+// unrun zeroes the outputs of batches that are not run because of an error.
+func unrun(parts []Part, err error) error {
+	for _, p := range parts {
+		p.Batch.ClearFrom(0)
+	}
+	return err
+}
+
+// Change runs batches in one turn, in order, until one fails for another reason
+// than op.ErrFull; the outputs of those behind it are zero. deltas, as long as
+// parts, receives by how much the number of pairs of each table changed.
+func (g *Group) Change(ctx context.Context, method string, parts []Part, deltas []int) (err error) {
+	check(method, parts)
+	clear(deltas)
+	if len(parts) == 0 {
 		return nil
 	}
-	if err := changes[0].Table.write(ctx); err != nil {
-		return changes[0].Table.partial(method, changes[0].Batch, 0, 0, err)
+	first := parts[0].Table
+	if err := first.write(ctx); err != nil {
+		return first.wrap(method, unrun(parts, err))
 	}
-	defer changes[0].Table.Leases.Release()
-	var all error
-	for i, c := range changes {
-		delta, err := c.Table.change(ctx, method, c.Batch)
-		deltas[i] = delta
-		all = errors.Join(all, err)
-		if err != nil && !isFull(err) {
+	defer first.Leases.Release()
+	admit, err := g.exclude(ctx, parts)
+	if err != nil {
+		return first.wrap(method, unrun(parts, err))
+	}
+	defer admit()
+	for i, p := range parts {
+		p.Table.flag(p.Batch)
+		delta, one := p.Table.run(ctx, method, p.Batch)
+		deltas[i], err = delta, errors.Join(err, one)
+		if one != nil && !isFull(one) {
+			return unrun(parts[i+1:], err)
+		}
+	}
+	return err
+}
+
+// exclude keeps readers away from all tables, if a change of one of them must
+// have none beside it.
+func (g *Group) exclude(ctx context.Context, parts []Part) (admit func(), err error) {
+	admit = func() {}
+	if slices.ContainsFunc(parts, func(p Part) bool { return !p.Table.Engine.Caps().Beside }) {
+		if err = parts[0].Table.Leases.Exclude(ctx); err != nil {
+			return nil, err
+		}
+		admit = g.gate.Admit
+	}
+	for _, p := range parts[1:] {
+		err = p.Table.Leases.open()
+		if err == nil && !p.Table.Engine.Caps().Beside {
+			err = p.Table.Leases.Wait(ctx) // for lookups submitted to streams
+		}
+		if err != nil {
+			admit()
+			return nil, err
+		}
+	}
+	return admit, nil
+}
+
+// Get runs lookups in one call, in order, until one fails; the outputs of those
+// behind it are zero. hits, as long as parts, receives the number of keys found
+// in each table.
+func (g *Group) Get(ctx context.Context, method string, parts []Part, hits []int) error {
+	check(method, parts)
+	clear(hits)
+	if len(parts) == 0 {
+		return nil
+	}
+	first := parts[0].Table
+	call, err := first.Leases.Read(ctx)
+	if err != nil {
+		return first.wrap(method, unrun(parts, err))
+	}
+	for i, p := range parts {
+		if hits[i], err = p.get(ctx, method); err != nil {
+			err = unrun(parts[i+1:], err)
 			break
 		}
 	}
-	return all
+	return errors.Join(err, call.End())
 }
 
-// Sync waits for what has been submitted to any of the tables.
-func (g *Group) Sync(ctx context.Context) (err error) {
-	for _, t := range g.tables {
-		err = errors.Join(err, t.Sync(ctx))
+// get runs a lookup in a call on the group.
+func (p Part) get(ctx context.Context, method string) (hits int, err error) {
+	t := p.Table
+	lease, err := t.Leases.Also()
+	if err != nil {
+		return 0, t.partial(method, p.Batch, 0, 0, err)
 	}
-	return err
+	hits, err = t.look(ctx, method, p.Batch, lease)
+	return hits, errors.Join(err, lease.End())
+}
+
+// Sync waits for what has been submitted to any of the tables, and reports
+// operations of each that found no room.
+func (g *Group) Sync(ctx context.Context) error {
+	if err := g.gate.take(ctx); err != nil {
+		return err
+	}
+	defer g.gate.Release()
+	var all error
+	for _, t := range g.open() {
+		_, err := t.count(ctx)
+		all = errors.Join(all, t.wrap("Sync", errors.Join(err, t.sync(ctx))))
+	}
+	return all
 }

@@ -13,7 +13,8 @@ import (
 // Parts is the memory of a structure between two rehashes: what an engine reads
 // and writes.
 type Parts interface {
-	// Free gives the memory back. Nobody uses it any more.
+	// Free gives the memory back. Nobody uses it any more. It is called by
+	// whoever ends the last lease, which may be a reader beside a writer.
 	Free() error
 }
 
@@ -29,16 +30,24 @@ type Parts interface {
 //
 // Every wait for a turn ends when its context does.
 type Leases struct {
-	turn chan struct{} // holds a token while a writer is at work
-
-	mu      sync.Mutex
+	*gate
 	current *generation
 	closed  bool
+}
+
+// gate is where calls come in: to one table, or to all tables of a group, which
+// have one writer at a time among them, and are excluded together.
+type gate struct {
+	turn chan struct{} // holds a token while a writer is at work
+
+	mu      sync.Mutex      // also of the leases
 	calls   int             // in flight, on all generations
 	barred  bool            // new calls wait
 	waiting []chan struct{} // for the bar to go
 	idle    chan struct{}   // closed when calls becomes 0; nil if nobody waits
 }
+
+func newGate() *gate { return &gate{turn: make(chan struct{}, 1)} }
 
 // generation is memory and who uses it.
 type generation struct {
@@ -48,9 +57,11 @@ type generation struct {
 	streams []*device.Stream // of callers, with lookups that nobody has waited for
 }
 
-// Lease is a right to one generation of memory.
+// Lease is a right to one generation of memory, at a version of its content if
+// the engine has such.
 type Lease struct {
-	Parts Parts
+	Parts   Parts
+	Version uint64 // 0 is the present; see [Versioner]
 
 	of   *Leases
 	gen  *generation
@@ -62,12 +73,14 @@ type leaseKind uint8
 const (
 	call leaseKind = iota // ends with the call that took it
 	held                  // by user code
-	kept                  // by the writer
+	kept                  // by the writer, or by a call that has another lease
 )
 
 // NewLeases guards the first generation of a structure's memory.
-func NewLeases(parts Parts) *Leases {
-	return &Leases{turn: make(chan struct{}, 1), current: &generation{parts: parts, leases: 1}}
+func NewLeases(parts Parts) *Leases { return newGate().leases(parts) }
+
+func (g *gate) leases(parts Parts) *Leases {
+	return &Leases{gate: g, current: &generation{parts: parts, leases: 1}}
 }
 
 // ---- readers ------------------------------------------------------------------
@@ -109,9 +122,17 @@ func (l *Leases) enter(ctx context.Context, g *generation) (*Lease, error) {
 	return &Lease{Parts: g.parts, of: l, gen: g}, nil
 }
 
+// Also takes a lease for a call that has one already of a table of the group.
+func (l *Leases) Also() (*Lease, error) {
+	if err := l.open(); err != nil { // who closes it from now on waits for the call
+		return nil, err
+	}
+	return l.Keep(), nil
+}
+
 // wait waits until the bar goes. Whoever lifts it counts the call, so that the
 // next writer cannot come first. The mutex is released meanwhile.
-func (l *Leases) wait(ctx context.Context) error {
+func (l *gate) wait(ctx context.Context) error {
 	lifted := make(chan struct{})
 	l.waiting = append(l.waiting, lifted)
 	l.mu.Unlock()
@@ -176,12 +197,16 @@ func (l *Lease) End() error {
 }
 
 // ended counts a call that is over.
-func (l *Leases) ended() {
+func (l *gate) ended() {
 	if l.calls--; l.calls == 0 && l.idle != nil {
 		close(l.idle)
 		l.idle = nil
 	}
 }
+
+// Wait waits for what callers have submitted to streams, by leases of the same
+// generation. It comes in a writer's turn.
+func (l *Lease) Wait(ctx context.Context) error { return l.of.drain(ctx, l.gen) }
 
 // release drops one lease of a generation.
 func (l *Leases) release(g *generation) error {
@@ -200,25 +225,41 @@ func (l *Leases) release(g *generation) error {
 
 // Write waits for the turn of a writer. Release gives it to the next one.
 func (l *Leases) Write(ctx context.Context) error {
+	err := l.take(ctx)
+	if err != nil {
+		return err
+	}
+	if err = l.open(); err != nil {
+		l.Release()
+	}
+	return err
+}
+
+// take waits for the turn.
+func (l *gate) take(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	select {
 	case l.turn <- struct{}{}:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// open reports a structure that has been closed.
+func (l *Leases) open() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		<-l.turn
 		return op.ErrClosed
 	}
 	return nil
 }
 
 // Release ends a writer's turn.
-func (l *Leases) Release() { <-l.turn }
+func (l *gate) Release() { <-l.turn }
 
 // Exclude bars new calls and waits for those in flight, and for lookups that
 // callers have submitted to streams. Admit lifts the bar, unless there is an
@@ -251,7 +292,7 @@ func (l *Leases) Exclude(ctx context.Context) error {
 }
 
 // Admit lifts the bar of Exclude.
-func (l *Leases) Admit() {
+func (l *gate) Admit() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.barred, l.idle = false, nil
@@ -289,7 +330,7 @@ func (l *Leases) Replace(parts Parts) error {
 }
 
 // Keep keeps the current generation for the writer itself, so that Revert can go
-// back to it. A kept generation does not count as held.
+// back to it. A kept generation does not count as held by user code.
 func (l *Leases) Keep() *Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,21 +20,37 @@ type Page struct {
 // Pages calls yield with the pairs of a table, a page at a time, until it
 // returns false. An iteration reads one generation of the table from its
 // beginning to its end, so every pair that is not changed meanwhile is in
-// exactly one page. Nothing is locked while yield runs: it may use the table in
-// any way, and close it.
+// exactly one page; a table with versions it reads as it was at the beginning.
+// Nothing is locked while yield runs: it may use the table in any way, and close
+// it.
 func (t *Table) Pages(ctx context.Context, method string, yield func(*Page) bool) error {
 	return t.wrap(method, t.pages(ctx, yield))
 }
 
 func (t *Table) pages(ctx context.Context, yield func(*Page) bool) (err error) {
-	lease, err := t.Leases.Hold(ctx)
+	at, err := t.moment(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lease.End()) }()
-	units, rows := t.Engine.Extent(lease)
+	defer func() { err = errors.Join(err, at.Close()) }()
+	return at.pages(ctx, yield)
+}
+
+// presentPages is pages for the writer whose turn it is.
+func (t *Table) presentPages(ctx context.Context, yield func(*Page) bool) (err error) {
+	at, err := t.hold(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, at.Close()) }()
+	return at.pages(ctx, yield)
+}
+
+func (s *Snapshot) pages(ctx context.Context, yield func(*Page) bool) (err error) {
+	t := s.table
+	units, rows := t.Engine.Extent(s.lease)
 	per := uint32(max(1, min(int(units), PageBytes/max(1, rows*t.Widths.Slot))))
-	p := pager{t: t, lease: lease}
+	p := pager{t: t, at: s}
 	p.grow(int(per) * rows)
 	for lo := uint32(0); lo < units; lo += per {
 		if err := p.read(ctx, lo, min(lo+per, units)); err != nil {
@@ -50,7 +66,7 @@ func (t *Table) pages(ctx context.Context, yield func(*Page) bool) (err error) {
 // pager reads the pages of an iteration into columns that it uses again.
 type pager struct {
 	t          *Table
-	lease      *Lease
+	at         *Snapshot
 	keys, vals []byte
 	rows       int
 	page       Page
@@ -78,15 +94,15 @@ func (p *pager) read(ctx context.Context, lo, hi uint32) error {
 }
 
 func (p *pager) export(ctx context.Context, lo, hi uint32) (n int, err error) {
-	call, err := p.t.Leases.Enter(ctx, p.lease)
+	out := &batch.Batch{N: p.rows}
+	lease, err := p.t.enter(ctx, p.at, out)
 	if err != nil {
 		return 0, err
 	}
-	out := &batch.Batch{N: p.rows}
 	out.Columns[batch.Keys] = batch.Output(p.keys).Of(p.t.Widths.Key)
 	if p.t.Widths.Val > 0 {
 		out.Columns[batch.Vals] = batch.Output(p.vals).Of(p.t.Widths.Val)
 	}
-	n, err = p.t.Engine.Export(ctx, call, lo, hi, out)
-	return n, errors.Join(err, call.End())
+	n, err = p.t.Engine.Export(ctx, lease, lo, hi, out)
+	return n, errors.Join(err, p.t.leave(p.at, lease))
 }

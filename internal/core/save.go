@@ -34,11 +34,15 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Save writes the pairs of a table to a stream and returns their number.
-// Changes made meanwhile may be in it or not.
+// Changes made meanwhile may be in it or not, unless the table has versions.
 func (t *Table) Save(ctx context.Context, to io.Writer) (n int, err error) {
+	return t.save(to, func(yield func(*Page) bool) error { return t.pages(ctx, yield) })
+}
+
+func (t *Table) save(to io.Writer, pages func(yield func(*Page) bool) error) (n int, err error) {
 	w := &writer{to: bufio.NewWriterSize(to, 1<<20), widths: t.Widths}
 	w.sealed(t.header())
-	err = t.pages(ctx, func(p *Page) bool {
+	err = pages(func(p *Page) bool {
 		w.page(p)
 		return w.err == nil
 	})
@@ -232,12 +236,16 @@ func (r *reader) end(crc uint32) error {
 
 // CopyTo makes a table with the same options and pairs on a device.
 func (t *Table) CopyTo(ctx context.Context, dev device.Device) (*Table, error) {
+	return t.copyTo(ctx, dev, func(yield func(*Page) bool) error { return t.pages(ctx, yield) })
+}
+
+func (t *Table) copyTo(ctx context.Context, dev device.Device, pages func(yield func(*Page) bool) error) (*Table, error) {
 	to, err := t.Another(dev)
 	if err != nil {
 		return nil, t.wrap("CopyTo", err)
 	}
 	var put error
-	err = t.pages(ctx, func(p *Page) bool {
+	err = pages(func(p *Page) bool {
 		put = to.put(ctx, p.Keys, p.Vals)
 		return put == nil
 	})

@@ -3,67 +3,183 @@ package core
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
 )
 
 // Versioner is an engine that can be read as it was: lookups, Expand and Export
-// read the version of their batch, if that is not 0.
+// read the version of their batch, Extent that of its lease, if that is not 0, in
+// the generation of the lease. Clear, too, keeps what versions need.
 type Versioner interface {
-	// Pin keeps the present version until Unpin. Both come in a writer's turn,
-	// behind all changes.
+	// Pin keeps the present version until Unpin, and returns 0 if its generation
+	// never changes. Both come in a writer's turn, Pin behind all changes, and
+	// Unpin when nothing reads the version any more. Versions that are pinned
+	// when the table is closed end with their generation, without Unpin.
 	Pin(ctx context.Context) (version uint64, err error)
 	Unpin(ctx context.Context, version uint64) error
 }
 
 // Snapshot is a table as it was at one moment. It holds memory of the table
-// until it is closed, and blocks nobody.
+// until it is closed and calls on it have ended, and blocks nobody. All methods
+// may be called from many goroutines.
+//
+// Without a version it is a lease that user code holds: an iteration over a
+// table that has no versions.
 type Snapshot struct {
-	table   *Table
-	lease   *Lease
-	version uint64
-	close   sync.Once
+	table  *Table
+	lease  *Lease
+	pinned bool
+	pairs  int
+
+	mu     sync.Mutex
+	users  int // calls on it, and one until it is closed
+	closed bool
 }
 
 // Snapshot takes one of a table whose engine is a [Versioner]: it sees every
 // call that has returned and every batch submitted before.
 func (t *Table) Snapshot(ctx context.Context) (s *Snapshot, err error) {
-	err = t.Alone(ctx, "Snapshot", func(Counters) error {
-		lease, err := t.Leases.Hold(ctx)
-		if err != nil {
+	s, err = t.snapshot(ctx)
+	return s, t.wrap("Snapshot", err)
+}
+
+func (t *Table) snapshot(ctx context.Context) (s *Snapshot, err error) {
+	err = t.inTurn(ctx, func(now Counters) (err error) {
+		if s, err = t.hold(ctx); err != nil {
 			return err
 		}
-		version, err := t.Engine.(Versioner).Pin(ctx)
-		if err != nil {
-			return errors.Join(err, lease.End())
+		if s.lease.Version, err = t.Engine.(Versioner).Pin(ctx); err != nil {
+			return errors.Join(err, s.Close())
 		}
-		s = &Snapshot{table: t, lease: lease, version: version}
+		s.pinned, s.pairs = true, int(now.Live)
 		return nil
 	})
 	return s, err
 }
 
-// Get runs a lookup of a batch in host memory and counts the keys found.
+// moment is what an iteration reads: a snapshot, if the table has such.
+func (t *Table) moment(ctx context.Context) (*Snapshot, error) {
+	if _, ok := t.Engine.(Versioner); ok {
+		return t.snapshot(ctx)
+	}
+	return t.hold(ctx)
+}
+
+// hold holds the present generation.
+func (t *Table) hold(ctx context.Context) (*Snapshot, error) {
+	lease, err := t.Leases.Hold(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Snapshot{table: t, lease: lease, users: 1}, nil
+}
+
+// enter takes a lease for a call, on a table as it is or as a snapshot has it.
+// End it with leave.
+func (t *Table) enter(ctx context.Context, at *Snapshot, b *batch.Batch) (*Lease, error) {
+	if at == nil {
+		return t.Leases.Read(ctx)
+	}
+	if err := at.use(); err != nil {
+		return nil, err
+	}
+	lease, err := t.Leases.Enter(ctx, at.lease)
+	if err != nil {
+		return nil, errors.Join(err, at.leave())
+	}
+	lease.Version, b.Version = at.lease.Version, at.lease.Version
+	return lease, nil
+}
+
+// leave ends a call.
+func (t *Table) leave(at *Snapshot, lease *Lease) error {
+	err := lease.End()
+	if at != nil {
+		err = errors.Join(err, at.leave())
+	}
+	return err
+}
+
+// use keeps the snapshot's version for a call.
+func (s *Snapshot) use() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return op.ErrClosed
+	}
+	s.users++
+	return nil
+}
+
+// leave ends a use. The last one lets version and memory go, behind lookups that
+// callers have submitted.
+func (s *Snapshot) leave() (err error) {
+	s.mu.Lock()
+	s.users--
+	last := s.users == 0
+	s.mu.Unlock()
+	if !last {
+		return nil
+	}
+	ctx, t := context.Background(), s.table
+	if s.pinned && t.write(ctx) == nil { // or the table has been closed
+		err = errors.Join(s.lease.Wait(ctx), t.Engine.(Versioner).Unpin(ctx, s.lease.Version))
+		t.Leases.Release()
+	}
+	return errors.Join(err, s.lease.End())
+}
+
+// Close lets the snapshot's version and memory go, as soon as calls on it have
+// ended. Idempotent; later calls of other methods return op.ErrClosed.
+func (s *Snapshot) Close() error {
+	s.mu.Lock()
+	first := !s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if !first {
+		return nil
+	}
+	return s.table.wrap("Snapshot", s.leave())
+}
+
+// Len is the number of pairs.
+func (s *Snapshot) Len() int { return s.pairs }
+
+// Get is [Table.Get].
 func (s *Snapshot) Get(ctx context.Context, method string, b *batch.Batch) (hits int, err error) {
-	b.Version = s.version
-	return s.table.get(ctx, method, b, s.lease)
+	return s.table.get(ctx, method, b, s)
+}
+
+// GetOn is [Table.GetOn].
+func (s *Snapshot) GetOn(st *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
+	return s.table.getOn(st, method, b, s, counts)
 }
 
 // Expand is [Table.Expand].
-func (s *Snapshot) Expand(ctx context.Context, method string, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Column) error {
-	b.Version = s.version
-	return s.table.expandAt(ctx, method, b, s.lease, offsets, memory)
+func (s *Snapshot) Expand(ctx context.Context, method string, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Columns) error {
+	return s.table.expandAt(ctx, method, b, s, offsets, memory)
 }
 
-// Close lets the snapshot's version and memory go. Idempotent.
-func (s *Snapshot) Close() (err error) {
-	s.close.Do(func() {
-		ctx := context.Background()
-		err = s.table.Alone(ctx, "Snapshot", func(Counters) error {
-			return s.table.Engine.(Versioner).Unpin(ctx, s.version)
-		})
-		err = errors.Join(err, s.lease.End())
-	})
-	return err
+// ExpandOn is [Table.ExpandOn].
+func (s *Snapshot) ExpandOn(st *device.Stream, method string, b *batch.Batch) error {
+	return s.table.expandOn(st, method, b, s)
+}
+
+// Pages is [Table.Pages].
+func (s *Snapshot) Pages(ctx context.Context, method string, yield func(*Page) bool) error {
+	return s.table.wrap(method, s.pages(ctx, yield))
+}
+
+// Save is [Table.Save].
+func (s *Snapshot) Save(ctx context.Context, to io.Writer) (n int, err error) {
+	return s.table.save(to, func(yield func(*Page) bool) error { return s.pages(ctx, yield) })
+}
+
+// CopyTo is [Table.CopyTo].
+func (s *Snapshot) CopyTo(ctx context.Context, dev device.Device) (*Table, error) {
+	return s.table.copyTo(ctx, dev, func(yield func(*Page) bool) error { return s.pages(ctx, yield) })
 }

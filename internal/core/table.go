@@ -27,9 +27,16 @@ type Table struct {
 	length atomic.Int64
 }
 
-// New makes a table.
+// New makes a table, which is empty.
 func New(c Config) *Table {
 	return &Table{Config: c, bound: Counters{Exact: true}}
+}
+
+// Open makes a table of memory that holds pairs already: of a file.
+func Open(ctx context.Context, c Config) (*Table, error) {
+	t := New(c)
+	_, err := t.count(ctx)
+	return t, err
 }
 
 // wrap says which method of which package an error comes from, once.
@@ -66,22 +73,32 @@ func (t *Table) Get(ctx context.Context, method string, b *batch.Batch) (hits in
 	return t.get(ctx, method, b, nil)
 }
 
-// get is Get of the generation that a lease holds, or of the current one.
-func (t *Table) get(ctx context.Context, method string, b *batch.Batch, held *Lease) (hits int, err error) {
+// get is Get of a table as it is, or as a snapshot has it.
+func (t *Table) get(ctx context.Context, method string, b *batch.Batch, at *Snapshot) (hits int, err error) {
 	b.MustMatch(t.Name + ": " + method)
-	lease, err := t.Leases.Enter(ctx, held)
+	lease, err := t.enter(ctx, at, b)
 	if err != nil {
 		return 0, t.partial(method, b, 0, 0, err)
 	}
+	hits, err = t.look(ctx, method, b, lease)
+	return hits, errors.Join(err, t.wrap(method, t.leave(at, lease)))
+}
+
+// look runs a lookup under a lease.
+func (t *Table) look(ctx context.Context, method string, b *batch.Batch, lease *Lease) (hits int, err error) {
 	b.Flags = t.Policy.Mixed()
 	done, hits, err := t.Engine.Look(ctx, nil, lease, b, 0)
-	return hits, t.partial(method, b, done, 0, errors.Join(err, lease.End()))
+	return hits, t.partial(method, b, done, 0, err)
 }
 
 // GetOn submits a lookup of a batch on the device. The number of keys found is
 // added to counts.
 func (t *Table) GetOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
-	return t.wrap(method, t.readOn(s, t.Name+": "+method, b, func(lease *Lease) error {
+	return t.getOn(s, method, b, nil, counts)
+}
+
+func (t *Table) getOn(s *device.Stream, method string, b *batch.Batch, at *Snapshot, counts []device.Slice[uint64]) error {
+	return t.wrap(method, t.readOn(s, t.Name+": "+method, b, at, func(lease *Lease) error {
 		to, err := t.counter(counts)
 		if err != nil {
 			return err
@@ -96,19 +113,19 @@ func (t *Table) GetOn(s *device.Stream, method string, b *batch.Batch, counts ..
 }
 
 // readOn submits something that reads, under a lease.
-func (t *Table) readOn(s *device.Stream, where string, b *batch.Batch, submit func(*Lease) error) error {
+func (t *Table) readOn(s *device.Stream, where string, b *batch.Batch, at *Snapshot, submit func(*Lease) error) error {
 	b.MustMatch(where)
 	if err := b.CheckPlace(t.Device, s); err != nil {
 		return err
 	}
-	lease, err := t.Leases.Read(context.Background())
+	lease, err := t.enter(context.Background(), at, b)
 	if err != nil {
 		return err
 	}
 	if t.Engine.Caps().Streams {
 		lease.On(s)
 	}
-	return errors.Join(submit(lease), lease.End())
+	return errors.Join(submit(lease), t.leave(at, lease))
 }
 
 // counter is where a batch on the device adds its count: the first element of
@@ -197,31 +214,38 @@ func (t *Table) Compact(ctx context.Context) error {
 // Alone runs something that reads a table as a whole, in a writer's turn: the
 // statistics of a structure.
 func (t *Table) Alone(ctx context.Context, method string, f func(now Counters) error) error {
+	return t.wrap(method, t.inTurn(ctx, f))
+}
+
+func (t *Table) inTurn(ctx context.Context, f func(now Counters) error) error {
 	if err := t.write(ctx); err != nil {
-		return t.wrap(method, err)
+		return err
 	}
 	defer t.Leases.Release()
 	now, err := t.count(ctx)
-	if err == nil {
-		err = f(now)
+	if err != nil {
+		return err
 	}
-	return t.wrap(method, err)
+	return f(now)
 }
 
 // Sync waits for what has been submitted to streams and reports operations
 // that found no room.
 func (t *Table) Sync(ctx context.Context) error {
-	return t.Alone(ctx, "Sync", func(Counters) error {
-		if err := errors.Join(t.Engine.Wait(ctx), t.Leases.Wait(ctx)); err != nil {
-			return err
-		}
-		lost, err := t.Engine.Lost(ctx)
-		lost, t.lost = lost+t.lost, 0
-		if err == nil && lost > 0 {
-			err = fmt.Errorf("%w: no room for %d operations since the last Sync, %s", op.ErrFull, lost, t.Policy.Describe())
-		}
-		return errors.Join(err, t.commit(ctx))
-	})
+	return t.Alone(ctx, "Sync", func(Counters) error { return t.sync(ctx) })
+}
+
+// sync is Sync in a writer's turn.
+func (t *Table) sync(ctx context.Context) error {
+	if err := errors.Join(t.Engine.Wait(ctx), t.Leases.Wait(ctx)); err != nil {
+		return err
+	}
+	lost, err := t.Engine.Lost(ctx)
+	lost, t.lost = lost+t.lost, 0
+	if err == nil && lost > 0 {
+		err = fmt.Errorf("%w: no room for %d operations since the last Sync, %s", op.ErrFull, lost, t.Policy.Describe())
+	}
+	return errors.Join(err, t.commit(ctx))
 }
 
 // Close frees the table once calls in flight have ended; memory that a lease
@@ -232,5 +256,5 @@ func (t *Table) Close() error {
 		return nil
 	}
 	t.length.Store(0)
-	return t.wrap("Close", errors.Join(err, t.Engine.Close(), t.Leases.Free()))
+	return t.wrap("Close", errors.Join(err, t.commit(context.Background()), t.Engine.Close(), t.Leases.Free()))
 }

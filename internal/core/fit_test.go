@@ -1,0 +1,99 @@
+package core_test
+
+import (
+	"context"
+	"maps"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	devcpu "github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// The fit tests show that structures to come fit the core, with small ones made
+// for these tests: a table in a mapped file, an ordered list with versions, many
+// tables over one pool, and arrays that never change. All work on the host, have
+// keys and values of 64 bits, and run batches in their order.
+
+var ctx = context.Background()
+
+// openHost is a CPU that watches that all memory comes back, and not too early.
+func openHost(t *testing.T) device.Host {
+	dev, err := devcpu.Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return devicetest.Checked(t, dev).(device.Host)
+}
+
+// must is for errors that end a test.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// easy is the policy of structures that find memory as they go.
+type easy struct{}
+
+func (easy) Flags(op.Kind) batch.Flags { return 0 }
+func (easy) Mixed() batch.Flags        { return 0 }
+func (easy) Describe() string          { return "in a test" }
+
+func (easy) Before(_ context.Context, _ core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+	return b.N, false, nil
+}
+
+func (easy) Retry(_ context.Context, _ core.Counters, failed *batch.Batch) ([]uint32, bool, error) {
+	return core.All(failed.N), false, nil
+}
+
+func (easy) After(context.Context, core.Counters, int) error { return nil }
+func (easy) Compact(context.Context, core.Counters) error    { return nil }
+
+// config is that of a table of 64-bit keys and values.
+func config(name string, dev device.Device, p core.Policy, e core.Engine, l *core.Leases) core.Config {
+	return core.Config{
+		Name: name, Device: dev, Policy: p, Engine: e, Leases: l,
+		Widths: batch.MapWidths[uint64, uint64](), Types: core.MapTypes[uint64, uint64](),
+	}
+}
+
+// model is what a map should hold.
+type model map[uint64]uint64
+
+func (m model) put(keys, vals []uint64) {
+	for i, k := range keys {
+		m[k] = vals[i]
+	}
+}
+
+func (m model) remove(keys []uint64) {
+	for _, k := range keys {
+		delete(m, k)
+	}
+}
+
+// columns are keys and values of a batch.
+func columns(keys, vals []uint64) batch.Columns {
+	return batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(vals)}
+}
+
+// equals wants a table to hold what a model holds, and to be sound.
+func (m model) equals(t *testing.T, where string, table *core.Table) {
+	t.Helper()
+	must(t, table.Check(ctx))
+	got := maps.Collect(weft.NewMap[uint64, uint64](table).All())
+	if !maps.Equal(got, map[uint64]uint64(m)) {
+		t.Fatalf("%s: %d pairs, want %d:\n%v\n%v", where, len(got), len(m), got, m)
+	}
+	if table.Len() != len(m) {
+		t.Fatalf("%s: Len %d, want %d", where, table.Len(), len(m))
+	}
+}
