@@ -29,13 +29,15 @@ func apply[K Key, V Value](ctx context.Context, t *core.Table, ops []Op[K, V], r
 			c.results(res[done : done+n])
 		}
 		var p *PartialError
+		cut := false
 		if errors.As(err, &p) {
+			cut = p.Done < n || !errors.Is(err, ErrFull)
 			n = p.Done
 			failed += p.Failed
 		}
 		done += n
 		switch {
-		case p != nil && !errors.Is(err, ErrFull) || p != nil && done == len(ops):
+		case cut || p != nil && done == len(ops):
 			clear(res[min(done, len(res)):])
 			return t.Partial("Apply", done, failed, p.Err)
 		case done == len(ops) && failed > 0:

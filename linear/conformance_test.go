@@ -25,6 +25,7 @@ func TestConformance(t *testing.T) {
 			t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, opts) })
 			t.Run("int32,float32", func(t *testing.T) { suite[int32, float32](t, dev, opts) })
 			t.Run("int64,float64", func(t *testing.T) { suite[int64, float64](t, dev, opts) })
+			t.Run("int,uint", func(t *testing.T) { suite[int, uint](t, dev, opts) })
 			t.Run("set uint32", func(t *testing.T) { setSuite[uint32](t, dev, opts) })
 			t.Run("set int64", func(t *testing.T) { setSuite[int64](t, dev, opts) })
 		})
@@ -32,7 +33,7 @@ func TestConformance(t *testing.T) {
 }
 
 func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, opts *linear.Options) {
-	conformance.Map(t, scale(dev), func(t testing.TB) weft.Map[K, V] {
+	conformance.Map(t, dev, scale(dev), func(t testing.TB, dev device.Device) conformance.AnyMap[K, V] {
 		m, err := linear.New[K, V](dev, opts)
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +43,7 @@ func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, opts *line
 }
 
 func setSuite[K weft.Key](t *testing.T, dev device.Device, opts *linear.Options) {
-	conformance.Set(t, scale(dev), func(t testing.TB) weft.Set[K] {
+	conformance.Set(t, dev, scale(dev), func(t testing.TB, dev device.Device) conformance.AnySet[K] {
 		s, err := linear.NewSet[K](dev, opts)
 		if err != nil {
 			t.Fatal(err)

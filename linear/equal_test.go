@@ -77,7 +77,7 @@ func results[K weft.Key, V weft.Value](t *testing.T, dev device.Device, opts *li
 	const n = 300
 	for batch := range 18 {
 		keys, vals, ok := make([]K, n), make([]V, n), make([]bool, n)
-		for i := range keys { // duplicates, and keys that look like marks
+		for i := range keys { // duplicates, and keys that look like sentinels
 			keys[i], vals[i] = K(rng.IntN(200+60*batch))-3, V(1000*batch+i)
 		}
 		var count int

@@ -161,7 +161,7 @@ func ExampleOptions_fixed() {
 	fmt.Println(err)
 	// Output:
 	// 8 true
-	// linear: Put: full: no room for 2 of 10 operations in 8 slots (8 live, 0 dead)
+	// linear: Put: 10 operations done, of which 2 failed: full: no room for 2 of 10 operations in 8 slots (8 live, 0 dead)
 }
 
 func ExampleMap_All() {
@@ -174,6 +174,6 @@ func ExampleMap_All() {
 	for _, v := range m.All() {
 		sum += v
 	}
-	fmt.Println(sum, m.Err())
-	// Output: 0.875 <nil>
+	fmt.Println(sum)
+	// Output: 0.875
 }

@@ -10,7 +10,10 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/hash"
+	"github.com/weftgo/weft/internal/op"
 )
 
 // SpreadKeys is the size of the largest lookup that gives each key a tile.
@@ -25,7 +28,7 @@ var Images = func() (all []*device.Image) {
 }()
 
 // Small pages, so that small tables have several.
-func init() { pageBytes = 1 << 9 }
+func init() { core.PageBytes = 1 << 9 }
 
 // CheckInvariants reads all of a map's memory and reports what breaks the
 // rules of the layout; see image.check. Conformance calls it after each test.
@@ -36,35 +39,32 @@ func (s *Set[K]) CheckInvariants() error { return s.table.checkInvariants() }
 
 // Memory is a copy of the map's memory, on whatever device.
 func (m *Map[K, V]) Memory() ([]byte, error) {
-	m.table.mu.Lock()
-	defer m.table.mu.Unlock()
 	image, err := m.table.image()
 	return image.mem, err
 }
 
 func (t *table) checkInvariants() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return nil
-	}
 	image, err := t.image()
-	if err != nil {
+	switch {
+	case errors.Is(err, op.ErrClosed):
+		return nil
+	case err != nil:
 		return err
 	}
-	return image.check(t.opts.Tombstones == Keep)
+	return image.check(t.policy.opts.Tombstones == Keep)
 }
 
 // image copies the memory in use to the host.
 func (t *table) image() (image, error) {
 	ctx := context.Background()
-	if err := t.engine.settle(ctx); err != nil {
+	lease, err := t.core.Leases.Read(ctx)
+	if err != nil {
 		return image{}, err
 	}
-	gen := t.engine.hold()
-	im := image{geometry: gen.geometry, widths: t.widths, mem: make([]byte, gen.bytes())}
-	err := copyOut(t.dev, gen.buf, im.mem)
-	return im, errors.Join(err, t.engine.release(gen))
+	gen := lease.Parts.(*generation)
+	im := image{geometry: gen.geometry, widths: t.core.Widths, mem: make([]byte, gen.bytes())}
+	err = errors.Join(t.core.Engine.Wait(ctx), copyOut(t.core.Device, gen.buf, im.mem))
+	return im, errors.Join(err, lease.End())
 }
 
 func copyOut(dev device.Device, from device.Buffer, to []byte) error {
@@ -75,17 +75,20 @@ func copyOut(dev device.Device, from device.Buffer, to []byte) error {
 	return errors.Join(s.CopyOut(context.Background(), to, from.Ptr), s.Close())
 }
 
-// restore replaces the memory in use.
+// restore replaces the memory in use, and counts what is there.
 func (t *table) restore(im image) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	gen := t.engine.hold()
-	err := copyIn(t.dev, gen.buf, im.mem)
-	if e, ok := t.engine.(*gpuEngine); ok {
-		e.stale = true // the counters too are new
+	ctx := context.Background()
+	lease, err := t.core.Leases.Read(ctx)
+	if err != nil {
+		return err
 	}
-	t.submitted.Store(true)
-	return errors.Join(err, t.engine.release(gen))
+	to := lease.Parts.(*generation).buf
+	if e, ok := t.policy.engine.(*gpuEngine); ok {
+		err = e.Do(ctx, func(s *device.Stream) error { return s.CopyIn(to.Ptr, im.mem) })
+	} else {
+		err = copyIn(t.core.Device, to, im.mem)
+	}
+	return errors.Join(err, lease.End(), t.core.Sync(ctx))
 }
 
 func copyIn(dev device.Device, to device.Buffer, from []byte) error {
@@ -141,8 +144,8 @@ func (im image) setCounters(live, used uint64) {
 	binary.LittleEndian.PutUint64(last[8:], used)
 }
 
-// mark is a key that marks a slot: 0 empty, 1 dead, 2 pending.
-func (im image) mark(m uint64) uint64 { return ^m << (64 - im.keyBits()) >> (64 - im.keyBits()) }
+// sentinel is one as a key: 0 empty, 1 dead, 2 pending.
+func (im image) sentinel(m uint64) uint64 { return ^m << (64 - im.keyBits()) >> (64 - im.keyBits()) }
 
 // path is the slots that a search for a stored key looks at, in order.
 func (im image) path(extra bool, key uint64) func(yield func(int) bool) {
@@ -179,7 +182,7 @@ func (im image) path(extra bool, key uint64) func(yield func(int) bool) {
 //
 //   - no slot is pending while nothing runs,
 //   - a search for each key finds it, in one slot only,
-//   - the extra line holds the names of marks only,
+//   - the extra line holds the names of sentinels only,
 //   - no bits beyond the widths of keys and values are set,
 //   - the counters tell the number of live and of used slots,
 //   - if deletion keeps slots for their keys, a dead slot's key is on its path
@@ -190,11 +193,11 @@ func (im image) check(keep bool) error {
 		key, val := im.slot(i)
 		extra := i*im.widths.Slot >= int(im.lines)*lineBytes
 		switch key {
-		case im.mark(markEmpty):
+		case im.sentinel(cpu.Empty):
 			continue
-		case im.mark(markPending):
+		case im.sentinel(cpu.Pending):
 			return fmt.Errorf("slot %d is pending", i)
-		case im.mark(markDead):
+		case im.sentinel(cpu.Dead):
 			if keep && im.widths.Val != 0 {
 				if err := im.alone(extra, val, i); err != nil {
 					return err
@@ -202,7 +205,7 @@ func (im image) check(keep bool) error {
 			}
 		default:
 			live++
-			if extra && key >= marks {
+			if extra && key > lastSentinel {
 				return fmt.Errorf("key %#x is in the extra line", key)
 			}
 			if im.widths.Key == 4 && key>>32 != 0 || im.widths.Val == 4 && val>>32 != 0 {
@@ -229,12 +232,12 @@ func (im image) alone(extra bool, key uint64, slot int) error {
 			if k == key {
 				return nil // what comes later is found out from there
 			}
-		case k == im.mark(markEmpty):
+		case k == im.sentinel(cpu.Empty):
 			if seen {
 				return nil
 			}
 			return fmt.Errorf("slot %d of key %#x lies behind the empty slot %d of its path", slot, key, i)
-		case k == key, k == im.mark(markDead) && im.widths.Val != 0 && v == key && seen:
+		case k == key, k == im.sentinel(cpu.Dead) && im.widths.Val != 0 && v == key && seen:
 			return fmt.Errorf("slots %d and %d are both for key %#x", slot, i, key)
 		}
 	}

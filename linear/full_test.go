@@ -154,7 +154,7 @@ func TestFixedMapOfOneKey(t *testing.T) {
 	if slots := statsOf(t, m).Slots; n != slots || !errors.Is(err, weft.ErrFull) {
 		t.Fatalf("Put of 100 keys in %d slots: %d, %v", slots, n, err)
 	}
-	// Keys that look like marks have a line of their own.
+	// Keys that look like sentinels have a line of their own.
 	odd := []uint32{^uint32(0), ^uint32(1), ^uint32(2)}
 	if n, err := m.Put(t.Context(), odd, odd); n != 3 || err != nil {
 		t.Fatalf("Put of the three largest keys: %d, %v", n, err)

@@ -44,6 +44,8 @@ type kernels struct {
 	get, getWide, change, changeWide device.Kernel
 	rehash, borders, inPlace         device.Kernel
 	export, probe                    device.Kernel
+
+	wideGet, wideChange float64 // the loads from which on whole lines are read
 }
 
 func newGPUEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (_ engine, _ *core.Leases, err error) {
@@ -74,6 +76,10 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (_ 
 }
 
 func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
+	k.wideGet, k.wideChange = wideGet8, wideChange
+	if k.widths.Slot == 16 {
+		k.wideGet = wideGet16
+	}
 	return gpu.Load(dev, linearImages[gpu.Pair(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "get_wide", To: &k.getWide},
 		{Name: "change", To: &k.change}, {Name: "change_wide", To: &k.changeWide},
@@ -105,11 +111,8 @@ func (k *kernels) share(p core.Parts) float64 {
 
 // Look is for [gpu.Structure], as are the methods that follow.
 func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
-	kernel, lanes, wide := k.get, narrowLanes, wideGet8
-	if k.widths.Slot == 16 {
-		wide = wideGet16
-	}
-	if k.share(p) > wide {
+	kernel, lanes := k.get, narrowLanes
+	if k.share(p) > k.wideGet {
 		kernel, lanes = k.getWide, wideLanes
 	}
 	lookup, grid := gpu.LookupOf(b, hits, lanes)
@@ -119,7 +122,7 @@ func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits devi
 // Change launches a change.
 func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
 	kernel := k.change
-	if k.share(p) > wideChange {
+	if k.share(p) > k.wideChange {
 		kernel = k.changeWide
 	}
 	return c.Ordered(), device.Launch(s, kernel, gpu.Grid(c.Batch.N), gpu.Block, &changeParams{table: refOf(p), changes: c.Changes})

@@ -10,13 +10,17 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
 )
 
 // beside is an engine of kernels beside a model of it. The keys of a set have
 // values that nobody reads.
 type beside[K, V uint32 | uint64] struct {
 	testing.TB
-	table  *table
+	engine engine
+	policy *policy
+	dev    device.Device
+	leases *core.Leases
 	stream *device.Stream
 	rng    *rand.Rand
 	model  map[K]V
@@ -76,7 +80,7 @@ func newBeside[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, 
 	if set {
 		w = batch.SetWidths[K]()
 	}
-	e, err := newEngine(dev, w, geometry{seed: 5, lines: lines}, true)
+	e, leases, err := newEngine(dev, w, geometry{seed: 5, lines: lines}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,17 +88,23 @@ func newBeside[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &beside[K, V]{t, &table{opts: opts, widths: w, dev: dev, engine: e}, stream, rand.New(rand.NewPCG(1, 2)), map[K]V{}}
+	p := &policy{opts: opts, widths: w, engine: e}
+	t.Cleanup(func() { // after close, also of a test that failed
+		if _, err := leases.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &beside[K, V]{t, e, p, dev, leases, stream, rand.New(rand.NewPCG(1, 2)), map[K]V{}}
 }
 
 func (s *beside[K, V]) close() {
 	s.Helper()
-	if err := errors.Join(s.stream.Close(), s.table.engine.close()); err != nil {
+	if err := errors.Join(s.stream.Close(), s.engine.Close(), s.leases.Free()); err != nil {
 		s.Error(err)
 	}
 }
 
-// draw makes up operations on so many keys, of which some look like marks.
+// draw makes up operations on so many keys, of which some look like sentinels.
 func (s *beside[K, V]) draw(n, different int) (keys []K, vals []V) {
 	order := s.rng.Perm(different)
 	for i := range n {
@@ -111,20 +121,20 @@ func (s *beside[K, V]) draw(n, different int) (keys []K, vals []V) {
 // of the batch's order are there fewer keys than operations.
 func (s *beside[K, V]) change(kind weft.OpKind, n, different int) {
 	s.Helper()
-	if s.table.widths.Val == 0 && kind == weft.OpPut {
+	if s.policy.widths.Val == 0 && kind == weft.OpPut {
 		kind = weft.OpPutNew
 	}
-	if s.table.opts.Unordered {
+	if s.policy.opts.Unordered {
 		n = different
 	}
 	keys, vals := s.draw(n, different)
-	s.run(&batch.Batch{Kind: kind, Flags: s.table.flagsFor(kind)}, nil, keys, vals)
+	s.run(&batch.Batch{Kind: kind, Flags: s.policy.Flags(kind)}, nil, keys, vals)
 }
 
 // mixed runs a batch of all kinds, each key in one operation: it is not its
 // order that decides. Sets have none.
 func (s *beside[K, V]) mixed(n int) {
-	if s.table.widths.Val == 0 {
+	if s.policy.widths.Val == 0 {
 		return
 	}
 	keys, vals := s.draw(n, n)
@@ -145,15 +155,15 @@ func (s *beside[K, V]) kinds(n int) []weft.OpKind {
 func (s *beside[K, V]) overlap(n int) {
 	s.Helper()
 	keys, vals := s.draw(n, n)
-	b := &batch.Batch{N: n, Kind: weft.OpDelete, Keys: batch.Host(keys)}
-	look := &batch.Batch{N: n, Keys: batch.Host(keys), OK: batch.Host(make([]bool, n))}
+	b := &batch.Batch{N: n, Kind: weft.OpDelete, Columns: batch.Columns{batch.Keys: batch.In(keys)}}
+	look := &batch.Batch{N: n, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.OK: batch.Output(make([]bool, n))}}
 	kinds := slices.Repeat([]weft.OpKind{weft.OpDelete}, n)
-	if s.table.widths.Val > 0 {
+	if s.policy.widths.Val > 0 {
 		kinds = s.kinds(n)
-		b.Kinds, b.Vals = batch.Host(kinds), batch.Host(vals)
-		look.Vals = batch.Host(make([]V, n))
+		b.Columns[batch.Kinds], b.Columns[batch.Vals] = batch.In(kinds), batch.In(vals)
+		look.Columns[batch.Vals] = batch.Output(make([]V, n))
 	}
-	other, err := s.table.dev.NewStream()
+	other, err := s.dev.NewStream()
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -162,9 +172,11 @@ func (s *beside[K, V]) overlap(n int) {
 			return err
 		}
 		s.onDevice(b, func() error {
-			_, err := s.table.engine.changeOn(s.stream, b)
-			for _, look.Load = range []float64{0, 1} {
-				err = errors.Join(err, s.table.engine.getOn(other, look))
+			_, _, err := s.engine.Change(context.Background(), s.stream, b)
+			for _, load := range []float64{-1, 2} {
+				s.wide(load)
+				_, _, e := s.engine.Look(context.Background(), other, s.leases.Current(), look, 0)
+				err = errors.Join(err, e)
 			}
 			return err
 		})
@@ -183,12 +195,16 @@ func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals [
 	if s.rng.IntN(4) == 0 || b.Kind == weft.OpPut {
 		ok = nil
 	}
-	b.N, b.Load = len(keys), float64(s.rng.IntN(2))
-	b.Keys, b.Kinds, b.OK = batch.Host(keys), batch.Host(kinds), batch.Host(ok)
-	if s.table.widths.Val > 0 {
-		b.Vals = batch.Host(vals)
+	b.N = len(keys)
+	s.wide(float64(3*s.rng.IntN(2) - 1))
+	b.Columns[batch.Keys], b.Columns[batch.OK] = batch.In(keys), batch.Optional(ok)
+	if kinds != nil {
+		b.Columns[batch.Kinds] = batch.In(kinds)
+	}
+	if s.policy.widths.Val > 0 {
+		b.Columns[batch.Vals] = batch.In(vals)
 		if kinds != nil {
-			b.Out = batch.Host(out)
+			b.Columns[batch.Out] = batch.Output(out)
 		}
 	}
 	failed, lost := s.execute(b)
@@ -243,31 +259,40 @@ func (s *beside[K, V]) apply(kind weft.OpKind, k K, v V) (out V, ok bool) {
 func (s *beside[K, V]) execute(b *batch.Batch) (failed []uint32, lost int) {
 	s.Helper()
 	if s.rng.IntN(2) == 0 {
-		done, failed, err := s.table.engine.change(context.Background(), b)
+		done, failed, err := s.engine.Change(context.Background(), nil, b)
 		if done != b.N || err != nil {
 			s.Fatalf("change: %d of %d operations: %v", done, b.N, err)
 		}
 		return failed, len(failed)
 	}
 	s.onDevice(b, func() error {
-		_, err := s.table.engine.changeOn(s.stream, b)
+		_, _, err := s.engine.Change(context.Background(), s.stream, b)
 		return err
-	}, &b.OK, &b.Out)
-	lost, err := s.table.engine.lost(context.Background())
+	})
+	if err := s.engine.Wait(context.Background()); err != nil {
+		s.Fatal(err)
+	}
+	lost, err := s.engine.Lost(context.Background())
 	if err != nil {
 		s.Fatal(err)
 	}
 	return nil, lost
 }
 
-// onDevice has a batch lie on the device, and brings columns of it back.
-func (s *beside[K, V]) onDevice(b *batch.Batch, do func() error, back ...*batch.Column) {
+// wide sets the load from which on whole lines are read.
+func (s *beside[K, V]) wide(load float64) {
+	k := &s.engine.(*gpuEngine).kernel
+	k.wideGet, k.wideChange = load, load
+}
+
+// onDevice has a batch lie on the device, and brings its outputs back.
+func (s *beside[K, V]) onDevice(b *batch.Batch, do func() error) {
 	s.Helper()
 	var err error
 	var used []device.Buffer
-	for _, c := range []*batch.Column{&b.Keys, &b.Kinds, &b.Vals, &b.Out, &b.OK} {
-		if c.Host != nil {
-			buf, e := s.table.dev.Alloc(len(c.Host))
+	for r := range b.Columns {
+		if c := &b.Columns[r]; c.Host != nil {
+			buf, e := s.dev.Alloc(len(c.Host))
 			err = errors.Join(err, e, s.stream.CopyIn(buf.Ptr, c.Host))
 			c.Ptr = buf.Ptr
 			used = append(used, buf)
@@ -276,14 +301,14 @@ func (s *beside[K, V]) onDevice(b *batch.Batch, do func() error, back ...*batch.
 	if err == nil {
 		err = do()
 	}
-	for _, c := range back {
-		if c.Host != nil {
+	for _, c := range b.Columns {
+		if c.Host != nil && c.IsOutput() {
 			err = errors.Join(err, s.stream.CopyOut(context.Background(), c.Host, c.Ptr))
 		}
 	}
 	err = errors.Join(err, s.stream.Sync(context.Background()))
 	for _, buf := range used {
-		err = errors.Join(err, s.table.dev.Free(buf))
+		err = errors.Join(err, s.dev.Free(buf))
 	}
 	if err != nil {
 		s.Fatal(err)
@@ -294,15 +319,22 @@ func (s *beside[K, V]) onDevice(b *batch.Batch, do func() error, back ...*batch.
 func (s *beside[K, V]) lookUp(keys []K, vals []V) (found []bool) {
 	s.Helper()
 	found = make([]bool, len(keys))
-	b := &batch.Batch{N: len(keys), Load: float64(s.rng.IntN(2)), Keys: batch.Host(keys), OK: batch.Host(found)}
-	if s.table.widths.Val > 0 {
-		b.Vals = batch.Host(vals)
+	b := &batch.Batch{N: len(keys), Columns: batch.Columns{batch.Keys: batch.In(keys), batch.OK: batch.Output(found)}}
+	s.wide(float64(3*s.rng.IntN(2) - 1))
+	if s.policy.widths.Val > 0 {
+		b.Columns[batch.Vals] = batch.Optional(vals)
 	}
 	if s.rng.IntN(2) == 0 {
-		s.onDevice(b, func() error { return s.table.engine.getOn(s.stream, b) }, &b.OK, &b.Vals)
+		s.onDevice(b, func() error {
+			_, _, err := s.engine.Look(context.Background(), s.stream, s.leases.Current(), b, 0)
+			return err
+		})
 		return found
 	}
-	hits, err := s.table.engine.get(context.Background(), b)
+	done, hits, err := s.engine.Look(context.Background(), nil, s.leases.Current(), b, 0)
+	if done != b.N {
+		s.Fatalf("%d of %d keys looked up", done, b.N)
+	}
 	for _, f := range found {
 		if f {
 			hits--
@@ -324,42 +356,43 @@ func (s *beside[K, V]) check(full bool) {
 	hits := 0
 	for i, k := range keys {
 		v, there := s.model[k]
-		if found[i] != there || s.table.widths.Val > 0 && vals[i] != v {
+		if found[i] != there || s.policy.widths.Val > 0 && vals[i] != v {
 			s.Fatalf("key %#x: %#x, %v, want %#x, %v", k, vals[i], found[i], v, there)
 		}
 		if there {
 			hits++
 		}
 	}
-	if n, err := s.table.engine.present(context.Background(), nil, &batch.Batch{N: len(keys), Keys: batch.Host(keys)}); n != hits || err != nil {
+	if n, err := s.engine.present(context.Background(), nil, &batch.Batch{N: len(keys), Columns: batch.Columns{batch.Keys: batch.In(keys)}}); n != hits || err != nil {
 		s.Fatalf("%d keys are said to be present, want %d: %v", n, hits, err)
 	}
 	s.content()
-	im, err := s.table.image()
+	t := &table{core.New(core.Config{Device: s.dev, Widths: s.policy.widths, Engine: s.engine, Leases: s.leases}), s.policy}
+	im, err := t.image()
 	if err == nil {
-		err = im.check(s.table.opts.Tombstones == Keep)
+		err = im.check(s.policy.opts.Tombstones == Keep)
 	}
 	if err != nil {
 		s.Fatal(err)
 	}
-	now, err := s.table.engine.counts(context.Background())
-	sum, longest, e := s.table.engine.probeLengths(context.Background())
+	now, err := s.engine.Counters(context.Background())
+	sum, longest, e := s.engine.probeLengths(context.Background())
 	if err := errors.Join(err, e); err != nil {
 		s.Fatal(err)
 	}
 	if wantSum, wantLongest := im.probeLengths(); sum != wantSum || int(longest) != wantLongest {
 		s.Fatalf("probe lengths: sum %d, longest %d, by walking %d, %d", sum, longest, wantSum, wantLongest)
 	}
-	if slots := im.slots() - lineBytes/s.table.widths.Slot; full && int(now.used)-s.marks() < slots || int(now.live) != len(s.model) {
+	if slots := im.slots() - lineBytes/s.policy.widths.Slot; full && int(now.Used)-s.sentinels() < slots || int(now.Live) != len(s.model) {
 		s.Fatalf("%+v; %d keys in %d slots, full is %v", now, len(s.model), slots, full)
 	}
 }
 
-// marks is the number of keys that live in the extra line.
-func (s *beside[K, V]) marks() (n int) {
-	bits := image{widths: s.table.widths}.keyBits()
+// sentinels is the number of keys that live in the extra line.
+func (s *beside[K, V]) sentinels() (n int) {
+	bits := image{widths: s.policy.widths}.keyBits()
 	for k := range s.model {
-		if ^uint64(k)<<(64-bits)>>(64-bits) < marks {
+		if ^uint64(k)<<(64-bits)>>(64-bits) <= lastSentinel {
 			n++
 		}
 	}
@@ -369,23 +402,23 @@ func (s *beside[K, V]) marks() (n int) {
 // content compares what export says, a few lines at a time or all at once.
 func (s *beside[K, V]) content() {
 	s.Helper()
-	g := s.table.engine.hold()
-	defer s.table.engine.release(g)
-	left, page := len(s.model), []uint32{4, g.lines + 1}[s.rng.IntN(2)]
-	for lo := uint32(0); lo <= g.lines; lo += page {
-		hi := min(lo+page, g.lines+1)
-		n := int(hi-lo) * lineBytes / s.table.widths.Slot
+	lease := s.leases.Current()
+	units, per := s.engine.Extent(lease)
+	left, page := len(s.model), []uint32{4, units}[s.rng.IntN(2)]
+	for lo := uint32(0); lo < units; lo += page {
+		hi := min(lo+page, units)
+		n := int(hi-lo) * per
 		keys, vals := make([]K, n), make([]V, n)
-		var column []byte
-		if s.table.widths.Val > 0 {
-			column = device.Bytes(vals)
+		out := &batch.Batch{N: n, Columns: batch.Columns{batch.Keys: batch.Output(keys)}}
+		if s.policy.widths.Val > 0 {
+			out.Columns[batch.Vals] = batch.Output(vals)
 		}
-		n, err := s.table.engine.export(context.Background(), g, lo, hi, device.Bytes(keys), column)
+		n, err := s.engine.Export(context.Background(), lease, lo, hi, out)
 		if err != nil || n > len(keys) {
 			s.Fatalf("export of lines %d to %d: %d pairs, %v", lo, hi, n, err)
 		}
 		for i, k := range keys[:n] {
-			if v, there := s.model[k]; !there || s.table.widths.Val > 0 && v != vals[i] {
+			if v, there := s.model[k]; !there || s.policy.widths.Val > 0 && v != vals[i] {
 				s.Fatalf("lines %d to %d have %#x for key %#x, want %#x, %v", lo, hi, vals[i], k, v, there)
 			}
 		}
@@ -400,10 +433,10 @@ func (s *beside[K, V]) content() {
 // says so, and nothing happens.
 func (s *beside[K, V]) rehash(lines uint32) {
 	s.Helper()
-	before := s.table.engine.geometry()
-	err := s.table.engine.rehash(context.Background(), lines, true)
-	room := int(lines)*lineBytes/s.table.widths.Slot + s.marks()
-	if now := s.table.engine.geometry().lines; len(s.model) <= room {
+	before := s.engine.geometry()
+	err := s.engine.rehash(context.Background(), lines, true)
+	room := int(lines)*lineBytes/s.policy.widths.Slot + s.sentinels()
+	if now := s.engine.geometry().lines; len(s.model) <= room {
 		if err != nil || now != lines {
 			s.Fatalf("rehash to %d lines, now %d: %v", lines, now, err)
 		}

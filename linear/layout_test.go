@@ -10,12 +10,13 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/hash"
 )
 
 // constantsOf reads the constants of a C++ header whose values are plain
-// numbers, or marks counted from the top.
+// numbers, or sentinels counted from the top.
 func constantsOf(t *testing.T, file string) map[string]int {
 	t.Helper()
 	src, err := os.ReadFile(file)
@@ -49,14 +50,14 @@ func TestConstantsAreTwins(t *testing.T) {
 			"kLineBytes": lineBytes, "kSectorBytes": sectorBytes,
 		},
 		"../kernels/include/weft/slot.cuh": {
-			"kEmpty": markEmpty, "kDead": markDead, "kPending": markPending,
+			"kEmpty": cpu.Empty, "kDead": cpu.Dead, "kPending": cpu.Pending,
 		},
 		"../kernels/include/weft/order.cuh": {
 			"kReuse": int(batch.Reuse), "kDefer": int(batch.Order),
 			"kGet": int(weft.OpGet), "kPut": int(weft.OpPut), "kPutNew": int(weft.OpPutNew), "kDelete": int(weft.OpDelete), "kDeleteAll": int(weft.OpDeleteAll),
 		},
 		"tuning.cuh": {
-			"kNarrowLanes": narrowLanes, "kWideLanes": wideLanes, "kBlock": gpubatch.BlockThreads,
+			"kNarrowLanes": narrowLanes, "kWideLanes": wideLanes, "kBlock": gpu.BlockThreads,
 		},
 	} {
 		got := constantsOf(t, file)
@@ -125,7 +126,7 @@ func TestImagePathIsTheEnginesPath(t *testing.T) {
 		for _, key := range []uint64{0, 1, 12345, 1 << 40, ^uint64(0), ^uint64(1), ^uint64(2), ^uint64(3)} {
 			h := home(g, key)
 			step := 0
-			for i := range im.path(isMark(key), stored(key)) {
+			for i := range im.path(isSentinel(key), cpu.Stored(key, lastSentinel)) {
 				if want := int(table.next(h, uint32(step/2)))*2 + step%2; i != want {
 					t.Fatalf("%d lines, key %#x: step %d is slot %d, want %d", lines, key, step, i, want)
 				}
@@ -177,20 +178,20 @@ func TestHomeByLongArithmetic(t *testing.T) {
 	}
 }
 
-// Keys that look like marks have homes and names apart from all others.
-func TestMarksAreKeysToo(t *testing.T) {
+// Keys that look like sentinels have homes and names apart from all others.
+func TestSentinelsAreKeysToo(t *testing.T) {
 	g := geometry{seed: 5, lines: 10}
 	for i := range uint32(6) {
 		key := ^i
-		if got, want := home(g, key) == g.lines*lineSectors, i < marks; got != want {
+		if got, want := home(g, key) == g.lines*lineSectors, i <= lastSentinel; got != want {
 			t.Errorf("key %#x is in the extra line: %v", key, got)
 		}
 		want := key
-		if i < marks {
+		if i <= lastSentinel {
 			want = i
 		}
-		if stored(key) != want {
-			t.Errorf("key %#x is stored as %#x, want %#x", key, stored(key), want)
+		if cpu.Stored(key, lastSentinel) != want {
+			t.Errorf("key %#x is stored as %#x, want %#x", key, cpu.Stored(key, lastSentinel), want)
 		}
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"testing"
 )
 
+// small is about where batches begin to be shared out among the cores.
+const small = 1 << 11
+
 // With more cores than a batch has full shares of work for, some of them get
 // nothing: not even what they had in the batch before.
 func TestBatchesForManyCores(t *testing.T) {
@@ -14,7 +17,7 @@ func TestBatchesForManyCores(t *testing.T) {
 			t.Fatal(err)
 		}
 		sum := 0
-		for _, n := range []int{2 * aloneOps, aloneOps, aloneOps + 1, aloneOps + 17, 3*aloneOps + 1} {
+		for _, n := range []int{2 * small, small, small + 1, small + 17, 3*small + 1} {
 			keys := make([]uint64, n)
 			for i := range keys {
 				keys[i] = uint64(sum + i)

@@ -114,11 +114,14 @@ func live(t *testing.T, m *linear.Map[uint64, uint64]) {
 		}
 	}
 	seen := 0
-	for range m.All() {
-		seen++
+	for p, err := range m.Pages(ctx) {
+		if !fine(err) {
+			return
+		}
+		seen += len(p.Keys)
 	}
-	if fine(m.Err()) && seen != 100 {
-		t.Fatalf("All has %d pairs, want 100", seen)
+	if seen != 100 {
+		t.Fatalf("Pages have %d pairs, want 100", seen)
 	}
 }
 
@@ -213,17 +216,20 @@ func TestIterationHoldsItsTable(t *testing.T) {
 		}
 		break
 	}
-	steps := 0
-	for range m.All() {
-		if steps == 0 {
+	pages, steps := 0, 0
+	var last error
+	for p, err := range m.Pages(t.Context()) {
+		if pages == 0 {
 			if err := m.Close(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		steps++
+		pages++
+		steps += len(p.Keys)
+		last = err
 	}
-	if steps == len(keys) || !errors.Is(m.Err(), weft.ErrClosed) {
-		t.Errorf("iteration over a map closed meanwhile: %d steps, %v", steps, m.Err())
+	if steps == len(keys) || pages != 2 || !errors.Is(last, weft.ErrClosed) {
+		t.Errorf("iteration over a map closed meanwhile: %d pairs in %d pages, %v", steps, pages-1, last)
 	}
 	if left := devicetest.Live(dev).Bytes; left != before {
 		t.Errorf("%d bytes are left after Close", left-before)

@@ -2,14 +2,16 @@ package linear
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"unsafe"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/conformance"
-	"github.com/weftgo/weft/internal/deal"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/op"
 )
 
 // mutation is a way to break the protocol of the CPU engine.
@@ -20,7 +22,7 @@ const (
 	firstDead       mutation = "an insert takes the first dead slot without looking for its key behind it"
 	emptyForDead    mutation = "a delete leaves an empty slot, which ends the paths of others"
 	forgetsToKill   mutation = "a delete counts and leaves the key"
-	noExtraLine     mutation = "keys that look like marks share the table under their other names"
+	noExtraLine     mutation = "keys that look like sentinels share the table under their other names"
 	rehashDropsLine mutation = "a rehash forgets the extra line"
 	backwards       mutation = "a batch is run in reverse order"
 	countsNothing   mutation = "the counters stay as they are"
@@ -40,42 +42,45 @@ type mutantBase = cpuEngine[uint32, uint32, uint32, uint32]
 func newMutant(dev device.Device, how mutation, opts *Options) (*Map[uint32, uint32], error) {
 	m, err := New[uint32, uint32](dev, opts)
 	if err == nil {
-		m.table.engine = &mutant{m.table.engine.(*mutantBase), how}
+		e := &mutant{m.table.policy.engine.(*mutantBase), how}
+		m.table.policy.engine, m.table.core.Engine = e, e
 	}
 	return m, err
 }
 
-func (m *mutant) change(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {
-	if err := ctx.Err(); err != nil {
+type mutantChanger = changer[uint32, uint32, uint32, uint32]
+
+func (m *mutant) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
+	if err := cpu.Open(s); err != nil {
 		return 0, nil, err
 	}
-	c := newChanger[uint32, uint32, uint32, uint32](m.gen, b)
-	for i := range uint32(b.N) {
-		if m.how == backwards {
-			i = uint32(b.N) - 1 - i
+	run := func(part *batch.Batch) []uint32 {
+		c := m.changer(part)
+		for i := range uint32(part.N) {
+			if m.how == backwards {
+				i = uint32(part.N) - 1 - i
+			}
+			m.one(c, i)
 		}
-		m.one(c, i)
+		if m.how != countsNothing {
+			c.count()
+		}
+		return c.Failed
 	}
-	if m.how != countsNothing {
-		c.count()
-	}
-	return b.N, c.failed, nil
+	return m.Pieces(ctx, b, run, run)
 }
 
 func (m *mutant) home(g geometry, key uint32) uint32 {
-	if m.how == noExtraLine && isMark(key) {
+	if m.how == noExtraLine && isSentinel(key) {
 		key = ^key
 	}
 	return home(g, key)
 }
 
 // one is changer.one with a search for every operation, and a fault.
-func (m *mutant) one(c *changer[uint32, uint32, uint32, uint32], i uint32) {
-	kind := c.kind
-	if c.kinds != nil {
-		kind = c.kinds[i]
-	}
-	key, h := stored(c.keys[i]), m.home(c.table.geometry, c.keys[i])
+func (m *mutant) one(c *mutantChanger, i uint32) {
+	kind := c.Kind(i)
+	key, h := cpu.Stored(c.Keys[i], lastSentinel), m.home(c.table.geometry, c.Keys[i])
 	s := c.table.search(c.part, h, key)
 	if m.how == firstDead && s.dead != nil {
 		s.live, s.own = nil, s.dead
@@ -83,77 +88,81 @@ func (m *mutant) one(c *changer[uint32, uint32, uint32, uint32], i uint32) {
 	if next := m.after(c, s.free); m.how == goesTooFar && next != nil {
 		s.free = next
 	}
-	ok := false
+	var o cpu.Outcome
 	switch {
-	case s.live != nil && kind == weft.OpDelete && m.how == emptyForDead:
-		s.live.key = mark[uint32](markEmpty)
-		c.live--
-		c.fresh--
-		ok = true
-	case s.live != nil && kind == weft.OpDelete && m.how == forgetsToKill:
-		c.live--
-		ok = true
+	case s.live != nil && kind == op.Delete && m.how == emptyForDead:
+		s.live.Key = cpu.Sentinel[uint32](cpu.Empty)
+		c.Live--
+		c.Fresh--
+		o.OK = true
+	case s.live != nil && kind == op.Delete && m.how == forgetsToKill:
+		c.Live--
+		o.OK = true
 	case s.live != nil:
-		ok = c.present(i, kind, s.live)
-	case kind == weft.OpPut || kind == weft.OpPutNew:
-		ok = c.insert(i, key, s)
+		o = cpu.Present(&c.Changes, i, kind, s.live)
+	case kind.Inserts():
+		if at := s.choose(c.Reuse); at != nil {
+			o = cpu.Insert(&c.Changes, i, key, at)
+		} else {
+			o.Full = true
+		}
 	}
-	if c.ok != nil {
-		c.ok[i] = ok
-	}
-	if c.out != nil && (s.live == nil || kind == weft.OpPut || kind == weft.OpDelete) {
-		c.out[i] = 0
-	}
+	c.Finish(i, o)
 }
 
 // after is the slot behind s in its sector, if that is empty too.
-func (m *mutant) after(c *changer[uint32, uint32, uint32, uint32], s *slot[uint32, uint32]) *slot[uint32, uint32] {
+func (m *mutant) after(c *mutantChanger, s *cpu.Slot[uint32, uint32]) *cpu.Slot[uint32, uint32] {
 	if s == nil {
 		return nil
 	}
 	offset := uintptr(unsafe.Pointer(s)) - uintptr(c.table.base)
 	slots := c.table.sector(uint32(offset / sectorBytes))
 	at := int(offset%sectorBytes)/8 + 1
-	if at == len(slots) || slots[at].key != mark[uint32](markEmpty) {
+	if at == len(slots) || slots[at].Key != cpu.Sentinel[uint32](cpu.Empty) {
 		return nil
 	}
 	return &slots[at]
 }
 
-func (m *mutant) get(ctx context.Context, b *batch.Batch) (hits int, err error) {
+func (m *mutant) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
 	if m.how != noExtraLine && m.how != stopsAtDead {
-		return m.mutantBase.get(ctx, b)
+		return m.mutantBase.Look(ctx, s, l, b, count)
 	}
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	t := tableOf[uint32, uint32](m.gen)
-	vals, found := batch.View[uint32](b.Vals.Host), batch.View[bool](b.OK.Host)
-	for i, key := range batch.View[uint32](b.Keys.Host) {
-		s := t.search(deal.Share{Hi: t.lines + 1}, m.home(t.geometry, key), stored(key))
-		if m.how == stopsAtDead && s.dead != nil {
-			s.live = nil
+	t := tableOf[uint32, uint32](l.Parts.(*generation))
+	keys, to := batch.View[uint32](b.Columns[batch.Keys].Host), cpu.AnswersOf[uint32](b)
+	var n atomic.Int64
+	done, err = m.Each(ctx, b.N, func(lo, hi int) {
+		for i, key := range keys[lo:hi] {
+			s := t.search(cpu.Share{Hi: t.lines + 1}, m.home(t.geometry, key), cpu.Stored(key, lastSentinel))
+			if m.how == stopsAtDead && s.dead != nil {
+				s.live = nil
+			}
+			n.Add(int64(cpu.Write(&to, lo+i, s.live)))
 		}
-		hits += answer(s.live, i, vals, found)
-	}
-	return hits, nil
+	})
+	return done, int(n.Load()), err
 }
 
 func (m *mutant) rehash(ctx context.Context, lines uint32, thorough bool) error {
 	err := m.mutantBase.rehash(ctx, lines, thorough)
 	if err == nil && m.how == rehashDropsLine {
-		t := tableOf[uint32, uint32](m.gen)
+		g := m.Memory().(*generation)
+		t := tableOf[uint32, uint32](g)
 		for s := range t.live(lines, lines+1) {
-			s.key = mark[uint32](markEmpty)
-			countersOf(m.gen).live--
-			countersOf(m.gen).used--
+			s.Key = cpu.Sentinel[uint32](cpu.Empty)
+			g.Counters().Live--
+			g.Counters().Used--
 		}
 	}
 	return err
 }
 
-// unchecked hides that a map can check its invariants.
-type unchecked struct{ weft.Map[uint32, uint32] }
+// unchecked hides that a map can check itself, and its copies.
+type unchecked struct {
+	conformance.AnyMap[uint32, uint32]
+}
+
+func (m unchecked) Check(ctx context.Context) error { return m.Sync(ctx) }
 
 // The suite notices what breaks the protocol: by answers alone, and with a
 // look at the memory that is left. An engine of the same code without a fault
@@ -164,21 +173,22 @@ func TestMutantsAreNoticed(t *testing.T) {
 		sound, firstDead, emptyForDead, forgetsToKill, noExtraLine, rehashDropsLine,
 		backwards, countsNothing, stopsAtDead, goesTooFar,
 	} {
-		for name, hide := range map[string]func(*Map[uint32, uint32]) weft.Map[uint32, uint32]{
-			"by answers": func(m *Map[uint32, uint32]) weft.Map[uint32, uint32] { return unchecked{m} },
-			"and memory": func(m *Map[uint32, uint32]) weft.Map[uint32, uint32] { return m },
+		for name, hide := range map[string]func(*Map[uint32, uint32]) conformance.AnyMap[uint32, uint32]{
+			"by answers": func(m *Map[uint32, uint32]) conformance.AnyMap[uint32, uint32] { return unchecked{m} },
+			"and memory": func(m *Map[uint32, uint32]) conformance.AnyMap[uint32, uint32] { return m },
 		} {
 			t.Run(string(how)+"/"+name, func(t *testing.T) {
 				noticed := 0
-				for _, c := range conformance.MapCases[uint32, uint32](conformance.Slow) {
-					failed, log := c.Report(t, func(t testing.TB) weft.Map[uint32, uint32] {
-						m, err := newMutant(dev, how, &Options{Seed: 3})
-						if err != nil {
-							t.Fatal(err)
-						}
-						t.Cleanup(func() { m.Close() })
-						return hide(m)
-					})
+				open := func(t testing.TB, dev device.Device) conformance.AnyMap[uint32, uint32] {
+					m, err := newMutant(dev, how, &Options{Seed: 3})
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { m.Close() })
+					return hide(m)
+				}
+				for _, c := range conformance.MapCases(dev, conformance.Slow, open) {
+					failed, log := c.Report(t, dev, open)
 					if failed {
 						noticed++
 						t.Logf("%s: %s", c.Name, log)

@@ -73,7 +73,7 @@ func onEqualsHost[K weft.Key, V weft.Value](t *testing.T, dev device.Device, sch
 	s := newStream(t, dev)
 	rng := rand.New(rand.NewPCG(1, 1))
 	n := rows(dev)
-	// Keys meet within a batch, and some look like marks.
+	// Keys meet within a batch, and some look like sentinels.
 	batch := func() ([]K, []V) {
 		keys, vals := make([]K, n), make([]V, n)
 		for i := range keys {
@@ -166,11 +166,16 @@ func samePairs[K weft.Key, V weft.Value](t testing.TB, got, want *linear.Map[K, 
 	t.Helper()
 	pairs := func(m *linear.Map[K, V]) map[K]V {
 		all := map[K]V{}
-		for k, v := range m.All() {
-			all[k] = v
+		for p, err := range m.Pages(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, k := range p.Keys {
+				all[k] = p.Vals[i]
+			}
 		}
-		if err := m.Err(); err != nil || len(all) != m.Len() {
-			t.Fatalf("All has %d pairs, Len is %d: %v", len(all), m.Len(), err)
+		if err := m.Sync(t.Context()); err != nil || len(all) != m.Len() {
+			t.Fatalf("Pages have %d pairs, Len is %d: %v", len(all), m.Len(), err)
 		}
 		return all
 	}

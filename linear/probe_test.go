@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/cpu"
 )
 
 // probeLengths of an image: for each key the number of slots before it on its
@@ -14,7 +15,7 @@ import (
 func (im image) probeLengths() (sum uint64, longest int) {
 	for i := range im.slots() - lineBytes/im.widths.Slot { // not the extra line
 		key, _ := im.slot(i)
-		if key >= im.mark(markPending) {
+		if key >= im.sentinel(cpu.Pending) {
 			continue
 		}
 		length := 0

@@ -31,7 +31,7 @@ func openCPU(t testing.TB, workers int) device.Device {
 }
 
 // workload puts a map through inserts, updates and deletes of keys that meet,
-// among them those that look like marks.
+// among them those that look like sentinels.
 func workload[K, V ~uint32 | ~uint64](t testing.TB, m *Map[K, V]) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(6, 6))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -16,17 +15,23 @@ import (
 )
 
 // example is a batch of n operations with all columns, in host memory.
-func example(n int) (*batch.Batch, batch.Widths) {
+func example(n int) *batch.Batch {
 	keys, vals := make([]uint64, n), make([]uint32, n)
 	kinds, out, ok, counts := make([]weft.OpKind, n), make([]uint32, n), make([]bool, n), make([]uint32, n)
 	for i := range n {
 		keys[i], vals[i], kinds[i], out[i], ok[i], counts[i] = uint64(i), uint32(10*i), weft.OpKind(i%4), uint32(100*i), i%2 == 1, uint32(1000*i)
 	}
 	return &batch.Batch{
-		N: n, Kind: weft.OpPut, Flags: batch.Order, Load: .5,
-		Keys: batch.Host(keys), Vals: batch.Host(vals), Kinds: batch.Host(kinds), Out: batch.Host(out), OK: batch.Host(ok), Counts: batch.Host(counts),
-	}, batch.MapWidths[uint64, uint32]()
+		N: n, Kind: weft.OpPut, Flags: batch.Order, Version: 3,
+		Columns: batch.Columns{
+			batch.Keys: batch.In(keys), batch.Keys2: batch.In(keys), batch.Vals: batch.In(vals), batch.Kinds: batch.In(kinds),
+			batch.Out: batch.Output(out), batch.OK: batch.Optional(ok), batch.Counts: batch.Output(counts),
+		},
+	}
 }
+
+// rows are those of a column of a batch.
+func rows[T any](b *batch.Batch, r batch.Role) []T { return batch.View[T](b.Columns[r].Host) }
 
 func TestWidths(t *testing.T) {
 	for got, want := range map[batch.Widths]batch.Widths{
@@ -36,6 +41,8 @@ func TestWidths(t *testing.T) {
 		batch.MapWidths[int64, uint64]():   {Key: 8, Val: 8, Slot: 16},
 		batch.SetWidths[int32]():           {Key: 4, Slot: 4},
 		batch.SetWidths[uint64]():          {Key: 8, Slot: 8},
+		batch.MapWidths[int, uint]():       {Key: 8, Val: 8, Slot: 16},
+		batch.SetWidths[uint]():            {Key: 8, Slot: 8},
 	} {
 		if got != want {
 			t.Errorf("%+v, want %+v", got, want)
@@ -43,28 +50,120 @@ func TestWidths(t *testing.T) {
 	}
 }
 
-func TestSub(t *testing.T) {
-	b, w := example(10)
-	part := b.Sub(3, 7, w)
-	if part.N != 4 || part.Kind != b.Kind || part.Flags != b.Flags || part.Load != b.Load {
+func TestChunk(t *testing.T) {
+	b := example(10)
+	part := b.Chunk(3, 7)
+	if part.N != 4 || part.Kind != b.Kind || part.Flags != b.Flags || part.Version != b.Version || part.Columns[batch.Keys].Rows() != 4 {
 		t.Errorf("%+v", part)
 	}
-	if keys := batch.View[uint64](part.Keys.Host); !slices.Equal(keys, []uint64{3, 4, 5, 6}) {
-		t.Error(keys)
+	for _, r := range []batch.Role{batch.Keys, batch.Keys2} {
+		if keys := rows[uint64](part, r); !slices.Equal(keys, []uint64{3, 4, 5, 6}) {
+			t.Error(r, keys)
+		}
 	}
-	batch.View[uint32](part.Out.Host)[0] = 7 // shared
-	if out := batch.View[uint32](b.Out.Host); out[3] != 7 {
+	rows[uint32](part, batch.Out)[0] = 7 // shared
+	if out := rows[uint32](b, batch.Out); out[3] != 7 {
 		t.Error(out)
 	}
 	// What is not there stays so, and an address moves by the width.
-	on := (&batch.Batch{N: 10, Keys: batch.Column{Ptr: 1000}}).Sub(3, 7, w)
-	if on.Keys.Ptr != 1024 || on.Vals.There() || on.OK.There() {
+	on := (&batch.Batch{N: 10, Columns: batch.Columns{batch.Keys: {Ptr: 1000, Width: 8}}}).Chunk(3, 7)
+	if on.Columns[batch.Keys].Ptr != 1024 || on.Columns[batch.Vals].Given() || on.Columns[batch.OK].Given() {
 		t.Errorf("%+v", on)
 	}
 }
 
+// A column of rows of variable size goes with its rows.
+func TestChunkOfVariableRows(t *testing.T) {
+	vals := []uint32{0, 1, 2, 3, 4, 5, 6, 7, 8}
+	c := batch.Output(vals)
+	c.Offsets = []uint64{100, 102, 102, 105, 109} // rows before these take 100
+	b := &batch.Batch{N: 4, Columns: batch.Columns{batch.Vals: c}}
+	for _, want := range []struct {
+		lo, hi int
+		vals   []uint32
+	}{{0, 4, vals}, {1, 2, nil}, {0, 1, vals[:2]}, {2, 4, vals[2:]}, {3, 4, vals[5:]}, {4, 4, nil}} {
+		part := b.Chunk(want.lo, want.hi)
+		if got := rows[uint32](part, batch.Vals); !slices.Equal(got, want.vals) {
+			t.Errorf("rows [%d,%d) are %v, want %v", want.lo, want.hi, got, want.vals)
+		}
+		if size := b.Columns[batch.Vals].Bytes(want.lo, want.hi); size != 4*len(want.vals) {
+			t.Errorf("rows [%d,%d) take %d bytes", want.lo, want.hi, size)
+		}
+		// And once more: a chunk of a chunk.
+		if want.lo == 2 && !slices.Equal(rows[uint32](part.Chunk(1, 2), batch.Vals), vals[5:]) {
+			t.Error("a chunk of a chunk has other rows")
+		}
+	}
+	// Clearing outputs leaves such a column alone: its rows are the caller's.
+	b.ClearFrom(0)
+	if vals[8] != 8 {
+		t.Error(vals)
+	}
+}
+
+// Offsets are one more than rows.
+func TestChunkOfOffsets(t *testing.T) {
+	dev, _, err := auto.Open("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	on, err := device.Make[uint64](dev, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer on.Free()
+	b := &batch.Batch{N: 4, Columns: batch.Columns{batch.Offsets: batch.OffsetsOn(on)}}
+	part := b.Chunk(1, 3)
+	c := part.Columns[batch.Offsets]
+	if len(rows[uint64](part, batch.Offsets)) != 3 || c.Ptr != on.Ptr()+8 || c.Rows() != 3 || c.Bytes(0, part.N) != 24 {
+		t.Errorf("%+v", c)
+	}
+	part.MustMatch("chunk")
+}
+
+// The outputs of what was not run become zero, and nothing else does.
+func TestClearFrom(t *testing.T) {
+	for _, lo := range []int{0, 3, 10, 12} {
+		b, want := example(10), example(10)
+		b.ClearFrom(lo)
+		for _, c := range want.Columns {
+			if c.IsOutput() {
+				clear(c.Host[min(lo*c.Width, len(c.Host)):])
+			}
+		}
+		if !reflect.DeepEqual(b, want) {
+			t.Errorf("from %d: %+v, want %+v", lo, b, want)
+		}
+	}
+}
+
+// A column that is read and written counts as both.
+func TestDirections(t *testing.T) {
+	for name, c := range map[string]struct {
+		column batch.Column
+		in, is bool
+	}{
+		"In":       {batch.In([]uint32{1}), true, false},
+		"Output":   {batch.Output([]uint32{1}), false, true},
+		"Optional": {batch.Optional([]bool(nil)), false, true},
+		"none":     {batch.Column{}, false, false},
+	} {
+		if c.column.IsInput() != c.in || c.column.IsOutput() != c.is {
+			t.Errorf("%s: input %v, output %v", name, c.column.IsInput(), c.column.IsOutput())
+		}
+	}
+	moved := batch.In([]uint32{1, 2}).Moved(64)
+	if moved.Host != nil || moved.Ptr != 64 || moved.Width != 4 || !moved.IsInput() {
+		t.Errorf("%+v", moved)
+	}
+	if c := batch.In(make([]byte, 24)).Of(8); c.Width != 8 || c.Rows() != 3 {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestWhatABatchNeeds(t *testing.T) {
-	kinds := batch.Host([]weft.OpKind{weft.OpGet})
+	kinds := batch.Columns{batch.Kinds: batch.In([]weft.OpKind{weft.OpGet})}
 	for _, c := range []struct {
 		b                batch.Batch
 		inserts, ordered bool
@@ -73,7 +172,7 @@ func TestWhatABatchNeeds(t *testing.T) {
 		{batch.Batch{Kind: weft.OpPut}, true, false},
 		{batch.Batch{Kind: weft.OpPutNew, Flags: batch.Order | batch.Reuse}, true, true},
 		{batch.Batch{Kind: weft.OpDelete}, false, false},
-		{batch.Batch{Kinds: kinds, Flags: batch.Order}, true, false},
+		{batch.Batch{Columns: kinds, Flags: batch.Order}, true, false},
 	} {
 		if c.b.Inserts() != c.inserts || c.b.Ordered() != c.ordered {
 			t.Errorf("%+v: inserts %v, ordered %v", c.b, c.b.Inserts(), c.b.Ordered())
@@ -83,40 +182,41 @@ func TestWhatABatchNeeds(t *testing.T) {
 
 // What is gathered and scattered ends up where it was; the rest is untouched.
 func TestGatherAndScatter(t *testing.T) {
-	b, w := example(10)
+	b := example(10)
 	at := []uint32{1, 4, 9}
-	g := b.Gather(at, w)
-	if g.N != 3 || g.Kind != b.Kind || g.Flags != b.Flags ||
-		!slices.Equal(batch.View[uint64](g.Keys.Host), []uint64{1, 4, 9}) ||
-		!slices.Equal(batch.View[uint32](g.Vals.Host), []uint32{10, 40, 90}) ||
-		!slices.Equal(batch.View[weft.OpKind](g.Kinds.Host), []weft.OpKind{1, 0, 1}) ||
-		!slices.Equal(batch.View[uint32](g.Out.Host), []uint32{100, 400, 900}) ||
-		!slices.Equal(batch.View[bool](g.OK.Host), []bool{true, false, true}) ||
-		!slices.Equal(batch.View[uint32](g.Counts.Host), []uint32{1000, 4000, 9000}) {
+	g := b.Gather(at)
+	if g.N != 3 || g.Kind != b.Kind || g.Flags != b.Flags || g.Version != b.Version ||
+		!slices.Equal(rows[uint64](g, batch.Keys), []uint64{1, 4, 9}) ||
+		!slices.Equal(rows[uint64](g, batch.Keys2), []uint64{1, 4, 9}) ||
+		!slices.Equal(rows[uint32](g, batch.Vals), []uint32{10, 40, 90}) ||
+		!slices.Equal(rows[weft.OpKind](g, batch.Kinds), []weft.OpKind{1, 0, 1}) ||
+		!slices.Equal(rows[uint32](g, batch.Out), []uint32{100, 400, 900}) ||
+		!slices.Equal(rows[bool](g, batch.OK), []bool{true, false, true}) ||
+		!slices.Equal(rows[uint32](g, batch.Counts), []uint32{1000, 4000, 9000}) {
 		t.Errorf("%+v", g)
 	}
 	for i := range at {
-		batch.View[uint32](g.Out.Host)[i]++
-		batch.View[uint32](g.Counts.Host)[i]--
-		batch.View[bool](g.OK.Host)[i] = i == 1
+		rows[uint32](g, batch.Out)[i]++
+		rows[uint32](g, batch.Counts)[i]--
+		rows[bool](g, batch.OK)[i] = i == 1
 	}
-	clear(g.Keys.Host) // no output
-	want, _ := example(10)
+	clear(g.Columns[batch.Keys].Host) // no output
+	want := example(10)
 	for i, to := range at {
-		batch.View[uint32](want.Out.Host)[to]++
-		batch.View[uint32](want.Counts.Host)[to]--
-		batch.View[bool](want.OK.Host)[to] = i == 1
+		rows[uint32](want, batch.Out)[to]++
+		rows[uint32](want, batch.Counts)[to]--
+		rows[bool](want, batch.OK)[to] = i == 1
 	}
-	b.Scatter(g, at, w)
+	b.Scatter(g, at)
 	if !reflect.DeepEqual(b, want) {
 		t.Errorf("%+v, want %+v", b, want)
 	}
 	// Columns that are not there.
-	bare := &batch.Batch{N: 10, Keys: b.Keys}
-	if g := bare.Gather(at, w); g.OK.There() || g.Vals.There() {
+	bare := &batch.Batch{N: 10, Columns: batch.Columns{batch.Keys: b.Columns[batch.Keys]}}
+	if g := bare.Gather(at); g.Columns[batch.OK].Given() || g.Columns[batch.Vals].Given() {
 		t.Errorf("%+v", g)
 	}
-	bare.Scatter(g, at, w)
+	bare.Scatter(g, at)
 }
 
 // A batch on a device comes to the host whole, and its outputs go back.
@@ -142,14 +242,14 @@ func TestFetchAndStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer ok.Free()
-		b := &batch.Batch{N: 3, Kind: weft.OpPut, Keys: batch.On(keys), OK: batch.On(ok)}
-		host, err := b.Fetch(t.Context(), s, batch.MapWidths[uint64, uint32]())
-		if err != nil || host.N != 3 || host.Kind != weft.OpPut || host.Vals.There() ||
-			!slices.Equal(batch.View[uint64](host.Keys.Host), []uint64{1, 2, 3}) ||
-			!slices.Equal(batch.View[bool](host.OK.Host), []bool{true, false, false}) {
+		b := &batch.Batch{N: 3, Kind: weft.OpPut, Columns: batch.Columns{batch.Keys: batch.InOn(keys), batch.OK: batch.OutputOn(ok)}}
+		host, err := b.Fetch(t.Context(), s)
+		if err != nil || host.N != 3 || host.Kind != weft.OpPut || host.Columns[batch.Vals].Given() ||
+			!slices.Equal(rows[uint64](host, batch.Keys), []uint64{1, 2, 3}) ||
+			!slices.Equal(rows[bool](host, batch.OK), []bool{true, false, false}) {
 			t.Fatalf("%s: %+v, %v", where, host, err)
 		}
-		batch.View[bool](host.OK.Host)[2] = true
+		rows[bool](host, batch.OK)[2] = true
 		if err := b.Store(s, host); err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +260,7 @@ func TestFetchAndStore(t *testing.T) {
 	}
 }
 
-func TestLies(t *testing.T) {
+func TestCheckPlace(t *testing.T) {
 	here, there := devicetest.Open(t), devicetest.Open(t)
 	var streams [2]*device.Stream
 	var keys [2]device.Slice[uint32]
@@ -181,30 +281,60 @@ func TestLies(t *testing.T) {
 		b    batch.Batch
 		ok   bool
 	}{
-		{"all here", streams[0], batch.Batch{N: 4, Keys: batch.On(keys[0])}, true},
+		{"all here", streams[0], batch.Batch{N: 4, Columns: batch.Columns{batch.Keys: batch.InOn(keys[0])}}, true},
 		{"no columns", streams[0], batch.Batch{}, true},
 		{"no stream", nil, batch.Batch{}, false},
 		{"another stream", streams[1], batch.Batch{}, false},
-		{"keys elsewhere", streams[0], batch.Batch{N: 4, Keys: batch.On(keys[1])}, false},
-		{"an output elsewhere", streams[0], batch.Batch{N: 4, Keys: batch.On(keys[0]), Out: batch.On(keys[1])}, false},
+		{"keys elsewhere", streams[0], batch.Batch{N: 4, Columns: batch.Columns{batch.Keys: batch.InOn(keys[1])}}, false},
+		{"an output elsewhere", streams[0], batch.Batch{N: 4, Columns: batch.Columns{batch.Keys: batch.InOn(keys[0]), batch.Out: batch.OutputOn(keys[1])}}, false},
 	} {
-		if err := c.b.Lies(here, c.s); c.ok != (err == nil) || !c.ok && !errors.Is(err, device.ErrInvalid) {
+		if err := c.b.CheckPlace(here, c.s); c.ok != (err == nil) || !c.ok && !errors.Is(err, device.ErrInvalid) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 }
 
 func TestMustMatch(t *testing.T) {
-	batch.MustMatch("room", "Put", "vals", 3, 3)
-	batch.MustMatchOptional("room", "Get", "found", 3, []bool(nil))
-	batch.MustMatchOptional("room", "Get", "found", 3, make([]bool, 3))
-	batch.MustMatchSlice("room", "GetOn", "found", 3, device.Slice[bool]{})
-	defer func() {
-		if r := fmt.Sprint(recover()); r != "room: Get: 3 keys, but len(found) = 2" {
-			t.Error(r)
-		}
-	}()
-	batch.MustMatchOptional("room", "Get", "found", 3, make([]bool, 2))
+	dev, _, err := auto.Open("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	three, err := device.Make[uint64](dev, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer three.Free()
+	keys := batch.In(make([]uint32, 3))
+	for _, c := range []struct {
+		columns batch.Columns
+		panics  string
+	}{
+		{batch.Columns{batch.Keys: keys}, ""},
+		{batch.Columns{batch.Keys: keys, batch.OK: batch.Optional([]bool(nil))}, ""},
+		{batch.Columns{batch.Keys: keys, batch.OK: batch.Optional(make([]bool, 3))}, ""},
+		{batch.Columns{batch.Keys: keys, batch.OK: batch.OptionalOn(device.Slice[bool]{})}, ""},
+		{batch.Columns{batch.Keys: keys, batch.Vals: batch.RowsOn(three.Sub(0, 2))}, ""},
+		{batch.Columns{batch.Keys: keys, batch.OK: batch.Optional(make([]bool, 2))}, "3 keys, but 2 flags"},
+		{batch.Columns{batch.Keys: keys, batch.OK: batch.Optional([]bool{})}, "3 keys, but 0 flags"},
+		{batch.Columns{batch.Keys: keys, batch.Vals: batch.Output([]uint32(nil))}, "3 keys, but 0 values"},
+		{batch.Columns{batch.Keys: keys, batch.Vals: batch.In(make([]uint32, 4))}, "3 keys, but 4 values"},
+		{batch.Columns{batch.Keys: keys, batch.Counts: batch.OutputOn(device.Slice[uint32]{})}, "3 keys, but 0 counts"},
+		{batch.Columns{batch.Keys: keys, batch.Offsets: batch.OffsetsOn(three)}, "3 keys, but 3 offsets"},
+	} {
+		func() {
+			defer func() {
+				got := ""
+				if r := recover(); r != nil {
+					got = fmt.Sprint(r)
+				}
+				if want := c.panics; want == "" && got != "" || want != "" && got != "package: Get: "+want {
+					t.Errorf("%q, want %q", got, want)
+				}
+			}()
+			(&batch.Batch{N: 3, Columns: c.columns}).MustMatch("package: Get")
+		}()
+	}
 }
 
 func TestView(t *testing.T) {
@@ -216,78 +346,6 @@ func TestView(t *testing.T) {
 	}
 }
 
-func TestCheckKinds(t *testing.T) {
-	ops := []weft.Op[uint32, uint32]{{Kind: weft.OpPut}, {Kind: weft.OpDelete}, {Kind: weft.OpDeleteAll}}
-	if err := batch.CheckKinds(ops, weft.OpDeleteAll); err != nil {
-		t.Error(err)
-	}
-	err := batch.CheckKinds(ops, weft.OpDelete)
-	if !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), "operation 2") || !strings.Contains(err.Error(), "DeleteAll") {
-		t.Error(err)
-	}
-}
-
-// double answers every operation with twice its value, and OK for odd keys.
-func double(b *batch.Batch) {
-	keys, vals := batch.View[uint64](b.Keys.Host), batch.View[uint32](b.Vals.Host)
-	out, ok := batch.View[uint32](b.Out.Host), batch.View[bool](b.OK.Host)
-	for i := range out {
-		out[i], ok[i] = 2*vals[i], keys[i]%2 == 1
-	}
-}
-
-// A batch of several pieces, each of which finds no room for something, is run
-// to its end; another error ends it, and what was not run has zeros.
-func TestApply(t *testing.T) {
-	ops := make([]weft.Op[uint64, uint32], batch.Piece+10)
-	for i := range ops {
-		ops[i] = weft.Op[uint64, uint32]{Kind: weft.OpPut, Key: uint64(i), Value: uint32(i)}
-	}
-	res := make([]weft.Result[uint32], len(ops))
-	pieces := 0
-	err := batch.Apply(ops, res, func(b *batch.Batch) error {
-		pieces++
-		double(b)
-		return fmt.Errorf("piece %d: %w", pieces, weft.ErrFull)
-	})
-	if pieces != 2 || !errors.Is(err, weft.ErrFull) {
-		t.Fatalf("%d pieces, %v", pieces, err)
-	}
-	for i, r := range res {
-		if want := (weft.Result[uint32]{Value: uint32(2 * i), OK: i%2 == 1}); r != want {
-			t.Fatalf("operation %d: %v, want %v", i, r, want)
-		}
-	}
-
-	other := errors.New("other")
-	pieces = 0
-	clear(res)
-	err = batch.Apply(ops, res, func(b *batch.Batch) error {
-		pieces++
-		return other
-	})
-	if pieces != 1 || !errors.Is(err, other) || res[1] != (weft.Result[uint32]{}) {
-		t.Errorf("%d pieces, %v, %v", pieces, err, res[1])
-	}
-}
-
-// Without results there are no output columns; an empty batch is run too, so
-// that a closed structure says so.
-func TestApplyWithoutResults(t *testing.T) {
-	for _, n := range []int{0, 3} {
-		runs := 0
-		err := batch.Apply(make([]weft.Op[uint64, uint32], n), nil, func(b *batch.Batch) error {
-			if runs++; b.N != n || b.Out.There() || b.OK.There() {
-				t.Errorf("%+v", b)
-			}
-			return nil
-		})
-		if err != nil || runs != 1 {
-			t.Errorf("%d operations: %d runs, %v", n, runs, err)
-		}
-	}
-}
-
 func TestInsertions(t *testing.T) {
 	kinds := []weft.OpKind{weft.OpGet, weft.OpPut, weft.OpPutNew, weft.OpDelete, weft.OpDeleteAll, weft.OpPut}
 	for _, test := range []struct {
@@ -296,7 +354,7 @@ func TestInsertions(t *testing.T) {
 	}{
 		{batch.Batch{N: 5, Kind: weft.OpPut}, 5},
 		{batch.Batch{N: 5, Kind: weft.OpDelete}, 0},
-		{batch.Batch{N: len(kinds), Kinds: batch.Host(kinds)}, 3},
+		{batch.Batch{N: len(kinds), Columns: batch.Columns{batch.Kinds: batch.In(kinds)}}, 3},
 	} {
 		if n, err := test.b.Insertions(t.Context(), nil); n != test.want || err != nil {
 			t.Errorf("%+v: %d, %v", test.b, n, err)

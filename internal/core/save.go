@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -104,7 +105,7 @@ func (w *writer) end() {
 // A stream of another kind or of other types is ErrFormat, and so is a damaged
 // one; what came before the damage has been added.
 func (t *Table) Load(ctx context.Context, from io.Reader) (n int, err error) {
-	r := &reader{from: bufio.NewReaderSize(from, 1<<20)}
+	r := &reader{from: from} // and nothing beyond its end
 	err = t.load(ctx, r)
 	return int(r.pairs), t.wrap("Load", err)
 }
@@ -117,13 +118,12 @@ func (t *Table) load(ctx context.Context, r *reader) error {
 	if err := t.accepts(header); err != nil {
 		return err
 	}
-	keys, vals := make([]byte, frameRows*t.Widths.Key), make([]byte, frameRows*t.Widths.Val)
 	for {
-		n, err := r.frame(keys, vals, t.Widths)
+		n, err := r.frame(t.Widths)
 		if err != nil || n == 0 {
 			return err
 		}
-		if err := t.put(ctx, keys[:n*t.Widths.Key], vals[:n*t.Widths.Val]); err != nil {
+		if err := t.put(ctx, r.keys, r.vals); err != nil {
 			return err
 		}
 		r.pairs += uint64(n)
@@ -162,9 +162,11 @@ func (t *Table) put(ctx context.Context, keys, vals []byte) error {
 
 // reader reads a stream and knows where it is.
 type reader struct {
-	from  *bufio.Reader
+	from  io.Reader
 	at    int64
 	pairs uint64
+
+	keys, vals []byte // of a frame
 }
 
 // fill reads a part of the stream. An end of it is one before its time.
@@ -197,9 +199,9 @@ func (r *reader) crc(want uint32) error {
 	return nil
 }
 
-// frame reads a frame into columns, and returns its number of pairs: 0 at the
-// end of the stream.
-func (r *reader) frame(keys, vals []byte, w batch.Widths) (n int, err error) {
+// frame reads a frame, and returns its number of pairs: 0 at the end of the
+// stream.
+func (r *reader) frame(w batch.Widths) (n int, err error) {
 	var head [4]byte
 	if err := r.fill(head[:]); err != nil {
 		return 0, err
@@ -211,7 +213,9 @@ func (r *reader) frame(keys, vals []byte, w batch.Widths) (n int, err error) {
 	if n > frameRows {
 		return 0, fmt.Errorf("%w: damaged before byte %d: a frame of %d pairs", op.ErrFormat, r.at, n)
 	}
-	for _, column := range [][]byte{keys[:n*w.Key], vals[:n*w.Val]} {
+	r.keys = slices.Grow(r.keys[:0], n*w.Key)[:n*w.Key]
+	r.vals = slices.Grow(r.vals[:0], n*w.Val)[:n*w.Val]
+	for _, column := range [][]byte{r.keys, r.vals} {
 		if err := r.fill(column); err != nil {
 			return 0, err
 		}

@@ -126,6 +126,9 @@ func Present[K, V any, SK Key, SV Val](c *Changes[K, V], i uint32, kind op.Kind,
 	case op.Put:
 		Set(c, i, s)
 	case op.Delete, op.DeleteAll:
+		if kind == op.DeleteAll && !c.Multi {
+			break // maps and sets have none
+		}
 		s.Kill()
 		c.Live--
 		return Outcome{OK: true, Removed: 1}

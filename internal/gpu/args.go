@@ -8,9 +8,9 @@ import (
 
 //go:generate go run ../kernelgen -export -struct weft::Lookup -struct weft::Changes -struct weft::Winners -struct weft::Export ../../kernels/include/weft/batch.cuh
 
-// spreadKeys is the size of batches up to which each key gets a tile to itself,
+// SpreadKeys is the size of batches up to which each key gets a tile to itself,
 // so that the batch is back after one chain of reads and not after two or four.
-const spreadKeys = 1 << 14
+const SpreadKeys = 1 << 14
 
 // LookupOf is the lookup of a batch, by tiles of so many lanes, and the grid that
 // runs it. The number of keys found is added to hits unless that is 0.
@@ -19,7 +19,7 @@ func LookupOf(b *batch.Batch, hits device.Ptr, lanes int) (Lookup, device.Dim) {
 		Keys: b.Columns[batch.Keys].Ptr, Vals: b.Columns[batch.Vals].Ptr, Found: b.Columns[batch.OK].Ptr,
 		Hits: hits, N: uint64(b.N),
 	}
-	if b.N > spreadKeys {
+	if b.N > SpreadKeys {
 		return l, Grid(b.N)
 	}
 	l.Spread = 1

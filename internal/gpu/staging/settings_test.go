@@ -121,7 +121,7 @@ func TestAllOrders(t *testing.T) {
 			}
 			e.check(t, rows, inOrder)
 			runs++
-			if !slices.IsSortedFunc(e.pieces, func(a, b staging.Piece) int { return a.Lo - b.Lo }) {
+			if !slices.IsSortedFunc(e.pieces, func(a, b piece) int { return a.Lo - b.Lo }) {
 				reordered++
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
@@ -32,9 +33,12 @@ type echo struct {
 	in, out [2][]byte
 
 	mu     sync.Mutex
-	pieces []staging.Piece
+	pieces []piece
 	fail   func(piece int) error // before that many-th launch
 }
+
+// piece is which rows a piece had.
+type piece struct{ Lo, N int }
 
 func newEcho(n int, widths ...int) *echo {
 	e := &echo{n: n, widths: [2]int(widths)}
@@ -46,12 +50,14 @@ func newEcho(n int, widths ...int) *echo {
 	return e
 }
 
-func (e *echo) columns(of [2][]byte) []staging.Column {
-	return []staging.Column{
-		{Host: of[0], Width: e.widths[0]},
-		{Width: 4}, // not there
-		{Host: of[1], Width: e.widths[1]},
-	}
+func (e *echo) batch() *batch.Batch {
+	return &batch.Batch{N: e.n, Columns: batch.Columns{
+		batch.Keys:   batch.In(e.in[0]).Of(e.widths[0]),
+		batch.Vals:   batch.In(e.in[1]).Of(e.widths[1]),
+		batch.Out:    batch.Output(e.out[0]).Of(e.widths[0]),
+		batch.OK:     batch.Optional([]bool(nil)),
+		batch.Counts: batch.Output(e.out[1]).Of(e.widths[1]),
+	}}
 }
 
 func (e *echo) launch(p *staging.Piece) error {
@@ -62,21 +68,25 @@ func (e *echo) launch(p *staging.Piece) error {
 			return err
 		}
 	}
-	e.pieces = append(e.pieces, staging.Piece{Lo: p.Lo, N: p.N})
-	if len(p.In) != 3 || len(p.Out) != 3 || p.In[1] != 0 || p.Out[1] != 0 {
-		return fmt.Errorf("columns %v to %v", p.In, p.Out)
+	e.pieces = append(e.pieces, piece{p.Lo, p.Batch.N})
+	c := p.Batch.Columns
+	for role, column := range c {
+		there := role == int(batch.Keys) || role == int(batch.Vals) || role == int(batch.Out) || role == int(batch.Counts)
+		if there != (column.Ptr != 0) || column.Host != nil {
+			return fmt.Errorf("the %v are at %#x, with %d bytes on the host", batch.Role(role), column.Ptr, len(column.Host))
+		}
 	}
 	return errors.Join(
-		p.Stream.Copy(p.Out[0], p.In[0], p.N*e.widths[0]),
-		p.Stream.Copy(p.Out[2], p.In[2], p.N*e.widths[1]))
+		p.Stream.Copy(c[batch.Out].Ptr, c[batch.Keys].Ptr, p.Batch.N*e.widths[0]),
+		p.Stream.Copy(c[batch.Counts].Ptr, c[batch.Vals].Ptr, p.Batch.N*e.widths[1]))
 }
 
 // run runs the batch on a ring, in the order of its pieces if so told.
 func (e *echo) run(ctx context.Context, r *staging.Ring, inOrder bool) (int, error) {
 	if inOrder {
-		return r.RunInOrder(ctx, e.n, e.columns(e.in), e.columns(e.out), e.launch)
+		return r.RunInOrder(ctx, e.batch(), e.launch)
 	}
-	return r.Run(ctx, e.n, e.columns(e.in), e.columns(e.out), e.launch)
+	return r.Run(ctx, e.batch(), e.launch)
 }
 
 // arrived fails unless the output of the first rows is there.
@@ -158,15 +168,15 @@ func TestRunWhole(t *testing.T) {
 	for _, n := range []int{1, 1000, 3_000_000} {
 		keys, flags := make([]byte, 4*n), make([]byte, n)
 		launches := 0
-		done, err := r.RunWhole(t.Context(), n,
-			[]staging.Column{{Host: keys, Width: 4}, {Width: 8}, {Host: flags, Width: 1}},
-			func(p *staging.Piece) error {
-				launches++
-				if p.Lo != 0 || p.N != n || len(p.In) != 0 || p.Out[1] != 0 {
-					return fmt.Errorf("piece %+v", p)
-				}
-				return errors.Join(p.Stream.Fill(p.Out[0], 0x01020304, n), p.Stream.Fill(p.Out[2], 0x07070707, n/4))
-			})
+		b := &batch.Batch{N: n, Columns: batch.Columns{batch.Keys: batch.Output(keys).Of(4), batch.OK: batch.Output(flags)}}
+		done, err := r.RunWhole(t.Context(), b, func(p *staging.Piece) error {
+			launches++
+			c := p.Batch.Columns
+			if p.Lo != 0 || p.Batch.N != n || c[batch.Vals].Given() {
+				return fmt.Errorf("piece %+v", p)
+			}
+			return errors.Join(p.Stream.Fill(c[batch.Keys].Ptr, 0x01020304, n), p.Stream.Fill(c[batch.OK].Ptr, 0x07070707, n/4))
+		})
 		if done != n || launches != 1 || err != nil {
 			t.Fatalf("%d rows of %d in %d launches: %v", done, n, launches, err)
 		}

@@ -1,7 +1,6 @@
 package gpu_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -17,7 +16,7 @@ import (
 
 var widths = batch.MapWidths[uint32, uint32]()
 
-func open(t *testing.T) (*gpubatch.Queue, device.Device) {
+func open(t *testing.T) (*gpu.Queue, device.Device) {
 	t.Helper()
 	s, err := sim.Open(nil)
 	if err != nil {
@@ -29,7 +28,7 @@ func open(t *testing.T) (*gpubatch.Queue, device.Device) {
 		}
 	})
 	dev := devicetest.Checked(t, s)
-	q := new(gpubatch.Queue)
+	q := new(gpu.Queue)
 	t.Cleanup(func() {
 		if err := q.Close(); err != nil {
 			t.Error(err)
@@ -43,18 +42,18 @@ func open(t *testing.T) (*gpubatch.Queue, device.Device) {
 
 func TestLaunchShapes(t *testing.T) {
 	_, dev := open(t)
-	for n, want := range map[int]int{1: 1, gpubatch.BlockThreads: 1, gpubatch.BlockThreads + 1: 2} {
-		if got := gpubatch.Grid(n).X; got != want {
+	for n, want := range map[int]int{1: 1, gpu.BlockThreads: 1, gpu.BlockThreads + 1: 2} {
+		if got := gpu.Grid(n).X; got != want {
 			t.Errorf("a grid of %d items has %d blocks, want %d", n, got, want)
 		}
-		if got := gpubatch.Wave(dev, n).X; got != want {
+		if got := gpu.Wave(dev, n).X; got != want {
 			t.Errorf("a wave of %d items has %d blocks, want %d", n, got, want)
 		}
 	}
-	if got, most := gpubatch.Wave(dev, 1<<30).X, dev.Properties().Units*2048/gpubatch.BlockThreads; got != most {
+	if got, most := gpu.Wave(dev, 1<<30).X, dev.Properties().Units*2048/gpu.BlockThreads; got != most {
 		t.Errorf("a wave of many items has %d blocks, want %d", got, most)
 	}
-	if got := gpubatch.Wave(dev, 0).X; got != 1 {
+	if got := gpu.Wave(dev, 0).X; got != 1 {
 		t.Errorf("a wave of no items has %d blocks", got)
 	}
 }
@@ -62,7 +61,7 @@ func TestLaunchShapes(t *testing.T) {
 func TestWords(t *testing.T) {
 	q, _ := open(t)
 	ctx := t.Context()
-	for w := range gpubatch.WordLongest + 2 {
+	for w := range gpu.WordLongest + 2 {
 		if v, err := q.Read(ctx, w); v != 0 || err != nil {
 			t.Errorf("word %d is %d at first, %v", w, v, err)
 		}
@@ -70,12 +69,12 @@ func TestWords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for w := range gpubatch.WordLongest + 2 {
+	for w := range gpu.WordLongest + 2 {
 		if v, err := q.Read(ctx, w); v != uint32(w)+7 || err != nil {
 			t.Errorf("word %d is %d, %v", w, v, err)
 		}
 	}
-	for _, want := range []int{gpubatch.WordLost + 7, 0} {
+	for _, want := range []int{gpu.WordLost + 7, 0} {
 		if n, err := q.Lost(ctx); n != want || err != nil {
 			t.Errorf("%d lost, want %d: %v", n, want, err)
 		}
@@ -93,9 +92,9 @@ func TestOrder(t *testing.T) {
 	if err := q.Reserve(300, 0); err != nil {
 		t.Fatal(err)
 	}
-	b := &batch.Batch{N: 300, Kind: weft.OpDelete, Flags: batch.Order, Keys: batch.On(keys)}
+	b := &batch.Batch{N: 300, Kind: weft.OpDelete, Flags: batch.Order, Columns: batch.Columns{batch.Keys: batch.InOn(keys)}}
 	deferred, ok, err := q.Defer(q.Stream, b)
-	if err != nil || ok == 0 || deferred.Items == 0 || deferred.Count != q.Word(gpubatch.WordDeferred) {
+	if err != nil || ok == 0 || deferred.Items == 0 || deferred.Count != q.Word(gpu.WordDeferred) {
 		t.Fatalf("%+v, %d, %v", deferred, ok, err)
 	}
 	rank := q.Ranks(b, deferred)
@@ -109,9 +108,9 @@ func TestOrder(t *testing.T) {
 	// Puts need no flags; unordered and mixed batches defer nothing.
 	for _, b := range []*batch.Batch{
 		{N: 1, Kind: weft.OpDelete},
-		{N: 1, Kinds: batch.Column{Ptr: 1}, Flags: batch.Order},
+		{N: 1, Columns: batch.Columns{batch.Kinds: {Ptr: 1}}, Flags: batch.Order},
 	} {
-		if deferred, ok, err := q.Defer(q.Stream, b); deferred != (gpubatch.List{}) || ok != 0 || err != nil {
+		if deferred, ok, err := q.Defer(q.Stream, b); deferred != (gpu.List{}) || ok != 0 || err != nil {
 			t.Errorf("%+v: %+v, %d, %v", b, deferred, ok, err)
 		}
 	}
@@ -120,63 +119,6 @@ func TestOrder(t *testing.T) {
 	}
 	if size := unsafe.Sizeof(rank); size != 48 {
 		t.Errorf("%d bytes of parameters", size)
-	}
-}
-
-// fails runs a change of n operations that fails every third, and returns what
-// is reported and what should be.
-func fails(t *testing.T, q *gpubatch.Queue, n int) (failed, want []uint32) {
-	t.Helper()
-	keys, vals := make([]uint32, n), make([]uint32, n)
-	b := &batch.Batch{N: n, Kind: weft.OpPut, Flags: batch.Order, Keys: batch.Host(keys), Vals: batch.Host(vals)}
-	done, failed, err := q.Change(t.Context(), b, func(s *device.Stream, part *batch.Batch, list gpubatch.List, first int) error {
-		for i := part.N - 1; i >= 0; i-- { // in an order of the threads' own
-			if (first+i)%3 == 0 {
-				if err := s.Fill(list.Items+device.Ptr(4*len(want)), uint32(first+i), 1); err != nil {
-					return err
-				}
-				want = append(want, uint32(first+i))
-			}
-		}
-		return s.Fill(list.Count, uint32(len(want)), 1)
-	})
-	if done != n || err != nil {
-		t.Fatalf("%d of %d changes done: %v", done, n, err)
-	}
-	slices.Sort(want)
-	return failed, want
-}
-
-func TestChangeReportsFailures(t *testing.T) {
-	q, _ := open(t)
-	for _, n := range []int{0, 1, 2, 100, 1000} {
-		if failed, want := fails(t, q, n); !slices.Equal(failed, want) {
-			t.Errorf("%d operations: failed are %v, want %v", n, failed, want)
-		}
-	}
-}
-
-func TestGetCarriesColumns(t *testing.T) {
-	q, _ := open(t)
-	keys, vals, found := []uint32{1, 2, 3}, make([]uint32, 3), make([]bool, 3)
-	b := &batch.Batch{N: 3, Load: .25, Keys: batch.Host(keys), Vals: batch.Host(vals), OK: batch.Host(found)}
-	hits, err := q.Get(t.Context(), b, func(s *device.Stream, part *batch.Batch, hits device.Ptr) error {
-		if part.N != 3 || part.Load != .25 {
-			t.Errorf("%+v", part)
-		}
-		return errors.Join(s.Copy(part.Vals.Ptr, part.Keys.Ptr, 12), s.Fill(part.OK.Ptr, 0x00010001, 1), s.Fill(hits, 2, 1))
-	})
-	if hits != 2 || err != nil || !slices.Equal(vals, keys) || !slices.Equal(found, []bool{true, false, true}) {
-		t.Errorf("%d, %v, %v, %v", hits, err, vals, found)
-	}
-	n, err := q.Present(t.Context(), q.Stream, func(hits device.Ptr) error { return q.Stream.Fill(hits, 5, 1) })
-	if n != 5 || err != nil {
-		t.Errorf("%d, %v", n, err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := q.Get(ctx, &batch.Batch{}, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("an empty batch after its context ended: %v", err)
 	}
 }
 
@@ -209,7 +151,7 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 	dev := devicetest.Checked(t, s)
 	before := devicetest.Live(dev)
 	for n := 0; ; n++ {
-		q := new(gpubatch.Queue)
+		q := new(gpu.Queue)
 		fired := devicetest.FailAfter(dev, n)
 		err := q.Open(dev, widths)
 		if err == nil {

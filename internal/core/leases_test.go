@@ -1,0 +1,378 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// parts is memory that knows whether it has been freed.
+type parts struct{ freed atomic.Int32 }
+
+func (p *parts) Free() error { p.freed.Add(1); return nil }
+
+// want fails unless memory has been freed as often.
+func (p *parts) want(t *testing.T, freed int32) {
+	t.Helper()
+	if n := p.freed.Load(); n != freed {
+		t.Errorf("memory was freed %d times, want %d", n, freed)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read takes a lease of a call.
+func read(t *testing.T, l *core.Leases) *core.Lease {
+	t.Helper()
+	lease, err := l.Read(t.Context())
+	must(t, err)
+	return lease
+}
+
+// idle wants leases to be as if nothing had happened: a writer gets its turn
+// and excludes nobody, since nobody is counted.
+func idle(t *testing.T, l *core.Leases) {
+	t.Helper()
+	soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	must(t, l.Write(soon))
+	must(t, l.Exclude(soon))
+	l.Admit()
+	l.Release()
+	must(t, read(t, l).End())
+}
+
+// Writers come in the order in which they asked; one whose context ends leaves
+// the queue and keeps nobody waiting.
+func TestWritersTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.NewLeases(&parts{})
+		must(t, l.Write(t.Context()))
+		var order []int
+		var mu sync.Mutex
+		ctx, cancel := context.WithCancel(t.Context())
+		gaveUp := 0
+		for i := range 6 {
+			go func() {
+				c := t.Context()
+				if i%3 == 1 {
+					c = ctx
+				}
+				err := l.Write(c)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					if !errors.Is(err, context.Canceled) {
+						t.Errorf("writer %d: %v", i, err)
+					}
+					gaveUp++
+					return
+				}
+				order = append(order, i)
+				l.Release()
+			}()
+			synctest.Wait() // it waits
+		}
+		cancel()
+		synctest.Wait()
+		if gaveUp != 2 || len(order) != 0 {
+			t.Errorf("%d writers gave up, %v have had their turns", gaveUp, order)
+		}
+		l.Release()
+		synctest.Wait()
+		if !slices.Equal(order, []int{0, 2, 3, 5}) {
+			t.Errorf("writers came as %v", order)
+		}
+		idle(t, l)
+	})
+}
+
+// A context that has ended gets nothing, even if there is nothing to wait for.
+func TestEndedContextGetsNothing(t *testing.T) {
+	l := core.NewLeases(&parts{})
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	held, err := l.Hold(t.Context())
+	must(t, err)
+	for name, take := range map[string]func() error{
+		"Write": func() error { return l.Write(ended) },
+		"Read":  func() error { _, err := l.Read(ended); return err },
+		"Hold":  func() error { _, err := l.Hold(ended); return err },
+		"Enter": func() error { _, err := l.Enter(ended, held); return err },
+	} {
+		if err := take(); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	must(t, held.End())
+	idle(t, l)
+}
+
+// Readers run beside a writer that excludes nobody, and beside those that wait
+// for a turn.
+func TestReadersDontWaitForWriters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.NewLeases(&parts{})
+		must(t, l.Write(t.Context()))
+		go func() {
+			must(t, l.Write(t.Context()))
+			l.Release()
+		}()
+		synctest.Wait()
+		a, b := read(t, l), read(t, l) // synctest reports a deadlock if they wait
+		must(t, a.End())
+		must(t, b.End())
+		l.Release()
+		synctest.Wait()
+		idle(t, l)
+	})
+}
+
+// Exclude waits for calls in flight, on the current generation and on old
+// ones, but not for leases that are held; calls that come meanwhile wait, give
+// up or go on when it is over.
+func TestExclude(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.NewLeases(&parts{})
+		held, err := l.Hold(t.Context())
+		must(t, err)
+		must(t, l.Write(t.Context()))
+		must(t, l.Replace(&parts{}))
+		current := read(t, l)
+		old, err := l.Enter(t.Context(), held)
+		must(t, err)
+		excluded := false
+		go func() {
+			must(t, l.Exclude(t.Context()))
+			excluded = true
+		}()
+		for _, lease := range []*core.Lease{current, old} {
+			synctest.Wait()
+			if excluded {
+				t.Error("Exclude did not wait for a call in flight")
+			}
+			must(t, lease.End())
+		}
+		synctest.Wait()
+		if !excluded {
+			t.Fatal("Exclude waits for a lease that is held")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		came, gaveUp := 0, 0
+		for i := range 4 {
+			go func() {
+				c := t.Context()
+				if i%2 == 0 {
+					c = ctx
+				}
+				lease, err := l.Read(c)
+				if errors.Is(err, context.Canceled) {
+					gaveUp++
+					return
+				}
+				must(t, err)
+				came++
+				must(t, lease.End())
+			}()
+		}
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if came != 0 || gaveUp != 2 {
+			t.Errorf("behind the bar %d calls went on and %d gave up", came, gaveUp)
+		}
+		l.Admit()
+		synctest.Wait()
+		if came != 2 {
+			t.Errorf("after it %d calls went on, want 2", came)
+		}
+		l.Release()
+		must(t, held.End())
+		idle(t, l)
+	})
+}
+
+// An Exclude that gives up lets everybody in again.
+func TestExcludeGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.NewLeases(&parts{})
+		must(t, l.Write(t.Context()))
+		call := read(t, l)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		came := false
+		go func() {
+			time.Sleep(time.Millisecond) // behind the bar
+			lease, err := l.Read(t.Context())
+			must(t, err)
+			came = true
+			must(t, lease.End())
+		}()
+		if err := l.Exclude(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Exclude: %v", err)
+		}
+		synctest.Wait()
+		if !came {
+			t.Error("a call still waits behind a writer that has given up")
+		}
+		l.Release()
+		must(t, call.End())
+		idle(t, l)
+	})
+}
+
+// A generation is freed with its last lease, and not before it is replaced.
+func TestGenerationsAreFreed(t *testing.T) {
+	first, second := &parts{}, &parts{}
+	l := core.NewLeases(first)
+	call := read(t, l)
+	held, err := l.Hold(t.Context())
+	must(t, err)
+	must(t, l.Write(t.Context()))
+	if !l.Held() {
+		t.Error("a lease that is held does not show")
+	}
+	must(t, l.Replace(second))
+	if l.Held() || l.Current().Parts != core.Parts(second) || held.Parts != core.Parts(first) {
+		t.Error("a lease on the old generation holds the new one")
+	}
+	l.Release()
+	first.want(t, 0)
+	must(t, call.End())
+	inner, err := l.Enter(t.Context(), held)
+	must(t, err)
+	if inner.Parts != core.Parts(first) {
+		t.Error("a call within an iteration reads another generation")
+	}
+	must(t, held.End())
+	first.want(t, 0)
+	must(t, inner.End())
+	first.want(t, 1)
+	idle(t, l)
+	held, err = l.Hold(t.Context())
+	must(t, err)
+	ok, err := l.Close()
+	must(t, err)
+	if !ok {
+		t.Error("the first Close says that it is not")
+	}
+	must(t, l.Free())
+	second.want(t, 0) // user code holds it
+	if _, err := l.Enter(t.Context(), held); !errors.Is(err, op.ErrClosed) {
+		t.Errorf("a call within an iteration after Close: %v", err)
+	}
+	must(t, held.End())
+	second.want(t, 1)
+	first.want(t, 1)
+}
+
+// Close waits for calls in flight; whoever waits meanwhile gets ErrClosed.
+func TestCloseWakesWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.NewLeases(&parts{})
+		call := read(t, l)
+		must(t, l.Write(t.Context()))
+		closed, errs := 0, 0
+		for range 2 {
+			go func() {
+				first, err := l.Close()
+				must(t, err)
+				if first {
+					closed++
+				}
+			}()
+		}
+		synctest.Wait()
+		for i := range 4 {
+			go func() {
+				var err error
+				if i%2 == 0 {
+					err = l.Write(t.Context())
+				} else {
+					time.Sleep(time.Second) // behind the bar of Close
+					_, err = l.Read(t.Context())
+				}
+				if errors.Is(err, op.ErrClosed) {
+					errs++
+				}
+			}()
+		}
+		synctest.Wait()
+		if closed != 0 {
+			t.Error("Close did not wait for its turn")
+		}
+		l.Release()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if closed != 0 {
+			t.Error("Close did not wait for the call in flight")
+		}
+		must(t, call.End())
+		synctest.Wait()
+		if closed != 1 || errs != 4 {
+			t.Errorf("%d first Closes; %d of 4 waiters got ErrClosed", closed, errs)
+		}
+	})
+}
+
+// However waits end, nobody is counted twice and nobody forgotten.
+func TestEveryWaitLeavesTheCountsRight(t *testing.T) {
+	l := core.NewLeases(&parts{})
+	var wg sync.WaitGroup
+	for worker := range 8 {
+		wg.Go(func() {
+			for i := range 300 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration((i*7+worker)%50)*time.Microsecond)
+				switch worker % 4 {
+				case 0:
+					if l.Write(ctx) == nil {
+						if l.Exclude(ctx) == nil {
+							l.Admit()
+						}
+						l.Release()
+					}
+				case 1:
+					if l.Write(ctx) == nil {
+						_ = l.Replace(&parts{})
+						l.Release()
+					}
+				case 2:
+					if lease, err := l.Read(ctx); err == nil {
+						_ = lease.End()
+					}
+				case 3:
+					if held, err := l.Hold(ctx); err == nil {
+						if call, err := l.Enter(ctx, held); err == nil {
+							_ = call.End()
+						}
+						_ = held.End()
+					}
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	idle(t, l)
+	first, err := l.Close()
+	must(t, err)
+	last := l.Current().Parts.(*parts)
+	must(t, l.Free())
+	if !first {
+		t.Error("not the first Close")
+	}
+	last.want(t, 1)
+}

@@ -1,0 +1,348 @@
+package gpu_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
+)
+
+// memory is a generation of a structure without kernels: two counters.
+type memory struct{ device.Slice[uint64] }
+
+func (m *memory) Free() error { return m.Slice.Free() }
+
+// plain is a structure whose launches are copies and fills.
+type plain struct {
+	t      *testing.T
+	look   func(s *device.Stream, b *batch.Batch, hits device.Ptr) error
+	change func(s *device.Stream, c *gpu.Change) error
+	export func(s *device.Stream, lo, hi uint32, out *batch.Batch, count device.Ptr) error
+	wiped  int
+}
+
+func (p *plain) Counters(m core.Parts) device.Ptr { return m.(*memory).Ptr() }
+
+func (p *plain) Look(s *device.Stream, _ core.Parts, b *batch.Batch, hits device.Ptr) error {
+	return p.look(s, b, hits)
+}
+
+func (p *plain) Change(s *device.Stream, _ core.Parts, c *gpu.Change) (bool, error) {
+	return false, p.change(s, c)
+}
+
+func (p *plain) Winners(*device.Stream, core.Parts, *gpu.Change, *gpu.RankParams) error {
+	p.t.Error("duplicates are resolved where there are none")
+	return nil
+}
+
+func (p *plain) Extent(core.Parts) (uint32, int) { return 5, 3 }
+
+func (p *plain) Export(s *device.Stream, _ core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
+	return p.export(s, lo, hi, out, count)
+}
+
+func (p *plain) Wipe(s *device.Stream, m core.Parts) error {
+	p.wiped++
+	return s.Fill(m.(*memory).Ptr(), 0, 4)
+}
+
+// openEngine gives an engine and its table's leases.
+func openEngine(t *testing.T, dev device.Device) (*gpu.Engine, *plain) {
+	t.Helper()
+	e, p := new(gpu.Engine), &plain{t: t}
+	if err := e.OpenEngine(dev, widths, p); err != nil {
+		t.Fatal(errors.Join(err, e.Close()))
+	}
+	e.Leases = core.NewLeases(counters(t, dev))
+	t.Cleanup(func() {
+		_, err := e.Leases.Close()
+		if err := errors.Join(err, e.Close(), e.Leases.Free()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := e.Clear(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return e, p
+}
+
+func counters(t *testing.T, dev device.Device) *memory {
+	t.Helper()
+	c, err := device.Make[uint64](dev, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &memory{c}
+}
+
+func simulated(t *testing.T) device.Device {
+	t.Helper()
+	s, err := sim.Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return devicetest.Checked(t, s)
+}
+
+// thirds is a change that fails every third operation, in an order of the
+// threads' own; want are those.
+func thirds(want *[]uint32) func(s *device.Stream, c *gpu.Change) error {
+	return func(s *device.Stream, c *gpu.Change) error {
+		for i := c.N - 1; i >= 0; i-- {
+			if (c.First+i)%3 != 0 {
+				continue
+			}
+			if c.Failed.Items != 0 {
+				if err := s.Fill(c.Failed.Items+device.Ptr(4*len(*want)), uint32(c.First+i), 1); err != nil {
+					return err
+				}
+			}
+			*want = append(*want, uint32(c.First+i))
+		}
+		return s.Fill(c.Failed.Count, uint32(len(*want)), 1)
+	}
+}
+
+func TestChangeReportsFailures(t *testing.T) {
+	dev := simulated(t)
+	e, p := openEngine(t, dev)
+	s, err := dev.NewStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, n := range []int{0, 1, 2, 100, 1000} {
+		keys, vals := make([]uint32, n), make([]uint32, n)
+		host := &batch.Batch{N: n, Kind: weft.OpPut, Flags: batch.Order, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(vals)}}
+		on, err := device.Upload(s, keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := &batch.Batch{N: n, Kind: weft.OpPut, Flags: batch.Order | batch.Report, Columns: batch.Columns{batch.Keys: batch.InOn(on), batch.Vals: batch.InOn(on)}}
+		for stream, b := range map[*device.Stream]*batch.Batch{nil: host, s: there} {
+			var want []uint32
+			p.change = thirds(&want)
+			used := e.Used()
+			done, failed, err := e.Change(t.Context(), stream, b)
+			slices.Sort(want)
+			if done != n || err != nil || !slices.Equal(failed, want) || len(want) != (n+2)/3 {
+				t.Errorf("%d operations: %d done, failed are %v, want %v; %v", n, done, failed, want, err)
+			}
+			if e.Used() != used+uint64(n) {
+				t.Errorf("%d operations may have used %d slots", n, e.Used()-used)
+			}
+		}
+		// Without a report, failures are counted until somebody asks.
+		there.Flags = batch.Order
+		var want []uint32
+		p.change = thirds(&want)
+		if _, failed, err := e.Change(t.Context(), s, there); failed != nil || err != nil {
+			t.Error(failed, err)
+		}
+		if err := e.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for _, lost := range []int{len(want), 0} {
+			if got, err := e.Lost(t.Context()); got != lost || err != nil {
+				t.Errorf("%d operations: %d lost, want %d: %v", n, got, lost, err)
+			}
+		}
+		if err := on.Free(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What flags a launch gets: those of the batch, without the order that a mixed
+// batch does not have, and without what kernels don't know.
+func TestChangeFlags(t *testing.T) {
+	e, p := openEngine(t, simulated(t))
+	keys, kinds := make([]uint32, 3), make([]weft.OpKind, 3)
+	for _, c := range []struct{ flags, want batch.Flags }{{batch.Order | batch.Reuse, batch.Reuse}, {batch.Multi, batch.Multi}, {0, 0}} {
+		var got uint32
+		p.change = func(s *device.Stream, c *gpu.Change) error { got = c.Flags; return s.Fill(c.Failed.Count, 0, 1) }
+		b := &batch.Batch{N: 3, Flags: c.flags, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.Kinds: batch.In(kinds)}}
+		if _, _, err := e.Change(t.Context(), nil, b); err != nil || got != uint32(c.want) {
+			t.Errorf("flags %b become %b, want %b; %v", c.flags, got, c.want, err)
+		}
+	}
+}
+
+func TestLookCarriesColumns(t *testing.T) {
+	dev := simulated(t)
+	e, p := openEngine(t, dev)
+	keys, vals, found := []uint32{1, 2, 3}, make([]uint32, 3), make([]bool, 3)
+	b := &batch.Batch{N: 3, Flags: batch.Multi, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.Output(vals), batch.OK: batch.Output(found)}}
+	p.look = func(s *device.Stream, part *batch.Batch, hits device.Ptr) error {
+		if part.N != 3 || part.Flags != batch.Multi {
+			t.Errorf("%+v", part)
+		}
+		c := part.Columns
+		return errors.Join(s.Copy(c[batch.Vals].Ptr, c[batch.Keys].Ptr, 12), s.Fill(c[batch.OK].Ptr, 0x00010001, 1), s.Fill(hits, 2, 1))
+	}
+	for range 2 { // the counter begins at zero again
+		done, hits, err := e.Look(t.Context(), nil, e.Leases.Current(), b, 0)
+		if done != 3 || hits != 2 || err != nil || !slices.Equal(vals, keys) || !slices.Equal(found, []bool{true, false, true}) {
+			t.Errorf("%d, %d, %v, %v, %v", done, hits, err, vals, found)
+		}
+	}
+	if _, _, err := e.Look(t.Context(), nil, e.Leases.Current(), &batch.Batch{}, 0); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if done, hits, err := e.Look(ctx, nil, e.Leases.Current(), b, 0); done != 0 || hits != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("after its context ended: %d, %d, %v", done, hits, err)
+	}
+	// An empty batch has nothing to be cancelled.
+	if _, _, err := e.Look(ctx, nil, e.Leases.Current(), &batch.Batch{}, 0); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPresent(t *testing.T) {
+	dev := simulated(t)
+	e, p := openEngine(t, dev)
+	s, err := dev.NewStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	on, err := device.Upload(s, make([]uint32, 4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer on.Free()
+	p.look = func(s *device.Stream, b *batch.Batch, hits device.Ptr) error {
+		if b.Columns[batch.OK].Given() || b.Columns[batch.Vals].Given() || !b.Columns[batch.Keys].Given() {
+			t.Errorf("%+v", b)
+		}
+		return s.Fill(hits, uint32(b.N+1), 1)
+	}
+	for stream, keys := range map[*device.Stream]batch.Column{nil: batch.In(make([]uint32, 4)), s: batch.InOn(on)} {
+		b := &batch.Batch{N: 4, Columns: batch.Columns{batch.Keys: keys, batch.OK: keys}}
+		if n, err := e.Present(t.Context(), stream, b); n != 5 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+}
+
+// Counters are read when something has been submitted since.
+func TestCounters(t *testing.T) {
+	e, _ := openEngine(t, simulated(t))
+	at := e.Parts().(*memory).Ptr()
+	set := func(s *device.Stream, live uint32) error {
+		return errors.Join(s.Fill(at, live, 1), s.Fill(at+8, live+1, 1))
+	}
+	for live := range uint32(3) {
+		if err := e.Do(t.Context(), func(s *device.Stream) error { return set(s, live) }); err != nil {
+			t.Fatal(err)
+		}
+		if live == 2 { // behind the engine's back
+			if _, err := e.Counters(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(set(e.Stream, 77), e.Stream.Sync(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c, err := e.Counters(t.Context())
+		if err != nil || c.Live != uint64(live) || c.Used != uint64(live+1) || e.Used() != c.Used {
+			t.Errorf("%+v, used %d, want %d live; %v", c, e.Used(), live, err)
+		}
+	}
+}
+
+// A move that loses nothing puts other memory in use; one that does, or fails,
+// leaves the old one and frees the new.
+func TestMove(t *testing.T) {
+	dev := simulated(t)
+	e, p := openEngine(t, dev)
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		lost int
+		err  error
+	}{{0, nil}, {4, nil}, {0, broken}} {
+		from, to := e.Parts(), counters(t, dev)
+		before, wiped := devicetest.Live(dev), p.wiped
+		lost, err := e.Move(t.Context(), to, func(s *device.Stream, old core.Parts, lost device.Ptr) error {
+			if old != from || p.wiped != wiped+1 {
+				t.Errorf("moves from %p, want %p; wiped %d times", old, from, p.wiped-wiped)
+			}
+			return errors.Join(c.err, s.Fill(lost, uint32(c.lost), 1))
+		})
+		if lost != c.lost || !errors.Is(err, c.err) {
+			t.Errorf("%d lost, want %d: %v", lost, c.lost, err)
+		}
+		moved := c.lost == 0 && c.err == nil
+		if (e.Parts() == core.Parts(to)) != moved {
+			t.Errorf("%+v: moved %v", c, !moved)
+		}
+		if now := devicetest.Live(dev); now.Buffers != before.Buffers-1 {
+			t.Errorf("%+v: %d buffers, before %d with the new one", c, now.Buffers, before.Buffers)
+		}
+	}
+}
+
+// Export says how many rows there are even if they are more than fit.
+func TestExport(t *testing.T) {
+	e, p := openEngine(t, simulated(t))
+	if units, rows := e.Extent(e.Leases.Current()); units != 5 || rows != 3 {
+		t.Error(units, rows)
+	}
+	for _, n := range []uint32{0, 3, 9} {
+		p.export = func(s *device.Stream, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
+			if lo != 1 || hi != 4 || out.N != 6 {
+				t.Errorf("[%d,%d) to %d rows", lo, hi, out.N)
+			}
+			return errors.Join(s.Fill(out.Columns[batch.Keys].Ptr, 7, 6), s.Fill(count, n, 1))
+		}
+		keys, vals := make([]uint32, 6), make([]uint32, 6)
+		out := &batch.Batch{N: 6, Columns: batch.Columns{batch.Keys: batch.Output(keys), batch.Vals: batch.Output(vals)}}
+		got, err := e.Export(t.Context(), e.Leases.Current(), 1, 4, out)
+		if got != int(n) || err != nil || keys[5] != 7 {
+			t.Errorf("%d rows, want %d: %v, %v", got, n, keys, err)
+		}
+	}
+}
+
+// The number of pairs is added where the caller says, or taken away.
+func TestAdd(t *testing.T) {
+	dev := simulated(t)
+	e, _ := openEngine(t, dev)
+	to, err := device.Upload(e.Stream, []uint64{100, 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Free()
+	at := e.Parts().(*memory).Ptr()
+	if err := e.Do(t.Context(), func(s *device.Stream) error { return s.Fill(at, 30, 1) }); err != nil {
+		t.Fatal(err)
+	}
+	var got [2]uint64
+	for _, c := range []struct {
+		negate bool
+		want   uint64
+	}{{true, 70}, {true, 40}, {false, 70}} {
+		if err := errors.Join(e.Add(e.Stream, to.Ptr(), c.negate), to.CopyTo(t.Context(), e.Stream, got[:])); err != nil {
+			t.Fatal(err)
+		}
+		if got != [2]uint64{c.want, 7} {
+			t.Errorf("%d, want %d", got, c.want)
+		}
+	}
+}
