@@ -363,7 +363,7 @@ func (s *beside[K, V]) check(full bool) {
 			hits++
 		}
 	}
-	if n, err := s.engine.present(context.Background(), nil, &batch.Batch{N: len(keys), Columns: batch.Columns{batch.Keys: batch.In(keys)}}); n != hits || err != nil {
+	if n, err := s.engine.Present(context.Background(), nil, &batch.Batch{N: len(keys), Columns: batch.Columns{batch.Keys: batch.In(keys)}}); n != hits || err != nil {
 		s.Fatalf("%d keys are said to be present, want %d: %v", n, hits, err)
 	}
 	s.content()
@@ -449,16 +449,16 @@ func (s *beside[K, V]) rehash(lines uint32) {
 // rehashInPlace drops all dead slots, unless there is no empty one.
 func (s *beside[K, V]) rehashInPlace() {
 	s.Helper()
-	before, err := s.table.engine.counts(context.Background())
+	before, err := s.engine.Counters(context.Background())
 	if err != nil {
 		s.Fatal(err)
 	}
-	done, err := s.table.engine.rehashInPlace(context.Background())
-	if err != nil || !done && int(before.used) < s.table.slots() {
-		s.Fatalf("rehash in place of %d slots with %+v: %v, %v", s.table.slots(), before, done, err)
+	done, err := s.engine.rehashInPlace(context.Background())
+	if err != nil || !done && int(before.Used) < s.policy.slots() {
+		s.Fatalf("rehash in place of %d slots with %+v: %v, %v", s.policy.slots(), before, done, err)
 	}
-	after, err := s.table.engine.counts(context.Background())
-	if err != nil || after.live != before.live || done && after.used > after.live+marks {
+	after, err := s.engine.Counters(context.Background())
+	if err != nil || after.Live != before.Live || done && after.Used > after.Live+lastSentinel+1 {
 		s.Fatalf("rehash in place from %+v to %+v: %v", before, after, err)
 	}
 	s.check(false)

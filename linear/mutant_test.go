@@ -2,7 +2,6 @@ package linear
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 	"unsafe"
 
@@ -54,7 +53,7 @@ func (m *mutant) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	if err := cpu.Open(s); err != nil {
 		return 0, nil, err
 	}
-	run := func(part *batch.Batch) []uint32 {
+	run := func(_ *cpu.Watch, part *batch.Batch) (ran int, failed []uint32) {
 		c := m.changer(part)
 		for i := range uint32(part.N) {
 			if m.how == backwards {
@@ -65,9 +64,12 @@ func (m *mutant) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 		if m.how != countsNothing {
 			c.count()
 		}
-		return c.Failed
+		return part.N, c.Failed
 	}
-	return m.Pieces(ctx, b, run, run)
+	return m.Pieces(ctx, b, cpu.PieceOps, run, func(part *batch.Batch) ([]uint32, bool) {
+		_, failed := run(nil, part)
+		return failed, true
+	})
 }
 
 func (m *mutant) home(g geometry, key uint32) uint32 {
@@ -130,17 +132,16 @@ func (m *mutant) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *b
 	}
 	t := tableOf[uint32, uint32](l.Parts.(*generation))
 	keys, to := batch.View[uint32](b.Columns[batch.Keys].Host), cpu.AnswersOf[uint32](b)
-	var n atomic.Int64
-	done, err = m.Each(ctx, b.N, func(lo, hi int) {
+	return m.Each(ctx, b.N, func(_ *cpu.Watch, lo, hi int) (ran, hits int) {
 		for i, key := range keys[lo:hi] {
 			s := t.search(cpu.Share{Hi: t.lines + 1}, m.home(t.geometry, key), cpu.Stored(key, lastSentinel))
 			if m.how == stopsAtDead && s.dead != nil {
 				s.live = nil
 			}
-			n.Add(int64(cpu.Write(&to, lo+i, s.live)))
+			hits += cpu.Write(&to, lo+i, s.live)
 		}
+		return hi - lo, hits
 	})
-	return done, int(n.Load()), err
 }
 
 func (m *mutant) rehash(ctx context.Context, lines uint32, thorough bool) error {
