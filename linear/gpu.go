@@ -125,12 +125,12 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 	if k.share(p) > k.wideChange {
 		kernel = k.changeWide
 	}
-	return c.Ordered(), device.Launch(s, kernel, gpu.Grid(c.Batch.N), gpu.Block, &changeParams{table: refOf(p), changes: c.Changes})
+	return c.Ordered(), device.Launch(s, kernel, gpu.Grid(c.N), gpu.Block, &changeParams{table: refOf(p), changes: c.Args})
 }
 
 // Winners launches what resolves duplicates.
 func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
-	return device.Launch(s, k.of.Order.Winners(c.Batch.Kind), gpu.Wave(s.Device(), c.Batch.N), gpu.Block,
+	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
 		&winnersParams{table: refOf(p), winners: *w})
 }
 

@@ -104,7 +104,7 @@ func refOf(p core.Parts) tableRef {
 // unit may be missed.
 func refFor(p core.Parts, c *gpu.Change) tableRef {
 	ref := refOf(p)
-	if c.Failed.Items == 0 {
+	if c.Args.Failed.Items == 0 {
 		ref.alloc = p.(*generation).units.Ref(true)
 	}
 	return ref
@@ -133,11 +133,11 @@ func appends(b *batch.Batch) bool {
 // wanted to put in one place, which it listed.
 func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
 	kernel := k.change
-	if c.Batch.Flags&batch.Multi != 0 {
+	if c.Flags&batch.Multi != 0 {
 		kernel = k.changeMulti
 	}
-	params := changeParams{table: refFor(p, c), changes: c.Changes}
-	err = device.Launch(s, kernel, gpu.Grid(c.Batch.N), gpu.Block, &params)
+	params := changeParams{table: refFor(p, c), changes: c.Args}
+	err = device.Launch(s, kernel, gpu.Grid(c.N), gpu.Block, &params)
 	if err != nil || !appends(c.Batch) {
 		return c.Ordered(), err
 	}
@@ -146,7 +146,7 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 
 // Winners launches what resolves duplicates.
 func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
-	return device.Launch(s, k.of.Order.Winners(c.Batch.Kind), gpu.Wave(s.Device(), c.Batch.N), gpu.Block,
+	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
 		&winnersParams{table: refFor(p, c), winners: *w})
 }
 

@@ -36,7 +36,7 @@ func linesOf(p core.Parts) *core.Lines {
 // Change is a part of a batch that is launched at once.
 type Change struct {
 	*batch.Batch
-	Changes // for the kernel
+	Args Changes // for the kernel
 }
 
 // Engine is a [core.Engine] but for what structures do with whole tables: a
@@ -240,7 +240,7 @@ func (e *Engine) submit(s *device.Stream, b *batch.Batch, failed List, first int
 		if err != nil || !resolve {
 			return err
 		}
-		w := Winners{Contest: e.Contest(b, contended), Vals: c.Vals, Ok: ok}
+		w := Winners{Contest: e.Contest(b, contended), Vals: c.Args.Vals, Ok: ok}
 		return e.resolve(s, &e.Order, &w.Contest, func() error { return e.structure.Winners(s, p, c, &w) })
 	})
 }
