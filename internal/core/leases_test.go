@@ -376,3 +376,25 @@ func TestEveryWaitLeavesTheCountsRight(t *testing.T) {
 	}
 	last.want(t, 1)
 }
+
+// A call that gives up in the moment in which the bar is lifted, and has been
+// counted by then, is not counted any more.
+func TestGivesUpAsTheBarIsLifted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.NewLeases(&parts{})
+		must(t, l.Write(t.Context()))
+		must(t, l.Exclude(t.Context()))
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			if _, err := l.Read(ctx); !errors.Is(err, context.Canceled) {
+				t.Errorf("Read: %v", err)
+			}
+		}()
+		synctest.Wait()
+		cancel()  // it leaves its wait …
+		l.Admit() // … and is let in before it has the mutex
+		synctest.Wait()
+		l.Release()
+		idle(t, l)
+	})
+}

@@ -86,6 +86,9 @@ var good = map[string]string{
 	"internal/gather/a_test.go":        "package gather\n",
 	"internal/gather/a.cu":             "",
 	"internal/gather/a_sm80.ptx":       "", "internal/gather/a_ptx_gen.go": "package gather\n", "internal/gather/a_params_gen.go": "package gather\n",
+	"internal/gpu/sum/sum.go":      "// Package sum lies deeper.\npackage sum\n\n//go:generate go run ../../kernelgen -target 80,90 sum.cu\n",
+	"internal/gpu/sum/sum_test.go": "package sum\n",
+	"internal/gpu/sum/sum.cu":      "", "internal/gpu/sum/sum_sm80.ptx": "", "internal/gpu/sum/sum_sm90.ptx": "", "internal/gpu/sum/sum_ptx_gen.go": "package sum\n", "internal/gpu/sum/sum_params_gen.go": "package sum\n",
 	"README.md": "Mount /proc/home or see https://example.com/home/page.\n",
 }
 

@@ -10,7 +10,7 @@ import (
 
 // generator is how a directory has its kernels compiled; the source is the
 // last argument.
-var generator = regexp.MustCompile(`^//go:generate go run \.\./(?:internal/)?kernelgen (?:.* )?([\w./]+)$`)
+var generator = regexp.MustCompile(`^//go:generate go run (?:\.\./)+(?:internal/)?kernelgen (?:.* )?([\w./]+)$`)
 
 // generated wants a line for each source of kernels that generates it, and the
 // Go that comes of it. Whether that is up to date, and all PTX there, is for the

@@ -1,0 +1,72 @@
+package prim
+
+import (
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+)
+
+// Group finds the segments of equal keys in N sorted keys of Key bytes, 4 or 8.
+// Where each segment begins is written to Offsets, numbers of 32 bits, and
+// behind them N: at most N+1 numbers. Count receives their number, 32 bits, and
+// Distinct, unless it is 0, the key of each.
+//
+// To find out which rows of a batch have the same key, sort their keys with
+// their numbers 0 to N-1 as values first. Rows of one key then follow each other
+// in the order of the batch, so that of sorted numbers v the first row of segment
+// i is v[Offsets[i]] and the last v[Offsets[i+1]-1]. [Reduce] takes Offsets and
+// Count as they are.
+type Group struct {
+	N, Key                         int
+	Keys, Offsets, Count, Distinct device.Ptr
+}
+
+func (o *Group) tiles() int { return tiles(max(o.N, 0), headTiles[o.Key]) }
+
+// ScratchBytes is the size of the scratch memory that it needs; 0 if it is not
+// valid.
+func (o *Group) ScratchBytes() int {
+	if o.valid() != nil {
+		return 0
+	}
+	_, _, end := scanScratch(0, o.tiles())
+	return int(end)
+}
+
+func (o *Group) valid() error {
+	if headTiles[o.Key] == 0 {
+		return invalid("group of keys of %d bytes, not 4 or 8", o.Key)
+	}
+	return check("group", o.N, 0, device.Buffer{})
+}
+
+// Group submits it. ErrInvalid for a width or columns that make no sense, and
+// for too little scratch memory.
+func (k *Kernels) Group(s *device.Stream, o *Group, scratch device.Buffer) error {
+	if err := o.valid(); err != nil {
+		return err
+	}
+	columns := []column{{"offsets", o.Offsets, 4}, {"count", o.Count, 4}}
+	if o.N > 0 {
+		columns = append(columns, column{"keys", o.Keys, o.Key})
+	}
+	if o.Distinct != 0 {
+		columns = append(columns, column{"distinct keys", o.Distinct, o.Key})
+	}
+	if err := check("group", o.N, o.ScratchBytes(), scratch, columns...); err != nil {
+		return err
+	}
+	if o.N == 0 {
+		if err := s.Fill(o.Count, 0, 1); err != nil {
+			return err
+		}
+		return s.Fill(o.Offsets, 0, 1)
+	}
+	next, status, err := startScan(s, scratch, o.tiles())
+	if err != nil {
+		return err
+	}
+	return launch(k, s, &scanImage, fmt.Sprintf("scan_heads_%d", 8*o.Key), o.tiles(), scanThreads, &headsParams{
+		keys: o.Keys, distinct: o.Distinct, offsets: o.Offsets, count: o.Count, status: status, next: next, n: uint32(o.N),
+	})
+}

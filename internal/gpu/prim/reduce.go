@@ -1,0 +1,131 @@
+package prim
+
+import (
+	"math"
+
+	"github.com/weftgo/weft/device"
+)
+
+//go:generate go run ../../kernelgen -target 80+ptx83,90+ptx83 reduce.cu
+
+// As compiled in.
+const (
+	reduceThreads = 256
+	reduceTile    = 8 * reduceThreads // values, and ends of segments
+	warpThreads   = 32
+)
+
+// ReduceOp is how numbers are combined; kernels use the same values.
+type ReduceOp uint32
+
+// The ways to combine numbers. A sum of integers is taken modulo 2 to the power
+// of their width. Minima and maxima pass over what is no number (NaN).
+const (
+	Sum ReduceOp = iota
+	Min
+	Max
+)
+
+// opNames are what kernels call the operations.
+var opNames = [...]string{Sum: "sum", Min: "min", Max: "max"}
+
+// Number is a type of numbers that can be reduced.
+type Number uint8
+
+// The types of numbers.
+const (
+	Uint32 Number = iota
+	Uint64
+	Int32
+	Int64
+	Float32
+	Float64
+)
+
+// numbers are what kernels call the types, their bytes, and the bits of what
+// changes no sum, minimum and maximum: 0, the largest and the smallest number.
+var numbers = map[Number]struct {
+	name     string
+	width    int
+	identity [3]uint64
+}{
+	Uint32:  {"u32", 4, [3]uint64{0, math.MaxUint32, 0}},
+	Uint64:  {"u64", 8, [3]uint64{0, math.MaxUint64, 0}},
+	Int32:   {"i32", 4, [3]uint64{0, math.MaxInt32, 1 << 31}},
+	Int64:   {"i64", 8, [3]uint64{0, math.MaxInt64, 1 << 63}},
+	Float32: {"f32", 4, [3]uint64{0, uint64(math.Float32bits(float32(math.Inf(1)))), uint64(math.Float32bits(float32(math.Inf(-1))))}},
+	Float64: {"f64", 8, [3]uint64{0, math.Float64bits(math.Inf(1)), math.Float64bits(math.Inf(-1))}},
+}
+
+// Reduce combines the numbers of each segment and writes one number per segment
+// to Out. Segment i is Values[Offsets[i]] to Values[Offsets[i+1]-1]; an empty one
+// gives 0 as its sum, and the largest and the smallest number of the type, or
+// infinities, as its minimum and maximum. The sum of floating-point numbers is
+// taken in the same order every time.
+//
+// N is at least the number of values in all segments, and Segments at least that
+// of segments: the number itself if Count is 0, else Count points to it, 32 bits,
+// as [Group] writes it. Offsets have Width bytes, 4 or 8.
+type Reduce struct {
+	Op                          ReduceOp
+	Type                        Number
+	N, Segments, Width          int
+	Values, Offsets, Count, Out device.Ptr
+}
+
+func (o *Reduce) tiles() int { return tiles(max(o.N, 0)+max(o.Segments, 0), reduceTile) }
+
+func (o *Reduce) scratch(at device.Ptr) (cuts, carries, end device.Ptr) {
+	c := carve(at)
+	cuts = c.take(8 * (o.tiles() + 1))
+	carries = c.take(8 * o.tiles())
+	return cuts, carries, device.Ptr(c)
+}
+
+// ScratchBytes is the size of the scratch memory that the reduction needs.
+func (o *Reduce) ScratchBytes() int {
+	_, _, end := o.scratch(0)
+	return int(end)
+}
+
+// Reduce submits a reduction. ErrInvalid for types, widths or columns that make
+// no sense, and for too little scratch memory.
+func (k *Kernels) Reduce(s *device.Stream, o *Reduce, scratch device.Buffer) error {
+	number, ok := numbers[o.Type]
+	if !ok || o.Op > Max || o.Width != 4 && o.Width != 8 {
+		return invalid("reduction %d of numbers of type %d by offsets of %d bytes", o.Op, o.Type, o.Width)
+	}
+	if o.Segments < 0 || o.Segments > MaxRows {
+		return invalid("reduction of %d segments; 0 to %d are possible", o.Segments, MaxRows)
+	}
+	columns := []column{{"offsets", o.Offsets, o.Width}, {"results", o.Out, number.width}}
+	if o.N > 0 {
+		columns = append(columns, column{"values", o.Values, number.width})
+	}
+	if o.Segments == 0 {
+		columns = nil
+	}
+	if err := check("reduction", o.N, o.ScratchBytes(), scratch, columns...); err != nil || o.Segments == 0 {
+		return err
+	}
+	cuts, carries, _ := o.scratch(scratch.Ptr)
+	p := reduceParams{
+		values: o.Values, offsets: o.Offsets, count: o.Count, out: o.Out, cuts: cuts, carries: carries,
+		identity: number.identity[o.Op], segments: uint32(o.Segments), tiles: uint32(o.tiles()), op: uint32(o.Op),
+	}
+	if o.Width == 8 {
+		p.wide = 1
+	}
+	for _, kernel := range []struct {
+		name   string
+		blocks int
+	}{
+		{"cut", tiles(o.tiles()+1, reduceThreads)}, {opNames[o.Op] + "_" + number.name, o.tiles()},
+		{"carry_" + number.name, tiles(o.tiles(), reduceThreads/warpThreads)},
+	} {
+		if err := launch(k, s, &reduceImage, "reduce_"+kernel.name, kernel.blocks, reduceThreads, &p); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package prim
+
+import (
+	"github.com/weftgo/weft/device"
+)
+
+//go:generate go run ../../kernelgen -target 80+ptx83,90+ptx83 scan.cu
+
+// As compiled in.
+const (
+	scanThreads = 256
+	scanVector  = 16 // bytes written at once, if aligned to that
+)
+
+// scanTiles are the counts in a tile, by the width of a sum; headTiles are the
+// keys, by theirs.
+var (
+	scanTiles = map[int]int{4: 32 * scanThreads, 8: 20 * scanThreads}
+	headTiles = map[int]int{4: 28 * scanThreads, 8: 16 * scanThreads}
+)
+
+// Scan adds up N numbers of 32 bits: it writes to Offsets the sum of those
+// before each, and behind the last the sum of all, N+1 numbers of Width bytes:
+// 8, or 4, which hold sums modulo 2^32. Sums must be below 2^62. Numbers
+// aligned to 16 bytes are read and written faster.
+type Scan struct {
+	N               int
+	Width           int
+	Counts, Offsets device.Ptr
+}
+
+func (o *Scan) tiles() int { return tiles(max(o.N, 0), scanTiles[o.Width]) }
+
+// scanScratch lays out the scratch memory of a scan over tiles.
+func scanScratch(at device.Ptr, tiles int) (next, status, end device.Ptr) {
+	c := carve(at)
+	next = c.take(4)
+	status = c.take(8 * tiles)
+	return next, status, device.Ptr(c)
+}
+
+// startScan clears the scratch memory, which end is behind.
+func startScan(s *device.Stream, scratch device.Buffer, tiles int) (next, status device.Ptr, err error) {
+	next, status, end := scanScratch(scratch.Ptr, tiles)
+	return next, status, s.Fill(next, 0, int(end-next)/4)
+}
+
+// ScratchBytes is the size of the scratch memory that the scan needs; 0 if it is
+// not valid.
+func (o *Scan) ScratchBytes() int {
+	if o.valid() != nil {
+		return 0
+	}
+	_, _, end := scanScratch(0, o.tiles())
+	return int(end)
+}
+
+func (o *Scan) valid() error {
+	if scanTiles[o.Width] == 0 {
+		return invalid("scan to numbers of %d bytes, not 4 or 8", o.Width)
+	}
+	return check("scan", o.N, 0, device.Buffer{})
+}
+
+// Scan submits a scan. ErrInvalid for a width or columns that make no sense,
+// and for too little scratch memory.
+func (k *Kernels) Scan(s *device.Stream, o *Scan, scratch device.Buffer) error {
+	if err := o.valid(); err != nil {
+		return err
+	}
+	columns := []column{{"offsets", o.Offsets, o.Width}}
+	if o.N > 0 {
+		columns = append(columns, column{"counts", o.Counts, 4})
+	}
+	if err := check("scan", o.N, o.ScratchBytes(), scratch, columns...); err != nil {
+		return err
+	}
+	if o.N == 0 {
+		return s.Fill(o.Offsets, 0, o.Width/4)
+	}
+	next, status, err := startScan(s, scratch, o.tiles())
+	if err != nil {
+		return err
+	}
+	p := scanParams{counts: o.Counts, offsets: o.Offsets, status: status, next: next, n: uint32(o.N)}
+	if (o.Counts|o.Offsets)%scanVector == 0 {
+		p.aligned = 1
+	}
+	name := "scan_64"
+	if o.Width == 4 {
+		name = "scan_32"
+	}
+	return launch(k, s, &scanImage, name, o.tiles(), scanThreads, &p)
+}

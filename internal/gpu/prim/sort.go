@@ -1,0 +1,189 @@
+package prim
+
+import (
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+)
+
+//go:generate go run ../../kernelgen -target 80+ptx83,90+ptx83 sort32.cu
+//go:generate go run ../../kernelgen -target 80+ptx83,90+ptx83 -type HistogramParams=.histogramParams -type PassParams=.passParams sort64.cu
+
+// As compiled in: digits of a pass, blocks of a launch.
+const (
+	digitBits        = 8
+	bins             = 1 << digitBits
+	histogramThreads = 512
+	histogramRows    = 64 // bytes of keys that a thread reads at a time
+	histogramBlocks  = 4  // per multiprocessor
+)
+
+// shape is a block of a pass.
+type shape struct{ threads, items int }
+
+func (s shape) tile() int { return s.threads * s.items }
+
+// shapes are those of tuning.cuh.
+var shapes = map[Widths]shape{
+	{4, 0}: {512, 17}, {4, 4}: {512, 16}, {4, 8}: {512, 11},
+	{8, 0}: {512, 11}, {8, 4}: {512, 11}, {8, 8}: {512, 11},
+}
+
+// Widths are the sizes in bytes of a key, 4 or 8, and of what goes with it: 4,
+// 8, or 0 for nothing.
+type Widths struct{ Key, Val int }
+
+// Rows are a column of keys and one of what goes with them. Vals 0 in the input
+// of a sort stands for the numbers of the rows, 0 to N-1.
+type Rows struct{ Keys, Vals device.Ptr }
+
+// Sort moves rows from From to To in the order of bits Lo to Hi-1 of their
+// keys, as unsigned numbers, or as signed ones if Signed is set and Hi is the
+// width of a key. Rows with equal bits stay in order. To may be From, in which
+// case rows are sorted in place; other overlaps are not allowed.
+type Sort struct {
+	Widths
+	N        int
+	Lo, Hi   int
+	Signed   bool
+	From, To Rows
+}
+
+// passes is the number of digits.
+func (o *Sort) passes() int { return tiles(o.Hi-o.Lo, digitBits) }
+
+// sortScratch is what a sort needs besides its columns.
+type sortScratch struct {
+	next, counts, status device.Ptr // cleared before
+	rows                 Rows       // where every other pass moves the rows
+	cleared              int        // bytes
+}
+
+// scratch lays scratch memory out, and returns its end.
+func (o *Sort) scratch(at device.Ptr) (l sortScratch, end device.Ptr) {
+	c := carve(at)
+	l.next = c.take(4 * o.passes())
+	l.counts = c.take(4 * bins * o.passes())
+	l.status = c.take(8 * bins * tiles(o.N, shapes[o.Widths].tile()))
+	l.cleared = int(device.Ptr(c) - at)
+	if o.passes() > 1 || o.From.Keys == o.To.Keys {
+		l.rows.Keys = c.take(o.N * o.Key)
+		l.rows.Vals = c.take(o.N * o.Val)
+	}
+	return l, device.Ptr(c)
+}
+
+// ScratchBytes is the size of the scratch memory that the sort needs: of the
+// rows, if there is more than one digit of 8 bits or they are sorted in place,
+// and a hundredth to a fourth of that; 0 if the sort is not valid.
+func (o *Sort) ScratchBytes() int {
+	if o.valid() != nil {
+		return 0
+	}
+	_, end := o.scratch(0)
+	return int(end)
+}
+
+func (o *Sort) valid() error {
+	if shapes[o.Widths] == (shape{}) {
+		return invalid("sort of keys of %d bytes with %d; keys have 4 or 8 bytes, with 0, 4 or 8", o.Key, o.Val)
+	}
+	if o.Lo < 0 || o.Hi <= o.Lo || o.Hi > 8*o.Key || o.Signed && o.Hi != 8*o.Key {
+		return invalid("sort by bits %d to %d of keys of %d bits, signed: %v", o.Lo, o.Hi, 8*o.Key, o.Signed)
+	}
+	return check("sort", o.N, 0, device.Buffer{})
+}
+
+// Sort submits a sort. ErrInvalid for widths, bits or columns that make no
+// sense, and for too little scratch memory.
+func (k *Kernels) Sort(s *device.Stream, o *Sort, scratch device.Buffer) error {
+	return k.sort(s, o, 0, scratch)
+}
+
+// Partition submits a sort by one digit, of at most 8 bits. Where the rows of
+// each digit begin in To is written to offsets, 257 numbers of 32 bits: those
+// of digit d are offsets[d] to offsets[d+1]-1. ErrInvalid as for Sort.
+func (k *Kernels) Partition(s *device.Stream, o *Sort, offsets device.Ptr, scratch device.Buffer) error {
+	if o.Hi-o.Lo > digitBits {
+		return invalid("partition by %d bits; %d are possible", o.Hi-o.Lo, digitBits)
+	}
+	if err := check("partition", o.N, 0, device.Buffer{}, column{"offsets", offsets, 4}); err != nil {
+		return err
+	}
+	if o.N == 0 {
+		return s.Fill(offsets, 0, bins+1)
+	}
+	return k.sort(s, o, offsets, scratch)
+}
+
+func (k *Kernels) sort(s *device.Stream, o *Sort, offsets device.Ptr, scratch device.Buffer) error {
+	if err := o.valid(); err != nil || o.N == 0 {
+		return err
+	}
+	columns := []column{{"keys", o.From.Keys, o.Key}, {"sorted keys", o.To.Keys, o.Key}}
+	if o.Val > 0 {
+		columns = append(columns, column{"sorted values", o.To.Vals, o.Val})
+	}
+	if o.Val > 0 && o.From.Vals != 0 {
+		columns = append(columns, column{"values", o.From.Vals, o.Val})
+	}
+	if err := check("sort", o.N, o.ScratchBytes(), scratch, columns...); err != nil {
+		return err
+	}
+	if o.Val > 0 && o.From.Vals != 0 && (o.From.Vals == o.To.Vals) != (o.From.Keys == o.To.Keys) {
+		return invalid("sort of keys or values in place, but not of both")
+	}
+	l, _ := o.scratch(scratch.Ptr)
+	if err := s.Fill(l.next, 0, l.cleared/4); err != nil {
+		return err
+	}
+	img, stem := &sort32Image, "sort32"
+	if o.Key == 8 {
+		img, stem = &sort64Image, "sort64"
+	}
+	h := histogramParams{keys: o.From.Keys, counts: l.counts, n: uint32(o.N), lo: uint32(o.Lo), hi: uint32(o.Hi)}
+	if o.Signed {
+		h.flip = 1 << ((o.Hi - o.Lo - 1) % digitBits)
+	}
+	blocks := k.resident(histogramBlocks, tiles(o.N*o.Key, histogramThreads*histogramRows))
+	if err := launch(k, s, img, stem+"_histogram", blocks, histogramThreads, &h); err != nil {
+		return err
+	}
+	return k.runPasses(s, o, l, offsets, img, fmt.Sprintf("%s_pass_%d", stem, 8*o.Val), h.flip)
+}
+
+// runPasses submits a launch per digit, from the last to the first. The last
+// launch moves the rows to where they belong.
+func (k *Kernels) runPasses(s *device.Stream, o *Sort, l sortScratch, offsets device.Ptr, img *device.Image, name string, flip uint32) error {
+	from, to, other := o.From, o.To, l.rows
+	if o.passes()%2 == 0 {
+		to, other = other, to
+	} else if o.From.Keys == o.To.Keys {
+		if err := s.Copy(other.Keys, from.Keys, o.N*o.Key); err != nil {
+			return err
+		}
+		from.Keys = other.Keys
+		if o.Val > 0 && from.Vals != 0 {
+			if err := s.Copy(other.Vals, from.Vals, o.N*o.Val); err != nil {
+				return err
+			}
+			from.Vals = other.Vals
+		}
+	}
+	block := shapes[o.Widths]
+	for i := range o.passes() {
+		p := passParams{
+			keys: from.Keys, vals: from.Vals, keysOut: to.Keys, valsOut: to.Vals,
+			counts: l.counts + device.Ptr(4*bins*i), status: l.status, next: l.next + device.Ptr(4*i), offsets: offsets,
+			n: uint32(o.N), shift: uint32(o.Lo + digitBits*i), mask: bins - 1, epoch: uint32(i + 1),
+		}
+		if i == o.passes()-1 {
+			p.mask, p.flip = 1<<(o.Hi-int(p.shift))-1, flip
+		}
+		if err := launch(k, s, img, name, tiles(o.N, block.tile()), block.threads, &p); err != nil {
+			return err
+		}
+		from, to, other = to, other, to
+	}
+	return nil
+}

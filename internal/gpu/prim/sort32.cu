@@ -1,0 +1,13 @@
+// The kernels of sort.cuh for keys of 32 bits.
+#include "sort.cuh"
+
+using namespace weft::prim;
+
+#define WEFT_PASS(val, V)                                                                            \
+  extern "C" __global__ void __launch_bounds__(SortTuning<4, val / 8>::kThreads, SortTuning<4, val / 8>::kBlocks) \
+  sort32_pass_##val(PassParams<uint32_t, V> p) { pass(p); }
+
+extern "C" __global__ void __launch_bounds__(kHistogramThreads) sort32_histogram(HistogramParams<uint32_t> p) { histogram(p); }
+WEFT_PASS(0, uint8_t)
+WEFT_PASS(32, uint32_t)
+WEFT_PASS(64, uint64_t)
