@@ -30,11 +30,11 @@ type Queue struct {
 
 // Words in device memory that kernels report in.
 const (
-	WordDeferred = iota // operations that contend
-	WordFailed          // operations without room
-	WordLost            // the same in batches on the device, since last read
-	WordResult          // whatever a kernel finds out
-	WordSum             // 64 bits, which a lookup may add to
+	WordContended = iota // operations that contend
+	WordFailed           // operations without room
+	WordLost             // the same in batches on the device, since last read
+	WordResult           // whatever a kernel finds out
+	WordSum              // 64 bits, which a lookup may add to
 	_
 	WordLongest // 64 bits
 	_

@@ -95,27 +95,31 @@ func TestOrder(t *testing.T) {
 	}
 	defer q.Return(x)
 	b := &batch.Batch{N: 300, Kind: weft.OpDelete, Flags: batch.Order, Columns: batch.Columns{batch.Keys: batch.InOn(keys)}}
-	deferred, ok, err := q.Defer(q.Stream, b, x)
-	if err != nil || ok == 0 || deferred.Items == 0 || deferred.Count != q.Word(gpu.WordDeferred) {
-		t.Fatalf("%+v, %d, %v", deferred, ok, err)
+	contended, ok, err := q.Contend(q.Stream, b, x)
+	if err != nil || ok == 0 || contended.Items == 0 || contended.Count != q.Word(gpu.WordContended) {
+		t.Fatalf("%+v, %d, %v", contended, ok, err)
 	}
-	rank := x.Ranks(b, deferred)
-	if rank.N != 300 || rank.Kind != uint32(weft.OpDelete) || rank.Keys != keys.Ptr() || rank.Mask < 2*300-1 || rank.Mask&(rank.Mask+1) != 0 {
-		t.Errorf("%+v", rank)
+	contest := x.Contest(b, contended)
+	if contest.N != 300 || contest.Kind != uint32(weft.OpDelete) || contest.Keys != keys.Ptr() || contest.Mask < 2*300-1 || contest.Mask&(contest.Mask+1) != 0 {
+		t.Errorf("%+v", contest)
 	}
-	// Puts need no flags; unordered and mixed batches defer nothing.
+	winners := make([]uint32, contest.Mask+1)
+	if err := q.Stream.CopyOut(t.Context(), device.Bytes(winners), contest.Winners); err != nil || slices.Max(winners) != 0 {
+		t.Errorf("winners begin with up to %d: %v", slices.Max(winners), err)
+	}
+	// Puts need no flags; unordered and in mixed batches nothing contends.
 	for _, b := range []*batch.Batch{
 		{N: 1, Kind: weft.OpDelete},
 		{N: 1, Columns: batch.Columns{batch.Kinds: {Ptr: 1}}, Flags: batch.Order},
 	} {
-		if deferred, ok, err := q.Defer(q.Stream, b, x); deferred != (gpu.List{}) || ok != 0 || err != nil {
-			t.Errorf("%+v: %+v, %d, %v", b, deferred, ok, err)
+		if contended, ok, err := q.Contend(q.Stream, b, x); contended != (gpu.List{}) || ok != 0 || err != nil {
+			t.Errorf("%+v: %+v, %d, %v", b, contended, ok, err)
 		}
 	}
-	if _, ok, err := q.Defer(q.Stream, &batch.Batch{N: 1, Kind: weft.OpPut, Flags: batch.Order}, x); ok != 0 || err != nil {
+	if _, ok, err := q.Contend(q.Stream, &batch.Batch{N: 1, Kind: weft.OpPut, Flags: batch.Order}, x); ok != 0 || err != nil {
 		t.Errorf("Put: %d, %v", ok, err)
 	}
-	if size := unsafe.Sizeof(rank); size != 48 {
+	if size := unsafe.Sizeof(contest); size != 48 {
 		t.Errorf("%d bytes of parameters", size)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// scratchOp is the size of a scratch for an operation, in bytes: two ranks,
+	// scratchOp is the size of a scratch for an operation, in bytes: two winners,
 	// a place in either list, a flag.
 	scratchOp = 4*2 + 4 + 4 + 1
 	// leastScratch is the number of operations that a scratch is made for at least.
@@ -29,18 +29,18 @@ type Scratch struct {
 	Ops int // a power of two
 
 	buf   device.Buffer
-	clean bool // the ranks are zero
+	clean bool // no winners are left
 	lent  bool
 	user  *Queue // whose changes used it last, until Changed; nil: nobody's
 }
 
-// The parts of a scratch: twice as many ranks as operations, zero between changes;
+// The parts of a scratch: twice as many winners as operations, zero between changes;
 // the operations that contend; those without room; flags for a batch that brings
 // none.
-func (x *Scratch) ranks() device.Ptr    { return x.buf.Ptr }
-func (x *Scratch) deferred() device.Ptr { return x.buf.Ptr + device.Ptr(8*x.Ops) }
-func (x *Scratch) failed() device.Ptr   { return x.buf.Ptr + device.Ptr(12*x.Ops) }
-func (x *Scratch) flags() device.Ptr    { return x.buf.Ptr + device.Ptr(16*x.Ops) }
+func (x *Scratch) winners() device.Ptr { return x.buf.Ptr }
+func (x *Scratch) listed() device.Ptr  { return x.buf.Ptr + device.Ptr(8*x.Ops) }
+func (x *Scratch) failed() device.Ptr  { return x.buf.Ptr + device.Ptr(12*x.Ops) }
+func (x *Scratch) flags() device.Ptr   { return x.buf.Ptr + device.Ptr(16*x.Ops) }
 
 // scratchOps is the size of a scratch for n operations.
 func scratchOps(n int) int { return 1 << bits.Len(uint(max(n, leastScratch)-1)) }
@@ -168,7 +168,7 @@ func (q *Queue) use(s *device.Stream, x *Scratch) error {
 }
 
 // follow makes other work on a stream come behind what a scratch has been used
-// for. The caller waits for that work before it returns the scratch, whose ranks
+// for. The caller waits for that work before it returns the scratch, whose winners
 // are no longer zero.
 func (w *Workspace) follow(s *device.Stream, x *Scratch) error {
 	w.mu.Lock()
