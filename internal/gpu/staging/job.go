@@ -221,7 +221,7 @@ func (t *track) finish() error {
 	if !t.submitted {
 		return errors.Join(t.r.in.Sync(ctx), t.r.work.Sync(ctx), t.r.out.Sync(ctx))
 	}
-	if err := t.segment().home.Sync(ctx); err != nil {
+	if err := t.segment().returned.Sync(ctx); err != nil {
 		return err
 	}
 	t.segment().unload()
@@ -251,7 +251,7 @@ func (b *job) failure() error {
 	return b.ctx.Err()
 }
 
-// fail records that a piece that was to be run did not come home: nothing of
+// fail records that a piece that was to be run did not arrive: nothing of
 // the batch is known to have arrived. It does nothing without an error.
 func (b *job) fail(err error) {
 	if err == nil {

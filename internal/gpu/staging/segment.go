@@ -10,7 +10,7 @@ import (
 // locked memory for those that a core copies, and events behind its copies in,
 // its work, and its copies out.
 type segment struct {
-	arrived, worked, home *device.Event
+	arrived, worked, returned *device.Event
 
 	block
 	places []place
@@ -27,7 +27,7 @@ type place struct {
 
 // open makes the events of a segment.
 func (s *segment) open(dev device.Device) (err error) {
-	for _, e := range []**device.Event{&s.arrived, &s.worked, &s.home} {
+	for _, e := range []**device.Event{&s.arrived, &s.worked, &s.returned} {
 		if *e == nil {
 			if *e, err = dev.NewEvent(); err != nil {
 				return err
@@ -71,7 +71,7 @@ func (s *segment) send(r *Ring, p *Piece, j *job) error {
 	return r.in.Record(s.arrived)
 }
 
-// bring submits the copies home of the columns out: of all that a core copies on
+// bring submits the copies of the columns out: of all that a core copies on
 // in one, since they lie side by side.
 func (s *segment) bring(r *Ring) error {
 	if err := r.out.Wait(s.worked); err != nil {
@@ -90,10 +90,10 @@ func (s *segment) bring(r *Ring) error {
 			return err
 		}
 	}
-	return r.out.Record(s.home)
+	return r.out.Record(s.returned)
 }
 
-// unload copies the columns out, which have come home, to the batch.
+// unload copies the columns out, which have arrived, to the batch.
 func (s *segment) unload() {
 	for _, x := range s.places {
 		if !x.input && !x.pinned {
@@ -103,7 +103,7 @@ func (s *segment) unload() {
 }
 
 func (s *segment) close() (err error) {
-	for _, e := range []*device.Event{s.arrived, s.worked, s.home} {
+	for _, e := range []*device.Event{s.arrived, s.worked, s.returned} {
 		if e != nil {
 			err = errors.Join(err, e.Close())
 		}
