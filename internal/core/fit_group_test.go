@@ -41,7 +41,7 @@ type family struct {
 type bag struct {
 	family   *family
 	units    []uint32
-	counters cpu.Counters
+	counters core.Tally
 }
 
 func (f *family) bag() *bag {
@@ -51,7 +51,7 @@ func (f *family) bag() *bag {
 	return &bag{family: f}
 }
 
-func (b *bag) Counters() *cpu.Counters { return &b.counters }
+func (b *bag) Tally() *core.Tally { return &b.counters }
 
 // Free gives the units back; in a family that is closed, the last bag does so for
 // all.
@@ -145,7 +145,7 @@ func (b *bag) copied(local *alloc.Local) (*bag, error) {
 func (e *bags) Change(ctx context.Context, _ *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	local := e.family.owner.Local()
 	if e.Leases.Held() {
-		to, err := e.Memory().(*bag).copied(&local)
+		to, err := e.Parts().(*bag).copied(&local)
 		if err == nil {
 			err = e.Leases.Replace(to)
 		}
@@ -153,7 +153,7 @@ func (e *bags) Change(ctx context.Context, _ *device.Stream, b *batch.Batch) (do
 			return 0, nil, err
 		}
 	}
-	to, c := e.Memory().(*bag), cpu.ChangesOf[uint64, uint64](b)
+	to, c := e.Parts().(*bag), cpu.ChangesOf[uint64, uint64](b)
 	for i := range c.Keys {
 		o, err := to.run(ctx, &local, &c, uint32(i))
 		if err != nil {

@@ -42,12 +42,12 @@ type file struct {
 	words    []uint64
 	slots    []pair
 	unmap    func() error
-	counters cpu.Counters
+	counters core.Tally
 
 	durable []uint64 // what a crash leaves for sure
 }
 
-func (f *file) Counters() *cpu.Counters { return &f.counters }
+func (f *file) Tally() *core.Tally { return &f.counters }
 
 func (f *file) Free() error { return errors.Join(f.unmap(), unix.Munmap(f.mem)) }
 
@@ -182,7 +182,7 @@ func (e *mapped) recover(f *file) error {
 	return err
 }
 
-func (e *mapped) file() *file { return e.Memory().(*file) }
+func (e *mapped) file() *file { return e.Parts().(*file) }
 
 func (e *mapped) Caps() core.Caps { return core.Caps{DeletesTakeRoom: true} }
 
@@ -223,7 +223,7 @@ func (e *mapped) rehash(from *file, pairs int) error {
 			f.slots[f.find(from.slots[i].Key)] = from.slots[i]
 		}
 	}
-	f.counters = cpu.Counters{Live: from.counters.Live, Used: from.counters.Live}
+	f.counters = core.Tally{Live: from.counters.Live, Used: from.counters.Live}
 	if e.broken = e.persist(f, 0, len(f.words)); e.broken == nil {
 		e.broken = e.publish(f, from.path)
 	}
@@ -308,7 +308,7 @@ func (e *mapped) Export(_ context.Context, l *core.Lease, lo, hi uint32, out *ba
 // Clear is a rehash to a file without pairs.
 func (e *mapped) Clear(context.Context) error {
 	from := *e.file()
-	from.slots, from.counters = nil, cpu.Counters{}
+	from.slots, from.counters = nil, core.Tally{}
 	return e.rehash(&from, 0)
 }
 

@@ -26,11 +26,11 @@ import (
 // own, beside which lookups go on. A snapshot needs no version then.
 type array struct {
 	mem      device.Slice[uint64] // keys in order, then values
-	counters cpu.Counters
+	counters core.Tally
 }
 
-func (a *array) Counters() *cpu.Counters { return &a.counters }
-func (a *array) Free() error             { return a.mem.Free() }
+func (a *array) Tally() *core.Tally { return &a.counters }
+func (a *array) Free() error        { return a.mem.Free() }
 
 func (a *array) keys() []uint64 { return a.mem.Host()[:a.mem.Len()/2] }
 func (a *array) vals() []uint64 { return a.mem.Host()[a.mem.Len()/2:] }
@@ -64,7 +64,7 @@ func (e *frozen) Unpin(context.Context, uint64) error {
 }
 
 func (e *frozen) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
-	old, c := e.Memory().(*array), cpu.ChangesOf[uint64, uint64](b)
+	old, c := e.Parts().(*array), cpu.ChangesOf[uint64, uint64](b)
 	pairs := map[uint64]*pair{}
 	for i, k := range old.keys() {
 		pairs[k] = &pair{Key: k, Val: old.vals()[i]}
@@ -84,7 +84,7 @@ func (e *frozen) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (do
 			}
 		}
 	}
-	to := &array{counters: cpu.Counters{Live: uint64(len(pairs)), Used: uint64(len(pairs))}}
+	to := &array{counters: core.Tally{Live: uint64(len(pairs)), Used: uint64(len(pairs))}}
 	if to.mem, err = device.Make[uint64](e.Device, 2*len(pairs)); err != nil {
 		return 0, nil, err
 	}

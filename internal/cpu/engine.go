@@ -14,9 +14,15 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Generation is what embeds [core.Lines].
-type Generation interface {
+// Tallied is a generation of any structure.
+type Tallied interface {
 	core.Parts
+	Tally() *core.Tally
+}
+
+// Generation is one that embeds [core.Lines].
+type Generation interface {
+	Tallied
 	Memory() *core.Lines
 }
 
@@ -24,13 +30,13 @@ type Generation interface {
 // All work is done when a method returns, also on streams.
 type Engine struct {
 	Device device.Host
-	Slots  int // in each line
+	Slots  int // in each line, if the memory is of lines
 	Leases *core.Leases
 	Dealer Dealer
 }
 
 // Start makes the first generation the current one.
-func (e *Engine) Start(g Generation) *core.Leases {
+func (e *Engine) Start(g Tallied) *core.Leases {
 	e.Leases = core.NewLeases(g)
 	return e.Leases
 }
@@ -71,7 +77,7 @@ func (e *Engine) Parts() core.Parts { return e.Leases.Current().Parts }
 
 // Counters is for [core.Engine].
 func (e *Engine) Counters(context.Context) (core.Counters, error) {
-	c := e.Parts().(Generation).Memory().Tally()
+	c := e.Parts().(Tallied).Tally()
 	return core.Counters{Live: c.Live, Used: c.Used}, nil
 }
 

@@ -176,8 +176,8 @@ type sharer struct {
 
 func (p *sharer) Change(s *device.Stream, _ core.Parts, c *gpu.Change) (bool, error) {
 	return false, errors.Join(
-		s.Fill(c.Deferred.Items, p.mark, p.seen.Len()),
-		s.Copy(p.seen.Ptr(), c.Deferred.Items, 4*p.seen.Len()))
+		s.Fill(c.Args.Contended.Items, p.mark, p.seen.Len()),
+		s.Copy(p.seen.Ptr(), c.Args.Contended.Items, 4*p.seen.Len()))
 }
 
 func (p *sharer) Scan(*device.Stream, device.Ptr, device.Ptr, int) error { return nil }
@@ -197,14 +197,14 @@ func sharing(dev device.Device, seed uint64) (err error) {
 	for i := range all {
 		all[i] = &sharer{e: new(gpu.Engine), mark: uint32(i + 1)}
 		p := all[i]
-		if err := p.e.OpenEngine(dev, widths, p); err != nil {
+		if err := p.e.OpenEngine(dev, widths, 3, p); err != nil {
 			return err
 		}
-		c, err := device.Make[uint64](dev, 2)
+		l, err := core.NewLines(dev, 4)
 		if err != nil {
 			return err
 		}
-		p.e.Leases = core.NewLeases(&memory{c})
+		p.e.Leases = core.NewLeases(&memory{l})
 		if streams[i], err = dev.NewStream(); err != nil {
 			return err
 		}
