@@ -86,6 +86,7 @@ func newBeside[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, 
 	if err != nil {
 		t.Fatal(err)
 	}
+	smallLaunches(e)
 	stream, err := dev.NewStream()
 	if err != nil {
 		t.Fatal(err)
