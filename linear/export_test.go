@@ -44,6 +44,18 @@ func (m *Map[K, V]) Memory() ([]byte, error) {
 	return image.mem, err
 }
 
+// SmallLaunches has a rehash in place take as many launches as it can.
+func (m *Map[K, V]) SmallLaunches() { smallLaunches(m.policy.engine) }
+
+// SmallLaunches is that of Map.
+func (s *Set[K]) SmallLaunches() { smallLaunches(s.policy.engine) }
+
+func smallLaunches(e engine) {
+	if e, ok := e.(*gpuEngine); ok {
+		e.kernel.segments = 1
+	}
+}
+
 func (t *table) checkInvariants() error {
 	image, err := t.image()
 	switch {

@@ -46,6 +46,7 @@ type kernels struct {
 	export, probe                    device.Kernel
 
 	wideGet, wideChange float64 // the loads from which on whole lines are read
+	segments            uint32  // of a launch that rehashes in place
 }
 
 func newGPUEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (_ engine, _ *core.Leases, err error) {
@@ -76,7 +77,7 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (_ 
 }
 
 func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
-	k.wideGet, k.wideChange = wideGet8, wideChange
+	k.wideGet, k.wideChange, k.segments = wideGet8, wideChange, inPlaceSegments
 	if k.widths.Slot == 16 {
 		k.wideGet = wideGet16
 	}

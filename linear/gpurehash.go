@@ -11,7 +11,7 @@ import (
 )
 
 // Lengths of launches that work on whole tables: between two of them the context
-// is looked at. A launch takes some 20 ms at most.
+// is asked. A launch takes some 20 ms at most.
 const (
 	rehashBytes     = 1 << 30 // of the old table
 	inPlaceSegments = 1 << 19
@@ -80,7 +80,7 @@ func (e *gpuEngine) rehashInPlace(ctx context.Context) (done bool, err error) {
 		if err := e.inSegments(ctx, e.kernel.borders, p); err != nil {
 			return err
 		}
-		found, err := e.Read(ctx, gpu.WordResult)
+		found, err := e.Read(context.WithoutCancel(ctx), gpu.WordResult)
 		if err != nil || found == 0 {
 			return err
 		}
@@ -103,18 +103,20 @@ func (e *gpuEngine) reserveBorders(g geometry) (err error) {
 	return err
 }
 
-// inSegments launches a kernel for all segments, some at a time, a warp for
-// each, and waits for it, whatever becomes of the context.
+// inSegments launches a kernel for all segments, a warp for each, some at a time:
+// the context is asked when those before are done. Do waits for the last ones.
 func (e *gpuEngine) inSegments(ctx context.Context, k device.Kernel, p inPlaceParams) error {
 	for ; p.lo < p.segments; p.lo = p.hi {
+		if p.lo > 0 {
+			if err := e.Stream.Sync(context.WithoutCancel(ctx)); err != nil {
+				return err
+			}
+		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		p.hi = min(p.segments, p.lo+inPlaceSegments)
+		p.hi = min(p.segments, p.lo+e.kernel.segments)
 		if err := device.Launch(e.Stream, k, gpu.Wave(e.Dev, int(p.hi-p.lo)*warpThreads), gpu.Block, &p); err != nil {
-			return err
-		}
-		if err := e.Stream.Sync(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/cpu"
 )
 
 // worn makes a table of a few lines and fills and empties it at random. In some
@@ -22,13 +23,13 @@ func worn[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, seed 
 	lines := 1 + rng.Uint32N(20)
 	s := newBeside[K, V](t, dev, set, Options{Tombstones: Tombstones(rng.IntN(2)), Fixed: true}, lines)
 	s.rng = rng
-	im := image{geometry: s.table.engine.geometry(), widths: s.table.widths}
-	crowd, slots := rng.IntN(3), s.table.slots()
+	im := image{geometry: s.engine.geometry(), widths: s.policy.widths}
+	crowd, slots := rng.IntN(3), s.policy.slots()
 	var keys []K
 	for have := map[K]bool{}; len(keys) < 2*slots; {
 		k := K(rng.Uint64())
 		if rng.IntN(50) == 0 {
-			k = ^K(rng.IntN(marks)) // looks like a mark
+			k = ^K(rng.IntN(lastSentinel + 1)) // looks like a sentinel
 		}
 		if !have[k] && (crowd == 0 || im.homeLine(uint64(k)) >= lines*3/4 || rng.IntN(4*crowd) == 0) {
 			have[k] = true
@@ -39,7 +40,6 @@ func worn[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, seed 
 		rng.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 		s.changeKeys(weft.OpPutNew, keys[:rng.IntN(slots*5/4)])
 		s.changeKeys(weft.OpDelete, keys[:rng.IntN(len(keys))])
-
 	}
 	return s
 }
@@ -51,11 +51,11 @@ func (s *beside[K, V]) changeKeys(kind weft.OpKind, keys []K) {
 	for i := range vals {
 		vals[i] = V(s.rng.Uint64())
 	}
-	b := &batch.Batch{N: len(keys), Kind: kind, Flags: s.table.flagsFor(kind), Keys: batch.Host(keys), Load: 1}
-	if s.table.widths.Val > 0 && kind == weft.OpPutNew {
-		b.Vals = batch.Host(vals)
+	b := &batch.Batch{N: len(keys), Kind: kind, Flags: s.policy.Flags(kind), Columns: batch.Columns{batch.Keys: batch.In(keys)}}
+	if s.policy.widths.Val > 0 && kind == weft.OpPutNew {
+		b.Columns[batch.Vals] = batch.In(vals)
 	}
-	_, failed, err := s.table.engine.change(context.Background(), b)
+	_, failed, err := s.engine.Change(context.Background(), nil, b)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -75,16 +75,14 @@ func (s *beside[K, V]) changeKeys(kind weft.OpKind, keys []K) {
 func (s *beside[K, V]) holds() {
 	s.Helper()
 	keys := slices.Collect(maps.Keys(s.model))
-	hits, err := s.table.engine.get(context.Background(), &batch.Batch{N: len(keys), Keys: batch.Host(keys)})
+	_, hits, err := s.engine.Look(context.Background(), nil, s.leases.Current(), &batch.Batch{
+		N: len(keys), Columns: batch.Columns{batch.Keys: batch.In(keys)},
+	}, 0)
 	if err != nil || hits != len(keys) {
 		s.Fatalf("%d of %d keys are found: %v", hits, len(keys), err)
 	}
 	s.content()
-	im, err := s.table.image()
-	if err == nil {
-		err = im.check(s.table.opts.Tombstones == Keep)
-	}
-	if err != nil {
+	if err := s.image().check(s.policy.opts.Tombstones == Keep); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -101,7 +99,7 @@ func (im image) homeLine(key uint64) uint32 {
 func (im image) distances() map[uint64]uint32 {
 	d := map[uint64]uint32{}
 	for i := range int(im.lines) * lineBytes / im.widths.Slot {
-		if key, _ := im.slot(i); key < im.mark(markPending) {
+		if key, _ := im.slot(i); key < im.sentinel(cpu.Pending) {
 			d[key] = (uint32(i*im.widths.Slot/lineBytes) + im.lines - im.homeLine(key)) % im.lines
 		}
 	}
@@ -127,16 +125,10 @@ func rehashInPlace[K, V uint32 | uint64](t *testing.T, dev device.Device, set bo
 	wrapped := 0
 	for seed := range seeds {
 		s := worn[K, V](t, dev, set, seed)
-		before, err := s.table.image()
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := s.image()
 		s.rehashInPlace()
 		s.holds()
-		after, err := s.table.image()
-		if err != nil {
-			t.Fatal(err)
-		}
+		after := s.image()
 		old := before.distances()
 		for key, lines := range after.distances() {
 			if lines > old[key] {
@@ -161,10 +153,7 @@ func TestRehashInPlaceOnAnyCores(t *testing.T) {
 			s := worn[uint64, uint64](t, openCPU(t, workers), false, seed)
 			s.rehashInPlace()
 			s.holds()
-			im, err := s.table.image()
-			if err != nil {
-				t.Fatal(err)
-			}
+			im := s.image()
 			s.close()
 			if first == nil {
 				first = im.mem
@@ -216,18 +205,18 @@ func TestRehashInPlaceCancelled(t *testing.T) {
 	}
 	part := false
 	for looks := int32(0); ; looks++ {
-		done, err := m.table.engine.rehashInPlace(endsAfter(t, looks))
+		done, err := m.policy.engine.rehashInPlace(endsAfter(t, looks))
 		if cerr := m.CheckInvariants(); cerr != nil {
 			t.Fatalf("cancelled after %d looks at the context: %v", looks, cerr)
 		}
-		now, _ := m.table.engine.counts(t.Context())
+		now, _ := m.policy.engine.Counters(t.Context())
 		if err == nil {
-			if !done || now.used != now.live {
+			if !done || now.Used != now.Live {
 				t.Fatalf("done is %v, %+v", done, now)
 			}
 			break
 		}
-		part = part || now.used > now.live && now.used < 100_000
+		part = part || now.Used > now.Live && now.Used < 100_000
 	}
 	if !part {
 		t.Error("never cancelled in the middle")
@@ -277,7 +266,7 @@ func TestIterationPutsOffRehashInPlace(t *testing.T) {
 	}
 	for _, k := range keys[40:] {
 		if seen[k] != 1 {
-			t.Fatalf("key %d, never changed, has been seen %d times: %v", k, seen[k], m.Err())
+			t.Fatalf("key %d, never changed, has been seen %d times", k, seen[k])
 		}
 	}
 	turn()

@@ -87,6 +87,7 @@ func newBeside[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, 
 	if err != nil {
 		t.Fatal(err)
 	}
+	smallLaunches(e)
 	stream, err := dev.NewStream()
 	if err != nil {
 		t.Fatal(err)
@@ -370,12 +371,8 @@ func (s *beside[K, V]) check(full bool) {
 		s.Fatalf("%d keys are said to be present, want %d: %v", n, hits, err)
 	}
 	s.content()
-	t := &table{core.New(core.Config{Device: s.dev, Widths: s.policy.widths, Engine: s.engine, Leases: s.leases}), s.policy}
-	im, err := t.image()
-	if err == nil {
-		err = im.check(s.policy.opts.Tombstones == Keep)
-	}
-	if err != nil {
+	im := s.image()
+	if err := im.check(s.policy.opts.Tombstones == Keep); err != nil {
 		s.Fatal(err)
 	}
 	now, err := s.engine.Counters(context.Background())
@@ -389,6 +386,17 @@ func (s *beside[K, V]) check(full bool) {
 	if slots := im.slots() - lineBytes/s.policy.widths.Slot; full && int(now.Used)-s.sentinels() < slots || int(now.Live) != len(s.model) {
 		s.Fatalf("%+v; %d keys in %d slots, full is %v", now, len(s.model), slots, full)
 	}
+}
+
+// image is the memory in use.
+func (s *beside[K, V]) image() image {
+	s.Helper()
+	t := &table{core.New(core.Config{Device: s.dev, Widths: s.policy.widths, Engine: s.engine, Leases: s.leases}), s.policy}
+	im, err := t.image()
+	if err != nil {
+		s.Fatal(err)
+	}
+	return im
 }
 
 // sentinels is the number of keys that live in the extra line.

@@ -121,6 +121,7 @@ func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
 		if err != nil {
 			return nil, err
 		}
+		t.SmallLaunches()
 		return invariant[K, V]{dst.Map(t), t}, nil
 	}}
 }
@@ -131,6 +132,7 @@ func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
 		if err != nil {
 			return nil, err
 		}
+		t.SmallLaunches()
 		return invariant[K, uint32]{dst.Set(t), t}, nil
 	}}
 }

@@ -33,7 +33,7 @@ func fixedMap(t testing.TB, dev device.Device, o Options) fixed {
 	return fixed{
 		func(keys []uint64) error { _, err := m.Put(t.Context(), keys, keys); return err },
 		func(keys []uint64) error { _, err := m.Delete(t.Context(), keys, nil); return err },
-		func() Stats { return statistics(t, m.table) },
+		func() Stats { return statistics(t, &m.table) },
 	}
 }
 
@@ -50,7 +50,7 @@ func fixedSet(t testing.TB, dev device.Device, o Options) fixed {
 	return fixed{
 		func(keys []uint64) error { _, err := s.Add(t.Context(), keys, nil); return err },
 		func(keys []uint64) error { _, err := s.Delete(t.Context(), keys, nil); return err },
-		func() Stats { return statistics(t, s.table) },
+		func() Stats { return statistics(t, &s.table) },
 	}
 }
 
@@ -86,14 +86,14 @@ func fixedMapOn(t testing.TB, dev device.Device, o Options) fixed {
 			if err := m.Sync(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			return statistics(t, m.table)
+			return statistics(t, &m.table)
 		},
 	}
 }
 
 func statistics(t testing.TB, table *table) Stats {
 	t.Helper()
-	s, err := table.stats(context.Background())
+	s, err := table.Stats(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,13 +184,13 @@ func TestCrowdMakesNothingGrow(t *testing.T) {
 	if err := m.table.restore(im); err != nil {
 		t.Fatal(err)
 	}
-	before := statistics(t, m.table).Bytes
+	before := statistics(t, &m.table).Bytes
 	for i, k := range keys[fits:] {
 		n, err := m.Put(t.Context(), []uint64{k}, []uint64{k})
 		if n != 0 || !errors.Is(err, weft.ErrFull) {
 			t.Fatalf("key %d beyond the path: %d, %v", i, n, err)
 		}
-		if now := statistics(t, m.table).Bytes; now != before {
+		if now := statistics(t, &m.table).Bytes; now != before {
 			t.Fatalf("key %d beyond the path: the table had %d bytes, now %d", i, before, now)
 		}
 	}
@@ -229,7 +229,7 @@ func TestDrainByHash(t *testing.T) {
 		if _, err := m.Put(t.Context(), keys, keys); err != nil {
 			t.Fatal(err)
 		}
-		large := statistics(t, m.table).Bytes
+		large := statistics(t, &m.table).Bytes
 		begin := time.Now()
 		for lo := 0; lo < n; lo += n / 100 {
 			if got, err := m.Delete(t.Context(), keys[lo:lo+n/100], nil); got != n/100 || err != nil {
@@ -237,7 +237,7 @@ func TestDrainByHash(t *testing.T) {
 			}
 		}
 		took := time.Since(begin)
-		if s := statistics(t, m.table); m.Len() != 0 || s.Bytes > large/16 {
+		if s := statistics(t, &m.table); m.Len() != 0 || s.Bytes > large/16 {
 			t.Errorf("drained: %v; it had %d bytes", s, large)
 		}
 		return took
@@ -273,17 +273,17 @@ func TestRehashThatDoesNotFit(t *testing.T) {
 	if got, err := m.Put(t.Context(), keys, keys); got != n || err != nil {
 		t.Fatal(got, err)
 	}
-	m.table.minLines = 1 // as if it had grown
+	m.policy.minLines = 1 // as if it had grown
 	before := devicetest.Live(dev)
 	lines, _ := linesFor(n, defaultMaxLoad, 16)
 	begin := time.Now()
-	if err := m.table.engine.rehash(t.Context(), lines, false); !errors.Is(err, weft.ErrFull) {
+	if err := m.policy.engine.rehash(t.Context(), lines, false); !errors.Is(err, weft.ErrFull) {
 		t.Fatalf("%d keys of one sixteenth of the hash in %d lines: %v", n, lines, err)
 	}
 	if took := time.Since(begin); took > 2*time.Second {
 		t.Errorf("giving up took %v", took)
 	}
-	if err := m.table.engine.rehash(endsAfter(t, 2), 8*lines, true); !errors.Is(err, context.Canceled) {
+	if err := m.policy.engine.rehash(endsAfter(t, 2), 8*lines, true); !errors.Is(err, context.Canceled) {
 		t.Errorf("a rehash whose context has ended: %v", err)
 	}
 	if now := devicetest.Live(dev); now != before {
