@@ -144,8 +144,8 @@ func TestMemoryStaysConstant(t *testing.T) {
 		if err := errors.Join(err, err2, err3, err4, m.Apply(t.Context(), ops, nil)); err != nil {
 			t.Fatal(err)
 		}
-		for i, x := range []*table{m.table, set.table, multi.table} {
-			now, err := x.stats(t.Context())
+		for i, x := range []*table{&m.table, &set.table, &multi.table} {
+			now, err := x.Stats(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -236,7 +236,7 @@ func TestBeyondCapacityOfOneChain(t *testing.T) {
 	}
 	t.Run("set", func(t *testing.T) {
 		s := opened(t, NewSet[uint32], dev, opts)
-		scarce(t, s.table.engine.pool(), capacity/30)
+		scarce(t, s.policy.engine.pool(), capacity/30)
 		if n, err := s.Add(t.Context(), keys[:capacity], nil); n != capacity || err != nil {
 			t.Fatalf("Add: %d, %v", n, err)
 		}
@@ -257,7 +257,7 @@ func TestBeyondCapacityOfOneChain(t *testing.T) {
 	})
 	t.Run("multimap", func(t *testing.T) {
 		m := opened(t, NewMultiMap[uint32, uint32], dev, opts)
-		scarce(t, m.table.engine.pool(), capacity/15)
+		scarce(t, m.policy.engine.pool(), capacity/15)
 		one := slices.Repeat([]uint32{7}, len(keys))
 		if n, err := m.Put(t.Context(), one[:capacity], keys[:capacity]); n != capacity || err != nil {
 			t.Fatalf("Put: %d, %v", n, err)
@@ -266,7 +266,9 @@ func TestBeyondCapacityOfOneChain(t *testing.T) {
 		if !errors.Is(err, weft.ErrFull) {
 			t.Fatalf("Put of more: %d, %v", n, err)
 		}
-		_, vals, err := m.GetAll(t.Context(), one[:1])
+		var rows weft.Rows[uint32]
+		err = m.GetAll(t.Context(), one[:1], &rows)
+		vals := rows.Vals
 		if err != nil || len(vals) != capacity+n || m.Len() != len(vals) {
 			t.Fatalf("%d values, Len %d, %d were added: %v", len(vals), m.Len(), n, err)
 		}

@@ -162,7 +162,7 @@ func allocatorGrows(t testing.TB, dev device.Device) {
 	}
 	taken := map[uint32]bool{}
 	for _, n := range []int{1, 1000, 1500} {
-		allocate(t, a, n, taken)
+		takeUnits(t, a, n, taken)
 	}
 	rest := make([]uint32, 1000)
 	left := 3*blockUnits - len(taken)

@@ -37,8 +37,8 @@ func allocStats(t testing.TB, a *Alloc) AllocStats {
 	return s
 }
 
-// allocate wants all of n units, and none that is among those taken.
-func allocate(t testing.TB, a *Alloc, n int, taken map[uint32]bool) []uint32 {
+// takeUnits wants all of n units, and none that is among those taken.
+func takeUnits(t testing.TB, a *Alloc, n int, taken map[uint32]bool) []uint32 {
 	t.Helper()
 	units := make([]uint32, n)
 	if got, err := a.Allocate(t.Context(), units); got != n || err != nil {
@@ -169,7 +169,7 @@ func TestUnitsAreMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		size := a.opts.UnitBytes
-		units := allocate(t, a, 1500, make(map[uint32]bool))
+		units := takeUnits(t, a, 1500, make(map[uint32]bool))
 		seen := make(map[device.Ptr]bool)
 		got, ones := make([]byte, size), slices.Repeat([]byte{0xff}, size)
 		read := func(u uint32) []byte {
@@ -223,7 +223,7 @@ func TestAllocateWithoutMemory(t *testing.T) {
 	}
 	a := newAlloc(t, dev, &AllocOptions{Blocks: 2, SuperBlocks: 1})
 	taken := make(map[uint32]bool)
-	allocate(t, a, 100, taken)
+	takeUnits(t, a, 100, taken)
 	fired := devicetest.FailNext(dev, devicetest.OpAlloc)
 	units := make([]uint32, 3000)
 	n, err := a.Allocate(t.Context(), units)
@@ -232,7 +232,7 @@ func TestAllocateWithoutMemory(t *testing.T) {
 	}
 	own(t, a, units[:n], taken)
 	// Later there is memory again.
-	allocate(t, a, 3000, taken)
+	takeUnits(t, a, 3000, taken)
 	// Half of the growth is better than none.
 	if err := a.Clear(t.Context()); err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestAllocateWithoutMemory(t *testing.T) {
 func TestFreeOfWhatIsNotTaken(t *testing.T) {
 	dev := devicetest.Open(t)
 	a := newAlloc(t, dev, &AllocOptions{Blocks: 3, SuperBlocks: 1})
-	units := allocate(t, a, 500, make(map[uint32]bool))
+	units := takeUnits(t, a, 500, make(map[uint32]bool))
 	first, never := units[0], uint32(0)
 	for slices.Contains(units, never) {
 		never++
@@ -288,7 +288,7 @@ func TestAllocateOn(t *testing.T) {
 	}
 	defer s.Close()
 	taken := make(map[uint32]bool)
-	allocate(t, a, 1000, taken)
+	takeUnits(t, a, 1000, taken)
 	if err := a.Reserve(t.Context(), 3000); err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +367,7 @@ func TestAllocStreamsOfOthers(t *testing.T) {
 func TestClosedAlloc(t *testing.T) {
 	dev := devicetest.Open(t)
 	a := newAlloc(t, dev, &AllocOptions{SuperBlocks: 1, Blocks: 1})
-	units := allocate(t, a, 10, make(map[uint32]bool))
+	units := takeUnits(t, a, 10, make(map[uint32]bool))
 	s, err := dev.NewStream()
 	if err != nil {
 		t.Fatal(err)
@@ -395,7 +395,7 @@ func TestClosedAlloc(t *testing.T) {
 
 func TestAllocCancelled(t *testing.T) {
 	a := newAlloc(t, devicetest.Open(t), &AllocOptions{SuperBlocks: 1, Blocks: 1})
-	units := allocate(t, a, 10, make(map[uint32]bool))
+	units := takeUnits(t, a, 10, make(map[uint32]bool))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	n, err := a.Allocate(ctx, make([]uint32, 5))

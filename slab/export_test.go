@@ -9,7 +9,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/hash"
 )
 
@@ -17,27 +20,18 @@ import (
 var Kernels = slices.Sorted(maps.Keys(slabKernels))
 
 // Small pages, so that small tables have several.
-func init() { pageBytes = 1 << 9 }
+func init() { core.PageBytes = 1 << 9 }
 
-// CheckInvariants reads all of a map's memory and reports what breaks the
+// CheckInvariants reads all of a table's memory and reports what breaks the
 // rules of the layout; see image.check. Conformance calls it after each test.
-func (m *Map[K, V]) CheckInvariants() error { return m.table.checkInvariants() }
-
-// CheckInvariants is that of Map.
-func (s *Set[K]) CheckInvariants() error { return s.table.checkInvariants() }
-
-// CheckInvariants is that of Map.
-func (m *MultiMap[K, V]) CheckInvariants() error { return m.table.checkInvariants() }
-
-// Bucket is the bucket of a key.
-func (m *Map[K, V]) Bucket(key uint64) int { return int(bucketOf(m.table.engine.geometry(), key)) }
-
-func (t *table) checkInvariants() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return nil
+func (t *table) CheckInvariants() error {
+	if err := t.core.Leases.Write(context.Background()); err != nil {
+		if errors.Is(err, weft.ErrClosed) {
+			return nil
+		}
+		return err
 	}
+	defer t.core.Leases.Release()
 	im, err := t.image()
 	if err != nil {
 		return err
@@ -45,19 +39,28 @@ func (t *table) checkInvariants() error {
 	return im.check()
 }
 
+// Bucket is the bucket of a key.
+func (t *table) Bucket(key uint64) int { return int(bucketOf(t.policy.engine.geometry(), key)) }
+
+// gen is the memory in use.
+func (t *table) gen() *generation { return t.core.Leases.Current().Parts.(*generation) }
+
+// run has another engine run batches.
+func (t *table) run(e engine) { t.policy.engine, t.core.Engine = e, e }
+
 // image copies the memory in use to the host.
 func (t *table) image() (*image, error) {
 	ctx := context.Background()
-	if err := t.engine.settle(ctx); err != nil {
+	if err := t.core.Engine.Wait(ctx); err != nil {
 		return nil, err
 	}
-	s, err := t.dev.NewStream()
+	s, err := t.core.Device.NewStream()
 	if err != nil {
 		return nil, err
 	}
-	gen := t.engine.hold()
+	gen := t.gen()
 	im := &image{
-		geometry: gen.geometry, widths: t.widths, multi: t.multi,
+		geometry: gen.geometry, widths: t.core.Widths, multi: t.policy.multi,
 		base: make([]byte, gen.bytes()), blocks: gen.pool.opts.Blocks,
 	}
 	err = s.CopyOut(ctx, im.base, gen.base.Ptr)
@@ -66,7 +69,7 @@ func (t *table) image() (*image, error) {
 		err = errors.Join(err, s.CopyOut(ctx, super, at))
 		im.supers = append(im.supers, super)
 	}
-	return im, errors.Join(err, t.engine.release(gen), s.Close())
+	return im, errors.Join(err, s.Close())
 }
 
 // image is the memory of a table as bytes, read by the description in
@@ -185,16 +188,17 @@ type chain struct {
 //   - in a map, a key is there once, and no slot before it remembers it,
 //   - no bits beyond the widths of keys and values are set, and what no slot
 //     covers is all ones,
-//   - the tail's hint is a slab of the bucket, and those before are full.
+//   - the tail's hint is a slab of the bucket, and those before are full,
+//   - a slab behind the base slab has no hint, but may have its number.
 func (c *chain) check() error {
 	slab := c.base[int(c.bucket)*128:][:128]
 	hint := binary.LittleEndian.Uint32(slab[120:])
-	for at := noUnit; ; {
+	for at, number := noUnit, uint32(0); ; number++ {
 		if err := c.slab(slab); err != nil {
 			return fmt.Errorf("slab %#x: %w", at, err)
 		}
-		if at != noUnit && !bytes.Equal(slab[120:124], emptySlab[:4]) {
-			return fmt.Errorf("slab %#x has a hint", at)
+		if own := binary.LittleEndian.Uint32(slab[120:]); at != noUnit && own != noUnit && own != number {
+			return fmt.Errorf("slab %#x is number %d of the chain, not %d", at, number, own)
 		}
 		next := binary.LittleEndian.Uint32(slab[124:])
 		if next == noUnit {
@@ -230,17 +234,17 @@ func (c *chain) slab(slab []byte) error {
 	for i := range slots {
 		key, val := c.slot(slab, i)
 		switch key {
-		case c.mark(markEmpty):
+		case c.mark(cpu.Empty):
 			c.ended = true
 			continue
-		case c.mark(markPending), c.mark(markNone):
+		case c.mark(cpu.Pending), c.mark(lastSentinel):
 			return fmt.Errorf("slot %d has the mark %#x", i, key)
 		}
 		if c.ended {
 			return fmt.Errorf("slot %d is in use behind an empty one", i)
 		}
 		c.used++
-		if key == c.mark(markDead) {
+		if key == c.mark(cpu.Dead) {
 			if c.widths.Val != 0 && !c.keys[val] {
 				c.keys[val] = false
 			}
@@ -256,7 +260,7 @@ func (c *chain) slab(slab []byte) error {
 
 func (c *chain) pair(key, val uint64) error {
 	extra := c.bucket == c.buckets
-	if extra && key >= marks {
+	if extra && key > lastSentinel {
 		return fmt.Errorf("key %#x is in the extra bucket", key)
 	}
 	if home := c.image.bucket(key); !extra && home != c.bucket {

@@ -1,6 +1,7 @@
 package slab
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -178,10 +179,10 @@ func (m mutant) rewrite(t *testing.T) func(file, ptx string) string {
 // reusing lets insertions take dead slots in batches that delete, too.
 type reusing struct{ engine }
 
-func (e reusing) changeOn(s *device.Stream, b *batch.Batch, wait bool) ([]uint32, error) {
+func (e reusing) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	part := *b
 	part.Flags |= batch.Reuse
-	return e.engine.changeOn(s, &part, wait)
+	return e.engine.Change(ctx, s, &part)
 }
 
 // Dead slots must not be taken while keys are deleted: two threads would put
@@ -194,7 +195,7 @@ func TestReuseBesideDeletesIsFound(t *testing.T) {
 		x, err := open(dev, s)
 		if err == nil {
 			t := x.(scheduled[uint32, uint32]).table
-			t.engine = reusing{t.engine}
+			t.run(reusing{t.policy.engine})
 		}
 		return x, err
 	}

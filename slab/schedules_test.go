@@ -10,6 +10,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/dst"
 )
 
@@ -103,7 +104,7 @@ func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
 		if err != nil {
 			return nil, nil, err
 		}
-		return dst.Map(x), x.table, nil
+		return dst.Map(x), &x.table, nil
 	})
 }
 
@@ -113,7 +114,7 @@ func multiSchedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
 		if err != nil {
 			return nil, nil, err
 		}
-		return dst.MultiMap(x), x.table, nil
+		return dst.MultiMap(x), &x.table, nil
 	})
 	cfg.Multi = true
 	return cfg
@@ -125,7 +126,7 @@ func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
 		if err != nil {
 			return nil, nil, err
 		}
-		return dst.Set(x), x.table, nil
+		return dst.Set(x), &x.table, nil
 	})
 	cfg.Uniform = true
 	return cfg
@@ -138,14 +139,14 @@ func config[K weft.Key, V weft.Value](m mode, open func(dev device.Device, s dst
 		New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
 			x, t, err := open(dev, s)
 			if err == nil && m.tight && !s.Fixed {
-				t.engine = &tightEngine{t.engine}
+				t.run(&tightEngine{t.policy.engine})
 			}
 			return scheduled[K, V]{x, t}, err
 		},
 		Upkeep: []dst.Upkeep[K, V]{
-			{Name: "flush", Do: func(x dst.Subject[K, V]) error { return x.(scheduled[K, V]).table.flush(context.Background(), "Flush") }},
+			{Name: "flush", Do: func(x dst.Subject[K, V]) error { return x.(scheduled[K, V]).table.flush() }},
 			{Name: "Stats", Do: func(x dst.Subject[K, V]) error {
-				s, err := x.(scheduled[K, V]).table.stats(context.Background())
+				s, err := x.(scheduled[K, V]).table.Stats(context.Background())
 				if err == nil && (s.MaxChain < 1 || s.MaxChain > s.Slabs || s.MeanChain > float64(s.MaxChain)) {
 					err = fmt.Errorf("no table is like that: %v", s)
 				}
@@ -162,7 +163,7 @@ type scheduled[K weft.Key, V weft.Value] struct {
 	table *table
 }
 
-func (s scheduled[K, V]) CheckInvariants() error { return s.table.checkInvariants() }
+func (s scheduled[K, V]) CheckInvariants() error { return s.table.CheckInvariants() }
 
 // GetAllOn is that of a multimap.
 func (s scheduled[K, V]) GetAllOn(stream *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error {
@@ -172,39 +173,45 @@ func (s scheduled[K, V]) GetAllOn(stream *device.Stream, keys device.Slice[K], c
 }
 
 // GetAll is that of a multimap.
-func (s scheduled[K, V]) GetAll(ctx context.Context, keys []K) ([]int, []V, error) {
+func (s scheduled[K, V]) GetAll(ctx context.Context, keys []K, rows *weft.Rows[V]) error {
 	return s.HostSubject.(interface {
-		GetAll(context.Context, []K) ([]int, []V, error)
-	}).GetAll(ctx, keys)
+		GetAll(context.Context, []K, *weft.Rows[V]) error
+	}).GetAll(ctx, keys, rows)
 }
 
 // rehash moves everything to another number of buckets, where there may be
 // another.
 func (s scheduled[K, V]) rehash() error {
-	if s.table.opts.Fixed {
+	p := s.table.policy
+	if p.opts.Fixed {
 		return nil
 	}
-	return s.table.alone(context.Background(), "rehash", func() error {
-		c, err := s.table.count(context.Background())
-		if err != nil {
-			return err
-		}
-		have := s.table.engine.geometry().buckets
-		return s.table.resize(context.Background(), 1+(have+1)%4, c.live)
+	return s.table.core.Alone(context.Background(), "rehash", func(now core.Counters) error {
+		return p.resize(context.Background(), 1+(p.buckets()+1)%4, now.Live)
 	})
+}
+
+// flush drops dead slots.
+func (t *table) flush() error {
+	return t.core.Alone(context.Background(), "flush", func(core.Counters) error { return t.policy.engine.flush(context.Background()) })
 }
 
 // tightEngine hides all free units of the pool but one while a batch on the
 // device runs, so that others find no room and run again.
 type tightEngine struct{ engine }
 
-func (e *tightEngine) changeOn(s *device.Stream, b *batch.Batch, _ bool) (failed []uint32, err error) {
+func (e *tightEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
+	if s == nil {
+		return e.engine.Change(ctx, s, b)
+	}
 	show, err := hide(e.pool(), 1)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
-	failed, err = e.engine.changeOn(s, b, true)
-	return failed, errors.Join(err, show())
+	part := *b
+	part.Flags |= batch.Report
+	done, failed, err = e.engine.Change(ctx, s, &part)
+	return done, failed, errors.Join(err, show())
 }
 
 // hide marks free units of a pool as taken, all but the first ones. show

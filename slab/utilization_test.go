@@ -6,18 +6,18 @@ import (
 	"testing"
 )
 
-// The paper: utilisations of 19 to 60 % have average slab counts of .2 to .7,
+// The paper: utilizations of 19 to 60 % have average slab counts of .2 to .7,
 // the drop at about 65 % has one of .9 to 1.1, where nearly every bucket gets a
-// second slab, and no utilisation exceeds 94 % (sections III-C, IV-B, VI-A).
-func TestUtilisationOfThePaper(t *testing.T) {
+// second slab, and no utilization exceeds 94 % (sections III-C, IV-B, VI-A).
+func TestUtilizationOfThePaper(t *testing.T) {
 	const m = 15
 	for beta, want := range map[float64]float64{.2: .19, .7: .61, .9: .657, 1: .655, 1.1: .652, 5: .858} {
-		if got := utilisationAt(beta*m, 8); math.Abs(got-want) > .005 {
-			t.Errorf("average slab count %v: utilisation %.3f, want %.3f", beta, got, want)
+		if got := utilizationAt(beta*m, 8); math.Abs(got-want) > .005 {
+			t.Errorf("average slab count %v: utilization %.3f, want %.3f", beta, got, want)
 		}
 	}
-	if got := utilisationAt(1e9, 8); math.Abs(got-.9375) > 1e-6 {
-		t.Errorf("endless chains: utilisation %v", got)
+	if got := utilizationAt(1e9, 8); math.Abs(got-.9375) > 1e-6 {
+		t.Errorf("endless chains: utilization %v", got)
 	}
 }
 
@@ -53,19 +53,19 @@ func TestMeanSlabsIsWhatHappens(t *testing.T) {
 func TestKeysPerBucket(t *testing.T) {
 	most := map[int]float64{4: .93, 8: .93, 16: .86}
 	for _, slot := range []int{4, 8, 16} {
-		for want := minUtilisation; want <= most[slot]; want += .013 {
+		for want := minMaxLoad; want <= most[slot]; want += .013 {
 			keys, ok := keysPerBucket(want, slot)
-			if got := utilisationAt(keys, slot); !ok || got < want-1e-9 {
-				t.Errorf("slots of %d bytes: utilisation %.3f for %.3f", slot, got, want)
+			if got := utilizationAt(keys, slot); !ok || got < want-1e-9 {
+				t.Errorf("slots of %d bytes: utilization %.3f for %.3f", slot, got, want)
 			}
 			for fewer := keys * .98; fewer > keys/8; fewer *= .9 {
-				if got := utilisationAt(fewer, slot); got >= want {
+				if got := utilizationAt(fewer, slot); got >= want {
 					t.Errorf("slots of %d bytes: %.2f keys per bucket for %.3f, and %.2f have %.3f", slot, keys, want, fewer, got)
 				}
 			}
 		}
 		if _, ok := keysPerBucket(most[slot]+.02, slot); ok {
-			t.Errorf("slots of %d bytes: utilisation %.2f is possible", slot, most[slot]+.02)
+			t.Errorf("slots of %d bytes: utilization %.2f is possible", slot, most[slot]+.02)
 		}
 	}
 }
