@@ -307,16 +307,16 @@ func (a *Alloc) Reserve(ctx context.Context, free int) error {
 // units is the number of units, free or taken.
 func (a *Alloc) units() int { return len(a.supers) * a.opts.Blocks * blockUnits }
 
-// grow adds super blocks for so many more units, and at least as many as there
-// are, so that growth costs each unit a constant. It is content with less; an
-// error means that it added none.
+// grow adds super blocks for so many more units, and at least a quarter of those
+// that there are, so that few calls add many. It is content with less; an error
+// means that it added none.
 func (a *Alloc) grow(units int) (added int, err error) {
 	per := a.opts.Blocks * blockUnits
 	room := a.opts.MaxSuperBlocks - len(a.supers)
 	if room == 0 {
 		return 0, fmt.Errorf("%w: all %d units of %d super blocks", weft.ErrFull, a.units(), len(a.supers))
 	}
-	added, err = a.add(min(max(len(a.supers), ceilDiv(units, per)), room))
+	added, err = a.add(min(max(ceilDiv(len(a.supers), 4), ceilDiv(units, per)), room))
 	if added > 0 && errors.Is(err, device.ErrMemory) {
 		err = nil
 	}

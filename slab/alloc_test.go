@@ -148,7 +148,7 @@ func TestAllocProperties(t *testing.T) {
 				}
 			}
 			after := allocStats(t, a)
-			if n := after.SuperBlocks; n != before.SuperBlocks && n < min(2*before.SuperBlocks, a.opts.MaxSuperBlocks) {
+			if n := after.SuperBlocks; n != before.SuperBlocks && n < min(before.SuperBlocks+ceilDiv(before.SuperBlocks, 4), a.opts.MaxSuperBlocks) {
 				r.Fatalf("%d super blocks became %d", before.SuperBlocks, n)
 			}
 			if after.Used != len(taken) {
