@@ -39,7 +39,7 @@
 // A deleted key leaves its slot dead. In a map, batches of inserts take dead
 // slots, and any batch returns a key to the slot that remembers it. A multimap
 // leaves dead slots alone, since the order of slots is the order of a key's
-// pairs. Flush drops the dead slots of a bucket and gives back slabs that this
+// pairs. A flush drops the dead slots of a bucket and gives back slabs that this
 // empties; a structure does it when Options.MaxTombstones of its slots are
 // dead.
 //
