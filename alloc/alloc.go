@@ -90,15 +90,15 @@ func (p *Pool) sync() error { return p.stream.Sync(context.Background()) }
 
 // ---- super blocks -----------------------------------------------------------
 
-// grow adds super blocks for so many more memory blocks, and at least as many
-// super blocks as there are, so that growth costs each unit a constant. It is
-// content with less; an error means that it added none.
+// grow adds super blocks for so many more memory blocks, and at least a quarter
+// of those that there are, so that few calls add many. It is content with less;
+// an error means that it added none.
 func (p *Pool) grow(blocks int) error {
 	most := p.opts.MaxSuperBlocks - len(p.supers)
 	if most == 0 {
 		return fmt.Errorf("%w: the pool has all of its %d super blocks of %d units", op.ErrFull, len(p.supers), p.opts.Blocks*blockUnits)
 	}
-	added, err := p.add(min(max(len(p.supers), ceilDiv(blocks, p.opts.Blocks)), most))
+	added, err := p.add(min(max(ceilDiv(len(p.supers), 4), ceilDiv(blocks, p.opts.Blocks)), most))
 	if added > 0 && errors.Is(err, device.ErrMemory) {
 		err = nil
 	}

@@ -144,8 +144,8 @@ func TestMemoryStaysConstant(t *testing.T) {
 		if err := errors.Join(err, err2, err3, err4, m.Apply(t.Context(), ops, nil)); err != nil {
 			t.Fatal(err)
 		}
-		for i, x := range []*table{m.table, set.table, multi.table} {
-			now, err := x.stats(t.Context())
+		for i, x := range []*table{&m.table, &set.table, &multi.table} {
+			now, err := x.Stats(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -211,9 +211,9 @@ func TestBatchSizesOn(t *testing.T) {
 }
 
 // scarce leaves a pool with few free units until the end of the test.
-func scarce(t *testing.T, tab *table, left int) {
+func scarce(t *testing.T, tab table, left int) {
 	t.Helper()
-	show, err := hide(tab.dev, tab.engine.pool(), left)
+	show, err := hide(tab.core.Device, tab.policy.engine.units(), left)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +266,9 @@ func TestBeyondCapacityOfOneChain(t *testing.T) {
 		if !errors.Is(err, weft.ErrFull) {
 			t.Fatalf("Put of more: %d, %v", n, err)
 		}
-		_, vals, err := m.GetAll(t.Context(), one[:1])
+		var rows weft.Rows[uint32]
+		err = m.GetAll(t.Context(), one[:1], &rows)
+		vals := rows.Vals
 		if err != nil || len(vals) != capacity+n || m.Len() != len(vals) {
 			t.Fatalf("%d values, Len %d, %d were added: %v", len(vals), m.Len(), n, err)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // Lookups of 10^7 32-bit keys on one core, all present or all absent: Go's
-// builtin map, this package at utilisation .55, and linear at load .55, which
+// builtin map, this package at utilization .55, and linear at load .55, which
 // takes as many bytes an entry.
 //
 //	go test ./slab -run '^$' -bench BesideGo -benchtime 3x -cpu 1
@@ -43,7 +43,7 @@ func BenchmarkBesideGo(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer dev.Close()
-	batches := func(b *testing.B, m weft.Map[uint32, uint32]) {
+	batches := func(b *testing.B, m *weft.Map[uint32, uint32]) {
 		if _, err := m.Put(b.Context(), present, vals); err != nil {
 			b.Fatal(err)
 		}
@@ -59,18 +59,18 @@ func BenchmarkBesideGo(b *testing.B) {
 		}
 	}
 	b.Run("slab", func(b *testing.B) {
-		m, err := slab.New[uint32, uint32](dev, &slab.Options{Capacity: n, Utilisation: .55, Seed: 1})
+		m, err := slab.New[uint32, uint32](dev, &slab.Options{Capacity: n, MaxLoad: .55, Seed: 1})
 		if err != nil {
 			b.Fatal(err)
 		}
-		batches(b, m)
+		batches(b, m.Map)
 	})
 	b.Run("linear", func(b *testing.B) {
 		m, err := linear.New[uint32, uint32](dev, &linear.Options{Capacity: n, MaxLoad: .55, Fixed: true, Seed: 1})
 		if err != nil {
 			b.Fatal(err)
 		}
-		batches(b, m)
+		batches(b, m.Map)
 	})
 }
 

@@ -39,7 +39,7 @@ func TestConformanceWithOptions(t *testing.T) {
 	few := min(scale(dev), fast/10)
 	for name, opts := range map[string]*slab.Options{
 		"few buckets": {Buckets: 20},
-		"dense":       {Utilisation: .85, Capacity: 10, MaxTombstones: -1},
+		"dense":       {MaxLoad: .85, Capacity: 10, MaxTombstones: -1},
 		"unordered":   {Unordered: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestConformanceSimulated(t *testing.T) {
 }
 
 func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options) {
-	conformance.Map(t, size, func(t testing.TB) weft.Map[K, V] {
+	conformance.Map(t, dev, size, func(t testing.TB, dev device.Device) conformance.AnyMap[K, V] {
 		m, err := slab.New[K, V](dev, opts)
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size confo
 }
 
 func multiSuite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options) {
-	conformance.MultiMap(t, size, func(t testing.TB) weft.MultiMap[K, V] {
+	conformance.MultiMap(t, dev, size, func(t testing.TB, dev device.Device) conformance.AnyMultiMap[K, V] {
 		m, err := slab.NewMultiMap[K, V](dev, opts)
 		if err != nil {
 			t.Fatal(err)
@@ -99,7 +99,7 @@ func multiSuite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size 
 }
 
 func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options) {
-	conformance.Set(t, size, func(t testing.TB) weft.Set[K] {
+	conformance.Set(t, dev, size, func(t testing.TB, dev device.Device) conformance.AnySet[K] {
 		s, err := slab.NewSet[K](dev, opts)
 		if err != nil {
 			t.Fatal(err)

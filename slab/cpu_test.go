@@ -13,6 +13,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
 )
 
 // fatal is what tests and properties have in common.
@@ -32,19 +33,54 @@ type subject[K, V uint32 | uint64] struct {
 
 func newSubject[K, V uint32 | uint64](t fatal, dev device.Device, w batch.Widths, multi bool, buckets uint32, units int, fixed bool) *subject[K, V] {
 	counts := w.Val > 0 // tests count the pairs of a key in maps, too
-	e, err := newEngine(dev, w, geometry{seed: 5, buckets: buckets}, units, fixed, counts)
+	e, leases, err := newEngine(dev, w, geometry{seed: 5, buckets: buckets}, units, fixed, counts)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	return &subject[K, V]{t, &table{dev: dev, widths: w, multi: multi, engine: e}, map[K][]V{}, 0}
+	p := &policy{widths: w, multi: multi, engine: e}
+	c := core.New(core.Config{Name: "slab", Device: dev, Widths: w, Policy: p, Engine: e, Leases: leases})
+	return &subject[K, V]{t, &table{c, p}, map[K][]V{}, 0}
+}
+
+// engine is what a test runs.
+func (s *subject[K, V]) engine() engine { return s.policy.engine }
+
+// lookup is a batch that reads keys.
+func (s *subject[K, V]) lookup(keys []K) *batch.Batch {
+	return &batch.Batch{N: len(keys), Flags: s.policy.Mixed(), Columns: batch.Columns{batch.Keys: batch.In(keys)}}
+}
+
+// read runs a lookup.
+func (s *subject[K, V]) read(b *batch.Batch) (hits int, err error) {
+	_, hits, err = s.engine().Look(context.Background(), nil, s.core.Leases.Current(), b, 0)
+	return hits, err
+}
+
+// export copies pairs of buckets [lo,hi) to columns.
+func (s *subject[K, V]) export(lo, hi uint32, keys []K, vals []V) (int, error) {
+	return s.engine().Export(context.Background(), s.core.Leases.Current(), lo, hi, s.pairs(keys, vals))
+}
+
+// pairs is a batch whose columns receive pairs.
+func (s *subject[K, V]) pairs(keys []K, vals []V) *batch.Batch {
+	return &batch.Batch{N: len(keys), Columns: batch.Columns{batch.Keys: batch.Output(keys), batch.Vals: s.vals(vals)}}
+}
+
+func (s *subject[K, V]) counters() core.Counters {
+	s.t.Helper()
+	now, err := s.engine().Counters(context.Background())
+	if err != nil {
+		s.t.Fatalf("counters: %v", err)
+	}
+	return now
 }
 
 // vals is a column of values, which sets don't have.
 func (s *subject[K, V]) vals(v []V) batch.Column {
-	if s.widths.Val == 0 {
+	if s.core.Widths.Val == 0 {
 		return batch.Column{}
 	}
-	return batch.Host(v)
+	return batch.Output(v)
 }
 
 // change runs a batch on both and compares what is reported. All of it is of
@@ -52,19 +88,19 @@ func (s *subject[K, V]) vals(v []V) batch.Column {
 func (s *subject[K, V]) change(kind weft.OpKind, kinds []weft.OpKind, keys []K, vals []V) {
 	s.t.Helper()
 	out, ok, removed := slices.Clone(vals), make([]bool, len(keys)), make([]uint32, len(keys))
-	b := &batch.Batch{
-		N: len(keys), Kind: kind, Flags: s.mixed(), Kinds: batch.Host(kinds), Keys: batch.Host(keys),
-		Vals: s.vals(out), Out: s.vals(out), OK: batch.Host(ok), Counts: batch.Host(removed),
-	}
+	b := &batch.Batch{N: len(keys), Kind: kind, Flags: s.policy.Mixed(), Columns: batch.Columns{
+		batch.Kinds: batch.In(kinds), batch.Keys: batch.In(keys),
+		batch.Vals: s.vals(out), batch.Out: s.vals(out), batch.OK: batch.Output(ok), batch.Counts: batch.Output(removed),
+	}}
 	if kinds == nil {
-		b.Flags = s.flagsFor(kind)
+		b.Flags = s.policy.Flags(kind)
 	}
-	done, failed, err := s.engine.change(context.Background(), b)
+	done, failed, err := s.engine().Change(context.Background(), nil, b)
 	if done != len(keys) || err != nil || !slices.IsSorted(failed) {
 		s.t.Fatalf("change: %d of %d operations, %d without room: %v", done, len(keys), len(failed), err)
 	}
 	if len(failed) > 0 {
-		if pool, err := s.engine.pool().Usage(context.Background()); err != nil || pool.Used != pool.Units {
+		if pool, err := s.engine().units().Usage(context.Background()); err != nil || pool.Used != pool.Units {
 			s.t.Fatalf("%d operations found no room; %v, %v", len(failed), pool, err)
 		}
 	}
@@ -75,8 +111,8 @@ func (s *subject[K, V]) change(kind weft.OpKind, kinds []weft.OpKind, keys []K, 
 		}
 		before := s.model[k]
 		if _, full := slices.BinarySearch(failed, uint32(i)); full {
-			absent := kind == weft.OpPutNew || kind == weft.OpPut && !s.multi
-			if kind != weft.OpPut && kind != weft.OpPutNew || ok[i] || absent && len(before) > 0 || s.widths.Val > 0 && out[i] != vals[i] {
+			absent := kind == weft.OpPutNew || kind == weft.OpPut && !s.policy.multi
+			if kind != weft.OpPut && kind != weft.OpPutNew || ok[i] || absent && len(before) > 0 || s.core.Widths.Val > 0 && out[i] != vals[i] {
 				s.t.Fatalf("%v of key %#x, of %d values, found no room: %v, %#x for %#x", kind, k, len(before), ok[i], out[i], vals[i])
 			}
 			continue
@@ -85,7 +121,7 @@ func (s *subject[K, V]) change(kind weft.OpKind, kinds []weft.OpKind, keys []K, 
 		if kind != weft.OpDeleteAll {
 			wantRemoved = removed[i]
 		}
-		if ok[i] != wantOK || s.widths.Val > 0 && out[i] != wantOut || removed[i] != wantRemoved {
+		if ok[i] != wantOK || s.core.Widths.Val > 0 && out[i] != wantOut || removed[i] != wantRemoved {
 			s.t.Fatalf("operation %d of %d, %v of key %#x, of values %v: %#x %v, removed %d; want %#x %v, %d",
 				i, len(keys), kind, k, before, out[i], ok[i], removed[i], wantOut, wantOK, wantRemoved)
 		}
@@ -103,12 +139,12 @@ func (s *subject[K, V]) apply(kind weft.OpKind, k K, v V) (out V, ok bool, remov
 		}
 	case weft.OpPut:
 		switch {
-		case s.multi:
+		case s.policy.multi:
 			s.model[k] = append(slices.Clone(vals), v)
 		default:
 			s.model[k] = []V{v}
 		}
-		ok = s.multi || !there
+		ok = s.policy.multi || !there
 	case weft.OpPutNew:
 		if ok = !there; there {
 			out = vals[0]
@@ -131,10 +167,13 @@ func (s *subject[K, V]) look(keys []K) {
 	s.t.Helper()
 	n := len(keys)
 	vals, found, counts := make([]V, n), make([]bool, n), make([]uint32, n)
-	b := &batch.Batch{N: n, Flags: s.mixed(), Keys: batch.Host(keys), Vals: s.vals(vals), OK: batch.Host(found)}
-	hits, err := s.engine.get(context.Background(), b)
-	if _, kernels := s.engine.(*gpuEngine); err == nil && !(kernels && s.widths.Val == 0) { // sets have none for it
-		err = s.engine.tally(context.Background(), b, counts)
+	b := s.lookup(keys)
+	b.Columns[batch.Vals], b.Columns[batch.OK] = s.vals(vals), batch.Output(found)
+	hits, err := s.read(b)
+	if _, kernels := s.engine().(*gpuEngine); err == nil && !(kernels && s.core.Widths.Val == 0) { // sets have none for it
+		b := s.lookup(keys)
+		b.Columns[batch.Counts] = batch.Output(counts)
+		_, err = s.read(b)
 	} else {
 		for i, k := range keys {
 			counts[i] = uint32(len(s.model[k]))
@@ -151,7 +190,7 @@ func (s *subject[K, V]) look(keys []K) {
 			hits--
 		}
 		offsets[i+1] = uint64(total)
-		if found[i] != (len(want) > 0) || int(counts[i]) != len(want) || s.widths.Val > 0 && found[i] && vals[i] != want[0] {
+		if found[i] != (len(want) > 0) || int(counts[i]) != len(want) || s.core.Widths.Val > 0 && found[i] && vals[i] != want[0] {
 			s.t.Fatalf("key %#x: %#x %v, %d times; want %v", k, vals[i], found[i], counts[i], want)
 		}
 	}
@@ -165,13 +204,12 @@ func (s *subject[K, V]) look(keys []K) {
 // collect compares all values of keys.
 func (s *subject[K, V]) collect(keys []K, offsets []uint64) {
 	s.t.Helper()
-	if s.widths.Val == 0 {
+	if s.core.Widths.Val == 0 {
 		return
 	}
 	all := make([]V, offsets[len(keys)])
-	b := &batch.Batch{N: len(keys), Flags: s.mixed(), Keys: batch.Host(keys)}
-	if err := s.engine.collect(context.Background(), b, offsets, device.Bytes(all)); err != nil {
-		s.t.Fatalf("collect: %v", err)
+	if err := s.expand(keys, offsets, all); err != nil {
+		s.t.Fatalf("expand: %v", err)
 	}
 	for i, k := range keys {
 		if got := all[offsets[i]:offsets[i+1]]; !slices.Equal(got, s.model[k]) {
@@ -180,19 +218,22 @@ func (s *subject[K, V]) collect(keys []K, offsets []uint64) {
 	}
 }
 
+// expand writes the values of keys to rows.
+func (s *subject[K, V]) expand(keys []K, offsets []uint64, rows []V) error {
+	b := s.lookup(keys)
+	b.Columns[batch.Vals] = batch.Output(rows)
+	b.Columns[batch.Vals].Offsets = offsets
+	return s.engine().Expand(context.Background(), nil, s.core.Leases.Current(), b)
+}
+
 // content compares what export says, and the memory with its rules.
 func (s *subject[K, V]) content() {
 	s.t.Helper()
-	now, err := s.engine.counts(context.Background())
-	if err != nil {
-		s.t.Fatalf("counts: %v", err)
-	}
-	g := s.engine.hold()
-	defer s.engine.release(g)
-	keys, vals := make([]K, now.live), make([]V, now.live)
-	n, err := s.engine.export(context.Background(), g, 0, g.buckets+1, device.Bytes(keys), s.vals(vals).Host)
+	now, buckets := s.counters(), s.gen().buckets+1
+	keys, vals := make([]K, now.Live), make([]V, now.Live)
+	n, err := s.export(0, buckets, keys, vals)
 	if n != len(keys) || err != nil {
-		s.t.Fatalf("export of %d pairs: %d, %v", now.live, n, err)
+		s.t.Fatalf("export of %d pairs: %d, %v", now.Live, n, err)
 	}
 	got, want := map[K][]V{}, 0
 	for i, k := range keys {
@@ -200,7 +241,7 @@ func (s *subject[K, V]) content() {
 	}
 	for k, v := range s.model {
 		want += len(v)
-		if len(got[k]) != len(v) || s.widths.Val > 0 && !slices.Equal(got[k], v) {
+		if len(got[k]) != len(v) || s.core.Widths.Val > 0 && !slices.Equal(got[k], v) {
 			s.t.Fatalf("export has %v for key %#x, want %v", got[k], k, v)
 		}
 	}
@@ -208,11 +249,11 @@ func (s *subject[K, V]) content() {
 		s.t.Fatalf("%d pairs, want %d", n, want)
 	}
 	if n > 0 {
-		if short, err := s.engine.export(context.Background(), g, 0, g.buckets+1, device.Bytes(keys[:n-1]), s.vals(vals[:n-1]).Host); short != n || err != nil {
+		if short, err := s.export(0, buckets, keys[:n-1], vals[:n-1]); short != n || err != nil {
 			s.t.Fatalf("export of %d pairs to columns of %d: %d, %v", n, n-1, short, err)
 		}
 	}
-	if err := s.checkInvariants(); err != nil {
+	if err := s.CheckInvariants(); err != nil {
 		s.t.Fatalf("%v", err)
 	}
 }
@@ -220,11 +261,11 @@ func (s *subject[K, V]) content() {
 // flush leaves no dead slot and no slab too many.
 func (s *subject[K, V]) flush() {
 	s.t.Helper()
-	if err := s.engine.flush(context.Background()); err != nil {
+	if err := s.engine().flush(context.Background()); err != nil {
 		s.t.Fatalf("flush: %v", err)
 	}
-	now, _ := s.engine.counts(context.Background())
-	g := s.engine.geometry()
+	now := s.counters()
+	g := s.engine().geometry()
 	pairs := make([]int, g.buckets+1)
 	for k, v := range s.model {
 		if s.keyBits() == 64 {
@@ -236,35 +277,35 @@ func (s *subject[K, V]) flush() {
 	units := 0
 	classes := [chainLengths]uint64{}
 	for _, n := range pairs {
-		slabs := max(ceilDiv(n, slotsIn(s.widths.Slot)), 1)
+		slabs := max(ceilDiv(n, slotsIn(s.core.Widths.Slot)), 1)
 		units += slabs - 1
 		classes[min(slabs, chainLengths-1)]++
 	}
-	pool, _ := s.engine.pool().Usage(context.Background())
-	if chains, err := s.engine.chains(context.Background()); now.used != now.live || pool.Used != units || chains != classes || err != nil {
+	pool, _ := s.engine().units().Usage(context.Background())
+	if chains, err := s.engine().chains(context.Background()); now.Used != now.Live || pool.Used != units || chains != classes || err != nil {
 		s.t.Fatalf("after flush: %+v, %v, chains %v; want %d slabs, chains %v: %v", now, pool, chains, units, classes, err)
 	}
 }
 
-func (s *subject[K, V]) keyBits() int { return (&image{widths: s.widths}).keyBits() }
+func (s *subject[K, V]) keyBits() int { return (&image{widths: s.core.Widths}).keyBits() }
 
 // rehash may find no memory; then nothing changes.
 func (s *subject[K, V]) rehash(buckets uint32, units int) {
 	s.t.Helper()
-	before := s.engine.geometry()
-	err := s.engine.rehash(context.Background(), buckets, units)
-	now, _ := s.engine.counts(context.Background())
+	before := s.engine().geometry()
+	err := s.engine().rehash(context.Background(), buckets, units)
+	now := s.counters()
 	switch {
-	case err == nil && (s.engine.geometry().buckets != buckets || now.used != now.live):
-		s.t.Fatalf("rehash to %d buckets: %+v, %+v", buckets, s.engine.geometry(), now)
-	case err != nil && (!errors.Is(err, weft.ErrFull) || s.engine.geometry() != before):
+	case err == nil && (s.engine().geometry().buckets != buckets || now.Used != now.Live):
+		s.t.Fatalf("rehash to %d buckets: %+v, %+v", buckets, s.engine().geometry(), now)
+	case err != nil && (!errors.Is(err, weft.ErrFull) || s.engine().geometry() != before):
 		s.t.Fatalf("rehash to %d buckets: %v", buckets, err)
 	}
 }
 
 func (s *subject[K, V]) close() {
 	s.t.Helper()
-	if err := s.engine.close(); err != nil {
+	if err := s.core.Close(); err != nil {
 		s.t.Fatalf("close: %v", err)
 	}
 }
@@ -330,7 +371,7 @@ func properties[K, V uint32 | uint64](r *rapid.T, dev device.Device, w batch.Wid
 		case 4:
 			s.rehash(rapid.Uint32Range(1, 20).Draw(r, "buckets"), rapid.IntRange(0, 5).Draw(r, "units"))
 		case 5:
-			if err := s.engine.clear(context.Background()); err != nil {
+			if err := s.engine().Clear(context.Background()); err != nil {
 				r.Fatalf("clear: %v", err)
 			}
 			clear(s.model)
@@ -379,7 +420,7 @@ func manyCores[K, V uint32 | uint64](t *testing.T, w batch.Widths, multi, fixed 
 			s.rehash(uint32(1+rng.IntN(400)), 100)
 		case 4:
 			if !fixed {
-				if err := s.engine.pool().Reserve(t.Context(), 2000); err != nil {
+				if err := s.engine().units().Reserve(t.Context(), 2000); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -21,13 +21,7 @@ func counted(first, n int) (keys, vals []uint64) {
 	return keys, vals
 }
 
-func (s *subject[K, V]) used() uint64 {
-	now, err := s.engine.counts(context.Background())
-	if err != nil {
-		s.t.Fatalf("%v", err)
-	}
-	return now.used
-}
+func (s *subject[K, V]) used() uint64 { return s.counters().Used }
 
 // A batch of inserts takes dead slots of any key, a mixed one those of its own
 // keys alone, a multimap none.
@@ -81,13 +75,11 @@ func TestTailHint(t *testing.T) {
 	for i := range keys {
 		keys[i] = 7
 	}
-	b := &batch.Batch{N: len(keys), Flags: flagMulti, Kind: weft.OpPut, Keys: batch.Host(keys), Vals: batch.Host(vals)}
-	if _, failed, err := s.engine.change(t.Context(), b); len(failed) > 0 || err != nil {
+	b := &batch.Batch{N: len(keys), Flags: batch.Multi, Kind: weft.OpPut, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(vals)}}
+	if _, failed, err := s.engine().Change(t.Context(), nil, b); len(failed) > 0 || err != nil {
 		t.Fatal(len(failed), err)
 	}
-	g := s.engine.hold()
-	defer s.engine.release(g)
-	table := tableOf[uint64, uint64](g)
+	table := tableOf[uint64, uint64](s.gen())
 	hint := linkOf(table.base(0)).tail
 	if hint == noUnit || table.next(table.unit(hint)) != nil {
 		t.Errorf("the hint is %#x, not the last slab", hint)
@@ -107,11 +99,11 @@ func TestRehashWithoutUnits(t *testing.T) {
 			keys[i] = keys[i]*7%500 - 2 // two of them look like marks
 		}
 		s.change(weft.OpPut, nil, keys, vals)
-		err := s.engine.rehash(t.Context(), 30, 0)
+		err := s.engine().rehash(t.Context(), 30, 0)
 		if errors.Is(err, weft.ErrFull) != fixed || !fixed && err != nil {
 			t.Fatalf("fixed %v: %v", fixed, err)
 		}
-		if g := s.engine.geometry(); (g.buckets == 40) != fixed {
+		if g := s.engine().geometry(); (g.buckets == 40) != fixed {
 			t.Errorf("fixed %v: %d buckets after the rehash", fixed, g.buckets)
 		}
 		s.look(keys[:500])
@@ -125,17 +117,36 @@ func TestHeldGeneration(t *testing.T) {
 	s := newSubject[uint64, uint64](t, openCPU(t, 1), pairs8, false, 10, 100, false)
 	keys, vals := counted(0, 400)
 	s.change(weft.OpPut, nil, keys, vals)
-	old := s.engine.hold()
+	old, err := s.core.Leases.Hold(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.rehash(50, 10)
 	s.change(weft.OpDelete, nil, keys, vals)
 	k, v := make([]uint64, 400), make([]uint64, 400)
-	if n, err := s.engine.export(t.Context(), old, 0, old.buckets+1, device.Bytes(k), device.Bytes(v)); n != 400 || err != nil {
+	if n, err := s.engine().Export(t.Context(), old, 0, 11, s.pairs(k, v)); n != 400 || err != nil {
 		t.Errorf("export of what was: %d, %v", n, err)
 	}
 	s.close()
-	if err := s.engine.release(old); err != nil {
+	if err := old.End(); err != nil {
 		t.Error(err)
 	}
+}
+
+// taken is memory on a device, freed with the test.
+func taken[T device.Elem](t *testing.T, dev device.Device, n int) device.Slice[T] {
+	t.Helper()
+	s, err := device.Make[T](dev, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Free(); err != nil {
+			t.Error(err)
+		}
+	})
+	clear(s.Host())
+	return s
 }
 
 // The columns of lookups for several pairs may be too short; what fits is
@@ -155,11 +166,15 @@ func TestCollectOnWithFewRows(t *testing.T) {
 	}
 	defer stream.Close()
 	for _, rows := range []int{0, 1, 19, 20, 95, 400} {
-		counts, offsets, out := make([]uint32, 20), make([]uint64, 21), make([]uint64, 400)
-		b := &batch.Batch{N: 20, Flags: flagMulti, Keys: batch.Host(keys[:20]), Vals: batch.Host(out)}
-		if err := s.engine.collectOn(stream, b, batch.Host(counts), batch.Host(offsets), rows); err != nil {
+		dc, do, dv := taken[uint32](t, dev, 20), taken[uint64](t, dev, 21), taken[uint64](t, dev, 400)
+		b := &batch.Batch{N: 20, Flags: batch.Multi, Columns: batch.Columns{
+			batch.Keys: batch.In(keys[:20]), batch.Counts: batch.OutputOn(dc), batch.Offsets: batch.OffsetsOn(do),
+			batch.Vals: batch.RowsOn(dv.Sub(0, rows)),
+		}}
+		if err := s.engine().Expand(t.Context(), stream, s.core.Leases.Current(), b); err != nil {
 			t.Fatal(err)
 		}
+		counts, offsets, out := dc.Host(), do.Host(), dv.Host()
 		for i, v := range out {
 			want := uint64(i/20 + i%20*30)
 			if i >= rows {
@@ -180,15 +195,25 @@ func TestCPUEngineCancelled(t *testing.T) {
 	s.change(weft.OpDelete, nil, keys[:100], vals[:100])
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	b := &batch.Batch{N: 400, Kind: weft.OpPut, Keys: batch.Host(keys), Vals: batch.Host(vals)}
-	hits, get := s.engine.get(ctx, b)
-	done, failed, change := s.engine.change(ctx, b)
-	if hits != 0 || done != 0 || len(failed) != 0 {
-		t.Errorf("%d hits, %d changes, %d without room", hits, done, len(failed))
+	lease := s.core.Leases.Current()
+	b := s.lookup(keys)
+	b.Kind, b.Columns[batch.Vals] = weft.OpPut, batch.In(vals)
+	count := s.lookup(keys)
+	count.Columns[batch.Counts] = batch.Output(make([]uint32, 400))
+	read, hits, get := s.engine().Look(ctx, nil, lease, b, 0)
+	counted, _, tally := s.engine().Look(ctx, nil, lease, count, 0)
+	done, failed, change := s.engine().Change(ctx, nil, b)
+	if hits+read+counted+done+len(failed) != 0 {
+		t.Errorf("%d keys read, %d hits, %d counted, %d changes, %d without room", read, hits, counted, done, len(failed))
 	}
+	rows := s.lookup(keys)
+	rows.Columns[batch.Vals] = batch.Output(vals)
+	rows.Columns[batch.Vals].Offsets = make([]uint64, 401)
+	_, export := s.engine().Export(ctx, lease, 0, 11, s.pairs(keys, vals))
+	_, chains := s.engine().chains(ctx)
 	for what, err := range map[string]error{
-		"get": get, "change": change, "rehash": s.engine.rehash(ctx, 20, 10), "flush": s.engine.flush(ctx), "clear": s.engine.clear(ctx),
-		"tally": s.engine.tally(ctx, b, make([]uint32, 400)), "collect": s.engine.collect(ctx, b, make([]uint64, 401), nil),
+		"get": get, "tally": tally, "change": change, "rehash": s.engine().rehash(ctx, 20, 10), "flush": s.engine().flush(ctx), "export": export,
+		"chains": chains, "expand": s.engine().Expand(ctx, nil, lease, rows),
 	} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", what, err)

@@ -177,11 +177,14 @@ func (t *cpuTable[K, V]) end(base unsafe.Pointer, units *alloc.Worker) *cpu.Slot
 	return &t.slots(slab)[match[K, V](slab, cpu.Sentinel[K](cpu.Empty))]
 }
 
-// number writes in a new slab which of its chain it is.
+// number writes in a new slab which of its chain it is, unless a GPU, which
+// doesn't, wrote those before it.
 func (t *cpuTable[K, V]) number(unit uint32, before, base unsafe.Pointer) {
 	n := uint32(1)
 	if before != base {
-		n += linkOf(before).tail
+		if n += linkOf(before).tail; n == 0 {
+			return
+		}
 	}
 	if linkOf(t.unit(unit)).tail = n; n == longChain {
 		t.long.Store(true)
@@ -190,11 +193,10 @@ func (t *cpuTable[K, V]) number(unit uint32, before, base unsafe.Pointer) {
 
 // length is the number of slabs of a bucket up to where its hint says.
 func (t *cpuTable[K, V]) length(base unsafe.Pointer) int {
-	tail := linkOf(base).tail
-	if tail == noUnit {
-		return 1
+	if tail := linkOf(base).tail; tail != noUnit {
+		return max(1, int(linkOf(t.unit(tail)).tail+1)) // 0 if it is not known
 	}
-	return int(linkOf(t.unit(tail)).tail) + 1
+	return 1
 }
 
 // live iterates over the live slots of buckets [lo,hi), each bucket in order.

@@ -67,12 +67,12 @@ func ExampleMultiMap() {
 		log.Fatal(err)
 	}
 	keys := []uint32{3, 5, 7}
-	offsets, found, err := byCity.GetAll(ctx, keys)
-	if err != nil {
+	var found weft.Rows[uint32]
+	if err := byCity.GetAll(ctx, keys, &found); err != nil {
 		log.Fatal(err)
 	}
 	for i, city := range keys {
-		fmt.Println("city", city, "is in rows", found[offsets[i]:offsets[i+1]])
+		fmt.Println("city", city, "is in rows", found.Row(i))
 	}
 	n, err := byCity.DeleteAll(ctx, []uint32{7}, nil)
 	if err != nil {

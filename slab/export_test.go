@@ -9,16 +9,17 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/hash"
 )
 
 // images are all kernels.
-var images = func() []*device.Image {
-	all := append(byWidths(slabImages), byWidths(slabMultiImages)...)
-	return append(all, &slabAllocImage)
-}()
+var images = append(byWidths(slabImages), byWidths(slabMultiImages)...)
 
 // byWidths are images in the order of their names.
 func byWidths(of map[string]*device.Image) (all []*device.Image) {
@@ -37,27 +38,18 @@ func Kernels() (all []string) {
 }
 
 // Small pages, so that small tables have several.
-func init() { pageBytes = 1 << 9 }
+func init() { core.PageBytes = 1 << 9 }
 
-// CheckInvariants reads all of a map's memory and reports what breaks the
+// CheckInvariants reads all of a table's memory and reports what breaks the
 // rules of the layout; see image.check. Conformance calls it after each test.
-func (m *Map[K, V]) CheckInvariants() error { return m.table.checkInvariants() }
-
-// CheckInvariants is that of Map.
-func (s *Set[K]) CheckInvariants() error { return s.table.checkInvariants() }
-
-// CheckInvariants is that of Map.
-func (m *MultiMap[K, V]) CheckInvariants() error { return m.table.checkInvariants() }
-
-// Bucket is the bucket of a key.
-func (m *Map[K, V]) Bucket(key uint64) int { return int(bucketOf(m.table.engine.geometry(), key)) }
-
-func (t *table) checkInvariants() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return nil
+func (t *table) CheckInvariants() error {
+	if err := t.core.Leases.Write(context.Background()); err != nil {
+		if errors.Is(err, weft.ErrClosed) {
+			return nil
+		}
+		return err
 	}
+	defer t.core.Leases.Release()
 	im, err := t.image()
 	if err != nil {
 		return err
@@ -65,41 +57,53 @@ func (t *table) checkInvariants() error {
 	return im.check()
 }
 
+// Bucket is the bucket of a key.
+func (t *table) Bucket(key uint64) int { return int(bucketOf(t.policy.engine.geometry(), key)) }
+
+// gen is the memory in use.
+func (t *table) gen() *generation { return t.core.Leases.Current().Parts.(*generation) }
+
+// run has another engine run batches.
+func (t *table) run(e engine) { t.policy.engine, t.core.Engine = e, e }
+
 // image copies the memory in use to the host.
 func (t *table) image() (*image, error) {
 	ctx := context.Background()
-	if err := t.engine.settle(ctx); err != nil {
+	if err := t.core.Engine.Wait(ctx); err != nil {
 		return nil, err
 	}
-	s, err := t.dev.NewStream()
+	s, err := t.core.Device.NewStream()
 	if err != nil {
 		return nil, err
 	}
-	gen := t.engine.hold()
+	gen := t.gen()
 	im := &image{
-		geometry: gen.geometry, widths: t.widths, multi: t.multi,
-		base: make([]byte, gen.bytes()), blocks: gen.pool.opts.Blocks,
+		geometry: gen.geometry, widths: t.core.Widths, multi: t.policy.multi,
+		base: make([]byte, gen.bytes()), blocks: make(map[uint32]memoryBlock),
 	}
-	err = s.CopyOut(ctx, im.base, gen.Buf.Ptr)
-	for _, at := range gen.pool.supers {
-		super := make([]byte, gen.pool.opts.superBytes())
-		err = errors.Join(err, s.CopyOut(ctx, super, at))
-		im.supers = append(im.supers, super)
+	blocks, err := blocksOf(s, gen.units.Ref(false))
+	err = errors.Join(err, s.CopyOut(ctx, im.base, gen.Buf.Ptr))
+	for _, b := range blocks {
+		bitmap, units := make([]byte, 128), make([]byte, alloc.BlockUnits*128)
+		err = errors.Join(err, s.CopyOut(ctx, bitmap, b.bitmap), s.CopyOut(ctx, units, b.units))
+		im.blocks[b.first>>10] = memoryBlock{bitmap, units}
 	}
-	return im, errors.Join(err, t.engine.release(gen), s.Close())
+	return im, errors.Join(err, s.Close())
 }
 
 // image is the memory of a table as bytes, read by the description in
-// layout.go and alloc.go alone: it shares no code with the engines but the
+// layout.go and of package alloc alone: it shares no code with the engines but the
 // hash.
 type image struct {
 	geometry
 	widths batch.Widths
 	multi  bool
 	base   []byte
-	supers [][]byte
-	blocks int // memory blocks in a super block
+	blocks map[uint32]memoryBlock // by the upper bits of their addresses
 }
+
+// memoryBlock is one of the pool.
+type memoryBlock struct{ bitmap, units []byte }
 
 // keyBits is the width of stored keys.
 func (im *image) keyBits() int {
@@ -128,13 +132,13 @@ func (im *image) slot(slab []byte, i int) (key, val uint64) {
 
 // unit is the memory of a unit, and whether its bit says that it is taken.
 func (im *image) unit(address uint32) (slab []byte, taken bool, err error) {
-	super, block, unit := int(address>>24), int(address>>10&(1<<14-1)), int(address&(1<<10-1))
-	if super >= len(im.supers) || block >= im.blocks {
+	b, ok := im.blocks[address>>10]
+	if !ok {
 		return nil, false, fmt.Errorf("there is no unit %#x", address)
 	}
-	word := binary.LittleEndian.Uint32(im.supers[super][block*128+unit/32*4:])
-	at := im.blocks*128 + (block*1024+unit)*128
-	return im.supers[super][at : at+128], word>>(unit%32)&1 == 1, nil
+	unit := address & (1<<10 - 1)
+	word := binary.LittleEndian.Uint32(b.bitmap[unit/32*4:])
+	return b.units[unit*128:][:128], word>>(unit%32)&1 == 1, nil
 }
 
 // bucket is where a key, as stored, belongs if it looks like no mark.
@@ -164,9 +168,9 @@ func (im *image) check() error {
 		}
 		live, used = live+c.live, used+c.used
 	}
-	for s := range im.supers {
-		for u := range uint32(im.blocks * 1024) {
-			address := uint32(s)<<24 | u
+	for block := range im.blocks {
+		for u := range uint32(1024) {
+			address := block<<10 | u
 			slab, taken, err := im.unit(address)
 			switch {
 			case err != nil:
@@ -205,16 +209,17 @@ type chain struct {
 //   - in a map, a key is there once, and no slot before it remembers it,
 //   - no bits beyond the widths of keys and values are set, and what no slot
 //     covers is all ones,
-//   - the tail's hint is a slab of the bucket, and those before are full.
+//   - the tail's hint is a slab of the bucket, and those before are full,
+//   - a slab behind the base slab has no hint, but may have its number.
 func (c *chain) check() error {
 	slab := c.base[int(c.bucket)*128:][:128]
 	hint := binary.LittleEndian.Uint32(slab[120:])
-	for at := noUnit; ; {
+	for at, number := noUnit, uint32(0); ; number++ {
 		if err := c.slab(slab); err != nil {
 			return fmt.Errorf("slab %#x: %w", at, err)
 		}
-		if at != noUnit && !bytes.Equal(slab[120:124], emptySlab[:4]) {
-			return fmt.Errorf("slab %#x has a hint", at)
+		if own := binary.LittleEndian.Uint32(slab[120:]); at != noUnit && own != noUnit && own != number {
+			return fmt.Errorf("slab %#x is number %d of the chain, not %d", at, number, own)
 		}
 		next := binary.LittleEndian.Uint32(slab[124:])
 		if next == noUnit {
@@ -250,17 +255,17 @@ func (c *chain) slab(slab []byte) error {
 	for i := range slots {
 		key, val := c.slot(slab, i)
 		switch key {
-		case c.mark(markEmpty):
+		case c.mark(cpu.Empty):
 			c.ended = true
 			continue
-		case c.mark(markPending), c.mark(markNone):
+		case c.mark(cpu.Pending), c.mark(lastSentinel):
 			return fmt.Errorf("slot %d has the mark %#x", i, key)
 		}
 		if c.ended {
 			return fmt.Errorf("slot %d is in use behind an empty one", i)
 		}
 		c.used++
-		if key == c.mark(markDead) {
+		if key == c.mark(cpu.Dead) {
 			if c.widths.Val != 0 && !c.keys[val] {
 				c.keys[val] = false
 			}
@@ -276,7 +281,7 @@ func (c *chain) slab(slab []byte) error {
 
 func (c *chain) pair(key, val uint64) error {
 	extra := c.bucket == c.buckets
-	if extra && key >= marks {
+	if extra && key > lastSentinel {
 		return fmt.Errorf("key %#x is in the extra bucket", key)
 	}
 	if home := c.image.bucket(key); !extra && home != c.bucket {

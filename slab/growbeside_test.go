@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"testing"
 
@@ -13,7 +12,8 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
-	"github.com/weftgo/weft/internal/gpubatch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/mutate"
 )
 
@@ -60,12 +60,17 @@ type growing struct {
 func growsBeside(multi, shared bool) func(t testing.TB, dev device.Device) {
 	return func(t testing.TB, dev device.Device) {
 		w := batch.Widths{Key: 4, Val: 4, Slot: 8}
-		e, err := newEngine(dev, w, geometry{seed: 5, buckets: 1}, 1, false)
+		e, leases, err := newEngine(dev, w, geometry{seed: 5, buckets: 1}, 1, false, multi)
 		if err != nil {
 			t.Fatal(err)
 		}
-		opts := Options{Buckets: 1, MaxTombstones: -1, Logger: slog.New(slog.DiscardHandler)}
-		g := &growing{table: &table{dev: dev, widths: w, multi: multi, engine: e, opts: opts}, t: t}
+		opts, err := (&Options{Buckets: 1, MaxTombstones: -1}).check()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &policy{opts: opts, widths: w, multi: multi, engine: e}
+		c := core.New(core.Config{Name: "slab", Device: dev, Widths: w, Policy: p, Engine: e, Leases: leases, Logger: opts.Logger})
+		g := &growing{table: &table{c, p}, t: t}
 		g.stream, err = dev.NewStream()
 		g.must(err)
 		keys := make([]uint32, growAll)
@@ -75,22 +80,22 @@ func growsBeside(multi, shared bool) func(t testing.TB, dev device.Device) {
 		g.keys, err = device.Upload(g.stream, keys)
 		g.must(err)
 		g.put(0, growThere)
-		g.must(g.sync(context.Background(), "Sync"))
+		g.must(g.core.Sync(context.Background()))
 
-		other, err := e.pool().Pool().Owner()
+		other, err := e.units().Pool().Owner()
 		g.must(err)
 		if shared { // the table's memory is not the first of the pool
 			g.must(other.Reserve(context.Background(), 1))
-			g.must(e.pool().Reserve(context.Background(), alloc.BlockUnits))
+			g.must(e.units().Reserve(context.Background(), alloc.BlockUnits))
 		}
-		began := e.pool().Ref(false)
+		began := e.units().Ref(false)
 		lookups := g.begin()
 		g.must(other.Close())
 		for i := range growTimes {
 			g.scarce()
 			g.put(growThere+i*growPut, growThere+(i+1)*growPut)
 		}
-		if now := e.pool().Ref(false); now.Count < began.Count+growTimes || (now.Known == 0) != shared {
+		if now := e.units().Ref(false); now.Count < began.Count+growTimes || (now.Known == 0) != shared {
 			t.Fatalf("the pool did not grow: %+v, then %+v", began, now)
 		}
 		for _, l := range lookups {
@@ -111,20 +116,20 @@ func (g *growing) must(err error) {
 // put submits putting keys [lo,hi).
 func (g *growing) put(lo, hi int) {
 	g.t.Helper()
-	k := batch.On(g.keys.Sub(lo, hi))
-	g.must(g.changeOn(g.stream, "PutOn", &batch.Batch{N: hi - lo, Kind: weft.OpPut, Flags: g.flagsFor(weft.OpPut), Keys: k, Vals: k}))
+	k := batch.InOn(g.keys.Sub(lo, hi))
+	b := &batch.Batch{N: hi - lo, Kind: weft.OpPut, Columns: batch.Columns{batch.Keys: k, batch.Vals: k}}
+	g.must(g.core.ChangeOn(g.stream, "PutOn", b))
 }
 
 // scarce leaves the pool with a single free unit, once what was submitted to
 // the table has taken its own.
 func (g *growing) scarce() {
 	g.t.Helper()
-	_, err := g.count(context.Background())
-	g.must(err)
-	show, err := hide(g.dev, g.engine.pool(), 1)
+	g.must(g.policy.engine.Wait(context.Background()))
+	show, err := hide(g.core.Device, g.policy.engine.units(), 1)
 	g.must(err)
 	g.shows = append(g.shows, show)
-	_, err = g.look(context.Background())
+	_, err = g.policy.countPool(context.Background())
 	g.must(err)
 }
 
@@ -140,20 +145,26 @@ const none = 0xffff_ff00
 
 // begin launches lookups of each kind.
 func (g *growing) begin() (all []*lookup) {
-	e := g.engine.(*gpuEngine)
+	e, lease := g.policy.engine.(*gpuEngine), g.core.Leases.Current()
 	launch := map[string]func(l *lookup) error{
 		"get": func(l *lookup) error {
-			return e.getOn(l.stream, &batch.Batch{N: growAll, Flags: g.mixed(), Keys: batch.On(g.keys), Vals: batch.On(l.vals.Sub(0, growAll))})
+			b := &batch.Batch{N: growAll, Flags: g.policy.Mixed()}
+			b.Columns[batch.Keys], b.Columns[batch.Vals] = batch.InOn(g.keys), batch.OutputOn(l.vals.Sub(0, growAll))
+			_, _, err := e.Look(context.Background(), l.stream, lease, b, 0)
+			return err
 		},
 		"export": func(l *lookup) error {
 			count, err := device.Upload(l.stream, make([]uint64, 1))
 			l.pairs, l.more = true, append(l.more, count)
-			return errors.Join(err, device.Launch(l.stream, e.kernel.export, gpubatch.Grid(32), gpubatch.Block, &exportParams{
-				table: refOf(e.gen), keys: l.vals.Ptr(), vals: l.vals.Ptr() + 4*growAll, count: count.Ptr(), rows: growAll, hi: 2,
+			return errors.Join(err, device.Launch(l.stream, e.kernel.export, gpu.Grid(32), gpu.Block, &exportParams{
+				table: refOf(lease.Parts),
+				to: gpu.Export{
+					Keys: l.vals.Ptr(), Vals: l.vals.Ptr() + 4*growAll, Count: count.Ptr(), Rows: growAll, Hi: 2, Step: g.gen().Order.Step(),
+				},
 			}))
 		},
 	}
-	if g.multi {
+	if g.policy.multi {
 		starts := make([]uint64, growAll+1)
 		for i := range starts {
 			starts[i] = uint64(i)
@@ -161,7 +172,7 @@ func (g *growing) begin() (all []*lookup) {
 		launch["collect"] = func(l *lookup) error {
 			rows, err := device.Upload(l.stream, starts)
 			l.more = append(l.more, rows)
-			return errors.Join(err, e.launchCollect(l.stream, growAll, g.keys.Ptr(), rows.Ptr(), l.vals.Ptr(), growAll))
+			return errors.Join(err, e.kernel.Rows(l.stream, lease.Parts, growAll, g.keys.Ptr(), rows.Ptr(), l.vals.Ptr(), 0, growAll))
 		}
 	}
 	for _, kind := range []string{"get", "export", "collect"} {
@@ -170,7 +181,7 @@ func (g *growing) begin() (all []*lookup) {
 		}
 		l := new(lookup)
 		var err error
-		l.stream, err = g.dev.NewStream()
+		l.stream, err = g.core.Device.NewStream()
 		g.must(err)
 		l.vals, err = device.Upload(l.stream, slices.Repeat([]uint32{none}, 2*growAll))
 		g.must(err)
@@ -215,21 +226,21 @@ func (g *growing) check(l *lookup) {
 // end finds everything as it should be.
 func (g *growing) end(lookups []*lookup) {
 	g.t.Helper()
-	g.must(g.sync(context.Background(), "Sync"))
+	g.must(g.core.Sync(context.Background()))
 	for _, show := range g.shows {
 		g.must(show())
 	}
-	if n := g.length(); n != growThere+growTimes*growPut {
+	if n := g.core.Len(); n != growThere+growTimes*growPut {
 		g.t.Fatalf("%d keys", n)
 	}
-	g.must(g.checkInvariants())
+	g.must(g.CheckInvariants())
 	for _, l := range lookups {
 		for i := range l.more {
 			g.must(l.more[i].Free())
 		}
 		g.must(errors.Join(l.vals.Free(), l.stream.Close()))
 	}
-	g.must(errors.Join(g.keys.Free(), g.stream.Close(), g.close()))
+	g.must(errors.Join(g.keys.Free(), g.stream.Close(), g.core.Close()))
 }
 
 // Each part of what orders a lookup behind the host's work on memory that came
@@ -245,14 +256,14 @@ func TestMutantsGrowBesideLookups(t *testing.T) {
 	}{
 		{mutant{"get does not acquire", "get_32_32", fence, ""}, false, false},
 		{mutant{"lanes of get that did not read the link go on", "get_32_32", sync, ""}, false, false},
-		{mutant{"get does not acquire in a multimap", "get_multi_32_32", fence, ""}, true, false},
-		{mutant{"collect does not acquire", "collect_32_32", fence, ""}, true, false},
-		{mutant{"lanes of collect that did not read the link go on", "collect_32_32", sync, ""}, true, false},
+		{mutant{"get does not acquire in a multimap", "multi_get_32_32", fence, ""}, true, false},
+		{mutant{"collect does not acquire", "multi_collect_32_32", fence, ""}, true, false},
+		{mutant{"lanes of collect that did not read the link go on", "multi_collect_32_32", sync, ""}, true, false},
 		{mutant{"get does not acquire in a shared pool", "get_32_32", fence, ""}, false, true},
 		{mutant{"a slab is linked and not released in a shared pool", "change_32_32", fence, ""}, false, true},
 		{mutant{"export does not acquire", "export_32_32", fence, ""}, false, false},
 		{mutant{"a slab is linked and not released", "change_32_32", fence, ""}, false, false},
-		{mutant{"a slab is linked and not released to those that append", "append_32_32", fence, ""}, true, false},
+		{mutant{"a slab is linked and not released to those that append", "multi_append_32_32", fence, ""}, true, false},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()

@@ -12,31 +12,31 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// Capacity keys have the utilisation that was asked for, without a rehash; so
+// Capacity keys have the utilization that was asked for, without a rehash; so
 // has a structure that grew, within what growing by doubling leaves.
-func TestUtilisationIsKept(t *testing.T) {
+func TestUtilizationIsKept(t *testing.T) {
 	dev := devicetest.Open(t)
 	n := rows(dev)
 	keys := sequence[uint32](0, n)
 	for _, want := range []float64{.2, .4, .55, .65, .8} {
-		opts := &slab.Options{Capacity: n, Utilisation: want}
+		opts := &slab.Options{Capacity: n, MaxLoad: want}
 		m := newMap[uint32, uint32](t, dev, opts)
 		before := statsOf(t, m)
 		if _, err := m.Put(t.Context(), keys, keys); err != nil {
 			t.Fatal(err)
 		}
 		after := statsOf(t, m)
-		if math.Abs(after.Utilisation-want)*math.Sqrt(float64(n)) > 5 || after.Buckets != before.Buckets {
-			t.Errorf("utilisation %v was wanted: %v, before %v", want, after, before)
+		if math.Abs(after.Utilization-want)*math.Sqrt(float64(n)) > 5 || after.Buckets != before.Buckets {
+			t.Errorf("utilization %v was wanted: %v, before %v", want, after, before)
 		}
-		grown := newMap[uint32, uint32](t, dev, &slab.Options{Utilisation: want})
+		grown := newMap[uint32, uint32](t, dev, &slab.Options{MaxLoad: want})
 		for lo := 0; lo < n; lo += n / 50 {
 			if _, err := grown.Put(t.Context(), keys[lo:min(lo+n/50, n)], keys[lo:min(lo+n/50, n)]); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if s := statsOf(t, grown); s.Utilisation < .4*want || s.Utilisation > 1.2*want {
-			t.Errorf("utilisation %v was wanted after growth: %v", want, s)
+		if s := statsOf(t, grown); s.Utilization < .4*want || s.Utilization > 1.2*want {
+			t.Errorf("utilization %v was wanted after growth: %v", want, s)
 		}
 	}
 }
@@ -254,9 +254,9 @@ func TestShrinks(t *testing.T) {
 	}
 }
 
-// A structure flushes itself when MaxTombstones of its slots are dead, and not
-// before; Flush always does.
-func TestFlush(t *testing.T) {
+// A structure drops dead slots by itself when they are MaxTombstones of those in
+// use, and not before; Compact always does.
+func TestTombstonesGo(t *testing.T) {
 	dev := devicetest.Open(t)
 	n := rows(dev)
 	keys := sequence[uint64](0, n)
@@ -278,12 +278,11 @@ func TestFlush(t *testing.T) {
 				t.Errorf("flushed, and was not to: %v", s)
 			}
 		}
-		if err := m.Flush(t.Context()); err != nil {
+		if err := m.Compact(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		flushed := statsOf(t, m)
-		if flushed.Tombstones != 0 || flushed.Slabs >= full.Slabs || flushed.FreeUnits <= full.FreeUnits {
-			t.Errorf("Flush made %v of %v", flushed, full)
+		if s := statsOf(t, m); s.Tombstones != 0 || s.Slabs >= full.Slabs || s.Bytes > full.Bytes {
+			t.Errorf("Compact made %v of %v", s, full)
 		}
 		wantPairs(t, m, keys[n/2:])
 	}
@@ -339,7 +338,6 @@ func TestCancelled(t *testing.T) {
 	for name, call := range map[string]func() error{
 		"Put":     func() error { _, err := m.Put(cancelled(t), keys, keys); return err },
 		"Clear":   func() error { return m.Clear(cancelled(t)) },
-		"Flush":   func() error { return m.Flush(cancelled(t)) },
 		"Compact": func() error { return m.Compact(cancelled(t)) },
 	} {
 		if err := call(); !errors.Is(err, cancelled(t).Err()) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -16,11 +17,11 @@ import (
 // times.
 type patience struct {
 	context.Context
-	looks int
+	looks atomic.Int64
 }
 
 func (p *patience) Err() error {
-	if p.looks--; p.looks < 0 {
+	if p.looks.Add(-1) < 0 {
 		return context.Canceled
 	}
 	return nil
@@ -52,9 +53,8 @@ func numbers(first, n int) []uint32 {
 func TestCancelledAtAnyLook(t *testing.T) {
 	const n = 300
 	calls := map[string]func(m *Map[uint32, uint32], ctx context.Context) error{
-		"Clear":   (*Map[uint32, uint32]).Clear,
-		"Flush":   (*Map[uint32, uint32]).Flush,
-		"Compact": (*Map[uint32, uint32]).Compact,
+		"Clear":   func(m *Map[uint32, uint32], ctx context.Context) error { return m.Clear(ctx) },
+		"Compact": func(m *Map[uint32, uint32], ctx context.Context) error { return m.Compact(ctx) },
 	}
 	for on, dev := range devices(t) {
 		for name, call := range calls {
@@ -67,7 +67,9 @@ func TestCancelledAtAnyLook(t *testing.T) {
 					if err := errors.Join(err, derr); err != nil {
 						t.Fatal(err)
 					}
-					err = call(m, &patience{t.Context(), looks})
+					p := &patience{Context: t.Context()}
+					p.looks.Store(int64(looks))
+					err = call(m, p)
 					left := n / 2
 					if name == "Clear" && err == nil {
 						left = 0
@@ -77,7 +79,7 @@ func TestCancelledAtAnyLook(t *testing.T) {
 					}
 					others := numbers(1000, n)
 					if got, err := m.Put(t.Context(), others, others); got != n || err != nil {
-						t.Errorf("Put afterwards: %d, %v", got, err)
+						t.Errorf("Put behind it: %d, %v", got, err)
 					}
 					if hits, err := m.Contains(t.Context(), append(keys, others...), nil); hits != left+n || err != nil {
 						t.Errorf("Contains: %d, %v", hits, err)
@@ -103,7 +105,7 @@ func TestPoolAlmostFull(t *testing.T) {
 			count := make([]int, buckets)
 			var full, more []uint32
 			for k := uint32(1); len(more) < buckets; k++ {
-				b := bucketOf(m.table.engine.geometry(), k)
+				b := bucketOf(m.policy.engine.geometry(), k)
 				switch count[b]++; {
 				case count[b] <= 15:
 					full = append(full, k)
@@ -114,8 +116,8 @@ func TestPoolAlmostFull(t *testing.T) {
 			if _, err := m.Put(ctx, full, full); err != nil {
 				t.Fatal(err)
 			}
-			pool := m.table.engine.pool()
-			s, err := m.table.look(ctx)
+			pool := m.policy.engine.units()
+			s, err := m.policy.countPool(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +125,7 @@ func TestPoolAlmostFull(t *testing.T) {
 			if _, err := pool.Allocate(ctx, taken); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := m.table.look(ctx); err != nil {
+			if _, err := m.policy.countPool(ctx); err != nil {
 				t.Fatal(err)
 			}
 			stream, err := dev.NewStream()
@@ -173,7 +175,7 @@ func TestLookupsMakeNothingGrow(t *testing.T) {
 				m.ApplyOn(s, on1, keys, keys, device.Slice[bool]{}), m.Sync(t.Context()), keys.Free(), on1.Free()); err != nil {
 				t.Fatal(err)
 			}
-			if got := m.table.engine.geometry().buckets; got != 1 {
+			if got := m.policy.engine.geometry().buckets; got != 1 {
 				t.Errorf("%s: %v: %d buckets", on, kind, got)
 			}
 		}
@@ -182,7 +184,7 @@ func TestLookupsMakeNothingGrow(t *testing.T) {
 
 // A failure while duplicates are resolved leaves nothing behind that a later,
 // smaller batch would stumble over.
-func TestFailureWhileSettling(t *testing.T) {
+func TestFailureWhileResolving(t *testing.T) {
 	keys, vals := make([]uint32, 256), make([]uint32, 256)
 	for i := range keys {
 		keys[i], vals[i] = uint32(i%128)*7919, uint32(i)

@@ -13,6 +13,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
 )
 
@@ -38,7 +39,7 @@ func kernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w
 	light := !multi && !unordered
 	s := &beside[K, V]{newSubject[K, V](t, dev, w, multi, 3, 2*alloc.BlockUnits, light), stream, rand.New(rand.NewPCG(1, 2))}
 	defer s.close()
-	s.opts.Unordered = unordered
+	s.policy.opts.Unordered = unordered
 	const plenty, few = alloc.BlockUnits, 3
 	for round := range 2 {
 		s.uniform(weft.OpPut, 40, plenty)
@@ -67,9 +68,9 @@ func kernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w
 	s.uniform(weft.OpPutNew, 250, plenty)
 	s.uniform(weft.OpDelete, 200, plenty)
 	s.flush()
-	err = s.engine.clear(context.Background())
-	if now, e := s.engine.counts(context.Background()); now.used != 0 || errors.Join(err, e) != nil {
-		t.Fatalf("clear leaves %d slots: %v, %v", now.used, err, e)
+	err = s.engine().Clear(context.Background())
+	if used := s.used(); used != 0 || err != nil {
+		t.Fatalf("Clear leaves %d slots: %v", used, err)
 	}
 	clear(s.model)
 	s.uniform(weft.OpPut, 40, plenty)
@@ -92,12 +93,12 @@ func (s *beside[K, V]) draw(n int, different bool) (keys []K, vals []V) {
 func (s *beside[K, V]) uniform(kind weft.OpKind, n, free int) {
 	s.t.Helper()
 	switch {
-	case s.widths.Val == 0 && kind == weft.OpPut:
+	case s.core.Widths.Val == 0 && kind == weft.OpPut:
 		kind = weft.OpPutNew
-	case !s.multi && kind == weft.OpDeleteAll:
+	case !s.policy.multi && kind == weft.OpDeleteAll:
 		kind = weft.OpDelete
 	}
-	f := s.flagsFor(kind)
+	f := s.policy.Flags(kind)
 	keys, vals := s.draw(n, f&batch.Order == 0)
 	s.run(&batch.Batch{Kind: kind, Flags: f}, nil, keys, vals, free)
 }
@@ -105,16 +106,16 @@ func (s *beside[K, V]) uniform(kind weft.OpKind, n, free int) {
 // mixedOps runs a batch of all kinds, each key in one operation. Sets have none.
 func (s *beside[K, V]) mixedOps(n, free int) {
 	s.t.Helper()
-	if s.widths.Val == 0 {
+	if s.core.Widths.Val == 0 {
 		return
 	}
 	keys, vals := s.draw(n, true)
-	s.run(&batch.Batch{Flags: s.mixed()}, s.kinds(n), keys, vals, free)
+	s.run(&batch.Batch{Flags: s.policy.Mixed()}, s.kinds(n), keys, vals, free)
 }
 
 func (s *beside[K, V]) kinds(n int) []weft.OpKind {
 	kinds, most := make([]weft.OpKind, n), 4
-	if s.multi {
+	if s.policy.multi {
 		most = 5
 	}
 	for i := range kinds {
@@ -129,26 +130,36 @@ func (s *beside[K, V]) kinds(n int) []weft.OpKind {
 func (s *beside[K, V]) overlap(n int) {
 	s.t.Helper()
 	keys, vals := s.draw(n, true)
-	b := &batch.Batch{N: n, Kind: weft.OpPutNew, Flags: s.mixed(), Keys: batch.Host(keys), Vals: s.vals(vals)}
+	b := s.lookup(keys)
+	b.Kind, b.Columns[batch.Vals] = weft.OpPutNew, s.vals(vals)
 	const most = 40 // values of a key
-	look := &batch.Batch{N: n, Flags: s.mixed(), Keys: batch.Host(keys), OK: batch.Host(make([]bool, n)), Vals: s.vals(make([]V, most*n))}
+	look := s.lookup(keys)
+	look.Columns[batch.OK], look.Columns[batch.Vals] = batch.Output(make([]bool, n)), s.vals(make([]V, most*n))
 	kinds, starts := slices.Repeat([]weft.OpKind{weft.OpPutNew}, n), make([]uint64, n+1)
 	for i := range starts {
 		starts[i] = uint64(most * i)
 	}
-	e := s.engine.(*gpuEngine)
-	other, err := s.dev.NewStream()
+	e := s.engine().(*gpuEngine)
+	read := func(to *device.Stream, b batch.Batch, drop batch.Role) error {
+		b.Columns[drop] = batch.Column{}
+		_, _, err := e.Look(context.Background(), to, s.core.Leases.Current(), &b, 0)
+		return err
+	}
+	other, err := s.core.Device.NewStream()
 	if err != nil {
 		s.t.Fatalf("%v", err)
 	}
-	lookups := []func() error{func() error { return e.getOn(other, look) }}
-	if s.widths.Val > 0 {
+	lookups := []func() error{func() error { return read(other, *look, batch.Counts) }}
+	if s.core.Widths.Val > 0 {
 		kinds = s.kinds(n)
-		b.Kinds = batch.Host(kinds)
-		look.Counts, look.Out = batch.Host(make([]uint32, n)), batch.Host(starts)
+		b.Columns[batch.Kinds] = batch.In(kinds)
+		look.Columns[batch.Counts], look.Columns[batch.Out] = batch.Output(make([]uint32, n)), batch.In(starts)
 		lookups = append(lookups,
-			func() error { return e.tallyOn(other, look, look.Counts) },
-			func() error { return e.launchCollect(other, n, look.Keys.Ptr, look.Out.Ptr, look.Vals.Ptr, most*n) })
+			func() error { return read(other, *look, batch.Out) },
+			func() error {
+				c := &look.Columns
+				return e.kernel.Rows(other, s.gen(), n, c[batch.Keys].Ptr, c[batch.Out].Ptr, c[batch.Vals].Ptr, 0, uint64(most*n))
+			})
 	}
 	s.rng.Shuffle(len(lookups), func(i, j int) { lookups[i], lookups[j] = lookups[j], lookups[i] })
 	s.onDevice(look, func() error {
@@ -156,7 +167,7 @@ func (s *beside[K, V]) overlap(n int) {
 			return err
 		}
 		s.onDevice(b, func() error {
-			_, err := e.changeOn(s.stream, b, false)
+			_, _, err := e.Change(context.Background(), s.stream, b)
 			for _, look := range lookups {
 				err = errors.Join(err, look())
 			}
@@ -177,13 +188,16 @@ func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals [
 	if s.rng.IntN(4) == 0 || b.Kind == weft.OpPut {
 		ok = nil
 	}
-	if !s.multi || s.rng.IntN(4) == 0 {
+	if !s.policy.multi || s.rng.IntN(4) == 0 {
 		removed = nil
 	}
-	b.N, b.Keys, b.Kinds, b.OK, b.Counts = len(keys), batch.Host(keys), batch.Host(kinds), batch.Host(ok), batch.Host(removed)
-	b.Vals = s.vals(vals)
+	b.N = len(keys)
+	b.Columns = batch.Columns{
+		batch.Keys: batch.In(keys), batch.Kinds: batch.In(kinds), batch.OK: batch.Output(ok), batch.Counts: batch.Output(removed),
+		batch.Vals: s.vals(vals),
+	}
 	if kinds != nil {
-		b.Out = s.vals(out)
+		b.Columns[batch.Out] = s.vals(out)
 	}
 	failed, lost := s.execute(b, free)
 	now := s.numbers(keys)
@@ -194,7 +208,7 @@ func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals [
 			kind = kinds[i]
 		}
 		before := len(s.model[k])
-		adds := kind == weft.OpPut && s.multi || (kind == weft.OpPut || kind == weft.OpPutNew) && before == 0
+		adds := kind == weft.OpPut && s.policy.multi || (kind == weft.OpPut || kind == weft.OpPutNew) && before == 0
 		if adds && now[i] == before {
 			full++
 			if _, listed := slices.BinarySearch(failed, uint32(i)); failed != nil && !listed || ok != nil && ok[i] {
@@ -203,7 +217,7 @@ func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals [
 			continue
 		}
 		wantOut, wantOK, wantRemoved := s.apply(kind, k, vals[i])
-		if ok != nil && ok[i] != wantOK || kinds != nil && s.widths.Val > 0 && out[i] != wantOut || removed != nil && kind == weft.OpDeleteAll && removed[i] != wantRemoved {
+		if ok != nil && ok[i] != wantOK || kinds != nil && s.core.Widths.Val > 0 && out[i] != wantOut || removed != nil && kind == weft.OpDeleteAll && removed[i] != wantRemoved {
 			s.t.Fatalf("operation %d of %d, %v of key %#x: %#x %v, removed %v; want %#x %v, %d", i, b.N, kind, k, out[i], ok, removed, wantOut, wantOK, wantRemoved)
 		}
 	}
@@ -220,30 +234,31 @@ func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals [
 // room; failed is the list of them, if there is one.
 func (s *beside[K, V]) execute(b *batch.Batch, free int) (failed []uint32, lost int) {
 	s.t.Helper()
-	show, err := hide(s.dev, s.engine.pool(), free)
+	show, err := hide(s.core.Device, s.engine().units(), free)
 	if err != nil {
 		s.t.Fatalf("%v", err)
 	}
 	switch s.rng.IntN(3) {
 	case 0:
 		var done int
-		if done, failed, err = s.engine.change(context.Background(), b); done != b.N {
+		if done, failed, err = s.engine().Change(context.Background(), nil, b); done != b.N {
 			s.t.Fatalf("change: %d of %d operations: %v", done, b.N, err)
 		}
 		failed, lost = append([]uint32{}, failed...), len(failed)
 	case 1:
+		b.Flags |= batch.Report
 		s.onDevice(b, func() error {
-			failed, err = s.engine.changeOn(s.stream, b, true)
+			_, failed, err = s.engine().Change(context.Background(), s.stream, b)
 			return err
-		}, &b.OK, &b.Out, &b.Counts)
+		}, batch.OK, batch.Out, batch.Counts)
 		slices.Sort(failed)
 		failed, lost = append([]uint32{}, failed...), len(failed)
 	case 2:
 		s.onDevice(b, func() error {
-			_, err := s.engine.changeOn(s.stream, b, false)
+			_, _, err := s.engine().Change(context.Background(), s.stream, b)
 			return err
-		}, &b.OK, &b.Out, &b.Counts)
-		lost, err = s.engine.lost(context.Background())
+		}, batch.OK, batch.Out, batch.Counts)
+		lost, err = s.engine().Lost(context.Background())
 	}
 	if err := errors.Join(err, show()); err != nil {
 		s.t.Fatalf("%v", err)
@@ -252,29 +267,31 @@ func (s *beside[K, V]) execute(b *batch.Batch, free int) (failed []uint32, lost 
 }
 
 // onDevice has a batch lie on the device, and brings columns of it back.
-func (s *beside[K, V]) onDevice(b *batch.Batch, do func() error, back ...*batch.Column) {
+func (s *beside[K, V]) onDevice(b *batch.Batch, do func() error, back ...batch.Role) {
 	s.t.Helper()
 	var err error
 	var used []device.Buffer
-	for _, c := range []*batch.Column{&b.Keys, &b.Kinds, &b.Vals, &b.Out, &b.OK, &b.Counts} {
+	host := b.Columns
+	for r, c := range host {
 		if c.Host != nil {
-			buf, e := s.dev.Alloc(len(c.Host))
+			buf, e := s.core.Device.Alloc(len(c.Host))
 			err = errors.Join(err, e, s.stream.CopyIn(buf.Ptr, c.Host))
-			c.Ptr = buf.Ptr
+			b.Columns[r] = c.Moved(buf.Ptr)
 			used = append(used, buf)
 		}
 	}
 	if err == nil {
 		err = do()
 	}
-	for _, c := range back {
-		if c.Host != nil {
-			err = errors.Join(err, s.stream.CopyOut(context.Background(), c.Host, c.Ptr))
+	for _, r := range back {
+		if host[r].Host != nil {
+			err = errors.Join(err, s.stream.CopyOut(context.Background(), host[r].Host, b.Columns[r].Ptr))
 		}
 	}
 	err = errors.Join(err, s.stream.Sync(context.Background()))
+	b.Columns = host
 	for _, buf := range used {
-		err = errors.Join(err, s.dev.Free(buf))
+		err = errors.Join(err, s.core.Device.Free(buf))
 	}
 	if err != nil {
 		s.t.Fatalf("%v", err)
@@ -285,13 +302,15 @@ func (s *beside[K, V]) onDevice(b *batch.Batch, do func() error, back ...*batch.
 func (s *beside[K, V]) numbers(keys []K) []int {
 	s.t.Helper()
 	found, counts, n := make([]bool, len(keys)), make([]uint32, len(keys)), make([]int, len(keys))
-	b := &batch.Batch{N: len(keys), Flags: s.mixed(), Keys: batch.Host(keys), OK: batch.Host(found)}
-	if s.widths.Val == 0 {
-		s.onDevice(b, func() error { return s.engine.getOn(s.stream, b) }, &b.OK)
-	} else {
-		b.OK, b.Counts = batch.Column{}, batch.Host(counts)
-		s.onDevice(b, func() error { return s.engine.tallyOn(s.stream, b, b.Counts) }, &b.Counts)
+	b, back := s.lookup(keys), batch.OK
+	if b.Columns[batch.OK] = batch.Output(found); s.core.Widths.Val > 0 {
+		b, back = s.lookup(keys), batch.Counts
+		b.Columns[batch.Counts] = batch.Output(counts)
 	}
+	s.onDevice(b, func() error {
+		_, _, err := s.engine().Look(context.Background(), s.stream, s.core.Leases.Current(), b, 0)
+		return err
+	}, back)
 	for i := range n {
 		if n[i] = int(counts[i]); found[i] {
 			n[i] = 1
@@ -304,7 +323,7 @@ func (s *beside[K, V]) numbers(keys []K) []int {
 // rows than values, and as many.
 func (s *beside[K, V]) collectOn(n int) {
 	s.t.Helper()
-	if s.widths.Val == 0 {
+	if s.core.Widths.Val == 0 {
 		return
 	}
 	keys, _ := s.draw(n, false)
@@ -317,8 +336,13 @@ func (s *beside[K, V]) collectOn(n int) {
 	for _, rows := range []int{len(want), len(want) / 2, 1} {
 		// Behind the offsets lies what nobody may write, as behind the values.
 		out, at := slices.Repeat([]V{7}, len(want)+40), slices.Repeat([]uint64{7}, n+9)
-		b := &batch.Batch{N: n, Flags: s.mixed(), Keys: batch.Host(keys), Vals: batch.Host(out), Counts: batch.Host(make([]uint32, n)), Out: batch.Host(at)}
-		s.onDevice(b, func() error { return s.engine.collectOn(s.stream, b, b.Counts, b.Out, rows) }, &b.Vals, &b.Out)
+		b := s.lookup(keys)
+		b.Columns[batch.Vals], b.Columns[batch.Counts], b.Columns[batch.Offsets] = batch.Output(out), batch.Output(make([]uint32, n)), batch.Output(at)
+		s.onDevice(b, func() error {
+			b := *b
+			b.Columns[batch.Vals] = batch.Output(out[:rows]).Moved(b.Columns[batch.Vals].Ptr)
+			return s.engine().Expand(context.Background(), s.stream, s.core.Leases.Current(), &b)
+		}, batch.Vals, batch.Offsets)
 		if !slices.Equal(at[:n+1], offsets) || slices.Max(at[n+1:]) != 7 {
 			s.t.Fatalf("offsets %d, want %d", at, offsets)
 		}
@@ -331,21 +355,19 @@ func (s *beside[K, V]) collectOn(n int) {
 // pages compares what export says, some buckets at a time.
 func (s *beside[K, V]) pages() {
 	s.t.Helper()
-	g := s.engine.hold()
-	defer s.engine.release(g)
-	left := 0
+	g, left := s.gen(), 0
 	for _, vals := range s.model {
 		left += len(vals)
 	}
 	some := max(2, g.buckets/3)
 	for lo := uint32(0); lo <= g.buckets; lo += some {
 		keys, vals := make([]K, 2000), make([]V, 2000)
-		n, err := s.engine.export(context.Background(), g, lo, min(lo+some, g.buckets+1), device.Bytes(keys), s.vals(vals).Host)
+		n, err := s.export(lo, min(lo+some, g.buckets+1), keys, vals)
 		if err != nil || n > len(keys) {
 			s.t.Fatalf("export from bucket %d on: %d pairs, %v", lo, n, err)
 		}
 		for i, k := range keys[:n] {
-			if s.widths.Val > 0 && !slices.Contains(s.model[k], vals[i]) || len(s.model[k]) == 0 {
+			if s.core.Widths.Val > 0 && !slices.Contains(s.model[k], vals[i]) || len(s.model[k]) == 0 {
 				s.t.Fatalf("buckets from %d on have %#x for key %#x, want %#x", lo, vals[i], k, s.model[k])
 			}
 		}
@@ -360,23 +382,19 @@ func (s *beside[K, V]) pages() {
 // behind the rows.
 func (s *beside[K, V]) shortExport() {
 	s.t.Helper()
-	now, err := s.engine.counts(context.Background())
-	if err != nil {
-		s.t.Fatalf("%v", err)
-	}
-	e, count := s.engine.(*gpuEngine), make([]uint64, 1)
-	keys, vals := slices.Repeat([]K{9999}, int(now.live)), slices.Repeat([]V{9999}, int(now.live))
+	live := s.counters().Live
+	e, count := s.engine().(*gpuEngine), make([]uint64, 1)
+	keys, vals := slices.Repeat([]K{9999}, int(live)), slices.Repeat([]V{9999}, int(live))
 	rows := len(keys) / 2
-	b := &batch.Batch{Keys: batch.Host(keys), Vals: s.vals(vals), Out: batch.Host(count)}
+	b := s.pairs(keys, vals)
+	b.N, b.Columns[batch.Out] = rows, batch.Output(count)
 	s.onDevice(b, func() error {
-		return device.Launch(s.stream, e.kernel.export, e.tiles(e.gen.buckets), gpubatch.Block, &exportParams{
-			table: refOf(e.gen), keys: b.Keys.Ptr, vals: b.Vals.Ptr, count: b.Out.Ptr, rows: uint64(rows), hi: e.gen.buckets + 1, step: e.gen.order.Step(),
-		})
-	}, &b.Keys, &b.Vals, &b.Out)
+		return e.kernel.Export(s.stream, s.gen(), 0, s.gen().buckets+1, b, b.Columns[batch.Out].Ptr)
+	}, batch.Keys, batch.Vals, batch.Out)
 	written := func(k K) bool { return k != 9999 }
-	if count[0] != now.live || slices.ContainsFunc(keys[rows:], written) || !slices.ContainsFunc(keys[:rows], written) ||
-		s.widths.Val > 0 && (slices.Max(vals[rows:]) != 9999 || slices.Min(vals[rows:]) != 9999) {
-		s.t.Fatalf("export of %d pairs to %d rows: %d; %d, %#x", now.live, rows, count, keys, vals)
+	if count[0] != live || slices.ContainsFunc(keys[rows:], written) || !slices.ContainsFunc(keys[:rows], written) ||
+		s.core.Widths.Val > 0 && (slices.Max(vals[rows:]) != 9999 || slices.Min(vals[rows:]) != 9999) {
+		s.t.Fatalf("export of %d pairs to %d rows: %d; %d, %#x", live, rows, count, keys, vals)
 	}
 }
 
@@ -386,12 +404,12 @@ func (s *beside[K, V]) shortExport() {
 func (s *beside[K, V]) crowd(n int) {
 	s.t.Helper()
 	keys, vals := s.draw(n, false)
-	if !s.multi {
+	if !s.policy.multi {
 		for i := range keys {
 			keys[i] %= 60
 		}
 		for _, kind := range []weft.OpKind{weft.OpPut, weft.OpDelete, weft.OpPutNew} {
-			if f := s.flagsFor(kind); f&batch.Order != 0 && (kind != weft.OpPut || s.widths.Val > 0) {
+			if f := s.policy.Flags(kind); f&batch.Order != 0 && (kind != weft.OpPut || s.core.Widths.Val > 0) {
 				s.run(&batch.Batch{Kind: kind, Flags: f}, nil, keys, vals, alloc.BlockUnits)
 			}
 		}
@@ -400,7 +418,8 @@ func (s *beside[K, V]) crowd(n int) {
 	for i := range keys {
 		keys[i] = K(i%2) + 1000
 	}
-	b := &batch.Batch{N: n, Kind: weft.OpPut, Flags: s.flagsFor(weft.OpPut), Keys: batch.Host(keys), Vals: batch.Host(vals)}
+	b := s.lookup(keys)
+	b.Kind, b.Flags, b.Columns[batch.Vals] = weft.OpPut, s.policy.Flags(weft.OpPut), batch.In(vals)
 	if _, lost := s.execute(b, alloc.BlockUnits); lost != 0 {
 		s.t.Fatalf("%d of %d pairs have no room", lost, n)
 	}
@@ -409,9 +428,8 @@ func (s *beside[K, V]) crowd(n int) {
 		for j := i; j < n; j += 2 {
 			want = append(slices.Clip(want), vals[j])
 		}
-		one := &batch.Batch{N: 1, Flags: s.mixed(), Keys: batch.Host(keys[i : i+1])}
-		if err := s.engine.collect(context.Background(), one, []uint64{0, uint64(many)}, device.Bytes(got)); err != nil {
-			s.t.Fatalf("collect: %v", err)
+		if err := s.expand(keys[i:i+1], []uint64{0, uint64(many)}, got); err != nil {
+			s.t.Fatalf("expand: %v", err)
 		}
 		if slices.Sort(want); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
 			s.t.Fatalf("key %d has values %#x, want %#x in any order", keys[i], got, want)
@@ -441,7 +459,7 @@ func (s *beside[K, V]) hints() {
 // that find no room there.
 func (s *beside[K, V]) countLost(buckets uint32) {
 	s.t.Helper()
-	g := s.engine.geometry()
+	g := s.engine().geometry()
 	to := geometry{seed: g.seed, buckets: buckets}
 	pairs := make([]int, buckets+1)
 	for k, vals := range s.model {
@@ -453,19 +471,22 @@ func (s *beside[K, V]) countLost(buckets uint32) {
 	}
 	without := 0
 	for _, n := range pairs {
-		without += max(0, n-slotsIn(s.widths.Slot))
+		without += max(0, n-slotsIn(s.core.Widths.Slot))
 	}
-	e := s.engine.(*gpuEngine)
-	table, err := e.allocate(to, 1, true)
+	e := s.engine().(*gpuEngine)
+	table, err := allocate(s.core.Device, to, 1, true)
 	if err != nil {
 		s.t.Fatalf("%v", err)
 	}
-	show, err := hide(s.dev, table.units, 0)
-	if err != nil {
+	if _, err := hide(s.core.Device, table.units, 0); err != nil {
 		s.t.Fatalf("%v", err)
 	}
-	n, err := e.move(e.gen, table)
-	if err := errors.Join(err, show(), table.free(s.dev)); n != without || err != nil {
+	from := s.gen()
+	n, err := e.Move(context.Background(), table, func(stream *device.Stream, p core.Parts, lost device.Ptr) error {
+		return device.Launch(stream, e.kernel.rehash, tiles(s.core.Device, from.buckets), gpu.Block,
+			&rehashParams{from: refOf(p), to: refOf(table), lost: lost})
+	})
+	if n != without || err != nil {
 		s.t.Fatalf("moved to %d buckets and no units, %d pairs have no room, want %d: %v", buckets, n, without, err)
 	}
 	s.content()
@@ -485,7 +506,7 @@ func TestRehashWithoutRoom(t *testing.T) {
 		s := newSubject[uint64, uint64](t, dev, pairs8, false, 1000, alloc.BlockUnits, true)
 		keys, vals := counted(0, 7*alloc.BlockUnits+100)
 		s.change(weft.OpPut, nil, keys, vals)
-		if err := s.engine.rehash(t.Context(), 1, 0); !errors.Is(err, weft.ErrFull) || s.engine.geometry().buckets != 1000 {
+		if err := s.engine().rehash(t.Context(), 1, 0); !errors.Is(err, weft.ErrFull) || s.engine().geometry().buckets != 1000 {
 			t.Errorf("rehash to one chain: %v", err)
 		}
 		s.content()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/hash"
 )
@@ -49,9 +50,9 @@ func constantsOf(t *testing.T, file string) map[string]int {
 func TestConstantsAreTwins(t *testing.T) {
 	for file, want := range map[string]map[string]int{
 		"layout.cuh": {"kSlabBytes": slabBytes},
-		"tuning.cuh": {"kLanes": tileLanes, "kBlock": gpubatch.BlockThreads},
+		"tuning.cuh": {"kLanes": tileLanes, "kBlock": gpu.BlockThreads},
 		"../kernels/include/weft/slot.cuh": {
-			"kEmpty": markEmpty, "kDead": markDead, "kPending": markPending, "kNone": markNone,
+			"kEmpty": cpu.Empty, "kDead": cpu.Dead, "kPending": cpu.Pending, "kNone": lastSentinel,
 		},
 		"../kernels/include/weft/order.cuh": {
 			"kReuse": int(batch.Reuse), "kContend": int(batch.Order), "kGet": int(weft.OpGet), "kPut": int(weft.OpPut),
@@ -130,15 +131,15 @@ func TestMarksAreKeysToo(t *testing.T) {
 	g := geometry{seed: 5, buckets: 10}
 	for i := range uint32(7) {
 		key := ^i
-		if got, want := bucketOf(g, key) == g.buckets, i < marks; got != want {
+		if got, want := bucketOf(g, key) == g.buckets, i <= lastSentinel; got != want {
 			t.Errorf("key %#x is in the extra bucket: %v", key, got)
 		}
 		want := key
-		if i < marks {
+		if i <= lastSentinel {
 			want = i
 		}
-		if stored(key) != want || bucketOf(g, uint64(key)) == g.buckets {
-			t.Errorf("key %#x is stored as %#x, want %#x; with 64 bits in bucket %d", key, stored(key), want, bucketOf(g, uint64(key)))
+		if cpu.Stored(key, lastSentinel) != want || bucketOf(g, uint64(key)) == g.buckets {
+			t.Errorf("key %#x is stored as %#x, want %#x; with 64 bits in bucket %d", key, cpu.Stored(key, lastSentinel), want, bucketOf(g, uint64(key)))
 		}
 	}
 }
@@ -152,7 +153,7 @@ func TestMatch(t *testing.T) {
 	t.Run("8 bytes, key", func(t *testing.T) { testMatch[uint64, struct{}](t) })
 }
 
-func testMatch[K storedKey, V storedVal](t *testing.T) {
+func testMatch[K cpu.Key, V cpu.Val](t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	memory := make([]uint64, 2*slabBytes/8) // no pointer leaves it
 	slab := unsafe.Pointer(&memory[0])
@@ -162,7 +163,7 @@ func testMatch[K storedKey, V storedVal](t *testing.T) {
 		copy(unsafe.Slice((*byte)(slab), slabBytes), bytes.Repeat([]byte{byte(rng.Uint32())}, slabBytes))
 		want := len(slots)
 		for i := len(slots) - 1; i >= 0; i-- {
-			if slots[i].key = K(rng.Uint32N(60)); slots[i].key == 3 {
+			if slots[i].Key = K(rng.Uint32N(60)); slots[i].Key == 3 {
 				want = i
 			}
 		}

@@ -23,7 +23,7 @@ func TestOmissionsAreNoticed(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		return scheduled[uint32, uint64]{dst.Map(m), m.table}, nil
+		return scheduled[uint32, uint64]{dst.Map(m), &m.table}, nil
 	}
 	pairs.Shapes, multimaps.Shapes, tight.Shapes, lists.Shapes = dst.Overlapping(), dst.Overlapping(), dst.Overlapping(), dst.Overlapping()
 	lists.Shapes[2].Capacity = 100

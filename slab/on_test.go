@@ -119,8 +119,8 @@ func samePairs[K weft.Key, V weft.Value](t testing.TB, got, want *slab.Map[K, V]
 		for k, v := range m.All() {
 			all[k] = v
 		}
-		if err := m.Err(); err != nil || len(all) != m.Len() {
-			t.Fatalf("All has %d pairs, Len is %d: %v", len(all), m.Len(), err)
+		if len(all) != m.Len() {
+			t.Fatalf("All has %d pairs, Len is %d", len(all), m.Len())
 		}
 		return all
 	}
@@ -156,13 +156,8 @@ func TestSetOn(t *testing.T) {
 	if err := set.Sync(t.Context()); err != nil || set.Len() != 2 {
 		t.Fatalf("%d keys, %v", set.Len(), err)
 	}
-	for name, call := range map[string]func() error{
-		"Flush":   func() error { return set.Flush(t.Context()) },
-		"Compact": func() error { return set.Compact(t.Context()) },
-	} {
-		if err := call(); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+	if err := set.Compact(t.Context()); err != nil {
+		t.Error(err)
 	}
 	if s := statsOf(t, set); s.Len != 2 || s.Tombstones != 0 {
 		t.Errorf("%v", s)
@@ -436,7 +431,6 @@ func TestOnLengthsAndClosed(t *testing.T) {
 		"GetAllOn":    func() error { return mm.GetAllOn(s, two, counts, three, two) },
 		"DeleteAllOn": func() error { return mm.DeleteAllOn(s, two, counts) },
 		"Sync":        func() error { return m.Sync(t.Context()) },
-		"Flush":       func() error { return m.Flush(t.Context()) },
 		"Compact":     func() error { return m.Compact(t.Context()) },
 		"Stats":       func() error { _, err := m.Stats(t.Context()); return err },
 	} {

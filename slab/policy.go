@@ -25,9 +25,11 @@ type policy struct {
 	multi  bool
 	engine engine
 
-	// perBucket is the mean number of keys per bucket at which the wanted load
-	// is reached; minBuckets are those of Capacity keys.
+	// perBucket is the mean number of pairs per bucket at which the wanted load
+	// is reached if each key has each pairs; minBuckets are those of Capacity
+	// keys with one.
 	perBucket  float64
+	each       float64
 	minBuckets uint32
 
 	free int // at least so many units of the pool are
@@ -37,7 +39,8 @@ type policy struct {
 func (p *policy) size() (units int, err error) {
 	o, slot := &p.opts, p.widths.Slot
 	var ok bool
-	if p.perBucket, ok = keysPerBucket(o.MaxLoad, slot); !ok {
+	p.each = 1
+	if p.perBucket, ok = pairsPerBucket(o.MaxLoad, p.each, slot); !ok {
 		return 0, fmt.Errorf("%w: slabs with slots of %d bytes have no MaxLoad of %v", op.ErrOptions, slot, o.MaxLoad)
 	}
 	if p.minBuckets, ok = bucketsFor(uint64(o.Capacity), p.perBucket); !ok && o.Buckets == 0 {
@@ -46,7 +49,7 @@ func (p *policy) size() (units int, err error) {
 	if o.Buckets != 0 {
 		p.minBuckets = uint32(o.Buckets)
 	}
-	units = chainedFor(uint64(o.Capacity), p.minBuckets, slot)
+	units = chainedFor(uint64(o.Capacity), p.each, p.minBuckets, slot)
 	switch {
 	case o.Fixed:
 		units = ceilDiv(o.Capacity, slotsIn(slot)) + min(o.Capacity, unitsInHand)
@@ -87,7 +90,11 @@ func (p *policy) Describe() string { return fmt.Sprintf("in %d buckets", p.bucke
 func (p *policy) buckets() uint32 { return p.engine.geometry().buckets }
 
 // limit is the number of pairs at which the table grows.
-func (p *policy) limit() uint64 { return uint64(growShare * p.perBucket * float64(p.buckets())) }
+func (p *policy) limit() uint64 { return p.limitOf(p.buckets()) }
+
+func (p *policy) limitOf(buckets uint32) uint64 {
+	return uint64(growShare * p.perBucket * float64(buckets))
+}
 
 // grows reports whether the number of buckets may change.
 func (p *policy) grows() bool { return !p.opts.Fixed && p.opts.Buckets == 0 }
@@ -142,6 +149,11 @@ func (p *policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stre
 		return b.N, p.reserve(ctx, now, b.N)
 	}
 	chunk := min(b.N, core.ChunkOps)
+	if now.Live+uint64(chunk) > p.limit() {
+		if _, err := p.learn(ctx, now); err != nil {
+			return 0, err
+		}
+	}
 	if limit := p.limit(); now.Live+uint64(chunk) <= limit {
 		n = min(b.N, int(limit-now.Live))
 		return n, p.reserve(ctx, now, n)
@@ -177,20 +189,33 @@ func (p *policy) grow(ctx context.Context, now core.Counters, expect, need uint6
 		if !ok {
 			buckets = maxBuckets
 		}
-		// At least double, so that growth costs each pair a constant number of
-		// moves.
-		if uint64(buckets) < 2*have {
-			buckets = uint32(min(2*have, maxBuckets))
-		}
+		buckets = max(buckets, p.larger(have))
 		if uint64(buckets) == have {
 			return nil
 		}
-		err := p.resize(ctx, buckets, now.Live+fresh)
+		n := now.Live + fresh
+		if p.each > 1 {
+			// The pool, which grows by steps, is most of the memory: it gets what
+			// the buckets will need.
+			n = max(n, p.limitOf(buckets))
+		}
+		err := p.resize(ctx, buckets, n)
 		if err == nil || !noMemory(err) {
 			return err
 		}
 	}
 	return nil
+}
+
+// larger is the least number of buckets that a table grows to: double, or half
+// as many again where keys have several pairs and buckets are often empty. So
+// growth costs each pair a constant number of moves.
+func (p *policy) larger(have uint64) uint32 {
+	more := have
+	if p.each > 1 {
+		more = have/2 + 1
+	}
+	return uint32(min(have+more, maxBuckets))
 }
 
 // noMemory reports an error that smaller sizes may avoid.
@@ -203,11 +228,11 @@ func (p *policy) reserve(ctx context.Context, now core.Counters, n int) error {
 	if p.opts.Fixed || most <= p.free {
 		return nil
 	}
-	pool, err := p.countPool(ctx)
+	pool, err := p.learn(ctx, now)
 	if err != nil {
 		return err
 	}
-	need := chainedFor(now.Used+uint64(n), p.buckets(), p.widths.Slot) - pool.Used
+	need := chainedFor(now.Used+uint64(n), p.each, p.buckets(), p.widths.Slot) - pool.Used
 	if need = min(max(need, spareUnits), most); need <= p.free {
 		return nil
 	}
@@ -226,6 +251,20 @@ func (p *policy) countPool(ctx context.Context) (alloc.Usage, error) {
 		p.free = s.Units - s.Used
 	}
 	return s, err
+}
+
+// learn counts the units of the pool, which tell how many pairs each key of a
+// multimap has.
+func (p *policy) learn(ctx context.Context, now core.Counters) (alloc.Usage, error) {
+	s, err := p.countPool(ctx)
+	if err != nil || !p.multi || !p.grows() {
+		return s, err
+	}
+	p.each = pairsPerKey(now.Used, p.buckets(), s.Used, p.widths.Slot)
+	if per, ok := pairsPerBucket(p.opts.MaxLoad, p.each, p.widths.Slot); ok {
+		p.perBucket = per
+	}
+	return s, nil
 }
 
 // Retry is for [core.Policy]. A fixed table gets rid of dead slots, as long as
@@ -300,6 +339,9 @@ func (p *policy) shrink(ctx context.Context, now core.Counters) error {
 	if !p.grows() || have <= p.minBuckets || float64(now.Live) > shrinkShare*float64(p.limit()) {
 		return nil
 	}
+	if _, err := p.learn(ctx, now); err != nil {
+		return err
+	}
 	buckets, _ := bucketsFor(2*now.Live, p.perBucket)
 	if buckets = max(buckets, p.minBuckets); buckets >= have {
 		return nil
@@ -312,6 +354,9 @@ func (p *policy) shrink(ctx context.Context, now core.Counters) error {
 func (p *policy) Compact(ctx context.Context, now core.Counters) error {
 	if p.opts.Fixed {
 		return p.engine.flush(ctx)
+	}
+	if _, err := p.learn(ctx, now); err != nil {
+		return err
 	}
 	buckets := p.buckets()
 	if p.opts.Buckets == 0 {
@@ -328,7 +373,7 @@ func (p *policy) Compact(ctx context.Context, now core.Counters) error {
 // resize rehashes to a number of buckets, with a pool for n pairs.
 func (p *policy) resize(ctx context.Context, buckets uint32, n uint64) error {
 	have := p.buckets()
-	units := chainedFor(n, buckets, p.widths.Slot)
+	units := chainedFor(n, p.each, buckets, p.widths.Slot)
 	err := p.engine.rehash(ctx, buckets, units)
 	if errors.Is(err, op.ErrFull) {
 		// The keys are spread worse than by chance; so many will do in any case.

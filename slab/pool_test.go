@@ -18,7 +18,7 @@ func TestPoolSizes(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, units := range []int{0, 1, 1024, 1025, 5000, 100_000} {
 		for _, fixed := range []bool{false, true} {
-			gen, err := newGeneration(dev, geometry{buckets: 1}, units, fixed)
+			gen, err := allocate(dev, geometry{buckets: 1}, units, fixed)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -32,12 +32,12 @@ func TestPoolSizes(t *testing.T) {
 			case !fixed && most < 50*units:
 				t.Errorf("a pool for %d units grows to %d", units, most)
 			}
-			if err := gen.free(dev); err != nil {
+			if err := gen.Free(); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if _, err := newGeneration(dev, geometry{buckets: 1}, maxUnits+1, true); !errors.Is(err, weft.ErrFull) {
+	if _, err := allocate(dev, geometry{buckets: 1}, maxUnits+1, true); !errors.Is(err, weft.ErrFull) {
 		t.Errorf("a pool of 2^32 units: %v", err)
 	}
 }
@@ -90,10 +90,14 @@ func hide(dev device.Device, o *alloc.Owner, left int) (show func() error, err e
 		}
 		err = errors.Join(err, merge(s, b.bitmap, hidden[i], func(now, mask uint64) uint64 { return now | mask }))
 	}
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
+	if err := errors.Join(err, s.Close()); err != nil {
+		return nil, err
 	}
-	return func() (err error) {
+	return func() error {
+		s, err := dev.NewStream()
+		if err != nil {
+			return err
+		}
 		for i, b := range blocks {
 			err = errors.Join(err, merge(s, b.bitmap, hidden[i], func(now, mask uint64) uint64 { return now &^ mask }))
 		}

@@ -39,8 +39,6 @@ func trials(m *mutate.Mutant) []mutate.Trial {
 		return multiTrials[uint64, uint64](m)
 	}
 	switch strings.TrimPrefix(m.Image, "slab_") {
-	case "alloc":
-		return onDevices(m.Arch, allocSeeds, allocTests)
 	case "32_32":
 		return pairTrials[uint32, uint32](m)
 	case "32_64":

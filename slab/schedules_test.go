@@ -9,6 +9,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/dst"
 )
 
@@ -102,7 +103,7 @@ func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
 		if err != nil {
 			return nil, nil, err
 		}
-		return dst.Map(x), x.table, nil
+		return dst.Map(x), &x.table, nil
 	})
 }
 
@@ -112,7 +113,7 @@ func multiSchedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
 		if err != nil {
 			return nil, nil, err
 		}
-		return dst.MultiMap(x), x.table, nil
+		return dst.MultiMap(x), &x.table, nil
 	})
 	cfg.Multi = true
 	return cfg
@@ -124,7 +125,7 @@ func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
 		if err != nil {
 			return nil, nil, err
 		}
-		return dst.Set(x), x.table, nil
+		return dst.Set(x), &x.table, nil
 	})
 	cfg.Uniform = true
 	return cfg
@@ -137,14 +138,14 @@ func config[K weft.Key, V weft.Value](m mode, open func(dev device.Device, s dst
 		New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
 			x, t, err := open(dev, s)
 			if err == nil && m.tight && !s.Fixed {
-				t.engine = &tightEngine{t.engine, dev}
+				t.run(&tightEngine{t.policy.engine, dev})
 			}
 			return scheduled[K, V]{x, t}, err
 		},
 		Upkeep: []dst.Upkeep[K, V]{
-			{Name: "flush", Do: func(x dst.Subject[K, V]) error { return x.(scheduled[K, V]).table.flush(context.Background(), "Flush") }},
+			{Name: "flush", Do: func(x dst.Subject[K, V]) error { return x.(scheduled[K, V]).table.flush() }},
 			{Name: "Stats", Do: func(x dst.Subject[K, V]) error {
-				s, err := x.(scheduled[K, V]).table.stats(context.Background())
+				s, err := x.(scheduled[K, V]).table.Stats(context.Background())
 				if err == nil && (s.MaxChain < 1 || s.MaxChain > s.Slabs || s.MeanChain > float64(s.MaxChain)) {
 					err = fmt.Errorf("no table is like that: %v", s)
 				}
@@ -161,7 +162,7 @@ type scheduled[K weft.Key, V weft.Value] struct {
 	table *table
 }
 
-func (s scheduled[K, V]) CheckInvariants() error { return s.table.checkInvariants() }
+func (s scheduled[K, V]) CheckInvariants() error { return s.table.CheckInvariants() }
 
 // GetAllOn is that of a multimap.
 func (s scheduled[K, V]) GetAllOn(stream *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error {
@@ -171,26 +172,27 @@ func (s scheduled[K, V]) GetAllOn(stream *device.Stream, keys device.Slice[K], c
 }
 
 // GetAll is that of a multimap.
-func (s scheduled[K, V]) GetAll(ctx context.Context, keys []K) ([]int, []V, error) {
+func (s scheduled[K, V]) GetAll(ctx context.Context, keys []K, rows *weft.Rows[V]) error {
 	return s.HostSubject.(interface {
-		GetAll(context.Context, []K) ([]int, []V, error)
-	}).GetAll(ctx, keys)
+		GetAll(context.Context, []K, *weft.Rows[V]) error
+	}).GetAll(ctx, keys, rows)
 }
 
 // rehash moves everything to another number of buckets, where there may be
 // another.
 func (s scheduled[K, V]) rehash() error {
-	if s.table.opts.Fixed {
+	p := s.table.policy
+	if p.opts.Fixed {
 		return nil
 	}
-	return s.table.alone(context.Background(), "rehash", func() error {
-		c, err := s.table.count(context.Background())
-		if err != nil {
-			return err
-		}
-		have := s.table.engine.geometry().buckets
-		return s.table.resize(context.Background(), 1+(have+1)%4, c.live)
+	return s.table.core.Alone(context.Background(), "rehash", func(now core.Counters) error {
+		return p.resize(context.Background(), 1+(p.buckets()+1)%4, now.Live)
 	})
+}
+
+// flush drops dead slots.
+func (t *table) flush() error {
+	return t.core.Alone(context.Background(), "flush", func(core.Counters) error { return t.policy.engine.flush(context.Background()) })
 }
 
 // tightEngine hides all free units of the pool but one while a batch on the
@@ -200,11 +202,16 @@ type tightEngine struct {
 	dev device.Device
 }
 
-func (e *tightEngine) changeOn(s *device.Stream, b *batch.Batch, _ bool) (failed []uint32, err error) {
-	show, err := hide(e.dev, e.pool(), 1)
-	if err != nil {
-		return nil, err
+func (e *tightEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
+	if s == nil {
+		return e.engine.Change(ctx, s, b)
 	}
-	failed, err = e.engine.changeOn(s, b, true)
-	return failed, errors.Join(err, show())
+	show, err := hide(e.dev, e.units(), 1)
+	if err != nil {
+		return 0, nil, err
+	}
+	part := *b
+	part.Flags |= batch.Report
+	done, failed, err = e.engine.Change(ctx, s, &part)
+	return done, failed, errors.Join(err, show())
 }

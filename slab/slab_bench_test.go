@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// Batches of all keys at once, by widths, number of keys, utilisation and
+// Batches of all keys at once, by widths, number of keys, utilization and
 // operation:
 //
 //	go test ./slab -run '^$' -bench 'Map/uint64,uint64/n=1000000'
@@ -23,9 +23,9 @@ func BenchmarkMap(b *testing.B) {
 
 func benchmark[K, V ~uint32 | ~uint64](b *testing.B, dev device.Device) {
 	for _, n := range []int{1_000, 100_000, 1_000_000, 10_000_000} {
-		for _, utilisation := range []float64{.4, .55, .7} {
-			b.Run(fmt.Sprintf("n=%d/utilisation=%g", n, utilisation), func(b *testing.B) {
-				bench := newBench[K, V](b, dev, n, utilisation)
+		for _, utilization := range []float64{.4, .55, .7} {
+			b.Run(fmt.Sprintf("n=%d/utilization=%g", n, utilization), func(b *testing.B) {
+				bench := newBench[K, V](b, dev, n, utilization)
 				b.Run("hit", bench.hit)
 				b.Run("miss", bench.miss)
 				b.Run("update", bench.update)
@@ -36,16 +36,16 @@ func benchmark[K, V ~uint32 | ~uint64](b *testing.B, dev device.Device) {
 	}
 }
 
-// bench is a map of n keys at a utilisation.
+// bench is a map of n keys at a utilization.
 type bench[K, V ~uint32 | ~uint64] struct {
 	m               *slab.Map[K, V]
 	present, absent []K
 	vals            []V
 }
 
-func newBench[K, V ~uint32 | ~uint64](b *testing.B, dev device.Device, n int, utilisation float64) *bench[K, V] {
+func newBench[K, V ~uint32 | ~uint64](b *testing.B, dev device.Device, n int, utilization float64) *bench[K, V] {
 	x := &bench[K, V]{vals: make([]V, n)}
-	x.m = newMap[K, V](b, dev, &slab.Options{Capacity: n, Utilisation: utilisation, Seed: 1})
+	x.m = newMap[K, V](b, dev, &slab.Options{Capacity: n, MaxLoad: utilization, Seed: 1})
 	keys := sequence[K](1, 2*n)
 	rand.New(rand.NewPCG(1, 1)).Shuffle(2*n, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	x.present, x.absent = keys[:n], keys[n:]
@@ -112,5 +112,5 @@ func (x *bench[K, V]) report(b *testing.B) {
 	n, s := float64(len(x.present)), statsOf(b, x.m)
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/key")
 	b.ReportMetric(float64(s.Bytes)/n, "bytes/entry")
-	b.ReportMetric(s.Utilisation, "utilisation")
+	b.ReportMetric(s.Utilization, "utilization")
 }

@@ -1,7 +1,6 @@
 package slab_test
 
 import (
-	"errors"
 	"slices"
 	"testing"
 
@@ -28,7 +27,6 @@ func smokeAll(t *testing.T, dev device.Device) {
 	t.Run("multimap uint64,uint64", func(t *testing.T) { smokeMulti[uint64, uint64](t, dev) })
 	t.Run("set uint32", func(t *testing.T) { smokeSet[uint32](t, dev) })
 	t.Run("set uint64", func(t *testing.T) { smokeSet[uint64](t, dev) })
-	t.Run("alloc", func(t *testing.T) { smokeAlloc(t, dev) })
 }
 
 const smokeKeys = 400
@@ -76,7 +74,7 @@ func smoke[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device) {
 			t.Fatalf("All has %d: %d", k, v)
 		}
 	}
-	want(t, "All", seen, smokeKeys, m.Err())
+	want(t, "All", seen, smokeKeys, nil)
 	if s := statsOf(t, m); s.Len != smokeKeys || s.MaxChain == 0 || s.String() == "" {
 		t.Errorf("Stats: %v", s)
 	}
@@ -84,7 +82,7 @@ func smoke[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device) {
 		t.Fatal(err)
 	}
 	smokeOn(t, dev, m, keys, vals)
-	if err := m.Flush(t.Context()); err != nil {
+	if err := m.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.Clear(t.Context()); err != nil || m.Len() != 0 {
@@ -147,12 +145,13 @@ func smokeMulti[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device) {
 	want(t, "DeleteAll of them", n, len(hot)+1, err)
 	n, err = m.Get(t.Context(), keys, make([]V, smokeKeys), make([]bool, smokeKeys))
 	want(t, "Get", n, smokeKeys, err)
-	n, err = m.Count(t.Context(), keys, make([]int, smokeKeys))
+	n, err = m.Count(t.Context(), keys, make([]uint32, smokeKeys))
 	want(t, "Count", n, 3*smokeKeys, err)
-	offsets, all, err := m.GetAll(t.Context(), keys)
-	want(t, "GetAll", len(all), 3*smokeKeys, err)
+	var rows weft.Rows[V]
+	err = m.GetAll(t.Context(), keys, &rows)
+	want(t, "GetAll", len(rows.Vals), 3*smokeKeys, err)
 	for i, k := range keys {
-		for _, v := range all[offsets[i]:offsets[i+1]] {
+		for _, v := range rows.Row(i) {
 			if v != V(k) {
 				t.Fatalf("key %d has the value %d", k, v)
 			}
@@ -160,10 +159,10 @@ func smokeMulti[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device) {
 	}
 	n, err = m.Delete(t.Context(), keys[:100], make([]bool, 100))
 	want(t, "Delete", n, 100, err)
-	removed := make([]int, 100)
+	removed := make([]uint32, 100)
 	n, err = m.DeleteAll(t.Context(), keys[50:150], removed)
 	want(t, "DeleteAll", n, 250, err)
-	equal(t, "removed", removed, slices.Concat(slices.Repeat([]int{2}, 50), slices.Repeat([]int{3}, 50)))
+	equal(t, "removed", removed, slices.Concat(slices.Repeat([]uint32{2}, 50), slices.Repeat([]uint32{3}, 50)))
 	ops := make([]weft.Op[K, V], 100)
 	for i := range ops {
 		ops[i] = weft.Op[K, V]{Kind: weft.OpKind(i % 5), Key: keys[i/5], Value: vals[i/5]}
@@ -172,13 +171,8 @@ func smokeMulti[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device) {
 		t.Fatal(err)
 	}
 	before := m.Len()
-	for name, call := range map[string]func() error{
-		"Flush":   func() error { return m.Flush(t.Context()) },
-		"Compact": func() error { return m.Compact(t.Context()) },
-	} {
-		if err := call(); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+	if err := m.Compact(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	if s := statsOf(t, m); s.Len != before || s.Tombstones != 0 {
 		t.Errorf("%d pairs, then %v", before, s)
@@ -224,39 +218,12 @@ func smokeSet[K ~uint32 | ~uint64](t *testing.T, dev device.Device) {
 	for range set.All() {
 		seen++
 	}
-	want(t, "All", seen, smokeKeys-200, set.Err())
-	if err := set.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	want(t, "All", seen, smokeKeys-200, nil)
 	if err := set.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if s := statsOf(t, set); s.Len != smokeKeys-200 || s.Tombstones != 0 {
 		t.Errorf("Stats: %v", s)
-	}
-}
-
-// smokeAlloc has units one by one and all at once, from both kinds of
-// allocator, and more of them than there are.
-func smokeAlloc(t *testing.T, dev device.Device) {
-	for _, light := range []bool{false, true} {
-		a, err := slab.NewAlloc(dev, &slab.AllocOptions{Blocks: 1, SuperBlocks: 1, MaxSuperBlocks: 1, Light: light})
-		if err != nil {
-			t.Fatal(err)
-		}
-		units := make([]uint32, 1100)
-		n, err := a.Allocate(t.Context(), units)
-		if n != 1024 || !errors.Is(err, weft.ErrFull) {
-			t.Fatalf("Allocate: %d, %v", n, err)
-		}
-		n, err = a.Free(t.Context(), units[:1000])
-		want(t, "Free", n, 1000, err)
-		if s, err := a.Stats(t.Context()); s.Used != 24 || err != nil {
-			t.Errorf("Stats: %v, %v", s, err)
-		}
-		if err := a.Close(); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 
@@ -284,10 +251,9 @@ func (s *listening) Launch(k device.Kernel, grid, block device.Dim, params []byt
 	return s.StreamDriver.Launch(k, grid, block, params)
 }
 
-// Those who look at TestSmoke see every kernel; TestChurnSmoke shows the one
-// that is a test itself.
+// Those who look at TestSmoke see every kernel.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
-	l := &listener{slab.OpenSim(t, &sim.Options{}), map[string]bool{"slab_alloc_churn": true}}
+	l := &listener{slab.OpenSim(t, &sim.Options{}), map[string]bool{}}
 	smokeAll(t, l)
 	for _, k := range slab.Kernels() {
 		if !l.launched[k] {

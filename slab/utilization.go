@@ -11,14 +11,18 @@ import "math"
 // Utilization does not grow evenly with the number of keys per bucket. At
 // about M of them nearly every bucket takes a second slab, mostly empty: with
 // M = 15 it stays at .65 from 12 to 18 keys per bucket, while searches double.
+//
+// In a multimap a key brings several pairs, all to one bucket: others stay
+// empty, and take a base slab all the same. How many pairs a key has, each, is
+// learned from how many slabs there are; see pairsPerKey.
 
 // meanSlabs is the expected number of slabs of a bucket at a mean number of
-// keys per bucket.
-func meanSlabs(keys float64, perSlab int) float64 {
-	m := float64(perSlab)
-	// With many slabs, the last one holds any number of keys from 1 to M.
+// pairs per bucket.
+func meanSlabs(pairs, each float64, perSlab int) float64 {
+	m, keys := float64(perSlab), pairs/each
+	// With many slabs, the last one holds any number of pairs from 1 to M.
 	if keys > 64*m {
-		return keys/m + (m-1)/(2*m)
+		return pairs/m + (m-1)/(2*m)
 	}
 	// Beyond twelve deviations nothing is left.
 	from := math.Max(0, math.Floor(keys-12*math.Sqrt(keys)))
@@ -26,36 +30,80 @@ func meanSlabs(keys float64, perSlab int) float64 {
 	var mean float64
 	for k := from; k <= to; k++ {
 		lg, _ := math.Lgamma(k + 1)
-		mean += math.Exp(k*math.Log(keys)-keys-lg) * math.Max(1, math.Ceil(k/m))
+		mean += math.Exp(k*math.Log(keys)-keys-lg) * slabsOf(k, each, m)
 	}
 	return mean
 }
 
-// utilizationAt is the utilization expected at a mean number of keys per
-// bucket.
-func utilizationAt(keys float64, slotBytes int) float64 {
-	return keys * float64(slotBytes) / (meanSlabs(keys, slotsIn(slotBytes)) * slabBytes)
+// slabsOf is the expected number of slabs of k keys with each pairs on average.
+// Their number is spread around that: were it the same for all keys, they would
+// fill their slabs well or badly by chance.
+func slabsOf(k, each, perSlab float64) float64 {
+	pairs, spread := k*each, (each-1)/2*math.Sqrt(k)
+	if spread == 0 {
+		return math.Max(1, math.Ceil(pairs/perSlab))
+	}
+	// The integral of the number of slabs.
+	area := func(pairs float64) float64 {
+		if pairs < 0 {
+			return pairs
+		}
+		full := math.Floor(pairs / perSlab)
+		return perSlab*full*(full+1)/2 + (pairs-full*perSlab)*(full+1)
+	}
+	return (area(pairs+spread) - area(pairs-spread)) / (2 * spread)
 }
 
-// keysPerBucket is the smallest mean number of keys per bucket at which a
+// utilizationAt is the utilization expected at a mean number of pairs per
+// bucket.
+func utilizationAt(pairs, each float64, slotBytes int) float64 {
+	return pairs * float64(slotBytes) / (meanSlabs(pairs, each, slotsIn(slotBytes)) * slabBytes)
+}
+
+// pairsPerBucket is the smallest mean number of pairs per bucket at which a
 // utilization is reached; ok is false if chains of reasonable length don't.
-func keysPerBucket(utilization float64, slotBytes int) (keys float64, ok bool) {
+func pairsPerBucket(utilization, each float64, slotBytes int) (pairs float64, ok bool) {
 	const step = 1.01
 	hi := utilization * slabBytes / float64(slotBytes) // no chains at all
-	for utilizationAt(hi, slotBytes) < utilization {
+	for utilizationAt(hi, each, slotBytes) < utilization {
 		if hi *= step; hi > 64*float64(slotsIn(slotBytes)) {
 			return 0, false
 		}
 	}
 	lo := hi / step
 	for range 40 {
-		if mid := (lo + hi) / 2; utilizationAt(mid, slotBytes) < utilization {
+		if mid := (lo + hi) / 2; utilizationAt(mid, each, slotBytes) < utilization {
 			lo = mid
 		} else {
 			hi = mid
 		}
 	}
 	return hi, true
+}
+
+// mostPairs is more pairs of a key than make a difference: whatever their
+// number, they fill whole slabs.
+const mostPairs = 1 << 10
+
+// pairsPerKey is how many pairs each key has, on average, in a table of n pairs
+// with so many slabs behind its base slabs. If there are no more slabs than
+// chance explains, keys have one pair.
+func pairsPerKey(n uint64, buckets uint32, chained, slotBytes int) float64 {
+	pairs, b := float64(n)/float64(buckets), float64(buckets)
+	expect := func(each float64) float64 { return (meanSlabs(pairs, each, slotsIn(slotBytes)) - 1) * b }
+	distinct := expect(1)
+	if float64(chained) <= 1.02*distinct+4*math.Sqrt(distinct)+spareUnits {
+		return 1
+	}
+	lo, hi := 1.0, float64(mostPairs)
+	for range 20 {
+		if mid := math.Sqrt(lo * hi); expect(mid) < float64(chained) {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return hi
 }
 
 // bucketsFor is the number of buckets for n keys; ok is false if there is no
@@ -68,13 +116,13 @@ func bucketsFor(n uint64, perBucket float64) (buckets uint32, ok bool) {
 	return max(uint32(want), 1), true
 }
 
-// chainedFor is how many slabs behind the base slabs n keys are expected to
+// chainedFor is how many slabs behind the base slabs n pairs are expected to
 // need, with a margin for chance.
-func chainedFor(n uint64, buckets uint32, slotBytes int) int {
+func chainedFor(n uint64, each float64, buckets uint32, slotBytes int) int {
 	if n == 0 {
 		return 0
 	}
-	mean := meanSlabs(float64(n)/float64(buckets), slotsIn(slotBytes)) - 1
+	mean := meanSlabs(float64(n)/float64(buckets), each, slotsIn(slotBytes)) - 1
 	expect := mean * float64(buckets)
 	return int(expect + expect/8 + spareUnits)
 }

@@ -1,0 +1,64 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// stopMargin is how long a call may go on when its context has ended. On an idle
+// machine it is a few milliseconds; those that run tests have other work.
+const stopMargin = 500 * time.Millisecond
+
+// Stoppable is a method under a context.
+type Stoppable struct {
+	Name string
+	Run  func(ctx context.Context) error
+	// Long: it goes on for longer than the test waits, so that it must have been
+	// stopped.
+	Long bool
+}
+
+// Stops ends the context of calls at several times and wants them to return
+// soon. Whatever they leave is for the next one to work on.
+func Stops(t *testing.T, calls []Stoppable) {
+	waits := []time.Duration{0, time.Millisecond, 7 * time.Millisecond, 30 * time.Millisecond}
+	for _, c := range calls {
+		t.Run(c.Name, func(t *testing.T) {
+			stopped, longest := 0, time.Duration(0)
+			for _, after := range waits {
+				took, err := stop(t.Context(), after, c.Run)
+				switch {
+				case errors.Is(err, context.Canceled):
+					stopped++
+				case err != nil:
+					t.Fatal(err)
+				}
+				longest = max(longest, took)
+			}
+			t.Logf("stopped %d times of %d, within %v", stopped, len(waits), longest)
+			if longest > stopMargin {
+				t.Errorf("it goes on for %v when its context has ended", longest)
+			}
+			if c.Long && stopped < len(waits) {
+				t.Error("it has come to its end")
+			}
+		})
+	}
+}
+
+// stop ends the context of a call some time after its start, and measures how
+// long the call goes on then.
+func stop(ctx context.Context, after time.Duration, run func(context.Context) error) (took time.Duration, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan time.Time, 1)
+	time.AfterFunc(after, func() {
+		ended <- time.Now()
+		cancel()
+	})
+	err = run(ctx)
+	returned := time.Now()
+	return max(0, returned.Sub(<-ended)), err
+}
