@@ -69,15 +69,18 @@ func (q *Queue) Open(dev device.Device, w batch.Widths) (err error) {
 
 // Close waits for all changes and frees everything. No call is under way.
 func (q *Queue) Close() (err error) {
-	if q.Changed != nil {
-		err = q.Changed.Sync(context.Background())
+	events := []*device.Event{q.Changed, q.Visible}
+	for _, e := range events { // streams of callers may be about to record them
+		if e != nil {
+			err = errors.Join(err, e.Sync(context.Background()))
+		}
 	}
 	if q.Stream != nil {
 		err = errors.Join(err, q.Stream.Close())
 	}
 	err = errors.Join(err, q.carriers.free(),
 		q.control.Free(), q.deferred.Free(), q.ranks.Free(), q.flags.Free(), q.failed.Free())
-	for _, e := range []*device.Event{q.Changed, q.Visible} {
+	for _, e := range events {
 		if e != nil {
 			err = errors.Join(err, e.Close())
 		}
