@@ -3,6 +3,7 @@ package linear
 import (
 	"context"
 	"errors"
+	"unsafe"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -30,13 +31,12 @@ const farWork = 64
 type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct{ cpu.Engine }
 
 func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, g geometry) (engine, *core.Leases, error) {
-	e := &cpuEngine[K, SK, V, SV]{cpu.Engine{Device: dev}}
+	e := &cpuEngine[K, SK, V, SV]{cpu.Engine{Device: dev, Slots: lineBytes / int(unsafe.Sizeof(cpu.Slot[SK, SV]{}))}}
 	gen, err := e.allocate(context.Background(), g)
 	if err != nil {
 		return nil, nil, err
 	}
-	e.Leases = core.NewLeases(gen)
-	return e, e.Leases, nil
+	return e, e.Start(gen), nil
 }
 
 // allocate makes an empty generation, unless ctx ends.
@@ -48,25 +48,13 @@ func (e *cpuEngine[K, SK, V, SV]) allocate(ctx context.Context, g geometry) (*ge
 	if err != nil {
 		return nil, err
 	}
-	if err := e.wipe(ctx, gen); err != nil {
+	if err := e.Wipe(ctx, gen); err != nil {
 		return nil, errors.Join(err, gen.Free())
 	}
 	return gen, nil
 }
 
-// wipe empties a generation, unless ctx ends.
-func (e *cpuEngine[K, SK, V, SV]) wipe(ctx context.Context, g *generation) error {
-	at := g.countersAt()
-	clear(g.buf.Host[at:])
-	return e.Ones(ctx, g.buf.Host[:at])
-}
-
-func (e *cpuEngine[K, SK, V, SV]) geometry() geometry { return e.Memory().(*generation).geometry }
-
-// Clear is for [core.Engine].
-func (e *cpuEngine[K, SK, V, SV]) Clear(ctx context.Context) error {
-	return e.wipe(ctx, e.Memory().(*generation))
-}
+func (e *cpuEngine[K, SK, V, SV]) geometry() geometry { return e.Parts().(*generation).geometry }
 
 // ---- lookups ----------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
 )
 
@@ -26,15 +27,15 @@ func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, 
 type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Changes[K, V]
 	table cpuTable[SK, SV]
-	to    *cpu.Counters
+	to    *core.Tally
 	part  cpu.Share
 	late  []uint32 // operations that need lines of others
 }
 
 func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) *changer[K, SK, V, SV] {
-	g := e.Memory().(*generation)
+	g := e.Parts().(*generation)
 	return &changer[K, SK, V, SV]{
-		Changes: cpu.ChangesOf[K, V](b), table: tableOf[SK, SV](g), to: g.Counters(), part: cpu.Share{Hi: g.lines + 1},
+		Changes: cpu.ChangesOf[K, V](b), table: tableOf[SK, SV](g), to: g.Tally(), part: cpu.Share{Hi: g.lines + 1},
 	}
 }
 

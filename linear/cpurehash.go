@@ -13,12 +13,12 @@ import (
 )
 
 func (e *cpuEngine[K, SK, V, SV]) rehash(ctx context.Context, lines uint32, thorough bool) error {
-	from := e.Memory().(*generation)
+	from := e.Parts().(*generation)
 	to, err := e.allocate(ctx, geometry{seed: from.seed, lines: lines})
 	if err != nil {
 		return err
 	}
-	if err := e.move(from, to, newEffort(ctx, from.Counters().Live, int(unsafe.Sizeof(cpu.Slot[SK, SV]{})), thorough)); err != nil {
+	if err := e.move(from, to, newEffort(ctx, from.Tally().Live, int(unsafe.Sizeof(cpu.Slot[SK, SV]{})), thorough)); err != nil {
 		return errors.Join(err, to.Free())
 	}
 	return e.Leases.Replace(to)
@@ -102,7 +102,7 @@ func (e *cpuEngine[K, SK, V, SV]) move(from, to *generation, may *effort) error 
 		last.put(to.lines*lineSectors, s)
 	}
 	may.left.Add(-last.read)
-	*to.Counters() = cpu.Counters{Live: uint64(last.moved), Used: uint64(last.moved)}
+	*to.Tally() = core.Tally{Live: uint64(last.moved), Used: uint64(last.moved)}
 	return may.over(to, int64(len(last.late)))
 }
 

@@ -16,7 +16,7 @@ type cpuTable[K cpu.Key, V cpu.Val] struct {
 }
 
 func tableOf[K cpu.Key, V cpu.Val](g *generation) cpuTable[K, V] {
-	return cpuTable[K, V]{g.geometry, unsafe.Pointer(unsafe.SliceData(g.buf.Host)), g.path()}
+	return cpuTable[K, V]{g.geometry, unsafe.Pointer(unsafe.SliceData(g.Buf.Host)), g.path()}
 }
 
 // sector is the slots of a sector, by its index in the table.

@@ -3,29 +3,23 @@ package linear
 import (
 	"context"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Extent is for [core.Engine]: lines, the extra one last.
-func (e *cpuEngine[K, SK, V, SV]) Extent(l *core.Lease) (units uint32, rows int) {
-	return l.Parts.(*generation).extent(int(unsafe.Sizeof(cpu.Slot[SK, SV]{})))
-}
-
 // Export is for [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
 	g := l.Parts.(*generation)
 	t := tableOf[SK, SV](g)
-	return cpu.Export[K, V](ctx, out, t.base, g.order, t.lines, lo, hi, lastSentinel, func(line uint32, slots func([]cpu.Slot[SK, SV])) {
+	return cpu.Export[K, V](ctx, out, t.base, g.Order, t.lines, lo, hi, lastSentinel, func(line uint32, slots func([]cpu.Slot[SK, SV])) {
 		slots(t.line(line))
 	})
 }
 
 func (e *cpuEngine[K, SK, V, SV]) probeLengths(ctx context.Context) (uint64, uint32, error) {
-	t := tableOf[SK, SV](e.Memory().(*generation))
+	t := tableOf[SK, SV](e.Parts().(*generation))
 	var sum atomic.Uint64
 	var longest atomic.Uint32
 	e.Device.Parallel(int(t.lines), 1<<10, func(lo, hi int) {

@@ -2,12 +2,11 @@ package linear
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
-	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/cpu"
 )
 
 // engine is what the policy needs of a machine beside what all engines do.
@@ -41,19 +40,12 @@ func newEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (engin
 	if !ok {
 		return newGPUEngine(dev, w, g, fixed)
 	}
-	switch w {
-	case batch.Widths{Key: 4, Val: 4, Slot: 8}:
-		return newCPUEngine[uint32, uint32, uint32, uint32](host, g)
-	case batch.Widths{Key: 4, Val: 8, Slot: 16}:
-		return newCPUEngine[uint32, uint64, uint64, uint64](host, g)
-	case batch.Widths{Key: 8, Val: 4, Slot: 16}:
-		return newCPUEngine[uint64, uint32, uint64, uint64](host, g)
-	case batch.Widths{Key: 8, Val: 8, Slot: 16}:
-		return newCPUEngine[uint64, uint64, uint64, uint64](host, g)
-	case batch.Widths{Key: 4, Slot: 4}:
-		return newCPUEngine[uint32, struct{}, uint32, struct{}](host, g)
-	case batch.Widths{Key: 8, Slot: 8}:
-		return newCPUEngine[uint64, struct{}, uint64, struct{}](host, g)
+	open, err := cpu.Choose(w,
+		newCPUEngine[uint32, uint32, uint32, uint32], newCPUEngine[uint32, uint64, uint64, uint64],
+		newCPUEngine[uint64, uint32, uint64, uint64], newCPUEngine[uint64, uint64, uint64, uint64],
+		newCPUEngine[uint32, struct{}, uint32, struct{}], newCPUEngine[uint64, struct{}, uint64, struct{}])
+	if err != nil {
+		return nil, nil, err
 	}
-	return nil, nil, fmt.Errorf("%w: no engine for keys of %d and values of %d bytes", op.ErrOptions, w.Key, w.Val)
+	return open(host, g)
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/hash"
 	"github.com/weftgo/weft/internal/op"
 )
 
 // SpreadKeys is the size of the largest lookup that gives each key a tile.
-const SpreadKeys = spreadKeys
+const SpreadKeys = gpu.SpreadKeys
 
 // Images are the kernels.
 var Images = func() (all []*device.Image) {
@@ -75,7 +76,7 @@ func (t *table) image() (image, error) {
 	}
 	gen := lease.Parts.(*generation)
 	im := image{geometry: gen.geometry, widths: t.core.Widths, mem: make([]byte, gen.bytes())}
-	err = errors.Join(t.core.Engine.Wait(ctx), copyOut(t.core.Device, gen.buf, im.mem))
+	err = errors.Join(t.core.Engine.Wait(ctx), copyOut(t.core.Device, gen.Buf, im.mem))
 	return im, errors.Join(err, lease.End())
 }
 
@@ -94,7 +95,7 @@ func (t *table) restore(im image) error {
 	if err != nil {
 		return err
 	}
-	to := lease.Parts.(*generation).buf
+	to := lease.Parts.(*generation).Buf
 	if e, ok := t.policy.engine.(*gpuEngine); ok {
 		err = e.Do(ctx, func(s *device.Stream) error { return s.CopyIn(to.Ptr, im.mem) })
 	} else {

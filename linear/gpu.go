@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type linear::Table=tableRef -type weft::List=internal/gpu.List -type weft::RankParams=internal/gpu.RankParams linear.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type linear::Table=tableRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export linear.cu
 
 // Tuning of the launches.
 const (
@@ -23,11 +23,6 @@ const (
 
 	narrowLanes, wideLanes = 2, 4 // tuning.cuh
 	warpThreads            = 32
-
-	// spreadKeys is the size of batches up to which each key gets a tile to
-	// itself, so that the batch is back after one chain of reads and not after
-	// two or four.
-	spreadKeys = 1 << 14
 )
 
 // gpuEngine runs the kernels of linear.cu.
@@ -65,7 +60,7 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (_ 
 	if err = e.kernel.load(dev, &e.Order); err != nil {
 		return nil, nil, err
 	}
-	if err = e.OpenEngine(dev, w, &e.kernel); err != nil {
+	if err = e.OpenEngine(dev, w, lineBytes/w.Slot, &e.kernel); err != nil {
 		return nil, nil, err
 	}
 	if fixed {
@@ -77,8 +72,8 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (_ 
 	if err != nil {
 		return nil, nil, err
 	}
-	e.Leases = core.NewLeases(gen)
-	return e, e.Leases, e.Clear(context.Background())
+	leases, err := e.Start(gen)
+	return e, leases, err
 }
 
 func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
@@ -97,8 +92,8 @@ func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
 func refOf(p core.Parts) tableRef {
 	g := p.(*generation)
 	return tableRef{
-		lines:    g.buf.Ptr,
-		counters: g.buf.Ptr + device.Ptr(g.countersAt()),
+		lines:    g.Buf.Ptr,
+		counters: g.TallyPtr(),
 		seed:     g.seed,
 		nlines:   g.lines,
 		maxLines: g.path(),
@@ -115,32 +110,14 @@ func (k *kernels) share(p core.Parts) float64 {
 	return float64(k.of.Used()) / float64(slots(p, k.widths))
 }
 
-// Counters is for [gpu.Structure], as are the methods that follow.
-func (k *kernels) Counters(p core.Parts) device.Ptr { return refOf(p).counters }
-
-// Wipe empties a generation.
-func (k *kernels) Wipe(s *device.Stream, p core.Parts) error {
-	ref := refOf(p)
-	return errors.Join(
-		s.Fill(ref.lines, ^uint32(0), int(ref.counters-ref.lines)/4),
-		s.Fill(ref.counters, 0, lineBytes/4))
-}
-
-// Look launches a lookup.
+// Look is for [gpu.Structure], as are the methods that follow.
 func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	kernel, lanes := k.get, narrowLanes
 	if k.share(p) > k.wideGet {
 		kernel, lanes = k.getWide, wideLanes
 	}
-	params := getParams{
-		table: refOf(p), keys: b.Columns[batch.Keys].Ptr, vals: b.Columns[batch.Vals].Ptr,
-		found: b.Columns[batch.OK].Ptr, hits: hits, n: uint64(b.N),
-	}
-	threads := b.N
-	if b.N <= spreadKeys {
-		params.spread, threads = 1, b.N*lanes
-	}
-	return device.Launch(s, kernel, gpu.Grid(threads), gpu.Block, &params)
+	lookup, grid := gpu.LookupOf(b, hits, lanes)
+	return device.Launch(s, kernel, grid, gpu.Block, &getParams{table: refOf(p), lookup: lookup})
 }
 
 // Change launches a change.
@@ -149,31 +126,20 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 	if k.share(p) > k.wideChange {
 		kernel = k.changeWide
 	}
-	return c.Ordered(), device.Launch(s, kernel, gpu.Grid(c.N), gpu.Block, &changeParams{
-		table: refOf(p), keys: c.Columns[batch.Keys].Ptr, vals: c.Columns[batch.Vals].Ptr,
-		kinds: c.Columns[batch.Kinds].Ptr, out: c.Columns[batch.Out].Ptr, ok: c.OK,
-		deferred: c.Deferred, failed: c.Failed,
-		n: uint32(c.N), first: uint32(c.First), kind: uint32(c.Kind), flags: c.Flags,
-	})
+	return c.Ordered(), device.Launch(s, kernel, gpu.Grid(c.N), gpu.Block, &changeParams{table: refOf(p), changes: c.Args})
 }
 
 // Winners launches what resolves duplicates.
-func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, rank *gpu.RankParams) error {
+func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
 	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
-		&settleParams{table: refOf(p), rank: *rank, vals: c.Columns[batch.Vals].Ptr, ok: c.OK})
-}
-
-// Extent is the lines, the extra one last.
-func (k *kernels) Extent(p core.Parts) (units uint32, rows int) {
-	return p.(*generation).extent(k.widths.Slot)
+		&winnersParams{table: refOf(p), winners: *w})
 }
 
 // Export launches copying the live pairs of lines [lo,hi).
 func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	slots := int(hi-lo) * lineBytes / k.widths.Slot
 	return device.Launch(s, k.export, gpu.Wave(s.Device(), slots), gpu.Block, &exportParams{
-		table: refOf(p), keys: out.Columns[batch.Keys].Ptr, vals: out.Columns[batch.Vals].Ptr, count: count,
-		lo: lo, hi: hi, step: p.(*generation).order.Step(),
+		table: refOf(p), to: gpu.ExportOf(out, p.(*generation).Memory(), lo, hi, count),
 	})
 }
 

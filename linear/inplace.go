@@ -37,7 +37,7 @@ func (e *cpuEngine[K, SK, V, SV]) rehashInPlace(ctx context.Context) (bool, erro
 	if e.Leases.Held() {
 		return false, nil
 	}
-	g := e.Memory().(*generation)
+	g := e.Parts().(*generation)
 	t := tableOf[SK, SV](g)
 	borders := t.borders(cpu.SharesPerCore * e.Device.Properties().Units)
 	if len(borders) == 0 {
@@ -52,7 +52,7 @@ func (e *cpuEngine[K, SK, V, SV]) rehashInPlace(ctx context.Context) (bool, erro
 		}
 		dropped.Add(t.rehashInPlace(ctx, borders[i], n))
 	})
-	g.Counters().Used -= dropped.Load()
+	g.Tally().Used -= dropped.Load()
 	return ctx.Err() == nil, ctx.Err()
 }
 

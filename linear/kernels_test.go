@@ -11,6 +11,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
 )
 
 // beside is an engine of kernels beside a model of it. The keys of a set have
@@ -67,7 +68,7 @@ func LargeTable[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool)
 	s.change(weft.OpPutNew, 40, 60)
 	s.rehash(3)
 	for range 4 { // two ways, by sectors or by lines
-		keys, vals := s.draw(spreadKeys+300, spreadKeys+300)
+		keys, vals := s.draw(gpu.SpreadKeys+300, gpu.SpreadKeys+300)
 		for i, found := range s.lookUp(keys, vals) {
 			if v, there := s.model[keys[i]]; found != there || !set && vals[i] != v {
 				t.Fatalf("key %#x: %#x, %v, want %#x, %v", keys[i], vals[i], found, v, there)

@@ -2,7 +2,7 @@
 // parameters of its kernels.
 #pragma once
 
-#include "weft/change.cuh"
+#include "weft/batch.cuh"
 #include "weft/hash.cuh"
 #include "weft/spread.cuh"
 #include "weft/tile.cuh"
@@ -24,7 +24,7 @@ struct Table {
 };
 
 // locate gives the home sector of a key: its index in the table. Keys that
-// look like marks live in the extra line, under another name.
+// look like sentinels live in the extra line, under another name.
 template <class S>
 __device__ __forceinline__ uint32_t locate(const Table& t, typename S::Key key) {
   using Key = typename S::Key;
@@ -64,35 +64,23 @@ struct Path {
 
 struct GetParams {
   Table table;
-  const void* keys;
-  void* vals;      // may be null
-  uint8_t* found;  // may be null
-  uint64_t* hits;  // may be null; added to
-  uint64_t n;
-  uint32_t spread;  // one key per tile, not per lane
-  uint32_t unused;
+  Lookup lookup;
 };
 
 struct ChangeParams {
   Table table;
-  const void* keys;
-  const void* vals;      // may be null: no Put or PutNew
-  const uint8_t* kinds;  // may be null: all are of one kind
-  void* out;             // values of Get and PutNew; may be null
-  uint8_t* ok;           // may be null
-  List deferred;         // with kDefer
-  List failed;           // operations that found no room; items may be null
-  uint32_t n;
-  uint32_t first;        // added to the indices in failed
-  uint32_t kind;
-  uint32_t flags;
+  Changes changes;
 };
 
-struct SettleParams {
+struct WinnersParams {
   Table table;
-  RankParams rank;
-  const void* vals;
-  uint8_t* ok;
+  Winners winners;
+};
+
+// Lines are numbered in the order of a step; number nlines is the extra line.
+struct ExportParams {
+  Table table;
+  Export to;
 };
 
 struct RehashParams {
@@ -111,16 +99,6 @@ struct InPlaceParams {
   uint32_t* found;    // added to: segments that have a border
   uint32_t segments;  // of the table
   uint32_t lo, hi;    // segments to work on
-  uint32_t unused;
-};
-
-struct ExportParams {
-  Table table;
-  void* keys;
-  void* vals;
-  uint32_t* count;
-  uint32_t lo, hi;  // numbers in the order of step (spread.cuh); nlines is the extra line
-  uint32_t step;
   uint32_t unused;
 };
 

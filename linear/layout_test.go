@@ -53,7 +53,7 @@ func TestConstantsAreTwins(t *testing.T) {
 			"kEmpty": cpu.Empty, "kDead": cpu.Dead, "kPending": cpu.Pending,
 		},
 		"../kernels/include/weft/order.cuh": {
-			"kReuse": int(batch.Reuse), "kDefer": int(batch.Order),
+			"kReuse": int(batch.Reuse), "kContend": int(batch.Order),
 			"kGet": int(weft.OpGet), "kPut": int(weft.OpPut), "kPutNew": int(weft.OpPutNew), "kDelete": int(weft.OpDelete), "kDeleteAll": int(weft.OpDeleteAll),
 		},
 		"tuning.cuh": {

@@ -44,14 +44,10 @@ template <class S, class K, class V, int Lanes, int Pieces>
 __device__ __forceinline__ void get(const GetParams& p) {
   using Key = typename S::Key;
   PathTile<S, Lanes, Pieces> tile;
-  // A small batch is spread out, one key per tile, to have it back sooner.
-  bool spread = p.spread;
-  uint64_t i = spread ? thread_index() / Lanes : thread_index();
-  bool mine = i < p.n && (!spread || tile.rank == 0);
-  Key key = mine ? Key(load_once(static_cast<const K*>(p.keys) + i)) : Key(0);
-  uint32_t home = locate<S>(p.table, key);
-  key = stored<S>(key);
-  uint32_t pending = ballot(kAll, mine) >> tile.base & tile.kMask;
+  Query<S> q = query<S, K, Lanes>(p.lookup, tile.rank);
+  uint32_t home = locate<S>(p.table, q.key);
+  Key key = stored<S>(q.key);
+  uint32_t pending = ballot(kAll, q.there) >> tile.base & tile.kMask;
 
   Key value = 0;
   bool hit = false;
@@ -84,12 +80,7 @@ __device__ __forceinline__ void get(const GetParams& p) {
       }
     }
   }
-  if (mine) {
-    if constexpr (S::kHasValue)
-      if (p.vals) store_once(static_cast<V*>(p.vals) + i, hit ? V(value) : V(0));
-    if (p.found) store_once(p.found + i, uint8_t(hit));
-  }
-  if (p.hits) count(p.hits, mine && hit);
+  answer<S, V>(p.lookup, q, hit, value);
 }
 
 // ---- changes ---------------------------------------------------------------
@@ -172,7 +163,7 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
       if (take) {
         done = !S::swap(slot, word, S::pair(key, value)) ? kAgain : S::key(word) == S::kDead ? kRevived : kInserted;
       } else {
-        done = act<S>(slot, word, kind, key, value, flags & kDefer);
+        done = act<S>(slot, word, kind, key, value, flags & kContend);
         value = S::value(word);
       }
     }
@@ -199,35 +190,17 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
 
 template <class S, class K, class V, int Lanes, int Pieces>
 __device__ __forceinline__ void change_batch(const ChangeParams& p) {
-  using Key = typename S::Key;
   uint32_t i = uint32_t(thread_index());
-  Operation<S> op{i < p.n, p.kind, 0, 0};
-  if (op.there) {
-    op.key = Key(load_once(static_cast<const K*>(p.keys) + i));
-    if (p.kinds) op.kind = load_once(p.kinds + i);
-    if constexpr (S::kHasValue)
-      if (p.vals) op.value = Key(load_once(static_cast<const V*>(p.vals) + i));
-  }
-  change<S, Lanes, Pieces>(p.table, p.flags, op);
-
-  bool present = op.outcome == kPresent, full = op.outcome == kFull;
-  if (op.there) {
-    bool ok = inserted(op.outcome) || op.outcome == kDeleted || (op.kind == kGet && present);
-    if (p.ok) store_once(p.ok + i, uint8_t(ok));
-    if constexpr (S::kHasValue)
-      // What one without room has brought may lie there, for it to run again.
-      if (p.out && !full) store_once(static_cast<V*>(p.out) + i, present && op.kind != kPut ? V(op.value) : V(0));
-  }
-  // What duplicates could have decided (see order.cuh), among them those that
-  // found no room while another did.
-  if (p.flags & kDefer) record(p.deferred, i, op.kind == kDelete ? op.there && op.outcome == kNothing : present || full);
-  record(p.failed, p.first + i, full);
+  Operation<S> op = operation<S, K, V>(p.changes, i);
+  change<S, Lanes, Pieces>(p.table, p.changes.flags, op);
+  outcome<S, V>(p.changes, i, op);
+  list(p.changes, i, op, contends(op));
   tally_block(p.table.counters, op.outcome);
 }
 
-// alter runs an operation per lane in a kernel whose speed does not count.
+// change_one runs an operation per lane in a kernel whose speed does not count.
 template <class S>
-__device__ __forceinline__ void alter(const Table& t, Operation<S>& op) {
+__device__ __forceinline__ void change_one(const Table& t, Operation<S>& op) {
   change<S, kNarrowLanes, kNarrowPieces>(t, 0, op);
 }
 
@@ -258,7 +231,7 @@ __device__ __forceinline__ void rehash(const RehashParams& p) {
   using Word = typename S::Word;
   each_slot<S>(p.from, p.lo, p.hi, [&](bool live, Word w, uint32_t line, uint32_t) {
     Operation<S> op{live, kPutNew, line == p.from.nlines ? ~S::key(w) : S::key(w), S::value(w)};
-    alter<S>(p.to, op);
+    change_one<S>(p.to, op);
     tally(p.to.counters, op.outcome);
     uint32_t lost = popcount(ballot(kAll, op.outcome == kFull));
     if (lost != 0 && lane_index() == 0) add_relaxed(p.lost, lost);
@@ -266,30 +239,21 @@ __device__ __forceinline__ void rehash(const RehashParams& p) {
   });
 }
 
-// export_live writes the live pairs of lines number [lo,hi) to two columns, a
-// slot per lane.
+// export_live writes the live pairs of a range of lines to two columns, a slot
+// per lane.
 template <class S, class K, class V>
 __device__ __forceinline__ void export_live(const ExportParams& p) {
-  using Key = typename S::Key;
   using Word = typename S::Word;
   constexpr uint32_t per_line = kLineBytes / sizeof(Word);
-  uint64_t n = uint64_t(p.hi - p.lo) * per_line, stride = threads_in_grid();
+  uint64_t n = uint64_t(p.to.hi - p.to.lo) * per_line, stride = threads_in_grid();
   uint32_t lane = lane_index();
-  Spread lines(p.table.nlines, p.step, p.lo + thread_index() / per_line, stride / per_line);
+  Spread lines(p.table.nlines, p.to.step, p.to.lo + thread_index() / per_line, stride / per_line);
   for (uint64_t first = thread_index() - lane; first < n; first += stride, lines.next()) {
     uint64_t s = first + lane;
-    uint32_t line = lines.at(p.lo + s / per_line);
+    uint32_t line = lines.at(p.to.lo + s / per_line);
     Word w = S::pair(S::kEmpty, 0);
     if (s < n) w = load_relaxed(reinterpret_cast<Word*>(p.table.lines) + uint64_t(line) * per_line + s % per_line);
-    bool live = S::key(w) < S::kPending;
-    uint32_t votes = ballot(kAll, live), at = 0;
-    if (votes == 0) continue;
-    if (lane == lowest(votes)) at = add_relaxed(p.count, popcount(votes));
-    at = shuffle(kAll, at, lowest(votes)) + popcount(votes & ((1u << lane) - 1));
-    if (!live) continue;
-    Key key = line == p.table.nlines ? Key(~S::key(w)) : S::key(w);
-    static_cast<K*>(p.keys)[at] = K(key);
-    if constexpr (S::kHasValue) static_cast<V*>(p.vals)[at] = V(S::value(w));
+    emit<S, K, V>(p.to, S::key(w) < S::kPending, line == p.table.nlines ? ~S::key(w) : S::key(w), S::value(w));
   }
 }
 
@@ -415,16 +379,16 @@ WEFT_KERNEL(linear_get, kGetBlocks)(GetParams p) { get<S, K, V, kNarrowLanes, kN
 WEFT_KERNEL(linear_get_wide, kGetBlocks)(GetParams p) { get<S, K, V, kWideLanes, kWidePieces>(p); }
 WEFT_KERNEL(linear_change, kChangeBlocks)(ChangeParams p) { change_batch<S, K, V, kNarrowLanes, kNarrowPieces>(p); }
 WEFT_KERNEL(linear_change_wide, kChangeBlocks)(ChangeParams p) { change_batch<S, K, V, kWideLanes, kWidePieces>(p); }
-WEFT_KERNEL(linear_rank, 1)(RankParams p) { rank<K>(p); }
-WEFT_KERNEL(linear_reset, 1)(RankParams p) { reset(p); }
+WEFT_KERNEL(linear_contend, 1)(Contest p) { contend<K>(p); }
+WEFT_KERNEL(linear_reset, 1)(Contest p) { reset(p); }
 #if WEFT_VALUE_BITS  // sets have no Put
-WEFT_KERNEL(linear_claim, 1)(RankParams p) { claim<K>(p); }
-WEFT_KERNEL(linear_settle_last, 1)(SettleParams p) {
-  settle_last<S, K, V>(p, [&](Operation<S>& op) { alter<S>(p.table, op); });
+WEFT_KERNEL(linear_claim, 1)(Contest p) { claim<K>(p); }
+WEFT_KERNEL(linear_winners_last, 1)(WinnersParams p) {
+  winners_last<S, K, V>(p.winners, p.table.counters, [&](Operation<S>& op) { change_one<S>(p.table, op); });
 }
 #endif
-WEFT_KERNEL(linear_settle_first, 1)(SettleParams p) {
-  settle_first<S, K, V>(p, [&](Operation<S>& op) { alter<S>(p.table, op); });
+WEFT_KERNEL(linear_winners_first, 1)(WinnersParams p) {
+  winners_first<S, K, V>(p.winners, [&](Operation<S>& op) { change_one<S>(p.table, op); });
 }
 WEFT_KERNEL(linear_export, 1)(ExportParams p) { export_live<S, K, V>(p); }
 WEFT_KERNEL(linear_rehash, 1)(RehashParams p) { rehash<S>(p); }

@@ -62,7 +62,7 @@ func newTable(dev device.Device, kind core.Kind, w batch.Widths, types core.Type
 	lines, ok := linesFor(uint64(opts.Capacity), opts.MaxLoad, w.Slot)
 	if !ok {
 		return fail(fmt.Errorf("%w: Capacity %d at load %g needs more than %d GiB",
-			op.ErrOptions, opts.Capacity, opts.MaxLoad, (maxLines+extraLines)*lineBytes>>30))
+			op.ErrOptions, opts.Capacity, opts.MaxLoad, core.LinesBytes(maxLines)>>30))
 	}
 	e, leases, err := newEngine(dev, w, geometry{seed: opts.Seed, lines: lines}, opts.Fixed)
 	if err != nil {

@@ -13,32 +13,33 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
-//kernelgen:input c03a5186722db52769cf9ced19622aa3f6c748c5d0cae2544ec327902c142b56 5843 kernels/include/weft/change.cuh
+//kernelgen:input 56a4b84169493bcec4464acea78387f1a247d947fb3ee671f4d8cc798b2dc242 5390 kernels/include/weft/batch.cuh
+//kernelgen:input 11ba316dd4fae5bc95d12c858a5dacb8b24a794b4a3e04af1954dfe09898d041 5877 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input c21d275c158f89505534d094609bfd4662b5fecf4e92656d1308699c8b760518 1444 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input 3eb3cede056fd4724c19d88cbe68515e794a8efbd14d3d17f8a9bc0d6046c96b 4247 kernels/include/weft/order.cuh
+//kernelgen:input 785b0bef1596bccdd43ed197f067416f8161d59cb1da3356d5a9e7e293859bd1 4450 kernels/include/weft/order.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
-//kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
+//kernelgen:input 2dfa76b81b8c8fc4b4ae7c4d325d5a42554583dab7b288f2b2b162d43ca5c29c 3959 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input 81aaf8edc54d8fb5bab7d4ff281d17f7909e69bed3b9a436fc6195a292b40155 4185 linear/layout.cuh
-//kernelgen:input ef5df5555e0ac739453b8781cdedb86b7071fe0a1d82920972a7e1f0f3f9664e 19576 linear/linear.cu
+//kernelgen:input b19b9aea2a86cf6f89d5423538bc209c130147059cdb0699642cb242913fca67 3419 linear/layout.cuh
+//kernelgen:input 10116992c4eb9fefb9e909e43d87bfad8edb701f3381358e8e1f7388463e99b7 17896 linear/linear.cu
 //kernelgen:input 3b14da0213829d828ae252ca6a8c203f9915793df4a9270b48fa1a39a7b6f310 1389 linear/tuning.cuh
-//kernelgen:output d8141c1226ce2656ae3ddbb3e5324f3d9f0094881cab00f2193a3d5c8204eaab 96605 linear/linear_32_32_sm80.ptx
-//kernelgen:output 4b0c9b918581e5d9ce96a61f34e6c4df49970befafbd8f2dde5c0826f03ecae3 96605 linear/linear_32_32_sm90.ptx
-//kernelgen:output e019ee9d8a4581a756d81eddd61889a12c11301dbc62211778d49d11d5ed1e85 100751 linear/linear_32_64_sm80.ptx
-//kernelgen:output 3fa69f692c46db8c5fcd10e83b301d5f1a6c06f5e91ea8a0af9910057aa3b74d 96810 linear/linear_32_64_sm90.ptx
-//kernelgen:output 64f2279e3a073809d467df0dc79c23e0c8ab198219dc169820e73d1f104e5d77 102873 linear/linear_64_32_sm80.ptx
-//kernelgen:output 173aa24d609b7143b635613083f1448ac1361b42dea7a989d3418db165cecad1 98931 linear/linear_64_32_sm90.ptx
-//kernelgen:output 8e217bd669f225a3e611d6058fc6c8a2f19fff2da36708319130f1b7d091c20a 102777 linear/linear_64_64_sm80.ptx
-//kernelgen:output 59eb199392c812dd5f980e921da774907751b26171005b856550a26d16949bcb 98826 linear/linear_64_64_sm90.ptx
-//kernelgen:output e9ad9833c5477b948491451fe9df58267f065e9b32439d1e13ed279ebc0563df 73312 linear/linear_32_0_sm80.ptx
-//kernelgen:output 1b3f1ce8cfbad7a4bfa6b44d5c2bcd4edc6fe84d7f373b03129349571ba65ecd 73312 linear/linear_32_0_sm90.ptx
-//kernelgen:output ae95fb05489eb048fc54c916a65120fe035b4cb45b5174f1676e1254105e3324 70204 linear/linear_64_0_sm80.ptx
-//kernelgen:output a7b2c411210079f6594f51bbc5ad672d3b977ecd2aaa0e7902dd8fd7ddf35441 70204 linear/linear_64_0_sm90.ptx
-//kernelgen:output c8374e01ca231b49b93c513c222f83fe25b6491e5d35f3926140a37202fc1e7a 6760 linear/linear_params_gen.go
+//kernelgen:output 904ea6563fcacc954f34857e2997ad08317a031293dadb39f50f43a808046bb1 96781 linear/linear_32_32_sm80.ptx
+//kernelgen:output 914a776054d23ca2404586efbe2dbfe3ed991002deddfce71f093db7914c9b34 96781 linear/linear_32_32_sm90.ptx
+//kernelgen:output d4f675a7a21cde103e8921bec4293b44a7126afdb60251fbe5ccf2d66361c554 100905 linear/linear_32_64_sm80.ptx
+//kernelgen:output 3dabb6b9057e220660113af5ec722b4f961275bef1ff1337ccaea2b3d9a4c5ae 96975 linear/linear_32_64_sm90.ptx
+//kernelgen:output a9894cab8c27fd9420c817ffd682e488a04a7272ce9ccb94696b39ae4b545edf 103025 linear/linear_64_32_sm80.ptx
+//kernelgen:output a1c3c349d7b35fb08b4389c91f842d1e18c7081ddfd2b1edc798faa1610572d3 99089 linear/linear_64_32_sm90.ptx
+//kernelgen:output 24ffae7ae11768f26d5d6687ff5e7644bd686742d88ebc4ff8b6f9b48ac4ef45 102961 linear/linear_64_64_sm80.ptx
+//kernelgen:output 91806e6a578add176126235938c031adc6304030f6d7eb6bd6ba3490b8157e41 99010 linear/linear_64_64_sm90.ptx
+//kernelgen:output 28a1e849aa397280c3c46330743f49ac1d6b7e05eacdc47496006746601806c7 73594 linear/linear_32_0_sm80.ptx
+//kernelgen:output f9e6f322fcae148e5cecdfa4cb3399a461535539e056e5d05828bb6791d8f2fc 73594 linear/linear_32_0_sm90.ptx
+//kernelgen:output 6ff7500b7e8cf13c112d74e91916aa8826f2e63c78b1bfc820ecf01a4cdab46b 70441 linear/linear_64_0_sm80.ptx
+//kernelgen:output ae17ce665bdfebdfdc636cc331924e4626bd46ee8594db58dc44e7d1ec2254d4 70441 linear/linear_64_0_sm90.ptx
+//kernelgen:output a0373ca581f85f7b8398cc9962ecc2d6f9784644099c2d0fbf60d064326e1938 6858 linear/linear_params_gen.go
 
 //go:embed linear_32_32_sm80.ptx
 var linear32x32SM80 string
@@ -132,109 +133,109 @@ var linearImages = map[string]*device.Image{
 // linear32x32Kernels are the entry points of linearImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var linear32x32Kernels = map[string]int{
-	"linear_borders_32_32":      64,
-	"linear_change_32_32":       120,
-	"linear_change_wide_32_32":  120,
-	"linear_claim_32_32":        48,
-	"linear_export_32_32":       72,
-	"linear_get_32_32":          80,
-	"linear_get_wide_32_32":     80,
-	"linear_in_place_32_32":     64,
-	"linear_rank_32_32":         48,
-	"linear_rehash_32_32":       80,
-	"linear_reset_32_32":        48,
-	"linear_settle_first_32_32": 96,
-	"linear_settle_last_32_32":  96,
-	"linear_stats_32_32":        48,
+	"linear_borders_32_32":       64,
+	"linear_change_32_32":        128,
+	"linear_change_wide_32_32":   128,
+	"linear_claim_32_32":         48,
+	"linear_contend_32_32":       48,
+	"linear_export_32_32":        80,
+	"linear_get_32_32":           80,
+	"linear_get_wide_32_32":      80,
+	"linear_in_place_32_32":      64,
+	"linear_rehash_32_32":        80,
+	"linear_reset_32_32":         48,
+	"linear_stats_32_32":         48,
+	"linear_winners_first_32_32": 96,
+	"linear_winners_last_32_32":  96,
 }
 
 // linear32x64Kernels are the entry points of linearImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var linear32x64Kernels = map[string]int{
-	"linear_borders_32_64":      64,
-	"linear_change_32_64":       120,
-	"linear_change_wide_32_64":  120,
-	"linear_claim_32_64":        48,
-	"linear_export_32_64":       72,
-	"linear_get_32_64":          80,
-	"linear_get_wide_32_64":     80,
-	"linear_in_place_32_64":     64,
-	"linear_rank_32_64":         48,
-	"linear_rehash_32_64":       80,
-	"linear_reset_32_64":        48,
-	"linear_settle_first_32_64": 96,
-	"linear_settle_last_32_64":  96,
-	"linear_stats_32_64":        48,
+	"linear_borders_32_64":       64,
+	"linear_change_32_64":        128,
+	"linear_change_wide_32_64":   128,
+	"linear_claim_32_64":         48,
+	"linear_contend_32_64":       48,
+	"linear_export_32_64":        80,
+	"linear_get_32_64":           80,
+	"linear_get_wide_32_64":      80,
+	"linear_in_place_32_64":      64,
+	"linear_rehash_32_64":        80,
+	"linear_reset_32_64":         48,
+	"linear_stats_32_64":         48,
+	"linear_winners_first_32_64": 96,
+	"linear_winners_last_32_64":  96,
 }
 
 // linear64x32Kernels are the entry points of linearImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var linear64x32Kernels = map[string]int{
-	"linear_borders_64_32":      64,
-	"linear_change_64_32":       120,
-	"linear_change_wide_64_32":  120,
-	"linear_claim_64_32":        48,
-	"linear_export_64_32":       72,
-	"linear_get_64_32":          80,
-	"linear_get_wide_64_32":     80,
-	"linear_in_place_64_32":     64,
-	"linear_rank_64_32":         48,
-	"linear_rehash_64_32":       80,
-	"linear_reset_64_32":        48,
-	"linear_settle_first_64_32": 96,
-	"linear_settle_last_64_32":  96,
-	"linear_stats_64_32":        48,
+	"linear_borders_64_32":       64,
+	"linear_change_64_32":        128,
+	"linear_change_wide_64_32":   128,
+	"linear_claim_64_32":         48,
+	"linear_contend_64_32":       48,
+	"linear_export_64_32":        80,
+	"linear_get_64_32":           80,
+	"linear_get_wide_64_32":      80,
+	"linear_in_place_64_32":      64,
+	"linear_rehash_64_32":        80,
+	"linear_reset_64_32":         48,
+	"linear_stats_64_32":         48,
+	"linear_winners_first_64_32": 96,
+	"linear_winners_last_64_32":  96,
 }
 
 // linear64x64Kernels are the entry points of linearImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var linear64x64Kernels = map[string]int{
-	"linear_borders_64_64":      64,
-	"linear_change_64_64":       120,
-	"linear_change_wide_64_64":  120,
-	"linear_claim_64_64":        48,
-	"linear_export_64_64":       72,
-	"linear_get_64_64":          80,
-	"linear_get_wide_64_64":     80,
-	"linear_in_place_64_64":     64,
-	"linear_rank_64_64":         48,
-	"linear_rehash_64_64":       80,
-	"linear_reset_64_64":        48,
-	"linear_settle_first_64_64": 96,
-	"linear_settle_last_64_64":  96,
-	"linear_stats_64_64":        48,
+	"linear_borders_64_64":       64,
+	"linear_change_64_64":        128,
+	"linear_change_wide_64_64":   128,
+	"linear_claim_64_64":         48,
+	"linear_contend_64_64":       48,
+	"linear_export_64_64":        80,
+	"linear_get_64_64":           80,
+	"linear_get_wide_64_64":      80,
+	"linear_in_place_64_64":      64,
+	"linear_rehash_64_64":        80,
+	"linear_reset_64_64":         48,
+	"linear_stats_64_64":         48,
+	"linear_winners_first_64_64": 96,
+	"linear_winners_last_64_64":  96,
 }
 
 // linear32x0Kernels are the entry points of linearImages["32_0"] and the size in bytes of
 // the parameter struct that each takes.
 var linear32x0Kernels = map[string]int{
-	"linear_borders_32_0":      64,
-	"linear_change_32_0":       120,
-	"linear_change_wide_32_0":  120,
-	"linear_export_32_0":       72,
-	"linear_get_32_0":          80,
-	"linear_get_wide_32_0":     80,
-	"linear_in_place_32_0":     64,
-	"linear_rank_32_0":         48,
-	"linear_rehash_32_0":       80,
-	"linear_reset_32_0":        48,
-	"linear_settle_first_32_0": 96,
-	"linear_stats_32_0":        48,
+	"linear_borders_32_0":       64,
+	"linear_change_32_0":        128,
+	"linear_change_wide_32_0":   128,
+	"linear_contend_32_0":       48,
+	"linear_export_32_0":        80,
+	"linear_get_32_0":           80,
+	"linear_get_wide_32_0":      80,
+	"linear_in_place_32_0":      64,
+	"linear_rehash_32_0":        80,
+	"linear_reset_32_0":         48,
+	"linear_stats_32_0":         48,
+	"linear_winners_first_32_0": 96,
 }
 
 // linear64x0Kernels are the entry points of linearImages["64_0"] and the size in bytes of
 // the parameter struct that each takes.
 var linear64x0Kernels = map[string]int{
-	"linear_borders_64_0":      64,
-	"linear_change_64_0":       120,
-	"linear_change_wide_64_0":  120,
-	"linear_export_64_0":       72,
-	"linear_get_64_0":          80,
-	"linear_get_wide_64_0":     80,
-	"linear_in_place_64_0":     64,
-	"linear_rank_64_0":         48,
-	"linear_rehash_64_0":       80,
-	"linear_reset_64_0":        48,
-	"linear_settle_first_64_0": 96,
-	"linear_stats_64_0":        48,
+	"linear_borders_64_0":       64,
+	"linear_change_64_0":        128,
+	"linear_change_wide_64_0":   128,
+	"linear_contend_64_0":       48,
+	"linear_export_64_0":        80,
+	"linear_get_64_0":           80,
+	"linear_get_wide_64_0":      80,
+	"linear_in_place_64_0":      64,
+	"linear_rehash_64_0":        80,
+	"linear_reset_64_0":         48,
+	"linear_stats_64_0":         48,
+	"linear_winners_first_64_0": 96,
 }

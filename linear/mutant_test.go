@@ -147,12 +147,12 @@ func (m *mutant) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *b
 func (m *mutant) rehash(ctx context.Context, lines uint32, thorough bool) error {
 	err := m.mutantBase.rehash(ctx, lines, thorough)
 	if err == nil && m.how == rehashDropsLine {
-		g := m.Memory().(*generation)
+		g := m.Parts().(*generation)
 		t := tableOf[uint32, uint32](g)
 		for s := range t.live(lines, lines+1) {
 			s.Key = cpu.Sentinel[uint32](cpu.Empty)
-			g.Counters().Live--
-			g.Counters().Used--
+			g.Tally().Live--
+			g.Tally().Used--
 		}
 	}
 	return err

@@ -43,7 +43,7 @@ func trials(m *mutate.Mutant) []mutate.Trial {
 }
 
 // modes are those in which a kernel may do something different: lookups and
-// kernels over whole tables do the same in all, and nothing is settled in
+// kernels over whole tables do the same in all, and no duplicates are resolved in
 // batches without order.
 func modes(m *mutate.Mutant) []mode {
 	all := []mode{{arch: m.Arch}, {m.Arch, linear.Reuse, false}, {m.Arch, linear.Keep, true}, {m.Arch, linear.Reuse, true}}

@@ -46,7 +46,7 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
   using Word = typename S::Word;
   SlabTile<S> tile;
   const bool reuse = !Multi && (flags & kReuse);
-  const bool defer = flags & kDefer, steady = !Multi && (flags & kSteady);
+  const bool contend = flags & kContend, steady = !Multi && (flags & kSteady);
   const uint32_t home = locate<S>(t, op.key);
   const Key name = stored<S>(op.key);
   uint32_t pending = ballot(kAll, op.there) >> tile.base & tile.kMask;
@@ -104,7 +104,7 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
       if (take) {
         done = !S::swap(slot, word, S::pair(key, value)) ? kAgain : S::key(word) == S::kDead ? kRevived : kInserted;
       } else {
-        done = act<S>(slot, word, all ? uint32_t(kDelete) : kind, key, value, defer, steady);
+        done = act<S>(slot, word, all ? uint32_t(kDelete) : kind, key, value, contend, steady);
         value = S::value(word);
       }
     }
@@ -114,7 +114,7 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
     if constexpr (S::kHasValue) value = shuffle(kAll, value, actor);
 
     // Where many append, most would try for ever: see append.
-    if (appends && defer && acts && done == kAgain && ++killed == uint32_t(kTries)) done = kLater;
+    if (appends && contend && acts && done == kAgain && ++killed == uint32_t(kTries)) done = kLater;
 
     bool over = acts && done != kAgain && !all;
     bool grow = false;
@@ -161,40 +161,20 @@ __device__ __forceinline__ bool crowded(const Table& t, const Operation<S>& op) 
 
 template <class S, class K, class V, bool Multi>
 __device__ __forceinline__ void change_batch(const ChangeParams& p) {
-  using Key = typename S::Key;
+  const Changes& c = p.changes;
   uint32_t i = uint32_t(thread_index());
-  Operation<S> op{i < p.n, p.kind, 0, 0};
-  if (op.there) {
-    op.key = Key(load_once(static_cast<const K*>(p.keys) + i));
-    if (p.kinds) op.kind = load_once(p.kinds + i);
-    if constexpr (S::kHasValue)
-      if (p.vals) op.value = Key(load_once(static_cast<const V*>(p.vals) + i));
-  }
-  uint32_t steady = p.kinds == nullptr && p.kind == kPut ? kSteady : 0;
+  Operation<S> op = operation<S, K, V>(c, i);
+  uint32_t steady = c.kinds == nullptr && c.kind == kPut ? kSteady : 0;
   if constexpr (Multi) {
-    if (steady && (p.flags & kDefer) && crowded<S>(p.table, op)) op.there = false, op.outcome = kLater;
+    if (steady && (c.flags & kContend) && crowded<S>(p.table, op)) op.there = false, op.outcome = kLater;
   }
   uint32_t removed = 0;
-  change<S, Multi>(p.table, p.flags | steady, op, nullptr, &removed);
-
-  bool present = op.outcome == kPresent, full = op.outcome == kFull;
-  if (op.there) {
-    bool ok = inserted(op.outcome) || op.outcome == kDeleted || (op.kind == kGet && present);
-    if (p.ok) store_once(p.ok + i, uint8_t(ok));
-    // Out may be the column of values, which an operation without room needs
-    // again.
-    if constexpr (S::kHasValue)
-      if (p.out && !full) store_once(static_cast<V*>(p.out) + i, present && op.kind != kPut ? V(op.value) : V(0));
-    if constexpr (Multi)
-      if (p.removed) store_once(p.removed + i, removed);
-  }
-  // What duplicates could have decided (see order.cuh), among them those that
-  // found no room while another did; or pairs to append.
-  if (p.flags & kDefer) {
-    bool undecided = op.kind == kDelete ? op.there && op.outcome == kNothing : present || full;
-    record(p.deferred, i, Multi && steady ? op.outcome == kLater : undecided);
-  }
-  record(p.failed, p.first + i, full);
+  change<S, Multi>(p.table, c.flags | steady, op, nullptr, &removed);
+  outcome<S, V>(c, i, op);
+  if constexpr (Multi)
+    if (op.there && c.removed) store_once(c.removed + i, removed);
+  // A multimap's pairs that are put off are listed in place of duplicates.
+  list(c, i, op, Multi && steady ? op.outcome == kLater : contends(op));
   tally_block(p.table.counters, op.outcome);
   // tally_block has counted one pair for each DELETEALL that found any.
   if (Multi && removed > 1) add_relaxed(&p.table.counters->live, 1 - uint64_t(removed));
@@ -217,15 +197,16 @@ __device__ __forceinline__ uint32_t beyond(const Table& t, Resident& resident, u
 // paper: the whole warp works on one bucket at a time, and fills as many slots
 // of a slab at once as it has pairs for them.
 template <class S, class K, class V>
-__device__ __forceinline__ void append(const AppendParams& p) {
+__device__ __forceinline__ void append(const ChangeParams& p) {
   using Key = typename S::Key;
   using Word = typename S::Word;
   const Table& t = p.table;
+  const Changes& c = p.changes;
   Resident resident;
-  uint32_t n = load_relaxed(p.deferred.count), lane = lane_index();
+  uint32_t n = load_relaxed(c.contended.count), lane = lane_index();
   for (uint64_t first = thread_index() - lane; first < n; first += threads_in_grid()) {
-    uint32_t i = first + lane < n ? p.deferred.items[first + lane] : 0;
-    Key key = Key(static_cast<const K*>(p.keys)[i]), value = Key(static_cast<const V*>(p.vals)[i]);
+    uint32_t i = first + lane < n ? c.contended.items[first + lane] : 0;
+    Key key = Key(static_cast<const K*>(c.keys)[i]), value = Key(static_cast<const V*>(c.vals)[i]);
     uint32_t home = locate<S>(t, key);
     key = stored<S>(key);
     Outcome outcome = kNothing;
@@ -259,17 +240,16 @@ __device__ __forceinline__ void append(const AppendParams& p) {
         crowd ^= ballot(kAll, served);
       }
     }
-    record(p.failed, p.first + i, outcome == kFull);
+    record(c.failed, c.first + i, outcome == kFull);
     tally(t.counters, outcome);
   }
 }
 
-// alter writes the values that settling duplicates decided on. Their keys are
-// there, once, so it treats the table as a map; kReuse makes it look for live
+// change_one writes the values of winners. Their keys are there, once, so it treats the table as a map; kReuse makes it look for live
 // slots only, since in a multimap a dead one that remembers the key may come
 // first.
 template <class S>
-__device__ __forceinline__ void alter(const Table& t, Operation<S>& op) {
+__device__ __forceinline__ void change_one(const Table& t, Operation<S>& op) {
   change<S, false>(t, kReuse, op);
 }
 

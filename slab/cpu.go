@@ -3,6 +3,7 @@ package slab
 import (
 	"context"
 	"errors"
+	"unsafe"
 
 	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
@@ -23,13 +24,12 @@ type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct {
 }
 
 func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, g geometry, units int, fixed bool) (engine, *core.Leases, error) {
-	e := &cpuEngine[K, SK, V, SV]{cpu.Engine{Device: dev}, fixed}
+	e := &cpuEngine[K, SK, V, SV]{cpu.Engine{Device: dev, Slots: slotsIn(int(unsafe.Sizeof(cpu.Slot[SK, SV]{})))}, fixed}
 	gen, err := e.allocate(context.Background(), g, units)
 	if err != nil {
 		return nil, nil, err
 	}
-	e.Leases = core.NewLeases(gen)
-	return e, e.Leases, nil
+	return e, e.Start(gen), nil
 }
 
 // allocate makes an empty generation, unless ctx ends.
@@ -38,28 +38,21 @@ func (e *cpuEngine[K, SK, V, SV]) allocate(ctx context.Context, g geometry, unit
 	if err != nil {
 		return nil, err
 	}
-	if err := e.wipe(ctx, gen); err != nil {
+	if err := e.Wipe(ctx, gen); err != nil {
 		return nil, errors.Join(err, gen.Free())
 	}
 	return gen, nil
 }
 
-// wipe empties the base slabs of a generation, unless ctx ends.
-func (e *cpuEngine[K, SK, V, SV]) wipe(ctx context.Context, g *generation) error {
-	at := g.countersAt()
-	clear(g.base.Host[at:])
-	g.long.Store(false)
-	return e.Ones(ctx, g.base.Host[:at])
-}
+func (e *cpuEngine[K, SK, V, SV]) geometry() geometry { return e.Parts().(*generation).geometry }
 
-func (e *cpuEngine[K, SK, V, SV]) geometry() geometry { return e.Memory().(*generation).geometry }
-
-func (e *cpuEngine[K, SK, V, SV]) units() *alloc.Owner { return e.Memory().(*generation).units }
+func (e *cpuEngine[K, SK, V, SV]) units() *alloc.Owner { return e.Parts().(*generation).units }
 
 // Clear is for [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Clear(ctx context.Context) error {
 	if err := e.units().Clear(ctx); err != nil {
 		return err
 	}
-	return e.wipe(ctx, e.Memory().(*generation))
+	e.Parts().(*generation).long.Store(false)
+	return e.Engine.Clear(ctx)
 }

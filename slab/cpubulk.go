@@ -23,7 +23,7 @@ func (e *cpuEngine[K, SK, V, SV]) rehash(ctx context.Context, buckets uint32, un
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	from := e.Memory().(*generation)
+	from := e.Parts().(*generation)
 	to, err := e.allocate(ctx, geometry{seed: from.seed, buckets: buckets}, units)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation
 		}
 		n += m.moved
 	}
-	*to.Counters() = cpu.Counters{Live: n, Used: n}
+	*to.Tally() = core.Tally{Live: n, Used: n}
 	return nil
 }
 
@@ -137,7 +137,7 @@ func (e *cpuEngine[K, SK, V, SV]) flush(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	g := e.Memory().(*generation)
+	g := e.Parts().(*generation)
 	t := tableOf[SK, SV](g)
 	var dropped atomic.Uint64
 	e.Device.Parallel(int(t.buckets)+1, bulkGrain, func(lo, hi int) {
@@ -147,7 +147,7 @@ func (e *cpuEngine[K, SK, V, SV]) flush(ctx context.Context) error {
 		}
 		dropped.Add(n)
 	})
-	g.Counters().Used -= dropped.Load()
+	g.Tally().Used -= dropped.Load()
 	return ctx.Err()
 }
 
@@ -209,16 +209,11 @@ func ones(slab unsafe.Pointer, lo, hi int) {
 
 // ---- reading ----------------------------------------------------------------
 
-// Extent is for [core.Engine]: buckets, the extra one last.
-func (e *cpuEngine[K, SK, V, SV]) Extent(l *core.Lease) (units uint32, rows int) {
-	return l.Parts.(*generation).extent(int(unsafe.Sizeof(cpu.Slot[SK, SV]{})))
-}
-
 // Export is for [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
 	g := l.Parts.(*generation)
 	t := tableOf[SK, SV](g)
-	return cpu.Export[K, V](ctx, out, t.bases, g.order, t.buckets, lo, hi, lastSentinel, func(bucket uint32, slots func([]cpu.Slot[SK, SV])) {
+	return cpu.Export[K, V](ctx, out, t.bases, g.Order, t.buckets, lo, hi, lastSentinel, func(bucket uint32, slots func([]cpu.Slot[SK, SV])) {
 		for slab := t.base(bucket); slab != nil; slab = t.next(slab) {
 			slots(t.slots(slab))
 		}
@@ -227,7 +222,7 @@ func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo,
 
 // chains counts in class i the buckets of i slabs, the extra bucket among them.
 func (e *cpuEngine[K, SK, V, SV]) chains(ctx context.Context) (classes [chainLengths]uint64, err error) {
-	t := tableOf[SK, SV](e.Memory().(*generation))
+	t := tableOf[SK, SV](e.Parts().(*generation))
 	var sum [chainLengths]atomic.Uint64
 	e.Device.Parallel(int(t.buckets)+1, bulkGrain, func(lo, hi int) {
 		var own [chainLengths]uint64

@@ -18,7 +18,7 @@ func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, 
 		return 0, nil, err
 	}
 	size := cpu.PieceOps
-	if g := e.Memory().(*generation); g.long.Load() || g.buckets < longPiece {
+	if g := e.Parts().(*generation); g.long.Load() || g.buckets < longPiece {
 		size = longPiece
 	}
 	return e.Pieces(ctx, b, size, func(w *cpu.Watch, part *batch.Batch) (ran int, failed []uint32) {
@@ -50,8 +50,8 @@ type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 }
 
 func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) *changer[K, SK, V, SV] {
-	g := e.Memory().(*generation)
-	now := g.Counters()
+	g := e.Parts().(*generation)
+	now := g.Tally()
 	c := &changer[K, SK, V, SV]{
 		Changes: cpu.ChangesOf[K, V](b),
 		gen:     g,
@@ -176,7 +176,7 @@ func (c *changer[K, SK, V, SV]) add(i uint32, key SK, base unsafe.Pointer) cpu.O
 
 // count adds what was done to the table's counters.
 func (c *changer[K, SK, V, SV]) count() {
-	to := c.gen.Counters()
+	to := c.gen.Tally()
 	to.Live += uint64(c.Live)
 	to.Used += uint64(c.Fresh)
 }

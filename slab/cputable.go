@@ -26,7 +26,7 @@ const longChain = 32
 func tableOf[K cpu.Key, V cpu.Val](g *generation) cpuTable[K, V] {
 	return cpuTable[K, V]{
 		geometry: g.geometry,
-		bases:    unsafe.Pointer(unsafe.SliceData(g.base.Host)),
+		bases:    unsafe.Pointer(unsafe.SliceData(g.Buf.Host)),
 		units:    g.units.Local(),
 		long:     &g.long,
 	}

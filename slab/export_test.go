@@ -80,7 +80,7 @@ func (t *table) image() (*image, error) {
 		geometry: gen.geometry, widths: t.widths, multi: t.multi,
 		base: make([]byte, gen.bytes()), blocks: gen.pool.opts.Blocks,
 	}
-	err = s.CopyOut(ctx, im.base, gen.base.Ptr)
+	err = s.CopyOut(ctx, im.base, gen.Buf.Ptr)
 	for _, at := range gen.pool.supers {
 		super := make([]byte, gen.pool.opts.superBytes())
 		err = errors.Join(err, s.CopyOut(ctx, super, at))

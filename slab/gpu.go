@@ -13,17 +13,12 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type slab::Table=tableRef -type weft::Allocator=alloc.Ref -type weft::List=internal/gpu.List -type weft::RankParams=internal/gpu.RankParams slab.cu
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type slab::Table=.tableRef -type GetParams=.getParams -type slab::ChangeParams=.changeParams -type weft::List=internal/gpu.List slab_multi.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type slab::Table=tableRef -type weft::Allocator=alloc.Ref -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export slab.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type slab::Table=.tableRef -type GetParams=.getParams -type slab::ChangeParams=.changeParams slab_multi.cu
 
 // Tuning of the launches.
 const (
 	tileLanes = 4 // tuning.cuh
-
-	// spreadKeys is the size of batches up to which each key gets a tile to
-	// itself, so that the batch is back after one chain of reads and not after
-	// four.
-	spreadKeys = 1 << 14
 
 	// appendWarps is the number of warps that append what others leave to them,
 	// in blocks of one.
@@ -65,7 +60,7 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixe
 	if err = e.kernel.load(dev, &e.Order, multi); err != nil {
 		return nil, nil, err
 	}
-	if err = e.OpenEngine(dev, w, &e.kernel); err != nil {
+	if err = e.OpenEngine(dev, w, slotsIn(w.Slot), &e.kernel); err != nil {
 		return nil, nil, err
 	}
 	if e.all, err = device.Make[uint64](dev, chainLengths); err != nil {
@@ -75,8 +70,8 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixe
 	if err != nil {
 		return nil, nil, err
 	}
-	e.Leases = core.NewLeases(gen)
-	return e, e.Leases, e.Engine.Clear(context.Background())
+	leases, err := e.Start(gen)
+	return e, leases, err
 }
 
 func (k *kernels) load(dev device.Device, order *gpu.OrderKernels, multi bool) error {
@@ -97,44 +92,36 @@ func (k *kernels) load(dev device.Device, order *gpu.OrderKernels, multi bool) e
 func refOf(p core.Parts) tableRef {
 	g := p.(*generation)
 	return tableRef{
-		slabs:    g.base.Ptr,
-		counters: g.base.Ptr + device.Ptr(g.countersAt()),
+		slabs:    g.Buf.Ptr,
+		counters: g.TallyPtr(),
 		alloc:    g.units.Ref(false),
 		seed:     g.seed,
 		buckets:  g.buckets,
 	}
 }
 
-// Counters is for [gpu.Structure], as are the methods that follow.
-func (k *kernels) Counters(p core.Parts) device.Ptr { return refOf(p).counters }
-
-// Wipe empties the base slabs of a generation.
-func (k *kernels) Wipe(s *device.Stream, p core.Parts) error {
+// refFor is that of a change. Where none of its operations runs again, no free
+// unit may be missed.
+func refFor(p core.Parts, c *gpu.Change) tableRef {
 	ref := refOf(p)
-	return errors.Join(
-		s.Fill(ref.slabs, ^uint32(0), int(ref.counters-ref.slabs)/4),
-		s.Fill(ref.counters, 0, slabBytes/4))
+	if c.Args.Failed.Items == 0 {
+		ref.alloc = p.(*generation).units.Ref(true)
+	}
+	return ref
 }
 
-// Look launches a lookup.
+// Look is for [gpu.Structure], as are the methods that follow.
 func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
-	keys := b.Columns[batch.Keys].Ptr
 	if counts := b.Columns[batch.Counts]; counts.Given() {
 		return device.Launch(s, k.tally, gpu.Grid(b.N), gpu.Block,
-			&tallyParams{table: refOf(p), keys: keys, counts: counts.Ptr, n: uint64(b.N)})
+			&tallyParams{table: refOf(p), keys: b.Columns[batch.Keys].Ptr, counts: counts.Ptr, n: uint64(b.N)})
 	}
 	kernel := k.get
 	if b.Flags&batch.Multi != 0 {
 		kernel = k.getMulti
 	}
-	params := getParams{
-		table: refOf(p), keys: keys, vals: b.Columns[batch.Vals].Ptr, found: b.Columns[batch.OK].Ptr, hits: hits, n: uint64(b.N),
-	}
-	threads := b.N
-	if b.N <= spreadKeys {
-		params.spread, threads = 1, b.N*tileLanes
-	}
-	return device.Launch(s, kernel, gpu.Grid(threads), gpu.Block, &params)
+	lookup, grid := gpu.LookupOf(b, hits, tileLanes)
+	return device.Launch(s, kernel, grid, gpu.Block, &getParams{table: refOf(p), lookup: lookup})
 }
 
 // appends reports whether a batch adds pairs to a multimap.
@@ -146,48 +133,27 @@ func appends(b *batch.Batch) bool {
 // wanted to put in one place, which it listed.
 func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
 	kernel := k.change
-	if c.Batch.Flags&batch.Multi != 0 {
+	if c.Flags&batch.Multi != 0 {
 		kernel = k.changeMulti
 	}
-	table := refOf(p)
-	if c.Failed.Items == 0 { // nothing runs again: no free unit may be missed
-		table.alloc = p.(*generation).units.Ref(true)
-	}
-	err = device.Launch(s, kernel, gpu.Grid(c.N), gpu.Block, &changeParams{
-		table: table, keys: c.Columns[batch.Keys].Ptr, vals: c.Columns[batch.Vals].Ptr,
-		kinds: c.Columns[batch.Kinds].Ptr, out: c.Columns[batch.Out].Ptr, ok: c.OK,
-		removed: c.Columns[batch.Counts].Ptr, deferred: c.Deferred, failed: c.Failed,
-		n: uint32(c.N), first: uint32(c.First), kind: uint32(c.Kind), flags: c.Flags,
-	})
+	params := changeParams{table: refFor(p, c), changes: c.Args}
+	err = device.Launch(s, kernel, gpu.Grid(c.N), gpu.Block, &params)
 	if err != nil || !appends(c.Batch) {
 		return c.Ordered(), err
 	}
-	return false, device.Launch(s, k.append, device.Dim{X: appendWarps}, device.Dim{X: warpThreads}, &appendParams{
-		table: table, keys: c.Columns[batch.Keys].Ptr, vals: c.Columns[batch.Vals].Ptr,
-		deferred: c.Deferred, failed: c.Failed, first: uint32(c.First),
-	})
+	return false, device.Launch(s, k.append, device.Dim{X: appendWarps}, device.Dim{X: warpThreads}, &params)
 }
 
 // Winners launches what resolves duplicates.
-func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, rank *gpu.RankParams) error {
-	table := refOf(p)
-	if c.Failed.Items == 0 {
-		table.alloc = p.(*generation).units.Ref(true)
-	}
+func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
 	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
-		&settleParams{table: table, rank: *rank, vals: c.Columns[batch.Vals].Ptr, ok: c.OK})
-}
-
-// Extent is the buckets, the extra one last.
-func (k *kernels) Extent(p core.Parts) (units uint32, rows int) {
-	return p.(*generation).extent(k.widths.Slot)
+		&winnersParams{table: refFor(p, c), winners: *w})
 }
 
 // Export launches copying the live pairs of buckets [lo,hi), or counting them.
 func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	return device.Launch(s, k.export, tiles(s.Device(), hi-lo), gpu.Block, &exportParams{
-		table: refOf(p), keys: out.Columns[batch.Keys].Ptr, vals: out.Columns[batch.Vals].Ptr,
-		count: count, rows: uint64(out.N), lo: lo, hi: hi, step: p.(*generation).order.Step(),
+		table: refOf(p), to: gpu.ExportOf(out, p.(*generation).Memory(), lo, hi, count),
 	})
 }
 
@@ -211,11 +177,11 @@ func (k *kernels) Scan(s *device.Stream, counts, offsets device.Ptr, n int) erro
 	return nil
 }
 
-// Rows launches writing the values of n keys to the rows that offsets say, none
-// beyond a limit.
-func (k *kernels) Rows(s *device.Stream, p core.Parts, n int, keys, offsets, vals device.Ptr, limit uint64) error {
+// Rows launches writing the values of n keys to the rows that offsets say, those
+// from first on and before a limit, to vals.
+func (k *kernels) Rows(s *device.Stream, p core.Parts, n int, keys, offsets, vals device.Ptr, first, limit uint64) error {
 	return device.Launch(s, k.collect, gpu.Grid(n), gpu.Block,
-		&collectParams{table: refOf(p), keys: keys, offsets: offsets, vals: vals, rows: limit, n: uint64(n)})
+		&collectParams{table: refOf(p), keys: keys, offsets: offsets, vals: vals, first: first, rows: limit, n: uint64(n)})
 }
 
 // ---- engine -----------------------------------------------------------------

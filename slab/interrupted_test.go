@@ -180,7 +180,7 @@ func TestLookupsMakeNothingGrow(t *testing.T) {
 	}
 }
 
-// A failure while duplicates are settled leaves nothing behind that a later,
+// A failure while duplicates are resolved leaves nothing behind that a later,
 // smaller batch would stumble over.
 func TestFailureWhileSettling(t *testing.T) {
 	keys, vals := make([]uint32, 256), make([]uint32, 256)

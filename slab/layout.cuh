@@ -4,7 +4,7 @@
 
 #include "tuning.cuh"
 #include "weft/alloc.cuh"
-#include "weft/change.cuh"
+#include "weft/batch.cuh"
 #include "weft/hash.cuh"
 #include "weft/scan.cuh"
 #include "weft/spread.cuh"
@@ -26,7 +26,7 @@ constexpr uint32_t kSlots = (kSlabBytes - sizeof(Link)) / sizeof(typename S::Wor
 
 // Table is passed by value to every kernel.
 struct Table {
-  Word128* slabs;  // buckets + 1 base slabs; the last is for keys that look like marks
+  Word128* slabs;  // buckets + 1 base slabs; the last is for keys that look like sentinels
   Counters* counters;
   Allocator alloc;
   uint64_t seed;
@@ -42,7 +42,7 @@ struct Table {
 
 __device__ __forceinline__ Link* link_of(Word128* slab) { return reinterpret_cast<Link*>(slab + 8) - 1; }
 
-// locate gives the bucket of a key. Keys that look like marks live in the
+// locate gives the bucket of a key. Keys that look like sentinels live in the
 // extra bucket, under another name.
 template <class S>
 __device__ __forceinline__ uint32_t locate(const Table& t, typename S::Key key) {
@@ -67,47 +67,24 @@ constexpr uint32_t kSteady = 1u << 31;
 
 struct GetParams {
   Table table;
-  const void* keys;
-  void* vals;      // may be null
-  uint8_t* found;  // may be null
-  uint64_t* hits;  // may be null; added to
-  uint64_t n;
-  uint32_t spread;  // one key per tile, not per lane
-  uint32_t unused;
+  Lookup lookup;
 };
 
 struct ChangeParams {
   Table table;
-  const void* keys;
-  const void* vals;      // may be null: no Put or PutNew
-  const uint8_t* kinds;  // may be null: all are of one kind
-  void* out;             // values of Get and PutNew; may be null
-  uint8_t* ok;           // may be null
-  uint32_t* removed;     // pairs each DeleteAll removed; may be null
-  List deferred;         // with kDefer
-  List failed;           // operations that found no room; items may be null
-  uint32_t n;
-  uint32_t first;  // added to the indices in failed
-  uint32_t kind;
-  uint32_t flags;
+  Changes changes;
 };
 
-struct SettleParams {
+struct WinnersParams {
   Table table;
-  RankParams rank;
-  const void* vals;
-  uint8_t* ok;
+  Winners winners;
 };
 
-// The pairs of a batch that too many threads wanted to put in one place.
-struct AppendParams {
+// Buckets are numbered in the order of a step; number `buckets` is the extra
+// bucket.
+struct ExportParams {
   Table table;
-  const void* keys;
-  const void* vals;
-  List deferred;
-  List failed;
-  uint32_t first;
-  uint32_t unused;
+  Export to;
 };
 
 // SEARCHALL, first how many, then which.
@@ -121,8 +98,9 @@ struct CollectParams {
   Table table;
   const void* keys;
   const uint64_t* offsets;  // n + 1
-  void* vals;
-  uint64_t rows;  // of vals
+  void* vals;      // from row first on
+  uint64_t first;  // row that is written; no key ends before it
+  uint64_t rows;   // the one behind the last that is
   uint64_t n;
 };
 
@@ -133,17 +111,6 @@ struct RehashParams {
 
 struct FlushParams {
   Table table;
-};
-
-struct ExportParams {
-  Table table;
-  void* keys;
-  void* vals;
-  uint64_t* count;
-  uint64_t rows;    // of keys and vals
-  uint32_t lo, hi;  // numbers in the order of step (spread.cuh); `buckets` is the extra bucket
-  uint32_t step;
-  uint32_t unused;
 };
 
 struct ChainParams {

@@ -7,20 +7,14 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft/alloc"
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// Memory, the same on every device (twin: layout.cuh):
-//
-//	slab 0 … slab n-1    the base slabs, one per bucket
-//	slab n               the base slab of keys that look like sentinels
-//	slab n+1             counters
-//
-// Further slabs of a bucket are units of an [alloc.Pool]. A slab is 128 bytes: what
-// a GPU fetches at most for one address. Its slots come first, its link last.
+// Memory is that of [core.Lines], the same on every device (twin: layout.cuh): each
+// line is the base slab of a bucket. Further slabs of a bucket are units of an
+// [alloc.Pool]. The slots of a slab come first, its link last.
 //
 //	32-bit keys and values   15 slots of 8 bytes, link       the paper's layout
 //	a 64-bit key or value     7 slots of 16 bytes, 8 bytes unused, link
@@ -31,15 +25,12 @@ import (
 // units are all ones, too, so a kernel that takes one has nothing to write
 // before it links it, and nothing to order.
 const (
-	slabBytes = 128
+	slabBytes = core.LineBytes
 	linkAt    = slabBytes - 8
-
-	// extraSlabs are those behind the buckets.
-	extraSlabs = 2
 
 	// maxBuckets keeps the index of a bucket within 32 bits with room for the
 	// extra slabs: 128 GiB of base slabs.
-	maxBuckets = 1<<30 - extraSlabs
+	maxBuckets = 1<<30 - 2
 
 	// noUnit is the address that stands for no slab.
 	noUnit = alloc.None
@@ -78,7 +69,7 @@ type geometry struct {
 }
 
 // bytes is the size of the base slabs' memory.
-func (g geometry) bytes() int { return (int(g.buckets) + extraSlabs) * slabBytes }
+func (g geometry) bytes() int { return core.LinesBytes(g.buckets) }
 
 // bucketOf is the bucket of a key.
 func bucketOf[K cpu.Key](g geometry, key K) uint32 {
@@ -91,14 +82,13 @@ func bucketOf[K cpu.Key](g geometry, key K) uint32 {
 	return uint32(hash.Reduce64(hash.Uint64(uint64(key), g.seed), uint64(g.buckets)))
 }
 
-// generation is the memory of a table between two rehashes.
+// generation is the memory of a table between two rehashes: lines are base
+// slabs.
 type generation struct {
 	geometry
-	dev   device.Device
-	base  device.Buffer
+	core.Lines
 	pool  *alloc.Pool
 	units *alloc.Owner // of all that the pool has
-	order core.Spread  // in which it is read
 	long  atomic.Bool  // on a CPU: some chain has been as long as longChain
 }
 
@@ -107,19 +97,5 @@ func (g *generation) Free() (err error) {
 	if g.pool != nil {
 		err = g.pool.Close()
 	}
-	return errors.Join(err, g.dev.Free(g.base))
-}
-
-// countersAt is where the counters lie: in the last slab.
-func (g *generation) countersAt() int { return g.bytes() - slabBytes }
-
-// Counters is for [cpu.Memory].
-func (g *generation) Counters() *cpu.Counters {
-	return (*cpu.Counters)(unsafe.Pointer(&g.base.Host[g.countersAt()]))
-}
-
-// extent is the number of buckets with the extra one, and of slots in each base
-// slab.
-func (g *generation) extent(slotBytes int) (buckets uint32, slots int) {
-	return g.buckets + 1, slotsIn(slotBytes)
+	return errors.Join(err, g.Lines.Free())
 }

@@ -54,7 +54,7 @@ func TestConstantsAreTwins(t *testing.T) {
 			"kEmpty": markEmpty, "kDead": markDead, "kPending": markPending, "kNone": markNone,
 		},
 		"../kernels/include/weft/order.cuh": {
-			"kReuse": int(batch.Reuse), "kDefer": int(batch.Order), "kGet": int(weft.OpGet), "kPut": int(weft.OpPut),
+			"kReuse": int(batch.Reuse), "kContend": int(batch.Order), "kGet": int(weft.OpGet), "kPut": int(weft.OpPut),
 			"kPutNew": int(weft.OpPutNew), "kDelete": int(weft.OpDelete), "kDeleteAll": int(weft.OpDeleteAll),
 		},
 	} {

@@ -60,9 +60,9 @@ func allocate(dev device.Device, g geometry, units int, fixed bool) (*generation
 	if err != nil {
 		return nil, err
 	}
-	gen := &generation{geometry: g, dev: dev, order: core.SpreadOver(g.buckets)}
-	if gen.base, err = dev.Alloc(g.bytes()); err != nil {
-		return nil, fmt.Errorf("%d base slabs of %d bytes: %w", g.buckets, slabBytes, err)
+	gen := &generation{geometry: g}
+	if gen.Lines, err = core.NewLines(dev, g.buckets); err != nil {
+		return nil, err
 	}
 	if gen.pool, err = alloc.New(dev, o); err == nil {
 		gen.units, err = gen.pool.Owner()

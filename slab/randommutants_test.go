@@ -84,7 +84,7 @@ func programs[K weft.Key, V weft.Value](what string, m *mutate.Mutant, config fu
 func pairTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 	maps := interleave(programs("map", m, schedules[K, V]), onDevices(m.Arch, 1, kernelTests[K, V](batch.MapWidths[K, V](), false)))
 	switch name, _, _ := strings.Cut(m.Kernel, "_"); {
-	case slices.Contains([]string{"export", "flush", "rehash", "chains"}, name), strings.HasPrefix(m.Kernel, "settle_first"):
+	case slices.Contains([]string{"export", "flush", "rehash", "chains"}, name), strings.HasPrefix(m.Kernel, "winners_first"):
 		return slices.Concat(maps, multiTrials[K, V](m))
 	}
 	return maps

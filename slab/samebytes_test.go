@@ -31,7 +31,7 @@ func (t *table) restore(im *image) error {
 	if len(blocks) != len(im.blocks) || gen.buckets != im.buckets {
 		err = fmt.Errorf("%d buckets, %d memory blocks; the image has %d and %d", gen.buckets, len(blocks), im.buckets, len(im.blocks))
 	} else if err == nil {
-		err = s.CopyIn(gen.base.Ptr, im.base)
+		err = s.CopyIn(gen.Buf.Ptr, im.base)
 		for _, b := range blocks {
 			from := im.blocks[b.first>>10]
 			err = errors.Join(err, s.CopyIn(b.bitmap, from.bitmap), s.CopyIn(b.units, from.units))

@@ -15,14 +15,10 @@ template <class S, class K, class V, bool Multi>
 __device__ __forceinline__ void get(const GetParams& p) {
   using Key = typename S::Key;
   SlabTile<S> tile;
-  // A small batch is spread out, one key per tile, to have it back sooner.
-  bool spread = p.spread;
-  uint64_t i = spread ? thread_index() / kLanes : thread_index();
-  bool mine = i < p.n && (!spread || tile.rank == 0);
-  Key key = mine ? Key(load_once(static_cast<const K*>(p.keys) + i)) : Key(0);
-  uint32_t home = locate<S>(p.table, key);
-  key = stored<S>(key);
-  uint32_t pending = ballot(kAll, mine) >> tile.base & tile.kMask;
+  Query<S> q = query<S, K, kLanes>(p.lookup, tile.rank);
+  uint32_t home = locate<S>(p.table, q.key);
+  Key key = stored<S>(q.key);
+  uint32_t pending = ballot(kAll, q.there) >> tile.base & tile.kMask;
 
   Key value = 0;
   bool hit = false;
@@ -58,12 +54,7 @@ __device__ __forceinline__ void get(const GetParams& p) {
       }
     }
   }
-  if (mine) {
-    if constexpr (S::kHasValue)
-      if (p.vals) store_once(static_cast<V*>(p.vals) + i, hit ? V(value) : V(0));
-    if (p.found) store_once(p.found + i, uint8_t(hit));
-  }
-  if (p.hits) count(p.hits, mine && hit);
+  answer<S, V>(p.lookup, q, hit, value);
 }
 
 // search_all follows the chain of each key to its end (SEARCHALL). It calls
@@ -120,8 +111,12 @@ __device__ __forceinline__ void collect(const CollectParams& p) {
   search_all<S, K>(
       p.table, p.keys, p.n,
       [&](const SlabTile<S>& tile, typename S::Key k, uint64_t i, uint32_t before, bool busy) {
-        uint64_t row = busy ? p.offsets[i] + before : 0, end = busy ? p.offsets[i + 1] : 0;
-        end = end < p.rows ? end : p.rows;
+        uint64_t row = 0, end = 0;  // from the first one that is written
+        if (busy) {
+          row = p.offsets[i] + before - p.first;
+          end = p.offsets[i + 1];
+          end = (end < p.rows ? end : p.rows) - p.first;
+        }
         uint32_t below = (1u << tile.rank) - 1, n = 0;
 #pragma unroll
         for (int v = 0; v < kPieces; v++) {

@@ -12,7 +12,7 @@ using S = Widths<WEFT_KEY_BITS, WEFT_VALUE_BITS>::S;
 
 WEFT_KERNEL(slab_multi_get, kGetBlocks)(GetParams p) { get<S, K, V, true>(p); }
 WEFT_KERNEL(slab_multi_change, kMultiBlocks)(ChangeParams p) { change_batch<S, K, V, true>(p); }
-WEFT_KERNEL(slab_multi_append, 1)(AppendParams p) { append<S, K, V>(p); }
+WEFT_KERNEL(slab_multi_append, 1)(ChangeParams p) { append<S, K, V>(p); }
 WEFT_KERNEL(slab_multi_tally, 1)(TallyParams p) { tally_all<S, K>(p); }
 WEFT_KERNEL(slab_multi_collect, 1)(CollectParams p) { collect<S, K, V>(p); }
 WEFT_KERNEL(slab_multi_scan_sums, 1)(ScanParams p) { scan_sums(p); }

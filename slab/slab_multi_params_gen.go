@@ -7,20 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/internal/gpu"
 )
-
-// appendParams is weft::slab::AppendParams of C++.
-type appendParams struct {
-	_        structs.HostLayout
-	table    tableRef
-	keys     device.Ptr
-	vals     device.Ptr
-	deferred gpu.List
-	failed   gpu.List
-	first    uint32
-	unused   uint32
-}
 
 // collectParams is weft::slab::CollectParams of C++.
 type collectParams struct {
@@ -29,6 +16,7 @@ type collectParams struct {
 	keys    device.Ptr
 	offsets device.Ptr
 	vals    device.Ptr
+	first   uint64
 	rows    uint64
 	n       uint64
 }
@@ -50,27 +38,16 @@ type tallyParams struct {
 	n      uint64
 }
 
-// appendParams has the layout of weft::slab::AppendParams.
-var (
-	_ [136]byte = [unsafe.Sizeof(appendParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(appendParams{}.table)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(appendParams{}.keys)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(appendParams{}.vals)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(appendParams{}.deferred)]byte{}
-	_ [112]byte = [unsafe.Offsetof(appendParams{}.failed)]byte{}
-	_ [128]byte = [unsafe.Offsetof(appendParams{}.first)]byte{}
-	_ [132]byte = [unsafe.Offsetof(appendParams{}.unused)]byte{}
-)
-
 // collectParams has the layout of weft::slab::CollectParams.
 var (
-	_ [120]byte = [unsafe.Sizeof(collectParams{})]byte{}
+	_ [128]byte = [unsafe.Sizeof(collectParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(collectParams{}.table)]byte{}
 	_ [80]byte  = [unsafe.Offsetof(collectParams{}.keys)]byte{}
 	_ [88]byte  = [unsafe.Offsetof(collectParams{}.offsets)]byte{}
 	_ [96]byte  = [unsafe.Offsetof(collectParams{}.vals)]byte{}
-	_ [104]byte = [unsafe.Offsetof(collectParams{}.rows)]byte{}
-	_ [112]byte = [unsafe.Offsetof(collectParams{}.n)]byte{}
+	_ [104]byte = [unsafe.Offsetof(collectParams{}.first)]byte{}
+	_ [112]byte = [unsafe.Offsetof(collectParams{}.rows)]byte{}
+	_ [120]byte = [unsafe.Offsetof(collectParams{}.n)]byte{}
 )
 
 // scanParams has the layout of weft::ScanParams.
@@ -94,31 +71,14 @@ var (
 var (
 	_ [176]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(changeParams{}.keys)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(changeParams{}.vals)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(changeParams{}.kinds)]byte{}
-	_ [104]byte = [unsafe.Offsetof(changeParams{}.out)]byte{}
-	_ [112]byte = [unsafe.Offsetof(changeParams{}.ok)]byte{}
-	_ [120]byte = [unsafe.Offsetof(changeParams{}.removed)]byte{}
-	_ [128]byte = [unsafe.Offsetof(changeParams{}.deferred)]byte{}
-	_ [144]byte = [unsafe.Offsetof(changeParams{}.failed)]byte{}
-	_ [160]byte = [unsafe.Offsetof(changeParams{}.n)]byte{}
-	_ [164]byte = [unsafe.Offsetof(changeParams{}.first)]byte{}
-	_ [168]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
-	_ [172]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(changeParams{}.changes)]byte{}
 )
 
 // getParams has the layout of weft::slab::GetParams.
 var (
 	_ [128]byte = [unsafe.Sizeof(getParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(getParams{}.table)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(getParams{}.keys)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(getParams{}.vals)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(getParams{}.found)]byte{}
-	_ [104]byte = [unsafe.Offsetof(getParams{}.hits)]byte{}
-	_ [112]byte = [unsafe.Offsetof(getParams{}.n)]byte{}
-	_ [120]byte = [unsafe.Offsetof(getParams{}.spread)]byte{}
-	_ [124]byte = [unsafe.Offsetof(getParams{}.unused)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(getParams{}.lookup)]byte{}
 )
 
 // tableRef has the layout of weft::slab::Table.
@@ -130,11 +90,4 @@ var (
 	_ [64]byte = [unsafe.Offsetof(tableRef{}.seed)]byte{}
 	_ [72]byte = [unsafe.Offsetof(tableRef{}.buckets)]byte{}
 	_ [76]byte = [unsafe.Offsetof(tableRef{}.unused)]byte{}
-)
-
-// gpu.List has the layout of weft::List.
-var (
-	_ [16]byte = [unsafe.Sizeof(gpu.List{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(gpu.List{}.Items)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(gpu.List{}.Count)]byte{}
 )

@@ -14,32 +14,33 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
 //kernelgen:input 159e33c5d8c0d0d8902f7f302fa2bf6a3afe8578d8acb781225ece1e62d2c8e4 8066 kernels/include/weft/alloc.cuh
-//kernelgen:input c03a5186722db52769cf9ced19622aa3f6c748c5d0cae2544ec327902c142b56 5843 kernels/include/weft/change.cuh
+//kernelgen:input 56a4b84169493bcec4464acea78387f1a247d947fb3ee671f4d8cc798b2dc242 5390 kernels/include/weft/batch.cuh
+//kernelgen:input 11ba316dd4fae5bc95d12c858a5dacb8b24a794b4a3e04af1954dfe09898d041 5877 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input c21d275c158f89505534d094609bfd4662b5fecf4e92656d1308699c8b760518 1444 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input 3eb3cede056fd4724c19d88cbe68515e794a8efbd14d3d17f8a9bc0d6046c96b 4247 kernels/include/weft/order.cuh
+//kernelgen:input 785b0bef1596bccdd43ed197f067416f8161d59cb1da3356d5a9e7e293859bd1 4450 kernels/include/weft/order.cuh
 //kernelgen:input 4efda42f7569fa98848bb2670344e335379edf170a04397c9c7880abf88d1580 2617 kernels/include/weft/scan.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
-//kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
+//kernelgen:input 2dfa76b81b8c8fc4b4ae7c4d325d5a42554583dab7b288f2b2b162d43ca5c29c 3959 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input 35f71362ab3549d5b724c210b3d8bbf98c7a184e85b9544d933edda189f7a8d4 13039 slab/change.cuh
-//kernelgen:input 7cb2c69b1e1f9f461f12dfee70a83989d5e33266d27b245afecc8b2b5826ae28 4207 slab/layout.cuh
-//kernelgen:input e45f1dae3e0acbaf51ea0fc305cf5a1a9d45b4714d870c888dbb0eb6cea47e2b 6015 slab/search.cuh
-//kernelgen:input f5858a6050859c706748de25f9ad98d69c748abfe7979beaee98ec35bda40343 996 slab/slab_multi.cu
+//kernelgen:input 4bff57b0713d32cdb137e74bce65b50e5879ceb0d33446cfce816865c7b5789a 12150 slab/change.cuh
+//kernelgen:input 350c25f6890edd13a6e6578c5e002cf2b0443486bc1c848f26d9c0c2f078467d 3238 slab/layout.cuh
+//kernelgen:input 60c69e8be6931d2ff2fb709eb3f2707b6bda4efaa25188b6155547c88dcf9b18 5702 slab/search.cuh
+//kernelgen:input 13bf8198ab5806917c0c51104e6f2e3a3e308eba08b69d17abf2bcc849c6c4b8 996 slab/slab_multi.cu
 //kernelgen:input 6dbd2afe1069758537d5d633bcc082668042ef708699cd04ae7b884cf7378050 2124 slab/tile.cuh
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
-//kernelgen:output 55cc55d33c00ebad9323bc8f99adeda8efa45ba68fbc31879c5e7f2aa77ae527 82379 slab/slab_multi_32_32_sm80.ptx
-//kernelgen:output 0b4e47dd4828bdfb2309c649cffe324c75511f67ff401fdc837b950f995930ae 82379 slab/slab_multi_32_32_sm90.ptx
-//kernelgen:output 502cf93acb24ac2d492bd606f9ec1be2cc1306645e3ebb7ef13a347cfbfd58ba 79728 slab/slab_multi_32_64_sm80.ptx
-//kernelgen:output 1ca891b1bd62f83ef249d0f797e61f830033a833324d21bee6bf206c4b99e87d 78645 slab/slab_multi_32_64_sm90.ptx
-//kernelgen:output 273657ba2280bc3c187b46112395f4bb36a4bb86f485548e8ceeb1089c381167 80919 slab/slab_multi_64_32_sm80.ptx
-//kernelgen:output 380def6e362d28b59b59fd742bae6aa636f7b5c38fa9229355d9ee88b6424e9d 79831 slab/slab_multi_64_32_sm90.ptx
-//kernelgen:output 3530747b5e8841dd3ce036afca7ed7e32f38e76d912ef5513e97b8da344c7f0d 80903 slab/slab_multi_64_64_sm80.ptx
-//kernelgen:output 1b94989f8fe5b5eeb78859b8fab16ac9b744ae14a63db0226ca0ac250f113031 79797 slab/slab_multi_64_64_sm90.ptx
-//kernelgen:output 3162e0f99001b3c105699a9371708038d9dfaee63d3d026bc25633c630004719 4801 slab/slab_multi_params_gen.go
+//kernelgen:output 2bd8c482aa39c4e7cd275c6f3592e97113436358dd867a6eea6d6e63c810095f 82317 slab/slab_multi_32_32_sm80.ptx
+//kernelgen:output fb8f69a7ef2f21941539cf9f5a1782614ced9d0888c7f3d2f55fec33646eb0db 82317 slab/slab_multi_32_32_sm90.ptx
+//kernelgen:output 27d5733e8039f176c56902ad5e110298851c1f39841c85cc46d075b95e16d4c1 79666 slab/slab_multi_32_64_sm80.ptx
+//kernelgen:output db4f249756a20451ca3e78e8b253acea2c9730cee576ab9c3b4b64b4574a8a2e 78583 slab/slab_multi_32_64_sm90.ptx
+//kernelgen:output 3c066cf3df5be9305e08e78ca67ecc316165e6a4005da2ae3488583880e4d17f 80860 slab/slab_multi_64_32_sm80.ptx
+//kernelgen:output 13bb49c72609294955c86d998bae9698598ed47ac20f563d4a1c53e45c9fbaad 79772 slab/slab_multi_64_32_sm90.ptx
+//kernelgen:output 41354e54f921fa21d02b92337b3d6f8d01f29cf0c98f2fb955834daf2b8e9642 80844 slab/slab_multi_64_64_sm80.ptx
+//kernelgen:output 541a63af9f785a8ffc7f8da9540c0c1b8f3f74941429d0432770c3dc1045cb9a 79738 slab/slab_multi_64_64_sm90.ptx
+//kernelgen:output b9e08c7b0ff9ab0486e0b4a6ddb6c41e248c64e4b45ce9b4edea02ca9b92e27c 2828 slab/slab_multi_params_gen.go
 
 //go:embed slab_multi_32_32_sm80.ptx
 var slabMulti32x32SM80 string
@@ -105,9 +106,9 @@ var slabMultiImages = map[string]*device.Image{
 // slabMulti32x32Kernels are the entry points of slabMultiImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var slabMulti32x32Kernels = map[string]int{
-	"slab_multi_append_32_32":       136,
+	"slab_multi_append_32_32":       176,
 	"slab_multi_change_32_32":       176,
-	"slab_multi_collect_32_32":      120,
+	"slab_multi_collect_32_32":      128,
 	"slab_multi_get_32_32":          128,
 	"slab_multi_scan_offsets_32_32": 24,
 	"slab_multi_scan_strips_32_32":  24,
@@ -118,9 +119,9 @@ var slabMulti32x32Kernels = map[string]int{
 // slabMulti32x64Kernels are the entry points of slabMultiImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var slabMulti32x64Kernels = map[string]int{
-	"slab_multi_append_32_64":       136,
+	"slab_multi_append_32_64":       176,
 	"slab_multi_change_32_64":       176,
-	"slab_multi_collect_32_64":      120,
+	"slab_multi_collect_32_64":      128,
 	"slab_multi_get_32_64":          128,
 	"slab_multi_scan_offsets_32_64": 24,
 	"slab_multi_scan_strips_32_64":  24,
@@ -131,9 +132,9 @@ var slabMulti32x64Kernels = map[string]int{
 // slabMulti64x32Kernels are the entry points of slabMultiImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var slabMulti64x32Kernels = map[string]int{
-	"slab_multi_append_64_32":       136,
+	"slab_multi_append_64_32":       176,
 	"slab_multi_change_64_32":       176,
-	"slab_multi_collect_64_32":      120,
+	"slab_multi_collect_64_32":      128,
 	"slab_multi_get_64_32":          128,
 	"slab_multi_scan_offsets_64_32": 24,
 	"slab_multi_scan_strips_64_32":  24,
@@ -144,9 +145,9 @@ var slabMulti64x32Kernels = map[string]int{
 // slabMulti64x64Kernels are the entry points of slabMultiImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var slabMulti64x64Kernels = map[string]int{
-	"slab_multi_append_64_64":       136,
+	"slab_multi_append_64_64":       176,
 	"slab_multi_change_64_64":       176,
-	"slab_multi_collect_64_64":      120,
+	"slab_multi_collect_64_64":      128,
 	"slab_multi_get_64_64":          128,
 	"slab_multi_scan_offsets_64_64": 24,
 	"slab_multi_scan_strips_64_64":  24,

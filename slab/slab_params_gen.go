@@ -20,34 +20,16 @@ type chainParams struct {
 
 // changeParams is weft::slab::ChangeParams of C++.
 type changeParams struct {
-	_        structs.HostLayout
-	table    tableRef
-	keys     device.Ptr
-	vals     device.Ptr
-	kinds    device.Ptr
-	out      device.Ptr
-	ok       device.Ptr
-	removed  device.Ptr
-	deferred gpu.List
-	failed   gpu.List
-	n        uint32
-	first    uint32
-	kind     uint32
-	flags    uint32
+	_       structs.HostLayout
+	table   tableRef
+	changes gpu.Changes
 }
 
 // exportParams is weft::slab::ExportParams of C++.
 type exportParams struct {
-	_      structs.HostLayout
-	table  tableRef
-	keys   device.Ptr
-	vals   device.Ptr
-	count  device.Ptr
-	rows   uint64
-	lo     uint32
-	hi     uint32
-	step   uint32
-	unused uint32
+	_     structs.HostLayout
+	table tableRef
+	to    gpu.Export
 }
 
 // flushParams is weft::slab::FlushParams of C++.
@@ -60,13 +42,7 @@ type flushParams struct {
 type getParams struct {
 	_      structs.HostLayout
 	table  tableRef
-	keys   device.Ptr
-	vals   device.Ptr
-	found  device.Ptr
-	hits   device.Ptr
-	n      uint64
-	spread uint32
-	unused uint32
+	lookup gpu.Lookup
 }
 
 // rehashParams is weft::slab::RehashParams of C++.
@@ -75,15 +51,6 @@ type rehashParams struct {
 	from tableRef
 	to   tableRef
 	lost device.Ptr
-}
-
-// settleParams is weft::slab::SettleParams of C++.
-type settleParams struct {
-	_     structs.HostLayout
-	table tableRef
-	rank  gpu.RankParams
-	vals  device.Ptr
-	ok    device.Ptr
 }
 
 // tableRef is weft::slab::Table of C++.
@@ -97,6 +64,13 @@ type tableRef struct {
 	unused   uint32
 }
 
+// winnersParams is weft::slab::WinnersParams of C++.
+type winnersParams struct {
+	_       structs.HostLayout
+	table   tableRef
+	winners gpu.Winners
+}
+
 // chainParams has the layout of weft::slab::ChainParams.
 var (
 	_ [88]byte = [unsafe.Sizeof(chainParams{})]byte{}
@@ -108,32 +82,14 @@ var (
 var (
 	_ [176]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(changeParams{}.keys)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(changeParams{}.vals)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(changeParams{}.kinds)]byte{}
-	_ [104]byte = [unsafe.Offsetof(changeParams{}.out)]byte{}
-	_ [112]byte = [unsafe.Offsetof(changeParams{}.ok)]byte{}
-	_ [120]byte = [unsafe.Offsetof(changeParams{}.removed)]byte{}
-	_ [128]byte = [unsafe.Offsetof(changeParams{}.deferred)]byte{}
-	_ [144]byte = [unsafe.Offsetof(changeParams{}.failed)]byte{}
-	_ [160]byte = [unsafe.Offsetof(changeParams{}.n)]byte{}
-	_ [164]byte = [unsafe.Offsetof(changeParams{}.first)]byte{}
-	_ [168]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
-	_ [172]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(changeParams{}.changes)]byte{}
 )
 
 // exportParams has the layout of weft::slab::ExportParams.
 var (
 	_ [128]byte = [unsafe.Sizeof(exportParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(exportParams{}.table)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(exportParams{}.keys)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(exportParams{}.vals)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(exportParams{}.count)]byte{}
-	_ [104]byte = [unsafe.Offsetof(exportParams{}.rows)]byte{}
-	_ [112]byte = [unsafe.Offsetof(exportParams{}.lo)]byte{}
-	_ [116]byte = [unsafe.Offsetof(exportParams{}.hi)]byte{}
-	_ [120]byte = [unsafe.Offsetof(exportParams{}.step)]byte{}
-	_ [124]byte = [unsafe.Offsetof(exportParams{}.unused)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(exportParams{}.to)]byte{}
 )
 
 // flushParams has the layout of weft::slab::FlushParams.
@@ -146,13 +102,7 @@ var (
 var (
 	_ [128]byte = [unsafe.Sizeof(getParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(getParams{}.table)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(getParams{}.keys)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(getParams{}.vals)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(getParams{}.found)]byte{}
-	_ [104]byte = [unsafe.Offsetof(getParams{}.hits)]byte{}
-	_ [112]byte = [unsafe.Offsetof(getParams{}.n)]byte{}
-	_ [120]byte = [unsafe.Offsetof(getParams{}.spread)]byte{}
-	_ [124]byte = [unsafe.Offsetof(getParams{}.unused)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(getParams{}.lookup)]byte{}
 )
 
 // rehashParams has the layout of weft::slab::RehashParams.
@@ -161,15 +111,6 @@ var (
 	_ [0]byte   = [unsafe.Offsetof(rehashParams{}.from)]byte{}
 	_ [80]byte  = [unsafe.Offsetof(rehashParams{}.to)]byte{}
 	_ [160]byte = [unsafe.Offsetof(rehashParams{}.lost)]byte{}
-)
-
-// settleParams has the layout of weft::slab::SettleParams.
-var (
-	_ [144]byte = [unsafe.Sizeof(settleParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(settleParams{}.table)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(settleParams{}.rank)]byte{}
-	_ [128]byte = [unsafe.Offsetof(settleParams{}.vals)]byte{}
-	_ [136]byte = [unsafe.Offsetof(settleParams{}.ok)]byte{}
 )
 
 // tableRef has the layout of weft::slab::Table.
@@ -181,6 +122,13 @@ var (
 	_ [64]byte = [unsafe.Offsetof(tableRef{}.seed)]byte{}
 	_ [72]byte = [unsafe.Offsetof(tableRef{}.buckets)]byte{}
 	_ [76]byte = [unsafe.Offsetof(tableRef{}.unused)]byte{}
+)
+
+// winnersParams has the layout of weft::slab::WinnersParams.
+var (
+	_ [144]byte = [unsafe.Sizeof(winnersParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(winnersParams{}.table)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(winnersParams{}.winners)]byte{}
 )
 
 // alloc.Ref has the layout of weft::Allocator.
@@ -197,21 +145,64 @@ var (
 	_ [44]byte = [unsafe.Offsetof(alloc.Ref{}.Old)]byte{}
 )
 
-// gpu.List has the layout of weft::List.
+// gpu.Changes has the layout of weft::Changes.
 var (
-	_ [16]byte = [unsafe.Sizeof(gpu.List{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(gpu.List{}.Items)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(gpu.List{}.Count)]byte{}
+	_ [96]byte = [unsafe.Sizeof(gpu.Changes{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(gpu.Changes{}.Keys)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(gpu.Changes{}.Vals)]byte{}
+	_ [16]byte = [unsafe.Offsetof(gpu.Changes{}.Kinds)]byte{}
+	_ [24]byte = [unsafe.Offsetof(gpu.Changes{}.Out)]byte{}
+	_ [32]byte = [unsafe.Offsetof(gpu.Changes{}.Ok)]byte{}
+	_ [40]byte = [unsafe.Offsetof(gpu.Changes{}.Removed)]byte{}
+	_ [48]byte = [unsafe.Offsetof(gpu.Changes{}.Contended)]byte{}
+	_ [64]byte = [unsafe.Offsetof(gpu.Changes{}.Failed)]byte{}
+	_ [80]byte = [unsafe.Offsetof(gpu.Changes{}.N)]byte{}
+	_ [84]byte = [unsafe.Offsetof(gpu.Changes{}.First)]byte{}
+	_ [88]byte = [unsafe.Offsetof(gpu.Changes{}.Kind)]byte{}
+	_ [92]byte = [unsafe.Offsetof(gpu.Changes{}.Flags)]byte{}
 )
 
-// gpu.RankParams has the layout of weft::RankParams.
+// gpu.Contest has the layout of weft::Contest.
 var (
-	_ [48]byte = [unsafe.Sizeof(gpu.RankParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(gpu.RankParams{}.Keys)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(gpu.RankParams{}.Ranks)]byte{}
-	_ [16]byte = [unsafe.Offsetof(gpu.RankParams{}.Deferred)]byte{}
-	_ [32]byte = [unsafe.Offsetof(gpu.RankParams{}.Mask)]byte{}
-	_ [36]byte = [unsafe.Offsetof(gpu.RankParams{}.N)]byte{}
-	_ [40]byte = [unsafe.Offsetof(gpu.RankParams{}.Kind)]byte{}
-	_ [44]byte = [unsafe.Offsetof(gpu.RankParams{}.Unused)]byte{}
+	_ [48]byte = [unsafe.Sizeof(gpu.Contest{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(gpu.Contest{}.Keys)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(gpu.Contest{}.Winners)]byte{}
+	_ [16]byte = [unsafe.Offsetof(gpu.Contest{}.Contended)]byte{}
+	_ [32]byte = [unsafe.Offsetof(gpu.Contest{}.Mask)]byte{}
+	_ [36]byte = [unsafe.Offsetof(gpu.Contest{}.N)]byte{}
+	_ [40]byte = [unsafe.Offsetof(gpu.Contest{}.Kind)]byte{}
+	_ [44]byte = [unsafe.Offsetof(gpu.Contest{}.Unused)]byte{}
+)
+
+// gpu.Export has the layout of weft::Export.
+var (
+	_ [48]byte = [unsafe.Sizeof(gpu.Export{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(gpu.Export{}.Keys)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(gpu.Export{}.Vals)]byte{}
+	_ [16]byte = [unsafe.Offsetof(gpu.Export{}.Count)]byte{}
+	_ [24]byte = [unsafe.Offsetof(gpu.Export{}.Rows)]byte{}
+	_ [32]byte = [unsafe.Offsetof(gpu.Export{}.Lo)]byte{}
+	_ [36]byte = [unsafe.Offsetof(gpu.Export{}.Hi)]byte{}
+	_ [40]byte = [unsafe.Offsetof(gpu.Export{}.Step)]byte{}
+	_ [44]byte = [unsafe.Offsetof(gpu.Export{}.Unused)]byte{}
+)
+
+// gpu.Lookup has the layout of weft::Lookup.
+var (
+	_ [48]byte = [unsafe.Sizeof(gpu.Lookup{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(gpu.Lookup{}.Keys)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(gpu.Lookup{}.Vals)]byte{}
+	_ [16]byte = [unsafe.Offsetof(gpu.Lookup{}.Found)]byte{}
+	_ [24]byte = [unsafe.Offsetof(gpu.Lookup{}.Hits)]byte{}
+	_ [32]byte = [unsafe.Offsetof(gpu.Lookup{}.N)]byte{}
+	_ [40]byte = [unsafe.Offsetof(gpu.Lookup{}.Spread)]byte{}
+	_ [44]byte = [unsafe.Offsetof(gpu.Lookup{}.Unused)]byte{}
+)
+
+// gpu.Winners has the layout of weft::Winners.
+var (
+	_ [64]byte = [unsafe.Sizeof(gpu.Winners{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(gpu.Winners{}.Contest)]byte{}
+	_ [48]byte = [unsafe.Offsetof(gpu.Winners{}.Vals)]byte{}
+	_ [56]byte = [unsafe.Offsetof(gpu.Winners{}.Ok)]byte{}
 )

@@ -14,37 +14,38 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
 //kernelgen:input 159e33c5d8c0d0d8902f7f302fa2bf6a3afe8578d8acb781225ece1e62d2c8e4 8066 kernels/include/weft/alloc.cuh
-//kernelgen:input c03a5186722db52769cf9ced19622aa3f6c748c5d0cae2544ec327902c142b56 5843 kernels/include/weft/change.cuh
+//kernelgen:input 56a4b84169493bcec4464acea78387f1a247d947fb3ee671f4d8cc798b2dc242 5390 kernels/include/weft/batch.cuh
+//kernelgen:input 11ba316dd4fae5bc95d12c858a5dacb8b24a794b4a3e04af1954dfe09898d041 5877 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input c21d275c158f89505534d094609bfd4662b5fecf4e92656d1308699c8b760518 1444 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input 3eb3cede056fd4724c19d88cbe68515e794a8efbd14d3d17f8a9bc0d6046c96b 4247 kernels/include/weft/order.cuh
+//kernelgen:input 785b0bef1596bccdd43ed197f067416f8161d59cb1da3356d5a9e7e293859bd1 4450 kernels/include/weft/order.cuh
 //kernelgen:input 4efda42f7569fa98848bb2670344e335379edf170a04397c9c7880abf88d1580 2617 kernels/include/weft/scan.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
-//kernelgen:input 12fb0b591b3d76c10fcae3b169b677e67258c848f50e61793bfb97d22776e4fb 3918 kernels/include/weft/slot.cuh
+//kernelgen:input 2dfa76b81b8c8fc4b4ae7c4d325d5a42554583dab7b288f2b2b162d43ca5c29c 3959 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input 35f71362ab3549d5b724c210b3d8bbf98c7a184e85b9544d933edda189f7a8d4 13039 slab/change.cuh
-//kernelgen:input 7cb2c69b1e1f9f461f12dfee70a83989d5e33266d27b245afecc8b2b5826ae28 4207 slab/layout.cuh
-//kernelgen:input e45f1dae3e0acbaf51ea0fc305cf5a1a9d45b4714d870c888dbb0eb6cea47e2b 6015 slab/search.cuh
-//kernelgen:input 1f6da3af0f87b1e34f32ca09ec1ecb798b7c75d65d2a7ca37fdcc6cd631ef52d 1928 slab/slab.cu
+//kernelgen:input 4bff57b0713d32cdb137e74bce65b50e5879ceb0d33446cfce816865c7b5789a 12150 slab/change.cuh
+//kernelgen:input 350c25f6890edd13a6e6578c5e002cf2b0443486bc1c848f26d9c0c2f078467d 3238 slab/layout.cuh
+//kernelgen:input 60c69e8be6931d2ff2fb709eb3f2707b6bda4efaa25188b6155547c88dcf9b18 5702 slab/search.cuh
+//kernelgen:input 9ef4db1cd9435982ba322995a7a95c247717ead0cbf2848399ff7a80bf53450e 1975 slab/slab.cu
 //kernelgen:input 6dbd2afe1069758537d5d633bcc082668042ef708699cd04ae7b884cf7378050 2124 slab/tile.cuh
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
-//kernelgen:input f4f741b019f389a582c5b9183154211a23e9838e24fe2e21df8fffc462d237fa 7228 slab/whole.cuh
-//kernelgen:output 0b067053159f5cd624aa07ab6cacfbffe5e9971caeefdebf899f11cb0bf447b9 131345 slab/slab_32_32_sm80.ptx
-//kernelgen:output 3ade2fa959049595bb7c6c30c5608aef34f789e9ad7e1cff85526117bd24b427 131345 slab/slab_32_32_sm90.ptx
-//kernelgen:output 3331d64abc3bbcf64cd3ffcb4a4900e4eae98eeb6b9a59774a27cfae4b190064 131778 slab/slab_32_64_sm80.ptx
-//kernelgen:output 033f8190383fba9328408274e36d4d90542a5bf022d380c1acacd655c0f0a19a 128555 slab/slab_32_64_sm90.ptx
-//kernelgen:output 5c9d3f3bda5106af39daf2aadb3773bb3db040d9f6484d2b40f78cf71bff7e60 133077 slab/slab_64_32_sm80.ptx
-//kernelgen:output a44741755fba364ecca3a01e05f08a21a43da6aa963a0736e56ade990f5cec12 129848 slab/slab_64_32_sm90.ptx
-//kernelgen:output 6de36be38564ea9a7f85690780b60d8c929abde9882a4bf081b509299c814aca 133020 slab/slab_64_64_sm80.ptx
-//kernelgen:output ef9f61f1652e759c8292678fec86d48a462b357cf17201ce2f9905d510981308 129791 slab/slab_64_64_sm90.ptx
-//kernelgen:output 57a6eeda94ef6eb045b98aa3f2da9687f02f49dbb6a163fff52f4e1a08fc87ed 86920 slab/slab_32_0_sm80.ptx
-//kernelgen:output 43589314409869ed0a4813f8e327ec02d4978bce561b824975aba74ba408607e 86920 slab/slab_32_0_sm90.ptx
-//kernelgen:output 8a44ffae3cdab2f7bf4d51728ca4fcf1e5c41c3642464e8ae4ea423fdab527fc 83595 slab/slab_64_0_sm80.ptx
-//kernelgen:output cbb8a8cdd5c1895485b52b65619ebfd160b22469e970b45e550d0f8f541a1baa 83595 slab/slab_64_0_sm90.ptx
-//kernelgen:output bffcf1752e47ed4682b115151e2bfd91d848a1e4724e12964a9075305d2f591a 6921 slab/slab_params_gen.go
+//kernelgen:input 474d69317be068ca51b614ebc53029d6f9b7fe39668a02e49aaedba4196cf345 6790 slab/whole.cuh
+//kernelgen:output d34ae6b9ced5155f4251976ead20d8a58ce489f2d76d8e6858f99a6aafe00d9a 131380 slab/slab_32_32_sm80.ptx
+//kernelgen:output bac65bd5cd64712b1517adc56299d3680c383202a739c0aa473aa91cc2bc7a9e 131380 slab/slab_32_32_sm90.ptx
+//kernelgen:output 229355440ad3ecbecb08e948edc1e7d1c639b9e008aa1a9f639a96dd2686911f 131769 slab/slab_32_64_sm80.ptx
+//kernelgen:output bc967afd56724d7a63b8ecf8e09d9835360538cf82e7ce7a29420c258df023cc 128541 slab/slab_32_64_sm90.ptx
+//kernelgen:output 5d321c39bdcd63478c6d6fd3983e6e7b82d36f4f2190c28ebc008d62622de4a5 133064 slab/slab_64_32_sm80.ptx
+//kernelgen:output f6b0f1b39cd6072482dae113a1df8b0ec22386c7cbce3bc306eab4b0a1c6eace 129834 slab/slab_64_32_sm90.ptx
+//kernelgen:output 1a8f9a94e598aa8faa8d27c48eff6fa9d9f174f4512d3e76c053c203ecbde98f 133033 slab/slab_64_64_sm80.ptx
+//kernelgen:output 8f8158df00f92a3b884d233d31a6ccd1b874ed894a652488848d090bbe75f65f 129802 slab/slab_64_64_sm90.ptx
+//kernelgen:output a7feb053b053bc392560832a13bccbef616811a0d02af0d53919425afd0865d9 86872 slab/slab_32_0_sm80.ptx
+//kernelgen:output 0f126f7cb5cce9be9ef33ab98229d0478b5fa01946a5eff440659fbb4f0f9694 86872 slab/slab_32_0_sm90.ptx
+//kernelgen:output 3c57cba5ae07622ad90523df3cfe76fdee98c102341bf65073100543ef331341 83550 slab/slab_64_0_sm80.ptx
+//kernelgen:output ca540aaf7587c642158a16f3899597c0896357e3c010fd00c8b9ad40a282827b 83550 slab/slab_64_0_sm90.ptx
+//kernelgen:output 0a46f1283e4f9f58f884e67b63b6c0211c276d85696f202b42ef4d95304449af 6846 slab/slab_params_gen.go
 
 //go:embed slab_32_32_sm80.ptx
 var slab32x32SM80 string
@@ -138,91 +139,91 @@ var slabImages = map[string]*device.Image{
 // slab32x32Kernels are the entry points of slabImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var slab32x32Kernels = map[string]int{
-	"slab_chains_32_32":       88,
-	"slab_change_32_32":       176,
-	"slab_claim_32_32":        48,
-	"slab_export_32_32":       128,
-	"slab_flush_32_32":        80,
-	"slab_get_32_32":          128,
-	"slab_rank_32_32":         48,
-	"slab_rehash_32_32":       168,
-	"slab_reset_32_32":        48,
-	"slab_settle_first_32_32": 144,
-	"slab_settle_last_32_32":  144,
+	"slab_chains_32_32":        88,
+	"slab_change_32_32":        176,
+	"slab_claim_32_32":         48,
+	"slab_contend_32_32":       48,
+	"slab_export_32_32":        128,
+	"slab_flush_32_32":         80,
+	"slab_get_32_32":           128,
+	"slab_rehash_32_32":        168,
+	"slab_reset_32_32":         48,
+	"slab_winners_first_32_32": 144,
+	"slab_winners_last_32_32":  144,
 }
 
 // slab32x64Kernels are the entry points of slabImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var slab32x64Kernels = map[string]int{
-	"slab_chains_32_64":       88,
-	"slab_change_32_64":       176,
-	"slab_claim_32_64":        48,
-	"slab_export_32_64":       128,
-	"slab_flush_32_64":        80,
-	"slab_get_32_64":          128,
-	"slab_rank_32_64":         48,
-	"slab_rehash_32_64":       168,
-	"slab_reset_32_64":        48,
-	"slab_settle_first_32_64": 144,
-	"slab_settle_last_32_64":  144,
+	"slab_chains_32_64":        88,
+	"slab_change_32_64":        176,
+	"slab_claim_32_64":         48,
+	"slab_contend_32_64":       48,
+	"slab_export_32_64":        128,
+	"slab_flush_32_64":         80,
+	"slab_get_32_64":           128,
+	"slab_rehash_32_64":        168,
+	"slab_reset_32_64":         48,
+	"slab_winners_first_32_64": 144,
+	"slab_winners_last_32_64":  144,
 }
 
 // slab64x32Kernels are the entry points of slabImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var slab64x32Kernels = map[string]int{
-	"slab_chains_64_32":       88,
-	"slab_change_64_32":       176,
-	"slab_claim_64_32":        48,
-	"slab_export_64_32":       128,
-	"slab_flush_64_32":        80,
-	"slab_get_64_32":          128,
-	"slab_rank_64_32":         48,
-	"slab_rehash_64_32":       168,
-	"slab_reset_64_32":        48,
-	"slab_settle_first_64_32": 144,
-	"slab_settle_last_64_32":  144,
+	"slab_chains_64_32":        88,
+	"slab_change_64_32":        176,
+	"slab_claim_64_32":         48,
+	"slab_contend_64_32":       48,
+	"slab_export_64_32":        128,
+	"slab_flush_64_32":         80,
+	"slab_get_64_32":           128,
+	"slab_rehash_64_32":        168,
+	"slab_reset_64_32":         48,
+	"slab_winners_first_64_32": 144,
+	"slab_winners_last_64_32":  144,
 }
 
 // slab64x64Kernels are the entry points of slabImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var slab64x64Kernels = map[string]int{
-	"slab_chains_64_64":       88,
-	"slab_change_64_64":       176,
-	"slab_claim_64_64":        48,
-	"slab_export_64_64":       128,
-	"slab_flush_64_64":        80,
-	"slab_get_64_64":          128,
-	"slab_rank_64_64":         48,
-	"slab_rehash_64_64":       168,
-	"slab_reset_64_64":        48,
-	"slab_settle_first_64_64": 144,
-	"slab_settle_last_64_64":  144,
+	"slab_chains_64_64":        88,
+	"slab_change_64_64":        176,
+	"slab_claim_64_64":         48,
+	"slab_contend_64_64":       48,
+	"slab_export_64_64":        128,
+	"slab_flush_64_64":         80,
+	"slab_get_64_64":           128,
+	"slab_rehash_64_64":        168,
+	"slab_reset_64_64":         48,
+	"slab_winners_first_64_64": 144,
+	"slab_winners_last_64_64":  144,
 }
 
 // slab32x0Kernels are the entry points of slabImages["32_0"] and the size in bytes of
 // the parameter struct that each takes.
 var slab32x0Kernels = map[string]int{
-	"slab_chains_32_0":       88,
-	"slab_change_32_0":       176,
-	"slab_export_32_0":       128,
-	"slab_flush_32_0":        80,
-	"slab_get_32_0":          128,
-	"slab_rank_32_0":         48,
-	"slab_rehash_32_0":       168,
-	"slab_reset_32_0":        48,
-	"slab_settle_first_32_0": 144,
+	"slab_chains_32_0":        88,
+	"slab_change_32_0":        176,
+	"slab_contend_32_0":       48,
+	"slab_export_32_0":        128,
+	"slab_flush_32_0":         80,
+	"slab_get_32_0":           128,
+	"slab_rehash_32_0":        168,
+	"slab_reset_32_0":         48,
+	"slab_winners_first_32_0": 144,
 }
 
 // slab64x0Kernels are the entry points of slabImages["64_0"] and the size in bytes of
 // the parameter struct that each takes.
 var slab64x0Kernels = map[string]int{
-	"slab_chains_64_0":       88,
-	"slab_change_64_0":       176,
-	"slab_export_64_0":       128,
-	"slab_flush_64_0":        80,
-	"slab_get_64_0":          128,
-	"slab_rank_64_0":         48,
-	"slab_rehash_64_0":       168,
-	"slab_reset_64_0":        48,
-	"slab_settle_first_64_0": 144,
+	"slab_chains_64_0":        88,
+	"slab_change_64_0":        176,
+	"slab_contend_64_0":       48,
+	"slab_export_64_0":        128,
+	"slab_flush_64_0":         80,
+	"slab_get_64_0":           128,
+	"slab_rehash_64_0":        168,
+	"slab_reset_64_0":         48,
+	"slab_winners_first_64_0": 144,
 }

@@ -48,20 +48,11 @@ __device__ __forceinline__ void rehash(const RehashParams& p) {
   });
 }
 
-// export_live writes the live pairs of a range of buckets to two columns, and
-// counts those that they have no room for.
+// export_live writes the live pairs of a range of buckets to two columns.
 template <class S, class K, class V>
 __device__ __forceinline__ void export_live(const ExportParams& p) {
-  uint32_t lane = lane_index();
-  each_slot<S>(p.table, p.lo, p.hi, p.step, [&](bool live, typename S::Word w, uint32_t bucket) {
-    uint32_t votes = ballot(kAll, live);
-    uint64_t at = 0;
-    if (votes == 0) return;
-    if (lane == lowest(votes)) at = add_relaxed(p.count, uint64_t(popcount(votes)));
-    at = shuffle(kAll, at, lowest(votes)) + popcount(votes & ((1u << lane) - 1));
-    if (!live || at >= p.rows) return;
-    static_cast<K*>(p.keys)[at] = K(original<S>(p.table, S::key(w), bucket));
-    if constexpr (S::kHasValue) static_cast<V*>(p.vals)[at] = V(S::value(w));
+  each_slot<S>(p.table, p.to.lo, p.to.hi, p.to.step, [&](bool live, typename S::Word w, uint32_t bucket) {
+    emit<S, K, V>(p.to, live, original<S>(p.table, S::key(w), bucket), S::value(w));
   });
 }
 

@@ -30,6 +30,7 @@ type Device struct {
 	mu       sync.Mutex
 	closing  bool               // no new children
 	children map[child]struct{} // open streams and events
+	freeing  uintptr            // a stream for Free, made when first needed
 
 	// events is held for reading while an event is used, and for writing to
 	// destroy one. One lock for all, so that calls with two events cannot
@@ -178,7 +179,13 @@ func (d *Device) Close() error {
 	defer d.loading.Unlock()
 	d.life.Lock()
 	defer d.life.Unlock()
-	errs = append(errs, d.withContext(d.unload))
+	errs = append(errs, d.withContext(func(fr *frame) error {
+		err := d.unload(fr)
+		if d.freeing != 0 {
+			err = errors.Join(err, fr.call(symStreamDestroy, d.freeing))
+		}
+		return err
+	}))
 	d.closed = true
 	d.drv.pinned.drop(d)
 	fr := d.drv.frame()

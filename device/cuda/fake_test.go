@@ -189,7 +189,7 @@ func (f *fake) getProcAddress(args []uintptr) Code {
 // giveBack are the functions that free something: they do so even when they
 // are made to report a failure, as there is no telling what a real one does.
 var giveBack = map[symbol]bool{
-	symMemFree: true, symMemFreeHost: true, symMemHostUnregister: true, symStreamDestroy: true,
+	symMemFree: true, symMemFreeAsync: true, symMemFreeHost: true, symMemHostUnregister: true, symStreamDestroy: true,
 	symMemUnmap: true, symMemRelease: true, symMemAddressFree: true, symEventDestroy: true, symModuleUnload: true, symPrimaryCtxRelease: true,
 }
 
@@ -212,7 +212,7 @@ func (f *fake) call(sym symbol, args []uintptr) Code {
 	if noContext[sym] && f.sticky != success && sym != symCtxSetCurrent {
 		code = success // a lost context does not matter to these
 	}
-	if code != success && !giveBack[sym] {
+	if code != success && (!giveBack[sym] || code == notSupported) {
 		return code
 	}
 	if ctx := f.current[threadID()]; !noContext[sym] && f.retains[ctx] == 0 && code == success {
@@ -257,7 +257,7 @@ func (f *fake) dispatch(sym symbol, args []uintptr) Code {
 		return f.gpuCall(sym, args)
 	case symModuleLoadDataEx, symModuleUnload, symModuleGetFunction, symFuncGetParamInfo:
 		return f.moduleCall(sym, args)
-	case symMemGetInfo, symMemAlloc, symMemFree, symMemHostAlloc, symMemFreeHost:
+	case symMemGetInfo, symMemAlloc, symMemFree, symMemFreeAsync, symMemHostAlloc, symMemFreeHost:
 		return f.memoryCall(sym, args)
 	case symMemHostRegister, symMemHostUnregister, symMemHostGetDevicePointer:
 		return f.mappingCall(sym, args)
@@ -315,6 +315,11 @@ func (f *fake) memoryCall(sym symbol, args []uintptr) Code {
 		put(args[0], address)
 	case symMemFree:
 		f.drain() // as the real one does
+		return drop(f.memory, args[0])
+	case symMemFreeAsync: // in no order with other streams
+		if f.streams[args[1]] == nil {
+			return invalidHandle
+		}
 		return drop(f.memory, args[0])
 	case symMemHostAlloc:
 		if args[2] != memHostPortable|memHostDeviceMap {

@@ -137,6 +137,11 @@ func (f *fake) streamCall(sym symbol, args []uintptr) Code {
 	case symStreamQuery:
 		f.step()
 		return f.queried(len(f.streams[args[0]].queue) == 0)
+	case symStreamSynchronize:
+		for f.sticky == success && len(f.streams[args[0]].queue) > 0 {
+			f.doOne()
+		}
+		return f.sticky
 	case symMemcpyHtoDAsync, symMemcpyDtoHAsync, symMemcpyDtoDAsync, symMemsetD32Async:
 		return f.copyCall(sym, args)
 	case symLaunchKernel:

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"unsafe"
@@ -37,12 +38,41 @@ func (d *Device) Alloc(size int) (device.Buffer, error) {
 	return b, nil
 }
 
-// Free returns device memory. It can wait for work under way, of any stream.
+// Free returns device memory. It waits for no work: cuMemFree waits for that of all
+// streams, and meanwhile no other thread can launch anything. Where the driver
+// has no other way, as on some virtual GPUs, it is called all the same.
 func (d *Device) Free(b device.Buffer) error {
 	if b.Size == 0 {
 		return nil
 	}
-	return d.release(func(fr *frame) error { return fr.call(symMemFree, uintptr(b.Ptr)) })
+	return d.release(func(fr *frame) error {
+		s, err := d.freeingStream(fr)
+		if err != nil {
+			return errors.Join(err, fr.call(symMemFree, uintptr(b.Ptr)))
+		}
+		switch c := fr.code(symMemFreeAsync, uintptr(b.Ptr), s); c {
+		case success:
+			// Nothing but this is on that stream. Behind it the memory is there again.
+			return fr.call(symStreamSynchronize, s)
+		case notSupported:
+			return fr.call(symMemFree, uintptr(b.Ptr))
+		default:
+			return fr.newError(symMemFreeAsync, c)
+		}
+	})
+}
+
+// freeingStream is the stream for giving memory back.
+func (d *Device) freeingStream(fr *frame) (uintptr, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.freeing == 0 {
+		if err := fr.call(symStreamCreate, fr.result(0), streamNonBlocking); err != nil {
+			return 0, err
+		}
+		d.freeing = uintptr(fr.out[0])
+	}
+	return d.freeing, nil
 }
 
 // AllocHost allocates page-locked host memory, which every GPU of this

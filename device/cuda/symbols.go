@@ -19,6 +19,7 @@ const (
 	symMemGetInfo
 	symMemAlloc
 	symMemFree
+	symMemFreeAsync
 	symMemHostAlloc
 	symMemFreeHost
 	symMemHostRegister
@@ -44,6 +45,7 @@ const (
 	symStreamCreate
 	symStreamDestroy
 	symStreamQuery
+	symStreamSynchronize
 	symStreamWaitEvent
 	symEventCreate
 	symEventDestroy
@@ -96,6 +98,7 @@ var symbols = [numSymbols]symbolInfo{
 	symMemAlloc:                    {name: "cuMemAlloc", exported: "cuMemAlloc_v2"},
 	symMemFree:                     {name: "cuMemFree", exported: "cuMemFree_v2"},
 	symMemHostAlloc:                {name: "cuMemHostAlloc"},
+	symMemFreeAsync:                {name: "cuMemFreeAsync"},
 	symMemFreeHost:                 {name: "cuMemFreeHost"},
 	symMemHostRegister:             {name: "cuMemHostRegister", exported: "cuMemHostRegister_v2"},
 	symMemHostUnregister:           {name: "cuMemHostUnregister"},
@@ -120,6 +123,7 @@ var symbols = [numSymbols]symbolInfo{
 	symStreamCreate:                {name: "cuStreamCreate"},
 	symStreamDestroy:               {name: "cuStreamDestroy", exported: "cuStreamDestroy_v2"},
 	symStreamQuery:                 {name: "cuStreamQuery"},
+	symStreamSynchronize:           {name: "cuStreamSynchronize"},
 	symStreamWaitEvent:             {name: "cuStreamWaitEvent"},
 	symEventCreate:                 {name: "cuEventCreate"},
 	symEventDestroy:                {name: "cuEventDestroy", exported: "cuEventDestroy_v2"},

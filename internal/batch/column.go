@@ -60,6 +60,14 @@ func OptionalOn[T device.Elem](s device.Slice[T]) Column { return on(s, out, 0, 
 // OffsetsOn is a column of offsets on a device, one row longer than the batch.
 func OffsetsOn(s device.Slice[uint64]) Column { return on(s, out, 1, false) }
 
+// Starts is a column of offsets in host memory that a batch reads, one row longer
+// than the batch.
+func Starts(offsets []uint64) Column {
+	c := host(offsets, in, false)
+	c.extra = 1
+	return c
+}
+
 // RowsOn is a column on a device that a batch fills with rows of variable size,
 // as far as it goes.
 func RowsOn[T device.Elem](s device.Slice[T]) Column {

@@ -120,10 +120,9 @@ func (t *Table) chunks(ctx context.Context, b *batch.Batch, now Counters) (done,
 
 // retry runs operations again that found no room, as long as the policy makes
 // some. It returns those that find none in the end.
-func (t *Table) retry(ctx context.Context, b *batch.Batch, failed []uint32) ([]uint32, error) {
-	for {
-		failed, err := t.undecided(ctx, b, failed)
-		if err != nil || len(failed) == 0 {
+func (t *Table) retry(ctx context.Context, b *batch.Batch, failed []uint32) (still []uint32, err error) {
+	for more := true; more; {
+		if failed, err = t.undecided(ctx, b, failed); err != nil || len(failed) == 0 {
 			return failed, err
 		}
 		now, err := t.count(ctx)
@@ -131,16 +130,17 @@ func (t *Table) retry(ctx context.Context, b *batch.Batch, failed []uint32) ([]u
 			return failed, err
 		}
 		again := b.Gather(failed)
-		still, more, err := t.Policy.Retry(ctx, now, again)
+		still, more, err = t.Policy.Retry(ctx, now, again)
 		b.Scatter(again, failed)
 		for i, j := range still {
 			still[i] = failed[j]
 		}
-		if err != nil || !more {
+		if err != nil {
 			return still, err
 		}
 		failed = still
 	}
+	return failed, nil
 }
 
 // undecided leaves out those of an ordered batch's operations without room

@@ -47,7 +47,9 @@ func (t *Table) expandAt(ctx context.Context, method string, b *batch.Batch, at 
 }
 
 func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Columns) error {
-	counts := make([]uint32, b.N)
+	// The counts lie in the second half of the offsets, which become complete no
+	// faster than the counts are read.
+	counts := batch.View[uint32](device.Bytes(offsets))[b.N+2:]
 	count := *b
 	count.Columns[batch.Counts] = batch.Output(counts)
 	if _, _, err := t.Engine.Look(ctx, nil, lease, &count, 0); err != nil {

@@ -82,14 +82,14 @@ func (d directory) free() (err error) {
 // forest is a generation: the present, and versions by their numbers.
 type forest struct {
 	dev      device.Device
-	counters cpu.Counters
+	counters core.Tally
 
 	mu    sync.Mutex // readers go by it while versions come and go
 	trees map[uint64]directory
 	clock uint64
 }
 
-func (f *forest) Counters() *cpu.Counters { return &f.counters }
+func (f *forest) Tally() *core.Tally { return &f.counters }
 
 func (f *forest) Free() (err error) {
 	for _, d := range f.trees {
@@ -123,7 +123,7 @@ func newOrdered(dev device.Host) *core.Table {
 	return core.New(c)
 }
 
-func (e *ordered) forest() *forest { return e.Memory().(*forest) }
+func (e *ordered) forest() *forest { return e.Parts().(*forest) }
 
 func (e *ordered) Caps() core.Caps { return core.Caps{DeletesTakeRoom: true} }
 
@@ -310,7 +310,7 @@ func (e *ordered) Clear(context.Context) error {
 	f := e.forest()
 	d := f.at(0)
 	f.set(0, nil)
-	f.counters = cpu.Counters{}
+	f.counters = core.Tally{}
 	return d.free()
 }
 

@@ -31,18 +31,10 @@ func openHost(t *testing.T) device.Host {
 	return devicetest.Checked(t, dev).(device.Host)
 }
 
-// must is for errors that end a test.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // easy is the policy of structures that find memory as they go.
 type easy struct{}
 
-func (easy) Flags(op.Kind) batch.Flags { return 0 }
+func (easy) Flags(op.Kind) batch.Flags { return batch.Order }
 func (easy) Mixed() batch.Flags        { return 0 }
 func (easy) Describe() string          { return "in a test" }
 
@@ -88,12 +80,12 @@ func columns(keys, vals []uint64) batch.Columns {
 // equals wants a table to hold what a model holds, and to be sound.
 func (m model) equals(t *testing.T, where string, table *core.Table) {
 	t.Helper()
+	if table.Len() != len(m) {
+		t.Fatalf("%s: Len %d, want %d", where, table.Len(), len(m))
+	}
 	must(t, table.Check(ctx))
 	got := maps.Collect(weft.NewMap[uint64, uint64](table).All())
 	if !maps.Equal(got, map[uint64]uint64(m)) {
 		t.Fatalf("%s: %d pairs, want %d:\n%v\n%v", where, len(got), len(m), got, m)
-	}
-	if table.Len() != len(m) {
-		t.Fatalf("%s: Len %d, want %d", where, table.Len(), len(m))
 	}
 }

@@ -36,6 +36,19 @@ func (g *Group) Add(ctx context.Context, tables ...*Table) error {
 	return nil
 }
 
+// Close closes all tables.
+func (g *Group) Close() (err error) {
+	if err := g.gate.take(context.Background()); err != nil {
+		return err
+	}
+	tables := slices.Clone(g.open())
+	g.gate.Release()
+	for _, t := range tables {
+		err = errors.Join(err, t.Close())
+	}
+	return err
+}
+
 // open are the tables that have not been closed.
 func (g *Group) open() []*Table {
 	g.tables = slices.DeleteFunc(g.tables, func(t *Table) bool { return t.Leases.open() != nil })

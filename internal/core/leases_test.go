@@ -171,7 +171,7 @@ func TestExclude(t *testing.T) {
 			t.Fatal("Exclude waits for a lease that is held")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		came, gaveUp := 0, 0
+		var came, gaveUp atomic.Int32
 		for i := range 4 {
 			go func() {
 				c := t.Context()
@@ -180,24 +180,24 @@ func TestExclude(t *testing.T) {
 				}
 				lease, err := l.Read(c)
 				if errors.Is(err, context.Canceled) {
-					gaveUp++
+					gaveUp.Add(1)
 					return
 				}
 				must(t, err)
-				came++
+				came.Add(1)
 				must(t, lease.End())
 			}()
 		}
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
-		if came != 0 || gaveUp != 2 {
-			t.Errorf("behind the bar %d calls went on and %d gave up", came, gaveUp)
+		if came.Load() != 0 || gaveUp.Load() != 2 {
+			t.Errorf("behind the bar %d calls went on and %d gave up", came.Load(), gaveUp.Load())
 		}
 		l.Admit()
 		synctest.Wait()
-		if came != 2 {
-			t.Errorf("after it %d calls went on, want 2", came)
+		if came.Load() != 2 {
+			t.Errorf("after it %d calls went on, want 2", came.Load())
 		}
 		l.Release()
 		must(t, held.End())
@@ -285,13 +285,13 @@ func TestCloseWakesWaiters(t *testing.T) {
 		l := core.NewLeases(&parts{})
 		call := read(t, l)
 		must(t, l.Write(t.Context()))
-		closed, errs := 0, 0
+		var closed, errs atomic.Int32
 		for range 2 {
 			go func() {
 				first, err := l.Close()
 				must(t, err)
 				if first {
-					closed++
+					closed.Add(1)
 				}
 			}()
 		}
@@ -306,24 +306,24 @@ func TestCloseWakesWaiters(t *testing.T) {
 					_, err = l.Read(t.Context())
 				}
 				if errors.Is(err, op.ErrClosed) {
-					errs++
+					errs.Add(1)
 				}
 			}()
 		}
 		synctest.Wait()
-		if closed != 0 {
+		if closed.Load() != 0 {
 			t.Error("Close did not wait for its turn")
 		}
 		l.Release()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if closed != 0 {
+		if closed.Load() != 0 {
 			t.Error("Close did not wait for the call in flight")
 		}
 		must(t, call.End())
 		synctest.Wait()
-		if closed != 1 || errs != 4 {
-			t.Errorf("%d first Closes; %d of 4 waiters got ErrClosed", closed, errs)
+		if closed.Load() != 1 || errs.Load() != 4 {
+			t.Errorf("%d first Closes; %d of 4 waiters got ErrClosed", closed.Load(), errs.Load())
 		}
 	})
 }

@@ -122,10 +122,11 @@ func (t *Table) readOn(s *device.Stream, where string, b *batch.Batch, at *Snaps
 	if err != nil {
 		return err
 	}
+	err = submit(lease)
 	if t.Engine.Caps().Streams {
-		lease.On(s)
+		lease.On(s) // behind the work: whoever waits for the streams forgets them
 	}
-	return errors.Join(submit(lease), t.leave(at, lease))
+	return errors.Join(err, t.leave(at, lease))
 }
 
 // counter is where a batch on the device adds its count: the first element of

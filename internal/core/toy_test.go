@@ -58,6 +58,11 @@ func setNumber(b []byte, width, i int, v uint64) {
 
 func (e *toy) Caps() core.Caps { return core.Caps{} }
 
+func (e *toy) Present(ctx context.Context, _ *device.Stream, b *batch.Batch) (int, error) {
+	_, hits, err := e.Look(ctx, nil, e.leases.Current(), b.Only(batch.Keys), 0)
+	return hits, err
+}
+
 func (e *toy) Counters(context.Context) (core.Counters, error) {
 	n := uint64(e.pairs(e.leases.Current()).n + e.counts)
 	return core.Counters{Live: n, Used: n}, nil
@@ -166,10 +171,12 @@ func (e *toy) Mixed() batch.Flags        { return 0 }
 func (e *toy) Before(_ context.Context, _ core.Counters, _ *device.Stream, b *batch.Batch) (int, bool, error) {
 	return b.N, true, nil
 }
-func (e *toy) Retry(context.Context, core.Counters, *batch.Batch) (bool, error) { return false, nil }
-func (e *toy) After(context.Context, core.Counters, int) error                  { return nil }
-func (e *toy) Compact(context.Context, core.Counters) error                     { return nil }
-func (e *toy) Describe() string                                                 { return "in a toy" }
+func (e *toy) Retry(_ context.Context, _ core.Counters, b *batch.Batch) ([]uint32, bool, error) {
+	return core.All(b.N), false, nil
+}
+func (e *toy) After(context.Context, core.Counters, int) error { return nil }
+func (e *toy) Compact(context.Context, core.Counters) error    { return nil }
+func (e *toy) Describe() string                                { return "in a toy" }
 
 // newToy makes a table of toys.
 func newToy(dev device.Device, kind core.Kind, w batch.Widths, types core.Types) (*core.Table, *toy) {

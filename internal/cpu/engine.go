@@ -7,7 +7,6 @@ package cpu
 import (
 	"context"
 	"slices"
-	"structs"
 	"sync/atomic"
 
 	"github.com/weftgo/weft/device"
@@ -15,26 +14,31 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Counters lie in the memory of a structure (twin: weft::Counters in
-// kernels/include/weft/change.cuh).
-type Counters struct {
-	_    structs.HostLayout
-	Live uint64 // pairs
-	Used uint64 // slots that are not empty
+// Tallied is a generation of any structure.
+type Tallied interface {
+	core.Parts
+	Tally() *core.Tally
 }
 
-// Memory is a generation whose counters a CPU reads.
-type Memory interface {
-	core.Parts
-	Counters() *Counters
+// Generation is one that embeds [core.Lines].
+type Generation interface {
+	Tallied
+	Memory() *core.Lines
 }
 
 // Engine is a [core.Engine] but for the loops of a structure, which embeds it.
 // All work is done when a method returns, also on streams.
 type Engine struct {
 	Device device.Host
+	Slots  int // in each line, if the memory is of lines
 	Leases *core.Leases
 	Dealer Dealer
+}
+
+// Start makes the first generation the current one.
+func (e *Engine) Start(g Tallied) *core.Leases {
+	e.Leases = core.NewLeases(g)
+	return e.Leases
 }
 
 // Tuning of the loops.
@@ -68,13 +72,21 @@ func (e *Engine) Lost(context.Context) (int, error) { return 0, nil }
 // Close is for [core.Engine].
 func (e *Engine) Close() error { return nil }
 
-// Memory is the current generation, for the writer whose turn it is.
-func (e *Engine) Memory() Memory { return e.Leases.Current().Parts.(Memory) }
+// Parts is the current generation, for the writer whose turn it is.
+func (e *Engine) Parts() core.Parts { return e.Leases.Current().Parts }
 
 // Counters is for [core.Engine].
 func (e *Engine) Counters(context.Context) (core.Counters, error) {
-	c := e.Memory().Counters()
+	c := e.Parts().(Tallied).Tally()
 	return core.Counters{Live: c.Live, Used: c.Used}, nil
+}
+
+// Clear is for [core.Engine].
+func (e *Engine) Clear(ctx context.Context) error { return e.Wipe(ctx, e.Parts().(Generation)) }
+
+// Extent is for [core.Engine].
+func (e *Engine) Extent(l *core.Lease) (units uint32, rows int) {
+	return l.Parts.(Generation).Memory().Units(), e.Slots
 }
 
 // Open reports whether a stream can be used, which has nothing under way. There
@@ -145,10 +157,12 @@ func (e *Engine) Pieces(ctx context.Context, b *batch.Batch, size int,
 	return done, failed, nil
 }
 
-// Ones fills memory with ones, on all cores: all slots of a hash structure are
-// empty then. If ctx ends before it is done, that is the error.
-func (e *Engine) Ones(ctx context.Context, b []byte) error {
-	words := batch.View[uint64](b)
+// Wipe empties all lines of a generation, on all cores. If ctx ends before it is
+// done, that is the error.
+func (e *Engine) Wipe(ctx context.Context, g Generation) error {
+	lines := g.Memory()
+	*lines.Tally() = core.Tally{}
+	words := batch.View[uint64](lines.Buf.Host[:lines.Bytes()])
 	var stopped atomic.Bool
 	e.Device.Parallel(len(words), 1<<17, func(lo, hi int) {
 		if ctx.Err() != nil {

@@ -101,7 +101,7 @@ const budget = 1 << 24
 // seed.
 func stagingOf(seed uint64) staging.Settings {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	return staging.Settings{PieceBytes: 32 << rng.IntN(6), Slots: 1 + rng.IntN(3), Order: rng.IntN}
+	return staging.Settings{PieceBytes: 32 << rng.IntN(6), Segments: 1 + rng.IntN(3), Order: rng.IntN}
 }
 
 func sizeof[T device.Elem]() uintptr {

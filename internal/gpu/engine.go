@@ -16,32 +16,27 @@ import (
 // Structure is what a structure brings to an [Engine]: launches of its kernels
 // on its memory. All submit and none waits.
 type Structure interface {
-	// Counters is where the counters of a generation lie: the numbers of pairs
-	// and of slots in use, 64 bits each.
-	Counters(p core.Parts) device.Ptr
 	// Look launches a lookup, which adds the number of keys found to hits unless
 	// that is 0.
 	Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error
 	// Change launches a change, and reports whether it lists operations whose
 	// outcome duplicates decide; Winners then launches giving it to them.
 	Change(s *device.Stream, p core.Parts, c *Change) (contended bool, err error)
-	Winners(s *device.Stream, p core.Parts, c *Change, rank *RankParams) error
-	// Extent and Export are those of [core.Engine]; Export launches, and counts
-	// the pairs in count.
-	Extent(p core.Parts) (units uint32, rows int)
+	Winners(s *device.Stream, p core.Parts, c *Change, w *Winners) error
+	// Export launches what [core.Engine] says of it, and counts the pairs in
+	// count.
 	Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error
-	// Wipe submits emptying a generation.
-	Wipe(s *device.Stream, p core.Parts) error
+}
+
+// linesOf is the memory of a generation, which embeds it.
+func linesOf(p core.Parts) *core.Lines {
+	return p.(interface{ Memory() *core.Lines }).Memory()
 }
 
 // Change is a part of a batch that is launched at once.
 type Change struct {
 	*batch.Batch
-	First    int        // the number of its first operation in the batch
-	Flags    uint32     // for the kernel
-	OK       device.Ptr // the column of flags, or memory in its place
-	Deferred List       // for operations that duplicates decide
-	Failed   List       // for operations without room; with no items they are counted
+	Args Changes // for the kernel
 }
 
 // Engine is a [core.Engine] but for what structures do with whole tables: a
@@ -52,17 +47,34 @@ type Engine struct {
 	Order  OrderKernels
 
 	structure Structure
+	slots     int           // in each line
 	known     core.Counters // as of the last reading
 	stale     bool          // changes have been submitted since
 	used      atomic.Uint64 // slots in use, counting operations submitted since as new pairs
 	add       device.Kernel // loaded when first used
 }
 
-// OpenEngine prepares an engine, which Close frees, also after an error. The
-// first generation and its leases come after it.
-func (e *Engine) OpenEngine(dev device.Device, w batch.Widths, s Structure) error {
-	e.structure = s
+// OpenEngine prepares an engine for a structure with so many slots in each line.
+// Close frees it, also after an error.
+func (e *Engine) OpenEngine(dev device.Device, w batch.Widths, slots int, s Structure) error {
+	e.structure, e.slots = s, slots
 	return e.Queue.Open(dev, w)
+}
+
+// Start empties the first generation and makes it the current one, or frees it.
+func (e *Engine) Start(p core.Parts) (*core.Leases, error) {
+	err := e.Do(context.Background(), func(s *device.Stream) error { return wipe(s, p) })
+	if err != nil {
+		return nil, errors.Join(err, p.Free())
+	}
+	e.Leases = core.NewLeases(p)
+	return e.Leases, nil
+}
+
+// wipe submits emptying a generation.
+func wipe(s *device.Stream, p core.Parts) error {
+	m := linesOf(p)
+	return errors.Join(s.Fill(m.Buf.Ptr, ^uint32(0), m.Bytes()/4), s.Fill(m.TallyPtr(), 0, core.LineBytes/4))
 }
 
 // Caps is for [core.Engine].
@@ -85,7 +97,7 @@ func (e *Engine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *b
 	if s != nil {
 		return b.N, 0, e.structure.Look(s, l.Parts, b, count)
 	}
-	c, err := e.Take()
+	c, err := e.Carrier()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -101,15 +113,11 @@ func (e *Engine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *b
 	})
 	// All pieces that were sent have arrived, so the count is theirs. If none
 	// was, the counter may not be zero yet: it is read on the same stream.
-	work, e2 := c.Ring.Work()
-	var n [1]uint64
-	if e2 == nil {
-		e2 = c.Hits.CopyTo(context.WithoutCancel(ctx), work, n[:])
-	}
+	hits, e2 := c.Count(ctx)
 	if err == nil {
 		err = e2
 	}
-	return done, int(n[0]), err
+	return done, hits, err
 }
 
 // Present is for [core.Engine].
@@ -145,23 +153,21 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 		return e.changeHost(ctx, b)
 	}
 	report := b.Flags&batch.Report != 0
-	size, record := launchOps, 0
+	size, to := launchOps, List{Count: e.Word(WordLost)}
+	var x *Scratch
 	if b.Ordered() || report {
-		size = ResolveOps
-		if report {
-			record = min(b.N, size)
-		}
-		if err := e.Reserve(min(b.N, size), record); err != nil {
+		if x, err = e.Scratch(ctx, b.N); err != nil {
 			return 0, nil, err
 		}
+		defer e.Return(x)
+		size = min(ResolveOps, x.Ops)
 	}
-	to := List{Count: e.Word(WordLost)}
 	if report {
-		to = e.Failed()
+		to = e.Failed(x)
 	}
 	for done < b.N {
 		n := min(size, b.N-done)
-		more, err := e.changeOn(s, b.Chunk(done, done+n), to, done, report)
+		more, err := e.changeOn(s, b.Chunk(done, done+n), x, to, done, report)
 		failed = append(failed, more...)
 		if err != nil {
 			return done, failed, err
@@ -173,67 +179,70 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 
 // changeOn submits a part of a batch, and if told so waits for it and returns
 // the operations that found no room.
-func (e *Engine) changeOn(s *device.Stream, part *batch.Batch, to List, first int, report bool) (failed []uint32, err error) {
+func (e *Engine) changeOn(s *device.Stream, part *batch.Batch, x *Scratch, to List, first int, report bool) (failed []uint32, err error) {
 	if report {
 		if err := e.Set(s, WordFailed, 0); err != nil {
 			return nil, err
 		}
 	}
-	err = errors.Join(e.submit(s, part, to, first), s.Record(e.Visible))
+	// Changed, behind both, is what Close waits for.
+	err = e.Submit(s, func() error { return errors.Join(e.launch(s, part, x, to, first), s.Record(e.Visible)) })
 	if err != nil || !report {
 		return nil, err
 	}
 	if err := e.Stream.Wait(e.Changed); err != nil {
 		return nil, err
 	}
-	return e.ReadFailed(context.Background())
+	return e.ReadFailed(context.Background(), x)
 }
 
 // changeHost carries a batch from host memory through the device, as much of it
-// as the memory for resolving duplicates allows.
+// as the scratch is for.
 func (e *Engine) changeHost(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {
-	b = b.Chunk(0, min(b.N, ResolveOps))
-	if err := e.Reserve(b.N, b.N); err != nil {
+	x, err := e.Scratch(ctx, b.N)
+	if err != nil {
 		return 0, nil, err
 	}
+	defer e.Return(x)
+	b = b.Chunk(0, min(b.N, ResolveOps, x.Ops))
 	if err := e.Submit(e.Stream, func() error { return e.Set(e.Stream, WordFailed, 0) }); err != nil {
 		return 0, nil, err
 	}
-	c, err := e.Take()
+	c, err := e.Carrier()
 	if err != nil {
 		return 0, nil, err
 	}
 	defer e.Give(c)
 	done, err = c.Ring.RunInOrder(ctx, b, func(p *staging.Piece) error {
-		return e.submit(p.Stream, p.Batch, e.Failed(), p.Lo)
+		return e.Submit(p.Stream, func() error { return e.launch(p.Stream, p.Batch, x, e.Failed(x), p.Lo) })
 	})
 	// What has been run has been run, whatever has become of the context.
-	failed, ferr := e.ReadFailed(context.WithoutCancel(ctx))
+	failed, ferr := e.ReadFailed(context.WithoutCancel(ctx), x)
 	return done, failed, errors.Join(err, ferr)
 }
 
-// submit launches the kernels of a change: one, and those that resolve
-// duplicates. first is the part's place in its batch.
-func (e *Engine) submit(s *device.Stream, b *batch.Batch, failed List, first int) error {
+// launch launches the kernels of a change: one, and those that resolve
+// duplicates with a scratch. first is the part's place in its batch.
+func (e *Engine) launch(s *device.Stream, b *batch.Batch, x *Scratch, failed List, first int) error {
 	e.stale = true
-	return e.Submit(s, func() error {
-		defer e.mayUse(b)
-		p := e.Parts()
-		deferred, ok, err := e.Defer(s, b)
-		if err != nil {
+	defer e.mayUse(b)
+	if x != nil {
+		if err := e.use(s, x); err != nil {
 			return err
 		}
-		c := &Change{Batch: b, First: first, Flags: uint32(b.Flags &^ batch.Report), OK: ok, Deferred: deferred, Failed: failed}
-		if !b.Ordered() {
-			c.Flags &^= uint32(batch.Order)
-		}
-		contended, err := e.structure.Change(s, p, c)
-		if err != nil || !contended {
-			return err
-		}
-		rank := e.Ranks(b, deferred)
-		return e.resolve(s, &e.Order, &rank, func() error { return e.structure.Winners(s, p, c, &rank) })
-	})
+	}
+	p := e.Parts()
+	contended, ok, err := e.Contend(s, b, x)
+	if err != nil {
+		return err
+	}
+	c := &Change{b, changesOf(b, first, ok, contended, failed)}
+	resolve, err := e.structure.Change(s, p, c)
+	if err != nil || !resolve {
+		return err
+	}
+	w := Winners{Contest: x.Contest(b, contended), Vals: c.Args.Vals, Ok: ok}
+	return x.resolve(s, &e.Order, &w.Contest, func() error { return e.structure.Winners(s, p, c, &w) })
 }
 
 // mayUse counts the slots that a batch may have taken.
@@ -250,7 +259,7 @@ func (e *Engine) Add(s *device.Stream, to device.Ptr, negate bool) error {
 			return err
 		}
 	}
-	p := addParams{counters: e.structure.Counters(e.Parts()), to: to}
+	p := addParams{counters: linesOf(e.Parts()).TallyPtr(), to: to}
 	if negate {
 		p.negate = 1
 	}
@@ -270,7 +279,7 @@ func (e *Engine) Counters(ctx context.Context) (core.Counters, error) {
 		return core.Counters{}, err
 	}
 	var c [2]uint64
-	if err := e.Stream.CopyOut(ctx, device.Bytes(c[:]), e.structure.Counters(e.Parts())); err != nil {
+	if err := e.Stream.CopyOut(ctx, device.Bytes(c[:]), linesOf(e.Parts()).TallyPtr()); err != nil {
 		return core.Counters{}, err
 	}
 	e.known, e.stale = core.Counters{Live: c[0], Used: c[1]}, false
@@ -300,7 +309,7 @@ func (e *Engine) Alone(ctx context.Context, submit func(*device.Stream) error) e
 
 // Clear is for [core.Engine].
 func (e *Engine) Clear(ctx context.Context) error {
-	return e.Do(ctx, func(s *device.Stream) error { return e.structure.Wipe(s, e.Parts()) })
+	return e.Do(ctx, func(s *device.Stream) error { return wipe(s, e.Parts()) })
 }
 
 // Move fills new memory, which a structure has allocated, from the current
@@ -309,7 +318,7 @@ func (e *Engine) Clear(ctx context.Context) error {
 // is freed, and their number returned.
 func (e *Engine) Move(ctx context.Context, to core.Parts, move func(s *device.Stream, from core.Parts, lost device.Ptr) error) (lost int, err error) {
 	err = e.Do(ctx, func(s *device.Stream) error {
-		return errors.Join(e.structure.Wipe(s, to), e.Set(s, WordResult, 0), move(s, e.Parts(), e.Word(WordResult)))
+		return errors.Join(wipe(s, to), e.Set(s, WordResult, 0), move(s, e.Parts(), e.Word(WordResult)))
 	})
 	if err == nil {
 		var n uint32
@@ -323,11 +332,13 @@ func (e *Engine) Move(ctx context.Context, to core.Parts, move func(s *device.St
 }
 
 // Extent is for [core.Engine].
-func (e *Engine) Extent(l *core.Lease) (units uint32, rows int) { return e.structure.Extent(l.Parts) }
+func (e *Engine) Extent(l *core.Lease) (units uint32, rows int) {
+	return linesOf(l.Parts).Units(), e.slots
+}
 
 // Export is for [core.Engine].
 func (e *Engine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
-	c, err := e.Take()
+	c, err := e.Carrier()
 	if err != nil {
 		return 0, err
 	}
@@ -342,11 +353,5 @@ func (e *Engine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *
 	if err != nil {
 		return 0, err
 	}
-	work, err := c.Ring.Work()
-	if err != nil {
-		return 0, err
-	}
-	var count [1]uint64
-	err = c.Hits.CopyTo(ctx, work, count[:])
-	return int(count[0]), err
+	return c.Count(ctx)
 }

@@ -15,10 +15,8 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-// memory is a generation of a structure without kernels: two counters.
-type memory struct{ device.Slice[uint64] }
-
-func (m *memory) Free() error { return m.Slice.Free() }
+// memory is a generation of a structure without kernels.
+type memory struct{ core.Lines }
 
 // plain is a structure whose launches are copies and fills.
 type plain struct {
@@ -26,10 +24,7 @@ type plain struct {
 	look   func(s *device.Stream, b *batch.Batch, hits device.Ptr) error
 	change func(s *device.Stream, c *gpu.Change) error
 	export func(s *device.Stream, lo, hi uint32, out *batch.Batch, count device.Ptr) error
-	wiped  int
 }
-
-func (p *plain) Counters(m core.Parts) device.Ptr { return m.(*memory).Ptr() }
 
 func (p *plain) Look(s *device.Stream, _ core.Parts, b *batch.Batch, hits device.Ptr) error {
 	return p.look(s, b, hits)
@@ -39,49 +34,59 @@ func (p *plain) Change(s *device.Stream, _ core.Parts, c *gpu.Change) (bool, err
 	return false, p.change(s, c)
 }
 
-func (p *plain) Winners(*device.Stream, core.Parts, *gpu.Change, *gpu.RankParams) error {
+func (p *plain) Winners(*device.Stream, core.Parts, *gpu.Change, *gpu.Winners) error {
 	p.t.Error("duplicates are resolved where there are none")
 	return nil
 }
 
-func (p *plain) Extent(core.Parts) (uint32, int) { return 5, 3 }
-
 func (p *plain) Export(s *device.Stream, _ core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	return p.export(s, lo, hi, out, count)
-}
-
-func (p *plain) Wipe(s *device.Stream, m core.Parts) error {
-	p.wiped++
-	return s.Fill(m.(*memory).Ptr(), 0, 4)
 }
 
 // openEngine gives an engine and its table's leases.
 func openEngine(t *testing.T, dev device.Device) (*gpu.Engine, *plain) {
 	t.Helper()
 	e, p := new(gpu.Engine), &plain{t: t}
-	if err := e.OpenEngine(dev, widths, p); err != nil {
+	if err := e.OpenEngine(dev, widths, 3, p); err != nil {
 		t.Fatal(errors.Join(err, e.Close()))
 	}
-	e.Leases = core.NewLeases(counters(t, dev))
+	if _, err := e.Start(lines(t, e)); err != nil {
+		t.Fatal(errors.Join(err, e.Close()))
+	}
 	t.Cleanup(func() {
 		_, err := e.Leases.Close()
 		if err := errors.Join(err, e.Close(), e.Leases.Free()); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := e.Clear(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	return e, p
 }
 
-func counters(t *testing.T, dev device.Device) *memory {
+// lines is memory that is not empty yet.
+func lines(t *testing.T, e *gpu.Engine) *memory {
 	t.Helper()
-	c, err := device.Make[uint64](dev, 2)
+	l, err := core.NewLines(e.Dev, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &memory{c}
+	if err := errors.Join(e.Stream.Fill(l.Buf.Ptr, 5, l.Buf.Size/4), e.Stream.Sync(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	return &memory{l}
+}
+
+// empty wants memory to be all ones, with a tally of nothing.
+func empty(t *testing.T, e *gpu.Engine, m *memory) {
+	t.Helper()
+	got := make([]uint32, m.Buf.Size/4)
+	if err := e.Stream.CopyOut(t.Context(), device.Bytes(got), m.Buf.Ptr); err != nil {
+		t.Fatal(err)
+	}
+	for i, w := range got {
+		if want := ^uint32(0); i < 5*32 && w != want || i >= 5*32 && w != 0 {
+			t.Fatalf("word %d is %#x", i, w)
+		}
+	}
 }
 
 func simulated(t *testing.T) device.Device {
@@ -103,17 +108,17 @@ func simulated(t *testing.T) device.Device {
 func thirds(want *[]uint32) func(s *device.Stream, c *gpu.Change) error {
 	return func(s *device.Stream, c *gpu.Change) error {
 		for i := c.N - 1; i >= 0; i-- {
-			if (c.First+i)%3 != 0 {
+			if (int(c.Args.First)+i)%3 != 0 {
 				continue
 			}
-			if c.Failed.Items != 0 {
-				if err := s.Fill(c.Failed.Items+device.Ptr(4*len(*want)), uint32(c.First+i), 1); err != nil {
+			if c.Args.Failed.Items != 0 {
+				if err := s.Fill(c.Args.Failed.Items+device.Ptr(4*len(*want)), c.Args.First+uint32(i), 1); err != nil {
 					return err
 				}
 			}
-			*want = append(*want, uint32(c.First+i))
+			*want = append(*want, c.Args.First+uint32(i))
 		}
-		return s.Fill(c.Failed.Count, uint32(len(*want)), 1)
+		return s.Fill(c.Args.Failed.Count, uint32(len(*want)), 1)
 	}
 }
 
@@ -174,7 +179,10 @@ func TestChangeFlags(t *testing.T) {
 	keys, kinds := make([]uint32, 3), make([]weft.OpKind, 3)
 	for _, c := range []struct{ flags, want batch.Flags }{{batch.Order | batch.Reuse, batch.Reuse}, {batch.Multi, batch.Multi}, {0, 0}} {
 		var got uint32
-		p.change = func(s *device.Stream, c *gpu.Change) error { got = c.Flags; return s.Fill(c.Failed.Count, 0, 1) }
+		p.change = func(s *device.Stream, c *gpu.Change) error {
+			got = c.Args.Flags
+			return s.Fill(c.Args.Failed.Count, 0, 1)
+		}
 		b := &batch.Batch{N: 3, Flags: c.flags, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.Kinds: batch.In(kinds)}}
 		if _, _, err := e.Change(t.Context(), nil, b); err != nil || got != uint32(c.want) {
 			t.Errorf("flags %b become %b, want %b; %v", c.flags, got, c.want, err)
@@ -244,7 +252,7 @@ func TestPresent(t *testing.T) {
 // Counters are read when something has been submitted since.
 func TestCounters(t *testing.T) {
 	e, _ := openEngine(t, simulated(t))
-	at := e.Parts().(*memory).Ptr()
+	at := e.Parts().(*memory).TallyPtr()
 	set := func(s *device.Stream, live uint32) error {
 		return errors.Join(s.Fill(at, live, 1), s.Fill(at+8, live+1, 1))
 	}
@@ -271,18 +279,19 @@ func TestCounters(t *testing.T) {
 // leaves the old one and frees the new.
 func TestMove(t *testing.T) {
 	dev := simulated(t)
-	e, p := openEngine(t, dev)
+	e, _ := openEngine(t, dev)
 	broken := errors.New("broken")
 	for _, c := range []struct {
 		lost int
 		err  error
 	}{{0, nil}, {4, nil}, {0, broken}} {
-		from, to := e.Parts(), counters(t, dev)
-		before, wiped := devicetest.Live(dev), p.wiped
+		from, to := e.Parts(), lines(t, e)
+		before := devicetest.Live(dev)
 		lost, err := e.Move(t.Context(), to, func(s *device.Stream, old core.Parts, lost device.Ptr) error {
-			if old != from || p.wiped != wiped+1 {
-				t.Errorf("moves from %p, want %p; wiped %d times", old, from, p.wiped-wiped)
+			if old != from {
+				t.Errorf("moves from %p, want %p", old, from)
 			}
+			empty(t, e, to)
 			return errors.Join(c.err, s.Fill(lost, uint32(c.lost), 1))
 		})
 		if lost != c.lost || !errors.Is(err, c.err) {
@@ -329,7 +338,7 @@ func TestAdd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer to.Free()
-	at := e.Parts().(*memory).Ptr()
+	at := e.Parts().(*memory).TallyPtr()
 	if err := e.Do(t.Context(), func(s *device.Stream) error { return s.Fill(at, 30, 1) }); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
 // Expander is a structure whose keys have rows of variable number.
@@ -14,70 +15,113 @@ type Expander interface {
 	// Scan launches adding up n counts (uint32) to n+1 offsets (uint64).
 	Scan(s *device.Stream, counts, offsets device.Ptr, n int) error
 	// Rows launches writing the values of n keys, those of key i from row
-	// offsets[i] on, none beyond row offsets[i+1] or limit.
-	Rows(s *device.Stream, p core.Parts, n int, keys, offsets, vals device.Ptr, limit uint64) error
+	// offsets[i] on, none beyond row offsets[i+1], before row first or from row
+	// limit on. vals is where row first goes; no key's rows end before it.
+	Rows(s *device.Stream, p core.Parts, n int, keys, offsets, vals device.Ptr, first, limit uint64) error
 }
 
-// expandKeys and expandBytes bound the keys and the values that are on their
-// way at a time, unless one key has more.
-const expandKeys, expandBytes = 1 << 22, 64 << 20
+// rangeBytes is the size of the values that are written at a time for a key with
+// more than fit a piece. Each time its chain is walked from the beginning.
+const rangeBytes = 64 << 20
 
-// Expand is for [core.Expander], with what the structure brings.
+// Expand is for [core.Expander], with what the structure brings. On the host,
+// the pairs have been counted behind all changes that they are to be seen of.
 func (e *Engine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, x Expander) error {
 	if s != nil {
 		return e.expandOn(s, l, b, x)
 	}
-	c := b.Columns[batch.Vals]
-	for lo := 0; lo < b.N; {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		hi := lo + 1
-		for hi < b.N && hi-lo < expandKeys && c.Bytes(lo, hi+1) <= expandBytes {
-			hi++
-		}
-		if err := e.expandPart(ctx, l, b.Chunk(lo, hi), x); err != nil {
-			return err
-		}
-		lo = hi
-	}
-	return nil
-}
-
-// expandPart fetches the values of some keys, whose pairs have been counted
-// behind all changes that they are to be seen of.
-func (e *Engine) expandPart(ctx context.Context, l *core.Lease, b *batch.Batch, x Expander) (err error) {
-	keys, vals := b.Columns[batch.Keys], b.Columns[batch.Vals]
-	if len(vals.Host) == 0 {
-		return nil
-	}
-	c, err := e.Take()
+	c, err := e.Carrier()
 	if err != nil {
 		return err
 	}
 	defer e.Give(c)
+	vals := b.Columns[batch.Vals]
+	piece := c.Ring.PieceBytes()
+	for lo, hi := 0, 0; lo < b.N; lo = hi {
+		large := vals.Bytes(lo, lo+1) > piece
+		for hi = lo; hi < b.N && !large && vals.Bytes(hi, hi+1) <= piece; {
+			hi++
+		}
+		if large {
+			hi = lo + 1
+			err = e.expandLarge(ctx, c, l, b.Chunk(lo, hi), x)
+		} else if vals.Bytes(lo, hi) > 0 {
+			err = e.expandMany(ctx, c, l, b.Chunk(lo, hi), x)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// expandMany fetches the values of keys that fit a piece each: keys and offsets
+// go in, values out.
+func (e *Engine) expandMany(ctx context.Context, c *Carrier, l *core.Lease, b *batch.Batch, x Expander) error {
+	b.Columns[batch.Offsets] = batch.Starts(b.Columns[batch.Vals].Offsets)
+	_, err := c.Ring.Run(ctx, b, func(p *staging.Piece) error {
+		vals := p.Batch.Columns[batch.Vals]
+		first, limit := vals.Offsets[0], vals.Offsets[p.Batch.N]
+		if first == limit {
+			return nil
+		}
+		if err := p.Stream.Wait(e.Visible); err != nil {
+			return err
+		}
+		return x.Rows(p.Stream, l.Parts, p.Batch.N, p.Batch.Columns[batch.Keys].Ptr, p.Batch.Columns[batch.Offsets].Ptr,
+			vals.Ptr, first, limit)
+	})
+	return err
+}
+
+// expandLarge fetches the values of one key, a range of rows at a time: into
+// scratch, and from there in pieces.
+func (e *Engine) expandLarge(ctx context.Context, c *Carrier, l *core.Lease, b *batch.Batch, x Expander) (err error) {
+	keys, vals := b.Columns[batch.Keys], b.Columns[batch.Vals]
+	room, err := e.Scratch(ctx, (min(len(vals.Host), rangeBytes)+largeHead)/scratchOp+1)
+	if err != nil {
+		return err
+	}
+	defer e.Return(room)
 	s, err := c.Ring.Work()
 	if err != nil {
 		return err
 	}
-	// One block of memory: offsets, values, keys.
-	starts, rows := 8*len(vals.Offsets), (len(vals.Host)+7)/8*8
-	buf, err := e.Dev.Alloc(starts + rows + len(keys.Host))
-	if err != nil {
+	defer func() {
+		if err != nil { // the scratch may be in use
+			err = errors.Join(err, s.Sync(context.Background()))
+		}
+	}()
+	if err := errors.Join(e.follow(s, room), s.Wait(e.Visible)); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, e.Dev.Free(buf)) }()
-	to := buf.Ptr + device.Ptr(starts)
-	in := to + device.Ptr(rows)
-	if err := errors.Join(s.Wait(e.Visible), s.CopyIn(buf.Ptr, device.Bytes(vals.Offsets)), s.CopyIn(in, keys.Host)); err != nil {
+	head := [2]uint64{vals.Offsets[0], vals.Offsets[1]}
+	offsets, key, to := room.buf.Ptr, room.buf.Ptr+device.Ptr(len(head)*8), room.buf.Ptr+largeHead
+	if err := errors.Join(s.CopyIn(offsets, device.Bytes(head[:])), s.CopyIn(key, keys.Host)); err != nil {
 		return err
 	}
-	base := device.Ptr(vals.Offsets[0]) * device.Ptr(vals.Width)
-	if err := x.Rows(s, l.Parts, b.N, in, buf.Ptr, to-base, vals.Offsets[b.N]); err != nil {
-		return err
+	rows := uint64((room.buf.Size - largeHead) / vals.Width)
+	for first := head[0]; first < head[1]; first += rows {
+		limit := min(first+rows, head[1])
+		if err := x.Rows(s, l.Parts, 1, key, offsets, to, first, limit); err != nil {
+			return err
+		}
+		part := &batch.Batch{N: int(limit - first)}
+		at := int(first-head[0]) * vals.Width
+		part.Columns[batch.Vals] = batch.Output(vals.Host[at : at+part.N*vals.Width]).Of(vals.Width)
+		_, err := c.Ring.Run(ctx, part, func(p *staging.Piece) error {
+			return p.Stream.Copy(p.Batch.Columns[batch.Vals].Ptr, to+device.Ptr(p.Lo*vals.Width), p.Batch.N*vals.Width)
+		})
+		if err != nil {
+			return err
+		}
 	}
-	return s.CopyOut(context.WithoutCancel(ctx), vals.Host, to)
+	return nil
 }
+
+// largeHead is the size of what comes before the values of a large key: its
+// offsets, and the key.
+const largeHead = 256
 
 // expandOn counts, adds up and writes: no copy, no wait.
 func (e *Engine) expandOn(s *device.Stream, l *core.Lease, b *batch.Batch, x Expander) error {
@@ -91,5 +135,5 @@ func (e *Engine) expandOn(s *device.Stream, l *core.Lease, b *batch.Batch, x Exp
 	if err := x.Scan(s, counts.Ptr, offsets.Ptr, b.N); err != nil {
 		return err
 	}
-	return x.Rows(s, l.Parts, b.N, keys.Ptr, offsets.Ptr, vals.Ptr, uint64(vals.Rows()))
+	return x.Rows(s, l.Parts, b.N, keys.Ptr, offsets.Ptr, vals.Ptr, 0, uint64(vals.Rows()))
 }

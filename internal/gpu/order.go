@@ -8,18 +8,16 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-//go:generate go run ../kernelgen -export -struct weft::List -struct weft::RankParams ../../kernels/include/weft/order.cuh
-
-// OrderKernels resolve duplicates. Rank, Claim and Reset take RankParams; Last,
+// OrderKernels resolve duplicates. Contend, Claim and Reset take a Contest; Last,
 // for Put, and First, for PutNew and Delete, take a struct of the structure's
-// that has them within.
-type OrderKernels struct{ Rank, Claim, Last, First, Reset device.Kernel }
+// that has Winners within.
+type OrderKernels struct{ Contend, Claim, Last, First, Reset device.Kernel }
 
 // Entries are the names of the kernels. A set has no Put.
 func (k *OrderKernels) Entries(w batch.Widths) []Entry {
-	entries := []Entry{{"rank", &k.Rank}, {"reset", &k.Reset}, {"settle_first", &k.First}}
+	entries := []Entry{{"contend", &k.Contend}, {"reset", &k.Reset}, {"winners_first", &k.First}}
 	if w.Val > 0 {
-		entries = append(entries, Entry{"claim", &k.Claim}, Entry{"settle_last", &k.Last})
+		entries = append(entries, Entry{"claim", &k.Claim}, Entry{"winners_last", &k.Last})
 	}
 	return entries
 }
@@ -36,55 +34,56 @@ func (k *OrderKernels) Winners(kind op.Kind) device.Kernel {
 // Pair is the variant of an image for a pair of widths: "64_32".
 func Pair(w batch.Widths) string { return fmt.Sprintf("%d_%d", w.Key*8, w.Val*8) }
 
-// ResolveOps is the number of changes among which duplicates are resolved. The
-// memory for them is 13 bytes an operation, 17 with a list of failures.
+// ResolveOps is the number of changes among which duplicates are resolved, at
+// most.
 const ResolveOps = 1 << 23
 
-// Defer prepares the change of an ordered batch: deferred is where it lists
+// Contend prepares the change of an ordered batch: contended is where it lists
 // what duplicates could have decided, ok the batch's column, or memory in its
-// place that resolving needs. Nothing is deferred in other batches.
-func (q *Queue) Defer(s *device.Stream, b *batch.Batch) (deferred List, ok device.Ptr, err error) {
+// place that resolving needs. Nothing contends in other batches.
+func (q *Queue) Contend(s *device.Stream, b *batch.Batch, x *Scratch) (contended List, ok device.Ptr, err error) {
 	ok = b.Columns[batch.OK].Ptr
 	if !b.Ordered() {
 		return List{}, ok, nil
 	}
 	if ok == 0 && b.Kind != op.Put {
-		ok = q.flags.Ptr()
+		ok = x.flags()
 	}
-	return List{Items: q.deferred.Ptr(), Count: q.Word(WordDeferred)}, ok, q.Set(s, WordDeferred, 0)
+	return List{Items: x.listed(), Count: q.Word(WordContended)}, ok, q.Set(s, WordContended, 0)
 }
 
-// Ranks are the parameters that resolve the duplicates of a batch.
-func (q *Queue) Ranks(b *batch.Batch, deferred List) RankParams {
-	return RankParams{
-		Keys: b.Columns[batch.Keys].Ptr, Ranks: q.ranks.Ptr(), Deferred: deferred,
-		Mask: uint32(q.ranks.Len() - 1), N: uint32(b.N), Kind: uint32(b.Kind),
+// Contest is what resolves the duplicates of a batch, with twice as many places
+// for winners as operations.
+func (x *Scratch) Contest(b *batch.Batch, contended List) Contest {
+	return Contest{
+		Keys: b.Columns[batch.Keys].Ptr, Winners: x.winners(), Contended: contended,
+		Mask: uint32(2*scratchOps(b.N) - 1), N: uint32(b.N), Kind: uint32(b.Kind),
 	}
 }
 
 // resolve gives the operations that a change listed the outcome of batch order.
 // When it listed none, the kernels find that out and end. winners launches the
 // structure's own.
-func (q *Queue) resolve(s *device.Stream, k *OrderKernels, rank *RankParams, winners func() error) error {
-	if q.ranked { // a batch before was cut short
-		if err := s.Fill(q.ranks.Ptr(), 0, q.ranks.Len()); err != nil {
+func (x *Scratch) resolve(s *device.Stream, k *OrderKernels, contest *Contest, winners func() error) error {
+	if !x.clean { // it is new, or a batch before was cut short
+		if err := s.Fill(x.winners(), 0, 2*x.Ops); err != nil {
 			return err
 		}
 	}
-	q.ranked = true
-	wave := Wave(s.Device(), int(rank.N))
-	if err := device.Launch(s, k.Rank, wave, Block, rank); err != nil {
+	x.clean = false
+	wave := Wave(s.Device(), int(contest.N))
+	if err := device.Launch(s, k.Contend, wave, Block, contest); err != nil {
 		return err
 	}
-	if op.Kind(rank.Kind) == op.Put {
-		if err := device.Launch(s, k.Claim, wave, Block, rank); err != nil {
+	if op.Kind(contest.Kind) == op.Put {
+		if err := device.Launch(s, k.Claim, wave, Block, contest); err != nil {
 			return err
 		}
 	}
 	if err := winners(); err != nil {
 		return err
 	}
-	err := device.Launch(s, k.Reset, wave, Block, rank)
-	q.ranked = err != nil
+	err := device.Launch(s, k.Reset, wave, Block, contest)
+	x.clean = err == nil
 	return err
 }

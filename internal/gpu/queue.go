@@ -3,17 +3,16 @@ package gpu
 import (
 	"context"
 	"errors"
-	"math/bits"
 	"slices"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// Queue is where the work of one structure goes, and the device memory that
-// its changes work with, one change at a time. That memory grows with the
-// largest batch and stays.
+// Queue is where the work of one structure goes. What it works with while a call
+// runs belongs to the device.
 type Queue struct {
+	*Workspace
 	Dev    device.Device
 	Widths batch.Widths
 
@@ -26,23 +25,16 @@ type Queue struct {
 	Stream           *device.Stream
 	Changed, Visible *device.Event
 
-	control  device.Slice[uint32] // see the words below
-	deferred device.Slice[uint32] // operations that contend
-	ranks    device.Slice[uint32] // twice as many, zero between changes
-	ranked   bool                 // unless it says that they may not be
-	flags    device.Slice[bool]   // the flags of a batch that brings none
-	failed   device.Slice[uint32] // operations without room
-
-	carriers carriers
+	control device.Slice[uint32] // see the words below
 }
 
 // Words in device memory that kernels report in.
 const (
-	WordDeferred = iota // operations that contend
-	WordFailed          // operations without room
-	WordLost            // the same in batches on the device, since last read
-	WordResult          // whatever a kernel finds out
-	WordSum             // 64 bits, which a lookup may add to
+	WordContended = iota // operations that contend
+	WordFailed           // operations without room
+	WordLost             // the same in batches on the device, since last read
+	WordResult           // whatever a kernel finds out
+	WordSum              // 64 bits, which a lookup may add to
 	_
 	WordLongest // 64 bits
 	_
@@ -52,7 +44,7 @@ const (
 // Open prepares a queue. What is opened is closed by Close, also after an
 // error.
 func (q *Queue) Open(dev device.Device, w batch.Widths) (err error) {
-	q.Dev, q.Widths = dev, w
+	q.Dev, q.Widths, q.Workspace = dev, w, openWorkspace(dev)
 	if q.Stream, err = dev.NewStream(); err != nil {
 		return err
 	}
@@ -78,8 +70,10 @@ func (q *Queue) Close() (err error) {
 	if q.Stream != nil {
 		err = errors.Join(err, q.Stream.Close())
 	}
-	err = errors.Join(err, q.carriers.free(),
-		q.control.Free(), q.deferred.Free(), q.ranks.Free(), q.flags.Free(), q.failed.Free())
+	if q.Workspace != nil {
+		q.forget(q)
+		err = errors.Join(err, q.Workspace.close(), q.control.Free())
+	}
 	for _, e := range events {
 		if e != nil {
 			err = errors.Join(err, e.Close())
@@ -121,64 +115,17 @@ func (q *Queue) Lost(ctx context.Context) (int, error) {
 	return int(n), q.Submit(q.Stream, func() error { return q.Set(q.Stream, WordLost, 0) })
 }
 
-// Reserve takes memory for a change of n operations, of which failed may be
-// recorded.
-func (q *Queue) Reserve(n, failed int) error {
-	if q.deferred.Len() < n {
-		if err := q.reserveOrder(n); err != nil {
-			return err
-		}
-	}
-	if q.failed.Len() < failed {
-		// Nobody uses it: whoever lists failures waits for them.
-		if err := q.failed.Free(); err != nil {
-			return err
-		}
-		var err error
-		if q.failed, err = device.Make[uint32](q.Dev, failed); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// reserveOrder replaces the memory for resolving duplicates by more of it.
-func (q *Queue) reserveOrder(n int) (err error) {
-	if err := q.Changed.Sync(context.Background()); err != nil { // it may be in use
-		return err
-	}
-	if err := errors.Join(q.deferred.Free(), q.ranks.Free(), q.flags.Free()); err != nil {
-		return err
-	}
-	n = 1 << bits.Len(uint(max(n, 256)-1))
-	if q.ranks, err = device.Make[uint32](q.Dev, 2*n); err != nil {
-		return err
-	}
-	if err = q.Stream.Fill(q.ranks.Ptr(), 0, 2*n); err != nil {
-		return err
-	}
-	if err = q.Stream.Sync(context.Background()); err != nil { // changes use other streams
-		return err
-	}
-	if q.flags, err = device.Make[bool](q.Dev, n); err != nil {
-		return err
-	}
-	// Last, because its length says that all is there.
-	q.deferred, err = device.Make[uint32](q.Dev, n)
-	return err
-}
-
 // Failed is the list that a change records operations without room in.
-func (q *Queue) Failed() List { return List{Items: q.failed.Ptr(), Count: q.Word(WordFailed)} }
+func (q *Queue) Failed(x *Scratch) List { return List{Items: x.failed(), Count: q.Word(WordFailed)} }
 
 // ReadFailed returns the recorded operations, ascending.
-func (q *Queue) ReadFailed(ctx context.Context) ([]uint32, error) {
+func (q *Queue) ReadFailed(ctx context.Context, x *Scratch) ([]uint32, error) {
 	n, err := q.Read(ctx, WordFailed)
 	if err != nil || n == 0 {
 		return nil, err
 	}
 	failed := make([]uint32, n)
-	if err := q.failed.CopyTo(ctx, q.Stream, failed); err != nil {
+	if err := q.Stream.CopyOut(ctx, device.Bytes(failed), x.failed()); err != nil {
 		return nil, err
 	}
 	slices.Sort(failed)

@@ -1,8 +1,8 @@
 package gpu_test
 
 import (
+	"context"
 	"errors"
-	"slices"
 	"testing"
 	"unsafe"
 
@@ -89,56 +89,35 @@ func TestOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer keys.Free()
-	if err := q.Reserve(300, 0); err != nil {
-		t.Fatal(err)
+	x, err := q.Scratch(t.Context(), 300)
+	if err != nil || x.Ops < 300 {
+		t.Fatal(x, err)
 	}
+	defer q.Return(x)
 	b := &batch.Batch{N: 300, Kind: weft.OpDelete, Flags: batch.Order, Columns: batch.Columns{batch.Keys: batch.InOn(keys)}}
-	deferred, ok, err := q.Defer(q.Stream, b)
-	if err != nil || ok == 0 || deferred.Items == 0 || deferred.Count != q.Word(gpu.WordDeferred) {
-		t.Fatalf("%+v, %d, %v", deferred, ok, err)
+	contended, ok, err := q.Contend(q.Stream, b, x)
+	if err != nil || ok == 0 || contended.Items == 0 || contended.Count != q.Word(gpu.WordContended) {
+		t.Fatalf("%+v, %d, %v", contended, ok, err)
 	}
-	rank := q.Ranks(b, deferred)
-	if rank.N != 300 || rank.Kind != uint32(weft.OpDelete) || rank.Keys != keys.Ptr() || rank.Mask < 2*300-1 || rank.Mask&(rank.Mask+1) != 0 {
-		t.Errorf("%+v", rank)
+	contest := x.Contest(b, contended)
+	if contest.N != 300 || contest.Kind != uint32(weft.OpDelete) || contest.Keys != keys.Ptr() || contest.Mask < 2*300-1 || contest.Mask&(contest.Mask+1) != 0 {
+		t.Errorf("%+v", contest)
 	}
-	ranks := make([]uint32, rank.Mask+1)
-	if err := q.Stream.CopyOut(t.Context(), device.Bytes(ranks), rank.Ranks); err != nil || slices.Max(ranks) != 0 {
-		t.Errorf("ranks begin with up to %d: %v", slices.Max(ranks), err)
-	}
-	// Puts need no flags; unordered and mixed batches defer nothing.
+	// Puts need no flags; unordered and in mixed batches nothing contends.
 	for _, b := range []*batch.Batch{
 		{N: 1, Kind: weft.OpDelete},
 		{N: 1, Columns: batch.Columns{batch.Kinds: {Ptr: 1}}, Flags: batch.Order},
 	} {
-		if deferred, ok, err := q.Defer(q.Stream, b); deferred != (gpu.List{}) || ok != 0 || err != nil {
-			t.Errorf("%+v: %+v, %d, %v", b, deferred, ok, err)
+		if contended, ok, err := q.Contend(q.Stream, b, x); contended != (gpu.List{}) || ok != 0 || err != nil {
+			t.Errorf("%+v: %+v, %d, %v", b, contended, ok, err)
 		}
 	}
-	if _, ok, err := q.Defer(q.Stream, &batch.Batch{N: 1, Kind: weft.OpPut, Flags: batch.Order}); ok != 0 || err != nil {
+	if _, ok, err := q.Contend(q.Stream, &batch.Batch{N: 1, Kind: weft.OpPut, Flags: batch.Order}, x); ok != 0 || err != nil {
 		t.Errorf("Put: %d, %v", ok, err)
 	}
-	if size := unsafe.Sizeof(rank); size != 48 {
+	if size := unsafe.Sizeof(contest); size != 48 {
 		t.Errorf("%d bytes of parameters", size)
 	}
-}
-
-// Carriers are kept for later calls, as many as were out at once.
-func TestCarriersAreKept(t *testing.T) {
-	q, _ := open(t)
-	a, err := q.Take()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := q.Take()
-	if err != nil || a == b {
-		t.Fatal("one carrier for two", err)
-	}
-	q.Give(a)
-	if c, err := q.Take(); c != a || err != nil {
-		t.Error("a carrier was forgotten", err)
-	}
-	q.Give(a)
-	q.Give(b)
 }
 
 // Whatever fails, nothing stays behind and a queue that was opened works on.
@@ -155,12 +134,9 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 		fired := devicetest.FailAfter(dev, n)
 		err := q.Open(dev, widths)
 		if err == nil {
-			if err = q.Reserve(1000, 1000); err == nil {
-				err = q.Reserve(2000, 2000)
-			}
-			if err != nil {
-				if err := q.Reserve(2000, 2000); err != nil {
-					t.Errorf("operation %d failed once, and Reserve for good: %v", n, err)
+			if err = take(q); err != nil {
+				if err := take(q); err != nil {
+					t.Errorf("operation %d failed once, and memory for good: %v", n, err)
 				}
 			}
 		}
@@ -178,4 +154,21 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 			break
 		}
 	}
+}
+
+// take takes and returns what calls work with.
+func take(q *gpu.Queue) error {
+	for _, n := range []int{1000, 2000} {
+		x, err := q.Scratch(context.Background(), n)
+		if err != nil {
+			return err
+		}
+		q.Return(x)
+		c, err := q.Carrier()
+		if err != nil {
+			return err
+		}
+		q.Give(c)
+	}
+	return nil
 }

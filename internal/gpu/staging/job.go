@@ -14,12 +14,14 @@ import (
 type job struct {
 	ctx     context.Context
 	b       *batch.Batch
-	n, rows int // of the batch, of a piece
 	columns []column
 	launch  func(*Piece) error
 	inOrder bool
+	whole   bool // in one piece
+	staged  bool // a core copies a column
+	pieces  []int
 
-	// turn[i] tells slot i that it has been decided whether the pieces before
+	// turn[i] tells segment i that it has been decided whether the pieces before
 	// its next one are run; in order, also that they have been launched.
 	turn []chan struct{}
 
@@ -29,22 +31,53 @@ type job struct {
 }
 
 func (r *Ring) run(b *job) (done int, err error) {
-	if b.n == 0 {
+	if b.b.N == 0 {
 		return 0, b.ctx.Err()
 	}
-	if !b.gather(r.dev) {
-		b.rows *= unstagedPieces // the cores have nothing to do: fewer calls
-	}
-	b.rows = min(b.rows, b.n)
-	slots := min(len(r.slots), (b.n-1)/b.rows+1)
-	if err := r.open(slots, b.size()); err != nil {
+	b.gather(r.dev)
+	blocks, err := r.borrow(b)
+	if err != nil {
 		return 0, fmt.Errorf("staging: %w", err)
 	}
-	b.turn = make([]chan struct{}, slots)
-	tracks := make([]track, slots)
-	for i := range slots {
+	done, err = r.carry(b, blocks)
+	return done, errors.Join(err, r.memory.give(blocks))
+}
+
+// borrow cuts a batch and takes memory for its pieces, smaller ones if there is
+// not enough.
+func (r *Ring) borrow(b *job) (blocks []block, err error) {
+	limit := r.pieceBytes
+	segments := len(r.segments)
+	if !b.staged { // the cores have nothing to do: fewer calls
+		limit = min(unstagedPieces*limit, max(limit, b.bytes()/unstagedPieces))
+		segments = min(segments, unstagedSegments)
+	}
+	rows := min(b.rows(limit), b.b.N)
+	r.cut(b, rows, limit)
+	need := request{segments: min(segments, len(b.pieces)-1), least: 1}
+	if err := r.open(need.segments); err != nil {
+		return nil, err
+	}
+	need.host, need.device = b.size()
+	for !b.whole && !b.variable() && max(need.host, need.device)/need.least >= 2*leastPiece && rows/need.least >= 2 {
+		need.least *= 2
+	}
+	blocks, times, err := r.memory.lend(b.ctx, need)
+	if times > 1 {
+		r.cut(b, rows/times, limit)
+	}
+	return blocks, err
+}
+
+// carry takes all pieces through the device.
+func (r *Ring) carry(b *job, blocks []block) (done int, err error) {
+	n := len(blocks)
+	b.turn = make([]chan struct{}, n)
+	tracks := make([]track, n)
+	for i := range n {
+		r.segments[i].block = blocks[i]
 		b.turn[i] = make(chan struct{}, 1)
-		tracks[i] = track{b: b, r: r, i: i, lo: i * b.rows}
+		tracks[i] = track{b: b, r: r, i: i, next: i}
 	}
 	b.turn[0] <- struct{}{}
 	if r.order != nil {
@@ -52,7 +85,7 @@ func (r *Ring) run(b *job) (done int, err error) {
 		return b.launched, b.err
 	}
 	var wg sync.WaitGroup
-	for i := 1; i < slots; i++ {
+	for i := 1; i < n; i++ {
 		wg.Go(tracks[i].carry)
 	}
 	tracks[0].carry()
@@ -60,13 +93,14 @@ func (r *Ring) run(b *job) (done int, err error) {
 	return b.launched, b.err
 }
 
-// track is a slot at work: it takes every so many-th piece of a batch through
+// track is a segment at work: it takes every so many-th piece of a batch through
 // the device, one phase after the other.
 type track struct {
-	b  *job
-	r  *Ring
-	i  int // of the slot
-	lo int // the first row of the piece in the slot
+	b *job
+	r *Ring
+	i int // of the segment
+
+	next int // the number of the piece in it
 
 	phase     phase // the next one of this piece
 	p         *Piece
@@ -74,7 +108,7 @@ type track struct {
 	submitted bool
 }
 
-// phase is a part of a piece's way that its slot goes in one step.
+// phase is a part of a piece's way that its segment goes in one step.
 type phase int
 
 const (
@@ -84,7 +118,7 @@ const (
 	finishing               // waits for the output
 )
 
-// carry takes all pieces of a track through its slot.
+// carry takes all pieces of a track through its segment.
 func (t *track) carry() {
 	for !t.over() {
 		t.step()
@@ -110,7 +144,7 @@ func interleave(tracks []track, order func(n int) int) {
 	}
 }
 
-func (t *track) over() bool { return t.lo >= t.b.n }
+func (t *track) over() bool { return t.next >= len(t.b.pieces)-1 }
 
 // step runs the next phase of the piece, or the first one of the next piece.
 func (t *track) step() {
@@ -130,7 +164,7 @@ func (t *track) step() {
 		t.phase = finishing
 	case finishing:
 		t.b.fail(t.finish())
-		t.lo += len(t.b.turn) * t.b.rows
+		t.next += len(t.b.turn)
 		t.phase = sending
 	}
 }
@@ -138,10 +172,11 @@ func (t *track) step() {
 // send begins with a piece.
 func (t *track) send() {
 	b := t.b
-	t.p = &Piece{Lo: t.lo, Batch: b.b.Chunk(t.lo, min(t.lo+b.rows, b.n)), Stream: t.r.work}
+	lo, hi := b.pieces[t.next], b.pieces[t.next+1]
+	t.p = &Piece{Lo: lo, Batch: b.b.Chunk(lo, hi), Stream: t.r.work}
 	t.submitted = false
 	if t.err = b.failure(); t.err == nil {
-		t.err = t.slot().send(t.r, t.p, b)
+		t.err = t.segment().send(t.r, t.p, b)
 	}
 }
 
@@ -166,34 +201,34 @@ func (t *track) submit() {
 }
 
 func (t *track) launch() error {
-	if err := t.r.work.Wait(t.slot().arrived); err != nil {
+	if err := t.r.work.Wait(t.segment().arrived); err != nil {
 		return err
 	}
 	if err := t.b.launch(t.p); err != nil {
 		return err
 	}
-	if err := t.r.work.Record(t.slot().worked); err != nil {
+	if err := t.r.work.Record(t.segment().worked); err != nil {
 		return err
 	}
-	return t.slot().bring(t.r, t.p, t.b.columns)
+	return t.segment().bring(t.r)
 }
 
 // finish waits for the piece and copies its output to the batch. If it was not
 // submitted, copies may be under way all the same. The context does not count:
-// the device is using the slot.
+// the device is using the segment.
 func (t *track) finish() error {
 	ctx := context.Background()
 	if !t.submitted {
 		return errors.Join(t.r.in.Sync(ctx), t.r.work.Sync(ctx), t.r.out.Sync(ctx))
 	}
-	if err := t.slot().home.Sync(ctx); err != nil {
+	if err := t.segment().returned.Sync(ctx); err != nil {
 		return err
 	}
-	t.slot().unload(t.p, t.b.columns)
+	t.segment().unload()
 	return nil
 }
 
-func (t *track) slot() *slot { return &t.r.slots[t.i] }
+func (t *track) segment() *segment { return &t.r.segments[t.i] }
 
 // decided records whether a piece is run.
 func (b *job) decided(p *Piece, err error) {
@@ -216,7 +251,7 @@ func (b *job) failure() error {
 	return b.ctx.Err()
 }
 
-// fail records that a piece that was to be run did not come home: nothing of
+// fail records that a piece that was to be run did not arrive: nothing of
 // the batch is known to have arrived. It does nothing without an error.
 func (b *job) fail(err error) {
 	if err == nil {
@@ -230,14 +265,6 @@ func (b *job) fail(err error) {
 	b.launched = 0
 }
 
-// size is what a slot needs for a piece.
-func (b *job) size() (size int) {
-	for _, c := range b.columns {
-		size = align(size + b.rows*c.Width)
-	}
-	return size
-}
-
 // column is a column of a job, by its role in the batch.
 type column struct {
 	batch.Column
@@ -245,9 +272,8 @@ type column struct {
 	pinned bool // the device copies it alone
 }
 
-// gather lists the columns that the batch has, those to be copied in first, and
-// reports whether a core must copy any of them.
-func (b *job) gather(dev device.Device) (staged bool) {
+// gather lists the columns that the batch has, those to be copied in first.
+func (b *job) gather(dev device.Device) {
 	for _, in := range []bool{true, false} {
 		for r, c := range b.b.Columns {
 			if c.Host == nil || c.IsInput() != in {
@@ -255,8 +281,7 @@ func (b *job) gather(dev device.Device) (staged bool) {
 			}
 			pinned := dev.Pinned(c.Host)
 			b.columns = append(b.columns, column{c, batch.Role(r), pinned})
-			staged = staged || !pinned
+			b.staged = b.staged || !pinned
 		}
 	}
-	return staged
 }

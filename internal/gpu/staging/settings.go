@@ -13,15 +13,15 @@ import (
 type Settings struct {
 	// PieceBytes is the most that a piece copies in one direction, in bytes; a
 	// piece has one row at least. Where all columns are page-locked, pieces are
-	// four times as large, as usual.
+	// up to four times as large, as usual.
 	PieceBytes int
-	// Slots is how many pieces are under way at most.
-	Slots int
+	// Segments is how many pieces are under way at most.
+	Segments int
 	// Order makes Run go through the phases of all its pieces on the goroutine
-	// that called it, one at a time: it picks one of the n > 0 slots that can
+	// that called it, one at a time: it picks one of the n > 0 segments that can
 	// go on, by its position among them. A piece is sent, then decided on in
 	// its turn, then submitted, then finished; RunInOrder submits it in its
-	// turn. With Slots set, what Order returns decides the sequence of calls of
+	// turn. With Segments set, what Order returns decides the sequence of calls of
 	// the device. Order is called by all Runs of the device.
 	Order func(n int) int
 }
@@ -46,6 +46,6 @@ func settingsOf(dev device.Device) Settings {
 		s = v.(Settings)
 	}
 	s.PieceBytes = cmp.Or(s.PieceBytes, pieceBytes)
-	s.Slots = cmp.Or(s.Slots, min(maxSlots, 2*runtime.GOMAXPROCS(0)))
+	s.Segments = cmp.Or(s.Segments, min(maxSegments, 2*runtime.GOMAXPROCS(0)))
 	return s
 }

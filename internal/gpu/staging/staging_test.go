@@ -15,14 +15,29 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
+// newRing makes a ring with memory of its own.
 func newRing(t testing.TB, dev device.Device) *staging.Ring {
-	r := staging.New(dev)
+	return ringOf(t, dev, newMemory(t, dev, 0))
+}
+
+func ringOf(t testing.TB, dev device.Device, m *staging.Memory) *staging.Ring {
+	r := staging.New(dev, m)
 	t.Cleanup(func() {
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return r
+}
+
+func newMemory(t testing.TB, dev device.Device, limit int) *staging.Memory {
+	m := staging.NewMemory(dev, limit)
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
 }
 
 // echo is a batch whose work is to copy its columns on the device: two columns
@@ -189,34 +204,6 @@ func TestRunWhole(t *testing.T) {
 	}
 }
 
-// A ring is as large as its pieces and stays so, whatever the batch.
-func TestMemoryIsConstant(t *testing.T) {
-	dev := devicetest.Open(t)
-	r := newRing(t, dev)
-	if live := devicetest.Live(dev).Bytes; live != 0 {
-		t.Errorf("a new ring holds %d bytes", live)
-	}
-	sizes := map[int]int{}
-	for _, n := range []int{8_000_000, 12_000_000, 1000, 8_000_000} {
-		if done, err := newEcho(n, 8, 1).run(t.Context(), r, false); done != n || err != nil {
-			t.Fatal(done, err)
-		}
-		sizes[devicetest.Live(dev).Bytes]++
-	}
-	if len(sizes) != 1 {
-		t.Errorf("sizes of the ring, by how often: %v", sizes)
-	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if live := devicetest.Live(dev); live != (devicetest.Counts{}) {
-		t.Errorf("after Close there are %+v", live)
-	}
-	if err := r.Close(); err != nil {
-		t.Errorf("Close again: %v", err)
-	}
-}
-
 func TestCancelled(t *testing.T) {
 	dev := devicetest.Open(t)
 	r := newRing(t, dev)
@@ -286,7 +273,8 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, inOrder := range []bool{false, true} {
 		for n := 0; ; n++ {
-			r := staging.New(dev)
+			m := staging.NewMemory(dev, 0)
+			r := staging.New(dev, m)
 			fired := devicetest.FailAfter(dev, n)
 			e := newEcho(400_000, 8, 4)
 			done, err := e.run(t.Context(), r, inOrder)
@@ -297,7 +285,7 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 			}
 			e.arrived(t, done)
 			usable(t, r)
-			if err := r.Close(); err != nil {
+			if err := errors.Join(r.Close(), m.Close()); err != nil {
 				t.Fatal(err)
 			}
 			if live := devicetest.Live(dev); live != (devicetest.Counts{}) {

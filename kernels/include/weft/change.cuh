@@ -40,12 +40,12 @@ struct Operation {
 // live slot keeps its key, so writers need not wait for each other.
 template <class S>
 __device__ __forceinline__ Outcome act(typename S::Word* slot, typename S::Word word, uint32_t kind,
-                                       typename S::Key key, typename S::Key value, bool defer,
+                                       typename S::Key key, typename S::Key value, bool contend,
                                        bool steady = false) {
   bool live = S::key(word) == key;
   switch (kind) {
     case kPut:
-      if (live && defer) return kPresent;
+      if (live && contend) return kPresent;
       if (live && steady) {
         store_relaxed(slot, S::pair(key, value));
         return kReplaced;
@@ -86,54 +86,59 @@ __device__ __forceinline__ void tally_block(Counters* c, Outcome o) {
 
 // ---- duplicates ------------------------------------------------------------
 //
-// order.cuh says how the outcome of batch order comes about. Here the winners
-// are written. Params has the table's SettleParams: rank, vals, ok, table.
+// order.cuh says how the winners are found. Here they get what is theirs.
 
-// settle_last writes the value of the last Put of each listed key.
+struct Winners {
+  Contest contest;
+  const void* vals;
+  uint8_t* ok;
+};
+
+// winners_last writes the value of the last Put of each listed key.
 // change runs an operation per lane.
-template <class S, class K, class V, class Params, class Change>
-__device__ __forceinline__ void settle_last(const Params& p, Change change) {
+template <class S, class K, class V, class Change>
+__device__ __forceinline__ void winners_last(const Winners& p, Counters* counters, Change change) {
   using Key = typename S::Key;
-  auto ranks = ranks_of<K>(p.rank);
-  uint32_t n = load_relaxed(p.rank.deferred.count);
+  auto winners = winners_of<K>(p.contest);
+  uint32_t n = load_relaxed(p.contest.contended.count);
   uint32_t lane = lane_index();
   for (uint64_t first = thread_index() - lane; first < n; first += threads_in_grid()) {
     Operation<S> op{false, kPut, 0, 0};
     if (first + lane < n) {
-      uint32_t i = p.rank.deferred.items[first + lane];
-      K key = ranks.keys[i];
-      op.there = load_relaxed(ranks.find(key)) == i + 1;
+      uint32_t i = p.contest.contended.items[first + lane];
+      K key = winners.keys[i];
+      op.there = load_relaxed(winners.find(key)) == i + 1;
       op.key = Key(key);
       if constexpr (S::kHasValue) op.value = Key(static_cast<const V*>(p.vals)[i]);
     }
     change(op);
-    tally(p.table.counters, op.outcome);
+    tally(counters, op.outcome);
   }
 }
 
-// settle_first gives an inserted (or deleted) key to the first operation of
+// winners_first gives an inserted (or deleted) key to the first operation of
 // the batch that asked for it: its flag and, for PutNew, its value.
-template <class S, class K, class V, class Params, class Change>
-__device__ __forceinline__ void settle_first(const Params& p, Change change) {
+template <class S, class K, class V, class Change>
+__device__ __forceinline__ void winners_first(const Winners& p, Change change) {
   using Key = typename S::Key;
-  if (load_relaxed(p.rank.deferred.count) == 0) return;
-  auto ranks = ranks_of<K>(p.rank);
+  if (load_relaxed(p.contest.contended.count) == 0) return;
+  auto winners = winners_of<K>(p.contest);
   uint32_t lane = lane_index();
-  for (uint64_t first = thread_index() - lane; first < p.rank.n; first += threads_in_grid()) {
+  for (uint64_t first = thread_index() - lane; first < p.contest.n; first += threads_in_grid()) {
     uint64_t i = first + lane;
     Operation<S> op{false, kPut, 0, 0};
     // Flags move from a later to an earlier operation of one key. A flag set
-    // by another thread meanwhile belongs to a key whose rank is that very
+    // by another thread meanwhile belongs to a key whose winner is that very
     // operation, so it moves no further, whether it is seen here or not.
-    if (i < p.rank.n && load_relaxed(p.ok + i)) {
-      K key = ranks.keys[i];
-      uint32_t* r = ranks.find(key);
-      uint32_t j = r ? load_relaxed(r) - 1 : uint32_t(i);
+    if (i < p.contest.n && load_relaxed(p.ok + i)) {
+      K key = winners.keys[i];
+      uint32_t* w = winners.find(key);
+      uint32_t j = w ? load_relaxed(w) - 1 : uint32_t(i);
       if (j < i) {
         store_relaxed(p.ok + i, 0);
         store_relaxed(p.ok + j, 1);
         if constexpr (S::kHasValue) {
-          op.there = p.rank.kind == kPutNew;
+          op.there = p.contest.kind == kPutNew;
           op.key = Key(key);
           if (op.there) op.value = Key(static_cast<const V*>(p.vals)[j]);
         }

@@ -1,8 +1,9 @@
-// The order of a batch: threads have none. A launch with kDefer therefore
+// The order of a batch: threads have none. A launch with kContend therefore
 // leaves alone what it can't decide (an operation that found its key present,
-// or a delete that found it absent, may have met a neighbour of its own batch)
-// and lists it. Batches without duplicates of this sort list nothing, and the
-// kernels that settle the rest find nothing to do.
+// or a delete that found it absent, may have met a neighbor of its own batch)
+// and lists it. The listed operations contend for their keys, and change.cuh
+// gives the winners what is theirs. Batches without duplicates of this sort list
+// nothing, and the kernels that resolve them find nothing to do.
 #pragma once
 
 #include "hash.cuh"
@@ -13,8 +14,8 @@ namespace weft {
 enum Kind : uint32_t { kGet, kPut, kPutNew, kDelete, kDeleteAll };  // weft.OpKind
 
 enum Flags : uint32_t {
-  kReuse = 1,  // inserts may take dead slots: no deletes in this launch
-  kDefer = 2,  // leave what duplicates could decide, and list it
+  kReuse = 1,    // inserts may take dead slots: no deletes in this launch
+  kContend = 2,  // leave what duplicates could decide, and list it
 };
 
 // List is an array that a launch appends to.
@@ -40,29 +41,29 @@ __device__ __forceinline__ void count(uint64_t* to, bool p) {
   if (n != 0 && thread_in_block() == 0) add_relaxed(to, uint64_t(n));
 }
 
-struct RankParams {
+// Contest is what resolving the duplicates of a batch works with.
+struct Contest {
   const void* keys;
-  uint32_t* ranks;  // mask + 1 entries, zero
-  List deferred;
+  uint32_t* winners;  // mask + 1 entries, zero
+  List contended;
   uint32_t mask;
   uint32_t n;
   uint32_t kind;
   uint32_t unused;
 };
 
-// Ranks is a table from key to the index of the operation that counts: the
+// WinnerTable is a table from key to the index of the operation that counts: the
 // last Put, the first PutNew or Delete. An entry is an index + 1; its key is
 // the key of that operation, so no pattern is reserved.
-
 template <class K>
-struct Ranks {
+struct WinnerTable {
   const K* keys;
   uint32_t* slots;
   uint32_t mask;
 
   __device__ __forceinline__ uint32_t home(K key) const { return uint32_t(hash(key, 0x5eed)) & mask; }
 
-  // offer enters operation i, or lets it compete with those of its key.
+  // offer enters operation i, or lets it contend with those of its key.
   template <bool Last>
   __device__ __forceinline__ void offer(uint32_t i) {
     K key = keys[i];
@@ -87,35 +88,35 @@ struct Ranks {
 };
 
 template <class K>
-__device__ __forceinline__ Ranks<K> ranks_of(const RankParams& p) {
-  return {static_cast<const K*>(p.keys), p.ranks, p.mask};
+__device__ __forceinline__ WinnerTable<K> winners_of(const Contest& c) {
+  return {static_cast<const K*>(c.keys), c.winners, c.mask};
 }
 
-// rank enters the listed operations.
+// contend enters the listed operations.
 template <class K>
-__device__ __forceinline__ void rank(const RankParams& p) {
-  auto ranks = ranks_of<K>(p);
-  uint32_t n = load_relaxed(p.deferred.count);
+__device__ __forceinline__ void contend(const Contest& c) {
+  auto winners = winners_of<K>(c);
+  uint32_t n = load_relaxed(c.contended.count);
   for (uint64_t j = thread_index(); j < n; j += threads_in_grid()) {
-    if (p.kind == kPut) ranks.template offer<true>(p.deferred.items[j]);
-    else ranks.template offer<false>(p.deferred.items[j]);
+    if (c.kind == kPut) winners.template offer<true>(c.contended.items[j]);
+    else winners.template offer<false>(c.contended.items[j]);
   }
 }
 
-// claim lets operations that were not listed compete for their key, if some
+// claim lets operations that were not listed contend for their key, if some
 // other operation on it was: the Put that inserted it may be the last.
 template <class K>
-__device__ __forceinline__ void claim(const RankParams& p) {
-  if (load_relaxed(p.deferred.count) == 0) return;
-  auto ranks = ranks_of<K>(p);
-  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid())
-    if (uint32_t* r = ranks.find(ranks.keys[i])) max_relaxed(r, uint32_t(i) + 1);
+__device__ __forceinline__ void claim(const Contest& c) {
+  if (load_relaxed(c.contended.count) == 0) return;
+  auto winners = winners_of<K>(c);
+  for (uint64_t i = thread_index(); i < c.n; i += threads_in_grid())
+    if (uint32_t* w = winners.find(winners.keys[i])) max_relaxed(w, uint32_t(i) + 1);
 }
 
-// reset empties the ranks for the next batch, if this one used them.
-__device__ __forceinline__ void reset(const RankParams& p) {
-  if (load_relaxed(p.deferred.count) == 0) return;
-  for (uint64_t s = thread_index(); s <= p.mask; s += threads_in_grid()) p.ranks[s] = 0;
+// reset empties the table for the next batch, if this one used it.
+__device__ __forceinline__ void reset(const Contest& c) {
+  if (load_relaxed(c.contended.count) == 0) return;
+  for (uint64_t s = thread_index(); s <= c.mask; s += threads_in_grid()) c.winners[s] = 0;
 }
 
 }  // namespace weft

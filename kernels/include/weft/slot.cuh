@@ -7,10 +7,11 @@
 namespace weft {
 
 // A slot is one word that changes by one compare-and-swap. The key lies above
-// the value. A few keys are never stored: they mark slots that hold none.
+// the value. A few keys are never stored, the sentinels: they tell of slots that
+// hold none.
 
 template <class K>
-struct Marks {
+struct Sentinels {
   static constexpr K kEmpty = ~K(0);        // never used
   static constexpr K kDead = ~K(0) - 1;     // deleted; the value field holds the key
   static constexpr K kPending = ~K(0) - 2;  // being written, below sm_90
@@ -20,7 +21,7 @@ struct Marks {
 // 32-bit key and value: a 64-bit compare-and-swap publishes both at once, so
 // relaxed order is enough everywhere: no access of ours reads one word to
 // learn about another.
-struct Pair8 : Marks<uint32_t> {
+struct Pair8 : Sentinels<uint32_t> {
   using Key = uint32_t;
   using Word = uint64_t;
   static constexpr bool kHasValue = true, kTwoStep = false;
@@ -33,7 +34,7 @@ struct Pair8 : Marks<uint32_t> {
 };
 
 // A 64-bit key or value: the word has 128 bits.
-struct Pair16 : Marks<uint64_t> {
+struct Pair16 : Sentinels<uint64_t> {
   using Key = uint64_t;
   using Word = Word128;
   static constexpr bool kHasValue = true;
@@ -76,10 +77,10 @@ struct Pair16 : Marks<uint64_t> {
 // Sets: the word is the key. A dead slot cannot remember its key; it need not,
 // because the batches of a set either insert or delete.
 template <class K>
-struct KeyOnly : Marks<K> {
+struct KeyOnly : Sentinels<K> {
   using Key = K;
   using Word = K;
-  using M = Marks<K>;
+  using M = Sentinels<K>;
   static constexpr bool kHasValue = false, kTwoStep = false;
   __device__ static Key key(Word w) { return w; }
   __device__ static Key value(Word) { return 0; }

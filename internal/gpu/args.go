@@ -1,0 +1,51 @@
+package gpu
+
+import (
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+)
+
+//go:generate go run ../kernelgen -export -struct weft::Lookup -struct weft::Changes -struct weft::Winners -struct weft::Export ../../kernels/include/weft/batch.cuh
+
+// SpreadKeys is the size of batches up to which each key gets a tile to itself,
+// so that the batch is back after one chain of reads and not after two or four.
+const SpreadKeys = 1 << 14
+
+// LookupOf is the lookup of a batch, by tiles of so many lanes, and the grid that
+// runs it. The number of keys found is added to hits unless that is 0.
+func LookupOf(b *batch.Batch, hits device.Ptr, lanes int) (Lookup, device.Dim) {
+	l := Lookup{
+		Keys: b.Columns[batch.Keys].Ptr, Vals: b.Columns[batch.Vals].Ptr, Found: b.Columns[batch.OK].Ptr,
+		Hits: hits, N: uint64(b.N),
+	}
+	if b.N > SpreadKeys {
+		return l, Grid(b.N)
+	}
+	l.Spread = 1
+	return l, Grid(b.N * lanes)
+}
+
+// changesOf are the changes of a part of a batch, of which first is the place in
+// it. What contends, or finds no room, is listed.
+func changesOf(b *batch.Batch, first int, ok device.Ptr, contended, failed List) Changes {
+	c := Changes{
+		Keys: b.Columns[batch.Keys].Ptr, Vals: b.Columns[batch.Vals].Ptr, Kinds: b.Columns[batch.Kinds].Ptr,
+		Out: b.Columns[batch.Out].Ptr, Ok: ok, Removed: b.Columns[batch.Counts].Ptr,
+		Contended: contended, Failed: failed,
+		N: uint32(b.N), First: uint32(first), Kind: uint32(b.Kind), Flags: uint32(b.Flags &^ batch.Report),
+	}
+	if !b.Ordered() {
+		c.Flags &^= uint32(batch.Order)
+	}
+	return c
+}
+
+// ExportOf is copying the pairs of lines number [lo,hi) to the columns of a
+// batch. Their number is added to count.
+func ExportOf(out *batch.Batch, lines *core.Lines, lo, hi uint32, count device.Ptr) Export {
+	return Export{
+		Keys: out.Columns[batch.Keys].Ptr, Vals: out.Columns[batch.Vals].Ptr, Count: count, Rows: uint64(out.N),
+		Lo: lo, Hi: hi, Step: lines.Order.Step(),
+	}
+}

@@ -1,0 +1,156 @@
+package staging
+
+import (
+	"cmp"
+	"errors"
+	"math/bits"
+	"slices"
+
+	"github.com/weftgo/weft/device"
+)
+
+// chunkBytes is the size of what an arena takes from the device at a time, unless
+// little is needed, or more in one piece.
+const chunkBytes = 16 << 20
+
+// arena gives out parts of a few large allocations. With those that are free it
+// goes by the best fit, and joins them again when they come back.
+type arena struct {
+	allocate func(size int) (chunk, error)
+	free     func(chunk) error
+
+	limit, taken, lent int    // bytes: that may be taken, that are, and that are given out
+	idle               []span // sorted by chunk and place
+	chunks             int    // so far, to number them
+}
+
+// chunk is an allocation: page-locked memory, or memory of the device.
+type chunk struct {
+	number int
+	size   int
+	host   []byte
+	buf    device.Buffer
+}
+
+// span is a part of a chunk; the zero span is none.
+type span struct {
+	of     *chunk
+	lo, hi int
+}
+
+func (s span) host() []byte {
+	if s.of == nil {
+		return nil
+	}
+	return s.of.host[s.lo:s.hi:s.hi]
+}
+
+func (s span) ptr() device.Ptr {
+	if s.of == nil {
+		return 0
+	}
+	return s.of.buf.Ptr + device.Ptr(s.lo)
+}
+
+// left is how many spans of a size a call may have: of half of what is not given
+// out.
+func (a *arena) left(size int) int {
+	if size == 0 {
+		return int(^uint(0) >> 1)
+	}
+	return max(0, a.limit-a.lent) / 2 / size
+}
+
+// take finds a span of a size, of which more are wanted. When everything else has
+// been given back it finds one whatever the limit.
+func (a *arena) take(size, wanted int) (s span, found bool, err error) {
+	if size == 0 {
+		return span{}, true, nil
+	}
+	for {
+		if i := a.best(size); i >= 0 {
+			return a.cut(i, size), true, nil
+		}
+		if a.taken+size > a.limit {
+			if err := a.drop(max(0, a.limit-size)); err != nil {
+				return span{}, false, err
+			}
+			if a.taken+size > a.limit && a.lent > 0 {
+				return span{}, false, nil
+			}
+		}
+		if err := a.grow(size, wanted); err != nil {
+			return span{}, false, err
+		}
+	}
+}
+
+// best is the place of the smallest idle span of at least a size, or -1.
+func (a *arena) best(size int) int {
+	found := -1
+	for i, s := range a.idle {
+		if s.hi-s.lo >= size && (found < 0 || s.hi-s.lo < a.idle[found].hi-a.idle[found].lo) {
+			found = i
+		}
+	}
+	return found
+}
+
+// cut gives out the beginning of an idle span.
+func (a *arena) cut(i, size int) span {
+	s := a.idle[i]
+	a.idle[i].lo += size
+	if a.idle[i].lo == s.hi {
+		a.idle = slices.Delete(a.idle, i, i+1)
+	}
+	a.lent += size
+	return span{s.of, s.lo, s.lo + size}
+}
+
+// grow takes another chunk.
+func (a *arena) grow(size, wanted int) error {
+	n := min(1<<bits.Len(uint(max(wanted, 1<<12)-1)), chunkBytes, max(0, a.limit-a.taken))
+	n = align(max(n, size))
+	c, err := a.allocate(n)
+	if err != nil {
+		return err
+	}
+	a.chunks++
+	c.number, c.size = a.chunks, n
+	a.taken += n
+	a.idle = append(a.idle, span{&c, 0, n}) // it has the highest number
+	return nil
+}
+
+// give takes a span back, and drops what is beyond the limit.
+func (a *arena) give(s span) error {
+	if s.of == nil {
+		return nil
+	}
+	a.lent -= s.hi - s.lo
+	i, _ := slices.BinarySearchFunc(a.idle, s, func(x, s span) int {
+		return cmp.Or(cmp.Compare(x.of.number, s.of.number), cmp.Compare(x.lo, s.lo))
+	})
+	a.idle = slices.Insert(a.idle, i, s)
+	for _, i := range []int{i, i - 1} { // with the next one, with the one before
+		if i >= 0 && i+1 < len(a.idle) && a.idle[i].of == a.idle[i+1].of && a.idle[i].hi == a.idle[i+1].lo {
+			a.idle[i].hi = a.idle[i+1].hi
+			a.idle = slices.Delete(a.idle, i+1, i+2)
+		}
+	}
+	return a.drop(a.limit)
+}
+
+// drop gives chunks that are idle back to the device, until no more than a size
+// is taken.
+func (a *arena) drop(size int) (err error) {
+	a.idle = slices.DeleteFunc(a.idle, func(s span) bool {
+		if a.taken <= size || s.hi-s.lo < s.of.size {
+			return false
+		}
+		a.taken -= s.of.size
+		err = errors.Join(err, a.free(*s.of))
+		return true
+	})
+	return err
+}

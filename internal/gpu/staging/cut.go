@@ -1,0 +1,82 @@
+package staging
+
+import "sort"
+
+// maxColumns is how many columns a batch has at most, of those that are copied.
+const maxColumns = 8
+
+// bytes is the size of the batch in the wider direction.
+func (b *job) bytes() int {
+	in, out := b.ways(func(c column) int { return c.Bytes(0, b.b.N) })
+	return max(in, out)
+}
+
+// rows is how many rows fit a piece in the wider direction, leaving out what has
+// rows of variable size.
+func (b *job) rows(limit int) int {
+	if b.whole {
+		return b.b.N
+	}
+	in, out := b.ways(func(c column) int {
+		if c.Offsets != nil {
+			return 0
+		}
+		return c.Width
+	})
+	return max(1, limit/max(in, out, 1))
+}
+
+// ways adds up the sizes of the columns in each direction.
+func (b *job) ways(size func(column) int) (in, out int) {
+	for _, c := range b.columns {
+		if c.IsInput() {
+			in += size(c)
+		} else {
+			out += size(c)
+		}
+	}
+	return in, out
+}
+
+// variable reports whether a column has rows of variable size.
+func (b *job) variable() bool {
+	for _, c := range b.columns {
+		if c.Offsets != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// cut cuts the batch in pieces of at most so many rows, of which those of variable
+// size take no more than limit bytes.
+func (r *Ring) cut(b *job, rows, limit int) {
+	r.cuts = append(r.cuts[:0], 0)
+	for lo := 0; lo < b.b.N; {
+		n := min(rows, b.b.N-lo)
+		for _, c := range b.columns {
+			if c.Offsets != nil {
+				n = max(1, sort.Search(n, func(i int) bool { return c.Bytes(lo, lo+i+1) > limit }))
+			}
+		}
+		lo += n
+		r.cuts = append(r.cuts, lo)
+	}
+	b.pieces = r.cuts
+}
+
+// size is what a segment needs for the largest piece: page-locked memory for what
+// a core copies, and memory of the device.
+func (b *job) size() (host, device int) {
+	for _, c := range b.columns {
+		size := 0
+		for i, lo := range b.pieces[:len(b.pieces)-1] {
+			size = max(size, c.Bytes(lo, b.pieces[i+1]))
+		}
+		device += align(size)
+		if !c.pinned {
+			host += align(size)
+		}
+	}
+	return host, device
+}

@@ -1,0 +1,256 @@
+package gpu_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/staging"
+)
+
+func openQueue(t *testing.T, dev device.Device) *gpu.Queue {
+	t.Helper()
+	q := new(gpu.Queue)
+	if err := q.Open(dev, widths); err != nil {
+		t.Fatal(errors.Join(err, q.Close()))
+	}
+	return q
+}
+
+// Carriers are kept for later calls of any structure, as many as were out at
+// once, and go with the last structure.
+func TestWorkspaceIsShared(t *testing.T) {
+	dev := simulated(t)
+	before := devicetest.Live(dev)
+	p, q := openQueue(t, dev), openQueue(t, dev)
+	a, err := p.Carrier()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := q.Carrier()
+	if err != nil || a == b {
+		t.Fatal("one carrier for two", err)
+	}
+	p.Give(a)
+	if c, err := q.Carrier(); c != a || err != nil {
+		t.Error("a carrier was forgotten", err)
+	}
+	q.Give(a)
+	q.Give(b)
+	x, err := p.Scratch(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Return(x)
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if c, err := q.Carrier(); c != b || err != nil {
+		t.Error("the carriers went with the first structure", err)
+	}
+	q.Give(b)
+	if y, err := q.Scratch(t.Context(), 100); x != y || err != nil {
+		t.Error("the scratch went with the first structure", err)
+	}
+	q.Return(x)
+	if err := q.Close(); err != nil {
+		t.Error(err)
+	}
+	if now := devicetest.Live(dev); now != before {
+		t.Errorf("%+v are left, before %+v", now, before)
+	}
+}
+
+// As long as there is memory, changes of several structures have scratch of their
+// own; then smaller ones; then they wait, with their contexts.
+func TestScratchIsBounded(t *testing.T) {
+	dev := simulated(t)
+	const ops, op = 1 << 17, 17
+	gpu.Limit(dev, ops*op*7/4)
+	defer gpu.Limit(dev, 0)
+	q := openQueue(t, dev)
+	defer func() {
+		if err := q.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var all []*gpu.Scratch
+	for _, want := range []int{ops, ops / 2} {
+		x, err := q.Scratch(t.Context(), ops)
+		if err != nil || x.Ops != want {
+			t.Fatalf("%+v, want %d operations: %v", x, want, err)
+		}
+		all = append(all, x)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if x, err := q.Scratch(ctx, ops); x != nil || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%+v, %v", x, err)
+	}
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			x, err := q.Scratch(t.Context(), ops)
+			if err != nil || !slices.Contains(all, x) {
+				t.Errorf("%+v, %v", x, err)
+				return
+			}
+			q.Return(x)
+		})
+	}
+	time.Sleep(time.Millisecond)
+	for _, x := range all {
+		q.Return(x)
+	}
+	wg.Wait()
+	// A larger one takes the place of those that are too small.
+	gpu.Limit(dev, 2*ops*op)
+	if x, err := q.Scratch(t.Context(), 2*ops); err != nil || x.Ops != 2*ops {
+		t.Errorf("%+v, %v", x, err)
+	} else {
+		q.Return(x)
+	}
+}
+
+// Structures that share a scratch take turns on the device, also with lookups
+// that use it: each wait for that is needed.
+func TestScratchOmissions(t *testing.T) {
+	if err := shareScratch(func(dev device.Device) device.Device { return dev }); err != nil {
+		t.Fatal(err)
+	}
+	calls, err := devicetest.ListCalls(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for _, c := range calls {
+		if c.Func != "(*Queue).use" && c.Func != "(*Workspace).follow" {
+			continue
+		}
+		tried++
+		if err := shareScratch(devicetest.Omit(c.Site).Wrap); err == nil {
+			t.Errorf("%v: nothing notices that it is left out", c)
+		}
+	}
+	if len(calls) > 0 && tried != 2 {
+		t.Errorf("%d calls were left out", tried)
+	}
+}
+
+// shareScratch has changes of two structures, and a large key, use one scratch.
+func shareScratch(wrap func(device.Device) device.Device) error {
+	for seed := range uint64(20) {
+		s, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed})
+		if err != nil {
+			return err
+		}
+		if err := sharing(wrap(s), seed); err != nil {
+			return fmt.Errorf("seed %d: %w", seed, err)
+		}
+		if err := s.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sharer is a structure that writes its mark to the scratch and reads it again.
+type sharer struct {
+	plain
+	e    *gpu.Engine
+	mark uint32
+	seen device.Slice[uint32]
+}
+
+func (p *sharer) Change(s *device.Stream, _ core.Parts, c *gpu.Change) (bool, error) {
+	return false, errors.Join(
+		s.Fill(c.Args.Contended.Items, p.mark, p.seen.Len()),
+		s.Copy(p.seen.Ptr(), c.Args.Contended.Items, 4*p.seen.Len()))
+}
+
+func (p *sharer) Scan(*device.Stream, device.Ptr, device.Ptr, int) error { return nil }
+
+func (p *sharer) Rows(s *device.Stream, _ core.Parts, n int, _, _, vals device.Ptr, first, limit uint64) error {
+	return s.Fill(vals, p.mark, int(limit-first))
+}
+
+func sharing(dev device.Device, seed uint64) (err error) {
+	gpu.Limit(dev, 1)
+	defer gpu.Limit(dev, 0)
+	defer staging.Configure(dev, staging.Settings{PieceBytes: 1 << 10})()
+	ctx := context.Background()
+	rng := rand.New(rand.NewPCG(seed, 0))
+	var all [2]*sharer
+	var streams [2]*device.Stream
+	for i := range all {
+		all[i] = &sharer{e: new(gpu.Engine), mark: uint32(i + 1)}
+		p := all[i]
+		if err := p.e.OpenEngine(dev, widths, 3, p); err != nil {
+			return err
+		}
+		l, err := core.NewLines(dev, 4)
+		if err != nil {
+			return err
+		}
+		p.e.Leases = core.NewLeases(&memory{l})
+		if streams[i], err = dev.NewStream(); err != nil {
+			return err
+		}
+		if p.seen, err = device.Upload(streams[i], make([]uint32, 200)); err != nil {
+			return err
+		}
+	}
+	for range 10 {
+		p := all[rng.IntN(2)]
+		if rng.IntN(2) == 0 {
+			if err := p.expand(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		keys := batch.Column{Ptr: p.seen.Ptr(), Width: 4}
+		b := &batch.Batch{N: 200, Kind: weft.OpDelete, Flags: batch.Order, Columns: batch.Columns{batch.Keys: keys}}
+		if _, _, err := p.e.Change(ctx, streams[p.mark-1], b); err != nil {
+			return err
+		}
+	}
+	for i, p := range all {
+		got := make([]uint32, p.seen.Len())
+		if err := p.seen.CopyTo(ctx, streams[i], got); err != nil {
+			return err
+		}
+		if got[0] != 0 && (slices.Max(got) != p.mark || slices.Min(got) != p.mark) {
+			err = fmt.Errorf("structure %d has seen %v", i, got)
+		}
+		_, first := p.e.Leases.Close()
+		err = errors.Join(err, first, streams[i].Close(), p.e.Close(), p.e.Leases.Free(), p.seen.Free())
+	}
+	return err
+}
+
+// expand fetches a key with more rows than the scratch holds.
+func (p *sharer) expand(ctx context.Context) error {
+	const rows = 3000
+	vals, offsets := make([]uint32, rows), []uint64{5, 5 + rows}
+	b := &batch.Batch{N: 1, Columns: batch.Columns{batch.Keys: batch.In([]uint32{1}), batch.Vals: batch.Output(vals)}}
+	b.Columns[batch.Vals].Offsets = offsets
+	if err := p.e.Expand(ctx, nil, p.e.Leases.Current(), b, p); err != nil {
+		return err
+	}
+	if slices.Max(vals) != p.mark || slices.Min(vals) != p.mark {
+		return errors.New("a row is another structure's")
+	}
+	return nil
+}

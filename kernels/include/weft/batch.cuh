@@ -1,0 +1,139 @@
+// Batches as kernels of all structures take them, and what a thread does with
+// its operation before and after the structure's own work: it reads it, writes
+// its outcome, and lists it if something is left to be done.
+#pragma once
+
+#include "change.cuh"
+
+namespace weft {
+
+// ---- parameters ------------------------------------------------------------
+
+struct Lookup {
+  const void* keys;
+  void* vals;      // may be null
+  uint8_t* found;  // may be null
+  uint64_t* hits;  // may be null; added to
+  uint64_t n;
+  uint32_t spread;  // one key per tile, not per lane
+  uint32_t unused;
+};
+
+struct Changes {
+  const void* keys;
+  const void* vals;      // may be null: no Put or PutNew
+  const uint8_t* kinds;  // may be null: all are of one kind
+  void* out;             // values of Get and PutNew; may be null
+  uint8_t* ok;           // may be null
+  uint32_t* removed;     // pairs each DeleteAll removed; may be null
+  List contended;        // with kContend
+  List failed;           // operations that found no room; items may be null
+  uint32_t n;
+  uint32_t first;  // added to the indices in failed
+  uint32_t kind;
+  uint32_t flags;
+};
+
+struct Export {
+  void* keys;
+  void* vals;
+  uint64_t* count;  // added to
+  uint64_t rows;    // of keys and vals
+  uint32_t lo, hi;  // numbers in the order of step (spread.cuh)
+  uint32_t step;
+  uint32_t unused;
+};
+
+// ---- lookups ---------------------------------------------------------------
+
+// Query is the key that a lane brings to a lookup.
+template <class S>
+struct Query {
+  uint64_t i;  // its number in the batch
+  bool there;  // whether the lane has one
+  typename S::Key key;
+};
+
+// query reads the key of a lane, the one of that rank in a tile of so many. A
+// small batch is spread out, one key per tile, to have it back sooner.
+template <class S, class K, int Lanes>
+__device__ __forceinline__ Query<S> query(const Lookup& l, uint32_t rank) {
+  bool spread = l.spread;
+  uint64_t i = spread ? thread_index() / Lanes : thread_index();
+  bool there = i < l.n && (!spread || rank == 0);
+  return {i, there, there ? typename S::Key(load_once(static_cast<const K*>(l.keys) + i)) : typename S::Key(0)};
+}
+
+// answer writes what the threads of a block have found. All must call it.
+template <class S, class V>
+__device__ __forceinline__ void answer(const Lookup& l, const Query<S>& q, bool hit, typename S::Key value) {
+  if (q.there) {
+    if constexpr (S::kHasValue)
+      if (l.vals) store_once(static_cast<V*>(l.vals) + q.i, hit ? V(value) : V(0));
+    if (l.found) store_once(l.found + q.i, uint8_t(hit));
+  }
+  if (l.hits) count(l.hits, q.there && hit);
+}
+
+// ---- changes ---------------------------------------------------------------
+
+// operation reads operation i of a batch, if there is one.
+template <class S, class K, class V>
+__device__ __forceinline__ Operation<S> operation(const Changes& c, uint32_t i) {
+  using Key = typename S::Key;
+  Operation<S> op{i < c.n, c.kind, 0, 0};
+  if (op.there) {
+    op.key = Key(load_once(static_cast<const K*>(c.keys) + i));
+    if (c.kinds) op.kind = load_once(c.kinds + i);
+    if constexpr (S::kHasValue)
+      if (c.vals) op.value = Key(load_once(static_cast<const V*>(c.vals) + i));
+  }
+  return op;
+}
+
+// outcome writes what became of operation i.
+template <class S, class V>
+__device__ __forceinline__ void outcome(const Changes& c, uint32_t i, const Operation<S>& op) {
+  if (!op.there) return;
+  bool present = op.outcome == kPresent;
+  bool ok = inserted(op.outcome) || op.outcome == kDeleted || (op.kind == kGet && present);
+  if (c.ok) store_once(c.ok + i, uint8_t(ok));
+  // Out may be the column of values, which an operation without room needs again.
+  if constexpr (S::kHasValue)
+    if (c.out && op.outcome != kFull)
+      store_once(static_cast<V*>(c.out) + i, present && op.kind != kPut ? V(op.value) : V(0));
+}
+
+// contends tells whether duplicates could have decided an outcome (order.cuh): also
+// that of an operation which found no room while another did.
+template <class S>
+__device__ __forceinline__ bool contends(const Operation<S>& op) {
+  if (op.kind == kDelete) return op.there && op.outcome == kNothing;
+  return op.outcome == kPresent || op.outcome == kFull;
+}
+
+// list records operation i where it contends, and where it found no room. All
+// lanes of a warp must call it.
+template <class S>
+__device__ __forceinline__ void list(const Changes& c, uint32_t i, const Operation<S>& op, bool contends) {
+  if (c.flags & kContend) record(c.contended, i, contends);
+  record(c.failed, c.first + i, op.outcome == kFull);
+}
+
+// ---- whole tables ----------------------------------------------------------
+
+// emit writes the pairs of those lanes of a warp that have one, and counts
+// those, too, that the columns have no room for. All lanes must call it.
+template <class S, class K, class V>
+__device__ __forceinline__ void emit(const Export& e, bool live, typename S::Key key, typename S::Key value) {
+  uint32_t votes = ballot(kAll, live), lane = lane_index();
+  uint64_t at = 0;
+  if (votes == 0) return;
+  if (lane == lowest(votes)) at = add_relaxed(e.count, uint64_t(popcount(votes)));
+  at = shuffle(kAll, at, lowest(votes)) + popcount(votes & ((1u << lane) - 1));
+  if (!live || at >= e.rows) return;
+  static_cast<K*>(e.keys)[at] = K(key);
+  if constexpr (S::kHasValue) static_cast<V*>(e.vals)[at] = V(value);
+}
+
+}  // namespace weft
