@@ -61,8 +61,11 @@ func (q *Queue) Open(dev device.Device, w batch.Widths) (err error) {
 
 // Close waits for all changes and frees everything. No call is under way.
 func (q *Queue) Close() (err error) {
-	if q.Changed != nil {
-		err = q.Changed.Sync(context.Background())
+	events := []*device.Event{q.Changed, q.Visible}
+	for _, e := range events { // streams of callers may be about to record them
+		if e != nil {
+			err = errors.Join(err, e.Sync(context.Background()))
+		}
 	}
 	if q.Stream != nil {
 		err = errors.Join(err, q.Stream.Close())
@@ -71,7 +74,7 @@ func (q *Queue) Close() (err error) {
 		q.forget(q)
 		err = errors.Join(err, q.Workspace.close(), q.control.Free())
 	}
-	for _, e := range []*device.Event{q.Changed, q.Visible} {
+	for _, e := range events {
 		if e != nil {
 			err = errors.Join(err, e.Close())
 		}
