@@ -122,8 +122,8 @@ func (t *Table) chunks(ctx context.Context, b *batch.Batch, now Counters) (done,
 // some. It returns those that find none in the end.
 func (t *Table) retry(ctx context.Context, b *batch.Batch, failed []uint32) ([]uint32, error) {
 	for {
-		failed, err := t.undecided(ctx, b, failed)
-		if err != nil || len(failed) == 0 {
+		var err error
+		if failed, err = t.undecided(ctx, b, failed); err != nil || len(failed) == 0 {
 			return failed, err
 		}
 		now, err := t.count(ctx)
