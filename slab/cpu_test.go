@@ -50,6 +50,14 @@ func (s *subject[K, V]) lookup(keys []K) *batch.Batch {
 	return &batch.Batch{N: len(keys), Flags: s.policy.Mixed(), Columns: batch.Columns{batch.Keys: batch.In(keys)}}
 }
 
+// lastKind is the last kind of operation: maps have no DeleteAll.
+func lastKind(multi bool) weft.OpKind {
+	if multi {
+		return weft.OpDeleteAll
+	}
+	return weft.OpDeleteAll - 1
+}
+
 // read runs a lookup.
 func (s *subject[K, V]) read(b *batch.Batch) (hits int, err error) {
 	_, hits, err = s.engine().Look(context.Background(), nil, s.core.Leases.Current(), b, 0)
@@ -355,7 +363,7 @@ func properties[K, V uint32 | uint64](r *rapid.T, dev device.Device, w batch.Wid
 	defer s.close()
 	key := rapid.Map(rapid.IntRange(-6, 60), func(i int) K { return K(i) }) // some look like marks
 	val := rapid.Map(rapid.IntRange(-6, 1000), func(i int) V { return V(i) })
-	kind := rapid.Map(rapid.IntRange(int(weft.OpGet), int(weft.OpDeleteAll)), func(i int) weft.OpKind { return weft.OpKind(i) })
+	kind := rapid.Map(rapid.IntRange(int(weft.OpGet), int(lastKind(multi))), func(i int) weft.OpKind { return weft.OpKind(i) })
 	for range rapid.IntRange(1, 8).Draw(r, "steps") {
 		switch rapid.IntRange(0, 9).Draw(r, "step") {
 		default:
@@ -400,7 +408,7 @@ func manyCores[K, V uint32 | uint64](t *testing.T, w batch.Widths, multi, fixed 
 	draw := func() {
 		for i := range keys {
 			keys[i], vals[i] = K(rng.IntN(8_000)-4), V(rng.Uint64())
-			kinds[i] = weft.OpKind(rng.IntN(5))
+			kinds[i] = weft.OpKind(rng.IntN(int(lastKind(multi)) + 1))
 		}
 	}
 	for round := range 6 {
@@ -409,7 +417,7 @@ func manyCores[K, V uint32 | uint64](t *testing.T, w batch.Widths, multi, fixed 
 		case 1, 4:
 			s.change(0, kinds, keys, vals)
 		default:
-			s.change([]weft.OpKind{weft.OpPut, 0, weft.OpDelete, weft.OpPutNew, 0, weft.OpDeleteAll}[round], nil, keys, vals)
+			s.change([]weft.OpKind{weft.OpPut, 0, weft.OpDelete, weft.OpPutNew, 0, lastKind(multi)}[round], nil, keys, vals)
 		}
 		draw()
 		s.look(keys)

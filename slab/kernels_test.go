@@ -114,12 +114,9 @@ func (s *beside[K, V]) mixedOps(n, free int) {
 }
 
 func (s *beside[K, V]) kinds(n int) []weft.OpKind {
-	kinds, most := make([]weft.OpKind, n), 4
-	if s.policy.multi {
-		most = 5
-	}
+	kinds := make([]weft.OpKind, n)
 	for i := range kinds {
-		kinds[i] = weft.OpKind(s.rng.IntN(most))
+		kinds[i] = weft.OpKind(s.rng.IntN(int(lastKind(s.policy.multi)) + 1))
 	}
 	return kinds
 }

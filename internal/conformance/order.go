@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
-
 )
 
 // Keyed is what structures of all kinds have in common: keys that come, go and
