@@ -27,7 +27,6 @@ __device__ __forceinline__ void get(const GetParams& p) {
     bool busy = pending != 0;
     uint32_t from = tile.base + (busy ? lowest(pending) : 0);
     Key k = shuffle(kAll, key, from);
-    tile.meet(p.table, at, busy);
     tile.load(p.table, shuffle(kAll, home, from), at, busy);
 
     int match = -1;
@@ -51,6 +50,8 @@ __device__ __forceinline__ void get(const GetParams& p) {
         if (tile.lane == from) hit = matches != 0, value = held;
         pending &= pending - 1;
         at = kNoUnit;
+      } else {
+        tile.meet(p.table, at);
       }
     }
   }
@@ -75,7 +76,6 @@ __device__ __forceinline__ void search_all(const Table& t, const void* keys, uin
     bool busy = pending != 0;
     uint32_t from = tile.base + (busy ? lowest(pending) : 0);
     Key k = shuffle(kAll, key, from);
-    tile.meet(t, at, busy);
     tile.load(t, shuffle(kAll, home, from), at, busy);
     bool empty = false;
     tile.each([&](int, int, typename S::Word w) { empty |= S::key(w) == S::kEmpty; });
@@ -87,6 +87,8 @@ __device__ __forceinline__ void search_all(const Table& t, const void* keys, uin
         if (tile.lane == from) done(i, total);
         pending &= pending - 1;
         at = kNoUnit, total = 0;
+      } else {
+        tile.meet(t, at);
       }
     }
   }

@@ -120,14 +120,8 @@ func (t *Table) chunks(ctx context.Context, b *batch.Batch, now Counters) (done,
 
 // retry runs operations again that found no room, as long as the policy makes
 // some. It returns those that find none in the end.
-<<<<<<< HEAD
 func (t *Table) retry(ctx context.Context, b *batch.Batch, failed []uint32) (still []uint32, err error) {
 	for more := true; more; {
-=======
-func (t *Table) retry(ctx context.Context, b *batch.Batch, failed []uint32) ([]uint32, error) {
-	for {
-		var err error
->>>>>>> refs/heads/slabfix
 		if failed, err = t.undecided(ctx, b, failed); err != nil || len(failed) == 0 {
 			return failed, err
 		}
