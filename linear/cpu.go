@@ -54,6 +54,16 @@ func (e *cpuEngine[K, SK, V, SV]) allocate(ctx context.Context, g geometry) (*ge
 	return gen, nil
 }
 
+// Clear is for [core.Engine].
+func (e *cpuEngine[K, SK, V, SV]) Clear(ctx context.Context) error {
+	g := e.Parts().(*generation)
+	err := e.Wipe(ctx, g)
+	if err == nil {
+		g.long.Store(false)
+	}
+	return err
+}
+
 func (e *cpuEngine[K, SK, V, SV]) geometry() geometry { return e.Parts().(*generation).geometry }
 
 // ---- lookups ----------------------------------------------------------------

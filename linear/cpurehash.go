@@ -88,9 +88,11 @@ func (e *cpuEngine[K, SK, V, SV]) move(from, to *generation, may *effort) error 
 		may.left.Add(-m.read)
 		movers[i] = m
 	})
+	var long bool
 	last := mover[SK, SV]{dst: tableOf[SK, SV](to), may: may, part: cpu.Share{Hi: to.lines + 1}}
 	for i := range movers {
 		last.moved += movers[i].moved
+		long = long || movers[i].long
 		for j := range movers[i].late {
 			if s := &movers[i].late[j]; !last.put(home(to.geometry, s.Key), s) {
 				break
@@ -102,6 +104,7 @@ func (e *cpuEngine[K, SK, V, SV]) move(from, to *generation, may *effort) error 
 		last.put(to.lines*lineSectors, s)
 	}
 	may.left.Add(-last.read)
+	to.long.Store(long || last.long)
 	*to.Tally() = core.Tally{Live: uint64(last.moved), Used: uint64(last.moved)}
 	return may.over(to, int64(len(last.late)))
 }
@@ -113,12 +116,14 @@ type mover[K cpu.Key, V cpu.Val] struct {
 	may   *effort
 	read  int64 // sectors, since the effort was last told
 	moved int64
+	long  bool             // a path goes beyond longSearch
 	late  []cpu.Slot[K, V] // pairs that need lines of others
 }
 
 // put inserts a pair, or keeps it for later. It reports whether to go on.
 func (m *mover[K, V]) put(home uint32, s *cpu.Slot[K, V]) bool {
 	read, ok := m.dst.place(m.part, home, s)
+	m.long = m.long || read > longSearch
 	if ok {
 		m.moved++
 	} else {

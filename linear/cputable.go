@@ -121,6 +121,7 @@ type spot[K cpu.Key, V cpu.Val] struct {
 	dead *cpu.Slot[K, V] // the first dead slot
 	free *cpu.Slot[K, V] // the first empty slot
 	late bool            // the path leaves the share before it ends
+	read int             // sectors before the last one
 }
 
 // choose is the slot for a key that is absent: a dead one, if it may be taken,
@@ -139,6 +140,7 @@ func (s *spot[K, V]) choose(reuse bool) *cpu.Slot[K, V] {
 func (t *cpuTable[K, V]) search(part cpu.Share, home uint32, key K) (s spot[K, V]) {
 	for o := range t.length(home) {
 		sector := t.next(home, o)
+		s.read = int(o)
 		if line := sector / lineSectors; line < part.Lo || line >= part.Hi {
 			s.late = true
 			return s

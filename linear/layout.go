@@ -1,6 +1,7 @@
 package linear
 
 import (
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
@@ -71,6 +72,7 @@ func home[K cpu.Key](g geometry, key K) uint32 {
 type generation struct {
 	geometry
 	core.Lines
+	long atomic.Bool // a path is or was longer than longSearch: noted by a CPU
 }
 
 // allocate takes memory for a table, whose content is undefined.
@@ -79,5 +81,5 @@ func allocate(dev device.Device, g geometry) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &generation{g, lines}, nil
+	return &generation{geometry: g, Lines: lines}, nil
 }

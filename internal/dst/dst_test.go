@@ -39,6 +39,8 @@ func TestCheck(t *testing.T) {
 		{"putnew returns its own value", events{at(1, 4, weft.OpPutNew, 5, true, 0), at(1, 4, weft.OpPutNew, 6, false, 6)}, false, false},
 		{"putnew of an absent key fails", events{at(1, 4, weft.OpPutNew, 5, false, 0)}, false, false},
 		{"the same in a full map", events{at(1, 4, weft.OpPutNew, 5, false, 0), at(5, 6, weft.OpGet, 0, false, 0)}, true, true},
+		{"in a full map its value may stay", events{at(1, 4, weft.OpPutNew, 5, false, 5), at(5, 6, weft.OpGet, 0, false, 0)}, true, true},
+		{"but no other may come", events{at(1, 4, weft.OpPutNew, 5, false, 6), at(5, 6, weft.OpGet, 0, false, 0)}, true, false},
 		{"a full map replaces", events{at(1, 2, weft.OpPut, 5, true, 0), at(3, 4, weft.OpPut, 6, false, 0), at(5, 6, weft.OpGet, 0, true, 6)}, true, true},
 		{"a full map forgets to", events{at(1, 2, weft.OpPut, 5, true, 0), at(3, 4, weft.OpPut, 6, false, 0), at(5, 6, weft.OpGet, 0, true, 5)}, true, false},
 	}

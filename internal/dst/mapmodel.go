@@ -49,7 +49,10 @@ func step[K weft.Key, V weft.Value](s state[V], e event[K, V]) (bool, state[V]) 
 		}
 		return ok || e.ok == !s.present, state[V]{true, e.op.Value}
 	case weft.OpPutNew:
-		if s.present || full {
+		if full { // the value that it brought may lie there still
+			return !e.returns.Vals || e.val == s.val || e.val == e.op.Value, s
+		}
+		if s.present {
 			return (ok || !e.ok) && (!e.returns.Vals || e.val == s.val), s
 		}
 		return ok || e.ok, state[V]{true, e.op.Value}

@@ -1,0 +1,59 @@
+package linear
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// timed is a context that notes the longest time between two looks at it, and
+// ends after some.
+type timed struct {
+	context.Context
+	last, longest, ends atomic.Int64 // nanoseconds
+}
+
+func (c *timed) Err() error {
+	now := time.Now().UnixNano()
+	if last := c.last.Swap(now); last != 0 {
+		c.longest.Store(max(c.longest.Load(), now-last))
+	}
+	if end := c.ends.Load(); end != 0 && now > end {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A call looks at its context all the time, also where keys that
+// were made to collide fill a path.
+func TestCrowdIsCancelled(t *testing.T) {
+	dev := openCPU(t, 4)
+	const n, seed = 33_000, 7
+	m, err := New[uint64, uint64](dev, &Options{Seed: seed, Capacity: 4 * n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	keys := colliding(n, seed)
+	for _, call := range []struct {
+		name string
+		run  func(ctx context.Context) (int, error)
+	}{
+		{"Put", func(ctx context.Context) (int, error) { return m.Put(ctx, keys, keys) }},
+		{"Get", func(ctx context.Context) (int, error) { return m.Contains(ctx, keys, nil) }},
+		{"Delete", func(ctx context.Context) (int, error) { return m.Delete(ctx, keys, nil) }},
+	} {
+		ctx := &timed{Context: t.Context()}
+		ctx.ends.Store(time.Now().Add(300 * time.Millisecond).UnixNano())
+		if _, err := call.run(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", call.name, err)
+		}
+		longest := time.Duration(ctx.longest.Load())
+		t.Logf("%s: longest time between looks %v", call.name, longest)
+		if longest > 200*time.Millisecond { // 5 on a machine that does nothing else
+			t.Errorf("%s did not look at its context for %v", call.name, longest)
+		}
+	}
+}
