@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
-//kernelgen:input 56a4b84169493bcec4464acea78387f1a247d947fb3ee671f4d8cc798b2dc242 5390 kernels/include/weft/batch.cuh
+//kernelgen:input 176cd46dee09ed5cd3abd63a0be944a84826ec8c19b661b82a960a4b0ae556fa 5430 kernels/include/weft/batch.cuh
 //kernelgen:input 11ba316dd4fae5bc95d12c858a5dacb8b24a794b4a3e04af1954dfe09898d041 5877 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input c21d275c158f89505534d094609bfd4662b5fecf4e92656d1308699c8b760518 1444 kernels/include/weft/entry.cuh
@@ -27,14 +27,14 @@ import (
 //kernelgen:input b19b9aea2a86cf6f89d5423538bc209c130147059cdb0699642cb242913fca67 3419 linear/layout.cuh
 //kernelgen:input 10116992c4eb9fefb9e909e43d87bfad8edb701f3381358e8e1f7388463e99b7 17896 linear/linear.cu
 //kernelgen:input 3b14da0213829d828ae252ca6a8c203f9915793df4a9270b48fa1a39a7b6f310 1389 linear/tuning.cuh
-//kernelgen:output 904ea6563fcacc954f34857e2997ad08317a031293dadb39f50f43a808046bb1 96781 linear/linear_32_32_sm80.ptx
-//kernelgen:output 914a776054d23ca2404586efbe2dbfe3ed991002deddfce71f093db7914c9b34 96781 linear/linear_32_32_sm90.ptx
-//kernelgen:output d4f675a7a21cde103e8921bec4293b44a7126afdb60251fbe5ccf2d66361c554 100905 linear/linear_32_64_sm80.ptx
-//kernelgen:output 3dabb6b9057e220660113af5ec722b4f961275bef1ff1337ccaea2b3d9a4c5ae 96975 linear/linear_32_64_sm90.ptx
-//kernelgen:output a9894cab8c27fd9420c817ffd682e488a04a7272ce9ccb94696b39ae4b545edf 103025 linear/linear_64_32_sm80.ptx
-//kernelgen:output a1c3c349d7b35fb08b4389c91f842d1e18c7081ddfd2b1edc798faa1610572d3 99089 linear/linear_64_32_sm90.ptx
-//kernelgen:output 24ffae7ae11768f26d5d6687ff5e7644bd686742d88ebc4ff8b6f9b48ac4ef45 102961 linear/linear_64_64_sm80.ptx
-//kernelgen:output 91806e6a578add176126235938c031adc6304030f6d7eb6bd6ba3490b8157e41 99010 linear/linear_64_64_sm90.ptx
+//kernelgen:output 68f3f5cf8ab4c6ddab2b245e70a2a644160fe740d1c94e8480d342c6883cb328 97044 linear/linear_32_32_sm80.ptx
+//kernelgen:output 98f7620e33813cfd9009e8903a962dc0d783f18a4de5b4b3239786425284bd66 97044 linear/linear_32_32_sm90.ptx
+//kernelgen:output 7c4830c6fc49efcc9bccb56e56a8b457e43852f3cfcefe58af0b0747964dd0f5 101171 linear/linear_32_64_sm80.ptx
+//kernelgen:output 639671be14af6ec45a51d86cfd91820f2031d5e3b003606f7ee1d06cc16cffc4 97239 linear/linear_32_64_sm90.ptx
+//kernelgen:output 1ac44fa7be22c28584082129ffbace563a22716729100b9dbdcdbcd574fe8e8b 103289 linear/linear_64_32_sm80.ptx
+//kernelgen:output 0762342063bde8d6bdd8d1e5407e9b5ba83e21f5f5720e967e3eb0b5b3f86b92 99355 linear/linear_64_32_sm90.ptx
+//kernelgen:output c368caeeb4df0f0728e5edbbb94f012f4b8d00bcdaa1a4b71815148518806d41 103225 linear/linear_64_64_sm80.ptx
+//kernelgen:output 2e4a89c9d8b190c905b28a46add0d830c7150f97dff02d073abab6067e5f33a0 99276 linear/linear_64_64_sm90.ptx
 //kernelgen:output 28a1e849aa397280c3c46330743f49ac1d6b7e05eacdc47496006746601806c7 73594 linear/linear_32_0_sm80.ptx
 //kernelgen:output f9e6f322fcae148e5cecdfa4cb3399a461535539e056e5d05828bb6791d8f2fc 73594 linear/linear_32_0_sm90.ptx
 //kernelgen:output 6ff7500b7e8cf13c112d74e91916aa8826f2e63c78b1bfc820ecf01a4cdab46b 70441 linear/linear_64_0_sm80.ptx

@@ -14,7 +14,7 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
 //kernelgen:input 159e33c5d8c0d0d8902f7f302fa2bf6a3afe8578d8acb781225ece1e62d2c8e4 8066 kernels/include/weft/alloc.cuh
-//kernelgen:input 56a4b84169493bcec4464acea78387f1a247d947fb3ee671f4d8cc798b2dc242 5390 kernels/include/weft/batch.cuh
+//kernelgen:input 176cd46dee09ed5cd3abd63a0be944a84826ec8c19b661b82a960a4b0ae556fa 5430 kernels/include/weft/batch.cuh
 //kernelgen:input 11ba316dd4fae5bc95d12c858a5dacb8b24a794b4a3e04af1954dfe09898d041 5877 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input c21d275c158f89505534d094609bfd4662b5fecf4e92656d1308699c8b760518 1444 kernels/include/weft/entry.cuh
@@ -32,14 +32,14 @@ import (
 //kernelgen:input 13bf8198ab5806917c0c51104e6f2e3a3e308eba08b69d17abf2bcc849c6c4b8 996 slab/slab_multi.cu
 //kernelgen:input 29fb3af5890d9b7b5682635b1d830862f3bd5c7e13ded5eec1fa3323d9c6e4ce 2181 slab/tile.cuh
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
-//kernelgen:output 512beb99daeabfeb56d981fc05e92593a37909f7b013026c9441a4d495f3bf6a 82479 slab/slab_multi_32_32_sm80.ptx
-//kernelgen:output 2e4be4e6f23d2ee2c667408ef8dae5ef123822ed4fbdfce97dda76ef8cb45d1e 82479 slab/slab_multi_32_32_sm90.ptx
-//kernelgen:output 6d4ef4bc3b7f8cb55572ddda8f1a38aeacf8fbb3d263230c5db5fcf59d40173b 79802 slab/slab_multi_32_64_sm80.ptx
-//kernelgen:output d2a678cc704d644b206d2058e7917b95ae31048aa3f83239d2c95a46a421e00f 78730 slab/slab_multi_32_64_sm90.ptx
-//kernelgen:output 973cf226ad91d887dc3116f666a8936c2e8a1491a83226eb440324421997f056 80998 slab/slab_multi_64_32_sm80.ptx
-//kernelgen:output 60564b23acb4d4107e92523410d6144abecc5e1b5407127dfb23a0166a48501b 79926 slab/slab_multi_64_32_sm90.ptx
-//kernelgen:output af9aa5fd921a76f40c6c5264baaea3e000d38049dd097d1fd1a4f94d684cf4b0 80984 slab/slab_multi_64_64_sm80.ptx
-//kernelgen:output 913c00c169cf0fbd86a3fe80f5dfd140bb306816bf606d183fc7a51ed5eed4df 79895 slab/slab_multi_64_64_sm90.ptx
+//kernelgen:output 5ef4f42e6415d945d1cf7ea46bcbf3bc8e1e465da8143e284a5ac9f9603dabd7 82611 slab/slab_multi_32_32_sm80.ptx
+//kernelgen:output a9da55c0d38cbfa408c12a4b3d81766eb17a91357360f7ca7b97939125012957 82611 slab/slab_multi_32_32_sm90.ptx
+//kernelgen:output 1bb71090b92c75c4ecdbd5077df58c0f519ad791c0498443165b277ffb823626 79934 slab/slab_multi_32_64_sm80.ptx
+//kernelgen:output e61cd6045768d800077414b975125d4d647a28743dabd5e97be785f675d2e658 78862 slab/slab_multi_32_64_sm90.ptx
+//kernelgen:output 1967c46445288b45ec00c72bdc75ffc923ca21a5b93f25034ff3333178144f6d 81130 slab/slab_multi_64_32_sm80.ptx
+//kernelgen:output 008294368fc233efa151ba57da18a158e0c26cfb3007b7585e80fd9c25469389 80058 slab/slab_multi_64_32_sm90.ptx
+//kernelgen:output 17aa30d0d8cf45a84caa35023d3df4fbc19f852bd5492b8787ff79524846d970 81116 slab/slab_multi_64_64_sm80.ptx
+//kernelgen:output 31d01b0509d56162f0a86b1c49865fecf2e00e40f3a89ad417574a4cc981cfd8 80027 slab/slab_multi_64_64_sm90.ptx
 //kernelgen:output b9e08c7b0ff9ab0486e0b4a6ddb6c41e248c64e4b45ce9b4edea02ca9b92e27c 2828 slab/slab_multi_params_gen.go
 
 //go:embed slab_multi_32_32_sm80.ptx

@@ -14,7 +14,7 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
 //kernelgen:input 159e33c5d8c0d0d8902f7f302fa2bf6a3afe8578d8acb781225ece1e62d2c8e4 8066 kernels/include/weft/alloc.cuh
-//kernelgen:input 56a4b84169493bcec4464acea78387f1a247d947fb3ee671f4d8cc798b2dc242 5390 kernels/include/weft/batch.cuh
+//kernelgen:input 176cd46dee09ed5cd3abd63a0be944a84826ec8c19b661b82a960a4b0ae556fa 5430 kernels/include/weft/batch.cuh
 //kernelgen:input 11ba316dd4fae5bc95d12c858a5dacb8b24a794b4a3e04af1954dfe09898d041 5877 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input c21d275c158f89505534d094609bfd4662b5fecf4e92656d1308699c8b760518 1444 kernels/include/weft/entry.cuh
@@ -33,14 +33,14 @@ import (
 //kernelgen:input 29fb3af5890d9b7b5682635b1d830862f3bd5c7e13ded5eec1fa3323d9c6e4ce 2181 slab/tile.cuh
 //kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
 //kernelgen:input 474d69317be068ca51b614ebc53029d6f9b7fe39668a02e49aaedba4196cf345 6790 slab/whole.cuh
-//kernelgen:output 78905827d2f4f3825a02abb3f3c8738abdfbb73341c0af123fc962fcd934af54 131424 slab/slab_32_32_sm80.ptx
-//kernelgen:output e34ecc623ab22ca89862202749b9b14b802516682f616bea09723121fe215581 131424 slab/slab_32_32_sm90.ptx
-//kernelgen:output 99a5a4e0936a1fbb219b4f687ca5a319341de2a8485ea73f0707e49e19e35e8e 131807 slab/slab_32_64_sm80.ptx
-//kernelgen:output 71ac618ea667c0a093ba9f6ceaf572fc98d0ed5294971b7cbe082e75118c4f50 128581 slab/slab_32_64_sm90.ptx
-//kernelgen:output 56d86d0cfb58393d56477c15930fd76c7378de0085a9afe962487ce0a5d129fb 133110 slab/slab_64_32_sm80.ptx
-//kernelgen:output 1992fac2e42bd1f9bbe4c06b835c4a94fd1ef6c156d817fdc345858bb3107754 129874 slab/slab_64_32_sm90.ptx
-//kernelgen:output 99d6f19251fd9bac15d20b537dbb08279ae0a574073c6cc3bc467f731b9dd0c7 133077 slab/slab_64_64_sm80.ptx
-//kernelgen:output 5a673b80c5ac7ffd059d9bbfc2721255f67ac9365f9fd8b3d0458540e15396a3 129842 slab/slab_64_64_sm90.ptx
+//kernelgen:output d53b20eb2bbdff41b9c2c371dfcc9ccb7fa777f350456b5a669361fe68a237f1 131556 slab/slab_32_32_sm80.ptx
+//kernelgen:output 57d23dc5adcee03b6217874118f2218a0da560a9db28e04a1149a7adbc0b2c03 131556 slab/slab_32_32_sm90.ptx
+//kernelgen:output a8f72c61c4ecda507582aa01f3e2bf264242705cfab90bbc2cc5b31e0c961e9b 131939 slab/slab_32_64_sm80.ptx
+//kernelgen:output 11dc0d722ec1df30b7ebd294ad87553a393b828e33d5064bf1ac4674ad81951a 128713 slab/slab_32_64_sm90.ptx
+//kernelgen:output d9b80043a63f154ee87b147ee9a65a898475dadbda64f60a9c6534cc05b1a809 133242 slab/slab_64_32_sm80.ptx
+//kernelgen:output 25575cb1c83433ff066eff204beaba1ea78fd819b89e32d978c9f6eefb5879ee 130006 slab/slab_64_32_sm90.ptx
+//kernelgen:output 9f11c644c8d22db3e11328f609e4b1a4c8a2c3459459ad0c168ff8107a5babb3 133209 slab/slab_64_64_sm80.ptx
+//kernelgen:output e6fca0a39901df4e5b2833b67348b804e4f84e8a0bce0f65e251d37f390fd2a2 129974 slab/slab_64_64_sm90.ptx
 //kernelgen:output 8fc1f94b3b5cd60fda57013fc9654791137d2522ac10acf9fd6fd7a6a96e1b79 86910 slab/slab_32_0_sm80.ptx
 //kernelgen:output 4635eb0d09143df0f64d58fb289f247fbf02a899e0d9cdf4c91a69e164d03e97 86910 slab/slab_32_0_sm90.ptx
 //kernelgen:output 4c14fdde25553e1e6973ae77fd10d3fc889c17c468950c8749e286eec04c7739 83587 slab/slab_64_0_sm80.ptx

@@ -52,9 +52,9 @@ func newGate() *gate { return &gate{turn: make(chan struct{}, 1)} }
 // generation is memory and who uses it.
 type generation struct {
 	parts   Parts
-	leases  int              // of calls and held, and one while it is current
-	held    int              // of those, the ones that user code holds
-	streams []*device.Stream // of callers, with lookups that nobody has waited for
+	leases  int        // of calls and held, and one while it is current
+	held    int        // of those, the ones that user code holds
+	streams []*reading // on streams of callers, that nobody has waited for
 }
 
 // Lease is a right to one generation of memory, at a version of its content if
@@ -176,8 +176,8 @@ func (l *Leases) Hold(ctx context.Context) (*Lease, error) {
 func (l *Lease) On(s *device.Stream) {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()
-	if !slices.Contains(l.gen.streams, s) {
-		l.gen.streams = append(l.gen.streams, s)
+	if !slices.ContainsFunc(l.gen.streams, func(r *reading) bool { return r.stream == s }) {
+		l.gen.streams = append(l.gen.streams, &reading{stream: s})
 	}
 }
 
@@ -364,8 +364,8 @@ func (l *Leases) drain(ctx context.Context, g *generation) error {
 	streams := g.streams
 	g.streams = nil
 	l.mu.Unlock()
-	for i, s := range streams {
-		if err := waitFor(ctx, s); err != nil && !errors.Is(err, op.ErrClosed) {
+	for i, r := range streams {
+		if err := r.wait(ctx); err != nil {
 			l.mu.Lock()
 			g.streams = append(g.streams, streams[i:]...)
 			l.mu.Unlock()
@@ -375,14 +375,24 @@ func (l *Leases) drain(ctx context.Context, g *generation) error {
 	return nil
 }
 
-// waitFor waits for what a stream has been given so far, and not for what
-// others give it meanwhile.
-func waitFor(ctx context.Context, s *device.Stream) error {
-	e, err := s.Device().NewEvent()
-	if err != nil {
+// reading is a stream of a caller with lookups under way.
+type reading struct {
+	stream *device.Stream
+	passed *device.Event // recorded by whoever waits; it lives until it is reached
+}
+
+// wait waits for what the stream has been given so far, and not for what others
+// give it meanwhile. If ctx ends it can be called again.
+func (r *reading) wait(ctx context.Context) (err error) {
+	if r.passed == nil {
+		if r.passed, err = r.stream.Device().NewEvent(); err != nil {
+			return err
+		}
+	}
+	if err = errors.Join(r.stream.Record(r.passed), r.passed.Sync(ctx)); err != nil && !errors.Is(err, op.ErrClosed) {
 		return err
 	}
-	return errors.Join(s.Record(e), e.Sync(ctx), e.Close())
+	return r.passed.Close() // a closed stream has waited by itself
 }
 
 // Close ends the structure: calls that come later, and those that wait, get

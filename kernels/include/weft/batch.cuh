@@ -99,8 +99,9 @@ __device__ __forceinline__ void outcome(const Changes& c, uint32_t i, const Oper
   bool ok = inserted(op.outcome) || op.outcome == kDeleted || (op.kind == kGet && present);
   if (c.ok) store_once(c.ok + i, uint8_t(ok));
   // Out may be the column of values, which an operation without room needs again.
+  bool kept = op.outcome == kFull && c.out == c.vals;
   if constexpr (S::kHasValue)
-    if (c.out && op.outcome != kFull)
+    if (c.out && !kept)
       store_once(static_cast<V*>(c.out) + i, present && op.kind != kPut ? V(op.value) : V(0));
 }
 
