@@ -69,8 +69,10 @@ func (q *Queue) Open(dev device.Device, w batch.Widths) (err error) {
 
 // Close waits for all changes and frees everything. No call is under way.
 func (q *Queue) Close() (err error) {
-	if q.Changed != nil {
-		err = q.Changed.Sync(context.Background())
+	for _, e := range []*device.Event{q.Changed, q.Visible} { // Visible comes behind Changed
+		if e != nil {
+			err = errors.Join(err, e.Sync(context.Background()))
+		}
 	}
 	if q.Stream != nil {
 		err = errors.Join(err, q.Stream.Close())
