@@ -29,7 +29,7 @@ var Images = func() (all []*device.Image) {
 }()
 
 // Small pages, so that small tables have several.
-func init() { core.PageBytes = 1 << 9 }
+func init() { core.PageBytes = 1 << 12 }
 
 // CheckInvariants reads all of a map's memory and reports what breaks the
 // rules of the layout; see image.check. Conformance calls it after each test.

@@ -38,7 +38,7 @@ func Kernels() (all []string) {
 }
 
 // Small pages, so that small tables have several.
-func init() { core.PageBytes = 1 << 9 }
+func init() { core.PageBytes = 1 << 12 }
 
 // CheckInvariants reads all of a table's memory and reports what breaks the
 // rules of the layout; see image.check. Conformance calls it after each test.

@@ -120,7 +120,7 @@ func (k kind[S, K, V]) emptyBatches(t testing.TB, s S) {
 // manyChunks makes batches of a suite go through a structure in several chunks.
 func (k kind[S, K, V]) manyChunks(t testing.TB) (n int) {
 	t.Cleanup(staging.Configure(k.dev, staging.Settings{PieceBytes: 1 << 10, Segments: 3}))
-	if k.scale <= Slow {
+	if k.scale < Fast {
 		return k.scale.Rows()
 	}
 	return 1<<17 + 5000
@@ -129,8 +129,11 @@ func (k kind[S, K, V]) manyChunks(t testing.TB) (n int) {
 // inOneChunk reports whether batches of a suite are too small to be cut.
 func (k kind[S, K, V]) inOneChunk(f form[S, K, V]) bool {
 	_, host := k.dev.(device.Host)
-	return host && (k.scale <= Slow || !f.changes)
+	return host && (k.scale < Fast || !f.changes)
 }
+
+// trials is how often a call is cut short, at even steps of what it asks.
+const trials = 8
 
 // partial: a call that is cancelled has done the first operations of its batch,
 // of which it tells the number, and no others.
@@ -143,23 +146,31 @@ func (k kind[S, K, V]) partial(t testing.TB, _ S) {
 				r.Kinds[i] = weft.OpPut
 			}
 		}
-		cut, done := 0, false
-		for patience := int64(1); !done && patience < 1<<20; patience += 1 + patience/8 {
+		try := func(patience int64) (asked int64, cut bool) {
 			s := k.open(t, k.dev)
 			if f.name != "Put" && f.name != "PutNew" && f.name != "Add" && f.name != "Apply" {
 				k.fill(t, s, r.Keys, r.Vals)
 			}
-			got := r.clone()
-			if _, err := f.host(&countdown{ctx(), newCount(patience)}, s, got); err == nil {
-				done = true
-			} else if k.wasCut(t, s, f, r, got, err) {
-				cut++
+			got, left := r.clone(), newCount(patience)
+			if _, err := f.host(&countdown{ctx(), left}, s, got); err != nil {
+				cut = k.wasCut(t, s, f, r, got, err)
 			}
 			check(t, s)
 			must(t, s.Close())
+			return patience - left.Load(), cut
 		}
-		if !done || cut == 0 && !k.inOneChunk(f) {
-			t.Errorf("%s was cut short %d times; it came to its end: %v", f.name, cut, done)
+		asked, cut := try(1 << 40)
+		if cut {
+			t.Fatalf("%s was cut short by a context that did not end", f.name)
+		}
+		cuts := 0
+		for step := range int64(trials) {
+			if _, cut := try(asked * step / trials); cut {
+				cuts++
+			}
+		}
+		if cuts == 0 && !k.inOneChunk(f) {
+			t.Errorf("%s asked its context %d times and was never cut short", f.name, asked)
 		}
 	}
 }
