@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -132,9 +133,6 @@ func (k kind[S, K, V]) inOneChunk(f form[S, K, V]) bool {
 	return host && (k.scale < Fast || !f.changes)
 }
 
-// trials is how often a call is cut short, at even steps of what it asks.
-const trials = 8
-
 // partial: a call that is cancelled has done the first operations of its batch,
 // of which it tells the number, and no others.
 func (k kind[S, K, V]) partial(t testing.TB, _ S) {
@@ -146,26 +144,35 @@ func (k kind[S, K, V]) partial(t testing.TB, _ S) {
 				r.Kinds[i] = weft.OpPut
 			}
 		}
-		try := func(patience int64) (asked int64, cut bool) {
+		try := func(patience int64) (asked int64, done, cut bool) {
 			s := k.open(t, k.dev)
 			if f.name != "Put" && f.name != "PutNew" && f.name != "Add" && f.name != "Apply" {
 				k.fill(t, s, r.Keys, r.Vals)
 			}
 			got, left := r.clone(), newCount(patience)
-			if _, err := f.host(&countdown{ctx(), left}, s, got); err != nil {
+			_, err := f.host(&countdown{ctx(), left}, s, got)
+			if err != nil {
 				cut = k.wasCut(t, s, f, r, got, err)
 			}
 			check(t, s)
 			must(t, s.Close())
-			return patience - left.Load(), cut
+			return patience - left.Load(), err == nil, cut
 		}
-		asked, cut := try(1 << 40)
-		if cut {
+		asked, done, _ := try(math.MaxInt64)
+		if !done {
 			t.Fatalf("%s was cut short by a context that did not end", f.name)
 		}
+		// Halving towards the last question that matters cuts it on the way.
 		cuts := 0
-		for step := range int64(trials) {
-			if _, cut := try(asked * step / trials); cut {
+		for none, all := int64(-1), asked; all-none > 1; {
+			patience := none + (all-none)/2
+			_, done, cut := try(patience)
+			if done {
+				all = patience
+			} else {
+				none = patience
+			}
+			if cut {
 				cuts++
 			}
 		}
