@@ -14,26 +14,27 @@ import (
 // suite of maps with both deletion schemes.
 func TestConformance(t *testing.T) {
 	dev := devicetest.Open(t)
+	full, half := scale(dev), min(scale(dev), fast/3)
 	for name, opts := range map[string]*linear.Options{
 		"keep":  nil,
 		"reuse": {Tombstones: linear.Reuse, Capacity: 10, MaxLoad: .97},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, opts) })
-			t.Run("uint32,uint64", func(t *testing.T) { suite[uint32, uint64](t, dev, opts) })
-			t.Run("uint64,uint32", func(t *testing.T) { suite[uint64, uint32](t, dev, opts) })
-			t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, opts) })
-			t.Run("int32,float32", func(t *testing.T) { suite[int32, float32](t, dev, opts) })
-			t.Run("int64,float64", func(t *testing.T) { suite[int64, float64](t, dev, opts) })
-			t.Run("int,uint", func(t *testing.T) { suite[int, uint](t, dev, opts) })
-			t.Run("set uint32", func(t *testing.T) { setSuite[uint32](t, dev, opts) })
-			t.Run("set int64", func(t *testing.T) { setSuite[int64](t, dev, opts) })
+			t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, full, opts) })
+			t.Run("uint32,uint64", func(t *testing.T) { suite[uint32, uint64](t, dev, half, opts) })
+			t.Run("uint64,uint32", func(t *testing.T) { suite[uint64, uint32](t, dev, half, opts) })
+			t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, half, opts) })
+			t.Run("int32,float32", func(t *testing.T) { suite[int32, float32](t, dev, half, opts) })
+			t.Run("int64,float64", func(t *testing.T) { suite[int64, float64](t, dev, half, opts) })
+			t.Run("int,uint", func(t *testing.T) { suite[int, uint](t, dev, half, opts) })
+			t.Run("set uint32", func(t *testing.T) { setSuite[uint32](t, dev, half, opts) })
+			t.Run("set int64", func(t *testing.T) { setSuite[int64](t, dev, half, opts) })
 		})
 	}
 }
 
-func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, opts *linear.Options) {
-	conformance.Map(t, dev, scale(dev), func(t testing.TB, dev device.Device) conformance.AnyMap[K, V] {
+func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *linear.Options) {
+	conformance.Map(t, dev, size, func(t testing.TB, dev device.Device) conformance.AnyMap[K, V] {
 		m, err := linear.New[K, V](dev, opts)
 		if err != nil {
 			t.Fatal(err)
@@ -42,8 +43,8 @@ func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, opts *line
 	})
 }
 
-func setSuite[K weft.Key](t *testing.T, dev device.Device, opts *linear.Options) {
-	conformance.Set(t, dev, scale(dev), func(t testing.TB, dev device.Device) conformance.AnySet[K] {
+func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scale, opts *linear.Options) {
+	conformance.Set(t, dev, size, func(t testing.TB, dev device.Device) conformance.AnySet[K] {
 		s, err := linear.NewSet[K](dev, opts)
 		if err != nil {
 			t.Fatal(err)

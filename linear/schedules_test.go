@@ -242,9 +242,9 @@ func TestConformanceSimulated(t *testing.T) {
 				}
 			})
 			checked := devicetest.Checked(t, dev)
-			suite[uint32, uint32](t, checked, nil)
-			suite[uint64, uint64](t, checked, &linear.Options{Tombstones: linear.Reuse, Capacity: 10, MaxLoad: .97})
-			setSuite[uint32](t, checked, nil)
+			suite[uint32, uint32](t, checked, scale(checked), nil)
+			suite[uint64, uint64](t, checked, scale(checked), &linear.Options{Tombstones: linear.Reuse, Capacity: 10, MaxLoad: .97})
+			setSuite[uint32](t, checked, scale(checked), nil)
 		})
 	}
 }

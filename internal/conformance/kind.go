@@ -3,6 +3,7 @@ package conformance
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"iter"
 	"math/rand/v2"
@@ -80,7 +81,7 @@ func uploaded[T device.Elem](t testing.TB, s *device.Stream, of []T) device.Slic
 	t.Helper()
 	d, err := device.Upload(s, of)
 	must(t, err)
-	t.Cleanup(func() { must(t, d.Free()) })
+	t.Cleanup(func() { must(t, errors.Join(s.Sync(ctx()), d.Free())) }) // calls that refuse it wait for nothing
 	return d
 }
 

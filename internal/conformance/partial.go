@@ -120,7 +120,11 @@ func (k kind[S, K, V]) emptyBatches(t testing.TB, s S) {
 
 // manyChunks makes batches of a suite go through a structure in several chunks.
 func (k kind[S, K, V]) manyChunks(t testing.TB) (n int) {
-	t.Cleanup(staging.Configure(k.dev, staging.Settings{PieceBytes: 1 << 10, Segments: 3}))
+	piece := 1 << 10
+	if k.scale <= Slow {
+		piece = 1 << 8
+	}
+	t.Cleanup(staging.Configure(k.dev, staging.Settings{PieceBytes: piece, Segments: 3}))
 	if k.scale < Fast {
 		return k.scale.Rows()
 	}

@@ -98,17 +98,15 @@ func (k kind[S, K, V]) loadBeside(t testing.TB, s S, want values[K, V]) {
 // before the damage stays. Nothing of other types is taken.
 func (k kind[S, K, V]) loadRefuses(t testing.TB, s S) {
 	r := k.batch(rng(), 5)
-	file := make([]byte, k.saved(t, r).Size())
-	if _, err := io.ReadFull(k.saved(t, r), file); err != nil {
-		t.Fatal(err)
-	}
+	file, err := io.ReadAll(k.saved(t, r))
+	must(t, err)
 	refused := func(what string, at int, b []byte) {
 		t.Helper()
 		n, err := s.Load(ctx(), bytes.NewReader(b))
 		if !errors.Is(err, weft.ErrFormat) {
 			t.Fatalf("Load of a stream %s byte %d of %d: %v, want ErrFormat", what, at, len(file), err)
 		}
-		if n != s.Len() || n != 0 && n != len(r.Keys) {
+		if n != s.Len() || n > len(r.Keys) {
 			t.Fatalf("Load of a stream %s byte %d of %d: %d pairs, Len = %d", what, at, len(file), n, s.Len())
 		}
 		must(t, s.Clear(ctx()))
@@ -120,7 +118,7 @@ func (k kind[S, K, V]) loadRefuses(t testing.TB, s S) {
 		refused("cut at", at, file[:at])
 	}
 	must(t, s.Sync(ctx()))
-	_, err := s.Load(ctx(), io.MultiReader(bytes.NewReader(file[:len(file)/2]), failing{}))
+	_, err = s.Load(ctx(), io.MultiReader(bytes.NewReader(file[:len(file)/2]), failing{}))
 	if !errors.Is(err, errFailing) {
 		t.Errorf("Load from a reader that fails: %v", err)
 	}
