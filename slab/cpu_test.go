@@ -91,6 +91,14 @@ func (s *subject[K, V]) vals(v []V) batch.Column {
 	return batch.Output(v)
 }
 
+// given is a column of values that a change reads.
+func (s *subject[K, V]) given(v []V) batch.Column {
+	if s.core.Widths.Val == 0 {
+		return batch.Column{}
+	}
+	return batch.In(v)
+}
+
 // change runs a batch on both and compares what is reported. All of it is of
 // one kind unless there are kinds.
 func (s *subject[K, V]) change(kind weft.OpKind, kinds []weft.OpKind, keys []K, vals []V) {
@@ -98,7 +106,7 @@ func (s *subject[K, V]) change(kind weft.OpKind, kinds []weft.OpKind, keys []K, 
 	out, ok, removed := slices.Clone(vals), make([]bool, len(keys)), make([]uint32, len(keys))
 	b := &batch.Batch{N: len(keys), Kind: kind, Flags: s.policy.Mixed(), Columns: batch.Columns{
 		batch.Kinds: batch.In(kinds), batch.Keys: batch.In(keys),
-		batch.Vals: s.vals(out), batch.Out: s.vals(out), batch.OK: batch.Output(ok), batch.Counts: batch.Output(removed),
+		batch.Vals: s.given(out), batch.Out: s.vals(out), batch.OK: batch.Output(ok), batch.Counts: batch.Output(removed),
 	}}
 	if kinds == nil {
 		b.Flags = s.policy.Flags(kind)

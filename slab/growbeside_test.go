@@ -36,7 +36,7 @@ func TestPoolGrowsBesideLookups(t *testing.T) {
 }
 
 const (
-	growSeeds = 6 // schedules that are tried
+	growSeeds = 40 // schedules that are tried
 
 	growThere = 25  // keys that are there when lookups begin
 	growPut   = 40  // keys that are put each time the pool grows

@@ -128,7 +128,7 @@ func (s *beside[K, V]) overlap(n int) {
 	s.t.Helper()
 	keys, vals := s.draw(n, true)
 	b := s.lookup(keys)
-	b.Kind, b.Columns[batch.Vals] = weft.OpPutNew, s.vals(vals)
+	b.Kind, b.Columns[batch.Vals] = weft.OpPutNew, s.given(vals)
 	const most = 40 // values of a key
 	look := s.lookup(keys)
 	look.Columns[batch.OK], look.Columns[batch.Vals] = batch.Output(make([]bool, n)), s.vals(make([]V, most*n))
@@ -191,7 +191,7 @@ func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals [
 	b.N = len(keys)
 	b.Columns = batch.Columns{
 		batch.Keys: batch.In(keys), batch.Kinds: batch.In(kinds), batch.OK: batch.Output(ok), batch.Counts: batch.Output(removed),
-		batch.Vals: s.vals(vals),
+		batch.Vals: s.given(vals),
 	}
 	if kinds != nil {
 		b.Columns[batch.Out] = s.vals(out)
