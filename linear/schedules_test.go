@@ -13,6 +13,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/dst"
 	"github.com/weftgo/weft/linear"
 )
@@ -241,10 +242,13 @@ func TestConformanceSimulated(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			checked := devicetest.Checked(t, dev)
-			suite[uint32, uint32](t, checked, scale(checked), nil)
-			suite[uint64, uint64](t, checked, scale(checked), &linear.Options{Tombstones: linear.Reuse, Capacity: 10, MaxLoad: .97})
-			setSuite[uint32](t, checked, scale(checked), nil)
+			checked, size := devicetest.Checked(t, dev), conformance.Slow
+			if opts.Scheduler == sim.Random {
+				size = 150
+			}
+			suite[uint32, uint32](t, checked, size, nil)
+			suite[uint64, uint64](t, checked, size, &linear.Options{Tombstones: linear.Reuse, Capacity: 10, MaxLoad: .97})
+			setSuite[uint32](t, checked, size, nil)
 		})
 	}
 }
