@@ -201,11 +201,6 @@ func toyMulti[K weft.Key, V weft.Value](t testing.TB) (*weft.MultiMap[K, V], *co
 	return weft.NewMultiMap[K, V](table), table
 }
 
-func toySet[K weft.Key](t testing.TB) *weft.Set[K] {
-	table, _ := newToy(openCPU(t), core.Set, batch.SetWidths[K](), core.SetTypes[K]())
-	return weft.NewSet[K](table)
-}
-
 func openCPU(t testing.TB) device.Device {
 	dev, err := cpu.Open(&cpu.Options{Workers: 2})
 	if err != nil {
