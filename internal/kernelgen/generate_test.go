@@ -219,7 +219,7 @@ func TestGenerateRefuses(t *testing.T) {
 		want                 string // in the error
 	}{
 		{"instances differ", "tiny.cu", "uint32_t flags;", "K flags;", "give structs of different layout different names"},
-		{"a field that Go has no type for", "tiny.cu", "uint32_t flags;", "__int128 flags;", "tiny::GetParams.flags: Go has no type like __int128"},
+		{"a field that Go has no type for", "tiny.cu", "uint32_t flags;", "__int128 flags;", "tiny::GetParams.flags: no type of Go is like __int128"},
 		{"bit-field", "tiny.cu", "uint32_t flags;", "uint32_t flags : 3;", "tiny::GetParams.flags is a bit-field"},
 		{"union", "tiny.cu", "uint32_t flags;", "union { uint32_t a; float b; } flags;", "tiny::GetParams.flags: UnionType"},
 		{"base", "tiny.cu", "struct GetParams {", "struct GetParams : Table {", "tiny::GetParams has a base"},
