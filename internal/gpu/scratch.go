@@ -82,21 +82,27 @@ func (w *Workspace) find(q *Queue, n int) (*Scratch, error) {
 	if x := w.best(n, w.done); x != nil {
 		return x, nil
 	}
-	if err := w.drop(n); err != nil {
-		return nil, err
-	}
 	left := w.limit
 	for _, x := range w.scratch {
-		left -= x.buf.Size
+		if x.lent || !w.done(x) {
+			left -= x.buf.Size
+		}
 	}
 	ops := n
 	for ops > leastScratch && scratchOp*ops > left {
 		ops /= 2
 	}
-	if scratchOp*ops <= left && ops >= min(n, fairScratch) || len(w.scratch) == 0 {
-		return w.make(ops)
+	if fits := scratchOp*ops <= left && ops >= min(n, fairScratch); !fits && len(w.scratch) > 0 {
+		return w.best(0, func(*Scratch) bool { return true }), nil
 	}
-	return w.best(0, func(*Scratch) bool { return true }), nil
+	// There is room if those that are too small go; not for one of the same size.
+	if x := w.best(0, w.done); x != nil && x.Ops == ops {
+		return x, nil
+	}
+	if err := w.drop(n); err != nil {
+		return nil, err
+	}
+	return w.make(ops)
 }
 
 // best is the smallest scratch for n operations that is not lent and of which ok

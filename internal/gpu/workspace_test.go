@@ -115,6 +115,15 @@ func TestScratchIsBounded(t *testing.T) {
 		q.Return(x)
 	}
 	wg.Wait()
+	// Nor is one freed to make another of its size.
+	for i := range all {
+		if x, err := q.Scratch(t.Context(), ops); err != nil || x != all[i] {
+			t.Errorf("%+v, want %+v: %v", x, all[i], err)
+		}
+	}
+	for _, x := range all {
+		q.Return(x)
+	}
 	// A larger one takes the place of those that are too small.
 	gpu.Limit(dev, 2*ops*op)
 	if x, err := q.Scratch(t.Context(), 2*ops); err != nil || x.Ops != 2*ops {
