@@ -77,7 +77,7 @@ const linesPerLook = 1 << 11
 // rehashInPlace does it for n lines behind a border, of which the last is one,
 // and returns the number of dead slots dropped. It stops at a border when ctx
 // ends. Places are found in bits, since a core expects few of these jumps
-// rightly: in a table of 2 million pairs with .05 dead slots it takes a third of
+// rightly: in a table of 2 million pairs with 0.05 dead slots it takes a third of
 // the time that it takes with searches.
 func (t *cpuTable[K, V]) rehashInPlace(ctx context.Context, border, n uint32) (dropped uint64) {
 	var fresh [lineBytes / 4]cpu.Slot[K, V]

@@ -24,7 +24,7 @@ const (
 	// arithmetic: 128 GiB.
 	maxLines = 1<<30 - 2
 
-	// maxPath bounds every search, in lines. Linear probing at load .97 needs
+	// maxPath bounds every search, in lines. Linear probing at load 0.97 needs
 	// a few hundred slots at most (the article saw 6474); at 64 Ki slots of 8
 	// bytes something is wrong, and the operation reports that there is no
 	// room.

@@ -20,13 +20,13 @@ import (
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 785b0bef1596bccdd43ed197f067416f8161d59cb1da3356d5a9e7e293859bd1 4450 kernels/include/weft/order.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
-//kernelgen:input 2dfa76b81b8c8fc4b4ae7c4d325d5a42554583dab7b288f2b2b162d43ca5c29c 3959 kernels/include/weft/slot.cuh
+//kernelgen:input d932689dc7bd0181909f91c3f7348631ac41789d51111cf1891c40e42a4a3df1 3958 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input b19b9aea2a86cf6f89d5423538bc209c130147059cdb0699642cb242913fca67 3419 linear/layout.cuh
 //kernelgen:input 10116992c4eb9fefb9e909e43d87bfad8edb701f3381358e8e1f7388463e99b7 17896 linear/linear.cu
-//kernelgen:input 3b14da0213829d828ae252ca6a8c203f9915793df4a9270b48fa1a39a7b6f310 1389 linear/tuning.cuh
+//kernelgen:input 55a8e6c8c93e67378d7b0e7839b2237f6171fea0123d9eefbd58334d732f7516 1393 linear/tuning.cuh
 //kernelgen:output 68f3f5cf8ab4c6ddab2b245e70a2a644160fe740d1c94e8480d342c6883cb328 97044 linear/linear_32_32_sm80.ptx
 //kernelgen:output 98f7620e33813cfd9009e8903a962dc0d783f18a4de5b4b3239786425284bd66 97044 linear/linear_32_32_sm90.ptx
 //kernelgen:output 7c4830c6fc49efcc9bccb56e56a8b457e43852f3cfcefe58af0b0747964dd0f5 101171 linear/linear_32_64_sm80.ptx

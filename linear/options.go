@@ -19,8 +19,8 @@ type Options struct {
 	// MaxLoad is the share of slots in use, live or dead, at which the table
 	// grows; for a fixed table, the share of slots that Capacity keys fill.
 	// Default 0.8. Up to there a lookup that finds its key takes about one
-	// memory access; at .9 a search for an absent key reads three to six
-	// lines, at .97 dozens, and the last keys of a table filled to 1 search all of it.
+	// memory access; at 0.9 a search for an absent key reads three to six
+	// lines, at 0.97 dozens, and the last keys of a table filled to 1 search all of it.
 	MaxLoad float64
 
 	// Fixed tables never grow nor shrink: keys that find no room are left out

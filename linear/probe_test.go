@@ -109,9 +109,9 @@ func simulate(lines, n, perSector int) (mean float64, longest int) {
 // Probe lengths are those of a simulation with random homes: the hash spreads
 // keys as well as chance does.
 //
-// The article measured, in 2^27 slots of 8 bytes, a mean of .48 and at most 60
-// at load .5, and 10.2 and at most 6474 at load .97. Its searches begin at any
-// slot; Knuth's mean for that is (1/(1-load) - 1) / 2, so .5 and 16.2. Searches
+// The article measured, in 2^27 slots of 8 bytes, a mean of 0.48 and at most 60
+// at load 0.5, and 10.2 and at most 6474 at load 0.97. Its searches begin at any
+// slot; Knuth's mean for that is (1/(1-load) - 1) / 2, so 0.5 and 16.2. Searches
 // here begin at the first slot of a sector of four: the first key of a sector
 // has none before it and the fourth has three, which makes the mean at low
 // loads larger, 1.1, though most keys lie in the sector that is read first. At

@@ -11,7 +11,7 @@ import (
 )
 
 // Lookups of 10^7 32-bit keys on one core, all present or all absent: Go's
-// builtin map, this package at utilization .55, and linear at load .55, which
+// builtin map, this package at utilization 0.55, and linear at load 0.55, which
 // takes as many bytes an entry.
 //
 //	go test ./slab -run '^$' -bench BesideGo -benchtime 3x -cpu 1

@@ -12,7 +12,7 @@ import (
 )
 
 // group is how many operations are worked on while the memory of as many more
-// is on its way: a slab is two cache lines. Lookups of 10^7 keys at load .55
+// is on its way: a slab is two cache lines. Lookups of 10^7 keys at load 0.55
 // took 28 ns with groups of 8, 31 with 16 or 32; misses the same.
 const group = 8
 

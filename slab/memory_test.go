@@ -41,7 +41,7 @@ func TestNewFailsCleanly(t *testing.T) {
 
 // Whatever operation of the device fails, once, during a life of growing,
 // deleting, compacting and reading: the call says so or does without, nothing
-// that was there is lost, and afterwards everything works.
+// that was there is lost, and everything works once the failure has gone.
 func TestEveryOperationFailsOnce(t *testing.T) {
 	dev := devicetest.Open(t)
 	steps := 100

@@ -11,7 +11,7 @@ import (
 )
 
 // A multimap takes the memory that its pairs need at the wanted load, whatever
-// number of them a key has: at .55, 29 bytes for a pair of 16, and up to half as
+// number of them a key has: at 0.55, 29 bytes for a pair of 16, and up to half as
 // much again while it grows.
 func TestMultiMapSize(t *testing.T) {
 	dev := devicetest.Open(t)

@@ -22,7 +22,7 @@ import (
 //kernelgen:input 785b0bef1596bccdd43ed197f067416f8161d59cb1da3356d5a9e7e293859bd1 4450 kernels/include/weft/order.cuh
 //kernelgen:input 4efda42f7569fa98848bb2670344e335379edf170a04397c9c7880abf88d1580 2617 kernels/include/weft/scan.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
-//kernelgen:input 2dfa76b81b8c8fc4b4ae7c4d325d5a42554583dab7b288f2b2b162d43ca5c29c 3959 kernels/include/weft/slot.cuh
+//kernelgen:input d932689dc7bd0181909f91c3f7348631ac41789d51111cf1891c40e42a4a3df1 3958 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
@@ -31,7 +31,7 @@ import (
 //kernelgen:input 9c2f95eed67a4fd89c82a851e9c8f198106dba82600be72357eda5a8f7c48324 5728 slab/search.cuh
 //kernelgen:input 9ef4db1cd9435982ba322995a7a95c247717ead0cbf2848399ff7a80bf53450e 1975 slab/slab.cu
 //kernelgen:input 29fb3af5890d9b7b5682635b1d830862f3bd5c7e13ded5eec1fa3323d9c6e4ce 2181 slab/tile.cuh
-//kernelgen:input ccd2080f14d6239af6334da71182f7dcba621d084e98ee43b1d7f5dd906d0b3a 1650 slab/tuning.cuh
+//kernelgen:input 18953bf6b47ef7c87a00f2dcf2ccf782929189c6588d605088656689b195929f 1653 slab/tuning.cuh
 //kernelgen:input 474d69317be068ca51b614ebc53029d6f9b7fe39668a02e49aaedba4196cf345 6790 slab/whole.cuh
 //kernelgen:output d53b20eb2bbdff41b9c2c371dfcc9ccb7fa777f350456b5a669361fe68a237f1 131556 slab/slab_32_32_sm80.ptx
 //kernelgen:output 57d23dc5adcee03b6217874118f2218a0da560a9db28e04a1149a7adbc0b2c03 131556 slab/slab_32_32_sm90.ptx

@@ -10,7 +10,7 @@ import "math"
 //
 // Utilization does not grow evenly with the number of keys per bucket. At
 // about M of them nearly every bucket takes a second slab, mostly empty: with
-// M = 15 it stays at .65 from 12 to 18 keys per bucket, while searches double.
+// M = 15 it stays at 0.65 from 12 to 18 keys per bucket, while searches double.
 //
 // In a multimap a key brings several pairs, all to one bucket: others stay
 // empty, and take a base slab all the same. How many pairs a key has, each, is

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The paper: utilizations of 19 to 60 % have average slab counts of .2 to .7,
-// the drop at about 65 % has one of .9 to 1.1, where nearly every bucket gets a
+// The paper: utilizations of 19 to 60 % have average slab counts of 0.2 to 0.7,
+// the drop at about 65 % has one of 0.9 to 1.1, where nearly every bucket gets a
 // second slab, and no utilization exceeds 94 % (sections III-C, IV-B, VI-A).
 func TestUtilizationOfThePaper(t *testing.T) {
 	const m = 15

@@ -70,12 +70,12 @@ func copies(d *Device, s *device.Stream, b device.Buffer, check func(error) bool
 	if host, err := d.AllocHost(1000); check(err) {
 		check(s.CopyInAsync(b.Ptr, host))
 		check(s.CopyOutAsync(host, b.Ptr))
-		settle(s, check)
+		drain(s, check)
 		check(d.FreeHost(host))
 	}
 	if undo, err := d.Register(data); check(err) {
 		if !check(s.CopyIn(b.Ptr, data)) {
-			settle(s, check)
+			drain(s, check)
 		}
 		check(undo())
 	}
@@ -103,7 +103,7 @@ func mappings(d *Device, s *device.Stream, check func(error) bool) {
 		}
 		if m, unmap, err := d.Map(host); check(err) {
 			check(s.Fill(m.Ptr, 1, m.Size/4))
-			settle(s, check)
+			drain(s, check)
 			check(unmap())
 			check(unmap())
 		}
@@ -122,12 +122,12 @@ func mappings(d *Device, s *device.Stream, check func(error) bool) {
 			check(s.Fill(r.Ptr()+device.Ptr(n-400), 1, 100))
 		}
 	}
-	settle(s, check)
+	drain(s, check)
 }
 
-// settle waits for a stream, again if that fails, as memory that its work uses
+// drain waits for a stream, again if that fails, as memory that its work uses
 // must not be freed before.
-func settle(s *device.Stream, check func(error) bool) {
+func drain(s *device.Stream, check func(error) bool) {
 	for range 2 {
 		if check(s.Sync(context.Background())) {
 			return

@@ -78,7 +78,7 @@
 //
 // A [Fault] names kernel, line, instruction, block, warp and lane; that of a
 // race, both accesses; that of the host, the work. Whoever waits gets it, and
-// the device is lost afterwards, as a real one would be.
+// the device is lost then, as a real one would be.
 //
 // # What is not modelled
 //

@@ -65,7 +65,7 @@ type Engine interface {
 	// Change runs a batch that changes the structure, or submits it. failed are
 	// the operations that found no room, as ascending indices; what is in their
 	// outputs stays, since it may be what they bring. If the batch is ordered,
-	// and the key of one of them is there afterwards, then it has been decided
+	// and the key of one of them is there then, then it has been decided
 	// as for duplicates. On a stream, operations without room are counted unless
 	// the batch has the flag Report. done is the length of the prefix that was
 	// run, b.N unless there was an error.

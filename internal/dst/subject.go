@@ -24,7 +24,7 @@ type Columns[K weft.Key, V weft.Value] struct {
 // A Subject is a structure under test.
 type Subject[K weft.Key, V weft.Value] interface {
 	// Submit runs a batch. It reports which results it returns: what lies in
-	// vals and ok afterwards counts only as far as that.
+	// vals and ok then counts only as far as that.
 	Submit(s *device.Stream, c *Columns[K, V]) (Returns, error)
 	Sync(ctx context.Context) error
 	Len() int

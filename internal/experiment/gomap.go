@@ -230,7 +230,7 @@ func (c *hostRun) lookupGoMap(m map[uint64]uint64, keys []uint64, at int) (hits 
 }
 
 func (c *hostRun) measureLinear(ctx context.Context, dev device.Device, cores int) (err error) {
-	const load = .5 // the builtin map with room for all is at .6 on average
+	const load = .5 // the builtin map with room for all is at 0.6 on average
 	m, err := linear.New[uint64, uint64](dev, &linear.Options{Capacity: len(c.keys), MaxLoad: load, Fixed: true, Seed: c.Seed + 1})
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ peak was 512 M insertions a second, the best range .19 to .6, and the rate dropp
 	plots: func(res *Result) []Plot {
 		p := plotUtilization(res, "slabhash-fig4a", "Building, n = keys", "insertions per second")
 		p.level(slabPeakInsert)
-		p.upright("drop at .65", slabDrop)
+		p.upright("drop at 0.65", slabDrop)
 		return []Plot{p}
 	},
 	published: []Published{slabPeakInsert, {"K40c, CUDPP cuckoo build over slab hash, geometric mean", 1.33, "x"}},
@@ -59,7 +59,7 @@ times as fast in the geometric mean. (Cuckoo joins here when weft has it.)`,
 	plots: func(res *Result) []Plot {
 		p := plotUtilization(res, "slabhash-fig4b", "Searching, all or none of the keys present", "searches per second")
 		p.level(slabPeakSearch)
-		p.upright("drop at .65", slabDrop)
+		p.upright("drop at 0.65", slabDrop)
 		return []Plot{p}
 	},
 	published: []Published{
@@ -109,13 +109,13 @@ rose with the share of searches and fell to about 100 M operations a second at .
 	},
 	plots: func(res *Result) []Plot {
 		p := plotUtilization(res, "slabhash-fig7a", "Mixed batches by their share of updates, in percent", "operations per second")
-		p.Series = append(p.Series, Series{Name: "published: K40c at .9, about", X: []float64{.9}, Y: []float64{slabFig7a.Value}, Published: true})
+		p.Series = append(p.Series, Series{Name: "published: K40c at 0.9, about", X: []float64{.9}, Y: []float64{slabFig7a.Value}, Published: true})
 		return []Plot{p}
 	},
 	published: []Published{slabFig7a},
 }
 
-var slabFig7a = Published{"K40c, mixed batches at utilization .9, about", 100e6, "op/s"}
+var slabFig7a = Published{"K40c, mixed batches at utilization 0.9, about", 100e6, "op/s"}
 
 const slabFig5Utilization = .6
 
@@ -136,7 +136,7 @@ saturated from 2^20 to 2^24 keys; its peak rate at any size was 512 M insertions
 		return sweepFig5(ctx, r, func(t *slabTrial) error { return t.insert(ctx, "insert") })
 	},
 	plots: func(res *Result) []Plot {
-		p := plotSizes(res, "slabhash-fig5a", "Building at utilization .6", "insertions per second")
+		p := plotSizes(res, "slabhash-fig5a", "Building at utilization 0.6", "insertions per second")
 		p.level(slabPeakInsert)
 		return []Plot{p}
 	},
@@ -153,7 +153,7 @@ searches a second.`,
 		return sweepFig5(ctx, r, func(t *slabTrial) error { return t.lookups(ctx) })
 	},
 	plots: func(res *Result) []Plot {
-		p := plotSizes(res, "slabhash-fig5b", "Searching at utilization .6", "searches per second")
+		p := plotSizes(res, "slabhash-fig5b", "Searching at utilization 0.6", "searches per second")
 		p.level(slabSearchAll)
 		p.level(slabSearchNone)
 		return []Plot{p}

@@ -20,7 +20,7 @@ import (
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 785b0bef1596bccdd43ed197f067416f8161d59cb1da3356d5a9e7e293859bd1 4450 kernels/include/weft/order.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
-//kernelgen:input 2dfa76b81b8c8fc4b4ae7c4d325d5a42554583dab7b288f2b2b162d43ca5c29c 3959 kernels/include/weft/slot.cuh
+//kernelgen:input d932689dc7bd0181909f91c3f7348631ac41789d51111cf1891c40e42a4a3df1 3958 kernels/include/weft/slot.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 
 // Changes is weft::Changes of C++.

@@ -71,7 +71,7 @@ var Rules = []Rule{
 	{"purego is for device/cuda alone", pureGo},
 	{"no paths of somebody's machine", localPaths},
 	{"kernels are generated", generated},
-	{"rooms are furnished alike", rooms},
+	{"packages of structures have the same files", structures},
 }
 
 // packages wants a doc comment and a test file in each directory with Go

@@ -15,7 +15,7 @@ type Stopwatch struct {
 	start, end *device.Event
 }
 
-// NewStopwatch times work of s. Close it afterwards.
+// NewStopwatch times work of s. Close it in the end.
 func NewStopwatch(s *device.Stream) (*Stopwatch, error) {
 	start, err := s.Device().NewEvent()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 
 // Zipf draws ranks 0, 1, … n-1 with probability proportional to
 // 1/(rank+1)^theta, for exponents below one, which math/rand's generator
-// can't do: YCSB's is .99. The method is that of Gray et al., "Quickly
+// can't do: YCSB's is 0.99. The method is that of Gray et al., "Quickly
 // generating billion-record synthetic databases" (1994): the two first ranks
 // are exact, the rest inverts an integral.
 type Zipf struct {

@@ -32,7 +32,7 @@ func digits(x float64) string {
 	if x == 0 {
 		return "0"
 	}
-	// Rounding may add a digit before the point: count them afterwards.
+	// Rounding may add a digit before the point: count them once it is done.
 	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'e', 2, 64), 64)
 	decimals := max(2-int(math.Floor(math.Log10(math.Abs(rounded)))), 0)
 	return strconv.FormatFloat(rounded, 'f', min(decimals, 4), 64)

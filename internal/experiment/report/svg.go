@@ -18,7 +18,7 @@ import (
 	"github.com/weftgo/weft/internal/experiment"
 )
 
-// palette is Okabe and Ito's, which colour-blind people can tell apart, in an
+// palette is Okabe and Ito's, which color-blind people can tell apart, in an
 // order that keeps neighbours different in lightness too; without its yellow
 // and black, which vanish on one of the two backgrounds.
 var palette = []color.RGBA{
@@ -58,7 +58,7 @@ var (
 )
 
 // inlineSVG draws a plot as an element of a page, in the page's own text
-// colour on its background, as wide as there is room.
+// color on its background, as wide as there is room.
 func inlineSVG(p experiment.Plot) (string, error) {
 	body, err := drawing(p)
 	if err != nil {
@@ -105,7 +105,7 @@ func compose(p experiment.Plot) (*plot.Plot, *plot.Legend, error) {
 	legend.ThumbnailWidth = vg.Points(24)
 
 	axes.Add(grid())
-	colours := 0
+	colored := 0
 	for _, s := range p.Series {
 		line, points, err := plotter.NewLinePoints(points(s))
 		if err != nil {
@@ -115,18 +115,18 @@ func compose(p experiment.Plot) (*plot.Plot, *plot.Legend, error) {
 		points.Shape, points.Radius = draw.CircleGlyph{}, vg.Points(2.4)
 		switch {
 		case s.Limit:
-			line.Color, line.Dashes = grey, []vg.Length{vg.Points(float64(2 + 3*(colours%2))), vg.Points(3)}
+			line.Color, line.Dashes = grey, []vg.Length{vg.Points(float64(2 + 3*(colored%2))), vg.Points(3)}
 			axes.Add(line)
 			legend.Add(s.Name, line)
-			colours++
+			colored++
 			continue
 		case s.Published:
 			line.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
 			points.Shape = draw.RingGlyph{}
 		}
-		line.Color = palette[colours%len(palette)]
+		line.Color = palette[colored%len(palette)]
 		points.Color = line.Color
-		colours++
+		colored++
 		axes.Add(line, points)
 		legend.Add(s.Name, line, points)
 	}

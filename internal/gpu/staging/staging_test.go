@@ -268,7 +268,7 @@ func TestLaunchFails(t *testing.T) {
 }
 
 // Whatever operation of the device fails, Run says so, what it calls done has
-// arrived, and the ring works afterwards.
+// arrived, and the ring works again.
 func TestEveryOperationFailsOnce(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, inOrder := range []bool{false, true} {

@@ -1,5 +1,5 @@
 // Slots: the words that a table of keys is made of, and the lanes that read
-// them. Shared by the rooms whose slots change by one compare-and-swap.
+// them. For the structures whose slots change by one compare-and-swap.
 #pragma once
 
 #include "warp.cuh"

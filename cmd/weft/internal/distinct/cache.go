@@ -108,9 +108,9 @@ func (w *worker) flush(b *bucket, i int) {
 	}
 }
 
-// settle ends a round: the items of the misses have numbers now. Their counts
+// endRound ends a round whose misses have numbers. Their counts
 // go to the items' totals, and the slots that were pending learn the numbers.
-func (w *worker) settle() {
+func (w *worker) endRound() {
 	for i := range w.misses {
 		m := &w.misses[i]
 		b := w.bucket(m.key)

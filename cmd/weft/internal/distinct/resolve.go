@@ -22,7 +22,7 @@ type batch struct {
 	workers int // from the first one on, that have misses in this round
 }
 
-// resolve gives every miss of the round the number of its item and settles
+// resolve gives every miss of the round the number of its item and ends
 // the round. Unknown keys are claimed in the index; where several misses have
 // one unknown key, one of them wins and the others are looked up again.
 func (c *Counter) resolve(ctx context.Context) error {
@@ -56,7 +56,7 @@ func (c *Counter) resolve(ctx context.Context) error {
 	if err := c.resolveClashes(); err != nil {
 		return err
 	}
-	c.parallel(c.batch.workers, (*worker).settle)
+	c.parallel(c.batch.workers, (*worker).endRound)
 	return nil
 }
 

@@ -49,9 +49,9 @@ func generated(t *Tree) (found []string) {
 	return found
 }
 
-// rooms wants the same files in every directory that holds a structure, which
-// is one with kernels that is not internal.
-func rooms(t *Tree) (found []string) {
+// structures wants the same files in the package of every structure, which is one
+// with kernels that is not internal.
+func structures(t *Tree) (found []string) {
 	for _, source := range t.files {
 		dir := path.Dir(source)
 		name := path.Base(dir)
@@ -63,7 +63,7 @@ func rooms(t *Tree) (found []string) {
 		}
 		for _, want := range []string{"doc.go", "layout.go", name + ".go", "cpu.go", "gpu.go", "example_test.go"} {
 			if !t.has(path.Join(dir, want)) {
-				found = append(found, fmt.Sprintf("%s: the room has no %s", dir, want))
+				found = append(found, fmt.Sprintf("%s: the package has no %s", dir, want))
 			}
 		}
 	}
