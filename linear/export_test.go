@@ -76,8 +76,8 @@ func (t *table) image() (image, error) {
 	}
 	gen := lease.Parts.(*generation)
 	im := image{geometry: gen.geometry, widths: t.core.Widths, mem: make([]byte, gen.bytes())}
-	err = errors.Join(t.core.Engine.Wait(ctx), copyOut(t.core.Device, gen.Buf, im.mem))
-	return im, errors.Join(err, lease.End())
+	_, err = t.core.Engine.Counters(ctx) // waits for changes
+	return im, errors.Join(err, copyOut(t.core.Device, gen.Buf, im.mem), lease.End())
 }
 
 func copyOut(dev device.Device, from device.Buffer, to []byte) error {

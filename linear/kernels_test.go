@@ -273,7 +273,7 @@ func (s *beside[K, V]) execute(b *batch.Batch) (failed []uint32, lost int) {
 		_, _, err := s.engine.Change(context.Background(), s.stream, b)
 		return err
 	})
-	if err := s.engine.Wait(context.Background()); err != nil {
+	if _, err := s.engine.Counters(context.Background()); err != nil { // waits
 		s.Fatal(err)
 	}
 	lost, err := s.engine.Lost(context.Background())

@@ -28,15 +28,11 @@ func TestOmissionsAreNoticed(t *testing.T) {
 // notHere are the calls of the engine that programs on maps don't make, or that
 // they cannot miss.
 var notHere = map[string]string{
-	"e.Changed.Sync(ctx) in (*Engine).Wait":                 "what is read next, the counters, comes behind the changes, too",
-	"s.Record(e.Visible) in (*Engine).Add":                  "the programs have no counts",
 	"e.Stream.Wait(e.Changed) in (*Engine).changeOn":        "only parts of a change in a growing table report",
 	"s.Wait(x.user.Changed) in (*Workspace).follow":         "TestScratchOmissions of package gpu",
 	"s.Wait(x.user.Changed) in (*Queue).use":                "TestScratchOmissions of package gpu",
 	"x.user.Changed.Sync(ended) in (*Workspace).done":       "asks, and does not wait",
-	"s.Wait(e.Visible) in (*Engine).expandLarge":            "a map's answers are of one size",
 	"s.Sync(context.Background()) in (*Engine).expandLarge": "a map's answers are of one size",
-	"p.Stream.Wait(e.Visible) in (*Engine).expandMany":      "a map's answers are of one size",
 }
 
 // onMap opens a map on a device, and a stream with a batch of keys.

@@ -69,7 +69,7 @@ func (t *table) run(e engine) { t.policy.engine, t.core.Engine = e, e }
 // image copies the memory in use to the host.
 func (t *table) image() (*image, error) {
 	ctx := context.Background()
-	if err := t.core.Engine.Wait(ctx); err != nil {
+	if _, err := t.core.Engine.Counters(ctx); err != nil { // waits for changes
 		return nil, err
 	}
 	s, err := t.core.Device.NewStream()

@@ -125,7 +125,8 @@ func (g *growing) put(lo, hi int) {
 // the table has taken its own.
 func (g *growing) scarce() {
 	g.t.Helper()
-	g.must(g.policy.engine.Wait(context.Background()))
+	_, err := g.policy.engine.Counters(context.Background()) // waits
+	g.must(err)
 	show, err := hide(g.core.Device, g.policy.engine.units(), 1)
 	g.must(err)
 	g.shows = append(g.shows, show)

@@ -67,19 +67,31 @@ func (s *segment) isKnown(off uint64, size int) bool {
 
 // mark declares bytes written, or forgets them.
 func (s *segment) mark(off, size int, written bool) {
-	for i := off; i < off+size; {
-		if i%8 == 0 && i+8 <= off+size {
-			if s.known[i/8] = 0; written {
-				s.known[i/8] = 0xff
-			}
-			i += 8
-			continue
+	end := off + size
+	first, last := (off+7)&^7, end&^7 // between them, whole bytes of known
+	if first > last {
+		s.markBits(off, end, written)
+		return
+	}
+	s.markBits(off, first, written)
+	whole := s.known[first/8 : last/8]
+	if clear(whole); written && len(whole) > 0 {
+		whole[0] = 0xff
+		for n := 1; n < len(whole); n *= 2 {
+			copy(whole[n:], whole[:n])
 		}
-		s.known[i/8] &^= 1 << (i % 8)
-		if written {
-			s.known[i/8] |= 1 << (i % 8)
-		}
-		i++
+	}
+	s.markBits(last, end, written)
+}
+
+// markBits is mark of less than eight bytes that share a byte of known.
+func (s *segment) markBits(off, end int, written bool) {
+	if off == end {
+		return
+	}
+	mask := uint8(1<<(end-off)-1) << (off % 8)
+	if s.known[off/8] &^= mask; written {
+		s.known[off/8] |= mask
 	}
 }
 

@@ -187,8 +187,10 @@ func (t *transfer) move(lo, hi int) {
 		t.target.copyFrom(to+lo, t.source, from+lo, hi-lo)
 	case transferFill:
 		to := int(t.to - t.target.base)
-		for i := to + lo; i < to+hi; i += 4 {
-			binary.LittleEndian.PutUint32(t.target.data[i:], t.pattern)
+		words := t.target.data[to+lo : to+hi]
+		binary.LittleEndian.PutUint32(words, t.pattern)
+		for n := 4; n < len(words); n *= 2 {
+			copy(words[n:], words[:n])
 		}
 		t.target.mark(to+lo, hi-lo, true)
 	}

@@ -168,8 +168,11 @@ func (k kind[S, K, V]) partial(t testing.TB, _ S) {
 		}
 		// Halving towards the last question that matters cuts it on the way,
 		// unless a busy machine asks more often than before.
-		cuts := 0
-		for round := 0; cuts == 0 && round < 3; round++ {
+		cuts, rounds := 0, 3
+		if k.inOneChunk(f) {
+			rounds = 1 // there is nothing to cut
+		}
+		for ; cuts == 0 && rounds > 0; rounds-- {
 			for none, all := int64(-1), asked; all-none > 1; {
 				patience := none + (all-none)/2
 				_, done, cut := try(patience)

@@ -73,9 +73,8 @@ type Engine interface {
 	// Present counts the keys of a batch that are there, for a policy: all changes
 	// have been waited for.
 	Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error)
-	// Wait waits for submitted changes. Lost reads how many of their operations
-	// found no room, and resets the count.
-	Wait(ctx context.Context) error
+	// Lost reads how many operations of submitted changes, which have been waited
+	// for, found no room, and resets the count.
 	Lost(ctx context.Context) (int, error)
 
 	// Extent is the number of units, lines or buckets, that Export goes through,

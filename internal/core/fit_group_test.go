@@ -104,12 +104,12 @@ func (e *bags) Close() error {
 	return nil
 }
 
-// Wait is not for tables that have been closed.
-func (e *bags) Wait(context.Context) error {
+// Lost is not for tables that have been closed.
+func (e *bags) Lost(context.Context) (int, error) {
 	if e.closed {
-		return errors.New("the engine has been closed")
+		return 0, errors.New("the engine has been closed")
 	}
-	return nil
+	return 0, nil
 }
 
 func newFamily(t *testing.T, dev device.Host, pool *alloc.Pool, tables int) (*family, []*core.Table) {

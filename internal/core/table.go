@@ -236,9 +236,9 @@ func (t *Table) Sync(ctx context.Context) error {
 	return t.Alone(ctx, "Sync", func(Counters) error { return t.sync(ctx) })
 }
 
-// sync is Sync in a writer's turn.
+// sync is Sync in a writer's turn, behind changes: the counters have been read.
 func (t *Table) sync(ctx context.Context) error {
-	if err := errors.Join(t.Engine.Wait(ctx), t.Leases.Wait(ctx)); err != nil {
+	if err := t.Leases.Wait(ctx); err != nil {
 		return err
 	}
 	lost, err := t.Engine.Lost(ctx)

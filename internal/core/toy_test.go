@@ -133,7 +133,6 @@ func (e *toy) Change(ctx context.Context, _ *device.Stream, b *batch.Batch) (don
 	return b.N, failed, nil
 }
 
-func (e *toy) Wait(context.Context) error        { return nil }
 func (e *toy) Lost(context.Context) (int, error) { return 0, nil }
 func (e *toy) Close() error                      { return nil }
 

@@ -63,9 +63,6 @@ const (
 // Caps is for [core.Engine].
 func (e *Engine) Caps() core.Caps { return core.Caps{} }
 
-// Wait is for [core.Engine].
-func (e *Engine) Wait(context.Context) error { return nil }
-
 // Lost is for [core.Engine]: Change reports what found no room.
 func (e *Engine) Lost(context.Context) (int, error) { return 0, nil }
 

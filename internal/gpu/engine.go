@@ -259,13 +259,12 @@ func (e *Engine) Add(s *device.Stream, to device.Ptr, negate bool) error {
 			return err
 		}
 	}
+	e.stale = true // Counters waits for this, too
 	p := addParams{counters: linesOf(e.Parts()).TallyPtr(), to: to}
 	if negate {
 		p.negate = 1
 	}
-	return e.Submit(s, func() error {
-		return errors.Join(device.Launch(s, e.add, Grid(1), Block, &p), s.Record(e.Visible))
-	})
+	return e.Submit(s, func() error { return device.Launch(s, e.add, Grid(1), Block, &p) })
 }
 
 // ---- whole tables ---------------------------------------------------------------
@@ -286,9 +285,6 @@ func (e *Engine) Counters(ctx context.Context) (core.Counters, error) {
 	e.used.Store(c[1])
 	return e.known, nil
 }
-
-// Wait is for [core.Engine].
-func (e *Engine) Wait(ctx context.Context) error { return e.Changed.Sync(ctx) }
 
 // Do runs something on the engine's stream behind all changes, and waits for
 // it: readers may come next.

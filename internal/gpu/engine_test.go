@@ -158,7 +158,7 @@ func TestChangeReportsFailures(t *testing.T) {
 		if _, failed, err := e.Change(t.Context(), s, there); failed != nil || err != nil {
 			t.Error(failed, err)
 		}
-		if err := e.Wait(t.Context()); err != nil {
+		if _, err := e.Counters(t.Context()); err != nil { // waits
 			t.Error(err)
 		}
 		for _, lost := range []int{len(want), 0} {

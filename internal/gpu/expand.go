@@ -25,7 +25,8 @@ type Expander interface {
 const rangeBytes = 64 << 20
 
 // Expand is for [core.Expander], with what the structure brings. On the host,
-// the pairs have been counted behind all changes that they are to be seen of.
+// the pairs have been counted behind all changes that they are to be seen of, and
+// waited for, so this waits for no change.
 func (e *Engine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, x Expander) error {
 	if s != nil {
 		return e.expandOn(s, l, b, x)
@@ -65,9 +66,6 @@ func (e *Engine) expandMany(ctx context.Context, c *Carrier, l *core.Lease, b *b
 		if first == limit {
 			return nil
 		}
-		if err := p.Stream.Wait(e.Visible); err != nil {
-			return err
-		}
 		return x.Rows(p.Stream, l.Parts, p.Batch.N, p.Batch.Columns[batch.Keys].Ptr, p.Batch.Columns[batch.Offsets].Ptr,
 			vals.Ptr, first, limit)
 	})
@@ -92,7 +90,7 @@ func (e *Engine) expandLarge(ctx context.Context, c *Carrier, l *core.Lease, b *
 			err = errors.Join(err, s.Sync(context.Background()))
 		}
 	}()
-	if err := errors.Join(e.follow(s, room), s.Wait(e.Visible)); err != nil {
+	if err := e.follow(s, room); err != nil {
 		return err
 	}
 	head := [2]uint64{vals.Offsets[0], vals.Offsets[1]}

@@ -1,0 +1,23 @@
+package sim
+
+import "testing"
+
+// Bytes are known from when they are marked as written until they are forgotten,
+// wherever they begin and end, and no others.
+func TestMark(t *testing.T) {
+	const size = 40
+	for lo := range size {
+		for hi := lo; hi <= size; hi++ {
+			s := newSegment("bytes", heapBase, size)
+			for _, written := range []bool{true, false} {
+				s.mark(0, size, !written)
+				s.mark(lo, hi-lo, written)
+				for i := range size {
+					if inside := lo <= i && i < hi; s.isKnown(uint64(i), 1) != (inside == written) {
+						t.Fatalf("[%d,%d) marked %v: byte %d is known: %v", lo, hi, written, i, !(inside == written))
+					}
+				}
+			}
+		}
+	}
+}
