@@ -162,6 +162,9 @@ func TestCrowdMakesNothingGrow(t *testing.T) {
 	if dev.Properties().Kind != device.CPU && dev.Properties().Kind != device.CUDA {
 		t.Skip("a path of 32,768 slots")
 	}
+	if testing.Short() {
+		t.Skip("searches the longest path on one core")
+	}
 	const seed, fits = 99, maxPath * lineBytes / 16
 	keys := colliding(fits+10, seed)
 	m, err := New[uint64, uint64](dev, &Options{Seed: seed, Capacity: 2 * fits})

@@ -35,6 +35,9 @@ func TestConformance(t *testing.T) {
 // So do structures with few buckets and long chains, and dense ones that never
 // flush themselves.
 func TestConformanceWithOptions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the same code with other options")
+	}
 	dev := devicetest.Open(t)
 	few := min(scale(dev), fast/10)
 	for name, opts := range map[string]*slab.Options{

@@ -22,6 +22,9 @@ import (
 // they find what was there, and of what comes they see all or nothing. That they
 // see it in order is the simulator's to find out.
 func TestPoolGrowsBesideLookups(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	for _, arch := range []int{80, 90} {
 		for seed := range uint64(growSeeds) {
 			for i := range 4 {

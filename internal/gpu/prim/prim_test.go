@@ -24,6 +24,9 @@ func onGPU(t *testing.T) *rig {
 	t.Helper()
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind == device.CPU {
+		if testing.Short() {
+			t.Skip("interprets kernels")
+		}
 		return onSim(t, &sim.Options{})
 	}
 	return newRig(t, dev)
