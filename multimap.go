@@ -49,7 +49,9 @@ func (r *Rows[V]) Reset() { r.Offsets, r.Vals = r.Offsets[:0], r.Vals[:0] }
 // GetAll looks up all values of each key, in order, and appends them to rows, a
 // row for each key. It goes through the pairs twice, to count and to copy; if
 // they take more memory than Options.ResultLimit it returns device.ErrMemory
-// instead. On an error rows stays as it was. SEARCHALL in the SlabHash paper.
+// instead. Of pairs that a call beside it deletes meanwhile it may find some, in
+// any case only values that the key has had. On an error rows stays as it was.
+// SEARCHALL in the SlabHash paper.
 func (m *MultiMap[K, V]) GetAll(ctx context.Context, keys []K, rows *Rows[V]) error {
 	at, first := max(0, len(rows.Offsets)-1), len(rows.Vals)
 	offsets := grown(rows.Offsets[:at], len(keys)+1)
@@ -61,7 +63,7 @@ func (m *MultiMap[K, V]) GetAll(ctx context.Context, keys []K, rows *Rows[V]) er
 			return batch.Columns{batch.Vals: batch.Output(vals[first:])}
 		})
 	if err == nil {
-		rows.Offsets, rows.Vals = offsets, vals
+		rows.Offsets, rows.Vals = offsets, vals[:offsets[len(offsets)-1]]
 	}
 	return err
 }

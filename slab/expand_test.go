@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -87,6 +88,84 @@ func getAllInPieces(t *testing.T, dev device.Device) {
 			if w := slices.Sorted(slices.Values(want[k])); !slices.Equal(got, w) {
 				t.Fatalf("key %d has %d values, want %d", k, len(got), len(w))
 			}
+		}
+	}
+}
+
+// A key whose pairs are deleted while its values are fetched has fewer of them
+// than were counted, and none that it never had.
+func TestGetAllBesideDeletes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, piece := range []int{64, 2 << 20} { // less than a key has, and more than all have
+		t.Run(fmt.Sprintf("pieces of %d bytes", piece), func(t *testing.T) {
+			dev := onDevice(t)
+			defer staging.Configure(dev, staging.Settings{PieceBytes: piece, Segments: 2})()
+			getAllBesideDeletes(t, dev)
+		})
+	}
+}
+
+// onDevice is the GPU to test, or a simulated one.
+func onDevice(t *testing.T) device.Device {
+	if dev := devicetest.Open(t); dev.Properties().Kind != device.CPU {
+		return dev
+	}
+	s, err := sim.Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return devicetest.Checked(t, s)
+}
+
+func getAllBesideDeletes(t *testing.T, dev device.Device) {
+	m, err := slab.NewMultiMap[uint32, uint64](dev, &slab.Options{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	const different, each = 20, 30
+	var keys, asked []uint32
+	var vals []uint64
+	for k := range uint32(different) {
+		asked = append(asked, k)
+		for i := range each {
+			keys, vals = append(keys, k), append(vals, uint64(k)<<32|uint64(i)|1<<63)
+		}
+	}
+	for range 30 {
+		if _, err := m.Put(t.Context(), keys, vals); err != nil {
+			t.Fatal(err)
+		}
+		var deleting sync.WaitGroup
+		deleting.Go(func() {
+			for _, k := range []uint32{3, 17, 4} {
+				if _, err := m.DeleteAll(t.Context(), []uint32{k}, nil); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		var rows weft.Rows[uint64]
+		err := m.GetAll(t.Context(), asked, &rows)
+		deleting.Wait()
+		if err != nil || rows.Len() != different || rows.Offsets[different] != uint64(len(rows.Vals)) {
+			t.Fatalf("%d rows, %d values, the last offset is %d: %v", rows.Len(), len(rows.Vals), rows.Offsets[different], err)
+		}
+		for i, k := range asked {
+			row := slices.Sorted(slices.Values(rows.Row(i)))
+			for _, v := range row {
+				if uint32(v>>32)&^(1<<31) != k {
+					t.Fatalf("key %d of %d values has %#x", k, len(row), v)
+				}
+			}
+			if len(row) != len(slices.Compact(row)) {
+				t.Fatalf("key %d has a value twice", k)
+			}
+		}
+		if _, err := m.DeleteAll(t.Context(), asked, nil); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -179,9 +179,10 @@ func (k *kernels) Scan(s *device.Stream, counts, offsets device.Ptr, n int) erro
 
 // Rows launches writing the values of n keys to the rows that offsets say, those
 // from first on and before a limit, to vals.
-func (k *kernels) Rows(s *device.Stream, p core.Parts, n int, keys, offsets, vals device.Ptr, first, limit uint64) error {
-	return device.Launch(s, k.collect, gpu.Grid(n), gpu.Block,
-		&collectParams{table: refOf(p), keys: keys, offsets: offsets, vals: vals, first: first, rows: limit, n: uint64(n)})
+func (k *kernels) Rows(s *device.Stream, p core.Parts, n int, keys, offsets, vals, found device.Ptr, first, limit uint64) error {
+	return device.Launch(s, k.collect, gpu.Grid(n), gpu.Block, &collectParams{
+		table: refOf(p), keys: keys, offsets: offsets, vals: vals, first: first, rows: limit, found: found, n: uint64(n),
+	})
 }
 
 // ---- engine -----------------------------------------------------------------

@@ -176,7 +176,7 @@ func (g *growing) begin() (all []*lookup) {
 		launch["collect"] = func(l *lookup) error {
 			rows, err := device.Upload(l.stream, starts)
 			l.more = append(l.more, rows)
-			return errors.Join(err, e.kernel.Rows(l.stream, lease.Parts, growAll, g.keys.Ptr(), rows.Ptr(), l.vals.Ptr(), 0, growAll))
+			return errors.Join(err, e.kernel.Rows(l.stream, lease.Parts, growAll, g.keys.Ptr(), rows.Ptr(), l.vals.Ptr(), 0, 0, growAll))
 		}
 	}
 	for _, kind := range []string{"get", "export", "collect"} {

@@ -155,7 +155,7 @@ func (s *beside[K, V]) overlap(n int) {
 			func() error { return read(other, *look, batch.Out) },
 			func() error {
 				c := &look.Columns
-				return e.kernel.Rows(other, s.gen(), n, c[batch.Keys].Ptr, c[batch.Out].Ptr, c[batch.Vals].Ptr, 0, uint64(most*n))
+				return e.kernel.Rows(other, s.gen(), n, c[batch.Keys].Ptr, c[batch.Out].Ptr, c[batch.Vals].Ptr, 0, 0, uint64(most*n))
 			})
 	}
 	s.rng.Shuffle(len(lookups), func(i, j int) { lookups[i], lookups[j] = lookups[j], lookups[i] })

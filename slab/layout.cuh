@@ -101,6 +101,7 @@ struct CollectParams {
   void* vals;      // from row first on
   uint64_t first;  // row that is written; no key ends before it
   uint64_t rows;   // the one behind the last that is
+  uint32_t* found;  // how many pairs each key has now; may be null
   uint64_t n;
 };
 

@@ -107,7 +107,8 @@ __device__ __forceinline__ void tally_all(const TallyParams& p) {
       [&](uint64_t i, uint32_t total) { store_once(p.counts + i, total); });
 }
 
-// collect writes the values of each key, in the order of its chain.
+// collect writes the values of each key, in the order of its chain. A key may
+// have lost pairs since they were counted.
 template <class S, class K, class V>
 __device__ __forceinline__ void collect(const CollectParams& p) {
   search_all<S, K>(
@@ -139,7 +140,9 @@ __device__ __forceinline__ void collect(const CollectParams& p) {
         }
         return n;
       },
-      [](uint64_t, uint32_t) {});
+      [&](uint64_t i, uint32_t total) {
+        if (p.found != nullptr) store_once(p.found + i, total);
+      });
 }
 
 }  // namespace weft::slab

@@ -18,6 +18,7 @@ type collectParams struct {
 	vals    device.Ptr
 	first   uint64
 	rows    uint64
+	found   device.Ptr
 	n       uint64
 }
 
@@ -40,14 +41,15 @@ type tallyParams struct {
 
 // collectParams has the layout of weft::slab::CollectParams.
 var (
-	_ [128]byte = [unsafe.Sizeof(collectParams{})]byte{}
+	_ [136]byte = [unsafe.Sizeof(collectParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(collectParams{}.table)]byte{}
 	_ [80]byte  = [unsafe.Offsetof(collectParams{}.keys)]byte{}
 	_ [88]byte  = [unsafe.Offsetof(collectParams{}.offsets)]byte{}
 	_ [96]byte  = [unsafe.Offsetof(collectParams{}.vals)]byte{}
 	_ [104]byte = [unsafe.Offsetof(collectParams{}.first)]byte{}
 	_ [112]byte = [unsafe.Offsetof(collectParams{}.rows)]byte{}
-	_ [120]byte = [unsafe.Offsetof(collectParams{}.n)]byte{}
+	_ [120]byte = [unsafe.Offsetof(collectParams{}.found)]byte{}
+	_ [128]byte = [unsafe.Offsetof(collectParams{}.n)]byte{}
 )
 
 // scanParams has the layout of weft::ScanParams.

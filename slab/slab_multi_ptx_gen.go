@@ -27,20 +27,20 @@ import (
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input 4bff57b0713d32cdb137e74bce65b50e5879ceb0d33446cfce816865c7b5789a 12150 slab/change.cuh
-//kernelgen:input 350c25f6890edd13a6e6578c5e002cf2b0443486bc1c848f26d9c0c2f078467d 3238 slab/layout.cuh
-//kernelgen:input 9c2f95eed67a4fd89c82a851e9c8f198106dba82600be72357eda5a8f7c48324 5728 slab/search.cuh
+//kernelgen:input 0f2e300d050d17a2dd110a41d0f843f26ec078f5d90408b196259968ce78ef91 3306 slab/layout.cuh
+//kernelgen:input 8c9d177bc3e9abeacc2b44784d9901f1ab69a87c8f65dfcbb6ca7e1a0457ed3c 5862 slab/search.cuh
 //kernelgen:input 13bf8198ab5806917c0c51104e6f2e3a3e308eba08b69d17abf2bcc849c6c4b8 996 slab/slab_multi.cu
 //kernelgen:input 29fb3af5890d9b7b5682635b1d830862f3bd5c7e13ded5eec1fa3323d9c6e4ce 2181 slab/tile.cuh
 //kernelgen:input 18953bf6b47ef7c87a00f2dcf2ccf782929189c6588d605088656689b195929f 1653 slab/tuning.cuh
-//kernelgen:output 5ef4f42e6415d945d1cf7ea46bcbf3bc8e1e465da8143e284a5ac9f9603dabd7 82611 slab/slab_multi_32_32_sm80.ptx
-//kernelgen:output a9da55c0d38cbfa408c12a4b3d81766eb17a91357360f7ca7b97939125012957 82611 slab/slab_multi_32_32_sm90.ptx
-//kernelgen:output 1bb71090b92c75c4ecdbd5077df58c0f519ad791c0498443165b277ffb823626 79934 slab/slab_multi_32_64_sm80.ptx
-//kernelgen:output e61cd6045768d800077414b975125d4d647a28743dabd5e97be785f675d2e658 78862 slab/slab_multi_32_64_sm90.ptx
-//kernelgen:output 1967c46445288b45ec00c72bdc75ffc923ca21a5b93f25034ff3333178144f6d 81130 slab/slab_multi_64_32_sm80.ptx
-//kernelgen:output 008294368fc233efa151ba57da18a158e0c26cfb3007b7585e80fd9c25469389 80058 slab/slab_multi_64_32_sm90.ptx
-//kernelgen:output 17aa30d0d8cf45a84caa35023d3df4fbc19f852bd5492b8787ff79524846d970 81116 slab/slab_multi_64_64_sm80.ptx
-//kernelgen:output 31d01b0509d56162f0a86b1c49865fecf2e00e40f3a89ad417574a4cc981cfd8 80027 slab/slab_multi_64_64_sm90.ptx
-//kernelgen:output b9e08c7b0ff9ab0486e0b4a6ddb6c41e248c64e4b45ce9b4edea02ca9b92e27c 2828 slab/slab_multi_params_gen.go
+//kernelgen:output f5609c09dd426de859d004457f6971fa81b5e9364426476449fa36307af5fa93 82911 slab/slab_multi_32_32_sm80.ptx
+//kernelgen:output 7b18da88ebdd069e46908224c02a1deaf7e9a5ba403da963050f35510489606d 82911 slab/slab_multi_32_32_sm90.ptx
+//kernelgen:output 4889a81e84da36628cff9080cd23abaccbc48b512d15fe308b85b7314366ccf0 80235 slab/slab_multi_32_64_sm80.ptx
+//kernelgen:output 3351c60e3435523c2d8ddef205e43bd8041fbbceeb09550119c9b01bca62a3fb 79163 slab/slab_multi_32_64_sm90.ptx
+//kernelgen:output a6f0af75833b33eb1166767f92d292bd5df3ffcdbd315efab4b3fcbaf3ccd50a 81453 slab/slab_multi_64_32_sm80.ptx
+//kernelgen:output da84112972537a76d200b9bf68211ab78a6e2522618e759442f72c93b660770d 80381 slab/slab_multi_64_32_sm90.ptx
+//kernelgen:output 3ca09e9e9307be6241fd226ed5af84134af1c7c84e4bd9eda36e42355b6aa85f 81439 slab/slab_multi_64_64_sm80.ptx
+//kernelgen:output a3483581d65a4e61b91ba2e67914610235b264f2c75a2a726516005e248218c6 80350 slab/slab_multi_64_64_sm90.ptx
+//kernelgen:output 2218d34778113395acd4c86b26b3a40d47ccc583593e641bfc0b156940a42162 2910 slab/slab_multi_params_gen.go
 
 //go:embed slab_multi_32_32_sm80.ptx
 var slabMulti32x32SM80 string
@@ -108,7 +108,7 @@ var slabMultiImages = map[string]*device.Image{
 var slabMulti32x32Kernels = map[string]int{
 	"slab_multi_append_32_32":       176,
 	"slab_multi_change_32_32":       176,
-	"slab_multi_collect_32_32":      128,
+	"slab_multi_collect_32_32":      136,
 	"slab_multi_get_32_32":          128,
 	"slab_multi_scan_offsets_32_32": 24,
 	"slab_multi_scan_strips_32_32":  24,
@@ -121,7 +121,7 @@ var slabMulti32x32Kernels = map[string]int{
 var slabMulti32x64Kernels = map[string]int{
 	"slab_multi_append_32_64":       176,
 	"slab_multi_change_32_64":       176,
-	"slab_multi_collect_32_64":      128,
+	"slab_multi_collect_32_64":      136,
 	"slab_multi_get_32_64":          128,
 	"slab_multi_scan_offsets_32_64": 24,
 	"slab_multi_scan_strips_32_64":  24,
@@ -134,7 +134,7 @@ var slabMulti32x64Kernels = map[string]int{
 var slabMulti64x32Kernels = map[string]int{
 	"slab_multi_append_64_32":       176,
 	"slab_multi_change_64_32":       176,
-	"slab_multi_collect_64_32":      128,
+	"slab_multi_collect_64_32":      136,
 	"slab_multi_get_64_32":          128,
 	"slab_multi_scan_offsets_64_32": 24,
 	"slab_multi_scan_strips_64_32":  24,
@@ -147,7 +147,7 @@ var slabMulti64x32Kernels = map[string]int{
 var slabMulti64x64Kernels = map[string]int{
 	"slab_multi_append_64_64":       176,
 	"slab_multi_change_64_64":       176,
-	"slab_multi_collect_64_64":      128,
+	"slab_multi_collect_64_64":      136,
 	"slab_multi_get_64_64":          128,
 	"slab_multi_scan_offsets_64_64": 24,
 	"slab_multi_scan_strips_64_64":  24,

@@ -27,8 +27,8 @@ import (
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input 4bff57b0713d32cdb137e74bce65b50e5879ceb0d33446cfce816865c7b5789a 12150 slab/change.cuh
-//kernelgen:input 350c25f6890edd13a6e6578c5e002cf2b0443486bc1c848f26d9c0c2f078467d 3238 slab/layout.cuh
-//kernelgen:input 9c2f95eed67a4fd89c82a851e9c8f198106dba82600be72357eda5a8f7c48324 5728 slab/search.cuh
+//kernelgen:input 0f2e300d050d17a2dd110a41d0f843f26ec078f5d90408b196259968ce78ef91 3306 slab/layout.cuh
+//kernelgen:input 8c9d177bc3e9abeacc2b44784d9901f1ab69a87c8f65dfcbb6ca7e1a0457ed3c 5862 slab/search.cuh
 //kernelgen:input 9ef4db1cd9435982ba322995a7a95c247717ead0cbf2848399ff7a80bf53450e 1975 slab/slab.cu
 //kernelgen:input 29fb3af5890d9b7b5682635b1d830862f3bd5c7e13ded5eec1fa3323d9c6e4ce 2181 slab/tile.cuh
 //kernelgen:input 18953bf6b47ef7c87a00f2dcf2ccf782929189c6588d605088656689b195929f 1653 slab/tuning.cuh

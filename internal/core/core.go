@@ -129,7 +129,9 @@ type Expander interface {
 	// Expand writes the rows of each key, those of key i to rows Offsets[i] to
 	// Offsets[i+1] of the columns Vals and, if there is one, OutKeys, in order,
 	// and never beyond. In host memory, both have their Offsets from a count
-	// before. On a stream, it counts first, and writes Counts and Offsets too.
+	// before; where lookups run beside changes, keys may have fewer rows by now,
+	// and Counts receives how many. On a stream, it counts first, and writes
+	// Counts and Offsets too.
 	Expand(ctx context.Context, s *device.Stream, l *Lease, b *batch.Batch) error
 }
 

@@ -29,7 +29,8 @@ func (t *Table) Count(ctx context.Context, method string, b *batch.Batch) (total
 // batch in host memory: it counts them, asks for memory for as many, and writes
 // them there. offsets has a row more than the batch; its first element is given,
 // and says how many rows lie before these. memory returns the columns of rows
-// offsets[0] to offsets[n]: Vals, and for ranges OutKeys.
+// offsets[0] to offsets[n]: Vals, and for ranges OutKeys. In the end, there may be
+// fewer, if changes went on beside.
 func (t *Table) Expand(ctx context.Context, method string, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Columns) error {
 	return t.expandAt(ctx, method, b, nil, offsets, memory)
 }
@@ -68,7 +69,37 @@ func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offset
 			b.Columns[r] = c
 		}
 	}
-	return t.Engine.(Expander).Expand(ctx, nil, lease, b)
+	if !t.Engine.Caps().Beside {
+		return t.Engine.(Expander).Expand(ctx, nil, lease, b)
+	}
+	found := make([]uint32, b.N)
+	b.Columns[batch.Counts] = batch.Output(found)
+	if err := t.Engine.(Expander).Expand(ctx, nil, lease, b); err != nil {
+		return err
+	}
+	closeGaps(b, offsets, found)
+	return nil
+}
+
+// closeGaps moves rows together where a key has fewer than were counted, since
+// changes went on meanwhile.
+func closeGaps(b *batch.Batch, offsets []uint64, found []uint32) {
+	first, from := offsets[0], offsets[0]
+	to := first
+	for i, n := range found {
+		rows := min(uint64(n), offsets[i+1]-from)
+		if to < from {
+			for _, r := range []batch.Role{batch.Vals, batch.OutKeys} {
+				c := &b.Columns[r]
+				w := uint64(c.Width)
+				if c.Given() {
+					copy(c.Host[(to-first)*w:], c.Host[(from-first)*w:][:rows*w])
+				}
+			}
+		}
+		from, to = offsets[i+1], to+rows
+		offsets[i+1] = to
+	}
 }
 
 // smallResult is the size in bytes up to which nobody asks how much memory is

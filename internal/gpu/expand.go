@@ -16,8 +16,9 @@ type Expander interface {
 	Scan(s *device.Stream, counts, offsets device.Ptr, n int) error
 	// Rows launches writing the values of n keys, those of key i from row
 	// offsets[i] on, none beyond row offsets[i+1], before row first or from row
-	// limit on. vals is where row first goes; no key's rows end before it.
-	Rows(s *device.Stream, p core.Parts, n int, keys, offsets, vals device.Ptr, first, limit uint64) error
+	// limit on. vals is where row first goes; no key's rows end before it. found,
+	// unless 0, receives how many rows each key has (uint32).
+	Rows(s *device.Stream, p core.Parts, n int, keys, offsets, vals, found device.Ptr, first, limit uint64) error
 }
 
 // rangeBytes is the size of the values that are written at a time for a key with
@@ -67,7 +68,7 @@ func (e *Engine) expandMany(ctx context.Context, c *Carrier, l *core.Lease, b *b
 			return nil
 		}
 		return x.Rows(p.Stream, l.Parts, p.Batch.N, p.Batch.Columns[batch.Keys].Ptr, p.Batch.Columns[batch.Offsets].Ptr,
-			vals.Ptr, first, limit)
+			vals.Ptr, p.Batch.Columns[batch.Counts].Ptr, first, limit)
 	})
 	return err
 }
@@ -94,14 +95,15 @@ func (e *Engine) expandLarge(ctx context.Context, c *Carrier, l *core.Lease, b *
 		return err
 	}
 	head := [2]uint64{vals.Offsets[0], vals.Offsets[1]}
-	offsets, key, to := room.buf.Ptr, room.buf.Ptr+device.Ptr(len(head)*8), room.buf.Ptr+largeHead
+	offsets, key, found, to := room.buf.Ptr, room.buf.Ptr+16, room.buf.Ptr+24, room.buf.Ptr+largeHead
+	least := ^uint32(0)
 	if err := errors.Join(s.CopyIn(offsets, device.Bytes(head[:])), s.CopyIn(key, keys.Host)); err != nil {
 		return err
 	}
 	rows := uint64((room.buf.Size - largeHead) / vals.Width)
 	for first := head[0]; first < head[1]; first += rows {
 		limit := min(first+rows, head[1])
-		if err := x.Rows(s, l.Parts, 1, key, offsets, to, first, limit); err != nil {
+		if err := x.Rows(s, l.Parts, 1, key, offsets, to, found, first, limit); err != nil {
 			return err
 		}
 		part := &batch.Batch{N: int(limit - first)}
@@ -113,12 +115,19 @@ func (e *Engine) expandLarge(ctx context.Context, c *Carrier, l *core.Lease, b *
 		if err != nil {
 			return err
 		}
+		// Of what has been counted, these have been there each time.
+		var now [1]uint32
+		if err := s.CopyOut(ctx, device.Bytes(now[:]), found); err != nil {
+			return err
+		}
+		least = min(least, now[0])
 	}
+	batch.View[uint32](b.Columns[batch.Counts].Host)[0] = least
 	return nil
 }
 
-// largeHead is the size of what comes before the values of a large key: its
-// offsets, and the key.
+// largeHead is the size of what comes before the values of a large key: its two
+// offsets, the key, and the number of its rows.
 const largeHead = 256
 
 // expandOn counts, adds up and writes: no copy, no wait.
@@ -133,5 +142,5 @@ func (e *Engine) expandOn(s *device.Stream, l *core.Lease, b *batch.Batch, x Exp
 	if err := x.Scan(s, counts.Ptr, offsets.Ptr, b.N); err != nil {
 		return err
 	}
-	return x.Rows(s, l.Parts, b.N, keys.Ptr, offsets.Ptr, vals.Ptr, 0, uint64(vals.Rows()))
+	return x.Rows(s, l.Parts, b.N, keys.Ptr, offsets.Ptr, vals.Ptr, 0, 0, uint64(vals.Rows()))
 }

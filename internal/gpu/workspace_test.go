@@ -191,9 +191,12 @@ func (p *sharer) Change(s *device.Stream, _ core.Parts, c *gpu.Change) (bool, er
 
 func (p *sharer) Scan(*device.Stream, device.Ptr, device.Ptr, int) error { return nil }
 
-func (p *sharer) Rows(s *device.Stream, _ core.Parts, n int, _, _, vals device.Ptr, first, limit uint64) error {
-	return s.Fill(vals, p.mark, int(limit-first))
+func (p *sharer) Rows(s *device.Stream, _ core.Parts, n int, _, _, vals, found device.Ptr, first, limit uint64) error {
+	return errors.Join(s.Fill(vals, p.mark, int(limit-first)), s.Fill(found, sharedRows, 1))
 }
+
+// sharedRows is how many rows each key has, more than the scratch holds.
+const sharedRows = 3000
 
 func sharing(dev device.Device, seed uint64) (err error) {
 	gpu.Limit(dev, 1)
@@ -249,17 +252,17 @@ func sharing(dev device.Device, seed uint64) (err error) {
 	return err
 }
 
-// expand fetches a key with more rows than the scratch holds.
+// expand fetches all rows of a key.
 func (p *sharer) expand(ctx context.Context) error {
-	const rows = 3000
-	vals, offsets := make([]uint32, rows), []uint64{5, 5 + rows}
-	b := &batch.Batch{N: 1, Columns: batch.Columns{batch.Keys: batch.In([]uint32{1}), batch.Vals: batch.Output(vals)}}
+	vals, offsets := make([]uint32, sharedRows), []uint64{5, 5 + sharedRows}
+	found := make([]uint32, 1)
+	b := &batch.Batch{N: 1, Columns: batch.Columns{batch.Keys: batch.In([]uint32{1}), batch.Vals: batch.Output(vals), batch.Counts: batch.Output(found)}}
 	b.Columns[batch.Vals].Offsets = offsets
 	if err := p.e.Expand(ctx, nil, p.e.Leases.Current(), b, p); err != nil {
 		return err
 	}
-	if slices.Max(vals) != p.mark || slices.Min(vals) != p.mark {
-		return errors.New("a row is another structure's")
+	if slices.Max(vals) != p.mark || slices.Min(vals) != p.mark || found[0] != sharedRows {
+		return fmt.Errorf("a row is another structure's, or %d rows were found", found[0])
 	}
 	return nil
 }
