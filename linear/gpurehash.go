@@ -64,9 +64,6 @@ func (e *gpuEngine) revert(to *core.Lease) error {
 // changes: a line between two of them may get empty slots.
 func (e *gpuEngine) rehashInPlace(ctx context.Context) (done bool, err error) {
 	g := e.Parts().(*generation)
-	if e.Leases.Held() {
-		return false, nil
-	}
 	if err := e.reserveBorders(g.geometry); err != nil {
 		return false, err
 	}
@@ -74,6 +71,9 @@ func (e *gpuEngine) rehashInPlace(ctx context.Context) (done bool, err error) {
 		table: refOf(g), borders: e.borders.Ptr(), found: e.Word(gpu.WordResult), segments: uint32(g.segments()),
 	}
 	err = e.Alone(ctx, func(s *device.Stream) error {
+		if e.Leases.Held() { // only now none can begin
+			return nil
+		}
 		if err := e.Set(s, gpu.WordResult, 0); err != nil {
 			return err
 		}

@@ -12,7 +12,9 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
 )
 
@@ -273,4 +275,45 @@ func TestIterationPutsOffRehashInPlace(t *testing.T) {
 	if s, err := m.Stats(t.Context()); s.Tombstones > 40 || err != nil {
 		t.Errorf("not rehashed after the iteration: %v, %v", s, err)
 	}
+}
+
+// So does one that begins when the rehash has been decided on.
+func TestIterationBeginsBesideRehashInPlace(t *testing.T) {
+	s, err := sim.Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	m, err := New[uint64, uint64](devicetest.Checked(t, s), &Options{Capacity: 400, Fixed: true, Seed: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	e := m.policy.engine.(*gpuEngine)
+	if err := e.borders.Free(); err != nil { // it asks for them again
+		t.Fatal(err)
+	}
+	e.borders = device.Slice[uint32]{}
+	var lease *core.Lease
+	dev := e.Dev
+	e.Dev = allocates{dev, func() { lease, err = e.Leases.Hold(t.Context()) }}
+	done, rerr := e.rehashInPlace(t.Context())
+	e.Dev = dev
+	if done || rerr != nil || err != nil || lease == nil {
+		t.Errorf("rehashed in place: %v, %v; the lease: %v, %v", done, rerr, lease, err)
+	}
+	if err := lease.End(); err != nil {
+		t.Error(err)
+	}
+}
+
+// allocates is a device that tells of allocations before it makes them.
+type allocates struct {
+	device.Device
+	before func()
+}
+
+func (a allocates) Alloc(size int) (device.Buffer, error) {
+	a.before()
+	return a.Device.Alloc(size)
 }
