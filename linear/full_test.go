@@ -9,6 +9,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/linear"
 )
 
@@ -198,10 +199,25 @@ func TestApplyOnFullMap(t *testing.T) {
 
 // The same for a batch on the device, whose outputs lie where the values were.
 func TestApplyOnDeviceOnFullMap(t *testing.T) {
-	dev := devicetest.Open(t)
-	if _, ok := dev.(device.Host); !ok {
-		t.Skip("operations on a GPU that find no room are not run again")
+	t.Run("device", func(t *testing.T) { applyOnFullMap(t, devicetest.Open(t)) })
+	t.Run("simulated", func(t *testing.T) { applyOnFullMap(t, simulated(t)) })
+}
+
+// simulated is a simulated GPU for a test.
+func simulated(t *testing.T) device.Device {
+	s, err := sim.Open(nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return devicetest.Checked(t, s)
+}
+
+func applyOnFullMap(t *testing.T, dev device.Device) {
 	m := newMap[uint64, uint64](t, dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
 	keys := sequence[uint64](1, 64)
 	if n, err := m.Put(t.Context(), keys, keys); n != 64 || err != nil {

@@ -55,36 +55,56 @@ func (p *policy) slots() int {
 // room is how many more slots may be used.
 func (p *policy) room(used uint64) int { return roomIn(p.slots(), p.opts.MaxLoad) - int(used) }
 
+// crowdedShare of the slots in use is when an operation may find none on its path.
+const crowdedShare = 0.95
+
+// tight reports whether some of n operations may find no slot, and would if
+// they ran again.
+func (p *policy) tight(now core.Counters, n int) bool {
+	return float64(now.Used)+float64(n) > crowdedShare*float64(p.slots()) && (!p.opts.Fixed || now.Dead > 0)
+}
+
 // Before is for [core.Policy]: it grows the table, if it must, so that the whole
 // batch has room, or at least a chunk.
 func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
-	if p.opts.Fixed {
+	switch {
+	case s != nil && !now.Exact && p.tight(now, b.N):
+		return 0, false, nil
+	case p.opts.Fixed:
 		n, err = p.maybeClean(ctx, now, s != nil, b.N)
-		return n, false, err
+	default:
+		n, err = p.makeRoom(ctx, now, s, b)
 	}
-	chunk := min(b.N, core.ChunkOps)
-	if room := p.room(now.Used); room >= chunk {
-		return min(b.N, room), false, nil
+	return n, s != nil && p.tight(now, n), err
+}
+
+// makeRoom grows the table, if it must, and returns how many operations of a
+// batch are to be run.
+func (p *policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, err error) {
+	chunk, room := min(b.N, core.ChunkOps), p.room(now.Used)
+	if room >= chunk {
+		return min(b.N, room), nil
 	}
 	if !now.Exact {
-		return 0, false, nil
+		return 0, nil
 	}
 	need, err := core.Need(ctx, p.engine, now, s, b.Chunk(0, chunk))
 	if err != nil {
-		return 0, false, err
+		return 0, err
 	}
-	if need <= p.room(now.Used) {
-		return chunk, false, nil
+	if need <= room {
+		return chunk, nil
 	}
 	expect := uint64(float64(need) / float64(chunk) * float64(b.N))
 	if err = p.grow(ctx, now, expect, uint64(need)); err == nil {
-		return max(chunk, min(b.N, p.room(now.Live))), false, nil
+		return max(chunk, min(b.N, p.room(now.Live))), nil
 	}
-	// No memory to grow, or keys that crowd in any size: use what room there is.
-	if room := p.room(now.Used); room > 0 && cannotGrow(err) {
-		return min(chunk, room), false, nil
+	// No memory to grow, or keys that crowd in any size: use what room there is,
+	// by as many operations as are likely to bring so many new keys.
+	if room > 0 && cannotGrow(err) {
+		return max(1, int(float64(chunk)*float64(room)/float64(need))), nil
 	}
-	return 0, false, err
+	return 0, err
 }
 
 // grow rehashes for as many new keys as are expected, or if there is no memory
@@ -139,7 +159,7 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 		}
 		return all, false, err
 	}
-	_, still, err = p.engine.Change(ctx, nil, failed)
+	still, err = core.Rerun(ctx, p.engine, failed)
 	switch {
 	case before == nil:
 		return still, false, err

@@ -28,7 +28,8 @@ func (p *policy) unclean(live, dead uint64) (due bool, n int) {
 	// Both the slots in use and, if the table is fuller than it is made for, the
 	// dead among the free.
 	room := max(slots*(load+(1-load)*cleanShare)-float64(live+dead), slots-float64(live)-float64(dead)/cleanShare)
-	return room <= 0, max(int(room), 1)
+	// Where next to none are left, updates, which take none, still come in numbers.
+	return room <= 0, max(int(room), int(slots)/128, 1)
 }
 
 // maybeClean rehashes a fixed table in place if that is due before n insertions,
@@ -86,7 +87,7 @@ func (p *policy) resizeWithin(ctx context.Context, lines, most uint32) (err erro
 // After is for [core.Policy]: a table that has become almost empty gets smaller.
 func (p *policy) After(ctx context.Context, now core.Counters, delta int) error {
 	have := p.engine.geometry().lines
-	if delta >= 0 || p.opts.Fixed || have <= p.minLines || have == 1 ||
+	if delta >= 0 || p.opts.Fixed || have <= p.minLines ||
 		float64(now.Live) > float64(p.slots())*p.opts.MaxLoad*shrinkShare || now.Live > p.crowded/2 && p.crowded > 0 {
 		return nil
 	}

@@ -44,7 +44,7 @@ func (p *policy) size() (units int, err error) {
 		return 0, fmt.Errorf("%w: slabs with slots of %d bytes have no MaxLoad of %v", op.ErrOptions, slot, o.MaxLoad)
 	}
 	if p.minBuckets, ok = bucketsFor(uint64(o.Capacity), p.perBucket); !ok && o.Buckets == 0 {
-		return 0, fmt.Errorf("%w: Capacity %d at load %v needs more than %d GiB", op.ErrOptions, o.Capacity, o.MaxLoad, maxBuckets*slabBytes>>30)
+		return 0, fmt.Errorf("%w: Capacity %d at load %v needs more than %d GiB", op.ErrOptions, o.Capacity, o.MaxLoad, core.LinesBytes(maxBuckets)>>30)
 	}
 	if o.Buckets != 0 {
 		p.minBuckets = uint32(o.Buckets)
@@ -134,6 +134,11 @@ func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream
 		}
 		if n, err = p.makeRoom(ctx, now, s, b); err != nil {
 			return 0, false, err
+		}
+		if s != nil && p.opts.Fixed && !p.covered(now, n) {
+			if _, err = p.countPool(ctx); err != nil {
+				return 0, false, err
+			}
 		}
 		report = s != nil && !p.covered(now, n)
 	}
@@ -274,7 +279,7 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	if err != nil || !better {
 		return core.All(failed.N), false, err
 	}
-	_, still, err = p.engine.Change(ctx, nil, failed)
+	still, err = core.Rerun(ctx, p.engine, failed)
 	p.free -= p.worst(failed.N)
 	return still, !p.opts.Fixed || len(still) < failed.N, err
 }

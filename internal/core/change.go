@@ -289,3 +289,19 @@ func (t *Table) retryOn(ctx context.Context, s *device.Stream, b *batch.Batch, f
 	failed, err = t.retry(ctx, host, failed)
 	return failed, errors.Join(err, b.Store(s, host))
 }
+
+// Rerun runs operations again that found no room, for a policy. still are those
+// that find none again, or that an error leaves not run, ascending.
+func Rerun(ctx context.Context, e Engine, failed *batch.Batch) (still []uint32, err error) {
+	for done := 0; done < failed.N && err == nil; {
+		ran, without, e := e.Change(ctx, nil, failed.Chunk(done, failed.N))
+		for _, i := range without {
+			still = append(still, uint32(done)+i)
+		}
+		done, err = done+ran, e
+		for i := done; err != nil && i < failed.N; i++ {
+			still = append(still, uint32(i))
+		}
+	}
+	return still, err
+}

@@ -68,7 +68,8 @@ type Engine interface {
 	// and the key of one of them is there then, then it has been decided
 	// as for duplicates. On a stream, operations without room are counted unless
 	// the batch has the flag Report. done is the length of the prefix that was
-	// run, b.N unless there was an error.
+	// run: less than b.N after an error, or in host memory if the engine takes
+	// only so many at a time.
 	Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error)
 	// Present counts the keys of a batch that are there, for a policy: all changes
 	// have been waited for.
