@@ -75,7 +75,14 @@ func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream
 	default:
 		n, err = p.makeRoom(ctx, now, s, b)
 	}
-	return n, s != nil && p.tight(now, n), err
+	return n, s != nil && (p.tight(now, n) || p.forgets(b)), err
+}
+
+// forgets reports a batch that may find no slot for a key though the table has
+// plenty: mixed ones reuse no dead slot of a set, which does not remember whose
+// it was. Where keys that look like sentinels come and go, the extra line fills.
+func (p *policy) forgets(b *batch.Batch) bool {
+	return p.widths.Val == 0 && b.Columns[batch.Kinds].Given()
 }
 
 // makeRoom grows the table, if it must, and returns how many operations of a
@@ -150,7 +157,7 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 		return all, false, nil
 	}
 	lines := p.engine.geometry().lines
-	before, err := p.relax(ctx)
+	before, err := p.relax(ctx, p.forgets(failed) && now.Dead > 0)
 	if err != nil {
 		// The operations count as not run. A fixed table is full in any case, and
 		// so is one whose keys crowd.
@@ -171,15 +178,17 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 }
 
 // relax makes room for operations that found none. If the table could be as it
-// was, it returns a lease to go back to.
-func (p *policy) relax(ctx context.Context) (before *core.Lease, err error) {
+// was, it returns a lease to go back to. Where dead slots are what is in the way,
+// all of them go; a rehash in place leaves those of the extra line.
+func (p *policy) relax(ctx context.Context, dead bool) (before *core.Lease, err error) {
 	lines := p.engine.geometry().lines
-	if p.opts.Fixed {
-		done, err := p.clean(ctx)
-		if err == nil && !done {
-			err = p.resize(ctx, lines, true)
+	if p.opts.Fixed && !dead {
+		if done, err := p.clean(ctx); done || err != nil {
+			return nil, err
 		}
-		return nil, err
+	}
+	if p.opts.Fixed || dead {
+		return nil, p.resize(ctx, lines, true)
 	}
 	before = p.engine.hold()
 	if err := p.resize(ctx, uint32(min(2*uint64(lines), maxLines)), true); err != nil {
