@@ -48,6 +48,7 @@ func Write[V any, SK Key, SV Val](a *Answers[V], i int, s *Slot[SK, SV]) (hits i
 // what has become of them. K and V are the types of the batch's columns as
 // unsigned integers.
 type Changes[K, V any] struct {
+	Result
 	Keys  []K
 	Reuse bool // a new key may take any dead slot
 	Multi bool
@@ -58,9 +59,6 @@ type Changes[K, V any] struct {
 	out    []V
 	ok     []bool
 	counts []uint32
-
-	Failed      []uint32 // operations that found no room
-	Fresh, Live int64    // slots taken that were empty; change of the number of pairs
 }
 
 // ChangesOf are those of a batch. Dead slots of sets, which remember no key, are
@@ -88,9 +86,6 @@ func (c *Changes[K, V]) Kind(i uint32) op.Kind {
 	}
 	return c.kind
 }
-
-// Appends reports whether all operations add a pair without a search.
-func (c *Changes[K, V]) Appends() bool { return c.Multi && c.kinds == nil && c.kind == op.Put }
 
 // Outcome is what became of an operation.
 type Outcome struct {
