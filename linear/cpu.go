@@ -2,7 +2,6 @@ package linear
 
 import (
 	"context"
-	"errors"
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
@@ -10,11 +9,6 @@ import (
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
 )
-
-// group is how many operations are worked on while the memory of as many more
-// is on its way. Lookups of 10^7 keys at load 0.5 took 28.7, 29.6, 32.4 and 34.0
-// ns with groups of 8, 16, 32 and 64; misses 41.1, 40.8, 42.3, 44.1.
-const group = 16
 
 // farWork is the work of a search beyond the first lines, which goes on as long
 // as the table is full.
@@ -32,34 +26,19 @@ type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct{ cpu.Engine }
 
 func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, g geometry) (engine, *core.Leases, error) {
 	e := &cpuEngine[K, SK, V, SV]{cpu.Engine{Device: dev, Slots: lineBytes / int(unsafe.Sizeof(cpu.Slot[SK, SV]{}))}}
-	gen, err := e.allocate(context.Background(), g)
+	gen, err := allocate(dev, g)
 	if err != nil {
 		return nil, nil, err
 	}
-	return e, e.Start(gen), nil
-}
-
-// allocate makes an empty generation, unless ctx ends.
-func (e *cpuEngine[K, SK, V, SV]) allocate(ctx context.Context, g geometry) (*generation, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	gen, err := allocate(e.Device, g)
-	if err != nil {
-		return nil, err
-	}
-	if err := e.Wipe(ctx, gen); err != nil {
-		return nil, errors.Join(err, gen.Free())
-	}
-	return gen, nil
+	leases, err := e.Start(e, gen)
+	return e, leases, err
 }
 
 // Clear is for [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Clear(ctx context.Context) error {
-	g := e.Parts().(*generation)
-	err := e.Wipe(ctx, g)
+	err := e.Engine.Clear(ctx)
 	if err == nil {
-		g.long.Store(false)
+		e.Parts().(*generation).long.Store(false)
 	}
 	return err
 }
@@ -80,23 +59,17 @@ func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l 
 	})
 }
 
-// Present is for [core.Engine].
-func (e *cpuEngine[K, SK, V, SV]) Present(ctx context.Context, _ *device.Stream, b *batch.Batch) (int, error) {
-	_, hits, err := e.Look(ctx, nil, e.Leases.Current(), b.Only(batch.Keys), 0)
-	return hits, err
-}
-
 // getRange looks up keys on one core. While a group of them is looked at, the
 // cache lines that the paths of the next group begin with are on their way.
 // Searches that go beyond theirs are put off to the end of the group.
 func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t cpuTable[SK, SV], keys []K, to cpu.Answers[V]) (ran, hits int) {
-	var homes [2][group]uint32
-	ask(t, keys[:min(group, len(keys))], &homes[0])
-	for lo, turn := 0, 0; lo < len(keys); lo, turn = lo+group, turn^1 {
-		hi := min(lo+group, len(keys))
-		ask(t, keys[hi:min(hi+group, len(keys))], &homes[turn^1])
+	var homes [2][cpu.Group]uint32
+	ask(t, keys[:min(cpu.Group, len(keys))], &homes[0])
+	for lo, turn := 0, 0; lo < len(keys); lo, turn = lo+cpu.Group, turn^1 {
+		hi := min(lo+cpu.Group, len(keys))
+		ask(t, keys[hi:min(hi+cpu.Group, len(keys))], &homes[turn^1])
 
-		var far, next [group]uint32
+		var far, next [cpu.Group]uint32
 		late := 0
 		for i, k := range keys[lo:hi] {
 			h := homes[turn][i]
@@ -113,7 +86,7 @@ func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t cpuTable[SK, SV]
 			s := t.findFar(cpu.Stored(SK(keys[lo+int(i)]), lastSentinel), homes[turn][i])
 			hits += cpu.Write(&to, lo+int(i), s)
 		}
-		if w.Over(group + late*farWork) {
+		if w.Over(cpu.Group + late*farWork) {
 			return hi, hits
 		}
 	}
@@ -121,7 +94,7 @@ func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t cpuTable[SK, SV]
 }
 
 // ask works out where the paths of a group begin, and prefetches it.
-func ask[K, SK cpu.Key, SV cpu.Val](t cpuTable[SK, SV], keys []K, homes *[group]uint32) {
+func ask[K, SK cpu.Key, SV cpu.Val](t cpuTable[SK, SV], keys []K, homes *[cpu.Group]uint32) {
 	for i, k := range keys {
 		homes[i] = home(t.geometry, SK(k))
 	}

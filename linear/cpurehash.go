@@ -2,10 +2,8 @@ package linear
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
@@ -13,15 +11,17 @@ import (
 )
 
 func (e *cpuEngine[K, SK, V, SV]) rehash(ctx context.Context, lines uint32, thorough bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	from := e.Parts().(*generation)
-	to, err := e.allocate(ctx, geometry{seed: from.seed, lines: lines})
+	to, err := allocate(e.Device, geometry{seed: from.seed, lines: lines})
 	if err != nil {
 		return err
 	}
-	if err := e.move(from, to, newEffort(ctx, from.Tally().Live, int(unsafe.Sizeof(cpu.Slot[SK, SV]{})), thorough)); err != nil {
-		return errors.Join(err, to.Free())
-	}
-	return e.Leases.Replace(to)
+	return e.Move(ctx, to, func() error {
+		return e.move(from, to, newEffort(ctx, from.Tally().Live, lineBytes/e.Slots, thorough))
+	})
 }
 
 func (e *cpuEngine[K, SK, V, SV]) hold() *core.Lease { return e.Leases.Keep() }

@@ -13,7 +13,7 @@ import (
 func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
 	g := l.Parts.(*generation)
 	t := tableOf[SK, SV](g)
-	return cpu.Export[K, V](ctx, out, t.base, g.Order, t.lines, lo, hi, lastSentinel, func(line uint32, slots func([]cpu.Slot[SK, SV])) {
+	return cpu.Export[K, V](ctx, out, g.Memory(), lo, hi, lastSentinel, func(line uint32, slots func([]cpu.Slot[SK, SV])) {
 		slots(t.line(line))
 	})
 }

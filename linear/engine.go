@@ -19,10 +19,10 @@ type engine interface {
 	// there, so that some find no slot or all take long, that is weft.ErrFull;
 	// thorough gives up later. On an error the old table is unchanged.
 	rehash(ctx context.Context, lines uint32, thorough bool) error
-	// rehashInPlace drops the dead slots within the memory that the table has, but
-	// for those of the extra line. It reports false if it can't: iterations read
-	// that memory, or no slot is empty. Between lines it stops when ctx ends; then
-	// the table is as good as before, and no slot has come to be dead.
+	// rehashInPlace drops the dead slots within the memory that the table has; a
+	// GPU leaves those of the extra line. It reports false if it can't: iterations
+	// read that memory, or no slot is empty. Between lines it stops when ctx ends;
+	// then the table is as good as before, and no slot has come to be dead.
 	rehashInPlace(ctx context.Context) (bool, error)
 	// hold keeps the table in use; revert goes back to it, if it has been replaced
 	// since, and ends the hold.

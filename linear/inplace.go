@@ -52,7 +52,7 @@ func (e *cpuEngine[K, SK, V, SV]) rehashInPlace(ctx context.Context) (bool, erro
 		}
 		dropped.Add(t.rehashInPlace(ctx, borders[i], n))
 	})
-	g.Tally().Used -= dropped.Load()
+	g.Tally().Used -= dropped.Load() + t.cleanExtra()
 	return ctx.Err() == nil, ctx.Err()
 }
 
@@ -179,6 +179,22 @@ func (t *cpuTable[K, V]) placeBefore(lines, home uint32, pair *cpu.Slot[K, V]) b
 		}
 	}
 	return false
+}
+
+// cleanExtra drops the dead slots of the extra line, where all paths are the
+// same, and returns their number.
+func (t *cpuTable[K, V]) cleanExtra() (dropped uint64) {
+	var fresh [lineBytes / 4]cpu.Slot[K, V]
+	wipeLine(&fresh[0])
+	slots := t.line(t.lines)
+	dead, _ := census(slots)
+	at := 0
+	for left := liveIn(slots); left != 0; left &= left - 1 {
+		fresh[at] = slots[bits.TrailingZeros32(left)]
+		at++
+	}
+	copy(slots, fresh[:])
+	return uint64(dead)
 }
 
 // wipeLine empties the line that begins with a slot.

@@ -108,8 +108,9 @@ func (im image) distances() map[uint64]uint32 {
 	return d
 }
 
-// Whatever the table: a rehash in place keeps all pairs, drops all dead slots but
-// those of the extra line, leaves the layout in order, and makes no path longer.
+// Whatever the table: a rehash in place keeps all pairs, drops all dead slots, on
+// a GPU but for those of the extra line, leaves the layout in order, and makes no
+// path longer.
 func TestRehashInPlace(t *testing.T) {
 	dev := devicetest.Open(t)
 	seeds := uint64(20)

@@ -2,18 +2,17 @@ package linear
 
 import (
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
-	"github.com/weftgo/weft/internal/hash"
 )
 
 // Memory is that of [core.Lines], the same on every device (twin: layout.cuh).
-// A sector is what a GPU fetches at least. A slot holds a key and its value in one word, so that one compare-and-swap
-// publishes both: 8 bytes for 32-bit keys with 32-bit values, 16 bytes for
-// pairs with a 64-bit part, and just the key in a set.
+// A sector is what a GPU fetches at least. A slot holds a key and its value in
+// one word, so that one compare-and-swap publishes both: 8 bytes for 32-bit keys
+// with 32-bit values, 16 bytes for pairs with a 64-bit part, and just the key in
+// a set.
 const (
 	lineBytes   = core.LineBytes
 	sectorShift = 5
@@ -59,13 +58,7 @@ func (g geometry) path() uint32 { return min(g.lines, maxPath) }
 
 // home is the sector where the search for a key begins.
 func home[K cpu.Key](g geometry, key K) uint32 {
-	if isSentinel(key) {
-		return g.lines * lineSectors
-	}
-	if unsafe.Sizeof(key) == 4 {
-		return hash.Reduce32(hash.Uint32(uint32(key), g.seed), g.lines*lineSectors)
-	}
-	return uint32(hash.Reduce64(hash.Uint64(uint64(key), g.seed), uint64(g.lines)*lineSectors))
+	return cpu.Home(key, lastSentinel, g.seed, g.lines*lineSectors)
 }
 
 // generation is the memory of a table between two rehashes.

@@ -34,8 +34,8 @@ func New[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*Map[K, V]
 }
 
 // NewSet makes an empty set on a device, which must outlive it. Slots of
-// deleted keys are reused whatever Options.Tombstones says, since a set's
-// batches either insert or delete. Errors as of [New].
+// deleted keys are reused whatever Options.Tombstones says, since they cannot
+// remember a key; on a GPU not by mixed batches. Errors as of [New].
 func NewSet[K weft.Key](dev device.Device, opts *Options) (*Set[K], error) {
 	t, err := newTable(dev, core.Set, batch.SetWidths[K](), core.SetTypes[K](), opts)
 	if err != nil {

@@ -50,25 +50,22 @@ func newMutant(dev device.Device, how mutation, opts *Options) (*Map[uint32, uin
 type mutantChanger = changer[uint32, uint32, uint32, uint32]
 
 func (m *mutant) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
-	if err := cpu.Open(s); err != nil {
-		return 0, nil, err
-	}
-	run := func(_ *cpu.Watch, part *batch.Batch) (ran int, failed []uint32) {
-		c := m.changer(part)
-		for i := range uint32(part.N) {
-			if m.how == backwards {
-				i = uint32(part.N) - 1 - i
+	// All on one core: no piece is quick.
+	return m.Engine.Change(ctx, s, b, cpu.PieceOps, func(part *batch.Batch) cpu.Loops {
+		return cpu.Loops{Quick: func() bool { return false }, Run: func(_ *cpu.Watch, s cpu.Share) (int, cpu.Result) {
+			c := m.changer(part)
+			c.part = s
+			for i := range uint32(part.N) {
+				if m.how == backwards {
+					i = uint32(part.N) - 1 - i
+				}
+				m.one(&c, i)
 			}
-			m.one(c, i)
-		}
-		if m.how != countsNothing {
-			c.count()
-		}
-		return part.N, c.Failed
-	}
-	return m.Pieces(ctx, b, cpu.PieceOps, run, func(part *batch.Batch) ([]uint32, bool) {
-		_, failed := run(nil, part)
-		return failed, true
+			if m.how == countsNothing {
+				c.Live, c.Fresh = 0, 0
+			}
+			return part.N, c.Result
+		}}
 	})
 }
 

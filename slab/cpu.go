@@ -2,7 +2,6 @@ package slab
 
 import (
 	"context"
-	"errors"
 	"unsafe"
 
 	"github.com/weftgo/weft/alloc"
@@ -25,23 +24,12 @@ type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct {
 
 func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, g geometry, units int, fixed bool) (engine, *core.Leases, error) {
 	e := &cpuEngine[K, SK, V, SV]{cpu.Engine{Device: dev, Slots: slotsIn(int(unsafe.Sizeof(cpu.Slot[SK, SV]{})))}, fixed}
-	gen, err := e.allocate(context.Background(), g, units)
+	gen, err := allocate(dev, g, units, fixed)
 	if err != nil {
 		return nil, nil, err
 	}
-	return e, e.Start(gen), nil
-}
-
-// allocate makes an empty generation, unless ctx ends.
-func (e *cpuEngine[K, SK, V, SV]) allocate(ctx context.Context, g geometry, units int) (*generation, error) {
-	gen, err := allocate(e.Device, g, units, e.fixed)
-	if err != nil {
-		return nil, err
-	}
-	if err := e.Wipe(ctx, gen); err != nil {
-		return nil, errors.Join(err, gen.Free())
-	}
-	return gen, nil
+	leases, err := e.Start(e, gen)
+	return e, leases, err
 }
 
 func (e *cpuEngine[K, SK, V, SV]) geometry() geometry { return e.Parts().(*generation).geometry }

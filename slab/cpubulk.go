@@ -2,7 +2,6 @@ package slab
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"unsafe"
@@ -24,14 +23,15 @@ func (e *cpuEngine[K, SK, V, SV]) rehash(ctx context.Context, buckets uint32, un
 		return err
 	}
 	from := e.Parts().(*generation)
-	to, err := e.allocate(ctx, geometry{seed: from.seed, buckets: buckets}, units)
+	to, err := allocate(e.Device, geometry{seed: from.seed, buckets: buckets}, units, e.fixed)
 	if err != nil {
 		return err
 	}
-	if err := e.move(ctx, from, to); err != nil {
-		return errors.Join(fmt.Errorf("rehash to %d buckets: %w", buckets, err), to.Free())
+	err = e.Move(ctx, to, func() error { return e.move(ctx, from, to) })
+	if err != nil {
+		return fmt.Errorf("rehash to %d buckets: %w", buckets, err)
 	}
-	return e.Leases.Replace(to)
+	return nil
 }
 
 // move copies the live pairs of one generation to an empty other, on all
@@ -213,7 +213,7 @@ func ones(slab unsafe.Pointer, lo, hi int) {
 func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
 	g := l.Parts.(*generation)
 	t := tableOf[SK, SV](g)
-	return cpu.Export[K, V](ctx, out, t.bases, g.Order, t.buckets, lo, hi, lastSentinel, func(bucket uint32, slots func([]cpu.Slot[SK, SV])) {
+	return cpu.Export[K, V](ctx, out, g.Memory(), lo, hi, lastSentinel, func(bucket uint32, slots func([]cpu.Slot[SK, SV])) {
 		for slab := t.base(bucket); slab != nil; slab = t.next(slab) {
 			slots(t.slots(slab))
 		}

@@ -14,96 +14,57 @@ import (
 
 // Change is for [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
-	if err := cpu.Open(s); err != nil {
-		return 0, nil, err
-	}
 	size := cpu.PieceOps
-	if g := e.Parts().(*generation); g.long.Load() || g.buckets < longPiece {
-		size = longPiece
+	if g := e.Parts().(*generation); g.long.Load() || g.buckets < cpu.SmallPiece {
+		size = cpu.SmallPiece // chains are long or may become so
 	}
-	return e.Pieces(ctx, b, size, func(w *cpu.Watch, part *batch.Batch) (ran int, failed []uint32) {
+	return e.Engine.Change(ctx, s, b, size, func(part *batch.Batch) cpu.Loops {
 		c := e.changer(part)
-		ran = c.run(w, e.Dealer.All(part.N))
-		c.count()
-		return ran, c.Failed
-	}, e.together)
+		return cpu.Loops{Places: c.places, Quick: func() bool { return c.quick(e.Device) }, Run: c.run}
+	})
 }
 
-const (
-	// longPiece is the size of pieces where chains are long or may become so.
-	longPiece = 1 << 13
-	// longWork is how many slabs the searches of a piece go through at most if
-	// all cores work on it: ten milliseconds' work of one core.
-	longWork = 1 << 17
-	// crowd is how many more operations than others a share of it may have. So
-	// many on one bucket, which grows meanwhile, take ten milliseconds, too.
-	crowd = 1 << 12
-)
+// longWork is how many slabs the searches of a piece go through at most if all
+// cores work on it: ten milliseconds' work of one core.
+const longWork = 1 << 17
 
 // changer runs the changes of one piece of a batch, or a share of them.
 type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Changes[K, V]
-	gen   *generation
-	table cpuTable[SK, SV]
-	units alloc.Worker
-	dead  bool // there may be dead slots
+	gen     *generation
+	table   cpuTable[SK, SV]
+	units   alloc.Worker
+	dead    bool // there may be dead slots
+	appends bool // no operation searches: all begin where the hint says
 }
 
-func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) *changer[K, SK, V, SV] {
+func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) changer[K, SK, V, SV] {
 	g := e.Parts().(*generation)
 	now := g.Tally()
-	c := &changer[K, SK, V, SV]{
+	return changer[K, SK, V, SV]{
 		Changes: cpu.ChangesOf[K, V](b),
 		gen:     g,
 		table:   tableOf[SK, SV](g),
 		dead:    now.Used > now.Live || b.Columns[batch.Kinds].Given(),
+		appends: b.Appends(),
 	}
-	c.units = c.table.units.Worker()
-	return c
 }
 
-// together runs the changes of a piece on all cores.
-func (e *cpuEngine[K, SK, V, SV]) together(b *batch.Batch) (failed []uint32, ok bool) {
-	c := e.changer(b)
-	shares := e.Dealer.Out(e.Device, c.table.buckets, b.N, func(lo, hi int, places []uint32) {
-		for i, k := range c.Keys[lo:hi] {
-			places[i] = bucketOf(c.table.geometry, SK(k))
-		}
-	})
-	if !e.quick(c, shares) {
-		return nil, false
+// places works out the buckets of operations.
+func (c *changer[K, SK, V, SV]) places(lo, hi int, buckets []uint32) {
+	for i, k := range c.Keys[lo:hi] {
+		buckets[i] = bucketOf(c.table.geometry, SK(k))
 	}
-	full := make([][]uint32, len(shares))
-	var fresh, live atomic.Int64
-	e.Device.Parallel(len(shares), 1, func(i, _ int) {
-		own := *c
-		own.units = c.table.units.Worker()
-		own.run(cpu.NoWatch(), shares[i].Ops)
-		full[i] = own.Failed
-		fresh.Add(own.Fresh)
-		live.Add(own.Live)
-	})
-	c.Fresh, c.Live = fresh.Load(), live.Load()
-	c.count()
-	return cpu.Merged(full), true
 }
 
-// quick reports whether no core will be long at its share of a piece, which
-// cannot be stopped: searches are short, and no bucket gets much longer.
-func (e *cpuEngine[K, SK, V, SV]) quick(c *changer[K, SK, V, SV], shares []cpu.Share) bool {
-	if c.Appends() {
-		return true // all begin where the hint says
-	}
-	for _, s := range shares {
-		if len(s.Ops) > len(c.Keys)/len(shares)+crowd {
-			return false
-		}
-	}
-	if !c.gen.long.Load() {
+// quick is for [cpu.Loops]: where chains are long, it adds up those of all
+// operations.
+func (c *changer[K, SK, V, SV]) quick(dev device.Host) bool {
+	if c.appends || !c.gen.long.Load() {
 		return true
 	}
 	var work atomic.Int64
-	e.Device.Parallel(len(c.Keys), len(c.Keys)/e.Device.Properties().Units+1, func(lo, hi int) {
+	dev.Parallel(len(c.Keys), len(c.Keys)/dev.Properties().Units+1, func(lo, hi int) {
 		n := 0
 		for _, k := range c.Keys[lo:hi] {
 			n += c.table.length(c.table.base(bucketOf(c.table.geometry, SK(k))))
@@ -113,20 +74,21 @@ func (e *cpuEngine[K, SK, V, SV]) quick(c *changer[K, SK, V, SV], shares []cpu.S
 	return work.Load() <= longWork
 }
 
-// run runs operations in order until the watch stops it.
-func (c *changer[K, SK, V, SV]) run(w *cpu.Watch, ops []uint32) (ran int) {
-	slow := !c.Appends()
-	return cpu.Ahead(w, ops, group, func(ops []uint32, bases *[cpu.Group]unsafe.Pointer) {
+// run is for [cpu.Loops], on a copy.
+func (c changer[K, SK, V, SV]) run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
+	c.units = c.table.units.Worker()
+	ran = cpu.Ahead(w, s.Ops, group, func(ops []uint32, bases *[cpu.Group]unsafe.Pointer) {
 		for j, i := range ops {
 			bases[j] = c.table.base(bucketOf(c.table.geometry, SK(c.Keys[i])))
 		}
 		cpu.PrefetchPairs(bases[:len(ops)])
 	}, func(i uint32, base unsafe.Pointer) {
-		if slow && c.gen.long.Load() {
+		if !c.appends && c.gen.long.Load() {
 			w.Work(c.table.length(base))
 		}
 		c.Finish(i, c.one(i, c.Kind(i), cpu.Stored(SK(c.Keys[i]), lastSentinel), base))
 	})
+	return ran, c.Result
 }
 
 // one runs one operation.
@@ -172,11 +134,4 @@ func (c *changer[K, SK, V, SV]) add(i uint32, key SK, base unsafe.Pointer) cpu.O
 		return cpu.Outcome{Full: true}
 	}
 	return cpu.Insert(&c.Changes, i, key, at)
-}
-
-// count adds what was done to the table's counters.
-func (c *changer[K, SK, V, SV]) count() {
-	to := c.gen.Tally()
-	to.Live += uint64(c.Live)
-	to.Used += uint64(c.Fresh)
 }

@@ -124,11 +124,6 @@ func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits devi
 	return device.Launch(s, kernel, grid, gpu.Block, &getParams{table: refOf(p), lookup: lookup})
 }
 
-// appends reports whether a batch adds pairs to a multimap.
-func appends(b *batch.Batch) bool {
-	return b.Flags&batch.Multi != 0 && b.Kind == op.Put && !b.Columns[batch.Kinds].Given()
-}
-
 // Change launches a change: and if it adds pairs, those that too many threads
 // wanted to put in one place, which it listed.
 func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
@@ -138,7 +133,7 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 	}
 	params := changeParams{table: refFor(p, c), changes: c.Args}
 	err = device.Launch(s, kernel, gpu.Grid(c.N), gpu.Block, &params)
-	if err != nil || !appends(c.Batch) {
+	if err != nil || !c.Appends() {
 		return c.Ordered(), err
 	}
 	return false, device.Launch(s, k.append, device.Dim{X: appendWarps}, device.Dim{X: warpThreads}, &params)
@@ -191,7 +186,7 @@ func (k *kernels) Rows(s *device.Stream, p core.Parts, n int, keys, offsets, val
 // of ordered batches makes the launch list those that too many threads want to
 // put in one place.
 func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
-	if appends(b) {
+	if b.Appends() {
 		listing := *b
 		listing.Flags |= batch.Order
 		b = &listing

@@ -9,7 +9,6 @@ import (
 	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
-	"github.com/weftgo/weft/internal/hash"
 )
 
 // Memory is that of [core.Lines], the same on every device (twin: layout.cuh): each
@@ -73,13 +72,7 @@ func (g geometry) bytes() int { return core.LinesBytes(g.buckets) }
 
 // bucketOf is the bucket of a key.
 func bucketOf[K cpu.Key](g geometry, key K) uint32 {
-	if isSentinel(key) {
-		return g.buckets
-	}
-	if unsafe.Sizeof(key) == 4 {
-		return hash.Reduce32(hash.Uint32(uint32(key), g.seed), g.buckets)
-	}
-	return uint32(hash.Reduce64(hash.Uint64(uint64(key), g.seed), uint64(g.buckets)))
+	return cpu.Home(key, lastSentinel, g.seed, g.buckets)
 }
 
 // generation is the memory of a table between two rehashes: lines are base

@@ -108,6 +108,11 @@ func (b *Batch) Only(r Role) *Batch {
 // Inserts reports whether a batch can need room.
 func (b *Batch) Inserts() bool { return b.Columns[Kinds].Given() || b.Kind.Inserts() }
 
+// Appends reports whether all operations add a pair without a search.
+func (b *Batch) Appends() bool {
+	return b.Flags&Multi != 0 && b.Kind == op.Put && !b.Columns[Kinds].Given()
+}
+
 // Insertions counts the operations that may insert. If the batch is mixed and
 // lies on a device that the host cannot read, it waits for a copy of the kinds.
 func (b *Batch) Insertions(ctx context.Context, s *device.Stream) (n int, err error) {

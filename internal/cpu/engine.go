@@ -6,7 +6,7 @@ package cpu
 
 import (
 	"context"
-	"slices"
+	"errors"
 	"sync/atomic"
 
 	"github.com/weftgo/weft/device"
@@ -14,16 +14,16 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Tallied is a generation of any structure.
-type Tallied interface {
-	core.Parts
-	Tally() *core.Tally
-}
-
 // Generation is one that embeds [core.Lines].
 type Generation interface {
-	Tallied
+	core.Parts
+	Tally() *core.Tally
 	Memory() *core.Lines
+}
+
+// Looker is a structure's engine.
+type Looker interface {
+	Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error)
 }
 
 // Engine is a [core.Engine] but for the loops of a structure, which embeds it.
@@ -33,15 +33,20 @@ type Engine struct {
 	Slots  int // in each line, if the memory is of lines
 	Leases *core.Leases
 	Dealer Dealer
+
+	looker Looker
 }
 
-// Start makes the first generation the current one.
-func (e *Engine) Start(g Tallied) *core.Leases {
-	e.Leases = core.NewLeases(g)
-	return e.Leases
+// Start empties the first generation and makes it the current one, or frees it.
+func (e *Engine) Start(l Looker, g Generation) (*core.Leases, error) {
+	if err := e.Wipe(context.Background(), g); err != nil {
+		return nil, errors.Join(err, g.Free())
+	}
+	e.looker, e.Leases = l, core.NewLeases(g)
+	return e.Leases, nil
 }
 
-// Tuning of the loops.
+// Tuning of lookups.
 const (
 	// grain is the number of lookups a core takes at a time, a few hundred
 	// microseconds' work.
@@ -50,14 +55,6 @@ const (
 	// getPiece is the number of lookups that are handed out to the cores at a
 	// time.
 	getPiece = 1 << 20
-
-	// PieceOps is the number of changes that are dealt out to the cores at a
-	// time; their keys and the deal stay in the second-level cache.
-	PieceOps = 1 << 17
-
-	// aloneOps is the number of changes below which dealing them out costs
-	// more than it gains.
-	aloneOps = 1 << 11
 )
 
 // Caps is for [core.Engine].
@@ -74,7 +71,7 @@ func (e *Engine) Parts() core.Parts { return e.Leases.Current().Parts }
 
 // Counters is for [core.Engine].
 func (e *Engine) Counters(context.Context) (core.Counters, error) {
-	c := e.Parts().(Tallied).Tally()
+	c := e.Parts().(Generation).Tally()
 	return core.Counters{Live: c.Live, Used: c.Used}, nil
 }
 
@@ -84,6 +81,26 @@ func (e *Engine) Clear(ctx context.Context) error { return e.Wipe(ctx, e.Parts()
 // Extent is for [core.Engine].
 func (e *Engine) Extent(l *core.Lease) (units uint32, rows int) {
 	return l.Parts.(Generation).Memory().Units(), e.Slots
+}
+
+// Present is for [core.Engine].
+func (e *Engine) Present(ctx context.Context, _ *device.Stream, b *batch.Batch) (int, error) {
+	_, hits, err := e.looker.Look(ctx, nil, e.Leases.Current(), b.Only(batch.Keys), 0)
+	return hits, err
+}
+
+// Move fills new memory, which a structure has allocated, and makes it the
+// current generation; or frees it after an error. move copies the pairs of the
+// current one.
+func (e *Engine) Move(ctx context.Context, to Generation, move func() error) error {
+	err := e.Wipe(ctx, to)
+	if err == nil {
+		err = move()
+	}
+	if err != nil {
+		return errors.Join(err, to.Free())
+	}
+	return e.Leases.Replace(to)
 }
 
 // Open reports whether a stream can be used, which has nothing under way. There
@@ -121,39 +138,6 @@ func (e *Engine) Each(ctx context.Context, n int, body func(w *Watch, lo, hi int
 	return done, hits, nil
 }
 
-// Pieces runs a batch of changes in pieces of a size: in batch order by alone,
-// which stops when its watch says so, or if a piece is large enough for all
-// cores by together. That cannot stop at an operation so that all before it
-// have been run, and none behind it: it returns false if the piece may take too
-// long, and leaves it to alone. Both return the operations that found no room,
-// by their numbers in the piece.
-func (e *Engine) Pieces(ctx context.Context, b *batch.Batch, size int,
-	alone func(w *Watch, part *batch.Batch) (ran int, failed []uint32),
-	together func(part *batch.Batch) (failed []uint32, ok bool),
-) (done int, failed []uint32, err error) {
-	for done < b.N {
-		if err := ctx.Err(); err != nil {
-			return done, failed, err
-		}
-		part := b.Chunk(done, min(done+size, b.N))
-		ran := part.N
-		var full []uint32
-		ok := false
-		if part.N >= aloneOps && e.Device.Properties().Units > 1 {
-			full, ok = together(part)
-		}
-		if !ok {
-			w := NewWatch(ctx)
-			ran, full = alone(&w, part)
-		}
-		for _, i := range full {
-			failed = append(failed, uint32(done)+i)
-		}
-		done += ran
-	}
-	return done, failed, nil
-}
-
 // Wipe empties all lines of a generation, on all cores. If ctx ends before it is
 // done, that is the error.
 func (e *Engine) Wipe(ctx context.Context, g Generation) error {
@@ -175,11 +159,4 @@ func (e *Engine) Wipe(ctx context.Context, g Generation) error {
 		return ctx.Err()
 	}
 	return nil
-}
-
-// Merged is the failed operations of shares, ascending.
-func Merged(failed [][]uint32) []uint32 {
-	all := slices.Concat(failed...)
-	slices.Sort(all)
-	return all
 }

@@ -8,14 +8,12 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// lineBytes is what lookups of all hash structures read at once.
-const lineBytes = 128
-
-// Export copies the live pairs of lines number [lo,hi), in an order, to the columns of a batch, as far as they have rows, and counts
-// them. There are n lines at base, and an extra one that holds keys that look like
-// sentinels, of which last is the last. each calls its second argument with the
-// slots of a line, and of what is chained behind it.
-func Export[K Key, V any, SK Key, SV Val](ctx context.Context, out *batch.Batch, base unsafe.Pointer, order core.Spread, n, lo, hi uint32, last SK, each func(line uint32, slots func([]Slot[SK, SV]))) (int, error) {
+// Export copies the live pairs of lines number [lo,hi), in their order, to the
+// columns of a batch, as far as they have rows, and counts them. The extra line
+// holds keys that look like sentinels, of which last is the last. each calls its
+// second argument with the slots of a line, and of what is chained behind it.
+func Export[K Key, V any, SK Key, SV Val](ctx context.Context, out *batch.Batch, from *core.Lines, lo, hi uint32, last SK, each func(line uint32, slots func([]Slot[SK, SV]))) (int, error) {
+	base, order, n := unsafe.Pointer(unsafe.SliceData(from.Buf.Host)), from.Order, from.Units()-1
 	keys, vals := batch.View[K](out.Columns[batch.Keys].Host), batch.View[V](out.Columns[batch.Vals].Host)
 	pairs, flip := 0, SK(0) // flip turns what is stored into the key
 	take := func(slots []Slot[SK, SV]) {
@@ -61,7 +59,7 @@ func fetch(order core.Spread, base unsafe.Pointer, n, lo, hi uint32, lines *[Gro
 		if lines[size] = line; lo == n {
 			lines[size] = n
 		}
-		at[size] = unsafe.Add(base, uintptr(lines[size])*lineBytes)
+		at[size] = unsafe.Add(base, uintptr(lines[size])*core.LineBytes)
 		line = order.Next(line)
 		lo++
 	}

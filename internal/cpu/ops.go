@@ -48,8 +48,10 @@ func Write[V any, SK Key, SV Val](a *Answers[V], i int, s *Slot[SK, SV]) (hits i
 // what has become of them. K and V are the types of the batch's columns as
 // unsigned integers.
 type Changes[K, V any] struct {
-	Keys         []K
-	Reuse, Multi bool
+	Result
+	Keys  []K
+	Reuse bool // a new key may take any dead slot
+	Multi bool
 
 	kind   op.Kind
 	kinds  []op.Kind
@@ -57,16 +59,16 @@ type Changes[K, V any] struct {
 	out    []V
 	ok     []bool
 	counts []uint32
-
-	Failed      []uint32 // operations that found no room
-	Fresh, Live int64    // slots taken that were empty; change of the number of pairs
 }
 
-// ChangesOf are those of a batch.
+// ChangesOf are those of a batch. Dead slots of sets, which remember no key, are
+// for any, whatever the batch: an operation has been through its whole path
+// before it takes one.
 func ChangesOf[K, V any](b *batch.Batch) Changes[K, V] {
+	var v V
 	return Changes[K, V]{
 		Keys:   batch.View[K](b.Columns[batch.Keys].Host),
-		Reuse:  b.Flags&batch.Reuse != 0,
+		Reuse:  b.Flags&batch.Reuse != 0 || unsafe.Sizeof(v) == 0,
 		Multi:  b.Flags&batch.Multi != 0,
 		kind:   b.Kind,
 		kinds:  batch.View[op.Kind](b.Columns[batch.Kinds].Host),
@@ -84,9 +86,6 @@ func (c *Changes[K, V]) Kind(i uint32) op.Kind {
 	}
 	return c.kind
 }
-
-// Appends reports whether all operations add a pair without a search.
-func (c *Changes[K, V]) Appends() bool { return c.Multi && c.kinds == nil && c.kind == op.Put }
 
 // Outcome is what became of an operation.
 type Outcome struct {

@@ -1,0 +1,134 @@
+package cpu
+
+import (
+	"context"
+	"slices"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+)
+
+// Changes are run in pieces of a batch, so that their keys stay in the cache. If
+// all cores work on a piece, it cannot stop at an operation so that all before
+// it have been run, and none behind it. So that is done with pieces that no core
+// is long at, and the others are run in batch order by one core that looks at
+// its watch.
+
+const (
+	// PieceOps is the number of changes that are dealt out to the cores at a
+	// time; their keys and the deal stay in the second-level cache.
+	PieceOps = 1 << 17
+
+	// SmallPiece is the size of the smallest pieces that are tried where a core
+	// would be long at its share of a larger one.
+	SmallPiece = 1 << 13
+
+	// aloneOps is the number of changes below which dealing them out costs
+	// more than it gains.
+	aloneOps = 1 << 11
+
+	// crowd is how many more operations than others a share of a piece may have.
+	// So many at one place take ten milliseconds, also if a path or chain there
+	// grows meanwhile.
+	crowd = 1 << 12
+)
+
+// Loops are what a structure does with one piece of a batch of changes.
+type Loops struct {
+	// Places works out where operations [lo,hi) begin.
+	Places func(lo, hi int, places []uint32)
+	// Quick reports whether the searches of all operations together are short
+	// enough for a piece that cannot be stopped.
+	Quick func() bool
+	// Run runs the operations of a share in order, until the watch stops it. Those
+	// that need places of other shares are late, and are not run.
+	Run func(w *Watch, s Share) (ran int, r Result)
+}
+
+// Result is what changes have come to.
+type Result struct {
+	Failed      []uint32 // operations that found no room
+	Late        []uint32 // operations that need places of other shares
+	Fresh, Live int64    // slots taken that were empty; change of the number of pairs
+}
+
+// add adds what other changes have come to.
+func (r *Result) add(other *Result) {
+	r.Failed = append(r.Failed, other.Failed...)
+	r.Fresh += other.Fresh
+	r.Live += other.Live
+}
+
+// Change is that of [core.Engine], by the loops for a piece, in pieces of a size
+// or less.
+func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch, size int, loops func(part *batch.Batch) Loops) (done int, failed []uint32, err error) {
+	if err := Open(s); err != nil {
+		return 0, nil, err
+	}
+	g := e.Parts().(Generation)
+	whole := Share{Hi: g.Memory().Units()}
+	for done < b.N {
+		if err := ctx.Err(); err != nil {
+			return done, failed, err
+		}
+		part := b.Chunk(done, min(done+size, b.N))
+		l := loops(part)
+		ran := part.N
+		r, ok := e.together(part, &l, whole)
+		switch {
+		case ok:
+		case part.N > SmallPiece && e.cores() > 1:
+			size = max(size/4, SmallPiece)
+			continue
+		default:
+			w := NewWatch(ctx)
+			whole.Ops = e.Dealer.All(part.N)
+			ran, r = l.Run(&w, whole)
+		}
+		for _, i := range r.Failed {
+			failed = append(failed, uint32(done)+i)
+		}
+		t := g.Tally()
+		t.Live += uint64(r.Live)
+		t.Used += uint64(r.Fresh)
+		done += ran
+	}
+	return done, failed, nil
+}
+
+func (e *Engine) cores() int { return e.Device.Properties().Units }
+
+// together runs a piece on all cores. It reports false, and has done nothing, if
+// the piece is too small, or a core may be long at its share.
+func (e *Engine) together(b *batch.Batch, l *Loops, whole Share) (sum Result, ok bool) {
+	if b.N < aloneOps || e.cores() == 1 || !l.Quick() {
+		return sum, false
+	}
+	shares := e.Dealer.Out(e.Device, whole.Hi-1, b.N, l.Places)
+	if !b.Appends() && crowded(shares, b.N) {
+		return sum, false
+	}
+	results := make([]Result, len(shares))
+	e.Device.Parallel(len(shares), 1, func(i, _ int) { _, results[i] = l.Run(NoWatch(), shares[i]) })
+	for i := range results {
+		sum.add(&results[i])
+	}
+	for i := range results {
+		if whole.Ops = results[i].Late; len(whole.Ops) > 0 {
+			_, r := l.Run(NoWatch(), whole)
+			sum.add(&r)
+		}
+	}
+	slices.Sort(sum.Failed)
+	return sum, true
+}
+
+// crowded reports whether a share has many more of n operations than others.
+func crowded(shares []Share, n int) bool {
+	for _, s := range shares {
+		if len(s.Ops) > n/len(shares)+crowd {
+			return true
+		}
+	}
+	return false
+}
