@@ -32,9 +32,12 @@ type Owner struct {
 	// lists are blocks on the device, as often as that had to be made larger:
 	// the last one counts, the others are in older Refs.
 	lists []device.Slice[uint32]
-	// old is the address behind those that all Refs know; None before the first
-	// Ref.
-	old uint32
+
+	// shown is what Refs say, so that they wait for no method under way: as of
+	// the last growth. Its Old is the address behind those that all Refs know;
+	// None before the first Ref.
+	refs  sync.Mutex
+	shown Ref
 
 	// changed is recorded behind each batch on a stream of the caller.
 	changed *device.Event
@@ -51,7 +54,8 @@ func (p *Pool) Owner() (*Owner, error) {
 	if err != nil {
 		return nil, wrap("Pool", "Owner", err)
 	}
-	o := &Owner{pool: p, changed: changed, old: None}
+	o := &Owner{pool: p, changed: changed, shown: Ref{Old: None}}
+	o.show()
 	p.owners = append(p.owners, o)
 	return o, nil
 }
@@ -257,6 +261,7 @@ func (o *Owner) grow(units int) error {
 		o.pool.takeBack(&Owner{blocks: given})
 		return err
 	}
+	o.show()
 	return nil
 }
 
@@ -303,20 +308,34 @@ func (o *Owner) enter(ctx context.Context, method string) error {
 // who can ask for more memory blocks and run again. An owner that can't have
 // more sweeps in any case. A closed owner's Ref has nothing.
 func (o *Owner) Ref(sweep bool) Ref {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.closed {
-		return Ref{}
+	o.refs.Lock()
+	defer o.refs.Unlock()
+	if o.shown.Old == None {
+		o.shown.Old = o.shown.Known
 	}
-	r := o.view(sweep).Ref
-	if o.old == None {
-		o.old, r.Old = r.Known, r.Known
-	}
-	return r
+	return o.ref(sweep)
 }
 
 // view describes the owner to a batch.
 func (o *Owner) view(sweep bool) view {
+	o.refs.Lock()
+	defer o.refs.Unlock()
+	return view{o.ref(sweep), o.blocks}
+}
+
+// ref is Ref with the lock.
+func (o *Owner) ref(sweep bool) Ref {
+	r := o.shown
+	if p := o.pool; sweep || int(r.Count) == p.opts.MaxSuperBlocks*p.opts.Blocks {
+		r.Tries += r.Count
+	}
+	return r
+}
+
+// show has Refs know all memory blocks.
+func (o *Owner) show() {
+	o.refs.Lock()
+	defer o.refs.Unlock()
 	p := o.pool
 	r := Ref{
 		Supers: p.table.Ptr(),
@@ -324,7 +343,7 @@ func (o *Owner) view(sweep bool) view {
 		Tries:  hashedTries,
 		Blocks: uint32(p.opts.Blocks),
 		Unit:   uint32(p.opts.UnitBytes),
-		Old:    o.old,
+		Old:    o.shown.Old,
 	}
 	if p.opts.Light {
 		r.Light = p.buffers[0].Ptr
@@ -334,10 +353,7 @@ func (o *Owner) view(sweep bool) view {
 	} else {
 		r.List = o.lists[len(o.lists)-1].Ptr()
 	}
-	if sweep || int(r.Count) == p.opts.MaxSuperBlocks*p.opts.Blocks {
-		r.Tries += r.Count
-	}
-	return view{r, o.blocks}
+	o.shown = r
 }
 
 // Ptr is where a unit is on the device, aligned to 128 bytes.
@@ -413,6 +429,9 @@ func (o *Owner) Close() error {
 	defer o.pool.mu.Unlock()
 	o.pool.takeBack(o)
 	o.blocks = nil
+	o.refs.Lock()
+	o.shown = Ref{}
+	o.refs.Unlock()
 	for _, l := range o.lists {
 		err = errors.Join(err, l.Free())
 	}

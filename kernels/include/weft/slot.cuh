@@ -75,7 +75,8 @@ struct Pair16 : Sentinels<uint64_t> {
 };
 
 // Sets: the word is the key. A dead slot cannot remember its key; it need not,
-// because the batches of a set either insert or delete.
+// because batches of a set that are all of one kind either insert or delete; mixed
+// ones reuse nothing.
 template <class K>
 struct KeyOnly : Sentinels<K> {
   using Key = K;
