@@ -46,7 +46,7 @@ func TestKernels(t *testing.T) {
 			opts := &sim.Options{Arch: 80 + 10*(i%2), Scheduler: sim.Random, Seed: uint64(i / 2), Races: true}
 			t.Run(fmt.Sprintf("%s, sm_%d, seed %d", test.name, opts.Arch, opts.Seed), func(t *testing.T) {
 				t.Parallel()
-				test.run(t, openSim(t, opts))
+				test.run(t, devicetest.OpenSim(t, opts))
 			})
 		}
 	}
@@ -67,21 +67,6 @@ func TestChurnSmoke(t *testing.T) {
 		t.Skip("no kernels")
 	}
 	churn(t, dev, 512, 12, 2*512, 0)
-}
-
-// openSim is a simulated GPU that fails the test on leaks.
-func openSim(t testing.TB, opts *sim.Options) device.Device {
-	t.Helper()
-	dev, err := sim.Open(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return devicetest.Checked(t, dev)
 }
 
 // All kernels in a few launches, for the same tools.

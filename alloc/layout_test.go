@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/gpu"
 )
 
@@ -35,7 +36,7 @@ func TestConstantsAreTwins(t *testing.T) {
 // An address is its three parts, and Local finds the unit where the
 // description says: bitmaps first, then units.
 func TestAddresses(t *testing.T) {
-	a := newOwner(t, openCPU(t, 1), &Options{Blocks: 3, SuperBlocks: 2})
+	a := newOwner(t, devicetest.OpenCPU(t, 1), &Options{Blocks: 3, SuperBlocks: 2})
 	l := a.Local()
 	for _, at := range []struct{ super, block, unit int }{{0, 0, 0}, {0, 0, 1023}, {0, 2, 5}, {1, 0, 0}, {1, 2, 1023}} {
 		address := uint32(at.super)<<24 | uint32(at.block)<<10 | uint32(at.unit)

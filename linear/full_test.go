@@ -220,7 +220,7 @@ func TestApplyOnDeviceOnFullMap(t *testing.T) {
 	for i := range kinds {
 		kinds[i] = weft.OpPut + weft.OpKind(i%2) // or PutNew
 	}
-	k, v, kind := upload(t, s, fresh), upload(t, s, fresh), upload(t, s, kinds)
+	k, v, kind := devicetest.Upload(t, s, fresh), devicetest.Upload(t, s, fresh), devicetest.Upload(t, s, kinds)
 	if err := errors.Join(m.ApplyOn(s, kind, k, v, device.Slice[bool]{}), m.Sync(t.Context())); err != nil {
 		t.Fatal(err)
 	}

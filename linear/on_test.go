@@ -12,44 +12,6 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-func newStream(t testing.TB, dev device.Device) *device.Stream {
-	t.Helper()
-	s, err := dev.NewStream()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
-// upload is memory on the stream's device, freed with the test.
-func upload[T device.Elem](t testing.TB, s *device.Stream, src []T) device.Slice[T] {
-	t.Helper()
-	d, err := device.Upload(s, src)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Free(); err != nil {
-			t.Error(err)
-		}
-	})
-	return d
-}
-
-func download[T device.Elem](t testing.TB, s *device.Stream, d device.Slice[T]) []T {
-	t.Helper()
-	dst := make([]T, d.Len())
-	if err := d.CopyTo(t.Context(), s, dst); err != nil {
-		t.Fatal(err)
-	}
-	return dst
-}
-
 // rows is the size of batches here.
 func rows(dev device.Device) int { return min(scale(dev).Rows(), 20_000) }
 
@@ -70,7 +32,7 @@ func TestOnEqualsHost(t *testing.T) {
 func onEqualsHost[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scheme linear.Tombstones) {
 	opts := &linear.Options{Tombstones: scheme}
 	host, on := newMap[K, V](t, dev, opts), newMap[K, V](t, dev, opts)
-	s := newStream(t, dev)
+	s := devicetest.NewStream(t, dev)
 	rng := rand.New(rand.NewPCG(1, 1))
 	n := rows(dev)
 	// Keys meet within a batch, and some look like sentinels.
@@ -83,8 +45,8 @@ func onEqualsHost[K weft.Key, V weft.Value](t *testing.T, dev device.Device, sch
 	}
 	for range 3 {
 		keys, vals := batch()
-		dk, dv := upload(t, s, keys), upload(t, s, vals)
-		want, got := make([]bool, n), upload(t, s, make([]bool, n))
+		dk, dv := devicetest.Upload(t, s, keys), devicetest.Upload(t, s, vals)
+		want, got := make([]bool, n), devicetest.Upload(t, s, make([]bool, n))
 		if _, err := host.Put(t.Context(), keys[:n/2], vals[:n/2]); err != nil {
 			t.Fatal(err)
 		}
@@ -97,29 +59,29 @@ func onEqualsHost[K weft.Key, V weft.Value](t *testing.T, dev device.Device, sch
 		if err := on.PutNewOn(s, dk, dv, got); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "PutNew's flags", download(t, s, got), want)
+		equal(t, "PutNew's flags", devicetest.Download(t, s, got), want)
 
 		keys, _ = batch()
-		dk = upload(t, s, keys)
+		dk = devicetest.Upload(t, s, keys)
 		if _, err := host.Get(t.Context(), keys, vals, want); err != nil {
 			t.Fatal(err)
 		}
 		if err := on.GetOn(s, dk, dv, got); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "Get's flags", download(t, s, got), want)
-		equal(t, "Get's values", download(t, s, dv), vals)
+		equal(t, "Get's flags", devicetest.Download(t, s, got), want)
+		equal(t, "Get's values", devicetest.Download(t, s, dv), vals)
 		if err := on.ContainsOn(s, dk, got); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "Contains' flags", download(t, s, got), want)
+		equal(t, "Contains' flags", devicetest.Download(t, s, got), want)
 		if _, err := host.Delete(t.Context(), keys[n/2:], want[n/2:]); err != nil {
 			t.Fatal(err)
 		}
 		if err := on.DeleteOn(s, dk.Sub(n/2, n), got.Sub(n/2, n)); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "Delete's flags", download(t, s, got), want)
+		equal(t, "Delete's flags", devicetest.Download(t, s, got), want)
 		if err := on.Sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -137,19 +99,19 @@ func onApply[K weft.Key, V weft.Value](t *testing.T, s *device.Stream, host, on 
 		kinds[i], keys[i], vals[i] = weft.OpKind(rng.IntN(4)), K(k)-5, V(rng.IntN(1<<20)+1)
 		ops[i] = weft.Op[K, V]{Kind: kinds[i], Key: keys[i], Value: vals[i]}
 	}
-	dk, dv, flags := upload(t, s, keys), upload(t, s, vals), upload(t, s, make([]bool, n))
+	dk, dv, flags := devicetest.Upload(t, s, keys), devicetest.Upload(t, s, vals), devicetest.Upload(t, s, make([]bool, n))
 	if err := host.Apply(t.Context(), ops, res); err != nil {
 		t.Fatal(err)
 	}
-	if err := on.ApplyOn(s, upload(t, s, kinds), dk, dv, flags); err != nil {
+	if err := on.ApplyOn(s, devicetest.Upload(t, s, kinds), dk, dv, flags); err != nil {
 		t.Fatal(err)
 	}
 	want, ok := make([]V, n), make([]bool, n)
 	for i, r := range res {
 		want[i], ok[i] = r.Value, r.OK
 	}
-	equal(t, "Apply's flags", download(t, s, flags), ok)
-	equal(t, "Apply's values", download(t, s, dv), want)
+	equal(t, "Apply's flags", devicetest.Download(t, s, flags), ok)
+	equal(t, "Apply's values", devicetest.Download(t, s, dv), want)
 	samePairs(t, on, host)
 }
 
@@ -197,20 +159,20 @@ func TestSetOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer set.Close()
-	s := newStream(t, dev)
+	s := devicetest.NewStream(t, dev)
 	keys := []uint32{1, 2, 1, ^uint32(0), 2}
-	d, flags := upload(t, s, keys), upload(t, s, make([]bool, len(keys)))
+	d, flags := devicetest.Upload(t, s, keys), devicetest.Upload(t, s, make([]bool, len(keys)))
 	if err := set.AddOn(s, d, flags); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "added", download(t, s, flags), []bool{true, true, false, true, false})
+	equal(t, "added", devicetest.Download(t, s, flags), []bool{true, true, false, true, false})
 	if err := set.DeleteOn(s, d.Sub(0, 1), device.Slice[bool]{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := set.ContainsOn(s, d, flags); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "found", download(t, s, flags), []bool{false, true, false, true, true})
+	equal(t, "found", devicetest.Download(t, s, flags), []bool{false, true, false, true, true})
 	if err := set.Sync(t.Context()); err != nil || set.Len() != 2 {
 		t.Fatalf("%d keys, %v", set.Len(), err)
 	}
@@ -223,8 +185,8 @@ func TestSetOn(t *testing.T) {
 func TestSyncReportsFull(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := newMap[uint64, uint64](t, dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
-	s := newStream(t, dev)
-	keys := upload(t, s, sequence[uint64](1, 100))
+	s := devicetest.NewStream(t, dev)
+	keys := devicetest.Upload(t, s, sequence[uint64](1, 100))
 	for range 2 {
 		if err := m.PutOn(s, keys, keys); err != nil {
 			t.Fatal(err)
@@ -251,8 +213,8 @@ func TestGrowthFromTwoStreams(t *testing.T) {
 	all := sequence[uint64](1, 2*batches*n)
 	var wg sync.WaitGroup
 	for half := range 2 {
-		s := newStream(t, dev)
-		keys := upload(t, s, all[half*batches*n:(half+1)*batches*n])
+		s := devicetest.NewStream(t, dev)
+		keys := devicetest.Upload(t, s, all[half*batches*n:(half+1)*batches*n])
 		wg.Go(func() {
 			for i := range batches {
 				part := keys.Sub(i*n, (i+1)*n)
@@ -285,9 +247,9 @@ func TestGrowthFromTwoStreams(t *testing.T) {
 func TestOnLengthsAndClosed(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := newMap[uint64, uint64](t, dev, nil)
-	s := newStream(t, dev)
-	three, two := upload(t, s, make([]uint64, 3)), upload(t, s, make([]uint64, 2))
-	flags, kinds := upload(t, s, make([]bool, 2)), upload(t, s, make([]weft.OpKind, 2))
+	s := devicetest.NewStream(t, dev)
+	three, two := devicetest.Upload(t, s, make([]uint64, 3)), devicetest.Upload(t, s, make([]uint64, 2))
+	flags, kinds := devicetest.Upload(t, s, make([]bool, 2)), devicetest.Upload(t, s, make([]weft.OpKind, 2))
 	for name, call := range map[string]func() error{
 		"PutOn":          func() error { return m.PutOn(s, three, two) },
 		"PutNewOn vals":  func() error { return m.PutNewOn(s, three, two, device.Slice[bool]{}) },

@@ -11,24 +11,8 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/devicetest"
 )
-
-func openCPU(t testing.TB, workers int) device.Device {
-	t.Helper()
-	dev, err := cpu.Open(&cpu.Options{Workers: workers})
-	if err != nil {
-		t.Fatal(err)
-	}
-	checked := devicetest.Checked(t, dev)
-	t.Cleanup(func() {
-		if err := checked.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return checked
-}
 
 // workload puts a map through inserts, updates and deletes of keys that meet,
 // among them those that look like sentinels.
@@ -52,7 +36,7 @@ func workload[K, V ~uint32 | ~uint64](t testing.TB, m *Map[K, V]) {
 // A table written on one device is read on another, and written on: its memory
 // is copied as it is.
 func TestTablesMoveBetweenDevices(t *testing.T) {
-	dev, other := devicetest.Open(t), openCPU(t, 1)
+	dev, other := devicetest.Open(t), devicetest.OpenCPU(t, 1)
 	for name, scheme := range map[string]Tombstones{"keep": Keep, "reuse": Reuse} {
 		t.Run(name, func(t *testing.T) {
 			t.Run("uint32,uint32", func(t *testing.T) { tableMoves[uint32, uint32](t, dev, other, scheme) })
@@ -132,7 +116,7 @@ func TestOneHistoryOneTable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var first []byte
 			for _, workers := range test.workers {
-				mem := history(t, openCPU(t, workers), test.batch)
+				mem := history(t, devicetest.OpenCPU(t, workers), test.batch)
 				if first == nil {
 					first = mem
 				}

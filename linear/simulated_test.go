@@ -42,16 +42,8 @@ func onSim(t *testing.T, tests []kernelTest, archs ...int) {
 			}
 			t.Run(fmt.Sprintf("%s, sm_%d", test.name, arch), func(t *testing.T) {
 				t.Parallel()
-				dev, err := sim.Open(opts)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() {
-					if err := dev.Close(); err != nil {
-						t.Error(err)
-					}
-				})
-				test.run(t, devicetest.Checked(t, dev))
+				dev := devicetest.OpenSim(t, opts)
+				test.run(t, dev)
 			})
 		}
 	}

@@ -88,8 +88,8 @@ func smoke[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, scheme linea
 
 // smokeOn is the same for batches on the device.
 func smokeOn[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, m *linear.Map[K, V], keys []K, vals []V) {
-	s := newStream(t, dev)
-	k, v, ok := upload(t, s, keys), upload(t, s, vals), upload(t, s, make([]bool, len(keys)))
+	s := devicetest.NewStream(t, dev)
+	k, v, ok := devicetest.Upload(t, s, keys), devicetest.Upload(t, s, vals), devicetest.Upload(t, s, make([]bool, len(keys)))
 	kinds := make([]weft.OpKind, len(keys))
 	for i := range kinds {
 		kinds[i] = weft.OpKind(i % 4)
@@ -110,7 +110,7 @@ func smokeOn[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, m *linear.
 	wantPairs(t, m, keys)
 	for name, call := range map[string]func() error{
 		"DeleteOn": func() error { return m.DeleteOn(s, k, ok) },
-		"ApplyOn":  func() error { return m.ApplyOn(s, upload(t, s, kinds), k, v, ok) },
+		"ApplyOn":  func() error { return m.ApplyOn(s, devicetest.Upload(t, s, kinds), k, v, ok) },
 	} {
 		if err := call(); err != nil {
 			t.Fatalf("%s: %v", name, err)

@@ -259,7 +259,7 @@ func TestDrainByHash(t *testing.T) {
 // A rehash that does not fit is given up soon, and when its context ends; the
 // table stays as it was, and Compact says nothing of it.
 func TestRehashThatDoesNotFit(t *testing.T) {
-	dev := openCPU(t, 2)
+	dev := devicetest.OpenCPU(t, 2)
 	const seed, n = 5, 200_000
 	keys := make([]uint64, n)
 	for i := range keys { // all homes in the last sixteenth of the table

@@ -64,7 +64,7 @@ func TestConformanceSimulated(t *testing.T) {
 	for _, opts := range []sim.Options{{Arch: 90}, {Arch: 80, Scheduler: sim.Random, Seed: 1}, {Arch: 90, Scheduler: sim.Random, Seed: 2}} {
 		t.Run(fmt.Sprintf("sm_%d,%s", opts.Arch, opts.Scheduler), func(t *testing.T) {
 			t.Parallel()
-			dev := slab.OpenSim(t, &opts)
+			dev := devicetest.OpenSim(t, &opts)
 			size := conformance.Slow
 			if opts.Scheduler == sim.Random {
 				size = 150

@@ -9,7 +9,6 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/gpu/staging"
@@ -26,12 +25,7 @@ func TestGetAllInPieces(t *testing.T) {
 	for _, limit := range []int{1, 0} {
 		for _, piece := range []int{64, 1 << 10, 2 << 20} {
 			t.Run(fmt.Sprintf("limit %d, pieces of %d bytes", limit, piece), func(t *testing.T) {
-				s, err := sim.Open(nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer s.Close()
-				dev := devicetest.Checked(t, s)
+				dev := devicetest.OpenSim(t, nil)
 				gpu.Limit(dev, limit)
 				defer gpu.Limit(dev, 0)
 				defer staging.Configure(dev, staging.Settings{PieceBytes: piece, Segments: 3})()

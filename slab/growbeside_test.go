@@ -10,6 +10,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
@@ -28,7 +29,7 @@ func TestPoolGrowsBesideLookups(t *testing.T) {
 				multi, shared := i%2 > 0, i/2 > 0
 				t.Run(fmt.Sprintf("sm_%d, seed %d, multi %v, shared %v", arch, seed, multi, shared), func(t *testing.T) {
 					t.Parallel()
-					growsBeside(multi, shared)(t, OpenSim(t, &sim.Options{Arch: arch, Scheduler: sim.Random, Seed: seed, Races: true}))
+					growsBeside(multi, shared)(t, devicetest.OpenSim(t, &sim.Options{Arch: arch, Scheduler: sim.Random, Seed: seed, Races: true}))
 				})
 			}
 		}

@@ -90,26 +90,26 @@ func TestCrowdedBuckets(t *testing.T) {
 			return err
 		},
 		"PutOn": func(m *slab.Map[uint64, uint64], keys []uint64) error {
-			s := newStream(t, dev)
-			d := upload(t, s, keys)
+			s := devicetest.NewStream(t, dev)
+			d := devicetest.Upload(t, s, keys)
 			return errors.Join(m.PutOn(s, d, d), m.Sync(t.Context()))
 		},
 		"ApplyOn": func(m *slab.Map[uint64, uint64], keys []uint64) error {
-			s := newStream(t, dev)
+			s := devicetest.NewStream(t, dev)
 			kinds := make([]weft.OpKind, n)
 			for i := range kinds {
 				kinds[i] = weft.OpPut + weft.OpKind(i%2) // or PutNew
 			}
-			ok := upload(t, s, make([]bool, n))
-			d := upload(t, s, keys)
-			v := upload(t, s, keys)
-			err := errors.Join(m.ApplyOn(s, upload(t, s, kinds), d, v, ok), m.Sync(t.Context()))
-			for i, in := range download(t, s, ok) {
+			ok := devicetest.Upload(t, s, make([]bool, n))
+			d := devicetest.Upload(t, s, keys)
+			v := devicetest.Upload(t, s, keys)
+			err := errors.Join(m.ApplyOn(s, devicetest.Upload(t, s, kinds), d, v, ok), m.Sync(t.Context()))
+			for i, in := range devicetest.Download(t, s, ok) {
 				if !in {
 					t.Fatalf("ok[%d] is false", i)
 				}
 			}
-			equal(t, "values", download(t, s, v), make([]uint64, n))
+			equal(t, "values", devicetest.Download(t, s, v), make([]uint64, n))
 			return err
 		},
 	} {
@@ -204,8 +204,8 @@ func TestUpdatesNeedNoRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := statsOf(t, m)
-	s := newStream(t, dev)
-	d := upload(t, s, keys)
+	s := devicetest.NewStream(t, dev)
+	d := devicetest.Upload(t, s, keys)
 	for range 5 {
 		n, err := m.Put(t.Context(), keys, keys)
 		want(t, "Put", n, 0, err)

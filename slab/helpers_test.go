@@ -95,44 +95,6 @@ func statsOf(t testing.TB, m interface {
 	return s
 }
 
-func newStream(t testing.TB, dev device.Device) *device.Stream {
-	t.Helper()
-	s, err := dev.NewStream()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
-// upload is memory on the stream's device, freed with the test.
-func upload[T device.Elem](t testing.TB, s *device.Stream, src []T) device.Slice[T] {
-	t.Helper()
-	d, err := device.Upload(s, src)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Free(); err != nil {
-			t.Error(err)
-		}
-	})
-	return d
-}
-
-func download[T device.Elem](t testing.TB, s *device.Stream, d device.Slice[T]) []T {
-	t.Helper()
-	dst := make([]T, d.Len())
-	if err := d.CopyTo(t.Context(), s, dst); err != nil {
-		t.Fatal(err)
-	}
-	return dst
-}
-
 func equal[T comparable](t testing.TB, what string, got, want []T) {
 	t.Helper()
 	if len(got) != len(want) {

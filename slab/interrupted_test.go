@@ -31,12 +31,7 @@ func (p *patience) Done() <-chan struct{} { return nil }
 
 // devices are those whose engines a test runs on.
 func devices(t *testing.T) map[string]device.Device {
-	simulated, err := sim.Open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { simulated.Close() })
-	return map[string]device.Device{"cpu": openCPU(t, 2), "sim": simulated}
+	return map[string]device.Device{"cpu": devicetest.OpenCPU(t, 2), "sim": devicetest.OpenSim(t, nil)}
 }
 
 // numbers are n keys from a first one on.

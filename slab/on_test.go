@@ -37,13 +37,13 @@ func crowded[K weft.Key, V weft.Value](rng *rand.Rand, n, different int) ([]K, [
 
 func onEqualsHost[K weft.Key, V weft.Value](t *testing.T, dev device.Device, opts *slab.Options) {
 	host, on := newMap[K, V](t, dev, opts), newMap[K, V](t, dev, opts)
-	s := newStream(t, dev)
+	s := devicetest.NewStream(t, dev)
 	rng := rand.New(rand.NewPCG(1, 1))
 	n := min(rows(dev), 5000)
 	for range 3 {
 		keys, vals := crowded[K, V](rng, n, n)
-		dk, dv := upload(t, s, keys), upload(t, s, vals)
-		want, got := make([]bool, n), upload(t, s, make([]bool, n))
+		dk, dv := devicetest.Upload(t, s, keys), devicetest.Upload(t, s, vals)
+		want, got := make([]bool, n), devicetest.Upload(t, s, make([]bool, n))
 		if _, err := host.Put(t.Context(), keys[:n/2], vals[:n/2]); err != nil {
 			t.Fatal(err)
 		}
@@ -56,29 +56,29 @@ func onEqualsHost[K weft.Key, V weft.Value](t *testing.T, dev device.Device, opt
 		if err := on.PutNewOn(s, dk, dv, got); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "PutNew's flags", download(t, s, got), want)
+		equal(t, "PutNew's flags", devicetest.Download(t, s, got), want)
 
 		keys, _ = crowded[K, V](rng, n, n)
-		dk = upload(t, s, keys)
+		dk = devicetest.Upload(t, s, keys)
 		if _, err := host.Get(t.Context(), keys, vals, want); err != nil {
 			t.Fatal(err)
 		}
 		if err := on.GetOn(s, dk, dv, got); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "Get's flags", download(t, s, got), want)
-		equal(t, "Get's values", download(t, s, dv), vals)
+		equal(t, "Get's flags", devicetest.Download(t, s, got), want)
+		equal(t, "Get's values", devicetest.Download(t, s, dv), vals)
 		if err := on.ContainsOn(s, dk, got); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "Contains' flags", download(t, s, got), want)
+		equal(t, "Contains' flags", devicetest.Download(t, s, got), want)
 		if _, err := host.Delete(t.Context(), keys[n/2:], want[n/2:]); err != nil {
 			t.Fatal(err)
 		}
 		if err := on.DeleteOn(s, dk.Sub(n/2, n), got.Sub(n/2, n)); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "Delete's flags", download(t, s, got), want)
+		equal(t, "Delete's flags", devicetest.Download(t, s, got), want)
 		if err := on.Sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -96,19 +96,19 @@ func onApply[K weft.Key, V weft.Value](t *testing.T, s *device.Stream, host, on 
 		kinds[i], keys[i], vals[i] = weft.OpKind(rng.IntN(4)), K(k)-5, V(rng.IntN(1<<20)+1)
 		ops[i] = weft.Op[K, V]{Kind: kinds[i], Key: keys[i], Value: vals[i]}
 	}
-	dk, dv, flags := upload(t, s, keys), upload(t, s, vals), upload(t, s, make([]bool, n))
+	dk, dv, flags := devicetest.Upload(t, s, keys), devicetest.Upload(t, s, vals), devicetest.Upload(t, s, make([]bool, n))
 	if err := host.Apply(t.Context(), ops, res); err != nil {
 		t.Fatal(err)
 	}
-	if err := on.ApplyOn(s, upload(t, s, kinds), dk, dv, flags); err != nil {
+	if err := on.ApplyOn(s, devicetest.Upload(t, s, kinds), dk, dv, flags); err != nil {
 		t.Fatal(err)
 	}
 	want, ok := make([]V, n), make([]bool, n)
 	for i, r := range res {
 		want[i], ok[i] = r.Value, r.OK
 	}
-	equal(t, "Apply's flags", download(t, s, flags), ok)
-	equal(t, "Apply's values", download(t, s, dv), want)
+	equal(t, "Apply's flags", devicetest.Download(t, s, flags), ok)
+	equal(t, "Apply's values", devicetest.Download(t, s, dv), want)
 	samePairs(t, on, host)
 }
 
@@ -139,20 +139,20 @@ func TestSetOn(t *testing.T) {
 	dev := devicetest.Open(t)
 	set, err := slab.NewSet[uint32](dev, nil)
 	set = tended(t, set, err)
-	s := newStream(t, dev)
+	s := devicetest.NewStream(t, dev)
 	keys := []uint32{1, 2, 1, ^uint32(0), 2}
-	d, flags := upload(t, s, keys), upload(t, s, make([]bool, len(keys)))
+	d, flags := devicetest.Upload(t, s, keys), devicetest.Upload(t, s, make([]bool, len(keys)))
 	if err := set.AddOn(s, d, flags); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "added", download(t, s, flags), []bool{true, true, false, true, false})
+	equal(t, "added", devicetest.Download(t, s, flags), []bool{true, true, false, true, false})
 	if err := set.DeleteOn(s, d.Sub(0, 1), device.Slice[bool]{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := set.ContainsOn(s, d, flags); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "found", download(t, s, flags), []bool{false, true, false, true, true})
+	equal(t, "found", devicetest.Download(t, s, flags), []bool{false, true, false, true, true})
 	if err := set.Sync(t.Context()); err != nil || set.Len() != 2 {
 		t.Fatalf("%d keys, %v", set.Len(), err)
 	}
@@ -174,13 +174,13 @@ func TestMultiMapOn(t *testing.T) {
 
 func multiOn[K weft.Key, V weft.Value](t *testing.T, dev device.Device) {
 	m := newMultiMap[K, V](t, dev, nil)
-	s := newStream(t, dev)
+	s := devicetest.NewStream(t, dev)
 	rng := rand.New(rand.NewPCG(3, 3))
 	n := min(rows(dev), 3000)
 	model := map[K][]V{}
 	for range 3 {
 		keys, vals := crowded[K, V](rng, n, n/2)
-		dk, dv := upload(t, s, keys), upload(t, s, vals)
+		dk, dv := devicetest.Upload(t, s, keys), devicetest.Upload(t, s, vals)
 		if err := m.PutOn(s, dk, dv); err != nil {
 			t.Fatal(err)
 		}
@@ -191,8 +191,8 @@ func multiOn[K weft.Key, V weft.Value](t *testing.T, dev device.Device) {
 
 		// PutNew of keys that are there or not, and meet within the batch.
 		keys, vals = crowded[K, V](rng, n, 2*n)
-		dk, dv = upload(t, s, keys), upload(t, s, vals)
-		ok, want := upload(t, s, make([]bool, n)), make([]bool, n)
+		dk, dv = devicetest.Upload(t, s, keys), devicetest.Upload(t, s, vals)
+		ok, want := devicetest.Upload(t, s, make([]bool, n)), make([]bool, n)
 		if err := m.PutNewOn(s, dk, dv, ok); err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +201,7 @@ func multiOn[K weft.Key, V weft.Value](t *testing.T, dev device.Device) {
 				model[k] = append(model[k], vals[i])
 			}
 		}
-		equal(t, "PutNew's flags", download(t, s, ok), want)
+		equal(t, "PutNew's flags", devicetest.Download(t, s, ok), want)
 
 		deleteOn(t, s, m, model, n)
 		asModel(t, s, m, model, n)
@@ -216,12 +216,12 @@ func deleteOn[K weft.Key, V weft.Value](t *testing.T, s *device.Stream, m *slab.
 	t.Helper()
 	keys := sequence[K](-10, n/4)
 	want := make([]bool, len(keys))
-	first := upload(t, s, make([]V, len(keys)))
-	d, ok := upload(t, s, keys), upload(t, s, want)
+	first := devicetest.Upload(t, s, make([]V, len(keys)))
+	d, ok := devicetest.Upload(t, s, keys), devicetest.Upload(t, s, want)
 	if err := errors.Join(m.GetOn(s, d, first, device.Slice[bool]{}), m.DeleteOn(s, d, ok)); err != nil {
 		t.Fatal(err)
 	}
-	values := download(t, s, first)
+	values := devicetest.Download(t, s, first)
 	for i, k := range keys {
 		if want[i] = len(model[k]) > 0; want[i] {
 			at := slices.Index(model[k], values[i]) // which of a batch is first is for a GPU to decide
@@ -231,11 +231,11 @@ func deleteOn[K weft.Key, V weft.Value](t *testing.T, s *device.Stream, m *slab.
 			model[k] = slices.Delete(model[k], at, at+1)
 		}
 	}
-	equal(t, "Delete's flags", download(t, s, ok), want)
+	equal(t, "Delete's flags", devicetest.Download(t, s, ok), want)
 
 	keys = sequence[K](n/4, n/10)
-	d = upload(t, s, keys)
-	removed, counts := upload(t, s, make([]uint32, len(keys))), make([]uint32, len(keys))
+	d = devicetest.Upload(t, s, keys)
+	removed, counts := devicetest.Upload(t, s, make([]uint32, len(keys))), make([]uint32, len(keys))
 	if err := m.DeleteAllOn(s, d, removed); err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func deleteOn[K weft.Key, V weft.Value](t *testing.T, s *device.Stream, m *slab.
 		counts[i] = uint32(len(model[k]))
 		delete(model, k)
 	}
-	equal(t, "DeleteAll's counts", download(t, s, removed), counts)
+	equal(t, "DeleteAll's counts", devicetest.Download(t, s, removed), counts)
 }
 
 // asModel compares what the lookups say.
@@ -256,23 +256,23 @@ func asModel[K weft.Key, V weft.Value](t *testing.T, s *device.Stream, m *slab.M
 		counts[i], found[i] = uint32(len(model[k])), len(model[k]) > 0
 		total += len(model[k])
 	}
-	d, c, f := upload(t, s, keys), upload(t, s, make([]uint32, n)), upload(t, s, make([]bool, n))
+	d, c, f := devicetest.Upload(t, s, keys), devicetest.Upload(t, s, make([]uint32, n)), devicetest.Upload(t, s, make([]bool, n))
 	if err := m.CountOn(s, d, c); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "counts", download(t, s, c), counts)
+	equal(t, "counts", devicetest.Download(t, s, c), counts)
 	if err := m.ContainsOn(s, d, f); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "found", download(t, s, f), found)
-	c, offsets := upload(t, s, make([]uint32, n)), upload(t, s, make([]uint64, n+1))
+	equal(t, "found", devicetest.Download(t, s, f), found)
+	c, offsets := devicetest.Upload(t, s, make([]uint32, n)), devicetest.Upload(t, s, make([]uint64, n+1))
 	for _, room := range []int{total, total / 2, 0} {
-		vals := upload(t, s, make([]V, room+1)).Sub(0, room)
+		vals := devicetest.Upload(t, s, make([]V, room+1)).Sub(0, room)
 		if err := m.GetAllOn(s, d, c, offsets, vals); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "GetAll's counts", download(t, s, c), counts)
-		at, got := download(t, s, offsets), download(t, s, vals)
+		equal(t, "GetAll's counts", devicetest.Download(t, s, c), counts)
+		at, got := devicetest.Download(t, s, offsets), devicetest.Download(t, s, vals)
 		if at[n] != uint64(total) {
 			t.Fatalf("%d values, want %d", at[n], total)
 		}
@@ -300,12 +300,12 @@ func sameValues[V weft.Value](got, want []V) error {
 func TestSyncReportsFull(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := newMap[uint64, uint64](t, dev, &slab.Options{Capacity: 64, Buckets: 1, Fixed: true})
-	s := newStream(t, dev)
+	s := devicetest.NewStream(t, dev)
 	n := 9000 // a pool has no less than a memory block
 	if _, ok := dev.(device.Host); !ok {
 		t.Skip("a chain of a thousand slabs")
 	}
-	keys := upload(t, s, sequence[uint64](1, n))
+	keys := devicetest.Upload(t, s, sequence[uint64](1, n))
 	for range 2 {
 		if err := m.PutOn(s, keys, keys); err != nil {
 			t.Fatal(err)
@@ -334,8 +334,8 @@ func TestGrowthFromTwoStreams(t *testing.T) {
 			all := sequence[uint64](1, 2*batches*n)
 			var wg sync.WaitGroup
 			for half := range 2 {
-				s := newStream(t, dev)
-				keys := upload(t, s, all[half*batches*n:(half+1)*batches*n])
+				s := devicetest.NewStream(t, dev)
+				keys := devicetest.Upload(t, s, all[half*batches*n:(half+1)*batches*n])
 				wg.Go(func() {
 					for i := range batches {
 						part := keys.Sub(i*n, (i+1)*n)
@@ -370,9 +370,9 @@ func TestGrowthFromTwoStreams(t *testing.T) {
 func TestOnLengthsAndClosed(t *testing.T) {
 	dev := devicetest.Open(t)
 	m, mm := newMap[uint64, uint64](t, dev, nil), newMultiMap[uint64, uint64](t, dev, nil)
-	s := newStream(t, dev)
-	three, two := upload(t, s, make([]uint64, 3)), upload(t, s, make([]uint64, 2))
-	flags, kinds, counts := upload(t, s, make([]bool, 2)), upload(t, s, make([]weft.OpKind, 2)), upload(t, s, make([]uint32, 2))
+	s := devicetest.NewStream(t, dev)
+	three, two := devicetest.Upload(t, s, make([]uint64, 3)), devicetest.Upload(t, s, make([]uint64, 2))
+	flags, kinds, counts := devicetest.Upload(t, s, make([]bool, 2)), devicetest.Upload(t, s, make([]weft.OpKind, 2)), devicetest.Upload(t, s, make([]uint32, 2))
 	for name, call := range map[string]func() error{
 		"PutOn":            func() error { return m.PutOn(s, three, two) },
 		"PutNewOn vals":    func() error { return m.PutNewOn(s, three, two, device.Slice[bool]{}) },
@@ -404,8 +404,8 @@ func TestOnLengthsAndClosed(t *testing.T) {
 		t.Errorf("GetAllOn of nothing: %v", err)
 	}
 	other := devicetest.Open(t)
-	elsewhere := newStream(t, other)
-	far := upload(t, elsewhere, make([]uint64, 3))
+	elsewhere := devicetest.NewStream(t, other)
+	far := devicetest.Upload(t, elsewhere, make([]uint64, 3))
 	for name, err := range map[string]error{
 		"no stream":           m.PutOn(nil, two, two),
 		"a stream elsewhere":  m.PutOn(elsewhere, two, two),

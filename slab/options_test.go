@@ -10,7 +10,6 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/slab"
@@ -139,9 +138,9 @@ func TestTooLarge(t *testing.T) {
 		want error
 		text string
 	}{
-		{checkedCPU(t), slab.Options{Capacity: 1 << 40, Buckets: 1000, Fixed: true}, weft.ErrOptions, "Capacity 1099511627776 takes 157073220755 slabs"},
-		{checkedCPU(t), slab.Options{Capacity: 27 << 30, Buckets: 1000, Fixed: true}, device.ErrMemory, "bytes asked for, "},
-		{slab.OpenSim(t, &sim.Options{Memory: 1 << 24}), slab.Options{Capacity: 1 << 20}, device.ErrMemory, "bytes asked for, 16777216 free"},
+		{devicetest.OpenCPU(t, 0), slab.Options{Capacity: 1 << 40, Buckets: 1000, Fixed: true}, weft.ErrOptions, "Capacity 1099511627776 takes 157073220755 slabs"},
+		{devicetest.OpenCPU(t, 0), slab.Options{Capacity: 27 << 30, Buckets: 1000, Fixed: true}, device.ErrMemory, "bytes asked for, "},
+		{devicetest.OpenSim(t, &sim.Options{Memory: 1 << 24}), slab.Options{Capacity: 1 << 20}, device.ErrMemory, "bytes asked for, 16777216 free"},
 	} {
 		fired := devicetest.FailAfter(test.dev, 0)
 		_, err := slab.New[uint64, uint64](test.dev, &test.opts)
@@ -153,18 +152,4 @@ func TestTooLarge(t *testing.T) {
 			t.Errorf("%+v: %v", test.opts, err)
 		}
 	}
-}
-
-func checkedCPU(t *testing.T) device.Device {
-	t.Helper()
-	dev, err := cpu.Open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return devicetest.Checked(t, dev)
 }

@@ -71,7 +71,7 @@ func move(t *testing.T, from, to *table) {
 // memory is copied as it is. It has chains, and slabs that were freed.
 func TestStructuresMoveBetweenDevices(t *testing.T) {
 	moves := func(t *testing.T, dev device.Device, n int) {
-		other := openCPU(t, 2)
+		other := devicetest.OpenCPU(t, 2)
 		t.Run("uint32,uint32", func(t *testing.T) { moves[uint32, uint32](t, dev, other, n) })
 		t.Run("uint32,uint64", func(t *testing.T) { moves[uint32, uint64](t, dev, other, n) })
 		t.Run("uint64,uint32", func(t *testing.T) { moves[uint64, uint32](t, dev, other, n) })
@@ -89,12 +89,7 @@ func TestStructuresMoveBetweenDevices(t *testing.T) {
 	})
 	for _, arch := range []int{80, 90} {
 		t.Run(fmt.Sprintf("sm_%d", arch), func(t *testing.T) {
-			dev, err := sim.Open(&sim.Options{Arch: arch})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer dev.Close()
-			moves(t, dev, 300)
+			moves(t, devicetest.OpenSim(t, &sim.Options{Arch: arch}), 300)
 		})
 	}
 }
@@ -270,7 +265,7 @@ func sameLists[K, V ~uint32 | ~uint64](t *testing.T, a, b *MultiMap[K, V], n int
 // cores.
 func TestBatchOrderOnCPU(t *testing.T) {
 	for _, workers := range []int{1, 2, 5} {
-		m := opened(t, NewMultiMap[uint64, uint32], openCPU(t, workers), nil)
+		m := opened(t, NewMultiMap[uint64, uint32], devicetest.OpenCPU(t, workers), nil)
 		rng := rand.New(rand.NewPCG(1, 1))
 		want := map[uint64][]uint32{}
 		for range 3 {

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
@@ -38,7 +37,7 @@ func onSim(t *testing.T, archs []int, seeds int, tests []kernelTest) {
 			opts := &sim.Options{Arch: archs[i%len(archs)], Scheduler: sim.Random, Seed: uint64(i / len(archs)), Races: true}
 			t.Run(fmt.Sprintf("%s, sm_%d, seed %d", test.name, opts.Arch, opts.Seed), func(t *testing.T) {
 				t.Parallel()
-				test.run(t, OpenSim(t, opts))
+				test.run(t, devicetest.OpenSim(t, opts))
 			})
 		}
 	}
@@ -46,21 +45,6 @@ func onSim(t *testing.T, archs []int, seeds int, tests []kernelTest) {
 
 // isSim tells whether a device interprets kernels.
 func isSim(dev device.Device) bool { return dev.Properties().Kind == device.Sim }
-
-// OpenSim is a simulated GPU that fails the test on leaks.
-func OpenSim(t testing.TB, opts *sim.Options) device.Device {
-	t.Helper()
-	dev, err := sim.Open(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return devicetest.Checked(t, dev)
-}
 
 // Each kernel does what it should, in tables of a few buckets. The kernels of
 // the architectures differ for slots of 16 bytes alone.
@@ -74,18 +58,4 @@ func TestKernelsSimulated(t *testing.T) {
 			func() { onSim(t, []int{90}, 1, kernelTests[uint64, uint32](w, multi)) },
 			func() { onSim(t, []int{80, 90}, 1, kernelTests[uint64, uint64](w, multi)) })
 	})
-}
-
-func openCPU(t testing.TB, workers int) device.Host {
-	t.Helper()
-	dev, err := cpu.Open(&cpu.Options{Workers: workers})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return dev
 }

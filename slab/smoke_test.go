@@ -92,8 +92,8 @@ func smoke[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device) {
 
 // smokeOn is the same for batches on the device.
 func smokeOn[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, m *slab.Map[K, V], keys []K, vals []V) {
-	s := newStream(t, dev)
-	k, v, ok := upload(t, s, keys), upload(t, s, vals), upload(t, s, make([]bool, len(keys)))
+	s := devicetest.NewStream(t, dev)
+	k, v, ok := devicetest.Upload(t, s, keys), devicetest.Upload(t, s, vals), devicetest.Upload(t, s, make([]bool, len(keys)))
 	kinds := make([]weft.OpKind, len(keys))
 	for i := range kinds {
 		kinds[i] = weft.OpKind(i % 4)
@@ -114,7 +114,7 @@ func smokeOn[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, m *slab.Ma
 	wantPairs(t, m, keys)
 	for name, call := range map[string]func() error{
 		"DeleteOn": func() error { return m.DeleteOn(s, k, ok) },
-		"ApplyOn":  func() error { return m.ApplyOn(s, upload(t, s, kinds), k, v, ok) },
+		"ApplyOn":  func() error { return m.ApplyOn(s, devicetest.Upload(t, s, kinds), k, v, ok) },
 	} {
 		if err := call(); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -181,9 +181,9 @@ func smokeMulti[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device) {
 }
 
 func smokeMultiOn[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, m *slab.MultiMap[K, V], keys []K, vals []V) {
-	s := newStream(t, dev)
-	k, v, ok := upload(t, s, keys), upload(t, s, vals), upload(t, s, make([]bool, len(keys)))
-	counts, offsets := upload(t, s, make([]uint32, len(keys))), upload(t, s, make([]uint64, len(keys)+1))
+	s := devicetest.NewStream(t, dev)
+	k, v, ok := devicetest.Upload(t, s, keys), devicetest.Upload(t, s, vals), devicetest.Upload(t, s, make([]bool, len(keys)))
+	counts, offsets := devicetest.Upload(t, s, make([]uint32, len(keys))), devicetest.Upload(t, s, make([]uint64, len(keys)+1))
 	for name, call := range map[string]func() error{
 		"PutOn":       func() error { return m.PutOn(s, k, v) },
 		"PutNewOn":    func() error { return m.PutNewOn(s, k, v, ok) },
@@ -193,7 +193,7 @@ func smokeMultiOn[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, m *sl
 		"ContainsOn":  func() error { return m.ContainsOn(s, k, ok) },
 		"DeleteOn":    func() error { return m.DeleteOn(s, k, ok) },
 		"DeleteAllOn": func() error { return m.DeleteAllOn(s, k.Sub(0, 10), counts.Sub(0, 10)) },
-		"ApplyOn":     func() error { return m.ApplyOn(s, upload(t, s, make([]weft.OpKind, len(keys))), k, v, ok) },
+		"ApplyOn":     func() error { return m.ApplyOn(s, devicetest.Upload(t, s, make([]weft.OpKind, len(keys))), k, v, ok) },
 	} {
 		if err := call(); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -253,7 +253,7 @@ func (s *listening) Launch(k device.Kernel, grid, block device.Dim, params []byt
 
 // Those who look at TestSmoke see every kernel.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
-	l := &listener{slab.OpenSim(t, &sim.Options{}), map[string]bool{}}
+	l := &listener{devicetest.OpenSim(t, &sim.Options{}), map[string]bool{}}
 	smokeAll(t, l)
 	for _, k := range slab.Kernels() {
 		if !l.launched[k] {
