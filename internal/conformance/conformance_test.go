@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
 )
 
 // A Go map behind the interface passes: the suites ask for nothing but what
@@ -27,7 +28,7 @@ func passes[K weft.Key, V weft.Value](t *testing.T) {
 	Map(t, openCPU(t), Slow, func(_ testing.TB, dev device.Device) AnyMap[K, V] { return newReference[K, V](none, dev) })
 }
 
-func openCPU(t testing.TB) device.Device { return elsewhere(t) }
+func openCPU(t testing.TB) device.Device { return devicetest.OpenCPU(t, 2) }
 
 // Each flaw is noticed by the cases named, at least: a suite that cannot fail
 // proves nothing.
@@ -72,6 +73,9 @@ func TestFlawsOfMapsAreNoticed(t *testing.T) {
 		onSkipsFlags:     {"OnForms"},
 		onLosesLast:      {"OnForms"},
 		onTakesAny:       {"OnFormsRefuse"},
+		onTakesShort:     {"OnFormsRefuse"},
+		onBackwards:      {"OnDuplicates"},
+		onForgets:        {"OnTwoStreams", "OnFormsInOrder"},
 	} {
 		t.Run(string(flaw), func(t *testing.T) {
 			t.Parallel()
@@ -116,6 +120,9 @@ func TestFlawsOfSetsAreNoticed(t *testing.T) {
 		onSkipsFlags:     {"OnForms"},
 		onLosesLast:      {"OnForms"},
 		onTakesAny:       {"OnFormsRefuse"},
+		onTakesShort:     {"OnFormsRefuse"},
+		onBackwards:      {"OnDuplicates"},
+		onForgets:        {"OnTwoStreams", "OnFormsInOrder"},
 		clearForgetsLen:  {"Clear"},
 		answersTooLittle: {"RoundTrip", "All"},
 	} {

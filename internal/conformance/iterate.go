@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device/devicetest"
 )
 
 // patience is how long a call may take before a test takes it for hung.
@@ -134,7 +135,7 @@ func (k kind[S, K, V]) twoIterations(t testing.TB, s S) {
 func (k kind[S, K, V]) insideLoops(t testing.TB, s S) {
 	n := min(k.scale.Rows(), 300)
 	r := k.batch(rng(), n)
-	st := stream(t, k.dev)
+	st := devicetest.NewStream(t, k.dev)
 	on := r.upload(t, st)
 	calls := k.calls(t, s, r)
 	for name, f := range k.submissions(s, st, on) {

@@ -292,7 +292,9 @@ func (s referenceSet[K]) Add(ctx context.Context, keys []K, added []bool) (int, 
 func (s referenceSet[K]) AddOn(to *device.Stream, keys device.Slice[K], added device.Slice[bool], n ...device.Slice[uint64]) error {
 	k := s.keysOf(keys)
 	return s.submit(to, n, []device.Device{keys.Device(), added.Device()}, func() (int, error) {
-		return s.Add(context.Background(), k, output(s.flaw, onSkipsFlags, added, len(k)))
+		return s.inOrder(k, nil, output(s.flaw, onSkipsFlags, added, len(k)), func(k []K, _ []uint32, ok []bool) (int, error) {
+			return s.Add(context.Background(), k, ok)
+		})
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
 )
 
 // Set runs the suite for sets on a device.
@@ -170,8 +171,8 @@ func (s setSuite[K]) apply(t testing.TB, set AnySet[K]) {
 			left++
 		}
 	}
-	st := stream(t, s.dev)
-	on, kindsOn, ok := uploaded(t, st, keys), uploaded(t, st, kinds), uploaded(t, st, make([]bool, n))
+	st := devicetest.NewStream(t, s.dev)
+	on, kindsOn, ok := devicetest.Upload(t, st, keys), devicetest.Upload(t, st, kinds), devicetest.Upload(t, st, make([]bool, n))
 	must(t, set.ApplyOn(st, kindsOn, on, ok))
 	must(t, set.Sync(ctx()))
 	got := make([]bool, n)
