@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/linear"
 )
 
@@ -44,8 +45,8 @@ type bench[K, V ~uint32 | ~uint64] struct {
 
 func newBench[K, V ~uint32 | ~uint64](b *testing.B, dev device.Device, n int, load float64) *bench[K, V] {
 	x := &bench[K, V]{vals: make([]V, n)}
-	x.m = newMap[K, V](b, dev, &linear.Options{Capacity: n, MaxLoad: load, Fixed: true, Seed: 1})
-	keys := sequence[K](1, 2*n)
+	x.m = conformance.Open(b, linear.New[K, V], dev, &linear.Options{Capacity: n, MaxLoad: load, Fixed: true, Seed: 1})
+	keys := conformance.Sequence[K](1, 2*n)
 	rand.New(rand.NewPCG(1, 1)).Shuffle(2*n, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	x.present, x.absent = keys[:n], keys[n:]
 	x.put(b, n)
@@ -109,5 +110,5 @@ func (x *bench[K, V]) delete(b *testing.B) {
 func (x *bench[K, V]) report(b *testing.B) {
 	n := float64(len(x.present))
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/key")
-	b.ReportMetric(float64(statsOf(b, x.m).Bytes)/n, "bytes/entry")
+	b.ReportMetric(float64(conformance.StatsOf(b, x.m).Bytes)/n, "bytes/entry")
 }

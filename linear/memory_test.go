@@ -7,6 +7,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/linear"
 )
 
@@ -52,7 +53,7 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 	for name, scheme := range schemes {
 		t.Run(name, func(t *testing.T) {
 			for n := 0; n < steps; n++ {
-				m := newMap[uint64, uint64](t, dev, &linear.Options{Tombstones: scheme})
+				m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Tombstones: scheme})
 				fired := devicetest.FailAfter(dev, n)
 				live(t, m)
 				devicetest.Heal(dev)
@@ -83,7 +84,7 @@ func live(t *testing.T, m *linear.Map[uint64, uint64]) {
 		}
 		return err == nil
 	}
-	keys := sequence[uint64](1, 3000)
+	keys := conformance.Sequence[uint64](1, 3000)
 	fine(m.Clear(ctx))
 	before := m.Len()
 	for lo := 0; lo < len(keys); lo += 1000 {
@@ -142,8 +143,8 @@ func TestNoMemoryToGrow(t *testing.T) {
 	if _, ok := dev.(device.Host); !ok {
 		t.Skip("other allocations come between those of tables")
 	}
-	m := newMap[uint64, uint64](t, dev, &linear.Options{Capacity: 100})
-	keys := sequence[uint64](1, 5000)
+	m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Capacity: 100})
+	keys := conformance.Sequence[uint64](1, 5000)
 	inserted := 0
 	for lo := 0; ; lo += 10 {
 		for range 4 { // twice the size it wants, and the one it could do with
@@ -159,15 +160,15 @@ func TestNoMemoryToGrow(t *testing.T) {
 			break
 		}
 	}
-	s := statsOf(t, m)
+	s := conformance.StatsOf(t, m)
 	if inserted < 100 || inserted != m.Len() || float64(inserted) < .79*float64(s.Slots)-10 {
 		t.Fatalf("%d keys went into %v", inserted, s)
 	}
-	wantPairs(t, m, keys[:inserted])
+	conformance.WantPairs(t, m, keys[:inserted])
 	if n, err := m.Put(t.Context(), keys, keys); n != len(keys)-inserted || err != nil {
 		t.Fatalf("with memory again: %d, %v", n, err)
 	}
-	wantPairs(t, m, keys)
+	conformance.WantPairs(t, m, keys)
 }
 
 // A fixed map whose dead slots cannot be dropped for lack of memory reports
@@ -177,8 +178,8 @@ func TestNoMemoryToDropTombstones(t *testing.T) {
 	if _, ok := dev.(device.Host); !ok {
 		t.Skip("other allocations come between those of tables")
 	}
-	m := newMap[uint64, uint64](t, dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
-	keys := sequence[uint64](1, 96)
+	m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
+	keys := conformance.Sequence[uint64](1, 96)
 	if n, err := m.Put(t.Context(), keys[:64], keys[:64]); n != 64 || err != nil {
 		t.Fatal(n, err)
 	}
@@ -189,11 +190,11 @@ func TestNoMemoryToDropTombstones(t *testing.T) {
 	if n, err := m.Put(t.Context(), keys[64:], keys[64:]); n != 0 || !errors.Is(err, weft.ErrFull) {
 		t.Fatalf("Put that finds dead slots only: %d, %v", n, err)
 	}
-	wantPairs(t, m, keys[32:64])
+	conformance.WantPairs(t, m, keys[32:64])
 	if n, err := m.Put(t.Context(), keys[64:], keys[64:]); n != 32 || err != nil {
 		t.Fatalf("with memory again: %d, %v", n, err)
 	}
-	wantPairs(t, m, keys[32:])
+	conformance.WantPairs(t, m, keys[32:])
 }
 
 // An iteration keeps the table it began with; it is freed with the last of
@@ -201,17 +202,17 @@ func TestNoMemoryToDropTombstones(t *testing.T) {
 func TestIterationHoldsItsTable(t *testing.T) {
 	dev := devicetest.Open(t)
 	before := devicetest.Live(dev).Bytes
-	m := newMap[uint64, uint64](t, dev, nil)
-	keys := sequence[uint64](1, 600_000) // more than a page
+	m := conformance.Open(t, linear.New[uint64, uint64], dev, nil)
+	keys := conformance.Sequence[uint64](1, 600_000) // more than a page
 	if _, err := m.Put(t.Context(), keys[:100], keys[:100]); err != nil {
 		t.Fatal(err)
 	}
-	small := statsOf(t, m).Bytes
+	small := conformance.StatsOf(t, m).Bytes
 	for range m.All() {
 		if _, err := m.Put(t.Context(), keys, keys); err != nil {
 			t.Fatal(err)
 		}
-		if got, both := devicetest.Live(dev).Bytes-before, small+statsOf(t, m).Bytes; got < both {
+		if got, both := devicetest.Live(dev).Bytes-before, small+conformance.StatsOf(t, m).Bytes; got < both {
 			t.Errorf("%d bytes in use during the iteration, two tables have %d", got, both)
 		}
 		break
@@ -239,8 +240,8 @@ func TestIterationHoldsItsTable(t *testing.T) {
 // Compact with an ended context changes nothing and leaves nothing behind.
 func TestCompactCancelled(t *testing.T) {
 	dev := devicetest.Open(t)
-	m := newMap[uint64, uint64](t, dev, nil)
-	keys := sequence[uint64](1, 1000)
+	m := conformance.Open(t, linear.New[uint64, uint64], dev, nil)
+	keys := conformance.Sequence[uint64](1, 1000)
 	if _, err := m.Put(t.Context(), keys, keys); err != nil {
 		t.Fatal(err)
 	}
@@ -254,5 +255,5 @@ func TestCompactCancelled(t *testing.T) {
 	if after := devicetest.Live(dev); after != before {
 		t.Errorf("Compact left %+v, was %+v", after, before)
 	}
-	wantPairs(t, m, keys[:500])
+	conformance.WantPairs(t, m, keys[:500])
 }

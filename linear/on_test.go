@@ -9,11 +9,12 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/linear"
 )
 
 // rows is the size of batches here.
-func rows(dev device.Device) int { return min(scale(dev).Rows(), 20_000) }
+func rows(dev device.Device) int { return min(conformance.ScaleOf(dev).Rows(), 20_000) }
 
 // Each On method does to batches on the device what its namesake does to
 // batches in host memory.
@@ -31,7 +32,7 @@ func TestOnEqualsHost(t *testing.T) {
 
 func onEqualsHost[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scheme linear.Tombstones) {
 	opts := &linear.Options{Tombstones: scheme}
-	host, on := newMap[K, V](t, dev, opts), newMap[K, V](t, dev, opts)
+	host, on := conformance.Open(t, linear.New[K, V], dev, opts), conformance.Open(t, linear.New[K, V], dev, opts)
 	s := devicetest.NewStream(t, dev)
 	rng := rand.New(rand.NewPCG(1, 1))
 	n := rows(dev)
@@ -184,9 +185,9 @@ func TestSetOn(t *testing.T) {
 // Sync is how batches on the device report that there was no room, once.
 func TestSyncReportsFull(t *testing.T) {
 	dev := devicetest.Open(t)
-	m := newMap[uint64, uint64](t, dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
+	m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
 	s := devicetest.NewStream(t, dev)
-	keys := devicetest.Upload(t, s, sequence[uint64](1, 100))
+	keys := devicetest.Upload(t, s, conformance.Sequence[uint64](1, 100))
 	for range 2 {
 		if err := m.PutOn(s, keys, keys); err != nil {
 			t.Fatal(err)
@@ -207,10 +208,10 @@ func TestSyncReportsFull(t *testing.T) {
 // libraries have failed at: every key arrives.
 func TestGrowthFromTwoStreams(t *testing.T) {
 	dev := devicetest.Open(t)
-	m := newMap[uint64, uint64](t, dev, nil)
+	m := conformance.Open(t, linear.New[uint64, uint64], dev, nil)
 	const batches = 20
 	n := rows(dev) / 10
-	all := sequence[uint64](1, 2*batches*n)
+	all := conformance.Sequence[uint64](1, 2*batches*n)
 	var wg sync.WaitGroup
 	for half := range 2 {
 		s := devicetest.NewStream(t, dev)
@@ -241,12 +242,12 @@ func TestGrowthFromTwoStreams(t *testing.T) {
 		}
 		want = append(want, part...)
 	}
-	wantPairs(t, m, want)
+	conformance.WantPairs(t, m, want)
 }
 
 func TestOnLengthsAndClosed(t *testing.T) {
 	dev := devicetest.Open(t)
-	m := newMap[uint64, uint64](t, dev, nil)
+	m := conformance.Open(t, linear.New[uint64, uint64], dev, nil)
 	s := devicetest.NewStream(t, dev)
 	three, two := devicetest.Upload(t, s, make([]uint64, 3)), devicetest.Upload(t, s, make([]uint64, 2))
 	flags, kinds := devicetest.Upload(t, s, make([]bool, 2)), devicetest.Upload(t, s, make([]weft.OpKind, 2))

@@ -188,7 +188,7 @@ func TestLargeLookupsSimulated(t *testing.T) {
 }
 
 func lookUpMany[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, capacity int) {
-	m := newMap[K, V](t, dev, &linear.Options{Capacity: capacity, Fixed: true, MaxLoad: .95})
+	m := conformance.Open(t, linear.New[K, V], dev, &linear.Options{Capacity: capacity, Fixed: true, MaxLoad: .95})
 	const n, every = linear.SpreadKeys + 100, 41
 	keys, vals, found := make([]K, n), make([]V, n), make([]bool, n)
 	var put []K

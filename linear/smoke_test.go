@@ -6,6 +6,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/linear"
 )
 
@@ -31,8 +32,8 @@ const smokeKeys = 400
 // smoke needs every kernel: lookups and changes at low and at high load, with
 // and without duplicates, growth, iteration and statistics.
 func smoke[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, scheme linear.Tombstones) {
-	m := newMap[K, V](t, dev, &linear.Options{Tombstones: scheme, MaxLoad: .95})
-	keys := sequence[K](-3, smokeKeys) // the largest three, and small ones
+	m := conformance.Open(t, linear.New[K, V], dev, &linear.Options{Tombstones: scheme, MaxLoad: .95})
+	keys := conformance.Sequence[K](-3, smokeKeys) // the largest three, and small ones
 	vals := make([]V, len(keys))
 	for i, k := range keys {
 		vals[i] = V(k)
@@ -74,7 +75,7 @@ func smoke[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, scheme linea
 		}
 	}
 	want("All", seen, smokeKeys, m.Check(t.Context()))
-	if s := statsOf(t, m); s.Len != smokeKeys || s.MaxProbe == 0 {
+	if s := conformance.StatsOf(t, m); s.Len != smokeKeys || s.MaxProbe == 0 {
 		t.Errorf("Stats: %v", s)
 	}
 	if err := m.Compact(t.Context()); err != nil {
@@ -107,7 +108,7 @@ func smokeOn[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, m *linear.
 	if err := m.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	wantPairs(t, m, keys)
+	conformance.WantPairs(t, m, keys)
 	for name, call := range map[string]func() error{
 		"DeleteOn": func() error { return m.DeleteOn(s, k, ok) },
 		"ApplyOn":  func() error { return m.ApplyOn(s, devicetest.Upload(t, s, kinds), k, v, ok) },
@@ -127,7 +128,7 @@ func smokeSet[K ~uint32 | ~uint64](t *testing.T, dev device.Device) {
 		t.Fatal(err)
 	}
 	defer set.Close()
-	keys := sequence[K](-3, smokeKeys)
+	keys := conformance.Sequence[K](-3, smokeKeys)
 	if n, err := set.Add(t.Context(), append(keys, keys...), make([]bool, 2*smokeKeys)); n != smokeKeys || err != nil {
 		t.Fatalf("Add: %d, %v", n, err)
 	}

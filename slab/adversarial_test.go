@@ -10,6 +10,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 )
 
 // unhash is the key whose 64-bit hash is h: the finalizer backwards. Who knows
@@ -49,7 +50,7 @@ func TestCollidingKeys(t *testing.T) {
 		seed:     func(slabs int) bool { return slabs == n/7 },
 		seed + 1: func(slabs int) bool { return slabs < 6 },
 	} {
-		m := opened(t, New[uint64, uint64], dev, &Options{Seed: s})
+		m := conformance.Open(t, New[uint64, uint64], dev, &Options{Seed: s})
 		for lo := 0; lo < n; lo += 42 {
 			if got, err := m.Put(t.Context(), keys[lo:lo+42], keys[lo:lo+42]); got != 42 || err != nil {
 				t.Fatal(got, err)
@@ -81,7 +82,7 @@ func TestKeysComeAndGoTogether(t *testing.T) {
 	}
 	for _, buckets := range []int{1, 50} {
 		t.Run(fmt.Sprint(buckets), func(t *testing.T) {
-			m := opened(t, New[uint32, uint32], dev, &Options{Buckets: buckets, Seed: 3})
+			m := conformance.Open(t, New[uint32, uint32], dev, &Options{Buckets: buckets, Seed: 3})
 			rng := rand.New(rand.NewPCG(1, uint64(buckets)))
 			there := map[uint32]int{}
 			for range 4 {
@@ -128,7 +129,7 @@ func TestMemoryStaysConstant(t *testing.T) {
 	for i := range keys {
 		keys[i] = uint64(i)
 	}
-	m, set, multi := opened(t, New[uint64, uint64], dev, opts), opened(t, NewSet[uint64], dev, opts), opened(t, NewMultiMap[uint64, uint64], dev, opts)
+	m, set, multi := conformance.Open(t, New[uint64, uint64], dev, opts), conformance.Open(t, NewSet[uint64], dev, opts), conformance.Open(t, NewMultiMap[uint64, uint64], dev, opts)
 	var first [3]Stats
 	for r := range rounds {
 		old, fresh := keys[r*n:(r+1)*n], keys[(r+1)*n:(r+2)*n]
@@ -168,8 +169,8 @@ func TestBatchSizesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	m := opened(t, New[uint32, uint32], dev, nil)
-	multi := opened(t, NewMultiMap[uint32, uint32], dev, nil)
+	m := conformance.Open(t, New[uint32, uint32], dev, nil)
+	multi := conformance.Open(t, NewMultiMap[uint32, uint32], dev, nil)
 	next := uint32(0)
 	for _, n := range []int{0, 1, 3, 4, 5, 31, 32, 33, 255, 256, 257} {
 		const margin = 4
@@ -235,7 +236,7 @@ func TestBeyondCapacityOfOneChain(t *testing.T) {
 		keys[i] = uint32(i)
 	}
 	t.Run("set", func(t *testing.T) {
-		s := opened(t, NewSet[uint32], dev, opts)
+		s := conformance.Open(t, NewSet[uint32], dev, opts)
 		scarce(t, s.table, capacity/30)
 		if n, err := s.Add(t.Context(), keys[:capacity], nil); n != capacity || err != nil {
 			t.Fatalf("Add: %d, %v", n, err)
@@ -256,7 +257,7 @@ func TestBeyondCapacityOfOneChain(t *testing.T) {
 		}
 	})
 	t.Run("multimap", func(t *testing.T) {
-		m := opened(t, NewMultiMap[uint32, uint32], dev, opts)
+		m := conformance.Open(t, NewMultiMap[uint32, uint32], dev, opts)
 		scarce(t, m.table, capacity/15)
 		one := slices.Repeat([]uint32{7}, len(keys))
 		if n, err := m.Put(t.Context(), one[:capacity], keys[:capacity]); n != capacity || err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
 )
 
 // patience is a context that ends when it has been looked at a number of
@@ -55,7 +56,7 @@ func TestCancelledAtAnyLook(t *testing.T) {
 		for name, call := range calls {
 			for looks := range 9 {
 				t.Run(fmt.Sprintf("%s/%s/%d", on, name, looks), func(t *testing.T) {
-					m := opened(t, New[uint32, uint32], dev, &Options{Buckets: 2, Seed: 1, MaxTombstones: -1})
+					m := conformance.Open(t, New[uint32, uint32], dev, &Options{Buckets: 2, Seed: 1, MaxTombstones: -1})
 					keys := numbers(1, n)
 					_, err := m.Put(t.Context(), keys, keys)
 					_, derr := m.Delete(t.Context(), keys[:n/2], nil)
@@ -95,7 +96,7 @@ func TestPoolAlmostFull(t *testing.T) {
 	ctx := t.Context()
 	for on, dev := range devices(t) {
 		t.Run(on, func(t *testing.T) {
-			m := opened(t, New[uint32, uint32], dev, &Options{Buckets: buckets, Seed: 1})
+			m := conformance.Open(t, New[uint32, uint32], dev, &Options{Buckets: buckets, Seed: 1})
 			// Every bucket is full, and gets one key more.
 			count := make([]int, buckets)
 			var full, more []uint32
@@ -150,7 +151,7 @@ func TestPoolAlmostFull(t *testing.T) {
 func TestLookupsMakeNothingGrow(t *testing.T) {
 	for on, dev := range devices(t) {
 		for _, kind := range []weft.OpKind{weft.OpGet, weft.OpDelete} {
-			m := opened(t, New[uint32, uint32], dev, nil)
+			m := conformance.Open(t, New[uint32, uint32], dev, nil)
 			if _, err := m.Put(t.Context(), []uint32{1}, []uint32{1}); err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/slab"
 )
 
@@ -51,7 +52,7 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 	for name, opts := range map[string]*slab.Options{"growing": nil, "chains": {Buckets: 20}} {
 		t.Run(name, func(t *testing.T) {
 			for n := 0; n < steps; n++ {
-				m := newMap[uint64, uint64](t, dev, opts)
+				m := conformance.Open(t, slab.New[uint64, uint64], dev, opts)
 				fired := devicetest.FailAfter(dev, n)
 				live(t, m)
 				devicetest.Heal(dev)
@@ -92,7 +93,7 @@ func live(t *testing.T, m *slab.Map[uint64, uint64]) {
 		t.Fatalf("%s fails again and again", what)
 	}
 	const n, left = 1500, 100
-	keys := sequence[uint64](1, n)
+	keys := conformance.Sequence[uint64](1, n)
 	fine(m.Clear(ctx))
 	for lo := 0; lo < n; lo += n / 3 {
 		part := keys[lo : lo+n/3]
@@ -130,8 +131,8 @@ func TestNoMemoryToGrow(t *testing.T) {
 	if _, ok := dev.(device.Host); !ok {
 		t.Skip("other allocations come between those of tables")
 	}
-	m := newMap[uint64, uint64](t, dev, &slab.Options{Capacity: 100})
-	keys := sequence[uint64](1, 50_000)
+	m := conformance.Open(t, slab.New[uint64, uint64], dev, &slab.Options{Capacity: 100})
+	keys := conformance.Sequence[uint64](1, 50_000)
 	inserted := 0
 	for lo := 0; ; lo += 100 {
 		for range 20 {
@@ -147,7 +148,7 @@ func TestNoMemoryToGrow(t *testing.T) {
 			break
 		}
 	}
-	s := statsOf(t, m)
+	s := conformance.StatsOf(t, m)
 	if inserted < 7*1024 || inserted != m.Len() || s.FreeUnits > 10 || s.Buckets > 30 {
 		t.Fatalf("%d keys went into %v", inserted, s)
 	}
@@ -156,9 +157,9 @@ func TestNoMemoryToGrow(t *testing.T) {
 		t.Fatalf("%d keys are there, want %d: %v", n, inserted, err)
 	}
 	n, err := m.Put(t.Context(), keys, keys)
-	want(t, "Put with memory again", n, len(keys)-inserted, err)
-	wantPairs(t, m, keys)
-	if s := statsOf(t, m); s.Buckets < len(keys)/10 {
+	conformance.Want(t, "Put with memory again", n, len(keys)-inserted, err)
+	conformance.WantPairs(t, m, keys)
+	if s := conformance.StatsOf(t, m); s.Buckets < len(keys)/10 {
 		t.Errorf("it has not grown: %v", s)
 	}
 }
@@ -168,15 +169,15 @@ func TestNoMemoryToGrow(t *testing.T) {
 func TestIterationHoldsItsTable(t *testing.T) {
 	dev := devicetest.Open(t)
 	before := devicetest.Live(dev)
-	m := newMap[uint64, uint64](t, dev, nil)
-	keys := sequence[uint64](1, 1000)
+	m := conformance.Open(t, slab.New[uint64, uint64], dev, nil)
+	keys := conformance.Sequence[uint64](1, 1000)
 	if _, err := m.Put(t.Context(), keys, keys); err != nil {
 		t.Fatal(err)
 	}
 	seen := 0
 	for k := range m.All() {
 		if seen++; seen == 1 {
-			more := sequence[uint64](10_000, 20_000)
+			more := conformance.Sequence[uint64](10_000, 20_000)
 			if _, err := m.Put(t.Context(), more, more); err != nil { // rehashes
 				t.Fatal(err)
 			}
@@ -207,8 +208,8 @@ func TestIterationHoldsItsTable(t *testing.T) {
 func TestIterationOverLongChains(t *testing.T) {
 	dev := devicetest.Open(t)
 	n := min(rows(dev), 5000)
-	m := newMultiMap[uint32, uint32](t, dev, &slab.Options{Buckets: 3})
-	vals := sequence[uint32](0, n)
+	m := conformance.Open(t, slab.NewMultiMap[uint32, uint32], dev, &slab.Options{Buckets: 3})
+	vals := conformance.Sequence[uint32](0, n)
 	keys := make([]uint32, n)
 	for i := range keys {
 		keys[i] = uint32(i % 7)
@@ -216,7 +217,7 @@ func TestIterationOverLongChains(t *testing.T) {
 	for lo := 0; lo < n; lo += n / 4 { // batch by batch, for a GPU to keep the order
 		hi := min(lo+n/4, n)
 		k, err := m.Put(t.Context(), keys[lo:hi], vals[lo:hi])
-		want(t, "Put", k, hi-lo, err)
+		conformance.Want(t, "Put", k, hi-lo, err)
 	}
 	last, seen := map[uint32]uint32{}, 0
 	for k, v := range m.All() {
@@ -229,5 +230,5 @@ func TestIterationOverLongChains(t *testing.T) {
 		last[k] = v
 		seen++
 	}
-	want(t, "All", seen, n, nil)
+	conformance.Want(t, "All", seen, n, nil)
 }

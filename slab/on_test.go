@@ -11,6 +11,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/slab"
 )
 
@@ -36,7 +37,7 @@ func crowded[K weft.Key, V weft.Value](rng *rand.Rand, n, different int) ([]K, [
 }
 
 func onEqualsHost[K weft.Key, V weft.Value](t *testing.T, dev device.Device, opts *slab.Options) {
-	host, on := newMap[K, V](t, dev, opts), newMap[K, V](t, dev, opts)
+	host, on := conformance.Open(t, slab.New[K, V], dev, opts), conformance.Open(t, slab.New[K, V], dev, opts)
 	s := devicetest.NewStream(t, dev)
 	rng := rand.New(rand.NewPCG(1, 1))
 	n := min(rows(dev), 5000)
@@ -137,8 +138,7 @@ func samePairs[K weft.Key, V weft.Value](t testing.TB, got, want *slab.Map[K, V]
 
 func TestSetOn(t *testing.T) {
 	dev := devicetest.Open(t)
-	set, err := slab.NewSet[uint32](dev, nil)
-	set = tended(t, set, err)
+	set := conformance.Open(t, slab.NewSet[uint32], dev, nil)
 	s := devicetest.NewStream(t, dev)
 	keys := []uint32{1, 2, 1, ^uint32(0), 2}
 	d, flags := devicetest.Upload(t, s, keys), devicetest.Upload(t, s, make([]bool, len(keys)))
@@ -159,7 +159,7 @@ func TestSetOn(t *testing.T) {
 	if err := set.Compact(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if s := statsOf(t, set); s.Len != 2 || s.Tombstones != 0 {
+	if s := conformance.StatsOf(t, set); s.Len != 2 || s.Tombstones != 0 {
 		t.Errorf("%v", s)
 	}
 }
@@ -173,7 +173,7 @@ func TestMultiMapOn(t *testing.T) {
 }
 
 func multiOn[K weft.Key, V weft.Value](t *testing.T, dev device.Device) {
-	m := newMultiMap[K, V](t, dev, nil)
+	m := conformance.Open(t, slab.NewMultiMap[K, V], dev, nil)
 	s := devicetest.NewStream(t, dev)
 	rng := rand.New(rand.NewPCG(3, 3))
 	n := min(rows(dev), 3000)
@@ -214,7 +214,7 @@ func multiOn[K weft.Key, V weft.Value](t *testing.T, dev device.Device) {
 // deleteOn takes the first pairs of some keys away, and all of others.
 func deleteOn[K weft.Key, V weft.Value](t *testing.T, s *device.Stream, m *slab.MultiMap[K, V], model map[K][]V, n int) {
 	t.Helper()
-	keys := sequence[K](-10, n/4)
+	keys := conformance.Sequence[K](-10, n/4)
 	want := make([]bool, len(keys))
 	first := devicetest.Upload(t, s, make([]V, len(keys)))
 	d, ok := devicetest.Upload(t, s, keys), devicetest.Upload(t, s, want)
@@ -233,7 +233,7 @@ func deleteOn[K weft.Key, V weft.Value](t *testing.T, s *device.Stream, m *slab.
 	}
 	equal(t, "Delete's flags", devicetest.Download(t, s, ok), want)
 
-	keys = sequence[K](n/4, n/10)
+	keys = conformance.Sequence[K](n/4, n/10)
 	d = devicetest.Upload(t, s, keys)
 	removed, counts := devicetest.Upload(t, s, make([]uint32, len(keys))), make([]uint32, len(keys))
 	if err := m.DeleteAllOn(s, d, removed); err != nil {
@@ -249,7 +249,7 @@ func deleteOn[K weft.Key, V weft.Value](t *testing.T, s *device.Stream, m *slab.
 // asModel compares what the lookups say.
 func asModel[K weft.Key, V weft.Value](t *testing.T, s *device.Stream, m *slab.MultiMap[K, V], model map[K][]V, n int) {
 	t.Helper()
-	keys := sequence[K](-10, n)
+	keys := conformance.Sequence[K](-10, n)
 	total := 0
 	counts, found := make([]uint32, n), make([]bool, n)
 	for i, k := range keys {
@@ -299,13 +299,13 @@ func sameValues[V weft.Value](got, want []V) error {
 // Sync is how batches on the device report that there was no room, once.
 func TestSyncReportsFull(t *testing.T) {
 	dev := devicetest.Open(t)
-	m := newMap[uint64, uint64](t, dev, &slab.Options{Capacity: 64, Buckets: 1, Fixed: true})
+	m := conformance.Open(t, slab.New[uint64, uint64], dev, &slab.Options{Capacity: 64, Buckets: 1, Fixed: true})
 	s := devicetest.NewStream(t, dev)
 	n := 9000 // a pool has no less than a memory block
 	if _, ok := dev.(device.Host); !ok {
 		t.Skip("a chain of a thousand slabs")
 	}
-	keys := devicetest.Upload(t, s, sequence[uint64](1, n))
+	keys := devicetest.Upload(t, s, conformance.Sequence[uint64](1, n))
 	for range 2 {
 		if err := m.PutOn(s, keys, keys); err != nil {
 			t.Fatal(err)
@@ -328,10 +328,10 @@ func TestGrowthFromTwoStreams(t *testing.T) {
 	dev := devicetest.Open(t)
 	for name, opts := range map[string]*slab.Options{"rehashes": nil, "chains": {Buckets: 30}} {
 		t.Run(name, func(t *testing.T) {
-			m := newMap[uint64, uint64](t, dev, opts)
+			m := conformance.Open(t, slab.New[uint64, uint64], dev, opts)
 			const batches = 20
 			n := min(rows(dev)/10, 400)
-			all := sequence[uint64](1, 2*batches*n)
+			all := conformance.Sequence[uint64](1, 2*batches*n)
 			var wg sync.WaitGroup
 			for half := range 2 {
 				s := devicetest.NewStream(t, dev)
@@ -362,14 +362,14 @@ func TestGrowthFromTwoStreams(t *testing.T) {
 				}
 				want = append(want, part...)
 			}
-			wantPairs(t, m, want)
+			conformance.WantPairs(t, m, want)
 		})
 	}
 }
 
 func TestOnLengthsAndClosed(t *testing.T) {
 	dev := devicetest.Open(t)
-	m, mm := newMap[uint64, uint64](t, dev, nil), newMultiMap[uint64, uint64](t, dev, nil)
+	m, mm := conformance.Open(t, slab.New[uint64, uint64], dev, nil), conformance.Open(t, slab.NewMultiMap[uint64, uint64], dev, nil)
 	s := devicetest.NewStream(t, dev)
 	three, two := devicetest.Upload(t, s, make([]uint64, 3)), devicetest.Upload(t, s, make([]uint64, 2))
 	flags, kinds, counts := devicetest.Upload(t, s, make([]bool, 2)), devicetest.Upload(t, s, make([]weft.OpKind, 2)), devicetest.Upload(t, s, make([]uint32, 2))

@@ -12,6 +12,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/slab"
 )
 
@@ -54,7 +55,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 
 func TestOptionsAtTheirLimits(t *testing.T) {
 	dev := devicetest.Open(t)
-	keys := sequence[uint64](0, 3000)
+	keys := conformance.Sequence[uint64](0, 3000)
 	for name, opts := range map[string]*slab.Options{
 		"nil":              nil,
 		"zero":             {},
@@ -70,16 +71,16 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 		"never flushing":   {MaxTombstones: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMap[uint64, uint64](t, dev, opts)
+			m := conformance.Open(t, slab.New[uint64, uint64], dev, opts)
 			for lo := 0; lo < len(keys); lo += 300 {
 				n, err := m.Put(t.Context(), keys[lo:lo+300], keys[lo:lo+300])
-				want(t, "Put", n, 300, err)
+				conformance.Want(t, "Put", n, 300, err)
 			}
-			wantPairs(t, m, keys)
+			conformance.WantPairs(t, m, keys)
 			n, err := m.Delete(t.Context(), keys[1000:], nil)
-			want(t, "Delete", n, 2000, err)
-			wantPairs(t, m, keys[:1000])
-			if s := statsOf(t, m); opts != nil && opts.Buckets > 0 && s.Buckets != opts.Buckets {
+			conformance.Want(t, "Delete", n, 2000, err)
+			conformance.WantPairs(t, m, keys[:1000])
+			if s := conformance.StatsOf(t, m); opts != nil && opts.Buckets > 0 && s.Buckets != opts.Buckets {
 				t.Errorf("there are to be %d buckets: %v", opts.Buckets, s)
 			}
 		})
@@ -91,11 +92,11 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	dev := devicetest.Open(t)
 	opts := slab.Options{}
-	a, b := newMap[uint64, uint64](t, dev, &opts), newMap[uint64, uint64](t, dev, &opts)
+	a, b := conformance.Open(t, slab.New[uint64, uint64], dev, &opts), conformance.Open(t, slab.New[uint64, uint64], dev, &opts)
 	if opts != (slab.Options{}) {
 		t.Errorf("New changed the options: %+v", opts)
 	}
-	keys := sequence[uint64](0, 1000)
+	keys := conformance.Sequence[uint64](0, 1000)
 	same := true
 	for _, m := range []*slab.Map[uint64, uint64]{a, b} {
 		if _, err := m.Put(t.Context(), keys, keys); err != nil {
@@ -114,8 +115,8 @@ func TestLoggerIsTold(t *testing.T) {
 	dev := devicetest.Open(t)
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	m := newMap[uint64, uint64](t, dev, &slab.Options{Logger: logger})
-	keys := sequence[uint64](0, 1000)
+	m := conformance.Open(t, slab.New[uint64, uint64], dev, &slab.Options{Logger: logger})
+	keys := conformance.Sequence[uint64](0, 1000)
 	if _, err := m.Put(t.Context(), keys, keys); err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/conformance"
 )
 
 // restore replaces the memory in use by that of a table of the same options.
@@ -104,10 +105,10 @@ func aKey[K ~uint32 | ~uint64](rng *rand.Rand, n int) K { return K(rng.IntN(n)) 
 
 func moves[K, V ~uint32 | ~uint64](t *testing.T, dev, other device.Device, n int) {
 	t.Run("map", func(t *testing.T) {
-		first := opened(t, New[K, V], dev, sameOptions(n))
+		first := conformance.Open(t, New[K, V], dev, sameOptions(n))
 		fillMap(t, first, n)
 		for _, to := range []device.Device{other, dev} { // there and back
-			second := opened(t, New[K, V], to, sameOptions(n))
+			second := conformance.Open(t, New[K, V], to, sameOptions(n))
 			move(t, &first.table, &second.table)
 			sameContent(t, &first.table, &second.table, pairsOf(first.All()), pairsOf(second.All()))
 			// Both go on alike: dead slots are kept for the same keys.
@@ -118,10 +119,10 @@ func moves[K, V ~uint32 | ~uint64](t *testing.T, dev, other device.Device, n int
 		}
 	})
 	t.Run("multimap", func(t *testing.T) {
-		first := opened(t, NewMultiMap[K, V], dev, sameOptions(n))
+		first := conformance.Open(t, NewMultiMap[K, V], dev, sameOptions(n))
 		fillMultiMap(t, first, n)
 		for _, to := range []device.Device{other, dev} {
-			second := opened(t, NewMultiMap[K, V], to, sameOptions(n))
+			second := conformance.Open(t, NewMultiMap[K, V], to, sameOptions(n))
 			move(t, &first.table, &second.table)
 			sameLists(t, first, second, n)
 			fillMultiMap(t, first, n)
@@ -133,10 +134,10 @@ func moves[K, V ~uint32 | ~uint64](t *testing.T, dev, other device.Device, n int
 }
 
 func setMoves[K ~uint32 | ~uint64](t *testing.T, dev, other device.Device, n int) {
-	first := opened(t, NewSet[K], dev, sameOptions(n))
+	first := conformance.Open(t, NewSet[K], dev, sameOptions(n))
 	fillSet(t, first, n)
 	for _, to := range []device.Device{other, dev} {
-		second := opened(t, NewSet[K], to, sameOptions(n))
+		second := conformance.Open(t, NewSet[K], to, sameOptions(n))
 		move(t, &first.table, &second.table)
 		for range 2 {
 			sameContent(t, &first.table, &second.table, slices.Collect(first.All()), slices.Collect(second.All()))
@@ -145,24 +146,6 @@ func setMoves[K ~uint32 | ~uint64](t *testing.T, dev, other device.Device, n int
 		}
 		first = second
 	}
-}
-
-// opened is a new structure that is checked and closed with the test.
-func opened[S interface {
-	CheckInvariants() error
-	Close() error
-}](t *testing.T, open func(device.Device, *Options) (S, error), dev device.Device, o *Options) S {
-	t.Helper()
-	s, err := open(dev, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(s.CheckInvariants(), s.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
 }
 
 // fillMap puts a map through inserts, updates, deletes and a flush.
@@ -265,7 +248,7 @@ func sameLists[K, V ~uint32 | ~uint64](t *testing.T, a, b *MultiMap[K, V], n int
 // cores.
 func TestBatchOrderOnCPU(t *testing.T) {
 	for _, workers := range []int{1, 2, 5} {
-		m := opened(t, NewMultiMap[uint64, uint32], devicetest.OpenCPU(t, workers), nil)
+		m := conformance.Open(t, NewMultiMap[uint64, uint32], devicetest.OpenCPU(t, workers), nil)
 		rng := rand.New(rand.NewPCG(1, 1))
 		want := map[uint64][]uint32{}
 		for range 3 {

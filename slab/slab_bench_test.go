@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/slab"
 )
 
@@ -45,8 +46,8 @@ type bench[K, V ~uint32 | ~uint64] struct {
 
 func newBench[K, V ~uint32 | ~uint64](b *testing.B, dev device.Device, n int, utilization float64) *bench[K, V] {
 	x := &bench[K, V]{vals: make([]V, n)}
-	x.m = newMap[K, V](b, dev, &slab.Options{Capacity: n, MaxLoad: utilization, Seed: 1})
-	keys := sequence[K](1, 2*n)
+	x.m = conformance.Open(b, slab.New[K, V], dev, &slab.Options{Capacity: n, MaxLoad: utilization, Seed: 1})
+	keys := conformance.Sequence[K](1, 2*n)
 	rand.New(rand.NewPCG(1, 1)).Shuffle(2*n, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	x.present, x.absent = keys[:n], keys[n:]
 	x.put(b, n)
@@ -109,7 +110,7 @@ func (x *bench[K, V]) delete(b *testing.B) {
 }
 
 func (x *bench[K, V]) report(b *testing.B) {
-	n, s := float64(len(x.present)), statsOf(b, x.m)
+	n, s := float64(len(x.present)), conformance.StatsOf(b, x.m)
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/key")
 	b.ReportMetric(float64(s.Bytes)/n, "bytes/entry")
 	b.ReportMetric(s.Utilization, "utilization")

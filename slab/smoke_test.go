@@ -8,6 +8,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/slab"
 )
 
@@ -33,7 +34,7 @@ const smokeKeys = 400
 
 // smokePairs are the largest four keys, and small ones.
 func smokePairs[K, V ~uint32 | ~uint64]() ([]K, []V) {
-	keys := sequence[K](-4, smokeKeys)
+	keys := conformance.Sequence[K](-4, smokeKeys)
 	vals := make([]V, len(keys))
 	for i, k := range keys {
 		vals[i] = V(k)
@@ -42,21 +43,21 @@ func smokePairs[K, V ~uint32 | ~uint64]() ([]K, []V) {
 }
 
 func smoke[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device) {
-	m := newMap[K, V](t, dev, nil)
+	m := conformance.Open(t, slab.New[K, V], dev, nil)
 	keys, vals := smokePairs[K, V]()
 	for lo := 0; lo < smokeKeys; lo += 100 { // growing
 		n, err := m.Put(t.Context(), keys[lo:lo+100], vals[lo:lo+100])
-		want(t, "Put", n, 100, err)
+		conformance.Want(t, "Put", n, 100, err)
 	}
 	n, err := m.Put(t.Context(), slices.Concat(keys, keys), slices.Concat(vals, vals))
-	want(t, "Put again", n, 0, err)
+	conformance.Want(t, "Put again", n, 0, err)
 	n, err = m.Contains(t.Context(), keys, make([]bool, smokeKeys))
-	want(t, "Contains", n, smokeKeys, err)
+	conformance.Want(t, "Contains", n, smokeKeys, err)
 	twice := slices.Concat(keys[:50], keys[:50])
 	n, err = m.Delete(t.Context(), twice, make([]bool, 100))
-	want(t, "Delete", n, 50, err)
+	conformance.Want(t, "Delete", n, 50, err)
 	n, err = m.PutNew(t.Context(), twice, slices.Concat(vals[:50], vals[:50]), make([]bool, 100))
-	want(t, "PutNew", n, 50, err)
+	conformance.Want(t, "PutNew", n, 50, err)
 	ops := make([]weft.Op[K, V], 100)
 	for i := range ops {
 		ops[i] = weft.Op[K, V]{Kind: weft.OpKind(i % 4), Key: keys[i/4], Value: vals[i/4]}
@@ -74,8 +75,8 @@ func smoke[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device) {
 			t.Fatalf("All has %d: %d", k, v)
 		}
 	}
-	want(t, "All", seen, smokeKeys, nil)
-	if s := statsOf(t, m); s.Len != smokeKeys || s.MaxChain == 0 || s.String() == "" {
+	conformance.Want(t, "All", seen, smokeKeys, nil)
+	if s := conformance.StatsOf(t, m); s.Len != smokeKeys || s.MaxChain == 0 || s.String() == "" {
 		t.Errorf("Stats: %v", s)
 	}
 	if err := m.Compact(t.Context()); err != nil {
@@ -111,7 +112,7 @@ func smokeOn[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, m *slab.Ma
 	if err := m.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	wantPairs(t, m, keys)
+	conformance.WantPairs(t, m, keys)
 	for name, call := range map[string]func() error{
 		"DeleteOn": func() error { return m.DeleteOn(s, k, ok) },
 		"ApplyOn":  func() error { return m.ApplyOn(s, devicetest.Upload(t, s, kinds), k, v, ok) },
@@ -126,30 +127,30 @@ func smokeOn[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, m *slab.Ma
 }
 
 func smokeMulti[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device) {
-	m := newMultiMap[K, V](t, dev, nil)
+	m := conformance.Open(t, slab.NewMultiMap[K, V], dev, nil)
 	keys, vals := smokePairs[K, V]()
 	for range 3 {
 		n, err := m.Put(t.Context(), keys, vals)
-		want(t, "Put", n, smokeKeys, err)
+		conformance.Want(t, "Put", n, smokeKeys, err)
 	}
 	n, err := m.PutNew(t.Context(), keys, vals, make([]bool, smokeKeys))
-	want(t, "PutNew", n, 0, err)
+	conformance.Want(t, "PutNew", n, 0, err)
 	// A key that so many want to add to that a few do it for all, and one that
 	// is twice in its batch.
 	hot, both := slices.Repeat([]K{1 << 20}, 100), []K{1 << 21, 1 << 21}
 	n, err = m.Put(t.Context(), hot, make([]V, len(hot)))
-	want(t, "Put of one key", n, len(hot), err)
+	conformance.Want(t, "Put of one key", n, len(hot), err)
 	n, err = m.PutNew(t.Context(), both, make([]V, 2), make([]bool, 2))
-	want(t, "PutNew twice", n, 1, err)
+	conformance.Want(t, "PutNew twice", n, 1, err)
 	n, err = m.DeleteAll(t.Context(), append(both, hot[:2]...), nil)
-	want(t, "DeleteAll of them", n, len(hot)+1, err)
+	conformance.Want(t, "DeleteAll of them", n, len(hot)+1, err)
 	n, err = m.Get(t.Context(), keys, make([]V, smokeKeys), make([]bool, smokeKeys))
-	want(t, "Get", n, smokeKeys, err)
+	conformance.Want(t, "Get", n, smokeKeys, err)
 	n, err = m.Count(t.Context(), keys, make([]uint32, smokeKeys))
-	want(t, "Count", n, 3*smokeKeys, err)
+	conformance.Want(t, "Count", n, 3*smokeKeys, err)
 	var rows weft.Rows[V]
 	err = m.GetAll(t.Context(), keys, &rows)
-	want(t, "GetAll", len(rows.Vals), 3*smokeKeys, err)
+	conformance.Want(t, "GetAll", len(rows.Vals), 3*smokeKeys, err)
 	for i, k := range keys {
 		for _, v := range rows.Row(i) {
 			if v != V(k) {
@@ -158,10 +159,10 @@ func smokeMulti[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device) {
 		}
 	}
 	n, err = m.Delete(t.Context(), keys[:100], make([]bool, 100))
-	want(t, "Delete", n, 100, err)
+	conformance.Want(t, "Delete", n, 100, err)
 	removed := make([]uint32, 100)
 	n, err = m.DeleteAll(t.Context(), keys[50:150], removed)
-	want(t, "DeleteAll", n, 250, err)
+	conformance.Want(t, "DeleteAll", n, 250, err)
 	equal(t, "removed", removed, slices.Concat(slices.Repeat([]uint32{2}, 50), slices.Repeat([]uint32{3}, 50)))
 	ops := make([]weft.Op[K, V], 100)
 	for i := range ops {
@@ -174,7 +175,7 @@ func smokeMulti[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device) {
 	if err := m.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if s := statsOf(t, m); s.Len != before || s.Tombstones != 0 {
+	if s := conformance.StatsOf(t, m); s.Len != before || s.Tombstones != 0 {
 		t.Errorf("%d pairs, then %v", before, s)
 	}
 	smokeMultiOn(t, dev, m, keys, vals)
@@ -205,24 +206,23 @@ func smokeMultiOn[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, m *sl
 }
 
 func smokeSet[K ~uint32 | ~uint64](t *testing.T, dev device.Device) {
-	set, err := slab.NewSet[K](dev, nil)
-	set = tended(t, set, err)
-	keys := sequence[K](-4, smokeKeys)
+	set := conformance.Open(t, slab.NewSet[K], dev, nil)
+	keys := conformance.Sequence[K](-4, smokeKeys)
 	n, err := set.Add(t.Context(), slices.Concat(keys, keys), make([]bool, 2*smokeKeys))
-	want(t, "Add", n, smokeKeys, err)
+	conformance.Want(t, "Add", n, smokeKeys, err)
 	n, err = set.Delete(t.Context(), keys[:200], make([]bool, 200))
-	want(t, "Delete", n, 200, err)
+	conformance.Want(t, "Delete", n, 200, err)
 	n, err = set.Contains(t.Context(), keys, make([]bool, smokeKeys))
-	want(t, "Contains", n, smokeKeys-200, err)
+	conformance.Want(t, "Contains", n, smokeKeys-200, err)
 	seen := 0
 	for range set.All() {
 		seen++
 	}
-	want(t, "All", seen, smokeKeys-200, nil)
+	conformance.Want(t, "All", seen, smokeKeys-200, nil)
 	if err := set.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if s := statsOf(t, set); s.Len != smokeKeys-200 || s.Tombstones != 0 {
+	if s := conformance.StatsOf(t, set); s.Len != smokeKeys-200 || s.Tombstones != 0 {
 		t.Errorf("Stats: %v", s)
 	}
 }

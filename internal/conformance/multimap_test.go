@@ -105,6 +105,7 @@ func TestFlawsOfMultiMapsAreNoticed(t *testing.T) {
 		onSkipsFlags:      {"OnForms"},
 		onLosesLast:       {"OnForms"},
 		onTakesAny:        {"OnFormsRefuse"},
+		onTakesFar:        {"OnFormsRefuse"},
 		onTakesShort:      {"OnFormsRefuse"},
 		onBackwards:       {"OnDuplicates"},
 		onForgets:         {"OnTwoStreams", "OnFormsInOrder"},

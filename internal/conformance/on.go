@@ -137,9 +137,15 @@ func (k kind[S, K, V]) onFormsRefuse(t testing.TB, s S) {
 	refused("columns on another device", k.submissions(s, st, away))
 	refused("a count on another device", k.submissions(s, st, on, farN))
 	refused("two counts", k.submissions(s, st, on, n, n))
+	short := on.part(0, len(r.Keys)-1)
 	for _, f := range slices.Concat(k.forms, k.rows) {
-		for what, short := range f.tooShort(on) {
-			mustPanic(t, f.name+"On with "+what+" too short", func() { _ = f.on(s, st, short) })
+		one := map[string]func() error{}
+		for what, c := range f.withOneOf(on, away) {
+			one[f.name+"On, "+what] = func() error { return f.on(s, st, c) }
+		}
+		refused("a column on another device", one)
+		for what, c := range f.withOneOf(on, short) {
+			mustPanic(t, f.name+"On with "+what+" too short", func() { _ = f.on(s, st, c) })
 		}
 	}
 	must(t, s.Sync(ctx()))
@@ -148,27 +154,21 @@ func (k kind[S, K, V]) onFormsRefuse(t testing.TB, s S) {
 	}
 }
 
-// tooShort are columns of which one that the form takes is a row shorter than
-// the others.
-func (f form[S, K, V]) tooShort(c *columns[K, V]) map[string]*columns[K, V] {
+// withOneOf are columns of which one that the form takes is of others.
+func (f form[S, K, V]) withOneOf(c, others *columns[K, V]) map[string]*columns[K, V] {
 	keys, vals, ok, kinds, counts, offsets := *c, *c, *c, *c, *c, *c
-	n := c.Keys.Len() - 1
-	keys.Keys = c.Keys.Sub(0, n)
-	vals.Vals = c.Vals.Sub(0, n)
-	ok.OK = c.OK.Sub(0, n)
-	kinds.Kinds = c.Kinds.Sub(0, n)
-	counts.Counts = c.Counts.Sub(0, n)
-	offsets.Offsets = c.Offsets.Sub(0, n+1)
+	keys.Keys, vals.Vals, ok.OK = others.Keys, others.Vals, others.OK
+	kinds.Kinds, counts.Counts, offsets.Offsets = others.Kinds, others.Counts, others.Offsets
 	all := map[string]*columns[K, V]{"keys": &keys}
 	for what, of := range map[string]struct {
 		taken bool
-		short *columns[K, V]
+		c     *columns[K, V]
 	}{
 		"values": {f.vals, &vals}, "flags": {f.optional, &ok}, "kinds": {f.kinds, &kinds},
 		"counts": {f.counts, &counts}, "offsets": {f.offsets, &offsets},
 	} {
 		if of.taken {
-			all[what] = of.short
+			all[what] = of.c
 		}
 	}
 	return all

@@ -40,6 +40,7 @@ const (
 	onSkipsValues   flaw = "On methods leave values alone"
 	onLosesLast     flaw = "On methods leave the last operation out"
 	onTakesAny      flaw = "On methods take what lies on other devices"
+	onTakesFar      flaw = "On methods look at where keys lie, and no other column"
 	onTakesShort    flaw = "On methods take columns that are too short"
 	onBackwards     flaw = "On methods run batches from their end"
 	onForgets       flaw = "On methods lose the batch when the stream is another than before"
@@ -261,6 +262,9 @@ func (w *whole[K, V]) Check(ctx context.Context) error { _, _, err := w.pairs.li
 // submit checks where a batch lies, runs it and adds its count.
 func (w *whole[K, V]) submit(s *device.Stream, n []device.Slice[uint64], places []device.Device, run func() (int, error)) error {
 	bad := s == nil || s.Device() != w.dev || len(n) > 1
+	if w.flaw == onTakesFar {
+		places = places[:1]
+	}
 	for _, dev := range places {
 		bad = bad || dev != nil && dev != w.dev
 	}
