@@ -1,36 +1,20 @@
 package alloc
 
 import (
-	"os"
-	"regexp"
-	"strconv"
 	"testing"
 	"unsafe"
 
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/gpu"
 )
 
 // The constants of the kernels are those of Go.
 func TestConstantsAreTwins(t *testing.T) {
-	for file, want := range map[string]map[string]int{
+	conformance.Twins(t, map[string]map[string]int{
 		"alloc.cu":                          {"kBlock": gpu.BlockThreads},
 		"../kernels/include/weft/alloc.cuh": {"kBitmapBytes": bitmapBytes, "kUnits": blockUnits, "kSupers": maxSupers, "kHashed": hashedTries},
-	} {
-		src, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := map[string]int{}
-		for _, m := range regexp.MustCompile(`\b(k\w+) = (\d+)\s*[,;]`).FindAllSubmatch(src, -1) {
-			got[string(m[1])], _ = strconv.Atoi(string(m[2]))
-		}
-		for name, n := range want {
-			if v, ok := got[name]; !ok || v != n {
-				t.Errorf("%s: %s is %d (%v), in Go it is %d", file, name, v, ok, n)
-			}
-		}
-	}
+	})
 }
 
 // An address is its three parts, and Local finds the unit where the

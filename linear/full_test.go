@@ -94,6 +94,16 @@ func testFullTable(t *testing.T, m *linear.Map[uint64, uint64], there []uint64) 
 	conformance.WantPairs(t, m, there)
 }
 
+// Sync is how batches on the device report that there was no room, once.
+func TestSyncReportsFull(t *testing.T) {
+	dev := devicetest.Open(t)
+	m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
+	conformance.ReportsFull(t, dev, m, 100)
+	if m.Len() != 64 {
+		t.Errorf("%d keys, want 64", m.Len())
+	}
+}
+
 // The smallest table: one line.
 func TestFixedMapOfOneKey(t *testing.T) {
 	dev := devicetest.Open(t)

@@ -14,126 +14,17 @@ import (
 // Whatever operation of the device fails while a table is made, nothing stays
 // behind.
 func TestNewFailsCleanly(t *testing.T) {
-	dev := devicetest.Open(t)
-	before := devicetest.Live(dev)
-	for n := 0; ; n++ {
-		fired := devicetest.FailAfter(dev, n)
-		m, err := linear.New[uint64, uint32](dev, nil)
-		if !fired() {
-			devicetest.Heal(dev)
-			if n == 0 {
-				t.Fatal("New asks nothing of the device")
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := m.Close(); err != nil {
-				t.Fatal(err)
-			}
-			break
-		}
-		if !errors.Is(err, device.ErrMemory) {
-			t.Fatalf("operation %d of New failed: %v", n, err)
-		}
-		if live := devicetest.Live(dev); live != before {
-			t.Fatalf("operation %d of New failed; %+v is left, was %+v", n, live, before)
-		}
-	}
+	conformance.NewFails(t, linear.New[uint64, uint32], devicetest.Open(t), nil)
 }
 
-// Whatever operation of the device fails, once, during a life of growing,
-// deleting, compacting and reading: the call says so or does without, nothing
-// that was there is lost, and everything works once the failure has gone.
+// Whatever operation of the device fails, once, nothing that was there is lost.
 func TestEveryOperationFailsOnce(t *testing.T) {
 	dev := devicetest.Open(t)
-	steps := 200
-	if dev.Properties().Kind == device.CPU {
-		steps = 1 << 30 // until nothing fails any more
-	}
 	for name, scheme := range schemes {
 		t.Run(name, func(t *testing.T) {
-			for n := 0; n < steps; n++ {
-				m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Tombstones: scheme})
-				fired := devicetest.FailAfter(dev, n)
-				live(t, m)
-				devicetest.Heal(dev)
-				live(t, m)
-				if err := m.CheckInvariants(); err != nil {
-					t.Fatalf("operation %d failed: %v", n, err)
-				}
-				if !fired() {
-					if n == 0 {
-						t.Fatal("a life asks nothing of the device")
-					}
-					break
-				}
-			}
+			conformance.OperationsFail(t, dev, 3000, conformance.MapOf(linear.New[uint64, uint64], &linear.Options{Tombstones: scheme}))
 		})
 	}
-}
-
-// live puts a map through its life. Calls may fail for lack of memory; the
-// model follows what they report.
-func live(t *testing.T, m *linear.Map[uint64, uint64]) {
-	t.Helper()
-	ctx := t.Context()
-	fine := func(err error) bool {
-		t.Helper()
-		if err != nil && !errors.Is(err, device.ErrMemory) {
-			t.Fatal(err)
-		}
-		return err == nil
-	}
-	keys := conformance.Sequence[uint64](1, 3000)
-	fine(m.Clear(ctx))
-	before := m.Len()
-	for lo := 0; lo < len(keys); lo += 1000 {
-		part := keys[lo : lo+1000]
-		for !put(t, m, part) { // again, until it has worked
-			before++
-			if before > 10 {
-				t.Fatal("Put fails again and again")
-			}
-		}
-	}
-	deleted := make([]bool, 2900)
-	for {
-		if _, err := m.Delete(ctx, keys[100:], deleted); fine(err) {
-			break
-		}
-	}
-	fine(m.Compact(ctx))
-	vals, found := make([]uint64, len(keys)), make([]bool, len(keys))
-	for {
-		if _, err := m.Get(ctx, keys, vals, found); fine(err) {
-			break
-		}
-	}
-	for i, k := range keys {
-		if want := i < 100; found[i] != want || want && vals[i] != k {
-			t.Fatalf("key %d: %d, %v", k, vals[i], found[i])
-		}
-	}
-	seen := 0
-	for p, err := range m.Pages(ctx) {
-		if !fine(err) {
-			return
-		}
-		seen += len(p.Keys)
-	}
-	if seen != 100 {
-		t.Fatalf("Pages have %d pairs, want 100", seen)
-	}
-}
-
-// put reports whether a Put has gone through.
-func put(t *testing.T, m *linear.Map[uint64, uint64], keys []uint64) bool {
-	t.Helper()
-	_, err := m.Put(t.Context(), keys, keys)
-	if err != nil && !errors.Is(err, device.ErrMemory) {
-		t.Fatal(err)
-	}
-	return err == nil
 }
 
 // A map that cannot grow goes on with the room it has, then says so, and loses
@@ -235,25 +126,4 @@ func TestIterationHoldsItsTable(t *testing.T) {
 	if left := devicetest.Live(dev).Bytes; left != before {
 		t.Errorf("%d bytes are left after Close", left-before)
 	}
-}
-
-// Compact with an ended context changes nothing and leaves nothing behind.
-func TestCompactCancelled(t *testing.T) {
-	dev := devicetest.Open(t)
-	m := conformance.Open(t, linear.New[uint64, uint64], dev, nil)
-	keys := conformance.Sequence[uint64](1, 1000)
-	if _, err := m.Put(t.Context(), keys, keys); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := m.Delete(t.Context(), keys[500:], nil); err != nil {
-		t.Fatal(err)
-	}
-	before := devicetest.Live(dev)
-	if err := m.Compact(cancelled(t)); err == nil {
-		t.Error("Compact with an ended context has worked")
-	}
-	if after := devicetest.Live(dev); after != before {
-		t.Errorf("Compact left %+v, was %+v", after, before)
-	}
-	conformance.WantPairs(t, m, keys[:500])
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 )
 
 // timed is a context that notes the longest time between two looks at it, and
@@ -38,7 +39,7 @@ func TestCrowdIsCancelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	keys := colliding(n, seed)
+	keys := conformance.Colliding(n, seed)
 	for _, call := range []struct {
 		name string
 		run  func(ctx context.Context) (int, error)

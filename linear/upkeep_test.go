@@ -11,6 +11,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/hash"
 )
 
@@ -163,7 +164,7 @@ func TestCrowdMakesNothingGrow(t *testing.T) {
 		t.Skip("a path of 32,768 slots")
 	}
 	const seed, fits = 99, maxPath * lineBytes / 16
-	keys := colliding(fits+10, seed)
+	keys := conformance.Colliding(fits+10, seed)
 	m, err := New[uint64, uint64](dev, &Options{Seed: seed, Capacity: 2 * fits})
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +197,7 @@ func TestCrowdMakesNothingGrow(t *testing.T) {
 	}
 	others := make([]uint64, 2*fits)
 	for i := range others {
-		others[i] = unhash(1<<62+uint64(i)<<47, seed)
+		others[i] = conformance.Unhash(1<<62+uint64(i)<<47, seed)
 	}
 	if n, err := m.Put(t.Context(), others, others); n != len(others) || err != nil {
 		t.Fatalf("others: %d of %d, %v", n, len(others), err)
@@ -263,7 +264,7 @@ func TestRehashThatDoesNotFit(t *testing.T) {
 	const seed, n = 5, 200_000
 	keys := make([]uint64, n)
 	for i := range keys { // all homes in the last sixteenth of the table
-		keys[i] = unhash(15<<60+uint64(i)<<42, seed)
+		keys[i] = conformance.Unhash(15<<60+uint64(i)<<42, seed)
 	}
 	m, err := New[uint64, uint64](dev, &Options{Seed: seed, Capacity: 32 * n})
 	if err != nil {

@@ -13,34 +13,12 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// unhash is the key whose 64-bit hash is h: the finalizer backwards. Who knows
-// the seed can do this.
-func unhash(h, seed uint64) uint64 {
-	const inverse = 0x153ed04bd89cfaf5 // of the multiplier 0xe9846af9b1a615d, modulo 2^64
-	h ^= h>>28 ^ h>>56
-	h *= inverse
-	h ^= h >> 32
-	h *= inverse
-	h ^= h >> 32
-	return h ^ seed
-}
-
-// colliding are n keys whose hashes under a seed are 1, 2, …: in any table,
-// all are in bucket 0.
-func colliding(n int, seed uint64) []uint64 {
-	keys := make([]uint64, n)
-	for i := range keys {
-		keys[i] = unhash(uint64(i)+1, seed)
-	}
-	return keys
-}
-
 // Keys made to collide under one seed make one long chain and break nothing;
 // under another seed they are keys like any others.
 func TestCollidingKeys(t *testing.T) {
 	dev := devicetest.Open(t)
 	const n, seed = 210, 12345
-	keys := colliding(n, seed)
+	keys := conformance.Colliding(n, seed)
 	for _, k := range keys {
 		if b := bucketOf(geometry{seed, 1 << 20}, k); b != 0 {
 			t.Fatalf("key %#x is in bucket %d", k, b)
@@ -51,24 +29,11 @@ func TestCollidingKeys(t *testing.T) {
 		seed + 1: func(slabs int) bool { return slabs < 6 },
 	} {
 		m := conformance.Open(t, New[uint64, uint64], dev, &Options{Seed: s})
-		for lo := 0; lo < n; lo += 42 {
-			if got, err := m.Put(t.Context(), keys[lo:lo+42], keys[lo:lo+42]); got != 42 || err != nil {
-				t.Fatal(got, err)
+		conformance.Collide(t, m, keys, func() {
+			if stats := conformance.StatsOf(t, m); !chain(stats.MaxChain) {
+				t.Errorf("seed %d: %v", s, stats)
 			}
-		}
-		vals := make([]uint64, n)
-		if hits, err := m.Get(t.Context(), keys, vals, nil); hits != n || err != nil || !slices.Equal(vals, keys) {
-			t.Fatalf("seed %d: %d of %d keys: %v", s, hits, n, err)
-		}
-		if stats, err := m.Stats(t.Context()); err != nil || !chain(stats.MaxChain) {
-			t.Errorf("seed %d: %v, %v", s, stats, err)
-		}
-		if got, err := m.Delete(t.Context(), keys[:n/2], nil); got != n/2 || err != nil {
-			t.Fatal(got, err)
-		}
-		if hits, err := m.Contains(t.Context(), keys, nil); hits != n/2 || err != nil {
-			t.Fatalf("seed %d: %d keys after half were deleted: %v", s, hits, err)
-		}
+		})
 	}
 }
 

@@ -15,112 +15,19 @@ import (
 // stays behind.
 func TestNewFailsCleanly(t *testing.T) {
 	dev := devicetest.Open(t)
-	for name, opts := range map[string]*slab.Options{"growing": {Capacity: 5000}, "fixed": {Capacity: 5000, Fixed: true}} {
-		before := devicetest.Live(dev)
-		for n := 0; ; n++ {
-			fired := devicetest.FailAfter(dev, n)
-			m, err := slab.New[uint64, uint32](dev, opts)
-			if !fired() {
-				devicetest.Heal(dev)
-				if n == 0 || err != nil {
-					t.Fatalf("%s: New asks for %d operations: %v", name, n, err)
-				}
-				if err := m.Close(); err != nil {
-					t.Fatal(err)
-				}
-				break
-			}
-			if !errors.Is(err, device.ErrMemory) {
-				t.Fatalf("%s: operation %d of New failed: %v", name, n, err)
-			}
-			if live := devicetest.Live(dev); live != before {
-				t.Fatalf("%s: operation %d of New failed; %+v is left, was %+v", name, n, live, before)
-			}
-		}
+	for _, opts := range []*slab.Options{{Capacity: 5000}, {Capacity: 5000, Fixed: true}} {
+		conformance.NewFails(t, slab.New[uint64, uint32], dev, opts)
 	}
 }
 
-// Whatever operation of the device fails, once, during a life of growing,
-// deleting, compacting and reading: the call says so or does without, nothing
-// that was there is lost, and everything works once the failure has gone.
+// Whatever operation of the device fails, once, nothing that was there is lost.
 func TestEveryOperationFailsOnce(t *testing.T) {
 	dev := devicetest.Open(t)
-	steps := 100
-	if dev.Properties().Kind == device.CPU {
-		steps = 1 << 30 // until nothing fails any more
-	}
 	for name, opts := range map[string]*slab.Options{"growing": nil, "chains": {Buckets: 20}} {
 		t.Run(name, func(t *testing.T) {
-			for n := 0; n < steps; n++ {
-				m := conformance.Open(t, slab.New[uint64, uint64], dev, opts)
-				fired := devicetest.FailAfter(dev, n)
-				live(t, m)
-				devicetest.Heal(dev)
-				live(t, m)
-				if err := m.CheckInvariants(); err != nil {
-					t.Fatalf("operation %d failed: %v", n, err)
-				}
-				if !fired() {
-					if n == 0 {
-						t.Fatal("a life asks nothing of the device")
-					}
-					break
-				}
-			}
+			conformance.OperationsFail(t, dev, 1500, conformance.MapOf(slab.New[uint64, uint64], opts))
 		})
 	}
-}
-
-// live puts a map through its life. Calls may fail for lack of memory; the
-// model follows what they report.
-func live(t *testing.T, m *slab.Map[uint64, uint64]) {
-	t.Helper()
-	ctx := t.Context()
-	fine := func(err error) bool {
-		t.Helper()
-		if err != nil && !errors.Is(err, device.ErrMemory) {
-			t.Fatal(err)
-		}
-		return err == nil
-	}
-	again := func(what string, f func() error) { // until it has worked
-		t.Helper()
-		for range 10 {
-			if fine(f()) {
-				return
-			}
-		}
-		t.Fatalf("%s fails again and again", what)
-	}
-	const n, left = 1500, 100
-	keys := conformance.Sequence[uint64](1, n)
-	fine(m.Clear(ctx))
-	for lo := 0; lo < n; lo += n / 3 {
-		part := keys[lo : lo+n/3]
-		again("Put", func() error { _, err := m.Put(ctx, part, part); return err })
-	}
-	again("Delete", func() error { _, err := m.Delete(ctx, keys[left:], nil); return err })
-	fine(m.Compact(ctx))
-	vals, found := make([]uint64, n), make([]bool, n)
-	again("Get", func() error { _, err := m.Get(ctx, keys, vals, found); return err })
-	for i, k := range keys {
-		if want := i < left; found[i] != want || want && vals[i] != k {
-			t.Fatalf("key %d: %d, %v", k, vals[i], found[i])
-		}
-	}
-	again("Pages", func() error {
-		seen := 0
-		for p, err := range m.Pages(ctx) {
-			if err != nil {
-				return err
-			}
-			seen += len(p.Keys)
-		}
-		if seen != left {
-			t.Fatalf("Pages have %d pairs, want %d", seen, left)
-		}
-		return nil
-	})
 }
 
 // A map without memory for a rehash goes on with longer chains; when the pool

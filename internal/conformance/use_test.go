@@ -1,0 +1,63 @@
+package conformance
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+)
+
+// What tests of structures call notices structures that are broken.
+func TestSmokeNoticesFlaws(t *testing.T) {
+	smokes := map[string]func(t testing.TB, dev device.Device, how flaw){
+		"map": func(t testing.TB, dev device.Device, how flaw) {
+			m, full := newReference[uint32, uint64](how, dev), 0
+			SmokeMap(t, dev, m, func() { full = m.Len() })
+			if full != SmokeKeys {
+				t.Errorf("%d keys were there", full)
+			}
+		},
+		"multimap": func(t testing.TB, dev device.Device, how flaw) {
+			SmokeMultiMap(t, dev, newMultiReference[uint32, uint64](how, dev), func() {})
+		},
+		"set": func(t testing.TB, dev device.Device, how flaw) {
+			SmokeSet(t, referenceSet[uint32]{newReference[uint32, uint32](how, dev)})
+		},
+		"collide": func(t testing.TB, dev device.Device, how flaw) {
+			Collide(t, newReference[uint64, uint64](how, dev), Colliding(100, 7), func() {})
+		},
+	}
+	for name, flaws := range map[string][]flaw{
+		"map":      {keepsDeleted, countsReplaced, answersTooLittle, clearForgetsLen},
+		"multimap": {keepsDeleted, putReplaces, putMerges, putNewAdds, deleteAllTakesOne, countsKeys, compactLoses},
+		"set":      {keepsDeleted, pagesLose, answersTooLittle},
+		"collide":  {keepsDeleted},
+	} {
+		for _, how := range append(flaws, none) {
+			failed, log := Report(t, func(t testing.TB) { smokes[name](t, devicetest.OpenCPU(t, 1), how) })
+			if failed != (how != none) {
+				t.Errorf("%s, %q: failed is %v: %s", name, how, failed, log)
+			}
+		}
+	}
+}
+
+// Constants of a header that differ from those of Go are noticed, as are those
+// that it lacks.
+func TestTwinsAreCompared(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.cuh")
+	header := "constexpr int kLanes = 16;\nenum { kA = 1, kB = 2 };\n" +
+		"static constexpr K kEmpty = ~K(0);\nstatic constexpr K kDead = ~K(0) - 1;\nenum Kind : uint32_t { kGet, kPut };\n"
+	if err := os.WriteFile(file, []byte(header), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	right := map[string]int{"kLanes": 16, "kA": 1, "kB": 2, "kEmpty": 0, "kDead": 1, "kGet": 0, "kPut": 1}
+	Twins(t, map[string]map[string]int{file: right})
+	for name, n := range map[string]int{"kLanes": 8, "kB": 1, "kDead": 0, "kPut": 0, "kNone": 0} {
+		if failed, _ := Report(t, func(t testing.TB) { Twins(t, map[string]map[string]int{file: {name: n}}) }); !failed {
+			t.Errorf("%s = %d is not noticed", name, n)
+		}
+	}
+}
