@@ -6,41 +6,22 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/mutate"
 )
 
-// A kernelTest is a test of kernels that runs on simulated GPUs: on the kernels
-// that ship by TestKernelsSimulated, on broken ones by TestRandomMutants.
-type kernelTest struct {
-	name string
-	run  func(t testing.TB, dev device.Device)
-}
-
-// kernelTests are those of the kernels for a pair of widths.
-func kernelTests[K, V uint32 | uint64](w batch.Widths, multi bool) (tests []kernelTest) {
+// kernelTests are tests of the kernels for a pair of widths: run by
+// TestKernelsSimulated on those that ship, by TestRandomMutants on broken ones.
+func kernelTests[K, V uint32 | uint64](w batch.Widths, multi bool) (tests []mutate.KernelTest) {
 	for _, unordered := range []bool{false, true} {
 		if multi && unordered { // the same, but for PutNew
 			continue
 		}
-		tests = append(tests, kernelTest{fmt.Sprintf("beside a model, multi %v, unordered %v", multi, unordered), func(t testing.TB, dev device.Device) {
+		tests = append(tests, mutate.KernelTest{Name: fmt.Sprintf("beside a model, multi %v, unordered %v", multi, unordered), Run: func(t testing.TB, dev device.Device) {
 			kernelsBesideModel[K, V](t, devicetest.Narrow(dev), w, multi, unordered)
 		}})
 	}
 	return tests
-}
-
-// onSim runs tests on simulated GPUs, under random schedules of so many seeds.
-func onSim(t *testing.T, archs []int, seeds int, tests []kernelTest) {
-	for _, test := range tests {
-		for i := range len(archs) * seeds {
-			opts := &sim.Options{Arch: archs[i%len(archs)], Scheduler: sim.Random, Seed: uint64(i / len(archs)), Races: true}
-			t.Run(fmt.Sprintf("%s, sm_%d, seed %d", test.name, opts.Arch, opts.Seed), func(t *testing.T) {
-				t.Parallel()
-				test.run(t, devicetest.OpenSim(t, opts))
-			})
-		}
-	}
 }
 
 // isSim tells whether a device interprets kernels.
@@ -53,9 +34,9 @@ func TestKernelsSimulated(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	shapes(t, func(t *testing.T, w batch.Widths, multi bool) {
-		typed(w, func() { onSim(t, []int{90}, 1, kernelTests[uint32, uint32](w, multi)) },
-			func() { onSim(t, []int{80}, 1, kernelTests[uint32, uint64](w, multi)) },
-			func() { onSim(t, []int{90}, 1, kernelTests[uint64, uint32](w, multi)) },
-			func() { onSim(t, []int{80, 90}, 1, kernelTests[uint64, uint64](w, multi)) })
+		typed(w, func() { mutate.OnSim(t, kernelTests[uint32, uint32](w, multi), 1, 90) },
+			func() { mutate.OnSim(t, kernelTests[uint32, uint64](w, multi), 1, 80) },
+			func() { mutate.OnSim(t, kernelTests[uint64, uint32](w, multi), 1, 90) },
+			func() { mutate.OnSim(t, kernelTests[uint64, uint64](w, multi), 1, 80, 90) })
 	})
 }

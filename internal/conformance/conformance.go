@@ -36,6 +36,13 @@ type Case[S Structure] struct {
 	test func(t testing.TB, empty S)
 }
 
+// run runs a suite.
+func run[S Structure](t *testing.T, at place[S], cases []Case[S]) {
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) { c.run(t, at) })
+	}
+}
+
 func (c Case[S]) run(t testing.TB, at place[S]) {
 	s := at.open(t, at.dev)
 	defer func() {

@@ -94,6 +94,22 @@ func (k kind[S, K, V]) pagesEnd(t testing.TB, s S) {
 	}
 }
 
+// A loop may stop, and leaves nothing locked.
+func (k kind[S, K, V]) allStops(t testing.TB, s S) {
+	r := k.batch(rng(), 100)
+	k.fill(t, s, r.Keys[:50], r.Vals[:50])
+	steps := 0
+	for range k.all(s) {
+		if steps++; steps == 13 {
+			break
+		}
+	}
+	if steps != 13 {
+		t.Errorf("iteration took %d steps after a break at 13", steps)
+	}
+	k.fill(t, s, r.Keys[50:], r.Vals[50:])
+}
+
 // Two iterations at once have each an error of its own, or none.
 func (k kind[S, K, V]) twoIterations(t testing.TB, s S) {
 	r := k.batch(rng(), k.scale.Rows())

@@ -210,6 +210,7 @@ func (k kind[S, K, V]) cases() []Case[S] {
 		{"Partial", k.partial},
 		{"Pages", k.pagesCase},
 		{"PagesEnd", k.pagesEnd},
+		{"AllStops", k.allStops},
 		{"TwoIterations", k.twoIterations},
 		{"InsideLoops", k.insideLoops},
 		{"SaveAndLoad", k.saveAndLoad},

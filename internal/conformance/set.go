@@ -12,10 +12,7 @@ import (
 
 // Set runs the suite for sets on a device.
 func Set[K weft.Key](t *testing.T, dev device.Device, scale Scale, open Maker[AnySet[K]]) {
-	at := place[AnySet[K]]{dev, scale, open}
-	for _, c := range SetCases(dev, scale, open) {
-		t.Run(c.Name, func(t *testing.T) { c.run(t, at) })
-	}
+	run(t, place[AnySet[K]]{dev, scale, open}, SetCases(dev, scale, open))
 }
 
 // SetCases are the tests of the suite for sets.
