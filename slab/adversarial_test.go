@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/conformance"
 )
@@ -122,57 +121,6 @@ func TestMemoryStaysConstant(t *testing.T) {
 				t.Fatalf("round %d, structure %d: %v\nwas: %v", r, i, now, first[i])
 			}
 		}
-	}
-}
-
-// Batches on the device of sizes around those of warps and tiles, beside
-// memory that is not theirs.
-func TestBatchSizesOn(t *testing.T) {
-	dev := devicetest.Open(t)
-	s, err := dev.NewStream()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	m := conformance.Open(t, New[uint32, uint32], dev, nil)
-	multi := conformance.Open(t, NewMultiMap[uint32, uint32], dev, nil)
-	next := uint32(0)
-	for _, n := range []int{0, 1, 3, 4, 5, 31, 32, 33, 255, 256, 257} {
-		const margin = 4
-		keys, vals, flags := make([]uint32, n+2*margin), make([]uint32, n+2*margin), make([]bool, n+2*margin)
-		for i := range keys {
-			keys[i], vals[i], flags[i] = next, ^next, true
-			next++
-		}
-		dk, err := device.Upload(s, keys)
-		dv, err2 := device.Upload(s, vals)
-		df, err3 := device.Upload(s, flags)
-		out, err4 := device.Upload(s, keys)
-		if err := errors.Join(err, err2, err3, err4); err != nil {
-			t.Fatal(err)
-		}
-		k, v, f, o := dk.Sub(margin, margin+n), dv.Sub(margin, margin+n), df.Sub(margin, margin+n), out.Sub(margin, margin+n)
-		err = errors.Join(m.PutOn(s, k, v), m.DeleteOn(s, k, f), m.PutNewOn(s, k, v, f), m.GetOn(s, k, o, f), m.ContainsOn(s, k, f),
-			multi.PutOn(s, k, v), multi.PutOn(s, k, v), multi.DeleteOn(s, k, f), multi.PutNewOn(s, k, k, f), multi.GetOn(s, k, o, device.Slice[bool]{}),
-			m.Sync(t.Context()), multi.Sync(t.Context()), out.CopyTo(t.Context(), s, keys), df.CopyTo(t.Context(), s, flags))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range keys {
-			inside := i >= margin && i < margin+n
-			if got, want := keys[i], vals[i]; inside && got != want || !inside && got != ^want {
-				t.Fatalf("batch of %d, row %d: %#x beside %#x", n, i-margin, got, want)
-			}
-			if flags[i] == inside { // PutNew has found all keys there
-				t.Fatalf("batch of %d, row %d: flag %v", n, i-margin, flags[i])
-			}
-		}
-		if err := errors.Join(dk.Free(), dv.Free(), df.Free(), out.Free()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if a, b := m.Len(), multi.Len(); a == 0 || a != b {
-		t.Errorf("%d and %d pairs", a, b)
 	}
 }
 

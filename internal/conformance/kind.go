@@ -80,11 +80,8 @@ func (c *columns[K, V]) part(lo, hi int) *columns[K, V] {
 	return &columns[K, V]{c.Kinds.Sub(lo, hi), c.Keys.Sub(lo, hi), c.Vals.Sub(lo, hi), c.OK.Sub(lo, hi), c.Counts.Sub(lo, hi), c.Offsets.Sub(lo, hi+1)}
 }
 
-// from is the rows from one on, and those of rows of the host.
-func (c *columns[K, V]) from(lo int) *columns[K, V] { return c.part(lo, c.Keys.Len()) }
-
-func (r *rows[K, V]) from(lo int) *rows[K, V] {
-	return &rows[K, V]{r.Kinds[lo:], r.Keys[lo:], r.Vals[lo:], r.OK[lo:], r.Counts[lo:]}
+func (r *rows[K, V]) part(lo, hi int) *rows[K, V] {
+	return &rows[K, V]{r.Kinds[lo:hi], r.Keys[lo:hi], r.Vals[lo:hi], r.OK[lo:hi], r.Counts[lo:hi]}
 }
 
 // download copies what may be outputs back.
@@ -222,6 +219,7 @@ func (k kind[S, K, V]) cases() []Case[S] {
 		{"OnFormsInOrder", k.onFormsInOrder},
 		{"OnFormsRefuse", k.onFormsRefuse},
 		{"OnDuplicates", k.onDuplicates},
+		{"OnSizes", k.onSizes},
 		{"OnTwoStreams", k.onTwoStreams},
 		{"Strife", k.strife},
 	}

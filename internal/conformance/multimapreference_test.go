@@ -356,6 +356,7 @@ func (m *multiReference[K, V]) All() iter.Seq2[K, V] {
 			}
 			for _, v := range vals {
 				if !yield(k, v) {
+					m.stopped()
 					return
 				}
 			}

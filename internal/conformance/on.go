@@ -210,16 +210,38 @@ func (k kind[S, K, V]) onDuplicates(t testing.TB, s S) {
 			}
 			r := k.meeting(g, f, n)
 			want, got := r.clone(), r.clone()
-			_, err := f.host(ctx(), like, want.from(n/3))
+			_, err := f.host(ctx(), like, want.part(n/3, n))
 			must(t, err)
 			on := r.upload(t, st)
-			must(t, f.on(s, st, on.from(n/3)))
+			must(t, f.on(s, st, on.part(n/3, n)))
 			on.download(t, st, got)
 			k.sameRows(t, f.name, got, want)
 		}
 		must(t, s.Sync(ctx()))
 		k.holds(t, s, k.content(t, like))
 	}
+}
+
+// Batches of sizes around those of warps and tiles lie beside memory that is not
+// theirs, which stays as it is.
+func (k kind[S, K, V]) onSizes(t testing.TB, s S) {
+	const margin = 4
+	like, st, g := k.another(t, k.dev), devicetest.NewStream(t, k.dev), rng()
+	for _, n := range []int{0, 1, 3, 4, 5, 31, 32, 33, 255, 256, 257} {
+		r := k.batch(g, n+2*margin)
+		for _, f := range k.forms {
+			want, got := r.clone(), r.clone()
+			part := want.part(margin, margin+n)
+			_, err := f.host(ctx(), like, part)
+			must(t, err)
+			on := r.upload(t, st)
+			must(t, f.on(s, st, on.part(margin, margin+n)))
+			on.download(t, st, got)
+			k.sameRows(t, f.name, got, want)
+		}
+	}
+	must(t, s.Sync(ctx()))
+	k.holds(t, s, k.content(t, like))
 }
 
 // Two streams submit batches while the structure grows under them: every key

@@ -247,6 +247,7 @@ func (m *reference[K, V]) All() iter.Seq2[K, V] {
 			again := m.flaw == iteratesTwice && m.change != version && i == len(keys)-1
 			m.mu.Unlock()
 			if ok && !yield(k, v) || again && !yield(k, v) {
+				m.stopped()
 				return
 			}
 		}

@@ -26,6 +26,7 @@ const (
 	pagesLose       flaw = "Pages lose the last page"
 	pagesQuiet      flaw = "an iteration that is cancelled ends without an error"
 	pagesShareError flaw = "the error of one iteration ends all others"
+	stopsLocked     flaw = "changes refuse after a loop that stopped"
 	loopsDeadlock   flaw = "changes refuse while an iteration goes on"
 	savesTwice      flaw = "Save writes a pair twice"
 	savesShort      flaw = "Save does not write what follows the pairs"
@@ -41,6 +42,7 @@ const (
 	onLosesLast     flaw = "On methods leave the last operation out"
 	onTakesAny      flaw = "On methods take what lies on other devices"
 	onTakesFar      flaw = "On methods look at where keys lie, and no other column"
+	onWritesBeyond  flaw = "On methods write a flag behind the batch"
 	onTakesShort    flaw = "On methods take columns that are too short"
 	onBackwards     flaw = "On methods run batches from their end"
 	onForgets       flaw = "On methods lose the batch when the stream is another than before"
@@ -150,9 +152,16 @@ func (w *whole[K, V]) Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], erro
 	}
 }
 
+// stopped is called when a loop over All stops.
+func (w *whole[K, V]) stopped() {
+	if w.flaw == stopsLocked {
+		w.iterating.Add(1)
+	}
+}
+
 // busy is the error of changes that don't run beside an iteration.
 func (w *whole[K, V]) busy() error {
-	if w.flaw == loopsDeadlock && w.iterating.Load() > 0 {
+	if (w.flaw == loopsDeadlock || w.flaw == stopsLocked) && w.iterating.Load() > 0 {
 		return fmt.Errorf("an iteration goes on")
 	}
 	return nil
@@ -354,6 +363,9 @@ func (w *whole[K, V]) ContainsOn(s *device.Stream, keys device.Slice[K], found d
 func (w *whole[K, V]) DeleteOn(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool], n ...device.Slice[uint64]) error {
 	k := w.keysOf(keys)
 	return w.submit(s, n, []device.Device{keys.Device(), deleted.Device()}, func() (int, error) {
+		if w.flaw == onWritesBeyond && len(k)%32 == 1 {
+			*(*bool)(unsafe.Add(unsafe.Pointer(&deleted.Host()[0]), len(k))) = true
+		}
 		return w.inOrder(k, nil, output(w.flaw, onSkipsFlags, deleted, len(k)), func(k []K, _ []V, ok []bool) (int, error) {
 			return w.pairs.Delete(context.Background(), k, ok)
 		})
