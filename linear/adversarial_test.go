@@ -24,7 +24,7 @@ func TestCollidingKeys(t *testing.T) {
 	longest := map[uint64]int{}
 	for _, s := range []uint64{seed, seed + 1} {
 		m := conformance.Open(t, New[uint64, uint64], dev, &Options{Seed: s})
-		conformance.Collide(t, m, keys, func() { longest[s] = conformance.StatsOf(t, m).MaxProbe })
+		conformance.FillAndHalve(t, m, keys, func() { longest[s] = conformance.StatsOf(t, m).MaxProbe })
 	}
 	if longest[seed] != n-1 || longest[seed+1] > 60 {
 		t.Errorf("longest probes: %d under the seed that is known, %d under another; want %d and less than 60",

@@ -216,26 +216,15 @@ func TestErrFullEndsNothing(t *testing.T) {
 
 // Looking keys up in a mixed batch, or deleting them, makes nothing grow.
 func TestLookupsMakeNothingGrow(t *testing.T) {
-	dev := devicetest.Open(t)
-	for _, kind := range []weft.OpKind{weft.OpGet, weft.OpDelete} {
+	for _, dev := range []device.Device{devicetest.Open(t), devicetest.OpenSim(t, nil)} {
 		m := conformance.Open(t, linear.New[uint32, uint32], dev, nil)
-		if _, err := m.Put(t.Context(), []uint32{1}, []uint32{1}); err != nil {
-			t.Fatal(err)
-		}
-		before, err := m.Stats(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		const n = 1 << 10
-		ops := make([]weft.Op[uint32, uint32], n)
-		for i := range ops {
-			ops[i] = weft.Op[uint32, uint32]{Kind: kind, Key: uint32(i + 10)}
-		}
-		if err := m.Apply(t.Context(), ops, nil); err != nil {
-			t.Fatal(err)
-		}
-		if after, err := m.Stats(t.Context()); after.Bytes != before.Bytes || err != nil {
-			t.Errorf("%v: %v, before %v: %v", kind, after, before, err)
-		}
+		conformance.LookupsGrowNothing(t, dev, m, func() int { return conformance.StatsOf(t, m).Bytes })
+	}
+}
+
+// Whenever a context ends, what a call has begun is finished.
+func TestCancelledAtAnyLook(t *testing.T) {
+	for _, dev := range []device.Device{devicetest.OpenCPU(t, 2), devicetest.OpenSim(t, nil)} {
+		conformance.CutShort(t, dev, conformance.MapOf(linear.New[uint32, uint32], &linear.Options{Seed: 1}))
 	}
 }

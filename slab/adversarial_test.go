@@ -28,7 +28,7 @@ func TestCollidingKeys(t *testing.T) {
 		seed + 1: func(slabs int) bool { return slabs < 6 },
 	} {
 		m := conformance.Open(t, New[uint64, uint64], dev, &Options{Seed: s})
-		conformance.Collide(t, m, keys, func() {
+		conformance.FillAndHalve(t, m, keys, func() {
 			if stats := conformance.StatsOf(t, m); !chain(stats.MaxChain) {
 				t.Errorf("seed %d: %v", s, stats)
 			}

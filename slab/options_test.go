@@ -41,11 +41,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 			_, errMap := slab.New[uint64, uint64](dev, &test.opts)
 			_, errSet := slab.NewSet[uint32](dev, &test.opts)
 			_, errMulti := slab.NewMultiMap[uint32, uint32](dev, &test.opts)
-			for what, err := range map[string]error{"map": errMap, "set": errSet, "multimap": errMulti} {
-				if !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "new "+what+":") {
-					t.Errorf("%s: %v, want ErrOptions and %q", what, err, test.want)
-				}
-			}
+			conformance.Refused(t, test.want, map[string]error{"map": errMap, "set": errSet, "multimap": errMulti})
 		})
 	}
 	if _, err := slab.New[uint64, uint64](nil, nil); !errors.Is(err, weft.ErrOptions) {
@@ -72,14 +68,7 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := conformance.Open(t, slab.New[uint64, uint64], dev, opts)
-			for lo := 0; lo < len(keys); lo += 300 {
-				n, err := m.Put(t.Context(), keys[lo:lo+300], keys[lo:lo+300])
-				conformance.Want(t, "Put", n, 300, err)
-			}
-			conformance.WantPairs(t, m, keys)
-			n, err := m.Delete(t.Context(), keys[1000:], nil)
-			conformance.Want(t, "Delete", n, 2000, err)
-			conformance.WantPairs(t, m, keys[:1000])
+			conformance.FillAndHalve(t, m, keys, func() {})
 			if s := conformance.StatsOf(t, m); opts != nil && opts.Buckets > 0 && s.Buckets != opts.Buckets {
 				t.Errorf("there are to be %d buckets: %v", opts.Buckets, s)
 			}

@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"math/big"
-	"slices"
 	"testing"
 )
 
@@ -28,26 +27,20 @@ func Colliding(n int, seed uint64) []uint64 {
 	return keys
 }
 
-// Collide puts keys into a map, a fifth at a time, finds them, and deletes half
-// of them. full runs when all are there.
-func Collide(t testing.TB, m AnyMap[uint64, uint64], keys []uint64, full func()) {
+// FillAndHalve puts keys into a map, a tenth at a time, finds them, and deletes
+// half of them. full runs when all are there.
+func FillAndHalve(t testing.TB, m AnyMap[uint64, uint64], keys []uint64, full func()) {
 	t.Helper()
 	n := len(keys)
-	for lo := 0; lo < n; lo += n / 5 {
-		got, err := m.Put(ctx(), keys[lo:lo+n/5], keys[lo:lo+n/5])
-		Want(t, "Put", got, n/5, err)
+	for lo := 0; lo < n; lo += n / 10 {
+		got, err := m.Put(ctx(), keys[lo:lo+n/10], keys[lo:lo+n/10])
+		Want(t, "Put", got, n/10, err)
 	}
-	vals := make([]uint64, n)
-	hits, err := m.Get(ctx(), keys, vals, nil)
-	Want(t, "Get", hits, n, err)
-	if !slices.Equal(vals, keys) {
-		t.Fatal("Get has other values")
-	}
+	WantPairs(t, m, keys)
 	full()
 	got, err := m.Delete(ctx(), keys[:n/2], nil)
 	Want(t, "Delete", got, n/2, err)
-	hits, err = m.Contains(ctx(), keys, nil)
-	Want(t, "Contains after half were deleted", hits, n-n/2, err)
+	WantPairs(t, m, keys[n/2:])
 }
 
 // Homes are the homes of a key, and of its lower half as a key of 32 bits, in a

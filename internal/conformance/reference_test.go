@@ -267,6 +267,9 @@ func (m *reference[K, V]) Clear(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.begin(ctx); err != nil {
+		if m.flaw == clearsHalf {
+			clear(m.pairs)
+		}
 		return err
 	}
 	if m.flaw == clearForgetsLen {

@@ -9,6 +9,29 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
+// Flaws of which the statistics of a structure tell, and of contexts that end.
+const (
+	growsByLookups flaw = "lookups make it grow"
+	keepsDead      flaw = "Compact keeps dead slots"
+	staysLarge     flaw = "Compact keeps the size"
+	clearsHalf     flaw = "a cancelled Clear has removed what is there"
+)
+
+// compacted are the statistics of a map before Compact, and then those after it.
+func compacted(m *reference[uint64, uint64], how flaw) func() (live, dead, size int) {
+	dead, size := 3000, 4000
+	return func() (int, int, int) {
+		d, s := dead, size
+		if how != keepsDead {
+			dead = 0
+		}
+		if how != staysLarge {
+			size = 1000
+		}
+		return m.Len(), d, s
+	}
+}
+
 // What tests of structures call notices structures that are broken.
 func TestSmokeNoticesFlaws(t *testing.T) {
 	smokes := map[string]func(t testing.TB, dev device.Device, how flaw){
@@ -25,15 +48,40 @@ func TestSmokeNoticesFlaws(t *testing.T) {
 		"set": func(t testing.TB, dev device.Device, how flaw) {
 			SmokeSet(t, referenceSet[uint32]{newReference[uint32, uint32](how, dev)})
 		},
-		"collide": func(t testing.TB, dev device.Device, how flaw) {
-			Collide(t, newReference[uint64, uint64](how, dev), Colliding(100, 7), func() {})
+		"compact": func(t testing.TB, dev device.Device, how flaw) {
+			m := newReference[uint64, uint64](how, dev)
+			CompactDropsDead(t, m, true, compacted(m, how))
+		},
+		"lookups": func(t testing.TB, dev device.Device, how flaw) {
+			m, size := newReference[uint32, uint32](none, dev), 0
+			LookupsGrowNothing(t, dev, m, func() int {
+				if how == growsByLookups {
+					size++
+				}
+				return size
+			})
+		},
+		"cut short": func(t testing.TB, dev device.Device, how flaw) {
+			for _, name := range []string{"Clear", "Compact"} {
+				for looks := range int64(3) {
+					cutShort(t, dev, func(_ testing.TB, dev device.Device) AnyMap[uint32, uint32] {
+						return newReference[uint32, uint32](how, dev)
+					}, name, looks)
+				}
+			}
+		},
+		"fill": func(t testing.TB, dev device.Device, how flaw) {
+			FillAndHalve(t, newReference[uint64, uint64](how, dev), Colliding(100, 7), func() {})
 		},
 	}
 	for name, flaws := range map[string][]flaw{
-		"map":      {keepsDeleted, countsReplaced, answersTooLittle, clearForgetsLen},
-		"multimap": {keepsDeleted, putReplaces, putMerges, putNewAdds, deleteAllTakesOne, countsKeys, compactLoses},
-		"set":      {keepsDeleted, pagesLose, answersTooLittle},
-		"collide":  {keepsDeleted},
+		"map":       {keepsDeleted, countsReplaced, answersTooLittle, clearForgetsLen},
+		"multimap":  {keepsDeleted, putReplaces, putMerges, putNewAdds, deleteAllTakesOne, countsKeys, compactLoses},
+		"set":       {keepsDeleted, pagesLose, answersTooLittle},
+		"fill":      {keepsDeleted},
+		"compact":   {compactLoses, keepsDead, staysLarge},
+		"lookups":   {growsByLookups},
+		"cut short": {clearsHalf, compactLoses},
 	} {
 		for _, how := range append(flaws, none) {
 			failed, log := Report(t, func(t testing.TB) { smokes[name](t, devicetest.OpenCPU(t, 1), how) })
