@@ -295,91 +295,18 @@ func TestInvariantsAfterAnything(t *testing.T) {
 				rt.Error(err)
 			}
 		}()
-		model, lists := map[uint32]uint64{}, map[uint32][]uint64{}
-		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
-			ops := someOps(rt)
-			if err := errors.Join(m.Apply(t.Context(), ops, nil), mm.Apply(t.Context(), ops, nil)); err != nil {
-				rt.Fatal(err)
-			}
-			for _, op := range ops {
-				keep(model, op)
-				keepAll(lists, op)
-			}
-			switch rapid.IntRange(0, 9).Draw(rt, "upkeep") {
-			case 0:
-				err = errors.Join(m.policy.engine.flush(t.Context()), mm.policy.engine.flush(t.Context()))
-			case 1:
-				err = errors.Join(m.Compact(t.Context()), mm.Compact(t.Context()))
-			}
-			if err := errors.Join(err, m.CheckInvariants(), mm.CheckInvariants()); err != nil {
-				rt.Fatal(err)
+		upkeep := func(flush, compact func(context.Context) error) func() error {
+			return func() error {
+				switch rapid.IntRange(0, 9).Draw(rt, "upkeep") {
+				case 0:
+					return flush(t.Context())
+				case 1:
+					return compact(t.Context())
+				}
+				return nil
 			}
 		}
-		holds(rt, m, mm, model, lists)
+		conformance.AnyHistory(rt, m, false, upkeep(m.policy.engine.flush, m.Compact))
+		conformance.AnyHistory(rt, mm, true, upkeep(mm.policy.engine.flush, mm.Compact))
 	})
-}
-
-// someOps are operations on different keys: all of one kind, or mixed.
-func someOps(rt *rapid.T) []weft.Op[uint32, uint64] {
-	n := rapid.IntRange(1, 60).Draw(rt, "n")
-	first := rapid.Uint32Range(0, 300).Draw(rt, "first") - 4
-	kind := rapid.IntRange(0, 4).Draw(rt, "kind")
-	ops := make([]weft.Op[uint32, uint64], n)
-	for i := range ops {
-		ops[i] = weft.Op[uint32, uint64]{Kind: weft.OpKind(kind), Key: first + uint32(i), Value: uint64(i + n)}
-		if kind > int(weft.OpDelete) { // mixed
-			ops[i].Kind = weft.OpKind(i % 4)
-		}
-	}
-	return ops
-}
-
-// keep does to a Go map what an operation does to a map.
-func keep(model map[uint32]uint64, op weft.Op[uint32, uint64]) {
-	_, there := model[op.Key]
-	switch {
-	case op.Kind == weft.OpPut, op.Kind == weft.OpPutNew && !there:
-		model[op.Key] = op.Value
-	case op.Kind == weft.OpDelete:
-		delete(model, op.Key)
-	}
-}
-
-// keepAll does to lists what it does to a multimap.
-func keepAll(lists map[uint32][]uint64, op weft.Op[uint32, uint64]) {
-	list := lists[op.Key]
-	switch {
-	case op.Kind == weft.OpPut, op.Kind == weft.OpPutNew && len(list) == 0:
-		lists[op.Key] = append(list, op.Value)
-	case op.Kind == weft.OpDelete && len(list) > 0:
-		lists[op.Key] = list[1:]
-	}
-}
-
-// holds compares structures with their models.
-func holds(rt *rapid.T, m *Map[uint32, uint64], mm *MultiMap[uint32, uint64], model map[uint32]uint64, lists map[uint32][]uint64) {
-	n := 0
-	for k, v := range m.All() {
-		if want, ok := model[k]; !ok || want != v {
-			rt.Fatalf("%d: %d, want %d %v", k, v, want, ok)
-		}
-		n++
-	}
-	if n != len(model) || m.Len() != n {
-		rt.Fatalf("%d keys, Len %d, want %d", n, m.Len(), len(model))
-	}
-	got, n := map[uint32][]uint64{}, 0
-	for k, v := range mm.All() {
-		got[k] = append(got[k], v)
-		n++
-	}
-	for k, list := range lists {
-		if !slices.Equal(got[k], list) {
-			rt.Fatalf("%d: %d, want %d", k, got[k], list)
-		}
-		n -= len(list)
-	}
-	if n != 0 {
-		rt.Fatalf("%d pairs too many", n)
-	}
 }

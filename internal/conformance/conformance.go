@@ -3,7 +3,11 @@
 // tests of a structure call [Map], [Set] and [MultiMap] with a constructor.
 //
 // The suites ask for what package weft promises and nothing else; what is special
-// to a structure is tested in its own package.
+// to a structure is tested in its own package. What those tests would repeat lies
+// here, too: failures of the device by [NewFails] and [OperationsFail], calls that
+// are cut short by [CutShort], histories by [AnyHistory], statistics by
+// [CompactDropsDead] and [LookupsGrowNothing], keys made to collide by
+// [Colliding], constants of kernels by [Twins], smoke tests and benchmarks.
 package conformance
 
 import (

@@ -1,9 +1,12 @@
 package conformance
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
@@ -106,6 +109,51 @@ func TestTwinsAreCompared(t *testing.T) {
 	for name, n := range map[string]int{"kLanes": 8, "kB": 1, "kDead": 0, "kPut": 0, "kNone": 0} {
 		if failed, _ := Report(t, func(t testing.TB) { Twins(t, map[string]map[string]int{file: {name: n}}) }); !failed {
 			t.Errorf("%s = %d is not noticed", name, n)
+		}
+	}
+}
+
+// soundMap and soundMultiMap are references, which have no layout that could be
+// broken.
+type soundMap struct{ *reference[uint32, uint64] }
+
+func (soundMap) CheckInvariants() error { return nil }
+
+type soundMultiMap struct {
+	*multiReference[uint32, uint64]
+}
+
+func (soundMultiMap) CheckInvariants() error { return nil }
+
+// Histories notice what is wrong with maps and multimaps, and nothing where
+// nothing is.
+func TestHistoriesNoticeFlaws(t *testing.T) {
+	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.shrinktime": "1ms"} {
+		old := flag.Lookup(name).Value.String()
+		if err := flag.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+		defer flag.Set(name, old)
+	}
+	upkeep := func() error { return nil }
+	for _, how := range []flaw{none, reservesOnes, keepsDeleted, putNewReplaces} {
+		failed, log := Report(t, func(t testing.TB) {
+			rapid.Check(t, func(rt *rapid.T) {
+				AnyHistory(rt, soundMap{newReference[uint32, uint64](how, nil)}, false, upkeep)
+			})
+		})
+		if failed != (how != none) {
+			t.Errorf("a map, %q: failed is %v: %s", how, failed, log)
+		}
+	}
+	for _, how := range []flaw{none, reservesOnes, keepsDeleted, putNewAdds, putReplaces, putPrepends, deletesLatest} {
+		failed, log := Report(t, func(t testing.TB) {
+			rapid.Check(t, func(rt *rapid.T) {
+				AnyHistory(rt, soundMultiMap{newMultiReference[uint32, uint64](how, nil)}, true, upkeep)
+			})
+		})
+		if failed != (how != none) {
+			t.Errorf("a multimap, %q: failed is %v: %s", how, failed, log)
 		}
 	}
 }
