@@ -169,11 +169,7 @@ func TestApplyOnDeviceOnFullMap(t *testing.T) {
 	if n, err := m.Delete(t.Context(), keys[:32], nil); n != 32 || err != nil {
 		t.Fatal(n, err)
 	}
-	s, err := dev.NewStream()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := devicetest.NewStream(t, dev)
 	fresh := conformance.Sequence[uint64](1000, 32)
 	kinds := make([]weft.OpKind, len(fresh))
 	for i := range kinds {
