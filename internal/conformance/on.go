@@ -202,7 +202,7 @@ func (k kind[S, K, V]) meeting(rng *rand.Rand, f form[S, K, V], n int) *rows[K, 
 // mixed batches, any order would be right.
 func (k kind[S, K, V]) onDuplicates(t testing.TB, s S) {
 	like, st := k.another(t, k.dev), devicetest.NewStream(t, k.dev)
-	g, n := rng(), min(k.scale.Rows(), 3000)
+	g, n := rng(), min(k.scale.Rows()*2/5, 20_000)
 	for range 3 {
 		for _, f := range k.forms {
 			if f.name == "Apply" {
@@ -248,7 +248,7 @@ func (k kind[S, K, V]) onSizes(t testing.TB, s S) {
 // arrives, and what each of them takes away again is gone.
 func (k kind[S, K, V]) onTwoStreams(t testing.TB, s S) {
 	const batches = 20
-	n := min(k.scale.Rows()/10, 2000)
+	n := k.scale.Rows() / 25
 	add, remove := k.forms[0], k.form("Delete")
 	all, want := k.batch(rng(), 2*batches*n), values[K, V]{}
 	var wg sync.WaitGroup
