@@ -476,7 +476,7 @@ func TestFailures(t *testing.T) {
 
 // What no allocator can have is refused at once, and nothing is taken for it.
 func TestReserveTooMuch(t *testing.T) {
-	for on, dev := range map[string]device.Device{"cpu": openCPU(t, 2), "sim": openSim(t, nil)} {
+	for on, dev := range map[string]device.Device{"cpu": devicetest.OpenCPU(t, 2), "sim": devicetest.OpenSim(t, nil)} {
 		a, err := openOwner(dev, &Options{Blocks: 1})
 		if err != nil {
 			t.Fatal(err)

@@ -10,26 +10,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/device/devicetest"
 )
 
 // churnRounds is the number of units that are taken and freed by all cores.
 const churnRounds = 1 << 21
-
-func openCPU(t testing.TB, workers int) device.Host {
-	t.Helper()
-	dev, err := cpu.Open(&cpu.Options{Workers: workers})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return dev
-}
 
 // keepers notes who has which unit.
 type keepers struct {
@@ -78,7 +63,7 @@ func (o *keepers) churn(t *testing.T, w *Worker, rng *rand.Rand, rounds, most in
 // lost; in an allocator that is almost full, too.
 func TestWorkersInParallel(t *testing.T) {
 	const workers, rounds = 8, churnRounds / 8
-	a := newOwner(t, openCPU(t, 1), &Options{Blocks: 2, SuperBlocks: 2})
+	a := newOwner(t, devicetest.OpenCPU(t, 1), &Options{Blocks: 2, SuperBlocks: 2})
 	for _, most := range []int{50, a.units()/workers + 10} {
 		o := newKeepers(a)
 		left := make([][]uint32, workers)
@@ -107,7 +92,7 @@ func TestWorkersInParallel(t *testing.T) {
 // Batches of many goroutines, each run by all cores, while the allocator
 // grows.
 func TestBatchesInParallel(t *testing.T) {
-	a := newOwner(t, openCPU(t, 4), &Options{Blocks: 4})
+	a := newOwner(t, devicetest.OpenCPU(t, 4), &Options{Blocks: 4})
 	const goroutines, rounds = 4, 10
 	kept := make([][]uint32, goroutines)
 	var wg sync.WaitGroup
@@ -146,7 +131,7 @@ func TestBatchesInParallel(t *testing.T) {
 // A worker that sweeps finds the last free unit, wherever that is; one that
 // doesn't gives up after so many blocks.
 func TestWorkerFindsTheLastUnit(t *testing.T) {
-	a := newOwner(t, openCPU(t, 2), &Options{Blocks: 100, SuperBlocks: 3, Light: true})
+	a := newOwner(t, devicetest.OpenCPU(t, 2), &Options{Blocks: 100, SuperBlocks: 3, Light: true})
 	all := make([]uint32, a.units())
 	if n, err := a.Allocate(t.Context(), all); n != len(all) || err != nil {
 		t.Fatal(n, err)
@@ -180,7 +165,7 @@ func TestWorkerFindsTheLastUnit(t *testing.T) {
 
 // Workers begin in different places.
 func TestWorkersSpread(t *testing.T) {
-	a := newOwner(t, openCPU(t, 1), &Options{Blocks: 1000, SuperBlocks: 1})
+	a := newOwner(t, devicetest.OpenCPU(t, 1), &Options{Blocks: 1000, SuperBlocks: 1})
 	l, seen := a.Local(), make(map[uint32]bool)
 	for range 200 {
 		r := l.Worker()
@@ -207,7 +192,7 @@ func TestLowestBits(t *testing.T) {
 }
 
 func BenchmarkAlloc(b *testing.B) {
-	a := newOwner(b, openCPU(b, 1), &Options{SuperBlocks: 40})
+	a := newOwner(b, devicetest.OpenCPU(b, 1), &Options{SuperBlocks: 40})
 	units := make([]uint32, 5_000_000)
 	all := func(b *testing.B, f func(context.Context, []uint32) (int, error)) {
 		if n, err := f(b.Context(), units); n != len(units) || err != nil {

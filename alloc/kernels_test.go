@@ -3,37 +3,30 @@ package alloc
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/mutate"
 	"github.com/weftgo/weft/internal/op"
 )
 
-// A kernelTest is a test of kernels that runs on simulated GPUs: on the kernels
-// that ship by TestKernels, on broken ones by TestRandomMutants.
-type kernelTest struct {
-	name string
-	run  func(t testing.TB, dev device.Device)
-}
-
-// allocTests are those.
-var allocTests = []kernelTest{
-	{"churn", func(t testing.TB, dev device.Device) { churn(t, dev, 512, 12, 2*512, 0) }},
-	{"churn for scarce units", func(t testing.TB, dev device.Device) { churn(t, dev, 256, 12, 1024, 20) }},
-	{"every unit once", func(t testing.TB, dev device.Device) {
+// allocTests are tests of kernels: run by TestKernels on those that ship, by
+// TestRandomMutants on broken ones.
+var allocTests = []mutate.KernelTest{
+	{Name: "churn", Run: func(t testing.TB, dev device.Device) { churn(t, dev, 512, 12, 2*512, 0) }},
+	{Name: "churn for scarce units", Run: func(t testing.TB, dev device.Device) { churn(t, dev, 256, 12, 1024, 20) }},
+	{Name: "every unit once", Run: func(t testing.TB, dev device.Device) {
 		everyUnit(t, dev, &Options{Blocks: 1, SuperBlocks: 2, MaxSuperBlocks: 2}, 0)
 		everyUnit(t, dev, &Options{Blocks: 1, SuperBlocks: 2, Light: true}, 0)
 	}},
-	{"every unit once, one by one", func(t testing.TB, dev device.Device) {
+	{Name: "every unit once, one by one", Run: func(t testing.TB, dev device.Device) {
 		everyUnit(t, dev, &Options{Blocks: 1, SuperBlocks: 2, MaxSuperBlocks: 2}, 1)
 	}},
-	{"growth", allocatorGrows},
-	{"spread", unitsSpread},
+	{Name: "growth", Run: allocatorGrows},
+	{Name: "spread", Run: unitsSpread},
 }
 
 // allocSeeds is how many schedules each gets.
@@ -41,21 +34,13 @@ const allocSeeds = 3
 
 // Units are handed out once, whatever happens at the same time.
 func TestKernels(t *testing.T) {
-	for _, test := range allocTests {
-		for i := range 2 * allocSeeds {
-			opts := &sim.Options{Arch: 80 + 10*(i%2), Scheduler: sim.Random, Seed: uint64(i / 2), Races: true}
-			t.Run(fmt.Sprintf("%s, sm_%d, seed %d", test.name, opts.Arch, opts.Seed), func(t *testing.T) {
-				t.Parallel()
-				test.run(t, openSim(t, opts))
-			})
-		}
-	}
+	mutate.OnSim(t, allocTests, allocSeeds, 80, 90)
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); ok {
 		return
 	}
 	for _, test := range allocTests {
-		t.Run(test.name, func(t *testing.T) { test.run(t, dev) })
+		t.Run(test.Name, func(t *testing.T) { test.Run(t, dev) })
 	}
 }
 
@@ -67,21 +52,6 @@ func TestChurnSmoke(t *testing.T) {
 		t.Skip("no kernels")
 	}
 	churn(t, dev, 512, 12, 2*512, 0)
-}
-
-// openSim is a simulated GPU that fails the test on leaks.
-func openSim(t testing.TB, opts *sim.Options) device.Device {
-	t.Helper()
-	dev, err := sim.Open(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return devicetest.Checked(t, dev)
 }
 
 // All kernels in a few launches, for the same tools.

@@ -1,41 +1,26 @@
 package alloc
 
 import (
-	"os"
-	"regexp"
-	"strconv"
 	"testing"
 	"unsafe"
 
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/gpu"
 )
 
 // The constants of the kernels are those of Go.
 func TestConstantsAreTwins(t *testing.T) {
-	for file, want := range map[string]map[string]int{
+	conformance.Twins(t, map[string]map[string]int{
 		"alloc.cu":                          {"kBlock": gpu.BlockThreads},
 		"../kernels/include/weft/alloc.cuh": {"kBitmapBytes": bitmapBytes, "kUnits": blockUnits, "kSupers": maxSupers, "kHashed": hashedTries},
-	} {
-		src, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := map[string]int{}
-		for _, m := range regexp.MustCompile(`\b(k\w+) = (\d+)\s*[,;]`).FindAllSubmatch(src, -1) {
-			got[string(m[1])], _ = strconv.Atoi(string(m[2]))
-		}
-		for name, n := range want {
-			if v, ok := got[name]; !ok || v != n {
-				t.Errorf("%s: %s is %d (%v), in Go it is %d", file, name, v, ok, n)
-			}
-		}
-	}
+	})
 }
 
 // An address is its three parts, and Local finds the unit where the
 // description says: bitmaps first, then units.
 func TestAddresses(t *testing.T) {
-	a := newOwner(t, openCPU(t, 1), &Options{Blocks: 3, SuperBlocks: 2})
+	a := newOwner(t, devicetest.OpenCPU(t, 1), &Options{Blocks: 3, SuperBlocks: 2})
 	l := a.Local()
 	for _, at := range []struct{ super, block, unit int }{{0, 0, 0}, {0, 0, 1023}, {0, 2, 5}, {1, 0, 0}, {1, 2, 1023}} {
 		address := uint32(at.super)<<24 | uint32(at.block)<<10 | uint32(at.unit)

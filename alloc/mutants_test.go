@@ -1,14 +1,11 @@
 package alloc
 
 import (
-	"cmp"
 	_ "embed"
-	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/mutate"
 )
 
@@ -31,13 +28,8 @@ func TestMutantsFailKernelTests(t *testing.T) {
 	for _, m := range unitMutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			trials := onDevices(90, 1)
-			slices.Reverse(trials) // most need a schedule that is not lockstep
-			by, how := mutate.FirstFailure(t, trials, mutate.Replace(t, m.kernels, m.pattern, m.with))
-			if by == "" {
-				t.Fatal("not noticed")
-			}
-			t.Logf("%s: %s", by, how)
+			quick, random := mutate.OnDevices(90, 1, allocTests)
+			mutate.WantNoticed(t, slices.Concat(random, quick), mutate.Replace(t, m.kernels, m.pattern, m.with))
 		})
 	}
 }
@@ -50,21 +42,8 @@ func TestRandomMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	trials := func(m *mutate.Mutant) []mutate.Trial { return onDevices(m.Arch, allocSeeds) }
+	trials := func(m *mutate.Mutant) []mutate.Trial {
+		return slices.Concat(mutate.OnDevices(m.Arch, allocSeeds, allocTests))
+	}
 	mutate.Run(t, mutate.Config{Images: []*device.Image{&allocImage}, Number: 16, Trials: trials, Reasons: survivors})
-}
-
-// onDevices are the trials of the tests of kernels: in lockstep, which is quick,
-// and under random schedules of so many seeds.
-func onDevices(arch, seeds int) (all []mutate.Trial) {
-	opts := []sim.Options{{Arch: arch}}
-	for seed := range seeds {
-		opts = append(opts, sim.Options{Arch: arch, Scheduler: sim.Random, Seed: uint64(seed), Races: true})
-	}
-	for _, o := range opts {
-		for _, test := range allocTests {
-			all = append(all, mutate.OnDevice(fmt.Sprintf("%s, %s", test.name, cmp.Or(o.Scheduler, sim.Fast)), o, test.run))
-		}
-	}
-	return all
 }

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/dst"
 )
@@ -24,41 +23,19 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	needless := map[string]string{
 		"e.stream.CopyOut(context.WithoutCancel(ctx), device.Bytes(units[lo:hi]), e.units.Ptr()) in (*gpuEngine).allocate": "the count that is read behind it waits for both",
 	}
-	dst.Omit(t, ".", needless, useClosedStreams, useAllocator)
+	closed := dst.OnClosedStream(func(dev device.Device) (pooled, error) {
+		a, err := openOwner(dev, nil)
+		return pooled{a}, err
+	}, func(a pooled, s *device.Stream, units device.Slice[uint32]) map[string]error {
+		return map[string]error{"AllocateOn": a.AllocateOn(s, units), "FreeOn": a.FreeOn(s, units)}
+	})
+	dst.Omit(t, ".", needless, closed, useAllocator)
 }
 
-// What is asked of a CPU on a stream that is closed is refused.
-func useClosedStreams(wrap func(device.Device) device.Device) error {
-	host, err := cpu.Open(nil)
-	if err != nil {
-		return err
-	}
-	defer host.Close()
-	dev := wrap(host)
-	a, err := openOwner(dev, nil)
-	if err != nil {
-		return err
-	}
-	defer a.pool.Close()
-	s, err := dev.NewStream()
-	if err != nil {
-		return err
-	}
-	units, err := device.Upload(s, make([]uint32, 10))
-	if err != nil {
-		return err
-	}
-	defer units.Free()
-	if err := s.Close(); err != nil {
-		return err
-	}
-	for what, err := range map[string]error{"AllocateOn": a.AllocateOn(s, units), "FreeOn": a.FreeOn(s, units)} {
-		if !errors.Is(err, device.ErrClosed) {
-			return fmt.Errorf("%s on a closed stream: %v", what, err)
-		}
-	}
-	return nil
-}
+// pooled is an owner that is closed with its pool.
+type pooled struct{ *Owner }
+
+func (p pooled) Close() error { return p.pool.Close() }
 
 // useAllocator tries programs with an allocator: no unit is given out twice, and
 // as many are taken as were not given back, while batches of several streams

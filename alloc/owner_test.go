@@ -39,7 +39,7 @@ func TestOwners(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprintf("sim, seed %d", seed), func(t *testing.T) {
 			t.Parallel()
-			manyOwners(t, openSim(t, &sim.Options{Scheduler: sim.Random, Seed: seed, Races: true}), &Options{Blocks: 2, MaxSuperBlocks: 4}, seed, 25)
+			manyOwners(t, devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: seed, Races: true}), &Options{Blocks: 2, MaxSuperBlocks: 4}, seed, 25)
 		})
 	}
 }
@@ -200,7 +200,7 @@ func TestRefsOutliveGrowth(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
-			dev := openSim(t, &sim.Options{Scheduler: sim.Random, Seed: seed, Races: true})
+			dev := devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: seed, Races: true})
 			a := newOwner(t, dev, &Options{Blocks: 1, SuperBlocks: 1})
 			other, err := a.pool.Owner()
 			if err != nil {
@@ -269,7 +269,7 @@ func TestTooMuchIsRefused(t *testing.T) {
 		{Blocks: maxBlocks, SuperBlocks: maxSupers},
 		{Blocks: maxBlocks, SuperBlocks: maxSupers, UnitBytes: 256, Light: true},
 	} {
-		dev := devicetest.Checked(t, openCPU(t, 1))
+		dev := devicetest.OpenCPU(t, 1)
 		fired := devicetest.FailAfter(dev, 0)
 		n, err := New(dev, &opts)
 		bytes := opts.Bytes()
@@ -282,7 +282,7 @@ func TestTooMuchIsRefused(t *testing.T) {
 		devicetest.Heal(dev)
 	}
 	// Growth stops where memory does, and has what there is.
-	o := newOwner(t, openSim(t, &sim.Options{Memory: 1 << 22}), &Options{Blocks: 8})
+	o := newOwner(t, devicetest.OpenSim(t, &sim.Options{Memory: 1 << 22}), &Options{Blocks: 8})
 	if err := o.Reserve(t.Context(), 1<<20); !errors.Is(err, device.ErrMemory) || usage(t, o).Units < 16*blockUnits {
 		t.Errorf("%v: %v", usage(t, o), err)
 	}

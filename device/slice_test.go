@@ -13,20 +13,6 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-func newStream(t testing.TB, dev device.Device) *device.Stream {
-	t.Helper()
-	s, err := dev.NewStream()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
 // A slice on a device: fill it from Go memory, look at a part, read it back.
 func ExampleSlice() {
 	dev, err := cpu.Open(nil)
@@ -58,7 +44,7 @@ func ExampleSlice() {
 
 func TestSliceRoundTrip(t *testing.T) {
 	dev := devicetest.Open(t)
-	s := newStream(t, dev)
+	s := devicetest.NewStream(t, dev)
 	t.Run("bool", func(t *testing.T) { roundTrip(t, s, []bool{true, false, true}) })
 	t.Run("uint8", func(t *testing.T) { roundTrip(t, s, []uint8{1, 2, 255}) })
 	t.Run("int16", func(t *testing.T) { roundTrip(t, s, []int16{-1, 2, math.MinInt16}) })
@@ -106,7 +92,7 @@ func roundTrip[T device.Elem](t *testing.T, s *device.Stream, src []T) {
 
 func TestSub(t *testing.T) {
 	dev := devicetest.Open(t)
-	s := newStream(t, dev)
+	s := devicetest.NewStream(t, dev)
 	d, err := device.Upload(s, []uint64{0, 1, 2, 3, 4, 5})
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +138,7 @@ func mustPanic(t *testing.T, what string, f func()) {
 
 func TestSliceErrors(t *testing.T) {
 	dev := devicetest.Open(t)
-	s := newStream(t, dev)
+	s := devicetest.NewStream(t, dev)
 	for _, n := range []int{-1, math.MinInt, math.MaxInt, math.MaxInt/8 + 1} {
 		if _, err := device.Make[uint64](dev, n); !errors.Is(err, device.ErrInvalid) {
 			t.Errorf("%d elements: %v", n, err)
@@ -191,7 +177,7 @@ func TestSliceErrors(t *testing.T) {
 // Empty slices take part in everything.
 func TestEmptySlice(t *testing.T) {
 	dev := devicetest.Open(t)
-	s := newStream(t, dev)
+	s := devicetest.NewStream(t, dev)
 	made, err := device.Make[uint16](dev, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,8 @@ import (
 // suite of maps with both deletion schemes.
 func TestConformance(t *testing.T) {
 	dev := devicetest.Open(t)
-	full, half := scale(dev), min(scale(dev), fast/3)
+	full := conformance.ScaleOf(dev)
+	half := full.Part(3)
 	for name, opts := range map[string]*linear.Options{
 		"keep":  nil,
 		"reuse": {Tombstones: linear.Reuse, Capacity: 10, MaxLoad: .97},
@@ -34,29 +35,9 @@ func TestConformance(t *testing.T) {
 }
 
 func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *linear.Options) {
-	conformance.Map(t, dev, size, func(t testing.TB, dev device.Device) conformance.AnyMap[K, V] {
-		m, err := linear.New[K, V](dev, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	})
+	conformance.Map(t, dev, size, conformance.MapOf(linear.New[K, V], opts))
 }
 
 func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scale, opts *linear.Options) {
-	conformance.Set(t, dev, size, func(t testing.TB, dev device.Device) conformance.AnySet[K] {
-		s, err := linear.NewSet[K](dev, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	})
-}
-
-func scale(dev device.Device) conformance.Scale {
-	switch dev.Properties().Kind {
-	case device.CPU, device.CUDA:
-		return fast
-	}
-	return conformance.Slow
+	conformance.Set(t, dev, size, conformance.SetOf(linear.NewSet[K], opts))
 }

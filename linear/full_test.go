@@ -1,7 +1,6 @@
 package linear_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -9,53 +8,11 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/linear"
 )
 
 var schemes = map[string]linear.Tombstones{"keep": linear.Keep, "reuse": linear.Reuse}
-
-// sequence is n keys from first on.
-func sequence[K weft.Key](first, n int) []K {
-	keys := make([]K, n)
-	for i := range keys {
-		keys[i] = K(first + i)
-	}
-	return keys
-}
-
-func newMap[K weft.Key, V weft.Value](t testing.TB, dev device.Device, opts *linear.Options) *linear.Map[K, V] {
-	t.Helper()
-	m, err := linear.New[K, V](dev, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := m.CheckInvariants(); err != nil {
-			t.Errorf("invariants: %v", err)
-		}
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return m
-}
-
-// wantPairs fails unless the map has exactly these keys, each with itself as
-// its value.
-func wantPairs[K, V ~uint32 | ~uint64](t testing.TB, m *linear.Map[K, V], keys []K) {
-	t.Helper()
-	vals, found := make([]V, len(keys)), make([]bool, len(keys))
-	hits, err := m.Get(context.Background(), keys, vals, found)
-	if err != nil || hits != len(keys) || m.Len() != len(keys) {
-		t.Fatalf("found %d of %d keys, Len is %d: %v", hits, len(keys), m.Len(), err)
-	}
-	for i, k := range keys {
-		if !found[i] || vals[i] != V(k) {
-			t.Fatalf("key %d has value %d, found is %v", k, vals[i], found[i])
-		}
-	}
-}
 
 // A fixed map takes Capacity keys, then all its slots; what is beyond them
 // comes back as ErrFull, and what is within them is there.
@@ -65,12 +22,12 @@ func TestFixedMapTakesEverySlot(t *testing.T) {
 		for _, load := range []float64{.5, .8, 1} {
 			t.Run(name, func(t *testing.T) {
 				const capacity = 1000
-				m := newMap[uint64, uint64](t, dev, &linear.Options{Capacity: capacity, Fixed: true, MaxLoad: load, Tombstones: scheme})
-				keys := sequence[uint64](1, 1<<12)
+				m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Capacity: capacity, Fixed: true, MaxLoad: load, Tombstones: scheme})
+				keys := conformance.Sequence[uint64](1, 1<<12)
 				if n, err := m.Put(t.Context(), keys[:capacity], keys[:capacity]); n != capacity || err != nil {
 					t.Fatalf("Put of Capacity keys: %d, %v", n, err)
 				}
-				slots := statsOf(t, m).Slots
+				slots := conformance.StatsOf(t, m).Slots
 				if slots < capacity || float64(slots) > capacity/load+16 {
 					t.Fatalf("%d slots for %d keys at load %g", slots, capacity, load)
 				}
@@ -85,7 +42,7 @@ func TestFixedMapTakesEverySlot(t *testing.T) {
 						there = append(there, keys[capacity+i])
 					}
 				}
-				wantPairs(t, m, there)
+				conformance.WantPairs(t, m, there)
 
 				testFullTable(t, m, there)
 			})
@@ -106,7 +63,7 @@ func testFullTable(t *testing.T, m *linear.Map[uint64, uint64], there []uint64) 
 	if n, err := m.Put(t.Context(), there, there); n != 0 || err != nil {
 		t.Fatalf("updates in a full table: %d, %v", n, err)
 	}
-	absent := sequence[uint64](1<<20, 100)
+	absent := conformance.Sequence[uint64](1<<20, 100)
 	if n, err := m.Contains(t.Context(), absent, nil); n != 0 || err != nil {
 		t.Fatalf("Contains of absent keys: %d, %v", n, err)
 	}
@@ -134,25 +91,26 @@ func testFullTable(t *testing.T, m *linear.Map[uint64, uint64], there []uint64) 
 			there = append(there, absent[i])
 		}
 	}
-	wantPairs(t, m, there)
+	conformance.WantPairs(t, m, there)
 }
 
-func statsOf[K weft.Key, V weft.Value](t testing.TB, m *linear.Map[K, V]) linear.Stats {
-	t.Helper()
-	s, err := m.Stats(t.Context())
-	if err != nil {
-		t.Fatal(err)
+// Sync is how batches on the device report that there was no room, once.
+func TestSyncReportsFull(t *testing.T) {
+	dev := devicetest.Open(t)
+	m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
+	conformance.ReportsFull(t, dev, m, 100)
+	if m.Len() != 64 {
+		t.Errorf("%d keys, want 64", m.Len())
 	}
-	return s
 }
 
 // The smallest table: one line.
 func TestFixedMapOfOneKey(t *testing.T) {
 	dev := devicetest.Open(t)
-	m := newMap[uint32, uint32](t, dev, &linear.Options{Capacity: 1, Fixed: true})
-	keys := sequence[uint32](0, 100)
+	m := conformance.Open(t, linear.New[uint32, uint32], dev, &linear.Options{Capacity: 1, Fixed: true})
+	keys := conformance.Sequence[uint32](0, 100)
 	n, err := m.Put(t.Context(), keys, keys)
-	if slots := statsOf(t, m).Slots; n != slots || !errors.Is(err, weft.ErrFull) {
+	if slots := conformance.StatsOf(t, m).Slots; n != slots || !errors.Is(err, weft.ErrFull) {
 		t.Fatalf("Put of 100 keys in %d slots: %d, %v", slots, n, err)
 	}
 	// Keys that look like sentinels have a line of their own.
@@ -166,15 +124,15 @@ func TestFixedMapOfOneKey(t *testing.T) {
 // dropped, is the one of its operation.
 func TestApplyOnFullMap(t *testing.T) {
 	dev := devicetest.Open(t)
-	m := newMap[uint64, uint64](t, dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
-	keys := sequence[uint64](1, 64)
+	m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
+	keys := conformance.Sequence[uint64](1, 64)
 	if n, err := m.Put(t.Context(), keys, keys); n != 64 || err != nil {
 		t.Fatal(n, err)
 	}
 	if n, err := m.Delete(t.Context(), keys[:32], nil); n != 32 || err != nil {
 		t.Fatal(n, err)
 	}
-	fresh := sequence[uint64](1000, 32)
+	fresh := conformance.Sequence[uint64](1000, 32)
 	var ops []weft.Op[uint64, uint64]
 	for i, k := range fresh {
 		ops = append(ops,
@@ -194,53 +152,35 @@ func TestApplyOnFullMap(t *testing.T) {
 			t.Errorf("operation %d, %v(%d): %v, want %v", i, ops[i].Kind, ops[i].Key, r, want)
 		}
 	}
-	wantPairs(t, m, append(fresh, keys[32:]...))
+	conformance.WantPairs(t, m, append(fresh, keys[32:]...))
 }
 
 // The same for a batch on the device, whose outputs lie where the values were.
 func TestApplyOnDeviceOnFullMap(t *testing.T) {
 	t.Run("device", func(t *testing.T) { applyOnFullMap(t, devicetest.Open(t)) })
-	t.Run("simulated", func(t *testing.T) { applyOnFullMap(t, simulated(t)) })
-}
-
-// simulated is a simulated GPU for a test.
-func simulated(t *testing.T) device.Device {
-	s, err := sim.Open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return devicetest.Checked(t, s)
+	t.Run("simulated", func(t *testing.T) { applyOnFullMap(t, devicetest.OpenSim(t, nil)) })
 }
 
 func applyOnFullMap(t *testing.T, dev device.Device) {
-	m := newMap[uint64, uint64](t, dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
-	keys := sequence[uint64](1, 64)
+	m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
+	keys := conformance.Sequence[uint64](1, 64)
 	if n, err := m.Put(t.Context(), keys, keys); n != 64 || err != nil {
 		t.Fatal(n, err)
 	}
 	if n, err := m.Delete(t.Context(), keys[:32], nil); n != 32 || err != nil {
 		t.Fatal(n, err)
 	}
-	s, err := dev.NewStream()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	fresh := sequence[uint64](1000, 32)
+	s := devicetest.NewStream(t, dev)
+	fresh := conformance.Sequence[uint64](1000, 32)
 	kinds := make([]weft.OpKind, len(fresh))
 	for i := range kinds {
 		kinds[i] = weft.OpPut + weft.OpKind(i%2) // or PutNew
 	}
-	k, v, kind := upload(t, s, fresh), upload(t, s, fresh), upload(t, s, kinds)
+	k, v, kind := devicetest.Upload(t, s, fresh), devicetest.Upload(t, s, fresh), devicetest.Upload(t, s, kinds)
 	if err := errors.Join(m.ApplyOn(s, kind, k, v, device.Slice[bool]{}), m.Sync(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	wantPairs(t, m, append(fresh, keys[32:]...))
+	conformance.WantPairs(t, m, append(fresh, keys[32:]...))
 }
 
 // ErrFull says that some operations found no room; all others have run, also
@@ -250,8 +190,8 @@ func TestErrFullEndsNothing(t *testing.T) {
 	if dev.Properties().Kind != device.CPU && dev.Properties().Kind != device.CUDA {
 		t.Skip("a batch of two million operations")
 	}
-	m := newMap[uint64, uint64](t, dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
-	keys := sequence[uint64](1, 64)
+	m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
+	keys := conformance.Sequence[uint64](1, 64)
 	if n, err := m.Put(t.Context(), keys, keys); n != 64 || err != nil {
 		t.Fatal(n, err)
 	}
@@ -273,26 +213,15 @@ func TestErrFullEndsNothing(t *testing.T) {
 
 // Looking keys up in a mixed batch, or deleting them, makes nothing grow.
 func TestLookupsMakeNothingGrow(t *testing.T) {
-	dev := devicetest.Open(t)
-	for _, kind := range []weft.OpKind{weft.OpGet, weft.OpDelete} {
-		m := newMap[uint32, uint32](t, dev, nil)
-		if _, err := m.Put(t.Context(), []uint32{1}, []uint32{1}); err != nil {
-			t.Fatal(err)
-		}
-		before, err := m.Stats(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		const n = 1 << 10
-		ops := make([]weft.Op[uint32, uint32], n)
-		for i := range ops {
-			ops[i] = weft.Op[uint32, uint32]{Kind: kind, Key: uint32(i + 10)}
-		}
-		if err := m.Apply(t.Context(), ops, nil); err != nil {
-			t.Fatal(err)
-		}
-		if after, err := m.Stats(t.Context()); after.Bytes != before.Bytes || err != nil {
-			t.Errorf("%v: %v, before %v: %v", kind, after, before, err)
-		}
+	for _, dev := range []device.Device{devicetest.Open(t), devicetest.OpenSim(t, nil)} {
+		m := conformance.Open(t, linear.New[uint32, uint32], dev, nil)
+		conformance.LookupsGrowNothing(t, dev, m, func() int { return conformance.StatsOf(t, m).Bytes })
+	}
+}
+
+// Whenever a context ends, what a call has begun is finished.
+func TestCancelledAtAnyLook(t *testing.T) {
+	for _, dev := range []device.Device{devicetest.OpenCPU(t, 2), devicetest.OpenSim(t, nil)} {
+		conformance.CutShort(t, dev, conformance.MapOf(linear.New[uint32, uint32], &linear.Options{Seed: 1}))
 	}
 }

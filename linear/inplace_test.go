@@ -153,7 +153,7 @@ func TestRehashInPlaceOnAnyCores(t *testing.T) {
 	for seed := range uint64(50) {
 		var first []byte
 		for _, workers := range []int{1, 2, 7} {
-			s := worn[uint64, uint64](t, openCPU(t, workers), false, seed)
+			s := worn[uint64, uint64](t, devicetest.OpenCPU(t, workers), false, seed)
 			s.rehashInPlace()
 			s.holds()
 			im := s.image()
@@ -190,7 +190,7 @@ func (e *ends) Err() error {
 // A rehash in place that is cancelled leaves a table as good as before, and the
 // counters right.
 func TestRehashInPlaceCancelled(t *testing.T) {
-	dev := openCPU(t, 1)
+	dev := devicetest.OpenCPU(t, 1)
 	m, err := New[uint64, uint64](dev, &Options{Capacity: 100_000, Fixed: true, MaxLoad: .9})
 	if err != nil {
 		t.Fatal(err)

@@ -1,51 +1,19 @@
 package linear
 
 import (
-	"math/big"
-	"os"
-	"regexp"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// constantsOf reads the constants of a C++ header whose values are plain
-// numbers, or sentinels counted from the top.
-func constantsOf(t *testing.T, file string) map[string]int {
-	t.Helper()
-	src, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := map[string]int{}
-	for _, m := range regexp.MustCompile(`\b(k\w+) = (\d+)\s*[,;}]`).FindAllSubmatch(src, -1) {
-		n, err := strconv.Atoi(string(m[2]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		found[string(m[1])] = n
-	}
-	for _, m := range regexp.MustCompile(`static constexpr K (k\w+) = ~K\(0\)(?: - (\d))?;`).FindAllSubmatch(src, -1) {
-		n, _ := strconv.Atoi(string(m[2])) // none is 0
-		found[string(m[1])] = n
-	}
-	for _, m := range regexp.MustCompile(`enum Kind : uint32_t \{ ([\w, ]+) \};`).FindAllSubmatch(src, -1) {
-		for i, name := range strings.Split(string(m[1]), ", ") {
-			found[name] = i
-		}
-	}
-	return found
-}
-
 // The constants of the kernels are those of Go.
 func TestConstantsAreTwins(t *testing.T) {
-	for file, want := range map[string]map[string]int{
+	conformance.Twins(t, map[string]map[string]int{
 		"layout.cuh": {
 			"kLineBytes": lineBytes, "kSectorBytes": sectorBytes,
 		},
@@ -59,14 +27,7 @@ func TestConstantsAreTwins(t *testing.T) {
 		"tuning.cuh": {
 			"kNarrowLanes": narrowLanes, "kWideLanes": wideLanes, "kBlock": gpu.BlockThreads,
 		},
-	} {
-		got := constantsOf(t, file)
-		for name, n := range want {
-			if v, ok := got[name]; !ok || v != n {
-				t.Errorf("%s: %s is %d (%v), in Go it is %d", file, name, v, ok, n)
-			}
-		}
-	}
+	})
 }
 
 // Every path visits each of its sectors exactly once, line by line from its
@@ -141,38 +102,15 @@ func TestImagePathIsTheEnginesPath(t *testing.T) {
 
 // The hash and the home sector, worked out with integers of any size.
 func TestHomeByLongArithmetic(t *testing.T) {
-	shiftXor := func(x *big.Int, s uint) { x.Xor(x, new(big.Int).Rsh(x, s)) }
-	times := func(x *big.Int, c string, width uint) {
-		f, ok := new(big.Int).SetString(c, 16)
-		if !ok {
-			t.Fatal(c)
-		}
-		x.Mod(x.Mul(x, f), new(big.Int).Lsh(big.NewInt(1), width))
-	}
-	reduce := func(x *big.Int, n uint64, width uint) uint64 {
-		return x.Rsh(x.Mul(x, new(big.Int).SetUint64(n)), width).Uint64()
-	}
 	for _, g := range []geometry{{0, 1}, {1, 3}, {0xfedcba9876543210, 1000}, {1 << 63, maxLines}} {
 		for i := range uint64(200) {
 			key := hash.Uint64(i, 17)
-			x := new(big.Int).SetUint64(key ^ g.seed)
-			shiftXor(x, 32)
-			times(x, "e9846af9b1a615d", 64)
-			shiftXor(x, 32)
-			times(x, "e9846af9b1a615d", 64)
-			shiftXor(x, 28)
-			if want := reduce(x, uint64(g.lines)*lineSectors, 64); uint64(home(g, key)) != want {
-				t.Fatalf("%+v: home of 64-bit key %#x is %d, want %d", g, key, home(g, key), want)
+			wide, narrow := conformance.Homes(key, g.seed, uint64(g.lines)*lineSectors)
+			if got := uint64(home(g, key)); got != wide {
+				t.Fatalf("%+v: home of 64-bit key %#x is %d, want %d", g, key, got, wide)
 			}
-			small := uint32(key)
-			x = new(big.Int).SetUint64(uint64(small ^ uint32(g.seed)))
-			shiftXor(x, 16)
-			times(x, "21f0aaad", 32)
-			shiftXor(x, 15)
-			times(x, "d35a2d97", 32)
-			shiftXor(x, 15)
-			if want := reduce(x, uint64(g.lines)*lineSectors, 32); uint64(home(g, small)) != want {
-				t.Fatalf("%+v: home of 32-bit key %#x is %d, want %d", g, small, home(g, small), want)
+			if got := uint64(home(g, uint32(key))); got != narrow {
+				t.Fatalf("%+v: home of 32-bit key %#x is %d, want %d", g, uint32(key), got, narrow)
 			}
 		}
 	}

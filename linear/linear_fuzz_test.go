@@ -38,7 +38,7 @@ func FuzzMap(f *testing.F) {
 }
 
 func replayAll[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scheme linear.Tombstones, data []byte) {
-	m := newMap[K, V](t, dev, &linear.Options{Tombstones: scheme, Seed: 1})
+	m := conformance.Open(t, linear.New[K, V], dev, &linear.Options{Tombstones: scheme, Seed: 1})
 	model := map[K]V{}
 	for len(data) > 0 {
 		data = conformance.ReplayMap(t, m, model, data)

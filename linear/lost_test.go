@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
-	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/linear"
 )
@@ -44,11 +43,7 @@ func TestNoRoomInALargeBatch(t *testing.T) {
 // A growing table takes every key, even where its paths are crowded beyond
 // their bound.
 func TestCrowdedTableGrows(t *testing.T) {
-	dev, err := cpu.Open(&cpu.Options{Workers: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dev.Close()
+	dev := devicetest.OpenCPU(t, 2)
 	const n = 1 << 19
 	m, err := linear.New[uint32, uint32](dev, &linear.Options{Capacity: n, MaxLoad: 1, Seed: 7})
 	if err != nil {

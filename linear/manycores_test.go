@@ -3,6 +3,8 @@ package linear
 import (
 	"slices"
 	"testing"
+
+	"github.com/weftgo/weft/device/devicetest"
 )
 
 // small is about where batches begin to be shared out among the cores.
@@ -12,7 +14,7 @@ const small = 1 << 11
 // nothing: not even what they had in the batch before.
 func TestBatchesForManyCores(t *testing.T) {
 	for _, workers := range []int{1, 3, 48, 64, 100, 500} {
-		m, err := New[uint64, uint64](openCPU(t, workers), nil)
+		m, err := New[uint64, uint64](devicetest.OpenCPU(t, workers), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

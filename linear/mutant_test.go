@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/core"
@@ -166,7 +167,7 @@ func (m unchecked) Check(ctx context.Context) error { return m.Sync(ctx) }
 // look at the memory that is left. An engine of the same code without a fault
 // passes.
 func TestMutantsAreNoticed(t *testing.T) {
-	dev := openCPU(t, 2)
+	dev := devicetest.OpenCPU(t, 2)
 	for _, how := range []mutation{
 		sound, firstDead, emptyForDead, forgetsToKill, noExtraLine, rehashDropsLine,
 		backwards, countsNothing, stopsAtDead, goesTooFar,

@@ -2,14 +2,13 @@ package linear_test
 
 import (
 	"bytes"
-	"errors"
 	"log/slog"
 	"math"
 	"strings"
 	"testing"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/linear"
 )
 
@@ -34,18 +33,14 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			_, errMap := linear.New[uint64, uint64](dev, &test.opts)
 			_, errSet := linear.NewSet[uint32](dev, &test.opts)
-			for what, err := range map[string]error{"map": errMap, "set": errSet} {
-				if !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "new "+what) {
-					t.Errorf("%s: %v, want ErrOptions and %q", what, err, test.want)
-				}
-			}
+			conformance.Refused(t, test.want, map[string]error{"map": errMap, "set": errSet})
 		})
 	}
 }
 
 func TestOptionsAtTheirLimits(t *testing.T) {
 	dev := devicetest.Open(t)
-	keys := sequence[uint64](0, 3000)
+	keys := conformance.Sequence[uint64](0, 3000)
 	for name, opts := range map[string]*linear.Options{
 		"nil":                    nil,
 		"zero":                   {},
@@ -56,16 +51,12 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 		"fixed":                  {Capacity: 3000, Fixed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMap[uint64, uint64](t, dev, opts)
-			for lo := 0; lo < len(keys); lo += 300 {
-				if n, err := m.Put(t.Context(), keys[lo:lo+300], keys[lo:lo+300]); n != 300 || err != nil {
-					t.Fatalf("Put: %d, %v", n, err)
+			m := conformance.Open(t, linear.New[uint64, uint64], dev, opts)
+			conformance.FillAndHalve(t, m, keys, func() {
+				if s := conformance.StatsOf(t, m); opts != nil && opts.MaxLoad > 0 && s.Load > opts.MaxLoad {
+					t.Errorf("load is %g, above %g: %v", s.Load, opts.MaxLoad, s)
 				}
-			}
-			wantPairs(t, m, keys)
-			if s := statsOf(t, m); opts != nil && opts.MaxLoad > 0 && s.Load > opts.MaxLoad {
-				t.Errorf("load is %g, above %g: %v", s.Load, opts.MaxLoad, s)
-			}
+			})
 		})
 	}
 }
@@ -75,11 +66,11 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	dev := devicetest.Open(t)
 	opts := linear.Options{}
-	a, b := newMap[uint64, uint64](t, dev, &opts), newMap[uint64, uint64](t, dev, &opts)
+	a, b := conformance.Open(t, linear.New[uint64, uint64], dev, &opts), conformance.Open(t, linear.New[uint64, uint64], dev, &opts)
 	if opts != (linear.Options{}) {
 		t.Errorf("New changed the options: %+v", opts)
 	}
-	keys := sequence[uint64](0, 1000)
+	keys := conformance.Sequence[uint64](0, 1000)
 	for _, m := range []*linear.Map[uint64, uint64]{a, b} {
 		if _, err := m.Put(t.Context(), keys, keys); err != nil {
 			t.Fatal(err)
@@ -102,8 +93,8 @@ func TestLoggerIsTold(t *testing.T) {
 	dev := devicetest.Open(t)
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	m := newMap[uint64, uint64](t, dev, &linear.Options{Logger: logger})
-	keys := sequence[uint64](0, 1000)
+	m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Logger: logger})
+	keys := conformance.Sequence[uint64](0, 1000)
 	if _, err := m.Put(t.Context(), keys, keys); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +106,6 @@ func TestLoggerIsTold(t *testing.T) {
 // Compact drops dead slots, and shrinks what may shrink.
 func TestCompact(t *testing.T) {
 	dev := devicetest.Open(t)
-	keys := sequence[uint64](0, 4000)
 	for name, test := range map[string]struct {
 		opts    linear.Options
 		shrinks bool
@@ -125,28 +115,11 @@ func TestCompact(t *testing.T) {
 		"fixed":         {linear.Options{Capacity: 4000, Fixed: true}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMap[uint64, uint64](t, dev, &test.opts)
-			if _, err := m.Put(t.Context(), keys, keys); err != nil {
-				t.Fatal(err)
-			}
-			if n, err := m.Delete(t.Context(), keys[1000:], nil); n != 3000 || err != nil {
-				t.Fatal(n, err)
-			}
-			before := statsOf(t, m)
-			if before.Tombstones != 3000 || before.Len != 1000 {
-				t.Fatalf("after deleting 3000 of 4000 keys: %v", before)
-			}
-			if err := m.Compact(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			after := statsOf(t, m)
-			if after.Tombstones != 0 || (after.Slots < before.Slots) != test.shrinks {
-				t.Errorf("Compact made %v of %v", after, before)
-			}
-			wantPairs(t, m, keys[:1000])
-			if err := m.Compact(t.Context()); err != nil { // nothing left to do
-				t.Fatal(err)
-			}
+			m := conformance.Open(t, linear.New[uint64, uint64], dev, &test.opts)
+			conformance.CompactDropsDead(t, m, test.shrinks, func() (live, dead, size int) {
+				s := conformance.StatsOf(t, m)
+				return s.Len, s.Tombstones, s.Slots
+			})
 		})
 	}
 }

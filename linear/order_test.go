@@ -16,7 +16,7 @@ func TestIterationOrder(t *testing.T) {
 			return &linear.Options{Capacity: size.Capacity, Fixed: size.Fixed, Tombstones: scheme, Seed: 21}
 		}
 		t.Run("map/"+name, func(t *testing.T) {
-			conformance.IterationOrder(t, scale(dev), func(t testing.TB, size conformance.KeyedSize) conformance.Keyed {
+			conformance.IterationOrder(t, conformance.ScaleOf(dev), func(t testing.TB, size conformance.KeyedSize) conformance.Keyed {
 				m, err := linear.New[uint64, uint64](dev, options(size))
 				if err != nil {
 					t.Fatal(err)
@@ -26,7 +26,7 @@ func TestIterationOrder(t *testing.T) {
 		})
 	}
 	t.Run("set", func(t *testing.T) {
-		conformance.IterationOrder(t, scale(dev), func(t testing.TB, size conformance.KeyedSize) conformance.Keyed {
+		conformance.IterationOrder(t, conformance.ScaleOf(dev), func(t testing.TB, size conformance.KeyedSize) conformance.Keyed {
 			s, err := linear.NewSet[uint64](dev, &linear.Options{Capacity: size.Capacity, Fixed: size.Fixed, Seed: 21})
 			if err != nil {
 				t.Fatal(err)

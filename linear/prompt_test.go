@@ -6,6 +6,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 )
 
 // timed is a context that notes the longest time between two looks at it, and
@@ -29,14 +32,14 @@ func (c *timed) Err() error {
 // A call looks at its context all the time, also where keys that
 // were made to collide fill a path.
 func TestCrowdIsCancelled(t *testing.T) {
-	dev := openCPU(t, 4)
+	dev := devicetest.OpenCPU(t, 4)
 	const n, seed = 33_000, 7
 	m, err := New[uint64, uint64](dev, &Options{Seed: seed, Capacity: 4 * n})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	keys := colliding(n, seed)
+	keys := conformance.Colliding(n, seed)
 	for _, call := range []struct {
 		name string
 		run  func(ctx context.Context) (int, error)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/mutate"
 	"github.com/weftgo/weft/linear"
 )
@@ -56,24 +55,12 @@ func modes(m *mutate.Mutant) []mode {
 	return all[:2]
 }
 
-// onDevices are the trials of tests on devices: in lockstep, which is quick,
-// and under a random schedule.
-func onDevices(arch int, tests []kernelTest) (quick, random []mutate.Trial) {
-	for _, test := range tests {
-		quick = append(quick, mutate.OnDevice(test.name, sim.Options{Arch: arch}, test.run))
-		if test.any {
-			random = append(random, mutate.OnDevice(test.name+", random", sim.Options{Arch: arch, Scheduler: sim.Random, Races: true}, test.run))
-		}
-	}
-	return quick, random
-}
-
 func mapTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 	var all []mutate.Trial
 	for _, mode := range modes(m) {
 		all = append(all, mutate.Schedules(mode.String(), schedules[K, V](mode)))
 	}
-	quick, random := onDevices(m.Arch, kernelTests[K, V](false))
+	quick, random := mutate.OnDevices(m.Arch, 1, kernelTests[K, V](false))
 	return slices.Concat(all[:1], quick, random, all[1:])
 }
 
@@ -82,6 +69,6 @@ func setTrials[K uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 	for _, mode := range modes(m) {
 		all = append(all, mutate.Schedules(mode.String(), setSchedules[K](mode)))
 	}
-	quick, random := onDevices(m.Arch, kernelTests[K, K](true))
+	quick, random := mutate.OnDevices(m.Arch, 1, kernelTests[K, K](true))
 	return slices.Concat(all[:1], quick, random, all[1:])
 }

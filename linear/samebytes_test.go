@@ -2,33 +2,16 @@ package linear
 
 import (
 	"bytes"
-	"context"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 )
-
-func openCPU(t testing.TB, workers int) device.Device {
-	t.Helper()
-	dev, err := cpu.Open(&cpu.Options{Workers: workers})
-	if err != nil {
-		t.Fatal(err)
-	}
-	checked := devicetest.Checked(t, dev)
-	t.Cleanup(func() {
-		if err := checked.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return checked
-}
 
 // workload puts a map through inserts, updates and deletes of keys that meet,
 // among them those that look like sentinels.
@@ -52,7 +35,7 @@ func workload[K, V ~uint32 | ~uint64](t testing.TB, m *Map[K, V]) {
 // A table written on one device is read on another, and written on: its memory
 // is copied as it is.
 func TestTablesMoveBetweenDevices(t *testing.T) {
-	dev, other := devicetest.Open(t), openCPU(t, 1)
+	dev, other := devicetest.Open(t), devicetest.OpenCPU(t, 1)
 	for name, scheme := range map[string]Tombstones{"keep": Keep, "reuse": Reuse} {
 		t.Run(name, func(t *testing.T) {
 			t.Run("uint32,uint32", func(t *testing.T) { tableMoves[uint32, uint32](t, dev, other, scheme) })
@@ -132,7 +115,7 @@ func TestOneHistoryOneTable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var first []byte
 			for _, workers := range test.workers {
-				mem := history(t, openCPU(t, workers), test.batch)
+				mem := history(t, devicetest.OpenCPU(t, workers), test.batch)
 				if first == nil {
 					first = mem
 				}
@@ -190,66 +173,6 @@ func TestInvariantsAfterAnything(t *testing.T) {
 				rt.Error(err)
 			}
 		}()
-		model := map[uint32]uint64{}
-		batch := rapid.Custom(func(t *rapid.T) []weft.Op[uint32, uint64] {
-			n := rapid.IntRange(1, 60).Draw(t, "n")
-			first := rapid.Uint32Range(0, 400).Draw(t, "first") - 3
-			kind := weft.OpKind(rapid.IntRange(0, 4).Draw(t, "kind"))
-			ops := make([]weft.Op[uint32, uint64], n)
-			for i := range ops {
-				ops[i] = weft.Op[uint32, uint64]{Kind: kind, Key: first + uint32(i), Value: uint64(i + n)}
-				if kind > weft.OpDelete { // mixed
-					ops[i].Kind = weft.OpKind(i % 4)
-				}
-			}
-			return ops
-		})
-		for _, ops := range rapid.SliceOfN(batch, 1, 30).Draw(rt, "batches") {
-			if err := replay(m, model, ops); err != nil {
-				rt.Fatal(err)
-			}
-			if err := m.CheckInvariants(); err != nil {
-				rt.Fatal(err)
-			}
-		}
-		for k, v := range m.All() {
-			if want, ok := model[k]; !ok || want != v {
-				rt.Fatalf("%d: %d, want %d %v", k, v, want, ok)
-			}
-		}
-		if m.Len() != len(model) {
-			rt.Fatalf("%d keys, want %d", m.Len(), len(model))
-		}
+		conformance.AnyHistory(rt, m, false, func() error { return nil })
 	})
-}
-
-// replay runs operations on different keys on a map and on a model: as one
-// batch of their kind, or mixed.
-func replay(m *Map[uint32, uint64], model map[uint32]uint64, ops []weft.Op[uint32, uint64]) (err error) {
-	mixed := slices.ContainsFunc(ops, func(op weft.Op[uint32, uint64]) bool { return op.Kind != ops[0].Kind })
-	keys, vals := make([]uint32, len(ops)), make([]uint64, len(ops))
-	for i, op := range ops {
-		keys[i], vals[i] = op.Key, op.Value
-		_, there := model[op.Key]
-		switch {
-		case op.Kind == weft.OpPut, op.Kind == weft.OpPutNew && !there:
-			model[op.Key] = op.Value
-		case op.Kind == weft.OpDelete:
-			delete(model, op.Key)
-		}
-	}
-	ctx := context.Background()
-	switch {
-	case mixed:
-		err = m.Apply(ctx, ops, nil)
-	case ops[0].Kind == weft.OpPut:
-		_, err = m.Put(ctx, keys, vals)
-	case ops[0].Kind == weft.OpPutNew:
-		_, err = m.PutNew(ctx, keys, vals, nil)
-	case ops[0].Kind == weft.OpDelete:
-		_, err = m.Delete(ctx, keys, nil)
-	default:
-		_, err = m.Get(ctx, keys, vals, nil)
-	}
-	return err
 }

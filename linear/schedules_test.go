@@ -179,15 +179,7 @@ func TestLargeLookupsSimulated(t *testing.T) {
 		for load, capacity := range map[string]int{"low": 4000, "high": 400} {
 			t.Run(fmt.Sprintf("sm_%d,%s load", arch, load), func(t *testing.T) {
 				t.Parallel()
-				dev, err := sim.Open(&sim.Options{Arch: arch})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() {
-					if err := dev.Close(); err != nil {
-						t.Error(err)
-					}
-				})
+				dev := devicetest.OpenSim(t, &sim.Options{Arch: arch})
 				lookUpMany[uint32, uint32](t, dev, capacity)
 				lookUpMany[uint64, uint64](t, dev, capacity)
 			})
@@ -196,7 +188,7 @@ func TestLargeLookupsSimulated(t *testing.T) {
 }
 
 func lookUpMany[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, capacity int) {
-	m := newMap[K, V](t, dev, &linear.Options{Capacity: capacity, Fixed: true, MaxLoad: .95})
+	m := conformance.Open(t, linear.New[K, V], dev, &linear.Options{Capacity: capacity, Fixed: true, MaxLoad: .95})
 	const n, every = linear.SpreadKeys + 100, 41
 	keys, vals, found := make([]K, n), make([]V, n), make([]bool, n)
 	var put []K
@@ -233,22 +225,14 @@ func TestConformanceSimulated(t *testing.T) {
 	for _, opts := range []sim.Options{{Arch: 80}, {Arch: 90}, {Arch: 80, Scheduler: sim.Random, Seed: 1}, {Arch: 90, Scheduler: sim.Random, Seed: 2}} {
 		t.Run(fmt.Sprintf("sm_%d,%s", opts.Arch, opts.Scheduler), func(t *testing.T) {
 			t.Parallel()
-			dev, err := sim.Open(&opts)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := dev.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-			checked, size := devicetest.Checked(t, dev), conformance.Slow
+			dev := devicetest.OpenSim(t, &opts)
+			size := conformance.Slow
 			if opts.Scheduler == sim.Random {
 				size = 150
 			}
-			suite[uint32, uint32](t, checked, size, nil)
-			suite[uint64, uint64](t, checked, size, &linear.Options{Tombstones: linear.Reuse, Capacity: 10, MaxLoad: .97})
-			setSuite[uint32](t, checked, size, nil)
+			suite[uint32, uint32](t, dev, size, nil)
+			suite[uint64, uint64](t, dev, size, &linear.Options{Tombstones: linear.Reuse, Capacity: 10, MaxLoad: .97})
+			setSuite[uint32](t, dev, size, nil)
 		})
 	}
 }

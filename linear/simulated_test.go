@@ -6,55 +6,22 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/mutate"
 	"github.com/weftgo/weft/linear"
 )
 
-// A kernelTest is a test of the kernels for a pair of widths, which runs on
-// simulated GPUs: on the kernels that ship by TestKernelsSimulated, on broken
-// ones by TestRandomMutants.
-type kernelTest struct {
-	name string
-	// under any schedule, or in lockstep only, for those that take long.
-	any bool
-	run func(t testing.TB, dev device.Device)
-}
-
-func kernelTests[K, V uint32 | uint64](set bool) (tests []kernelTest) {
+// kernelTests are tests of the kernels for a pair of widths: run by
+// TestKernelsSimulated on those that ship, by TestRandomMutants on broken ones.
+func kernelTests[K, V uint32 | uint64](set bool) (tests []mutate.KernelTest) {
 	for _, o := range []linear.Options{{}, {Tombstones: linear.Reuse}, {Unordered: true}} {
 		name := fmt.Sprintf("beside a model, scheme %d, unordered %v", o.Tombstones, o.Unordered)
-		tests = append(tests, kernelTest{name, true, func(t testing.TB, dev device.Device) {
+		tests = append(tests, mutate.KernelTest{Name: name, Run: func(t testing.TB, dev device.Device) {
 			linear.KernelsBesideModel[K, V](t, devicetest.Narrow(dev), set, o)
 		}})
 	}
-	return append(tests, kernelTest{"large table", false, func(t testing.TB, dev device.Device) {
+	return append(tests, mutate.KernelTest{Name: "large table", Long: true, Run: func(t testing.TB, dev device.Device) {
 		linear.LargeTable[K, V](t, devicetest.Narrow(dev), set)
 	}})
-}
-
-// onSim runs tests on simulated GPUs, under a random schedule if they may.
-func onSim(t *testing.T, tests []kernelTest, archs ...int) {
-	for _, test := range tests {
-		for _, arch := range archs {
-			opts := &sim.Options{Arch: arch}
-			if test.any {
-				opts.Scheduler, opts.Races = sim.Random, true
-			}
-			t.Run(fmt.Sprintf("%s, sm_%d", test.name, arch), func(t *testing.T) {
-				t.Parallel()
-				dev, err := sim.Open(opts)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() {
-					if err := dev.Close(); err != nil {
-						t.Error(err)
-					}
-				})
-				test.run(t, devicetest.Checked(t, dev))
-			})
-		}
-	}
 }
 
 // Each kernel does what it should. The kernels of the architectures differ for
@@ -63,10 +30,10 @@ func TestKernelsSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	t.Run("uint32,uint32", func(t *testing.T) { onSim(t, kernelTests[uint32, uint32](false), 90) })
-	t.Run("uint32,uint64", func(t *testing.T) { onSim(t, kernelTests[uint32, uint64](false), 80) })
-	t.Run("uint64,uint32", func(t *testing.T) { onSim(t, kernelTests[uint64, uint32](false), 90) })
-	t.Run("uint64,uint64", func(t *testing.T) { onSim(t, kernelTests[uint64, uint64](false), 80, 90) })
-	t.Run("set uint32", func(t *testing.T) { onSim(t, kernelTests[uint32, uint32](true), 80) })
-	t.Run("set uint64", func(t *testing.T) { onSim(t, kernelTests[uint64, uint64](true), 90) })
+	t.Run("uint32,uint32", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint32, uint32](false), 1, 90) })
+	t.Run("uint32,uint64", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint32, uint64](false), 1, 80) })
+	t.Run("uint64,uint32", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint64, uint32](false), 1, 90) })
+	t.Run("uint64,uint64", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint64, uint64](false), 1, 80, 90) })
+	t.Run("set uint32", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint32, uint32](true), 1, 80) })
+	t.Run("set uint64", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint64, uint64](true), 1, 90) })
 }

@@ -16,7 +16,7 @@ import (
 // sentinel, whose line is the smallest there is.
 func TestMixedBatchesOfSetsTakeNoMoreRoom(t *testing.T) {
 	t.Run("device", func(t *testing.T) { toggles(t, devicetest.Open(t)) })
-	t.Run("simulated", func(t *testing.T) { toggles(t, simulated(t)) })
+	t.Run("simulated", func(t *testing.T) { toggles(t, devicetest.OpenSim(t, nil)) })
 }
 
 func toggles(t *testing.T, dev device.Device) {
@@ -42,13 +42,9 @@ func toggle[K uint32 | uint64](t *testing.T, dev device.Device, opts *linear.Opt
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := dev.NewStream()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	on := upload(t, s, []K{7, 7, ^K(0), ^K(0)})
-	kinds := upload(t, s, []weft.OpKind{weft.OpDelete, weft.OpPut, weft.OpDelete, weft.OpPut})
+	s := devicetest.NewStream(t, dev)
+	on := devicetest.Upload(t, s, []K{7, 7, ^K(0), ^K(0)})
+	kinds := devicetest.Upload(t, s, []weft.OpKind{weft.OpDelete, weft.OpPut, weft.OpDelete, weft.OpPut})
 	for i := range 40 {
 		if err := errors.Join(set.ApplyOn(s, kinds, on, device.Slice[bool]{}), set.Sync(t.Context())); err != nil {
 			t.Fatalf("batch %d: %v", i, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/hash"
 )
 
@@ -166,7 +167,7 @@ func TestCrowdMakesNothingGrow(t *testing.T) {
 		t.Skip("searches the longest path on one core")
 	}
 	const seed, fits = 99, maxPath * lineBytes / 16
-	keys := colliding(fits+10, seed)
+	keys := conformance.Colliding(fits+10, seed)
 	m, err := New[uint64, uint64](dev, &Options{Seed: seed, Capacity: 2 * fits})
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +200,7 @@ func TestCrowdMakesNothingGrow(t *testing.T) {
 	}
 	others := make([]uint64, 2*fits)
 	for i := range others {
-		others[i] = unhash(1<<62+uint64(i)<<47, seed)
+		others[i] = conformance.Unhash(1<<62+uint64(i)<<47, seed)
 	}
 	if n, err := m.Put(t.Context(), others, others); n != len(others) || err != nil {
 		t.Fatalf("others: %d of %d, %v", n, len(others), err)
@@ -262,11 +263,11 @@ func TestDrainByHash(t *testing.T) {
 // A rehash that does not fit is given up soon, and when its context ends; the
 // table stays as it was, and Compact says nothing of it.
 func TestRehashThatDoesNotFit(t *testing.T) {
-	dev := openCPU(t, 2)
+	dev := devicetest.OpenCPU(t, 2)
 	const seed, n = 5, 200_000
 	keys := make([]uint64, n)
 	for i := range keys { // all homes in the last sixteenth of the table
-		keys[i] = unhash(15<<60+uint64(i)<<42, seed)
+		keys[i] = conformance.Unhash(15<<60+uint64(i)<<42, seed)
 	}
 	m, err := New[uint64, uint64](dev, &Options{Seed: seed, Capacity: 32 * n})
 	if err != nil {

@@ -8,38 +8,16 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 )
-
-// unhash is the key whose 64-bit hash is h: the finalizer backwards. Who knows
-// the seed can do this.
-func unhash(h, seed uint64) uint64 {
-	const inverse = 0x153ed04bd89cfaf5 // of the multiplier 0xe9846af9b1a615d, modulo 2^64
-	h ^= h>>28 ^ h>>56
-	h *= inverse
-	h ^= h >> 32
-	h *= inverse
-	h ^= h >> 32
-	return h ^ seed
-}
-
-// colliding are n keys whose hashes under a seed are 1, 2, …: in any table,
-// all are in bucket 0.
-func colliding(n int, seed uint64) []uint64 {
-	keys := make([]uint64, n)
-	for i := range keys {
-		keys[i] = unhash(uint64(i)+1, seed)
-	}
-	return keys
-}
 
 // Keys made to collide under one seed make one long chain and break nothing;
 // under another seed they are keys like any others.
 func TestCollidingKeys(t *testing.T) {
 	dev := devicetest.Open(t)
 	const n, seed = 210, 12345
-	keys := colliding(n, seed)
+	keys := conformance.Colliding(n, seed)
 	for _, k := range keys {
 		if b := bucketOf(geometry{seed, 1 << 20}, k); b != 0 {
 			t.Fatalf("key %#x is in bucket %d", k, b)
@@ -49,25 +27,12 @@ func TestCollidingKeys(t *testing.T) {
 		seed:     func(slabs int) bool { return slabs == n/7 },
 		seed + 1: func(slabs int) bool { return slabs < 6 },
 	} {
-		m := opened(t, New[uint64, uint64], dev, &Options{Seed: s})
-		for lo := 0; lo < n; lo += 42 {
-			if got, err := m.Put(t.Context(), keys[lo:lo+42], keys[lo:lo+42]); got != 42 || err != nil {
-				t.Fatal(got, err)
+		m := conformance.Open(t, New[uint64, uint64], dev, &Options{Seed: s})
+		conformance.FillAndHalve(t, m, keys, func() {
+			if stats := conformance.StatsOf(t, m); !chain(stats.MaxChain) {
+				t.Errorf("seed %d: %v", s, stats)
 			}
-		}
-		vals := make([]uint64, n)
-		if hits, err := m.Get(t.Context(), keys, vals, nil); hits != n || err != nil || !slices.Equal(vals, keys) {
-			t.Fatalf("seed %d: %d of %d keys: %v", s, hits, n, err)
-		}
-		if stats, err := m.Stats(t.Context()); err != nil || !chain(stats.MaxChain) {
-			t.Errorf("seed %d: %v, %v", s, stats, err)
-		}
-		if got, err := m.Delete(t.Context(), keys[:n/2], nil); got != n/2 || err != nil {
-			t.Fatal(got, err)
-		}
-		if hits, err := m.Contains(t.Context(), keys, nil); hits != n/2 || err != nil {
-			t.Fatalf("seed %d: %d keys after half were deleted: %v", s, hits, err)
-		}
+		})
 	}
 }
 
@@ -81,7 +46,7 @@ func TestKeysComeAndGoTogether(t *testing.T) {
 	}
 	for _, buckets := range []int{1, 50} {
 		t.Run(fmt.Sprint(buckets), func(t *testing.T) {
-			m := opened(t, New[uint32, uint32], dev, &Options{Buckets: buckets, Seed: 3})
+			m := conformance.Open(t, New[uint32, uint32], dev, &Options{Buckets: buckets, Seed: 3})
 			rng := rand.New(rand.NewPCG(1, uint64(buckets)))
 			there := map[uint32]int{}
 			for range 4 {
@@ -128,7 +93,7 @@ func TestMemoryStaysConstant(t *testing.T) {
 	for i := range keys {
 		keys[i] = uint64(i)
 	}
-	m, set, multi := opened(t, New[uint64, uint64], dev, opts), opened(t, NewSet[uint64], dev, opts), opened(t, NewMultiMap[uint64, uint64], dev, opts)
+	m, set, multi := conformance.Open(t, New[uint64, uint64], dev, opts), conformance.Open(t, NewSet[uint64], dev, opts), conformance.Open(t, NewMultiMap[uint64, uint64], dev, opts)
 	var first [3]Stats
 	for r := range rounds {
 		old, fresh := keys[r*n:(r+1)*n], keys[(r+1)*n:(r+2)*n]
@@ -159,57 +124,6 @@ func TestMemoryStaysConstant(t *testing.T) {
 	}
 }
 
-// Batches on the device of sizes around those of warps and tiles, beside
-// memory that is not theirs.
-func TestBatchSizesOn(t *testing.T) {
-	dev := devicetest.Open(t)
-	s, err := dev.NewStream()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	m := opened(t, New[uint32, uint32], dev, nil)
-	multi := opened(t, NewMultiMap[uint32, uint32], dev, nil)
-	next := uint32(0)
-	for _, n := range []int{0, 1, 3, 4, 5, 31, 32, 33, 255, 256, 257} {
-		const margin = 4
-		keys, vals, flags := make([]uint32, n+2*margin), make([]uint32, n+2*margin), make([]bool, n+2*margin)
-		for i := range keys {
-			keys[i], vals[i], flags[i] = next, ^next, true
-			next++
-		}
-		dk, err := device.Upload(s, keys)
-		dv, err2 := device.Upload(s, vals)
-		df, err3 := device.Upload(s, flags)
-		out, err4 := device.Upload(s, keys)
-		if err := errors.Join(err, err2, err3, err4); err != nil {
-			t.Fatal(err)
-		}
-		k, v, f, o := dk.Sub(margin, margin+n), dv.Sub(margin, margin+n), df.Sub(margin, margin+n), out.Sub(margin, margin+n)
-		err = errors.Join(m.PutOn(s, k, v), m.DeleteOn(s, k, f), m.PutNewOn(s, k, v, f), m.GetOn(s, k, o, f), m.ContainsOn(s, k, f),
-			multi.PutOn(s, k, v), multi.PutOn(s, k, v), multi.DeleteOn(s, k, f), multi.PutNewOn(s, k, k, f), multi.GetOn(s, k, o, device.Slice[bool]{}),
-			m.Sync(t.Context()), multi.Sync(t.Context()), out.CopyTo(t.Context(), s, keys), df.CopyTo(t.Context(), s, flags))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range keys {
-			inside := i >= margin && i < margin+n
-			if got, want := keys[i], vals[i]; inside && got != want || !inside && got != ^want {
-				t.Fatalf("batch of %d, row %d: %#x beside %#x", n, i-margin, got, want)
-			}
-			if flags[i] == inside { // PutNew has found all keys there
-				t.Fatalf("batch of %d, row %d: flag %v", n, i-margin, flags[i])
-			}
-		}
-		if err := errors.Join(dk.Free(), dv.Free(), df.Free(), out.Free()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if a, b := m.Len(), multi.Len(); a == 0 || a != b {
-		t.Errorf("%d and %d pairs", a, b)
-	}
-}
-
 // scarce leaves a pool with few free units until the end of the test.
 func scarce(t *testing.T, tab table, left int) {
 	t.Helper()
@@ -235,7 +149,7 @@ func TestBeyondCapacityOfOneChain(t *testing.T) {
 		keys[i] = uint32(i)
 	}
 	t.Run("set", func(t *testing.T) {
-		s := opened(t, NewSet[uint32], dev, opts)
+		s := conformance.Open(t, NewSet[uint32], dev, opts)
 		scarce(t, s.table, capacity/30)
 		if n, err := s.Add(t.Context(), keys[:capacity], nil); n != capacity || err != nil {
 			t.Fatalf("Add: %d, %v", n, err)
@@ -256,7 +170,7 @@ func TestBeyondCapacityOfOneChain(t *testing.T) {
 		}
 	})
 	t.Run("multimap", func(t *testing.T) {
-		m := opened(t, NewMultiMap[uint32, uint32], dev, opts)
+		m := conformance.Open(t, NewMultiMap[uint32, uint32], dev, opts)
 		scarce(t, m.table, capacity/15)
 		one := slices.Repeat([]uint32{7}, len(keys))
 		if n, err := m.Put(t.Context(), one[:capacity], keys[:capacity]); n != capacity || err != nil {

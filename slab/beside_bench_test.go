@@ -6,6 +6,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/linear"
 	"github.com/weftgo/weft/slab"
 )
@@ -17,7 +18,7 @@ import (
 //	go test ./slab -run '^$' -bench BesideGo -benchtime 3x -cpu 1
 func BenchmarkBesideGo(b *testing.B) {
 	const n = 10_000_000
-	keys := sequence[uint32](1, 2*n)
+	keys := conformance.Sequence[uint32](1, 2*n)
 	rand.New(rand.NewPCG(1, 1)).Shuffle(2*n, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	present, absent := keys[:n], keys[n:]
 	rand.New(rand.NewPCG(2, 2)).Shuffle(n, func(i, j int) { present[i], present[j] = present[j], present[i] })

@@ -16,7 +16,8 @@ import (
 // pass their suites.
 func TestConformance(t *testing.T) {
 	dev := devicetest.Open(t)
-	full, half := scale(dev), min(scale(dev), fast/3)
+	full := conformance.ScaleOf(dev)
+	half := full.Part(3)
 	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, full, nil) })
 	t.Run("uint32,uint64", func(t *testing.T) { suite[uint32, uint64](t, dev, full, nil) })
 	t.Run("uint64,uint32", func(t *testing.T) { suite[uint64, uint32](t, dev, full, nil) })
@@ -39,7 +40,7 @@ func TestConformanceWithOptions(t *testing.T) {
 		t.Skip("the same code with other options")
 	}
 	dev := devicetest.Open(t)
-	few := min(scale(dev), fast/10)
+	few := conformance.ScaleOf(dev).Part(10)
 	for name, opts := range map[string]*slab.Options{
 		"few buckets": {Buckets: 20},
 		"dense":       {MaxLoad: .85, Capacity: 10, MaxTombstones: -1},
@@ -67,7 +68,7 @@ func TestConformanceSimulated(t *testing.T) {
 	for _, opts := range []sim.Options{{Arch: 90}, {Arch: 80, Scheduler: sim.Random, Seed: 1}, {Arch: 90, Scheduler: sim.Random, Seed: 2}} {
 		t.Run(fmt.Sprintf("sm_%d,%s", opts.Arch, opts.Scheduler), func(t *testing.T) {
 			t.Parallel()
-			dev := slab.OpenSim(t, &opts)
+			dev := devicetest.OpenSim(t, &opts)
 			size := conformance.Slow
 			if opts.Scheduler == sim.Random {
 				size = 150
@@ -82,39 +83,13 @@ func TestConformanceSimulated(t *testing.T) {
 }
 
 func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options) {
-	conformance.Map(t, dev, size, func(t testing.TB, dev device.Device) conformance.AnyMap[K, V] {
-		m, err := slab.New[K, V](dev, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	})
+	conformance.Map(t, dev, size, conformance.MapOf(slab.New[K, V], opts))
 }
 
 func multiSuite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options) {
-	conformance.MultiMap(t, dev, size, func(t testing.TB, dev device.Device) conformance.AnyMultiMap[K, V] {
-		m, err := slab.NewMultiMap[K, V](dev, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	})
+	conformance.MultiMap(t, dev, size, conformance.MultiMapOf(slab.NewMultiMap[K, V], opts))
 }
 
 func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options) {
-	conformance.Set(t, dev, size, func(t testing.TB, dev device.Device) conformance.AnySet[K] {
-		s, err := slab.NewSet[K](dev, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	})
-}
-
-func scale(dev device.Device) conformance.Scale {
-	switch dev.Properties().Kind {
-	case device.CPU, device.CUDA:
-		return fast
-	}
-	return conformance.Slow
+	conformance.Set(t, dev, size, conformance.SetOf(slab.NewSet[K], opts))
 }

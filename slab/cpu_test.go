@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 )
@@ -356,7 +357,7 @@ func typed(w batch.Widths, k4v4, k4v8, k8v4, k8v8 func()) {
 // the model is, and its memory keeps the rules.
 func TestCPUEngineProperties(t *testing.T) {
 	shapes(t, func(t *testing.T, w batch.Widths, multi bool) {
-		dev := openCPU(t, 2)
+		dev := devicetest.OpenCPU(t, 2)
 		rapid.Check(t, func(r *rapid.T) {
 			typed(w, func() { properties[uint32, uint32](r, dev, w, multi) }, func() { properties[uint32, uint64](r, dev, w, multi) },
 				func() { properties[uint64, uint32](r, dev, w, multi) }, func() { properties[uint64, uint64](r, dev, w, multi) })
@@ -409,7 +410,7 @@ func TestCPUEngineOnManyCores(t *testing.T) {
 
 func manyCores[K, V uint32 | uint64](t *testing.T, w batch.Widths, multi, fixed bool) {
 	rng := rand.New(rand.NewPCG(uint64(w.Slot), uint64(w.Key)))
-	s := newSubject[K, V](t, openCPU(t, 4), w, multi, 150, 300, fixed)
+	s := newSubject[K, V](t, devicetest.OpenCPU(t, 4), w, multi, 150, 300, fixed)
 	defer s.close()
 	n := 10_000 + rng.IntN(2_000)
 	keys, vals, kinds := make([]K, n), make([]V, n), make([]weft.OpKind, n)

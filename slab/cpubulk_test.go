@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/batch"
 )
 
@@ -27,7 +28,7 @@ func (s *subject[K, V]) used() uint64 { return s.counters().Used }
 // keys alone, a multimap none.
 func TestDeadSlots(t *testing.T) {
 	for _, multi := range []bool{false, true} {
-		s := newSubject[uint64, uint64](t, openCPU(t, 1), pairs8, multi, 1, 100, false)
+		s := newSubject[uint64, uint64](t, devicetest.OpenCPU(t, 1), pairs8, multi, 1, 100, false)
 		a, vals := counted(0, 50)
 		b, _ := counted(100, 50)
 		puts := make([]weft.OpKind, 50)
@@ -69,7 +70,7 @@ func TestDeadSlots(t *testing.T) {
 // Insertions that look for no key begin near the end of the chain: a long list
 // takes time in proportion to its length.
 func TestTailHint(t *testing.T) {
-	s := newSubject[uint64, uint64](t, openCPU(t, 1), pairs8, true, 1, 20_000, false)
+	s := newSubject[uint64, uint64](t, devicetest.OpenCPU(t, 1), pairs8, true, 1, 20_000, false)
 	defer s.close()
 	keys, vals := counted(0, 100_000)
 	for i := range keys {
@@ -92,7 +93,7 @@ func TestTailHint(t *testing.T) {
 // of each key's pairs; a pool that can't grow leaves the table as it was.
 func TestRehashWithoutUnits(t *testing.T) {
 	for _, fixed := range []bool{false, true} {
-		dev := openCPU(t, 3)
+		dev := devicetest.OpenCPU(t, 3)
 		s := newSubject[uint64, uint64](t, dev, pairs8, true, 40, 3000, fixed)
 		keys, vals := counted(0, 12_000)
 		for i := range keys {
@@ -114,7 +115,7 @@ func TestRehashWithoutUnits(t *testing.T) {
 // Whoever holds a generation reads it as it was, while the table goes on with
 // another.
 func TestHeldGeneration(t *testing.T) {
-	s := newSubject[uint64, uint64](t, openCPU(t, 1), pairs8, false, 10, 100, false)
+	s := newSubject[uint64, uint64](t, devicetest.OpenCPU(t, 1), pairs8, false, 10, 100, false)
 	keys, vals := counted(0, 400)
 	s.change(weft.OpPut, nil, keys, vals)
 	old, err := s.core.Leases.Hold(t.Context())
@@ -152,7 +153,7 @@ func taken[T device.Elem](t *testing.T, dev device.Device, n int) device.Slice[T
 // The columns of lookups for several pairs may be too short; what fits is
 // written.
 func TestCollectOnWithFewRows(t *testing.T) {
-	dev := openCPU(t, 1)
+	dev := devicetest.OpenCPU(t, 1)
 	s := newSubject[uint64, uint64](t, dev, pairs8, true, 5, 100, false)
 	defer s.close()
 	keys, vals := counted(0, 600)
@@ -188,7 +189,7 @@ func TestCollectOnWithFewRows(t *testing.T) {
 }
 
 func TestCPUEngineCancelled(t *testing.T) {
-	s := newSubject[uint64, uint64](t, openCPU(t, 2), pairs8, false, 10, 100, false)
+	s := newSubject[uint64, uint64](t, devicetest.OpenCPU(t, 2), pairs8, false, 10, 100, false)
 	defer s.close()
 	keys, vals := counted(0, 400)
 	s.change(weft.OpPut, nil, keys, vals)

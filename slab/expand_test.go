@@ -10,7 +10,6 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/gpu/staging"
@@ -27,12 +26,7 @@ func TestGetAllInPieces(t *testing.T) {
 	for _, limit := range []int{1, 0} {
 		for _, piece := range []int{64, 1 << 10, 2 << 20} {
 			t.Run(fmt.Sprintf("limit %d, pieces of %d bytes", limit, piece), func(t *testing.T) {
-				s, err := sim.Open(nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer s.Close()
-				dev := devicetest.Checked(t, s)
+				dev := devicetest.OpenSim(t, nil)
 				gpu.Limit(dev, limit)
 				defer gpu.Limit(dev, 0)
 				defer staging.Configure(dev, staging.Settings{PieceBytes: piece, Segments: 3})()
@@ -100,24 +94,14 @@ func TestGetAllBesideDeletes(t *testing.T) {
 	}
 	for _, piece := range []int{64, 2 << 20} { // less than a key has, and more than all have
 		t.Run(fmt.Sprintf("pieces of %d bytes", piece), func(t *testing.T) {
-			dev := onDevice(t)
+			dev := devicetest.Open(t)
+			if dev.Properties().Kind == device.CPU { // where nothing runs beside a change
+				dev = devicetest.OpenSim(t, nil)
+			}
 			defer staging.Configure(dev, staging.Settings{PieceBytes: piece, Segments: 2})()
 			getAllBesideDeletes(t, dev)
 		})
 	}
-}
-
-// onDevice is the GPU to test, or a simulated one.
-func onDevice(t *testing.T) device.Device {
-	if dev := devicetest.Open(t); dev.Properties().Kind != device.CPU {
-		return dev
-	}
-	s, err := sim.Open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return devicetest.Checked(t, s)
 }
 
 func getAllBesideDeletes(t *testing.T, dev device.Device) {

@@ -18,21 +18,13 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// images are all kernels.
-var images = append(byWidths(slabImages), byWidths(slabMultiImages)...)
+// Images are all kernels.
+var Images = append(byWidths(slabImages), byWidths(slabMultiImages)...)
 
 // byWidths are images in the order of their names.
 func byWidths(of map[string]*device.Image) (all []*device.Image) {
 	for _, pair := range slices.Sorted(maps.Keys(of)) {
 		all = append(all, of[pair])
-	}
-	return all
-}
-
-// Kernels are the entry points of the kernels.
-func Kernels() (all []string) {
-	for _, img := range images {
-		all = append(all, slices.Sorted(maps.Keys(img.Targets[0].Params))...)
 	}
 	return all
 }

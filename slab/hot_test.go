@@ -26,13 +26,13 @@ func hot(t *testing.T, workers, n int, opts *slab.Options) (m *slab.MultiMap[uin
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { dev.Close() })
-	m = newMultiMap[uint32, uint32](t, dev, opts)
+	m = conformance.Open(t, slab.NewMultiMap[uint32, uint32], dev, opts)
 	keys = make([]uint32, n)
 	for i := range keys {
 		keys[i] = 5
 	}
-	got, err := m.Put(t.Context(), keys, sequence[uint32](0, n))
-	want(t, "Put", got, n, err)
+	got, err := m.Put(t.Context(), keys, conformance.Sequence[uint32](0, n))
+	conformance.Want(t, "Put", got, n, err)
 	return m, keys
 }
 
@@ -54,7 +54,7 @@ func TestHotKeysStop(t *testing.T) {
 
 // hotLookups are the methods that read.
 func hotLookups(m *slab.MultiMap[uint32, uint32], keys []uint32) []conformance.Stoppable {
-	vals, counts, absent := make([]uint32, len(keys)), make([]uint32, len(keys)), sequence[uint32](1000, len(keys))
+	vals, counts, absent := make([]uint32, len(keys)), make([]uint32, len(keys)), conformance.Sequence[uint32](1000, len(keys))
 	return []conformance.Stoppable{
 		{Name: "Count", Long: true, Run: func(ctx context.Context) error { _, err := m.Count(ctx, keys, counts); return err }},
 		{Name: "GetAll", Long: true, Run: func(ctx context.Context) error { return m.GetAll(ctx, keys, &weft.Rows[uint32]{}) }},
@@ -77,7 +77,7 @@ func hotLookups(m *slab.MultiMap[uint32, uint32], keys []uint32) []conformance.S
 
 // hotChanges are the methods that write.
 func hotChanges(m *slab.MultiMap[uint32, uint32], keys []uint32, saved []byte) []conformance.Stoppable {
-	vals, others := make([]uint32, len(keys)), sequence[uint32](1000, len(keys))
+	vals, others := make([]uint32, len(keys)), conformance.Sequence[uint32](1000, len(keys))
 	ops := make([]weft.Op[uint32, uint32], len(keys))
 	for i := range ops {
 		ops[i] = weft.Op[uint32, uint32]{Kind: weft.OpPut + weft.OpKind(2*(i%2)), Key: keys[0]} // or Delete
@@ -103,8 +103,8 @@ func TestGrowingListStops(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { dev.Close() })
-		m := newMap[uint32, uint32](t, dev, &slab.Options{Buckets: buckets})
-		keys := sequence[uint32](0, 1<<18)
+		m := conformance.Open(t, slab.New[uint32, uint32], dev, &slab.Options{Buckets: buckets})
+		keys := conformance.Sequence[uint32](0, 1<<18)
 		conformance.Stops(t, []conformance.Stoppable{
 			{Name: "Put", Long: true, Run: func(ctx context.Context) error { _, err := m.Put(ctx, keys, keys); return err }},
 			{Name: "Get", Run: func(ctx context.Context) error {

@@ -1,95 +1,39 @@
 package slab
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"sync/atomic"
 	"testing"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
 )
-
-// patience is a context that ends when it has been looked at a number of
-// times.
-type patience struct {
-	context.Context
-	looks atomic.Int64
-}
-
-func (p *patience) Err() error {
-	if p.looks.Add(-1) < 0 {
-		return context.Canceled
-	}
-	return nil
-}
-
-func (p *patience) Done() <-chan struct{} { return nil }
 
 // devices are those whose engines a test runs on.
 func devices(t *testing.T) map[string]device.Device {
-	simulated, err := sim.Open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { simulated.Close() })
-	return map[string]device.Device{"cpu": openCPU(t, 2), "sim": simulated}
+	return map[string]device.Device{"cpu": devicetest.OpenCPU(t, 2), "sim": devicetest.OpenSim(t, nil)}
 }
 
-// numbers are n keys from a first one on.
-func numbers(first, n int) []uint32 {
-	keys := make([]uint32, n)
-	for i := range keys {
-		keys[i] = uint32(first + i)
-	}
-	return keys
-}
-
-// Whenever a context ends, what a call has begun is finished: the structure is
-// whole, and holds all or nothing of what it held.
+// Whenever a context ends, what a call has begun is finished.
 func TestCancelledAtAnyLook(t *testing.T) {
-	const n = 300
-	calls := map[string]func(m *Map[uint32, uint32], ctx context.Context) error{
-		"Clear":   func(m *Map[uint32, uint32], ctx context.Context) error { return m.Clear(ctx) },
-		"Compact": func(m *Map[uint32, uint32], ctx context.Context) error { return m.Compact(ctx) },
-	}
 	for on, dev := range devices(t) {
-		for name, call := range calls {
-			for looks := range 9 {
-				t.Run(fmt.Sprintf("%s/%s/%d", on, name, looks), func(t *testing.T) {
-					m := opened(t, New[uint32, uint32], dev, &Options{Buckets: 2, Seed: 1, MaxTombstones: -1})
-					keys := numbers(1, n)
-					_, err := m.Put(t.Context(), keys, keys)
-					_, derr := m.Delete(t.Context(), keys[:n/2], nil)
-					if err := errors.Join(err, derr); err != nil {
-						t.Fatal(err)
-					}
-					p := &patience{Context: t.Context()}
-					p.looks.Store(int64(looks))
-					err = call(m, p)
-					left := n / 2
-					if name == "Clear" && err == nil {
-						left = 0
-					}
-					if m.Len() != left {
-						t.Errorf("%v: %d keys", err, m.Len())
-					}
-					others := numbers(1000, n)
-					if got, err := m.Put(t.Context(), others, others); got != n || err != nil {
-						t.Errorf("Put behind it: %d, %v", got, err)
-					}
-					if hits, err := m.Contains(t.Context(), append(keys, others...), nil); hits != left+n || err != nil {
-						t.Errorf("Contains: %d, %v", hits, err)
-					}
-					if err := m.CheckInvariants(); err != nil {
-						t.Error(err)
-					}
-				})
+		t.Run(on, func(t *testing.T) {
+			conformance.CutShort(t, dev, conformance.MapOf(New[uint32, uint32], &Options{Buckets: 2, Seed: 1, MaxTombstones: -1}))
+		})
+	}
+}
+
+// Looking keys up in a mixed batch, or deleting them, makes nothing grow.
+func TestLookupsMakeNothingGrow(t *testing.T) {
+	for _, dev := range devices(t) {
+		m := conformance.Open(t, New[uint32, uint32], dev, nil)
+		conformance.LookupsGrowNothing(t, dev, m, func() int {
+			if got := m.policy.engine.geometry().buckets; got != 1 {
+				t.Errorf("%d buckets", got)
 			}
-		}
+			return conformance.StatsOf(t, m).Bytes
+		})
 	}
 }
 
@@ -100,7 +44,7 @@ func TestPoolAlmostFull(t *testing.T) {
 	ctx := t.Context()
 	for on, dev := range devices(t) {
 		t.Run(on, func(t *testing.T) {
-			m := opened(t, New[uint32, uint32], dev, &Options{Buckets: buckets, Seed: 1})
+			m := conformance.Open(t, New[uint32, uint32], dev, &Options{Buckets: buckets, Seed: 1})
 			// Every bucket is full, and gets one key more.
 			count := make([]int, buckets)
 			var full, more []uint32
@@ -151,37 +95,6 @@ func TestPoolAlmostFull(t *testing.T) {
 	}
 }
 
-// Looking keys up in a mixed batch, or deleting them, makes nothing grow.
-func TestLookupsMakeNothingGrow(t *testing.T) {
-	for on, dev := range devices(t) {
-		for _, kind := range []weft.OpKind{weft.OpGet, weft.OpDelete} {
-			m := opened(t, New[uint32, uint32], dev, nil)
-			if _, err := m.Put(t.Context(), []uint32{1}, []uint32{1}); err != nil {
-				t.Fatal(err)
-			}
-			const n = 1 << 10
-			ops, kinds := make([]weft.Op[uint32, uint32], n), make([]weft.OpKind, n)
-			for i := range ops {
-				ops[i], kinds[i] = weft.Op[uint32, uint32]{Kind: kind, Key: uint32(i + 10)}, kind
-			}
-			s, err := dev.NewStream()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Close()
-			keys, kerr := device.Upload(s, numbers(10, n))
-			on1, oerr := device.Upload(s, kinds)
-			if err := errors.Join(kerr, oerr, m.Apply(t.Context(), ops, nil),
-				m.ApplyOn(s, on1, keys, keys, device.Slice[bool]{}), m.Sync(t.Context()), keys.Free(), on1.Free()); err != nil {
-				t.Fatal(err)
-			}
-			if got := m.policy.engine.geometry().buckets; got != 1 {
-				t.Errorf("%s: %v: %d buckets", on, kind, got)
-			}
-		}
-	}
-}
-
 // A failure while duplicates are resolved leaves nothing behind that a later,
 // smaller batch would stumble over.
 func TestFailureWhileResolving(t *testing.T) {
@@ -204,7 +117,7 @@ func TestFailureWhileResolving(t *testing.T) {
 			t.Fatal(err)
 		}
 		few, err := device.Upload(s, keys[120:136])
-		if _, perr := m.Put(t.Context(), numbers(5000, 256), vals); err != nil || perr != nil {
+		if _, perr := m.Put(t.Context(), conformance.Sequence[uint32](5000, 256), vals); err != nil || perr != nil {
 			t.Fatal(err, perr)
 		}
 		hit := devicetest.FailAfter(dev, n)

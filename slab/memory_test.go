@@ -7,6 +7,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/slab"
 )
 
@@ -14,112 +15,19 @@ import (
 // stays behind.
 func TestNewFailsCleanly(t *testing.T) {
 	dev := devicetest.Open(t)
-	for name, opts := range map[string]*slab.Options{"growing": {Capacity: 5000}, "fixed": {Capacity: 5000, Fixed: true}} {
-		before := devicetest.Live(dev)
-		for n := 0; ; n++ {
-			fired := devicetest.FailAfter(dev, n)
-			m, err := slab.New[uint64, uint32](dev, opts)
-			if !fired() {
-				devicetest.Heal(dev)
-				if n == 0 || err != nil {
-					t.Fatalf("%s: New asks for %d operations: %v", name, n, err)
-				}
-				if err := m.Close(); err != nil {
-					t.Fatal(err)
-				}
-				break
-			}
-			if !errors.Is(err, device.ErrMemory) {
-				t.Fatalf("%s: operation %d of New failed: %v", name, n, err)
-			}
-			if live := devicetest.Live(dev); live != before {
-				t.Fatalf("%s: operation %d of New failed; %+v is left, was %+v", name, n, live, before)
-			}
-		}
+	for _, opts := range []*slab.Options{{Capacity: 5000}, {Capacity: 5000, Fixed: true}} {
+		conformance.NewFails(t, slab.New[uint64, uint32], dev, opts)
 	}
 }
 
-// Whatever operation of the device fails, once, during a life of growing,
-// deleting, compacting and reading: the call says so or does without, nothing
-// that was there is lost, and everything works once the failure has gone.
+// Whatever operation of the device fails, once, nothing that was there is lost.
 func TestEveryOperationFailsOnce(t *testing.T) {
 	dev := devicetest.Open(t)
-	steps := 100
-	if dev.Properties().Kind == device.CPU {
-		steps = 1 << 30 // until nothing fails any more
-	}
 	for name, opts := range map[string]*slab.Options{"growing": nil, "chains": {Buckets: 20}} {
 		t.Run(name, func(t *testing.T) {
-			for n := 0; n < steps; n++ {
-				m := newMap[uint64, uint64](t, dev, opts)
-				fired := devicetest.FailAfter(dev, n)
-				live(t, m)
-				devicetest.Heal(dev)
-				live(t, m)
-				if err := m.CheckInvariants(); err != nil {
-					t.Fatalf("operation %d failed: %v", n, err)
-				}
-				if !fired() {
-					if n == 0 {
-						t.Fatal("a life asks nothing of the device")
-					}
-					break
-				}
-			}
+			conformance.OperationsFail(t, dev, 1500, conformance.MapOf(slab.New[uint64, uint64], opts))
 		})
 	}
-}
-
-// live puts a map through its life. Calls may fail for lack of memory; the
-// model follows what they report.
-func live(t *testing.T, m *slab.Map[uint64, uint64]) {
-	t.Helper()
-	ctx := t.Context()
-	fine := func(err error) bool {
-		t.Helper()
-		if err != nil && !errors.Is(err, device.ErrMemory) {
-			t.Fatal(err)
-		}
-		return err == nil
-	}
-	again := func(what string, f func() error) { // until it has worked
-		t.Helper()
-		for range 10 {
-			if fine(f()) {
-				return
-			}
-		}
-		t.Fatalf("%s fails again and again", what)
-	}
-	const n, left = 1500, 100
-	keys := sequence[uint64](1, n)
-	fine(m.Clear(ctx))
-	for lo := 0; lo < n; lo += n / 3 {
-		part := keys[lo : lo+n/3]
-		again("Put", func() error { _, err := m.Put(ctx, part, part); return err })
-	}
-	again("Delete", func() error { _, err := m.Delete(ctx, keys[left:], nil); return err })
-	fine(m.Compact(ctx))
-	vals, found := make([]uint64, n), make([]bool, n)
-	again("Get", func() error { _, err := m.Get(ctx, keys, vals, found); return err })
-	for i, k := range keys {
-		if want := i < left; found[i] != want || want && vals[i] != k {
-			t.Fatalf("key %d: %d, %v", k, vals[i], found[i])
-		}
-	}
-	again("Pages", func() error {
-		seen := 0
-		for p, err := range m.Pages(ctx) {
-			if err != nil {
-				return err
-			}
-			seen += len(p.Keys)
-		}
-		if seen != left {
-			t.Fatalf("Pages have %d pairs, want %d", seen, left)
-		}
-		return nil
-	})
 }
 
 // A map without memory for a rehash goes on with longer chains; when the pool
@@ -130,8 +38,8 @@ func TestNoMemoryToGrow(t *testing.T) {
 	if _, ok := dev.(device.Host); !ok {
 		t.Skip("other allocations come between those of tables")
 	}
-	m := newMap[uint64, uint64](t, dev, &slab.Options{Capacity: 100})
-	keys := sequence[uint64](1, 50_000)
+	m := conformance.Open(t, slab.New[uint64, uint64], dev, &slab.Options{Capacity: 100})
+	keys := conformance.Sequence[uint64](1, 50_000)
 	inserted := 0
 	for lo := 0; ; lo += 100 {
 		for range 20 {
@@ -147,7 +55,7 @@ func TestNoMemoryToGrow(t *testing.T) {
 			break
 		}
 	}
-	s := statsOf(t, m)
+	s := conformance.StatsOf(t, m)
 	if inserted < 7*1024 || inserted != m.Len() || s.FreeUnits > 10 || s.Buckets > 30 {
 		t.Fatalf("%d keys went into %v", inserted, s)
 	}
@@ -156,9 +64,9 @@ func TestNoMemoryToGrow(t *testing.T) {
 		t.Fatalf("%d keys are there, want %d: %v", n, inserted, err)
 	}
 	n, err := m.Put(t.Context(), keys, keys)
-	want(t, "Put with memory again", n, len(keys)-inserted, err)
-	wantPairs(t, m, keys)
-	if s := statsOf(t, m); s.Buckets < len(keys)/10 {
+	conformance.Want(t, "Put with memory again", n, len(keys)-inserted, err)
+	conformance.WantPairs(t, m, keys)
+	if s := conformance.StatsOf(t, m); s.Buckets < len(keys)/10 {
 		t.Errorf("it has not grown: %v", s)
 	}
 }
@@ -168,15 +76,15 @@ func TestNoMemoryToGrow(t *testing.T) {
 func TestIterationHoldsItsTable(t *testing.T) {
 	dev := devicetest.Open(t)
 	before := devicetest.Live(dev)
-	m := newMap[uint64, uint64](t, dev, nil)
-	keys := sequence[uint64](1, 1000)
+	m := conformance.Open(t, slab.New[uint64, uint64], dev, nil)
+	keys := conformance.Sequence[uint64](1, 1000)
 	if _, err := m.Put(t.Context(), keys, keys); err != nil {
 		t.Fatal(err)
 	}
 	seen := 0
 	for k := range m.All() {
 		if seen++; seen == 1 {
-			more := sequence[uint64](10_000, 20_000)
+			more := conformance.Sequence[uint64](10_000, 20_000)
 			if _, err := m.Put(t.Context(), more, more); err != nil { // rehashes
 				t.Fatal(err)
 			}
@@ -207,8 +115,8 @@ func TestIterationHoldsItsTable(t *testing.T) {
 func TestIterationOverLongChains(t *testing.T) {
 	dev := devicetest.Open(t)
 	n := min(rows(dev), 5000)
-	m := newMultiMap[uint32, uint32](t, dev, &slab.Options{Buckets: 3})
-	vals := sequence[uint32](0, n)
+	m := conformance.Open(t, slab.NewMultiMap[uint32, uint32], dev, &slab.Options{Buckets: 3})
+	vals := conformance.Sequence[uint32](0, n)
 	keys := make([]uint32, n)
 	for i := range keys {
 		keys[i] = uint32(i % 7)
@@ -216,7 +124,7 @@ func TestIterationOverLongChains(t *testing.T) {
 	for lo := 0; lo < n; lo += n / 4 { // batch by batch, for a GPU to keep the order
 		hi := min(lo+n/4, n)
 		k, err := m.Put(t.Context(), keys[lo:hi], vals[lo:hi])
-		want(t, "Put", k, hi-lo, err)
+		conformance.Want(t, "Put", k, hi-lo, err)
 	}
 	last, seen := map[uint32]uint32{}, 0
 	for k, v := range m.All() {
@@ -229,5 +137,5 @@ func TestIterationOverLongChains(t *testing.T) {
 		last[k] = v
 		seen++
 	}
-	want(t, "All", seen, n, nil)
+	conformance.Want(t, "All", seen, n, nil)
 }

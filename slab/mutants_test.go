@@ -110,7 +110,7 @@ func TestMutantsFailKernelTests(t *testing.T) {
 	for _, group := range []struct {
 		name    string
 		mutants []mutant
-		tests   []kernelTest
+		tests   []mutate.KernelTest
 	}{
 		{"map", roomMutants, kernelTests[uint32, uint32](w, false)},
 		{"multimap", multiRoomMutants, kernelTests[uint32, uint32](w, true)},
@@ -118,13 +118,8 @@ func TestMutantsFailKernelTests(t *testing.T) {
 		for _, m := range group.mutants {
 			t.Run(group.name+"/"+m.name, func(t *testing.T) {
 				t.Parallel()
-				trials := onDevices(90, 1, group.tests)
-				slices.Reverse(trials) // most need a schedule that is not lockstep
-				by, how := mutate.FirstFailure(t, trials, m.rewrite(t))
-				if by == "" {
-					t.Fatal("not noticed")
-				}
-				t.Logf("%s: %s", by, how)
+				quick, random := mutate.OnDevices(90, 1, group.tests)
+				mutate.WantNoticed(t, slices.Concat(random, quick), m.rewrite(t))
 			})
 		}
 	}

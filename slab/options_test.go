@@ -10,9 +10,9 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/slab"
 )
 
@@ -41,11 +41,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 			_, errMap := slab.New[uint64, uint64](dev, &test.opts)
 			_, errSet := slab.NewSet[uint32](dev, &test.opts)
 			_, errMulti := slab.NewMultiMap[uint32, uint32](dev, &test.opts)
-			for what, err := range map[string]error{"map": errMap, "set": errSet, "multimap": errMulti} {
-				if !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "new "+what+":") {
-					t.Errorf("%s: %v, want ErrOptions and %q", what, err, test.want)
-				}
-			}
+			conformance.Refused(t, test.want, map[string]error{"map": errMap, "set": errSet, "multimap": errMulti})
 		})
 	}
 	if _, err := slab.New[uint64, uint64](nil, nil); !errors.Is(err, weft.ErrOptions) {
@@ -55,7 +51,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 
 func TestOptionsAtTheirLimits(t *testing.T) {
 	dev := devicetest.Open(t)
-	keys := sequence[uint64](0, 3000)
+	keys := conformance.Sequence[uint64](0, 3000)
 	for name, opts := range map[string]*slab.Options{
 		"nil":              nil,
 		"zero":             {},
@@ -71,16 +67,9 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 		"never flushing":   {MaxTombstones: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMap[uint64, uint64](t, dev, opts)
-			for lo := 0; lo < len(keys); lo += 300 {
-				n, err := m.Put(t.Context(), keys[lo:lo+300], keys[lo:lo+300])
-				want(t, "Put", n, 300, err)
-			}
-			wantPairs(t, m, keys)
-			n, err := m.Delete(t.Context(), keys[1000:], nil)
-			want(t, "Delete", n, 2000, err)
-			wantPairs(t, m, keys[:1000])
-			if s := statsOf(t, m); opts != nil && opts.Buckets > 0 && s.Buckets != opts.Buckets {
+			m := conformance.Open(t, slab.New[uint64, uint64], dev, opts)
+			conformance.FillAndHalve(t, m, keys, func() {})
+			if s := conformance.StatsOf(t, m); opts != nil && opts.Buckets > 0 && s.Buckets != opts.Buckets {
 				t.Errorf("there are to be %d buckets: %v", opts.Buckets, s)
 			}
 		})
@@ -92,11 +81,11 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	dev := devicetest.Open(t)
 	opts := slab.Options{}
-	a, b := newMap[uint64, uint64](t, dev, &opts), newMap[uint64, uint64](t, dev, &opts)
+	a, b := conformance.Open(t, slab.New[uint64, uint64], dev, &opts), conformance.Open(t, slab.New[uint64, uint64], dev, &opts)
 	if opts != (slab.Options{}) {
 		t.Errorf("New changed the options: %+v", opts)
 	}
-	keys := sequence[uint64](0, 1000)
+	keys := conformance.Sequence[uint64](0, 1000)
 	same := true
 	for _, m := range []*slab.Map[uint64, uint64]{a, b} {
 		if _, err := m.Put(t.Context(), keys, keys); err != nil {
@@ -115,8 +104,8 @@ func TestLoggerIsTold(t *testing.T) {
 	dev := devicetest.Open(t)
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	m := newMap[uint64, uint64](t, dev, &slab.Options{Logger: logger})
-	keys := sequence[uint64](0, 1000)
+	m := conformance.Open(t, slab.New[uint64, uint64], dev, &slab.Options{Logger: logger})
+	keys := conformance.Sequence[uint64](0, 1000)
 	if _, err := m.Put(t.Context(), keys, keys); err != nil {
 		t.Fatal(err)
 	}
@@ -139,9 +128,9 @@ func TestTooLarge(t *testing.T) {
 		want error
 		text string
 	}{
-		{checkedCPU(t), slab.Options{Capacity: 1 << 40, Buckets: 1000, Fixed: true}, weft.ErrOptions, "Capacity 1099511627776 takes 157073220755 slabs"},
-		{checkedCPU(t), slab.Options{Capacity: 27 << 30, Buckets: 1000, Fixed: true}, device.ErrMemory, "bytes asked for, "},
-		{slab.OpenSim(t, &sim.Options{Memory: 1 << 24}), slab.Options{Capacity: 1 << 20}, device.ErrMemory, "bytes asked for, 16777216 free"},
+		{devicetest.OpenCPU(t, 0), slab.Options{Capacity: 1 << 40, Buckets: 1000, Fixed: true}, weft.ErrOptions, "Capacity 1099511627776 takes 157073220755 slabs"},
+		{devicetest.OpenCPU(t, 0), slab.Options{Capacity: 27 << 30, Buckets: 1000, Fixed: true}, device.ErrMemory, "bytes asked for, "},
+		{devicetest.OpenSim(t, &sim.Options{Memory: 1 << 24}), slab.Options{Capacity: 1 << 20}, device.ErrMemory, "bytes asked for, 16777216 free"},
 	} {
 		fired := devicetest.FailAfter(test.dev, 0)
 		_, err := slab.New[uint64, uint64](test.dev, &test.opts)
@@ -153,18 +142,4 @@ func TestTooLarge(t *testing.T) {
 			t.Errorf("%+v: %v", test.opts, err)
 		}
 	}
-}
-
-func checkedCPU(t *testing.T) device.Device {
-	t.Helper()
-	dev, err := cpu.Open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return devicetest.Checked(t, dev)
 }

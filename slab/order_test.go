@@ -26,7 +26,7 @@ func TestIterationOrder(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conformance.IterationOrder(t, scale(dev), func(t testing.TB, size conformance.KeyedSize) conformance.Keyed {
+			conformance.IterationOrder(t, conformance.ScaleOf(dev), func(t testing.TB, size conformance.KeyedSize) conformance.Keyed {
 				k, err := open(&slab.Options{Capacity: size.Capacity, Fixed: size.Fixed, Seed: 21})
 				if err != nil {
 					t.Fatal(err)

@@ -1,7 +1,6 @@
 package slab
 
 import (
-	"cmp"
 	_ "embed"
 	"fmt"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
-	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/dst"
 	"github.com/weftgo/weft/internal/mutate"
@@ -23,7 +21,7 @@ func TestRandomMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	mutate.Run(t, mutate.Config{Images: images, Number: 16, Trials: trials, Reasons: survivors})
+	mutate.Run(t, mutate.Config{Images: Images, Number: 16, Trials: trials, Reasons: survivors})
 }
 
 // trials are those of the structures that have a kernel, by its image.
@@ -80,7 +78,7 @@ func programs[K weft.Key, V weft.Value](what string, m *mutate.Mutant, config fu
 
 // pairTrials are those of maps, and of multimaps where they share a kernel.
 func pairTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
-	maps := interleave(programs("map", m, schedules[K, V]), onDevices(m.Arch, 1, kernelTests[K, V](batch.MapWidths[K, V](), false)))
+	maps := interleave(m.Arch, programs("map", m, schedules[K, V]), kernelTests[K, V](batch.MapWidths[K, V](), false))
 	switch name, _, _ := strings.Cut(m.Kernel, "_"); {
 	case slices.Contains([]string{"export", "flush", "rehash", "chains"}, name), strings.HasPrefix(m.Kernel, "winners_first"):
 		return slices.Concat(maps, multiTrials[K, V](m))
@@ -89,30 +87,16 @@ func pairTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 }
 
 func multiTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
-	return interleave(programs("multimap", m, multiSchedules[K, V]), onDevices(m.Arch, 1, kernelTests[K, V](batch.MapWidths[K, V](), true)))
+	return interleave(m.Arch, programs("multimap", m, multiSchedules[K, V]), kernelTests[K, V](batch.MapWidths[K, V](), true))
 }
 
 func setTrials[K uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
-	return interleave(programs("set", m, setSchedules[K]), onDevices(m.Arch, 1, kernelTests[K, K](batch.SetWidths[K](), false)))
+	return interleave(m.Arch, programs("set", m, setSchedules[K]), kernelTests[K, K](batch.SetWidths[K](), false))
 }
 
 // interleave puts tests behind the first programs, which are the quickest to
 // find most of what is wrong.
-func interleave(programs, tests []mutate.Trial) []mutate.Trial {
-	return slices.Concat(programs[:1], tests, programs[1:])
-}
-
-// onDevices are the trials of tests on devices: in lockstep, which is quick,
-// and under random schedules of so many seeds.
-func onDevices(arch, seeds int, tests []kernelTest) (all []mutate.Trial) {
-	opts := []sim.Options{{Arch: arch}}
-	for seed := range seeds {
-		opts = append(opts, sim.Options{Arch: arch, Scheduler: sim.Random, Seed: uint64(seed), Races: true})
-	}
-	for _, o := range opts {
-		for _, test := range tests {
-			all = append(all, mutate.OnDevice(fmt.Sprintf("%s, %s", test.name, cmp.Or(o.Scheduler, sim.Fast)), o, test.run))
-		}
-	}
-	return all
+func interleave(arch int, programs []mutate.Trial, tests []mutate.KernelTest) []mutate.Trial {
+	quick, random := mutate.OnDevices(arch, 1, tests)
+	return slices.Concat(programs[:1], quick, random, programs[1:])
 }

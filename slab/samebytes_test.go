@@ -17,6 +17,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/conformance"
 )
 
 // restore replaces the memory in use by that of a table of the same options.
@@ -71,7 +72,7 @@ func move(t *testing.T, from, to *table) {
 // memory is copied as it is. It has chains, and slabs that were freed.
 func TestStructuresMoveBetweenDevices(t *testing.T) {
 	moves := func(t *testing.T, dev device.Device, n int) {
-		other := openCPU(t, 2)
+		other := devicetest.OpenCPU(t, 2)
 		t.Run("uint32,uint32", func(t *testing.T) { moves[uint32, uint32](t, dev, other, n) })
 		t.Run("uint32,uint64", func(t *testing.T) { moves[uint32, uint64](t, dev, other, n) })
 		t.Run("uint64,uint32", func(t *testing.T) { moves[uint64, uint32](t, dev, other, n) })
@@ -89,12 +90,7 @@ func TestStructuresMoveBetweenDevices(t *testing.T) {
 	})
 	for _, arch := range []int{80, 90} {
 		t.Run(fmt.Sprintf("sm_%d", arch), func(t *testing.T) {
-			dev, err := sim.Open(&sim.Options{Arch: arch})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer dev.Close()
-			moves(t, dev, 300)
+			moves(t, devicetest.OpenSim(t, &sim.Options{Arch: arch}), 300)
 		})
 	}
 }
@@ -109,10 +105,10 @@ func aKey[K ~uint32 | ~uint64](rng *rand.Rand, n int) K { return K(rng.IntN(n)) 
 
 func moves[K, V ~uint32 | ~uint64](t *testing.T, dev, other device.Device, n int) {
 	t.Run("map", func(t *testing.T) {
-		first := opened(t, New[K, V], dev, sameOptions(n))
+		first := conformance.Open(t, New[K, V], dev, sameOptions(n))
 		fillMap(t, first, n)
 		for _, to := range []device.Device{other, dev} { // there and back
-			second := opened(t, New[K, V], to, sameOptions(n))
+			second := conformance.Open(t, New[K, V], to, sameOptions(n))
 			move(t, &first.table, &second.table)
 			sameContent(t, &first.table, &second.table, pairsOf(first.All()), pairsOf(second.All()))
 			// Both go on alike: dead slots are kept for the same keys.
@@ -123,10 +119,10 @@ func moves[K, V ~uint32 | ~uint64](t *testing.T, dev, other device.Device, n int
 		}
 	})
 	t.Run("multimap", func(t *testing.T) {
-		first := opened(t, NewMultiMap[K, V], dev, sameOptions(n))
+		first := conformance.Open(t, NewMultiMap[K, V], dev, sameOptions(n))
 		fillMultiMap(t, first, n)
 		for _, to := range []device.Device{other, dev} {
-			second := opened(t, NewMultiMap[K, V], to, sameOptions(n))
+			second := conformance.Open(t, NewMultiMap[K, V], to, sameOptions(n))
 			move(t, &first.table, &second.table)
 			sameLists(t, first, second, n)
 			fillMultiMap(t, first, n)
@@ -138,10 +134,10 @@ func moves[K, V ~uint32 | ~uint64](t *testing.T, dev, other device.Device, n int
 }
 
 func setMoves[K ~uint32 | ~uint64](t *testing.T, dev, other device.Device, n int) {
-	first := opened(t, NewSet[K], dev, sameOptions(n))
+	first := conformance.Open(t, NewSet[K], dev, sameOptions(n))
 	fillSet(t, first, n)
 	for _, to := range []device.Device{other, dev} {
-		second := opened(t, NewSet[K], to, sameOptions(n))
+		second := conformance.Open(t, NewSet[K], to, sameOptions(n))
 		move(t, &first.table, &second.table)
 		for range 2 {
 			sameContent(t, &first.table, &second.table, slices.Collect(first.All()), slices.Collect(second.All()))
@@ -150,24 +146,6 @@ func setMoves[K ~uint32 | ~uint64](t *testing.T, dev, other device.Device, n int
 		}
 		first = second
 	}
-}
-
-// opened is a new structure that is checked and closed with the test.
-func opened[S interface {
-	CheckInvariants() error
-	Close() error
-}](t *testing.T, open func(device.Device, *Options) (S, error), dev device.Device, o *Options) S {
-	t.Helper()
-	s, err := open(dev, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(s.CheckInvariants(), s.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
 }
 
 // fillMap puts a map through inserts, updates, deletes and a flush.
@@ -270,7 +248,7 @@ func sameLists[K, V ~uint32 | ~uint64](t *testing.T, a, b *MultiMap[K, V], n int
 // cores.
 func TestBatchOrderOnCPU(t *testing.T) {
 	for _, workers := range []int{1, 2, 5} {
-		m := opened(t, NewMultiMap[uint64, uint32], openCPU(t, workers), nil)
+		m := conformance.Open(t, NewMultiMap[uint64, uint32], devicetest.OpenCPU(t, workers), nil)
 		rng := rand.New(rand.NewPCG(1, 1))
 		want := map[uint64][]uint32{}
 		for range 3 {
@@ -317,91 +295,18 @@ func TestInvariantsAfterAnything(t *testing.T) {
 				rt.Error(err)
 			}
 		}()
-		model, lists := map[uint32]uint64{}, map[uint32][]uint64{}
-		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
-			ops := someOps(rt)
-			if err := errors.Join(m.Apply(t.Context(), ops, nil), mm.Apply(t.Context(), ops, nil)); err != nil {
-				rt.Fatal(err)
-			}
-			for _, op := range ops {
-				keep(model, op)
-				keepAll(lists, op)
-			}
-			switch rapid.IntRange(0, 9).Draw(rt, "upkeep") {
-			case 0:
-				err = errors.Join(m.policy.engine.flush(t.Context()), mm.policy.engine.flush(t.Context()))
-			case 1:
-				err = errors.Join(m.Compact(t.Context()), mm.Compact(t.Context()))
-			}
-			if err := errors.Join(err, m.CheckInvariants(), mm.CheckInvariants()); err != nil {
-				rt.Fatal(err)
+		upkeep := func(flush, compact func(context.Context) error) func() error {
+			return func() error {
+				switch rapid.IntRange(0, 9).Draw(rt, "upkeep") {
+				case 0:
+					return flush(t.Context())
+				case 1:
+					return compact(t.Context())
+				}
+				return nil
 			}
 		}
-		holds(rt, m, mm, model, lists)
+		conformance.AnyHistory(rt, m, false, upkeep(m.policy.engine.flush, m.Compact))
+		conformance.AnyHistory(rt, mm, true, upkeep(mm.policy.engine.flush, mm.Compact))
 	})
-}
-
-// someOps are operations on different keys: all of one kind, or mixed.
-func someOps(rt *rapid.T) []weft.Op[uint32, uint64] {
-	n := rapid.IntRange(1, 60).Draw(rt, "n")
-	first := rapid.Uint32Range(0, 300).Draw(rt, "first") - 4
-	kind := rapid.IntRange(0, 4).Draw(rt, "kind")
-	ops := make([]weft.Op[uint32, uint64], n)
-	for i := range ops {
-		ops[i] = weft.Op[uint32, uint64]{Kind: weft.OpKind(kind), Key: first + uint32(i), Value: uint64(i + n)}
-		if kind > int(weft.OpDelete) { // mixed
-			ops[i].Kind = weft.OpKind(i % 4)
-		}
-	}
-	return ops
-}
-
-// keep does to a Go map what an operation does to a map.
-func keep(model map[uint32]uint64, op weft.Op[uint32, uint64]) {
-	_, there := model[op.Key]
-	switch {
-	case op.Kind == weft.OpPut, op.Kind == weft.OpPutNew && !there:
-		model[op.Key] = op.Value
-	case op.Kind == weft.OpDelete:
-		delete(model, op.Key)
-	}
-}
-
-// keepAll does to lists what it does to a multimap.
-func keepAll(lists map[uint32][]uint64, op weft.Op[uint32, uint64]) {
-	list := lists[op.Key]
-	switch {
-	case op.Kind == weft.OpPut, op.Kind == weft.OpPutNew && len(list) == 0:
-		lists[op.Key] = append(list, op.Value)
-	case op.Kind == weft.OpDelete && len(list) > 0:
-		lists[op.Key] = list[1:]
-	}
-}
-
-// holds compares structures with their models.
-func holds(rt *rapid.T, m *Map[uint32, uint64], mm *MultiMap[uint32, uint64], model map[uint32]uint64, lists map[uint32][]uint64) {
-	n := 0
-	for k, v := range m.All() {
-		if want, ok := model[k]; !ok || want != v {
-			rt.Fatalf("%d: %d, want %d %v", k, v, want, ok)
-		}
-		n++
-	}
-	if n != len(model) || m.Len() != n {
-		rt.Fatalf("%d keys, Len %d, want %d", n, m.Len(), len(model))
-	}
-	got, n := map[uint32][]uint64{}, 0
-	for k, v := range mm.All() {
-		got[k] = append(got[k], v)
-		n++
-	}
-	for k, list := range lists {
-		if !slices.Equal(got[k], list) {
-			rt.Fatalf("%d: %d, want %d", k, got[k], list)
-		}
-		n -= len(list)
-	}
-	if n != 0 {
-		rt.Fatalf("%d pairs too many", n)
-	}
 }

@@ -5,62 +5,27 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/mutate"
 )
 
-// A kernelTest is a test of kernels that runs on simulated GPUs: on the kernels
-// that ship by TestKernelsSimulated, on broken ones by TestRandomMutants.
-type kernelTest struct {
-	name string
-	run  func(t testing.TB, dev device.Device)
-}
-
-// kernelTests are those of the kernels for a pair of widths.
-func kernelTests[K, V uint32 | uint64](w batch.Widths, multi bool) (tests []kernelTest) {
+// kernelTests are tests of the kernels for a pair of widths: run by
+// TestKernelsSimulated on those that ship, by TestRandomMutants on broken ones.
+func kernelTests[K, V uint32 | uint64](w batch.Widths, multi bool) (tests []mutate.KernelTest) {
 	for _, unordered := range []bool{false, true} {
 		if multi && unordered { // the same, but for PutNew
 			continue
 		}
-		tests = append(tests, kernelTest{fmt.Sprintf("beside a model, multi %v, unordered %v", multi, unordered), func(t testing.TB, dev device.Device) {
+		tests = append(tests, mutate.KernelTest{Name: fmt.Sprintf("beside a model, multi %v, unordered %v", multi, unordered), Run: func(t testing.TB, dev device.Device) {
 			kernelsBesideModel[K, V](t, devicetest.Narrow(dev), w, multi, unordered)
 		}})
 	}
 	return tests
 }
 
-// onSim runs tests on simulated GPUs, under random schedules of so many seeds.
-func onSim(t *testing.T, archs []int, seeds int, tests []kernelTest) {
-	for _, test := range tests {
-		for i := range len(archs) * seeds {
-			opts := &sim.Options{Arch: archs[i%len(archs)], Scheduler: sim.Random, Seed: uint64(i / len(archs)), Races: true}
-			t.Run(fmt.Sprintf("%s, sm_%d, seed %d", test.name, opts.Arch, opts.Seed), func(t *testing.T) {
-				t.Parallel()
-				test.run(t, OpenSim(t, opts))
-			})
-		}
-	}
-}
-
 // isSim tells whether a device interprets kernels.
 func isSim(dev device.Device) bool { return dev.Properties().Kind == device.Sim }
-
-// OpenSim is a simulated GPU that fails the test on leaks.
-func OpenSim(t testing.TB, opts *sim.Options) device.Device {
-	t.Helper()
-	dev, err := sim.Open(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return devicetest.Checked(t, dev)
-}
 
 // Each kernel does what it should, in tables of a few buckets. The kernels of
 // the architectures differ for slots of 16 bytes alone.
@@ -69,23 +34,9 @@ func TestKernelsSimulated(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	shapes(t, func(t *testing.T, w batch.Widths, multi bool) {
-		typed(w, func() { onSim(t, []int{90}, 1, kernelTests[uint32, uint32](w, multi)) },
-			func() { onSim(t, []int{80}, 1, kernelTests[uint32, uint64](w, multi)) },
-			func() { onSim(t, []int{90}, 1, kernelTests[uint64, uint32](w, multi)) },
-			func() { onSim(t, []int{80, 90}, 1, kernelTests[uint64, uint64](w, multi)) })
+		typed(w, func() { mutate.OnSim(t, kernelTests[uint32, uint32](w, multi), 1, 90) },
+			func() { mutate.OnSim(t, kernelTests[uint32, uint64](w, multi), 1, 80) },
+			func() { mutate.OnSim(t, kernelTests[uint64, uint32](w, multi), 1, 90) },
+			func() { mutate.OnSim(t, kernelTests[uint64, uint64](w, multi), 1, 80, 90) })
 	})
-}
-
-func openCPU(t testing.TB, workers int) device.Host {
-	t.Helper()
-	dev, err := cpu.Open(&cpu.Options{Workers: workers})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return dev
 }

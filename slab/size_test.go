@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/slab"
 )
 
@@ -32,19 +33,19 @@ func TestMultiMapSize(t *testing.T) {
 				keys[i] = key(i)
 			}
 			rng.Shuffle(n, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
-			m := newMultiMap[uint64, uint64](t, dev, &slab.Options{Seed: 1})
+			m := conformance.Open(t, slab.NewMultiMap[uint64, uint64], dev, &slab.Options{Seed: 1})
 			for lo := 0; lo < n; lo += n / 32 {
 				got, err := m.Put(t.Context(), keys[lo:lo+n/32], keys[lo:lo+n/32])
-				want(t, "Put", got, n/32, err)
-				if s := statsOf(t, m); lo >= n/4 && s.Bytes > 48*s.Len {
+				conformance.Want(t, "Put", got, n/32, err)
+				if s := conformance.StatsOf(t, m); lo >= n/4 && s.Bytes > 48*s.Len {
 					t.Errorf("while it grows: %v", s)
 				}
 			}
-			before := statsOf(t, m)
+			before := conformance.StatsOf(t, m)
 			if err := m.Compact(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			s := statsOf(t, m)
+			s := conformance.StatsOf(t, m)
 			if s.Bytes > 35*n || s.Bytes > before.Bytes || s.Utilization < .5 || s.Utilization > .68 {
 				t.Errorf("compact: %v\nbefore: %v", s, before)
 			}

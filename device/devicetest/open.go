@@ -1,6 +1,7 @@
 package devicetest
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -22,13 +23,7 @@ func Open(t testing.TB) device.Device {
 	}
 	dev, _, err := auto.Open(choice)
 	if err != nil {
-		t.Fatalf("%s=%s: %v", Variable, choice, err)
+		err = fmt.Errorf("%s=%s: %w", Variable, choice, err)
 	}
-	// Cleanups run last in, first out: Checked looks for leaks before this.
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Errorf("closing the device: %v", err)
-		}
-	})
-	return Checked(t, dev)
+	return opened(t, dev, err)
 }

@@ -3,7 +3,11 @@
 // tests of a structure call [Map], [Set] and [MultiMap] with a constructor.
 //
 // The suites ask for what package weft promises and nothing else; what is special
-// to a structure is tested in its own package.
+// to a structure is tested in its own package. What those tests would repeat lies
+// here, too: failures of the device by [NewFails] and [OperationsFail], calls that
+// are cut short by [CutShort], histories by [AnyHistory], statistics by
+// [CompactDropsDead] and [LookupsGrowNothing], keys made to collide by
+// [Colliding], constants of kernels by [Twins], smoke tests and benchmarks.
 package conformance
 
 import (
@@ -34,6 +38,13 @@ const (
 type Case[S Structure] struct {
 	Name string
 	test func(t testing.TB, empty S)
+}
+
+// run runs a suite.
+func run[S Structure](t *testing.T, at place[S], cases []Case[S]) {
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) { c.run(t, at) })
+	}
 }
 
 func (c Case[S]) run(t testing.TB, at place[S]) {

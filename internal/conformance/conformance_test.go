@@ -2,11 +2,13 @@ package conformance
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
 )
 
 // A Go map behind the interface passes: the suites ask for nothing but what
@@ -27,58 +29,55 @@ func passes[K weft.Key, V weft.Value](t *testing.T) {
 	Map(t, openCPU(t), Slow, func(_ testing.TB, dev device.Device) AnyMap[K, V] { return newReference[K, V](none, dev) })
 }
 
-func openCPU(t testing.TB) device.Device { return elsewhere(t) }
+func openCPU(t testing.TB) device.Device { return devicetest.OpenCPU(t, 2) }
 
-// Each flaw is noticed by the cases named, at least: a suite that cannot fail
-// proves nothing.
-func TestFlawsOfMapsAreNoticed(t *testing.T) {
-	for flaw, want := range map[flaw][]string{
-		reservesOnes:     {"EveryKeyAndValue", "TwoKeysAlternate"},
-		reservesZero:     {"EveryKeyAndValue"},
-		firstPutWins:     {"LastPutWins", "AllKeysEqual", "DuplicatesAcrossOldAndNew"},
-		countsReplaced:   {"PutReplaces"},
-		putNewReplaces:   {"PutNewKeeps", "FirstPutNewWins", "Apply"},
-		reportsAll:       {"FirstDeleteReports"},
-		keepsDeleted:     {"Delete", "DeleteThenInsertIsOneCopy", "Churn", "GrowsAndShrinks"},
-		leavesOutputs:    {"RoundTrip", "Empty"},
-		quietsNaN:        {"EveryKeyAndValue"},
-		skipsLengths:     {"Lengths"},
-		ignoresContext:   {"Cancelled"},
-		reopens:          {"Closed"},
-		clearForgetsLen:  {"Clear"},
-		applyHidesValue:  {"Apply"},
-		iteratesTwice:    {"AllWhileChanging"},
-		answersTooLittle: {"BatchSizes", "RoundTrip", "All"},
-		applyTakesAny:    {"ApplyAnswers"},
-		leavesStale:      {"Partial", "Cancelled"},
-		onSkipsValues:    {"OnForms"},
-		failsEmpty:       {"EmptyBatches"},
-		hidesPrefix:      {"Partial"},
-		overstates:       {"Partial", "Cancelled"},
-		pagesRepeat:      {"Pages", "SaveAndLoad"},
-		pagesLose:        {"Pages"},
-		pagesQuiet:       {"PagesEnd"},
-		pagesShareError:  {"TwoIterations"},
-		loopsDeadlock:    {"InsideLoops"},
-		savesTwice:       {"SaveAndLoad"},
-		savesShort:       {"SaveAndLoad"},
-		loadsDamaged:     {"LoadRefuses"},
-		loadsGreedy:      {"SaveAndLoad"},
-		loadReplacesAll:  {"SaveAndLoad"},
-		saveHidesErrors:  {"SaveFails"},
-		compactLoses:     {"Compact"},
-		onIgnoresCount:   {"OnForms", "OnFormsInOrder"},
-		onSetsCount:      {"OnForms"},
-		onSkipsFlags:     {"OnForms"},
-		onLosesLast:      {"OnForms"},
-		onTakesAny:       {"OnFormsRefuse"},
-	} {
-		t.Run(string(flaw), func(t *testing.T) {
+// flawsOfAll are the flaws that structures of any kind may have, with the cases
+// that notice them.
+var flawsOfAll = map[flaw][]string{
+	skipsLengths:    {"Lengths"},
+	ignoresContext:  {"Cancelled"},
+	reopens:         {"Closed"},
+	clearForgetsLen: {"Clear"},
+	failsEmpty:      {"EmptyBatches"},
+	hidesPrefix:     {"Partial"},
+	overstates:      {"Partial", "Cancelled"},
+	pagesRepeat:     {"Pages", "SaveAndLoad"},
+	pagesLose:       {"Pages"},
+	pagesQuiet:      {"PagesEnd"},
+	pagesShareError: {"TwoIterations"},
+	stopsLocked:     {"AllStops"},
+	loopsDeadlock:   {"InsideLoops"},
+	savesTwice:      {"SaveAndLoad"},
+	savesShort:      {"SaveAndLoad"},
+	loadsDamaged:    {"LoadRefuses"},
+	loadsGreedy:     {"SaveAndLoad"},
+	loadReplacesAll: {"SaveAndLoad"},
+	saveHidesErrors: {"SaveFails"},
+	compactLoses:    {"Compact"},
+	onIgnoresCount:  {"OnForms", "OnFormsInOrder"},
+	onSetsCount:     {"OnForms"},
+	onSkipsFlags:    {"OnForms"},
+	onLosesLast:     {"OnForms"},
+	onTakesAny:      {"OnFormsRefuse"},
+	onTakesFar:      {"OnFormsRefuse"},
+	onWritesBeyond:  {"OnSizes"},
+	onTakesShort:    {"OnFormsRefuse"},
+	onBackwards:     {"OnDuplicates"},
+	onForgets:       {"OnTwoStreams", "OnFormsInOrder"},
+}
+
+// flawsAreNoticed wants each flaw to be noticed by the cases named, at least: a
+// suite that cannot fail proves nothing.
+func flawsAreNoticed[S Structure](
+	t *testing.T, flaws map[flaw][]string,
+	cases func(dev device.Device, scale Scale, open Maker[S]) []Case[S], with func(how flaw, dev device.Device) S,
+) {
+	maps.Copy(flaws, flawsOfAll)
+	for how, want := range flaws {
+		t.Run(string(how), func(t *testing.T) {
 			t.Parallel()
-			dev, open := openCPU(t), func(_ testing.TB, dev device.Device) AnyMap[uint32, float32] {
-				return newReference[uint32, float32](flaw, dev)
-			}
-			noticed := notices(t, dev, MapCases(dev, Slow, open), open)
+			dev, open := openCPU(t), func(_ testing.TB, dev device.Device) S { return with(how, dev) }
+			noticed := notices(t, dev, cases(dev, Slow, open), open)
 			for _, name := range want {
 				if !noticed[name] {
 					t.Errorf("%s did not notice", name)
@@ -88,50 +87,37 @@ func TestFlawsOfMapsAreNoticed(t *testing.T) {
 	}
 }
 
+func TestFlawsOfMapsAreNoticed(t *testing.T) {
+	flawsAreNoticed(t, map[flaw][]string{
+		reservesOnes:     {"EveryKeyAndValue", "TwoKeysAlternate"},
+		reservesZero:     {"EveryKeyAndValue"},
+		firstPutWins:     {"LastPutWins", "AllKeysEqual", "DuplicatesAcrossOldAndNew"},
+		countsReplaced:   {"PutReplaces"},
+		putNewReplaces:   {"PutNewKeeps", "FirstPutNewWins", "Apply"},
+		reportsAll:       {"FirstDeleteReports"},
+		keepsDeleted:     {"Delete", "DeleteThenInsertIsOneCopy", "Churn", "GrowsAndShrinks"},
+		leavesOutputs:    {"RoundTrip", "Empty"},
+		quietsNaN:        {"EveryKeyAndValue"},
+		applyHidesValue:  {"Apply"},
+		iteratesTwice:    {"AllWhileChanging"},
+		answersTooLittle: {"BatchSizes", "RoundTrip", "All"},
+		applyTakesAny:    {"ApplyAnswers"},
+		leavesStale:      {"Partial", "Cancelled"},
+		onSkipsValues:    {"OnForms"},
+	}, MapCases[uint32, float32], func(how flaw, dev device.Device) AnyMap[uint32, float32] {
+		return newReference[uint32, float32](how, dev)
+	})
+}
+
 func TestFlawsOfSetsAreNoticed(t *testing.T) {
-	for flaw, want := range map[flaw][]string{
+	flawsAreNoticed(t, map[flaw][]string{
 		reservesOnes:     {"EveryKey"},
 		reportsAll:       {"FirstAddWins"},
 		keepsDeleted:     {"RoundTrip", "Churn"},
-		skipsLengths:     {"Lengths"},
-		ignoresContext:   {"Cancelled"},
-		reopens:          {"Closed"},
-		loadReplacesAll:  {"SaveAndLoad"},
-		failsEmpty:       {"EmptyBatches"},
-		hidesPrefix:      {"Partial"},
-		overstates:       {"Partial", "Cancelled"},
-		pagesRepeat:      {"Pages", "SaveAndLoad"},
-		pagesLose:        {"Pages"},
-		pagesQuiet:       {"PagesEnd"},
-		pagesShareError:  {"TwoIterations"},
-		loopsDeadlock:    {"InsideLoops"},
-		savesTwice:       {"SaveAndLoad"},
-		savesShort:       {"SaveAndLoad"},
-		loadsDamaged:     {"LoadRefuses"},
-		loadsGreedy:      {"SaveAndLoad"},
-		saveHidesErrors:  {"SaveFails"},
-		compactLoses:     {"Compact"},
-		onIgnoresCount:   {"OnForms", "OnFormsInOrder"},
-		onSetsCount:      {"OnForms"},
-		onSkipsFlags:     {"OnForms"},
-		onLosesLast:      {"OnForms"},
-		onTakesAny:       {"OnFormsRefuse"},
-		clearForgetsLen:  {"Clear"},
 		answersTooLittle: {"RoundTrip", "All"},
-	} {
-		t.Run(string(flaw), func(t *testing.T) {
-			t.Parallel()
-			dev, open := openCPU(t), func(_ testing.TB, dev device.Device) AnySet[uint32] {
-				return referenceSet[uint32]{newReference[uint32, uint32](flaw, dev)}
-			}
-			noticed := notices(t, dev, SetCases(dev, Slow, open), open)
-			for _, name := range want {
-				if !noticed[name] {
-					t.Errorf("%s did not notice", name)
-				}
-			}
-		})
-	}
+	}, SetCases[uint32], func(how flaw, dev device.Device) AnySet[uint32] {
+		return referenceSet[uint32]{newReference[uint32, uint32](how, dev)}
+	})
 }
 
 // notices runs all cases and returns the names of those that fail.

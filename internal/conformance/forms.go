@@ -25,13 +25,13 @@ func pairKind[S AnyMap[K, V], K weft.Key, V weft.Value](p place[S]) kind[S, K, V
 
 func pairChanges[S AnyMap[K, V], K weft.Key, V weft.Value]() []form[S, K, V] {
 	return []form[S, K, V]{{
-		name: "Put", changes: true, counted: true,
+		name: "Put", changes: true, counted: true, vals: true,
 		host: func(ctx context.Context, s S, r *rows[K, V]) (int, error) { return s.Put(ctx, r.Keys, r.Vals) },
 		on: func(s S, to *device.Stream, c *columns[K, V], n ...device.Slice[uint64]) error {
 			return s.PutOn(to, c.Keys, c.Vals, n...)
 		},
 	}, {
-		name: "PutNew", changes: true, counted: true, optional: true,
+		name: "PutNew", changes: true, counted: true, optional: true, vals: true,
 		host: func(ctx context.Context, s S, r *rows[K, V]) (int, error) { return s.PutNew(ctx, r.Keys, r.Vals, r.OK) },
 		on: func(s S, to *device.Stream, c *columns[K, V], n ...device.Slice[uint64]) error {
 			return s.PutNewOn(to, c.Keys, c.Vals, c.OK, n...)
@@ -43,7 +43,7 @@ func pairChanges[S AnyMap[K, V], K weft.Key, V weft.Value]() []form[S, K, V] {
 			return s.DeleteOn(to, c.Keys, c.OK, n...)
 		},
 	}, {
-		name: "Apply", changes: true, optional: true,
+		name: "Apply", changes: true, optional: true, kinds: true, vals: true,
 		host: func(ctx context.Context, s S, r *rows[K, V]) (int, error) {
 			ops, res := make([]weft.Op[K, V], len(r.Keys)), make([]weft.Result[V], len(r.Keys))
 			for i := range ops {
@@ -64,7 +64,7 @@ func pairChanges[S AnyMap[K, V], K weft.Key, V weft.Value]() []form[S, K, V] {
 
 func pairLookups[S AnyMap[K, V], K weft.Key, V weft.Value]() []form[S, K, V] {
 	return []form[S, K, V]{{
-		name: "Get", counted: true, optional: true,
+		name: "Get", counted: true, optional: true, vals: true,
 		host: func(ctx context.Context, s S, r *rows[K, V]) (int, error) { return s.Get(ctx, r.Keys, r.Vals, r.OK) },
 		on: func(s S, to *device.Stream, c *columns[K, V], n ...device.Slice[uint64]) error {
 			return s.GetOn(to, c.Keys, c.Vals, c.OK, n...)
@@ -108,24 +108,27 @@ func multiKind[K weft.Key, V weft.Value](p place[AnyMultiMap[K, V]]) kind[AnyMul
 		return to, true, err
 	}
 	k.forms = append(k.forms, form[S, K, V]{
-		name: "Count",
+		name: "Count", counts: true,
 		host: func(ctx context.Context, s S, r *rows[K, V]) (int, error) { return s.Count(ctx, r.Keys, r.Counts) },
 		on: func(s S, to *device.Stream, c *columns[K, V], _ ...device.Slice[uint64]) error {
 			return s.CountOn(to, c.Keys, c.Counts)
 		},
 	}, form[S, K, V]{
-		name: "DeleteAll", changes: true, counted: true,
+		name: "DeleteAll", changes: true, counted: true, counts: true,
 		host: func(ctx context.Context, s S, r *rows[K, V]) (int, error) { return s.DeleteAll(ctx, r.Keys, r.Counts) },
 		on: func(s S, to *device.Stream, c *columns[K, V], n ...device.Slice[uint64]) error {
 			return s.DeleteAllOn(to, c.Keys, c.Counts, n...)
 		},
 	})
 	k.rows = []form[S, K, V]{{
-		name: "GetAll",
+		name: "GetAll", counts: true, offsets: true,
 		host: func(ctx context.Context, s S, r *rows[K, V]) (int, error) {
 			var rows weft.Rows[V]
 			err := s.GetAll(ctx, r.Keys, &rows)
 			return len(rows.Vals), err
+		},
+		on: func(s S, to *device.Stream, c *columns[K, V], _ ...device.Slice[uint64]) error {
+			return s.GetAllOn(to, c.Keys, c.Counts, c.Offsets, c.Vals)
 		},
 	}}
 	return k

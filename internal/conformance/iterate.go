@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device/devicetest"
 )
 
 // patience is how long a call may take before a test takes it for hung.
@@ -93,6 +94,22 @@ func (k kind[S, K, V]) pagesEnd(t testing.TB, s S) {
 	}
 }
 
+// A loop may stop, and leaves nothing locked.
+func (k kind[S, K, V]) allStops(t testing.TB, s S) {
+	r := k.batch(rng(), 100)
+	k.fill(t, s, r.Keys[:50], r.Vals[:50])
+	steps := 0
+	for range k.all(s) {
+		if steps++; steps == 13 {
+			break
+		}
+	}
+	if steps != 13 {
+		t.Errorf("iteration took %d steps after a break at 13", steps)
+	}
+	k.fill(t, s, r.Keys[50:], r.Vals[50:])
+}
+
 // Two iterations at once have each an error of its own, or none.
 func (k kind[S, K, V]) twoIterations(t testing.TB, s S) {
 	r := k.batch(rng(), k.scale.Rows())
@@ -134,7 +151,7 @@ func (k kind[S, K, V]) twoIterations(t testing.TB, s S) {
 func (k kind[S, K, V]) insideLoops(t testing.TB, s S) {
 	n := min(k.scale.Rows(), 300)
 	r := k.batch(rng(), n)
-	st := stream(t, k.dev)
+	st := devicetest.NewStream(t, k.dev)
 	on := r.upload(t, st)
 	calls := k.calls(t, s, r)
 	for name, f := range k.submissions(s, st, on) {

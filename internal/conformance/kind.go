@@ -3,7 +3,6 @@ package conformance
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"iter"
 	"math/rand/v2"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
 )
 
 // kind is what the cases that maps, sets and multimaps share know of a
@@ -39,7 +39,8 @@ type form[S Structure, K weft.Key, V weft.Value] struct {
 	host func(ctx context.Context, s S, r *rows[K, V]) (int, error)
 	on   func(s S, stream *device.Stream, c *columns[K, V], n ...device.Slice[uint64]) error // nil: there is none
 
-	changes, counted, optional bool // the structure; has a count; may go without flags
+	changes, counted, optional   bool // the structure; has a count; may go without flags
+	kinds, vals, counts, offsets bool // columns that it takes beside keys and flags
 }
 
 // rows are a batch of the host. Vals and OK are inputs and outputs.
@@ -58,6 +59,8 @@ type columns[K weft.Key, V weft.Value] struct {
 	Vals   device.Slice[V]
 	OK     device.Slice[bool]
 	Counts device.Slice[uint32]
+	// Offsets is one more than there are rows.
+	Offsets device.Slice[uint64]
 }
 
 func (r *rows[K, V]) clone() *rows[K, V] {
@@ -66,7 +69,19 @@ func (r *rows[K, V]) clone() *rows[K, V] {
 
 // upload copies rows to a device; the copy is freed with the test.
 func (r *rows[K, V]) upload(t testing.TB, s *device.Stream) *columns[K, V] {
-	return &columns[K, V]{uploaded(t, s, r.Kinds), uploaded(t, s, r.Keys), uploaded(t, s, r.Vals), uploaded(t, s, r.OK), uploaded(t, s, r.Counts)}
+	return &columns[K, V]{
+		devicetest.Upload(t, s, r.Kinds), devicetest.Upload(t, s, r.Keys), devicetest.Upload(t, s, r.Vals),
+		devicetest.Upload(t, s, r.OK), devicetest.Upload(t, s, r.Counts),
+		devicetest.Upload(t, s, make([]uint64, len(r.Keys)+1))}
+}
+
+// part is the rows [lo,hi).
+func (c *columns[K, V]) part(lo, hi int) *columns[K, V] {
+	return &columns[K, V]{c.Kinds.Sub(lo, hi), c.Keys.Sub(lo, hi), c.Vals.Sub(lo, hi), c.OK.Sub(lo, hi), c.Counts.Sub(lo, hi), c.Offsets.Sub(lo, hi+1)}
+}
+
+func (r *rows[K, V]) part(lo, hi int) *rows[K, V] {
+	return &rows[K, V]{r.Kinds[lo:hi], r.Keys[lo:hi], r.Vals[lo:hi], r.OK[lo:hi], r.Counts[lo:hi]}
 }
 
 // download copies what may be outputs back.
@@ -75,23 +90,6 @@ func (c *columns[K, V]) download(t testing.TB, s *device.Stream, r *rows[K, V]) 
 	must(t, c.Vals.CopyTo(ctx(), s, r.Vals))
 	must(t, c.OK.CopyTo(ctx(), s, r.OK))
 	must(t, c.Counts.CopyTo(ctx(), s, r.Counts))
-}
-
-func uploaded[T device.Elem](t testing.TB, s *device.Stream, of []T) device.Slice[T] {
-	t.Helper()
-	d, err := device.Upload(s, of)
-	must(t, err)
-	t.Cleanup(func() { must(t, errors.Join(s.Sync(ctx()), d.Free())) }) // calls that refuse it wait for nothing
-	return d
-}
-
-// stream is one of a device, closed with the test.
-func stream(t testing.TB, dev device.Device) *device.Stream {
-	t.Helper()
-	s, err := dev.NewStream()
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
-	return s
 }
 
 // batch is n rows of different keys that begin with some given ones, with
@@ -209,6 +207,7 @@ func (k kind[S, K, V]) cases() []Case[S] {
 		{"Partial", k.partial},
 		{"Pages", k.pagesCase},
 		{"PagesEnd", k.pagesEnd},
+		{"AllStops", k.allStops},
 		{"TwoIterations", k.twoIterations},
 		{"InsideLoops", k.insideLoops},
 		{"SaveAndLoad", k.saveAndLoad},
@@ -219,6 +218,9 @@ func (k kind[S, K, V]) cases() []Case[S] {
 		{"OnForms", k.onForms},
 		{"OnFormsInOrder", k.onFormsInOrder},
 		{"OnFormsRefuse", k.onFormsRefuse},
+		{"OnDuplicates", k.onDuplicates},
+		{"OnSizes", k.onSizes},
+		{"OnTwoStreams", k.onTwoStreams},
 		{"Strife", k.strife},
 	}
 }

@@ -12,10 +12,7 @@ import (
 
 // Map runs the suite for maps on a device.
 func Map[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMap[K, V]]) {
-	at := place[AnyMap[K, V]]{dev, scale, open}
-	for _, c := range MapCases(dev, scale, open) {
-		t.Run(c.Name, func(t *testing.T) { c.run(t, at) })
-	}
+	run(t, place[AnyMap[K, V]]{dev, scale, open}, MapCases(dev, scale, open))
 }
 
 // MapCases are the tests of the suite for maps.
@@ -42,7 +39,6 @@ func MapCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Mak
 		{"Churn", s.churn},
 		{"All", s.all},
 		{"AllWhileChanging", s.allWhileChanging},
-		{"AllStops", s.allStops},
 		{"Clear", s.clear},
 		{"Lengths", s.lengths},
 		{"NilOutputs", s.nilOutputs},

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -77,21 +78,6 @@ func (s mapSuite[K, V]) allWhileChanging(t testing.TB, m AnyMap[K, V]) {
 	s.has(t, m, keys, vals)
 }
 
-func (s mapSuite[K, V]) allStops(t testing.TB, m AnyMap[K, V]) {
-	keys := unique[K](100, s.rng())
-	s.put(t, m, keys, make([]V, 100), 100)
-	steps := 0
-	for range m.All() {
-		if steps++; steps == 3 {
-			break
-		}
-	}
-	if steps != 3 {
-		t.Errorf("iteration took %d steps after a break at 3", steps)
-	}
-	s.put(t, m, keys, make([]V, 100), 0) // not locked
-}
-
 func (s mapSuite[K, V]) clear(t testing.TB, m AnyMap[K, V]) {
 	rng := s.rng()
 	keys, vals := unique[K](500, rng), s.values(500, rng)
@@ -106,6 +92,13 @@ func (s mapSuite[K, V]) clear(t testing.TB, m AnyMap[K, V]) {
 }
 
 func (s mapSuite[K, V]) lengths(t testing.TB, m AnyMap[K, V]) {
+	wantLengths(t, m)
+	s.length(t, m, 0) // nothing was run, and nothing is locked
+}
+
+// wantLengths wants a panic for each column of another length than the keys.
+func wantLengths[K weft.Key, V weft.Value](t testing.TB, m hostPairs[K, V]) {
+	t.Helper()
 	k, v, b := make([]K, 3), make([]V, 2), make([]bool, 4)
 	ops, res := make([]weft.Op[K, V], 2), make([]weft.Result[V], 1)
 	mustPanic(t, "Put", func() { m.Put(ctx(), k, v) })
@@ -117,7 +110,6 @@ func (s mapSuite[K, V]) lengths(t testing.TB, m AnyMap[K, V]) {
 	mustPanic(t, "Contains", func() { m.Contains(ctx(), k, b) })
 	mustPanic(t, "Delete", func() { m.Delete(ctx(), k, b) })
 	mustPanic(t, "Apply", func() { m.Apply(ctx(), ops, res) })
-	s.length(t, m, 0) // nothing was run, and nothing is locked
 }
 
 func (s mapSuite[K, V]) nilOutputs(t testing.TB, m AnyMap[K, V]) {
@@ -182,18 +174,22 @@ func (s mapSuite[K, V]) concurrent(t testing.TB, m AnyMap[K, V]) {
 }
 
 func (s mapSuite[K, V]) againstModel(t testing.TB, m AnyMap[K, V]) {
-	rng := s.rng()
+	model := map[K]V{}
+	someBatches(s.scale, s.rng(), func(data []byte) { ReplayMap(t, m, model, data) })
+	s.equals(t, m, model)
+}
+
+// someBatches makes up bytes for [ReplayMap] and [ReplayMultiMap].
+func someBatches(scale Scale, rng *rand.Rand, replay func(data []byte)) {
 	rounds := 60
-	if s.scale <= Slow {
+	if scale <= Slow {
 		rounds = 12
 	}
 	data := make([]byte, 4096)
 	for i := range data {
 		data[i] = byte(rng.Uint32())
 	}
-	model := map[K]V{}
 	for range rounds {
-		ReplayMap(t, m, model, data[rng.IntN(2048):])
+		replay(data[rng.IntN(2048):])
 	}
-	s.equals(t, m, model)
 }

@@ -10,10 +10,7 @@ import (
 
 // MultiMap runs the suite for multimaps on a device.
 func MultiMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMultiMap[K, V]]) {
-	at := place[AnyMultiMap[K, V]]{dev, scale, open}
-	for _, c := range MultiMapCases(dev, scale, open) {
-		t.Run(c.Name, func(t *testing.T) { c.run(t, at) })
-	}
+	run(t, place[AnyMultiMap[K, V]]{dev, scale, open}, MultiMapCases(dev, scale, open))
 }
 
 // MultiMapCases are the tests of the suite for multimaps.
@@ -46,7 +43,6 @@ func MultiMapCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, ope
 		{"Queue", s.queue},
 		{"All", s.all},
 		{"AllWhileChanging", s.allWhileChanging},
-		{"AllStops", s.allStops},
 		{"Clear", s.clear},
 		{"Lengths", s.lengths},
 		{"NilOutputs", s.nilOutputs},

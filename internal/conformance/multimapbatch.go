@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
 )
 
 // The order of a key's values is that of the batches.
@@ -109,14 +111,19 @@ func (s multiSuite[K, V]) getAll(t testing.TB, m AnyMultiMap[K, V]) {
 	s.has(t, m, want, large)
 }
 
-// GetAll appends to what rows there are, and leaves them alone on an error. On
-// a device it writes what there is room for, and how much there would be.
+// GetAll appends to what rows there are, and leaves them alone on an error.
 func (s multiSuite[K, V]) getAllInto(t testing.TB, m AnyMultiMap[K, V]) {
 	rng, want := s.batches.rng(), values[K, V]{}
 	keys, vals := s.batches.withDuplicates(min(s.scale.Rows(), 1000), rng)
-	s.put(t, m, want, keys, vals)
 	each := append(distinct(keys), unique[K](3, rng)...)
+	st := devicetest.NewStream(t, s.dev)
+	must(t, m.PutOn(st, devicetest.Upload(t, st, keys), devicetest.Upload(t, st, vals)))
+	early := s.getAllOn(t, m, st, each, len(vals)) // on the stream, which nobody has waited for
+	s.added(t, m, want, keys, vals)
 	alone := s.getAllOf(t, m, each)
+	if !sameValues(early.Vals, alone.Vals) || !slices.Equal(early.Offsets, alone.Offsets) {
+		t.Errorf("GetAllOn behind PutOn has other values, or another order, than GetAll")
+	}
 	var rows weft.Rows[V]
 	for range 2 {
 		must(t, m.GetAll(ctx(), each, &rows))
@@ -139,28 +146,29 @@ func (s multiSuite[K, V]) getAllInto(t testing.TB, m AnyMultiMap[K, V]) {
 			t.Fatalf("row %d of %d, appended: %d values, want %d", i, rows.Len(), len(rows.Row(i)), len(alone.Row(i%len(each))))
 		}
 	}
-	st := stream(t, s.dev)
-	on := uploaded(t, st, each)
 	for _, room := range []int{len(vals), len(vals) + 9, len(vals) / 2, 0} {
-		counts, offsets := uploaded(t, st, make([]uint32, len(each))), uploaded(t, st, make([]uint64, len(each)+1))
-		to := uploaded(t, st, slices.Repeat([]V{fromBits[V](3)}, room))
-		must(t, m.GetAllOn(st, on, counts, offsets, to))
-		got := weft.Rows[V]{Offsets: make([]uint64, len(each)+1), Vals: make([]V, room)}
-		n := make([]uint32, len(each))
-		must(t, offsets.CopyTo(ctx(), st, got.Offsets))
-		must(t, to.CopyTo(ctx(), st, got.Vals))
-		must(t, counts.CopyTo(ctx(), st, n))
-		fits := min(room, len(vals))
+		got, fits := s.getAllOn(t, m, st, each, room), min(room, len(vals))
 		if !slices.Equal(got.Offsets, alone.Offsets) || !sameValues(got.Vals[:fits], alone.Vals[:fits]) {
 			t.Fatalf("GetAllOn with room for %d of %d values: as by GetAll? offsets %v, values %v", room, len(vals),
 				slices.Equal(got.Offsets, alone.Offsets), sameValues(got.Vals[:fits], alone.Vals[:fits]))
 		}
-		for i := range n {
-			if int(n[i]) != len(alone.Row(i)) {
-				t.Fatalf("GetAllOn counts %d values of key %#x, want %d", n[i], each[i], len(alone.Row(i)))
-			}
+	}
+}
+
+// getAllOn looks up all values on the device, which writes what there is room
+// for, and how much there would be.
+func (s multiSuite[K, V]) getAllOn(t testing.TB, m AnyMultiMap[K, V], st *device.Stream, keys []K, room int) weft.Rows[V] {
+	t.Helper()
+	counts, offsets := devicetest.Upload(t, st, make([]uint32, len(keys))), devicetest.Upload(t, st, make([]uint64, len(keys)+1))
+	vals := devicetest.Upload(t, st, slices.Repeat([]V{fromBits[V](3)}, room))
+	must(t, m.GetAllOn(st, devicetest.Upload(t, st, keys), counts, offsets, vals))
+	got := weft.Rows[V]{Offsets: devicetest.Download(t, st, offsets), Vals: devicetest.Download(t, st, vals)}
+	for i, n := range devicetest.Download(t, st, counts) {
+		if uint64(n) != got.Offsets[i+1]-got.Offsets[i] {
+			t.Fatalf("GetAllOn counts %d values of key %#x, and has %d", n, keys[i], got.Offsets[i+1]-got.Offsets[i])
 		}
 	}
+	return got
 }
 
 func (s multiSuite[K, V]) count(t testing.TB, m AnyMultiMap[K, V]) {

@@ -115,22 +115,6 @@ func (s multiSuite[K, V]) allWhileChanging(t testing.TB, m AnyMultiMap[K, V]) {
 	s.equals(t, m, want)
 }
 
-func (s multiSuite[K, V]) allStops(t testing.TB, m AnyMultiMap[K, V]) {
-	want := values[K, V]{}
-	keys := slices.Repeat(unique[K](10, s.batches.rng()), 10)
-	s.put(t, m, want, keys, make([]V, 100))
-	steps := 0
-	for range m.All() {
-		if steps++; steps == 13 {
-			break
-		}
-	}
-	if steps != 13 {
-		t.Errorf("iteration took %d steps after a break at 13", steps)
-	}
-	s.put(t, m, want, keys, make([]V, 100)) // not locked
-}
-
 func (s multiSuite[K, V]) clear(t testing.TB, m AnyMultiMap[K, V]) {
 	rng, want := s.batches.rng(), values[K, V]{}
 	keys := append(unique[K](200, rng), odd[K]()[4]) // all ones
@@ -145,19 +129,10 @@ func (s multiSuite[K, V]) clear(t testing.TB, m AnyMultiMap[K, V]) {
 }
 
 func (s multiSuite[K, V]) lengths(t testing.TB, m AnyMultiMap[K, V]) {
-	k, v, b, n := make([]K, 3), make([]V, 2), make([]bool, 4), make([]uint32, 2)
-	ops, res := make([]weft.Op[K, V], 2), make([]weft.Result[V], 1)
-	mustPanic(t, "Put", func() { m.Put(ctx(), k, v) })
-	mustPanic(t, "PutNew vals", func() { m.PutNew(ctx(), k, v, nil) })
-	mustPanic(t, "PutNew ok", func() { m.PutNew(ctx(), k, make([]V, 3), b) })
-	mustPanic(t, "Get vals", func() { m.Get(ctx(), k, v, nil) })
-	mustPanic(t, "Get nil vals", func() { m.Get(ctx(), k, nil, nil) })
-	mustPanic(t, "Get found", func() { m.Get(ctx(), k, make([]V, 3), b) })
+	wantLengths(t, m)
+	k, n := make([]K, 3), make([]uint32, 2)
 	mustPanic(t, "Count", func() { m.Count(ctx(), k, n) })
-	mustPanic(t, "Contains", func() { m.Contains(ctx(), k, b) })
-	mustPanic(t, "Delete", func() { m.Delete(ctx(), k, b) })
 	mustPanic(t, "DeleteAll", func() { m.DeleteAll(ctx(), k, n) })
-	mustPanic(t, "Apply", func() { m.Apply(ctx(), ops, res) })
 	s.length(t, m, 0) // nothing was run, and nothing is locked
 }
 
@@ -257,18 +232,8 @@ func (s multiSuite[K, V]) inOrder(t testing.TB, m AnyMultiMap[K, V], keys []K) b
 }
 
 func (s multiSuite[K, V]) againstModel(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, want := s.batches.rng(), map[K][]V{}
-	rounds := 60
-	if s.scale <= Slow {
-		rounds = 12
-	}
-	data := make([]byte, 4096)
-	for i := range data {
-		data[i] = byte(rng.Uint32())
-	}
-	for range rounds {
-		ReplayMultiMap(t, m, want, data[rng.IntN(2048):])
-	}
+	want := map[K][]V{}
+	someBatches(s.scale, s.batches.rng(), func(data []byte) { ReplayMultiMap(t, m, want, data) })
 	s.equals(t, m, want)
 }
 

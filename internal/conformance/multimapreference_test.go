@@ -39,6 +39,7 @@ const (
 	forgetsBeyond     flaw = "a key has 2000 pairs at most"
 	spoilsRows        flaw = "a GetAll that is cancelled changes the rows"
 	onNeedsRoom       flaw = "GetAllOn writes nothing if there is no room for all"
+	onGetsOld         flaw = "GetAllOn does not see what Sync has not waited for"
 	onSkipsCounts     flaw = "On methods leave counts alone"
 	iteratesBackwards flaw = "All has the pairs of a key in reverse"
 )
@@ -355,6 +356,7 @@ func (m *multiReference[K, V]) All() iter.Seq2[K, V] {
 			}
 			for _, v := range vals {
 				if !yield(k, v) {
+					m.stopped()
 					return
 				}
 			}
@@ -377,7 +379,10 @@ func (m *multiReference[K, V]) GetAllOn(s *device.Stream, keys device.Slice[K], 
 	m.match(keys.Len(), counts.Len(), offsets.Len()-1)
 	return m.submit(s, nil, []device.Device{keys.Device(), counts.Device(), offsets.Device(), vals.Device()}, func() (int, error) {
 		var rows weft.Rows[V]
-		err := m.GetAll(context.Background(), m.keysOf(keys), &rows)
+		var err error
+		if m.flaw != onGetsOld || !m.pending.Load() {
+			err = m.GetAll(context.Background(), m.keysOf(keys), &rows)
+		}
 		copy(offsets.Host(), rows.Offsets)
 		for i := range rows.Len() {
 			counts.Host()[i] = uint32(len(rows.Row(i)))

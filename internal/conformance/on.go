@@ -2,10 +2,13 @@ package conformance
 
 import (
 	"errors"
+	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
 )
 
 // Each method for batches on the device does what the one for batches of the
@@ -14,7 +17,7 @@ func (k kind[S, K, V]) onForms(t testing.TB, _ S) {
 	n := min(k.scale.Rows(), 5000)
 	g := rng()
 	have := k.batch(g, n, odd[K]()...)
-	st := stream(t, k.dev)
+	st := devicetest.NewStream(t, k.dev)
 	for _, f := range k.forms {
 		r := k.batch(g, n, have.Keys[:n/2]...) // half of the keys are there
 		one, two := k.holding(t, have.Keys, have.Vals), k.holding(t, have.Keys, have.Vals)
@@ -22,7 +25,7 @@ func (k kind[S, K, V]) onForms(t testing.TB, _ S) {
 		count, err := f.host(ctx(), one, want)
 		must(t, err)
 		on := r.upload(t, st)
-		total := uploaded(t, st, []uint64{1000, 7})
+		total := devicetest.Upload(t, st, []uint64{1000, 7})
 		if f.counted {
 			must(t, f.on(two, st, on, total.Sub(0, 1)))
 		} else {
@@ -61,7 +64,7 @@ func (k kind[S, K, V]) withoutOptions(t testing.TB, f form[S, K, V], have, r *ro
 	if !f.optional {
 		return
 	}
-	st := stream(t, k.dev)
+	st := devicetest.NewStream(t, k.dev)
 	s := k.holding(t, have.Keys, have.Vals)
 	on := r.upload(t, st)
 	on.OK = device.Slice[bool]{}
@@ -80,7 +83,7 @@ func (k kind[S, K, V]) withoutOptions(t testing.TB, f form[S, K, V], have, r *ro
 // returns.
 func (k kind[S, K, V]) onFormsInOrder(t testing.TB, s S) {
 	n := min(k.scale.Rows(), 2000)
-	streams := []*device.Stream{stream(t, k.dev), stream(t, k.dev), stream(t, k.dev)}
+	streams := []*device.Stream{devicetest.NewStream(t, k.dev), devicetest.NewStream(t, k.dev), devicetest.NewStream(t, k.dev)}
 	r := k.batch(rng(), n)
 	add, remove := k.forms[0], k.form("Delete")
 	look := k.form("Contains")
@@ -91,7 +94,7 @@ func (k kind[S, K, V]) onFormsInOrder(t testing.TB, s S) {
 			f = remove
 		}
 		on := r.upload(t, st)
-		total := uploaded(t, st, make([]uint64, 2))
+		total := devicetest.Upload(t, st, make([]uint64, 2))
 		must(t, f.on(s, st, on, total.Sub(0, 1)))
 		must(t, look.on(s, st, on, total.Sub(1, 2)))
 		var sums [2]uint64
@@ -118,9 +121,9 @@ func (k kind[S, K, V]) form(name string) form[S, K, V] {
 // run.
 func (k kind[S, K, V]) onFormsRefuse(t testing.TB, s S) {
 	r := k.batch(rng(), 20)
-	st, far := stream(t, k.dev), stream(t, elsewhere(t))
+	st, far := devicetest.NewStream(t, k.dev), devicetest.NewStream(t, devicetest.OpenCPU(t, 2))
 	on, away := r.upload(t, st), r.upload(t, far)
-	n, farN := uploaded(t, st, make([]uint64, 1)), uploaded(t, far, make([]uint64, 1))
+	n, farN := devicetest.Upload(t, st, make([]uint64, 1)), devicetest.Upload(t, far, make([]uint64, 1))
 	refused := func(what string, calls map[string]func() error) {
 		t.Helper()
 		for name, call := range calls {
@@ -134,13 +137,143 @@ func (k kind[S, K, V]) onFormsRefuse(t testing.TB, s S) {
 	refused("columns on another device", k.submissions(s, st, away))
 	refused("a count on another device", k.submissions(s, st, on, farN))
 	refused("two counts", k.submissions(s, st, on, n, n))
-	short := *on
-	short.Keys = on.Keys.Sub(0, 19)
-	for name, call := range k.submissions(s, st, &short) {
-		mustPanic(t, name, func() { _ = call() })
+	short := on.part(0, len(r.Keys)-1)
+	for _, f := range slices.Concat(k.forms, k.rows) {
+		one := map[string]func() error{}
+		for what, c := range f.withOneOf(on, away) {
+			one[f.name+"On, "+what] = func() error { return f.on(s, st, c) }
+		}
+		refused("a column on another device", one)
+		for what, c := range f.withOneOf(on, short) {
+			mustPanic(t, f.name+"On with "+what+" too short", func() { _ = f.on(s, st, c) })
+		}
 	}
 	must(t, s.Sync(ctx()))
 	if s.Len() != 0 {
 		t.Errorf("Len = %d after batches that were refused", s.Len())
 	}
+}
+
+// withOneOf are columns of which one that the form takes is of others.
+func (f form[S, K, V]) withOneOf(c, others *columns[K, V]) map[string]*columns[K, V] {
+	keys, vals, ok, kinds, counts, offsets := *c, *c, *c, *c, *c, *c
+	keys.Keys, vals.Vals, ok.OK = others.Keys, others.Vals, others.OK
+	kinds.Kinds, counts.Counts, offsets.Offsets = others.Kinds, others.Counts, others.Offsets
+	all := map[string]*columns[K, V]{"keys": &keys}
+	for what, of := range map[string]struct {
+		taken bool
+		c     *columns[K, V]
+	}{
+		"values": {f.vals, &vals}, "flags": {f.optional, &ok}, "kinds": {f.kinds, &kinds},
+		"counts": {f.counts, &counts}, "offsets": {f.offsets, &offsets},
+	} {
+		if of.taken {
+			all[what] = of.c
+		}
+	}
+	return all
+}
+
+// meeting is n rows whose keys are in a batch several times, and look like what
+// implementations like to reserve. In a multimap, where a device may order the
+// pairs of a batch as it likes, those of one key have one value; and a delete of
+// keys that are there several times may be reported by any of them.
+func (k kind[S, K, V]) meeting(rng *rand.Rand, f form[S, K, V], n int) *rows[K, V] {
+	r := k.batch(rng, n)
+	if k.multi && f.changes && f.name != "Put" && f.name != "PutNew" {
+		for i, j := range rng.Perm(n) {
+			r.Keys[i] = K(j) - 5
+		}
+		return r
+	}
+	first := map[K]V{}
+	for i := range n {
+		r.Keys[i] = K(rng.IntN(n)) - 5
+		if v, seen := first[r.Keys[i]]; seen && k.multi {
+			r.Vals[i] = v
+		}
+		first[r.Keys[i]] = r.Vals[i]
+	}
+	return r
+}
+
+// With keys that are in a batch several times, and as parts of larger columns,
+// methods for batches on the device do what those for batches of the host do. Of
+// mixed batches, any order would be right.
+func (k kind[S, K, V]) onDuplicates(t testing.TB, s S) {
+	like, st := k.another(t, k.dev), devicetest.NewStream(t, k.dev)
+	g, n := rng(), min(k.scale.Rows()*2/5, 20_000)
+	for range 3 {
+		for _, f := range k.forms {
+			if f.name == "Apply" {
+				continue
+			}
+			r := k.meeting(g, f, n)
+			want, got := r.clone(), r.clone()
+			_, err := f.host(ctx(), like, want.part(n/3, n))
+			must(t, err)
+			on := r.upload(t, st)
+			must(t, f.on(s, st, on.part(n/3, n)))
+			on.download(t, st, got)
+			k.sameRows(t, f.name, got, want)
+		}
+		must(t, s.Sync(ctx()))
+		k.holds(t, s, k.content(t, like))
+	}
+}
+
+// Batches of sizes around those of warps and tiles lie beside memory that is not
+// theirs, which stays as it is.
+func (k kind[S, K, V]) onSizes(t testing.TB, s S) {
+	const margin = 4
+	like, st, g := k.another(t, k.dev), devicetest.NewStream(t, k.dev), rng()
+	for _, n := range []int{0, 1, 3, 4, 5, 31, 32, 33, 255, 256, 257} {
+		r := k.batch(g, n+2*margin)
+		for _, f := range k.forms {
+			want, got := r.clone(), r.clone()
+			part := want.part(margin, margin+n)
+			_, err := f.host(ctx(), like, part)
+			must(t, err)
+			on := r.upload(t, st)
+			must(t, f.on(s, st, on.part(margin, margin+n)))
+			on.download(t, st, got)
+			k.sameRows(t, f.name, got, want)
+		}
+	}
+	must(t, s.Sync(ctx()))
+	k.holds(t, s, k.content(t, like))
+}
+
+// Two streams submit batches while the structure grows under them: every key
+// arrives, and what each of them takes away again is gone.
+func (k kind[S, K, V]) onTwoStreams(t testing.TB, s S) {
+	const batches = 20
+	n := k.scale.Rows() / 25
+	add, remove := k.forms[0], k.form("Delete")
+	all, want := k.batch(rng(), 2*batches*n), values[K, V]{}
+	var wg sync.WaitGroup
+	for half := range 2 {
+		st := devicetest.NewStream(t, k.dev)
+		on := all.upload(t, st)
+		wg.Go(func() {
+			for i := range batches {
+				lo := (half*batches + i) * n
+				err := add.on(s, st, on.part(lo, lo+n))
+				if i%4 == 3 {
+					err = errors.Join(err, remove.on(s, st, on.part(lo, lo+n/2)))
+				}
+				if err != nil {
+					t.Errorf("stream %d, batch %d: %v", half, i, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	must(t, s.Sync(ctx()))
+	for i, key := range all.Keys {
+		if i/n%batches%4 != 3 || i%n >= n/2 {
+			want[key] = all.Vals[i : i+1]
+		}
+	}
+	k.holds(t, s, want)
 }

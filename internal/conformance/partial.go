@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
@@ -74,7 +75,7 @@ func (k kind[S, K, V]) zeroFrom(t testing.TB, f form[S, K, V], was, is *rows[K, 
 
 func (k kind[S, K, V]) closed(t testing.TB, s S) {
 	r := k.batch(rng(), 10)
-	st := stream(t, k.dev)
+	st := devicetest.NewStream(t, k.dev)
 	on := r.upload(t, st)
 	k.fill(t, s, r.Keys, r.Vals)
 	must(t, s.Close())
@@ -100,7 +101,7 @@ func (k kind[S, K, V]) closed(t testing.TB, s S) {
 // Batches without operations do nothing, on either side.
 func (k kind[S, K, V]) emptyBatches(t testing.TB, s S) {
 	k.fill(t, s, []K{5}, make([]V, 1))
-	st := stream(t, k.dev)
+	st := devicetest.NewStream(t, k.dev)
 	none := &rows[K, V]{}
 	for name, call := range k.submissions(s, st, none.upload(t, st)) {
 		if err := call(); err != nil {

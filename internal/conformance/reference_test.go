@@ -247,6 +247,7 @@ func (m *reference[K, V]) All() iter.Seq2[K, V] {
 			again := m.flaw == iteratesTwice && m.change != version && i == len(keys)-1
 			m.mu.Unlock()
 			if ok && !yield(k, v) || again && !yield(k, v) {
+				m.stopped()
 				return
 			}
 		}
@@ -266,6 +267,9 @@ func (m *reference[K, V]) Clear(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.begin(ctx); err != nil {
+		if m.flaw == clearsHalf {
+			clear(m.pairs)
+		}
 		return err
 	}
 	if m.flaw == clearForgetsLen {
@@ -292,7 +296,9 @@ func (s referenceSet[K]) Add(ctx context.Context, keys []K, added []bool) (int, 
 func (s referenceSet[K]) AddOn(to *device.Stream, keys device.Slice[K], added device.Slice[bool], n ...device.Slice[uint64]) error {
 	k := s.keysOf(keys)
 	return s.submit(to, n, []device.Device{keys.Device(), added.Device()}, func() (int, error) {
-		return s.Add(context.Background(), k, output(s.flaw, onSkipsFlags, added, len(k)))
+		return s.inOrder(k, nil, output(s.flaw, onSkipsFlags, added, len(k)), func(k []K, _ []uint32, ok []bool) (int, error) {
+			return s.Add(context.Background(), k, ok)
+		})
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"iter"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -25,6 +26,7 @@ const (
 	pagesLose       flaw = "Pages lose the last page"
 	pagesQuiet      flaw = "an iteration that is cancelled ends without an error"
 	pagesShareError flaw = "the error of one iteration ends all others"
+	stopsLocked     flaw = "changes refuse after a loop that stopped"
 	loopsDeadlock   flaw = "changes refuse while an iteration goes on"
 	savesTwice      flaw = "Save writes a pair twice"
 	savesShort      flaw = "Save does not write what follows the pairs"
@@ -39,6 +41,11 @@ const (
 	onSkipsValues   flaw = "On methods leave values alone"
 	onLosesLast     flaw = "On methods leave the last operation out"
 	onTakesAny      flaw = "On methods take what lies on other devices"
+	onTakesFar      flaw = "On methods look at where keys lie, and no other column"
+	onWritesBeyond  flaw = "On methods write a flag behind the batch"
+	onTakesShort    flaw = "On methods take columns that are too short"
+	onBackwards     flaw = "On methods run batches from their end"
+	onForgets       flaw = "On methods lose the batch when the stream is another than before"
 )
 
 // whole is what references of all kinds share: pages, files, and batches on a
@@ -53,10 +60,12 @@ type whole[K weft.Key, V weft.Value] struct {
 	}
 	iterating *atomic.Int64
 	ended     *atomic.Bool
+	pending   *atomic.Bool // a PutOn that nobody has waited for
+	stream    *atomic.Pointer[device.Stream]
 }
 
 func newWhole[K weft.Key, V weft.Value](f flaw, dev device.Device) whole[K, V] {
-	return whole[K, V]{flaw: f, dev: dev, iterating: new(atomic.Int64), ended: new(atomic.Bool)}
+	return whole[K, V]{f, dev, nil, new(atomic.Int64), new(atomic.Bool), new(atomic.Bool), new(atomic.Pointer[device.Stream])}
 }
 
 // begin is what every method does first.
@@ -143,9 +152,16 @@ func (w *whole[K, V]) Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], erro
 	}
 }
 
+// stopped is called when a loop over All stops.
+func (w *whole[K, V]) stopped() {
+	if w.flaw == stopsLocked {
+		w.iterating.Add(1)
+	}
+}
+
 // busy is the error of changes that don't run beside an iteration.
 func (w *whole[K, V]) busy() error {
-	if w.flaw == loopsDeadlock && w.iterating.Load() > 0 {
+	if (w.flaw == loopsDeadlock || w.flaw == stopsLocked) && w.iterating.Load() > 0 {
 		return fmt.Errorf("an iteration goes on")
 	}
 	return nil
@@ -243,14 +259,21 @@ func (w *whole[K, V]) Compact(ctx context.Context) error {
 	return err
 }
 
-func (w *whole[K, V]) Sync(ctx context.Context) error  { _, _, err := w.pairs.list(ctx); return err }
-func (w *whole[K, V]) Check(ctx context.Context) error { return w.Sync(ctx) }
+func (w *whole[K, V]) Sync(ctx context.Context) error {
+	w.pending.Store(false)
+	return w.Check(ctx)
+}
+
+func (w *whole[K, V]) Check(ctx context.Context) error { _, _, err := w.pairs.list(ctx); return err }
 
 // ---- batches on a CPU ------------------------------------------------------------
 
 // submit checks where a batch lies, runs it and adds its count.
 func (w *whole[K, V]) submit(s *device.Stream, n []device.Slice[uint64], places []device.Device, run func() (int, error)) error {
 	bad := s == nil || s.Device() != w.dev || len(n) > 1
+	if w.flaw == onTakesFar {
+		places = places[:1]
+	}
 	for _, dev := range places {
 		bad = bad || dev != nil && dev != w.dev
 	}
@@ -259,6 +282,9 @@ func (w *whole[K, V]) submit(s *device.Stream, n []device.Slice[uint64], places 
 	}
 	if bad && w.flaw != onTakesAny {
 		return device.ErrInvalid
+	}
+	if last := w.stream.Swap(s); w.flaw == onForgets && last != nil && last != s {
+		return nil
 	}
 	got, err := run()
 	if len(n) > 0 && n[0].Len() > 0 && w.flaw != onIgnoresCount {
@@ -283,23 +309,40 @@ func output[T device.Elem](flaw, skips flaw, s device.Slice[T], rows int) []T {
 	switch {
 	case flaw == skips && flaw != none:
 		return make([]T, rows)
+	case flaw == onTakesShort && s.Len() > 0 && s.Len() < rows:
+		return make([]T, rows)
 	case flaw == onLosesLast && s.Len() > rows:
 		return s.Host()[:rows]
 	}
 	return s.Host()
 }
 
+// inOrder runs a batch, or runs it backwards.
+func (w *whole[K, V]) inOrder(keys []K, vals []V, ok []bool, run func(keys []K, vals []V, ok []bool) (int, error)) (int, error) {
+	turn := func() { slices.Reverse(keys); slices.Reverse(vals); slices.Reverse(ok) }
+	if w.flaw == onBackwards {
+		turn()
+		defer turn()
+	}
+	return run(keys, vals, ok)
+}
+
 func (w *whole[K, V]) PutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], n ...device.Slice[uint64]) error {
 	k := w.keysOf(keys)
 	return w.submit(s, n, []device.Device{keys.Device(), vals.Device()}, func() (int, error) {
-		return w.pairs.Put(context.Background(), k, output(w.flaw, "", vals, len(k)))
+		w.pending.Store(true)
+		return w.inOrder(k, output(w.flaw, "", vals, len(k)), nil, func(k []K, v []V, _ []bool) (int, error) {
+			return w.pairs.Put(context.Background(), k, v)
+		})
 	})
 }
 
 func (w *whole[K, V]) PutNewOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool], n ...device.Slice[uint64]) error {
 	k := w.keysOf(keys)
 	return w.submit(s, n, []device.Device{keys.Device(), vals.Device(), ok.Device()}, func() (int, error) {
-		return w.pairs.PutNew(context.Background(), k, output(w.flaw, "", vals, len(k)), output(w.flaw, onSkipsFlags, ok, len(k)))
+		return w.inOrder(k, output(w.flaw, "", vals, len(k)), output(w.flaw, onSkipsFlags, ok, len(k)), func(k []K, v []V, ok []bool) (int, error) {
+			return w.pairs.PutNew(context.Background(), k, v, ok)
+		})
 	})
 }
 
@@ -320,7 +363,12 @@ func (w *whole[K, V]) ContainsOn(s *device.Stream, keys device.Slice[K], found d
 func (w *whole[K, V]) DeleteOn(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool], n ...device.Slice[uint64]) error {
 	k := w.keysOf(keys)
 	return w.submit(s, n, []device.Device{keys.Device(), deleted.Device()}, func() (int, error) {
-		return w.pairs.Delete(context.Background(), k, output(w.flaw, onSkipsFlags, deleted, len(k)))
+		if w.flaw == onWritesBeyond && len(k)%32 == 1 {
+			*(*bool)(unsafe.Add(unsafe.Pointer(&deleted.Host()[0]), len(k))) = true
+		}
+		return w.inOrder(k, nil, output(w.flaw, onSkipsFlags, deleted, len(k)), func(k []K, _ []V, ok []bool) (int, error) {
+			return w.pairs.Delete(context.Background(), k, ok)
+		})
 	})
 }
 

@@ -7,14 +7,12 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
 )
 
 // Set runs the suite for sets on a device.
 func Set[K weft.Key](t *testing.T, dev device.Device, scale Scale, open Maker[AnySet[K]]) {
-	at := place[AnySet[K]]{dev, scale, open}
-	for _, c := range SetCases(dev, scale, open) {
-		t.Run(c.Name, func(t *testing.T) { c.run(t, at) })
-	}
+	run(t, place[AnySet[K]]{dev, scale, open}, SetCases(dev, scale, open))
 }
 
 // SetCases are the tests of the suite for sets.
@@ -170,8 +168,8 @@ func (s setSuite[K]) apply(t testing.TB, set AnySet[K]) {
 			left++
 		}
 	}
-	st := stream(t, s.dev)
-	on, kindsOn, ok := uploaded(t, st, keys), uploaded(t, st, kinds), uploaded(t, st, make([]bool, n))
+	st := devicetest.NewStream(t, s.dev)
+	on, kindsOn, ok := devicetest.Upload(t, st, keys), devicetest.Upload(t, st, kinds), devicetest.Upload(t, st, make([]bool, n))
 	must(t, set.ApplyOn(st, kindsOn, on, ok))
 	must(t, set.Sync(ctx()))
 	got := make([]bool, n)

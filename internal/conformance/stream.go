@@ -9,7 +9,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/device/devicetest"
 )
 
 // saved is what Save writes of a structure that holds rows.
@@ -23,14 +23,6 @@ func (k kind[S, K, V]) saved(t testing.TB, r *rows[K, V]) *bytes.Reader {
 		t.Fatalf("Save wrote %d of %d pairs", n, len(r.Keys))
 	}
 	return bytes.NewReader(b.Bytes())
-}
-
-// elsewhere is another device: a CPU of two workers.
-func elsewhere(t testing.TB) device.Device {
-	dev, err := cpu.Open(&cpu.Options{Workers: 2})
-	must(t, err)
-	t.Cleanup(func() { must(t, dev.Close()) })
-	return dev
 }
 
 // What has been saved is loaded, on any device, beside what is there; saved
@@ -50,7 +42,7 @@ func (k kind[S, K, V]) saveAndLoad(t testing.TB, s S) {
 			t.Fatalf("Save wrote %d pairs of %d", n, want.pairs())
 		}
 	}
-	to := k.another(t, elsewhere(t))
+	to := k.another(t, devicetest.OpenCPU(t, 2))
 	k.load(t, to, &file, want)
 	k.holds(t, to, want)
 	var back bytes.Buffer
@@ -171,7 +163,7 @@ func (k kind[S, K, V]) copies(t testing.TB, s S) {
 		k.fill(t, s, r.Keys[:50], r.Vals[50:100])
 	}
 	want := k.content(t, s)
-	for _, dev := range []device.Device{k.dev, elsewhere(t)} {
+	for _, dev := range []device.Device{k.dev, devicetest.OpenCPU(t, 2)} {
 		to, ok, err := k.copyTo(ctx(), s, dev)
 		must(t, err)
 		if !ok {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device/devicetest"
 )
 
 // Goroutines change, read, iterate, save and give up beside each other until
@@ -20,7 +21,7 @@ func (k kind[S, K, V]) strife(t testing.TB, _ S) {
 	s := k.open(t, k.dev)
 	r := k.batch(rng(), min(k.scale.Rows(), 2000))
 	k.fill(t, s, r.Keys, r.Vals)
-	st := stream(t, k.dev)
+	st := devicetest.NewStream(t, k.dev)
 	on := r.upload(t, st)
 	rounds := 40
 	if k.scale <= Slow {

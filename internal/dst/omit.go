@@ -1,11 +1,13 @@
 package dst
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/devicetest"
 )
 
@@ -78,4 +80,40 @@ func noticed(t *testing.T, try Try, o *devicetest.Omission) (yes bool) {
 // Overlapping are those of the default shapes in which streams overlap.
 func Overlapping() []Shape {
 	return slices.DeleteFunc(slices.Clone(Shapes), func(s Shape) bool { return s.Streams == 0 })
+}
+
+// OnClosedStream tries calls on a stream of a CPU that is closed: they are
+// refused.
+func OnClosedStream[S interface{ Close() error }](open func(dev device.Device) (S, error), calls func(x S, s *device.Stream, keys device.Slice[uint32]) map[string]error) Try {
+	return func(wrap func(device.Device) device.Device) error {
+		host, err := cpu.Open(nil)
+		if err != nil {
+			return err
+		}
+		defer host.Close()
+		dev := wrap(host)
+		x, err := open(dev)
+		if err != nil {
+			return err
+		}
+		defer x.Close()
+		s, err := dev.NewStream()
+		if err != nil {
+			return err
+		}
+		keys, err := device.Upload(s, make([]uint32, 10))
+		if err != nil {
+			return err
+		}
+		defer keys.Free()
+		if err := s.Close(); err != nil {
+			return err
+		}
+		for what, err := range calls(x, s, keys) {
+			if !errors.Is(err, device.ErrClosed) {
+				return fmt.Errorf("%s on a closed stream: %v", what, err)
+			}
+		}
+		return nil
+	}
 }

@@ -13,22 +13,8 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/devicetest"
 )
-
-func openCPU(t *testing.T, workers int) device.Device {
-	dev, err := cpu.Open(&cpu.Options{Workers: workers})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return devicetest.Checked(t, dev)
-}
 
 var small = Options{Region: 1 << 20, Ops: 1 << 13, Runs: 3}
 
@@ -60,7 +46,7 @@ func TestMeasuresEveryLimit(t *testing.T) {
 func TestMeasuresOnlyWhatIsAsked(t *testing.T) {
 	opts := small
 	opts.Only = []string{CAS64, Read16} // the second doesn't exist on a CPU
-	got, err := Measure(t.Context(), openCPU(t, 1), &opts)
+	got, err := Measure(t.Context(), devicetest.OpenCPU(t, 1), &opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +96,7 @@ func TestResultIsJSON(t *testing.T) {
 }
 
 func TestMeasureRefuses(t *testing.T) {
-	dev := openCPU(t, 1)
+	dev := devicetest.OpenCPU(t, 1)
 	if _, err := Measure(t.Context(), dev, &Options{Region: -1}); !errors.Is(err, device.ErrInvalid) {
 		t.Errorf("negative region: %v", err)
 	}
@@ -127,7 +113,7 @@ func TestLargeRegionsAreSlower(t *testing.T) {
 	if testing.Short() {
 		t.Skip("allocates 256 MiB")
 	}
-	dev := openCPU(t, 1)
+	dev := devicetest.OpenCPU(t, 1)
 	rate := func(region int) float64 {
 		r, err := Measure(t.Context(), dev, &Options{Region: region, Ops: 1 << 18, Only: []string{Read64OneCore}})
 		if err != nil {

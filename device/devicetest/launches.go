@@ -1,0 +1,55 @@
+package devicetest
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+)
+
+// Launches is a device that notes which kernels are launched on its streams.
+type Launches struct {
+	device.Device
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// NewLaunches wraps a device, which must not be a [device.Host].
+func NewLaunches(dev device.Device) *Launches {
+	return &Launches{Device: dev, seen: map[string]bool{}}
+}
+
+// NewStream is for [device.Device].
+func (l *Launches) NewStream() (*device.Stream, error) {
+	s, err := l.Device.NewStream()
+	if err != nil {
+		return nil, err
+	}
+	return device.NewStream(l, &listening{s.Driver(), l}), nil
+}
+
+type listening struct {
+	device.StreamDriver
+	to *Launches
+}
+
+func (s *listening) Launch(k device.Kernel, grid, block device.Dim, params []byte) error {
+	s.to.mu.Lock()
+	s.to.seen[k.Name()] = true
+	s.to.mu.Unlock()
+	return s.StreamDriver.Launch(k, grid, block, params)
+}
+
+// AllLaunched fails the test if a kernel of some images was not launched.
+func (l *Launches) AllLaunched(t testing.TB, images []*device.Image) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, img := range images {
+		for name := range img.Targets[0].Params {
+			if !l.seen[name] {
+				t.Errorf("%s was not launched", name)
+			}
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package devicetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/device/sim"
+)
+
+// OpenCPU opens a CPU of so many workers, wrapped by [Checked] and closed with
+// the test.
+func OpenCPU(t testing.TB, workers int) device.Host {
+	t.Helper()
+	dev, err := cpu.Open(&cpu.Options{Workers: workers})
+	return opened(t, dev, err).(device.Host)
+}
+
+// OpenSim opens a simulated GPU, wrapped by [Checked] and closed with the test.
+func OpenSim(t testing.TB, opts *sim.Options) device.Device {
+	t.Helper()
+	dev, err := sim.Open(opts)
+	return opened(t, dev, err)
+}
+
+// opened is a device that was opened for a test.
+func opened(t testing.TB, dev device.Device, err error) device.Device {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Cleanups run last in, first out: Checked looks for leaks before this.
+	t.Cleanup(func() {
+		if err := dev.Close(); err != nil {
+			t.Errorf("closing the device: %v", err)
+		}
+	})
+	return Checked(t, dev)
+}
+
+// NewStream makes a stream that is closed with the test.
+func NewStream(t testing.TB, dev device.Device) *device.Stream {
+	t.Helper()
+	s, err := dev.NewStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// Upload copies memory to the stream's device; the copy is freed with the test,
+// when the stream has done what was submitted to it.
+func Upload[T device.Elem](t testing.TB, s *device.Stream, src []T) device.Slice[T] {
+	t.Helper()
+	d, err := device.Upload(s, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(s.Sync(context.Background()), d.Free()); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// Download is what lies in the memory of the stream's device, after what was
+// submitted to the stream.
+func Download[T device.Elem](t testing.TB, s *device.Stream, d device.Slice[T]) []T {
+	t.Helper()
+	dst := make([]T, d.Len())
+	if err := d.CopyTo(t.Context(), s, dst); err != nil {
+		t.Fatal(err)
+	}
+	return dst
+}

@@ -1,0 +1,104 @@
+package conformance
+
+import (
+	"iter"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"github.com/weftgo/weft"
+)
+
+// Historied is a map or a multimap for [AnyHistory].
+type Historied interface {
+	hostPairs[uint32, uint64]
+	All() iter.Seq2[uint32, uint64]
+	Len() int
+	CheckInvariants() error
+}
+
+// AnyHistory draws a history of batches, each of different keys: all of one kind
+// or mixed. Whatever it is, it leaves a structure that keeps the rules of its
+// layout and holds what a model holds. upkeep runs behind each batch.
+func AnyHistory(rt *rapid.T, m Historied, multi bool, upkeep func() error) {
+	model := values[uint32, uint64]{}
+	for range rapid.IntRange(1, 30).Draw(rt, "steps") {
+		ops := someOps(rt)
+		err := runOps(m, ops, rapid.Bool().Draw(rt, "as Apply"))
+		for _, op := range ops {
+			model.keep(op, multi)
+		}
+		if err == nil {
+			err = upkeep()
+		}
+		if err == nil {
+			err = m.CheckInvariants()
+		}
+		if err != nil {
+			rt.Fatal(err)
+		}
+	}
+	got := values[uint32, uint64]{}
+	for k, v := range m.All() {
+		got[k] = append(got[k], v)
+	}
+	if n := model.pairs(); got.pairs() != n || m.Len() != n {
+		rt.Fatalf("%d pairs, Len %d, want %d", got.pairs(), m.Len(), n)
+	}
+	for k, vals := range model {
+		if !slices.Equal(got[k], vals) {
+			rt.Fatalf("%d: %d, want %d", k, got[k], vals)
+		}
+	}
+}
+
+// someOps are operations on different keys, some of which look like what
+// implementations reserve: all of one kind, or mixed.
+func someOps(rt *rapid.T) []weft.Op[uint32, uint64] {
+	n := rapid.IntRange(1, 60).Draw(rt, "n")
+	first := rapid.Uint32Range(0, 400).Draw(rt, "first") - 4
+	kind := weft.OpKind(rapid.IntRange(0, 4).Draw(rt, "kind"))
+	ops := make([]weft.Op[uint32, uint64], n)
+	for i := range ops {
+		ops[i] = weft.Op[uint32, uint64]{Kind: kind, Key: first + uint32(i), Value: uint64(i + n)}
+		if kind > weft.OpDelete {
+			ops[i].Kind = weft.OpKind(i % 4)
+		}
+	}
+	return ops
+}
+
+// runOps runs operations as one batch of their kind, if they have one, or mixed.
+func runOps(m Historied, ops []weft.Op[uint32, uint64], mixed bool) (err error) {
+	keys, vals := make([]uint32, len(ops)), make([]uint64, len(ops))
+	for i, op := range ops {
+		keys[i], vals[i] = op.Key, op.Value
+		mixed = mixed || op.Kind != ops[0].Kind
+	}
+	switch {
+	case mixed:
+		err = m.Apply(ctx(), ops, nil)
+	case ops[0].Kind == weft.OpPut:
+		_, err = m.Put(ctx(), keys, vals)
+	case ops[0].Kind == weft.OpPutNew:
+		_, err = m.PutNew(ctx(), keys, vals, nil)
+	case ops[0].Kind == weft.OpDelete:
+		_, err = m.Delete(ctx(), keys, nil)
+	default:
+		_, err = m.Get(ctx(), keys, vals, nil)
+	}
+	return err
+}
+
+// keep does to values what an operation does to a map or a multimap.
+func (want values[K, V]) keep(op weft.Op[K, V], multi bool) {
+	there := len(want[op.Key]) > 0
+	switch {
+	case op.Kind == weft.OpPut && multi, op.Kind == weft.OpPutNew && !there:
+		want[op.Key] = append(slices.Clip(want[op.Key]), op.Value)
+	case op.Kind == weft.OpPut:
+		want[op.Key] = []V{op.Value}
+	case op.Kind == weft.OpDelete:
+		want.first(op.Key)
+	}
+}

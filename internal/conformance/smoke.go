@@ -1,0 +1,180 @@
+package conformance
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+)
+
+// Smoke tests do everything once, with a few hundred keys, and launch every
+// kernel: they are for tools that look at each access of a device and slow it down
+// a thousand times, such as compute-sanitizer.
+
+// SmokeKeys is the number of their keys.
+const SmokeKeys = 400
+
+// smokePairs are the largest four keys, and small ones.
+func smokePairs[K, V ~uint32 | ~uint64]() ([]K, []V) {
+	keys := Sequence[K](-4, SmokeKeys)
+	vals := make([]V, len(keys))
+	for i, k := range keys {
+		vals[i] = V(k)
+	}
+	return keys, vals
+}
+
+// SmokeMap does everything once to a map: lookups and changes, with and without
+// duplicates, growth, iteration and upkeep. full runs when all SmokeKeys are there.
+func SmokeMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyMap[K, V], full func()) {
+	t.Helper()
+	keys, vals := smokePairs[K, V]()
+	for lo := 0; lo < SmokeKeys; lo += 100 { // growing
+		n, err := m.Put(ctx(), keys[lo:lo+100], vals[lo:lo+100])
+		Want(t, "Put", n, 100, err)
+	}
+	n, err := m.Put(ctx(), slices.Concat(keys, keys), slices.Concat(vals, vals))
+	Want(t, "Put again", n, 0, err)
+	n, err = m.Contains(ctx(), keys, make([]bool, SmokeKeys))
+	Want(t, "Contains", n, SmokeKeys, err)
+	n, err = m.Delete(ctx(), slices.Concat(keys[:50], keys[:50]), make([]bool, 100))
+	Want(t, "Delete", n, 50, err)
+	n, err = m.PutNew(ctx(), slices.Concat(keys[:60], keys[:60]), slices.Concat(vals[:60], vals[:60]), make([]bool, 120))
+	Want(t, "PutNew", n, 50, err)
+	ops := make([]weft.Op[K, V], 100)
+	for i := range ops {
+		ops[i] = weft.Op[K, V]{Kind: weft.OpKind(i % 4), Key: keys[i/4], Value: vals[i/4]}
+	}
+	must(t, m.Apply(ctx(), ops, make([]weft.Result[V], 100)))
+	_, err = m.PutNew(ctx(), keys, vals, nil) // what Apply deleted
+	must(t, err)
+	seen := 0
+	for k, v := range m.All() {
+		seen++
+		if V(k) != v {
+			t.Fatalf("All has %d: %d", k, v)
+		}
+	}
+	Want(t, "All", seen, SmokeKeys, m.Check(ctx()))
+	full()
+	must(t, m.Compact(ctx()))
+	smokeOn(t, dev, m, keys, vals)
+	must(t, m.Compact(ctx()))
+	must(t, m.Clear(ctx()))
+	Want(t, "Len after Clear", m.Len(), 0, nil)
+}
+
+// smokeOn is the same for batches on the device.
+func smokeOn[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyMap[K, V], keys []K, vals []V) {
+	t.Helper()
+	s := devicetest.NewStream(t, dev)
+	k, v, ok := devicetest.Upload(t, s, keys), devicetest.Upload(t, s, vals), devicetest.Upload(t, s, make([]bool, len(keys)))
+	kinds := make([]weft.OpKind, len(keys))
+	for i := range kinds {
+		kinds[i] = weft.OpKind(i % 4)
+	}
+	must(t, m.PutOn(s, k, v))
+	must(t, m.PutNewOn(s, k, v, ok))
+	must(t, m.GetOn(s, k, v, ok))
+	must(t, m.ContainsOn(s, k, ok))
+	must(t, m.Sync(ctx()))
+	WantPairs(t, m, keys)
+	must(t, m.DeleteOn(s, k, ok))
+	must(t, m.ApplyOn(s, devicetest.Upload(t, s, kinds), k, v, ok))
+	must(t, m.Sync(ctx()))
+}
+
+// SmokeMultiMap does everything once to a multimap. compact runs when that has
+// been compacted.
+func SmokeMultiMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyMultiMap[K, V], compact func()) {
+	t.Helper()
+	keys, vals := smokePairs[K, V]()
+	for range 3 {
+		n, err := m.Put(ctx(), keys, vals)
+		Want(t, "Put", n, SmokeKeys, err)
+	}
+	n, err := m.PutNew(ctx(), keys, vals, make([]bool, SmokeKeys))
+	Want(t, "PutNew", n, 0, err)
+	// A key that so many want to add to that a few do it for all, and one that
+	// is twice in its batch.
+	hot, both := slices.Repeat([]K{1 << 20}, 100), []K{1 << 21, 1 << 21}
+	n, err = m.Put(ctx(), hot, make([]V, len(hot)))
+	Want(t, "Put of one key", n, len(hot), err)
+	n, err = m.PutNew(ctx(), both, make([]V, 2), make([]bool, 2))
+	Want(t, "PutNew twice", n, 1, err)
+	n, err = m.DeleteAll(ctx(), append(both, hot[:2]...), nil)
+	Want(t, "DeleteAll of them", n, len(hot)+1, err)
+	n, err = m.Get(ctx(), keys, make([]V, SmokeKeys), make([]bool, SmokeKeys))
+	Want(t, "Get", n, SmokeKeys, err)
+	n, err = m.Count(ctx(), keys, make([]uint32, SmokeKeys))
+	Want(t, "Count", n, 3*SmokeKeys, err)
+	var rows weft.Rows[V]
+	err = m.GetAll(ctx(), keys, &rows)
+	Want(t, "GetAll", len(rows.Vals), 3*SmokeKeys, err)
+	for i, k := range keys {
+		for _, v := range rows.Row(i) {
+			if v != V(k) {
+				t.Fatalf("key %d has the value %d", k, v)
+			}
+		}
+	}
+	n, err = m.Delete(ctx(), keys[:100], make([]bool, 100))
+	Want(t, "Delete", n, 100, err)
+	removed := make([]uint32, 100)
+	n, err = m.DeleteAll(ctx(), keys[50:150], removed)
+	Want(t, "DeleteAll", n, 250, err)
+	if !slices.Equal(removed, slices.Concat(slices.Repeat([]uint32{2}, 50), slices.Repeat([]uint32{3}, 50))) {
+		t.Errorf("DeleteAll reports %d", removed)
+	}
+	ops := make([]weft.Op[K, V], 100)
+	for i := range ops {
+		ops[i] = weft.Op[K, V]{Kind: weft.OpKind(i % 5), Key: keys[i/5], Value: vals[i/5]}
+	}
+	must(t, m.Apply(ctx(), ops, make([]weft.Result[V], 100)))
+	before := m.Len()
+	must(t, m.Compact(ctx()))
+	Want(t, "Len after Compact", m.Len(), before, nil)
+	compact()
+	smokeMultiOn(t, dev, m, keys, vals)
+}
+
+func smokeMultiOn[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyMultiMap[K, V], keys []K, vals []V) {
+	t.Helper()
+	s := devicetest.NewStream(t, dev)
+	k, v, ok := devicetest.Upload(t, s, keys), devicetest.Upload(t, s, vals), devicetest.Upload(t, s, make([]bool, len(keys)))
+	counts, offsets := devicetest.Upload(t, s, make([]uint32, len(keys))), devicetest.Upload(t, s, make([]uint64, len(keys)+1))
+	must(t, m.PutOn(s, k, v))
+	must(t, m.PutNewOn(s, k, v, ok))
+	must(t, m.GetOn(s, k, v, ok))
+	must(t, m.GetAllOn(s, k, counts, offsets, v))
+	must(t, m.CountOn(s, k, counts))
+	must(t, m.ContainsOn(s, k, ok))
+	must(t, m.DeleteOn(s, k, ok))
+	must(t, m.DeleteAllOn(s, k.Sub(0, 10), counts.Sub(0, 10)))
+	must(t, m.ApplyOn(s, devicetest.Upload(t, s, make([]weft.OpKind, len(keys))), k, v, ok))
+	must(t, m.Sync(ctx()))
+}
+
+// SmokeSet does everything once to a set, and leaves half of SmokeKeys.
+func SmokeSet[K ~uint32 | ~uint64](t testing.TB, s AnySet[K]) {
+	t.Helper()
+	keys := Sequence[K](-4, SmokeKeys)
+	n, err := s.Add(ctx(), slices.Concat(keys, keys), make([]bool, 2*SmokeKeys))
+	Want(t, "Add", n, SmokeKeys, err)
+	n, err = s.Delete(ctx(), keys[:SmokeKeys/2], make([]bool, SmokeKeys/2))
+	Want(t, "Delete", n, SmokeKeys/2, err)
+	n, err = s.Contains(ctx(), keys, make([]bool, SmokeKeys))
+	Want(t, "Contains", n, SmokeKeys/2, err)
+	seen := 0
+	for page, err := range s.Pages(ctx()) {
+		must(t, err)
+		seen += len(page)
+	}
+	for range s.All() {
+		seen++
+	}
+	Want(t, "Pages and All", seen, SmokeKeys, nil)
+	must(t, s.Compact(ctx()))
+}

@@ -1,0 +1,109 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+)
+
+// What most structures promise beside their interfaces, and of which the numbers
+// are their own.
+
+// Refused wants constructors to have refused options, with a part of the message.
+// made are their errors by what they make.
+func Refused(t testing.TB, want string, made map[string]error) {
+	t.Helper()
+	for what, err := range made {
+		if !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "new "+what+":") {
+			t.Errorf("%s: %v, want ErrOptions and %q", what, err, want)
+		}
+	}
+}
+
+// CompactDropsDead wants Compact to drop dead slots, and to shrink what may
+// shrink. stats are the keys of a map, its dead slots, and its size.
+func CompactDropsDead(t testing.TB, m AnyMap[uint64, uint64], shrinks bool, stats func() (live, dead, size int)) {
+	t.Helper()
+	keys := Sequence[uint64](0, 4000)
+	_, err := m.Put(ctx(), keys, keys)
+	must(t, err)
+	n, err := m.Delete(ctx(), keys[1000:], nil)
+	Want(t, "Delete", n, 3000, err)
+	live, dead, before := stats()
+	if live != 1000 || dead != 3000 {
+		t.Fatalf("after deleting 3000 of 4000 keys: %d, and %d dead", live, dead)
+	}
+	for range 2 { // the second time, nothing is left to do
+		must(t, m.Compact(ctx()))
+	}
+	if live, dead, after := stats(); live != 1000 || dead != 0 || (after < before) != shrinks {
+		t.Errorf("Compact leaves %d dead slots, and made a size of %d of %d", dead, after, before)
+	}
+	WantPairs(t, m, keys[:1000])
+}
+
+// LookupsGrowNothing wants that looking keys up in mixed batches, or deleting
+// them, makes a map no larger.
+func LookupsGrowNothing(t testing.TB, dev device.Device, m AnyMap[uint32, uint32], size func() int) {
+	t.Helper()
+	_, err := m.Put(ctx(), []uint32{1}, []uint32{1})
+	must(t, err)
+	before := size()
+	const n = 1 << 10
+	s, keys := devicetest.NewStream(t, dev), Sequence[uint32](10, n)
+	on := devicetest.Upload(t, s, keys)
+	for _, kind := range []weft.OpKind{weft.OpGet, weft.OpDelete} {
+		ops, kinds := make([]weft.Op[uint32, uint32], n), make([]weft.OpKind, n)
+		for i := range ops {
+			ops[i], kinds[i] = weft.Op[uint32, uint32]{Kind: kind, Key: keys[i]}, kind
+		}
+		must(t, m.Apply(ctx(), ops, nil))
+		must(t, m.ApplyOn(s, devicetest.Upload(t, s, kinds), on, devicetest.Upload(t, s, keys), device.Slice[bool]{}))
+		must(t, m.Sync(ctx()))
+		if after := size(); after != before {
+			t.Errorf("%v: the size is %d, was %d", kind, after, before)
+		}
+	}
+}
+
+// CutShort ends the contexts of Clear and Compact when they have been looked at
+// some times: what a call has begun is finished, and the map holds all or nothing
+// of what it held.
+func CutShort(t *testing.T, dev device.Device, open Maker[AnyMap[uint32, uint32]]) {
+	for _, name := range []string{"Clear", "Compact"} {
+		for looks := range int64(9) {
+			t.Run(fmt.Sprintf("%s/%d", name, looks), func(t *testing.T) { cutShort(t, dev, open, name, looks) })
+		}
+	}
+}
+
+func cutShort(t testing.TB, dev device.Device, open Maker[AnyMap[uint32, uint32]], name string, looks int64) {
+	t.Helper()
+	const n = 300
+	p := place[AnyMap[uint32, uint32]]{dev, Slow, open}
+	m := p.another(t, dev)
+	keys, others := Sequence[uint32](1, n), Sequence[uint32](1000, n)
+	_, err := m.Put(ctx(), keys, keys)
+	must(t, err)
+	_, err = m.Delete(ctx(), keys[:n/2], nil)
+	must(t, err)
+	call := map[string]func(context.Context) error{"Clear": m.Clear, "Compact": m.Compact}[name]
+	err = call(&countdown{ctx(), newCount(looks)})
+	left := keys[n/2:]
+	if name == "Clear" && err == nil {
+		left = nil
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	WantPairs(t, m, left)
+	got, err := m.Put(ctx(), others, others)
+	Want(t, "Put behind it", got, n, err)
+	WantPairs(t, m, append(left, others...))
+}

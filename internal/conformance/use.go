@@ -1,0 +1,121 @@
+package conformance
+
+import (
+	"context"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+)
+
+// What tests of structures have in common.
+
+// ScaleOf is how much work suites do on a device.
+func ScaleOf(dev device.Device) Scale {
+	switch dev.Properties().Kind {
+	case device.CPU, device.CUDA:
+		return fast
+	}
+	return Slow
+}
+
+// Part is a scale for one of n suites that do as much work together. What is
+// slow does little enough.
+func (s Scale) Part(n int) Scale {
+	if s <= Slow {
+		return s
+	}
+	return s / Scale(n)
+}
+
+// Tended is what [Open] checks and closes.
+type Tended interface {
+	CheckInvariants() error
+	Close() error
+}
+
+// Open makes a structure that is checked and closed with the test.
+func Open[S Tended, O any](t testing.TB, open func(device.Device, O) (S, error), dev device.Device, opts O) S {
+	t.Helper()
+	s, err := open(dev, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.CheckInvariants(); err != nil {
+			t.Errorf("invariants: %v", err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// MapOf makes maps for a suite by the constructor of a package.
+func MapOf[M AnyMap[K, V], K weft.Key, V weft.Value, O any](open func(device.Device, O) (M, error), opts O) Maker[AnyMap[K, V]] {
+	return func(t testing.TB, dev device.Device) AnyMap[K, V] { return made(t, open, dev, opts) }
+}
+
+// MultiMapOf makes multimaps.
+func MultiMapOf[M AnyMultiMap[K, V], K weft.Key, V weft.Value, O any](open func(device.Device, O) (M, error), opts O) Maker[AnyMultiMap[K, V]] {
+	return func(t testing.TB, dev device.Device) AnyMultiMap[K, V] { return made(t, open, dev, opts) }
+}
+
+// SetOf makes sets.
+func SetOf[S AnySet[K], K weft.Key, O any](open func(device.Device, O) (S, error), opts O) Maker[AnySet[K]] {
+	return func(t testing.TB, dev device.Device) AnySet[K] { return made(t, open, dev, opts) }
+}
+
+func made[S, O any](t testing.TB, open func(device.Device, O) (S, error), dev device.Device, opts O) S {
+	t.Helper()
+	s, err := open(dev, opts)
+	must(t, err)
+	return s
+}
+
+// Sequence is n keys from a first one on, which may be negative: the largest
+// keys look like what implementations like to reserve.
+func Sequence[K weft.Key](first, n int) []K {
+	keys := make([]K, n)
+	for i := range keys {
+		keys[i] = K(first + i)
+	}
+	return keys
+}
+
+// Want fails unless a call counted n.
+func Want(t testing.TB, what string, got, n int, err error) {
+	t.Helper()
+	if got != n || err != nil {
+		t.Fatalf("%s: %d, want %d: %v", what, got, n, err)
+	}
+}
+
+// WantPairs fails unless a map has exactly these keys, each with itself as its
+// value.
+func WantPairs[K, V ~uint32 | ~uint64](t testing.TB, m AnyMap[K, V], keys []K) {
+	t.Helper()
+	vals, found := make([]V, len(keys)), make([]bool, len(keys))
+	hits, err := m.Get(ctx(), keys, vals, found)
+	if err != nil || hits != len(keys) || m.Len() != len(keys) {
+		t.Fatalf("found %d of %d keys, Len is %d: %v", hits, len(keys), m.Len(), err)
+	}
+	for i, k := range keys {
+		if !found[i] || vals[i] != V(k) {
+			t.Fatalf("key %d has value %d, found is %v", k, vals[i], found[i])
+		}
+	}
+}
+
+// StatsOf are the statistics of a structure.
+func StatsOf[T any](t testing.TB, s interface {
+	Stats(context.Context) (T, error)
+}) T {
+	t.Helper()
+	stats, err := s.Stats(ctx())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stats
+}

@@ -1,0 +1,159 @@
+package conformance
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+)
+
+// Flaws of which the statistics of a structure tell, and of contexts that end.
+const (
+	growsByLookups flaw = "lookups make it grow"
+	keepsDead      flaw = "Compact keeps dead slots"
+	staysLarge     flaw = "Compact keeps the size"
+	clearsHalf     flaw = "a cancelled Clear has removed what is there"
+)
+
+// compacted are the statistics of a map before Compact, and then those after it.
+func compacted(m *reference[uint64, uint64], how flaw) func() (live, dead, size int) {
+	dead, size := 3000, 4000
+	return func() (int, int, int) {
+		d, s := dead, size
+		if how != keepsDead {
+			dead = 0
+		}
+		if how != staysLarge {
+			size = 1000
+		}
+		return m.Len(), d, s
+	}
+}
+
+// What tests of structures call notices structures that are broken.
+func TestSmokeNoticesFlaws(t *testing.T) {
+	smokes := map[string]func(t testing.TB, dev device.Device, how flaw){
+		"map": func(t testing.TB, dev device.Device, how flaw) {
+			m, full := newReference[uint32, uint64](how, dev), 0
+			SmokeMap(t, dev, m, func() { full = m.Len() })
+			if full != SmokeKeys {
+				t.Errorf("%d keys were there", full)
+			}
+		},
+		"multimap": func(t testing.TB, dev device.Device, how flaw) {
+			SmokeMultiMap(t, dev, newMultiReference[uint32, uint64](how, dev), func() {})
+		},
+		"set": func(t testing.TB, dev device.Device, how flaw) {
+			SmokeSet(t, referenceSet[uint32]{newReference[uint32, uint32](how, dev)})
+		},
+		"compact": func(t testing.TB, dev device.Device, how flaw) {
+			m := newReference[uint64, uint64](how, dev)
+			CompactDropsDead(t, m, true, compacted(m, how))
+		},
+		"lookups": func(t testing.TB, dev device.Device, how flaw) {
+			m, size := newReference[uint32, uint32](none, dev), 0
+			LookupsGrowNothing(t, dev, m, func() int {
+				if how == growsByLookups {
+					size++
+				}
+				return size
+			})
+		},
+		"cut short": func(t testing.TB, dev device.Device, how flaw) {
+			for _, name := range []string{"Clear", "Compact"} {
+				for looks := range int64(3) {
+					cutShort(t, dev, func(_ testing.TB, dev device.Device) AnyMap[uint32, uint32] {
+						return newReference[uint32, uint32](how, dev)
+					}, name, looks)
+				}
+			}
+		},
+		"fill": func(t testing.TB, dev device.Device, how flaw) {
+			FillAndHalve(t, newReference[uint64, uint64](how, dev), Colliding(100, 7), func() {})
+		},
+	}
+	for name, flaws := range map[string][]flaw{
+		"map":       {keepsDeleted, countsReplaced, answersTooLittle, clearForgetsLen},
+		"multimap":  {keepsDeleted, putReplaces, putMerges, putNewAdds, deleteAllTakesOne, countsKeys, compactLoses},
+		"set":       {keepsDeleted, pagesLose, answersTooLittle},
+		"fill":      {keepsDeleted},
+		"compact":   {compactLoses, keepsDead, staysLarge},
+		"lookups":   {growsByLookups},
+		"cut short": {clearsHalf, compactLoses},
+	} {
+		for _, how := range append(flaws, none) {
+			failed, log := Report(t, func(t testing.TB) { smokes[name](t, devicetest.OpenCPU(t, 1), how) })
+			if failed != (how != none) {
+				t.Errorf("%s, %q: failed is %v: %s", name, how, failed, log)
+			}
+		}
+	}
+}
+
+// Constants of a header that differ from those of Go are noticed, as are those
+// that it lacks.
+func TestTwinsAreCompared(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.cuh")
+	header := "constexpr int kLanes = 16;\nenum { kA = 1, kB = 2 };\n" +
+		"static constexpr K kEmpty = ~K(0);\nstatic constexpr K kDead = ~K(0) - 1;\nenum Kind : uint32_t { kGet, kPut };\n"
+	if err := os.WriteFile(file, []byte(header), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	right := map[string]int{"kLanes": 16, "kA": 1, "kB": 2, "kEmpty": 0, "kDead": 1, "kGet": 0, "kPut": 1}
+	Twins(t, map[string]map[string]int{file: right})
+	for name, n := range map[string]int{"kLanes": 8, "kB": 1, "kDead": 0, "kPut": 0, "kNone": 0} {
+		if failed, _ := Report(t, func(t testing.TB) { Twins(t, map[string]map[string]int{file: {name: n}}) }); !failed {
+			t.Errorf("%s = %d is not noticed", name, n)
+		}
+	}
+}
+
+// soundMap and soundMultiMap are references, which have no layout that could be
+// broken.
+type soundMap struct{ *reference[uint32, uint64] }
+
+func (soundMap) CheckInvariants() error { return nil }
+
+type soundMultiMap struct {
+	*multiReference[uint32, uint64]
+}
+
+func (soundMultiMap) CheckInvariants() error { return nil }
+
+// Histories notice what is wrong with maps and multimaps, and nothing where
+// nothing is.
+func TestHistoriesNoticeFlaws(t *testing.T) {
+	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.shrinktime": "1ms"} {
+		old := flag.Lookup(name).Value.String()
+		if err := flag.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+		defer flag.Set(name, old)
+	}
+	upkeep := func() error { return nil }
+	for _, how := range []flaw{none, reservesOnes, keepsDeleted, putNewReplaces} {
+		failed, log := Report(t, func(t testing.TB) {
+			rapid.Check(t, func(rt *rapid.T) {
+				AnyHistory(rt, soundMap{newReference[uint32, uint64](how, nil)}, false, upkeep)
+			})
+		})
+		if failed != (how != none) {
+			t.Errorf("a map, %q: failed is %v: %s", how, failed, log)
+		}
+	}
+	for _, how := range []flaw{none, reservesOnes, keepsDeleted, putNewAdds, putReplaces, putPrepends, deletesLatest} {
+		failed, log := Report(t, func(t testing.TB) {
+			rapid.Check(t, func(rt *rapid.T) {
+				AnyHistory(rt, soundMultiMap{newMultiReference[uint32, uint64](how, nil)}, true, upkeep)
+			})
+		})
+		if failed != (how != none) {
+			t.Errorf("a multimap, %q: failed is %v: %s", how, failed, log)
+		}
+	}
+}

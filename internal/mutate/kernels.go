@@ -1,0 +1,71 @@
+package mutate
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+)
+
+// A KernelTest is a test of kernels that runs on simulated GPUs: by [OnSim] on
+// the kernels that ship, as a trial on broken ones.
+type KernelTest struct {
+	Name string
+	Run  func(t testing.TB, dev device.Device)
+	// Long: it takes so long that it runs in lockstep alone.
+	Long bool
+}
+
+// scheduled are the options for each of some seeds, or of lockstep for those
+// that take long.
+func (k KernelTest) scheduled(arch, seeds int) (all []sim.Options) {
+	if k.Long {
+		return []sim.Options{{Arch: arch}}
+	}
+	for seed := range seeds {
+		all = append(all, sim.Options{Arch: arch, Scheduler: sim.Random, Seed: uint64(seed), Races: true})
+	}
+	return all
+}
+
+// OnSim runs tests on simulated GPUs of some architectures, under random
+// schedules of so many seeds.
+func OnSim(t *testing.T, tests []KernelTest, seeds int, archs ...int) {
+	for _, test := range tests {
+		for _, arch := range archs {
+			for _, opts := range test.scheduled(arch, seeds) {
+				t.Run(fmt.Sprintf("%s, sm_%d, seed %d", test.Name, arch, opts.Seed), func(t *testing.T) {
+					t.Parallel()
+					test.Run(t, devicetest.OpenSim(t, &opts))
+				})
+			}
+		}
+	}
+}
+
+// OnDevices are the trials of tests: in lockstep, which is quick, and under random
+// schedules of so many seeds.
+func OnDevices(arch, seeds int, tests []KernelTest) (quick, random []Trial) {
+	for _, test := range tests {
+		quick = append(quick, OnDevice(test.Name, sim.Options{Arch: arch}, test.Run))
+		if test.Long {
+			continue
+		}
+		for _, opts := range test.scheduled(arch, seeds) {
+			random = append(random, OnDevice(fmt.Sprintf("%s, seed %d", test.Name, opts.Seed), opts, test.Run))
+		}
+	}
+	return quick, random
+}
+
+// WantNoticed fails the test if no trial notices what is wrong with kernels.
+func WantNoticed(t testing.TB, trials []Trial, rewrite func(file, ptx string) string) {
+	t.Helper()
+	by, how := FirstFailure(t, trials, rewrite)
+	if by == "" {
+		t.Fatal("not noticed")
+	}
+	t.Logf("%s: %s", by, how)
+}
