@@ -62,27 +62,6 @@ struct Path {
 
 // ---- parameters ------------------------------------------------------------
 
-struct GetParams {
-  Table table;
-  Lookup lookup;
-};
-
-struct ChangeParams {
-  Table table;
-  Changes changes;
-};
-
-struct WinnersParams {
-  Table table;
-  Winners winners;
-};
-
-// Lines are numbered in the order of a step; number nlines is the extra line.
-struct ExportParams {
-  Table table;
-  Export to;
-};
-
 struct RehashParams {
   Table from, to;
   uint32_t* lost;   // added to: keys that found no slot

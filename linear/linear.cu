@@ -41,7 +41,7 @@ struct PathTile : Tile<S, Lanes, Pieces> {
 // taken never becomes empty again, so the first empty slot ends the scan, and
 // what a word showed was the state of its key at the time of the load.
 template <class S, class K, class V, int Lanes, int Pieces>
-__device__ __forceinline__ void get(const GetParams& p) {
+__device__ __forceinline__ void get(const GetParams<Table>& p) {
   using Key = typename S::Key;
   PathTile<S, Lanes, Pieces> tile;
   Query<S> q = query<S, K, Lanes>(p.lookup, tile.rank);
@@ -189,7 +189,7 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
 }
 
 template <class S, class K, class V, int Lanes, int Pieces>
-__device__ __forceinline__ void change_batch(const ChangeParams& p) {
+__device__ __forceinline__ void change_batch(const ChangeParams<Table>& p) {
   uint32_t i = uint32_t(thread_index());
   Operation<S> op = operation<S, K, V>(p.changes, i);
   change<S, Lanes, Pieces>(p.table, p.changes.flags, op);
@@ -242,7 +242,7 @@ __device__ __forceinline__ void rehash(const RehashParams& p) {
 // export_live writes the live pairs of a range of lines to two columns, a slot
 // per lane.
 template <class S, class K, class V>
-__device__ __forceinline__ void export_live(const ExportParams& p) {
+__device__ __forceinline__ void export_live(const ExportParams<Table>& p) {
   using Word = typename S::Word;
   constexpr uint32_t per_line = kLineBytes / sizeof(Word);
   uint64_t n = uint64_t(p.to.hi - p.to.lo) * per_line, stride = threads_in_grid();
@@ -371,26 +371,14 @@ __device__ __forceinline__ void in_place(const InPlaceParams& p) {
 
 using namespace weft;
 using namespace weft::linear;
-using K = Widths<WEFT_KEY_BITS, WEFT_VALUE_BITS>::K;
-using V = Widths<WEFT_KEY_BITS, WEFT_VALUE_BITS>::V;
-using S = Widths<WEFT_KEY_BITS, WEFT_VALUE_BITS>::S;
+WEFT_WIDTHS;
 
-WEFT_KERNEL(linear_get, kGetBlocks)(GetParams p) { get<S, K, V, kNarrowLanes, kNarrowPieces>(p); }
-WEFT_KERNEL(linear_get_wide, kGetBlocks)(GetParams p) { get<S, K, V, kWideLanes, kWidePieces>(p); }
-WEFT_KERNEL(linear_change, kChangeBlocks)(ChangeParams p) { change_batch<S, K, V, kNarrowLanes, kNarrowPieces>(p); }
-WEFT_KERNEL(linear_change_wide, kChangeBlocks)(ChangeParams p) { change_batch<S, K, V, kWideLanes, kWidePieces>(p); }
-WEFT_KERNEL(linear_contend, 1)(Contest p) { contend<K>(p); }
-WEFT_KERNEL(linear_reset, 1)(Contest p) { reset(p); }
-#if WEFT_VALUE_BITS  // sets have no Put
-WEFT_KERNEL(linear_claim, 1)(Contest p) { claim<K>(p); }
-WEFT_KERNEL(linear_winners_last, 1)(WinnersParams p) {
-  winners_last<S, K, V>(p.winners, p.table.counters, [&](Operation<S>& op) { change_one<S>(p.table, op); });
-}
-#endif
-WEFT_KERNEL(linear_winners_first, 1)(WinnersParams p) {
-  winners_first<S, K, V>(p.winners, [&](Operation<S>& op) { change_one<S>(p.table, op); });
-}
-WEFT_KERNEL(linear_export, 1)(ExportParams p) { export_live<S, K, V>(p); }
+WEFT_KERNEL(linear_get, kGetBlocks)(GetParams<Table> p) { get<S, K, V, kNarrowLanes, kNarrowPieces>(p); }
+WEFT_KERNEL(linear_get_wide, kGetBlocks)(GetParams<Table> p) { get<S, K, V, kWideLanes, kWidePieces>(p); }
+WEFT_KERNEL(linear_change, kChangeBlocks)(ChangeParams<Table> p) { change_batch<S, K, V, kNarrowLanes, kNarrowPieces>(p); }
+WEFT_KERNEL(linear_change_wide, kChangeBlocks)(ChangeParams<Table> p) { change_batch<S, K, V, kWideLanes, kWidePieces>(p); }
+WEFT_DUPLICATES(linear)
+WEFT_KERNEL(linear_export, 1)(ExportParams<Table> p) { export_live<S, K, V>(p); }
 WEFT_KERNEL(linear_rehash, 1)(RehashParams p) { rehash<S>(p); }
 WEFT_KERNEL(linear_borders, 1)(InPlaceParams p) { borders<S>(p); }
 WEFT_KERNEL(linear_in_place, 1)(InPlaceParams p) { in_place<S>(p); }

@@ -10,21 +10,21 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-// changeParams is weft::linear::ChangeParams of C++.
+// changeParams is weft::ChangeParams of C++.
 type changeParams struct {
 	_       structs.HostLayout
 	table   tableRef
 	changes gpu.Changes
 }
 
-// exportParams is weft::linear::ExportParams of C++.
+// exportParams is weft::ExportParams of C++.
 type exportParams struct {
 	_     structs.HostLayout
 	table tableRef
 	to    gpu.Export
 }
 
-// getParams is weft::linear::GetParams of C++.
+// getParams is weft::GetParams of C++.
 type getParams struct {
 	_      structs.HostLayout
 	table  tableRef
@@ -71,28 +71,28 @@ type tableRef struct {
 	maxLines uint32
 }
 
-// winnersParams is weft::linear::WinnersParams of C++.
+// winnersParams is weft::WinnersParams of C++.
 type winnersParams struct {
 	_       structs.HostLayout
 	table   tableRef
 	winners gpu.Winners
 }
 
-// changeParams has the layout of weft::linear::ChangeParams.
+// changeParams has the layout of weft::ChangeParams.
 var (
 	_ [128]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(changeParams{}.changes)]byte{}
 )
 
-// exportParams has the layout of weft::linear::ExportParams.
+// exportParams has the layout of weft::ExportParams.
 var (
 	_ [80]byte = [unsafe.Sizeof(exportParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(exportParams{}.table)]byte{}
 	_ [32]byte = [unsafe.Offsetof(exportParams{}.to)]byte{}
 )
 
-// getParams has the layout of weft::linear::GetParams.
+// getParams has the layout of weft::GetParams.
 var (
 	_ [80]byte = [unsafe.Sizeof(getParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(getParams{}.table)]byte{}
@@ -139,7 +139,7 @@ var (
 	_ [28]byte = [unsafe.Offsetof(tableRef{}.maxLines)]byte{}
 )
 
-// winnersParams has the layout of weft::linear::WinnersParams.
+// winnersParams has the layout of weft::WinnersParams.
 var (
 	_ [96]byte = [unsafe.Sizeof(winnersParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(winnersParams{}.table)]byte{}

@@ -13,10 +13,10 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
-//kernelgen:input 176cd46dee09ed5cd3abd63a0be944a84826ec8c19b661b82a960a4b0ae556fa 5430 kernels/include/weft/batch.cuh
+//kernelgen:input eb2e5d39d74b2f8530ff5e4895d86f059b8db861713df997921234f116e810db 5821 kernels/include/weft/batch.cuh
 //kernelgen:input 11ba316dd4fae5bc95d12c858a5dacb8b24a794b4a3e04af1954dfe09898d041 5877 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input c21d275c158f89505534d094609bfd4662b5fecf4e92656d1308699c8b760518 1444 kernels/include/weft/entry.cuh
+//kernelgen:input a709631630e93d593fde5931391e68226a7757f559157ef8c73b0c322028b60a 3073 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 785b0bef1596bccdd43ed197f067416f8161d59cb1da3356d5a9e7e293859bd1 4450 kernels/include/weft/order.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
@@ -24,8 +24,8 @@ import (
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input b19b9aea2a86cf6f89d5423538bc209c130147059cdb0699642cb242913fca67 3419 linear/layout.cuh
-//kernelgen:input 10116992c4eb9fefb9e909e43d87bfad8edb701f3381358e8e1f7388463e99b7 17896 linear/linear.cu
+//kernelgen:input 7b8b105d66bb770c4b26fa7fe3f9267a14a1e703c14ca20e2515b526c1fe317d 3110 linear/layout.cuh
+//kernelgen:input e6ddb14916626a2cf1671bf9ec5582d630580a0367af4c881c910f35e76cf940 17294 linear/linear.cu
 //kernelgen:input 55a8e6c8c93e67378d7b0e7839b2237f6171fea0123d9eefbd58334d732f7516 1393 linear/tuning.cuh
 //kernelgen:output 68f3f5cf8ab4c6ddab2b245e70a2a644160fe740d1c94e8480d342c6883cb328 97044 linear/linear_32_32_sm80.ptx
 //kernelgen:output 98f7620e33813cfd9009e8903a962dc0d783f18a4de5b4b3239786425284bd66 97044 linear/linear_32_32_sm90.ptx
@@ -39,7 +39,7 @@ import (
 //kernelgen:output f9e6f322fcae148e5cecdfa4cb3399a461535539e056e5d05828bb6791d8f2fc 73594 linear/linear_32_0_sm90.ptx
 //kernelgen:output 6ff7500b7e8cf13c112d74e91916aa8826f2e63c78b1bfc820ecf01a4cdab46b 70441 linear/linear_64_0_sm80.ptx
 //kernelgen:output ae17ce665bdfebdfdc636cc331924e4626bd46ee8594db58dc44e7d1ec2254d4 70441 linear/linear_64_0_sm90.ptx
-//kernelgen:output a0373ca581f85f7b8398cc9962ecc2d6f9784644099c2d0fbf60d064326e1938 6858 linear/linear_params_gen.go
+//kernelgen:output 515d17ff35003d6b035a0aaaf11b2342336cc7a59721dd77e0002e204c0e1f16 6794 linear/linear_params_gen.go
 
 //go:embed linear_32_32_sm80.ptx
 var linear32x32SM80 string

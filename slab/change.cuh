@@ -160,7 +160,7 @@ __device__ __forceinline__ bool crowded(const Table& t, const Operation<S>& op) 
 }
 
 template <class S, class K, class V, bool Multi>
-__device__ __forceinline__ void change_batch(const ChangeParams& p) {
+__device__ __forceinline__ void change_batch(const ChangeParams<Table>& p) {
   const Changes& c = p.changes;
   uint32_t i = uint32_t(thread_index());
   Operation<S> op = operation<S, K, V>(c, i);
@@ -197,7 +197,7 @@ __device__ __forceinline__ uint32_t beyond(const Table& t, Resident& resident, u
 // paper: the whole warp works on one bucket at a time, and fills as many slots
 // of a slab at once as it has pairs for them.
 template <class S, class K, class V>
-__device__ __forceinline__ void append(const ChangeParams& p) {
+__device__ __forceinline__ void append(const ChangeParams<Table>& p) {
   using Key = typename S::Key;
   using Word = typename S::Word;
   const Table& t = p.table;

@@ -65,28 +65,6 @@ __device__ __forceinline__ typename S::Key original(const Table& t, typename S::
 // kSteady tells that all operations of a launch are Puts, beside Flags.
 constexpr uint32_t kSteady = 1u << 31;
 
-struct GetParams {
-  Table table;
-  Lookup lookup;
-};
-
-struct ChangeParams {
-  Table table;
-  Changes changes;
-};
-
-struct WinnersParams {
-  Table table;
-  Winners winners;
-};
-
-// Buckets are numbered in the order of a step; number `buckets` is the extra
-// bucket.
-struct ExportParams {
-  Table table;
-  Export to;
-};
-
 // SEARCHALL, first how many, then which.
 struct TallyParams {
   Table table;

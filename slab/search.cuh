@@ -12,7 +12,7 @@ namespace weft::slab {
 // ones, since an earlier launch or the host made it so. Slabs of memory that
 // the pool had not when this launch began are the exception: see meet.
 template <class S, class K, class V, bool Multi>
-__device__ __forceinline__ void get(const GetParams& p) {
+__device__ __forceinline__ void get(const GetParams<Table>& p) {
   using Key = typename S::Key;
   SlabTile<S> tile;
   Query<S> q = query<S, K, kLanes>(p.lookup, tile.rank);

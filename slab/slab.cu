@@ -17,24 +17,12 @@
 // Those of maps and sets; multimaps need some of them, too.
 using namespace weft;
 using namespace weft::slab;
-using K = Widths<WEFT_KEY_BITS, WEFT_VALUE_BITS>::K;
-using V = Widths<WEFT_KEY_BITS, WEFT_VALUE_BITS>::V;
-using S = Widths<WEFT_KEY_BITS, WEFT_VALUE_BITS>::S;
+WEFT_WIDTHS;
 
-WEFT_KERNEL(slab_get, kGetBlocks)(GetParams p) { get<S, K, V, false>(p); }
-WEFT_KERNEL(slab_change, kChangeBlocks)(ChangeParams p) { change_batch<S, K, V, false>(p); }
-WEFT_KERNEL(slab_contend, 1)(Contest p) { contend<K>(p); }
-WEFT_KERNEL(slab_reset, 1)(Contest p) { reset(p); }
-#if WEFT_VALUE_BITS  // sets have no Put
-WEFT_KERNEL(slab_claim, 1)(Contest p) { claim<K>(p); }
-WEFT_KERNEL(slab_winners_last, 1)(WinnersParams p) {
-  winners_last<S, K, V>(p.winners, p.table.counters, [&](Operation<S>& op) { change_one<S>(p.table, op); });
-}
-#endif
-WEFT_KERNEL(slab_winners_first, 1)(WinnersParams p) {
-  winners_first<S, K, V>(p.winners, [&](Operation<S>& op) { change_one<S>(p.table, op); });
-}
-WEFT_KERNEL(slab_export, 1)(ExportParams p) { export_live<S, K, V>(p); }
+WEFT_KERNEL(slab_get, kGetBlocks)(GetParams<Table> p) { get<S, K, V, false>(p); }
+WEFT_KERNEL(slab_change, kChangeBlocks)(ChangeParams<Table> p) { change_batch<S, K, V, false>(p); }
+WEFT_DUPLICATES(slab)
+WEFT_KERNEL(slab_export, 1)(ExportParams<Table> p) { export_live<S, K, V>(p); }
 WEFT_KERNEL(slab_flush, 1)(FlushParams p) { flush<S>(p); }
 WEFT_KERNEL(slab_rehash, 1)(RehashParams p) { rehash<S>(p); }
 WEFT_KERNEL(slab_chains, 1)(ChainParams p) { chains(p); }

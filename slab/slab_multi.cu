@@ -6,13 +6,11 @@
 
 using namespace weft;
 using namespace weft::slab;
-using K = Widths<WEFT_KEY_BITS, WEFT_VALUE_BITS>::K;
-using V = Widths<WEFT_KEY_BITS, WEFT_VALUE_BITS>::V;
-using S = Widths<WEFT_KEY_BITS, WEFT_VALUE_BITS>::S;
+WEFT_WIDTHS;
 
-WEFT_KERNEL(slab_multi_get, kGetBlocks)(GetParams p) { get<S, K, V, true>(p); }
-WEFT_KERNEL(slab_multi_change, kMultiBlocks)(ChangeParams p) { change_batch<S, K, V, true>(p); }
-WEFT_KERNEL(slab_multi_append, 1)(ChangeParams p) { append<S, K, V>(p); }
+WEFT_KERNEL(slab_multi_get, kGetBlocks)(GetParams<Table> p) { get<S, K, V, true>(p); }
+WEFT_KERNEL(slab_multi_change, kMultiBlocks)(ChangeParams<Table> p) { change_batch<S, K, V, true>(p); }
+WEFT_KERNEL(slab_multi_append, 1)(ChangeParams<Table> p) { append<S, K, V>(p); }
 WEFT_KERNEL(slab_multi_tally, 1)(TallyParams p) { tally_all<S, K>(p); }
 WEFT_KERNEL(slab_multi_collect, 1)(CollectParams p) { collect<S, K, V>(p); }
 WEFT_KERNEL(slab_multi_scan_sums, 1)(ScanParams p) { scan_sums(p); }

@@ -69,14 +69,14 @@ var (
 	_ [96]byte  = [unsafe.Offsetof(tallyParams{}.n)]byte{}
 )
 
-// changeParams has the layout of weft::slab::ChangeParams.
+// changeParams has the layout of weft::ChangeParams.
 var (
 	_ [176]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
 	_ [80]byte  = [unsafe.Offsetof(changeParams{}.changes)]byte{}
 )
 
-// getParams has the layout of weft::slab::GetParams.
+// getParams has the layout of weft::GetParams.
 var (
 	_ [128]byte = [unsafe.Sizeof(getParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(getParams{}.table)]byte{}

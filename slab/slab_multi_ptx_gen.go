@@ -14,10 +14,10 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
 //kernelgen:input 159e33c5d8c0d0d8902f7f302fa2bf6a3afe8578d8acb781225ece1e62d2c8e4 8066 kernels/include/weft/alloc.cuh
-//kernelgen:input 176cd46dee09ed5cd3abd63a0be944a84826ec8c19b661b82a960a4b0ae556fa 5430 kernels/include/weft/batch.cuh
+//kernelgen:input eb2e5d39d74b2f8530ff5e4895d86f059b8db861713df997921234f116e810db 5821 kernels/include/weft/batch.cuh
 //kernelgen:input 11ba316dd4fae5bc95d12c858a5dacb8b24a794b4a3e04af1954dfe09898d041 5877 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input c21d275c158f89505534d094609bfd4662b5fecf4e92656d1308699c8b760518 1444 kernels/include/weft/entry.cuh
+//kernelgen:input a709631630e93d593fde5931391e68226a7757f559157ef8c73b0c322028b60a 3073 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 785b0bef1596bccdd43ed197f067416f8161d59cb1da3356d5a9e7e293859bd1 4450 kernels/include/weft/order.cuh
 //kernelgen:input 4efda42f7569fa98848bb2670344e335379edf170a04397c9c7880abf88d1580 2617 kernels/include/weft/scan.cuh
@@ -26,10 +26,10 @@ import (
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input 4bff57b0713d32cdb137e74bce65b50e5879ceb0d33446cfce816865c7b5789a 12150 slab/change.cuh
-//kernelgen:input 0f2e300d050d17a2dd110a41d0f843f26ec078f5d90408b196259968ce78ef91 3306 slab/layout.cuh
-//kernelgen:input 8c9d177bc3e9abeacc2b44784d9901f1ab69a87c8f65dfcbb6ca7e1a0457ed3c 5862 slab/search.cuh
-//kernelgen:input 13bf8198ab5806917c0c51104e6f2e3a3e308eba08b69d17abf2bcc849c6c4b8 996 slab/slab_multi.cu
+//kernelgen:input e2561c7aea260f8b4a8cff37d0d3ca43604f85b3b926ef355eb8973d1e681564 12164 slab/change.cuh
+//kernelgen:input 00d22b20d5004294c88ef05efa9bfdfb96299eaec0aaef061fa766971e783a4f 2987 slab/layout.cuh
+//kernelgen:input ca14316a41156243e68119e3997aeb358cd12dacf04bf63cd26ffc01076660ef 5869 slab/search.cuh
+//kernelgen:input ff7f9d7217bbdec8d9613c4287b5425ba55f518294b84b86f7c5583974c437a9 871 slab/slab_multi.cu
 //kernelgen:input 29fb3af5890d9b7b5682635b1d830862f3bd5c7e13ded5eec1fa3323d9c6e4ce 2181 slab/tile.cuh
 //kernelgen:input 18953bf6b47ef7c87a00f2dcf2ccf782929189c6588d605088656689b195929f 1653 slab/tuning.cuh
 //kernelgen:output f5609c09dd426de859d004457f6971fa81b5e9364426476449fa36307af5fa93 82911 slab/slab_multi_32_32_sm80.ptx
@@ -40,7 +40,7 @@ import (
 //kernelgen:output da84112972537a76d200b9bf68211ab78a6e2522618e759442f72c93b660770d 80381 slab/slab_multi_64_32_sm90.ptx
 //kernelgen:output 3ca09e9e9307be6241fd226ed5af84134af1c7c84e4bd9eda36e42355b6aa85f 81439 slab/slab_multi_64_64_sm80.ptx
 //kernelgen:output a3483581d65a4e61b91ba2e67914610235b264f2c75a2a726516005e248218c6 80350 slab/slab_multi_64_64_sm90.ptx
-//kernelgen:output 2218d34778113395acd4c86b26b3a40d47ccc583593e641bfc0b156940a42162 2910 slab/slab_multi_params_gen.go
+//kernelgen:output 7f513f4ffcd414944506f18bcb027e3fdd412e622ed22f22e6efe5ab8fe535ad 2898 slab/slab_multi_params_gen.go
 
 //go:embed slab_multi_32_32_sm80.ptx
 var slabMulti32x32SM80 string

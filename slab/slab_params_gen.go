@@ -18,14 +18,14 @@ type chainParams struct {
 	lengths device.Ptr
 }
 
-// changeParams is weft::slab::ChangeParams of C++.
+// changeParams is weft::ChangeParams of C++.
 type changeParams struct {
 	_       structs.HostLayout
 	table   tableRef
 	changes gpu.Changes
 }
 
-// exportParams is weft::slab::ExportParams of C++.
+// exportParams is weft::ExportParams of C++.
 type exportParams struct {
 	_     structs.HostLayout
 	table tableRef
@@ -38,7 +38,7 @@ type flushParams struct {
 	table tableRef
 }
 
-// getParams is weft::slab::GetParams of C++.
+// getParams is weft::GetParams of C++.
 type getParams struct {
 	_      structs.HostLayout
 	table  tableRef
@@ -64,7 +64,7 @@ type tableRef struct {
 	unused   uint32
 }
 
-// winnersParams is weft::slab::WinnersParams of C++.
+// winnersParams is weft::WinnersParams of C++.
 type winnersParams struct {
 	_       structs.HostLayout
 	table   tableRef
@@ -78,14 +78,14 @@ var (
 	_ [80]byte = [unsafe.Offsetof(chainParams{}.lengths)]byte{}
 )
 
-// changeParams has the layout of weft::slab::ChangeParams.
+// changeParams has the layout of weft::ChangeParams.
 var (
 	_ [176]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
 	_ [80]byte  = [unsafe.Offsetof(changeParams{}.changes)]byte{}
 )
 
-// exportParams has the layout of weft::slab::ExportParams.
+// exportParams has the layout of weft::ExportParams.
 var (
 	_ [128]byte = [unsafe.Sizeof(exportParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(exportParams{}.table)]byte{}
@@ -98,7 +98,7 @@ var (
 	_ [0]byte  = [unsafe.Offsetof(flushParams{}.table)]byte{}
 )
 
-// getParams has the layout of weft::slab::GetParams.
+// getParams has the layout of weft::GetParams.
 var (
 	_ [128]byte = [unsafe.Sizeof(getParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(getParams{}.table)]byte{}
@@ -124,7 +124,7 @@ var (
 	_ [76]byte = [unsafe.Offsetof(tableRef{}.unused)]byte{}
 )
 
-// winnersParams has the layout of weft::slab::WinnersParams.
+// winnersParams has the layout of weft::WinnersParams.
 var (
 	_ [144]byte = [unsafe.Sizeof(winnersParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(winnersParams{}.table)]byte{}

@@ -14,10 +14,10 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
 //kernelgen:input 159e33c5d8c0d0d8902f7f302fa2bf6a3afe8578d8acb781225ece1e62d2c8e4 8066 kernels/include/weft/alloc.cuh
-//kernelgen:input 176cd46dee09ed5cd3abd63a0be944a84826ec8c19b661b82a960a4b0ae556fa 5430 kernels/include/weft/batch.cuh
+//kernelgen:input eb2e5d39d74b2f8530ff5e4895d86f059b8db861713df997921234f116e810db 5821 kernels/include/weft/batch.cuh
 //kernelgen:input 11ba316dd4fae5bc95d12c858a5dacb8b24a794b4a3e04af1954dfe09898d041 5877 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input c21d275c158f89505534d094609bfd4662b5fecf4e92656d1308699c8b760518 1444 kernels/include/weft/entry.cuh
+//kernelgen:input a709631630e93d593fde5931391e68226a7757f559157ef8c73b0c322028b60a 3073 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 785b0bef1596bccdd43ed197f067416f8161d59cb1da3356d5a9e7e293859bd1 4450 kernels/include/weft/order.cuh
 //kernelgen:input 4efda42f7569fa98848bb2670344e335379edf170a04397c9c7880abf88d1580 2617 kernels/include/weft/scan.cuh
@@ -26,13 +26,13 @@ import (
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input 4bff57b0713d32cdb137e74bce65b50e5879ceb0d33446cfce816865c7b5789a 12150 slab/change.cuh
-//kernelgen:input 0f2e300d050d17a2dd110a41d0f843f26ec078f5d90408b196259968ce78ef91 3306 slab/layout.cuh
-//kernelgen:input 8c9d177bc3e9abeacc2b44784d9901f1ab69a87c8f65dfcbb6ca7e1a0457ed3c 5862 slab/search.cuh
-//kernelgen:input 9ef4db1cd9435982ba322995a7a95c247717ead0cbf2848399ff7a80bf53450e 1975 slab/slab.cu
+//kernelgen:input e2561c7aea260f8b4a8cff37d0d3ca43604f85b3b926ef355eb8973d1e681564 12164 slab/change.cuh
+//kernelgen:input 00d22b20d5004294c88ef05efa9bfdfb96299eaec0aaef061fa766971e783a4f 2987 slab/layout.cuh
+//kernelgen:input ca14316a41156243e68119e3997aeb358cd12dacf04bf63cd26ffc01076660ef 5869 slab/search.cuh
+//kernelgen:input 037552657001716896d30f0cff65079c4478db843e27ab5428945b21992660cd 1346 slab/slab.cu
 //kernelgen:input 29fb3af5890d9b7b5682635b1d830862f3bd5c7e13ded5eec1fa3323d9c6e4ce 2181 slab/tile.cuh
 //kernelgen:input 18953bf6b47ef7c87a00f2dcf2ccf782929189c6588d605088656689b195929f 1653 slab/tuning.cuh
-//kernelgen:input 474d69317be068ca51b614ebc53029d6f9b7fe39668a02e49aaedba4196cf345 6790 slab/whole.cuh
+//kernelgen:input abdec8a2e46d0590e0f4e892d0d438fb6047ab671cb1e3d957355d4bbf0a8160 6797 slab/whole.cuh
 //kernelgen:output d53b20eb2bbdff41b9c2c371dfcc9ccb7fa777f350456b5a669361fe68a237f1 131556 slab/slab_32_32_sm80.ptx
 //kernelgen:output 57d23dc5adcee03b6217874118f2218a0da560a9db28e04a1149a7adbc0b2c03 131556 slab/slab_32_32_sm90.ptx
 //kernelgen:output a8f72c61c4ecda507582aa01f3e2bf264242705cfab90bbc2cc5b31e0c961e9b 131939 slab/slab_32_64_sm80.ptx
@@ -45,7 +45,7 @@ import (
 //kernelgen:output 4635eb0d09143df0f64d58fb289f247fbf02a899e0d9cdf4c91a69e164d03e97 86910 slab/slab_32_0_sm90.ptx
 //kernelgen:output 4c14fdde25553e1e6973ae77fd10d3fc889c17c468950c8749e286eec04c7739 83587 slab/slab_64_0_sm80.ptx
 //kernelgen:output c2184fbb77f14b9dcee490ba4125876488271e43ad67da4efb22d90976c3c71a 83587 slab/slab_64_0_sm90.ptx
-//kernelgen:output 0a46f1283e4f9f58f884e67b63b6c0211c276d85696f202b42ef4d95304449af 6846 slab/slab_params_gen.go
+//kernelgen:output 4b58bbe98dc5e5df851f6bad46d59d8cd8a0d1928f0dc3e101c02436404aa423 6798 slab/slab_params_gen.go
 
 //go:embed slab_32_32_sm80.ptx
 var slab32x32SM80 string

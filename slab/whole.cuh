@@ -50,7 +50,7 @@ __device__ __forceinline__ void rehash(const RehashParams& p) {
 
 // export_live writes the live pairs of a range of buckets to two columns.
 template <class S, class K, class V>
-__device__ __forceinline__ void export_live(const ExportParams& p) {
+__device__ __forceinline__ void export_live(const ExportParams<Table>& p) {
   each_slot<S>(p.table, p.to.lo, p.to.hi, p.to.step, [&](bool live, typename S::Word w, uint32_t bucket) {
     emit<S, K, V>(p.to, live, original<S>(p.table, S::key(w), bucket), S::value(w));
   });

@@ -44,6 +44,28 @@ struct Export {
   uint32_t unused;
 };
 
+// What kernels of all structures take: a table, by value, and a batch.
+template <class Table>
+struct GetParams {
+  Table table;
+  Lookup lookup;
+};
+template <class Table>
+struct ChangeParams {
+  Table table;
+  Changes changes;
+};
+template <class Table>
+struct WinnersParams {
+  Table table;
+  Winners winners;
+};
+template <class Table>
+struct ExportParams {
+  Table table;
+  Export to;
+};
+
 // ---- lookups ---------------------------------------------------------------
 
 // Query is the key that a lane brings to a lookup.

@@ -49,3 +49,29 @@ struct Widths<KeyBits, 0> {
 #define WEFT_KERNEL(name, blocks)                           \
   extern "C" __global__ void __launch_bounds__(kBlock, blocks) \
       WEFT_PAIR(name, WEFT_KEY_BITS, WEFT_VALUE_BITS)
+
+// WEFT_WIDTHS names the types of keys and values, and the slots that hold them.
+#define WEFT_WIDTHS                                       \
+  using K = Widths<WEFT_KEY_BITS, WEFT_VALUE_BITS>::K; \
+  using V = Widths<WEFT_KEY_BITS, WEFT_VALUE_BITS>::V; \
+  using S = Widths<WEFT_KEY_BITS, WEFT_VALUE_BITS>::S
+
+// WEFT_DUPLICATES is the kernels that resolve duplicates in batches of a
+// structure, which has change_one and a Table. Sets have no Put.
+#define WEFT_DUPLICATES(name)                                                                                \
+  WEFT_KERNEL(name##_contend, 1)(Contest p) { contend<K>(p); }                                               \
+  WEFT_KERNEL(name##_reset, 1)(Contest p) { reset(p); }                                                      \
+  WEFT_PUTS(name)                                                                                            \
+  WEFT_KERNEL(name##_winners_first, 1)(WinnersParams<Table> p) {                                             \
+    winners_first<S, K, V>(p.winners, [&](Operation<S>& op) { change_one<S>(p.table, op); });                \
+  }
+
+#if WEFT_VALUE_BITS
+#define WEFT_PUTS(name)                                                                                      \
+  WEFT_KERNEL(name##_claim, 1)(Contest p) { claim<K>(p); }                                                   \
+  WEFT_KERNEL(name##_winners_last, 1)(WinnersParams<Table> p) {                                              \
+    winners_last<S, K, V>(p.winners, p.table.counters, [&](Operation<S>& op) { change_one<S>(p.table, op); }); \
+  }
+#else
+#define WEFT_PUTS(name)
+#endif
