@@ -23,9 +23,6 @@ const (
 	// appendWarps is the number of warps that append what others leave to them,
 	// in blocks of one.
 	appendWarps, warpThreads = 16, 32
-
-	// scanStrip is the number of counts a warp adds up (scan.cuh).
-	scanStrip = 1024
 )
 
 // gpuEngine runs the kernels of slab.cu.
@@ -46,7 +43,6 @@ type kernels struct {
 
 	get, change, rehash, flush, export, chains    device.Kernel
 	getMulti, changeMulti, append, tally, collect device.Kernel
-	scanSums, scanStrips, scanOffsets             device.Kernel
 }
 
 func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixed, multi bool) (_ engine, _ *core.Leases, err error) {
@@ -85,7 +81,6 @@ func (k *kernels) load(dev device.Device, order *gpu.OrderKernels, multi bool) e
 	return gpu.Load(dev, slabMultiImages[pair], []gpu.Entry{
 		{Name: "get", To: &k.getMulti}, {Name: "change", To: &k.changeMulti},
 		{Name: "append", To: &k.append}, {Name: "tally", To: &k.tally}, {Name: "collect", To: &k.collect},
-		{Name: "scan_sums", To: &k.scanSums}, {Name: "scan_strips", To: &k.scanStrips}, {Name: "scan_offsets", To: &k.scanOffsets},
 	})
 }
 
@@ -155,21 +150,6 @@ func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *bat
 // tiles is a launch with a tile for each bucket, or a device full of them.
 func tiles(dev device.Device, buckets uint32) device.Dim {
 	return gpu.Wave(dev, (int(buckets)+1)*tileLanes)
-}
-
-// Scan launches adding up counts to offsets: three launches.
-func (k *kernels) Scan(s *device.Stream, counts, offsets device.Ptr, n int) error {
-	p := scanParams{counts: counts, offsets: offsets, n: uint64(n)}
-	warps := (n + scanStrip - 1) / scanStrip
-	for _, scan := range []struct {
-		k     device.Kernel
-		warps int
-	}{{k.scanSums, warps}, {k.scanStrips, 1}, {k.scanOffsets, warps}} {
-		if err := device.Launch(s, scan.k, gpu.Grid(warpThreads*scan.warps), gpu.Block, &p); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Rows launches writing the values of n keys to the rows that offsets say, those

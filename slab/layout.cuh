@@ -6,7 +6,6 @@
 #include "weft/alloc.cuh"
 #include "weft/batch.cuh"
 #include "weft/hash.cuh"
-#include "weft/scan.cuh"
 #include "weft/spread.cuh"
 #include "weft/tile.cuh"
 

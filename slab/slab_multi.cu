@@ -13,6 +13,3 @@ WEFT_KERNEL(slab_multi_change, kMultiBlocks)(ChangeParams<Table> p) { change_bat
 WEFT_KERNEL(slab_multi_append, 1)(ChangeParams<Table> p) { append<S, K, V>(p); }
 WEFT_KERNEL(slab_multi_tally, 1)(TallyParams p) { tally_all<S, K>(p); }
 WEFT_KERNEL(slab_multi_collect, 1)(CollectParams p) { collect<S, K, V>(p); }
-WEFT_KERNEL(slab_multi_scan_sums, 1)(ScanParams p) { scan_sums(p); }
-WEFT_KERNEL(slab_multi_scan_strips, 1)(ScanParams p) { scan_strips(p); }
-WEFT_KERNEL(slab_multi_scan_offsets, 1)(ScanParams p) { scan_offsets(p); }

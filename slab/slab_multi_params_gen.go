@@ -22,14 +22,6 @@ type collectParams struct {
 	n       uint64
 }
 
-// scanParams is weft::ScanParams of C++.
-type scanParams struct {
-	_       structs.HostLayout
-	counts  device.Ptr
-	offsets device.Ptr
-	n       uint64
-}
-
 // tallyParams is weft::slab::TallyParams of C++.
 type tallyParams struct {
 	_      structs.HostLayout
@@ -50,14 +42,6 @@ var (
 	_ [112]byte = [unsafe.Offsetof(collectParams{}.rows)]byte{}
 	_ [120]byte = [unsafe.Offsetof(collectParams{}.found)]byte{}
 	_ [128]byte = [unsafe.Offsetof(collectParams{}.n)]byte{}
-)
-
-// scanParams has the layout of weft::ScanParams.
-var (
-	_ [24]byte = [unsafe.Sizeof(scanParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(scanParams{}.counts)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(scanParams{}.offsets)]byte{}
-	_ [16]byte = [unsafe.Offsetof(scanParams{}.n)]byte{}
 )
 
 // tallyParams has the layout of weft::slab::TallyParams.

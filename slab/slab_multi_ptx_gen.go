@@ -20,27 +20,26 @@ import (
 //kernelgen:input a709631630e93d593fde5931391e68226a7757f559157ef8c73b0c322028b60a 3073 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 785b0bef1596bccdd43ed197f067416f8161d59cb1da3356d5a9e7e293859bd1 4450 kernels/include/weft/order.cuh
-//kernelgen:input 4efda42f7569fa98848bb2670344e335379edf170a04397c9c7880abf88d1580 2617 kernels/include/weft/scan.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
 //kernelgen:input 2211c7e0134edf7d49ae4c85891bb00352b435c1dd3507ecae6172bdaa4384cd 4008 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input e2561c7aea260f8b4a8cff37d0d3ca43604f85b3b926ef355eb8973d1e681564 12164 slab/change.cuh
-//kernelgen:input 00d22b20d5004294c88ef05efa9bfdfb96299eaec0aaef061fa766971e783a4f 2987 slab/layout.cuh
+//kernelgen:input 4aa5b0077fe961366304bf117d20a5063df740c725f3353a85efb4300fb8429c 2962 slab/layout.cuh
 //kernelgen:input ca14316a41156243e68119e3997aeb358cd12dacf04bf63cd26ffc01076660ef 5869 slab/search.cuh
-//kernelgen:input ff7f9d7217bbdec8d9613c4287b5425ba55f518294b84b86f7c5583974c437a9 871 slab/slab_multi.cu
+//kernelgen:input 3cc0dfdc7a1046809bbfbe37ecd9286f2ef3b962d6abc8bcfdbb1d37ec45b388 654 slab/slab_multi.cu
 //kernelgen:input 29fb3af5890d9b7b5682635b1d830862f3bd5c7e13ded5eec1fa3323d9c6e4ce 2181 slab/tile.cuh
 //kernelgen:input 18953bf6b47ef7c87a00f2dcf2ccf782929189c6588d605088656689b195929f 1653 slab/tuning.cuh
-//kernelgen:output f5609c09dd426de859d004457f6971fa81b5e9364426476449fa36307af5fa93 82911 slab/slab_multi_32_32_sm80.ptx
-//kernelgen:output 7b18da88ebdd069e46908224c02a1deaf7e9a5ba403da963050f35510489606d 82911 slab/slab_multi_32_32_sm90.ptx
-//kernelgen:output 4889a81e84da36628cff9080cd23abaccbc48b512d15fe308b85b7314366ccf0 80235 slab/slab_multi_32_64_sm80.ptx
-//kernelgen:output 3351c60e3435523c2d8ddef205e43bd8041fbbceeb09550119c9b01bca62a3fb 79163 slab/slab_multi_32_64_sm90.ptx
-//kernelgen:output a6f0af75833b33eb1166767f92d292bd5df3ffcdbd315efab4b3fcbaf3ccd50a 81453 slab/slab_multi_64_32_sm80.ptx
-//kernelgen:output da84112972537a76d200b9bf68211ab78a6e2522618e759442f72c93b660770d 80381 slab/slab_multi_64_32_sm90.ptx
-//kernelgen:output 3ca09e9e9307be6241fd226ed5af84134af1c7c84e4bd9eda36e42355b6aa85f 81439 slab/slab_multi_64_64_sm80.ptx
-//kernelgen:output a3483581d65a4e61b91ba2e67914610235b264f2c75a2a726516005e248218c6 80350 slab/slab_multi_64_64_sm90.ptx
-//kernelgen:output 7f513f4ffcd414944506f18bcb027e3fdd412e622ed22f22e6efe5ab8fe535ad 2898 slab/slab_multi_params_gen.go
+//kernelgen:output baa1a5990dc73b40742ed5e3ebd7bca4470c7789f8136a3ed8f0ae5de38efe11 70633 slab/slab_multi_32_32_sm80.ptx
+//kernelgen:output 708e0324068d39f5a4b19cffab83821ad3845ba95e3d36ef49e644f53f7b02da 70633 slab/slab_multi_32_32_sm90.ptx
+//kernelgen:output ab386f7cf2cf85ca084fbdaac72240ccb226b14080fdf92718e274b301a97148 67957 slab/slab_multi_32_64_sm80.ptx
+//kernelgen:output a001e1f29d1cffd5e609e5ef4127516be7d6e9d26976d0b953a578e98c818a1a 66885 slab/slab_multi_32_64_sm90.ptx
+//kernelgen:output bc8d7dc92e4ff092760694fba1c7f1bed46b2ede3361d8cf7c471c99b44f9f40 69175 slab/slab_multi_64_32_sm80.ptx
+//kernelgen:output 90a037d0544478c4c202ac6baee204651d1b5408464436597411f51fc47712f8 68103 slab/slab_multi_64_32_sm90.ptx
+//kernelgen:output ed28f3227de4968445032ad520e99fda3fc153436bbda1e094befcce975482c6 69161 slab/slab_multi_64_64_sm80.ptx
+//kernelgen:output d36ec09087bdcbe31ac6eb0fd556e596a00043b75be761d9da95c5256d6fc64b 68072 slab/slab_multi_64_64_sm90.ptx
+//kernelgen:output 30701d900251cac0c77e09823902e01f5b25a42d38b6abdfc445bdbbdca09913 2462 slab/slab_multi_params_gen.go
 
 //go:embed slab_multi_32_32_sm80.ptx
 var slabMulti32x32SM80 string
@@ -106,51 +105,39 @@ var slabMultiImages = map[string]*device.Image{
 // slabMulti32x32Kernels are the entry points of slabMultiImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var slabMulti32x32Kernels = map[string]int{
-	"slab_multi_append_32_32":       176,
-	"slab_multi_change_32_32":       176,
-	"slab_multi_collect_32_32":      136,
-	"slab_multi_get_32_32":          128,
-	"slab_multi_scan_offsets_32_32": 24,
-	"slab_multi_scan_strips_32_32":  24,
-	"slab_multi_scan_sums_32_32":    24,
-	"slab_multi_tally_32_32":        104,
+	"slab_multi_append_32_32":  176,
+	"slab_multi_change_32_32":  176,
+	"slab_multi_collect_32_32": 136,
+	"slab_multi_get_32_32":     128,
+	"slab_multi_tally_32_32":   104,
 }
 
 // slabMulti32x64Kernels are the entry points of slabMultiImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var slabMulti32x64Kernels = map[string]int{
-	"slab_multi_append_32_64":       176,
-	"slab_multi_change_32_64":       176,
-	"slab_multi_collect_32_64":      136,
-	"slab_multi_get_32_64":          128,
-	"slab_multi_scan_offsets_32_64": 24,
-	"slab_multi_scan_strips_32_64":  24,
-	"slab_multi_scan_sums_32_64":    24,
-	"slab_multi_tally_32_64":        104,
+	"slab_multi_append_32_64":  176,
+	"slab_multi_change_32_64":  176,
+	"slab_multi_collect_32_64": 136,
+	"slab_multi_get_32_64":     128,
+	"slab_multi_tally_32_64":   104,
 }
 
 // slabMulti64x32Kernels are the entry points of slabMultiImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var slabMulti64x32Kernels = map[string]int{
-	"slab_multi_append_64_32":       176,
-	"slab_multi_change_64_32":       176,
-	"slab_multi_collect_64_32":      136,
-	"slab_multi_get_64_32":          128,
-	"slab_multi_scan_offsets_64_32": 24,
-	"slab_multi_scan_strips_64_32":  24,
-	"slab_multi_scan_sums_64_32":    24,
-	"slab_multi_tally_64_32":        104,
+	"slab_multi_append_64_32":  176,
+	"slab_multi_change_64_32":  176,
+	"slab_multi_collect_64_32": 136,
+	"slab_multi_get_64_32":     128,
+	"slab_multi_tally_64_32":   104,
 }
 
 // slabMulti64x64Kernels are the entry points of slabMultiImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var slabMulti64x64Kernels = map[string]int{
-	"slab_multi_append_64_64":       176,
-	"slab_multi_change_64_64":       176,
-	"slab_multi_collect_64_64":      136,
-	"slab_multi_get_64_64":          128,
-	"slab_multi_scan_offsets_64_64": 24,
-	"slab_multi_scan_strips_64_64":  24,
-	"slab_multi_scan_sums_64_64":    24,
-	"slab_multi_tally_64_64":        104,
+	"slab_multi_append_64_64":  176,
+	"slab_multi_change_64_64":  176,
+	"slab_multi_collect_64_64": 136,
+	"slab_multi_get_64_64":     128,
+	"slab_multi_tally_64_64":   104,
 }

@@ -20,14 +20,13 @@ import (
 //kernelgen:input a709631630e93d593fde5931391e68226a7757f559157ef8c73b0c322028b60a 3073 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 785b0bef1596bccdd43ed197f067416f8161d59cb1da3356d5a9e7e293859bd1 4450 kernels/include/weft/order.cuh
-//kernelgen:input 4efda42f7569fa98848bb2670344e335379edf170a04397c9c7880abf88d1580 2617 kernels/include/weft/scan.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
 //kernelgen:input 2211c7e0134edf7d49ae4c85891bb00352b435c1dd3507ecae6172bdaa4384cd 4008 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input e2561c7aea260f8b4a8cff37d0d3ca43604f85b3b926ef355eb8973d1e681564 12164 slab/change.cuh
-//kernelgen:input 00d22b20d5004294c88ef05efa9bfdfb96299eaec0aaef061fa766971e783a4f 2987 slab/layout.cuh
+//kernelgen:input 4aa5b0077fe961366304bf117d20a5063df740c725f3353a85efb4300fb8429c 2962 slab/layout.cuh
 //kernelgen:input ca14316a41156243e68119e3997aeb358cd12dacf04bf63cd26ffc01076660ef 5869 slab/search.cuh
 //kernelgen:input 037552657001716896d30f0cff65079c4478db843e27ab5428945b21992660cd 1346 slab/slab.cu
 //kernelgen:input 29fb3af5890d9b7b5682635b1d830862f3bd5c7e13ded5eec1fa3323d9c6e4ce 2181 slab/tile.cuh

@@ -14,13 +14,13 @@ import (
 //kernelgen:target 80,90+ptx85
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
-//kernelgen:input 176cd46dee09ed5cd3abd63a0be944a84826ec8c19b661b82a960a4b0ae556fa 5430 kernels/include/weft/batch.cuh
+//kernelgen:input eb2e5d39d74b2f8530ff5e4895d86f059b8db861713df997921234f116e810db 5821 kernels/include/weft/batch.cuh
 //kernelgen:input 11ba316dd4fae5bc95d12c858a5dacb8b24a794b4a3e04af1954dfe09898d041 5877 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 785b0bef1596bccdd43ed197f067416f8161d59cb1da3356d5a9e7e293859bd1 4450 kernels/include/weft/order.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
-//kernelgen:input d932689dc7bd0181909f91c3f7348631ac41789d51111cf1891c40e42a4a3df1 3958 kernels/include/weft/slot.cuh
+//kernelgen:input 2211c7e0134edf7d49ae4c85891bb00352b435c1dd3507ecae6172bdaa4384cd 4008 kernels/include/weft/slot.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 
 // Changes is weft::Changes of C++.

@@ -11,8 +11,6 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-//go:generate go run ../kernelgen -target 80+ptx83,90+ptx83 gpu.cu
-
 // Structure is what a structure brings to an [Engine]: launches of its kernels
 // on its memory. All submit and none waits.
 type Structure interface {
@@ -51,7 +49,6 @@ type Engine struct {
 	known     core.Counters // as of the last reading
 	stale     bool          // changes have been submitted since
 	used      atomic.Uint64 // slots in use, counting operations submitted since as new pairs
-	add       device.Kernel // loaded when first used
 }
 
 // OpenEngine prepares an engine for a structure with so many slots in each line.
@@ -254,17 +251,16 @@ func (e *Engine) mayUse(b *batch.Batch) {
 
 // Add is for [core.Engine].
 func (e *Engine) Add(s *device.Stream, to device.Ptr, negate bool) error {
-	if e.add == nil {
-		if err := Load(e.Dev, &gpuImage, []Entry{{Name: "add", To: &e.add}}); err != nil {
-			return err
-		}
+	k, err := e.own()
+	if err != nil {
+		return err
 	}
 	e.stale = true // Counters waits for this, too
 	p := addParams{counters: linesOf(e.Parts()).TallyPtr(), to: to}
 	if negate {
 		p.negate = 1
 	}
-	return e.Submit(s, func() error { return device.Launch(s, e.add, Grid(1), Block, &p) })
+	return e.Submit(s, func() error { return device.Launch(s, k.add, Grid(1), Block, &p) })
 }
 
 // ---- whole tables ---------------------------------------------------------------

@@ -12,8 +12,6 @@ import (
 
 // Expander is a structure whose keys have rows of variable number.
 type Expander interface {
-	// Scan launches adding up n counts (uint32) to n+1 offsets (uint64).
-	Scan(s *device.Stream, counts, offsets device.Ptr, n int) error
 	// Rows launches writing the values of n keys, those of key i from row
 	// offsets[i] on, none beyond row offsets[i+1], before row first or from row
 	// limit on. vals is where row first goes; no key's rows end before it. found,
@@ -139,7 +137,7 @@ func (e *Engine) expandOn(s *device.Stream, l *core.Lease, b *batch.Batch, x Exp
 	if err := e.structure.Look(s, l.Parts, b, 0); err != nil {
 		return err
 	}
-	if err := x.Scan(s, counts.Ptr, offsets.Ptr, b.N); err != nil {
+	if err := e.scan(s, counts.Ptr, offsets.Ptr, b.N); err != nil {
 		return err
 	}
 	return x.Rows(s, l.Parts, b.N, keys.Ptr, offsets.Ptr, vals.Ptr, 0, 0, uint64(vals.Rows()))

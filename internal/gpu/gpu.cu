@@ -1,5 +1,6 @@
 // Kernels that engines of all structures launch.
 #include "weft/change.cuh"
+#include "weft/scan.cuh"
 
 using namespace weft;
 
@@ -17,3 +18,8 @@ extern "C" __global__ void gpu_add(AddParams p) {
   uint64_t live = load_relaxed(&p.counters->live);
   add_relaxed(p.to, p.negate ? 0 - live : live);
 }
+
+// From counts to offsets.
+extern "C" __global__ void gpu_scan_sums(ScanParams p) { scan_sums(p); }
+extern "C" __global__ void gpu_scan_strips(ScanParams p) { scan_strips(p); }
+extern "C" __global__ void gpu_scan_offsets(ScanParams p) { scan_offsets(p); }

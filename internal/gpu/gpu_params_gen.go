@@ -18,6 +18,14 @@ type addParams struct {
 	unused   uint32
 }
 
+// scanParams is weft::ScanParams of C++.
+type scanParams struct {
+	_       structs.HostLayout
+	counts  device.Ptr
+	offsets device.Ptr
+	n       uint64
+}
+
 // addParams has the layout of AddParams.
 var (
 	_ [24]byte = [unsafe.Sizeof(addParams{})]byte{}
@@ -25,4 +33,12 @@ var (
 	_ [8]byte  = [unsafe.Offsetof(addParams{}.to)]byte{}
 	_ [16]byte = [unsafe.Offsetof(addParams{}.negate)]byte{}
 	_ [20]byte = [unsafe.Offsetof(addParams{}.unused)]byte{}
+)
+
+// scanParams has the layout of weft::ScanParams.
+var (
+	_ [24]byte = [unsafe.Sizeof(scanParams{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(scanParams{}.counts)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(scanParams{}.offsets)]byte{}
+	_ [16]byte = [unsafe.Offsetof(scanParams{}.n)]byte{}
 )

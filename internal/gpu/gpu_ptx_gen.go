@@ -12,18 +12,19 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 29b42d7197091f376efadde7112399c3ae7844bcf0c4a2b2f6fa0f495ac9f8a3 522 internal/gpu/gpu.cu
+//kernelgen:input 27853e7b579fc74ef7c107d93c3b23dbc3099f87d9845bd46b42db462622adb2 804 internal/gpu/gpu.cu
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
 //kernelgen:input 11ba316dd4fae5bc95d12c858a5dacb8b24a794b4a3e04af1954dfe09898d041 5877 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 785b0bef1596bccdd43ed197f067416f8161d59cb1da3356d5a9e7e293859bd1 4450 kernels/include/weft/order.cuh
+//kernelgen:input 4efda42f7569fa98848bb2670344e335379edf170a04397c9c7880abf88d1580 2617 kernels/include/weft/scan.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
-//kernelgen:input d932689dc7bd0181909f91c3f7348631ac41789d51111cf1891c40e42a4a3df1 3958 kernels/include/weft/slot.cuh
+//kernelgen:input 2211c7e0134edf7d49ae4c85891bb00352b435c1dd3507ecae6172bdaa4384cd 4008 kernels/include/weft/slot.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:output 0bf9a786ae3f17bf389b5421f8eb03557658799d72cbdac7d97a0d597665f168 622 internal/gpu/gpu_sm80.ptx
-//kernelgen:output 6b8c0d0a7a0f091c563c2ef28dbb03a01c9069e26172312e4b8fd5b68a819a1d 622 internal/gpu/gpu_sm90.ptx
-//kernelgen:output 6503c6d2994f1fd404fa15f35dd1357cca5d0c75fea72ddcdb2eddffc74d5a4f 633 internal/gpu/gpu_params_gen.go
+//kernelgen:output fa64fa161dd6c6d616baa0b0e3f88e5a696be36f6457983f96cfcec2d43fa754 12652 internal/gpu/gpu_sm80.ptx
+//kernelgen:output ead1973203244d7cc4702a9ce2e383dd5425b5c5aaf405a6d3ec017522fc7346 12652 internal/gpu/gpu_sm90.ptx
+//kernelgen:output 2caf90a8c246acee4c532844510f70397312f84632ba888187b22622a1e68ca7 1069 internal/gpu/gpu_params_gen.go
 
 //go:embed gpu_sm80.ptx
 var gpuSM80 string
@@ -43,5 +44,8 @@ var gpuImage = device.Image{
 // gpuKernels are the entry points of gpuImage and the size in bytes of
 // the parameter struct that each takes.
 var gpuKernels = map[string]int{
-	"gpu_add": 24,
+	"gpu_add":          24,
+	"gpu_scan_offsets": 24,
+	"gpu_scan_strips":  24,
+	"gpu_scan_sums":    24,
 }

@@ -21,6 +21,9 @@ type Workspace struct {
 	mu       sync.Mutex
 	carriers []*Carrier // that are idle
 
+	loading sync.Mutex
+	kernels *kernels
+
 	limit   int // bytes of all scratches, at most
 	scratch []*Scratch
 	line    staging.Line

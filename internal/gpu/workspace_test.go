@@ -189,8 +189,6 @@ func (p *sharer) Change(s *device.Stream, _ core.Parts, c *gpu.Change) (bool, er
 		s.Copy(p.seen.Ptr(), c.Args.Contended.Items, 4*p.seen.Len()))
 }
 
-func (p *sharer) Scan(*device.Stream, device.Ptr, device.Ptr, int) error { return nil }
-
 func (p *sharer) Rows(s *device.Stream, _ core.Parts, n int, _, _, vals, found device.Ptr, first, limit uint64) error {
 	return errors.Join(s.Fill(vals, p.mark, int(limit-first)), s.Fill(found, sharedRows, 1))
 }

@@ -1,0 +1,49 @@
+package gpu
+
+import "github.com/weftgo/weft/device"
+
+//go:generate go run ../kernelgen -target 80+ptx83,90+ptx83 gpu.cu
+
+// scanStrip is the number of counts that a warp adds up (scan.cuh).
+const scanStrip = 1024
+
+// kernels are those of no structure.
+type kernels struct {
+	add  device.Kernel
+	scan [3]device.Kernel // sums, strips, offsets
+}
+
+// own loads them when they are first used.
+func (w *Workspace) own() (*kernels, error) {
+	w.loading.Lock()
+	defer w.loading.Unlock()
+	if w.kernels != nil {
+		return w.kernels, nil
+	}
+	k := &kernels{}
+	err := Load(w.dev, &gpuImage, []Entry{
+		{Name: "add", To: &k.add},
+		{Name: "scan_sums", To: &k.scan[0]}, {Name: "scan_strips", To: &k.scan[1]}, {Name: "scan_offsets", To: &k.scan[2]},
+	})
+	if err == nil {
+		w.kernels = k
+	}
+	return k, err
+}
+
+// scan submits adding up n counts (uint32) to n+1 offsets (uint64). It needs no
+// memory of its own, as prim's does: what it submits outlives the call.
+func (w *Workspace) scan(s *device.Stream, counts, offsets device.Ptr, n int) error {
+	k, err := w.own()
+	if err != nil {
+		return err
+	}
+	p := scanParams{counts: counts, offsets: offsets, n: uint64(n)}
+	strips := (n + scanStrip - 1) / scanStrip
+	for i, warps := range []int{strips, 1, strips} {
+		if err := device.Launch(s, k.scan[i], Grid(32*warps), Block, &p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
