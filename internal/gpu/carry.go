@@ -2,8 +2,11 @@ package gpu
 
 import (
 	"context"
+	"errors"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
 // Reset submits setting the counter to zero, before the work of all pieces that
@@ -13,8 +16,17 @@ func (c *Carrier) Reset() error {
 	if err != nil {
 		return err
 	}
-	return s.Fill(c.Hits.Ptr(), 0, countBytes/4)
+	return s.Fill(c.Hits.Ptr(), 0, 2)
 }
+
+// Bring submits reading the counter to a piece that is the whole batch, behind its
+// work: it is Counted when the batch has arrived.
+func (c *Carrier) Bring(p *staging.Piece) error {
+	return p.Stream.CopyOutAsync(c.host[:8], c.Hits.Ptr())
+}
+
+// Counted is what Bring has read.
+func (c *Carrier) Counted() int { return int(batch.View[uint64](c.host)[0]) }
 
 // Count waits for the work of all pieces, whatever becomes of the context, and
 // reads the counter.
@@ -23,8 +35,20 @@ func (c *Carrier) Count(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := s.CopyOut(context.WithoutCancel(ctx), c.host, c.Hits.Ptr()); err != nil {
+	if err := s.CopyOut(context.WithoutCancel(ctx), c.host[:8], c.Hits.Ptr()); err != nil {
 		return 0, err
 	}
-	return int(batch.View[uint64](c.host)[0]), nil
+	return c.Counted(), nil
+}
+
+// bringReport submits reading the counters of a table, and a word, behind the
+// work of a batch's last piece: report tells them when the batch has arrived.
+func (c *Carrier) bringReport(s *device.Stream, tally, word device.Ptr) error {
+	return errors.Join(s.CopyOutAsync(c.host[:16], tally), s.CopyOutAsync(c.host[16:20], word))
+}
+
+// report is what bringReport has read.
+func (c *Carrier) report() (live, used uint64, word uint32) {
+	counters := batch.View[uint64](c.host)
+	return counters[0], counters[1], batch.View[uint32](c.host)[4]
 }

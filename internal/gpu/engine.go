@@ -102,12 +102,21 @@ func (e *Engine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *b
 	if err := c.Reset(); err != nil {
 		return 0, 0, err
 	}
+	whole := false // all in one piece
 	done, err = c.Ring.Run(ctx, b, func(p *staging.Piece) error {
 		if err := p.Stream.Wait(e.Visible); err != nil {
 			return err
 		}
-		return e.structure.Look(p.Stream, l.Parts, p.Batch, c.Hits.Ptr())
+		err := e.structure.Look(p.Stream, l.Parts, p.Batch, c.Hits.Ptr())
+		if p.Batch.N < b.N || err != nil {
+			return err
+		}
+		whole = true
+		return c.Bring(p)
 	})
+	if whole && err == nil {
+		return done, c.Counted(), nil
+	}
 	// All pieces that were sent have arrived, so the count is theirs. If none
 	// was, the counter may not be zero yet: it is read on the same stream.
 	hits, e2 := c.Count(ctx)
@@ -202,20 +211,45 @@ func (e *Engine) changeHost(ctx context.Context, b *batch.Batch) (done int, fail
 	}
 	defer e.Return(x)
 	b = b.Chunk(0, min(b.N, ResolveOps, x.Ops))
-	if err := e.Submit(e.Stream, func() error { return e.Set(e.Stream, WordFailed, 0) }); err != nil {
-		return 0, nil, err
-	}
 	c, err := e.Carrier()
 	if err != nil {
 		return 0, nil, err
 	}
 	defer e.Give(c)
 	done, err = c.Ring.RunInOrder(ctx, b, func(p *staging.Piece) error {
-		return e.Submit(p.Stream, func() error { return e.launch(p.Stream, p.Batch, x, e.Failed(x), p.Lo) })
+		return e.Submit(p.Stream, func() error {
+			if p.Lo == 0 {
+				if err := e.Set(p.Stream, WordFailed, 0); err != nil {
+					return err
+				}
+			}
+			err := e.launch(p.Stream, p.Batch, x, e.Failed(x), p.Lo)
+			if p.Lo+p.Batch.N < b.N || err != nil {
+				return err
+			}
+			return c.bringReport(p.Stream, linesOf(e.Parts()).TallyPtr(), e.Word(WordFailed))
+		})
 	})
 	// What has been run has been run, whatever has become of the context.
-	failed, ferr := e.ReadFailed(context.WithoutCancel(ctx), x)
-	return done, failed, errors.Join(err, ferr)
+	switch ctx := context.WithoutCancel(ctx); {
+	case err == nil:
+		n := e.know(c)
+		failed, err = e.listFailed(ctx, x, n)
+	case done > 0:
+		var ferr error
+		failed, ferr = e.ReadFailed(ctx, x)
+		err = errors.Join(err, ferr)
+	}
+	return done, failed, err
+}
+
+// know takes over what has come back with the last piece of a batch: the
+// counters, and how many operations found no room.
+func (e *Engine) know(c *Carrier) (failed uint32) {
+	e.known.Live, e.known.Used, failed = c.report()
+	e.stale = false
+	e.used.Store(e.known.Used)
+	return failed
 }
 
 // launch launches the kernels of a change: one, and those that resolve

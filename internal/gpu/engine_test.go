@@ -140,15 +140,27 @@ func TestChangeReportsFailures(t *testing.T) {
 		there := &batch.Batch{N: n, Kind: weft.OpPut, Flags: batch.Order | batch.Report, Columns: batch.Columns{batch.Keys: batch.InOn(on), batch.Vals: batch.InOn(on)}}
 		for stream, b := range map[*device.Stream]*batch.Batch{nil: host, s: there} {
 			var want []uint32
-			p.change = thirds(&want)
-			used := e.Used()
+			takes := thirds(&want)
+			p.change = func(s *device.Stream, c *gpu.Change) error {
+				return errors.Join(takes(s, c), s.Fill(e.Parts().(*memory).TallyPtr(), 5, 4)) // 5<<32|5 live, and as many used
+			}
+			// A batch from the host brings the counters back.
+			used := uint64(5<<32 | 5)
+			if stream != nil {
+				used = e.Used() + uint64(n)
+			} else if n == 0 {
+				used = e.Used()
+			}
 			done, failed, err := e.Change(t.Context(), stream, b)
 			slices.Sort(want)
 			if done != n || err != nil || !slices.Equal(failed, want) || len(want) != (n+2)/3 {
 				t.Errorf("%d operations: %d done, failed are %v, want %v; %v", n, done, failed, want, err)
 			}
-			if e.Used() != used+uint64(n) {
-				t.Errorf("%d operations may have used %d slots", n, e.Used()-used)
+			if e.Used() != used {
+				t.Errorf("%d operations may have used %d slots, want %d", n, e.Used(), used)
+			}
+			if now, err := e.Counters(t.Context()); err != nil || n > 0 && now != (core.Counters{Live: 5<<32 | 5, Used: 5<<32 | 5}) {
+				t.Errorf("%d operations: %+v, %v", n, now, err)
 			}
 		}
 		// Without a report, failures are counted until somebody asks.

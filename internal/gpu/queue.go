@@ -121,8 +121,16 @@ func (q *Queue) Failed(x *Scratch) List { return List{Items: x.failed(), Count: 
 // ReadFailed returns the recorded operations, ascending.
 func (q *Queue) ReadFailed(ctx context.Context, x *Scratch) ([]uint32, error) {
 	n, err := q.Read(ctx, WordFailed)
-	if err != nil || n == 0 {
+	if err != nil {
 		return nil, err
+	}
+	return q.listFailed(ctx, x, n)
+}
+
+// listFailed is ReadFailed of so many.
+func (q *Queue) listFailed(ctx context.Context, x *Scratch, n uint32) ([]uint32, error) {
+	if n == 0 {
+		return nil, nil
 	}
 	failed := make([]uint32, n)
 	if err := q.Stream.CopyOut(ctx, device.Bytes(failed), x.failed()); err != nil {

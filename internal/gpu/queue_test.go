@@ -133,14 +133,15 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 		q := new(gpu.Queue)
 		fired := devicetest.FailAfter(dev, n)
 		err := q.Open(dev, widths)
+		less := false // scratch, where there was no memory for more
 		if err == nil {
-			if err = take(q); err != nil {
-				if err := take(q); err != nil {
+			if less, err = take(q); err != nil {
+				if _, err := take(q); err != nil {
 					t.Errorf("operation %d failed once, and memory for good: %v", n, err)
 				}
 			}
 		}
-		if fired() != (err != nil) || err != nil && !errors.Is(err, device.ErrMemory) {
+		if fired() != (err != nil || less) || err != nil && !errors.Is(err, device.ErrMemory) {
 			t.Errorf("operation %d failed: %v, %v", n, fired(), err)
 		}
 		if err := q.Close(); err != nil {
@@ -156,19 +157,37 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 	}
 }
 
-// take takes and returns what calls work with.
-func take(q *gpu.Queue) error {
+// take takes and returns what calls work with, and reports whether it was less
+// than asked for.
+func take(q *gpu.Queue) (less bool, err error) {
 	for _, n := range []int{1000, 2000} {
 		x, err := q.Scratch(context.Background(), n)
 		if err != nil {
-			return err
+			return less, err
 		}
+		less = less || x.Ops < n
 		q.Return(x)
 		c, err := q.Carrier()
 		if err != nil {
-			return err
+			return less, err
 		}
 		q.Give(c)
 	}
-	return nil
+	return less, nil
+}
+
+// Where there is memory for less scratch than a change could use, it gets that.
+func TestScratchFitsMemory(t *testing.T) {
+	dev := devicetest.OpenSim(t, &sim.Options{Memory: 1 << 20})
+	q := openQueue(t, dev)
+	defer func() {
+		if err := q.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	x, err := q.Scratch(t.Context(), 1<<20)
+	if err != nil || x.Ops < 1<<14 || x.Ops >= 1<<17 {
+		t.Fatalf("%+v: %v", x, err)
+	}
+	q.Return(x)
 }

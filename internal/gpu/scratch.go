@@ -102,7 +102,12 @@ func (w *Workspace) find(q *Queue, n int) (*Scratch, error) {
 	if err := w.drop(n); err != nil {
 		return nil, err
 	}
-	return w.make(ops)
+	x, err := w.make(ops)
+	for errors.Is(err, device.ErrMemory) && ops > leastScratch { // a change takes longer with less
+		ops /= 2
+		x, err = w.make(ops)
+	}
+	return x, err
 }
 
 // best is the smallest scratch for n operations that is not lent and of which ok

@@ -100,11 +100,12 @@ type Carrier struct {
 	Hits device.Slice[uint64]
 
 	dev  device.Device
-	host []byte // page-locked, for reading the counter
+	host []byte // page-locked, for what comes back with a batch
 }
 
-// countBytes is the size of what a carrier counts in.
-const countBytes = 8
+// reportBytes is the size of what comes back with a batch: two counters of 64
+// bits, and a word.
+const reportBytes = 24
 
 // Carrier lends a carrier, until Give. As many are kept as were lent at once:
 // streams and events, but no memory to speak of.
@@ -118,7 +119,7 @@ func (w *Workspace) Carrier() (*Carrier, error) {
 	}
 	c := &Carrier{Ring: staging.New(w.dev, w.memory), dev: w.dev}
 	var err error
-	if c.host, err = w.dev.AllocHost(countBytes); err != nil {
+	if c.host, err = w.dev.AllocHost(reportBytes); err != nil {
 		return nil, err
 	}
 	if c.Hits, err = device.Make[uint64](w.dev, 1); err != nil {

@@ -20,6 +20,10 @@ type job struct {
 	whole   bool // in one piece
 	staged  bool // a core copies a column
 	pieces  []int
+	// alone is a batch of one piece: it overlaps with nothing, so its copies are on
+	// the stream of its work, and need no events.
+	alone   bool
+	in, out *device.Stream
 
 	// turn[i] tells segment i that it has been decided whether the pieces before
 	// its next one are run; in order, also that they have been launched.
@@ -72,6 +76,10 @@ func (r *Ring) borrow(b *job) (blocks []block, err error) {
 // carry takes all pieces through the device.
 func (r *Ring) carry(b *job, blocks []block) (done int, err error) {
 	n := len(blocks)
+	b.in, b.out = r.in, r.out
+	if b.alone = len(b.pieces) == 2; b.alone {
+		b.in, b.out = r.work, r.work
+	}
 	b.turn = make([]chan struct{}, n)
 	tracks := make([]track, n)
 	for i := range n {
@@ -176,7 +184,7 @@ func (t *track) send() {
 	t.p = &Piece{Lo: lo, Batch: b.b.Chunk(lo, hi), Stream: t.r.work}
 	t.submitted = false
 	if t.err = b.failure(); t.err == nil {
-		t.err = t.segment().send(t.r, t.p, b)
+		t.err = t.segment().send(t.p, b)
 	}
 }
 
@@ -201,16 +209,24 @@ func (t *track) submit() {
 }
 
 func (t *track) launch() error {
-	if err := t.r.work.Wait(t.segment().arrived); err != nil {
-		return err
+	s, work := t.segment(), t.r.work
+	if !t.b.alone {
+		if err := work.Wait(s.arrived); err != nil {
+			return err
+		}
 	}
 	if err := t.b.launch(t.p); err != nil {
 		return err
 	}
-	if err := t.r.work.Record(t.segment().worked); err != nil {
-		return err
+	if !t.b.alone {
+		if err := work.Record(s.worked); err != nil {
+			return err
+		}
+		if err := t.b.out.Wait(s.worked); err != nil {
+			return err
+		}
 	}
-	return t.segment().bring(t.r)
+	return s.bring(t.b)
 }
 
 // finish waits for the piece and copies its output to the batch. If it was not

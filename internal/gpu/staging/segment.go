@@ -54,44 +54,65 @@ func (s *segment) lay(p *Piece, columns []column) {
 	}
 }
 
-// send copies the columns in.
-func (s *segment) send(r *Ring, p *Piece, j *job) error {
+// togetherBytes is up to where columns to be copied in wait for each other, and
+// go in one copy: it takes a core about as long to copy as to submit one.
+const togetherBytes = 16 << 10
+
+// send copies the columns in: small ones in one, if they lie side by side.
+func (s *segment) send(p *Piece, j *job) error {
 	s.lay(p, j.columns)
-	for _, x := range s.places {
+	for i := 0; i < len(s.places); i++ {
+		x := s.places[i]
 		if !x.input || len(x.host) == 0 {
 			continue
 		}
-		if !x.pinned {
-			copy(x.host, x.caller)
+		x.load()
+		for i+1 < len(s.places) && len(x.host) <= togetherBytes && x.beside(s.places[i+1]) {
+			i++
+			s.places[i].load()
+			x.extend(s.places[i])
 		}
-		if err := r.in.CopyInAsync(x.ptr, x.host); err != nil {
+		if err := j.in.CopyInAsync(x.ptr, x.host); err != nil {
 			return err
 		}
 	}
-	return r.in.Record(s.arrived)
+	if j.alone {
+		return nil
+	}
+	return j.in.Record(s.arrived)
 }
 
-// bring submits the copies of the columns out: of all that a core copies on
-// in one, since they lie side by side.
-func (s *segment) bring(r *Ring) error {
-	if err := r.out.Wait(s.worked); err != nil {
-		return err
-	}
+// bring submits the copies of the columns out, in one if they lie side by side.
+func (s *segment) bring(j *job) error {
 	for i := 0; i < len(s.places); i++ {
 		x := s.places[i]
 		if x.input || len(x.host) == 0 {
 			continue
 		}
-		for !x.pinned && i+1 < len(s.places) && !s.places[i+1].pinned {
+		for i+1 < len(s.places) && x.beside(s.places[i+1]) {
 			i++
-			x.host = x.host[:int(s.places[i].ptr-x.ptr)+len(s.places[i].host)]
+			x.extend(s.places[i])
 		}
-		if err := r.out.CopyOutAsync(x.host, x.ptr); err != nil {
+		if err := j.out.CopyOutAsync(x.host, x.ptr); err != nil {
 			return err
 		}
 	}
-	return r.out.Record(s.returned)
+	return j.out.Record(s.returned)
 }
+
+// load copies a column to page-locked memory.
+func (x *place) load() {
+	if !x.pinned {
+		copy(x.host, x.caller)
+	}
+}
+
+// beside reports whether the next column lies behind this one on either side,
+// and is copied in the same direction.
+func (x *place) beside(next place) bool { return !x.pinned && !next.pinned && x.input == next.input }
+
+// extend makes a column reach to the end of one beside it.
+func (x *place) extend(next place) { x.host = x.host[:int(next.ptr-x.ptr)+len(next.host)] }
 
 // unload copies the columns out, which have arrived, to the batch.
 func (s *segment) unload() {
