@@ -132,7 +132,8 @@ func (h *history[K, V]) complete(shape Shape) {
 }
 
 // fill notes whether the structure may have been full in a batch: as many
-// operations as it has room for must have put something into it by then.
+// operations as it has room for must have put something into it by then. Inserts
+// that found no room may have run again, after what memory has seen of them.
 func (h *history[K, V]) fill(shape Shape) {
 	entered := 0
 	for lo, hi := 0, 0; lo < len(h.events); lo = hi {
@@ -143,7 +144,11 @@ func (h *history[K, V]) fill(shape Shape) {
 			}
 		}
 		for i := lo; i < hi; i++ {
-			h.events[i].full = shape.Fixed && entered >= shape.Capacity
+			e := &h.events[i]
+			e.full = shape.Fixed && entered >= shape.Capacity
+			if e.full && (e.op.Kind == weft.OpPut || e.op.Kind == weft.OpPutNew) {
+				e.till = forever
+			}
 		}
 	}
 }
