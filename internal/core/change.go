@@ -196,24 +196,14 @@ func (t *Table) ChangeOn(s *device.Stream, method string, b *batch.Batch, counts
 // countOn submits a change between two readings of the number of pairs, so
 // that their difference is added to a counter of the caller's.
 func (t *Table) countOn(s *device.Stream, b *batch.Batch, to device.Slice[uint64], submit func() error) error {
-	inserts := b.Inserts()
-	switch add, ok := t.Engine.(Adder); {
-	case to.Len() == 0:
+	if to.Len() == 0 {
 		return submit()
-	case ok:
-		if err := add.Add(s, to.Ptr(), inserts); err != nil {
-			return err
-		}
-		return errors.Join(submit(), add.Add(s, to.Ptr(), !inserts))
 	}
-	before := t.bound.Live
-	err := submit()
-	if !inserts {
-		to.Host()[0] += before - t.bound.Live
-	} else {
-		to.Host()[0] += t.bound.Live - before
+	inserts := b.Inserts()
+	if err := t.Engine.Add(s, to, inserts); err != nil {
+		return err
 	}
-	return err
+	return errors.Join(submit(), t.Engine.Add(s, to, !inserts))
 }
 
 // chunksOn submits a batch chunk by chunk.

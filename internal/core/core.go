@@ -70,6 +70,9 @@ type Engine interface {
 	// the batch has the flag Report. done is the length of the prefix that was
 	// run, b.N unless there was an error.
 	Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error)
+	// Add submits adding the number of pairs, negated or not, to a counter of the
+	// caller's, which others may add to meanwhile.
+	Add(s *device.Stream, to device.Slice[uint64], negate bool) error
 	// Present counts the keys of a batch that are there, for a policy: all changes
 	// have been waited for.
 	Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error)
@@ -103,13 +106,6 @@ type Caps struct {
 	// DeletesTakeRoom: deletes may find no room, as inserts may, and Before is
 	// called for them: for versions that snapshots read, or for a log.
 	DeletesTakeRoom bool
-}
-
-// Adder is an engine whose streams run behind the host.
-type Adder interface {
-	// Add submits adding the number of pairs, negated or not, to a counter of
-	// the caller's.
-	Add(s *device.Stream, to device.Ptr, negate bool) error
 }
 
 // Persister is an engine whose memory outlives the process.

@@ -105,8 +105,8 @@ func (t *Table) getOn(s *device.Stream, method string, b *batch.Batch, at *Snaps
 		}
 		b.Flags = t.Policy.Mixed()
 		_, hits, err := t.Engine.Look(context.Background(), s, lease, b, to.Ptr())
-		if to.Host() != nil {
-			to.Host()[0] += uint64(hits)
+		if hits > 0 && to.Len() > 0 { // of an engine on the host: no kernel has added them
+			atomic.AddUint64(&to.Host()[0], uint64(hits))
 		}
 		return err
 	}))

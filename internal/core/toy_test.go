@@ -133,6 +133,15 @@ func (e *toy) Change(ctx context.Context, _ *device.Stream, b *batch.Batch) (don
 	return b.N, failed, nil
 }
 
+func (e *toy) Add(_ *device.Stream, to device.Slice[uint64], negate bool) error {
+	n := uint64(e.pairs(e.leases.Current()).n)
+	if negate {
+		n = -n
+	}
+	to.Host()[0] += n
+	return nil
+}
+
 func (e *toy) Lost(context.Context) (int, error) { return 0, nil }
 func (e *toy) Close() error                      { return nil }
 

@@ -78,6 +78,16 @@ func (e *Engine) Counters(context.Context) (core.Counters, error) {
 	return core.Counters{Live: c.Live, Used: c.Used}, nil
 }
 
+// Add is for [core.Engine].
+func (e *Engine) Add(_ *device.Stream, to device.Slice[uint64], negate bool) error {
+	n := e.Parts().(Tallied).Tally().Live
+	if negate {
+		n = -n
+	}
+	atomic.AddUint64(&to.Host()[0], n) // other tables' lookups and changes may add, too
+	return nil
+}
+
 // Clear is for [core.Engine].
 func (e *Engine) Clear(ctx context.Context) error { return e.Wipe(ctx, e.Parts().(Generation)) }
 

@@ -253,14 +253,14 @@ func (e *Engine) mayUse(b *batch.Batch) {
 }
 
 // Add is for [core.Engine].
-func (e *Engine) Add(s *device.Stream, to device.Ptr, negate bool) error {
+func (e *Engine) Add(s *device.Stream, to device.Slice[uint64], negate bool) error {
 	if e.add == nil {
 		if err := Load(e.Dev, &gpuImage, []Entry{{Name: "add", To: &e.add}}); err != nil {
 			return err
 		}
 	}
 	e.stale = true // Counters waits for this, too
-	p := addParams{counters: linesOf(e.Parts()).TallyPtr(), to: to}
+	p := addParams{counters: linesOf(e.Parts()).TallyPtr(), to: to.Ptr()}
 	if negate {
 		p.negate = 1
 	}

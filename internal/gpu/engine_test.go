@@ -347,7 +347,7 @@ func TestAdd(t *testing.T) {
 		negate bool
 		want   uint64
 	}{{true, 70}, {true, 40}, {false, 70}} {
-		if err := errors.Join(e.Add(e.Stream, to.Ptr(), c.negate), to.CopyTo(t.Context(), e.Stream, got[:])); err != nil {
+		if err := errors.Join(e.Add(e.Stream, to, c.negate), to.CopyTo(t.Context(), e.Stream, got[:])); err != nil {
 			t.Fatal(err)
 		}
 		if got != [2]uint64{c.want, 7} {
