@@ -41,7 +41,8 @@ func (t *Table) run(ctx context.Context, method string, b *batch.Batch) (delta i
 		return 0, t.partial(method, b, 0, 0, err)
 	}
 	done, failed, err := t.chunks(ctx, b, before)
-	after, cerr := t.count(context.WithoutCancel(ctx))
+	_, cerr := t.count(context.WithoutCancel(ctx))
+	after := t.bound // as of the last reading that worked
 	delta = int(int64(after.Live - before.Live))
 	if failed > 0 {
 		err = errors.Join(fmt.Errorf("%w: no room for %d of %d operations %s (%d live, %d dead)",
