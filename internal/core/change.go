@@ -223,10 +223,10 @@ func (t *Table) chunksOn(ctx context.Context, s *device.Stream, b *batch.Batch) 
 			failed, err = t.retryOn(ctx, s, part, failed)
 		}
 		t.lost += len(failed)
+		t.bound.submitted(part) // also of one that failed: some of it may have been run
 		if err != nil {
 			return err
 		}
-		t.bound.submitted(part)
 		done += n
 	}
 	if !t.Engine.Caps().Streams {
