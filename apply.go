@@ -18,6 +18,7 @@ func apply[K Key, V Value](ctx context.Context, t *core.Table, ops []Op[K, V], r
 	}
 	for i, o := range ops {
 		if o.Kind > t.Kind.Last() {
+			clear(res)
 			return t.Partial("Apply", 0, 0, t.Kind.Invalid(i, o.Kind))
 		}
 	}

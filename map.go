@@ -184,7 +184,8 @@ func (t *table) Save(ctx context.Context, w io.Writer) (n int, err error) { retu
 func (t *table) Load(ctx context.Context, r io.Reader) (n int, err error) { return t.core.Load(ctx, r) }
 
 // Check reads the whole structure and reports the first thing that is wrong
-// with it, such as a pair that no lookup finds. Changes wait meanwhile.
+// with it, such as a pair that no lookup finds, as [ErrCorrupt]. Changes wait
+// meanwhile.
 func (t *table) Check(ctx context.Context) error { return t.core.Check(ctx) }
 
 // Close frees the structure. Idempotent; later calls return [ErrClosed].

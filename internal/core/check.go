@@ -7,10 +7,8 @@ import (
 	"slices"
 
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
 )
-
-// ErrCorrupt: a structure breaks its own rules.
-var ErrCorrupt = errors.New("corrupt")
 
 // Checker is an engine that checks the rules of its layout.
 type Checker interface {
@@ -62,7 +60,7 @@ func (t *Table) checkPairs(ctx context.Context, now Counters, pass, passes uint6
 		return err
 	}
 	if pairs != now.Live {
-		return fmt.Errorf("%w: the counters say %d pairs, there are %d", ErrCorrupt, now.Live, pairs)
+		return fmt.Errorf("%w: the counters say %d pairs, there are %d", op.ErrCorrupt, now.Live, pairs)
 	}
 	if t.Kind == MultiMap {
 		return nil
@@ -70,7 +68,7 @@ func (t *Table) checkPairs(ctx context.Context, now Counters, pass, passes uint6
 	slices.Sort(keys)
 	for i, k := range keys[min(1, len(keys)):] {
 		if keys[i] == k {
-			return fmt.Errorf("%w: key %#x is there twice", ErrCorrupt, k)
+			return fmt.Errorf("%w: key %#x is there twice", op.ErrCorrupt, k)
 		}
 	}
 	return nil
@@ -100,9 +98,9 @@ func (t *Table) checkPage(ctx context.Context, p *Page) error {
 	for i := range p.N {
 		switch {
 		case !ok[i]:
-			return fmt.Errorf("%w: key %#x is stored where no lookup finds it", ErrCorrupt, p.key(i))
+			return fmt.Errorf("%w: key %#x is stored where no lookup finds it", op.ErrCorrupt, p.key(i))
 		case t.Kind == Map && string(vals[i*w.Val:(i+1)*w.Val]) != string(p.Vals[i*w.Val:(i+1)*w.Val]):
-			return fmt.Errorf("%w: key %#x has value %x and a lookup finds %x", ErrCorrupt, p.key(i), p.Vals[i*w.Val:(i+1)*w.Val], vals[i*w.Val:(i+1)*w.Val])
+			return fmt.Errorf("%w: key %#x has value %x and a lookup finds %x", op.ErrCorrupt, p.key(i), p.Vals[i*w.Val:(i+1)*w.Val], vals[i*w.Val:(i+1)*w.Val])
 		}
 	}
 	return nil
