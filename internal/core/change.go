@@ -14,31 +14,33 @@ import (
 // pairs changed.
 func (t *Table) Change(ctx context.Context, method string, b *batch.Batch) (delta int, err error) {
 	b.MustMatch(t.Name + ": " + method)
-	t.flag(b)
-	if err := t.write(ctx); err != nil {
-		return 0, t.partial(method, b, 0, 0, err)
-	}
-	defer t.Leases.Release()
-	return t.change(ctx, method, b)
+	delta, err = t.change(ctx, b)
+	return delta, t.wrap(method, err)
 }
 
 func isFull(err error) bool { return errors.Is(err, op.ErrFull) }
 
-// change is Change in a writer's turn.
-func (t *Table) change(ctx context.Context, method string, b *batch.Batch) (delta int, err error) {
+// change is Change for a method that has checked the columns, and says in its
+// errors which it is.
+func (t *Table) change(ctx context.Context, b *batch.Batch) (delta int, err error) {
+	if err := t.write(ctx); err != nil {
+		return 0, partial(b, 0, 0, err)
+	}
+	defer t.Leases.Release()
 	admit, err := t.exclude(ctx)
 	if err != nil {
-		return 0, t.partial(method, b, 0, 0, err)
+		return 0, partial(b, 0, 0, err)
 	}
 	defer admit()
-	return t.run(ctx, method, b)
+	return t.run(ctx, b)
 }
 
-// run is change behind whoever is excluded.
-func (t *Table) run(ctx context.Context, method string, b *batch.Batch) (delta int, err error) {
+// run is change in a writer's turn, behind whoever is excluded.
+func (t *Table) run(ctx context.Context, b *batch.Batch) (delta int, err error) {
+	t.flag(b)
 	before, err := t.count(ctx)
 	if err != nil {
-		return 0, t.partial(method, b, 0, 0, err)
+		return 0, partial(b, 0, 0, err)
 	}
 	done, failed, err := t.chunks(ctx, b, before)
 	_, cerr := t.count(context.WithoutCancel(ctx))
@@ -51,7 +53,7 @@ func (t *Table) run(ctx context.Context, method string, b *batch.Batch) (delta i
 	if err = errors.Join(err, cerr, t.commit(ctx)); err == nil {
 		t.after(ctx, after, delta)
 	}
-	return delta, t.partial(method, b, done, failed, err)
+	return delta, partial(b, done, failed, err)
 }
 
 // commit makes durable what a call has done, whatever becomes of the context.

@@ -39,11 +39,11 @@ func (t *Table) expandAt(ctx context.Context, method string, b *batch.Batch, at 
 	b.MustMatch(t.Name + ": " + method)
 	lease, err := t.enter(ctx, at, b)
 	if err != nil {
-		return t.partial(method, b, 0, 0, err)
+		return t.wrap(method, partial(b, 0, 0, err))
 	}
 	b.Flags = t.Policy.Mixed()
 	err = t.expand(ctx, lease, b, offsets, memory)
-	return t.partial(method, b, 0, 0, errors.Join(err, t.leave(at, lease)))
+	return t.wrap(method, partial(b, 0, 0, errors.Join(err, t.leave(at, lease))))
 }
 
 func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Columns) error {

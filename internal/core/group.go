@@ -96,9 +96,8 @@ func (g *Group) Change(ctx context.Context, method string, parts []Part, deltas 
 	}
 	defer admit()
 	for i, p := range parts {
-		p.Table.flag(p.Batch)
-		delta, one := p.Table.run(ctx, method, p.Batch)
-		deltas[i], err = delta, errors.Join(err, one)
+		delta, one := p.Table.run(ctx, p.Batch)
+		deltas[i], err = delta, errors.Join(err, p.Table.wrap(method, one))
 		if one != nil && !isFull(one) {
 			return unrun(parts[i+1:], err)
 		}
@@ -157,10 +156,10 @@ func (p Part) get(ctx context.Context, method string) (hits int, err error) {
 	t := p.Table
 	lease, err := t.Leases.Also()
 	if err != nil {
-		return 0, t.partial(method, p.Batch, 0, 0, err)
+		return 0, t.wrap(method, partial(p.Batch, 0, 0, err))
 	}
-	hits, err = t.look(ctx, method, p.Batch, lease)
-	return hits, errors.Join(err, lease.End())
+	hits, err = t.look(ctx, p.Batch, lease)
+	return hits, t.wrap(method, errors.Join(err, lease.End()))
 }
 
 // Sync waits for what has been submitted to any of the tables, and reports

@@ -123,10 +123,9 @@ func (t *Table) load(ctx context.Context, r *reader) error {
 		if err != nil || n == 0 {
 			return err
 		}
-		if err := t.put(ctx, r.keys, r.vals); err != nil {
+		if err := t.put(ctx, &r.pairs, r.keys, r.vals); err != nil {
 			return err
 		}
-		r.pairs += uint64(n)
 	}
 }
 
@@ -147,8 +146,9 @@ func (t *Table) accepts(h []byte) error {
 	return nil
 }
 
-// put adds pairs in columns of bytes.
-func (t *Table) put(ctx context.Context, keys, vals []byte) error {
+// put adds pairs in columns of bytes, and counts them behind those that have
+// been added before.
+func (t *Table) put(ctx context.Context, added *uint64, keys, vals []byte) error {
 	b := &batch.Batch{N: len(keys) / t.Widths.Key, Kind: op.Put}
 	b.Columns[batch.Keys] = batch.In(keys).Of(t.Widths.Key)
 	if t.Widths.Val > 0 {
@@ -156,7 +156,14 @@ func (t *Table) put(ctx context.Context, keys, vals []byte) error {
 	} else {
 		b.Kind = op.PutNew
 	}
-	_, err := t.Change(ctx, "Put", b)
+	_, err := t.change(ctx, b)
+	done, before := b.N, int(*added)
+	var p *op.PartialError
+	if errors.As(err, &p) {
+		done = p.Done - p.Failed
+		p.Done += before
+	}
+	*added += uint64(done)
 	return err
 }
 
@@ -249,8 +256,9 @@ func (t *Table) copyTo(ctx context.Context, dev device.Device, pages func(yield 
 		return nil, t.wrap("CopyTo", err)
 	}
 	var put error
+	var added uint64
 	err = pages(func(p *Page) bool {
-		put = to.put(ctx, p.Keys, p.Vals)
+		put = to.put(ctx, &added, p.Keys, p.Vals)
 		return put == nil
 	})
 	if err = errors.Join(err, put); err != nil {

@@ -257,3 +257,21 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// A table that takes only some of a stream says how many pairs of the whole
+// stream it has gone through, and the method once.
+func TestLoadWithoutRoom(t *testing.T) {
+	s := mapShape[uint32, uint32]("map uint32 uint32", "")
+	const frame = 1 << 18
+	file := s.saved(t, frame+10)
+	table, e := newToy(openCPU(t), s.kind, s.widths, s.types)
+	e.room = frame + 3
+	n, err := table.Load(t.Context(), bytes.NewReader(file))
+	var p *op.PartialError
+	if n != frame+3 || !errors.Is(err, op.ErrFull) || !errors.As(err, &p) || p.Done != frame+10 || p.Failed != 7 {
+		t.Errorf("%d pairs: %v", n, err)
+	}
+	if !strings.HasPrefix(err.Error(), "toy: Load: 262154 operations done, of which 7 failed: full") {
+		t.Error(err)
+	}
+}

@@ -49,12 +49,12 @@ func (t *Table) wrap(method string, err error) error {
 
 // partial is the error of a batch that was not run as a whole. Outputs of what
 // was not run become zero.
-func (t *Table) partial(method string, b *batch.Batch, done, failed int, err error) error {
+func partial(b *batch.Batch, done, failed int, err error) error {
 	if err == nil {
 		return nil
 	}
 	b.ClearFrom(done)
-	return t.Partial(method, done, failed, err)
+	return &op.PartialError{Done: done, Failed: failed, Err: err}
 }
 
 // Partial is the error of a batch that was not run as a whole.
@@ -78,17 +78,17 @@ func (t *Table) get(ctx context.Context, method string, b *batch.Batch, at *Snap
 	b.MustMatch(t.Name + ": " + method)
 	lease, err := t.enter(ctx, at, b)
 	if err != nil {
-		return 0, t.partial(method, b, 0, 0, err)
+		return 0, t.wrap(method, partial(b, 0, 0, err))
 	}
-	hits, err = t.look(ctx, method, b, lease)
-	return hits, errors.Join(err, t.wrap(method, t.leave(at, lease)))
+	hits, err = t.look(ctx, b, lease)
+	return hits, t.wrap(method, errors.Join(err, t.leave(at, lease)))
 }
 
 // look runs a lookup under a lease.
-func (t *Table) look(ctx context.Context, method string, b *batch.Batch, lease *Lease) (hits int, err error) {
+func (t *Table) look(ctx context.Context, b *batch.Batch, lease *Lease) (hits int, err error) {
 	b.Flags = t.Policy.Mixed()
 	done, hits, err := t.Engine.Look(ctx, nil, lease, b, 0)
-	return hits, t.partial(method, b, done, 0, err)
+	return hits, partial(b, done, 0, err)
 }
 
 // GetOn submits a lookup of a batch on the device. The number of keys found is
