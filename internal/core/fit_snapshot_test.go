@@ -245,9 +245,9 @@ type late struct {
 	let chan struct{}
 }
 
-func (l *late) Record(e device.EventDriver) error {
+func (l *late) Sync(ctx context.Context) error {
 	<-l.let
-	return l.StreamDriver.Record(e)
+	return l.StreamDriver.Sync(ctx)
 }
 
 // A snapshot that is closed lets its version go when lookups have been done that

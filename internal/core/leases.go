@@ -52,9 +52,9 @@ func newGate() *gate { return &gate{turn: make(chan struct{}, 1)} }
 // generation is memory and who uses it.
 type generation struct {
 	parts   Parts
-	leases  int        // of calls and held, and one while it is current
-	held    int        // of those, the ones that user code holds
-	streams []*reading // on streams of callers, that nobody has waited for
+	leases  int              // of calls and held, and one while it is current
+	held    int              // of those, the ones that user code holds
+	streams []*device.Stream // of callers, with lookups that nobody has waited for
 }
 
 // Lease is a right to one generation of memory, at a version of its content if
@@ -168,17 +168,40 @@ func (l *Leases) Hold(ctx context.Context) (*Lease, error) {
 	return lease, nil
 }
 
-// On notes that work on a stream of the caller reads the generation: whoever
-// moves or frees it waits for the stream first.
-//
-// It costs a call nothing on the device: an event is recorded when somebody
-// waits, behind whatever the stream has been given by then.
+// On notes that work on a stream of the caller, which has been submitted, reads
+// the generation: whoever moves or frees it waits for the stream first. That is
+// nothing to the device.
 func (l *Lease) On(s *device.Stream) {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()
-	if !slices.ContainsFunc(l.gen.streams, func(r *reading) bool { return r.stream == s }) {
-		l.gen.streams = append(l.gen.streams, &reading{stream: s})
+	if slices.Contains(l.gen.streams, s) {
+		return
 	}
+	l.gen.streams = append(l.gen.streams, s)
+	if n := len(l.gen.streams); n >= manyStreams && n&(n-1) == 0 {
+		l.gen.streams = slices.DeleteFunc(l.gen.streams, func(s *device.Stream) bool { return waitFor(ended, s) == nil })
+	}
+}
+
+// manyStreams is how many streams it takes before those with nothing under way
+// are forgotten; and again at twice as many, so that a lookup asks for one
+// stream, taken all together.
+const manyStreams = 64
+
+// ended is a context that has ended: with it, nothing waits.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// waitFor waits for what a stream has been given so far, and not for what others
+// give it meanwhile. One that has been closed has waited by itself.
+func waitFor(ctx context.Context, s *device.Stream) error {
+	if err := s.Sync(ctx); !errors.Is(err, op.ErrClosed) {
+		return err
+	}
+	return nil
 }
 
 // End ends the lease, and frees its generation if it was the last one of a
@@ -357,15 +380,14 @@ func (l *Leases) Wait(ctx context.Context) error {
 	return l.drain(ctx, g)
 }
 
-// drain waits for the streams of a generation: of each for what has been
-// submitted to it so far. One that has been closed has waited by itself.
+// drain waits for the streams of a generation.
 func (l *Leases) drain(ctx context.Context, g *generation) error {
 	l.mu.Lock()
 	streams := g.streams
 	g.streams = nil
 	l.mu.Unlock()
-	for i, r := range streams {
-		if err := r.wait(ctx); err != nil {
+	for i, s := range streams {
+		if err := waitFor(ctx, s); err != nil {
 			l.mu.Lock()
 			g.streams = append(g.streams, streams[i:]...)
 			l.mu.Unlock()
@@ -373,26 +395,6 @@ func (l *Leases) drain(ctx context.Context, g *generation) error {
 		}
 	}
 	return nil
-}
-
-// reading is a stream of a caller with lookups under way.
-type reading struct {
-	stream *device.Stream
-	passed *device.Event // recorded by whoever waits; it lives until it is reached
-}
-
-// wait waits for what the stream has been given so far, and not for what others
-// give it meanwhile. If ctx ends it can be called again.
-func (r *reading) wait(ctx context.Context) (err error) {
-	if r.passed == nil {
-		if r.passed, err = r.stream.Device().NewEvent(); err != nil {
-			return err
-		}
-	}
-	if err = errors.Join(r.stream.Record(r.passed), r.passed.Sync(ctx)); err != nil && !errors.Is(err, op.ErrClosed) {
-		return err
-	}
-	return r.passed.Close() // a closed stream has waited by itself
 }
 
 // Close ends the structure: calls that come later, and those that wait, get

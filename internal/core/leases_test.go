@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/op"
 )
@@ -397,4 +398,67 @@ func TestGivesUpAsTheBarIsLifted(t *testing.T) {
 		l.Release()
 		idle(t, l)
 	})
+}
+
+// fakeStream has work under way, or none, or has been closed.
+type fakeStream struct {
+	device.StreamDriver
+	state error // of work under way: nil, if there is none
+	syncs int
+}
+
+var errBusy = errors.New("busy")
+
+func (s *fakeStream) Sync(ctx context.Context) error {
+	s.syncs++
+	if s.state == errBusy {
+		return ctx.Err()
+	}
+	return s.state
+}
+
+// A service that has a stream for each request leaves no trace of those that are
+// over; one with work under way is waited for.
+func TestStreamsAreForgotten(t *testing.T) {
+	l := core.NewLeases(&parts{})
+	lease := read(t, l)
+	busy := &fakeStream{state: errBusy}
+	lease.On(device.NewStream(nil, busy))
+	for i := range 10_000 {
+		s := &fakeStream{state: errBusy}
+		lease.On(device.NewStream(nil, s))
+		if s.state = nil; i%2 == 0 {
+			s.state = device.ErrClosed
+		}
+	}
+	if n := lease.Streams(); n > 64 {
+		t.Errorf("%d streams are remembered of 10,000 that have nothing under way", n)
+	}
+	busy.syncs = 0
+	must(t, lease.Wait(t.Context()))
+	if busy.syncs != 1 || lease.Streams() != 0 {
+		t.Errorf("a stream with work under way was waited for %d times; %d are left", busy.syncs, lease.Streams())
+	}
+	must(t, lease.End())
+	idle(t, l)
+}
+
+// A wait that gives up goes on with the stream where it did.
+func TestWaitForStreamsGivesUp(t *testing.T) {
+	l := core.NewLeases(&parts{})
+	lease := read(t, l)
+	streams := []*fakeStream{{}, {state: errBusy}, {state: device.ErrClosed}}
+	for _, s := range streams {
+		lease.On(device.NewStream(nil, s))
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := lease.Wait(ended); !errors.Is(err, context.Canceled) || lease.Streams() != 2 {
+		t.Errorf("%v, and %d streams are left", err, lease.Streams())
+	}
+	must(t, lease.Wait(t.Context()))
+	if streams[0].syncs != 1 || streams[1].syncs != 2 || streams[2].syncs != 1 {
+		t.Errorf("streams were waited for %d, %d and %d times", streams[0].syncs, streams[1].syncs, streams[2].syncs)
+	}
+	must(t, lease.End())
 }
