@@ -21,7 +21,7 @@ func NewMap[K Key, V Value](t *core.Table) *Map[K, V] { return &Map[K, V]{pairs[
 // CopyTo makes a map with the same options and pairs on a device, which must
 // outlive it.
 func (m *Map[K, V]) CopyTo(ctx context.Context, dev device.Device) (*Map[K, V], error) {
-	t, err := m.core.CopyTo(ctx, dev)
+	t, err := m.core.CopyTo(ctx, nil, dev)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (m *pairs[K, V]) PutNewOn(s *device.Stream, keys device.Slice[K], vals devi
 // each. vals[i] is zero where the key is absent; found, if not nil, reports
 // which are there. SEARCH in the SlabHash paper.
 func (m *pairs[K, V]) Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error) {
-	return m.core.Get(ctx, "Get", m.batch(op.Get, len(keys), batch.Columns{
+	return m.core.Get(ctx, "Get", nil, m.batch(op.Get, len(keys), batch.Columns{
 		batch.Keys: batch.In(keys), batch.Vals: batch.Output(vals), batch.OK: batch.Optional(found),
 	}))
 }
@@ -74,7 +74,7 @@ func (m *pairs[K, V]) Get(ctx context.Context, keys []K, vals []V, found []bool)
 // GetOn is Get for a batch on the device, in a single launch. found may be
 // empty.
 func (m *pairs[K, V]) GetOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error {
-	return m.core.GetOn(s, "GetOn", m.batch(op.Get, keys.Len(), batch.Columns{
+	return m.core.GetOn(s, "GetOn", nil, m.batch(op.Get, keys.Len(), batch.Columns{
 		batch.Keys: batch.InOn(keys), batch.Vals: batch.OutputOn(vals), batch.OK: batch.OptionalOn(found),
 	}), hits...)
 }
@@ -124,7 +124,7 @@ func (m *pairs[K, V]) ApplyOn(s *device.Stream, kinds device.Slice[OpKind], keys
 // [Map.Pages] to be told.
 func (m *pairs[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
-		_ = m.core.Pages(context.Background(), "All", func(p *core.Page) bool {
+		_ = m.core.Pages(context.Background(), "All", nil, func(p *core.Page) bool {
 			vals := batch.View[V](p.Vals)
 			for i, k := range batch.View[K](p.Keys) {
 				if !yield(k, vals[i]) {
@@ -176,7 +176,9 @@ func (t *table) Sync(ctx context.Context) error { return t.core.Sync(ctx) }
 
 // Save writes everything to a stream, with checksums, and returns the number of
 // pairs. Any structure of the kind and the same types loads it, on any device.
-func (t *table) Save(ctx context.Context, w io.Writer) (n int, err error) { return t.core.Save(ctx, w) }
+func (t *table) Save(ctx context.Context, w io.Writer) (n int, err error) {
+	return t.core.Save(ctx, nil, w)
+}
 
 // Load adds what Save wrote, as Put would, and returns the number of pairs; on a
 // GPU those of one key of a multimap may change their order. [ErrFormat] for

@@ -23,7 +23,7 @@ func NewMultiMap[K Key, V Value](t *core.Table) *MultiMap[K, V] {
 // CopyTo makes a multimap with the same options and pairs on a device, which
 // must outlive it; see [MultiMap.Load] about their order.
 func (m *MultiMap[K, V]) CopyTo(ctx context.Context, dev device.Device) (*MultiMap[K, V], error) {
-	t, err := m.core.CopyTo(ctx, dev)
+	t, err := m.core.CopyTo(ctx, nil, dev)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (m *MultiMap[K, V]) GetAll(ctx context.Context, keys []K, rows *Rows[V]) er
 	offsets := grown(rows.Offsets[:at], len(keys)+1)
 	offsets[at] = uint64(first)
 	vals := rows.Vals
-	err := m.core.Expand(ctx, "GetAll", m.batch(op.Get, len(keys), batch.Columns{batch.Keys: batch.In(keys)}),
+	err := m.core.Expand(ctx, "GetAll", nil, m.batch(op.Get, len(keys), batch.Columns{batch.Keys: batch.In(keys)}),
 		offsets[at:], func(n int) batch.Columns {
 			vals = grown(vals, n)
 			return batch.Columns{batch.Vals: batch.Output(vals[first:])}
@@ -82,7 +82,7 @@ func grown[T any](s []T, n int) []T {
 // as it has room for. A change submitted to another stream meanwhile may leave
 // gaps in vals.
 func (m *MultiMap[K, V]) GetAllOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error {
-	return m.core.ExpandOn(s, "GetAllOn", m.batch(op.Get, keys.Len(), batch.Columns{
+	return m.core.ExpandOn(s, "GetAllOn", nil, m.batch(op.Get, keys.Len(), batch.Columns{
 		batch.Keys: batch.InOn(keys), batch.Counts: batch.OutputOn(counts), batch.Offsets: batch.OffsetsOn(offsets),
 		batch.Vals: batch.RowsOn(vals),
 	}))
@@ -90,7 +90,7 @@ func (m *MultiMap[K, V]) GetAllOn(s *device.Stream, keys device.Slice[K], counts
 
 // Count counts the pairs of each key, and altogether. counts may be nil.
 func (m *MultiMap[K, V]) Count(ctx context.Context, keys []K, counts []uint32) (total int, err error) {
-	return m.core.Count(ctx, "Count", m.batch(op.Get, len(keys), batch.Columns{
+	return m.core.Count(ctx, "Count", nil, m.batch(op.Get, len(keys), batch.Columns{
 		batch.Keys: batch.In(keys), batch.Counts: batch.Optional(counts),
 	}))
 }
@@ -98,7 +98,7 @@ func (m *MultiMap[K, V]) Count(ctx context.Context, keys []K, counts []uint32) (
 // CountOn is Count for a batch on the device. The last argument receives the
 // number of keys that are there.
 func (m *MultiMap[K, V]) CountOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32]) error {
-	return m.core.GetOn(s, "CountOn", m.batch(op.Get, keys.Len(), batch.Columns{
+	return m.core.GetOn(s, "CountOn", nil, m.batch(op.Get, keys.Len(), batch.Columns{
 		batch.Keys: batch.InOn(keys), batch.Counts: batch.OutputOn(counts),
 	}))
 }

@@ -64,7 +64,7 @@ func (s *Set[K]) ApplyOn(stream *device.Stream, kinds device.Slice[OpKind], keys
 // All iterates over the keys, in no order, as [Map.All] does.
 func (s *Set[K]) All() iter.Seq[K] {
 	return func(yield func(K) bool) {
-		_ = s.core.Pages(context.Background(), "All", func(p *core.Page) bool {
+		_ = s.core.Pages(context.Background(), "All", nil, func(p *core.Page) bool {
 			for _, k := range batch.View[K](p.Keys) {
 				if !yield(k) {
 					return false
@@ -90,7 +90,7 @@ func (s *Set[K]) Pages(ctx context.Context) iter.Seq2[[]K, error] {
 // CopyTo makes a set with the same options and keys on a device, which must
 // outlive it.
 func (s *Set[K]) CopyTo(ctx context.Context, dev device.Device) (*Set[K], error) {
-	t, err := s.core.CopyTo(ctx, dev)
+	t, err := s.core.CopyTo(ctx, nil, dev)
 	if err != nil {
 		return nil, err
 	}
@@ -100,13 +100,13 @@ func (s *Set[K]) CopyTo(ctx context.Context, dev device.Device) (*Set[K], error)
 // ---- what maps and sets do alike --------------------------------------------------
 
 func contains[K Key](ctx context.Context, t table, keys []K, found []bool) (int, error) {
-	return t.core.Get(ctx, "Contains", t.batch(op.Get, len(keys), batch.Columns{
+	return t.core.Get(ctx, "Contains", nil, t.batch(op.Get, len(keys), batch.Columns{
 		batch.Keys: batch.In(keys), batch.OK: batch.Optional(found),
 	}))
 }
 
 func containsOn[K Key](s *device.Stream, t table, keys device.Slice[K], found device.Slice[bool], hits []device.Slice[uint64]) error {
-	return t.core.GetOn(s, "ContainsOn", t.batch(op.Get, keys.Len(), batch.Columns{
+	return t.core.GetOn(s, "ContainsOn", nil, t.batch(op.Get, keys.Len(), batch.Columns{
 		batch.Keys: batch.InOn(keys), batch.OK: batch.OptionalOn(found),
 	}), hits...)
 }
@@ -128,7 +128,7 @@ func removeOn[K Key](s *device.Stream, t table, keys device.Slice[K], deleted de
 func pages[K Key, V Value](ctx context.Context, t *core.Table) iter.Seq2[Page[K, V], error] {
 	return func(yield func(Page[K, V], error) bool) {
 		ended := false
-		err := t.Pages(ctx, "Pages", func(p *core.Page) bool {
+		err := t.Pages(ctx, "Pages", nil, func(p *core.Page) bool {
 			ended = !yield(Page[K, V]{batch.View[K](p.Keys), batch.View[V](p.Vals)}, nil)
 			return !ended
 		})

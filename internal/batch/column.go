@@ -96,19 +96,19 @@ func (c Column) Moved(to device.Ptr) Column {
 }
 
 // Given reports whether a batch has the column.
-func (c Column) Given() bool { return c.Ptr != 0 || c.Host != nil }
+func (c *Column) Given() bool { return c.Ptr != 0 || c.Host != nil }
 
 // Rows is the number of rows that the column was made with.
-func (c Column) Rows() int { return c.rows }
+func (c *Column) Rows() int { return c.rows }
 
 // IsInput reports whether the batch reads the column.
-func (c Column) IsInput() bool { return c.dir&in != 0 }
+func (c *Column) IsInput() bool { return c.dir&in != 0 }
 
 // IsOutput reports whether the batch writes the column.
-func (c Column) IsOutput() bool { return c.dir&out != 0 }
+func (c *Column) IsOutput() bool { return c.dir&out != 0 }
 
 // Bytes is the size of rows [lo,hi).
-func (c Column) Bytes(lo, hi int) int {
+func (c *Column) Bytes(lo, hi int) int {
 	if c.Offsets != nil {
 		return int(c.Offsets[hi]-c.Offsets[lo]) * c.Width
 	}

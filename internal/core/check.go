@@ -23,28 +23,31 @@ const checkRows = 1 << 24
 // twice in a map or a set, a wrong number of pairs, and what the engine itself
 // finds. Changes wait until it is done.
 func (t *Table) Check(ctx context.Context) error {
-	return t.Alone(ctx, "Check", func(now Counters) error {
+	return t.Alone(ctx, "Check", func(now Counters) (err error) {
 		if c, ok := t.Engine.(Checker); ok {
 			if err := c.Check(ctx, t.Leases.Current()); err != nil {
 				return err
 			}
 		}
-		passes := now.Live/checkRows + 1
-		for pass := range passes {
-			if err := t.checkPairs(ctx, now, pass, passes); err != nil {
-				return err
-			}
+		at, err := t.hold(ctx) // a snapshot would wait for this turn
+		if err != nil {
+			return err
 		}
-		return nil
+		defer func() { err = errors.Join(err, at.Close()) }()
+		passes := now.Live/checkRows + 1
+		for pass := uint64(0); pass < passes && err == nil; pass++ {
+			err = t.checkPairs(ctx, at, now, pass, passes)
+		}
+		return err
 	})
 }
 
 // checkPairs looks all pairs up, and remembers a share of the keys.
-func (t *Table) checkPairs(ctx context.Context, now Counters, pass, passes uint64) error {
+func (t *Table) checkPairs(ctx context.Context, at *Snapshot, now Counters, pass, passes uint64) error {
 	var keys []uint64
 	pairs := uint64(0)
 	var found error
-	err := t.presentPages(ctx, func(p *Page) bool {
+	err := t.pages(ctx, at, func(p *Page) bool {
 		pairs += uint64(p.N)
 		if pass == 0 {
 			found = t.checkPage(ctx, p)

@@ -289,7 +289,7 @@ func TestFitThousandTables(t *testing.T) {
 			t.Fatalf("round %d: the tables changed by %v, want %v", round, got, want)
 		}
 		for i, p := range lookups {
-			alone, err := p.Table.Get(ctx, "Get", p.Batch)
+			alone, err := p.Table.Get(ctx, "Get", nil, p.Batch)
 			must(t, err)
 			if alone != hits[i] {
 				t.Fatalf("round %d: %d hits in a group, %d alone", round, hits[i], alone)

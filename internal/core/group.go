@@ -64,7 +64,7 @@ type Part struct {
 // check panics unless the columns of all parts match.
 func check(method string, parts []Part) {
 	for _, p := range parts {
-		p.Batch.MustMatch(p.Table.Name + ": " + method)
+		p.Batch.MustMatch(p.Table.Name, method)
 	}
 }
 
@@ -86,7 +86,7 @@ func (g *Group) Change(ctx context.Context, method string, parts []Part, deltas 
 		return nil
 	}
 	first := parts[0].Table
-	if err := first.write(ctx); err != nil {
+	if err := first.Leases.Write(ctx); err != nil {
 		return first.wrap(method, unrun(parts, err))
 	}
 	defer first.Leases.Release()
@@ -96,8 +96,8 @@ func (g *Group) Change(ctx context.Context, method string, parts []Part, deltas 
 	}
 	defer admit()
 	for i, p := range parts {
-		delta, one := p.Table.run(ctx, p.Batch)
-		deltas[i], err = delta, errors.Join(err, p.Table.wrap(method, one))
+		delta, done, failed, one := p.Table.run(ctx, p.Batch)
+		deltas[i], err = delta, errors.Join(err, p.Table.wrap(method, partial(p.Batch, done, failed, one)))
 		if one != nil && !isFull(one) {
 			return unrun(parts[i+1:], err)
 		}
@@ -118,7 +118,7 @@ func (g *Group) exclude(ctx context.Context, parts []Part) (admit func(), err er
 	for _, p := range parts[1:] {
 		err = p.Table.Leases.open()
 		if err == nil && !p.Table.Engine.Caps().Beside {
-			err = p.Table.Leases.Wait(ctx) // for lookups submitted to streams
+			err = p.Table.Leases.Current().Wait(ctx) // for lookups submitted to streams
 		}
 		if err != nil {
 			admit()
@@ -138,7 +138,7 @@ func (g *Group) Get(ctx context.Context, method string, parts []Part, hits []int
 		return nil
 	}
 	first := parts[0].Table
-	call, err := first.Leases.Read(ctx)
+	call, err := first.Leases.Read(ctx, nil)
 	if err != nil {
 		return first.wrap(method, unrun(parts, err))
 	}

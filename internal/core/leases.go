@@ -31,7 +31,7 @@ type Parts interface {
 // Every wait for a turn ends when its context does.
 type Leases struct {
 	*gate
-	current *generation
+	current *Lease // holds the generation in use
 	closed  bool
 }
 
@@ -51,7 +51,6 @@ func newGate() *gate { return &gate{turn: make(chan struct{}, 1)} }
 
 // generation is memory and who uses it.
 type generation struct {
-	parts   Parts
 	leases  int              // of calls and held, and one while it is current
 	held    int              // of those, the ones that user code holds
 	streams []*device.Stream // of callers, with lookups that nobody has waited for
@@ -80,25 +79,21 @@ const (
 func NewLeases(parts Parts) *Leases { return newGate().leases(parts) }
 
 func (g *gate) leases(parts Parts) *Leases {
-	return &Leases{gate: g, current: &generation{parts: parts, leases: 1}}
+	l := &Leases{gate: g}
+	l.current = l.first(parts)
+	return l
+}
+
+// first is the first lease of a new generation.
+func (l *Leases) first(parts Parts) *Lease {
+	return &Lease{Parts: parts, of: l, gen: &generation{leases: 1}, kind: kept}
 }
 
 // ---- readers ------------------------------------------------------------------
 
-// Read takes a lease for a call, on the current generation. End it with
-// [Lease.End].
-func (l *Leases) Read(ctx context.Context) (*Lease, error) { return l.enter(ctx, nil) }
-
-// Enter takes a lease for a call that reads what another lease holds, if there is
-// one.
-func (l *Leases) Enter(ctx context.Context, held *Lease) (*Lease, error) {
-	if held == nil {
-		return l.enter(ctx, nil)
-	}
-	return l.enter(ctx, held.gen)
-}
-
-func (l *Leases) enter(ctx context.Context, g *generation) (*Lease, error) {
+// Read takes a lease for a call: on what another lease holds, if there is one, or
+// on the current generation. End it with [Lease.End].
+func (l *Leases) Read(ctx context.Context, held *Lease) (*Lease, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -115,11 +110,11 @@ func (l *Leases) enter(ctx context.Context, g *generation) (*Lease, error) {
 		l.ended()
 		return nil, op.ErrClosed
 	}
-	if g == nil {
-		g = l.current
+	if held == nil {
+		held = l.current
 	}
-	g.leases++
-	return &Lease{Parts: g.parts, of: l, gen: g}, nil
+	held.gen.leases++
+	return &Lease{Parts: held.Parts, Version: held.Version, of: l, gen: held.gen}, nil
 }
 
 // Also takes a lease for a call that has one already of a table of the group.
@@ -156,7 +151,7 @@ func (l *gate) wait(ctx context.Context) error {
 
 // Hold takes a lease that user code keeps: it outlives calls and blocks nobody.
 func (l *Leases) Hold(ctx context.Context) (*Lease, error) {
-	lease, err := l.Read(ctx)
+	lease, err := l.Read(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -207,16 +202,21 @@ func waitFor(ctx context.Context, s *device.Stream) error {
 // End ends the lease, and frees its generation if it was the last one of a
 // generation that has been replaced.
 func (l *Lease) End() error {
-	of := l.of
-	of.mu.Lock()
+	l.of.mu.Lock()
 	switch l.kind {
 	case call:
-		of.ended()
+		l.of.ended()
 	case held:
 		l.gen.held--
 	}
-	of.mu.Unlock()
-	return of.release(l.gen)
+	l.gen.leases--
+	last := l.gen.leases == 0
+	l.of.mu.Unlock()
+	if !last {
+		return nil
+	}
+	err := l.Wait(context.Background())
+	return errors.Join(err, l.Parts.Free())
 }
 
 // ended counts a call that is over.
@@ -227,21 +227,23 @@ func (l *gate) ended() {
 	}
 }
 
-// Wait waits for what callers have submitted to streams, by leases of the same
-// generation. It comes in a writer's turn.
-func (l *Lease) Wait(ctx context.Context) error { return l.of.drain(ctx, l.gen) }
-
-// release drops one lease of a generation.
-func (l *Leases) release(g *generation) error {
-	l.mu.Lock()
-	g.leases--
-	last := g.leases == 0
-	l.mu.Unlock()
-	if !last {
-		return nil
+// Wait waits for lookups that callers have submitted to streams, by leases of the
+// same generation. It comes in a writer's turn, or behind the last lease.
+func (l *Lease) Wait(ctx context.Context) error {
+	g, mu := l.gen, &l.of.mu
+	mu.Lock()
+	streams := g.streams
+	g.streams = nil
+	mu.Unlock()
+	for i, s := range streams {
+		if err := waitFor(ctx, s); err != nil {
+			mu.Lock()
+			g.streams = append(g.streams, streams[i:]...)
+			mu.Unlock()
+			return err
+		}
 	}
-	err := l.drain(context.Background(), g)
-	return errors.Join(err, g.parts.Free())
+	return nil
 }
 
 // ---- writers ------------------------------------------------------------------
@@ -295,7 +297,6 @@ func (l *Leases) Exclude(ctx context.Context) error {
 		idle = make(chan struct{})
 		l.idle = idle
 	}
-	g := l.current
 	l.mu.Unlock()
 	var err error
 	if idle != nil {
@@ -306,7 +307,7 @@ func (l *Leases) Exclude(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		err = l.drain(ctx, g)
+		err = l.Current().Wait(ctx)
 	}
 	if err != nil {
 		l.Admit()
@@ -326,75 +327,39 @@ func (l *gate) Admit() {
 	l.waiting = nil
 }
 
-// Current is the generation in use, for a writer in its turn. It ends with the
-// turn.
-func (l *Leases) Current() *Lease {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return &Lease{Parts: l.current.parts, of: l, gen: l.current}
-}
+// Current is the generation in use, for a writer in its turn, who alone replaces
+// it. It ends with the turn.
+func (l *Leases) Current() *Lease { return l.current }
 
 // Held reports whether user code holds a lease on the current generation, so
 // that pairs must stay in the pages that they are in. Only writers call it.
 func (l *Leases) Held() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.current.held > 0
+	return l.current.gen.held > 0
 }
 
 // Replace makes other memory the current generation. The old one is freed when
 // its last lease ends. Only writers call it.
-func (l *Leases) Replace(parts Parts) error {
-	l.mu.Lock()
-	old := l.current
-	l.current = &generation{parts: parts, leases: 1}
-	l.mu.Unlock()
-	return l.release(old)
-}
+func (l *Leases) Replace(parts Parts) error { return l.Revert(l.first(parts)) }
 
 // Keep keeps the current generation for the writer itself, so that Revert can go
 // back to it. A kept generation does not count as held by user code.
 func (l *Leases) Keep() *Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.current.leases++
-	return &Lease{Parts: l.current.parts, of: l, gen: l.current, kind: kept}
+	l.current.gen.leases++
+	return &Lease{Parts: l.current.Parts, of: l, gen: l.current.gen, kind: kept}
 }
 
-// Revert makes a kept generation the current one again, and ends its lease.
+// Revert makes a kept generation the current one again, which its lease is used
+// up by.
 func (l *Leases) Revert(kept *Lease) error {
 	l.mu.Lock()
 	old := l.current
-	l.current = kept.gen
-	l.current.leases++
+	l.current = kept
 	l.mu.Unlock()
-	return errors.Join(l.release(old), kept.End())
-}
-
-// Wait waits for lookups that callers have submitted to streams and that read
-// the current generation.
-func (l *Leases) Wait(ctx context.Context) error {
-	l.mu.Lock()
-	g := l.current
-	l.mu.Unlock()
-	return l.drain(ctx, g)
-}
-
-// drain waits for the streams of a generation.
-func (l *Leases) drain(ctx context.Context, g *generation) error {
-	l.mu.Lock()
-	streams := g.streams
-	g.streams = nil
-	l.mu.Unlock()
-	for i, s := range streams {
-		if err := waitFor(ctx, s); err != nil {
-			l.mu.Lock()
-			g.streams = append(g.streams, streams[i:]...)
-			l.mu.Unlock()
-			return err
-		}
-	}
-	return nil
+	return old.End()
 }
 
 // Close ends the structure: calls that come later, and those that wait, get
@@ -416,4 +381,4 @@ func (l *Leases) Close() (first bool, err error) {
 }
 
 // Free drops the current generation of a closed structure.
-func (l *Leases) Free() error { return l.release(l.current) }
+func (l *Leases) Free() error { return l.current.End() }

@@ -34,16 +34,13 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Save writes the pairs of a table to a stream and returns their number.
-// Changes made meanwhile may be in it or not, unless the table has versions.
-func (t *Table) Save(ctx context.Context, to io.Writer) (n int, err error) {
-	return t.save(to, func(yield func(*Page) bool) error { return t.pages(ctx, yield) })
-}
-
-func (t *Table) save(to io.Writer, pages func(yield func(*Page) bool) error) (n int, err error) {
+// Save writes the pairs of a table, or of what a snapshot has of it, to a stream
+// and returns their number. Changes made meanwhile may be in it or not, unless
+// the table has versions.
+func (t *Table) Save(ctx context.Context, at *Snapshot, to io.Writer) (n int, err error) {
 	w := &writer{to: bufio.NewWriterSize(to, 1<<20), widths: t.Widths}
 	w.sealed(t.header())
-	err = pages(func(p *Page) bool {
+	err = t.pages(ctx, at, func(p *Page) bool {
 		w.page(p)
 		return w.err == nil
 	})
@@ -245,19 +242,16 @@ func (r *reader) end(crc uint32) error {
 	return nil
 }
 
-// CopyTo makes a table with the same options and pairs on a device.
-func (t *Table) CopyTo(ctx context.Context, dev device.Device) (*Table, error) {
-	return t.copyTo(ctx, dev, func(yield func(*Page) bool) error { return t.pages(ctx, yield) })
-}
-
-func (t *Table) copyTo(ctx context.Context, dev device.Device, pages func(yield func(*Page) bool) error) (*Table, error) {
+// CopyTo makes a table with the same options and pairs on a device, or the pairs
+// of a snapshot.
+func (t *Table) CopyTo(ctx context.Context, at *Snapshot, dev device.Device) (*Table, error) {
 	to, err := t.Another(dev)
 	if err != nil {
 		return nil, t.wrap("CopyTo", err)
 	}
 	var put error
 	var added uint64
-	err = pages(func(p *Page) bool {
+	err = t.pages(ctx, at, func(p *Page) bool {
 		put = to.put(ctx, &added, p.Keys, p.Vals)
 		return put == nil
 	})

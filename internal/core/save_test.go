@@ -83,7 +83,7 @@ func (s shape) saved(t testing.TB, n int) []byte {
 	table := s.open(t)
 	s.fill(t, table, n)
 	var b bytes.Buffer
-	if got, err := table.Save(t.Context(), &b); got != n || err != nil {
+	if got, err := table.Save(t.Context(), nil, &b); got != n || err != nil {
 		t.Fatal(got, err)
 	}
 	return b.Bytes()
@@ -93,7 +93,7 @@ func (s shape) saved(t testing.TB, n int) []byte {
 func content(t testing.TB, table *core.Table) string {
 	t.Helper()
 	var text strings.Builder
-	err := table.Pages(t.Context(), "Pages", func(p *core.Page) bool {
+	err := table.Pages(t.Context(), "Pages", nil, func(p *core.Page) bool {
 		fmt.Fprintf(&text, "%d %x %x;", p.N, p.Keys, p.Vals)
 		return true
 	})
@@ -252,7 +252,7 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		var again bytes.Buffer
-		if m, err := table.Save(t.Context(), &again); m != table.Len() || err != nil {
+		if m, err := table.Save(t.Context(), nil, &again); m != table.Len() || err != nil {
 			t.Errorf("what was loaded is saved as %d pairs of %d: %v", m, table.Len(), err)
 		}
 	})
