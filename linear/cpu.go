@@ -80,12 +80,6 @@ func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l 
 	})
 }
 
-// Present is for [core.Engine].
-func (e *cpuEngine[K, SK, V, SV]) Present(ctx context.Context, _ *device.Stream, b *batch.Batch) (int, error) {
-	_, hits, err := e.Look(ctx, nil, e.Leases.Current(), b.Only(batch.Keys), 0)
-	return hits, err
-}
-
 // getRange looks up keys on one core. While a group of them is looked at, the
 // cache lines that the paths of the next group begin with are on their way.
 // Searches that go beyond theirs are put off to the end of the group.

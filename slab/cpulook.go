@@ -33,12 +33,6 @@ func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l 
 	})
 }
 
-// Present is for [core.Engine].
-func (e *cpuEngine[K, SK, V, SV]) Present(ctx context.Context, _ *device.Stream, b *batch.Batch) (int, error) {
-	_, hits, err := e.Look(ctx, nil, e.Leases.Current(), b.Only(batch.Keys), 0)
-	return hits, err
-}
-
 // Expand is for [core.Expander].
 func (e *cpuEngine[K, SK, V, SV]) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	if s == nil {

@@ -54,6 +54,8 @@ type Policy interface {
 // one writer at a time.
 type Engine interface {
 	Caps() Caps
+	// Current is the generation in use, for the writer whose turn it is.
+	Current() *Lease
 	// Counters waits for submitted changes and reads the counters.
 	Counters(ctx context.Context) (Counters, error)
 	// Look runs a lookup: in host memory, or submitted to a stream. If there
@@ -73,9 +75,6 @@ type Engine interface {
 	// Add submits adding the number of pairs, negated or not, to a counter of the
 	// caller's, which others may add to meanwhile.
 	Add(s *device.Stream, to device.Slice[uint64], negate bool) error
-	// Present counts the keys of a batch that are there, for a policy: all changes
-	// have been waited for.
-	Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error)
 	// Lost reads how many operations of submitted changes, which have been waited
 	// for, found no room, and resets the count.
 	Lost(ctx context.Context) (int, error)
@@ -106,6 +105,13 @@ type Caps struct {
 	// DeletesTakeRoom: deletes may find no room, as inserts may, and Before is
 	// called for them: for versions that snapshots read, or for a log.
 	DeletesTakeRoom bool
+}
+
+// Presenter is an engine on a device whose batches the host does not read.
+type Presenter interface {
+	// Present counts the keys of a batch on the device that are there, for a
+	// policy: all changes have been waited for.
+	Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error)
 }
 
 // Persister is an engine whose memory outlives the process.
@@ -145,7 +151,12 @@ func Need(ctx context.Context, e Engine, now Counters, s *device.Stream, b *batc
 	if err != nil || now.Live == 0 {
 		return need, err
 	}
-	present, err := e.Present(ctx, s, b)
+	var present int
+	if p, ok := e.(Presenter); ok && s != nil {
+		present, err = p.Present(ctx, s, b)
+	} else {
+		_, present, err = e.Look(ctx, nil, e.Current(), b.Only(batch.Keys), 0)
+	}
 	return min(need, b.N-present), err
 }
 

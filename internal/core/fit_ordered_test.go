@@ -164,11 +164,6 @@ func (e *ordered) Look(_ context.Context, _ *device.Stream, l *core.Lease, b *ba
 	return b.N, hits, nil
 }
 
-func (e *ordered) Present(ctx context.Context, _ *device.Stream, b *batch.Batch) (int, error) {
-	_, hits, err := e.Look(ctx, nil, e.Leases.Current(), b.Only(batch.Keys), 0)
-	return hits, err
-}
-
 // Expand writes the pairs of ranges.
 func (e *ordered) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	c := &b.Columns

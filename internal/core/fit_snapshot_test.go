@@ -108,11 +108,6 @@ func (e *frozen) Look(_ context.Context, _ *device.Stream, l *core.Lease, b *bat
 	return b.N, hits, nil
 }
 
-func (e *frozen) Present(ctx context.Context, _ *device.Stream, b *batch.Batch) (int, error) {
-	_, hits, err := e.Look(ctx, nil, e.Leases.Current(), b.Only(batch.Keys), 0)
-	return hits, err
-}
-
 func (e *frozen) Extent(l *core.Lease) (units uint32, rows int) {
 	return uint32(len(l.Parts.(*array).keys())), 1
 }

@@ -69,8 +69,11 @@ func (e *Engine) Lost(context.Context) (int, error) { return 0, nil }
 // Close is for [core.Engine].
 func (e *Engine) Close() error { return nil }
 
+// Current is for [core.Engine].
+func (e *Engine) Current() *core.Lease { return e.Leases.Current() }
+
 // Parts is the current generation, for the writer whose turn it is.
-func (e *Engine) Parts() core.Parts { return e.Leases.Current().Parts }
+func (e *Engine) Parts() core.Parts { return e.Current().Parts }
 
 // Counters is for [core.Engine].
 func (e *Engine) Counters(context.Context) (core.Counters, error) {
@@ -145,7 +148,7 @@ func (e *Engine) Pieces(ctx context.Context, b *batch.Batch, size int,
 		if err := ctx.Err(); err != nil {
 			return done, failed, err
 		}
-		part := b.Chunk(done, min(done+size, b.N))
+		part := b.Part(done, min(done+size, b.N))
 		ran := part.N
 		var full []uint32
 		ok := false
