@@ -2,6 +2,7 @@ package weft
 
 import (
 	"context"
+	"slices"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -52,28 +53,18 @@ func (r *Rows[V]) Reset() { r.Offsets, r.Vals = r.Offsets[:0], r.Vals[:0] }
 // instead. On an error rows stays as it was. SEARCHALL in the SlabHash paper.
 func (m *MultiMap[K, V]) GetAll(ctx context.Context, keys []K, rows *Rows[V]) error {
 	at, first := max(0, len(rows.Offsets)-1), len(rows.Vals)
-	offsets := grown(rows.Offsets[:at], len(keys)+1)
+	offsets := slices.Grow(rows.Offsets[:at], len(keys)+1)[:at+len(keys)+1]
 	offsets[at] = uint64(first)
 	vals := rows.Vals
 	err := m.core.Expand(ctx, "GetAll", nil, m.batch(op.Get, len(keys), batch.Columns{batch.Keys: batch.In(keys)}),
 		offsets[at:], func(n int) batch.Columns {
-			vals = grown(vals, n)
+			vals = slices.Grow(vals, n)[:first+n]
 			return batch.Columns{batch.Vals: batch.Output(vals[first:])}
 		})
 	if err == nil {
 		rows.Offsets, rows.Vals = offsets, vals
 	}
 	return err
-}
-
-// grown is a slice with n more elements.
-func grown[T any](s []T, n int) []T {
-	if n <= cap(s)-len(s) {
-		return s[:len(s)+n]
-	}
-	to := make([]T, len(s)+n)
-	copy(to, s)
-	return to
 }
 
 // GetAllOn is GetAll for a batch on the device. counts receives the number of
