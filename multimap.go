@@ -18,7 +18,7 @@ type MultiMap[K Key, V Value] struct{ pairs[K, V] }
 
 // NewMultiMap is for packages of structures.
 func NewMultiMap[K Key, V Value](t *core.Table) *MultiMap[K, V] {
-	return &MultiMap[K, V]{pairs[K, V]{table{t}}}
+	return &MultiMap[K, V]{pairs[K, V]{table[K]{t}}}
 }
 
 // CopyTo makes a multimap with the same options and pairs on a device, which
