@@ -18,8 +18,6 @@ func (t *Table) Change(ctx context.Context, method string, b *batch.Batch) (delt
 	return delta, t.wrap(method, err)
 }
 
-func isFull(err error) bool { return errors.Is(err, op.ErrFull) }
-
 // change is Change for a method that has checked the columns, and says in its
 // errors which it is.
 func (t *Table) change(ctx context.Context, b *batch.Batch) (delta int, err error) {
@@ -38,7 +36,7 @@ func (t *Table) run(ctx context.Context, b *batch.Batch) (delta, done, failed in
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	done, failed, err = t.chunks(ctx, b, before)
+	done, failed, err = t.chunks(ctx, b)
 	_, cerr := t.count(context.WithoutCancel(ctx))
 	after := t.bound // as of the last reading that worked
 	delta = int(int64(after.Live - before.Live))
@@ -87,14 +85,14 @@ func (t *Table) needsRoom(b *batch.Batch) bool { return b.Inserts() || t.Engine.
 // chunks runs a batch chunk by chunk, making room for each. done is the length
 // of the prefix that was run, failed the number of its operations that found no
 // room.
-func (t *Table) chunks(ctx context.Context, b *batch.Batch, now Counters) (done, failed int, err error) {
+func (t *Table) chunks(ctx context.Context, b *batch.Batch) (done, failed int, err error) {
 	for done < b.N {
 		if err := ctx.Err(); err != nil {
 			return done, failed, err
 		}
 		n := b.N - done
 		if t.needsRoom(b) {
-			if n, _, err = t.Policy.Before(ctx, now, nil, b.Part(done, b.N)); err != nil {
+			if n, _, err = t.Policy.Before(ctx, t.bound, nil, b.Part(done, b.N)); err != nil {
 				return done, failed, err
 			}
 		}
@@ -110,7 +108,7 @@ func (t *Table) chunks(ctx context.Context, b *batch.Batch, now Counters) (done,
 		if err != nil {
 			return done, failed, err
 		}
-		if now, err = t.count(ctx); err != nil {
+		if _, err = t.count(ctx); err != nil {
 			return done, failed, err
 		}
 	}

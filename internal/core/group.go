@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
 )
 
 // Group is several tables with one writer: a change of some of them is one
@@ -98,7 +99,7 @@ func (g *Group) Change(ctx context.Context, method string, parts []Part, deltas 
 	for i, p := range parts {
 		delta, done, failed, one := p.Table.run(ctx, p.Batch)
 		deltas[i], err = delta, errors.Join(err, p.Table.wrap(method, partial(p.Batch, done, failed, one)))
-		if one != nil && !isFull(one) {
+		if one != nil && !errors.Is(one, op.ErrFull) {
 			return unrun(parts[i+1:], err)
 		}
 	}

@@ -352,8 +352,7 @@ func (l *Leases) Keep() *Lease {
 	return &Lease{Parts: l.current.Parts, of: l, gen: l.current.gen, kind: kept}
 }
 
-// Revert makes a kept generation the current one again, which its lease is used
-// up by.
+// Revert makes a kept generation the current one again. Its lease ends with that.
 func (l *Leases) Revert(kept *Lease) error {
 	l.mu.Lock()
 	old := l.current
