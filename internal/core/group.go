@@ -87,15 +87,37 @@ func (g *Group) Change(ctx context.Context, method string, parts []Part, deltas 
 		return nil
 	}
 	first := parts[0].Table
-	if err := first.Leases.Write(ctx); err != nil {
-		return first.wrap(method, unrun(parts, err))
+	bar := slices.ContainsFunc(parts, func(p Part) bool { return p.Table.bars() })
+	none := first.turn(ctx, bar, func() error {
+		if none := ready(ctx, parts[1:]); none != nil {
+			return none
+		}
+		err = change(ctx, method, parts, deltas)
+		return nil
+	})
+	if none != nil {
+		return first.wrap(method, unrun(parts, none))
 	}
-	defer first.Leases.Release()
-	admit, err := g.exclude(ctx, parts)
-	if err != nil {
-		return first.wrap(method, unrun(parts, err))
+	return err
+}
+
+// ready waits for lookups submitted to streams that read tables beside the one
+// whose turn it is, unless one of them has been closed.
+func ready(ctx context.Context, parts []Part) error {
+	for _, p := range parts {
+		err := p.Table.Leases.open()
+		if err == nil && p.Table.bars() {
+			err = p.Table.Leases.Current().Wait(ctx)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	defer admit()
+	return nil
+}
+
+// change is Change in a writer's turn.
+func change(ctx context.Context, method string, parts []Part, deltas []int) (err error) {
 	for i, p := range parts {
 		delta, done, failed, one := p.Table.run(ctx, p.Batch)
 		deltas[i], err = delta, errors.Join(err, p.Table.wrap(method, partial(p.Batch, done, failed, one)))
@@ -104,29 +126,6 @@ func (g *Group) Change(ctx context.Context, method string, parts []Part, deltas 
 		}
 	}
 	return err
-}
-
-// exclude keeps readers away from all tables, if a change of one of them must
-// have none beside it.
-func (g *Group) exclude(ctx context.Context, parts []Part) (admit func(), err error) {
-	admit = func() {}
-	if slices.ContainsFunc(parts, func(p Part) bool { return !p.Table.Engine.Caps().Beside }) {
-		if err = parts[0].Table.Leases.Exclude(ctx); err != nil {
-			return nil, err
-		}
-		admit = g.gate.Admit
-	}
-	for _, p := range parts[1:] {
-		err = p.Table.Leases.open()
-		if err == nil && !p.Table.Engine.Caps().Beside {
-			err = p.Table.Leases.Current().Wait(ctx) // for lookups submitted to streams
-		}
-		if err != nil {
-			admit()
-			return nil, err
-		}
-	}
-	return admit, nil
 }
 
 // Get runs lookups in one call, in order, until one fails; the outputs of those

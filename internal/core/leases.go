@@ -93,7 +93,12 @@ func (l *Leases) first(parts Parts) *Lease {
 
 // Read takes a lease for a call: on what another lease holds, if there is one, or
 // on the current generation. End it with [Lease.End].
-func (l *Leases) Read(ctx context.Context, held *Lease) (*Lease, error) {
+func (l *Leases) Read(ctx context.Context, of *Lease) (*Lease, error) { return l.enter(ctx, of, call) }
+
+// Hold takes a lease that user code keeps: it outlives calls and blocks nobody.
+func (l *Leases) Hold(ctx context.Context) (*Lease, error) { return l.enter(ctx, nil, held) }
+
+func (l *Leases) enter(ctx context.Context, of *Lease, kind leaseKind) (*Lease, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -110,11 +115,21 @@ func (l *Leases) Read(ctx context.Context, held *Lease) (*Lease, error) {
 		l.ended()
 		return nil, op.ErrClosed
 	}
-	if held == nil {
-		held = l.current
+	if of == nil {
+		of = l.current
 	}
-	held.gen.leases++
-	return &Lease{Parts: held.Parts, Version: held.Version, of: l, gen: held.gen}, nil
+	if kind == held {
+		of.gen.held++
+		l.ended()
+	}
+	return of.another(kind), nil
+}
+
+// another is a lease on the same generation, at the same version. Its taker has
+// the mutex.
+func (l *Lease) another(kind leaseKind) *Lease {
+	l.gen.leases++
+	return &Lease{Parts: l.Parts, Version: l.Version, of: l.of, gen: l.gen, kind: kind}
 }
 
 // Also takes a lease for a call that has one already of a table of the group.
@@ -147,20 +162,6 @@ func (l *gate) wait(ctx context.Context) error {
 		l.ended() // it was lifted all the same
 	}
 	return err
-}
-
-// Hold takes a lease that user code keeps: it outlives calls and blocks nobody.
-func (l *Leases) Hold(ctx context.Context) (*Lease, error) {
-	lease, err := l.Read(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	lease.kind = held
-	lease.gen.held++
-	l.ended()
-	return lease, nil
 }
 
 // On notes that work on a stream of the caller, which has been submitted, reads
@@ -348,8 +349,7 @@ func (l *Leases) Replace(parts Parts) error { return l.Revert(l.first(parts)) }
 func (l *Leases) Keep() *Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.current.gen.leases++
-	return &Lease{Parts: l.current.Parts, of: l, gen: l.current.gen, kind: kept}
+	return l.current.another(kept)
 }
 
 // Revert makes a kept generation the current one again. Its lease ends with that.
