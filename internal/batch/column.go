@@ -20,9 +20,9 @@ type Column struct {
 	Offsets []uint64
 
 	dev      device.Device // where Ptr points
-	dir      direction
 	rows     int
 	extra    int // rows beyond one for each operation
+	dir      direction
 	optional bool
 	free     bool // has rows of its own, not one for each operation
 }
@@ -34,8 +34,7 @@ const (
 	out
 )
 
-// In is a column that a batch reads, Output one that it writes, Optional one
-// that it writes if there is one.
+// In is a column that a batch reads.
 func In[T device.Elem](s []T) Column { return host(s, in, false) }
 
 // Output is a column that a batch writes.
