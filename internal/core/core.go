@@ -107,7 +107,8 @@ type Caps struct {
 	DeletesTakeRoom bool
 }
 
-// Presenter is an engine on a device whose batches the host does not read.
+// Presenter is an engine with Caps.Streams: the keys of a batch on the device may
+// not be there yet when the host looks.
 type Presenter interface {
 	// Present counts the keys of a batch on the device that are there, for a
 	// policy: all changes have been waited for.
@@ -152,8 +153,8 @@ func Need(ctx context.Context, e Engine, now Counters, s *device.Stream, b *batc
 		return need, err
 	}
 	var present int
-	if p, ok := e.(Presenter); ok && s != nil {
-		present, err = p.Present(ctx, s, b)
+	if s != nil && e.Caps().Streams {
+		present, err = e.(Presenter).Present(ctx, s, b)
 	} else {
 		_, present, err = e.Look(ctx, nil, e.Current(), b.Only(batch.Keys), 0)
 	}
