@@ -18,34 +18,37 @@ func apply[K Key, V Value](ctx context.Context, t *core.Table, ops []Op[K, V], r
 	}
 	for i, o := range ops {
 		if o.Kind > t.Kind.Last() {
+			clear(res)
 			return t.Partial("Apply", 0, 0, t.Kind.Invalid(i, o.Kind))
 		}
 	}
 	c := newColumns[K, V](min(len(ops), core.ChunkOps), res != nil)
-	for done, failed := 0, 0; ; {
+	var done, failed int
+	var full error
+	for {
 		n := min(len(ops)-done, core.ChunkOps)
 		_, err := t.Change(ctx, "Apply", c.batch(ops[done:done+n]))
 		if res != nil {
 			c.results(res[done : done+n])
 		}
 		var p *PartialError
-		cut := false
 		if errors.As(err, &p) {
-			cut = p.Done < n || !errors.Is(err, ErrFull)
-			n = p.Done
-			failed += p.Failed
+			done, failed, full = done+p.Done, failed+p.Failed, p.Err
+			if p.Done < n || !errors.Is(err, ErrFull) {
+				clear(res[min(done, len(res)):])
+				return t.Partial("Apply", done, failed, p.Err)
+			}
+		} else {
+			done += n
 		}
-		done += n
-		switch {
-		case cut || p != nil && done == len(ops):
-			clear(res[min(done, len(res)):])
-			return t.Partial("Apply", done, failed, p.Err)
-		case done == len(ops) && failed > 0:
-			return t.Partial("Apply", done, failed, fmt.Errorf("%w: no room for %d operations", ErrFull, failed))
-		case done == len(ops):
-			return nil
+		if done == len(ops) {
+			break
 		}
 	}
+	if full != nil {
+		return t.Partial("Apply", done, failed, full)
+	}
+	return nil
 }
 
 // columns are those of a chunk of a mixed batch from host memory. The values

@@ -2,7 +2,6 @@ package weft
 
 import (
 	"context"
-	"io"
 	"iter"
 
 	"github.com/weftgo/weft/device"
@@ -16,12 +15,12 @@ import (
 type Map[K Key, V Value] struct{ pairs[K, V] }
 
 // NewMap is for packages of structures.
-func NewMap[K Key, V Value](t *core.Table) *Map[K, V] { return &Map[K, V]{pairs[K, V]{table{t}}} }
+func NewMap[K Key, V Value](t *core.Table) *Map[K, V] { return &Map[K, V]{pairs[K, V]{table[K]{t}}} }
 
 // CopyTo makes a map with the same options and pairs on a device, which must
 // outlive it.
 func (m *Map[K, V]) CopyTo(ctx context.Context, dev device.Device) (*Map[K, V], error) {
-	t, err := m.core.CopyTo(ctx, dev)
+	t, err := m.core.CopyTo(ctx, nil, dev)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +28,7 @@ func (m *Map[K, V]) CopyTo(ctx context.Context, dev device.Device) (*Map[K, V], 
 }
 
 // pairs is what maps and multimaps share.
-type pairs[K Key, V Value] struct{ table }
+type pairs[K Key, V Value] struct{ table[K] }
 
 // Put inserts pairs or replaces values and counts the keys that were new; in a
 // multimap it adds the pairs. REPLACE in the SlabHash paper, and its INSERT for
@@ -66,7 +65,7 @@ func (m *pairs[K, V]) PutNewOn(s *device.Stream, keys device.Slice[K], vals devi
 // each. vals[i] is zero where the key is absent; found, if not nil, reports
 // which are there. SEARCH in the SlabHash paper.
 func (m *pairs[K, V]) Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error) {
-	return m.core.Get(ctx, "Get", m.batch(op.Get, len(keys), batch.Columns{
+	return m.core.Get(ctx, "Get", nil, m.batch(op.Get, len(keys), batch.Columns{
 		batch.Keys: batch.In(keys), batch.Vals: batch.Output(vals), batch.OK: batch.Optional(found),
 	}))
 }
@@ -74,30 +73,9 @@ func (m *pairs[K, V]) Get(ctx context.Context, keys []K, vals []V, found []bool)
 // GetOn is Get for a batch on the device, in a single launch. found may be
 // empty.
 func (m *pairs[K, V]) GetOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error {
-	return m.core.GetOn(s, "GetOn", m.batch(op.Get, keys.Len(), batch.Columns{
+	return m.core.GetOn(s, "GetOn", nil, m.batch(op.Get, keys.Len(), batch.Columns{
 		batch.Keys: batch.InOn(keys), batch.Vals: batch.OutputOn(vals), batch.OK: batch.OptionalOn(found),
 	}), hits...)
-}
-
-// Contains counts the keys that are there; found, if not nil, reports which.
-func (m *pairs[K, V]) Contains(ctx context.Context, keys []K, found []bool) (hits int, err error) {
-	return contains(ctx, m.table, keys, found)
-}
-
-// ContainsOn is Contains for a batch on the device. found may be empty.
-func (m *pairs[K, V]) ContainsOn(s *device.Stream, keys device.Slice[K], found device.Slice[bool], hits ...device.Slice[uint64]) error {
-	return containsOn(s, m.table, keys, found, hits)
-}
-
-// Delete removes keys, in a multimap the first pair of each, and counts them.
-// deleted, if not nil, reports which were there. DELETE in the SlabHash paper.
-func (m *pairs[K, V]) Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error) {
-	return remove(ctx, m.table, keys, deleted)
-}
-
-// DeleteOn is Delete for a batch on the device. deleted may be empty.
-func (m *pairs[K, V]) DeleteOn(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool], n ...device.Slice[uint64]) error {
-	return removeOn(s, m.table, keys, deleted, n)
 }
 
 // Apply runs a mixed batch: its operations are concurrent, and what they return
@@ -124,15 +102,13 @@ func (m *pairs[K, V]) ApplyOn(s *device.Stream, kinds device.Slice[OpKind], keys
 // [Map.Pages] to be told.
 func (m *pairs[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
-		_ = m.core.Pages(context.Background(), "All", func(p *core.Page) bool {
-			vals := batch.View[V](p.Vals)
-			for i, k := range batch.View[K](p.Keys) {
-				if !yield(k, vals[i]) {
-					return false
+		for p := range m.Pages(context.Background()) {
+			for i, k := range p.Keys {
+				if !yield(k, p.Vals[i]) {
+					return
 				}
 			}
-			return true
-		})
+		}
 	}
 }
 
@@ -148,44 +124,3 @@ type Page[K Key, V Value] struct {
 func (m *pairs[K, V]) Pages(ctx context.Context) iter.Seq2[Page[K, V], error] {
 	return pages[K, V](ctx, m.core)
 }
-
-// table is what all structures share.
-type table struct{ core *core.Table }
-
-func (t *table) batch(kind op.Kind, n int, columns batch.Columns) *batch.Batch {
-	return &batch.Batch{N: n, Kind: kind, Columns: columns}
-}
-
-// Len is the number of pairs, or of keys of a set. It is exact for every call
-// that has returned, and for batches on the device up to the last Sync; it never
-// waits. 0 once the structure is closed.
-func (t *table) Len() int { return t.core.Len() }
-
-// Clear removes everything and keeps the memory.
-func (t *table) Clear(ctx context.Context) error { return t.core.Clear(ctx) }
-
-// Compact drops what deleted pairs have left behind and gives back memory
-// beyond what the options and the pairs ask for. Structures do it by themselves
-// before it matters. FLUSH in the SlabHash paper.
-func (t *table) Compact(ctx context.Context) error { return t.core.Compact(ctx) }
-
-// Sync waits until all submitted batches are done. It returns [ErrFull] if
-// operations submitted since the last Sync found no room, which happens in
-// structures of fixed size and to keys that collide.
-func (t *table) Sync(ctx context.Context) error { return t.core.Sync(ctx) }
-
-// Save writes everything to a stream, with checksums, and returns the number of
-// pairs. Any structure of the kind and the same types loads it, on any device.
-func (t *table) Save(ctx context.Context, w io.Writer) (n int, err error) { return t.core.Save(ctx, w) }
-
-// Load adds what Save wrote, as Put would, and returns the number of pairs; on a
-// GPU those of one key of a multimap may change their order. [ErrFormat] for
-// other kinds or types, and for damage: what came before it has been added.
-func (t *table) Load(ctx context.Context, r io.Reader) (n int, err error) { return t.core.Load(ctx, r) }
-
-// Check reads the whole structure and reports the first thing that is wrong
-// with it, such as a pair that no lookup finds. Changes wait meanwhile.
-func (t *table) Check(ctx context.Context) error { return t.core.Check(ctx) }
-
-// Close frees the structure. Idempotent; later calls return [ErrClosed].
-func (t *table) Close() error { return t.core.Close() }

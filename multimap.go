@@ -2,6 +2,7 @@ package weft
 
 import (
 	"context"
+	"slices"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -17,13 +18,13 @@ type MultiMap[K Key, V Value] struct{ pairs[K, V] }
 
 // NewMultiMap is for packages of structures.
 func NewMultiMap[K Key, V Value](t *core.Table) *MultiMap[K, V] {
-	return &MultiMap[K, V]{pairs[K, V]{table{t}}}
+	return &MultiMap[K, V]{pairs[K, V]{table[K]{t}}}
 }
 
 // CopyTo makes a multimap with the same options and pairs on a device, which
 // must outlive it; see [MultiMap.Load] about their order.
 func (m *MultiMap[K, V]) CopyTo(ctx context.Context, dev device.Device) (*MultiMap[K, V], error) {
-	t, err := m.core.CopyTo(ctx, dev)
+	t, err := m.core.CopyTo(ctx, nil, dev)
 	if err != nil {
 		return nil, err
 	}
@@ -54,12 +55,12 @@ func (r *Rows[V]) Reset() { r.Offsets, r.Vals = r.Offsets[:0], r.Vals[:0] }
 // SEARCHALL in the SlabHash paper.
 func (m *MultiMap[K, V]) GetAll(ctx context.Context, keys []K, rows *Rows[V]) error {
 	at, first := max(0, len(rows.Offsets)-1), len(rows.Vals)
-	offsets := grown(rows.Offsets[:at], len(keys)+1)
+	offsets := slices.Grow(rows.Offsets[:at], len(keys)+1)[:at+len(keys)+1]
 	offsets[at] = uint64(first)
 	vals := rows.Vals
-	err := m.core.Expand(ctx, "GetAll", m.batch(op.Get, len(keys), batch.Columns{batch.Keys: batch.In(keys)}),
+	err := m.core.Expand(ctx, "GetAll", nil, m.batch(op.Get, len(keys), batch.Columns{batch.Keys: batch.In(keys)}),
 		offsets[at:], func(n int) batch.Columns {
-			vals = grown(vals, n)
+			vals = slices.Grow(vals, n)[:first+n]
 			return batch.Columns{batch.Vals: batch.Output(vals[first:])}
 		})
 	if err == nil {
@@ -68,23 +69,13 @@ func (m *MultiMap[K, V]) GetAll(ctx context.Context, keys []K, rows *Rows[V]) er
 	return err
 }
 
-// grown is a slice with n more elements.
-func grown[T any](s []T, n int) []T {
-	if n <= cap(s)-len(s) {
-		return s[:len(s)+n]
-	}
-	to := make([]T, len(s)+n)
-	copy(to, s)
-	return to
-}
-
 // GetAllOn is GetAll for a batch on the device. counts receives the number of
 // values of each key. offsets, one longer than keys, receives where in vals
 // those of each key begin, and last how many there are; vals receives as many
 // as it has room for. A change submitted to another stream meanwhile may leave
 // gaps in vals.
 func (m *MultiMap[K, V]) GetAllOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error {
-	return m.core.ExpandOn(s, "GetAllOn", m.batch(op.Get, keys.Len(), batch.Columns{
+	return m.core.ExpandOn(s, "GetAllOn", nil, m.batch(op.Get, keys.Len(), batch.Columns{
 		batch.Keys: batch.InOn(keys), batch.Counts: batch.OutputOn(counts), batch.Offsets: batch.OffsetsOn(offsets),
 		batch.Vals: batch.RowsOn(vals),
 	}))
@@ -92,7 +83,7 @@ func (m *MultiMap[K, V]) GetAllOn(s *device.Stream, keys device.Slice[K], counts
 
 // Count counts the pairs of each key, and altogether. counts may be nil.
 func (m *MultiMap[K, V]) Count(ctx context.Context, keys []K, counts []uint32) (total int, err error) {
-	return m.core.Count(ctx, "Count", m.batch(op.Get, len(keys), batch.Columns{
+	return m.core.Count(ctx, "Count", nil, m.batch(op.Get, len(keys), batch.Columns{
 		batch.Keys: batch.In(keys), batch.Counts: batch.Optional(counts),
 	}))
 }
@@ -100,7 +91,7 @@ func (m *MultiMap[K, V]) Count(ctx context.Context, keys []K, counts []uint32) (
 // CountOn is Count for a batch on the device. The last argument receives the
 // number of keys that are there.
 func (m *MultiMap[K, V]) CountOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32]) error {
-	return m.core.GetOn(s, "CountOn", m.batch(op.Get, keys.Len(), batch.Columns{
+	return m.core.GetOn(s, "CountOn", nil, m.batch(op.Get, keys.Len(), batch.Columns{
 		batch.Keys: batch.InOn(keys), batch.Counts: batch.OutputOn(counts),
 	}))
 }

@@ -71,6 +71,9 @@ var (
 	// ErrFormat: a stream to load was not written by Save, is damaged, or holds
 	// pairs of other types.
 	ErrFormat = op.ErrFormat
+	// ErrCorrupt: Check found a structure that breaks its own rules, which is a
+	// mistake in this module, or in what else writes its memory.
+	ErrCorrupt = op.ErrCorrupt
 )
 
 // PartialError is the error of a call that did not do everything; find it by

@@ -32,7 +32,7 @@ func TestOpKindNumbers(t *testing.T) {
 
 // Errors keep apart when they are wrapped.
 func TestErrorsAreDistinct(t *testing.T) {
-	all := []error{ErrClosed, ErrFull, ErrOptions, ErrFormat}
+	all := []error{ErrClosed, ErrFull, ErrOptions, ErrFormat, ErrCorrupt}
 	for i, a := range all {
 		for j, b := range all {
 			if got := errors.Is(fmt.Errorf("linear: Put: %w", a), b); got != (i == j) {

@@ -10,10 +10,7 @@ import (
 
 // Change is for [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
-	return e.Engine.Change(ctx, s, b, cpu.PieceOps, func(part *batch.Batch) cpu.Loops {
-		c := e.changer(part)
-		return cpu.Loops{Places: c.places, Quick: func() bool { return !c.gen.long.Load() }, Run: c.run}
-	})
+	return e.Engine.Change(ctx, s, b, cpu.PieceOps, func(part *batch.Batch) cpu.Loops { return e.changer(part) })
 }
 
 // longSearch is how many sectors a search of the changes of a table goes through
@@ -29,20 +26,24 @@ type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	part  cpu.Share
 }
 
-func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) changer[K, SK, V, SV] {
+func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) *changer[K, SK, V, SV] {
 	g := e.Parts().(*generation)
-	return changer[K, SK, V, SV]{Changes: cpu.ChangesOf[K, V](b), gen: g, table: tableOf[SK, SV](g)}
+	return &changer[K, SK, V, SV]{Changes: cpu.ChangesOf[K, V](b), gen: g, table: tableOf[SK, SV](g)}
 }
 
-// places works out in which lines the paths of operations begin.
-func (c *changer[K, SK, V, SV]) places(lo, hi int, lines []uint32) {
+// Quick is for [cpu.Loops].
+func (c *changer[K, SK, V, SV]) Quick() bool { return !c.gen.long.Load() }
+
+// Places is for [cpu.Loops]: in which lines the paths of operations begin.
+func (c *changer[K, SK, V, SV]) Places(lo, hi int, lines []uint32) {
 	for i, k := range c.Keys[lo:hi] {
 		lines[i] = home(c.table.geometry, SK(k)) / lineSectors
 	}
 }
 
-// run is for [cpu.Loops], on a copy.
-func (c changer[K, SK, V, SV]) run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
+// Run is for [cpu.Loops].
+func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
+	c := *piece // with a result of its own
 	c.part = s
 	ran = cpu.Ahead(w, s.Ops, cpu.Group, func(ops []uint32, homes *[cpu.Group]uint32) {
 		for j, i := range ops {

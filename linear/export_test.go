@@ -70,7 +70,7 @@ func (t *table) checkInvariants() error {
 // image copies the memory in use to the host.
 func (t *table) image() (image, error) {
 	ctx := context.Background()
-	lease, err := t.core.Leases.Read(ctx)
+	lease, err := t.core.Leases.Read(ctx, nil)
 	if err != nil {
 		return image{}, err
 	}
@@ -91,7 +91,7 @@ func copyOut(dev device.Device, from device.Buffer, to []byte) error {
 // restore replaces the memory in use, and counts what is there.
 func (t *table) restore(im image) error {
 	ctx := context.Background()
-	lease, err := t.core.Leases.Read(ctx)
+	lease, err := t.core.Leases.Read(ctx, nil)
 	if err != nil {
 		return err
 	}

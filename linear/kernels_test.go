@@ -12,6 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/op"
 )
 
 // beside is an engine of kernels beside a model of it. The keys of a set have
@@ -367,8 +368,9 @@ func (s *beside[K, V]) check(full bool) {
 			hits++
 		}
 	}
-	if n, err := s.engine.Present(context.Background(), nil, &batch.Batch{N: len(keys), Columns: batch.Columns{batch.Keys: batch.In(keys)}}); n != hits || err != nil {
-		s.Fatalf("%d keys are said to be present, want %d: %v", n, hits, err)
+	all := &batch.Batch{N: len(keys), Kind: op.Put, Columns: batch.Columns{batch.Keys: batch.In(keys)}}
+	if n, err := core.Need(context.Background(), s.engine, core.Counters{Live: 1}, nil, all); n != len(keys)-hits || err != nil {
+		s.Fatalf("%d keys are said to be new, want %d: %v", n, len(keys)-hits, err)
 	}
 	s.content()
 	im := s.image()

@@ -51,23 +51,33 @@ func newMutant(dev device.Device, how mutation, opts *Options) (*Map[uint32, uin
 type mutantChanger = changer[uint32, uint32, uint32, uint32]
 
 func (m *mutant) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
-	// All on one core: no piece is quick.
 	return m.Engine.Change(ctx, s, b, cpu.PieceOps, func(part *batch.Batch) cpu.Loops {
-		return cpu.Loops{Quick: func() bool { return false }, Run: func(_ *cpu.Watch, s cpu.Share) (int, cpu.Result) {
-			c := m.changer(part)
-			c.part = s
-			for i := range uint32(part.N) {
-				if m.how == backwards {
-					i = uint32(part.N) - 1 - i
-				}
-				m.one(&c, i)
-			}
-			if m.how == countsNothing {
-				c.Live, c.Fresh = 0, 0
-			}
-			return part.N, c.Result
-		}}
+		return &mutantPiece{m.changer(part), m, part.N}
 	})
+}
+
+// mutantPiece runs a piece on one core.
+type mutantPiece struct {
+	*mutantChanger
+	m *mutant
+	n int
+}
+
+func (p *mutantPiece) Quick() bool { return false }
+
+func (p *mutantPiece) Run(_ *cpu.Watch, s cpu.Share) (int, cpu.Result) {
+	c := *p.mutantChanger
+	c.part = s
+	for i := range uint32(p.n) {
+		if p.m.how == backwards {
+			i = uint32(p.n) - 1 - i
+		}
+		p.m.one(&c, i)
+	}
+	if p.m.how == countsNothing {
+		c.Live, c.Fresh = 0, 0
+	}
+	return p.n, c.Result
 }
 
 func (m *mutant) home(g geometry, key uint32) uint32 {

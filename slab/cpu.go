@@ -28,7 +28,7 @@ func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host,
 	if err != nil {
 		return nil, nil, err
 	}
-	leases, err := e.Start(e, gen)
+	leases, err := e.Start(gen)
 	return e, leases, err
 }
 

@@ -18,10 +18,7 @@ func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, 
 	if g := e.Parts().(*generation); g.long.Load() || g.buckets < cpu.SmallPiece {
 		size = cpu.SmallPiece // chains are long or may become so
 	}
-	return e.Engine.Change(ctx, s, b, size, func(part *batch.Batch) cpu.Loops {
-		c := e.changer(part)
-		return cpu.Loops{Places: c.places, Quick: func() bool { return c.quick(e.Device) }, Run: c.run}
-	})
+	return e.Engine.Change(ctx, s, b, size, func(part *batch.Batch) cpu.Loops { return e.changer(part) })
 }
 
 // longWork is how many slabs the searches of a piece go through at most if all
@@ -31,6 +28,7 @@ const longWork = 1 << 17
 // changer runs the changes of one piece of a batch, or a share of them.
 type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Changes[K, V]
+	dev     device.Host
 	gen     *generation
 	table   cpuTable[SK, SV]
 	units   alloc.Worker
@@ -38,11 +36,12 @@ type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	appends bool // no operation searches: all begin where the hint says
 }
 
-func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) changer[K, SK, V, SV] {
+func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) *changer[K, SK, V, SV] {
 	g := e.Parts().(*generation)
 	now := g.Tally()
-	return changer[K, SK, V, SV]{
+	return &changer[K, SK, V, SV]{
 		Changes: cpu.ChangesOf[K, V](b),
+		dev:     e.Device,
 		gen:     g,
 		table:   tableOf[SK, SV](g),
 		dead:    now.Used > now.Live || b.Columns[batch.Kinds].Given(),
@@ -50,21 +49,21 @@ func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) changer[K, SK, V, SV] 
 	}
 }
 
-// places works out the buckets of operations.
-func (c *changer[K, SK, V, SV]) places(lo, hi int, buckets []uint32) {
+// Places is for [cpu.Loops]: the buckets of operations.
+func (c *changer[K, SK, V, SV]) Places(lo, hi int, buckets []uint32) {
 	for i, k := range c.Keys[lo:hi] {
 		buckets[i] = bucketOf(c.table.geometry, SK(k))
 	}
 }
 
-// quick is for [cpu.Loops]: where chains are long, it adds up those of all
+// Quick is for [cpu.Loops]: where chains are long, it adds up those of all
 // operations.
-func (c *changer[K, SK, V, SV]) quick(dev device.Host) bool {
+func (c *changer[K, SK, V, SV]) Quick() bool {
 	if c.appends || !c.gen.long.Load() {
 		return true
 	}
 	var work atomic.Int64
-	dev.Parallel(len(c.Keys), len(c.Keys)/dev.Properties().Units+1, func(lo, hi int) {
+	c.dev.Parallel(len(c.Keys), len(c.Keys)/c.dev.Properties().Units+1, func(lo, hi int) {
 		n := 0
 		for _, k := range c.Keys[lo:hi] {
 			n += c.table.length(c.table.base(bucketOf(c.table.geometry, SK(k))))
@@ -74,8 +73,9 @@ func (c *changer[K, SK, V, SV]) quick(dev device.Host) bool {
 	return work.Load() <= longWork
 }
 
-// run is for [cpu.Loops], on a copy.
-func (c changer[K, SK, V, SV]) run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
+// Run is for [cpu.Loops].
+func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
+	c := *piece // with a result of its own
 	c.units = c.table.units.Worker()
 	ran = cpu.Ahead(w, s.Ops, group, func(ops []uint32, bases *[cpu.Group]unsafe.Pointer) {
 		for j, i := range ops {

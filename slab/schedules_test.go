@@ -202,6 +202,10 @@ type tightEngine struct {
 	dev device.Device
 }
 
+func (e *tightEngine) Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
+	return e.engine.(core.Presenter).Present(ctx, s, b)
+}
+
 func (e *tightEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if s == nil {
 		return e.engine.Change(ctx, s, b)

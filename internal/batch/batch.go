@@ -98,6 +98,14 @@ func (b *Batch) Chunk(lo, hi int) *Batch {
 	return &part
 }
 
+// Part is Chunk for those who write no field of it: b itself, if that is all.
+func (b *Batch) Part(lo, hi int) *Batch {
+	if lo == 0 && hi == b.N {
+		return b
+	}
+	return b.Chunk(lo, hi)
+}
+
 // Only is a lookup of what lies in one column of a batch.
 func (b *Batch) Only(r Role) *Batch {
 	only := &Batch{N: b.N}
@@ -140,13 +148,14 @@ func (b *Batch) Insertions(ctx context.Context, s *device.Stream) (n int, err er
 // Ordered reports whether duplicates must be resolved.
 func (b *Batch) Ordered() bool { return b.Flags&Order != 0 && !b.Columns[Kinds].Given() }
 
-// MustMatch panics unless each column has a row for each operation. where is
-// the method, for the message.
-func (b *Batch) MustMatch(where string) {
-	for r, c := range b.Columns {
+// MustMatch panics unless each column has a row for each operation. The message
+// says in which package and method.
+func (b *Batch) MustMatch(name, method string) {
+	for r := range b.Columns {
+		c := &b.Columns[r]
 		want := b.N + c.extra
 		if !c.free && c.rows != want && (c.Given() || c.rows > 0 || c.dir != 0 && !c.optional) {
-			panic(fmt.Sprintf("%s: %d keys, but %d %v", where, b.N, c.rows, Role(r)))
+			panic(fmt.Sprintf("%s: %s: %d keys, but %d %v", name, method, b.N, c.rows, Role(r)))
 		}
 	}
 }
@@ -160,8 +169,8 @@ func (b *Batch) CheckPlace(dev device.Device, s *device.Stream) error {
 	if s.Device() != dev {
 		return fmt.Errorf("%w: the stream belongs to another device, %s", device.ErrInvalid, s.Device().Properties().Name)
 	}
-	for r, c := range b.Columns {
-		if c.Ptr != 0 && c.dev != dev {
+	for r := range b.Columns {
+		if c := &b.Columns[r]; c.Ptr != 0 && c.dev != dev {
 			return fmt.Errorf("%w: the %v lie on another device, %s", device.ErrInvalid, Role(r), c.dev.Properties().Name)
 		}
 	}

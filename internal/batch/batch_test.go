@@ -119,7 +119,7 @@ func TestChunkOfOffsets(t *testing.T) {
 	if len(rows[uint64](part, batch.Offsets)) != 3 || c.Ptr != on.Ptr()+8 || c.Rows() != 3 || c.Bytes(0, part.N) != 24 {
 		t.Errorf("%+v", c)
 	}
-	part.MustMatch("chunk")
+	part.MustMatch("package", "Chunk")
 }
 
 // The outputs of what was not run become zero, and nothing else does.
@@ -332,7 +332,7 @@ func TestMustMatch(t *testing.T) {
 					t.Errorf("%q, want %q", got, want)
 				}
 			}()
-			(&batch.Batch{N: 3, Columns: c.columns}).MustMatch("package: Get")
+			(&batch.Batch{N: 3, Columns: c.columns}).MustMatch("package", "Get")
 		}()
 	}
 }

@@ -20,9 +20,9 @@ type Column struct {
 	Offsets []uint64
 
 	dev      device.Device // where Ptr points
-	dir      direction
 	rows     int
 	extra    int // rows beyond one for each operation
+	dir      direction
 	optional bool
 	free     bool // has rows of its own, not one for each operation
 }
@@ -34,8 +34,7 @@ const (
 	out
 )
 
-// In is a column that a batch reads, Output one that it writes, Optional one
-// that it writes if there is one.
+// In is a column that a batch reads.
 func In[T device.Elem](s []T) Column { return host(s, in, false) }
 
 // Output is a column that a batch writes.
@@ -96,19 +95,19 @@ func (c Column) Moved(to device.Ptr) Column {
 }
 
 // Given reports whether a batch has the column.
-func (c Column) Given() bool { return c.Ptr != 0 || c.Host != nil }
+func (c *Column) Given() bool { return c.Ptr != 0 || c.Host != nil }
 
 // Rows is the number of rows that the column was made with.
-func (c Column) Rows() int { return c.rows }
+func (c *Column) Rows() int { return c.rows }
 
 // IsInput reports whether the batch reads the column.
-func (c Column) IsInput() bool { return c.dir&in != 0 }
+func (c *Column) IsInput() bool { return c.dir&in != 0 }
 
 // IsOutput reports whether the batch writes the column.
-func (c Column) IsOutput() bool { return c.dir&out != 0 }
+func (c *Column) IsOutput() bool { return c.dir&out != 0 }
 
 // Bytes is the size of rows [lo,hi).
-func (c Column) Bytes(lo, hi int) int {
+func (c *Column) Bytes(lo, hi int) int {
 	if c.Offsets != nil {
 		return int(c.Offsets[hi]-c.Offsets[lo]) * c.Width
 	}

@@ -12,7 +12,8 @@ import (
 func (b *Batch) Gather(at []uint32) *Batch {
 	some := *b
 	some.N = len(at)
-	for r, c := range b.Columns {
+	for r := range b.Columns {
+		c := &some.Columns[r]
 		if !c.Given() {
 			continue
 		}
@@ -21,7 +22,6 @@ func (b *Batch) Gather(at []uint32) *Batch {
 			copy(host[to*c.Width:(to+1)*c.Width], c.Host[int(from)*c.Width:])
 		}
 		c.Host, c.Ptr, c.rows = host, 0, len(at)
-		some.Columns[r] = c
 	}
 	return &some
 }
@@ -29,7 +29,8 @@ func (b *Batch) Gather(at []uint32) *Batch {
 // Scatter copies the outputs of a gathered batch back to where its operations
 // came from.
 func (b *Batch) Scatter(gathered *Batch, at []uint32) {
-	for r, c := range b.Columns {
+	for r := range b.Columns {
+		c := &b.Columns[r]
 		if !c.Given() || !c.IsOutput() {
 			continue
 		}
@@ -61,8 +62,8 @@ func (b *Batch) Fetch(ctx context.Context, s *device.Stream) (*Batch, error) {
 
 // Store copies the outputs of a fetched batch back to the device.
 func (b *Batch) Store(s *device.Stream, fetched *Batch) (err error) {
-	for r, c := range b.Columns {
-		if c.Ptr != 0 && c.Host == nil && c.IsOutput() {
+	for r := range b.Columns {
+		if c := &b.Columns[r]; c.Ptr != 0 && c.Host == nil && c.IsOutput() {
 			err = errors.Join(err, s.CopyIn(c.Ptr, fetched.Columns[r].Host))
 		}
 	}
@@ -72,8 +73,8 @@ func (b *Batch) Store(s *device.Stream, fetched *Batch) (err error) {
 // ClearFrom sets the outputs of the operations from number lo on to zero, in a
 // batch in host memory.
 func (b *Batch) ClearFrom(lo int) {
-	for _, c := range b.Columns {
-		if c.IsOutput() && c.Host != nil && c.Offsets == nil {
+	for r := range b.Columns {
+		if c := &b.Columns[r]; c.IsOutput() && c.Host != nil && c.Offsets == nil {
 			clear(c.Host[min(lo*c.Width, len(c.Host)):])
 		}
 	}

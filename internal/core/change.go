@@ -13,35 +13,32 @@ import (
 // Change runs a batch from host memory and returns by how much the number of
 // pairs changed.
 func (t *Table) Change(ctx context.Context, method string, b *batch.Batch) (delta int, err error) {
-	b.MustMatch(t.Name + ": " + method)
+	b.MustMatch(t.Name, method)
+	delta, err = t.change(ctx, b)
+	return delta, t.wrap(method, err)
+}
+
+// change is Change for a method that has checked the columns, and says in its
+// errors which it is.
+func (t *Table) change(ctx context.Context, b *batch.Batch) (delta int, err error) {
+	var done, failed int
+	err = t.turn(ctx, t.bars(), func() (err error) {
+		delta, done, failed, err = t.run(ctx, b)
+		return err
+	})
+	return delta, partial(b, done, failed, err)
+}
+
+// run is change in a writer's turn, behind whoever is excluded.
+func (t *Table) run(ctx context.Context, b *batch.Batch) (delta, done, failed int, err error) {
 	t.flag(b)
-	if err := t.write(ctx); err != nil {
-		return 0, t.partial(method, b, 0, 0, err)
-	}
-	defer t.Leases.Release()
-	return t.change(ctx, method, b)
-}
-
-func isFull(err error) bool { return errors.Is(err, op.ErrFull) }
-
-// change is Change in a writer's turn.
-func (t *Table) change(ctx context.Context, method string, b *batch.Batch) (delta int, err error) {
-	admit, err := t.exclude(ctx)
-	if err != nil {
-		return 0, t.partial(method, b, 0, 0, err)
-	}
-	defer admit()
-	return t.run(ctx, method, b)
-}
-
-// run is change behind whoever is excluded.
-func (t *Table) run(ctx context.Context, method string, b *batch.Batch) (delta int, err error) {
 	before, err := t.count(ctx)
 	if err != nil {
-		return 0, t.partial(method, b, 0, 0, err)
+		return 0, 0, 0, err
 	}
-	done, failed, err := t.chunks(ctx, b, before)
-	after, cerr := t.count(context.WithoutCancel(ctx))
+	done, failed, err = t.chunks(ctx, b)
+	_, cerr := t.count(context.WithoutCancel(ctx))
+	after := t.bound // as of the last reading that worked
 	delta = int(int64(after.Live - before.Live))
 	if failed > 0 {
 		err = errors.Join(fmt.Errorf("%w: no room for %d of %d operations %s (%d live, %d dead)",
@@ -50,7 +47,7 @@ func (t *Table) run(ctx context.Context, method string, b *batch.Batch) (delta i
 	if err = errors.Join(err, cerr, t.commit(ctx)); err == nil {
 		t.after(ctx, after, delta)
 	}
-	return delta, t.partial(method, b, done, failed, err)
+	return delta, done, failed, err
 }
 
 // commit makes durable what a call has done, whatever becomes of the context.
@@ -88,18 +85,18 @@ func (t *Table) needsRoom(b *batch.Batch) bool { return b.Inserts() || t.Engine.
 // chunks runs a batch chunk by chunk, making room for each. done is the length
 // of the prefix that was run, failed the number of its operations that found no
 // room.
-func (t *Table) chunks(ctx context.Context, b *batch.Batch, now Counters) (done, failed int, err error) {
+func (t *Table) chunks(ctx context.Context, b *batch.Batch) (done, failed int, err error) {
 	for done < b.N {
 		if err := ctx.Err(); err != nil {
 			return done, failed, err
 		}
 		n := b.N - done
 		if t.needsRoom(b) {
-			if n, _, err = t.Policy.Before(ctx, now, nil, b.Chunk(done, b.N)); err != nil {
+			if n, _, err = t.Policy.Before(ctx, t.bound, nil, b.Part(done, b.N)); err != nil {
 				return done, failed, err
 			}
 		}
-		part := b.Chunk(done, done+n)
+		part := b.Part(done, done+n)
 		ran, without, err := t.Engine.Change(ctx, nil, part)
 		done += ran
 		if len(without) > 0 {
@@ -111,7 +108,7 @@ func (t *Table) chunks(ctx context.Context, b *batch.Batch, now Counters) (done,
 		if err != nil {
 			return done, failed, err
 		}
-		if now, err = t.count(ctx); err != nil {
+		if _, err = t.count(ctx); err != nil {
 			return done, failed, err
 		}
 	}
@@ -151,11 +148,9 @@ func (t *Table) undecided(ctx context.Context, b *batch.Batch, failed []uint32) 
 		return failed, nil
 	}
 	found := make([]bool, len(failed))
-	keys := b.Gather(failed).Columns[batch.Keys]
-	_, _, err := t.Engine.Look(ctx, nil, t.Leases.Current(), &batch.Batch{
-		N: len(failed), Flags: t.Policy.Mixed(), Columns: batch.Columns{batch.Keys: keys, batch.OK: batch.Output(found)},
-	}, 0)
-	if err != nil {
+	look := b.Only(batch.Keys).Gather(failed)
+	look.Flags, look.Columns[batch.OK] = t.Policy.Mixed(), batch.Output(found)
+	if _, _, err := t.Engine.Look(ctx, nil, t.Leases.Current(), look, 0); err != nil {
 		return failed, err
 	}
 	left := failed[:0]
@@ -171,59 +166,41 @@ func (t *Table) undecided(ctx context.Context, b *batch.Batch, failed []uint32) 
 // not be room for it. The number of pairs that it adds, or removes, is added to
 // counts.
 func (t *Table) ChangeOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
-	b.MustMatch(t.Name + ": " + method)
-	t.flag(b)
+	b.MustMatch(t.Name, method)
+	return t.wrap(method, t.changeOn(s, b, counts))
+}
+
+func (t *Table) changeOn(s *device.Stream, b *batch.Batch, counts []device.Slice[uint64]) error {
 	if err := b.CheckPlace(t.Device, s); err != nil {
-		return t.wrap(method, err)
+		return err
 	}
 	to, err := t.counter(counts)
 	if err != nil {
-		return t.wrap(method, err)
+		return err
 	}
 	ctx := context.Background()
-	if err := t.write(ctx); err != nil {
-		return t.wrap(method, err)
-	}
-	defer t.Leases.Release()
-	admit, err := t.exclude(ctx)
-	if err != nil {
-		return t.wrap(method, err)
-	}
-	defer admit()
-	return t.wrap(method, t.countOn(s, b, to, func() error { return t.chunksOn(ctx, s, b) }))
-}
-
-// countOn submits a change between two readings of the number of pairs, so
-// that their difference is added to a counter of the caller's.
-func (t *Table) countOn(s *device.Stream, b *batch.Batch, to device.Slice[uint64], submit func() error) error {
-	inserts := b.Inserts()
-	switch add, ok := t.Engine.(Adder); {
-	case to.Len() == 0:
-		return submit()
-	case ok:
-		if err := add.Add(s, to.Ptr(), inserts); err != nil {
+	return t.turn(ctx, t.bars(), func() error {
+		t.flag(b)
+		if to.Len() == 0 {
+			return t.chunksOn(ctx, s, b)
+		}
+		// The difference of the numbers before and behind is what the batch does.
+		inserts := b.Inserts()
+		if err := t.Engine.Add(s, to, inserts); err != nil {
 			return err
 		}
-		return errors.Join(submit(), add.Add(s, to.Ptr(), !inserts))
-	}
-	before := t.bound.Live
-	err := submit()
-	if !inserts {
-		to.Host()[0] += before - t.bound.Live
-	} else {
-		to.Host()[0] += t.bound.Live - before
-	}
-	return err
+		return errors.Join(t.chunksOn(ctx, s, b), t.Engine.Add(s, to, !inserts))
+	})
 }
 
 // chunksOn submits a batch chunk by chunk.
 func (t *Table) chunksOn(ctx context.Context, s *device.Stream, b *batch.Batch) error {
 	for done := 0; done < b.N; {
-		n, report, err := t.roomOn(ctx, s, b.Chunk(done, b.N))
+		n, report, err := t.roomOn(ctx, s, b.Part(done, b.N))
 		if err != nil {
 			return err
 		}
-		part := b.Chunk(done, done+n)
+		part := b.Part(done, done+n)
 		if report {
 			part.Flags |= batch.Report
 		}
@@ -232,10 +209,10 @@ func (t *Table) chunksOn(ctx context.Context, s *device.Stream, b *batch.Batch) 
 			failed, err = t.retryOn(ctx, s, part, failed)
 		}
 		t.lost += len(failed)
+		t.bound.submitted(part) // also of one that failed: some of it may have been run
 		if err != nil {
 			return err
 		}
-		t.bound.submitted(part)
 		done += n
 	}
 	if !t.Engine.Caps().Streams {

@@ -7,10 +7,8 @@ import (
 	"slices"
 
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
 )
-
-// ErrCorrupt: a structure breaks its own rules.
-var ErrCorrupt = errors.New("corrupt")
 
 // Checker is an engine that checks the rules of its layout.
 type Checker interface {
@@ -25,28 +23,31 @@ const checkRows = 1 << 24
 // twice in a map or a set, a wrong number of pairs, and what the engine itself
 // finds. Changes wait until it is done.
 func (t *Table) Check(ctx context.Context) error {
-	return t.Alone(ctx, "Check", func(now Counters) error {
+	return t.Alone(ctx, "Check", func(now Counters) (err error) {
 		if c, ok := t.Engine.(Checker); ok {
 			if err := c.Check(ctx, t.Leases.Current()); err != nil {
 				return err
 			}
 		}
-		passes := now.Live/checkRows + 1
-		for pass := range passes {
-			if err := t.checkPairs(ctx, now, pass, passes); err != nil {
-				return err
-			}
+		at, err := t.hold(ctx) // a snapshot would wait for this turn
+		if err != nil {
+			return err
 		}
-		return nil
+		defer func() { err = errors.Join(err, at.Close()) }()
+		passes := now.Live/checkRows + 1
+		for pass := uint64(0); pass < passes && err == nil; pass++ {
+			err = t.checkPairs(ctx, at, now, pass, passes)
+		}
+		return err
 	})
 }
 
 // checkPairs looks all pairs up, and remembers a share of the keys.
-func (t *Table) checkPairs(ctx context.Context, now Counters, pass, passes uint64) error {
+func (t *Table) checkPairs(ctx context.Context, at *Snapshot, now Counters, pass, passes uint64) error {
 	var keys []uint64
 	pairs := uint64(0)
 	var found error
-	err := t.presentPages(ctx, func(p *Page) bool {
+	err := t.pages(ctx, at, func(p *Page) bool {
 		pairs += uint64(p.N)
 		if pass == 0 {
 			found = t.checkPage(ctx, p)
@@ -62,7 +63,7 @@ func (t *Table) checkPairs(ctx context.Context, now Counters, pass, passes uint6
 		return err
 	}
 	if pairs != now.Live {
-		return fmt.Errorf("%w: the counters say %d pairs, there are %d", ErrCorrupt, now.Live, pairs)
+		return fmt.Errorf("%w: the counters say %d pairs, there are %d", op.ErrCorrupt, now.Live, pairs)
 	}
 	if t.Kind == MultiMap {
 		return nil
@@ -70,7 +71,7 @@ func (t *Table) checkPairs(ctx context.Context, now Counters, pass, passes uint6
 	slices.Sort(keys)
 	for i, k := range keys[min(1, len(keys)):] {
 		if keys[i] == k {
-			return fmt.Errorf("%w: key %#x is there twice", ErrCorrupt, k)
+			return fmt.Errorf("%w: key %#x is there twice", op.ErrCorrupt, k)
 		}
 	}
 	return nil
@@ -100,9 +101,9 @@ func (t *Table) checkPage(ctx context.Context, p *Page) error {
 	for i := range p.N {
 		switch {
 		case !ok[i]:
-			return fmt.Errorf("%w: key %#x is stored where no lookup finds it", ErrCorrupt, p.key(i))
+			return fmt.Errorf("%w: key %#x is stored where no lookup finds it", op.ErrCorrupt, p.key(i))
 		case t.Kind == Map && string(vals[i*w.Val:(i+1)*w.Val]) != string(p.Vals[i*w.Val:(i+1)*w.Val]):
-			return fmt.Errorf("%w: key %#x has value %x and a lookup finds %x", ErrCorrupt, p.key(i), p.Vals[i*w.Val:(i+1)*w.Val], vals[i*w.Val:(i+1)*w.Val])
+			return fmt.Errorf("%w: key %#x has value %x and a lookup finds %x", op.ErrCorrupt, p.key(i), p.Vals[i*w.Val:(i+1)*w.Val], vals[i*w.Val:(i+1)*w.Val])
 		}
 	}
 	return nil

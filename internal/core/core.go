@@ -54,6 +54,8 @@ type Policy interface {
 // one writer at a time.
 type Engine interface {
 	Caps() Caps
+	// Current is the generation in use, for the writer whose turn it is.
+	Current() *Lease
 	// Counters waits for submitted changes and reads the counters.
 	Counters(ctx context.Context) (Counters, error)
 	// Look runs a lookup: in host memory, or submitted to a stream. If there
@@ -71,9 +73,9 @@ type Engine interface {
 	// run: less than b.N after an error, or in host memory if the engine takes
 	// only so many at a time.
 	Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error)
-	// Present counts the keys of a batch that are there, for a policy: all changes
-	// have been waited for.
-	Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error)
+	// Add submits adding the number of pairs, negated or not, to a counter of the
+	// caller's, which others may add to meanwhile.
+	Add(s *device.Stream, to device.Slice[uint64], negate bool) error
 	// Lost reads how many operations of submitted changes, which have been waited
 	// for, found no room, and resets the count.
 	Lost(ctx context.Context) (int, error)
@@ -106,11 +108,12 @@ type Caps struct {
 	DeletesTakeRoom bool
 }
 
-// Adder is an engine whose streams run behind the host.
-type Adder interface {
-	// Add submits adding the number of pairs, negated or not, to a counter of
-	// the caller's.
-	Add(s *device.Stream, to device.Ptr, negate bool) error
+// Presenter is an engine with Caps.Streams: the keys of a batch on the device may
+// not be there yet when the host looks.
+type Presenter interface {
+	// Present counts the keys of a batch on the device that are there, for a
+	// policy: all changes have been waited for.
+	Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error)
 }
 
 // Persister is an engine whose memory outlives the process.
@@ -152,7 +155,12 @@ func Need(ctx context.Context, e Engine, now Counters, s *device.Stream, b *batc
 	if err != nil || now.Live == 0 {
 		return need, err
 	}
-	present, err := e.Present(ctx, s, b)
+	var present int
+	if s != nil && e.Caps().Streams {
+		present, err = e.(Presenter).Present(ctx, s, b)
+	} else {
+		_, present, err = e.Look(ctx, nil, e.Current(), b.Only(batch.Keys), 0)
+	}
 	return min(need, b.N-present), err
 }
 

@@ -12,11 +12,11 @@ import (
 )
 
 // Count counts the pairs of each key of a batch in host memory, and altogether.
-func (t *Table) Count(ctx context.Context, method string, b *batch.Batch) (total int, err error) {
+func (t *Table) Count(ctx context.Context, method string, at *Snapshot, b *batch.Batch) (total int, err error) {
 	if !b.Columns[batch.Counts].Given() {
 		b.Columns[batch.Counts] = batch.Output(make([]uint32, b.N))
 	}
-	if _, err = t.Get(ctx, method, b); err != nil {
+	if _, err = t.Get(ctx, method, at, b); err != nil {
 		return 0, err
 	}
 	for _, n := range batch.View[uint32](b.Columns[batch.Counts].Host) {
@@ -31,20 +31,14 @@ func (t *Table) Count(ctx context.Context, method string, b *batch.Batch) (total
 // and says how many rows lie before these. memory returns the columns of rows
 // offsets[0] to offsets[n]: Vals, and for ranges OutKeys. In the end, there may be
 // fewer, if changes went on beside.
-func (t *Table) Expand(ctx context.Context, method string, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Columns) error {
-	return t.expandAt(ctx, method, b, nil, offsets, memory)
-}
-
-// expandAt is Expand of a table as it is, or as a snapshot has it.
-func (t *Table) expandAt(ctx context.Context, method string, b *batch.Batch, at *Snapshot, offsets []uint64, memory func(rows int) batch.Columns) error {
-	b.MustMatch(t.Name + ": " + method)
+func (t *Table) Expand(ctx context.Context, method string, at *Snapshot, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Columns) error {
+	b.MustMatch(t.Name, method)
 	lease, err := t.enter(ctx, at, b)
-	if err != nil {
-		return t.partial(method, b, 0, 0, err)
+	if err == nil {
+		b.Flags = t.Policy.Mixed()
+		err = errors.Join(t.expand(ctx, lease, b, offsets, memory), t.leave(at, lease))
 	}
-	b.Flags = t.Policy.Mixed()
-	err = t.expand(ctx, lease, b, offsets, memory)
-	return t.partial(method, b, 0, 0, errors.Join(err, t.leave(at, lease)))
+	return t.wrap(method, partial(b, 0, 0, err))
 }
 
 func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Columns) error {
@@ -131,13 +125,8 @@ func (t *Table) affords(rows uint64, rowBytes int) error {
 // ExpandOn submits finding all rows of each key of a batch on the device: it
 // writes Counts, Offsets and as many rows of Vals, and for ranges of OutKeys, as
 // there are.
-func (t *Table) ExpandOn(s *device.Stream, method string, b *batch.Batch) error {
-	return t.expandOn(s, method, b, nil)
-}
-
-func (t *Table) expandOn(s *device.Stream, method string, b *batch.Batch, at *Snapshot) error {
-	return t.wrap(method, t.readOn(s, t.Name+": "+method, b, at, func(lease *Lease) error {
-		b.Flags = t.Policy.Mixed()
+func (t *Table) ExpandOn(s *device.Stream, method string, at *Snapshot, b *batch.Batch) error {
+	return t.readOn(s, method, at, b, func(lease *Lease) error {
 		return t.Engine.(Expander).Expand(context.Background(), s, lease, b)
-	}))
+	})
 }

@@ -211,11 +211,6 @@ func (e *bags) Look(_ context.Context, _ *device.Stream, l *core.Lease, b *batch
 	return b.N, hits, nil
 }
 
-func (e *bags) Present(ctx context.Context, _ *device.Stream, b *batch.Batch) (int, error) {
-	_, hits, err := e.Look(ctx, nil, e.Leases.Current(), b.Only(batch.Keys), 0)
-	return hits, err
-}
-
 func (e *bags) Extent(l *core.Lease) (units uint32, rows int) {
 	return uint32(len(l.Parts.(*bag).units)), unitPairs
 }
@@ -289,7 +284,7 @@ func TestFitThousandTables(t *testing.T) {
 			t.Fatalf("round %d: the tables changed by %v, want %v", round, got, want)
 		}
 		for i, p := range lookups {
-			alone, err := p.Table.Get(ctx, "Get", p.Batch)
+			alone, err := p.Table.Get(ctx, "Get", nil, p.Batch)
 			must(t, err)
 			if alone != hits[i] {
 				t.Fatalf("round %d: %d hits in a group, %d alone", round, hits[i], alone)

@@ -284,11 +284,6 @@ func (e *mapped) Look(_ context.Context, _ *device.Stream, l *core.Lease, b *bat
 	return b.N, hits, nil
 }
 
-func (e *mapped) Present(ctx context.Context, _ *device.Stream, b *batch.Batch) (int, error) {
-	_, hits, err := e.Look(ctx, nil, e.Leases.Current(), b.Only(batch.Keys), 0)
-	return hits, err
-}
-
 func (e *mapped) Extent(l *core.Lease) (units uint32, rows int) {
 	return uint32(len(l.Parts.(*file).slots)), 1
 }

@@ -164,11 +164,6 @@ func (e *ordered) Look(_ context.Context, _ *device.Stream, l *core.Lease, b *ba
 	return b.N, hits, nil
 }
 
-func (e *ordered) Present(ctx context.Context, _ *device.Stream, b *batch.Batch) (int, error) {
-	_, hits, err := e.Look(ctx, nil, e.Leases.Current(), b.Only(batch.Keys), 0)
-	return hits, err
-}
-
 // Expand writes the pairs of ranges.
 func (e *ordered) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	c := &b.Columns
@@ -316,17 +311,12 @@ func (e *ordered) Clear(context.Context) error {
 
 // ---- the tests --------------------------------------------------------------------
 
-// reader is a table or a snapshot of one.
-type reader interface {
-	Expand(ctx context.Context, method string, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Columns) error
-	ExpandOn(s *device.Stream, method string, b *batch.Batch) error
-}
-
-// rangesOf are the pairs of ranges, range by range, in host memory.
-func rangesOf(r reader, lo, hi []uint64) (offsets, keys, vals []uint64, err error) {
+// rangesOf are the pairs of ranges, range by range, in host memory: of a table, or
+// of a snapshot of it.
+func rangesOf(table *core.Table, at *core.Snapshot, lo, hi []uint64) (offsets, keys, vals []uint64, err error) {
 	offsets = make([]uint64, len(lo)+1)
 	b := &batch.Batch{N: len(lo), Columns: batch.Columns{batch.Keys: batch.In(lo), batch.Keys2: batch.In(hi)}}
-	err = r.Expand(ctx, "Range", b, offsets, func(rows int) batch.Columns {
+	err = table.Expand(ctx, "Range", at, b, offsets, func(rows int) batch.Columns {
 		keys, vals = make([]uint64, rows), make([]uint64, rows)
 		return batch.Columns{batch.OutKeys: batch.Output(keys), batch.Vals: batch.Output(vals)}
 	})
@@ -334,7 +324,8 @@ func rangesOf(r reader, lo, hi []uint64) (offsets, keys, vals []uint64, err erro
 }
 
 // rangesOnOf are the same on the device, in memory for so many rows.
-func rangesOnOf(t *testing.T, r reader, dev device.Device, lo, hi []uint64, rows int) (offsets, keys, vals []uint64) {
+func rangesOnOf(t *testing.T, table *core.Table, at *core.Snapshot, lo, hi []uint64, rows int) (offsets, keys, vals []uint64) {
+	dev := table.Device
 	s, err := dev.NewStream()
 	must(t, err)
 	defer s.Close()
@@ -346,19 +337,19 @@ func rangesOnOf(t *testing.T, r reader, dev device.Device, lo, hi []uint64, rows
 	must(t, err)
 	defer counts.Free()
 	must(t, mem.CopyFrom(s, slices.Concat(lo, hi)))
-	at := mem.Sub(2*n, 3*n+1)
+	starts := mem.Sub(2*n, 3*n+1)
 	ks, vs := mem.Sub(3*n+1, 3*n+1+rows), mem.Sub(3*n+1+rows, mem.Len())
-	must(t, r.ExpandOn(s, "RangeOn", &batch.Batch{N: n, Columns: batch.Columns{
+	must(t, table.ExpandOn(s, "RangeOn", at, &batch.Batch{N: n, Columns: batch.Columns{
 		batch.Keys: batch.InOn(mem.Sub(0, n)), batch.Keys2: batch.InOn(mem.Sub(n, 2*n)),
-		batch.Counts: batch.OutputOn(counts), batch.Offsets: batch.OffsetsOn(at),
+		batch.Counts: batch.OutputOn(counts), batch.Offsets: batch.OffsetsOn(starts),
 		batch.OutKeys: batch.RowsOn(ks), batch.Vals: batch.RowsOn(vs),
 	}}))
 	must(t, s.Sync(ctx))
-	return slices.Clone(at.Host()), slices.Clone(ks.Host()), slices.Clone(vs.Host())
+	return slices.Clone(starts.Host()), slices.Clone(ks.Host()), slices.Clone(vs.Host())
 }
 
-// ranges wants what a reader finds in ranges to be what a model holds.
-func (m model) ranges(t *testing.T, dev device.Device, r reader, lo, hi []uint64) {
+// ranges wants what a table or a snapshot of it finds in ranges to be what a model holds.
+func (m model) ranges(t *testing.T, table *core.Table, at *core.Snapshot, lo, hi []uint64) {
 	t.Helper()
 	var offsets, keys, vals []uint64
 	sorted := slices.Sorted(maps.Keys(m))
@@ -371,13 +362,13 @@ func (m model) ranges(t *testing.T, dev device.Device, r reader, lo, hi []uint64
 		}
 	}
 	offsets = append(offsets, uint64(len(keys)))
-	o, k, v, err := rangesOf(r, lo, hi)
+	o, k, v, err := rangesOf(table, at, lo, hi)
 	must(t, err)
 	if !slices.Equal(o, offsets) || !slices.Equal(k, keys) || !slices.Equal(v, vals) {
 		t.Fatalf("ranges %v to %v: %v %v %v, want %v %v %v", lo, hi, o, k, v, offsets, keys, vals)
 	}
 	rows := max(1, len(keys)-2) // those that have no memory are left out
-	o, k, v = rangesOnOf(t, r, dev, lo, hi, rows)
+	o, k, v = rangesOnOf(t, table, at, lo, hi, rows)
 	have := min(rows, len(keys))
 	if !slices.Equal(o, offsets) || !slices.Equal(k[:have], keys[:have]) || !slices.Equal(v[:have], vals[:have]) {
 		t.Fatalf("ranges %v to %v on a stream: %v %v %v, want %v %v %v", lo, hi, o, k, v, offsets, keys, vals)
@@ -413,9 +404,9 @@ func TestFitRangesAtAVersion(t *testing.T) {
 		m.put(keys, vals)
 		m.remove(dead)
 		lo, hi := random(5), random(5)
-		m.ranges(t, dev, table, lo, hi)
+		m.ranges(t, table, nil, lo, hi)
 		for _, s := range snapshots {
-			s.ranges(t, dev, s.Snapshot, lo, hi)
+			s.ranges(t, table, s.Snapshot, lo, hi)
 		}
 		if s, err := table.Snapshot(ctx); round%3 == 0 {
 			must(t, err)
@@ -433,7 +424,7 @@ func TestFitRangesAtAVersion(t *testing.T) {
 	}
 	for _, s := range snapshots {
 		must(t, errors.Join(s.Close(), s.Close()))
-		if _, _, _, err := rangesOf(s, []uint64{1}, []uint64{2}); !errors.Is(err, op.ErrClosed) {
+		if _, _, _, err := rangesOf(table, s.Snapshot, []uint64{1}, []uint64{2}); !errors.Is(err, op.ErrClosed) {
 			t.Errorf("a closed snapshot answers %v", err)
 		}
 	}
@@ -487,7 +478,7 @@ func TestFitVersionsWithoutMemory(t *testing.T) {
 	_, err := list.Put(ctx, []uint64{1, 2, 3}, []uint64{4, 5, 6})
 	must(t, err)
 	table.ResultLimit = 3 * 8
-	if _, _, _, err := rangesOf(table, []uint64{1}, []uint64{3}); !errors.Is(err, device.ErrMemory) {
+	if _, _, _, err := rangesOf(table, nil, []uint64{1}, []uint64{3}); !errors.Is(err, device.ErrMemory) {
 		t.Errorf("3 rows of 16 bytes within %d: %v", table.ResultLimit, err)
 	}
 	s, err := table.Snapshot(ctx)
@@ -525,7 +516,7 @@ func TestFitVersionsRace(t *testing.T) {
 				var readers sync.WaitGroup
 				for range 2 {
 					readers.Go(func() {
-						_, k, v, err := rangesOf(s, []uint64{0}, []uint64{100})
+						_, k, v, err := rangesOf(table, s, []uint64{0}, []uint64{100})
 						if errors.Is(err, op.ErrClosed) {
 							return
 						}

@@ -108,11 +108,6 @@ func (e *frozen) Look(_ context.Context, _ *device.Stream, l *core.Lease, b *bat
 	return b.N, hits, nil
 }
 
-func (e *frozen) Present(ctx context.Context, _ *device.Stream, b *batch.Batch) (int, error) {
-	_, hits, err := e.Look(ctx, nil, e.Leases.Current(), b.Only(batch.Keys), 0)
-	return hits, err
-}
-
 func (e *frozen) Extent(l *core.Lease) (units uint32, rows int) {
 	return uint32(len(l.Parts.(*array).keys())), 1
 }
@@ -128,9 +123,9 @@ func (e *frozen) Clear(context.Context) error { return e.Leases.Replace(&array{}
 // ---- the tests --------------------------------------------------------------------
 
 // getAt looks keys up in a snapshot.
-func getAt(s *core.Snapshot, keys ...uint64) (vals []uint64, err error) {
+func getAt(table *core.Table, s *core.Snapshot, keys ...uint64) (vals []uint64, err error) {
 	vals = make([]uint64, len(keys))
-	_, err = s.Get(ctx, "Get", &batch.Batch{N: len(keys), Columns: batch.Columns{
+	_, err = table.Get(ctx, "Get", s, &batch.Batch{N: len(keys), Columns: batch.Columns{
 		batch.Keys: batch.In(keys), batch.Vals: batch.Output(vals),
 	}})
 	return vals, err
@@ -162,14 +157,14 @@ func TestFitSnapshotHeld(t *testing.T) {
 	must(t, m.Clear(ctx))
 	_, err = m.Put(ctx, []uint64{4}, []uint64{40})
 	must(t, err)
-	if v, err := getAt(s, 1, 2, 3, 4); err != nil || !slices.Equal(v, []uint64{10, 20, 30, 0}) || s.Len() != 3 {
+	if v, err := getAt(table, s, 1, 2, 3, 4); err != nil || !slices.Equal(v, []uint64{10, 20, 30, 0}) || s.Len() != 3 {
 		t.Errorf("the snapshot of %d pairs has %v: %v", s.Len(), v, err)
 	}
 
 	var stream bytes.Buffer
-	n, err := s.Save(ctx, &stream)
+	n, err := table.Save(ctx, s, &stream)
 	must(t, err)
-	copied, err := s.CopyTo(ctx, dev)
+	copied, err := table.CopyTo(ctx, s, dev)
 	must(t, err)
 	loaded, _ := newFrozen(dev)
 	_, err = loaded.Load(ctx, &stream)
@@ -193,7 +188,7 @@ func TestFitSnapshotHeld(t *testing.T) {
 	must(t, err)
 	must(t, table.Close())
 	arrays("behind Close", 1)
-	if _, err := getAt(s, 4); !errors.Is(err, op.ErrClosed) {
+	if _, err := getAt(table, s, 4); !errors.Is(err, op.ErrClosed) {
 		t.Errorf("a snapshot of a closed table: %v", err)
 	}
 	must(t, s.Close())
@@ -245,9 +240,9 @@ type late struct {
 	let chan struct{}
 }
 
-func (l *late) Record(e device.EventDriver) error {
+func (l *late) Sync(ctx context.Context) error {
 	<-l.let
-	return l.StreamDriver.Record(e)
+	return l.StreamDriver.Sync(ctx)
 }
 
 // A snapshot that is closed lets its version go when lookups have been done that
@@ -268,7 +263,7 @@ func TestFitSnapshotWaitsForStreams(t *testing.T) {
 	vals, err := device.Make[uint64](dev, 1)
 	must(t, err)
 	keys.Host()[0] = 1
-	must(t, s.GetOn(device.NewStream(dev, stream), "GetOn", &batch.Batch{N: 1, Columns: batch.Columns{
+	must(t, table.GetOn(device.NewStream(dev, stream), "GetOn", s, &batch.Batch{N: 1, Columns: batch.Columns{
 		batch.Keys: batch.InOn(keys), batch.Vals: batch.OutputOn(vals),
 	}}))
 	var done, unpinned atomic.Bool
@@ -350,9 +345,9 @@ func TestFitSnapshotRace(t *testing.T) {
 					if !same([]uint64{0}, err) {
 						return
 					}
-					was, err := getAt(s, keys...)
+					was, err := getAt(table, s, keys...)
 					same(was, err)
-					now, err := getAt(s, keys...)
+					now, err := getAt(table, s, keys...)
 					if err == nil && !slices.Equal(was, now) {
 						t.Errorf("a snapshot changed from %v to %v", was, now)
 					}

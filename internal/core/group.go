@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
 )
 
 // Group is several tables with one writer: a change of some of them is one
@@ -64,7 +65,7 @@ type Part struct {
 // check panics unless the columns of all parts match.
 func check(method string, parts []Part) {
 	for _, p := range parts {
-		p.Batch.MustMatch(p.Table.Name + ": " + method)
+		p.Batch.MustMatch(p.Table.Name, method)
 	}
 }
 
@@ -86,47 +87,45 @@ func (g *Group) Change(ctx context.Context, method string, parts []Part, deltas 
 		return nil
 	}
 	first := parts[0].Table
-	if err := first.write(ctx); err != nil {
-		return first.wrap(method, unrun(parts, err))
-	}
-	defer first.Leases.Release()
-	admit, err := g.exclude(ctx, parts)
-	if err != nil {
-		return first.wrap(method, unrun(parts, err))
-	}
-	defer admit()
-	for i, p := range parts {
-		p.Table.flag(p.Batch)
-		delta, one := p.Table.run(ctx, method, p.Batch)
-		deltas[i], err = delta, errors.Join(err, one)
-		if one != nil && !isFull(one) {
-			return unrun(parts[i+1:], err)
+	bar := slices.ContainsFunc(parts, func(p Part) bool { return p.Table.bars() })
+	none := first.turn(ctx, bar, func() error {
+		if none := ready(ctx, parts[1:]); none != nil {
+			return none
 		}
+		err = change(ctx, method, parts, deltas)
+		return nil
+	})
+	if none != nil {
+		return first.wrap(method, unrun(parts, none))
 	}
 	return err
 }
 
-// exclude keeps readers away from all tables, if a change of one of them must
-// have none beside it.
-func (g *Group) exclude(ctx context.Context, parts []Part) (admit func(), err error) {
-	admit = func() {}
-	if slices.ContainsFunc(parts, func(p Part) bool { return !p.Table.Engine.Caps().Beside }) {
-		if err = parts[0].Table.Leases.Exclude(ctx); err != nil {
-			return nil, err
-		}
-		admit = g.gate.Admit
-	}
-	for _, p := range parts[1:] {
-		err = p.Table.Leases.open()
-		if err == nil && !p.Table.Engine.Caps().Beside {
-			err = p.Table.Leases.Wait(ctx) // for lookups submitted to streams
+// ready waits for lookups submitted to streams that read tables beside the one
+// whose turn it is, unless one of them has been closed.
+func ready(ctx context.Context, parts []Part) error {
+	for _, p := range parts {
+		err := p.Table.Leases.open()
+		if err == nil && p.Table.bars() {
+			err = p.Table.Leases.Current().Wait(ctx)
 		}
 		if err != nil {
-			admit()
-			return nil, err
+			return err
 		}
 	}
-	return admit, nil
+	return nil
+}
+
+// change is Change in a writer's turn.
+func change(ctx context.Context, method string, parts []Part, deltas []int) (err error) {
+	for i, p := range parts {
+		delta, done, failed, one := p.Table.run(ctx, p.Batch)
+		deltas[i], err = delta, errors.Join(err, p.Table.wrap(method, partial(p.Batch, done, failed, one)))
+		if one != nil && !errors.Is(one, op.ErrFull) {
+			return unrun(parts[i+1:], err)
+		}
+	}
+	return err
 }
 
 // Get runs lookups in one call, in order, until one fails; the outputs of those
@@ -139,7 +138,7 @@ func (g *Group) Get(ctx context.Context, method string, parts []Part, hits []int
 		return nil
 	}
 	first := parts[0].Table
-	call, err := first.Leases.Read(ctx)
+	call, err := first.Leases.Read(ctx, nil)
 	if err != nil {
 		return first.wrap(method, unrun(parts, err))
 	}
@@ -157,10 +156,10 @@ func (p Part) get(ctx context.Context, method string) (hits int, err error) {
 	t := p.Table
 	lease, err := t.Leases.Also()
 	if err != nil {
-		return 0, t.partial(method, p.Batch, 0, 0, err)
+		return 0, t.wrap(method, partial(p.Batch, 0, 0, err))
 	}
-	hits, err = t.look(ctx, method, p.Batch, lease)
-	return hits, errors.Join(err, lease.End())
+	hits, err = t.look(ctx, p.Batch, lease)
+	return hits, t.wrap(method, errors.Join(err, lease.End()))
 }
 
 // Sync waits for what has been submitted to any of the tables, and reports

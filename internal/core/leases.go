@@ -31,7 +31,7 @@ type Parts interface {
 // Every wait for a turn ends when its context does.
 type Leases struct {
 	*gate
-	current *generation
+	current *Lease // holds the generation in use
 	closed  bool
 }
 
@@ -51,10 +51,9 @@ func newGate() *gate { return &gate{turn: make(chan struct{}, 1)} }
 
 // generation is memory and who uses it.
 type generation struct {
-	parts   Parts
-	leases  int        // of calls and held, and one while it is current
-	held    int        // of those, the ones that user code holds
-	streams []*reading // on streams of callers, that nobody has waited for
+	leases  int              // of calls and held, and one while it is current
+	held    int              // of those, the ones that user code holds
+	streams []*device.Stream // of callers, with lookups that nobody has waited for
 }
 
 // Lease is a right to one generation of memory, at a version of its content if
@@ -80,25 +79,26 @@ const (
 func NewLeases(parts Parts) *Leases { return newGate().leases(parts) }
 
 func (g *gate) leases(parts Parts) *Leases {
-	return &Leases{gate: g, current: &generation{parts: parts, leases: 1}}
+	l := &Leases{gate: g}
+	l.current = l.first(parts)
+	return l
+}
+
+// first is the first lease of a new generation.
+func (l *Leases) first(parts Parts) *Lease {
+	return &Lease{Parts: parts, of: l, gen: &generation{leases: 1}, kind: kept}
 }
 
 // ---- readers ------------------------------------------------------------------
 
-// Read takes a lease for a call, on the current generation. End it with
-// [Lease.End].
-func (l *Leases) Read(ctx context.Context) (*Lease, error) { return l.enter(ctx, nil) }
+// Read takes a lease for a call: on what another lease holds, if there is one, or
+// on the current generation. End it with [Lease.End].
+func (l *Leases) Read(ctx context.Context, of *Lease) (*Lease, error) { return l.enter(ctx, of, call) }
 
-// Enter takes a lease for a call that reads what another lease holds, if there is
-// one.
-func (l *Leases) Enter(ctx context.Context, held *Lease) (*Lease, error) {
-	if held == nil {
-		return l.enter(ctx, nil)
-	}
-	return l.enter(ctx, held.gen)
-}
+// Hold takes a lease that user code keeps: it outlives calls and blocks nobody.
+func (l *Leases) Hold(ctx context.Context) (*Lease, error) { return l.enter(ctx, nil, held) }
 
-func (l *Leases) enter(ctx context.Context, g *generation) (*Lease, error) {
+func (l *Leases) enter(ctx context.Context, of *Lease, kind leaseKind) (*Lease, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -115,11 +115,21 @@ func (l *Leases) enter(ctx context.Context, g *generation) (*Lease, error) {
 		l.ended()
 		return nil, op.ErrClosed
 	}
-	if g == nil {
-		g = l.current
+	if of == nil {
+		of = l.current
 	}
-	g.leases++
-	return &Lease{Parts: g.parts, of: l, gen: g}, nil
+	if kind == held {
+		of.gen.held++
+		l.ended()
+	}
+	return of.another(kind), nil
+}
+
+// another is a lease on the same generation, at the same version. Its taker has
+// the mutex.
+func (l *Lease) another(kind leaseKind) *Lease {
+	l.gen.leases++
+	return &Lease{Parts: l.Parts, Version: l.Version, of: l.of, gen: l.gen, kind: kind}
 }
 
 // Also takes a lease for a call that has one already of a table of the group.
@@ -154,46 +164,60 @@ func (l *gate) wait(ctx context.Context) error {
 	return err
 }
 
-// Hold takes a lease that user code keeps: it outlives calls and blocks nobody.
-func (l *Leases) Hold(ctx context.Context) (*Lease, error) {
-	lease, err := l.Read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	lease.kind = held
-	lease.gen.held++
-	l.ended()
-	return lease, nil
-}
-
-// On notes that work on a stream of the caller reads the generation: whoever
-// moves or frees it waits for the stream first.
-//
-// It costs a call nothing on the device: an event is recorded when somebody
-// waits, behind whatever the stream has been given by then.
+// On notes that work on a stream of the caller, which has been submitted, reads
+// the generation: whoever moves or frees it waits for the stream first. That is
+// nothing to the device.
 func (l *Lease) On(s *device.Stream) {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()
-	if !slices.ContainsFunc(l.gen.streams, func(r *reading) bool { return r.stream == s }) {
-		l.gen.streams = append(l.gen.streams, &reading{stream: s})
+	if slices.Contains(l.gen.streams, s) {
+		return
 	}
+	l.gen.streams = append(l.gen.streams, s)
+	if n := len(l.gen.streams); n >= manyStreams && n&(n-1) == 0 {
+		l.gen.streams = slices.DeleteFunc(l.gen.streams, func(s *device.Stream) bool { return waitFor(ended, s) == nil })
+	}
+}
+
+// manyStreams is how many streams it takes before those with nothing under way
+// are forgotten; and again at twice as many, so that a lookup asks for one
+// stream, taken all together.
+const manyStreams = 64
+
+// ended is a context that has ended: with it, nothing waits.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// waitFor waits for what a stream has been given so far, and not for what others
+// give it meanwhile. One that has been closed has waited by itself.
+func waitFor(ctx context.Context, s *device.Stream) error {
+	if err := s.Sync(ctx); !errors.Is(err, op.ErrClosed) {
+		return err
+	}
+	return nil
 }
 
 // End ends the lease, and frees its generation if it was the last one of a
 // generation that has been replaced.
 func (l *Lease) End() error {
-	of := l.of
-	of.mu.Lock()
+	l.of.mu.Lock()
 	switch l.kind {
 	case call:
-		of.ended()
+		l.of.ended()
 	case held:
 		l.gen.held--
 	}
-	of.mu.Unlock()
-	return of.release(l.gen)
+	l.gen.leases--
+	last := l.gen.leases == 0
+	l.of.mu.Unlock()
+	if !last {
+		return nil
+	}
+	err := l.Wait(context.Background())
+	return errors.Join(err, l.Parts.Free())
 }
 
 // ended counts a call that is over.
@@ -204,21 +228,23 @@ func (l *gate) ended() {
 	}
 }
 
-// Wait waits for what callers have submitted to streams, by leases of the same
-// generation. It comes in a writer's turn.
-func (l *Lease) Wait(ctx context.Context) error { return l.of.drain(ctx, l.gen) }
-
-// release drops one lease of a generation.
-func (l *Leases) release(g *generation) error {
-	l.mu.Lock()
-	g.leases--
-	last := g.leases == 0
-	l.mu.Unlock()
-	if !last {
-		return nil
+// Wait waits for lookups that callers have submitted to streams, by leases of the
+// same generation. It comes in a writer's turn, or behind the last lease.
+func (l *Lease) Wait(ctx context.Context) error {
+	g, mu := l.gen, &l.of.mu
+	mu.Lock()
+	streams := g.streams
+	g.streams = nil
+	mu.Unlock()
+	for i, s := range streams {
+		if err := waitFor(ctx, s); err != nil {
+			mu.Lock()
+			g.streams = append(g.streams, streams[i:]...)
+			mu.Unlock()
+			return err
+		}
 	}
-	err := l.drain(context.Background(), g)
-	return errors.Join(err, g.parts.Free())
+	return nil
 }
 
 // ---- writers ------------------------------------------------------------------
@@ -272,7 +298,6 @@ func (l *Leases) Exclude(ctx context.Context) error {
 		idle = make(chan struct{})
 		l.idle = idle
 	}
-	g := l.current
 	l.mu.Unlock()
 	var err error
 	if idle != nil {
@@ -283,7 +308,7 @@ func (l *Leases) Exclude(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		err = l.drain(ctx, g)
+		err = l.Current().Wait(ctx)
 	}
 	if err != nil {
 		l.Admit()
@@ -303,96 +328,37 @@ func (l *gate) Admit() {
 	l.waiting = nil
 }
 
-// Current is the generation in use, for a writer in its turn. It ends with the
-// turn.
-func (l *Leases) Current() *Lease {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return &Lease{Parts: l.current.parts, of: l, gen: l.current}
-}
+// Current is the generation in use, for a writer in its turn, who alone replaces
+// it. It ends with the turn.
+func (l *Leases) Current() *Lease { return l.current }
 
 // Held reports whether user code holds a lease on the current generation, so
 // that pairs must stay in the pages that they are in. Only writers call it.
 func (l *Leases) Held() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.current.held > 0
+	return l.current.gen.held > 0
 }
 
 // Replace makes other memory the current generation. The old one is freed when
 // its last lease ends. Only writers call it.
-func (l *Leases) Replace(parts Parts) error {
-	l.mu.Lock()
-	old := l.current
-	l.current = &generation{parts: parts, leases: 1}
-	l.mu.Unlock()
-	return l.release(old)
-}
+func (l *Leases) Replace(parts Parts) error { return l.Revert(l.first(parts)) }
 
 // Keep keeps the current generation for the writer itself, so that Revert can go
 // back to it. A kept generation does not count as held by user code.
 func (l *Leases) Keep() *Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.current.leases++
-	return &Lease{Parts: l.current.parts, of: l, gen: l.current, kind: kept}
+	return l.current.another(kept)
 }
 
-// Revert makes a kept generation the current one again, and ends its lease.
+// Revert makes a kept generation the current one again. Its lease ends with that.
 func (l *Leases) Revert(kept *Lease) error {
 	l.mu.Lock()
 	old := l.current
-	l.current = kept.gen
-	l.current.leases++
+	l.current = kept
 	l.mu.Unlock()
-	return errors.Join(l.release(old), kept.End())
-}
-
-// Wait waits for lookups that callers have submitted to streams and that read
-// the current generation.
-func (l *Leases) Wait(ctx context.Context) error {
-	l.mu.Lock()
-	g := l.current
-	l.mu.Unlock()
-	return l.drain(ctx, g)
-}
-
-// drain waits for the streams of a generation: of each for what has been
-// submitted to it so far. One that has been closed has waited by itself.
-func (l *Leases) drain(ctx context.Context, g *generation) error {
-	l.mu.Lock()
-	streams := g.streams
-	g.streams = nil
-	l.mu.Unlock()
-	for i, r := range streams {
-		if err := r.wait(ctx); err != nil {
-			l.mu.Lock()
-			g.streams = append(g.streams, streams[i:]...)
-			l.mu.Unlock()
-			return err
-		}
-	}
-	return nil
-}
-
-// reading is a stream of a caller with lookups under way.
-type reading struct {
-	stream *device.Stream
-	passed *device.Event // recorded by whoever waits; it lives until it is reached
-}
-
-// wait waits for what the stream has been given so far, and not for what others
-// give it meanwhile. If ctx ends it can be called again.
-func (r *reading) wait(ctx context.Context) (err error) {
-	if r.passed == nil {
-		if r.passed, err = r.stream.Device().NewEvent(); err != nil {
-			return err
-		}
-	}
-	if err = errors.Join(r.stream.Record(r.passed), r.passed.Sync(ctx)); err != nil && !errors.Is(err, op.ErrClosed) {
-		return err
-	}
-	return r.passed.Close() // a closed stream has waited by itself
+	return old.End()
 }
 
 // Close ends the structure: calls that come later, and those that wait, get
@@ -414,4 +380,4 @@ func (l *Leases) Close() (first bool, err error) {
 }
 
 // Free drops the current generation of a closed structure.
-func (l *Leases) Free() error { return l.release(l.current) }
+func (l *Leases) Free() error { return l.current.End() }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/op"
 )
@@ -37,7 +38,7 @@ func must(t *testing.T, err error) {
 // read takes a lease of a call.
 func read(t *testing.T, l *core.Leases) *core.Lease {
 	t.Helper()
-	lease, err := l.Read(t.Context())
+	lease, err := l.Read(t.Context(), nil)
 	must(t, err)
 	return lease
 }
@@ -108,10 +109,10 @@ func TestEndedContextGetsNothing(t *testing.T) {
 	held, err := l.Hold(t.Context())
 	must(t, err)
 	for name, take := range map[string]func() error{
-		"Write": func() error { return l.Write(ended) },
-		"Read":  func() error { _, err := l.Read(ended); return err },
-		"Hold":  func() error { _, err := l.Hold(ended); return err },
-		"Enter": func() error { _, err := l.Enter(ended, held); return err },
+		"Write":                func() error { return l.Write(ended) },
+		"Read":                 func() error { _, err := l.Read(ended, nil); return err },
+		"Hold":                 func() error { _, err := l.Hold(ended); return err },
+		"Read of a held lease": func() error { _, err := l.Read(ended, held); return err },
 	} {
 		if err := take(); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)
@@ -152,7 +153,7 @@ func TestExclude(t *testing.T) {
 		must(t, l.Write(t.Context()))
 		must(t, l.Replace(&parts{}))
 		current := read(t, l)
-		old, err := l.Enter(t.Context(), held)
+		old, err := l.Read(t.Context(), held)
 		must(t, err)
 		excluded := false
 		go func() {
@@ -178,7 +179,7 @@ func TestExclude(t *testing.T) {
 				if i%2 == 0 {
 					c = ctx
 				}
-				lease, err := l.Read(c)
+				lease, err := l.Read(c, nil)
 				if errors.Is(err, context.Canceled) {
 					gaveUp.Add(1)
 					return
@@ -216,7 +217,7 @@ func TestExcludeGivesUp(t *testing.T) {
 		came := false
 		go func() {
 			time.Sleep(time.Millisecond) // behind the bar
-			lease, err := l.Read(t.Context())
+			lease, err := l.Read(t.Context(), nil)
 			must(t, err)
 			came = true
 			must(t, lease.End())
@@ -252,7 +253,7 @@ func TestGenerationsAreFreed(t *testing.T) {
 	l.Release()
 	first.want(t, 0)
 	must(t, call.End())
-	inner, err := l.Enter(t.Context(), held)
+	inner, err := l.Read(t.Context(), held)
 	must(t, err)
 	if inner.Parts != core.Parts(first) {
 		t.Error("a call within an iteration reads another generation")
@@ -271,7 +272,7 @@ func TestGenerationsAreFreed(t *testing.T) {
 	}
 	must(t, l.Free())
 	second.want(t, 0) // user code holds it
-	if _, err := l.Enter(t.Context(), held); !errors.Is(err, op.ErrClosed) {
+	if _, err := l.Read(t.Context(), held); !errors.Is(err, op.ErrClosed) {
 		t.Errorf("a call within an iteration after Close: %v", err)
 	}
 	must(t, held.End())
@@ -303,7 +304,7 @@ func TestCloseWakesWaiters(t *testing.T) {
 					err = l.Write(t.Context())
 				} else {
 					time.Sleep(time.Second) // behind the bar of Close
-					_, err = l.Read(t.Context())
+					_, err = l.Read(t.Context(), nil)
 				}
 				if errors.Is(err, op.ErrClosed) {
 					errs.Add(1)
@@ -350,12 +351,12 @@ func TestEveryWaitLeavesTheCountsRight(t *testing.T) {
 						l.Release()
 					}
 				case 2:
-					if lease, err := l.Read(ctx); err == nil {
+					if lease, err := l.Read(ctx, nil); err == nil {
 						_ = lease.End()
 					}
 				case 3:
 					if held, err := l.Hold(ctx); err == nil {
-						if call, err := l.Enter(ctx, held); err == nil {
+						if call, err := l.Read(ctx, held); err == nil {
 							_ = call.End()
 						}
 						_ = held.End()
@@ -386,7 +387,7 @@ func TestGivesUpAsTheBarIsLifted(t *testing.T) {
 		must(t, l.Exclude(t.Context()))
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			if _, err := l.Read(ctx); !errors.Is(err, context.Canceled) {
+			if _, err := l.Read(ctx, nil); !errors.Is(err, context.Canceled) {
 				t.Errorf("Read: %v", err)
 			}
 		}()
@@ -397,4 +398,67 @@ func TestGivesUpAsTheBarIsLifted(t *testing.T) {
 		l.Release()
 		idle(t, l)
 	})
+}
+
+// fakeStream has work under way, or none, or has been closed.
+type fakeStream struct {
+	device.StreamDriver
+	state error // of work under way: nil, if there is none
+	syncs int
+}
+
+var errBusy = errors.New("busy")
+
+func (s *fakeStream) Sync(ctx context.Context) error {
+	s.syncs++
+	if s.state == errBusy {
+		return ctx.Err()
+	}
+	return s.state
+}
+
+// A service that has a stream for each request leaves no trace of those that are
+// over; one with work under way is waited for.
+func TestStreamsAreForgotten(t *testing.T) {
+	l := core.NewLeases(&parts{})
+	lease := read(t, l)
+	busy := &fakeStream{state: errBusy}
+	lease.On(device.NewStream(nil, busy))
+	for i := range 10_000 {
+		s := &fakeStream{state: errBusy}
+		lease.On(device.NewStream(nil, s))
+		if s.state = nil; i%2 == 0 {
+			s.state = device.ErrClosed
+		}
+	}
+	if n := lease.Streams(); n > 64 {
+		t.Errorf("%d streams are remembered of 10,000 that have nothing under way", n)
+	}
+	busy.syncs = 0
+	must(t, lease.Wait(t.Context()))
+	if busy.syncs != 1 || lease.Streams() != 0 {
+		t.Errorf("a stream with work under way was waited for %d times; %d are left", busy.syncs, lease.Streams())
+	}
+	must(t, lease.End())
+	idle(t, l)
+}
+
+// A wait that gives up goes on with the stream where it did.
+func TestWaitForStreamsGivesUp(t *testing.T) {
+	l := core.NewLeases(&parts{})
+	lease := read(t, l)
+	streams := []*fakeStream{{}, {state: errBusy}, {state: device.ErrClosed}}
+	for _, s := range streams {
+		lease.On(device.NewStream(nil, s))
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := lease.Wait(ended); !errors.Is(err, context.Canceled) || lease.Streams() != 2 {
+		t.Errorf("%v, and %d streams are left", err, lease.Streams())
+	}
+	must(t, lease.Wait(t.Context()))
+	if streams[0].syncs != 1 || streams[1].syncs != 2 || streams[2].syncs != 1 {
+		t.Errorf("streams were waited for %d, %d and %d times", streams[0].syncs, streams[1].syncs, streams[2].syncs)
+	}
+	must(t, lease.End())
 }

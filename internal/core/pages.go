@@ -17,40 +17,26 @@ type Page struct {
 	Keys, Vals []byte
 }
 
-// Pages calls yield with the pairs of a table, a page at a time, until it
-// returns false. An iteration reads one generation of the table from its
-// beginning to its end, so every pair that is not changed meanwhile is in
-// exactly one page; a table with versions it reads as it was at the beginning.
-// Nothing is locked while yield runs: it may use the table in any way, and close
-// it.
-func (t *Table) Pages(ctx context.Context, method string, yield func(*Page) bool) error {
-	return t.wrap(method, t.pages(ctx, yield))
+// Pages calls yield with the pairs of a table, or of what a snapshot has of it, a
+// page at a time, until it returns false. An iteration reads one generation of
+// the table from its beginning to its end, so every pair that is not changed
+// meanwhile is in exactly one page; a table with versions it reads as it was at
+// the beginning. Nothing is locked while yield runs: it may use the table in any
+// way, and close it.
+func (t *Table) Pages(ctx context.Context, method string, at *Snapshot, yield func(*Page) bool) error {
+	return t.wrap(method, t.pages(ctx, at, yield))
 }
 
-func (t *Table) pages(ctx context.Context, yield func(*Page) bool) (err error) {
-	at, err := t.moment(ctx)
-	if err != nil {
-		return err
+func (t *Table) pages(ctx context.Context, at *Snapshot, yield func(*Page) bool) (err error) {
+	if at == nil {
+		if at, err = t.moment(ctx); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, at.Close()) }()
 	}
-	defer func() { err = errors.Join(err, at.Close()) }()
-	return at.pages(ctx, yield)
-}
-
-// presentPages is pages for the writer whose turn it is.
-func (t *Table) presentPages(ctx context.Context, yield func(*Page) bool) (err error) {
-	at, err := t.hold(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, at.Close()) }()
-	return at.pages(ctx, yield)
-}
-
-func (s *Snapshot) pages(ctx context.Context, yield func(*Page) bool) (err error) {
-	t := s.table
-	units, rows := t.Engine.Extent(s.lease)
+	units, rows := t.Engine.Extent(at.lease)
 	per := uint32(max(1, min(int(units), PageBytes/max(1, rows*t.Widths.Slot))))
-	p := pager{t: t, at: s}
+	p := pager{t: t, at: at}
 	p.grow(int(per) * rows)
 	for lo := uint32(0); lo < units; lo += per {
 		if err := p.read(ctx, lo, min(lo+per, units)); err != nil {

@@ -34,16 +34,13 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Save writes the pairs of a table to a stream and returns their number.
-// Changes made meanwhile may be in it or not, unless the table has versions.
-func (t *Table) Save(ctx context.Context, to io.Writer) (n int, err error) {
-	return t.save(to, func(yield func(*Page) bool) error { return t.pages(ctx, yield) })
-}
-
-func (t *Table) save(to io.Writer, pages func(yield func(*Page) bool) error) (n int, err error) {
+// Save writes the pairs of a table, or of what a snapshot has of it, to a stream
+// and returns their number. Changes made meanwhile may be in it or not, unless
+// the table has versions.
+func (t *Table) Save(ctx context.Context, at *Snapshot, to io.Writer) (n int, err error) {
 	w := &writer{to: bufio.NewWriterSize(to, 1<<20), widths: t.Widths}
 	w.sealed(t.header())
-	err = pages(func(p *Page) bool {
+	err = t.pages(ctx, at, func(p *Page) bool {
 		w.page(p)
 		return w.err == nil
 	})
@@ -123,10 +120,9 @@ func (t *Table) load(ctx context.Context, r *reader) error {
 		if err != nil || n == 0 {
 			return err
 		}
-		if err := t.put(ctx, r.keys, r.vals); err != nil {
+		if err := t.put(ctx, &r.pairs, r.keys, r.vals); err != nil {
 			return err
 		}
-		r.pairs += uint64(n)
 	}
 }
 
@@ -147,8 +143,9 @@ func (t *Table) accepts(h []byte) error {
 	return nil
 }
 
-// put adds pairs in columns of bytes.
-func (t *Table) put(ctx context.Context, keys, vals []byte) error {
+// put adds pairs in columns of bytes, and counts them behind those that have
+// been added before.
+func (t *Table) put(ctx context.Context, added *uint64, keys, vals []byte) error {
 	b := &batch.Batch{N: len(keys) / t.Widths.Key, Kind: op.Put}
 	b.Columns[batch.Keys] = batch.In(keys).Of(t.Widths.Key)
 	if t.Widths.Val > 0 {
@@ -156,7 +153,14 @@ func (t *Table) put(ctx context.Context, keys, vals []byte) error {
 	} else {
 		b.Kind = op.PutNew
 	}
-	_, err := t.Change(ctx, "Put", b)
+	_, err := t.change(ctx, b)
+	done, before := b.N, int(*added)
+	var p *op.PartialError
+	if errors.As(err, &p) {
+		done = p.Done - p.Failed
+		p.Done += before
+	}
+	*added += uint64(done)
 	return err
 }
 
@@ -238,19 +242,17 @@ func (r *reader) end(crc uint32) error {
 	return nil
 }
 
-// CopyTo makes a table with the same options and pairs on a device.
-func (t *Table) CopyTo(ctx context.Context, dev device.Device) (*Table, error) {
-	return t.copyTo(ctx, dev, func(yield func(*Page) bool) error { return t.pages(ctx, yield) })
-}
-
-func (t *Table) copyTo(ctx context.Context, dev device.Device, pages func(yield func(*Page) bool) error) (*Table, error) {
+// CopyTo makes a table with the same options and pairs on a device, or the pairs
+// of a snapshot.
+func (t *Table) CopyTo(ctx context.Context, at *Snapshot, dev device.Device) (*Table, error) {
 	to, err := t.Another(dev)
 	if err != nil {
 		return nil, t.wrap("CopyTo", err)
 	}
 	var put error
-	err = pages(func(p *Page) bool {
-		put = to.put(ctx, p.Keys, p.Vals)
+	var added uint64
+	err = t.pages(ctx, at, func(p *Page) bool {
+		put = to.put(ctx, &added, p.Keys, p.Vals)
 		return put == nil
 	})
 	if err = errors.Join(err, put); err != nil {

@@ -83,7 +83,7 @@ func (s shape) saved(t testing.TB, n int) []byte {
 	table := s.open(t)
 	s.fill(t, table, n)
 	var b bytes.Buffer
-	if got, err := table.Save(t.Context(), &b); got != n || err != nil {
+	if got, err := table.Save(t.Context(), nil, &b); got != n || err != nil {
 		t.Fatal(got, err)
 	}
 	return b.Bytes()
@@ -93,7 +93,7 @@ func (s shape) saved(t testing.TB, n int) []byte {
 func content(t testing.TB, table *core.Table) string {
 	t.Helper()
 	var text strings.Builder
-	err := table.Pages(t.Context(), "Pages", func(p *core.Page) bool {
+	err := table.Pages(t.Context(), "Pages", nil, func(p *core.Page) bool {
 		fmt.Fprintf(&text, "%d %x %x;", p.N, p.Keys, p.Vals)
 		return true
 	})
@@ -252,8 +252,26 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		var again bytes.Buffer
-		if m, err := table.Save(t.Context(), &again); m != table.Len() || err != nil {
+		if m, err := table.Save(t.Context(), nil, &again); m != table.Len() || err != nil {
 			t.Errorf("what was loaded is saved as %d pairs of %d: %v", m, table.Len(), err)
 		}
 	})
+}
+
+// A table that takes only some of a stream says how many pairs of the whole
+// stream it has gone through, and the method once.
+func TestLoadWithoutRoom(t *testing.T) {
+	s := mapShape[uint32, uint32]("map uint32 uint32", "")
+	const frame = 1 << 18
+	file := s.saved(t, frame+10)
+	table, e := newToy(openCPU(t), s.kind, s.widths, s.types)
+	e.room = frame + 3
+	n, err := table.Load(t.Context(), bytes.NewReader(file))
+	var p *op.PartialError
+	if n != frame+3 || !errors.Is(err, op.ErrFull) || !errors.As(err, &p) || p.Done != frame+10 || p.Failed != 7 {
+		t.Errorf("%d pairs: %v", n, err)
+	}
+	if !strings.HasPrefix(err.Error(), "toy: Load: 262154 operations done, of which 7 failed: full") {
+		t.Error(err)
+	}
 }

@@ -3,10 +3,8 @@ package core
 import (
 	"context"
 	"errors"
-	"io"
 	"sync"
 
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/op"
 )
@@ -24,8 +22,8 @@ type Versioner interface {
 }
 
 // Snapshot is a table as it was at one moment. It holds memory of the table
-// until it is closed and calls on it have ended, and blocks nobody. All methods
-// may be called from many goroutines.
+// until it is closed and calls on it have ended, and blocks nobody. Methods of the
+// table that read take it, from many goroutines.
 //
 // Without a version it is a lease that user code holds: an iteration over a
 // table that has no versions.
@@ -48,7 +46,7 @@ func (t *Table) Snapshot(ctx context.Context) (s *Snapshot, err error) {
 }
 
 func (t *Table) snapshot(ctx context.Context) (s *Snapshot, err error) {
-	err = t.inTurn(ctx, func(now Counters) (err error) {
+	err = t.alone(ctx, func(now Counters) (err error) {
 		if s, err = t.hold(ctx); err != nil {
 			return err
 		}
@@ -82,16 +80,16 @@ func (t *Table) hold(ctx context.Context) (*Snapshot, error) {
 // End it with leave.
 func (t *Table) enter(ctx context.Context, at *Snapshot, b *batch.Batch) (*Lease, error) {
 	if at == nil {
-		return t.Leases.Read(ctx)
+		return t.Leases.Read(ctx, nil)
 	}
 	if err := at.use(); err != nil {
 		return nil, err
 	}
-	lease, err := t.Leases.Enter(ctx, at.lease)
+	lease, err := t.Leases.Read(ctx, at.lease)
 	if err != nil {
 		return nil, errors.Join(err, at.leave())
 	}
-	lease.Version, b.Version = at.lease.Version, at.lease.Version
+	b.Version = lease.Version
 	return lease, nil
 }
 
@@ -126,7 +124,7 @@ func (s *Snapshot) leave() (err error) {
 		return nil
 	}
 	ctx, t := context.Background(), s.table
-	if s.pinned && t.write(ctx) == nil { // or the table has been closed
+	if s.pinned && t.Leases.Write(ctx) == nil { // or the table has been closed
 		err = errors.Join(s.lease.Wait(ctx), t.Engine.(Versioner).Unpin(ctx, s.lease.Version))
 		t.Leases.Release()
 	}
@@ -134,7 +132,7 @@ func (s *Snapshot) leave() (err error) {
 }
 
 // Close lets the snapshot's version and memory go, as soon as calls on it have
-// ended. Idempotent; later calls of other methods return op.ErrClosed.
+// ended. Idempotent; later calls on it return op.ErrClosed.
 func (s *Snapshot) Close() error {
 	s.mu.Lock()
 	first := !s.closed
@@ -148,38 +146,3 @@ func (s *Snapshot) Close() error {
 
 // Len is the number of pairs.
 func (s *Snapshot) Len() int { return s.pairs }
-
-// Get is [Table.Get].
-func (s *Snapshot) Get(ctx context.Context, method string, b *batch.Batch) (hits int, err error) {
-	return s.table.get(ctx, method, b, s)
-}
-
-// GetOn is [Table.GetOn].
-func (s *Snapshot) GetOn(st *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
-	return s.table.getOn(st, method, b, s, counts)
-}
-
-// Expand is [Table.Expand].
-func (s *Snapshot) Expand(ctx context.Context, method string, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Columns) error {
-	return s.table.expandAt(ctx, method, b, s, offsets, memory)
-}
-
-// ExpandOn is [Table.ExpandOn].
-func (s *Snapshot) ExpandOn(st *device.Stream, method string, b *batch.Batch) error {
-	return s.table.expandOn(st, method, b, s)
-}
-
-// Pages is [Table.Pages].
-func (s *Snapshot) Pages(ctx context.Context, method string, yield func(*Page) bool) error {
-	return s.table.wrap(method, s.pages(ctx, yield))
-}
-
-// Save is [Table.Save].
-func (s *Snapshot) Save(ctx context.Context, to io.Writer) (n int, err error) {
-	return s.table.save(to, func(yield func(*Page) bool) error { return s.pages(ctx, yield) })
-}
-
-// CopyTo is [Table.CopyTo].
-func (s *Snapshot) CopyTo(ctx context.Context, dev device.Device) (*Table, error) {
-	return s.table.copyTo(ctx, dev, func(yield func(*Page) bool) error { return s.pages(ctx, yield) })
-}

@@ -49,12 +49,12 @@ func (t *Table) wrap(method string, err error) error {
 
 // partial is the error of a batch that was not run as a whole. Outputs of what
 // was not run become zero.
-func (t *Table) partial(method string, b *batch.Batch, done, failed int, err error) error {
+func partial(b *batch.Batch, done, failed int, err error) error {
 	if err == nil {
 		return nil
 	}
 	b.ClearFrom(done)
-	return t.Partial(method, done, failed, err)
+	return &op.PartialError{Done: done, Failed: failed, Err: err}
 }
 
 // Partial is the error of a batch that was not run as a whole.
@@ -68,65 +68,57 @@ func (t *Table) Len() int { return int(t.length.Load()) }
 
 // ---- lookups ------------------------------------------------------------------
 
-// Get runs a lookup of a batch in host memory and counts the keys found.
-func (t *Table) Get(ctx context.Context, method string, b *batch.Batch) (hits int, err error) {
-	return t.get(ctx, method, b, nil)
-}
-
-// get is Get of a table as it is, or as a snapshot has it.
-func (t *Table) get(ctx context.Context, method string, b *batch.Batch, at *Snapshot) (hits int, err error) {
-	b.MustMatch(t.Name + ": " + method)
+// Get runs a lookup of a batch in host memory, in a table as it is or as a
+// snapshot has it, and counts the keys found.
+func (t *Table) Get(ctx context.Context, method string, at *Snapshot, b *batch.Batch) (hits int, err error) {
+	b.MustMatch(t.Name, method)
 	lease, err := t.enter(ctx, at, b)
 	if err != nil {
-		return 0, t.partial(method, b, 0, 0, err)
+		return 0, t.wrap(method, partial(b, 0, 0, err))
 	}
-	hits, err = t.look(ctx, method, b, lease)
-	return hits, errors.Join(err, t.wrap(method, t.leave(at, lease)))
+	hits, err = t.look(ctx, b, lease)
+	return hits, t.wrap(method, errors.Join(err, t.leave(at, lease)))
 }
 
 // look runs a lookup under a lease.
-func (t *Table) look(ctx context.Context, method string, b *batch.Batch, lease *Lease) (hits int, err error) {
+func (t *Table) look(ctx context.Context, b *batch.Batch, lease *Lease) (hits int, err error) {
 	b.Flags = t.Policy.Mixed()
 	done, hits, err := t.Engine.Look(ctx, nil, lease, b, 0)
-	return hits, t.partial(method, b, done, 0, err)
+	return hits, partial(b, done, 0, err)
 }
 
 // GetOn submits a lookup of a batch on the device. The number of keys found is
 // added to counts.
-func (t *Table) GetOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
-	return t.getOn(s, method, b, nil, counts)
-}
-
-func (t *Table) getOn(s *device.Stream, method string, b *batch.Batch, at *Snapshot, counts []device.Slice[uint64]) error {
-	return t.wrap(method, t.readOn(s, t.Name+": "+method, b, at, func(lease *Lease) error {
+func (t *Table) GetOn(s *device.Stream, method string, at *Snapshot, b *batch.Batch, counts ...device.Slice[uint64]) error {
+	return t.readOn(s, method, at, b, func(lease *Lease) error {
 		to, err := t.counter(counts)
 		if err != nil {
 			return err
 		}
-		b.Flags = t.Policy.Mixed()
 		_, hits, err := t.Engine.Look(context.Background(), s, lease, b, to.Ptr())
-		if to.Host() != nil {
-			to.Host()[0] += uint64(hits)
+		if hits > 0 && to.Len() > 0 { // of an engine on the host: no kernel has added them
+			atomic.AddUint64(&to.Host()[0], uint64(hits))
 		}
 		return err
-	}))
+	})
 }
 
 // readOn submits something that reads, under a lease.
-func (t *Table) readOn(s *device.Stream, where string, b *batch.Batch, at *Snapshot, submit func(*Lease) error) error {
-	b.MustMatch(where)
+func (t *Table) readOn(s *device.Stream, method string, at *Snapshot, b *batch.Batch, submit func(*Lease) error) error {
+	b.MustMatch(t.Name, method)
 	if err := b.CheckPlace(t.Device, s); err != nil {
-		return err
+		return t.wrap(method, err)
 	}
 	lease, err := t.enter(context.Background(), at, b)
 	if err != nil {
-		return err
+		return t.wrap(method, err)
 	}
+	b.Flags = t.Policy.Mixed()
 	err = submit(lease)
 	if t.Engine.Caps().Streams {
 		lease.On(s) // behind the work: whoever waits for the streams forgets them
 	}
-	return errors.Join(err, t.leave(at, lease))
+	return t.wrap(method, errors.Join(err, t.leave(at, lease)))
 }
 
 // counter is where a batch on the device adds its count: the first element of
@@ -143,17 +135,30 @@ func (t *Table) counter(counts []device.Slice[uint64]) (to device.Slice[uint64],
 
 // ---- the writer's turn ----------------------------------------------------------
 
-// write waits for the turn of a writer.
-func (t *Table) write(ctx context.Context) error { return t.Leases.Write(ctx) }
-
-// exclude keeps readers away from a change, where the engine cannot have them
-// beside it.
-func (t *Table) exclude(ctx context.Context) (admit func(), err error) {
-	if t.Engine.Caps().Beside {
-		return func() {}, nil
+// turn runs f in a writer's turn, and if there is a bar while no reader is at
+// work.
+func (t *Table) turn(ctx context.Context, bar bool, f func() error) error {
+	if err := t.Leases.Write(ctx); err != nil {
+		return err
 	}
-	return t.Leases.Admit, t.Leases.Exclude(ctx)
+	defer t.Leases.Release()
+	return t.behind(ctx, bar, f)
 }
+
+// behind runs f behind a bar, if there is one.
+func (t *Table) behind(ctx context.Context, bar bool, f func() error) error {
+	if bar {
+		if err := t.Leases.Exclude(ctx); err != nil {
+			return err
+		}
+		defer t.Leases.Admit()
+	}
+	return f()
+}
+
+// bars reports whether changes need a bar: the engine cannot have readers beside
+// them.
+func (t *Table) bars() bool { return !t.Engine.Caps().Beside }
 
 // count reads the counters once submitted work is done.
 func (t *Table) count(ctx context.Context) (Counters, error) {
@@ -167,67 +172,43 @@ func (t *Table) count(ctx context.Context) (Counters, error) {
 	return c, nil
 }
 
-// alone runs something in a writer's turn, with exact counters before and
-// after.
-func (t *Table) alone(ctx context.Context, method string, f func(now Counters) error) error {
-	if err := t.write(ctx); err != nil {
-		return t.wrap(method, err)
-	}
-	defer t.Leases.Release()
-	admit, err := t.exclude(ctx)
-	if err != nil {
-		return t.wrap(method, err)
-	}
-	defer admit()
-	now, err := t.count(ctx)
-	if err == nil {
-		err = f(now)
-		_, cerr := t.count(context.WithoutCancel(ctx))
-		err = errors.Join(err, cerr, t.commit(ctx))
-	}
-	return t.wrap(method, err)
-}
-
 // Clear removes all pairs and keeps the memory.
 func (t *Table) Clear(ctx context.Context) error {
-	return t.alone(ctx, "Clear", func(Counters) error {
-		if t.Engine.Caps().Beside {
-			if err := t.Leases.Exclude(ctx); err != nil {
-				return err
-			}
-			defer t.Leases.Admit()
-		}
-		// What is cleared is cleared, whatever becomes of the context.
-		ctx := context.WithoutCancel(ctx)
-		if err := t.Engine.Clear(ctx); err != nil {
-			return err
-		}
-		_, err := t.count(ctx) // readers come behind it
-		return err
-	})
+	// What is cleared is cleared, whatever becomes of the context.
+	return t.rework(ctx, "Clear", true, func(Counters) error { return t.Engine.Clear(context.WithoutCancel(ctx)) })
 }
 
 // Compact drops dead slots and memory beyond what the options ask for.
 func (t *Table) Compact(ctx context.Context) error {
-	return t.alone(ctx, "Compact", func(now Counters) error { return t.Policy.Compact(ctx, now) })
+	return t.rework(ctx, "Compact", t.bars(), func(now Counters) error { return t.Policy.Compact(ctx, now) })
+}
+
+// rework works on a table as a whole, with exact counters before and after. The
+// bar comes behind the changes that the counters wait for.
+func (t *Table) rework(ctx context.Context, method string, bar bool, f func(now Counters) error) error {
+	return t.Alone(ctx, method, func(now Counters) error {
+		return t.behind(ctx, bar, func() error {
+			err := f(now)
+			_, cerr := t.count(context.WithoutCancel(ctx))
+			return errors.Join(err, cerr, t.commit(ctx))
+		})
+	})
 }
 
 // Alone runs something that reads a table as a whole, in a writer's turn: the
 // statistics of a structure.
 func (t *Table) Alone(ctx context.Context, method string, f func(now Counters) error) error {
-	return t.wrap(method, t.inTurn(ctx, f))
+	return t.wrap(method, t.alone(ctx, f))
 }
 
-func (t *Table) inTurn(ctx context.Context, f func(now Counters) error) error {
-	if err := t.write(ctx); err != nil {
-		return err
-	}
-	defer t.Leases.Release()
-	now, err := t.count(ctx)
-	if err != nil {
-		return err
-	}
-	return f(now)
+func (t *Table) alone(ctx context.Context, f func(now Counters) error) error {
+	return t.turn(ctx, false, func() error {
+		now, err := t.count(ctx)
+		if err != nil {
+			return err
+		}
+		return f(now)
+	})
 }
 
 // Sync waits for what has been submitted to streams and reports operations
@@ -238,7 +219,7 @@ func (t *Table) Sync(ctx context.Context) error {
 
 // sync is Sync in a writer's turn, behind changes: the counters have been read.
 func (t *Table) sync(ctx context.Context) error {
-	if err := t.Leases.Wait(ctx); err != nil {
+	if err := t.Leases.Current().Wait(ctx); err != nil {
 		return err
 	}
 	lost, err := t.Engine.Lost(ctx)

@@ -58,10 +58,7 @@ func setNumber(b []byte, width, i int, v uint64) {
 
 func (e *toy) Caps() core.Caps { return core.Caps{} }
 
-func (e *toy) Present(ctx context.Context, _ *device.Stream, b *batch.Batch) (int, error) {
-	_, hits, err := e.Look(ctx, nil, e.leases.Current(), b.Only(batch.Keys), 0)
-	return hits, err
-}
+func (e *toy) Current() *core.Lease { return e.leases.Current() }
 
 func (e *toy) Counters(context.Context) (core.Counters, error) {
 	n := uint64(e.pairs(e.leases.Current()).n + e.counts)
@@ -131,6 +128,15 @@ func (e *toy) Change(ctx context.Context, _ *device.Stream, b *batch.Batch) (don
 		}
 	}
 	return b.N, failed, nil
+}
+
+func (e *toy) Add(_ *device.Stream, to device.Slice[uint64], negate bool) error {
+	n := uint64(e.pairs(e.leases.Current()).n)
+	if negate {
+		n = -n
+	}
+	to.Host()[0] += n
+	return nil
 }
 
 func (e *toy) Lost(context.Context) (int, error) { return 0, nil }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"reflect"
+	"strconv"
 	"unsafe"
 
 	"github.com/weftgo/weft/internal/op"
@@ -38,15 +39,11 @@ func typeOf[T op.Value]() Type {
 
 // String is the type's name in Go.
 func (t Type) String() string {
-	bits := map[uint8]string{32: "32", 64: "64"}[t.Bits]
-	switch t.Letter {
-	case 'u':
-		return "uint" + bits
-	case 'i':
-		return "int" + bits
-	case 'f':
-		return "float" + bits
-	case 0:
+	name, ok := map[byte]string{'u': "uint", 'i': "int", 'f': "float"}[t.Letter]
+	switch {
+	case ok:
+		return name + strconv.Itoa(int(t.Bits))
+	case t.Letter == 0:
 		return "none"
 	}
 	return "unknown"

@@ -34,15 +34,16 @@ const (
 )
 
 // Loops are what a structure does with one piece of a batch of changes.
-type Loops struct {
+type Loops interface {
 	// Places works out where operations [lo,hi) begin.
-	Places func(lo, hi int, places []uint32)
+	Places(lo, hi int, places []uint32)
 	// Quick reports whether the searches of all operations together are short
 	// enough for a piece that cannot be stopped.
-	Quick func() bool
+	Quick() bool
 	// Run runs the operations of a share in order, until the watch stops it. Those
-	// that need places of other shares are late, and are not run.
-	Run func(w *Watch, s Share) (ran int, r Result)
+	// that need places of other shares are late, and are not run. Shares run side
+	// by side.
+	Run(w *Watch, s Share) (ran int, r Result)
 }
 
 // Result is what changes have come to.
@@ -71,10 +72,10 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch, s
 		if err := ctx.Err(); err != nil {
 			return done, failed, err
 		}
-		part := b.Chunk(done, min(done+size, b.N))
+		part := b.Part(done, min(done+size, b.N))
 		l := loops(part)
 		ran := part.N
-		r, ok := e.together(part, &l, whole)
+		r, ok := e.together(part, l, whole)
 		switch {
 		case ok:
 		case part.N > SmallPiece && e.cores() > 1:
@@ -100,7 +101,7 @@ func (e *Engine) cores() int { return e.Device.Properties().Units }
 
 // together runs a piece on all cores. It reports false, and has done nothing, if
 // the piece is too small, or a core may be long at its share.
-func (e *Engine) together(b *batch.Batch, l *Loops, whole Share) (sum Result, ok bool) {
+func (e *Engine) together(b *batch.Batch, l Loops, whole Share) (sum Result, ok bool) {
 	if b.N < aloneOps || e.cores() == 1 || !l.Quick() {
 		return sum, false
 	}

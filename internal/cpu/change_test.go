@@ -43,7 +43,7 @@ func newRecorder(t *testing.T, workers int, places []uint32) *recorder {
 		t.Fatal(err)
 	}
 	r := &recorder{Engine: Engine{Device: dev}, places: places, quick: true}
-	if _, err := r.Start(r, &lines); err != nil {
+	if _, err := r.Start(&lines); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -59,17 +59,24 @@ func (r *recorder) change(ctx context.Context, flags batch.Flags) (done int, fai
 	b := &batch.Batch{N: len(keys), Kind: op.Put, Flags: flags, Columns: batch.Columns{batch.Keys: batch.In(keys)}}
 	return r.Change(ctx, nil, b, PieceOps, func(part *batch.Batch) Loops {
 		keys := batch.View[uint32](part.Columns[batch.Keys].Host)
-		return Loops{
-			Places: func(lo, hi int, places []uint32) {
-				for i, k := range keys[lo:hi] {
-					places[i] = r.places[k]
-				}
-			},
-			Quick: func() bool { return r.quick },
-			Run:   func(w *Watch, s Share) (int, Result) { return r.run(w, keys, s) },
-		}
+		return &piece{r, keys}
 	})
 }
+
+// piece is for [Loops].
+type piece struct {
+	r    *recorder
+	keys []uint32
+}
+
+func (p *piece) Places(lo, hi int, places []uint32) {
+	for i, k := range p.keys[lo:hi] {
+		places[i] = p.r.places[k]
+	}
+}
+
+func (p *piece) Quick() bool                         { return p.r.quick }
+func (p *piece) Run(w *Watch, s Share) (int, Result) { return p.r.run(w, p.keys, s) }
 
 func (r *recorder) run(w *Watch, keys []uint32, s Share) (ran int, sum Result) {
 	r.mu.Lock()

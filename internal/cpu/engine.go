@@ -14,16 +14,14 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
+// tallied is a generation of any structure.
+type tallied interface{ Tally() *core.Tally }
+
 // Generation is one that embeds [core.Lines].
 type Generation interface {
 	core.Parts
-	Tally() *core.Tally
+	tallied
 	Memory() *core.Lines
-}
-
-// Looker is a structure's engine.
-type Looker interface {
-	Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error)
 }
 
 // Engine is a [core.Engine] but for the loops of a structure, which embeds it.
@@ -33,16 +31,14 @@ type Engine struct {
 	Slots  int // in each line, if the memory is of lines
 	Leases *core.Leases
 	Dealer Dealer
-
-	looker Looker
 }
 
 // Start empties the first generation and makes it the current one, or frees it.
-func (e *Engine) Start(l Looker, g Generation) (*core.Leases, error) {
+func (e *Engine) Start(g Generation) (*core.Leases, error) {
 	if err := e.Wipe(context.Background(), g); err != nil {
 		return nil, errors.Join(err, g.Free())
 	}
-	e.looker, e.Leases = l, core.NewLeases(g)
+	e.Leases = core.NewLeases(g)
 	return e.Leases, nil
 }
 
@@ -66,13 +62,26 @@ func (e *Engine) Lost(context.Context) (int, error) { return 0, nil }
 // Close is for [core.Engine].
 func (e *Engine) Close() error { return nil }
 
+// Current is for [core.Engine].
+func (e *Engine) Current() *core.Lease { return e.Leases.Current() }
+
 // Parts is the current generation, for the writer whose turn it is.
-func (e *Engine) Parts() core.Parts { return e.Leases.Current().Parts }
+func (e *Engine) Parts() core.Parts { return e.Current().Parts }
 
 // Counters is for [core.Engine].
 func (e *Engine) Counters(context.Context) (core.Counters, error) {
-	c := e.Parts().(Generation).Tally()
+	c := e.Parts().(tallied).Tally()
 	return core.Counters{Live: c.Live, Used: c.Used}, nil
+}
+
+// Add is for [core.Engine].
+func (e *Engine) Add(_ *device.Stream, to device.Slice[uint64], negate bool) error {
+	n := e.Parts().(tallied).Tally().Live
+	if negate {
+		n = -n
+	}
+	atomic.AddUint64(&to.Host()[0], n) // other tables' lookups and changes may add, too
+	return nil
 }
 
 // Clear is for [core.Engine].
@@ -81,12 +90,6 @@ func (e *Engine) Clear(ctx context.Context) error { return e.Wipe(ctx, e.Parts()
 // Extent is for [core.Engine].
 func (e *Engine) Extent(l *core.Lease) (units uint32, rows int) {
 	return l.Parts.(Generation).Memory().Units(), e.Slots
-}
-
-// Present is for [core.Engine].
-func (e *Engine) Present(ctx context.Context, _ *device.Stream, b *batch.Batch) (int, error) {
-	_, hits, err := e.looker.Look(ctx, nil, e.Leases.Current(), b.Only(batch.Keys), 0)
-	return hits, err
 }
 
 // Move fills new memory, which a structure has allocated, and makes it the

@@ -81,8 +81,11 @@ func (e *Engine) Caps() core.Caps { return core.Caps{Beside: true, Streams: true
 // submitted as a new pair: a hint for launches.
 func (e *Engine) Used() uint64 { return e.used.Load() }
 
+// Current is for [core.Engine].
+func (e *Engine) Current() *core.Lease { return e.Leases.Current() }
+
 // Parts is the current generation, for the writer whose turn it is.
-func (e *Engine) Parts() core.Parts { return e.Leases.Current().Parts }
+func (e *Engine) Parts() core.Parts { return e.Current().Parts }
 
 // ---- lookups ------------------------------------------------------------------
 
@@ -126,17 +129,12 @@ func (e *Engine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *b
 	return done, hits, err
 }
 
-// Present is for [core.Engine].
+// Present is for [core.Presenter].
 func (e *Engine) Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
-	keys := b.Only(batch.Keys)
-	if s == nil {
-		_, hits, err := e.Look(ctx, nil, e.Leases.Current(), keys, 0)
-		return hits, err
-	}
 	if err := errors.Join(e.Set(s, WordSum, 0), e.Set(s, WordSum+1, 0)); err != nil {
 		return 0, err
 	}
-	if err := e.structure.Look(s, e.Parts(), keys, e.Word(WordSum)); err != nil {
+	if err := e.structure.Look(s, e.Parts(), b.Only(batch.Keys), e.Word(WordSum)); err != nil {
 		return 0, err
 	}
 	var n [1]uint64
@@ -284,13 +282,13 @@ func (e *Engine) mayUse(b *batch.Batch) {
 }
 
 // Add is for [core.Engine].
-func (e *Engine) Add(s *device.Stream, to device.Ptr, negate bool) error {
+func (e *Engine) Add(s *device.Stream, to device.Slice[uint64], negate bool) error {
 	k, err := e.own()
 	if err != nil {
 		return err
 	}
 	e.stale = true // Counters waits for this, too
-	p := addParams{counters: linesOf(e.Parts()).TallyPtr(), to: to}
+	p := addParams{counters: linesOf(e.Parts()).TallyPtr(), to: to.Ptr()}
 	if negate {
 		p.negate = 1
 	}

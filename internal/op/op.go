@@ -67,6 +67,8 @@ var (
 	// ErrFormat: a stream to load from was not written by Save, is damaged, or
 	// holds pairs of other types.
 	ErrFormat = errors.New("invalid stream")
+	// ErrCorrupt: a structure breaks its own rules.
+	ErrCorrupt = errors.New("corrupt")
 )
 
 // PartialError is the error of a call that did not do everything: it ran the

@@ -1,0 +1,67 @@
+package weft_test
+
+import (
+	"testing"
+
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/linear"
+)
+
+// oneKey is a map on a CPU, and calls of one key each.
+func oneKey(t testing.TB) (get, put func()) {
+	dev, err := cpu.Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := linear.New[uint64, uint64](dev, &linear.Options{Capacity: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+		dev.Close()
+	})
+	keys, vals := []uint64{1}, []uint64{10}
+	put = func() {
+		if _, err := m.Put(t.Context(), keys, vals); err != nil {
+			t.Fatal(err)
+		}
+	}
+	get = func() {
+		if n, err := m.Get(t.Context(), keys, vals, nil); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	put()
+	return get, put
+}
+
+// A call of one key takes memory for its batch, its lease and what the engine
+// needs, and not for each of the steps.
+func TestOneKeyAllocations(t *testing.T) {
+	get, put := oneKey(t)
+	for name, call := range map[string]func(){"Get": get, "Put": put} {
+		if n := testing.AllocsPerRun(100, call); n > 8 {
+			t.Errorf("a %s of one key allocates %v times", name, n)
+		}
+	}
+}
+
+// What a call costs beside its keys.
+func BenchmarkOneKey(b *testing.B) {
+	get, put := oneKey(b)
+	b.Run("Get", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			get()
+		}
+	})
+	b.Run("Put", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			put()
+		}
+	})
+}
