@@ -41,8 +41,9 @@ func (c *changer[K, SK, V, SV]) places(lo, hi int, lines []uint32) {
 	}
 }
 
-// run is for [cpu.Loops], on a copy.
-func (c changer[K, SK, V, SV]) run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
+// run is for [cpu.Loops], by a changer for the share.
+func (all *changer[K, SK, V, SV]) run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
+	c := *all
 	c.part = s
 	ran = cpu.Ahead(w, s.Ops, cpu.Group, func(ops []uint32, homes *[cpu.Group]uint32) {
 		for j, i := range ops {

@@ -74,8 +74,9 @@ func (c *changer[K, SK, V, SV]) quick(dev device.Host) bool {
 	return work.Load() <= longWork
 }
 
-// run is for [cpu.Loops], on a copy.
-func (c changer[K, SK, V, SV]) run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
+// run is for [cpu.Loops], by a changer for the share.
+func (all *changer[K, SK, V, SV]) run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
+	c := *all
 	c.units = c.table.units.Worker()
 	ran = cpu.Ahead(w, s.Ops, group, func(ops []uint32, bases *[cpu.Group]unsafe.Pointer) {
 		for j, i := range ops {

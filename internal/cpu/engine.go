@@ -14,10 +14,15 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Generation is one that embeds [core.Lines].
-type Generation interface {
+// Tallied is a generation of any structure.
+type Tallied interface {
 	core.Parts
 	Tally() *core.Tally
+}
+
+// Generation is one that embeds [core.Lines].
+type Generation interface {
+	Tallied
 	Memory() *core.Lines
 }
 
@@ -71,7 +76,7 @@ func (e *Engine) Parts() core.Parts { return e.Leases.Current().Parts }
 
 // Counters is for [core.Engine].
 func (e *Engine) Counters(context.Context) (core.Counters, error) {
-	c := e.Parts().(Generation).Tally()
+	c := e.Parts().(Tallied).Tally()
 	return core.Counters{Live: c.Live, Used: c.Used}, nil
 }
 
