@@ -12,8 +12,8 @@
 // At loads up to about 0.8, when most lookups find their key: then a lookup is
 // one memory access, and nothing is faster. A search for a key that is absent
 // ends at the first empty slot, so it gets long as the table fills: at load 0.9
-// it reads three to six lines on average, at 0.97 dozens. Leave MaxLoad at its default
-// unless memory is scarce and misses are rare.
+// it reads three to six lines on average, at 0.97 dozens. Leave MaxLoad at its
+// default unless memory is scarce and misses are rare.
 //
 // # Layout
 //
@@ -77,7 +77,7 @@
 // capability 9.0 (one 64- or 128-bit compare-and-swap publishes a pair). Older
 // GPUs have no 128-bit compare-and-swap: there, a writer of a 16-byte slot marks
 // it pending for the time of one store, and others wait for that store.
-// Operations on one key are linearizable; layout.cuh and linear.cu hold the
+// Operations on one key are linearizable; slot.cuh and linear.cu hold the
 // arguments next to the code.
 //
 // # Duplicates within a batch

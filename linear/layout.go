@@ -6,6 +6,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/hash"
 )
 
 // Memory is that of [core.Lines], the same on every device (twin: layout.cuh).
@@ -58,7 +59,7 @@ func (g geometry) path() uint32 { return min(g.lines, maxPath) }
 
 // home is the sector where the search for a key begins.
 func home[K cpu.Key](g geometry, key K) uint32 {
-	return cpu.Home(key, lastSentinel, g.seed, g.lines*lineSectors)
+	return hash.Home(key, ^K(lastSentinel), g.seed, g.lines*lineSectors)
 }
 
 // generation is the memory of a table between two rehashes.

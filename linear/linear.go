@@ -1,13 +1,10 @@
 package linear
 
 import (
-	"fmt"
-
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
-	"github.com/weftgo/weft/internal/op"
 )
 
 // Map is a hash map from K to V: a [weft.Map], and what only this structure
@@ -51,31 +48,20 @@ type table struct {
 }
 
 func newTable(dev device.Device, kind core.Kind, w batch.Widths, types core.Types, o *Options) (table, error) {
-	fail := func(err error) (table, error) { return table{}, fmt.Errorf("linear: new %v: %w", kind, err) }
 	opts, err := o.check()
-	if err != nil {
-		return fail(err)
-	}
-	if dev == nil {
-		return fail(fmt.Errorf("%w: no device", op.ErrOptions))
-	}
-	lines, ok := linesFor(uint64(opts.Capacity), opts.MaxLoad, w.Slot)
-	if !ok {
-		return fail(fmt.Errorf("%w: Capacity %d at load %g needs more than %d GiB",
-			op.ErrOptions, opts.Capacity, opts.MaxLoad, core.LinesBytes(maxLines)>>30))
-	}
-	e, leases, err := newEngine(dev, w, geometry{seed: opts.Seed, lines: lines}, opts.Fixed)
-	if err != nil {
-		return fail(err)
-	}
-	p := &policy{opts: opts, widths: w, engine: e, minLines: lines}
-	t := core.New(core.Config{
-		Name: "linear", Kind: kind, Device: dev, Widths: w, Types: types,
-		Policy: p, Engine: e, Leases: leases, Logger: opts.Logger,
-		Another: func(dev device.Device) (*core.Table, error) {
-			t, err := newTable(dev, kind, w, types, &opts)
-			return t.core, err
-		},
+	c := core.Config{Name: "linear", Kind: kind, Device: dev, Widths: w, Types: types, Logger: opts.Logger}
+	t, err := core.Make(c, err, func(c *core.Config) error {
+		lines, ok := linesFor(uint64(opts.Capacity), opts.MaxLoad, w.Slot)
+		if !ok {
+			return core.Invalid("Capacity %d at load %g needs more than %d GiB",
+				opts.Capacity, opts.MaxLoad, core.LinesBytes(maxLines)>>30)
+		}
+		e, leases, err := newEngine(c.Device, w, geometry{seed: opts.Seed, lines: lines}, opts.Fixed)
+		c.Policy, c.Engine, c.Leases = &policy{opts: opts, widths: w, engine: e, minLines: lines}, e, leases
+		return err
 	})
-	return table{t, p}, nil
+	if err != nil {
+		return table{}, err
+	}
+	return table{t, t.Policy.(*policy)}, nil
 }

@@ -1,12 +1,10 @@
 package linear
 
 import (
-	"fmt"
 	"log/slog"
 	"math"
-	"math/rand/v2"
 
-	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/core"
 )
 
 // Options configure a [Map] or a [Set]. The zero value and nil are good
@@ -19,8 +17,8 @@ type Options struct {
 	// MaxLoad is the share of slots in use, live or dead, at which the table
 	// grows; for a fixed table, the share of slots that Capacity keys fill.
 	// Default 0.8. Up to there a lookup that finds its key takes about one
-	// memory access; at 0.9 a search for an absent key reads three to six
-	// lines, at 0.97 dozens, and the last keys of a table filled to 1 search all of it.
+	// memory access; at 0.9 a search for an absent key reads three to six lines,
+	// at 0.97 dozens, and the last keys of a table filled to 1 search all of it.
 	MaxLoad float64
 
 	// Fixed tables never grow nor shrink: keys that find no room are left out
@@ -78,29 +76,16 @@ func (o *Options) check() (Options, error) {
 	if o != nil {
 		c = *o
 	}
-	fail := func(format string, args ...any) (Options, error) {
-		return c, fmt.Errorf("%w: %s", op.ErrOptions, fmt.Sprintf(format, args...))
-	}
 	if c.MaxLoad == 0 {
 		c.MaxLoad = defaultMaxLoad
 	}
 	switch {
-	case c.Capacity < 0:
-		return fail("Capacity %d is negative", c.Capacity)
 	case !(c.MaxLoad >= minMaxLoad && c.MaxLoad <= 1): // also NaN
-		return fail("MaxLoad %v is not in [%v, 1]", c.MaxLoad, minMaxLoad)
-	case c.Fixed && c.Capacity == 0:
-		return fail("a fixed table needs a Capacity")
+		return c, core.Invalid("MaxLoad %v is not in [%v, 1]", c.MaxLoad, minMaxLoad)
 	case c.Tombstones != Keep && c.Tombstones != Reuse:
-		return fail("no such scheme of tombstones: %d", c.Tombstones)
+		return c, core.Invalid("no such scheme of tombstones: %d", c.Tombstones)
 	}
-	if c.Seed == 0 {
-		c.Seed = rand.Uint64()
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c, nil
+	return c, core.Defaults(c.Capacity, c.Fixed, &c.Seed, &c.Logger)
 }
 
 // linesFor is the number of lines in which n keys stay within a load.

@@ -35,7 +35,7 @@ func (p *policy) Flags(kind op.Kind) (f batch.Flags) {
 	if !p.opts.Unordered {
 		f |= batch.Order
 	}
-	// Sets can't remember a dead key, see KeyOnly in layout.cuh.
+	// Sets can't remember a dead key, see KeyOnly in slot.cuh.
 	if kind != op.Delete && (p.opts.Tombstones == Reuse || p.widths.Val == 0) {
 		f |= batch.Reuse
 	}

@@ -40,8 +40,8 @@
 // slots, and any batch returns a key to the slot that remembers it. A multimap
 // leaves dead slots alone, since the order of slots is the order of a key's
 // pairs. A flush drops the dead slots of a bucket and gives back slabs that this
-// empties: Compact does it, and a structure by itself when Options.MaxTombstones of its slots are
-// dead.
+// empties: Compact does it, and a structure by itself when Options.MaxTombstones
+// of its slots are dead.
 //
 // The keys ^0 to ^0-3 are sentinels: they say that a slot holds none. A user's
 // keys of those values are stored as their complements 0 to 3 in a bucket of
@@ -77,8 +77,8 @@
 // it pending for the time of one store, and others wait for that store.
 // Operations on one key of a map or a set are linearizable. Those of a multimap
 // are explained by some order of a launch's operations, where DeleteAll removes
-// one pair after another; layout.cuh and slab.cu hold the arguments next to the
-// code.
+// one pair after another; change.cuh, search.cuh and slot.cuh hold the arguments
+// next to the code.
 //
 // # Duplicates within a batch
 //

@@ -9,6 +9,7 @@ import (
 	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/hash"
 )
 
 // Memory is that of [core.Lines], the same on every device (twin: layout.cuh): each
@@ -72,7 +73,7 @@ func (g geometry) bytes() int { return core.LinesBytes(g.buckets) }
 
 // bucketOf is the bucket of a key.
 func bucketOf[K cpu.Key](g geometry, key K) uint32 {
-	return cpu.Home(key, lastSentinel, g.seed, g.buckets)
+	return hash.Home(key, ^K(lastSentinel), g.seed, g.buckets)
 }
 
 // generation is the memory of a table between two rehashes: lines are base

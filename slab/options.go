@@ -1,11 +1,9 @@
 package slab
 
 import (
-	"fmt"
 	"log/slog"
-	"math/rand/v2"
 
-	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/core"
 )
 
 // Options configure a [Map], a [Set] or a [MultiMap]. The zero value and nil
@@ -18,10 +16,10 @@ type Options struct {
 
 	// MaxLoad is the share of the memory of all slabs that keys and values take
 	// up when Capacity is reached, the paper's memory utilization: what decides
-	// how many keys share a bucket. Default 0.55, where 2 buckets of a hundred have a second slab, or
-	// 12 where keys or values have 64 bits. From 0.65 on most buckets have two
-	// and more, and searches take as many times longer. The most is 0.93, and
-	// 0.86 for pairs with 64 bits.
+	// how many keys share a bucket. Default 0.55, where 2 buckets of a hundred
+	// have a second slab, or 12 where keys or values have 64 bits. From 0.65 on
+	// most buckets have two and more, and searches take as many times longer. The
+	// most is 0.93, and 0.86 for pairs with 64 bits.
 	MaxLoad float64
 
 	// Buckets, if not 0, is the number of buckets for good: chains grow
@@ -38,8 +36,9 @@ type Options struct {
 
 	// MaxTombstones is the share of slots in use that belong to deleted keys
 	// at which the structure flushes itself after a batch from host memory, and
-	// before a batch on the device that may not find room. Default 0.25;
-	// negative: only Compact does.
+	// before a batch on the device that may not find room. Default 0.25.
+	// Negative: only Compact does it, and a structure for which there is no more
+	// memory.
 	MaxTombstones float64
 
 	// Unordered drops the promise that duplicates within a batch have the
@@ -87,9 +86,6 @@ func (o *Options) check() (Options, error) {
 	if o != nil {
 		c = *o
 	}
-	fail := func(format string, args ...any) (Options, error) {
-		return c, fmt.Errorf("%w: %s", op.ErrOptions, fmt.Sprintf(format, args...))
-	}
 	if c.MaxLoad == 0 {
 		c.MaxLoad = defaultMaxLoad
 	}
@@ -97,26 +93,16 @@ func (o *Options) check() (Options, error) {
 		c.MaxTombstones = defaultMaxTombstones
 	}
 	switch {
-	case c.Capacity < 0:
-		return fail("Capacity %d is negative", c.Capacity)
 	case !(c.MaxLoad >= minMaxLoad && c.MaxLoad < 1): // also NaN
-		return fail("MaxLoad %v is not in [%v, 1)", c.MaxLoad, minMaxLoad)
+		return c, core.Invalid("MaxLoad %v is not in [%v, 1)", c.MaxLoad, minMaxLoad)
 	case c.ResultLimit < 0:
-		return fail("ResultLimit %d is negative", c.ResultLimit)
+		return c, core.Invalid("ResultLimit %d is negative", c.ResultLimit)
 	case c.Capacity > maxCapacity:
-		return fail("Capacity %d needs more than %d GiB", c.Capacity, maxCapacity>>27)
+		return c, core.Invalid("Capacity %d needs more than %d GiB", c.Capacity, maxCapacity>>27)
 	case c.Buckets < 0 || c.Buckets > maxBuckets:
-		return fail("Buckets %d is not in [0, %d]", c.Buckets, maxBuckets)
-	case c.Fixed && c.Capacity == 0:
-		return fail("a fixed structure needs a Capacity")
+		return c, core.Invalid("Buckets %d is not in [0, %d]", c.Buckets, maxBuckets)
 	case !(c.MaxTombstones <= 1): // also NaN
-		return fail("MaxTombstones %v is more than 1", c.MaxTombstones)
+		return c, core.Invalid("MaxTombstones %v is more than 1", c.MaxTombstones)
 	}
-	if c.Seed == 0 {
-		c.Seed = rand.Uint64()
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c, nil
+	return c, core.Defaults(c.Capacity, c.Fixed, &c.Seed, &c.Logger)
 }

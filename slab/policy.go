@@ -265,7 +265,11 @@ func (p *policy) learn(ctx context.Context, now core.Counters) (alloc.Usage, err
 	if err != nil || !p.multi || !p.grows() {
 		return s, err
 	}
-	p.each = pairsPerKey(now.Used, p.buckets(), s.Used, p.widths.Slot)
+	each := pairsPerKey(now.Used, p.buckets(), s.Used, p.widths.Slot)
+	if each == p.each {
+		return s, nil // as most often, with one pair for each key
+	}
+	p.each = each
 	if per, ok := pairsPerBucket(p.opts.MaxLoad, p.each, p.widths.Slot); ok {
 		p.perBucket = per
 	}

@@ -1,13 +1,10 @@
 package slab
 
 import (
-	"fmt"
-
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
-	"github.com/weftgo/weft/internal/op"
 )
 
 // Map is a hash map from K to V, whose keys are unique: a [weft.Map], and what
@@ -67,34 +64,25 @@ type table struct {
 }
 
 func newTable(dev device.Device, kind core.Kind, w batch.Widths, types core.Types, o *Options) (table, error) {
-	fail := func(err error) (table, error) { return table{}, fmt.Errorf("slab: new %v: %w", kind, err) }
 	opts, err := o.check()
-	if err != nil {
-		return fail(err)
-	}
-	if dev == nil {
-		return fail(fmt.Errorf("%w: no device", op.ErrOptions))
-	}
-	p := &policy{opts: opts, widths: w, multi: kind == core.MultiMap}
-	units, err := p.size()
-	if err != nil {
-		return fail(err)
-	}
-	if err := enough(dev, geometry{buckets: p.minBuckets}, units, opts.Fixed); err != nil {
-		return fail(err)
-	}
-	e, leases, err := newEngine(dev, w, geometry{seed: opts.Seed, buckets: p.minBuckets}, units, opts.Fixed, p.multi)
-	if err != nil {
-		return fail(err)
-	}
-	p.engine = e
-	t := core.New(core.Config{
-		Name: "slab", Kind: kind, Device: dev, Widths: w, Types: types,
-		Policy: p, Engine: e, Leases: leases, Logger: opts.Logger, ResultLimit: opts.ResultLimit,
-		Another: func(dev device.Device) (*core.Table, error) {
-			t, err := newTable(dev, kind, w, types, &opts)
-			return t.core, err
-		},
+	c := core.Config{Name: "slab", Kind: kind, Device: dev, Widths: w, Types: types, Logger: opts.Logger, ResultLimit: opts.ResultLimit}
+	t, err := core.Make(c, err, func(c *core.Config) error {
+		p := &policy{opts: opts, widths: w, multi: kind == core.MultiMap}
+		units, err := p.size()
+		if err != nil {
+			return err
+		}
+		g := geometry{seed: opts.Seed, buckets: p.minBuckets}
+		if err := enough(c.Device, g, units, opts.Fixed); err != nil {
+			return err
+		}
+		c.Policy = p
+		p.engine, c.Leases, err = newEngine(c.Device, w, g, units, opts.Fixed, p.multi)
+		c.Engine = p.engine
+		return err
 	})
-	return table{t, p}, nil
+	if err != nil {
+		return table{}, err
+	}
+	return table{t, t.Policy.(*policy)}, nil
 }

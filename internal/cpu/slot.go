@@ -3,8 +3,6 @@ package cpu
 import (
 	"structs"
 	"unsafe"
-
-	"github.com/weftgo/weft/internal/hash"
 )
 
 // The stored key types and the stored value types. A set stores no value.
@@ -46,18 +44,6 @@ func Sentinel[K Key](s K) K { return ^s }
 // last. Such keys are stored like any other, as ^key, in a place that holds
 // nothing else: every key is legal, and ordinary keys pay one comparison for it.
 func IsSentinel[K Key](key, last K) bool { return key >= ^last }
-
-// Home is which of n places is a key's: in order of its hash, whatever n
-// is; n, if it looks like a sentinel.
-func Home[K Key](key, last K, seed uint64, n uint32) uint32 {
-	switch {
-	case IsSentinel(key, last):
-		return n
-	case unsafe.Sizeof(key) == 4:
-		return hash.Reduce32(hash.Uint32(uint32(key), seed), n)
-	}
-	return uint32(hash.Reduce64(hash.Uint64(uint64(key), seed), uint64(n)))
-}
 
 // Stored is what a key is stored as.
 func Stored[K Key](key, last K) K {

@@ -3,7 +3,10 @@
 // another, so the two must agree bit for bit.
 package hash
 
-import "math/bits"
+import (
+	"math/bits"
+	"unsafe"
+)
 
 // Uint32 is Murmur3's finalizer with better-mixing constants, keyed by the low
 // half of seed; a bijection for every seed.
@@ -36,4 +39,16 @@ func Reduce32(h, n uint32) uint32 { return uint32(uint64(h) * uint64(n) >> 32) }
 func Reduce64(h, n uint64) uint64 {
 	hi, _ := bits.Mul64(h, n)
 	return hi
+}
+
+// Home is which of n places is a key's: in order of its hash, whatever n is. Keys
+// from extra on, which look like sentinels, have a place behind them: n.
+func Home[K uint32 | uint64](key, extra K, seed uint64, n uint32) uint32 {
+	if key >= extra {
+		return n
+	}
+	if unsafe.Sizeof(key) == 4 {
+		return Reduce32(Uint32(uint32(key), seed), n)
+	}
+	return uint32(Reduce64(Uint64(uint64(key), seed), uint64(n)))
 }
