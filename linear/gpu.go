@@ -148,18 +148,12 @@ func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *bat
 func (e *gpuEngine) geometry() geometry { return e.Parts().(*generation).geometry }
 
 func (e *gpuEngine) probeLengths(ctx context.Context) (sum uint64, longest uint32, err error) {
-	if err := e.Stream.Fill(e.Word(gpu.WordSum), 0, 4); err != nil {
-		return 0, 0, err
-	}
-	p := statsParams{table: refOf(e.Parts()), sum: e.Word(gpu.WordSum), longest: e.Word(gpu.WordLongest)}
-	if err := device.Launch(e.Stream, e.kernel.probe, gpu.Wave(e.Dev, slots(e.Parts(), e.Widths)), gpu.Block, &p); err != nil {
-		return 0, 0, err
-	}
 	var out [2]uint64
-	if err := e.Stream.CopyOut(ctx, device.Bytes(out[:]), e.Word(gpu.WordSum)); err != nil {
-		return 0, 0, err
-	}
-	return out[0], uint32(out[1]), nil
+	err = e.Report(ctx, out[:], func(to device.Ptr) error {
+		p := statsParams{table: refOf(e.Parts()), sum: to, longest: to + 8}
+		return device.Launch(e.Stream, e.kernel.probe, gpu.Wave(e.Dev, slots(e.Parts(), e.Widths)), gpu.Block, &p)
+	})
+	return out[0], uint32(out[1]), err
 }
 
 // Close is for [core.Engine].

@@ -30,9 +30,6 @@ type gpuEngine struct {
 	gpu.Engine
 	kernel kernels
 	fixed  bool
-
-	// all reports on whole tables, in device memory: the counts of chains.
-	all device.Slice[uint64]
 }
 
 // kernels are the entry points for one pair of widths: what the structure
@@ -57,9 +54,6 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixe
 		return nil, nil, err
 	}
 	if err = e.OpenEngine(dev, w, slotsIn(w.Slot), &e.kernel); err != nil {
-		return nil, nil, err
-	}
-	if e.all, err = device.Make[uint64](dev, chainLengths); err != nil {
 		return nil, nil, err
 	}
 	gen, err := allocate(dev, g, units, fixed)
@@ -217,17 +211,9 @@ func (e *gpuEngine) Clear(ctx context.Context) error {
 }
 
 func (e *gpuEngine) chains(ctx context.Context) (lengths [chainLengths]uint64, err error) {
-	s, g := e.Stream, e.generation()
-	if err := s.Fill(e.all.Ptr(), 0, 2*chainLengths); err != nil {
-		return lengths, err
-	}
-	p := chainParams{table: refOf(g), lengths: e.all.Ptr()}
-	if err := device.Launch(s, e.kernel.chains, gpu.Wave(e.Dev, int(g.buckets)+1), gpu.Block, &p); err != nil {
-		return lengths, err
-	}
-	err = e.all.CopyTo(ctx, s, lengths[:])
+	g := e.generation()
+	err = e.Report(ctx, lengths[:], func(to device.Ptr) error {
+		return device.Launch(e.Stream, e.kernel.chains, gpu.Wave(e.Dev, int(g.buckets)+1), gpu.Block, &chainParams{table: refOf(g), lengths: to})
+	})
 	return lengths, err
 }
-
-// Close is for [core.Engine].
-func (e *gpuEngine) Close() error { return errors.Join(e.Engine.Close(), e.all.Free()) }

@@ -131,7 +131,7 @@ func (e *Engine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *b
 
 // Present is for [core.Presenter].
 func (e *Engine) Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
-	if err := errors.Join(e.Set(s, WordSum, 0), e.Set(s, WordSum+1, 0)); err != nil {
+	if err := s.Fill(e.Word(WordSum), 0, 2); err != nil {
 		return 0, err
 	}
 	if err := e.structure.Look(s, e.Parts(), b.Only(batch.Keys), e.Word(WordSum)); err != nil {
@@ -353,6 +353,22 @@ func (e *Engine) Move(ctx context.Context, to core.Parts, move func(s *device.St
 		return lost, errors.Join(err, to.Free())
 	}
 	return 0, e.Leases.Replace(to)
+}
+
+// reportNumbers is how many a report has at most.
+const reportNumbers = 32
+
+// Report runs a launch on the engine's stream that adds to as many numbers as out
+// has, from a place on the device on, and reads them: statistics of a table.
+func (e *Engine) Report(ctx context.Context, out []uint64, launch func(to device.Ptr) error) error {
+	to := e.Word(WordReport)
+	if err := e.Stream.Fill(to, 0, 2*len(out)); err != nil {
+		return err
+	}
+	if err := launch(to); err != nil {
+		return err
+	}
+	return e.Stream.CopyOut(ctx, device.Bytes(out), to)
 }
 
 // Extent is for [core.Engine].

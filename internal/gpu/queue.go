@@ -36,9 +36,8 @@ const (
 	WordResult           // whatever a kernel finds out
 	WordSum              // 64 bits, which a lookup may add to
 	_
-	WordLongest // 64 bits
-	_
-	words
+	WordReport // numbers of 64 bits, see Engine.Report
+	words      = WordReport + 2*reportNumbers
 )
 
 // Open prepares a queue. What is opened is closed by Close, also after an

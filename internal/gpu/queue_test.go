@@ -61,7 +61,7 @@ func TestLaunchShapes(t *testing.T) {
 func TestWords(t *testing.T) {
 	q, _ := open(t)
 	ctx := t.Context()
-	for w := range gpu.WordLongest + 2 {
+	for w := range gpu.WordReport + 2 {
 		if v, err := q.Read(ctx, w); v != 0 || err != nil {
 			t.Errorf("word %d is %d at first, %v", w, v, err)
 		}
@@ -69,7 +69,7 @@ func TestWords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for w := range gpu.WordLongest + 2 {
+	for w := range gpu.WordReport + 2 {
 		if v, err := q.Read(ctx, w); v != uint32(w)+7 || err != nil {
 			t.Errorf("word %d is %d, %v", w, v, err)
 		}
