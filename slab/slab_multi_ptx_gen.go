@@ -30,7 +30,7 @@ import (
 //kernelgen:input ca14316a41156243e68119e3997aeb358cd12dacf04bf63cd26ffc01076660ef 5869 slab/search.cuh
 //kernelgen:input 3cc0dfdc7a1046809bbfbe37ecd9286f2ef3b962d6abc8bcfdbb1d37ec45b388 654 slab/slab_multi.cu
 //kernelgen:input 29fb3af5890d9b7b5682635b1d830862f3bd5c7e13ded5eec1fa3323d9c6e4ce 2181 slab/tile.cuh
-//kernelgen:input 18953bf6b47ef7c87a00f2dcf2ccf782929189c6588d605088656689b195929f 1653 slab/tuning.cuh
+//kernelgen:input efef3081794d6ece1638e4f61ffdc0b3aaa89ffddca9851dcf82150754dc9830 1653 slab/tuning.cuh
 //kernelgen:output baa1a5990dc73b40742ed5e3ebd7bca4470c7789f8136a3ed8f0ae5de38efe11 70633 slab/slab_multi_32_32_sm80.ptx
 //kernelgen:output 708e0324068d39f5a4b19cffab83821ad3845ba95e3d36ef49e644f53f7b02da 70633 slab/slab_multi_32_32_sm90.ptx
 //kernelgen:output ab386f7cf2cf85ca084fbdaac72240ccb226b14080fdf92718e274b301a97148 67957 slab/slab_multi_32_64_sm80.ptx

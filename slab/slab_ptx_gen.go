@@ -30,7 +30,7 @@ import (
 //kernelgen:input ca14316a41156243e68119e3997aeb358cd12dacf04bf63cd26ffc01076660ef 5869 slab/search.cuh
 //kernelgen:input 037552657001716896d30f0cff65079c4478db843e27ab5428945b21992660cd 1346 slab/slab.cu
 //kernelgen:input 29fb3af5890d9b7b5682635b1d830862f3bd5c7e13ded5eec1fa3323d9c6e4ce 2181 slab/tile.cuh
-//kernelgen:input 18953bf6b47ef7c87a00f2dcf2ccf782929189c6588d605088656689b195929f 1653 slab/tuning.cuh
+//kernelgen:input efef3081794d6ece1638e4f61ffdc0b3aaa89ffddca9851dcf82150754dc9830 1653 slab/tuning.cuh
 //kernelgen:input abdec8a2e46d0590e0f4e892d0d438fb6047ab671cb1e3d957355d4bbf0a8160 6797 slab/whole.cuh
 //kernelgen:output d53b20eb2bbdff41b9c2c371dfcc9ccb7fa777f350456b5a669361fe68a237f1 131556 slab/slab_32_32_sm80.ptx
 //kernelgen:output 57d23dc5adcee03b6217874118f2218a0da560a9db28e04a1149a7adbc0b2c03 131556 slab/slab_32_32_sm90.ptx
