@@ -2,6 +2,7 @@ package linear_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -157,18 +158,22 @@ func TestApplyOnFullMap(t *testing.T) {
 
 // The same for a batch on the device, whose outputs lie where the values were.
 func TestApplyOnDeviceOnFullMap(t *testing.T) {
-	t.Run("device", func(t *testing.T) { applyOnFullMap(t, devicetest.Open(t)) })
-	t.Run("simulated", func(t *testing.T) { applyOnFullMap(t, devicetest.OpenSim(t, nil)) })
+	for _, within := range []bool{false, true} {
+		t.Run(fmt.Sprintf("device, within %v", within), func(t *testing.T) { applyOnFullMap(t, devicetest.Open(t), within) })
+		t.Run(fmt.Sprintf("simulated, within %v", within), func(t *testing.T) { applyOnFullMap(t, devicetest.OpenSim(t, nil), within) })
+	}
 }
 
-func applyOnFullMap(t *testing.T, dev device.Device) {
+func applyOnFullMap(t *testing.T, dev device.Device, within bool) {
 	m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
 	keys := conformance.Sequence[uint64](1, 64)
 	if n, err := m.Put(t.Context(), keys, keys); n != 64 || err != nil {
 		t.Fatal(n, err)
 	}
-	if n, err := m.Delete(t.Context(), keys[:32], nil); n != 32 || err != nil {
-		t.Fatal(n, err)
+	if !within {
+		if n, err := m.Delete(t.Context(), keys[:32], nil); n != 32 || err != nil {
+			t.Fatal(n, err)
+		}
 	}
 	s := devicetest.NewStream(t, dev)
 	fresh := conformance.Sequence[uint64](1000, 32)
@@ -176,11 +181,15 @@ func applyOnFullMap(t *testing.T, dev device.Device) {
 	for i := range kinds {
 		kinds[i] = weft.OpPut + weft.OpKind(i%2) // or PutNew
 	}
+	if within { // the batch itself makes the room
+		fresh = append(fresh, keys[:32]...)
+		kinds = append(kinds, slices.Repeat([]weft.OpKind{weft.OpDelete}, 32)...)
+	}
 	k, v, kind := devicetest.Upload(t, s, fresh), devicetest.Upload(t, s, fresh), devicetest.Upload(t, s, kinds)
 	if err := errors.Join(m.ApplyOn(s, kind, k, v, device.Slice[bool]{}), m.Sync(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	conformance.WantPairs(t, m, append(fresh, keys[32:]...))
+	conformance.WantPairs(t, m, append(fresh[:32:32], keys[32:]...))
 }
 
 // ErrFull says that some operations found no room; all others have run, also

@@ -58,24 +58,25 @@ func (p *policy) room(used uint64) int { return roomIn(p.slots(), p.opts.MaxLoad
 // crowdedShare of the slots in use is when an operation may find none on its path.
 const crowdedShare = 0.95
 
-// tight reports whether some of n operations may find no slot, and would if
-// they ran again.
-func (p *policy) tight(now core.Counters, n int) bool {
-	return float64(now.Used)+float64(n) > crowdedShare*float64(p.slots()) && (!p.opts.Fixed || now.Dead > 0)
+// tight reports whether some of n operations of a batch may find no slot, and
+// would if they ran again: a fixed table has dead slots, or gets some by the batch.
+func (p *policy) tight(now core.Counters, b *batch.Batch, n int) bool {
+	return float64(now.Used)+float64(n) > crowdedShare*float64(p.slots()) &&
+		(!p.opts.Fixed || now.Dead > 0 || b.Columns[batch.Kinds].Given())
 }
 
 // Before is for [core.Policy]: it grows the table, if it must, so that the whole
 // batch has room, or at least a chunk.
 func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	switch {
-	case s != nil && !now.Exact && p.tight(now, b.N):
+	case s != nil && !now.Exact && p.tight(now, b, b.N):
 		return 0, false, nil
 	case p.opts.Fixed:
 		n, err = p.maybeClean(ctx, now, s != nil, b.N)
 	default:
 		n, err = p.makeRoom(ctx, now, s, b)
 	}
-	return n, s != nil && (p.tight(now, n) || p.forgets(b)), err
+	return n, s != nil && (p.tight(now, b, n) || p.forgets(b)), err
 }
 
 // forgets reports a batch that may find no slot for a key though the table has
@@ -168,8 +169,8 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	}
 	still, err = core.Rerun(ctx, p.engine, failed)
 	switch {
-	case before == nil:
-		return still, false, err
+	case before == nil: // a growing table without dead slots doubles next
+		return still, !p.opts.Fixed, err
 	case len(still) == failed.N && err == nil:
 		p.stuck.Counters, p.stuck.lines = now, lines
 		return still, false, p.engine.revert(before)
@@ -188,7 +189,9 @@ func (p *policy) relax(ctx context.Context, dead bool) (before *core.Lease, err 
 		}
 	}
 	if p.opts.Fixed || dead {
-		return nil, p.resize(ctx, lines, true)
+		if err := p.resize(ctx, lines, true); p.opts.Fixed || !cannotGrow(err) {
+			return nil, err
+		}
 	}
 	before = p.engine.hold()
 	if err := p.resize(ctx, uint32(min(2*uint64(lines), maxLines)), true); err != nil {

@@ -54,6 +54,7 @@ type generation struct {
 	leases  int              // of calls and held, and one while it is current
 	held    int              // of those, the ones that user code holds
 	streams []*device.Stream // of callers, with lookups that nobody has waited for
+	many    int              // so many of them are looked through for some to forget
 }
 
 // Lease is a right to one generation of memory, at a version of its content if
@@ -173,15 +174,16 @@ func (l *Lease) On(s *device.Stream) {
 	if slices.Contains(l.gen.streams, s) {
 		return
 	}
-	l.gen.streams = append(l.gen.streams, s)
-	if n := len(l.gen.streams); n >= manyStreams && n&(n-1) == 0 {
-		l.gen.streams = slices.DeleteFunc(l.gen.streams, func(s *device.Stream) bool { return waitFor(ended, s) == nil })
+	g := l.gen
+	if g.streams = append(g.streams, s); len(g.streams) >= max(manyStreams, g.many) {
+		g.streams = slices.DeleteFunc(g.streams, func(s *device.Stream) bool { return waitFor(ended, s) == nil })
+		g.many = 2 * len(g.streams)
 	}
 }
 
 // manyStreams is how many streams it takes before those with nothing under way
-// are forgotten; and again at twice as many, so that a lookup asks for one
-// stream, taken all together.
+// are forgotten; and again at twice as many as are left, so that a lookup asks for
+// two streams, taken all together.
 const manyStreams = 64
 
 // ended is a context that has ended: with it, nothing waits.

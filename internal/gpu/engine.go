@@ -3,6 +3,7 @@ package gpu
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"github.com/weftgo/weft/device"
@@ -237,6 +238,8 @@ func (e *Engine) changeHost(ctx context.Context, b *batch.Batch) (done int, fail
 		var ferr error
 		failed, ferr = e.ReadFailed(ctx, x)
 		err = errors.Join(err, ferr)
+		// A piece that went wrong may have run a part of its operations.
+		failed = slices.DeleteFunc(failed, func(i uint32) bool { return int(i) >= done })
 	}
 	return done, failed, err
 }
