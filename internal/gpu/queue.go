@@ -3,6 +3,7 @@ package gpu
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/weftgo/weft/device"
@@ -128,8 +129,11 @@ func (q *Queue) ReadFailed(ctx context.Context, x *Scratch) ([]uint32, error) {
 
 // listFailed is ReadFailed of so many.
 func (q *Queue) listFailed(ctx context.Context, x *Scratch, n uint32) ([]uint32, error) {
-	if n == 0 {
+	switch {
+	case n == 0:
 		return nil, nil
+	case int(n) > x.Ops: // rather than memory for so many
+		return nil, fmt.Errorf("gpu: %d operations are said to have found no room, of %d at most", n, x.Ops)
 	}
 	failed := make([]uint32, n)
 	if err := q.Stream.CopyOut(ctx, device.Bytes(failed), x.failed()); err != nil {
