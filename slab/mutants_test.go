@@ -9,6 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/dst"
 	"github.com/weftgo/weft/internal/mutate"
 )
@@ -168,6 +169,11 @@ func (e reusing) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	part := *b
 	part.Flags |= batch.Reuse
 	return e.engine.Change(ctx, s, &part)
+}
+
+// Present is for [core.Presenter].
+func (e reusing) Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
+	return e.engine.(core.Presenter).Present(ctx, s, b)
 }
 
 // Dead slots must not be taken while keys are deleted: two threads would put
