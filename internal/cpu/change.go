@@ -21,16 +21,16 @@ const (
 
 	// SmallPiece is the size of the smallest pieces that are tried where a core
 	// would be long at its share of a larger one.
-	SmallPiece = 1 << 13
+	SmallPiece = 1 << 12
 
 	// aloneOps is the number of changes below which dealing them out costs
 	// more than it gains.
 	aloneOps = 1 << 11
 
 	// crowd is how many more operations than others a share of a piece may have.
-	// So many at one place take ten milliseconds, also if a path or chain there
-	// grows meanwhile.
-	crowd = 1 << 12
+	// So many at one place take a few milliseconds, also if a path or chain
+	// there grows meanwhile.
+	crowd = 1 << 11
 )
 
 // Loops are what a structure does with one piece of a batch of changes.
@@ -127,7 +127,7 @@ func (e *Engine) together(b *batch.Batch, l Loops, whole Share) (sum Result, ok 
 // crowded reports whether a share has many more of n operations than others.
 func crowded(shares []Share, n int) bool {
 	for _, s := range shares {
-		if len(s.Ops) > n/len(shares)+crowd {
+		if len(s.Ops) >= n/len(shares)+crowd {
 			return true
 		}
 	}
