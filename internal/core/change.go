@@ -200,7 +200,7 @@ func (t *Table) chunksOn(ctx context.Context, s *device.Stream, b *batch.Batch) 
 		if err != nil {
 			return err
 		}
-		part := b.Part(done, done+n)
+		part := b.Chunk(done, done+n)
 		if report {
 			part.Flags |= batch.Report
 		}
@@ -271,11 +271,13 @@ func (t *Table) retryOn(ctx context.Context, s *device.Stream, b *batch.Batch, f
 // that find none again, or that an error leaves not run, ascending.
 func Rerun(ctx context.Context, e Engine, failed *batch.Batch) (still []uint32, err error) {
 	for done := 0; done < failed.N && err == nil; {
-		ran, without, e := e.Change(ctx, nil, failed.Chunk(done, failed.N))
+		var ran int
+		var without []uint32
+		ran, without, err = e.Change(ctx, nil, failed.Chunk(done, failed.N))
 		for _, i := range without {
 			still = append(still, uint32(done)+i)
 		}
-		done, err = done+ran, e
+		done += ran
 		for i := done; err != nil && i < failed.N; i++ {
 			still = append(still, uint32(i))
 		}

@@ -63,11 +63,11 @@ func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offset
 			b.Columns[r] = c
 		}
 	}
-	if !t.Engine.Caps().Beside {
-		return t.Engine.(Expander).Expand(ctx, nil, lease, b)
+	var found []uint32 // as many as counted, unless changes may go on beside
+	if t.Engine.Caps().Beside {
+		found = make([]uint32, b.N)
+		b.Columns[batch.Counts] = batch.Output(found)
 	}
-	found := make([]uint32, b.N)
-	b.Columns[batch.Counts] = batch.Output(found)
 	if err := t.Engine.(Expander).Expand(ctx, nil, lease, b); err != nil {
 		return err
 	}

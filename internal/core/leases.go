@@ -176,7 +176,7 @@ func (l *Lease) On(s *device.Stream) {
 	}
 	g := l.gen
 	if g.streams = append(g.streams, s); len(g.streams) >= max(manyStreams, g.many) {
-		g.streams = slices.DeleteFunc(g.streams, func(s *device.Stream) bool { return waitFor(ended, s) == nil })
+		g.streams = slices.DeleteFunc(g.streams, func(s *device.Stream) bool { return waitFor(Ended, s) == nil })
 		g.many = 2 * len(g.streams)
 	}
 }
@@ -186,8 +186,8 @@ func (l *Lease) On(s *device.Stream) {
 // two streams, taken all together.
 const manyStreams = 64
 
-// ended is a context that has ended: with it, nothing waits.
-var ended = func() context.Context {
+// Ended is a context that has ended: who waits with it only asks.
+var Ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx

@@ -9,9 +9,9 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// Reset submits setting the counter to zero, before the work of all pieces that
+// reset submits setting the counter to zero, before the work of all pieces that
 // the ring runs next.
-func (c *Carrier) Reset() error {
+func (c *Carrier) reset() error {
 	s, err := c.Ring.Work()
 	if err != nil {
 		return err
@@ -19,18 +19,18 @@ func (c *Carrier) Reset() error {
 	return s.Fill(c.Hits.Ptr(), 0, 2)
 }
 
-// Bring submits reading the counter to a piece that is the whole batch, behind its
-// work: it is Counted when the batch has arrived.
-func (c *Carrier) Bring(p *staging.Piece) error {
+// bring submits reading the counter behind a piece that is the whole batch: it is
+// counted when the batch has arrived.
+func (c *Carrier) bring(p *staging.Piece) error {
 	return p.Stream.CopyOutAsync(c.host[:8], c.Hits.Ptr())
 }
 
-// Counted is what Bring has read.
-func (c *Carrier) Counted() int { return int(batch.View[uint64](c.host)[0]) }
+// counted is what bring has read.
+func (c *Carrier) counted() int { return int(batch.View[uint64](c.host)[0]) }
 
-// Count waits for the work of all pieces, whatever becomes of the context, and
+// count waits for the work of all pieces, whatever becomes of the context, and
 // reads the counter.
-func (c *Carrier) Count(ctx context.Context) (int, error) {
+func (c *Carrier) count(ctx context.Context) (int, error) {
 	s, err := c.Ring.Work()
 	if err != nil {
 		return 0, err
@@ -38,7 +38,7 @@ func (c *Carrier) Count(ctx context.Context) (int, error) {
 	if err := s.CopyOut(context.WithoutCancel(ctx), c.host[:8], c.Hits.Ptr()); err != nil {
 		return 0, err
 	}
-	return c.Counted(), nil
+	return c.counted(), nil
 }
 
 // bringReport submits reading the counters of a table, and a word, behind the

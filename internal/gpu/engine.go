@@ -103,7 +103,7 @@ func (e *Engine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *b
 		return 0, 0, err
 	}
 	defer e.Give(c)
-	if err := c.Reset(); err != nil {
+	if err := c.reset(); err != nil {
 		return 0, 0, err
 	}
 	whole := false // all in one piece
@@ -116,14 +116,14 @@ func (e *Engine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *b
 			return err
 		}
 		whole = true
-		return c.Bring(p)
+		return c.bring(p)
 	})
 	if whole && err == nil {
-		return done, c.Counted(), nil
+		return done, c.counted(), nil
 	}
 	// All pieces that were sent have arrived, so the count is theirs. If none
 	// was, the counter may not be zero yet: it is read on the same stream.
-	hits, e2 := c.Count(ctx)
+	hits, e2 := c.count(ctx)
 	if err == nil {
 		err = e2
 	}
@@ -216,18 +216,7 @@ func (e *Engine) changeHost(ctx context.Context, b *batch.Batch) (done int, fail
 	}
 	defer e.Give(c)
 	done, err = c.Ring.RunInOrder(ctx, b, func(p *staging.Piece) error {
-		return e.Submit(p.Stream, func() error {
-			if p.Lo == 0 {
-				if err := e.Set(p.Stream, WordFailed, 0); err != nil {
-					return err
-				}
-			}
-			err := e.launch(p.Stream, p.Batch, x, e.Failed(x), p.Lo)
-			if p.Lo+p.Batch.N < b.N || err != nil {
-				return err
-			}
-			return c.bringReport(p.Stream, linesOf(e.Parts()).TallyPtr(), e.Word(WordFailed))
-		})
+		return e.Submit(p.Stream, func() error { return e.changePiece(c, p, b.N, x) })
 	})
 	// What has been run has been run, whatever has become of the context.
 	switch ctx := context.WithoutCancel(ctx); {
@@ -242,6 +231,19 @@ func (e *Engine) changeHost(ctx context.Context, b *batch.Batch) (done int, fail
 		failed = slices.DeleteFunc(failed, func(i uint32) bool { return int(i) >= done })
 	}
 	return done, failed, err
+}
+
+// changePiece submits a piece of a batch of n operations from host memory.
+func (e *Engine) changePiece(c *Carrier, p *staging.Piece, n int, x *Scratch) error {
+	if p.Lo == 0 {
+		if err := e.Set(p.Stream, WordFailed, 0); err != nil {
+			return err
+		}
+	}
+	if err := e.launch(p.Stream, p.Batch, x, e.Failed(x), p.Lo); err != nil || p.Lo+p.Batch.N < n {
+		return err
+	}
+	return c.bringReport(p.Stream, linesOf(e.Parts()).TallyPtr(), e.Word(WordFailed))
 }
 
 // know takes over what has come back with the last piece of a batch: the
@@ -391,10 +393,10 @@ func (e *Engine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *
 		if err := errors.Join(p.Stream.Wait(e.Visible), p.Stream.Fill(c.Hits.Ptr(), 0, 2)); err != nil {
 			return err
 		}
-		return e.structure.Export(p.Stream, l.Parts, lo, hi, p.Batch, c.Hits.Ptr())
+		return errors.Join(e.structure.Export(p.Stream, l.Parts, lo, hi, p.Batch, c.Hits.Ptr()), c.bring(p))
 	})
 	if err != nil {
 		return 0, err
 	}
-	return c.Count(ctx)
+	return c.counted(), nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
 )
 
 const (
@@ -126,20 +127,12 @@ func (w *Workspace) done(x *Scratch) bool {
 	if x.user == nil {
 		return true
 	}
-	// It asks once, and does not wait.
-	if x.user.Changed.Sync(ended) != nil {
+	if x.user.Changed.Sync(core.Ended) != nil {
 		return false
 	}
 	x.user = nil
 	return true
 }
-
-// ended is a context that has ended.
-var ended = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()
 
 // drop frees what nobody uses and is too small for n operations.
 func (w *Workspace) drop(n int) (err error) {

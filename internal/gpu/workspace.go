@@ -22,11 +22,11 @@ type Workspace struct {
 	carriers []*Carrier // that are idle
 
 	loading sync.Mutex
-	kernels *kernels
+	kernels *kernels // guarded by loading; nil until an engine needs them
 
 	limit   int // bytes of all scratches, at most
 	scratch []*Scratch
-	line    staging.Line
+	line    staging.Line // of calls that wait for a scratch
 }
 
 // workspaces are those of all devices.
