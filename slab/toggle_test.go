@@ -1,10 +1,8 @@
 package slab_test
 
 import (
-	"errors"
 	"testing"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/conformance"
@@ -19,22 +17,7 @@ func TestMixedBatchesOfSetsTakeNoMoreRoom(t *testing.T) {
 		t.Skip("on a GPU the chain grows until the next flush")
 	}
 	set := conformance.Open(t, slab.NewSet[uint32], dev, &slab.Options{MaxTombstones: -1})
-	keys := []uint32{7, ^uint32(0)}
-	if n, err := set.Add(t.Context(), keys, nil); n != 2 || err != nil {
-		t.Fatal(n, err)
-	}
-	before, s := conformance.StatsOf(t, set), devicetest.NewStream(t, dev)
-	on := devicetest.Upload(t, s, []uint32{7, 7, ^uint32(0), ^uint32(0)})
-	kinds := devicetest.Upload(t, s, []weft.OpKind{weft.OpDelete, weft.OpPut, weft.OpDelete, weft.OpPut})
-	for range 40 {
-		if err := errors.Join(set.ApplyOn(s, kinds, on, device.Slice[bool]{}), set.Sync(t.Context())); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n, err := set.Contains(t.Context(), keys, nil); n != 2 || err != nil {
-		t.Fatal(n, err)
-	}
-	if after := conformance.StatsOf(t, set); after != before {
+	if before, after := conformance.Toggle[uint32](t, dev, set); after != before {
 		t.Errorf("%v; before: %v", after, before)
 	}
 }

@@ -208,18 +208,23 @@ func (k kind[S, K, V]) onDuplicates(t testing.TB, s S) {
 			if f.name == "Apply" {
 				continue
 			}
-			r := k.meeting(g, f, n)
-			want, got := r.clone(), r.clone()
-			_, err := f.host(ctx(), like, want.part(n/3, n))
-			must(t, err)
-			on := r.upload(t, st)
-			must(t, f.on(s, st, on.part(n/3, n)))
-			on.download(t, st, got)
-			k.sameRows(t, f.name, got, want)
+			k.bothForms(t, f, like, s, st, k.meeting(g, f, n), n/3, n)
 		}
 		must(t, s.Sync(ctx()))
 		k.holds(t, s, k.content(t, like))
 	}
+}
+
+// bothForms runs a part of the rows on one structure by the host form of a method,
+// and on another that is like it by its On form: all rows come out the same.
+func (k kind[S, K, V]) bothForms(t testing.TB, f form[S, K, V], like, s S, st *device.Stream, r *rows[K, V], lo, hi int) {
+	want, got := r.clone(), r.clone()
+	_, err := f.host(ctx(), like, want.part(lo, hi))
+	must(t, err)
+	on := r.upload(t, st)
+	must(t, f.on(s, st, on.part(lo, hi)))
+	on.download(t, st, got)
+	k.sameRows(t, f.name, got, want)
 }
 
 // Batches of sizes around those of warps and tiles lie beside memory that is not
@@ -230,14 +235,7 @@ func (k kind[S, K, V]) onSizes(t testing.TB, s S) {
 	for _, n := range []int{0, 1, 3, 4, 5, 31, 32, 33, 255, 256, 257} {
 		r := k.batch(g, n+2*margin)
 		for _, f := range k.forms {
-			want, got := r.clone(), r.clone()
-			part := want.part(margin, margin+n)
-			_, err := f.host(ctx(), like, part)
-			must(t, err)
-			on := r.upload(t, st)
-			must(t, f.on(s, st, on.part(margin, margin+n)))
-			on.download(t, st, got)
-			k.sameRows(t, f.name, got, want)
+			k.bothForms(t, f, like, s, st, r, margin, margin+n)
 		}
 	}
 	must(t, s.Sync(ctx()))
