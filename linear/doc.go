@@ -56,6 +56,10 @@
 // A table of fixed size is rehashed in place, within its own memory, before its
 // dead slots make searches long; inplace.go says how.
 //
+// A batch on a stream of a GPU is waited for where an operation of it may find no
+// slot though there are some: mixed batches of sets, and batches that bring a table
+// near its last slots. Others are submitted, and nothing waits.
+//
 // Iteration reads the lines in an order that has nothing to do with where they
 // lie (core.Spread): the home of a key is its scaled hash, so deleting or copying
 // keys in the order of the table would empty or fill one region after the other.
