@@ -17,9 +17,9 @@ func apply[K Key, V Value](ctx context.Context, t *core.Table, ops []Op[K, V], r
 		panic(fmt.Sprintf("%s: Apply: %d operations, but %d results", t.Name, len(ops), len(res)))
 	}
 	for i, o := range ops {
-		if o.Kind > t.Kind.Last() {
+		if err := t.CheckKind(o.Kind); err != nil {
 			clear(res)
-			return t.Partial("Apply", 0, 0, t.Kind.Invalid(i, o.Kind))
+			return t.Partial("Apply", 0, 0, fmt.Errorf("operation %d: %w", i, err))
 		}
 	}
 	c := newColumns[K, V](min(len(ops), core.ChunkOps), res != nil)

@@ -27,6 +27,22 @@ func (m *Map[K, V]) CopyTo(ctx context.Context, dev device.Device) (*Map[K, V], 
 	return NewMap[K, V](t), nil
 }
 
+// Reduce inserts pairs or combines their values with those that are there, and
+// counts the keys that were new: sums, counts and extremes of groups. A reduction
+// that the values don't have is device.ErrInvalid, and then nothing is run.
+func (m *Map[K, V]) Reduce(ctx context.Context, keys []K, vals []V, by Reduction) (inserted int, err error) {
+	return m.core.Reduce(ctx, "Reduce", m.batch(op.Kind(by), len(keys), batch.Columns{
+		batch.Keys: batch.In(keys), batch.Vals: batch.In(vals),
+	}))
+}
+
+// ReduceOn is Reduce for a batch on the device.
+func (m *Map[K, V]) ReduceOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], by Reduction, inserted ...device.Slice[uint64]) error {
+	return m.core.ReduceOn(s, "ReduceOn", m.batch(op.Kind(by), keys.Len(), batch.Columns{
+		batch.Keys: batch.InOn(keys), batch.Vals: batch.InOn(vals),
+	}), inserted...)
+}
+
 // pairs is what maps and multimaps share.
 type pairs[K Key, V Value] struct{ table[K] }
 
@@ -86,7 +102,7 @@ func (m *pairs[K, V]) Apply(ctx context.Context, ops []Op[K, V], res []Result[V]
 }
 
 // ApplyOn is Apply for a batch on the device, in columns: vals holds the values
-// of OpPut and OpPutNew and receives those of OpGet and OpPutNew, and zeros,
+// of OpPut, OpPutNew and the reductions and receives those of OpGet and OpPutNew, and zeros,
 // except where an operation found no room; ok receives Result.OK and may be
 // empty. An operation of a kind that the structure does not have does nothing.
 func (m *pairs[K, V]) ApplyOn(s *device.Stream, kinds device.Slice[OpKind], keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool]) error {

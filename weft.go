@@ -27,6 +27,7 @@
 //	Delete     the first one reports that the key was there; in a multimap, each
 //	           removes a pair, as long as there are any
 //	DeleteAll  on a CPU the first one removes all pairs; on a GPU each removes some
+//	Reduce     all are combined
 //	Apply      concurrent: any order of the batch's operations explains it; on a
 //	           CPU that of the batch, but for those that find no room at first
 //
@@ -90,13 +91,34 @@ const (
 	OpPutNew    = op.PutNew    // insert the pair if the key is absent
 	OpDelete    = op.Delete    // remove the key; in a multimap, its first pair
 	OpDeleteAll = op.DeleteAll // remove all pairs of the key, one after another; multimaps only
+
+	// Insert the pair or combine its value with the one that is there, as
+	// [Map.Reduce] does; maps only.
+	OpSum = op.Sum
+	OpMin = op.Min
+	OpMax = op.Max
+	OpAnd = op.And
+	OpOr  = op.Or
+)
+
+// Reduction is how [Map.Reduce] combines a value with the one that is there.
+type Reduction op.Kind
+
+// The reductions. Of integers the outcome is exact, and the same in any order of
+// the pairs; sums of floats depend on it in their last digits.
+const (
+	Sum = Reduction(op.Sum) // integers wrap
+	Min = Reduction(op.Min) // as Go's min: NaN, if one of them is; -0 is less than 0
+	Max = Reduction(op.Max) // as Go's max
+	And = Reduction(op.And) // bit by bit; integers only
+	Or  = Reduction(op.Or)  // bit by bit; integers only
 )
 
 // Op is one operation of a mixed batch.
 type Op[K Key, V Value] struct {
 	Kind  OpKind
 	Key   K
-	Value V // OpPut and OpPutNew
+	Value V // OpPut, OpPutNew and the reductions
 }
 
 // Result is what an [Op] came to.
@@ -104,7 +126,7 @@ type Result[V Value] struct {
 	// Value is the value found by OpGet, or by an OpPutNew whose key was
 	// there already; otherwise zero.
 	Value V
-	// OK reports: OpGet, the key was there; OpPut and OpPutNew, the pair is
-	// new; OpDelete and OpDeleteAll, the key was there.
+	// OK reports: OpGet, the key was there; OpPut, OpPutNew and the reductions, the
+	// pair is new; OpDelete and OpDeleteAll, the key was there.
 	OK bool
 }

@@ -9,7 +9,7 @@ import (
 func TestOpKindNames(t *testing.T) {
 	for kind, want := range map[OpKind]string{
 		OpGet: "Get", OpPut: "Put", OpPutNew: "PutNew", OpDelete: "Delete",
-		OpDeleteAll: "DeleteAll", OpDeleteAll + 1: "invalid operation", 255: "invalid operation",
+		OpDeleteAll: "DeleteAll", OpSum: "Sum", OpOr: "Or", OpOr + 1: "invalid operation", 255: "invalid operation",
 	} {
 		if got := kind.String(); got != want {
 			t.Errorf("OpKind(%d) is %q, want %q", uint8(kind), got, want)
@@ -19,7 +19,7 @@ func TestOpKindNames(t *testing.T) {
 
 // The kernels and stored batches know the operations by their numbers.
 func TestOpKindNumbers(t *testing.T) {
-	for want, kind := range []OpKind{OpGet, OpPut, OpPutNew, OpDelete, OpDeleteAll} {
+	for want, kind := range []OpKind{OpGet, OpPut, OpPutNew, OpDelete, OpDeleteAll, OpSum, OpMin, OpMax, OpAnd, OpOr} {
 		if int(kind) != want {
 			t.Errorf("%v is %d, want %d", kind, kind, want)
 		}

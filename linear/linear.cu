@@ -94,7 +94,7 @@ __device__ __forceinline__ void get(const GetParams<Table>& p) {
 // disappear (reuse is never set in a launch that deletes), so two inserters of
 // one key come to the same slot: one wins, the other reads again and finds it.
 // A dead slot remembers its key; without reuse the key returns to it.
-template <class S, int Lanes, int Pieces>
+template <class S, int Lanes, int Pieces, class V = void>
 __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation<S>& op) {
   using Key = typename S::Key;
   using Word = typename S::Word;
@@ -115,7 +115,7 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
     Key key = shuffle(kAll, name, from), value = shuffle(kAll, op.value, from);
     uint32_t kind = shuffle(kAll, op.kind, from);
     Path path{shuffle(kAll, home, from)};
-    bool inserts = kind == kPut || kind == kPutNew;
+    bool adds = inserts<S, V>(kind);
     if (busy) tile.load(t, path, step);
 
     // The first slot of the key, live or remembering it; and the first free
@@ -152,7 +152,7 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
     bool last = end || step + 1 == path.steps(t, tile.kSectors);
     bool claim = spare & kClaim;
     if (frees != 0 && spare > step && !claim) spare = step;
-    bool take = matches == 0 && inserts && frees != 0 && (claim || (last && spare == step));
+    bool take = matches == 0 && adds && frees != 0 && (claim || (last && spare == step));
     bool acts = busy && !wait && (matches != 0 || take);
     uint32_t actor = tile.base + (matches != 0 ? lowest(matches) : frees != 0 ? lowest(frees) : 0);
     Outcome done = kNothing;
@@ -163,7 +163,7 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
       if (take) {
         done = !S::swap(slot, word, S::pair(key, value)) ? kAgain : S::key(word) == S::kDead ? kRevived : kInserted;
       } else {
-        done = act<S>(slot, word, kind, key, value, flags & kContend);
+        done = act<S, V>(slot, word, kind, key, value, flags);
         value = S::value(word);
       }
     }
@@ -172,10 +172,10 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
 
     bool over = acts && done != kAgain;
     if (busy && !wait && !acts) {
-      if (last && inserts && !claim && spare != kUnseen) {
+      if (last && adds && !claim && spare != kUnseen) {
         step = spare, spare = kClaim;  // scanned it all: back to the first free slot
       } else if (step + 1 == path.steps(t, tile.kSectors) || (last && !claim)) {
-        over = true, done = inserts ? kFull : kNothing;
+        over = true, done = adds ? kFull : kNothing;
       } else {
         step++;
       }
@@ -192,7 +192,9 @@ template <class S, class K, class V, int Lanes, int Pieces>
 __device__ __forceinline__ void change_batch(const ChangeParams<Table>& p) {
   uint32_t i = uint32_t(thread_index());
   Operation<S> op = operation<S, K, V>(p.changes, i);
-  change<S, Lanes, Pieces>(p.table, p.changes.flags, op);
+  uint32_t first = unite<S, V>(p.changes.flags, op);
+  change<S, Lanes, Pieces, V>(p.table, p.changes.flags, op);
+  disband<S, V>(first, op);
   outcome<S, V>(p.changes, i, op);
   list(p.changes, i, op, contends(op));
   tally_block(p.table.counters, op.outcome);

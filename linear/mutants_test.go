@@ -62,6 +62,21 @@ var mutants = []mutant{
 		"st.relaxed.gpu.global.u32"},
 }
 
+// peers are the lanes whose values a lane is to combine.
+const peers = `selp\.b32 (%r\d+), (%r\d+), 0, (%p\d+);(\s+setp\.eq\.s32 %p\d+, %r\d+, 9;)`
+
+// reduceMutants lose what is combined.
+var reduceMutants = []mutant{
+	{"a sum is stored without compare and swap", mode{arch: 90}, "32,32", cas64,
+		"ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
+	{"a sum goes to a key that dies", mode{arch: 90}, "32,32", cas64,
+		"atom.relaxed.gpu.global.cas.b64 $1, [$2], $3, $4; mov.b64 $1, $3;"},
+	{"every second lane with the key of another is dropped", mode{arch: 90}, "32,32", peers,
+		"selp.b32 $1, $2, 0, $3; and.b32 $1, $1, 1431655765;$4"},
+	{"a pair is combined by who does not hold it", mode{arch: 80}, "64,64", cas64,
+		"ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
+}
+
 // The default number of schedules finds every one of the mutants. None drops a
 // fence, because these kernels have none: all their accesses to the table are
 // relaxed. A slot is one word, so there is nothing that would need an order;
@@ -70,14 +85,20 @@ func TestMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
+	findAll(t, mutants, schedules[uint32, uint32], schedules[uint64, uint64])
+	findAll(t, reduceMutants, func(m mode) dst.Config[uint32, uint32] { return reducing(schedules[uint32, uint32](m)) },
+		func(m mode) dst.Config[uint64, uint64] { return reducing(schedules[uint64, uint64](m)) })
+}
+
+func findAll(t *testing.T, mutants []mutant, narrow func(mode) dst.Config[uint32, uint32], wide func(mode) dst.Config[uint64, uint64]) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			rewrite := mutate.Replace(t, ".*", m.pattern, m.with)
 			if m.widths == "32,32" {
-				find(t, schedules[uint32, uint32](m.mode), rewrite)
+				find(t, narrow(m.mode), rewrite)
 			} else {
-				find(t, schedules[uint64, uint64](m.mode), rewrite)
+				find(t, wide(m.mode), rewrite)
 			}
 		})
 	}
@@ -106,7 +127,7 @@ func TestMutantsFailKernelTests(t *testing.T) {
 		{"the list of operations without room is not written", "change(_wide)?_32_32", `(?s)(.*)st\.global\.u32 [^;]*;`, "$1;"},
 		{"operations without room are counted by each block for itself", "change(_wide)?_32_32", `atom\.relaxed\.gpu(\.global\.add\.u32)`, "atom.relaxed.cta$1"},
 		{"flags are written where there is no column of them", "change(_wide)?_32_32",
-			`@%p\d+ (bra \$\w+;\s+bra\.uni \$\w+;\s+\$\w+:\s+[^@]*?st\.global\.cs\.u8)`, "$1"},
+			`@%p\d+ bra \$\w+;(\s+setp[^@]*?st\.global\.cs\.u8)`, "$1"},
 		{"the longest path is the shortest", "stats_32_32", `max\.u32`, "min.u32"},
 		{"the longest path is that of one block", "stats_32_32", `red\.relaxed\.gpu\.global\.max\.u32`, "st.global.u32"},
 		{"a table is as large as a path is long", "get(_wide)?_32_32", `(ld\.param\.u32 %r\d+, \[%rd\d+)\+24\]`, "$1+28]"},

@@ -32,7 +32,7 @@ type policy struct {
 
 // Flags is for [core.Policy].
 func (p *policy) Flags(kind op.Kind) (f batch.Flags) {
-	if !p.opts.Unordered {
+	if !p.opts.Unordered && !kind.Reduces() {
 		f |= batch.Order
 	}
 	// Sets can't remember a dead key, see KeyOnly in slot.cuh.

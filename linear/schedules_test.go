@@ -233,6 +233,33 @@ func TestConformanceSimulated(t *testing.T) {
 			suite[uint32, uint32](t, dev, size, nil)
 			suite[uint64, uint64](t, dev, size, &linear.Options{Tombstones: linear.Reuse, Capacity: 10, MaxLoad: .97})
 			setSuite[uint32](t, dev, size, nil)
+			reductions[int32, float32](t, dev, size)
+			reductions[int64, float64](t, dev, size)
+			reductions[uint32, int64](t, dev, size)
 		})
 	}
+}
+
+// reductions run the kernels that take values for more than bits.
+func reductions[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale) {
+	conformance.Reductions(t, dev, size, conformance.MapOf(linear.New[K, V], nil))
+}
+
+// Values that are combined are all there, in some order, whatever is put, deleted
+// and looked up beside them.
+func TestReduceSchedules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, m := range []mode{{arch: 80}, {arch: 90, scheme: linear.Reuse}} {
+		explore(t, "uint32,uint32", reducing(schedules[uint32, uint32](m)), m)
+		explore(t, "uint32,uint64", reducing(schedules[uint32, uint64](m)), m)
+		explore(t, "uint64,uint32", reducing(schedules[uint64, uint32](m)), m)
+		explore(t, "uint64,uint64", reducing(schedules[uint64, uint64](m)), m)
+	}
+}
+
+func reducing[K weft.Key, V weft.Value](cfg dst.Config[K, V]) dst.Config[K, V] {
+	cfg.Reduce = true
+	return cfg
 }

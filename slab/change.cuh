@@ -39,7 +39,7 @@ __device__ __forceinline__ uint32_t attach(const Table& t, Resident& resident, L
 //
 // A warp that lives long brings its resident; one that runs an operation per
 // lane rarely needs a unit, and is better off with three registers more.
-template <class S, bool Multi>
+template <class S, bool Multi, class V = void>
 __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation<S>& op, Resident* resident = nullptr,
                                        uint32_t* removed = nullptr) {
   using Key = typename S::Key;
@@ -62,7 +62,7 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
     Key key = shuffle(kAll, name, from), value = shuffle(kAll, op.value, from);
     uint32_t kind = shuffle(kAll, op.kind, from);
     uint32_t bucket = shuffle(kAll, home, from);
-    bool inserts = kind == kPut || kind == kPutNew;
+    bool adds = inserts<S, V>(kind);
     bool appends = Multi && kind == kPut;  // looks for no key
     tile.load(t, bucket, at, busy);
 
@@ -92,7 +92,7 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
     // All lanes of the tile decide alike; the one with the slot acts.
     bool last = end || !behind;
     if (frees != 0 && spare == kUnseen) spare = at;
-    bool take = matches == 0 && inserts && frees != 0 && (claim || (last && spare == at));
+    bool take = matches == 0 && adds && frees != 0 && (claim || (last && spare == at));
     bool acts = busy && !wait && (matches != 0 || take);
     bool all = Multi && kind == kDeleteAll;
     uint32_t actor = tile.base + (matches != 0 ? lowest(matches) : frees != 0 ? lowest(frees) : 0);
@@ -104,7 +104,7 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
       if (take) {
         done = !S::swap(slot, word, S::pair(key, value)) ? kAgain : S::key(word) == S::kDead ? kRevived : kInserted;
       } else {
-        done = act<S>(slot, word, all ? uint32_t(kDelete) : kind, key, value, contend, steady);
+        done = act<S, V>(slot, word, all ? uint32_t(kDelete) : kind, key, value, flags, steady);
         value = S::value(word);
       }
     }
@@ -119,11 +119,11 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
     bool over = acts && done != kAgain && !all;
     bool grow = false;
     if (busy && !wait && !acts) {
-      if (last && inserts && !claim && spare != kUnseen) {
+      if (last && adds && !claim && spare != kUnseen) {
         at = spare, claim = true;  // scanned it all: back to the first free slot
       } else if (behind && (claim || !end)) {
         at = appends && at == kNoUnit && tile.link.tail != kNoUnit ? tile.link.tail : tile.link.next;
-      } else if (inserts) {
+      } else if (adds) {
         grow = true;
       } else {
         over = true, done = killed != 0 ? kDeleted : kNothing;
@@ -168,8 +168,10 @@ __device__ __forceinline__ void change_batch(const ChangeParams<Table>& p) {
   if constexpr (Multi) {
     if (steady && (c.flags & kContend) && crowded<S>(p.table, op)) op.there = false, op.outcome = kLater;
   }
-  uint32_t removed = 0;
-  change<S, Multi>(p.table, c.flags | steady, op, nullptr, &removed);
+  using R = typename Either<Multi, void, V>::Type;  // multimaps combine nothing
+  uint32_t removed = 0, first = unite<S, R>(c.flags, op);
+  change<S, Multi, R>(p.table, c.flags | steady, op, nullptr, &removed);
+  disband<S, R>(first, op);
   outcome<S, V>(c, i, op);
   if constexpr (Multi)
     if (op.there && c.removed) store_once(c.removed + i, removed);

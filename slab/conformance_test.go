@@ -78,8 +78,16 @@ func TestConformanceSimulated(t *testing.T) {
 			t.Run("multimap uint32,uint32", func(t *testing.T) { multiSuite[uint32, uint32](t, dev, size, nil) })
 			t.Run("multimap uint64,uint64", func(t *testing.T) { multiSuite[uint64, uint64](t, dev, size, &slab.Options{Buckets: 50}) })
 			t.Run("set uint32", func(t *testing.T) { setSuite[uint32](t, dev, size, nil) })
+			t.Run("int32,float32", func(t *testing.T) { reductions[int32, float32](t, dev, size) })
+			t.Run("int64,float64", func(t *testing.T) { reductions[int64, float64](t, dev, size) })
+			t.Run("uint32,int64", func(t *testing.T) { reductions[uint32, int64](t, dev, size) })
 		})
 	}
+}
+
+// reductions run the kernels that take values for more than bits.
+func reductions[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale) {
+	conformance.Reductions(t, dev, size, conformance.MapOf(slab.New[K, V], nil))
 }
 
 func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options) {

@@ -92,7 +92,7 @@ var roomMutants = []mutant{
 	{"the list of operations without room is not written", "change_32_32", `(?s)(.*)st\.global\.u32 [^;]*;`, "$1;"},
 	{"operations without room are counted by each block for itself", "change_32_32", `atom\.relaxed\.gpu(\.global\.add\.u32)`, "atom.relaxed.cta$1"},
 	{"flags are written where there is no column of them", "change_32_32",
-		`@%p\d+ (bra \$\w+;\s+bra\.uni \$\w+;\s+\$\w+:\s+[^@]*?st\.global\.cs\.u8)`, "$1"},
+		`@%p\d+ bra \$\w+;(\s+setp[^@]*?st\.global\.cs\.u8)`, "$1"},
 }
 
 var multiRoomMutants = []mutant{
@@ -126,6 +126,14 @@ func TestMutantsFailKernelTests(t *testing.T) {
 	}
 }
 
+// reduceMutants lose what is combined.
+var reduceMutants = []mutant{
+	{"a sum is stored without compare and swap", "change_32_32", cas64, "ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
+	{"a sum goes to a key that dies", "change_32_32", cas64, "atom.relaxed.gpu.global.cas.b64 $1, [$2], $3, $4; mov.b64 $1, $3;"},
+	{"every second lane with the key of another is dropped", "change_32_32",
+		`selp\.b32 (%r\d+), (%r\d+), 0, (%p\d+);(\s+setp\.eq\.s32 %p\d+, %r\d+, 9;)`, "selp.b32 $1, $2, 0, $3; and.b32 $1, $1, 1431655765;$4"},
+}
+
 // A hundred schedules find every one of the mutants, most a few.
 func TestMutantsAreFound(t *testing.T) {
 	if testing.Short() {
@@ -135,6 +143,7 @@ func TestMutantsAreFound(t *testing.T) {
 	findAll(t, tightMutants, schedules[uint32, uint32](mode{arch: 90, tight: true}))
 	findAll(t, multiMutants, multiSchedules[uint32, uint32](mode{arch: 90}))
 	findAll(t, wideMutants, schedules[uint64, uint64](mode{arch: 90}))
+	findAll(t, reduceMutants, reducing(schedules[uint32, uint32](mode{arch: 90})))
 	findAll(t, pendingMutants, schedules[uint64, uint64](mode{arch: 80}))
 }
 

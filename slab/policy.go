@@ -66,7 +66,7 @@ func (p *policy) size() (units int, err error) {
 func (p *policy) Flags(kind op.Kind) batch.Flags {
 	f := p.Mixed()
 	// In a multimap, all other operations do something for each duplicate.
-	if !p.opts.Unordered && (!p.multi || kind == op.PutNew) {
+	if !p.opts.Unordered && !kind.Reduces() && (!p.multi || kind == op.PutNew) {
 		f |= batch.Order
 	}
 	// In a multimap, the order of its slots is that of a key's pairs.

@@ -219,3 +219,17 @@ func (e *tightEngine) Change(ctx context.Context, s *device.Stream, b *batch.Bat
 	done, failed, err = e.engine.Change(ctx, s, &part)
 	return done, failed, errors.Join(err, show())
 }
+
+// Values that are combined are all there, in some order, whatever is put, deleted
+// and looked up beside them.
+func TestReduceSchedules(t *testing.T) {
+	for _, m := range []mode{{arch: 80}, {arch: 90, tight: true}} {
+		explore(t, "uint32,uint32", reducing(schedules[uint32, uint32](m)), m)
+		explore(t, "uint64,uint64", reducing(schedules[uint64, uint64](m)), m)
+	}
+}
+
+func reducing[K weft.Key, V weft.Value](cfg dst.Config[K, V]) dst.Config[K, V] {
+	cfg.Reduce = true
+	return cfg
+}

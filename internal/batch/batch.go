@@ -60,6 +60,10 @@ const (
 	// Multi is for multimaps: Put adds a pair, no slot is taken again, and of
 	// several pairs of a key the first one counts.
 	Multi
+	// Signed and Float tell of what type values are, for operations that combine
+	// them: unsigned integers without either.
+	Signed
+	Float
 
 	// Report makes a change on a stream wait and return the operations that
 	// found no room, instead of counting them. Kernels don't know it.

@@ -104,6 +104,9 @@ func TestFlawsOfMapsAreNoticed(t *testing.T) {
 		applyTakesAny:    {"ApplyAnswers"},
 		leavesStale:      {"Partial", "Cancelled"},
 		onSkipsValues:    {"OnForms"},
+		reduceReplaces:   {"Reduce", "ReduceOneKey", "Apply"},
+		reduceOnce:       {"Reduce", "ReduceOneKey"},
+		reduceBits:       {"Reduce", "Apply"},
 	}, MapCases[uint32, float32], func(how flaw, dev device.Device) AnyMap[uint32, float32] {
 		return newReference[uint32, float32](how, dev)
 	})

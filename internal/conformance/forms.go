@@ -9,7 +9,7 @@ import (
 )
 
 // pairKind is a kind of maps or multimaps.
-func pairKind[S AnyMap[K, V], K weft.Key, V weft.Value](p place[S]) kind[S, K, V] {
+func pairKind[S AnyPairs[K, V], K weft.Key, V weft.Value](p place[S]) kind[S, K, V] {
 	return kind[S, K, V]{
 		place: p, values: true,
 		add: func(ctx context.Context, s S, keys []K, vals []V) (int, error) { return s.Put(ctx, keys, vals) },
@@ -23,7 +23,7 @@ func pairKind[S AnyMap[K, V], K weft.Key, V weft.Value](p place[S]) kind[S, K, V
 	}
 }
 
-func pairChanges[S AnyMap[K, V], K weft.Key, V weft.Value]() []form[S, K, V] {
+func pairChanges[S AnyPairs[K, V], K weft.Key, V weft.Value]() []form[S, K, V] {
 	return []form[S, K, V]{{
 		name: "Put", changes: true, counted: true, vals: true,
 		host: func(ctx context.Context, s S, r *rows[K, V]) (int, error) { return s.Put(ctx, r.Keys, r.Vals) },
@@ -62,7 +62,7 @@ func pairChanges[S AnyMap[K, V], K weft.Key, V weft.Value]() []form[S, K, V] {
 	}}
 }
 
-func pairLookups[S AnyMap[K, V], K weft.Key, V weft.Value]() []form[S, K, V] {
+func pairLookups[S AnyPairs[K, V], K weft.Key, V weft.Value]() []form[S, K, V] {
 	return []form[S, K, V]{{
 		name: "Get", counted: true, optional: true, vals: true,
 		host: func(ctx context.Context, s S, r *rows[K, V]) (int, error) { return s.Get(ctx, r.Keys, r.Vals, r.OK) },
@@ -80,6 +80,7 @@ func pairLookups[S AnyMap[K, V], K weft.Key, V weft.Value]() []form[S, K, V] {
 
 func mapKind[K weft.Key, V weft.Value](p place[AnyMap[K, V]]) kind[AnyMap[K, V], K, V] {
 	k := pairKind[AnyMap[K, V], K, V](p)
+	k.forms = append(k.forms, reduceForm[K, V]())
 	k.copyTo = func(ctx context.Context, s AnyMap[K, V], dev device.Device) (AnyMap[K, V], bool, error) {
 		from, ok := s.(interface {
 			CopyTo(context.Context, device.Device) (*weft.Map[K, V], error)
@@ -91,6 +92,24 @@ func mapKind[K weft.Key, V weft.Value](p place[AnyMap[K, V]]) kind[AnyMap[K, V],
 		return to, true, err
 	}
 	return k
+}
+
+// reduceForm reduces so that the outcome does not depend on the order: of floats,
+// sums do.
+func reduceForm[K weft.Key, V weft.Value]() form[AnyMap[K, V], K, V] {
+	by := weft.Sum
+	if fractional[V]() {
+		by = weft.Max
+	}
+	return form[AnyMap[K, V], K, V]{
+		name: "Reduce", changes: true, counted: true, vals: true,
+		host: func(ctx context.Context, s AnyMap[K, V], r *rows[K, V]) (int, error) {
+			return s.Reduce(ctx, r.Keys, r.Vals, by)
+		},
+		on: func(s AnyMap[K, V], to *device.Stream, c *columns[K, V], n ...device.Slice[uint64]) error {
+			return s.ReduceOn(to, c.Keys, c.Vals, by, n...)
+		},
+	}
 }
 
 func multiKind[K weft.Key, V weft.Value](p place[AnyMultiMap[K, V]]) kind[AnyMultiMap[K, V], K, V] {

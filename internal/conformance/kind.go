@@ -43,6 +43,11 @@ type form[S Structure, K weft.Key, V weft.Value] struct {
 	kinds, vals, counts, offsets bool // columns that it takes beside keys and flags
 }
 
+// adds reports whether a method adds all keys, with an Apply of Puts.
+func (f *form[S, K, V]) adds() bool {
+	return f.changes && f.name != "Delete" && f.name != "DeleteAll"
+}
+
 // rows are a batch of the host. Vals and OK are inputs and outputs.
 type rows[K weft.Key, V weft.Value] struct {
 	Kinds  []weft.OpKind

@@ -27,6 +27,13 @@ type Structure interface {
 
 // AnyMap is a map like [weft.Map].
 type AnyMap[K weft.Key, V weft.Value] interface {
+	AnyPairs[K, V]
+	Reduce(ctx context.Context, keys []K, vals []V, by weft.Reduction) (int, error)
+	ReduceOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], by weft.Reduction, n ...device.Slice[uint64]) error
+}
+
+// AnyPairs is a map or a multimap.
+type AnyPairs[K weft.Key, V weft.Value] interface {
 	Structure
 	hostPairs[K, V]
 	All() iter.Seq2[K, V]
@@ -51,7 +58,7 @@ type hostPairs[K weft.Key, V weft.Value] interface {
 
 // AnyMultiMap is a multimap like [weft.MultiMap].
 type AnyMultiMap[K weft.Key, V weft.Value] interface {
-	AnyMap[K, V]
+	AnyPairs[K, V]
 	hostRows[K, V]
 	GetAllOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error
 	CountOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32]) error

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -35,6 +36,9 @@ func MapCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Mak
 		{"TwoKeysAlternate", s.twoKeysAlternate},
 		{"Apply", s.apply},
 		{"ApplyAnswers", s.applyAnswers},
+		{"Reduce", s.reduce},
+		{"ReduceOneKey", s.reduceOneKey},
+		{"ReduceRefuses", s.reduceRefuses},
 		{"GrowsAndShrinks", s.growsAndShrinks},
 		{"Churn", s.churn},
 		{"All", s.all},
@@ -45,6 +49,15 @@ func MapCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Mak
 		{"Concurrent", s.concurrent},
 		{"AgainstModel", s.againstModel},
 	}...)
+}
+
+// Reductions runs those cases of the suite for maps that combine values: for types
+// that need no more of it, since kernels take others for what their bits are.
+func Reductions[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMap[K, V]]) {
+	cases := slices.DeleteFunc(MapCases(dev, scale, open), func(c Case[AnyMap[K, V]]) bool {
+		return !strings.HasPrefix(c.Name, "Reduce") && !strings.HasPrefix(c.Name, "Apply")
+	})
+	run(t, place[AnyMap[K, V]]{dev, scale, open}, cases)
 }
 
 type mapSuite[K weft.Key, V weft.Value] struct{ place[AnyMap[K, V]] }

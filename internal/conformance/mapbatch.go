@@ -143,7 +143,7 @@ func (s mapSuite[K, V]) apply(t testing.TB, m AnyMap[K, V]) {
 	ops, want := make([]weft.Op[K, V], n), make([]weft.Result[V], n)
 	for i, j := range rng.Perm(n) {
 		k := keys[j]
-		op := weft.Op[K, V]{Kind: weft.OpKind(rng.IntN(4)), Key: k, Value: random[V](rng)}
+		op := weft.Op[K, V]{Kind: kindOf[V](rng), Key: k, Value: random[V](rng)}
 		old, there := model[k]
 		switch op.Kind {
 		case weft.OpGet:
@@ -161,6 +161,11 @@ func (s mapSuite[K, V]) apply(t testing.TB, m AnyMap[K, V]) {
 		case weft.OpDelete:
 			want[i].OK = there
 			delete(model, k)
+		default:
+			want[i].OK = !there
+			if model[k] = op.Value; there {
+				model[k] = combined(weft.Reduction(op.Kind), old, op.Value)
+			}
 		}
 		ops[i] = op
 	}
@@ -185,7 +190,7 @@ func (s mapSuite[K, V]) applyAnswers(t testing.TB, m AnyMap[K, V]) {
 		}
 		ops := make([]weft.Op[K, V], 300)
 		for i := range ops {
-			ops[i] = weft.Op[K, V]{Kind: weft.OpKind(rng.IntN(4)), Key: pool[rng.IntN(len(pool))], Value: fromBits[V](uint64(i) + 1)}
+			ops[i] = weft.Op[K, V]{Kind: kindOf[V](rng), Key: pool[rng.IntN(len(pool))], Value: fromBits[V](uint64(i) + 1)}
 		}
 		res := make([]weft.Result[V], len(ops))
 		must(t, m.Apply(ctx(), ops, res))
@@ -193,10 +198,10 @@ func (s mapSuite[K, V]) applyAnswers(t testing.TB, m AnyMap[K, V]) {
 			if !res[i].OK {
 				continue
 			}
-			switch op.Kind {
-			case weft.OpPut, weft.OpPutNew:
+			switch {
+			case op.Kind.Inserts():
 				there[op.Key]++
-			case weft.OpDelete:
+			case op.Kind == weft.OpDelete:
 				there[op.Key]--
 			}
 		}

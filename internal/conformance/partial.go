@@ -151,7 +151,7 @@ func (k kind[S, K, V]) partial(t testing.TB, _ S) {
 		}
 		try := func(patience int64) (asked int64, done, cut bool) {
 			s := k.open(t, k.dev)
-			if f.name != "Put" && f.name != "PutNew" && f.name != "Add" && f.name != "Apply" {
+			if !f.adds() {
 				k.fill(t, s, r.Keys, r.Vals)
 			}
 			got, left := r.clone(), newCount(patience)
@@ -203,10 +203,10 @@ func (k kind[S, K, V]) wasCut(t testing.TB, s S, f form[S, K, V], was, is *rows[
 	}
 	k.zeroFrom(t, f, was, is, p.Done)
 	want := len(was.Keys)
-	switch f.name {
-	case "Put", "PutNew", "Add", "Apply":
+	switch {
+	case f.adds():
 		want = p.Done
-	case "Delete", "DeleteAll":
+	case f.changes:
 		want -= p.Done
 	}
 	found := make([]bool, len(was.Keys))
@@ -216,7 +216,7 @@ func (k kind[S, K, V]) wasCut(t testing.TB, s S, f form[S, K, V], was, is *rows[
 		t.Fatalf("%s says that it did %d operations; %d keys are there, Len = %d, want %d", f.name, p.Done, n, s.Len(), want)
 	}
 	for i, there := range found {
-		if f.changes && there != (i < p.Done == (f.name != "Delete" && f.name != "DeleteAll")) {
+		if f.changes && there != (i < p.Done == f.adds()) {
 			t.Fatalf("%s says that it did %d operations; key %d is there: %v", f.name, p.Done, i, there)
 		}
 		if done := i < p.Done; done && f.optional && !is.OK[i] {

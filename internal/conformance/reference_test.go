@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"maps"
 	"slices"
@@ -34,6 +33,9 @@ const (
 	iteratesTwice    flaw = "All has a pair twice after a change"
 	answersTooLittle flaw = "only the first 255 rows of a batch are run"
 	applyTakesAny    flaw = "Apply accepts unknown operations"
+	reduceReplaces   flaw = "a reduction replaces the value"
+	reduceOnce       flaw = "of the values that a batch has for a key one is combined"
+	reduceBits       flaw = "minima and maxima go by the bits"
 )
 
 // reference is a map of Go behind the interface of weft: what the suite asks
@@ -181,8 +183,9 @@ func (m *reference[K, V]) Apply(ctx context.Context, ops []weft.Op[K, V], res []
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, op := range ops {
-		if op.Kind > weft.OpDelete && m.flaw != applyTakesAny {
-			return errors.New("no such operation")
+		if (op.Kind == weft.OpDeleteAll || op.Kind > weft.OpOr || fractional[V]() && op.Kind > weft.OpMax) && m.flaw != applyTakesAny {
+			clear(res)
+			return device.ErrInvalid
 		}
 	}
 	rows, err := m.prefix(ctx, len(ops))
@@ -219,8 +222,47 @@ func (m *reference[K, V]) one(op weft.Op[K, V]) (r weft.Result[V]) {
 			delete(m.pairs, op.Key)
 		}
 		r.OK = ok
+	case weft.OpSum, weft.OpMin, weft.OpMax, weft.OpAnd, weft.OpOr:
+		switch {
+		case !ok || m.flaw == reduceReplaces:
+			m.store(op.Key, op.Value)
+		case m.flaw == reduceBits && (op.Kind == weft.OpMin || op.Kind == weft.OpMax):
+			m.store(op.Key, fromBits[V](combined(weft.Reduction(op.Kind), toBits(old), toBits(op.Value))))
+		default:
+			m.store(op.Key, combined(weft.Reduction(op.Kind), old, op.Value))
+		}
+		r.OK = !ok
 	}
 	return r
+}
+
+func (m *reference[K, V]) Reduce(ctx context.Context, keys []K, vals []V, by weft.Reduction) (inserted int, err error) {
+	m.match(len(keys), len(vals))
+	k := weft.OpKind(by)
+	if !k.Reduces() || fractional[V]() && k > weft.OpMax {
+		return 0, &weft.PartialError{Err: device.ErrInvalid}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	rows, err := m.prefix(ctx, len(keys))
+	seen := map[K]bool{}
+	for i := range keys[:rows] {
+		if m.flaw == reduceOnce && seen[keys[i]] {
+			continue
+		}
+		seen[keys[i]] = true
+		if m.one(weft.Op[K, V]{Kind: k, Key: keys[i], Value: vals[i]}).OK {
+			inserted++
+		}
+	}
+	return inserted, err
+}
+
+func (m *reference[K, V]) ReduceOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], by weft.Reduction, n ...device.Slice[uint64]) error {
+	k := m.keysOf(keys)
+	return m.submit(s, n, []device.Device{keys.Device(), vals.Device()}, func() (int, error) {
+		return m.Reduce(context.Background(), k, output(m.flaw, "", vals, len(k)), by)
+	})
 }
 
 func (m *reference[K, V]) Len() int {
@@ -304,8 +346,9 @@ func (s referenceSet[K]) AddOn(to *device.Stream, keys device.Slice[K], added de
 
 func (s referenceSet[K]) ApplyOn(to *device.Stream, kinds device.Slice[weft.OpKind], keys device.Slice[K], ok device.Slice[bool]) error {
 	for i, k := range keys.Host() {
-		r := s.one(weft.Op[K, uint32]{Kind: kinds.Host()[i], Key: k})
-		ok.Host()[i] = r.OK
+		if kind := kinds.Host()[i]; !kind.Reduces() {
+			ok.Host()[i] = s.one(weft.Op[K, uint32]{Kind: kind, Key: k}).OK
+		}
 	}
 	return nil
 }

@@ -50,6 +50,14 @@ func SmokeMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyMap[
 	must(t, m.Apply(ctx(), ops, make([]weft.Result[V], 100)))
 	_, err = m.PutNew(ctx(), keys, vals, nil) // what Apply deleted
 	must(t, err)
+	for _, by := range []weft.Reduction{weft.Sum, weft.Min, weft.Max, weft.And, weft.Or} { // none changes a value
+		with := slices.Concat(vals, vals)
+		if by == weft.Sum {
+			clear(with)
+		}
+		n, err := m.Reduce(ctx(), slices.Concat(keys, keys), with, by)
+		Want(t, "Reduce", n, 0, err)
+	}
 	seen := 0
 	for k, v := range m.All() {
 		seen++

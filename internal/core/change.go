@@ -65,6 +65,7 @@ func (t *Table) flag(b *batch.Batch) {
 	} else {
 		b.Flags = t.Policy.Flags(b.Kind)
 	}
+	b.Flags |= t.Types.Val.flags()
 }
 
 // after gives memory back that a call has set free. The call has succeeded; if

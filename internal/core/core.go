@@ -11,7 +11,6 @@ package core
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 
 	"github.com/weftgo/weft/device"
@@ -185,20 +184,6 @@ const (
 
 // String is the kind's name in messages.
 func (k Kind) String() string { return [...]string{"map", "set", "multimap"}[k] }
-
-// Last is the last operation of a mixed batch.
-func (k Kind) Last() op.Kind {
-	if k == MultiMap {
-		return op.DeleteAll
-	}
-	return op.Delete
-}
-
-// Invalid is the error of operation i, of a kind that tables of this kind don't
-// have.
-func (k Kind) Invalid(i int, kind op.Kind) error {
-	return fmt.Errorf("operation %d: %w: a %v has no kind %d (%v)", i, device.ErrInvalid, k, kind, kind)
-}
 
 // Config is what a structure makes a table of.
 type Config struct {

@@ -66,6 +66,26 @@ func (t *Table) Partial(method string, done, failed int, err error) error {
 // batches on the device up to the last Sync. It neither locks nor waits.
 func (t *Table) Len() int { return int(t.length.Load()) }
 
+// CheckKind is the error of operations that tables of this kind, with such values,
+// don't have: device.ErrInvalid.
+func (t *Table) CheckKind(k op.Kind) error {
+	has := k <= op.Delete
+	switch {
+	case k == op.DeleteAll:
+		has = t.Kind == MultiMap
+	case k.Reduces():
+		has = t.Kind == Map && (k < op.And || t.Types.Val.Letter != 'f')
+	}
+	if has {
+		return nil
+	}
+	of := ""
+	if t.Kind == Map {
+		of = fmt.Sprintf(" of %v values", t.Types.Val)
+	}
+	return fmt.Errorf("%w: a %v%s has no kind %d (%v)", device.ErrInvalid, t.Kind, of, k, k)
+}
+
 // ---- lookups ------------------------------------------------------------------
 
 // Get runs a lookup of a batch in host memory, in a table as it is or as a

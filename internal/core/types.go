@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"unsafe"
 
+	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -35,6 +36,17 @@ func typeOf[T op.Value]() Type {
 		t.Letter = 'f'
 	}
 	return t
+}
+
+// flags tell kernels and loops the type of values.
+func (t Type) flags() batch.Flags {
+	switch t.Letter {
+	case 'i':
+		return batch.Signed
+	case 'f':
+		return batch.Float
+	}
+	return 0
 }
 
 // String is the type's name in Go.

@@ -53,6 +53,7 @@ type Changes[K, V any] struct {
 	Reuse bool // a new key may take any dead slot
 	Multi bool
 
+	flags  batch.Flags
 	kind   op.Kind
 	kinds  []op.Kind
 	vals   []V
@@ -70,6 +71,7 @@ func ChangesOf[K, V any](b *batch.Batch) Changes[K, V] {
 		Keys:   batch.View[K](b.Columns[batch.Keys].Host),
 		Reuse:  b.Flags&batch.Reuse != 0 || unsafe.Sizeof(v) == 0,
 		Multi:  b.Flags&batch.Multi != 0,
+		flags:  b.Flags,
 		kind:   b.Kind,
 		kinds:  batch.View[op.Kind](b.Columns[batch.Kinds].Host),
 		vals:   batch.View[V](b.Columns[batch.Vals].Host),
@@ -79,12 +81,19 @@ func ChangesOf[K, V any](b *batch.Batch) Changes[K, V] {
 	}
 }
 
-// Kind is that of operation i.
+// none is a kind of operations that does nothing.
+const none op.Kind = 255
+
+// Kind is that of operation i; none, if it combines values, and these can't be.
 func (c *Changes[K, V]) Kind(i uint32) op.Kind {
-	if c.kinds != nil {
-		return c.kinds[i]
+	if c.kinds == nil {
+		return c.kind
 	}
-	return c.kind
+	k := c.kinds[i]
+	if k.Reduces() && (c.vals == nil || c.Multi || k >= op.And && c.flags&batch.Float != 0) {
+		return none
+	}
+	return k
 }
 
 // Outcome is what became of an operation.
@@ -124,6 +133,8 @@ func Present[K, V any, SK Key, SV Val](c *Changes[K, V], i uint32, kind op.Kind,
 		return Outcome{OK: kind == op.Get, Answered: true}
 	case op.Put:
 		Set(c, i, s)
+	case op.Sum, op.Min, op.Max, op.And, op.Or:
+		reduce(c.flags, kind, (*V)(unsafe.Pointer(&s.Val)), c.vals[i])
 	case op.Delete, op.DeleteAll:
 		if kind == op.DeleteAll && !c.Multi {
 			break // maps and sets have none

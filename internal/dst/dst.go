@@ -31,6 +31,8 @@ type Config[K weft.Key, V weft.Value] struct {
 	Uniform bool
 	// Multi structures are multimaps: what [MultiMap] makes.
 	Multi bool
+	// Reduce has programs combine values, too: of maps with integers.
+	Reduce bool
 	// Upkeep is what may happen to a structure between batches without a
 	// change of what it holds.
 	Upkeep []Upkeep[K, V]
@@ -132,6 +134,9 @@ func Run[K weft.Key, V weft.Value](t *testing.T, cfg Config[K, V]) {
 // Find tries seeds in order and returns the first failure, shrunk, or nil, and
 // what it tried.
 func Find[K weft.Key, V weft.Value](cfg Config[K, V]) (f *Failure, tried Tally) {
+	if cfg.Reduce {
+		cfg.Shapes = reducing
+	}
 	if len(cfg.Shapes) == 0 {
 		cfg.Shapes = Shapes
 	}
@@ -181,6 +186,7 @@ func attempt[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.
 	history, launches, err := execute(cfg, shape, opts, p)
 	tally := Tally{Programs: 1, Launches: launches}
 	if err == nil {
+		history.reduces = cfg.Reduce
 		tally.Steps, err = history.check()
 	}
 	return tally, err

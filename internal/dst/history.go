@@ -43,9 +43,10 @@ const forever = math.MaxInt64
 // their batch to the host's wait for it. In weak memory threads that do not
 // synchronize have no common clock.
 type history[K weft.Key, V weft.Value] struct {
-	events []event[K, V]
-	timed  bool // times count
-	multi  bool
+	events  []event[K, V]
+	timed   bool // times count
+	multi   bool
+	reduces bool // operations may combine values
 
 	before  []numbers // for each batch, those that must precede it
 	known   numbers   // those that the host has waited for
@@ -139,14 +140,14 @@ func (h *history[K, V]) fill(shape Shape) {
 	for lo, hi := 0, 0; lo < len(h.events); lo = hi {
 		for hi = lo; hi < len(h.events) && h.events[hi].batch == h.events[lo].batch; hi++ {
 			e := &h.events[hi]
-			if (e.op.Kind == weft.OpPut || e.op.Kind == weft.OpPutNew) && (e.ok || !e.returns.OK) {
+			if e.op.Kind.Inserts() && (e.ok || !e.returns.OK) {
 				entered++
 			}
 		}
 		for i := lo; i < hi; i++ {
 			e := &h.events[i]
 			e.full = shape.Fixed && entered >= shape.Capacity
-			if e.full && (e.op.Kind == weft.OpPut || e.op.Kind == weft.OpPutNew) {
+			if e.full && e.op.Kind.Inserts() {
 				e.till = forever
 			}
 		}
@@ -202,6 +203,9 @@ func (h *history[K, V]) check() (steps int, err error) {
 	if h.multi {
 		return lenient(multiModel[K, V]()).Check(h.events, h.precedes)
 	}
+	if h.reduces {
+		return lenient(reduceModel[K, V]()).Check(h.events, h.precedes)
+	}
 	return lenient(mapModel[K, V]()).Check(h.events, h.precedes)
 }
 
@@ -218,6 +222,9 @@ func lenient[S any, K weft.Key, V weft.Value](m *Model[S, event[K, V]]) *Model[S
 	m.Hint = func(e event[K, V]) Hint {
 		if e.passed() {
 			return Hint{Pure: true, Size: -1}
+		}
+		if hint == nil {
+			return Hint{Size: -1}
 		}
 		return hint(e)
 	}

@@ -35,6 +35,30 @@ func mapModel[K weft.Key, V weft.Value]() *Model[state[V], event[K, V]] {
 	}
 }
 
+// reduceModel is the model of maps whose operations may combine values. There is
+// nothing to hint at: a value read does not tell who wrote it.
+func reduceModel[K weft.Key, V weft.Value]() *Model[state[V], event[K, V]] {
+	m := mapModel[K, V]()
+	m.Key = func(s state[V], _ func(any) bool) string { return fmt.Sprint(s) }
+	m.Hint, m.Has, m.Register = nil, nil, false
+	return m
+}
+
+// reduced is the value that a reduction leaves.
+func reduced[V weft.Value](kind weft.OpKind, a, b V) V {
+	switch kind {
+	case weft.OpSum:
+		return a + b
+	case weft.OpMin:
+		return min(a, b)
+	case weft.OpMax:
+		return max(a, b)
+	case weft.OpAnd:
+		return V(uint64(a) & uint64(b))
+	}
+	return V(uint64(a) | uint64(b))
+}
+
 // step says whether an operation may return what it did in a state, and what
 // state it leaves. In a full structure an insert may find no room.
 func step[K weft.Key, V weft.Value](s state[V], e event[K, V]) (bool, state[V]) {
@@ -54,6 +78,14 @@ func step[K weft.Key, V weft.Value](s state[V], e event[K, V]) (bool, state[V]) 
 		}
 		if s.present {
 			return (ok || !e.ok) && (!e.returns.Vals || e.val == s.val), s
+		}
+		return ok || e.ok, state[V]{true, e.op.Value}
+	case weft.OpSum, weft.OpMin, weft.OpMax, weft.OpAnd, weft.OpOr:
+		switch {
+		case full:
+			return true, s
+		case s.present:
+			return ok || !e.ok, state[V]{true, reduced(e.op.Kind, s.val, e.op.Value)}
 		}
 		return ok || e.ok, state[V]{true, e.op.Value}
 	}

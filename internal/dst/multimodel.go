@@ -9,7 +9,7 @@ import (
 )
 
 // getAll is the operation of batches that list all values of keys.
-const getAll = weft.OpDeleteAll + 1
+const getAll = weft.OpKind(0xfe)
 
 // A run is the values of a key that one batch added. The order within a run is
 // the device's affair. While its batch runs, any value of the run may come

@@ -41,6 +41,17 @@ var Shapes = []Shape{
 	{Name: "streams, around full", Capacity: 24, Fixed: true, Keys: 90, Hot: 60, Batches: 10, Streams: 2},
 }
 
+// reducing are the shapes of programs that combine values. A value read does not
+// tell who wrote it, so the orders of few operations must be tried: on each key
+// there are some from several warps.
+var reducing = []Shape{
+	{Name: "sums of some keys", Capacity: 200, Keys: 24, Hot: 96, Batches: 3},
+	{Name: "sums of one key", Capacity: 300, Keys: 1, Hot: 6, Cold: 60, Batches: 3},
+	{Name: "sums around growth", Keys: 24, Hot: 72, Cold: 16, Batches: 4},
+	{Name: "sums around full", Capacity: 24, Fixed: true, Keys: 40, Hot: 80, Batches: 3},
+	{Name: "sums on streams", Capacity: 100, Keys: 20, Hot: 40, Batches: 6, Streams: 3},
+}
+
 // A deed is a way to do something to a structure.
 type deed uint8
 
@@ -78,10 +89,16 @@ func generate[K weft.Key, V weft.Value](rng *rand.Rand, shape Shape, cfg *Config
 	g := generator[K, V]{rng: rng, shape: shape, cfg: cfg, hot: make([]K, shape.Keys)}
 	for i := range g.hot {
 		g.hot[i] = key[K](rng)
+		for cfg.Reduce && slices.Contains(g.hot[:i], g.hot[i]) { // none has many operations
+			g.hot[i] = key[K](rng)
+		}
 	}
 	g.next = uint64(g.hot[0]) % 4 // now and then 0 and all ones are among the values
 	if cfg.Multi {
 		g.next = max(g.next, 1) // in histories of many values, 0 stands for none
+	}
+	if cfg.Reduce { // one way: what commutes leaves fewer orders to be tried
+		g.by = [...]weft.OpKind{weft.OpSum, weft.OpSum, weft.OpMax, weft.OpOr}[rng.IntN(4)]
 	}
 	var p program[K, V]
 	for at := range shape.Batches {
@@ -108,13 +125,14 @@ type generator[K weft.Key, V weft.Value] struct {
 	shape Shape
 	cfg   *Config[K, V]
 	hot   []K
-	next  uint64 // number of the next value
+	next  uint64      // number of the next value
+	by    weft.OpKind // how a program combines values
 }
 
 // alone makes up the batch at a place of a program without streams.
 func (g *generator[K, V]) alone(b *batch[K, V], at int) {
 	b.uniform = g.cfg.Uniform || g.rng.IntN(4) == 0 && !g.shape.Fixed
-	kind := pick(g.rng, g.cfg.Multi)
+	kind := g.pick()
 	if g.shape.Kinds != nil {
 		b.uniform, kind = g.cfg.Uniform || g.shape.Kinds[at] != Mixed, g.shape.Kinds[at]
 		if b.uniform && kind == Mixed {
@@ -142,10 +160,10 @@ func (g *generator[K, V]) among(b *batch[K, V]) {
 	}
 	kind := weft.OpGet
 	if rng.IntN(2) == 0 {
-		kind = pick(rng, g.cfg.Multi)
+		kind = g.pick()
 	}
 	b.uniform = g.cfg.Uniform || rng.IntN(3) > 0
-	if b.uniform && g.shape.Fixed && kind == weft.OpPut { // it doesn't say what found no room
+	if b.uniform && g.shape.Fixed && kind.Inserts() { // it doesn't say what found no room
 		kind = weft.OpPutNew
 	}
 	g.fill(b, kind)
@@ -172,19 +190,33 @@ func (g *generator[K, V]) fill(b *batch[K, V], kind weft.OpKind) {
 		op := weft.Op[K, V]{Kind: kind, Value: value[V](g.next)}
 		g.next++
 		if !b.uniform {
-			op.Kind = pick(rng, g.cfg.Multi)
+			op.Kind = g.pick()
 		}
-		if i < hot {
+		switch {
+		case i < hot && g.cfg.Reduce:
+			op.Key = g.hot[i%len(g.hot)]
+		case i < hot:
 			op.Key = g.hot[rng.IntN(len(g.hot))]
-		} else {
+		default:
 			op.Key = key[K](rng)
+			for g.cfg.Reduce && slices.Contains(g.hot, op.Key) {
+				op.Key = key[K](rng)
+			}
 		}
 		b.ops = append(b.ops, op)
 	}
 	rng.Shuffle(len(b.ops), func(i, j int) { b.ops[i], b.ops[j] = b.ops[j], b.ops[i] })
 }
 
-// pick chooses a kind of operation. Multimaps get more that add values: one
+// pick chooses a kind of operation.
+func (g *generator[K, V]) pick() weft.OpKind {
+	if g.cfg.Reduce && g.rng.IntN(2) == 0 {
+		return g.by
+	}
+	return pick(g.rng, g.cfg.Multi)
+}
+
+// pick chooses a kind of operation, none that combines values. Multimaps get more that add values: one
 // DeleteAll takes away many.
 func pick(rng *rand.Rand, multi bool) weft.OpKind {
 	if !multi {
@@ -273,7 +305,7 @@ func (b *batch[K, V]) what() (s string) {
 }
 
 func describe[K weft.Key, V weft.Value](op weft.Op[K, V]) string {
-	if op.Kind == weft.OpPut || op.Kind == weft.OpPutNew {
+	if op.Kind.Inserts() {
 		return fmt.Sprintf("%v(%#x,%#x)", op.Kind, op.Key, op.Value)
 	}
 	if op.Kind == getAll {

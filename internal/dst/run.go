@@ -218,7 +218,7 @@ func (r *runner[K, V]) submit(b batch[K, V]) error {
 // inOrder reports whether the operations of a batch follow each other. Lookups
 // need not: what is changed beside them may be seen by any of them.
 func (r *runner[K, V]) inOrder(b batch[K, V]) bool {
-	return b.uniform && changes(b) && r.ordered && (!r.multi || b.ops[0].Kind == weft.OpPutNew)
+	return b.uniform && changes(b) && r.ordered && !b.ops[0].Kind.Reduces() && (!r.multi || b.ops[0].Kind == weft.OpPutNew)
 }
 
 // changes reports whether a batch may change the structure.

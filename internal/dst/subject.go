@@ -60,6 +60,12 @@ type OnMap[K weft.Key, V weft.Value] interface {
 	Close() error
 }
 
+// reducer are the methods that only maps have, no multimaps.
+type reducer[K weft.Key, V weft.Value] interface {
+	Reduce(ctx context.Context, keys []K, vals []V, by weft.Reduction) (int, error)
+	ReduceOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], by weft.Reduction, inserted ...device.Slice[uint64]) error
+}
+
 // HostMap are the methods of maps and multimaps alike.
 type HostMap[K weft.Key, V weft.Value] interface {
 	Put(ctx context.Context, keys []K, vals []V) (int, error)
@@ -87,6 +93,8 @@ func (m mapSubject[K, V]) Submit(s *device.Stream, c *Columns[K, V]) (Returns, e
 		return Returns{OK: true}, m.PutNewOn(s, c.Keys, c.Vals, c.OK)
 	case weft.OpDelete:
 		return Returns{OK: true}, m.DeleteOn(s, c.Keys, c.OK)
+	case weft.OpSum, weft.OpMin, weft.OpMax, weft.OpAnd, weft.OpOr:
+		return Returns{}, m.OnMap.(reducer[K, V]).ReduceOn(s, c.Keys, c.Vals, weft.Reduction(c.Kind))
 	}
 	return Returns{OK: true, Vals: true}, m.GetOn(s, c.Keys, c.Vals, c.OK)
 }
@@ -115,6 +123,9 @@ func (m mapSubject[K, V]) Call(ctx context.Context, kind weft.OpKind, kinds []we
 	case weft.OpDelete:
 		n, err = m.Delete(ctx, keys, ok)
 		return Returns{OK: true}, counted(n, ok, err)
+	case weft.OpSum, weft.OpMin, weft.OpMax, weft.OpAnd, weft.OpOr:
+		_, err = m.OnMap.(reducer[K, V]).Reduce(ctx, keys, vals, weft.Reduction(kind))
+		return Returns{}, err
 	}
 	n, err = m.Get(ctx, keys, vals, ok)
 	return Returns{OK: true, Vals: true}, counted(n, ok, err)

@@ -14,13 +14,14 @@ import (
 //kernelgen:target 80,90+ptx85
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
-//kernelgen:input eb2e5d39d74b2f8530ff5e4895d86f059b8db861713df997921234f116e810db 5821 kernels/include/weft/batch.cuh
-//kernelgen:input 11ba316dd4fae5bc95d12c858a5dacb8b24a794b4a3e04af1954dfe09898d041 5877 kernels/include/weft/change.cuh
+//kernelgen:input 57790e4c0c2fe92863c18aeb3da2814dd13b6c97ddabd743649883f869570a52 5864 kernels/include/weft/batch.cuh
+//kernelgen:input 4aef28fb4107567e1581cf143c94bb99a48057ddf1123e6741a57ca00efb32e1 7846 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input 785b0bef1596bccdd43ed197f067416f8161d59cb1da3356d5a9e7e293859bd1 4450 kernels/include/weft/order.cuh
+//kernelgen:input cf71fc3e2d177c97db8c6ef9d2f17eb34df9f2500911cc812c910bc88e4a3698 4668 kernels/include/weft/order.cuh
+//kernelgen:input 86557dadd4a6e5258f358b92a86fd464a714d5b58b965a909e8b5d6caf11a234 2523 kernels/include/weft/reduce.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
-//kernelgen:input 2211c7e0134edf7d49ae4c85891bb00352b435c1dd3507ecae6172bdaa4384cd 4008 kernels/include/weft/slot.cuh
+//kernelgen:input 4ed8b73c6beaaedadd5de62a889222a6479a12d12b4abc036ed0979534be000f 4852 kernels/include/weft/slot.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 
 // Changes is weft::Changes of C++.

@@ -31,27 +31,31 @@ const (
 	// DeleteAll removes all pairs of the key, one after another: concurrent
 	// operations may see it with some of them gone. Multimaps only.
 	DeleteAll
+
+	// The reductions insert the pair, or combine its value with the one that is
+	// there. Maps only.
+	Sum // integers wrap
+	Min // the smaller by the type of the values; NaN, if one of them is
+	Max
+	And // bit by bit; integers only
+	Or
 )
 
 // String is the name of the operation.
 func (k Kind) String() string {
-	switch k {
-	case Get:
-		return "Get"
-	case Put:
-		return "Put"
-	case PutNew:
-		return "PutNew"
-	case Delete:
-		return "Delete"
-	case DeleteAll:
-		return "DeleteAll"
+	if int(k) < len(names) {
+		return names[k]
 	}
 	return "invalid operation"
 }
 
+var names = [...]string{"Get", "Put", "PutNew", "Delete", "DeleteAll", "Sum", "Min", "Max", "And", "Or"}
+
+// Reduces reports whether the operation combines values.
+func (k Kind) Reduces() bool { return k >= Sum && k <= Or }
+
 // Inserts reports whether the operation may need memory for a pair.
-func (k Kind) Inserts() bool { return k == Put || k == PutNew }
+func (k Kind) Inserts() bool { return k == Put || k == PutNew || k.Reduces() }
 
 // Errors of structures; wrapped with what and where.
 var (

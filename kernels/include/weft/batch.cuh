@@ -106,7 +106,7 @@ __device__ __forceinline__ Operation<S> operation(const Changes& c, uint32_t i) 
   Operation<S> op{i < c.n, c.kind, 0, 0};
   if (op.there) {
     op.key = Key(load_once(static_cast<const K*>(c.keys) + i));
-    if (c.kinds) op.kind = load_once(c.kinds + i);
+    if (c.kinds) op.kind = known<S>(load_once(c.kinds + i), c.flags);
     if constexpr (S::kHasValue)
       if (c.vals) op.value = Key(load_once(static_cast<const V*>(c.vals) + i));
   }
@@ -124,7 +124,7 @@ __device__ __forceinline__ void outcome(const Changes& c, uint32_t i, const Oper
   bool kept = op.outcome == kFull && c.out == c.vals;
   if constexpr (S::kHasValue)
     if (c.out && !kept)
-      store_once(static_cast<V*>(c.out) + i, present && op.kind != kPut ? V(op.value) : V(0));
+      store_once(static_cast<V*>(c.out) + i, present && (op.kind == kGet || op.kind == kPutNew) ? V(op.value) : V(0));
 }
 
 // contends tells whether duplicates could have decided an outcome (order.cuh): also

@@ -11,11 +11,26 @@
 
 namespace weft {
 
-enum Kind : uint32_t { kGet, kPut, kPutNew, kDelete, kDeleteAll };  // weft.OpKind
+enum Kind : uint32_t {  // weft.OpKind
+  kGet,
+  kPut,
+  kPutNew,
+  kDelete,
+  kDeleteAll,
+  kSum,
+  kMin,
+  kMax,
+  kAnd,
+  kOr,
+  kNone,  // one that a table does not have
+};
 
 enum Flags : uint32_t {
   kReuse = 1,    // inserts may take dead slots: no deletes in this launch
   kContend = 2,  // leave what duplicates could decide, and list it
+  kMulti = 4,    // a multimap
+  kSigned = 8,   // of what type values are; unsigned integers without either
+  kFloat = 16,
 };
 
 // List is an array that a launch appends to.

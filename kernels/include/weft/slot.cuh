@@ -31,6 +31,11 @@ struct Pair8 : Sentinels<uint32_t> {
   __device__ static Word dead(Key k) { return pair(kDead, k); }
   __device__ static bool is_dead(Word w, Key k) { return w == dead(k); }
   __device__ static bool swap(Word* slot, Word from, Word to) { return cas_relaxed(slot, from, to) == from; }
+  // update gives a live slot the value f(held), if it still holds what it did.
+  template <class F>
+  __device__ static bool update(Word* slot, Word from, F f) {
+    return swap(slot, from, pair(key(from), f(value(from))));
+  }
 };
 
 // A 64-bit key or value: the word has 128 bits.
@@ -53,6 +58,10 @@ struct Pair16 : Sentinels<uint64_t> {
     return false;
 #endif
   }
+  template <class F>
+  __device__ static bool update(Word* slot, Word from, F f) {
+    return swap(slot, from, pair(key(from), f(value(from))));
+  }
 #else
   // Without a 128-bit compare-and-swap: (1) take the slot by exchanging its
   // key for kPending, (2) publish key and value by one 128-bit store. Every
@@ -69,6 +78,15 @@ struct Pair16 : Sentinels<uint64_t> {
   __device__ static bool swap(Word* slot, Word from, Word to) {
     if (cas_relaxed(&slot->y, from.y, kPending) != from.y) return false;
     store_relaxed(slot, to);
+    return true;
+  }
+  // What depends on the value must not miss a change: the slot is read again once
+  // it is taken. Nobody writes it then, and the load, of all 128 bits, shows our
+  // mark and with it the last pair that was there.
+  template <class F>
+  __device__ static bool update(Word* slot, Word from, F f) {
+    if (cas_relaxed(&slot->y, from.y, kPending) != from.y) return false;
+    store_relaxed(slot, pair(key(from), f(value(load_relaxed(slot)))));
     return true;
   }
 #endif

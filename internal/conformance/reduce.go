@@ -1,0 +1,148 @@
+package conformance
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+)
+
+// fractional reports whether values are floats.
+func fractional[V weft.Value]() bool { return V(1)/2 != 0 }
+
+// reductions are those that values of a type have.
+func reductions[V weft.Value]() []weft.Reduction {
+	if fractional[V]() {
+		return []weft.Reduction{weft.Sum, weft.Min, weft.Max}
+	}
+	return []weft.Reduction{weft.Sum, weft.Min, weft.Max, weft.And, weft.Or}
+}
+
+// combined is the reduction of two values. Of two that are no numbers, it is the
+// one with the larger bits.
+func combined[V weft.Value](by weft.Reduction, a, b V) V {
+	switch by {
+	case weft.Sum:
+		return a + b
+	case weft.And:
+		return fromBits[V](toBits(a) & toBits(b))
+	case weft.Or:
+		return fromBits[V](toBits(a) | toBits(b))
+	}
+	switch {
+	case a != a && (b == b || toBits(a) > toBits(b)):
+		return a
+	case b != b:
+		return b
+	case by == weft.Min:
+		return min(a, b)
+	}
+	return max(a, b)
+}
+
+// reducible are values whose reductions do not depend on the order: floats that
+// are summed are whole numbers.
+func reducible[V weft.Value](by weft.Reduction, n int, rng *rand.Rand) []V {
+	vals := make([]V, n)
+	for i := range vals {
+		if vals[i] = random[V](rng); by == weft.Sum && fractional[V]() {
+			vals[i] = V(rng.IntN(1000)) - 500
+		}
+	}
+	return vals
+}
+
+// Each reduction does to a map what it does to a Go map, also with keys that are
+// in a batch often, that were deleted before, or that look like sentinels.
+func (s mapSuite[K, V]) reduce(t testing.TB, m AnyMap[K, V]) {
+	rng, n := s.rng(), s.scale.Rows()
+	for _, by := range reductions[V]() {
+		must(t, m.Clear(ctx()))
+		model := map[K]V{}
+		for _, groups := range []int{n, n / 16, 3} {
+			pool := append(unique[K](groups, rng), odd[K]()...)
+			keys, vals := make([]K, n), reducible[V](by, n, rng)
+			fresh := 0
+			for i := range keys {
+				keys[i] = pool[rng.IntN(len(pool))]
+				old, there := model[keys[i]]
+				if model[keys[i]] = vals[i]; there {
+					model[keys[i]] = combined(by, old, vals[i])
+				} else {
+					fresh++
+				}
+			}
+			got, err := m.Reduce(ctx(), keys, vals, by)
+			must(t, err)
+			if got != fresh {
+				t.Fatalf("Reduce by %v of %d pairs: %d new keys, want %d", weft.OpKind(by), n, got, fresh)
+			}
+			s.equals(t, m, model)
+			gone := keys[:n/8]
+			_, err = m.Delete(ctx(), gone, nil)
+			must(t, err)
+			for _, k := range gone {
+				delete(model, k)
+			}
+		}
+	}
+}
+
+// All values of a batch are for one key.
+func (s mapSuite[K, V]) reduceOneKey(t testing.TB, m AnyMap[K, V]) {
+	rng, n := s.rng(), s.scale.Rows()
+	for _, k := range []K{1, ^K(0)} {
+		keys, vals := make([]K, n), reducible[V](weft.Sum, n, rng)
+		var sum V
+		for i, v := range vals {
+			keys[i], sum = k, sum+v
+		}
+		for i := range 2 {
+			got, err := m.Reduce(ctx(), keys, vals, weft.Sum)
+			must(t, err)
+			if got != 1-i {
+				t.Errorf("Reduce of one key: %d new keys, want %d", got, 1-i)
+			}
+		}
+		s.has(t, m, []K{k}, []V{sum + sum})
+	}
+}
+
+// What the values do not have is refused, and nothing is run.
+func (s mapSuite[K, V]) reduceRefuses(t testing.TB, m AnyMap[K, V]) {
+	refused := []weft.Reduction{weft.Reduction(weft.OpGet), weft.Reduction(weft.OpPut), weft.Or + 1, 255}
+	if fractional[V]() {
+		refused = append(refused, weft.And, weft.Or)
+	}
+	for _, by := range refused {
+		n, err := m.Reduce(ctx(), []K{1}, []V{2}, by)
+		var p *weft.PartialError
+		if n != 0 || !errors.Is(err, device.ErrInvalid) || !errors.As(err, &p) || p.Done != 0 {
+			t.Errorf("Reduce by %d: %d, %v", by, n, err)
+		}
+		res := []weft.Result[V]{{Value: 1, OK: true}, {Value: 1, OK: true}}
+		ops := []weft.Op[K, V]{{Kind: weft.OpPut, Key: 1}, {Kind: weft.OpKind(by), Key: 1}}
+		if weft.OpKind(by) > weft.OpDelete {
+			if err := m.Apply(ctx(), ops, res); !errors.Is(err, device.ErrInvalid) || res[0] != (weft.Result[V]{}) {
+				t.Errorf("Apply of kind %d: %v, %v", by, res, err)
+			}
+		}
+	}
+	mustPanic(t, "Reduce vals", func() { m.Reduce(ctx(), []K{1, 2}, make([]V, 1), weft.Sum) })
+	s.length(t, m, 0)
+}
+
+// kindOf is any kind of operation that maps of such values have; floats are not
+// summed, since the outcome has bits of its own where it is no number.
+func kindOf[V weft.Value](rng *rand.Rand) weft.OpKind {
+	k := weft.OpKind(rng.IntN(9))
+	switch {
+	case k < weft.OpDeleteAll:
+		return k
+	case fractional[V]():
+		return weft.OpMin + k%2
+	}
+	return k + 1
+}

@@ -1,0 +1,71 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// reduce combines a value with the one at a place (twin:
+// kernels/include/weft/reduce.cuh).
+func reduce[V any](f batch.Flags, kind op.Kind, at *V, v V) {
+	switch unsafe.Sizeof(v) {
+	case 4:
+		a, b := (*uint32)(unsafe.Pointer(at)), *(*uint32)(unsafe.Pointer(&v))
+		*a = combine[uint32, float32](f, kind, *a, b)
+	case 8:
+		a, b := (*uint64)(unsafe.Pointer(at)), *(*uint64)(unsafe.Pointer(&v))
+		*a = combine[uint64, float64](f, kind, *a, b)
+	}
+}
+
+// combine is the reduction of two values, of which U has the bits: those of an F,
+// if the flags say so. Of two that are no numbers it is the one of more bits, lest
+// the outcome depend on the order.
+func combine[U uint32 | uint64, F float32 | float64](f batch.Flags, kind op.Kind, a, b U) U {
+	switch kind {
+	case op.Sum:
+		if f&batch.Float == 0 {
+			return a + b
+		}
+		sum := *(*F)(unsafe.Pointer(&a)) + *(*F)(unsafe.Pointer(&b))
+		return *(*U)(unsafe.Pointer(&sum))
+	case op.And:
+		return a & b
+	case op.Or:
+		return a | b
+	}
+	if f&batch.Float != 0 && (isNaN(a) || isNaN(b)) {
+		if isNaN(a) && (!isNaN(b) || a > b) {
+			return a
+		}
+		return b
+	}
+	if x, y := rank(f, a), rank(f, b); kind == op.Min && y < x || kind == op.Max && y > x {
+		return b
+	}
+	return a
+}
+
+// rank is a number that is as large among the unsigned ones as a value is among
+// its like; -0 comes before 0.
+func rank[U uint32 | uint64](f batch.Flags, bits U) U {
+	sign := ^(^U(0) >> 1)
+	switch {
+	case f&batch.Float != 0 && bits&sign != 0:
+		return ^bits
+	case f&(batch.Float|batch.Signed) != 0:
+		return bits ^ sign
+	}
+	return bits
+}
+
+// isNaN reports whether the bits are those of a float that is no number.
+func isNaN[U uint32 | uint64](bits U) bool {
+	infinity := U(0x7f80_0000)
+	if unsafe.Sizeof(bits) == 8 {
+		infinity = U(uint64(0x7ff0_0000_0000_0000) & uint64(^U(0)))
+	}
+	return bits&(^U(0)>>1) > infinity
+}

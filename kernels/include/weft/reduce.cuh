@@ -1,0 +1,97 @@
+// Reductions: what operations that combine values do, and lanes of a warp that
+// have one key combine first.
+#pragma once
+
+#include "order.cuh"
+
+namespace weft {
+
+// reduces tells whether operations of a kind combine values.
+__device__ __forceinline__ bool reduces(uint32_t kind) { return kind - kSum <= uint32_t(kOr) - kSum; }
+
+template <bool If, class A, class B>
+struct Either {
+  using Type = A;
+};
+template <class A, class B>
+struct Either<false, A, B> {
+  using Type = B;
+};
+
+// kReduces: V are the values of a batch, which may be combined; void, if none are.
+template <class S, class V>
+constexpr bool kReduces = S::kHasValue;
+template <class S>
+constexpr bool kReduces<S, void> = false;
+
+// inserts tells whether operations of a kind may need a slot.
+template <class S, class V>
+__device__ __forceinline__ bool inserts(uint32_t kind) {
+  return kind == kPut || kind == kPutNew || (kReduces<S, V> && reduces(kind));
+}
+
+// known is the kind of an operation, or kNone where a table has none such: one
+// that does nothing.
+template <class S>
+__device__ __forceinline__ uint32_t known(uint32_t kind, uint32_t flags) {
+  if (kind < kSum) return kind;
+  bool has = S::kHasValue && !(flags & kMulti) && kind <= ((flags & kFloat) ? kMax : kOr);
+  return has ? kind : uint32_t(kNone);
+}
+
+// ---- two values --------------------------------------------------------------
+
+// Real is the float whose bits an unsigned integer has.
+template <class U>
+struct Real;
+template <>
+struct Real<uint32_t> {
+  using Type = float;
+  static constexpr uint32_t kInfinity = 0x7f800000;
+};
+template <>
+struct Real<uint64_t> {
+  using Type = double;
+  static constexpr uint64_t kInfinity = 0x7ff0000000000000;
+};
+
+template <class To, class From>
+__device__ __forceinline__ To bits_as(From from) {
+  To to;
+  __builtin_memcpy(&to, &from, sizeof(to));
+  return to;
+}
+
+// rank is a number that is as large among the unsigned ones as a value is among
+// its like; -0 comes before 0.
+template <class U>
+__device__ __forceinline__ U rank(uint32_t flags, U bits) {
+  constexpr U sign = ~(~U(0) >> 1);
+  if ((flags & kFloat) && (bits & sign)) return ~bits;
+  return (flags & (kFloat | kSigned)) ? bits ^ sign : bits;
+}
+
+template <class U>
+__device__ __forceinline__ bool is_nan(U bits) {
+  return (bits & ~U(0) >> 1) > Real<U>::kInfinity;
+}
+
+// combine is the reduction of two values. Of two that are no numbers it is the one
+// of more bits, lest the outcome depend on the order.
+template <class U>
+__device__ __forceinline__ U combine(uint32_t kind, uint32_t flags, U a, U b) {
+  using F = typename Real<U>::Type;
+  switch (kind) {
+    case kSum:
+      return (flags & kFloat) ? bits_as<U>(F(bits_as<F>(a) + bits_as<F>(b))) : U(a + b);
+    case kAnd:
+      return a & b;
+    case kOr:
+      return a | b;
+  }
+  if ((flags & kFloat) && (is_nan(a) || is_nan(b))) return is_nan(a) && (!is_nan(b) || a > b) ? a : b;
+  U x = rank(flags, a), y = rank(flags, b);
+  return (kind == kMin ? y < x : y > x) ? b : a;
+}
+
+}  // namespace weft
