@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"math"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device/auto"
 	"github.com/weftgo/weft/linear"
 )
@@ -23,25 +23,27 @@ func Example() {
 	}
 	defer dev.Close()
 
-	m, err := linear.New[uint64, float32](dev, nil) // grows by itself
+	sums, err := linear.New[int64, int64](dev, nil) // grows by itself
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer m.Close()
+	defer sums.Close()
 
-	ids := []uint64{7, 42, math.MaxUint64} // every key is legal
-	inserted, err := m.Put(ctx, ids, []float32{0.5, 1.5, 2.5})
+	// SELECT customer, SUM(cents) … GROUP BY customer: every key is legal.
+	customer := []int64{7, 42, 7, -1, 42, 7}
+	cents := []int64{500, 1999, 250, 80, 1, 1}
+	groups, err := sums.Reduce(ctx, customer, cents, weft.Sum)
 	if err != nil {
 		log.Fatal(err)
 	}
 
-	vals, found := make([]float32, 2), make([]bool, 2)
-	hits, err := m.Get(ctx, []uint64{42, 8}, vals, found)
+	total, found := make([]int64, 2), make([]bool, 2)
+	hits, err := sums.Get(ctx, []int64{42, 8}, total, found)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(inserted, hits, vals, found)
-	// Output: 3 1 [1.5 0] [true false]
+	fmt.Println(groups, hits, total, found)
+	// Output: 3 1 [2000 0] [true false]
 }
 
 // Example is what the README shows.

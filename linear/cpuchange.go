@@ -45,13 +45,43 @@ func (c *changer[K, SK, V, SV]) Places(lo, hi int, lines []uint32) {
 func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
 	c := *piece // with a result of its own
 	c.part = s
-	ran = cpu.Ahead(w, s.Ops, cpu.Group, func(ops []uint32, homes *[cpu.Group]uint32) {
-		for j, i := range ops {
-			homes[j] = home(c.table.geometry, SK(c.Keys[i]))
-		}
-		c.table.prefetch(homes[:len(ops)])
-	}, func(i, home uint32) { w.Work(c.one(i, home)) })
+	if c.Quiet {
+		ran = c.combine(w, s.Ops)
+		return ran, c.Result
+	}
+	ran = cpu.Ahead(w, s.Ops, cpu.Group, c.ask, func(i, home uint32) { w.Work(c.one(i, home)) })
 	return ran, c.Result
+}
+
+// combine runs operations that combine values, most of them with what is there:
+// for those it looks no further than for the key, in the first lines of its path.
+func (c *changer[K, SK, V, SV]) combine(w *cpu.Watch, ops []uint32) (ran int) {
+	var homes [2][cpu.Group]uint32
+	c.ask(ops[:min(cpu.Group, len(ops))], &homes[0])
+	for lo, turn := 0, 0; lo < len(ops); lo, turn = lo+cpu.Group, turn^1 {
+		if w.Over(cpu.Group) {
+			return lo
+		}
+		hi := min(lo+cpu.Group, len(ops))
+		c.ask(ops[hi:min(hi+cpu.Group, len(ops))], &homes[turn^1])
+		for j, i := range ops[lo:hi] {
+			home := homes[turn][j]
+			if at := c.table.matchNear(c.part, home, cpu.Stored(SK(c.Keys[i]), lastSentinel)); at != nil {
+				cpu.Combine(&c.Changes, i, at)
+			} else {
+				w.Work(c.one(i, home))
+			}
+		}
+	}
+	return len(ops)
+}
+
+// ask works out where the paths of operations begin, and prefetches it.
+func (c *changer[K, SK, V, SV]) ask(ops []uint32, homes *[cpu.Group]uint32) {
+	for j, i := range ops {
+		homes[j] = home(c.table.geometry, SK(c.Keys[i]))
+	}
+	c.table.prefetch(homes[:len(ops)])
 }
 
 // one runs one operation, and returns how many sectors its search went through

@@ -61,6 +61,8 @@ func (t *cpuTable[K, V]) length(home uint32) uint32 {
 // near are the sectors of a path, from its first, that share a cache line.
 const near = 2
 
+const nearBytes = near * sectorBytes
+
 // findNear looks for a stored key in the first cache line of its path. It
 // returns the live slot, or nil; over tells whether that is decided.
 func (t *cpuTable[K, V]) findNear(key K, home uint32) (s *cpu.Slot[K, V], over bool) {
@@ -77,6 +79,54 @@ func (t *cpuTable[K, V]) findNear(key K, home uint32) (s *cpu.Slot[K, V], over b
 		}
 	}
 	return nil, false
+}
+
+// match is the number of the slot that holds a key in the cache line that its path
+// begins with; beyond the last slot, if none does. It takes the same steps
+// whatever it finds, because one jump that a core expects wrongly costs as much as
+// the whole line.
+//
+//go:noinline
+func match[K cpu.Key, V cpu.Val](line unsafe.Pointer, key K) (at int) {
+	var one cpu.Slot[K, V]
+	size := int(unsafe.Sizeof(one))
+	at = nearBytes / size
+	for i := 0; i < nearBytes/size; i += 4 {
+		s := (*[4]cpu.Slot[K, V])(unsafe.Add(line, i*size))
+		if s[0].Key == key {
+			at = i
+		}
+		if s[1].Key == key {
+			at = i + 1
+		}
+		if s[2].Key == key {
+			at = i + 2
+		}
+		if s[3].Key == key {
+			at = i + 3
+		}
+	}
+	return at
+}
+
+// matchLines is how many cache lines of a path matchNear looks at: at load 0.8, all
+// but one in twenty keys are there.
+const matchLines = 4
+
+// matchNear is the slot of a stored key if it lies in the first cache lines of its
+// path, and in a share.
+func (t *cpuTable[K, V]) matchNear(part cpu.Share, home uint32, key K) *cpu.Slot[K, V] {
+	for o := uint32(0); o < min(matchLines*near, t.length(home)); o += near {
+		sector := t.next(home, o)
+		if line := sector / lineSectors; line < part.Lo || line >= part.Hi {
+			return nil
+		}
+		line := unsafe.Add(t.base, uintptr(sector&^(near-1))*sectorBytes)
+		if at := match[K, V](line, key); at < near*t.perSector() {
+			return &unsafe.Slice((*cpu.Slot[K, V])(line), near*t.perSector())[at]
+		}
+	}
+	return nil
 }
 
 // nearSlot is the slot of a stored key in the first cache line of its path, or

@@ -23,6 +23,8 @@ func TestConstantsAreTwins(t *testing.T) {
 		"../kernels/include/weft/order.cuh": {
 			"kReuse": int(batch.Reuse), "kContend": int(batch.Order),
 			"kGet": int(weft.OpGet), "kPut": int(weft.OpPut), "kPutNew": int(weft.OpPutNew), "kDelete": int(weft.OpDelete), "kDeleteAll": int(weft.OpDeleteAll),
+			"kSum": int(weft.OpSum), "kMin": int(weft.OpMin), "kMax": int(weft.OpMax), "kAnd": int(weft.OpAnd), "kOr": int(weft.OpOr),
+			"kMulti": int(batch.Multi), "kSigned": int(batch.Signed), "kFloat": int(batch.Float),
 		},
 		"tuning.cuh": {
 			"kNarrowLanes": narrowLanes, "kWideLanes": wideLanes, "kBlock": gpu.BlockThreads,

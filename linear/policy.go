@@ -53,7 +53,9 @@ func (p *policy) slots() int {
 }
 
 // room is how many more slots may be used.
-func (p *policy) room(used uint64) int { return roomIn(p.slots(), p.opts.MaxLoad) - int(used) }
+func (p *policy) room(used uint64) int { return p.roomAt(p.opts.MaxLoad, used) }
+
+func (p *policy) roomAt(load float64, used uint64) int { return roomIn(p.slots(), load) - int(used) }
 
 // crowdedShare of the slots in use is when an operation may find none on its path.
 const crowdedShare = 0.95
@@ -96,15 +98,19 @@ func (p *policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stre
 	if !now.Exact {
 		return 0, nil
 	}
-	need, err := core.Need(ctx, p.engine, now, s, b.Chunk(0, chunk))
+	// What finds no slot runs again: where most are likely to be updates, it is
+	// cheaper to see than to look all keys up before.
+	if trust := p.roomAt(crowdedShare, now.Used); s == nil && room >= 0 && trust >= min(chunk, core.TrustOps) {
+		return min(b.N, trust), nil
+	}
+	need, expect, err := core.Need(ctx, p.engine, now, s, b.Chunk(0, chunk), b.N)
 	if err != nil {
 		return 0, err
 	}
 	if need <= room {
 		return chunk, nil
 	}
-	expect := uint64(float64(need) / float64(chunk) * float64(b.N))
-	if err = p.grow(ctx, now, expect, uint64(need)); err == nil {
+	if err = p.grow(ctx, now, uint64(expect), uint64(need)); err == nil {
 		return max(chunk, min(b.N, p.room(now.Live))), nil
 	}
 	// No memory to grow, or keys that crowd in any size: use what room there is,

@@ -163,25 +163,25 @@ func (p *policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stre
 		n = min(b.N, int(limit-now.Live))
 		return n, p.reserve(ctx, now, n)
 	}
-	need, err := p.need(ctx, now, s, b.Chunk(0, chunk))
+	need, expect, err := p.need(ctx, now, s, b.Chunk(0, chunk), b.N)
 	if err != nil {
 		return 0, err
 	}
 	if now.Live+uint64(need) > p.limit() {
-		expect := uint64(float64(need) / float64(chunk) * float64(b.N))
-		if err := p.grow(ctx, now, expect, uint64(need)); err != nil {
+		if err := p.grow(ctx, now, uint64(expect), uint64(need)); err != nil {
 			return 0, err
 		}
 	}
 	return chunk, p.reserve(ctx, now, need)
 }
 
-// need is how many pairs a chunk adds at most.
-func (p *policy) need(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (int, error) {
+// need is [core.Need], where all pairs of a multimap are new.
+func (p *policy) need(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch, all int) (need, expect int, err error) {
 	if p.multi && b.Kind != op.PutNew {
-		return b.Insertions(ctx, s)
+		need, err = b.Insertions(ctx, s)
+		return need, int(float64(need) / float64(b.N) * float64(all)), err
 	}
-	return core.Need(ctx, p.engine, now, s, b)
+	return core.Need(ctx, p.engine, now, s, b, all)
 }
 
 // grow rehashes for as many new pairs as are expected, or if there is no

@@ -19,7 +19,7 @@ import (
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input a709631630e93d593fde5931391e68226a7757f559157ef8c73b0c322028b60a 3073 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input cf71fc3e2d177c97db8c6ef9d2f17eb34df9f2500911cc812c910bc88e4a3698 4668 kernels/include/weft/order.cuh
+//kernelgen:input c901002648f62178180faf370fbf37190eb73bdbd856d5b6fb21514404dae5c5 4659 kernels/include/weft/order.cuh
 //kernelgen:input 818720cd256c7b459579f063ab5007b99d1503fc1dd69a099e13ee1059fb7c63 3006 kernels/include/weft/reduce.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
 //kernelgen:input 4ed8b73c6beaaedadd5de62a889222a6479a12d12b4abc036ed0979534be000f 4852 kernels/include/weft/slot.cuh

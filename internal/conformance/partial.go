@@ -132,10 +132,11 @@ func (k kind[S, K, V]) manyChunks(t testing.TB) (n int) {
 	return 1<<17 + 5000
 }
 
-// inOneChunk reports whether batches of a suite are too small to be cut.
+// inOneChunk reports whether batches of a suite are too small to be cut: rows that
+// are combined go in larger pieces.
 func (k kind[S, K, V]) inOneChunk(f form[S, K, V]) bool {
 	_, host := k.dev.(device.Host)
-	return host && (k.scale < Fast || !f.changes)
+	return host && (k.scale < Fast || !f.changes || f.name == "Reduce")
 }
 
 // partial: a call that is cancelled has done the first operations of its batch,

@@ -169,7 +169,9 @@ func smokeMultiOn[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m Any
 func SmokeSet[K ~uint32 | ~uint64](t testing.TB, s AnySet[K]) {
 	t.Helper()
 	keys := Sequence[K](-4, SmokeKeys)
-	n, err := s.Add(ctx(), slices.Concat(keys, keys), make([]bool, 2*SmokeKeys))
+	n, err := s.Contains(ctx(), keys, make([]bool, SmokeKeys))
+	Want(t, "Contains", n, 0, err)
+	n, err = s.Add(ctx(), slices.Concat(keys, keys), make([]bool, 2*SmokeKeys))
 	Want(t, "Add", n, SmokeKeys, err)
 	n, err = s.Delete(ctx(), keys[:SmokeKeys/2], make([]bool, SmokeKeys/2))
 	Want(t, "Delete", n, SmokeKeys/2, err)

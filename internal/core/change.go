@@ -91,6 +91,16 @@ func (t *Table) chunks(ctx context.Context, b *batch.Batch) (done, failed int, e
 		if err := ctx.Err(); err != nil {
 			return done, failed, err
 		}
+		if part := t.reducible(b, done); part != nil {
+			if few := t.Engine.(Combiner).Combine(part); few != nil {
+				ran, without, err := t.reduceFew(ctx, part, few)
+				done, failed = done+ran, failed+without
+				if err != nil {
+					return done, failed, err
+				}
+				continue
+			}
+		}
 		n := b.N - done
 		if t.needsRoom(b) {
 			if n, _, err = t.Policy.Before(ctx, t.bound, nil, b.Part(done, b.N)); err != nil {

@@ -115,6 +115,14 @@ type Presenter interface {
 	Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error)
 }
 
+// Combiner is an engine that has rows which are to be combined combined with each
+// other first.
+type Combiner interface {
+	// Combine returns fewer rows that do the same as those of a batch in host
+	// memory; nil, if it does not pay. They are good until the next call.
+	Combine(b *batch.Batch) *batch.Batch
+}
+
 // Persister is an engine whose memory outlives the process.
 type Persister interface {
 	// Commit makes everything done so far durable. It comes before a call that
@@ -144,32 +152,6 @@ type Counters struct {
 	Used  uint64 // slots that are not empty: of pairs, or of deleted ones
 	Dead  uint64 // slots of deleted ones
 	Exact bool   // false: at most so many, whatever submitted operations do
-}
-
-// Need is how many pairs a batch adds at most to a table without duplicates.
-// Updates add none: a lookup is cheaper than growing for nothing, and its outcome
-// tells how much room a longer batch is likely to need.
-func Need(ctx context.Context, e Engine, now Counters, s *device.Stream, b *batch.Batch) (int, error) {
-	need, err := b.Insertions(ctx, s)
-	if err != nil || now.Live == 0 {
-		return need, err
-	}
-	var present int
-	if s != nil && e.Caps().Streams {
-		present, err = e.(Presenter).Present(ctx, s, b)
-	} else {
-		_, present, err = e.Look(ctx, nil, e.Current(), b.Only(batch.Keys), 0)
-	}
-	return min(need, b.N-present), err
-}
-
-// All are operations 0 to n-1: a batch none of which found room.
-func All(n int) []uint32 {
-	all := make([]uint32, n)
-	for i := range all {
-		all[i] = uint32(i)
-	}
-	return all
 }
 
 // Kind is what a table is to its user.

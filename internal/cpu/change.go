@@ -72,6 +72,14 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch, s
 		if err := ctx.Err(); err != nil {
 			return done, failed, err
 		}
+		if b.Kind.Reduces() && !b.Columns[batch.Kinds].Given() && b.N-done >= reduceLeast {
+			part := b.Part(done, min(done+reducePiece, b.N))
+			if r, ok := e.reduce(part, loops, whole); ok {
+				failed = e.account(&r, done, failed)
+				done += part.N
+				continue
+			}
+		}
 		part := b.Part(done, min(done+size, b.N))
 		l := loops(part)
 		ran := part.N
@@ -86,15 +94,22 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch, s
 			whole.Ops = e.Dealer.All(part.N)
 			ran, r = l.Run(&w, whole)
 		}
-		for _, i := range r.Failed {
-			failed = append(failed, uint32(done)+i)
-		}
-		t := g.Tally()
-		t.Live += uint64(r.Live)
-		t.Used += uint64(r.Fresh)
+		failed = e.account(&r, done, failed)
 		done += ran
 	}
 	return done, failed, nil
+}
+
+// account counts what a piece has come to, whose first operation is number first
+// of the batch, and adds those without room to the others.
+func (e *Engine) account(r *Result, first int, failed []uint32) []uint32 {
+	t := e.Parts().(tallied).Tally()
+	t.Live += uint64(r.Live)
+	t.Used += uint64(r.Fresh)
+	for _, i := range r.Failed {
+		failed = append(failed, uint32(first)+i)
+	}
+	return failed
 }
 
 func (e *Engine) cores() int { return e.Device.Properties().Units }
@@ -109,6 +124,11 @@ func (e *Engine) together(b *batch.Batch, l Loops, whole Share) (sum Result, ok 
 	if !b.Appends() && crowded(shares, b.N) {
 		return sum, false
 	}
+	return e.run(l, shares, whole), true
+}
+
+// run runs the shares of a piece on all cores.
+func (e *Engine) run(l Loops, shares []Share, whole Share) (sum Result) {
 	results := make([]Result, len(shares))
 	e.Device.Parallel(len(shares), 1, func(i, _ int) { _, results[i] = l.Run(NoWatch(), shares[i]) })
 	for i := range results {
@@ -121,7 +141,7 @@ func (e *Engine) together(b *batch.Batch, l Loops, whole Share) (sum Result, ok 
 		}
 	}
 	slices.Sort(sum.Failed)
-	return sum, true
+	return sum
 }
 
 // crowded reports whether a share has many more of n operations than others.

@@ -1,15 +1,21 @@
 package cpu
 
-import "github.com/weftgo/weft/device"
+import (
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+)
 
 // A batch is shared out among the cores by where in a structure its operations
 // work: each core gets a range of places and, in batch order, the operations that
 // begin there. So cores change a structure side by side without atomic
 // operations, and operations on one key, which have one place, keep their order.
 
-// SharesPerCore is the number of parts that a structure is cut in per core:
-// more parts even out the work.
+// SharesPerCore is the number of parts that a structure is cut in per core, at
+// least: more parts even out the work.
 const SharesPerCore = 4
+
+// rangesPerCore is the number of ranges of a batch that are sorted by themselves.
+const rangesPerCore = 4
 
 // Share is a range of places [Lo,Hi) that one core may touch, and the
 // operations that begin there, ascending.
@@ -21,10 +27,11 @@ type Share struct {
 // Dealer deals operations out to shares. It keeps its memory from batch to
 // batch; what it returns is good until it deals again.
 type Dealer struct {
-	places []uint32
+	places []uint32 // of operations; once they are dealt, their numbers in order of the shares
 	ops    []uint32
 	shares []Share
 	counts [][]uint32 // by range of the batch, by share: then where they go
+	moved  [2][]byte  // keys and values in order of the shares
 }
 
 // All is operations 0…n-1, undealt.
@@ -40,23 +47,87 @@ func (d *Dealer) All(n int) []uint32 {
 // order. place computes the places of operations [lo,hi).
 func (d *Dealer) Out(dev device.Host, last uint32, n int, place func(lo, hi int, places []uint32)) []Share {
 	cores := dev.Properties().Units
+	shares := d.deal(dev, last, n, cores, cores*SharesPerCore, place)
+	d.each(dev, n, func(lo, hi int) {
+		for i, to := range d.places[lo:hi] {
+			d.ops[to] = uint32(lo + i)
+		}
+	})
+	return shares
+}
+
+// Rows does the same with the keys and values themselves: it returns a batch of
+// them in the order of so many shares, or a few less. Whose share of a structure
+// stays in its cache, that has its rows from memory once.
+func (d *Dealer) Rows(dev device.Host, last uint32, b *batch.Batch, shares int, place func(lo, hi int, places []uint32)) (*batch.Batch, []Share) {
+	sorted := *b
+	// More ranges than cores: one that is held up does not hold up all.
+	all := d.deal(dev, last, b.N, rangesPerCore*dev.Properties().Units, shares, place)
+	for i, r := range []batch.Role{batch.Keys, batch.Vals} {
+		c := &sorted.Columns[r]
+		if len(d.moved[i]) < len(c.Host) {
+			d.moved[i] = make([]byte, len(c.Host))
+		}
+		from, to := c.Host, d.moved[i][:len(c.Host)]
+		c.Host = to
+		d.each(dev, b.N, func(lo, hi int) {
+			if c.Width == 4 {
+				scatter(batch.View[uint32](from), batch.View[uint32](to), d.places, lo, hi)
+			} else {
+				scatter(batch.View[uint64](from), batch.View[uint64](to), d.places, lo, hi)
+			}
+		})
+	}
+	for i := range d.ops {
+		d.ops[i] = uint32(i)
+	}
+	return &sorted, all
+}
+
+func scatter[T any](from, to []T, places []uint32, lo, hi int) {
+	for i, p := range places[lo:hi] {
+		to[p] = from[lo+i]
+	}
+}
+
+// Original is the number that a row of Rows had in its batch.
+func (d *Dealer) Original(row uint32) uint32 {
+	for i, to := range d.places {
+		if to == row {
+			return uint32(i)
+		}
+	}
+	panic("cpu: a row that was not dealt")
+}
+
+// each runs body on the ranges of a batch that deal counts by.
+func (d *Dealer) each(dev device.Host, n int, body func(lo, hi int)) {
+	dev.Parallel(n, d.slice(n), body)
+}
+
+// slice is the size of such a range.
+func (d *Dealer) slice(n int) int { return (n + len(d.counts) - 1) / len(d.counts) }
+
+// deal works out, by so many ranges of the batch, the number of each operation in
+// the order of the shares, of which there are most or a few less.
+func (d *Dealer) deal(dev device.Host, last uint32, n, ranges, most int, place func(lo, hi int, places []uint32)) []Share {
 	// A power of two of places per share turns the division into a shift.
 	shift := 0
-	for last>>shift > uint32(cores*SharesPerCore) {
+	for last>>shift > uint32(most) {
 		shift++
 	}
 	shares := int(last>>shift) + 1
-	d.resize(n, shares, cores)
+	d.resize(n, shares, ranges)
 	for i := range d.shares {
 		d.shares[i] = Share{Lo: uint32(i) << shift, Hi: uint32(i+1) << shift}
 	}
 	d.shares[shares-1].Hi = last + 1
 
-	slice := (n + cores - 1) / cores
+	slice := d.slice(n)
 	for _, c := range d.counts { // with many cores, not all get a slice
 		clear(c)
 	}
-	dev.Parallel(n, slice, func(lo, hi int) {
+	d.each(dev, n, func(lo, hi int) {
 		place(lo, hi, d.places[lo:hi])
 		c := d.counts[lo/slice]
 		for _, p := range d.places[lo:hi] {
@@ -71,25 +142,25 @@ func (d *Dealer) Out(dev device.Host, last uint32, n int, place func(lo, hi int,
 		}
 		d.shares[s].Ops = d.ops[first:at]
 	}
-	dev.Parallel(n, slice, func(lo, hi int) {
+	d.each(dev, n, func(lo, hi int) {
 		c := d.counts[lo/slice]
 		for i, p := range d.places[lo:hi] {
 			s := p >> shift
-			d.ops[c[s]] = uint32(lo + i)
+			d.places[lo+i] = c[s]
 			c[s]++
 		}
 	})
 	return d.shares
 }
 
-func (d *Dealer) resize(n, shares, cores int) {
+func (d *Dealer) resize(n, shares, ranges int) {
 	if cap(d.ops) < n {
 		d.ops, d.places = make([]uint32, n), make([]uint32, n)
 	}
 	d.ops, d.places = d.ops[:n], d.places[:n]
-	if len(d.shares) != shares || len(d.counts) != cores {
+	if len(d.shares) != shares || len(d.counts) != ranges {
 		d.shares = make([]Share, shares)
-		d.counts = make([][]uint32, cores)
+		d.counts = make([][]uint32, ranges)
 		for i := range d.counts {
 			d.counts[i] = make([]uint32, shares)
 		}

@@ -31,6 +31,7 @@ type Engine struct {
 	Slots  int // in each line, if the memory is of lines
 	Leases *core.Leases
 	Dealer Dealer
+	combiner
 }
 
 // Start empties the first generation and makes it the current one, or frees it.

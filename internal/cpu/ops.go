@@ -51,6 +51,7 @@ type Changes[K, V any] struct {
 	Result
 	Keys  []K
 	Reuse bool // a new key may take any dead slot
+	Quiet bool // all combine values and return nothing
 	Multi bool
 
 	flags  batch.Flags
@@ -71,6 +72,7 @@ func ChangesOf[K, V any](b *batch.Batch) Changes[K, V] {
 		Keys:   batch.View[K](b.Columns[batch.Keys].Host),
 		Reuse:  b.Flags&batch.Reuse != 0 || unsafe.Sizeof(v) == 0,
 		Multi:  b.Flags&batch.Multi != 0,
+		Quiet:  b.Kind.Reduces() && !b.Columns[batch.Kinds].Given(),
 		flags:  b.Flags,
 		kind:   b.Kind,
 		kinds:  batch.View[op.Kind](b.Columns[batch.Kinds].Host),
@@ -144,6 +146,16 @@ func Present[K, V any, SK Key, SV Val](c *Changes[K, V], i uint32, kind op.Kind,
 		return Outcome{OK: true, Removed: 1}
 	}
 	return Outcome{}
+}
+
+// Combine runs operation i, whose key is in a slot, of those that are Quiet.
+func Combine[K, V any, SK Key, SV Val](c *Changes[K, V], i uint32, s *Slot[SK, SV]) {
+	at := (*V)(unsafe.Pointer(&s.Val))
+	if c.kind == op.Sum && c.flags&batch.Float == 0 {
+		add(at, c.vals[i]) // most often
+		return
+	}
+	reduce(c.flags, c.kind, at, c.vals[i])
 }
 
 // Insert gives operation i a slot, which was empty or dead.

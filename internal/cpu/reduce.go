@@ -20,6 +20,16 @@ func reduce[V any](f batch.Flags, kind op.Kind, at *V, v V) {
 	}
 }
 
+// add adds to an integer.
+func add[V any](at *V, v V) {
+	switch unsafe.Sizeof(v) {
+	case 4:
+		*(*uint32)(unsafe.Pointer(at)) += *(*uint32)(unsafe.Pointer(&v))
+	case 8:
+		*(*uint64)(unsafe.Pointer(at)) += *(*uint64)(unsafe.Pointer(&v))
+	}
+}
+
 // combine is the reduction of two values, of which U has the bits: those of an F,
 // if the flags say so. Of two that are no numbers it is the one of more bits, lest
 // the outcome depend on the order.

@@ -14,11 +14,11 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 27853e7b579fc74ef7c107d93c3b23dbc3099f87d9845bd46b42db462622adb2 804 internal/gpu/gpu.cu
 //kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
-//kernelgen:input 4aef28fb4107567e1581cf143c94bb99a48057ddf1123e6741a57ca00efb32e1 7846 kernels/include/weft/change.cuh
+//kernelgen:input 96e08cbf5fc61dd7700c85f8b861cefbceab57831e28230c5a93e51965fe17de 7824 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input cf71fc3e2d177c97db8c6ef9d2f17eb34df9f2500911cc812c910bc88e4a3698 4668 kernels/include/weft/order.cuh
-//kernelgen:input 86557dadd4a6e5258f358b92a86fd464a714d5b58b965a909e8b5d6caf11a234 2523 kernels/include/weft/reduce.cuh
+//kernelgen:input c901002648f62178180faf370fbf37190eb73bdbd856d5b6fb21514404dae5c5 4659 kernels/include/weft/order.cuh
+//kernelgen:input 818720cd256c7b459579f063ab5007b99d1503fc1dd69a099e13ee1059fb7c63 3006 kernels/include/weft/reduce.cuh
 //kernelgen:input 4efda42f7569fa98848bb2670344e335379edf170a04397c9c7880abf88d1580 2617 kernels/include/weft/scan.cuh
 //kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
 //kernelgen:input 4ed8b73c6beaaedadd5de62a889222a6479a12d12b4abc036ed0979534be000f 4852 kernels/include/weft/slot.cuh

@@ -11,19 +11,8 @@
 
 namespace weft {
 
-enum Kind : uint32_t {  // weft.OpKind
-  kGet,
-  kPut,
-  kPutNew,
-  kDelete,
-  kDeleteAll,
-  kSum,
-  kMin,
-  kMax,
-  kAnd,
-  kOr,
-  kNone,  // one that a table does not have
-};
+// Kind is weft.OpKind; kNone is one that a table does not have.
+enum Kind : uint32_t { kGet, kPut, kPutNew, kDelete, kDeleteAll, kSum, kMin, kMax, kAnd, kOr, kNone };
 
 enum Flags : uint32_t {
   kReuse = 1,    // inserts may take dead slots: no deletes in this launch

@@ -1,0 +1,97 @@
+package core
+
+import (
+	"context"
+	"math"
+	"math/bits"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/hash"
+)
+
+// Need is how many pairs a batch adds at most to a table without duplicates, or
+// is likely to, if it brings keys more than once; and how many it and what
+// follows, of which it is the beginning, all operations together, are likely to
+// add. Updates add none: a lookup is cheaper than growing for nothing.
+func Need(ctx context.Context, e Engine, now Counters, s *device.Stream, b *batch.Batch, all int) (need, expect int, err error) {
+	need, err = b.Insertions(ctx, s)
+	if err != nil || need == 0 {
+		return 0, 0, err
+	}
+	present := 0
+	switch {
+	case now.Live == 0:
+	case s != nil && e.Caps().Streams:
+		present, err = e.(Presenter).Present(ctx, s, b)
+	default:
+		_, present, err = e.Look(ctx, nil, e.Current(), b.Only(batch.Keys), 0)
+	}
+	absent := min(need, b.N-present)
+	need = absent
+	if keys := b.Columns[batch.Keys]; keys.Host != nil {
+		need = min(absent, distinct(keys))
+	}
+	return need, likely(need, absent, float64(all)/float64(b.N)), err
+}
+
+// likely is how many of different things there are among times as many as n, of
+// which k are different, if any is as likely as another.
+func likely(k, n int, times float64) int {
+	// Of g things, n draws show g·(1-exp(-n/g)) different ones.
+	shown := func(g, n float64) float64 { return -g * math.Expm1(-n/g) }
+	lo, hi := float64(k), float64(k)*1e6
+	if shown(hi, float64(n)) <= float64(k) {
+		return int(float64(k) * times)
+	}
+	for range 60 {
+		if g := math.Sqrt(lo * hi); shown(g, float64(n)) < float64(k) {
+			lo = g
+		} else {
+			hi = g
+		}
+	}
+	return int(math.Ceil(shown(hi, float64(n)*times)))
+}
+
+// distinct is about how many different keys there are in a column: it counts the
+// bits that they set by their hashes (linear counting, Whang et al. 1990), and is
+// right to a hundredth.
+func distinct(keys batch.Column) int {
+	n := keys.Rows()
+	if n == 0 {
+		return 0
+	}
+	size := uint64(1) << max(bits.Len(uint(8*n)), 10) // bits, of which an eighth are set at most
+	set := make([]uint64, size/64)
+	if keys.Width == 4 {
+		for _, k := range batch.View[uint32](keys.Host) {
+			h := hash.Uint64(uint64(k), countSeed) % size
+			set[h/64] |= 1 << (h % 64)
+		}
+	} else {
+		for _, k := range batch.View[uint64](keys.Host) {
+			h := hash.Uint64(k, countSeed) % size
+			set[h/64] |= 1 << (h % 64)
+		}
+	}
+	ones := 0
+	for _, w := range set {
+		ones += bits.OnesCount64(w)
+	}
+	// As if some more keys shared bits: too many slots are better than too few.
+	estimate := -float64(size) * math.Log1p(-float64(ones)/float64(size))
+	return min(n, int(estimate+3*math.Sqrt(estimate))+1)
+}
+
+// countSeed is no table's.
+const countSeed = 0x3c79ac492ba7b653
+
+// All are operations 0 to n-1: a batch none of which found room.
+func All(n int) []uint32 {
+	all := make([]uint32, n)
+	for i := range all {
+		all[i] = uint32(i)
+	}
+	return all
+}

@@ -1,0 +1,140 @@
+package cpu
+
+import (
+	"maps"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/hash"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// What is left of the rows of a batch adds up to what they add up to, and is left
+// alone where next to nothing would go.
+func TestCombine(t *testing.T) {
+	t.Run("32,32", func(t *testing.T) { combines[uint32, uint32](t) })
+	t.Run("32,64", func(t *testing.T) { combines[uint32, uint64](t) })
+	t.Run("64,32", func(t *testing.T) { combines[uint64, uint32](t) })
+	t.Run("64,64", func(t *testing.T) { combines[uint64, uint64](t) })
+}
+
+func combines[K Key, V uint32 | uint64](t *testing.T) {
+	const n = 100_000
+	for _, workers := range []int{1, 3} {
+		dev, err := cpu.Open(&cpu.Options{Workers: workers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rng := rand.New(rand.NewPCG(1, 2))
+		for _, groups := range []int{1, 100, 3000, 12_000, 1 << 30, 100} {
+			for _, kind := range []op.Kind{op.Sum, op.Max, op.Or} {
+				e := Engine{Device: dev}
+				keys, vals, want := make([]K, n), make([]V, n), map[K]V{}
+				for i := range n {
+					keys[i], vals[i] = K(rng.IntN(groups))*0x01000193, V(rng.Uint64())
+				}
+				b := &batch.Batch{N: n, Kind: kind, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(vals)}}
+				few := e.Combine(b)
+				if pays := groups <= 12_000; (few != nil) != pays {
+					t.Fatalf("%d groups, %d workers: combining them pays: %v", groups, workers, few != nil)
+				}
+				if few == nil {
+					continue
+				}
+				if most := worthwhile * n * 1.1; float64(few.N) > most {
+					t.Errorf("%d groups: %d rows are left", groups, few.N)
+				}
+				sum(kind, want, keys, vals)
+				got := map[K]V{}
+				sum(kind, got, batch.View[K](few.Columns[batch.Keys].Host), batch.View[V](few.Columns[batch.Vals].Host))
+				if len(batch.View[K](few.Columns[batch.Keys].Host)) != few.N || !maps.Equal(got, want) {
+					t.Fatalf("%d groups by %v: what is left adds up to something else", groups, kind)
+				}
+			}
+		}
+		dev.Close()
+	}
+}
+
+// sum adds rows up in a map.
+func sum[K Key, V uint32 | uint64](kind op.Kind, to map[K]V, keys []K, vals []V) {
+	for i, k := range keys {
+		v, there := to[k]
+		switch {
+		case !there:
+			v = vals[i]
+		case kind == op.Sum:
+			v += vals[i]
+		case kind == op.Max:
+			v = max(v, vals[i])
+		default:
+			v |= vals[i]
+		}
+		to[k] = v
+	}
+}
+
+// Keys that were chosen to meet in one place do not take long.
+func TestCombineCollidingKeys(t *testing.T) {
+	dev, err := cpu.Open(&cpu.Options{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	var keys []uint32
+	for k := uint32(0); len(keys) < 1<<13; k++ {
+		if hash.Uint32(k, combineSeed)%combineSlots < 32 {
+			keys = append(keys, k)
+		}
+	}
+	vals := make([]uint32, len(keys))
+	for i := range vals {
+		vals[i] = uint32(i)
+	}
+	e := Engine{Device: dev}
+	b := &batch.Batch{N: len(keys), Kind: op.Sum, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(vals)}}
+	if few := e.Combine(b); few != nil {
+		t.Errorf("%d of %d different keys are left", few.N, len(keys))
+	}
+}
+
+// Rows that are sorted by shares are those of the batch, each in the share that
+// has its place, in order.
+func TestDealtRows(t *testing.T) {
+	const n, last = 50_000, 9_999
+	dev, err := cpu.Open(&cpu.Options{Workers: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	var d Dealer
+	keys, vals := make([]uint64, n), make([]uint32, n)
+	rng := rand.New(rand.NewPCG(5, 6))
+	for i := range n {
+		keys[i], vals[i] = uint64(rng.IntN(last+1)), uint32(i)
+	}
+	b := &batch.Batch{N: n, Kind: op.Sum, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(vals)}}
+	for _, most := range []int{1, 7, 300} {
+		rows, shares := d.Rows(dev, last, b, most, func(lo, hi int, places []uint32) {
+			for i, k := range keys[lo:hi] {
+				places[i] = uint32(k)
+			}
+		})
+		at := 0
+		for _, s := range shares {
+			before := -1
+			for _, i := range s.Ops {
+				k, v := batch.View[uint64](rows.Columns[batch.Keys].Host)[i], batch.View[uint32](rows.Columns[batch.Vals].Host)[i]
+				if int(i) != at || uint32(k) < s.Lo || uint32(k) >= s.Hi || keys[v] != k || d.Original(i) != v || int(v) <= before {
+					t.Fatalf("row %d of %d shares: key %d of row %d, after %d, in share [%d,%d)", i, most, k, v, before, s.Lo, s.Hi)
+				}
+				at, before = at+1, int(v)
+			}
+		}
+		if at != n || len(shares) > most+1 {
+			t.Fatalf("%d of %d rows in %d shares", at, n, len(shares))
+		}
+	}
+}

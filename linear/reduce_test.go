@@ -1,0 +1,107 @@
+package linear_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/linear"
+)
+
+// grouped is a batch of so many rows of some groups, each with the value 1.
+func grouped(rows, groups int) (keys, vals []int64) {
+	keys, vals = make([]int64, rows), make([]int64, rows)
+	for i := range keys {
+		keys[i], vals[i] = int64(i*i%groups), 1
+	}
+	return keys, vals
+}
+
+func openWorkers(t *testing.T, workers int, opts *linear.Options) *linear.Map[int64, int64] {
+	dev, err := cpu.Open(&cpu.Options{Workers: workers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return conformance.Open(t, linear.New[int64, int64], dev, opts)
+}
+
+// Rows without room are counted one by one, though those of a key were combined
+// before the table saw them; all others are there.
+func TestReduceOfFewGroupsThatDoNotFit(t *testing.T) {
+	for _, workers := range []int{1, 4} {
+		m := openWorkers(t, workers, &linear.Options{Capacity: 40, Fixed: true, MaxLoad: 1})
+		keys, vals := grouped(300_000, 1009)
+		n, err := m.Reduce(t.Context(), keys, vals, weft.Sum)
+		var p *weft.PartialError
+		if !errors.Is(err, weft.ErrFull) || !errors.As(err, &p) || p.Done != len(keys) || n != m.Len() || n < 40 {
+			t.Fatalf("%d new keys, Len is %d: %v", n, m.Len(), err)
+		}
+		sum := int64(0)
+		for _, v := range m.All() {
+			sum += v
+		}
+		if sum+int64(p.Failed) != int64(len(keys)) {
+			t.Errorf("%d rows are there and %d failed, of %d", sum, p.Failed, len(keys))
+		}
+	}
+}
+
+// patient is a context that ends when it has been asked so many times.
+type patient struct {
+	context.Context
+	left atomic.Int64
+}
+
+func (c *patient) Err() error {
+	if c.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A call that is stopped has done the first rows of the batch, and no others,
+// though it combines rows from all over it.
+func TestReduceStops(t *testing.T) {
+	t.Run("few groups", func(t *testing.T) { reduceStops(t, 1009, 60) })
+	t.Run("many groups", func(t *testing.T) { reduceStops(t, 1_500_007, 10) })
+}
+
+func reduceStops(t *testing.T, groups int, calls int64) {
+	keys, vals := grouped(2_000_000, groups)
+	stopped := 0
+	for patience := range calls {
+		m := openWorkers(t, 4, nil)
+		ctx := &patient{Context: t.Context()}
+		ctx.left.Store(patience)
+		_, err := m.Reduce(ctx, keys, vals, weft.Sum)
+		done := len(keys)
+		var p *weft.PartialError
+		if errors.As(err, &p) && errors.Is(err, context.Canceled) {
+			done = p.Done
+			stopped++
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		want := map[int64]int64{}
+		for i, k := range keys[:done] {
+			want[k] += vals[i]
+		}
+		n := 0
+		for k, v := range m.All() {
+			if n++; want[k] != v {
+				t.Fatalf("of %d rows, key %d has %d, want %d", done, k, v, want[k])
+			}
+		}
+		if n != len(want) {
+			t.Fatalf("of %d rows, %d keys are there, want %d", done, n, len(want))
+		}
+	}
+	if stopped < 4 {
+		t.Errorf("%d of %d calls were stopped", stopped, calls)
+	}
+}
