@@ -371,7 +371,7 @@ func (s *beside[K, V]) check(full bool) {
 		}
 	}
 	all := &batch.Batch{N: len(keys), Kind: op.Put, Columns: batch.Columns{batch.Keys: batch.In(keys)}}
-	n, _, err := core.Need(context.Background(), s.engine, core.Counters{Live: 1}, nil, all, all.N)
+	n, _, err := core.Need(context.Background(), s.engine, core.Counters{Live: 1}, nil, all, all.N, 3)
 	if n < len(fresh) || n > len(keys)-hits || err != nil {
 		s.Fatalf("%d keys are said to be new, want %d to %d: %v", n, len(fresh), len(keys)-hits, err)
 	}

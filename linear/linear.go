@@ -56,6 +56,7 @@ func newTable(dev device.Device, kind core.Kind, w batch.Widths, types core.Type
 			return core.Invalid("Capacity %d at load %g needs more than %d GiB",
 				opts.Capacity, opts.MaxLoad, core.LinesBytes(maxLines)>>30)
 		}
+		c.Fixed = opts.Fixed
 		e, leases, err := newEngine(c.Device, w, geometry{seed: opts.Seed, lines: lines}, opts.Fixed)
 		c.Policy, c.Engine, c.Leases = &policy{opts: opts, widths: w, engine: e, minLines: lines}, e, leases
 		return err

@@ -98,12 +98,12 @@ func (p *policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stre
 	if !now.Exact {
 		return 0, nil
 	}
-	// What finds no slot runs again: where most are likely to be updates, it is
-	// cheaper to see than to look all keys up before.
-	if trust := p.roomAt(crowdedShare, now.Used); s == nil && room >= 0 && trust >= min(chunk, core.TrustOps) {
-		return min(b.N, trust), nil
+	if few := min(chunk, p.roomAt(crowdedShare, now.Used)); room >= 0 && s == nil && few > 0 {
+		if updates, err := core.Updates(ctx, p.engine, b.Chunk(0, few)); updates || err != nil {
+			return few, err
+		}
 	}
-	need, expect, err := core.Need(ctx, p.engine, now, s, b.Chunk(0, chunk), b.N)
+	need, expect, err := core.Need(ctx, p.engine, now, s, b.Chunk(0, chunk), b.N, p.opts.Seed)
 	if err != nil {
 		return 0, err
 	}

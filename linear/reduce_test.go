@@ -3,10 +3,12 @@ package linear_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/linear"
@@ -49,6 +51,79 @@ func TestReduceOfFewGroupsThatDoNotFit(t *testing.T) {
 			t.Errorf("%d rows are there and %d failed, of %d", sum, p.Failed, len(keys))
 		}
 	}
+}
+
+// poor is a device without memory from some time on.
+type poor struct {
+	*cpu.Device
+	spent bool
+}
+
+func (d *poor) Alloc(size int) (device.Buffer, error) {
+	if d.spent {
+		return device.Buffer{}, device.ErrMemory
+	}
+	return d.Device.Alloc(size)
+}
+
+// Without memory to grow, what is there are the first rows of the batch, as many as
+// the error says, without those that failed.
+func TestReduceWithoutMemory(t *testing.T) {
+	host, err := cpu.Open(&cpu.Options{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	dev := &poor{Device: host}
+	m := conformance.Open(t, linear.New[int64, int64], device.Device(dev), &linear.Options{Capacity: 5000})
+	dev.spent = true
+	keys, vals := grouped(1<<19, 20_011)
+	n, err := m.Reduce(t.Context(), keys, vals, weft.Sum)
+	var p *weft.PartialError
+	if !errors.As(err, &p) || n != m.Len() || n < 5000 {
+		t.Fatalf("%d new keys, Len is %d: %v", n, m.Len(), err)
+	}
+	sum := int64(0)
+	for _, v := range m.All() {
+		sum += v
+	}
+	if sum != int64(p.Done-p.Failed) {
+		t.Errorf("%d rows are there, though %d are said to be done and %d failed", sum, p.Done, p.Failed)
+	}
+}
+
+// A batch for a full table of fixed size, or one that fills up, is stopped soon: no
+// piece of it goes through all of the table for each row.
+func TestReduceIntoFullTableStops(t *testing.T) {
+	const slots = 1 << 16
+	rows, keys := make([]int64, 1<<19), make([]int64, slots)
+	for i := range rows {
+		rows[i] = int64(i%20_000) + 1<<40
+	}
+	for i := range keys {
+		keys[i] = int64(i)
+	}
+	for _, filled := range []int{slots, slots * 7 / 8} {
+		m := openWorkers(t, 2, &linear.Options{Capacity: slots, MaxLoad: 1, Fixed: true})
+		if _, err := m.Put(t.Context(), keys[:filled], keys[:filled]); unlessFull(err) != nil { // some crowd
+			t.Fatal(err)
+		}
+		conformance.Stops(t, []conformance.Stoppable{
+			{Name: fmt.Sprintf("Reduce %d", filled), Run: func(ctx context.Context) error {
+				_, err := m.Reduce(ctx, rows, rows, weft.Sum)
+				return unlessFull(err)
+			}},
+			{Name: fmt.Sprintf("Put %d", filled), Run: func(ctx context.Context) error { _, err := m.Put(ctx, rows, rows); return unlessFull(err) }},
+		})
+	}
+}
+
+// unlessFull leaves out that there was no room, if nothing else was wrong.
+func unlessFull(err error) error {
+	if errors.Is(err, weft.ErrFull) && !errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }
 
 // patient is a context that ends when it has been asked so many times.

@@ -181,7 +181,7 @@ func (p *policy) need(ctx context.Context, now core.Counters, s *device.Stream, 
 		need, err = b.Insertions(ctx, s)
 		return need, int(float64(need) / float64(b.N) * float64(all)), err
 	}
-	return core.Need(ctx, p.engine, now, s, b, all)
+	return core.Need(ctx, p.engine, now, s, b, all, p.opts.Seed)
 }
 
 // grow rehashes for as many new pairs as are expected, or if there is no

@@ -76,6 +76,7 @@ func newTable(dev device.Device, kind core.Kind, w batch.Widths, types core.Type
 		if err := enough(c.Device, g, units, opts.Fixed); err != nil {
 			return err
 		}
+		c.Fixed = opts.Fixed
 		c.Policy = p
 		p.engine, c.Leases, err = newEngine(c.Device, w, g, units, opts.Fixed, p.multi)
 		c.Engine = p.engine

@@ -68,8 +68,6 @@ const (
 	// Report makes a change on a stream wait and return the operations that
 	// found no room, instead of counting them. Kernels don't know it.
 	Report Flags = 1 << 16
-	// Combined rows are as few as they get before the structure sees them.
-	Combined Flags = 1 << 17
 )
 
 // Widths are the sizes in bytes of a key and of a value in a batch, and of a

@@ -93,12 +93,16 @@ func (t *Table) chunks(ctx context.Context, b *batch.Batch) (done, failed int, e
 		}
 		if part := t.reducible(b, done); part != nil {
 			if few := t.Engine.(Combiner).Combine(part); few != nil {
-				ran, without, err := t.reduceFew(ctx, part, few)
-				done, failed = done+ran, failed+without
+				ok, without, err := t.reduceFew(ctx, part, few)
+				if ok {
+					done, failed = done+part.N, failed+without
+				}
 				if err != nil {
 					return done, failed, err
 				}
-				continue
+				if ok {
+					continue
+				}
 			}
 		}
 		n := b.N - done

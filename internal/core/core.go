@@ -180,5 +180,6 @@ type Config struct {
 	Types   Types
 	Another func(device.Device) (*Table, error) // an empty table of the same options
 
-	ResultLimit int // bytes that results of variable size may take; 0: half of the host's free memory
+	Fixed       bool // it has room for so many keys and no more
+	ResultLimit int  // bytes that results of variable size may take; 0: half of the host's free memory
 }

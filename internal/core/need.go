@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/bits"
+	"math/rand/v2"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -13,8 +14,9 @@ import (
 // Need is how many pairs a batch adds at most to a table without duplicates, or
 // is likely to, if it brings keys more than once; and how many it and what
 // follows, of which it is the beginning, all operations together, are likely to
-// add. Updates add none: a lookup is cheaper than growing for nothing.
-func Need(ctx context.Context, e Engine, now Counters, s *device.Stream, b *batch.Batch, all int) (need, expect int, err error) {
+// add. Updates add none: a lookup is cheaper than growing for nothing. The seed is
+// that of the table, which nobody who chooses keys knows.
+func Need(ctx context.Context, e Engine, now Counters, s *device.Stream, b *batch.Batch, all int, seed uint64) (need, expect int, err error) {
 	need, err = b.Insertions(ctx, s)
 	if err != nil || need == 0 {
 		return 0, 0, err
@@ -30,9 +32,26 @@ func Need(ctx context.Context, e Engine, now Counters, s *device.Stream, b *batc
 	absent := min(need, b.N-present)
 	need = absent
 	if keys := b.Columns[batch.Keys]; keys.Host != nil {
-		need = min(absent, distinct(keys))
+		need = min(absent, distinct(keys, seed))
 	}
 	return need, likely(need, absent, float64(all)/float64(b.N)), err
+}
+
+// sampled is how many keys of a batch tell whether all are there.
+const sampled = 1 << 10
+
+// Updates reports whether a long batch in host memory seems to bring no new keys,
+// by those of some rows: whether a lookup of all can be done without.
+func Updates(ctx context.Context, e Engine, b *batch.Batch) (bool, error) {
+	if b.N < 16*sampled || b.Columns[batch.Kinds].Given() {
+		return false, nil
+	}
+	rows := make([]uint32, sampled)
+	for i := range rows {
+		rows[i] = uint32(rand.IntN(b.N))
+	}
+	_, present, err := e.Look(ctx, nil, e.Current(), b.Only(batch.Keys).Gather(rows), 0)
+	return present == sampled, err
 }
 
 // likely is how many of different things there are among times as many as n, of
@@ -57,21 +76,22 @@ func likely(k, n int, times float64) int {
 // distinct is about how many different keys there are in a column: it counts the
 // bits that they set by their hashes (linear counting, Whang et al. 1990), and is
 // right to a hundredth.
-func distinct(keys batch.Column) int {
+func distinct(keys batch.Column, seed uint64) int {
 	n := keys.Rows()
 	if n == 0 {
 		return 0
 	}
+	seed ^= countSeed
 	size := uint64(1) << max(bits.Len(uint(8*n)), 10) // bits, of which an eighth are set at most
 	set := make([]uint64, size/64)
 	if keys.Width == 4 {
 		for _, k := range batch.View[uint32](keys.Host) {
-			h := hash.Uint64(uint64(k), countSeed) % size
+			h := hash.Uint64(uint64(k), seed) % size
 			set[h/64] |= 1 << (h % 64)
 		}
 	} else {
 		for _, k := range batch.View[uint64](keys.Host) {
-			h := hash.Uint64(k, countSeed) % size
+			h := hash.Uint64(k, seed) % size
 			set[h/64] |= 1 << (h % 64)
 		}
 	}
@@ -84,7 +104,7 @@ func distinct(keys batch.Column) int {
 	return min(n, int(estimate+3*math.Sqrt(estimate))+1)
 }
 
-// countSeed is no table's.
+// countSeed makes another seed of that of a table.
 const countSeed = 0x3c79ac492ba7b653
 
 // All are operations 0 to n-1: a batch none of which found room.

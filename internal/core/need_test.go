@@ -20,7 +20,7 @@ func TestDistinct(t *testing.T) {
 				narrow[i], wide[i], have[g] = uint32(g), int64(g)<<20, true
 			}
 			for _, c := range []batch.Column{batch.In(narrow), batch.In(wide)} {
-				got, is := distinct(c), len(have)
+				got, is := distinct(c, 5), len(have)
 				if got > n || got < is-is/500 || got > is+is/100+int(4*math.Sqrt(float64(is)))+2 {
 					t.Errorf("%d keys of %d are told to be %d different ones, and are %d", n, groups, got, is)
 				}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/weftgo/weft/device"
@@ -40,33 +41,52 @@ func (t *Table) checkReduction(k op.Kind) error {
 const reduceRows, reduceLeast = 1 << 19, 1 << 14
 
 // reducible is the next part of a batch whose rows may be combined with each other,
-// or nil.
+// or nil. A fixed table may lack room for some of them and not find that out for
+// long; so the rows of a batch for it are run one by one.
 func (t *Table) reducible(b *batch.Batch, done int) *batch.Batch {
 	_, can := t.Engine.(Combiner)
 	n := min(reduceRows, b.N-done)
-	if !can || !b.Kind.Reduces() || b.Columns[batch.Kinds].Given() || b.Flags&batch.Combined != 0 || n < reduceLeast {
+	if !can || t.Fixed || !b.Kind.Reduces() || b.Columns[batch.Kinds].Given() || n < reduceLeast {
 		return nil
 	}
 	return b.Part(done, done+n)
 }
 
-// reduceFew runs what is left of the rows of a part. Since each of them may be of
-// any of those, all are run, or none if the context ends before.
-func (t *Table) reduceFew(ctx context.Context, part, few *batch.Batch) (done, failed int, err error) {
-	few.Flags |= batch.Combined
-	ran, failed, err := t.chunks(ctx, few)
-	if ran > 0 && ran < few.N && ctx.Err() != nil {
-		var more, without int
-		more, without, err = t.chunks(context.WithoutCancel(ctx), few.Chunk(ran, few.N))
-		ran, failed = ran+more, failed+without
+// reduceFew runs what is left of the rows of a part, if there is room for all of it:
+// each stands for any of those, so that all are run, whatever becomes of the context.
+// failed is the number of rows of the part that found none all the same.
+func (t *Table) reduceFew(ctx context.Context, part, few *batch.Batch) (ok bool, failed int, err error) {
+	if n, _, err := t.Policy.Before(ctx, t.bound, nil, few); err != nil || n < few.N {
+		return false, 0, nil // the rows themselves will tell
 	}
-	if ran < few.N {
-		return 0, 0, err
+	ctx = context.WithoutCancel(ctx)
+	_, without, err := t.Engine.Change(ctx, nil, few)
+	if len(without) > 0 {
+		var again error
+		without, again = t.retry(ctx, few, without)
+		err = errors.Join(err, again)
 	}
-	if failed > 0 { // of the part: the keys that are not there now
-		var hits int
-		_, hits, err = t.Engine.Look(context.WithoutCancel(ctx), nil, t.Leases.Current(), part.Only(batch.Keys), 0)
-		failed = part.N - hits
+	_, cerr := t.count(ctx)
+	return true, rowsWith(part, few, without), errors.Join(err, cerr)
+}
+
+// rowsWith counts the rows of a batch whose keys those rows of another have.
+func rowsWith(b, few *batch.Batch, rows []uint32) (n int) {
+	if len(rows) == 0 {
+		return 0
 	}
-	return part.N, failed, err
+	key := func(b *batch.Batch, i int) string {
+		c := &b.Columns[batch.Keys]
+		return string(c.Host[i*c.Width : (i+1)*c.Width])
+	}
+	have := map[string]bool{}
+	for _, i := range rows {
+		have[key(few, int(i))] = true
+	}
+	for i := range b.N {
+		if have[key(b, i)] {
+			n++
+		}
+	}
+	return n
 }

@@ -15,10 +15,6 @@ import (
 // counters, and the room that a batch is sure to get before it starts.
 const ChunkOps = 1 << 20
 
-// TrustOps is the least number of changes that a policy lets run into what room
-// there is, to see whether they need it.
-const TrustOps = 1 << 16
-
 // Table is a map, a set or a multimap without its types.
 type Table struct {
 	Config

@@ -68,17 +68,19 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch, s
 	}
 	g := e.Parts().(Generation)
 	whole := Share{Hi: g.Memory().Units()}
+	refused := 0 // where a piece ends that reduce has refused
 	for done < b.N {
 		if err := ctx.Err(); err != nil {
 			return done, failed, err
 		}
-		if b.Kind.Reduces() && !b.Columns[batch.Kinds].Given() && b.N-done >= reduceLeast {
-			part := b.Part(done, min(done+reducePiece, b.N))
+		if n := e.reducible(b, max(done, refused)); size >= PieceOps && done >= refused && n > 0 {
+			part := b.Part(done, done+n)
 			if r, ok := e.reduce(part, loops, whole); ok {
 				failed = e.account(&r, done, failed)
-				done += part.N
+				done += n
 				continue
 			}
+			refused = done + n
 		}
 		part := b.Part(done, min(done+size, b.N))
 		l := loops(part)

@@ -35,6 +35,23 @@ const (
 	leastRows = 1 << 10
 )
 
+// reducible is the number of rows of a piece from row done on, or 0 if they are few:
+// no more than there are slots, so that searches stay short.
+func (e *Engine) reducible(b *batch.Batch, done int) int {
+	if !b.Kind.Reduces() || b.Columns[batch.Kinds].Given() {
+		return 0
+	}
+	g := e.Parts().(Generation)
+	free := int(fullest*float64(g.Memory().Units())*float64(e.Slots)) - int(g.Tally().Used)
+	if n := min(reducePiece, b.N-done, free); n >= reduceLeast {
+		return n
+	}
+	return 0
+}
+
+// fullest is the share of slots in use up to which searches are short.
+const fullest = 0.95
+
 // reduce runs a piece of rows that are combined. It reports false, and has done
 // nothing, if the piece may keep a core for long.
 func (e *Engine) reduce(b *batch.Batch, loops func(*batch.Batch) Loops, whole Share) (r Result, ok bool) {
@@ -49,9 +66,7 @@ func (e *Engine) reduce(b *batch.Batch, loops func(*batch.Batch) Loops, whole Sh
 		return r, false
 	}
 	r = e.run(loops(rows), dealt, whole)
-	for i, row := range r.Failed {
-		r.Failed[i] = e.Dealer.Original(row)
-	}
+	e.Dealer.Originals(r.Failed)
 	slices.Sort(r.Failed)
 	return r, true
 }
@@ -95,9 +110,9 @@ const (
 	// combineSlots of a part's table: 128 KiB. A key lies in one of combineSteps.
 	combineSlots, combineSteps = 1 << 15, 8
 	// combineTrial is the number of rows of a part by which it is decided.
-	combineTrial = 1 << 12
+	combineTrial = 1 << 14
 	// worthwhile is the share of rows that may be left.
-	worthwhile = 0.6
+	worthwhile = 0.75
 )
 
 // combineAll combines the rows of a piece by parts, one for each core.
@@ -120,7 +135,7 @@ func combineAll[K Key, V uint32 | uint64](c *combiner, dev device.Host, b *batch
 		for try := lo; try < hi && !useless.Load(); try += combineTrial {
 			end := min(try+combineTrial, hi)
 			p.add(keys[try:end], vals[try:end])
-			if float64(len(p.keys)) > mostLeft(end-lo) {
+			if rows := end - lo; rows >= combineTrial && float64(len(p.keys)) > mostLeft(rows) {
 				useless.Store(true)
 			}
 		}
@@ -134,6 +149,9 @@ func combineAll[K Key, V uint32 | uint64](c *combiner, dev device.Host, b *batch
 		copy(toKeys[n:], toKeys[i*size:i*size+rows])
 		copy(toVals[n:], toVals[i*size:i*size+rows])
 		n += rows
+	}
+	if float64(n) > worthwhile*float64(b.N) {
+		return nil
 	}
 	few := *b
 	few.N = n

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/hash"
 	"github.com/weftgo/weft/internal/op"
 )
@@ -122,12 +123,14 @@ func TestDealtRows(t *testing.T) {
 				places[i] = uint32(k)
 			}
 		})
+		original := core.All(n)
+		d.Originals(original)
 		at := 0
 		for _, s := range shares {
 			before := -1
 			for _, i := range s.Ops {
 				k, v := batch.View[uint64](rows.Columns[batch.Keys].Host)[i], batch.View[uint32](rows.Columns[batch.Vals].Host)[i]
-				if int(i) != at || uint32(k) < s.Lo || uint32(k) >= s.Hi || keys[v] != k || d.Original(i) != v || int(v) <= before {
+				if int(i) != at || uint32(k) < s.Lo || uint32(k) >= s.Hi || keys[v] != k || original[i] != v || int(v) <= before {
 					t.Fatalf("row %d of %d shares: key %d of row %d, after %d, in share [%d,%d)", i, most, k, v, before, s.Lo, s.Hi)
 				}
 				at, before = at+1, int(v)

@@ -90,14 +90,19 @@ func scatter[T any](from, to []T, places []uint32, lo, hi int) {
 	}
 }
 
-// Original is the number that a row of Rows had in its batch.
-func (d *Dealer) Original(row uint32) uint32 {
-	for i, to := range d.places {
-		if to == row {
-			return uint32(i)
-		}
+// Originals replaces numbers of rows that Rows returned by those which they had in
+// their batch.
+func (d *Dealer) Originals(rows []uint32) {
+	if len(rows) == 0 {
+		return
 	}
-	panic("cpu: a row that was not dealt")
+	original := make([]uint32, len(d.places))
+	for i, to := range d.places {
+		original[to] = uint32(i)
+	}
+	for i, row := range rows {
+		rows[i] = original[row]
+	}
 }
 
 // each runs body on the ranges of a batch that deal counts by.
