@@ -125,6 +125,9 @@ func (t *cpuTable[K, V]) matchNear(part cpu.Share, home uint32, key K) *cpu.Slot
 		if at := match[K, V](line, key); at < near*t.perSector() {
 			return &unsafe.Slice((*cpu.Slot[K, V])(line), near*t.perSector())[at]
 		}
+		if match[K, V](line, cpu.Sentinel[K](cpu.Empty)) < near*t.perSector() {
+			return nil // the path ends here
+		}
 	}
 	return nil
 }
