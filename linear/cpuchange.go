@@ -10,17 +10,7 @@ import (
 
 // Change is for [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
-	size := cpu.PieceOps
-	if g := e.Parts().(*generation); g.nearlyFull(e.Slots) {
-		size = cpu.SmallPiece // operations without room go through all of their paths
-	}
-	return e.Engine.Change(ctx, s, b, size, func(part *batch.Batch) cpu.Loops { return e.changer(part) })
-}
-
-// nearlyFull reports whether a large piece of changes may fill a table.
-func (g *generation) nearlyFull(perLine int) bool {
-	used, slots := float64(g.Tally().Used), float64(g.lines)*float64(perLine)
-	return used > 0.8*slots && used+cpu.PieceOps > crowdedShare*slots
+	return e.Engine.Change(ctx, s, b, cpu.PieceOps, func(part *batch.Batch) cpu.Loops { return e.changer(part) })
 }
 
 // longSearch is how many sectors a search of the changes of a table goes through

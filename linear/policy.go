@@ -99,7 +99,7 @@ func (p *policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stre
 		return 0, nil
 	}
 	if few := min(chunk, p.roomAt(crowdedShare, now.Used)); room >= 0 && s == nil && few > 0 {
-		if updates, err := core.Updates(ctx, p.engine, b.Chunk(0, few)); updates || err != nil {
+		if updates, err := core.Updates(ctx, p.engine, now, b.Chunk(0, few), p.opts.Seed); updates || err != nil {
 			return few, err
 		}
 	}

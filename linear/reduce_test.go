@@ -95,15 +95,15 @@ func TestReduceWithoutMemory(t *testing.T) {
 // A batch for a full table of fixed size, or one that fills up, is stopped soon: no
 // piece of it goes through all of the table for each row.
 func TestReduceIntoFullTableStops(t *testing.T) {
-	const slots = 1 << 16
+	const slots = 1 << 18
 	rows, keys := make([]int64, 1<<19), make([]int64, slots)
 	for i := range rows {
-		rows[i] = int64(i%20_000) + 1<<40
+		rows[i] = int64(i) + 1<<40
 	}
 	for i := range keys {
 		keys[i] = int64(i)
 	}
-	for _, filled := range []int{slots, slots * 7 / 8} {
+	for _, filled := range []int{slots, slots * 79 / 100} {
 		m := openWorkers(t, 2, &linear.Options{Capacity: slots, MaxLoad: 1, Fixed: true})
 		if _, err := m.Put(t.Context(), keys[:filled], keys[:filled]); unlessFull(err) != nil { // some crowd
 			t.Fatal(err)
@@ -178,5 +178,32 @@ func reduceStops(t *testing.T, groups int, calls int64) {
 	}
 	if stopped < 4 {
 		t.Errorf("%d of %d calls were stopped", stopped, calls)
+	}
+}
+
+// Whether a batch is looked up before the table grows follows from the table's seed
+// and history, too.
+func TestGrowthFollowsFromHistory(t *testing.T) {
+	const n = 100_000
+	slots := map[int]int{}
+	for range 6 {
+		m := openWorkers(t, 2, &linear.Options{Capacity: n, Seed: 7})
+		keys := make([]int64, n)
+		for i := range keys {
+			keys[i] = int64(i)
+		}
+		if _, err := m.Put(t.Context(), keys, keys); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 17 { // a few of many rows: a sample may meet one or not
+			keys[i*1000] = -int64(i) - 1
+		}
+		if _, err := m.Put(t.Context(), keys[:17_000], keys[:17_000]); err != nil {
+			t.Fatal(err)
+		}
+		slots[conformance.StatsOf(t, m).Slots]++
+	}
+	if len(slots) != 1 {
+		t.Errorf("tables of one history have %v slots", slots)
 	}
 }

@@ -87,23 +87,21 @@ func (t *Table) needsRoom(b *batch.Batch) bool { return b.Inserts() || t.Engine.
 // of the prefix that was run, failed the number of its operations that found no
 // room.
 func (t *Table) chunks(ctx context.Context, b *batch.Batch) (done, failed int, err error) {
+	refused := 0 // until there, rows are not combined with each other
 	for done < b.N {
 		if err := ctx.Err(); err != nil {
 			return done, failed, err
 		}
-		if part := t.reducible(b, done); part != nil {
-			if few := t.Engine.(Combiner).Combine(part); few != nil {
-				ok, without, err := t.reduceFew(ctx, part, few)
-				if ok {
-					done, failed = done+part.N, failed+without
-				}
-				if err != nil {
-					return done, failed, err
-				}
-				if ok {
-					continue
-				}
+		if done >= refused {
+			ran, without, err := t.reduceFew(ctx, b, done)
+			done, failed = done+ran, failed+without
+			if err != nil {
+				return done, failed, err
 			}
+			if ran > 0 {
+				continue
+			}
+			refused = done + reduceRows
 		}
 		n := b.N - done
 		if t.needsRoom(b) {

@@ -41,14 +41,16 @@ func Need(ctx context.Context, e Engine, now Counters, s *device.Stream, b *batc
 const sampled = 1 << 10
 
 // Updates reports whether a long batch in host memory seems to bring no new keys,
-// by those of some rows: whether a lookup of all can be done without.
-func Updates(ctx context.Context, e Engine, b *batch.Batch) (bool, error) {
+// by those of some rows: whether a lookup of all can be done without. Which rows,
+// follows from the table's seed and history, as everything does, and from nothing
+// that who chooses keys knows.
+func Updates(ctx context.Context, e Engine, now Counters, b *batch.Batch, seed uint64) (bool, error) {
 	if b.N < 16*sampled || b.Columns[batch.Kinds].Given() {
 		return false, nil
 	}
-	rows := make([]uint32, sampled)
+	rng, rows := rand.New(rand.NewPCG(seed^countSeed, now.Used)), make([]uint32, sampled)
 	for i := range rows {
-		rows[i] = uint32(rand.IntN(b.N))
+		rows[i] = uint32(rng.IntN(b.N))
 	}
 	_, present, err := e.Look(ctx, nil, e.Current(), b.Only(batch.Keys).Gather(rows), 0)
 	return present == sampled, err

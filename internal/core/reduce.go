@@ -52,12 +52,22 @@ func (t *Table) reducible(b *batch.Batch, done int) *batch.Batch {
 	return b.Part(done, done+n)
 }
 
-// reduceFew runs what is left of the rows of a part, if there is room for all of it:
-// each stands for any of those, so that all are run, whatever becomes of the context.
-// failed is the number of rows of the part that found none all the same.
-func (t *Table) reduceFew(ctx context.Context, part, few *batch.Batch) (ok bool, failed int, err error) {
+// reduceFew combines the rows of the next part of a batch with each other and runs
+// what is left, if that pays and there is room for all of it: each stands for any of
+// those, so that all are run, whatever becomes of the context. ran is the number of
+// rows, or 0, failed that of rows which found no room all the same.
+func (t *Table) reduceFew(ctx context.Context, b *batch.Batch, done int) (ran, failed int, err error) {
+	part := t.reducible(b, done)
+	if part == nil {
+		return 0, 0, nil
+	}
+	few := t.Engine.(Combiner).Combine(part)
+	if few == nil {
+		return 0, 0, nil
+	}
 	if n, _, err := t.Policy.Before(ctx, t.bound, nil, few); err != nil || n < few.N {
-		return false, 0, nil // the rows themselves will tell
+		_, err = t.count(ctx) // it may have rehashed; the rows themselves will tell
+		return 0, 0, err
 	}
 	ctx = context.WithoutCancel(ctx)
 	_, without, err := t.Engine.Change(ctx, nil, few)
@@ -67,7 +77,7 @@ func (t *Table) reduceFew(ctx context.Context, part, few *batch.Batch) (ok bool,
 		err = errors.Join(err, again)
 	}
 	_, cerr := t.count(ctx)
-	return true, rowsWith(part, few, without), errors.Join(err, cerr)
+	return part.N, rowsWith(part, few, without), errors.Join(err, cerr)
 }
 
 // rowsWith counts the rows of a batch whose keys those rows of another have.

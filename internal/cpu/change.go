@@ -82,7 +82,7 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch, s
 			}
 			refused = done + n
 		}
-		part := b.Part(done, min(done+size, b.N))
+		part := b.Part(done, done+e.piece(b, min(size, b.N-done)))
 		l := loops(part)
 		ran := part.N
 		r, ok := e.together(part, l, whole)
@@ -101,6 +101,24 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch, s
 	}
 	return done, failed, nil
 }
+
+// piece is how many of n operations are run next: where searches get long as the
+// memory fills, no large piece of them fills it.
+func (e *Engine) piece(b *batch.Batch, n int) int {
+	if e.Probes && b.Inserts() {
+		return min(n, max(e.free(), SmallPiece))
+	}
+	return n
+}
+
+// free is how many slots may be taken before searches get long.
+func (e *Engine) free() int {
+	g := e.Parts().(Generation)
+	return int(fullest*float64(g.Memory().Units())*float64(e.Slots)) - int(g.Tally().Used)
+}
+
+// fullest is the share of slots in use up to which searches are short.
+const fullest = 0.95
 
 // account counts what a piece has come to, whose first operation is number first
 // of the batch, and adds those without room to the others.

@@ -41,16 +41,11 @@ func (e *Engine) reducible(b *batch.Batch, done int) int {
 	if !b.Kind.Reduces() || b.Columns[batch.Kinds].Given() {
 		return 0
 	}
-	g := e.Parts().(Generation)
-	free := int(fullest*float64(g.Memory().Units())*float64(e.Slots)) - int(g.Tally().Used)
-	if n := min(reducePiece, b.N-done, free); n >= reduceLeast {
+	if n := min(reducePiece, b.N-done, e.free()); n >= reduceLeast {
 		return n
 	}
 	return 0
 }
-
-// fullest is the share of slots in use up to which searches are short.
-const fullest = 0.95
 
 // reduce runs a piece of rows that are combined. It reports false, and has done
 // nothing, if the piece may keep a core for long.
@@ -89,11 +84,18 @@ func (e *Engine) Combine(b *batch.Batch) *batch.Batch {
 	default:
 		few = combineAll[uint32, uint32](&e.combiner, e.Device, b)
 	}
+	// Each of the rows left may have to search all of a full table.
+	if few != nil && e.Probes && few.N > max(e.free(), wholeTable) {
+		few = nil
+	}
 	if few == nil {
 		e.combiner.patience = patience
 	}
 	return few
 }
+
+// wholeTable is the number of rows that may search tables of as many slots.
+const wholeTable = 1 << 16
 
 // patience is how many pieces follow one of which it did not pay to combine rows
 // before that is tried again.

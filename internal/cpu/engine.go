@@ -28,7 +28,8 @@ type Generation interface {
 // All work is done when a method returns, also on streams.
 type Engine struct {
 	Device device.Host
-	Slots  int // in each line, if the memory is of lines
+	Slots  int  // in each line, if the memory is of lines
+	Probes bool // searches get long as the lines fill
 	Leases *core.Leases
 	Dealer Dealer
 	combiner
