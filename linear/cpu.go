@@ -25,7 +25,7 @@ const farWork = 64
 type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct{ cpu.Engine }
 
 func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, g geometry) (engine, *core.Leases, error) {
-	e := &cpuEngine[K, SK, V, SV]{cpu.Engine{Device: dev, Slots: lineBytes / int(unsafe.Sizeof(cpu.Slot[SK, SV]{})), Probes: true}}
+	e := &cpuEngine[K, SK, V, SV]{cpu.Engine{Device: dev, Slots: lineBytes / int(unsafe.Sizeof(cpu.Slot[SK, SV]{})), Fullest: crowdedShare}}
 	gen, err := allocate(dev, g)
 	if err != nil {
 		return nil, nil, err

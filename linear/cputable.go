@@ -109,8 +109,8 @@ func match[K cpu.Key, V cpu.Val](line unsafe.Pointer, key K) (at int) {
 	return at
 }
 
-// matchLines is how many cache lines of a path matchNear looks at: at load 0.8, all
-// but one in twenty keys are there.
+// matchLines is how many cache lines of a path matchNear looks at, before the
+// search of a whole path begins.
 const matchLines = 4
 
 // matchNear is the slot of a stored key if it lies in the first cache lines of its

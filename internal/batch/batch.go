@@ -120,6 +120,9 @@ func (b *Batch) Only(r Role) *Batch {
 // Inserts reports whether a batch can need room.
 func (b *Batch) Inserts() bool { return b.Columns[Kinds].Given() || b.Kind.Inserts() }
 
+// Reduces reports whether all operations combine values, and return nothing.
+func (b *Batch) Reduces() bool { return b.Kind.Reduces() && !b.Columns[Kinds].Given() }
+
 // Appends reports whether all operations add a pair without a search.
 func (b *Batch) Appends() bool {
 	return b.Flags&Multi != 0 && b.Kind == op.Put && !b.Columns[Kinds].Given()

@@ -297,3 +297,12 @@ func Rerun(ctx context.Context, e Engine, failed *batch.Batch) (still []uint32, 
 	}
 	return still, err
 }
+
+// All are operations 0 to n-1: a batch none of which found room.
+func All(n int) []uint32 {
+	all := make([]uint32, n)
+	for i := range all {
+		all[i] = uint32(i)
+	}
+	return all
+}

@@ -83,37 +83,30 @@ func distinct(keys batch.Column, seed uint64) int {
 	if n == 0 {
 		return 0
 	}
-	seed ^= countSeed
 	size := uint64(1) << max(bits.Len(uint(8*n)), 10) // bits, of which an eighth are set at most
-	set := make([]uint64, size/64)
+	var ones int
 	if keys.Width == 4 {
-		for _, k := range batch.View[uint32](keys.Host) {
-			h := hash.Uint64(uint64(k), seed) % size
-			set[h/64] |= 1 << (h % 64)
-		}
+		ones = setBits(batch.View[uint32](keys.Host), size, seed^countSeed)
 	} else {
-		for _, k := range batch.View[uint64](keys.Host) {
-			h := hash.Uint64(k, seed) % size
-			set[h/64] |= 1 << (h % 64)
-		}
-	}
-	ones := 0
-	for _, w := range set {
-		ones += bits.OnesCount64(w)
+		ones = setBits(batch.View[uint64](keys.Host), size, seed^countSeed)
 	}
 	// As if some more keys shared bits: too many slots are better than too few.
 	estimate := -float64(size) * math.Log1p(-float64(ones)/float64(size))
 	return min(n, int(estimate+3*math.Sqrt(estimate))+1)
 }
 
+// setBits is how many of so many bits keys set.
+func setBits[K uint32 | uint64](keys []K, size, seed uint64) (n int) {
+	set := make([]uint64, size/64)
+	for _, k := range keys {
+		h := hash.Uint64(uint64(k), seed) % size
+		set[h/64] |= 1 << (h % 64)
+	}
+	for _, w := range set {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
 // countSeed makes another seed of that of a table.
 const countSeed = 0x3c79ac492ba7b653
-
-// All are operations 0 to n-1: a batch none of which found room.
-func All(n int) []uint32 {
-	all := make([]uint32, n)
-	for i := range all {
-		all[i] = uint32(i)
-	}
-	return all
-}

@@ -12,7 +12,6 @@ import (
 
 // Reduce is Change for a batch that combines values.
 func (t *Table) Reduce(ctx context.Context, method string, b *batch.Batch) (delta int, err error) {
-	b.MustMatch(t.Name, method)
 	if err := t.checkReduction(b.Kind); err != nil {
 		return 0, t.wrap(method, partial(b, 0, 0, err))
 	}
@@ -21,7 +20,6 @@ func (t *Table) Reduce(ctx context.Context, method string, b *batch.Batch) (delt
 
 // ReduceOn is ChangeOn for such a batch.
 func (t *Table) ReduceOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
-	b.MustMatch(t.Name, method)
 	if err := t.checkReduction(b.Kind); err != nil {
 		return t.wrap(method, err)
 	}
@@ -46,7 +44,7 @@ const reduceRows, reduceLeast = 1 << 19, 1 << 14
 func (t *Table) reducible(b *batch.Batch, done int) *batch.Batch {
 	_, can := t.Engine.(Combiner)
 	n := min(reduceRows, b.N-done)
-	if !can || t.Fixed || !b.Kind.Reduces() || b.Columns[batch.Kinds].Given() || n < reduceLeast {
+	if !can || t.Fixed || !b.Reduces() || n < reduceLeast {
 		return nil
 	}
 	return b.Part(done, done+n)

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/weftgo/weft/device"
@@ -73,7 +74,7 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch, s
 		if err := ctx.Err(); err != nil {
 			return done, failed, err
 		}
-		if n := e.reducible(b, max(done, refused)); size >= PieceOps && done >= refused && n > 0 {
+		if n := e.reducible(b, done); n > 0 && size >= PieceOps && done >= refused {
 			part := b.Part(done, done+n)
 			if r, ok := e.reduce(part, loops, whole); ok {
 				failed = e.account(&r, done, failed)
@@ -105,7 +106,7 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch, s
 // piece is how many of n operations are run next: where searches get long as the
 // memory fills, no large piece of them fills it.
 func (e *Engine) piece(b *batch.Batch, n int) int {
-	if e.Probes && b.Inserts() {
+	if b.Inserts() {
 		return min(n, max(e.free(), SmallPiece))
 	}
 	return n
@@ -113,12 +114,12 @@ func (e *Engine) piece(b *batch.Batch, n int) int {
 
 // free is how many slots may be taken before searches get long.
 func (e *Engine) free() int {
+	if e.Fullest == 0 {
+		return math.MaxInt
+	}
 	g := e.Parts().(Generation)
-	return int(fullest*float64(g.Memory().Units())*float64(e.Slots)) - int(g.Tally().Used)
+	return int(e.Fullest*float64(g.Memory().Units())*float64(e.Slots)) - int(g.Tally().Used)
 }
-
-// fullest is the share of slots in use up to which searches are short.
-const fullest = 0.95
 
 // account counts what a piece has come to, whose first operation is number first
 // of the batch, and adds those without room to the others.

@@ -33,18 +33,18 @@ const (
 	mostShares = 1 << 9
 	// leastRows of a share: below, its keys are spread too thin to meet again.
 	leastRows = 1 << 10
+	// mostRows of a share do not keep a core for long, were they all at one place.
+	mostRows = 1 << 14
 )
 
 // reducible is the number of rows of a piece from row done on, or 0 if they are few:
 // no more than there are slots, so that searches stay short.
 func (e *Engine) reducible(b *batch.Batch, done int) int {
-	if !b.Kind.Reduces() || b.Columns[batch.Kinds].Given() {
+	n := min(reducePiece, b.N-done, e.free())
+	if !b.Reduces() || n < reduceLeast {
 		return 0
 	}
-	if n := min(reducePiece, b.N-done, e.free()); n >= reduceLeast {
-		return n
-	}
-	return 0
+	return n
 }
 
 // reduce runs a piece of rows that are combined. It reports false, and has done
@@ -55,7 +55,7 @@ func (e *Engine) reduce(b *batch.Batch, loops func(*batch.Batch) Loops, whole Sh
 		return r, false
 	}
 	bytes := e.Parts().(Generation).Memory().Bytes()
-	shares := min(max(bytes/shareBytes, e.cores()*SharesPerCore), mostShares, b.N/leastRows)
+	shares := min(max(bytes/shareBytes, b.N/mostRows, e.cores()*SharesPerCore), mostShares, b.N/leastRows)
 	rows, dealt := e.Dealer.Rows(e.Device, whole.Hi-1, b, shares, l.Places)
 	if crowded(dealt, b.N) {
 		return r, false
@@ -85,7 +85,7 @@ func (e *Engine) Combine(b *batch.Batch) *batch.Batch {
 		few = combineAll[uint32, uint32](&e.combiner, e.Device, b)
 	}
 	// Each of the rows left may have to search all of a full table.
-	if few != nil && e.Probes && few.N > max(e.free(), wholeTable) {
+	if few != nil && few.N > max(e.free(), wholeTable) {
 		few = nil
 	}
 	if few == nil {

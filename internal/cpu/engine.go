@@ -28,10 +28,12 @@ type Generation interface {
 // All work is done when a method returns, also on streams.
 type Engine struct {
 	Device device.Host
-	Slots  int  // in each line, if the memory is of lines
-	Probes bool // searches get long as the lines fill
-	Leases *core.Leases
-	Dealer Dealer
+	Slots  int // in each line, if the memory is of lines
+	// Fullest is the share of the slots in use up to which searches are short; 0,
+	// if it makes no difference to them.
+	Fullest float64
+	Leases  *core.Leases
+	Dealer  Dealer
 	combiner
 }
 

@@ -72,7 +72,7 @@ func ChangesOf[K, V any](b *batch.Batch) Changes[K, V] {
 		Keys:   batch.View[K](b.Columns[batch.Keys].Host),
 		Reuse:  b.Flags&batch.Reuse != 0 || unsafe.Sizeof(v) == 0,
 		Multi:  b.Flags&batch.Multi != 0,
-		Quiet:  b.Kind.Reduces() && !b.Columns[batch.Kinds].Given(),
+		Quiet:  b.Reduces(),
 		flags:  b.Flags,
 		kind:   b.Kind,
 		kinds:  batch.View[op.Kind](b.Columns[batch.Kinds].Host),

@@ -73,9 +73,9 @@ func rank[U uint32 | uint64](f batch.Flags, bits U) U {
 
 // isNaN reports whether the bits are those of a float that is no number.
 func isNaN[U uint32 | uint64](bits U) bool {
-	infinity := U(0x7f80_0000)
+	infinity := U(0xff) << 23
 	if unsafe.Sizeof(bits) == 8 {
-		infinity = U(uint64(0x7ff0_0000_0000_0000) & uint64(^U(0)))
+		infinity = U(0x7ff) << (8*unsafe.Sizeof(bits) - 12)
 	}
 	return bits&(^U(0)>>1) > infinity
 }
