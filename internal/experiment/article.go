@@ -146,7 +146,7 @@ func (f *filling) close() error {
 	if f.table != nil {
 		err = f.table.Close()
 	}
-	return errors.Join(err, f.keys.Free(), f.vals.Free(), f.found.Free())
+	return errors.Join(err, f.r.free(&f.keys, &f.vals, &f.found))
 }
 
 func plotInsertLoad(res *Result) []Plot {

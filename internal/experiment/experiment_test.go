@@ -246,29 +246,52 @@ func TestDeviceFailures(t *testing.T) {
 		linearExperiment, insertLoadExperiment, launchExperiment, hostExperiment,
 		slabH200Experiment, slabAllocExperiment, slabFig5aExperiment, slabFig7bExperiment,
 	} {
-		t.Run(e.Name, func(t *testing.T) {
-			dev := devicetest.Open(t)
-			cfg := tiny(dev)
-			cfg.N, cfg.Scale = 256, Quick
-			before := devicetest.Live(dev)
-			for n := 0; ; n++ {
-				fired := devicetest.FailAfter(dev, n)
-				_, err := e.Run(t.Context(), cfg)
-				if !fired() {
-					devicetest.Heal(dev)
-					if err != nil || n < 5 {
-						t.Errorf("run to the end after %d operations: %v", n, err)
-					}
-					return
-				}
-				if !errors.Is(err, device.ErrMemory) {
-					t.Errorf("failure of operation %d: %v", n, err)
-				}
-				if after := devicetest.Live(dev); after != before {
-					t.Fatalf("failure of operation %d leaves %+v, before %+v", n, after, before)
-				}
+		t.Run(e.Name, func(t *testing.T) { failEverywhere(t, e, devicetest.Open(t), 1) })
+	}
+}
+
+// The simulator notices memory and events that go while work may still use them,
+// which no CPU has. It is slow: one operation in stride fails.
+func TestSimulatedFailures(t *testing.T) {
+	for _, c := range []struct {
+		Experiment
+		stride int
+	}{{hostExperiment, 1}, {insertLoadExperiment, 5}, {slabFig7bExperiment, 40}} {
+		t.Run(c.Name, func(t *testing.T) { failEverywhere(t, c.Experiment, devicetest.OpenSim(t, nil), c.stride) })
+	}
+}
+
+// failEverywhere lets every operation of the device that stride divides fail.
+func failEverywhere(t *testing.T, e Experiment, dev device.Device, stride int) {
+	cfg := tiny(dev)
+	cfg.N, cfg.Scale = 256, Quick
+	before := devicetest.Live(dev)
+	for n := 0; ; n += stride {
+		fired := devicetest.FailAfter(dev, n)
+		_, err := e.Run(t.Context(), cfg)
+		if !fired() {
+			devicetest.Heal(dev)
+			if err != nil || n < 5 {
+				t.Errorf("run to the end after %d operations: %v", n, err)
 			}
-		})
+			return
+		}
+		if !errors.Is(err, device.ErrMemory) {
+			t.Errorf("failure of operation %d: %v", n, err)
+		}
+		if after := devicetest.Live(dev); after != before {
+			t.Fatalf("failure of operation %d leaves %+v, before %+v", n, after, before)
+		}
+	}
+}
+
+// A table that is built anew for every batch is counted once it is there: on a
+// device that works beside its host, that is not at once.
+func TestRebuildingWaits(t *testing.T) {
+	cfg := tiny(devicetest.OpenSim(t, nil))
+	cfg.N, cfg.Scale = 64, Quick
+	if _, err := slabFig6Experiment.Run(t.Context(), cfg); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -29,6 +29,7 @@ const mixedBytes = 8 + 2*8 + 1 + 1
 // batch is a mixed batch on the device, in random order. No key occurs twice,
 // so what every operation comes to doesn't depend on the order of execution.
 type batch[K weft.Key, V weft.Value] struct {
+	r *runner
 	mix
 	kinds device.Slice[weft.OpKind]
 	keys  device.Slice[K]
@@ -46,7 +47,7 @@ type batch[K weft.Key, V weft.Value] struct {
 // columns. Those that it deletes or finds must not be more than it leaves.
 func newBatch[K weft.Key, V weft.Value](r *runner, m mix, n, size int) (b *batch[K, V], err error) {
 	inserts, removes, hits := int(m.insert*float64(size)), int(m.remove*float64(size)), int(m.hit*float64(size))
-	b = &batch[K, V]{mix: m, before: n - inserts, succeed: inserts + removes + hits}
+	b = &batch[K, V]{r: r, mix: m, before: n - inserts, succeed: inserts + removes + hits}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.free())
@@ -86,7 +87,7 @@ func newBatch[K weft.Key, V weft.Value](r *runner, m mix, n, size int) (b *batch
 }
 
 func (b *batch[K, V]) free() error {
-	return errors.Join(b.kinds.Free(), b.keys.Free(), b.put.Free(), b.vals.Free(), b.ok.Free())
+	return b.r.free(&b.kinds, &b.keys, &b.put, &b.vals, &b.ok)
 }
 
 // mixed measures a mixed batch of that many operations, whose insertions are

@@ -59,6 +59,16 @@ func (r *runner) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// free frees memory that work on the stream may still use: an experiment that
+// fails has not waited for what it has submitted.
+func (r *runner) free(slices ...interface{ Free() error }) error {
+	errs := []error{r.stream.Sync(context.Background())}
+	for _, s := range slices {
+		errs = append(errs, s.Free())
+	}
+	return errors.Join(errs...)
+}
+
 func (r *runner) props() device.Properties { return r.Device.Properties() }
 
 func (r *runner) onGPU() bool { return r.props().Kind != device.CPU }

@@ -104,7 +104,7 @@ func (a *allocTrial) with(ctx context.Context, n int, body func() error) (err er
 	if a.taken, err = device.Make[uint32](a.Device, n); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, a.taken.Free()) }()
+	defer func() { err = errors.Join(err, a.free(&a.taken)) }()
 	return body()
 }
 

@@ -138,6 +138,9 @@ func (t *slabTrial) build(ctx context.Context, n int) (took time.Duration, err e
 	if err != nil {
 		return 0, err
 	}
+	if err := m.Sync(ctx); err != nil {
+		return 0, err
+	}
 	if got := m.Len(); got != n {
 		return 0, fmt.Errorf("%w: a table built from %d keys has %d", errWrong, n, got)
 	}

@@ -60,7 +60,10 @@ type misraPeer struct {
 	puts   device.Slice[weft.OpKind] // as many as keys are added
 }
 
-func (p misraPeer) Clear(context.Context) error    { return p.ClearOn(p.stream) }
+func (p misraPeer) Clear(context.Context) error { return p.ClearOn(p.stream) }
+func (p misraPeer) Close() error {
+	return errors.Join(p.stream.Sync(context.Background()), p.Set.Close())
+}
 func (p misraPeer) Sync(ctx context.Context) error { return p.stream.Sync(ctx) }
 
 func (p misraPeer) add(s *device.Stream, keys device.Slice[uint32]) error {
@@ -88,7 +91,7 @@ func runSlabFig7b(ctx context.Context, r *runner) (err error) {
 		return err
 	}
 	p := &peerTrial{runner: r, n: n}
-	defer func() { err = errors.Join(err, p.keys.Free(), p.puts.Free()) }()
+	defer func() { err = errors.Join(err, p.free(&p.keys, &p.puts)) }()
 	if err := p.upload(); err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ type columns[K weft.Key, V weft.Value] struct {
 	keys, hits, miss, half device.Slice[K]
 	vals, out              device.Slice[V]
 	flags                  device.Slice[bool]
-	seed                   uint64
+	r                      *runner
 }
 
 // columnBytes is the device memory that columns take per key.
@@ -94,7 +94,7 @@ func columnBytes[K weft.Key, V weft.Value]() int {
 }
 
 func newColumns[K weft.Key, V weft.Value](r *runner, n int) (c *columns[K, V], err error) {
-	c = &columns[K, V]{n: n, seed: r.Seed}
+	c = &columns[K, V]{n: n, r: r}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.free())
@@ -127,7 +127,7 @@ func newColumns[K weft.Key, V weft.Value](r *runner, n int) (c *columns[K, V], e
 }
 
 func (c *columns[K, V]) free() error {
-	return errors.Join(c.keys.Free(), c.hits.Free(), c.miss.Free(), c.half.Free(), c.vals.Free(), c.out.Free(), c.flags.Free())
+	return c.r.free(&c.keys, &c.hits, &c.miss, &c.half, &c.vals, &c.out, &c.flags)
 }
 
 // errWrong: a structure gave a wrong answer. It's a defect, not a figure.

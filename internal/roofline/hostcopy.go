@@ -83,6 +83,9 @@ func (g *gpu) bothWays(in, out []byte) (submit, closeAll func() error, err error
 			g.stream.Wait(join),
 		)
 	}
-	closeAll = func() error { return errors.Join(second.Close(), fork.Close(), join.Close()) }
+	closeAll = func() error { // a submission that failed on the way is still under way
+		ctx := context.Background()
+		return errors.Join(g.stream.Sync(ctx), second.Sync(ctx), second.Close(), fork.Close(), join.Close())
+	}
 	return submit, closeAll, nil
 }

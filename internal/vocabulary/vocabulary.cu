@@ -166,7 +166,11 @@ __device__ void floats(const FloatParams<F>& p) {
   F small = fmin(fmax(a, F(-120)), F(120));
   p.rounded[i] = int64_t((signed char)small) + 1000 * int64_t(int32_t(small * 1000)) + int64_t(small * F(1 << 20)) * (1 << 20) +
                  int64_t(uint32_t(fabs(small)));
+#ifdef __clang__
   __atomic_fetch_add(p.sum, F(whole) / 4, __ATOMIC_RELAXED);
+#else  // nvcc's builtin takes integers only
+  atomicAdd(p.sum, F(whole) / 4);
+#endif
 }
 
 }  // namespace weft::vocabulary
