@@ -46,6 +46,8 @@ var rowsOf = map[string]struct {
 	"linear-probe-length": {Default, map[string]int{"insert": 2}},
 	"launch":              {Default, map[string]int{"get_256_issue": 1, "get_256_wait": 1}},
 	"host":                {Default, map[string]int{"put": 1, "get": 1}},
+	"groupby":             {Default, map[string]int{"uniform_4096": 2, "uniform_40": 2, "uniform_1000": 2, "uniform_1": 2, "zipf_40": 2}},
+	"hotkeys":             {Default, map[string]int{"sums_1": 2, "parts_1": 2, "sums_4096": 2, "parts_4096": 2}},
 	"slabhash-h200":       {Default, map[string]int{"insert": 3, "get_hit": 3, "get_miss": 3, "delete": 3, "mixed_20": 3}},
 	"slabhash-alloc":      {Default, map[string]int{"allocate": 2, "free": 2, "allocate_churn": 7, "free_churn": 7}},
 	"slabhash-fig4a":      {Default, map[string]int{"insert": 10}},
