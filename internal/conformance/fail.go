@@ -47,8 +47,11 @@ func OperationsFail(t testing.TB, dev device.Device, n int, open Maker[AnyMap[ui
 	if dev.Properties().Kind == device.CPU {
 		steps = 1 << 30 // until nothing fails any more
 	}
+	m := open(t, dev) // what structures share is as large as a life takes
+	live(t, m, n)
+	must(t, m.Close())
+	before := devicetest.Live(dev)
 	for step := range steps {
-		before := devicetest.Live(dev)
 		m := open(t, dev)
 		fired := devicetest.FailAfter(dev, step)
 		live(t, m, n)

@@ -278,7 +278,8 @@ func failEverywhere(t *testing.T, e Experiment, dev device.Device, stride int) {
 			}
 			return
 		}
-		if !errors.Is(err, device.ErrMemory) {
+		// On a GPU a call may do with less scratch than it asked for.
+		if !errors.Is(err, device.ErrMemory) && (err != nil || dev.Properties().Kind == device.CPU) {
 			t.Errorf("failure of operation %d: %v", n, err)
 		}
 		if after := devicetest.Live(dev); after != before {
