@@ -13,11 +13,11 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 2586db815ed4a161a7376c8ef0af928385071207dd773e07431e010a08758712 4450 alloc/alloc.cu
-//kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
-//kernelgen:input 159e33c5d8c0d0d8902f7f302fa2bf6a3afe8578d8acb781225ece1e62d2c8e4 8066 kernels/include/weft/alloc.cuh
+//kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
+//kernelgen:input 714171e7d99ded9349d657f49986238b133046c9bf1a6df3c0fe839508bfb63b 8203 kernels/include/weft/alloc.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
+//kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:output 031c1b3eb09cfaa0ccb040381c0879add7da473e1a44a235826b6bed0d6a9970 29715 alloc/alloc_sm80.ptx
 //kernelgen:output ff9320fcc777bd36e3dc57a828528ff2553868a229f77488d21a349054fec9ac 29715 alloc/alloc_sm90.ptx

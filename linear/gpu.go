@@ -11,6 +11,7 @@ import (
 )
 
 //go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type linear::Table=tableRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export linear.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type weft::ChangeParams=.changeParams linear_reduce.cu
 
 // Tuning of the launches.
 const (
@@ -42,6 +43,7 @@ type kernels struct {
 	widths batch.Widths
 
 	get, getWide, change, changeWide device.Kernel
+	mixed, mixedWide, rows, rowsWide device.Kernel // those that combine values, loaded when they are needed
 	rehash, borders, inPlace         device.Kernel
 	export, probe                    device.Kernel
 
@@ -122,11 +124,39 @@ func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits devi
 
 // Change launches a change.
 func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
-	kernel := k.change
+	change, rows, mixed := &k.change, &k.rows, &k.mixed
 	if k.share(p) > k.wideChange {
-		kernel = k.changeWide
+		change, rows, mixed = &k.changeWide, &k.rowsWide, &k.mixedWide
 	}
-	return c.Ordered(), device.Launch(s, kernel, gpu.Grid(c.N), gpu.Block, &changeParams{table: refOf(p), changes: c.Args})
+	params := changeParams{table: refOf(p), changes: c.Args}
+	combines := k.widths.Val > 0 && c.Combines()
+	if combines {
+		if err := k.loadReductions(s.Device()); err != nil {
+			return false, err
+		}
+	}
+	if c.Reduces() {
+		if p.(*generation).Memory().Bytes() <= s.Device().Properties().L2 {
+			rows = &k.rowsWide // what lanes leave over lies far from home
+			params.changes.Flags |= gpu.Cached
+		}
+		return false, device.Launch(s, *rows, gpu.RowsGrid(s.Device(), c.Batch, k.widths), gpu.Block, &params)
+	}
+	err = device.Launch(s, *change, gpu.Grid(c.N), gpu.Block, &params)
+	if combines && err == nil {
+		err = device.Launch(s, *mixed, gpu.RowsGrid(s.Device(), c.Batch, k.widths), gpu.Block, &params)
+	}
+	return c.Ordered(), err
+}
+
+func (k *kernels) loadReductions(dev device.Device) error {
+	if k.rowsWide != nil {
+		return nil
+	}
+	return gpu.Load(dev, linearReduceImages[gpu.Pair(k.widths)], []gpu.Entry{
+		{Name: "mixed", To: &k.mixed}, {Name: "mixed_wide", To: &k.mixedWide},
+		{Name: "rows", To: &k.rows}, {Name: "rows_wide", To: &k.rowsWide},
+	})
 }
 
 // Winners launches what resolves duplicates.

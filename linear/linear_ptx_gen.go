@@ -12,35 +12,36 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
-//kernelgen:input 57790e4c0c2fe92863c18aeb3da2814dd13b6c97ddabd743649883f869570a52 5864 kernels/include/weft/batch.cuh
-//kernelgen:input 96e08cbf5fc61dd7700c85f8b861cefbceab57831e28230c5a93e51965fe17de 7824 kernels/include/weft/change.cuh
+//kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
+//kernelgen:input 8f4632fbc9346b17e4e10cd572832625b3907ea23093cfaab70aa03be234608a 6433 kernels/include/weft/batch.cuh
+//kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input a709631630e93d593fde5931391e68226a7757f559157ef8c73b0c322028b60a 3073 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input c901002648f62178180faf370fbf37190eb73bdbd856d5b6fb21514404dae5c5 4659 kernels/include/weft/order.cuh
-//kernelgen:input 818720cd256c7b459579f063ab5007b99d1503fc1dd69a099e13ee1059fb7c63 3006 kernels/include/weft/reduce.cuh
-//kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
+//kernelgen:input 8a6b2f475ff978c37b847f8ec41e111b619452accf381fe367af37b4e1fd1c97 4813 kernels/include/weft/order.cuh
+//kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
+//kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 4ed8b73c6beaaedadd5de62a889222a6479a12d12b4abc036ed0979534be000f 4852 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
+//kernelgen:input 1487e65e8b56854a5d6f541b0beaef7aeca532056b9351d808c39b1260860076 6718 linear/change.cuh
 //kernelgen:input 7b8b105d66bb770c4b26fa7fe3f9267a14a1e703c14ca20e2515b526c1fe317d 3110 linear/layout.cuh
-//kernelgen:input 4523a475c010cd21eec69d13731a82f015d4ea0206f940e0781f03716da558ee 17362 linear/linear.cu
-//kernelgen:input 55a8e6c8c93e67378d7b0e7839b2237f6171fea0123d9eefbd58334d732f7516 1393 linear/tuning.cuh
-//kernelgen:output 29e73514bfc9c5f2b21375500e591b3c21fe06859efe8897434e0d4c7c2f4590 109279 linear/linear_32_32_sm80.ptx
-//kernelgen:output 14ffb2e7d7efece8d6de3032e6978e290a4fa90f1cb5178562c33ad351bd5a36 109279 linear/linear_32_32_sm90.ptx
-//kernelgen:output bab1a743a99dff3a35289a446b4b9b9fd163df7f819a25681a145de190b51b5f 115939 linear/linear_32_64_sm80.ptx
-//kernelgen:output 037369a10ff9259211d065a11ac07f5ac735500f68de8f5ec0fe969d78e863a6 111475 linear/linear_32_64_sm90.ptx
-//kernelgen:output de4da69c7f44982f15ad9ba05a5b73bb40dc99787778ec10ec4f4a4ab8e600da 116829 linear/linear_64_32_sm80.ptx
-//kernelgen:output d77a99172a656d92057a5629ad3cf66e5847fd71baf5d627e24dc74a23fe9a91 112365 linear/linear_64_32_sm90.ptx
-//kernelgen:output ce0df43caacb3a4a420ab9c5bba7644a848bdd9dfa8f64faec2e6c31e76e6061 118014 linear/linear_64_64_sm80.ptx
-//kernelgen:output f92d126a368a45b28206306255e8ea2c7401c69dcb884debfd816d13dcc7fa98 113554 linear/linear_64_64_sm90.ptx
-//kernelgen:output 08291dc37062e6fe471e5960abae4f31990daba2e382e0e60b6c7bea5f85b191 73717 linear/linear_32_0_sm80.ptx
-//kernelgen:output 974fc12f5b6471d9e8997f8bbf1bf22acb4b0eb235015483067b4bca55300b39 73717 linear/linear_32_0_sm90.ptx
-//kernelgen:output e0f5b15fe146a82e9b2c2a4ebe7bc653b5c092eda14c24852c8d699fac21cf31 70561 linear/linear_64_0_sm80.ptx
-//kernelgen:output 885bdb63e48700752b313a02491d1695887a466d7f1d690210911548125bed1f 70561 linear/linear_64_0_sm90.ptx
-//kernelgen:output 515d17ff35003d6b035a0aaaf11b2342336cc7a59721dd77e0002e204c0e1f16 6794 linear/linear_params_gen.go
+//kernelgen:input 47dbfc9bf58c1bd7c985595b1091547203ecf5c2c6d294b24aae62fb5ee0fa7f 10746 linear/linear.cu
+//kernelgen:input f72a902cb770728f6b595c23142cbf2566738c57eb71e88e595f8c05dbfdb72c 1584 linear/tuning.cuh
+//kernelgen:output 65f1eaf517a97ab85d87a3a2050fbae94ad02ba6350a2b514d8367fd072e7bce 99179 linear/linear_32_32_sm80.ptx
+//kernelgen:output 6f30e3c1c2cce8c3b04a2422c262019287fd8e12e1345ff5f5a6d1a09da1ba38 99179 linear/linear_32_32_sm90.ptx
+//kernelgen:output 1b59d9bf554bcdc849b5b87c00a2d9509f9bbcaf723199749d952aa7a64686b4 103450 linear/linear_32_64_sm80.ptx
+//kernelgen:output 728f6530991ae8cbe42a7b66eda517cd0961f8c25418e060c9ab1f60a6f2d2be 99507 linear/linear_32_64_sm90.ptx
+//kernelgen:output ce3ce9f71b589cfb474c1ad74a6adabfc7085b78c1d03baf4af89767e7db8a80 105516 linear/linear_64_32_sm80.ptx
+//kernelgen:output 36e25534150a8b6dc3ed0d291b67bdeda4900074545a8c61158ae8499a0ddde7 101563 linear/linear_64_32_sm90.ptx
+//kernelgen:output 6d23102c11496929c38bc5cae025adc45dfdeafd12396db6ce3d66149594d69e 105450 linear/linear_64_64_sm80.ptx
+//kernelgen:output 3718f0a0798d7b78075dbd701714db1abb12ddd5ccc7ec2c2b34baae64c8a0bb 101498 linear/linear_64_64_sm90.ptx
+//kernelgen:output c77d14cfc54aa2e24e78c9624f8a15cbf893b3d02e899caa1a15a1846d21ce71 74120 linear/linear_32_0_sm80.ptx
+//kernelgen:output 34d51545f9b1249d9395b92bb66e6f3856e507db9874175db693661c2e37b264 74120 linear/linear_32_0_sm90.ptx
+//kernelgen:output cdba0481ec42c366275884007c6540f9c4d8c7d0f8399d29fb16bb0e20ced214 70973 linear/linear_64_0_sm80.ptx
+//kernelgen:output a8fc16ddbe2ce9acf28c4559676014d5e3f4a110450e7866f793f8aefd8eb422 70973 linear/linear_64_0_sm90.ptx
+//kernelgen:output d541d8c10049a6dc1e0a38f9d329f870367918a2cd67c9aa1c3d89cb804f2e7b 6994 linear/linear_params_gen.go
 
 //go:embed linear_32_32_sm80.ptx
 var linear32x32SM80 string
@@ -135,8 +136,8 @@ var linearImages = map[string]*device.Image{
 // the parameter struct that each takes.
 var linear32x32Kernels = map[string]int{
 	"linear_borders_32_32":       64,
-	"linear_change_32_32":        128,
-	"linear_change_wide_32_32":   128,
+	"linear_change_32_32":        144,
+	"linear_change_wide_32_32":   144,
 	"linear_claim_32_32":         48,
 	"linear_contend_32_32":       48,
 	"linear_export_32_32":        80,
@@ -154,8 +155,8 @@ var linear32x32Kernels = map[string]int{
 // the parameter struct that each takes.
 var linear32x64Kernels = map[string]int{
 	"linear_borders_32_64":       64,
-	"linear_change_32_64":        128,
-	"linear_change_wide_32_64":   128,
+	"linear_change_32_64":        144,
+	"linear_change_wide_32_64":   144,
 	"linear_claim_32_64":         48,
 	"linear_contend_32_64":       48,
 	"linear_export_32_64":        80,
@@ -173,8 +174,8 @@ var linear32x64Kernels = map[string]int{
 // the parameter struct that each takes.
 var linear64x32Kernels = map[string]int{
 	"linear_borders_64_32":       64,
-	"linear_change_64_32":        128,
-	"linear_change_wide_64_32":   128,
+	"linear_change_64_32":        144,
+	"linear_change_wide_64_32":   144,
 	"linear_claim_64_32":         48,
 	"linear_contend_64_32":       48,
 	"linear_export_64_32":        80,
@@ -192,8 +193,8 @@ var linear64x32Kernels = map[string]int{
 // the parameter struct that each takes.
 var linear64x64Kernels = map[string]int{
 	"linear_borders_64_64":       64,
-	"linear_change_64_64":        128,
-	"linear_change_wide_64_64":   128,
+	"linear_change_64_64":        144,
+	"linear_change_wide_64_64":   144,
 	"linear_claim_64_64":         48,
 	"linear_contend_64_64":       48,
 	"linear_export_64_64":        80,
@@ -211,8 +212,8 @@ var linear64x64Kernels = map[string]int{
 // the parameter struct that each takes.
 var linear32x0Kernels = map[string]int{
 	"linear_borders_32_0":       64,
-	"linear_change_32_0":        128,
-	"linear_change_wide_32_0":   128,
+	"linear_change_32_0":        144,
+	"linear_change_wide_32_0":   144,
 	"linear_contend_32_0":       48,
 	"linear_export_32_0":        80,
 	"linear_get_32_0":           80,
@@ -228,8 +229,8 @@ var linear32x0Kernels = map[string]int{
 // the parameter struct that each takes.
 var linear64x0Kernels = map[string]int{
 	"linear_borders_64_0":       64,
-	"linear_change_64_0":        128,
-	"linear_change_wide_64_0":   128,
+	"linear_change_64_0":        144,
+	"linear_change_wide_64_0":   144,
 	"linear_contend_64_0":       48,
 	"linear_export_64_0":        80,
 	"linear_get_64_0":           80,

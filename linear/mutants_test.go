@@ -62,17 +62,12 @@ var mutants = []mutant{
 		"st.relaxed.gpu.global.u32"},
 }
 
-// peers are the lanes whose values a lane is to combine.
-const peers = `selp\.b32 (%r\d+), (%r\d+), 0, (%p\d+);(\s+setp\.eq\.s32 %p\d+, %r\d+, 9;)`
-
 // reduceMutants lose what is combined.
 var reduceMutants = []mutant{
 	{"a sum is stored without compare and swap", mode{arch: 90}, "32,32", cas64,
 		"ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
 	{"a sum goes to a key that dies", mode{arch: 90}, "32,32", cas64,
 		"atom.relaxed.gpu.global.cas.b64 $1, [$2], $3, $4; mov.b64 $1, $3;"},
-	{"every second lane with the key of another is dropped", mode{arch: 90}, "32,32", peers,
-		"selp.b32 $1, $2, 0, $3; and.b32 $1, $1, 1431655765;$4"},
 	{"a pair is combined by who does not hold it", mode{arch: 80}, "64,64", cas64,
 		"ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
 }

@@ -46,7 +46,7 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
   using Word = typename S::Word;
   SlabTile<S> tile;
   const bool reuse = !Multi && (flags & kReuse);
-  const bool contend = flags & kContend, steady = !Multi && (flags & kSteady);
+  const bool contend = flags & kContend;
   const uint32_t home = locate<S>(t, op.key);
   const Key name = stored<S>(op.key);
   uint32_t pending = ballot(kAll, op.there) >> tile.base & tile.kMask;
@@ -104,7 +104,7 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
       if (take) {
         done = !S::swap(slot, word, S::pair(key, value)) ? kAgain : S::key(word) == S::kDead ? kRevived : kInserted;
       } else {
-        done = act<S, V>(slot, word, all ? uint32_t(kDelete) : kind, key, value, flags, steady);
+        done = act<S, V>(slot, word, all ? uint32_t(kDelete) : kind, key, value, Multi ? flags & ~kSteady : flags);
         value = S::value(word);
       }
     }
@@ -164,14 +164,13 @@ __device__ __forceinline__ void change_batch(const ChangeParams<Table>& p) {
   const Changes& c = p.changes;
   uint32_t i = uint32_t(thread_index());
   Operation<S> op = operation<S, K, V>(c, i);
+  leave_reductions(c, op);
   uint32_t steady = c.kinds == nullptr && c.kind == kPut ? kSteady : 0;
   if constexpr (Multi) {
     if (steady && (c.flags & kContend) && crowded<S>(p.table, op)) op.there = false, op.outcome = kLater;
   }
-  using R = typename Either<Multi, void, V>::Type;  // multimaps combine nothing
-  uint32_t removed = 0, first = unite<S, R>(c.flags, op);
-  change<S, Multi, R>(p.table, c.flags | steady, op, nullptr, &removed);
-  disband<S, R>(first, op);
+  uint32_t removed = 0;
+  change<S, Multi>(p.table, c.flags | steady, op, nullptr, &removed);
   outcome<S, V>(c, i, op);
   if constexpr (Multi)
     if (op.there && c.removed) store_once(c.removed + i, removed);

@@ -47,14 +47,17 @@ func TestConformanceWithOptions(t *testing.T) {
 		"unordered":   {Unordered: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if !opts.Unordered { // maps without order keep fewer promises
+			var without []string
+			if opts.Unordered { // which of equal keys counts is open
+				without = []string{"OnDuplicates"}
+			} else {
 				t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, few, opts) })
 				t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, few, opts) })
 				t.Run("set uint32", func(t *testing.T) { setSuite[uint32](t, dev, few, opts) })
 				t.Run("set uint64", func(t *testing.T) { setSuite[uint64](t, dev, few, opts) })
 			}
-			t.Run("multimap uint32,uint32", func(t *testing.T) { multiSuite[uint32, uint32](t, dev, few, opts) })
-			t.Run("multimap uint64,uint64", func(t *testing.T) { multiSuite[uint64, uint64](t, dev, few, opts) })
+			t.Run("multimap uint32,uint32", func(t *testing.T) { multiSuite[uint32, uint32](t, dev, few, opts, without...) })
+			t.Run("multimap uint64,uint64", func(t *testing.T) { multiSuite[uint64, uint64](t, dev, few, opts, without...) })
 		})
 	}
 }
@@ -96,8 +99,8 @@ func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size confo
 	conformance.Map(t, dev, size, conformance.MapOf(slab.New[K, V], opts))
 }
 
-func multiSuite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options) {
-	conformance.MultiMap(t, dev, size, conformance.MultiMapOf(slab.NewMultiMap[K, V], opts))
+func multiSuite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options, without ...string) {
+	conformance.MultiMap(t, dev, size, conformance.MultiMapOf(slab.NewMultiMap[K, V], opts), without...)
 }
 
 func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options) {

@@ -15,6 +15,7 @@ import (
 
 //go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type slab::Table=tableRef -type weft::Allocator=alloc.Ref -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export slab.cu
 //go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type slab::Table=.tableRef -type GetParams=.getParams -type weft::ChangeParams=.changeParams slab_multi.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type weft::ChangeParams=.changeParams slab_reduce.cu
 
 // Tuning of the launches.
 const (
@@ -33,12 +34,14 @@ type gpuEngine struct {
 }
 
 // kernels are the entry points for one pair of widths: what the structure
-// brings to its engine. The second and third line are those of multimaps only.
+// brings to its engine. The second line is those that combine values, loaded when
+// they are needed, the third those of multimaps only.
 type kernels struct {
 	of     *gpu.Engine
 	widths batch.Widths
 
 	get, change, rehash, flush, export, chains    device.Kernel
+	mixed, rows                                   device.Kernel
 	getMulti, changeMulti, append, tally, collect device.Kernel
 }
 
@@ -76,6 +79,13 @@ func (k *kernels) load(dev device.Device, order *gpu.OrderKernels, multi bool) e
 		{Name: "get", To: &k.getMulti}, {Name: "change", To: &k.changeMulti},
 		{Name: "append", To: &k.append}, {Name: "tally", To: &k.tally}, {Name: "collect", To: &k.collect},
 	})
+}
+
+func (k *kernels) loadReductions(dev device.Device) error {
+	if k.rows != nil {
+		return nil
+	}
+	return gpu.Load(dev, slabReduceImages[gpu.Pair(k.widths)], []gpu.Entry{{Name: "mixed", To: &k.mixed}, {Name: "rows", To: &k.rows}})
 }
 
 func refOf(p core.Parts) tableRef {
@@ -121,7 +131,19 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 		kernel = k.changeMulti
 	}
 	params := changeParams{table: refFor(p, c), changes: c.Args}
+	combines := k.widths.Val > 0 && c.Combines()
+	if combines {
+		if err := k.loadReductions(s.Device()); err != nil {
+			return false, err
+		}
+	}
+	if c.Reduces() {
+		return false, device.Launch(s, k.rows, gpu.RowsGrid(s.Device(), c.Batch, k.widths), gpu.Block, &params)
+	}
 	err = device.Launch(s, kernel, gpu.Grid(c.N), gpu.Block, &params)
+	if combines && err == nil {
+		err = device.Launch(s, k.mixed, gpu.RowsGrid(s.Device(), c.Batch, k.widths), gpu.Block, &params)
+	}
 	if err != nil || !c.Appends() {
 		return c.Ordered(), err
 	}

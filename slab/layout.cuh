@@ -61,8 +61,6 @@ __device__ __forceinline__ typename S::Key original(const Table& t, typename S::
 
 // ---- parameters ------------------------------------------------------------
 
-// kSteady tells that all operations of a launch are Puts, beside Flags.
-constexpr uint32_t kSteady = 1u << 31;
 
 // SEARCHALL, first how many, then which.
 struct TallyParams {

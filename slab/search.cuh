@@ -10,7 +10,9 @@ namespace weft::slab {
 // what a word showed was the state of its key at the time of the load. Slabs
 // that a link leads to need no acquire: before a launch links one it is all
 // ones, since an earlier launch or the host made it so. Slabs of memory that
-// the pool had not when this launch began are the exception: see meet.
+// the pool had not when this launch began are the exception (meet): a key whose
+// chain leads to one waits until the others are done, and the warp meets it then.
+// In the loop itself that would cost a fifth of the speed.
 template <class S, class K, class V, bool Multi>
 __device__ __forceinline__ void get(const GetParams<Table>& p) {
   using Key = typename S::Key;
@@ -21,13 +23,14 @@ __device__ __forceinline__ void get(const GetParams<Table>& p) {
   uint32_t pending = ballot(kAll, q.there) >> tile.base & tile.kMask;
 
   Key value = 0;
-  bool hit = false;
+  bool hit = false, later = false, again = false;  // again: home is where to go on
   uint32_t at = kNoUnit;
   while (ballot(kAll, pending != 0) != 0) {
     bool busy = pending != 0;
     uint32_t from = tile.base + (busy ? lowest(pending) : 0);
     Key k = shuffle(kAll, key, from);
-    tile.load(p.table, shuffle(kAll, home, from), at, busy);
+    uint32_t start = shuffle(kAll, home, from);
+    tile.load(p.table, start, again && at == kNoUnit ? start : at, busy);
 
     int match = -1;
     bool empty = false, other = false;
@@ -46,13 +49,21 @@ __device__ __forceinline__ void get(const GetParams<Table>& p) {
     if constexpr (S::kHasValue) held = shuffle(kAll, held, tile.base + (matches ? lowest(matches) : 0));
     if (busy && !wait) {
       at = tile.link.next;
-      if (matches != 0 || end) {
-        if (tile.lane == from) hit = matches != 0, value = held;
+      bool young = p.table.alloc.young(at);
+      if (matches != 0 || end || young) {
+        if (tile.lane == from) {
+          hit = matches != 0, value = held;
+          if (matches == 0 && !end) later = true, home = at;
+        }
         pending &= pending - 1;
         at = kNoUnit;
-      } else {
-        tile.meet(p.table, at);
       }
+    }
+    if (ballot(kAll, pending != 0) == 0) {
+      again = ballot(kAll, later) != 0;
+      pending = ballot(kAll, later) >> tile.base & tile.kMask;
+      if (again) fence(), sync_warp();
+      later = false;
     }
   }
   answer<S, V>(p.lookup, q, hit, value);

@@ -55,7 +55,7 @@ var (
 
 // changeParams has the layout of weft::ChangeParams.
 var (
-	_ [176]byte = [unsafe.Sizeof(changeParams{})]byte{}
+	_ [192]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
 	_ [80]byte  = [unsafe.Offsetof(changeParams{}.changes)]byte{}
 )

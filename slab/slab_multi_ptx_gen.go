@@ -12,35 +12,35 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
-//kernelgen:input 159e33c5d8c0d0d8902f7f302fa2bf6a3afe8578d8acb781225ece1e62d2c8e4 8066 kernels/include/weft/alloc.cuh
-//kernelgen:input 57790e4c0c2fe92863c18aeb3da2814dd13b6c97ddabd743649883f869570a52 5864 kernels/include/weft/batch.cuh
-//kernelgen:input 96e08cbf5fc61dd7700c85f8b861cefbceab57831e28230c5a93e51965fe17de 7824 kernels/include/weft/change.cuh
+//kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
+//kernelgen:input 714171e7d99ded9349d657f49986238b133046c9bf1a6df3c0fe839508bfb63b 8203 kernels/include/weft/alloc.cuh
+//kernelgen:input 8f4632fbc9346b17e4e10cd572832625b3907ea23093cfaab70aa03be234608a 6433 kernels/include/weft/batch.cuh
+//kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input a709631630e93d593fde5931391e68226a7757f559157ef8c73b0c322028b60a 3073 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input c901002648f62178180faf370fbf37190eb73bdbd856d5b6fb21514404dae5c5 4659 kernels/include/weft/order.cuh
-//kernelgen:input 818720cd256c7b459579f063ab5007b99d1503fc1dd69a099e13ee1059fb7c63 3006 kernels/include/weft/reduce.cuh
-//kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
+//kernelgen:input 8a6b2f475ff978c37b847f8ec41e111b619452accf381fe367af37b4e1fd1c97 4813 kernels/include/weft/order.cuh
+//kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
+//kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 4ed8b73c6beaaedadd5de62a889222a6479a12d12b4abc036ed0979534be000f 4852 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input 949613b9c66e174034c68f656b1e7135aab676a050f9650080bf3b340d3fcd4f 12303 slab/change.cuh
-//kernelgen:input 4aa5b0077fe961366304bf117d20a5063df740c725f3353a85efb4300fb8429c 2962 slab/layout.cuh
-//kernelgen:input ca14316a41156243e68119e3997aeb358cd12dacf04bf63cd26ffc01076660ef 5869 slab/search.cuh
+//kernelgen:input bf31de3abbe553abb85564b1d8d8686c441906e4dcbfa060acd83f2b182e1a7d 12165 slab/change.cuh
+//kernelgen:input 9edb912b812950e2ed5bb8040be46bddcf21e3163066ef75b6cb558c57f78bfb 2850 slab/layout.cuh
+//kernelgen:input d00478bcb1509869188663af097a91170540c11bf7fc0113fb5701d7c302cae9 6447 slab/search.cuh
 //kernelgen:input 3cc0dfdc7a1046809bbfbe37ecd9286f2ef3b962d6abc8bcfdbb1d37ec45b388 654 slab/slab_multi.cu
 //kernelgen:input 29fb3af5890d9b7b5682635b1d830862f3bd5c7e13ded5eec1fa3323d9c6e4ce 2181 slab/tile.cuh
 //kernelgen:input efef3081794d6ece1638e4f61ffdc0b3aaa89ffddca9851dcf82150754dc9830 1653 slab/tuning.cuh
-//kernelgen:output 91f215ddea1d580b359f14a8ae130c479a6b8a720b0637d1c9949d7057c84f6c 71056 slab/slab_multi_32_32_sm80.ptx
-//kernelgen:output 3af4f03627e849024d705b7333f6f9e30fcf6bc7bb26da4442d9fa4592e76629 71056 slab/slab_multi_32_32_sm90.ptx
-//kernelgen:output 424924a6b0709731e7d0b635098209467b92d4b5e92b4db26604600fd27f6648 68331 slab/slab_multi_32_64_sm80.ptx
-//kernelgen:output ed0a98a5d66cb5bb5f076202e94e7664aad04039f27e79a0ab6d4b16f658f917 67261 slab/slab_multi_32_64_sm90.ptx
-//kernelgen:output 93a381a058dd08d1a4a09289f5a468634b62dd1a22beb5eed080566c3c6d5368 69627 slab/slab_multi_64_32_sm80.ptx
-//kernelgen:output 9bf5d1b751010d372cdda5952081b207a7329a41ccb27537f73ddef41470a1dc 68559 slab/slab_multi_64_32_sm90.ptx
-//kernelgen:output 7db43647ef7d1ddf44973a4217a9af867acd07dd8d19388256f3e3f3bd0f8273 69642 slab/slab_multi_64_64_sm80.ptx
-//kernelgen:output 3d932201d412b41a9bf2d6df8a4a2f07ea887f96ff360e8b4bde04054691084e 68557 slab/slab_multi_64_64_sm90.ptx
-//kernelgen:output 30701d900251cac0c77e09823902e01f5b25a42d38b6abdfc445bdbbdca09913 2462 slab/slab_multi_params_gen.go
+//kernelgen:output 5e0a73a09e9738bd229d85c496908872709b69baf967e9c7749da3947337a1c1 72220 slab/slab_multi_32_32_sm80.ptx
+//kernelgen:output d88bca1e16753357ebb84d4a3ec9d829fec09a30b2272029dc9c3929e1887011 72220 slab/slab_multi_32_32_sm90.ptx
+//kernelgen:output 14d311e9005afda834164d8d6054910173215767a94314fd150cb46e40affdd8 69531 slab/slab_multi_32_64_sm80.ptx
+//kernelgen:output 590480545b47d08f0dbab691b3d657f413894e6265074c7a132399f6b104ef83 68459 slab/slab_multi_32_64_sm90.ptx
+//kernelgen:output 26cd0b60beec041cc90caeda87b9b57e4e148c9adfbf116e3f97e889db8c33c4 70739 slab/slab_multi_64_32_sm80.ptx
+//kernelgen:output 7383ab8b31891b37dbeec7b802554f219fda34181a9b49d6bdde8c725d4539e7 69661 slab/slab_multi_64_32_sm90.ptx
+//kernelgen:output 0ea283a5d78dcb10275ad0a333b4283bd7c1ae7069ec7ce7fae3f7fd5561bc0f 70754 slab/slab_multi_64_64_sm80.ptx
+//kernelgen:output 8681f0fd78f85bd167b5ccec6a138d08969f3ffa34da69f2dc57be308ede180e 69655 slab/slab_multi_64_64_sm90.ptx
+//kernelgen:output 5b613962c9a301050e1c16054a23e4f7e141c1518578783eddd3cb8b32eec79a 2462 slab/slab_multi_params_gen.go
 
 //go:embed slab_multi_32_32_sm80.ptx
 var slabMulti32x32SM80 string
@@ -106,8 +106,8 @@ var slabMultiImages = map[string]*device.Image{
 // slabMulti32x32Kernels are the entry points of slabMultiImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var slabMulti32x32Kernels = map[string]int{
-	"slab_multi_append_32_32":  176,
-	"slab_multi_change_32_32":  176,
+	"slab_multi_append_32_32":  192,
+	"slab_multi_change_32_32":  192,
 	"slab_multi_collect_32_32": 136,
 	"slab_multi_get_32_32":     128,
 	"slab_multi_tally_32_32":   104,
@@ -116,8 +116,8 @@ var slabMulti32x32Kernels = map[string]int{
 // slabMulti32x64Kernels are the entry points of slabMultiImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var slabMulti32x64Kernels = map[string]int{
-	"slab_multi_append_32_64":  176,
-	"slab_multi_change_32_64":  176,
+	"slab_multi_append_32_64":  192,
+	"slab_multi_change_32_64":  192,
 	"slab_multi_collect_32_64": 136,
 	"slab_multi_get_32_64":     128,
 	"slab_multi_tally_32_64":   104,
@@ -126,8 +126,8 @@ var slabMulti32x64Kernels = map[string]int{
 // slabMulti64x32Kernels are the entry points of slabMultiImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var slabMulti64x32Kernels = map[string]int{
-	"slab_multi_append_64_32":  176,
-	"slab_multi_change_64_32":  176,
+	"slab_multi_append_64_32":  192,
+	"slab_multi_change_64_32":  192,
 	"slab_multi_collect_64_32": 136,
 	"slab_multi_get_64_32":     128,
 	"slab_multi_tally_64_32":   104,
@@ -136,8 +136,8 @@ var slabMulti64x32Kernels = map[string]int{
 // slabMulti64x64Kernels are the entry points of slabMultiImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var slabMulti64x64Kernels = map[string]int{
-	"slab_multi_append_64_64":  176,
-	"slab_multi_change_64_64":  176,
+	"slab_multi_append_64_64":  192,
+	"slab_multi_change_64_64":  192,
 	"slab_multi_collect_64_64": 136,
 	"slab_multi_get_64_64":     128,
 	"slab_multi_tally_64_64":   104,

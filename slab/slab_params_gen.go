@@ -80,7 +80,7 @@ var (
 
 // changeParams has the layout of weft::ChangeParams.
 var (
-	_ [176]byte = [unsafe.Sizeof(changeParams{})]byte{}
+	_ [192]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
 	_ [80]byte  = [unsafe.Offsetof(changeParams{}.changes)]byte{}
 )
@@ -147,19 +147,22 @@ var (
 
 // gpu.Changes has the layout of weft::Changes.
 var (
-	_ [96]byte = [unsafe.Sizeof(gpu.Changes{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(gpu.Changes{}.Keys)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(gpu.Changes{}.Vals)]byte{}
-	_ [16]byte = [unsafe.Offsetof(gpu.Changes{}.Kinds)]byte{}
-	_ [24]byte = [unsafe.Offsetof(gpu.Changes{}.Out)]byte{}
-	_ [32]byte = [unsafe.Offsetof(gpu.Changes{}.Ok)]byte{}
-	_ [40]byte = [unsafe.Offsetof(gpu.Changes{}.Removed)]byte{}
-	_ [48]byte = [unsafe.Offsetof(gpu.Changes{}.Contended)]byte{}
-	_ [64]byte = [unsafe.Offsetof(gpu.Changes{}.Failed)]byte{}
-	_ [80]byte = [unsafe.Offsetof(gpu.Changes{}.N)]byte{}
-	_ [84]byte = [unsafe.Offsetof(gpu.Changes{}.First)]byte{}
-	_ [88]byte = [unsafe.Offsetof(gpu.Changes{}.Kind)]byte{}
-	_ [92]byte = [unsafe.Offsetof(gpu.Changes{}.Flags)]byte{}
+	_ [112]byte = [unsafe.Sizeof(gpu.Changes{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(gpu.Changes{}.Keys)]byte{}
+	_ [8]byte   = [unsafe.Offsetof(gpu.Changes{}.Vals)]byte{}
+	_ [16]byte  = [unsafe.Offsetof(gpu.Changes{}.Kinds)]byte{}
+	_ [24]byte  = [unsafe.Offsetof(gpu.Changes{}.Out)]byte{}
+	_ [32]byte  = [unsafe.Offsetof(gpu.Changes{}.Ok)]byte{}
+	_ [40]byte  = [unsafe.Offsetof(gpu.Changes{}.Removed)]byte{}
+	_ [48]byte  = [unsafe.Offsetof(gpu.Changes{}.Contended)]byte{}
+	_ [64]byte  = [unsafe.Offsetof(gpu.Changes{}.Failed)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(gpu.Changes{}.N)]byte{}
+	_ [84]byte  = [unsafe.Offsetof(gpu.Changes{}.First)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(gpu.Changes{}.Kind)]byte{}
+	_ [92]byte  = [unsafe.Offsetof(gpu.Changes{}.Flags)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(gpu.Changes{}.Reductions)]byte{}
+	_ [104]byte = [unsafe.Offsetof(gpu.Changes{}.Ticket)]byte{}
+	_ [108]byte = [unsafe.Offsetof(gpu.Changes{}.Unused)]byte{}
 )
 
 // gpu.Contest has the layout of weft::Contest.

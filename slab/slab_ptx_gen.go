@@ -12,40 +12,40 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
-//kernelgen:input 159e33c5d8c0d0d8902f7f302fa2bf6a3afe8578d8acb781225ece1e62d2c8e4 8066 kernels/include/weft/alloc.cuh
-//kernelgen:input 57790e4c0c2fe92863c18aeb3da2814dd13b6c97ddabd743649883f869570a52 5864 kernels/include/weft/batch.cuh
-//kernelgen:input 96e08cbf5fc61dd7700c85f8b861cefbceab57831e28230c5a93e51965fe17de 7824 kernels/include/weft/change.cuh
+//kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
+//kernelgen:input 714171e7d99ded9349d657f49986238b133046c9bf1a6df3c0fe839508bfb63b 8203 kernels/include/weft/alloc.cuh
+//kernelgen:input 8f4632fbc9346b17e4e10cd572832625b3907ea23093cfaab70aa03be234608a 6433 kernels/include/weft/batch.cuh
+//kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input a709631630e93d593fde5931391e68226a7757f559157ef8c73b0c322028b60a 3073 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input c901002648f62178180faf370fbf37190eb73bdbd856d5b6fb21514404dae5c5 4659 kernels/include/weft/order.cuh
-//kernelgen:input 818720cd256c7b459579f063ab5007b99d1503fc1dd69a099e13ee1059fb7c63 3006 kernels/include/weft/reduce.cuh
-//kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
+//kernelgen:input 8a6b2f475ff978c37b847f8ec41e111b619452accf381fe367af37b4e1fd1c97 4813 kernels/include/weft/order.cuh
+//kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
+//kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 4ed8b73c6beaaedadd5de62a889222a6479a12d12b4abc036ed0979534be000f 4852 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input 949613b9c66e174034c68f656b1e7135aab676a050f9650080bf3b340d3fcd4f 12303 slab/change.cuh
-//kernelgen:input 4aa5b0077fe961366304bf117d20a5063df740c725f3353a85efb4300fb8429c 2962 slab/layout.cuh
-//kernelgen:input ca14316a41156243e68119e3997aeb358cd12dacf04bf63cd26ffc01076660ef 5869 slab/search.cuh
+//kernelgen:input bf31de3abbe553abb85564b1d8d8686c441906e4dcbfa060acd83f2b182e1a7d 12165 slab/change.cuh
+//kernelgen:input 9edb912b812950e2ed5bb8040be46bddcf21e3163066ef75b6cb558c57f78bfb 2850 slab/layout.cuh
+//kernelgen:input d00478bcb1509869188663af097a91170540c11bf7fc0113fb5701d7c302cae9 6447 slab/search.cuh
 //kernelgen:input 037552657001716896d30f0cff65079c4478db843e27ab5428945b21992660cd 1346 slab/slab.cu
 //kernelgen:input 29fb3af5890d9b7b5682635b1d830862f3bd5c7e13ded5eec1fa3323d9c6e4ce 2181 slab/tile.cuh
 //kernelgen:input efef3081794d6ece1638e4f61ffdc0b3aaa89ffddca9851dcf82150754dc9830 1653 slab/tuning.cuh
 //kernelgen:input abdec8a2e46d0590e0f4e892d0d438fb6047ab671cb1e3d957355d4bbf0a8160 6797 slab/whole.cuh
-//kernelgen:output 9cced50bc289e04ac8f20df27059c3711c2ca760ca76a4d0b18153d93730b6b9 137876 slab/slab_32_32_sm80.ptx
-//kernelgen:output 3b9ba04e8e45bdc332f64dd40b79f2ed4127c612f3713a7a280dd27c04c4073c 137876 slab/slab_32_32_sm90.ptx
-//kernelgen:output e37021519e295d0e8ca8aa875c0c63ab1c3f0ef82bbf378b092e97fc014a8f39 139380 slab/slab_32_64_sm80.ptx
-//kernelgen:output 66b6837cc17c7d7760c891a0da01ce5ac549799f9d095cd38f8e56fc0cdb6bbe 136111 slab/slab_32_64_sm90.ptx
-//kernelgen:output 84cc28dae555030b71e5e943e0d676c4d0642c6dc67ebd63ba06eb7b6ed74422 139968 slab/slab_64_32_sm80.ptx
-//kernelgen:output 5232b7b40b36337b7f7d9bc6d800c68d6d9bdede13fff89cb89ebc8a0d0ecb11 136658 slab/slab_64_32_sm90.ptx
-//kernelgen:output 288b7eaf793f02d387bc0083ee9a5577c5713930ff52aafded2844aaad2d5dbb 140587 slab/slab_64_64_sm80.ptx
-//kernelgen:output 38e3cbf5ff44bf81144df50e7135b87eada61b76fc1c897634a30c6243da40e5 137326 slab/slab_64_64_sm90.ptx
-//kernelgen:output a87009af3417cabe2a5e79362c725b183fe2c514c33752be089e690444bc9e61 86973 slab/slab_32_0_sm80.ptx
-//kernelgen:output 9fa8dd10399d1d8dbf739fddec94d7d2b32f36e248d141a7066b112c116086d7 86973 slab/slab_32_0_sm90.ptx
-//kernelgen:output 6f02c7890da5160bb818e607705aa7396accfd2a859bae278e5e9a252b88f196 83650 slab/slab_64_0_sm80.ptx
-//kernelgen:output bdb36f713cbb70a60ae05aa47370b40c913938c4eba3e1e85607e4c5b6ff65ae 83650 slab/slab_64_0_sm90.ptx
-//kernelgen:output 4b58bbe98dc5e5df851f6bad46d59d8cd8a0d1928f0dc3e101c02436404aa423 6798 slab/slab_params_gen.go
+//kernelgen:output 52869b0f4b35d682a73d423cfdd861ace0dfe7e5743756f9c8665a75251b70ed 133058 slab/slab_32_32_sm80.ptx
+//kernelgen:output d999b3c57bdcef13199028147b50ecacf3161b629c0506b7ea8d9a58954118d0 133058 slab/slab_32_32_sm90.ptx
+//kernelgen:output b470e37de6376a8f57e06aee799544f3cbce668ec1e4797acfefd458eca43edb 133374 slab/slab_32_64_sm80.ptx
+//kernelgen:output 76d964253f8836b7b26d14897a4b39744c31f8b0e1d78f838fe48eda061f9ab3 130154 slab/slab_32_64_sm90.ptx
+//kernelgen:output 4a42c821708e600fdaa8db6886ef11610f9696136ba64ee7215bb6ff5d175a7d 134643 slab/slab_64_32_sm80.ptx
+//kernelgen:output 1810cede7eb8e4f3ab747cb49efa12f1fd1a90964c2540d3643cfbd3d539483b 131402 slab/slab_64_32_sm90.ptx
+//kernelgen:output 3ce6fb975c13f8dc95988e61b459c92c535b7f44230e753d39a33b2f278f4e6b 134613 slab/slab_64_64_sm80.ptx
+//kernelgen:output 65ba8d58a5ce4755de64b1a258a9c1bac47d3df10ad81b34b0c9533b14239e04 131371 slab/slab_64_64_sm90.ptx
+//kernelgen:output 7917e4006133e0a1067fd6ef64bba96fb4c15228e8a50925a43275a073430ef7 87838 slab/slab_32_0_sm80.ptx
+//kernelgen:output 20de0caa426fef1f09fd46e9d7621dde36427cafa02fce23bac0b5e5b5c6539f 87838 slab/slab_32_0_sm90.ptx
+//kernelgen:output b5093dc852aa136529cf23556aeaf7d463dde532441d5c82cded81ff5fc20cd7 84527 slab/slab_64_0_sm80.ptx
+//kernelgen:output c191587da9a1e81179966035f095a3202bee8d68129c4be612ba88e60ef933a1 84527 slab/slab_64_0_sm90.ptx
+//kernelgen:output 256a55663ab4eccceeb5a4d7ff7821b38e5f9d23054608d2390265b41d6c7261 6998 slab/slab_params_gen.go
 
 //go:embed slab_32_32_sm80.ptx
 var slab32x32SM80 string
@@ -140,7 +140,7 @@ var slabImages = map[string]*device.Image{
 // the parameter struct that each takes.
 var slab32x32Kernels = map[string]int{
 	"slab_chains_32_32":        88,
-	"slab_change_32_32":        176,
+	"slab_change_32_32":        192,
 	"slab_claim_32_32":         48,
 	"slab_contend_32_32":       48,
 	"slab_export_32_32":        128,
@@ -156,7 +156,7 @@ var slab32x32Kernels = map[string]int{
 // the parameter struct that each takes.
 var slab32x64Kernels = map[string]int{
 	"slab_chains_32_64":        88,
-	"slab_change_32_64":        176,
+	"slab_change_32_64":        192,
 	"slab_claim_32_64":         48,
 	"slab_contend_32_64":       48,
 	"slab_export_32_64":        128,
@@ -172,7 +172,7 @@ var slab32x64Kernels = map[string]int{
 // the parameter struct that each takes.
 var slab64x32Kernels = map[string]int{
 	"slab_chains_64_32":        88,
-	"slab_change_64_32":        176,
+	"slab_change_64_32":        192,
 	"slab_claim_64_32":         48,
 	"slab_contend_64_32":       48,
 	"slab_export_64_32":        128,
@@ -188,7 +188,7 @@ var slab64x32Kernels = map[string]int{
 // the parameter struct that each takes.
 var slab64x64Kernels = map[string]int{
 	"slab_chains_64_64":        88,
-	"slab_change_64_64":        176,
+	"slab_change_64_64":        192,
 	"slab_claim_64_64":         48,
 	"slab_contend_64_64":       48,
 	"slab_export_64_64":        128,
@@ -204,7 +204,7 @@ var slab64x64Kernels = map[string]int{
 // the parameter struct that each takes.
 var slab32x0Kernels = map[string]int{
 	"slab_chains_32_0":        88,
-	"slab_change_32_0":        176,
+	"slab_change_32_0":        192,
 	"slab_contend_32_0":       48,
 	"slab_export_32_0":        128,
 	"slab_flush_32_0":         80,
@@ -218,7 +218,7 @@ var slab32x0Kernels = map[string]int{
 // the parameter struct that each takes.
 var slab64x0Kernels = map[string]int{
 	"slab_chains_64_0":        88,
-	"slab_change_64_0":        176,
+	"slab_change_64_0":        192,
 	"slab_contend_64_0":       48,
 	"slab_export_64_0":        128,
 	"slab_flush_64_0":         80,

@@ -120,6 +120,11 @@ func (b *Batch) Only(r Role) *Batch {
 // Inserts reports whether a batch can need room.
 func (b *Batch) Inserts() bool { return b.Columns[Kinds].Given() || b.Kind.Inserts() }
 
+// Combines reports whether operations may combine values, if there are any.
+func (b *Batch) Combines() bool {
+	return b.Flags&Multi == 0 && (b.Columns[Kinds].Given() || b.Kind.Reduces())
+}
+
 // Reduces reports whether all operations combine values, and return nothing.
 func (b *Batch) Reduces() bool { return b.Kind.Reduces() && !b.Columns[Kinds].Given() }
 

@@ -60,7 +60,6 @@ type grouping struct {
 	op     string
 	groups int
 	limit  string
-	draw   func(keys []uint32) error
 
 	keys, vals device.Slice[uint32]
 	sum        uint32 // of all values

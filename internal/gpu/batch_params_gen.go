@@ -13,32 +13,35 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80,90+ptx85
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
-//kernelgen:input 57790e4c0c2fe92863c18aeb3da2814dd13b6c97ddabd743649883f869570a52 5864 kernels/include/weft/batch.cuh
-//kernelgen:input 96e08cbf5fc61dd7700c85f8b861cefbceab57831e28230c5a93e51965fe17de 7824 kernels/include/weft/change.cuh
+//kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
+//kernelgen:input 8f4632fbc9346b17e4e10cd572832625b3907ea23093cfaab70aa03be234608a 6433 kernels/include/weft/batch.cuh
+//kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input c901002648f62178180faf370fbf37190eb73bdbd856d5b6fb21514404dae5c5 4659 kernels/include/weft/order.cuh
-//kernelgen:input 818720cd256c7b459579f063ab5007b99d1503fc1dd69a099e13ee1059fb7c63 3006 kernels/include/weft/reduce.cuh
-//kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
+//kernelgen:input 8a6b2f475ff978c37b847f8ec41e111b619452accf381fe367af37b4e1fd1c97 4813 kernels/include/weft/order.cuh
+//kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
+//kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 4ed8b73c6beaaedadd5de62a889222a6479a12d12b4abc036ed0979534be000f 4852 kernels/include/weft/slot.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 
 // Changes is weft::Changes of C++.
 type Changes struct {
-	_         structs.HostLayout
-	Keys      device.Ptr
-	Vals      device.Ptr
-	Kinds     device.Ptr
-	Out       device.Ptr
-	Ok        device.Ptr
-	Removed   device.Ptr
-	Contended List
-	Failed    List
-	N         uint32
-	First     uint32
-	Kind      uint32
-	Flags     uint32
+	_          structs.HostLayout
+	Keys       device.Ptr
+	Vals       device.Ptr
+	Kinds      device.Ptr
+	Out        device.Ptr
+	Ok         device.Ptr
+	Removed    device.Ptr
+	Contended  List
+	Failed     List
+	N          uint32
+	First      uint32
+	Kind       uint32
+	Flags      uint32
+	Reductions device.Ptr
+	Ticket     uint32
+	Unused     uint32
 }
 
 // Contest is weft::Contest of C++.
@@ -95,19 +98,22 @@ type Winners struct {
 
 // Changes has the layout of weft::Changes.
 var (
-	_ [96]byte = [unsafe.Sizeof(Changes{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(Changes{}.Keys)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(Changes{}.Vals)]byte{}
-	_ [16]byte = [unsafe.Offsetof(Changes{}.Kinds)]byte{}
-	_ [24]byte = [unsafe.Offsetof(Changes{}.Out)]byte{}
-	_ [32]byte = [unsafe.Offsetof(Changes{}.Ok)]byte{}
-	_ [40]byte = [unsafe.Offsetof(Changes{}.Removed)]byte{}
-	_ [48]byte = [unsafe.Offsetof(Changes{}.Contended)]byte{}
-	_ [64]byte = [unsafe.Offsetof(Changes{}.Failed)]byte{}
-	_ [80]byte = [unsafe.Offsetof(Changes{}.N)]byte{}
-	_ [84]byte = [unsafe.Offsetof(Changes{}.First)]byte{}
-	_ [88]byte = [unsafe.Offsetof(Changes{}.Kind)]byte{}
-	_ [92]byte = [unsafe.Offsetof(Changes{}.Flags)]byte{}
+	_ [112]byte = [unsafe.Sizeof(Changes{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(Changes{}.Keys)]byte{}
+	_ [8]byte   = [unsafe.Offsetof(Changes{}.Vals)]byte{}
+	_ [16]byte  = [unsafe.Offsetof(Changes{}.Kinds)]byte{}
+	_ [24]byte  = [unsafe.Offsetof(Changes{}.Out)]byte{}
+	_ [32]byte  = [unsafe.Offsetof(Changes{}.Ok)]byte{}
+	_ [40]byte  = [unsafe.Offsetof(Changes{}.Removed)]byte{}
+	_ [48]byte  = [unsafe.Offsetof(Changes{}.Contended)]byte{}
+	_ [64]byte  = [unsafe.Offsetof(Changes{}.Failed)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(Changes{}.N)]byte{}
+	_ [84]byte  = [unsafe.Offsetof(Changes{}.First)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(Changes{}.Kind)]byte{}
+	_ [92]byte  = [unsafe.Offsetof(Changes{}.Flags)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(Changes{}.Reductions)]byte{}
+	_ [104]byte = [unsafe.Offsetof(Changes{}.Ticket)]byte{}
+	_ [108]byte = [unsafe.Offsetof(Changes{}.Unused)]byte{}
 )
 
 // Contest has the layout of weft::Contest.

@@ -50,6 +50,7 @@ type Engine struct {
 	known     core.Counters // as of the last reading
 	stale     bool          // changes have been submitted since
 	used      atomic.Uint64 // slots in use, counting operations submitted since as new pairs
+	ticket    uint32        // of the last launch, for mixed batches
 }
 
 // OpenEngine prepares an engine for a structure with so many slots in each line.
@@ -149,6 +150,9 @@ func (e *Engine) Present(ctx context.Context, s *device.Stream, b *batch.Batch) 
 // between launches the structure's choices are made anew.
 const launchOps = 1 << 24
 
+// reduceOps is that of reductions: what blocks gather they keep until the end.
+const reduceOps = 1 << 26
+
 // Change is for [core.Engine].
 func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if b.N == 0 {
@@ -159,6 +163,9 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	}
 	report := b.Flags&batch.Report != 0
 	size, to := launchOps, List{Count: e.Word(WordLost)}
+	if b.Reduces() {
+		size = reduceOps
+	}
 	var x *Scratch
 	if b.Ordered() || report {
 		if x, err = e.Scratch(ctx, b.N); err != nil {
@@ -271,6 +278,8 @@ func (e *Engine) launch(s *device.Stream, b *batch.Batch, x *Scratch, failed Lis
 		return err
 	}
 	c := &Change{b, changesOf(b, first, ok, contended, failed)}
+	e.ticket++
+	c.Args.Reductions, c.Args.Ticket = e.Word(WordReductions), e.ticket
 	resolve, err := e.structure.Change(s, p, c)
 	if err != nil || !resolve {
 		return err
@@ -347,7 +356,10 @@ func (e *Engine) Clear(ctx context.Context) error {
 // is freed, and their number returned.
 func (e *Engine) Move(ctx context.Context, to core.Parts, move func(s *device.Stream, from core.Parts, lost device.Ptr) error) (lost int, err error) {
 	err = e.Do(ctx, func(s *device.Stream) error {
-		return errors.Join(wipe(s, to), e.Set(s, WordResult, 0), move(s, e.Parts(), e.Word(WordResult)))
+		if err := errors.Join(wipe(s, to), e.Set(s, WordResult, 0)); err != nil {
+			return err
+		}
+		return move(s, e.Parts(), e.Word(WordResult))
 	})
 	if err == nil {
 		var n uint32

@@ -37,6 +37,8 @@ const (
 	WordResult           // whatever a kernel finds out
 	WordSum              // 64 bits, which a lookup may add to
 	_
+	WordReductions // the ticket of the last mixed batch that had any
+	_
 	WordReport // numbers of 64 bits, see Engine.Report
 	words      = WordReport + 2*reportNumbers
 )

@@ -13,9 +13,9 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input bad2ebeb9b3cd7c1f20fa58a9f591da80b61bde6ebe51778cfa82832de5b1fc2 6983 internal/vocabulary/vocabulary.cu
-//kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
+//kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
+//kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:output 3f87f5b35402ad6ba411469673e7af0c859d3ce6e647b20591f16b5ea23dec09 35757 internal/vocabulary/vocabulary_sm80.ptx
 //kernelgen:output 25e6bc692ababd0faab9dbdc7063ccd357bdec5dfcaa23ab5c6a06096c8714af 35757 internal/vocabulary/vocabulary_sm90.ptx

@@ -14,9 +14,9 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input a4931bbdef72542201e0384f8c4502a9984f471dc81c4b31f55c9915f5f88a71 11547 internal/gpu/prim/reduce.cu
 //kernelgen:input b9de52b0e758aab7cdbe12eaa7c01066d2e6adce2196fae754f4eee5bc3fbb2e 1420 internal/gpu/prim/tuning.cuh
-//kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
+//kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
+//kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:output a87ab709bb8e41f220ed3f8321e6f93c3ddfa90df64e96ce3f213007f768c4ea 437898 internal/gpu/prim/reduce_sm80.ptx
 //kernelgen:output 51b812ced74d67d73a98b3d10405de2281a25f069f59146ab205490ecb37a8d7 437898 internal/gpu/prim/reduce_sm90.ptx

@@ -15,9 +15,9 @@ import (
 //kernelgen:input a047d0402ae05070cc2b26c094869ee62a0d6707e5830365c1eb1f73ca3415da 3323 internal/gpu/prim/lookback.cuh
 //kernelgen:input 8c657d132928ad4d0e0c81441e572ece8cc6d0b59e809ef2e69432081db77755 6785 internal/gpu/prim/scan.cu
 //kernelgen:input b9de52b0e758aab7cdbe12eaa7c01066d2e6adce2196fae754f4eee5bc3fbb2e 1420 internal/gpu/prim/tuning.cuh
-//kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
+//kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
+//kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:output 2be0b88a39eed87246f0fddd0dbbb47916187e2ac3ee6f4722ac7edec236a669 159210 internal/gpu/prim/scan_sm80.ptx
 //kernelgen:output c8daba2360b72b4e9ddc6ce7873765f7ace166fd5eb718a4a6b325d60b64e492 159210 internal/gpu/prim/scan_sm90.ptx

@@ -15,9 +15,9 @@ import (
 //kernelgen:input 9d4b817b14a26aabc30f01d03a42c0b79bd746d00ea5541818702bce8f6b638d 14027 internal/gpu/prim/sort.cuh
 //kernelgen:input 21ba2b06982145d4006eeaf37dc946cb2c9a25252bb6c8b7c854c17a51d0dc84 576 internal/gpu/prim/sort32.cu
 //kernelgen:input b9de52b0e758aab7cdbe12eaa7c01066d2e6adce2196fae754f4eee5bc3fbb2e 1420 internal/gpu/prim/tuning.cuh
-//kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
+//kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
+//kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:output 4d6203e076c281b17e7e33fdb22cb545e4cd9edfcbfc3237a3784bd103c56e5c 233315 internal/gpu/prim/sort32_sm80.ptx
 //kernelgen:output 05a46cebf58e1ca26fd66b7eb5f0971addc8b77dc1ca049346e17f6f2fe0a9f8 233315 internal/gpu/prim/sort32_sm90.ptx

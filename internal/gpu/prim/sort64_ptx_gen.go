@@ -15,9 +15,9 @@ import (
 //kernelgen:input 9d4b817b14a26aabc30f01d03a42c0b79bd746d00ea5541818702bce8f6b638d 14027 internal/gpu/prim/sort.cuh
 //kernelgen:input 94a52f19245130c9cc63123334f0b8f8f197b373604754470dddf9ca8c875384 576 internal/gpu/prim/sort64.cu
 //kernelgen:input b9de52b0e758aab7cdbe12eaa7c01066d2e6adce2196fae754f4eee5bc3fbb2e 1420 internal/gpu/prim/tuning.cuh
-//kernelgen:input ea2bebe958af9d04b00e0b3ec5d96ae5118d374851ab3c632c9dbda2620eb2e2 11868 kernels/include/weft/access.cuh
+//kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 66ca50869793a2103e315676ef50a08bf79814117719adf7bcac08490aaf8101 4681 kernels/include/weft/shared.cuh
+//kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:output 657b812cc949062a04215b6a848b14a2f7fcdf737017a24e61f4e4a3f809ed11 188933 internal/gpu/prim/sort64_sm80.ptx
 //kernelgen:output 82b179461002f177665f29030506e8cf882ca97c6d2b59d40ac7287f2437668e 188933 internal/gpu/prim/sort64_sm90.ptx

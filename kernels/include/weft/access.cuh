@@ -163,12 +163,20 @@ WEFT_ATOMICS(acq_rel_system, "acq_rel.sys")
 #undef WEFT_UPDATE
 #undef WEFT_CAS
 
-__device__ __forceinline__ void max_relaxed(uint32_t* p, uint32_t v) {
-  asm volatile("red.relaxed.gpu.global.max.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
-}
-__device__ __forceinline__ void min_relaxed(uint32_t* p, uint32_t v) {
-  asm volatile("red.relaxed.gpu.global.min.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
-}
+// Those that return nothing; of signed integers by name.
+#define WEFT_REDUCE(name, op, type, c)                                                        \
+  __device__ __forceinline__ void name(type* p, type v) {                                     \
+    asm volatile("red.relaxed.gpu.global." op " [%0], %1;" ::"l"(p), c(v) : "memory");        \
+  }
+WEFT_REDUCE(min_relaxed, "min.u32", uint32_t, "r")
+WEFT_REDUCE(min_relaxed, "min.u64", uint64_t, "l")
+WEFT_REDUCE(max_relaxed, "max.u32", uint32_t, "r")
+WEFT_REDUCE(max_relaxed, "max.u64", uint64_t, "l")
+WEFT_REDUCE(min_signed_relaxed, "min.s32", uint32_t, "r")
+WEFT_REDUCE(min_signed_relaxed, "min.s64", uint64_t, "l")
+WEFT_REDUCE(max_signed_relaxed, "max.s32", uint32_t, "r")
+WEFT_REDUCE(max_signed_relaxed, "max.s64", uint64_t, "l")
+#undef WEFT_REDUCE
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 __device__ __forceinline__ Word128 cas_relaxed(Word128* p, Word128 want, Word128 to) {

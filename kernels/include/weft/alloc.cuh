@@ -80,10 +80,12 @@ struct Allocator {
     if (address >= old) fence();
   }
   __device__ __forceinline__ void meet(uint32_t address, uint32_t lanes) const {
-    if (address - known >= kNoUnit - known) return;  // known, or none
+    if (!young(address)) return;
     fence();
     sync_lanes(lanes);
   }
+  // young tells whether an address is that of a unit to be met.
+  __device__ __forceinline__ bool young(uint32_t address) const { return address - known < kNoUnit - known; }
 };
 
 // Resident is a warp's memory block. It begins as none.

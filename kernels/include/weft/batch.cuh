@@ -32,6 +32,9 @@ struct Changes {
   uint32_t first;  // added to the indices in failed
   uint32_t kind;
   uint32_t flags;
+  uint32_t* reductions;  // of a mixed batch: set to the ticket, if there are any
+  uint32_t ticket;
+  uint32_t unused;
 };
 
 struct Export {
@@ -111,6 +114,16 @@ __device__ __forceinline__ Operation<S> operation(const Changes& c, uint32_t i) 
       if (c.vals) op.value = Key(load_once(static_cast<const V*>(c.vals) + i));
   }
   return op;
+}
+
+// leave_reductions leaves those of a mixed batch to a launch of their own, behind
+// the rest. All lanes of a warp must call it.
+template <class S>
+__device__ __forceinline__ void leave_reductions(const Changes& c, Operation<S>& op) {
+  if constexpr (!S::kHasValue) return;
+  bool leaves = op.there && reduces(op.kind);
+  if (leaves) op.there = false;
+  if (ballot(kAll, leaves) != 0 && lane_index() == 0) store_relaxed(c.reductions, c.ticket);
 }
 
 // outcome writes what became of operation i.

@@ -36,13 +36,12 @@ struct Operation {
 };
 
 // act does what an operation of a kind does with a slot that matches its key,
-// live or, to revive it, dead. In a steady launch all operations are Puts: a live
-// slot keeps its key, so writers need not wait for each other.
+// live or, to revive it, dead. In a steady launch a live slot keeps its key, so
+// writers need not wait for each other.
 template <class S, class V>
 __device__ __forceinline__ Outcome act(typename S::Word* slot, typename S::Word word, uint32_t kind,
-                                       typename S::Key key, typename S::Key value, uint32_t flags,
-                                       bool steady = false) {
-  const bool contend = flags & kContend;
+                                       typename S::Key key, typename S::Key value, uint32_t flags) {
+  const bool contend = flags & kContend, steady = flags & kSteady;
   bool live = S::key(word) == key;
   switch (kind) {
     case kPut:
@@ -63,45 +62,14 @@ __device__ __forceinline__ Outcome act(typename S::Word* slot, typename S::Word 
       if (!kReduces<S, V> || !reduces(kind)) return live ? kPresent : kNothing;
       if constexpr (kReduces<S, V>) {
         if (!live) return S::swap(slot, word, S::pair(key, value)) ? kRevived : kAgain;
+        if (steady && folds(flags)) {
+          fold(reinterpret_cast<V*>(slot), kind, flags, V(value));  // the value comes first
+          return kReplaced;
+        }
         auto sum = [=](typename S::Key held) { return typename S::Key(combine<V>(kind, flags, V(held), V(value))); };
         return S::update(slot, word, sum) ? kReplaced : kAgain;
       }
       return kNothing;
-  }
-}
-
-// unite lets the first of those lanes of a warp that reduce one key in one way do
-// it for all of them: where many want one slot, each tries in vain most of the
-// time. It returns the lane that does it. All lanes must call it.
-template <class S, class V>
-__device__ __forceinline__ uint32_t unite(uint32_t flags, Operation<S>& op) {
-  uint32_t lane = lane_index();
-  if constexpr (kReduces<S, V>) {
-    bool takes = op.there && reduces(op.kind);
-    if (ballot(kAll, takes) == 0) return lane;
-    uint32_t peers = match_any(kAll, takes ? op.kind : kAll - lane) & match_any(kAll, uint32_t(op.key));
-    if constexpr (sizeof(op.key) == 8) peers &= match_any(kAll, uint32_t(op.key >> 32));
-    uint32_t first = lowest(peers), rest = lane == first ? peers & (peers - 1) : 0;
-    while (ballot(kAll, rest != 0) != 0) {
-      typename S::Key value = shuffle(kAll, op.value, rest != 0 ? lowest(rest) : lane);
-      if (rest != 0) op.value = combine<V>(op.kind, flags, V(op.value), V(value));
-      rest &= rest - 1;
-    }
-    op.there &= lane == first;
-    return first;
-  }
-  return lane;
-}
-
-// disband tells the lanes of unite what has become of their operations. All lanes
-// must call it.
-template <class S, class V>
-__device__ __forceinline__ void disband(uint32_t first, Operation<S>& op) {
-  if constexpr (kReduces<S, V>) {
-    uint32_t outcome = shuffle(kAll, uint32_t(op.outcome), first);
-    if (first == lane_index()) return;
-    op.there = true;
-    op.outcome = outcome == kFull ? kFull : kReplaced;
   }
 }
 

@@ -9,15 +9,6 @@ namespace weft {
 // reduces tells whether operations of a kind combine values.
 __device__ __forceinline__ bool reduces(uint32_t kind) { return kind - kSum <= uint32_t(kOr) - kSum; }
 
-template <bool If, class A, class B>
-struct Either {
-  using Type = A;
-};
-template <class A, class B>
-struct Either<false, A, B> {
-  using Type = B;
-};
-
 // kReduces: V are the values of a batch, which may be combined; void, if none are.
 template <class S, class V>
 constexpr bool kReduces = S::kHasValue;
@@ -92,6 +83,38 @@ __device__ __forceinline__ U combine(uint32_t kind, uint32_t flags, U a, U b) {
   if ((flags & kFloat) && (is_nan(a) || is_nan(b))) return is_nan(a) && (!is_nan(b) || a > b) ? a : b;
   U x = rank(flags, a), y = rank(flags, b);
   return (kind == kMin ? y < x : y > x) ? b : a;
+}
+
+// folds tells whether the device has an atomic for reductions of such values.
+__device__ __forceinline__ bool folds(uint32_t flags) { return !(flags & kFloat); }
+
+// fold combines a value with the one at a place (a pointer, or Shared), where
+// folds says so.
+template <class Place, class V>
+__device__ __forceinline__ void fold(Place place, uint32_t kind, uint32_t flags, V value) {
+  const bool is_signed = flags & kSigned;
+  switch (kind) {
+    case kSum: add_relaxed(place, value); return;
+    case kAnd: and_relaxed(place, value); return;
+    case kOr: or_relaxed(place, value); return;
+    case kMin: is_signed ? min_signed_relaxed(place, value) : min_relaxed(place, value); return;
+    case kMax: is_signed ? max_signed_relaxed(place, value) : max_relaxed(place, value); return;
+  }
+}
+
+// neutral is the value that changes no other when it is combined with it. Of sums
+// of floats it is -0.
+template <class U>
+__device__ __forceinline__ U neutral(uint32_t kind, uint32_t flags) {
+  constexpr U sign = ~(~U(0) >> 1), infinity = Real<U>::kInfinity;
+  const bool is_float = flags & kFloat, is_signed = flags & kSigned;
+  switch (kind) {
+    case kSum: return is_float ? sign : 0;
+    case kMin: return is_float ? infinity : is_signed ? ~sign : ~U(0);
+    case kMax: return is_float ? infinity | sign : is_signed ? sign : 0;
+    case kAnd: return ~U(0);
+  }
+  return 0;
 }
 
 }  // namespace weft

@@ -23,7 +23,7 @@ __device__ __forceinline__ Shared<T> shared(T* p) {
   return {address};
 }
 
-#define WEFT_SHARED(type, b, u, c)                                                            \
+#define WEFT_SHARED(type, b, u, s, c)                                                         \
   __device__ __forceinline__ type load_weak(Shared<type> p) {                                 \
     type v;                                                                                   \
     asm volatile("ld.shared." b " %0, [%1];" : "=" c(v) : "r"(p.address) : "memory");         \
@@ -51,7 +51,9 @@ __device__ __forceinline__ Shared<T> shared(T* p) {
   WEFT_SHARED_UPDATE(or_relaxed, "or." b, type, c)                                            \
   WEFT_SHARED_UPDATE(and_relaxed, "and." b, type, c)                                          \
   WEFT_SHARED_UPDATE(min_relaxed, "min." u, type, c)                                          \
-  WEFT_SHARED_UPDATE(max_relaxed, "max." u, type, c)
+  WEFT_SHARED_UPDATE(max_relaxed, "max." u, type, c)                                          \
+  WEFT_SHARED_UPDATE(min_signed_relaxed, "min." s, type, c)                                   \
+  WEFT_SHARED_UPDATE(max_signed_relaxed, "max." s, type, c)
 #define WEFT_SHARED_UPDATE(name, op, type, c)                                                 \
   __device__ __forceinline__ type name(Shared<type> p, type v) {                              \
     type old;                                                                                 \
@@ -59,8 +61,8 @@ __device__ __forceinline__ Shared<T> shared(T* p) {
                  : "=" c(old) : "r"(p.address), c(v) : "memory");                             \
     return old;                                                                               \
   }
-WEFT_SHARED(uint32_t, "b32", "u32", "r")
-WEFT_SHARED(uint64_t, "b64", "u64", "l")
+WEFT_SHARED(uint32_t, "b32", "u32", "s32", "r")
+WEFT_SHARED(uint64_t, "b64", "u64", "s64", "l")
 #undef WEFT_SHARED_UPDATE
 #undef WEFT_SHARED
 

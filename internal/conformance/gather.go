@@ -1,0 +1,129 @@
+package conformance
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+)
+
+// gathered is as many rows as the blocks of a device with one multiprocessor go
+// through in more than a window, so that they gather them (gather.cuh).
+const gathered = 10_000
+
+// Gathers reduces rows of few keys, some of which look like sentinels, before or
+// behind rows of as many keys as rows: so many that gathering does not pay.
+func Gathers[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
+	dev = devicetest.Narrow(dev)
+	st := devicetest.NewStream(t, dev)
+	for _, by := range reductions[V]() {
+		rng := rand.New(rand.NewPCG(3, uint64(by)))
+		m := open(t, dev)
+		keys, vals := make([]uint32, gathered), reducible[V](by, gathered, rng)
+		model := map[uint32]V{}
+		for i, v := range vals {
+			if keys[i] = uint32(rng.IntN(300) - 4); i < gathered*4/5 == (by%2 == 0) {
+				keys[i] = uint32(i)
+			}
+			if old, there := model[keys[i]]; there {
+				v = combined(by, old, v)
+			}
+			model[keys[i]] = v
+		}
+		must(t, m.ReduceOn(st, devicetest.Upload(t, st, keys), devicetest.Upload(t, st, vals), by))
+		must(t, m.Sync(ctx()))
+		for k, v := range model {
+			got := []V{0}
+			if n, err := m.Get(ctx(), []uint32{k}, got, nil); n != 1 || err != nil || toBits(got[0]) != toBits(v) {
+				t.Fatalf("%v of key %#x is %#x, %d, want %#x: %v", weft.OpKind(by), k, toBits(got[0]), n, toBits(v), err)
+			}
+		}
+		if m.Len() != len(model) {
+			t.Errorf("%v leaves %d keys, want %d", weft.OpKind(by), m.Len(), len(model))
+		}
+		must(t, m.Close())
+	}
+}
+
+// GathersWithoutRoom reduces rows of few keys into a map that is full, but for some of
+// them: each row is there, or has failed.
+func GathersWithoutRoom(t testing.TB, dev device.Device, open Maker[AnyMap[uint32, float64]]) {
+	m := open(t, devicetest.Narrow(dev))
+	keys, vals := make([]uint32, gathered), make([]float64, gathered)
+	for i := range keys {
+		keys[i] = uint32(i)
+	}
+	_, err := m.Put(ctx(), keys[:30], vals[:30])
+	must(t, err)
+	if _, err := m.Put(ctx(), keys, vals); !errors.Is(err, weft.ErrFull) {
+		t.Fatal(err)
+	}
+	for i := range keys {
+		if keys[i], vals[i] = uint32(i*i%1009), 1; keys[i] >= 30 {
+			keys[i] += gathered
+		}
+	}
+	before := m.Len()
+	n, err := m.Reduce(ctx(), keys, vals, weft.Sum)
+	var p *weft.PartialError
+	if !errors.Is(err, weft.ErrFull) || !errors.As(err, &p) || p.Done != len(keys) || before+n != m.Len() {
+		t.Fatalf("%d new keys, Len is %d, was %d: %v", n, m.Len(), before, err)
+	}
+	sum := 0.
+	for _, v := range m.All() {
+		sum += v
+	}
+	if int(sum)+p.Failed != len(keys) || sum == 0 {
+		t.Errorf("%v rows are there and %d failed, of %d", sum, p.Failed, len(keys))
+	}
+	must(t, m.Close())
+}
+
+// Unites runs mixed batches that combine many values of few keys, which warps and
+// blocks unite if no atomic does, beside other operations.
+func Unites[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
+	const n = 1500
+	st, m := devicetest.NewStream(t, dev), open(t, dev)
+	kinds, keys, vals := make([]weft.OpKind, n), make([]uint32, n), make([]V, n)
+	want := map[uint32]V{7: 0, 9: 0, 11: 0}
+	for i := range kinds {
+		kinds[i], keys[i], vals[i] = weft.OpSum, 7, V(i%5)
+		switch i % 8 {
+		case 5:
+			keys[i] = 9
+		case 6:
+			kinds[i], keys[i] = weft.OpMax, 11
+		case 7:
+			kinds[i], keys[i] = weft.OpPut, uint32(100+i)
+		}
+		switch kinds[i] {
+		case weft.OpMax:
+			want[11] = max(want[11], vals[i])
+		default:
+			want[keys[i]] += vals[i]
+		}
+	}
+	ok := devicetest.Upload(t, st, make([]bool, n))
+	must(t, m.ApplyOn(st, devicetest.Upload(t, st, kinds), devicetest.Upload(t, st, keys), devicetest.Upload(t, st, vals), ok))
+	must(t, m.Sync(ctx()))
+	for k, v := range want {
+		got := []V{0}
+		if n, err := m.Get(ctx(), []uint32{k}, got, nil); n != 1 || err != nil || got[0] != v {
+			t.Fatalf("key %d has %v, want %v: %v", k, got[0], v, err)
+		}
+	}
+	flags, fresh := make([]bool, n), 0
+	must(t, ok.CopyTo(ctx(), st, flags))
+	for _, f := range flags {
+		if f {
+			fresh++
+		}
+	}
+	if fresh != len(want) || m.Len() != len(want) {
+		t.Errorf("%d operations say that their key was new, Len is %d, want %d", fresh, m.Len(), len(want))
+	}
+	must(t, m.Close())
+}

@@ -1,0 +1,195 @@
+// Reductions by themselves, as launches do them. Where rows have few keys, or a few keys most of the rows, a
+// block gathers them in shared memory first, and the table sees each key once a
+// block. Whether that pays is seen while it runs.
+#pragma once
+
+#include "batch.cuh"
+#include "unite.cuh"
+
+namespace weft {
+
+// A block gathers at most so many keys: a thousand groups fill half of it. It looks
+// for a key in so many cells.
+constexpr uint32_t kCells = 2048, kCellProbes = 8;
+
+// After so many rows of each thread a block judges whether gathering pays: a row in
+// four met its key. If so, it looks again after twice as many, up to a limit; if not,
+// it leaves it for so many times as many rows.
+constexpr uint32_t kWindow = 8, kLongest = 64, kApart = 8;
+
+// Blocks that must fit a multiprocessor, of kernels that reduce: a launch has just so
+// many (gpu.RowsGrid). With 3 instead of 4, sums of 10^8 pairs of 32 bits took a tenth
+// longer; 16-byte slots would spill.
+template <class S>
+constexpr int kReduceBlocks = sizeof(typename S::Word) == 8 ? 4 : 3;
+
+// Cells are an open table of keys and what has been gathered of each. A key that
+// looks like an empty cell is never gathered.
+template <class K, class V>
+struct Cells {
+  static constexpr K kEmpty = ~K(0);
+
+  K keys[kCells];
+  V vals[kCells];
+
+  __device__ static __forceinline__ uint32_t home(K key) { return uint32_t(hash(key, 0xce11)); }
+
+  // clear is by all threads of a block, which meet before and behind it.
+  __device__ __forceinline__ void clear(V none) {
+    for (uint32_t s = thread_in_block(); s < kCells; s += threads_per_block()) keys[s] = kEmpty, vals[s] = none;
+  }
+
+  // join combines a row with those of its key. It reports whether there was room;
+  // if not, there is none either for a later row of that key. meets tells whether
+  // there was one before.
+  __device__ __forceinline__ bool join(uint32_t kind, uint32_t flags, K key, V val, bool& meets) {
+    if (key == kEmpty) return false;
+    for (uint32_t i = 0, s = home(key); i < kCellProbes; i++, s++) {
+      Shared<K> place = shared(&keys[s % kCells]);
+      K held = load_relaxed(place);
+      if (held == kEmpty) held = cas_relaxed(place, kEmpty, key);
+      if (held != kEmpty && held != key) continue;
+      meets = held == key;
+      add(kind, flags, shared(&vals[s % kCells]), val);
+      return true;
+    }
+    return false;
+  }
+
+  // holds is whether a key is there, also behind cells that were emptied.
+  __device__ __forceinline__ bool holds(K key) const {
+    for (uint32_t i = 0, s = home(key); i < kCellProbes; i++, s++)
+      if (keys[s % kCells] == key) return key != kEmpty;
+    return false;
+  }
+
+ private:
+  __device__ static __forceinline__ void add(uint32_t kind, uint32_t flags, Shared<V> place, V val) {
+    if (folds(flags)) return fold(place, kind, flags, val);
+    for (V held = load_relaxed(place);;) {
+      V sum = combine<V>(kind, flags, held, val), was = held;
+      if (sum == held || (held = cas_relaxed(place, held, sum)) == was) return;
+    }
+  }
+};
+
+// Reducer is a block at work on a batch of reductions. Change does an operation per
+// lane on the table.
+template <class S, class K, class V, class Change>
+struct Reducer {
+  const Changes& c;
+  Cells<K, V>& cells;
+  Change change;
+  uint32_t fresh = 0, revived = 0;  // of this warp
+
+  // run goes through the rows of a block: a row per thread at a time.
+  __device__ __forceinline__ void run(Counters* counters) {
+    const uint32_t stride = blocks_in_grid() * threads_per_block();
+    uint32_t at = block_index() * threads_per_block(), since = at, apart = 0;
+    // A few rows are not worth it.
+    bool gathers = (c.n + stride - 1) / stride >= kWindow;
+    const bool ever = gathers;
+    uint32_t window = kWindow;
+    if (gathers) cells.clear(neutral<V>(c.kind, c.flags));
+    sync_block();
+    while (at < c.n) {
+      uint32_t met = 0, rows = 0;
+      for (; rows < window && at < c.n; at += stride, rows++) met += row(at + thread_in_block(), gathers);
+      if (gathers) {
+        bool pays = 4 * count_block_of(met) >= rows * threads_per_block();
+        if (pays && at < c.n) {
+          if (window < kLongest) window *= 2;
+          continue;
+        }
+        scatter(since, at, stride);
+        gathers = false, window = kWindow;
+      } else if (ever && ++apart == kApart) {
+        gathers = true, apart = 0, since = at;
+      }
+    }
+    if (lane_index() != 0 || fresh + revived == 0) return;
+    add_relaxed(&counters->live, uint64_t(fresh) + revived);
+    if (fresh != 0) add_relaxed(&counters->used, uint64_t(fresh));
+  }
+
+ private:
+  // row is row i of the batch: gathered, or put into the table. It counts those that
+  // met their key.
+  __device__ __forceinline__ uint32_t row(uint32_t i, bool gathers) {
+    Operation<S> op = operation<S, K, V>(c, i);
+    bool meets = false;
+    if (gathers && op.there) op.there = !cells.join(c.kind, c.flags, K(op.key), V(op.value), meets);
+    if (!gathers || ballot(kAll, op.there) != 0) {
+      put(op);
+      record(c.failed, c.first + i, op.outcome == kFull);
+    }
+    return meets;
+  }
+
+  __device__ __forceinline__ void put(Operation<S>& op) {
+    change(op);
+    fresh += popcount(ballot(kAll, op.outcome == kInserted));
+    revived += popcount(ballot(kAll, op.outcome == kRevived));
+  }
+
+  // scatter puts what has been gathered into the table, and empties the cells. Of
+  // keys that find no room it lists all rows, which lie between two of the block's.
+  __device__ __forceinline__ void scatter(uint32_t since, uint32_t end, uint32_t stride) {
+    const V none = neutral<V>(c.kind, c.flags);
+    sync_block();
+    bool lost = false;
+    for (uint32_t s = thread_in_block(); s < kCells; s += threads_per_block()) {
+      K key = cells.keys[s];
+      Operation<S> op{key != cells.kEmpty, c.kind, typename S::Key(key), typename S::Key(cells.vals[s])};
+      put(op);
+      if (op.outcome == kFull) lost = true;
+      else cells.keys[s] = cells.kEmpty;
+      cells.vals[s] = none;
+    }
+    if (count_block(lost) == 0) return;
+    for (uint32_t at = since; at < end; at += stride) {
+      uint32_t i = at + thread_in_block();
+      record(c.failed, c.first + i, i < c.n && cells.holds(load_once(static_cast<const K*>(c.keys) + i)));
+    }
+    sync_block();
+    cells.clear(none);
+    sync_block();
+  }
+
+  // count_block_of adds up a number of each thread. All threads must call it.
+  __device__ __forceinline__ uint32_t count_block_of(uint32_t n) {
+    uint32_t sum = 0;
+    for (uint32_t bit = 1; bit <= kLongest; bit *= 2) sum += bit * count_block(n & bit);
+    return sum;
+  }
+};
+
+// reduce_rows is a batch of reductions, by blocks that stride over it.
+template <class S, class K, class V, class Change>
+__device__ __forceinline__ void reduce_rows(const Changes& c, Counters* counters, Change change) {
+  __shared__ Cells<K, V> cells;
+  Reducer<S, K, V, Change>{c, cells, change}.run(counters);
+}
+
+// reduce_mixed is the reductions of a mixed batch: most have none. Those that no
+// atomic does are united first.
+template <class S, class K, class V, class Change>
+__device__ __forceinline__ void reduce_mixed(const Changes& c, Counters* counters, Change change) {
+  __shared__ typename Union<S, V>::Crowds crowds;
+  if (load_relaxed(c.reductions) != c.ticket) return;
+  const uint32_t stride = blocks_in_grid() * threads_per_block();
+  for (uint32_t at = block_index() * threads_per_block(); at < c.n; at += stride) {
+    uint32_t i = at + thread_in_block();
+    Operation<S> op = operation<S, K, V>(c, i);
+    op.there = op.there && reduces(op.kind);
+    Union<S, V> all(crowds);
+    if (!folds(c.flags)) all.unite(c.flags, op);
+    change(op);
+    if (!folds(c.flags)) all.disband(op);
+    outcome<S, V>(c, i, op);
+    list(c, i, op, false);  // nothing contends in mixed batches
+    tally_block(counters, op.outcome);
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,98 @@
+// Reductions of one key by many threads of a block in a mixed batch: one of them
+// does it for all. Where many want one slot, each tries in vain most of the time:
+// what matters is how few they are, first in a warp, then in a block.
+#pragma once
+
+#include "change.cuh"
+
+namespace weft {
+
+// Crowded is from how many lanes of a warp on that its reductions of a key meet
+// those of other warps.
+constexpr uint32_t kCrowded = 8;
+
+// Union is how the reductions of a block are united. Its threads call unite before
+// they change the table, and disband behind it, all of them.
+template <class S, class V>
+struct Union {
+  using Key = typename S::Key;
+
+  uint32_t first;  // the lane of this warp that does this one's operation
+  uint32_t warp;   // the warp that does what this warp's crowd wants
+  bool meets;      // crowds have met
+  bool leads;      // this lane stands for its warp's crowd
+
+  struct Crowds {  // of each warp
+    Key keys[kWarp], values[kWarp];
+    uint32_t kinds[kWarp], outcomes[kWarp];
+  };
+  Crowds& crowds;
+
+  __device__ __forceinline__ explicit Union(Crowds& c) : crowds(c) {}
+
+  __device__ __forceinline__ void unite(uint32_t flags, Operation<S>& op) {
+    uint32_t lane = lane_index();
+    first = lane;
+    bool takes = op.there && reduces(op.kind);
+    uint32_t size = within_warp(flags, op, takes);
+    uint32_t hot = ballot(kAll, size >= kCrowded);
+    leads = hot != 0 && lane == lowest(hot);
+    meets = count_block(leads) > 1;
+    warp = thread_in_block() / kWarp;
+    if (meets) within_block(flags, op);
+  }
+
+  // disband tells the lanes what has become of their operations.
+  __device__ __forceinline__ void disband(Operation<S>& op) {
+    if (meets) {
+      uint32_t own = thread_in_block() / kWarp;
+      if (leads && warp == own) crowds.outcomes[own] = op.outcome;
+      sync_block();
+      if (leads && warp != own) served(op, crowds.outcomes[warp]);
+    }
+    uint32_t outcome = shuffle(kAll, uint32_t(op.outcome), first);
+    if (first != lane_index()) served(op, outcome);
+  }
+
+ private:
+  // within_warp combines what the lanes of a warp want in one way of one key, and
+  // returns how many stand behind this one: none, if another does it.
+  __device__ __forceinline__ uint32_t within_warp(uint32_t flags, Operation<S>& op, bool takes) {
+    uint32_t lane = lane_index();
+    uint32_t peers = match_any(kAll, takes ? op.kind : kAll - lane) & match_any(kAll, uint32_t(op.key));
+    if constexpr (sizeof(Key) == 8) peers &= match_any(kAll, uint32_t(op.key >> 32));
+    first = lowest(peers);
+    uint32_t rest = lane == first ? peers & (peers - 1) : 0, size = popcount(rest);
+    while (ballot(kAll, rest != 0) != 0) {
+      Key value = shuffle(kAll, op.value, rest != 0 ? lowest(rest) : lane);
+      if (rest != 0) op.value = combine<V>(op.kind, flags, V(op.value), V(value));
+      rest &= rest - 1;
+    }
+    op.there &= lane == first;
+    return size;
+  }
+
+  // within_block combines what the crowds of a block want of one key, for the
+  // first of them.
+  __device__ __forceinline__ void within_block(uint32_t flags, Operation<S>& op) {
+    uint32_t own = thread_in_block() / kWarp, warps = threads_per_block() / kWarp;
+    uint32_t led = ballot(kAll, leads);
+    if (lane_index() == 0 && led == 0) crowds.kinds[own] = kNone;
+    if (leads) crowds.keys[own] = op.key, crowds.values[own] = op.value, crowds.kinds[own] = op.kind;
+    sync_block();
+    if (!leads) return;
+    for (uint32_t w = 0; w < warps && warp == own; w++) {
+      if (w == own || crowds.kinds[w] != op.kind || crowds.keys[w] != op.key) continue;
+      if (w < own) warp = w, op.there = false;
+      else op.value = combine<V>(op.kind, flags, V(op.value), V(crowds.values[w]));
+    }
+  }
+
+  // served is for an operation that another thread has done.
+  __device__ __forceinline__ void served(Operation<S>& op, uint32_t outcome) {
+    op.there = true;
+    op.outcome = outcome == kFull ? kFull : kReplaced;
+  }
+};
+
+}  // namespace weft

@@ -1,0 +1,69 @@
+package linear_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/mutate"
+	"github.com/weftgo/weft/linear"
+)
+
+// Blocks gather rows of few keys before the table sees them, by atomics and, of
+// floats, by compare-and-swap; and unite what mixed batches combine.
+func TestReduceGathers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	small := &linear.Options{Capacity: 100, Fixed: true}
+	for _, arch := range []int{80, 90} {
+		t.Run(fmt.Sprintf("sm_%d", arch), func(t *testing.T) {
+			t.Parallel()
+			dev := devicetest.OpenSim(t, &sim.Options{Arch: arch})
+			conformance.Gathers(t, dev, conformance.MapOf(linear.New[uint32, int32], nil))
+			conformance.Gathers(t, dev, conformance.MapOf(linear.New[uint32, uint64], nil))
+			conformance.Gathers(t, dev, conformance.MapOf(linear.New[uint32, float32], nil))
+			conformance.Unites(t, dev, conformance.MapOf(linear.New[uint32, float32], nil))
+			conformance.Unites(t, dev, conformance.MapOf(linear.New[uint32, int64], nil))
+			conformance.GathersWithoutRoom(t, dev, conformance.MapOf(linear.New[uint32, float64], small))
+		})
+	}
+}
+
+// Values are not lost where rows are gathered and operations united. The headers are
+// those of all structures.
+func TestReduceMutantsAreNoticed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	tests := []mutate.KernelTest{
+		{Name: "gathers", Run: func(t testing.TB, dev device.Device) {
+			conformance.Gathers(t, dev, conformance.MapOf(linear.New[uint32, uint32], nil))
+		}},
+		{Name: "unites", Run: func(t testing.TB, dev device.Device) {
+			conformance.Unites(t, dev, conformance.MapOf(linear.New[uint32, float32], nil))
+		}},
+	}
+	const kernels = "reduce_.*_32_32"
+	for _, m := range []struct{ name, pattern, with string }{
+		{"a cell loses what rows add at once", `atom\.relaxed\.cta\.shared\.add\.u32 (%r\d+), (\[%r\d+\]), (%r\d+);`,
+			"ld.relaxed.cta.shared.b32 $1, $2; add.u32 $1, $1, $3; st.relaxed.cta.shared.b32 $2, $1;"},
+		{"two keys take one cell", `atom\.relaxed\.cta\.shared\.cas\.b32 (%r\d+), (\[%r\d+\]), (%r\d+), (%r\d+);`,
+			"ld.relaxed.cta.shared.b32 $1, $2; st.relaxed.cta.shared.b32 $2, $4;"},
+		{"a slot loses what lanes add at once", `atom\.relaxed\.gpu\.global\.add\.u32 (%r\d+), (\[%rd\d+\]), (%r\d+);`,
+			"ld.relaxed.gpu.global.b32 $1, $2; add.u32 $1, $1, $3; st.relaxed.gpu.global.b32 $2, $1;"},
+		{"every second lane of a crowd is dropped", `selp\.b32 (%r\d+), (%r\d+), 0, (%p\d+);(\s+popc\.b32)`,
+			"selp.b32 $1, $2, 0, $3; and.b32 $1, $1, 1431655765;$4"},
+		{"the ticket of a batch is another's", `ld\.relaxed\.gpu\.global\.b32 (%r\d+), \[%rd\d+\];`, "mov.b32 $1, 0;"},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			quick, random := mutate.OnDevices(90, 1, tests)
+			mutate.WantNoticed(t, slices.Concat(quick, random), mutate.Replace(t, kernels, m.pattern, m.with))
+		})
+	}
+}

@@ -1,0 +1,32 @@
+package slab_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/slab"
+)
+
+// Blocks gather rows of few keys before the table sees them, by atomics and, of
+// floats, by compare-and-swap; and unite what mixed batches combine.
+func TestReduceGathers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	small := &slab.Options{Capacity: 100, Fixed: true}
+	for _, arch := range []int{80, 90} {
+		t.Run(fmt.Sprintf("sm_%d", arch), func(t *testing.T) {
+			t.Parallel()
+			dev := devicetest.OpenSim(t, &sim.Options{Arch: arch})
+			conformance.Gathers(t, dev, conformance.MapOf(slab.New[uint32, int32], nil))
+			conformance.Gathers(t, dev, conformance.MapOf(slab.New[uint32, uint64], nil))
+			conformance.Gathers(t, dev, conformance.MapOf(slab.New[uint32, float32], nil))
+			conformance.Unites(t, dev, conformance.MapOf(slab.New[uint32, float32], nil))
+			conformance.Unites(t, dev, conformance.MapOf(slab.New[uint32, int64], nil))
+			conformance.GathersWithoutRoom(t, dev, conformance.MapOf(slab.New[uint32, float64], small))
+		})
+	}
+}
