@@ -109,6 +109,7 @@ func TestFlawsOfMapsAreNoticed(t *testing.T) {
 		loadsLast:        {"GetOrPut"},
 		loadsInverted:    {"GetOrPut", "Partial"},
 		loadsForget:      {"Partial", "Cancelled"},
+		loadsLate:        {"GetOrPutConcurrent"},
 		assignsFloats:    {"Assign"},
 		reduceReplaces:   {"Reduce", "ReduceOneKey", "Apply"},
 		reduceOnce:       {"Reduce", "ReduceOneKey"},

@@ -60,6 +60,38 @@ func (s mapSuite[K, V]) getOrPut(t testing.TB, m AnyMap[K, V]) {
 	}
 }
 
+// Goroutines bring values for the same keys: each key has one, which all of them get,
+// and one of them has inserted it.
+func (s mapSuite[K, V]) getOrPutConcurrent(t testing.TB, m AnyMap[K, V]) {
+	const workers = 4
+	n := min(s.scale.Rows()/4, 2000)
+	keys := unique[K](n, s.rng())
+	vals, total := make([][]V, workers), 0
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for w := range vals {
+		vals[w] = make([]V, n)
+		for i := range vals[w] {
+			vals[w][i] = V(w*n + i)
+		}
+		wg.Go(func() {
+			fresh, err := m.GetOrPut(ctx(), keys, vals[w], nil)
+			mu.Lock()
+			defer mu.Unlock()
+			if total += fresh; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if total != n {
+		t.Errorf("%d calls of GetOrPut inserted %d keys, want %d", workers, total, n)
+	}
+	for _, got := range vals {
+		s.has(t, m, keys, got)
+	}
+}
+
 // assigned has a map give ids to keys, and wants those of a loop that counts on
 // from some number. ids are those that it has given before.
 func (s mapSuite[K, V]) assigned(t testing.TB, m AnyMap[K, V], keys []K, ids map[K]V, next int) {

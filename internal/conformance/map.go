@@ -37,6 +37,7 @@ func MapCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Mak
 		{"Apply", s.apply},
 		{"ApplyAnswers", s.applyAnswers},
 		{"GetOrPut", s.getOrPut},
+		{"GetOrPutConcurrent", s.getOrPutConcurrent},
 		{"Assign", s.assign},
 		{"AssignGoesOn", s.assignGoesOn},
 		{"AssignCutShort", s.assignCutShort},

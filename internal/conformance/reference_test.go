@@ -40,6 +40,7 @@ const (
 	loadsLast        flaw = "the last of duplicates in GetOrPut wins"
 	loadsInverted    flaw = "GetOrPut reports what is new"
 	loadsForget      flaw = "a cancelled GetOrPut clears the values of rows that it did not come to"
+	loadsLate        flaw = "others come between the lookup of GetOrPut and its insertions"
 	assignsFromOne   flaw = "ids begin at 1"
 	assignsRows      flaw = "Assign counts rows"
 	assignsLength    flaw = "the next id is the length"
@@ -295,6 +296,13 @@ func (m *reference[K, V]) GetOrPut(ctx context.Context, keys []K, vals []V, load
 	}
 	mine := map[K]bool{}
 	for i := range keys[:rows] {
+		_, there := m.lookup(keys[i])
+		if m.flaw == loadsLate && !there {
+			m.pause()
+			m.store(keys[i], vals[i])
+			inserted++
+			continue
+		}
 		r := m.one(weft.Op[K, V]{Kind: weft.OpPutNew, Key: keys[i], Value: vals[i]})
 		switch {
 		case r.OK:
