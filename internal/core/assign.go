@@ -41,7 +41,8 @@ func (t *Table) assign(ctx context.Context, b *batch.Batch) (done, failed int, e
 	}
 	for done < b.N && err == nil {
 		rest := b.Part(done, b.N)
-		ran, without, ferr := t.fetch(ctx, rest.Part(0, min(rest.N, ChunkOps)), true, func(_ []uint32, some *batch.Batch) (done, failed int, err error) {
+		part := rest.Part(0, min(rest.N, ChunkOps))
+		ran, without, ferr := t.fetch(ctx, part, part.Columns[batch.Vals].Host, true, func(some *batch.Batch) (done, failed int, err error) {
 			return t.number(ctx, rest, some)
 		})
 		done, failed, err = done+ran, failed+without, ferr

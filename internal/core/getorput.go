@@ -57,14 +57,11 @@ func (t *Table) GetOrPutOn(s *device.Stream, method string, b *batch.Batch, coun
 func (t *Table) getOrPut(ctx context.Context, b *batch.Batch) (done, failed int, err error) {
 	width := t.Widths.Val
 	brought := make([]byte, min(b.N, ChunkOps)*width)
-	held := &batch.Batch{}
-	held.Columns[batch.Vals] = batch.In(brought).Of(width)
 	for done < b.N && err == nil {
 		rest := b.Part(done, b.N)
 		vals := rest.Columns[batch.Vals].Host
 		n := copy(brought, vals) / width
-		ran, without, ferr := t.fetch(ctx, rest.Part(0, n), t.bars(), func(absent []uint32, some *batch.Batch) (done, failed int, err error) {
-			some.Columns[batch.Vals].Host = held.Gather(absent).Columns[batch.Vals].Host
+		ran, without, ferr := t.fetch(ctx, rest.Part(0, n), brought, t.bars(), func(some *batch.Batch) (done, failed int, err error) {
 			return t.insert(ctx, rest, some)
 		})
 		copy(vals[ran*width:], brought[ran*width:n*width])
@@ -74,10 +71,11 @@ func (t *Table) getOrPut(ctx context.Context, b *batch.Batch) (done, failed int,
 }
 
 // fetch looks up the keys of a batch in host memory, in a writer's turn, and has
-// insert run PutNews of the rows that are absent, as a batch of their own; those that
-// insert nothing get what others did. The column of values receives what is found,
-// OK where that is so. done is the length of the prefix that has its answers.
-func (t *Table) fetch(ctx context.Context, b *batch.Batch, bar bool, insert func(absent []uint32, some *batch.Batch) (done, failed int, err error)) (done, failed int, err error) {
+// insert run PutNews of the rows that are absent, as a batch of their own with the
+// values that are brought; those that insert nothing get what others did. The column
+// of values receives what is found, OK where that is so. done is the length of the
+// prefix that has its answers.
+func (t *Table) fetch(ctx context.Context, b *batch.Batch, brought []byte, bar bool, insert func(some *batch.Batch) (done, failed int, err error)) (done, failed int, err error) {
 	look := b.Only(batch.Keys)
 	look.Flags, look.Columns[batch.Vals] = t.Policy.Mixed(), batch.Output(b.Columns[batch.Vals].Host).Of(t.Widths.Val)
 	if look.Columns[batch.OK] = b.Columns[batch.OK]; !look.Columns[batch.OK].Given() {
@@ -91,10 +89,12 @@ func (t *Table) fetch(ctx context.Context, b *batch.Batch, bar bool, insert func
 	if err != nil || len(absent) == 0 {
 		return int(append(absent, uint32(done))[0]), 0, err
 	}
-	some, ran := look.Gather(absent), 0
+	rows, ran := *look, 0
+	rows.Columns[batch.Vals].Host = brought
+	some := rows.Gather(absent)
 	err = t.behind(ctx, bar, func() error {
 		var ierr error
-		ran, failed, ierr = insert(absent, some)
+		ran, failed, ierr = insert(some)
 		return errors.Join(ierr, t.meet(ctx, some, ran))
 	})
 	look.Scatter(some, absent)
