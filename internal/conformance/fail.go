@@ -100,10 +100,23 @@ func live(t testing.TB, m AnyMap[uint64, uint64], n int) {
 	fine(m.Clear(ctx()))
 	for lo := 0; lo < n; lo += n / 3 {
 		part := keys[lo : lo+n/3]
-		again("Put", func() error { _, err := m.Put(ctx(), part, part); return err })
+		if lo != n/3 {
+			again("Put", func() error { _, err := m.Put(ctx(), part, part); return err })
+			continue
+		}
+		vals := slices.Clone(part)
+		again("GetOrPut", func() error { _, err := m.GetOrPut(ctx(), part, vals, nil); return err })
+		if !slices.Equal(vals, part) {
+			t.Fatal("GetOrPut loses values")
+		}
 	}
 	again("Delete", func() error { _, err := m.Delete(ctx(), keys[left:], nil); return err })
 	fine(m.Compact(ctx()))
+	ids := make([]uint64, left)
+	again("Assign", func() error { _, err := m.Assign(ctx(), keys[:left], ids); return err })
+	if !slices.Equal(ids, keys[:left]) {
+		t.Fatal("Assign gives ids to keys that have some")
+	}
 	vals, found := make([]uint64, n), make([]bool, n)
 	again("Get", func() error { _, err := m.Get(ctx(), keys, vals, found); return err })
 	for i, k := range keys {

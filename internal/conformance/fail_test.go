@@ -86,7 +86,7 @@ func (m *frail) cut(keys []uint64) (room []bool, err error) {
 	room, failed := make([]bool, len(keys)), 0
 	there := maps.Clone(m.reference.pairs)
 	for i, k := range keys {
-		if _, ok := there[k]; ok || k%3 > 0 && len(there) < m.limit {
+		if _, ok := there[k]; ok || m.limit == 0 || k%3 > 0 && len(there) < m.limit {
 			there[k], room[i] = 0, true
 		} else {
 			failed++
@@ -119,15 +119,15 @@ func (m *frail) Assign(ctx context.Context, keys, ids []uint64) (n int, err erro
 func (m *frail) GetOrPut(ctx context.Context, keys, vals []uint64, loaded []bool) (n int, err error) {
 	room, full := m.cut(keys)
 	for i, ok := range room {
-		if loaded[i] = false; !ok {
-			if m.how == fullClears {
-				vals[i] = 0
+		if ok {
+			one, err := m.reference.GetOrPut(ctx, keys[i:i+1], vals[i:i+1], loaded[min(i, len(loaded)):min(i+1, len(loaded))])
+			if n += one; err != nil {
+				return n, err
 			}
 			continue
 		}
-		one, err := m.reference.GetOrPut(ctx, keys[i:i+1], vals[i:i+1], loaded[i:i+1])
-		if n += one; err != nil {
-			return n, err
+		if loaded[i] = false; m.how == fullClears {
+			vals[i] = 0
 		}
 	}
 	return n, full
