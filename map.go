@@ -57,12 +57,11 @@ func (m *Map[K, V]) GetOrPutOn(s *device.Stream, keys device.Slice[K], vals devi
 // receives the values of all keys, and inserted is how many were new. It encodes
 // columns as the numbers of their different values.
 //
-// The next id is one more than the largest that Assign has given since the map was
-// made or cleared, or than the largest value that the map has, if that is more:
-// values of other calls are never given again, and Save, Load and CopyTo go on where
-// they were. Ids of deleted keys do not come back, unless the map is saved or copied
-// without any that is larger. To find the largest value, the first Assign after other
-// calls that may have inserted values, and after one that failed, reads the whole map.
+// The next id is one more than the largest that Assign has given, or found in the map,
+// since the map was made or cleared. So ids of deleted keys do not come back, those of
+// a map that was loaded or copied go on behind the largest that it has, and so they do
+// after a Put of a larger value. To find it, the first Assign after other calls that
+// may have stored values, and after one that failed, reads the whole map.
 //
 // No id is given to two keys, and none is left out, also if the call is cancelled or
 // some keys find no room: those get 0, and no id. Lookups wait while new keys are

@@ -13,10 +13,19 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// clumsy is a toy whose changes of a kind fail before they do anything.
+// clumsy is a toy whose changes of a kind fail before they do anything, and one of its
+// lookups.
 type clumsy struct {
 	*toy
 	fails op.Kind
+	looks int // until one fails
+}
+
+func (e *clumsy) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
+	if e.looks--; e.looks == 0 {
+		return 0, 0, errBroken
+	}
+	return e.toy.Look(ctx, s, l, b, count)
 }
 
 func (e *clumsy) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
@@ -65,5 +74,24 @@ func TestAssignBehindThoseOfAFile(t *testing.T) {
 	must(t, err)
 	if !slices.Equal(ids, []int32{2, 0}) {
 		t.Error(ids)
+	}
+}
+
+// Rows whose answers could not be looked up count as not run: run again, they get
+// them.
+func TestGetOrPutFails(t *testing.T) {
+	table, toy := newToy(openCPU(t), core.Map, batch.MapWidths[uint64, int32](), core.MapTypes[uint64, int32]())
+	e := &clumsy{toy: toy, fails: op.Get, looks: 2}
+	table.Engine = e
+	m := weft.NewMap[uint64, int32](table)
+	keys, vals, loaded := []uint64{7, 8, 7}, []int32{1, 2, 3}, []bool{true, true, true}
+	var p *weft.PartialError
+	n, err := m.GetOrPut(t.Context(), keys, vals, loaded)
+	if n != 2 || !errors.Is(err, errBroken) || !errors.As(err, &p) || p.Done != 0 || !slices.Equal(vals, []int32{1, 2, 3}) || slices.Contains(loaded, true) {
+		t.Errorf("%d are new: %v, %v, %v", n, vals, loaded, err)
+	}
+	n, err = m.GetOrPut(t.Context(), keys, vals, loaded)
+	if n != 0 || err != nil || !slices.Equal(vals, []int32{1, 2, 1}) || slices.Contains(loaded, false) {
+		t.Errorf("%d are new: %v, %v, %v", n, vals, loaded, err)
 	}
 }

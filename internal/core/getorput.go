@@ -86,16 +86,21 @@ func (t *Table) fetch(ctx context.Context, b *batch.Batch, brought []byte, bar b
 		return done, 0, err
 	}
 	absent := flagged(look, done, false)
+	if err != nil && len(absent) > 0 {
+		done = int(absent[0])
+	}
 	if err != nil || len(absent) == 0 {
-		return int(append(absent, uint32(done))[0]), 0, err
+		return done, 0, err
 	}
 	rows, ran := *look, 0
 	rows.Columns[batch.Vals].Host = brought
 	some := rows.Gather(absent)
-	err = t.behind(ctx, bar, func() error {
-		var ierr error
-		ran, failed, ierr = insert(some)
-		return errors.Join(ierr, t.meet(ctx, some, ran))
+	err = t.behind(ctx, bar, func() (err error) {
+		ran, failed, err = insert(some)
+		if merr := t.meet(ctx, some, ran); merr != nil {
+			ran, failed, err = 0, 0, errors.Join(err, merr) // some have no answers
+		}
+		return err
 	})
 	look.Scatter(some, absent)
 	if ran < some.N {
