@@ -37,11 +37,11 @@ func (t *Table) GetOrPut(ctx context.Context, method string, b *batch.Batch) (in
 func (t *Table) GetOrPutOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
 	b.MustMatch(t.Name, method)
 	return t.wrap(method, t.changeOn(s, b, counts, func(ctx context.Context) error {
-		if e, ok := t.Engine.(Answerer); ok {
+		if t.Engine.Caps().Streams {
 			if err := t.chunksOn(ctx, s, b); err != nil {
 				return err
 			}
-			return e.Answer(ctx, s, b)
+			return t.Engine.(Answerer).Answer(ctx, s, b)
 		}
 		if err := s.Sync(ctx); err != nil {
 			return err
