@@ -27,6 +27,56 @@ func (m *Map[K, V]) CopyTo(ctx context.Context, dev device.Device) (*Map[K, V], 
 	return NewMap[K, V](t), nil
 }
 
+// GetOrPut looks keys up, inserts those that are absent with the values that vals
+// brings, and counts these. Where a key is there, vals receives its value; loaded,
+// if not nil, reports where that was so, as sync.Map's LoadOrStore does. Of several
+// rows with one absent key the first is inserted, and the others load its value. Rows
+// that find no room, and rows of a call that did not come to them, keep their values
+// and are not loaded: what is left of the batch can be run again.
+//
+// A batch whose keys are all there costs about what Get does, and holds no lookup
+// back.
+func (m *Map[K, V]) GetOrPut(ctx context.Context, keys []K, vals []V, loaded []bool) (inserted int, err error) {
+	return m.core.GetOrPut(ctx, "GetOrPut", m.batch(op.PutNew, len(keys), batch.Columns{
+		batch.Keys: batch.In(keys), batch.Vals: batch.In(vals), batch.OK: batch.Optional(loaded),
+	}))
+}
+
+// GetOrPutOn is GetOrPut for a batch on the device. loaded may be empty. On a GPU it
+// costs about a PutNewOn and a GetOn, which nothing comes between. With the option
+// Unordered any row of several with one absent key is inserted; the others load its
+// value all the same.
+func (m *Map[K, V]) GetOrPutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], loaded device.Slice[bool], inserted ...device.Slice[uint64]) error {
+	return m.core.GetOrPutOn(s, "GetOrPutOn", m.batch(op.PutNew, keys.Len(), batch.Columns{
+		batch.Keys: batch.InOn(keys), batch.Vals: batch.InOn(vals), batch.OK: batch.OptionalOn(loaded),
+	}), inserted...)
+}
+
+// Assign looks keys up in a map of ids, and gives absent keys the next of 0, 1, 2, …
+// as their values, in the order of the batch: one for all rows with the same key. ids
+// receives the values of all keys, and inserted is how many were new. It encodes
+// columns as the numbers of their different values.
+//
+// The next id is one more than the largest that Assign has given, or found in the map,
+// since the map was made or cleared. So ids of deleted keys do not come back, those of
+// a map that was loaded or copied go on behind the largest that it has, and so they do
+// after a Put of a larger value. To find it, the first Assign after other calls that
+// may have stored values, and after one that failed, reads the whole map.
+//
+// No id is given to two keys, and none is left out, also if the call is cancelled or
+// some keys find no room: those get 0, and no id. Lookups wait while new keys are
+// inserted, on a GPU, too, so that nobody sees an id which is not final.
+//
+// Ids end at the largest value of type V, or at 1<<63 - 1: keys beyond are [ErrFull], in a
+// [PartialError] that says how many rows have been done. Maps with floats as
+// values return device.ErrInvalid. There is no form for batches on the device, since the
+// host counts the ids, and would have to wait for each.
+func (m *Map[K, V]) Assign(ctx context.Context, keys []K, ids []V) (inserted int, err error) {
+	return m.core.Assign(ctx, "Assign", m.batch(op.PutNew, len(keys), batch.Columns{
+		batch.Keys: batch.In(keys), batch.Vals: batch.Output(ids),
+	}))
+}
+
 // Reduce inserts pairs or combines their values with those that are there, and
 // counts the keys that were new: sums, counts and extremes of groups. A reduction
 // that the values don't have is device.ErrInvalid, and then nothing is run.

@@ -24,6 +24,8 @@
 //
 //	Put        the last one wins; in a multimap, each adds a pair
 //	PutNew     the first one is inserted, and reports so
+//	GetOrPut   the first one is inserted, the others load its value
+//	Assign     all have one id
 //	Delete     the first one reports that the key was there; in a multimap, each
 //	           removes a pair, as long as there are any
 //	DeleteAll  on a CPU the first one removes all pairs; on a GPU each removes some
@@ -31,22 +33,23 @@
 //	Apply      concurrent: any order of the batch's operations explains it; on a
 //	           CPU that of the batch, but for those that find no room at first
 //
-// The option Unordered drops the order of Put, PutNew and Delete in maps and sets.
+// The option Unordered drops the order of Put, PutNew, GetOrPut, Assign and Delete in
+// maps and sets.
 //
 // # Concurrency
 //
 // All methods may be called from many goroutines, also from inside a loop over
 // the same structure. Changes take turns in the order of the calls. Lookups run
 // side by side and, on a GPU, beside changes; on a CPU they wait for the change
-// that runs. Clear and the dropping of deleted pairs in place hold lookups back
-// while they run. Whoever waits for a turn gives up when its context ends.
+// that runs. Clear, the dropping of deleted pairs in place, and Assign where it
+// inserts hold lookups back while they run. Whoever waits for a turn gives up when its context ends.
 //
 // # Cancelling
 //
 // A context is looked at every few tens of milliseconds. A call that did not do
 // everything returns a [PartialError], which wraps the cause and says how many
 // operations of the batch, from its beginning, have been done; the outputs of
-// the others are zero.
+// the others are zero, but for the values that GetOrPut was given.
 package weft
 
 import "github.com/weftgo/weft/internal/op"

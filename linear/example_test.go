@@ -112,6 +112,41 @@ func ExampleMap_Apply() {
 	// Delete 4 false
 }
 
+// A cache of what is costly to compute: of two goroutines that bring values for a key,
+// both go on with the same one.
+func ExampleMap_GetOrPut() {
+	ctx := context.Background()
+	_, m, done := open[uint32, float64](nil)
+	defer done()
+	if _, err := m.Put(ctx, []uint32{1}, []float64{.5}); err != nil {
+		log.Fatal(err)
+	}
+	keys, vals, loaded := []uint32{1, 2, 2}, []float64{10, 20, 30}, make([]bool, 3)
+	inserted, err := m.GetOrPut(ctx, keys, vals, loaded)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(inserted, vals, loaded)
+	// Output: 1 [0.5 20 20] [true false true]
+}
+
+// The columns of a table as numbers of their different values, batch by batch.
+func ExampleMap_Assign() {
+	_, m, done := open[int64, int32](nil)
+	defer done()
+	for _, column := range [][]int64{{1999, -7, 1999}, {42, -7, 5}} {
+		ids := make([]int32, len(column))
+		fresh, err := m.Assign(context.Background(), column, ids)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(column, "are", ids, "with", fresh, "new ones")
+	}
+	// Output:
+	// [1999 -7 1999] are [0 1 0] with 2 new ones
+	// [42 -7 5] are [2 1 3] with 2 new ones
+}
+
 // Batches that lie on the device already are not copied. Methods return when
 // the work is submitted; Sync waits for it.
 func ExampleMap_PutOn() {

@@ -9,6 +9,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/linear"
 )
@@ -102,6 +103,22 @@ func TestSyncReportsFull(t *testing.T) {
 	conformance.ReportsFull(t, dev, m, 100)
 	if m.Len() != 64 {
 		t.Errorf("%d keys, want 64", m.Len())
+	}
+}
+
+// What finds no room has no answer, and uses up no id.
+func TestAnswersWhenFull(t *testing.T) {
+	devices := map[string]device.Device{"": devicetest.Open(t)}
+	for _, arch := range []int{80, 90} {
+		devices[fmt.Sprintf("sm_%d", arch)] = devicetest.OpenSim(t, &sim.Options{Arch: arch})
+	}
+	for on, dev := range devices {
+		for name, scheme := range schemes {
+			t.Run(name+on, func(t *testing.T) {
+				m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Capacity: 200, MaxLoad: 1, Fixed: true, Tombstones: scheme})
+				conformance.AnswersWhenFull(t, dev, m, 300)
+			})
+		}
 	}
 }
 

@@ -83,6 +83,33 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
+// The same with GetOrPuts in the place of PutNews.
+func TestSchedulesOfGetOrPut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, m := range []mode{{arch: 80}, {arch: 90, scheme: linear.Reuse}, {arch: 90, unordered: true}} {
+		exploreLoading[uint32, uint32](t, "uint32,uint32", m)
+		exploreLoading[uint64, uint64](t, "uint64,uint64", m)
+	}
+}
+
+func exploreLoading[K weft.Key, V weft.Value](t *testing.T, widths string, m mode) {
+	cfg := schedules[K, V](m)
+	cfg.Shapes = slices.DeleteFunc(slices.Clone(dst.Shapes), func(s dst.Shape) bool { return s.Fixed })
+	open := cfg.New
+	cfg.New = func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
+		x, err := open(dev, s)
+		if err != nil {
+			return nil, err
+		}
+		t := x.(invariant[K, V])
+		t.HostSubject = dst.Loading(t.table.(*linear.Map[K, V]))
+		return t, nil
+	}
+	explore(t, widths, cfg, m)
+}
+
 func explore[K weft.Key, V weft.Value](t *testing.T, widths string, cfg dst.Config[K, V], m mode) {
 	t.Run(fmt.Sprintf("%s,%v", widths, m), func(t *testing.T) {
 		t.Parallel()

@@ -353,3 +353,13 @@ func TestPoolOfMaximalSize(t *testing.T) {
 		conformance.Want(t, "Add", got, n, err)
 	}
 }
+
+// What finds no room has no answer, and uses up no id.
+func TestAnswersWhenFull(t *testing.T) {
+	dev := devicetest.Open(t)
+	if _, ok := dev.(device.Host); !ok {
+		t.Skip("a chain of a thousand slabs")
+	}
+	m := conformance.Open(t, slab.New[uint64, uint64], dev, &slab.Options{Capacity: 64, Buckets: 1, Fixed: true})
+	conformance.AnswersWhenFull(t, dev, m, 9000)
+}

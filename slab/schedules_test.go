@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -73,6 +74,27 @@ func TestSchedules(t *testing.T) {
 			explore(t, "set uint32", setSchedules[uint32](m), m)
 			explore(t, "set uint64", setSchedules[uint64](m), m)
 		}
+	}
+}
+
+// The same with GetOrPuts in the place of PutNews, some of which find no slab at first.
+func TestSchedulesOfGetOrPut(t *testing.T) {
+	for _, m := range []mode{{arch: 80}, {arch: 90, tight: true}} {
+		cfg := config(m, func(dev device.Device, s dst.Shape) (dst.HostSubject[uint32, uint64], *table, error) {
+			x, err := New[uint32, uint64](dev, m.options(s))
+			if err != nil {
+				return nil, nil, err
+			}
+			return dst.Loading(x), &x.table, nil
+		})
+		cfg.Shapes = slices.DeleteFunc(slices.Concat(troubles, dst.Overlapping()), func(s dst.Shape) bool { return s.Fixed })
+		if cfg.Seeds = 30; testing.Short() {
+			cfg.Seeds = 4
+		}
+		t.Run(m.String(), func(t *testing.T) {
+			t.Parallel()
+			dst.Run(t, cfg)
+		})
 	}
 }
 
@@ -204,6 +226,11 @@ type tightEngine struct {
 
 func (e *tightEngine) Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
 	return e.engine.(core.Presenter).Present(ctx, s, b)
+}
+
+// Answer is for [core.Answerer].
+func (e *tightEngine) Answer(ctx context.Context, s *device.Stream, b *batch.Batch) error {
+	return e.engine.(core.Answerer).Answer(ctx, s, b)
 }
 
 func (e *tightEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {

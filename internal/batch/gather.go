@@ -18,8 +18,13 @@ func (b *Batch) Gather(at []uint32) *Batch {
 			continue
 		}
 		host := make([]byte, len(at)*c.Width)
-		for to, from := range at {
-			copy(host[to*c.Width:(to+1)*c.Width], c.Host[int(from)*c.Width:])
+		switch c.Width {
+		case 1:
+			gather(host, c.Host, at)
+		case 4:
+			gather(View[uint32](host), View[uint32](c.Host), at)
+		case 8:
+			gather(View[uint64](host), View[uint64](c.Host), at)
 		}
 		c.Host, c.Ptr, c.rows = host, 0, len(at)
 	}
@@ -34,10 +39,26 @@ func (b *Batch) Scatter(gathered *Batch, at []uint32) {
 		if !c.Given() || !c.IsOutput() {
 			continue
 		}
-		from := gathered.Columns[r].Host
-		for i, to := range at {
-			copy(c.Host[int(to)*c.Width:(int(to)+1)*c.Width], from[i*c.Width:(i+1)*c.Width])
+		switch from := gathered.Columns[r].Host; c.Width {
+		case 1:
+			scatter(c.Host, from, at)
+		case 4:
+			scatter(View[uint32](c.Host), View[uint32](from), at)
+		case 8:
+			scatter(View[uint64](c.Host), View[uint64](from), at)
 		}
+	}
+}
+
+func gather[T any](to, from []T, at []uint32) {
+	for i, row := range at {
+		to[i] = from[row]
+	}
+}
+
+func scatter[T any](to, from []T, at []uint32) {
+	for i, row := range at {
+		to[row] = from[i]
 	}
 }
 

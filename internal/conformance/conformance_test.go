@@ -104,11 +104,35 @@ func TestFlawsOfMapsAreNoticed(t *testing.T) {
 		applyTakesAny:    {"ApplyAnswers"},
 		leavesStale:      {"Partial", "Cancelled"},
 		onSkipsValues:    {"OnForms"},
+		loadsNothing:     {"GetOrPut"},
+		loadsOnce:        {"GetOrPut"},
+		loadsLast:        {"GetOrPut"},
+		loadsInverted:    {"GetOrPut", "Partial"},
+		loadsForget:      {"Partial", "Cancelled"},
+		loadsLate:        {"GetOrPutConcurrent"},
+		assignsFloats:    {"Assign"},
 		reduceReplaces:   {"Reduce", "ReduceOneKey", "Apply"},
 		reduceOnce:       {"Reduce", "ReduceOneKey"},
 		reduceBits:       {"Reduce", "Apply"},
 	}, MapCases[uint32, float32], func(how flaw, dev device.Device) AnyMap[uint32, float32] {
 		return newReference[uint32, float32](how, dev)
+	})
+}
+
+func TestFlawsOfIDsAreNoticed(t *testing.T) {
+	flawsAreNoticed(t, map[flaw][]string{
+		assignsFromOne: {"Assign", "AssignCutShort", "AssignConcurrent"},
+		assignsRows:    {"Assign"},
+		assignsLength:  {"AssignGoesOn"},
+		assignsLowly:   {"AssignGoesOn"},
+		assignsForever: {"Assign"},
+		assignsAhead:   {"AssignCutShort"},
+		assignsBeyond:  {"AssignToTheLast"},
+		assignsAnew:    {"AssignGoesOn"},
+		assignsTwice:   {"AssignConcurrent"},
+		assignsDraft:   {"AssignConcurrent"},
+	}, MapCases[uint32, int32], func(how flaw, dev device.Device) AnyMap[uint32, int32] {
+		return newReference[uint32, int32](how, dev)
 	})
 }
 

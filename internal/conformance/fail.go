@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -99,10 +100,23 @@ func live(t testing.TB, m AnyMap[uint64, uint64], n int) {
 	fine(m.Clear(ctx()))
 	for lo := 0; lo < n; lo += n / 3 {
 		part := keys[lo : lo+n/3]
-		again("Put", func() error { _, err := m.Put(ctx(), part, part); return err })
+		if lo != n/3 {
+			again("Put", func() error { _, err := m.Put(ctx(), part, part); return err })
+			continue
+		}
+		vals := slices.Clone(part)
+		again("GetOrPut", func() error { _, err := m.GetOrPut(ctx(), part, vals, nil); return err })
+		if !slices.Equal(vals, part) {
+			t.Fatal("GetOrPut loses values")
+		}
 	}
 	again("Delete", func() error { _, err := m.Delete(ctx(), keys[left:], nil); return err })
 	fine(m.Compact(ctx()))
+	ids := make([]uint64, left)
+	again("Assign", func() error { _, err := m.Assign(ctx(), keys[:left], ids); return err })
+	if !slices.Equal(ids, keys[:left]) {
+		t.Fatal("Assign gives ids to keys that have some")
+	}
 	vals, found := make([]uint64, n), make([]bool, n)
 	again("Get", func() error { _, err := m.Get(ctx(), keys, vals, found); return err })
 	for i, k := range keys {
@@ -162,6 +176,70 @@ func ReportsFull(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], n in
 		}
 		if m.Len() == 0 || m.Len() >= n {
 			t.Errorf("%d keys of %d are there", m.Len(), n)
+		}
+	}
+}
+
+// AnswersWhenFull gives ids to more keys than a map of fixed size has room for, and
+// then brings all of them again, each twice: those that are there get their answers,
+// the others keep what they brought, and use up no id.
+func AnswersWhenFull(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], n int) {
+	t.Helper()
+	keys := Sequence[uint64](1, n)
+	twice := slices.Concat(keys, keys)
+	full := func(what string, fresh, before int, err error) {
+		t.Helper()
+		var p *weft.PartialError
+		if !errors.Is(err, weft.ErrFull) || !errors.As(err, &p) || p.Done != 2*n || p.Failed != 2*(n-m.Len()) || m.Len() != before+fresh {
+			t.Fatalf("%s of %d keys: %d are new, Len = %d: %v", what, n, fresh, m.Len(), err)
+		}
+	}
+	ids := make([]uint64, 2*n)
+	fresh, err := m.Assign(ctx(), twice, ids)
+	full("Assign", fresh, 0, err)
+	vals, found := make([]uint64, n), make([]bool, n)
+	_, err = m.Get(ctx(), keys, vals, found)
+	must(t, err)
+	next := uint64(0)
+	for i := range keys {
+		id := uint64(0)
+		if found[i] {
+			id = next
+			next++
+		}
+		if ids[i] != id || ids[n+i] != id || vals[i] != id {
+			t.Fatalf("key %d got ids %d and %d, and has %d, want %d", keys[i], ids[i], ids[n+i], vals[i], id)
+		}
+	}
+
+	s := devicetest.NewStream(t, dev)
+	on := devicetest.Upload(t, s, twice)
+	for _, form := range []string{"GetOrPut", "GetOrPutOn"} {
+		brought, loaded := Sequence[uint64](1_000_000, 2*n), slices.Repeat([]bool{true}, 2*n)
+		got, before := slices.Clone(brought), m.Len()
+		if form == "GetOrPut" {
+			fresh, err := m.GetOrPut(ctx(), twice, got, loaded)
+			full(form, fresh, before, err)
+		} else {
+			gotOn, loadedOn := devicetest.Upload(t, s, got), devicetest.Upload(t, s, loaded)
+			must(t, m.GetOrPutOn(s, on, gotOn, loadedOn))
+			if err := m.Sync(ctx()); !errors.Is(err, weft.ErrFull) {
+				t.Fatalf("%s of too many keys: %v", form, err)
+			}
+			must(t, gotOn.CopyTo(ctx(), s, got))
+			must(t, loadedOn.CopyTo(ctx(), s, loaded))
+		}
+		was := slices.Clone(found)
+		_, err := m.Get(ctx(), keys, vals, found)
+		must(t, err)
+		for i, k := range twice {
+			want := brought[i]
+			if found[i%n] {
+				want = vals[i%n]
+			}
+			if got[i] != want || loaded[i] != (was[i%n] || found[i%n] && i >= n) {
+				t.Fatalf("%s of key %d, which is there: %v, leaves %d and reports %v, want %d", form, k, found[i%n], got[i], loaded[i], want)
+			}
 		}
 	}
 }

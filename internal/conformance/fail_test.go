@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -19,6 +20,9 @@ const (
 	leaksCancelled flaw = "a cancelled call leaves memory behind"
 	fullUnreported flaw = "that there is no room is not reported"
 	fullForever    flaw = "that there is no room is reported again and again"
+	fullLeavesGaps flaw = "keys without room use up ids"
+	fullClears     flaw = "rows of GetOrPut without room lose their values"
+	fullLoads      flaw = "rows of GetOrPutOn without room count as loaded"
 )
 
 // frail is a map that needs memory of the device for each Put, and may have a
@@ -76,6 +80,71 @@ func (m *frail) PutOn(s *device.Stream, keys, vals device.Slice[uint64], n ...de
 	return m.reference.PutOn(s, keys.Sub(0, m.limit), vals.Sub(0, m.limit), n...)
 }
 
+// cut tells for which keys there is room: not for every third, nor for more than the
+// limit.
+func (m *frail) cut(keys []uint64) (room []bool, err error) {
+	room, failed := make([]bool, len(keys)), 0
+	there := maps.Clone(m.reference.pairs)
+	for i, k := range keys {
+		if _, ok := there[k]; ok || m.limit == 0 || k%3 > 0 && len(there) < m.limit {
+			there[k], room[i] = 0, true
+		} else {
+			failed++
+		}
+	}
+	if failed > 0 {
+		err = &weft.PartialError{Done: len(keys), Failed: failed, Err: weft.ErrFull}
+	}
+	return room, err
+}
+
+func (m *frail) Assign(ctx context.Context, keys, ids []uint64) (n int, err error) {
+	room, full := m.cut(keys)
+	for i, ok := range room {
+		ids[i] = 0
+		if _, there := m.reference.pairs[keys[i]]; !there && !ok {
+			if m.how == fullLeavesGaps {
+				m.next++
+			}
+			continue
+		}
+		one, err := m.reference.Assign(ctx, keys[i:i+1], ids[i:i+1])
+		if n += one; err != nil {
+			return n, err
+		}
+	}
+	return n, full
+}
+
+func (m *frail) GetOrPut(ctx context.Context, keys, vals []uint64, loaded []bool) (n int, err error) {
+	room, full := m.cut(keys)
+	for i, ok := range room {
+		if ok {
+			one, err := m.reference.GetOrPut(ctx, keys[i:i+1], vals[i:i+1], loaded[min(i, len(loaded)):min(i+1, len(loaded))])
+			if n += one; err != nil {
+				return n, err
+			}
+			continue
+		}
+		if loaded[i] = false; m.how == fullClears {
+			vals[i] = 0
+		}
+	}
+	return n, full
+}
+
+func (m *frail) GetOrPutOn(_ *device.Stream, keys, vals device.Slice[uint64], loaded device.Slice[bool], _ ...device.Slice[uint64]) error {
+	room, full := m.cut(keys.Host())
+	_, err := m.GetOrPut(context.Background(), keys.Host(), vals.Host(), loaded.Host())
+	for i, ok := range room {
+		loaded.Host()[i] = loaded.Host()[i] || !ok && m.how == fullLoads
+	}
+	if m.full = full != nil; m.full {
+		return nil
+	}
+	return err
+}
+
 func (m *frail) Sync(ctx context.Context) error {
 	if m.full {
 		m.full = m.how == fullForever
@@ -97,10 +166,16 @@ func TestFailuresAreNoticed(t *testing.T) {
 			m.limit = 64
 			ReportsFull(t, dev, m, 100)
 		},
+		"AnswersWhenFull": func(t testing.TB, dev device.Device, how flaw) {
+			m := made(t, newFrail, dev, how)
+			m.limit = 64
+			AnswersWhenFull(t, dev, m, 100)
+		},
 	}
 	for how, by := range map[flaw]string{
 		none: "", leaksOnFailure: "NewFails", losesOnFailure: "OperationsFail", staysBroken: "OperationsFail",
 		breaksSilently: "OperationsFail", leaksCancelled: "OperationsFail", fullUnreported: "ReportsFull", fullForever: "ReportsFull",
+		fullLeavesGaps: "AnswersWhenFull", fullClears: "AnswersWhenFull", fullLoads: "AnswersWhenFull",
 	} {
 		for name, test := range tests {
 			failed, log := Report(t, func(t testing.TB) { test(t, devicetest.OpenCPU(t, 1), how) })

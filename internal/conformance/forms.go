@@ -80,7 +80,15 @@ func pairLookups[S AnyPairs[K, V], K weft.Key, V weft.Value]() []form[S, K, V] {
 
 func mapKind[K weft.Key, V weft.Value](p place[AnyMap[K, V]]) kind[AnyMap[K, V], K, V] {
 	k := pairKind[AnyMap[K, V], K, V](p)
-	k.forms = append(k.forms, reduceForm[K, V]())
+	k.forms = append(k.forms, reduceForm[K, V](), getOrPutForm[K, V]())
+	if !fractional[V]() {
+		k.hosts = []form[AnyMap[K, V], K, V]{{
+			name: "Assign", changes: true, counted: true, vals: true,
+			host: func(ctx context.Context, s AnyMap[K, V], r *rows[K, V]) (int, error) {
+				return s.Assign(ctx, r.Keys, r.Vals)
+			},
+		}}
+	}
 	k.copyTo = func(ctx context.Context, s AnyMap[K, V], dev device.Device) (AnyMap[K, V], bool, error) {
 		from, ok := s.(interface {
 			CopyTo(context.Context, device.Device) (*weft.Map[K, V], error)
@@ -108,6 +116,18 @@ func reduceForm[K weft.Key, V weft.Value]() form[AnyMap[K, V], K, V] {
 		},
 		on: func(s AnyMap[K, V], to *device.Stream, c *columns[K, V], n ...device.Slice[uint64]) error {
 			return s.ReduceOn(to, c.Keys, c.Vals, by, n...)
+		},
+	}
+}
+
+func getOrPutForm[K weft.Key, V weft.Value]() form[AnyMap[K, V], K, V] {
+	return form[AnyMap[K, V], K, V]{
+		name: "GetOrPut", changes: true, counted: true, optional: true, loads: true, vals: true,
+		host: func(ctx context.Context, s AnyMap[K, V], r *rows[K, V]) (int, error) {
+			return s.GetOrPut(ctx, r.Keys, r.Vals, r.OK)
+		},
+		on: func(s AnyMap[K, V], to *device.Stream, c *columns[K, V], n ...device.Slice[uint64]) error {
+			return s.GetOrPutOn(to, c.Keys, c.Vals, c.OK, n...)
 		},
 	}
 }

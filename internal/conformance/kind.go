@@ -30,6 +30,7 @@ type kind[S Structure, K weft.Key, V weft.Value] struct {
 	copyTo func(ctx context.Context, s S, dev device.Device) (_ S, ok bool, err error)
 	forms  []form[S, K, V]
 	rows   []form[S, K, V] // with results that are not one for each key
+	hosts  []form[S, K, V] // without a form for batches on the device
 }
 
 // form is a method for batches of the host, and the one for batches on the
@@ -37,9 +38,10 @@ type kind[S Structure, K weft.Key, V weft.Value] struct {
 type form[S Structure, K weft.Key, V weft.Value] struct {
 	name string
 	host func(ctx context.Context, s S, r *rows[K, V]) (int, error)
-	on   func(s S, stream *device.Stream, c *columns[K, V], n ...device.Slice[uint64]) error // nil: there is none
+	on   func(s S, stream *device.Stream, c *columns[K, V], n ...device.Slice[uint64]) error
 
 	changes, counted, optional   bool // the structure; has a count; may go without flags
+	loads                        bool // flags are of keys that were there before
 	kinds, vals, counts, offsets bool // columns that it takes beside keys and flags
 }
 
@@ -186,7 +188,7 @@ func (k kind[S, K, V]) calls(t testing.TB, s S, r *rows[K, V]) map[string]func(c
 			return to.Close()
 		}
 	}
-	for _, f := range slices.Concat(k.forms, k.rows) {
+	for _, f := range slices.Concat(k.forms, k.rows, k.hosts) {
 		calls[f.name] = func(c context.Context) error { _, err := f.host(c, s, r.clone()); return err }
 	}
 	return calls
@@ -196,7 +198,7 @@ func (k kind[S, K, V]) calls(t testing.TB, s S, r *rows[K, V]) map[string]func(c
 func (k kind[S, K, V]) submissions(s S, stream *device.Stream, c *columns[K, V], n ...device.Slice[uint64]) map[string]func() error {
 	calls := map[string]func() error{}
 	for _, f := range slices.Concat(k.forms, k.rows) {
-		if f.on != nil && (f.counted || len(n) == 0) {
+		if f.counted || len(n) == 0 {
 			calls[f.name+"On"] = func() error { return f.on(s, stream, c, n...) }
 		}
 	}

@@ -28,6 +28,9 @@ type Structure interface {
 // AnyMap is a map like [weft.Map].
 type AnyMap[K weft.Key, V weft.Value] interface {
 	AnyPairs[K, V]
+	GetOrPut(ctx context.Context, keys []K, vals []V, loaded []bool) (int, error)
+	GetOrPutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], loaded device.Slice[bool], n ...device.Slice[uint64]) error
+	Assign(ctx context.Context, keys []K, ids []V) (int, error)
 	Reduce(ctx context.Context, keys []K, vals []V, by weft.Reduction) (int, error)
 	ReduceOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], by weft.Reduction, n ...device.Slice[uint64]) error
 }

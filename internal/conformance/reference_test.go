@@ -4,8 +4,10 @@ import (
 	"context"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
@@ -33,6 +35,23 @@ const (
 	iteratesTwice    flaw = "All has a pair twice after a change"
 	answersTooLittle flaw = "only the first 255 rows of a batch are run"
 	applyTakesAny    flaw = "Apply accepts unknown operations"
+	loadsNothing     flaw = "GetOrPut leaves the values of keys alone that are there"
+	loadsOnce        flaw = "GetOrPut leaves rows alone whose key came with the batch"
+	loadsLast        flaw = "the last of duplicates in GetOrPut wins"
+	loadsInverted    flaw = "GetOrPut reports what is new"
+	loadsForget      flaw = "a cancelled GetOrPut clears the values of rows that it did not come to"
+	loadsLate        flaw = "others come between the lookup of GetOrPut and its insertions"
+	assignsFromOne   flaw = "ids begin at 1"
+	assignsRows      flaw = "Assign counts rows"
+	assignsLength    flaw = "the next id is the length"
+	assignsLowly     flaw = "Assign does not look at values that others put"
+	assignsForever   flaw = "ids go on behind Clear"
+	assignsAhead     flaw = "a cancelled Assign has used up the ids of all rows"
+	assignsBeyond    flaw = "ids begin anew behind the last"
+	assignsFloats    flaw = "floats are ids"
+	assignsAnew      flaw = "a map that is loaded begins to count anew"
+	assignsTwice     flaw = "calls of Assign beside each other count alike"
+	assignsDraft     flaw = "lookups see ids that are not final"
 	reduceReplaces   flaw = "a reduction replaces the value"
 	reduceOnce       flaw = "of the values that a batch has for a key one is combined"
 	reduceBits       flaw = "minima and maxima go by the bits"
@@ -47,6 +66,7 @@ type reference[K weft.Key, V weft.Value] struct {
 	extra  int // what Len says too much
 	change int
 	closed bool
+	next   uint64 // id
 }
 
 func newReference[K weft.Key, V weft.Value](f flaw, dev device.Device) *reference[K, V] {
@@ -265,6 +285,118 @@ func (m *reference[K, V]) ReduceOn(s *device.Stream, keys device.Slice[K], vals 
 	})
 }
 
+func (m *reference[K, V]) GetOrPut(ctx context.Context, keys []K, vals []V, loaded []bool) (inserted int, err error) {
+	m.match(len(keys), len(vals), optional(len(keys), loaded))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	rows, err := m.prefix(ctx, len(keys))
+	clear(loaded[min(rows, len(loaded)):])
+	if m.flaw == loadsForget {
+		clear(vals[rows:])
+	}
+	mine := map[K]bool{}
+	for i := range keys[:rows] {
+		_, there := m.lookup(keys[i])
+		if m.flaw == loadsLate && !there {
+			m.pause()
+			m.store(keys[i], vals[i])
+			inserted++
+			continue
+		}
+		r := m.one(weft.Op[K, V]{Kind: weft.OpPutNew, Key: keys[i], Value: vals[i]})
+		switch {
+		case r.OK:
+			inserted++
+			mine[keys[i]] = true
+		case m.flaw == loadsLast && mine[keys[i]]:
+			m.store(keys[i], vals[i])
+		case m.flaw != loadsNothing && (m.flaw != loadsOnce || !mine[keys[i]]):
+			vals[i], _ = m.lookup(keys[i])
+		}
+		if i < len(loaded) {
+			loaded[i] = r.OK == (m.flaw == loadsInverted)
+		}
+	}
+	return inserted, err
+}
+
+func (m *reference[K, V]) GetOrPutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], loaded device.Slice[bool], n ...device.Slice[uint64]) error {
+	k := m.keysOf(keys)
+	return m.submit(s, n, []device.Device{keys.Device(), vals.Device(), loaded.Device()}, func() (int, error) {
+		v := output(m.flaw, "", vals, len(k))
+		if m.flaw == onSkipsValues {
+			v = slices.Clone(v)
+		}
+		return m.inOrder(k, v, output(m.flaw, onSkipsFlags, loaded, len(k)), func(k []K, v []V, ok []bool) (int, error) {
+			return m.GetOrPut(context.Background(), k, v, ok)
+		})
+	})
+}
+
+func (m *reference[K, V]) Assign(ctx context.Context, keys []K, ids []V) (inserted int, err error) {
+	m.match(len(keys), len(ids))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if fractional[V]() && m.flaw != assignsFloats {
+		clear(ids)
+		return 0, &weft.PartialError{Err: device.ErrInvalid}
+	}
+	rows, err := m.prefix(ctx, len(keys))
+	clear(ids[rows:])
+	last := fromBits[V](math.MaxInt64)
+	if last < 0 {
+		last = fromBits[V](math.MaxInt32)
+	}
+	for _, v := range m.pairs {
+		if v >= 0 && m.flaw != assignsLowly && (m.flaw != assignsAnew || m.next > 0) {
+			m.next = max(m.next, uint64(v)+1)
+		}
+	}
+	if m.flaw == assignsLength {
+		m.next = uint64(len(m.pairs))
+	}
+	if m.flaw == assignsFromOne {
+		m.next = max(m.next, 1)
+	}
+	first := m.next
+	for i, k := range keys[:rows] {
+		id, there := m.lookup(k)
+		if !there {
+			if m.next > uint64(last) && m.flaw != assignsBeyond {
+				clear(ids[i:])
+				return inserted, &weft.PartialError{Done: i, Err: weft.ErrFull}
+			}
+			id = V(m.next)
+			m.next++
+			inserted++
+			if m.flaw == assignsDraft {
+				m.store(k, id+1)
+				m.pause()
+			}
+			m.store(k, id)
+		}
+		if m.flaw == assignsRows && there {
+			m.next++
+		}
+		if ids[i] = id; m.flaw == assignsTwice && i%64 == 0 {
+			next := m.next
+			m.pause()
+			m.next = next
+		}
+	}
+	if m.flaw == assignsAhead && err != nil {
+		m.next = first + uint64(len(keys))
+	}
+	return inserted, err
+}
+
+// pause lets others go first.
+func (m *reference[K, V]) pause() {
+	m.mu.Unlock()
+	time.Sleep(time.Microsecond)
+	m.mu.Lock()
+}
+
 func (m *reference[K, V]) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -318,6 +450,9 @@ func (m *reference[K, V]) Clear(ctx context.Context) error {
 		m.extra += len(m.pairs)
 	}
 	clear(m.pairs)
+	if m.flaw != assignsForever {
+		m.next = 0
+	}
 	return nil
 }
 

@@ -32,11 +32,20 @@ func (t *Table) change(ctx context.Context, b *batch.Batch) (delta int, err erro
 // run is change in a writer's turn, behind whoever is excluded.
 func (t *Table) run(ctx context.Context, b *batch.Batch) (delta, done, failed int, err error) {
 	t.flag(b)
+	delta, done, failed, err = t.account(ctx, b, t.chunks)
+	if err == nil {
+		t.after(ctx, t.bound, delta)
+	}
+	return delta, done, failed, err
+}
+
+// account runs a batch by chunks and tells what it has come to.
+func (t *Table) account(ctx context.Context, b *batch.Batch, chunks func(context.Context, *batch.Batch) (done, failed int, err error)) (delta, done, failed int, err error) {
 	before, err := t.count(ctx)
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	done, failed, err = t.chunks(ctx, b)
+	done, failed, err = chunks(ctx, b)
 	_, cerr := t.count(context.WithoutCancel(ctx))
 	after := t.bound // as of the last reading that worked
 	delta = int(int64(after.Live - before.Live))
@@ -44,10 +53,7 @@ func (t *Table) run(ctx context.Context, b *batch.Batch) (delta, done, failed in
 		err = errors.Join(fmt.Errorf("%w: no room for %d of %d operations %s (%d live, %d dead)",
 			op.ErrFull, failed, b.N, t.Policy.Describe(), after.Live, after.Dead), err)
 	}
-	if err = errors.Join(err, cerr, t.commit(ctx)); err == nil {
-		t.after(ctx, after, delta)
-	}
-	return delta, done, failed, err
+	return delta, done, failed, errors.Join(err, cerr, t.commit(ctx))
 }
 
 // commit makes durable what a call has done, whatever becomes of the context.
@@ -66,6 +72,7 @@ func (t *Table) flag(b *batch.Batch) {
 		b.Flags = t.Policy.Flags(b.Kind)
 	}
 	b.Flags |= t.Types.Val.flags()
+	t.others = t.others || b.Inserts()
 }
 
 // after gives memory back that a call has set free. The call has succeeded; if
@@ -180,10 +187,13 @@ func (t *Table) undecided(ctx context.Context, b *batch.Batch, failed []uint32) 
 // counts.
 func (t *Table) ChangeOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
 	b.MustMatch(t.Name, method)
-	return t.wrap(method, t.changeOn(s, b, counts))
+	return t.wrap(method, t.changeOn(s, b, counts, func(ctx context.Context) error {
+		return t.behind(ctx, t.bars(), func() error { return t.chunksOn(ctx, s, b) })
+	}))
 }
 
-func (t *Table) changeOn(s *device.Stream, b *batch.Batch, counts []device.Slice[uint64]) error {
+// changeOn submits a batch by what submits its chunks in a writer's turn.
+func (t *Table) changeOn(s *device.Stream, b *batch.Batch, counts []device.Slice[uint64], submit func(context.Context) error) error {
 	if err := b.CheckPlace(t.Device, s); err != nil {
 		return err
 	}
@@ -192,17 +202,17 @@ func (t *Table) changeOn(s *device.Stream, b *batch.Batch, counts []device.Slice
 		return err
 	}
 	ctx := context.Background()
-	return t.turn(ctx, t.bars(), func() error {
+	return t.turn(ctx, false, func() error {
 		t.flag(b)
 		if to.Len() == 0 {
-			return t.chunksOn(ctx, s, b)
+			return submit(ctx)
 		}
 		// The difference of the numbers before and behind is what the batch does.
 		inserts := b.Inserts()
 		if err := t.Engine.Add(s, to, inserts); err != nil {
 			return err
 		}
-		return errors.Join(t.chunksOn(ctx, s, b), t.Engine.Add(s, to, !inserts))
+		return errors.Join(submit(ctx), t.Engine.Add(s, to, !inserts))
 	})
 }
 

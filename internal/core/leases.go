@@ -42,7 +42,7 @@ type gate struct {
 
 	mu      sync.Mutex      // also of the leases
 	calls   int             // in flight, on all generations
-	barred  bool            // new calls wait
+	bars    int             // new calls wait while there are any
 	waiting []chan struct{} // for the bar to go
 	idle    chan struct{}   // closed when calls becomes 0; nil if nobody waits
 }
@@ -105,7 +105,7 @@ func (l *Leases) enter(ctx context.Context, of *Lease, kind leaseKind) (*Lease, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if l.barred && !l.closed {
+	if l.bars > 0 && !l.closed {
 		if err := l.wait(ctx); err != nil {
 			return nil, err
 		}
@@ -291,10 +291,11 @@ func (l *gate) Release() { <-l.turn }
 
 // Exclude bars new calls and waits for those in flight, and for lookups that
 // callers have submitted to streams. Admit lifts the bar, unless there is an
-// error: then it is lifted already. Only writers call it.
+// error: then it is lifted already. Only writers call it; one that has done so
+// may do so again.
 func (l *Leases) Exclude(ctx context.Context) error {
 	l.mu.Lock()
-	l.barred = true
+	l.bars++
 	var idle chan struct{}
 	if l.calls > 0 {
 		idle = make(chan struct{})
@@ -322,7 +323,10 @@ func (l *Leases) Exclude(ctx context.Context) error {
 func (l *gate) Admit() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.barred, l.idle = false, nil
+	l.idle = nil
+	if l.bars--; l.bars > 0 {
+		return
+	}
 	l.calls += len(l.waiting)
 	for _, w := range l.waiting {
 		close(w)

@@ -206,6 +206,40 @@ func TestExclude(t *testing.T) {
 	})
 }
 
+// Who has excluded others may do so again on the way: they come in when it is over.
+func TestExcludeTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.NewLeases(&parts{})
+		must(t, l.Write(t.Context()))
+		must(t, l.Exclude(t.Context()))
+		came := false
+		go func() {
+			must(t, read(t, l).End())
+			came = true
+		}()
+		synctest.Wait()
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		l.Current().On(device.NewStream(nil, &fakeStream{state: errBusy}))
+		if err := l.Exclude(ended); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		must(t, l.Exclude(t.Context()))
+		l.Admit()
+		synctest.Wait()
+		if came {
+			t.Error("a call came in behind one bar of two")
+		}
+		l.Admit()
+		synctest.Wait()
+		if !came {
+			t.Error("a call waits for no bar")
+		}
+		l.Release()
+		idle(t, l)
+	})
+}
+
 // An Exclude that gives up lets everybody in again.
 func TestExcludeGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

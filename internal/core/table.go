@@ -22,6 +22,7 @@ type Table struct {
 	// What follows is the writer's whose turn it is.
 	bound Counters
 	lost  int // operations without room in batches on the device
+	ids
 
 	// length is the number of pairs when a call returned, or at the last Sync.
 	length atomic.Int64
@@ -35,6 +36,7 @@ func New(c Config) *Table {
 // Open makes a table of memory that holds pairs already: of a file.
 func Open(ctx context.Context, c Config) (*Table, error) {
 	t := New(c)
+	t.others = true
 	_, err := t.count(ctx)
 	return t, err
 }
@@ -195,7 +197,13 @@ func (t *Table) count(ctx context.Context) (Counters, error) {
 // Clear removes all pairs and keeps the memory.
 func (t *Table) Clear(ctx context.Context) error {
 	// What is cleared is cleared, whatever becomes of the context.
-	return t.rework(ctx, "Clear", true, func(Counters) error { return t.Engine.Clear(context.WithoutCancel(ctx)) })
+	return t.rework(ctx, "Clear", true, func(Counters) error {
+		err := t.Engine.Clear(context.WithoutCancel(ctx))
+		if err == nil {
+			t.ids = ids{}
+		}
+		return err
+	})
 }
 
 // Compact drops dead slots and memory beyond what the options ask for.

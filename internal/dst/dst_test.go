@@ -19,6 +19,12 @@ func at(from, till int64, kind weft.OpKind, val uint64, ok bool, got uint64) eve
 	}
 }
 
+// loading is an event of a GetOrPut.
+func loading(e event[uint64, uint64]) event[uint64, uint64] {
+	e.returns.Loaded = true
+	return e
+}
+
 func TestCheck(t *testing.T) {
 	type events = []event[uint64, uint64]
 	tests := []struct {
@@ -38,6 +44,9 @@ func TestCheck(t *testing.T) {
 		{"putnew returns the other's value", events{at(1, 4, weft.OpPutNew, 5, true, 0), at(1, 4, weft.OpPutNew, 6, false, 5)}, false, true},
 		{"putnew returns its own value", events{at(1, 4, weft.OpPutNew, 5, true, 0), at(1, 4, weft.OpPutNew, 6, false, 6)}, false, false},
 		{"putnew of an absent key fails", events{at(1, 4, weft.OpPutNew, 5, false, 0)}, false, false},
+		{"getorput leaves its value", events{loading(at(1, 2, weft.OpPutNew, 5, true, 5)), loading(at(3, 4, weft.OpPutNew, 6, false, 5))}, false, true},
+		{"getorput loses its value", events{loading(at(1, 2, weft.OpPutNew, 5, true, 0))}, false, false},
+		{"getorput leaves the value of another", events{loading(at(1, 2, weft.OpPutNew, 5, true, 5)), loading(at(3, 4, weft.OpPutNew, 6, false, 6))}, false, false},
 		{"the same in a full map", events{at(1, 4, weft.OpPutNew, 5, false, 0), at(5, 6, weft.OpGet, 0, false, 0)}, true, true},
 		{"in a full map its value may stay", events{at(1, 4, weft.OpPutNew, 5, false, 5), at(5, 6, weft.OpGet, 0, false, 0)}, true, true},
 		{"but no other may come", events{at(1, 4, weft.OpPutNew, 5, false, 6), at(5, 6, weft.OpGet, 0, false, 0)}, true, false},

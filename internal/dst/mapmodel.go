@@ -79,7 +79,7 @@ func step[K weft.Key, V weft.Value](s state[V], e event[K, V]) (bool, state[V]) 
 		if s.present {
 			return (ok || !e.ok) && (!e.returns.Vals || e.val == s.val), s
 		}
-		return ok || e.ok, state[V]{true, e.op.Value}
+		return (ok || e.ok) && (!e.returns.Loaded || e.val == e.op.Value), state[V]{true, e.op.Value}
 	case weft.OpSum, weft.OpMin, weft.OpMax, weft.OpAnd, weft.OpOr:
 		switch {
 		case full:

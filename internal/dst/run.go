@@ -269,7 +269,7 @@ func (r *runner[K, V]) land(f *flight[K, V]) error {
 	r.time++
 	for i := range f.events {
 		e := &f.events[i]
-		e.ok, e.val = ok[i], vals[i]
+		e.ok, e.val = ok[i] != e.returns.Loaded, vals[i]
 		if r.multi {
 			e.removed = int(removed[i])
 		}
@@ -301,7 +301,7 @@ func (r *runner[K, V]) call(ctx context.Context, host HostSubject[K, V], b batch
 	r.time++
 	for i := range events {
 		e := &events[i]
-		e.ok, e.val, e.returns, e.till = ok[i], vals[i], returns, r.time
+		e.ok, e.val, e.returns, e.till = ok[i] != returns.Loaded, vals[i], returns, r.time
 	}
 	r.history.add(number, events)
 	if err := r.allowed(err, b); err != nil {

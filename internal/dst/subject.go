@@ -44,6 +44,7 @@ type HostSubject[K weft.Key, V weft.Value] interface {
 // Returns says which columns of a batch hold results.
 type Returns struct {
 	OK, Vals, Counts bool
+	Loaded           bool // OK tells of PutNews where the key was there
 }
 
 // OnMap are the methods of a map, those that take batches on the device
@@ -60,8 +61,10 @@ type OnMap[K weft.Key, V weft.Value] interface {
 	Close() error
 }
 
-// reducer are the methods that only maps have, no multimaps.
-type reducer[K weft.Key, V weft.Value] interface {
+// uniqueMap are the methods that only maps have, no multimaps.
+type uniqueMap[K weft.Key, V weft.Value] interface {
+	GetOrPut(ctx context.Context, keys []K, vals []V, loaded []bool) (int, error)
+	GetOrPutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], loaded device.Slice[bool], inserted ...device.Slice[uint64]) error
 	Reduce(ctx context.Context, keys []K, vals []V, by weft.Reduction) (int, error)
 	ReduceOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], by weft.Reduction, inserted ...device.Slice[uint64]) error
 }
@@ -78,9 +81,20 @@ type HostMap[K weft.Key, V weft.Value] interface {
 }
 
 // Map makes a subject of a map.
-func Map[K weft.Key, V weft.Value](m OnMap[K, V]) HostSubject[K, V] { return mapSubject[K, V]{m} }
+func Map[K weft.Key, V weft.Value](m OnMap[K, V]) HostSubject[K, V] {
+	return mapSubject[K, V]{m, false}
+}
 
-type mapSubject[K weft.Key, V weft.Value] struct{ OnMap[K, V] }
+// Loading makes a subject of a map whose batches of PutNews are GetOrPuts. These don't
+// tell what has found no room: it must not be fixed.
+func Loading[K weft.Key, V weft.Value](m OnMap[K, V]) HostSubject[K, V] {
+	return mapSubject[K, V]{m, true}
+}
+
+type mapSubject[K weft.Key, V weft.Value] struct {
+	OnMap[K, V]
+	loads bool
+}
 
 func (m mapSubject[K, V]) Submit(s *device.Stream, c *Columns[K, V]) (Returns, error) {
 	if c.Kinds.Len() > 0 {
@@ -90,11 +104,14 @@ func (m mapSubject[K, V]) Submit(s *device.Stream, c *Columns[K, V]) (Returns, e
 	case weft.OpPut:
 		return Returns{}, m.PutOn(s, c.Keys, c.Vals)
 	case weft.OpPutNew:
+		if m.loads {
+			return Returns{OK: true, Vals: true, Loaded: true}, m.OnMap.(uniqueMap[K, V]).GetOrPutOn(s, c.Keys, c.Vals, c.OK)
+		}
 		return Returns{OK: true}, m.PutNewOn(s, c.Keys, c.Vals, c.OK)
 	case weft.OpDelete:
 		return Returns{OK: true}, m.DeleteOn(s, c.Keys, c.OK)
 	case weft.OpSum, weft.OpMin, weft.OpMax, weft.OpAnd, weft.OpOr:
-		return Returns{}, m.OnMap.(reducer[K, V]).ReduceOn(s, c.Keys, c.Vals, weft.Reduction(c.Kind))
+		return Returns{}, m.OnMap.(uniqueMap[K, V]).ReduceOn(s, c.Keys, c.Vals, weft.Reduction(c.Kind))
 	}
 	return Returns{OK: true, Vals: true}, m.GetOn(s, c.Keys, c.Vals, c.OK)
 }
@@ -118,13 +135,17 @@ func (m mapSubject[K, V]) Call(ctx context.Context, kind weft.OpKind, kinds []we
 		_, err = m.Put(ctx, keys, vals)
 		return Returns{}, err
 	case weft.OpPutNew:
+		if m.loads {
+			n, err = m.OnMap.(uniqueMap[K, V]).GetOrPut(ctx, keys, vals, ok)
+			return Returns{OK: true, Vals: true, Loaded: true}, counted(len(keys)-n, ok, err)
+		}
 		n, err = m.PutNew(ctx, keys, vals, ok)
 		return Returns{OK: true}, counted(n, ok, err)
 	case weft.OpDelete:
 		n, err = m.Delete(ctx, keys, ok)
 		return Returns{OK: true}, counted(n, ok, err)
 	case weft.OpSum, weft.OpMin, weft.OpMax, weft.OpAnd, weft.OpOr:
-		_, err = m.OnMap.(reducer[K, V]).Reduce(ctx, keys, vals, weft.Reduction(kind))
+		_, err = m.OnMap.(uniqueMap[K, V]).Reduce(ctx, keys, vals, weft.Reduction(kind))
 		return Returns{}, err
 	}
 	n, err = m.Get(ctx, keys, vals, ok)
@@ -211,7 +232,7 @@ type OnMultiMap[K weft.Key, V weft.Value] interface {
 // MultiMap makes a subject of a multimap; its configuration must have Multi
 // set.
 func MultiMap[K weft.Key, V weft.Value](m OnMultiMap[K, V]) HostSubject[K, V] {
-	return multiSubject[K, V]{m, mapSubject[K, V]{m}}
+	return multiSubject[K, V]{m, mapSubject[K, V]{m, false}}
 }
 
 type multiSubject[K weft.Key, V weft.Value] struct {

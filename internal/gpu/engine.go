@@ -288,6 +288,40 @@ func (e *Engine) launch(s *device.Stream, b *batch.Batch, x *Scratch, failed Lis
 	return x.resolve(s, &e.Order, &w.Contest, func() error { return e.structure.Winners(s, p, c, &w) })
 }
 
+// Answer is for [core.Answerer]: what is found lies in a scratch, as winners and
+// flags do.
+func (e *Engine) Answer(ctx context.Context, s *device.Stream, b *batch.Batch) error {
+	k, err := e.own()
+	if err != nil {
+		return err
+	}
+	for done := 0; done < b.N && err == nil; {
+		var x *Scratch
+		if x, err = e.Scratch(ctx, b.N-done); err == nil {
+			part := b.Chunk(done, min(done+x.Ops, b.N))
+			err = e.Submit(s, func() error { return e.answer(s, part, x, k) })
+			e.Return(x)
+			done += part.N
+		}
+	}
+	return err
+}
+
+func (e *Engine) answer(s *device.Stream, b *batch.Batch, x *Scratch, k *kernels) error {
+	if err := e.use(s, x); err != nil {
+		return err
+	}
+	e.stale, x.clean = true, false
+	look := b.Only(batch.Keys)
+	look.Columns[batch.Vals] = b.Columns[batch.Vals].Moved(x.winners())
+	look.Columns[batch.OK] = batch.Column{Ptr: x.flags()}
+	if err := e.structure.Look(s, e.Parts(), look, 0); err != nil {
+		return err
+	}
+	p := answerParams{found: x.winners(), there: x.flags(), vals: b.Columns[batch.Vals].Ptr, ok: b.Columns[batch.OK].Ptr, n: uint64(b.N)}
+	return device.Launch(s, k.answer[e.Widths.Val/8], Wave(e.Dev, b.N), Block, &p)
+}
+
 // mayUse counts the slots that a batch may have taken.
 func (e *Engine) mayUse(b *batch.Batch) {
 	if b.Inserts() {

@@ -19,6 +19,26 @@ extern "C" __global__ void gpu_add(AddParams p) {
   add_relaxed(p.to, p.negate ? 0 - live : live);
 }
 
+struct AnswerParams {
+  const void* found;     // values
+  const uint8_t* there;  // whether they are
+  void* vals;
+  uint8_t* ok;  // may be null; in: inserted, out: found
+  uint64_t n;
+};
+
+// Gives rows the values that have been found for them.
+template <class V>
+__device__ __forceinline__ void answer(const AnswerParams& p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    bool there = p.there[i];
+    if (there) static_cast<V*>(p.vals)[i] = static_cast<const V*>(p.found)[i];
+    if (p.ok) p.ok[i] = there && !p.ok[i];
+  }
+}
+extern "C" __global__ void gpu_answer_32(AnswerParams p) { answer<uint32_t>(p); }
+extern "C" __global__ void gpu_answer_64(AnswerParams p) { answer<uint64_t>(p); }
+
 // From counts to offsets.
 extern "C" __global__ void gpu_scan_sums(ScanParams p) { scan_sums(p); }
 extern "C" __global__ void gpu_scan_strips(ScanParams p) { scan_strips(p); }

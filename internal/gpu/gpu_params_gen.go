@@ -18,6 +18,16 @@ type addParams struct {
 	unused   uint32
 }
 
+// answerParams is AnswerParams of C++.
+type answerParams struct {
+	_     structs.HostLayout
+	found device.Ptr
+	there device.Ptr
+	vals  device.Ptr
+	ok    device.Ptr
+	n     uint64
+}
+
 // scanParams is weft::ScanParams of C++.
 type scanParams struct {
 	_       structs.HostLayout
@@ -33,6 +43,16 @@ var (
 	_ [8]byte  = [unsafe.Offsetof(addParams{}.to)]byte{}
 	_ [16]byte = [unsafe.Offsetof(addParams{}.negate)]byte{}
 	_ [20]byte = [unsafe.Offsetof(addParams{}.unused)]byte{}
+)
+
+// answerParams has the layout of AnswerParams.
+var (
+	_ [40]byte = [unsafe.Sizeof(answerParams{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(answerParams{}.found)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(answerParams{}.there)]byte{}
+	_ [16]byte = [unsafe.Offsetof(answerParams{}.vals)]byte{}
+	_ [24]byte = [unsafe.Offsetof(answerParams{}.ok)]byte{}
+	_ [32]byte = [unsafe.Offsetof(answerParams{}.n)]byte{}
 )
 
 // scanParams has the layout of weft::ScanParams.

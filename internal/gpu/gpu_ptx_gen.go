@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 27853e7b579fc74ef7c107d93c3b23dbc3099f87d9845bd46b42db462622adb2 804 internal/gpu/gpu.cu
+//kernelgen:input d73569f5922b6c7eb4587e77295f518fc69f87fc8dc02f3d5e44ea2b33a10854 1527 internal/gpu/gpu.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
@@ -23,9 +23,9 @@ import (
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 4ed8b73c6beaaedadd5de62a889222a6479a12d12b4abc036ed0979534be000f 4852 kernels/include/weft/slot.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:output fa64fa161dd6c6d616baa0b0e3f88e5a696be36f6457983f96cfcec2d43fa754 12652 internal/gpu/gpu_sm80.ptx
-//kernelgen:output ead1973203244d7cc4702a9ce2e383dd5425b5c5aaf405a6d3ec017522fc7346 12652 internal/gpu/gpu_sm90.ptx
-//kernelgen:output 2caf90a8c246acee4c532844510f70397312f84632ba888187b22622a1e68ca7 1069 internal/gpu/gpu_params_gen.go
+//kernelgen:output f0bf4193111526c874e941fb7d4a451f9553f976dd55dad117540d59c89571cd 15678 internal/gpu/gpu_sm80.ptx
+//kernelgen:output 29abb93274fced7ed87a40306048d3bcacaaa54eadda4f2a6e2ad187eb7893e9 15678 internal/gpu/gpu_sm90.ptx
+//kernelgen:output 321e6dcd2a2475aa870896c282968e23c9f592ba6f14ef25ab9f95cdb1a37cd4 1652 internal/gpu/gpu_params_gen.go
 
 //go:embed gpu_sm80.ptx
 var gpuSM80 string
@@ -46,6 +46,8 @@ var gpuImage = device.Image{
 // the parameter struct that each takes.
 var gpuKernels = map[string]int{
 	"gpu_add":          24,
+	"gpu_answer_32":    40,
+	"gpu_answer_64":    40,
 	"gpu_scan_offsets": 24,
 	"gpu_scan_strips":  24,
 	"gpu_scan_sums":    24,

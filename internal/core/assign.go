@@ -1,0 +1,131 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// ids are what a table knows of the values that Assign gives to its keys. They are
+// the writer's whose turn it is.
+type ids struct {
+	next   uint64 // larger than all that have been given
+	others bool   // the table may have values that are larger
+}
+
+// Assign looks up the keys of a batch in host memory, and gives those that are absent
+// the next integers as values.
+func (t *Table) Assign(ctx context.Context, method string, b *batch.Batch) (inserted int, err error) {
+	b.MustMatch(t.Name, method)
+	if t.Types.Val.Letter == 'f' {
+		err := fmt.Errorf("%w: %v values are no ids", device.ErrInvalid, t.Types.Val)
+		return 0, t.wrap(method, partial(b, 0, 0, err))
+	}
+	var done, failed int
+	err = t.turn(ctx, false, func() (err error) {
+		inserted, done, failed, err = t.account(ctx, b, t.assign)
+		return err
+	})
+	return inserted, t.wrap(method, partial(b, done, failed, err))
+}
+
+// assign runs such a batch in a writer's turn. Nobody reads while keys come: their
+// ids depend on those before them that find no room, or come twice.
+func (t *Table) assign(ctx context.Context, b *batch.Batch) (done, failed int, err error) {
+	if err := t.findNext(ctx); err != nil {
+		return 0, 0, err
+	}
+	for done < b.N && err == nil {
+		rest := b.Part(done, b.N)
+		part := rest.Part(0, min(rest.N, ChunkOps))
+		ran, without, ferr := t.fetch(ctx, part, part.Columns[batch.Vals].Host, true, func(some *batch.Batch) (done, failed int, err error) {
+			return t.number(ctx, rest, some)
+		})
+		done, failed, err = done+ran, failed+without, ferr
+	}
+	return done, failed, err
+}
+
+// number inserts rows of the beginning of a batch, whose keys are absent, as far as
+// there are ids. They bring the ids that they have if all of them are inserted;
+// otherwise some get others.
+func (t *Table) number(ctx context.Context, b, some *batch.Batch) (done, failed int, err error) {
+	limit := t.Types.Val.idLimit()
+	some = some.Part(0, int(min(limit-t.next, uint64(some.N))))
+	if some.N == 0 {
+		return 0, 0, fmt.Errorf("%w: all ids below %d have been given", op.ErrFull, limit)
+	}
+	vals := some.Columns[batch.Vals].Host
+	for i := range some.N {
+		t.setID(vals, i, t.next+uint64(i))
+	}
+	done, failed, err = t.insert(ctx, b, some)
+	fresh := flagged(some, done, true)
+	clear(vals)
+	var moved []uint32
+	for i, row := range fresh {
+		t.setID(vals, int(row), t.next+uint64(i))
+		if int(row) != i {
+			moved = append(moved, row)
+		}
+	}
+	t.next += uint64(len(fresh))
+	if _, merr := Rerun(context.WithoutCancel(ctx), t.Engine, t.storing(some.Gather(moved), op.Put)); merr != nil {
+		done, failed, err = 0, 0, errors.Join(err, merr) // ids beyond the next have been given
+	}
+	t.others = err != nil // what has gone wrong may have left some more
+	return done, failed, err
+}
+
+// findNext makes the next id larger than all values of the table.
+func (t *Table) findNext(ctx context.Context) (err error) {
+	if !t.others {
+		return nil
+	}
+	at, err := t.hold(ctx) // a snapshot would wait for this turn
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, at.Close()) }()
+	limit := t.Types.Val.idLimit()
+	err = t.pages(ctx, at, func(p *Page) bool {
+		for i := range p.N {
+			if v, ok := t.id(p.Vals, i); ok {
+				t.next = max(t.next, min(v, limit-1)+1)
+			}
+		}
+		return true
+	})
+	t.others = err != nil
+	return err
+}
+
+// idLimit is larger than all ids that values of a type can be.
+func (t Type) idLimit() uint64 {
+	if t.Letter == 'u' && t.Bits == 32 {
+		return 1 << 32
+	}
+	return 1 << (t.Bits - 1)
+}
+
+// id is value i of a column, unless it is negative.
+func (t *Table) id(vals []byte, i int) (id uint64, ok bool) {
+	if v := t.Types.Val; v.Bits == 64 {
+		id = batch.View[uint64](vals)[i]
+	} else if id = uint64(batch.View[uint32](vals)[i]); v.Letter == 'i' {
+		id = uint64(int32(id))
+	}
+	return id, t.Types.Val.Letter == 'u' || int64(id) >= 0
+}
+
+func (t *Table) setID(vals []byte, i int, id uint64) {
+	if t.Types.Val.Bits == 64 {
+		batch.View[uint64](vals)[i] = id
+	} else {
+		batch.View[uint32](vals)[i] = uint32(id)
+	}
+}

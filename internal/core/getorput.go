@@ -1,0 +1,166 @@
+package core
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Answerer is an engine with Caps.Streams whose tables have GetOrPutOn.
+type Answerer interface {
+	// Answer submits giving the rows of a batch of PutNews on the device, which has
+	// been run, the values of their keys, and setting the column OK where a row has
+	// found its key and, as OK says before, has not inserted it. Rows that found no
+	// room keep their values. Later changes come behind.
+	Answer(ctx context.Context, s *device.Stream, b *batch.Batch) error
+}
+
+// GetOrPut is Change for a batch of PutNews that wants to know the values of all its
+// keys: the column of values receives them, and OK tells which rows have inserted
+// nothing. Rows that are not run, or find no room, keep their values.
+func (t *Table) GetOrPut(ctx context.Context, method string, b *batch.Batch) (inserted int, err error) {
+	b.MustMatch(t.Name, method)
+	var done, failed int
+	err = t.turn(ctx, false, func() (err error) {
+		t.flag(b)
+		inserted, done, failed, err = t.account(ctx, b, t.getOrPut)
+		return err
+	})
+	return inserted, t.wrap(method, partial(b, done, failed, err))
+}
+
+// GetOrPutOn is ChangeOn for such a batch.
+func (t *Table) GetOrPutOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
+	b.MustMatch(t.Name, method)
+	return t.wrap(method, t.changeOn(s, b, counts, func(ctx context.Context) error {
+		if t.Engine.Caps().Streams {
+			if err := t.chunksOn(ctx, s, b); err != nil {
+				return err
+			}
+			return t.Engine.(Answerer).Answer(ctx, s, b)
+		}
+		if err := s.Sync(ctx); err != nil {
+			return err
+		}
+		_, failed, err := t.getOrPut(ctx, b)
+		t.lost += failed
+		_, cerr := t.count(ctx)
+		return errors.Join(err, cerr)
+	}))
+}
+
+// getOrPut runs such a batch in host memory, in a writer's turn.
+func (t *Table) getOrPut(ctx context.Context, b *batch.Batch) (done, failed int, err error) {
+	width := t.Widths.Val
+	brought := make([]byte, min(b.N, ChunkOps)*width)
+	for done < b.N && err == nil {
+		rest := b.Part(done, b.N)
+		vals := rest.Columns[batch.Vals].Host
+		n := copy(brought, vals) / width
+		ran, without, ferr := t.fetch(ctx, rest.Part(0, n), brought, t.bars(), func(some *batch.Batch) (done, failed int, err error) {
+			return t.insert(ctx, rest, some)
+		})
+		copy(vals[ran*width:], brought[ran*width:n*width])
+		done, failed, err = done+ran, failed+without, ferr
+	}
+	return done, failed, err
+}
+
+// fetch looks up the keys of a batch in host memory, in a writer's turn, and has
+// insert run PutNews of the rows that are absent, as a batch of their own with the
+// values that are brought; those that insert nothing get what others did. The column
+// of values receives what is found, OK where that is so. done is the length of the
+// prefix that has its answers.
+func (t *Table) fetch(ctx context.Context, b *batch.Batch, brought []byte, bar bool, insert func(some *batch.Batch) (done, failed int, err error)) (done, failed int, err error) {
+	look := b.Only(batch.Keys)
+	look.Flags, look.Columns[batch.Vals] = t.Policy.Mixed(), batch.Output(b.Columns[batch.Vals].Host).Of(t.Widths.Val)
+	if look.Columns[batch.OK] = b.Columns[batch.OK]; !look.Columns[batch.OK].Given() {
+		look.Columns[batch.OK] = batch.Output(make([]bool, b.N))
+	}
+	done, hits, err := t.Engine.Look(ctx, nil, t.Leases.Current(), look, 0)
+	if hits == done {
+		return done, 0, err
+	}
+	absent := flagged(look, done, false)
+	if err != nil && len(absent) > 0 {
+		done = int(absent[0])
+	}
+	if err != nil || len(absent) == 0 {
+		return done, 0, err
+	}
+	rows, ran := *look, 0
+	rows.Columns[batch.Vals].Host = brought
+	some := rows.Gather(absent)
+	err = t.behind(ctx, bar, func() (err error) {
+		ran, failed, err = insert(some)
+		if merr := t.meet(ctx, some, ran); merr != nil {
+			ran, failed, err = 0, 0, errors.Join(err, merr) // some have no answers
+		}
+		return err
+	})
+	look.Scatter(some, absent)
+	if ran < some.N {
+		done = int(absent[ran])
+	}
+	return done, failed, err
+}
+
+// insert runs rows of the beginning of a batch, whose keys are absent. The table
+// grows for all that the batch is likely to bring.
+func (t *Table) insert(ctx context.Context, b, some *batch.Batch) (done, failed int, err error) {
+	if b.N > ChunkOps {
+		_, _, err := t.Policy.Before(ctx, t.bound, nil, b)
+		_, cerr := t.count(ctx)
+		if err = errors.Join(err, cerr); err != nil {
+			return 0, 0, err
+		}
+	}
+	return t.chunks(ctx, t.storing(some, op.PutNew))
+}
+
+// storing is a batch of a kind that stores what a lookup has as its values.
+func (t *Table) storing(look *batch.Batch, kind op.Kind) *batch.Batch {
+	b := *look
+	b.Kind, b.Flags = kind, t.Policy.Flags(kind)
+	b.Columns[batch.Vals] = batch.In(b.Columns[batch.Vals].Host).Of(t.Widths.Val)
+	return &b
+}
+
+// meet looks up the first n rows of a batch that have inserted nothing, as OK says,
+// and then says which of them have found their key.
+func (t *Table) meet(ctx context.Context, b *batch.Batch, n int) error {
+	late := flagged(b, n, false)
+	clear(b.Columns[batch.OK].Host)
+	if len(late) == 0 {
+		return nil
+	}
+	look := b.Gather(late)
+	_, _, err := t.Engine.Look(context.WithoutCancel(ctx), nil, t.Leases.Current(), look, 0)
+	found := flagged(look, look.N, true)
+	for i, at := range found {
+		late[i] = late[at]
+	}
+	b.Scatter(look.Gather(found), late[:len(found)])
+	return err
+}
+
+// flagged are those of the first n rows of a batch in host memory whose flag is set,
+// or is not.
+func flagged(b *batch.Batch, n int, set bool) []uint32 {
+	flags, flag := b.Columns[batch.OK].Host[:n], byte(0)
+	if set {
+		flag = 1
+	}
+	rows := make([]uint32, bytes.Count(flags, []byte{flag}))
+	for i, at := 0, 0; at < len(rows); i++ {
+		rows[at] = uint32(i)
+		if flags[i] == flag {
+			at++
+		}
+	}
+	return rows
+}
