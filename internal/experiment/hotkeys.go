@@ -84,7 +84,9 @@ func (b *batch[K, V]) hot(kinds []weft.OpKind, keys, n int) (err error) {
 	all, rows, vals := make([]weft.OpKind, n), make([]K, n), make([]V, n)
 	for i := range all {
 		all[i] = kinds[i%len(kinds)]
-		vals[i] = 1
+		if vals[i] = 1; len(kinds) > 1 {
+			vals[i] = V(1 + i) // Puts of one value would not contend
+		}
 	}
 	workload.Uniform(rows, b.r.Seed, uint64(keys), b.r.Seed+2)
 	if b.kinds, err = device.Upload(b.r.stream, all); err != nil {
