@@ -1,0 +1,28 @@
+package conformance
+
+import (
+	"os"
+	"regexp"
+	"testing"
+)
+
+// unlike is what of an image names its architecture, or is tuning for it.
+var unlike = regexp.MustCompile(`(?m)^\.target .*|^\.minnctapersm .*|^\.maxntid .*|^//.*`)
+
+// SameKernels wants the images of both architectures to hold the same instructions:
+// tests that interpret them need not do it twice.
+func SameKernels(t *testing.T, images ...string) {
+	for _, image := range images {
+		var text [2]string
+		for i, arch := range []string{"_sm80.ptx", "_sm90.ptx"} {
+			ptx, err := os.ReadFile(image + arch)
+			if err != nil {
+				t.Skip("the images are not here")
+			}
+			text[i] = unlike.ReplaceAllString(string(ptx), "")
+		}
+		if text[0] != text[1] {
+			t.Errorf("%s differs between the architectures", image)
+		}
+	}
+}
