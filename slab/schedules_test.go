@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
-	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/dst"
 )
 
