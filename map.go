@@ -45,7 +45,7 @@ func (m *Map[K, V]) GetOrPut(ctx context.Context, keys []K, vals []V, loaded []b
 // GetOrPutOn is GetOrPut for a batch on the device. loaded may be empty. On a GPU it
 // costs about a PutNewOn and a GetOn, which nothing comes between. With the option
 // Unordered any row of several with one absent key is inserted; the others load its
-// value all the same.
+// value all the same. After an error, vals and loaded are what they happen to be.
 func (m *Map[K, V]) GetOrPutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], loaded device.Slice[bool], inserted ...device.Slice[uint64]) error {
 	return m.core.GetOrPutOn(s, "GetOrPutOn", m.batch(op.PutNew, keys.Len(), batch.Columns{
 		batch.Keys: batch.InOn(keys), batch.Vals: batch.InOn(vals), batch.OK: batch.OptionalOn(loaded),

@@ -28,6 +28,7 @@ func TestReduceGathers(t *testing.T) {
 			if arch == 90 { // TestSameKernels
 				conformance.Gathers(t, dev, conformance.MapOf(linear.New[uint32, int32], nil))
 				conformance.Gathers(t, dev, conformance.MapOf(linear.New[uint32, float32], nil))
+				conformance.GathersAgain(t, dev, conformance.MapOf(linear.New[uint32, int32], nil))
 				conformance.Unites(t, dev, conformance.MapOf(linear.New[uint32, float32], nil))
 			}
 			conformance.Unites(t, dev, conformance.MapOf(linear.New[uint32, int64], nil))

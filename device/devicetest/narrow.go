@@ -2,8 +2,8 @@ package devicetest
 
 import "github.com/weftgo/weft/device"
 
-// Narrow is dev with a single multiprocessor, as far as it says: launches that
-// fill a device are small then, and what their threads go through in strides
+// Narrow is dev with a single multiprocessor and no cache, as far as it says: launches
+// that fill a device are small then, and what their threads go through in strides
 // need not be large for them to take more than one.
 func Narrow(dev device.Device) device.Device { return &narrow{dev} }
 
@@ -11,7 +11,7 @@ type narrow struct{ device.Device }
 
 func (n *narrow) Properties() device.Properties {
 	p := n.Device.Properties()
-	p.Units = 1
+	p.Units, p.L2 = 1, 0
 	return p
 }
 

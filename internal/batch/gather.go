@@ -3,6 +3,7 @@ package batch
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/weftgo/weft/device"
 )
@@ -25,6 +26,8 @@ func (b *Batch) Gather(at []uint32) *Batch {
 			gather(View[uint32](host), View[uint32](c.Host), at)
 		case 8:
 			gather(View[uint64](host), View[uint64](c.Host), at)
+		default:
+			panic(fmt.Sprintf("batch: rows of %d bytes", c.Width))
 		}
 		c.Host, c.Ptr, c.rows = host, 0, len(at)
 	}

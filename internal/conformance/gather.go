@@ -2,7 +2,9 @@ package conformance
 
 import (
 	"errors"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -11,41 +13,58 @@ import (
 )
 
 // gathered is as many rows as the blocks of a device with one multiprocessor go
-// through in more than a window, so that they gather them (gather.cuh).
-const gathered = 10_000
+// through in more than a window, so that they gather them; gatheredAgain is as many as
+// they gather twice, with rows between that they don't (gather.cuh).
+const gathered, gatheredAgain = 10_000, 90_000
 
 // Gathers reduces rows of few keys, some of which look like sentinels, before or
 // behind rows of as many keys as rows: so many that gathering does not pay.
 func Gathers[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
+	for _, by := range reductions[V]() {
+		from, to := 0, gathered*4/5
+		if by%2 == 0 {
+			from, to = to, gathered
+		}
+		gathers(t, dev, open, by, gathered, from, to)
+	}
+}
+
+// GathersAgain does so where it pays, then does not, and pays again.
+func GathersAgain[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
+	gathers(t, dev, open, weft.Sum, gatheredAgain, gathered, 2*gathered)
+}
+
+// gathers reduces n rows of few keys, but for rows [from,to) of as many.
+func gathers[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]], by weft.Reduction, n, from, to int) {
 	dev = devicetest.Narrow(dev)
 	st := devicetest.NewStream(t, dev)
-	for _, by := range reductions[V]() {
-		rng := rand.New(rand.NewPCG(3, uint64(by)))
-		m := open(t, dev)
-		keys, vals := make([]uint32, gathered), reducible[V](by, gathered, rng)
-		model := map[uint32]V{}
-		for i, v := range vals {
-			if keys[i] = uint32(rng.IntN(300) - 4); i < gathered*4/5 == (by%2 == 0) {
-				keys[i] = uint32(i)
-			}
-			if old, there := model[keys[i]]; there {
-				v = combined(by, old, v)
-			}
-			model[keys[i]] = v
+	rng := rand.New(rand.NewPCG(3, uint64(by)))
+	m := open(t, dev)
+	keys, vals := make([]uint32, n), reducible[V](by, n, rng)
+	model := map[uint32]V{}
+	for i, v := range vals {
+		if keys[i] = uint32(rng.IntN(300) - 4); from <= i && i < to {
+			keys[i] = uint32(i)
 		}
-		must(t, m.ReduceOn(st, devicetest.Upload(t, st, keys), devicetest.Upload(t, st, vals), by))
-		must(t, m.Sync(ctx()))
-		for k, v := range model {
-			got := []V{0}
-			if n, err := m.Get(ctx(), []uint32{k}, got, nil); n != 1 || err != nil || toBits(got[0]) != toBits(v) {
-				t.Fatalf("%v of key %#x is %#x, %d, want %#x: %v", weft.OpKind(by), k, toBits(got[0]), n, toBits(v), err)
-			}
+		if old, there := model[keys[i]]; there {
+			v = combined(by, old, v)
 		}
-		if m.Len() != len(model) {
-			t.Errorf("%v leaves %d keys, want %d", weft.OpKind(by), m.Len(), len(model))
-		}
-		must(t, m.Close())
+		model[keys[i]] = v
 	}
+	must(t, m.ReduceOn(st, devicetest.Upload(t, st, keys), devicetest.Upload(t, st, vals), by))
+	must(t, m.Sync(ctx()))
+	all := slices.Collect(maps.Keys(model))
+	got := make([]V, len(all))
+	found, err := m.Get(ctx(), all, got, nil)
+	if must(t, err); found != len(all) || m.Len() != len(all) {
+		t.Errorf("%v leaves %d keys and finds %d, want %d", weft.OpKind(by), m.Len(), found, len(all))
+	}
+	for i, k := range all {
+		if toBits(got[i]) != toBits(model[k]) {
+			t.Fatalf("%v of key %#x is %#x, want %#x", weft.OpKind(by), k, toBits(got[i]), toBits(model[k]))
+		}
+	}
+	must(t, m.Close())
 }
 
 // GathersWithoutRoom reduces rows of few keys into a map that is full, but for some of

@@ -74,7 +74,11 @@ func (t *Table) number(ctx context.Context, b, some *batch.Batch) (done, failed 
 		}
 	}
 	t.next += uint64(len(fresh))
-	if _, merr := Rerun(context.WithoutCancel(ctx), t.Engine, t.storing(some.Gather(moved), op.Put)); merr != nil {
+	still, merr := Rerun(context.WithoutCancel(ctx), t.Engine, t.storing(some.Gather(moved), op.Put))
+	if len(still) > 0 && merr == nil {
+		merr = op.ErrFull
+	}
+	if merr != nil {
 		done, failed, err = 0, 0, errors.Join(err, merr) // ids beyond the next have been given
 	}
 	t.others = err != nil // what has gone wrong may have left some more

@@ -380,8 +380,9 @@ func (l *Leases) Close() (first bool, err error) {
 	}
 	l.closed = true
 	l.mu.Unlock()
-	err = l.Exclude(context.Background())
-	l.Admit()
+	if err = l.Exclude(context.Background()); err == nil {
+		l.Admit()
+	}
 	return true, err
 }
 

@@ -496,3 +496,37 @@ func TestWaitForStreamsGivesUp(t *testing.T) {
 	}
 	must(t, lease.End())
 }
+
+// A table of a group that closes behind work which went wrong does not leave the gate
+// of the others open: a writer that excludes readers still does.
+func TestCloseOfAGroupLeavesTheGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := core.NewGroup()
+		a, b := g.Leases(&parts{}), g.Leases(&parts{})
+		lost := errors.New("lost")
+		a.Current().On(device.NewStream(nil, &fakeStream{state: lost}))
+		if _, err := a.Close(); !errors.Is(err, lost) {
+			t.Fatal(err)
+		}
+		must(t, b.Write(t.Context()))
+		must(t, b.Exclude(t.Context()))
+		var in atomic.Bool
+		go func() {
+			lease, err := b.Read(t.Context(), nil)
+			if err == nil {
+				in.Store(true)
+				lease.End()
+			}
+		}()
+		synctest.Wait()
+		if in.Load() {
+			t.Error("a reader came in beside a writer that excludes them")
+		}
+		b.Admit()
+		synctest.Wait()
+		b.Release()
+		if !in.Load() {
+			t.Error("the reader did not come in afterwards")
+		}
+	})
+}

@@ -18,7 +18,7 @@ var groupByExperiment = Experiment{
 	Title: "Sums of groups: Reduce, from many groups to one",
 	Doc: `ReduceOn adds n values of 32 bits to the sums of their groups, by keys of 32 bits, in a map that is empty before and
 made for as many groups; equal keys in any order. Groups are drawn uniformly (uniform) or by Zipf's law with exponent
-.99 (zipf); their number stands with the operation. The sums are checked. The limit of many groups is a compare-and-swap each;
+.99 (zipf); their number stands with the operation. Their total and the number of keys are checked. The limit of many groups is a compare-and-swap each;
 that of few, rows, is reading the rows.`,
 	run: runGroupBy,
 }

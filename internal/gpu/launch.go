@@ -21,16 +21,16 @@ func Wave(dev device.Device, n int) device.Dim {
 
 // RowsGrid is a launch whose blocks go through the rows of a batch that combines
 // values (gather.cuh), as many as fit a multiprocessor. Floats, which no atomic
-// combines, are gathered however few they are.
+// combines, get fewer, so that each has enough of them to gather.
 func RowsGrid(dev device.Device, b *batch.Batch, w batch.Widths) device.Dim {
-	n, blocks := b.N, 4
+	blocks, most := 4, Grid(b.N).X
 	if w.Slot == 16 {
 		blocks = 3
 	}
 	if b.Flags&batch.Float != 0 {
-		n /= gatherRows
+		most = b.N / (gatherRows * BlockThreads)
 	}
-	return device.Dim{X: max(1, min(Grid(n).X, dev.Properties().Units*blocks))}
+	return device.Dim{X: max(1, min(most, dev.Properties().Units*blocks))}
 }
 
 // gatherRows is the number of rows of a thread from which on it gathers.

@@ -23,43 +23,48 @@ constexpr uint32_t kWindow = 8, kLongest = 64, kApart = 8;
 template <class S>
 constexpr int kReduceBlocks = sizeof(typename S::Word) == 8 ? 4 : 3;
 
-// Cells are an open table of keys and what has been gathered of each. A key that
-// looks like an empty cell is never gathered.
+// Cells are an open table of keys and what has been gathered of each. The key that
+// looks like an empty cell has one of its own behind the others, empty or not.
 template <class K, class V>
 struct Cells {
   static constexpr K kEmpty = ~K(0);
 
-  K keys[kCells];
-  V vals[kCells];
+  K keys[kCells + 1];
+  V vals[kCells + 1];
 
   __device__ static __forceinline__ uint32_t home(K key) { return uint32_t(hash(key, 0xce11)); }
 
   // clear is by all threads of a block, which meet before and behind it.
   __device__ __forceinline__ void clear(V none) {
-    for (uint32_t s = thread_in_block(); s < kCells; s += threads_per_block()) keys[s] = kEmpty, vals[s] = none;
+    for (uint32_t s = thread_in_block(); s <= kCells; s += threads_per_block()) keys[s] = kEmpty, vals[s] = none;
   }
 
   // join combines a row with those of its key. It reports whether there was room;
   // if not, there is none either for a later row of that key. meets tells whether
   // there was one before.
   __device__ __forceinline__ bool join(uint32_t kind, uint32_t flags, K key, V val, bool& meets) {
-    if (key == kEmpty) return false;
-    for (uint32_t i = 0, s = home(key); i < kCellProbes; i++, s++) {
-      Shared<K> place = shared(&keys[s % kCells]);
-      K held = load_relaxed(place);
-      if (held == kEmpty) held = cas_relaxed(place, kEmpty, key);
-      if (held != kEmpty && held != key) continue;
-      meets = held == key;
-      add(kind, flags, shared(&vals[s % kCells]), val);
+    const bool odd = key == kEmpty;
+    const K name = odd ? 0 : key;
+    for (uint32_t i = 0; i < kCellProbes; i++) {
+      uint32_t s = odd ? kCells : (home(key) + i) % kCells;
+      K held = load_relaxed(shared(&keys[s]));
+      if (held == kEmpty) held = cas_relaxed(shared(&keys[s]), kEmpty, name);
+      if (held != kEmpty && held != name) continue;
+      meets = held == name;
+      add(kind, flags, shared(&vals[s]), val);
       return true;
     }
     return false;
   }
 
+  // key is that of cell s, which is not empty.
+  __device__ __forceinline__ K key(uint32_t s) const { return s == kCells ? kEmpty : keys[s]; }
+
   // holds is whether a key is there, also behind cells that were emptied.
   __device__ __forceinline__ bool holds(K key) const {
+    if (key == kEmpty) return keys[kCells] != kEmpty;
     for (uint32_t i = 0, s = home(key); i < kCellProbes; i++, s++)
-      if (keys[s % kCells] == key) return key != kEmpty;
+      if (keys[s % kCells] == key) return true;
     return false;
   }
 
@@ -120,7 +125,10 @@ struct Reducer {
     bool meets = false;
     if (gathers && op.there) op.there = !cells.join(c.kind, c.flags, K(op.key), V(op.value), meets);
     if (!gathers || ballot(kAll, op.there) != 0) {
+      Together<S, V> warp;
+      if (!folds(c.flags)) warp.unite(c.flags, op);
       put(op);
+      if (!folds(c.flags)) warp.disband(op);
       record(c.failed, c.first + i, op.outcome == kFull);
     }
     return meets;
@@ -138,10 +146,12 @@ struct Reducer {
     const V none = neutral<V>(c.kind, c.flags);
     sync_block();
     bool lost = false;
-    for (uint32_t s = thread_in_block(); s < kCells; s += threads_per_block()) {
-      K key = cells.keys[s];
-      Operation<S> op{key != cells.kEmpty, c.kind, typename S::Key(key), typename S::Key(cells.vals[s])};
+    for (uint32_t first = 0; first <= kCells; first += threads_per_block()) {  // warps stay together
+      uint32_t s = first + thread_in_block();
+      Operation<S> op{s <= kCells && cells.keys[s] != cells.kEmpty, c.kind, 0, 0};
+      if (op.there) op.key = typename S::Key(cells.key(s)), op.value = typename S::Key(cells.vals[s]);
       put(op);
+      if (s > kCells) continue;
       if (op.outcome == kFull) lost = true;
       else cells.keys[s] = cells.kEmpty;
       cells.vals[s] = none;

@@ -11,13 +11,50 @@ namespace weft {
 // those of other warps.
 constexpr uint32_t kCrowded = 8;
 
-// Union is how the reductions of a block are united. Its threads call unite before
+// served is for an operation that another thread has done.
+template <class S>
+__device__ __forceinline__ void served(Operation<S>& op, uint32_t outcome) {
+  op.there = true;
+  op.outcome = outcome == kFull ? kFull : kReplaced;
+}
+
+// Together is how the reductions of a warp are united. Its lanes call unite before
 // they change the table, and disband behind it, all of them.
+template <class S, class V>
+struct Together {
+  uint32_t first;  // the lane that does this one's operation
+
+  // unite combines what the lanes want in one way of one key, and returns how many
+  // stand behind this one: none, if another does it.
+  __device__ __forceinline__ uint32_t unite(uint32_t flags, Operation<S>& op) {
+    using Key = typename S::Key;
+    uint32_t lane = lane_index();
+    uint32_t peers = match_any(kAll, op.there ? op.kind : kAll - lane) & match_any(kAll, uint32_t(op.key));
+    if constexpr (sizeof(Key) == 8) peers &= match_any(kAll, uint32_t(op.key >> 32));
+    first = lowest(peers);
+    uint32_t rest = lane == first ? peers & (peers - 1) : 0, size = popcount(rest);
+    while (ballot(kAll, rest != 0) != 0) {
+      Key value = shuffle(kAll, op.value, rest != 0 ? lowest(rest) : lane);
+      if (rest != 0) op.value = combine<V>(op.kind, flags, V(op.value), V(value));
+      rest &= rest - 1;
+    }
+    op.there &= lane == first;
+    return size;
+  }
+
+  // disband tells the lanes what has become of their operations.
+  __device__ __forceinline__ void disband(Operation<S>& op) const {
+    uint32_t outcome = shuffle(kAll, uint32_t(op.outcome), first);
+    if (first != lane_index()) served(op, outcome);
+  }
+};
+
+// Union is the same for a block, whose threads all call it.
 template <class S, class V>
 struct Union {
   using Key = typename S::Key;
 
-  uint32_t first;  // the lane of this warp that does this one's operation
+  Together<S, V> lanes;
   uint32_t warp;   // the warp that does what this warp's crowd wants
   bool meets;      // crowds have met
   bool leads;      // this lane stands for its warp's crowd
@@ -31,18 +68,13 @@ struct Union {
   __device__ __forceinline__ explicit Union(Crowds& c) : crowds(c) {}
 
   __device__ __forceinline__ void unite(uint32_t flags, Operation<S>& op) {
-    uint32_t lane = lane_index();
-    first = lane;
-    bool takes = op.there && reduces(op.kind);
-    uint32_t size = within_warp(flags, op, takes);
-    uint32_t hot = ballot(kAll, size >= kCrowded);
-    leads = hot != 0 && lane == lowest(hot);
+    uint32_t hot = ballot(kAll, lanes.unite(flags, op) >= kCrowded);
+    leads = hot != 0 && lane_index() == lowest(hot);
     meets = count_block(leads) > 1;
     warp = thread_in_block() / kWarp;
     if (meets) within_block(flags, op);
   }
 
-  // disband tells the lanes what has become of their operations.
   __device__ __forceinline__ void disband(Operation<S>& op) {
     if (meets) {
       uint32_t own = thread_in_block() / kWarp;
@@ -50,28 +82,10 @@ struct Union {
       sync_block();
       if (leads && warp != own) served(op, crowds.outcomes[warp]);
     }
-    uint32_t outcome = shuffle(kAll, uint32_t(op.outcome), first);
-    if (first != lane_index()) served(op, outcome);
+    lanes.disband(op);
   }
 
  private:
-  // within_warp combines what the lanes of a warp want in one way of one key, and
-  // returns how many stand behind this one: none, if another does it.
-  __device__ __forceinline__ uint32_t within_warp(uint32_t flags, Operation<S>& op, bool takes) {
-    uint32_t lane = lane_index();
-    uint32_t peers = match_any(kAll, takes ? op.kind : kAll - lane) & match_any(kAll, uint32_t(op.key));
-    if constexpr (sizeof(Key) == 8) peers &= match_any(kAll, uint32_t(op.key >> 32));
-    first = lowest(peers);
-    uint32_t rest = lane == first ? peers & (peers - 1) : 0, size = popcount(rest);
-    while (ballot(kAll, rest != 0) != 0) {
-      Key value = shuffle(kAll, op.value, rest != 0 ? lowest(rest) : lane);
-      if (rest != 0) op.value = combine<V>(op.kind, flags, V(op.value), V(value));
-      rest &= rest - 1;
-    }
-    op.there &= lane == first;
-    return size;
-  }
-
   // within_block combines what the crowds of a block want of one key, for the
   // first of them.
   __device__ __forceinline__ void within_block(uint32_t flags, Operation<S>& op) {
@@ -86,12 +100,6 @@ struct Union {
       if (w < own) warp = w, op.there = false;
       else op.value = combine<V>(op.kind, flags, V(op.value), V(crowds.values[w]));
     }
-  }
-
-  // served is for an operation that another thread has done.
-  __device__ __forceinline__ void served(Operation<S>& op, uint32_t outcome) {
-    op.there = true;
-    op.outcome = outcome == kFull ? kFull : kReplaced;
   }
 };
 
