@@ -34,8 +34,7 @@ func (m *Map[K, V]) CopyTo(ctx context.Context, dev device.Device) (*Map[K, V], 
 // that find no room, and rows of a call that did not come to them, keep their values
 // and are not loaded: what is left of the batch can be run again.
 //
-// A batch whose keys are all there costs about what Get does, and holds no lookup
-// back.
+// A batch whose keys are all there is looked up, and holds no lookup back.
 func (m *Map[K, V]) GetOrPut(ctx context.Context, keys []K, vals []V, loaded []bool) (inserted int, err error) {
 	return m.core.GetOrPut(ctx, "GetOrPut", m.batch(op.PutNew, len(keys), batch.Columns{
 		batch.Keys: batch.In(keys), batch.Vals: batch.In(vals), batch.OK: batch.Optional(loaded),
@@ -43,7 +42,7 @@ func (m *Map[K, V]) GetOrPut(ctx context.Context, keys []K, vals []V, loaded []b
 }
 
 // GetOrPutOn is GetOrPut for a batch on the device. loaded may be empty. On a GPU it
-// costs about a PutNewOn and a GetOn, which nothing comes between. With the option
+// is a PutNewOn and a GetOn, which nothing comes between. With the option
 // Unordered any row of several with one absent key is inserted; the others load its
 // value all the same. After an error, vals and loaded are what they happen to be.
 func (m *Map[K, V]) GetOrPutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], loaded device.Slice[bool], inserted ...device.Slice[uint64]) error {

@@ -42,7 +42,8 @@
 // the same structure. Changes take turns in the order of the calls. Lookups run
 // side by side and, on a GPU, beside changes; on a CPU they wait for the change
 // that runs. Clear, the dropping of deleted pairs in place, and Assign where it
-// inserts hold lookups back while they run. Whoever waits for a turn gives up when its context ends.
+// inserts hold lookups back while they run. Whoever waits for a turn gives up
+// when its context ends.
 //
 // # Cancelling
 //

@@ -124,39 +124,33 @@ func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits devi
 
 // Change launches a change.
 func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
-	change, rows, mixed := &k.change, &k.rows, &k.mixed
-	if k.share(p) > k.wideChange {
-		change, rows, mixed = &k.changeWide, &k.rowsWide, &k.mixedWide
+	wide := k.share(p) > k.wideChange
+	change := k.change
+	if wide {
+		change = k.changeWide
 	}
 	params := changeParams{table: refOf(p), changes: c.Args}
-	combines := k.widths.Val > 0 && c.Combines()
-	if combines {
-		if err := k.loadReductions(s.Device()); err != nil {
-			return false, err
-		}
+	if c.Reduces() && p.(*generation).Memory().Bytes() <= s.Device().Properties().L2 {
+		wide = true // what lanes leave over lies far from home
+		params.changes.Flags |= gpu.Cached
 	}
-	if c.Reduces() {
-		if p.(*generation).Memory().Bytes() <= s.Device().Properties().L2 {
-			rows = &k.rowsWide // what lanes leave over lies far from home
-			params.changes.Flags |= gpu.Cached
-		}
-		return false, device.Launch(s, *rows, gpu.RowsGrid(s.Device(), c.Batch, k.widths), gpu.Block, &params)
-	}
-	err = device.Launch(s, *change, gpu.Grid(c.N), gpu.Block, &params)
-	if combines && err == nil {
-		err = device.Launch(s, *mixed, gpu.RowsGrid(s.Device(), c.Batch, k.widths), gpu.Block, &params)
-	}
-	return c.Ordered(), err
+	return c.Ordered(), c.Submit(s.Device(), k.widths, change,
+		func() (rows, mixed device.Kernel, err error) { return k.combining(s.Device(), wide) },
+		func(k device.Kernel, grid device.Dim) error { return device.Launch(s, k, grid, gpu.Block, &params) })
 }
 
-func (k *kernels) loadReductions(dev device.Device) error {
-	if k.rowsWide != nil {
-		return nil
+// combining are the kernels that combine values.
+func (k *kernels) combining(dev device.Device, wide bool) (rows, mixed device.Kernel, err error) {
+	if k.rowsWide == nil {
+		err = gpu.Load(dev, linearReduceImages[gpu.Pair(k.widths)], []gpu.Entry{
+			{Name: "mixed", To: &k.mixed}, {Name: "mixed_wide", To: &k.mixedWide},
+			{Name: "rows", To: &k.rows}, {Name: "rows_wide", To: &k.rowsWide},
+		})
 	}
-	return gpu.Load(dev, linearReduceImages[gpu.Pair(k.widths)], []gpu.Entry{
-		{Name: "mixed", To: &k.mixed}, {Name: "mixed_wide", To: &k.mixedWide},
-		{Name: "rows", To: &k.rows}, {Name: "rows_wide", To: &k.rowsWide},
-	})
+	if wide {
+		return k.rowsWide, k.mixedWide, err
+	}
+	return k.rows, k.mixed, err
 }
 
 // Winners launches what resolves duplicates.

@@ -24,8 +24,9 @@ func TestConstantsAreTwins(t *testing.T) {
 			"kReuse": int(batch.Reuse), "kContend": int(batch.Order),
 			"kGet": int(weft.OpGet), "kPut": int(weft.OpPut), "kPutNew": int(weft.OpPutNew), "kDelete": int(weft.OpDelete), "kDeleteAll": int(weft.OpDeleteAll),
 			"kSum": int(weft.OpSum), "kMin": int(weft.OpMin), "kMax": int(weft.OpMax), "kAnd": int(weft.OpAnd), "kOr": int(weft.OpOr),
-			"kMulti": int(batch.Multi), "kSigned": int(batch.Signed), "kFloat": int(batch.Float),
+			"kMulti": int(batch.Multi), "kSigned": int(batch.Signed), "kFloat": int(batch.Float), "kCached": gpu.Cached,
 		},
+		"../kernels/include/weft/gather.cuh": {"kWindow": gpu.GatherRows},
 		"tuning.cuh": {
 			"kNarrowLanes": narrowLanes, "kWideLanes": wideLanes, "kBlock": gpu.BlockThreads,
 		},

@@ -81,11 +81,12 @@ func (k *kernels) load(dev device.Device, order *gpu.OrderKernels, multi bool) e
 	})
 }
 
-func (k *kernels) loadReductions(dev device.Device) error {
-	if k.rows != nil {
-		return nil
+// combining are the kernels that combine values.
+func (k *kernels) combining(dev device.Device) (rows, mixed device.Kernel, err error) {
+	if k.rows == nil {
+		err = gpu.Load(dev, slabReduceImages[gpu.Pair(k.widths)], []gpu.Entry{{Name: "mixed", To: &k.mixed}, {Name: "rows", To: &k.rows}})
 	}
-	return gpu.Load(dev, slabReduceImages[gpu.Pair(k.widths)], []gpu.Entry{{Name: "mixed", To: &k.mixed}, {Name: "rows", To: &k.rows}})
+	return k.rows, k.mixed, err
 }
 
 func refOf(p core.Parts) tableRef {
@@ -131,19 +132,9 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 		kernel = k.changeMulti
 	}
 	params := changeParams{table: refFor(p, c), changes: c.Args}
-	combines := k.widths.Val > 0 && c.Combines()
-	if combines {
-		if err := k.loadReductions(s.Device()); err != nil {
-			return false, err
-		}
-	}
-	if c.Reduces() {
-		return false, device.Launch(s, k.rows, gpu.RowsGrid(s.Device(), c.Batch, k.widths), gpu.Block, &params)
-	}
-	err = device.Launch(s, kernel, gpu.Grid(c.N), gpu.Block, &params)
-	if combines && err == nil {
-		err = device.Launch(s, k.mixed, gpu.RowsGrid(s.Device(), c.Batch, k.widths), gpu.Block, &params)
-	}
+	err = c.Submit(s.Device(), k.widths, kernel,
+		func() (rows, mixed device.Kernel, err error) { return k.combining(s.Device()) },
+		func(k device.Kernel, grid device.Dim) error { return device.Launch(s, k, grid, gpu.Block, &params) })
 	if err != nil || !c.Appends() {
 		return c.Ordered(), err
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/weftgo/weft"
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/roofline"
 	"github.com/weftgo/weft/internal/workload"
 )
@@ -80,7 +79,7 @@ func hotKeys(ctx context.Context, r *runner, op string, kinds []weft.OpKind, key
 }
 
 // hot fills the batch.
-func (b *batch[K, V]) hot(kinds []weft.OpKind, keys, n int) (err error) {
+func (b *batch[K, V]) hot(kinds []weft.OpKind, keys, n int) error {
 	all, rows, vals := make([]weft.OpKind, n), make([]K, n), make([]V, n)
 	for i := range all {
 		all[i] = kinds[i%len(kinds)]
@@ -89,20 +88,7 @@ func (b *batch[K, V]) hot(kinds []weft.OpKind, keys, n int) (err error) {
 		}
 	}
 	workload.Uniform(rows, b.r.Seed, uint64(keys), b.r.Seed+2)
-	if b.kinds, err = device.Upload(b.r.stream, all); err != nil {
-		return err
-	}
-	if b.keys, err = device.Upload(b.r.stream, rows); err != nil {
-		return err
-	}
-	if b.put, err = device.Upload(b.r.stream, vals); err != nil {
-		return err
-	}
-	if b.vals, err = device.Make[V](b.r.Device, n); err != nil {
-		return err
-	}
-	b.ok, err = device.Make[bool](b.r.Device, n)
-	return err
+	return b.upload(all, rows, vals)
 }
 
 // checkHot makes sure that ones added up to the number of operations, and that

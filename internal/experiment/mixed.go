@@ -70,20 +70,25 @@ func newBatch[K weft.Key, V weft.Value](r *runner, m mix, n, size int) (b *batch
 		keys[i] = workload.Key[K](r.Seed, uint64(counter))
 	}
 	workload.Values(vals, keys)
-	if b.kinds, err = device.Upload(r.stream, kinds); err != nil {
-		return b, err
+	return b, b.upload(kinds, keys, vals)
+}
+
+// upload brings the operations of the batch to the device.
+func (b *batch[K, V]) upload(kinds []weft.OpKind, keys []K, vals []V) (err error) {
+	if b.kinds, err = device.Upload(b.r.stream, kinds); err != nil {
+		return err
 	}
-	if b.keys, err = device.Upload(r.stream, keys); err != nil {
-		return b, err
+	if b.keys, err = device.Upload(b.r.stream, keys); err != nil {
+		return err
 	}
-	if b.put, err = device.Upload(r.stream, vals); err != nil {
-		return b, err
+	if b.put, err = device.Upload(b.r.stream, vals); err != nil {
+		return err
 	}
-	if b.vals, err = device.Make[V](r.Device, size); err != nil {
-		return b, err
+	if b.vals, err = device.Make[V](b.r.Device, len(keys)); err != nil {
+		return err
 	}
-	b.ok, err = device.Make[bool](r.Device, size)
-	return b, err
+	b.ok, err = device.Make[bool](b.r.Device, len(keys))
+	return err
 }
 
 func (b *batch[K, V]) free() error {

@@ -1,6 +1,6 @@
-// Reductions by themselves, as launches do them. Where rows have few keys, or a few keys most of the rows, a
-// block gathers them in shared memory first, and the table sees each key once a
-// block. Whether that pays is seen while it runs.
+// Reductions by themselves, as launches do them. Where rows have few keys, or a few
+// keys most of the rows, a block gathers them in shared memory first, and the table
+// sees each key once a block. Whether that pays is seen while it runs.
 #pragma once
 
 #include "batch.cuh"
@@ -18,7 +18,7 @@ constexpr uint32_t kCells = 2048, kCellProbes = 8;
 constexpr uint32_t kWindow = 8, kLongest = 64, kApart = 8;
 
 // Blocks that must fit a multiprocessor, of kernels that reduce: a launch has just so
-// many (gpu.RowsGrid). With 3 instead of 4, sums of 10^8 pairs of 32 bits took a tenth
+// many (gpu.Change.Submit). With 3 instead of 4, sums of 10^8 pairs of 32 bits took a tenth
 // longer; 16-byte slots would spill.
 template <class S>
 constexpr int kReduceBlocks = sizeof(typename S::Word) == 8 ? 4 : 3;

@@ -20,7 +20,7 @@ enum Flags : uint32_t {
   kMulti = 4,    // a multimap
   kSigned = 8,   // of what type values are; unsigned integers without either
   kFloat = 16,
-  kCached = 1u << 30,  // the table lies in the L2 cache
+  kCached = 256,       // the table lies in the L2 cache
   kSteady = 1u << 31,  // live slots keep their keys in this launch: all Puts, or all reductions
 };
 
