@@ -25,6 +25,27 @@ struct PathTile : Tile<S, Lanes, Pieces> {
   }
 };
 
+// Sector is what a lane reads of a path by itself.
+template <class S>
+struct Sector {
+  using Word = typename S::Word;
+  static constexpr int kSlots = kSectorBytes / sizeof(Word);
+
+  Word128* place;
+  typename Tile<S, 1, 2>::Piece piece[2];
+
+  __device__ __forceinline__ Sector(const Table& t, Path path, uint32_t ordinal) : place(t.lines + path.piece(t, ordinal, 0)) {
+    piece[0].whole = load_relaxed(place), piece[1].whole = load_relaxed(place + 1);
+  }
+  __device__ __forceinline__ Word* at(int slot) const { return reinterpret_cast<Word*>(place) + slot; }
+  // each calls f(slot, word) from the last slot to the first.
+  template <class F>
+  __device__ __forceinline__ void each(F f) const {
+#pragma unroll
+    for (int i = kSlots - 1; i >= 0; i--) f(i, piece[2 * i / kSlots].slots[i % (kSlots / 2)]);
+  }
+};
+
 // The operations of a warp, one per lane, are worked on by its tiles: each
 // goes through those of its own lanes. A tile that is done with one takes the
 // next at once, while its neighbours are still on their way; what a lane
@@ -135,12 +156,62 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
   }
 }
 
+// alone does what a lane can do of an operation by itself, along the path of its
+// key: where tables lie in cache, instructions cost more than reads. It leaves to
+// the tile, by op.there, what takes a dead slot, waits for a pending one, has read
+// many sectors or found another thread faster.
+template <class S, class V = void>
+__device__ __forceinline__ void alone(const Table& t, uint32_t flags, Operation<S>& op) {
+  using Word = typename S::Word;
+  using Key = typename S::Key;
+  const bool adds = inserts<S, V>(op.kind), reuse = flags & kReuse;
+  const Key key = stored<S>(op.key);
+  const Path path{locate<S>(t, op.key)};
+  const uint32_t sectors = path.line() == t.nlines ? 4 : kAlone;
+  for (uint32_t ordinal = 0; op.there && ordinal < sectors; ordinal++) {
+    Sector<S> sector(t, path, ordinal);
+    int match = -1, empty = -1;
+    bool dead = false, pending = false;
+    Word word = S::pair(S::kEmpty, S::kEmpty);
+    sector.each([&](int i, Word w) {
+      if (S::key(w) == key || (!reuse && S::is_dead(w, key))) match = i, word = w;
+      if (S::key(w) == S::kEmpty) empty = i;
+      dead |= S::key(w) == S::kDead;
+      pending |= S::key(w) == S::kPending;
+    });
+    Outcome done = kAgain;
+    if (match >= 0) {
+      bool live = S::key(word) == key;
+      if (live || !pending) done = act<S, V>(sector.at(match), word, op.kind, key, op.value, flags);
+    } else if (pending || (adds && dead)) {
+      return;
+    } else if (empty >= 0) {
+      done = !adds ? kNothing : S::swap(sector.at(empty), word, S::pair(key, op.value)) ? kInserted : kAgain;
+    } else {
+      continue;
+    }
+    if (done == kAgain) return;
+    op.there = false, op.outcome = done;
+    if constexpr (S::kHasValue) op.value = S::value(word);
+  }
+}
+
+// change_all is change, by lanes first where that is faster: the host then chooses
+// wide tiles, since what lanes leave over lies far from home.
+template <class S, int Lanes, int Pieces, class V = void>
+__device__ __forceinline__ void change_all(const Table& t, uint32_t flags, Operation<S>& op) {
+  bool there = op.there;
+  if constexpr (Lanes == kWideLanes)
+    if (flags & kCached) alone<S, V>(t, flags, op);
+  if (ballot(kAll, op.there) != 0) change<S, Lanes, Pieces, V>(t, flags, op);
+  op.there = there;
+}
+
 template <class S, class K, class V, int Lanes, int Pieces>
 __device__ __forceinline__ void change_batch(const ChangeParams<Table>& p) {
   uint32_t i = uint32_t(thread_index());
   Operation<S> op = operation<S, K, V>(p.changes, i);
-  leave_reductions(p.changes, op);
-  change<S, Lanes, Pieces>(p.table, p.changes.flags, op);
+  change_all<S, Lanes, Pieces>(p.table, p.changes.flags, op);
   outcome<S, V>(p.changes, i, op);
   list(p.changes, i, op, contends(op));
   tally_block(p.table.counters, op.outcome);

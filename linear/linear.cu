@@ -12,6 +12,23 @@ namespace weft::linear {
 
 // ---- lookups ---------------------------------------------------------------
 
+// find_alone does what a lane can do by itself to find a key, as alone does for
+// changes, and reports whether that was all.
+template <class S>
+__device__ __forceinline__ bool find_alone(const Table& t, Path path, typename S::Key key, bool& hit, typename S::Key& value) {
+  for (uint32_t ordinal = 0; ordinal < kAloneGet; ordinal++) {
+    bool empty = false, pending = false;
+    Sector<S>(t, path, ordinal).each([&](int, typename S::Word w) {
+      if (S::key(w) == key) hit = true, value = S::value(w);
+      empty |= S::key(w) == S::kEmpty;
+      pending |= S::key(w) == S::kPending;
+    });
+    if (hit || (empty && !pending)) return true;
+    if (S::kTwoStep && pending) return false;
+  }
+  return false;
+}
+
 // get is one scan of atomic loads per key. A path only ever fills: a slot once
 // taken never becomes empty again, so the first empty slot ends the scan, and
 // what a word showed was the state of its key at the time of the load.
@@ -22,10 +39,12 @@ __device__ __forceinline__ void get(const GetParams<Table>& p) {
   Query<S> q = query<S, K, Lanes>(p.lookup, tile.rank);
   uint32_t home = locate<S>(p.table, q.key);
   Key key = stored<S>(q.key);
-  uint32_t pending = ballot(kAll, q.there) >> tile.base & tile.kMask;
 
   Key value = 0;
-  bool hit = false;
+  bool hit = false, left = q.there;
+  if constexpr (Lanes == kWideLanes)
+    if (p.lookup.cached) left = left && !find_alone<S>(p.table, {home}, key, hit, value);
+  uint32_t pending = ballot(kAll, left) >> tile.base & tile.kMask;
   uint32_t step = 0;
   while (ballot(kAll, pending != 0) != 0) {
     bool busy = pending != 0;

@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input 8f4632fbc9346b17e4e10cd572832625b3907ea23093cfaab70aa03be234608a 6433 kernels/include/weft/batch.cuh
+//kernelgen:input 6ed480c6a2ded8f3c537b8be8b0908ce68a1789fd6b957146db5cd8e363b4cee 6468 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input a709631630e93d593fde5931391e68226a7757f559157ef8c73b0c322028b60a 3073 kernels/include/weft/entry.cuh
@@ -24,24 +24,24 @@ import (
 //kernelgen:input 4ed8b73c6beaaedadd5de62a889222a6479a12d12b4abc036ed0979534be000f 4852 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
-//kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input 1487e65e8b56854a5d6f541b0beaef7aeca532056b9351d808c39b1260860076 6718 linear/change.cuh
+//kernelgen:input 554598f720e234c6da3fe43ebaf8e8c64906c63553a1884255f889a4d4769e6d 3834 kernels/include/weft/warp.cuh
+//kernelgen:input 0643a11956f4aaa191992101f42f9535dd81e76e4327e15dbcc0a43ecc8d981e 9761 linear/change.cuh
 //kernelgen:input 7b8b105d66bb770c4b26fa7fe3f9267a14a1e703c14ca20e2515b526c1fe317d 3110 linear/layout.cuh
-//kernelgen:input 47dbfc9bf58c1bd7c985595b1091547203ecf5c2c6d294b24aae62fb5ee0fa7f 10746 linear/linear.cu
-//kernelgen:input f72a902cb770728f6b595c23142cbf2566738c57eb71e88e595f8c05dbfdb72c 1584 linear/tuning.cuh
-//kernelgen:output 65f1eaf517a97ab85d87a3a2050fbae94ad02ba6350a2b514d8367fd072e7bce 99179 linear/linear_32_32_sm80.ptx
-//kernelgen:output 6f30e3c1c2cce8c3b04a2422c262019287fd8e12e1345ff5f5a6d1a09da1ba38 99179 linear/linear_32_32_sm90.ptx
-//kernelgen:output 1b59d9bf554bcdc849b5b87c00a2d9509f9bbcaf723199749d952aa7a64686b4 103450 linear/linear_32_64_sm80.ptx
-//kernelgen:output 728f6530991ae8cbe42a7b66eda517cd0961f8c25418e060c9ab1f60a6f2d2be 99507 linear/linear_32_64_sm90.ptx
-//kernelgen:output ce3ce9f71b589cfb474c1ad74a6adabfc7085b78c1d03baf4af89767e7db8a80 105516 linear/linear_64_32_sm80.ptx
-//kernelgen:output 36e25534150a8b6dc3ed0d291b67bdeda4900074545a8c61158ae8499a0ddde7 101563 linear/linear_64_32_sm90.ptx
-//kernelgen:output 6d23102c11496929c38bc5cae025adc45dfdeafd12396db6ce3d66149594d69e 105450 linear/linear_64_64_sm80.ptx
-//kernelgen:output 3718f0a0798d7b78075dbd701714db1abb12ddd5ccc7ec2c2b34baae64c8a0bb 101498 linear/linear_64_64_sm90.ptx
-//kernelgen:output c77d14cfc54aa2e24e78c9624f8a15cbf893b3d02e899caa1a15a1846d21ce71 74120 linear/linear_32_0_sm80.ptx
-//kernelgen:output 34d51545f9b1249d9395b92bb66e6f3856e507db9874175db693661c2e37b264 74120 linear/linear_32_0_sm90.ptx
-//kernelgen:output cdba0481ec42c366275884007c6540f9c4d8c7d0f8399d29fb16bb0e20ced214 70973 linear/linear_64_0_sm80.ptx
-//kernelgen:output a8fc16ddbe2ce9acf28c4559676014d5e3f4a110450e7866f793f8aefd8eb422 70973 linear/linear_64_0_sm90.ptx
-//kernelgen:output d541d8c10049a6dc1e0a38f9d329f870367918a2cd67c9aa1c3d89cb804f2e7b 6994 linear/linear_params_gen.go
+//kernelgen:input 808459bc64feff81ed75041a35a878256a4d1361415c3c2abb3c5da392456fb7 11601 linear/linear.cu
+//kernelgen:input 7f5b1a39ed62a6c398934b5d9c937a7e8910ac7a1e4d98477782c42f46087201 1599 linear/tuning.cuh
+//kernelgen:output 9fd8406f87c17086fb8ddc86b022d45069ee194331779a1be62bb4a7f4ae125e 112142 linear/linear_32_32_sm80.ptx
+//kernelgen:output 1513bf513b2d3813ac086fcd293c4cfa94be16a729cebca9c0223f7a37cd2857 112142 linear/linear_32_32_sm90.ptx
+//kernelgen:output 50d132cbf5b19d1e5ad200e443435327133901691ab1f56e89d0c205eaac669a 112968 linear/linear_32_64_sm80.ptx
+//kernelgen:output 86c9479dac7691971c54171e3107af336983895244598096bdf41472c3dcdc59 108529 linear/linear_32_64_sm90.ptx
+//kernelgen:output f9f2da7e5d5f7acc8ef5f45159ef797947bf0ecd22bf95c79757d228b76c021a 115298 linear/linear_64_32_sm80.ptx
+//kernelgen:output 92d97dae9a8a16a64a07f4cb828c671202d481994fe40bd2e5184522fa793ece 110813 linear/linear_64_32_sm90.ptx
+//kernelgen:output 3ef10772062d92264a42602c21d32468aa8a8cf87ce138211c49c799b4a5aad8 115226 linear/linear_64_64_sm80.ptx
+//kernelgen:output ded87b641bf2701b4e64a47b0d336dc6167dc54162db0b896ff60a4e89f57505 110742 linear/linear_64_64_sm90.ptx
+//kernelgen:output 63d9cfcb258dcd8d562d342cb0c30697ca3d46b486bfb2d38301af5148332ac9 91175 linear/linear_32_0_sm80.ptx
+//kernelgen:output 9c69b704d011d5174d7592c9593bd14c4f4c93655a04b1eeb71b948b1e47a814 91175 linear/linear_32_0_sm90.ptx
+//kernelgen:output d7d47c48dce537b259164689d25374b9603a08d86f4a8b4bb8d9e1ceafb46cbd 81531 linear/linear_64_0_sm80.ptx
+//kernelgen:output d0cad1d123695a08b0c8ab4701bf3eeb05f1c8bbc8a927a64438d75ad209ce01 81531 linear/linear_64_0_sm90.ptx
+//kernelgen:output 4ef02d206e3c25ef9f6473bebe58280cae26421ac1ec61c220a6fd0cd731d74f 6994 linear/linear_params_gen.go
 
 //go:embed linear_32_32_sm80.ptx
 var linear32x32SM80 string

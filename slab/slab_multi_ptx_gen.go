@@ -14,7 +14,7 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 714171e7d99ded9349d657f49986238b133046c9bf1a6df3c0fe839508bfb63b 8203 kernels/include/weft/alloc.cuh
-//kernelgen:input 8f4632fbc9346b17e4e10cd572832625b3907ea23093cfaab70aa03be234608a 6433 kernels/include/weft/batch.cuh
+//kernelgen:input 6ed480c6a2ded8f3c537b8be8b0908ce68a1789fd6b957146db5cd8e363b4cee 6468 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input a709631630e93d593fde5931391e68226a7757f559157ef8c73b0c322028b60a 3073 kernels/include/weft/entry.cuh
@@ -25,21 +25,21 @@ import (
 //kernelgen:input 4ed8b73c6beaaedadd5de62a889222a6479a12d12b4abc036ed0979534be000f 4852 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
-//kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input bf31de3abbe553abb85564b1d8d8686c441906e4dcbfa060acd83f2b182e1a7d 12165 slab/change.cuh
+//kernelgen:input 554598f720e234c6da3fe43ebaf8e8c64906c63553a1884255f889a4d4769e6d 3834 kernels/include/weft/warp.cuh
+//kernelgen:input ceee01f58980a0b5240b42327601c291e2ed6014a8ee9c3b0623b40c98d0f3b4 12138 slab/change.cuh
 //kernelgen:input 9edb912b812950e2ed5bb8040be46bddcf21e3163066ef75b6cb558c57f78bfb 2850 slab/layout.cuh
 //kernelgen:input d00478bcb1509869188663af097a91170540c11bf7fc0113fb5701d7c302cae9 6447 slab/search.cuh
 //kernelgen:input 3cc0dfdc7a1046809bbfbe37ecd9286f2ef3b962d6abc8bcfdbb1d37ec45b388 654 slab/slab_multi.cu
 //kernelgen:input 29fb3af5890d9b7b5682635b1d830862f3bd5c7e13ded5eec1fa3323d9c6e4ce 2181 slab/tile.cuh
 //kernelgen:input efef3081794d6ece1638e4f61ffdc0b3aaa89ffddca9851dcf82150754dc9830 1653 slab/tuning.cuh
-//kernelgen:output 5e0a73a09e9738bd229d85c496908872709b69baf967e9c7749da3947337a1c1 72220 slab/slab_multi_32_32_sm80.ptx
-//kernelgen:output d88bca1e16753357ebb84d4a3ec9d829fec09a30b2272029dc9c3929e1887011 72220 slab/slab_multi_32_32_sm90.ptx
-//kernelgen:output 14d311e9005afda834164d8d6054910173215767a94314fd150cb46e40affdd8 69531 slab/slab_multi_32_64_sm80.ptx
-//kernelgen:output 590480545b47d08f0dbab691b3d657f413894e6265074c7a132399f6b104ef83 68459 slab/slab_multi_32_64_sm90.ptx
-//kernelgen:output 26cd0b60beec041cc90caeda87b9b57e4e148c9adfbf116e3f97e889db8c33c4 70739 slab/slab_multi_64_32_sm80.ptx
-//kernelgen:output 7383ab8b31891b37dbeec7b802554f219fda34181a9b49d6bdde8c725d4539e7 69661 slab/slab_multi_64_32_sm90.ptx
-//kernelgen:output 0ea283a5d78dcb10275ad0a333b4283bd7c1ae7069ec7ce7fae3f7fd5561bc0f 70754 slab/slab_multi_64_64_sm80.ptx
-//kernelgen:output 8681f0fd78f85bd167b5ccec6a138d08969f3ffa34da69f2dc57be308ede180e 69655 slab/slab_multi_64_64_sm90.ptx
+//kernelgen:output 53b19e9862c93f8b8acf705a0703a24d754ee6353c56d437d73b4d60692db8d4 71805 slab/slab_multi_32_32_sm80.ptx
+//kernelgen:output 57e7e81235beecde5d99db84db1f3649e140689469ea969322c771639d8f518f 71805 slab/slab_multi_32_32_sm90.ptx
+//kernelgen:output ba30e7d8ca67fa2a39dcac0c830675a7f8aab9b73a7b0f590c4ba5e4d703e850 69047 slab/slab_multi_32_64_sm80.ptx
+//kernelgen:output 1955d7d4d6296f3bed88a283ab7223543033b6870dfd369ae1efd40df337debd 67975 slab/slab_multi_32_64_sm90.ptx
+//kernelgen:output 07c1d398c86d105bc4fdea10d7f01d0dbcb72e0a45882bef6e0f104eba8879cd 70348 slab/slab_multi_64_32_sm80.ptx
+//kernelgen:output 3560e95a21b2b95c76d3b4a73ac93dff58fd7fc6bb7683dc5ca3c137599eb3cc 69276 slab/slab_multi_64_32_sm90.ptx
+//kernelgen:output f0fb2286ed3c5941dbef630eb0c3de0ae14ec8607a3ee66c5a89f03416be685c 70361 slab/slab_multi_64_64_sm80.ptx
+//kernelgen:output b8eebbe807470256f1dfb3143aab9812c4392eaf3264ead2dd09a93d794170e1 69270 slab/slab_multi_64_64_sm90.ptx
 //kernelgen:output 5b613962c9a301050e1c16054a23e4f7e141c1518578783eddd3cb8b32eec79a 2462 slab/slab_multi_params_gen.go
 
 //go:embed slab_multi_32_32_sm80.ptx

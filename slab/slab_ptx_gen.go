@@ -14,7 +14,7 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 714171e7d99ded9349d657f49986238b133046c9bf1a6df3c0fe839508bfb63b 8203 kernels/include/weft/alloc.cuh
-//kernelgen:input 8f4632fbc9346b17e4e10cd572832625b3907ea23093cfaab70aa03be234608a 6433 kernels/include/weft/batch.cuh
+//kernelgen:input 6ed480c6a2ded8f3c537b8be8b0908ce68a1789fd6b957146db5cd8e363b4cee 6468 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input a709631630e93d593fde5931391e68226a7757f559157ef8c73b0c322028b60a 3073 kernels/include/weft/entry.cuh
@@ -25,27 +25,27 @@ import (
 //kernelgen:input 4ed8b73c6beaaedadd5de62a889222a6479a12d12b4abc036ed0979534be000f 4852 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
-//kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input bf31de3abbe553abb85564b1d8d8686c441906e4dcbfa060acd83f2b182e1a7d 12165 slab/change.cuh
+//kernelgen:input 554598f720e234c6da3fe43ebaf8e8c64906c63553a1884255f889a4d4769e6d 3834 kernels/include/weft/warp.cuh
+//kernelgen:input ceee01f58980a0b5240b42327601c291e2ed6014a8ee9c3b0623b40c98d0f3b4 12138 slab/change.cuh
 //kernelgen:input 9edb912b812950e2ed5bb8040be46bddcf21e3163066ef75b6cb558c57f78bfb 2850 slab/layout.cuh
 //kernelgen:input d00478bcb1509869188663af097a91170540c11bf7fc0113fb5701d7c302cae9 6447 slab/search.cuh
 //kernelgen:input 037552657001716896d30f0cff65079c4478db843e27ab5428945b21992660cd 1346 slab/slab.cu
 //kernelgen:input 29fb3af5890d9b7b5682635b1d830862f3bd5c7e13ded5eec1fa3323d9c6e4ce 2181 slab/tile.cuh
 //kernelgen:input efef3081794d6ece1638e4f61ffdc0b3aaa89ffddca9851dcf82150754dc9830 1653 slab/tuning.cuh
 //kernelgen:input abdec8a2e46d0590e0f4e892d0d438fb6047ab671cb1e3d957355d4bbf0a8160 6797 slab/whole.cuh
-//kernelgen:output 52869b0f4b35d682a73d423cfdd861ace0dfe7e5743756f9c8665a75251b70ed 133058 slab/slab_32_32_sm80.ptx
-//kernelgen:output d999b3c57bdcef13199028147b50ecacf3161b629c0506b7ea8d9a58954118d0 133058 slab/slab_32_32_sm90.ptx
-//kernelgen:output b470e37de6376a8f57e06aee799544f3cbce668ec1e4797acfefd458eca43edb 133374 slab/slab_32_64_sm80.ptx
-//kernelgen:output 76d964253f8836b7b26d14897a4b39744c31f8b0e1d78f838fe48eda061f9ab3 130154 slab/slab_32_64_sm90.ptx
-//kernelgen:output 4a42c821708e600fdaa8db6886ef11610f9696136ba64ee7215bb6ff5d175a7d 134643 slab/slab_64_32_sm80.ptx
-//kernelgen:output 1810cede7eb8e4f3ab747cb49efa12f1fd1a90964c2540d3643cfbd3d539483b 131402 slab/slab_64_32_sm90.ptx
-//kernelgen:output 3ce6fb975c13f8dc95988e61b459c92c535b7f44230e753d39a33b2f278f4e6b 134613 slab/slab_64_64_sm80.ptx
-//kernelgen:output 65ba8d58a5ce4755de64b1a258a9c1bac47d3df10ad81b34b0c9533b14239e04 131371 slab/slab_64_64_sm90.ptx
+//kernelgen:output 89354dae98db9a3f5dda4a2eddd77b0958ed54ee7860d1ab0d14d1413685e4be 132618 slab/slab_32_32_sm80.ptx
+//kernelgen:output a2815be3015e543dea7569267f722b8e9f521eeb9eb89902e2aeab422c4afc8c 132618 slab/slab_32_32_sm90.ptx
+//kernelgen:output ecc7270c4eb4d8e485a7ef2ac68e9cee058b0b6ddf205cc33b0997f4ec4a3811 132947 slab/slab_32_64_sm80.ptx
+//kernelgen:output 9c796f1dae5ff99c96decd739c6510ddba5a2f5f0e735088dc4f4f55390196ae 129726 slab/slab_32_64_sm90.ptx
+//kernelgen:output 781e10507bfce53d12c5a9ee1c98f6ebeb9f3983d8d388df8f0cbfb862a3ef3c 134250 slab/slab_64_32_sm80.ptx
+//kernelgen:output f057d7a706194574cad2a4fbcb9acafaf9f343520d060ee0766dfc302bdf059d 131013 slab/slab_64_32_sm90.ptx
+//kernelgen:output e700c9672ad8dae0cc4401d214e8d1fee6cdf8b706c4116fdee11cde82b54a74 134220 slab/slab_64_64_sm80.ptx
+//kernelgen:output 499aaae421f595713bec2f1704351be6cf1408094f456719decf0fa75e5b43d2 130982 slab/slab_64_64_sm90.ptx
 //kernelgen:output 7917e4006133e0a1067fd6ef64bba96fb4c15228e8a50925a43275a073430ef7 87838 slab/slab_32_0_sm80.ptx
 //kernelgen:output 20de0caa426fef1f09fd46e9d7621dde36427cafa02fce23bac0b5e5b5c6539f 87838 slab/slab_32_0_sm90.ptx
 //kernelgen:output b5093dc852aa136529cf23556aeaf7d463dde532441d5c82cded81ff5fc20cd7 84527 slab/slab_64_0_sm80.ptx
 //kernelgen:output c191587da9a1e81179966035f095a3202bee8d68129c4be612ba88e60ef933a1 84527 slab/slab_64_0_sm90.ptx
-//kernelgen:output 256a55663ab4eccceeb5a4d7ff7821b38e5f9d23054608d2390265b41d6c7261 6998 slab/slab_params_gen.go
+//kernelgen:output 58a90ffaa082ce37dd096f7b82d7623147d85cf04766d5b82fdfeb603e4cf850 6998 slab/slab_params_gen.go
 
 //go:embed slab_32_32_sm80.ptx
 var slab32x32SM80 string

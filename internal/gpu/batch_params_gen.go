@@ -14,7 +14,7 @@ import (
 //kernelgen:target 80,90+ptx85
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input 8f4632fbc9346b17e4e10cd572832625b3907ea23093cfaab70aa03be234608a 6433 kernels/include/weft/batch.cuh
+//kernelgen:input 6ed480c6a2ded8f3c537b8be8b0908ce68a1789fd6b957146db5cd8e363b4cee 6468 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
@@ -85,7 +85,7 @@ type Lookup struct {
 	Hits   device.Ptr
 	N      uint64
 	Spread uint32
-	Unused uint32
+	Cached uint32
 }
 
 // Winners is weft::Winners of C++.
@@ -157,7 +157,7 @@ var (
 	_ [24]byte = [unsafe.Offsetof(Lookup{}.Hits)]byte{}
 	_ [32]byte = [unsafe.Offsetof(Lookup{}.N)]byte{}
 	_ [40]byte = [unsafe.Offsetof(Lookup{}.Spread)]byte{}
-	_ [44]byte = [unsafe.Offsetof(Lookup{}.Unused)]byte{}
+	_ [44]byte = [unsafe.Offsetof(Lookup{}.Cached)]byte{}
 )
 
 // Winners has the layout of weft::Winners.

@@ -80,6 +80,13 @@ __device__ __forceinline__ uint32_t lowest(uint32_t v) {
   return r;
 }
 
+// Index of the highest set bit; v must not be 0.
+__device__ __forceinline__ uint32_t highest(uint32_t v) {
+  uint32_t r;
+  asm("clz.b32 %0, %1;" : "=r"(r) : "r"(v));
+  return 31 - r;
+}
+
 // ---- a block meets --------------------------------------------------------
 
 // Waits for all threads of the block, each of which must call it, and orders
