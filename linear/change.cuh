@@ -62,7 +62,9 @@ struct Sector {
 // disappear (reuse is never set in a launch that deletes), so two inserters of
 // one key come to the same slot: one wins, the other reads again and finds it.
 // A dead slot remembers its key; without reuse the key returns to it.
-template <class S, int Lanes, int Pieces, class V = void>
+//
+// With Defers, and kOnce, who finds another thread faster is put off.
+template <class S, int Lanes, int Pieces, class V = void, bool Defers = false>
 __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation<S>& op) {
   using Key = typename S::Key;
   using Word = typename S::Word;
@@ -136,6 +138,7 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
       }
     }
     done = Outcome(shuffle(kAll, uint32_t(done), actor));
+    if (Defers && done == kAgain && (flags & kOnce)) done = kLater;
     if constexpr (S::kHasValue) value = shuffle(kAll, value, actor);
 
     bool over = acts && done != kAgain;
@@ -158,32 +161,31 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
 
 // alone does what a lane can do of an operation by itself, along the path of its
 // key: where tables lie in cache, instructions cost more than reads. It leaves to
-// the tile, by op.there, what takes a dead slot, waits for a pending one, has read
-// many sectors or found another thread faster.
+// the tile, by op.there, what takes a dead slot, waits for a pending one, or has
+// read its share of sectors.
 template <class S, class V = void>
 __device__ __forceinline__ void alone(const Table& t, uint32_t flags, Operation<S>& op) {
   using Word = typename S::Word;
   using Key = typename S::Key;
-  const bool adds = inserts<S, V>(op.kind), reuse = flags & kReuse;
+  constexpr bool reduces = kReduces<S, V>;  // all of the launch
+  const bool adds = reduces || inserts<S, V>(op.kind), revives = !reduces && !(flags & kReuse);
   const Key key = stored<S>(op.key);
   const Path path{locate<S>(t, op.key)};
-  const uint32_t sectors = path.line() == t.nlines ? 4 : kAlone;
-  for (uint32_t ordinal = 0; op.there && ordinal < sectors; ordinal++) {
+  for (uint32_t ordinal = 0; op.there && ordinal < kAlone; ordinal++) {
     Sector<S> sector(t, path, ordinal);
     int match = -1, empty = -1;
     bool dead = false, pending = false;
     Word word = S::pair(S::kEmpty, S::kEmpty);
     sector.each([&](int i, Word w) {
-      if (S::key(w) == key || (!reuse && S::is_dead(w, key))) match = i, word = w;
+      if (S::key(w) == key || (revives && S::is_dead(w, key))) match = i, word = w;
       if (S::key(w) == S::kEmpty) empty = i;
       dead |= S::key(w) == S::kDead;
       pending |= S::key(w) == S::kPending;
     });
     Outcome done = kAgain;
-    if (match >= 0) {
-      bool live = S::key(word) == key;
-      if (live || !pending) done = act<S, V>(sector.at(match), word, op.kind, key, op.value, flags);
-    } else if (pending || (adds && dead)) {
+    if (match >= 0 && (S::key(word) == key || !pending)) {
+      done = act<S, V>(sector.at(match), word, op.kind, key, op.value, flags);
+    } else if (match >= 0 || pending || (adds && dead)) {
       return;
     } else if (empty >= 0) {
       done = !adds ? kNothing : S::swap(sector.at(empty), word, S::pair(key, op.value)) ? kInserted : kAgain;
@@ -192,18 +194,33 @@ __device__ __forceinline__ void alone(const Table& t, uint32_t flags, Operation<
     }
     if (done == kAgain) return;
     op.there = false, op.outcome = done;
-    if constexpr (S::kHasValue) op.value = S::value(word);
+    if constexpr (S::kHasValue && !reduces) op.value = S::value(word);
   }
 }
 
 // change_all is change, by lanes first where that is faster: the host then chooses
-// wide tiles, since what lanes leave over lies far from home.
-template <class S, int Lanes, int Pieces, class V = void>
+// wide tiles, since what lanes leave over lies far from home. It is dealt out to the
+// tiles evenly.
+template <class S, int Lanes, int Pieces, class V = void, bool Defers = false>
 __device__ __forceinline__ void change_all(const Table& t, uint32_t flags, Operation<S>& op) {
-  bool there = op.there;
-  if constexpr (Lanes == kWideLanes)
-    if (flags & kCached) alone<S, V>(t, flags, op);
-  if (ballot(kAll, op.there) != 0) change<S, Lanes, Pieces, V>(t, flags, op);
+  const bool there = op.there, cached = Lanes == kWideLanes && (flags & kCached);
+  Operation<S> dealt = op;
+  uint32_t to = 0;
+  if (cached) {
+    alone<S, V>(t, flags, op);
+    Deal<Lanes> deal(op.there);
+    dealt = {deal.from < kWarp, shuffle(kAll, op.kind, deal.from), shuffle(kAll, op.key, deal.from),
+             shuffle(kAll, op.value, deal.from)};
+    to = deal.to;
+  }
+  change<S, Lanes, Pieces, V, Defers>(t, flags, dealt);
+  if (cached) {
+    uint32_t outcome = shuffle(kAll, uint32_t(dealt.outcome), to);
+    auto value = shuffle(kAll, dealt.value, to);
+    if (op.there) op.outcome = Outcome(outcome), op.value = value;
+  } else if (there) {
+    op.outcome = dealt.outcome, op.value = dealt.value;
+  }
   op.there = there;
 }
 

@@ -12,21 +12,28 @@ namespace weft::linear {
 
 // ---- lookups ---------------------------------------------------------------
 
-// find_alone does what a lane can do by itself to find a key, as alone does for
-// changes, and reports whether that was all.
-template <class S>
-__device__ __forceinline__ bool find_alone(const Table& t, Path path, typename S::Key key, bool& hit, typename S::Key& value) {
-  for (uint32_t ordinal = 0; ordinal < kAloneGet; ordinal++) {
+// get_alone does what lanes can do by themselves, as alone does for changes, and
+// deals what they leave over to tiles. It returns whether this one found its key.
+template <class S, class V, int Lanes>
+__device__ __forceinline__ bool get_alone(const GetParams<Table>& p, Query<S>& q, uint32_t& home, typename S::Key& key) {
+  typename S::Key value = 0;
+  bool hit = false, done = false, there = q.there;
+  for (uint32_t ordinal = 0; there && !done && ordinal < kAloneGet; ordinal++) {
     bool empty = false, pending = false;
-    Sector<S>(t, path, ordinal).each([&](int, typename S::Word w) {
+    Sector<S>(p.table, {home}, ordinal).each([&](int, typename S::Word w) {
       if (S::key(w) == key) hit = true, value = S::value(w);
       empty |= S::key(w) == S::kEmpty;
       pending |= S::key(w) == S::kPending;
     });
-    if (hit || (empty && !pending)) return true;
-    if (S::kTwoStep && pending) return false;
+    done = hit || (empty && !pending);
+    if (S::kTwoStep && pending) break;
   }
-  return false;
+  q.there = done;
+  tell<S, V>(p.lookup, q, hit, value);
+  Deal<Lanes> deal(there && !done);
+  q.there = deal.from < kWarp, q.i = shuffle(kAll, q.i, deal.from);
+  home = shuffle(kAll, home, deal.from), key = shuffle(kAll, key, deal.from);
+  return hit;
 }
 
 // get is one scan of atomic loads per key. A path only ever fills: a slot once
@@ -40,11 +47,12 @@ __device__ __forceinline__ void get(const GetParams<Table>& p) {
   uint32_t home = locate<S>(p.table, q.key);
   Key key = stored<S>(q.key);
 
+  const bool cached = Lanes == kWideLanes && p.lookup.cached;
+  const bool alone = cached && get_alone<S, V, Lanes>(p, q, home, key);
+  uint32_t pending = ballot(kAll, q.there) >> tile.base & tile.kMask;
+
   Key value = 0;
-  bool hit = false, left = q.there;
-  if constexpr (Lanes == kWideLanes)
-    if (p.lookup.cached) left = left && !find_alone<S>(p.table, {home}, key, hit, value);
-  uint32_t pending = ballot(kAll, left) >> tile.base & tile.kMask;
+  bool hit = false;
   uint32_t step = 0;
   while (ballot(kAll, pending != 0) != 0) {
     bool busy = pending != 0;
@@ -75,6 +83,7 @@ __device__ __forceinline__ void get(const GetParams<Table>& p) {
     }
   }
   answer<S, V>(p.lookup, q, hit, value);
+  if (cached && p.lookup.hits) count(p.lookup.hits, alone);
 }
 
 // ---- whole tables ----------------------------------------------------------

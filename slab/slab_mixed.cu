@@ -7,15 +7,23 @@
 
 namespace weft::slab {
 
-// Change does an operation per lane; of V, if V is not void, reductions, in a launch
-// of nothing else.
-template <class S, class V = void>
+// Change does an operation per lane.
+template <class S>
 struct Change {
   const ChangeParams<Table>& p;
-  uint32_t flags = 0;
+
+  __device__ __forceinline__ void operator()(Operation<S>& op, uint32_t flags) const {
+    change<S, false, void, true>(p.table, p.changes.flags | flags, op);
+  }
+};
+
+// Reduce does a reduction per lane, in a launch of nothing else.
+template <class S, class V>
+struct Reduce {
+  const ChangeParams<Table>& p;
 
   __device__ __forceinline__ void operator()(Operation<S>& op) const {
-    change<S, false, V>(p.table, p.changes.flags | flags, op);
+    change<S, false, V>(p.table, p.changes.flags | kSteady, op);
   }
 };
 
@@ -32,9 +40,9 @@ WEFT_KERNEL(slab_mixed_change, kChangeBlocks)(ChangeParams<Table> p) {
 }
 #if WEFT_VALUE_BITS
 WEFT_KERNEL(slab_mixed_reduce, kReduceBlocks<S>)(ChangeParams<Table> p) {
-  reduce_mixed<S, K, V>(p.changes, p.table.counters, Change<S, V>{p, kSteady});
+  reduce_mixed<S, K, V>(p.changes, p.table.counters, Reduce<S, V>{p});
 }
 WEFT_KERNEL(slab_mixed_rows, kReduceBlocks<S>)(ChangeParams<Table> p) {
-  reduce_rows<S, K, V>(p.changes, p.table.counters, Change<S, V>{p, kSteady});
+  reduce_rows<S, K, V>(p.changes, p.table.counters, Reduce<S, V>{p});
 }
 #endif

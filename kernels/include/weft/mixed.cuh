@@ -1,8 +1,8 @@
 // Mixed batches: every operation has a kind of its own, and no order among those
-// of a batch is promised. So operations on one key that meet in a block are done
-// as one, by one thread: all their outcomes follow from what the slot was before.
-// Where many want one slot each tries in vain most of the time, and what matters
-// is how few they are.
+// of a batch is promised. Where many want one slot, each tries in vain most of the
+// time, and what matters is how few they are. So who finds another thread faster is
+// put off, and those of a block that want one key are then done as one, by one
+// thread: all their outcomes follow from what the slot was before.
 #pragma once
 
 #include "batch.cuh"
@@ -54,45 +54,37 @@ struct Crowd {
   }
 };
 
-// Meeting is where the operations of a block come together: unite before the
-// table is changed, part behind it, by all threads.
+// Meeting is where operations of a block that were put off come together: unite
+// before the table is changed, part behind it, by all threads.
 template <class S, class K, class V>
 struct Meeting {
   using Key = typename S::Key;
 
-  struct Board {  // one crowd of each warp, the largest that its lanes see first
+  struct Board {  // one crowd of each warp
     Key keys[kWarp], values[kWarp], olds[kWarp];
     uint32_t kinds[kWarp], outcomes[kWarp];
   };
 
-  const Changes& c;
-  const uint32_t i;
   Board& board;
-  bool many = false;  // some have one key
 
   __device__ __forceinline__ void unite(Operation<S>& op) {
-    uint32_t lanes = peers(op);
-    many = count_block(op.there && (lanes & (lanes - 1)) != 0) != 0;
-    if (!many) return;
-    Side side(op, lanes);
+    Side side(op, peers(op));
     if (side.stands) board.keys[own()] = op.key, board.values[own()] = side.crowd.value;
     if (side.stands || (lane_index() == 0 && side.hot == 0)) board.kinds[own()] = side.hot ? side.crowd.kinds : 0;
     sync_block();
     bool leads = side.leads;
     if (side.stands) leads = meet(op.key, side.crowd) == own();
-    op.kind = side.crowd.kind(), op.value = side.crowd.value;
+    if (op.there) op.kind = side.crowd.kind(), op.value = side.crowd.value;
     op.there = op.there && leads;
   }
 
-  __device__ __forceinline__ void part(Operation<S>& op) {
-    if (!many) return;
+  // part turns the operations that were united into those that they had been.
+  __device__ __forceinline__ void part(Operation<S>& op, const Operation<S>& was) {
     uint32_t done = op.outcome, before = 0;
     Key old = op.value;
-    op = operation<S, K, V>(c, i);
-    op.there = op.there && !reduces(op.kind);
-    Side side(op, peers(op));
+    Side side(was, peers(was));
     uint32_t leader = own();
-    if (side.stands) leader = meet(op.key, side.crowd, &before);
+    if (side.stands) leader = meet(was.key, side.crowd, &before);
     if (side.stands && leader == own()) board.outcomes[own()] = done, board.olds[own()] = old;
     sync_block();
     if (leader != own()) done = board.outcomes[leader], old = board.olds[leader];
@@ -101,7 +93,9 @@ struct Meeting {
     side.crowd.kinds = shuffle(kAll, side.crowd.kinds, side.from);
     side.crowd.value = shuffle(kAll, side.crowd.value, side.from);
     before = shuffle(kAll, before, side.from);
-    if (op.there) side.crowd.serve(op, Outcome(done), old, side.first && !(before >> op.kind & 1));
+    if (!was.there) return;
+    op = was;
+    side.crowd.serve(op, Outcome(done), old, side.first && !(before >> op.kind & 1));
   }
 
  private:
@@ -117,7 +111,7 @@ struct Meeting {
   // Side is what a lane knows of its warp.
   struct Side {
     Crowd<S> crowd;
-    uint32_t from, hot;  // the lane that leads; those that lead others
+    uint32_t from, hot;  // the lane that leads this one; all that lead
     bool leads, stands;  // this lane: its crowd, and the one that meets other warps'
     bool first;          // of its kind in its crowd
 
@@ -131,7 +125,7 @@ struct Meeting {
       from = lowest(lanes);
       leads = lane_index() == from;
       first = like != 0 && lane_index() == lowest(like);
-      hot = ballot(kAll, op.there && leads && (lanes & (lanes - 1)) != 0);
+      hot = ballot(kAll, op.there && leads);
       stands = hot != 0 && lane_index() == lowest(hot);
     }
   };
@@ -158,13 +152,28 @@ struct Meeting {
 template <class S, class K, class V, class Change>
 __device__ __forceinline__ void change_mixed(const Changes& c, Counters* counters, Change change) {
   __shared__ typename Meeting<S, K, V>::Board board;
+  Meeting<S, K, V> meeting{board};
   uint32_t i = uint32_t(thread_index());
   Operation<S> op = operation<S, K, V>(c, i);
   leave_reductions(c, op);
-  Meeting<S, K, V> meeting{c, i, board};
-  meeting.unite(op);
-  change(op);
-  meeting.part(op);
+  const bool there = op.there;
+  bool later = false, met = false;
+  for (uint32_t flags = kOnce;; flags = 0) {
+    change(op, flags);
+    if (met) break;
+    later = there && op.outcome == kLater;
+    met = count_block(later) != 0;
+    if (!met) break;
+    op.there = later;
+    if (later) op = operation<S, K, V>(c, i);
+    meeting.unite(op);
+  }
+  if (met) {
+    Operation<S> was{false, 0, 0, 0};
+    if (later) was = operation<S, K, V>(c, i);
+    meeting.part(op, was);
+  }
+  op.there = there;
   outcome<S, V>(c, i, op);
   list(c, i, op, false);  // nothing contends in mixed batches
   tally_block(counters, op.outcome);
