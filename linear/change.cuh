@@ -62,9 +62,7 @@ struct Sector {
 // disappear (reuse is never set in a launch that deletes), so two inserters of
 // one key come to the same slot: one wins, the other reads again and finds it.
 // A dead slot remembers its key; without reuse the key returns to it.
-//
-// With Defers, and kOnce, who finds another thread faster is put off.
-template <class S, int Lanes, int Pieces, class V = void, bool Defers = false>
+template <class S, int Lanes, int Pieces, class V = void>
 __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation<S>& op) {
   using Key = typename S::Key;
   using Word = typename S::Word;
@@ -138,7 +136,6 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
       }
     }
     done = Outcome(shuffle(kAll, uint32_t(done), actor));
-    if (Defers && done == kAgain && (flags & kOnce)) done = kLater;
     if constexpr (S::kHasValue) value = shuffle(kAll, value, actor);
 
     bool over = acts && done != kAgain;
@@ -201,7 +198,7 @@ __device__ __forceinline__ void alone(const Table& t, uint32_t flags, Operation<
 // change_all is change, by lanes first where that is faster: the host then chooses
 // wide tiles, since what lanes leave over lies far from home. It is dealt out to the
 // tiles evenly.
-template <class S, int Lanes, int Pieces, class V = void, bool Defers = false>
+template <class S, int Lanes, int Pieces, class V = void>
 __device__ __forceinline__ void change_all(const Table& t, uint32_t flags, Operation<S>& op) {
   const bool there = op.there, cached = Lanes == kWideLanes && (flags & kCached);
   Operation<S> dealt = op;
@@ -213,7 +210,7 @@ __device__ __forceinline__ void change_all(const Table& t, uint32_t flags, Opera
              shuffle(kAll, op.value, deal.from)};
     to = deal.to;
   }
-  change<S, Lanes, Pieces, V, Defers>(t, flags, dealt);
+  change<S, Lanes, Pieces, V>(t, flags, dealt);
   if (cached) {
     uint32_t outcome = shuffle(kAll, uint32_t(dealt.outcome), to);
     auto value = shuffle(kAll, dealt.value, to);
