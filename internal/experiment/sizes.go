@@ -30,9 +30,9 @@ on tables of 2^20 keys, get_own and put_own on tables of as many keys as the bat
 loop. The parameters crossover_get and so on are the numbers of keys from which on no batch was slower than the loop. Why
 there: a call costs a microsecond or two whatever it brings, a loop nothing. Against that a call hashes and fetches many
 keys before it compares the first, so that their cache misses overlap, and from 2^13 keys on it uses all cores. Where the
-table lies in memory, some hundred keys pay for the call. A table that lies in a core's own cache has no misses to
-overlap; there the loop stays ahead until the table outgrows that cache. The limit of put is a compare-and-swap, which a
-loop does without.`,
+table lies in memory, a few dozen keys pay for the call. A table that lies in a core's own cache has no misses to
+overlap; there the loop stays ahead until the table outgrows that cache, or more cores than two share the batch. The limit
+of put is a compare-and-swap, which a loop does without.`,
 	run: func(ctx context.Context, r *runner) error {
 		if r.onGPU() {
 			return runSizes(ctx, r)
@@ -94,9 +94,10 @@ func runSizes(ctx context.Context, r *runner) error {
 		sizes = append(sizes, n)
 	}
 	r.result.Parameters["keys"] = sizes[len(sizes)-1]
-	if err := r.limits(ctx, 32*min(onHost, n), roofline.HostToDevice, roofline.DeviceToHost, roofline.HostBoth); err != nil {
+	if err := r.limits(ctx, regionOf(32*min(onHost, n)), roofline.HostToDevice, roofline.DeviceToHost, roofline.HostBoth); err != nil {
 		return err
 	}
+	delete(r.result.Parameters, "limits_region_bytes") // of copies only
 	if err := sizesOf[uint32, uint32](ctx, r, sizes, onHost); err != nil || r.Scale == Quick {
 		return err
 	}

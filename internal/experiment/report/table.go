@@ -37,7 +37,7 @@ var (
 		}
 		return load(r.Load)
 	}}
-	coresColumn     = column{"cores", false, func(r experiment.Row) string { return zeroEmpty(r.Cores, count(r.Cores)) }}
+	coresColumn = column{"cores", false, func(r experiment.Row) string { return zeroEmpty(r.Cores, count(r.Cores)) }}
 )
 
 // Tabulate arranges the rows of a result: where several operations were
