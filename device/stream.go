@@ -99,8 +99,8 @@ func (s *Stream) Sync(ctx context.Context) error { return s.driver.Sync(ctx) }
 func (s *Stream) Close() error { return s.driver.Close() }
 
 // Launch submits kernel k with grid blocks of block threads each. P is the
-// kernel's one parameter struct, of exactly the size the kernel declares;
-// params is copied.
+// kernel's one parameter struct, or one whose fields are its parameters, of
+// exactly the size the kernel declares; params is copied.
 func Launch[P any](s *Stream, k Kernel, grid, block Dim, params *P) error {
 	size := int(unsafe.Sizeof(*params))
 	if size != k.ParamSize() {

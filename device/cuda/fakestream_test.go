@@ -197,12 +197,11 @@ func (f *fake) launchCall(args []uintptr) Code {
 		return invalidValue
 	}
 	var params addParams
-	size := 0
-	if sizes := f.sizesOf(name); len(sizes) > 0 {
-		size = sizes[0]
+	extra := *(*[5]uintptr)(at(args[10]))
+	if args[9] != 0 || extra[0] != launchParamBufferPointer || extra[2] != launchParamBufferSize || extra[4] != launchParamEnd {
+		return invalidValue
 	}
-	pointers := *(*[1]uintptr)(at(args[9]))
-	copy(params.bytes(), hostBytes(pointers[0], uintptr(size)))
+	copy(params.bytes(), hostBytes(extra[1], *(*uintptr)(at(extra[3]))))
 	return f.submit(args[8], fakeOp{run: func() {
 		f.launch = append(f.launch, name)
 		switch name {

@@ -9,6 +9,7 @@ import (
 // Struct is a struct of C++ as the compiler lays it out.
 type Struct struct {
 	Name   string // with namespaces, without arguments: "weft::linear::GetParams"
+	Kernel string // whose parameters these are, if C++ has no such struct
 	Size   int
 	Fields []Field
 }
@@ -29,8 +30,8 @@ type Type struct {
 	Dims   []int   // of an array, outermost first
 }
 
-// size is that of the whole field.
-func (t *Type) size() int {
+// Bytes is the size of the whole field.
+func (t *Type) Bytes() int {
 	n := t.Size
 	for _, d := range t.Dims {
 		n *= d
@@ -97,7 +98,7 @@ func (i *Info) fieldType(n *node) (Type, error) {
 	case dwarf.TagBaseType:
 		return number(t.number(dwarf.AttrEncoding), size, t.name())
 	}
-	return Type{}, fmt.Errorf("%s %s: a field is a number, a pointer, a struct, or an array of them", t.Tag, t.name())
+	return Type{}, fmt.Errorf("%s %s: Go has integers of up to 64 bits, float and double, bool, enums, pointers, structs, and arrays of them", t.Tag, t.name())
 }
 
 // dims are the lengths of an array.
@@ -140,7 +141,7 @@ func number(encoding, size int, name string) (Type, error) {
 		kind = "uint"
 	}
 	if kind == "" || size > 8 || size == 0 {
-		return Type{}, fmt.Errorf("no type of Go is like %s, of %d bytes", name, size)
+		return Type{}, fmt.Errorf("no type of Go is like %s, of %d bytes; there are integers of up to 64 bits, float and double, bool, enums, pointers, structs, and arrays of them", name, size)
 	}
 	return Type{Go: fmt.Sprintf("%s%d", kind, 8*size), Size: size}, nil
 }

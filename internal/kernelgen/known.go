@@ -1,0 +1,15 @@
+package kernelgen
+
+// knownTypes are Go's twins of the structs of weft's headers that kernels of
+// users take: a pool to allocate from, or a view of a structure.
+var knownTypes = map[string]string{
+	"weft::Allocator": weftPath + "/alloc.Ref",
+}
+
+// known are the types that need no -type. weft itself says what it means.
+func (o *options) known() map[string]string {
+	if o.own() {
+		return nil
+	}
+	return knownTypes
+}
