@@ -90,6 +90,31 @@ func (f *fake) device(address, size uintptr) []byte {
 	return b[address-base:][:size]
 }
 
+// attribute tells about the memory at an address.
+func (f *fake) attribute(result, attribute, address uintptr) Code {
+	base := address &^ (addrStep - 1)
+	size := uintptr(len(f.memory[base]))
+	if r := f.ranges[base]; r != nil {
+		size = uintptr(len(r.data))
+	}
+	alias, isHost := f.aliases[base]
+	if isHost {
+		size = alias.size
+	}
+	if address-base >= size {
+		return invalidValue
+	}
+	switch {
+	case attribute == pointerDeviceOrdinal:
+		put(result, f.owner[base])
+	case isHost:
+		put(result, int32(memoryTypeHost))
+	default:
+		put(result, int32(2)) // CU_MEMORYTYPE_DEVICE
+	}
+	return success
+}
+
 // pageLocked reports whether the driver knows the host memory.
 func (f *fake) pageLocked(address, size uintptr) bool {
 	for lo, b := range f.host {

@@ -200,8 +200,9 @@ func (o *options) qualifyTypes() error {
 		if pkg, _, qualified := strings.Cut(base, "."); !qualified || pkg == "" || strings.Contains(first, ".") {
 			continue
 		}
-		if dir == "" {
-			return usage("-type %s=%s: give the import path of the package, or its directory in this module", cpp, name)
+		pkg, _, _ := strings.Cut(base, ".")
+		if _, err := os.Stat(filepath.Join(o.root, dir, pkg)); err != nil {
+			return usage("-type %s=%s: this module has no directory %s%s; give the import path of a package elsewhere", cpp, name, dir, pkg)
 		}
 		o.types[cpp] = o.module.path + "/" + name
 	}

@@ -68,7 +68,7 @@ func TestUsage(t *testing.T) {
 		{"-target sm_80: want ascending numbers", []string{"-target", "sm_80", "k.cu"}},
 		{"-widths 32: want pairs", []string{"-widths", "32", "k.cu"}},
 		{"want C++=Go", []string{"-type", "Table", "k.cu"}},
-		{"-type T=gpu.T: give the import path", []string{"-type", "T=gpu.T", "k.cu"}},
+		{"-type T=gpu.T: this module has no directory gpu", []string{"-type", "T=gpu.T", "k.cu"}},
 		{"-I k.go: want a directory", []string{"-I", "k.go", "k.cu"}},
 		{"-check takes one directory", []string{"-check", "a", "b"}},
 		{"func is no name for a Go package", []string{"-package", "func", "k.cu"}},
