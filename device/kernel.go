@@ -29,8 +29,8 @@ type Target struct {
 	Arch int    // 80, 90
 	PTX  string // PTX assembly text
 	// Params are the kernels of PTX and the size in bytes of what each takes: of
-	// its one parameter struct, or of a struct whose fields are its parameters.
-	// Nil in images made by hand: devices then find
+	// its one parameter struct, or of a struct whose fields are its parameters,
+	// without padding at its end. Nil in images made by hand: devices then find
 	// out by themselves, if they can.
 	Params map[string]int
 }
@@ -55,6 +55,6 @@ type Module interface {
 type Kernel interface {
 	Name() string
 	// ParamSize is the size in bytes of the kernel's one parameter struct, or of
-	// a struct whose fields are its parameters.
+	// a struct whose fields are its parameters, without padding at its end.
 	ParamSize() int
 }

@@ -45,7 +45,8 @@ var frames = sync.Pool{New: func() any {
 }}
 
 // How cuLaunchKernel is told that parameters are a block of memory: as many as
-// the kernel takes, laid out like the fields of a struct.
+// the kernel takes, laid out like the fields of a struct. Drivers refuse a size
+// that is larger, with padding at the end (CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES).
 const (
 	launchParamEnd           = 0 // CU_LAUNCH_PARAM_END
 	launchParamBufferPointer = 1 // CU_LAUNCH_PARAM_BUFFER_POINTER

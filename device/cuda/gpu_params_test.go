@@ -42,7 +42,7 @@ type mixedParams struct {
 // Several parameters are given as the fields of a struct.
 func TestGPUSeveralParameters(t *testing.T) {
 	d, s := gpu(t)
-	m, err := d.Load(&device.Image{Name: "mixed", Targets: []device.Target{{Arch: 80, PTX: mixed, Params: map[string]int{"mixed": 24}}}})
+	m, err := d.Load(&device.Image{Name: "mixed", Targets: []device.Target{{Arch: 80, PTX: mixed, Params: map[string]int{"mixed": 17}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func TestSeveralParameters(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	m, err := d.Load(&device.Image{Name: "mixed", Targets: []device.Target{{Arch: 80, PTX: mixed, Params: map[string]int{"mixed": 24}}}})
+	m, err := d.Load(&device.Image{Name: "mixed", Targets: []device.Target{{Arch: 80, PTX: mixed, Params: map[string]int{"mixed": 17}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

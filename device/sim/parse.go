@@ -115,7 +115,6 @@ func (p *parser) entry() error {
 			}
 			p.accept(",")
 		}
-		p.k.padParams()
 	}
 	for !p.accept("{") {
 		switch t := p.next(); t.text {
@@ -352,14 +351,6 @@ func (p *parser) initializer(v *variable, t typ) error {
 	}
 }
 
-// padParams makes the size of the parameters a multiple of their alignment, as
-// that of a struct with the same fields.
-func (k *kernel) padParams() {
-	if k.paramAlign > 0 {
-		k.paramSize = (k.paramSize + k.paramAlign - 1) &^ (k.paramAlign - 1)
-	}
-}
-
 // place gives a variable its offset. Offsets of shared and local variables
 // are per kernel; a shared variable of the file is placed when a kernel names
 // it, see [parser.lookup].
@@ -369,7 +360,6 @@ func (p *parser) place(v *variable) {
 	case spaceParam:
 		v.addr = fit(p.k.paramSize)
 		p.k.paramSize = int(v.addr) + v.size
-		p.k.paramAlign = max(p.k.paramAlign, v.align)
 	case spaceLocal:
 		v.addr = fit(p.k.local)
 		p.k.local = int(v.addr) + v.size

@@ -15,19 +15,18 @@ type module struct {
 // A kernel is an entry point: first as parsed (body), then as resolved to a
 // program by [assemble].
 type kernel struct {
-	name       string
-	mod        *module
-	line       int
-	paramSize  int // of the block of all parameters
-	paramAlign int
-	maxBlock   int // threads per block allowed by .maxntid, 0 if not given
-	shared     int // bytes of static shared memory per block
-	local      int // bytes of local memory per thread
-	body       []statement
-	labels     map[string]int      // index into body
-	tables     map[string][]string // targets of brx.idx
-	rows       int                 // 64-bit register rows
-	preds      int                 // predicate registers
+	name      string
+	mod       *module
+	line      int
+	paramSize int
+	maxBlock  int // threads per block allowed by .maxntid, 0 if not given
+	shared    int // bytes of static shared memory per block
+	local     int // bytes of local memory per thread
+	body      []statement
+	labels    map[string]int      // index into body
+	tables    map[string][]string // targets of brx.idx
+	rows      int                 // 64-bit register rows
+	preds     int                 // predicate registers
 }
 
 // What a kernel may ask for: an H200's limits, except for registers and for

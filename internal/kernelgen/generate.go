@@ -175,16 +175,14 @@ func (g *generated) parameters(info *cstruct.Info, v variant, e entry) error {
 	}
 	s := fields[0].Type.Struct
 	if len(fields) > 1 || s == nil {
-		s = &cstruct.Struct{Name: g.call(e.name, v) + "Params", Kernel: strings.TrimSuffix(e.name, v.suffix()), Size: e.size}
-		for i, f := range fields {
-			f.Offset = e.params[i].offset
-			if f.Type.Bytes() != e.params[i].size {
-				return fmt.Errorf("parameter %s has %d bytes, and %d in PTX", f.Name, f.Type.Bytes(), e.params[i].size)
+		for i := range fields {
+			fields[i].Offset = e.params[i].offset
+			if n := fields[i].Type.Bytes(); n != e.params[i].size {
+				return fmt.Errorf("parameter %s has %d bytes, and %d in PTX", fields[i].Name, n, e.params[i].size)
 			}
-			s.Fields = append(s.Fields, f)
 		}
-	}
-	if s.Size != e.size {
+		s = cstruct.Parameters(strings.TrimSuffix(e.name, v.suffix()), g.call(e.name, v)+"Params", fields)
+	} else if s.Size != e.size {
 		return fmt.Errorf("%s has %d bytes, and the PTX takes %d", s.Name, s.Size, e.size)
 	}
 	name, err := g.structs.Add(s)

@@ -19,7 +19,7 @@ type ptx struct {
 type entry struct {
 	name   string
 	params []param
-	size   int // of the block of all parameters
+	size   int // of the block of all parameters, without padding at the end
 }
 
 func (e entry) equal(o entry) bool { return slices.Equal(e.params, o.params) && e.size == o.size }
@@ -71,7 +71,6 @@ func parsePTX(text string) (*ptx, error) {
 // of memory, with each at a multiple of its alignment, in order.
 func parseEntry(name, list string) (entry, error) {
 	e := entry{name: name}
-	largest := 1
 	for text := range strings.SplitSeq(list, ",") {
 		text = strings.TrimSpace(text)
 		if text == "" {
@@ -90,16 +89,12 @@ func parseEntry(name, list string) (entry, error) {
 			n, _ := strconv.Atoi(m[3])
 			size *= n
 		}
-		at := roundUp(e.size, align)
+		at := (e.size + align - 1) &^ (align - 1)
 		e.params = append(e.params, param{at, size})
-		e.size, largest = at+size, max(largest, align)
+		e.size = at + size
 	}
-	e.size = roundUp(e.size, largest)
 	return e, nil
 }
-
-// roundUp is the next multiple of unit, which is a power of two.
-func roundUp(n, unit int) int { return (n + unit - 1) &^ (unit - 1) }
 
 // strip drops what does not assemble: comments, source positions, blank lines
 // and indentation, which make up a third of clang's output.

@@ -46,7 +46,7 @@ $L__BB0_1:                              // =>This Loop
 	}
 	want := []entry{
 		{"a_get", []param{{0, 48}}, 48},
-		{"a_put", []param{{0, 4}, {8, 8}, {16, 1}, {32, 12}}, 48},
+		{"a_put", []param{{0, 4}, {8, 8}, {16, 1}, {32, 12}}, 44},
 		{"a_wait", nil, 0},
 	}
 	if !slices.EqualFunc(p.entries, want, func(e, f entry) bool { return e.name == f.name && e.equal(f) }) {

@@ -197,7 +197,17 @@ func TestKnownTypes(t *testing.T) {
 
 func TestParametersOfKernels(t *testing.T) {
 	var p Package
-	name, err := p.Add(&Struct{Name: "ScaleParams", Kernel: "scale", Size: 8, Fields: []Field{{"n", 0, Type{Go: "uint64", Size: 8}}}})
+	pair := &Struct{Name: "Pair", Size: 8, Fields: []Field{{"a", 0, Type{Go: "uint32", Size: 4}}, {"b", 4, Type{Go: "uint32", Size: 4}}}}
+	for want, fields := range map[int][]Field{
+		24: {{"n", 0, Type{Go: "uint8", Size: 1}}, {"p", 8, Type{Go: "device.Ptr", Size: 8}}, {"m", 16, Type{Go: "uint8", Size: 1}}},
+		12: {{"s", 0, Type{Struct: pair, Size: 8}}, {"m", 8, Type{Go: "uint8", Size: 1, Dims: []int{2}}}},
+		3:  {{"a", 0, Type{Go: "bool", Size: 1, Dims: []int{3}}}},
+	} {
+		if s := Parameters("k", "KParams", fields); s.Size != want {
+			t.Errorf("%v: %d bytes, want %d", fields, s.Size, want)
+		}
+	}
+	name, err := p.Add(Parameters("scale", "ScaleParams", []Field{{"n", 0, Type{Go: "uint64", Size: 8}}}))
 	if err != nil || name != "scaleParams" {
 		t.Fatal(name, err)
 	}

@@ -39,6 +39,30 @@ func (t *Type) Bytes() int {
 	return n
 }
 
+// align is what Go aligns it to.
+func (t *Type) align() int {
+	if t.Struct == nil {
+		return t.Size
+	}
+	largest := 1
+	for _, f := range t.Struct.Fields {
+		largest = max(largest, f.Type.align())
+	}
+	return largest
+}
+
+// Parameters are a struct that has the parameters of a kernel as its fields. It is
+// as long as Go makes it.
+func Parameters(kernel, name string, fields []Field) *Struct {
+	s := &Struct{Name: name, Kernel: kernel, Fields: fields}
+	for _, f := range fields {
+		s.Size = f.Offset + f.Type.Bytes()
+	}
+	whole := Type{Struct: s}
+	s.Size = (s.Size + whole.align() - 1) &^ (whole.align() - 1)
+	return s
+}
+
 // structOf reads a struct.
 func (i *Info) structOf(n *node) (*Struct, error) {
 	if s := i.structs[n.Offset]; s != nil {
