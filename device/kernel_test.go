@@ -85,11 +85,11 @@ func TestLaunchDropsPadding(t *testing.T) {
 		b uint16
 		_ [6]byte
 	}{1, 0x0203, [6]byte{}}
-	for _, err := range []error{
-		device.Launch(s, kernel(10), device.Dim{}, device.Dim{}, &implicit),
-		device.Launch(s, kernel(10), device.Dim{}, device.Dim{}, &explicit),
+	for _, launch := range []func() error{
+		func() error { return device.Launch(s, kernel(10), device.Dim{}, device.Dim{}, &implicit) },
+		func() error { return device.Launch(s, kernel(10), device.Dim{}, device.Dim{}, &explicit) },
 	} {
-		if err != nil || string(l.params) != "\x01\x00\x00\x00\x00\x00\x00\x00\x03\x02" {
+		if err := launch(); err != nil || string(l.params) != "\x01\x00\x00\x00\x00\x00\x00\x00\x03\x02" {
 			t.Errorf("launched with % x: %v", l.params, err)
 		}
 		l.params = nil
