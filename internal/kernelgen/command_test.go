@@ -162,6 +162,10 @@ func TestOtherModule(t *testing.T) {
 // A kernel may take nothing, and structs that weft knows.
 func TestParametersOfUsers(t *testing.T) {
 	otherModule(t, `#include "weft/alloc.cuh"
+namespace weft::linear { template <class K, class V> struct Ref { K* keys; }; }
+namespace weft::slab { template <class K> struct Ref { K* keys; }; struct MultiRef { uint64_t* keys; }; }
+struct Both { weft::linear::Ref<uint32_t, int> ids; weft::linear::Ref<uint64_t, float> wide; weft::slab::Ref<int> s; weft::slab::MultiRef m; };
+extern "C" __global__ void both(Both b) { b.wide.keys[0] = b.ids.keys[0] + b.s.keys[0] + b.m.keys[0]; }
 extern "C" __global__ void nothing() {}
 extern "C" __global__ void units(weft::Allocator pool, uint8_t* x, const float (*matrix)[4]) { x[0] = pool.count; x[1] = matrix[1][1]; }
 `)
@@ -169,7 +173,7 @@ extern "C" __global__ void units(weft::Allocator pool, uint8_t* x, const float (
 		t.Fatal(complaint)
 	}
 	src := read(t, "k_params_gen.go")
-	for _, want := range []string{"pool   alloc.Ref\n", "matrix device.Ptr\n", "\"github.com/weftgo/weft/alloc\"\n", "[unsafe.Sizeof(alloc.Ref{})]byte{}"} {
+	for _, want := range []string{"pool   alloc.Ref\n", "ids  linear.Ref\n", "wide linear.Ref\n", "s    slab.Ref\n", "m    slab.Ref\n", "matrix device.Ptr\n", "\"github.com/weftgo/weft/alloc\"\n", "[unsafe.Sizeof(alloc.Ref{})]byte{}"} {
 		if !strings.Contains(src, want) {
 			t.Errorf("generated structs lack %q:\n%s", want, src)
 		}

@@ -193,6 +193,16 @@ func TestKnownTypes(t *testing.T) {
 	if got := p.Unused(); len(got) > 0 {
 		t.Errorf("unused are %q", got)
 	}
+	// Several structs may be one type, if they are as long as each other.
+	p = Package{Known: map[string]string{"a::Ref": "example.org/x/a.Ref", "a::MultiRef": "example.org/x/a.Ref", "a::Long": "example.org/x/a.Ref"}}
+	for name, size := range map[string]int{"a::Ref": 8, "a::MultiRef": 8} {
+		if _, err := p.Add(&Struct{Name: name, Size: size}); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := p.Add(&Struct{Name: "a::Long", Size: 16}); err == nil {
+		t.Error("structs of two sizes are one type")
+	}
 }
 
 func TestParametersOfKernels(t *testing.T) {

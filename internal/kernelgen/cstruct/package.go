@@ -45,7 +45,12 @@ func (p *Package) add(s *Struct) error {
 		p.structs, p.imports, p.used = map[string]*Struct{}, map[string]bool{}, map[string]bool{}
 	}
 	name := p.goName(s)
-	if old := p.structs[name]; old != nil {
+	if old := p.structs[name]; old != nil && p.isKnown(s) {
+		if old.Size != s.Size {
+			return fmt.Errorf("%s has %d bytes and %s has %d, and both are %s in Go", old.Name, old.Size, s.Name, s.Size, name)
+		}
+		return nil
+	} else if old != nil {
 		return same(old, s, name)
 	}
 	p.structs[name] = s
