@@ -205,6 +205,10 @@ __device__ __forceinline__ void change_all(const Table& t, uint32_t flags, Opera
   uint32_t to = 0;
   if (cached) {
     alone<S, V>(t, flags, op);
+    if (ballot(kAll, op.there) == 0) {
+      op.there = there;
+      return;
+    }
     Deal<Lanes> deal(op.there);
     dealt = {deal.from < kWarp, shuffle(kAll, op.kind, deal.from), shuffle(kAll, op.key, deal.from),
              shuffle(kAll, op.value, deal.from)};

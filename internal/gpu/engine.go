@@ -197,12 +197,11 @@ func (e *Engine) changeOn(s *device.Stream, part *batch.Batch, x *Scratch, to Li
 			return nil, err
 		}
 	}
-	// Changed, behind both, is what Close waits for.
-	err = e.Submit(s, func() error { return errors.Join(e.launch(s, part, x, to, first), s.Record(e.Visible)) })
+	err = e.SubmitVisible(s, func() error { return e.launch(s, part, x, to, first) })
 	if err != nil || !report {
 		return nil, err
 	}
-	if err := e.Stream.Wait(e.Changed); err != nil {
+	if err := e.Stream.Wait(e.Changed()); err != nil {
 		return nil, err
 	}
 	return e.ReadFailed(context.Background(), x)
@@ -350,7 +349,7 @@ func (e *Engine) Counters(ctx context.Context) (core.Counters, error) {
 	if !e.stale {
 		return e.known, nil
 	}
-	if err := e.Stream.Wait(e.Changed); err != nil {
+	if err := e.Stream.Wait(e.Changed()); err != nil {
 		return core.Counters{}, err
 	}
 	var c [2]uint64

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -17,14 +18,16 @@ type Queue struct {
 	Dev    device.Device
 	Widths batch.Widths
 
-	// Stream runs what the engine does on its own account. Changed is recorded
-	// behind each change, on whichever stream, and waited for by the next:
-	// changes run one after another. Visible is recorded behind changes that
-	// callers submit to streams, and waited for by lookups from host memory;
-	// other changes have been waited for when their call returns, and until
-	// then nobody is promised to see them.
-	Stream           *device.Stream
-	Changed, Visible *device.Event
+	// Stream runs what the engine does on its own account.
+	Stream *device.Stream
+	// Visible is recorded behind changes that callers submit to streams, and waited
+	// for by lookups from host memory. Other changes have been waited for when their
+	// call returns, and until then nobody is promised to see them.
+	Visible *device.Event
+
+	changed *device.Event                // recorded behind those
+	last    atomic.Pointer[device.Event] // the one of the two behind the last change
+	stream  *device.Stream               // that runs it
 
 	control device.Slice[uint32] // see the words below
 }
@@ -50,11 +53,12 @@ func (q *Queue) Open(dev device.Device, w batch.Widths) (err error) {
 	if q.Stream, err = dev.NewStream(); err != nil {
 		return err
 	}
-	for _, e := range []**device.Event{&q.Changed, &q.Visible} {
+	for _, e := range []**device.Event{&q.changed, &q.Visible} {
 		if *e, err = dev.NewEvent(); err != nil {
 			return err
 		}
 	}
+	q.last.Store(q.changed)
 	if q.control, err = device.Make[uint32](dev, words); err != nil {
 		return err
 	}
@@ -63,7 +67,7 @@ func (q *Queue) Open(dev device.Device, w batch.Widths) (err error) {
 
 // Close waits for all changes and frees everything. No call is under way.
 func (q *Queue) Close() (err error) {
-	events := []*device.Event{q.Changed, q.Visible}
+	events := []*device.Event{q.changed, q.Visible}
 	for _, e := range events { // streams of callers may be about to record them
 		if e != nil {
 			err = errors.Join(err, e.Sync(context.Background()))
@@ -84,14 +88,30 @@ func (q *Queue) Close() (err error) {
 	return err
 }
 
+// Changed is the event behind all changes: each runs behind the one before.
+func (q *Queue) Changed() *device.Event { return q.last.Load() }
+
 // Submit launches a change behind the one before. After an error, too, later
 // changes wait for what has been launched.
-func (q *Queue) Submit(s *device.Stream, launch func() error) error {
-	if err := s.Wait(q.Changed); err != nil {
-		return err
+func (q *Queue) Submit(s *device.Stream, launch func() error) error { return q.submit(s, q.changed, launch) }
+
+// SubmitVisible is Submit for changes that callers submit to streams.
+func (q *Queue) SubmitVisible(s *device.Stream, launch func() error) error {
+	return q.submit(s, q.Visible, launch)
+}
+
+// submit calls the driver no more than it must: each call takes as long as a few
+// thousand operations.
+func (q *Queue) submit(s *device.Stream, behind *device.Event, launch func() error) error {
+	if s != q.stream {
+		if err := s.Wait(q.Changed()); err != nil {
+			return err
+		}
 	}
 	err := launch()
-	return errors.Join(err, s.Record(q.Changed))
+	q.stream = s
+	q.last.Store(behind)
+	return errors.Join(err, s.Record(behind))
 }
 
 // Word is the address of a word.

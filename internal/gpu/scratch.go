@@ -127,7 +127,7 @@ func (w *Workspace) done(x *Scratch) bool {
 	if x.user == nil {
 		return true
 	}
-	if x.user.Changed.Sync(core.Ended) != nil {
+	if x.user.Changed().Sync(core.Ended) != nil {
 		return false
 	}
 	x.user = nil
@@ -163,7 +163,7 @@ func (q *Queue) use(s *device.Stream, x *Scratch) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if x.user != nil && x.user != q {
-		if err := s.Wait(x.user.Changed); err != nil {
+		if err := s.Wait(x.user.Changed()); err != nil {
 			return err
 		}
 	}
@@ -181,7 +181,7 @@ func (w *Workspace) follow(s *device.Stream, x *Scratch) error {
 	if x.user == nil {
 		return nil
 	}
-	return s.Wait(x.user.Changed)
+	return s.Wait(x.user.Changed())
 }
 
 // forget takes a queue, whose changes are done, off the scratches that it used.

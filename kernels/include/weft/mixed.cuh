@@ -24,13 +24,6 @@ struct Crowd {
     value = shuffle(kAll, op.value, puts ? highest(puts) : news ? lowest(news) : lane_index());
   }
 
-  // alike are the lanes with an operation on a key of one hash: mostly few, and
-  // found at once.
-  __device__ static __forceinline__ uint32_t alike(const Operation<S>& op) {
-    uint32_t there = ballot(kAll, op.there), same = match_any(kAll, uint32_t(op.key ^ uint64_t(op.key) >> 32));
-    return op.there ? same & there : 1u << lane_index();
-  }
-
   // leader is the lane that does what all do, and kind what it does: that leaves the
   // slot as they would.
   __device__ __forceinline__ uint32_t leader() const { return lowest(lanes); }
@@ -63,19 +56,29 @@ struct Crowd {
 
   // peers are the lanes that have this one's key.
   __device__ static __forceinline__ uint32_t peers(const Operation<S>& op) {
-    uint32_t same = alike(op), own = 1u << lane_index();
-    bool agrees = op.key == shuffle(kAll, op.key, lowest(same));  // with the first of its hash
-    uint32_t all = ballot(kAll, agrees);
-    return agrees ? same & all : own;
+    uint32_t same = match_any(kAll, uint32_t(op.key)) & ballot(kAll, op.there);
+    if constexpr (sizeof(Key) == 8) same &= match_any(kAll, uint32_t(op.key >> 32));
+    return op.there ? same : 1u << lane_index();
   }
 };
+
+// crowds tells whether lanes of the warp probably have one key: whether one has that of
+// a lane whose number differs in one bit. To compare all of them costs a mixed batch
+// that has no such keys a tenth.
+template <class Key>
+__device__ __forceinline__ bool crowds(Key key) {
+  const uint32_t folded = uint32_t(key ^ uint64_t(key) >> 32);
+  bool same = false;
+#pragma unroll
+  for (uint32_t bit = 1; bit < kWarp; bit *= 2) same |= shuffle_xor(kAll, folded, bit) == folded;
+  return ballot(kAll, same) != 0;
+}
 
 // change_crowds changes the table by one lane for each key.
 template <class S, class K, class V, class Change>
 __device__ __forceinline__ void change_crowds(const Changes& c, uint32_t i, Operation<S>& op, Change change) {
   const bool there = op.there;
-  uint32_t alike = Crowd<S>::alike(op);
-  const bool many = ballot(kAll, (alike & (alike - 1)) != 0) != 0;
+  const bool many = crowds(op.key);
   if (many) {
     Crowd<S> crowd(op);
     if (there) op.kind = crowd.kind(), op.value = crowd.value;
