@@ -33,10 +33,10 @@ func TestOmissionsAreNoticed(t *testing.T) {
 // notHere are the calls of the engine that programs on maps don't make, or that
 // they cannot miss.
 var notHere = map[string]string{
-	"e.Stream.Wait(e.Changed()) in (*Engine).changeOn":                       "only parts of a change in a growing table report",
-	"s.Wait(x.user.Changed()) in (*Workspace).follow":                        "TestScratchOmissions of package gpu",
-	"s.Wait(x.user.Changed()) in (*Queue).use":                               "TestScratchOmissions of package gpu",
-	"x.user.Changed().Sync(core.Ended) in (*Workspace).done":                 "asks, and does not wait",
+	"e.Stream.Wait(e.Changed()) in (*Engine).changeOn":                     "only parts of a change in a growing table report",
+	"s.Wait(x.user.Changed()) in (*Workspace).follow":                      "TestScratchOmissions of package gpu",
+	"s.Wait(x.user.Changed()) in (*Queue).use":                             "TestScratchOmissions of package gpu",
+	"x.user.Changed().Sync(core.Ended) in (*Workspace).done":               "asks, and does not wait",
 	"s.Sync(context.Background()) in (*Engine).expandLarge":                "a map's answers are of one size",
 	"s.CopyOut(ctx, device.Bytes(now[:]), found) in (*Engine).expandLarge": "a map's answers are of one size",
 }

@@ -93,7 +93,9 @@ func (q *Queue) Changed() *device.Event { return q.last.Load() }
 
 // Submit launches a change behind the one before. After an error, too, later
 // changes wait for what has been launched.
-func (q *Queue) Submit(s *device.Stream, launch func() error) error { return q.submit(s, q.changed, launch) }
+func (q *Queue) Submit(s *device.Stream, launch func() error) error {
+	return q.submit(s, q.changed, launch)
+}
 
 // SubmitVisible is Submit for changes that callers submit to streams.
 func (q *Queue) SubmitVisible(s *device.Stream, launch func() error) error {
