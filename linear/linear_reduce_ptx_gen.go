@@ -19,6 +19,8 @@ import (
 //kernelgen:input a709631630e93d593fde5931391e68226a7757f559157ef8c73b0c322028b60a 3073 kernels/include/weft/entry.cuh
 //kernelgen:input 132e2d4399c0a34a22537d522baef89df23cec01c04d6a0755bff73dbb374809 8409 kernels/include/weft/gather.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
+//kernelgen:input e6194e6cf3cb635d8bb01abccfb0d35dfb6904f3baf880aa771d81ed77a039f5 5112 kernels/include/weft/linear_change.cuh
+//kernelgen:input ab5352c996b1467c1b8e47cc65fc7805ded103a584a824074d016d873548fc7f 3805 kernels/include/weft/linear_table.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
@@ -27,10 +29,10 @@ import (
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input 12d80c1067fe90ab38ebffb5ff90ebcef9cbad6b82a58d80c135aa1de8566166 4061 kernels/include/weft/unite.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:input 1487e65e8b56854a5d6f541b0beaef7aeca532056b9351d808c39b1260860076 6718 linear/change.cuh
-//kernelgen:input 7b8b105d66bb770c4b26fa7fe3f9267a14a1e703c14ca20e2515b526c1fe317d 3110 linear/layout.cuh
+//kernelgen:input 8cce466ce7ef6d23d2bbc9fd266e4f4dc86cab585ad301d11b70d3e66c37d59d 896 linear/change.cuh
+//kernelgen:input d039bab454b4f55c5cae92c1d1396a8421c56b2f1fcf4de368bb5fb6f68f76cd 974 linear/layout.cuh
 //kernelgen:input 4eef2cbfe9679a6034357eb3ab0091b9573245ffc5437078d31cb2ac406ccdd5 3123 linear/linear_reduce.cu
-//kernelgen:input f72a902cb770728f6b595c23142cbf2566738c57eb71e88e595f8c05dbfdb72c 1584 linear/tuning.cuh
+//kernelgen:input 2244421269a1ee93ae6c38ba78e2bf46cff9f8933cf3fac0afb3bbe3ece110b7 950 linear/tuning.cuh
 //kernelgen:output 5dcd582c4815a092ba854ba0cfcac0fb45f41053ce24295bf89bb9aade55789f 193541 linear/linear_reduce_32_32_sm80.ptx
 //kernelgen:output 84a7fa077301b21194ea4129ba2b96b2925f2cc056bc2b06b24cd454ac2b356e 193541 linear/linear_reduce_32_32_sm90.ptx
 //kernelgen:output c3722b01dfcfcee5bb8442e421205247429c11526c495e2345e774b7f3f4c72f 197506 linear/linear_reduce_32_64_sm80.ptx
