@@ -31,13 +31,19 @@ type Queue struct {
 
 // Words in device memory that kernels report in.
 const (
-	WordContended = iota // operations that contend
-	WordFailed           // operations without room
-	WordLost             // the same in batches on the device, since last read
-	WordResult           // whatever a kernel finds out
-	WordSum              // 64 bits, which a lookup may add to
+	WordContended  = iota // operations that contend
+	WordFailed            // operations without room
+	WordResult            // whatever a kernel finds out
+	WordReductions        // the ticket of the last mixed batch that had any
+	WordSum               // 64 bits, which a lookup may add to
 	_
-	WordReductions // the ticket of the last mixed batch that had any
+	WordLost // operations without room in batches on the device, and of users' kernels, since last read: begins weft::Account
+	_
+	_ // what kernels of users have done: three numbers of 64 bits
+	_
+	_
+	_
+	_
 	_
 	WordReport // numbers of 64 bits, see Engine.Report
 	words      = WordReport + 2*reportNumbers
@@ -86,12 +92,12 @@ func (q *Queue) Close() (err error) {
 
 // Submit launches a change behind the one before. After an error, too, later
 // changes wait for what has been launched.
-func (q *Queue) Submit(s *device.Stream, launch func() error) error {
+func (q *Queue) Submit(s *device.Stream, launch func() error) (err error) {
 	if err := s.Wait(q.Changed); err != nil {
 		return err
 	}
-	err := launch()
-	return errors.Join(err, s.Record(q.Changed))
+	defer func() { err = errors.Join(err, s.Record(q.Changed)) }() // also where code of a user panics
+	return launch()
 }
 
 // Word is the address of a word.

@@ -1,6 +1,7 @@
 // Changes of a table of package linear by tiles.
 #pragma once
 
+#include "account.cuh"
 #include "linear_table.cuh"
 
 namespace weft::linear {
@@ -19,8 +20,8 @@ namespace weft::linear {
 // disappear (reuse is never set in a launch that deletes), so two inserters of
 // one key come to the same slot: one wins, the other reads again and finds it.
 // A dead slot remembers its key; without reuse the key returns to it.
-template <class S, int Lanes, int Pieces, class V = void>
-__device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation<S>& op) {
+template <class S, int Lanes, int Pieces, class V = void, class Counts = Uncounted>
+__device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation<S>& op, const Counts& counts = {}) {
   using Key = typename S::Key;
   using Word = typename S::Word;
   PathTile<S, Lanes, Pieces> tile;
@@ -86,9 +87,12 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
       Word* slot = &tile.at(t, path, step, number / tile.kSlots)->slots[number % tile.kSlots];
       Word word = tile.word(number);
       if (take) {
-        done = !S::swap(slot, word, S::pair(key, value)) ? kAgain : S::key(word) == S::kDead ? kRevived : kInserted;
+        done = counts.entry([&] {
+          return !S::swap(slot, word, S::pair(key, value)) ? kAgain : S::key(word) == S::kDead ? kRevived : kInserted;
+        });
       } else {
-        done = act<S, V>(slot, word, kind, key, value, flags);
+        if (Counts::kCounts && adds && S::key(word) != key) done = counts.entry([&] { return act<S, V>(slot, word, kind, key, value, flags); });
+        else done = act<S, V>(slot, word, kind, key, value, flags);
         value = S::value(word);
       }
     }

@@ -2,6 +2,7 @@
 // and SEARCH among them.
 #pragma once
 
+#include "account.cuh"
 #include "slab_table.cuh"
 
 namespace weft::slab {
@@ -47,9 +48,9 @@ __device__ __forceinline__ uint32_t attach(const Table& t, Resident& resident, L
 //
 // A warp that lives long brings its resident; one that runs an operation per
 // lane rarely needs a unit, and is better off with three registers more.
-template <class S, bool Multi, class V = void>
+template <class S, bool Multi, class V = void, class Counts = Uncounted>
 __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation<S>& op, Resident* resident = nullptr,
-                                       uint32_t* removed = nullptr) {
+                                       uint32_t* removed = nullptr, const Counts& counts = {}) {
   using Key = typename S::Key;
   using Word = typename S::Word;
   SlabTile<S> tile;
@@ -110,9 +111,12 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
       Word* slot = tile.at(number / tile.kSlots, number % tile.kSlots);
       Word word = tile.word(number);
       if (take) {
-        done = !S::swap(slot, word, S::pair(key, value)) ? kAgain : S::key(word) == S::kDead ? kRevived : kInserted;
+        done = counts.entry([&] {
+          return !S::swap(slot, word, S::pair(key, value)) ? kAgain : S::key(word) == S::kDead ? kRevived : kInserted;
+        });
       } else {
-        done = act<S, V>(slot, word, all ? uint32_t(kDelete) : kind, key, value, Multi ? flags & ~kSteady : flags);
+        if (Counts::kCounts && adds && S::key(word) != key) done = counts.entry([&] { return act<S, V>(slot, word, all ? uint32_t(kDelete) : kind, key, value, Multi ? flags & ~kSteady : flags); });
+        else done = act<S, V>(slot, word, all ? uint32_t(kDelete) : kind, key, value, Multi ? flags & ~kSteady : flags);
         value = S::value(word);
       }
     }

@@ -1,0 +1,86 @@
+// What kernels of users do to a table: how many keys they may insert, and how many
+// they have.
+#pragma once
+
+#include "change.cuh"
+
+namespace weft {
+
+// Account is what kernels of users have done since their table's counters took
+// account of it. It lies in device memory.
+struct Account {
+  uint32_t lost;     // changes that found no room, or were not permitted
+  uint32_t unused;
+  uint64_t tickets;  // of insertions: used in the upper half, given in the lower
+  uint64_t revived;  // insertions into dead slots
+  uint64_t deleted;  // pairs
+};
+
+// active_lanes are those that are here together: some of those that come.
+__device__ __forceinline__ uint32_t active_lanes() {
+  uint32_t lanes;
+  asm volatile("activemask.b32 %0;" : "=r"(lanes)::"memory");
+  return lanes;
+}
+
+// add_together adds a number for each lane that comes, by one atomic for those
+// that are here together.
+__device__ __forceinline__ void add_together(uint64_t* to, uint64_t each) {
+  uint32_t lanes = active_lanes();
+  if (lane_index() == lowest(lanes)) add_relaxed(to, each * popcount(lanes));
+}
+
+// A key enters a table by what counts, if kCounts says that it does: entry calls what
+// tries to insert it.
+
+// Uncounted is for kernels whose host has seen to the room, and which count by
+// themselves.
+struct Uncounted {
+  static constexpr bool kCounts = false;
+  template <class F>
+  __device__ __forceinline__ Outcome entry(F attempt) const {
+    return attempt();
+  }
+};
+
+// Quota gives tickets to so many insertions. One that turns out to be needless is
+// given back, so whoever gets none while some are out tries again: those who have
+// one need a few more instructions, and wait for nobody.
+struct Quota {
+  static constexpr bool kCounts = true;
+  Account* account;
+  uint32_t limit;
+
+  template <class F>
+  __device__ __forceinline__ Outcome entry(F attempt) const {
+    constexpr uint64_t used = uint64_t(1) << 32;
+    uint64_t tickets = take();
+    Outcome done = kAgain;
+    if (uint32_t(tickets) < limit) done = attempt();
+    else if (tickets / used >= limit) done = kFull;
+    if (inserted(done)) add_together(&account->tickets, used);
+    else add_relaxed(&account->tickets, ~uint64_t(0));
+    if (done == kRevived) add_together(&account->revived, 1);
+    return done;
+  }
+
+ private:
+  // take gives this lane a ticket: its number, and how many had been used.
+  __device__ __forceinline__ uint64_t take() const {
+    uint32_t lanes = active_lanes(), lane = lane_index(), first = lowest(lanes);
+    uint64_t tickets = 0;
+    if (lane == first) tickets = add_relaxed(&account->tickets, uint64_t(popcount(lanes)));
+    return shuffle(lanes, tickets, first) + popcount(lanes & ((1u << lane) - 1));
+  }
+};
+
+// settle adds an account to the counters of its table, but for what was lost, and
+// begins it anew. No kernel works on the table meanwhile.
+__device__ __forceinline__ void settle(Counters& counters, Account& account) {
+  uint64_t inserted = account.tickets >> 32;
+  counters.live += inserted - account.deleted;
+  counters.used += inserted - account.revived;
+  account.tickets = account.revived = account.deleted = 0;
+}
+
+}  // namespace weft
