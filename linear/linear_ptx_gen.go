@@ -13,13 +13,13 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input 7c15adc4558c22beb5c5308b5403ceb953d3aefa3192a0a5b8e42df7322a10d5 3145 kernels/include/weft/account.cuh
+//kernelgen:input 04656e1f857ca9698653f4f51274964616911abae3cd6363a924d65f145a169e 3250 kernels/include/weft/account.cuh
 //kernelgen:input 8f4632fbc9346b17e4e10cd572832625b3907ea23093cfaab70aa03be234608a 6433 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input ad88b83fa27273c58401989f950be1ef3bb97025d1058b2ecb1bc173a68fa19d 5386 kernels/include/weft/linear_change.cuh
+//kernelgen:input 694a8beb2410e7eab4334417f6566e7ff1a676dfe4c917e7097d19768157bc73 5375 kernels/include/weft/linear_change.cuh
 //kernelgen:input 3239aaac22dcbd0f5dddfc9487cd852ea80be31aabd63d886e4e590f0eb7cf37 2066 kernels/include/weft/linear_find.cuh
 //kernelgen:input ab5352c996b1467c1b8e47cc65fc7805ded103a584a824074d016d873548fc7f 3805 kernels/include/weft/linear_table.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
@@ -34,18 +34,18 @@ import (
 //kernelgen:input d039bab454b4f55c5cae92c1d1396a8421c56b2f1fcf4de368bb5fb6f68f76cd 974 linear/layout.cuh
 //kernelgen:input 9ecb492fcd43c9a7c793a42e9f2576e5366fddd12e1ac59b09d6d645b79f411b 9202 linear/linear.cu
 //kernelgen:input 2244421269a1ee93ae6c38ba78e2bf46cff9f8933cf3fac0afb3bbe3ece110b7 950 linear/tuning.cuh
-//kernelgen:output 72ad43b3500ff4ae04cf2b3c96b156471a884c1270797c3d08925681991e1dfa 99273 linear/linear_32_32_sm80.ptx
-//kernelgen:output 78b09b52b01494a82258c8883c86ac5f916b7a16020791a3e5922f4b7af74897 99273 linear/linear_32_32_sm90.ptx
-//kernelgen:output e7cd055eb5f5341e3a0b9947ddec437134864ce783b5df5b335463ce9aaf32a3 103206 linear/linear_32_64_sm80.ptx
-//kernelgen:output c258add5a145b5c6fe84cbed551c3ea75ae0355c4d3d66cff8286c4629e72339 99599 linear/linear_32_64_sm90.ptx
-//kernelgen:output 2347cc2a082e2af3b2d0834343329be7182a7d8a63c159f27bf791411ac26677 105265 linear/linear_64_32_sm80.ptx
-//kernelgen:output 0d1441676d8f959f2ac4d56c4bcc25bb5c2e696a480c1c2d07c5c840657a0e6c 101655 linear/linear_64_32_sm90.ptx
-//kernelgen:output f7b0926791e0356e092b1bd9a18a64bf35238dfbec8699f3b23a374de0ba95fe 105201 linear/linear_64_64_sm80.ptx
-//kernelgen:output 042f13a936dbe7d53ee3dca818d4a5d50308e3795172395de3d9a10cc462343e 101586 linear/linear_64_64_sm90.ptx
-//kernelgen:output 078c31d30f7bb5e800a1e77f3fd715016279c9df63e1b871a395cbeab7eaae5e 74219 linear/linear_32_0_sm80.ptx
-//kernelgen:output 4e315f30b0e72139d623dbbb60ae9582b727d4225dc1504c0caf8a78bf0b5dd1 74219 linear/linear_32_0_sm90.ptx
-//kernelgen:output 362f3282121d0e4446ca24164cf1fb3babc38a2b63428348c604d6c94c1c5064 71073 linear/linear_64_0_sm80.ptx
-//kernelgen:output 7103eaed218b210ab42a9073b848c1c4b5ae39864da120de74c44a4fdd500de9 71073 linear/linear_64_0_sm90.ptx
+//kernelgen:output 7be2c34fde797dbb7026bd13ff208b0e517b9367572bf75ec49b9d271f657f50 99273 linear/linear_32_32_sm80.ptx
+//kernelgen:output 691ac269e57122a531f83191ac9da49cd8b40c0830073cd4de89582457e71640 99273 linear/linear_32_32_sm90.ptx
+//kernelgen:output 6d483d19cce26cc437b408e6e67036602286211b82099342b8bad22899113c2c 103401 linear/linear_32_64_sm80.ptx
+//kernelgen:output 8200eaf8d208681d4fd7b1a040159c37197369ff780038e66a1add51238e632e 99599 linear/linear_32_64_sm90.ptx
+//kernelgen:output 3143d290d0f11a5aad16159765c65ccc8e9e377bd50fe92944734be39722027e 105458 linear/linear_64_32_sm80.ptx
+//kernelgen:output 88dc62615170641a209751048eb232622cc4cf751b6ecb075e5b5c1856645a77 101655 linear/linear_64_32_sm90.ptx
+//kernelgen:output 6bb859ed543c3e77460518e1243a0c6a776615fdd3b267cff839372f767beb06 105394 linear/linear_64_64_sm80.ptx
+//kernelgen:output 65d886099f0c0b97fdca4f9d6d7a5399d867c8feb29a2a82beff9f9e706bd4f2 101586 linear/linear_64_64_sm90.ptx
+//kernelgen:output 8983024443db00580299ce905180385b6510084bc5a5fc729dc407c48c05293c 74219 linear/linear_32_0_sm80.ptx
+//kernelgen:output cb7c4b1180f33a3f16214b4cddd5005a711edb76a805d5e32209ea80b06410bd 74219 linear/linear_32_0_sm90.ptx
+//kernelgen:output 49e27255dd6f74c810824c1c76e26462a8298cb308db0d12b94540d8b3857207 71073 linear/linear_64_0_sm80.ptx
+//kernelgen:output 48073ecf1afcb343a8bbf858128b94e387e1a944024d24abc900b9524ee9e3c1 71073 linear/linear_64_0_sm90.ptx
 //kernelgen:output d541d8c10049a6dc1e0a38f9d329f870367918a2cd67c9aa1c3d89cb804f2e7b 6994 linear/linear_params_gen.go
 
 //go:embed linear_32_32_sm80.ptx

@@ -13,14 +13,14 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input 7c15adc4558c22beb5c5308b5403ceb953d3aefa3192a0a5b8e42df7322a10d5 3145 kernels/include/weft/account.cuh
+//kernelgen:input 04656e1f857ca9698653f4f51274964616911abae3cd6363a924d65f145a169e 3250 kernels/include/weft/account.cuh
 //kernelgen:input 8f4632fbc9346b17e4e10cd572832625b3907ea23093cfaab70aa03be234608a 6433 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
 //kernelgen:input 132e2d4399c0a34a22537d522baef89df23cec01c04d6a0755bff73dbb374809 8409 kernels/include/weft/gather.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input ad88b83fa27273c58401989f950be1ef3bb97025d1058b2ecb1bc173a68fa19d 5386 kernels/include/weft/linear_change.cuh
+//kernelgen:input 694a8beb2410e7eab4334417f6566e7ff1a676dfe4c917e7097d19768157bc73 5375 kernels/include/weft/linear_change.cuh
 //kernelgen:input ab5352c996b1467c1b8e47cc65fc7805ded103a584a824074d016d873548fc7f 3805 kernels/include/weft/linear_table.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
@@ -35,14 +35,14 @@ import (
 //kernelgen:input d039bab454b4f55c5cae92c1d1396a8421c56b2f1fcf4de368bb5fb6f68f76cd 974 linear/layout.cuh
 //kernelgen:input 4eef2cbfe9679a6034357eb3ab0091b9573245ffc5437078d31cb2ac406ccdd5 3123 linear/linear_reduce.cu
 //kernelgen:input 2244421269a1ee93ae6c38ba78e2bf46cff9f8933cf3fac0afb3bbe3ece110b7 950 linear/tuning.cuh
-//kernelgen:output 51b090cf0e61632ac156d4dae4ac8a76725f40cf1fd3b663b55c42b8e96f3111 193541 linear/linear_reduce_32_32_sm80.ptx
-//kernelgen:output 18ca4b6154d6b883d5977f37f6c7a4ae1176cb47a02c0af7d1f9dc0bdb69726e 193541 linear/linear_reduce_32_32_sm90.ptx
-//kernelgen:output 313f81c1bbd8d4958090e49fa976680b42d0a79a4ad4a12b158bcf298c5c1d45 197278 linear/linear_reduce_32_64_sm80.ptx
-//kernelgen:output 127ba97437123b975b23f1b8c1f8040baba53143ac864816162ddba93c6edee0 191550 linear/linear_reduce_32_64_sm90.ptx
-//kernelgen:output e87190106af6348392260b6a143b89942cfd637f2be6de4537f923162cc01d83 197732 linear/linear_reduce_64_32_sm80.ptx
-//kernelgen:output eb02c256461f29128e733426a9512e3811ccdfd0c729c08cbb9d3adb90db5d5b 192425 linear/linear_reduce_64_32_sm90.ptx
-//kernelgen:output 6d37c85ab5d8bce45a4aab65a16912d785caf1fd379356a3f4f29bab62122c6b 199874 linear/linear_reduce_64_64_sm80.ptx
-//kernelgen:output d790adc3a89233a34486fe4e59a3dc44585adbb72b168074593fe86122e9006a 194857 linear/linear_reduce_64_64_sm90.ptx
+//kernelgen:output 5dcd582c4815a092ba854ba0cfcac0fb45f41053ce24295bf89bb9aade55789f 193541 linear/linear_reduce_32_32_sm80.ptx
+//kernelgen:output 84a7fa077301b21194ea4129ba2b96b2925f2cc056bc2b06b24cd454ac2b356e 193541 linear/linear_reduce_32_32_sm90.ptx
+//kernelgen:output c3722b01dfcfcee5bb8442e421205247429c11526c495e2345e774b7f3f4c72f 197506 linear/linear_reduce_32_64_sm80.ptx
+//kernelgen:output 79fee6e4bd9cd33aa3a5df6b8d93884789ce119e25a99ca386c16fe7c21f271f 191550 linear/linear_reduce_32_64_sm90.ptx
+//kernelgen:output e3371885b85e9f3ebb3c793cc2f0cc5f188bf421c8bccc272834d3bf42e02910 197964 linear/linear_reduce_64_32_sm80.ptx
+//kernelgen:output 9fee52b2b5055439a8d78a603840e63ed7d6047a0da1ac02fa3538d104499281 192425 linear/linear_reduce_64_32_sm90.ptx
+//kernelgen:output 9bd9f84bbd3b77408ee0efd9a656eb6d9d0c803d138acb98eed632996352ef61 200103 linear/linear_reduce_64_64_sm80.ptx
+//kernelgen:output aff5302ea5c58bcd3cb3810a43330a7bcd0b6b80c3f1f6852d11b0a500f1f207 194857 linear/linear_reduce_64_64_sm90.ptx
 //kernelgen:output 1d7c1ea62f778ba50cddfb6818a9dbe191cbdb0b8f6c60e7a087b9bc4cad970e 345 linear/linear_reduce_params_gen.go
 
 //go:embed linear_reduce_32_32_sm80.ptx

@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input 7c15adc4558c22beb5c5308b5403ceb953d3aefa3192a0a5b8e42df7322a10d5 3145 kernels/include/weft/account.cuh
+//kernelgen:input 04656e1f857ca9698653f4f51274964616911abae3cd6363a924d65f145a169e 3250 kernels/include/weft/account.cuh
 //kernelgen:input 95cb2a9b354ee8390b248931aa5f7fbf518878a1e2840fdbe47f993441225012 9399 kernels/include/weft/alloc.cuh
 //kernelgen:input 8f4632fbc9346b17e4e10cd572832625b3907ea23093cfaab70aa03be234608a 6433 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
@@ -23,7 +23,7 @@ import (
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input d9cb0e199622b2ae75de113ef0760409cb0bd273586bcd90554a1430712fa207 8082 kernels/include/weft/slab_change.cuh
+//kernelgen:input 8e627a0d7038e298d538e7284e9ee45dcd33714e36a4dc3df54c8061ddffdef5 8018 kernels/include/weft/slab_change.cuh
 //kernelgen:input 962f7ceaec8b86c9a3934f9e4c1b058bf750a37b966031e3a2ac5e1c6bdc85b0 4376 kernels/include/weft/slab_find.cuh
 //kernelgen:input be15e1e2d1add39fd31c4fdc208338d11778d416c0387c698a928bd4cca7b895 4433 kernels/include/weft/slab_table.cuh
 //kernelgen:input 4ed8b73c6beaaedadd5de62a889222a6479a12d12b4abc036ed0979534be000f 4852 kernels/include/weft/slot.cuh
@@ -36,14 +36,14 @@ import (
 //kernelgen:input 3defb3cf550267407154a4eff71ff7108ccb86f5c8cef2b886114d6467678fd1 2986 slab/search.cuh
 //kernelgen:input 3cc0dfdc7a1046809bbfbe37ecd9286f2ef3b962d6abc8bcfdbb1d37ec45b388 654 slab/slab_multi.cu
 //kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
-//kernelgen:output ff4d62fbc3e9688d66af6784f4644fbb1f57bccfd5860be717bea9585b95c79c 72267 slab/slab_multi_32_32_sm80.ptx
-//kernelgen:output 801190cd7156187601655689925b0179abf7b99e13c8cbb63172c3bbd23bd939 72267 slab/slab_multi_32_32_sm90.ptx
-//kernelgen:output 4fe69e3b9645ef49d22b54c13006350987acd52b1d84aa83305d84c6bbbaf39a 69628 slab/slab_multi_32_64_sm80.ptx
-//kernelgen:output a6b42e18c48f7cbb370999b164f99ca307801facb9842401533a8ec30d996d7d 68597 slab/slab_multi_32_64_sm90.ptx
-//kernelgen:output 9da24d3453c5515da43c4e6ddf18752ff3bab30fbc019419e002eef8b2469f3b 70748 slab/slab_multi_64_32_sm80.ptx
-//kernelgen:output 899d4cc165ca1a2b4a6d2f807b933b18aab602176bb8fda061c54f8e37e0ed70 69708 slab/slab_multi_64_32_sm90.ptx
-//kernelgen:output 86253bd597f81e69b60e632d574c6ee9af73cb5211d4de51614c941b92ed3dab 70762 slab/slab_multi_64_64_sm80.ptx
-//kernelgen:output 216d291976a8bfc4f59ed53b4ba9b7a8b244e07531c76d0352bc384792231844 69704 slab/slab_multi_64_64_sm90.ptx
+//kernelgen:output 6e0d07ea329d39202ec38098c9988855539dfa4cb577136b9ff9cff8803b38d9 72267 slab/slab_multi_32_32_sm80.ptx
+//kernelgen:output b8728b09195ad5ef63756fde243371a45d5afd5c98b313c3639f2a564b40dca7 72267 slab/slab_multi_32_32_sm90.ptx
+//kernelgen:output ec6a8c84ffd2a87e7f69a406d0eeeb1630f57473780d821e3fa79912f61cf9aa 69668 slab/slab_multi_32_64_sm80.ptx
+//kernelgen:output bda1b813b28c12ee32bb2962728841ec1a0b2d2d6bacf8a44deda5d82faa7adb 68597 slab/slab_multi_32_64_sm90.ptx
+//kernelgen:output 1e85ac82fc1bbd06c4575717b2fe0bc27455b9f801caad98a7ac41313bc844ae 70788 slab/slab_multi_64_32_sm80.ptx
+//kernelgen:output a082955ccf4b67ccec6303f920c33d83f8ecb30d059284d9ea3c90360dc24276 69708 slab/slab_multi_64_32_sm90.ptx
+//kernelgen:output c92319faff09c40eb39ad2a63535250b6d291cf2e232e7d2d2b86c58d2951a3a 70804 slab/slab_multi_64_64_sm80.ptx
+//kernelgen:output 5dc613d5445503f1ce38cca1b41aaf883554c04cf19c1d635e614c1256bb94a8 69704 slab/slab_multi_64_64_sm90.ptx
 //kernelgen:output 5b613962c9a301050e1c16054a23e4f7e141c1518578783eddd3cb8b32eec79a 2462 slab/slab_multi_params_gen.go
 
 //go:embed slab_multi_32_32_sm80.ptx

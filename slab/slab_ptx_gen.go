@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input 7c15adc4558c22beb5c5308b5403ceb953d3aefa3192a0a5b8e42df7322a10d5 3145 kernels/include/weft/account.cuh
+//kernelgen:input 04656e1f857ca9698653f4f51274964616911abae3cd6363a924d65f145a169e 3250 kernels/include/weft/account.cuh
 //kernelgen:input 95cb2a9b354ee8390b248931aa5f7fbf518878a1e2840fdbe47f993441225012 9399 kernels/include/weft/alloc.cuh
 //kernelgen:input 8f4632fbc9346b17e4e10cd572832625b3907ea23093cfaab70aa03be234608a 6433 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
@@ -23,7 +23,7 @@ import (
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input d9cb0e199622b2ae75de113ef0760409cb0bd273586bcd90554a1430712fa207 8082 kernels/include/weft/slab_change.cuh
+//kernelgen:input 8e627a0d7038e298d538e7284e9ee45dcd33714e36a4dc3df54c8061ddffdef5 8018 kernels/include/weft/slab_change.cuh
 //kernelgen:input 962f7ceaec8b86c9a3934f9e4c1b058bf750a37b966031e3a2ac5e1c6bdc85b0 4376 kernels/include/weft/slab_find.cuh
 //kernelgen:input be15e1e2d1add39fd31c4fdc208338d11778d416c0387c698a928bd4cca7b895 4433 kernels/include/weft/slab_table.cuh
 //kernelgen:input 4ed8b73c6beaaedadd5de62a889222a6479a12d12b4abc036ed0979534be000f 4852 kernels/include/weft/slot.cuh
@@ -37,18 +37,18 @@ import (
 //kernelgen:input 037552657001716896d30f0cff65079c4478db843e27ab5428945b21992660cd 1346 slab/slab.cu
 //kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
 //kernelgen:input abdec8a2e46d0590e0f4e892d0d438fb6047ab671cb1e3d957355d4bbf0a8160 6797 slab/whole.cuh
-//kernelgen:output 2ded33ebae5f6dd95e14522f4ff83a070c1d2b4d9e0a6227ab99a54ee8558a87 133105 slab/slab_32_32_sm80.ptx
-//kernelgen:output f3cb40fff4a8b6198a07600a93f4c9ebd8186c1ebbe36097aa7f4cd96c1ddd89 133105 slab/slab_32_32_sm90.ptx
-//kernelgen:output 548d2d9f7c70e3838ee132c4eed931f81e619d4d30c86de9c493879f8491d05d 133282 slab/slab_32_64_sm80.ptx
-//kernelgen:output 3f2cc58066576e20bb6959b560525557ba67ac74f938f299694a9ea9ad186d9a 130228 slab/slab_32_64_sm90.ptx
-//kernelgen:output 4dd2ee9ae8ed1e388522ccbeb897666f4ab82fd896f3b1a7f6f51c1902407743 134529 slab/slab_64_32_sm80.ptx
-//kernelgen:output 9c964699b37db9b6b1dd184e544e74e5eb220ce238ad9a2741609198543abbac 131448 slab/slab_64_32_sm90.ptx
-//kernelgen:output 1a0a1b4177470bda5605113d90487c5c81a8eecc71a009345dbadebc541b0ff5 134496 slab/slab_64_64_sm80.ptx
-//kernelgen:output d487085f409d15bef6a40d5df2225545d66fe96aaed205301d54b03beeed8788 131420 slab/slab_64_64_sm90.ptx
-//kernelgen:output 88690f6e4535b7f0dcd4b5e0a73ff4f0368e09ba4d467c0e6f60b09669cddd16 87883 slab/slab_32_0_sm80.ptx
-//kernelgen:output d84aa6c09c8e8812974bef08d5d8a9075c2ebe125546c414dfbe7be298201278 87883 slab/slab_32_0_sm90.ptx
-//kernelgen:output 7eb6bc31c9effceb88cca7ddb8ea64bb67452b147817d98eb8a3333e32a8b763 84574 slab/slab_64_0_sm80.ptx
-//kernelgen:output e17c1815cbf2ddbb6e02a3cb63a6470d74ba724425a328cd8e8df1b2d6afdd89 84574 slab/slab_64_0_sm90.ptx
+//kernelgen:output a659f799403a4800c269d2e5a14faa60355e542de852dc907bf7b5f835c89e49 133105 slab/slab_32_32_sm80.ptx
+//kernelgen:output 713abb880ac846fa82c27ab0a01c178f559fa60e242f2e0681c9d563907f8815 133105 slab/slab_32_32_sm90.ptx
+//kernelgen:output 0c9dc6134bfc9e9678b568a37a9ae176e7c0d840ae0a948efa5a771415db98b2 133451 slab/slab_32_64_sm80.ptx
+//kernelgen:output db1202705faf7329a92188cb837043949edf2a5dc4604e10dcf471eb7e00f1cf 130228 slab/slab_32_64_sm90.ptx
+//kernelgen:output 0767c56e6a394c95be0b31e85bddd73ae30317d4a452c8729b67d48f29aaf95f 134694 slab/slab_64_32_sm80.ptx
+//kernelgen:output ea4dc9be756d27168ce035d952bcc689ea2c1928b8c6dce2ff692b7cc458eae5 131448 slab/slab_64_32_sm90.ptx
+//kernelgen:output 9e88f2ba8e97d9dd111804fe18acb59571447a424984cb3e71ad7990c8842cda 134662 slab/slab_64_64_sm80.ptx
+//kernelgen:output c457031a08895b89a687faaa7abe3a5c2c5c82effe1ef04a13ce8e9677d1f315 131420 slab/slab_64_64_sm90.ptx
+//kernelgen:output f6137164fb1cf74b4db45aa9eabed24283f82ec00110fd1c6311ce1fcb974d7a 87883 slab/slab_32_0_sm80.ptx
+//kernelgen:output 2d45d59b279d991fdf4a4d99b02df48aa37c1767c3735e601577182374dd7f6f 87883 slab/slab_32_0_sm90.ptx
+//kernelgen:output 3b09979aba40a64989eaa96bf8e4f002cd72b538bb81d1a6b7fbf9a8b8061f8e 84574 slab/slab_64_0_sm80.ptx
+//kernelgen:output 05c461706f8e1dcde437c54dc474b3c914519ddef8fca2396de5cb58f5970cb9 84574 slab/slab_64_0_sm90.ptx
 //kernelgen:output 256a55663ab4eccceeb5a4d7ff7821b38e5f9d23054608d2390265b41d6c7261 6998 slab/slab_params_gen.go
 
 //go:embed slab_32_32_sm80.ptx

@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input 7c15adc4558c22beb5c5308b5403ceb953d3aefa3192a0a5b8e42df7322a10d5 3145 kernels/include/weft/account.cuh
+//kernelgen:input 04656e1f857ca9698653f4f51274964616911abae3cd6363a924d65f145a169e 3250 kernels/include/weft/account.cuh
 //kernelgen:input 95cb2a9b354ee8390b248931aa5f7fbf518878a1e2840fdbe47f993441225012 9399 kernels/include/weft/alloc.cuh
 //kernelgen:input 8f4632fbc9346b17e4e10cd572832625b3907ea23093cfaab70aa03be234608a 6433 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
@@ -24,7 +24,7 @@ import (
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input d9cb0e199622b2ae75de113ef0760409cb0bd273586bcd90554a1430712fa207 8082 kernels/include/weft/slab_change.cuh
+//kernelgen:input 8e627a0d7038e298d538e7284e9ee45dcd33714e36a4dc3df54c8061ddffdef5 8018 kernels/include/weft/slab_change.cuh
 //kernelgen:input be15e1e2d1add39fd31c4fdc208338d11778d416c0387c698a928bd4cca7b895 4433 kernels/include/weft/slab_table.cuh
 //kernelgen:input 4ed8b73c6beaaedadd5de62a889222a6479a12d12b4abc036ed0979534be000f 4852 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
@@ -36,14 +36,14 @@ import (
 //kernelgen:input 37237669ceb87755412311fbe9028dfb04d8eed47ca251b4f64c19b19e9a97f3 1036 slab/layout.cuh
 //kernelgen:input 9d5ad1260a9afa4bfe1190842515f77128e488a0348119eb81e6665fec25a6c9 920 slab/slab_reduce.cu
 //kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
-//kernelgen:output 9f24c10646f34c7e5e5fbc0fef3a22c53889673a9780bc6412cd166c383a621b 115507 slab/slab_reduce_32_32_sm80.ptx
-//kernelgen:output 2967cab013d6705e8f1959446801f633d2b5911df86bedbd4ed079fa146cb165 115507 slab/slab_reduce_32_32_sm90.ptx
-//kernelgen:output 22fe0bc90cd5cd97ac88bbf1ea8213b9145a87543fbe2779275c2cc5fd075882 117257 slab/slab_reduce_32_64_sm80.ptx
-//kernelgen:output e88a73c9e91858a9592072be56aa035d73da7d9572f59a1a3bf93bfce0d27e58 115273 slab/slab_reduce_32_64_sm90.ptx
-//kernelgen:output 9167a311ee7a7b3f1ba3c80ea1dbb1b724fab93c2a9882ea70bf3ccded42ae09 116285 slab/slab_reduce_64_32_sm80.ptx
-//kernelgen:output 46f3581365db294b1e283b48e851808394f1d6935f19326837031e7ee68ffb72 114309 slab/slab_reduce_64_32_sm90.ptx
-//kernelgen:output 828119b935dd695addbb3a1fd9fc0d4e1fd6ecdf3b3669688109b4c421967b1d 117535 slab/slab_reduce_64_64_sm80.ptx
-//kernelgen:output 2b2742b458d973457922e87061ee683d2b86ba63e31a8769f57e4c6f573aebd5 115530 slab/slab_reduce_64_64_sm90.ptx
+//kernelgen:output f1b5e8961aba5d072ae05c13ad748606a60a27f7f99b079501796142eff0b4dd 115507 slab/slab_reduce_32_32_sm80.ptx
+//kernelgen:output 92d3d019176b34584f0c06947000067d206e2cbf820fd4bb4a231f3496d3ea6f 115507 slab/slab_reduce_32_32_sm90.ptx
+//kernelgen:output 4b946c87820a0fca98910fbd679bd065578381d34747c68c77c5e32782f8069e 117369 slab/slab_reduce_32_64_sm80.ptx
+//kernelgen:output 98c59c665d9f2fe1ca9d593f1c39352fa895f20d21a76766d80c82769caf0a84 115273 slab/slab_reduce_32_64_sm90.ptx
+//kernelgen:output f46f5ff9e7f52e4a742db20416c3146d28a9ca75bd4c7efb1a92f49fca9be4fe 116397 slab/slab_reduce_64_32_sm80.ptx
+//kernelgen:output 3e2d54a998f3d3e2046075d854a2c716bada4def937e6ef663e1fa429862ff5f 114309 slab/slab_reduce_64_32_sm90.ptx
+//kernelgen:output c87e7771d9a1910e63fba8d2e70a1c1bdc257ba5a89f5026759bc14895851d8e 117645 slab/slab_reduce_64_64_sm80.ptx
+//kernelgen:output c465d8ff325a48fe1bedca26472e6bb6c158632f177f93ff8bc9eb77fa5159a4 115530 slab/slab_reduce_64_64_sm90.ptx
 //kernelgen:output f6337ff7cda155f3aca63811d9935c88ff8ada66dd6750d582de6ea915cc3160 341 slab/slab_reduce_params_gen.go
 
 //go:embed slab_reduce_32_32_sm80.ptx

@@ -30,38 +30,36 @@ __device__ __forceinline__ void add_together(uint64_t* to, uint64_t each) {
   if (lane_index() == lowest(lanes)) add_relaxed(to, each * popcount(lanes));
 }
 
-// A key enters a table by what counts, if kCounts says that it does: entry calls what
-// tries to insert it.
+// What counts is asked before a key enters a table: admit returns kNothing if it may,
+// and record is told what has come of it.
 
 // Uncounted is for kernels whose host has seen to the room, and which count by
 // themselves.
 struct Uncounted {
-  static constexpr bool kCounts = false;
-  template <class F>
-  __device__ __forceinline__ Outcome entry(F attempt) const {
-    return attempt();
-  }
+  __device__ __forceinline__ Outcome admit(bool) const { return kNothing; }
+  __device__ __forceinline__ void record(bool, Outcome) const {}
 };
 
 // Quota gives tickets to so many insertions. One that turns out to be needless is
 // given back, so whoever gets none while some are out tries again: those who have
 // one need a few more instructions, and wait for nobody.
 struct Quota {
-  static constexpr bool kCounts = true;
+  static constexpr uint64_t kUsed = uint64_t(1) << 32;
   Account* account;
   uint32_t limit;
 
-  template <class F>
-  __device__ __forceinline__ Outcome entry(F attempt) const {
-    constexpr uint64_t used = uint64_t(1) << 32;
+  __device__ __forceinline__ Outcome admit(bool enters) const {
+    if (!enters) return kNothing;
     uint64_t tickets = take();
-    Outcome done = kAgain;
-    if (uint32_t(tickets) < limit) done = attempt();
-    else if (tickets / used >= limit) done = kFull;
-    if (inserted(done)) add_together(&account->tickets, used);
+    if (uint32_t(tickets) < limit) return kNothing;
+    add_relaxed(&account->tickets, ~uint64_t(0));
+    return tickets / kUsed >= limit ? kFull : kAgain;
+  }
+  __device__ __forceinline__ void record(bool enters, Outcome done) const {
+    if (!enters) return;
+    if (inserted(done)) add_together(&account->tickets, kUsed);
     else add_relaxed(&account->tickets, ~uint64_t(0));
     if (done == kRevived) add_together(&account->revived, 1);
-    return done;
   }
 
  private:

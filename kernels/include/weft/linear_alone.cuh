@@ -65,14 +65,12 @@ __device__ __forceinline__ void change_alone(const Table& t, uint32_t flags, Ope
     }
     Word* slot = &sector.at(t, path, step, number / sector.kSlots)->slots[number % sector.kSlots];
     const Word word = sector.word(number);
-    Outcome done = kNothing;
-    if (adds && S::key(word) != key) {
-      done = counts.entry([&] {
-        if (match >= 0) return act<S, V>(slot, word, op.kind, key, op.value, flags);
-        return S::swap(slot, word, S::pair(key, op.value)) ? kInserted : kAgain;
-      });
-    } else if (match >= 0) {
-      done = act<S, V>(slot, word, op.kind, key, op.value, flags);
+    const bool enters = adds && S::key(word) != key;
+    Outcome done = counts.admit(enters);
+    if (done == kNothing) {
+      if (match >= 0) done = act<S, V>(slot, word, op.kind, key, op.value, flags);
+      else if (adds) done = S::swap(slot, word, S::pair(key, op.value)) ? kInserted : kAgain;
+      counts.record(enters, done);
     }
     if (done == kAgain) continue;
     op.outcome = done, op.value = S::value(word);

@@ -86,14 +86,16 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
       int number = take ? free : match;
       Word* slot = &tile.at(t, path, step, number / tile.kSlots)->slots[number % tile.kSlots];
       Word word = tile.word(number);
-      if (take) {
-        done = counts.entry([&] {
-          return !S::swap(slot, word, S::pair(key, value)) ? kAgain : S::key(word) == S::kDead ? kRevived : kInserted;
-        });
-      } else {
-        if (Counts::kCounts && adds && S::key(word) != key) done = counts.entry([&] { return act<S, V>(slot, word, kind, key, value, flags); });
-        else done = act<S, V>(slot, word, kind, key, value, flags);
-        value = S::value(word);
+      const bool enters = take || (adds && S::key(word) != key);
+      done = counts.admit(enters);
+      if (done == kNothing) {
+        if (take) {
+          done = !S::swap(slot, word, S::pair(key, value)) ? kAgain : S::key(word) == S::kDead ? kRevived : kInserted;
+        } else {
+          done = act<S, V>(slot, word, kind, key, value, flags);
+          value = S::value(word);
+        }
+        counts.record(enters, done);
       }
     }
     done = Outcome(shuffle(kAll, uint32_t(done), actor));

@@ -152,9 +152,12 @@ struct MultiRef {
     search_all<S>(
         table, there, T::key(key),
         [&](const SlabTile<S>& tile, typename S::Key k, uint32_t from, uint32_t, bool busy) {
-          tile.each([&](int, int, typename S::Word w) {
-            if (busy && S::key(w) == k) f(from, As<V>::from(S::value(w)));
+          uint32_t matches = 0;
+          tile.each([&](int v, int j, typename S::Word w) {
+            if (busy && S::key(w) == k) matches |= 1u << (v * tile.kSlots + j);
           });
+#pragma unroll 1
+          for (; matches != 0; matches &= matches - 1) f(from, As<V>::from(S::value(tile.word(lowest(matches)))));
           return 0u;
         },
         [](uint32_t) {});

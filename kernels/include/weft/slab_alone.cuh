@@ -40,18 +40,18 @@ __device__ __forceinline__ void for_each_alone(const Table& t, typename S::Key w
 #pragma unroll 1
     for (uint32_t n = 0; n < part.kParts;) {
       part.load(t.slab(bucket, at), n);
-      bool empty = false, match = false, other = false;
-      part.each([&](int, int, typename S::Word w) {
+      bool empty = false, other = false;
+      uint32_t matches = 0;
+      part.each([&](int v, int j, typename S::Word w) {
         empty |= S::key(w) == S::kEmpty;
-        match |= S::key(w) == key;
         other |= S::key(w) == S::kPending;
+        if (S::key(w) == key) matches |= 1u << (v * part.kSlots + j);
       });
-      if (S::kTwoStep && other && !match) continue;  // it may be about to show this key
-      bool more = true;
-      part.each([&](int, int, typename S::Word w) {
-        if (more && S::key(w) == key) more = f(S::value(w));
-      });
-      if (empty || !more) return;
+      if (S::kTwoStep && other && matches == 0) continue;  // it may be about to show this key
+#pragma unroll 1
+      for (; matches != 0; matches &= matches - 1)
+        if (!f(S::value(part.word(lowest(matches))))) return;
+      if (empty) return;
       n++;
     }
     at = part.link.next;
@@ -113,14 +113,12 @@ __device__ __forceinline__ uint32_t change_alone(const Table& t, uint32_t flags,
       const int number = match >= 0 ? match : empty;
       Word* slot = part.slot(number);
       const Word word = part.word(number);
-      Outcome done = kNothing;
-      if (adds && S::key(word) != key) {
-        done = counts.entry([&] {
-          if (match >= 0) return act<S, V>(slot, word, kind, key, op.value, flags);
-          return S::swap(slot, word, S::pair(key, op.value)) ? kInserted : kAgain;
-        });
-      } else {
-        done = act<S, V>(slot, word, kind, key, op.value, flags);
+      const bool enters = adds && S::key(word) != key;
+      Outcome done = counts.admit(enters);
+      if (done == kNothing) {
+        if (match >= 0) done = act<S, V>(slot, word, kind, key, op.value, flags);
+        else done = S::swap(slot, word, S::pair(key, op.value)) ? kInserted : kAgain;
+        counts.record(enters, done);
       }
       if (all && done == kDeleted) removed++;
       if (all || done == kAgain) continue;

@@ -110,14 +110,16 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
       int number = take ? free : match;
       Word* slot = tile.at(number / tile.kSlots, number % tile.kSlots);
       Word word = tile.word(number);
-      if (take) {
-        done = counts.entry([&] {
-          return !S::swap(slot, word, S::pair(key, value)) ? kAgain : S::key(word) == S::kDead ? kRevived : kInserted;
-        });
-      } else {
-        if (Counts::kCounts && adds && S::key(word) != key) done = counts.entry([&] { return act<S, V>(slot, word, all ? uint32_t(kDelete) : kind, key, value, Multi ? flags & ~kSteady : flags); });
-        else done = act<S, V>(slot, word, all ? uint32_t(kDelete) : kind, key, value, Multi ? flags & ~kSteady : flags);
-        value = S::value(word);
+      const bool enters = take || (adds && S::key(word) != key);
+      done = counts.admit(enters);
+      if (done == kNothing) {
+        if (take) {
+          done = !S::swap(slot, word, S::pair(key, value)) ? kAgain : S::key(word) == S::kDead ? kRevived : kInserted;
+        } else {
+          done = act<S, V>(slot, word, all ? uint32_t(kDelete) : kind, key, value, Multi ? flags & ~kSteady : flags);
+          value = S::value(word);
+        }
+        counts.record(enters, done);
       }
     }
     // DELETEALL kills what a slab has and stays until it has none.
