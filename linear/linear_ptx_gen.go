@@ -13,13 +13,13 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input 04656e1f857ca9698653f4f51274964616911abae3cd6363a924d65f145a169e 3250 kernels/include/weft/account.cuh
+//kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 8f4632fbc9346b17e4e10cd572832625b3907ea23093cfaab70aa03be234608a 6433 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input 694a8beb2410e7eab4334417f6566e7ff1a676dfe4c917e7097d19768157bc73 5375 kernels/include/weft/linear_change.cuh
+//kernelgen:input 647c2ef4d1c7f0090c766de510ad5902020582d6c6d809e501fe60043a0eb964 5519 kernels/include/weft/linear_change.cuh
 //kernelgen:input 3239aaac22dcbd0f5dddfc9487cd852ea80be31aabd63d886e4e590f0eb7cf37 2066 kernels/include/weft/linear_find.cuh
 //kernelgen:input ab5352c996b1467c1b8e47cc65fc7805ded103a584a824074d016d873548fc7f 3805 kernels/include/weft/linear_table.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh

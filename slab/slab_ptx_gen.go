@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input 04656e1f857ca9698653f4f51274964616911abae3cd6363a924d65f145a169e 3250 kernels/include/weft/account.cuh
+//kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 95cb2a9b354ee8390b248931aa5f7fbf518878a1e2840fdbe47f993441225012 9399 kernels/include/weft/alloc.cuh
 //kernelgen:input 8f4632fbc9346b17e4e10cd572832625b3907ea23093cfaab70aa03be234608a 6433 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
@@ -23,7 +23,7 @@ import (
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input 8e627a0d7038e298d538e7284e9ee45dcd33714e36a4dc3df54c8061ddffdef5 8018 kernels/include/weft/slab_change.cuh
+//kernelgen:input 6e34369c4bc2240ad79e2c06b3c65cbe23e68502ff1843085453d1e66e88a2ab 8162 kernels/include/weft/slab_change.cuh
 //kernelgen:input 962f7ceaec8b86c9a3934f9e4c1b058bf750a37b966031e3a2ac5e1c6bdc85b0 4376 kernels/include/weft/slab_find.cuh
 //kernelgen:input be15e1e2d1add39fd31c4fdc208338d11778d416c0387c698a928bd4cca7b895 4433 kernels/include/weft/slab_table.cuh
 //kernelgen:input 4ed8b73c6beaaedadd5de62a889222a6479a12d12b4abc036ed0979534be000f 4852 kernels/include/weft/slot.cuh

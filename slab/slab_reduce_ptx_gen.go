@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input 04656e1f857ca9698653f4f51274964616911abae3cd6363a924d65f145a169e 3250 kernels/include/weft/account.cuh
+//kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 95cb2a9b354ee8390b248931aa5f7fbf518878a1e2840fdbe47f993441225012 9399 kernels/include/weft/alloc.cuh
 //kernelgen:input 8f4632fbc9346b17e4e10cd572832625b3907ea23093cfaab70aa03be234608a 6433 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
@@ -24,7 +24,7 @@ import (
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input 8e627a0d7038e298d538e7284e9ee45dcd33714e36a4dc3df54c8061ddffdef5 8018 kernels/include/weft/slab_change.cuh
+//kernelgen:input 6e34369c4bc2240ad79e2c06b3c65cbe23e68502ff1843085453d1e66e88a2ab 8162 kernels/include/weft/slab_change.cuh
 //kernelgen:input be15e1e2d1add39fd31c4fdc208338d11778d416c0387c698a928bd4cca7b895 4433 kernels/include/weft/slab_table.cuh
 //kernelgen:input 4ed8b73c6beaaedadd5de62a889222a6479a12d12b4abc036ed0979534be000f 4852 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
@@ -38,11 +38,11 @@ import (
 //kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
 //kernelgen:output f1b5e8961aba5d072ae05c13ad748606a60a27f7f99b079501796142eff0b4dd 115507 slab/slab_reduce_32_32_sm80.ptx
 //kernelgen:output 92d3d019176b34584f0c06947000067d206e2cbf820fd4bb4a231f3496d3ea6f 115507 slab/slab_reduce_32_32_sm90.ptx
-//kernelgen:output 4b946c87820a0fca98910fbd679bd065578381d34747c68c77c5e32782f8069e 117369 slab/slab_reduce_32_64_sm80.ptx
+//kernelgen:output fe3d07274c5cace1542a3eec502487993bb885c4f96b1954cf31f3fee4d67c05 117369 slab/slab_reduce_32_64_sm80.ptx
 //kernelgen:output 98c59c665d9f2fe1ca9d593f1c39352fa895f20d21a76766d80c82769caf0a84 115273 slab/slab_reduce_32_64_sm90.ptx
-//kernelgen:output f46f5ff9e7f52e4a742db20416c3146d28a9ca75bd4c7efb1a92f49fca9be4fe 116397 slab/slab_reduce_64_32_sm80.ptx
+//kernelgen:output e0fdc9ada07a292a879ceb21c0fad28d5c957a6a009e4201f1f7e6c839cc8fea 116397 slab/slab_reduce_64_32_sm80.ptx
 //kernelgen:output 3e2d54a998f3d3e2046075d854a2c716bada4def937e6ef663e1fa429862ff5f 114309 slab/slab_reduce_64_32_sm90.ptx
-//kernelgen:output c87e7771d9a1910e63fba8d2e70a1c1bdc257ba5a89f5026759bc14895851d8e 117645 slab/slab_reduce_64_64_sm80.ptx
+//kernelgen:output 8832224ba1fcf18690d8f5f8b2965bccf3be4a7b1148b8b29bed43f6bf08da32 117645 slab/slab_reduce_64_64_sm80.ptx
 //kernelgen:output c465d8ff325a48fe1bedca26472e6bb6c158632f177f93ff8bc9eb77fa5159a4 115530 slab/slab_reduce_64_64_sm90.ptx
 //kernelgen:output f6337ff7cda155f3aca63811d9935c88ff8ada66dd6750d582de6ea915cc3160 341 slab/slab_reduce_params_gen.go
 

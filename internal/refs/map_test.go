@@ -140,7 +140,7 @@ func openSlabSet[K, V uint32 | uint64](t *testing.T, dev device.Device, capacity
 func (x *table[K, V]) close(t testing.TB) {
 	t.Helper()
 	check(t, x.Check(t.Context()))
-	check(t, errors.Join(x.stream.Close(), x.Close()))
+	check(t, errors.Join(x.Close(), x.stream.Close()))
 }
 
 // run does operations by an update that permits so many insertions.

@@ -31,7 +31,9 @@ __device__ __forceinline__ void add_together(uint64_t* to, uint64_t each) {
 }
 
 // What counts is asked before a key enters a table: admit returns kNothing if it may,
-// and record is told what has come of it.
+// and record is told what has come of it. kFull means that no key enters any more: if
+// a swap then finds the slot as it was, the key stays absent. (Who records that it has
+// entered has seen its swap succeed, and swaps of a slot have one order.)
 
 // Uncounted is for kernels whose host has seen to the room, and which count by
 // themselves.
@@ -50,9 +52,14 @@ struct Quota {
 
   __device__ __forceinline__ Outcome admit(bool enters) const {
     if (!enters) return kNothing;
-    uint64_t tickets = take();
-    if (uint32_t(tickets) < limit) return kNothing;
-    add_relaxed(&account->tickets, ~uint64_t(0));
+    // Who waits only looks: if all took tickets and gave them back, there would be
+    // none to be had for long.
+    uint64_t tickets = load_relaxed(&account->tickets);
+    if (uint32_t(tickets) < limit) {
+      tickets = take();
+      if (uint32_t(tickets) < limit) return kNothing;
+      add_relaxed(&account->tickets, ~uint64_t(0));
+    }
     return tickets / kUsed >= limit ? kFull : kAgain;
   }
   __device__ __forceinline__ void record(bool enters, Outcome done) const {

@@ -71,6 +71,8 @@ __device__ __forceinline__ void change_alone(const Table& t, uint32_t flags, Ope
       if (match >= 0) done = act<S, V>(slot, word, op.kind, key, op.value, flags);
       else if (adds) done = S::swap(slot, word, S::pair(key, op.value)) ? kInserted : kAgain;
       counts.record(enters, done);
+    } else if (done == kFull && !S::swap(slot, word, word)) {
+      done = kAgain;  // by the last that was admitted, perhaps with this key
     }
     if (done == kAgain) continue;
     op.outcome = done, op.value = S::value(word);

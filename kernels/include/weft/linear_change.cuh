@@ -96,6 +96,8 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
           value = S::value(word);
         }
         counts.record(enters, done);
+      } else if (done == kFull && !S::swap(slot, word, word)) {
+        done = kAgain;  // by the last that was admitted, perhaps with this key
       }
     }
     done = Outcome(shuffle(kAll, uint32_t(done), actor));

@@ -119,6 +119,8 @@ __device__ __forceinline__ uint32_t change_alone(const Table& t, uint32_t flags,
         if (match >= 0) done = act<S, V>(slot, word, kind, key, op.value, flags);
         else done = S::swap(slot, word, S::pair(key, op.value)) ? kInserted : kAgain;
         counts.record(enters, done);
+      } else if (done == kFull && !S::swap(slot, word, word)) {
+        done = kAgain;  // by the last that was admitted, perhaps with this key
       }
       if (all && done == kDeleted) removed++;
       if (all || done == kAgain) continue;

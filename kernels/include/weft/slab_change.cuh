@@ -120,6 +120,8 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
           value = S::value(word);
         }
         counts.record(enters, done);
+      } else if (done == kFull && !S::swap(slot, word, word)) {
+        done = kAgain;  // by the last that was admitted, perhaps with this key
       }
     }
     // DELETEALL kills what a slab has and stays until it has none.
