@@ -20,16 +20,16 @@ import (
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input e5c7fec1522ef1d99a1c37ce932cedccf9efa178c6812d229b8df16bc6a70fad 4966 kernels/include/weft/linear.cuh
+//kernelgen:input 3daf6f860f73be3c8f75b136a56d2b97d2f33be8b00dabff57713a446aa33650 4998 kernels/include/weft/linear.cuh
 //kernelgen:input f8b8fef118645cac3e191bb27f1f9321862ceacf6b5b4a042e940e9b6e9efe21 3058 kernels/include/weft/linear_alone.cuh
 //kernelgen:input 647c2ef4d1c7f0090c766de510ad5902020582d6c6d809e501fe60043a0eb964 5519 kernels/include/weft/linear_change.cuh
 //kernelgen:input 3239aaac22dcbd0f5dddfc9487cd852ea80be31aabd63d886e4e590f0eb7cf37 2066 kernels/include/weft/linear_find.cuh
 //kernelgen:input ab5352c996b1467c1b8e47cc65fc7805ded103a584a824074d016d873548fc7f 3805 kernels/include/weft/linear_table.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
-//kernelgen:input 02f5b19953cdf735cdd2e5de649479c781b958fa95fcaa50f890eeb48a987b96 3919 kernels/include/weft/ref.cuh
+//kernelgen:input aacd81e5288e4c0a5c18b2208e54dcc15de76a4ec9eac0e1850832c371ca3800 4311 kernels/include/weft/ref.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input e1faaf3c0904401b879436276151047c3d72dbf66224e67e8de1cf4e9d5bee05 8644 kernels/include/weft/slab.cuh
+//kernelgen:input b0d4ee1e8fed84c2c401408b87cac180f860271d5badd69ec29f2012c282c6b1 8681 kernels/include/weft/slab.cuh
 //kernelgen:input 9d6138d0a6067ac9c9aa11b484bc8afa19631c5ce6f4babebe4ecbf1b31f70a6 5614 kernels/include/weft/slab_alone.cuh
 //kernelgen:input 6e34369c4bc2240ad79e2c06b3c65cbe23e68502ff1843085453d1e66e88a2ab 8162 kernels/include/weft/slab_change.cuh
 //kernelgen:input 962f7ceaec8b86c9a3934f9e4c1b058bf750a37b966031e3a2ac5e1c6bdc85b0 4376 kernels/include/weft/slab_find.cuh
@@ -38,8 +38,8 @@ import (
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output d14e7241a90527b808d7009bd97376ee0e0e649e2e8e71ad350cf10297ab1087 28455 examples/kernel/kernel_sm80.ptx
-//kernelgen:output 0d44836e01d9309523447b20cd3e6e6989ecaf6ac05c572e7feb17edabd56851 27333 examples/kernel/kernel_sm90.ptx
+//kernelgen:output 94a947efc50de2f3a0a748b015ec6bf2b2a1c5da64fe0f39a513d233c47a4d5a 28605 examples/kernel/kernel_sm80.ptx
+//kernelgen:output 35b6b30cbc808799e959a10010303c07952de6f86ee69ebfac7d277184727440 27483 examples/kernel/kernel_sm90.ptx
 //kernelgen:output 4402a47b2291e835271194a68e2ba525b057ae355cd2ec162dc79536960064b4 1508 examples/kernel/kernel_params_gen.go
 
 //go:embed kernel_sm80.ptx

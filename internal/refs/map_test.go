@@ -24,9 +24,11 @@ type table[K, V uint32 | uint64] struct {
 	set    bool
 	update func(ctx context.Context, n int, submit func(launch func(ops) error) error) error
 	view   func(ctx context.Context, submit func(launch func(ops) error) error) error
-	get    func(ctx context.Context, keys []K, vals []V, found []bool) (int, error)
-	put    func(ctx context.Context, keys []K, vals []V) error
-	del    func(ctx context.Context, keys []K) error
+	// reducing is update with a Ref for launches that neither put nor erase.
+	reducing func(ctx context.Context, n int, submit func(launch func(ops) error) error) error
+	get      func(ctx context.Context, keys []K, vals []V, found []bool) (int, error)
+	put      func(ctx context.Context, keys []K, vals []V) error
+	del      func(ctx context.Context, keys []K) error
 	shared
 }
 
@@ -65,6 +67,11 @@ func openLinear[K, V uint32 | uint64](t *testing.T, dev device.Device, capacity 
 		view: func(ctx context.Context, submit func(launch func(ops) error) error) error {
 			return m.View(ctx, s, func(r linear.Ref) error {
 				return submit(launch(s, k, func(o ops) linearParams { return linearParams{ref: r, ops: o} }))
+			})
+		},
+		reducing: func(ctx context.Context, n int, submit func(launch func(ops) error) error) error {
+			return m.Update(ctx, s, n, func(r linear.Ref) error {
+				return submit(launch(s, k, func(o ops) linearParams { return linearParams{ref: r.Reducing(), ops: o} }))
 			})
 		},
 		put: func(ctx context.Context, keys []K, vals []V) error { _, err := m.Put(ctx, keys, vals); return err },
@@ -109,7 +116,9 @@ func openLinearSet[K, V uint32 | uint64](t *testing.T, dev device.Device, capaci
 				return submit(launch(s, k, func(o ops) linearParams { return linearParams{ref: r, ops: o} }))
 			})
 		},
-		get: func(ctx context.Context, keys []K, _ []V, found []bool) (int, error) { return m.Contains(ctx, keys, found) },
+		get: func(ctx context.Context, keys []K, _ []V, found []bool) (int, error) {
+			return m.Contains(ctx, keys, found)
+		},
 		put: func(ctx context.Context, keys []K, _ []V) error { _, err := m.Add(ctx, keys, nil); return err },
 		del: func(ctx context.Context, keys []K) error { _, err := m.Delete(ctx, keys, nil); return err },
 	}
@@ -131,7 +140,9 @@ func openSlabSet[K, V uint32 | uint64](t *testing.T, dev device.Device, capacity
 				return submit(launch(s, k, func(o ops) slabParams { return slabParams{ref: r, ops: o} }))
 			})
 		},
-		get: func(ctx context.Context, keys []K, _ []V, found []bool) (int, error) { return m.Contains(ctx, keys, found) },
+		get: func(ctx context.Context, keys []K, _ []V, found []bool) (int, error) {
+			return m.Contains(ctx, keys, found)
+		},
 		put: func(ctx context.Context, keys []K, _ []V) error { _, err := m.Add(ctx, keys, nil); return err },
 		del: func(ctx context.Context, keys []K) error { _, err := m.Delete(ctx, keys, nil); return err },
 	}

@@ -7,6 +7,7 @@
 enum How : uint32_t {
   kAlone,  // each lane does its own, by branches, and others have returned
   kWarps,  // all lanes of a warp do one kind after another
+  kApart,  // half a warp makes a call that is for all of it, and the rest returns: which is wrong
 };
 
 struct Ops {
@@ -78,5 +79,6 @@ template <class K, class V, class Ref>
 __device__ __forceinline__ void run(const Ref& ref, const Ops& ops) {
   Typed<K, V> op(ops);
   if (ops.how == kAlone) alone<K, V>(ref, op);
-  else warps<K, V>(ref, op);
+  else if (ops.how == kWarps) warps<K, V>(ref, op);
+  else if (lane_index() % 2 == 0) op.store(found(ref.find_warp(op.there, op.key, &op.value)));
 }

@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input ca0029c3ee715c4e0501725381859a0ddd9d3f11caeced336305eea95e46ec6a 2908 internal/refs/ops.cuh
+//kernelgen:input 56da49beefc2386e2fbf177b651f63a5eb28c10ca557520ecf14e80a08c918a8 3125 internal/refs/ops.cuh
 //kernelgen:input e2a274b8e322a1648c6bbde433cfa8118c0f6e180bb10829a5a750fb67c7d0eb 1860 internal/refs/refs_multi.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
@@ -23,9 +23,9 @@ import (
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
-//kernelgen:input 02f5b19953cdf735cdd2e5de649479c781b958fa95fcaa50f890eeb48a987b96 3919 kernels/include/weft/ref.cuh
+//kernelgen:input aacd81e5288e4c0a5c18b2208e54dcc15de76a4ec9eac0e1850832c371ca3800 4311 kernels/include/weft/ref.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input e1faaf3c0904401b879436276151047c3d72dbf66224e67e8de1cf4e9d5bee05 8644 kernels/include/weft/slab.cuh
+//kernelgen:input b0d4ee1e8fed84c2c401408b87cac180f860271d5badd69ec29f2012c282c6b1 8681 kernels/include/weft/slab.cuh
 //kernelgen:input 9d6138d0a6067ac9c9aa11b484bc8afa19631c5ce6f4babebe4ecbf1b31f70a6 5614 kernels/include/weft/slab_alone.cuh
 //kernelgen:input 6e34369c4bc2240ad79e2c06b3c65cbe23e68502ff1843085453d1e66e88a2ab 8162 kernels/include/weft/slab_change.cuh
 //kernelgen:input 962f7ceaec8b86c9a3934f9e4c1b058bf750a37b966031e3a2ac5e1c6bdc85b0 4376 kernels/include/weft/slab_find.cuh
@@ -34,12 +34,12 @@ import (
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 3780a79d69e9e46d35392f88e3ff88eab8c6b17386b3814f0adca5079901adc1 176463 internal/refs/refs_multi_32_32_sm80.ptx
-//kernelgen:output 8ecbdf3ff3841684a087dad6969be9a3b356fb8750bcc3d921925a165059fad4 176463 internal/refs/refs_multi_32_32_sm90.ptx
-//kernelgen:output 834325f29e5f33bd51a076502c821e9ab1b323aebb34e04e39b55116b66674dd 176958 internal/refs/refs_multi_64_64_sm80.ptx
-//kernelgen:output 4de518dc2f8ab9ceb59f02b6b08d941d8fbddd8c3e2726c0e9069114e854a52d 171147 internal/refs/refs_multi_64_64_sm90.ptx
-//kernelgen:output 070bef4fa05b2f572a81f1e4880c68aabad39dc2782bf1eb9ca392cae4856fcf 173065 internal/refs/refs_multi_32_64_sm80.ptx
-//kernelgen:output b90677d8b50cf0e6aa978e14a6a4593ac4b378ba2a3bef28a40059341c71c14e 167289 internal/refs/refs_multi_32_64_sm90.ptx
+//kernelgen:output d407afba982d7f499f19e70414294e9df61ab48d6a707acc75b61e72f9ff5a63 178874 internal/refs/refs_multi_32_32_sm80.ptx
+//kernelgen:output 12e32781d984bad137ba0c889a6017163485cd628cea2128c6092fa692f1c921 178874 internal/refs/refs_multi_32_32_sm90.ptx
+//kernelgen:output af05cafee0a4bf4b4b0e01830a38b6fe905509480000cb55a068f78b656d0bf6 179448 internal/refs/refs_multi_64_64_sm80.ptx
+//kernelgen:output 4a11aebb26cfc9969ef269f7956daed710ee8a237385bcf5fbaa96998a421d33 173478 internal/refs/refs_multi_64_64_sm90.ptx
+//kernelgen:output 5c98882520d2c3ee58801ac7db908a0295712baa5ecf14744331b4f395b5b198 175415 internal/refs/refs_multi_32_64_sm80.ptx
+//kernelgen:output 394f42d8e8ece3299cb4e20c26688c6383dc81154e4cd323808a698fb3bc1ac9 169620 internal/refs/refs_multi_32_64_sm90.ptx
 //kernelgen:output fe0c6e5579d37f8f5476bd9b6e695d191104ace4d5a218e9950e0cdcf6bf4bc4 1196 internal/refs/refs_multi_params_gen.go
 
 //go:embed refs_multi_32_32_sm80.ptx

@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input ca0029c3ee715c4e0501725381859a0ddd9d3f11caeced336305eea95e46ec6a 2908 internal/refs/ops.cuh
+//kernelgen:input 56da49beefc2386e2fbf177b651f63a5eb28c10ca557520ecf14e80a08c918a8 3125 internal/refs/ops.cuh
 //kernelgen:input 1a647eb400fe7d12b79e5ddad8949c5876bd5d20eacda7363e0a9788d7fef50e 630 internal/refs/refs.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
@@ -21,16 +21,16 @@ import (
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input e5c7fec1522ef1d99a1c37ce932cedccf9efa178c6812d229b8df16bc6a70fad 4966 kernels/include/weft/linear.cuh
+//kernelgen:input 3daf6f860f73be3c8f75b136a56d2b97d2f33be8b00dabff57713a446aa33650 4998 kernels/include/weft/linear.cuh
 //kernelgen:input f8b8fef118645cac3e191bb27f1f9321862ceacf6b5b4a042e940e9b6e9efe21 3058 kernels/include/weft/linear_alone.cuh
 //kernelgen:input 647c2ef4d1c7f0090c766de510ad5902020582d6c6d809e501fe60043a0eb964 5519 kernels/include/weft/linear_change.cuh
 //kernelgen:input 3239aaac22dcbd0f5dddfc9487cd852ea80be31aabd63d886e4e590f0eb7cf37 2066 kernels/include/weft/linear_find.cuh
 //kernelgen:input ab5352c996b1467c1b8e47cc65fc7805ded103a584a824074d016d873548fc7f 3805 kernels/include/weft/linear_table.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
-//kernelgen:input 02f5b19953cdf735cdd2e5de649479c781b958fa95fcaa50f890eeb48a987b96 3919 kernels/include/weft/ref.cuh
+//kernelgen:input aacd81e5288e4c0a5c18b2208e54dcc15de76a4ec9eac0e1850832c371ca3800 4311 kernels/include/weft/ref.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input e1faaf3c0904401b879436276151047c3d72dbf66224e67e8de1cf4e9d5bee05 8644 kernels/include/weft/slab.cuh
+//kernelgen:input b0d4ee1e8fed84c2c401408b87cac180f860271d5badd69ec29f2012c282c6b1 8681 kernels/include/weft/slab.cuh
 //kernelgen:input 9d6138d0a6067ac9c9aa11b484bc8afa19631c5ce6f4babebe4ecbf1b31f70a6 5614 kernels/include/weft/slab_alone.cuh
 //kernelgen:input 6e34369c4bc2240ad79e2c06b3c65cbe23e68502ff1843085453d1e66e88a2ab 8162 kernels/include/weft/slab_change.cuh
 //kernelgen:input 962f7ceaec8b86c9a3934f9e4c1b058bf750a37b966031e3a2ac5e1c6bdc85b0 4376 kernels/include/weft/slab_find.cuh
@@ -39,16 +39,16 @@ import (
 //kernelgen:input 8768005b9354d60f1923e387f0a5a147e7818f0618b957a984f270f436a218c6 1506 kernels/include/weft/tile.cuh
 //kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 2c390dd74bcbc13126d09043b1c02548e2f26f702d578e807f7d2543f7d630c7 354720 internal/refs/refs_32_32_sm80.ptx
-//kernelgen:output 37d064e4dc6213cb6678f728ff68bea2d4f835affed89d35ec1cff3f200c3432 354720 internal/refs/refs_32_32_sm90.ptx
-//kernelgen:output 939c0f4b5cbbf3d0775de22374e5e6017b9f2f1731f8642f60eae2380d36f6f7 370693 internal/refs/refs_64_64_sm80.ptx
-//kernelgen:output 06b07b13ada6cd7f2d03340d79dfd6886963b1705c38d8cb84397680ede72d8e 356657 internal/refs/refs_64_64_sm90.ptx
-//kernelgen:output fcf1cf488562e5e07a07c9517bbbd5e6c048afc4cd0e8efb755aa856ea578646 371236 internal/refs/refs_64_32_sm80.ptx
-//kernelgen:output 47926435edc143d78e2dd86d53f6e50745f774bfa5cc565ff46382010f897b7b 357226 internal/refs/refs_64_32_sm90.ptx
-//kernelgen:output 5d570cb09749aa44c19581830db347927a7bb730577e8d1ea71cc6d3a60acadd 171244 internal/refs/refs_32_0_sm80.ptx
-//kernelgen:output 2782b8fb8956fcb5eb89cfd30a9d2ddcf651aae2922375692739c8f7c3849b4e 171244 internal/refs/refs_32_0_sm90.ptx
-//kernelgen:output 0417ea1b3f06d87da58d5a44b6e25a253f8d4635f43bb15550830e6063d60813 155377 internal/refs/refs_64_0_sm80.ptx
-//kernelgen:output db711659fd9f4f88993c5d51f74c7818dbc3e5f72aef023799fecf1f0bb44aec 155377 internal/refs/refs_64_0_sm90.ptx
+//kernelgen:output 3b0fcfed81397336571862d874b7295116095f27f2ff0c0e35c7b79d6b73261b 375744 internal/refs/refs_32_32_sm80.ptx
+//kernelgen:output aa919e2d058743fe6045a9684253022dae36f1bb5fbcdad8d170f8e68cd1a196 375744 internal/refs/refs_32_32_sm90.ptx
+//kernelgen:output ae45ced0121e76d346312f22c8541dfcb5ed474039236657c38fcb99dda3534a 393278 internal/refs/refs_64_64_sm80.ptx
+//kernelgen:output f31a42670675e636b6baf003bbda1c84ca69afe36617da2526765f48450a6a70 377615 internal/refs/refs_64_64_sm90.ptx
+//kernelgen:output 9464f78467943e8f88c9bb8b48f772ad880e50019cf4dbf80e878a3e49d9ddb3 393613 internal/refs/refs_64_32_sm80.ptx
+//kernelgen:output c23a3574d87b0f10af3e87a186b4f80c316c1bd7858c17e9ca5b915810a66f15 377888 internal/refs/refs_64_32_sm90.ptx
+//kernelgen:output b85bb9b8855daa3e878cc326e23dd62ea2f0e46bee6a72e40c2b6e33a6031c0d 190314 internal/refs/refs_32_0_sm80.ptx
+//kernelgen:output 9af6f2381972304b2a45ca928f338bd18a2c11e2b4225aa5257785ccbb7185e5 190314 internal/refs/refs_32_0_sm90.ptx
+//kernelgen:output 4c8b6fe14d63623fe3660396c46f119455e45868cc72b9b5af05d04c896b624a 173098 internal/refs/refs_64_0_sm80.ptx
+//kernelgen:output 84d70f9e2a11503a4a2362279fbb7b8d9b3d11351d22989ff135b9766112747f 173098 internal/refs/refs_64_0_sm90.ptx
 //kernelgen:output b2bbdbadeb0950e094e7c3646f0797391e5f715a23dbf9a4ff758928c40c0e89 1891 internal/refs/refs_params_gen.go
 
 //go:embed refs_32_32_sm80.ptx

@@ -29,6 +29,7 @@ const (
 const (
 	alone = iota
 	warps
+	apart
 )
 
 var ways = map[string]uint32{"alone": alone, "warps": warps}

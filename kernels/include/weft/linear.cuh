@@ -6,9 +6,9 @@
 //
 // A call without a suffix is for one lane, and may be made anywhere: lanes may
 // diverge, loop, and have returned. A call with _warp is for all 32 lanes of a warp
-// together, which bring a key each, or none: it has the speed of weft's own batches,
-// and a warp some of whose lanes are elsewhere waits for them for ever, which the
-// simulator reports as a fault. Both may be mixed.
+// together, which bring a key each, or none, and has the speed of weft's own batches.
+// None may have returned, or be in another branch: the launch stops where lanes are
+// missing, and waits for those that are elsewhere. Both may be mixed.
 //
 // Operations on a key are linearizable, whoever makes them. Changes return what
 // has become of them: kInserted, or kRevived into the slot that the key had before;
@@ -44,7 +44,7 @@ struct Ref {
     return hit;
   }
   __device__ __forceinline__ bool find_warp(bool there, K key, Value* value = nullptr) const {
-    terms.check(T::kShape);
+    terms.check_warp(T::kShape);
     typename S::Key held;
     bool hit = terms.mode & kWideFind ? linear::find<S, kWideLanes, kWidePieces>(table, there, T::key(key), held)
                                       : linear::find<S, kNarrowLanes, kNarrowPieces>(table, there, T::key(key), held);
@@ -97,7 +97,7 @@ struct Ref {
   }
   __device__ __forceinline__ Outcome change_warp(bool there, uint32_t kind, K key, Value value, Value* held) const {
     using Bits = typename T::Bits;
-    terms.check(T::kShape);
+    terms.check_warp(T::kShape);
     Operation<S> op = T::operation(there, kind, key, value);
     const uint32_t flags = terms.flags() | kMeaning<V>;
     if (!terms.permits(kind, false)) {

@@ -32,6 +32,12 @@ struct Terms {
   __device__ __forceinline__ void check(uint32_t expected) const {
     if ((mode & shape(0xff, 0xff, true)) != expected) asm volatile("trap;" ::: "memory");
   }
+  // check_warp does, too, where lanes that a call is for have returned: they would be
+  // missed where keys are searched for.
+  __device__ __forceinline__ void check_warp(uint32_t expected) const {
+    check(expected);
+    if (ballot(kAll, true) != kAll) asm volatile("trap;" ::: "memory");
+  }
   // permits tells whether operations of a kind may be done. append is a Put of a
   // multimap, which replaces nothing.
   __device__ __forceinline__ bool permits(uint32_t kind, bool append) const {
@@ -46,7 +52,8 @@ struct Terms {
   // pairs if it is a deletion.
   __device__ __forceinline__ Outcome settle(Outcome outcome, uint32_t removed) const {
     if (outcome == kFull) add_relaxed(&account->lost, 1u);
-    if (outcome == kDeleted) add_together(&account->deleted, removed);
+    if (outcome == kDeleted && removed == 1) add_together(&account->deleted, 1);
+    else if (outcome == kDeleted) add_relaxed(&account->deleted, uint64_t(removed));
     return outcome;
   }
 };

@@ -3,9 +3,9 @@
 //
 // A call without a suffix is for one lane, and may be made anywhere: lanes may
 // diverge, loop, and have returned. A call with _warp is for all 32 lanes of a warp
-// together, which bring a key each, or none: it has the speed of weft's own batches,
-// and a warp some of whose lanes are elsewhere waits for them for ever, which the
-// simulator reports as a fault. Both may be mixed.
+// together, which bring a key each, or none, and has the speed of weft's own batches.
+// None may have returned, or be in another branch: the launch stops where lanes are
+// missing, and waits for those that are elsewhere. Both may be mixed.
 //
 // Changes return what has become of them: kInserted, or kRevived into the slot that
 // the key had before; kPresent, kReplaced, kDeleted, kNothing; and kFull where there
@@ -37,7 +37,7 @@ struct Access {
     return hit;
   }
   __device__ __forceinline__ bool find_warp(bool there, K key, Value* value) const {
-    terms.check(T::kShape);
+    terms.check_warp(T::kShape);
     typename S::Key held;
     bool hit = slab::find<S, Multi>(table, there, T::key(key), held);
     if (hit && value) *value = As<V>::from(held);
@@ -57,7 +57,7 @@ struct Access {
     return terms.settle(op.outcome, n);
   }
   __device__ __forceinline__ Outcome change_warp(bool there, uint32_t kind, K key, Value value, Value* held, uint32_t* removed = nullptr) const {
-    terms.check(T::kShape);
+    terms.check_warp(T::kShape);
     Operation<S> op = T::operation(there, kind, key, value);
     uint32_t n = 0;
     if (terms.permits(kind, Multi))
@@ -148,7 +148,7 @@ struct MultiRef {
   // in any lane: from is the one whose key it is. Lanes diverge within f.
   template <class F>
   __device__ __forceinline__ void for_each_warp(bool there, K key, F f) const {
-    terms.check(T::kShape);
+    terms.check_warp(T::kShape);
     search_all<S>(
         table, there, T::key(key),
         [&](const SlabTile<S>& tile, typename S::Key k, uint32_t from, uint32_t, bool busy) {
