@@ -3,16 +3,14 @@ package weft_test
 import (
 	"testing"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/linear"
 )
 
-// oneKey is a map on a CPU, and calls of one key each.
-func oneKey(t testing.TB) (get, put func()) {
-	dev, err := cpu.Open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+// oneKey is calls of one key each, to a map on a device.
+func oneKey(t testing.TB, dev device.Device) (get, put func()) {
 	m, err := linear.New[uint64, uint64](dev, &linear.Options{Capacity: 1000})
 	if err != nil {
 		t.Fatal(err)
@@ -21,7 +19,6 @@ func oneKey(t testing.TB) (get, put func()) {
 		if err := m.Close(); err != nil {
 			t.Error(err)
 		}
-		dev.Close()
 	})
 	keys, vals := []uint64{1}, []uint64{10}
 	put = func() {
@@ -41,7 +38,12 @@ func oneKey(t testing.TB) (get, put func()) {
 // A call of one key takes memory for its batch, its lease and what the engine
 // needs, and not for each of the steps.
 func TestOneKeyAllocations(t *testing.T) {
-	get, put := oneKey(t)
+	dev, err := cpu.Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	get, put := oneKey(t, dev)
 	for name, call := range map[string]func(){"Get": get, "Put": put} {
 		if n := testing.AllocsPerRun(100, call); n > 8 {
 			t.Errorf("a %s of one key allocates %v times", name, n)
@@ -49,9 +51,9 @@ func TestOneKeyAllocations(t *testing.T) {
 	}
 }
 
-// What a call costs beside its keys.
+// What a call costs beside its keys, on the device of WEFT_DEVICE.
 func BenchmarkOneKey(b *testing.B) {
-	get, put := oneKey(b)
+	get, put := oneKey(b, devicetest.Open(b))
 	b.Run("Get", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

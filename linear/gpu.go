@@ -11,7 +11,7 @@ import (
 )
 
 //go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type linear::Table=tableRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export linear.cu
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type weft::ChangeParams=.changeParams linear_reduce.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams linear_mixed.cu
 
 // Tuning of the launches.
 const (
@@ -43,9 +43,9 @@ type kernels struct {
 	widths batch.Widths
 
 	get, getWide, change, changeWide device.Kernel
-	mixed, mixedWide, rows, rowsWide device.Kernel // those that combine values, loaded when they are needed
 	rehash, borders, inPlace         device.Kernel
 	export, probe                    device.Kernel
+	mixed                            [2]gpu.MixedKernels // by sectors, by lines
 
 	wideGet, wideChange float64 // the loads from which on whole lines are read
 	segments            uint32  // of a launch that rehashes in place
@@ -112,45 +112,48 @@ func (k *kernels) share(p core.Parts) float64 {
 	return float64(k.of.Used()) / float64(slots(p, k.widths))
 }
 
+// cached reports whether a table lies in the L2 cache, so that lanes try alone first.
+func (k *kernels) cached(p core.Parts) bool {
+	return p.(*generation).Memory().Bytes() <= k.of.Dev.Properties().L2
+}
+
 // Look is for [gpu.Structure], as are the methods that follow.
 func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
-	kernel, lanes := k.get, narrowLanes
-	if k.share(p) > k.wideGet {
-		kernel, lanes = k.getWide, wideLanes
+	kernel, lanes, cached := k.get, narrowLanes, k.cached(p)
+	if cached || k.share(p) > k.wideGet {
+		kernel, lanes = k.getWide, wideLanes // also for what lanes leave over: it lies far from home
 	}
-	lookup, grid := gpu.LookupOf(b, hits, lanes)
+	lookup, grid := gpu.LookupOf(b, hits, lanes, cached)
 	return device.Launch(s, kernel, grid, gpu.Block, &getParams{table: refOf(p), lookup: lookup})
 }
 
 // Change launches a change.
 func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
+	params := changeParams{table: refOf(p), changes: c.Args}
 	wide := k.share(p) > k.wideChange
+	if k.cached(p) {
+		wide = true
+		params.changes.Flags |= gpu.Cached
+	}
 	change := k.change
 	if wide {
 		change = k.changeWide
 	}
-	params := changeParams{table: refOf(p), changes: c.Args}
-	if c.Reduces() && p.(*generation).Memory().Bytes() <= s.Device().Properties().L2 {
-		wide = true // what lanes leave over lies far from home
-		params.changes.Flags |= gpu.Cached
-	}
 	return c.Ordered(), c.Submit(s.Device(), k.widths, change,
-		func() (rows, mixed device.Kernel, err error) { return k.combining(s.Device(), wide) },
+		func() (*gpu.MixedKernels, error) { return k.mix(s.Device(), wide) },
 		func(k device.Kernel, grid device.Dim) error { return device.Launch(s, k, grid, gpu.Block, &params) })
 }
 
-// combining are the kernels that combine values.
-func (k *kernels) combining(dev device.Device, wide bool) (rows, mixed device.Kernel, err error) {
-	if k.rowsWide == nil {
-		err = gpu.Load(dev, linearReduceImages[gpu.Pair(k.widths)], []gpu.Entry{
-			{Name: "mixed", To: &k.mixed}, {Name: "mixed_wide", To: &k.mixedWide},
-			{Name: "rows", To: &k.rows}, {Name: "rows_wide", To: &k.rowsWide},
-		})
+// mix loads the kernels of batches that mix operations or combine values.
+func (k *kernels) mix(dev device.Device, wide bool) (_ *gpu.MixedKernels, err error) {
+	if k.mixed[1].Change == nil {
+		err = gpu.Load(dev, linearMixedImages[gpu.Pair(k.widths)],
+			append(k.mixed[0].Entries("", k.widths), k.mixed[1].Entries("_wide", k.widths)...))
 	}
 	if wide {
-		return k.rowsWide, k.mixedWide, err
+		return &k.mixed[1], err
 	}
-	return k.rows, k.mixed, err
+	return &k.mixed[0], err
 }
 
 // Winners launches what resolves duplicates.

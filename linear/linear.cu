@@ -13,12 +13,41 @@ namespace weft::linear {
 
 // ---- lookups ---------------------------------------------------------------
 
+// get_alone does what lanes can do by themselves, as alone does for changes, and
+// deals what they leave over to tiles. It returns whether this one found its key.
+template <class S, class V, int Lanes>
+__device__ __forceinline__ bool get_alone(const GetParams<Table>& p, Query<S>& q, uint32_t& home, typename S::Key& key) {
+  typename S::Key value = 0;
+  bool hit = false, done = false, there = q.there;
+  for (uint32_t ordinal = 0; there && !done && ordinal < kAloneGet; ordinal++) {
+    bool empty = false, pending = false;
+    Sector<S>(p.table, {home}, ordinal).each([&](int, typename S::Word w) {
+      if (S::key(w) == key) hit = true, value = S::value(w);
+      empty |= S::key(w) == S::kEmpty;
+      pending |= S::key(w) == S::kPending;
+    });
+    done = hit || (empty && !pending);
+    if (S::kTwoStep && pending) break;
+  }
+  q.there = done;
+  tell<S, V>(p.lookup, q, hit, value);
+  Deal<Lanes> deal(there && !done);
+  q.there = deal.from < kWarp, q.i = shuffle(kAll, q.i, deal.from);
+  home = shuffle(kAll, home, deal.from), key = shuffle(kAll, key, deal.from);
+  return hit;
+}
+
 template <class S, class K, class V, int Lanes, int Pieces>
 __device__ __forceinline__ void get(const GetParams<Table>& p) {
+  using Key = typename S::Key;
   Query<S> q = query<S, K, Lanes>(p.lookup, lane_index() % Lanes);
-  typename S::Key value;
-  bool hit = find<S, Lanes, Pieces>(p.table, q.there, q.key, value);
+  uint32_t home = locate<S>(p.table, q.key);
+  Key key = stored<S>(q.key), value;
+  const bool cached = Lanes == kWideLanes && p.lookup.cached;
+  const bool alone = cached && get_alone<S, V, Lanes>(p, q, home, key);
+  bool hit = find<S, Lanes, Pieces>(p.table, q.there, home, key, value);
   answer<S, V>(p.lookup, q, hit, value);
+  if (cached && p.lookup.hits) count(p.lookup.hits, alone);
 }
 
 // ---- whole tables ----------------------------------------------------------

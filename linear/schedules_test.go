@@ -115,7 +115,7 @@ func exploreLoading[K weft.Key, V weft.Value](t *testing.T, widths string, m mod
 
 // The kernels of the architectures differ for slots of 16 bytes alone.
 func TestSameKernels(t *testing.T) {
-	conformance.SameKernels(t, "linear_32_32", "linear_32_0", "linear_64_0", "linear_reduce_32_32")
+	conformance.SameKernels(t, "linear_32_32", "linear_32_0", "linear_64_0", "linear_mixed_32_32")
 }
 
 func explore[K weft.Key, V weft.Value](t *testing.T, widths string, cfg dst.Config[K, V], m mode) {
@@ -257,7 +257,7 @@ func TestConformanceSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	for _, opts := range []sim.Options{{Arch: 80}, {Arch: 90}, {Arch: 80, Scheduler: sim.Random, Seed: 1}, {Arch: 90, Scheduler: sim.Random, Seed: 2}} {
+	for _, opts := range []sim.Options{{Arch: 80}, {Arch: 90}, {Arch: 80, Scheduler: sim.Random, Seed: 1, L2: 1}, {Arch: 90, Scheduler: sim.Random, Seed: 2}} {
 		t.Run(fmt.Sprintf("sm_%d,%s", opts.Arch, opts.Scheduler), func(t *testing.T) {
 			t.Parallel()
 			dev := devicetest.OpenSim(t, &opts)

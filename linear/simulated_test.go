@@ -19,6 +19,9 @@ func kernelTests[K, V uint32 | uint64](set bool) (tests []mutate.KernelTest) {
 			linear.KernelsBesideModel[K, V](t, devicetest.Narrow(dev), set, o)
 		}})
 	}
+	tests = append(tests, mutate.KernelTest{Name: "beside a model, in cache", Run: func(t testing.TB, dev device.Device) {
+		linear.KernelsBesideModel[K, V](t, dev, set, linear.Options{})
+	}})
 	return append(tests, mutate.KernelTest{Name: "large table", Long: true, Run: func(t testing.TB, dev device.Device) {
 		linear.LargeTable[K, V](t, devicetest.Narrow(dev), set)
 	}})

@@ -12,22 +12,29 @@ import (
 )
 
 // Every operation once for every pair of widths, at low and at high load, with
-// tables that grow and tables that are rehashed in place.
+// tables that grow and tables that are rehashed in place, in cache and beyond.
 func TestSmoke(t *testing.T) { smokeAll(t, devicetest.Open(t)) }
 
 func smokeAll(t *testing.T, dev device.Device) {
-	for name, opts := range map[string]*linear.Options{
-		"keep":  {MaxLoad: .95},
-		"reuse": {MaxLoad: .95, Tombstones: linear.Reuse},
-		"fixed": {MaxLoad: .95, Capacity: conformance.SmokeKeys, Fixed: true},
+	for name, on := range map[string]struct {
+		device.Device
+		linear.Options
+	}{
+		"keep":   {dev, linear.Options{MaxLoad: .95}},
+		"beyond": {devicetest.Narrow(dev), linear.Options{MaxLoad: .95}},
+		"reuse":  {dev, linear.Options{MaxLoad: .95, Tombstones: linear.Reuse}},
+		"fixed":  {dev, linear.Options{MaxLoad: .95, Capacity: conformance.SmokeKeys, Fixed: true}},
 	} {
+		if name == "beyond" && dev.Properties().Kind == device.CPU {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
-			t.Run("uint32,uint32", func(t *testing.T) { smoke[uint32, uint32](t, dev, opts) })
-			t.Run("uint32,uint64", func(t *testing.T) { smoke[uint32, uint64](t, dev, opts) })
-			t.Run("uint64,uint32", func(t *testing.T) { smoke[uint64, uint32](t, dev, opts) })
-			t.Run("uint64,uint64", func(t *testing.T) { smoke[uint64, uint64](t, dev, opts) })
-			t.Run("set uint32", func(t *testing.T) { smokeSet[uint32](t, dev, opts) })
-			t.Run("set uint64", func(t *testing.T) { smokeSet[uint64](t, dev, opts) })
+			t.Run("uint32,uint32", func(t *testing.T) { smoke[uint32, uint32](t, on.Device, &on.Options) })
+			t.Run("uint32,uint64", func(t *testing.T) { smoke[uint32, uint64](t, on.Device, &on.Options) })
+			t.Run("uint64,uint32", func(t *testing.T) { smoke[uint64, uint32](t, on.Device, &on.Options) })
+			t.Run("uint64,uint64", func(t *testing.T) { smoke[uint64, uint64](t, on.Device, &on.Options) })
+			t.Run("set uint32", func(t *testing.T) { smokeSet[uint32](t, on.Device, &on.Options) })
+			t.Run("set uint64", func(t *testing.T) { smokeSet[uint64](t, on.Device, &on.Options) })
 		})
 	}
 }

@@ -19,7 +19,6 @@ __device__ __forceinline__ void change_batch(const ChangeParams<Table>& p) {
   const Changes& c = p.changes;
   uint32_t i = uint32_t(thread_index());
   Operation<S> op = operation<S, K, V>(c, i);
-  leave_reductions(c, op);
   uint32_t steady = c.kinds == nullptr && c.kind == kPut ? kSteady : 0;
   if constexpr (Multi) {
     if (steady && (c.flags & kContend) && crowded<S>(p.table, op)) op.there = false, op.outcome = kLater;

@@ -15,7 +15,7 @@ import (
 
 //go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type slab::Table=tableRef -type weft::Allocator=alloc.Ref -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export slab.cu
 //go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type slab::Table=.tableRef -type GetParams=.getParams -type weft::ChangeParams=.changeParams slab_multi.cu
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type weft::ChangeParams=.changeParams slab_reduce.cu
+//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams slab_mixed.cu
 
 // Tuning of the launches.
 const (
@@ -41,7 +41,7 @@ type kernels struct {
 	widths batch.Widths
 
 	get, change, rehash, flush, export, chains    device.Kernel
-	mixed, rows                                   device.Kernel
+	mixed                                         gpu.MixedKernels
 	getMulti, changeMulti, append, tally, collect device.Kernel
 }
 
@@ -81,12 +81,12 @@ func (k *kernels) load(dev device.Device, order *gpu.OrderKernels, multi bool) e
 	})
 }
 
-// combining are the kernels that combine values.
-func (k *kernels) combining(dev device.Device) (rows, mixed device.Kernel, err error) {
-	if k.rows == nil {
-		err = gpu.Load(dev, slabReduceImages[gpu.Pair(k.widths)], []gpu.Entry{{Name: "mixed", To: &k.mixed}, {Name: "rows", To: &k.rows}})
+// mix loads the kernels of batches that mix operations or combine values.
+func (k *kernels) mix(dev device.Device) (_ *gpu.MixedKernels, err error) {
+	if k.mixed.Change == nil {
+		err = gpu.Load(dev, slabMixedImages[gpu.Pair(k.widths)], k.mixed.Entries("", k.widths))
 	}
-	return k.rows, k.mixed, err
+	return &k.mixed, err
 }
 
 func refOf(p core.Parts) tableRef {
@@ -120,7 +120,7 @@ func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits devi
 	if b.Flags&batch.Multi != 0 {
 		kernel = k.getMulti
 	}
-	lookup, grid := gpu.LookupOf(b, hits, tileLanes)
+	lookup, grid := gpu.LookupOf(b, hits, tileLanes, false)
 	return device.Launch(s, kernel, grid, gpu.Block, &getParams{table: refOf(p), lookup: lookup})
 }
 
@@ -133,7 +133,7 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 	}
 	params := changeParams{table: refFor(p, c), changes: c.Args}
 	err = c.Submit(s.Device(), k.widths, kernel,
-		func() (rows, mixed device.Kernel, err error) { return k.combining(s.Device()) },
+		func() (*gpu.MixedKernels, error) { return k.mix(s.Device()) },
 		func(k device.Kernel, grid device.Dim) error { return device.Launch(s, k, grid, gpu.Block, &params) })
 	if err != nil || !c.Appends() {
 		return c.Ordered(), err

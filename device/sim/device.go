@@ -52,6 +52,9 @@ type Options struct {
 	Races bool
 	// Memory is the size of global memory in bytes. Default 1 GiB.
 	Memory uint64
+	// L2 is the size of the last cache in bytes, which programs may go by: it
+	// holds nothing. Default 50 MiB.
+	L2 int
 	// Budget is how many warp instructions one launch may execute before it
 	// counts as one that never ends. Default 1<<32.
 	Budget uint64
@@ -141,6 +144,9 @@ func Open(opts *Options) (*Device, error) {
 	if o.Memory == 0 {
 		o.Memory = 1 << 30
 	}
+	if o.L2 == 0 {
+		o.L2 = 50 << 20
+	}
 	if o.Budget == 0 {
 		o.Budget = 1 << 32
 	}
@@ -221,7 +227,7 @@ func (d *Device) use() error {
 
 // Properties describes the simulated GPU.
 func (d *Device) Properties() device.Properties {
-	return device.Properties{Kind: device.Sim, Name: "simulated GPU", Units: units, Arch: d.opts.Arch, L2: 50 << 20, Driver: "sim"}
+	return device.Properties{Kind: device.Sim, Name: "simulated GPU", Units: units, Arch: d.opts.Arch, L2: d.opts.L2, Driver: "sim"}
 }
 
 // Memory reads free and total memory.

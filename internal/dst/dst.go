@@ -160,6 +160,9 @@ func try[K weft.Key, V weft.Value](cfg *Config[K, V], seed uint64) (*Failure, Ta
 	shape := cfg.Shapes[rng.IntN(len(cfg.Shapes))]
 	opts := sim.Options{Seed: seed, Arch: cfg.Arch, Rewrite: cfg.Rewrite, Scheduler: sim.Random, Sequential: rng.IntN(2) == 0}
 	opts.Races = !opts.Sequential
+	if seed%2 == 1 {
+		opts.L2 = 1 // no table fits it
+	}
 	if rng.IntN(4) == 0 {
 		opts.Scheduler, opts.Depth = sim.PCT, 2+rng.IntN(3)
 	}

@@ -16,7 +16,7 @@ struct Lookup {
   uint64_t* hits;  // may be null; added to
   uint64_t n;
   uint32_t spread;  // one key per tile, not per lane
-  uint32_t unused;
+  uint32_t cached;  // the table lies in the L2 cache
 };
 
 struct Changes {
@@ -89,14 +89,19 @@ __device__ __forceinline__ Query<S> query(const Lookup& l, uint32_t rank) {
   return {i, there, there ? typename S::Key(load_once(static_cast<const K*>(l.keys) + i)) : typename S::Key(0)};
 }
 
+// tell writes what a lane has found.
+template <class S, class V>
+__device__ __forceinline__ void tell(const Lookup& l, const Query<S>& q, bool hit, typename S::Key value) {
+  if (!q.there) return;
+  if constexpr (S::kHasValue)
+    if (l.vals) store_once(static_cast<V*>(l.vals) + q.i, hit ? V(value) : V(0));
+  if (l.found) store_once(l.found + q.i, uint8_t(hit));
+}
+
 // answer writes what the threads of a block have found. All must call it.
 template <class S, class V>
 __device__ __forceinline__ void answer(const Lookup& l, const Query<S>& q, bool hit, typename S::Key value) {
-  if (q.there) {
-    if constexpr (S::kHasValue)
-      if (l.vals) store_once(static_cast<V*>(l.vals) + q.i, hit ? V(value) : V(0));
-    if (l.found) store_once(l.found + q.i, uint8_t(hit));
-  }
+  tell<S, V>(l, q, hit, value);
   if (l.hits) count(l.hits, q.there && hit);
 }
 

@@ -46,8 +46,10 @@ struct Ref {
   __device__ __forceinline__ bool find_warp(bool there, K key, Value* value = nullptr) const {
     terms.check_warp(T::kShape);
     typename S::Key held;
-    bool hit = terms.mode & kWideFind ? linear::find<S, kWideLanes, kWidePieces>(table, there, T::key(key), held)
-                                      : linear::find<S, kNarrowLanes, kNarrowPieces>(table, there, T::key(key), held);
+    const uint32_t home = locate<S>(table, T::key(key));
+    const typename S::Key name = stored<S>(T::key(key));
+    bool hit = terms.mode & kWideFind ? linear::find<S, kWideLanes, kWidePieces>(table, there, home, name, held)
+                                      : linear::find<S, kNarrowLanes, kNarrowPieces>(table, there, home, name, held);
     if (hit && value) *value = As<V>::from(held);
     return hit;
   }
@@ -103,9 +105,9 @@ struct Ref {
     if (!terms.permits(kind, false)) {
       if (there) op.outcome = kFull;
     } else if (terms.mode & kWideChange) {
-      linear::change<S, kWideLanes, kWidePieces, Bits>(table, flags, op, terms.quota());
+      linear::change<S, kWideLanes, kWidePieces, Bits, false>(table, flags, op, terms.quota());
     } else {
-      linear::change<S, kNarrowLanes, kNarrowPieces, Bits>(table, flags, op, terms.quota());
+      linear::change<S, kNarrowLanes, kNarrowPieces, Bits, false>(table, flags, op, terms.quota());
     }
     if (held && op.outcome == kPresent) *held = As<V>::from(op.value);
     return terms.settle(op.outcome, 1);

@@ -6,23 +6,17 @@
 
 namespace weft::linear {
 
-// Sector is what a lane reads of a path at a time.
-template <class S>
-using Sector = PathTile<S, 1, 2>;
-
 // find_alone looks up a key; see find.
 template <class S>
 __device__ __forceinline__ bool find_alone(const Table& t, typename S::Key wanted, typename S::Key& value) {
-  Sector<S> sector;
   const typename S::Key key = stored<S>(wanted);
   const Path path{locate<S>(t, wanted)};
   const uint32_t steps = path.steps(t, 1);
   value = 0;
 #pragma unroll 1
   for (uint32_t step = 0; step < steps;) {
-    sector.load(t, path, step);
     bool match = false, empty = false, other = false;
-    sector.each([&](int, int, typename S::Word w) {
+    Sector<S>(t, path, step).each([&](int, typename S::Word w) {
       if (S::key(w) == key) match = true, value = S::value(w);
       empty |= S::key(w) == S::kEmpty;
       other |= S::key(w) == S::kPending;
@@ -40,31 +34,28 @@ __device__ __forceinline__ bool find_alone(const Table& t, typename S::Key wante
 template <class S, class V, class Counts>
 __device__ __forceinline__ void change_alone(const Table& t, uint32_t flags, Operation<S>& op, const Counts& counts) {
   using Word = typename S::Word;
-  Sector<S> sector;
   const typename S::Key key = stored<S>(op.key);
   const Path path{locate<S>(t, op.key)};
   const uint32_t steps = path.steps(t, 1);
   const bool adds = inserts<S, V>(op.kind);
 #pragma unroll 1
   for (uint32_t step = 0; step < steps;) {
-    sector.load(t, path, step);
+    Sector<S> sector(t, path, step);
     int match = -1, empty = -1;
     bool other = false, live = false;
-    sector.each([&](int v, int j, Word w) {
-      int number = v * sector.kSlots + j;
-      if (match < 0 && (S::key(w) == key || S::is_dead(w, key))) match = number;
-      if (empty < 0 && S::key(w) == S::kEmpty) empty = number;
+    Word word = S::pair(S::kEmpty, S::kEmpty);
+    sector.each([&](int i, Word w) {
+      if (S::key(w) == key || S::is_dead(w, key)) match = i, word = w;
+      if (S::key(w) == S::kEmpty) empty = i;
       other |= S::key(w) == S::kPending;
       live |= S::key(w) == key;
     });
     if (S::kTwoStep && other && !live) continue;
-    const int number = match >= 0 ? match : empty;
-    if (number < 0) {
+    if (match < 0 && empty < 0) {
       step++;
       continue;
     }
-    Word* slot = &sector.at(t, path, step, number / sector.kSlots)->slots[number % sector.kSlots];
-    const Word word = sector.word(number);
+    Word* slot = sector.at(match >= 0 ? match : empty);
     const bool enters = adds && S::key(word) != key;
     Outcome done = counts.admit(enters);
     if (done == kNothing) {

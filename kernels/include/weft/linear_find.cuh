@@ -5,17 +5,17 @@
 
 namespace weft::linear {
 
-// find looks up a key per lane that is there. All lanes of the warp must call it.
+// find looks up a key per lane that is there, by its home and as it is stored. All
+// lanes of the warp must call it.
 //
 // It is one scan of atomic loads per key. A path only ever fills: a slot once
 // taken never becomes empty again, so the first empty slot ends the scan, and
 // what a word showed was the state of its key at the time of the load.
 template <class S, int Lanes, int Pieces>
-__device__ __forceinline__ bool find(const Table& t, bool there, typename S::Key wanted, typename S::Key& value) {
+__device__ __forceinline__ bool find(const Table& t, bool there, uint32_t home, typename S::Key key,
+                                     typename S::Key& value) {
   using Key = typename S::Key;
   PathTile<S, Lanes, Pieces> tile;
-  uint32_t home = locate<S>(t, wanted);
-  Key key = stored<S>(wanted);
   uint32_t pending = ballot(kAll, there) >> tile.base & tile.kMask;
 
   value = 0;

@@ -78,6 +78,27 @@ struct PathTile : Tile<S, Lanes, Pieces> {
   }
 };
 
+// Sector is what a lane reads of a path by itself.
+template <class S>
+struct Sector {
+  using Word = typename S::Word;
+  static constexpr int kSlots = kSectorBytes / sizeof(Word);
+
+  Word128* place;
+  typename Tile<S, 1, 2>::Piece piece[2];
+
+  __device__ __forceinline__ Sector(const Table& t, Path path, uint32_t ordinal) : place(t.lines + path.piece(t, ordinal, 0)) {
+    piece[0].whole = load_relaxed(place), piece[1].whole = load_relaxed(place + 1);
+  }
+  __device__ __forceinline__ Word* at(int slot) const { return reinterpret_cast<Word*>(place) + slot; }
+  // each calls f(slot, word) from the last slot to the first.
+  template <class F>
+  __device__ __forceinline__ void each(F f) const {
+#pragma unroll
+    for (int i = kSlots - 1; i >= 0; i--) f(i, piece[2 * i / kSlots].slots[i % (kSlots / 2)]);
+  }
+};
+
 // How many lanes read how much, with the measurement behind each choice: one H200,
 // 10^8 keys, G operations per second (bench/NOTES.md has the tables). The host
 // chooses by load.

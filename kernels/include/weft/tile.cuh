@@ -46,4 +46,19 @@ struct Tile {
   __device__ __forceinline__ uint32_t vote(bool p) const { return ballot(kAll, p) >> base & kMask; }
 };
 
+// Deal spreads the operations that some lanes of a warp have left over its tiles,
+// as evenly as it goes. All lanes take part.
+template <int Lanes>
+struct Deal {
+  uint32_t from;  // the lane whose operation this one gets, or kWarp
+  uint32_t to;    // the lane that gets this one's
+
+  __device__ __forceinline__ explicit Deal(bool has) {
+    constexpr uint32_t tiles = kWarp / Lanes;
+    uint32_t left = ballot(kAll, has), lane = lane_index(), number = popcount(left & ((1u << lane) - 1));
+    from = select(left, lane % Lanes * tiles + lane / Lanes);
+    to = number % tiles * Lanes + number / tiles;
+  }
+};
+
 }  // namespace weft

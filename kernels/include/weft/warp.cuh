@@ -80,6 +80,24 @@ __device__ __forceinline__ uint32_t lowest(uint32_t v) {
   return r;
 }
 
+// Index of the highest set bit; v must not be 0.
+__device__ __forceinline__ uint32_t highest(uint32_t v) {
+  uint32_t r;
+  asm("clz.b32 %0, %1;" : "=r"(r) : "r"(v));
+  return 31 - r;
+}
+
+// Index of set bit number n of v; 32 if it has no more than n.
+__device__ __forceinline__ uint32_t select(uint32_t v, uint32_t n) {
+  uint32_t at = 0;
+#pragma unroll
+  for (uint32_t width = 16; width != 0; width /= 2) {
+    uint32_t below = popcount(v >> at & ((1u << width) - 1));
+    if (n >= below) n -= below, at += width;
+  }
+  return n == 0 && (v >> at & 1) ? at : 32;
+}
+
 // ---- a block meets --------------------------------------------------------
 
 // Waits for all threads of the block, each of which must call it, and orders
