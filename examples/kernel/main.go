@@ -6,7 +6,7 @@
 //
 // A customer is in several campaigns: a slab.MultiMap. What weft's batches do on any
 // device, one after another and with columns between them, kernel.cu does at once
-// on a GPU. docs/kernels.md explains it.
+// on a GPU. docs/refs.md explains it.
 package main
 
 import (

@@ -1,5 +1,5 @@
 // A linear.Map or linear.Set in kernels of users. Package linear says in Go how a Ref
-// comes by; docs/kernels.md is a guide.
+// comes by; docs/refs.md is a guide.
 //
 //	__global__ void count(Ref<uint64_t, uint32_t> seen, …) {
 //	  if (seen.find(key, &n)) …

@@ -1,5 +1,5 @@
 // A slab.Map, slab.Set or slab.MultiMap in kernels of users. Package slab says in Go how
-// a Ref comes by; docs/kernels.md is a guide.
+// a Ref comes by; docs/refs.md is a guide.
 //
 // A call without a suffix is for one lane, and may be made anywhere: lanes may
 // diverge, loop, and have returned. A call with _warp is for all 32 lanes of a warp
