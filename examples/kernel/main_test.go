@@ -113,7 +113,7 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// Their first drafts are not, though all is well when warps run one after another.
+// Their first drafts are not.
 func TestRacesAreFound(t *testing.T) {
 	for _, kernel := range []string{"draft_total", "draft_count"} {
 		failed, err := schedules(t, &draftImage, kernel, 10)

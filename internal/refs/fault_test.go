@@ -2,7 +2,6 @@ package refs
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -92,7 +91,7 @@ func reducing[K, V uint32 | uint64](t *testing.T) {
 			outcomes, _, _ := c.download(t, x.stream)
 			for i, o := range outcomes {
 				if (o == full) != (kinds[i] == op.Put) {
-					t.Fatal(fmt.Sprintf("operation %d of kind %v: %d", i, kinds[i], o))
+					t.Fatalf("operation %d of kind %v: %d", i, kinds[i], o)
 				}
 			}
 			if err := x.Sync(t.Context()); err == nil {
