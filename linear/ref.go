@@ -71,11 +71,14 @@ func (t *table) kernels() *kernels { return &t.policy.engine.(*gpuEngine).kernel
 
 // ref is a generation on terms, which also say how tiles read it.
 func (k *kernels) ref(p core.Parts, terms gpu.Terms) Ref {
-	share := k.share(p)
-	if share > k.wideGet {
+	share, cached := k.share(p), k.cached(p)
+	if cached {
+		terms.Mode |= gpu.InCache
+	}
+	if cached || share > k.wideGet {
 		terms.Mode |= gpu.WideFind
 	}
-	if share > k.wideChange {
+	if cached || share > k.wideChange {
 		terms.Mode |= gpu.WideChange
 	}
 	return Ref{Table: refOf(p), Terms: terms}

@@ -20,14 +20,14 @@ import (
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input 4b173a20ce4b7a4ef55c6aac7a18a0a5f320d9406807c53aa55fe92b250fbb90 5121 kernels/include/weft/linear.cuh
-//kernelgen:input 0ac784191446ed6d9d8f7606bc98adea5b8ce65752b1d93fd8759558f4d26692 2743 kernels/include/weft/linear_alone.cuh
+//kernelgen:input 177a98911bac1e2af217ff01ab4c50d2cdf1fd949f713777e80b13f56dbc4983 5342 kernels/include/weft/linear.cuh
+//kernelgen:input 8e0a545402dceb5c53e4bebc60ac05eb2e685cf18fe65c786f832000216b13e4 3185 kernels/include/weft/linear_alone.cuh
 //kernelgen:input 3e5fc5faf6e3c0de5db6285f3676d2d7d7942bba122880dc0fe53c5bfb952751 5682 kernels/include/weft/linear_change.cuh
 //kernelgen:input 2beb90e8259be32af607876d6c3ffe161f1727ff6fa77acb401c7e9474fd4a34 2080 kernels/include/weft/linear_find.cuh
 //kernelgen:input cb81d1fc18e4c6fa0b042f05b863777b36920f5ed0590c4bac7ed2486c48dc00 4622 kernels/include/weft/linear_table.cuh
 //kernelgen:input c059efa01054b420ebaed33eaba8d3569bbd71e4bbe1431f25c745d74c828c0c 4894 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
-//kernelgen:input aacd81e5288e4c0a5c18b2208e54dcc15de76a4ec9eac0e1850832c371ca3800 4311 kernels/include/weft/ref.cuh
+//kernelgen:input de928ff5cc6569c44b13f32885b5174f8db62934feea8249741490ca801c8db4 4365 kernels/include/weft/ref.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input aeab9294c6d4a60a5f8a0b88a15cf670d73015bebc1f4fa6744b4950107e8f26 8685 kernels/include/weft/slab.cuh
 //kernelgen:input 9d6138d0a6067ac9c9aa11b484bc8afa19631c5ce6f4babebe4ecbf1b31f70a6 5614 kernels/include/weft/slab_alone.cuh

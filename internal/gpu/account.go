@@ -15,6 +15,7 @@ const (
 	WideFind
 	WideChange
 	IsMulti
+	InCache
 )
 
 // View are the terms of a Ref that reads. A change by it is counted as lost.

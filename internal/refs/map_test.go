@@ -292,7 +292,7 @@ func each(t *testing.T, seeds uint64, a func(maker[uint32, uint32]) func(*testin
 }
 
 func TestBesideModel(t *testing.T) {
-	each(t, 6, besideModel[uint32, uint32], besideModel[uint64, uint64], besideModel[uint64, uint32])
+	each(t, 4, besideModel[uint32, uint32], besideModel[uint64, uint64], besideModel[uint64, uint32])
 }
 
 // Of threads that want one key, one inserts it; sums are those of all. The number of
@@ -333,7 +333,7 @@ func contended[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev de
 }
 
 func TestContended(t *testing.T) {
-	each(t, 8, contended[uint32, uint32], contended[uint64, uint64], contended[uint64, uint32])
+	each(t, 5, contended[uint32, uint32], contended[uint64, uint64], contended[uint64, uint32])
 }
 
 // Insertions beyond those that are permitted do nothing, and Sync says so, once.
@@ -370,7 +370,7 @@ func beyond[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev devic
 }
 
 func TestBeyondWhatIsPermitted(t *testing.T) {
-	each(t, 4, beyond[uint32, uint32], beyond[uint64, uint64], beyond[uint64, uint32])
+	each(t, 3, beyond[uint32, uint32], beyond[uint64, uint64], beyond[uint64, uint32])
 }
 
 // A Ref of View finds what Get finds, refuses changes, and keeps its memory while the
@@ -419,7 +419,7 @@ func viewed[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev devic
 }
 
 func TestView(t *testing.T) {
-	each(t, 4, viewed[uint32, uint32], viewed[uint64, uint64], viewed[uint64, uint32])
+	each(t, 3, viewed[uint32, uint32], viewed[uint64, uint64], viewed[uint64, uint32])
 }
 
 // A table of fixed size takes what it has room for.
@@ -447,7 +447,7 @@ func fixed[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev device
 }
 
 func TestFixed(t *testing.T) {
-	each(t, 2, fixed[uint32, uint32], fixed[uint64, uint64], fixed[uint64, uint32])
+	each(t, 1, fixed[uint32, uint32], fixed[uint64, uint64], fixed[uint64, uint32])
 }
 
 // What has gone wrong in submit is said, and what it has submitted counts.

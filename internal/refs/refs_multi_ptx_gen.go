@@ -23,7 +23,7 @@ import (
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input c059efa01054b420ebaed33eaba8d3569bbd71e4bbe1431f25c745d74c828c0c 4894 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
-//kernelgen:input aacd81e5288e4c0a5c18b2208e54dcc15de76a4ec9eac0e1850832c371ca3800 4311 kernels/include/weft/ref.cuh
+//kernelgen:input de928ff5cc6569c44b13f32885b5174f8db62934feea8249741490ca801c8db4 4365 kernels/include/weft/ref.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input aeab9294c6d4a60a5f8a0b88a15cf670d73015bebc1f4fa6744b4950107e8f26 8685 kernels/include/weft/slab.cuh
 //kernelgen:input 9d6138d0a6067ac9c9aa11b484bc8afa19631c5ce6f4babebe4ecbf1b31f70a6 5614 kernels/include/weft/slab_alone.cuh

@@ -39,17 +39,20 @@ struct Ref {
   __device__ __forceinline__ bool find(K key, Value* value = nullptr) const {
     terms.check(T::kShape);
     typename S::Key held;
-    bool hit = find_alone<S>(table, T::key(key), held);
+    bool over = false, hit = find_alone<S>(table, T::key(key), held, over);
     if (hit && value) *value = As<V>::from(held);
     return hit;
   }
   __device__ __forceinline__ bool find_warp(bool there, K key, Value* value = nullptr) const {
     terms.check_warp(T::kShape);
-    typename S::Key held;
+    typename S::Key held = 0, rest;
+    bool over = !there, hit = false;
+    if (there && (terms.mode & kInCache)) hit = find_alone<S>(table, T::key(key), held, over, kFindAlone);
     const uint32_t home = locate<S>(table, T::key(key));
     const typename S::Key name = stored<S>(T::key(key));
-    bool hit = terms.mode & kWideFind ? linear::find<S, kWideLanes, kWidePieces>(table, there, home, name, held)
-                                      : linear::find<S, kNarrowLanes, kNarrowPieces>(table, there, home, name, held);
+    bool behind = terms.mode & kWideFind ? linear::find<S, kWideLanes, kWidePieces>(table, !over, home, name, rest)
+                                         : linear::find<S, kNarrowLanes, kNarrowPieces>(table, !over, home, name, rest);
+    if (behind) hit = true, held = rest;
     if (hit && value) *value = As<V>::from(held);
     return hit;
   }

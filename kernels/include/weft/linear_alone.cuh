@@ -6,15 +6,25 @@
 
 namespace weft::linear {
 
-// find_alone looks up a key; see find.
+// kFindAlone is how many sectors lanes read by themselves before tiles go on, where a
+// table lies in the L2 cache: instructions cost more than reads there.
+constexpr uint32_t kFindAlone = 2;
+
+// find_alone looks up a key in so many sectors of its path, or in all; see find. It
+// sets over unless the key may lie behind them.
 template <class S>
-__device__ __forceinline__ bool find_alone(const Table& t, typename S::Key wanted, typename S::Key& value) {
+__device__ __forceinline__ bool find_alone(const Table& t, typename S::Key wanted, typename S::Key& value, bool& over,
+                                           uint32_t most = kAll) {
   const typename S::Key key = stored<S>(wanted);
   const Path path{locate<S>(t, wanted)};
   const uint32_t steps = path.steps(t, 1);
-  value = 0;
+  value = 0, over = true;
 #pragma unroll 1
   for (uint32_t step = 0; step < steps;) {
+    if (step == most) {
+      over = false;
+      break;
+    }
     bool match = false, empty = false, other = false;
     Sector<S>(t, path, step).each([&](int, typename S::Word w) {
       if (S::key(w) == key) match = true, value = S::value(w);

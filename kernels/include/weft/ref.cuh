@@ -14,6 +14,7 @@ enum Mode : uint32_t {
   kWideFind = 4,    // tiles read whole lines
   kWideChange = 8,
   kIsMulti = 16,    // a multimap
+  kInCache = 32,    // the table lies in the L2 cache
 };
 
 // shape is the rest of a mode.
