@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-//go:generate go run ../internal/kernelgen -target 80+ptx83,90+ptx83 -type weft::Allocator=.Ref alloc.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type weft::Allocator=.Ref alloc.cu
 
 // gpuPiece is the number of addresses that cross the bus at a time.
 const gpuPiece = 1 << 22

@@ -17,7 +17,8 @@
 // structures of unknown size. [Device.Map] lets the device work on memory of
 // the host: for what is larger than the device's memory, or outlives the
 // process in a file. [Wrap] makes a typed slice of any of these, or of
-// memory that another library on the same device has allocated.
+// memory that another library on the same device has allocated, which it
+// checks as far as the device can tell ([Prober]).
 //
 // # Ownership
 //

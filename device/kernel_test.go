@@ -72,6 +72,38 @@ func TestLaunchPassesParameters(t *testing.T) {
 	}
 }
 
+// What several parameters leave behind the last one is not passed.
+func TestLaunchDropsPadding(t *testing.T) {
+	l := &launches{}
+	s := device.NewStream(nil, l)
+	implicit := struct {
+		a uint64
+		b uint16
+	}{1, 0x0203}
+	explicit := struct {
+		a uint64
+		b uint16
+		_ [6]byte
+	}{1, 0x0203, [6]byte{}}
+	for _, launch := range []func() error{
+		func() error { return device.Launch(s, kernel(10), device.Dim{}, device.Dim{}, &implicit) },
+		func() error { return device.Launch(s, kernel(10), device.Dim{}, device.Dim{}, &explicit) },
+	} {
+		if err := launch(); err != nil || string(l.params) != "\x01\x00\x00\x00\x00\x00\x00\x00\x03\x02" {
+			t.Errorf("launched with % x: %v", l.params, err)
+		}
+		l.params = nil
+	}
+	for _, size := range []int{8, 9, 11, 24} {
+		if err := device.Launch(s, kernel(size), device.Dim{}, device.Dim{}, &explicit); !errors.Is(err, device.ErrInvalid) {
+			t.Errorf("fields of 10 bytes for a kernel that takes %d: %v", size, err)
+		}
+	}
+	if err := device.Launch(s, kernel(0), device.Dim{}, device.Dim{}, &struct{}{}); err != nil {
+		t.Errorf("a kernel that takes nothing: %v", err)
+	}
+}
+
 // A struct that is not what the kernel takes is refused before it is launched.
 func TestLaunchChecksSizes(t *testing.T) {
 	l := &launches{}

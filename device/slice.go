@@ -44,8 +44,22 @@ func Make[T Elem](dev Device, n int) (Slice[T], error) {
 // Wrap makes a slice of the first n elements of memory that somebody else
 // owns: of a [Range], of mapped host memory, of another library on the same
 // device. It is valid as long as the memory is, and Free does nothing to it.
-// ErrInvalid if b is too small or misaligned for n elements, or on a [Host]
-// device has no host memory that is as large.
+// ErrInvalid if b is too small or misaligned for n elements, if it is not
+// memory of dev, as far as that can tell (see [Prober]), or on a [Host] device
+// has no host memory that is as large.
+//
+// What the CUDA runtime has allocated in this process, in a library that is
+// called by cgo or purego for example, is at home on device/cuda:
+//
+//	var address uintptr // by cudaMalloc, 4*n bytes
+//	keys, err := device.Wrap[uint32](dev, device.Buffer{Ptr: device.Ptr(address), Size: 4 * n}, n)
+//	…
+//	err = m.GetOn(stream, keys, vals, found)
+//
+// Work of the other library on other streams is ordered by nobody: wait for it
+// before, and let it wait for stream after. On device/cpu any memory of the host
+// will do for structures, with its bytes as Buffer.Host and their address as
+// Buffer.Ptr; copies by streams want it mapped ([Device.Map]).
 func Wrap[T Elem](dev Device, b Buffer, n int) (Slice[T], error) {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
@@ -62,6 +76,11 @@ func Wrap[T Elem](dev Device, b Buffer, n int) (Slice[T], error) {
 		return Slice[T]{}, fmt.Errorf("device: %w: Wrap of elements of %d bytes at %#x; the address must be a multiple of that, and not 0", ErrInvalid, size, uint64(b.Ptr))
 	}
 	if _, ok := dev.(Host); !ok {
+		if prober, ok := dev.(Prober); ok {
+			if err := prober.Probe(b.Ptr, n*size); err != nil {
+				return Slice[T]{}, fmt.Errorf("device: Wrap of %d elements of %d bytes: %w", n, size, err)
+			}
+		}
 		b.Host = nil
 		return view[T](dev, b, n), nil
 	}

@@ -3,6 +3,7 @@ package device
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 	"unsafe"
 )
@@ -99,14 +100,29 @@ func (s *Stream) Sync(ctx context.Context) error { return s.driver.Sync(ctx) }
 func (s *Stream) Close() error { return s.driver.Close() }
 
 // Launch submits kernel k with grid blocks of block threads each. P is the
-// kernel's one parameter struct, of exactly the size the kernel declares;
-// params is copied.
+// kernel's one parameter struct, or one whose fields are its parameters, of the
+// size that the kernel declares, with padding at its end at most; params is
+// copied.
 func Launch[P any](s *Stream, k Kernel, grid, block Dim, params *P) error {
-	size := int(unsafe.Sizeof(*params))
-	if size != k.ParamSize() {
-		return fmt.Errorf("device: %w: kernel %s takes %d bytes of parameters, got %d", ErrInvalid, k.Name(), k.ParamSize(), size)
+	size, want := int(unsafe.Sizeof(*params)), k.ParamSize()
+	if size != want && !padded(reflect.TypeFor[P](), want) {
+		return fmt.Errorf("device: %w: kernel %s takes %d bytes of parameters, got %d", ErrInvalid, k.Name(), want, size)
 	}
-	return s.driver.Launch(k, grid, block, unsafe.Slice((*byte)(unsafe.Pointer(params)), size))
+	return s.driver.Launch(k, grid, block, unsafe.Slice((*byte)(unsafe.Pointer(params)), want))
+}
+
+// padded tells whether a struct's fields end at n bytes, and all behind them is
+// padding.
+func padded(t reflect.Type, n int) bool {
+	if t.Kind() != reflect.Struct {
+		return false
+	}
+	for i := t.NumField() - 1; i >= 0; i-- {
+		if f := t.Field(i); f.Name != "_" {
+			return int(f.Offset+f.Type.Size()) == n
+		}
+	}
+	return n == 0
 }
 
 // Event is a marker in a stream.

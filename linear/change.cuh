@@ -49,7 +49,7 @@ __device__ __forceinline__ void alone(const Table& t, uint32_t flags, Operation<
 // change_all is change, by lanes first where that is faster: the host then chooses
 // wide tiles, since what lanes leave over lies far from home. It is dealt out to the
 // tiles evenly.
-template <class S, int Lanes, int Pieces, class V = void, bool Defers = false>
+template <class S, int Lanes, int Pieces, class V = void>
 __device__ __forceinline__ void change_all(const Table& t, uint32_t flags, Operation<S>& op) {
   const bool there = op.there, cached = Lanes == kWideLanes && (flags & kCached);
   Operation<S> dealt = op;
@@ -61,7 +61,7 @@ __device__ __forceinline__ void change_all(const Table& t, uint32_t flags, Opera
              shuffle(kAll, op.value, deal.from)};
     to = deal.to;
   }
-  change<S, Lanes, Pieces, V, Defers>(t, flags, dealt);
+  change<S, Lanes, Pieces, V>(t, flags, dealt);
   if (cached) {
     uint32_t outcome = shuffle(kAll, uint32_t(dealt.outcome), to);
     auto value = shuffle(kAll, dealt.value, to);

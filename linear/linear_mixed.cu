@@ -12,8 +12,8 @@ template <class S, int Lanes, int Pieces>
 struct Change {
   const ChangeParams<Table>& p;
 
-  __device__ __forceinline__ void operator()(Operation<S>& op, uint32_t flags) const {
-    change_all<S, Lanes, Pieces, void, true>(p.table, p.changes.flags | flags, op);
+  __device__ __forceinline__ void operator()(Operation<S>& op) const {
+    change_all<S, Lanes, Pieces>(p.table, p.changes.flags, op);
   }
 };
 

@@ -20,6 +20,6 @@ constexpr int kChangeBlocks = 4;
 
 // Sectors that a lane reads by itself, where tables lie in cache: of 10^6 groups at
 // load 0.8, tiles alone do 11 G rows a second, tiles behind a sector 15.
-constexpr uint32_t kAlone = 2, kAloneGet = 2;
+constexpr uint32_t kAlone = 1, kAloneGet = 2;
 
 }  // namespace weft::linear

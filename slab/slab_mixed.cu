@@ -12,8 +12,8 @@ template <class S>
 struct Change {
   const ChangeParams<Table>& p;
 
-  __device__ __forceinline__ void operator()(Operation<S>& op, uint32_t flags) const {
-    change<S, false, void, true>(p.table, p.changes.flags | flags, op);
+  __device__ __forceinline__ void operator()(Operation<S>& op) const {
+    change<S, false>(p.table, p.changes.flags, op);
   }
 };
 

@@ -30,6 +30,7 @@ type fake struct {
 	retains map[uintptr]int // context -> count
 	next    uintptr         // handles and device addresses
 	memory  map[uintptr][]byte
+	owner   map[uintptr]int32 // GPU of memory
 	host    map[uintptr][]byte
 	pinned  map[uintptr]fakePin // registered, by address
 	aliases map[uintptr]fakeAlias
@@ -69,6 +70,7 @@ func newFake() *fake {
 		retains: map[uintptr]int{},
 		next:    addrStep,
 		memory:  map[uintptr][]byte{},
+		owner:   map[uintptr]int32{},
 		host:    map[uintptr][]byte{},
 		pinned:  map[uintptr]fakePin{},
 		aliases: map[uintptr]fakeAlias{},
@@ -261,6 +263,8 @@ func (f *fake) dispatch(sym symbol, args []uintptr) Code {
 		return f.memoryCall(sym, args)
 	case symMemHostRegister, symMemHostUnregister, symMemHostGetDevicePointer:
 		return f.mappingCall(sym, args)
+	case symPointerGetAttribute:
+		return f.attribute(args[0], args[1], args[2])
 	case symMemGetAllocationGranularity, symMemAddressReserve, symMemAddressFree, symMemCreate, symMemRelease,
 		symMemMap, symMemUnmap, symMemSetAccess:
 		return f.virtualCall(sym, args)
@@ -312,6 +316,7 @@ func (f *fake) memoryCall(sym symbol, args []uintptr) Code {
 		}
 		address := f.handle()
 		f.memory[address] = make([]byte, args[1])
+		f.owner[address] = int32(f.current[threadID()] & 0xf)
 		put(args[0], address)
 	case symMemFree:
 		f.drain() // as the real one does

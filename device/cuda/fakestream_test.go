@@ -90,6 +90,31 @@ func (f *fake) device(address, size uintptr) []byte {
 	return b[address-base:][:size]
 }
 
+// attribute tells about the memory at an address.
+func (f *fake) attribute(result, attribute, address uintptr) Code {
+	base := address &^ (addrStep - 1)
+	size := uintptr(len(f.memory[base]))
+	if r := f.ranges[base]; r != nil {
+		size = uintptr(len(r.data))
+	}
+	alias, isHost := f.aliases[base]
+	if isHost {
+		size = alias.size
+	}
+	if address-base >= size {
+		return invalidValue
+	}
+	switch {
+	case attribute == pointerDeviceOrdinal:
+		put(result, f.owner[base])
+	case isHost:
+		put(result, int32(memoryTypeHost))
+	default:
+		put(result, int32(2)) // CU_MEMORYTYPE_DEVICE
+	}
+	return success
+}
+
 // pageLocked reports whether the driver knows the host memory.
 func (f *fake) pageLocked(address, size uintptr) bool {
 	for lo, b := range f.host {
@@ -197,12 +222,11 @@ func (f *fake) launchCall(args []uintptr) Code {
 		return invalidValue
 	}
 	var params addParams
-	size := 0
-	if sizes := f.sizesOf(name); len(sizes) > 0 {
-		size = sizes[0]
+	extra := *(*[5]uintptr)(at(args[10]))
+	if args[9] != 0 || extra[0] != launchParamBufferPointer || extra[2] != launchParamBufferSize || extra[4] != launchParamEnd {
+		return invalidValue
 	}
-	pointers := *(*[1]uintptr)(at(args[9]))
-	copy(params.bytes(), hostBytes(pointers[0], uintptr(size)))
+	copy(params.bytes(), hostBytes(extra[1], *(*uintptr)(at(extra[3]))))
 	return f.submit(args[8], fakeOp{run: func() {
 		f.launch = append(f.launch, name)
 		switch name {

@@ -47,6 +47,7 @@ func everything(drv *driver) (errs []error) {
 		return errs
 	}
 	defer func() { check(d.Free(b)) }()
+	check(d.Probe(b.Ptr, n))
 	copies(d, s, b, check)
 	mappings(d, s, check)
 	check(s.Record(e))

@@ -26,18 +26,32 @@ type frame struct {
 	out [2]uint64
 	ptr unsafe.Pointer
 
-	// What the driver reads: a kernel's parameter struct, or a name.
-	params  [maxParams / 8]uint64
-	kparams [1]unsafe.Pointer // &params, as cuLaunchKernel wants it
+	// What the driver reads: a kernel's parameters, or a name.
+	params [maxParams / 8]uint64
+	size   uintptr    // of the parameters
+	extra  [5]uintptr // both, as cuLaunchKernel wants them
 
 	held any // keeps larger things reachable, and on the heap, for one call
 }
 
 var frames = sync.Pool{New: func() any {
 	fr := new(frame)
-	fr.kparams[0] = unsafe.Pointer(&fr.params)
+	fr.extra = [...]uintptr{
+		launchParamBufferPointer, uintptr(unsafe.Pointer(&fr.params)),
+		launchParamBufferSize, uintptr(unsafe.Pointer(&fr.size)),
+		launchParamEnd,
+	}
 	return fr
 }}
+
+// How cuLaunchKernel is told that parameters are a block of memory: as many as
+// the kernel takes, laid out like the fields of a struct. Drivers refuse a size
+// that is larger, with padding at the end (CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES).
+const (
+	launchParamEnd           = 0 // CU_LAUNCH_PARAM_END
+	launchParamBufferPointer = 1 // CU_LAUNCH_PARAM_BUFFER_POINTER
+	launchParamBufferSize    = 2 // CU_LAUNCH_PARAM_BUFFER_SIZE
+)
 
 // frame takes a frame from the pool; put returns it.
 func (drv *driver) frame() *frame {

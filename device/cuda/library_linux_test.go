@@ -92,9 +92,10 @@ func TestCallIntoC(t *testing.T) {
 	const body = `
 int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
 	unsigned shared, void *stream, void **params, void **extra) {
-	unsigned long long p = *(unsigned long long *)params[0];
+	unsigned long long p = *(unsigned long long *)extra[1];
 	return gx == 2 && gy == 3 && gz == 4 && bx == 5 && by == 6 && bz == 7 && shared == 0 &&
-		stream == (void *)8 && extra == 0 && f == (void *)1 ? (int)p : -1;
+		extra[0] == (void *)1 && extra[2] == (void *)2 && *(unsigned long long *)extra[3] == 8 && extra[4] == 0 &&
+		stream == (void *)8 && params == 0 && f == (void *)1 ? (int)p : -1;
 }`
 	drv, err := openDriver([]string{build(t, driverSource(0, "cuLaunchKernel")+body)})
 	if err != nil {

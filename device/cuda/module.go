@@ -234,7 +234,7 @@ func oneStruct(name string, sizes []int) (int, error) {
 	case len(sizes) == 0:
 		return 0, nil
 	case len(sizes) > 1:
-		return 0, fmt.Errorf("%w: kernel %s takes several parameters; it must take one struct", device.ErrKernel, name)
+		return 0, fmt.Errorf("%w: kernel %s takes several parameters; it must take one struct, unless the image has their size together (device.Target.Params)", device.ErrKernel, name)
 	}
 	return sizes[0], checkSize(name, sizes[0])
 }

@@ -108,10 +108,10 @@ func (s *stream) Launch(k device.Kernel, grid, block device.Dim, params []byte) 
 		if err := kn.module.loaded(); err != nil {
 			return err
 		}
-		copy(fr.bytes(), params)
-		const shared, extra = 0, 0
+		fr.size = uintptr(copy(fr.bytes(), params))
+		const shared, single = 0, 0
 		err := fr.call(symLaunchKernel, kn.handle, g[0], g[1], g[2], b[0], b[1], b[2],
-			shared, s.handle, uintptr(unsafe.Pointer(&fr.kparams)), extra)
+			shared, s.handle, single, uintptr(unsafe.Pointer(&fr.extra)))
 		if err != nil {
 			return fmt.Errorf("kernel %s, grid %v, block %v: %w", kn.name, g, b, err)
 		}

@@ -25,6 +25,7 @@ const (
 	symMemHostRegister
 	symMemHostUnregister
 	symMemHostGetDevicePointer
+	symPointerGetAttribute
 	symMemGetAllocationGranularity
 	symMemAddressReserve
 	symMemAddressFree
@@ -103,6 +104,7 @@ var symbols = [numSymbols]symbolInfo{
 	symMemHostRegister:             {name: "cuMemHostRegister", exported: "cuMemHostRegister_v2"},
 	symMemHostUnregister:           {name: "cuMemHostUnregister"},
 	symMemHostGetDevicePointer:     {name: "cuMemHostGetDevicePointer", exported: "cuMemHostGetDevicePointer_v2"},
+	symPointerGetAttribute:         {name: "cuPointerGetAttribute"},
 	symMemGetAllocationGranularity: {name: "cuMemGetAllocationGranularity"},
 	symMemAddressReserve:           {name: "cuMemAddressReserve"},
 	symMemAddressFree:              {name: "cuMemAddressFree"},
@@ -146,6 +148,9 @@ const (
 	streamNonBlocking    = 1 // CU_STREAM_NON_BLOCKING: no ordering with the legacy stream
 	eventDefault         = 0 // CU_EVENT_DEFAULT
 	eventDisableTiming   = 2 // CU_EVENT_DISABLE_TIMING
+	pointerMemoryType    = 2 // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+	pointerDeviceOrdinal = 9 // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+	memoryTypeHost       = 1 // CU_MEMORYTYPE_HOST
 	attrMultiprocessors  = 16
 	attrL2CacheSize      = 38
 	attrCapabilityMajor  = 75

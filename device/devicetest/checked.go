@@ -182,6 +182,14 @@ func (c *checked) Register(b []byte) (unregister func() error, err error) {
 
 // Pinned says yes to no more than what CopyInAsync then accepts: on a CPU all
 // memory would do, on a GPU it would not.
+// Probe asks the device, if it can tell.
+func (c *checked) Probe(p device.Ptr, size int) error {
+	if dev, ok := c.inner.(device.Prober); ok {
+		return dev.Probe(p, size)
+	}
+	return nil
+}
+
 func (c *checked) Pinned(b []byte) bool { return c.pinned(b) && c.inner.Pinned(b) }
 
 func (c *checked) Load(img *device.Image) (device.Module, error) {

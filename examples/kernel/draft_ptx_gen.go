@@ -20,18 +20,18 @@ import (
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input 177a98911bac1e2af217ff01ab4c50d2cdf1fd949f713777e80b13f56dbc4983 5342 kernels/include/weft/linear.cuh
+//kernelgen:input 3c30d2a1cc5ee2d600b0d0174ea89c0743dfed49bff863ea07fd8d2a17e72620 5328 kernels/include/weft/linear.cuh
 //kernelgen:input 8e0a545402dceb5c53e4bebc60ac05eb2e685cf18fe65c786f832000216b13e4 3185 kernels/include/weft/linear_alone.cuh
-//kernelgen:input 3e5fc5faf6e3c0de5db6285f3676d2d7d7942bba122880dc0fe53c5bfb952751 5682 kernels/include/weft/linear_change.cuh
+//kernelgen:input 647c2ef4d1c7f0090c766de510ad5902020582d6c6d809e501fe60043a0eb964 5519 kernels/include/weft/linear_change.cuh
 //kernelgen:input 2beb90e8259be32af607876d6c3ffe161f1727ff6fa77acb401c7e9474fd4a34 2080 kernels/include/weft/linear_find.cuh
 //kernelgen:input cb81d1fc18e4c6fa0b042f05b863777b36920f5ed0590c4bac7ed2486c48dc00 4622 kernels/include/weft/linear_table.cuh
-//kernelgen:input c059efa01054b420ebaed33eaba8d3569bbd71e4bbe1431f25c745d74c828c0c 4894 kernels/include/weft/order.cuh
+//kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input de928ff5cc6569c44b13f32885b5174f8db62934feea8249741490ca801c8db4 4365 kernels/include/weft/ref.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input aeab9294c6d4a60a5f8a0b88a15cf670d73015bebc1f4fa6744b4950107e8f26 8685 kernels/include/weft/slab.cuh
+//kernelgen:input a69b1ce74e87883d4c35385163296e1d03701f37ab070f0e11c19950d01bcf91 8678 kernels/include/weft/slab.cuh
 //kernelgen:input 9d6138d0a6067ac9c9aa11b484bc8afa19631c5ce6f4babebe4ecbf1b31f70a6 5614 kernels/include/weft/slab_alone.cuh
-//kernelgen:input 4578a41b59d8b622380f8ac2a57d4e3856877c49e1d4aebf994325e4d00be1d3 8325 kernels/include/weft/slab_change.cuh
+//kernelgen:input 6e34369c4bc2240ad79e2c06b3c65cbe23e68502ff1843085453d1e66e88a2ab 8162 kernels/include/weft/slab_change.cuh
 //kernelgen:input 962f7ceaec8b86c9a3934f9e4c1b058bf750a37b966031e3a2ac5e1c6bdc85b0 4376 kernels/include/weft/slab_find.cuh
 //kernelgen:input be15e1e2d1add39fd31c4fdc208338d11778d416c0387c698a928bd4cca7b895 4433 kernels/include/weft/slab_table.cuh
 //kernelgen:input 4ed8b73c6beaaedadd5de62a889222a6479a12d12b4abc036ed0979534be000f 4852 kernels/include/weft/slot.cuh
@@ -62,4 +62,35 @@ var draftImage = device.Image{
 var draftKernels = map[string]int{
 	"draft_count": 184,
 	"draft_total": 184,
+}
+
+// draftModule is draft.cu, loaded on a device. Its methods launch the kernels.
+type draftModule struct {
+	kernels [2]device.Kernel
+}
+
+// loadDraft loads draftImage on a device. The error is
+// device.ErrNoKernels on one that runs Go code only.
+func loadDraft(dev device.Device) (*draftModule, error) {
+	loaded, err := dev.Load(&draftImage)
+	if err != nil {
+		return nil, err
+	}
+	var m draftModule
+	for i, name := range [...]string{"draft_count", "draft_total"} {
+		if m.kernels[i], err = loaded.Kernel(name); err != nil {
+			return nil, err
+		}
+	}
+	return &m, nil
+}
+
+// Count launches kernel draft_count.
+func (m *draftModule) Count(s *device.Stream, grid, block device.Dim, params *totalParams) error {
+	return device.Launch(s, m.kernels[0], grid, block, params)
+}
+
+// Total launches kernel draft_total.
+func (m *draftModule) Total(s *device.Stream, grid, block device.Dim, params *totalParams) error {
+	return device.Launch(s, m.kernels[1], grid, block, params)
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-//go:generate go run ../../internal/kernelgen -target 80+ptx83,90+ptx83 -type weft::slab::MultiRef=slab.Ref -type weft::linear::Ref=linear.Ref kernel.cu
-//go:generate go run ../../internal/kernelgen -target 80+ptx83,90+ptx83 -type TotalParams=.totalParams draft.cu
+//go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -type weft::slab::MultiRef=slab.Ref -type weft::linear::Ref=linear.Ref kernel.cu
+//go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -type TotalParams=.totalParams draft.cu
 
 // sales is a table in columns.
 type sales struct {

@@ -72,7 +72,7 @@ type Experiment struct {
 // All are the experiments, in the order they are listed.
 func All() []Experiment {
 	return []Experiment{rooflineExperiment, linearExperiment, insertLoadExperiment, probeLengthExperiment,
-		launchExperiment, hostExperiment, cpuExperiment, groupByExperiment, hotKeysExperiment,
+		launchExperiment, hostExperiment, cpuExperiment, groupByExperiment, hotKeysExperiment, sizesExperiment,
 		slabH200Experiment, slabAllocExperiment, slabFig4aExperiment, slabFig4bExperiment, slabFig5aExperiment, slabFig5bExperiment,
 		slabFig6Experiment, slabFig7aExperiment, slabFig7bExperiment}
 }

@@ -48,6 +48,7 @@ var rowsOf = map[string]struct {
 	"host":                {Default, map[string]int{"put": 1, "get": 1}},
 	"groupby":             {Default, map[string]int{"uniform_4096": 2, "uniform_40": 2, "uniform_1000": 2, "uniform_1": 2, "zipf_40": 2}},
 	"hotkeys":             {Default, map[string]int{"sums_1": 2, "parts_1": 2, "sums_4096": 2, "parts_4096": 2}},
+	"sizes":               {Default, map[string]int{"put": 26, "get": 26, "put_own": 26, "get_own": 26}},
 	"slabhash-h200":       {Default, map[string]int{"insert": 3, "get_hit": 3, "get_miss": 3, "delete": 3, "mixed_20": 3}},
 	"slabhash-alloc":      {Default, map[string]int{"allocate": 2, "free": 2, "allocate_churn": 7, "free_churn": 7}},
 	"slabhash-fig4a":      {Default, map[string]int{"insert": 10}},
@@ -245,7 +246,7 @@ func TestArticleFigures(t *testing.T) {
 // Wherever the device fails, the error comes back and nothing is left behind.
 func TestDeviceFailures(t *testing.T) {
 	for _, e := range []Experiment{
-		linearExperiment, insertLoadExperiment, launchExperiment, hostExperiment,
+		linearExperiment, insertLoadExperiment, launchExperiment, hostExperiment, sizesExperiment,
 		slabH200Experiment, slabAllocExperiment, slabFig5aExperiment, slabFig7bExperiment,
 	} {
 		t.Run(e.Name, func(t *testing.T) { failEverywhere(t, e, devicetest.Open(t), 1) })
@@ -258,7 +259,7 @@ func TestSimulatedFailures(t *testing.T) {
 	for _, c := range []struct {
 		Experiment
 		stride int
-	}{{hostExperiment, 1}, {insertLoadExperiment, 5}, {slabFig7bExperiment, 40}} {
+	}{{hostExperiment, 1}, {insertLoadExperiment, 5}, {slabFig7bExperiment, 40}, {sizesExperiment, 40}} {
 		t.Run(c.Name, func(t *testing.T) { failEverywhere(t, c.Experiment, devicetest.OpenSim(t, nil), c.stride) })
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/roofline"
 	"github.com/weftgo/weft/internal/workload"
@@ -36,65 +36,94 @@ func runHost(ctx context.Context, r *runner) (err error) {
 		return err
 	}
 	r.step("host: keys")
-	keys, vals := make([]uint64, n), make([]uint64, n)
-	out, found := make([]uint64, n), make([]bool, n)
-	workload.Unique(keys, r.Seed, 0)
-	workload.Values(vals, keys)
-
+	b := newHostBatch[uint64, uint64](r.Seed, n)
 	const load = .5
 	m, err := linear.New[uint64, uint64](r.Device, &linear.Options{Capacity: n, MaxLoad: load, Fixed: true, Seed: r.Seed + 1})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
+	row := Row{Structure: "linear", KeyBits: 64, ValueBits: 64, Load: load}
+	if err := b.measure(ctx, r, m, "", putLimit, getLimit, row); err != nil || !r.onGPU() {
+		return err
+	}
+	undo, err := b.register(r.Device)
+	defer func() { err = errors.Join(err, undo()) }()
+	if err != nil {
+		return err
+	}
+	return b.measure(ctx, r, m, "_registered", putLimit, getLimit, row)
+}
 
-	put := func() (int, error) { return m.Put(ctx, keys, vals) }
-	get := func() (int, error) { return m.Get(ctx, keys, out, found) }
-	type timed struct {
+// hostTable is a table that takes batches from Go slices.
+type hostTable[K weft.Key, V weft.Value] interface {
+	Put(ctx context.Context, keys []K, vals []V) (inserted int, err error)
+	Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error)
+	Clear(ctx context.Context) error
+}
+
+// hostBatch is a batch of different keys in Go slices, with room for the
+// answers.
+type hostBatch[K weft.Key, V weft.Value] struct {
+	keys      []K
+	vals, out []V
+	found     []bool
+}
+
+func newHostBatch[K weft.Key, V weft.Value](seed uint64, n int) hostBatch[K, V] {
+	b := hostBatch[K, V]{make([]K, n), make([]V, n), make([]V, n), make([]bool, n)}
+	workload.Unique(b.keys, seed, 0)
+	workload.Values(b.vals, b.keys)
+	return b
+}
+
+// first is the batch of the first n keys, in the same memory.
+func (b hostBatch[K, V]) first(n int) hostBatch[K, V] {
+	return hostBatch[K, V]{b.keys[:n], b.vals[:n], b.out[:n], b.found[:n]}
+}
+
+// register page-locks the batch. undo, never nil, unlocks what was locked.
+func (b hostBatch[K, V]) register(dev device.Device) (undo func() error, err error) {
+	return registerAll(dev, device.Bytes(b.keys), device.Bytes(b.vals), device.Bytes(b.out), device.Bytes(b.found))
+}
+
+// measure times Put into the empty table and Get of all, checks the answers,
+// and adds a row for each, like the given one. suffix ends the names of the
+// operations.
+func (b hostBatch[K, V]) measure(ctx context.Context, r *runner, m hostTable[K, V], suffix, putLimit, getLimit string, row Row) error {
+	row.N = len(b.keys)
+	clear(b.out)
+	for _, c := range []struct {
 		op, limit string
-		clear     bool
+		prepare   func(context.Context) error
 		call      func() (int, error)
-	}
-	calls := []timed{{"put", putLimit, true, put}, {"get", getLimit, false, get}}
-	if r.onGPU() {
-		calls = append(calls, timed{"put_registered", putLimit, true, put}, timed{"get_registered", getLimit, false, get})
-	}
-	registered := false
-	for _, c := range calls {
-		if strings.HasSuffix(c.op, "_registered") && !registered {
-			registered = true
-			undo, regErr := registerAll(r.Device, device.Bytes(keys), device.Bytes(vals), device.Bytes(out), device.Bytes(found))
-			defer func() { err = errors.Join(err, undo()) }()
-			if regErr != nil {
-				return regErr
-			}
-		}
-		r.step("host: %s", c.op)
+	}{
+		{"put", putLimit, m.Clear, func() (int, error) { return m.Put(ctx, b.keys, b.vals) }},
+		{"get", getLimit, func(context.Context) error { return nil }, func() (int, error) { return m.Get(ctx, b.keys, b.out, b.found) }},
+	} {
+		row.Op, row.Limit = c.op+suffix, c.limit
+		r.step("%s: %s %s of %d keys", r.result.Experiment, row.Structure, row.Op, row.N)
 		t, err := roofline.Median(ctx, r.Runs, func() (time.Duration, error) {
-			if c.clear {
-				if err := m.Clear(ctx); err != nil {
-					return 0, err
-				}
+			if err := c.prepare(ctx); err != nil {
+				return 0, err
 			}
 			start := time.Now()
 			count, err := c.call()
 			t := time.Since(start)
-			if err == nil && count != n {
-				err = fmt.Errorf("%w: %s counts %d keys, want %d", errWrong, c.op, count, n)
+			if err == nil && count != row.N {
+				err = fmt.Errorf("%w: %s counts %d keys, want %d", errWrong, row.Op, count, row.N)
 			}
 			return t, err
 		})
 		if err != nil {
 			return err
 		}
-		r.add(Row{
-			Structure: "linear", Op: c.op, KeyBits: 64, ValueBits: 64, N: n, Load: load,
-			OpsPerS: roofline.Rate(n, t), Seconds: t.Seconds(), Limit: c.limit,
-		})
+		row.OpsPerS, row.Seconds = roofline.Rate(row.N, t), t.Seconds()
+		r.add(row)
 	}
-	for i, v := range out {
-		if v != vals[i] {
-			return fmt.Errorf("%w: key %d has value %d, want %d", errWrong, keys[i], v, vals[i])
+	for i, v := range b.out {
+		if v != b.vals[i] {
+			return fmt.Errorf("%w: key %v has value %v, want %v", errWrong, b.keys[i], v, b.vals[i])
 		}
 	}
 	return nil
@@ -119,8 +148,8 @@ func registerAll(dev device.Device, slices ...[]byte) (undo func() error, err er
 	return undo, nil
 }
 
-// hostLimits measures what bounds batches from the host and names it. On a GPU
-// the limits are derived from the copies'.
+// hostLimits measures what bounds batches of 64-bit pairs from the host and
+// names it. On a GPU the limits are derived from the copies'.
 func (r *runner) hostLimits(ctx context.Context, n int) (put, get string, err error) {
 	if !r.onGPU() {
 		put, get = roofline.CAS64, roofline.Read64
@@ -129,9 +158,17 @@ func (r *runner) hostLimits(ctx context.Context, n int) (put, get string, err er
 	if err := r.limits(ctx, 32*n, roofline.HostToDevice, roofline.DeviceToHost, roofline.HostBoth); err != nil {
 		return "", "", err
 	}
-	l := r.result.Limits
-	put, get = "host_put_64_64", "host_get_64_64"
-	l[put] = l[roofline.HostToDevice] / 16
-	l[get] = min(l[roofline.HostToDevice]/8, l[roofline.DeviceToHost]/9, l[roofline.HostBoth]/17)
+	put, get = r.copyLimits(8, 8)
 	return put, get, nil
+}
+
+// copyLimits names what bounds batches from the host of keys and values of so
+// many bytes, after the limits of the copies were measured: a Put sends both, a
+// Get sends keys and receives values with flags.
+func (r *runner) copyLimits(key, value int) (put, get string) {
+	l, k, v := r.result.Limits, float64(key), float64(value)
+	put, get = fmt.Sprintf("host_put_%d_%d", 8*key, 8*value), fmt.Sprintf("host_get_%d_%d", 8*key, 8*value)
+	l[put] = l[roofline.HostToDevice] / (k + v)
+	l[get] = min(l[roofline.HostToDevice]/k, l[roofline.DeviceToHost]/(v+1), l[roofline.HostBoth]/(k+v+1))
+	return put, get
 }

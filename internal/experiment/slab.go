@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/roofline"
 	"github.com/weftgo/weft/slab"
@@ -15,22 +16,22 @@ import (
 // Its hardware is a Tesla K40c; load is the paper's memory utilization, the
 // bytes of the stored pairs as a share of those of all slabs in use.
 
-// slabSubject is a slab hash of 32-bit keys and values.
-type slabSubject struct{ *slab.Map[uint32, uint32] }
+// slabSubject is a slab hash.
+type slabSubject[K weft.Key, V weft.Value] struct{ *slab.Map[K, V] }
 
-func (m slabSubject) put(s *device.Stream, keys, vals device.Slice[uint32]) error {
+func (m slabSubject[K, V]) put(s *device.Stream, keys device.Slice[K], vals device.Slice[V]) error {
 	return m.PutOn(s, keys, vals)
 }
 
-func (m slabSubject) get(s *device.Stream, keys, vals device.Slice[uint32], found device.Slice[bool]) error {
+func (m slabSubject[K, V]) get(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool]) error {
 	return m.GetOn(s, keys, vals, found)
 }
 
-func (m slabSubject) remove(s *device.Stream, keys device.Slice[uint32], deleted device.Slice[bool]) error {
+func (m slabSubject[K, V]) remove(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool]) error {
 	return m.DeleteOn(s, keys, deleted)
 }
 
-func (m slabSubject) describe(ctx context.Context, row *Row) error {
+func (m slabSubject[K, V]) describe(ctx context.Context, row *Row) error {
 	stats, err := m.Stats(ctx)
 	row.Load = stats.Utilization
 	row.BytesPerEntry = figure(float64(stats.Bytes) / float64(stats.Len))
@@ -87,7 +88,7 @@ func (t *slabTrial) at(ctx context.Context, utilization float64, body func() err
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	t.table = slabSubject{m}
+	t.table = slabSubject[uint32, uint32]{m}
 	var row Row
 	if err := errors.Join(t.fill(), t.table.Sync(ctx), t.table.describe(ctx, &row)); err != nil {
 		return err

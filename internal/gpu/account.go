@@ -6,7 +6,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-//go:generate go run ../kernelgen -export -struct weft::Terms ../../kernels/include/weft/ref.cuh
+//go:generate go run ../../cmd/weftgen -export -struct weft::Terms ../../kernels/include/weft/ref.cuh
 
 // What a Ref is for (twin: ref.cuh); the widths of keys and values lie above.
 const (

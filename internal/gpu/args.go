@@ -6,7 +6,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-//go:generate go run ../kernelgen -export -struct weft::Lookup -struct weft::Changes -struct weft::Winners -struct weft::Export ../../kernels/include/weft/batch.cuh
+//go:generate go run ../../cmd/weftgen -target 80,90+ptx85 -export -struct weft::Lookup -struct weft::Changes -struct weft::Winners -struct weft::Export ../../kernels/include/weft/batch.cuh
 
 // SpreadKeys is the size of batches up to which each key gets a tile to itself,
 // so that the batch is back after one chain of reads and not after two or four.

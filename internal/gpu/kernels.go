@@ -2,7 +2,7 @@ package gpu
 
 import "github.com/weftgo/weft/device"
 
-//go:generate go run ../kernelgen -target 80+ptx83,90+ptx83 gpu.cu
+//go:generate go run ../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 gpu.cu
 
 // scanStrip is the number of counts that a warp adds up (scan.cuh).
 const scanStrip = 1024

@@ -1,13 +1,11 @@
-package main
+package kernelgen
 
 import (
 	"bytes"
-	"errors"
+	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,7 +33,7 @@ func parseTargets(s string) ([]target, error) {
 		arch, feature, _ := strings.Cut(field, "+")
 		n, err := strconv.Atoi(arch)
 		if err != nil || n < 70 || len(ts) > 0 && n <= ts[len(ts)-1].arch {
-			return nil, fmt.Errorf("-target %s: want ascending numbers like %s", s, defaultTargets)
+			return nil, fmt.Errorf("-target %s: want ascending numbers like 80+ptx83,90+ptx83", s)
 		}
 		ts = append(ts, target{n, feature})
 	}
@@ -44,70 +42,80 @@ func parseTargets(s string) ([]target, error) {
 
 // commonFlags are those of every compilation, relative to the module's root.
 // No header of the system is found, so the output depends on the tree alone.
-func commonFlags() []string {
-	return []string{
+// Warnings about weft's headers are not for users.
+func (o *options) commonFlags() []string {
+	flags := []string{
 		"-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-nostdinc",
-		"-std=c++17", "-Wall", "-Werror", "-I", "kernels/include",
+		"-std=c++17", "-Wall", "-Werror",
 	}
+	if o.own() {
+		return append(flags, "-I", ownInclude)
+	}
+	return append(flags, "-isystem", include)
 }
 
 // compileFlags are those of kernels.
-func compileFlags() []string { return append(commonFlags(), "-O3") }
+func (o *options) compileFlags() []string { return append(o.commonFlags(), "-O3") }
+
+// sourceFlags are those that the source needs.
+func (o *options) sourceFlags() (flags []string) {
+	for _, dir := range o.include {
+		flags = append(flags, "-I", dir)
+	}
+	for _, d := range o.define {
+		flags = append(flags, "-D"+d)
+	}
+	return flags
+}
 
 // compiler runs clang on one source.
 type compiler struct {
 	options *options
+	ctx     context.Context
+	program string
 	version string // "clang version 19.1.7"
 	source  string // relative to the module's root
 	text    string // to be compiled in place of the source; "" for itself
+	include string // where weft's headers are on this machine; "" in weft's module
 }
 
-func newCompiler(o *options) (*compiler, error) {
-	out, err := exec.Command(o.clang, "--version").Output()
-	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("no compiler %s: apt-get install clang-19, or name another clang 19 by WEFT_CLANG or -clang", o.clang)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s --version: %w", o.clang, err)
-	}
-	v := regexp.MustCompile(`clang version (\d+)[.\d]*`).FindSubmatch(out)
-	if v == nil {
-		return nil, fmt.Errorf("%s is not clang: %q", o.clang, firstLine(out))
-	}
-	// Another major version writes other PTX, and every rebuild would differ.
-	if string(v[1]) != "19" {
-		return nil, fmt.Errorf("%s is %s, and the kernels are built with clang 19: apt-get install clang-19", o.clang, v[0])
-	}
-	source, err := filepath.Rel(o.root, o.source)
+func newCompiler(ctx context.Context, o *options) (*compiler, error) {
+	source, err := o.relative(o.source)
 	if err != nil {
 		return nil, err
 	}
-	return &compiler{options: o, version: string(v[0]), source: filepath.ToSlash(source)}, nil
-}
-
-func firstLine(b []byte) string {
-	line, _, _ := bytes.Cut(b, []byte("\n"))
-	return string(line)
+	program, version, err := findClang(ctx, o.clang, o.own())
+	if err != nil {
+		return nil, err
+	}
+	return &compiler{options: o, ctx: ctx, program: program, version: version, source: source}, nil
 }
 
 // run compiles a variant for t with more flags, from the module's root, so that
 // no path of this machine enters the output.
 func (c *compiler) run(t target, v variant, flags ...string) ([]byte, error) {
-	args := append(flags, v.flags()...)
+	args := append(flags, c.options.sourceFlags()...)
+	args = append(args, v.flags()...)
 	args = append(args, "--cuda-gpu-arch=sm_"+strconv.Itoa(t.arch))
 	if t.feature != "" {
 		args = append(args, "--cuda-feature=+"+t.feature)
+	}
+	for i, arg := range args {
+		args[i] = c.here(arg)
 	}
 	file := c.source
 	if c.text != "" {
 		file = "-"
 	}
-	cmd := exec.Command(c.options.clang, append(args, file)...)
+	cmd := exec.CommandContext(c.ctx, c.program, append(args, file)...)
 	cmd.Dir, cmd.Stdin = c.options.root, strings.NewReader(c.text)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s for sm_%d: %w\n%s", c.source, t.arch, err, stderr.Bytes())
+		if c.ctx.Err() != nil {
+			return nil, fmt.Errorf("%s: interrupted", c.source)
+		}
+		return nil, fmt.Errorf("%s does not compile for sm_%d (%s: %w)\n%s", c.source, t.arch, c.program, err, advise(c.anywhere(stderr.String())))
 	}
 	return stdout.Bytes(), nil
 }
@@ -118,33 +126,43 @@ func (c *compiler) inputs() ([]string, error) {
 	var files []string
 	for _, t := range c.options.targets {
 		for _, v := range c.options.variants() {
-			rule, err := c.run(t, v, append(compileFlags(), "-MM", "-MT", "x")...)
+			rule, err := c.run(t, v, append(c.options.compileFlags(), "-M", "-MT", "x")...)
 			if err != nil {
 				return nil, err
 			}
-			list := strings.TrimPrefix(string(rule), "x:")
-			files = append(files, strings.Fields(strings.ReplaceAll(list, "\\\n", " "))...)
+			files = append(files, prerequisites(string(rule))...)
 		}
 	}
 	files = slices.DeleteFunc(files, func(f string) bool { return f == "-" })
 	for i, f := range files {
-		files[i] = filepath.ToSlash(filepath.Clean(f))
+		f = filepath.Clean(c.anywhere(f))
 		if !filepath.IsLocal(f) {
-			return nil, fmt.Errorf("%s includes %s, which is outside of the module", c.source, f)
+			return nil, fmt.Errorf("%s includes %s, which is outside of the module: others could not generate the same", c.source, f)
 		}
+		files[i] = filepath.ToSlash(f)
 	}
 	slices.Sort(files)
 	return slices.Compact(files), nil
 }
 
+// prerequisites are those of a rule for make: "x: a\ b.cu \", continued.
+func prerequisites(rule string) (files []string) {
+	rule = strings.ReplaceAll(strings.TrimPrefix(rule, "x:"), "\\\n", " ")
+	const space = "\x00"
+	for _, f := range strings.Fields(strings.ReplaceAll(rule, `\ `, space)) {
+		files = append(files, strings.ReplaceAll(f, space, " "))
+	}
+	return files
+}
+
 // compile makes PTX.
 func (c *compiler) compile(t target, v variant) (string, error) {
-	out, err := c.run(t, v, append(compileFlags(), "-S", "-o", "-")...)
+	out, err := c.run(t, v, append(c.options.compileFlags(), "-S", "-o", "-")...)
 	return string(out), err
 }
 
 // debug makes PTX that describes all types: only unoptimized code does.
 func (c *compiler) debug(v variant) (string, error) {
-	out, err := c.run(c.options.targets[0], v, append(commonFlags(), "-O0", "-g", "-S", "-o", "-")...)
+	out, err := c.run(c.options.targets[0], v, append(c.options.commonFlags(), "-O0", "-g", "-S", "-o", "-")...)
 	return string(out), err
 }

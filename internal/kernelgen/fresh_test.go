@@ -1,4 +1,4 @@
-package main
+package kernelgen
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 // The generated files of this repository belong to the sources beside them.
 // No compiler is needed to know.
 func TestRepositoryIsFresh(t *testing.T) {
-	if err := verifyTree(repository, repository); err != nil {
+	if err := (&options{module: module{repository, weftPath}}).verifyTree(repository); err != nil {
 		t.Error(err)
 	}
 }
@@ -27,7 +27,9 @@ func TestStaleFilesAreNamed(t *testing.T) {
 		{"structs of nobody", func(t *testing.T) { write(t, "old_params_gen.go", "package tiny\n") }, "tiny/old_params_gen.go is in no record"},
 		{"output gone", func(t *testing.T) { remove(t, "tiny_sm80.ptx") }, "tiny/tiny_sm80.ptx is gone"},
 		{"source gone", func(t *testing.T) { remove(t, "tiny.cu") }, "tiny/tiny.cu is gone"},
-		{"generator", func(t *testing.T) { edit(t, "tiny_ptx_gen.go", prefix+"version "+version, prefix+"version 0") }, "made by version 0"},
+		{"generator", func(t *testing.T) {
+			edit(t, "tiny_ptx_gen.go", "//kernelgen:version "+version, "//kernelgen:version 0")
+		}, "made by version 0"},
 		{"flags", func(t *testing.T) { edit(t, "tiny_ptx_gen.go", "-O3", "-O2") }, "the flags changed"},
 		{"record damaged", func(t *testing.T) { edit(t, "tiny_ptx_gen.go", "//kernelgen:target", "//kernelgen:tarmac") }, "is unknown"},
 		{"record gone", func(t *testing.T) { write(t, "tiny_ptx_gen.go", "package tiny\n") }, "has no record"},
@@ -39,11 +41,11 @@ func TestStaleFilesAreNamed(t *testing.T) {
 			if err := gen(t); err != nil {
 				t.Fatal(err)
 			}
-			if err := run([]string{"-check"}); err != nil {
+			if err := generateWith("-check"); err != nil {
 				t.Fatalf("fresh: %v", err)
 			}
 			c.change(t)
-			if err := run([]string{"-check"}); err == nil || !strings.Contains(err.Error(), c.want) {
+			if err := generateWith("-check"); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})

@@ -1,6 +1,7 @@
-package main
+package kernelgen
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -14,16 +15,19 @@ import (
 
 // options of one generation.
 type options struct {
-	root       string // of the module
+	module
 	source     string // absolute path of the .cu file, or of a header
 	dir        string // of the outputs
 	pkg        string
-	clang      string
+	clang      string // asked for, or ""
 	targets    []target
 	widths     []variant
 	types      map[string]string // of C++ structs
 	structs    []string          // to be made of a header
+	include    []string          // directories, relative to the module's root
+	define     []string          // macros
 	export     bool
+	loader     bool // generate one
 	allowLocal bool
 }
 
@@ -43,17 +47,22 @@ func (o *options) variants() []variant {
 	return o.widths
 }
 
-// maxSize is the largest PTX file that may be committed.
+// maxSize is the largest PTX file that may be committed to weft's repository.
 const maxSize = 1 << 20
 
 // generate makes all outputs of one source. Nothing is touched before all is
 // made: a failure leaves the old outputs, which verify as stale.
-func generate(o options) error {
-	cc, err := newCompiler(&o)
+func generate(ctx context.Context, o options) error {
+	cc, err := newCompiler(ctx, &o)
 	if err != nil {
 		return err
 	}
-	g := generated{options: o, compiler: cc.version, structs: cstruct.Package{Export: o.export, Types: o.types}}
+	done, err := cc.headers()
+	if err != nil {
+		return err
+	}
+	defer done()
+	g := generated{options: o, compiler: cc.version, takes: map[string]string{}, structs: cstruct.Package{Export: o.export, Types: o.types, Known: o.known()}}
 	if len(o.structs) > 0 {
 		cc.text = stub(cc.source, o.structs)
 	}
@@ -63,7 +72,7 @@ func generate(o options) error {
 	}
 	// Before compiling: what changes meanwhile makes the outputs stale.
 	for _, path := range inputs {
-		f, err := digest(o.root, path)
+		f, err := o.compiled(path)
 		if err != nil {
 			return err
 		}
@@ -76,6 +85,9 @@ func generate(o options) error {
 	}
 	if unused := g.structs.Unused(); len(unused) > 0 {
 		return fmt.Errorf("no kernel takes a struct %s, which -type is about", unused[0])
+	}
+	if err := g.collisions(); err != nil {
+		return err
 	}
 	if err := removeOutputs(&o); err != nil {
 		return err
@@ -108,6 +120,9 @@ func (g *generated) image(cc *compiler, v variant) error {
 				return err
 			}
 		}
+		if err := g.checkMethods(&im); err != nil {
+			return err
+		}
 		g.images = append(g.images, im)
 	}
 	text, err := cc.debug(v)
@@ -119,29 +134,63 @@ func (g *generated) image(cc *compiler, v variant) error {
 		return fmt.Errorf("%s: %w", cc.source, err)
 	}
 	for i := range g.options.structs {
-		if err := g.parameter(info, stubKernel(i), -1); err != nil {
+		if err := g.header(info, stubKernel(i)); err != nil {
 			return err
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(im.kernels)) {
-		if err := g.parameter(info, name, im.kernels[name]); err != nil {
-			return err
+		if err := g.parameters(info, v, im.kernels[name]); err != nil {
+			return fmt.Errorf("kernel %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// parameter has the struct that a kernel takes written in Go. Its size, unless
-// negative, is that in the optimized PTX.
-func (g *generated) parameter(info *cstruct.Info, kernel string, size int) error {
-	s, err := info.Parameter(kernel)
+// header has a struct of a header written in Go, which a kernel of the stub
+// takes.
+func (g *generated) header(info *cstruct.Info, kernel string) error {
+	params, err := info.Parameters(kernel)
 	if err != nil {
 		return err
 	}
-	if size >= 0 && s.Size != size {
-		return fmt.Errorf("kernel %s: %s has %d bytes, and the PTX takes %d", kernel, s.Name, s.Size, size)
+	if len(params) != 1 || params[0].Type.Struct == nil {
+		return fmt.Errorf("%s: -struct wants the names of structs", g.stem())
 	}
-	return g.structs.Add(s)
+	_, err = g.structs.Add(params[0].Type.Struct)
+	return err
+}
+
+// parameters has the struct written in Go that a kernel takes, or one that is
+// laid out as what it takes. A kernel that takes nothing has none.
+func (g *generated) parameters(info *cstruct.Info, v variant, e entry) error {
+	fields, err := info.Parameters(e.name)
+	if err != nil {
+		return err
+	}
+	if len(fields) != len(e.params) {
+		return fmt.Errorf("has %d parameters, and %d in PTX", len(fields), len(e.params))
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	s := fields[0].Type.Struct
+	if len(fields) > 1 || s == nil {
+		for i := range fields {
+			fields[i].Offset = e.params[i].offset
+			if n := fields[i].Type.Bytes(); n != e.params[i].size {
+				return fmt.Errorf("parameter %s has %d bytes, and %d in PTX", fields[i].Name, n, e.params[i].size)
+			}
+		}
+		s = cstruct.Parameters(strings.TrimSuffix(e.name, v.suffix()), g.call(e.name, v)+"Params", fields)
+	} else if s.Size != e.size {
+		return fmt.Errorf("%s has %d bytes, and the PTX takes %d", s.Name, s.Size, e.size)
+	}
+	name, err := g.structs.Add(s)
+	if err != nil {
+		return err
+	}
+	g.takes[e.name] = name
+	return nil
 }
 
 // removeOutputs takes away those of targets and variants no longer asked for,
@@ -170,26 +219,38 @@ func (g *generated) ptx(im *image, t target, text string) error {
 	if err != nil {
 		return fmt.Errorf("%s for sm_%d: %w", name, t.arch, err)
 	}
-	p.text = fmt.Sprintf("// Code generated by kernelgen from %s.cu for sm_%d. DO NOT EDIT.\n", g.stem(), t.arch) + p.text
+	p.text = fmt.Sprintf("// Code generated by %s from %s.cu for sm_%d. DO NOT EDIT.\n", g.generator(), g.stem(), t.arch) + p.text
 	if len(p.local) > 0 && !g.allowLocal {
 		return fmt.Errorf("%s for sm_%d: local memory in %s: an array is indexed by a variable or its address taken; unroll the loop, or generate with -allow-local",
 			name, t.arch, strings.Join(p.local, ", "))
 	}
-	if len(p.text) > maxSize {
+	if g.own() && len(p.text) > maxSize {
 		return fmt.Errorf("%s for sm_%d: %d bytes of PTX, more than %d; instantiate fewer kernels or split the file", name, t.arch, len(p.text), maxSize)
 	}
-	sizes := make(map[string]int)
+	kernels := make(map[string]entry)
 	for _, e := range p.entries {
-		if !strings.HasPrefix(e.name, g.stem()+"_") || !strings.HasSuffix(e.name, im.variant.suffix()) {
-			return fmt.Errorf("kernel %s: its name must begin with %s_ and end with %q", e.name, g.stem(), im.variant.suffix())
+		if err := g.checkName(im, e.name); err != nil {
+			return err
 		}
-		sizes[e.name] = e.size
+		kernels[e.name] = e
 	}
-	if im.kernels != nil && !maps.Equal(im.kernels, sizes) {
+	if im.kernels != nil && !maps.EqualFunc(im.kernels, kernels, entry.equal) {
 		return fmt.Errorf("%s for sm_%d has other kernels or parameters than for sm_%d; let an #if choose the body of a kernel, not whether it exists",
 			name, t.arch, g.targets[0].arch)
 	}
-	im.kernels = sizes
+	im.kernels = kernels
 	im.texts = append(im.texts, p.text)
+	return nil
+}
+
+// checkName says what is wrong with the name of a kernel. Without a loader
+// kernels are found by [device.Image.Entry].
+func (g *generated) checkName(im *image, name string) error {
+	if !strings.HasSuffix(name, im.variant.suffix()) {
+		return fmt.Errorf("kernel %s: its name must end with %q, the pair of widths", name, im.variant.suffix())
+	}
+	if !g.loader && !strings.HasPrefix(name, g.stem()+"_") {
+		return fmt.Errorf("kernel %s: its name must begin with %s_, since there is no loader", name, g.stem())
+	}
 	return nil
 }

@@ -1,6 +1,7 @@
-package main
+package kernelgen
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -56,19 +57,22 @@ var _ = params()
 
 // repository is the root of this module; tests change directory.
 var repository = func() string {
-	root, err := moduleRoot(".")
+	m, err := findModule(".")
 	if err != nil {
 		panic(err)
 	}
-	return root
+	return m.root
 }()
+
+// generateWith runs the command line of the tests' rooms: weft's own kernels, which
+// have no loaders.
+func generateWith(args ...string) error { return run(context.Background(), args) }
 
 // room lays a module out in a new directory and returns the room's.
 func room(t *testing.T) string {
 	t.Helper()
-	clang := envOr("WEFT_CLANG", "clang-19")
-	if _, err := exec.LookPath(clang); err != nil {
-		t.Skipf("no %s here (apt-get install clang-19)", clang)
+	if err := haveClang(); err != nil {
+		t.Skip(err)
 	}
 	root := t.TempDir()
 	dir := filepath.Join(root, "tiny")
@@ -124,7 +128,7 @@ func edit(t *testing.T, path, old, new string) {
 
 func gen(t *testing.T, flags ...string) error {
 	t.Helper()
-	return run(append(append([]string{"-package", "tiny"}, flags...), "tiny.cu"))
+	return generateWith(append(append([]string{"-package", "tiny", "-loader=false", "-target", "80,90+ptx85"}, flags...), "tiny.cu")...)
 }
 
 func build(t *testing.T) (string, error) {
@@ -171,7 +175,7 @@ func TestGeneratedRoomBuilds(t *testing.T) {
 			t.Errorf("%s is not compact", name)
 		}
 	}
-	if err := run([]string{"-check", dir}); err != nil {
+	if err := generateWith("-check", dir); err != nil {
 		t.Errorf("fresh files: %v", err)
 	}
 }
@@ -225,9 +229,11 @@ func TestGenerateRefuses(t *testing.T) {
 		{"base", "tiny.cu", "struct GetParams {", "struct GetParams : Table {", "tiny::GetParams has a base"},
 		{"two fields of one name", "tiny.cu", "uint64_t n;", "uint64_t n, n_;", "two fields would be n"},
 		{"two structs of one name", "tiny.cu", "template <class K> struct GetParams {", "namespace old { struct Table { int a; }; }\ntemplate <class K> struct GetParams { old::Table b;", "would both be table in Go"},
-		{"two parameters", "tiny.cu", "(const tiny::Alias p)", "(const tiny::Alias p, int)", "must take one struct by value"},
-		{"a number as parameter", "tiny.cu", "void tiny_get_64(const tiny::Alias p) { tiny::get(p); }", "void tiny_get_64(uint64_t* p) { *p = 1; }", "must take one struct by value"},
-		{"a pointer as parameter", "tiny.cu", "void tiny_get_64(const tiny::Alias p) { tiny::get(p); }", "void tiny_get_64(tiny::Alias* p) { tiny::get(*p); }", "must take one struct by value"},
+		{"a parameter that Go has no type for", "tiny.cu", "(const tiny::Alias p)", "(const tiny::Alias p, __int128 wide)", "kernel tiny_get_64: parameter wide: no type of Go is like __int128"},
+		{"name of C++", "tiny.cu", "extern \"C\" __global__ void tiny_get_64", "__global__ void tiny_get_64", "declare it extern \"C\""},
+		{"dynamic shared memory", "tiny.cu", "p.keys[i] + p.table.count;", "p.keys[i]; extern __attribute__((shared)) int s[]; s[p.n] = 1; p.table.slots[0] = s[0];", "of a size that the launch decides"},
+		{"type of the package", "user.go", "func kernels()", "type getParams int\n\nfunc kernels()", "which user.go:5:6 declares: give it another name by -type C++=Go"},
+		{"name of the package", "user.go", "func kernels()", "var tinyImage int\n\nfunc kernels()", "tiny.cu would make tinyImage, which user.go:5:5 declares"},
 		{"foreign name", "tiny.cu", "tiny_get_64", "other_get_64", "must begin with tiny_"},
 		{"kernel of one target only", "tiny.cu", "INSTANCE(32)", "#if __CUDA_ARCH__ == 800\nINSTANCE(32)\n#endif", "other kernels"},
 		{"local memory", "tiny.cu", "p.keys[i] + p.table.count;", "p.keys[i]; volatile int a[9]; a[p.n % 9] = 1;", "local memory in tiny_get_32, tiny_get_64"},
@@ -273,7 +279,7 @@ func TestSharedStructs(t *testing.T) {
 	shared := filepath.Join(dir, "../internal/shared")
 	write(t, filepath.Join(shared, "doc.go"), "package shared\n")
 	t.Chdir(shared)
-	if err := run([]string{"-package", "shared", "-export", "-struct", "tiny::Table", "../../kernels/include/weft/table.cuh"}); err != nil {
+	if err := generateWith("-package", "shared", "-export", "-struct", "tiny::Table", "../../kernels/include/weft/table.cuh"); err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(dir)
@@ -286,11 +292,11 @@ func TestSharedStructs(t *testing.T) {
 	if src := read(t, "tiny_params_gen.go"); !strings.Contains(src, "[12]byte = [unsafe.Offsetof(shared.Table{}.MaxProbe)]byte{}") {
 		t.Errorf("no assertions on the shared struct:\n%s", src)
 	}
-	if err := run([]string{"-check"}); err != nil {
+	if err := generateWith("-check"); err != nil {
 		t.Errorf("fresh files: %v", err)
 	}
 	edit(t, "../kernels/include/weft/table.cuh", "uint32_t count, max_probe;", "uint32_t max_probe, count;")
-	if err := run([]string{"-check"}); err == nil || !strings.Contains(err.Error(), "internal/shared/table_params_gen.go is stale") {
+	if err := generateWith("-check"); err == nil || !strings.Contains(err.Error(), "internal/shared/table_params_gen.go is stale") {
 		t.Errorf("a header changed: %v", err)
 	}
 	if err := gen(t, "-type", "Table=internal/shared.Table"); err != nil {
@@ -362,11 +368,11 @@ func TestVariants(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := run([]string{"-check"}); err == nil || !strings.Contains(err.Error(), "tiny/tiny_more_32_32_sm80.ptx is in no record") {
+	if err := generateWith("-check"); err == nil || !strings.Contains(err.Error(), "tiny/tiny_more_32_32_sm80.ptx is in no record") {
 		t.Errorf("PTX of no source: %v", err)
 	}
 	edit(t, "tiny.cu", "NAME(tiny_get)", "tiny_get_32_64")
-	if err := gen(t, "-widths", "32_64,64_0"); err == nil || !strings.Contains(err.Error(), "and end with \"_64_0\"") {
+	if err := gen(t, "-widths", "32_64,64_0"); err == nil || !strings.Contains(err.Error(), "name must end with \"_64_0\"") {
 		t.Errorf("a kernel named after another variant: %v", err)
 	}
 }
@@ -374,36 +380,7 @@ func TestVariants(t *testing.T) {
 func TestLocalMemoryMayBeAllowed(t *testing.T) {
 	room(t)
 	edit(t, "tiny.cu", "p.keys[i] + p.table.count;", "p.keys[i]; volatile int a[9]; a[p.n % 9] = 1;")
-	if err := run([]string{"-package", "tiny", "-allow-local", "tiny.cu"}); err != nil {
+	if err := gen(t, "-allow-local"); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestCompilerMissing(t *testing.T) {
-	room(t)
-	err := run([]string{"-package", "tiny", "-clang", "clang-of-nowhere", "tiny.cu"})
-	if err == nil || !strings.Contains(err.Error(), "apt-get install clang-19") {
-		t.Errorf("got %v", err)
-	}
-	if err := run([]string{"-package", "tiny", "-clang", "go", "tiny.cu"}); err == nil {
-		t.Error("took go for a compiler of kernels")
-	}
-}
-
-func TestBadUsage(t *testing.T) {
-	room(t)
-	t.Setenv("GOPACKAGE", "")
-	for _, args := range [][]string{
-		{}, {"a.cu", "b.cu"}, {"tiny.go"}, {"-none"}, {"tiny.cu"},
-		{"-package", "tiny", "-target", "90,80", "tiny.cu"},
-		{"-package", "tiny", "-target", "sm_80", "tiny.cu"},
-		{"-package", "tiny", "-widths", "32", "tiny.cu"},
-		{"-package", "tiny", "-type", "Table", "tiny.cu"},
-		{"-package", "tiny", "-struct", "Table", "tiny.cu"},
-		{"-package", "tiny", "missing.cu"},
-	} {
-		if err := run(args); err == nil {
-			t.Errorf("%q passed", args)
-		}
 	}
 }

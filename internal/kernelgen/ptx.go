@@ -1,8 +1,9 @@
-package main
+package kernelgen
 
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,15 +17,24 @@ type ptx struct {
 
 // entry is an entry point.
 type entry struct {
-	name        string
-	size, align int // of its one parameter
+	name   string
+	params []param
+	size   int // of the block of all parameters, without padding at the end
+}
+
+func (e entry) equal(o entry) bool { return slices.Equal(e.params, o.params) && e.size == o.size }
+
+// param is a parameter of a kernel, within the block of all.
+type param struct {
+	offset, size int
 }
 
 var (
 	functionHead = regexp.MustCompile(`(?m)^(?:\.\w+ )*\.(entry|func) (?:\(.*?\) )?([\w$]+)\(`)
 	entryParams  = regexp.MustCompile(`\.visible \.entry ([\w$]+)\(([^)]*)\)`)
-	structParam  = regexp.MustCompile(`^\s*\.param \.align (\d+) \.b8 [\w$]+\[(\d+)\]\s*$`)
+	entryParam   = regexp.MustCompile(`^\.param (?:\.align (\d+) )?\.[bsuf](\d+) (?:\.ptr [.\w ]*)?[\w$]+(?:\[(\d+)\])?$`)
 	externFunc   = regexp.MustCompile(`(?m)^\.extern \.func.*$`)
+	externShared = regexp.MustCompile(`(?m)^\.extern \.shared .* ([\w$]+)\[\];$`)
 	ptxVersion   = regexp.MustCompile(`(?m)^\.version (\d+)\.(\d+)$`)
 )
 
@@ -32,25 +42,58 @@ var (
 func parsePTX(text string) (*ptx, error) {
 	p := &ptx{text: strip(text)}
 	if f := externFunc.FindString(p.text); f != "" {
-		return nil, fmt.Errorf("calls a function that nobody defines: %s", f)
+		return nil, fmt.Errorf("calls a function that nobody defines: %s (there is no printf, malloc or assert, and of mathematics what PTX has instructions for: __builtin_sqrtf)", f)
+	}
+	if v := externShared.FindStringSubmatch(p.text); v != nil {
+		return nil, fmt.Errorf("has shared memory %s of a size that the launch decides: give it a size", v[1])
 	}
 	if err := checkVersion(p.text); err != nil {
 		return nil, err
 	}
 	for _, m := range entryParams.FindAllStringSubmatch(p.text, -1) {
-		param := structParam.FindStringSubmatch(m[2])
-		if param == nil {
-			return nil, fmt.Errorf("kernel %s takes (%s): it must take one struct by value", m[1], strings.TrimSpace(m[2]))
+		if strings.HasPrefix(m[1], "_Z") {
+			return nil, fmt.Errorf(`kernel %s has the name of a C++ function: declare it extern "C" __global__`, m[1])
 		}
-		align, _ := strconv.Atoi(param[1])
-		size, _ := strconv.Atoi(param[2])
-		p.entries = append(p.entries, entry{m[1], size, align})
+		e, err := parseEntry(m[1], m[2])
+		if err != nil {
+			return nil, err
+		}
+		p.entries = append(p.entries, e)
 	}
 	if len(p.entries) == 0 {
 		return nil, fmt.Errorf(`has no kernels: declare them extern "C" __global__`)
 	}
 	p.local = localUsers(p.text)
 	return p, nil
+}
+
+// parseEntry lays the parameters of a kernel out as a launch takes them: a block
+// of memory, with each at a multiple of its alignment, in order.
+func parseEntry(name, list string) (entry, error) {
+	e := entry{name: name}
+	for text := range strings.SplitSeq(list, ",") {
+		text = strings.TrimSpace(text)
+		if text == "" {
+			continue // of a kernel that takes nothing
+		}
+		m := entryParam.FindStringSubmatch(text)
+		if m == nil {
+			return e, fmt.Errorf("kernel %s has a parameter that is none of a launch: %s", name, text)
+		}
+		bits, _ := strconv.Atoi(m[2])
+		size, align := bits/8, bits/8
+		if m[1] != "" {
+			align, _ = strconv.Atoi(m[1])
+		}
+		if m[3] != "" {
+			n, _ := strconv.Atoi(m[3])
+			size *= n
+		}
+		at := (e.size + align - 1) &^ (align - 1)
+		e.params = append(e.params, param{at, size})
+		e.size = at + size
+	}
+	return e, nil
 }
 
 // strip drops what does not assemble: comments, source positions, blank lines

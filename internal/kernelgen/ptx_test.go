@@ -1,4 +1,4 @@
-package main
+package kernelgen
 
 import (
 	"slices"
@@ -27,8 +27,15 @@ $L__BB0_1:                              // =>This Loop
 	bra.uni 	$L__BB0_1;
 }
 .visible .entry a_put(
-	.param .align 4 .b8 a_put_param_0[12]
+	.param .f32 a_put_param_0,
+	.param .u64 .ptr .global .align 1 a_put_param_1,
+	.param .u8 a_put_param_2,
+	.param .align 16 .b8 a_put_param_3[12]
 )
+{
+	ret;
+}
+.visible .entry a_wait()
 {
 	ret;
 }
@@ -37,14 +44,19 @@ $L__BB0_1:                              // =>This Loop
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []entry{{"a_get", 48, 8}, {"a_put", 12, 4}}; !slices.Equal(p.entries, want) {
+	want := []entry{
+		{"a_get", []param{{0, 48}}, 48},
+		{"a_put", []param{{0, 4}, {8, 8}, {16, 1}, {32, 12}}, 44},
+		{"a_wait", nil, 0},
+	}
+	if !slices.EqualFunc(p.entries, want, func(e, f entry) bool { return e.name == f.name && e.equal(f) }) {
 		t.Errorf("entries %v, want %v", p.entries, want)
 	}
 	if want := []string{"a_get"}; !slices.Equal(p.local, want) {
 		t.Errorf("local memory in %v, want %v", p.local, want)
 	}
-	const want = ".local .align 16 .b8 __local_depot0[16];\nmov.u32 %r1, %tid.x;\n$L__BB0_1:\nbra.uni $L__BB0_1;\n}\n"
-	if !strings.Contains(p.text, want) || strings.Contains(p.text, "someone") {
+	const stripped = ".local .align 16 .b8 __local_depot0[16];\nmov.u32 %r1, %tid.x;\n$L__BB0_1:\nbra.uni $L__BB0_1;\n}\n"
+	if !strings.Contains(p.text, stripped) || strings.Contains(p.text, "someone") {
 		t.Errorf("stripped:\n%s", p.text)
 	}
 }
@@ -53,9 +65,9 @@ func TestParsePTXRefuses(t *testing.T) {
 	for name, text := range map[string]string{
 		"no version":  ".target sm_80\n",
 		"no kernels":  ".version 7.0\n.func helper()\n",
-		"two params":  ".version 7.0\n.visible .entry k(\n.param .u64 k_param_0,\n.param .u64 k_param_1\n)\n",
-		"a number":    ".version 7.0\n.visible .entry k(\n.param .u32 k_param_0\n)\n",
-		"no param":    ".version 7.0\n.visible .entry k()\n",
+		"odd param":   ".version 7.0\n.visible .entry k(\n.param .texref k_param_0\n)\n",
+		"C++ name":    ".version 7.0\n.visible .entry _Z1kPf(\n.param .u64 _Z1kPf_param_0\n)\n",
+		"dynamic":     ".version 7.0\n.extern .shared .align 4 .b8 dyn[];\n.visible .entry k(\n.param .u64 k_param_0\n)\n",
 		"extern call": ".version 7.0\n.extern .func f\n.visible .entry k(\n.param .align 8 .b8 p[8]\n)\n",
 		"b128 at 8.2": ".version 8.2\n.visible .entry k(\n.param .align 8 .b8 p[8]\n)\n{ .reg .b128 t; }\n",
 	} {

@@ -10,7 +10,7 @@ import (
 
 // generator is how a directory has its kernels compiled; the source is the
 // last argument.
-var generator = regexp.MustCompile(`^//go:generate go run (?:\.\./)+(?:internal/)?kernelgen (?:.* )?([\w./]+)$`)
+var generator = regexp.MustCompile(`^//go:generate go run (?:\.\./)+cmd/weftgen (?:.* )?([\w./]+)$`)
 
 // generated wants a line for each source of kernels that generates it, and the
 // Go that comes of it. Whether that is up to date, and all PTX there, is for the
@@ -38,7 +38,7 @@ func generated(t *Tree) (found []string) {
 			continue
 		}
 		if !directives[source] {
-			found = append(found, fmt.Sprintf("%s: no Go file beside it has //go:generate go run .../internal/kernelgen %s", source, path.Base(source)))
+			found = append(found, fmt.Sprintf("%s: no Go file beside it has //go:generate go run .../cmd/weftgen %s", source, path.Base(source)))
 		}
 		for _, suffix := range []string{"_ptx_gen.go", "_params_gen.go"} {
 			if !t.has(stem + suffix) {

@@ -2,7 +2,7 @@ package misra
 
 import "github.com/weftgo/weft/device"
 
-//go:generate go run ../kernelgen -target 80+ptx83,90+ptx83 misra.cu
+//go:generate go run ../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 misra.cu
 
 const blockThreads = 256 // as compiled in
 

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-//go:generate go run ../kernelgen roofline.cu
+//go:generate go run ../../cmd/weftgen -loader=false -target 80,90+ptx85 roofline.cu
 
 const (
 	block      = 256       // threads per block, as compiled in

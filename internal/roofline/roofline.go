@@ -46,6 +46,7 @@ const (
 
 // Unit is the unit of a limit: "op/s", "B/s" or "launch/s".
 func Unit(limit string) string {
+	limit, _ = Split(limit)
 	switch limit {
 	case Copy, CopyOneCore, Fill, HostToDevice, DeviceToHost, HostBoth:
 		return "B/s"
@@ -57,6 +58,9 @@ func Unit(limit string) string {
 
 // Describe says in a few words what a limit is.
 func Describe(limit string) string {
+	if all, region := Split(limit); region > 0 {
+		return Describe(all) + " in " + limit[len(all)+1:]
+	}
 	switch limit {
 	case Read16, Read32, Read64, Read128:
 		return "random reads of " + limit[len("read"):] + " bytes"

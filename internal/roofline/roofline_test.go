@@ -83,6 +83,22 @@ func TestDeviceFailures(t *testing.T) {
 	}
 }
 
+// A limit in a region has a name that tells both, and is in the limit's unit.
+func TestRegionsInNames(t *testing.T) {
+	for region, want := range map[int]string{256: "copy@256B", 1 << 10: "copy@1KiB", 1 << 19: "copy@512KiB", 1 << 26: "copy@64MiB", 1 << 33: "copy@8GiB"} {
+		name := In(Copy, region)
+		limit, size := Split(name)
+		if name != want || limit != Copy || size != region || Unit(name) != "B/s" || !strings.HasPrefix(Describe(name), Describe(Copy)+" in ") {
+			t.Errorf("in %d bytes: %s, of %s in %d, %s, %s", region, name, limit, size, Unit(name), Describe(name))
+		}
+	}
+	for _, name := range []string{Read64, "mixed_read16_cas64", "a@", "a@MiB", "a@3", "a@3miles"} {
+		if limit, region := Split(name); limit != name || region != 0 {
+			t.Errorf("%s: %s in %d bytes", name, limit, region)
+		}
+	}
+}
+
 func TestResultIsJSON(t *testing.T) {
 	data, err := json.Marshal(Result{Region: 1, Limits: map[string]float64{Copy: 2}})
 	if err != nil {

@@ -4,4 +4,4 @@
 // says.
 package vocabulary
 
-//go:generate go run ../kernelgen -target 80+ptx83,90+ptx83 vocabulary.cu
+//go:generate go run ../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 vocabulary.cu

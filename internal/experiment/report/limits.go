@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +15,8 @@ type limit struct {
 	Name, What, Rate string
 }
 
-// limits lists the limits of a result by name, those derived from others last.
+// limits lists the limits of a result by name and region, those derived from
+// others last.
 func limits(res *experiment.Result) []limit {
 	names := make([]string, 0, len(res.Limits))
 	for name := range res.Limits {
@@ -27,7 +29,9 @@ func limits(res *experiment.Result) []limit {
 			}
 			return -1
 		}
-		return strings.Compare(a, b)
+		nameA, regionA := roofline.Split(a)
+		nameB, regionB := roofline.Split(b)
+		return cmp.Or(strings.Compare(nameA, nameB), cmp.Compare(regionA, regionB))
 	})
 	list := make([]limit, len(names))
 	for i, name := range names {
@@ -60,16 +64,30 @@ func describe(name string) string {
 }
 
 // limitsLine is a line of text with all limits of a result, except where its
-// rows are the limits themselves.
+// rows are the limits themselves. One that was measured in many regions has a
+// line of its own.
 func limitsLine(res *experiment.Result) string {
 	if res.Experiment == "roofline" {
 		return ""
 	}
-	var parts []string
+	var parts, lines []string
+	last := ""
 	for _, l := range limits(res) {
-		parts = append(parts, l.Name+" "+l.Rate)
+		name, region := roofline.Split(l.Name)
+		switch {
+		case region == 0:
+			parts = append(parts, l.Name+" "+l.Rate)
+		case name == last:
+			lines[len(lines)-1] += ", " + l.Name[len(name)+1:] + " " + l.Rate
+		default:
+			lines = append(lines, "limit "+name+" in "+l.Name[len(name)+1:]+" "+l.Rate)
+			last = name
+		}
 	}
-	return "limits: " + strings.Join(parts, ", ")
+	if len(parts) > 0 {
+		lines = append([]string{"limits: " + strings.Join(parts, ", ")}, lines...)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // parameters is a line of text with the parameters of a result.

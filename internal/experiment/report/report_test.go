@@ -77,6 +77,36 @@ limits: launch 400 k launch/s
 	}
 }
 
+// Rows of many sizes stand in a line per size, and a limit of many regions in a
+// line of its own.
+func TestTableOfSizes(t *testing.T) {
+	res := &experiment.Result{
+		Experiment: "sizes", Title: "Sizes", Device: "Test CPU", Scale: "quick",
+		Limits:     map[string]float64{"read64@1MiB": 2e8, "read64@512KiB": 3e8, "cas64@1MiB": 1e8, "launch": 4e5},
+		Parameters: map[string]any{"crossover_get": 256},
+	}
+	for _, n := range []int{16, 1024} {
+		res.Rows = append(res.Rows,
+			experiment.Row{Structure: "builtin map", Op: "get", KeyBits: 64, ValueBits: 64, N: n, Cores: 1, OpsPerS: 1e7, LimitShare: .05, Limit: "read64@1MiB"},
+			experiment.Row{Structure: "linear", Op: "get", KeyBits: 64, ValueBits: 64, N: n, Load: .5, Cores: 2, OpsPerS: 4e7, LimitShare: .2, Limit: "read64@1MiB", Speedup: figure(4)})
+	}
+	var text, page gobytes.Buffer
+	if err := errors.Join(Write(&text, []*experiment.Result{res}), HTML(&page, []*experiment.Result{res}, "weft bench")); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"crossover get 256", "linear       64/64  1 024   0.5      2  40.0 M/s  20 %   4.00x\n", "  1 024            1  10.0 M/s 5.0 %\n",
+		"limits: launch 400 k launch/s\nlimit cas64 in 1MiB 100 M/s\nlimit read64 in 512KiB 300 M/s, 1MiB 200 M/s\n",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the text lacks %q:\n%s", want, text.String())
+		}
+	}
+	if want := "random reads of 64 bytes in 1MiB"; !strings.Contains(page.String(), want) {
+		t.Errorf("the page lacks %q", want)
+	}
+}
+
 func TestNumbers(t *testing.T) {
 	for x, want := range map[float64]string{
 		0: "0", .4774: "0.477", .00012345: "0.0001", 1: "1.00", 12.345: "12.3", 999: "999", 999.6: "1.00 k", 36.43e9: "36.4 G", 4.273e12: "4.27 T", 5.13e15: "5130 T",

@@ -30,17 +30,27 @@ type column struct {
 var (
 	structureColumn = column{"structure", true, func(r experiment.Row) string { return r.Structure }}
 	widthColumn     = column{"bits", true, width}
-	loadColumn      = column{"load", false, func(r experiment.Row) string { return load(r.Load) }}
+	sizeColumn      = column{"n", false, func(r experiment.Row) string { return zeroEmpty(r.N, count(r.N)) }}
+	loadColumn      = column{"load", false, func(r experiment.Row) string {
+		if r.Structure == "builtin map" { // does not tell
+			return ""
+		}
+		return load(r.Load)
+	}}
+	coresColumn = column{"cores", false, func(r experiment.Row) string { return zeroEmpty(r.Cores, count(r.Cores)) }}
 )
 
 // Tabulate arranges the rows of a result: where several operations were
-// measured at several loads, a line per load and a column per operation;
-// otherwise a line per row.
+// measured at several loads or sizes, a line per load or size and a column per
+// operation; otherwise a line per row.
 func Tabulate(res *experiment.Result) Table {
 	loads := distinct(res.Rows, func(r experiment.Row) float64 { return r.Load })
 	ops := distinct(res.Rows, func(r experiment.Row) string { return r.Op })
 	if len(loads) > 1 && len(ops) > 1 && res.Experiment == "linear" {
-		return pivot(res.Rows, ops)
+		return pivot(res.Rows, ops, false)
+	}
+	if res.Experiment == "sizes" {
+		return pivot(res.Rows, ops, true)
 	}
 	return list(res.Rows)
 }
@@ -56,7 +66,7 @@ func list(rows []experiment.Row) Table {
 			return r.Op
 		}},
 		widthColumn,
-		{"n", false, func(r experiment.Row) string { return zeroEmpty(r.N, count(r.N)) }},
+		sizeColumn,
 		{"load", false, func(r experiment.Row) string {
 			if r.Load == 0 && r.Op != "insert" || r.N == 0 || r.Structure == "builtin map" {
 				return ""
@@ -65,7 +75,7 @@ func list(rows []experiment.Row) Table {
 		}},
 		{"buckets", false, func(r experiment.Row) string { return zeroEmpty(r.Buckets, count(r.Buckets)) }},
 		{"units", false, func(r experiment.Row) string { return zeroEmpty(r.Units, count(r.Units)) }},
-		{"cores", false, func(r experiment.Row) string { return zeroEmpty(r.Cores, count(r.Cores)) }},
+		coresColumn,
 		{"time", false, func(r experiment.Row) string { return zeroEmpty(int(r.Seconds*1e9), seconds(r.Seconds)) }},
 		{"rate", false, func(r experiment.Row) string { return rateWithUnit(r) }},
 		{"of limit", false, func(r experiment.Row) string {
@@ -141,14 +151,22 @@ func fill(rows []experiment.Row, columns []column) Table {
 	return t
 }
 
-// pivot has a line per structure, width and load, and a column per operation
-// with its rate and share of the limit.
-func pivot(rows []experiment.Row, ops []string) Table {
+// pivot has a line per structure, width and load, and if bySize also per number
+// of keys, and a column per operation with its rate and share of the limit, and
+// how many times the peer's rate that is.
+func pivot(rows []experiment.Row, ops []string, bySize bool) Table {
 	type key struct {
 		structure, width string
 		load             float64
+		n                int
 	}
-	keyOf := func(r experiment.Row) key { return key{r.Structure, width(r), r.Load} }
+	keyOf := func(r experiment.Row) key {
+		k := key{r.Structure, width(r), r.Load, 0}
+		if bySize {
+			k.n = r.N
+		}
+		return k
+	}
 	keys := distinct(rows, keyOf)
 
 	cell := func(k key, op string) (experiment.Row, bool) {
@@ -162,14 +180,26 @@ func pivot(rows []experiment.Row, ops []string) Table {
 	for i, k := range keys {
 		first[i], _ = cell(k, ops[0])
 	}
-	columns := []column{structureColumn, widthColumn, loadColumn}
+	compared := slices.ContainsFunc(rows, func(r experiment.Row) bool { return r.Speedup != nil })
+	columns := []column{structureColumn, widthColumn}
+	if bySize {
+		columns = append(columns, sizeColumn)
+	}
+	columns = append(columns, loadColumn, coresColumn)
 	for _, op := range ops {
 		columns = append(columns, column{op, false, func(line experiment.Row) string {
 			r, ok := cell(keyOf(line), op)
 			if !ok {
 				return ""
 			}
-			return rateWithUnit(r) + " " + fmt.Sprintf("%5s", share(r.LimitShare))
+			s := rateWithUnit(r) + " " + fmt.Sprintf("%5s", share(r.LimitShare))
+			switch {
+			case r.Speedup != nil:
+				s += fmt.Sprintf(" %7s", digits(*r.Speedup)+"x")
+			case compared: // lines up with the others
+				s += fmt.Sprintf(" %7s", "")
+			}
+			return s
 		}})
 	}
 	columns = append(columns,

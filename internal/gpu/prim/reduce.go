@@ -6,7 +6,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-//go:generate go run ../../kernelgen -target 80+ptx83,90+ptx83 reduce.cu
+//go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 reduce.cu
 
 // As compiled in.
 const (

@@ -4,7 +4,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-//go:generate go run ../../kernelgen -target 80+ptx83,90+ptx83 scan.cu
+//go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 scan.cu
 
 // As compiled in.
 const (

@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-//go:generate go run ../../kernelgen -target 80+ptx83,90+ptx83 sort32.cu
-//go:generate go run ../../kernelgen -target 80+ptx83,90+ptx83 -type HistogramParams=.histogramParams -type PassParams=.passParams sort64.cu
+//go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 sort32.cu
+//go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type HistogramParams=.histogramParams -type PassParams=.passParams sort64.cu
 
 // As compiled in: digits of a pass, blocks of a launch.
 const (

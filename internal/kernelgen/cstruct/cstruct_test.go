@@ -25,11 +25,11 @@ func add(t *testing.T, p *Package, kernels ...string) error {
 	t.Helper()
 	info := read(t)
 	for _, k := range kernels {
-		s, err := info.Parameter("kinds_" + k)
-		if err != nil {
-			t.Fatal(err)
+		params, err := info.Parameters("kinds_" + k)
+		if err != nil || len(params) != 1 {
+			t.Fatal(params, err)
 		}
-		if err := p.Add(s); err != nil {
+		if _, err := p.Add(params[0].Type.Struct); err != nil {
 			return err
 		}
 	}
@@ -141,17 +141,89 @@ func TestNames(t *testing.T) {
 func TestParametersThatAreNone(t *testing.T) {
 	info := read(t)
 	for kernel, want := range map[string]string{
-		"none":    "takes 0 parameters",
-		"two":     "takes 2 parameters",
-		"pointer": "takes no struct",
 		"bits":    "kinds::Bits.a is a bit-field",
 		"both":    "kinds::Both.u: UnionType",
 		"derived": "kinds::Derived has a base",
 		"bad":     "kinds::Bad.big: no type of Go is like __int128, of 16 bytes",
-		"unknown": "has no debug information",
+		"unknown": "no debug information",
 	} {
-		if _, err := info.Parameter("kinds_" + kernel); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := info.Parameters("kinds_" + kernel); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", kernel, err, want)
+		}
+	}
+}
+
+// A kernel takes what it likes.
+func TestParameters(t *testing.T) {
+	info := read(t)
+	for kernel, want := range map[string][]string{"none": nil, "two": {"Wide", "Wide"}, "pointer": {"device.Ptr"}} {
+		params, err := info.Parameters("kinds_" + kernel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range params {
+			if s := p.Type.Struct; s != nil {
+				got = append(got, strings.TrimPrefix(s.Name, "kinds::"))
+			} else {
+				got = append(got, p.Type.Go)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s takes %q, want %q", kernel, got, want)
+		}
+	}
+}
+
+// Of types that are known only the sizes are compared.
+func TestKnownTypes(t *testing.T) {
+	p := Package{Known: map[string]string{"kinds::Wide": "example.org/x/wide.Pair", "Inner": "example.org/x/wide.Inner"}}
+	if err := add(t, &p, "good"); err != nil {
+		t.Fatal(err)
+	}
+	src := source(t, &p)
+	for _, want := range []string{"wide    wide.Pair\n", "[unsafe.Sizeof(wide.Pair{})]byte{}", "type inner struct"} {
+		if !strings.Contains(src, want) {
+			t.Errorf("the source lacks %q\n%s", want, src)
+		}
+	}
+	if other := "unsafe.Offsetof(wide.Pair{}"; strings.Contains(src, other) {
+		t.Errorf("the source has %q", other)
+	}
+	if got := p.Unused(); len(got) > 0 {
+		t.Errorf("unused are %q", got)
+	}
+	// Several structs may be one type, if they are as long as each other.
+	p = Package{Known: map[string]string{"a::Ref": "example.org/x/a.Ref", "a::MultiRef": "example.org/x/a.Ref", "a::Long": "example.org/x/a.Ref"}}
+	for name, size := range map[string]int{"a::Ref": 8, "a::MultiRef": 8} {
+		if _, err := p.Add(&Struct{Name: name, Size: size}); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := p.Add(&Struct{Name: "a::Long", Size: 16}); err == nil {
+		t.Error("structs of two sizes are one type")
+	}
+}
+
+func TestParametersOfKernels(t *testing.T) {
+	var p Package
+	pair := &Struct{Name: "Pair", Size: 8, Fields: []Field{{"a", 0, Type{Go: "uint32", Size: 4}}, {"b", 4, Type{Go: "uint32", Size: 4}}}}
+	for want, fields := range map[int][]Field{
+		24: {{"n", 0, Type{Go: "uint8", Size: 1}}, {"p", 8, Type{Go: "device.Ptr", Size: 8}}, {"m", 16, Type{Go: "uint8", Size: 1}}},
+		12: {{"s", 0, Type{Struct: pair, Size: 8}}, {"m", 8, Type{Go: "uint8", Size: 1, Dims: []int{2}}}},
+		3:  {{"a", 0, Type{Go: "bool", Size: 1, Dims: []int{3}}}},
+	} {
+		if s := Parameters("k", "KParams", fields); s.Size != want {
+			t.Errorf("%v: %d bytes, want %d", fields, s.Size, want)
+		}
+	}
+	name, err := p.Add(Parameters("scale", "ScaleParams", []Field{{"n", 0, Type{Go: "uint64", Size: 8}}}))
+	if err != nil || name != "scaleParams" {
+		t.Fatal(name, err)
+	}
+	for _, want := range []string{"// scaleParams are the parameters of kernel scale.\n", "// scaleParams has the layout of the parameters of kernel scale.\n"} {
+		if src := source(t, &p); !strings.Contains(src, want) {
+			t.Errorf("the source lacks %q\n%s", want, src)
 		}
 	}
 }
@@ -177,10 +249,10 @@ func TestStructsOfOneName(t *testing.T) {
 		"of more fields":       {Name: "a::Table", Size: 4, Fields: append(slices.Clone(a.Fields), Field{"m", 4, Type{Go: "uint32", Size: 4}})},
 	} {
 		var p Package
-		if err := p.Add(a); err != nil {
+		if _, err := p.Add(a); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Add(b); err == nil {
+		if _, err := p.Add(b); err == nil {
 			t.Errorf("%s: passed", name)
 		}
 	}

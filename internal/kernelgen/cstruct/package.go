@@ -23,19 +23,34 @@ type Package struct {
 	// it is. Structs that are not among them get their C++ name, with a first
 	// letter as Export says.
 	Types map[string]string
+	// Known are types of other packages that kernels often take, written as
+	// Types are, by full name. Their fields are not compared, only their sizes:
+	// their packages do that.
+	Known map[string]string
 
 	structs map[string]*Struct // by Go name: "getParams", "alloc.Ref", ".Ref"
 	imports map[string]bool
 	used    map[string]bool // of Types
 }
 
-// Add has a struct written, and those within it.
-func (p *Package) Add(s *Struct) error {
+// Add has a struct written, and those within it, and gives the Go type as the
+// package refers to it.
+func (p *Package) Add(s *Struct) (string, error) {
+	err := p.add(s)
+	return referred(p.goName(s)), err
+}
+
+func (p *Package) add(s *Struct) error {
 	if p.structs == nil {
 		p.structs, p.imports, p.used = map[string]*Struct{}, map[string]bool{}, map[string]bool{}
 	}
 	name := p.goName(s)
-	if old := p.structs[name]; old != nil {
+	if old := p.structs[name]; old != nil && p.isKnown(s) {
+		if old.Size != s.Size {
+			return fmt.Errorf("%s has %d bytes and %s has %d, and both are %s in Go", old.Name, old.Size, s.Name, s.Size, name)
+		}
+		return nil
+	} else if old != nil {
 		return same(old, s, name)
 	}
 	p.structs[name] = s
@@ -49,7 +64,7 @@ func (p *Package) Add(s *Struct) error {
 		switch {
 		case exists(name): // with all that is in it
 		case f.Type.Struct != nil:
-			if err := p.Add(f.Type.Struct); err != nil {
+			if err := p.add(f.Type.Struct); err != nil {
 				return err
 			}
 		case f.Type.Go == "device.Ptr":
@@ -89,17 +104,31 @@ func referred(goName string) string { return strings.TrimPrefix(goName, ".") }
 // goName is the Go type of a struct.
 func (p *Package) goName(s *Struct) string {
 	for _, c := range slices.Sorted(maps.Keys(p.Types)) {
-		if s.Name != c && !strings.HasSuffix(s.Name, "::"+c) {
-			continue
+		if s.Name == c || strings.HasSuffix(s.Name, "::"+c) {
+			p.used[c] = true
+			return p.imported(p.Types[c])
 		}
-		p.used[c] = true
-		dir, name := path.Split(p.Types[c])
-		if pkg, _, qualified := strings.Cut(name, "."); qualified && pkg != "" {
-			p.imports[dir+pkg] = true
-		}
-		return name
+	}
+	if known := p.Known[s.Name]; known != "" {
+		return p.imported(known)
 	}
 	return cased(s.Name[strings.LastIndexByte(s.Name, ':')+1:], p.Export)
+}
+
+// imported is a type of Types without the path of its package, which is
+// imported.
+func (p *Package) imported(t string) string {
+	dir, name := path.Split(t)
+	if pkg, _, qualified := strings.Cut(name, "."); qualified && pkg != "" {
+		p.imports[dir+pkg] = true
+	}
+	return name
+}
+
+// isKnown tells whether the fields of a struct are compared elsewhere.
+func (p *Package) isKnown(s *Struct) bool {
+	known := p.Known[s.Name]
+	return known != "" && path.Base(known) == p.goName(s)
 }
 
 // fieldName is the Go name of a field of a Go type: maxProbe of max_probe.
@@ -179,7 +208,7 @@ func (p *Package) Source() string {
 }
 
 func (p *Package) writeStruct(b *strings.Builder, name string, s *Struct) {
-	fmt.Fprintf(b, "\n// %s is %s of C++.\ntype %s struct {\n\t_ structs.HostLayout\n", name, s.Name, name)
+	fmt.Fprintf(b, "\n// %s %s.\ntype %s struct {\n\t_ structs.HostLayout\n", name, s.describe(), name)
 	at := 0
 	pad := func(to int) {
 		if to > at {
@@ -198,18 +227,48 @@ func (p *Package) writeStruct(b *strings.Builder, name string, s *Struct) {
 		} else {
 			fmt.Fprintf(b, "%s\n", f.Type.Go)
 		}
-		at += f.Type.size()
+		at += f.Type.Bytes()
 	}
 	pad(s.Size)
 	b.WriteString("}\n")
+}
+
+// describe says what a struct is in a comment.
+func (s *Struct) describe() string {
+	if s.Kernel != "" {
+		return "are the parameters of kernel " + s.Kernel
+	}
+	return "is " + s.Name + " of C++"
+}
+
+// source is what a struct is like.
+func (s *Struct) source() string {
+	if s.Kernel != "" {
+		return "the parameters of kernel " + s.Kernel
+	}
+	return s.Name
+}
+
+// Names are the types that are written, sorted.
+func (p *Package) Names() (all []string) {
+	for name := range p.structs {
+		if !exists(name) {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // writeAsserts has the Go compiler compare two array types, whose lengths its
 // complaint shows.
 func (p *Package) writeAsserts(b *strings.Builder, name string, s *Struct) {
 	is := referred(name)
-	fmt.Fprintf(b, "\n// %s has the layout of %s.\nvar (\n\t_ [%d]byte = [unsafe.Sizeof(%s{})]byte{}\n", is, s.Name, s.Size, is)
+	fmt.Fprintf(b, "\n// %s has the layout of %s.\nvar (\n\t_ [%d]byte = [unsafe.Sizeof(%s{})]byte{}\n", is, s.source(), s.Size, is)
 	for _, f := range s.Fields {
+		if p.isKnown(s) {
+			break
+		}
 		fmt.Fprintf(b, "\t_ [%d]byte = [unsafe.Offsetof(%s{}.%s)]byte{}\n", f.Offset, is, p.fieldName(name, f.Name))
 	}
 	b.WriteString(")\n")

@@ -124,28 +124,26 @@ func (i *Info) typeOf(n *node) *node {
 	}
 }
 
-// Parameter is the struct that a kernel takes by value.
-func (i *Info) Parameter(kernel string) (*Struct, error) {
+// Parameters are those that a kernel takes, without offsets: those are PTX's.
+// One without a name gets its number.
+func (i *Info) Parameters(kernel string) (params []Field, err error) {
 	k := i.kernels[kernel]
 	if k == nil {
-		return nil, fmt.Errorf("kernel %s has no debug information: declare it extern \"C\"", kernel)
+		return nil, errors.New(`no debug information: declare it extern "C"`)
 	}
-	var params []*node
 	for _, kid := range k.kids {
-		if kid.Tag == dwarf.TagFormalParameter {
-			params = append(params, kid)
+		if kid.Tag != dwarf.TagFormalParameter {
+			continue
 		}
+		name := kid.name()
+		if name == "" {
+			name = fmt.Sprintf("param%d", len(params))
+		}
+		t, err := i.fieldType(kid)
+		if err != nil {
+			return nil, fmt.Errorf("parameter %s: %w", name, err)
+		}
+		params = append(params, Field{Name: name, Type: t})
 	}
-	if len(params) != 1 {
-		return nil, fmt.Errorf("kernel %s takes %d parameters: it must take one struct by value", kernel, len(params))
-	}
-	t := i.typeOf(params[0])
-	if t.Tag != dwarf.TagStructType && t.Tag != dwarf.TagClassType {
-		return nil, fmt.Errorf("kernel %s takes no struct: it must take one by value", kernel)
-	}
-	s, err := i.structOf(t)
-	if err != nil {
-		return nil, fmt.Errorf("kernel %s: %w", kernel, err)
-	}
-	return s, nil
+	return params, nil
 }

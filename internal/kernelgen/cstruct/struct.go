@@ -9,6 +9,7 @@ import (
 // Struct is a struct of C++ as the compiler lays it out.
 type Struct struct {
 	Name   string // with namespaces, without arguments: "weft::linear::GetParams"
+	Kernel string // whose parameters these are, if C++ has no such struct
 	Size   int
 	Fields []Field
 }
@@ -29,13 +30,37 @@ type Type struct {
 	Dims   []int   // of an array, outermost first
 }
 
-// size is that of the whole field.
-func (t *Type) size() int {
+// Bytes is the size of the whole field.
+func (t *Type) Bytes() int {
 	n := t.Size
 	for _, d := range t.Dims {
 		n *= d
 	}
 	return n
+}
+
+// align is what Go aligns it to.
+func (t *Type) align() int {
+	if t.Struct == nil {
+		return t.Size
+	}
+	largest := 1
+	for _, f := range t.Struct.Fields {
+		largest = max(largest, f.Type.align())
+	}
+	return largest
+}
+
+// Parameters are a struct that has the parameters of a kernel as its fields. It is
+// as long as Go makes it.
+func Parameters(kernel, name string, fields []Field) *Struct {
+	s := &Struct{Name: name, Kernel: kernel, Fields: fields}
+	for _, f := range fields {
+		s.Size = f.Offset + f.Type.Bytes()
+	}
+	whole := Type{Struct: s}
+	s.Size = (s.Size + whole.align() - 1) &^ (whole.align() - 1)
+	return s
 }
 
 // structOf reads a struct.
@@ -97,7 +122,7 @@ func (i *Info) fieldType(n *node) (Type, error) {
 	case dwarf.TagBaseType:
 		return number(t.number(dwarf.AttrEncoding), size, t.name())
 	}
-	return Type{}, fmt.Errorf("%s %s: a field is a number, a pointer, a struct, or an array of them", t.Tag, t.name())
+	return Type{}, fmt.Errorf("%s %s: Go has integers of up to 64 bits, float and double, bool, enums, pointers, structs, and arrays of them", t.Tag, t.name())
 }
 
 // dims are the lengths of an array.
@@ -140,7 +165,7 @@ func number(encoding, size int, name string) (Type, error) {
 		kind = "uint"
 	}
 	if kind == "" || size > 8 || size == 0 {
-		return Type{}, fmt.Errorf("no type of Go is like %s, of %d bytes", name, size)
+		return Type{}, fmt.Errorf("no type of Go is like %s, of %d bytes; there are integers of up to 64 bits, float and double, bool, enums, pointers, structs, and arrays of them", name, size)
 	}
 	return Type{Go: fmt.Sprintf("%s%d", kind, 8*size), Size: size}, nil
 }

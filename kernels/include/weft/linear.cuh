@@ -108,9 +108,9 @@ struct Ref {
     if (!terms.permits(kind, false)) {
       if (there) op.outcome = kFull;
     } else if (terms.mode & kWideChange) {
-      linear::change<S, kWideLanes, kWidePieces, Bits, false>(table, flags, op, terms.quota());
+      linear::change<S, kWideLanes, kWidePieces, Bits>(table, flags, op, terms.quota());
     } else {
-      linear::change<S, kNarrowLanes, kNarrowPieces, Bits, false>(table, flags, op, terms.quota());
+      linear::change<S, kNarrowLanes, kNarrowPieces, Bits>(table, flags, op, terms.quota());
     }
     if (held && op.outcome == kPresent) *held = As<V>::from(op.value);
     return terms.settle(op.outcome, 1);

@@ -20,9 +20,7 @@ namespace weft::linear {
 // disappear (reuse is never set in a launch that deletes), so two inserters of
 // one key come to the same slot: one wins, the other reads again and finds it.
 // A dead slot remembers its key; without reuse the key returns to it.
-//
-// With Defers, and kOnce, who finds another thread faster is put off.
-template <class S, int Lanes, int Pieces, class V = void, bool Defers = false, class Counts = Uncounted>
+template <class S, int Lanes, int Pieces, class V = void, class Counts = Uncounted>
 __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation<S>& op, const Counts& counts = {}) {
   using Key = typename S::Key;
   using Word = typename S::Word;
@@ -103,7 +101,6 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
       }
     }
     done = Outcome(shuffle(kAll, uint32_t(done), actor));
-    if (Defers && done == kAgain && (flags & kOnce)) done = kLater;
     if constexpr (S::kHasValue) value = shuffle(kAll, value, actor);
 
     bool over = acts && done != kAgain;

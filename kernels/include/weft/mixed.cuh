@@ -1,179 +1,107 @@
 // Mixed batches: every operation has a kind of its own, and no order among those
-// of a batch is promised. Where many want one slot, each tries in vain most of the
-// time, and what matters is how few they are. So who finds another thread faster is
-// put off, and those of a block that want one key are then done as one, by one
-// thread: all their outcomes follow from what the slot was before.
+// of a batch is promised. So those of a warp on one key are done as one, by one
+// lane: all their outcomes follow from what the slot was before. Where many want one
+// slot, each tries in vain most of the time, and what matters is how few they are.
 #pragma once
 
 #include "batch.cuh"
 
 namespace weft {
 
-// Crowd is operations on one key, done at once in this order: those that change
-// nothing, Puts, PutNews, Deletes.
+// Crowd is the operations of a warp on the key of a lane, done at once in this
+// order: those that change nothing, Puts, PutNews, Deletes.
 template <class S>
 struct Crowd {
   using Key = typename S::Key;
 
-  uint32_t kinds;  // that there are, a bit each
-  Key value;       // of the last Put, or if there is none of the first PutNew
+  uint32_t lanes, puts, news, deletes;  // that there are
+  Key value;  // of the last Put, or if there is none of the first PutNew
 
-  __device__ __forceinline__ bool has(uint32_t kind) const { return kinds >> kind & 1; }
+  // Every lane of the warp makes one.
+  __device__ __forceinline__ explicit Crowd(const Operation<S>& op) : lanes(peers(op)) {
+    puts = lanes & ballot(kAll, op.kind == kPut), news = lanes & ballot(kAll, op.kind == kPutNew);
+    deletes = lanes & ballot(kAll, op.kind == kDelete);
+    value = shuffle(kAll, op.value, puts ? highest(puts) : news ? lowest(news) : lane_index());
+  }
 
-  // join adds a crowd whose operations come behind those of the same kind.
-  __device__ __forceinline__ void join(uint32_t others, Key with) {
-    if (others >> kPut & 1 || !(has(kPut) || has(kPutNew))) value = with;
-    kinds |= others;
+  // alike are the lanes with an operation on a key of one hash: mostly few, and
+  // found at once.
+  __device__ static __forceinline__ uint32_t alike(const Operation<S>& op) {
+    uint32_t there = ballot(kAll, op.there), same = match_any(kAll, uint32_t(op.key ^ uint64_t(op.key) >> 32));
+    return op.there ? same & there : 1u << lane_index();
   }
-  // kind is that of the one operation which leaves the slot as all of them do.
-  __device__ __forceinline__ uint32_t kind() const {
-    return has(kDelete) ? kDelete : has(kPut) ? kPut : has(kPutNew) ? kPutNew : kGet;
-  }
-  // serve gives an operation its outcome, from that of the one for all and the
-  // value that was there. first: no other of its kind comes before it. A pair that
-  // the crowd inserts and deletes counts as revived: it takes no slot.
-  __device__ __forceinline__ void serve(Operation<S>& op, Outcome done, Key old, bool first) const {
+
+  // leader is the lane that does what all do, and kind what it does: that leaves the
+  // slot as they would.
+  __device__ __forceinline__ uint32_t leader() const { return lowest(lanes); }
+  __device__ __forceinline__ uint32_t kind() const { return deletes ? kDelete : puts ? kPut : news ? kPutNew : kGet; }
+
+  // serve gives an operation its outcome, from the leader's and the value that was
+  // there. A pair that comes and goes counts as revived: it takes no slot.
+  __device__ __forceinline__ void serve(Operation<S>& op, Outcome done, Key old) const {
     const bool present = done == kPresent || done == kReplaced || done == kDeleted;
-    const bool adds = has(kPut) || has(kPutNew);
-    const Outcome inserted = has(kDelete) ? kRevived : done;
+    const Outcome inserted = deletes ? kRevived : done;
     switch (op.kind) {
       case kPut:
-        op.outcome = done == kFull ? kFull : present || !first ? kReplaced : inserted;
+        op.outcome = done == kFull ? kFull : present || !first(puts) ? kReplaced : inserted;
         return;
       case kPutNew:
-        op.outcome = done == kFull ? kFull : present || has(kPut) || !first ? kPresent : inserted;
-        op.value = present && !has(kPut) ? old : value;
+        op.outcome = done == kFull ? kFull : present || puts || !first(news) ? kPresent : inserted;
+        op.value = present && !puts ? old : value;
         return;
       case kDelete:
-        op.outcome = first && (present || adds) ? kDeleted : kNothing;
+        op.outcome = first(deletes) && (present || (puts | news)) ? kDeleted : kNothing;
         return;
       default:
         op.outcome = present ? kPresent : kNothing;
         op.value = old;
     }
   }
-};
-
-// Meeting is where operations of a block that were put off come together: unite
-// before the table is changed, part behind it, by all threads.
-template <class S, class K, class V>
-struct Meeting {
-  using Key = typename S::Key;
-
-  struct Board {  // one crowd of each warp
-    Key keys[kWarp], values[kWarp], olds[kWarp];
-    uint32_t kinds[kWarp], outcomes[kWarp];
-  };
-
-  Board& board;
-
-  __device__ __forceinline__ void unite(Operation<S>& op) {
-    Side side(op, peers(op));
-    if (side.stands) board.keys[own()] = op.key, board.values[own()] = side.crowd.value;
-    if (side.stands || (lane_index() == 0 && side.hot == 0)) board.kinds[own()] = side.hot ? side.crowd.kinds : 0;
-    sync_block();
-    bool leads = side.leads;
-    if (side.stands) leads = meet(op.key, side.crowd) == own();
-    if (op.there) op.kind = side.crowd.kind(), op.value = side.crowd.value;
-    op.there = op.there && leads;
-  }
-
-  // part turns the operations that were united into those that they had been.
-  __device__ __forceinline__ void part(Operation<S>& op, const Operation<S>& was) {
-    uint32_t done = op.outcome, before = 0;
-    Key old = op.value;
-    Side side(was, peers(was));
-    uint32_t leader = own();
-    if (side.stands) leader = meet(was.key, side.crowd, &before);
-    if (side.stands && leader == own()) board.outcomes[own()] = done, board.olds[own()] = old;
-    sync_block();
-    if (leader != own()) done = board.outcomes[leader], old = board.olds[leader];
-
-    done = shuffle(kAll, done, side.from), old = shuffle(kAll, old, side.from);
-    side.crowd.kinds = shuffle(kAll, side.crowd.kinds, side.from);
-    side.crowd.value = shuffle(kAll, side.crowd.value, side.from);
-    before = shuffle(kAll, before, side.from);
-    if (!was.there) return;
-    op = was;
-    side.crowd.serve(op, Outcome(done), old, side.first && !(before >> op.kind & 1));
-  }
 
  private:
-  __device__ static __forceinline__ uint32_t own() { return thread_in_block() / kWarp; }
+  __device__ static __forceinline__ bool first(uint32_t of) { return lane_index() == lowest(of); }
 
-  // peers are the lanes whose operations have this one's key.
+  // peers are the lanes that have this one's key.
   __device__ static __forceinline__ uint32_t peers(const Operation<S>& op) {
-    uint32_t lanes = match_any(kAll, uint32_t(op.key)) & ballot(kAll, op.there);
-    if constexpr (sizeof(Key) == 8) lanes &= match_any(kAll, uint32_t(op.key >> 32));
-    return op.there ? lanes : 1u << lane_index();
-  }
-
-  // Side is what a lane knows of its warp.
-  struct Side {
-    Crowd<S> crowd;
-    uint32_t from, hot;  // the lane that leads this one; all that lead
-    bool leads, stands;  // this lane: its crowd, and the one that meets other warps'
-    bool first;          // of its kind in its crowd
-
-    __device__ __forceinline__ Side(const Operation<S>& op, uint32_t lanes) {
-      uint32_t puts = lanes & ballot(kAll, op.kind == kPut), news = lanes & ballot(kAll, op.kind == kPutNew);
-      uint32_t deletes = lanes & ballot(kAll, op.kind == kDelete);
-      uint32_t writer = puts ? highest(puts) : news ? lowest(news) : lane_index();
-      crowd.value = shuffle(kAll, op.value, writer);
-      crowd.kinds = (puts ? 1u << kPut : 0) | (news ? 1u << kPutNew : 0) | (deletes ? 1u << kDelete : 0) | 1u << kGet;
-      uint32_t like = op.kind == kPut ? puts : op.kind == kPutNew ? news : op.kind == kDelete ? deletes : lanes;
-      from = lowest(lanes);
-      leads = lane_index() == from;
-      first = like != 0 && lane_index() == lowest(like);
-      hot = ballot(kAll, op.there && leads);
-      stands = hot != 0 && lane_index() == lowest(hot);
-    }
-  };
-
-  // meet joins the crowds of a key, those of all warps in order, and returns the
-  // warp that leads them, the first. before receives the kinds of earlier warps.
-  __device__ __forceinline__ uint32_t meet(Key key, Crowd<S>& crowd, uint32_t* before = nullptr) const {
-    const uint32_t warps = (threads_per_block() + kWarp - 1) / kWarp;
-    uint32_t leader = kWarp;
-    Crowd<S> all{0, 0};
-    for (uint32_t w = 0; w < warps; w++) {
-      if (board.kinds[w] == 0 || board.keys[w] != key) continue;
-      if (w == own() && before) *before = all.kinds;
-      if (leader == kWarp) leader = w;
-      all.join(board.kinds[w], board.values[w]);
-    }
-    crowd = all;
-    return leader;
+    uint32_t same = alike(op), own = 1u << lane_index();
+    bool agrees = op.key == shuffle(kAll, op.key, lowest(same));  // with the first of its hash
+    uint32_t all = ballot(kAll, agrees);
+    return agrees ? same & all : own;
   }
 };
+
+// change_crowds changes the table by one lane for each key.
+template <class S, class K, class V, class Change>
+__device__ __forceinline__ void change_crowds(const Changes& c, uint32_t i, Operation<S>& op, Change change) {
+  const bool there = op.there;
+  uint32_t alike = Crowd<S>::alike(op);
+  const bool many = ballot(kAll, (alike & (alike - 1)) != 0) != 0;
+  if (many) {
+    Crowd<S> crowd(op);
+    if (there) op.kind = crowd.kind(), op.value = crowd.value;
+    op.there = there && lane_index() == crowd.leader();
+  }
+  change(op);
+  if (many) {
+    uint32_t done = op.outcome;
+    typename S::Key old = op.value;
+    op = operation<S, K, V>(c, i);  // as it was
+    op.there = there;
+    Crowd<S> crowd(op);
+    done = shuffle(kAll, done, crowd.leader()), old = shuffle(kAll, old, crowd.leader());
+    if (there) crowd.serve(op, Outcome(done), old);
+  }
+  op.there = there;
+}
 
 // change_mixed is a mixed batch but for its reductions, an operation per thread,
 // by what changes a table for the lanes of a warp.
 template <class S, class K, class V, class Change>
 __device__ __forceinline__ void change_mixed(const Changes& c, Counters* counters, Change change) {
-  __shared__ typename Meeting<S, K, V>::Board board;
-  Meeting<S, K, V> meeting{board};
   uint32_t i = uint32_t(thread_index());
   Operation<S> op = operation<S, K, V>(c, i);
   leave_reductions(c, op);
-  const bool there = op.there;
-  bool later = false, met = false;
-  for (uint32_t flags = kOnce;; flags = 0) {
-    change(op, flags);
-    if (met) break;
-    later = there && op.outcome == kLater;
-    met = count_block(later) != 0;
-    if (!met) break;
-    op.there = later;
-    if (later) op = operation<S, K, V>(c, i);
-    meeting.unite(op);
-  }
-  if (met) {
-    Operation<S> was{false, 0, 0, 0};
-    if (later) was = operation<S, K, V>(c, i);
-    meeting.part(op, was);
-  }
-  op.there = there;
+  change_crowds<S, K, V>(c, i, op, change);
   outcome<S, V>(c, i, op);
   list(c, i, op, false);  // nothing contends in mixed batches
   tally_block(counters, op.outcome);

@@ -21,7 +21,6 @@ enum Flags : uint32_t {
   kSigned = 8,   // of what type values are; unsigned integers without either
   kFloat = 16,
   kCached = 256,       // the table lies in the L2 cache
-  kOnce = 1u << 30,    // who finds another thread faster puts its operation off
   kSteady = 1u << 31,  // live slots keep their keys in this launch: all Puts, or all reductions
 };
 

@@ -61,7 +61,7 @@ struct Access {
     Operation<S> op = T::operation(there, kind, key, value);
     uint32_t n = 0;
     if (terms.permits(kind, Multi))
-      slab::change<S, Multi, typename T::Bits, false>(table, terms.flags() | kMeaning<V>, op, nullptr, &n, terms.quota());
+      slab::change<S, Multi, typename T::Bits>(table, terms.flags() | kMeaning<V>, op, nullptr, &n, terms.quota());
     else if (there)
       op.outcome = kFull;
     if (held && op.outcome == kPresent) *held = As<V>::from(op.value);

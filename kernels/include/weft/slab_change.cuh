@@ -48,9 +48,7 @@ __device__ __forceinline__ uint32_t attach(const Table& t, Resident& resident, L
 //
 // A warp that lives long brings its resident; one that runs an operation per
 // lane rarely needs a unit, and is better off with three registers more.
-//
-// With Defers, and kOnce, who finds another thread faster is put off.
-template <class S, bool Multi, class V = void, bool Defers = false, class Counts = Uncounted>
+template <class S, bool Multi, class V = void, class Counts = Uncounted>
 __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation<S>& op, Resident* resident = nullptr,
                                        uint32_t* removed = nullptr, const Counts& counts = {}) {
   using Key = typename S::Key;
@@ -129,7 +127,6 @@ __device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation
     // DELETEALL kills what a slab has and stays until it has none.
     if constexpr (Multi) killed += popcount(tile.vote(all && done == kDeleted));
     done = Outcome(shuffle(kAll, uint32_t(done), actor));
-    if (Defers && done == kAgain && (flags & kOnce)) done = kLater;
     if constexpr (S::kHasValue) value = shuffle(kAll, value, actor);
 
     // Where many append, most would try for ever: see append.

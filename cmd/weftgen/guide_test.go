@@ -1,0 +1,136 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// A module outside of this repository, made of docs/kernels.md and nothing else,
+// builds and passes its test; with vendored modules, too, to the same bytes.
+func TestGuide(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a module, its tools and its tests, twice")
+	}
+	if _, err := exec.LookPath("clang-19"); err != nil {
+		t.Skip("no clang-19 here (apt-get install clang-19)")
+	}
+	repository, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guide, err := os.ReadFile(filepath.Join(repository, "docs/kernels.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := user{t: t, dir: t.TempDir()}
+	for _, b := range blocks(string(guide)) {
+		if b.name != "" {
+			u.write(b.name, b.text)
+			continue
+		}
+		for line := range strings.Lines(b.text) {
+			u.run(strings.Fields(line)...)
+			if strings.HasPrefix(line, "go mod init") {
+				// What is not published yet is this tree.
+				u.run("go", "mod", "edit", "-go=1.26", "-require=github.com/weftgo/weft@v0.0.0", "-replace=github.com/weftgo/weft="+repository)
+			}
+		}
+	}
+	first := u.outputs()
+	if len(first) != 3 {
+		t.Fatalf("%d outputs", len(first))
+	}
+	u.run("go", "mod", "vendor")
+	if _, err := os.Stat(filepath.Join(u.dir, "vendor/github.com/weftgo/weft/kernels/include/weft/builtin.cuh")); err != nil {
+		t.Error(err)
+	}
+	for name := range first {
+		if err := os.Remove(filepath.Join(u.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u.run("go", "generate", "./...")
+	for name, text := range u.outputs() {
+		if text != first[name] {
+			t.Errorf("%s differs with vendored modules", name)
+		}
+		if strings.Contains(text, u.dir) || strings.Contains(text, repository) {
+			t.Errorf("%s has a path of this machine", name)
+		}
+	}
+	u.run("go", "test", "./...")
+	u.run("go", "tool", "weftgen", "-check")
+	u.write("saxpy.cu", "// changed\n")
+	if out, err := u.try("go", "tool", "weftgen", "-check"); err == nil || !strings.Contains(out, "saxpy.cu changed; run go generate ./.") {
+		t.Errorf("a stale source: %v\n%s", err, out)
+	}
+}
+
+// block is fenced text of a guide: a file, if its name stands before it, or
+// commands.
+type block struct{ name, text string }
+
+var fenced = regexp.MustCompile("(?sm)(?:^`([\\w.]+)`:\n\n)?^```(\\w\\S*)\n(.*?)^```$")
+
+// blocks are the files and commands of a guide, in order.
+func blocks(guide string) (all []block) {
+	for _, m := range fenced.FindAllStringSubmatch(guide, -1) {
+		if m[1] != "" || m[2] == "sh" {
+			all = append(all, block{m[1], m[3]})
+		}
+	}
+	return all
+}
+
+// user follows the guide.
+type user struct {
+	t   *testing.T
+	dir string
+}
+
+func (u *user) write(name, text string) {
+	u.t.Helper()
+	if err := os.WriteFile(filepath.Join(u.dir, name), []byte(text), 0o644); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+func (u *user) try(command ...string) (string, error) {
+	cmd := exec.CommandContext(u.t.Context(), command[0], command[1:]...)
+	cmd.Dir = u.dir
+	// No network, and nothing that go generate or go test have set for this test.
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=", "GOWORK=off", "GOPACKAGE=", "WEFT_CLANG=")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (u *user) run(command ...string) {
+	u.t.Helper()
+	if out, err := u.try(command...); err != nil {
+		u.t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, out)
+	}
+}
+
+// outputs are the generated files by name.
+func (u *user) outputs() map[string]string {
+	u.t.Helper()
+	all := map[string]string{}
+	for _, pattern := range []string{"*_gen.go", "*.ptx"} {
+		files, err := filepath.Glob(filepath.Join(u.dir, pattern))
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				u.t.Fatal(err)
+			}
+			all[filepath.Base(f)] = string(text)
+		}
+	}
+	return all
+}

@@ -1,0 +1,25 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+)
+
+// Probe implements [device.Prober]: memory is what this device has allocated or
+// mapped, and not freed.
+func (d *Device) Probe(p device.Ptr, size int) error {
+	if err := d.use(); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	if size <= 0 {
+		return fmt.Errorf("sim: %w: Probe of %d bytes", device.ErrInvalid, size)
+	}
+	for _, at := range []device.Ptr{p, p + device.Ptr(size) - 1} {
+		if s, why := d.heap.find(uint64(at), 1); s == nil {
+			return fmt.Errorf("sim: %w: %d bytes at 0x%x: %s", device.ErrInvalid, size, uint64(p), why)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package kernelgen
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// oldest is the first version of clang that compiles the headers. weft's own
+// kernels are built with it and no other: another one writes other PTX, and
+// every rebuild would differ.
+const oldest = 19
+
+// clangs are the compilers to look for.
+var clangs = []string{"clang-19", "clang-20", "clang-21", "clang-22", "clang"}
+
+// install says how to come by a compiler.
+const install = "install clang 19 (Debian, Ubuntu: apt-get install clang-19; Fedora: dnf install clang; macOS: brew install llvm), " +
+	"or name the program with -clang or the environment variable WEFT_CLANG"
+
+// findClang finds the compiler that was asked for, or else the first that will
+// do, and its version: "clang version 19.1.7".
+func findClang(ctx context.Context, asked string, own bool) (program, version string, err error) {
+	if asked != "" {
+		version, err = clangVersion(ctx, asked, own)
+		return asked, version, err
+	}
+	candidates := clangs
+	if own {
+		candidates = clangs[:1]
+	}
+	var bad error // the first that will not do
+	for _, program := range candidates {
+		if _, err := exec.LookPath(program); err != nil {
+			continue
+		}
+		version, err := clangVersion(ctx, program, own)
+		if err == nil {
+			return program, version, nil
+		}
+		if bad == nil {
+			bad = err
+		}
+	}
+	if bad != nil {
+		return "", "", bad
+	}
+	return "", "", fmt.Errorf("no compiler: looked for %s; %s", strings.Join(candidates, ", "), install)
+}
+
+var (
+	clangLine = regexp.MustCompile(`clang version (\d+)[.\d]*`)
+	appleLine = regexp.MustCompile(`Apple clang`)
+)
+
+// clangVersion asks a program and says what is wrong with it.
+func clangVersion(ctx context.Context, program string, own bool) (string, error) {
+	out, err := exec.CommandContext(ctx, program, "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("the compiler %s does not run: %w; %s", program, err, install)
+	}
+	v := clangLine.FindSubmatch(out)
+	switch {
+	case appleLine.Match(out):
+		return "", fmt.Errorf("%s is Apple's clang, which makes no PTX; %s", program, install)
+	case v == nil:
+		return "", fmt.Errorf("%s is not clang: it says %.80q; %s", program, firstLine(out), install)
+	}
+	major, _ := strconv.Atoi(string(v[1]))
+	switch {
+	case own && major != oldest:
+		return "", fmt.Errorf("%s is %s, and weft's own kernels are built with clang %d: apt-get install clang-19", program, v[0], oldest)
+	case major < oldest:
+		return "", fmt.Errorf("%s is %s, too old: weftgen needs clang %d or newer; %s", program, v[0], oldest, install)
+	}
+	return string(v[0]), nil
+}
+
+func firstLine(b []byte) string {
+	line, _, _ := bytes.Cut(b, []byte("\n"))
+	return string(line)
+}
+
+// advice is what to do about complaints of the compiler whose cause lies
+// outside of the source.
+var advice = []struct {
+	complaint *regexp.Regexp
+	says      string
+}{
+	{regexp.MustCompile(`fatal error: '(?:c?std\w+|cuda\w*|cuda_runtime\.h|math|cmath|math\.h|algorithm|limits|utility|type_traits)(?:\.h)?' file not found`),
+		"kernels are compiled without headers of the system, so that the output depends on the module alone: weft/builtin.cuh has threadIdx and its like, and integer types"},
+	{regexp.MustCompile(`(?:unknown type name|use of undeclared identifier) '(?:__global__|__device__|threadIdx|blockIdx|blockDim|gridDim|u?int(?:8|16|32|64)_t)'|unknown type name '__global__'`),
+		`begin the source with #include "weft/builtin.cuh"`},
+	{regexp.MustCompile(`'weft/[\w./]+' file not found`),
+		"this version of weft has no such header"},
+	{regexp.MustCompile(`(?:unable to create target|unknown target triple|No available targets)`),
+		"this clang was built without the back end for GPUs of NVIDIA (NVPTX); " + install},
+}
+
+// advise adds advice to what the compiler said.
+func advise(complaints string) string {
+	for _, a := range advice {
+		if a.complaint.MatchString(complaints) {
+			complaints = strings.TrimRight(complaints, "\n") + "\n" + a.says
+		}
+	}
+	return strings.TrimRight(complaints, "\n")
+}

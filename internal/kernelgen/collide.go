@@ -1,0 +1,105 @@
+package kernelgen
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+)
+
+// collisions finds names that are about to be generated and that other files of
+// the package declare, before the Go compiler complains about generated code.
+func (g *generated) collisions() error {
+	declared, err := g.declarations()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range g.structs.Names() {
+		if at, ok := declared[name]; ok {
+			errs = append(errs, fmt.Errorf("%s would make a type %s, which %s declares: give it another name by -type C++=Go, or say by -type C++=.%s that it is the same", filepath.Base(g.source), name, at, name))
+		}
+	}
+	for _, name := range g.names() {
+		if at, ok := declared[name]; ok {
+			errs = append(errs, fmt.Errorf("%s would make %s, which %s declares: rename that or the source", filepath.Base(g.source), name, at))
+		}
+		if slices.Contains(g.structs.Names(), name) {
+			errs = append(errs, fmt.Errorf("%s would make %s twice: give the struct another name by -type C++=Go", filepath.Base(g.source), name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// names are those that an image and its loader declare.
+func (g *generated) names() (all []string) {
+	for _, im := range g.images {
+		all = append(all, g.kernelsIdent(im))
+		for _, t := range g.targets {
+			all = append(all, g.textIdent(im, t))
+		}
+	}
+	if len(g.images) == 0 {
+		return nil
+	}
+	if len(g.widths) > 0 {
+		all = append(all, g.ident("Images", g.export))
+	} else {
+		all = append(all, g.ident("Image", g.export))
+	}
+	if g.loader {
+		all = append(all, g.loadName(), g.typeName())
+	}
+	return all
+}
+
+// declarations are the names that other files of the package declare, and where.
+// Files that do not parse are for the Go compiler to complain about.
+func (g *generated) declarations() (map[string]token.Position, error) {
+	files, err := filepath.Glob(filepath.Join(g.dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]token.Position)
+	fset := token.NewFileSet()
+	for _, f := range files {
+		if f == g.path("_ptx_gen.go") || f == g.path("_params_gen.go") {
+			continue
+		}
+		file, err := parser.ParseFile(fset, f, nil, parser.SkipObjectResolution)
+		if err != nil || file.Name.Name != g.pkg {
+			continue
+		}
+		for _, id := range topLevel(file) {
+			at := fset.Position(id.Pos())
+			at.Filename = filepath.Base(at.Filename)
+			all[id.Name] = at
+		}
+	}
+	return all, nil
+}
+
+// topLevel are the names that a file declares for its package.
+func topLevel(file *ast.File) (all []*ast.Ident) {
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil {
+				all = append(all, d.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					all = append(all, spec.Name)
+				case *ast.ValueSpec:
+					all = append(all, spec.Names...)
+				}
+			}
+		}
+	}
+	return all
+}

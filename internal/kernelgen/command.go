@@ -1,0 +1,210 @@
+package kernelgen
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"go/token"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// version of the generator; raise it when its output changes.
+const version = "3"
+
+// defaultTarget is what every GPU that weft supports runs, at the version of PTX
+// of weft's own kernels.
+const defaultTarget = "80+ptx83"
+
+// The exit statuses.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+//go:embed help.txt
+var help string
+
+// usageError is a command line that makes no sense.
+type usageError struct{ error }
+
+func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// Command runs weftgen with the arguments of a command line, in the current
+// directory, and returns the exit status.
+func Command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	err := run(ctx, args)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, flag.ErrHelp):
+		if _, err := io.WriteString(stdout, help); err != nil {
+			return exitFailed
+		}
+		return 0
+	case errors.As(err, new(usageError)):
+		fmt.Fprintf(stderr, "weftgen: %v\ntry 'weftgen --help'\n", err)
+		return exitUsage
+	}
+	fmt.Fprintf(stderr, "weftgen: %v\n", err)
+	return exitFailed
+}
+
+// arguments are what a command line asks for.
+type arguments struct {
+	options
+	check           bool
+	targets, widths string
+	files           []string
+}
+
+func parseArguments(args []string) (*arguments, error) {
+	a := &arguments{options: options{types: map[string]string{}}}
+	flags := flag.NewFlagSet("weftgen", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	// What they are for is in help.txt.
+	flags.StringVar(&a.pkg, "package", os.Getenv("GOPACKAGE"), "")
+	flags.StringVar(&a.targets, "target", defaultTarget, "")
+	flags.StringVar(&a.widths, "widths", "", "")
+	flags.BoolVar(&a.export, "export", false, "")
+	flags.BoolVar(&a.loader, "loader", true, "")
+	flags.BoolVar(&a.allowLocal, "allow-local", false, "")
+	flags.StringVar(&a.clang, "clang", os.Getenv("WEFT_CLANG"), "")
+	flags.BoolVar(&a.check, "check", false, "")
+	repeated := func(name string, list *[]string) {
+		flags.Func(name, "", func(s string) error {
+			*list = append(*list, s)
+			return nil
+		})
+	}
+	flags.Func("type", "", a.addType)
+	repeated("struct", &a.structs)
+	repeated("I", &a.include)
+	repeated("D", &a.define)
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return nil, err
+		}
+		return nil, usageError{err}
+	}
+	a.files = flags.Args()
+	return a, nil
+}
+
+func run(ctx context.Context, args []string) error {
+	a, err := parseArguments(args)
+	if err != nil {
+		return err
+	}
+	if a.module, err = findModule("."); err != nil {
+		return err
+	}
+	if a.check {
+		return a.verify()
+	}
+	if err := a.complete(); err != nil {
+		return err
+	}
+	return generate(ctx, a.options)
+}
+
+// verify is weftgen -check.
+func (a *arguments) verify() error {
+	switch len(a.files) {
+	case 0:
+		return a.verifyTree(a.root)
+	case 1:
+		return a.verifyTree(a.files[0])
+	}
+	return usage("-check takes one directory, or none for the whole module")
+}
+
+// complete makes options of the arguments.
+func (a *arguments) complete() (err error) {
+	if len(a.files) != 1 {
+		return usage("want one source, got %d", len(a.files))
+	}
+	source := a.files[0]
+	if want := a.extension(); filepath.Ext(source) != want {
+		if want == ".cu" {
+			return usage("%s: want a source of kernels, whose name ends in .cu, or a header and -struct", source)
+		}
+		return usage("%s: want a header, whose name ends in .cuh, for -struct", source)
+	}
+	if a.options.targets, err = parseTargets(a.targets); err != nil {
+		return usageError{err}
+	}
+	if a.options.widths, err = parseWidths(a.widths); err != nil {
+		return usageError{err}
+	}
+	if stem := strings.TrimSuffix(filepath.Base(source), a.extension()); !token.IsIdentifier(camel(stem, false) + "Image") {
+		return usage("%s: no name can begin with it in Go: rename the source", source)
+	}
+	if _, err := os.Stat(source); err != nil {
+		return err
+	}
+	if a.source, err = filepath.Abs(source); err != nil {
+		return err
+	}
+	// Structs of a header may be made elsewhere than beside it.
+	a.dir = filepath.Dir(a.source)
+	if len(a.structs) > 0 {
+		if a.dir, err = filepath.Abs("."); err != nil {
+			return err
+		}
+	}
+	if err := a.qualifyTypes(); err != nil {
+		return err
+	}
+	if err := a.includeDirs(); err != nil {
+		return err
+	}
+	if a.pkg == "" {
+		a.pkg, err = packageName(a.dir)
+		return err
+	}
+	if !token.IsIdentifier(a.pkg) {
+		return usage("-package: %s is no name for a Go package", a.pkg)
+	}
+	return nil
+}
+
+// extension is that of the source.
+func (o *options) extension() string {
+	if len(o.structs) > 0 {
+		return ".cuh"
+	}
+	return ".cu"
+}
+
+// addType takes a flag -type: "weft::List=internal/gpubatch.List".
+func (o *options) addType(s string) error {
+	cpp, name, ok := strings.Cut(s, "=")
+	if !ok || cpp == "" || name == "" {
+		return errors.New("want C++=Go")
+	}
+	o.types[cpp] = name
+	return nil
+}
+
+// qualifyTypes makes import paths of directories of this module.
+func (o *options) qualifyTypes() error {
+	for cpp, name := range o.types {
+		dir, base := path.Split(name)
+		first, _, _ := strings.Cut(dir, "/")
+		if pkg, _, qualified := strings.Cut(base, "."); !qualified || pkg == "" || strings.Contains(first, ".") {
+			continue
+		}
+		pkg, _, _ := strings.Cut(base, ".")
+		if _, err := os.Stat(filepath.Join(o.root, dir, pkg)); err != nil {
+			return usage("-type %s=%s: this module has no directory %s%s; give the import path of a package elsewhere", cpp, name, dir, pkg)
+		}
+		o.types[cpp] = o.module.path + "/" + name
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package kernelgen
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/weftgo/weft/kernels"
+)
+
+const (
+	// ownInclude is where weft's headers are in its own module.
+	ownInclude = "kernels/include"
+	// include stands for the directory of weft's headers in records and in what
+	// the compiler says in other modules.
+	include = weftPath + "/" + ownInclude
+)
+
+// headers has weft's headers put where the compiler finds them; done removes
+// them.
+func (c *compiler) headers() (done func(), err error) {
+	if c.options.own() {
+		return func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "weftgen")
+	if err != nil {
+		return nil, fmt.Errorf("a temporary directory for weft's headers: %w", err)
+	}
+	done = func() { os.RemoveAll(dir) }
+	if err := os.CopyFS(dir, kernels.Headers()); err != nil {
+		done()
+		return nil, fmt.Errorf("a temporary directory for weft's headers: %w", err)
+	}
+	c.include = dir
+	return done, nil
+}
+
+// here is a flag or a file name as the compiler knows it on this machine;
+// anywhere is what it was before.
+func (c *compiler) here(s string) string {
+	if c.include != "" && s == include {
+		return c.include
+	}
+	return s
+}
+
+func (c *compiler) anywhere(s string) string {
+	if c.include == "" {
+		return s
+	}
+	return strings.ReplaceAll(s, c.include, include)
+}
+
+// compiled reads a file that was compiled.
+func (m *module) compiled(file string) (fileDigest, error) {
+	if name, ok := strings.CutPrefix(file, include+"/"); ok {
+		return m.digest(headerFile, name)
+	}
+	return m.digest(inputFile, file)
+}
+
+// includeDirs makes the directories of -I relative to the module.
+func (o *options) includeDirs() error {
+	for i, dir := range o.include {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return fmt.Errorf("-I: %w", err)
+		}
+		if !info.IsDir() {
+			return usage("-I %s: want a directory", dir)
+		}
+		if o.include[i], err = o.relative(dir); err != nil {
+			return fmt.Errorf("-I: %w", err)
+		}
+	}
+	return nil
+}

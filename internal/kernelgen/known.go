@@ -1,0 +1,18 @@
+package kernelgen
+
+// knownTypes are Go's twins of the structs of weft's headers that kernels of
+// users take: a pool to allocate from, or a view of a structure.
+var knownTypes = map[string]string{
+	"weft::Allocator":      weftPath + "/alloc.Ref",
+	"weft::linear::Ref":    weftPath + "/linear.Ref",
+	"weft::slab::Ref":      weftPath + "/slab.Ref",
+	"weft::slab::MultiRef": weftPath + "/slab.Ref",
+}
+
+// known are the types that need no -type. weft itself says what it means.
+func (o *options) known() map[string]string {
+	if o.own() {
+		return nil
+	}
+	return knownTypes
+}

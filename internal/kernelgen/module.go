@@ -1,0 +1,84 @@
+package kernelgen
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// weftPath is the path of weft's module: it begins the import paths of what
+// generated files use.
+const weftPath = "github.com/weftgo/weft"
+
+// module is the module of the source.
+type module struct {
+	root string // directory, absolute; records name files relative to it
+	path string
+}
+
+// own tells whether it is weft itself.
+func (m *module) own() bool { return m.path == weftPath }
+
+var moduleLine = regexp.MustCompile(`(?m)^module[ \t]+("[^"\n]+"|[^\s"]+)`)
+
+// findModule finds the closest directory upwards of dir with a go.mod.
+func findModule(dir string) (module, error) {
+	start, err := filepath.Abs(dir)
+	if err != nil {
+		return module{}, err
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		file := filepath.Join(dir, "go.mod")
+		text, err := os.ReadFile(file)
+		if err == nil {
+			line := moduleLine.FindStringSubmatch(string(text))
+			if line == nil {
+				return module{}, fmt.Errorf("%s has no module line", file)
+			}
+			return module{dir, strings.Trim(line[1], `"`)}, nil
+		}
+		if !os.IsNotExist(err) {
+			return module{}, err
+		}
+		if dir == filepath.Dir(dir) {
+			return module{}, fmt.Errorf("%s is in no module: there is no go.mod upwards of it; make one with go mod init", start)
+		}
+	}
+}
+
+// relative is a path as records and the compiler have it: relative to the
+// module's root, with slashes.
+func (m *module) relative(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	rel, err := filepath.Rel(m.root, abs)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", fmt.Errorf("%s is outside of the module %s, so that others could not generate the same: move it into %s", path, m.path, m.root)
+	}
+	return filepath.ToSlash(rel), nil
+}
+
+// packageName is that of the Go files in a directory.
+func packageName(dir string) (string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return "", err
+	}
+	for _, f := range files {
+		if strings.HasSuffix(f, "_test.go") {
+			continue
+		}
+		ast, err := parser.ParseFile(token.NewFileSet(), f, nil, parser.PackageClauseOnly)
+		if err == nil {
+			return ast.Name.Name, nil
+		}
+	}
+	return "", usage("no name for the package: there are no Go files in %s; run by go generate, or give -package", strconv.Quote(dir))
+}
