@@ -4,4 +4,5 @@
 //	go run ./examples/dedup <ids.txt    keys seen for the first time: a set
 //	go run ./examples/join              two tables by a column: a map
 //	go run ./examples/device            batches that stay on the device
+//	go run ./examples/kernel            a filter, a join and a sum in one kernel
 package examples

@@ -7,6 +7,7 @@
 // warp-wide vote is executed by all 32, with finished tiles taking part idle.
 #include "change.cuh"
 #include "weft/entry.cuh"
+#include "weft/linear_find.cuh"
 
 namespace weft::linear {
 
@@ -36,52 +37,15 @@ __device__ __forceinline__ bool get_alone(const GetParams<Table>& p, Query<S>& q
   return hit;
 }
 
-// get is one scan of atomic loads per key. A path only ever fills: a slot once
-// taken never becomes empty again, so the first empty slot ends the scan, and
-// what a word showed was the state of its key at the time of the load.
 template <class S, class K, class V, int Lanes, int Pieces>
 __device__ __forceinline__ void get(const GetParams<Table>& p) {
   using Key = typename S::Key;
-  PathTile<S, Lanes, Pieces> tile;
-  Query<S> q = query<S, K, Lanes>(p.lookup, tile.rank);
+  Query<S> q = query<S, K, Lanes>(p.lookup, lane_index() % Lanes);
   uint32_t home = locate<S>(p.table, q.key);
-  Key key = stored<S>(q.key);
-
+  Key key = stored<S>(q.key), value;
   const bool cached = Lanes == kWideLanes && p.lookup.cached;
   const bool alone = cached && get_alone<S, V, Lanes>(p, q, home, key);
-  uint32_t pending = ballot(kAll, q.there) >> tile.base & tile.kMask;
-
-  Key value = 0;
-  bool hit = false;
-  uint32_t step = 0;
-  while (ballot(kAll, pending != 0) != 0) {
-    bool busy = pending != 0;
-    uint32_t from = tile.base + (busy ? lowest(pending) : 0);
-    Key k = shuffle(kAll, key, from);
-    Path path{shuffle(kAll, home, from)};
-    if (busy) tile.load(p.table, path, step);
-
-    bool match = false, empty = false, other = false;
-    Key held = 0;
-    tile.each([&](int, int, typename S::Word w) {
-      if (S::key(w) == k) match = true, held = S::value(w);
-      empty |= S::key(w) == S::kEmpty;
-      other |= S::key(w) == S::kPending;
-    });
-    uint32_t matches = tile.vote(match), empties = tile.vote(empty);
-    // A pending slot may be about to show this key: look again. Its owner
-    // needs one more instruction and waits for nobody.
-    bool wait = S::kTwoStep && tile.vote(other) != 0 && matches == 0;
-    if constexpr (S::kHasValue) held = shuffle(kAll, held, tile.base + (matches ? lowest(matches) : 0));
-    if (busy && !wait) {
-      bool last = ++step == path.steps(p.table, tile.kSectors);
-      if (matches != 0 || empties != 0 || last) {
-        if (tile.lane == from) hit = matches != 0, value = held;
-        pending &= pending - 1;
-        step = 0;
-      }
-    }
-  }
+  bool hit = find<S, Lanes, Pieces>(p.table, q.there, home, key, value);
   answer<S, V>(p.lookup, q, hit, value);
   if (cached && p.lookup.hits) count(p.lookup.hits, alone);
 }

@@ -121,6 +121,23 @@ func (p *policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stre
 	return 0, err
 }
 
+// Reserve is for [core.Reserver]. A table of fixed size gets rid of dead slots where
+// they would be in the way.
+func (p *policy) Reserve(ctx context.Context, now core.Counters, n int) (ok bool, err error) {
+	switch room := p.room(now.Used); {
+	case p.opts.Fixed && !now.Exact && now.Dead > 0:
+		return false, nil
+	case p.opts.Fixed && now.Dead > 0 && n > p.roomAt(crowdedShare, now.Used):
+		_, err = p.clean(ctx)
+		return true, err
+	case p.opts.Fixed || n <= room:
+		return true, nil
+	case !now.Exact:
+		return false, nil
+	}
+	return true, p.grow(ctx, now, uint64(n), uint64(n))
+}
+
 // grow rehashes for as many new keys as are expected, or if there is no memory
 // for that, for those of a chunk.
 func (p *policy) grow(ctx context.Context, now core.Counters, expect, need uint64) (err error) {

@@ -4,19 +4,6 @@
 
 namespace weft::linear {
 
-// A tile of lanes reads pieces of 16 bytes each: lanes * pieces * 16 bytes of
-// a path per step. The host chooses by load (gpu.go).
-//
-// Narrow: one 32-byte sector by two lanes. At load 0.5 with 32-bit pairs: hits
-// 38.1 (four lanes on 64 bytes 37.4, on 128 bytes 30.4; the bare gather 38.7),
-// inserts 14.8 (14.7, 13.1).
-constexpr int kNarrowLanes = 2, kNarrowPieces = 1;
-
-// Wide: the whole 128-byte line by four lanes. At load 0.8: misses 18.6 (narrow
-// 11.6, 64 bytes 13.9), hits 29.0 (30.1, 30.7); at 0.9 misses 6.8 (3.3, 4.5).
-// Eight lanes of one piece were never better.
-constexpr int kWideLanes = 4, kWidePieces = 2;
-
 // Threads per block of every kernel.
 constexpr int kBlock = 256;
 

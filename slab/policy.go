@@ -249,6 +249,52 @@ func (p *policy) reserve(ctx context.Context, now core.Counters, n int) error {
 	return err
 }
 
+// Reserve is for [core.Reserver]: the pool gets units however the pairs are spread,
+// since what finds none is not run again.
+func (p *policy) Reserve(ctx context.Context, now core.Counters, n int) (ok bool, err error) {
+	if p.fits(now, n) {
+		p.free -= p.worst(n)
+		return true, nil
+	}
+	if !now.Exact {
+		return false, nil
+	}
+	if now, err = p.maybeFlush(ctx, now); err != nil {
+		return false, err
+	}
+	if _, err = p.learn(ctx, now); err != nil {
+		return false, err
+	}
+	if p.grows() && now.Live+uint64(n) > p.limit() {
+		if err = p.grow(ctx, now, uint64(n), uint64(n)); err != nil {
+			return false, err
+		}
+	}
+	if !p.opts.Fixed && !p.covered(now, n) {
+		if err = p.cover(ctx, n); err != nil {
+			return false, err
+		}
+	}
+	p.free -= p.worst(n)
+	return true, nil
+}
+
+// cover makes the pool hold what n insertions take at most.
+func (p *policy) cover(ctx context.Context, n int) error {
+	need := min(n, p.worst(n)+unitsInHand)
+	err := p.engine.units().Reserve(ctx, need)
+	if errors.Is(err, op.ErrFull) { // no more super blocks: a pool of larger ones
+		var pool alloc.Usage
+		if pool, err = p.countPool(ctx); err == nil {
+			err = p.engine.rehash(ctx, p.buckets(), 2*(pool.Units+need))
+		}
+	}
+	if err == nil {
+		_, err = p.countPool(ctx)
+	}
+	return err
+}
+
 // countPool counts the units of the pool.
 func (p *policy) countPool(ctx context.Context) (alloc.Usage, error) {
 	s, err := p.engine.units().Usage(ctx)

@@ -1,5 +1,5 @@
 // Kernels that engines of all structures launch.
-#include "weft/change.cuh"
+#include "weft/account.cuh"
 #include "weft/scan.cuh"
 
 using namespace weft;
@@ -17,6 +17,16 @@ extern "C" __global__ void gpu_add(AddParams p) {
   if (thread_in_block() != 0) return;
   uint64_t live = load_relaxed(&p.counters->live);
   add_relaxed(p.to, p.negate ? 0 - live : live);
+}
+
+struct SettleParams {
+  Counters* counters;  // of a structure
+  Account* account;
+};
+
+// Adds what kernels of users have done to the counters of a structure.
+extern "C" __global__ void gpu_settle(SettleParams p) {
+  if (thread_in_block() == 0) settle(*p.counters, *p.account);
 }
 
 struct AnswerParams {

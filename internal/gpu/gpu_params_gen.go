@@ -36,6 +36,13 @@ type scanParams struct {
 	n       uint64
 }
 
+// settleParams is SettleParams of C++.
+type settleParams struct {
+	_        structs.HostLayout
+	counters device.Ptr
+	account  device.Ptr
+}
+
 // addParams has the layout of AddParams.
 var (
 	_ [24]byte = [unsafe.Sizeof(addParams{})]byte{}
@@ -61,4 +68,11 @@ var (
 	_ [0]byte  = [unsafe.Offsetof(scanParams{}.counts)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(scanParams{}.offsets)]byte{}
 	_ [16]byte = [unsafe.Offsetof(scanParams{}.n)]byte{}
+)
+
+// settleParams has the layout of SettleParams.
+var (
+	_ [16]byte = [unsafe.Sizeof(settleParams{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(settleParams{}.counters)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(settleParams{}.account)]byte{}
 )

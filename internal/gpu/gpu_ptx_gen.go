@@ -12,8 +12,9 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input d73569f5922b6c7eb4587e77295f518fc69f87fc8dc02f3d5e44ea2b33a10854 1527 internal/gpu/gpu.cu
+//kernelgen:input c8b6b965b68213317875307f5d3f9ebbe3621f903701ed1f0497168b488027c1 1809 internal/gpu/gpu.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
+//kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
@@ -22,10 +23,10 @@ import (
 //kernelgen:input 4efda42f7569fa98848bb2670344e335379edf170a04397c9c7880abf88d1580 2617 kernels/include/weft/scan.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 4ed8b73c6beaaedadd5de62a889222a6479a12d12b4abc036ed0979534be000f 4852 kernels/include/weft/slot.cuh
-//kernelgen:input c108e6c14050d00842b2a75105937361904eb8e6dd50f234b690017160de8e92 3647 kernels/include/weft/warp.cuh
-//kernelgen:output f0bf4193111526c874e941fb7d4a451f9553f976dd55dad117540d59c89571cd 15678 internal/gpu/gpu_sm80.ptx
-//kernelgen:output 29abb93274fced7ed87a40306048d3bcacaaa54eadda4f2a6e2ad187eb7893e9 15678 internal/gpu/gpu_sm90.ptx
-//kernelgen:output 321e6dcd2a2475aa870896c282968e23c9f592ba6f14ef25ab9f95cdb1a37cd4 1652 internal/gpu/gpu_params_gen.go
+//kernelgen:input f4f2af5e0f69996d602bb59cfa7c5741dd1df2c76a4fae774303b1d07417d67b 4213 kernels/include/weft/warp.cuh
+//kernelgen:output 5ed17f0f8f3f229df4e80ce25985e806c905f4a3882c2b7b4395c99aacb0affb 16526 internal/gpu/gpu_sm80.ptx
+//kernelgen:output 9377fb2ec1702ad9b0380859c6a5afd397e16fa409f6ca9ddf3864ad9e96b4c4 16526 internal/gpu/gpu_sm90.ptx
+//kernelgen:output 13dafccfaa68aeb9e42553b7ce13525149bd476f0d81a7ba537bd10f1b231fba 2027 internal/gpu/gpu_params_gen.go
 
 //go:embed gpu_sm80.ptx
 var gpuSM80 string
@@ -51,4 +52,5 @@ var gpuKernels = map[string]int{
 	"gpu_scan_offsets": 24,
 	"gpu_scan_strips":  24,
 	"gpu_scan_sums":    24,
+	"gpu_settle":       16,
 }

@@ -34,13 +34,19 @@ type Queue struct {
 
 // Words in device memory that kernels report in.
 const (
-	WordContended = iota // operations that contend
-	WordFailed           // operations without room
-	WordLost             // the same in batches on the device, since last read
-	WordResult           // whatever a kernel finds out
-	WordSum              // 64 bits, which a lookup may add to
+	WordContended  = iota // operations that contend
+	WordFailed            // operations without room
+	WordResult            // whatever a kernel finds out
+	WordReductions        // the ticket of the last mixed batch that had any
+	WordSum               // 64 bits, which a lookup may add to
 	_
-	WordReductions // the ticket of the last mixed batch that had any
+	WordLost // operations without room in batches on the device, and of users' kernels, since last read: begins weft::Account
+	_
+	_ // what kernels of users have done: three numbers of 64 bits
+	_
+	_
+	_
+	_
 	_
 	WordReport // numbers of 64 bits, see Engine.Report
 	words      = WordReport + 2*reportNumbers
@@ -104,16 +110,18 @@ func (q *Queue) SubmitVisible(s *device.Stream, launch func() error) error {
 
 // submit calls the driver no more than it must: each call takes as long as a few
 // thousand operations.
-func (q *Queue) submit(s *device.Stream, behind *device.Event, launch func() error) error {
+func (q *Queue) submit(s *device.Stream, behind *device.Event, launch func() error) (err error) {
 	if s != q.stream {
 		if err := s.Wait(q.Changed()); err != nil {
 			return err
 		}
 	}
-	err := launch()
-	q.stream = s
-	q.last.Store(behind)
-	return errors.Join(err, s.Record(behind))
+	defer func() { // also where code of a user panics
+		q.stream = s
+		q.last.Store(behind)
+		err = errors.Join(err, s.Record(behind))
+	}()
+	return launch()
 }
 
 // Word is the address of a word.

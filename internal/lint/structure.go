@@ -50,12 +50,12 @@ func generated(t *Tree) (found []string) {
 }
 
 // structures wants the same files in the package of every structure, which is one
-// with kernels that is not internal.
+// with kernels that is neither internal nor an example.
 func structures(t *Tree) (found []string) {
 	for _, source := range t.files {
 		dir := path.Dir(source)
 		name := path.Base(dir)
-		if path.Ext(source) != ".cu" || strings.HasPrefix(dir, "internal/") {
+		if path.Ext(source) != ".cu" || strings.HasPrefix(dir, "internal/") || strings.HasPrefix(dir, "examples/") {
 			continue
 		}
 		if base := path.Base(source); base != name+".cu" && !strings.HasPrefix(base, name+"_") {

@@ -98,12 +98,16 @@ struct Resident {
   // that has as many more tries as there are blocks misses no free unit.
   static constexpr uint32_t kHashed = 32;
 
+  // block is the number of the memory block that a worker moves to next.
+  __device__ static __forceinline__ uint32_t block(const Allocator& a, uint32_t worker, uint32_t changes) {
+    // The changes of a worker have numbers of their own: hash is a bijection.
+    uint32_t i = reduce(hash(worker * (kHashed + 1) + (changes < kHashed ? changes : kHashed), 0), a.count);
+    if (changes >= kHashed) i = (i + (changes - kHashed)) % a.count;
+    return i;
+  }
   // change moves to another block.
   __device__ __forceinline__ void change(const Allocator& a) {
-    uint32_t warp = uint32_t(thread_index() / kWarp), n = a.count;
-    // The changes of a warp have numbers of their own: hash is a bijection.
-    uint32_t i = reduce(hash(warp * (kHashed + 1) + (changes < kHashed ? changes : kHashed), 0), n);
-    if (changes >= kHashed) i = (i + (changes - kHashed)) % n;
+    uint32_t i = block(a, uint32_t(thread_index() / kWarp), changes);
     changes++;
     first = a.block(i);
     taken = load_relaxed(a.bitmap(first) + lane_index());
@@ -149,6 +153,30 @@ __device__ __forceinline__ uint32_t allocate(const Allocator& a, Resident& r, bo
     queue ^= ballot(kAll, served);
   }
   return unit;
+}
+
+// allocate_alone gives this lane a unit, or kNoUnit if it has found none, whatever
+// its neighbors do. It begins its search anew each time: warps that take many units
+// are better off with a Resident.
+__device__ __forceinline__ uint32_t allocate_alone(const Allocator& a) {
+  const uint32_t me = uint32_t(thread_index());
+  const uint32_t tries = a.count == 0 ? 0 : a.tries;
+#pragma unroll 1
+  for (uint32_t changes = 0; changes < tries; changes++) {
+    const uint32_t first = a.block(Resident::block(a, me, changes));
+#pragma unroll 1
+    for (uint32_t w = 0; w < kWarp; w++) {
+      const uint32_t from = (w + me) % kWarp;
+      uint32_t taken = load_relaxed(a.bitmap(first) + from);
+      while (taken != kAll) {
+        const uint32_t ask = ~taken & (taken + 1);
+        const uint32_t was = or_relaxed(a.bitmap(first) + from, ask);
+        if ((was & ask) == 0) return first + from * 32 + lowest(ask);
+        taken = was | ask;
+      }
+    }
+  }
+  return kNoUnit;
 }
 
 // release gives a unit back; false if it was not taken.

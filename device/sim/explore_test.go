@@ -1,0 +1,28 @@
+package sim_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/weftgo/weft/device/sim"
+)
+
+// The schedules of seeds are of all kinds, and the same for one seed.
+func TestSchedule(t *testing.T) {
+	kinds := map[[2]any]bool{}
+	for seed := range uint64(40) {
+		o := sim.Schedule(seed)
+		if !reflect.DeepEqual(o, sim.Schedule(seed)) || o.Seed != seed || o.Races == o.Sequential {
+			t.Errorf("seed %d: %+v", seed, o)
+		}
+		kinds[[2]any{o.Scheduler, o.Sequential}] = true
+		dev, err := sim.Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dev.Close()
+	}
+	if len(kinds) != 4 {
+		t.Errorf("%d kinds of schedules, want 4", len(kinds))
+	}
+}

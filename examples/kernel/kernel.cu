@@ -1,0 +1,26 @@
+// SELECT campaign, SUM(cents) FROM sales JOIN campaigns USING (customer)
+// WHERE cents >= least GROUP BY campaign: in one pass over the sales.
+#include "rows.cuh"
+
+using namespace weft;
+
+// A lane per sale: each goes its own way.
+extern "C" __global__ void kernel_total(TotalParams p) {
+  uint64_t i = thread_index();
+  if (i >= p.rows) return;
+  int64_t cents = p.cents[i];
+  if (cents < p.least) return;
+  add_relaxed(p.counted, uint64_t(1));
+  p.campaigns.for_each(p.customers[i], [&](uint32_t campaign) { p.totals.reduce(kSum, campaign, cents); });
+}
+
+// A warp for 32 sales: it searches for their customers together.
+extern "C" __global__ void kernel_total_warp(TotalParams p) {
+  uint64_t i = thread_index();
+  bool there = i < p.rows && p.cents[i] >= p.least;
+  count(p.counted, there);
+  const int64_t* cents = p.cents + (i - lane_index());
+  p.campaigns.for_each_warp(there, there ? p.customers[i] : 0, [&](uint32_t from, uint32_t campaign) {
+    p.totals.reduce(kSum, campaign, cents[from]);
+  });
+}

@@ -1,0 +1,116 @@
+package refs
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/linear"
+	"github.com/weftgo/weft/slab"
+)
+
+// faults opens simulated GPUs of several schedules, and wants each to say what a test
+// does wrong.
+func faults(t *testing.T, want string, test func(dev device.Device) error) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	all := []*sim.Options{{}, {Arch: 80}}
+	for seed := range uint64(4) {
+		all = append(all, sim.Schedule(seed))
+	}
+	for _, o := range all {
+		dev := must[*sim.Device](t)(sim.Open(o))
+		if err := test(dev); !errors.Is(err, device.ErrLost) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s, seed %d: %v, want %q", o.Scheduler, o.Seed, err, want)
+		}
+		check(t, dev.Close())
+	}
+}
+
+// A call that is for a whole warp is a fault where half of it has returned.
+func TestLanesApart(t *testing.T) {
+	for _, open := range []maker[uint32, uint32]{openLinear[uint32, uint32], openSlab[uint32, uint32]} {
+		faults(t, "trap", func(dev device.Device) error {
+			x := open(t, dev, 100, false)
+			c := upload(t, x.stream, []op.Kind{op.Get, op.Get}, []uint32{1, 2}, []uint32{0, 0})
+			err := x.view(t.Context(), func(launch func(ops) error) error { return launch(c.ops(apart)) })
+			return errors.Join(err, x.stream.Sync(t.Context()))
+		})
+	}
+}
+
+// A kernel that takes a table for one of other widths, or of another kind, stops.
+func TestOtherWidths(t *testing.T) {
+	faults(t, "trap", func(dev device.Device) error {
+		x := openLinear[uint32, uint32](t, dev, 100, false)
+		m := must[*linear.Map[uint64, uint32]](t)(linear.New[uint64, uint32](dev, nil))
+		c := upload(t, x.stream, []op.Kind{op.Get}, []uint32{1}, []uint32{0})
+		err := m.View(t.Context(), x.stream, func(r linear.Ref) error {
+			return launch(x.stream, x.kernel, func(o ops) linearParams { return linearParams{ref: r, ops: o} })(c.ops(alone))
+		})
+		return errors.Join(err, x.stream.Sync(t.Context()))
+	})
+	faults(t, "trap", func(dev device.Device) error {
+		x := openSlab[uint32, uint32](t, dev, 100, false)
+		m := must[*slab.MultiMap[uint32, uint32]](t)(slab.NewMultiMap[uint32, uint32](dev, nil))
+		c := upload(t, x.stream, []op.Kind{op.Get}, []uint32{1}, []uint32{0})
+		err := m.View(t.Context(), x.stream, func(r slab.Ref) error {
+			return launch(x.stream, x.kernel, func(o ops) slabParams { return slabParams{ref: r, ops: o} })(c.ops(warps))
+		})
+		return errors.Join(err, x.stream.Sync(t.Context()))
+	})
+}
+
+// Where kernels neither put nor erase, sums are exact as well; a put does nothing.
+func reducing[K, V uint32 | uint64](t *testing.T) {
+	onGPUs(t, 6, func(t *testing.T, dev device.Device) {
+		x := openLinear[K, V](t, dev, 10, false)
+		defer x.close(t)
+		const n, of = 130, 5
+		m := map[K]V{}
+		var kinds []op.Kind
+		var keys []K
+		var vals []V
+		for i := range n {
+			k, kind := K(i%of)-2, op.Sum
+			if i%10 == 9 {
+				kind = op.Put
+			} else {
+				m[k] += V(i)
+			}
+			kinds, keys, vals = append(kinds, kind), append(keys, k), append(vals, V(i))
+		}
+		for range 2 {
+			c := upload(t, x.stream, kinds, keys, vals)
+			check(t, x.reducing(t.Context(), of, func(launch func(ops) error) error { return launch(c.ops(alone)) }))
+			outcomes, _, _ := c.download(t, x.stream)
+			for i, o := range outcomes {
+				if (o == full) != (kinds[i] == op.Put) {
+					t.Fatalf("operation %d of kind %v: %d", i, kinds[i], o)
+				}
+			}
+			if err := x.Sync(t.Context()); err == nil {
+				t.Error("Sync says nothing of the puts")
+			}
+			x.same(t, m, 2*of)
+			for k := range m {
+				m[k] *= 2
+			}
+		}
+		for k := range m { // as after the second round
+			m[k] /= 2
+		}
+		x.same(t, m, 2*of)
+	})
+}
+
+func TestReducing(t *testing.T) {
+	t.Run("32,32", reducing[uint32, uint32])
+	t.Run("64,64", reducing[uint64, uint64])
+	t.Run("64,32", reducing[uint64, uint32])
+}

@@ -1,0 +1,7 @@
+// Package refs has kernels of a user, which work on tables by the Refs of View and
+// Update, and the tests of these: what they do with one key, with keys that threads
+// want together, beyond what is permitted, and beside growth.
+package refs
+
+//go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -widths 32_32,64_64,64_32,32_0,64_0 -type linear::Ref=linear.Ref -type slab::Ref=slab.Ref refs.cu
+//go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -widths 32_32,64_64,32_64 -type slab::MultiRef=slab.Ref -type Ops=.ops refs_multi.cu

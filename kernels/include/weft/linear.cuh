@@ -1,0 +1,120 @@
+// A linear.Map or linear.Set in kernels of users. Package linear says in Go how a Ref
+// comes by; docs/refs.md is a guide.
+//
+//	__global__ void count(Ref<uint64_t, uint32_t> seen, …) {
+//	  if (seen.find(key, &n)) …
+//
+// A call without a suffix is for one lane, and may be made anywhere: lanes may
+// diverge, loop, and have returned. A call with _warp is for all 32 lanes of a warp
+// together, which bring a key each, or none, and has the speed of weft's own batches.
+// None may have returned, or be in another branch: the launch stops where lanes are
+// missing, and waits for those that are elsewhere. Both may be mixed.
+//
+// Operations on a key are linearizable, whoever makes them. Changes return what
+// has become of them: kInserted, or kRevived into the slot that the key had before;
+// kPresent, kReplaced, kDeleted, kNothing; and kFull where there was no room, where
+// the Update had permitted no more insertions, or where the Ref is one of View:
+// then nothing has changed, and Sync returns ErrFull.
+#pragma once
+
+#include "linear_alone.cuh"
+#include "linear_change.cuh"
+#include "linear_find.cuh"
+#include "ref.cuh"
+
+namespace weft::linear {
+
+// Ref is passed to kernels by value. K and V are what the table's Go types are: 32
+// or 64 bits, integers or floats. V is void in sets.
+template <class K, class V = void>
+struct Ref {
+  using Value = typename Types<K, V, false>::Value;
+
+  Table table;
+  Terms terms;
+
+  // ---- lookups ----
+
+  // find tells whether a key is there, and gives *value its value unless that is null.
+  __device__ __forceinline__ bool find(K key, Value* value = nullptr) const {
+    terms.check(T::kShape);
+    typename S::Key held;
+    bool over = false, hit = find_alone<S>(table, T::key(key), held, over);
+    if (hit && value) *value = As<V>::from(held);
+    return hit;
+  }
+  __device__ __forceinline__ bool find_warp(bool there, K key, Value* value = nullptr) const {
+    terms.check_warp(T::kShape);
+    typename S::Key held = 0, rest;
+    bool over = !there, hit = false;
+    if (there && (terms.mode & kInCache)) hit = find_alone<S>(table, T::key(key), held, over, kFindAlone);
+    const uint32_t home = locate<S>(table, T::key(key));
+    const typename S::Key name = stored<S>(T::key(key));
+    bool behind = terms.mode & kWideFind ? linear::find<S, kWideLanes, kWidePieces>(table, !over, home, name, rest)
+                                         : linear::find<S, kNarrowLanes, kNarrowPieces>(table, !over, home, name, rest);
+    if (behind) hit = true, held = rest;
+    if (hit && value) *value = As<V>::from(held);
+    return hit;
+  }
+
+  // ---- changes, of Update ----
+
+  // insert inserts a key that is absent. If it is present, *held gets its value,
+  // unless that is null.
+  __device__ __forceinline__ Outcome insert(K key, Value value = {}, Value* held = nullptr) const {
+    return change(kPutNew, key, value, held);
+  }
+  // put inserts a key, or gives it another value.
+  __device__ __forceinline__ Outcome put(K key, Value value) const { return change(kPut, key, value, nullptr); }
+  // reduce inserts a key, or combines its value with another: kSum, kMin, kMax, kAnd
+  // or kOr.
+  __device__ __forceinline__ Outcome reduce(Kind kind, K key, Value value) const {
+    return change(kind, key, value, nullptr);
+  }
+  __device__ __forceinline__ Outcome erase(K key) const { return change(kDelete, key, {}, nullptr); }
+
+  __device__ __forceinline__ Outcome insert_warp(bool there, K key, Value value = {}, Value* held = nullptr) const {
+    return change_warp(there, kPutNew, key, value, held);
+  }
+  __device__ __forceinline__ Outcome put_warp(bool there, K key, Value value) const {
+    return change_warp(there, kPut, key, value, nullptr);
+  }
+  __device__ __forceinline__ Outcome reduce_warp(bool there, Kind kind, K key, Value value) const {
+    return change_warp(there, kind, key, value, nullptr);
+  }
+  __device__ __forceinline__ Outcome erase_warp(bool there, K key) const {
+    return change_warp(there, kDelete, key, {}, nullptr);
+  }
+
+ private:
+  using T = Types<K, V, false>;
+  using S = typename T::S;
+
+  __device__ __forceinline__ Outcome change(uint32_t kind, K key, Value value, Value* held) const {
+    terms.check(T::kShape);
+    Operation<S> op = T::operation(true, kind, key, value);
+    if (terms.permits(kind, false))
+      change_alone<S, typename T::Bits>(table, terms.flags() | kMeaning<V>, op, terms.quota());
+    else
+      op.outcome = kFull;
+    if (held && op.outcome == kPresent) *held = As<V>::from(op.value);
+    return terms.settle(op.outcome, 1);
+  }
+  __device__ __forceinline__ Outcome change_warp(bool there, uint32_t kind, K key, Value value, Value* held) const {
+    using Bits = typename T::Bits;
+    terms.check_warp(T::kShape);
+    Operation<S> op = T::operation(there, kind, key, value);
+    const uint32_t flags = terms.flags() | kMeaning<V>;
+    if (!terms.permits(kind, false)) {
+      if (there) op.outcome = kFull;
+    } else if (terms.mode & kWideChange) {
+      linear::change<S, kWideLanes, kWidePieces, Bits>(table, flags, op, terms.quota());
+    } else {
+      linear::change<S, kNarrowLanes, kNarrowPieces, Bits>(table, flags, op, terms.quota());
+    }
+    if (held && op.outcome == kPresent) *held = As<V>::from(op.value);
+    return terms.settle(op.outcome, 1);
+  }
+};
+
+}  // namespace weft::linear

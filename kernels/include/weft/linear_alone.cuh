@@ -1,0 +1,85 @@
+// A table of package linear in the hands of one lane: whatever its neighbors do.
+#pragma once
+
+#include "account.cuh"
+#include "linear_table.cuh"
+
+namespace weft::linear {
+
+// kFindAlone is how many sectors lanes read by themselves before tiles go on, where a
+// table lies in the L2 cache: instructions cost more than reads there.
+constexpr uint32_t kFindAlone = 2;
+
+// find_alone looks up a key in so many sectors of its path, or in all; see find. It
+// sets over unless the key may lie behind them.
+template <class S>
+__device__ __forceinline__ bool find_alone(const Table& t, typename S::Key wanted, typename S::Key& value, bool& over,
+                                           uint32_t most = kAll) {
+  const typename S::Key key = stored<S>(wanted);
+  const Path path{locate<S>(t, wanted)};
+  const uint32_t steps = path.steps(t, 1);
+  value = 0, over = true;
+#pragma unroll 1
+  for (uint32_t step = 0; step < steps;) {
+    if (step == most) {
+      over = false;
+      break;
+    }
+    bool match = false, empty = false, other = false;
+    Sector<S>(t, path, step).each([&](int, typename S::Word w) {
+      if (S::key(w) == key) match = true, value = S::value(w);
+      empty |= S::key(w) == S::kEmpty;
+      other |= S::key(w) == S::kPending;
+    });
+    if (match) return true;
+    if (S::kTwoStep && other) continue;
+    if (empty) return false;
+    step++;
+  }
+  return false;
+}
+
+// change_alone runs an operation; see change. Dead slots of other keys are left
+// alone, so the first empty slot of a path is the only free one.
+template <class S, class V, class Counts>
+__device__ __forceinline__ void change_alone(const Table& t, uint32_t flags, Operation<S>& op, const Counts& counts) {
+  using Word = typename S::Word;
+  const typename S::Key key = stored<S>(op.key);
+  const Path path{locate<S>(t, op.key)};
+  const uint32_t steps = path.steps(t, 1);
+  const bool adds = inserts<S, V>(op.kind);
+#pragma unroll 1
+  for (uint32_t step = 0; step < steps;) {
+    Sector<S> sector(t, path, step);
+    int match = -1, empty = -1;
+    bool other = false, live = false;
+    Word word = S::pair(S::kEmpty, S::kEmpty);
+    sector.each([&](int i, Word w) {
+      if (S::key(w) == key || S::is_dead(w, key)) match = i, word = w;
+      if (S::key(w) == S::kEmpty) empty = i;
+      other |= S::key(w) == S::kPending;
+      live |= S::key(w) == key;
+    });
+    if (S::kTwoStep && other && !live) continue;
+    if (match < 0 && empty < 0) {
+      step++;
+      continue;
+    }
+    Word* slot = sector.at(match >= 0 ? match : empty);
+    const bool enters = adds && S::key(word) != key;
+    Outcome done = counts.admit(enters);
+    if (done == kNothing) {
+      if (match >= 0) done = act<S, V>(slot, word, op.kind, key, op.value, flags);
+      else if (adds) done = S::swap(slot, word, S::pair(key, op.value)) ? kInserted : kAgain;
+      counts.record(enters, done);
+    } else if (done == kFull && !S::swap(slot, word, word)) {
+      done = kAgain;  // by the last that was admitted, perhaps with this key
+    }
+    if (done == kAgain) continue;
+    op.outcome = done, op.value = S::value(word);
+    return;
+  }
+  op.outcome = adds ? kFull : kNothing;
+}
+
+}  // namespace weft::linear

@@ -1,0 +1,116 @@
+// Memory layout of package linear, whose Go side is linear/layout.go, and how
+// tiles read it.
+#pragma once
+
+#include "change.cuh"
+#include "hash.cuh"
+#include "tile.cuh"
+
+namespace weft::linear {
+
+constexpr uint32_t kLineBytes = 128;
+constexpr uint32_t kSectorBytes = 32;
+
+// ---- the table -------------------------------------------------------------
+
+// Table is passed by value to every kernel.
+struct Table {
+  Word128* lines;  // nlines + 1 of 128 bytes; the last holds the reserved keys
+  Counters* counters;
+  uint64_t seed;
+  uint32_t nlines;
+  uint32_t max_lines;  // longest path, in lines
+};
+
+// locate gives the home sector of a key: its index in the table. Keys that
+// look like sentinels live in the extra line, under another name.
+template <class S>
+__device__ __forceinline__ uint32_t locate(const Table& t, typename S::Key key) {
+  using Key = typename S::Key;
+  if (key >= S::kPending) return t.nlines * 4;
+  return uint32_t(reduce(hash(key, t.seed), Key(t.nlines) * 4));
+}
+template <class S>
+__device__ __forceinline__ typename S::Key stored(typename S::Key key) {
+  return key >= S::kPending ? ~key : key;
+}
+
+// Path is the order in which sectors are searched for a key: its home sector,
+// the other sectors of that line (index xor 1, 2, 3), then the next line in the
+// same order, and so on around the table. Any aligned group of 1, 2 or 4
+// sectors is read as a whole without leaving the order, so kernels with
+// different appetites agree on it.
+struct Path {
+  uint32_t home;
+
+  __device__ __forceinline__ uint32_t line() const { return home / 4; }
+  __device__ __forceinline__ uint32_t sector() const { return home % 4; }
+
+  // piece is the index, in 16-byte pieces, of half a sector of the path.
+  __device__ __forceinline__ uint64_t piece(const Table& t, uint32_t ordinal, uint32_t half) const {
+    uint32_t at = line() + ordinal / 4;
+    if (at >= t.nlines && line() != t.nlines) at -= t.nlines;
+    return uint64_t(at) * 8 + (sector() ^ ordinal % 4) * 2 + half;
+  }
+  // steps is the length of the path in groups of that many sectors. The extra
+  // line is a path of its own.
+  __device__ __forceinline__ uint32_t steps(const Table& t, uint32_t sectors) const {
+    return (line() == t.nlines ? 1 : t.max_lines) * 4 / sectors;
+  }
+};
+
+// ---- a tile reads a path ---------------------------------------------------
+
+// PathTile reads groups of Lanes * Pieces * 16 bytes along a path.
+template <class S, int Lanes, int Pieces>
+struct PathTile : Tile<S, Lanes, Pieces> {
+  using Base = Tile<S, Lanes, Pieces>;
+  using typename Base::Piece;
+  static constexpr int kSectors = Lanes * Pieces / 2;
+
+  __device__ __forceinline__ Piece* at(const Table& t, Path path, uint32_t step, int v) const {
+    uint32_t number = v * Lanes + this->rank;
+    return reinterpret_cast<Piece*>(t.lines) + path.piece(t, step * kSectors + number / 2, number % 2);
+  }
+  __device__ __forceinline__ void load(const Table& t, Path path, uint32_t step) {
+#pragma unroll
+    for (int v = 0; v < Pieces; v++) this->piece[v].whole = load_relaxed(&at(t, path, step, v)->whole);
+  }
+};
+
+// Sector is what a lane reads of a path by itself.
+template <class S>
+struct Sector {
+  using Word = typename S::Word;
+  static constexpr int kSlots = kSectorBytes / sizeof(Word);
+
+  Word128* place;
+  typename Tile<S, 1, 2>::Piece piece[2];
+
+  __device__ __forceinline__ Sector(const Table& t, Path path, uint32_t ordinal) : place(t.lines + path.piece(t, ordinal, 0)) {
+    piece[0].whole = load_relaxed(place), piece[1].whole = load_relaxed(place + 1);
+  }
+  __device__ __forceinline__ Word* at(int slot) const { return reinterpret_cast<Word*>(place) + slot; }
+  // each calls f(slot, word) from the last slot to the first.
+  template <class F>
+  __device__ __forceinline__ void each(F f) const {
+#pragma unroll
+    for (int i = kSlots - 1; i >= 0; i--) f(i, piece[2 * i / kSlots].slots[i % (kSlots / 2)]);
+  }
+};
+
+// How many lanes read how much, with the measurement behind each choice: one H200,
+// 10^8 keys, G operations per second (bench/NOTES.md has the tables). The host
+// chooses by load.
+//
+// Narrow: one 32-byte sector by two lanes. At load 0.5 with 32-bit pairs: hits
+// 38.1 (four lanes on 64 bytes 37.4, on 128 bytes 30.4; the bare gather 38.7),
+// inserts 14.8 (14.7, 13.1).
+constexpr int kNarrowLanes = 2, kNarrowPieces = 1;
+
+// Wide: the whole 128-byte line by four lanes. At load 0.8: misses 18.6 (narrow
+// 11.6, 64 bytes 13.9), hits 29.0 (30.1, 30.7); at 0.9 misses 6.8 (3.3, 4.5).
+// Eight lanes of one piece were never better.
+constexpr int kWideLanes = 4, kWidePieces = 2;
+
+}  // namespace weft::linear

@@ -1,0 +1,107 @@
+// Lookups in a table of package slab by tiles: SEARCH and SEARCHALL.
+#pragma once
+
+#include "slab_table.cuh"
+
+namespace weft::slab {
+
+// find looks up a key per lane that is there. All lanes of the warp must call it.
+//
+// It follows the chain of each key (SEARCH). A slot once taken never becomes
+// empty again and slots fill in order, so the first empty one ends the chain;
+// what a word showed was the state of its key at the time of the load. Slabs
+// that a link leads to need no acquire: before a launch links one it is all
+// ones, since an earlier launch or the host made it so. Slabs of memory that
+// the pool had not when this launch began are the exception (meet): a key whose
+// chain leads to one waits until the others are done, and the warp meets it then.
+// In the loop itself that would cost a fifth of the speed.
+template <class S, bool Multi>
+__device__ __forceinline__ bool find(const Table& t, bool there, typename S::Key wanted, typename S::Key& value) {
+  using Key = typename S::Key;
+  SlabTile<S> tile;
+  uint32_t home = locate<S>(t, wanted);
+  Key key = stored<S>(wanted);
+  uint32_t pending = ballot(kAll, there) >> tile.base & tile.kMask;
+
+  value = 0;
+  bool hit = false, later = false, again = false;  // again: home is where to go on
+  uint32_t at = kNoUnit;
+  while (ballot(kAll, pending != 0) != 0) {
+    bool busy = pending != 0;
+    uint32_t from = tile.base + (busy ? lowest(pending) : 0);
+    Key k = shuffle(kAll, key, from);
+    uint32_t start = shuffle(kAll, home, from);
+    tile.load(t, start, again && at == kNoUnit ? start : at, busy);
+
+    int match = -1;
+    bool empty = false, other = false;
+    Key held = 0;
+    tile.each([&](int v, int j, typename S::Word w) {
+      if (S::key(w) == k && (!Multi || match < 0)) match = v * tile.kSlots + j, held = S::value(w);
+      empty |= S::key(w) == S::kEmpty;
+      other |= S::key(w) == S::kPending;
+    });
+    // Of several pairs of the key, the least recent counts.
+    uint32_t matches = Multi ? tile.first(match) : tile.vote(match >= 0);
+    bool end = tile.vote(empty) != 0 || tile.link.next == kNoUnit;
+    // A pending slot may be about to show this key: look again. Its owner
+    // needs one more instruction and waits for nobody.
+    bool wait = S::kTwoStep && tile.vote(other) != 0 && matches == 0;
+    if constexpr (S::kHasValue) held = shuffle(kAll, held, tile.base + (matches ? lowest(matches) : 0));
+    if (busy && !wait) {
+      at = tile.link.next;
+      bool young = t.alloc.young(at);
+      if (matches != 0 || end || young) {
+        if (tile.lane == from) {
+          hit = matches != 0, value = held;
+          if (matches == 0 && !end) later = true, home = at;
+        }
+        pending &= pending - 1;
+        at = kNoUnit;
+      }
+    }
+    if (ballot(kAll, pending != 0) == 0) {
+      again = ballot(kAll, later) != 0;
+      pending = ballot(kAll, later) >> tile.base & tile.kMask;
+      if (again) fence(), sync_warp();
+      later = false;
+    }
+  }
+  return hit;
+}
+
+// search_all follows the chain of each key to its end (SEARCHALL). It calls
+// slab(tile, key, from, before, busy) for each slab, which returns how many pairs of
+// the key of lane `from` it has, given how many came before; and done(total), in that
+// lane. All lanes of the warp must call it.
+template <class S, class F, class G>
+__device__ __forceinline__ void search_all(const Table& t, bool there, typename S::Key wanted, F slab, G done) {
+  using Key = typename S::Key;
+  SlabTile<S> tile;
+  uint32_t home = locate<S>(t, wanted);
+  Key key = stored<S>(wanted);
+  uint32_t pending = ballot(kAll, there) >> tile.base & tile.kMask;
+  uint32_t at = kNoUnit, total = 0;
+  while (ballot(kAll, pending != 0) != 0) {
+    bool busy = pending != 0;
+    uint32_t from = tile.base + (busy ? lowest(pending) : 0);
+    Key k = shuffle(kAll, key, from);
+    tile.load(t, shuffle(kAll, home, from), at, busy);
+    bool empty = false;
+    tile.each([&](int, int, typename S::Word w) { empty |= S::key(w) == S::kEmpty; });
+    bool end = tile.vote(empty) != 0 || tile.link.next == kNoUnit;
+    total += slab(tile, k, from, total, busy);
+    if (busy) {
+      at = tile.link.next;
+      if (end) {
+        if (tile.lane == from) done(total);
+        pending &= pending - 1;
+        at = kNoUnit, total = 0;
+      } else {
+        tile.meet(t, at);
+      }
+    }
+  }
+}
+
+}  // namespace weft::slab

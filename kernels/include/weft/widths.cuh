@@ -1,0 +1,40 @@
+// The words that hold keys and values of some widths.
+#pragma once
+
+#include "slot.cuh"
+
+namespace weft {
+
+template <int Bits>
+struct Integer;
+template <>
+struct Integer<32> {
+  using Type = uint32_t;
+};
+template <>
+struct Integer<64> {
+  using Type = uint64_t;
+};
+
+// Widths gives the types of keys and values, and the slots that hold them. Of a
+// set, V is only there to be named.
+template <int KeyBits, int ValueBits>
+struct Widths {
+  using K = typename Integer<KeyBits>::Type;
+  using V = typename Integer<ValueBits>::Type;
+  using S = Pair16;
+};
+template <>
+struct Widths<32, 32> {
+  using K = uint32_t;
+  using V = uint32_t;
+  using S = Pair8;
+};
+template <int KeyBits>
+struct Widths<KeyBits, 0> {
+  using K = typename Integer<KeyBits>::Type;
+  using V = K;
+  using S = KeyOnly<K>;
+};
+
+}  // namespace weft
