@@ -20,13 +20,16 @@ import (
 // SpreadKeys is the size of the largest lookup that gives each key a tile.
 const SpreadKeys = gpu.SpreadKeys
 
-// Images are the kernels.
-var Images = func() (all []*device.Image) {
-	for _, pair := range slices.Sorted(maps.Keys(linearImages)) {
-		all = append(all, linearImages[pair])
+// Images are the kernels, MixedImages those of mixed batches and reductions.
+var Images, MixedImages = byWidths(linearImages), byWidths(linearMixedImages)
+
+// byWidths are images in the order of their names.
+func byWidths(of map[string]*device.Image) (all []*device.Image) {
+	for _, pair := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, of[pair])
 	}
 	return all
-}()
+}
 
 // Small pages, so that small tables have several.
 func init() { core.PageBytes = 1 << 12 }

@@ -71,4 +71,5 @@ func TestSmokeLaunchesEveryKernel(t *testing.T) {
 	l := devicetest.NewLaunches(devicetest.OpenSim(t, nil))
 	smokeAll(t, l)
 	l.AllLaunched(t, linear.Images)
+	l.AllLaunched(t, linear.MixedImages)
 }

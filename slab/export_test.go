@@ -18,8 +18,8 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// Images are all kernels.
-var Images = append(byWidths(slabImages), byWidths(slabMultiImages)...)
+// Images are the kernels, MixedImages those of mixed batches and reductions.
+var Images, MixedImages = append(byWidths(slabImages), byWidths(slabMultiImages)...), byWidths(slabMixedImages)
 
 // byWidths are images in the order of their names.
 func byWidths(of map[string]*device.Image) (all []*device.Image) {

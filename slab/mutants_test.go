@@ -74,14 +74,14 @@ var multiMutants = []mutant{
 }
 
 var wideMutants = []mutant{
-	{"a pair is read in two halves", "get_64_64|change_64_64", load128, "ld.relaxed.gpu.global.b64 $2, [$1]; ld.relaxed.gpu.global.b64 $3, [$1+8];"},
+	{"a pair is read in two halves", "get_64_64|(mixed_)?change_64_64", load128, "ld.relaxed.gpu.global.b64 $2, [$1]; ld.relaxed.gpu.global.b64 $3, [$1+8];"},
 	{"the key is published before the value", "change_64_64", cas128,
 		"atom.relaxed.gpu.global.cas.b64 $7, [$5+8], $2, $4; st.relaxed.gpu.global.b64 [$5], $3; mov.b64 $6, $1;"},
 }
 
 // Those of the kernels for compute capability 8.0.
 var pendingMutants = []mutant{
-	{"a pending pair is published in two stores", "change_64_64", fill128, "st.relaxed.gpu.global.b64 [$3+8], $2; st.relaxed.gpu.global.b64 [$3], $1;"},
+	{"a pending pair is published in two stores", "(mixed_)?change_64_64", fill128, "st.relaxed.gpu.global.b64 [$3+8], $2; st.relaxed.gpu.global.b64 [$3], $1;"},
 	{"a pair is taken without looking at who holds it", "change_64_64", cas64, "ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
 }
 

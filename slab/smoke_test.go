@@ -64,4 +64,5 @@ func TestSmokeLaunchesEveryKernel(t *testing.T) {
 	l := devicetest.NewLaunches(devicetest.OpenSim(t, nil))
 	smokeAll(t, l)
 	l.AllLaunched(t, slab.Images)
+	l.AllLaunched(t, slab.MixedImages)
 }
