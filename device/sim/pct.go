@@ -21,7 +21,7 @@ const guessAccesses = 1 << 10
 // a thread below it.
 const maxTurn = 1 << 9
 
-func (p *pct) wake(*warp) {}
+func (p *pct) wake(w *warp) { w.ranked = false }
 
 func (p *pct) step(d *Device, ready []*work) {
 	var best *work
@@ -79,6 +79,7 @@ func (p *pct) admit(l *launch) {
 			return
 		}
 		for _, w := range b.warps {
+			p.wake(w)
 			for lane := range w.priority {
 				w.priority[lane], w.spent[lane] = positive(l.rng), 0
 			}
@@ -93,22 +94,35 @@ func positive(rng *rand.Rand) int64 { return int64(rng.Uint64() >> 1) }
 func (p *pct) highest(l *launch) (best *warp, lane int) {
 	for _, b := range l.resident {
 		for _, w := range b.warps {
-			for _, g := range w.groups {
-				for m := g.mask; m != 0; m &= m - 1 {
-					if i := lowest(m); best == nil || w.priority[i] > best.priority[lane] {
-						best, lane = w, i
-					}
-				}
+			if !w.ranked {
+				w.rank()
+			}
+			if w.first >= 0 && (best == nil || w.priority[w.first] > best.priority[lane]) {
+				best, lane = w, w.first
 			}
 		}
 	}
 	return best, lane
 }
 
+// rank finds the lane with the highest priority of those that can run, -1 if
+// none can. It stays that until the warp has run, or has been woken.
+func (w *warp) rank() {
+	w.ranked, w.first = true, -1
+	for _, g := range w.groups {
+		for m := g.mask; m != 0; m &= m - 1 {
+			if i := lowest(m); w.first < 0 || w.priority[i] > w.priority[w.first] {
+				w.first = i
+			}
+		}
+	}
+}
+
 // turn runs a lane until it waits or ends, lets others go on who may have a
 // higher priority, or loses its own.
 func (p *pct) turn(w *warp, lane int) {
 	l := w.launch
+	w.ranked = false
 	p.lane(w, lane)
 	if l.checkBudget(w); l.failed() || len(w.groups) > 0 {
 		return

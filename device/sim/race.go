@@ -39,6 +39,9 @@ func (s *views) checkRead(w *warp, lane int, seg *segment, at uint64, c *cell, m
 
 // remember adds a load.
 func (c *cell) remember(m mark) {
+	if c.reads == nil {
+		c.reads = make([]mark, 0, historyLength)
+	}
 	if len(c.reads) == historyLength {
 		copy(c.reads, c.reads[1:])
 		c.reads = c.reads[:historyLength-1]
