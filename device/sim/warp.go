@@ -69,16 +69,8 @@ func (w *warp) reset(b *block, index int, live uint32) {
 	}
 	p := w.launch.prog
 	if w.rows == nil {
-		w.rows = make([]lanes, p.rows)
-		w.preds = make([]uint32, p.preds)
-		for _, c := range p.consts {
-			for i := range w.rows[c.row] {
-				w.rows[c.row][i] = c.value
-			}
-		}
-		for _, t := range p.truths {
-			w.preds[t] = fullMask
-		}
+		f := p.registers()
+		w.rows, w.preds = f.rows, f.preds
 	}
 	for _, s := range p.specials {
 		for i := range warpSize {
