@@ -21,7 +21,7 @@ const guessAccesses = 1 << 10
 // a thread below it.
 const maxTurn = 1 << 9
 
-func (p *pct) wake(w *warp) { w.ranked = false }
+func (p *pct) wake(w *warp) { w.ranked, w.block.ranked = false, false }
 
 func (p *pct) step(d *Device, ready []*work) {
 	var best *work
@@ -92,21 +92,36 @@ func positive(rng *rand.Rand) int64 { return int64(rng.Uint64() >> 1) }
 
 // highest is the thread with the highest priority of those that can run.
 func (p *pct) highest(l *launch) (best *warp, lane int) {
+	var top int64
 	for _, b := range l.resident {
-		for _, w := range b.warps {
-			if !w.ranked {
-				w.rank()
-			}
-			if w.first >= 0 && (best == nil || w.priority[w.first] > best.priority[lane]) {
-				best, lane = w, w.first
-			}
+		if !b.ranked {
+			b.rank()
 		}
+		if b.best != nil && (best == nil || b.top > top) {
+			best, top = b.best, b.top
+		}
+	}
+	if best != nil {
+		lane = best.first
 	}
 	return best, lane
 }
 
-// rank finds the lane with the highest priority of those that can run, -1 if
-// none can. It stays that until the warp has run, or has been woken.
+// rank finds the thread with the highest priority of those of a block that can
+// run. It stays that until a warp has run, or has been woken.
+func (b *block) rank() {
+	b.ranked, b.best = true, nil
+	for _, w := range b.warps {
+		if !w.ranked {
+			w.rank()
+		}
+		if w.first >= 0 && (b.best == nil || w.priority[w.first] > b.top) {
+			b.best, b.top = w, w.priority[w.first]
+		}
+	}
+}
+
+// rank does so for the lanes of a warp; first is -1 if none can run.
 func (w *warp) rank() {
 	w.ranked, w.first = true, -1
 	for _, g := range w.groups {
@@ -122,7 +137,7 @@ func (w *warp) rank() {
 // higher priority, or loses its own.
 func (p *pct) turn(w *warp, lane int) {
 	l := w.launch
-	w.ranked = false
+	p.wake(w)
 	p.lane(w, lane)
 	if l.checkBudget(w); l.failed() || len(w.groups) > 0 {
 		return
