@@ -6,11 +6,13 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 )
 
 // A set that grows takes all keys of a mixed batch, though they crowd beyond the
 // longest path, and though a dead slot elsewhere makes it drop those first.
 func TestCrowdedSetWithDeadSlotGrows(t *testing.T) {
+	conformance.NotRaced(t, "a crowd takes time in the square of a path")
 	dev := devicetest.OpenCPU(t, 2)
 	const seed, lines = 7, 1 << 13
 	s, err := NewSet[uint32](dev, &Options{Seed: seed, Capacity: 209_000})

@@ -134,7 +134,7 @@ func (im image) keyBits() int {
 func (im image) slots() int { return int(im.lines+1) * lineBytes / im.widths.Slot }
 
 // slot is the key and the value of a slot.
-func (im image) slot(i int) (key, val uint64) {
+func (im *image) slot(i int) (key, val uint64) {
 	b := im.mem[i*im.widths.Slot:]
 	switch {
 	case im.widths.Slot == 4:
@@ -163,35 +163,47 @@ func (im image) setCounters(live, used uint64) {
 // sentinel is one as a key: 0 empty, 1 dead, 2 pending.
 func (im image) sentinel(m uint64) uint64 { return ^m << (64 - im.keyBits()) >> (64 - im.keyBits()) }
 
-// path is the slots that a search for a stored key looks at, in order.
-func (im image) path(extra bool, key uint64) func(yield func(int) bool) {
-	sector := im.lines * 4
+// home is the sector where the path of a key begins.
+func (im image) home(extra bool, key uint64) uint32 {
 	switch {
 	case extra:
+		return im.lines * lineSectors
 	case im.keyBits() == 32:
-		sector = hash.Reduce32(hash.Uint32(uint32(key), im.seed), im.lines*4)
-	default:
-		sector = uint32(hash.Reduce64(hash.Uint64(key, im.seed), uint64(im.lines)*4))
+		return hash.Reduce32(hash.Uint32(uint32(key), im.seed), im.lines*lineSectors)
 	}
-	per := sectorBytes / im.widths.Slot
+	return uint32(hash.Reduce64(hash.Uint64(key, im.seed), uint64(im.lines)*lineSectors))
+}
+
+// path is the slots that a search for a stored key looks at, in order.
+func (im image) path(extra bool, key uint64) func(yield func(int) bool) {
+	home, per := im.home(extra, key), sectorBytes/im.widths.Slot
 	return func(yield func(int) bool) {
-		for step := range min(im.lines, maxPath) {
-			line := sector / 4
-			if !extra {
-				line = (line + step) % im.lines
-			}
-			for x := range uint32(4) {
-				for j := range per {
-					if !yield(int(line*4+(sector%4^x))*per + j) {
-						return
-					}
+		for step := range im.pathSectors(extra) {
+			first := int(im.sector(extra, home, step)) * per
+			for i := first; i < first+per; i++ {
+				if !yield(i) {
+					return
 				}
-			}
-			if extra {
-				return
 			}
 		}
 	}
+}
+
+// pathSectors is the length of a path.
+func (im image) pathSectors(extra bool) uint32 {
+	if extra {
+		return lineSectors
+	}
+	return min(im.lines, maxPath) * lineSectors
+}
+
+// sector is the one at a step of the path that begins at home.
+func (im image) sector(extra bool, home, step uint32) uint32 {
+	line, x := home/lineSectors, step%lineSectors
+	if !extra {
+		line = (line + step/lineSectors) % im.lines
+	}
+	return line*lineSectors + (home%lineSectors ^ x)
 }
 
 // check reports the first thing that is wrong:
@@ -205,15 +217,16 @@ func (im image) path(extra bool, key uint64) func(yield func(int) bool) {
 //     and in no other slot.
 func (im image) check(keep bool) error {
 	var live, used uint64
+	empty, dead, pending := im.sentinel(cpu.Empty), im.sentinel(cpu.Dead), im.sentinel(cpu.Pending)
 	for i := range im.slots() {
 		key, val := im.slot(i)
 		extra := i*im.widths.Slot >= int(im.lines)*lineBytes
 		switch key {
-		case im.sentinel(cpu.Empty):
+		case empty:
 			continue
-		case im.sentinel(cpu.Pending):
+		case pending:
 			return fmt.Errorf("slot %d is pending", i)
-		case im.sentinel(cpu.Dead):
+		case dead:
 			if keep && im.widths.Val != 0 {
 				if err := im.alone(extra, val, i); err != nil {
 					return err
@@ -239,22 +252,26 @@ func (im image) check(keep bool) error {
 // alone follows the path of a key to its end: slot is on it, and no other slot
 // before the first empty one is the key's. Two slots of one key would betray
 // the later one, and so would one beyond an empty slot.
-func (im image) alone(extra bool, key uint64, slot int) error {
-	seen := false
-	for i := range im.path(extra, key) {
-		switch k, v := im.slot(i); {
-		case i == slot:
-			seen = true
-			if k == key {
-				return nil // what comes later is found out from there
+func (im *image) alone(extra bool, key uint64, slot int) error {
+	seen, home, per := false, im.home(extra, key), sectorBytes/im.widths.Slot
+	empty, dead, pairs := im.sentinel(cpu.Empty), im.sentinel(cpu.Dead), im.widths.Val != 0
+	for step := range im.pathSectors(extra) {
+		first := int(im.sector(extra, home, step)) * per
+		for i := first; i < first+per; i++ {
+			switch k, v := im.slot(i); {
+			case i == slot:
+				seen = true
+				if k == key {
+					return nil // what comes later is found out from there
+				}
+			case k == empty:
+				if seen {
+					return nil
+				}
+				return fmt.Errorf("slot %d of key %#x lies behind the empty slot %d of its path", slot, key, i)
+			case k == key, k == dead && pairs && v == key && seen:
+				return fmt.Errorf("slots %d and %d are both for key %#x", slot, i, key)
 			}
-		case k == im.sentinel(cpu.Empty):
-			if seen {
-				return nil
-			}
-			return fmt.Errorf("slot %d of key %#x lies behind the empty slot %d of its path", slot, key, i)
-		case k == key, k == im.sentinel(cpu.Dead) && im.widths.Val != 0 && v == key && seen:
-			return fmt.Errorf("slots %d and %d are both for key %#x", slot, i, key)
 		}
 	}
 	if !seen {

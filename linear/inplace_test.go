@@ -14,6 +14,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
 )
@@ -114,7 +115,7 @@ func (im image) distances() map[uint64]uint32 {
 func TestRehashInPlace(t *testing.T) {
 	dev := devicetest.Open(t)
 	seeds := uint64(20)
-	if dev.Properties().Kind == device.CPU {
+	if dev.Properties().Kind == device.CPU && !conformance.Raced {
 		seeds = 300
 	}
 	t.Run("uint32,uint32", func(t *testing.T) { rehashInPlace[uint32, uint32](t, dev, false, seeds) })

@@ -177,6 +177,7 @@ func (m unchecked) Check(ctx context.Context) error { return m.Sync(ctx) }
 // look at the memory that is left. An engine of the same code without a fault
 // passes.
 func TestMutantsAreNoticed(t *testing.T) {
+	conformance.NotRaced(t, "is about tests")
 	dev := devicetest.OpenCPU(t, 2)
 	for _, how := range []mutation{
 		sound, firstDead, emptyForDead, forgetsToKill, noExtraLine, rehashDropsLine,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/cpu"
 )
 
@@ -117,6 +118,7 @@ func simulate(lines, n, perSector int) (mean float64, longest int) {
 // loads larger, 1.1, though most keys lie in the sector that is read first. At
 // high loads the difference is small: 18.
 func TestProbeLengthsByLoad(t *testing.T) {
+	conformance.NotRaced(t, "is about the hash")
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind != device.CPU && dev.Properties().Kind != device.CUDA {
 		t.Skip("a table of a million slots")

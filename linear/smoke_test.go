@@ -68,6 +68,7 @@ func smokeSet[K ~uint32 | ~uint64](t *testing.T, dev device.Device, opts *linear
 
 // Those who look at TestSmoke see every kernel.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
+	conformance.NotRaced(t, "interprets kernels")
 	l := devicetest.NewLaunches(devicetest.OpenSim(t, nil))
 	smokeAll(t, l)
 	l.AllLaunched(t, linear.Images)

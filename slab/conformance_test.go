@@ -17,11 +17,11 @@ import (
 func TestConformance(t *testing.T) {
 	dev := devicetest.Open(t)
 	full := conformance.ScaleOf(dev)
-	half := full.Part(3)
+	half := full.Part(3) // the large batches of one width show as much of the code as those of all
 	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, full, nil) })
-	t.Run("uint32,uint64", func(t *testing.T) { suite[uint32, uint64](t, dev, full, nil) })
-	t.Run("uint64,uint32", func(t *testing.T) { suite[uint64, uint32](t, dev, full, nil) })
-	t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, full, nil) })
+	t.Run("uint32,uint64", func(t *testing.T) { suite[uint32, uint64](t, dev, half, nil) })
+	t.Run("uint64,uint32", func(t *testing.T) { suite[uint64, uint32](t, dev, half, nil) })
+	t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, half, nil) })
 	t.Run("int32,float32", func(t *testing.T) { suite[int32, float32](t, dev, half, nil) })
 	t.Run("int64,float64", func(t *testing.T) { suite[int64, float64](t, dev, half, nil) })
 	t.Run("multimap uint32,uint32", func(t *testing.T) { multiSuite[uint32, uint32](t, dev, half, nil) })

@@ -151,45 +151,57 @@ var emptySlab = bytes.Repeat([]byte{0xff}, 128)
 //   - a free unit is not all ones,
 //   - the counters tell the number of live and of used slots.
 func (im *image) check() error {
-	var live, used uint64
-	seen := make(map[uint32]bool)
+	c := im.chains()
 	for b := range im.buckets + 1 {
-		c := chain{image: im, bucket: b, keys: make(map[uint64]bool), units: seen}
-		if err := c.check(); err != nil {
+		if err := c.check(b); err != nil {
 			return fmt.Errorf("bucket %d of %d: %w", b, im.buckets, err)
 		}
-		live, used = live+c.live, used+c.used
 	}
 	for block := range im.blocks {
-		for u := range uint32(1024) {
-			address := block<<10 | u
+		linked := c.units[block]
+		for u, chained := range linked {
+			address := block<<10 | uint32(u)
 			slab, taken, err := im.unit(address)
 			switch {
 			case err != nil:
 				return err
-			case taken != seen[address]:
-				return fmt.Errorf("unit %#x: taken is %v, in a chain is %v", address, taken, seen[address])
+			case taken != chained:
+				return fmt.Errorf("unit %#x: taken is %v, in a chain is %v", address, taken, chained)
 			case !taken && !bytes.Equal(slab, emptySlab):
 				return fmt.Errorf("unit %#x is free and not all ones", address)
 			}
 		}
 	}
 	last := im.base[(int(im.buckets)+1)*128:]
-	if l, u := binary.LittleEndian.Uint64(last), binary.LittleEndian.Uint64(last[8:]); l != live || u != used {
-		return fmt.Errorf("the counters say %d live of %d used slots; there are %d of %d", l, u, live, used)
+	if l, u := binary.LittleEndian.Uint64(last), binary.LittleEndian.Uint64(last[8:]); l != c.live || u != c.used {
+		return fmt.Errorf("the counters say %d live of %d used slots; there are %d of %d", l, u, c.live, c.used)
 	}
 	return nil
 }
 
-// chain is the slabs of a bucket.
+// chain is the slabs of a bucket, one after another of all buckets.
 type chain struct {
 	*image
+	empty, dead, pending, none uint64 // marks
+
 	bucket uint32
 	keys   map[uint64]bool // false: a dead slot remembers it
-	units  map[uint32]bool // of all chains
+	ended  bool            // an empty slot has been seen
 
-	ended      bool // an empty slot has been seen
-	live, used uint64
+	units      map[uint32]*[1024]bool // of all chains, by block
+	live, used uint64                 // in all chains
+}
+
+// chains is a chain before the first one.
+func (im *image) chains() *chain {
+	c := &chain{
+		image: im, keys: make(map[uint64]bool), units: make(map[uint32]*[1024]bool),
+		empty: im.mark(cpu.Empty), dead: im.mark(cpu.Dead), pending: im.mark(cpu.Pending), none: im.mark(lastSentinel),
+	}
+	for block := range im.blocks {
+		c.units[block] = new([1024]bool)
+	}
+	return c
 }
 
 // check reports the first thing that is wrong:
@@ -203,7 +215,12 @@ type chain struct {
 //     covers is all ones,
 //   - the tail's hint is a slab of the bucket, and those before are full,
 //   - a slab behind the base slab has no hint, but may have its number.
-func (c *chain) check() error {
+func (c *chain) check(bucket uint32) error {
+	c.bucket, c.ended = bucket, false
+	if len(c.keys) > 64 { // a map stays as large as it was
+		c.keys = make(map[uint64]bool)
+	}
+	clear(c.keys)
 	slab := c.base[int(c.bucket)*128:][:128]
 	hint := binary.LittleEndian.Uint32(slab[120:])
 	for at, number := noUnit, uint32(0); ; number++ {
@@ -220,15 +237,16 @@ func (c *chain) check() error {
 		if c.ended {
 			return fmt.Errorf("slab %#x has room, and %#x is linked behind it", at, next)
 		}
-		if c.units[next] {
-			return fmt.Errorf("slab %#x is linked twice", next)
-		}
 		var taken bool
 		var err error
 		if slab, taken, err = c.unit(next); err != nil || !taken {
 			return fmt.Errorf("slab %#x is linked; taken is %v: %w", next, taken, err)
 		}
-		c.units[next] = true
+		linked := &c.units[next>>10][next&(1<<10-1)]
+		if *linked {
+			return fmt.Errorf("slab %#x is linked twice", next)
+		}
+		*linked = true
 		if at = next; at == hint {
 			hint = noUnit
 		}
@@ -247,17 +265,17 @@ func (c *chain) slab(slab []byte) error {
 	for i := range slots {
 		key, val := c.slot(slab, i)
 		switch key {
-		case c.mark(cpu.Empty):
+		case c.empty:
 			c.ended = true
 			continue
-		case c.mark(cpu.Pending), c.mark(lastSentinel):
+		case c.pending, c.none:
 			return fmt.Errorf("slot %d has the mark %#x", i, key)
 		}
 		if c.ended {
 			return fmt.Errorf("slot %d is in use behind an empty one", i)
 		}
 		c.used++
-		if key == c.mark(cpu.Dead) {
+		if key == c.dead {
 			if c.widths.Val != 0 && !c.keys[val] {
 				c.keys[val] = false
 			}

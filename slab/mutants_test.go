@@ -9,6 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/dst"
 	"github.com/weftgo/weft/internal/mutate"
@@ -203,6 +204,7 @@ func TestReuseBesideDeletesIsFound(t *testing.T) {
 // The SlabHash race, in slow motion and as a race: with the mutant a key is
 // there twice, with our kernels once.
 func TestSlabHashDuplicate(t *testing.T) {
+	conformance.NotRaced(t, "interprets kernels")
 	for name, rewrite := range map[string]func(file, ptx string) string{"ours": nil, "SlabHash's": emptied.rewrite(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -61,6 +61,7 @@ func (m mode) options(s dst.Shape) *Options {
 // is explained by some order of them. Between batches structures flush
 // themselves and grow.
 func TestSchedules(t *testing.T) {
+	conformance.NotRaced(t, "interprets kernels")
 	for _, arch := range []int{80, 90} {
 		m := mode{arch: arch}
 		explore(t, "uint32,uint64", schedules[uint32, uint64](m), m)
@@ -88,6 +89,7 @@ func TestSameKernels(t *testing.T) {
 
 // The same with GetOrPuts in the place of PutNews, some of which find no slab at first.
 func TestSchedulesOfGetOrPut(t *testing.T) {
+	conformance.NotRaced(t, "interprets kernels")
 	for _, m := range []mode{{arch: 80}, {arch: 90, tight: true}} {
 		cfg := config(m, func(dev device.Device, s dst.Shape) (dst.HostSubject[uint32, uint64], *table, error) {
 			x, err := New[uint32, uint64](dev, m.options(s))

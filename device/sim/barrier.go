@@ -15,6 +15,10 @@ type block struct {
 	exited   int // threads
 	threads  int
 	barriers [16]barrier
+
+	ranked bool  // best is known, for PCT
+	best   *warp // that of the thread with the highest priority, or nil
+	top    int64 // that priority
 }
 
 // A barrier counts the threads that have arrived.

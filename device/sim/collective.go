@@ -14,16 +14,17 @@ func (o *operands) collective(in instr, exec func(w *warp, in *instr, m uint32))
 // buildShuffle resolves "shfl.sync.mode.b32 d[|p], a, b, c, membermask": lane
 // and segment arithmetic as PTX ISA 9.7.9.6 spells it out.
 func buildShuffle(a *assembler, s *statement, f form) (instr, error) {
-	mode := f[1]
+	source := shuffleSources[f[1]]
 	o := a.operands(s)
 	var in instr
 	in.d, in.e = o.dstPred(b32)
 	in.a, in.b, in.c = o.src(b32), o.src(b32), o.src(b32)
 	return o.collective(in, func(w *warp, in *instr, m uint32) {
 		a, p := w.rows[in.a], uint32(0)
+		d, b, c := &w.rows[in.d], &w.rows[in.b], &w.rows[in.c]
 		for rest := m; rest != 0; rest &= rest - 1 {
 			lane := lowest(rest)
-			j, valid := shuffleSource(mode, lane, int(w.rows[in.b][lane]&0x1f), int(w.rows[in.c][lane]))
+			j, valid := source(lane, int(b[lane]&0x1f), int(c[lane]))
 			if !valid {
 				j = lane
 			} else {
@@ -33,7 +34,7 @@ func buildShuffle(a *assembler, s *statement, f form) (instr, error) {
 				w.fail(in, lane, "reads lane %d, which does not take part (lanes 0x%08x do)", j, m)
 				return
 			}
-			w.rows[in.d][lane] = a[j]
+			d[lane] = a[j&(warpSize-1)]
 		}
 		if in.e >= 0 {
 			w.preds[in.e] = w.preds[in.e]&^m | p
@@ -41,22 +42,30 @@ func buildShuffle(a *assembler, s *statement, f form) (instr, error) {
 	})
 }
 
-func shuffleSource(mode string, lane, b, c int) (source int, valid bool) {
+// shuffleSources tell by mode the lane that a lane reads, and whether that is in
+// its segment.
+var shuffleSources = map[string]func(lane, b, c int) (source int, valid bool){
+	"up": func(lane, b, c int) (int, bool) {
+		return lane - b, lane-b >= shuffleBound(lane, c)
+	},
+	"down": func(lane, b, c int) (int, bool) {
+		return lane + b, lane+b <= shuffleBound(lane, c)
+	},
+	"bfly": func(lane, b, c int) (int, bool) {
+		return lane ^ b, lane^b <= shuffleBound(lane, c)
+	},
+	"idx": func(lane, b, c int) (int, bool) {
+		segment := c >> 8 & 0x1f
+		source := lane&segment | b&^segment
+		return source, source <= shuffleBound(lane, c)
+	},
+}
+
+// shuffleBound is the last lane of a lane's segment that may be read, the first
+// one under "up".
+func shuffleBound(lane, c int) int {
 	segment, clamp := c>>8&0x1f, c&0x1f
-	highest := lane&segment | clamp&^segment
-	least := lane & segment
-	switch mode {
-	case "up":
-		source = lane - b
-		return source, source >= highest
-	case "down":
-		source = lane + b
-	case "bfly":
-		source = lane ^ b
-	case "idx":
-		source = least | b&^segment
-	}
-	return source, source <= highest
+	return lane&segment | clamp&^segment
 }
 
 // buildVote resolves "vote.sync.mode.pred p, [!]a, membermask".

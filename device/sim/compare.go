@@ -4,32 +4,13 @@ import "math"
 
 // Comparison and selection.
 
-// comparisons are the tests of setp on values brought to order: signed ones
-// with their sign bit flipped, so that one unsigned comparison serves all.
-var comparisons = map[string]func(a, b uint64) bool{
-	"eq": func(a, b uint64) bool { return a == b },
-	"ne": func(a, b uint64) bool { return a != b },
-	"lt": func(a, b uint64) bool { return a < b },
-	"le": func(a, b uint64) bool { return a <= b },
-	"gt": func(a, b uint64) bool { return a > b },
-	"ge": func(a, b uint64) bool { return a >= b },
-	"lo": func(a, b uint64) bool { return a < b },
-	"ls": func(a, b uint64) bool { return a <= b },
-	"hi": func(a, b uint64) bool { return a > b },
-	"hs": func(a, b uint64) bool { return a >= b },
-}
-
 // comparison takes the operands a, b and perhaps [!]c of "cmp.bool.type". The
 // result computes, for lanes, (a cmp b) bool c and !(a cmp b) bool c.
 func (o *operands) comparison(in *instr, f form) func(w *warp, in *instr, m uint32) (p, q uint32) {
 	t := f.last()
-	test := comparisons[f[0]]
-	var flip uint64
-	switch {
-	case t.kind == 'f':
-		test = floatComparison(f[0], floatFormOf(t, f))
-	case t.signed():
-		flip = 1 << (t.bits - 1)
+	find := integerTest(f[0], t)
+	if t.kind == 'f' {
+		find = each2(floatComparison(f[0], floatFormOf(t, f)))
 	}
 	in.a, in.b = o.src(t), o.src(t)
 	combine := f[1]
@@ -37,13 +18,7 @@ func (o *operands) comparison(in *instr, f form) func(w *warp, in *instr, m uint
 		in.c, in.flip = o.pred()
 	}
 	return func(w *warp, in *instr, m uint32) (p, q uint32) {
-		a, b := &w.rows[in.a], &w.rows[in.b]
-		for ; m != 0; m &= m - 1 {
-			i := lowest(m)
-			if test(a[i]^flip, b[i]^flip) {
-				p |= 1 << i
-			}
-		}
+		p = find(&w.rows[in.a], &w.rows[in.b], m)
 		q = ^p
 		if combine != "" {
 			c := w.pred(in.c, in.flip)
@@ -51,6 +26,62 @@ func (o *operands) comparison(in *instr, f form) func(w *warp, in *instr, m uint
 		}
 		return p, q
 	}
+}
+
+// each2 tells by a test of two values for which lanes it holds.
+func each2(test func(a, b uint64) bool) func(a, b *lanes, m uint32) uint32 {
+	return func(a, b *lanes, m uint32) (p uint32) {
+		for ; m != 0; m &= m - 1 {
+			if i := lowest(m); test(a[i], b[i]) {
+				p |= 1 << i
+			}
+		}
+		return p
+	}
+}
+
+// integerTest is each2 of a comparison of integers. As every fifth instruction
+// is one, it has loops of its own, for the two questions to which all others come
+// down: lanes without a bit in the mask of the result may have any.
+func integerTest(name string, t typ) func(a, b *lanes, m uint32) uint32 {
+	var flip uint64
+	if t.signed() {
+		flip = 1 << (t.bits - 1)
+	}
+	less := func(a, b *lanes, m uint32) uint32 { return lessLanes(a, b, flip, m) }
+	switch name {
+	case "eq":
+		return equalLanes
+	case "ne":
+		return func(a, b *lanes, m uint32) uint32 { return ^equalLanes(a, b, m) }
+	case "lt", "lo":
+		return less
+	case "ge", "hs":
+		return func(a, b *lanes, m uint32) uint32 { return ^less(a, b, m) }
+	case "gt", "hi":
+		return func(a, b *lanes, m uint32) uint32 { return less(b, a, m) }
+	}
+	return func(a, b *lanes, m uint32) uint32 { return ^less(b, a, m) }
+}
+
+func equalLanes(a, b *lanes, m uint32) (p uint32) {
+	for ; m != 0; m &= m - 1 {
+		if i := lowest(m); a[i] == b[i] {
+			p |= 1 << i
+		}
+	}
+	return p
+}
+
+// lessLanes compares without signs; flip is the sign bit of values that have one,
+// which brings them to order.
+func lessLanes(a, b *lanes, flip uint64, m uint32) (p uint32) {
+	for ; m != 0; m &= m - 1 {
+		if i := lowest(m); a[i]^flip < b[i]^flip {
+			p |= 1 << i
+		}
+	}
+	return p
 }
 
 // buildCompare resolves "setp.cmp[.bool].type p[|q], a, b[, [!]c]".

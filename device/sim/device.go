@@ -334,6 +334,9 @@ func (d *Device) Close() error {
 		return nil
 	}
 	d.closed = true
+	for s, idle := range d.idle {
+		s.prog.take(*idle)
+	}
 	d.heap, d.modules, d.lengths, d.idle = newHeap(0), nil, nil, nil
 	d.streams, d.heads, d.copies = nil, nil, nil
 	if d.trace != nil {

@@ -267,6 +267,16 @@ func (f format) rank(v uint64) int64 {
 	return int64(v)
 }
 
+// comparisons are the tests of numbers brought to order.
+var comparisons = map[string]func(a, b uint64) bool{
+	"eq": func(a, b uint64) bool { return a == b },
+	"ne": func(a, b uint64) bool { return a != b },
+	"lt": func(a, b uint64) bool { return a < b },
+	"le": func(a, b uint64) bool { return a <= b },
+	"gt": func(a, b uint64) bool { return a > b },
+	"ge": func(a, b uint64) bool { return a >= b },
+}
+
 // floatComparison is a test of setp on bits of a format. Those that end in u
 // hold if an operand is not a number, the others don't.
 func floatComparison(name string, f floatForm) func(a, b uint64) bool {

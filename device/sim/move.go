@@ -19,7 +19,7 @@ func buildMove(a *assembler, s *statement, f form) (instr, error) {
 		}
 	}
 	in := instr{d: o.dst(t), a: o.src(t)}
-	in.exec = apply1(func(a uint64) uint64 { return a })
+	in.exec = execCut(fullRow)
 	if t.bits == 128 {
 		in.exec = func(w *warp, in *instr, m uint32) {
 			for ; m != 0; m &= m - 1 {
@@ -29,6 +29,21 @@ func buildMove(a *assembler, s *statement, f form) (instr, error) {
 		}
 	}
 	return in, o.done()
+}
+
+// fullRow is all of a register.
+const fullRow = ^uint64(0)
+
+// execCut copies what the mask leaves of a register: most of what a program
+// moves and converts.
+func execCut(mask uint64) func(w *warp, in *instr, m uint32) {
+	return func(w *warp, in *instr, m uint32) {
+		d, a := &w.rows[in.d], &w.rows[in.a]
+		for ; m != 0; m &= m - 1 {
+			i := lowest(m)
+			d[i] = a[i] & mask
+		}
+	}
 }
 
 // pack resolves "mov d, {a, b, ...}"; the first element is the lowest.
@@ -108,6 +123,9 @@ func buildConvert(a *assembler, s *statement, f form) (instr, error) {
 	}
 	in := instr{d: o.dstOf(o.next(), to, true), a: o.srcOf(o.next(), from, true)}
 	in.exec = apply1(convert(to, from, sat, typ{'b', reg}.mask()))
+	if !sat && !to.signed() && !from.signed() {
+		in.exec = execCut(from.mask() & to.mask())
+	}
 	return in, o.done()
 }
 

@@ -21,7 +21,7 @@ const guessAccesses = 1 << 10
 // a thread below it.
 const maxTurn = 1 << 9
 
-func (p *pct) wake(*warp) {}
+func (p *pct) wake(w *warp) { w.ranked, w.block.ranked = false, false }
 
 func (p *pct) step(d *Device, ready []*work) {
 	var best *work
@@ -79,6 +79,7 @@ func (p *pct) admit(l *launch) {
 			return
 		}
 		for _, w := range b.warps {
+			p.wake(w)
 			for lane := range w.priority {
 				w.priority[lane], w.spent[lane] = positive(l.rng), 0
 			}
@@ -91,24 +92,52 @@ func positive(rng *rand.Rand) int64 { return int64(rng.Uint64() >> 1) }
 
 // highest is the thread with the highest priority of those that can run.
 func (p *pct) highest(l *launch) (best *warp, lane int) {
+	var top int64
 	for _, b := range l.resident {
-		for _, w := range b.warps {
-			for _, g := range w.groups {
-				for m := g.mask; m != 0; m &= m - 1 {
-					if i := lowest(m); best == nil || w.priority[i] > best.priority[lane] {
-						best, lane = w, i
-					}
-				}
+		if !b.ranked {
+			b.rank()
+		}
+		if b.best != nil && (best == nil || b.top > top) {
+			best, top = b.best, b.top
+		}
+	}
+	if best != nil {
+		lane = best.first
+	}
+	return best, lane
+}
+
+// rank finds the thread with the highest priority of those of a block that can
+// run. It stays that until a warp has run, or has been woken.
+func (b *block) rank() {
+	b.ranked, b.best = true, nil
+	for _, w := range b.warps {
+		if !w.ranked {
+			w.rank()
+		}
+		if w.first >= 0 && (b.best == nil || w.priority[w.first] > b.top) {
+			b.best, b.top = w, w.priority[w.first]
+		}
+	}
+}
+
+// rank does so for the lanes of a warp; first is -1 if none can run.
+func (w *warp) rank() {
+	w.ranked, w.first = true, -1
+	for _, g := range w.groups {
+		for m := g.mask; m != 0; m &= m - 1 {
+			if i := lowest(m); w.first < 0 || w.priority[i] > w.priority[w.first] {
+				w.first = i
 			}
 		}
 	}
-	return best, lane
 }
 
 // turn runs a lane until it waits or ends, lets others go on who may have a
 // higher priority, or loses its own.
 func (p *pct) turn(w *warp, lane int) {
 	l := w.launch
+	p.wake(w)
 	p.lane(w, lane)
 	if l.checkBudget(w); l.failed() || len(w.groups) > 0 {
 		return

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"sync"
 )
 
 // Lanes per warp, and the mask of all of them.
@@ -25,6 +26,44 @@ type program struct {
 	specials []special
 	accesses int     // instructions that access memory
 	truths   []int32 // predicates that are always true
+	files    sync.Pool
+}
+
+// A file is the registers of a warp. Closed devices leave them behind for the
+// next ones: tests open thousands, each for a few launches, and registers were
+// half of the memory that they allocated.
+type file struct {
+	rows  []lanes
+	preds []uint32
+}
+
+// registers are those of a warp that has not run: zero, but for constants.
+func (p *program) registers() *file {
+	f, ok := p.files.Get().(*file)
+	if ok {
+		clear(f.rows)
+		clear(f.preds)
+	} else {
+		f = &file{make([]lanes, p.rows), make([]uint32, p.preds)}
+	}
+	for _, c := range p.consts {
+		for i := range f.rows[c.row] {
+			f.rows[c.row][i] = c.value
+		}
+	}
+	for _, t := range p.truths {
+		f.preds[t] = fullMask
+	}
+	return f
+}
+
+// take keeps the registers of blocks that are not used again.
+func (p *program) take(blocks []*block) {
+	for _, b := range blocks {
+		for _, w := range b.warps {
+			p.files.Put(&file{w.rows, w.preds})
+		}
+	}
 }
 
 // A constant is a row that holds one value in all lanes.

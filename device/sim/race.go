@@ -21,7 +21,7 @@ type bulk struct {
 
 // checkRead looks for stores that race with a load of a cell, and remembers
 // the load.
-func (s *views) checkRead(w *warp, lane int, seg *segment, at uint64, c *cell, me mark) bool {
+func (s *views) checkRead(w *warp, lane int, seg *segment, at uint64, c *cell, me *mark) bool {
 	t := &w.threads[lane]
 	for i := range c.msgs[:c.n] {
 		if !s.ordered(w, lane, seg, at, t, c, me, &c.msgs[i].mark) {
@@ -32,22 +32,30 @@ func (s *views) checkRead(w *warp, lane int, seg *segment, at uint64, c *cell, m
 		return false
 	}
 	s.clock++
-	me.time = s.clock
-	c.remember(me)
+	load := *me
+	load.time = s.clock
+	c.remember(load)
 	return true
 }
 
 // remember adds a load.
 func (c *cell) remember(m mark) {
-	if len(c.reads) == historyLength {
-		copy(c.reads, c.reads[1:])
-		c.reads = c.reads[:historyLength-1]
+	if len(c.reads) < historyLength {
+		if c.reads == nil {
+			c.reads = make([]mark, 0, historyLength)
+		}
+		c.reads = append(c.reads, m)
+		return
 	}
-	c.reads = append(c.reads, m)
+	c.reads[c.next] = m
+	c.next = (c.next + 1) % historyLength
 }
 
+// read is one of the loads remembered, the oldest one first.
+func (c *cell) read(i int) *mark { return &c.reads[(c.next+i)%historyLength] }
+
 // checkWrite looks for loads and stores that race with a store to a cell.
-func (s *views) checkWrite(w *warp, lane int, seg *segment, at uint64, c *cell, me mark) bool {
+func (s *views) checkWrite(w *warp, lane int, seg *segment, at uint64, c *cell, me *mark) bool {
 	t := &w.threads[lane]
 	for i := range c.msgs[:c.n] {
 		if !s.ordered(w, lane, seg, at, t, c, me, &c.msgs[i].mark) {
@@ -55,7 +63,7 @@ func (s *views) checkWrite(w *warp, lane int, seg *segment, at uint64, c *cell, 
 		}
 	}
 	for i := range c.reads {
-		if !s.ordered(w, lane, seg, at, t, c, me, &c.reads[i]) {
+		if !s.ordered(w, lane, seg, at, t, c, me, c.read(i)) {
 			return false
 		}
 	}
@@ -63,7 +71,7 @@ func (s *views) checkWrite(w *warp, lane int, seg *segment, at uint64, c *cell, 
 }
 
 // checkBulk looks for transfers that race with an access to a cell.
-func (s *views) checkBulk(w *warp, lane int, seg *segment, at uint64, c *cell, me mark, write bool) bool {
+func (s *views) checkBulk(w *warp, lane int, seg *segment, at uint64, c *cell, me *mark, write bool) bool {
 	for i := range seg.bulk {
 		b := &seg.bulk[i]
 		if !write && !b.write || b.hi <= at || b.lo >= at+cellBytes {
@@ -90,7 +98,7 @@ func bytesOf(lo, hi, at uint64) (m uint8) {
 
 // ordered fails the launch if an earlier access races with the one that a
 // thread makes now.
-func (s *views) ordered(w *warp, lane int, seg *segment, at uint64, t *thread, c *cell, me mark, earlier *mark) bool {
+func (s *views) ordered(w *warp, lane int, seg *segment, at uint64, t *thread, c *cell, me *mark, earlier *mark) bool {
 	both := me.bytes & earlier.bytes
 	if both == 0 || me.morally(earlier) || t.knows(c, earlier) {
 		return true
@@ -164,7 +172,7 @@ func (s *views) checkTransfer(w *work, seg *segment, lo, hi uint64, write bool) 
 			}
 		}
 		for i := range c.reads {
-			if write && races(c, at, &c.reads[i]) {
+			if write && races(c, at, c.read(i)) {
 				return false
 			}
 		}

@@ -77,6 +77,7 @@ type history [][]*cell
 
 const (
 	cellBytes     = 4
+	maxElement    = 16 // bytes
 	cellPage      = 256
 	historyLength = 4
 )
@@ -86,7 +87,8 @@ type cell struct {
 	id    int // index in views, 0 while no view needs one
 	n     int
 	msgs  [historyLength]message // in order of time
-	reads []mark                 // the last ones, where races count
+	reads []mark                 // the last ones, where races count, in a ring
+	next  int                    // read to be forgotten next, once the ring is full
 }
 
 // A message is one store to a cell.
@@ -299,29 +301,30 @@ func (s *views) read(w *warp, in *instr, lane int, seg *segment, off uint64, mod
 	ac := in.access
 	me := s.mark(w, in, lane, off)
 	first, n := span(off, ac.size)
-	if s.races { // what is read first and written later may race, too
-		for i := range n {
-			s.make(seg, first+uint64(i*cellBytes))
-		}
-	}
-	time, written := s.pick(&w.threads[lane], &me, seg, first, n, modify)
+	var room [maxElement / cellBytes]*cell
+	cells := s.find(room[:n], seg, first)
+	t := &w.threads[lane]
+	time, written := s.pick(t, &me, cells, modify)
 	if !written && !s.races {
 		return w.loadNow(in, lane, seg, off)
 	}
-	if written && ac.readOnly && s.changing(w.launch, seg, first, n) {
+	if written && ac.readOnly && slices.ContainsFunc(cells, func(c *cell) bool { return c != nil && c.changing(w.launch) }) {
 		w.fail(in, lane, "reads byte %d of a %s through the read-only path, but this launch writes it, or one beside it", off, seg.what)
 		return v, false
 	}
-	for i := range n {
+	for i, c := range cells {
 		at := first + uint64(i*cellBytes)
-		value, known := uint32(seg.get(at, cellBytes)), seg.known[at>>3]>>(at&7)&0xf
-		if c := seg.history.at(at); c != nil {
-			if s.races && !s.checkRead(w, lane, seg, at, c, me) {
+		var value uint32
+		var known uint8
+		if c == nil {
+			value, known = uint32(seg.get(at, cellBytes)), seg.known[at>>3]>>(at&7)&0xf
+		} else {
+			if s.races && !s.checkRead(w, lane, seg, at, c, &me) {
 				return v, false
 			}
 			m := c.before(time)
 			value, known = m.value, m.known
-			s.observe(&w.threads[lane], ac.order, &me, c, m)
+			s.observe(t, ac.order, &me, c, m)
 		}
 		if ac.size < cellBytes {
 			value = value >> (8 * (off & (cellBytes - 1))) & uint32(ac.typ.mask())
@@ -339,23 +342,25 @@ func (s *views) read(w *warp, in *instr, lane int, seg *segment, off uint64, mod
 	return v, true
 }
 
-// changing reports whether an element is written by a launch or beside it.
-func (s *views) changing(l *launch, seg *segment, first uint64, n int) bool {
-	for i := range n {
-		if c := seg.history.at(first + uint64(i*cellBytes)); c != nil && c.changing(l) {
-			return true
+// find looks cells up, nil where there is none.
+func (s *views) find(cells []*cell, seg *segment, first uint64) []*cell {
+	for i := range cells {
+		if at := first + uint64(i*cellBytes); s.races { // what is read first and written later may race, too
+			cells[i] = s.make(seg, at)
+		} else {
+			cells[i] = seg.history.at(at)
 		}
 	}
-	return false
+	return cells
 }
 
 // pick chooses the time at which an element is read: half of the time now,
 // else any of those allowed at which it changed. It reports false if no cell
 // of the element was written.
-func (s *views) pick(t *thread, me *mark, seg *segment, first uint64, n int, modify bool) (time uint32, written bool) {
+func (s *views) pick(t *thread, me *mark, cells []*cell, modify bool) (time uint32, written bool) {
 	var oldest uint32
-	for i := range n {
-		if c := seg.history.at(first + uint64(i*cellBytes)); c != nil {
+	for _, c := range cells {
+		if c != nil {
 			written = written || c.written()
 			oldest = max(oldest, t.seen(c))
 			for k := range c.msgs[:c.n] {
@@ -372,8 +377,7 @@ func (s *views) pick(t *thread, me *mark, seg *segment, first uint64, n int, mod
 		return s.clock, true
 	}
 	time, choices := oldest, uint32(1)
-	for i := range n {
-		c := seg.history.at(first + uint64(i*cellBytes))
+	for _, c := range cells {
 		if c == nil {
 			continue
 		}
@@ -451,7 +455,7 @@ func (s *views) write(w *warp, in *instr, lane int, seg *segment, off uint64, v 
 	for i := range n {
 		at := first + uint64(i*cellBytes)
 		c := s.make(seg, at)
-		if s.races && !s.checkWrite(w, lane, seg, at, c, me) {
+		if s.races && !s.checkWrite(w, lane, seg, at, c, &me) {
 			return false
 		}
 		if releases {

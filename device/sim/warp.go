@@ -29,6 +29,8 @@ type warp struct {
 	ready    bool             // listed by the random scheduler
 	priority [warpSize]int64  // of the lanes' threads, for PCT
 	spent    [warpSize]int    // accesses they made at that priority
+	ranked   bool             // first is known, for PCT
+	first    int              // lane with the highest priority of those that can run, or -1
 	threads  [warpSize]thread // what the lanes' threads have seen, for weak memory
 
 	votes, voters uint64 // outcome of the last bar.red
@@ -67,16 +69,8 @@ func (w *warp) reset(b *block, index int, live uint32) {
 	}
 	p := w.launch.prog
 	if w.rows == nil {
-		w.rows = make([]lanes, p.rows)
-		w.preds = make([]uint32, p.preds)
-		for _, c := range p.consts {
-			for i := range w.rows[c.row] {
-				w.rows[c.row][i] = c.value
-			}
-		}
-		for _, t := range p.truths {
-			w.preds[t] = fullMask
-		}
+		f := p.registers()
+		w.rows, w.preds = f.rows, f.preds
 	}
 	for _, s := range p.specials {
 		for i := range warpSize {
@@ -316,12 +310,13 @@ func (w *warp) meet(in *instr, g group) bool {
 	member := uint32(row[lowest(g.mask)])
 	same := true
 	for rest := g.mask; rest != 0; rest &= rest - 1 {
-		lane := lowest(rest)
-		if uint32(row[lane])>>lane&1 == 0 {
+		same = same && uint32(row[lowest(rest)]) == member
+	}
+	for rest := g.mask; rest != 0 && !(same && g.mask&^member == 0); rest &= rest - 1 {
+		if lane := lowest(rest); uint32(row[lane])>>lane&1 == 0 {
 			w.fail(in, lane, "membermask 0x%08x lacks the executing lane", uint32(row[lane]))
 			return false
 		}
-		same = same && uint32(row[lane]) == member
 	}
 	if same && member&w.live == g.mask {
 		in.exec(w, in, g.mask)

@@ -2,5 +2,10 @@
 
 package conformance
 
-// fast is the scale for fast devices: the race detector slows them by thirty.
+// Raced: the race detector is on, which slows everything by thirty. What it can
+// find, accesses of goroutines that nothing orders, small tables show as well as
+// large ones: tests that are about many keys have fewer then, or none.
+const Raced = true
+
+// fast is the scale for fast devices.
 const fast Scale = 2_000

@@ -19,6 +19,15 @@ func ScaleOf(dev device.Device) Scale {
 	return Slow
 }
 
+// NotRaced leaves a test out under the race detector, which is for goroutines:
+// where none run beside each other, or none that other tests don't have.
+func NotRaced(t testing.TB, why string) {
+	t.Helper()
+	if Raced {
+		t.Skip("not with the race detector: " + why)
+	}
+}
+
 // Part is a scale for one of n suites that do as much work together. What is
 // slow does little enough.
 func (s Scale) Part(n int) Scale {

@@ -48,7 +48,9 @@ func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.
 	r := &runner[K, V]{shape: shape, ordered: !cfg.Unordered, multi: cfg.Multi, pairs: !cfg.Uniform, width: int(sizeof[K]())}
 	r.history.timed = opts.Sequential && !cfg.Rough
 	r.history.multi = cfg.Multi
-	opts.Watch = r.watch
+	if r.history.timed {
+		opts.Watch = r.watch
+	}
 	opts.Budget = budget
 	if r.sim, err = sim.Open(&opts); err != nil {
 		return nil, 0, err
@@ -446,9 +448,6 @@ func (r *runner[K, V]) listCall(ctx context.Context, b batch[K, V]) error {
 // watch notes when the operations of a batch begin and end: at the first read
 // of the key and the last write of the result.
 func (r *runner[K, V]) watch(a sim.Access) {
-	if !r.history.timed {
-		return
-	}
 	r.time++
 	for _, f := range r.flights {
 		if !f.watched {
