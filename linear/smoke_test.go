@@ -56,7 +56,7 @@ func smoke[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, opts *linear
 
 func smokeSet[K ~uint32 | ~uint64](t *testing.T, dev device.Device, opts *linear.Options) {
 	set := conformance.Open(t, linear.NewSet[K], dev, opts)
-	conformance.SmokeSet(t, set)
+	conformance.SmokeSet(t, dev, set)
 	most := 0
 	if opts.Fixed {
 		most = 3 // a rehash in place leaves those of the extra line

@@ -53,7 +53,7 @@ func smokeMulti[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device) {
 
 func smokeSet[K ~uint32 | ~uint64](t *testing.T, dev device.Device) {
 	set := conformance.Open(t, slab.NewSet[K], dev, nil)
-	conformance.SmokeSet(t, set)
+	conformance.SmokeSet(t, dev, set)
 	if s := conformance.StatsOf(t, set); s.Len != conformance.SmokeKeys/2 || s.Tombstones != 0 {
 		t.Errorf("Stats: %v", s)
 	}

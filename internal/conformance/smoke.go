@@ -166,7 +166,7 @@ func smokeMultiOn[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m Any
 }
 
 // SmokeSet does everything once to a set, and leaves half of SmokeKeys.
-func SmokeSet[K ~uint32 | ~uint64](t testing.TB, s AnySet[K]) {
+func SmokeSet[K ~uint32 | ~uint64](t testing.TB, dev device.Device, s AnySet[K]) {
 	t.Helper()
 	keys := Sequence[K](-4, SmokeKeys)
 	n, err := s.Contains(ctx(), keys, make([]bool, SmokeKeys))
@@ -186,5 +186,26 @@ func SmokeSet[K ~uint32 | ~uint64](t testing.TB, s AnySet[K]) {
 		seen++
 	}
 	Want(t, "Pages and All", seen, SmokeKeys, nil)
+	smokeMixed(t, dev, s, keys[:SmokeKeys/2])
 	must(t, s.Compact(ctx()))
+}
+
+// smokeMixed adds, deletes and looks up keys that are not there in one batch.
+func smokeMixed[K ~uint32 | ~uint64](t testing.TB, dev device.Device, s AnySet[K], keys []K) {
+	t.Helper()
+	stream := devicetest.NewStream(t, dev)
+	kinds, with := make([]weft.OpKind, 3*len(keys)), make([]K, 3*len(keys))
+	for i := range kinds {
+		kinds[i], with[i] = []weft.OpKind{weft.OpGet, weft.OpPutNew, weft.OpDelete}[i%3], keys[i/3]
+	}
+	k, err := device.Upload(stream, kinds)
+	must(t, err)
+	w, err := device.Upload(stream, with)
+	must(t, err)
+	must(t, s.ApplyOn(stream, k, w, device.Slice[bool]{}))
+	must(t, s.Sync(ctx()))
+	_, err = s.Delete(ctx(), keys, nil) // a key that was deleted before it was added
+	Want(t, "Len after ApplyOn", s.Len(), SmokeKeys/2, err)
+	must(t, k.Free())
+	must(t, w.Free())
 }

@@ -49,7 +49,7 @@ func TestSmokeNoticesFlaws(t *testing.T) {
 			SmokeMultiMap(t, dev, newMultiReference[uint32, uint64](how, dev), func() {})
 		},
 		"set": func(t testing.TB, dev device.Device, how flaw) {
-			SmokeSet(t, referenceSet[uint32]{newReference[uint32, uint32](how, dev)})
+			SmokeSet(t, dev, referenceSet[uint32]{newReference[uint32, uint32](how, dev)})
 		},
 		"compact": func(t testing.TB, dev device.Device, how flaw) {
 			m := newReference[uint64, uint64](how, dev)
