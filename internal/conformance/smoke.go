@@ -198,14 +198,9 @@ func smokeMixed[K ~uint32 | ~uint64](t testing.TB, dev device.Device, s AnySet[K
 	for i := range kinds {
 		kinds[i], with[i] = []weft.OpKind{weft.OpGet, weft.OpPutNew, weft.OpDelete}[i%3], keys[i/3]
 	}
-	k, err := device.Upload(stream, kinds)
-	must(t, err)
-	w, err := device.Upload(stream, with)
-	must(t, err)
-	must(t, s.ApplyOn(stream, k, w, device.Slice[bool]{}))
+	ok := devicetest.Upload(t, stream, make([]bool, len(kinds)))
+	must(t, s.ApplyOn(stream, devicetest.Upload(t, stream, kinds), devicetest.Upload(t, stream, with), ok))
 	must(t, s.Sync(ctx()))
-	_, err = s.Delete(ctx(), keys, nil) // a key that was deleted before it was added
+	_, err := s.Delete(ctx(), keys, nil) // a key that was deleted before it was added
 	Want(t, "Len after ApplyOn", s.Len(), SmokeKeys/2, err)
-	must(t, k.Free())
-	must(t, w.Free())
 }
