@@ -14,8 +14,8 @@ import (
 // The constants of the kernels are those of Go.
 func TestConstantsAreTwins(t *testing.T) {
 	conformance.Twins(t, map[string]map[string]int{
-		"layout.cuh": {
-			"kLineBytes": lineBytes, "kSectorBytes": sectorBytes,
+		"../kernels/include/weft/linear_table.cuh": {
+			"kLineBytes": lineBytes, "kSectorBytes": sectorBytes, "kNarrowLanes": narrowLanes, "kWideLanes": wideLanes,
 		},
 		"../kernels/include/weft/slot.cuh": {
 			"kEmpty": cpu.Empty, "kDead": cpu.Dead, "kPending": cpu.Pending,
@@ -27,9 +27,7 @@ func TestConstantsAreTwins(t *testing.T) {
 			"kMulti": int(batch.Multi), "kSigned": int(batch.Signed), "kFloat": int(batch.Float), "kCached": gpu.Cached,
 		},
 		"../kernels/include/weft/gather.cuh": {"kWindow": gpu.GatherRows},
-		"tuning.cuh": {
-			"kNarrowLanes": narrowLanes, "kWideLanes": wideLanes, "kBlock": gpu.BlockThreads,
-		},
+		"tuning.cuh":                         {"kBlock": gpu.BlockThreads},
 	})
 }
 

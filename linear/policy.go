@@ -125,15 +125,13 @@ func (p *policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stre
 // they would be in the way.
 func (p *policy) Reserve(ctx context.Context, now core.Counters, n int) (ok bool, err error) {
 	switch room := p.room(now.Used); {
-	case p.opts.Fixed && !now.Exact && now.Dead > 0:
-		return false, nil
-	case p.opts.Fixed && now.Dead > 0 && n > p.roomAt(crowdedShare, now.Used):
-		_, err = p.clean(ctx)
-		return true, err
-	case p.opts.Fixed || n <= room:
+	case p.opts.Fixed && (now.Dead == 0 || n <= p.roomAt(crowdedShare, now.Used)), !p.opts.Fixed && n <= room:
 		return true, nil
 	case !now.Exact:
 		return false, nil
+	case p.opts.Fixed:
+		_, err = p.clean(ctx)
+		return true, err
 	}
 	return true, p.grow(ctx, now, uint64(n), uint64(n))
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -193,12 +194,13 @@ func TestReplay(t *testing.T) {
 		}
 		return text
 	}
+	launches := regexp.MustCompile(`linear_(mixed_)?change_(wide_)?64_32`)
 	for seed := range uint64(4) {
 		one := trace(seed)
 		if !bytes.Equal(one, trace(seed)) {
 			t.Errorf("two traces of seed %d differ", seed)
 		}
-		if !bytes.Contains(one, []byte("linear_change_64_32")) || bytes.Equal(one, trace(seed+1)) {
+		if !launches.Match(one) || bytes.Equal(one, trace(seed+1)) {
 			t.Errorf("seed %d: a trace of %d bytes says little", seed, len(one))
 		}
 	}

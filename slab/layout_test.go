@@ -17,8 +17,8 @@ import (
 // The constants of the kernels are those of Go.
 func TestConstantsAreTwins(t *testing.T) {
 	conformance.Twins(t, map[string]map[string]int{
-		"layout.cuh": {"kSlabBytes": slabBytes},
-		"tuning.cuh": {"kLanes": tileLanes, "kBlock": gpu.BlockThreads},
+		"../kernels/include/weft/slab_table.cuh": {"kSlabBytes": slabBytes, "kLanes": tileLanes},
+		"tuning.cuh":                             {"kBlock": gpu.BlockThreads},
 		"../kernels/include/weft/slot.cuh": {
 			"kEmpty": cpu.Empty, "kDead": cpu.Dead, "kPending": cpu.Pending, "kNone": lastSentinel,
 		},

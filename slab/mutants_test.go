@@ -40,20 +40,20 @@ const (
 // emptied is the SlabHash race: the published code of the paper's authors
 // marks a deleted slot empty, so an insertion takes the hole while its key
 // lives behind it. In the kernels it is one constant: a dead slot's key.
-var emptied = mutant{"a deleted slot is empty", "change_32_32", `or\.b64 (%rd\d+), (%rd\d+), -8589934592;`, "or.b64 $1, $2, -4294967296;"}
+var emptied = mutant{"a deleted slot is empty", "(mixed_)?change_32_32", `or\.b64 (%rd\d+), (%rd\d+), -8589934592;`, "or.b64 $1, $2, -4294967296;"}
 
 var mapMutants = []mutant{
 	emptied,
-	{"an insertion does not look behind the first free slot", "change_32_32", `setp\.eq\.s32 (%p\d+), (%r\d+), -1;(\s+or\.pred)`, "setp.eq.s32 $1, $2, $2;$3"},
-	{"a slab is linked by a store", "change_32_32", cas32, "mov.b32 $1, $3; st.relaxed.gpu.global.b32 [$2], $4;"},
-	{"a slab that lost the race for a link is kept", "change_32_32", cas32, "atom.relaxed.gpu.global.cas.b32 $1, [$2], $3, $4; mov.b32 $1, $3;"},
-	{"a slab that lost the race for a link is lost", "change_32_32", and32, "mov.b32 $1, $3;"},
-	{"a slot is changed without compare and swap", "change_32_32", cas64, "ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
-	{"a lost compare and swap counts as won", "change_32_32", cas64, "atom.relaxed.gpu.global.cas.b64 $1, [$2], $3, $4; mov.b64 $1, $3;"},
-	{"a vote of the next tile counts", "change_32_32", `and\.b32 (%r\d+), (%r\d+), 15;`, "and.b32 $1, $2, 31;"},
+	{"an insertion does not look behind the first free slot", "(mixed_)?change_32_32", `setp\.eq\.s32 (%p\d+), (%r\d+), -1;(\s+or\.pred)`, "setp.eq.s32 $1, $2, $2;$3"},
+	{"a slab is linked by a store", "(mixed_)?change_32_32", cas32, "mov.b32 $1, $3; st.relaxed.gpu.global.b32 [$2], $4;"},
+	{"a slab that lost the race for a link is kept", "(mixed_)?change_32_32", cas32, "atom.relaxed.gpu.global.cas.b32 $1, [$2], $3, $4; mov.b32 $1, $3;"},
+	{"a slab that lost the race for a link is lost", "(mixed_)?change_32_32", and32, "mov.b32 $1, $3;"},
+	{"a slot is changed without compare and swap", "(mixed_)?change_32_32", cas64, "ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
+	{"a lost compare and swap counts as won", "(mixed_)?change_32_32", cas64, "atom.relaxed.gpu.global.cas.b64 $1, [$2], $3, $4; mov.b64 $1, $3;"},
+	{"a vote of the next tile counts", "(mixed_)?change_32_32", `and\.b32 (%r\d+), (%r\d+), 15;`, "and.b32 $1, $2, 31;"},
 	{"the last lane of a tile has no vote", "get_32_32", `and\.b32 (%r\d+), (%r\d+), 15;`, "and.b32 $1, $2, 7;"},
-	{"a slab is read by weak loads", "change_32_32", load128, "ld.global.v2.b64 {$2, $3}, [$1];"},
-	{"keys are counted without atomics", "change_32_32", add64, "{ .reg .b64 t; ld.relaxed.gpu.global.u64 $1, [$2]; add.u64 t, $1, $3; st.relaxed.gpu.global.u64 [$2], t; }"},
+	{"a slab is read by weak loads", "(mixed_)?change_32_32", load128, "ld.global.v2.b64 {$2, $3}, [$1];"},
+	{"keys are counted without atomics", "(mixed_)?change_32_32", add64, "{ .reg .b64 t; ld.relaxed.gpu.global.u64 $1, [$2]; add.u64 t, $1, $3; st.relaxed.gpu.global.u64 [$2], t; }"},
 	{"a slab that a flush frees keeps what it holds", "flush_32_32", fill128, ""},
 	{"a slab that a flush empties is not freed", "flush_32_32", and32, ""},
 	{"a flush moves on to the next slab a slot too late", "flush_32_32", `setp\.gt\.u32 (%p\d+), (%r\d+), 15;`, "setp.gt.u32 $1, $2, 16;"},
@@ -63,7 +63,7 @@ var mapMutants = []mutant{
 
 // Each schedule has a single free unit, so warps meet at its bit.
 var tightMutants = []mutant{
-	{"a unit is taken without looking whether it is free", "change_32_32", or32, "atom.relaxed.gpu.global.or.b32 $1, [$2], $3; mov.b32 $1, 0;"},
+	{"a unit is taken without looking whether it is free", "(mixed_)?change_32_32", or32, "atom.relaxed.gpu.global.or.b32 $1, [$2], $3; mov.b32 $1, 0;"},
 }
 
 var multiMutants = []mutant{
@@ -76,23 +76,23 @@ var multiMutants = []mutant{
 
 var wideMutants = []mutant{
 	{"a pair is read in two halves", "get_64_64|(mixed_)?change_64_64", load128, "ld.relaxed.gpu.global.b64 $2, [$1]; ld.relaxed.gpu.global.b64 $3, [$1+8];"},
-	{"the key is published before the value", "change_64_64", cas128,
+	{"the key is published before the value", "(mixed_)?change_64_64", cas128,
 		"atom.relaxed.gpu.global.cas.b64 $7, [$5+8], $2, $4; st.relaxed.gpu.global.b64 [$5], $3; mov.b64 $6, $1;"},
 }
 
 // Those of the kernels for compute capability 8.0.
 var pendingMutants = []mutant{
 	{"a pending pair is published in two stores", "(mixed_)?change_64_64", fill128, "st.relaxed.gpu.global.b64 [$3+8], $2; st.relaxed.gpu.global.b64 [$3], $1;"},
-	{"a pair is taken without looking at who holds it", "change_64_64", cas64, "ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
+	{"a pair is taken without looking at who holds it", "(mixed_)?change_64_64", cas64, "ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
 }
 
 // Those that tests of kernels notice: what is written, counted and listed
 // where there is no room, or no column.
 var roomMutants = []mutant{
 	{"a rehash does not count the pairs without room", "rehash_32_32", add32, ""},
-	{"the list of operations without room is not written", "change_32_32", `(?s)(.*)st\.global\.u32 [^;]*;`, "$1;"},
-	{"operations without room are counted by each block for itself", "change_32_32", `atom\.relaxed\.gpu(\.global\.add\.u32)`, "atom.relaxed.cta$1"},
-	{"flags are written where there is no column of them", "change_32_32",
+	{"the list of operations without room is not written", "(mixed_)?change_32_32", `(?s)(.*)st\.global\.u32 [^;]*;`, "$1;"},
+	{"operations without room are counted by each block for itself", "(mixed_)?change_32_32", `atom\.relaxed\.gpu(\.global\.add\.u32)`, "atom.relaxed.cta$1"},
+	{"flags are written where there is no column of them", "(mixed_)?change_32_32",
 		`@%p\d+ bra \$\w+;(\s+setp[^@]*?st\.global\.cs\.u8)`, "$1"},
 }
 
@@ -129,8 +129,8 @@ func TestMutantsFailKernelTests(t *testing.T) {
 
 // reduceMutants lose what is combined.
 var reduceMutants = []mutant{
-	{"a sum is stored without compare and swap", "change_32_32", cas64, "ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
-	{"a sum goes to a key that dies", "change_32_32", cas64, "atom.relaxed.gpu.global.cas.b64 $1, [$2], $3, $4; mov.b64 $1, $3;"},
+	{"a sum is stored without compare and swap", "(mixed_)?change_32_32", cas64, "ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
+	{"a sum goes to a key that dies", "(mixed_)?change_32_32", cas64, "atom.relaxed.gpu.global.cas.b64 $1, [$2], $3, $4; mov.b64 $1, $3;"},
 }
 
 // A hundred schedules find every one of the mutants, most a few.
@@ -246,9 +246,12 @@ func copies(t *testing.T, opts sim.Options, beside bool) (n int) {
 			t.Fatal(err)
 		}
 	}
-	// The operations of four neighbours run one after another, so the two are
-	// not neighbours.
+	// The operations of four neighbors run one after another, so the two are
+	// not neighbors.
 	ops := make([]weft.Op[uint32, uint32], 6)
+	for i := range ops {
+		ops[i].Key = uint32(i)
+	}
 	ops[0] = weft.Op[uint32, uint32]{Kind: weft.OpDelete, Key: 0}
 	ops[5] = weft.Op[uint32, uint32]{Kind: weft.OpPut, Key: 39, Value: 1}
 	if !beside {

@@ -118,8 +118,8 @@ func (q *Queue) submit(s *device.Stream, behind *device.Event, launch func() err
 	}
 	defer func() { // also where code of a user panics
 		q.stream = s
-		q.last.Store(behind)
 		err = errors.Join(err, s.Record(behind))
+		q.last.Store(behind) // other tables that use a scratch of this one read it meanwhile
 	}()
 	return launch()
 }

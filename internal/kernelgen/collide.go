@@ -59,7 +59,7 @@ func (g *generated) names() (all []string) {
 // declarations are the names that other files of the package declare, and where.
 // Files that do not parse are for the Go compiler to complain about.
 func (g *generated) declarations() (map[string]token.Position, error) {
-	files, err := filepath.Glob(filepath.Join(g.dir, "*.go"))
+	files, err := goFiles(g.dir)
 	if err != nil {
 		return nil, err
 	}

@@ -136,6 +136,9 @@ func (a *arguments) complete() (err error) {
 		}
 		return usage("%s: want a header, whose name ends in .cuh, for -struct", source)
 	}
+	if name := filepath.Base(source); name[0] == '_' || name[0] == '.' {
+		return usage("%s: Go ignores files whose names begin with %q: rename it", source, name[:1])
+	}
 	if a.options.targets, err = parseTargets(a.targets); err != nil {
 		return usageError{err}
 	}

@@ -65,9 +65,20 @@ func (m *module) relative(path string) (string, error) {
 	return filepath.ToSlash(rel), nil
 }
 
+// goFiles are those in a directory. What its name has of a pattern is none.
+func goFiles(dir string) (files []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".go") {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
+	}
+	return files, err
+}
+
 // packageName is that of the Go files in a directory.
 func packageName(dir string) (string, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	files, err := goFiles(dir)
 	if err != nil {
 		return "", err
 	}

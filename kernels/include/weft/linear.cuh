@@ -6,7 +6,7 @@
 //
 // A call without a suffix is for one lane, and may be made anywhere: lanes may
 // diverge, loop, and have returned. A call with _warp is for all 32 lanes of a warp
-// together, which bring a key each, or none, and has the speed of weft's own batches.
+// together, which bring a key each, or none, and reads memory as weft's own batches do.
 // None may have returned, or be in another branch: the launch stops where lanes are
 // missing, and waits for those that are elsewhere. Both may be mixed.
 //
