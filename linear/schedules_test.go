@@ -5,8 +5,8 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"regexp"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
 
