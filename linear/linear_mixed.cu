@@ -37,7 +37,7 @@ using namespace weft;
 using namespace weft::linear;
 WEFT_WIDTHS;
 
-WEFT_KERNEL(linear_mixed_change, kChangeBlocks)(ChangeParams<Table> p) {
+WEFT_KERNEL(linear_mixed_change, kMixedBlocks<S>)(ChangeParams<Table> p) {
   change_mixed<S, K, V>(p.changes, p.table.counters, Change<S, kNarrowLanes, kNarrowPieces>{p});
 }
 WEFT_KERNEL(linear_mixed_change_wide, kChangeBlocks)(ChangeParams<Table> p) {

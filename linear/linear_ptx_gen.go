@@ -33,7 +33,7 @@ import (
 //kernelgen:input bf9c4423343c8effef951d37294c7bb4e154cb65d6d76dac000b90f98ea4c2dc 3772 linear/change.cuh
 //kernelgen:input d039bab454b4f55c5cae92c1d1396a8421c56b2f1fcf4de368bb5fb6f68f76cd 974 linear/layout.cuh
 //kernelgen:input 3844b93cee58a5ca9a2c5e543c2524a6e025e1590fc2c285787d6893757d0457 10581 linear/linear.cu
-//kernelgen:input 906d845e9b36d1eb8aa86d17a9acf5281cc46403a0599ca2c964b561947d00fe 965 linear/tuning.cuh
+//kernelgen:input c6f6c95a9013cd558a92643fa2fefab73e6f9a9c00356d9a15c1e7fe19126e3e 1334 linear/tuning.cuh
 //kernelgen:output dc959871f9474b02cf203b846b185332396fc3ebaf00d9507625d2e994cbd75e 113500 linear/linear_32_32_sm80.ptx
 //kernelgen:output 62129a73924d76bda27bfc2ffc9aee5f0936b68901a3c725f944eb2a555867a1 113500 linear/linear_32_32_sm90.ptx
 //kernelgen:output 83a053e10036d34fb67fad68ffe42a884e2fc1599fc6d3c0249df7bd84ffeff4 116372 linear/linear_32_64_sm80.ptx

@@ -22,4 +22,14 @@ constexpr int kChangeBlocks = 4;
 // load 0.8, tiles alone do 11 G rows a second, tiles behind a sector 15.
 constexpr uint32_t kAlone = 1, kAloneGet = 2;
 
+// Of mixed batches by sectors, as many as of other changes fit by themselves: left
+// alone the compiler takes a few registers more, for one block less.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+template <class S>
+constexpr int kMixedBlocks = kChangeBlocks;
+#else
+template <class S>
+constexpr int kMixedBlocks = sizeof(typename S::Word) == 16 ? 5 : 6;
+#endif
+
 }  // namespace weft::linear
