@@ -8,6 +8,29 @@
 
 namespace weft {
 
+// State is what is known of a key between two operations.
+template <class S>
+struct State {
+  using Key = typename S::Key;
+
+  bool present, full;  // full: it is not there, and there is no room for it
+  Key value;
+
+  // after is the state behind an operation that one thread does for many.
+  __device__ __forceinline__ void after(uint32_t kind, Key with) {
+    if (kind == kPut || (kind == kPutNew && !present)) present = true, value = with;
+    if (kind == kDelete) present = false;
+  }
+};
+
+// then makes of an operation for many the one for these and others behind them.
+template <class Key>
+__device__ __forceinline__ void then(uint32_t& kind, Key& value, uint32_t next, Key with) {
+  if (next == kGet || (next == kPutNew && (kind == kPut || kind == kPutNew))) return;
+  kind = next == kPutNew && kind == kDelete ? uint32_t(kPut) : next;
+  value = with;
+}
+
 // Crowd is the operations of a warp on the key of a lane, in the order of the lanes.
 template <class S>
 struct Crowd {
@@ -38,23 +61,21 @@ struct Crowd {
     op.there = op.there && lane_index() == leader();
   }
 
-  // part gives the operation of each lane its outcome, from the leader's and the
-  // value that was there. Of the pairs that were inserted one took the slot, if any
-  // did; the others count as revived.
-  __device__ __forceinline__ void part(Operation<S>& op, Outcome done, Key old) const {
-    const bool was = done == kPresent || done == kReplaced || done == kDeleted;
-    const uint32_t before = (puts | news | deletes) & below();
-    const bool present = before ? !follows(deletes) : was;
+  // part gives the operation of each lane its outcome, from what was there before:
+  // no key if the value is of none. A pair that is inserted counts as revived: who did
+  // the operation for all counts the slot.
+  __device__ __forceinline__ void part(Operation<S>& op, const State<S>& was) const {
+    const bool present = (puts | news | deletes) & below() ? !follows(deletes) : was.present;
     const bool adds = !present && (bit(puts) || bit(news));
-    const uint32_t added = lanes & ballot(kAll, adds), sets = (puts | added) & below();
+    const uint32_t sets = (puts | (lanes & ballot(kAll, adds))) & below();
     const Key held = shuffle(kAll, op.value, sets ? highest(sets) : lane_index());
     if (!op.there) return;
-    if (done == kFull) op.outcome = bit(puts) || bit(news) ? kFull : kNothing;
-    else if (adds) op.outcome = lane_index() == lowest(added) && inserted(done) ? done : kRevived;
+    if (was.full) op.outcome = bit(puts) || bit(news) ? kFull : kNothing;
+    else if (adds) op.outcome = kRevived;
     else if (bit(puts)) op.outcome = kReplaced;
     else if (bit(deletes)) op.outcome = present ? kDeleted : kNothing;
     else op.outcome = present ? kPresent : kNothing;
-    op.value = sets ? held : old;
+    op.value = sets ? held : was.value;
   }
 
  private:
@@ -87,22 +108,87 @@ __device__ __forceinline__ bool crowds(Key key) {
   return ballot(kAll, same) != 0;
 }
 
-// change_crowds changes the table by one lane for each key.
-template <class S, class K, class V, class Change>
-__device__ __forceinline__ void change_crowds(const Changes& c, uint32_t i, Operation<S>& op, Change change) {
-  const bool there = op.there;
-  const bool many = crowds(op.key);
-  if (many) Crowd<S>(op).lead(op);
-  change(op);
-  if (many) {
-    uint32_t done = op.outcome;
-    typename S::Key old = op.value;
-    op = operation<S, K, V>(c, i);  // as it was
-    op.there = there;
-    Crowd<S> crowd(op);
-    done = shuffle(kAll, done, crowd.leader()), old = shuffle(kAll, old, crowd.leader());
-    crowd.part(op, Outcome(done), old);
+// Board is where the crowds of a block's warps meet, one of each.
+template <class S>
+struct Board {
+  using Key = typename S::Key;
+
+  Key keys[kWarp], values[kWarp], olds[kWarp];
+  uint32_t kinds[kWarp], outcomes[kWarp];  // kNone: the warp has no crowd
+
+  __device__ static __forceinline__ uint32_t own() { return thread_in_block() / kWarp; }
+
+  // post puts up what a lane does for its warp's crowd, by one lane of each warp.
+  __device__ __forceinline__ void post(const Operation<S>& op, bool crowd) {
+    kinds[own()] = crowd ? op.kind : uint32_t(kNone);
+    keys[own()] = op.key, values[own()] = op.value;
   }
+  // join makes the operation of the first warp with a key the one for all of them. The
+  // others do nothing.
+  __device__ __forceinline__ void join(Operation<S>& op) const {
+    for (uint32_t w = 0; w < warps(); w++) {
+      if (w == own() || kinds[w] == kNone || keys[w] != op.key) continue;
+      if (w < own()) op.there = false;
+      else then(op.kind, op.value, kinds[w], values[w]);
+    }
+  }
+  // before takes a state on to what the warps before this one leave, of which the
+  // first knows what was there.
+  __device__ __forceinline__ void before(Key key, State<S>& state) const {
+    uint32_t first = own();
+    for (uint32_t w = own(); w-- > 0;)
+      if (kinds[w] != kNone && keys[w] == key) first = w;
+    if (first == own()) return;
+    state = of(Outcome(outcomes[first]), olds[first]);
+    for (uint32_t w = first; w < own(); w++)
+      if (kinds[w] != kNone && keys[w] == key) state.after(kinds[w], values[w]);
+  }
+  // of is what an operation with that outcome has found.
+  __device__ static __forceinline__ State<S> of(Outcome done, Key old) {
+    return {done == kPresent || done == kReplaced || done == kDeleted, done == kFull, old};
+  }
+
+ private:
+  __device__ static __forceinline__ uint32_t warps() { return (threads_per_block() + kWarp - 1) / kWarp; }
+};
+
+// part_crowds gives all operations that were done as one their outcomes.
+template <class S, class K, class V>
+__device__ __forceinline__ void part_crowds(const Changes& c, uint32_t i, Operation<S>& op, bool there, bool many,
+                                            Board<S>& board, Counters* counters) {
+  const Outcome done = op.outcome;
+  State<S> was = Board<S>::of(done, op.value);
+  // Alone, it is what it was.
+  if (many) op = operation<S, K, V>(c, i), op.there = there;
+  Crowd<S> crowd(op);
+  const uint32_t leaders = ballot(kAll, many && there && lane_index() == crowd.leader());
+  const bool stands = leaders && lane_index() == lowest(leaders);
+  if (stands) board.outcomes[board.own()] = done, board.olds[board.own()] = was.value;
+  sync_block();
+  if (stands) board.before(op.key, was);
+  if (!many) return;
+  if (done == kInserted) add_relaxed(&counters->used, uint64_t(1));
+  was.present = shuffle(kAll, uint32_t(was.present), crowd.leader()), was.full = shuffle(kAll, uint32_t(was.full), crowd.leader());
+  was.value = shuffle(kAll, was.value, crowd.leader());
+  crowd.part(op, was);
+}
+
+// change_crowds changes the table by one thread for each key, as far as threads meet.
+// All threads of the block must call it.
+template <class S, class K, class V, class Change>
+__device__ __forceinline__ void change_crowds(const Changes& c, uint32_t i, Operation<S>& op, Counters* counters, Change change) {
+  __shared__ Board<S> board;
+  const bool there = op.there, many = crowds(op.key);
+  const bool meet = count_block(many) != 0;
+  if (meet) {
+    if (many) Crowd<S>(op).lead(op);
+    uint32_t leaders = ballot(kAll, many && op.there);
+    if (lane_index() == (leaders ? lowest(leaders) : 0)) board.post(op, leaders != 0);
+    sync_block();
+    if (leaders && lane_index() == lowest(leaders)) board.join(op);
+  }
+  change(op);
+  if (meet) part_crowds<S, K, V>(c, i, op, there, many, board, counters);
   op.there = there;
 }
 
@@ -113,7 +199,7 @@ __device__ __forceinline__ void change_mixed(const Changes& c, Counters* counter
   uint32_t i = uint32_t(thread_index());
   Operation<S> op = operation<S, K, V>(c, i);
   leave_reductions(c, op);
-  change_crowds<S, K, V>(c, i, op, change);
+  change_crowds<S, K, V>(c, i, op, counters, change);
   outcome<S, V>(c, i, op);
   list(c, i, op, false);  // nothing contends in mixed batches
   tally_block(counters, op.outcome);

@@ -1,0 +1,64 @@
+package conformance
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+)
+
+// HotKey runs mixed batches of a block's threads on one key of an empty map on a GPU.
+// No order among them is promised; the threads of a block do them as one, as they
+// come in the batch.
+func HotKey[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, m AnyMap[K, V], key K) {
+	t.Helper()
+	s := devicetest.NewStream(t, dev)
+	present, value := false, V(0)
+	for seed := range uint64(12) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		n := 2 + rng.IntN(255)
+		kinds, keys, vals, ok := make([]weft.OpKind, n), make([]K, n), make([]V, n), make([]bool, n)
+		for i := range n {
+			// The later the seed, the rarer those that delete.
+			kinds[i] = weft.OpKind(rng.IntN(4))
+			if kinds[i] == weft.OpDelete && rng.IntN(int(seed)+1) > 0 {
+				kinds[i] = weft.OpPutNew
+			}
+			keys[i], vals[i] = key, V(1000*seed)+V(i)+1
+		}
+		v, o := devicetest.Upload(t, s, vals), devicetest.Upload(t, s, ok)
+		must(t, m.ApplyOn(s, devicetest.Upload(t, s, kinds), devicetest.Upload(t, s, keys), v, o))
+		out := make([]V, n)
+		must(t, v.CopyTo(t.Context(), s, out))
+		must(t, o.CopyTo(t.Context(), s, ok))
+		for i, k := range kinds {
+			want, answer := false, V(0)
+			switch k {
+			case weft.OpGet:
+				want = present
+			case weft.OpPut, weft.OpPutNew:
+				want = !present
+			case weft.OpDelete:
+				want = present
+			}
+			if present && (k == weft.OpGet || k == weft.OpPutNew) {
+				answer = value
+			}
+			if ok[i] != want || out[i] != answer {
+				t.Fatalf("seed %d: operation %d of %d (%v): %v, %v, want %v, %v", seed, i, n, k, ok[i], out[i], want, answer)
+			}
+			if k == weft.OpPut || k == weft.OpPutNew && !present {
+				present, value = true, vals[i]
+			} else if k == weft.OpDelete {
+				present = false
+			}
+		}
+		must(t, m.Sync(t.Context()))
+		if there := m.Len() == 1; there != present {
+			t.Fatalf("seed %d: Len is %d", seed, m.Len())
+		}
+		must(t, m.Check(t.Context()))
+	}
+}
