@@ -51,7 +51,7 @@ func TestReduceMutantsAreNoticed(t *testing.T) {
 			conformance.Unites(t, dev, conformance.MapOf(linear.New[uint32, float32], nil))
 		}},
 	}
-	const kernels = "reduce_.*_32_32"
+	const kernels = "mixed_(reduce|rows).*_32_32"
 	for _, m := range []struct{ name, pattern, with string }{
 		{"a cell loses what rows add at once", `atom\.relaxed\.cta\.shared\.add\.u32 (%r\d+), (\[%r\d+\]), (%r\d+);`,
 			"ld.relaxed.cta.shared.b32 $1, $2; add.u32 $1, $1, $3; st.relaxed.cta.shared.b32 $2, $1;"},

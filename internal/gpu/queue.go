@@ -118,7 +118,9 @@ func (q *Queue) submit(s *device.Stream, behind *device.Event, launch func() err
 	}
 	defer func() { // also where code of a user panics
 		q.stream = s
-		err = errors.Join(err, s.Record(behind))
+		if e := s.Record(behind); e != nil { // nothing else tells when it is over
+			err = errors.Join(err, e, s.Sync(context.Background()))
+		}
 		q.last.Store(behind) // other tables that use a scratch of this one read it meanwhile
 	}()
 	return launch()
