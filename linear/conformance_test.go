@@ -41,3 +41,8 @@ func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size confo
 func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scale, opts *linear.Options) {
 	conformance.Set(t, dev, size, conformance.SetOf(linear.NewSet[K], opts))
 }
+
+// What a block's threads do to one key they do as one.
+func TestHotKeys(t *testing.T) {
+	conformance.HotKeys(t, conformance.MapOf(linear.New[uint32, uint32], nil), conformance.MapOf(linear.New[uint64, uint64], nil))
+}

@@ -19,7 +19,7 @@ template <class S, class V, int Lanes>
 __device__ __forceinline__ bool get_alone(const GetParams<Table>& p, Query<S>& q, uint32_t& home, typename S::Key& key) {
   typename S::Key value = 0;
   bool hit = false, done = false, there = q.there;
-  for (uint32_t ordinal = 0; there && !done && ordinal < kAloneGet; ordinal++) {
+  for (uint32_t ordinal = 0; there && !done && ordinal < kFindAlone; ordinal++) {
     bool empty = false, pending = false;
     Sector<S>(p.table, {home}, ordinal).each([&](int, typename S::Word w) {
       if (S::key(w) == key) hit = true, value = S::value(w);

@@ -21,8 +21,8 @@ import (
 //kernelgen:input 132e2d4399c0a34a22537d522baef89df23cec01c04d6a0755bff73dbb374809 8409 kernels/include/weft/gather.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 647c2ef4d1c7f0090c766de510ad5902020582d6c6d809e501fe60043a0eb964 5519 kernels/include/weft/linear_change.cuh
-//kernelgen:input cb81d1fc18e4c6fa0b042f05b863777b36920f5ed0590c4bac7ed2486c48dc00 4622 kernels/include/weft/linear_table.cuh
-//kernelgen:input b34cbe83f13ccd8d99229e229926c6042b26550d2aa9ca7307a4f0d0ae9215c8 9372 kernels/include/weft/mixed.cuh
+//kernelgen:input c47ff84d804cf207d5ef46a4ed7a5be374450f665aec2dcabe0e1d6c92056c97 4906 kernels/include/weft/linear_table.cuh
+//kernelgen:input 84ebb2fa5b0907d2c550fc5b04484d1b6e2791f334faac0401b47d3f10decb65 9326 kernels/include/weft/mixed.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
@@ -35,7 +35,7 @@ import (
 //kernelgen:input bf9c4423343c8effef951d37294c7bb4e154cb65d6d76dac000b90f98ea4c2dc 3772 linear/change.cuh
 //kernelgen:input d039bab454b4f55c5cae92c1d1396a8421c56b2f1fcf4de368bb5fb6f68f76cd 974 linear/layout.cuh
 //kernelgen:input 74bfe830a5779d9dec0bb1b565312241684d9ef3376a1c8bda9e8435e6015e1e 2160 linear/linear_mixed.cu
-//kernelgen:input c6f6c95a9013cd558a92643fa2fefab73e6f9a9c00356d9a15c1e7fe19126e3e 1334 linear/tuning.cuh
+//kernelgen:input cf238c29d53d41a5bd9a91dce9518f8964aab1d1466a6e602ae40e740fd29c0b 1343 linear/tuning.cuh
 //kernelgen:output 3c893caa39ebf24581a2caf5112c0f54f870a917c5137eb3d90a3b6ea8dc6f42 269617 linear/linear_mixed_32_32_sm80.ptx
 //kernelgen:output 2048767aa4e90e7903928ac5436cd37740bd84016013dacebb6cc80de25eba1a 269617 linear/linear_mixed_32_32_sm90.ptx
 //kernelgen:output 306f3f6fae8222b9fe3a54920c874a016b650a5c536f16000af4bc33430d8853 281713 linear/linear_mixed_32_64_sm80.ptx

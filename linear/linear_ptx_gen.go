@@ -21,7 +21,7 @@ import (
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 647c2ef4d1c7f0090c766de510ad5902020582d6c6d809e501fe60043a0eb964 5519 kernels/include/weft/linear_change.cuh
 //kernelgen:input 2beb90e8259be32af607876d6c3ffe161f1727ff6fa77acb401c7e9474fd4a34 2080 kernels/include/weft/linear_find.cuh
-//kernelgen:input cb81d1fc18e4c6fa0b042f05b863777b36920f5ed0590c4bac7ed2486c48dc00 4622 kernels/include/weft/linear_table.cuh
+//kernelgen:input c47ff84d804cf207d5ef46a4ed7a5be374450f665aec2dcabe0e1d6c92056c97 4906 kernels/include/weft/linear_table.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
@@ -32,8 +32,8 @@ import (
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:input bf9c4423343c8effef951d37294c7bb4e154cb65d6d76dac000b90f98ea4c2dc 3772 linear/change.cuh
 //kernelgen:input d039bab454b4f55c5cae92c1d1396a8421c56b2f1fcf4de368bb5fb6f68f76cd 974 linear/layout.cuh
-//kernelgen:input 3844b93cee58a5ca9a2c5e543c2524a6e025e1590fc2c285787d6893757d0457 10581 linear/linear.cu
-//kernelgen:input c6f6c95a9013cd558a92643fa2fefab73e6f9a9c00356d9a15c1e7fe19126e3e 1334 linear/tuning.cuh
+//kernelgen:input 63357c78e4d4805abb0a6213a51184b55f23a39859180ca514d2b71ddf078331 10582 linear/linear.cu
+//kernelgen:input cf238c29d53d41a5bd9a91dce9518f8964aab1d1466a6e602ae40e740fd29c0b 1343 linear/tuning.cuh
 //kernelgen:output dc959871f9474b02cf203b846b185332396fc3ebaf00d9507625d2e994cbd75e 113500 linear/linear_32_32_sm80.ptx
 //kernelgen:output 62129a73924d76bda27bfc2ffc9aee5f0936b68901a3c725f944eb2a555867a1 113500 linear/linear_32_32_sm90.ptx
 //kernelgen:output 83a053e10036d34fb67fad68ffe42a884e2fc1599fc6d3c0249df7bd84ffeff4 116372 linear/linear_32_64_sm80.ptx

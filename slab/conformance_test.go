@@ -108,3 +108,8 @@ func multiSuite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size 
 func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options) {
 	conformance.Set(t, dev, size, conformance.SetOf(slab.NewSet[K], opts))
 }
+
+// What a block's threads do to one key they do as one.
+func TestHotKeys(t *testing.T) {
+	conformance.HotKeys(t, conformance.MapOf(slab.New[uint32, uint32], nil), conformance.MapOf(slab.New[uint64, uint64], nil))
+}

@@ -34,10 +34,11 @@ func (r Ref) Reducing() Ref {
 //
 // What the kernels see is what a lookup that is submitted to the stream sees: the
 // changes submitted there before, and those that events or waits order before. They
-// may run beside later changes. submit launches and
-// returns: it calls no method of this table, which may wait for its end. Views and
-// Updates of other tables may be nested in it, in one order wherever a program nests
-// them.
+// may run beside later changes.
+//
+// submit launches and returns: it calls no method of this table, which may wait for
+// its end. Views and Updates of other tables may be nested in it, in one order
+// wherever a program nests them.
 //
 // A change by that Ref is refused, and reported as weft.ErrFull by Sync. On a CPU,
 // View returns device.ErrNoKernels. An error of submit is returned.
@@ -55,9 +56,8 @@ func (t *table) View(ctx context.Context, s *device.Stream, submit func(Ref) err
 // Among changes it comes as one of the stream does: behind those called or submitted
 // before, ahead of those after, whatever their streams. Within it, the kernels order
 // themselves. What they change is counted when they are done, also if submit
-// returns an error, which Update returns. Like that of
-// View, submit calls no method of this table: not Sync, Check or Stats either, which
-// wait for its end.
+// returns an error, which Update returns. As in View, submit calls no method of this
+// table: not Sync, Check or Stats either, which wait for its end.
 //
 // On a CPU, Update returns device.ErrNoKernels.
 func (t *table) Update(ctx context.Context, s *device.Stream, maxInserts int, submit func(Ref) error) error {

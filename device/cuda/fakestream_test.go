@@ -235,6 +235,10 @@ func (f *fake) launchCall(args []uintptr) Code {
 			for i := 0; i < len(c); i += 4 {
 				binary.LittleEndian.PutUint32(c[i:], binary.LittleEndian.Uint32(a[i:])+binary.LittleEndian.Uint32(b[i:]))
 			}
+		case "store": // parameters of a number, an address and a byte
+			to := f.device(uintptr(params.B), 8)
+			binary.LittleEndian.PutUint32(to, uint32(params.A))
+			binary.LittleEndian.PutUint32(to[4:], uint32(uint8(params.C)))
 		case "wild":
 			f.sticky = illegalAddress
 		}

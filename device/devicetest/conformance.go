@@ -45,6 +45,7 @@ func Conformance(t *testing.T, open func(t testing.TB) device.Device) {
 		{"concurrent streams", testConcurrentStreams},
 		{"one stream, many goroutines", testSharedStream},
 		{"kernels", testKernels},
+		{"several parameters", testSeveralParameters},
 		{"images are unloaded", testUnload},
 		{"closed", testClosed},
 	} {

@@ -32,6 +32,52 @@ func testKernels(t *testing.T, dev device.Device) {
 	}
 }
 
+// testSeveralParameters launches a kernel whose parameters are given as the fields of
+// a struct.
+func testSeveralParameters(t *testing.T, dev device.Device) {
+	if _, runsGo := dev.(device.Host); runsGo {
+		t.Skip("it runs no kernels")
+	}
+	// store takes a number, a pointer and a byte, and stores both numbers.
+	const store = `
+.version 7.0
+.target sm_80
+.address_size 64
+
+.visible .entry store(
+	.param .u32 store_param_0,
+	.param .u64 store_param_1,
+	.param .u8 store_param_2
+)
+{
+	.reg .b32 %r<3>;
+	.reg .b64 %rd<3>;
+
+	ld.param.u32 	%r1, [store_param_0];
+	ld.param.u64 	%rd1, [store_param_1];
+	ld.param.u8 	%r2, [store_param_2];
+	cvta.to.global.u64 	%rd2, %rd1;
+	st.global.u32 	[%rd2], %r1;
+	st.global.u32 	[%rd2+4], %r2;
+	ret;
+}
+`
+	m, err := dev.Load(&device.Image{Name: "store", Targets: []device.Target{{Arch: 80, PTX: store, Params: map[string]int{"store": 17}}}})
+	must(t, err)
+	k, err := m.Kernel("store")
+	must(t, err)
+	s, b := stream(t, dev), buffer(t, dev, 8)
+	params := struct {
+		_  structs.HostLayout
+		a  uint32
+		to device.Ptr
+		b  uint8
+	}{a: 1 << 30, to: b.Ptr, b: 200}
+	must(t, device.Launch(s, k, device.Dim{}, device.Dim{}, &params))
+	equal(t, "both numbers", read(t, s, b.Ptr, 8), []byte{0, 0, 0, 1 << 6, 200, 0, 0, 0})
+	want(t, "other parameters", device.Launch(s, k, device.Dim{}, device.Dim{}, &b), device.ErrInvalid)
+}
+
 // addParams are the parameters of add.
 type addParams struct {
 	_       structs.HostLayout

@@ -21,10 +21,10 @@ import (
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input ad9b7fc44afc35c2b7c917780b59c1ce405600a2a5052365f9646e20c3cc9308 5330 kernels/include/weft/linear.cuh
-//kernelgen:input 8e0a545402dceb5c53e4bebc60ac05eb2e685cf18fe65c786f832000216b13e4 3185 kernels/include/weft/linear_alone.cuh
+//kernelgen:input 997d8580e6c236974fb4cb31970f57832c4cf04664fa17f5a3ae3ff8361cc14c 2990 kernels/include/weft/linear_alone.cuh
 //kernelgen:input 647c2ef4d1c7f0090c766de510ad5902020582d6c6d809e501fe60043a0eb964 5519 kernels/include/weft/linear_change.cuh
 //kernelgen:input 2beb90e8259be32af607876d6c3ffe161f1727ff6fa77acb401c7e9474fd4a34 2080 kernels/include/weft/linear_find.cuh
-//kernelgen:input cb81d1fc18e4c6fa0b042f05b863777b36920f5ed0590c4bac7ed2486c48dc00 4622 kernels/include/weft/linear_table.cuh
+//kernelgen:input c47ff84d804cf207d5ef46a4ed7a5be374450f665aec2dcabe0e1d6c92056c97 4906 kernels/include/weft/linear_table.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input de928ff5cc6569c44b13f32885b5174f8db62934feea8249741490ca801c8db4 4365 kernels/include/weft/ref.cuh

@@ -1,19 +1,47 @@
 package conformance
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
 )
 
-// HotKey runs mixed batches of a block's threads on one key of an empty map on a GPU.
+// HotKeys runs [HotKey] on GPUs, simulated ones and that of WEFT_DEVICE, for maps with
+// slots of 8 and of 16 bytes.
+func HotKeys(t *testing.T, narrow Maker[AnyMap[uint32, uint32]], wide Maker[AnyMap[uint64, uint64]]) {
+	devices := map[string]func(*testing.T) device.Device{"device": func(t *testing.T) device.Device { return devicetest.Open(t) }}
+	for _, opts := range []sim.Options{{Arch: 90}, {Arch: 80, L2: 1}, {Arch: 90, L2: 1, Scheduler: sim.Random, Seed: 1, Races: true}} {
+		devices[fmt.Sprintf("sm_%d,%s,L2 %d", opts.Arch, opts.Scheduler, opts.L2)] = func(t *testing.T) device.Device {
+			NotRaced(t, "interprets kernels")
+			return devicetest.OpenSim(t, &opts)
+		}
+	}
+	for name, open := range devices {
+		t.Run(name, func(t *testing.T) {
+			dev := open(t)
+			if _, host := dev.(device.Host); host {
+				t.Skip("a CPU does operations one by one")
+			}
+			for _, key := range []uint64{7, ^uint64(0)} { // the latter looks like a sentinel
+				HotKey(t, dev, narrow(t, dev), uint32(key))
+				HotKey(t, dev, wide(t, dev), key)
+			}
+		})
+	}
+}
+
+// HotKey runs mixed batches of a block's threads on one key of an empty map on a GPU,
+// and closes it.
 // No order among them is promised; the threads of a block do them as one, as they
 // come in the batch.
 func HotKey[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, m AnyMap[K, V], key K) {
 	t.Helper()
+	defer func() { must(t, m.Close()) }()
 	s := devicetest.NewStream(t, dev)
 	present, value := false, V(0)
 	for seed := range uint64(12) {

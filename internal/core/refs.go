@@ -27,7 +27,7 @@ type Reserver interface {
 }
 
 // MaxInserts is how many keys an update may insert at most.
-const MaxInserts = 1 << 31
+const MaxInserts uint64 = 1 << 31
 
 // View gives f the current generation, from which it submits reading to a stream.
 // The lease ends when that is done, as that of a lookup on a stream does.
@@ -61,7 +61,7 @@ func (t *Table) update(ctx context.Context, s *device.Stream, n int, f func(Part
 	if err := t.takesKernels(s); err != nil {
 		return err
 	}
-	if n < 0 || n > MaxInserts {
+	if n < 0 || uint64(n) > MaxInserts {
 		return fmt.Errorf("%w: %d insertions are not 0 to %d", device.ErrInvalid, n, MaxInserts)
 	}
 	return t.turn(ctx, false, func() error {

@@ -20,9 +20,9 @@ var sizesExperiment = Experiment{
 and for each a batch as large as the table, from columns on the device, by the device's clock: insert (which of equal keys
 wins is left open) and insert_ordered into the empty table, get_hit, get_miss and delete. put_registered and
 get_registered are batches in page-locked Go slices, by the host's clock, into linear at a load of .5 and into slab. load
-is the one asked for. Random accesses are limited in a region as large as the table (read16@64MiB: in 64 MiB), a power of
-two: small ones lie in the caches. These limits are of batches without end, so the share of a small batch tells what
-submitting it costs.
+is the one asked for. Random accesses are limited in a region as large as the table at a load of .5 (read16@64MiB: in
+64 MiB), a power of two, also for the smaller table at .8: small ones lie in the caches. With --n, no size is larger.
+These limits are of batches without end, so the share of a small batch tells what submitting it costs.
 
 On a CPU: Put and Get of 64-bit pairs on all cores, batch by batch, beside a loop over Go's builtin map, which can use
 one core only. Batches have 2^0 to 2^22 keys, drawn from those in the table; Put changes their values. get and put work

@@ -50,6 +50,38 @@ func launch[P any](s *device.Stream, k device.Kernel, of func(ops) P) func(ops) 
 	}
 }
 
+// of makes what kernels of a user do to a table of its View and Update, by what makes
+// parameters of a Ref.
+func of[R, P any, K, V uint32 | uint64](x *table[K, V], m interface {
+	View(context.Context, *device.Stream, func(R) error) error
+	Update(context.Context, *device.Stream, int, func(R) error) error
+	shared
+}, reducing func(R) R, params func(R, ops) P) *table[K, V] {
+	with := func(submit func(launch func(ops) error) error, change func(R) R) func(R) error {
+		return func(r R) error {
+			if change != nil {
+				r = change(r)
+			}
+			return submit(launch(x.stream, x.kernel, func(o ops) P { return params(r, o) }))
+		}
+	}
+	x.shared = m
+	x.update = func(ctx context.Context, n int, submit func(launch func(ops) error) error) error {
+		return m.Update(ctx, x.stream, n, with(submit, nil))
+	}
+	x.view = func(ctx context.Context, submit func(launch func(ops) error) error) error {
+		return m.View(ctx, x.stream, with(submit, nil))
+	}
+	x.reducing = func(ctx context.Context, n int, submit func(launch func(ops) error) error) error {
+		return m.Update(ctx, x.stream, n, with(submit, reducing))
+	}
+	return x
+}
+
+// linearOps and slabOps are parameters of kernels.
+func linearOps(r linear.Ref, o ops) linearParams { return linearParams{ref: r, ops: o} }
+func slabOps(r slab.Ref, o ops) slabParams       { return slabParams{ref: r, ops: o} }
+
 // A maker makes a table with room for so many keys.
 type maker[K, V uint32 | uint64] func(t *testing.T, dev device.Device, capacity int, fixed bool) *table[K, V]
 
@@ -57,95 +89,50 @@ func openLinear[K, V uint32 | uint64](t *testing.T, dev device.Device, capacity 
 	m := must[*linear.Map[K, V]](t)(linear.New[K, V](dev, &linear.Options{Capacity: capacity, Fixed: fixed, Seed: 1}))
 	s := must[*device.Stream](t)(dev.NewStream())
 	k := kernel(t, dev, refsImages, batch.MapWidths[K, V](), "linear")
-	return &table[K, V]{
-		kernel: k, stream: s, shared: m, get: m.Get,
-		update: func(ctx context.Context, n int, submit func(launch func(ops) error) error) error {
-			return m.Update(ctx, s, n, func(r linear.Ref) error {
-				return submit(launch(s, k, func(o ops) linearParams { return linearParams{ref: r, ops: o} }))
-			})
-		},
-		view: func(ctx context.Context, submit func(launch func(ops) error) error) error {
-			return m.View(ctx, s, func(r linear.Ref) error {
-				return submit(launch(s, k, func(o ops) linearParams { return linearParams{ref: r, ops: o} }))
-			})
-		},
-		reducing: func(ctx context.Context, n int, submit func(launch func(ops) error) error) error {
-			return m.Update(ctx, s, n, func(r linear.Ref) error {
-				return submit(launch(s, k, func(o ops) linearParams { return linearParams{ref: r.Reducing(), ops: o} }))
-			})
-		},
+	return of(&table[K, V]{
+		kernel: k, stream: s, get: m.Get,
 		put: func(ctx context.Context, keys []K, vals []V) error { _, err := m.Put(ctx, keys, vals); return err },
 		del: func(ctx context.Context, keys []K) error { _, err := m.Delete(ctx, keys, nil); return err },
-	}
+	}, m, linear.Ref.Reducing, linearOps)
 }
 
 func openSlab[K, V uint32 | uint64](t *testing.T, dev device.Device, capacity int, fixed bool) *table[K, V] {
 	m := must[*slab.Map[K, V]](t)(slab.New[K, V](dev, &slab.Options{Capacity: capacity, Fixed: fixed, Seed: 1}))
 	s := must[*device.Stream](t)(dev.NewStream())
 	k := kernel(t, dev, refsImages, batch.MapWidths[K, V](), "slab")
-	return &table[K, V]{
-		kernel: k, stream: s, shared: m, get: m.Get,
-		update: func(ctx context.Context, n int, submit func(launch func(ops) error) error) error {
-			return m.Update(ctx, s, n, func(r slab.Ref) error {
-				return submit(launch(s, k, func(o ops) slabParams { return slabParams{ref: r, ops: o} }))
-			})
-		},
-		view: func(ctx context.Context, submit func(launch func(ops) error) error) error {
-			return m.View(ctx, s, func(r slab.Ref) error {
-				return submit(launch(s, k, func(o ops) slabParams { return slabParams{ref: r, ops: o} }))
-			})
-		},
+	return of(&table[K, V]{
+		kernel: k, stream: s, get: m.Get,
 		put: func(ctx context.Context, keys []K, vals []V) error { _, err := m.Put(ctx, keys, vals); return err },
 		del: func(ctx context.Context, keys []K) error { _, err := m.Delete(ctx, keys, nil); return err },
-	}
+	}, m, slab.Ref.Reducing, slabOps)
 }
 
 func openLinearSet[K, V uint32 | uint64](t *testing.T, dev device.Device, capacity int, fixed bool) *table[K, V] {
 	m := must[*linear.Set[K]](t)(linear.NewSet[K](dev, &linear.Options{Capacity: capacity, Fixed: fixed, Seed: 1}))
 	s := must[*device.Stream](t)(dev.NewStream())
 	k := kernel(t, dev, refsImages, batch.SetWidths[K](), "linear")
-	return &table[K, V]{
-		kernel: k, stream: s, shared: m, set: true,
-		update: func(ctx context.Context, n int, submit func(launch func(ops) error) error) error {
-			return m.Update(ctx, s, n, func(r linear.Ref) error {
-				return submit(launch(s, k, func(o ops) linearParams { return linearParams{ref: r, ops: o} }))
-			})
-		},
-		view: func(ctx context.Context, submit func(launch func(ops) error) error) error {
-			return m.View(ctx, s, func(r linear.Ref) error {
-				return submit(launch(s, k, func(o ops) linearParams { return linearParams{ref: r, ops: o} }))
-			})
-		},
+	return of(&table[K, V]{
+		kernel: k, stream: s, set: true,
 		get: func(ctx context.Context, keys []K, _ []V, found []bool) (int, error) {
 			return m.Contains(ctx, keys, found)
 		},
 		put: func(ctx context.Context, keys []K, _ []V) error { _, err := m.Add(ctx, keys, nil); return err },
 		del: func(ctx context.Context, keys []K) error { _, err := m.Delete(ctx, keys, nil); return err },
-	}
+	}, m, linear.Ref.Reducing, linearOps)
 }
 
 func openSlabSet[K, V uint32 | uint64](t *testing.T, dev device.Device, capacity int, fixed bool) *table[K, V] {
 	m := must[*slab.Set[K]](t)(slab.NewSet[K](dev, &slab.Options{Capacity: capacity, Fixed: fixed, Seed: 1}))
 	s := must[*device.Stream](t)(dev.NewStream())
 	k := kernel(t, dev, refsImages, batch.SetWidths[K](), "slab")
-	return &table[K, V]{
-		kernel: k, stream: s, shared: m, set: true,
-		update: func(ctx context.Context, n int, submit func(launch func(ops) error) error) error {
-			return m.Update(ctx, s, n, func(r slab.Ref) error {
-				return submit(launch(s, k, func(o ops) slabParams { return slabParams{ref: r, ops: o} }))
-			})
-		},
-		view: func(ctx context.Context, submit func(launch func(ops) error) error) error {
-			return m.View(ctx, s, func(r slab.Ref) error {
-				return submit(launch(s, k, func(o ops) slabParams { return slabParams{ref: r, ops: o} }))
-			})
-		},
+	return of(&table[K, V]{
+		kernel: k, stream: s, set: true,
 		get: func(ctx context.Context, keys []K, _ []V, found []bool) (int, error) {
 			return m.Contains(ctx, keys, found)
 		},
 		put: func(ctx context.Context, keys []K, _ []V) error { _, err := m.Add(ctx, keys, nil); return err },
 		del: func(ctx context.Context, keys []K) error { _, err := m.Delete(ctx, keys, nil); return err },
-	}
+	}, m, slab.Ref.Reducing, slabOps)
 }
 
 func (x *table[K, V]) close(t testing.TB) {

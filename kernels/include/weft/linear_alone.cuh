@@ -6,10 +6,6 @@
 
 namespace weft::linear {
 
-// kFindAlone is how many sectors lanes read by themselves before tiles go on, where a
-// table lies in the L2 cache: instructions cost more than reads there.
-constexpr uint32_t kFindAlone = 2;
-
 // find_alone looks up a key in so many sectors of its path, or in all; see find. It
 // sets over unless the key may lie behind them.
 template <class S>
