@@ -7,43 +7,70 @@
 
 namespace weft::linear {
 
-// alone does what a lane can do of an operation by itself, along the path of its
-// key: where tables lie in cache, instructions cost more than reads. It leaves to
-// the tile, by op.there, what takes a dead slot, waits for a pending one, or has
-// read its share of sectors.
-template <class S, class V = void>
-__device__ __forceinline__ void alone(const Table& t, uint32_t flags, Operation<S>& op) {
+// Progress is what a lane has found out of an operation in a sector.
+enum Progress {
+  kDecided,  // it is done
+  kOnward,   // the sector is full, and does not have the key
+  kHard,     // a tile should see to it: a dead slot is free, one is pending, or somebody was faster
+};
+
+// enter puts a pair into the first slot from an empty one on that is still free. Of those
+// before, each compare-and-swap tells who has taken it: where a table is empty, many come
+// to a sector at once, and who reads it anew each time comes late each time.
+template <class S>
+__device__ __forceinline__ Progress enter(const Sector<S>& sector, int slot, typename S::Key key, typename S::Key value) {
+#pragma unroll 1
+  for (; slot < Sector<S>::kSlots; slot++) {
+    typename S::Key held = S::enter(sector.at(slot), S::pair(key, value));
+    if (held == S::kEmpty) return kDecided;
+    if (held == key || held >= S::kPending) return kHard;
+  }
+  return kOnward;
+}
+
+// attempt does an operation in a sector of its path, of which those before are full
+// and do not have its key.
+template <class S, class V>
+__device__ __forceinline__ Progress attempt(const Sector<S>& sector, uint32_t flags, Operation<S>& op) {
   using Word = typename S::Word;
-  using Key = typename S::Key;
   constexpr bool reduces = kReduces<S, V>;  // all of the launch
   const bool adds = reduces || inserts<S, V>(op.kind), revives = !reduces && !(flags & kReuse);
-  const Key key = stored<S>(op.key);
-  const Path path{locate<S>(t, op.key)};
-  for (uint32_t ordinal = 0; op.there && ordinal < kAlone; ordinal++) {
-    Sector<S> sector(t, path, ordinal);
-    int match = -1, empty = -1;
-    bool dead = false, pending = false;
-    Word word = S::pair(S::kEmpty, S::kEmpty);
-    sector.each([&](int i, Word w) {
-      if (S::key(w) == key || (revives && S::is_dead(w, key))) match = i, word = w;
-      if (S::key(w) == S::kEmpty) empty = i;
-      dead |= S::key(w) == S::kDead;
-      pending |= S::key(w) == S::kPending;
-    });
-    Outcome done = kAgain;
-    if (match >= 0 && (S::key(word) == key || !pending)) {
-      done = act<S, V>(sector.at(match), word, op.kind, key, op.value, flags);
-    } else if (match >= 0 || pending || (adds && dead)) {
-      return;
-    } else if (empty >= 0) {
-      done = !adds ? kNothing : S::swap(sector.at(empty), word, S::pair(key, op.value)) ? kInserted : kAgain;
-    } else {
-      continue;
-    }
-    if (done == kAgain) return;
-    op.there = false, op.outcome = done;
-    if constexpr (S::kHasValue && !reduces) op.value = S::value(word);
+  const typename S::Key key = stored<S>(op.key);
+  int match = -1, empty = -1;
+  bool dead = false, pending = false;
+  Word word = S::pair(S::kEmpty, S::kEmpty);
+  sector.each([&](int i, Word w) {
+    if (S::key(w) == key || (revives && S::is_dead(w, key))) match = i, word = w;
+    if (S::key(w) == S::kEmpty) empty = i;
+    dead |= S::key(w) == S::kDead;
+    pending |= S::kTwoStep && S::key(w) == S::kPending;
+  });
+  Outcome done = kAgain;
+  if (match >= 0 && (S::key(word) == key || !pending)) {
+    done = act<S, V>(sector.at(match), word, op.kind, key, op.value, flags);
+  } else if (match >= 0 || pending || (adds && dead)) {
+    return kHard;
+  } else if (empty < 0) {
+    return kOnward;
+  } else if (!adds) {
+    done = kNothing;
+  } else {
+    Progress entered = enter<S>(sector, empty, key, op.value);
+    if (entered != kDecided) return entered;
+    done = kInserted;
   }
+  if (done == kAgain) return kHard;
+  op.outcome = done;
+  if constexpr (S::kHasValue && !reduces) op.value = S::value(word);
+  return kDecided;
+}
+
+// alone does what a lane can do of an operation by itself, in the home sector of its
+// key: where tables lie in cache, instructions cost more than reads. It leaves the rest
+// to the tile, by op.there.
+template <class S, class V = void>
+__device__ __forceinline__ void alone(const Table& t, uint32_t flags, Operation<S>& op) {
+  if (op.there && attempt<S, V>(Sector<S>(t, {locate<S>(t, op.key)}, 0), flags, op) == kDecided) op.there = false;
 }
 
 // change_all is change, by lanes first where that is faster: the host then chooses
@@ -80,7 +107,7 @@ template <class S, class K, class V, int Lanes, int Pieces>
 __device__ __forceinline__ void change_batch(const ChangeParams<Table>& p) {
   uint32_t i = uint32_t(thread_index());
   Operation<S> op = operation<S, K, V>(p.changes, i);
-  change_all<S, Lanes, Pieces>(p.table, p.changes.flags, op);
+  change<S, Lanes, Pieces>(p.table, p.changes.flags, op);
   outcome<S, V>(p.changes, i, op);
   list(p.changes, i, op, contends(op));
   tally_block(p.table.counters, op.outcome);

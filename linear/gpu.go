@@ -3,6 +3,7 @@ package linear
 import (
 	"context"
 	"errors"
+	"math"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -23,7 +24,10 @@ const (
 	wideChange          = 0.5
 
 	narrowLanes, wideLanes = 2, 4 // tuning.cuh
-	warpThreads            = 32
+
+	// Blocks on a multiprocessor that stride over a batch (tuning.cuh).
+	getCachedBlocks, changeCachedBlocks = 4, 4
+	warpThreads                         = 32
 )
 
 // gpuEngine runs the kernels of linear.cu.
@@ -42,7 +46,8 @@ type kernels struct {
 	of     *gpu.Engine
 	widths batch.Widths
 
-	get, getWide, change, changeWide device.Kernel
+	get, getWide, getCached          device.Kernel
+	change, changeWide, changeCached device.Kernel
 	rehash, borders, inPlace         device.Kernel
 	export, probe                    device.Kernel
 	mixed                            [2]gpu.MixedKernels // by sectors, by lines
@@ -86,6 +91,7 @@ func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
 	return gpu.Load(dev, linearImages[gpu.Pair(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "get_wide", To: &k.getWide},
 		{Name: "change", To: &k.change}, {Name: "change_wide", To: &k.changeWide},
+		{Name: "get_cached", To: &k.getCached}, {Name: "change_cached", To: &k.changeCached},
 		{Name: "rehash", To: &k.rehash}, {Name: "borders", To: &k.borders}, {Name: "in_place", To: &k.inPlace},
 		{Name: "export", To: &k.export}, {Name: "stats", To: &k.probe},
 	}...))
@@ -119,27 +125,33 @@ func (k *kernels) cached(p core.Parts) bool {
 
 // Look is for [gpu.Structure], as are the methods that follow.
 func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
-	kernel, lanes, cached := k.get, narrowLanes, k.cached(p)
-	if cached || k.share(p) > k.wideGet {
-		kernel, lanes = k.getWide, wideLanes // also for what lanes leave over: it lies far from home
+	kernel, lanes := k.get, narrowLanes
+	if k.share(p) > k.wideGet {
+		kernel, lanes = k.getWide, wideLanes
 	}
-	lookup, grid := gpu.LookupOf(b, hits, lanes, cached)
+	lookup, grid := gpu.LookupOf(b, hits, lanes)
+	if lookup.Spread == 0 && k.cached(p) && b.N <= math.MaxUint32 {
+		kernel, grid = k.getCached, gpu.Resident(s.Device(), b.N, getCachedBlocks)
+	}
 	return device.Launch(s, kernel, grid, gpu.Block, &getParams{table: refOf(p), lookup: lookup})
 }
 
 // Change launches a change.
 func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
 	params := changeParams{table: refOf(p), changes: c.Args}
-	wide := k.share(p) > k.wideChange
-	if k.cached(p) {
-		wide = true
+	cached, wide := k.cached(p), k.share(p) > k.wideChange
+	if cached {
+		wide = true // what lanes leave over lies far from home
 		params.changes.Flags |= gpu.Cached
 	}
-	change := k.change
-	if wide {
+	change, grid := k.change, gpu.Grid(c.N)
+	switch {
+	case cached:
+		change, grid = k.changeCached, gpu.Resident(s.Device(), c.N, changeCachedBlocks)
+	case wide:
 		change = k.changeWide
 	}
-	return c.Ordered(), c.Submit(s.Device(), k.widths, change,
+	return c.Ordered(), c.Submit(s.Device(), k.widths, change, grid,
 		func() (*gpu.MixedKernels, error) { return k.mix(s.Device(), wide) },
 		func(k device.Kernel, grid device.Dim) error { return device.Launch(s, k, grid, gpu.Block, &params) })
 }

@@ -5,6 +5,7 @@
 // A tile, a few neighbouring lanes of a warp, works on one key at a time and
 // reads its path cooperatively. All lanes of a warp stay together: each
 // warp-wide vote is executed by all 32, with finished tiles taking part idle.
+#include "cached.cuh"
 #include "change.cuh"
 #include "weft/entry.cuh"
 #include "weft/linear_find.cuh"
@@ -13,41 +14,14 @@ namespace weft::linear {
 
 // ---- lookups ---------------------------------------------------------------
 
-// get_alone does what lanes can do by themselves, as alone does for changes, and
-// deals what they leave over to tiles. It returns whether this one found its key.
-template <class S, class V, int Lanes>
-__device__ __forceinline__ bool get_alone(const GetParams<Table>& p, Query<S>& q, uint32_t& home, typename S::Key& key) {
-  typename S::Key value = 0;
-  bool hit = false, done = false, there = q.there;
-  for (uint32_t ordinal = 0; there && !done && ordinal < kFindAlone; ordinal++) {
-    bool empty = false, pending = false;
-    Sector<S>(p.table, {home}, ordinal).each([&](int, typename S::Word w) {
-      if (S::key(w) == key) hit = true, value = S::value(w);
-      empty |= S::key(w) == S::kEmpty;
-      pending |= S::key(w) == S::kPending;
-    });
-    done = hit || (empty && !pending);
-    if (S::kTwoStep && pending) break;
-  }
-  q.there = done;
-  tell<S, V>(p.lookup, q, hit, value);
-  Deal<Lanes> deal(there && !done);
-  q.there = deal.from < kWarp, q.i = shuffle(kAll, q.i, deal.from);
-  home = shuffle(kAll, home, deal.from), key = shuffle(kAll, key, deal.from);
-  return hit;
-}
-
 template <class S, class K, class V, int Lanes, int Pieces>
 __device__ __forceinline__ void get(const GetParams<Table>& p) {
   using Key = typename S::Key;
   Query<S> q = query<S, K, Lanes>(p.lookup, lane_index() % Lanes);
   uint32_t home = locate<S>(p.table, q.key);
   Key key = stored<S>(q.key), value;
-  const bool cached = Lanes == kWideLanes && p.lookup.cached;
-  const bool alone = cached && get_alone<S, V, Lanes>(p, q, home, key);
   bool hit = find<S, Lanes, Pieces>(p.table, q.there, home, key, value);
   answer<S, V>(p.lookup, q, hit, value);
-  if (cached && p.lookup.hits) count(p.lookup.hits, alone);
 }
 
 // ---- whole tables ----------------------------------------------------------
@@ -223,6 +197,8 @@ WEFT_KERNEL(linear_get, kGetBlocks)(GetParams<Table> p) { get<S, K, V, kNarrowLa
 WEFT_KERNEL(linear_get_wide, kGetBlocks)(GetParams<Table> p) { get<S, K, V, kWideLanes, kWidePieces>(p); }
 WEFT_KERNEL(linear_change, kChangeBlocks)(ChangeParams<Table> p) { change_batch<S, K, V, kNarrowLanes, kNarrowPieces>(p); }
 WEFT_KERNEL(linear_change_wide, kChangeBlocks)(ChangeParams<Table> p) { change_batch<S, K, V, kWideLanes, kWidePieces>(p); }
+WEFT_KERNEL(linear_get_cached, kGetCachedBlocks)(GetParams<Table> p) { get_cached<S, K, V>(p); }
+WEFT_KERNEL(linear_change_cached, kChangeCachedBlocks)(ChangeParams<Table> p) { change_cached<S, K, V>(p); }
 WEFT_DUPLICATES(linear)
 WEFT_KERNEL(linear_export, 1)(ExportParams<Table> p) { export_live<S, K, V>(p); }
 WEFT_KERNEL(linear_rehash, 1)(RehashParams p) { rehash<S>(p); }

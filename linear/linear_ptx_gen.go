@@ -14,39 +14,41 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
-//kernelgen:input 93e6e0c062c702d57ef6a141a6489d86793aab12083b6ea9aff53227a9ec8098 6674 kernels/include/weft/batch.cuh
+//kernelgen:input aa6389b8b174d262d890afeb58aeef7264b63eba45d27dac86894089b1e8f583 6639 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
+//kernelgen:input 13530cd9e27a80bdf9b4790d70ec62a94e124a6b59860c4028da48a9139c841b 2079 kernels/include/weft/leftover.cuh
 //kernelgen:input 647c2ef4d1c7f0090c766de510ad5902020582d6c6d809e501fe60043a0eb964 5519 kernels/include/weft/linear_change.cuh
 //kernelgen:input 2beb90e8259be32af607876d6c3ffe161f1727ff6fa77acb401c7e9474fd4a34 2080 kernels/include/weft/linear_find.cuh
-//kernelgen:input c47ff84d804cf207d5ef46a4ed7a5be374450f665aec2dcabe0e1d6c92056c97 4906 kernels/include/weft/linear_table.cuh
+//kernelgen:input a66e9b60c526d30a7071582029dad0bbd91704f1e8cd82d9fa5ce8ace41181aa 5823 kernels/include/weft/linear_table.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input 4ed8b73c6beaaedadd5de62a889222a6479a12d12b4abc036ed0979534be000f 4852 kernels/include/weft/slot.cuh
+//kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
-//kernelgen:input f4f2af5e0f69996d602bb59cfa7c5741dd1df2c76a4fae774303b1d07417d67b 4213 kernels/include/weft/warp.cuh
+//kernelgen:input 7bb45e4fa1a3dc3c364d518ad8ab9047d08ec886e9270dd59148af8e94aa32e2 4446 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:input bf9c4423343c8effef951d37294c7bb4e154cb65d6d76dac000b90f98ea4c2dc 3772 linear/change.cuh
+//kernelgen:input 265c188b0ba9f08783c7c021c9c33bcf567a675aa96d244cdf022943ea57eb51 5537 linear/cached.cuh
+//kernelgen:input 8a51b28a68d2a8a3f631206ab6700f667426d0beca7b3f342e750c120a78a9d7 4883 linear/change.cuh
 //kernelgen:input d039bab454b4f55c5cae92c1d1396a8421c56b2f1fcf4de368bb5fb6f68f76cd 974 linear/layout.cuh
-//kernelgen:input 63357c78e4d4805abb0a6213a51184b55f23a39859180ca514d2b71ddf078331 10582 linear/linear.cu
-//kernelgen:input cf238c29d53d41a5bd9a91dce9518f8964aab1d1466a6e602ae40e740fd29c0b 1343 linear/tuning.cuh
-//kernelgen:output dc959871f9474b02cf203b846b185332396fc3ebaf00d9507625d2e994cbd75e 113500 linear/linear_32_32_sm80.ptx
-//kernelgen:output 62129a73924d76bda27bfc2ffc9aee5f0936b68901a3c725f944eb2a555867a1 113500 linear/linear_32_32_sm90.ptx
-//kernelgen:output 83a053e10036d34fb67fad68ffe42a884e2fc1599fc6d3c0249df7bd84ffeff4 116372 linear/linear_32_64_sm80.ptx
-//kernelgen:output 8e598c3904b1b5156f85364779f772450b88aa3ff92049840be3e32913aff4d7 112769 linear/linear_32_64_sm90.ptx
-//kernelgen:output 14cab8f1b0cecc3f9c784b8342e1e384eaf4ed5db842118d7000d47409346cf9 118528 linear/linear_64_32_sm80.ptx
-//kernelgen:output 221c2fac57e8efd3617f1e2f4a3a50f64d08e1b278220c38d87d2f0c21130512 114879 linear/linear_64_32_sm90.ptx
-//kernelgen:output d5244b6559d1cc22205f01ac931fb61e59a5fca087b732313d41fe7ce8e801a2 118506 linear/linear_64_64_sm80.ptx
-//kernelgen:output c6e3006b7428eca6d74af562ecf4db79df594eb4928e71e6b955390590d18f91 114865 linear/linear_64_64_sm90.ptx
-//kernelgen:output 017f0f536c9d868cffd53970a6993d783e2361152c31654bb0f0bb6c983a0c50 90511 linear/linear_32_0_sm80.ptx
-//kernelgen:output 514a7f3bee05d21c4e83d787d54558a2f6210490f368bf7db79552779e5e7e66 90511 linear/linear_32_0_sm90.ptx
-//kernelgen:output 61bdced96f559298152ab02345f2d347a6a212fd5e8bad6c2f9dd9bf673cf973 84245 linear/linear_64_0_sm80.ptx
-//kernelgen:output 7a27690d4b1fb9268917b777dab03a5fe81417996bf13bf368948e3e14ea06a2 84245 linear/linear_64_0_sm90.ptx
-//kernelgen:output 4ef02d206e3c25ef9f6473bebe58280cae26421ac1ec61c220a6fd0cd731d74f 6994 linear/linear_params_gen.go
+//kernelgen:input 601b7a2db57a361300f737069843dc458ff5e17688d379fb4ca40941954cc8c2 9522 linear/linear.cu
+//kernelgen:input 936868a442d766a0db76b2a998b0728f09a66f675c7859c11d05d0dc94a844da 1270 linear/tuning.cuh
+//kernelgen:output 7099fa68754044a35777ed2270bddc36bc3cc0311e836511b1e6bb28c5d51760 145463 linear/linear_32_32_sm80.ptx
+//kernelgen:output 2a3a927e6b2a8b2a11d41117b4a4944d6e2ab571dbd5f0437d61586f3e31c97f 145463 linear/linear_32_32_sm90.ptx
+//kernelgen:output d0d92372b996ad5ea0ad7aaa1c6580718d844d483b306fb8f5a93addea5ea883 150521 linear/linear_32_64_sm80.ptx
+//kernelgen:output 08ae9eda17f1a9e36c5fe886bd6bea1cc7feaf9e085787d5a211644786127c80 144748 linear/linear_32_64_sm90.ptx
+//kernelgen:output 7db197f1c8c07cf984190d2fc82cc4a1ca6ef82eff004b01ff42eaea13c380fe 152568 linear/linear_64_32_sm80.ptx
+//kernelgen:output 58d6cd33326e260e4a2bd40f2db260370a6c3d4fbf3df95f662c7b5640cf81b8 146760 linear/linear_64_32_sm90.ptx
+//kernelgen:output bc3a6f2d53512f15d1988c97f8198eec8b2af3ea2f595b8d64876179e2f3918c 152504 linear/linear_64_64_sm80.ptx
+//kernelgen:output 6f31168162ebcac1c7c762bbefda5d877c28a6ccf4cb8d0a312ac40d9c409b75 146706 linear/linear_64_64_sm90.ptx
+//kernelgen:output de2bed220af48257ee5f0e0aa1c26da8d8b71079d367d9a390b7cf87fd84e81e 120329 linear/linear_32_0_sm80.ptx
+//kernelgen:output 5afbad3b0f3b4a8e647ce60f6f0052684a1fd866571d25ec0f484f3a642027a8 120329 linear/linear_32_0_sm90.ptx
+//kernelgen:output 329eaf764d533e1981018e1dbb2e2af9767d3f42ffc1317fc3f42a8b008c2cb2 113338 linear/linear_64_0_sm80.ptx
+//kernelgen:output fad8a95173c3e7b29e1bec1f6173a31d2cb043a0171304e4b0ce5fa5c59ffb61 113338 linear/linear_64_0_sm90.ptx
+//kernelgen:output d541d8c10049a6dc1e0a38f9d329f870367918a2cd67c9aa1c3d89cb804f2e7b 6994 linear/linear_params_gen.go
 
 //go:embed linear_32_32_sm80.ptx
 var linear32x32SM80 string
@@ -142,11 +144,13 @@ var linearImages = map[string]*device.Image{
 var linear32x32Kernels = map[string]int{
 	"linear_borders_32_32":       64,
 	"linear_change_32_32":        144,
+	"linear_change_cached_32_32": 144,
 	"linear_change_wide_32_32":   144,
 	"linear_claim_32_32":         48,
 	"linear_contend_32_32":       48,
 	"linear_export_32_32":        80,
 	"linear_get_32_32":           80,
+	"linear_get_cached_32_32":    80,
 	"linear_get_wide_32_32":      80,
 	"linear_in_place_32_32":      64,
 	"linear_rehash_32_32":        80,
@@ -161,11 +165,13 @@ var linear32x32Kernels = map[string]int{
 var linear32x64Kernels = map[string]int{
 	"linear_borders_32_64":       64,
 	"linear_change_32_64":        144,
+	"linear_change_cached_32_64": 144,
 	"linear_change_wide_32_64":   144,
 	"linear_claim_32_64":         48,
 	"linear_contend_32_64":       48,
 	"linear_export_32_64":        80,
 	"linear_get_32_64":           80,
+	"linear_get_cached_32_64":    80,
 	"linear_get_wide_32_64":      80,
 	"linear_in_place_32_64":      64,
 	"linear_rehash_32_64":        80,
@@ -180,11 +186,13 @@ var linear32x64Kernels = map[string]int{
 var linear64x32Kernels = map[string]int{
 	"linear_borders_64_32":       64,
 	"linear_change_64_32":        144,
+	"linear_change_cached_64_32": 144,
 	"linear_change_wide_64_32":   144,
 	"linear_claim_64_32":         48,
 	"linear_contend_64_32":       48,
 	"linear_export_64_32":        80,
 	"linear_get_64_32":           80,
+	"linear_get_cached_64_32":    80,
 	"linear_get_wide_64_32":      80,
 	"linear_in_place_64_32":      64,
 	"linear_rehash_64_32":        80,
@@ -199,11 +207,13 @@ var linear64x32Kernels = map[string]int{
 var linear64x64Kernels = map[string]int{
 	"linear_borders_64_64":       64,
 	"linear_change_64_64":        144,
+	"linear_change_cached_64_64": 144,
 	"linear_change_wide_64_64":   144,
 	"linear_claim_64_64":         48,
 	"linear_contend_64_64":       48,
 	"linear_export_64_64":        80,
 	"linear_get_64_64":           80,
+	"linear_get_cached_64_64":    80,
 	"linear_get_wide_64_64":      80,
 	"linear_in_place_64_64":      64,
 	"linear_rehash_64_64":        80,
@@ -218,10 +228,12 @@ var linear64x64Kernels = map[string]int{
 var linear32x0Kernels = map[string]int{
 	"linear_borders_32_0":       64,
 	"linear_change_32_0":        144,
+	"linear_change_cached_32_0": 144,
 	"linear_change_wide_32_0":   144,
 	"linear_contend_32_0":       48,
 	"linear_export_32_0":        80,
 	"linear_get_32_0":           80,
+	"linear_get_cached_32_0":    80,
 	"linear_get_wide_32_0":      80,
 	"linear_in_place_32_0":      64,
 	"linear_rehash_32_0":        80,
@@ -235,10 +247,12 @@ var linear32x0Kernels = map[string]int{
 var linear64x0Kernels = map[string]int{
 	"linear_borders_64_0":       64,
 	"linear_change_64_0":        144,
+	"linear_change_cached_64_0": 144,
 	"linear_change_wide_64_0":   144,
 	"linear_contend_64_0":       48,
 	"linear_export_64_0":        80,
 	"linear_get_64_0":           80,
+	"linear_get_cached_64_0":    80,
 	"linear_get_wide_64_0":      80,
 	"linear_in_place_64_0":      64,
 	"linear_rehash_64_0":        80,

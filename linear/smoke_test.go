@@ -46,6 +46,10 @@ func smoke[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, opts *linear
 			t.Errorf("Stats: %v", s)
 		}
 	})
+	many := make([]K, linear.SpreadKeys+1) // lookups that get no tile each
+	if hits, err := m.Get(t.Context(), many, make([]V, len(many)), nil); hits != 0 || err != nil {
+		t.Errorf("Get of a table that was cleared: %d, %v", hits, err)
+	}
 	if err := m.Close(); err != nil {
 		t.Error(err)
 	}
@@ -63,6 +67,10 @@ func smokeSet[K ~uint32 | ~uint64](t *testing.T, dev device.Device, opts *linear
 	}
 	if s := conformance.StatsOf(t, set); s.Len != conformance.SmokeKeys/2 || s.Tombstones > most {
 		t.Errorf("Stats: %v", s)
+	}
+	many := make([]K, linear.SpreadKeys+1)
+	if n, err := set.Contains(t.Context(), many, make([]bool, len(many))); n%len(many) != 0 || err != nil {
+		t.Errorf("Contains of one key, many times: %d, %v", n, err)
 	}
 }
 

@@ -18,9 +18,8 @@ constexpr int kGetBlocks = 8;
 #endif
 constexpr int kChangeBlocks = 4;
 
-// Sectors that a lane reads by itself in a change, where a table lies in cache: insertions
-// of 2^20 keys at load 0.8, tiles alone 7.0, behind one sector 11.6, two 11.5, four 10.2.
-constexpr uint32_t kAlone = 1;
+// Those of batches on cached tables, where a launch has just so many (gpu.go).
+constexpr int kGetCachedBlocks = 4, kChangeCachedBlocks = 4;
 
 // Of mixed batches by sectors, as many as of other changes fit by themselves: left
 // alone the compiler takes a few registers more, for one block less.

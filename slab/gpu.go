@@ -120,7 +120,7 @@ func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits devi
 	if b.Flags&batch.Multi != 0 {
 		kernel = k.getMulti
 	}
-	lookup, grid := gpu.LookupOf(b, hits, tileLanes, false)
+	lookup, grid := gpu.LookupOf(b, hits, tileLanes)
 	return device.Launch(s, kernel, grid, gpu.Block, &getParams{table: refOf(p), lookup: lookup})
 }
 
@@ -132,7 +132,7 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 		kernel = k.changeMulti
 	}
 	params := changeParams{table: refFor(p, c), changes: c.Args}
-	err = c.Submit(s.Device(), k.widths, kernel,
+	err = c.Submit(s.Device(), k.widths, kernel, gpu.Grid(c.N),
 		func() (*gpu.MixedKernels, error) { return k.mix(s.Device()) },
 		func(k device.Kernel, grid device.Dim) error { return device.Launch(s, k, grid, gpu.Block, &params) })
 	if err != nil || !c.Appends() {

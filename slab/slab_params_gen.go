@@ -199,7 +199,7 @@ var (
 	_ [24]byte = [unsafe.Offsetof(gpu.Lookup{}.Hits)]byte{}
 	_ [32]byte = [unsafe.Offsetof(gpu.Lookup{}.N)]byte{}
 	_ [40]byte = [unsafe.Offsetof(gpu.Lookup{}.Spread)]byte{}
-	_ [44]byte = [unsafe.Offsetof(gpu.Lookup{}.Cached)]byte{}
+	_ [44]byte = [unsafe.Offsetof(gpu.Lookup{}.Unused)]byte{}
 )
 
 // gpu.Winners has the layout of weft::Winners.

@@ -13,17 +13,13 @@ import (
 const SpreadKeys = 1 << 14
 
 // LookupOf is the lookup of a batch, by tiles of so many lanes, and the grid that
-// runs it. The number of keys found is added to hits unless that is 0. Of a table in
-// cache, lanes try by themselves first.
-func LookupOf(b *batch.Batch, hits device.Ptr, lanes int, cached bool) (Lookup, device.Dim) {
+// runs it. The number of keys found is added to hits unless that is 0.
+func LookupOf(b *batch.Batch, hits device.Ptr, lanes int) (Lookup, device.Dim) {
 	l := Lookup{
 		Keys: b.Columns[batch.Keys].Ptr, Vals: b.Columns[batch.Vals].Ptr, Found: b.Columns[batch.OK].Ptr,
 		Hits: hits, N: uint64(b.N),
 	}
 	if b.N > SpreadKeys {
-		if cached {
-			l.Cached = 1
-		}
 		return l, Grid(b.N)
 	}
 	l.Spread = 1

@@ -366,7 +366,11 @@ func (e *Engine) Counters(ctx context.Context) (core.Counters, error) {
 func (e *Engine) Do(ctx context.Context, submit func(*device.Stream) error) error {
 	e.stale = true
 	err := e.Submit(e.Stream, func() error { return submit(e.Stream) })
-	return errors.Join(err, e.Stream.Sync(context.WithoutCancel(ctx)))
+	over := e.Stream.Sync(context.WithoutCancel(ctx))
+	if over == nil {
+		e.Over()
+	}
+	return errors.Join(err, over)
 }
 
 // Alone does it while no reader is at work, and none comes.

@@ -13,7 +13,13 @@ func Grid(n int) device.Dim { return device.Dim{X: (n + BlockThreads - 1) / Bloc
 
 // Wave is a launch that fills the device and strides over n items.
 func Wave(dev device.Device, n int) device.Dim {
-	return device.Dim{X: max(1, min(Grid(n).X, dev.Properties().Units*2048/BlockThreads))}
+	return Resident(dev, n, 2048/BlockThreads)
+}
+
+// Resident is a launch of so many blocks on each multiprocessor, which stride over n
+// items, or of fewer for few items.
+func Resident(dev device.Device, n, blocks int) device.Dim {
+	return device.Dim{X: max(1, min(Grid(n).X, dev.Properties().Units*blocks))}
 }
 
 // Entry is a kernel to be found: its name without what it owes to its image (see

@@ -21,36 +21,32 @@ func (k *MixedKernels) Entries(suffix string, w batch.Widths) []Entry {
 	return entries
 }
 
-// Submit launches a change by the kernels of a structure: of a mixed batch the
+// Submit launches a change by the kernels of a structure, in a grid of its own: of a mixed batch the
 // reductions behind the rest. mix loads what that takes.
-func (c *Change) Submit(dev device.Device, w batch.Widths, change device.Kernel,
+func (c *Change) Submit(dev device.Device, w batch.Widths, change device.Kernel, grid device.Dim,
 	mix func() (*MixedKernels, error), launch func(k device.Kernel, grid device.Dim) error) error {
 	if !c.Combines() {
-		return launch(change, Grid(c.N))
+		return launch(change, grid)
 	}
 	mixed, err := mix()
 	if err != nil {
 		return err
 	}
-	// Blocks stride over the batch: as many as fit the device.
 	blocks := 4 // on a multiprocessor (gather.cuh)
 	if w.Slot == 16 {
 		blocks = 3
 	}
-	fit := dev.Properties().Units * blocks
-	if !c.Reduces() {
-		err := launch(mixed.Change, Grid(c.N))
-		if err != nil || w.Val == 0 {
-			return err
+	if c.Reduces() {
+		rows := c.N
+		if c.Flags&batch.Float != 0 { // no atomic combines them: fewer blocks, each with enough to gather
+			rows /= GatherRows
 		}
-		return launch(mixed.Reduce, device.Dim{X: min(Grid(c.N).X, fit)})
+		return launch(mixed.Rows, Resident(dev, rows, blocks))
 	}
-	// Floats, which no atomic combines, get fewer, so that each has enough to gather.
-	most := Grid(c.N).X
-	if c.Flags&batch.Float != 0 {
-		most = max(1, c.N/(GatherRows*BlockThreads))
+	if err := launch(mixed.Change, Grid(c.N)); err != nil || w.Val == 0 {
+		return err
 	}
-	return launch(mixed.Rows, device.Dim{X: min(most, fit)})
+	return launch(mixed.Reduce, Resident(dev, c.N, blocks))
 }
 
 // GatherRows is the number of rows of a thread from which on it gathers them.

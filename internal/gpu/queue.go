@@ -27,7 +27,7 @@ type Queue struct {
 
 	changed *device.Event                // recorded behind those
 	last    atomic.Pointer[device.Event] // the one of the two behind the last change
-	stream  *device.Stream               // that runs it
+	stream  *device.Stream               // that runs it; nil: it is over
 
 	control device.Slice[uint32] // see the words below
 }
@@ -111,7 +111,7 @@ func (q *Queue) SubmitVisible(s *device.Stream, launch func() error) error {
 // submit calls the driver no more than it must: each call takes as long as a few
 // thousand operations.
 func (q *Queue) submit(s *device.Stream, behind *device.Event, launch func() error) (err error) {
-	if s != q.stream {
+	if q.stream != nil && s != q.stream {
 		if err := s.Wait(q.Changed()); err != nil {
 			return err
 		}
@@ -125,6 +125,10 @@ func (q *Queue) submit(s *device.Stream, behind *device.Event, launch func() err
 	}()
 	return launch()
 }
+
+// Over tells that all changes submitted so far are over: later ones have nothing to
+// wait for.
+func (q *Queue) Over() { q.stream = nil }
 
 // Word is the address of a word.
 func (q *Queue) Word(i int) device.Ptr { return q.control.Ptr() + device.Ptr(4*i) }

@@ -16,7 +16,7 @@ struct Lookup {
   uint64_t* hits;  // may be null; added to
   uint64_t n;
   uint32_t spread;  // one key per tile, not per lane
-  uint32_t cached;  // the table lies in the L2 cache
+  uint32_t unused;
 };
 
 struct Changes {

@@ -90,6 +90,22 @@ struct Sector {
   __device__ __forceinline__ Sector(const Table& t, Path path, uint32_t ordinal) : place(t.lines + path.piece(t, ordinal, 0)) {
     piece[0].whole = load_relaxed(place), piece[1].whole = load_relaxed(place + 1);
   }
+
+  // Pairs reads a sector for each lane of a warp, and each pair of lanes both halves of
+  // either's at once: so the memory sees one access to a sector, not two. All lanes
+  // take part, with any sector.
+  struct Pairs {};
+  __device__ __forceinline__ Sector(Pairs, const Table& t, Path path, uint32_t ordinal)
+      : place(t.lines + path.piece(t, ordinal, 0)) {
+    const uint32_t odd = lane_index() % 2;
+    auto others = reinterpret_cast<Word128*>(shuffle_xor(kAll, uint64_t(place), 1));
+    Word128 even = load_relaxed((odd ? others : place) + odd);  // a half of what the even lane reads
+    Word128 uneven = load_relaxed((odd ? place : others) + odd);
+    Word128 got{shuffle_xor(kAll, odd ? even.x : uneven.x, 1), shuffle_xor(kAll, odd ? even.y : uneven.y, 1)};
+    piece[0].whole = {odd ? got.x : even.x, odd ? got.y : even.y};
+    piece[1].whole = {odd ? uneven.x : got.x, odd ? uneven.y : got.y};
+  }
+
   __device__ __forceinline__ Word* at(int slot) const { return reinterpret_cast<Word*>(place) + slot; }
   // each calls f(slot, word) from the last slot to the first.
   template <class F>

@@ -31,6 +31,9 @@ struct Pair8 : Sentinels<uint32_t> {
   __device__ static Word dead(Key k) { return pair(kDead, k); }
   __device__ static bool is_dead(Word w, Key k) { return w == dead(k); }
   __device__ static bool swap(Word* slot, Word from, Word to) { return cas_relaxed(slot, from, to) == from; }
+  // enter puts a pair into an empty slot. It returns the key that was there: if not
+  // kEmpty, the slot is another's.
+  __device__ static Key enter(Word* slot, Word to) { return key(cas_relaxed(slot, pair(kEmpty, kEmpty), to)); }
   // update gives a live slot the value f(held), if it still holds what it did.
   template <class F>
   __device__ static bool update(Word* slot, Word from, F f) {
@@ -58,6 +61,13 @@ struct Pair16 : Sentinels<uint64_t> {
     return false;
 #endif
   }
+  __device__ static Key enter(Word* slot, Word to) {
+#if defined(__CUDA_ARCH__)
+    return key(cas_relaxed(slot, pair(kEmpty, kEmpty), to));
+#else
+    return kEmpty;
+#endif
+  }
   template <class F>
   __device__ static bool update(Word* slot, Word from, F f) {
     return swap(slot, from, pair(key(from), f(value(from))));
@@ -79,6 +89,11 @@ struct Pair16 : Sentinels<uint64_t> {
     if (cas_relaxed(&slot->y, from.y, kPending) != from.y) return false;
     store_relaxed(slot, to);
     return true;
+  }
+  __device__ static Key enter(Word* slot, Word to) {
+    Key held = cas_relaxed(&slot->y, kEmpty, kPending);
+    if (held == kEmpty) store_relaxed(slot, to);
+    return held;
   }
   // What depends on the value must not miss a change: the slot is read again once
   // it is taken. Nobody writes it then, and the load, of all 128 bits, shows our
@@ -107,6 +122,7 @@ struct KeyOnly : Sentinels<K> {
   __device__ static Word dead(Key) { return M::kDead; }
   __device__ static bool is_dead(Word, Key) { return false; }
   __device__ static bool swap(Word* slot, Word from, Word to) { return cas_relaxed(slot, from, to) == from; }
+  __device__ static Key enter(Word* slot, Word to) { return cas_relaxed(slot, M::kEmpty, to); }
 };
 using Key4 = KeyOnly<uint32_t>;
 using Key8 = KeyOnly<uint64_t>;

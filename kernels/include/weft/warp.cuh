@@ -56,6 +56,11 @@ __device__ __forceinline__ uint32_t shuffle_xor(uint32_t mask, uint32_t v, uint3
   asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, %3;" : "=r"(r) : "r"(v), "r"(x), "r"(mask) : "memory");
   return r;
 }
+__device__ __forceinline__ uint64_t shuffle_xor(uint32_t mask, uint64_t v, uint32_t x) {
+  uint32_t lo = shuffle_xor(mask, uint32_t(v), x);
+  uint32_t hi = shuffle_xor(mask, uint32_t(v >> 32), x);
+  return uint64_t(hi) << 32 | lo;
+}
 
 // The lanes that have the same v.
 __device__ __forceinline__ uint32_t match_any(uint32_t mask, uint32_t v) {
