@@ -41,6 +41,9 @@ type Row struct {
 	Buckets    int     `json:"buckets,omitempty"` // of a hash table, where the experiment varies them
 	Units      int     `json:"units,omitempty"`   // of an allocator, free or not
 
+	// BusyOpsPerS is the rate behind other work on the device: submitting takes none of it.
+	BusyOpsPerS *float64 `json:"busy_ops_per_s,omitempty"`
+
 	HitRatio      *float64 `json:"hit_ratio,omitempty"`
 	BytesPerEntry *float64 `json:"bytes_per_entry,omitempty"`
 	MeanProbe     *float64 `json:"mean_probe,omitempty"` // slots from home

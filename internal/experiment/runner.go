@@ -17,6 +17,7 @@ type runner struct {
 	result *Result
 	stream *device.Stream
 	watch  *roofline.Stopwatch
+	ahead  *roofline.Ahead // nil unless wanted
 	// chosen: the user has said how many runs.
 	chosen bool
 }
@@ -174,6 +175,16 @@ func (r *runner) step(format string, args ...any) {
 // median is the median time of work on the stream, each run after an untimed
 // prepare, which may be nil.
 func (r *runner) median(ctx context.Context, prepare, submit func() error) (time.Duration, error) {
+	return r.medianOf(ctx, r.watch.Time, prepare, submit)
+}
+
+// medianBusy is median on a GPU that is busy until all has been submitted.
+func (r *runner) medianBusy(ctx context.Context, prepare, submit func() error) (time.Duration, error) {
+	return r.medianOf(ctx, r.ahead.Time, prepare, submit)
+}
+
+func (r *runner) medianOf(ctx context.Context, clock func(context.Context, func() error) (time.Duration, error),
+	prepare, submit func() error) (time.Duration, error) {
 	return roofline.Median(ctx, r.Runs, func() (time.Duration, error) {
 		if prepare != nil {
 			if err := prepare(); err != nil {
@@ -183,7 +194,7 @@ func (r *runner) median(ctx context.Context, prepare, submit func() error) (time
 				return 0, err
 			}
 		}
-		return r.watch.Time(ctx, submit)
+		return clock(ctx, submit)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/roofline"
 	"github.com/weftgo/weft/linear"
 	"github.com/weftgo/weft/slab"
@@ -22,7 +23,8 @@ wins is left open) and insert_ordered into the empty table, get_hit, get_miss an
 get_registered are batches in page-locked Go slices, by the host's clock, into linear at a load of .5 and into slab. load
 is the one asked for. Random accesses are limited in a region as large as the table at a load of .5 (read16@64MiB: in
 64 MiB), a power of two, also for the smaller table at .8: small ones lie in the caches. With --n, no size is larger.
-These limits are of batches without end, so the share of a small batch tells what submitting it costs.
+These limits are of batches without end, so the share of a small batch tells what submitting it costs. busy is the rate
+behind other work on the device, where submitting costs nothing, as in a program that submits batch after batch.
 
 On a CPU: Put and Get of 64-bit pairs on all cores, batch by batch, beside a loop over Go's builtin map, which can use
 one core only. Batches have 2^0 to 2^22 keys, drawn from those in the table; Put changes their values. get and put work
@@ -94,6 +96,11 @@ func runSizes(ctx context.Context, r *runner) error {
 		sizes = append(sizes, n)
 	}
 	r.result.Parameters["keys"] = sizes[len(sizes)-1]
+	if r.props().Kind == device.CUDA {
+		if r.ahead, err = roofline.NewAhead(ctx, r.watch); err != nil {
+			return err
+		}
+	}
 	if err := r.limits(ctx, regionOf(32*min(onHost, n)), roofline.HostToDevice, roofline.DeviceToHost, roofline.HostBoth); err != nil {
 		return err
 	}

@@ -51,6 +51,18 @@ func (s *trial[K, V]) refill(ctx context.Context, n int) func() error {
 	}
 }
 
+// time is the median of runs of work, alone and, where that is wanted, on a device that
+// is busy, which it enters into a row.
+func (s *trial[K, V]) time(ctx context.Context, prepare, submit func() error, row *Row) (time.Duration, error) {
+	t, err := s.median(ctx, prepare, submit)
+	if err != nil || s.ahead == nil {
+		return t, err
+	}
+	busy, err := s.medianBusy(ctx, prepare, submit)
+	row.BusyOpsPerS = figure(roofline.Rate(s.cols.n, busy))
+	return t, err
+}
+
 // report adds a row for n operations in time t.
 func (s *trial[K, V]) report(op string, n int, t time.Duration, limit string, row Row) {
 	row.Structure, row.Op, row.KeyBits, row.ValueBits = s.structure, op, s.keyBits, s.valueBits
@@ -64,14 +76,14 @@ func (s *trial[K, V]) report(op string, n int, t time.Duration, limit string, ro
 
 func (s *trial[K, V]) insert(ctx context.Context, op string) error {
 	s.begin(op)
-	t, err := s.median(ctx, s.clear(ctx), s.fill)
+	var row Row
+	t, err := s.time(ctx, s.clear(ctx), s.fill, &row)
 	if err != nil {
 		return err
 	}
 	if err := s.table.Sync(ctx); err != nil {
 		return err
 	}
-	var row Row
 	if err := s.table.describe(ctx, &row); err != nil {
 		return err
 	}
@@ -94,14 +106,15 @@ func (s *trial[K, V]) lookup(ctx context.Context, op string) error {
 	if s.valueBits == 0 {
 		found = s.cols.flags // a set's only answer
 	}
-	t, err := s.median(ctx, nil, func() error { return s.table.get(s.stream, keys, s.cols.out, found) })
+	row := Row{HitRatio: figure(float64(hits) / float64(s.cols.n))}
+	t, err := s.time(ctx, nil, func() error { return s.table.get(s.stream, keys, s.cols.out, found) }, &row)
 	if err != nil {
 		return err
 	}
 	if err := s.checkLookup(ctx, keys, op, hits); err != nil {
 		return err
 	}
-	s.report(op, s.cols.n, t, s.read, Row{HitRatio: figure(float64(hits) / float64(s.cols.n))})
+	s.report(op, s.cols.n, t, s.read, row)
 	return nil
 }
 
@@ -122,15 +135,16 @@ func (s *trial[K, V]) checkLookup(ctx context.Context, keys device.Slice[K], wha
 
 func (s *trial[K, V]) deletes(ctx context.Context) error {
 	s.begin("delete")
-	t, err := s.median(ctx, s.refill(ctx, s.cols.n), func() error {
+	var row Row
+	t, err := s.time(ctx, s.refill(ctx, s.cols.n), func() error {
 		return s.table.remove(s.stream, s.cols.hits, device.Slice[bool]{})
-	})
+	}, &row)
 	if err != nil {
 		return err
 	}
 	if err := s.checkLookup(ctx, s.cols.hits, "lookup after delete", 0); err != nil {
 		return err
 	}
-	s.report("delete", s.cols.n, t, s.write, Row{})
+	s.report("delete", s.cols.n, t, s.write, row)
 	return nil
 }

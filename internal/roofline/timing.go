@@ -71,3 +71,47 @@ func Median(ctx context.Context, runs int, measure func() (time.Duration, error)
 
 // Rate is n per time, in 1/s.
 func Rate(n int, t time.Duration) float64 { return float64(n) / t.Seconds() }
+
+// Ahead keeps a GPU busy for a while without touching its memory. Work submitted
+// meanwhile starts when all of it has been submitted, so that its time is what it takes
+// among other work, and not how long submitting it takes.
+type Ahead struct {
+	watch  *Stopwatch
+	kernel device.Kernel
+	blocks int
+}
+
+// aheadFor is how long: more than it takes to submit a batch, also where the garbage
+// collector comes between.
+const aheadFor = time.Millisecond
+
+// NewAhead prepares for work on a stopwatch's stream.
+func NewAhead(ctx context.Context, w *Stopwatch) (*Ahead, error) {
+	m, err := w.stream.Device().Load(&rooflineImage)
+	if err != nil {
+		return nil, err
+	}
+	a := &Ahead{watch: w, blocks: 1 << 12}
+	if a.kernel, err = m.Kernel("roofline_empty"); err != nil {
+		return nil, err
+	}
+	for {
+		t, err := w.Time(ctx, a.launch)
+		if err != nil || t >= aheadFor {
+			return a, err
+		}
+		a.blocks *= 2
+	}
+}
+
+func (a *Ahead) launch() error {
+	return device.Launch(a.watch.stream, a.kernel, device.Dim{X: a.blocks}, device.Dim{X: block}, &params{})
+}
+
+// Time is [Stopwatch.Time] behind that.
+func (a *Ahead) Time(ctx context.Context, submit func() error) (time.Duration, error) {
+	if err := a.launch(); err != nil {
+		return 0, err
+	}
+	return a.watch.Time(ctx, submit)
+}

@@ -90,6 +90,12 @@ func list(rows []experiment.Row) Table {
 			}
 			return r.Limit
 		}},
+		{"busy", false, func(r experiment.Row) string {
+			if r.BusyOpsPerS == nil {
+				return ""
+			}
+			return rate(*r.BusyOpsPerS) + "/s"
+		}},
 		{"speedup", false, func(r experiment.Row) string { return optional(r.Speedup) }},
 		{"hits", false, func(r experiment.Row) string {
 			if r.HitRatio == nil {
