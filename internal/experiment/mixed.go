@@ -17,8 +17,11 @@ type mix struct {
 	insert, remove, hit float64
 }
 
-// evenMix is half lookups and half updates.
-var evenMix = mix{"mixed", .25, .25, .5}
+// evenMix is half lookups and half updates, fewUpdates the paper's Γ2.
+var (
+	evenMix    = mix{"mixed", .25, .25, .5}
+	fewUpdates = mix{"mixed_20", .1, .1, .4}
+)
 
 func (m mix) updates() float64 { return m.insert + m.remove }
 

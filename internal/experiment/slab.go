@@ -140,7 +140,7 @@ func (t *slabTrial) lookups(ctx context.Context) error {
 var slabMixes = []mix{
 	{"mixed_100", .5, .5, 0},
 	{"mixed_40", .2, .2, .3},
-	{"mixed_20", .1, .1, .4},
+	fewUpdates,
 }
 
 var slabH200Experiment = Experiment{
@@ -186,7 +186,7 @@ func runSlabH200(ctx context.Context, r *runner) error {
 		if err := t.deletes(ctx); err != nil {
 			return err
 		}
-		if err := t.mixed(ctx, slabMixes[2], n/2); err != nil {
+		if err := t.mixed(ctx, fewUpdates, n/2); err != nil {
 			return err
 		}
 		rows := r.result.Rows[before:]
