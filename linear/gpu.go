@@ -139,7 +139,11 @@ func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits devi
 // Change launches a change.
 func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
 	params := changeParams{table: refOf(p), changes: c.Args}
-	cached, wide := k.cached(p), k.share(p) > k.wideChange
+	limit := k.wideChange
+	if c.Combines() && !c.Reduces() {
+		limit = k.wideGet // most operations of most mixed batches are lookups, and are not new pairs
+	}
+	cached, wide := k.cached(p), k.share(p) > limit
 	if cached {
 		wide = true // what lanes leave over lies far from home
 		params.changes.Flags |= gpu.Cached

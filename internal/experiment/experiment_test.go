@@ -40,7 +40,7 @@ var rowsOf = map[string]struct {
 		"read64": 1, "read64_1core": 1, "cas64": 1, "cas64_1core": 1, "copy": 1, "copy_1core": 1, "fill": 1, "launch_sync": 1,
 	}},
 	"linear": {Full, map[string]int{ // 4 widths of maps and 2 of sets at 11 loads
-		"insert": 66, "get_hit": 66, "get_miss": 66, "get_half": 66, "delete": 66, "mixed": 44,
+		"insert": 66, "get_hit": 66, "get_miss": 66, "get_half": 66, "delete": 66, "mixed": 44, "mixed_20": 44,
 	}},
 	"linear-insert-load":  {Default, map[string]int{"insert": 31}},
 	"linear-probe-length": {Default, map[string]int{"insert": 2}},

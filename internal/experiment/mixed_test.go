@@ -34,7 +34,7 @@ func TestMixedBatch(t *testing.T) {
 		{evenMix, 100, 100, 200, 0},
 		{slabMixes[0], 200, 200, 0, 0},
 		{slabMixes[1], 80, 80, 120, 120},
-		{slabMixes[2], 40, 40, 160, 160},
+		{fewUpdates, 40, 40, 160, 160},
 	} {
 		b, err := newBatch[uint64, uint32](r, c.mix, n, size)
 		if err != nil {

@@ -208,7 +208,7 @@ func plotSlabH200(res *Result) []Plot {
 	for _, row := range res.Rows {
 		p.point(row.Op, row.Load, row.OpsPerS)
 	}
-	p.limits(res, func(row Row) bool { return row.Op != slabMixes[2].op })
+	p.limits(res, func(row Row) bool { return row.Op != fewUpdates.op })
 	for _, op := range []string{"insert", "get_hit", "get_miss"} {
 		s := Series{Name: "published code: " + op, Published: true}
 		for _, m := range slabMeasured {

@@ -33,5 +33,5 @@ __device__ __forceinline__ void find(const Ref& ref, const Lookups& c) {
   if (there) store_once(c.vals + i, hit ? value : V(0));
 }
 
-WEFT_KERNEL(refs_find_linear, 1)(FindLinearParams p) { find(p.ref, p.lookups); }
-WEFT_KERNEL(refs_find_slab, 1)(FindSlabParams p) { find(p.ref, p.lookups); }
+WEFT_KERNEL(refs_find_linear, 8)(FindLinearParams p) { find(p.ref, p.lookups); }
+WEFT_KERNEL(refs_find_slab, 8)(FindSlabParams p) { find(p.ref, p.lookups); }

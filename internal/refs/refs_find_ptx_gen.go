@@ -13,7 +13,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input f6b9a0482f874e074d9b695b38cd27a5df71357730556cbce87a658c0fb7a3cc 972 internal/refs/refs_find.cu
+//kernelgen:input 2149bdb42b7f08e7939752f5c81a8be1d6ab441567bcff2157fb6cef1c3aec61 972 internal/refs/refs_find.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 95cb2a9b354ee8390b248931aa5f7fbf518878a1e2840fdbe47f993441225012 9399 kernels/include/weft/alloc.cuh
@@ -39,10 +39,10 @@ import (
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 7bb45e4fa1a3dc3c364d518ad8ab9047d08ec886e9270dd59148af8e94aa32e2 4446 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 05c4cbb3177da4c4e2c39c5f985a074eb6c7a0a061ce02267b23c28be83d739d 19862 internal/refs/refs_find_32_32_sm80.ptx
-//kernelgen:output 9a9e8a91c3cf96a8e662663667801dc600bc781a643c4a5be00a871797ac9dcf 19862 internal/refs/refs_find_32_32_sm90.ptx
-//kernelgen:output 2007fa0ac66d27d2e3e66ae164416a500c60561f6f063778314f9a30ed5225d0 19876 internal/refs/refs_find_64_64_sm80.ptx
-//kernelgen:output 06870b9d24f2aa49ff713ebee0627eb4cc0b584b4facdf8d8419a10e2873b397 18810 internal/refs/refs_find_64_64_sm90.ptx
+//kernelgen:output 475e488543dd1c5aefa8cc06f83596f0a531b271aed806482346d11f269b3910 19862 internal/refs/refs_find_32_32_sm80.ptx
+//kernelgen:output cc17a51a79e79336108de9469b508fb0a44df15cffbb72f4cd6bf8b342e5f3bd 19862 internal/refs/refs_find_32_32_sm90.ptx
+//kernelgen:output b12f2f039d2a59699b38ec2e613f54590d14eb34e51002bf8911a8bfe112cb7a 19876 internal/refs/refs_find_64_64_sm80.ptx
+//kernelgen:output 30476a0bbb0a2cea4ba7a228fb8187618d26786a4b00618e3aa3080ba06781ad 18810 internal/refs/refs_find_64_64_sm90.ptx
 //kernelgen:output d7d956a1c81db33de70a008f7a5c146a24d993f63a7e4b5479c2ef36d1321738 1647 internal/refs/refs_find_params_gen.go
 
 //go:embed refs_find_32_32_sm80.ptx
