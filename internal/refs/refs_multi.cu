@@ -4,6 +4,7 @@
 
 using namespace weft;
 
+#include "each.cuh"
 #include "ops.cuh"
 
 constexpr int kBlock = 256;
@@ -48,3 +49,10 @@ WEFT_KERNEL(refs_multi_run, 1)(MultiParams p) {
   if (kind == kDeleteAll) op.value = V(removed);
   op.store(outcome);
 }
+
+struct EachParams {
+  slab::MultiRef<K, V> ref;
+  Pairs<K, V> to;
+};
+
+WEFT_KERNEL(refs_multi_each, 1)(EachParams p) { p.to.copy(p.ref); }

@@ -10,6 +10,13 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
+// eachParams is EachParams of C++.
+type eachParams struct {
+	_   structs.HostLayout
+	ref slab.Ref
+	to  pairs
+}
+
 // multiParams is MultiParams of C++.
 type multiParams struct {
 	_    structs.HostLayout
@@ -17,6 +24,13 @@ type multiParams struct {
 	ops  ops
 	sums device.Ptr
 }
+
+// eachParams has the layout of EachParams.
+var (
+	_ [128]byte = [unsafe.Sizeof(eachParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(eachParams{}.ref)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(eachParams{}.to)]byte{}
+)
 
 // multiParams has the layout of MultiParams.
 var (
@@ -35,6 +49,15 @@ var (
 	_ [24]byte = [unsafe.Offsetof(ops{}.outcomes)]byte{}
 	_ [32]byte = [unsafe.Offsetof(ops{}.n)]byte{}
 	_ [36]byte = [unsafe.Offsetof(ops{}.how)]byte{}
+)
+
+// pairs has the layout of Pairs.
+var (
+	_ [32]byte = [unsafe.Sizeof(pairs{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(pairs{}.keys)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(pairs{}.vals)]byte{}
+	_ [16]byte = [unsafe.Offsetof(pairs{}.count)]byte{}
+	_ [24]byte = [unsafe.Offsetof(pairs{}.room)]byte{}
 )
 
 // slab.Ref has the layout of weft::slab::MultiRef.

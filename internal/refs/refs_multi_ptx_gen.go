@@ -13,8 +13,9 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
+//kernelgen:input bb4e9bd4e16010747887a2bf526d24df37c05b606ecafee9ea04b0e59fd67310 801 internal/refs/each.cuh
 //kernelgen:input 56da49beefc2386e2fbf177b651f63a5eb28c10ca557520ecf14e80a08c918a8 3125 internal/refs/ops.cuh
-//kernelgen:input e2a274b8e322a1648c6bbde433cfa8118c0f6e180bb10829a5a750fb67c7d0eb 1860 internal/refs/refs_multi.cu
+//kernelgen:input c9e3f1770e0006a9aef484d596c71e5b92af00b0df398ad561cc35bf86a8b507 2019 internal/refs/refs_multi.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 95cb2a9b354ee8390b248931aa5f7fbf518878a1e2840fdbe47f993441225012 9399 kernels/include/weft/alloc.cuh
@@ -24,10 +25,10 @@ import (
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
-//kernelgen:input de928ff5cc6569c44b13f32885b5174f8db62934feea8249741490ca801c8db4 4365 kernels/include/weft/ref.cuh
+//kernelgen:input 03949d395b4a3a8de9f533fccd3cc98e6af7584b473dcd4f01fffca6ee528fe6 4673 kernels/include/weft/ref.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input fcddece4b94bb13ce032cb7a3a322aba52214d58f4e4042efd269c2f6f75c429 8680 kernels/include/weft/slab.cuh
-//kernelgen:input 9d6138d0a6067ac9c9aa11b484bc8afa19631c5ce6f4babebe4ecbf1b31f70a6 5614 kernels/include/weft/slab_alone.cuh
+//kernelgen:input e437294ce70717c6b8ddc65106615e064cffe29ae29b4508d804a4f3f8021810 9765 kernels/include/weft/slab.cuh
+//kernelgen:input dda055aef19aa4b1b4faae92cfb46c6241f1d9ce1279e8700bf3abde7c098274 6864 kernels/include/weft/slab_alone.cuh
 //kernelgen:input 6e34369c4bc2240ad79e2c06b3c65cbe23e68502ff1843085453d1e66e88a2ab 8162 kernels/include/weft/slab_change.cuh
 //kernelgen:input 962f7ceaec8b86c9a3934f9e4c1b058bf750a37b966031e3a2ac5e1c6bdc85b0 4376 kernels/include/weft/slab_find.cuh
 //kernelgen:input be15e1e2d1add39fd31c4fdc208338d11778d416c0387c698a928bd4cca7b895 4433 kernels/include/weft/slab_table.cuh
@@ -35,13 +36,13 @@ import (
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 7bb45e4fa1a3dc3c364d518ad8ab9047d08ec886e9270dd59148af8e94aa32e2 4446 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output d407afba982d7f499f19e70414294e9df61ab48d6a707acc75b61e72f9ff5a63 178874 internal/refs/refs_multi_32_32_sm80.ptx
-//kernelgen:output 12e32781d984bad137ba0c889a6017163485cd628cea2128c6092fa692f1c921 178874 internal/refs/refs_multi_32_32_sm90.ptx
-//kernelgen:output af05cafee0a4bf4b4b0e01830a38b6fe905509480000cb55a068f78b656d0bf6 179448 internal/refs/refs_multi_64_64_sm80.ptx
-//kernelgen:output 4a11aebb26cfc9969ef269f7956daed710ee8a237385bcf5fbaa96998a421d33 173478 internal/refs/refs_multi_64_64_sm90.ptx
-//kernelgen:output 5c98882520d2c3ee58801ac7db908a0295712baa5ecf14744331b4f395b5b198 175415 internal/refs/refs_multi_32_64_sm80.ptx
-//kernelgen:output 394f42d8e8ece3299cb4e20c26688c6383dc81154e4cd323808a698fb3bc1ac9 169620 internal/refs/refs_multi_32_64_sm90.ptx
-//kernelgen:output fe0c6e5579d37f8f5476bd9b6e695d191104ace4d5a218e9950e0cdcf6bf4bc4 1196 internal/refs/refs_multi_params_gen.go
+//kernelgen:output e31f53c234f69dd905bbea41e0763f41b78805a9fa71112d4a9462962f489416 183850 internal/refs/refs_multi_32_32_sm80.ptx
+//kernelgen:output 78b008212a5d707d0675e700faba8d415d54b9a2e14dd971be8ea0962ed5a6dd 183850 internal/refs/refs_multi_32_32_sm90.ptx
+//kernelgen:output 2d77128ddc1812bc3f07d9965e06f7bc271af59c082f7800666b0e82cc2e50c1 184156 internal/refs/refs_multi_64_64_sm80.ptx
+//kernelgen:output 858d1be9c4b8c4a21acda9f84806831f7b216f9abd893af0faec8203cef55366 178017 internal/refs/refs_multi_64_64_sm90.ptx
+//kernelgen:output 36ec82cf6f65ac21877a097cd90a2209e579ff58c0236a8176710c1b793a39b9 180152 internal/refs/refs_multi_32_64_sm80.ptx
+//kernelgen:output a441ab4c262d5e25fb1a1e5f9ddcbad91161915fbbf6e479cb3db48e939bbd8b 174188 internal/refs/refs_multi_32_64_sm90.ptx
+//kernelgen:output 342f8066cc2cf1848109ffd582c8ad848d73a32729861deb3056f705fdd32f81 1823 internal/refs/refs_multi_params_gen.go
 
 //go:embed refs_multi_32_32_sm80.ptx
 var refsMulti32x32SM80 string
@@ -93,24 +94,27 @@ var refsMultiImages = map[string]*device.Image{
 // refsMulti32x32Kernels are the entry points of refsMultiImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var refsMulti32x32Kernels = map[string]int{
-	"refs_multi_run_32_32": 144,
+	"refs_multi_each_32_32": 128,
+	"refs_multi_run_32_32":  144,
 }
 
 // refsMulti64x64Kernels are the entry points of refsMultiImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var refsMulti64x64Kernels = map[string]int{
-	"refs_multi_run_64_64": 144,
+	"refs_multi_each_64_64": 128,
+	"refs_multi_run_64_64":  144,
 }
 
 // refsMulti32x64Kernels are the entry points of refsMultiImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var refsMulti32x64Kernels = map[string]int{
-	"refs_multi_run_32_64": 144,
+	"refs_multi_each_32_64": 128,
+	"refs_multi_run_32_64":  144,
 }
 
 // refsMultiModule is refs_multi.cu, loaded on a device. Its methods launch the kernels.
 type refsMultiModule struct {
-	kernels [1]device.Kernel
+	kernels [2]device.Kernel
 }
 
 // loadRefsMulti loads one of refsMultiImages on a device, by its pair of widths. The error is
@@ -125,7 +129,7 @@ func loadRefsMulti(dev device.Device, widths string) (*refsMultiModule, error) {
 		return nil, err
 	}
 	var m refsMultiModule
-	for i, name := range [...]string{"refs_multi_run"} {
+	for i, name := range [...]string{"refs_multi_each", "refs_multi_run"} {
 		if m.kernels[i], err = loaded.Kernel(name + "_" + widths); err != nil {
 			return nil, err
 		}
@@ -133,7 +137,12 @@ func loadRefsMulti(dev device.Device, widths string) (*refsMultiModule, error) {
 	return &m, nil
 }
 
+// Each launches kernel refs_multi_each of the pair of widths.
+func (m *refsMultiModule) Each(s *device.Stream, grid, block device.Dim, params *eachParams) error {
+	return device.Launch(s, m.kernels[0], grid, block, params)
+}
+
 // Run launches kernel refs_multi_run of the pair of widths.
 func (m *refsMultiModule) Run(s *device.Stream, grid, block device.Dim, params *multiParams) error {
-	return device.Launch(s, m.kernels[0], grid, block, params)
+	return device.Launch(s, m.kernels[1], grid, block, params)
 }

@@ -57,6 +57,15 @@ struct Ref {
     return hit;
   }
 
+  // for_each calls f(key, value), f(key) of a set, for all pairs of one of so many parts
+  // that the table is cut into: with thread_index() and threads_in_grid() a launch goes
+  // through all of it. Pairs that come or go meanwhile are seen or not.
+  template <class F>
+  __device__ __forceinline__ void for_each(uint64_t part, uint64_t parts, F f) const {
+    terms.check(T::kShape);
+    for_each_alone<S>(table, part, parts, [&](typename S::Key key, typename S::Key value) { T::give(f, key, value); });
+  }
+
   // ---- changes, of Update ----
 
   // insert inserts a key that is absent. If it is present, *held gets its value,

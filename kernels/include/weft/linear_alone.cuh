@@ -35,6 +35,21 @@ __device__ __forceinline__ bool find_alone(const Table& t, typename S::Key wante
   return false;
 }
 
+// for_each_alone calls f(key, value) for the pairs of one of so many parts of the table.
+template <class S, class F>
+__device__ __forceinline__ void for_each_alone(const Table& t, uint64_t part, uint64_t parts, F f) {
+  using Word = typename S::Word;
+  constexpr uint32_t per_line = kLineBytes / sizeof(Word);
+  const uint64_t slots = (uint64_t(t.nlines) + 1) * per_line;
+#pragma unroll 1
+  for (uint64_t s = part; s < slots;) {
+    const Word w = load_relaxed(reinterpret_cast<const Word*>(t.lines) + s);
+    if (S::kTwoStep && S::key(w) == S::kPending) continue;  // it is about to show a pair
+    if (S::key(w) < S::kPending) f(s / per_line == t.nlines ? ~S::key(w) : S::key(w), S::value(w));
+    s += parts;
+  }
+}
+
 // change_alone runs an operation; see change. Dead slots of other keys are left
 // alone, so the first empty slot of a path is the only free one.
 template <class S, class V, class Counts>

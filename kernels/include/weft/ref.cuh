@@ -111,6 +111,12 @@ struct Types {
   __device__ static Operation<S> operation(bool there, uint32_t kind, K k, Value v) {
     return {there, kind, key(k), typename S::Key(As<V>::bits(v))};
   }
+  // give calls f(key, value) of a user, f(key) of a set, for a pair as a table holds it.
+  template <class F>
+  __device__ static __forceinline__ void give(F& f, typename S::Key k, typename S::Key v) {
+    if constexpr (As<V>::kBytes == 0) f(As<K>::from(k));
+    else f(As<K>::from(k), As<V>::from(v));
+  }
 };
 
 }  // namespace weft

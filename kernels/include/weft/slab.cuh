@@ -88,6 +88,15 @@ struct Ref {
     return access().find_warp(there, key, value);
   }
 
+  // for_each calls f(key, value), f(key) of a set, for all pairs of one of so many parts
+  // that the table is cut into: with thread_index() and threads_in_grid() a launch goes
+  // through all of it. Pairs that come or go meanwhile are seen or not.
+  template <class F>
+  __device__ __forceinline__ void for_each(uint64_t part, uint64_t parts, F f) const {
+    terms.check(T::kShape);
+    for_each_alone<S>(table, part, parts, [&](typename S::Key key, typename S::Key value) { T::give(f, key, value); });
+  }
+
   // ---- changes, of Update ----
 
   // insert inserts a key that is absent. If it is present, *held gets its value,
@@ -118,6 +127,8 @@ struct Ref {
   }
 
  private:
+  using T = Types<K, V, false>;
+  using S = typename T::S;
   __device__ __forceinline__ Access<K, V, false> access() const { return {table, terms}; }
 };
 
@@ -161,6 +172,15 @@ struct MultiRef {
           return 0u;
         },
         [](uint32_t) {});
+  }
+
+  // for_each calls f(key, value), f(key) of a set, for all pairs of one of so many parts
+  // that the table is cut into: with thread_index() and threads_in_grid() a launch goes
+  // through all of it. Pairs that come or go meanwhile are seen or not.
+  template <class F>
+  __device__ __forceinline__ void for_each(uint64_t part, uint64_t parts, F f) const {
+    terms.check(T::kShape);
+    for_each_alone<S>(table, part, parts, [&](typename S::Key key, typename S::Key value) { T::give(f, key, value); });
   }
 
   // ---- changes, of Update ----

@@ -60,6 +60,41 @@ __device__ __forceinline__ void for_each_alone(const Table& t, typename S::Key w
   }
 }
 
+// for_each_alone calls f(key, value) for the pairs of one of so many parts of the table,
+// those of a key in their order.
+template <class S, class F>
+__device__ __forceinline__ void for_each_alone(const Table& t, uint64_t part, uint64_t parts, F f) {
+  Part<S> read;
+#pragma unroll 1
+  for (uint64_t bucket = part; bucket <= t.buckets; bucket += parts) {
+    bool empty = false;
+#pragma unroll 1
+    for (uint32_t at = kNoUnit, n = 0; !empty;) {
+      read.load(t.slab(uint32_t(bucket), at), n);
+      bool pending = false;
+      uint32_t live = 0;
+      read.each([&](int v, int j, typename S::Word w) {
+        empty |= S::key(w) == S::kEmpty;
+        pending |= S::kTwoStep && S::key(w) == S::kPending;
+        if (S::key(w) < S::kNone) live |= 1u << (v * read.kSlots + j);
+      });
+      if (pending) {  // it is about to show a pair
+        empty = false;
+        continue;
+      }
+#pragma unroll 1
+      for (; live != 0; live &= live - 1) {
+        const typename S::Word w = read.word(lowest(live));
+        f(original<S>(t, S::key(w), uint32_t(bucket)), S::value(w));
+      }
+      if (++n < read.kParts) continue;
+      n = 0, at = read.link.next;
+      if (at == kNoUnit) break;
+      t.alloc.meet(at, 1u << lane_index());
+    }
+  }
+}
+
 // find_alone looks up a key: of several pairs, the least recent counts.
 template <class S>
 __device__ __forceinline__ bool find_alone(const Table& t, typename S::Key wanted, typename S::Key& value) {
