@@ -15,13 +15,6 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// pairs is Pairs of C++.
-type pairs struct {
-	keys, vals, count device.Ptr
-	room              uint32
-	_                 uint32
-}
-
 // copier is a table, its kernel that copies all pairs, and how its parameters are made.
 type copier[K, V uint32 | uint64, R, P any] struct {
 	table interface {

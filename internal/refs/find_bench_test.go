@@ -16,12 +16,6 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// lookups is Lookups of C++.
-type lookups struct {
-	keys, vals device.Ptr
-	n          uint64
-}
-
 // viewable is a map whose View gives a Ref of type R.
 type viewable[K uint32 | uint64, R any] interface {
 	PutOn(s *device.Stream, keys, vals device.Slice[K], inserted ...device.Slice[uint64]) error
