@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -47,7 +48,7 @@ func (x copier[K, V, R, P]) run(t *testing.T, dev device.Device, k device.Kernel
 	count := must[device.Slice[uint32]](t)(device.Make[uint32](dev, 1))
 	to := pairs{keys: keys.Ptr(), vals: vals.Ptr(), count: count.Ptr(), room: uint32(n)}
 	for _, shape := range [][2]int{{1, 1}, {1, 32}, {3, 40}, {5, 256}} {
-		check(t, s.Fill(count.Ptr(), 0, 1))
+		check(t, errors.Join(s.Fill(count.Ptr(), 0, 1), s.Fill(vals.Ptr(), 0, n*int(unsafe.Sizeof(V(0)))/4))) // sets have no values
 		check(t, x.table.View(t.Context(), s, func(r R) error {
 			p := x.params(r, to)
 			return device.Launch(s, k, device.Dim{X: shape[0]}, device.Dim{X: shape[1]}, &p)
