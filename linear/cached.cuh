@@ -1,8 +1,8 @@
 // Batches on tables that lie in the L2 cache, where instructions and waiting for the
 // slowest cost more than reads. A lane looks for its key by itself, a sector at a time.
 // What is not decided then waits until the warp has 32 of it, and goes on by another
-// sector; so no lane is idle while others have far to go. Tiles see to the last and to
-// what needs them.
+// sector; so no lane is idle while others have far to go. Tiles finish the last operations,
+// and those that a lane cannot decide.
 #pragma once
 
 #include "change.cuh"
@@ -45,7 +45,7 @@ __device__ __forceinline__ void strides(const Table& t, uint64_t n, Begin begin,
       }
     }
     const Path path{locate<S>(t, key)};
-    Progress progress = step(Sector<S>(typename Sector<S>::Pairs{}, t, path, ordinal), there, number, key, value);
+    Progress progress = step(Sector<S>(typename Sector<S>::ByTwoLanes{}, t, path, ordinal), there, number, key, value);
     if (++ordinal == path.steps(t, 1) || progress == kHard) ordinal = kSteps;
     left.push(there && progress != kDecided, number, ordinal, key, value);
   }

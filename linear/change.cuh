@@ -14,9 +14,9 @@ enum Progress {
   kHard,     // a tile should see to it: a dead slot is free, one is pending, or somebody was faster
 };
 
-// enter puts a pair into the first slot from an empty one on that is still free. Of those
-// before, each compare-and-swap tells who has taken it: where a table is empty, many come
-// to a sector at once, and who reads it anew each time comes late each time.
+// enter puts a pair into the first slot from an empty one on that is still free; of those
+// before, each compare-and-swap tells who has taken it. In an empty table many lanes insert
+// into one sector, and one that reads it again after each swap it has lost loses again.
 template <class S>
 __device__ __forceinline__ Progress enter(const Sector<S>& sector, int slot, typename S::Key key, typename S::Key value) {
 #pragma unroll 1
@@ -73,9 +73,9 @@ __device__ __forceinline__ void alone(const Table& t, uint32_t flags, Operation<
   if (op.there && attempt<S, V>(Sector<S>(t, {locate<S>(t, op.key)}, 0), flags, op) == kDecided) op.there = false;
 }
 
-// change_all is change, by lanes first where that is faster: the host then chooses
-// wide tiles, since what lanes leave over lies far from home. It is dealt out to the
-// tiles evenly.
+// change_all is change for batches that mix operations or combine values, by lanes first
+// in cached tables: the host then chooses wide tiles, since what lanes leave over lies far
+// from home. It is dealt out to the tiles evenly.
 template <class S, int Lanes, int Pieces, class V = void>
 __device__ __forceinline__ void change_all(const Table& t, uint32_t flags, Operation<S>& op) {
   const bool there = op.there, cached = Lanes == kWideLanes && (flags & kCached);

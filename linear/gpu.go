@@ -130,7 +130,7 @@ func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits devi
 		kernel, lanes = k.getWide, wideLanes
 	}
 	lookup, grid := gpu.LookupOf(b, hits, lanes)
-	if lookup.Spread == 0 && k.cached(p) && b.N <= math.MaxUint32 {
+	if lookup.Spread == 0 && k.cached(p) && uint64(b.N) <= math.MaxUint32 {
 		kernel, grid = k.getCached, gpu.Resident(s.Device(), b.N, getCachedBlocks)
 	}
 	return device.Launch(s, kernel, grid, gpu.Block, &getParams{table: refOf(p), lookup: lookup})
@@ -145,7 +145,7 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 	}
 	cached, wide := k.cached(p), k.share(p) > limit
 	if cached {
-		wide = true // what lanes leave over lies far from home
+		wide = true // for mixed batches: what lanes leave over lies far from home
 		params.changes.Flags |= gpu.Cached
 	}
 	change, grid := k.change, gpu.Grid(c.N)

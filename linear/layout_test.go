@@ -27,7 +27,9 @@ func TestConstantsAreTwins(t *testing.T) {
 			"kMulti": int(batch.Multi), "kSigned": int(batch.Signed), "kFloat": int(batch.Float), "kCached": gpu.Cached,
 		},
 		"../kernels/include/weft/gather.cuh": {"kWindow": gpu.GatherRows},
-		"tuning.cuh":                         {"kBlock": gpu.BlockThreads},
+		"tuning.cuh": {
+			"kBlock": gpu.BlockThreads, "kGetCachedBlocks": getCachedBlocks, "kChangeCachedBlocks": changeCachedBlocks,
+		},
 	})
 }
 

@@ -21,7 +21,7 @@ import (
 //kernelgen:input 132e2d4399c0a34a22537d522baef89df23cec01c04d6a0755bff73dbb374809 8409 kernels/include/weft/gather.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 647c2ef4d1c7f0090c766de510ad5902020582d6c6d809e501fe60043a0eb964 5519 kernels/include/weft/linear_change.cuh
-//kernelgen:input a66e9b60c526d30a7071582029dad0bbd91704f1e8cd82d9fa5ce8ace41181aa 5823 kernels/include/weft/linear_table.cuh
+//kernelgen:input 3145105d12e524e9ce84bb0bf25f6b15a5d143b097eabb8e939788c06d31c435 5850 kernels/include/weft/linear_table.cuh
 //kernelgen:input 84ebb2fa5b0907d2c550fc5b04484d1b6e2791f334faac0401b47d3f10decb65 9326 kernels/include/weft/mixed.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
@@ -32,10 +32,10 @@ import (
 //kernelgen:input 12d80c1067fe90ab38ebffb5ff90ebcef9cbad6b82a58d80c135aa1de8566166 4061 kernels/include/weft/unite.cuh
 //kernelgen:input 7bb45e4fa1a3dc3c364d518ad8ab9047d08ec886e9270dd59148af8e94aa32e2 4446 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:input 8a51b28a68d2a8a3f631206ab6700f667426d0beca7b3f342e750c120a78a9d7 4883 linear/change.cuh
+//kernelgen:input 454c5ba035c183b1fb64c3d281c939e1d923af16b630f8f61d6bd2eeb6eccd47 4942 linear/change.cuh
 //kernelgen:input d039bab454b4f55c5cae92c1d1396a8421c56b2f1fcf4de368bb5fb6f68f76cd 974 linear/layout.cuh
 //kernelgen:input 74bfe830a5779d9dec0bb1b565312241684d9ef3376a1c8bda9e8435e6015e1e 2160 linear/linear_mixed.cu
-//kernelgen:input 936868a442d766a0db76b2a998b0728f09a66f675c7859c11d05d0dc94a844da 1270 linear/tuning.cuh
+//kernelgen:input 1a93e7c4e8ae94d3f7b1d12e03600bc7d13bdc07fb4b105150348381ff0957d7 1284 linear/tuning.cuh
 //kernelgen:output 9aeae038848fe959bdc1877934c75d340608cb0d81f897d15a1d3dc664e585a2 272873 linear/linear_mixed_32_32_sm80.ptx
 //kernelgen:output 21138cbcb86665a858c3634bec13de1864ff56f0a221da9ad237654bd30bd7fd 272873 linear/linear_mixed_32_32_sm90.ptx
 //kernelgen:output c0263e1cd1cd579f25c548560ef02ff4133479b8ed552c9c265f3de6fe169724 286550 linear/linear_mixed_32_64_sm80.ptx

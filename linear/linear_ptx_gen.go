@@ -19,10 +19,10 @@ import (
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input 13530cd9e27a80bdf9b4790d70ec62a94e124a6b59860c4028da48a9139c841b 2079 kernels/include/weft/leftover.cuh
+//kernelgen:input 3439d26d7b8489212c8e9a01274ecd57745bcb9775658628bb0c9d3c428bbe1b 2080 kernels/include/weft/leftover.cuh
 //kernelgen:input 647c2ef4d1c7f0090c766de510ad5902020582d6c6d809e501fe60043a0eb964 5519 kernels/include/weft/linear_change.cuh
 //kernelgen:input 2beb90e8259be32af607876d6c3ffe161f1727ff6fa77acb401c7e9474fd4a34 2080 kernels/include/weft/linear_find.cuh
-//kernelgen:input a66e9b60c526d30a7071582029dad0bbd91704f1e8cd82d9fa5ce8ace41181aa 5823 kernels/include/weft/linear_table.cuh
+//kernelgen:input 3145105d12e524e9ce84bb0bf25f6b15a5d143b097eabb8e939788c06d31c435 5850 kernels/include/weft/linear_table.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
@@ -31,11 +31,11 @@ import (
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 7bb45e4fa1a3dc3c364d518ad8ab9047d08ec886e9270dd59148af8e94aa32e2 4446 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:input 265c188b0ba9f08783c7c021c9c33bcf567a675aa96d244cdf022943ea57eb51 5537 linear/cached.cuh
-//kernelgen:input 8a51b28a68d2a8a3f631206ab6700f667426d0beca7b3f342e750c120a78a9d7 4883 linear/change.cuh
+//kernelgen:input e1f360083c4885b417b10fdf939d4a9cd87f4d5b70049a5ebe8f8d5807ecdcfc 5567 linear/cached.cuh
+//kernelgen:input 454c5ba035c183b1fb64c3d281c939e1d923af16b630f8f61d6bd2eeb6eccd47 4942 linear/change.cuh
 //kernelgen:input d039bab454b4f55c5cae92c1d1396a8421c56b2f1fcf4de368bb5fb6f68f76cd 974 linear/layout.cuh
 //kernelgen:input 601b7a2db57a361300f737069843dc458ff5e17688d379fb4ca40941954cc8c2 9522 linear/linear.cu
-//kernelgen:input 936868a442d766a0db76b2a998b0728f09a66f675c7859c11d05d0dc94a844da 1270 linear/tuning.cuh
+//kernelgen:input 1a93e7c4e8ae94d3f7b1d12e03600bc7d13bdc07fb4b105150348381ff0957d7 1284 linear/tuning.cuh
 //kernelgen:output 7099fa68754044a35777ed2270bddc36bc3cc0311e836511b1e6bb28c5d51760 145463 linear/linear_32_32_sm80.ptx
 //kernelgen:output 2a3a927e6b2a8b2a11d41117b4a4944d6e2ab571dbd5f0437d61586f3e31c97f 145463 linear/linear_32_32_sm90.ptx
 //kernelgen:output d0d92372b996ad5ea0ad7aaa1c6580718d844d483b306fb8f5a93addea5ea883 150521 linear/linear_32_64_sm80.ptx

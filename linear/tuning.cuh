@@ -19,7 +19,8 @@ constexpr int kGetBlocks = 8;
 constexpr int kChangeBlocks = 4;
 
 // Those of batches on cached tables, where a launch has just so many (gpu.go).
-constexpr int kGetCachedBlocks = 4, kChangeCachedBlocks = 4;
+constexpr int kGetCachedBlocks = 4;
+constexpr int kChangeCachedBlocks = 4;
 
 // Of mixed batches by sectors, as many as of other changes fit by themselves: left
 // alone the compiler takes a few registers more, for one block less.

@@ -227,6 +227,7 @@ func (e *Engine) changeHost(ctx context.Context, b *batch.Batch) (done int, fail
 	// What has been run has been run, whatever has become of the context.
 	switch ctx := context.WithoutCancel(ctx); {
 	case err == nil:
+		e.allDone() // what the last piece brings back comes behind all of them
 		n := e.know(c)
 		failed, err = e.listFailed(ctx, x, n)
 	case done > 0:
@@ -366,11 +367,11 @@ func (e *Engine) Counters(ctx context.Context) (core.Counters, error) {
 func (e *Engine) Do(ctx context.Context, submit func(*device.Stream) error) error {
 	e.stale = true
 	err := e.Submit(e.Stream, func() error { return submit(e.Stream) })
-	over := e.Stream.Sync(context.WithoutCancel(ctx))
-	if over == nil {
-		e.Over()
+	waited := e.Stream.Sync(context.WithoutCancel(ctx))
+	if err == nil && waited == nil {
+		e.allDone()
 	}
-	return errors.Join(err, over)
+	return errors.Join(err, waited)
 }
 
 // Alone does it while no reader is at work, and none comes.

@@ -365,3 +365,53 @@ func TestAdd(t *testing.T) {
 		}
 	}
 }
+
+// A change on another stream waits for the one before, unless that has been waited for:
+// not where waiting for it has failed.
+func TestChangesWait(t *testing.T) {
+	dev := simulated(t)
+	e, _ := openEngine(t, dev)
+	submit := func(*device.Stream) error { return nil }
+	var streams [2]*device.Stream
+	for i := range streams {
+		s, err := dev.NewStream()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		streams[i] = s
+	}
+	change := func(s *device.Stream) { // that nobody has waited for
+		t.Helper()
+		if err := e.SubmitVisible(s, func() error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waits := func(s *device.Stream) bool {
+		t.Helper()
+		fired := devicetest.FailNext(dev, devicetest.OpWait)
+		err := e.SubmitVisible(s, func() error { return nil })
+		devicetest.Heal(dev)
+		if fired() != errors.Is(err, device.ErrMemory) {
+			t.Fatal(err)
+		}
+		return fired()
+	}
+	change(streams[0])
+	if waits(streams[0]) || !waits(streams[1]) {
+		t.Error("a change does not wait for the one before just on another stream")
+	}
+	if err := e.Do(t.Context(), submit); err != nil {
+		t.Fatal(err)
+	}
+	if waits(streams[1]) {
+		t.Error("a change waits for what has been waited for")
+	}
+	devicetest.FailNext(dev, devicetest.OpWait)
+	if err := e.Do(t.Context(), submit); !errors.Is(err, device.ErrMemory) {
+		t.Fatal(err)
+	}
+	if !waits(streams[0]) {
+		t.Error("a change does not wait for one that nobody has waited for")
+	}
+}

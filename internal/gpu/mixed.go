@@ -21,7 +21,7 @@ func (k *MixedKernels) Entries(suffix string, w batch.Widths) []Entry {
 	return entries
 }
 
-// Submit launches a change by the kernels of a structure, in a grid of its own: of a mixed batch the
+// Submit launches a change by the kernels of a structure; grid is for batches of one kind: of a mixed batch the
 // reductions behind the rest. mix loads what that takes.
 func (c *Change) Submit(dev device.Device, w batch.Widths, change device.Kernel, grid device.Dim,
 	mix func() (*MixedKernels, error), launch func(k device.Kernel, grid device.Dim) error) error {

@@ -27,7 +27,7 @@ type Queue struct {
 
 	changed *device.Event                // recorded behind those
 	last    atomic.Pointer[device.Event] // the one of the two behind the last change
-	stream  *device.Stream               // that runs it; nil: it is over
+	stream  *device.Stream               // that runs it; nil: it has been waited for
 
 	control device.Slice[uint32] // see the words below
 }
@@ -126,9 +126,9 @@ func (q *Queue) submit(s *device.Stream, behind *device.Event, launch func() err
 	return launch()
 }
 
-// Over tells that all changes submitted so far are over: later ones have nothing to
-// wait for.
-func (q *Queue) Over() { q.stream = nil }
+// allDone tells that all changes submitted so far have been waited for: later ones need
+// not wait for them again.
+func (q *Queue) allDone() { q.stream = nil }
 
 // Word is the address of a word.
 func (q *Queue) Word(i int) device.Ptr { return q.control.Ptr() + device.Ptr(4*i) }

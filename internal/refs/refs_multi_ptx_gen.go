@@ -27,7 +27,7 @@ import (
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 03949d395b4a3a8de9f533fccd3cc98e6af7584b473dcd4f01fffca6ee528fe6 4673 kernels/include/weft/ref.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input e437294ce70717c6b8ddc65106615e064cffe29ae29b4508d804a4f3f8021810 9765 kernels/include/weft/slab.cuh
+//kernelgen:input 480d0ac8113192202155b6a6aa00fbc58b952c2dd8a323e834d5c680228f8a3b 9949 kernels/include/weft/slab.cuh
 //kernelgen:input dda055aef19aa4b1b4faae92cfb46c6241f1d9ce1279e8700bf3abde7c098274 6864 kernels/include/weft/slab_alone.cuh
 //kernelgen:input 6e34369c4bc2240ad79e2c06b3c65cbe23e68502ff1843085453d1e66e88a2ab 8162 kernels/include/weft/slab_change.cuh
 //kernelgen:input 962f7ceaec8b86c9a3934f9e4c1b058bf750a37b966031e3a2ac5e1c6bdc85b0 4376 kernels/include/weft/slab_find.cuh

@@ -24,7 +24,7 @@ struct Leftovers {
 
   __device__ __forceinline__ explicit Leftovers(Place* of_block) : place(of_block[thread_in_block() / kWarp]) {}
 
-  // push takes the operations of those lanes that have one. There are less than
+  // push takes the operations of those lanes that have one. There are fewer than
   // kWarp before.
   __device__ __forceinline__ void push(bool has, uint32_t i, uint32_t step, Key key, Key value) {
     uint32_t votes = ballot(kAll, has), at = n + popcount(votes & ((1u << lane_index()) - 1));

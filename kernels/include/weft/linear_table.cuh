@@ -91,19 +91,19 @@ struct Sector {
     piece[0].whole = load_relaxed(place), piece[1].whole = load_relaxed(place + 1);
   }
 
-  // Pairs reads a sector for each lane of a warp, and each pair of lanes both halves of
-  // either's at once: so the memory sees one access to a sector, not two. All lanes
-  // take part, with any sector.
-  struct Pairs {};
-  __device__ __forceinline__ Sector(Pairs, const Table& t, Path path, uint32_t ordinal)
+  // ByTwoLanes reads a sector for each lane of a warp, a half of it by each of two lanes
+  // at once: so the memory sees one access to a sector, not two. All lanes take part, with
+  // any sector.
+  struct ByTwoLanes {};
+  __device__ __forceinline__ Sector(ByTwoLanes, const Table& t, Path path, uint32_t ordinal)
       : place(t.lines + path.piece(t, ordinal, 0)) {
     const uint32_t odd = lane_index() % 2;
     auto others = reinterpret_cast<Word128*>(shuffle_xor(kAll, uint64_t(place), 1));
-    Word128 even = load_relaxed((odd ? others : place) + odd);  // a half of what the even lane reads
-    Word128 uneven = load_relaxed((odd ? place : others) + odd);
-    Word128 got{shuffle_xor(kAll, odd ? even.x : uneven.x, 1), shuffle_xor(kAll, odd ? even.y : uneven.y, 1)};
-    piece[0].whole = {odd ? got.x : even.x, odd ? got.y : even.y};
-    piece[1].whole = {odd ? uneven.x : got.x, odd ? uneven.y : got.y};
+    Word128 of_even = load_relaxed((odd ? others : place) + odd);  // this lane's half of the even lane's sector
+    Word128 of_odd = load_relaxed((odd ? place : others) + odd);
+    Word128 got{shuffle_xor(kAll, odd ? of_even.x : of_odd.x, 1), shuffle_xor(kAll, odd ? of_even.y : of_odd.y, 1)};
+    piece[0].whole = {odd ? got.x : of_even.x, odd ? got.y : of_even.y};
+    piece[1].whole = {odd ? of_odd.x : got.x, odd ? of_odd.y : got.y};
   }
 
   __device__ __forceinline__ Word* at(int slot) const { return reinterpret_cast<Word*>(place) + slot; }
@@ -129,9 +129,9 @@ constexpr int kNarrowLanes = 2, kNarrowPieces = 1;
 // Eight lanes of one piece were never better.
 constexpr int kWideLanes = 4, kWidePieces = 2;
 
-// Sectors that a lane reads by itself in a lookup before tiles go on, where a table lies
-// in the L2 cache: instructions cost more than reads there. With four, lookups at load 0.8
-// were a fifth slower; with one, those of 2^16 keys at load 0.5.
+// Sectors that a lane reads by itself in a Ref's find_warp before tiles go on, where a table
+// lies in the L2 cache. Measured in batches: with four, lookups of 2^20 keys at load 0.8 were
+// a fifth slower; with one, those of 2^16 keys at load 0.5.
 constexpr uint32_t kFindAlone = 2;
 
 }  // namespace weft::linear

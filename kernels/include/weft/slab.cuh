@@ -90,7 +90,8 @@ struct Ref {
 
   // for_each calls f(key, value), f(key) of a set, for all pairs of one of so many parts
   // that the table is cut into: with thread_index() and threads_in_grid() a launch goes
-  // through all of it. Pairs that come or go meanwhile are seen or not.
+  // through all of it. Pairs that come or go meanwhile are seen or not, and a key that is
+  // erased and inserted again may be seen twice. Lanes diverge within f.
   template <class F>
   __device__ __forceinline__ void for_each(uint64_t part, uint64_t parts, F f) const {
     terms.check(T::kShape);
@@ -176,7 +177,8 @@ struct MultiRef {
 
   // for_each calls f(key, value), f(key) of a set, for all pairs of one of so many parts
   // that the table is cut into: with thread_index() and threads_in_grid() a launch goes
-  // through all of it. Pairs that come or go meanwhile are seen or not.
+  // through all of it. Pairs that come or go meanwhile are seen or not, and a key that is
+  // erased and inserted again may be seen twice. Lanes diverge within f.
   template <class F>
   __device__ __forceinline__ void for_each(uint64_t part, uint64_t parts, F f) const {
     terms.check(T::kShape);
