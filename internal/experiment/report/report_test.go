@@ -107,6 +107,23 @@ func TestTableOfSizes(t *testing.T) {
 	}
 }
 
+// Beside the rate of a call alone stands that behind other work.
+func TestTableOfABusyDevice(t *testing.T) {
+	res := &experiment.Result{Experiment: "sizes", Title: "Sizes", Device: "Test GPU", Limits: map[string]float64{"cas64@1MiB": 7e10}}
+	for _, n := range []int{1024, 4096} {
+		res.Rows = append(res.Rows,
+			experiment.Row{Structure: "linear", Op: "insert", KeyBits: 32, ValueBits: 32, N: n, Load: .5, OpsPerS: 7e9, LimitShare: .1, Limit: "cas64@1MiB", BusyOpsPerS: figure(1.4e10)},
+			experiment.Row{Structure: "linear", Op: "put_registered", KeyBits: 32, ValueBits: 32, N: n, Load: .5, OpsPerS: 1e9, Limit: "host_put"})
+	}
+	var text gobytes.Buffer
+	if err := Write(&text, []*experiment.Result{res}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "7.00 G/s  10 %  busy 14.0 G  1.00 G/s   0 %"; !strings.Contains(text.String(), want) {
+		t.Errorf("the text lacks %q:\n%s", want, text.String())
+	}
+}
+
 func TestNumbers(t *testing.T) {
 	for x, want := range map[float64]string{
 		0: "0", .4774: "0.477", .00012345: "0.0001", 1: "1.00", 12.345: "12.3", 999: "999", 999.6: "1.00 k", 36.43e9: "36.4 G", 4.273e12: "4.27 T", 5.13e15: "5130 T",

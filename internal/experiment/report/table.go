@@ -187,6 +187,7 @@ func pivot(rows []experiment.Row, ops []string, bySize bool) Table {
 		first[i], _ = cell(k, ops[0])
 	}
 	compared := slices.ContainsFunc(rows, func(r experiment.Row) bool { return r.Speedup != nil })
+	busy := slices.ContainsFunc(rows, func(r experiment.Row) bool { return r.BusyOpsPerS != nil })
 	columns := []column{structureColumn, widthColumn}
 	if bySize {
 		columns = append(columns, sizeColumn)
@@ -204,6 +205,12 @@ func pivot(rows []experiment.Row, ops []string, bySize bool) Table {
 				s += fmt.Sprintf(" %7s", digits(*r.Speedup)+"x")
 			case compared: // lines up with the others
 				s += fmt.Sprintf(" %7s", "")
+			}
+			switch {
+			case r.BusyOpsPerS != nil:
+				s += fmt.Sprintf(" %12s", "busy "+rate(*r.BusyOpsPerS))
+			case busy:
+				s += fmt.Sprintf(" %12s", "")
 			}
 			return s
 		}})
