@@ -24,10 +24,10 @@ const (
 	wideChange          = 0.5
 
 	narrowLanes, wideLanes = 2, 4 // tuning.cuh
+	warpThreads            = 32
 
 	// Blocks on a multiprocessor that stride over a batch (tuning.cuh).
 	getCachedBlocks, changeCachedBlocks = 4, 4
-	warpThreads                         = 32
 )
 
 // gpuEngine runs the kernels of linear.cu.

@@ -19,8 +19,8 @@ var linearExperiment = Experiment{
 Then keys that are there (get_hit), keys that aren't (get_miss) and half of each (get_half) are looked up, and all
 keys are deleted. mixed is one batch of half lookups, a quarter insertions of new keys and a quarter deletions, half
 as many as keys, that ends with the load given; mixed_20 has 20 % updates, and half of its lookups miss.
-insert leaves open which of equal keys in a batch wins, as other GPU
-tables do; insert_ordered, on a GPU, is the default of the library and lets the last one win.`,
+insert leaves open which of equal keys in a batch wins, as other GPU tables do; insert_ordered, on a GPU, is the
+default of the library and lets the last one win.`,
 	run:   runLinear,
 	plots: plotLinear,
 }

@@ -21,8 +21,9 @@ func (k *MixedKernels) Entries(suffix string, w batch.Widths) []Entry {
 	return entries
 }
 
-// Submit launches a change by the kernels of a structure; grid is for batches of one kind: of a mixed batch the
-// reductions behind the rest. mix loads what that takes.
+// Submit launches a change by the kernels of a structure: change, in a grid, if the
+// batch is of one kind and combines nothing; and else what mix loads, of a mixed batch
+// the reductions behind the rest.
 func (c *Change) Submit(dev device.Device, w batch.Widths, change device.Kernel, grid device.Dim,
 	mix func() (*MixedKernels, error), launch func(k device.Kernel, grid device.Dim) error) error {
 	if !c.Combines() {

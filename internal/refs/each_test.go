@@ -84,15 +84,16 @@ func eachMap[K, V uint32 | uint64](t *testing.T, dev device.Device) {
 	l := must[*linear.Map[K, V]](t)(linear.New[K, V](dev, nil))
 	must[int](t)(l.Put(ctx, keys, vals))
 	must[int](t)(l.Delete(ctx, gone, nil))
-	copier[K, V, linear.Ref, eachLinearParams]{l, l.All(), func(r linear.Ref, to pairs) eachLinearParams {
-		return eachLinearParams{ref: r, to: to}
-	}}.run(t, dev, kernel(t, dev, refsEachImages, w, "linear"))
+	copier[K, V, linear.Ref, eachLinearParams]{l, l.All(), linearEach}.run(t, dev, kernel(t, dev, refsEachImages, w, "linear"))
 	s := must[*slab.Map[K, V]](t)(slab.New[K, V](dev, &slab.Options{Buckets: 7})) // long chains
 	must[int](t)(s.Put(ctx, keys, vals))
 	must[int](t)(s.Delete(ctx, gone, nil))
 	copier[K, V, slab.Ref, eachSlabParams]{s, s.All(), slabEach}.run(t, dev, kernel(t, dev, refsEachImages, w, "slab"))
 }
 
+func linearEach(r linear.Ref, to pairs) eachLinearParams {
+	return eachLinearParams{ref: r, to: to}
+}
 func slabEach(r slab.Ref, to pairs) eachSlabParams { return eachSlabParams{ref: r, to: to} }
 
 func eachSet[K uint32 | uint64](t *testing.T, dev device.Device) {
@@ -110,9 +111,7 @@ func eachSet[K uint32 | uint64](t *testing.T, dev device.Device) {
 	l := must[*linear.Set[K]](t)(linear.NewSet[K](dev, nil))
 	must[int](t)(l.Add(ctx, keys, nil))
 	must[int](t)(l.Delete(ctx, gone, nil))
-	copier[K, K, linear.Ref, eachLinearParams]{l, with(l.All()), func(r linear.Ref, to pairs) eachLinearParams {
-		return eachLinearParams{ref: r, to: to}
-	}}.run(t, dev, kernel(t, dev, refsEachImages, w, "linear"))
+	copier[K, K, linear.Ref, eachLinearParams]{l, with(l.All()), linearEach}.run(t, dev, kernel(t, dev, refsEachImages, w, "linear"))
 	s := must[*slab.Set[K]](t)(slab.NewSet[K](dev, &slab.Options{Buckets: 3}))
 	must[int](t)(s.Add(ctx, keys, nil))
 	must[int](t)(s.Delete(ctx, gone, nil))

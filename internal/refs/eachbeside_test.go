@@ -67,8 +67,7 @@ func TestForEachBesideChanges(t *testing.T) {
 	onGPUs(t, 8, func(t *testing.T, dev device.Device) {
 		w := batch.MapWidths[uint64, uint64]()
 		l := must[*linear.Map[uint64, uint64]](t)(linear.New[uint64, uint64](dev, &linear.Options{Capacity: 200, Fixed: true, Unordered: true}))
-		besideChanges(t, dev, l, kernel(t, dev, refsEachImages, w, "linear"),
-			func(r linear.Ref, to pairs) eachLinearParams { return eachLinearParams{ref: r, to: to} })
+		besideChanges(t, dev, l, kernel(t, dev, refsEachImages, w, "linear"), linearEach)
 		s := must[*slab.Map[uint64, uint64]](t)(slab.New[uint64, uint64](dev, &slab.Options{Buckets: 5, Unordered: true}))
 		besideChanges(t, dev, s, kernel(t, dev, refsEachImages, w, "slab"), slabEach)
 	})
