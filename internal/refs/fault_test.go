@@ -67,12 +67,10 @@ func TestOtherWidths(t *testing.T) {
 }
 
 // Where kernels neither put nor erase, sums are exact as well; a put does nothing.
-func reducing[K, V uint32 | uint64](t *testing.T) {
+func reducing[K, V uint32 | uint64](t *testing.T, open maker[K, V]) {
 	onGPUs(t, 6, func(t *testing.T, dev device.Device) {
-		x := openLinear[K, V](t, dev, 10, false)
-		defer x.close(t)
-		const n, of = 130, 5
-		m := map[K]V{}
+		const n, of, rounds = 130, 5, 2
+		sums := map[K]V{} // of a round
 		var kinds []op.Kind
 		var keys []K
 		var vals []V
@@ -81,36 +79,39 @@ func reducing[K, V uint32 | uint64](t *testing.T) {
 			if i%10 == 9 {
 				kind = op.Put
 			} else {
-				m[k] += V(i)
+				sums[k] += V(i)
 			}
 			kinds, keys, vals = append(kinds, kind), append(keys, k), append(vals, V(i))
 		}
-		for range 2 {
-			c := upload(t, x.stream, kinds, keys, vals)
-			check(t, x.reducing(t.Context(), of, func(launch func(ops) error) error { return launch(c.ops(alone)) }))
-			outcomes, _, _ := c.download(t, x.stream)
-			for i, o := range outcomes {
-				if (o == full) != (kinds[i] == op.Put) {
-					t.Fatalf("operation %d of kind %v: %d", i, kinds[i], o)
+		for _, how := range ways {
+			x, want := open(t, dev, 10, false), map[K]V{}
+			for range rounds {
+				c := upload(t, x.stream, kinds, keys, vals)
+				check(t, x.reducing(t.Context(), of, func(launch func(ops) error) error { return launch(c.ops(how)) }))
+				outcomes, _, _ := c.download(t, x.stream)
+				for i, o := range outcomes {
+					if (o == full) != (kinds[i] == op.Put) {
+						t.Fatalf("operation %d of kind %v: %d", i, kinds[i], o)
+					}
 				}
+				if err := x.Sync(t.Context()); err == nil {
+					t.Error("Sync says nothing of the puts")
+				}
+				for k, sum := range sums {
+					want[k] += sum
+				}
+				x.same(t, want, 2*of)
 			}
-			if err := x.Sync(t.Context()); err == nil {
-				t.Error("Sync says nothing of the puts")
-			}
-			x.same(t, m, 2*of)
-			for k := range m {
-				m[k] *= 2
-			}
+			x.close(t)
 		}
-		for k := range m { // as after the second round
-			m[k] /= 2
-		}
-		x.same(t, m, 2*of)
 	})
 }
 
 func TestReducing(t *testing.T) {
-	t.Run("32,32", reducing[uint32, uint32])
-	t.Run("64,64", reducing[uint64, uint64])
-	t.Run("64,32", reducing[uint64, uint32])
+	t.Run("linear,32,32", func(t *testing.T) { reducing(t, openLinear[uint32, uint32]) })
+	t.Run("linear,64,64", func(t *testing.T) { reducing(t, openLinear[uint64, uint64]) })
+	t.Run("linear,64,32", func(t *testing.T) { reducing(t, openLinear[uint64, uint32]) })
+	t.Run("slab,32,32", func(t *testing.T) { reducing(t, openSlab[uint32, uint32]) })
+	t.Run("slab,64,64", func(t *testing.T) { reducing(t, openSlab[uint64, uint64]) })
+	t.Run("slab,64,32", func(t *testing.T) { reducing(t, openSlab[uint64, uint32]) })
 }

@@ -147,3 +147,48 @@ func TestMultiMap(t *testing.T) {
 	t.Run("64,64", func(t *testing.T) { onGPUs(t, 6, multimap[uint64, uint64]) })
 	t.Run("32,64", func(t *testing.T) { onGPUs(t, 6, multimap[uint32, uint64]) })
 }
+
+// multiErase removes the pairs of a multimap one by one.
+func multiErase[K, V uint32 | uint64](t *testing.T) {
+	onGPUs(t, 6, func(t *testing.T, dev device.Device) {
+		for _, how := range ways {
+			x := openMulti[K, V](t, dev)
+			var keys []K
+			var vals []V
+			for i := range 150 {
+				keys, vals = append(keys, K(i%5)-4), append(vals, V(i))
+			}
+			x.run(t, how, op.Put, keys, vals, 150)
+			out, _, _ := x.run(t, how, op.Delete, keys[:100], vals[:100], 0)
+			for i, o := range out {
+				if o != deleted {
+					t.Fatalf("%d: %d", i, o)
+				}
+			}
+			check(t, x.Sync(t.Context()))
+			if x.Len() != 50 {
+				t.Fatalf("len %d", x.Len())
+			}
+			out, _, _ = x.run(t, how, op.Delete, keys[:100], vals[:100], 0)
+			n := 0
+			for _, o := range out {
+				if o == deleted {
+					n++
+				}
+			}
+			check(t, x.Sync(t.Context()))
+			if n != 50 || x.Len() != 0 {
+				t.Fatalf("%d, len %d", n, x.Len())
+			}
+			x.close(t)
+		}
+	})
+}
+
+func TestMultiErase(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	t.Run("32,32", multiErase[uint32, uint32])
+	t.Run("64,64", multiErase[uint64, uint64])
+}
