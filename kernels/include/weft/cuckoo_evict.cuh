@@ -1,0 +1,258 @@
+// Room in full buckets of package cuckoo: keys are moved to other buckets of theirs.
+//
+// A batch of changes comes as two launches.
+//
+// The first one moves nothing. Its operations go along the buckets of their keys as
+// those of package linear go along a path, without locks (path.cuh, which says why a key
+// is there once): a key enters at the first free slot of its path. Where it is to go to
+// the bucket with most free slots, inserters of one key might choose different ones, so
+// each takes the lock of its key. Operations that find all buckets full are listed.
+//
+// The second launch works on that list, with locks: a lock is a number in a small array,
+// which is odd while it is taken, by the first bucket of a key. Whatever is done to a key
+// there, it is done under its lock: the operation itself, which looks for the key, then
+// takes a free slot; and moving it. Nobody waits for a lock who has one, and who finds
+// one taken goes on with something else or tries again, so there is no deadlock, whatever
+// moves cross. Within the launch nothing is deleted, and a key is absent when it is
+// listed, or has come by another operation of the list. So
+//
+//   - operations on one key come one after the other, and only the first inserts;
+//   - a key that moves is changed by nobody meanwhile, in neither of its places;
+//   - a slot that has been freed may be taken by any other key first: then there is
+//     another search for room, kTries of them at most.
+//
+// A search goes breadth first through at most kNodes keys, so it ends; a key that finds no
+// room is reported, and the host grows the table, or gives it another seed. Moves are
+// done from the end of the way: each copies a key to a slot that is free, by a
+// compare-and-swap, which fails if it no longer is, and then makes its old slot dead. What
+// was found without locks is read again under the lock of the key that moves. If a move
+// fails, those before it have been done, and the table is as good as before.
+#pragma once
+
+#include "cuckoo_table.cuh"
+
+namespace weft::cuckoo {
+
+// ---- locks -----------------------------------------------------------------
+
+__device__ __forceinline__ uint32_t* lock_of(const Table& t, Path path) {
+  return t.locks + ((path.extra() ? path.second : path.first) & t.lock_mask);
+}
+
+// try_lock takes a lock, unless another thread has it.
+__device__ __forceinline__ bool try_lock(uint32_t* lock) {
+  uint32_t number = load_relaxed(lock);
+  return number % 2 == 0 && cas_acquire(lock, number, number + 1) == number;
+}
+// unlock gives it back. Its number has not been before, for long.
+__device__ __forceinline__ void unlock(uint32_t* lock) { store_release(lock, load_relaxed(lock) + 1); }
+
+// ---- operations under locks ------------------------------------------------
+
+// stash puts a key that is absent into its line of the stash. Its lane has the lock.
+template <class S>
+__device__ __forceinline__ Outcome stash(const Table& t, Path path, const Operation<S>& op) {
+  constexpr uint32_t slots = kLineBytes / sizeof(typename S::Word);
+  if (t.stash == 0 || path.extra()) return kFull;
+  auto* line = slots_of<S>(t) + uint64_t(path.stash_line(t)) * slots;
+  for (uint32_t i = 0; i < slots; i++) {
+    const auto word = load_relaxed(line + i);
+    if (S::key(word) != S::kEmpty && S::key(word) != S::kDead) continue;
+    if (S::swap(line + i, word, S::pair(stored<S>(op.key), op.value)))
+      return S::key(word) == S::kEmpty ? kInserted : kRevived;
+  }
+  return kFull;
+}
+
+// locked tries to run the operations of those lanes that are open, by one attempt to get
+// their locks, and returns whether this lane has got its own. The lock is for other warps
+// as well as for lanes of this one: who has it is ordered with the lanes of its tile, which
+// work for it, by the warp's meetings.
+template <class PathTile, class V>
+__device__ __forceinline__ bool locked(const Table& t, uint32_t flags, Operation<typename PathTile::S>& op, bool open,
+                                       bool needs, bool stashes) {
+  using S = typename PathTile::S;
+  const Path path = path_of<S>(t, op.key);
+  const bool has = open && needs && try_lock(lock_of(t, path)), runs = has || (open && !needs);
+  sync_warp();
+  Operation<S> now = op;
+  now.there = runs;
+  change_along<PathTile, V>(t, flags | kReuse, now);
+  if (has && stashes && now.outcome == kFull) now.outcome = stash(t, path, now);
+  sync_warp();
+  if (has) unlock(lock_of(t, path));
+  if (runs) op.outcome = now.outcome, op.value = now.value;
+  return runs;
+}
+
+// change_locked runs one operation per lane, those that insert under their locks. All lanes
+// of the warp must call it.
+template <class PathTile, class V = void>
+__device__ __forceinline__ void change_locked(const Table& t, uint32_t flags, Operation<typename PathTile::S>& op) {
+  const bool needs = inserts<typename PathTile::S, V>(op.kind);
+  bool open = op.there;
+  while (ballot(kAll, open) != 0)
+    if (locked<PathTile, V>(t, flags, op, open, needs, false)) open = false;
+}
+
+// ---- moves -----------------------------------------------------------------
+
+// kNodes bounds a search for room: so many keys are tried. kTries is how many searches there
+// are for one operation, whose room others take.
+constexpr uint32_t kNodes = 512, kTries = 16, kNoNode = 0xffff;
+
+// Queue is the keys that a warp tries: the numbers of their slots, and whose key would come
+// there.
+struct Queue {
+  uint32_t slots[kNodes];
+  uint16_t parents[kNodes];
+};
+
+// Mover makes room for keys, by all lanes of a warp together.
+template <class S>
+struct Mover {
+  using Word = typename S::Word;
+
+  const Table& t;
+  Queue& queue;
+  uint32_t fresh = 0;  // slots that were never used before a key was moved there
+
+  // room makes room in a bucket of a path. It returns false if there is none to be made.
+  __device__ __forceinline__ bool room(Path path) {
+    const uint32_t lane = lane_index(), slots = 1u << t.shift;
+    if (path.extra()) return false;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t.functions; i++, n += slots)
+      if (lane < slots) put(n + lane, path.bucket(t, i) * slots + lane, kNoNode);
+    for (uint32_t first = 0; first < n; first += kWarp) {
+      sync_warp();
+      const uint32_t at = first + lane;
+      uint32_t to = kAll;
+      const Path of = look(at < n, at, to);
+      const uint32_t found = ballot(kAll, to != kAll);
+      if (found != 0) {
+        if (lane == lowest(found)) shift_along(at, to);
+        sync_warp();
+        return true;
+      }
+      n = spread(of, at, n);
+    }
+    sync_warp();  // before the queue is used again
+    return false;
+  }
+
+ private:
+  __device__ __forceinline__ static bool is_free(Word w) { return S::key(w) == S::kEmpty || S::key(w) == S::kDead; }
+  __device__ __forceinline__ Word* slot(uint32_t number) const { return slots_of<S>(t) + number; }
+  __device__ __forceinline__ void put(uint32_t at, uint32_t number, uint32_t parent) {
+    queue.slots[at] = number, queue.parents[at] = uint16_t(parent);
+  }
+
+  // look looks at a node: `to` becomes a free slot in another bucket of its key, or its own
+  // slot if that is free. It returns the path of its key, or that of none.
+  __device__ __forceinline__ Path look(bool there, uint32_t at, uint32_t& to) const {
+    constexpr Path none{Path::kExtra, 0};
+    if (!there) return none;
+    const uint32_t from = queue.slots[at];
+    const Word word = load_relaxed(slot(from));
+    if (is_free(word)) {
+      to = from;
+      return none;
+    }
+    if (S::key(word) >= S::kNone) return none;  // it is being written
+    const Path path = path_of<S>(t, S::key(word));
+    for (uint32_t i = 0; i < t.functions && to == kAll; i++) {
+      const uint32_t bucket = path.bucket(t, i);
+      if (bucket != from >> t.shift) to = free_slot(bucket);
+    }
+    return path;
+  }
+
+  // free_slot is one of a bucket, or kAll.
+  __device__ __forceinline__ uint32_t free_slot(uint32_t bucket) const {
+    uint32_t found = kAll;
+    for (uint32_t i = 0; i < 1u << t.shift && found == kAll; i++) {
+      const uint32_t number = (bucket << t.shift) + i;
+      if (is_free(load_relaxed(slot(number)))) found = number;
+    }
+    return found;
+  }
+
+  // spread adds the keys of the buckets where those of the lanes' nodes may go, as far as
+  // there is room, and returns how many nodes there are then.
+  __device__ __forceinline__ uint32_t spread(Path of, uint32_t at, uint32_t n) {
+    const uint32_t slots = 1u << t.shift, below = (1u << lane_index()) - 1;
+    const bool has = !of.extra();
+    const uint32_t own = has ? queue.slots[at] >> t.shift : 0;
+    for (uint32_t i = 0; i < t.functions; i++) {
+      const uint32_t bucket = has ? of.bucket(t, i) : own;
+      const uint32_t votes = ballot(kAll, bucket != own);
+      const uint32_t base = n + popcount(votes & below) * slots;
+      for (uint32_t s = 0; bucket != own && s < slots && base + s < kNodes; s++) put(base + s, bucket * slots + s, at);
+      n += popcount(votes) * slots;
+      if (n > kNodes) n = kNodes;
+    }
+    return n;
+  }
+
+  // shift_along moves the key of a node to a free slot, that of its parent to its own, and
+  // so on, until a move fails.
+  __device__ __forceinline__ void shift_along(uint32_t at, uint32_t to) {
+    if (queue.slots[at] == to) at = queue.parents[at];
+    while (at != kNoNode && move(queue.slots[at], to)) to = queue.slots[at], at = queue.parents[at];
+  }
+
+  // move moves the key of a slot to another slot, which is in a bucket of the key if it is
+  // still the one that was seen there.
+  __device__ __forceinline__ bool move(uint32_t from, uint32_t to) {
+    const Word seen = load_relaxed(slot(from));
+    if (S::key(seen) >= S::kNone) return is_free(seen);
+    uint32_t* lock = lock_of(t, path_of<S>(t, S::key(seen)));
+    if (!try_lock(lock)) return false;
+    fence();  // whoever sees what follows, sees the lock taken
+    const bool done = copy(from, to, S::key(seen));
+    unlock(lock);
+    return done;
+  }
+  // copy does it under the lock of the key.
+  __device__ __forceinline__ bool copy(uint32_t from, uint32_t to, typename S::Key key) {
+    const Word word = load_relaxed(slot(from)), free = load_relaxed(slot(to));
+    if (S::key(word) != key || !is_free(free) || !may(to, key)) return false;
+    if (!S::swap(slot(to), free, word)) return false;
+    if (S::key(free) == S::kEmpty) fresh++;
+    fence();  // who sees the old slot dead, may see the new one
+    S::swap(slot(from), word, S::dead(S::kNone));
+    return true;
+  }
+  // may tells whether a slot is in a bucket of a key: the one that was seen in a slot when the
+  // search came there may be another one by now.
+  __device__ __forceinline__ bool may(uint32_t to, typename S::Key key) const {
+    const Path path = path_of<S>(t, key);
+    for (uint32_t i = 0; i < t.functions; i++)
+      if (path.bucket(t, i) == to >> t.shift) return true;
+    return false;
+  }
+};
+
+// settle runs one operation per lane, whatever has to be moved for it. All lanes of the warp
+// must call it. Where keys are still, none moves.
+template <class PathTile, class V = void>
+__device__ __forceinline__ void settle(const Table& t, uint32_t flags, Operation<typename PathTile::S>& op, bool still,
+                                       Mover<typename PathTile::S>& mover) {
+  using S = typename PathTile::S;
+  const Path path = path_of<S>(t, op.key);
+  bool open = op.there, last = still;
+  uint32_t tries = 0;
+  while (ballot(kAll, open) != 0) {
+    const bool ran = locked<PathTile, V>(t, flags, op, open, true, last);
+    const bool full = ran && op.outcome == kFull;
+    if (ran && (!full || last)) open = false;
+    for (uint32_t left = ballot(kAll, open && full); left != 0; left &= left - 1) {
+      const uint32_t lane = lowest(left);
+      const bool room = mover.room(path.of(lane));
+      if (lane == lane_index()) last = !room || ++tries == kTries;
+    }
+  }
+}
+
+}  // namespace weft::cuckoo
