@@ -22,6 +22,9 @@ type policy struct {
 	engine   engine
 	minLines uint32 // what Capacity asks for
 
+	// vain is how many other seeds have been tried in a row for operations that none of
+	// them helped.
+	vain int
 	// crowded is the number of keys with which shrinking did not help: it is tried
 	// again when half of them are left.
 	crowded uint64
@@ -176,9 +179,15 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 		}
 		return still, false, err
 	}
-	before := failed.N
 	still, err = core.Rerun(ctx, p.engine, failed)
-	return still, len(still) < before, err
+	if p.vain++; len(still) < failed.N {
+		p.vain = 0
+	}
+	if p.vain == reseeds {
+		p.vain = 0
+		return still, false, err
+	}
+	return still, true, err
 }
 
 // reseed rehashes to a size with another seed, or to larger ones with others, until

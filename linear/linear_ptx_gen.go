@@ -24,7 +24,7 @@ import (
 //kernelgen:input 8225905100137ec643ec74a77bc9423a09254ec23e5336da520134e5983981a9 5971 kernels/include/weft/linear_table.cuh
 //kernelgen:input 6ff7e860758ef5a131b300130970590966975892a47aa58e4a9d6dd526991f02 2111 kernels/include/weft/lines.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
-//kernelgen:input 8c33ceaad4bf77d76952ffacf1cdedf55b7c58f48975bbb25f328b6bf78a3446 9020 kernels/include/weft/path.cuh
+//kernelgen:input a34654cf2bfc74f58c4dca58bbe95ef4259479c45677eac10b6c216ebbc78cce 9038 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 4ed8b73c6beaaedadd5de62a889222a6479a12d12b4abc036ed0979534be000f 4852 kernels/include/weft/slot.cuh

@@ -19,7 +19,8 @@
 //   - operations on one key come one after the other, and only the first inserts;
 //   - a key that moves is changed by nobody meanwhile, in neither of its places;
 //   - a slot that has been freed may be taken by any other key first: then there is
-//     another search for room, kTries of them at most.
+//     another search for room, kTries of them at most. Those that meet a lock don't
+//     count: who has it is about to end.
 //
 // A search goes breadth first through at most kNodes keys, so it ends; a key that finds no
 // room is reported, and the host grows the table, or gives it another seed. Moves are
@@ -99,7 +100,14 @@ __device__ __forceinline__ void change_locked(const Table& t, uint32_t flags, Op
 
 // kNodes bounds a search for room: so many keys are tried. kTries is how many searches there
 // are for one operation, whose room others take.
-constexpr uint32_t kNodes = 512, kTries = 16, kNoNode = 0xffff;
+constexpr uint32_t kNodes = 512, kTries = 64, kNoNode = 0xffff;
+
+// Room is what a search has come to.
+enum Room : uint32_t {
+  kNoRoom,
+  kBusy,   // another thread has a lock
+  kMoved,  // there is room, unless others were faster
+};
 
 // Queue is the keys that a warp tries: the numbers of their slots, and whose key would come
 // there.
@@ -117,10 +125,10 @@ struct Mover {
   Queue& queue;
   uint32_t fresh = 0;  // slots that were never used before a key was moved there
 
-  // room makes room in a bucket of a path. It returns false if there is none to be made.
-  __device__ __forceinline__ bool room(Path path) {
+  // room makes room in a bucket of a path.
+  __device__ __forceinline__ Room room(Path path) {
     const uint32_t lane = lane_index(), slots = 1u << t.shift;
-    if (path.extra()) return false;
+    if (path.extra()) return kNoRoom;
     uint32_t n = 0;
     for (uint32_t i = 0; i < t.functions; i++, n += slots)
       if (lane < slots) put(n + lane, path.bucket(t, i) * slots + lane, kNoNode);
@@ -131,14 +139,15 @@ struct Mover {
       const Path of = look(at < n, at, to);
       const uint32_t found = ballot(kAll, to != kAll);
       if (found != 0) {
-        if (lane == lowest(found)) shift_along(at, to);
+        uint32_t room = kMoved;
+        if (lane == lowest(found)) room = shift_along(at, to);
         sync_warp();
-        return true;
+        return Room(shuffle(kAll, room, lowest(found)));
       }
       n = spread(of, at, n);
     }
     sync_warp();  // before the queue is used again
-    return false;
+    return kNoRoom;
   }
 
  private:
@@ -196,19 +205,27 @@ struct Mover {
   }
 
   // shift_along moves the key of a node to a free slot, that of its parent to its own, and
-  // so on, until a move fails.
-  __device__ __forceinline__ void shift_along(uint32_t at, uint32_t to) {
+  // so on, until a lock is taken or something else than was seen.
+  __device__ __forceinline__ Room shift_along(uint32_t at, uint32_t to) {
     if (queue.slots[at] == to) at = queue.parents[at];
-    while (at != kNoNode && move(queue.slots[at], to)) to = queue.slots[at], at = queue.parents[at];
+    bool moved = true, busy = false;
+    while (moved && at != kNoNode) {
+      moved = move(queue.slots[at], to, busy);
+      to = queue.slots[at], at = queue.parents[at];
+    }
+    return busy ? kBusy : kMoved;
   }
 
   // move moves the key of a slot to another slot, which is in a bucket of the key if it is
   // still the one that was seen there.
-  __device__ __forceinline__ bool move(uint32_t from, uint32_t to) {
+  __device__ __forceinline__ bool move(uint32_t from, uint32_t to, bool& busy) {
     const Word seen = load_relaxed(slot(from));
     if (S::key(seen) >= S::kNone) return is_free(seen);
     uint32_t* lock = lock_of(t, path_of<S>(t, S::key(seen)));
-    if (!try_lock(lock)) return false;
+    if (!try_lock(lock)) {
+      busy = true;
+      return false;
+    }
     fence();  // whoever sees what follows, sees the lock taken
     const bool done = copy(from, to, S::key(seen));
     unlock(lock);
@@ -249,8 +266,8 @@ __device__ __forceinline__ void settle(const Table& t, uint32_t flags, Operation
     if (ran && (!full || last)) open = false;
     for (uint32_t left = ballot(kAll, open && full); left != 0; left &= left - 1) {
       const uint32_t lane = lowest(left);
-      const bool room = mover.room(path.of(lane));
-      if (lane == lane_index()) last = !room || ++tries == kTries;
+      const Room room = mover.room(path.of(lane));
+      if (lane == lane_index()) last = room == kNoRoom || (room == kMoved && ++tries == kTries);
     }
   }
 }

@@ -94,12 +94,12 @@ template <uint32_t WindowShift>
 struct Balanced {
   uint32_t spare = kUnseen, first = kUnseen, now = 0, most = 0;
 
-  __device__ __forceinline__ void see(const Table& t, uint32_t step, uint32_t frees) {
+  __device__ __forceinline__ void see(const Table& t, uint32_t step, uint32_t frees, bool over) {
     const uint32_t last = (1u << parts_shift(t, WindowShift)) - 1;
     if ((step & last) == 0) now = 0, first = kUnseen;
     if (frees != 0 && first == kUnseen) first = step;
     now += frees;
-    if ((step & last) == last && now > most) most = now, spare = first;
+    if ((over || (step & last) == last) && now > most) most = now, spare = first;
   }
 };
 

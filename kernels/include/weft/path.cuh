@@ -27,7 +27,7 @@ struct FirstFree {
   uint32_t spare = kUnseen;
 
   template <class Table>
-  __device__ __forceinline__ void see(const Table&, uint32_t step, uint32_t frees) {
+  __device__ __forceinline__ void see(const Table&, uint32_t step, uint32_t frees, bool) {
     if (frees != 0 && spare > step) spare = step;
   }
 };
@@ -158,9 +158,9 @@ __device__ __forceinline__ void change_along(const typename PathTile::Table& t, 
       tile.each([&](int, int, Word w) {
         sum += popcount(tile.vote(S::key(w) == S::kEmpty || (reuse && S::key(w) == S::kDead)));
       });
-      if (!claim) choice.see(t, step, sum);
+      if (!claim) choice.see(t, step, sum, last);
     } else if (!claim) {
-      choice.see(t, step, frees);
+      choice.see(t, step, frees, last);
     }
     bool take = matches == 0 && adds && frees != 0 && (claim || (last && choice.spare == step));
     bool acts = busy && !wait && (matches != 0 || take);
