@@ -155,7 +155,7 @@ func cannotGrow(err error) bool {
 }
 
 // reseeds is how many other seeds are tried in a row.
-const reseeds = 4
+const reseeds = 8
 
 // Retry is for [core.Policy]: keys crowd, or those that are in the way must stay
 // where an iteration reads them. Where there are few keys for the size of the table,

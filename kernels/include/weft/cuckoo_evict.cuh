@@ -11,9 +11,10 @@
 // The second launch works on that list, with locks: a lock is a number in a small array,
 // which is odd while it is taken, by the first bucket of a key. Whatever is done to a key
 // there, it is done under its lock: the operation itself, which looks for the key, then
-// takes a free slot; and moving it. Nobody waits for a lock who has one, and who finds
-// one taken goes on with something else or tries again, so there is no deadlock, whatever
-// moves cross. Within the launch nothing is deleted, and a key is absent when it is
+// takes a free slot; and moving it. Who makes room for an operation keeps its lock
+// meanwhile, which many of the keys in the way have, too. Nobody waits for a lock who has
+// one: who finds one taken gives back its own and tries again, by another way, so there is no
+// deadlock, whatever moves cross. Within the launch nothing is deleted, and a key is absent when it is
 // listed, or has come by another operation of the list. So
 //
 //   - operations on one key come one after the other, and only the first inserts;
@@ -23,7 +24,9 @@
 //     count: who has it is about to end.
 //
 // A search goes breadth first through at most kNodes keys, so it ends; a key that finds no
-// room is reported, and the host grows the table, or gives it another seed. Moves are
+// room is reported, and the host grows the table, or gives it another seed. A warp whose
+// search was in vain tries fewer keys the next time, lest a batch for a full table goes
+// through all of it for each of its keys. Moves are
 // done from the end of the way: each copies a key to a slot that is free, by a
 // compare-and-swap, which fails if it no longer is, and then makes its old slot dead. What
 // was found without locks is read again under the lock of the key that moves. If a move
@@ -65,42 +68,43 @@ __device__ __forceinline__ Outcome stash(const Table& t, Path path, const Operat
   return kFull;
 }
 
-// locked tries to run the operations of those lanes that are open, by one attempt to get
-// their locks, and returns whether this lane has got its own. The lock is for other warps
-// as well as for lanes of this one: who has it is ordered with the lanes of its tile, which
-// work for it, by the warp's meetings.
+// run_locked runs the operations of the lanes that `run`; those that have locks may use the
+// stash, if told so. Lanes of a tile work for each other: the warp's meetings order what
+// they do with the locks of those whose operations they are.
 template <class PathTile, class V>
-__device__ __forceinline__ bool locked(const Table& t, uint32_t flags, Operation<typename PathTile::S>& op, bool open,
-                                       bool needs, bool stashes) {
-  using S = typename PathTile::S;
-  const Path path = path_of<S>(t, op.key);
-  const bool has = open && needs && try_lock(lock_of(t, path)), runs = has || (open && !needs);
+__device__ __forceinline__ void run_locked(const Table& t, uint32_t flags, Operation<typename PathTile::S>& op, bool run,
+                                           bool stashes) {
   sync_warp();
-  Operation<S> now = op;
-  now.there = runs;
+  Operation<typename PathTile::S> now = op;
+  now.there = run;
   change_along<PathTile, V>(t, flags | kReuse, now);
-  if (has && stashes && now.outcome == kFull) now.outcome = stash(t, path, now);
+  if (run && stashes && now.outcome == kFull) now.outcome = stash(t, path_of<typename PathTile::S>(t, op.key), now);
   sync_warp();
-  if (has) unlock(lock_of(t, path));
-  if (runs) op.outcome = now.outcome, op.value = now.value;
-  return runs;
+  if (run) op.outcome = now.outcome, op.value = now.value;
 }
 
 // change_locked runs one operation per lane, those that insert under their locks. All lanes
 // of the warp must call it.
 template <class PathTile, class V = void>
 __device__ __forceinline__ void change_locked(const Table& t, uint32_t flags, Operation<typename PathTile::S>& op) {
-  const bool needs = inserts<typename PathTile::S, V>(op.kind);
+  using S = typename PathTile::S;
+  const bool needs = inserts<S, V>(op.kind);
+  uint32_t* const lock = lock_of(t, path_of<S>(t, op.key));
   bool open = op.there;
-  while (ballot(kAll, open) != 0)
-    if (locked<PathTile, V>(t, flags, op, open, needs, false)) open = false;
+  while (ballot(kAll, open) != 0) {
+    const bool run = open && (!needs || try_lock(lock));
+    if (ballot(kAll, run) == 0) continue;
+    run_locked<PathTile, V>(t, flags, op, run, false);
+    if (run && needs) unlock(lock);
+    if (run) open = false;
+  }
 }
 
 // ---- moves -----------------------------------------------------------------
 
 // kNodes bounds a search for room: so many keys are tried. kTries is how many searches there
 // are for one operation, whose room others take.
-constexpr uint32_t kNodes = 512, kTries = 64, kNoNode = 0xffff;
+constexpr uint32_t kNodes = 512, kLeastNodes = 64, kTries = 64, kNoNode = 0xffff;
 
 // Room is what a search has come to.
 enum Room : uint32_t {
@@ -123,30 +127,38 @@ struct Mover {
 
   const Table& t;
   Queue& queue;
+  uint32_t* own = nullptr;  // the lock that this warp has
   uint32_t fresh = 0;  // slots that were never used before a key was moved there
+  uint32_t most = limit();
 
-  // room makes room in a bucket of a path.
-  __device__ __forceinline__ Room room(Path path) {
+  // room makes room in a bucket of a path, whose lock the warp has. Of several ways it takes
+  // another one the next time.
+  __device__ __forceinline__ Room room(Path path, uint32_t next) {
+    own = lock_of(t, path);
     const uint32_t lane = lane_index(), slots = 1u << t.shift;
     if (path.extra()) return kNoRoom;
     uint32_t n = 0;
     for (uint32_t i = 0; i < t.functions; i++, n += slots)
       if (lane < slots) put(n + lane, path.bucket(t, i) * slots + lane, kNoNode);
-    for (uint32_t first = 0; first < n; first += kWarp) {
+    for (uint32_t first = 0, end; first < n; first = end) {
       sync_warp();
+      end = n - first < kWarp ? n : first + kWarp;
       const uint32_t at = first + lane;
       uint32_t to = kAll;
-      const Path of = look(at < n, at, to);
+      const Path of = look(at < end, at, to);
       const uint32_t found = ballot(kAll, to != kAll);
       if (found != 0) {
+        most = limit();
+        const uint32_t mover = select(found, next % popcount(found));
         uint32_t room = kMoved;
-        if (lane == lowest(found)) room = shift_along(at, to);
+        if (lane == mover) room = shift_along(at, to);
         sync_warp();
-        return Room(shuffle(kAll, room, lowest(found)));
+        return Room(shuffle(kAll, room, mover));
       }
       n = spread(of, at, n);
     }
     sync_warp();  // before the queue is used again
+    if (most > kLeastNodes) most /= 2;
     return kNoRoom;
   }
 
@@ -157,6 +169,11 @@ struct Mover {
     queue.slots[at] = number, queue.parents[at] = uint16_t(parent);
   }
 
+  // limit is how many keys are tried at most: of a small table each twice.
+  __device__ __forceinline__ uint32_t limit() const {
+    const uint64_t slots = uint64_t(t.buckets) << t.shift;
+    return 2 * slots < kNodes ? uint32_t(2 * slots) : kNodes;
+  }
   // look looks at a node: `to` becomes a free slot in another bucket of its key, or its own
   // slot if that is free. It returns the path of its key, or that of none.
   __device__ __forceinline__ Path look(bool there, uint32_t at, uint32_t& to) const {
@@ -177,12 +194,18 @@ struct Mover {
     return path;
   }
 
-  // free_slot is one of a bucket, or kAll.
+  // free_slot is one of a bucket, or kAll. It reads 16 bytes at a time.
   __device__ __forceinline__ uint32_t free_slot(uint32_t bucket) const {
+    using Piece = typename Tile<S, 1, 1>::Piece;
+    constexpr uint32_t per = 16 / sizeof(Word);
+    const uint32_t lo = bucket << t.shift, hi = lo + (1u << t.shift);
     uint32_t found = kAll;
-    for (uint32_t i = 0; i < 1u << t.shift && found == kAll; i++) {
-      const uint32_t number = (bucket << t.shift) + i;
-      if (is_free(load_relaxed(slot(number)))) found = number;
+    for (uint32_t at = lo / per * per; at < hi && found == kAll; at += per) {
+      Piece piece;
+      piece.whole = load_relaxed(reinterpret_cast<Word128*>(slot(at)));
+#pragma unroll
+      for (uint32_t j = 0; j < per; j++)
+        if (at + j >= lo && at + j < hi && found == kAll && is_free(piece.slots[j])) found = at + j;
     }
     return found;
   }
@@ -192,14 +215,16 @@ struct Mover {
   __device__ __forceinline__ uint32_t spread(Path of, uint32_t at, uint32_t n) {
     const uint32_t slots = 1u << t.shift, below = (1u << lane_index()) - 1;
     const bool has = !of.extra();
-    const uint32_t own = has ? queue.slots[at] >> t.shift : 0;
+    const uint32_t own = has ? queue.slots[at] >> t.shift : 0, parent = has ? queue.parents[at] : kNoNode;
+    const uint32_t before = parent != kNoNode ? queue.slots[parent] >> t.shift : own;  // where its slots are nodes
     for (uint32_t i = 0; i < t.functions; i++) {
       const uint32_t bucket = has ? of.bucket(t, i) : own;
-      const uint32_t votes = ballot(kAll, bucket != own);
+      const bool adds = bucket != own && bucket != before;
+      const uint32_t votes = ballot(kAll, adds);
       const uint32_t base = n + popcount(votes & below) * slots;
-      for (uint32_t s = 0; bucket != own && s < slots && base + s < kNodes; s++) put(base + s, bucket * slots + s, at);
+      for (uint32_t s = 0; adds && s < slots && base + s < most; s++) put(base + s, bucket * slots + s, at);
       n += popcount(votes) * slots;
-      if (n > kNodes) n = kNodes;
+      if (n > most) n = most;
     }
     return n;
   }
@@ -222,13 +247,13 @@ struct Mover {
     const Word seen = load_relaxed(slot(from));
     if (S::key(seen) >= S::kNone) return is_free(seen);
     uint32_t* lock = lock_of(t, path_of<S>(t, S::key(seen)));
-    if (!try_lock(lock)) {
+    if (lock != own && !try_lock(lock)) {
       busy = true;
       return false;
     }
     fence();  // whoever sees what follows, sees the lock taken
     const bool done = copy(from, to, S::key(seen));
-    unlock(lock);
+    if (lock != own) unlock(lock);
     return done;
   }
   // copy does it under the lock of the key.
@@ -258,17 +283,24 @@ __device__ __forceinline__ void settle(const Table& t, uint32_t flags, Operation
                                        Mover<typename PathTile::S>& mover) {
   using S = typename PathTile::S;
   const Path path = path_of<S>(t, op.key);
-  bool open = op.there, last = still;
-  uint32_t tries = 0;
+  uint32_t* const lock = lock_of(t, path);
+  bool open = op.there, last = still, has = false;
+  uint32_t tries = 0, ways = 0;
   while (ballot(kAll, open) != 0) {
-    const bool ran = locked<PathTile, V>(t, flags, op, open, true, last);
-    const bool full = ran && op.outcome == kFull;
-    if (ran && (!full || last)) open = false;
-    for (uint32_t left = ballot(kAll, open && full); left != 0; left &= left - 1) {
-      const uint32_t lane = lowest(left);
-      const Room room = mover.room(path.of(lane));
-      if (lane == lane_index()) last = room == kNoRoom || (room == kMoved && ++tries == kTries);
-    }
+    if (open && !has) has = try_lock(lock);
+    if (ballot(kAll, has) == 0) continue;
+    run_locked<PathTile, V>(t, flags, op, has, last);
+    if (has && (op.outcome != kFull || last)) unlock(lock), has = open = false;
+    const uint32_t left = ballot(kAll, has);
+    if (left == 0) continue;
+    const uint32_t first = lowest(left);
+    const bool chosen = lane_index() == first;
+    if (has && !chosen) unlock(lock), has = false;
+    const Room room = mover.room(path.of(first), shuffle(kAll, ways, first));
+    if (!chosen) continue;
+    if (room == kNoRoom) last = true;
+    if (room == kMoved && ++tries == kTries) last = true;
+    if (room == kBusy) ways++, unlock(lock), has = false;
   }
 }
 
