@@ -59,6 +59,7 @@ __device__ __forceinline__ Outcome stash(const Table& t, Path path, const Operat
   constexpr uint32_t slots = kLineBytes / sizeof(typename S::Word);
   if (t.stash == 0 || path.extra()) return kFull;
   auto* line = slots_of<S>(t) + uint64_t(path.stash_line(t)) * slots;
+#pragma unroll 1
   for (uint32_t i = 0; i < slots; i++) {
     const auto word = load_relaxed(line + i);
     if (S::key(word) != S::kEmpty && S::key(word) != S::kDead) continue;
