@@ -68,7 +68,7 @@ func TestLookupsBesideEvictions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	mutate.OnSim(t, readerTests, 4, 80, 90)
+	mutate.OnSim(t, readerTests, 40, 80, 90)
 }
 
 // The ways to miss it are noticed.

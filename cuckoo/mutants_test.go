@@ -13,7 +13,8 @@ type mutant struct{ name, kernels, pattern, with string }
 // mutants break evictions.
 var mutants = []mutant{
 	{"an eviction clears first", "evict_32_32",
-		`(fence\.acq_rel\.gpu;\s+ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[(%rd\d+)\];)`, "$1 st.relaxed.gpu.global.b64 [$2], -4294967300;"},
+		`(ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[(%rd\d+)\];)(\s+mul\.wide\.u32 [^;]*;\s+add\.s64 [^;]*;\s+ld\.relaxed\.gpu\.global\.b64)`,
+		"$1 st.relaxed.gpu.global.b64 [$2], -4294967300;$3"},
 	{"an eviction copies to a slot that another key has taken", "evict_32_32",
 		`atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), \[(%rd\d+)\], (%rd\d+), (%rd\d+);`, "atom.relaxed.gpu.global.exch.b64 $1, [$2], $4; mov.b64 $1, $3;"},
 	{"a lock is lost", "evict_32_32",
@@ -28,6 +29,9 @@ var readerMutants = []mutant{
 		`ld\.(?:acquire|relaxed)\.gpu\.global\.b64 (%rd\d+), \[%rd\d+\];`, "mov.b64 $1, 0;"},
 	{"a lookup does not look at the lock of its key", "get(_wide|_all)?_32_32",
 		`ld\.(?:acquire|relaxed)\.gpu\.global\.b32 (%r\d+), \[%rd\d+\];`, "mov.b32 $1, 0;"},
+	{"a lookup has no fence", "get(_wide|_all)?_32_32", `fence\.acq_rel\.gpu;`, ""},
+	{"a move has no fence before it clears", "evict_32_32", `fence\.acq_rel\.gpu;(\s+shl\.b64)`, "$1"},
+	{"lanes of a lookup do not meet", "get(_wide|_all)?_32_32", `bar\.warp\.sync [^;]*;`, ""},
 	{"blocks that move keys say so at the end", "evict_32_32",
 		`(?s)^(.*?)atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[(%rd\d+)\], (%rd\d+);(.*)atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[(%rd\d+)\], (%rd\d+);`,
 		"$1 mov.b64 $2, 0;$5 { .reg .b64 both; mov.b64 both, 4294967297; atom.relaxed.gpu.global.add.u64 $6, [$7], both; }"},

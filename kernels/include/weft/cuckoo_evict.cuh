@@ -252,7 +252,6 @@ struct Mover {
       busy = true;
       return false;
     }
-    fence();  // whoever sees what follows, sees the lock taken
     const bool done = copy(from, to, S::key(seen));
     if (lock != own) unlock(lock);
     return done;
@@ -263,7 +262,7 @@ struct Mover {
     if (S::key(word) != key || !is_free(free) || !may(to, key)) return false;
     if (!S::swap(slot(to), free, word)) return false;
     if (S::key(free) == S::kEmpty) fresh++;
-    fence();  // who sees the old slot dead, may see the new one
+    fence();  // who sees the old slot dead, sees the lock taken, and may see the new slot
     S::swap(slot(from), word, S::dead(S::kNone));
     return true;
   }

@@ -20,14 +20,17 @@ namespace weft::cuckoo {
 // misses its key does it again by the lock of that key: whose number is even and the
 // same before and behind a search, whose key has not been moved meanwhile.
 //
-// The order of accesses. moving: a block adds to it, then every move has a fence
-// between its lock and its writes (Mover), so a thread that reads what a move has
-// written, then has a fence, reads afterwards that the block had begun. Ends: what has
-// been written before, a fence, the addition; a lookup that acquires the sum sees those
-// writes. The lock: it is taken, a fence, the writes, and it is released, as a sequence
-// lock is. Broken are: a lookup without the second read, one whose fence is missing, a
-// move without its fence, a block that does not tell, and a lock that is not counted
-// on (mutants_test.go).
+// The order of accesses. Who misses a key has read its old slot when that was dead. A move
+// has a fence before it makes a slot dead, behind taking its lock, and behind what its block
+// has added to moving(); so a thread that has read the dead slot, then has a fence, reads
+// afterwards that the block had begun, and that the lock was taken. At its end a block has a
+// fence before it adds to moving(): a lookup that acquires the sum sees all its moves. The
+// lock is given back by a release, and a lookup acquires it, as it does a sequence lock.
+// The lanes of a tile read for each other, so what a lane has read of locks comes before
+// what others read for it, and what they have read before what it reads of locks then, by
+// meetings of the warp. mutants_test.go has what breaks it: a lookup that does not ask, one without its fence,
+// one that does not look at the lock, a block that tells too late, a move without its
+// fence, lanes that do not meet.
 template <class PathTile>
 __device__ __forceinline__ bool find(const Table& t, bool there, typename PathTile::S::Key wanted,
                                      typename PathTile::S::Key& value) {
@@ -40,10 +43,12 @@ __device__ __forceinline__ bool find(const Table& t, bool there, typename PathTi
   for (bool careful = false;; careful = true) {
     const uint32_t number = careful && open ? load_acquire(lock_of(t, path)) : 0;
     const bool looks = open && number % 2 == 0;
+    sync_warp();
     typename S::Key held;
     if (find_along<PathTile>(t, looks, path, key, held)) hit = true, value = held, open = false;
     if (ballot(kAll, open) == 0) return hit;
     fence();
+    sync_warp();
     if (!looks || !open) continue;
     if (careful) open = load_relaxed(lock_of(t, path)) != number;
     else open = uint32_t(before >> 32) != uint32_t(before) || load_relaxed(moving(t)) != before;
