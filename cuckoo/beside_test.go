@@ -68,7 +68,7 @@ func TestLookupsBesideEvictions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	mutate.OnSim(t, readerTests, 40, 80, 90)
+	mutate.OnSim(t, readerTests, 4, 80, 90)
 }
 
 // The ways to miss it are noticed.
@@ -79,7 +79,7 @@ func TestReaderMutantsAreFound(t *testing.T) {
 	for _, m := range readerMutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			_, random := mutate.OnDevices(90, 12, readerTests)
+			_, random := mutate.OnDevices(90, 40, readerTests)
 			mutate.WantNoticed(t, random, mutate.Replace(t, m.kernels, m.pattern, m.with))
 		})
 	}

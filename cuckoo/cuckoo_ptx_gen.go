@@ -21,7 +21,7 @@ import (
 //kernelgen:input 93e6e0c062c702d57ef6a141a6489d86793aab12083b6ea9aff53227a9ec8098 6674 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input 0ef38a1bc881bf556a55eabbd72dd9dee45da112bc60d6104ad1c76f5d9f42af 14109 kernels/include/weft/cuckoo_evict.cuh
-//kernelgen:input f0fa999b286b88174d92993a899770a5ec13f44ad04a46bcb81b939f9f99ded6 3263 kernels/include/weft/cuckoo_find.cuh
+//kernelgen:input 4753639e0ea5e906a09413c69581d4411b543a2ba23694e53c1eaa79b1474465 3386 kernels/include/weft/cuckoo_find.cuh
 //kernelgen:input 0d90f855f28c721c144c6fe27d3b8e8e3829e1713d2b094f01fb60f9a1b99bbb 9400 kernels/include/weft/cuckoo_table.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh

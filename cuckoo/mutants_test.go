@@ -27,9 +27,6 @@ var mutants = []mutant{
 var readerMutants = []mutant{
 	{"a lookup does not ask whether keys move", "get(_wide|_all)?_32_32",
 		`ld\.(?:acquire|relaxed)\.gpu\.global\.b64 (%rd\d+), \[%rd\d+\];`, "mov.b64 $1, 0;"},
-	{"a lookup does not look at the lock of its key", "get(_wide|_all)?_32_32",
-		`ld\.(?:acquire|relaxed)\.gpu\.global\.b32 (%r\d+), \[%rd\d+\];`, "mov.b32 $1, 0;"},
-	{"a lookup has no fence", "get(_wide|_all)?_32_32", `fence\.acq_rel\.gpu;`, ""},
 	{"a move has no fence before it clears", "evict_32_32", `fence\.acq_rel\.gpu;(\s+shl\.b64)`, "$1"},
 	{"lanes of a lookup do not meet", "get(_wide|_all)?_32_32", `bar\.warp\.sync [^;]*;`, ""},
 	{"blocks that move keys say so at the end", "evict_32_32",

@@ -61,6 +61,15 @@ var troubles = append(slices.Clip(dst.Shapes),
 	dst.Shape{Name: "two blocks", Capacity: 60, Fixed: true, Keys: 30, Hot: 40, Cold: 260, Batches: 2},
 )
 
+// shapes are those of programs for a mode. In full tables of one slot, hundreds of
+// operations that find no room take more instructions than the simulator permits a launch.
+func (m mode) shapes() []dst.Shape {
+	if m.slots == 1 {
+		return troubles[:len(troubles)-1]
+	}
+	return troubles
+}
+
 // Under any schedule of their threads, what the operations of a batch return is explained
 // by some order of them.
 func TestSchedules(t *testing.T) {
@@ -120,7 +129,7 @@ func upkeep[K weft.Key, V weft.Value]() []dst.Upkeep[K, V] {
 const fewSeeds = 12
 
 func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
-	return dst.Config[K, V]{Arch: m.arch, Seeds: fewSeeds, Shapes: troubles, Unordered: m.unordered, Upkeep: upkeep[K, V](), New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
+	return dst.Config[K, V]{Arch: m.arch, Seeds: fewSeeds, Shapes: m.shapes(), Unordered: m.unordered, Upkeep: upkeep[K, V](), New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
 		t, err := cuckoo.New[K, V](dev, m.options(s))
 		if err != nil {
 			return nil, err
@@ -130,7 +139,7 @@ func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
 }
 
 func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
-	return dst.Config[K, uint32]{Arch: m.arch, Seeds: fewSeeds, Shapes: troubles, Uniform: true, Unordered: m.unordered, Upkeep: upkeep[K, uint32](), New: func(dev device.Device, s dst.Shape) (dst.Subject[K, uint32], error) {
+	return dst.Config[K, uint32]{Arch: m.arch, Seeds: fewSeeds, Shapes: m.shapes(), Uniform: true, Unordered: m.unordered, Upkeep: upkeep[K, uint32](), New: func(dev device.Device, s dst.Shape) (dst.Subject[K, uint32], error) {
 		t, err := cuckoo.NewSet[K](dev, m.options(s))
 		if err != nil {
 			return nil, err

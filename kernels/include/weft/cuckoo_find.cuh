@@ -28,9 +28,10 @@ namespace weft::cuckoo {
 // lock is given back by a release, and a lookup acquires it, as it does a sequence lock.
 // The lanes of a tile read for each other, so what a lane has read of locks comes before
 // what others read for it, and what they have read before what it reads of locks then, by
-// meetings of the warp. mutants_test.go has what breaks it: a lookup that does not ask, one without its fence,
-// one that does not look at the lock, a block that tells too late, a move without its
-// fence, lanes that do not meet.
+// meetings of the warp. mutants_test.go has what breaks it: a lookup that does not ask, a
+// block that tells too late, a move without its fence, lanes that do not meet. (One without
+// its fence takes a hundred schedules; one that does not look at the lock misses a key only
+// where that moves between both searches, too, which no test has waited for.)
 template <class PathTile>
 __device__ __forceinline__ bool find(const Table& t, bool there, typename PathTile::S::Key wanted,
                                      typename PathTile::S::Key& value) {
