@@ -15,8 +15,9 @@ import (
 func TestConstantsAreTwins(t *testing.T) {
 	conformance.Twins(t, map[string]map[string]int{
 		"../kernels/include/weft/linear_table.cuh": {
-			"kLineBytes": lineBytes, "kSectorBytes": sectorBytes, "kNarrowLanes": narrowLanes, "kWideLanes": wideLanes,
+			"kSectorBytes": sectorBytes, "kNarrowLanes": narrowLanes, "kWideLanes": wideLanes,
 		},
+		"../kernels/include/weft/lines.cuh": {"kLineBytes": lineBytes},
 		"../kernels/include/weft/slot.cuh": {
 			"kEmpty": cpu.Empty, "kDead": cpu.Dead, "kPending": cpu.Pending,
 		},

@@ -26,30 +26,12 @@ __device__ __forceinline__ void get(const GetParams<Table>& p) {
 
 // ---- whole tables ----------------------------------------------------------
 
-// each_slot calls f(live, word, line, slot) for every slot of lines [lo,hi) of a
-// table, one slot per lane, all lanes of a warp together, until f returns false,
-// for all of them alike.
-template <class S, class F>
-__device__ __forceinline__ void each_slot(const Table& t, uint32_t lo, uint32_t hi, F f) {
-  using Word = typename S::Word;
-  constexpr uint32_t per_line = kLineBytes / sizeof(Word);
-  uint64_t n = uint64_t(hi - lo) * per_line;
-  uint32_t lane = lane_index();
-  for (uint64_t first = thread_index() - lane; first < n; first += threads_in_grid()) {
-    uint64_t s = first + lane;
-    uint32_t line = lo + uint32_t(s / per_line), slot = uint32_t(s % per_line);
-    Word w = S::pair(S::kEmpty, 0);
-    if (s < n) w = load_relaxed(reinterpret_cast<Word*>(t.lines) + uint64_t(line) * per_line + slot);
-    if (!f(S::key(w) < S::kPending, w, line, slot)) return;
-  }
-}
-
 // rehash ends when a key finds no slot: where keys crowd, each that follows
 // would search a whole path.
 template <class S>
 __device__ __forceinline__ void rehash(const RehashParams& p) {
   using Word = typename S::Word;
-  each_slot<S>(p.from, p.lo, p.hi, [&](bool live, Word w, uint32_t line, uint32_t) {
+  each_slot<S>(slots_of<S>(p.from), S::kPending, p.lo, p.hi, [&](bool live, Word w, uint32_t line, uint32_t) {
     Operation<S> op{live, kPutNew, line == p.from.nlines ? ~S::key(w) : S::key(w), S::value(w)};
     change_one<S>(p.to, op);
     tally(p.to.counters, op.outcome);
@@ -59,24 +41,6 @@ __device__ __forceinline__ void rehash(const RehashParams& p) {
   });
 }
 
-// export_live writes the live pairs of a range of lines to two columns, a slot
-// per lane.
-template <class S, class K, class V>
-__device__ __forceinline__ void export_live(const ExportParams<Table>& p) {
-  using Word = typename S::Word;
-  constexpr uint32_t per_line = kLineBytes / sizeof(Word);
-  uint64_t n = uint64_t(p.to.hi - p.to.lo) * per_line, stride = threads_in_grid();
-  uint32_t lane = lane_index();
-  Spread lines(p.table.nlines, p.to.step, p.to.lo + thread_index() / per_line, stride / per_line);
-  for (uint64_t first = thread_index() - lane; first < n; first += stride, lines.next()) {
-    uint64_t s = first + lane;
-    uint32_t line = lines.at(p.to.lo + s / per_line);
-    Word w = S::pair(S::kEmpty, 0);
-    if (s < n) w = load_relaxed(reinterpret_cast<Word*>(p.table.lines) + uint64_t(line) * per_line + s % per_line);
-    emit<S, K, V>(p.to, S::key(w) < S::kPending, line == p.table.nlines ? ~S::key(w) : S::key(w), S::value(w));
-  }
-}
-
 // probe_lengths adds up how many slots lie before each live key on its path.
 template <class S>
 __device__ __forceinline__ void probe_lengths(const StatsParams& p) {
@@ -84,7 +48,7 @@ __device__ __forceinline__ void probe_lengths(const StatsParams& p) {
   constexpr uint32_t per_sector = kSectorBytes / sizeof(Word);
   uint64_t sum = 0;
   uint32_t longest = 0;
-  each_slot<S>(p.table, 0, p.table.nlines, [&](bool live, Word w, uint32_t line, uint32_t slot) {
+  each_slot<S>(slots_of<S>(p.table), S::kPending, 0, p.table.nlines, [&](bool live, Word w, uint32_t line, uint32_t slot) {
     if (!live) return true;
     Path path{locate<S>(p.table, S::key(w))};
     uint32_t lines = line - path.line() + (line < path.line() ? p.table.nlines : 0);
@@ -200,7 +164,9 @@ WEFT_KERNEL(linear_change_wide, kChangeBlocks)(ChangeParams<Table> p) { change_b
 WEFT_KERNEL(linear_get_cached, kGetCachedBlocks)(GetParams<Table> p) { get_cached<S, K, V>(p); }
 WEFT_KERNEL(linear_change_cached, kChangeCachedBlocks)(ChangeParams<Table> p) { change_cached<S, K, V>(p); }
 WEFT_DUPLICATES(linear)
-WEFT_KERNEL(linear_export, 1)(ExportParams<Table> p) { export_live<S, K, V>(p); }
+WEFT_KERNEL(linear_export, 1)(ExportParams<Table> p) {
+  export_live<S, K, V>(p.to, slots_of<S>(p.table), S::kPending, p.table.nlines);
+}
 WEFT_KERNEL(linear_rehash, 1)(RehashParams p) { rehash<S>(p); }
 WEFT_KERNEL(linear_borders, 1)(InPlaceParams p) { borders<S>(p); }
 WEFT_KERNEL(linear_in_place, 1)(InPlaceParams p) { in_place<S>(p); }

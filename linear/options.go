@@ -97,11 +97,8 @@ func linesFor(n uint64, load float64, slotBytes int) (lines uint32, ok bool) {
 		return 0, false
 	}
 	lines = max(uint32(want), 1)
-	for roomIn(int(lines)*lineBytes/slotBytes, load) < int(n) { // rounding
+	for core.RoomIn(int(lines)*lineBytes/slotBytes, load) < int(n) { // rounding
 		lines++
 	}
 	return lines, true
 }
-
-// roomIn is how many of a table's slots may be used.
-func roomIn(slots int, load float64) int { return int(float64(slots) * load) }

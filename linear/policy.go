@@ -55,7 +55,9 @@ func (p *policy) slots() int {
 // room is how many more slots may be used.
 func (p *policy) room(used uint64) int { return p.roomAt(p.opts.MaxLoad, used) }
 
-func (p *policy) roomAt(load float64, used uint64) int { return roomIn(p.slots(), load) - int(used) }
+func (p *policy) roomAt(load float64, used uint64) int {
+	return core.RoomIn(p.slots(), load) - int(used)
+}
 
 // crowdedShare of the slots in use is when an operation may find none on its path.
 const crowdedShare = 0.95

@@ -67,3 +67,6 @@ type Tally struct {
 	Live uint64 // pairs
 	Used uint64 // slots that are not empty
 }
+
+// RoomIn is how many of a number of slots may be used up to a load.
+func RoomIn(slots int, load float64) int { return int(float64(slots) * load) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/weftgo/weft/device"
@@ -36,6 +37,12 @@ func linesOf(p core.Parts) *core.Lines {
 type Change struct {
 	*batch.Batch
 	Args Changes // for the kernel
+
+	// Of an engine that Moves: where the change lists operations that find no room at
+	// first, as many as it has; the items are zero again when it is done. Still tells
+	// that no pair may move.
+	Spilled List
+	Still   bool
 }
 
 // Engine is a [core.Engine] but for what structures do with whole tables: a
@@ -45,7 +52,12 @@ type Engine struct {
 	Leases *core.Leases
 	Order  OrderKernels
 
+	// Moves is set by structures whose changes move pairs, before OpenEngine.
+	Moves bool
+
 	structure Structure
+	pairs     sync.Mutex    // of who submits a change that moves pairs, or reading all
+	still     bool          // for the change being submitted
 	slots     int           // in each line
 	known     core.Counters // as of the last reading
 	stale     bool          // changes have been submitted since
@@ -167,7 +179,7 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 		size = reduceOps
 	}
 	var x *Scratch
-	if b.Ordered() || report {
+	if b.Ordered() || report || e.Moves {
 		if x, err = e.Scratch(ctx, b.N); err != nil {
 			return 0, nil, err
 		}
@@ -190,14 +202,19 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 }
 
 // changeOn submits a part of a batch, and if told so waits for it and returns
-// the operations that found no room.
+// the operations that found no room. Where no pair may move, more find none.
 func (e *Engine) changeOn(s *device.Stream, part *batch.Batch, x *Scratch, to List, first int, report bool) (failed []uint32, err error) {
-	if report {
-		if err := e.Set(s, WordFailed, 0); err != nil {
-			return nil, err
+	err = e.besideReaders(func() error {
+		if e.still {
+			report, to = true, e.Failed(x)
 		}
-	}
-	err = e.SubmitVisible(s, func() error { return e.launch(s, part, x, to, first) })
+		if report {
+			if err := e.Set(s, WordFailed, 0); err != nil {
+				return err
+			}
+		}
+		return e.SubmitVisible(s, func() error { return e.launch(s, part, x, to, first) })
+	})
 	if err != nil || !report {
 		return nil, err
 	}
@@ -205,6 +222,15 @@ func (e *Engine) changeOn(s *device.Stream, part *batch.Batch, x *Scratch, to Li
 		return nil, err
 	}
 	return e.ReadFailed(context.Background(), x)
+}
+
+// besideReaders submits a change, which moves no pairs if an iteration reads them. One
+// that begins meanwhile reads behind it: see Export.
+func (e *Engine) besideReaders(submit func() error) error {
+	e.pairs.Lock()
+	defer e.pairs.Unlock()
+	e.still = e.Moves && e.Leases.Held()
+	return submit()
 }
 
 // changeHost carries a batch from host memory through the device, as much of it
@@ -222,7 +248,9 @@ func (e *Engine) changeHost(ctx context.Context, b *batch.Batch) (done int, fail
 	}
 	defer e.Give(c)
 	done, err = c.Ring.RunInOrder(ctx, b, func(p *staging.Piece) error {
-		return e.Submit(p.Stream, func() error { return e.changePiece(c, p, b.N, x) })
+		return e.besideReaders(func() error {
+			return e.Submit(p.Stream, func() error { return e.changePiece(c, p, b.N, x) })
+		})
 	})
 	// What has been run has been run, whatever has become of the context.
 	switch ctx := context.WithoutCancel(ctx); {
@@ -277,15 +305,31 @@ func (e *Engine) launch(s *device.Stream, b *batch.Batch, x *Scratch, failed Lis
 	if err != nil {
 		return err
 	}
-	c := &Change{b, changesOf(b, first, ok, contended, failed)}
+	c := &Change{Batch: b, Args: changesOf(b, first, ok, contended, failed), Still: e.still}
 	e.ticket++
 	c.Args.Reductions, c.Args.Ticket = e.Word(WordReductions), e.ticket
-	resolve, err := e.structure.Change(s, p, c)
+	resolve, err := e.change(s, p, c, x)
 	if err != nil || !resolve {
 		return err
 	}
 	w := Winners{Contest: x.Contest(b, contended), Vals: c.Args.Vals, Ok: ok}
 	return x.resolve(s, &e.Order, &w.Contest, func() error { return e.structure.Winners(s, p, c, &w) })
+}
+
+// change has the structure launch a change, with a list where winners will be.
+func (e *Engine) change(s *device.Stream, p core.Parts, c *Change, x *Scratch) (contended bool, err error) {
+	if !e.Moves {
+		return e.structure.Change(s, p, c)
+	}
+	if err := e.Set(s, WordSpilled, 0); err != nil {
+		return false, err
+	}
+	c.Spilled = List{Items: x.winners(), Count: e.Word(WordSpilled)}
+	clean := x.clean
+	x.clean = false
+	contended, err = e.structure.Change(s, p, c)
+	x.clean = clean && err == nil
+	return contended, err
 }
 
 // Answer is for [core.Answerer]: what is found lies in a scratch, as winners and
@@ -439,8 +483,7 @@ func (e *Engine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *
 	}
 	defer e.Give(c)
 	_, err = c.Ring.RunWhole(ctx, out, func(p *staging.Piece) error {
-		// Changes submitted since the iteration began may be seen or not.
-		if err := errors.Join(p.Stream.Wait(e.Visible), p.Stream.Fill(c.Hits.Ptr(), 0, 2)); err != nil {
+		if err := errors.Join(e.beforeExport(p.Stream), p.Stream.Fill(c.Hits.Ptr(), 0, 2)); err != nil {
 			return err
 		}
 		return errors.Join(e.structure.Export(p.Stream, l.Parts, lo, hi, p.Batch, c.Hits.Ptr()), c.bring(p))
@@ -449,4 +492,16 @@ func (e *Engine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *
 		return 0, err
 	}
 	return c.counted(), nil
+}
+
+// beforeExport has a stream wait for what comes before reading pairs for an iteration.
+// Changes submitted since it began may be seen or not. Those that move pairs have been
+// submitted before: from then on they see that it has begun.
+func (e *Engine) beforeExport(s *device.Stream) error {
+	if !e.Moves {
+		return s.Wait(e.Visible)
+	}
+	e.pairs.Lock()
+	defer e.pairs.Unlock()
+	return s.Wait(e.Changed())
 }

@@ -40,6 +40,8 @@ const (
 	WordReductions        // the ticket of the last mixed batch that had any
 	WordSum               // 64 bits, which a lookup may add to
 	_
+	WordSpilled // operations that find no room at first
+	_
 	WordLost // operations without room in batches on the device, and of users' kernels, since last read: begins weft::Account
 	_
 	_ // what kernels of users have done: three numbers of 64 bits

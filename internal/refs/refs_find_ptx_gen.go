@@ -17,16 +17,19 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 95cb2a9b354ee8390b248931aa5f7fbf518878a1e2840fdbe47f993441225012 9399 kernels/include/weft/alloc.cuh
+//kernelgen:input aa6389b8b174d262d890afeb58aeef7264b63eba45d27dac86894089b1e8f583 6639 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
 //kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
 //kernelgen:input 346e6b5358823205168a23af0fa8df9f882b4c3f0e5f5a1d76781827309f4688 5935 kernels/include/weft/linear.cuh
 //kernelgen:input 4a05abb90051ddc0796731270017623e2edd5612dc16ff5d86ce452267acfdcc 3710 kernels/include/weft/linear_alone.cuh
-//kernelgen:input 647c2ef4d1c7f0090c766de510ad5902020582d6c6d809e501fe60043a0eb964 5519 kernels/include/weft/linear_change.cuh
-//kernelgen:input 2beb90e8259be32af607876d6c3ffe161f1727ff6fa77acb401c7e9474fd4a34 2080 kernels/include/weft/linear_find.cuh
-//kernelgen:input 3145105d12e524e9ce84bb0bf25f6b15a5d143b097eabb8e939788c06d31c435 5850 kernels/include/weft/linear_table.cuh
+//kernelgen:input 6f50794184dd8de98a320616fac708fa70a02d7686f9df3ebe556eab4ef82c41 518 kernels/include/weft/linear_change.cuh
+//kernelgen:input b30207f35a6fba8f1041be1a7c0c1966b015b2428eaac4e5f2e80355ab494f82 575 kernels/include/weft/linear_find.cuh
+//kernelgen:input 64ba712831fe23ae1416a0c056aecd00ffb77ae27ead138b7083f9e6f2f006c7 6915 kernels/include/weft/linear_table.cuh
+//kernelgen:input 6ff7e860758ef5a131b300130970590966975892a47aa58e4a9d6dd526991f02 2111 kernels/include/weft/lines.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
+//kernelgen:input a34654cf2bfc74f58c4dca58bbe95ef4259479c45677eac10b6c216ebbc78cce 9038 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 03949d395b4a3a8de9f533fccd3cc98e6af7584b473dcd4f01fffca6ee528fe6 4673 kernels/include/weft/ref.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
@@ -36,13 +39,14 @@ import (
 //kernelgen:input 962f7ceaec8b86c9a3934f9e4c1b058bf750a37b966031e3a2ac5e1c6bdc85b0 4376 kernels/include/weft/slab_find.cuh
 //kernelgen:input be15e1e2d1add39fd31c4fdc208338d11778d416c0387c698a928bd4cca7b895 4433 kernels/include/weft/slab_table.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
+//kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 7bb45e4fa1a3dc3c364d518ad8ab9047d08ec886e9270dd59148af8e94aa32e2 4446 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 475e488543dd1c5aefa8cc06f83596f0a531b271aed806482346d11f269b3910 19862 internal/refs/refs_find_32_32_sm80.ptx
-//kernelgen:output cc17a51a79e79336108de9469b508fb0a44df15cffbb72f4cd6bf8b342e5f3bd 19862 internal/refs/refs_find_32_32_sm90.ptx
-//kernelgen:output b12f2f039d2a59699b38ec2e613f54590d14eb34e51002bf8911a8bfe112cb7a 19876 internal/refs/refs_find_64_64_sm80.ptx
-//kernelgen:output 30476a0bbb0a2cea4ba7a228fb8187618d26786a4b00618e3aa3080ba06781ad 18810 internal/refs/refs_find_64_64_sm90.ptx
+//kernelgen:output e5b89e5313c7d29d3927ade487c84c9d0a74279b64fb1ffd00ff0e90327a5bba 19896 internal/refs/refs_find_32_32_sm80.ptx
+//kernelgen:output 3b61912eb1f95ff5b27ee7476ce2a03fb7793c55b8802e8d423eaf6075568a56 19896 internal/refs/refs_find_32_32_sm90.ptx
+//kernelgen:output ac9a8335caf99e2f02122c55f1e67142fd771ad4c295814550a140bf3667664c 20045 internal/refs/refs_find_64_64_sm80.ptx
+//kernelgen:output 5cdd8406a81568e18f4a81139a50d3848013e16ab33a0e581ecfb66fc4b4f5e2 18846 internal/refs/refs_find_64_64_sm90.ptx
 //kernelgen:output d7d956a1c81db33de70a008f7a5c146a24d993f63a7e4b5479c2ef36d1321738 1647 internal/refs/refs_find_params_gen.go
 
 //go:embed refs_find_32_32_sm80.ptx

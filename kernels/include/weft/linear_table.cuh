@@ -2,13 +2,12 @@
 // tiles read it.
 #pragma once
 
-#include "change.cuh"
 #include "hash.cuh"
-#include "tile.cuh"
+#include "lines.cuh"
+#include "path.cuh"
 
 namespace weft::linear {
 
-constexpr uint32_t kLineBytes = 128;
 constexpr uint32_t kSectorBytes = 32;
 
 // ---- the table -------------------------------------------------------------
@@ -21,6 +20,12 @@ struct Table {
   uint32_t nlines;
   uint32_t max_lines;  // longest path, in lines
 };
+
+// slots_of is the first slot of a table.
+template <class S>
+__device__ __forceinline__ typename S::Word* slots_of(const Table& t) {
+  return reinterpret_cast<typename S::Word*>(t.lines);
+}
 
 // locate gives the home sector of a key: its index in the table. Keys that
 // look like sentinels live in the extra line, under another name.
@@ -43,6 +48,8 @@ __device__ __forceinline__ typename S::Key stored(typename S::Key key) {
 struct Path {
   uint32_t home;
 
+  __device__ __forceinline__ Path of(uint32_t lane) const { return {shuffle(kAll, home, lane)}; }
+
   __device__ __forceinline__ uint32_t line() const { return home / 4; }
   __device__ __forceinline__ uint32_t sector() const { return home % 4; }
 
@@ -62,15 +69,28 @@ struct Path {
 // ---- a tile reads a path ---------------------------------------------------
 
 // PathTile reads groups of Lanes * Pieces * 16 bytes along a path.
-template <class S, int Lanes, int Pieces>
-struct PathTile : Tile<S, Lanes, Pieces> {
+template <class Slots, int Lanes, int Pieces>
+struct PathTile : Tile<Slots, Lanes, Pieces> {
+  using S = Slots;
+  using Table = linear::Table;
+  using Path = linear::Path;
+  using Choice = FirstFree;
   using Base = Tile<S, Lanes, Pieces>;
   using typename Base::Piece;
-  static constexpr int kSectors = Lanes * Pieces / 2;
+  static constexpr int kPieces = Pieces, kSectors = Lanes * Pieces / 2;
+  static constexpr bool kRevives = true, kCounts = false;
+
+  __device__ static __forceinline__ Path path(const Table& t, typename S::Key key) { return {locate<S>(t, key)}; }
+  __device__ static __forceinline__ typename S::Key stored(typename S::Key key) { return linear::stored<S>(key); }
+  __device__ __forceinline__ uint32_t steps(const Table& t, Path path) const { return path.steps(t, kSectors); }
+  __device__ __forceinline__ bool ends(const Table&) const { return true; }
 
   __device__ __forceinline__ Piece* at(const Table& t, Path path, uint32_t step, int v) const {
     uint32_t number = v * Lanes + this->rank;
     return reinterpret_cast<Piece*>(t.lines) + path.piece(t, step * kSectors + number / 2, number % 2);
+  }
+  __device__ __forceinline__ typename S::Word* slot(const Table& t, Path path, uint32_t step, int number) const {
+    return &at(t, path, step, number / this->kSlots)->slots[number % this->kSlots];
   }
   __device__ __forceinline__ void load(const Table& t, Path path, uint32_t step) {
 #pragma unroll

@@ -1,0 +1,124 @@
+package cuckoo
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
+)
+
+// crowding are n keys with the same two buckets in a table of a geometry: who knows the
+// seed can find them.
+func crowding(g geometry, n int) (keys []uint64) {
+	var want path
+	for k := uint64(1); len(keys) < n; k++ {
+		p := pathOf(g, k)
+		if len(keys) == 0 {
+			want = p
+		}
+		if p == want || p == (path{want.second, want.first}) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// Keys that were made to share two buckets make a table take another seed, in bounded
+// time; they are all there.
+func TestCrowdingKeys(t *testing.T) {
+	t.Run("device", func(t *testing.T) { crowdingKeys(t, devicetest.Open(t)) })
+	t.Run("simulated", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("interprets kernels")
+		}
+		crowdingKeys(t, devicetest.OpenSim(t, &sim.Options{Arch: 90}))
+	})
+}
+
+func crowdingKeys(t *testing.T, dev device.Device) {
+	const seed = 4711
+	for _, slots := range []int{1, 2, 8} {
+		for _, fixed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d slots, fixed %v", slots, fixed), func(t *testing.T) {
+				m := conformance.Open(t, New[uint64, uint64], dev, &Options{Seed: seed, Slots: slots, Capacity: 300, Fixed: fixed, MaxLoad: .5})
+				g := m.policy.engine.geometry()
+				keys := crowding(g, 3*slots+20)
+				start := time.Now()
+				n, err := m.Put(t.Context(), keys, keys)
+				if n != len(keys) || err != nil {
+					t.Fatalf("Put of %d keys of two buckets: %d, %v", len(keys), n, err)
+				}
+				conformance.WantPairs(t, m, keys)
+				if now := m.policy.engine.geometry(); now.seed == g.seed {
+					t.Errorf("the seed is the same: %+v", now)
+				}
+				if took := time.Since(start); took > 20*time.Second {
+					t.Errorf("it took %v", took)
+				}
+			})
+		}
+	}
+}
+
+// A fixed table that is full says so, whatever its keys, and keeps those that it has.
+func TestFixedTableIsFull(t *testing.T) {
+	dev := devicetest.Open(t)
+	for _, slots := range []int{1, 2, 4, 8, 16} {
+		for _, policy := range []Policy{FirstFit, LoadBalancing} {
+			const capacity = 1000
+			m := conformance.Open(t, New[uint64, uint64], dev, &Options{Slots: slots, Policy: policy, Capacity: capacity, Fixed: true})
+			keys := conformance.Sequence[uint64](1, 3*capacity)
+			ok := make([]bool, len(keys))
+			n, err := m.PutNew(t.Context(), keys, keys, ok)
+			if slots := conformance.StatsOf(t, m).Slots; n < capacity || n > slots || !errors.Is(err, weft.ErrFull) {
+				t.Fatalf("%d slots: PutNew of %d keys: %d in %d slots, %v", slots, len(keys), n, slots, err)
+			}
+			var there []uint64
+			for i, in := range ok {
+				if in {
+					there = append(there, keys[i])
+				}
+			}
+			conformance.WantPairs(t, m, there)
+			if n, err := m.Put(t.Context(), there, there); n != 0 || err != nil {
+				t.Errorf("updates of a full table: %d, %v", n, err)
+			}
+			if n, err := m.Delete(t.Context(), there[:100], nil); n != 100 || err != nil {
+				t.Errorf("Delete: %d, %v", n, err)
+			}
+			if n, err := m.Put(t.Context(), there[:100], there[:100]); n < 95 || (err != nil) != (n < 100) {
+				t.Errorf("of 100 keys %d came back: %v", n, err)
+			}
+		}
+	}
+}
+
+// A load of 0.95 is reached with eight slots by every one of 100 seeds, and none is given
+// up for another.
+func TestLoadIsReached(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 2)
+	const n, load = 30_000, .95
+	keys := conformance.Sequence[uint32](1, n)
+	for seed := range uint64(100) {
+		for _, policy := range []Policy{FirstFit, LoadBalancing} {
+			m, err := New[uint32, uint32](dev, &Options{Capacity: n, MaxLoad: load, Fixed: true, Seed: seed + 1, Policy: policy})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := m.Put(t.Context(), keys, keys)
+			s := conformance.StatsOf(t, m)
+			if got != n || err != nil || s.Load < load-.001 || m.policy.engine.geometry().seed != seed+1 {
+				t.Errorf("seed %d: %d of %d keys: %v: %v", seed, got, n, s, err)
+			}
+			if err := m.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

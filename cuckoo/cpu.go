@@ -1,0 +1,156 @@
+package cuckoo
+
+import (
+	"context"
+	"sync"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+)
+
+// farWork is the work of a search beyond the first bucket.
+const farWork = 2
+
+// cpuEngine runs on the cores of the host. K and V are the types of a batch's columns
+// as unsigned integers, SK and SV those of a slot.
+//
+// Lookups read without locks. Changes need no atomic operations either: the lines
+// are dealt out to the cores, and each core runs, in batch order, the operations
+// whose first bucket lies in its part. What has to look into buckets of other parts,
+// or to move keys, is put off and run alone at the end. The operations on one key
+// keep their order: one is put off where its key is not in the first bucket and no
+// slot there is empty. Then nothing of that changes, since only operations on the
+// key put it there, so those behind it are put off, too.
+type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct {
+	cpu.Engine
+	mode
+}
+
+func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, g geometry, m mode) (engine, *core.Leases, error) {
+	e := &cpuEngine[K, SK, V, SV]{mode: m}
+	e.Engine = cpu.Engine{Device: dev, Slots: lineBytes / int(unsafe.Sizeof(cpu.Slot[SK, SV]{}))}
+	gen, err := allocate(dev, g, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	leases, err := e.Start(gen)
+	return e, leases, err
+}
+
+// Clear is for [core.Engine].
+func (e *cpuEngine[K, SK, V, SV]) Clear(ctx context.Context) error {
+	err := e.Engine.Clear(ctx)
+	if err == nil {
+		e.Parts().(*generation).long.Store(false)
+	}
+	return err
+}
+
+func (e *cpuEngine[K, SK, V, SV]) geometry() geometry { return e.Parts().(*generation).geometry }
+
+// ---- lookups ----------------------------------------------------------------
+
+// Look is for [core.Engine].
+func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
+	if err := cpu.Open(s); err != nil {
+		return 0, 0, err
+	}
+	keys, answers := batch.View[K](b.Columns[batch.Keys].Host), cpu.AnswersOf[V](b)
+	t := tableOf[SK, SV](l.Parts.(*generation), e.mode)
+	return e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
+		return getRange(w, t, keys[lo:hi], answers.Of(lo, hi))
+	})
+}
+
+// getRange looks up keys on one core. While a group of them is looked at, the first
+// buckets of the next group are on their way, and with AllBuckets the second ones.
+// Searches that go beyond the first are put off to the end of the group.
+func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t cpuTable[SK, SV], keys []K, to cpu.Answers[V]) (ran, hits int) {
+	var paths [2][cpu.Group]path
+	ask(&t, keys[:min(cpu.Group, len(keys))], &paths[0])
+	for lo, turn := 0, 0; lo < len(keys); lo, turn = lo+cpu.Group, turn^1 {
+		hi := min(lo+cpu.Group, len(keys))
+		ask(&t, keys[hi:min(hi+cpu.Group, len(keys))], &paths[turn^1])
+
+		var far, next [cpu.Group]uint32
+		late := 0
+		for i, k := range keys[lo:hi] {
+			key, p := SK(k), paths[turn][i]
+			if isSentinel(key) {
+				s := t.own(^key)
+				if s.Key != ^key {
+					s = nil
+				}
+				hits += cpu.Write(&to, lo+i, s)
+				continue
+			}
+			s, fresh := find(t.bucket(p.first), key)
+			if s == nil && !t.ends(fresh) {
+				far[late], next[late] = uint32(i), t.piece(p.second)
+				late++
+				continue
+			}
+			hits += cpu.Write(&to, lo+i, s)
+		}
+		if !t.all {
+			cpu.Prefetch(t.base, next[:late], pieceShift)
+		}
+		for _, i := range far[:late] {
+			s := t.findFrom(1, paths[turn][i], SK(keys[lo+int(i)]))
+			hits += cpu.Write(&to, lo+int(i), s)
+		}
+		if w.Over(cpu.Group + late*farWork) {
+			return hi, hits
+		}
+	}
+	return len(keys), hits
+}
+
+// ask works out the paths of a group, and prefetches what they begin with.
+func ask[K, SK cpu.Key, SV cpu.Val](t *cpuTable[SK, SV], keys []K, paths *[cpu.Group]path) {
+	var pieces [2 * cpu.Group]uint32
+	n := 0
+	for i, k := range keys {
+		p := pathOf(t.geometry, SK(k))
+		paths[i], pieces[n] = p, t.piece(p.first)
+		n++
+		if t.all {
+			pieces[n] = t.piece(p.second)
+			n++
+		}
+	}
+	cpu.Prefetch(t.base, pieces[:n], pieceShift)
+}
+
+// ---- whole tables -----------------------------------------------------------
+
+// Export is for [core.Engine].
+func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
+	g := l.Parts.(*generation)
+	t := tableOf[SK, SV](g, e.mode)
+	return cpu.Export[K, V](ctx, out, g.Memory(), lo, hi, lastSentinel, func(line uint32, slots func([]cpu.Slot[SK, SV])) {
+		slots(t.line(line))
+	})
+}
+
+func (e *cpuEngine[K, SK, V, SV]) census(ctx context.Context) (sum census, err error) {
+	t := tableOf[SK, SV](e.Parts().(*generation), e.mode)
+	var mu sync.Mutex
+	e.Device.Parallel(int(t.buckets), 1<<12, func(lo, hi int) {
+		if ctx.Err() != nil {
+			return
+		}
+		c := t.census(uint32(lo), uint32(hi))
+		mu.Lock()
+		defer mu.Unlock()
+		sum.passed += c.passed
+		sum.full += c.full
+	})
+	for range t.live(t.bucketLines(), t.lines) {
+		sum.stashed++
+	}
+	return sum, ctx.Err()
+}

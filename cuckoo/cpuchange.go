@@ -1,0 +1,113 @@
+package cuckoo
+
+import (
+	"context"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/cpu"
+)
+
+// Change is for [core.Engine]. While user code iterates, no key moves.
+func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
+	still := e.Leases.Held()
+	return e.Engine.Change(ctx, s, b, cpu.PieceOps, func(part *batch.Batch) cpu.Loops {
+		g := e.Parts().(*generation)
+		return &changer[K, SK, V, SV]{Changes: cpu.ChangesOf[K, V](part), gen: g, table: tableOf[SK, SV](g, e.mode), still: still}
+	})
+}
+
+// changer runs the changes of one piece of a batch, or a share of them.
+type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
+	cpu.Changes[K, V]
+	gen   *generation
+	table cpuTable[SK, SV]
+	part  cpu.Share
+	still bool // keys stay where they are
+}
+
+// Quick is for [cpu.Loops].
+func (c *changer[K, SK, V, SV]) Quick() bool { return !c.gen.long.Load() }
+
+// Places is for [cpu.Loops]: in which lines the first buckets of operations begin.
+func (c *changer[K, SK, V, SV]) Places(lo, hi int, lines []uint32) {
+	for i, k := range c.Keys[lo:hi] {
+		if key := SK(k); isSentinel(key) {
+			lines[i] = c.table.lines
+		} else {
+			lines[i] = c.table.firstLine(pathOf(c.table.geometry, key).first)
+		}
+	}
+}
+
+// Run is for [cpu.Loops].
+func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
+	c := *piece // with a result of its own
+	c.part = s
+	ran = cpu.Ahead(w, s.Ops, cpu.Group, c.ask, func(i uint32, p path) { w.Work(c.one(i, p)) })
+	return ran, c.Result
+}
+
+// ask works out the paths of operations, and prefetches what they begin with.
+func (c *changer[K, SK, V, SV]) ask(ops []uint32, paths *[cpu.Group]path) {
+	var pieces [cpu.Group]uint32
+	for j, i := range ops {
+		paths[j] = pathOf(c.table.geometry, SK(c.Keys[i]))
+		pieces[j] = c.table.piece(paths[j].first)
+	}
+	cpu.Prefetch(c.table.base, pieces[:len(ops)], pieceShift)
+}
+
+// one runs one operation, and returns how much work it was beyond the first bucket.
+func (c *changer[K, SK, V, SV]) one(i uint32, p path) (work int) {
+	kind, key := c.Kind(i), SK(c.Keys[i])
+	var s spot[SK, SV]
+	if isSentinel(key) {
+		key = ^key
+		if s.free = c.table.own(key); s.free.Key == key {
+			s.live = s.free
+		}
+	} else if s = c.table.search(c.part, p, key); s.late {
+		c.Late = append(c.Late, i)
+		return 1
+	}
+	adds := kind.Inserts()
+	if adds && s.live == nil && s.free == nil {
+		if !c.whole() {
+			c.Late = append(c.Late, i)
+			return 1
+		}
+		s.free, work = c.room(p)
+	}
+	var o cpu.Outcome
+	switch {
+	case s.live != nil:
+		o = cpu.Present(&c.Changes, i, kind, s.live)
+	case adds && s.free != nil:
+		o = cpu.Insert(&c.Changes, i, key, s.free)
+	case adds:
+		o.Full = true
+	}
+	c.Finish(i, o)
+	return work
+}
+
+// whole reports whether this core has the table to itself.
+func (c *changer[K, SK, V, SV]) whole() bool { return c.part.Lo == 0 && c.part.Hi > c.table.lines }
+
+// room moves keys, or takes a slot of the stash. It returns nil if there is none.
+func (c *changer[K, SK, V, SV]) room(p path) (free *cpu.Slot[SK, SV], tried int) {
+	if !c.still {
+		var fresh bool
+		if free, tried, fresh = c.table.evict(p); fresh {
+			c.Fresh++
+		}
+		if tried > longSearch {
+			c.gen.long.Store(true)
+		}
+	}
+	if free == nil {
+		free = c.table.stashed(p)
+	}
+	return free, tried
+}

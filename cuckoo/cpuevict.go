@@ -1,0 +1,91 @@
+package cuckoo
+
+import "github.com/weftgo/weft/internal/cpu"
+
+// mostNodes bounds a search for room: so many keys are tried (twin: kNodes).
+// Where every other bucket has a free slot, two or three are enough; at a load of
+// 0.98 with eight slots, some forty; one of 512 fails for keys that crowd, or at the
+// very end.
+const mostNodes = 512
+
+// longSearch is how many keys a search has tried when no more pieces of a batch run
+// on all cores, which cannot be stopped.
+const longSearch = 256
+
+// node is a key that might be moved: the number of its slot, and which node's key
+// would come there; that of roots is the new one.
+type node struct {
+	slot   uint32
+	parent int32
+}
+
+// evict makes room for a key in one of its buckets, all of which are full: by a
+// breadth-first search for the shortest sequence of moves, each of a key to another
+// bucket of its own, of which the last is to a free slot (Horton tables, section 3;
+// the search is that of Erlingsson, Manasse, McSherry, "A Cool and Practical
+// Alternative to Traditional Hash Tables", 2006). It returns the slot, which is dead,
+// or nil; how many keys it has tried; and whether a slot is in use that never was.
+func (t *cpuTable[K, V]) evict(p path) (free *cpu.Slot[K, V], tried int, fresh bool) {
+	var nodes [mostNodes]node
+	n := 0
+	for i := range t.functions {
+		n = t.spread(nodes[:], n, p.bucket(t.geometry, i), -1)
+	}
+	for at := 0; at < n; at++ {
+		from := &t.slotsAt(nodes[at].slot, 1)[0]
+		of := pathOf(t.geometry, from.Key)
+		for i := range t.functions {
+			b := of.bucket(t.geometry, i)
+			if b == nodes[at].slot>>t.shift {
+				continue
+			}
+			if to := freeSlot(t.bucket(b)); to != nil {
+				fresh = to.Key == cpu.Sentinel[K](cpu.Empty)
+				return t.shiftAlong(nodes[:], int32(at), to), at + 1, fresh
+			}
+			n = t.spread(nodes[:], n, b, int32(at))
+		}
+	}
+	return nil, n, false
+}
+
+// spread adds the keys of a bucket to the nodes, as far as there is room.
+func (t *cpuTable[K, V]) spread(nodes []node, n int, bucket uint32, parent int32) int {
+	for s := bucket << t.shift; s < (bucket+1)<<t.shift && n < len(nodes); s++ {
+		nodes[n] = node{s, parent}
+		n++
+	}
+	return n
+}
+
+// shiftAlong moves the key of a node to a free slot, that of its parent to its own,
+// and so on, and returns the slot that is free in the end. No slot comes twice on the
+// way: behind a slot, the search goes on to the same buckets whenever it comes there,
+// so the shortest way takes it once.
+func (t *cpuTable[K, V]) shiftAlong(nodes []node, at int32, to *cpu.Slot[K, V]) *cpu.Slot[K, V] {
+	for ; at >= 0; at = nodes[at].parent {
+		from := &t.slotsAt(nodes[at].slot, 1)[0]
+		*to = *from
+		from.Key = cpu.Sentinel[K](cpu.Dead)
+		to = from
+	}
+	return to
+}
+
+// freeSlot is a slot without a key, or nil.
+func freeSlot[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) *cpu.Slot[K, V] {
+	for i := range slots {
+		if k := slots[i].Key; k == cpu.Sentinel[K](cpu.Empty) || k == cpu.Sentinel[K](cpu.Dead) {
+			return &slots[i]
+		}
+	}
+	return nil
+}
+
+// stashed is a free slot of the stash for a key, or nil.
+func (t *cpuTable[K, V]) stashed(p path) *cpu.Slot[K, V] {
+	if t.stash == 0 {
+		return nil
+	}
+	return freeSlot(t.line(p.stashLine(t.geometry)))
+}

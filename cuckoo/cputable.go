@@ -1,0 +1,197 @@
+package cuckoo
+
+import (
+	"iter"
+	"unsafe"
+
+	"github.com/weftgo/weft/internal/cpu"
+)
+
+// cpuTable reads and writes a generation from Go. All pointer arithmetic is in
+// slotsAt.
+type cpuTable[K cpu.Key, V cpu.Val] struct {
+	geometry
+	mode
+	base unsafe.Pointer
+}
+
+func tableOf[K cpu.Key, V cpu.Val](g *generation, m mode) cpuTable[K, V] {
+	return cpuTable[K, V]{g.geometry, m, unsafe.Pointer(unsafe.SliceData(g.Buf.Host))}
+}
+
+// slotBytes and perLine are constants of each instantiation.
+func (t *cpuTable[K, V]) slotBytes() int {
+	var s cpu.Slot[K, V]
+	return int(unsafe.Sizeof(s))
+}
+func (t *cpuTable[K, V]) perLine() uint32 { return uint32(lineBytes / t.slotBytes()) }
+
+// slotsAt are n slots from slot number first of the table on.
+func (t *cpuTable[K, V]) slotsAt(first, n uint32) []cpu.Slot[K, V] {
+	return unsafe.Slice((*cpu.Slot[K, V])(unsafe.Add(t.base, uintptr(first)*uintptr(t.slotBytes()))), n)
+}
+
+// bucket is the slots of a bucket.
+func (t *cpuTable[K, V]) bucket(i uint32) []cpu.Slot[K, V] {
+	return t.slotsAt(i<<t.shift, 1<<t.shift)
+}
+
+// line is the slots of a line.
+func (t *cpuTable[K, V]) line(i uint32) []cpu.Slot[K, V] {
+	return t.slotsAt(i*t.perLine(), t.perLine())
+}
+
+// own is the slot of a key that looks like a sentinel, whose stored name is its
+// number in the extra line.
+func (t *cpuTable[K, V]) own(stored K) *cpu.Slot[K, V] {
+	return &t.line(t.lines)[stored]
+}
+
+// pieceShift is that of the memory that prefetches are for: a cache line.
+const pieceShift = 6
+
+// piece is the number of the cache line that a bucket begins in.
+func (t *cpuTable[K, V]) piece(bucket uint32) uint32 {
+	return uint32((uint64(bucket) << t.shift * uint64(t.slotBytes())) >> pieceShift)
+}
+
+// lastLine is the line that a bucket ends in.
+func (t *cpuTable[K, V]) lastLine(bucket uint32) uint32 {
+	return uint32(((uint64(bucket)+1)<<t.shift - 1) / uint64(t.perLine()))
+}
+
+// firstLine is the line that a bucket begins in.
+func (t *cpuTable[K, V]) firstLine(bucket uint32) uint32 {
+	return uint32((uint64(bucket) << t.shift) / uint64(t.perLine()))
+}
+
+// find looks for a stored key among slots. new tells whether one of them was never
+// used.
+func find[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V], key K) (at *cpu.Slot[K, V], fresh bool) {
+	for i := range slots {
+		switch slots[i].Key {
+		case key:
+			return &slots[i], false
+		case cpu.Sentinel[K](cpu.Empty):
+			fresh = true
+		}
+	}
+	return nil, fresh
+}
+
+// ends reports whether a key that is not in a bucket is in none behind it, if a slot
+// of it was never used: keys go on to the next bucket where one is full, and a slot
+// is never empty again.
+func (t *cpuTable[K, V]) ends(fresh bool) bool { return fresh && !t.balances }
+
+// findFrom goes through the buckets of a path from number i on, and through the
+// stash.
+func (t *cpuTable[K, V]) findFrom(i uint32, p path, key K) *cpu.Slot[K, V] {
+	for ; i < t.functions; i++ {
+		if at, fresh := find(t.bucket(p.bucket(t.geometry, i)), key); at != nil || t.ends(fresh) {
+			return at
+		}
+	}
+	if t.stash > 0 {
+		at, _ := find(t.line(p.stashLine(t.geometry)), key)
+		return at
+	}
+	return nil
+}
+
+// spot is what a search for a key, or for room for it, came to.
+type spot[K cpu.Key, V cpu.Val] struct {
+	live *cpu.Slot[K, V] // the key's slot, if it is there
+	free *cpu.Slot[K, V] // where it may go, empty or dead; nil: there is no room
+	late bool            // it may be in buckets beyond a share
+}
+
+// search looks at all buckets of a key, as far as they lie in a share.
+func (t *cpuTable[K, V]) search(part cpu.Share, p path, key K) (s spot[K, V]) {
+	most := 0
+	for i := range t.functions {
+		b := p.bucket(t.geometry, i)
+		if t.firstLine(b) < part.Lo || t.lastLine(b) >= part.Hi {
+			return spot[K, V]{late: true}
+		}
+		slots, fresh, free := t.bucket(b), false, 0
+		var first *cpu.Slot[K, V]
+		for j := range slots {
+			switch slots[j].Key {
+			case key:
+				s.live = &slots[j]
+				return s
+			case cpu.Sentinel[K](cpu.Empty):
+				fresh = true
+				fallthrough
+			case cpu.Sentinel[K](cpu.Dead):
+				if free++; free == 1 {
+					first = &slots[j]
+				}
+			}
+		}
+		if free > most && (s.free == nil || t.balances) {
+			s.free, most = first, free
+		}
+		if t.ends(fresh) {
+			return s
+		}
+	}
+	if t.stash > 0 {
+		line := p.stashLine(t.geometry)
+		if line < part.Lo || line >= part.Hi {
+			return spot[K, V]{late: true}
+		}
+		s.live, _ = find(t.line(line), key)
+	}
+	return s
+}
+
+// place puts a pair whose key is not in the table into a free slot of its buckets.
+// It reports false if these leave the share or have none.
+func (t *cpuTable[K, V]) place(part cpu.Share, pair *cpu.Slot[K, V]) bool {
+	p := pathOf(t.geometry, pair.Key)
+	s := t.search(part, p, pair.Key)
+	if s.free == nil {
+		return false
+	}
+	*s.free = *pair
+	return true
+}
+
+// live iterates over the live slots of lines [lo,hi).
+func (t *cpuTable[K, V]) live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
+	return func(yield func(*cpu.Slot[K, V]) bool) {
+		for i := lo; i < hi; i++ {
+			slots := t.line(i)
+			for j := range slots {
+				if !isSentinel(slots[j].Key) && !yield(&slots[j]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// census counts in buckets [lo,hi).
+func (t *cpuTable[K, V]) census(lo, hi uint32) (c census) {
+	for b := lo; b < hi; b++ {
+		slots, fresh := t.bucket(b), false
+		for i := range slots {
+			key := slots[i].Key
+			fresh = fresh || key == cpu.Sentinel[K](cpu.Empty)
+			if isSentinel(key) {
+				continue
+			}
+			p, at := pathOf(t.geometry, key), uint32(0)
+			for at < t.functions-1 && p.bucket(t.geometry, at) != b {
+				at++
+			}
+			c.passed += uint64(at)
+		}
+		if !fresh {
+			c.full++
+		}
+	}
+	return c
+}

@@ -1,0 +1,94 @@
+// Kernels of package cuckoo: a bucketized cuckoo hash table. doc.go explains the
+// structure, layout.go the memory, weft/cuckoo_evict.cuh and weft/cuckoo_find.cuh why it
+// is right.
+//
+// A tile, a few neighbouring lanes of a warp, works on one key at a time and reads its
+// buckets cooperatively. All lanes of a warp stay together: each warp-wide vote is executed
+// by all 32, with finished tiles taking part idle.
+#include "change.cuh"
+#include "weft/entry.cuh"
+
+namespace weft::cuckoo {
+
+// ---- lookups ---------------------------------------------------------------
+
+template <class PathTile, class K, class V, int Lanes>
+__device__ __forceinline__ void get(const GetParams<Table>& p) {
+  using S = typename PathTile::S;
+  Query<S> q = query<S, K, Lanes>(p.lookup, lane_index() % Lanes);
+  typename S::Key value;
+  bool hit = find<PathTile>(p.table, q.there, q.key, value);
+  answer<S, V>(p.lookup, q, hit, value);
+}
+
+// ---- whole tables ----------------------------------------------------------
+
+// rehash ends when a key finds no slot: where keys crowd, each that follows would move
+// many others. Keys are different, but locks are for moves, too.
+template <class PathTile>
+__device__ __forceinline__ void rehash(const RehashParams& p) {
+  using S = typename PathTile::S;
+  __shared__ Queue queues[kBlock / kWarp];
+  Mover<S> mover{p.to, queues[thread_in_block() / kWarp]};
+  each_slot<S>(slots_of<S>(p.from), S::kNone, p.lo, p.hi, [&](bool live, typename S::Word w, uint32_t line, uint32_t) __attribute__((always_inline)) {
+    Operation<S> op{live, kPutNew, line == p.from.nlines ? ~S::key(w) : S::key(w), S::value(w)};
+    settle<PathTile>(p.to, 0, op, false, mover);
+    tally(p.to.counters, op.outcome);
+    uint32_t lost = popcount(ballot(kAll, op.outcome == kFull));
+    if (lost != 0 && lane_index() == 0) add_relaxed(p.lost, lost);
+    return lost == 0 && ballot(kAll, load_relaxed(p.lost) != 0) == 0;
+  });
+  if (mover.fresh != 0) add_relaxed(&p.to.counters->used, uint64_t(mover.fresh));
+}
+
+// census counts what Stats tells of, a bucket per thread.
+template <class S>
+__device__ __forceinline__ void census(const StatsParams& p) {
+  const Table& t = p.table;
+  const uint32_t slots = 1u << t.shift, line = kLineBytes / sizeof(typename S::Word);
+  uint64_t passed = 0, full = 0, stashed = 0;
+  for (uint64_t b = thread_index(); b < t.buckets; b += threads_in_grid()) {
+    bool empty = false;
+    for (uint32_t i = 0; i < slots; i++) {
+      const auto key = S::key(load_relaxed(slots_of<S>(t) + (b << t.shift) + i));
+      empty |= key == S::kEmpty;
+      if (key >= S::kNone) continue;
+      const Path path = path_of<S>(t, key);
+      uint32_t at = 0;
+      while (at + 1 < t.functions && path.bucket(t, at) != b) at++;
+      passed += at;
+    }
+    full += !empty;
+  }
+  for (uint64_t i = thread_index(); i < uint64_t(t.stash) * line; i += threads_in_grid())
+    stashed += S::key(load_relaxed(slots_of<S>(t) + uint64_t(t.nlines - t.stash) * line + i)) < S::kNone;
+  if (passed != 0) add_relaxed(p.sums, passed);
+  if (full != 0) add_relaxed(p.sums + 1, full);
+  if (stashed != 0) add_relaxed(p.sums + 2, stashed);
+}
+
+}  // namespace weft::cuckoo
+
+// ---- entry points ----------------------------------------------------------
+
+using namespace weft;
+using namespace weft::cuckoo;
+WEFT_WIDTHS;
+using Narrow = PathTile<S, kNarrowLanes>;
+using Wide = PathTile<S, kWideLanes>;
+using Even = PathTile<S, kWideLanes, true>;
+
+WEFT_KERNEL(cuckoo_get, kGetBlocks)(GetParams<Table> p) { get<Narrow, K, V, kNarrowLanes>(p); }
+WEFT_KERNEL(cuckoo_get_wide, kGetBlocks)(GetParams<Table> p) { get<Wide, K, V, kWideLanes>(p); }
+WEFT_KERNEL(cuckoo_get_all, kGetBlocks)(GetParams<Table> p) { get<BothTile<S, kWideLanes>, K, V, kWideLanes>(p); }
+WEFT_KERNEL(cuckoo_change, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Narrow, K, V>(p); }
+WEFT_KERNEL(cuckoo_change_wide, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Wide, K, V>(p); }
+WEFT_KERNEL(cuckoo_change_even, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Even, K, V>(p); }
+WEFT_KERNEL(cuckoo_evict, kEvictBlocks)(EvictParams p) { evict<S, K, V, void>(p); }
+WEFT_DUPLICATES(cuckoo)
+WEFT_KERNEL(cuckoo_export, 1)(ExportParams<Table> p) {
+  export_live<S, K, V>(p.to, slots_of<S>(p.table), S::kNone, p.table.nlines);
+}
+WEFT_KERNEL(cuckoo_rehash, kEvictBlocks)(RehashParams p) { rehash<Wide>(p); }
+WEFT_KERNEL(cuckoo_rehash_even, kEvictBlocks)(RehashParams p) { rehash<Even>(p); }
+WEFT_KERNEL(cuckoo_stats, 1)(StatsParams p) { census<S>(p); }

@@ -1,0 +1,58 @@
+package cuckoo
+
+import (
+	"context"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+)
+
+// engine is what the policy needs of a machine beside what all engines do. There
+// are two, cpuEngine and gpuEngine.
+type engine interface {
+	core.Engine
+	// geometry describes the table in use.
+	geometry() geometry
+	// rehash moves the pairs to a table of that geometry. If they crowd there, so
+	// that some find no slot, that is weft.ErrFull. On an error the old table is
+	// unchanged.
+	rehash(ctx context.Context, to geometry) error
+	// census counts what Stats tells of.
+	census(ctx context.Context) (census, error)
+}
+
+// mode is what a table does whatever its geometry.
+type mode struct {
+	balances bool // a new key goes to the bucket with most free slots
+	all      bool // lookups read all buckets at once
+}
+
+func modeOf(o *Options, l layout) mode {
+	return mode{balances: l.balances, all: o.Lookup == AllBuckets}
+}
+
+// census is what a pass over the buckets counts.
+type census struct {
+	passed  uint64 // buckets of each key before the one that it is in
+	full    uint64 // buckets without a slot that was never used
+	stashed uint64 // keys in the stash
+}
+
+// newEngine chooses the engine: Go on a device that is the host, kernels on any
+// other.
+func newEngine(dev device.Device, w batch.Widths, g geometry, m mode) (engine, *core.Leases, error) {
+	host, ok := dev.(device.Host)
+	if !ok {
+		return newGPUEngine(dev, w, g, m)
+	}
+	open, err := cpu.Choose(w,
+		newCPUEngine[uint32, uint32, uint32, uint32], newCPUEngine[uint32, uint64, uint64, uint64],
+		newCPUEngine[uint64, uint32, uint64, uint64], newCPUEngine[uint64, uint64, uint64, uint64],
+		newCPUEngine[uint32, struct{}, uint32, struct{}], newCPUEngine[uint64, struct{}, uint64, struct{}])
+	if err != nil {
+		return nil, nil, err
+	}
+	return open(host, g, m)
+}

@@ -1,0 +1,248 @@
+package cuckoo
+
+import (
+	"context"
+	"errors"
+	"math/bits"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
+)
+
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type cuckoo::Table=tableRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::List=internal/gpu.List -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export cuckoo.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams -type EvictParams=.evictParams cuckoo_mixed.cu
+
+// Tuning of the launches.
+const (
+	// wideGet and wideChange are the loads from which on 64 bytes of a bucket are read
+	// instead of a sector: buckets fill from their first slot on.
+	wideGet, wideChange = 0.4, 0.4
+
+	narrowLanes, wideLanes = 2, 4 // cuckoo_table.cuh
+	laneBytes              = 16
+
+	// mostLocks is their largest number: they lie in the cache, and so many threads as a
+	// device runs seldom want the same one.
+	mostLocks = 1 << 20
+)
+
+// gpuEngine runs the kernels of cuckoo.cu.
+type gpuEngine struct {
+	gpu.Engine
+	kernel kernels
+}
+
+// kernels are the entry points for one pair of widths: what the structure brings to
+// its engine.
+type kernels struct {
+	of     *gpu.Engine
+	widths batch.Widths
+	mode
+
+	get, getWide, getAll                  device.Kernel
+	change, changeWide, changeEven, evict device.Kernel
+	rehash, rehashEven, export, stats     device.Kernel
+	mixed                                 [2]gpu.MixedKernels // first fit, load balancing
+	mixedEvict                            device.Kernel
+
+	wideGet, wideChange float64
+}
+
+func newGPUEngine(dev device.Device, w batch.Widths, g geometry, m mode) (_ engine, _ *core.Leases, err error) {
+	e := &gpuEngine{}
+	e.Moves = true
+	e.kernel = kernels{of: &e.Engine, widths: w, mode: m, wideGet: wideGet, wideChange: wideChange}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.Close())
+		}
+	}()
+	if err = e.kernel.load(dev, &e.Order); err != nil {
+		return nil, nil, err
+	}
+	if err = e.OpenEngine(dev, w, lineBytes/w.Slot, &e.kernel); err != nil {
+		return nil, nil, err
+	}
+	gen, err := allocate(dev, g, locksFor(g))
+	if err != nil {
+		return nil, nil, err
+	}
+	if err = gen.openLocks(e.Stream); err != nil {
+		return nil, nil, errors.Join(err, e.Stream.Sync(context.Background()), gen.Free())
+	}
+	leases, err := e.Start(gen)
+	return e, leases, err
+}
+
+// locksFor is how many locks a table has: a power of two.
+func locksFor(g geometry) int { return min(1<<bits.Len32(g.buckets), mostLocks) }
+
+// openLocks submits making all locks free.
+func (g *generation) openLocks(s *device.Stream) error { return s.Fill(g.locks.Ptr, 0, g.locks.Size/4) }
+
+func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
+	return gpu.Load(dev, cuckooImages[gpu.Pair(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
+		{Name: "get", To: &k.get}, {Name: "get_wide", To: &k.getWide}, {Name: "get_all", To: &k.getAll},
+		{Name: "change", To: &k.change}, {Name: "change_wide", To: &k.changeWide}, {Name: "change_even", To: &k.changeEven},
+		{Name: "evict", To: &k.evict}, {Name: "rehash", To: &k.rehash}, {Name: "rehash_even", To: &k.rehashEven},
+		{Name: "export", To: &k.export}, {Name: "stats", To: &k.stats},
+	}...))
+}
+
+func (k *kernels) refOf(p core.Parts) tableRef {
+	g := p.(*generation)
+	ref := tableRef{
+		lines: g.Buf.Ptr, counters: g.TallyPtr(), locks: g.locks.Ptr, seed: g.seed,
+		nlines: g.lines, stash: g.stash, buckets: g.buckets, functions: g.functions, shift: g.shift,
+		lockMask: uint32(g.locks.Size/4 - 1),
+	}
+	if k.balances {
+		ref.balances = 1
+	}
+	return ref
+}
+
+// share is the share of slots in use, or more if changes have been submitted since
+// they were last counted.
+func (k *kernels) share(p core.Parts) float64 {
+	g := p.(*generation)
+	return float64(k.of.Used()) / float64(int(g.buckets)<<g.shift)
+}
+
+// wide reports whether 64 bytes are read at a time, of a table as full as that. A
+// bucket may be smaller.
+func (k *kernels) wide(p core.Parts, from float64) bool {
+	return k.widths.Slot<<p.(*generation).shift > narrowLanes*laneBytes && k.share(p) > from
+}
+
+// Look is for [gpu.Structure], as are the methods that follow.
+func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
+	kernel, lanes := k.get, narrowLanes
+	switch {
+	case k.all:
+		kernel, lanes = k.getAll, wideLanes
+	case k.wide(p, k.wideGet):
+		kernel, lanes = k.getWide, wideLanes
+	}
+	lookup, grid := gpu.LookupOf(b, hits, lanes)
+	return device.Launch(s, kernel, grid, gpu.Block, &getParams{table: k.refOf(p), lookup: lookup})
+}
+
+// Change launches a change without evictions, and behind it one for what that leaves.
+func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
+	first := changeParams{table: k.refOf(p), changes: c.Args}
+	first.changes.Failed, first.changes.First = c.Spilled, 0
+	change := k.change
+	switch {
+	case k.balances:
+		change = k.changeEven
+	case k.wide(p, k.wideChange):
+		change = k.changeWide
+	}
+	err = c.Submit(s.Device(), k.widths, change, gpu.Grid(c.N),
+		func() (*gpu.MixedKernels, error) { return k.mix(s.Device()) },
+		func(kernel device.Kernel, grid device.Dim) error {
+			return device.Launch(s, kernel, grid, gpu.Block, &first)
+		})
+	if err != nil || !c.Inserts() {
+		return c.Ordered(), err
+	}
+	evict := evictParams{table: first.table, changes: c.Args, spilled: c.Spilled}
+	if c.Still {
+		evict.still = 1
+	}
+	kernel := k.evict
+	if c.Combines() && k.widths.Val > 0 {
+		kernel = k.mixedEvict
+	}
+	return c.Ordered(), device.Launch(s, kernel, gpu.Wave(s.Device(), c.N), gpu.Block, &evict)
+}
+
+// mix loads the kernels of batches that mix operations or combine values.
+func (k *kernels) mix(dev device.Device) (_ *gpu.MixedKernels, err error) {
+	if k.mixed[0].Change == nil {
+		entries := append(k.mixed[0].Entries("", k.widths), k.mixed[1].Entries("_even", k.widths)...)
+		if k.widths.Val > 0 {
+			entries = append(entries, gpu.Entry{Name: "evict", To: &k.mixedEvict})
+		}
+		err = gpu.Load(dev, cuckooMixedImages[gpu.Pair(k.widths)], entries)
+	}
+	if k.balances {
+		return &k.mixed[1], err
+	}
+	return &k.mixed[0], err
+}
+
+// Winners launches what resolves duplicates.
+func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
+	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
+		&winnersParams{table: k.refOf(p), winners: *w})
+}
+
+// Export launches copying the live pairs of lines [lo,hi).
+func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
+	slots := int(hi-lo) * lineBytes / k.widths.Slot
+	return device.Launch(s, k.export, gpu.Wave(s.Device(), slots), gpu.Block, &exportParams{
+		table: k.refOf(p), to: gpu.ExportOf(out, p.(*generation).Memory(), lo, hi, count),
+	})
+}
+
+// ---- whole tables -----------------------------------------------------------
+
+func (e *gpuEngine) geometry() geometry { return e.Parts().(*generation).geometry }
+
+func (e *gpuEngine) census(ctx context.Context) (c census, err error) {
+	var out [3]uint64
+	err = e.Report(ctx, out[:], func(to device.Ptr) error {
+		p := statsParams{table: e.kernel.refOf(e.Parts()), sums: to}
+		return device.Launch(e.Stream, e.kernel.stats, gpu.Wave(e.Dev, int(e.geometry().buckets)), gpu.Block, &p)
+	})
+	return census{passed: out[0], full: out[1], stashed: out[2]}, err
+}
+
+// rehashBytes is how much of the old table a launch rehashes: between two of them the
+// context is asked.
+const rehashBytes = 1 << 30
+
+func (e *gpuEngine) rehash(ctx context.Context, g geometry) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	to, err := allocate(e.Dev, g, locksFor(g))
+	if err != nil {
+		return err
+	}
+	_, err = e.Move(ctx, to, func(s *device.Stream, from core.Parts, lost device.Ptr) error {
+		return errors.Join(to.openLocks(s), e.move(ctx, s, from.(*generation), to, lost))
+	})
+	return err
+}
+
+// move copies the live pairs of one generation to an empty other. It gives up when one
+// finds no slot.
+func (e *gpuEngine) move(ctx context.Context, s *device.Stream, from, to *generation, lost device.Ptr) error {
+	p := rehashParams{from: e.kernel.refOf(from), to: e.kernel.refOf(to), lost: lost}
+	kernel := e.kernel.rehash
+	if e.kernel.balances {
+		kernel = e.kernel.rehashEven
+	}
+	for lines := from.lines + 1; p.lo < lines; p.lo = p.hi {
+		p.hi = min(lines, p.lo+rehashBytes/lineBytes)
+		slots := int(p.hi-p.lo) * lineBytes / e.Widths.Slot
+		if err := device.Launch(s, kernel, gpu.Wave(e.Dev, slots), gpu.Block, &p); err != nil {
+			return err
+		}
+		n, err := e.Read(context.WithoutCancel(ctx), gpu.WordResult)
+		switch {
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case n > 0:
+			return crowded(to.buckets)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package cuckoo
+
+import (
+	"errors"
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/hash"
+)
+
+// Memory is that of [core.Lines], the same on every device (twin:
+// kernels/include/weft/cuckoo_table.cuh). A slot holds a key and its value in one
+// word, so that one compare-and-swap publishes both: 8 bytes for 32-bit keys with
+// 32-bit values, 16 bytes for pairs with a 64-bit part, and just the key in a set.
+//
+//	buckets          1 to 16 slots each, one behind the other
+//	stash            lines of slots, with buckets of one slot only
+//	extra line       keys that look like sentinels: slot i is that of key ^i
+//	tally            counters, and the count of evictions under way
+const (
+	lineBytes = core.LineBytes
+
+	// maxSlots keeps the number of a slot below 1<<32, in the kernels' 32-bit
+	// arithmetic.
+	maxSlots = 1<<32 - 1<<8
+
+	// Functions that give a key its buckets: two, or four of one slot.
+	twoFunctions, fourFunctions = 2, 4
+	mostFunctions               = fourFunctions
+
+	// leastStash and mostStash bound the lines of a stash, and stashShare is how
+	// many lines of buckets one of the stash comes for between them.
+	leastStash, mostStash, stashShare = 1, 8, 16
+)
+
+// absent is the last sentinel, beside those of all structures: what kernels take
+// places for that are no slots of a bucket.
+const absent = cpu.Pending + 1
+
+const lastSentinel = absent
+
+// isSentinel reports whether a key has a slot of its own in the extra line.
+func isSentinel[K cpu.Key](key K) bool { return cpu.IsSentinel(key, lastSentinel) }
+
+// geometry is the part of a table's description that all devices share.
+type geometry struct {
+	seed      uint64
+	lines     uint32 // of buckets and the stash
+	stash     uint32 // of those, the last ones
+	buckets   uint32
+	functions uint32 // buckets of a key
+	shift     uint32 // a bucket has 1<<shift slots
+}
+
+// layout is what the geometry of a table of any size follows from.
+type layout struct {
+	slots     int // of a bucket
+	slotBytes int
+	balances  bool // a new key goes to the bucket with more free slots
+}
+
+// least is the number of lines that sizes are multiples of.
+func (l layout) least() uint32 { return uint32(max(1, l.slots*l.slotBytes/lineBytes)) }
+
+// geometry is that of a table with so many lines of buckets.
+func (l layout) geometry(seed uint64, lines uint32) geometry {
+	lines = (lines + l.least() - 1) / l.least() * l.least()
+	g := geometry{seed: seed, lines: lines, shift: uint32(bits.TrailingZeros(uint(l.slots)))}
+	g.buckets = uint32(uint64(lines) * lineBytes / uint64(l.slots*l.slotBytes))
+	g.functions = twoFunctions
+	if l.slots == 1 {
+		g.functions = fourFunctions
+		g.stash = min(max(lines/stashShare, leastStash), mostStash)
+		g.lines += g.stash
+	}
+	if g.buckets == 1 {
+		g.functions = 1
+	}
+	return g
+}
+
+// bucketLines is the number of lines before the stash.
+func (g geometry) bucketLines() uint32 { return g.lines - g.stash }
+
+// bytes is the size of the table's memory.
+func (g geometry) bytes() int { return core.LinesBytes(g.lines) }
+
+// Constants of the functions (twin: cuckoo_table.cuh). The second hashes what the
+// first comes to, so keys that share one bucket are spread over all others. The
+// third and the fourth hash both buckets: keys with two in common are as rare as
+// with four, and a key's buckets follow from the first two.
+const (
+	secondSeed = 0x9e3779b97f4a7c15
+	thirdSeed  = 0x85ebca6b
+	fourthSeed = 0xc2b2ae35
+	stashSeed  = 0x27d4eb2f
+)
+
+// path is where a key may be, by its first two buckets, which are different where
+// there are two.
+type path struct{ first, second uint32 }
+
+// pathOf is that of a key which has no slot of its own.
+func pathOf[K cpu.Key](g geometry, key K) (p path) {
+	others := g.buckets - 1
+	if unsafe.Sizeof(key) == 4 {
+		h := hash.Uint32(uint32(key), g.seed)
+		p.first = hash.Reduce32(h, g.buckets)
+		p.second = hash.Reduce32(hash.Uint32(h, g.seed^secondSeed), others)
+	} else {
+		h := hash.Uint64(uint64(key), g.seed)
+		p.first = uint32(hash.Reduce64(h, uint64(g.buckets)))
+		p.second = uint32(hash.Reduce64(hash.Uint64(h, g.seed^secondSeed), uint64(others)))
+	}
+	if p.second >= p.first && others > 0 {
+		p.second++
+	}
+	return p
+}
+
+// bucket is number i of a path.
+func (p path) bucket(g geometry, i uint32) uint32 {
+	switch i {
+	case 0:
+		return p.first
+	case 1:
+		return p.second
+	case 2:
+		return hash.Reduce32(p.mix(thirdSeed), g.buckets)
+	}
+	return hash.Reduce32(p.mix(fourthSeed), g.buckets)
+}
+
+// stashLine is the line of the stash that takes a key.
+func (p path) stashLine(g geometry) uint32 {
+	return g.bucketLines() + hash.Reduce32(p.mix(stashSeed), g.stash)
+}
+
+func (p path) mix(seed uint64) uint32 {
+	return hash.Uint32(p.first^bits.RotateLeft32(p.second, 16), seed)
+}
+
+// generation is the memory of a table between two rehashes.
+type generation struct {
+	geometry
+	core.Lines
+	locks device.Buffer // on a GPU: see cuckoo_evict.cuh
+	long  atomic.Bool   // searches for room have been or may get long: noted by a CPU
+}
+
+// allocate takes memory for a table, whose content is undefined, and so many locks.
+func allocate(dev device.Device, g geometry, locks int) (*generation, error) {
+	lines, err := core.NewLines(dev, g.lines)
+	if err != nil {
+		return nil, err
+	}
+	gen := &generation{geometry: g, Lines: lines}
+	if locks > 0 {
+		if gen.locks, err = dev.Alloc(4 * locks); err != nil {
+			return nil, errors.Join(err, lines.Free())
+		}
+	}
+	return gen, nil
+}
+
+// Free is for [core.Parts].
+func (g *generation) Free() error {
+	err := g.Lines.Free()
+	if g.locks.Size > 0 {
+		err = errors.Join(err, g.Device.Free(g.locks))
+	}
+	return err
+}

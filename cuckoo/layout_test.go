@@ -1,0 +1,85 @@
+package cuckoo
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/gpu"
+)
+
+// The constants of the kernels are those of Go.
+func TestConstantsAreTwins(t *testing.T) {
+	conformance.Twins(t, map[string]map[string]int{
+		"../kernels/include/weft/cuckoo_table.cuh": {"kNarrowLanes": narrowLanes, "kWideLanes": wideLanes},
+		"../kernels/include/weft/cuckoo_evict.cuh": {"kNodes": mostNodes},
+		"../kernels/include/weft/lines.cuh":        {"kLineBytes": lineBytes},
+		"../kernels/include/weft/slot.cuh":         {"kNone": absent},
+		"tuning.cuh":                               {"kBlock": gpu.BlockThreads},
+	})
+}
+
+// Buckets are evenly used by each function, those of a key are different, and a geometry
+// fills its lines.
+func TestPaths(t *testing.T) {
+	for _, l := range []layout{{slots: 1, slotBytes: 4}, {slots: 8, slotBytes: 8}, {slots: 16, slotBytes: 16}, {slots: 2, slotBytes: 16}} {
+		g := l.geometry(99, 64)
+		if per := lineBytes / l.slotBytes; int(g.buckets)*l.slots != int(g.bucketLines())*per {
+			t.Errorf("%+v: %d buckets in %d lines", l, g.buckets, g.bucketLines())
+		}
+		const keys = 1 << 18
+		for i := range g.functions {
+			n := make([]int, g.buckets)
+			for k := range uint64(keys) {
+				p := pathOf(g, k)
+				if p.first == p.second {
+					t.Fatalf("key %d has one bucket, %d", k, p.first)
+				}
+				n[p.bucket(g, i)]++
+			}
+			mean := float64(keys) / float64(g.buckets)
+			if most := float64(slices.Max(n)); most > mean+7*math.Sqrt(mean) {
+				t.Errorf("%+v: function %d gives a bucket %g keys, the mean is %g", l, i, most, mean)
+			}
+		}
+	}
+}
+
+// A table is saved on one device and loaded on another, and back; and both devices know
+// the same paths: what one has written, the other finds where it lies.
+func TestTablesMoveBetweenDevices(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	host, simulated := devicetest.OpenCPU(t, 2), devicetest.OpenSim(t, &sim.Options{Arch: 90})
+	for _, slots := range []int{1, 4, 8} {
+		opts := &Options{Capacity: 900, Slots: slots, Seed: 5}
+		keys := conformance.Sequence[uint32](-10, 900)
+		m := conformance.Open(t, New[uint32, uint32], host, opts)
+		if _, err := m.Put(t.Context(), keys, keys); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			for _, dev := range []device.Device{host, simulated} {
+				var file bytes.Buffer
+				if _, err := m.Save(t.Context(), &file); err != nil {
+					t.Fatal(err)
+				}
+				to := conformance.Open(t, New[uint32, uint32], dev, opts)
+				if n, err := to.Load(t.Context(), &file); n != len(keys) || err != nil {
+					t.Fatal(n, err)
+				}
+				conformance.WantPairs(t, to, keys)
+				if err := to.CheckInvariants(); err != nil {
+					t.Fatal(err)
+				}
+				m = to
+			}
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package cuckoo
+
+import (
+	"log/slog"
+	"math"
+
+	"github.com/weftgo/weft/internal/core"
+)
+
+// Options configure a [Map] or a [Set]. The zero value and nil are good defaults.
+type Options struct {
+	// Capacity is the number of keys that fit without growing. Default 0: the table
+	// starts at one line of 128 bytes and grows. A fixed table needs it.
+	Capacity int
+
+	// MaxLoad is the share of slots with keys at which the table grows; for a fixed
+	// table, the share of slots that Capacity keys fill. Default 0.9; 0.85 with
+	// buckets of one slot, 0.8 of two. Insertions take longer the nearer it comes
+	// to what buckets of so many slots bear: about 0.97 of one slot (with four
+	// functions), 0.89 of two, 0.97 of four, 0.99 of eight and more.
+	MaxLoad float64
+
+	// Fixed tables never grow nor shrink: keys that find no room are left out and the
+	// call returns weft.ErrFull. Where keys crowd before Capacity is reached, the
+	// table is rehashed with another seed, which takes memory for both.
+	Fixed bool
+
+	// Slots is the number of slots of a bucket: 1, 2, 4, 8 or 16. Default 8. With one
+	// slot a key has four buckets instead of two, and there is a stash.
+	Slots int
+
+	// Policy is which bucket a new key goes to. Default FirstFit.
+	Policy Policy
+
+	// Lookup is how lookups read buckets. Default StopAtHit.
+	Lookup Lookup
+
+	// Unordered drops the promise that duplicates within a batch have the outcome of
+	// batch order; any one of them wins. It saves a GPU from looking for them. The
+	// CPU keeps the order either way.
+	Unordered bool
+
+	// Seed keys the hash functions. Default 0: random, so that nobody can prepare
+	// colliding keys. A table in which keys crowd takes another one, which follows
+	// from it.
+	Seed uint64
+
+	// Logger is told of growth, shrinking and rehashes at debug level. Default:
+	// silent.
+	Logger *slog.Logger
+}
+
+// Policy is which of its buckets a new key goes to while several have room. Where
+// none has, keys are moved to other buckets of theirs.
+type Policy int
+
+const (
+	// FirstFit takes the first bucket with a free slot. Most keys are in their first
+	// bucket then, where most lookups end; and one that finds a slot there which was
+	// never used ends, too, since no key has gone on to its second bucket yet.
+	FirstFit Policy = iota
+	// LoadBalancing takes the bucket with most free slots: evictions come later, and
+	// lookups read more: half of the keys are in their second bucket.
+	LoadBalancing
+)
+
+// Lookup is how lookups read the buckets of a key.
+type Lookup int
+
+const (
+	// StopAtHit reads one bucket after the other until the key is found: the least
+	// memory is read.
+	StopAtHit Lookup = iota
+	// AllBuckets reads all buckets at once: an answer waits for memory once.
+	AllBuckets
+)
+
+const (
+	defaultSlots = 8
+	mostSlots    = 16
+	minMaxLoad   = 0.001
+	// shrinkShare of the load limit: a table is shrunk when deletes leave less.
+	shrinkShare = 1.0 / 8
+)
+
+// bearable is the load that random keys can be brought to by buckets of so many
+// slots, in a large table (Horton tables, section 2; Walzer, "Load Thresholds for
+// Cuckoo Hashing with Overlapping Blocks", table 1).
+var bearable = map[int]float64{1: 0.976, 2: 0.897, 4: 0.976, 8: 0.997, 16: 0.999}
+
+// defaultLoads are the defaults of MaxLoad.
+var defaultLoads = map[int]float64{1: 0.85, 2: 0.8, 4: 0.9, 8: 0.9, 16: 0.9}
+
+// check fills in defaults and reports what makes no sense.
+func (o *Options) check() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.Slots == 0 {
+		c.Slots = defaultSlots
+	}
+	if c.MaxLoad == 0 {
+		c.MaxLoad = defaultLoads[c.Slots]
+	}
+	switch {
+	case bearable[c.Slots] == 0:
+		return c, core.Invalid("Slots %d is not 1, 2, 4, 8 or %d", c.Slots, mostSlots)
+	case !(c.MaxLoad >= minMaxLoad && c.MaxLoad <= 1): // also NaN
+		return c, core.Invalid("MaxLoad %v is not in [%v, 1]", c.MaxLoad, minMaxLoad)
+	case c.Policy != FirstFit && c.Policy != LoadBalancing:
+		return c, core.Invalid("no such policy: %d", c.Policy)
+	case c.Lookup != StopAtHit && c.Lookup != AllBuckets:
+		return c, core.Invalid("no such lookup: %d", c.Lookup)
+	}
+	return c, core.Defaults(c.Capacity, c.Fixed, &c.Seed, &c.Logger)
+}
+
+// layout is that of slots of a width.
+func (o *Options) layout(slotBytes int) layout {
+	return layout{slots: o.Slots, slotBytes: slotBytes, balances: o.Policy == LoadBalancing && o.Slots > 1}
+}
+
+// linesFor is the number of lines of buckets in which n keys stay within a load. ok
+// is false if there is no such table.
+func (l layout) linesFor(n uint64, load float64) (lines uint32, ok bool) {
+	perLine := float64(lineBytes / l.slotBytes)
+	want := math.Ceil(float64(n) / load / perLine)
+	if want > float64(l.maxLines()) {
+		return 0, false
+	}
+	lines = max(uint32(want), 1)
+	for core.RoomIn(int(lines)*lineBytes/l.slotBytes, load) < int(n) { // rounding
+		lines++
+	}
+	return (lines + l.least() - 1) / l.least() * l.least(), true
+}
+
+// maxLines is the largest number of lines of buckets.
+func (l layout) maxLines() uint32 {
+	return uint32(min(uint64(maxSlots)*uint64(l.slotBytes)/lineBytes, 1<<30)) - mostStash - 2
+}

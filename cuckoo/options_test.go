@@ -1,0 +1,172 @@
+package cuckoo_test
+
+import (
+	"bytes"
+	"log/slog"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/weftgo/weft/cuckoo"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
+)
+
+func TestOptionsThatMakeNoSense(t *testing.T) {
+	dev := devicetest.Open(t)
+	for _, test := range []struct {
+		name string
+		opts cuckoo.Options
+		want string // part of the message
+	}{
+		{"negative capacity", cuckoo.Options{Capacity: -1}, "Capacity -1"},
+		{"capacity beyond the largest table", cuckoo.Options{Capacity: math.MaxInt}, "GiB"},
+		{"fixed without a capacity", cuckoo.Options{Fixed: true}, "Capacity"},
+		{"load above one", cuckoo.Options{MaxLoad: 1.01}, "MaxLoad 1.01"},
+		{"load that is no number", cuckoo.Options{MaxLoad: math.NaN()}, "MaxLoad NaN"},
+		{"three slots", cuckoo.Options{Slots: 3}, "Slots 3"},
+		{"negative slots", cuckoo.Options{Slots: -8}, "Slots -8"},
+		{"unknown policy", cuckoo.Options{Policy: 2}, "policy: 2"},
+		{"unknown lookup", cuckoo.Options{Lookup: -1}, "lookup: -1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, errMap := cuckoo.New[uint64, uint64](dev, &test.opts)
+			_, errSet := cuckoo.NewSet[uint32](dev, &test.opts)
+			conformance.Refused(t, test.want, map[string]error{"map": errMap, "set": errSet})
+		})
+	}
+}
+
+func TestOptionsAtTheirLimits(t *testing.T) {
+	dev := devicetest.Open(t)
+	keys := conformance.Sequence[uint64](0, 3000)
+	for name, opts := range map[string]*cuckoo.Options{
+		"zero":               {},
+		"load of one":        {MaxLoad: 1},
+		"low load":           {MaxLoad: .01},
+		"capacity of one":    {Capacity: 1, Slots: 16},
+		"fixed":              {Capacity: 3000, Fixed: true},
+		"one slot, full":     {Slots: 1, MaxLoad: .95},
+		"two slots, full":    {Slots: 2, MaxLoad: 1, Policy: cuckoo.LoadBalancing},
+		"one slot, balanced": {Slots: 1, Policy: cuckoo.LoadBalancing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := conformance.Open(t, cuckoo.New[uint64, uint64], dev, opts)
+			conformance.FillAndHalve(t, m, keys, func() {})
+		})
+	}
+}
+
+func TestLoggerIsTold(t *testing.T) {
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	m := conformance.Open(t, cuckoo.New[uint64, uint64], devicetest.Open(t), &cuckoo.Options{Logger: logger})
+	keys := conformance.Sequence[uint64](0, 1000)
+	if _, err := m.Put(t.Context(), keys, keys); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "from_lines=1 ") {
+		t.Errorf("growth left no trace in the log: %q", log.String())
+	}
+}
+
+// Compact drops dead slots, and shrinks what may shrink.
+func TestCompact(t *testing.T) {
+	dev := devicetest.Open(t)
+	for name, test := range map[string]struct {
+		opts    cuckoo.Options
+		shrinks bool
+	}{
+		"growing":       {cuckoo.Options{}, true},
+		"one slot":      {cuckoo.Options{Slots: 1}, true},
+		"with capacity": {cuckoo.Options{Capacity: 4000}, false},
+		"fixed":         {cuckoo.Options{Capacity: 4000, Fixed: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := conformance.Open(t, cuckoo.New[uint64, uint64], dev, &test.opts)
+			conformance.CompactDropsDead(t, m, test.shrinks, func() (live, dead, size int) {
+				s := conformance.StatsOf(t, m)
+				return s.Len, s.Tombstones, s.Slots
+			})
+		})
+	}
+}
+
+// Lookups and deletes in mixed batches make a table no larger, and neither do keys that
+// come and go.
+func TestNothingGrowsInVain(t *testing.T) {
+	dev := devicetest.Open(t)
+	m := conformance.Open(t, cuckoo.New[uint32, uint32], dev, nil)
+	conformance.LookupsGrowNothing(t, dev, m, func() int { return conformance.StatsOf(t, m).Slots })
+	for _, opts := range []*cuckoo.Options{nil, {Capacity: 100, Fixed: true}, {Slots: 1}} {
+		before, after := conformance.Toggle[uint32](t, dev, conformance.Open(t, cuckoo.NewSet[uint32], dev, opts))
+		if after.Slots != before.Slots {
+			t.Errorf("%v; before: %v", after, before)
+		}
+	}
+}
+
+// Stats of a table with few keys and of a full one are those of its policy.
+func TestStats(t *testing.T) {
+	dev := devicetest.Open(t)
+	keys := conformance.Sequence[uint32](1, 20_000)
+	for _, c := range []struct {
+		policy               cuckoo.Policy
+		n                    int
+		hitLo, hitHi, missLo float64
+	}{
+		{cuckoo.FirstFit, 2000, 1, 1.001, 1}, {cuckoo.FirstFit, 20_000, 1.1, 1.35, 1.5},
+		{cuckoo.LoadBalancing, 2000, 1, 1.6, 2}, {cuckoo.LoadBalancing, 20_000, 1.4, 1.55, 2},
+	} {
+		m := conformance.Open(t, cuckoo.New[uint32, uint32], dev, &cuckoo.Options{Policy: c.policy, Capacity: 20_000, MaxLoad: .95, Seed: 3})
+		if _, err := m.Put(t.Context(), keys[:c.n], keys[:c.n]); err != nil {
+			t.Fatal(err)
+		}
+		if s := conformance.StatsOf(t, m); s.PerHit < c.hitLo || s.PerHit > c.hitHi || s.PerMiss < c.missLo || s.PerMiss > 2 || s.Len != c.n {
+			t.Errorf("policy %d: %v", c.policy, s)
+		}
+	}
+}
+
+// Any history leaves a table that keeps the rules of its layout and holds what a Go map
+// holds.
+func TestInvariantsAfterAnything(t *testing.T) {
+	dev := devicetest.Open(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		opts := &cuckoo.Options{
+			Capacity: rapid.IntRange(0, 200).Draw(rt, "capacity"),
+			MaxLoad:  rapid.SampledFrom([]float64{.3, .8, 1}).Draw(rt, "load"),
+			Seed:     rapid.Uint64Range(1, 1<<63).Draw(rt, "seed"),
+			Slots:    rapid.SampledFrom([]int{1, 2, 4, 8, 16}).Draw(rt, "slots"),
+			Policy:   cuckoo.Policy(rapid.IntRange(0, 1).Draw(rt, "policy")),
+		}
+		m, err := cuckoo.New[uint32, uint64](dev, opts)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer func() {
+			if err := m.Close(); err != nil {
+				rt.Error(err)
+			}
+		}()
+		conformance.AnyHistory(rt, m, false, func() error { return nil })
+	})
+}
+
+// Whatever operation of the device fails while a table is made, nothing stays behind; and
+// whatever fails later, once, nothing that was there is lost.
+func TestFailuresOfTheDevice(t *testing.T) {
+	conformance.NewFails(t, cuckoo.New[uint64, uint32], devicetest.Open(t), nil)
+	conformance.OperationsFail(t, devicetest.Open(t), 3000, conformance.MapOf(cuckoo.New[uint64, uint64], nil))
+	if testing.Short() {
+		return
+	}
+	conformance.NewFails(t, cuckoo.New[uint64, uint32], devicetest.OpenSim(t, nil), nil)
+}
+
+// Contexts that end in the middle of Clear and Compact leave all or nothing.
+func TestCutShort(t *testing.T) {
+	conformance.CutShort(t, devicetest.Open(t), conformance.MapOf(cuckoo.New[uint32, uint32], &cuckoo.Options{Capacity: 1000}))
+}

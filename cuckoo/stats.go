@@ -1,0 +1,63 @@
+package cuckoo
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weftgo/weft/internal/core"
+)
+
+// Stats describe the state of a table.
+type Stats struct {
+	Len        int // keys
+	Slots      int // slots of the table, with those of the stash
+	Tombstones int // slots of deleted keys, which any key may take
+	Stashed    int // keys in the stash: with buckets of one slot only
+
+	// Load is the share of slots with keys.
+	Load float64
+	// Bytes of device memory of the table.
+	Bytes int
+
+	// PerHit and PerMiss are how many buckets a lookup with StopAtHit reads of a key
+	// that is there, and of one that is not, on average over all keys. (Horton tables,
+	// section 3.2: 1.5 and 2 with LoadBalancing.)
+	PerHit, PerMiss float64
+}
+
+// String is the statistics in one line.
+func (s Stats) String() string {
+	return fmt.Sprintf("%d keys (%d stashed), %d tombstones in %d slots (load %.3f), %d bytes, buckets per hit %.3f, per miss %.3f",
+		s.Len, s.Stashed, s.Tombstones, s.Slots, s.Load, s.Bytes, s.PerHit, s.PerMiss)
+}
+
+// Stats measures the structure: one pass over its memory.
+func (t *table) Stats(ctx context.Context) (s Stats, err error) {
+	err = t.core.Alone(ctx, "Stats", func(now core.Counters) error {
+		c, err := t.policy.engine.census(ctx)
+		g := t.policy.engine.geometry()
+		s = Stats{
+			Len: int(now.Live), Slots: t.policy.slots(), Tombstones: int(now.Dead), Stashed: int(c.stashed),
+			Bytes: g.bytes(), PerHit: 1, PerMiss: 1,
+		}
+		s.Load = float64(now.Live) / float64(s.Slots)
+		if now.Live > 0 {
+			s.PerHit += float64(c.passed) / float64(now.Live)
+		}
+		// A miss goes on behind a bucket without a slot that was never used.
+		goes := float64(c.full) / float64(g.buckets)
+		if t.policy.layout.balances {
+			goes = 1
+		}
+		chance := goes
+		for range g.functions - 1 {
+			s.PerMiss += chance
+			chance *= goes
+		}
+		if g.stash > 0 {
+			s.PerMiss += chance
+		}
+		return err
+	})
+	return s, err
+}

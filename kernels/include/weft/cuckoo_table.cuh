@@ -1,0 +1,218 @@
+// Memory layout of package cuckoo, whose Go side is cuckoo/layout.go, and how tiles
+// read it.
+#pragma once
+
+#include "hash.cuh"
+#include "lines.cuh"
+#include "path.cuh"
+
+namespace weft::cuckoo {
+
+// ---- the table -------------------------------------------------------------
+
+// Table is passed by value to every kernel.
+struct Table {
+  Word128* lines;      // nlines + 1 of 128 bytes; the last holds keys that look like sentinels
+  Counters* counters;  // and behind them, how many blocks have begun to move keys, and have ended
+  uint32_t* locks;     // lock_mask + 1, see cuckoo_evict.cuh
+  uint64_t seed;
+  uint32_t nlines;     // of buckets and the stash
+  uint32_t stash;      // of those, the last ones
+  uint32_t buckets;
+  uint32_t functions;  // buckets of a key: 2, or 4 of one slot
+  uint32_t shift;      // a bucket has 1 << shift slots
+  uint32_t lock_mask;
+  uint32_t balances;   // a new key goes to the bucket with most free slots
+  uint32_t unused;
+};
+
+// slots_of is the first slot of a table.
+template <class S>
+__device__ __forceinline__ typename S::Word* slots_of(const Table& t) {
+  return reinterpret_cast<typename S::Word*>(t.lines);
+}
+
+// moving counts blocks: those that have begun to move keys in the upper half, those
+// that have ended in the lower.
+__device__ __forceinline__ uint64_t* moving(const Table& t) { return reinterpret_cast<uint64_t*>(t.counters + 1); }
+
+// Constants of the functions, see layout.go.
+constexpr uint64_t kSecondSeed = 0x9e3779b97f4a7c15;
+constexpr uint32_t kThirdSeed = 0x85ebca6b, kFourthSeed = 0xc2b2ae35, kStashSeed = 0x27d4eb2f;
+
+// Path is where a key may be, by its first two buckets; or the one slot of a key that
+// looks like a sentinel, in the extra line.
+struct Path {
+  static constexpr uint32_t kExtra = kAll;
+  uint32_t first, second;
+
+  __device__ __forceinline__ Path of(uint32_t lane) const {
+    return {shuffle(kAll, first, lane), shuffle(kAll, second, lane)};
+  }
+  __device__ __forceinline__ bool extra() const { return first == kExtra; }
+  // bucket is number i of the path.
+  __device__ __forceinline__ uint32_t bucket(const Table& t, uint32_t i) const {
+    if (i < 2) return i == 0 ? first : second;
+    return reduce(mix(i == 2 ? kThirdSeed : kFourthSeed), t.buckets);
+  }
+  // stash_line is the line of the stash that takes the key.
+  __device__ __forceinline__ uint32_t stash_line(const Table& t) const {
+    return t.nlines - t.stash + reduce(mix(kStashSeed), t.stash);
+  }
+
+ private:
+  __device__ __forceinline__ uint32_t mix(uint32_t seed) const {
+    return hash(first ^ (second << 16 | second >> 16), uint64_t(seed));
+  }
+};
+
+template <class S>
+__device__ __forceinline__ typename S::Key stored(typename S::Key key) {
+  return key >= S::kNone ? ~key : key;
+}
+template <class S>
+__device__ __forceinline__ Path path_of(const Table& t, typename S::Key key) {
+  using Key = typename S::Key;
+  if (key >= S::kNone) return {Path::kExtra, uint32_t(~key)};
+  const Key h = hash(key, t.seed);
+  Path path{uint32_t(reduce(h, Key(t.buckets))), uint32_t(reduce(hash(h, t.seed ^ kSecondSeed), Key(t.buckets - 1)))};
+  if (path.second >= path.first && t.buckets > 1) path.second++;
+  return path;
+}
+
+// ---- a tile reads a path ---------------------------------------------------
+
+// parts_shift is how many steps a bucket takes, where one reads so many slots; both as
+// powers of two.
+__device__ __forceinline__ uint32_t parts_shift(const Table& t, uint32_t window_shift) {
+  return t.shift > window_shift ? t.shift - window_shift : 0;
+}
+
+// Balanced is the choice of the bucket with most free slots, of those with as many the
+// first.
+template <uint32_t WindowShift>
+struct Balanced {
+  uint32_t spare = kUnseen, first = kUnseen, now = 0, most = 0;
+
+  __device__ __forceinline__ void see(const Table& t, uint32_t step, uint32_t frees, bool over) {
+    const uint32_t last = (1u << parts_shift(t, WindowShift)) - 1;
+    if ((step & last) == 0) now = 0, first = kUnseen;
+    if (frees != 0 && first == kUnseen) first = step;
+    now += frees;
+    if ((over || (step & last) == last) && now > most) most = now, spare = first;
+  }
+};
+
+// Span is what a step reads: slots from number `from` on, of which those of [lo,hi) are
+// of the bucket.
+struct Span {
+  uint64_t from, lo, hi;
+  bool stash;
+};
+
+// PathTile reads a bucket, or so much of it at a time as its lanes have 16 bytes for;
+// behind the buckets, a line of the stash. What belongs to no bucket of the path is
+// taken for kNone, a sentinel that is never stored, and so are free slots of the stash,
+// which take a key only when no bucket does (cuckoo_evict.cuh).
+template <class Slots, int Lanes, bool Balances = false>
+struct PathTile : Tile<Slots, Lanes, 1> {
+  using S = Slots;
+  using Table = cuckoo::Table;
+  using Path = cuckoo::Path;
+  using Base = Tile<S, Lanes, 1>;
+  static constexpr int kPieces = 1, kWindow = Lanes * Base::kSlots;  // slots of a step
+  static constexpr uint32_t kWindowShift = __builtin_ctz(kWindow);
+  static constexpr bool kRevives = false, kCounts = Balances;
+  static constexpr uint32_t kLine = kLineBytes / sizeof(typename S::Word);  // slots of a line
+  template <bool B, class>
+  struct Choose {
+    using Type = FirstFree;
+  };
+  template <class T>
+  struct Choose<true, T> {
+    using Type = Balanced<kWindowShift>;
+  };
+  using Choice = typename Choose<Balances, void>::Type;
+
+  __device__ static __forceinline__ Path path(const Table& t, typename S::Key key) { return path_of<S>(t, key); }
+  __device__ static __forceinline__ typename S::Key stored(typename S::Key key) { return cuckoo::stored<S>(key); }
+  __device__ __forceinline__ bool ends(const Table& t) const { return !t.balances; }
+
+  // behind is the first step behind the buckets.
+  __device__ static __forceinline__ uint32_t behind(const Table& t) { return t.functions << parts_shift(t, kWindowShift); }
+  __device__ __forceinline__ uint32_t steps(const Table& t, Path path) const {
+    return path.extra() ? 1 : behind(t) + (t.stash != 0 ? kLine / kWindow : 0);
+  }
+  __device__ static __forceinline__ Span span(const Table& t, Path path, uint32_t step) {
+    if (path.extra()) {
+      const uint64_t at = uint64_t(t.nlines) * kLine + path.second;
+      return {at, at, at + 1, false};
+    }
+    const uint32_t parts = parts_shift(t, kWindowShift);
+    if (step < behind(t)) {
+      const uint64_t at = uint64_t(path.bucket(t, step >> parts)) << t.shift;
+      return {at + (step & ((1u << parts) - 1)) * kWindow, at, at + (1u << t.shift), false};
+    }
+    const uint64_t at = uint64_t(path.stash_line(t)) * kLine;
+    return {at + (step - behind(t)) * kWindow, at, at + kLine, true};
+  }
+  // first is the first slot of those that this lane reads of a span.
+  __device__ __forceinline__ uint64_t first(const Span& s) const {
+    return s.from / Base::kSlots * Base::kSlots + this->rank * Base::kSlots;
+  }
+  __device__ __forceinline__ void load(const Table& t, Path path, uint32_t step) {
+    load_span(t, span(t, path, step), this->piece[0]);
+  }
+  __device__ __forceinline__ void load_span(const Table& t, const Span& s, typename Base::Piece& piece) const {
+    const uint64_t at = first(s);
+    if (at < s.hi) piece.whole = load_relaxed(reinterpret_cast<Word128*>(slots_of<S>(t) + at));
+#pragma unroll
+    for (int j = 0; j < Base::kSlots; j++) {
+      const bool free = S::key(piece.slots[j]) == S::kEmpty || S::key(piece.slots[j]) == S::kDead;
+      if (at + j < s.lo || at + j >= s.hi || (s.stash && free)) piece.slots[j] = S::pair(S::kNone, 0);
+    }
+  }
+  __device__ __forceinline__ typename S::Word* slot(const Table& t, Path path, uint32_t step, int number) const {
+    return slots_of<S>(t) + first(span(t, path, step)) + number;
+  }
+};
+
+// BothTile reads two buckets of a path at a time, for lookups.
+template <class Slots, int Lanes>
+struct BothTile : Tile<Slots, Lanes, 2> {
+  using S = Slots;
+  using Table = cuckoo::Table;
+  using Path = cuckoo::Path;
+  using One = PathTile<S, Lanes>;
+
+  __device__ __forceinline__ bool ends(const Table&) const { return false; }
+  // pairs is the number of steps of buckets.
+  __device__ static __forceinline__ uint32_t pairs(const Table& t) {
+    return (t.functions + 1) / 2 << parts_shift(t, One::kWindowShift);
+  }
+  __device__ __forceinline__ uint32_t steps(const Table& t, Path path) const {
+    return path.extra() ? 1 : pairs(t) + One().steps(t, path) - One::behind(t);
+  }
+  __device__ __forceinline__ void load(const Table& t, Path path, uint32_t step) {
+    const uint32_t parts = parts_shift(t, One::kWindowShift), part = step & ((1u << parts) - 1);
+    const bool buckets = step < pairs(t) && !path.extra();
+    const uint32_t first = buckets ? (step >> parts << (parts + 1)) + part : One::behind(t) + step - pairs(t);
+    const uint32_t second = first + (1u << parts);
+    read(t, One::span(t, path, first), 0);
+    read(t, buckets && second < One::behind(t) ? One::span(t, path, second) : Span{0, 0, 0, false}, 1);
+  }
+
+ private:
+  __device__ __forceinline__ void read(const Table& t, const Span& s, int v) {
+    typename One::Base::Piece piece;
+    piece.whole = {0, 0};
+    One().load_span(t, s, piece);
+    this->piece[v].whole = piece.whole;
+  }
+};
+
+// How many lanes read 16 bytes each: a sector, or the 64 bytes of eight slots of 32-bit
+// pairs. The host chooses by the load and the size of buckets.
+constexpr int kNarrowLanes = 2, kWideLanes = 4;
+
+}  // namespace weft::cuckoo

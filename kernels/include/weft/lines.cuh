@@ -1,0 +1,47 @@
+// Tables of lines, of which each slot is looked at.
+#pragma once
+
+#include "batch.cuh"
+#include "spread.cuh"
+
+namespace weft {
+
+constexpr uint32_t kLineBytes = 128;
+
+// each_slot calls f(live, word, line, slot) for every slot of lines [lo,hi), one slot per
+// lane, all lanes of a warp together, until f returns false, for all of them alike. Keys
+// from `end` on are sentinels.
+template <class S, class F>
+__device__ __forceinline__ void each_slot(typename S::Word* slots, typename S::Key end, uint32_t lo, uint32_t hi, F f) {
+  using Word = typename S::Word;
+  constexpr uint32_t per_line = kLineBytes / sizeof(Word);
+  uint64_t n = uint64_t(hi - lo) * per_line;
+  uint32_t lane = lane_index();
+  for (uint64_t first = thread_index() - lane; first < n; first += threads_in_grid()) {
+    uint64_t s = first + lane;
+    uint32_t line = lo + uint32_t(s / per_line), slot = uint32_t(s % per_line);
+    Word w = S::pair(S::kEmpty, 0);
+    if (s < n) w = load_relaxed(slots + uint64_t(line) * per_line + slot);
+    if (!f(S::key(w) < end, w, line, slot)) return;
+  }
+}
+
+// export_live writes the live pairs of a range of lines of a table to two columns, a slot
+// per lane. Keys of the extra line, which is number nlines, are their complements.
+template <class S, class K, class V>
+__device__ __forceinline__ void export_live(const Export& to, typename S::Word* slots, typename S::Key end, uint32_t nlines) {
+  using Word = typename S::Word;
+  constexpr uint32_t per_line = kLineBytes / sizeof(Word);
+  uint64_t n = uint64_t(to.hi - to.lo) * per_line, stride = threads_in_grid();
+  uint32_t lane = lane_index();
+  Spread lines(nlines, to.step, to.lo + thread_index() / per_line, stride / per_line);
+  for (uint64_t first = thread_index() - lane; first < n; first += stride, lines.next()) {
+    uint64_t s = first + lane;
+    uint32_t line = lines.at(to.lo + s / per_line);
+    Word w = S::pair(S::kEmpty, 0);
+    if (s < n) w = load_relaxed(slots + uint64_t(line) * per_line + s % per_line);
+    emit<S, K, V>(to, S::key(w) < end, line == nlines ? ~S::key(w) : S::key(w), S::value(w));
+  }
+}
+
+}  // namespace weft
