@@ -31,6 +31,26 @@ func Uint64(x, seed uint64) uint64 {
 	return x
 }
 
+// Unmix32 is the inverse of Uint32.
+func Unmix32(x uint32, seed uint64) uint32 {
+	x ^= x>>15 ^ x>>30
+	x *= 0x37132227
+	x ^= x>>15 ^ x>>30
+	x *= 0x333c4925
+	x ^= x >> 16
+	return x ^ uint32(seed)
+}
+
+// Unmix64 is the inverse of Uint64.
+func Unmix64(x, seed uint64) uint64 {
+	x ^= x>>28 ^ x>>56
+	x *= 0x153ed04bd89cfaf5
+	x ^= x >> 32
+	x *= 0x153ed04bd89cfaf5
+	x ^= x >> 32
+	return x ^ seed
+}
+
 // Reduce32 maps a hash to [0,n) by the high half of a product: any n, no
 // modulo, and keys in order of their hash.
 func Reduce32(h, n uint32) uint32 { return uint32(uint64(h) * uint64(n) >> 32) }

@@ -54,6 +54,20 @@ func TestAvalanche(t *testing.T) {
 	}
 }
 
+// What is mixed comes back.
+func TestUnmix(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 10_000 {
+		x, seed := rng.Uint64(), rng.Uint64()
+		if got := Unmix32(Uint32(uint32(x), seed), seed); got != uint32(x) {
+			t.Fatalf("%#x under seed %#x comes back as %#x", uint32(x), seed, got)
+		}
+		if got := Unmix64(Uint64(x, seed), seed); got != x {
+			t.Fatalf("%#x under seed %#x comes back as %#x", x, seed, got)
+		}
+	}
+}
+
 func TestReduceCoversEvenly(t *testing.T) {
 	for _, n := range []uint32{1, 2, 3, 7, 1000, 1<<31 + 1} {
 		if got := Reduce32(1<<32-1, n); got != n-1 {

@@ -27,6 +27,24 @@ __device__ __forceinline__ uint64_t hash(uint64_t x, uint64_t seed) {
   return x;
 }
 
+// unmix is the inverse of hash.
+__device__ __forceinline__ uint32_t unmix(uint32_t x, uint64_t seed) {
+  x ^= x >> 15 ^ x >> 30;
+  x *= 0x37132227u;
+  x ^= x >> 15 ^ x >> 30;
+  x *= 0x333c4925u;
+  x ^= x >> 16;
+  return x ^ uint32_t(seed);
+}
+__device__ __forceinline__ uint64_t unmix(uint64_t x, uint64_t seed) {
+  x ^= x >> 28 ^ x >> 56;
+  x *= 0x153ed04bd89cfaf5ul;
+  x ^= x >> 32;
+  x *= 0x153ed04bd89cfaf5ul;
+  x ^= x >> 32;
+  return x ^ seed;
+}
+
 // reduce maps a hash to [0,n) by the high half of a product: any n, no modulo.
 __device__ __forceinline__ uint32_t reduce(uint32_t h, uint32_t n) {
   return uint32_t(uint64_t(h) * n >> 32);

@@ -1,0 +1,102 @@
+package horton
+
+import (
+	"log/slog"
+
+	"github.com/weftgo/weft/internal/core"
+)
+
+// Options configure a [Map] or a [Set]. The zero value and nil are good defaults.
+type Options struct {
+	// Capacity is the number of keys that fit without growing. Default 0: the table
+	// starts at one line of 128 bytes and grows. A fixed table needs it.
+	Capacity int
+
+	// MaxLoad is the share of slots with keys at which the table grows; for a fixed
+	// table, the share of slots that Capacity keys fill. Default 0.9 with buckets of
+	// eight slots and more; 0.85 of four, 0.8 of two, 0.7 of one. Insertions take longer
+	// the nearer it comes to what buckets of so many slots bear, since arrays of remap
+	// entries take slots, too: about 0.8 of one slot, 0.87 of two, 0.92 of four, 0.955
+	// of eight, 0.97 of sixteen (paper, section 6.2).
+	MaxLoad float64
+
+	// Fixed tables never grow nor shrink: keys that find no room are left out and the
+	// call returns weft.ErrFull. Where keys crowd before Capacity is reached, the
+	// table is rehashed with another seed, which takes memory for both.
+	Fixed bool
+
+	// Slots is the number of slots of a bucket: 1, 2, 4, 8 or 16. Default 8.
+	Slots int
+
+	// Reclaim is when deletes make lookups short again. Default Lazy.
+	Reclaim Reclaim
+
+	// Unordered drops the promise that duplicates within a batch have the outcome of
+	// batch order; any one of them wins. It saves a GPU from looking for them. The
+	// CPU keeps the order either way.
+	Unordered bool
+
+	// Seed keys the hash functions. Default 0: random, so that nobody can prepare
+	// colliding keys. A table in which keys crowd takes another one, which follows
+	// from it.
+	Seed uint64
+
+	// Logger is told of growth, shrinking, rehashes and reclaiming at debug level.
+	// Default: silent.
+	Logger *slog.Logger
+}
+
+// Reclaim is when remap entries of deleted keys are cleared, keys come back to their
+// primary buckets, and buckets of type B without entries are of type A again (paper,
+// section 5.4).
+type Reclaim int
+
+const (
+	// Lazy goes over the whole table once so many keys have been deleted that it pays.
+	Lazy Reclaim = iota
+	// Eager goes over the buckets of deleted keys behind each batch of deletes.
+	Eager
+	// Never leaves it to insertions, which use entries again that they need, and to
+	// Compact.
+	Never
+)
+
+const (
+	defaultSlots = 8
+	mostSlots    = 16
+	minMaxLoad   = 0.001
+)
+
+// bearable is the load that random keys can be brought to by buckets of so many
+// slots, in a large table: where slots with keys and those with remap entries make
+// up the table (paper, section 6.2).
+var bearable = map[int]float64{1: 0.80, 2: 0.87, 4: 0.92, 8: 0.955, 16: 0.975}
+
+// defaultLoads are the defaults of MaxLoad.
+var defaultLoads = map[int]float64{1: 0.7, 2: 0.8, 4: 0.85, 8: 0.9, 16: 0.9}
+
+// check fills in defaults and reports what makes no sense.
+func (o *Options) check() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.Slots == 0 {
+		c.Slots = defaultSlots
+	}
+	if c.MaxLoad == 0 {
+		c.MaxLoad = defaultLoads[c.Slots]
+	}
+	switch {
+	case bearable[c.Slots] == 0:
+		return c, core.Invalid("Slots %d is not 1, 2, 4, 8 or %d", c.Slots, mostSlots)
+	case !(c.MaxLoad >= minMaxLoad && c.MaxLoad <= 1): // also NaN
+		return c, core.Invalid("MaxLoad %v is not in [%v, 1]", c.MaxLoad, minMaxLoad)
+	case c.Reclaim < Lazy || c.Reclaim > Never:
+		return c, core.Invalid("no such way to reclaim: %d", c.Reclaim)
+	}
+	return c, core.Defaults(c.Capacity, c.Fixed, &c.Seed, &c.Logger)
+}
+
+// layout is that of slots of a width.
+func (o *Options) layout(slotBytes int) layout { return layout{slots: o.Slots, slotBytes: slotBytes} }
