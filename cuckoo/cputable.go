@@ -159,8 +159,13 @@ func (t *cpuTable[K, V]) Place(part cpu.Share, pair *cpu.Slot[K, V]) bool {
 	return true
 }
 
-// Force is Place with the whole table, where others are moved if need be.
+// Force is Place with the whole table, where others are moved if need be, and for keys
+// that have slots of their own, too.
 func (t *cpuTable[K, V]) Force(pair *cpu.Slot[K, V]) bool {
+	if stored := ^pair.Key; isSentinel(pair.Key) {
+		*t.Own(stored) = cpu.Slot[K, V]{Key: stored, Val: pair.Val}
+		return true
+	}
 	p := pathOf(t.geometry, pair.Key)
 	free := t.search(cpu.Share{Hi: t.Units()}, p, pair.Key).free
 	if free == nil {
@@ -179,13 +184,19 @@ func (t *cpuTable[K, V]) Force(pair *cpu.Slot[K, V]) bool {
 // Units is the number of lines that have slots.
 func (t *cpuTable[K, V]) Units() uint32 { return t.lines + 1 }
 
-// Live iterates over the live slots of lines [lo,hi).
+// Live iterates over the pairs of lines [lo,hi).
 func (t *cpuTable[K, V]) Live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
 	return func(yield func(*cpu.Slot[K, V]) bool) {
+		var pair cpu.Slot[K, V]
 		for i := lo; i < hi; i++ {
-			slots := t.line(i)
-			for j := range slots {
-				if !isSentinel(slots[j].Key) && !yield(&slots[j]) {
+			for _, pair = range t.line(i) {
+				if isSentinel(pair.Key) {
+					continue
+				}
+				if i == t.lines {
+					pair.Key = ^pair.Key
+				}
+				if !yield(&pair) {
 					return
 				}
 			}

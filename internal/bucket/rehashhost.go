@@ -14,7 +14,7 @@ type Table[K cpu.Key, V cpu.Val] interface {
 	// Units is the number of lines that have slots: those of buckets, of what a
 	// structure has behind them, and the extra one.
 	Units() uint32
-	// Live iterates over the live slots of lines [lo,hi).
+	// Live iterates over the pairs of lines [lo,hi), each of which is good until the next.
 	Live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]]
 	// Place puts a pair whose key is not in the table into a free slot of its buckets.
 	// It reports false if these leave the share or have none.
@@ -22,8 +22,6 @@ type Table[K cpu.Key, V cpu.Val] interface {
 	// Force does it with the whole table, and moves others for it. It reports false if
 	// the pair finds no slot.
 	Force(pair *cpu.Slot[K, V]) bool
-	// Own is the slot of a key that looks like a sentinel, by what is stored of it.
-	Own(stored K) *cpu.Slot[K, V]
 }
 
 // pairsPerCheck is the number of pairs that a core moves before it asks the context
@@ -55,14 +53,10 @@ func Copy[K cpu.Key, V cpu.Val](ctx context.Context, dev device.Host, from, to T
 			return 0, err
 		}
 	}
-	for s := range from.Live(have.Lines, from.Units()-1) {
+	for s := range from.Live(have.Lines, from.Units()) {
 		if !to.Force(s) {
 			return 0, crowded(want.Lines)
 		}
-		moved++
-	}
-	for s := range from.Live(from.Units()-1, from.Units()) {
-		*to.Own(s.Key) = *s
 		moved++
 	}
 	return moved, ctx.Err()
