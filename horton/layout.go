@@ -178,7 +178,12 @@ func twins[K cpu.Key](g geometry, stored K) uint32 {
 // entriesOf is the number of remap entries of an array.
 func entriesOf[K cpu.Key, V cpu.Val]() uint32 {
 	var s cpu.Slot[K, V]
-	switch unsafe.Sizeof(s) {
+	return layout{slotBytes: int(unsafe.Sizeof(s))}.entries()
+}
+
+// entries is the number of remap entries of an array.
+func (l layout) entries() uint32 {
+	switch l.slotBytes {
 	case 4:
 		return keyEntries
 	case 8:
@@ -256,6 +261,12 @@ func ownKey[K cpu.Key, V cpu.Val](g geometry, own uint32) K {
 
 // ---- arrays of remap entries ---------------------------------------------------
 
+// emptyArray is one without entries.
+func emptyArray[K cpu.Key, V cpu.Val]() array {
+	var none cpu.Slot[K, V]
+	return arrayOf(&none)
+}
+
 // array is a slot as remap entries: the half that has the type bit, and the other of
 // a slot of 16 bytes.
 type array struct {
@@ -303,6 +314,16 @@ func (a array) entry(tag uint32) uint32 {
 	return uint32(*half>>shift) & functions
 }
 
+// count is how many of so many entries are set.
+func (a array) count(entries uint32) (n int) {
+	for tag := range entries {
+		if a.entry(tag) != 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // with is an array with another entry of a tag.
 func (a array) with(tag, entry uint32) array {
 	half, shift := a.place(tag)
@@ -316,7 +337,8 @@ func (a array) with(tag, entry uint32) array {
 type generation struct {
 	geometry
 	bucket.Generation
-	long atomic.Bool // searches for room have been or may get long: noted by a CPU
+	long    atomic.Bool   // searches for room have been or may get long: noted by a CPU
+	deleted atomic.Uint64 // keys that nothing has been reclaimed of since
 }
 
 // allocate takes memory for a table, whose content is undefined.
