@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
-	"github.com/weftgo/weft/horton"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/horton"
 	"github.com/weftgo/weft/internal/conformance"
 )
 

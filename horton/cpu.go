@@ -105,7 +105,7 @@ type far[SK cpu.Key] struct {
 	n       int
 	at      [cpu.Group]uint32 // numbers of the keys
 	keys    [cpu.Group]SK     // as they are stored
-	buckets [cpu.Group]uint32
+	buckets [cpu.Group]uint32 // secondary ones
 }
 
 // run looks up keys. While a group of them is looked at, the primary buckets of the next
@@ -133,7 +133,7 @@ func (g *getter[K, SK, V, SV]) ask(lo int, paths *[cpu.Group]path[SK]) {
 	pieces := buffer[:0]
 	for i, k := range g.keys[lo:min(lo+cpu.Group, len(g.keys))] {
 		paths[i] = pathOf[SK, SV](g.table.geometry, SK(k))
-		pieces = g.table.pieces(pieces, paths[i].bucket)
+		pieces = g.table.pieces(pieces, paths[i].bucket, g.table.shift)
 	}
 	cpu.Prefetch(g.table.base, pieces, pieceShift)
 }
@@ -154,7 +154,7 @@ func (g *getter[K, SK, V, SV]) near(lo, hi int, paths []path[SK], to *far[SK]) {
 			if b, any := g.table.beyond(slots, p); any {
 				to.at[to.n], to.keys[to.n], to.buckets[to.n] = uint32(lo+i), p.key, b
 				to.n++
-				pieces = g.table.pieces(pieces, b)
+				pieces = g.table.pieces(pieces, b, g.table.wide())
 				continue
 			}
 		}
@@ -166,7 +166,7 @@ func (g *getter[K, SK, V, SV]) near(lo, hi int, paths []path[SK], to *far[SK]) {
 // finish looks at secondary buckets.
 func (g *getter[K, SK, V, SV]) finish(f *far[SK]) {
 	for i := range f.n {
-		g.hits += cpu.Write(&g.to, int(f.at[i]), find(g.table.bucket(f.buckets[i]), f.keys[i]))
+		g.hits += cpu.Write(&g.to, int(f.at[i]), find(g.table.second(f.buckets[i]), f.keys[i]))
 	}
 	f.n = 0
 }
@@ -180,7 +180,7 @@ func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo,
 	err := cpu.Walk(ctx, g.Memory(), lo, hi, func(line uint32) {
 		slots := t.line(line)
 		for i := range slots {
-			if key, ok := t.keyIn(line, i, &slots[i]); ok {
+			if key, ok := t.keyIn(line, &slots[i]); ok {
 				cpu.AddRow(&rows, K(key), &slots[i])
 			}
 		}

@@ -98,7 +98,7 @@ func (c *changer[K, SK, V, SV]) ask(ops []uint32, paths *[cpu.Group]path[SK]) {
 	pieces := buffer[:0]
 	for j, i := range ops {
 		paths[j] = pathOf[SK, SV](c.table.geometry, SK(c.Keys[i]))
-		pieces = c.table.pieces(pieces, paths[j].bucket)
+		pieces = c.table.pieces(pieces, paths[j].bucket, c.table.shift)
 	}
 	cpu.Prefetch(c.table.base, pieces, pieceShift)
 }
@@ -146,7 +146,7 @@ func (c *changer[K, SK, V, SV]) trace(p path[SK], s *cpu.Slot[SK, SV]) {
 	c.own.deleted++
 	if c.all.listed && !isSentinel(p.key) {
 		c.own.buckets = append(c.own.buckets, p.bucket)
-		if at := c.table.bucketAt(s); at != p.bucket {
+		if at := c.table.number(s) >> c.table.shift; at != p.bucket {
 			c.own.buckets = append(c.own.buckets, at)
 		}
 	}
@@ -172,7 +172,7 @@ func (c *changer[K, SK, V, SV]) search(p path[SK]) (s spot[SK, SV]) {
 		if s.late = c.put != nil; s.late {
 			return s
 		}
-		if s.live = find(c.table.bucket(b), p.key); s.live != nil {
+		if s.live = find(c.table.second(b), p.key); s.live != nil {
 			return s
 		}
 	}

@@ -86,10 +86,9 @@ func (r *reclaimer[K, V]) collect(bucket uint32) {
 			continue
 		}
 		h, before := home{bucket, tag}, len(r.away)
-		at := r.secondary(h, entries, i)
-		slots := r.bucket(at)
+		slots := r.second(r.secondary(h, entries, i))
 		for j := range slots {
-			if r.isOf(h, &slots[j], at) {
+			if r.isOf(h, &slots[j]) {
 				r.away = append(r.away, &slots[j])
 			}
 		}

@@ -9,8 +9,8 @@ import (
 // mostNodes bounds a search for room: so many secondary keys are tried (twin: kNodes).
 const mostNodes = 512
 
-// longSearch is how many keys a search has tried when no more pieces of a batch run
-// on all cores, which cannot be stopped.
+// longSearch is how many keys the searches for one have tried when no more pieces of a
+// batch run on all cores, which cannot be stopped.
 const longSearch = 4 * mostNodes
 
 // node is a secondary key that might be moved: the number of its slot, and which node's
@@ -18,6 +18,7 @@ const longSearch = 4 * mostNodes
 type node struct {
 	slot   uint32
 	parent int32
+	stays  bool // in its secondary bucket, with others of its entry
 }
 
 // mover makes room for keys, with the whole table, by the guidelines of section 5.3:
@@ -38,7 +39,7 @@ func (m *mover[K, V]) makeRoom(p path[K]) *cpu.Slot[K, V] {
 	if free := freeSlot(slots); free != nil {
 		return free
 	}
-	if free, _ := m.displace([]uint32{p.bucket}, nobody); free != nil {
+	if free := m.displace(m.spread(0, p.bucket<<m.shift, 1<<m.shift, -1, nobody), nobody); free != nil {
 		return free
 	}
 	// Guideline 3: only where no secondary key can leave the bucket.
@@ -63,7 +64,7 @@ func (m *mover[K, V]) promote(bucket uint32) bool {
 			continue
 		}
 		h := home{bucket, tagOf[K, V](slots[i].Key)}
-		free, at := m.roomFor(h)
+		free := m.roomFor(h)
 		if free == nil {
 			continue
 		}
@@ -72,7 +73,7 @@ func (m *mover[K, V]) promote(bucket uint32) bool {
 		slots[i] = *last(slots)
 		m.fresh--
 		put(last(slots), emptyArray[K, V]())
-		m.point(h, at)
+		m.point(h, free)
 		return true
 	}
 	return false
@@ -105,18 +106,18 @@ func (m *mover[K, V]) swap(bucket uint32) *cpu.Slot[K, V] {
 }
 
 // remap is a free slot for a key of a home, in the secondary bucket that the entry says
-// then; nil, if there is none. The bucket is of type B.
+// then; nil, if there is none. The bucket of the home is of type B.
 func (m *mover[K, V]) remap(h home) *cpu.Slot[K, V] {
-	free, at := m.roomFor(h)
+	free := m.roomFor(h)
 	if free != nil {
-		m.point(h, at)
+		m.point(h, free)
 	}
 	return free
 }
 
-// point sets the entry of a home to a function that gives a bucket.
-func (m *mover[K, V]) point(h home, at uint32) {
-	s, entries := last(m.bucket(h.bucket)), entriesOf[K, V]()
+// point sets the entry of a home to a function that gives the secondary bucket of a slot.
+func (m *mover[K, V]) point(h home, to *cpu.Slot[K, V]) {
+	s, entries, at := last(m.bucket(h.bucket)), entriesOf[K, V](), m.number(to)>>m.wide()
 	i := uint32(1)
 	for m.secondary(h, entries, i) != at {
 		i++
@@ -124,39 +125,44 @@ func (m *mover[K, V]) point(h home, at uint32) {
 	put(s, arrayOf(s).with(h.tag, i))
 }
 
-// roomFor is a free slot for one more key of a home in a secondary bucket, and which it
-// is: where others are, or, if there are none, the one with the least load, for which
-// another secondary key is moved if need be.
-func (m *mover[K, V]) roomFor(h home) (free *cpu.Slot[K, V], at uint32) {
+// roomFor is a free slot for one more key of a home in a secondary bucket: where others
+// are, or, if there are none, in the one with the least load, for which another secondary
+// key is moved if need be.
+func (m *mover[K, V]) roomFor(h home) *cpu.Slot[K, V] {
 	entries := entriesOf[K, V]()
 	if s := last(m.bucket(h.bucket)); isArray(s) {
 		if i := arrayOf(s).entry(h.tag); i != 0 {
-			at = m.secondary(h, entries, i)
-			if free = freeSlot(m.bucket(at)); free != nil {
-				return free, at
+			at := m.secondary(h, entries, i)
+			if free := freeSlot(m.second(at)); free != nil {
+				return free
 			}
 			if m.anyOf(h, at) {
-				return m.displace([]uint32{at}, h)
+				return m.displace(m.spread(0, at<<m.wide(), 1<<m.wide(), -1, h), h)
 			}
 		}
 	}
-	var among [functions]uint32
+	var free *cpu.Slot[K, V]
+	var full [functions]uint32
 	n, most := 0, 0
 	for i := uint32(1); i <= functions; i++ {
-		b := m.secondary(h, entries, i)
-		if b>>1 == h.bucket>>1 {
+		at := m.secondary(h, entries, i)
+		if m.around(h, at) {
 			continue
 		}
-		among[n] = b
+		full[n] = at
 		n++
-		if s, count := countFree(m.bucket(b)); count > most {
-			free, at, most = s, b, count
+		if s, count := countFree(m.second(at)); count > most {
+			free, most = s, count
 		}
 	}
-	if free == nil {
-		return m.displace(among[:n], h)
+	if free != nil {
+		return free
 	}
-	return free, at
+	roots := 0
+	for _, at := range full[:n] {
+		roots = m.spread(roots, at<<m.wide(), 1<<m.wide(), -1, h)
+	}
+	return m.displace(roots, h)
 }
 
 // countFree counts the slots without a key, of which it returns the first.
@@ -170,100 +176,95 @@ func countFree[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (first *cpu.Slot[K,
 	return first, n
 }
 
-// anyOf reports whether a key of a home is in a bucket.
+// anyOf reports whether a key of a home is in a secondary bucket.
 func (m *mover[K, V]) anyOf(h home, at uint32) bool {
-	slots := m.bucket(at)
+	slots := m.second(at)
 	for i := range slots {
-		if m.isOf(h, &slots[i], at) {
+		if m.isOf(h, &slots[i]) {
 			return true
 		}
 	}
 	return false
 }
 
-// displace makes room in one of some full buckets: by a breadth-first search for the
+// displace makes room where the first n nodes are: by a breadth-first search for the
 // shortest sequence of moves, each of a secondary key to another bucket of its own, of
-// which the last is to a free slot. Keys that share their entry stay, since it says where
-// all of them are, and so do those of a home. It returns the slot, which is dead, and
-// its bucket; or nil.
-func (m *mover[K, V]) displace(buckets []uint32, stay home) (free *cpu.Slot[K, V], at uint32) {
+// which the last is to a free slot. Keys that share their entry stay in their bucket,
+// since it says where all of them are, and so do those of a home. It returns the slot,
+// which is dead, or nil.
+func (m *mover[K, V]) displace(n int, stay home) *cpu.Slot[K, V] {
 	if m.still {
-		return nil, 0
-	}
-	n := 0
-	for _, b := range buckets {
-		n = m.spread(n, b, -1, stay)
+		return nil
 	}
 	entries := entriesOf[K, V]()
 	for at := 0; at < n; at++ {
 		m.tried++
-		s, b := m.slot(m.nodes[at].slot), m.nodes[at].slot>>m.shift
-		h := homeOf[K, V](m.geometry, s.Key, b)
+		number, stays := m.nodes[at].slot, m.nodes[at].stays
+		h := homeOf[K, V](m.geometry, m.slot(number).Key, number)
 		for i := uint32(1); i <= functions; i++ {
 			to := m.secondary(h, entries, i)
-			if to>>1 == h.bucket>>1 || to == b {
+			here := to == number>>m.wide()
+			if m.around(h, to) || stays && !here {
 				continue
 			}
-			if free := freeSlot(m.bucket(to)); free != nil {
-				return m.shiftAlong(int32(at), free, to)
+			if free := freeSlot(m.second(to)); free != nil {
+				return m.shiftAlong(int32(at), free)
 			}
-			n = m.spread(n, to, int32(at), stay)
+			if !here {
+				n = m.spread(n, to<<m.wide(), 1<<m.wide(), int32(at), stay)
+			}
 		}
 	}
-	return nil, 0
+	return nil
 }
 
 // nobody is the home of no key.
 var nobody = home{bucket: math.MaxUint32}
 
-// spread adds the secondary keys of a bucket to the nodes that may be moved, as far as
-// there is room.
-func (m *mover[K, V]) spread(n int, bucket uint32, parent int32, stay home) int {
-	var homes [mostSlots]home
-	slots := m.bucket(bucket)
-	for i := range slots {
-		if homes[i] = (home{bucket, 0}); isKey(&slots[i]) {
-			homes[i] = homeOf[K, V](m.geometry, slots[i].Key, bucket)
-		}
-	}
-	for i := range slots {
-		h := homes[i]
-		if n == len(m.nodes) {
-			break
-		}
-		if h.bucket == bucket || h == stay || shared(homes[:len(slots)], i) {
+// spread adds the secondary keys in some slots to the nodes that may be moved, but for
+// those of a home, as far as there is room.
+func (m *mover[K, V]) spread(n int, first, slots uint32, parent int32, stay home) int {
+	for number := first; number < first+slots && n < len(m.nodes); number++ {
+		s := m.slot(number)
+		if !isKey(s) || isPrimary(m.geometry, s.Key, number) {
 			continue
 		}
-		m.nodes[n] = node{bucket<<m.shift + uint32(i), parent}
+		h := homeOf[K, V](m.geometry, s.Key, number)
+		stays := m.shared(h, number)
+		if h == stay || stays && m.shift >= leastShift { // there is no other slot for it
+			continue
+		}
+		m.nodes[n] = node{number, parent, stays}
 		n++
 	}
 	return n
 }
 
-// shared reports whether another key has the home of number i.
-func shared(homes []home, i int) bool {
-	for j := range homes {
-		if j != i && homes[j] == homes[i] {
+// shared reports whether another key of a home is in the secondary bucket of a slot.
+func (m *mover[K, V]) shared(h home, number uint32) bool {
+	slots := m.second(number >> m.wide())
+	for i := range slots {
+		if m.isOf(h, &slots[i]) && m.number(&slots[i]) != number {
 			return true
 		}
 	}
 	return false
 }
 
-// shiftAlong moves the key of a node to a free slot of a bucket, that of its parent to
-// its own, and so on, and returns the slot that is free in the end, and its bucket. None
-// comes twice on the way: the search goes on from it the same way whenever it comes there, so the
-// shortest way takes it once.
-func (m *mover[K, V]) shiftAlong(at int32, to *cpu.Slot[K, V], bucket uint32) (*cpu.Slot[K, V], uint32) {
+// shiftAlong moves the key of a node to a free slot, that of its parent to its own, and
+// so on, and returns the slot that is free in the end. None comes twice on the way: the
+// search goes on from it the same way whenever it comes there, so the shortest way takes
+// it once.
+func (m *mover[K, V]) shiftAlong(at int32, to *cpu.Slot[K, V]) *cpu.Slot[K, V] {
 	m.take(to)
 	for ; at >= 0; at = m.nodes[at].parent {
 		number := m.nodes[at].slot
 		from := m.slot(number)
-		h := homeOf[K, V](m.geometry, from.Key, number>>m.shift)
+		h := homeOf[K, V](m.geometry, from.Key, number)
 		*to = *from
 		from.Key = cpu.Sentinel[K](cpu.Dead)
-		m.point(h, bucket)
-		to, bucket = from, number>>m.shift
+		m.point(h, to)
+		to = from
 	}
-	return to, bucket
+	return to
 }

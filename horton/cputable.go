@@ -8,7 +8,7 @@ import (
 )
 
 // cpuTable reads and writes a generation from Go. All pointer arithmetic is in
-// slotsAt and bucketAt.
+// slotsAt and number.
 type cpuTable[K cpu.Key, V cpu.Val] struct {
 	geometry
 	base unsafe.Pointer
@@ -38,20 +38,19 @@ func (t *cpuTable[K, V]) bucket(i uint32) []cpu.Slot[K, V] {
 	return t.slotsAt(i<<t.shift, 1<<t.shift)
 }
 
+// second is the slots of a secondary bucket.
+func (t *cpuTable[K, V]) second(i uint32) []cpu.Slot[K, V] {
+	return t.slotsAt(i<<t.wide(), 1<<t.wide())
+}
+
 // line is the slots of a line.
 func (t *cpuTable[K, V]) line(i uint32) []cpu.Slot[K, V] {
 	return t.slotsAt(i*t.perLine(), t.perLine())
 }
 
-// bucketOf is the bucket of a slot of a line, by its number there.
-func (t *cpuTable[K, V]) bucketOf(line uint32, i int) uint32 {
-	return (line*t.perLine() + uint32(i)) >> t.shift
-}
-
-// bucketAt is the bucket that a slot lies in.
-func (t *cpuTable[K, V]) bucketAt(s *cpu.Slot[K, V]) uint32 {
-	number := (uintptr(unsafe.Pointer(s)) - uintptr(t.base)) / uintptr(t.slotBytes())
-	return uint32(number >> t.shift)
+// number is that of a slot in the table.
+func (t *cpuTable[K, V]) number(s *cpu.Slot[K, V]) uint32 {
+	return uint32((uintptr(unsafe.Pointer(s)) - uintptr(t.base)) / uintptr(t.slotBytes()))
 }
 
 // firstLine is the line that a bucket begins in, lastLine the one that it ends in.
@@ -66,10 +65,11 @@ const pieceShift = 6
 // mostPieces of a bucket: 16 slots of 16 bytes.
 const mostPieces = mostSlots * 16 >> pieceShift
 
-// pieces are the cache lines of a bucket, behind others: misses read its last slot.
-func (t *cpuTable[K, V]) pieces(others []uint32, bucket uint32) []uint32 {
-	first := uint64(bucket) << t.shift * uint64(t.slotBytes())
-	last := first + uint64(t.slotBytes())<<t.shift - 1
+// pieces are the cache lines of a bucket of 1<<shift slots, behind others: misses read
+// its last slot.
+func (t *cpuTable[K, V]) pieces(others []uint32, bucket, shift uint32) []uint32 {
+	first := uint64(bucket) << shift * uint64(t.slotBytes())
+	last := first + uint64(t.slotBytes())<<shift - 1
 	for p := first >> pieceShift; p <= last>>pieceShift; p++ {
 		others = append(others, uint32(p))
 	}
@@ -129,10 +129,9 @@ func (t *cpuTable[K, V]) beyond(slots []cpu.Slot[K, V], p path[K]) (bucket uint3
 	return t.secondary(h, entriesOf[K, V](), i), true
 }
 
-// isOf reports whether a slot of a bucket has a key of a home, for which that bucket is a
-// secondary one.
-func (t *cpuTable[K, V]) isOf(h home, s *cpu.Slot[K, V], at uint32) bool {
-	return isKey(s) && twins(t.geometry, s.Key) == h.bucket>>1 && homeOf[K, V](t.geometry, s.Key, at) == h
+// isOf reports whether a slot of a secondary bucket has a key of a home.
+func (t *cpuTable[K, V]) isOf(h home, s *cpu.Slot[K, V]) bool {
+	return isKey(s) && twins(t.geometry, s.Key) == h.bucket>>1 && homeOf[K, V](t.geometry, s.Key, t.number(s)) == h
 }
 
 // Place is for [bucket.Table]. Pairs come with keys that are not mixed.
@@ -175,7 +174,7 @@ func (t *cpuTable[K, V]) Live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
 		for line := lo; line < hi; line++ {
 			slots := t.line(line)
 			for i := range slots {
-				key, ok := t.keyIn(line, i, &slots[i])
+				key, ok := t.keyIn(line, &slots[i])
 				if pair = (cpu.Slot[K, V]{Key: key, Val: slots[i].Val}); ok && !yield(&pair) {
 					return
 				}
@@ -184,15 +183,15 @@ func (t *cpuTable[K, V]) Live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
 	}
 }
 
-// keyIn is the key in a slot of a line, by its number there, if there is one.
-func (t *cpuTable[K, V]) keyIn(line uint32, i int, s *cpu.Slot[K, V]) (key K, ok bool) {
+// keyIn is the key in a slot of a line, if there is one.
+func (t *cpuTable[K, V]) keyIn(line uint32, s *cpu.Slot[K, V]) (key K, ok bool) {
 	switch {
 	case line == t.lines && !isSentinel(s.Key):
 		return ownKey[K, V](t.geometry, uint32(s.Key)), true
 	case line == t.lines || !isKey(s):
 		return 0, false
 	}
-	return keyAt[K, V](t.geometry, s.Key, t.bucketOf(line, i)), true
+	return keyAt[K, V](t.geometry, s.Key, t.number(s)), true
 }
 
 // census counts in buckets [lo,hi).
@@ -207,7 +206,7 @@ func (t *cpuTable[K, V]) census(lo, hi uint32) (c census) {
 		free := false
 		for i := range slots {
 			free = free || isFree(slots[i].Key)
-			if isKey(&slots[i]) && twins(t.geometry, slots[i].Key) != b>>1 {
+			if isKey(&slots[i]) && !isPrimary(t.geometry, slots[i].Key, b<<t.shift+uint32(i)) {
 				c.secondary++
 				if array {
 					c.displaced++

@@ -121,17 +121,17 @@ func (im *image) entries(slot int) (all []uint32) {
 	return all
 }
 
-// home is that of a stored key in a bucket.
-func (im *image) home(key uint64, at uint32) home {
+// home is that of what is stored in a slot.
+func (im *image) home(key uint64, slot uint32) home {
 	switch {
 	case im.widths.Slot == 4:
-		return homeOf[uint32, struct{}](im.geometry, uint32(key), at)
+		return homeOf[uint32, struct{}](im.geometry, uint32(key), slot)
 	case im.keyBits() == 32:
-		return homeOf[uint32, uint32](im.geometry, uint32(key), at)
+		return homeOf[uint32, uint32](im.geometry, uint32(key), slot)
 	case im.widths.Val == 0:
-		return homeOf[uint64, struct{}](im.geometry, key, at)
+		return homeOf[uint64, struct{}](im.geometry, key, slot)
 	}
-	return homeOf[uint64, uint64](im.geometry, key, at)
+	return homeOf[uint64, uint64](im.geometry, key, slot)
 }
 
 // check wants every key once: in its primary bucket, or in the secondary one that its
@@ -168,17 +168,18 @@ func (im *image) check() error {
 			return fmt.Errorf("slot %d holds %#x, which is no key", i, key)
 		}
 		live, used = live+1, used+1
-		h := im.home(key, uint32(i>>im.shift))
+		h := im.home(key, uint32(i))
 		name := [2]uint64{key, uint64(h.bucket & 1)}
 		if other, twice := seen[name]; twice {
 			return fmt.Errorf("key %#x is in slots %d and %d", key, other, i)
 		}
 		seen[name] = i
 		if h.bucket != uint32(i>>im.shift) {
-			if b, ok := at[h]; ok && b != uint32(i>>im.shift) {
-				return fmt.Errorf("keys of bucket %d and tag %d are in buckets %d and %d", h.bucket, h.tag, b, i>>im.shift)
+			to := uint32(i >> im.wide())
+			if b, ok := at[h]; ok && b != to {
+				return fmt.Errorf("keys of bucket %d and tag %d are in buckets %d and %d", h.bucket, h.tag, b, to)
 			}
-			at[h] = uint32(i >> im.shift)
+			at[h] = to
 		}
 	}
 	tally := im.mem[(int(im.lines)+1)*lineBytes:]
