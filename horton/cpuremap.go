@@ -39,44 +39,63 @@ func (m *mover[K, V]) makeRoom(p path[K]) *cpu.Slot[K, V] {
 	if free := freeSlot(slots); free != nil {
 		return free
 	}
-	if free := m.displace(m.spread(0, p.bucket<<m.shift, 1<<m.shift, -1, nobody), nobody); free != nil {
+	if free := m.displace(m.spread(0, p.bucket<<m.shift, 1<<m.shift, -1, nobody), nobody, none); free != nil {
 		return free
 	}
-	// Guideline 3: only where no secondary key can leave the bucket.
-	if !isArray(last(slots)) && !m.promote(p.bucket) {
-		return nil
+	m.displaceShared(p.bucket)
+	// Guideline 3: only where no secondary key can leave the bucket. Other moves may
+	// have made room on their way, which is seen at the end.
+	if freeSlot(slots) == nil && (isArray(last(slots)) || m.promote(p.bucket)) {
+		if free := m.remap(home{p.bucket, tagOf[K, V](p.key)}); free != nil {
+			return free
+		}
+		m.swap(p.bucket)
 	}
-	if free := m.remap(home{p.bucket, tagOf[K, V](p.key)}); free != nil || m.still {
-		return free
+	return freeSlot(slots)
+}
+
+// displaceShared moves secondary keys away that share their entry, if there are such in
+// a primary bucket.
+func (m *mover[K, V]) displaceShared(bucket uint32) {
+	for number := bucket << m.shift; number < (bucket+1)<<m.shift; number++ {
+		s := m.slot(number)
+		if !isKey(s) || isPrimary(m.geometry, s.Key, number) {
+			continue
+		}
+		h := homeOf[K, V](m.geometry, s.Key, number)
+		if m.shared(h, number) && m.regroup(h, number>>m.wide(), 0) {
+			return
+		}
 	}
-	return m.swap(p.bucket)
 }
 
 // promote makes a full bucket one of type B: one of its primary keys goes to a secondary
-// bucket, the key in the last slot takes its slot, and the last slot becomes the array.
+// bucket, what is in the last slot takes its slot, and the last slot becomes the array.
 func (m *mover[K, V]) promote(bucket uint32) bool {
-	if m.still {
+	slots := m.bucket(bucket)
+	i := len(slots) - 1
+	h, free := home{}, (*cpu.Slot[K, V])(nil)
+	for ; i >= 0 && free == nil && !m.still; i-- {
+		if m.isHere(bucket, &slots[i]) {
+			h = home{bucket, tagOf[K, V](slots[i].Key)}
+			free = m.roomFor(h)
+		}
+	}
+	if free == nil {
 		return false
 	}
-	slots := m.bucket(bucket)
-	for i := len(slots) - 1; i >= 0; i-- {
-		if twins(m.geometry, slots[i].Key) != bucket>>1 {
-			continue
-		}
-		h := home{bucket, tagOf[K, V](slots[i].Key)}
-		free := m.roomFor(h)
-		if free == nil {
-			continue
-		}
-		m.take(free)
-		*free = slots[i]
-		slots[i] = *last(slots)
-		m.fresh--
-		put(last(slots), emptyArray[K, V]())
-		m.point(h, free)
-		return true
-	}
-	return false
+	m.take(free)
+	*free = slots[i+1]
+	slots[i+1] = *last(slots)
+	m.fresh--
+	put(last(slots), emptyArray[K, V]())
+	m.point(h, free)
+	return true
+}
+
+// isHere reports whether a slot of a primary bucket has a primary key.
+func (m *mover[K, V]) isHere(bucket uint32, s *cpu.Slot[K, V]) bool {
+	return isKey(s) && twins(m.geometry, s.Key) == bucket>>1
 }
 
 // take counts a slot that a key is moved to.
@@ -86,23 +105,27 @@ func (m *mover[K, V]) take(free *cpu.Slot[K, V]) {
 	}
 }
 
-// swap moves one of the primary keys of a bucket of type B to a secondary bucket, and
-// returns its slot. Since both that key and the new one are primary, lookups get no
-// longer by it (section 5.3.4).
-func (m *mover[K, V]) swap(bucket uint32) *cpu.Slot[K, V] {
+// swap moves one of the primary keys of a bucket of type B to a secondary bucket. Since
+// both that key and the new one, which takes its slot, are primary, lookups get no longer
+// by it (section 5.3.4).
+func (m *mover[K, V]) swap(bucket uint32) {
 	slots := m.bucket(bucket)
-	for i := range slots[:len(slots)-1] {
-		if twins(m.geometry, slots[i].Key) != bucket>>1 {
+	for i := range slots {
+		if m.still || !m.isHere(bucket, &slots[i]) {
 			continue
 		}
 		if free := m.remap(home{bucket, tagOf[K, V](slots[i].Key)}); free != nil {
-			m.take(free)
-			*free = slots[i]
-			slots[i].Key = cpu.Sentinel[K](cpu.Dead)
-			return &slots[i]
+			m.move(&slots[i], free)
+			return
 		}
 	}
-	return nil
+}
+
+// move moves a key.
+func (m *mover[K, V]) move(from, to *cpu.Slot[K, V]) {
+	m.take(to)
+	*to = *from
+	from.Key = cpu.Sentinel[K](cpu.Dead)
 }
 
 // remap is a free slot for a key of a home, in the secondary bucket that the entry says
@@ -137,7 +160,7 @@ func (m *mover[K, V]) roomFor(h home) *cpu.Slot[K, V] {
 				return free
 			}
 			if m.anyOf(h, at) {
-				return m.displace(m.spread(0, at<<m.wide(), 1<<m.wide(), -1, h), h)
+				return m.roomBeside(h, at)
 			}
 		}
 	}
@@ -162,7 +185,58 @@ func (m *mover[K, V]) roomFor(h home) *cpu.Slot[K, V] {
 	for _, at := range full[:n] {
 		roots = m.spread(roots, at<<m.wide(), 1<<m.wide(), -1, h)
 	}
-	return m.displace(roots, h)
+	return m.displace(roots, h, none)
+}
+
+// roomBeside is a free slot for one more key of a home, of which others are in a full
+// secondary bucket, or they all go to another one.
+func (m *mover[K, V]) roomBeside(h home, at uint32) *cpu.Slot[K, V] {
+	if free := m.clear(at, h); free != nil {
+		return free
+	}
+	if m.regroup(h, at, 1) {
+		s := last(m.bucket(h.bucket))
+		return freeSlot(m.second(m.secondary(h, entriesOf[K, V](), arrayOf(s).entry(h.tag))))
+	}
+	return nil
+}
+
+// clear makes one more slot of a secondary bucket free, where keys of a home stay.
+func (m *mover[K, V]) clear(at uint32, stay home) *cpu.Slot[K, V] {
+	return m.displace(m.spread(0, at<<m.wide(), 1<<m.wide(), -1, stay), stay, at)
+}
+
+// regroup moves the keys of a home, which share an entry, from one secondary bucket to
+// another one, in which so many more slots are free then: one that has so many, or else
+// one that can be cleared of other keys.
+func (m *mover[K, V]) regroup(h home, from uint32, more int) bool {
+	var group [mostSlots]*cpu.Slot[K, V]
+	n, slots, entries := 0, m.second(from), entriesOf[K, V]()
+	for i := range slots {
+		if m.isOf(h, &slots[i]) {
+			group[n] = &slots[i]
+			n++
+		}
+	}
+	for try := uint32(0); try < 2*functions && !m.still; try++ {
+		to := m.secondary(h, entries, try%functions+1)
+		if m.around(h, to) || to == from {
+			continue
+		}
+		_, free := countFree(m.second(to))
+		for try >= functions && free < n+more && m.clear(to, h) != nil {
+			free++
+		}
+		if free < n+more {
+			continue
+		}
+		for _, s := range group[:n] {
+			m.move(s, freeSlot(m.second(to)))
+		}
+		m.point(h, &m.second(to)[0])
+		return true
+	}
+	return false
 }
 
 // countFree counts the slots without a key, of which it returns the first.
@@ -190,9 +264,9 @@ func (m *mover[K, V]) anyOf(h home, at uint32) bool {
 // displace makes room where the first n nodes are: by a breadth-first search for the
 // shortest sequence of moves, each of a secondary key to another bucket of its own, of
 // which the last is to a free slot. Keys that share their entry stay in their bucket,
-// since it says where all of them are, and so do those of a home. It returns the slot,
-// which is dead, or nil.
-func (m *mover[K, V]) displace(n int, stay home) *cpu.Slot[K, V] {
+// since it says where all of them are, and so do those of a home; and no key goes to
+// a reserved bucket. It returns the slot, which is dead, or nil.
+func (m *mover[K, V]) displace(n int, stay home, reserved uint32) *cpu.Slot[K, V] {
 	if m.still {
 		return nil
 	}
@@ -204,7 +278,7 @@ func (m *mover[K, V]) displace(n int, stay home) *cpu.Slot[K, V] {
 		for i := uint32(1); i <= functions; i++ {
 			to := m.secondary(h, entries, i)
 			here := to == number>>m.wide()
-			if m.around(h, to) || stays && !here {
+			if m.around(h, to) || stays && !here || to == reserved {
 				continue
 			}
 			if free := freeSlot(m.second(to)); free != nil {
@@ -218,8 +292,10 @@ func (m *mover[K, V]) displace(n int, stay home) *cpu.Slot[K, V] {
 	return nil
 }
 
-// nobody is the home of no key.
-var nobody = home{bucket: math.MaxUint32}
+// none is no bucket, nobody the home of no key.
+const none = math.MaxUint32
+
+var nobody = home{bucket: none}
 
 // spread adds the secondary keys in some slots to the nodes that may be moved, but for
 // those of a home, as far as there is room.
@@ -256,13 +332,11 @@ func (m *mover[K, V]) shared(h home, number uint32) bool {
 // search goes on from it the same way whenever it comes there, so the shortest way takes
 // it once.
 func (m *mover[K, V]) shiftAlong(at int32, to *cpu.Slot[K, V]) *cpu.Slot[K, V] {
-	m.take(to)
 	for ; at >= 0; at = m.nodes[at].parent {
 		number := m.nodes[at].slot
 		from := m.slot(number)
 		h := homeOf[K, V](m.geometry, from.Key, number)
-		*to = *from
-		from.Key = cpu.Sentinel[K](cpu.Dead)
+		m.move(from, to)
 		m.point(h, to)
 		to = from
 	}

@@ -88,9 +88,9 @@ type layout struct {
 	slotBytes int
 }
 
-// least is the number of lines that sizes are multiples of: buckets are twins. Eight
-// slots of any width fit a line, so secondary buckets are twins, too.
-func (l layout) least() uint32 { return uint32(max(1, 2*l.slots*l.slotBytes/lineBytes)) }
+// least is the number of lines that sizes are multiples of: buckets are twins, primary and
+// secondary ones.
+func (l layout) least() uint32 { return uint32(max(1, 2*max(l.slots, 1<<leastShift)*l.slotBytes/lineBytes)) }
 
 // maxLines is the largest number of lines.
 func (l layout) maxLines() uint32 {
@@ -213,11 +213,12 @@ func (h home) number(entries uint32) uint64 {
 
 func (g geometry) hash(number uint64) uint64 { return hash.Uint64(number, g.seed^secondarySeed) }
 
-// leastShift makes secondary buckets have four slots at least: four buckets of one, two
-// of two. Keys that share an entry have one secondary bucket; with one slot, two of them
-// would find no place in any table, and one in a hundred buckets has such at a load of
-// 0.7. Of five of one slot, or six of two, that is one in 1e8.
-const leastShift = 2
+// leastShift makes secondary buckets have eight slots at least: eight buckets of one, two
+// of four. Keys that share an entry have one secondary bucket, where as many slots must
+// have no primary key. Secondary buckets of one slot have no place for two such keys, and
+// one in a hundred primary ones has two at a load of 0.7; with secondary buckets of four
+// slots, one in 50,000 keys is left without a place in all sizes up to four.
+const leastShift = 3
 
 // wide is the shift of secondary buckets, whose numbers are their own.
 func (g geometry) wide() uint32 { return max(g.shift, leastShift) }

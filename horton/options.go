@@ -10,7 +10,7 @@ import (
 // Options configure a [Map] or a [Set]. The zero value and nil are good defaults.
 type Options struct {
 	// Capacity is the number of keys that fit without growing. Default 0: the table
-	// starts with two buckets, at least 128 bytes, and grows. A fixed table needs it.
+	// starts with sixteen slots, or 32 with buckets of 16, and grows. A fixed table needs it.
 	Capacity int
 
 	// MaxLoad is the share of slots with keys at which the table grows; for a fixed
