@@ -18,7 +18,7 @@ func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, 
 		return &changer[K, SK, V, SV]{Changes: cpu.ChangesOf[K, V](part), gen: g, table: t, still: still, all: &traces}
 	})
 	if traces.listed {
-		g.Tally().Used += reclaimAll(&t, traces.buckets)
+		g.Tally().Used += uint64(reclaimAll(&t, traces.buckets))
 	} else {
 		g.deleted.Add(traces.deleted)
 	}

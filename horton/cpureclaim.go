@@ -17,7 +17,7 @@ func (e *cpuEngine[K, SK, V, SV]) reclaim(ctx context.Context) (done bool, err e
 	g := e.generation()
 	t := tableOf[SK, SV](g)
 	r := reclaimer[SK, SV]{cpuTable: &t}
-	defer func() { g.Tally().Used += r.taken }()
+	defer func() { g.Tally().Used += uint64(r.fresh) }()
 	for b := range t.buckets {
 		if b%bucketsPerCheck == 0 && ctx.Err() != nil {
 			return false, ctx.Err()
@@ -29,20 +29,20 @@ func (e *cpuEngine[K, SK, V, SV]) reclaim(ctx context.Context) (done bool, err e
 }
 
 // reclaimAll reclaims some buckets, and returns how many slots are in use then that were
-// not.
-func reclaimAll[K cpu.Key, V cpu.Val](t *cpuTable[K, V], buckets []uint32) (taken uint64) {
+// empty, less those that no longer are.
+func reclaimAll[K cpu.Key, V cpu.Val](t *cpuTable[K, V], buckets []uint32) (fresh int64) {
 	r := reclaimer[K, V]{cpuTable: t}
 	for _, b := range buckets {
 		r.reclaim(b)
 	}
-	return r.taken
+	return r.fresh
 }
 
 // reclaimer makes lookups as short as deletes allow (paper, section 5.4).
 type reclaimer[K cpu.Key, V cpu.Val] struct {
 	*cpuTable[K, V]
 	away  []*cpu.Slot[K, V] // of a bucket, keys in secondary buckets
-	taken uint64
+	fresh int64             // slots in use that were empty, less those that no longer are
 }
 
 // reclaim clears the entries of a bucket that no key has, and brings keys back that
@@ -56,18 +56,18 @@ func (r *reclaimer[K, V]) reclaim(bucket uint32) {
 	_, free := countFree(slots)
 	all := len(r.away) <= free+1 // the array's slot, too
 	if all {
-		*last(slots) = cpu.Slot[K, V]{Key: cpu.Sentinel[K](cpu.Empty)}
+		vacate(last(slots))
 	}
 	for _, from := range r.away {
 		to := freeSlot(slots)
 		if to == nil {
 			break
 		}
-		if to.Key == cpu.Sentinel[K](cpu.Empty) {
-			r.taken++
+		if to.Key != cpu.Sentinel[K](cpu.Empty) {
+			r.fresh-- // a dead one
 		}
 		*to = *from
-		from.Key = cpu.Sentinel[K](cpu.Dead)
+		vacate(from)
 	}
 	if free > 0 && !all {
 		r.collect(bucket)

@@ -28,7 +28,7 @@ type mover[K cpu.Key, V cpu.Val] struct {
 	*cpuTable[K, V]
 	still bool  // no key moves
 	tried int   // keys, by searches
-	fresh int64 // slots in use that were not, less those that have become arrays
+	fresh int64 // slots in use that were empty, less those that no longer are
 	nodes [mostNodes]node
 }
 
@@ -125,7 +125,8 @@ func (m *mover[K, V]) swap(bucket uint32) {
 func (m *mover[K, V]) move(from, to *cpu.Slot[K, V]) {
 	m.take(to)
 	*to = *from
-	from.Key = cpu.Sentinel[K](cpu.Dead)
+	vacate(from)
+	m.fresh--
 }
 
 // remap is a free slot for a key of a home, in the secondary bucket that the entry says
@@ -265,7 +266,7 @@ func (m *mover[K, V]) anyOf(h home, at uint32) bool {
 // shortest sequence of moves, each of a secondary key to another bucket of its own, of
 // which the last is to a free slot. Keys that share their entry stay in their bucket,
 // since it says where all of them are, and so do those of a home; and no key goes to
-// a reserved bucket. It returns the slot, which is dead, or nil.
+// a reserved bucket. It returns the slot, or nil.
 func (m *mover[K, V]) displace(n int, stay home, reserved uint32) *cpu.Slot[K, V] {
 	if m.still {
 		return nil

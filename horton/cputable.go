@@ -2,6 +2,7 @@ package horton
 
 import (
 	"iter"
+	"math"
 	"unsafe"
 
 	"github.com/weftgo/weft/internal/cpu"
@@ -15,7 +16,7 @@ type cpuTable[K cpu.Key, V cpu.Val] struct {
 }
 
 func tableOf[K cpu.Key, V cpu.Val](g *generation) cpuTable[K, V] {
-	return cpuTable[K, V]{g.geometry, unsafe.Pointer(unsafe.SliceData(g.Buf.Host))}
+	return cpuTable[K, V]{geometry: g.geometry, base: unsafe.Pointer(unsafe.SliceData(g.Buf.Host))}
 }
 
 // slotBytes and perLine are constants of each instantiation.
@@ -98,6 +99,11 @@ func freeSlot[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) *cpu.Slot[K, V] {
 
 // isFree reports whether a slot has no key and no entries.
 func isFree[K cpu.Key](key K) bool { return isSentinel(key) }
+
+// vacate makes a slot empty whose key has moved: what is dead is of deleted keys.
+func vacate[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V]) {
+	put(s, array{low: math.MaxUint64, high: math.MaxUint64})
+}
 
 // isKey reports whether a slot has a key.
 func isKey[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V]) bool {

@@ -90,7 +90,9 @@ type layout struct {
 
 // least is the number of lines that sizes are multiples of: buckets are twins, primary and
 // secondary ones.
-func (l layout) least() uint32 { return uint32(max(1, 2*max(l.slots, 1<<leastShift)*l.slotBytes/lineBytes)) }
+func (l layout) least() uint32 {
+	return uint32(max(1, 2*max(l.slots, 1<<leastShift)*l.slotBytes/lineBytes))
+}
 
 // maxLines is the largest number of lines.
 func (l layout) maxLines() uint32 {
