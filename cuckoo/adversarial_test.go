@@ -47,7 +47,7 @@ func crowdingKeys(t *testing.T, dev device.Device) {
 		for _, fixed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d slots, fixed %v", slots, fixed), func(t *testing.T) {
 				m := conformance.Open(t, New[uint64, uint64], dev, &Options{Seed: seed, Slots: slots, Capacity: 300, Fixed: fixed, MaxLoad: .5})
-				g := m.policy.engine.geometry()
+				g := m.engine.geometry()
 				keys := crowding(g, 3*slots+20)
 				start := time.Now()
 				n, err := m.Put(t.Context(), keys, keys)
@@ -55,7 +55,7 @@ func crowdingKeys(t *testing.T, dev device.Device) {
 					t.Fatalf("Put of %d keys of two buckets: %d, %v", len(keys), n, err)
 				}
 				conformance.WantPairs(t, m, keys)
-				if now := m.policy.engine.geometry(); now.seed == g.seed {
+				if now := m.engine.geometry(); now.seed == g.seed {
 					t.Errorf("the seed is the same: %+v", now)
 				}
 				if took := time.Since(start); took > 20*time.Second {
@@ -113,7 +113,7 @@ func TestLoadIsReached(t *testing.T) {
 			}
 			got, err := m.Put(t.Context(), keys, keys)
 			s := conformance.StatsOf(t, m)
-			if got != n || err != nil || s.Load < load-.001 || m.policy.engine.geometry().seed != seed+1 {
+			if got != n || err != nil || s.Load < load-.001 || m.engine.geometry().seed != seed+1 {
 				t.Errorf("seed %d: %d of %d keys: %v: %v", seed, got, n, s, err)
 			}
 			if err := m.Close(); err != nil {

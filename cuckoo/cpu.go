@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/bucket"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
 )
@@ -29,10 +30,10 @@ type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct {
 	mode
 }
 
-func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, g geometry, m mode) (engine, *core.Leases, error) {
+func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, first bucket.Size, m mode) (engine, *core.Leases, error) {
 	e := &cpuEngine[K, SK, V, SV]{mode: m}
 	e.Engine = cpu.Engine{Device: dev, Slots: lineBytes / int(unsafe.Sizeof(cpu.Slot[SK, SV]{}))}
-	gen, err := allocate(dev, g, 0)
+	gen, err := allocate(dev, m.layout.geometry(first))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -50,6 +51,26 @@ func (e *cpuEngine[K, SK, V, SV]) Clear(ctx context.Context) error {
 }
 
 func (e *cpuEngine[K, SK, V, SV]) geometry() geometry { return e.Parts().(*generation).geometry }
+
+// Size is for [bucket.Engine].
+func (e *cpuEngine[K, SK, V, SV]) Size() bucket.Size { return e.geometry().Size() }
+
+// Rehash is for [bucket.Engine].
+func (e *cpuEngine[K, SK, V, SV]) Rehash(ctx context.Context, size bucket.Size) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	to, err := allocate(e.Device, e.layout.geometry(size))
+	if err != nil {
+		return err
+	}
+	return e.Move(ctx, to, func() error {
+		src, dst := tableOf[SK, SV](e.Parts().(*generation), e.mode), tableOf[SK, SV](to, e.mode)
+		n, err := bucket.Copy(ctx, e.Device, &src, &dst)
+		*to.Tally() = core.Tally{Live: n, Used: n}
+		return err
+	})
+}
 
 // ---- lookups ----------------------------------------------------------------
 
@@ -80,7 +101,7 @@ func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t cpuTable[SK, SV]
 		for i, k := range keys[lo:hi] {
 			key, p := SK(k), paths[turn][i]
 			if isSentinel(key) {
-				s := t.own(^key)
+				s := t.Own(^key)
 				if s.Key != ^key {
 					s = nil
 				}
@@ -149,7 +170,7 @@ func (e *cpuEngine[K, SK, V, SV]) census(ctx context.Context) (sum census, err e
 		sum.passed += c.passed
 		sum.full += c.full
 	})
-	for range t.live(t.bucketLines(), t.lines) {
+	for range t.Live(t.bucketLines(), t.lines) {
 		sum.stashed++
 	}
 	return sum, ctx.Err()

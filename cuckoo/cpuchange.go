@@ -64,7 +64,7 @@ func (c *changer[K, SK, V, SV]) one(i uint32, p path) (work int) {
 	var s spot[SK, SV]
 	if isSentinel(key) {
 		key = ^key
-		if s.free = c.table.own(key); s.free.Key == key {
+		if s.free = c.table.Own(key); s.free.Key == key {
 			s.live = s.free
 		}
 	} else if s = c.table.search(c.part, p, key); s.late {
@@ -93,7 +93,7 @@ func (c *changer[K, SK, V, SV]) one(i uint32, p path) (work int) {
 }
 
 // whole reports whether this core has the table to itself.
-func (c *changer[K, SK, V, SV]) whole() bool { return c.part.Lo == 0 && c.part.Hi > c.table.lines }
+func (c *changer[K, SK, V, SV]) whole() bool { return c.part.Lo == 0 && c.part.Hi >= c.table.Units() }
 
 // room moves keys, or takes a slot of the stash. It returns nil if there is none.
 func (c *changer[K, SK, V, SV]) room(p path) (free *cpu.Slot[SK, SV], tried int) {

@@ -41,9 +41,9 @@ func (t *cpuTable[K, V]) line(i uint32) []cpu.Slot[K, V] {
 	return t.slotsAt(i*t.perLine(), t.perLine())
 }
 
-// own is the slot of a key that looks like a sentinel, whose stored name is its
+// Own is the slot of a key that looks like a sentinel, whose stored name is its
 // number in the extra line.
-func (t *cpuTable[K, V]) own(stored K) *cpu.Slot[K, V] {
+func (t *cpuTable[K, V]) Own(stored K) *cpu.Slot[K, V] {
 	return &t.line(t.lines)[stored]
 }
 
@@ -147,9 +147,9 @@ func (t *cpuTable[K, V]) search(part cpu.Share, p path, key K) (s spot[K, V]) {
 	return s
 }
 
-// place puts a pair whose key is not in the table into a free slot of its buckets.
+// Place puts a pair whose key is not in the table into a free slot of its buckets.
 // It reports false if these leave the share or have none.
-func (t *cpuTable[K, V]) place(part cpu.Share, pair *cpu.Slot[K, V]) bool {
+func (t *cpuTable[K, V]) Place(part cpu.Share, pair *cpu.Slot[K, V]) bool {
 	p := pathOf(t.geometry, pair.Key)
 	s := t.search(part, p, pair.Key)
 	if s.free == nil {
@@ -159,13 +159,44 @@ func (t *cpuTable[K, V]) place(part cpu.Share, pair *cpu.Slot[K, V]) bool {
 	return true
 }
 
-// live iterates over the live slots of lines [lo,hi).
-func (t *cpuTable[K, V]) live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
+// Force is Place with the whole table, where others are moved if need be, and for keys
+// that have slots of their own, too.
+func (t *cpuTable[K, V]) Force(pair *cpu.Slot[K, V]) bool {
+	if stored := ^pair.Key; isSentinel(pair.Key) {
+		*t.Own(stored) = cpu.Slot[K, V]{Key: stored, Val: pair.Val}
+		return true
+	}
+	p := pathOf(t.geometry, pair.Key)
+	free := t.search(cpu.Share{Hi: t.Units()}, p, pair.Key).free
+	if free == nil {
+		free, _, _ = t.evict(p)
+	}
+	if free == nil {
+		free = t.stashed(p)
+	}
+	if free == nil {
+		return false
+	}
+	*free = *pair
+	return true
+}
+
+// Units is the number of lines that have slots.
+func (t *cpuTable[K, V]) Units() uint32 { return t.lines + 1 }
+
+// Live iterates over the pairs of lines [lo,hi).
+func (t *cpuTable[K, V]) Live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
 	return func(yield func(*cpu.Slot[K, V]) bool) {
+		var pair cpu.Slot[K, V]
 		for i := lo; i < hi; i++ {
-			slots := t.line(i)
-			for j := range slots {
-				if !isSentinel(slots[j].Key) && !yield(&slots[j]) {
+			for _, pair = range t.line(i) {
+				if isSentinel(pair.Key) {
+					continue
+				}
+				if i == t.lines {
+					pair.Key = ^pair.Key
+				}
+				if !yield(&pair) {
 					return
 				}
 			}

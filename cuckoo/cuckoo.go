@@ -4,6 +4,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/bucket"
 	"github.com/weftgo/weft/internal/core"
 )
 
@@ -38,29 +39,34 @@ func NewSet[K weft.Key](dev device.Device, opts *Options) (*Set[K], error) {
 	return &Set[K]{weft.NewSet[K](t.core), t}, nil
 }
 
+const name = "cuckoo"
+
 // table is what a map or a set is made of.
 type table struct {
 	core   *core.Table
-	policy *policy
+	engine engine
+	mode
 }
 
 func newTable(dev device.Device, kind core.Kind, w batch.Widths, types core.Types, o *Options) (table, error) {
 	opts, err := o.check()
-	c := core.Config{Name: "cuckoo", Kind: kind, Device: dev, Widths: w, Types: types, Logger: opts.Logger}
+	m := opts.mode(w.Slot)
+	c := core.Config{Name: name, Kind: kind, Device: dev, Widths: w, Types: types, Logger: opts.Logger}
 	t, err := core.Make(c, err, func(c *core.Config) error {
-		l := opts.layout(w.Slot)
-		lines, ok := l.linesFor(uint64(opts.Capacity), opts.MaxLoad)
-		if !ok {
-			return core.Invalid("Capacity %d at load %g needs more than %d GiB",
-				opts.Capacity, opts.MaxLoad, core.LinesBytes(l.maxLines())>>30)
+		config := opts.policy(m.layout)
+		first, err := config.First()
+		if err != nil {
+			return err
 		}
-		c.Fixed = opts.Fixed
-		e, leases, err := newEngine(c.Device, w, l.geometry(opts.Seed, lines), modeOf(&opts, l))
-		c.Policy, c.Engine, c.Leases = &policy{opts: opts, layout: l, engine: e, minLines: lines}, e, leases
-		return err
+		e, leases, err := newEngine(c.Device, w, first, m)
+		if err != nil {
+			return err
+		}
+		c.Policy, c.Engine, c.Leases, c.Fixed = bucket.NewPolicy(config, e), e, leases, opts.Fixed
+		return nil
 	})
 	if err != nil {
 		return table{}, err
 	}
-	return table{t, t.Policy.(*policy)}, nil
+	return table{t, t.Engine.(engine), m}, nil
 }

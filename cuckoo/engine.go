@@ -5,32 +5,26 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/bucket"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// engine is what the policy needs of a machine beside what all engines do. There
-// are two, cpuEngine and gpuEngine.
+// engine is what a machine does beside what the policy needs. There are two,
+// cpuEngine and gpuEngine.
 type engine interface {
-	core.Engine
+	bucket.Engine
 	// geometry describes the table in use.
 	geometry() geometry
-	// rehash moves the pairs to a table of that geometry. If they crowd there, so
-	// that some find no slot, that is weft.ErrFull. On an error the old table is
-	// unchanged.
-	rehash(ctx context.Context, to geometry) error
 	// census counts what Stats tells of.
 	census(ctx context.Context) (census, error)
 }
 
 // mode is what a table does whatever its geometry.
 type mode struct {
+	layout   layout
 	balances bool // a new key goes to the bucket with most free slots
 	all      bool // lookups read all buckets at once
-}
-
-func modeOf(o *Options, l layout) mode {
-	return mode{balances: l.balances, all: o.Lookup == AllBuckets}
 }
 
 // census is what a pass over the buckets counts.
@@ -42,10 +36,10 @@ type census struct {
 
 // newEngine chooses the engine: Go on a device that is the host, kernels on any
 // other.
-func newEngine(dev device.Device, w batch.Widths, g geometry, m mode) (engine, *core.Leases, error) {
+func newEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) (engine, *core.Leases, error) {
 	host, ok := dev.(device.Host)
 	if !ok {
-		return newGPUEngine(dev, w, g, m)
+		return newGPUEngine(dev, w, first, m)
 	}
 	open, err := cpu.Choose(w,
 		newCPUEngine[uint32, uint32, uint32, uint32], newCPUEngine[uint32, uint64, uint64, uint64],
@@ -54,5 +48,5 @@ func newEngine(dev device.Device, w batch.Widths, g geometry, m mode) (engine, *
 	if err != nil {
 		return nil, nil, err
 	}
-	return open(host, g, m)
+	return open(host, first, m)
 }

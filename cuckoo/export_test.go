@@ -54,7 +54,7 @@ func (t *table) image() (image, error) {
 		return image{}, err
 	}
 	gen := lease.Parts.(*generation)
-	im := image{geometry: gen.geometry, layout: t.policy.layout, widths: t.core.Widths, mem: make([]byte, gen.bytes())}
+	im := image{geometry: gen.geometry, mode: t.mode, widths: t.core.Widths, mem: make([]byte, gen.bytes())}
 	_, err = t.core.Engine.Counters(ctx) // waits for changes
 	return im, errors.Join(err, copyOut(t.core.Device, gen.Buf, im.mem), lease.End())
 }
@@ -71,7 +71,7 @@ func copyOut(dev device.Device, from device.Buffer, to []byte) error {
 // alone: it shares no code with the engines but the hash functions.
 type image struct {
 	geometry
-	layout
+	mode
 	widths batch.Widths
 	mem    []byte
 }

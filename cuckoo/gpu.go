@@ -3,10 +3,10 @@ package cuckoo
 import (
 	"context"
 	"errors"
-	"math/bits"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/bucket"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
 )
@@ -22,10 +22,6 @@ const (
 
 	narrowLanes, wideLanes = 2, 4 // cuckoo_table.cuh
 	laneBytes              = 16
-
-	// mostLocks is their largest number: they lie in the cache, and so many threads as a
-	// device runs seldom want the same one.
-	mostLocks = 1 << 20
 )
 
 // gpuEngine runs the kernels of cuckoo.cu.
@@ -50,7 +46,7 @@ type kernels struct {
 	wideGet, wideChange float64
 }
 
-func newGPUEngine(dev device.Device, w batch.Widths, g geometry, m mode) (_ engine, _ *core.Leases, err error) {
+func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) (_ engine, _ *core.Leases, err error) {
 	e := &gpuEngine{}
 	e.Moves = true
 	e.kernel = kernels{of: &e.Engine, widths: w, mode: m, wideGet: wideGet, wideChange: wideChange}
@@ -65,22 +61,16 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, m mode) (_ engi
 	if err = e.OpenEngine(dev, w, lineBytes/w.Slot, &e.kernel); err != nil {
 		return nil, nil, err
 	}
-	gen, err := allocate(dev, g, locksFor(g))
+	gen, err := allocate(dev, m.layout.geometry(first))
 	if err != nil {
 		return nil, nil, err
 	}
-	if err = gen.openLocks(e.Stream); err != nil {
+	if err = gen.OpenLocks(e.Stream); err != nil {
 		return nil, nil, errors.Join(err, e.Stream.Sync(context.Background()), gen.Free())
 	}
 	leases, err := e.Start(gen)
 	return e, leases, err
 }
-
-// locksFor is how many locks a table has: a power of two.
-func locksFor(g geometry) int { return min(1<<bits.Len32(g.buckets), mostLocks) }
-
-// openLocks submits making all locks free.
-func (g *generation) openLocks(s *device.Stream) error { return s.Fill(g.locks.Ptr, 0, g.locks.Size/4) }
 
 func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
 	return gpu.Load(dev, cuckooImages[gpu.Pair(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
@@ -94,9 +84,9 @@ func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
 func (k *kernels) refOf(p core.Parts) tableRef {
 	g := p.(*generation)
 	ref := tableRef{
-		lines: g.Buf.Ptr, counters: g.TallyPtr(), locks: g.locks.Ptr, seed: g.seed,
+		lines: g.Buf.Ptr, counters: g.TallyPtr(), locks: g.Locks(), seed: g.seed,
 		nlines: g.lines, stash: g.stash, buckets: g.buckets, functions: g.functions, shift: g.shift,
-		lockMask: uint32(g.locks.Size/4 - 1),
+		lockMask: g.LockMask(),
 	}
 	if k.balances {
 		ref.balances = 1
@@ -193,6 +183,9 @@ func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *bat
 
 func (e *gpuEngine) geometry() geometry { return e.Parts().(*generation).geometry }
 
+// Size is for [bucket.Engine].
+func (e *gpuEngine) Size() bucket.Size { return e.geometry().Size() }
+
 func (e *gpuEngine) census(ctx context.Context) (c census, err error) {
 	var out [3]uint64
 	err = e.Report(ctx, out[:], func(to device.Ptr) error {
@@ -202,47 +195,15 @@ func (e *gpuEngine) census(ctx context.Context) (c census, err error) {
 	return census{passed: out[0], full: out[1], stashed: out[2]}, err
 }
 
-// rehashBytes is how much of the old table a launch rehashes: between two of them the
-// context is asked.
-const rehashBytes = 1 << 30
-
-func (e *gpuEngine) rehash(ctx context.Context, g geometry) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	to, err := allocate(e.Dev, g, locksFor(g))
-	if err != nil {
-		return err
-	}
-	_, err = e.Move(ctx, to, func(s *device.Stream, from core.Parts, lost device.Ptr) error {
-		return errors.Join(to.openLocks(s), e.move(ctx, s, from.(*generation), to, lost))
-	})
-	return err
-}
-
-// move copies the live pairs of one generation to an empty other. It gives up when one
-// finds no slot.
-func (e *gpuEngine) move(ctx context.Context, s *device.Stream, from, to *generation, lost device.Ptr) error {
-	p := rehashParams{from: e.kernel.refOf(from), to: e.kernel.refOf(to), lost: lost}
+// Rehash is for [bucket.Engine].
+func (e *gpuEngine) Rehash(ctx context.Context, size bucket.Size) error {
 	kernel := e.kernel.rehash
 	if e.kernel.balances {
 		kernel = e.kernel.rehashEven
 	}
-	for lines := from.lines + 1; p.lo < lines; p.lo = p.hi {
-		p.hi = min(lines, p.lo+rehashBytes/lineBytes)
-		slots := int(p.hi-p.lo) * lineBytes / e.Widths.Slot
-		if err := device.Launch(s, kernel, gpu.Wave(e.Dev, slots), gpu.Block, &p); err != nil {
-			return err
-		}
-		n, err := e.Read(context.WithoutCancel(ctx), gpu.WordResult)
-		switch {
-		case err != nil:
-			return err
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case n > 0:
-			return crowded(to.buckets)
-		}
-	}
-	return nil
+	allocate := func() (*generation, error) { return allocate(e.Dev, e.kernel.layout.geometry(size)) }
+	return bucket.RehashGPU(ctx, &e.Engine, allocate, func(s *device.Stream, from, to *generation, lo, hi uint32, lost device.Ptr) error {
+		p := rehashParams{from: e.kernel.refOf(from), to: e.kernel.refOf(to), lo: lo, hi: hi, lost: lost}
+		return device.Launch(s, kernel, gpu.Wave(e.Dev, int(hi-lo)*lineBytes/e.Widths.Slot), gpu.Block, &p)
+	})
 }

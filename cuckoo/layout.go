@@ -1,12 +1,12 @@
 package cuckoo
 
 import (
-	"errors"
 	"math/bits"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/bucket"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/hash"
@@ -60,21 +60,19 @@ type geometry struct {
 type layout struct {
 	slots     int // of a bucket
 	slotBytes int
-	balances  bool // a new key goes to the bucket with more free slots
 }
 
 // least is the number of lines that sizes are multiples of.
 func (l layout) least() uint32 { return uint32(max(1, l.slots*l.slotBytes/lineBytes)) }
 
-// geometry is that of a table with so many lines of buckets.
-func (l layout) geometry(seed uint64, lines uint32) geometry {
-	lines = (lines + l.least() - 1) / l.least() * l.least()
-	g := geometry{seed: seed, lines: lines, shift: uint32(bits.TrailingZeros(uint(l.slots)))}
-	g.buckets = uint32(uint64(lines) * lineBytes / uint64(l.slots*l.slotBytes))
+// geometry is that of a table of a size.
+func (l layout) geometry(s bucket.Size) geometry {
+	g := geometry{seed: s.Seed, lines: s.Lines, shift: uint32(bits.TrailingZeros(uint(l.slots)))}
+	g.buckets = uint32(uint64(s.Lines) * lineBytes / uint64(l.slots*l.slotBytes))
 	g.functions = twoFunctions
 	if l.slots == 1 {
 		g.functions = fourFunctions
-		g.stash = min(max(lines/stashShare, leastStash), mostStash)
+		g.stash = min(max(s.Lines/stashShare, leastStash), mostStash)
 		g.lines += g.stash
 	}
 	if g.buckets == 1 {
@@ -85,6 +83,9 @@ func (l layout) geometry(seed uint64, lines uint32) geometry {
 
 // bucketLines is the number of lines before the stash.
 func (g geometry) bucketLines() uint32 { return g.lines - g.stash }
+
+// Size is what the geometry follows from.
+func (g geometry) Size() bucket.Size { return bucket.Size{Lines: g.bucketLines(), Seed: g.seed} }
 
 // bytes is the size of the table's memory.
 func (g geometry) bytes() int { return core.LinesBytes(g.lines) }
@@ -147,31 +148,15 @@ func (p path) mix(seed uint64) uint32 {
 // generation is the memory of a table between two rehashes.
 type generation struct {
 	geometry
-	core.Lines
-	locks device.Buffer // on a GPU: see cuckoo_evict.cuh
-	long  atomic.Bool   // searches for room have been or may get long: noted by a CPU
+	bucket.Generation
+	long atomic.Bool // searches for room have been or may get long: noted by a CPU
 }
 
-// allocate takes memory for a table, whose content is undefined, and so many locks.
-func allocate(dev device.Device, g geometry, locks int) (*generation, error) {
-	lines, err := core.NewLines(dev, g.lines)
+// allocate takes memory for a table, whose content is undefined.
+func allocate(dev device.Device, g geometry) (*generation, error) {
+	memory, err := bucket.Allocate(dev, g.lines, g.buckets)
 	if err != nil {
 		return nil, err
 	}
-	gen := &generation{geometry: g, Lines: lines}
-	if locks > 0 {
-		if gen.locks, err = dev.Alloc(4 * locks); err != nil {
-			return nil, errors.Join(err, lines.Free())
-		}
-	}
-	return gen, nil
-}
-
-// Free is for [core.Parts].
-func (g *generation) Free() error {
-	err := g.Lines.Free()
-	if g.locks.Size > 0 {
-		err = errors.Join(err, g.Device.Free(g.locks))
-	}
-	return err
+	return &generation{geometry: g, Generation: memory}, nil
 }

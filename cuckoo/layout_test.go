@@ -9,6 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/bucket"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/gpu"
 )
@@ -28,7 +29,7 @@ func TestConstantsAreTwins(t *testing.T) {
 // fills its lines.
 func TestPaths(t *testing.T) {
 	for _, l := range []layout{{slots: 1, slotBytes: 4}, {slots: 8, slotBytes: 8}, {slots: 16, slotBytes: 16}, {slots: 2, slotBytes: 16}} {
-		g := l.geometry(99, 64)
+		g := l.geometry(bucket.Size{Lines: 64, Seed: 99})
 		if per := lineBytes / l.slotBytes; int(g.buckets)*l.slots != int(g.bucketLines())*per {
 			t.Errorf("%+v: %d buckets in %d lines", l, g.buckets, g.bucketLines())
 		}

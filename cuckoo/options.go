@@ -2,8 +2,8 @@ package cuckoo
 
 import (
 	"log/slog"
-	"math"
 
+	"github.com/weftgo/weft/internal/bucket"
 	"github.com/weftgo/weft/internal/core"
 )
 
@@ -79,8 +79,6 @@ const (
 	defaultSlots = 8
 	mostSlots    = 16
 	minMaxLoad   = 0.001
-	// shrinkShare of the load limit: a table is shrunk when deletes leave less.
-	shrinkShare = 1.0 / 8
 )
 
 // bearable is the load that random keys can be brought to by buckets of so many
@@ -116,24 +114,21 @@ func (o *Options) check() (Options, error) {
 	return c, core.Defaults(c.Capacity, c.Fixed, &c.Seed, &c.Logger)
 }
 
-// layout is that of slots of a width.
-func (o *Options) layout(slotBytes int) layout {
-	return layout{slots: o.Slots, slotBytes: slotBytes, balances: o.Policy == LoadBalancing && o.Slots > 1}
+// mode is that of tables with slots of a width.
+func (o *Options) mode(slotBytes int) mode {
+	return mode{
+		layout:   layout{slots: o.Slots, slotBytes: slotBytes},
+		balances: o.Policy == LoadBalancing && o.Slots > 1, all: o.Lookup == AllBuckets,
+	}
 }
 
-// linesFor is the number of lines of buckets in which n keys stay within a load. ok
-// is false if there is no such table.
-func (l layout) linesFor(n uint64, load float64) (lines uint32, ok bool) {
-	perLine := float64(lineBytes / l.slotBytes)
-	want := math.Ceil(float64(n) / load / perLine)
-	if want > float64(l.maxLines()) {
-		return 0, false
+// policy is what decides the size of a table with such a layout.
+func (o *Options) policy(l layout) bucket.Config {
+	return bucket.Config{
+		Name: name, Capacity: o.Capacity, MaxLoad: o.MaxLoad, Fixed: o.Fixed, Unordered: o.Unordered,
+		Seed: o.Seed, Logger: o.Logger,
+		SlotBytes: l.slotBytes, Multiple: l.least(), MostLines: l.maxLines(), Bears: bearable[l.slots],
 	}
-	lines = max(uint32(want), 1)
-	for core.RoomIn(int(lines)*lineBytes/l.slotBytes, load) < int(n) { // rounding
-		lines++
-	}
-	return (lines + l.least() - 1) / l.least() * l.least(), true
 }
 
 // maxLines is the largest number of lines of buckets.

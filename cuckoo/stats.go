@@ -34,10 +34,10 @@ func (s Stats) String() string {
 // Stats measures the structure: one pass over its memory.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 	err = t.core.Alone(ctx, "Stats", func(now core.Counters) error {
-		c, err := t.policy.engine.census(ctx)
-		g := t.policy.engine.geometry()
+		c, err := t.engine.census(ctx)
+		g := t.engine.geometry()
 		s = Stats{
-			Len: int(now.Live), Slots: t.policy.slots(), Tombstones: int(now.Dead), Stashed: int(c.stashed),
+			Len: int(now.Live), Slots: int(g.lines) * lineBytes / t.layout.slotBytes, Tombstones: int(now.Dead), Stashed: int(c.stashed),
 			Bytes: g.bytes(), PerHit: 1, PerMiss: 1,
 		}
 		s.Load = float64(now.Live) / float64(s.Slots)
@@ -46,7 +46,7 @@ func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 		}
 		// A miss goes on behind a bucket without a slot that was never used.
 		goes := float64(c.full) / float64(g.buckets)
-		if t.policy.layout.balances {
+		if t.balances {
 			goes = 1
 		}
 		chance := goes

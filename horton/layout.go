@@ -2,31 +2,36 @@ package horton
 
 import (
 	"math/bits"
+	"sync/atomic"
 	"unsafe"
 
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/bucket"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/hash"
 )
 
 // Memory is that of [core.Lines], the same on every device (twin:
-// kernels/include/weft/horton_table.cuh). A slot holds a mixed key and its value in
-// one word, so that one compare-and-swap publishes both: 8 bytes for 32-bit keys with
-// 32-bit values, 16 bytes for pairs with a 64-bit part, and just the key in a set.
+// kernels/include/weft/horton_table.cuh). A slot holds a key and its value in one word,
+// so that one compare-and-swap publishes both: 8 bytes for 32-bit keys with 32-bit
+// values, 16 bytes for pairs with a 64-bit part, and just the key in a set.
 //
 //	buckets          1 to 16 slots each, one behind the other
-//	extra line       mixed keys that look like sentinels: slot i is that of key ^i
+//	extra line       keys that look like sentinels, in slots of their own
 //	tally            counters, and the count of moves under way
 //
-// A mixed key is the hash of a key by the table's seed, which is a bijection: the
-// key comes back from it, and so does everything that is said of the key here.
+// Keys are mixed: the hash of a key by the table's seed is a bijection, so the key comes
+// back from it. The last slot of a bucket of type B is its array of remap entries (paper,
+// section 4, figure 2). What tells the types apart is one bit of the key there, the type
+// bit: clear, it is an array. Keys are stored with that bit set, all of them in any slot,
+// so no comparison of keys finds an array, and none takes it for free: sentinels have the
+// bit, too. What the bit was follows from where a key is: buckets are twins, two and two;
+// the other bits say which twins a key belongs to, and the bit which of the two. So a
+// bucket of one slot takes any key, too.
 //
-// The last slot of a bucket of type B is its array of remap entries (paper, section
-// 4, figure 2). What tells the types apart is one bit of the mixed key in the last
-// slot, the type bit: clear, it is an array. So a key whose type bit is clear may not
-// be there; it takes another slot of its bucket. All sentinels have that bit. The
-// other bits of the slot are entries of three bits, from the lowest one on, in the key
-// (with values of 32 bits: in key and value) around the type bit, and where a value
+// The other bits of the slot are entries of three bits, from the lowest one on, in the
+// key (with values of 32 bits: in key and value) around the type bit, and where a value
 // has 64 bits, behind those in the value:
 //
 //	slot                 type bit   entries
@@ -62,8 +67,11 @@ const absent = cpu.Pending + 1
 
 const lastSentinel = absent
 
-// isSentinel reports whether a mixed key has a slot of its own in the extra line.
-func isSentinel[K cpu.Key](key K) bool { return cpu.IsSentinel(key, lastSentinel) }
+// ownShift is the number of the bit of a slot in the extra line that is the type bit.
+const ownShift = 2
+
+// isSentinel reports whether a stored key has a slot of its own in the extra line.
+func isSentinel[K cpu.Key](stored K) bool { return cpu.IsSentinel(stored, lastSentinel) }
 
 // geometry is the part of a table's description that all devices share.
 type geometry struct {
@@ -79,17 +87,25 @@ type layout struct {
 	slotBytes int
 }
 
-// least is the number of lines that sizes are multiples of.
-func (l layout) least() uint32 { return uint32(max(1, l.slots*l.slotBytes/lineBytes)) }
+// least is the number of lines that sizes are multiples of: buckets are twins.
+func (l layout) least() uint32 { return uint32(max(1, 2*l.slots*l.slotBytes/lineBytes)) }
 
-// geometry is that of a table with so many lines.
-func (l layout) geometry(seed uint64, lines uint32) geometry {
-	lines = (lines + l.least() - 1) / l.least() * l.least()
+// maxLines is the largest number of lines.
+func (l layout) maxLines() uint32 {
+	lines := uint32(min(uint64(maxSlots)*uint64(l.slotBytes)/lineBytes, 1<<30)) - 2
+	return lines / l.least() * l.least()
+}
+
+// geometry is that of a table of a size.
+func (l layout) geometry(s bucket.Size) geometry {
 	return geometry{
-		seed: seed, lines: lines, shift: uint32(bits.TrailingZeros(uint(l.slots))),
-		buckets: uint32(uint64(lines) * lineBytes / uint64(l.slots*l.slotBytes)),
+		seed: s.Seed, lines: s.Lines, shift: uint32(bits.TrailingZeros(uint(l.slots))),
+		buckets: uint32(uint64(s.Lines) * lineBytes / uint64(l.slots*l.slotBytes)),
 	}
 }
+
+// Size is what the geometry follows from.
+func (g geometry) Size() bucket.Size { return bucket.Size{Lines: g.lines, Seed: g.seed} }
 
 // bytes is the size of the table's memory.
 func (g geometry) bytes() int { return core.LinesBytes(g.lines) }
@@ -97,7 +113,7 @@ func (g geometry) bytes() int { return core.LinesBytes(g.lines) }
 // ---- keys --------------------------------------------------------------------
 
 // Constants of the functions (twin: horton_table.cuh). The tag is what a product of
-// the mixed key has in its high bits, where the key's low ones are, which its bucket
+// the stored key has in its high bits, where the key's low ones are, which its bucket
 // does not depend on.
 const (
 	tagFactor32   = 0x9e3779b1
@@ -125,12 +141,38 @@ func unmix[K cpu.Key](g geometry, mixed K) K {
 	return K(hash.Unmix64(uint64(mixed), g.seed))
 }
 
-// primary is the primary bucket of a mixed key.
-func primary[K cpu.Key](g geometry, mixed K) uint32 {
-	if unsafe.Sizeof(mixed) == 4 {
-		return hash.Reduce32(uint32(mixed), g.buckets)
+// typeShift is the number of the type bit of a key.
+func typeShift[K cpu.Key, V cpu.Val]() int {
+	var s cpu.Slot[K, V]
+	if unsafe.Sizeof(s) == 8 && unsafe.Sizeof(s.Key) == 4 {
+		return pairTypeBit - 32
 	}
-	return uint32(hash.Reduce64(uint64(mixed), uint64(g.buckets)))
+	return keyTypeBit
+}
+
+// typeBit is the type bit of a key.
+func typeBit[K cpu.Key, V cpu.Val]() K { return 1 << typeShift[K, V]() }
+
+// path is where a key is to be looked for first.
+type path[K cpu.Key] struct {
+	key    K      // as it is stored: mixed, and with the type bit
+	bucket uint32 // its primary bucket
+}
+
+// pathOf is that of a key.
+func pathOf[K cpu.Key, V cpu.Val](g geometry, key K) path[K] {
+	mixed := mix(g, key)
+	stored := mixed | typeBit[K, V]()
+	return path[K]{stored, twins(g, stored)<<1 | uint32(mixed>>typeShift[K, V]())&1}
+}
+
+// twins is the number of the two buckets of which one is the primary one of a key: it
+// and the type bit make up the bucket.
+func twins[K cpu.Key](g geometry, stored K) uint32 {
+	if unsafe.Sizeof(stored) == 4 {
+		return hash.Reduce32(uint32(stored), g.buckets/2)
+	}
+	return uint32(hash.Reduce64(uint64(stored), uint64(g.buckets/2)))
 }
 
 // entriesOf is the number of remap entries of an array.
@@ -145,38 +187,74 @@ func entriesOf[K cpu.Key, V cpu.Val]() uint32 {
 	return 2 * halfEntries
 }
 
-// tagOf is the entry of a mixed key, of so many.
-func tagOf[K cpu.Key](mixed K, entries uint32) uint32 {
-	if unsafe.Sizeof(mixed) == 4 {
-		return hash.Reduce32(uint32(mixed)*tagFactor32, entries)
+// tagOf is the number of a key's entry.
+func tagOf[K cpu.Key, V cpu.Val](stored K) uint32 {
+	if unsafe.Sizeof(stored) == 4 {
+		return hash.Reduce32(uint32(stored)*tagFactor32, entriesOf[K, V]())
 	}
-	return uint32(hash.Reduce64(uint64(mixed)*tagFactor64, uint64(entries)))
+	return uint32(hash.Reduce64(uint64(stored)*tagFactor64, uint64(entriesOf[K, V]())))
 }
 
-// secondary is the bucket that function i, from 1, gives to the keys of a primary
-// bucket and tag. Both make up one number, and no other two the same (equation 1); the
-// functions begin at its hash and go on by a step (equation 2), as fractions of the
-// table, whose overflow takes the place of a modulus. It may be the primary bucket
-// itself, where no key is secondary.
-func (g geometry) secondary(bucket, tag, entries, i uint32) uint32 {
-	number := uint64(bucket)*uint64(entries) + uint64(tag)
-	first := uint32(hash.Uint64(number, g.seed^secondarySeed))
-	return hash.Reduce32(first+steps[number%uint64(len(steps))]*i, g.buckets)
+// home is the entry that keys share, and their primary bucket. Twins and tag make up
+// one number, and no others the same (equation 1).
+type home struct{ bucket, tag uint32 }
+
+// number is that of the twins and the tag, and hash its hash.
+func (h home) number(entries uint32) uint64 {
+	return uint64(h.bucket>>1)*uint64(entries) + uint64(h.tag)
+}
+
+func (g geometry) hash(number uint64) uint64 { return hash.Uint64(number, g.seed^secondarySeed) }
+
+// secondary is the bucket that function i, from 1, gives to the keys of a home. The
+// functions begin at the hash of its number and go on by a step (equation 2), as
+// fractions of the table, whose overflow takes the place of a modulus. They may come to
+// the twins themselves, where no key is secondary. Which one of other twins it is follows
+// from the type bit, and so does the bit from that, but not always the same way: else
+// all keys with the bit would share one half of the table.
+func (g geometry) secondary(of home, entries, i uint32) uint32 {
+	n := of.number(entries)
+	h := g.hash(n)
+	to := hash.Reduce32(uint32(h)+steps[n%uint64(len(steps))]*i, g.buckets/2)
+	return to<<1 | (of.bucket&1 ^ side(h, to))
+}
+
+// side tells which of two twins the keys go to whose type bit is clear, of those with
+// that hash of their number.
+func side(h uint64, twins uint32) uint32 { return uint32(h>>32) * (twins + 1) >> 31 }
+
+// homeOf is that of a stored key which is in a bucket: its primary one, or else a
+// secondary one.
+func homeOf[K cpu.Key, V cpu.Val](g geometry, stored K, at uint32) home {
+	h := home{twins(g, stored) << 1, tagOf[K, V](stored)}
+	if h.bucket>>1 == at>>1 {
+		h.bucket = at
+	} else {
+		h.bucket |= at&1 ^ side(g.hash(h.number(entriesOf[K, V]())), at>>1)
+	}
+	return h
+}
+
+// keyAt is the key of what is stored in a bucket.
+func keyAt[K cpu.Key, V cpu.Val](g geometry, stored K, at uint32) K {
+	return keyOf[K, V](g, stored, homeOf[K, V](g, stored, at).bucket&1)
+}
+
+// keyOf is the key of what is stored, and what its type bit was.
+func keyOf[K cpu.Key, V cpu.Val](g geometry, stored K, bit uint32) K {
+	return unmix(g, stored&^typeBit[K, V]()|K(bit)<<typeShift[K, V]())
+}
+
+// own is the number of the slot in the extra line of a key that looks like a sentinel,
+// which is what is stored there as its key.
+func (p path[K]) own() uint32 { return uint32(^p.key) | p.bucket&1<<ownShift }
+
+// ownKey is the key that such a slot is of.
+func ownKey[K cpu.Key, V cpu.Val](g geometry, own uint32) K {
+	return keyOf[K, V](g, ^K(own&lastSentinel), own>>ownShift)
 }
 
 // ---- arrays of remap entries ---------------------------------------------------
-
-// typeBit is that of the key in the last slot of a bucket.
-func typeBit[K cpu.Key, V cpu.Val]() K {
-	var s cpu.Slot[K, V]
-	if unsafe.Sizeof(s) == 8 && unsafe.Sizeof(s.Key) == 4 {
-		return 1 << (pairTypeBit - 32)
-	}
-	return 1 << keyTypeBit
-}
-
-// fits reports whether a mixed key may be in the last slot of a bucket.
-func fits[K cpu.Key, V cpu.Val](mixed K) bool { return mixed&typeBit[K, V]() != 0 }
 
 // array is a slot as remap entries: the half that has the type bit, and the other of
 // a slot of 16 bytes.
@@ -230,4 +308,22 @@ func (a array) with(tag, entry uint32) array {
 	half, shift := a.place(tag)
 	*half = *half&^(functions<<shift) | uint64(entry)<<shift
 	return a
+}
+
+// ---- generations -----------------------------------------------------------------
+
+// generation is the memory of a table between two rehashes.
+type generation struct {
+	geometry
+	bucket.Generation
+	long atomic.Bool // searches for room have been or may get long: noted by a CPU
+}
+
+// allocate takes memory for a table, whose content is undefined.
+func allocate(dev device.Device, g geometry) (*generation, error) {
+	memory, err := bucket.Allocate(dev, g.lines, g.buckets)
+	if err != nil {
+		return nil, err
+	}
+	return &generation{geometry: g, Generation: memory}, nil
 }

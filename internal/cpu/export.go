@@ -13,41 +13,66 @@ import (
 // holds keys that look like sentinels, of which last is the last. each calls its
 // second argument with the slots of a line, and of what is chained behind it.
 func Export[K Key, V any, SK Key, SV Val](ctx context.Context, out *batch.Batch, from *core.Lines, lo, hi uint32, last SK, each func(line uint32, slots func([]Slot[SK, SV]))) (int, error) {
-	base, order, n := unsafe.Pointer(unsafe.SliceData(from.Buf.Host)), from.Order, from.Units()-1
-	keys, vals := batch.View[K](out.Columns[batch.Keys].Host), batch.View[V](out.Columns[batch.Vals].Host)
-	pairs, flip := 0, SK(0) // flip turns what is stored into the key
+	rows, flip := RowsOf[K, V](out), SK(0) // flip turns what is stored into the key
 	take := func(slots []Slot[SK, SV]) {
 		for i := range slots {
-			if IsSentinel(slots[i].Key, last) {
-				continue
+			if !IsSentinel(slots[i].Key, last) {
+				AddRow(&rows, K(slots[i].Key^flip), &slots[i])
 			}
-			if pairs < len(keys) {
-				keys[pairs] = K(slots[i].Key ^ flip)
-				if vals != nil {
-					vals[pairs] = *(*V)(unsafe.Pointer(&slots[i].Val))
-				}
-			}
-			pairs++
 		}
 	}
+	extra := from.Units() - 1
+	err := Walk(ctx, from, lo, hi, func(line uint32) {
+		if flip = 0; line == extra {
+			flip = ^flip
+		}
+		each(line, take)
+	})
+	return rows.N, err
+}
+
+// Rows are columns that pairs are copied to.
+type Rows[K, V any] struct {
+	N    int // pairs, also those that the columns have no rows for
+	keys []K
+	vals []V
+}
+
+// RowsOf are the columns of a batch.
+func RowsOf[K, V any](out *batch.Batch) Rows[K, V] {
+	return Rows[K, V]{keys: batch.View[K](out.Columns[batch.Keys].Host), vals: batch.View[V](out.Columns[batch.Vals].Host)}
+}
+
+// AddRow copies a key, and the value that is in a slot.
+func AddRow[K, V any, SK Key, SV Val](r *Rows[K, V], key K, s *Slot[SK, SV]) {
+	if r.N < len(r.keys) {
+		r.keys[r.N] = key
+		if r.vals != nil {
+			r.vals[r.N] = *(*V)(unsafe.Pointer(&s.Val))
+		}
+	}
+	r.N++
+}
+
+// Walk visits lines number [lo,hi), in their order, until the context ends: that is
+// the error. While some are visited, the memory of the next is on its way.
+func Walk(ctx context.Context, of *core.Lines, lo, hi uint32, visit func(line uint32)) error {
+	base, order, n := unsafe.Pointer(unsafe.SliceData(of.Buf.Host)), of.Order, of.Units()-1
 	var lines [2][Group]uint32 // what is read, and what is on its way
 	size := fetch(order, base, n, lo, hi, &lines[0])
 	w := NewWatch(ctx)
 	for turn := 0; lo < hi; turn ^= 1 {
 		if w.Over(size) {
-			return 0, ctx.Err()
+			return ctx.Err()
 		}
 		lo += uint32(size)
 		now := lines[turn][:size]
 		size = fetch(order, base, n, lo, hi, &lines[turn^1])
 		for _, line := range now {
-			if flip = 0; line == n {
-				flip = ^flip
-			}
-			each(line, take)
+			visit(line)
 		}
 	}
-	return pairs, nil
+	return nil
 }
 
 // fetch works out which lines are number lo and on, up to hi, asks for them, and

@@ -1,0 +1,77 @@
+// Package bucket is what tables of buckets have in common, in which keys that are in
+// the way are moved to other buckets of theirs: cuckoo and horton. A structure's policy
+// embeds a [Policy], which knows of the table that it has a size and can be rehashed to
+// another, and its generations embed a [Generation]. [RehashGPU] and [RehashHost] are
+// what a rehash does whatever the layout of buckets.
+package bucket
+
+import (
+	"context"
+	"log/slog"
+	"math"
+
+	"github.com/weftgo/weft/internal/core"
+)
+
+// Size is what decides where the keys of a table are.
+type Size struct {
+	Lines uint32 // of buckets, without those that a structure has behind them
+	Seed  uint64
+}
+
+// Engine is what a [Policy] needs of a machine.
+type Engine interface {
+	core.Engine
+	// Size is that of the table in use.
+	Size() Size
+	// Rehash moves the pairs to a table of another size. If they crowd there, so that
+	// some find no slot, that is weft.ErrFull. On an error the old table is unchanged.
+	Rehash(ctx context.Context, to Size) error
+}
+
+// Config is what a [Policy] is told of a table.
+type Config struct {
+	Name      string // of the package, for messages
+	Capacity  int
+	MaxLoad   float64 // of the slots, at which the table grows
+	Fixed     bool
+	Unordered bool
+	Seed      uint64
+	Logger    *slog.Logger
+
+	SlotBytes int
+	Multiple  uint32  // numbers of lines are multiples of it
+	MostLines uint32  // the largest of them
+	Bears     float64 // the load that random keys can be brought to in a large table
+}
+
+// First is the size of a new table. The error is that of options that make no sense.
+func (c *Config) First() (Size, error) {
+	lines, ok := c.linesFor(uint64(c.Capacity))
+	if !ok {
+		return Size{}, core.Invalid("Capacity %d at load %g needs more than %d GiB",
+			c.Capacity, c.MaxLoad, core.LinesBytes(c.MostLines)>>30)
+	}
+	return Size{lines, c.Seed}, nil
+}
+
+// linesFor is the number of lines in which n keys stay within MaxLoad. ok is false if
+// there is no such table.
+func (c *Config) linesFor(n uint64) (lines uint32, ok bool) {
+	want := math.Ceil(float64(n) / c.MaxLoad / float64(core.LineBytes/c.SlotBytes))
+	if want > float64(c.MostLines) {
+		return 0, false
+	}
+	lines = max(uint32(want), 1)
+	for core.RoomIn(c.slots(lines), c.MaxLoad) < int(n) { // rounding
+		lines++
+	}
+	return c.whole(lines), true
+}
+
+// whole is a number of lines rounded up to a multiple.
+func (c *Config) whole(lines uint32) uint32 {
+	return (lines + c.Multiple - 1) / c.Multiple * c.Multiple
+}
+
+func (c *Config) slots(lines uint32) int { return int(lines) * core.LineBytes / c.SlotBytes }

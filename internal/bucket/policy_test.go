@@ -1,0 +1,165 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/bits"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// fake is an engine that has a size and no table.
+type fake struct {
+	core.Engine
+	size    Size
+	asked   []Size
+	refuse  error // of every rehash
+	helpful bool  // operations that run again find room
+}
+
+func (f *fake) Size() Size { return f.size }
+
+func (f *fake) Rehash(_ context.Context, to Size) error {
+	f.asked = append(f.asked, to)
+	if f.refuse == nil {
+		f.size = to
+	}
+	return f.refuse
+}
+
+func (f *fake) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (int, []uint32, error) {
+	if f.helpful {
+		return b.N, nil, nil
+	}
+	return b.N, core.All(b.N), nil
+}
+
+// policyOf is a policy of tables of 16 slots in each line.
+func policyOf(t *testing.T, c Config) (*Policy, *fake) {
+	c.MaxLoad, c.SlotBytes, c.Multiple, c.MostLines, c.Bears = .9, 8, 2, 1<<20, .99
+	c.Name, c.Seed, c.Logger = "fake", 7, slog.New(slog.DiscardHandler)
+	first, err := c.First()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &fake{size: first}
+	return NewPolicy(c, e), e
+}
+
+// A first size is the smallest that has room for Capacity.
+func TestFirstSize(t *testing.T) {
+	for _, capacity := range []int{0, 1, 28, 29, 288, 289, 1000, 1<<20 + 1} {
+		p, e := policyOf(t, Config{Capacity: capacity})
+		lines := int(e.size.Lines)
+		if e.size.Seed != 7 || lines%2 != 0 || p.room(0) < capacity || lines > 2 && core.RoomIn((lines-2)*16, .9) >= capacity {
+			t.Errorf("%d keys get %+v, which has room for %d", capacity, e.size, p.room(0))
+		}
+	}
+	c := Config{Capacity: 1 << 30, MaxLoad: .9, SlotBytes: 8, Multiple: 2, MostLines: 1 << 20}
+	if _, err := c.First(); !errors.Is(err, op.ErrOptions) {
+		t.Errorf("a capacity beyond the largest table: %v", err)
+	}
+}
+
+// Keys that crowd get other seeds, and larger tables unless these are fixed, but only so
+// many; where keys are many for the size, the table is doubled at once.
+func TestRetry(t *testing.T) {
+	failed := &batch.Batch{N: 3}
+	for _, test := range []struct {
+		name         string
+		config       Config
+		live         uint64
+		refuse       error
+		helpful      bool
+		asked        int
+		first, last  uint32 // lines
+		more, failed bool
+	}{
+		{name: "few keys", config: Config{Capacity: 280}, live: 40, helpful: true, asked: 1, first: 20, last: 20, more: true},
+		{name: "many keys", config: Config{Capacity: 280}, live: 280, helpful: true, asked: 1, first: 40, last: 40, more: true},
+		{name: "no seed helps", config: Config{Capacity: 280}, live: 40, refuse: op.ErrFull, asked: reseeds, first: 20, last: 160},
+		{name: "fixed, no seed helps", config: Config{Capacity: 280, Fixed: true}, live: 40, refuse: op.ErrFull, asked: reseeds, first: 20, last: 20},
+		{name: "fixed and full", config: Config{Capacity: 280, Fixed: true}, live: 280},
+		{name: "no memory", config: Config{Capacity: 280}, live: 40, refuse: device.ErrMemory, asked: 1, first: 20, last: 20, failed: true},
+		{name: "fixed, no memory", config: Config{Capacity: 280, Fixed: true}, live: 40, refuse: device.ErrMemory, asked: 1, first: 20, last: 20},
+	} {
+		p, e := policyOf(t, test.config)
+		e.refuse, e.helpful = test.refuse, test.helpful
+		still, more, err := p.Retry(t.Context(), core.Counters{Live: test.live}, failed)
+		want := failed.N
+		if test.helpful {
+			want = 0
+		}
+		if len(still) != want || more != test.more || (err != nil) != test.failed || len(e.asked) != test.asked {
+			t.Errorf("%s: still %v, more %v, %v, after %v", test.name, still, more, err, e.asked)
+			continue
+		}
+		seeds := map[uint64]bool{7: true}
+		for _, to := range e.asked {
+			seeds[to.Seed] = true
+		}
+		if n := len(e.asked); n > 0 && (e.asked[0].Lines != test.first || e.asked[n-1].Lines != test.last || len(seeds) != n+1) {
+			t.Errorf("%s: asked for %v", test.name, e.asked)
+		}
+	}
+}
+
+// Operations that no seed helps are given up.
+func TestRetryEnds(t *testing.T) {
+	p, e := policyOf(t, Config{Capacity: 280})
+	for try := 1; ; try++ {
+		_, more, err := p.Retry(t.Context(), core.Counters{Live: 40}, &batch.Batch{N: 1})
+		if err != nil || more != (try < reseeds) {
+			t.Fatalf("try %d: more %v, %v", try, more, err)
+		}
+		if !more {
+			break
+		}
+	}
+	if len(e.asked) != reseeds {
+		t.Errorf("asked for %v", e.asked)
+	}
+}
+
+// A table that is almost empty gets smaller, but not below its first size, and not
+// again and again where keys crowd.
+func TestShrinking(t *testing.T) {
+	p, e := policyOf(t, Config{Capacity: 28})
+	e.size.Lines = 1024
+	after := func(live uint64, want int) {
+		t.Helper()
+		if err := p.After(t.Context(), core.Counters{Live: live}, -1); err != nil && !errors.Is(err, e.refuse) || len(e.asked) != want {
+			t.Fatalf("with %d keys: %v, asked for %v", live, err, e.asked)
+		}
+	}
+	after(2000, 0) // an eighth of .9 of 16,384 is 1843
+	e.refuse = op.ErrFull
+	after(1800, 1)
+	after(1700, 1)
+	after(900, 2)
+	e.refuse = nil
+	after(400, 3)
+	if want := (Size{Lines: 56, Seed: 7}); e.size != want {
+		t.Errorf("400 keys get %+v", e.size)
+	}
+	after(0, 4)
+	after(0, 4)
+	if want := (Size{Lines: 2, Seed: 7}); e.size != want {
+		t.Errorf("no keys get %+v", e.size)
+	}
+}
+
+// Locks are a power of two, not fewer than buckets unless there are many.
+func TestLocks(t *testing.T) {
+	for _, buckets := range []uint32{1, 2, 7, 8, 1 << 19, 1 << 20, 1<<32 - 1} {
+		n := locksFor(buckets)
+		if bits.OnesCount(uint(n)) != 1 || n > mostLocks || n < min(int(buckets), mostLocks) || n > max(2, 2*int(buckets)) {
+			t.Errorf("%d buckets have %d locks", buckets, n)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package bucket
+
+import (
+	"context"
+	"iter"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/cpu"
+)
+
+// Table is what [Copy] needs of a table in host memory.
+type Table[K cpu.Key, V cpu.Val] interface {
+	Size() Size
+	// Units is the number of lines that have slots: those of buckets, of what a
+	// structure has behind them, and the extra one.
+	Units() uint32
+	// Live iterates over the pairs of lines [lo,hi), each of which is good until the next.
+	Live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]]
+	// Place puts a pair whose key is not in the table into a free slot of its buckets.
+	// It reports false if these leave the share or have none.
+	Place(part cpu.Share, pair *cpu.Slot[K, V]) bool
+	// Force does it with the whole table, and moves others for it. It reports false if
+	// the pair finds no slot.
+	Force(pair *cpu.Slot[K, V]) bool
+}
+
+// pairsPerCheck is the number of pairs that a core moves before it asks the context
+// again: about a millisecond's work.
+const pairsPerCheck = 1 << 13
+
+// Copy copies the pairs of one table to an empty other, on all cores, and counts them.
+// First buckets are in order of the hash in any size of table, so if the seed stays, a
+// range of old lines goes to a range of new lines for the most part: the cores work
+// apart, but for pairs that leave the range, and those that find no slot at once.
+func Copy[K cpu.Key, V cpu.Val](ctx context.Context, dev device.Host, from, to Table[K, V]) (moved uint64, err error) {
+	have, want, shares := from.Size(), to.Size(), 1
+	if have.Seed == want.Seed {
+		shares = min(cpu.SharesPerCore*dev.Properties().Units, int(have.Lines), int(want.Lines))
+	}
+	copiers := make([]copier[K, V], shares)
+	dev.Parallel(shares, 1, func(i, _ int) {
+		cut := func(lines uint32, i int) uint32 { return uint32(uint64(lines) * uint64(i) / uint64(shares)) }
+		c := copier[K, V]{to: to, part: cpu.Share{Lo: cut(want.Lines, i), Hi: cut(want.Lines, i+1)}}
+		if shares == 1 {
+			c.part.Hi = to.Units()
+		}
+		c.copy(ctx, from.Live(cut(have.Lines, i), cut(have.Lines, i+1)))
+		copiers[i] = c
+	})
+	for i := range copiers {
+		moved += copiers[i].moved + uint64(len(copiers[i].late))
+		if err := force(ctx, to, copiers[i].late); err != nil {
+			return 0, err
+		}
+	}
+	for s := range from.Live(have.Lines, from.Units()) {
+		if !to.Force(s) {
+			return 0, crowded(want.Lines)
+		}
+		moved++
+	}
+	return moved, ctx.Err()
+}
+
+// copier copies pairs into a range of new lines.
+type copier[K cpu.Key, V cpu.Val] struct {
+	to    Table[K, V]
+	part  cpu.Share
+	moved uint64
+	late  []cpu.Slot[K, V] // pairs that need lines of others, or others moved
+}
+
+// copy copies pairs, until the context ends.
+func (c *copier[K, V]) copy(ctx context.Context, pairs iter.Seq[*cpu.Slot[K, V]]) {
+	n := 0
+	for s := range pairs {
+		if n++; n%pairsPerCheck == 0 && ctx.Err() != nil {
+			return
+		}
+		if c.to.Place(c.part, s) {
+			c.moved++
+		} else {
+			c.late = append(c.late, *s)
+		}
+	}
+}
+
+// force copies what was late, with the whole table.
+func force[K cpu.Key, V cpu.Val](ctx context.Context, to Table[K, V], late []cpu.Slot[K, V]) error {
+	for i := range late {
+		if i%pairsPerCheck == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !to.Force(&late[i]) {
+			return crowded(to.Size().Lines)
+		}
+	}
+	return nil
+}
