@@ -30,35 +30,28 @@ __device__ __forceinline__ void change_one(const Table& t, Operation<S>& op) {
   change_along<PathTile<S, kNarrowLanes>>(t, 0, op);
 }
 
+// Evicts moves keys for operations of slots S.
+template <class S>
+using Evicts = Mover<Rules<S, PathTile<S, kWideLanes>>>;
+
 // evict runs what a change has left: a warp works on so many operations that all warps
 // have some, since each is a chain of reads. Reduces: values may be combined.
 template <class S, class K, class V, class Reduces>
 __device__ __forceinline__ void evict(const EvictParams& p) {
-  __shared__ Queue queues[kBlock / kWarp];
+  __shared__ SlotQueue queues[kBlock / kWarp];
   const uint32_t n = load_relaxed(p.spilled.count);
   if (n == 0) return;
-  if (thread_in_block() == 0) add_relaxed(moving(p.table), uint64_t(1) << 32), fence();
-  sync_block();
-  Mover<S> mover{p.table, queues[thread_in_block() / kWarp]};
-  const uint32_t warps = uint32_t(threads_in_grid() / kWarp), lane = lane_index();
-  const uint32_t each = (n - 1) / warps + 1 < kWarp ? (n - 1) / warps + 1 : kWarp;
-  for (uint64_t first = thread_index() / kWarp * each; first < n; first += uint64_t(warps) * each) {
-    const bool there = lane < each && first + lane < n;
-    uint32_t i = p.changes.n;
-    if (there) {
-      uint32_t* item = p.spilled.items + first + lane;
-      i = load_relaxed(item);
-      store_relaxed(item, 0u);
-    }
+  begin_moving(p.table.counters);
+  Evicts<S> mover{p.table, queues[thread_in_block() / kWarp]};
+  each_spilled(p.spilled, p.changes.n, [&](uint32_t i) __attribute__((always_inline)) {
     Operation<S> op = operation<S, K, V>(p.changes, i);
-    settle<PathTile<S, kWideLanes>, Reduces>(p.table, p.changes.flags & ~kSteady, op, p.still, mover);
+    insert_locked<typename Evicts<S>::Rules, Reduces>(p.changes.flags & ~kSteady, op, p.still, mover);
     outcome<S, V>(p.changes, i, op);
     list(p.changes, i, op, contends(op));
     tally(p.table.counters, op.outcome);
-  }
-  if (mover.fresh != 0) add_relaxed(&p.table.counters->used, uint64_t(mover.fresh));
-  sync_block();
-  if (thread_in_block() == 0) fence(), add_relaxed(moving(p.table), uint64_t(1));
+  });
+  mover.count();
+  end_moving(p.table.counters);
 }
 
 }  // namespace weft::cuckoo

@@ -28,17 +28,17 @@ __device__ __forceinline__ void get(const GetParams<Table>& p) {
 template <class PathTile>
 __device__ __forceinline__ void rehash(const RehashParams& p) {
   using S = typename PathTile::S;
-  __shared__ Queue queues[kBlock / kWarp];
-  Mover<S> mover{p.to, queues[thread_in_block() / kWarp]};
+  __shared__ SlotQueue queues[kBlock / kWarp];
+  Mover<Rules<S, PathTile>> mover{p.to, queues[thread_in_block() / kWarp]};
   each_slot<S>(slots_of<S>(p.from), S::kNone, p.lo, p.hi, [&](bool live, typename S::Word w, uint32_t line, uint32_t) __attribute__((always_inline)) {
     Operation<S> op{live, kPutNew, line == p.from.nlines ? ~S::key(w) : S::key(w), S::value(w)};
-    settle<PathTile>(p.to, 0, op, false, mover);
+    insert_locked(0, op, false, mover);
     tally(p.to.counters, op.outcome);
     uint32_t lost = popcount(ballot(kAll, op.outcome == kFull));
     if (lost != 0 && lane_index() == 0) add_relaxed(p.lost, lost);
     return lost == 0 && ballot(kAll, load_relaxed(p.lost) != 0) == 0;
   });
-  if (mover.fresh != 0) add_relaxed(&p.to.counters->used, uint64_t(mover.fresh));
+  mover.count();
 }
 
 // census counts what Stats tells of, a bucket per thread.
@@ -87,7 +87,7 @@ WEFT_KERNEL(cuckoo_change_even, kChangeBlocks)(ChangeParams<Table> p) { change_b
 WEFT_KERNEL(cuckoo_evict, kEvictBlocks)(EvictParams p) { evict<S, K, V, void>(p); }
 WEFT_DUPLICATES(cuckoo)
 WEFT_KERNEL(cuckoo_export, 1)(ExportParams<Table> p) {
-  export_live<S, K, V>(p.to, slots_of<S>(p.table), S::kNone, p.table.nlines);
+  export_live<S, K, V>(p.to, slots_of<S>(p.table), p.table.nlines, Named<S, S::kNone>{p.table.nlines});
 }
 WEFT_KERNEL(cuckoo_rehash, kEvictBlocks)(RehashParams p) { rehash<Wide>(p); }
 WEFT_KERNEL(cuckoo_rehash_even, kEvictBlocks)(RehashParams p) { rehash<Even>(p); }

@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input c7bd6783737fe2891fd694177500ce68a8b4b1b94bc86e9551b7eb742fb6370d 2790 cuckoo/change.cuh
+//kernelgen:input b0e969b3d11dae87cb0181160983555ed6487baca18a13be9959990b65eae260 2314 cuckoo/change.cuh
 //kernelgen:input 3a6ad3ec54749c997dc74539b8b79da90901fb3f849564de8c51dca349f43016 1982 cuckoo/cuckoo_mixed.cu
 //kernelgen:input 895b2eeddb2a500cfa23646dab169f49ef995fc55223d775aa3d8855b20f129b 799 cuckoo/layout.cuh
 //kernelgen:input ee9146f931545625d8ffcc3602252cd5e85b0d1df15e84a048e215cc263c4bc2 424 cuckoo/tuning.cuh
@@ -20,17 +20,19 @@ import (
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input aa6389b8b174d262d890afeb58aeef7264b63eba45d27dac86894089b1e8f583 6639 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
-//kernelgen:input 0ef38a1bc881bf556a55eabbd72dd9dee45da112bc60d6104ad1c76f5d9f42af 14109 kernels/include/weft/cuckoo_evict.cuh
-//kernelgen:input 4753639e0ea5e906a09413c69581d4411b543a2ba23694e53c1eaa79b1474465 3386 kernels/include/weft/cuckoo_find.cuh
-//kernelgen:input 0d90f855f28c721c144c6fe27d3b8e8e3829e1713d2b094f01fb60f9a1b99bbb 9400 kernels/include/weft/cuckoo_table.cuh
+//kernelgen:input 293e972ee63f9a3489cc6aaa7881e82f26e5d24a0b61ece8d589161ee0c6b952 3890 kernels/include/weft/cuckoo_evict.cuh
+//kernelgen:input c63482cf47ed0f6604a5161cc3bceb6d62bbd8acfd8a57003cd815b8f6ae1806 792 kernels/include/weft/cuckoo_find.cuh
+//kernelgen:input da340871f7aa2555c618e588d701288b9880b96c2132f69c2763d2e3e5a744e2 9259 kernels/include/weft/cuckoo_table.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
+//kernelgen:input fa159e8e3ca01ef7f7f86558efd614306228e54412523bb0fadcae12f33ccbc9 18080 kernels/include/weft/evict.cuh
 //kernelgen:input 132e2d4399c0a34a22537d522baef89df23cec01c04d6a0755bff73dbb374809 8409 kernels/include/weft/gather.cuh
-//kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input 6ff7e860758ef5a131b300130970590966975892a47aa58e4a9d6dd526991f02 2111 kernels/include/weft/lines.cuh
+//kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
+//kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
+//kernelgen:input 2bc13b223306fb55c5d2a02648db76d5b4836e1eeb216ba6b13d179310385cd2 4884 kernels/include/weft/locks.cuh
 //kernelgen:input 84ebb2fa5b0907d2c550fc5b04484d1b6e2791f334faac0401b47d3f10decb65 9326 kernels/include/weft/mixed.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
-//kernelgen:input a34654cf2bfc74f58c4dca58bbe95ef4259479c45677eac10b6c216ebbc78cce 9038 kernels/include/weft/path.cuh
+//kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
@@ -39,18 +41,18 @@ import (
 //kernelgen:input 12d80c1067fe90ab38ebffb5ff90ebcef9cbad6b82a58d80c135aa1de8566166 4061 kernels/include/weft/unite.cuh
 //kernelgen:input 7bb45e4fa1a3dc3c364d518ad8ab9047d08ec886e9270dd59148af8e94aa32e2 4446 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 8bc2468bb2a496e250421acb07219dc432873e80f9f1dee944b38f0b4c428980 323661 cuckoo/cuckoo_mixed_32_32_sm80.ptx
-//kernelgen:output e84785d5a6c33eb04df2db84417aee54c78778fd99870855f3f29e18a90360f8 323661 cuckoo/cuckoo_mixed_32_32_sm90.ptx
-//kernelgen:output ec529a000d292566821a85bc44d559897e6505bd6ea76b42188b6c51df593a01 331493 cuckoo/cuckoo_mixed_32_64_sm80.ptx
-//kernelgen:output 1a336f909a6bdb03d351c71be67d6956297fb9b1a8a8fbd12cf867f452be4041 323257 cuckoo/cuckoo_mixed_32_64_sm90.ptx
-//kernelgen:output a6fcd5ad4745dca04c579fd98271884d8fd6efd3c7a6d03c27827d0ff2d94276 337299 cuckoo/cuckoo_mixed_64_32_sm80.ptx
-//kernelgen:output e19f2f0a2e762c3db123100534526694d21daa0dd4c09eebdacecfd875374e1c 329406 cuckoo/cuckoo_mixed_64_32_sm90.ptx
-//kernelgen:output 9614487c66e318b1d2c5af0fa9cc53b1bd6220f0b8cf0aa644b8009b73ecbc25 339994 cuckoo/cuckoo_mixed_64_64_sm80.ptx
-//kernelgen:output bc4b7d14b736f44831f7171e58fc43663ff7d70ec54c2bf795087509466cc1d6 332274 cuckoo/cuckoo_mixed_64_64_sm90.ptx
-//kernelgen:output e39c306e5366f77cb7f63d213bce8fe7f81e1324ff9f8b5f8db7f546832a1575 73293 cuckoo/cuckoo_mixed_32_0_sm80.ptx
-//kernelgen:output 05b2dd76b694f3885a3b22a06a373cfd7aea594ac03f9da1bbcb516291d439c3 73293 cuckoo/cuckoo_mixed_32_0_sm90.ptx
-//kernelgen:output e9b23a2fd543dc3885f0ba7af470d780f7f8da1ff4e780ed8928590c9a5d5750 73483 cuckoo/cuckoo_mixed_64_0_sm80.ptx
-//kernelgen:output c8b96ef71410f5f2962ae0a88c0b0daa273116978c8acea477f0e7e2c3ec691e 73483 cuckoo/cuckoo_mixed_64_0_sm90.ptx
+//kernelgen:output 7610002113ecfdd3a04dc26b0666ad3b9158069cf57010f481ba974a489bfd47 341292 cuckoo/cuckoo_mixed_32_32_sm80.ptx
+//kernelgen:output 68355bcbf93a005a6e0fb555395c444620d3aabe5fcea7b0bd3a2aef41bccad0 341292 cuckoo/cuckoo_mixed_32_32_sm90.ptx
+//kernelgen:output 764d4c13895f01441a652288b6634b79382d93c2d936949359cc5e71bc9b23ca 341822 cuckoo/cuckoo_mixed_32_64_sm80.ptx
+//kernelgen:output 9dec5eb9035601089eb05b21f4c7d79c84ec496789c3ad96a7fb661697d524c2 333819 cuckoo/cuckoo_mixed_32_64_sm90.ptx
+//kernelgen:output 4446c9a0af2594965c5b78eaafe29724a9033096828d95c61ee2123a555e9410 347086 cuckoo/cuckoo_mixed_64_32_sm80.ptx
+//kernelgen:output 738a23d221bc6ac24c3f17742bd00950c611f4d205fb10d8e065e7b350eb9a78 339458 cuckoo/cuckoo_mixed_64_32_sm90.ptx
+//kernelgen:output 293ab8700ee8dea5cbf545cabf7c5ad52653d429a82c55242c9489a2614d04b7 349710 cuckoo/cuckoo_mixed_64_64_sm80.ptx
+//kernelgen:output e7ad570f285491792d993b4a5a0c4985651d53fa7d1973977702ccfb23b0f354 342246 cuckoo/cuckoo_mixed_64_64_sm90.ptx
+//kernelgen:output 233a08a9e457e73c0cdbfc10cb4dd5c285e7a6c981c8fb61be2c07c43629dd80 73293 cuckoo/cuckoo_mixed_32_0_sm80.ptx
+//kernelgen:output 3b14c57fe2f6ea83f46447b10a26c7a4954b72ad2245119933edfeab26d429a3 73293 cuckoo/cuckoo_mixed_32_0_sm90.ptx
+//kernelgen:output 3b70517f565cb3d738f603f549c007bda7dbecd98bc5196750adc0bb00c9890a 73483 cuckoo/cuckoo_mixed_64_0_sm80.ptx
+//kernelgen:output 05f726e505cdc42826957170dc6b6d02ec88e6cbb2daabe57ec426633f3f29fe 73483 cuckoo/cuckoo_mixed_64_0_sm90.ptx
 //kernelgen:output e7dd88074031f813c5ad689c13ebaef11e1fe607f1fe854f9674ef6ccf7165a0 770 cuckoo/cuckoo_mixed_params_gen.go
 
 //go:embed cuckoo_mixed_32_32_sm80.ptx

@@ -12,23 +12,25 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input c7bd6783737fe2891fd694177500ce68a8b4b1b94bc86e9551b7eb742fb6370d 2790 cuckoo/change.cuh
-//kernelgen:input 57d4b5b13b3e43fac86e9941f587404e72bfc76203cf658fecf4aafea507e70b 4529 cuckoo/cuckoo.cu
+//kernelgen:input b0e969b3d11dae87cb0181160983555ed6487baca18a13be9959990b65eae260 2314 cuckoo/change.cuh
+//kernelgen:input 10ddcd3534a33f4b0c70f9ba24c91af889f821c30a34a86ee4e12031f244da76 4502 cuckoo/cuckoo.cu
 //kernelgen:input 895b2eeddb2a500cfa23646dab169f49ef995fc55223d775aa3d8855b20f129b 799 cuckoo/layout.cuh
 //kernelgen:input ee9146f931545625d8ffcc3602252cd5e85b0d1df15e84a048e215cc263c4bc2 424 cuckoo/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input aa6389b8b174d262d890afeb58aeef7264b63eba45d27dac86894089b1e8f583 6639 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
-//kernelgen:input 0ef38a1bc881bf556a55eabbd72dd9dee45da112bc60d6104ad1c76f5d9f42af 14109 kernels/include/weft/cuckoo_evict.cuh
-//kernelgen:input 4753639e0ea5e906a09413c69581d4411b543a2ba23694e53c1eaa79b1474465 3386 kernels/include/weft/cuckoo_find.cuh
-//kernelgen:input 0d90f855f28c721c144c6fe27d3b8e8e3829e1713d2b094f01fb60f9a1b99bbb 9400 kernels/include/weft/cuckoo_table.cuh
+//kernelgen:input 293e972ee63f9a3489cc6aaa7881e82f26e5d24a0b61ece8d589161ee0c6b952 3890 kernels/include/weft/cuckoo_evict.cuh
+//kernelgen:input c63482cf47ed0f6604a5161cc3bceb6d62bbd8acfd8a57003cd815b8f6ae1806 792 kernels/include/weft/cuckoo_find.cuh
+//kernelgen:input da340871f7aa2555c618e588d701288b9880b96c2132f69c2763d2e3e5a744e2 9259 kernels/include/weft/cuckoo_table.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
-//kernelgen:input 6ff7e860758ef5a131b300130970590966975892a47aa58e4a9d6dd526991f02 2111 kernels/include/weft/lines.cuh
+//kernelgen:input fa159e8e3ca01ef7f7f86558efd614306228e54412523bb0fadcae12f33ccbc9 18080 kernels/include/weft/evict.cuh
+//kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
+//kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
+//kernelgen:input 2bc13b223306fb55c5d2a02648db76d5b4836e1eeb216ba6b13d179310385cd2 4884 kernels/include/weft/locks.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
-//kernelgen:input a34654cf2bfc74f58c4dca58bbe95ef4259479c45677eac10b6c216ebbc78cce 9038 kernels/include/weft/path.cuh
+//kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
@@ -36,18 +38,18 @@ import (
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 7bb45e4fa1a3dc3c364d518ad8ab9047d08ec886e9270dd59148af8e94aa32e2 4446 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 09fb534a6c28fa96931c60d36b1328f2661fd5f8a719ccec4df506aa59bca389 280604 cuckoo/cuckoo_32_32_sm80.ptx
-//kernelgen:output d0de08520bbb75d6c60ee57e7b7d26c551bc13159ddbff75f51dc6f9436ad03e 280604 cuckoo/cuckoo_32_32_sm90.ptx
-//kernelgen:output bd3085cc19b1525c8f1251a0d2cf74c9d34d1cde3e0c18a7f662b1f70e86a62a 281455 cuckoo/cuckoo_32_64_sm80.ptx
-//kernelgen:output fa194cbd18b10985e3fa08719b951c541ac2e356ed2e3e30adcc3268ddcc7ad8 277727 cuckoo/cuckoo_32_64_sm90.ptx
-//kernelgen:output 757c6cc953a6a2a28ec763c6483d768c463938598a708af094190b4a405b854c 288100 cuckoo/cuckoo_64_32_sm80.ptx
-//kernelgen:output ea1524887c69992b0a61f3d49ff78f206412abb17fcda803e440fe1ce96f37c7 282438 cuckoo/cuckoo_64_32_sm90.ptx
-//kernelgen:output 8b29b43db87d5af880b4d59423ab29eea7129488ce95dcbd9827ea3b6b842d1e 287980 cuckoo/cuckoo_64_64_sm80.ptx
-//kernelgen:output a975e82176f1e5076d38a94f887c6f9903a71d97c2f4493500ee6bd7809e5b19 282318 cuckoo/cuckoo_64_64_sm90.ptx
-//kernelgen:output 4a63abd7ea581d5e0082b9a17750830b481d36dac3092cf77b62f08e073dee71 254412 cuckoo/cuckoo_32_0_sm80.ptx
-//kernelgen:output a293ee90f34ff1bbe086e0e48e346850f0aa189a2615a1a732aaa562faf01628 254412 cuckoo/cuckoo_32_0_sm90.ptx
-//kernelgen:output 74f52d78a825850b5e68e4b0262fadb9af91c3d5a63b13231e1854c9ab80d7bc 241951 cuckoo/cuckoo_64_0_sm80.ptx
-//kernelgen:output d0fb21393504344d0f8bcd6707d4733072a1b1c42f5d3afaacecd3eccce8a16c 241951 cuckoo/cuckoo_64_0_sm90.ptx
+//kernelgen:output c911584697fb9cc78979a757ec8b9ee9e153c735a8b45d1056c2d7040334c0fd 339428 cuckoo/cuckoo_32_32_sm80.ptx
+//kernelgen:output 8cd3ac12b1dd79026a3d3cf9807d8d4aba1bfaebcefd2451cb60b3370b416cd4 339428 cuckoo/cuckoo_32_32_sm90.ptx
+//kernelgen:output ed3dba273175472b793cf8d5ca9e0bb378b6e85434663a915716bdc3b7befe05 314941 cuckoo/cuckoo_32_64_sm80.ptx
+//kernelgen:output 034b82d12555b7a82dee50875cb442ffe7d57cedd96217810566876fe03dbb99 309536 cuckoo/cuckoo_32_64_sm90.ptx
+//kernelgen:output 16ef2bccb1d195962f6e8c7f3c4b947d928702a84a4f1fe5e200177dddfa916f 320153 cuckoo/cuckoo_64_32_sm80.ptx
+//kernelgen:output d1519220f90a8171916583cf05f6b59346e711100ca34f13c1747413359b303f 315120 cuckoo/cuckoo_64_32_sm90.ptx
+//kernelgen:output 27690e6d6ca1b0c11634476a13bd2fa7d72d0745d7e0305b0e920a170e8723f6 320029 cuckoo/cuckoo_64_64_sm80.ptx
+//kernelgen:output 23fad66d27294dfdfccaf95599eb7f8c667e8df65b3ee5ca0ee1992182c922e6 314987 cuckoo/cuckoo_64_64_sm90.ptx
+//kernelgen:output 324f11b674b70fe805c2f8c7c8061558f5d0bc1b6d0d36905c07dc56bf27d9e8 381559 cuckoo/cuckoo_32_0_sm80.ptx
+//kernelgen:output 028cb8337df75d2c8720db9872b7ca0c44893d88fdb9bf9950722f0c6b80a3b2 381559 cuckoo/cuckoo_32_0_sm90.ptx
+//kernelgen:output f99fa612af19748d4eb55b8df55ca6c887e5cbd7764d0058073984ecdb248823 300449 cuckoo/cuckoo_64_0_sm80.ptx
+//kernelgen:output 3c97f43c4d1086f0bc5570e8238f99a6205d2b53cb565bc0f5a22f90e4283bdd 300449 cuckoo/cuckoo_64_0_sm90.ptx
 //kernelgen:output 70626aec1dfb7a4e4f820d56123185382faadd33700a6bb1aed51733fb679874 7498 cuckoo/cuckoo_params_gen.go
 
 //go:embed cuckoo_32_32_sm80.ptx

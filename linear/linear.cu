@@ -165,7 +165,7 @@ WEFT_KERNEL(linear_get_cached, kGetCachedBlocks)(GetParams<Table> p) { get_cache
 WEFT_KERNEL(linear_change_cached, kChangeCachedBlocks)(ChangeParams<Table> p) { change_cached<S, K, V>(p); }
 WEFT_DUPLICATES(linear)
 WEFT_KERNEL(linear_export, 1)(ExportParams<Table> p) {
-  export_live<S, K, V>(p.to, slots_of<S>(p.table), S::kPending, p.table.nlines);
+  export_live<S, K, V>(p.to, slots_of<S>(p.table), p.table.nlines, Named<S, S::kPending>{p.table.nlines});
 }
 WEFT_KERNEL(linear_rehash, 1)(RehashParams p) { rehash<S>(p); }
 WEFT_KERNEL(linear_borders, 1)(InPlaceParams p) { borders<S>(p); }

@@ -19,13 +19,13 @@ import (
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
 //kernelgen:input 132e2d4399c0a34a22537d522baef89df23cec01c04d6a0755bff73dbb374809 8409 kernels/include/weft/gather.cuh
-//kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
+//kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
 //kernelgen:input 6f50794184dd8de98a320616fac708fa70a02d7686f9df3ebe556eab4ef82c41 518 kernels/include/weft/linear_change.cuh
-//kernelgen:input 64ba712831fe23ae1416a0c056aecd00ffb77ae27ead138b7083f9e6f2f006c7 6915 kernels/include/weft/linear_table.cuh
-//kernelgen:input 6ff7e860758ef5a131b300130970590966975892a47aa58e4a9d6dd526991f02 2111 kernels/include/weft/lines.cuh
+//kernelgen:input f323192b8faba9b8fe6fbfde13717be1dbaa7cb0b576872a2ab5f02f7df0e035 7009 kernels/include/weft/linear_table.cuh
+//kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input 84ebb2fa5b0907d2c550fc5b04484d1b6e2791f334faac0401b47d3f10decb65 9326 kernels/include/weft/mixed.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
-//kernelgen:input a34654cf2bfc74f58c4dca58bbe95ef4259479c45677eac10b6c216ebbc78cce 9038 kernels/include/weft/path.cuh
+//kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh

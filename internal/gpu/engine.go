@@ -498,10 +498,11 @@ func (e *Engine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *
 // Changes submitted since it began may be seen or not. Those that move pairs have been
 // submitted before: from then on they see that it has begun.
 func (e *Engine) beforeExport(s *device.Stream) error {
-	if !e.Moves {
-		return s.Wait(e.Visible)
+	behind := e.Visible
+	if e.Moves {
+		e.pairs.Lock()
+		defer e.pairs.Unlock()
+		behind = e.Changed()
 	}
-	e.pairs.Lock()
-	defer e.pairs.Unlock()
-	return s.Wait(e.Changed())
+	return s.Wait(behind)
 }

@@ -32,10 +32,6 @@ __device__ __forceinline__ typename S::Word* slots_of(const Table& t) {
   return reinterpret_cast<typename S::Word*>(t.lines);
 }
 
-// moving counts blocks: those that have begun to move keys in the upper half, those
-// that have ended in the lower.
-__device__ __forceinline__ uint64_t* moving(const Table& t) { return reinterpret_cast<uint64_t*>(t.counters + 1); }
-
 // Constants of the functions, see layout.go.
 constexpr uint64_t kSecondSeed = 0x9e3779b97f4a7c15;
 constexpr uint32_t kThirdSeed = 0x85ebca6b, kFourthSeed = 0xc2b2ae35, kStashSeed = 0x27d4eb2f;
@@ -135,7 +131,7 @@ struct PathTile : Tile<Slots, Lanes, 1> {
   using Choice = typename Choose<Balances, void>::Type;
 
   __device__ static __forceinline__ Path path(const Table& t, typename S::Key key) { return path_of<S>(t, key); }
-  __device__ static __forceinline__ typename S::Key stored(typename S::Key key) { return cuckoo::stored<S>(key); }
+  __device__ static __forceinline__ typename S::Key stored(const Table&, typename S::Key key) { return cuckoo::stored<S>(key); }
   __device__ __forceinline__ bool ends(const Table& t) const { return !t.balances; }
 
   // behind is the first step behind the buckets.
@@ -163,6 +159,7 @@ struct PathTile : Tile<Slots, Lanes, 1> {
   __device__ __forceinline__ void load(const Table& t, Path path, uint32_t step) {
     load_span(t, span(t, path, step), this->piece[0]);
   }
+  __device__ static __forceinline__ void behind_load(const Table&, uint32_t) {}
   __device__ __forceinline__ void load_span(const Table& t, const Span& s, typename Base::Piece& piece) const {
     const uint64_t at = first(s);
     if (at < s.hi) piece.whole = load_relaxed(reinterpret_cast<Word128*>(slots_of<S>(t) + at));

@@ -81,7 +81,7 @@ struct PathTile : Tile<Slots, Lanes, Pieces> {
   static constexpr bool kRevives = true, kCounts = false;
 
   __device__ static __forceinline__ Path path(const Table& t, typename S::Key key) { return {locate<S>(t, key)}; }
-  __device__ static __forceinline__ typename S::Key stored(typename S::Key key) { return linear::stored<S>(key); }
+  __device__ static __forceinline__ typename S::Key stored(const Table&, typename S::Key key) { return linear::stored<S>(key); }
   __device__ __forceinline__ uint32_t steps(const Table& t, Path path) const { return path.steps(t, kSectors); }
   __device__ __forceinline__ bool ends(const Table&) const { return true; }
 
@@ -96,6 +96,7 @@ struct PathTile : Tile<Slots, Lanes, Pieces> {
 #pragma unroll
     for (int v = 0; v < Pieces; v++) this->piece[v].whole = load_relaxed(&at(t, path, step, v)->whole);
   }
+  __device__ static __forceinline__ void behind_load(const Table&, uint32_t) {}
 };
 
 // Sector is what a lane reads of a path by itself.

@@ -27,9 +27,9 @@ __device__ __forceinline__ void each_slot(typename S::Word* slots, typename S::K
 }
 
 // export_live writes the live pairs of a range of lines of a table to two columns, a slot
-// per lane. Keys of the extra line, which is number nlines, are their complements.
-template <class S, class K, class V>
-__device__ __forceinline__ void export_live(const Export& to, typename S::Word* slots, typename S::Key end, uint32_t nlines) {
+// per lane. live(line, slot, word, key) tells whether a slot has a key, and which.
+template <class S, class K, class V, class F>
+__device__ __forceinline__ void export_live(const Export& to, typename S::Word* slots, uint32_t nlines, F live) {
   using Word = typename S::Word;
   constexpr uint32_t per_line = kLineBytes / sizeof(Word);
   uint64_t n = uint64_t(to.hi - to.lo) * per_line, stride = threads_in_grid();
@@ -37,11 +37,24 @@ __device__ __forceinline__ void export_live(const Export& to, typename S::Word* 
   Spread lines(nlines, to.step, to.lo + thread_index() / per_line, stride / per_line);
   for (uint64_t first = thread_index() - lane; first < n; first += stride, lines.next()) {
     uint64_t s = first + lane;
-    uint32_t line = lines.at(to.lo + s / per_line);
+    uint32_t line = lines.at(to.lo + s / per_line), slot = uint32_t(s % per_line);
     Word w = S::pair(S::kEmpty, 0);
-    if (s < n) w = load_relaxed(slots + uint64_t(line) * per_line + s % per_line);
-    emit<S, K, V>(to, S::key(w) < end, line == nlines ? ~S::key(w) : S::key(w), S::value(w));
+    if (s < n) w = load_relaxed(slots + uint64_t(line) * per_line + slot);
+    typename S::Key key = 0;
+    const bool has = live(line, slot, w, key);
+    emit<S, K, V>(to, has, key, S::value(w));
   }
 }
+
+// Named is for tables that store keys as users name them, but for those in the extra line,
+// which are complements. Keys from kEnd on are sentinels.
+template <class S, typename S::Key kEnd>
+struct Named {
+  uint32_t nlines;
+  __device__ __forceinline__ bool operator()(uint32_t line, uint32_t, typename S::Word w, typename S::Key& key) const {
+    key = line == nlines ? ~S::key(w) : S::key(w);
+    return S::key(w) < kEnd;
+  }
+};
 
 }  // namespace weft

@@ -4,9 +4,10 @@
 // A PathTile is a Tile that reads such paths. It has the types S of slots, Table and
 // Path (of returns that of another lane), and
 //
-//	path(t, key), stored(key)    where a key may lie, and under which name
+//	path(t, key), stored(t, key) where a key may lie, and under which name
 //	steps(t, path)               the length of a path
 //	load(t, path, step)          reads what belongs to a step
+//	behind_load(t, step)         called by all lanes behind that: what they tell each other
 //	slot(t, path, step, number)  where slot `number` of this lane lies, in a step
 //	ends(t)                      whether no key lies behind an empty slot of its path
 //	kRevives                     whether a dead slot is taken again by its key, where
@@ -103,7 +104,7 @@ __device__ __forceinline__ void change_along(const typename PathTile::Table& t, 
   PathTile tile;
   const bool reuse = flags & kReuse, revives = PathTile::kRevives && !reuse;
   const Path own = PathTile::path(t, op.key);
-  const Key name = PathTile::stored(op.key);
+  const Key name = PathTile::stored(t, op.key);
   uint32_t pending = ballot(kAll, op.there) >> tile.base & tile.kMask;
   uint32_t step = 0;
   // The step of this path whose first free slot is to be taken, once seen. With the
@@ -118,6 +119,7 @@ __device__ __forceinline__ void change_along(const typename PathTile::Table& t, 
     Path path = own.of(from);
     bool adds = inserts<S, V>(kind);
     if (busy) tile.load(t, path, step);
+    tile.behind_load(t, step);
 
     // The first slot of the key, live or remembering it; and the first free
     // one. Every lane finds its own, votes tell whose is first.

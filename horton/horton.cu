@@ -1,0 +1,119 @@
+// Kernels of package horton: Horton tables. doc.go explains the structure, layout.go the
+// memory, weft/evict.cuh, weft/horton_remap.cuh and weft/locks.cuh why it is right.
+//
+// A tile, a few neighbouring lanes of a warp, works on one key at a time and reads its
+// buckets cooperatively. All lanes of a warp stay together: each warp-wide vote is executed
+// by all 32, with finished tiles taking part idle.
+#include "change.cuh"
+#include "weft/entry.cuh"
+
+namespace weft::horton {
+
+// ---- lookups ---------------------------------------------------------------
+
+template <class S, class K, class V, int Pieces>
+__device__ __forceinline__ void get(const GetParams<Table>& p) {
+  Query<S> q = query<S, K, kLanes>(p.lookup, lane_index() % kLanes);
+  typename S::Key value;
+  bool hit = find<BucketTile<S, kLanes, Pieces>>(p.table, q.there, q.key, value);
+  answer<S, V>(p.lookup, q, hit, value);
+}
+
+// ---- whole tables ----------------------------------------------------------
+
+// stored_key tells whether a slot holds a key, and gives the user's key.
+template <class S>
+__device__ __forceinline__ bool stored_key(const Table& t, uint32_t line, uint32_t slot, typename S::Word w, typename S::Key& key) {
+  if (S::key(w) >= S::kNone) return false;
+  const bool extra = line == t.nlines;
+  if (!extra && Array<S>::is(w)) return false;
+  key = key_at<S>(t, S::key(w), (line * (kLineBytes / uint32_t(sizeof(typename S::Word))) + slot) >> t.shift, extra);
+  return true;
+}
+
+// rehash ends when a key finds no slot: where keys crowd, each that follows would move
+// many others. Keys are different, but locks are for moves, too.
+template <class S>
+__device__ __forceinline__ void rehash(const RehashParams& p) {
+  __shared__ SlotQueue queues[kBlock / kWarp];
+  Evicts<S> mover{p.to, queues[thread_in_block() / kWarp]};
+  each_slot<S>(slots_of<S>(p.from), S::kNone, p.lo, p.hi, [&](bool, typename S::Word w, uint32_t line, uint32_t slot) __attribute__((always_inline)) {
+    Operation<S> op{false, kPutNew, 0, S::value(w)};
+    op.there = stored_key<S>(p.from, line, slot, w, op.key);
+    insert_locked(0, op, false, mover);
+    tally(p.to.counters, op.outcome);
+    uint32_t lost = popcount(ballot(kAll, op.outcome == kFull));
+    if (lost != 0 && lane_index() == 0) add_relaxed(p.lost, lost);
+    return lost == 0 && ballot(kAll, load_relaxed(p.lost) != 0) == 0;
+  });
+  mover.count();
+}
+
+// reclaim brings keys back to their primary buckets, a bucket per thread.
+template <class S, class K>
+__device__ __forceinline__ void reclaim(const ReclaimParams& p) {
+  const Table& t = p.table;
+  begin_moving(t.counters);
+  Moves<Rules<S, Narrow<S>>> moves{t};
+  for (uint64_t i = p.lo + thread_index(); i < p.hi; i += threads_in_grid()) {
+    uint32_t bucket = uint32_t(i);
+    if (p.keys) {
+      const Path path = Place<S>(t, load_once(static_cast<const K*>(p.keys) + i)).path;
+      if (path.extra()) continue;
+      bucket = path.bucket;
+    }
+    if (!Array<S>::is(load_relaxed(slots_of<S>(t) + ((bucket + 1) << t.shift) - 1))) continue;
+    uint32_t* const lock = lock_of(t, bucket);
+    for (bool open = true; open;) {
+      if (!try_lock(lock)) continue;
+      Rules<S, Narrow<S>>::reclaim(moves, bucket);
+      unlock(lock);
+      open = false;
+    }
+  }
+  moves.count();
+  end_moving(t.counters);
+}
+
+// census counts what Stats tells of, a bucket per thread.
+template <class S>
+__device__ __forceinline__ void census(const StatsParams& p) {
+  const Table& t = p.table;
+  uint64_t sums[4] = {};
+  for (uint64_t b = thread_index(); b < t.buckets; b += threads_in_grid()) {
+    const auto last = load_relaxed(slots_of<S>(t) + ((b + 1) << t.shift) - 1);
+    const bool is_b = Array<S>::is(last);
+    if (is_b) sums[0]++, sums[1] += Array<S>::entries(last);
+    for (uint64_t i = b << t.shift; i < (b + 1) << t.shift; i++) {
+      const auto w = load_relaxed(slots_of<S>(t) + i);
+      if (S::key(w) >= S::kNone || Array<S>::is(w) || path_at<S>(t, S::key(w), uint32_t(b)).bucket == b) continue;
+      sums[2]++, sums[3] += is_b;
+    }
+  }
+  for (int i = 0; i < 4; i++)
+    if (sums[i] != 0) add_relaxed(p.sums + i, sums[i]);
+}
+
+}  // namespace weft::horton
+
+// ---- entry points ----------------------------------------------------------
+
+using namespace weft;
+using namespace weft::horton;
+WEFT_WIDTHS;
+
+WEFT_KERNEL(horton_get, kGetBlocks)(GetParams<Table> p) { get<S, K, V, kNarrowPieces>(p); }
+WEFT_KERNEL(horton_get_wide, kGetBlocks)(GetParams<Table> p) { get<S, K, V, kWidePieces>(p); }
+WEFT_KERNEL(horton_change, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Narrow<S>, K, V>(p); }
+WEFT_KERNEL(horton_change_wide, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Wide<S>, K, V>(p); }
+WEFT_KERNEL(horton_evict, kEvictBlocks)(EvictParams p) { evict<S, K, V, void>(p); }
+WEFT_DUPLICATES(horton)
+WEFT_KERNEL(horton_export, 1)(ExportParams<Table> p) {
+  const Table& t = p.table;
+  export_live<S, K, V>(p.to, slots_of<S>(t), t.nlines, [&](uint32_t line, uint32_t slot, S::Word w, S::Key& key) {
+    return stored_key<S>(t, line, slot, w, key);
+  });
+}
+WEFT_KERNEL(horton_rehash, kEvictBlocks)(RehashParams p) { rehash<S>(p); }
+WEFT_KERNEL(horton_reclaim, kEvictBlocks)(ReclaimParams p) { reclaim<S, K>(p); }
+WEFT_KERNEL(horton_stats, 1)(StatsParams p) { census<S>(p); }

@@ -1,0 +1,398 @@
+// Moves of keys that make room in full buckets, for structures whose keys have several
+// buckets they may be in.
+//
+// A batch of changes comes as two launches. The first one moves nothing: its operations go
+// along the buckets of their keys without locks (path.cuh, which says why a key is there
+// once). Those that find no room are listed. The second launch works on that list, with locks
+// (locks.cuh). Whatever is done to a key there, it is done under its lock: the operation
+// itself, which looks for the key, then takes a free slot; and moving it. Who makes room for an
+// operation keeps its lock meanwhile, which many of the keys in the way have, too. Within the
+// launch nothing is deleted, and a key is absent when it is listed, or has come by another
+// operation of the list. So
+//
+//   - operations on one key come one after the other, and only the first inserts;
+//   - a key that moves is changed by nobody meanwhile, in neither of its places;
+//   - a slot that has been freed may be taken by any other key first: then there is
+//     another search for room, kTries of them at most. Those that meet a lock don't
+//     count: who has it is about to end.
+//
+// At first each lane tries by itself, all of a warp at a time: most operations need one move of
+// a key next to them. What is left a warp does one by one, by searches that go breadth first
+// through at most kNodes keys, so they end; a key that finds no room is reported, and the host
+// grows the table, or gives it another seed. A warp whose search was in vain tries fewer keys
+// the next time, lest a batch for a full table goes through all of it for each of its keys.
+// Moves are done from the end of the way: each copies a key to a slot that is free, by a
+// compare-and-swap, which fails if it no longer is, and then clears its old slot. What was found
+// without locks is read again under the lock of the key that moves. If a move fails, those before
+// it have been done, and the table is as good as before.
+//
+// A structure brings its Rules, for slots S of a Table:
+//
+//	PathTile                        how tiles read its paths (path.cuh), of type Path
+//	lock_bucket(path)               the bucket whose lock is the key's: also that of
+//	first(path)                     but for a key that has a slot of its own, kAll
+//	roots(t)                        how many buckets there are that room is made in, and
+//	root(t, path, i)                which is number i, or kAll; slots of a bucket are nodes
+//	                                of the search
+//	path_in(t, word, number)        the path of the key in a slot
+//	others(t)                       how many other buckets a key may go to from its own, and
+//	other(t, path, bucket, i)       which is number i, or kAll
+//	may_leave(t, path, number)      whether a key may be moved from its slot, under its lock
+//	moved(t, path, bucket)          notes that a key has moved to a bucket, under its lock
+//	alone(mover, path, op, level)   what a lane can do by itself for an operation whose lock
+//	                                it has, when tiles have found no room: kFull if nothing,
+//	                                kAgain if a lock was taken
+//	kLevels                         how many times more searches may be in vain
+#pragma once
+
+#include "locks.cuh"
+#include "path.cuh"
+
+namespace weft {
+
+// run_locked runs the operations of the lanes that `run`, and have their locks where they
+// need them. Lanes of a tile work for each other: the warp's meetings order what they do with
+// the locks of those whose operations they are.
+template <class PathTile, class V>
+__device__ __forceinline__ void run_locked(const typename PathTile::Table& t, uint32_t flags,
+                                           Operation<typename PathTile::S>& op, bool run) {
+  sync_warp();
+  Operation<typename PathTile::S> now = op;
+  now.there = run;
+  change_along<PathTile, V>(t, flags | kReuse, now);
+  sync_warp();
+  if (run) op.outcome = now.outcome, op.value = now.value;
+}
+
+// kNodes bounds a search for room: so many keys are tried. kTries is how many searches there
+// are for one operation, whose room others take.
+constexpr uint32_t kNodes = 512, kLeastNodes = 64, kTries = 64, kNoNode = 0xffff;
+
+// Room is what a search has come to.
+enum Room : uint32_t {
+  kNoRoom,
+  kBusy,   // another thread has a lock
+  kMoved,  // there is room, unless others were faster
+};
+
+// SlotQueue is the keys that a warp tries: the numbers of their slots, and whose key would
+// come there.
+struct SlotQueue {
+  uint32_t slots[kNodes];
+  uint16_t parents[kNodes];
+};
+
+// each_of_bucket is an iteration over a bucket by one thread, 16 bytes at a time: f(number,
+// word) returns whether to stop. From the first slot to the last: a path may end at an empty
+// slot, so slots fill in that order.
+template <class S, class F>
+__device__ __forceinline__ bool each_of_bucket(typename S::Word* slots, uint32_t shift, uint32_t bucket, F f) {
+  using Piece = typename Tile<S, 1, 1>::Piece;
+  constexpr uint32_t per = 16 / sizeof(typename S::Word);
+  const uint32_t lo = bucket << shift, hi = lo + (1u << shift);
+#pragma unroll 1
+  for (uint32_t at = lo / per * per; at < hi; at += per) {
+    Piece piece;
+    piece.whole = load_relaxed(reinterpret_cast<Word128*>(slots + at));
+#pragma unroll
+    for (uint32_t j = 0; j < per; j++)
+      if (at + j >= lo && at + j < hi && f(at + j, piece.slots[j])) return true;
+  }
+  return false;
+}
+
+template <class S>
+__device__ __forceinline__ bool is_free(typename S::Word w) {
+  return S::key(w) == S::kEmpty || S::key(w) == S::kDead;
+}
+
+// Moves is how a lane moves keys by itself.
+template <class Rules>
+struct Moves {
+  using S = typename Rules::S;
+  using Table = typename Rules::Table;
+  using Path = typename Rules::Path;
+  using Word = typename S::Word;
+
+  const Table& t;
+  uint32_t* own = nullptr;  // the lock that this lane has, or its warp
+  int32_t fresh = 0;        // slots in use now that were never used before a key was moved there
+
+  __device__ __forceinline__ explicit Moves(const Table& t) : t(t) {}
+  __device__ __forceinline__ Word* slot(uint32_t number) const { return reinterpret_cast<Word*>(t.lines) + number; }
+
+  // count adds the slots in use to the counters.
+  __device__ __forceinline__ void count() const {
+    if (fresh != 0) add_relaxed(&t.counters->used, uint64_t(int64_t(fresh)));
+  }
+  // free_slot is the first of a bucket, or kAll.
+  __device__ __forceinline__ uint32_t free_slot(uint32_t bucket) const {
+    uint32_t found = kAll;
+    each_of_bucket<S>(slot(0), t.shift, bucket, [&](uint32_t number, Word w) {
+      if (is_free<S>(w)) found = number;
+      return found != kAll;
+    });
+    return found;
+  }
+  // enter puts a pair into a free slot of a bucket. It returns the slot, or kAll.
+  __device__ __forceinline__ uint32_t enter(uint32_t bucket, Word pair) {
+    for (uint32_t tries = 0; tries <= 1u << t.shift; tries++) {
+      const uint32_t to = free_slot(bucket);
+      if (to == kAll) return kAll;
+      const Word free = load_relaxed(slot(to));
+      if (!is_free<S>(free) || !S::swap(slot(to), free, pair)) continue;
+      if (S::key(free) == S::kEmpty) fresh++;
+      return to;
+    }
+    return kAll;
+  }
+  // replace gives the slot of a key that has been copied to another to the next one. Who
+  // sees that sees the lock taken, and may see the new slot.
+  __device__ __forceinline__ void replace(uint32_t number, Word next) {
+    fence();
+    store_relaxed(slot(number), next);
+  }
+  // under runs f by the lock of a key, unless that is taken: kAgain.
+  template <class F>
+  __device__ __forceinline__ Outcome under(uint32_t bucket, F f) const {
+    uint32_t* lock = lock_of(t, bucket);
+    if (lock != own && !try_lock(lock)) return kAgain;
+    const Outcome done = f();
+    if (lock != own) unlock(lock);
+    return done;
+  }
+  // make_way moves a key of a bucket to another of its own, and gives its slot to a pair. kAgain: a lock was taken.
+  __device__ __forceinline__ Outcome make_way(uint32_t bucket, Word pair) {
+    Outcome done = kFull;
+    each_of_bucket<S>(slot(0), t.shift, bucket, [&](uint32_t number, Word w) {
+      if (S::key(w) >= S::kNone) return false;
+      const Path of = Rules::path_in(t, w, number);
+      bool others = false;
+      for (uint32_t i = 0; i < Rules::others(t) && !others; i++) {
+        const uint32_t b = Rules::other(t, of, bucket, i);
+        others = b != kAll && free_slot(b) != kAll;
+      }
+      if (!others) return false;
+      const Outcome now = under(Rules::first(of), [&] { return give_way(of, number, w, bucket, pair); });
+      if (now != kFull) done = now;
+      return done == kRevived;
+    });
+    return done;
+  }
+
+ private:
+  // give_way does it under the lock of the key: it goes wherever there is a free slot.
+  __device__ __forceinline__ Outcome give_way(Path path, uint32_t from, Word seen, uint32_t bucket, Word next) {
+    const Word word = load_relaxed(slot(from));
+    if (S::key(word) != S::key(seen) || !Rules::may_leave(t, path, from)) return kFull;
+    for (uint32_t i = 0; i < Rules::others(t); i++) {
+      const uint32_t b = Rules::other(t, path, bucket, i);
+      if (b == kAll || enter(b, word) == kAll) continue;
+      Rules::moved(t, path, b);
+      replace(from, next);
+      return kRevived;
+    }
+    return kFull;
+  }
+};
+
+// Mover is how the lanes of a warp do together, too.
+template <class R>
+struct Mover : Moves<R> {
+  using Rules = R;
+  using Base = Moves<R>;
+  using typename Base::Path;
+  using typename Base::S;
+  using typename Base::Table;
+  using typename Base::Word;
+  using Base::fresh;
+  using Base::own;
+  using Base::slot;
+  using Base::t;
+
+  SlotQueue& queue;
+  uint32_t most;
+
+  __device__ __forceinline__ Mover(const Table& t, SlotQueue& queue) : Base(t), queue(queue), most(limit()) {}
+
+  // room makes room for the key of a path, whose lock the warp has. Of several ways it takes
+  // another one the next time.
+  __device__ __forceinline__ Room room(Path path, uint32_t next) {
+    const uint32_t lane = lane_index(), slots = 1u << t.shift;
+    if (Rules::first(path) == kAll) return kNoRoom;
+    own = lock_of(t, Rules::first(path));
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < Rules::roots(t); i++) {
+      const uint32_t bucket = Rules::root(t, path, i);
+      if (bucket == kAll) continue;
+      if (lane < slots) put(n + lane, bucket * slots + lane, kNoNode);
+      n += slots;
+    }
+    for (uint32_t first = 0, end; first < n; first = end) {
+      sync_warp();
+      end = n - first < kWarp ? n : first + kWarp;
+      const uint32_t at = first + lane;
+      uint32_t to = kAll;
+      bool goes = false;
+      const Path of = look(at < end, at, path, to, goes);
+      const uint32_t found = ballot(kAll, to != kAll);
+      if (found != 0) {
+        most = limit();
+        const uint32_t mover = select(found, next % popcount(found));
+        uint32_t room = kMoved;
+        if (lane == mover) room = shift_along(at, to);
+        sync_warp();
+        return Room(shuffle(kAll, room, mover));
+      }
+      n = spread(goes, of, at, n);
+    }
+    sync_warp();  // before the queue is used again
+    if (most > kLeastNodes) most /= 2;
+    return kNoRoom;
+  }
+
+ private:
+  __device__ __forceinline__ void put(uint32_t at, uint32_t number, uint32_t parent) {
+    queue.slots[at] = number, queue.parents[at] = uint16_t(parent);
+  }
+
+  // limit is how many keys are tried at most: of a small table each twice.
+  __device__ __forceinline__ uint32_t limit() const {
+    const uint64_t slots = uint64_t(t.buckets) << t.shift;
+    return 2 * slots < kNodes ? uint32_t(2 * slots) : kNodes;
+  }
+  // look looks at a node: `to` becomes a free slot in another bucket of its key, or its own
+  // slot if that is free. It returns the path of its key, if that goes anywhere.
+  __device__ __forceinline__ Path look(bool there, uint32_t at, Path root, uint32_t& to, bool& goes) const {
+    if (!there) return root;
+    const uint32_t from = queue.slots[at];
+    const Word word = load_relaxed(slot(from));
+    if (is_free<S>(word)) {
+      to = from;
+      return root;
+    }
+    if (S::key(word) >= S::kNone) return root;  // it is being written
+    const Path path = Rules::path_in(t, word, from);
+    for (uint32_t i = 0; i < Rules::others(t) && to == kAll; i++) {
+      const uint32_t bucket = Rules::other(t, path, from >> t.shift, i);
+      if (bucket == kAll) continue;
+      if (!goes && !Rules::may_leave(t, path, from)) return path;
+      goes = true;
+      to = this->free_slot(bucket);
+    }
+    return path;
+  }
+
+  // spread adds the keys of the buckets where those of the lanes' nodes may go, as far as
+  // there is room, and returns how many nodes there are then.
+  __device__ __forceinline__ uint32_t spread(bool has, Path of, uint32_t at, uint32_t n) {
+    const uint32_t slots = 1u << t.shift, below = (1u << lane_index()) - 1;
+    const uint32_t own = has ? queue.slots[at] >> t.shift : 0, parent = has ? queue.parents[at] : kNoNode;
+    const uint32_t before = parent != kNoNode ? queue.slots[parent] >> t.shift : own;  // where its slots are nodes
+    for (uint32_t i = 0; i < Rules::others(t); i++) {
+      const uint32_t bucket = has ? Rules::other(t, of, own, i) : kAll;
+      const bool adds = bucket != kAll && bucket != before;
+      const uint32_t votes = ballot(kAll, adds);
+      const uint32_t base = n + popcount(votes & below) * slots;
+      for (uint32_t s = 0; adds && s < slots && base + s < most; s++) put(base + s, bucket * slots + s, at);
+      n += popcount(votes) * slots;
+      if (n > most) n = most;
+    }
+    return n;
+  }
+
+  // shift_along moves the key of a node to a free slot, that of its parent to its own, and
+  // so on, until a lock is taken or something else than was seen.
+  __device__ __forceinline__ Room shift_along(uint32_t at, uint32_t to) {
+    if (queue.slots[at] == to) at = queue.parents[at];
+    bool moved = true, busy = false;
+    while (moved && at != kNoNode) {
+      moved = move(queue.slots[at], to, busy);
+      to = queue.slots[at], at = queue.parents[at];
+    }
+    return busy ? kBusy : kMoved;
+  }
+
+  // move moves the key of a slot to another slot, which is in a bucket of the key if it is
+  // still the one that was seen there.
+  __device__ __forceinline__ bool move(uint32_t from, uint32_t to, bool& busy) {
+    const Word seen = load_relaxed(slot(from));
+    if (S::key(seen) >= S::kNone) return is_free<S>(seen);
+    const Path path = Rules::path_in(t, seen, from);
+    if (Rules::first(path) == kAll) return false;
+    const Outcome done = this->under(Rules::first(path), [&] { return copy(path, from, to, S::key(seen)) ? kRevived : kFull; });
+    busy = done == kAgain;
+    return done == kRevived;
+  }
+  // copy does it under the lock of the key.
+  __device__ __forceinline__ bool copy(Path path, uint32_t from, uint32_t to, typename S::Key key) {
+    const Word word = load_relaxed(slot(from)), free = load_relaxed(slot(to));
+    if (S::key(word) != key || !is_free<S>(free)) return false;
+    if (!leads(path, from >> t.shift, to >> t.shift) || !Rules::may_leave(t, path, from)) return false;
+    if (!S::swap(slot(to), free, word)) return false;
+    if (S::key(free) == S::kEmpty) fresh++;
+    Rules::moved(t, path, to >> t.shift);
+    this->replace(from, S::dead(S::kNone));
+    return true;
+  }
+  // leads tells whether a key may go from a bucket to another: the one that was seen in a slot
+  // when the search came there may be another one by now.
+  __device__ __forceinline__ bool leads(Path path, uint32_t from, uint32_t to) const {
+    for (uint32_t i = 0; i < Rules::others(t); i++)
+      if (Rules::other(t, path, from, i) == to) return true;
+    return false;
+  }
+};
+
+// insert_locked runs one operation per lane, whatever has to be moved for it. All lanes of the
+// warp must call it. Where keys are still, none moves.
+template <class Rules, class V = void>
+__device__ __forceinline__ void insert_locked(uint32_t flags, Operation<typename Rules::S>& op, bool still,
+                                              Mover<Rules>& mover) {
+  const auto path = Rules::PathTile::path(mover.t, op.key);
+  uint32_t* const lock = lock_of(mover.t, Rules::lock_bucket(path));
+  bool open = op.there, has = false;
+  uint32_t level = still ? Rules::kLevels : 0, tries = 0, ways = 0;
+  while (ballot(kAll, open) != 0) {
+    if (open && !has) has = try_lock(lock);
+    if (ballot(kAll, has) == 0) continue;
+    run_locked<typename Rules::PathTile, V>(mover.t, flags, op, has);
+    if (has && op.outcome == kFull) {
+      mover.own = lock;
+      op.outcome = Rules::alone(mover, path, op, level, still);
+    }
+    if (has && (op.outcome != kAgain) && (op.outcome != kFull || level >= Rules::kLevels)) unlock(lock), has = open = false;
+    const uint32_t left = ballot(kAll, has);
+    if (left == 0) continue;
+    const uint32_t first = lowest(left);
+    const bool chosen = lane_index() == first;
+    if (has && !chosen) unlock(lock), has = false;
+    const Room room = mover.room(path.of(first), shuffle(kAll, ways, first));
+    if (!chosen) continue;
+    ways++;
+    if (room == kNoRoom) level++;
+    if (room == kMoved && ++tries == kTries) level = Rules::kLevels;
+    if (room == kBusy) unlock(lock), has = false;
+  }
+}
+
+// each_spilled calls f(i) for the operations of a list, one per lane, all lanes of a warp
+// together: n where a lane has none. The items of the list become zero. A warp takes so many
+// that all warps have some.
+template <class F>
+__device__ __forceinline__ void each_spilled(const List& list, uint32_t n, F f) {
+  const uint32_t count = load_relaxed(list.count);
+  const uint32_t warps = uint32_t(threads_in_grid() / kWarp), lane = lane_index();
+  const uint32_t each = (count - 1) / warps + 1 < kWarp ? (count - 1) / warps + 1 : kWarp;
+  for (uint64_t first = thread_index() / kWarp * each; first < count; first += uint64_t(warps) * each) {
+    uint32_t i = n;
+    if (lane < each && first + lane < count) {
+      uint32_t* item = list.items + first + lane;
+      i = load_relaxed(item);
+      store_relaxed(item, 0u);
+    }
+    f(i);
+  }
+}
+
+}  // namespace weft

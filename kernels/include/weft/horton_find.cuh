@@ -1,0 +1,68 @@
+// Lookups in a table of package horton, beside changes that move keys.
+#pragma once
+
+#include "horton_table.cuh"
+#include "locks.cuh"
+
+namespace weft::horton {
+
+// find_once looks up a key per lane that is there, as it is stored (paper, section 5.2). All
+// lanes of the warp must call it. A tile that is done with a key takes the next at once:
+// so no lane waits for the few keys that need their secondary bucket.
+template <class BucketTile>
+__device__ __forceinline__ bool find_once(const Table& t, bool there, Path own, typename BucketTile::S::Key key,
+                                          typename BucketTile::S::Key& value) {
+  using S = typename BucketTile::S;
+  BucketTile tile;
+  uint32_t pending = ballot(kAll, there) >> tile.base & tile.kMask;
+  const uint32_t parts = tile.parts(t);
+
+  value = 0;
+  bool hit = false;
+  uint32_t step = 0, second = kAll;
+  while (ballot(kAll, pending != 0) != 0) {
+    const bool busy = pending != 0;
+    const uint32_t from = tile.base + (busy ? lowest(pending) : 0);
+    const typename S::Key k = shuffle(kAll, key, from);
+    const Path path = own.of(from);
+    tile.next = kAll;
+    if (busy && path.extra()) tile.read_extra(t, path);
+    else if (busy) tile.read(t, path, step < parts ? path.bucket : second, step & (parts - 1), step < parts);
+
+    bool match = false, other = false;
+    typename S::Key held = 0;
+    tile.each([&](int, int, typename S::Word w) {
+      if (S::key(w) == k) match = true, held = S::value(w);
+      other |= S::key(w) == S::kPending;
+    });
+    const uint32_t matches = tile.vote(match);
+    // A pending slot may be about to show this key: look again. Its owner needs one more
+    // instruction and waits for nobody.
+    const bool wait = S::kTwoStep && tile.vote(other) != 0 && matches == 0;
+    if constexpr (S::kHasValue) held = shuffle(kAll, held, tile.base + (matches ? lowest(matches) : 0));
+    const uint32_t next = shuffle(kAll, tile.next, tile.base + tile.last_lane(t));
+    if (busy && !wait) {
+      if (++step == parts) second = next;
+      const bool last = path.extra() || step == 2 * parts || (step == parts && second == kAll);
+      if (matches != 0 || last) {
+        if (tile.lane == from) hit = matches != 0, value = held;
+        pending &= pending - 1;
+        step = 0;
+      }
+    }
+  }
+  return hit;
+}
+
+// find looks up a key per lane that is there. All lanes of the warp must call it.
+template <class BucketTile>
+__device__ __forceinline__ bool find(const Table& t, bool there, typename BucketTile::S::Key wanted,
+                                     typename BucketTile::S::Key& value) {
+  using S = typename BucketTile::S;
+  const Place<S> place(t, wanted);
+  const Path path = place.path;
+  return find_beside_moves(t.counters, lock_of(t, path.extra() ? path.tag : path.bucket), there, value,
+                           [&](bool looks, typename S::Key& held) { return find_once<BucketTile>(t, looks, path, place.stored, held); });
+}
+
+}  // namespace weft::horton

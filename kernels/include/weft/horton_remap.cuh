@@ -1,0 +1,227 @@
+// Insertions into full buckets of package horton, and what undoes them (paper, sections 5.3
+// and 5.4), by one thread that has the lock of the primary bucket.
+//
+// The lock of a bucket is that of all keys whose primary bucket it is, wherever they are, and of
+// its array of remap entries. A free slot is taken by a compare-and-swap; one with a key is
+// changed by who has the lock of the key. A key that gets another bucket is copied there, then
+// its entry is written, then its old slot is given away: so a lookup that reads the array
+// finds the key by what it has read, before or behind, unless it comes between; then it finds
+// the lock taken, or the number on it another (locks.cuh).
+#pragma once
+
+#include "evict.cuh"
+#include "horton_table.cuh"
+
+namespace weft::horton {
+
+template <class Slots, class Tile>
+struct Rules {
+  using S = Slots;
+  using PathTile = Tile;
+  using Table = horton::Table;
+  using Path = horton::Path;
+  using Word = typename S::Word;
+  using Key = typename S::Key;
+  using A = Array<S>;
+  // A search without success for room lets a bucket be promoted that still has secondary keys;
+  // another one, behind that, ends it.
+  static constexpr uint32_t kLevels = 2;
+
+  __device__ static __forceinline__ uint32_t first(Path path) { return path.bucket; }
+  __device__ static __forceinline__ uint32_t lock_bucket(Path path) { return path.extra() ? path.tag : path.bucket; }
+
+  // ---- what is where -------------------------------------------------------
+
+  __device__ static __forceinline__ Word* slot(const Table& t, uint32_t number) { return slots_of<S>(t) + number; }
+  __device__ static __forceinline__ uint32_t last_slot(const Table& t, uint32_t bucket) { return ((bucket + 1) << t.shift) - 1; }
+  // bucket_of is the secondary bucket that an entry names, or kAll where that would be one of the
+  // twins themselves.
+  __device__ static __forceinline__ uint32_t bucket_of(const Table& t, Path path, uint32_t entry) {
+    const uint32_t bucket = secondary(t, path.bucket, path.tag, A::kEntries, entry);
+    return bucket / 2 == path.bucket / 2 ? kAll : bucket;
+  }
+  // path_in is that of a key in a slot: what is none leads nowhere.
+  __device__ static __forceinline__ Path path_in(const Table& t, Word w, uint32_t number) {
+    if (S::key(w) >= S::kNone || A::is(w)) return {Path::kExtra, 0};
+    return path_at<S>(t, S::key(w), number >> t.shift);
+  }
+
+  // ---- moves ---------------------------------------------------------------
+
+  // Room is made in the primary bucket, and if it is of type B in the bucket that its entry
+  // names, or in all seven.
+  __device__ static __forceinline__ uint32_t roots(const Table&) { return 1 + kFunctions; }
+  __device__ static __forceinline__ uint32_t root(const Table& t, Path path, uint32_t i) {
+    if (i == 0) return path.bucket;
+    const Word array = load_relaxed(slot(t, last_slot(t, path.bucket)));
+    if (!A::is(array)) return kAll;
+    const uint32_t entry = A::entry(array, path.tag);
+    return entry == 0 || entry == i ? bucket_of(t, path, i) : kAll;
+  }
+  // Secondary keys go to others of their secondary buckets.
+  __device__ static __forceinline__ uint32_t others(const Table&) { return kFunctions; }
+  __device__ static __forceinline__ uint32_t other(const Table& t, Path path, uint32_t bucket, uint32_t i) {
+    if (path.extra() || path.bucket == bucket) return kAll;
+    const uint32_t to = bucket_of(t, path, i + 1);
+    return to == bucket ? kAll : to;
+  }
+  // A key may leave a bucket if its entry is its alone.
+  __device__ static __forceinline__ bool may_leave(const Table& t, Path path, uint32_t number) {
+    return of_entry(t, path, number >> t.shift) == 1;
+  }
+  __device__ static __forceinline__ void moved(const Table& t, Path path, uint32_t bucket) {
+    const uint32_t last = last_slot(t, path.bucket);
+    uint32_t entry = 1;
+    while (bucket_of(t, path, entry) != bucket) entry++;
+    fence();  // who sees the entry, sees the key there
+    store_relaxed(slot(t, last), A::with(load_relaxed(slot(t, last)), path.tag, entry));
+  }
+  // of_entry is how many keys of a bucket are there by the entry of a path.
+  __device__ static __forceinline__ uint32_t of_entry(const Table& t, Path path, uint32_t bucket) {
+    uint32_t n = 0;
+    each_of_bucket<S>(slots_of<S>(t), t.shift, bucket, [&](uint32_t number, Word w) {
+      n += shares(path_in(t, w, number), path);
+      return false;
+    });
+    return n;
+  }
+  __device__ static __forceinline__ bool shares(Path a, Path b) {
+    return !a.extra() && a.bucket == b.bucket && a.tag == b.tag;
+  }
+
+  // ---- insertions ----------------------------------------------------------
+
+  // alone does what a lane can: a key that is secondary in the primary bucket goes elsewhere; or
+  // the bucket is promoted; or the key becomes secondary itself, or another of its bucket in its
+  // place.
+  template <class Mover>
+  __device__ static __forceinline__ Outcome alone(Mover& m, Path path, const Operation<S>& op, uint32_t level, bool still) {
+    if (path.extra()) return kFull;
+    const Table& t = m.t;
+    const Word pair = S::pair(Place<S>(t, op.key).stored, op.value);
+    const uint32_t last = last_slot(t, path.bucket);
+    Word array = load_relaxed(slot(t, last));
+    if (!still) {
+      const Outcome done = m.make_way(path.bucket, pair);
+      if (done != kFull) return done;
+      if (!A::is(array)) {
+        if (level == 0 && has_secondary(t, path.bucket)) return kFull;
+        const Outcome promoted = promote(m, path.bucket, array);
+        if (promoted != kInserted) return promoted;
+      }
+    }
+    if (!A::is(array)) return kFull;
+    if (become_secondary(m, path, pair, array)) {
+      publish(t, last, array);
+      return kRevived;
+    }
+    return still ? kFull : displace(m, path.bucket, pair, array);
+  }
+
+  // publish writes an array whose keys are where it says.
+  __device__ static __forceinline__ void publish(const Table& t, uint32_t last, Word array) {
+    fence();
+    store_relaxed(slot(t, last), array);
+  }
+
+  __device__ static __forceinline__ bool has_secondary(const Table& t, uint32_t bucket) {
+    return each_of_bucket<S>(slots_of<S>(t), t.shift, bucket, [&](uint32_t number, Word w) {
+      const Path path = path_in(t, w, number);
+      return !path.extra() && path.bucket != bucket;
+    });
+  }
+
+  // become_secondary puts a key of a bucket into the secondary bucket that its entry names; if
+  // it has none, or one that no key needs any more, into the first that has a free slot.
+  template <class Mover>
+  __device__ static __forceinline__ bool become_secondary(Mover& m, Path path, Word pair, Word& array) {
+    const Table& t = m.t;
+    const uint32_t entry = A::entry(array, path.tag);
+    if (entry != 0) {
+      const uint32_t bucket = bucket_of(t, path, entry);
+      if (m.enter(bucket, pair) != kAll) return true;
+      if (of_entry(t, path, bucket) != 0) return false;
+    }
+    for (uint32_t i = 1; i <= kFunctions; i++) {
+      const uint32_t bucket = bucket_of(t, path, i);
+      if (bucket == kAll || m.enter(bucket, pair) == kAll) continue;
+      array = A::with(array, path.tag, i);
+      return true;
+    }
+    return false;
+  }
+
+  // promote makes a full bucket one of type B: a primary key becomes secondary, from the last
+  // slot if it can be that one. kInserted: it is done, and `array` is the bucket's.
+  template <class Mover>
+  __device__ static __forceinline__ Outcome promote(Mover& m, uint32_t bucket, Word& array) {
+    const Table& t = m.t;
+    const uint32_t last = last_slot(t, bucket);
+    const Word rest = load_relaxed(slot(t, last));
+    const Path of_rest = path_in(t, rest, last);
+    if (of_rest.extra()) return kAgain;  // others have been here
+    return m.under(of_rest.bucket, [&] {
+      if (!same(load_relaxed(slot(t, last)), rest)) return kAgain;
+      for (uint32_t number = last; number >> t.shift == bucket; number--) {
+        const Word w = load_relaxed(slot(t, number));
+        const Path path = path_in(t, w, number);
+        Word to = A::none();
+        if (path.bucket != bucket || !become_secondary(m, path, w, to)) continue;
+        if (number != last) m.replace(number, rest);
+        publish(t, last, to);
+        array = to, m.fresh--;  // a slot less in use
+        return kInserted;
+      }
+      return kFull;
+    });
+  }
+  __device__ static __forceinline__ bool same(Word a, Word b) {
+    return S::key(a) == S::key(b) && S::value(a) == S::value(b);
+  }
+
+  // displace has another primary key of a bucket become secondary, and a pair take its slot.
+  template <class Mover>
+  __device__ static __forceinline__ Outcome displace(Mover& m, uint32_t bucket, Word pair, Word& array) {
+    const Table& t = m.t;
+    const uint32_t last = last_slot(t, bucket);
+    const bool done = each_of_bucket<S>(slots_of<S>(t), t.shift, bucket, [&](uint32_t number, Word w) {
+      const Path path = path_in(t, w, number);
+      if (path.bucket != bucket || !become_secondary(m, path, w, array)) return false;
+      publish(t, last, array);
+      m.replace(number, pair);
+      return true;
+    });
+    return done ? kRevived : kFull;
+  }
+
+  // ---- reclaiming ------------------------------------------------------------
+
+  // reclaim brings keys back to a primary bucket of type B as far as it has free slots, clears
+  // entries that no key needs, and makes the bucket one of type A if there are none left (paper,
+  // section 5.4). The thread has the lock.
+  template <class Mover>
+  __device__ static __forceinline__ void reclaim(Mover& m, uint32_t bucket) {
+    const Table& t = m.t;
+    const uint32_t last = last_slot(t, bucket);
+    const Word before = load_relaxed(slot(t, last));
+    if (!A::is(before)) return;
+    Word array = before;
+    for (uint32_t tag = 0; tag < A::kEntries; tag++) {
+      const uint32_t entry = A::entry(array, tag);
+      if (entry == 0) continue;
+      const Path path{bucket, tag};
+      uint32_t left = 0;
+      each_of_bucket<S>(slots_of<S>(t), t.shift, bucket_of(t, path, entry), [&](uint32_t number, Word w) {
+        if (!shares(path_in(t, w, number), path)) return false;
+        if (m.enter(bucket, w) != kAll) m.replace(number, S::dead(S::kNone));
+        else left++;
+        return false;
+      });
+      if (left == 0) array = A::with(array, tag, 0);
+    }
+    if (same(array, before)) return;
+    publish(t, last, same(array, A::none()) ? S::pair(S::kEmpty, S::kEmpty) : array);
+  }
+};
+
+}  // namespace weft::horton

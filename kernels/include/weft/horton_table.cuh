@@ -1,0 +1,271 @@
+// Memory layout of package horton, whose Go side is horton/layout.go, and how tiles
+// read it.
+#pragma once
+
+#include "hash.cuh"
+#include "lines.cuh"
+#include "path.cuh"
+
+namespace weft::horton {
+
+// ---- the table -------------------------------------------------------------
+
+// Table is passed by value to every kernel.
+struct Table {
+  Word128* lines;      // nlines + 1 of 128 bytes; the last holds keys that look like sentinels
+  Counters* counters;  // and behind them, how many blocks have begun to move keys, and have ended
+  uint32_t* locks;     // lock_mask + 1, see locks.cuh
+  uint64_t seed;
+  uint32_t nlines;
+  uint32_t buckets;    // an even number
+  uint32_t shift;      // a bucket has 1 << shift slots
+  uint32_t lock_mask;
+};
+
+// slots_of is the first slot of a table.
+template <class S>
+__device__ __forceinline__ typename S::Word* slots_of(const Table& t) {
+  return reinterpret_cast<typename S::Word*>(t.lines);
+}
+
+// ---- arrays of remap entries -----------------------------------------------
+
+// An entry of three bits names one of seven functions, see layout.go.
+constexpr uint32_t kEntryBits = 3, kFunctions = 7;
+
+// kHalfEntries fit 8 bytes beside the type bit, kKeyEntries 4 bytes.
+constexpr uint32_t kHalfEntries = 21, kKeyEntries = 10;
+
+// The type bit, in a slot that is a key or has a key of 64 bits, and of 32-bit pairs.
+constexpr uint32_t kKeyTypeBit = 3, kPairTypeBit = 36;
+
+// Array is a slot as remap entries.
+template <class S>
+struct Array {
+  using Word = typename S::Word;
+  using Key = typename S::Key;
+  static constexpr bool kTwoHalves = sizeof(Word) == 16, kIsPair8 = S::kHasValue && !kTwoHalves;
+  static constexpr uint32_t kBit = kIsPair8 ? kPairTypeBit : kKeyTypeBit;
+  static constexpr Key kKeyBit = Key(1) << (kIsPair8 ? kPairTypeBit - 32 : kKeyTypeBit);
+  static constexpr uint32_t kEntries = kTwoHalves ? 2 * kHalfEntries : sizeof(Word) == 4 ? kKeyEntries : kHalfEntries;
+
+  // is tells whether the last slot of a bucket is one: stored keys and sentinels have the bit.
+  __device__ static __forceinline__ bool is(Word w) { return (S::key(w) & kKeyBit) == 0; }
+  __device__ static __forceinline__ Word none() { return S::pair(0, 0); }
+
+  __device__ static __forceinline__ uint32_t shift(uint32_t tag) {
+    if (kTwoHalves && tag >= kHalfEntries) return kEntryBits * (tag - kHalfEntries);
+    return kEntryBits * tag + (kEntryBits * tag >= kBit);
+  }
+  __device__ static __forceinline__ uint32_t entry(Word w, uint32_t tag) {
+    if constexpr (kTwoHalves) return uint32_t((tag < kHalfEntries ? w.y : w.x) >> shift(tag)) & kFunctions;
+    else return uint32_t(w >> shift(tag)) & kFunctions;
+  }
+  __device__ static __forceinline__ Word with(Word w, uint32_t tag, uint32_t entry) {
+    if constexpr (kTwoHalves) {
+      uint64_t& half = tag < kHalfEntries ? w.y : w.x;
+      half = (half & ~(uint64_t(kFunctions) << shift(tag))) | uint64_t(entry) << shift(tag);
+    } else {
+      w = (w & ~(Word(kFunctions) << shift(tag))) | Word(entry) << shift(tag);
+    }
+    return w;
+  }
+  // entries is how many are set.
+  __device__ static __forceinline__ uint32_t entries(Word w) {
+    uint32_t n = 0;
+    for (uint32_t tag = 0; tag < kEntries; tag++) n += entry(w, tag) != 0;
+    return n;
+  }
+};
+
+// ---- where keys are --------------------------------------------------------
+
+// Constants of the functions, see layout.go.
+constexpr uint32_t kTagFactor32 = 0x9e3779b1;
+constexpr uint64_t kTagFactor64 = 0x9e3779b97f4a7c15, kSecondarySeed = 0x3c6ef372fe94f82a;
+__device__ constexpr uint32_t kSteps[8] = {0x1df9fd79, 0xc4aaeac1, 0xdf1582b1, 0x59b44e93, 0xb9a6442f, 0x8e317041, 0xf10637cf, 0x10755c97};
+
+__device__ __forceinline__ uint32_t tag_of(uint32_t mixed, uint32_t entries) { return reduce(mixed * kTagFactor32, entries); }
+__device__ __forceinline__ uint32_t tag_of(uint64_t mixed, uint32_t entries) {
+  return uint32_t(reduce(mixed * kTagFactor64, uint64_t(entries)));
+}
+
+// number is that of the entry of some twins, and number_hash its hash.
+__device__ __forceinline__ uint64_t number_of(uint32_t twins, uint32_t tag, uint32_t entries) {
+  return uint64_t(twins) * entries + tag;
+}
+__device__ __forceinline__ uint64_t number_hash(const Table& t, uint64_t number) { return hash(number, t.seed ^ kSecondarySeed); }
+
+// side tells which of two twins the keys go to whose type bit is clear.
+__device__ __forceinline__ uint32_t side(uint64_t hash, uint32_t twins) { return uint32_t(hash >> 32) * (twins + 1) >> 31; }
+
+// secondary is the bucket that function i, from 1, gives to the keys of a primary bucket and tag.
+__device__ __forceinline__ uint32_t secondary(const Table& t, uint32_t bucket, uint32_t tag, uint32_t entries, uint32_t i) {
+  const uint64_t number = number_of(bucket / 2, tag, entries), h = number_hash(t, number);
+  const uint32_t to = reduce(uint32_t(h) + kSteps[number % 8] * i, t.buckets / 2);
+  return to << 1 | ((bucket & 1) ^ side(h, to));
+}
+
+// Path is where a key may be: its primary bucket, and the tag that gives the secondary one; or
+// the one slot of a key that looks like a sentinel, in the extra line.
+struct Path {
+  static constexpr uint32_t kExtra = kAll, kOwnShift = 2;
+  uint32_t bucket, tag;  // or kExtra, and the slot
+
+  __device__ __forceinline__ Path of(uint32_t lane) const { return {shuffle(kAll, bucket, lane), shuffle(kAll, tag, lane)}; }
+  __device__ __forceinline__ bool extra() const { return bucket == kExtra; }
+};
+
+// Place is the path of a user's key, and what is stored for it: mixed, with the type bit, or the
+// number of its own slot.
+template <class S>
+struct Place {
+  using Key = typename S::Key;
+  Path path;
+  Key stored;
+
+  __device__ __forceinline__ Place(const Table& t, Key key) {
+    const Key mixed = hash(key, t.seed);
+    const uint32_t bit = (mixed & Array<S>::kKeyBit) != 0;
+    stored = mixed | Array<S>::kKeyBit;
+    if (stored >= S::kNone) {
+      stored = ~stored | bit << Path::kOwnShift;
+      path = {Path::kExtra, uint32_t(stored)};
+    } else {
+      path = {uint32_t(reduce(stored, Key(t.buckets / 2))) << 1 | bit, tag_of(stored, Array<S>::kEntries)};
+    }
+  }
+};
+
+// path_at is the path of what is stored in a bucket: that is its primary one, or a secondary one.
+template <class S>
+__device__ __forceinline__ Path path_at(const Table& t, typename S::Key stored, uint32_t at) {
+  using Key = typename S::Key;
+  const uint32_t twins = uint32_t(reduce(stored, Key(t.buckets / 2))), tag = tag_of(stored, Array<S>::kEntries);
+  if (twins == at / 2) return {at, tag};
+  return {twins << 1 | ((at & 1) ^ side(number_hash(t, number_of(twins, tag, Array<S>::kEntries)), at / 2)), tag};
+}
+
+// key_at is the user's key of what is stored in a bucket, or in the extra line.
+template <class S>
+__device__ __forceinline__ typename S::Key key_at(const Table& t, typename S::Key stored, uint32_t at, bool extra) {
+  using Key = typename S::Key;
+  constexpr Key bit = Array<S>::kKeyBit;
+  const bool set = extra ? stored >> Path::kOwnShift != 0 : path_at<S>(t, stored, at).bucket & 1;
+  const Key name = extra ? ~(stored & (S::kNone ^ ~Key(0))) : stored;
+  return unmix(set ? name | bit : name & ~bit, t.seed);
+}
+
+// ---- a tile reads buckets --------------------------------------------------
+
+// BucketTile reads a bucket, or so much of it at a time as its lanes have room for. What is
+// no slot of it is taken for kNone, a sentinel that is never stored. An array of remap entries
+// is no key, and not free.
+template <class Slots, int Lanes, int Pieces>
+struct BucketTile : Tile<Slots, Lanes, Pieces> {
+  using S = Slots;
+  using Word = typename S::Word;
+  using Base = Tile<S, Lanes, Pieces>;
+  static constexpr int kWindow = Lanes * Pieces * Base::kSlots;  // slots of a step
+  static constexpr uint32_t kWindowShift = __builtin_ctz(kWindow);
+  static constexpr uint32_t kLine = kLineBytes / sizeof(Word);  // slots of a line
+
+  uint32_t next;  // the secondary bucket, as far as this lane knows, or kAll
+
+  // parts is how many steps a bucket takes.
+  __device__ static __forceinline__ uint32_t parts(const Table& t) {
+    return t.shift > kWindowShift ? 1u << (t.shift - kWindowShift) : 1;
+  }
+  // first is the first slot of piece v that this lane reads of a part of a bucket.
+  __device__ __forceinline__ uint64_t first(const Table& t, uint32_t bucket, uint32_t part, int v) const {
+    const uint64_t from = (uint64_t(bucket) << t.shift) + part * kWindow;
+    return from / Base::kSlots * Base::kSlots + (v * Lanes + this->rank) * Base::kSlots;
+  }
+  // last_lane is the lane of the tile that reads the last slot of a bucket, of one whose pieces
+  // begin where a piece begins.
+  __device__ static __forceinline__ uint32_t last_lane(const Table& t) {
+    const uint32_t slots = t.shift > kWindowShift ? kWindow : 1u << t.shift;
+    return (slots - 1) / Base::kSlots % Lanes;
+  }
+  // read reads a part of a bucket of a path: home is the primary one.
+  __device__ __forceinline__ void read(const Table& t, Path path, uint32_t bucket, uint32_t part, bool home) {
+    const uint64_t lo = uint64_t(bucket) << t.shift, hi = lo + (1u << t.shift);
+    next = kAll;
+#pragma unroll
+    for (int v = 0; v < Pieces; v++) {
+      const uint64_t at = first(t, bucket, part, v);
+      if (at < hi) this->piece[v].whole = load_relaxed(reinterpret_cast<Word128*>(slots_of<S>(t) + at));
+    }
+#pragma unroll
+    for (int v = 0; v < Pieces; v++) {
+      const uint64_t at = first(t, bucket, part, v);
+#pragma unroll
+      for (int j = 0; j < Base::kSlots; j++) {
+        Word& w = this->piece[v].slots[j];
+        if (at + j + 1 == hi && Array<S>::is(w)) {
+          const uint32_t entry = home ? Array<S>::entry(w, path.tag) : 0;
+          if (entry != 0) next = secondary(t, path.bucket, path.tag, Array<S>::kEntries, entry);
+        }
+        if (at + j < lo || at + j >= hi) w = S::pair(S::kNone, 0);
+      }
+    }
+  }
+  // read_extra reads the slot in the extra line of a path.
+  __device__ __forceinline__ void read_extra(const Table& t, Path path) {
+    const uint64_t at = extra(t, path);
+    next = kAll;
+#pragma unroll
+    for (int v = 0; v < Pieces; v++)
+#pragma unroll
+      for (int j = 0; j < Base::kSlots; j++) this->piece[v].slots[j] = S::pair(S::kNone, 0);
+    if (this->rank == 0) this->piece[0].slots[0] = load_relaxed(slots_of<S>(t) + at);
+  }
+  __device__ static __forceinline__ uint64_t extra(const Table& t, Path path) {
+    return uint64_t(t.nlines) * kLine + path.tag;
+  }
+};
+
+// PathTile reads the primary bucket of a path, and where that has a remap entry for it the
+// secondary one: for changes.
+template <class Slots, int Lanes, int Pieces>
+struct PathTile : BucketTile<Slots, Lanes, Pieces> {
+  using S = Slots;
+  using Table = horton::Table;
+  using Path = horton::Path;
+  using Choice = FirstFree;
+  using Base = BucketTile<S, Lanes, Pieces>;
+  static constexpr int kPieces = Pieces;
+  static constexpr bool kRevives = false, kCounts = false;
+
+  uint32_t second = kAll;  // the secondary bucket of the path, once the primary one has been read
+
+  __device__ static __forceinline__ Path path(const Table& t, typename S::Key key) { return Place<S>(t, key).path; }
+  __device__ static __forceinline__ typename S::Key stored(const Table& t, typename S::Key key) { return Place<S>(t, key).stored; }
+  __device__ __forceinline__ bool ends(const Table&) const { return false; }
+  __device__ __forceinline__ uint32_t steps(const Table& t, Path path) const {
+    return path.extra() ? 1 : second == kAll ? this->parts(t) : 2 * this->parts(t);
+  }
+  __device__ __forceinline__ void load(const Table& t, Path path, uint32_t step) {
+    if (path.extra()) return this->read_extra(t, path);
+    const uint32_t parts = this->parts(t), bucket = step < parts ? path.bucket : second;
+    this->read(t, path, bucket, step & (parts - 1), step < parts);
+  }
+  // behind_load tells the tile what the lane that has read the last slot of the primary bucket
+  // knows.
+  __device__ __forceinline__ void behind_load(const Table& t, uint32_t step) {
+    const uint32_t next = shuffle(kAll, this->next, this->base + this->last_lane(t));
+    if (step + 1 == this->parts(t)) second = next;
+  }
+  __device__ __forceinline__ typename S::Word* slot(const Table& t, Path path, uint32_t step, int number) const {
+    if (path.extra()) return slots_of<S>(t) + this->extra(t, path);
+    const uint32_t parts = this->parts(t);
+    const uint64_t at = this->first(t, step < parts ? path.bucket : second, step & (parts - 1), number / Base::kSlots);
+    return slots_of<S>(t) + at + number % Base::kSlots;
+  }
+};
+
+// How many lanes read how much: 64 bytes, or the 128 of eight slots of 16 bytes and of sixteen.
+// The host chooses by the size of buckets.
+constexpr int kLanes = 4, kNarrowPieces = 1, kWidePieces = 2;
+
+}  // namespace weft::horton
