@@ -41,7 +41,8 @@ import (
 //	16 bytes             3          42: 21 in each half (in the value a bit is left over)
 //
 // An entry is 0, or the number of the function that gives the secondary bucket of all
-// keys of this bucket and tag (section 5.3.4).
+// keys of this bucket and tag (section 5.3.4). Where buckets are small, several make up
+// a secondary one.
 const (
 	lineBytes = core.LineBytes
 
@@ -87,8 +88,11 @@ type layout struct {
 	slotBytes int
 }
 
-// least is the number of lines that sizes are multiples of: buckets are twins.
-func (l layout) least() uint32 { return uint32(max(1, 2*l.slots*l.slotBytes/lineBytes)) }
+// least is the number of lines that sizes are multiples of: buckets are twins, primary and
+// secondary ones.
+func (l layout) least() uint32 {
+	return uint32(max(1, 2*max(l.slots, 1<<leastShift)*l.slotBytes/lineBytes))
+}
 
 // maxLines is the largest number of lines.
 func (l layout) maxLines() uint32 {
@@ -178,7 +182,12 @@ func twins[K cpu.Key](g geometry, stored K) uint32 {
 // entriesOf is the number of remap entries of an array.
 func entriesOf[K cpu.Key, V cpu.Val]() uint32 {
 	var s cpu.Slot[K, V]
-	switch unsafe.Sizeof(s) {
+	return layout{slotBytes: int(unsafe.Sizeof(s))}.entries()
+}
+
+// entries is the number of remap entries of an array.
+func (l layout) entries() uint32 {
+	switch l.slotBytes {
 	case 4:
 		return keyEntries
 	case 8:
@@ -206,16 +215,35 @@ func (h home) number(entries uint32) uint64 {
 
 func (g geometry) hash(number uint64) uint64 { return hash.Uint64(number, g.seed^secondarySeed) }
 
+// leastShift makes secondary buckets have eight slots at least: eight buckets of one, two
+// of four. Keys that share an entry have one secondary bucket, where as many slots must
+// have no primary key. Secondary buckets of one slot have no place for two such keys, and
+// one in a hundred primary ones has two at a load of 0.7; with secondary buckets of four
+// slots, one in 50,000 keys is left without a place in all sizes up to four.
+const leastShift = 3
+
+// wide is the shift of secondary buckets, whose numbers are their own.
+func (g geometry) wide() uint32 { return max(g.shift, leastShift) }
+
+// pairs is the number of pairs of secondary buckets, which are twins like primary ones.
+func (g geometry) pairs() uint32 { return g.buckets << g.shift >> (g.wide() + 1) }
+
+// around reports whether the primary bucket of a home lies in a secondary one or its
+// twin, where none of its keys is.
+func (g geometry) around(of home, secondary uint32) bool {
+	return of.bucket<<g.shift>>(g.wide()+1) == secondary>>1
+}
+
 // secondary is the bucket that function i, from 1, gives to the keys of a home. The
 // functions begin at the hash of its number and go on by a step (equation 2), as
 // fractions of the table, whose overflow takes the place of a modulus. They may come to
-// the twins themselves, where no key is secondary. Which one of other twins it is follows
-// from the type bit, and so does the bit from that, but not always the same way: else
-// all keys with the bit would share one half of the table.
+// where the primary bucket is: see around. Which one of two twins it is follows from the
+// type bit, and so does the bit from that, but not always the same way: else all keys
+// with the bit would share one half of the table.
 func (g geometry) secondary(of home, entries, i uint32) uint32 {
 	n := of.number(entries)
 	h := g.hash(n)
-	to := hash.Reduce32(uint32(h)+steps[n%uint64(len(steps))]*i, g.buckets/2)
+	to := hash.Reduce32(uint32(h)+steps[n%uint64(len(steps))]*i, g.pairs())
 	return to<<1 | (of.bucket&1 ^ side(h, to))
 }
 
@@ -223,21 +251,25 @@ func (g geometry) secondary(of home, entries, i uint32) uint32 {
 // that hash of their number.
 func side(h uint64, twins uint32) uint32 { return uint32(h>>32) * (twins + 1) >> 31 }
 
-// homeOf is that of a stored key which is in a bucket: its primary one, or else a
-// secondary one.
-func homeOf[K cpu.Key, V cpu.Val](g geometry, stored K, at uint32) home {
-	h := home{twins(g, stored) << 1, tagOf[K, V](stored)}
-	if h.bucket>>1 == at>>1 {
-		h.bucket = at
-	} else {
+// homeOf is that of what is stored in a slot.
+func homeOf[K cpu.Key, V cpu.Val](g geometry, stored K, slot uint32) home {
+	h := home{slot >> g.shift, tagOf[K, V](stored)}
+	if of := twins(g, stored); of != h.bucket>>1 {
+		h.bucket = of << 1
+		at := slot >> g.wide()
 		h.bucket |= at&1 ^ side(g.hash(h.number(entriesOf[K, V]())), at>>1)
 	}
 	return h
 }
 
-// keyAt is the key of what is stored in a bucket.
-func keyAt[K cpu.Key, V cpu.Val](g geometry, stored K, at uint32) K {
-	return keyOf[K, V](g, stored, homeOf[K, V](g, stored, at).bucket&1)
+// isPrimary reports whether what is stored in a slot is in its primary bucket.
+func isPrimary[K cpu.Key](g geometry, stored K, slot uint32) bool {
+	return twins(g, stored) == slot>>g.shift>>1
+}
+
+// keyAt is the key of what is stored in a slot.
+func keyAt[K cpu.Key, V cpu.Val](g geometry, stored K, slot uint32) K {
+	return keyOf[K, V](g, stored, homeOf[K, V](g, stored, slot).bucket&1)
 }
 
 // keyOf is the key of what is stored, and what its type bit was.
@@ -255,6 +287,12 @@ func ownKey[K cpu.Key, V cpu.Val](g geometry, own uint32) K {
 }
 
 // ---- arrays of remap entries ---------------------------------------------------
+
+// emptyArray is one without entries.
+func emptyArray[K cpu.Key, V cpu.Val]() array {
+	var none cpu.Slot[K, V]
+	return arrayOf(&none)
+}
 
 // array is a slot as remap entries: the half that has the type bit, and the other of
 // a slot of 16 bytes.
@@ -303,6 +341,16 @@ func (a array) entry(tag uint32) uint32 {
 	return uint32(*half>>shift) & functions
 }
 
+// count is how many of so many entries are set.
+func (a array) count(entries uint32) (n int) {
+	for tag := range entries {
+		if a.entry(tag) != 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // with is an array with another entry of a tag.
 func (a array) with(tag, entry uint32) array {
 	half, shift := a.place(tag)
@@ -316,7 +364,8 @@ func (a array) with(tag, entry uint32) array {
 type generation struct {
 	geometry
 	bucket.Generation
-	long atomic.Bool // searches for room have been or may get long: noted by a CPU
+	long    atomic.Bool   // searches for room have been or may get long: noted by a CPU
+	deleted atomic.Uint64 // keys that nothing has been reclaimed of since
 }
 
 // allocate takes memory for a table, whose content is undefined.

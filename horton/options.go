@@ -3,13 +3,14 @@ package horton
 import (
 	"log/slog"
 
+	"github.com/weftgo/weft/internal/bucket"
 	"github.com/weftgo/weft/internal/core"
 )
 
 // Options configure a [Map] or a [Set]. The zero value and nil are good defaults.
 type Options struct {
 	// Capacity is the number of keys that fit without growing. Default 0: the table
-	// starts at one line of 128 bytes and grows. A fixed table needs it.
+	// starts with sixteen slots, or 32 with buckets of 16, and grows. A fixed table needs it.
 	Capacity int
 
 	// MaxLoad is the share of slots with keys at which the table grows; for a fixed
@@ -98,5 +99,16 @@ func (o *Options) check() (Options, error) {
 	return c, core.Defaults(c.Capacity, c.Fixed, &c.Seed, &c.Logger)
 }
 
-// layout is that of slots of a width.
-func (o *Options) layout(slotBytes int) layout { return layout{slots: o.Slots, slotBytes: slotBytes} }
+// mode is that of slots of a width.
+func (o *Options) mode(slotBytes int) mode {
+	return mode{layout: layout{slots: o.Slots, slotBytes: slotBytes}, eager: o.Reclaim == Eager}
+}
+
+// policy is what the policy is told of a table.
+func (o *Options) policy(l layout) bucket.Config {
+	return bucket.Config{
+		Name: name, Capacity: o.Capacity, MaxLoad: o.MaxLoad, Fixed: o.Fixed, Unordered: o.Unordered,
+		Seed: o.Seed, Logger: o.Logger,
+		SlotBytes: l.slotBytes, Multiple: l.least(), MostLines: l.maxLines(), Bears: bearable[l.slots],
+	}
+}

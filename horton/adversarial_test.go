@@ -1,0 +1,109 @@
+package horton
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
+)
+
+// chosen are n keys that a table's hash functions give what is asked for: who knows the
+// seed can find them.
+func chosen(g geometry, n int, ok func(h home) bool) (keys []uint64) {
+	for k := uint64(1); len(keys) < n; k++ {
+		p := pathOf[uint64, uint64](g, k)
+		if ok(home{p.bucket, tagOf[uint64, uint64](p.key)}) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// crowds are sets of keys that are in each other's way.
+var crowds = map[string]func(g geometry, n int) []uint64{
+	"one bucket": func(g geometry, n int) []uint64 {
+		return chosen(g, n, func(h home) bool { return h.bucket == 3 })
+	},
+	"one bucket and tag": func(g geometry, n int) []uint64 {
+		return chosen(g, n, func(h home) bool { return h == home{3, 5} })
+	},
+	"one tag": func(g geometry, n int) []uint64 {
+		return chosen(g, n, func(h home) bool { return h.tag == 5 && h.bucket < g.buckets/8 })
+	},
+	"all seven": func(g geometry, n int) []uint64 {
+		of := home{3, 5}
+		in := map[uint32]bool{}
+		for i := uint32(1); i <= functions; i++ {
+			in[g.secondary(of, layout{slotBytes: 16}.entries(), i)] = true
+		}
+		return chosen(g, n, func(h home) bool { return h == of || in[h.bucket<<g.shift>>g.wide()] })
+	},
+}
+
+// Keys that were made to be in each other's way make a table take another seed, or grow,
+// in bounded time; they are all there.
+func TestCrowdingKeys(t *testing.T) { crowdingKeys(t, devicetest.Open(t)) }
+
+func crowdingKeys(t *testing.T, dev device.Device) {
+	const seed = 4711
+	for _, slots := range []int{1, 2, 8} {
+		for _, fixed := range []bool{false, true} {
+			for name, crowd := range crowds {
+				t.Run(fmt.Sprintf("%s, %d slots, fixed %v", name, slots, fixed), func(t *testing.T) {
+					m := conformance.Open(t, New[uint64, uint64], dev, &Options{Seed: seed, Slots: slots, Capacity: 600, Fixed: fixed, MaxLoad: .5})
+					g := m.engine.geometry()
+					keys := crowd(g, 500)
+					start := time.Now()
+					n, err := m.Put(t.Context(), keys, keys)
+					if n != len(keys) || err != nil {
+						t.Fatalf("Put of %d keys: %d, %v", len(keys), n, err)
+					}
+					conformance.WantPairs(t, m, keys)
+					if now := m.engine.geometry(); now.seed == g.seed && strings.HasPrefix(name, "one bucket") {
+						t.Errorf("the seed is the same: %+v", now)
+					}
+					if took := time.Since(start); took > 20*time.Second {
+						t.Errorf("it took %v", took)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A fixed table that is full says so, whatever its keys, and keeps those that it has.
+func TestFixedTableIsFull(t *testing.T) {
+	dev := devicetest.Open(t)
+	for _, slots := range []int{1, 2, 4, 8, 16} {
+		const capacity = 1000
+		m := conformance.Open(t, New[uint64, uint64], dev, &Options{Slots: slots, Capacity: capacity, Fixed: true})
+		keys := conformance.Sequence[uint64](1, 3*capacity)
+		ok := make([]bool, len(keys))
+		n, err := m.PutNew(t.Context(), keys, keys, ok)
+		if slots := conformance.StatsOf(t, m).Slots; n < capacity || n > slots || !errors.Is(err, weft.ErrFull) {
+			t.Fatalf("%d slots: PutNew of %d keys: %d in %d slots, %v", slots, len(keys), n, slots, err)
+		}
+		var there []uint64
+		for i, in := range ok {
+			if in {
+				there = append(there, keys[i])
+			}
+		}
+		conformance.WantPairs(t, m, there)
+		if n, err := m.Put(t.Context(), there, there); n != 0 || err != nil {
+			t.Errorf("updates of a full table: %d, %v", n, err)
+		}
+		if n, err := m.Delete(t.Context(), there[:100], nil); n != 100 || err != nil {
+			t.Errorf("Delete: %d, %v", n, err)
+		}
+		if n, err := m.Put(t.Context(), there[:100], there[:100]); n < 90 || (err != nil) != (n < 100) {
+			t.Errorf("%d slots: of 100 keys %d came back: %v", slots, n, err)
+		}
+	}
+}

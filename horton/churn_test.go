@@ -1,0 +1,47 @@
+package horton
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
+)
+
+// Keys come and go until all of them have been replaced ten times: what lookups read
+// stays within a bound, by the way to reclaim, and unless nothing is reclaimed, the table
+// takes no other seed.
+func TestChurn(t *testing.T) {
+	dev := devicetest.Open(t)
+	const slots, turnovers, part = 1 << 14, 10, 16
+	n := slots * 9 / 10
+	for _, c := range []struct {
+		reclaim   Reclaim
+		hit, miss float64
+	}{{Lazy, 1.17, 1.06}, {Eager, 1.16, 1.055}, {Never, 1.35, 1.25}} {
+		t.Run(fmt.Sprint(c.reclaim), func(t *testing.T) {
+			m := conformance.Open(t, New[uint32, uint32], dev, &Options{Capacity: n, MaxLoad: .9, Fixed: true, Seed: 7, Reclaim: c.reclaim})
+			keys := conformance.Sequence[uint32](1, n*(turnovers+1))
+			if _, err := m.Put(t.Context(), keys[:n], keys[:n]); err != nil {
+				t.Fatal(err)
+			}
+			fresh := conformance.StatsOf(t, m)
+			size := m.engine.Size()
+			step := n / part
+			at := 0
+			for ; at+n+step <= len(keys); at += step {
+				if got, err := m.Delete(t.Context(), keys[at:at+step], nil); got != step || err != nil {
+					t.Fatalf("Delete: %d, %v", got, err)
+				}
+				if got, err := m.Put(t.Context(), keys[at+n:at+n+step], keys[at+n:at+n+step]); got != step || err != nil {
+					t.Fatalf("Put: %d, %v", got, err)
+				}
+			}
+			conformance.WantPairs(t, m, keys[at:at+n])
+			s := conformance.StatsOf(t, m)
+			if s.PerHit > c.hit || s.PerMiss > c.miss || m.engine.Size() != size && c.reclaim != Never {
+				t.Errorf("%v; %+v, was %v; %+v", s, m.engine.Size(), fresh, size)
+			}
+		})
+	}
+}

@@ -1,0 +1,208 @@
+package horton
+
+import (
+	"context"
+	"sync"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/bucket"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+)
+
+// farWork is the work of a search in a secondary bucket.
+const farWork = 1
+
+// cpuEngine runs on the cores of the host. K and V are the types of a batch's columns
+// as unsigned integers, SK and SV those of a slot.
+//
+// Lookups read without locks. Changes need no atomic operations either: the lines are
+// dealt out to the cores, and each core runs, in batch order, the operations whose
+// primary bucket lies in its part. What has to look into secondary buckets, or finds its
+// primary bucket full, is put off and run alone at the end, and so is all that comes
+// behind it for the same bucket: operations on one key keep their order.
+type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct {
+	cpu.Engine
+	mode
+}
+
+func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, first bucket.Size, m mode) (engine, *core.Leases, error) {
+	e := &cpuEngine[K, SK, V, SV]{mode: m}
+	e.Engine = cpu.Engine{Device: dev, Slots: lineBytes / int(unsafe.Sizeof(cpu.Slot[SK, SV]{}))}
+	gen, err := allocate(dev, m.layout.geometry(first))
+	if err != nil {
+		return nil, nil, err
+	}
+	leases, err := e.Start(gen)
+	return e, leases, err
+}
+
+// Clear is for [core.Engine].
+func (e *cpuEngine[K, SK, V, SV]) Clear(ctx context.Context) error {
+	err := e.Engine.Clear(ctx)
+	if err == nil {
+		e.generation().long.Store(false)
+		e.generation().deleted.Store(0)
+	}
+	return err
+}
+
+func (e *cpuEngine[K, SK, V, SV]) generation() *generation { return e.Parts().(*generation) }
+
+func (e *cpuEngine[K, SK, V, SV]) geometry() geometry { return e.generation().geometry }
+
+func (e *cpuEngine[K, SK, V, SV]) deleted() uint64 { return e.generation().deleted.Load() }
+
+// Size is for [bucket.Engine].
+func (e *cpuEngine[K, SK, V, SV]) Size() bucket.Size { return e.geometry().Size() }
+
+// Rehash is for [bucket.Engine].
+func (e *cpuEngine[K, SK, V, SV]) Rehash(ctx context.Context, size bucket.Size) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	to, err := allocate(e.Device, e.layout.geometry(size))
+	if err != nil {
+		return err
+	}
+	return e.Move(ctx, to, func() error {
+		src, dst := tableOf[SK, SV](e.generation()), tableOf[SK, SV](to)
+		n, err := bucket.Copy(ctx, e.Device, &src, &dst)
+		*to.Tally() = core.Tally{Live: n, Used: n}
+		return err
+	})
+}
+
+// ---- lookups ----------------------------------------------------------------
+
+// Look is for [core.Engine].
+func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
+	if err := cpu.Open(s); err != nil {
+		return 0, 0, err
+	}
+	keys, answers := batch.View[K](b.Columns[batch.Keys].Host), cpu.AnswersOf[V](b)
+	t := tableOf[SK, SV](l.Parts.(*generation))
+	return e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
+		g := getter[K, SK, V, SV]{table: t, keys: keys[lo:hi], to: answers.Of(lo, hi)}
+		return g.run(w), g.hits
+	})
+}
+
+// getter looks up keys on one core.
+type getter[K, SK cpu.Key, V any, SV cpu.Val] struct {
+	table cpuTable[SK, SV]
+	keys  []K
+	to    cpu.Answers[V]
+	hits  int
+	paths [2][cpu.Group]path[SK]
+	far   [2]far[SK]
+}
+
+// far are searches of a group that go on to secondary buckets.
+type far[SK cpu.Key] struct {
+	n       int
+	at      [cpu.Group]uint32 // numbers of the keys
+	keys    [cpu.Group]SK     // as they are stored
+	buckets [cpu.Group]uint32 // secondary ones
+}
+
+// run looks up keys. While a group of them is looked at, the primary buckets of the next
+// group are on their way, and the secondary ones of the group before.
+func (g *getter[K, SK, V, SV]) run(w *cpu.Watch) (ran int) {
+	g.ask(0, &g.paths[0])
+	for lo, turn := 0, 0; lo < len(g.keys); lo, turn = lo+cpu.Group, turn^1 {
+		hi := min(lo+cpu.Group, len(g.keys))
+		g.ask(hi, &g.paths[turn^1])
+		g.near(lo, hi, g.paths[turn][:hi-lo], &g.far[turn])
+		g.finish(&g.far[turn^1])
+		if w.Over(cpu.Group + g.far[turn].n*farWork) {
+			g.finish(&g.far[turn])
+			return hi
+		}
+	}
+	g.finish(&g.far[0])
+	g.finish(&g.far[1])
+	return len(g.keys)
+}
+
+// ask works out the paths of a group, and prefetches the primary buckets.
+func (g *getter[K, SK, V, SV]) ask(lo int, paths *[cpu.Group]path[SK]) {
+	var buffer [mostPieces * cpu.Group]uint32
+	pieces := buffer[:0]
+	for i, k := range g.keys[lo:min(lo+cpu.Group, len(g.keys))] {
+		paths[i] = pathOf[SK, SV](g.table.geometry, SK(k))
+		pieces = g.table.pieces(pieces, paths[i].bucket, g.table.shift)
+	}
+	cpu.Prefetch(g.table.base, pieces, pieceShift)
+}
+
+// near looks at the primary buckets of keys [lo,hi), and prefetches secondary ones.
+func (g *getter[K, SK, V, SV]) near(lo, hi int, paths []path[SK], to *far[SK]) {
+	var buffer [mostPieces * cpu.Group]uint32
+	pieces := buffer[:0]
+	to.n = 0
+	for i, p := range paths {
+		slots := g.table.bucket(p.bucket)
+		s := find(slots, p.key)
+		if isSentinel(p.key) {
+			if s = g.table.own(p); isSentinel(s.Key) {
+				s = nil
+			}
+		} else if s == nil {
+			if b, any := g.table.beyond(slots, p); any {
+				to.at[to.n], to.keys[to.n], to.buckets[to.n] = uint32(lo+i), p.key, b
+				to.n++
+				pieces = g.table.pieces(pieces, b, g.table.wide())
+				continue
+			}
+		}
+		g.hits += cpu.Write(&g.to, lo+i, s)
+	}
+	cpu.Prefetch(g.table.base, pieces, pieceShift)
+}
+
+// finish looks at secondary buckets.
+func (g *getter[K, SK, V, SV]) finish(f *far[SK]) {
+	for i := range f.n {
+		g.hits += cpu.Write(&g.to, int(f.at[i]), find(g.table.second(f.buckets[i]), f.keys[i]))
+	}
+	f.n = 0
+}
+
+// ---- whole tables -----------------------------------------------------------
+
+// Export is for [core.Engine].
+func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
+	g := l.Parts.(*generation)
+	t, rows := tableOf[SK, SV](g), cpu.RowsOf[K, V](out)
+	err := cpu.Walk(ctx, g.Memory(), lo, hi, func(line uint32) {
+		slots := t.line(line)
+		for i := range slots {
+			if key, ok := t.keyIn(line, &slots[i]); ok {
+				cpu.AddRow(&rows, K(key), &slots[i])
+			}
+		}
+	})
+	return rows.N, err
+}
+
+func (e *cpuEngine[K, SK, V, SV]) census(ctx context.Context) (sum census, err error) {
+	t := tableOf[SK, SV](e.generation())
+	var mu sync.Mutex
+	e.Device.Parallel(int(t.buckets), 1<<12, func(lo, hi int) {
+		if ctx.Err() != nil {
+			return
+		}
+		c := t.census(uint32(lo), uint32(hi))
+		mu.Lock()
+		defer mu.Unlock()
+		sum.arrays += c.arrays
+		sum.entries += c.entries
+		sum.secondary += c.secondary
+		sum.displaced += c.displaced
+		sum.full += c.full
+	})
+	return sum, ctx.Err()
+}

@@ -1,0 +1,100 @@
+package horton
+
+import (
+	"context"
+
+	"github.com/weftgo/weft/internal/cpu"
+)
+
+// bucketsPerCheck is the number of buckets that are reclaimed before the context is asked
+// again: a few milliseconds' work.
+const bucketsPerCheck = 1 << 14
+
+func (e *cpuEngine[K, SK, V, SV]) reclaim(ctx context.Context) (done bool, err error) {
+	if e.Leases.Held() {
+		return false, nil
+	}
+	g := e.generation()
+	t := tableOf[SK, SV](g)
+	r := reclaimer[SK, SV]{cpuTable: &t}
+	defer func() { g.Tally().Used += uint64(r.fresh) }()
+	for b := range t.buckets {
+		if b%bucketsPerCheck == 0 && ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		r.reclaim(b)
+	}
+	g.deleted.Store(0)
+	return true, nil
+}
+
+// reclaimAll reclaims some buckets, and returns how many slots are in use then that were
+// empty, less those that no longer are.
+func reclaimAll[K cpu.Key, V cpu.Val](t *cpuTable[K, V], buckets []uint32) (fresh int64) {
+	r := reclaimer[K, V]{cpuTable: t}
+	for _, b := range buckets {
+		r.reclaim(b)
+	}
+	return r.fresh
+}
+
+// reclaimer makes lookups as short as deletes allow (paper, section 5.4).
+type reclaimer[K cpu.Key, V cpu.Val] struct {
+	*cpuTable[K, V]
+	away  []*cpu.Slot[K, V] // of a bucket, keys in secondary buckets
+	fresh int64             // slots in use that were empty, less those that no longer are
+}
+
+// reclaim clears the entries of a bucket that no key has, and brings keys back that
+// have room there. A bucket in which all have room is of type A again.
+func (r *reclaimer[K, V]) reclaim(bucket uint32) {
+	slots := r.bucket(bucket)
+	if !isArray(last(slots)) {
+		return
+	}
+	r.collect(bucket)
+	_, free := countFree(slots)
+	all := len(r.away) <= free+1 // the array's slot, too
+	if all {
+		vacate(last(slots))
+	}
+	for _, from := range r.away {
+		to := freeSlot(slots)
+		if to == nil {
+			break
+		}
+		if to.Key != cpu.Sentinel[K](cpu.Empty) {
+			r.fresh-- // a dead one
+		}
+		*to = *from
+		vacate(from)
+	}
+	if free > 0 && !all {
+		r.collect(bucket)
+	}
+}
+
+// collect finds the keys of a bucket in secondary ones, and clears the entries that no
+// key has.
+func (r *reclaimer[K, V]) collect(bucket uint32) {
+	s, entries := last(r.bucket(bucket)), entriesOf[K, V]()
+	a := arrayOf(s)
+	r.away = r.away[:0]
+	for tag := range entries {
+		i := a.entry(tag)
+		if i == 0 {
+			continue
+		}
+		h, before := home{bucket, tag}, len(r.away)
+		slots := r.second(r.secondary(h, entries, i))
+		for j := range slots {
+			if r.isOf(h, &slots[j]) {
+				r.away = append(r.away, &slots[j])
+			}
+		}
+		if len(r.away) == before {
+			a = a.with(tag, 0)
+		}
+	}
+	put(s, a)
+}

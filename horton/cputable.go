@@ -1,0 +1,227 @@
+package horton
+
+import (
+	"iter"
+	"math"
+	"unsafe"
+
+	"github.com/weftgo/weft/internal/cpu"
+)
+
+// cpuTable reads and writes a generation from Go. All pointer arithmetic is in
+// slotsAt and number.
+type cpuTable[K cpu.Key, V cpu.Val] struct {
+	geometry
+	base unsafe.Pointer
+}
+
+func tableOf[K cpu.Key, V cpu.Val](g *generation) cpuTable[K, V] {
+	return cpuTable[K, V]{geometry: g.geometry, base: unsafe.Pointer(unsafe.SliceData(g.Buf.Host))}
+}
+
+// slotBytes and perLine are constants of each instantiation.
+func (t *cpuTable[K, V]) slotBytes() int {
+	var s cpu.Slot[K, V]
+	return int(unsafe.Sizeof(s))
+}
+func (t *cpuTable[K, V]) perLine() uint32 { return uint32(lineBytes / t.slotBytes()) }
+
+// slotsAt are n slots from slot number first of the table on.
+func (t *cpuTable[K, V]) slotsAt(first, n uint32) []cpu.Slot[K, V] {
+	return unsafe.Slice((*cpu.Slot[K, V])(unsafe.Add(t.base, uintptr(first)*uintptr(t.slotBytes()))), n)
+}
+
+// slot is slot number i of the table.
+func (t *cpuTable[K, V]) slot(i uint32) *cpu.Slot[K, V] { return &t.slotsAt(i, 1)[0] }
+
+// bucket is the slots of a bucket.
+func (t *cpuTable[K, V]) bucket(i uint32) []cpu.Slot[K, V] {
+	return t.slotsAt(i<<t.shift, 1<<t.shift)
+}
+
+// second is the slots of a secondary bucket.
+func (t *cpuTable[K, V]) second(i uint32) []cpu.Slot[K, V] {
+	return t.slotsAt(i<<t.wide(), 1<<t.wide())
+}
+
+// line is the slots of a line.
+func (t *cpuTable[K, V]) line(i uint32) []cpu.Slot[K, V] {
+	return t.slotsAt(i*t.perLine(), t.perLine())
+}
+
+// number is that of a slot in the table.
+func (t *cpuTable[K, V]) number(s *cpu.Slot[K, V]) uint32 {
+	return uint32((uintptr(unsafe.Pointer(s)) - uintptr(t.base)) / uintptr(t.slotBytes()))
+}
+
+// firstLine is the line that a bucket begins in, lastLine the one that it ends in.
+func (t *cpuTable[K, V]) firstLine(bucket uint32) uint32 { return bucket << t.shift / t.perLine() }
+func (t *cpuTable[K, V]) lastLine(bucket uint32) uint32 {
+	return (bucket<<t.shift + 1<<t.shift - 1) / t.perLine()
+}
+
+// pieceShift is that of the memory that prefetches are for: a cache line.
+const pieceShift = 6
+
+// mostPieces of a bucket: 16 slots of 16 bytes.
+const mostPieces = mostSlots * 16 >> pieceShift
+
+// pieces are the cache lines of a bucket of 1<<shift slots, behind others: misses read
+// its last slot.
+func (t *cpuTable[K, V]) pieces(others []uint32, bucket, shift uint32) []uint32 {
+	first := uint64(bucket) << shift * uint64(t.slotBytes())
+	last := first + uint64(t.slotBytes())<<shift - 1
+	for p := first >> pieceShift; p <= last>>pieceShift; p++ {
+		others = append(others, uint32(p))
+	}
+	return others
+}
+
+// find is the slot of a stored key among others, or nil. No array is like a key.
+func find[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V], key K) *cpu.Slot[K, V] {
+	for i := range slots {
+		if slots[i].Key == key {
+			return &slots[i]
+		}
+	}
+	return nil
+}
+
+// freeSlot is a slot without a key, or nil. No array is like a free slot.
+func freeSlot[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) *cpu.Slot[K, V] {
+	for i := range slots {
+		if isFree(slots[i].Key) {
+			return &slots[i]
+		}
+	}
+	return nil
+}
+
+// isFree reports whether a slot has no key and no entries.
+func isFree[K cpu.Key](key K) bool { return isSentinel(key) }
+
+// vacate makes a slot empty whose key has moved: what is dead is of deleted keys.
+func vacate[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V]) {
+	put(s, array{low: math.MaxUint64, high: math.MaxUint64})
+}
+
+// isKey reports whether a slot has a key.
+func isKey[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V]) bool {
+	return !isSentinel(s.Key) && !isArray(s)
+}
+
+// isArray reports whether the last slot of a bucket is its remap entries.
+func isArray[K cpu.Key, V cpu.Val](last *cpu.Slot[K, V]) bool { return last.Key&typeBit[K, V]() == 0 }
+
+// last is the last slot of a bucket.
+func last[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) *cpu.Slot[K, V] {
+	return &slots[len(slots)-1]
+}
+
+// own is the slot of a key that looks like a sentinel.
+func (t *cpuTable[K, V]) own(p path[K]) *cpu.Slot[K, V] { return &t.line(t.lines)[p.own()] }
+
+// beyond is the secondary bucket in which a key may be that is not in its primary one,
+// of those slots. There is none, if no entry says so.
+func (t *cpuTable[K, V]) beyond(slots []cpu.Slot[K, V], p path[K]) (bucket uint32, any bool) {
+	if !isArray(last(slots)) {
+		return 0, false
+	}
+	h := home{p.bucket, tagOf[K, V](p.key)}
+	i := arrayOf(last(slots)).entry(h.tag)
+	if i == 0 {
+		return 0, false
+	}
+	return t.secondary(h, entriesOf[K, V](), i), true
+}
+
+// isOf reports whether a slot of a secondary bucket has a key of a home.
+func (t *cpuTable[K, V]) isOf(h home, s *cpu.Slot[K, V]) bool {
+	return isKey(s) && twins(t.geometry, s.Key) == h.bucket>>1 && homeOf[K, V](t.geometry, s.Key, t.number(s)) == h
+}
+
+// Place is for [bucket.Table]. Pairs come with keys that are not mixed.
+func (t *cpuTable[K, V]) Place(part cpu.Share, pair *cpu.Slot[K, V]) bool {
+	p := pathOf[K, V](t.geometry, pair.Key)
+	if isSentinel(p.key) || t.firstLine(p.bucket) < part.Lo || t.lastLine(p.bucket) >= part.Hi {
+		return false
+	}
+	s := freeSlot(t.bucket(p.bucket))
+	if s == nil {
+		return false
+	}
+	*s = cpu.Slot[K, V]{Key: p.key, Val: pair.Val}
+	return true
+}
+
+// Force is for [bucket.Table].
+func (t *cpuTable[K, V]) Force(pair *cpu.Slot[K, V]) bool {
+	p := pathOf[K, V](t.geometry, pair.Key)
+	if isSentinel(p.key) {
+		*t.own(p) = cpu.Slot[K, V]{Key: K(p.own()), Val: pair.Val}
+		return true
+	}
+	m := mover[K, V]{cpuTable: t}
+	s := m.makeRoom(p)
+	if s == nil {
+		return false
+	}
+	*s = cpu.Slot[K, V]{Key: p.key, Val: pair.Val}
+	return true
+}
+
+// Units is for [bucket.Table].
+func (t *cpuTable[K, V]) Units() uint32 { return t.lines + 1 }
+
+// Live is for [bucket.Table].
+func (t *cpuTable[K, V]) Live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
+	return func(yield func(*cpu.Slot[K, V]) bool) {
+		var pair cpu.Slot[K, V]
+		for line := lo; line < hi; line++ {
+			slots := t.line(line)
+			for i := range slots {
+				key, ok := t.keyIn(line, &slots[i])
+				if pair = (cpu.Slot[K, V]{Key: key, Val: slots[i].Val}); ok && !yield(&pair) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// keyIn is the key in a slot of a line, if there is one.
+func (t *cpuTable[K, V]) keyIn(line uint32, s *cpu.Slot[K, V]) (key K, ok bool) {
+	switch {
+	case line == t.lines && !isSentinel(s.Key):
+		return ownKey[K, V](t.geometry, uint32(s.Key)), true
+	case line == t.lines || !isKey(s):
+		return 0, false
+	}
+	return keyAt[K, V](t.geometry, s.Key, t.number(s)), true
+}
+
+// census counts in buckets [lo,hi).
+func (t *cpuTable[K, V]) census(lo, hi uint32) (c census) {
+	for b := lo; b < hi; b++ {
+		slots := t.bucket(b)
+		array := isArray(last(slots))
+		if array {
+			c.arrays++
+			c.entries += uint64(arrayOf(last(slots)).count(entriesOf[K, V]()))
+		}
+		free := false
+		for i := range slots {
+			free = free || isFree(slots[i].Key)
+			if isKey(&slots[i]) && !isPrimary(t.geometry, slots[i].Key, b<<t.shift+uint32(i)) {
+				c.secondary++
+				if array {
+					c.displaced++
+				}
+			}
+		}
+		if !free {
+			c.full++
+		}
+	}
+	return c
+}

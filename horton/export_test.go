@@ -1,0 +1,224 @@
+package horton
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Small pages, so that small tables have several.
+func init() { core.PageBytes = 1 << 12 }
+
+// CheckInvariants reads all of a map's memory and reports what breaks the rules of
+// the layout; see image.check. Conformance calls it after each test.
+func (m *Map[K, V]) CheckInvariants() error { return m.table.checkInvariants() }
+
+// CheckInvariants is that of Map.
+func (s *Set[K]) CheckInvariants() error { return s.table.checkInvariants() }
+
+func (t *table) checkInvariants() error {
+	im, err := t.image()
+	switch {
+	case errors.Is(err, op.ErrClosed):
+		return nil
+	case err != nil:
+		return err
+	}
+	return im.check()
+}
+
+// image copies the memory in use to the host.
+func (t *table) image() (image, error) {
+	ctx := context.Background()
+	lease, err := t.core.Leases.Read(ctx, nil)
+	if err != nil {
+		return image{}, err
+	}
+	gen := lease.Parts.(*generation)
+	im := image{geometry: gen.geometry, widths: t.core.Widths, deleted: gen.deleted.Load() > 0, mem: make([]byte, gen.bytes())}
+	_, err = t.core.Engine.Counters(ctx) // waits for changes
+	return im, errors.Join(err, copyOut(t.core.Device, gen.Buf, im.mem), lease.End())
+}
+
+func copyOut(dev device.Device, from device.Buffer, to []byte) error {
+	s, err := dev.NewStream()
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.CopyOut(context.Background(), to, from.Ptr), s.Close())
+}
+
+// image is the memory of a table as bytes, read by the description in layout.go
+// alone: it shares no code with the engines but the hash functions.
+type image struct {
+	geometry
+	widths  batch.Widths
+	deleted bool // since entries were reclaimed
+	mem     []byte
+}
+
+// keyBits is the width of stored keys.
+func (im *image) keyBits() int {
+	if im.widths.Val == 0 {
+		return im.widths.Slot * 8
+	}
+	return im.widths.Slot * 4
+}
+
+// key is that of a slot.
+func (im *image) key(i int) uint64 {
+	b := im.mem[i*im.widths.Slot:]
+	switch {
+	case im.widths.Slot == 4:
+		return uint64(binary.LittleEndian.Uint32(b))
+	case im.widths.Slot == 8 && im.widths.Val == 0:
+		return binary.LittleEndian.Uint64(b)
+	case im.widths.Slot == 8:
+		return uint64(binary.LittleEndian.Uint32(b[4:]))
+	}
+	return binary.LittleEndian.Uint64(b[8:])
+}
+
+// sentinel is one as a key.
+func (im *image) sentinel(m uint64) uint64 { return ^m << (64 - im.keyBits()) >> (64 - im.keyBits()) }
+
+// typeBit is that of keys.
+func (im *image) typeBit() uint64 {
+	if im.widths.Slot == 8 && im.widths.Val != 0 {
+		return 1 << 4
+	}
+	return 1 << 3
+}
+
+// entries are the remap entries in a slot.
+func (im *image) entries(slot int) (all []uint32) {
+	b, used := im.mem[slot*im.widths.Slot:], 64 // used is the type bit
+	take := func(word uint64, bit, n int) {
+		for shift := 0; len(all) < n; shift += 3 {
+			if shift == bit {
+				shift++
+			}
+			all = append(all, uint32(word>>shift)&7)
+		}
+	}
+	switch {
+	case im.widths.Slot == 4:
+		take(uint64(binary.LittleEndian.Uint32(b)), 3, 10)
+	case im.widths.Slot == 8 && im.widths.Val == 0:
+		take(binary.LittleEndian.Uint64(b), 3, 21)
+	case im.widths.Slot == 8:
+		take(binary.LittleEndian.Uint64(b), 36, 21)
+	default:
+		take(binary.LittleEndian.Uint64(b[8:]), 3, 21)
+		take(binary.LittleEndian.Uint64(b), used, 42)
+	}
+	return all
+}
+
+// home is that of what is stored in a slot.
+func (im *image) home(key uint64, slot uint32) home {
+	switch {
+	case im.widths.Slot == 4:
+		return homeOf[uint32, struct{}](im.geometry, uint32(key), slot)
+	case im.keyBits() == 32:
+		return homeOf[uint32, uint32](im.geometry, uint32(key), slot)
+	case im.widths.Val == 0:
+		return homeOf[uint64, struct{}](im.geometry, key, slot)
+	}
+	return homeOf[uint64, uint64](im.geometry, key, slot)
+}
+
+// check wants every key once: in its primary bucket, or in the secondary one that its
+// entry says, or, if it looks like a sentinel, in the slot of its own. Entries are only of
+// keys that are there, unless some have been deleted since; no slot is being written; and
+// counters say what is there.
+func (im *image) check() error {
+	per := lineBytes / im.widths.Slot
+	slots := int(im.buckets) << im.shift
+	if slots != int(im.lines)*per || im.buckets%2 != 0 {
+		return fmt.Errorf("%d buckets in %d lines", im.buckets, im.lines)
+	}
+	seen := map[[2]uint64]int{}
+	at := map[home]uint32{} // where keys are that are not in their primary buckets
+	var live, used uint64
+	for i := range slots + per {
+		key, end := im.key(i), (i+1)%(1<<im.shift) == 0
+		switch {
+		case key == im.sentinel(0):
+			continue
+		case key == im.sentinel(1):
+			used++
+			continue
+		case key == im.sentinel(2), key == im.sentinel(absent):
+			return fmt.Errorf("slot %d holds sentinel %#x", i, key)
+		case i >= slots:
+			if live, used = live+1, used+1; key >= 8 || int(key) != i%per {
+				return fmt.Errorf("slot %d of the extra line holds %#x", i%per, key)
+			}
+			continue
+		case key&im.typeBit() == 0 && end:
+			continue
+		case key&im.typeBit() == 0:
+			return fmt.Errorf("slot %d holds %#x, which is no key", i, key)
+		}
+		live, used = live+1, used+1
+		h := im.home(key, uint32(i))
+		name := [2]uint64{key, uint64(h.bucket & 1)}
+		if other, twice := seen[name]; twice {
+			return fmt.Errorf("key %#x is in slots %d and %d", key, other, i)
+		}
+		seen[name] = i
+		if h.bucket != uint32(i>>im.shift) {
+			to := uint32(i >> im.wide())
+			if b, ok := at[h]; ok && b != to {
+				return fmt.Errorf("keys of bucket %d and tag %d are in buckets %d and %d", h.bucket, h.tag, b, to)
+			}
+			at[h] = to
+		}
+	}
+	tally := im.mem[(int(im.lines)+1)*lineBytes:]
+	if l, u := binary.LittleEndian.Uint64(tally), binary.LittleEndian.Uint64(tally[8:]); l != live || u != used {
+		return fmt.Errorf("the counters say %d live, %d used; it is %d, %d", l, u, live, used)
+	}
+	if n := binary.LittleEndian.Uint64(tally[16:]); n != ^uint64(0) && n>>32 != n&(1<<32-1) {
+		return fmt.Errorf("moves are under way: %#x", n)
+	}
+	return im.checkEntries(at)
+}
+
+// checkEntries wants the entries of all buckets to say where keys are, of which at says
+// so.
+func (im *image) checkEntries(at map[home]uint32) error {
+	set := 0
+	for b := range im.buckets {
+		slot := int(b+1)<<im.shift - 1
+		if im.key(slot)&im.typeBit() != 0 {
+			continue
+		}
+		entries := im.entries(slot)
+		for tag, i := range entries {
+			h := home{b, uint32(tag)}
+			to, any := at[h]
+			switch {
+			case i == 0:
+				continue
+			case any && to != im.secondary(h, uint32(len(entries)), i):
+				return fmt.Errorf("entry %d of bucket %d says bucket %d, the keys are in %d", tag, b, im.secondary(h, uint32(len(entries)), i), to)
+			case any:
+				set++
+			case !im.deleted:
+				return fmt.Errorf("entry %d of bucket %d is of no key", tag, b)
+			}
+		}
+	}
+	if set != len(at) {
+		return fmt.Errorf("keys of %d tags are outside of their buckets, with %d entries", len(at), set)
+	}
+	return nil
+}

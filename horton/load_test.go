@@ -1,0 +1,100 @@
+package horton
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
+)
+
+// expected are equations 4 to 9 of the paper: the share of buckets of type B, and the
+// buckets that lookups read, at a load.
+func expected(l layout, load float64) (typeB, hit, miss float64) {
+	mean, slots := load*float64(l.slots), l.slots
+	chance := math.Exp(-mean)
+	var away, tags float64
+	for x := 1; x < 100; x++ {
+		if chance *= mean / float64(x); x <= slots {
+			continue
+		}
+		typeB += chance
+		away += float64(x-slots+1) * chance
+		// The paper has an entry for each key; keys that share one set fewer.
+		unset := math.Pow(1-1/float64(l.entries()), float64(x-slots+1))
+		tags += (1 - unset) * chance
+	}
+	return typeB, 1 + away/mean, 1 + tags
+}
+
+// loads are those that buckets reach, by slots, in tables of 1<<16 slots.
+var loads = map[int]float64{1: .74, 2: .82, 4: .91, 8: .95, 16: .96}
+
+// A load of 0.95 is reached with eight slots by every one of 100 seeds, and none is given
+// up for another; lookups read as many buckets as the paper says, and so with other sizes
+// and widths.
+func TestLoadIsReached(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 2)
+	for slots, load := range loads {
+		seeds := uint64(5)
+		if slots == defaultSlots {
+			seeds = 100
+		}
+		t.Run(fmt.Sprintf("%d slots", slots), func(t *testing.T) {
+			t.Run("uint32,uint32", func(t *testing.T) { fill(t, load, seeds, mapOf[uint32](dev, slots)) })
+			t.Run("uint64,uint64", func(t *testing.T) { fill(t, load, 5, mapOf[uint64](dev, slots)) })
+			// With ten entries, more keys share one.
+			t.Run("set uint32", func(t *testing.T) { fill(t, load-.005, 5, setOf(dev, slots)) })
+		})
+	}
+}
+
+// filled makes a table of so many keys and a seed, and puts them in.
+type filled func(t *testing.T, n int, load float64, seed uint64) (table, error)
+
+func optionsFor(slots, n int, load float64, seed uint64) *Options {
+	return &Options{Capacity: n, MaxLoad: load, Fixed: true, Seed: seed, Slots: slots}
+}
+
+func mapOf[K weft.Key](dev device.Device, slots int) filled {
+	return func(t *testing.T, n int, load float64, seed uint64) (table, error) {
+		m := conformance.Open(t, New[K, K], dev, optionsFor(slots, n, load, seed))
+		keys := conformance.Sequence[K](1, n)
+		_, err := m.Put(t.Context(), keys, keys)
+		return m.table, err
+	}
+}
+
+func setOf(dev device.Device, slots int) filled {
+	return func(t *testing.T, n int, load float64, seed uint64) (table, error) {
+		s := conformance.Open(t, NewSet[uint32], dev, optionsFor(slots, n, load, seed))
+		_, err := s.Add(t.Context(), conformance.Sequence[uint32](1, n), nil)
+		return s.table, err
+	}
+}
+
+func fill(t *testing.T, load float64, seeds uint64, open filled) {
+	const slots = 1 << 16
+	var sum Stats
+	for seed := range seeds {
+		n := int(load * slots)
+		tab, err := open(t, n, load, seed+1)
+		s, serr := tab.Stats(t.Context())
+		if err != nil || serr != nil || s.Len != n || s.Load < load-.001 || tab.engine.Size().Seed != seed+1 {
+			t.Errorf("seed %d: %v: %v", seed, s, err)
+		}
+		sum.PerHit += s.PerHit / float64(seeds)
+		sum.PerMiss += s.PerMiss / float64(seeds)
+		sum.TypeB += s.TypeB / float64(seeds)
+		if seed+1 == seeds {
+			typeB, hit, miss := expected(tab.layout, load)
+			t.Logf("load %.3f: type B %.4f (%.4f), buckets per hit %.4f (%.4f), per miss %.4f (%.4f)", load, sum.TypeB, typeB, sum.PerHit, hit, sum.PerMiss, miss)
+			if math.Abs(sum.PerHit-hit) > .03*(hit-1) || math.Abs(sum.PerMiss-miss) > .03*(miss-1) || math.Abs(sum.TypeB-typeB) > .03*typeB {
+				t.Error("that is not what the paper says")
+			}
+		}
+	}
+}
