@@ -36,16 +36,16 @@ type Stats struct {
 type Model struct{ PerHit, PerMiss float64 }
 
 // model is that of a table of a load.
-func (l layout) model(load float64) Model {
-	m := bucketmodel.Cuckoo{Slots: l.slots, Load: load}
+func (m *mode) model(load float64) Model {
+	at := bucketmodel.Cuckoo{Slots: m.layout.slots, Load: load}
 	switch {
-	case l.slots == 1:
+	case at.Slots == 1:
 		return Model{}
-	case l.balances:
-		b := bucketmodel.Balanced(m)
+	case m.balances:
+		b := bucketmodel.Balanced(at)
 		return Model{b.PerHit(), b.PerMiss()}
 	}
-	f := bucketmodel.FirstFit(m)
+	f := bucketmodel.FirstFit(at)
 	return Model{f.PerHit(), f.PerMiss()}
 }
 
@@ -66,7 +66,7 @@ func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 			Bytes: g.bytes(), PerHit: 1, PerMiss: 1,
 		}
 		s.Load = float64(now.Live) / float64(s.Slots)
-		s.Model = t.policy.layout.model(s.Load)
+		s.Model = t.model(s.Load)
 		if now.Live > 0 {
 			s.PerHit += float64(c.passed) / float64(now.Live)
 		}
