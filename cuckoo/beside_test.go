@@ -2,6 +2,7 @@ package cuckoo_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/weftgo/weft/cuckoo"
@@ -56,11 +57,61 @@ func besideEvictions(opts cuckoo.Options) func(t testing.TB, dev device.Device) 
 	}
 }
 
+// backAndForth looks one key up, again and again, beside changes that move it from one
+// bucket to the other and back.
+//
+// Buckets 2 and 3 are full of keys that could only change places; those of bucket 0 but
+// for the key, and of bucket 1, could only go to bucket 2. So whoever comes to bucket 0, or
+// 1, while it is full, makes the key go to the other one, where a slot is free.
+func backAndForth(opts cuckoo.Options) func(t testing.TB, dev device.Device) {
+	return func(t testing.TB, dev device.Device) {
+		const slots, rounds, lookups = 4, 8, 32
+		opts.Capacity, opts.Fixed, opts.MaxLoad, opts.Slots, opts.Seed = 4*slots, true, 1, slots, 3
+		m := conformance.Open(t, cuckoo.New[uint32, uint32], dev, &opts)
+		change, look := devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)
+		key := m.KeysOf(0, 1, 1, 1)
+		come := [2][]uint32{m.KeysOf(0, 2, 1, slots), m.KeysOf(1, 2, 1, slots)}
+		stay := slices.Concat(key, come[0][1:], come[1][1:], m.KeysOf(2, 3, 1, slots), m.KeysOf(3, 2, 1, slots))
+		on, upload := device.Slice[bool]{}, func(keys []uint32) device.Slice[uint32] { return devicetest.Upload(t, change, keys) }
+		all, comes := upload(stay), [2]device.Slice[uint32]{upload(come[0][:1]), upload(come[1][:1])}
+		wanted := devicetest.Upload(t, look, slices.Repeat(key, lookups))
+		vals, found := devicetest.Upload(t, look, make([]uint32, lookups*rounds)), devicetest.Upload(t, look, make([]bool, lookups*rounds))
+		check := func(errs ...error) {
+			t.Helper()
+			if err := errors.Join(errs...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check(look.Sync(t.Context()), m.PutOn(change, all, all), m.Sync(t.Context()))
+		for round := range rounds {
+			lo, hi := round*lookups, (round+1)*lookups
+			check(m.GetOn(look, wanted, vals.Sub(lo, hi), found.Sub(lo, hi)))
+			for _, one := range comes {
+				check(m.PutOn(change, one, one), m.DeleteOn(change, one, on))
+			}
+		}
+		check(m.Sync(t.Context()))
+		there, got := make([]bool, lookups*rounds), make([]uint32, lookups*rounds)
+		check(found.CopyTo(t.Context(), look, there), vals.CopyTo(t.Context(), look, got))
+		for i := range there {
+			if !there[i] || got[i] != key[0] {
+				t.Fatalf("round %d: key %d has value %d, found is %v", i/lookups, key[0], got[i], there[i])
+			}
+		}
+	}
+}
+
 // readerTests are about lookups beside evictions.
 var readerTests = []mutate.KernelTest{
 	{Name: "lookups beside evictions", Run: besideEvictions(cuckoo.Options{Slots: 4})},
 	{Name: "in both buckets at once", Run: besideEvictions(cuckoo.Options{Slots: 8, Lookup: cuckoo.AllBuckets})},
 	{Name: "balanced", Run: besideEvictions(cuckoo.Options{Slots: 4, Policy: cuckoo.LoadBalancing})},
+}
+
+// lockTests are about a key that moves so often that a lookup misses it twice.
+var lockTests = []mutate.KernelTest{
+	{Name: "back and forth, both buckets at once", Run: backAndForth(cuckoo.Options{Unordered: true, Lookup: cuckoo.AllBuckets})},
+	{Name: "back and forth", Run: backAndForth(cuckoo.Options{Unordered: true})},
 }
 
 // A key that is there is found, wherever it goes meanwhile.
@@ -69,6 +120,7 @@ func TestLookupsBesideEvictions(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	mutate.OnSim(t, readerTests, 4, 80, 90)
+	mutate.OnSim(t, lockTests, 4, 90)
 }
 
 // The ways to miss it are noticed.
@@ -76,11 +128,17 @@ func TestReaderMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	for _, m := range readerMutants {
+	noticed := func(m mutant, tests []mutate.KernelTest) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			_, random := mutate.OnDevices(90, 40, readerTests)
+			_, random := mutate.OnDevices(90, 40, tests)
 			mutate.WantNoticed(t, random, mutate.Replace(t, m.kernels, m.pattern, m.with))
 		})
+	}
+	for _, m := range readerMutants {
+		noticed(m, readerTests)
+	}
+	for _, m := range lockMutants {
+		noticed(m, lockTests)
 	}
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// A map of each pair of widths, and of signed and floating types, passes the suite of
-// maps; those of one pair with buckets of every size, both policies and both ways to
-// look up.
+// A map of each pair of widths, and one of floating values, passes the suite of maps; and
+// tables with buckets of every size, both policies and both ways to look up.
 func TestConformance(t *testing.T) {
 	dev := devicetest.Open(t)
 	full := conformance.ScaleOf(dev).Part(3)
@@ -23,11 +22,9 @@ func TestConformance(t *testing.T) {
 	t.Run("uint64,uint32", func(t *testing.T) { suite[uint64, uint32](t, dev, part, nil) })
 	t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, part, nil) })
 	t.Run("int32,float32", func(t *testing.T) { suite[int32, float32](t, dev, part, nil) })
-	t.Run("int64,float64", func(t *testing.T) { suite[int64, float64](t, dev, part, nil) })
-	t.Run("int,uint", func(t *testing.T) { suite[int, uint](t, dev, part, nil) })
 	t.Run("set uint32", func(t *testing.T) { setSuite[uint32](t, dev, part, nil) })
 	t.Run("set int64", func(t *testing.T) { setSuite[int64](t, dev, part, nil) })
-	for _, opts := range []cuckoo.Options{
+	for i, opts := range []cuckoo.Options{
 		{Slots: 1, Lookup: cuckoo.AllBuckets},
 		{Slots: 2, Policy: cuckoo.LoadBalancing},
 		{Slots: 4, Capacity: 10, MaxLoad: .97},
@@ -36,8 +33,11 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d slots", opts.Slots), func(t *testing.T) {
 			t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, part, &opts) })
-			t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, part, &opts) })
-			t.Run("set uint32", func(t *testing.T) { setSuite[uint32](t, dev, part, &opts) })
+			if i%2 == 0 {
+				t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, part, &opts) })
+			} else {
+				t.Run("set uint32", func(t *testing.T) { setSuite[uint32](t, dev, part, &opts) })
+			}
 		})
 	}
 }

@@ -28,6 +28,16 @@ func byWidths(of map[string]*device.Image) (all []*device.Image) {
 // Small pages, so that small tables have several.
 func init() { core.PageBytes = 1 << 12 }
 
+// KeysOf are n keys from some on that have two buckets, in that order.
+func (m *Map[K, V]) KeysOf(first, second uint32, from K, n int) (keys []K) {
+	for k := from; len(keys) < n; k++ {
+		if pathOf(m.engine.geometry(), uint32(k)) == (path{first, second}) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
 // CheckInvariants reads all of a map's memory and reports what breaks the rules of
 // the layout; see image.check. Conformance calls it after each test.
 func (m *Map[K, V]) CheckInvariants() error { return m.table.checkInvariants() }

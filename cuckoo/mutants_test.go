@@ -34,6 +34,14 @@ var readerMutants = []mutant{
 		"$1 mov.b64 $2, 0;$5 { .reg .b64 both; mov.b64 both, 4294967297; atom.relaxed.gpu.global.add.u64 $6, [$7], both; }"},
 }
 
+// lockMutants break what a lookup does that has missed its key while keys moved.
+var lockMutants = []mutant{
+	{"a lookup does not ask whether its key has moved", "get(_all)?_32_32",
+		`ld\.relaxed\.gpu\.global\.b32 (%r\d+), \[%rd\d+\];(\s+setp\.ne\.s32 %p\d+, %r\d+, (%r\d+);)`, "mov.b32 $1, $3;$2"},
+	{"a lookup does not mind that its key is moving", "get(_all)?_32_32",
+		`(ld\.acquire\.gpu\.global\.b32 %r\d+, \[%rd\d+\];\s+\$L__BB\d+_\d+:\s+)and\.b32 (%r\d+), %r\d+, 1;`, "${1}mov.b32 $2, 0;"},
+}
+
 // evicting are programs with many evictions, and lookups beside them.
 func evicting() dst.Config[uint32, uint32] {
 	cfg := schedules[uint32, uint32](mode{arch: 90, slots: 4, load: .95, unordered: true})

@@ -126,7 +126,7 @@ func upkeep[K weft.Key, V weft.Value]() []dst.Upkeep[K, V] {
 	}
 }
 
-const fewSeeds = 12
+const fewSeeds = 7
 
 func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
 	return dst.Config[K, V]{Arch: m.arch, Seeds: fewSeeds, Shapes: m.shapes(), Unordered: m.unordered, Upkeep: upkeep[K, V](), New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
@@ -170,25 +170,23 @@ func TestSameKernels(t *testing.T) {
 	conformance.SameKernels(t, "cuckoo_32_32", "cuckoo_32_0", "cuckoo_64_0", "cuckoo_mixed_32_32")
 }
 
-// The kernels of both architectures pass the suites on a simulated GPU, in lockstep and
-// under random schedules.
+// The kernels of both architectures pass the suites on a simulated GPU: those with the
+// swap of 128 bits in lockstep, those without, which have more to get wrong, under random
+// schedules.
 func TestConformanceSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	for _, opts := range []sim.Options{{Arch: 80}, {Arch: 90}, {Arch: 80, Scheduler: sim.Random, Seed: 1}, {Arch: 90, Scheduler: sim.Random, Seed: 2}} {
-		t.Run(fmt.Sprintf("sm_%d,%s", opts.Arch, opts.Scheduler), func(t *testing.T) {
-			t.Parallel()
-			dev := devicetest.OpenSim(t, &opts)
-			if opts.Scheduler == sim.Random {
-				suite[uint64, uint32](t, dev, 60, &cuckoo.Options{Slots: 4, MaxLoad: .95})
-				return
-			}
-			suite[uint64, uint64](t, dev, 150, &cuckoo.Options{Capacity: 10, MaxLoad: .97})
-			if opts.Arch == 90 { // TestSameKernels
-				suite[uint32, uint32](t, dev, 150, nil)
-				setSuite[uint32](t, dev, 150, nil)
-			}
-		})
-	}
+	t.Run("sm_80,random", func(t *testing.T) {
+		t.Parallel()
+		dev := devicetest.OpenSim(t, &sim.Options{Arch: 80, Scheduler: sim.Random, Seed: 1})
+		suite[uint64, uint32](t, dev, 60, &cuckoo.Options{Slots: 4, MaxLoad: .95})
+	})
+	t.Run("sm_90", func(t *testing.T) {
+		t.Parallel()
+		dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
+		suite[uint64, uint64](t, dev, 150, &cuckoo.Options{Capacity: 10, MaxLoad: .97})
+		suite[uint32, uint32](t, dev, 150, nil)
+		setSuite[uint32](t, dev, 150, nil)
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/weftgo/weft/internal/bucketmodel"
 	"github.com/weftgo/weft/internal/core"
 )
 
@@ -23,12 +24,36 @@ type Stats struct {
 	// that is there, and of one that is not, on average over all keys. (Horton tables,
 	// section 3.2: 1.5 and 2 with LoadBalancing.)
 	PerHit, PerMiss float64
+	// Model is what theory says of both, for a large table.
+	Model Model
+}
+
+// Model is how many buckets lookups with StopAtHit read on average in a table of random
+// keys of which none was deleted. (The article's 1.5 for LoadBalancing is of keys that are
+// in either bucket as often; here a key goes to its first where both have as many free
+// slots. A CPU takes the keys of a large batch in an order of its own, which makes that
+// differ.) Zero with buckets of one slot, for which there is no model.
+type Model struct{ PerHit, PerMiss float64 }
+
+// model is that of a table of a load.
+func (m *mode) model(load float64) Model {
+	at := bucketmodel.Cuckoo{Slots: m.layout.slots, Load: load}
+	switch {
+	case at.Slots == 1:
+		return Model{}
+	case m.balances:
+		b := bucketmodel.Balanced(at)
+		return Model{b.PerHit(), b.PerMiss()}
+	}
+	f := bucketmodel.FirstFit(at)
+	return Model{f.PerHit(), f.PerMiss()}
 }
 
 // String is the statistics in one line.
 func (s Stats) String() string {
-	return fmt.Sprintf("%d keys (%d stashed), %d tombstones in %d slots (load %.3f), %d bytes, buckets per hit %.3f, per miss %.3f",
-		s.Len, s.Stashed, s.Tombstones, s.Slots, s.Load, s.Bytes, s.PerHit, s.PerMiss)
+	return fmt.Sprintf("%d keys (%d stashed), %d tombstones in %d slots (load %.3f), %d bytes, "+
+		"buckets per hit %.3f (model %.3f), per miss %.3f (model %.3f)",
+		s.Len, s.Stashed, s.Tombstones, s.Slots, s.Load, s.Bytes, s.PerHit, s.Model.PerHit, s.PerMiss, s.Model.PerMiss)
 }
 
 // Stats measures the structure: one pass over its memory.
@@ -41,6 +66,7 @@ func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 			Bytes: g.bytes(), PerHit: 1, PerMiss: 1,
 		}
 		s.Load = float64(now.Live) / float64(s.Slots)
+		s.Model = t.model(s.Load)
 		if now.Live > 0 {
 			s.PerHit += float64(c.passed) / float64(now.Live)
 		}

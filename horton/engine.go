@@ -2,14 +2,12 @@ package horton
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/bucket"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
-	"github.com/weftgo/weft/internal/op"
 )
 
 // engine is what a machine does beside what the policy of buckets needs.
@@ -42,11 +40,12 @@ type census struct {
 	full      uint64 // buckets without a free slot
 }
 
-// newEngine chooses the engine: Go on a device that is the host.
+// newEngine chooses the engine: Go on a device that is the host, kernels on any
+// other.
 func newEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) (engine, *core.Leases, error) {
 	host, ok := dev.(device.Host)
 	if !ok {
-		return nil, nil, fmt.Errorf("%w: Horton tables are in host memory", op.ErrOptions)
+		return newGPUEngine(dev, w, first, m)
 	}
 	open, err := cpu.Choose(w,
 		newCPUEngine[uint32, uint32, uint32, uint32], newCPUEngine[uint32, uint64, uint64, uint64],

@@ -79,18 +79,21 @@ __device__ __forceinline__ void reclaim(const ReclaimParams& p) {
 template <class S>
 __device__ __forceinline__ void census(const StatsParams& p) {
   const Table& t = p.table;
-  uint64_t sums[4] = {};
+  uint64_t sums[5] = {};
   for (uint64_t b = thread_index(); b < t.buckets; b += threads_in_grid()) {
     const auto last = load_relaxed(slots_of<S>(t) + ((b + 1) << t.shift) - 1);
     const bool is_b = Array<S>::is(last);
     if (is_b) sums[0]++, sums[1] += Array<S>::entries(last);
+    bool free = false;
     for (uint64_t i = b << t.shift; i < (b + 1) << t.shift; i++) {
       const auto w = load_relaxed(slots_of<S>(t) + i);
+      free |= is_free<S>(w);
       if (S::key(w) >= S::kNone || Array<S>::is(w) || path_at<S>(t, S::key(w), uint32_t(b)).bucket == b) continue;
       sums[2]++, sums[3] += is_b;
     }
+    sums[4] += !free;
   }
-  for (int i = 0; i < 4; i++)
+  for (int i = 0; i < 5; i++)
     if (sums[i] != 0) add_relaxed(p.sums + i, sums[i]);
 }
 
@@ -103,9 +106,7 @@ using namespace weft::horton;
 WEFT_WIDTHS;
 
 WEFT_KERNEL(horton_get, kGetBlocks)(GetParams<Table> p) { get<S, K, V, kNarrowPieces>(p); }
-WEFT_KERNEL(horton_get_wide, kGetBlocks)(GetParams<Table> p) { get<S, K, V, kWidePieces>(p); }
 WEFT_KERNEL(horton_change, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Narrow<S>, K, V>(p); }
-WEFT_KERNEL(horton_change_wide, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Wide<S>, K, V>(p); }
 WEFT_KERNEL(horton_evict, kEvictBlocks)(EvictParams p) { evict<S, K, V, void>(p); }
 WEFT_DUPLICATES(horton)
 WEFT_KERNEL(horton_export, 1)(ExportParams<Table> p) {
@@ -117,3 +118,7 @@ WEFT_KERNEL(horton_export, 1)(ExportParams<Table> p) {
 WEFT_KERNEL(horton_rehash, kEvictBlocks)(RehashParams p) { rehash<S>(p); }
 WEFT_KERNEL(horton_reclaim, kEvictBlocks)(ReclaimParams p) { reclaim<S, K>(p); }
 WEFT_KERNEL(horton_stats, 1)(StatsParams p) { census<S>(p); }
+#if WEFT_KEY_BITS + WEFT_VALUE_BITS > 32  // sixteen slots of 4 bytes are 64
+WEFT_KERNEL(horton_get_wide, kGetBlocks)(GetParams<Table> p) { get<S, K, V, kWidePieces>(p); }
+WEFT_KERNEL(horton_change_wide, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Wide<S>, K, V>(p); }
+#endif

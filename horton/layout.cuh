@@ -32,7 +32,9 @@ struct ReclaimParams {
 
 struct StatsParams {
   Table table;
-  uint64_t* sums;  // added to: buckets of type B, entries, secondary keys, those of them in buckets of type B
+  // Added to: buckets of type B, entries, secondary keys, those of them in buckets of type B,
+  // buckets without a free slot.
+  uint64_t* sums;
 };
 
 }  // namespace weft::horton

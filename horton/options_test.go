@@ -79,8 +79,8 @@ func TestCompact(t *testing.T) {
 		shrinks bool
 	}{
 		"growing":       {horton.Options{Reclaim: horton.Never}, true},
-		"one slot":      {horton.Options{Slots: 1}, true},
-		"with capacity": {horton.Options{Capacity: 4000}, false},
+		"one slot":      {horton.Options{Slots: 1, Reclaim: horton.Never}, true},
+		"with capacity": {horton.Options{Capacity: 4000, Reclaim: horton.Never}, false},
 		"fixed":         {horton.Options{Capacity: 4000, Fixed: true, Reclaim: horton.Never}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,15 +12,15 @@ import (
 )
 
 // Every operation once for every pair of widths, at low and at high load, with buckets of
-// all sizes, and with all ways to reclaim.
+// all sizes, and all ways to reclaim.
 func TestSmoke(t *testing.T) { smokeAll(t, devicetest.Open(t)) }
 
 func smokeAll(t *testing.T, dev device.Device) {
 	for name, opts := range map[string]*horton.Options{
-		"roomy":    {Capacity: 4 * conformance.SmokeKeys},
-		"one slot": {Slots: 1},
-		"full":     {MaxLoad: .95, Slots: 8, Reclaim: horton.Eager},
-		"fixed":    {MaxLoad: .95, Slots: 16, Capacity: conformance.SmokeKeys, Fixed: true, Reclaim: horton.Never},
+		"roomy":     {Capacity: 4 * conformance.SmokeKeys},
+		"two slots": {Slots: 2, Reclaim: horton.Eager},
+		"full":      {MaxLoad: .94, Slots: 8, Reclaim: horton.Eager},
+		"fixed":     {MaxLoad: .95, Slots: 16, Capacity: conformance.SmokeKeys, Fixed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Run("uint32,uint32", func(t *testing.T) { smoke[uint32, uint32](t, dev, opts) })
@@ -54,4 +54,13 @@ func smokeSet[K ~uint32 | ~uint64](t *testing.T, dev device.Device, opts *horton
 	if s := conformance.StatsOf(t, set); s.Len != conformance.SmokeKeys/2 {
 		t.Errorf("Stats: %v", s)
 	}
+}
+
+// Those who look at TestSmoke see every kernel.
+func TestSmokeLaunchesEveryKernel(t *testing.T) {
+	conformance.NotRaced(t, "interprets kernels")
+	l := devicetest.NewLaunches(devicetest.OpenSim(t, nil))
+	smokeAll(t, l)
+	l.AllLaunched(t, horton.Images)
+	l.AllLaunched(t, horton.MixedImages)
 }

@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"context"
+	"errors"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
@@ -17,6 +18,14 @@ type Parts interface {
 	core.Parts
 	Memory() *core.Lines
 	OpenLocks(s *device.Stream) error
+}
+
+// Start makes a table's first generation the current one of an engine, or frees it.
+func Start(e *gpu.Engine, first Parts) (*core.Leases, error) {
+	if err := first.OpenLocks(e.Stream); err != nil {
+		return nil, errors.Join(err, first.Free())
+	}
+	return e.Start(first)
 }
 
 // RehashGPU moves the pairs of a table to another, which allocate makes. launch submits

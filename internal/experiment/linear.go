@@ -70,10 +70,7 @@ func sweepMap[K weft.Key, V weft.Value](ctx context.Context, r *runner, n int) e
 	var v V
 	s := sweep[K, V]{
 		trial: trial[K, V]{runner: r, structure: "linear", keyBits: 8 * int(unsafe.Sizeof(k)), valueBits: 8 * int(unsafe.Sizeof(v))},
-		open: func(o *linear.Options) (subject[K, V], error) {
-			m, err := linear.New[K, V](r.Device, o)
-			return mapSubject[K, V]{m}, err
-		},
+		open:  func(o *linear.Options) (subject[K, V], error) { return openLinear[K, V](r.Device, o) },
 	}
 	return s.run(ctx, n)
 }

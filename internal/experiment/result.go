@@ -48,6 +48,18 @@ type Row struct {
 	BytesPerEntry *float64 `json:"bytes_per_entry,omitempty"`
 	MeanProbe     *float64 `json:"mean_probe,omitempty"` // slots from home
 	MaxProbe      *float64 `json:"max_probe,omitempty"`
+	// Slots of a bucket, and Bytes of the table, where the experiment varies them.
+	Slots      int `json:"slots,omitempty"`
+	TableBytes int `json:"table_bytes,omitempty"`
+	// Measured is what a table of buckets tells of itself, and Model what theory says.
+	Measured *Reads `json:"measured,omitempty"`
+	Model    *Reads `json:"model,omitempty"`
+	// BytesPerOp is what a lookup moves to and from the memory of the device: computed from
+	// the buckets that it reads, not counted by the device.
+	BytesPerOp *float64 `json:"bytes_per_op_computed,omitempty"`
+	// KeysPerBucket is how many buckets are the primary one of 0, 1, 2, … keys.
+	KeysPerBucket []int `json:"keys_per_bucket,omitempty"`
+
 	// Speedup is the rate relative to the experiment's peer in the same run.
 	Speedup *float64 `json:"speedup,omitempty"`
 	// What a paper published for the same measurement on its own hardware.
@@ -56,11 +68,21 @@ type Row struct {
 	PublishedOpsPerS   *float64 `json:"published_ops_per_s,omitempty"`
 }
 
+// Reads are averages over a table of buckets.
+type Reads struct {
+	PerHit    float64 `json:"buckets_per_hit,omitempty"`    // that a lookup reads of a key which is there
+	PerMiss   float64 `json:"buckets_per_miss,omitempty"`   // of one that is not
+	PerInsert float64 `json:"buckets_per_insert,omitempty"` // that an insertion reads
+	TypeB     float64 `json:"type_b,omitempty"`             // share of buckets with remap entries
+	Overhead  float64 `json:"overhead,omitempty"`           // share of slots that hold remap entries
+	Entries   float64 `json:"entries,omitempty"`            // remap entries set, per bucket
+}
+
 // Published is a figure that a paper prints, measured on its own hardware.
 type Published struct {
 	What  string  `json:"what"`
 	Value float64 `json:"value"`
-	Unit  string  `json:"unit"` // "op/s", or "x" for a ratio
+	Unit  string  `json:"unit"` // "op/s", "x" for a ratio, or "buckets" for what a lookup reads
 }
 
 // Plot is a picture of rows.

@@ -208,19 +208,14 @@ func (s *sized[K, V]) measure(ctx context.Context, fromHost bool) error {
 func (s *sized[K, V]) with(unordered bool, body func() error) (err error) {
 	n, seed := s.cols.n, s.Seed+1
 	if s.structure == "slab" {
-		m, err := slab.New[K, V](s.Device, &slab.Options{
+		s.table, err = openSlab[K, V](s.Device, &slab.Options{
 			Capacity: n, MaxLoad: s.load, Fixed: true, Unordered: unordered, MaxTombstones: -1, Seed: seed,
 		})
-		if err != nil {
-			return err
-		}
-		s.table = slabSubject[K, V]{m}
 	} else {
-		m, err := linear.New[K, V](s.Device, &linear.Options{Capacity: n, MaxLoad: s.load, Fixed: true, Unordered: unordered, Seed: seed})
-		if err != nil {
-			return err
-		}
-		s.table = mapSubject[K, V]{m}
+		s.table, err = openLinear[K, V](s.Device, &linear.Options{Capacity: n, MaxLoad: s.load, Fixed: true, Unordered: unordered, Seed: seed})
+	}
+	if err != nil {
+		return err
 	}
 	defer func() { err = errors.Join(err, s.table.Close()) }()
 	return body()

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/weftgo/weft"
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/roofline"
 	"github.com/weftgo/weft/slab"
 )
@@ -15,28 +13,6 @@ import (
 // "A Dynamic Hash Table for the GPU", 2018) carry the numbers of its figures.
 // Its hardware is a Tesla K40c; load is the paper's memory utilization, the
 // bytes of the stored pairs as a share of those of all slabs in use.
-
-// slabSubject is a slab hash.
-type slabSubject[K weft.Key, V weft.Value] struct{ *slab.Map[K, V] }
-
-func (m slabSubject[K, V]) put(s *device.Stream, keys device.Slice[K], vals device.Slice[V]) error {
-	return m.PutOn(s, keys, vals)
-}
-
-func (m slabSubject[K, V]) get(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool]) error {
-	return m.GetOn(s, keys, vals, found)
-}
-
-func (m slabSubject[K, V]) remove(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool]) error {
-	return m.DeleteOn(s, keys, deleted)
-}
-
-func (m slabSubject[K, V]) describe(ctx context.Context, row *Row) error {
-	stats, err := m.Stats(ctx)
-	row.Load = stats.Utilization
-	row.BytesPerEntry = figure(float64(stats.Bytes) / float64(stats.Len))
-	return err
-}
 
 const (
 	slabPair     = 8   // bytes of a key and a value
@@ -51,7 +27,7 @@ func slabBytes(utilization float64) int {
 
 // slabLimits measures what bounds slab hashes of n keys.
 func (r *runner) slabLimits(ctx context.Context, n int, utilization float64) error {
-	return r.limits(ctx, int(slabPair/utilization*float64(n)), r.slabLimit(), roofline.CAS64)
+	return r.limits(ctx, int(slabPair/utilization*float64(n)), r.slabLimit(), r.readLimit(slabPair), roofline.CAS64)
 }
 
 // slabTrial measures slab hashes of the keys of its columns.
@@ -81,14 +57,13 @@ func (t *slabTrial) at(ctx context.Context, utilization float64, body func() err
 		return err
 	}
 	// Room for mixed batches, so that submitting them waits for nothing.
-	m, err := slab.New[uint32, uint32](t.Device, &slab.Options{
+	t.table, err = openSlab[uint32, uint32](t.Device, &slab.Options{
 		Capacity: t.cols.n + t.cols.n/2, Buckets: buckets, Fixed: true, Unordered: true, MaxTombstones: -1, Seed: t.Seed + 1,
 	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	t.table = slabSubject[uint32, uint32]{m}
+	defer func() { err = errors.Join(err, t.table.Close()) }()
 	var row Row
 	if err := errors.Join(t.fill(), t.table.Sync(ctx), t.table.describe(ctx, &row)); err != nil {
 		return err

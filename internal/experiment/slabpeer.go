@@ -99,7 +99,7 @@ func runSlabFig7b(ctx context.Context, r *runner) (err error) {
 		if err := p.atMix(ctx, m); err != nil {
 			return err
 		}
-		r.result.Parameters["mean_speedup_"+m.op] = math.Round(100*geometricMean(r.result.Rows, m.op)) / 100
+		r.meanSpeedups(m.op)
 	}
 	return nil
 }

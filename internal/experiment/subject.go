@@ -7,9 +7,11 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/cuckoo"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/workload"
 	"github.com/weftgo/weft/linear"
+	"github.com/weftgo/weft/slab"
 )
 
 // subject is a table under test with its operations on device columns; a set
@@ -30,7 +32,11 @@ type mixer[K weft.Key, V weft.Value] interface {
 	ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool]) error
 }
 
-type mapSubject[K weft.Key, V weft.Value] struct{ *linear.Map[K, V] }
+// mapSubject is a map of any structure.
+type mapSubject[K weft.Key, V weft.Value] struct {
+	*weft.Map[K, V]
+	stats func(ctx context.Context, row *Row) error // enters them into a row
+}
 
 func (m mapSubject[K, V]) put(s *device.Stream, keys device.Slice[K], vals device.Slice[V]) error {
 	return m.PutOn(s, keys, vals)
@@ -44,10 +50,50 @@ func (m mapSubject[K, V]) remove(s *device.Stream, keys device.Slice[K], deleted
 	return m.DeleteOn(s, keys, deleted)
 }
 
-func (m mapSubject[K, V]) describe(ctx context.Context, row *Row) error {
-	stats, err := m.Stats(ctx)
-	describeLinear(stats, row)
-	return err
+func (m mapSubject[K, V]) describe(ctx context.Context, row *Row) error { return m.stats(ctx, row) }
+
+// openLinear opens a map of linear.
+func openLinear[K weft.Key, V weft.Value](dev device.Device, o *linear.Options) (subject[K, V], error) {
+	m, err := linear.New[K, V](dev, o)
+	if err != nil {
+		return nil, err
+	}
+	return mapSubject[K, V]{m.Map, func(ctx context.Context, row *Row) error {
+		stats, err := m.Stats(ctx)
+		describeLinear(stats, row)
+		return err
+	}}, nil
+}
+
+// openSlab opens a map of slab, whose rows have the utilization reached as their load.
+func openSlab[K weft.Key, V weft.Value](dev device.Device, o *slab.Options) (subject[K, V], error) {
+	m, err := slab.New[K, V](dev, o)
+	if err != nil {
+		return nil, err
+	}
+	return mapSubject[K, V]{m.Map, func(ctx context.Context, row *Row) error {
+		stats, err := m.Stats(ctx)
+		row.Load = stats.Utilization
+		row.BytesPerEntry = figure(float64(stats.Bytes) / float64(stats.Len))
+		return err
+	}}, nil
+}
+
+// openCuckoo opens a map of cuckoo.
+func openCuckoo[K weft.Key, V weft.Value](dev device.Device, o *cuckoo.Options) (subject[K, V], error) {
+	m, err := cuckoo.New[K, V](dev, o)
+	if err != nil {
+		return nil, err
+	}
+	return mapSubject[K, V]{m.Map, func(ctx context.Context, row *Row) error {
+		stats, err := m.Stats(ctx)
+		row.BytesPerEntry = figure(float64(stats.Bytes) / float64(stats.Len))
+		row.Measured = &Reads{PerHit: stats.PerHit, PerMiss: stats.PerMiss}
+		if stats.Model.PerHit > 0 { // none of one slot
+			row.Model = &Reads{PerHit: stats.Model.PerHit, PerMiss: stats.Model.PerMiss}
+		}
+		return err
+	}}, nil
 }
 
 type setSubject[K weft.Key] struct{ *linear.Set[K] }

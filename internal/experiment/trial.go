@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/weftgo/weft"
@@ -91,22 +92,23 @@ func (s *trial[K, V]) insert(ctx context.Context, op string) error {
 	return nil
 }
 
-// lookup measures looking up: get_hit, get_miss or get_half. Then, untimed, it
-// asks for the flags and checks them.
+// lookup measures looking up: get_hit, get_miss or get_half; the first two may have a
+// suffix. Then, untimed, it asks for the flags and checks them.
 func (s *trial[K, V]) lookup(ctx context.Context, op string) error {
 	s.begin(op)
-	keys, hits := s.cols.hits, s.cols.n
-	switch op {
-	case "get_miss":
+	keys := s.cols.hits
+	hits := keys.Len()
+	switch {
+	case strings.HasPrefix(op, "get_miss"):
 		keys, hits = s.cols.miss, 0
-	case "get_half":
+	case op == "get_half":
 		keys, hits = s.cols.half, (s.cols.n+1)/2
 	}
 	var found device.Slice[bool]
 	if s.valueBits == 0 {
 		found = s.cols.flags // a set's only answer
 	}
-	row := Row{HitRatio: figure(float64(hits) / float64(s.cols.n))}
+	row := Row{HitRatio: figure(float64(hits) / float64(keys.Len()))}
 	t, err := s.time(ctx, nil, func() error { return s.table.get(s.stream, keys, s.cols.out, found) }, &row)
 	if err != nil {
 		return err
@@ -114,7 +116,7 @@ func (s *trial[K, V]) lookup(ctx context.Context, op string) error {
 	if err := s.checkLookup(ctx, keys, op, hits); err != nil {
 		return err
 	}
-	s.report(op, s.cols.n, t, s.read, row)
+	s.report(op, keys.Len(), t, s.read, row)
 	return nil
 }
 

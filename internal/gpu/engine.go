@@ -233,6 +233,22 @@ func (e *Engine) besideReaders(submit func() error) error {
 	return submit()
 }
 
+// Rearrange runs launches that move pairs behind all changes, and waits for them; but not
+// while an iteration reads the pairs: then it does nothing.
+func (e *Engine) Rearrange(ctx context.Context, submit func(*device.Stream) error) (done bool, err error) {
+	err = e.besideReaders(func() error {
+		if done = !e.still; !done {
+			return nil
+		}
+		e.stale = true
+		return e.Submit(e.Stream, func() error { return submit(e.Stream) })
+	})
+	if !done {
+		return false, err
+	}
+	return true, errors.Join(err, e.Stream.Sync(context.WithoutCancel(ctx)))
+}
+
 // changeHost carries a batch from host memory through the device, as much of it
 // as the scratch is for.
 func (e *Engine) changeHost(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {

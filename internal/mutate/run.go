@@ -27,7 +27,8 @@ var (
 type Config struct {
 	// Images are those of the structure; see [Of].
 	Images []*device.Image
-	// Number of mutants to judge, unless the flag says otherwise.
+	// Number of mutants to judge, unless the flag says otherwise. With 0, the test is
+	// skipped unless it does.
 	Number int
 	// Trials are those that a mutant is put to, quick ones first.
 	Trials func(m *Mutant) []Trial
@@ -44,8 +45,11 @@ func Run(t *testing.T, cfg Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := Of(cfg.Images, *seed)
 	asked, n := *many > 0 || *only != "", cfg.Number
+	if n == 0 && !asked {
+		t.Skip("-sim.mutants says how many")
+	}
+	all := Of(cfg.Images, *seed)
 	if *many > 0 {
 		n = *many
 	}

@@ -87,16 +87,13 @@ struct SlotQueue {
 // slot, so slots fill in that order.
 template <class S, class F>
 __device__ __forceinline__ bool each_of_bucket(typename S::Word* slots, uint32_t shift, uint32_t bucket, F f) {
-  using Piece = typename Tile<S, 1, 1>::Piece;
   constexpr uint32_t per = 16 / sizeof(typename S::Word);
   const uint32_t lo = bucket << shift, hi = lo + (1u << shift);
+  Tile<S, 1, 1> reader;
 #pragma unroll 1
-  for (uint32_t at = lo / per * per; at < hi; at += per) {
-    Piece piece;
-    piece.whole = load_relaxed(reinterpret_cast<Word128*>(slots + at));
-#pragma unroll
-    for (uint32_t j = 0; j < per; j++)
-      if (at + j >= lo && at + j < hi && f(at + j, piece.slots[j])) return true;
+  for (uint32_t at = lo; at < hi; at++) {
+    if (at == lo || at % per == 0) reader.piece[0].whole = load_relaxed(reinterpret_cast<Word128*>(slots + at / per * per));
+    if (f(at, reader.word(at % per))) return true;
   }
   return false;
 }
@@ -136,6 +133,7 @@ struct Moves {
   }
   // enter puts a pair into a free slot of a bucket. It returns the slot, or kAll.
   __device__ __forceinline__ uint32_t enter(uint32_t bucket, Word pair) {
+#pragma unroll 1
     for (uint32_t tries = 0; tries <= 1u << t.shift; tries++) {
       const uint32_t to = free_slot(bucket);
       if (to == kAll) return kAll;
@@ -168,6 +166,7 @@ struct Moves {
       if (S::key(w) >= S::kNone) return false;
       const Path of = Rules::path_in(t, w, number);
       bool others = false;
+#pragma unroll 1
       for (uint32_t i = 0; i < Rules::others(t) && !others; i++) {
         const uint32_t b = Rules::other(t, of, bucket, i);
         others = b != kAll && free_slot(b) != kAll;
@@ -185,6 +184,7 @@ struct Moves {
   __device__ __forceinline__ Outcome give_way(Path path, uint32_t from, Word seen, uint32_t bucket, Word next) {
     const Word word = load_relaxed(slot(from));
     if (S::key(word) != S::key(seen) || !Rules::may_leave(t, path, from)) return kFull;
+#pragma unroll 1
     for (uint32_t i = 0; i < Rules::others(t); i++) {
       const uint32_t b = Rules::other(t, path, bucket, i);
       if (b == kAll || enter(b, word) == kAll) continue;
@@ -221,7 +221,9 @@ struct Mover : Moves<R> {
     const uint32_t lane = lane_index(), slots = 1u << t.shift;
     if (Rules::first(path) == kAll) return kNoRoom;
     own = lock_of(t, Rules::first(path));
+    sync_warp();  // what the lane with the lock has done and seen comes before what all read here
     uint32_t n = 0;
+#pragma unroll 1
     for (uint32_t i = 0; i < Rules::roots(t); i++) {
       const uint32_t bucket = Rules::root(t, path, i);
       if (bucket == kAll) continue;
@@ -273,6 +275,7 @@ struct Mover : Moves<R> {
     }
     if (S::key(word) >= S::kNone) return root;  // it is being written
     const Path path = Rules::path_in(t, word, from);
+#pragma unroll 1
     for (uint32_t i = 0; i < Rules::others(t) && to == kAll; i++) {
       const uint32_t bucket = Rules::other(t, path, from >> t.shift, i);
       if (bucket == kAll) continue;
@@ -289,11 +292,13 @@ struct Mover : Moves<R> {
     const uint32_t slots = 1u << t.shift, below = (1u << lane_index()) - 1;
     const uint32_t own = has ? queue.slots[at] >> t.shift : 0, parent = has ? queue.parents[at] : kNoNode;
     const uint32_t before = parent != kNoNode ? queue.slots[parent] >> t.shift : own;  // where its slots are nodes
+#pragma unroll 1
     for (uint32_t i = 0; i < Rules::others(t); i++) {
       const uint32_t bucket = has ? Rules::other(t, of, own, i) : kAll;
       const bool adds = bucket != kAll && bucket != before;
       const uint32_t votes = ballot(kAll, adds);
       const uint32_t base = n + popcount(votes & below) * slots;
+#pragma unroll 1
       for (uint32_t s = 0; adds && s < slots && base + s < most; s++) put(base + s, bucket * slots + s, at);
       n += popcount(votes) * slots;
       if (n > most) n = most;
@@ -338,6 +343,7 @@ struct Mover : Moves<R> {
   // leads tells whether a key may go from a bucket to another: the one that was seen in a slot
   // when the search came there may be another one by now.
   __device__ __forceinline__ bool leads(Path path, uint32_t from, uint32_t to) const {
+#pragma unroll 1
     for (uint32_t i = 0; i < Rules::others(t); i++)
       if (Rules::other(t, path, from, i) == to) return true;
     return false;

@@ -99,29 +99,44 @@ struct Rules {
     if (path.extra()) return kFull;
     const Table& t = m.t;
     const Word pair = S::pair(Place<S>(t, op.key).stored, op.value);
-    const uint32_t last = last_slot(t, path.bucket);
-    Word array = load_relaxed(slot(t, last));
-    if (!still) {
-      const Outcome done = m.make_way(path.bucket, pair);
-      if (done != kFull) return done;
-      if (!A::is(array)) {
-        if (level == 0 && has_secondary(t, path.bucket)) return kFull;
-        const Outcome promoted = promote(m, path.bucket, array);
-        if (promoted != kInserted) return promoted;
-      }
-    }
-    if (!A::is(array)) return kFull;
-    if (become_secondary(m, path, pair, array)) {
-      publish(t, last, array);
-      return kRevived;
-    }
-    return still ? kFull : displace(m, path.bucket, pair, array);
+    const Word rest = load_relaxed(slot(t, last_slot(t, path.bucket)));
+    if (still) return A::is(rest) ? remap(m, path, pair, rest, true) : kFull;
+    const Outcome done = m.make_way(path.bucket, pair);
+    if (done != kFull) return done;
+    // A bucket is of type A as long as a key can leave it.
+    if (!A::is(rest) && level == 0 && has_secondary(t, path.bucket)) return kFull;
+    const Path of_rest = path_in(t, rest, last_slot(t, path.bucket));
+    if (of_rest.extra()) return A::is(rest) ? remap(m, path, pair, rest, false) : kAgain;  // others have been here
+    return m.under(of_rest.bucket, [&] { return remap(m, path, pair, rest, false); });
   }
 
-  // publish writes an array whose keys are where it says.
-  __device__ static __forceinline__ void publish(const Table& t, uint32_t last, Word array) {
-    fence();
-    store_relaxed(slot(t, last), array);
+  // remap puts a pair into a full bucket whose last slot has `rest`: by the lock of that key, too,
+  // which the bucket's promotion takes the slot from. Then that key, or another primary one, is
+  // the first to become secondary.
+  template <class Mover>
+  __device__ static __forceinline__ Outcome remap(Mover& m, Path path, Word pair, Word rest, bool still) {
+    const Table& t = m.t;
+    const uint32_t slots = 1u << t.shift, last = last_slot(t, path.bucket);
+    if (!same(load_relaxed(slot(t, last)), rest)) return kAgain;
+    Word array = A::is(rest) ? rest : A::none();
+    bool is_array = A::is(rest);
+    // Number 0 is the pair itself, the others are slots from the last to the first.
+#pragma unroll 1
+    for (uint32_t i = is_array ? 0 : 1; i <= (still ? 0 : slots); i++) {
+      const uint32_t number = last + 1 - i;
+      if (i == 1 && is_array) continue;
+      const Word w = i == 0 ? pair : load_relaxed(slot(t, number));
+      const Path of = i == 0 ? path : path_in(t, w, number);
+      if (of.bucket != path.bucket || !become_secondary(m, of, w, array)) continue;
+      if (!is_array && i > 1) m.replace(number, rest);
+      fence();  // who sees the array, sees the key where it says
+      store_relaxed(slot(t, last), array);
+      if (is_array && i > 0) m.replace(number, pair);
+      if (is_array) return kRevived;
+      m.fresh--;  // a slot less in use
+      is_array = true, i = kAll;
+    }
+    return kFull;
   }
 
   __device__ static __forceinline__ bool has_secondary(const Table& t, uint32_t bucket) {
@@ -137,61 +152,21 @@ struct Rules {
   __device__ static __forceinline__ bool become_secondary(Mover& m, Path path, Word pair, Word& array) {
     const Table& t = m.t;
     const uint32_t entry = A::entry(array, path.tag);
-    if (entry != 0) {
-      const uint32_t bucket = bucket_of(t, path, entry);
-      if (m.enter(bucket, pair) != kAll) return true;
-      if (of_entry(t, path, bucket) != 0) return false;
-    }
-    for (uint32_t i = 1; i <= kFunctions; i++) {
-      const uint32_t bucket = bucket_of(t, path, i);
-      if (bucket == kAll || m.enter(bucket, pair) == kAll) continue;
-      array = A::with(array, path.tag, i);
-      return true;
+#pragma unroll 1
+    for (uint32_t i = entry != 0 ? 0 : 1; i <= kFunctions; i++) {
+      const uint32_t bucket = bucket_of(t, path, i != 0 ? i : entry);
+      if (bucket == kAll) continue;
+      if (m.enter(bucket, pair) != kAll) {
+        if (i != 0) array = A::with(array, path.tag, i);
+        return true;
+      }
+      if (i == 0 && of_entry(t, path, bucket) != 0) return false;
     }
     return false;
   }
 
-  // promote makes a full bucket one of type B: a primary key becomes secondary, from the last
-  // slot if it can be that one. kInserted: it is done, and `array` is the bucket's.
-  template <class Mover>
-  __device__ static __forceinline__ Outcome promote(Mover& m, uint32_t bucket, Word& array) {
-    const Table& t = m.t;
-    const uint32_t last = last_slot(t, bucket);
-    const Word rest = load_relaxed(slot(t, last));
-    const Path of_rest = path_in(t, rest, last);
-    if (of_rest.extra()) return kAgain;  // others have been here
-    return m.under(of_rest.bucket, [&] {
-      if (!same(load_relaxed(slot(t, last)), rest)) return kAgain;
-      for (uint32_t number = last; number >> t.shift == bucket; number--) {
-        const Word w = load_relaxed(slot(t, number));
-        const Path path = path_in(t, w, number);
-        Word to = A::none();
-        if (path.bucket != bucket || !become_secondary(m, path, w, to)) continue;
-        if (number != last) m.replace(number, rest);
-        publish(t, last, to);
-        array = to, m.fresh--;  // a slot less in use
-        return kInserted;
-      }
-      return kFull;
-    });
-  }
   __device__ static __forceinline__ bool same(Word a, Word b) {
     return S::key(a) == S::key(b) && S::value(a) == S::value(b);
-  }
-
-  // displace has another primary key of a bucket become secondary, and a pair take its slot.
-  template <class Mover>
-  __device__ static __forceinline__ Outcome displace(Mover& m, uint32_t bucket, Word pair, Word& array) {
-    const Table& t = m.t;
-    const uint32_t last = last_slot(t, bucket);
-    const bool done = each_of_bucket<S>(slots_of<S>(t), t.shift, bucket, [&](uint32_t number, Word w) {
-      const Path path = path_in(t, w, number);
-      if (path.bucket != bucket || !become_secondary(m, path, w, array)) return false;
-      publish(t, last, array);
-      m.replace(number, pair);
-      return true;
-    });
-    return done ? kRevived : kFull;
   }
 
   // ---- reclaiming ------------------------------------------------------------
@@ -206,6 +181,7 @@ struct Rules {
     const Word before = load_relaxed(slot(t, last));
     if (!A::is(before)) return;
     Word array = before;
+#pragma unroll 1
     for (uint32_t tag = 0; tag < A::kEntries; tag++) {
       const uint32_t entry = A::entry(array, tag);
       if (entry == 0) continue;
@@ -220,7 +196,8 @@ struct Rules {
       if (left == 0) array = A::with(array, tag, 0);
     }
     if (same(array, before)) return;
-    publish(t, last, same(array, A::none()) ? S::pair(S::kEmpty, S::kEmpty) : array);
+    fence();
+    store_relaxed(slot(t, last), same(array, A::none()) ? S::pair(S::kEmpty, S::kEmpty) : array);
   }
 };
 

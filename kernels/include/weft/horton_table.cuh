@@ -73,6 +73,7 @@ struct Array {
   // entries is how many are set.
   __device__ static __forceinline__ uint32_t entries(Word w) {
     uint32_t n = 0;
+#pragma unroll 1
     for (uint32_t tag = 0; tag < kEntries; tag++) n += entry(w, tag) != 0;
     return n;
   }

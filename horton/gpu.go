@@ -1,0 +1,209 @@
+package horton
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/bucket"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type horton::Table=tableRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::List=internal/gpu.List -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export horton.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams -type EvictParams=.evictParams horton_mixed.cu
+
+// Tuning of the launches.
+const (
+	lanes = 4 // horton_table.cuh
+
+	// narrowBytes are read at once of buckets of as many, twice as many of larger ones.
+	narrowBytes = 64
+)
+
+// gpuEngine runs the kernels of horton.cu.
+type gpuEngine struct {
+	gpu.Engine
+	kernel kernels
+}
+
+// kernels are the entry points for one pair of widths: what the structure brings to
+// its engine.
+type kernels struct {
+	of     *gpu.Engine
+	widths batch.Widths
+	mode
+	deleted atomic.Uint64 // operations since the last pass that may have deleted keys
+
+	get, getWide, change, changeWide, evict device.Kernel
+	rehash, reclaim, export, stats          device.Kernel
+	mixed                                   gpu.MixedKernels
+	mixedEvict                              device.Kernel
+}
+
+func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) (_ engine, _ *core.Leases, err error) {
+	e := &gpuEngine{}
+	e.Moves = true
+	e.kernel.of, e.kernel.widths, e.kernel.mode = &e.Engine, w, m
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.Close())
+		}
+	}()
+	if err = e.kernel.load(dev, &e.Order); err != nil {
+		return nil, nil, err
+	}
+	if err = e.OpenEngine(dev, w, lineBytes/w.Slot, &e.kernel); err != nil {
+		return nil, nil, err
+	}
+	gen, err := allocate(dev, m.layout.geometry(first))
+	if err != nil {
+		return nil, nil, err
+	}
+	if err = gen.OpenLocks(e.Stream); err != nil {
+		return nil, nil, errors.Join(err, e.Stream.Sync(context.Background()), gen.Free())
+	}
+	leases, err := e.Start(gen)
+	return e, leases, err
+}
+
+func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
+	entries := append(order.Entries(k.widths), []gpu.Entry{
+		{Name: "get", To: &k.get}, {Name: "change", To: &k.change}, {Name: "evict", To: &k.evict},
+		{Name: "rehash", To: &k.rehash}, {Name: "reclaim", To: &k.reclaim}, {Name: "export", To: &k.export}, {Name: "stats", To: &k.stats},
+	}...)
+	if mostSlots*k.widths.Slot > narrowBytes {
+		entries = append(entries, gpu.Entry{Name: "get_wide", To: &k.getWide}, gpu.Entry{Name: "change_wide", To: &k.changeWide})
+	}
+	return gpu.Load(dev, hortonImages[gpu.Pair(k.widths)], entries)
+}
+
+func refOf(p core.Parts) tableRef {
+	g := p.(*generation)
+	return tableRef{
+		lines: g.Buf.Ptr, counters: g.TallyPtr(), locks: g.Locks(), seed: g.seed,
+		nlines: g.lines, buckets: g.buckets, shift: g.shift, lockMask: g.LockMask(),
+	}
+}
+
+// choose chooses between kernels by the size of buckets.
+func (k *kernels) choose(narrow, wide device.Kernel) device.Kernel {
+	if k.layout.slots*k.layout.slotBytes > narrowBytes {
+		return wide
+	}
+	return narrow
+}
+
+// Look is for [gpu.Structure], as are the methods that follow.
+func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
+	lookup, grid := gpu.LookupOf(b, hits, lanes)
+	return device.Launch(s, k.choose(k.get, k.getWide), grid, gpu.Block, &getParams{table: refOf(p), lookup: lookup})
+}
+
+// Change launches a change that moves no keys, and behind it one for what that leaves.
+func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
+	first := changeParams{table: refOf(p), changes: c.Args}
+	first.changes.Failed, first.changes.First = c.Spilled, 0
+	err = c.Submit(s.Device(), k.widths, k.choose(k.change, k.changeWide), gpu.Grid(c.N),
+		func() (*gpu.MixedKernels, error) { return k.mix(s.Device()) },
+		func(kernel device.Kernel, grid device.Dim) error {
+			return device.Launch(s, kernel, grid, gpu.Block, &first)
+		})
+	if err == nil && c.Inserts() {
+		err = k.insert(s, &first, c)
+	}
+	if err == nil && (c.Kind == op.Delete || c.Columns[batch.Kinds].Given()) {
+		k.deleted.Add(uint64(c.N))
+		if k.eager && !c.Still {
+			err = k.launchReclaim(s, reclaimParams{table: first.table, keys: c.Args.Keys, hi: uint32(c.N)})
+		}
+	}
+	return c.Ordered(), err
+}
+
+// insert launches insertions of keys that have found no room.
+func (k *kernels) insert(s *device.Stream, first *changeParams, c *gpu.Change) error {
+	evict := evictParams{table: first.table, changes: c.Args, spilled: c.Spilled}
+	if c.Still {
+		evict.still = 1
+	}
+	kernel := k.evict
+	if c.Combines() && k.widths.Val > 0 {
+		kernel = k.mixedEvict
+	}
+	return device.Launch(s, kernel, gpu.Wave(s.Device(), c.N), gpu.Block, &evict)
+}
+
+func (k *kernels) launchReclaim(s *device.Stream, p reclaimParams) error {
+	return device.Launch(s, k.reclaim, gpu.Wave(s.Device(), int(p.hi)), gpu.Block, &p)
+}
+
+// mix loads the kernels of batches that mix operations or combine values.
+func (k *kernels) mix(dev device.Device) (_ *gpu.MixedKernels, err error) {
+	if k.mixed.Change == nil {
+		entries := k.mixed.Entries("", k.widths)
+		if k.widths.Val > 0 {
+			entries = append(entries, gpu.Entry{Name: "evict", To: &k.mixedEvict})
+		}
+		err = gpu.Load(dev, hortonMixedImages[gpu.Pair(k.widths)], entries)
+	}
+	return &k.mixed, err
+}
+
+// Winners launches what resolves duplicates.
+func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
+	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
+		&winnersParams{table: refOf(p), winners: *w})
+}
+
+// Export launches copying the live pairs of lines [lo,hi).
+func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
+	slots := int(hi-lo) * lineBytes / k.widths.Slot
+	return device.Launch(s, k.export, gpu.Wave(s.Device(), slots), gpu.Block, &exportParams{
+		table: refOf(p), to: gpu.ExportOf(out, p.(*generation).Memory(), lo, hi, count),
+	})
+}
+
+// ---- whole tables -----------------------------------------------------------
+
+func (e *gpuEngine) geometry() geometry { return e.Parts().(*generation).geometry }
+
+// Size is for [bucket.Engine].
+func (e *gpuEngine) Size() bucket.Size { return e.geometry().Size() }
+
+func (e *gpuEngine) deleted() uint64 { return e.kernel.deleted.Load() }
+
+func (e *gpuEngine) reclaim(ctx context.Context) (done bool, err error) {
+	done, err = e.Rearrange(ctx, func(s *device.Stream) error {
+		return e.kernel.launchReclaim(s, reclaimParams{table: refOf(e.Parts()), hi: e.geometry().buckets})
+	})
+	if done {
+		e.kernel.deleted.Store(0)
+	}
+	return done, err
+}
+
+func (e *gpuEngine) census(ctx context.Context) (c census, err error) {
+	var out [5]uint64
+	err = e.Report(ctx, out[:], func(to device.Ptr) error {
+		return device.Launch(e.Stream, e.kernel.stats, gpu.Wave(e.Dev, int(e.geometry().buckets)), gpu.Block,
+			&statsParams{table: refOf(e.Parts()), sums: to})
+	})
+	return census{arrays: out[0], entries: out[1], secondary: out[2], displaced: out[3], full: out[4]}, err
+}
+
+// Rehash is for [bucket.Engine].
+func (e *gpuEngine) Rehash(ctx context.Context, size bucket.Size) error {
+	allocate := func() (*generation, error) { return allocate(e.Dev, e.kernel.layout.geometry(size)) }
+	err := bucket.RehashGPU(ctx, &e.Engine, allocate, func(s *device.Stream, from, to *generation, lo, hi uint32, lost device.Ptr) error {
+		p := rehashParams{from: refOf(from), to: refOf(to), lo: lo, hi: hi, lost: lost}
+		return device.Launch(s, e.kernel.rehash, gpu.Wave(e.Dev, int(hi-lo)*lineBytes/e.Widths.Slot), gpu.Block, &p)
+	})
+	if err == nil {
+		e.kernel.deleted.Store(0)
+	}
+	return err
+}
