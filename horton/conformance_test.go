@@ -48,3 +48,8 @@ func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size confo
 func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scale, opts *horton.Options) {
 	conformance.Set(t, dev, size, conformance.SetOf(horton.NewSet[K], opts))
 }
+
+// What a block's threads do to one key they do as one.
+func TestHotKeys(t *testing.T) {
+	conformance.HotKeys(t, conformance.MapOf(horton.New[uint32, uint32], nil), conformance.MapOf(horton.New[uint64, uint64], nil))
+}

@@ -1,0 +1,129 @@
+package horton
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/internal/bucket"
+	"github.com/weftgo/weft/internal/cpu"
+)
+
+// shapes are layouts of all widths of slots, and several sizes of buckets.
+var shapes = []layout{{1, 4}, {8, 4}, {1, 8}, {2, 8}, {8, 8}, {16, 8}, {2, 16}, {4, 16}, {16, 16}}
+
+// What is stored of a key, and where, says what the key is: in its primary bucket, and in
+// all secondary ones; and all buckets are evenly used by each function.
+func TestKeysComeBack(t *testing.T) {
+	for _, l := range shapes {
+		g := l.geometry(bucket.Size{Lines: 24 * l.least(), Seed: 99})
+		if int(g.buckets)*l.slots*l.slotBytes != int(g.lines)*lineBytes || g.buckets%2 != 0 {
+			t.Errorf("%+v: %d buckets in %d lines", l, g.buckets, g.lines)
+		}
+		switch l.slotBytes {
+		case 4:
+			keysComeBack[uint32, struct{}](t, g)
+		case 8:
+			keysComeBack[uint32, uint32](t, g)
+			keysComeBack[uint64, struct{}](t, g)
+		default:
+			keysComeBack[uint64, uint64](t, g)
+		}
+	}
+}
+
+func keysComeBack[K cpu.Key, V cpu.Val](t *testing.T, g geometry) {
+	const keys = 1 << 16
+	n := [1 + functions][]int{make([]int, g.buckets)}
+	entries := entriesOf[K, V]()
+	for i := uint32(1); i <= functions; i++ {
+		n[i] = make([]int, 2*g.pairs())
+	}
+	for k := K(0); k < keys; k++ {
+		p := pathOf[K, V](g, k)
+		h := home{p.bucket, tagOf[K, V](p.key)}
+		if h.tag >= entries || p.bucket >= g.buckets {
+			t.Fatalf("key %d: %+v of %d entries", k, h, entries)
+		}
+		for i := range uint32(functions + 1) {
+			at, slot := p.bucket, p.bucket<<g.shift
+			if i > 0 {
+				at = g.secondary(h, entries, i)
+				slot = at<<g.wide() + uint32(k)%(1<<g.wide())
+			}
+			n[i][at]++
+			if i > 0 && g.around(h, at) {
+				continue
+			}
+			if got := keyAt[K, V](g, p.key, slot); got != k || homeOf[K, V](g, p.key, slot) != h || isPrimary(g, p.key, slot) != (i == 0) {
+				t.Fatalf("key %d, function %d: %d comes back from slot %d of home %+v, not %+v", k, i, got, slot, homeOf[K, V](g, p.key, slot), h)
+			}
+		}
+	}
+	for i, n := range n {
+		// Keys of a home go to one bucket, so these are spread less evenly.
+		mean, group := float64(keys)/float64(len(n)), 1.0
+		if i > 0 {
+			group = 1 + float64(keys)/float64(g.buckets*entries)
+		}
+		if most := float64(slices.Max(n)); most > mean+7*math.Sqrt(mean*group) {
+			t.Errorf("%+v: function %d gives a bucket %g keys, the mean is %g", g, i, most, mean)
+		}
+	}
+}
+
+// Entries are apart from each other and from the type bit.
+func TestArrays(t *testing.T) {
+	arrays[uint32, struct{}](t, 10)
+	arrays[uint64, struct{}](t, 21)
+	arrays[uint32, uint32](t, 21)
+	arrays[uint64, uint64](t, 42)
+}
+
+func arrays[K cpu.Key, V cpu.Val](t *testing.T, entries uint32) {
+	if got := entriesOf[K, V](); got != entries {
+		t.Fatalf("%d entries, not %d", got, entries)
+	}
+	var s cpu.Slot[K, V]
+	want := make([]uint32, entries)
+	for i := range 20 * entries {
+		tag, entry := i*7%entries, i*i%(functions+1)
+		put(&s, arrayOf(&s).with(tag, entry))
+		want[tag] = entry
+		set := 0
+		for tag, entry := range want {
+			if got := arrayOf(&s).entry(uint32(tag)); got != entry {
+				t.Fatalf("entry %d is %d, not %d", tag, got, entry)
+			}
+			set += int(min(entry, 1))
+		}
+		if !isArray(&s) || isKey(&s) || isFree(s.Key) || arrayOf(&s).count(entries) != set {
+			t.Fatalf("%+v with %d entries", s, set)
+		}
+	}
+	if vacate(&s); isArray(&s) || !isFree(s.Key) || s.Key != cpu.Sentinel[K](cpu.Empty) {
+		t.Fatalf("%+v is not empty", s)
+	}
+}
+
+// Keys that look like sentinels have slots of their own.
+func TestOwnSlots(t *testing.T) {
+	ownSlots[uint32, uint32](t)
+	ownSlots[uint64, uint64](t)
+	ownSlots[uint32, struct{}](t)
+}
+
+func ownSlots[K cpu.Key, V cpu.Val](t *testing.T) {
+	g := layout{8, 8}.geometry(bucket.Size{Lines: 8, Seed: 3})
+	seen := map[uint32]bool{}
+	for i := K(0); i <= lastSentinel; i++ {
+		for _, mixed := range []K{^i, ^i &^ typeBit[K, V]()} {
+			key := unmix(g, mixed)
+			p := pathOf[K, V](g, key)
+			if !isSentinel(p.key) || p.own() > 7 || seen[p.own()] || ownKey[K, V](g, p.own()) != key {
+				t.Errorf("mixed key %#x has slot %d, which is of %#x", mixed, p.own(), ownKey[K, V](g, p.own()))
+			}
+			seen[p.own()] = true
+		}
+	}
+}
