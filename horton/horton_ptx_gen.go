@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 8fbfa32c584bae2de38e3839dacfa6c290a806b0525cbd846ac5d798122a1fd8 1941 horton/change.cuh
-//kernelgen:input a4d12139dd0b571004560afd57ab72a9ea3b92ea8250d87d2d5dc58f10528e24 5437 horton/horton.cu
+//kernelgen:input 4ff3fea6d8f76bdf96f6482e908607907ecb0685558f8a5a5d6dfa09beb2876c 5424 horton/horton.cu
 //kernelgen:input 6a2f8ef3d90cba8e209df5b80d9249cfbb9419f47b97ee0e362530057f5db757 1070 horton/layout.cuh
 //kernelgen:input ceff25eced3173519be85bf3f29afc12d3feb094731f1287be096d4aae960342 424 horton/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
@@ -22,11 +22,11 @@ import (
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 88aa559ed2c7a734b8eb1b9a9d0aefb6314922d255ec96ad2c45faef15609169 18227 kernels/include/weft/evict.cuh
+//kernelgen:input 4c498d930e78899442f763bee45e3a1cdaa9349252942abd78f98defb2fbca8e 18803 kernels/include/weft/evict.cuh
 //kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
-//kernelgen:input 133f110948e7c01ef5d7260f49dee13efc11ff634e441bec96ef2563c82359e7 2981 kernels/include/weft/horton_find.cuh
-//kernelgen:input 7c2cca2fc723a4348b59d60a6d1dd0ef29bd5b5ff75f0e0d574a854265f85c6e 9851 kernels/include/weft/horton_remap.cuh
-//kernelgen:input 8fe5788931c03f941cf1afafcbc2227f0d834a4b0cf3e382fb9b66f54f133d58 12768 kernels/include/weft/horton_table.cuh
+//kernelgen:input d0e7e5545c63fc905d1a73b4a9013325e672924b053bc3e00c4facbfd63df1f4 3065 kernels/include/weft/horton_find.cuh
+//kernelgen:input 980fc5831fbd730c587526d3e6ec38603ff5deb35a3c1752e3c4b137dab1fddf 12045 kernels/include/weft/horton_remap.cuh
+//kernelgen:input 523e2d623c1a2a65a9a823af9d7f6ab9978012d43e13acead6f4dab588869526 13254 kernels/include/weft/horton_table.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input 2bc13b223306fb55c5d2a02648db76d5b4836e1eeb216ba6b13d179310385cd2 4884 kernels/include/weft/locks.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
@@ -38,18 +38,18 @@ import (
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 7bb45e4fa1a3dc3c364d518ad8ab9047d08ec886e9270dd59148af8e94aa32e2 4446 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output fbdde3897c277298c3cfd23a443cd3ba55bc0cec96bbe2f9055940da1a2e4544 315924 horton/horton_32_32_sm80.ptx
-//kernelgen:output 2ca7ffb2e1b467e3196e5303e9e42e1bdb555c9f3f2b0b08953164b333bcfe35 315924 horton/horton_32_32_sm90.ptx
-//kernelgen:output 7706b33918d23b1fe605c9ca7cdbad1cdf0a11731312079367c3016e4741fa08 310437 horton/horton_32_64_sm80.ptx
-//kernelgen:output e7a289dd2380773fdc0d4f971720f3f0c637bf41d05f0312dca0fa6a6d4c28bf 306715 horton/horton_32_64_sm90.ptx
-//kernelgen:output 5f3d71aeab76ea09a15c0e17b3846b3d4cd77db6cc71157d4c260a0e57561fa0 310716 horton/horton_64_32_sm80.ptx
-//kernelgen:output 4ce8a671715adf6b83c8bbd19da58073730339feca1f339eefaaf56737b7c1c9 307010 horton/horton_64_32_sm90.ptx
-//kernelgen:output 172b5932111e55f6cdb3f09b308c98e2b42879f34271f6f5c1e3978a6c08a7ab 310587 horton/horton_64_64_sm80.ptx
-//kernelgen:output da0e712f4a92db8db0461eec329fe8d7dbc1b8cc55eafd5fb9672f2d5e96bbb0 306893 horton/horton_64_64_sm90.ptx
-//kernelgen:output e204ad77e1bc22421b3c9cf756ebca730a2e1c55e9df6d9aa7a9147657433f96 253551 horton/horton_32_0_sm80.ptx
-//kernelgen:output 530e2ae2d12abdb7fb683147870ce4ac84796ceeb58877c0bff5e0420ab80131 253551 horton/horton_32_0_sm90.ptx
-//kernelgen:output 001bc9262573188a6b97d2c3fd0315c54610d8c03c3208281179aee126f96d23 274874 horton/horton_64_0_sm80.ptx
-//kernelgen:output 82ad3a93c3d5e4a6faaa3154a6cf93e770fd8056918368619c0d98e731a1761b 274874 horton/horton_64_0_sm90.ptx
+//kernelgen:output dead8688150536b30b90f35cd8dff5be4b86c6797b325f4cd19bc2a34e06b77f 349342 horton/horton_32_32_sm80.ptx
+//kernelgen:output 14603b44a0c8d9d9d381f8a3d27f92a35b176effc3c8940ca1c6ad8455de7066 349342 horton/horton_32_32_sm90.ptx
+//kernelgen:output a8a5a14af4dbddfb96d0146e423fe6975398acd7328108c6605a08b1295a0f92 341708 horton/horton_32_64_sm80.ptx
+//kernelgen:output 7c19ded3c2d00fe5bf7db20d204ef60e4ac50889f3dd0fdcc277598f7ca661dd 335067 horton/horton_32_64_sm90.ptx
+//kernelgen:output fa48b6302c4f15646d4bd8889df126ea1c9a6de1f79bf4ac204cefdb3f9d8516 342005 horton/horton_64_32_sm80.ptx
+//kernelgen:output d5311ed734d0b310087542b76d5632d51550e9de80be71bd9e7758ddc028809d 335355 horton/horton_64_32_sm90.ptx
+//kernelgen:output 1872a613df16bd0f44eadda15d48639414e193d6dce39b3561631fbf02bb16e8 341889 horton/horton_64_64_sm80.ptx
+//kernelgen:output ee243591f3ddbc6c8bf1de8f22aa70f2a1d6d1c1374af95aaf8099debc2c0349 335232 horton/horton_64_64_sm90.ptx
+//kernelgen:output abd27c8b89770ec82d260e30ad0963a5c2b5e7e3f4bd9137c5e27a86200ce7ff 286745 horton/horton_32_0_sm80.ptx
+//kernelgen:output 69cfcb5343fe846e1a4adca4ec6f99517ebf311cf02be381fccfd7e718bfa85d 286745 horton/horton_32_0_sm90.ptx
+//kernelgen:output c907e82eebb0d96cfaa16b2df51fdf71cc56637b33d9639a3d6565ff2e7070e1 307335 horton/horton_64_0_sm80.ptx
+//kernelgen:output 345be3867014a520942a40ba7e842da2b38ca8cb814d17d68917ecfe0668437b 307335 horton/horton_64_0_sm90.ptx
 //kernelgen:output f8eb169e9e763ae739da48522d12ac1fddcc521a5adcfc72e00497ce5cd5cce0 7717 horton/horton_params_gen.go
 
 //go:embed horton_32_32_sm80.ptx
