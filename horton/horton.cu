@@ -65,7 +65,10 @@ __device__ __forceinline__ void reclaim(const ReclaimParams& p) {
     if (!Array<S>::is(load_relaxed(slots_of<S>(t) + ((bucket + 1) << t.shift) - 1))) continue;
     uint32_t* const lock = lock_of(t, bucket);
     for (bool open = true; open;) {
-      if (!try_lock(lock)) continue;
+      if (!try_lock(lock)) {
+        pause(kPause);
+        continue;
+      }
       Rules<S, Narrow<S>>::reclaim(moves, bucket);
       unlock(lock);
       open = false;

@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 8fbfa32c584bae2de38e3839dacfa6c290a806b0525cbd846ac5d798122a1fd8 1941 horton/change.cuh
-//kernelgen:input 4ff3fea6d8f76bdf96f6482e908607907ecb0685558f8a5a5d6dfa09beb2876c 5424 horton/horton.cu
+//kernelgen:input 6321d2d54e281ae6774ac9727ffc80eee48f89f2b6e79252ec0ff31898a59296 5465 horton/horton.cu
 //kernelgen:input 6a2f8ef3d90cba8e209df5b80d9249cfbb9419f47b97ee0e362530057f5db757 1070 horton/layout.cuh
 //kernelgen:input ceff25eced3173519be85bf3f29afc12d3feb094731f1287be096d4aae960342 424 horton/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
@@ -22,7 +22,7 @@ import (
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 4c498d930e78899442f763bee45e3a1cdaa9349252942abd78f98defb2fbca8e 18803 kernels/include/weft/evict.cuh
+//kernelgen:input 936f2278c738e1cc0f0f67e3d2c53343458f13640a4fc1ef1f85ed6d78c9d3e0 18933 kernels/include/weft/evict.cuh
 //kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
 //kernelgen:input d0e7e5545c63fc905d1a73b4a9013325e672924b053bc3e00c4facbfd63df1f4 3065 kernels/include/weft/horton_find.cuh
 //kernelgen:input 980fc5831fbd730c587526d3e6ec38603ff5deb35a3c1752e3c4b137dab1fddf 12045 kernels/include/weft/horton_remap.cuh
@@ -36,20 +36,20 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
-//kernelgen:input 7bb45e4fa1a3dc3c364d518ad8ab9047d08ec886e9270dd59148af8e94aa32e2 4446 kernels/include/weft/warp.cuh
+//kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output dead8688150536b30b90f35cd8dff5be4b86c6797b325f4cd19bc2a34e06b77f 349342 horton/horton_32_32_sm80.ptx
-//kernelgen:output 14603b44a0c8d9d9d381f8a3d27f92a35b176effc3c8940ca1c6ad8455de7066 349342 horton/horton_32_32_sm90.ptx
-//kernelgen:output a8a5a14af4dbddfb96d0146e423fe6975398acd7328108c6605a08b1295a0f92 341708 horton/horton_32_64_sm80.ptx
-//kernelgen:output 7c19ded3c2d00fe5bf7db20d204ef60e4ac50889f3dd0fdcc277598f7ca661dd 335067 horton/horton_32_64_sm90.ptx
-//kernelgen:output fa48b6302c4f15646d4bd8889df126ea1c9a6de1f79bf4ac204cefdb3f9d8516 342005 horton/horton_64_32_sm80.ptx
-//kernelgen:output d5311ed734d0b310087542b76d5632d51550e9de80be71bd9e7758ddc028809d 335355 horton/horton_64_32_sm90.ptx
-//kernelgen:output 1872a613df16bd0f44eadda15d48639414e193d6dce39b3561631fbf02bb16e8 341889 horton/horton_64_64_sm80.ptx
-//kernelgen:output ee243591f3ddbc6c8bf1de8f22aa70f2a1d6d1c1374af95aaf8099debc2c0349 335232 horton/horton_64_64_sm90.ptx
-//kernelgen:output abd27c8b89770ec82d260e30ad0963a5c2b5e7e3f4bd9137c5e27a86200ce7ff 286745 horton/horton_32_0_sm80.ptx
-//kernelgen:output 69cfcb5343fe846e1a4adca4ec6f99517ebf311cf02be381fccfd7e718bfa85d 286745 horton/horton_32_0_sm90.ptx
-//kernelgen:output c907e82eebb0d96cfaa16b2df51fdf71cc56637b33d9639a3d6565ff2e7070e1 307335 horton/horton_64_0_sm80.ptx
-//kernelgen:output 345be3867014a520942a40ba7e842da2b38ca8cb814d17d68917ecfe0668437b 307335 horton/horton_64_0_sm90.ptx
+//kernelgen:output d4b8196c19464a03ab046bd44df943f945aeda5c469da6c77c258ce6ee037fe5 349145 horton/horton_32_32_sm80.ptx
+//kernelgen:output c8ad3befd2a2a19091060019c48c2ee58218673abb4fa2654667801f9fd5bc2c 349145 horton/horton_32_32_sm90.ptx
+//kernelgen:output 1cafb0da927eeaee3ecc147f30d7fb1684f51a99d3bcbd2049e289b342b43d17 341291 horton/horton_32_64_sm80.ptx
+//kernelgen:output 385a5acd417a0bc1dd5ce00adba6016f1ae39a87963a1000b597366e5be2597e 335457 horton/horton_32_64_sm90.ptx
+//kernelgen:output 4d02f55d338eb0465d8ffdb6df6c7e461773708322f07082597981b7458561d2 341589 horton/horton_64_32_sm80.ptx
+//kernelgen:output ede41ef2e62016ec96ababc91920d13e6d6136801d0e77b96ad0eaab6f41655c 335747 horton/horton_64_32_sm90.ptx
+//kernelgen:output 699797d1dad985b31a0e9587620cd9662f5baf4a06aaf93f6d4862ca72cf1f97 341475 horton/horton_64_64_sm80.ptx
+//kernelgen:output cdc0027a1016cf5661c60e84f48d9eefcfe3931eb42d379507c2d127441719bc 335627 horton/horton_64_64_sm90.ptx
+//kernelgen:output 9e06fbd5a5ae357e37a143dd8ce311ebb9ab845c6511d1b450b0ac10efc4e6e8 286804 horton/horton_32_0_sm80.ptx
+//kernelgen:output c1c7cfbc864235977da0658da82fbd3ee139c776fced9955f0e55b0d9188e164 286804 horton/horton_32_0_sm90.ptx
+//kernelgen:output 352ea0a428087ac0a754541539cf9595af639710165c50df26a7eaa4f2954df6 307203 horton/horton_64_0_sm80.ptx
+//kernelgen:output 9a2ff359238269bd5ee717b19088966cf1daacb9b0f1b8ee156c47f23ae5f012 307203 horton/horton_64_0_sm90.ptx
 //kernelgen:output f8eb169e9e763ae739da48522d12ac1fddcc521a5adcfc72e00497ce5cd5cce0 7717 horton/horton_params_gen.go
 
 //go:embed horton_32_32_sm80.ptx

@@ -23,6 +23,7 @@ __device__ __forceinline__ void change_locked(const Table& t, uint32_t flags, Op
   bool open = op.there;
   while (ballot(kAll, open) != 0) {
     const bool run = open && (!needs || try_lock(lock));
+    if (open && !run) pause(kPause);
     if (ballot(kAll, run) == 0) continue;
     run_locked<PathTile, V>(t, flags, op, run);
     if (run && needs) unlock(lock);

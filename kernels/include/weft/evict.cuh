@@ -72,10 +72,11 @@ __device__ __forceinline__ void run_locked(const typename PathTile::Table& t, ui
 
 // kNodes bounds a search for room: so many keys are tried. kTries is how many searches there
 // are for one operation, whose room others take.
-constexpr uint32_t kNodes = 512, kLeastNodes = 64, kTries = 64, kNoNode = 0xffff;
+constexpr uint32_t kNodes = 512, kLeastNodes = 64, kTries = 16, kNoNode = 0xffff;
 
-// kMostPause is how many times others of a warp try before one does again that has met a lock.
-constexpr uint32_t kMostPause = 8;
+// kMostRounds is how many times others of a warp try before one does again that has met a lock,
+// kPause how many nanoseconds each waits that has found its own taken.
+constexpr uint32_t kMostRounds = 8, kPause = 100;
 
 // Room is what a search has come to.
 enum Room : uint32_t {
@@ -362,10 +363,11 @@ __device__ __forceinline__ void insert_locked(uint32_t flags, Operation<typename
   const auto path = Rules::PathTile::path(mover.t, op.key);
   uint32_t* const lock = lock_of(mover.t, Rules::lock_bucket(path));
   bool open = op.there, has = false;
-  uint32_t level = still ? Rules::kLevels : 0, tries = 0, ways = 0, pause = 0;
+  uint32_t level = still ? Rules::kLevels : 0, tries = 0, ways = 0, rounds = 0;
   while (ballot(kAll, open) != 0) {
-    if (pause != 0) pause--;
+    if (rounds != 0) rounds--;
     else if (open && !has) has = try_lock(lock);
+    if (open && !has) pause(kPause);
     if (ballot(kAll, has) == 0) continue;
     run_locked<typename Rules::PathTile, V>(mover.t, flags, op, has);
     if (has && op.outcome == kFull) {
@@ -385,7 +387,7 @@ __device__ __forceinline__ void insert_locked(uint32_t flags, Operation<typename
       if (has && busy) unlock(lock), has = false;
     }
     // Two that want each other's locks don't come back at the same time.
-    if (busy) pause = hash(uint32_t(thread_index()), uint64_t(ways)) % kMostPause;
+    if (busy) rounds = hash(uint32_t(thread_index()), uint64_t(ways)) % kMostRounds;
     ways++;
   }
 }
