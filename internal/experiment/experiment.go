@@ -42,8 +42,8 @@ type Config struct {
 	// Device runs the experiment. The caller keeps it open.
 	Device device.Device
 	// N is the number of keys, the largest where an experiment varies it; for
-	// linear-insert-load and linear-probe-length that of slots, for
-	// slabhash-alloc that of units. 0 is the experiment's default for the
+	// linear-insert-load, linear-probe-length and horton-model that of slots,
+	// for slabhash-alloc that of units. 0 is the experiment's default for the
 	// device and the scale.
 	N int
 	// Scale is Default, Quick or Full.

@@ -20,13 +20,14 @@ var hortonModelExperiment = Experiment{
 	Name:  "horton-model",
 	Title: "Horton tables beside their model",
 	Doc: `After figures 8 to 11 and 14 of the paper of Horton tables: tables of 2^25 slots (2^19 on a CPU) for 32-bit keys and values, of
-buckets of 1, 2, 4, 8 and 16 slots, are filled step by step up to the load that they bear: .91, .95 and .96 with 4, 8 and 16 slots,
-and with fewer what the model allows. load is the one reached: with one slot or two, some keys find no room, since those of one
-tag have to share a bucket (left_out_ parameters count them). At each load the table tells how many buckets a lookup reads, which share of buckets is of type B, and how many remap entries a bucket has; beside it
-stands what equations 3 to 9 say of that load. (Where keys of one tag share an entry, as they do in weft, fewer entries are
-set than equation 8 has keys remapped; buckets per miss are those of the equation.) The rate is that of the insertions which
-bring a table from one load to the next. The paper's numbers at a load of .9, 1.15 buckets per hit and 1.05 per miss, are
-rounded up.`,
+buckets of 1, 2, 4, 8 and 16 slots, are filled step by step up to the load that they bear: .91, .95 and .96 with 4, 8 and
+16 slots, and with fewer what the model allows. load is the one reached; parameters left_out_ count keys that found no
+room, if there were any. At each load the table tells how many buckets a lookup reads, which share of buckets is of type
+B, and how many remap entries a bucket has; beside it stands what equations 3 to 9 say of that load. (Keys of one tag
+share an entry in weft, so that fewer are set than equation 8 has keys remapped: buckets per miss are those of the equation,
+entries are what is left when keys share them. Buckets per insert are those of a new key, by a model in which remapped
+keys have gone to the emptiest of all buckets.) The rate is that of the insertions which bring a table from one load to
+the next. The paper's numbers at a load of .9, 1.15 buckets per hit and 1.05 per miss, are rounded up.`,
 	run:       runHortonModel,
 	plots:     plotHortonModel,
 	published: []Published{hortonPerHit, hortonPerMiss},
