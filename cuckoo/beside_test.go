@@ -65,7 +65,7 @@ func besideEvictions(opts cuckoo.Options) func(t testing.TB, dev device.Device) 
 // 1, while it is full, makes the key go to the other one, where a slot is free.
 func backAndForth(opts cuckoo.Options) func(t testing.TB, dev device.Device) {
 	return func(t testing.TB, dev device.Device) {
-		const slots, rounds, lookups = 4, 8, 32
+		const slots, rounds, lookups = 4, 8, 96
 		opts.Capacity, opts.Fixed, opts.MaxLoad, opts.Slots, opts.Seed = 4*slots, true, 1, slots, 3
 		m := conformance.Open(t, cuckoo.New[uint32, uint32], dev, &opts)
 		change, look := devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)
@@ -101,6 +101,24 @@ func backAndForth(opts cuckoo.Options) func(t testing.TB, dev device.Device) {
 	}
 }
 
+// oneSlot has keys move to one bucket at once, in which a slot is free for each: all are there
+// behind that.
+func oneSlot(t testing.TB, dev device.Device) {
+	const slots, rounds, free = 4, 8, 3
+	m := conformance.Open(t, cuckoo.New[uint32, uint32], dev,
+		&cuckoo.Options{Capacity: 4 * slots, Fixed: true, MaxLoad: 1, Slots: slots, Unordered: true, Seed: 3})
+	s := devicetest.NewStream(t, dev)
+	stay := slices.Concat(m.KeysOf(0, 3, 1, slots), m.KeysOf(1, 3, 1, slots), m.KeysOf(2, 3, 1, slots), m.KeysOf(3, 0, 1, slots-free))
+	come := slices.Concat(m.KeysOf(0, 1, 1, 1), m.KeysOf(1, 2, 1, 1), m.KeysOf(2, 0, 1, 1))
+	there, others := devicetest.Upload(t, s, stay), devicetest.Upload(t, s, come)
+	for range rounds {
+		if err := errors.Join(m.Clear(t.Context()), m.PutOn(s, there, there), m.PutOn(s, others, others), m.Sync(t.Context()), m.CheckInvariants()); err != nil {
+			t.Fatal(err)
+		}
+		conformance.WantPairs(t, m, slices.Concat(stay, come))
+	}
+}
+
 // readerTests are about lookups beside evictions.
 var readerTests = []mutate.KernelTest{
 	{Name: "lookups beside evictions", Run: besideEvictions(cuckoo.Options{Slots: 4})},
@@ -114,6 +132,9 @@ var lockTests = []mutate.KernelTest{
 	{Name: "back and forth", Run: backAndForth(cuckoo.Options{Unordered: true})},
 }
 
+// slotTests are about keys that move at the same time.
+var slotTests = []mutate.KernelTest{{Name: "to one bucket", Run: oneSlot}}
+
 // A key that is there is found, wherever it goes meanwhile.
 func TestLookupsBesideEvictions(t *testing.T) {
 	if testing.Short() {
@@ -121,6 +142,7 @@ func TestLookupsBesideEvictions(t *testing.T) {
 	}
 	mutate.OnSim(t, readerTests, 4, 80, 90)
 	mutate.OnSim(t, lockTests, 4, 90)
+	mutate.OnSim(t, slotTests, 4, 80, 90)
 }
 
 // The ways to miss it are noticed.
@@ -137,6 +159,9 @@ func TestReaderMutantsAreFound(t *testing.T) {
 	}
 	for _, m := range readerMutants {
 		noticed(m, readerTests)
+	}
+	for _, m := range slotMutants {
+		noticed(m, slotTests)
 	}
 	for _, m := range lockMutants {
 		noticed(m, lockTests)

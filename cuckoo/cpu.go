@@ -24,7 +24,8 @@ const farWork = 2
 // or to move keys, is put off and run alone at the end. The operations on one key
 // keep their order: one is put off where its key is not in the first bucket and no
 // slot there is empty. Then nothing of that changes, since only operations on the
-// key put it there, so those behind it are put off, too.
+// key put it there, so those behind it are put off, too. So they are behind one whose
+// buckets are full, of which deletes may free a slot: its key is noted.
 type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Engine
 	mode

@@ -24,6 +24,10 @@ type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	table cpuTable[SK, SV]
 	part  cpu.Share
 	still bool // keys stay where they are
+
+	// waits are keys with an operation that is late because there is no slot for it: in
+	// mixed batches, in which others may free one, or ask for the key.
+	waits map[SK]struct{}
 }
 
 // Quick is for [cpu.Loops].
@@ -67,14 +71,14 @@ func (c *changer[K, SK, V, SV]) one(i uint32, p path) (work int) {
 		if s.free = c.table.Own(key); s.free.Key == key {
 			s.live = s.free
 		}
-	} else if s = c.table.search(c.part, p, key); s.late {
+	} else if s = c.table.search(c.part, p, key); s.late || c.waiting(key) {
 		c.Late = append(c.Late, i)
 		return 1
 	}
 	adds := kind.Inserts()
 	if adds && s.live == nil && s.free == nil {
 		if !c.whole() {
-			c.Late = append(c.Late, i)
+			c.wait(i, key)
 			return 1
 		}
 		s.free, work = c.room(p)
@@ -90,6 +94,25 @@ func (c *changer[K, SK, V, SV]) one(i uint32, p path) (work int) {
 	}
 	c.Finish(i, o)
 	return work
+}
+
+// wait puts off an operation until the core has the table to itself.
+func (c *changer[K, SK, V, SV]) wait(i uint32, key SK) {
+	c.Late = append(c.Late, i)
+	if c.Mixes() {
+		if c.waits == nil {
+			c.waits = map[SK]struct{}{}
+		}
+		c.waits[key] = struct{}{}
+	}
+}
+
+// waiting reports whether an operation on a key has been put off like that.
+func (c *changer[K, SK, V, SV]) waiting(key SK) (yes bool) {
+	if len(c.waits) > 0 {
+		_, yes = c.waits[key]
+	}
+	return yes
 }
 
 // whole reports whether this core has the table to itself.

@@ -18,7 +18,7 @@ import (
 func TestConstantsAreTwins(t *testing.T) {
 	conformance.Twins(t, map[string]map[string]int{
 		"../kernels/include/weft/cuckoo_table.cuh": {"kNarrowLanes": narrowLanes, "kWideLanes": wideLanes},
-		"../kernels/include/weft/evict.cuh": {"kNodes": mostNodes},
+		"../kernels/include/weft/evict.cuh":        {"kNodes": mostNodes},
 		"../kernels/include/weft/lines.cuh":        {"kLineBytes": lineBytes},
 		"../kernels/include/weft/slot.cuh":         {"kNone": absent},
 		"tuning.cuh":                               {"kBlock": gpu.BlockThreads},

@@ -13,10 +13,8 @@ type mutant struct{ name, kernels, pattern, with string }
 // mutants break evictions.
 var mutants = []mutant{
 	{"an eviction clears first", "evict_32_32",
-		`(ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[(%rd\d+)\];)(\s+mul\.wide\.u32 [^;]*;\s+add\.s64 [^;]*;\s+ld\.relaxed\.gpu\.global\.b64)`,
-		"$1 st.relaxed.gpu.global.b64 [$2], -4294967300;$3"},
-	{"an eviction copies to a slot that another key has taken", "evict_32_32",
-		`atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), \[(%rd\d+)\], (%rd\d+), (%rd\d+);`, "atom.relaxed.gpu.global.exch.b64 $1, [$2], $4; mov.b64 $1, $3;"},
+		`(?s)(ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[(%rd\d+)\];\s+xor\.b64 [^;]*;\s+setp\.gt\.u64 [^;]*;\s+or\.pred .*?)(atom\.relaxed\.gpu\.global\.cas\.b64)`,
+		"$1 st.relaxed.gpu.global.b64 [$2], -4294967300; $3"},
 	{"a lock is lost", "evict_32_32",
 		`or\.b32 (%r\d+), (%r\d+), 1;(\s+)atom\.acquire\.gpu\.global\.cas\.b32 (%r\d+), \[(%rd\d+)\], %r\d+, %r\d+;`, "or.b32 $1, $2, 1;$3 mov.b32 $4, $2;"},
 	{"a taken lock is taken again", "evict_32_32",
@@ -27,11 +25,17 @@ var mutants = []mutant{
 var readerMutants = []mutant{
 	{"a lookup does not ask whether keys move", "get(_wide|_all)?_32_32",
 		`ld\.(?:acquire|relaxed)\.gpu\.global\.b64 (%rd\d+), \[%rd\d+\];`, "mov.b64 $1, 0;"},
-	{"a move has no fence before it clears", "evict_32_32", `fence\.acq_rel\.gpu;(\s+shl\.b64)`, "$1"},
+	{"a move has no fence before it clears", "evict_32_32", `fence\.acq_rel\.gpu;(\s+st\.relaxed\.gpu\.global\.b64)`, "$1"},
 	{"lanes of a lookup do not meet", "get(_wide|_all)?_32_32", `bar\.warp\.sync [^;]*;`, ""},
 	{"blocks that move keys say so at the end", "evict_32_32",
 		`(?s)^(.*?)atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[(%rd\d+)\], (%rd\d+);(.*)atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[(%rd\d+)\], (%rd\d+);`,
 		"$1 mov.b64 $2, 0;$5 { .reg .b64 both; mov.b64 both, 4294967297; atom.relaxed.gpu.global.add.u64 $6, [$7], both; }"},
+}
+
+// slotMutants break moves to one bucket at once.
+var slotMutants = []mutant{
+	{"an eviction copies to a slot that another key has taken", "evict_32_32",
+		`atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), \[(%rd\d+)\], (%rd\d+), (%rd\d+);`, "atom.relaxed.gpu.global.exch.b64 $1, [$2], $4; mov.b64 $1, $3;"},
 }
 
 // lockMutants break what a lookup does that has missed its key while keys moved.

@@ -61,15 +61,6 @@ var troubles = append(slices.Clip(dst.Shapes),
 	dst.Shape{Name: "two blocks", Capacity: 60, Fixed: true, Keys: 30, Hot: 40, Cold: 260, Batches: 2},
 )
 
-// shapes are those of programs for a mode. In full tables of one slot, operations that find
-// no room take more instructions under some schedules than the simulator permits a launch.
-func (m mode) shapes() []dst.Shape {
-	if m.slots > 1 {
-		return troubles
-	}
-	return slices.DeleteFunc(slices.Clone(troubles), func(s dst.Shape) bool { return s.Fixed })
-}
-
 // Under any schedule of their threads, what the operations of a batch return is explained
 // by some order of them.
 func TestSchedules(t *testing.T) {
@@ -129,7 +120,7 @@ func upkeep[K weft.Key, V weft.Value]() []dst.Upkeep[K, V] {
 const fewSeeds = 7
 
 func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
-	return dst.Config[K, V]{Arch: m.arch, Seeds: fewSeeds, Shapes: m.shapes(), Unordered: m.unordered, Upkeep: upkeep[K, V](), New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
+	return dst.Config[K, V]{Arch: m.arch, Seeds: fewSeeds, Shapes: troubles, Unordered: m.unordered, Upkeep: upkeep[K, V](), New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
 		t, err := cuckoo.New[K, V](dev, m.options(s))
 		if err != nil {
 			return nil, err
@@ -139,7 +130,7 @@ func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
 }
 
 func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
-	return dst.Config[K, uint32]{Arch: m.arch, Seeds: fewSeeds, Shapes: m.shapes(), Uniform: true, Unordered: m.unordered, Upkeep: upkeep[K, uint32](), New: func(dev device.Device, s dst.Shape) (dst.Subject[K, uint32], error) {
+	return dst.Config[K, uint32]{Arch: m.arch, Seeds: fewSeeds, Shapes: troubles, Uniform: true, Unordered: m.unordered, Upkeep: upkeep[K, uint32](), New: func(dev device.Device, s dst.Shape) (dst.Subject[K, uint32], error) {
 		t, err := cuckoo.NewSet[K](dev, m.options(s))
 		if err != nil {
 			return nil, err

@@ -15,7 +15,7 @@ import (
 // come and go and move them: each time, all are found with their values.
 func besideMoves(opts horton.Options) func(t testing.TB, dev device.Device) {
 	return func(t testing.TB, dev device.Device) {
-		const slots, stay, come, lookups = 128, 80, 44, 5
+		const slots, stay, come, lookups = 128, 80, 32, 5
 		opts.Capacity, opts.Fixed, opts.MaxLoad, opts.Seed = slots, true, 1, 3
 		m := conformance.Open(t, horton.New[uint32, uint32], dev, &opts)
 		change, look := devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)

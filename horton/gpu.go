@@ -3,7 +3,6 @@ package horton
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -36,7 +35,6 @@ type kernels struct {
 	of     *gpu.Engine
 	widths batch.Widths
 	mode
-	deleted atomic.Uint64 // operations since the last pass that may have deleted keys
 
 	get, getWide, change, changeWide, evict device.Kernel
 	rehash, reclaim, export, stats          device.Kernel
@@ -116,12 +114,19 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 		err = k.insert(s, &first, c)
 	}
 	if err == nil && (c.Kind == op.Delete || c.Columns[batch.Kinds].Given()) {
-		k.deleted.Add(uint64(c.N))
-		if k.eager && !c.Still {
-			err = k.launchReclaim(s, reclaimParams{table: first.table, keys: c.Args.Keys, hi: uint32(c.N)})
-		}
+		err = k.behindDeletes(s, p.(*generation), &first, c.Still)
 	}
 	return c.Ordered(), err
+}
+
+// behindDeletes launches reclaiming the buckets of deleted keys, or notes that it has
+// not been done.
+func (k *kernels) behindDeletes(s *device.Stream, g *generation, c *changeParams, still bool) error {
+	if !k.eager || still {
+		g.deleted.Add(uint64(c.changes.N))
+		return nil
+	}
+	return k.launchReclaim(s, reclaimParams{table: c.table, keys: c.changes.Keys, hi: c.changes.N})
 }
 
 // insert launches insertions of keys that have found no room.
@@ -174,14 +179,15 @@ func (e *gpuEngine) geometry() geometry { return e.Parts().(*generation).geometr
 // Size is for [bucket.Engine].
 func (e *gpuEngine) Size() bucket.Size { return e.geometry().Size() }
 
-func (e *gpuEngine) deleted() uint64 { return e.kernel.deleted.Load() }
+// deleted counts operations that may have deleted keys.
+func (e *gpuEngine) deleted() uint64 { return e.Parts().(*generation).deleted.Load() }
 
 func (e *gpuEngine) reclaim(ctx context.Context) (done bool, err error) {
 	done, err = e.Rearrange(ctx, func(s *device.Stream) error {
 		return e.kernel.launchReclaim(s, reclaimParams{table: refOf(e.Parts()), hi: e.geometry().buckets})
 	})
 	if done {
-		e.kernel.deleted.Store(0)
+		e.Parts().(*generation).deleted.Store(0)
 	}
 	return done, err
 }
@@ -198,12 +204,8 @@ func (e *gpuEngine) census(ctx context.Context) (c census, err error) {
 // Rehash is for [bucket.Engine].
 func (e *gpuEngine) Rehash(ctx context.Context, size bucket.Size) error {
 	allocate := func() (*generation, error) { return allocate(e.Dev, e.kernel.layout.geometry(size)) }
-	err := bucket.RehashGPU(ctx, &e.Engine, allocate, func(s *device.Stream, from, to *generation, lo, hi uint32, lost device.Ptr) error {
+	return bucket.RehashGPU(ctx, &e.Engine, allocate, func(s *device.Stream, from, to *generation, lo, hi uint32, lost device.Ptr) error {
 		p := rehashParams{from: refOf(from), to: refOf(to), lo: lo, hi: hi, lost: lost}
 		return device.Launch(s, e.kernel.rehash, gpu.Wave(e.Dev, int(hi-lo)*lineBytes/e.Widths.Slot), gpu.Block, &p)
 	})
-	if err == nil {
-		e.kernel.deleted.Store(0)
-	}
-	return err
 }

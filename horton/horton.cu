@@ -27,7 +27,7 @@ __device__ __forceinline__ bool stored_key(const Table& t, uint32_t line, uint32
   if (S::key(w) >= S::kNone) return false;
   const bool extra = line == t.nlines;
   if (!extra && Array<S>::is(w)) return false;
-  key = key_at<S>(t, S::key(w), (line * (kLineBytes / uint32_t(sizeof(typename S::Word))) + slot) >> t.shift, extra);
+  key = key_at<S>(t, S::key(w), line * (kLineBytes / uint32_t(sizeof(typename S::Word))) + slot, extra);
   return true;
 }
 
@@ -65,7 +65,10 @@ __device__ __forceinline__ void reclaim(const ReclaimParams& p) {
     if (!Array<S>::is(load_relaxed(slots_of<S>(t) + ((bucket + 1) << t.shift) - 1))) continue;
     uint32_t* const lock = lock_of(t, bucket);
     for (bool open = true; open;) {
-      if (!try_lock(lock)) continue;
+      if (!try_lock(lock)) {
+        pause(kPause);
+        continue;
+      }
       Rules<S, Narrow<S>>::reclaim(moves, bucket);
       unlock(lock);
       open = false;
@@ -88,7 +91,7 @@ __device__ __forceinline__ void census(const StatsParams& p) {
     for (uint64_t i = b << t.shift; i < (b + 1) << t.shift; i++) {
       const auto w = load_relaxed(slots_of<S>(t) + i);
       free |= is_free<S>(w);
-      if (S::key(w) >= S::kNone || Array<S>::is(w) || path_at<S>(t, S::key(w), uint32_t(b)).bucket == b) continue;
+      if (S::key(w) >= S::kNone || Array<S>::is(w) || path_at<S>(t, S::key(w), uint32_t(i)).bucket == b) continue;
       sums[2]++, sums[3] += is_b;
     }
     sums[4] += !free;

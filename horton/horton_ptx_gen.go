@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 8fbfa32c584bae2de38e3839dacfa6c290a806b0525cbd846ac5d798122a1fd8 1941 horton/change.cuh
-//kernelgen:input a4d12139dd0b571004560afd57ab72a9ea3b92ea8250d87d2d5dc58f10528e24 5437 horton/horton.cu
+//kernelgen:input 6321d2d54e281ae6774ac9727ffc80eee48f89f2b6e79252ec0ff31898a59296 5465 horton/horton.cu
 //kernelgen:input 6a2f8ef3d90cba8e209df5b80d9249cfbb9419f47b97ee0e362530057f5db757 1070 horton/layout.cuh
 //kernelgen:input ceff25eced3173519be85bf3f29afc12d3feb094731f1287be096d4aae960342 424 horton/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
@@ -22,11 +22,11 @@ import (
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 88aa559ed2c7a734b8eb1b9a9d0aefb6314922d255ec96ad2c45faef15609169 18227 kernels/include/weft/evict.cuh
+//kernelgen:input 92b3405912cc0dcad88bab98b4ebd82765f8676cc2ad87f619b6e8a901660520 18933 kernels/include/weft/evict.cuh
 //kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
-//kernelgen:input 133f110948e7c01ef5d7260f49dee13efc11ff634e441bec96ef2563c82359e7 2981 kernels/include/weft/horton_find.cuh
-//kernelgen:input 7c2cca2fc723a4348b59d60a6d1dd0ef29bd5b5ff75f0e0d574a854265f85c6e 9851 kernels/include/weft/horton_remap.cuh
-//kernelgen:input 8fe5788931c03f941cf1afafcbc2227f0d834a4b0cf3e382fb9b66f54f133d58 12768 kernels/include/weft/horton_table.cuh
+//kernelgen:input d0e7e5545c63fc905d1a73b4a9013325e672924b053bc3e00c4facbfd63df1f4 3065 kernels/include/weft/horton_find.cuh
+//kernelgen:input 980fc5831fbd730c587526d3e6ec38603ff5deb35a3c1752e3c4b137dab1fddf 12045 kernels/include/weft/horton_remap.cuh
+//kernelgen:input 523e2d623c1a2a65a9a823af9d7f6ab9978012d43e13acead6f4dab588869526 13254 kernels/include/weft/horton_table.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input 2bc13b223306fb55c5d2a02648db76d5b4836e1eeb216ba6b13d179310385cd2 4884 kernels/include/weft/locks.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
@@ -36,20 +36,20 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
-//kernelgen:input 7bb45e4fa1a3dc3c364d518ad8ab9047d08ec886e9270dd59148af8e94aa32e2 4446 kernels/include/weft/warp.cuh
+//kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output fbdde3897c277298c3cfd23a443cd3ba55bc0cec96bbe2f9055940da1a2e4544 315924 horton/horton_32_32_sm80.ptx
-//kernelgen:output 2ca7ffb2e1b467e3196e5303e9e42e1bdb555c9f3f2b0b08953164b333bcfe35 315924 horton/horton_32_32_sm90.ptx
-//kernelgen:output 7706b33918d23b1fe605c9ca7cdbad1cdf0a11731312079367c3016e4741fa08 310437 horton/horton_32_64_sm80.ptx
-//kernelgen:output e7a289dd2380773fdc0d4f971720f3f0c637bf41d05f0312dca0fa6a6d4c28bf 306715 horton/horton_32_64_sm90.ptx
-//kernelgen:output 5f3d71aeab76ea09a15c0e17b3846b3d4cd77db6cc71157d4c260a0e57561fa0 310716 horton/horton_64_32_sm80.ptx
-//kernelgen:output 4ce8a671715adf6b83c8bbd19da58073730339feca1f339eefaaf56737b7c1c9 307010 horton/horton_64_32_sm90.ptx
-//kernelgen:output 172b5932111e55f6cdb3f09b308c98e2b42879f34271f6f5c1e3978a6c08a7ab 310587 horton/horton_64_64_sm80.ptx
-//kernelgen:output da0e712f4a92db8db0461eec329fe8d7dbc1b8cc55eafd5fb9672f2d5e96bbb0 306893 horton/horton_64_64_sm90.ptx
-//kernelgen:output e204ad77e1bc22421b3c9cf756ebca730a2e1c55e9df6d9aa7a9147657433f96 253551 horton/horton_32_0_sm80.ptx
-//kernelgen:output 530e2ae2d12abdb7fb683147870ce4ac84796ceeb58877c0bff5e0420ab80131 253551 horton/horton_32_0_sm90.ptx
-//kernelgen:output 001bc9262573188a6b97d2c3fd0315c54610d8c03c3208281179aee126f96d23 274874 horton/horton_64_0_sm80.ptx
-//kernelgen:output 82ad3a93c3d5e4a6faaa3154a6cf93e770fd8056918368619c0d98e731a1761b 274874 horton/horton_64_0_sm90.ptx
+//kernelgen:output 26d7aed3cf27b9949e4cd3e28b84ed0f77a932706cec9ab76f7527a4684ff2d5 349145 horton/horton_32_32_sm80.ptx
+//kernelgen:output 6a752ae9e66fc80395dd704b1fc00fb7c1419c573a102937ae3a4d69f46c2045 349145 horton/horton_32_32_sm90.ptx
+//kernelgen:output 37fec7ee4181d3e9f51e23b32ce3264a9f774b02aad5a64f02b77f54cdefd102 341291 horton/horton_32_64_sm80.ptx
+//kernelgen:output d02a223bca996617d5bcdbe6f244d323c963c3d579c08fcb8bfe79a939e699c6 335457 horton/horton_32_64_sm90.ptx
+//kernelgen:output 2c0dbbd8eaa9fb9bc325d273ac880edfb1789171e441c4f7ac83cd2e1a74cf24 341589 horton/horton_64_32_sm80.ptx
+//kernelgen:output 518c62214c11582497e2a4b1b094e5c1712f83f950ca4d6842ef04c1989417fc 335747 horton/horton_64_32_sm90.ptx
+//kernelgen:output 17c2412c369cbc699bc16fd699ddcd6d314699dbaefce58454c3b83993c0ec40 341475 horton/horton_64_64_sm80.ptx
+//kernelgen:output 17a0c2aaa3585cabe7f42468bd35580355c84dfaf09bca7ee6173cc4f60327ea 335627 horton/horton_64_64_sm90.ptx
+//kernelgen:output 9f68746a1526da55e6b9954280a8325afb7376fe2bdce5a0ad40a6e678dc0aaa 286804 horton/horton_32_0_sm80.ptx
+//kernelgen:output d1df9e63569a6f9d4f822e86d4ab7a8ac637509626b9a51a56e184562c3585b2 286804 horton/horton_32_0_sm90.ptx
+//kernelgen:output f5f2d10bc85da0e9dd2b4c7a36972c46f399af876a56f17066a5a66a87c99118 307203 horton/horton_64_0_sm80.ptx
+//kernelgen:output ea23294ab508da2eef7832936daf2688b1c714d84412f33ce05ce6053cd9977f 307203 horton/horton_64_0_sm90.ptx
 //kernelgen:output f8eb169e9e763ae739da48522d12ac1fddcc521a5adcfc72e00497ce5cd5cce0 7717 horton/horton_params_gen.go
 
 //go:embed horton_32_32_sm80.ptx

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/weftgo/weft/internal/bucketmodel"
 	"github.com/weftgo/weft/internal/core"
 )
 
@@ -31,12 +32,32 @@ type Stats struct {
 	// PerInsert is how many one of a new key reads if no other key has to move further
 	// than to a bucket with a free slot.
 	PerHit, PerMiss, PerInsert float64
+	// Model is what theory says, for a large table.
+	Model Model
+}
+
+// Model is what the paper's model says of a table of that load, with random keys of which
+// none was deleted (section 6): TypeB by equation 4, PerHit by 7, PerMiss by 9. Entries are
+// fewer than the keys that equation 8 has remapped, since keys of one tag share an entry.
+// PerInsert supposes that those keys have gone to the emptiest of all buckets.
+type Model struct {
+	TypeB, Entries             float64
+	PerHit, PerMiss, PerInsert float64
+}
+
+// model is that of a table of a load and so many buckets.
+func (l layout) model(load, buckets float64) Model {
+	h := bucketmodel.Horton{Slots: l.slots, Load: load, Tags: int(l.entries())}
+	return Model{h.TypeB(), h.EntriesSet() * buckets, h.PerHit(), h.PerMiss(), h.PerInsert(functions)}
 }
 
 // String is the statistics in one line.
 func (s Stats) String() string {
-	return fmt.Sprintf("%d keys (%d secondary, %d displaced), %d tombstones in %d slots (load %.3f), %d bytes, type B %.3f with %d entries, buckets per hit %.3f, per miss %.3f, per insert %.3f",
-		s.Len, s.Secondary, s.Displaced, s.Tombstones, s.Slots, s.Load, s.Bytes, s.TypeB, s.Entries, s.PerHit, s.PerMiss, s.PerInsert)
+	m := s.Model
+	return fmt.Sprintf("%d keys (%d secondary, %d displaced), %d tombstones in %d slots (load %.3f), %d bytes, "+
+		"type B %.3f (model %.3f) with %d entries (%.0f), buckets per hit %.3f (%.3f), per miss %.3f (%.3f), per insert %.3f (%.3f)",
+		s.Len, s.Secondary, s.Displaced, s.Tombstones, s.Slots, s.Load, s.Bytes,
+		s.TypeB, m.TypeB, s.Entries, m.Entries, s.PerHit, m.PerHit, s.PerMiss, m.PerMiss, s.PerInsert, m.PerInsert)
 }
 
 // Stats measures the structure: one pass over its memory.
@@ -54,6 +75,7 @@ func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 			PerInsert: 1 + functions*float64(c.full)/buckets,
 		}
 		s.Load = float64(now.Live) / float64(s.Slots)
+		s.Model = t.layout.model(s.Load, buckets)
 		if now.Live > 0 {
 			s.PerHit += float64(c.secondary) / float64(now.Live)
 		}

@@ -18,6 +18,9 @@ type Horton struct {
 	Tags  int     // remap entries of an array: the paper's C_tag
 }
 
+// Functions is the number of secondary hash functions: what an entry of three bits names.
+const Functions = 7
+
 // Entries of an array by the bytes of the slot that it takes, where an entry has three
 // bits and one bit tells the bucket's type.
 func Entries(slotBytes int) int {
@@ -121,10 +124,27 @@ func (h Horton) EntriesSet() float64 {
 	})
 }
 
-// PerInsert is how many buckets an insertion reads, on average over those that bring an
-// empty table to the load: the primary bucket, and for each remapped key so many more
-// that are compared to find room. Keys that are moved a second time are left out.
-func (h Horton) PerInsert(compared int) float64 { return 1 + float64(compared)*h.Remap() }
+// Full is the share of buckets without a free slot, if remapped keys go to the emptiest
+// of all buckets. (Where they go to the emptiest of seven, a few more are full.)
+func (h Horton) Full() float64 {
+	remapped := h.Remap() * h.lambda()
+	level := 0 // keys in the emptiest buckets, or one more in some of them
+	below := func(x int) float64 { return float64(level - x) }
+	for level < h.Slots && sum(h.lambda(), 0, level, below) < remapped {
+		level++
+	}
+	if level < h.Slots {
+		return 1 - sum(h.lambda(), 0, h.Slots-1, one)
+	}
+	// Some that are not of type B have a slot that is free.
+	free := float64(h.Slots)*(1-h.Load) - h.TypeB()
+	return 1 - max(free, 0)
+}
+
+// PerInsert is how many buckets the insertion of a new key reads: its primary bucket,
+// and if that is full, so many more that are compared to find room for one key. Keys that
+// have to move further are left out.
+func (h Horton) PerInsert(compared int) float64 { return 1 + float64(compared)*h.Full() }
 
 // Feasible is the largest load of buckets of so many slots: what remap entries leave of
 // the table takes all keys (section 6.2).

@@ -47,9 +47,31 @@ func TestHortonSimulation(t *testing.T) {
 				near(t, "per hit", 1+remapped/float64(n), h.PerHit(), .01)
 				near(t, "alias", remapped/buckets/tags, h.Alias(), .002)
 				near(t, "entries", set/buckets, h.EntriesSet(), .03)
+				if load < Feasible(slots) {
+					near(t, "full", float64(fullBuckets(keys, slots, int(remapped)))/buckets, h.Full(), .03)
+				}
 			})
 		}
 	}
+}
+
+// fullBuckets counts buckets without a free slot, when so many keys have been remapped to
+// the emptiest buckets.
+func fullBuckets(keys []int, slots, remapped int) (full int) {
+	for level := range slots {
+		for b := range keys {
+			if keys[b] == level && remapped > 0 {
+				keys[b]++
+				remapped--
+			}
+		}
+	}
+	for _, x := range keys {
+		if x >= slots {
+			full++
+		}
+	}
+	return full
 }
 
 // cuckoo is a cuckoo table of two functions, of which only the other bucket of each key

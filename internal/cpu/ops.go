@@ -98,6 +98,9 @@ func (c *Changes[K, V]) Kind(i uint32) op.Kind {
 	return k
 }
 
+// Mixes reports whether operations may be of several kinds.
+func (c *Changes[K, V]) Mixes() bool { return c.kinds != nil }
+
 // Outcome is what became of an operation.
 type Outcome struct {
 	OK       bool

@@ -97,7 +97,7 @@ func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.
 }
 
 // budget is more warp instructions than any launch of a small program needs.
-const budget = 1 << 24
+const budget = 1 << 27
 
 // stagingOf makes small batches of the host many pieces, in an order of the
 // seed.

@@ -42,8 +42,8 @@ type Config struct {
 	// Device runs the experiment. The caller keeps it open.
 	Device device.Device
 	// N is the number of keys, the largest where an experiment varies it; for
-	// linear-insert-load and linear-probe-length that of slots, for
-	// slabhash-alloc that of units. 0 is the experiment's default for the
+	// linear-insert-load, linear-probe-length and horton-model that of slots,
+	// for slabhash-alloc that of units. 0 is the experiment's default for the
 	// device and the scale.
 	N int
 	// Scale is Default, Quick or Full.
@@ -74,7 +74,7 @@ func All() []Experiment {
 	return []Experiment{rooflineExperiment, linearExperiment, insertLoadExperiment, probeLengthExperiment,
 		launchExperiment, hostExperiment, cpuExperiment, groupByExperiment, hotKeysExperiment, sizesExperiment,
 		slabH200Experiment, slabAllocExperiment, slabFig4aExperiment, slabFig4bExperiment, slabFig5aExperiment, slabFig5bExperiment,
-		slabFig6Experiment, slabFig7aExperiment, slabFig7bExperiment}
+		slabFig6Experiment, slabFig7aExperiment, slabFig7bExperiment, hortonModelExperiment, hortonSizesExperiment, sideBySideExperiment}
 }
 
 // ErrUnknown: there is no experiment of that name.

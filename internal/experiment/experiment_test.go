@@ -58,6 +58,11 @@ var rowsOf = map[string]struct {
 	"slabhash-fig6":       {Default, map[string]int{"64_batches": 16, "32_batches": 16, "16_batches": 16}},
 	"slabhash-fig7a":      {Default, map[string]int{"mixed_100": 10, "mixed_40": 10, "mixed_20": 10}},
 	"slabhash-fig7b":      {Default, map[string]int{"mixed_100": 10, "mixed_40": 10, "mixed_20": 10}},
+	"horton-model":        {Default, map[string]int{"insert": 47}},
+	"horton-sizes":        {Default, map[string]int{"get_hit": 6, "get_miss": 6}},
+	"horton-side-by-side": {Quick, map[string]int{ // 6 tables at 2 loads
+		"insert": 12, "get_hit": 12, "get_miss": 12, "delete": 12, "churn": 12, "get_hit_churned": 12, "get_miss_churned": 12,
+	}},
 }
 
 func TestEveryExperimentRuns(t *testing.T) {
@@ -247,7 +252,7 @@ func TestArticleFigures(t *testing.T) {
 func TestDeviceFailures(t *testing.T) {
 	for _, e := range []Experiment{
 		linearExperiment, insertLoadExperiment, launchExperiment, hostExperiment, sizesExperiment,
-		slabH200Experiment, slabAllocExperiment, slabFig5aExperiment, slabFig7bExperiment,
+		slabH200Experiment, slabAllocExperiment, slabFig5aExperiment, slabFig7bExperiment, hortonSizesExperiment,
 	} {
 		t.Run(e.Name, func(t *testing.T) { failEverywhere(t, e, devicetest.Open(t), 1) })
 	}
@@ -259,7 +264,7 @@ func TestSimulatedFailures(t *testing.T) {
 	for _, c := range []struct {
 		Experiment
 		stride int
-	}{{hostExperiment, 1}, {insertLoadExperiment, 5}, {slabFig7bExperiment, 40}, {sizesExperiment, 40}} {
+	}{{hostExperiment, 1}, {insertLoadExperiment, 5}, {slabFig7bExperiment, 40}, {sizesExperiment, 40}, {hortonModelExperiment, 5}, {hortonSizesExperiment, 20}} {
 		t.Run(c.Name, func(t *testing.T) { failEverywhere(t, c.Experiment, devicetest.OpenSim(t, nil), c.stride) })
 	}
 }

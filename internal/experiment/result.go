@@ -91,6 +91,7 @@ type Plot struct {
 	Title          string
 	XLabel, YLabel string
 	LogX, LogY     bool
+	YMin           float64 // the least that y can be
 	Series         []Series
 }
 
@@ -102,6 +103,8 @@ type Series struct {
 	Published bool
 	// Limit marks a limit of the hardware rather than a measurement of weft.
 	Limit bool
+	// Model marks what theory says of the series before.
+	Model bool
 }
 
 // figure makes a value of an optional field.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"unsafe"
 
 	"github.com/weftgo/weft"
@@ -21,6 +22,7 @@ type subject[K weft.Key, V weft.Value] interface {
 	get(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool]) error
 	remove(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool]) error
 	Clear(ctx context.Context) error
+	Len() int
 	Sync(ctx context.Context) error // reports keys that found no room
 	// describe enters into a row what the structure tells of itself.
 	describe(ctx context.Context, row *Row) error
@@ -130,6 +132,19 @@ type columns[K weft.Key, V weft.Value] struct {
 	vals, out              device.Slice[V]
 	flags                  device.Slice[bool]
 	r                      *runner
+}
+
+// bitsOf is the width of a key or value.
+func bitsOf[T weft.Key | weft.Value]() int {
+	var x T
+	return 8 * int(unsafe.Sizeof(x))
+}
+
+// slotBytes is the size of a slot with a key and a value: 12 bytes lie in 16.
+func slotBytes[K weft.Key, V weft.Value]() int {
+	var k K
+	var v V
+	return 1 << bits.Len(uint(unsafe.Sizeof(k)+unsafe.Sizeof(v)-1))
 }
 
 // columnBytes is the device memory that columns take per key.

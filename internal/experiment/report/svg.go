@@ -120,6 +120,11 @@ func compose(p experiment.Plot) (*plot.Plot, *plot.Legend, error) {
 			legend.Add(s.Name, line)
 			colored++
 			continue
+		case s.Model: // of the series before
+			line.Color, line.Dashes = palette[max(colored-1, 0)%len(palette)], []vg.Length{vg.Points(2), vg.Points(2)}
+			axes.Add(line)
+			legend.Add(s.Name, line)
+			continue
 		case s.Published:
 			line.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
 			points.Shape = draw.RingGlyph{}
@@ -131,7 +136,7 @@ func compose(p experiment.Plot) (*plot.Plot, *plot.Legend, error) {
 		legend.Add(s.Name, line, points)
 	}
 	scaleX(axes, p.LogX)
-	scaleY(axes, p.LogY)
+	scaleY(axes, p.LogY, p.YMin)
 	for _, style := range []*draw.TextStyle{&axes.X.Label.TextStyle, &axes.Y.Label.TextStyle, &axes.X.Tick.Label, &axes.Y.Tick.Label, &legend.TextStyle} {
 		style.Font = font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Points(11)}
 	}
@@ -172,7 +177,7 @@ func scaleX(axes *plot.Plot, log bool) {
 }
 
 // scaleY does the same for the axis of y: a rate, a time or a ratio.
-func scaleY(axes *plot.Plot, log bool) {
+func scaleY(axes *plot.Plot, log bool, least float64) {
 	if log {
 		axes.Y.Scale = plot.LogScale{}
 		axes.Y.Min = math.Pow(10, math.Floor(math.Log10(axes.Y.Min)))
@@ -180,8 +185,8 @@ func scaleY(axes *plot.Plot, log bool) {
 		axes.Y.Tick.Marker = siTicks{plot.LogTicks{Prec: -1}}
 		return
 	}
-	axes.Y.Min = 0 // a rate must not look larger than it is
-	axes.Y.Max *= 1.05
+	axes.Y.Min = least // 0: a rate must not look larger than it is
+	axes.Y.Max += .05 * (axes.Y.Max - least)
 	axes.Y.Tick.Marker = plot.TickerFunc(roundTicks)
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -46,7 +47,7 @@ var (
 func Tabulate(res *experiment.Result) Table {
 	loads := distinct(res.Rows, func(r experiment.Row) float64 { return r.Load })
 	ops := distinct(res.Rows, func(r experiment.Row) string { return r.Op })
-	if len(loads) > 1 && len(ops) > 1 && res.Experiment == "linear" {
+	if len(loads) > 1 && len(ops) > 1 && (res.Experiment == "linear" || res.Experiment == "horton-side-by-side") {
 		return pivot(res.Rows, ops, false)
 	}
 	if res.Experiment == "sizes" {
@@ -73,6 +74,8 @@ func list(rows []experiment.Row) Table {
 			}
 			return load(r.Load)
 		}},
+		{"slots", false, func(r experiment.Row) string { return zeroEmpty(r.Slots, count(r.Slots)) }},
+		{"table", false, func(r experiment.Row) string { return zeroEmpty(r.TableBytes, bytes(float64(r.TableBytes))) }},
 		{"buckets", false, func(r experiment.Row) string { return zeroEmpty(r.Buckets, count(r.Buckets)) }},
 		{"units", false, func(r experiment.Row) string { return zeroEmpty(r.Units, count(r.Units)) }},
 		coresColumn,
@@ -97,6 +100,17 @@ func list(rows []experiment.Row) Table {
 			return rate(*r.BusyOpsPerS) + "/s"
 		}},
 		{"speedup", false, func(r experiment.Row) string { return optional(r.Speedup) }},
+		{"B/op computed", false, func(r experiment.Row) string { return optional(r.BytesPerOp) }},
+		measured("per hit", func(r *experiment.Reads) float64 { return r.PerHit }),
+		model(func(r *experiment.Reads) float64 { return r.PerHit }),
+		measured("per miss", func(r *experiment.Reads) float64 { return r.PerMiss }),
+		model(func(r *experiment.Reads) float64 { return r.PerMiss }),
+		measured("per insert", func(r *experiment.Reads) float64 { return r.PerInsert }),
+		model(func(r *experiment.Reads) float64 { return r.PerInsert }),
+		measured("type B", func(r *experiment.Reads) float64 { return r.TypeB }),
+		model(func(r *experiment.Reads) float64 { return r.TypeB }),
+		measured("entries/bucket", func(r *experiment.Reads) float64 { return r.Entries }),
+		model(func(r *experiment.Reads) float64 { return r.Entries }),
 		{"hits", false, func(r experiment.Row) string {
 			if r.HitRatio == nil {
 				return ""
@@ -116,6 +130,23 @@ func list(rows []experiment.Row) Table {
 		}},
 	}
 	return fill(rows, columns)
+}
+
+// measured shows what tables of buckets tell of themselves, and model what theory says.
+func measured(head string, of func(*experiment.Reads) float64) column {
+	return column{head, false, func(r experiment.Row) string { return reads(r.Measured, of) }}
+}
+
+func model(of func(*experiment.Reads) float64) column {
+	return column{"model", false, func(r experiment.Row) string { return reads(r.Model, of) }}
+}
+
+// reads writes one of the figures that r has.
+func reads(r *experiment.Reads, of func(*experiment.Reads) float64) string {
+	if r == nil || of(r) == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(of(r), 'f', 4, 64)
 }
 
 func zeroEmpty(n int, s string) string {
@@ -219,7 +250,20 @@ func pivot(rows []experiment.Row, ops []string, bySize bool) Table {
 		column{"mean probe", false, func(r experiment.Row) string { return optional(r.MeanProbe) }},
 		column{"max", false, func(r experiment.Row) string { return whole(r.MaxProbe) }},
 		column{"B/entry", false, func(r experiment.Row) string { return optional(r.BytesPerEntry) }},
+		measured("per hit", func(r *experiment.Reads) float64 { return r.PerHit }),
+		measured("per miss", func(r *experiment.Reads) float64 { return r.PerMiss }),
 	)
+	for _, op := range ops[1:] { // the structure then, if it is not that of the line
+		then := func(of func(*experiment.Reads) float64) func(line experiment.Row) string {
+			return func(line experiment.Row) string {
+				r, _ := cell(keyOf(line), op)
+				return reads(r.Measured, of)
+			}
+		}
+		columns = append(columns,
+			column{"per hit, " + op, false, then(func(r *experiment.Reads) float64 { return r.PerHit })},
+			column{"per miss, " + op, false, then(func(r *experiment.Reads) float64 { return r.PerMiss })})
+	}
 	return fill(first, columns)
 }
 

@@ -23,6 +23,7 @@ __device__ __forceinline__ void change_locked(const Table& t, uint32_t flags, Op
   bool open = op.there;
   while (ballot(kAll, open) != 0) {
     const bool run = open && (!needs || try_lock(lock));
+    if (open && !run) pause(kPause);
     if (ballot(kAll, run) == 0) continue;
     run_locked<PathTile, V>(t, flags, op, run);
     if (run && needs) unlock(lock);
@@ -40,16 +41,33 @@ struct Rules {
   using Path = cuckoo::Path;
   using Word = typename S::Word;
   static constexpr uint32_t kLevels = 1;
+  static constexpr bool kEmpties = false;  // paths end at empty slots
 
   __device__ static __forceinline__ uint32_t first(Path path) { return path.first; }
   __device__ static __forceinline__ uint32_t lock_bucket(Path path) { return cuckoo::lock_bucket(path); }
   __device__ static __forceinline__ uint32_t roots(const Table& t) { return t.functions; }
-  __device__ static __forceinline__ uint32_t root(const Table& t, Path path, uint32_t i) { return path.bucket(t, i); }
+  __device__ static __forceinline__ uint32_t root(const Table& t, Path path, uint32_t i, uint32_t& slots) {
+    slots = 1u << t.shift;
+    return path.bucket(t, i) << t.shift;
+  }
   __device__ static __forceinline__ Path path_in(const Table& t, Word word, uint32_t) { return path_of<S>(t, S::key(word)); }
   __device__ static __forceinline__ uint32_t others(const Table& t) { return t.functions; }
-  __device__ static __forceinline__ uint32_t other(const Table& t, Path path, uint32_t bucket, uint32_t i) {
-    const uint32_t b = path.extra() ? bucket : path.bucket(t, i);
-    return b == bucket ? kAll : b;
+  __device__ static __forceinline__ uint32_t other_slots(const Table& t) { return 1u << t.shift; }
+  __device__ static __forceinline__ uint32_t other(const Table& t, Path path, uint32_t number, uint32_t i) {
+    const uint32_t bucket = path.extra() ? number >> t.shift : path.bucket(t, i);
+    return bucket == number >> t.shift ? kAll : bucket << t.shift;
+  }
+  template <class Moves>
+  __device__ static __forceinline__ Outcome give_way(Moves& m, Path path, uint32_t number, Word pair) {
+    const Word word = load_relaxed(m.slot(number));
+#pragma unroll 1
+    for (uint32_t i = 0; i < others(m.t); i++) {
+      const uint32_t first = other(m.t, path, number, i);
+      if (first == kAll || m.enter(first, other_slots(m.t), word) == kAll) continue;
+      m.replace(number, pair);
+      return kRevived;
+    }
+    return kFull;
   }
   __device__ static __forceinline__ bool may_leave(const Table&, Path, uint32_t) { return true; }
   __device__ static __forceinline__ void moved(const Table&, Path, uint32_t) {}
@@ -61,7 +79,7 @@ struct Rules {
     if (level == kLevels) return stash(m.t, path, pair);
     bool busy = false;
     for (uint32_t i = 0; i < m.t.functions; i++) {
-      const Outcome done = m.make_way(path.bucket(m.t, i), pair);
+      const Outcome done = m.make_way(path.bucket(m.t, i) << m.t.shift, 1u << m.t.shift, pair);
       if (done == kRevived) return done;
       busy |= done == kAgain;
     }

@@ -32,19 +32,25 @@
 //	lock_bucket(path)               the bucket whose lock is the key's: also that of
 //	first(path)                     but for a key that has a slot of its own, kAll
 //	roots(t)                        how many buckets there are that room is made in, and
-//	root(t, path, i)                which is number i, or kAll; slots of a bucket are nodes
-//	                                of the search
+//	root(t, path, i, slots)         which is number i, by its first slot, and how many slots it
+//	                                has; or kAll. They are nodes of the search
 //	path_in(t, word, number)        the path of the key in a slot
 //	others(t)                       how many other buckets a key may go to from its own, and
-//	other(t, path, bucket, i)       which is number i, or kAll
-//	may_leave(t, path, number)      whether a key may be moved from its slot, under its lock
-//	moved(t, path, bucket)          notes that a key has moved to a bucket, under its lock
+//	other(t, path, number, i)       which is number i, by its first slot, of a key in a slot; or
+//	                                kAll
+//	other_slots(t)                  how many slots those have
+//	give_way(moves, path, number, pair) moves a key from its slot, to wherever it may go, and gives
+//	                                the slot to a pair, under the lock of the key: kRevived
+//	may_leave(t, path, number)      whether a key may be moved from its slot alone, under its lock
+//	moved(t, path, number)          notes that a key has moved to a slot, under its lock
+//	kEmpties                        whether the slot that it leaves becomes empty, not dead
 //	alone(mover, path, op, level)   what a lane can do by itself for an operation whose lock
 //	                                it has, when tiles have found no room: kFull if nothing,
 //	                                kAgain if a lock was taken
 //	kLevels                         how many times more searches may be in vain
 #pragma once
 
+#include "hash.cuh"
 #include "locks.cuh"
 #include "path.cuh"
 
@@ -66,7 +72,11 @@ __device__ __forceinline__ void run_locked(const typename PathTile::Table& t, ui
 
 // kNodes bounds a search for room: so many keys are tried. kTries is how many searches there
 // are for one operation, whose room others take.
-constexpr uint32_t kNodes = 512, kLeastNodes = 64, kTries = 64, kNoNode = 0xffff;
+constexpr uint32_t kNodes = 512, kLeastNodes = 64, kTries = 16, kNoNode = 0xffff;
+
+// kMostRounds is how many times others of a warp try before one does again that has met a lock,
+// kPause how many nanoseconds each waits that has found its own taken.
+constexpr uint32_t kMostRounds = 8, kPause = 100;
 
 // Room is what a search has come to.
 enum Room : uint32_t {
@@ -82,13 +92,13 @@ struct SlotQueue {
   uint16_t parents[kNodes];
 };
 
-// each_of_bucket is an iteration over a bucket by one thread, 16 bytes at a time: f(number,
-// word) returns whether to stop. From the first slot to the last: a path may end at an empty
-// slot, so slots fill in that order.
+// each_of is an iteration over neighbouring slots by one thread, 16 bytes at a time: f(number,
+// word) returns whether to stop. From the first to the last: a path may end at an empty slot, so
+// slots fill in that order.
 template <class S, class F>
-__device__ __forceinline__ bool each_of_bucket(typename S::Word* slots, uint32_t shift, uint32_t bucket, F f) {
+__device__ __forceinline__ bool each_of(typename S::Word* slots, uint32_t lo, uint32_t n, F f) {
   constexpr uint32_t per = 16 / sizeof(typename S::Word);
-  const uint32_t lo = bucket << shift, hi = lo + (1u << shift);
+  const uint32_t hi = lo + n;
   Tile<S, 1, 1> reader;
 #pragma unroll 1
   for (uint32_t at = lo; at < hi; at++) {
@@ -122,20 +132,20 @@ struct Moves {
   __device__ __forceinline__ void count() const {
     if (fresh != 0) add_relaxed(&t.counters->used, uint64_t(int64_t(fresh)));
   }
-  // free_slot is the first of a bucket, or kAll.
-  __device__ __forceinline__ uint32_t free_slot(uint32_t bucket) const {
+  // free_slot is the first of those from `first` on, or kAll.
+  __device__ __forceinline__ uint32_t free_slot(uint32_t first, uint32_t slots) const {
     uint32_t found = kAll;
-    each_of_bucket<S>(slot(0), t.shift, bucket, [&](uint32_t number, Word w) {
+    each_of<S>(slot(0), first, slots, [&](uint32_t number, Word w) {
       if (is_free<S>(w)) found = number;
       return found != kAll;
     });
     return found;
   }
-  // enter puts a pair into a free slot of a bucket. It returns the slot, or kAll.
-  __device__ __forceinline__ uint32_t enter(uint32_t bucket, Word pair) {
+  // enter puts a pair into a free slot of those. It returns the slot, or kAll.
+  __device__ __forceinline__ uint32_t enter(uint32_t first, uint32_t slots, Word pair) {
 #pragma unroll 1
-    for (uint32_t tries = 0; tries <= 1u << t.shift; tries++) {
-      const uint32_t to = free_slot(bucket);
+    for (uint32_t tries = 0; tries <= slots; tries++) {
+      const uint32_t to = free_slot(first, slots);
       if (to == kAll) return kAll;
       const Word free = load_relaxed(slot(to));
       if (!is_free<S>(free) || !S::swap(slot(to), free, pair)) continue;
@@ -150,6 +160,11 @@ struct Moves {
     fence();
     store_relaxed(slot(number), next);
   }
+  // vacate does it where no other follows at once.
+  __device__ __forceinline__ void vacate(uint32_t number) {
+    if (Rules::kEmpties) fresh--;
+    replace(number, Rules::kEmpties ? S::pair(S::kEmpty, S::kEmpty) : S::dead(S::kNone));
+  }
   // under runs f by the lock of a key, unless that is taken: kAgain.
   template <class F>
   __device__ __forceinline__ Outcome under(uint32_t bucket, F f) const {
@@ -159,40 +174,27 @@ struct Moves {
     if (lock != own) unlock(lock);
     return done;
   }
-  // make_way moves a key of a bucket to another of its own, and gives its slot to a pair. kAgain: a lock was taken.
-  __device__ __forceinline__ Outcome make_way(uint32_t bucket, Word pair) {
+  // make_way moves a key away from one of the slots from `first` on, and gives its slot to a
+  // pair. kAgain: a lock was taken.
+  __device__ __forceinline__ Outcome make_way(uint32_t first, uint32_t slots, Word pair) {
     Outcome done = kFull;
-    each_of_bucket<S>(slot(0), t.shift, bucket, [&](uint32_t number, Word w) {
+    each_of<S>(slot(0), first, slots, [&](uint32_t number, Word w) {
       if (S::key(w) >= S::kNone) return false;
       const Path of = Rules::path_in(t, w, number);
-      bool others = false;
+      bool goes = false;
 #pragma unroll 1
-      for (uint32_t i = 0; i < Rules::others(t) && !others; i++) {
-        const uint32_t b = Rules::other(t, of, bucket, i);
-        others = b != kAll && free_slot(b) != kAll;
+      for (uint32_t i = 0; i < Rules::others(t) && !goes; i++) {
+        const uint32_t to = Rules::other(t, of, number, i);
+        goes = to != kAll && free_slot(to, Rules::other_slots(t)) != kAll;
       }
-      if (!others) return false;
-      const Outcome now = under(Rules::first(of), [&] { return give_way(of, number, w, bucket, pair); });
+      if (!goes) return false;
+      const Outcome now = under(Rules::first(of), [&] {
+        return S::key(load_relaxed(slot(number))) == S::key(w) ? Rules::give_way(*this, of, number, pair) : kFull;
+      });
       if (now != kFull) done = now;
       return done == kRevived;
     });
     return done;
-  }
-
- private:
-  // give_way does it under the lock of the key: it goes wherever there is a free slot.
-  __device__ __forceinline__ Outcome give_way(Path path, uint32_t from, Word seen, uint32_t bucket, Word next) {
-    const Word word = load_relaxed(slot(from));
-    if (S::key(word) != S::key(seen) || !Rules::may_leave(t, path, from)) return kFull;
-#pragma unroll 1
-    for (uint32_t i = 0; i < Rules::others(t); i++) {
-      const uint32_t b = Rules::other(t, path, bucket, i);
-      if (b == kAll || enter(b, word) == kAll) continue;
-      Rules::moved(t, path, b);
-      replace(from, next);
-      return kRevived;
-    }
-    return kFull;
   }
 };
 
@@ -218,18 +220,20 @@ struct Mover : Moves<R> {
   // room makes room for the key of a path, whose lock the warp has. Of several ways it takes
   // another one the next time.
   __device__ __forceinline__ Room room(Path path, uint32_t next) {
-    const uint32_t lane = lane_index(), slots = 1u << t.shift;
+    const uint32_t lane = lane_index();
     if (Rules::first(path) == kAll) return kNoRoom;
     own = lock_of(t, Rules::first(path));
     sync_warp();  // what the lane with the lock has done and seen comes before what all read here
     uint32_t n = 0;
 #pragma unroll 1
     for (uint32_t i = 0; i < Rules::roots(t); i++) {
-      const uint32_t bucket = Rules::root(t, path, i);
-      if (bucket == kAll) continue;
-      if (lane < slots) put(n + lane, bucket * slots + lane, kNoNode);
+      uint32_t slots;
+      const uint32_t first = Rules::root(t, path, i, slots);
+      if (first == kAll) continue;
+      if (lane < slots) put(n + lane, first + lane, kNoNode);
       n += slots;
     }
+#pragma unroll 1
     for (uint32_t first = 0, end; first < n; first = end) {
       sync_warp();
       end = n - first < kWarp ? n : first + kWarp;
@@ -277,11 +281,11 @@ struct Mover : Moves<R> {
     const Path path = Rules::path_in(t, word, from);
 #pragma unroll 1
     for (uint32_t i = 0; i < Rules::others(t) && to == kAll; i++) {
-      const uint32_t bucket = Rules::other(t, path, from >> t.shift, i);
-      if (bucket == kAll) continue;
+      const uint32_t first = Rules::other(t, path, from, i);
+      if (first == kAll) continue;
       if (!goes && !Rules::may_leave(t, path, from)) return path;
       goes = true;
-      to = this->free_slot(bucket);
+      to = this->free_slot(first, Rules::other_slots(t));
     }
     return path;
   }
@@ -289,17 +293,17 @@ struct Mover : Moves<R> {
   // spread adds the keys of the buckets where those of the lanes' nodes may go, as far as
   // there is room, and returns how many nodes there are then.
   __device__ __forceinline__ uint32_t spread(bool has, Path of, uint32_t at, uint32_t n) {
-    const uint32_t slots = 1u << t.shift, below = (1u << lane_index()) - 1;
-    const uint32_t own = has ? queue.slots[at] >> t.shift : 0, parent = has ? queue.parents[at] : kNoNode;
-    const uint32_t before = parent != kNoNode ? queue.slots[parent] >> t.shift : own;  // where its slots are nodes
+    const uint32_t slots = Rules::other_slots(t), below = (1u << lane_index()) - 1;
+    const uint32_t from = has ? queue.slots[at] : 0, parent = has ? queue.parents[at] : kNoNode;
+    const uint32_t before = parent != kNoNode ? queue.slots[parent] / slots * slots : kAll;  // its slots are nodes
 #pragma unroll 1
     for (uint32_t i = 0; i < Rules::others(t); i++) {
-      const uint32_t bucket = has ? Rules::other(t, of, own, i) : kAll;
-      const bool adds = bucket != kAll && bucket != before;
+      const uint32_t first = has ? Rules::other(t, of, from, i) : kAll;
+      const bool adds = first != kAll && first != before;
       const uint32_t votes = ballot(kAll, adds);
       const uint32_t base = n + popcount(votes & below) * slots;
 #pragma unroll 1
-      for (uint32_t s = 0; adds && s < slots && base + s < most; s++) put(base + s, bucket * slots + s, at);
+      for (uint32_t s = 0; adds && s < slots && base + s < most; s++) put(base + s, first + s, at);
       n += popcount(votes) * slots;
       if (n > most) n = most;
     }
@@ -333,19 +337,20 @@ struct Mover : Moves<R> {
   __device__ __forceinline__ bool copy(Path path, uint32_t from, uint32_t to, typename S::Key key) {
     const Word word = load_relaxed(slot(from)), free = load_relaxed(slot(to));
     if (S::key(word) != key || !is_free<S>(free)) return false;
-    if (!leads(path, from >> t.shift, to >> t.shift) || !Rules::may_leave(t, path, from)) return false;
+    if (!leads(path, from, to) || !Rules::may_leave(t, path, from)) return false;
     if (!S::swap(slot(to), free, word)) return false;
     if (S::key(free) == S::kEmpty) fresh++;
-    Rules::moved(t, path, to >> t.shift);
-    this->replace(from, S::dead(S::kNone));
+    Rules::moved(t, path, to);
+    this->vacate(from);
     return true;
   }
-  // leads tells whether a key may go from a bucket to another: the one that was seen in a slot
+  // leads tells whether a key may go from a slot to another: the one that was seen in a slot
   // when the search came there may be another one by now.
   __device__ __forceinline__ bool leads(Path path, uint32_t from, uint32_t to) const {
+    const uint32_t slots = Rules::other_slots(t);
 #pragma unroll 1
     for (uint32_t i = 0; i < Rules::others(t); i++)
-      if (Rules::other(t, path, from, i) == to) return true;
+      if (Rules::other(t, path, from, i) == to / slots * slots) return true;
     return false;
   }
 };
@@ -358,27 +363,32 @@ __device__ __forceinline__ void insert_locked(uint32_t flags, Operation<typename
   const auto path = Rules::PathTile::path(mover.t, op.key);
   uint32_t* const lock = lock_of(mover.t, Rules::lock_bucket(path));
   bool open = op.there, has = false;
-  uint32_t level = still ? Rules::kLevels : 0, tries = 0, ways = 0;
+  uint32_t level = still ? Rules::kLevels : 0, tries = 0, ways = 0, rounds = 0;
   while (ballot(kAll, open) != 0) {
-    if (open && !has) has = try_lock(lock);
+    if (rounds != 0) rounds--;
+    else if (open && !has) has = try_lock(lock);
+    if (open && !has) pause(kPause);
     if (ballot(kAll, has) == 0) continue;
     run_locked<typename Rules::PathTile, V>(mover.t, flags, op, has);
     if (has && op.outcome == kFull) {
       mover.own = lock;
       op.outcome = Rules::alone(mover, path, op, level, still);
     }
-    if (has && (op.outcome != kAgain) && (op.outcome != kFull || level >= Rules::kLevels)) unlock(lock), has = open = false;
-    const uint32_t left = ballot(kAll, has);
-    if (left == 0) continue;
-    const uint32_t first = lowest(left);
-    const bool chosen = lane_index() == first;
+    bool busy = has && op.outcome == kAgain;
+    if (has && !busy && (op.outcome != kFull || level == Rules::kLevels)) unlock(lock), has = open = false;
+    const uint32_t left = ballot(kAll, has && !busy);
+    const bool chosen = left != 0 && lane_index() == lowest(left);
     if (has && !chosen) unlock(lock), has = false;
-    const Room room = mover.room(path.of(first), shuffle(kAll, ways, first));
-    if (!chosen) continue;
+    if (left != 0) {
+      const Room room = mover.room(path.of(lowest(left)), shuffle(kAll, ways, lowest(left)));
+      if (chosen && room == kNoRoom) level++;
+      if (chosen && room == kMoved && ++tries == kTries) level = Rules::kLevels;
+      busy |= chosen && room == kBusy;
+      if (has && busy) unlock(lock), has = false;
+    }
+    // Two that want each other's locks don't come back at the same time.
+    if (busy) rounds = hash(uint32_t(thread_index()), uint64_t(ways)) % kMostRounds;
     ways++;
-    if (room == kNoRoom) level++;
-    if (room == kMoved && ++tries == kTries) level = Rules::kLevels;
-    if (room == kBusy) unlock(lock), has = false;
   }
 }
 

@@ -15,7 +15,7 @@ __device__ __forceinline__ bool find_once(const Table& t, bool there, Path own, 
   using S = typename BucketTile::S;
   BucketTile tile;
   uint32_t pending = ballot(kAll, there) >> tile.base & tile.kMask;
-  const uint32_t parts = tile.parts(t);
+  const uint32_t parts = tile.parts(t.shift), all = parts + tile.parts(wide(t));
 
   value = 0;
   bool hit = false;
@@ -27,7 +27,8 @@ __device__ __forceinline__ bool find_once(const Table& t, bool there, Path own, 
     const Path path = own.of(from);
     tile.next = kAll;
     if (busy && path.extra()) tile.read_extra(t, path);
-    else if (busy) tile.read(t, path, step < parts ? path.bucket : second, step & (parts - 1), step < parts);
+    else if (busy && step < parts) tile.read(t, path, path.bucket << t.shift, step, true);
+    else if (busy) tile.read(t, path, second, step - parts, false);
 
     bool match = false, other = false;
     typename S::Key held = 0;
@@ -43,7 +44,7 @@ __device__ __forceinline__ bool find_once(const Table& t, bool there, Path own, 
     const uint32_t next = shuffle(kAll, tile.next, tile.base + tile.last_lane(t));
     if (busy && !wait) {
       if (++step == parts) second = next;
-      const bool last = path.extra() || step == 2 * parts || (step == parts && second == kAll);
+      const bool last = path.extra() || step == all || (step == parts && second == kAll);
       if (matches != 0 || last) {
         if (tile.lane == from) hit = matches != 0, value = held;
         pending &= pending - 1;

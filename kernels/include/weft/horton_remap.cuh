@@ -26,6 +26,7 @@ struct Rules {
   // A search without success for room lets a bucket be promoted that still has secondary keys;
   // another one, behind that, ends it.
   static constexpr uint32_t kLevels = 2;
+  static constexpr bool kEmpties = true;
 
   __device__ static __forceinline__ uint32_t first(Path path) { return path.bucket; }
   __device__ static __forceinline__ uint32_t lock_bucket(Path path) { return path.extra() ? path.tag : path.bucket; }
@@ -34,16 +35,18 @@ struct Rules {
 
   __device__ static __forceinline__ Word* slot(const Table& t, uint32_t number) { return slots_of<S>(t) + number; }
   __device__ static __forceinline__ uint32_t last_slot(const Table& t, uint32_t bucket) { return ((bucket + 1) << t.shift) - 1; }
-  // bucket_of is the secondary bucket that an entry names, or kAll where that would be one of the
-  // twins themselves.
-  __device__ static __forceinline__ uint32_t bucket_of(const Table& t, Path path, uint32_t entry) {
-    const uint32_t bucket = secondary(t, path.bucket, path.tag, A::kEntries, entry);
-    return bucket / 2 == path.bucket / 2 ? kAll : bucket;
+  // begin is the first slot of a primary bucket.
+  __device__ static __forceinline__ uint32_t begin(const Table& t, uint32_t bucket) { return bucket << t.shift; }
+  // second is the first slot of the secondary bucket that an entry names, or kAll where the primary
+  // one is in that or its twin.
+  __device__ static __forceinline__ uint32_t second(const Table& t, Path path, uint32_t entry) {
+    const uint32_t first = secondary(t, path.bucket, path.tag, A::kEntries, entry), pair = wide(t) + 1;
+    return first >> pair == begin(t, path.bucket) >> pair ? kAll : first;
   }
   // path_in is that of a key in a slot: what is none leads nowhere.
   __device__ static __forceinline__ Path path_in(const Table& t, Word w, uint32_t number) {
     if (S::key(w) >= S::kNone || A::is(w)) return {Path::kExtra, 0};
-    return path_at<S>(t, S::key(w), number >> t.shift);
+    return path_at<S>(t, S::key(w), number);
   }
 
   // ---- moves ---------------------------------------------------------------
@@ -51,36 +54,78 @@ struct Rules {
   // Room is made in the primary bucket, and if it is of type B in the bucket that its entry
   // names, or in all seven.
   __device__ static __forceinline__ uint32_t roots(const Table&) { return 1 + kFunctions; }
-  __device__ static __forceinline__ uint32_t root(const Table& t, Path path, uint32_t i) {
-    if (i == 0) return path.bucket;
+  __device__ static __forceinline__ uint32_t root(const Table& t, Path path, uint32_t i, uint32_t& slots) {
+    slots = 1u << t.shift;
+    if (i == 0) return begin(t, path.bucket);
+    slots = other_slots(t);
     const Word array = load_relaxed(slot(t, last_slot(t, path.bucket)));
     if (!A::is(array)) return kAll;
     const uint32_t entry = A::entry(array, path.tag);
-    return entry == 0 || entry == i ? bucket_of(t, path, i) : kAll;
+    return entry == 0 || entry == i ? second(t, path, i) : kAll;
   }
   // Secondary keys go to others of their secondary buckets.
   __device__ static __forceinline__ uint32_t others(const Table&) { return kFunctions; }
-  __device__ static __forceinline__ uint32_t other(const Table& t, Path path, uint32_t bucket, uint32_t i) {
-    if (path.extra() || path.bucket == bucket) return kAll;
-    const uint32_t to = bucket_of(t, path, i + 1);
-    return to == bucket ? kAll : to;
+  __device__ static __forceinline__ uint32_t other_slots(const Table& t) { return 1u << wide(t); }
+  __device__ static __forceinline__ uint32_t other(const Table& t, Path path, uint32_t number, uint32_t i) {
+    if (path.extra() || path.bucket == number >> t.shift) return kAll;
+    const uint32_t first = second(t, path, i + 1);
+    return first == kAll || first >> wide(t) == number >> wide(t) ? kAll : first;
   }
   // A key may leave a bucket if its entry is its alone.
   __device__ static __forceinline__ bool may_leave(const Table& t, Path path, uint32_t number) {
-    return of_entry(t, path, number >> t.shift) == 1;
+    return of_entry(t, path, number >> wide(t) << wide(t)) == 1;
   }
-  __device__ static __forceinline__ void moved(const Table& t, Path path, uint32_t bucket) {
+  __device__ static __forceinline__ void moved(const Table& t, Path path, uint32_t number) {
     const uint32_t last = last_slot(t, path.bucket);
     uint32_t entry = 1;
-    while (bucket_of(t, path, entry) != bucket) entry++;
+    while (second(t, path, entry) != number >> wide(t) << wide(t)) entry++;
     fence();  // who sees the entry, sees the key there
     store_relaxed(slot(t, last), A::with(load_relaxed(slot(t, last)), path.tag, entry));
   }
-  // of_entry is how many keys of a bucket are there by the entry of a path.
-  __device__ static __forceinline__ uint32_t of_entry(const Table& t, Path path, uint32_t bucket) {
+  // give_way moves a key, and all that share its entry, to another of their secondary buckets. An
+  // entry names one of them: copies that find no place together are cleared again, which no lookup
+  // has seen.
+  template <class Moves>
+  __device__ static __forceinline__ Outcome give_way(Moves& m, Path path, uint32_t number, Word pair) {
+    const Table& t = m.t;
+    const uint32_t from = number >> wide(t) << wide(t), sharers = of_entry(t, path, from);
+#pragma unroll 1
+    for (uint32_t i = 0; i < kFunctions; i++) {
+      const uint32_t first = other(t, path, number, i);
+      if (first == kAll || free_slots(t, first) < sharers) continue;
+      const bool all = !each_sharer(t, path, from, [&](uint32_t, Word w) { return m.enter(first, other_slots(t), w) == kAll; });
+      if (all) moved(t, path, first);
+      const uint32_t left = all ? from : first;  // by all, or by none
+      each_sharer(t, path, left, [&](uint32_t at, Word) {
+        if (at == number) m.replace(at, pair);
+        else m.vacate(at);
+        return false;
+      });
+      if (all) return kRevived;
+    }
+    return kFull;
+  }
+  __device__ static __forceinline__ uint32_t free_slots(const Table& t, uint32_t first) {
     uint32_t n = 0;
-    each_of_bucket<S>(slots_of<S>(t), t.shift, bucket, [&](uint32_t number, Word w) {
-      n += shares(path_in(t, w, number), path);
+    each_of<S>(slots_of<S>(t), first, other_slots(t), [&](uint32_t, Word w) {
+      n += is_free<S>(w);
+      return false;
+    });
+    return n;
+  }
+  // each_sharer calls f for the keys of a secondary bucket that are there by the entry of a path,
+  // until it returns true.
+  template <class F>
+  __device__ static __forceinline__ bool each_sharer(const Table& t, Path path, uint32_t first, F f) {
+    return each_of<S>(slots_of<S>(t), first, other_slots(t), [&](uint32_t number, Word w) {
+      return shares(path_in(t, w, number), path) && f(number, w);
+    });
+  }
+  // of_entry is how many keys of a secondary bucket are there by the entry of a path.
+  __device__ static __forceinline__ uint32_t of_entry(const Table& t, Path path, uint32_t first) {
+    uint32_t n = 0;
+    each_sharer(t, path, first, [&](uint32_t, Word) {
+      n++;
       return false;
     });
     return n;
@@ -101,7 +146,7 @@ struct Rules {
     const Word pair = S::pair(Place<S>(t, op.key).stored, op.value);
     const Word rest = load_relaxed(slot(t, last_slot(t, path.bucket)));
     if (still) return A::is(rest) ? remap(m, path, pair, rest, true) : kFull;
-    const Outcome done = m.make_way(path.bucket, pair);
+    const Outcome done = m.make_way(begin(t, path.bucket), 1u << t.shift, pair);
     if (done != kFull) return done;
     // A bucket is of type A as long as a key can leave it.
     if (!A::is(rest) && level == 0 && has_secondary(t, path.bucket)) return kFull;
@@ -140,7 +185,7 @@ struct Rules {
   }
 
   __device__ static __forceinline__ bool has_secondary(const Table& t, uint32_t bucket) {
-    return each_of_bucket<S>(slots_of<S>(t), t.shift, bucket, [&](uint32_t number, Word w) {
+    return each_of<S>(slots_of<S>(t), begin(t, bucket), 1u << t.shift, [&](uint32_t number, Word w) {
       const Path path = path_in(t, w, number);
       return !path.extra() && path.bucket != bucket;
     });
@@ -154,13 +199,13 @@ struct Rules {
     const uint32_t entry = A::entry(array, path.tag);
 #pragma unroll 1
     for (uint32_t i = entry != 0 ? 0 : 1; i <= kFunctions; i++) {
-      const uint32_t bucket = bucket_of(t, path, i != 0 ? i : entry);
-      if (bucket == kAll) continue;
-      if (m.enter(bucket, pair) != kAll) {
+      const uint32_t first = second(t, path, i != 0 ? i : entry);
+      if (first == kAll) continue;
+      if (m.enter(first, other_slots(t), pair) != kAll) {
         if (i != 0) array = A::with(array, path.tag, i);
         return true;
       }
-      if (i == 0 && of_entry(t, path, bucket) != 0) return false;
+      if (i == 0 && of_entry(t, path, first) != 0) return false;
     }
     return false;
   }
@@ -187,9 +232,8 @@ struct Rules {
       if (entry == 0) continue;
       const Path path{bucket, tag};
       uint32_t left = 0;
-      each_of_bucket<S>(slots_of<S>(t), t.shift, bucket_of(t, path, entry), [&](uint32_t number, Word w) {
-        if (!shares(path_in(t, w, number), path)) return false;
-        if (m.enter(bucket, w) != kAll) m.replace(number, S::dead(S::kNone));
+      each_sharer(t, path, second(t, path, entry), [&](uint32_t number, Word w) {
+        if (m.enter(begin(t, bucket), 1u << t.shift, w) != kAll) m.vacate(number);
         else left++;
         return false;
       });

@@ -100,11 +100,18 @@ __device__ __forceinline__ uint64_t number_hash(const Table& t, uint64_t number)
 // side tells which of two twins the keys go to whose type bit is clear.
 __device__ __forceinline__ uint32_t side(uint64_t hash, uint32_t twins) { return uint32_t(hash >> 32) * (twins + 1) >> 31; }
 
-// secondary is the bucket that function i, from 1, gives to the keys of a primary bucket and tag.
+// wide is the shift of secondary buckets, which have eight slots at least: where buckets are
+// smaller, several make up one.
+constexpr uint32_t kLeastShift = 3;
+__device__ __forceinline__ uint32_t wide(const Table& t) { return t.shift > kLeastShift ? t.shift : kLeastShift; }
+
+// secondary is the first slot of the secondary bucket that function i, from 1, gives to the keys of
+// a primary bucket and tag.
 __device__ __forceinline__ uint32_t secondary(const Table& t, uint32_t bucket, uint32_t tag, uint32_t entries, uint32_t i) {
   const uint64_t number = number_of(bucket / 2, tag, entries), h = number_hash(t, number);
-  const uint32_t to = reduce(uint32_t(h) + kSteps[number % 8] * i, t.buckets / 2);
-  return to << 1 | ((bucket & 1) ^ side(h, to));
+  const uint32_t pairs = uint32_t((uint64_t(t.buckets) << t.shift) >> (wide(t) + 1));
+  const uint32_t to = reduce(uint32_t(h) + kSteps[number % 8] * i, pairs);
+  return (to << 1 | ((bucket & 1) ^ side(h, to))) << wide(t);
 }
 
 // Path is where a key may be: its primary bucket, and the tag that gives the secondary one; or
@@ -138,21 +145,22 @@ struct Place {
   }
 };
 
-// path_at is the path of what is stored in a bucket: that is its primary one, or a secondary one.
+// path_at is the path of what is stored in a slot: of its primary bucket, or a secondary one.
 template <class S>
-__device__ __forceinline__ Path path_at(const Table& t, typename S::Key stored, uint32_t at) {
+__device__ __forceinline__ Path path_at(const Table& t, typename S::Key stored, uint32_t slot) {
   using Key = typename S::Key;
   const uint32_t twins = uint32_t(reduce(stored, Key(t.buckets / 2))), tag = tag_of(stored, Array<S>::kEntries);
-  if (twins == at / 2) return {at, tag};
+  const uint32_t bucket = slot >> t.shift, at = slot >> wide(t);
+  if (twins == bucket / 2) return {bucket, tag};
   return {twins << 1 | ((at & 1) ^ side(number_hash(t, number_of(twins, tag, Array<S>::kEntries)), at / 2)), tag};
 }
 
-// key_at is the user's key of what is stored in a bucket, or in the extra line.
+// key_at is the user's key of what is stored in a slot, or in one of the extra line.
 template <class S>
-__device__ __forceinline__ typename S::Key key_at(const Table& t, typename S::Key stored, uint32_t at, bool extra) {
+__device__ __forceinline__ typename S::Key key_at(const Table& t, typename S::Key stored, uint32_t slot, bool extra) {
   using Key = typename S::Key;
   constexpr Key bit = Array<S>::kKeyBit;
-  const bool set = extra ? stored >> Path::kOwnShift != 0 : path_at<S>(t, stored, at).bucket & 1;
+  const bool set = extra ? stored >> Path::kOwnShift != 0 : path_at<S>(t, stored, slot).bucket & 1;
   const Key name = extra ? ~(stored & (S::kNone ^ ~Key(0))) : stored;
   return unmix(set ? name | bit : name & ~bit, t.seed);
 }
@@ -171,40 +179,39 @@ struct BucketTile : Tile<Slots, Lanes, Pieces> {
   static constexpr uint32_t kWindowShift = __builtin_ctz(kWindow);
   static constexpr uint32_t kLine = kLineBytes / sizeof(Word);  // slots of a line
 
-  uint32_t next;  // the secondary bucket, as far as this lane knows, or kAll
+  uint32_t next;  // the first slot of the secondary bucket, as far as this lane knows, or kAll
 
-  // parts is how many steps a bucket takes.
-  __device__ static __forceinline__ uint32_t parts(const Table& t) {
-    return t.shift > kWindowShift ? 1u << (t.shift - kWindowShift) : 1;
+  // parts is how many steps slots take, as many as 1 << shift.
+  __device__ static __forceinline__ uint32_t parts(uint32_t shift) {
+    return shift > kWindowShift ? 1u << (shift - kWindowShift) : 1;
   }
-  // first is the first slot of piece v that this lane reads of a part of a bucket.
-  __device__ __forceinline__ uint64_t first(const Table& t, uint32_t bucket, uint32_t part, int v) const {
-    const uint64_t from = (uint64_t(bucket) << t.shift) + part * kWindow;
-    return from / Base::kSlots * Base::kSlots + (v * Lanes + this->rank) * Base::kSlots;
+  // first is the first slot of piece v that this lane reads of a part of slots from `lo` on.
+  __device__ __forceinline__ uint32_t first(uint32_t lo, uint32_t part, int v) const {
+    return (lo + part * kWindow) / Base::kSlots * Base::kSlots + (v * Lanes + this->rank) * Base::kSlots;
   }
-  // last_lane is the lane of the tile that reads the last slot of a bucket, of one whose pieces
-  // begin where a piece begins.
+  // last_lane is the lane of the tile that reads the last slot of a primary bucket.
   __device__ static __forceinline__ uint32_t last_lane(const Table& t) {
     const uint32_t slots = t.shift > kWindowShift ? kWindow : 1u << t.shift;
     return (slots - 1) / Base::kSlots % Lanes;
   }
-  // read reads a part of a bucket of a path: home is the primary one.
-  __device__ __forceinline__ void read(const Table& t, Path path, uint32_t bucket, uint32_t part, bool home) {
-    const uint64_t lo = uint64_t(bucket) << t.shift, hi = lo + (1u << t.shift);
+  // read reads a part of a bucket of a path, whose first slot is number `lo`: home is the primary
+  // one.
+  __device__ __forceinline__ void read(const Table& t, Path path, uint32_t lo, uint32_t part, bool home) {
+    const uint32_t hi = lo + (1u << (home ? t.shift : wide(t)));
     next = kAll;
 #pragma unroll
     for (int v = 0; v < Pieces; v++) {
-      const uint64_t at = first(t, bucket, part, v);
+      const uint32_t at = first(lo, part, v);
       if (at < hi) this->piece[v].whole = load_relaxed(reinterpret_cast<Word128*>(slots_of<S>(t) + at));
     }
 #pragma unroll
     for (int v = 0; v < Pieces; v++) {
-      const uint64_t at = first(t, bucket, part, v);
+      const uint32_t at = first(lo, part, v);
 #pragma unroll
       for (int j = 0; j < Base::kSlots; j++) {
         Word& w = this->piece[v].slots[j];
-        if (at + j + 1 == hi && Array<S>::is(w)) {
-          const uint32_t entry = home ? Array<S>::entry(w, path.tag) : 0;
+        if (home && at + j + 1 == hi && Array<S>::is(w)) {
+          const uint32_t entry = Array<S>::entry(w, path.tag);
           if (entry != 0) next = secondary(t, path.bucket, path.tag, Array<S>::kEntries, entry);
         }
         if (at + j < lo || at + j >= hi) w = S::pair(S::kNone, 0);
@@ -238,30 +245,31 @@ struct PathTile : BucketTile<Slots, Lanes, Pieces> {
   static constexpr int kPieces = Pieces;
   static constexpr bool kRevives = false, kCounts = false;
 
-  uint32_t second = kAll;  // the secondary bucket of the path, once the primary one has been read
+  uint32_t second = kAll;  // where the secondary bucket begins, once the primary one has been read
 
   __device__ static __forceinline__ Path path(const Table& t, typename S::Key key) { return Place<S>(t, key).path; }
   __device__ static __forceinline__ typename S::Key stored(const Table& t, typename S::Key key) { return Place<S>(t, key).stored; }
   __device__ __forceinline__ bool ends(const Table&) const { return false; }
   __device__ __forceinline__ uint32_t steps(const Table& t, Path path) const {
-    return path.extra() ? 1 : second == kAll ? this->parts(t) : 2 * this->parts(t);
+    return path.extra() ? 1 : this->parts(t.shift) + (second == kAll ? 0 : this->parts(wide(t)));
   }
   __device__ __forceinline__ void load(const Table& t, Path path, uint32_t step) {
     if (path.extra()) return this->read_extra(t, path);
-    const uint32_t parts = this->parts(t), bucket = step < parts ? path.bucket : second;
-    this->read(t, path, bucket, step & (parts - 1), step < parts);
+    const uint32_t parts = this->parts(t.shift);
+    if (step < parts) this->read(t, path, path.bucket << t.shift, step, true);
+    else this->read(t, path, second, step - parts, false);
   }
   // behind_load tells the tile what the lane that has read the last slot of the primary bucket
   // knows.
   __device__ __forceinline__ void behind_load(const Table& t, uint32_t step) {
     const uint32_t next = shuffle(kAll, this->next, this->base + this->last_lane(t));
-    if (step + 1 == this->parts(t)) second = next;
+    if (step + 1 == this->parts(t.shift)) second = next;
   }
   __device__ __forceinline__ typename S::Word* slot(const Table& t, Path path, uint32_t step, int number) const {
     if (path.extra()) return slots_of<S>(t) + this->extra(t, path);
-    const uint32_t parts = this->parts(t);
-    const uint64_t at = this->first(t, step < parts ? path.bucket : second, step & (parts - 1), number / Base::kSlots);
-    return slots_of<S>(t) + at + number % Base::kSlots;
+    const uint32_t parts = this->parts(t.shift);
+    const uint32_t lo = step < parts ? path.bucket << t.shift : second;
+    return slots_of<S>(t) + this->first(lo, step < parts ? step : step - parts, number / Base::kSlots) + number % Base::kSlots;
   }
 };
 

@@ -73,6 +73,9 @@ __device__ __forceinline__ uint32_t match_any(uint32_t mask, uint32_t v) {
 // others do after. The functions above wait, too, but order no memory.
 __device__ __forceinline__ void sync_warp() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 
+// pause lets others run for some nanoseconds: for who has found a lock taken.
+__device__ __forceinline__ void pause(uint32_t ns) { asm volatile("nanosleep.u32 %0;" ::"r"(ns) : "memory"); }
+
 __device__ __forceinline__ uint32_t popcount(uint32_t v) {
   uint32_t r;
   asm("popc.b32 %0, %1;" : "=r"(r) : "r"(v));

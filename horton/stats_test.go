@@ -1,0 +1,45 @@
+package horton_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/horton"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/workload"
+)
+
+// Tables are what the model says, whatever the size of buckets, the width and the load.
+func TestStatsAgreeWithTheModel(t *testing.T) {
+	for _, c := range []struct {
+		slots int
+		load  float64
+	}{{1, .7}, {2, .8}, {4, .9}, {8, .5}, {8, .9}, {8, .95}, {16, .95}} {
+		t.Run(fmt.Sprintf("%d slots at %g", c.slots, c.load), func(t *testing.T) {
+			agrees[uint32, uint32](t, c.slots, c.load)
+			agrees[uint64, uint64](t, c.slots, c.load)
+		})
+	}
+}
+
+func agrees[K, V uint32 | uint64](t *testing.T, slots int, load float64) {
+	keys, vals := make([]K, 1<<17), make([]V, 1<<17)
+	workload.Unique(keys, 1, 0)
+	m := conformance.Open(t, horton.New[K, V], devicetest.Open(t), &horton.Options{
+		Capacity: len(keys), MaxLoad: load, Fixed: true, Slots: slots, Seed: 1,
+	})
+	if _, err := m.Put(t.Context(), keys, vals); err != nil {
+		t.Fatal(err)
+	}
+	s, err := m.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	off := func(got, model, within float64) bool { return !(math.Abs(got-model) <= within*model) }
+	if off(s.PerHit, s.Model.PerHit, .01) || off(s.PerMiss, s.Model.PerMiss, .01) || off(s.TypeB, s.Model.TypeB, .08) ||
+		off(float64(s.Entries), s.Model.Entries, .08) || off(s.PerInsert, s.Model.PerInsert, .25) {
+		t.Error(s)
+	}
+}

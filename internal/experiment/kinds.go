@@ -1,0 +1,131 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/cuckoo"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/horton"
+	"github.com/weftgo/weft/internal/bucketmodel"
+	"github.com/weftgo/weft/linear"
+	"github.com/weftgo/weft/slab"
+)
+
+// kind is a hash table of weft, as experiments open it that compare several.
+type kind[K weft.Key, V weft.Value] struct {
+	name string
+	// bound is the highest load that it is opened for. A slab hash's load is its memory
+	// utilization.
+	bound float64
+	// wide: a lookup reads slabs of 128 bytes.
+	wide bool
+	// open opens a table that n keys fill to a load.
+	open func(n int, load float64) (subject[K, V], error)
+}
+
+// The names of bucketized tables, of eight slots.
+const (
+	cuckooFirst = "cuckoo first fit"
+	cuckooEven  = "cuckoo load balancing"
+	hortonLazy  = "horton"
+	hortonEager = "horton eager"
+	kindSlots   = 8
+	linearBound = .98 // beyond, searches for absent keys read hundreds of lines
+)
+
+// linearKind opens tables of linear probing.
+func linearKind[K weft.Key, V weft.Value](r *runner) kind[K, V] {
+	return kind[K, V]{name: "linear", bound: linearBound, open: func(n int, load float64) (subject[K, V], error) {
+		return openLinear[K, V](r.Device, &linear.Options{Capacity: n, MaxLoad: load, Fixed: true, Unordered: true, Seed: r.Seed + 1})
+	}}
+}
+
+// slabKind opens slab hashes. What they bear is in their Options.
+func slabKind[K weft.Key, V weft.Value](r *runner) kind[K, V] {
+	bound := .93
+	if slotBytes[K, V]() > slabPair {
+		bound = .86
+	}
+	return kind[K, V]{name: "slab", bound: bound, wide: true, open: func(n int, load float64) (subject[K, V], error) {
+		return openSlab[K, V](r.Device, &slab.Options{Capacity: n, MaxLoad: load, Fixed: true, Unordered: true, Seed: r.Seed + 1})
+	}}
+}
+
+// cuckooKind opens cuckoo tables of one policy, which stop at the first hit.
+func cuckooKind[K weft.Key, V weft.Value](r *runner, name string, policy cuckoo.Policy) kind[K, V] {
+	return kind[K, V]{name: name, bound: .98, open: func(n int, load float64) (subject[K, V], error) {
+		return openCuckoo[K, V](r.Device, &cuckoo.Options{
+			Capacity: n, MaxLoad: load, Fixed: true, Slots: kindSlots, Policy: policy, Unordered: true, Seed: r.Seed + 1,
+		})
+	}}
+}
+
+// hortonKind opens Horton tables that reclaim in one way.
+func hortonKind[K weft.Key, V weft.Value](r *runner, name string, reclaim horton.Reclaim) kind[K, V] {
+	return kind[K, V]{name: name, bound: hortonBound(kindSlots), open: func(n int, load float64) (subject[K, V], error) {
+		return openHorton[K, V](r.Device, &horton.Options{
+			Capacity: n, MaxLoad: load, Fixed: true, Slots: kindSlots, Reclaim: reclaim, Unordered: true, Seed: r.Seed + 1,
+		})
+	}}
+}
+
+// hortonBound is the load that Horton tables of so many slots are filled to: what the
+// paper reaches (section 6.2), or where it gives no number, what the model allows, in
+// hundredths.
+func hortonBound(slots int) float64 {
+	switch slots {
+	case 4:
+		return .91
+	case 8:
+		return .95
+	case 16:
+		return .96
+	}
+	return float64(int(100*bucketmodel.Feasible(slots))) / 100
+}
+
+// openHorton opens a map of horton, whose rows have the load reached.
+func openHorton[K weft.Key, V weft.Value](dev device.Device, o *horton.Options) (subject[K, V], error) {
+	m, err := horton.New[K, V](dev, o)
+	if err != nil {
+		return nil, err
+	}
+	model := bucketmodel.Horton{Slots: o.Slots, Tags: bucketmodel.Entries(slotBytes[K, V]())}
+	return mapSubject[K, V]{m.Map, func(ctx context.Context, row *Row) error {
+		s, err := m.Stats(ctx)
+		model := model
+		row.Load, model.Load = s.Load, s.Load
+		row.BytesPerEntry = figure(float64(s.Bytes) / float64(s.Len))
+		buckets := float64(s.Slots / o.Slots)
+		row.Measured = &Reads{
+			PerHit: s.PerHit, PerMiss: s.PerMiss, PerInsert: s.PerInsert,
+			TypeB: s.TypeB, Overhead: s.TypeB / float64(o.Slots), Entries: float64(s.Entries) / buckets,
+		}
+		row.Model = &Reads{
+			PerHit: model.PerHit(), PerMiss: model.PerMiss(), PerInsert: model.PerInsert(bucketmodel.Functions),
+			TypeB: model.TypeB(), Overhead: model.Overhead(), Entries: model.EntriesSet(),
+		}
+		return err
+	}}, nil
+}
+
+// with opens a table of a kind for n keys at a load and calls body with it. full
+// reports that some keys found no room.
+func (k kind[K, V]) with(n int, load float64, body func(subject[K, V]) error) (full bool, err error) {
+	t, err := k.open(n, load)
+	if err == nil {
+		err = body(t)
+		full = errors.Is(err, weft.ErrFull)
+		if full {
+			err = nil
+		}
+		err = errors.Join(err, t.Close())
+	}
+	if err != nil {
+		err = fmt.Errorf("%s at load %g: %w", k.name, load, err)
+	}
+	return full, err
+}
