@@ -15,7 +15,7 @@ func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, 
 	traces := allTraces{listed: e.eager && !still}
 	t := tableOf[SK, SV](g)
 	done, failed, err = e.Engine.Change(ctx, s, b, cpu.PieceOps, func(part *batch.Batch) cpu.Loops {
-		return &changer[K, SK, V, SV]{Changes: cpu.ChangesOf[K, V](part), gen: g, table: t, still: still, all: &traces}
+		return &changer[K, SK, V, SV]{Changes: cpu.ChangesOf[K, V](part), gen: g, table: t, still: still, inserts: part.Inserts(), all: &traces}
 	})
 	if traces.listed {
 		g.Tally().Used += uint64(reclaimAll(&t, traces.buckets))
@@ -48,13 +48,14 @@ func (t *allTraces) add(more traces) {
 // changer runs the changes of one piece of a batch, or a share of them.
 type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Changes[K, V]
-	gen   *generation
-	table cpuTable[SK, SV]
-	part  cpu.Share
-	still bool // keys stay where they are
-	all   *allTraces
-	own   traces
-	put   *putOff // nil: this core has the table to itself
+	gen     *generation
+	table   cpuTable[SK, SV]
+	part    cpu.Share
+	still   bool // keys stay where they are
+	inserts bool
+	all     *allTraces
+	own     traces
+	put     *putOff // nil: this core has the table to itself
 }
 
 // putOff are buckets, or more, of operations that are late.
@@ -64,8 +65,8 @@ func (p *putOff) bit(bucket uint32) (word *uint64, mask uint64) {
 	return &p[bucket/64%uint32(len(p))], 1 << (bucket % 64)
 }
 
-// Quick is for [cpu.Loops].
-func (c *changer[K, SK, V, SV]) Quick() bool { return !c.gen.long.Load() }
+// Quick is for [cpu.Loops]: only insertions search for room.
+func (c *changer[K, SK, V, SV]) Quick() bool { return !c.inserts || !c.gen.long.Load() }
 
 // Places is for [cpu.Loops]: in which lines the primary buckets of operations begin.
 func (c *changer[K, SK, V, SV]) Places(lo, hi int, lines []uint32) {

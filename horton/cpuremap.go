@@ -163,7 +163,8 @@ func (m *mover[K, V]) point(h home, to *cpu.Slot[K, V]) {
 
 // roomFor is a free slot for one more key of a home in a secondary bucket: where others
 // are, or, if there are none, in the one with the least load, for which another secondary
-// key is moved if need be.
+// key is moved if need be. With the first that has a free slot, a table of 4,000,000 keys
+// is filled to 0.9 in about the same time, and to 0.95 in 1.1 us a key instead of 0.8.
 func (m *mover[K, V]) roomFor(h home) *cpu.Slot[K, V] {
 	entries := entriesOf[K, V]()
 	if s := last(m.bucket(h.bucket)); isArray(s) {

@@ -87,3 +87,37 @@ func TestReclaimWaitsForIterations(t *testing.T) {
 		}
 	}
 }
+
+// No key moves to make room for others while an iteration reads buckets.
+func TestKeysStayForIterations(t *testing.T) {
+	const n, more = 12_000, 2_000
+	m := conformance.Open(t, horton.New[uint32, uint32], devicetest.Open(t), &horton.Options{
+		Capacity: n + more, MaxLoad: .95, Fixed: true, Seed: 3,
+	})
+	keys := conformance.Sequence[uint32](1, n+more)
+	if _, err := m.Put(t.Context(), keys[:n], keys[:n]); err != nil {
+		t.Fatal(err)
+	}
+	next, stop := iter.Pull2(m.All())
+	defer stop()
+	seen := map[uint32]bool{}
+	for range n / 2 {
+		k, _, _ := next()
+		seen[k] = true
+	}
+	if got, err := m.Put(t.Context(), keys[n:], keys[n:]); got != more || err != nil {
+		t.Fatal(got, err)
+	}
+	for k, _, ok := next(); ok; k, _, ok = next() {
+		if seen[k] {
+			t.Fatalf("key %d comes twice", k)
+		}
+		seen[k] = true
+	}
+	for _, k := range keys[:n] {
+		if !seen[k] {
+			t.Fatalf("key %d is left out", k)
+		}
+	}
+	conformance.WantPairs(t, m, keys)
+}
