@@ -26,19 +26,31 @@ type node struct {
 // ones.
 type mover[K cpu.Key, V cpu.Val] struct {
 	*cpuTable[K, V]
-	still bool  // no key moves
-	tried int   // keys, by searches
-	fresh int64 // slots in use that were empty, less those that no longer are
-	nodes [mostNodes]node
+	still  bool  // no key moves
+	urgent bool  // primary keys are moved, too, for secondary ones
+	tried  int   // keys, by searches
+	fresh  int64 // slots in use that were empty, less those that no longer are
+	nodes  [mostNodes]node
 }
 
 // makeRoom is a free slot for a key that is not in the table, or nil if it finds none.
 // Where it is in a secondary bucket, the entry says so.
 func (m *mover[K, V]) makeRoom(p path[K]) *cpu.Slot[K, V] {
-	slots := m.bucket(p.bucket)
-	if free := freeSlot(slots); free != nil {
+	if free := freeSlot(m.bucket(p.bucket)); free != nil {
 		return free
 	}
+	free := m.roomBy(p)
+	if free == nil && !m.still {
+		m.urgent = true
+		free = m.roomBy(p)
+		m.urgent = false
+	}
+	return free
+}
+
+// roomBy is a free slot for a key whose primary bucket is full, or nil.
+func (m *mover[K, V]) roomBy(p path[K]) *cpu.Slot[K, V] {
+	slots := m.bucket(p.bucket)
 	if free := m.displace(m.spread(0, p.bucket<<m.shift, 1<<m.shift, -1, nobody), nobody, none); free != nil {
 		return free
 	}
@@ -160,7 +172,7 @@ func (m *mover[K, V]) roomFor(h home) *cpu.Slot[K, V] {
 			if free := freeSlot(m.second(at)); free != nil {
 				return free
 			}
-			if m.anyOf(h, at) {
+			if m.count(h, at) > 0 {
 				return m.roomBeside(h, at)
 			}
 		}
@@ -192,7 +204,7 @@ func (m *mover[K, V]) roomFor(h home) *cpu.Slot[K, V] {
 // roomBeside is a free slot for one more key of a home, of which others are in a full
 // secondary bucket, or they all go to another one.
 func (m *mover[K, V]) roomBeside(h home, at uint32) *cpu.Slot[K, V] {
-	if free := m.clear(at, h); free != nil {
+	if free := m.displace(m.spread(0, at<<m.wide(), 1<<m.wide(), -1, h), h, at); free != nil {
 		return free
 	}
 	if m.regroup(h, at, 1) {
@@ -202,42 +214,75 @@ func (m *mover[K, V]) roomBeside(h home, at uint32) *cpu.Slot[K, V] {
 	return nil
 }
 
-// clear makes one more slot of a secondary bucket free, where keys of a home stay.
-func (m *mover[K, V]) clear(at uint32, stay home) *cpu.Slot[K, V] {
-	return m.displace(m.spread(0, at<<m.wide(), 1<<m.wide(), -1, stay), stay, at)
+// clear makes one more slot of a secondary bucket free, where keys of a home stay: by
+// moving a secondary key, or, if a key would have no place otherwise, a primary one, which
+// is against guideline 1. Else one in 300,000 keys of 32-bit sets has none in buckets of
+// two and four slots, so no large table could be filled.
+func (m *mover[K, V]) clear(at uint32, stay home) bool {
+	first := at << m.wide()
+	if m.displace(m.spread(0, first, 1<<m.wide(), -1, stay), stay, at) != nil {
+		return true
+	}
+	if !m.urgent {
+		return false
+	}
+	m.urgent = false // once is enough
+	defer func() { m.urgent = true }()
+	for number := first; number < first+1<<m.wide(); number++ {
+		s, bucket := m.slot(number), number>>m.shift
+		if !isArray(last(m.bucket(bucket))) || !m.isHere(bucket, s) {
+			continue
+		}
+		if free := m.remap(home{bucket, tagOf[K, V](s.Key)}); free != nil {
+			m.move(s, free)
+			return true
+		}
+	}
+	return false
 }
 
 // regroup moves the keys of a home, which share an entry, from one secondary bucket to
 // another one, in which so many more slots are free then: one that has so many, or else
 // one that can be cleared of other keys.
 func (m *mover[K, V]) regroup(h home, from uint32, more int) bool {
-	var group [mostSlots]*cpu.Slot[K, V]
-	n, slots, entries := 0, m.second(from), entriesOf[K, V]()
-	for i := range slots {
-		if m.isOf(h, &slots[i]) {
-			group[n] = &slots[i]
-			n++
-		}
-	}
+	entries := entriesOf[K, V]()
 	for try := uint32(0); try < 2*functions && !m.still; try++ {
 		to := m.secondary(h, entries, try%functions+1)
 		if m.around(h, to) || to == from {
 			continue
 		}
+		n := m.count(h, from)
+		if n == 0 {
+			return false // a search has moved the only one
+		}
 		_, free := countFree(m.second(to))
-		for try >= functions && free < n+more && m.clear(to, h) != nil {
-			free++
+		for try >= functions && free < n+more && m.clear(to, h) {
+			_, free = countFree(m.second(to))
 		}
-		if free < n+more {
-			continue
+		if free < n+more || m.count(h, from) != n {
+			continue // where others have moved a key of the home meanwhile, too
 		}
-		for _, s := range group[:n] {
-			m.move(s, freeSlot(m.second(to)))
+		slots := m.second(from)
+		for i := range slots {
+			if m.isOf(h, &slots[i]) {
+				m.move(&slots[i], freeSlot(m.second(to)))
+			}
 		}
 		m.point(h, &m.second(to)[0])
 		return true
 	}
 	return false
+}
+
+// count is the number of keys of a home in a secondary bucket.
+func (m *mover[K, V]) count(h home, at uint32) (n int) {
+	slots := m.second(at)
+	for i := range slots {
+		if m.isOf(h, &slots[i]) {
+			n++
+		}
+	}
+	return n
 }
 
 // countFree counts the slots without a key, of which it returns the first.
@@ -249,17 +294,6 @@ func countFree[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (first *cpu.Slot[K,
 		}
 	}
 	return first, n
-}
-
-// anyOf reports whether a key of a home is in a secondary bucket.
-func (m *mover[K, V]) anyOf(h home, at uint32) bool {
-	slots := m.second(at)
-	for i := range slots {
-		if m.isOf(h, &slots[i]) {
-			return true
-		}
-	}
-	return false
 }
 
 // displace makes room where the first n nodes are: by a breadth-first search for the
@@ -285,7 +319,7 @@ func (m *mover[K, V]) displace(n int, stay home, reserved uint32) *cpu.Slot[K, V
 			if free := freeSlot(m.second(to)); free != nil {
 				return m.shiftAlong(int32(at), free)
 			}
-			if !here {
+			if !here || stays { // it may take the slot of one that leaves the bucket
 				n = m.spread(n, to<<m.wide(), 1<<m.wide(), int32(at), stay)
 			}
 		}

@@ -35,6 +35,7 @@ func TestKeysComeBack(t *testing.T) {
 func keysComeBack[K cpu.Key, V cpu.Val](t *testing.T, g geometry) {
 	const keys = 1 << 16
 	n := [1 + functions][]int{make([]int, g.buckets)}
+	var sides [2][2]float64 // by type bit, and by which twin a secondary bucket is
 	entries := entriesOf[K, V]()
 	for i := uint32(1); i <= functions; i++ {
 		n[i] = make([]int, 2*g.pairs())
@@ -55,9 +56,17 @@ func keysComeBack[K cpu.Key, V cpu.Val](t *testing.T, g geometry) {
 			if i > 0 && g.around(h, at) {
 				continue
 			}
+			if i > 0 {
+				sides[p.bucket&1][at&1]++
+			}
 			if got := keyAt[K, V](g, p.key, slot); got != k || homeOf[K, V](g, p.key, slot) != h || isPrimary(g, p.key, slot) != (i == 0) {
 				t.Fatalf("key %d, function %d: %d comes back from slot %d of home %+v, not %+v", k, i, got, slot, homeOf[K, V](g, p.key, slot), h)
 			}
+		}
+	}
+	for bit, n := range sides {
+		if n[0] < .8*n[1] || n[1] < .8*n[0] {
+			t.Errorf("%+v: keys with type bit %d have %g and %g secondary buckets in the halves of the table", g, bit, n[0], n[1])
 		}
 	}
 	for i, n := range n {
