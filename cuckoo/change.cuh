@@ -41,7 +41,7 @@ __device__ __forceinline__ void evict(const EvictParams& p) {
   __shared__ SlotQueue queues[kBlock / kWarp];
   const uint32_t n = load_relaxed(p.spilled.count);
   if (n == 0) return;
-  begin_moving(p.table.counters);
+  begin_moving(p.table);
   Evicts<S> mover{p.table, queues[thread_in_block() / kWarp]};
   each_spilled(p.spilled, p.changes.n, [&](uint32_t i) __attribute__((always_inline)) {
     Operation<S> op = operation<S, K, V>(p.changes, i);
@@ -51,7 +51,7 @@ __device__ __forceinline__ void evict(const EvictParams& p) {
     tally(p.table.counters, op.outcome);
   });
   mover.count();
-  end_moving(p.table.counters);
+  end_moving(p.table);
 }
 
 }  // namespace weft::cuckoo

@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input b0e969b3d11dae87cb0181160983555ed6487baca18a13be9959990b65eae260 2314 cuckoo/change.cuh
+//kernelgen:input d66b432cec8b157d0b5d00554516d812a238ecb3c34869b322bf07776567c94d 2296 cuckoo/change.cuh
 //kernelgen:input 3a6ad3ec54749c997dc74539b8b79da90901fb3f849564de8c51dca349f43016 1982 cuckoo/cuckoo_mixed.cu
 //kernelgen:input 895b2eeddb2a500cfa23646dab169f49ef995fc55223d775aa3d8855b20f129b 799 cuckoo/layout.cuh
 //kernelgen:input ee9146f931545625d8ffcc3602252cd5e85b0d1df15e84a048e215cc263c4bc2 424 cuckoo/tuning.cuh
@@ -21,15 +21,15 @@ import (
 //kernelgen:input aa6389b8b174d262d890afeb58aeef7264b63eba45d27dac86894089b1e8f583 6639 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input 0cf4fd432822f9fa67060df593c841c339c18282517bbdb47f2fc0c41aa0f6db 4708 kernels/include/weft/cuckoo_evict.cuh
-//kernelgen:input c63482cf47ed0f6604a5161cc3bceb6d62bbd8acfd8a57003cd815b8f6ae1806 792 kernels/include/weft/cuckoo_find.cuh
-//kernelgen:input da340871f7aa2555c618e588d701288b9880b96c2132f69c2763d2e3e5a744e2 9259 kernels/include/weft/cuckoo_table.cuh
+//kernelgen:input 1444be6064fb4a24a4f866ce8b1398db38aca3158ff5a8562e18e14e03484c92 783 kernels/include/weft/cuckoo_find.cuh
+//kernelgen:input 38ef107fcf804c1891e23d8a842627969804837533db7ba59854c68549c9ac4b 9182 kernels/include/weft/cuckoo_table.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
 //kernelgen:input 92b3405912cc0dcad88bab98b4ebd82765f8676cc2ad87f619b6e8a901660520 18933 kernels/include/weft/evict.cuh
 //kernelgen:input 132e2d4399c0a34a22537d522baef89df23cec01c04d6a0755bff73dbb374809 8409 kernels/include/weft/gather.cuh
 //kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
-//kernelgen:input 2bc13b223306fb55c5d2a02648db76d5b4836e1eeb216ba6b13d179310385cd2 4884 kernels/include/weft/locks.cuh
+//kernelgen:input 7ebc60c23a9c1989d39d1c1d254cffe04d61836c0de7fe7bbd4ddd58ee495375 5308 kernels/include/weft/locks.cuh
 //kernelgen:input 84ebb2fa5b0907d2c550fc5b04484d1b6e2791f334faac0401b47d3f10decb65 9326 kernels/include/weft/mixed.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
@@ -41,14 +41,14 @@ import (
 //kernelgen:input 12d80c1067fe90ab38ebffb5ff90ebcef9cbad6b82a58d80c135aa1de8566166 4061 kernels/include/weft/unite.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output ebf2713ac506fa59ec923598e406182d0008b49386130f3de1f95e14de265557 332379 cuckoo/cuckoo_mixed_32_32_sm80.ptx
-//kernelgen:output d955c1fe39ddceb85412e76edfdbdaff1c4ce1281fcb22717e5c7ae8e12e6f5e 332379 cuckoo/cuckoo_mixed_32_32_sm90.ptx
-//kernelgen:output 7c1d70c7d665258c88c0b6c5bba6011241f1c11101ac7622e45b832c2769ce5f 340745 cuckoo/cuckoo_mixed_32_64_sm80.ptx
-//kernelgen:output 3b0ab9cb5cf467f01690798a54587f4ec74b8164cbdbbe3d4a8c9a0ecedd6582 332731 cuckoo/cuckoo_mixed_32_64_sm90.ptx
-//kernelgen:output 7bb3f94a75a46c12443cf112d023596765e6812b45df1e500aeba62d8e6be68e 344934 cuckoo/cuckoo_mixed_64_32_sm80.ptx
-//kernelgen:output 2f508c5170861818b78a7aa47e9c7941910305e75dd3bebcbb19bc960f436419 337786 cuckoo/cuckoo_mixed_64_32_sm90.ptx
-//kernelgen:output 44bb8e29738da680cb04b7a5fa195ee334796fdea621ad7329473ae7806479fa 347539 cuckoo/cuckoo_mixed_64_64_sm80.ptx
-//kernelgen:output 231b4187ba92ccbd250551cce13e4118c799d62ccad10df4d5bbb407fedd278d 340612 cuckoo/cuckoo_mixed_64_64_sm90.ptx
+//kernelgen:output 24eec7346e7e5eb3ef105abb8d60c113e2d595a3fdbab130f99d9120cde33907 332886 cuckoo/cuckoo_mixed_32_32_sm80.ptx
+//kernelgen:output b047807dbd41bcce46a4af6db7fe0058f624279af7701b15f589b29ad26d5138 332886 cuckoo/cuckoo_mixed_32_32_sm90.ptx
+//kernelgen:output 9081fca00254445b5a9f3f7fb9f11c325d564058da75e3a22b967684513b4290 341240 cuckoo/cuckoo_mixed_32_64_sm80.ptx
+//kernelgen:output cf9fedede963901384fc2c3aae1a4fffa65dd1d19b0bb37bf1b4fe656b5c6322 333234 cuckoo/cuckoo_mixed_32_64_sm90.ptx
+//kernelgen:output 6fbf9761ed2d23db9ea56f1b512dc538ebed94520cda459933fa6bb2f45cb44a 345427 cuckoo/cuckoo_mixed_64_32_sm80.ptx
+//kernelgen:output c930df048461889976bc28d0fbc3d9a34ac365d6c509f19f192a4360de4ab9a5 338298 cuckoo/cuckoo_mixed_64_32_sm90.ptx
+//kernelgen:output 9cbf988672c6d034b825f7f8aa5b01e9f7d793cbf9e23340c15f9d81ea53f054 348047 cuckoo/cuckoo_mixed_64_64_sm80.ptx
+//kernelgen:output a3b2b85ceb954a729fa90533c54081efa9e9b85257cfc31900eb0c884800aed8 341119 cuckoo/cuckoo_mixed_64_64_sm90.ptx
 //kernelgen:output 235c2a7ff8075ae2dd484a03b6b88a8e3f6c97c1d0c17f2b8bc9a8be0dcd037a 73409 cuckoo/cuckoo_mixed_32_0_sm80.ptx
 //kernelgen:output e6fc3b76aa6b4ed0cc940a130c6714c11d4f8ee118e1439af8f5696b42f2e810 73409 cuckoo/cuckoo_mixed_32_0_sm90.ptx
 //kernelgen:output 242b0efa7c2e8cb895fc4dca92199e519e8b1438c60c773dfbbaa62fc5166e3d 73593 cuckoo/cuckoo_mixed_64_0_sm80.ptx

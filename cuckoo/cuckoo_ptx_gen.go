@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input b0e969b3d11dae87cb0181160983555ed6487baca18a13be9959990b65eae260 2314 cuckoo/change.cuh
+//kernelgen:input d66b432cec8b157d0b5d00554516d812a238ecb3c34869b322bf07776567c94d 2296 cuckoo/change.cuh
 //kernelgen:input 10ddcd3534a33f4b0c70f9ba24c91af889f821c30a34a86ee4e12031f244da76 4502 cuckoo/cuckoo.cu
 //kernelgen:input 895b2eeddb2a500cfa23646dab169f49ef995fc55223d775aa3d8855b20f129b 799 cuckoo/layout.cuh
 //kernelgen:input ee9146f931545625d8ffcc3602252cd5e85b0d1df15e84a048e215cc263c4bc2 424 cuckoo/tuning.cuh
@@ -21,14 +21,14 @@ import (
 //kernelgen:input aa6389b8b174d262d890afeb58aeef7264b63eba45d27dac86894089b1e8f583 6639 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input 0cf4fd432822f9fa67060df593c841c339c18282517bbdb47f2fc0c41aa0f6db 4708 kernels/include/weft/cuckoo_evict.cuh
-//kernelgen:input c63482cf47ed0f6604a5161cc3bceb6d62bbd8acfd8a57003cd815b8f6ae1806 792 kernels/include/weft/cuckoo_find.cuh
-//kernelgen:input da340871f7aa2555c618e588d701288b9880b96c2132f69c2763d2e3e5a744e2 9259 kernels/include/weft/cuckoo_table.cuh
+//kernelgen:input 1444be6064fb4a24a4f866ce8b1398db38aca3158ff5a8562e18e14e03484c92 783 kernels/include/weft/cuckoo_find.cuh
+//kernelgen:input 38ef107fcf804c1891e23d8a842627969804837533db7ba59854c68549c9ac4b 9182 kernels/include/weft/cuckoo_table.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
 //kernelgen:input 92b3405912cc0dcad88bab98b4ebd82765f8676cc2ad87f619b6e8a901660520 18933 kernels/include/weft/evict.cuh
 //kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
-//kernelgen:input 2bc13b223306fb55c5d2a02648db76d5b4836e1eeb216ba6b13d179310385cd2 4884 kernels/include/weft/locks.cuh
+//kernelgen:input 7ebc60c23a9c1989d39d1c1d254cffe04d61836c0de7fe7bbd4ddd58ee495375 5308 kernels/include/weft/locks.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
@@ -38,18 +38,18 @@ import (
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output c5648abb82b550a0f6c237f5a46ff627d0bf2add180fb7cf1409283cfb0701de 309807 cuckoo/cuckoo_32_32_sm80.ptx
-//kernelgen:output 7684b2eec515895d81292b2f0dd8ac03505fac82c7d03ddad462dba2f22c3c0a 309807 cuckoo/cuckoo_32_32_sm90.ptx
-//kernelgen:output ca46cab6a64a1cb988fdbea818a23815f63741b7bba5c0209f91d104d7688b94 309525 cuckoo/cuckoo_32_64_sm80.ptx
-//kernelgen:output 1b897e1c64d1c396a1677a32ca0ee9c5f0937848938ed4a7aff90875531f491a 304777 cuckoo/cuckoo_32_64_sm90.ptx
-//kernelgen:output d190206f965cdad7a403ad8af0458662c82c7f26f7e3e5baf4c2e77671276b9c 314460 cuckoo/cuckoo_64_32_sm80.ptx
-//kernelgen:output 8c54bbc1f698e3b9a56be7263845a4c6fe93b5ae8be9f1d3b3d4bb0eb7d5219a 310294 cuckoo/cuckoo_64_32_sm90.ptx
-//kernelgen:output 798742cf1bf24a79c215b614d4c57be62e7fdffb069be584fb3475aec78e9435 314337 cuckoo/cuckoo_64_64_sm80.ptx
-//kernelgen:output effaded6d227793e6349f8f5668cd212d57df960048e0569a0c8788f969965c6 310170 cuckoo/cuckoo_64_64_sm90.ptx
-//kernelgen:output 85a4874842d2d52591e98ad31d36e99817c7737b14478ff2bf5d4b887f244d83 283579 cuckoo/cuckoo_32_0_sm80.ptx
-//kernelgen:output 2400d4758fe85ce178a19d7f3449a4966cf1eed691210030e1287ec8d660400e 283579 cuckoo/cuckoo_32_0_sm90.ptx
-//kernelgen:output a47371c6c62c6cebe8d5896283d86941d92ed97e12b37641ab513a70fef985bb 271920 cuckoo/cuckoo_64_0_sm80.ptx
-//kernelgen:output 4057a02a38c35386d52d15f83a18c60a8027a44f3e6c87f39511549f2c152e5b 271920 cuckoo/cuckoo_64_0_sm90.ptx
+//kernelgen:output b7e447d02d96e0e867792cb20aaaff517f1fc5b40de449a84eda41b63ba92fa7 311199 cuckoo/cuckoo_32_32_sm80.ptx
+//kernelgen:output fbe23e3fb886987a0b044040ced7bf12eeb3b0ab32d9b927697e11f51eb761aa 311199 cuckoo/cuckoo_32_32_sm90.ptx
+//kernelgen:output 0afd757ea503ec5b86974d215edd3819351adbfb9cbb92c0831896efe4d25746 310914 cuckoo/cuckoo_32_64_sm80.ptx
+//kernelgen:output cbf6abe50723a54f69dfc2aa838b8cae5967b58ab22dbcb2a510559875d2ae63 306158 cuckoo/cuckoo_32_64_sm90.ptx
+//kernelgen:output 36cb2c77078c28378e87e8c1555d9b2130967bc77afb1a45e5c408b95ee243a1 315856 cuckoo/cuckoo_64_32_sm80.ptx
+//kernelgen:output 65a99cbbf6f4f81cce3b77c3f75af0c1d5d618e8bfd6efe05f6eaee37c20031c 311699 cuckoo/cuckoo_64_32_sm90.ptx
+//kernelgen:output ed714fbfc9a054975a3420b0edba524e84987cec352c48faea086952a1cd6e1f 315733 cuckoo/cuckoo_64_64_sm80.ptx
+//kernelgen:output 50203477e58eb48d52457e58d1c9c7dea3cc57590d8b62c1613fdb4fb785e5c5 311577 cuckoo/cuckoo_64_64_sm90.ptx
+//kernelgen:output 904a21db4d603f58f98cef9e7422201b69816794dd2f21cb8d6fe562199f3a06 284970 cuckoo/cuckoo_32_0_sm80.ptx
+//kernelgen:output fbe1b926fc354eebdb2502a47d9d864acd9cffa6f3dd42099cfea2a299b5efc7 284970 cuckoo/cuckoo_32_0_sm90.ptx
+//kernelgen:output 45d624c13847eae6a0b8cc395de3228cd03343a38e4c4c2d9fc0c54eaf371a5d 273320 cuckoo/cuckoo_64_0_sm80.ptx
+//kernelgen:output d158b8eed79f1cd6fccd048bddab8a91c1aa186a998039402542fda3ddc35e01 273320 cuckoo/cuckoo_64_0_sm90.ptx
 //kernelgen:output 70626aec1dfb7a4e4f820d56123185382faadd33700a6bb1aed51733fb679874 7498 cuckoo/cuckoo_params_gen.go
 
 //go:embed cuckoo_32_32_sm80.ptx

@@ -37,7 +37,7 @@ template <class S, class K, class V, class Reduces>
 __device__ __forceinline__ void evict(const EvictParams& p) {
   __shared__ SlotQueue queues[kBlock / kWarp];
   if (load_relaxed(p.spilled.count) == 0) return;
-  begin_moving(p.table.counters);
+  begin_moving(p.table);
   Evicts<S> mover{p.table, queues[thread_in_block() / kWarp]};
   each_spilled(p.spilled, p.changes.n, [&](uint32_t i) __attribute__((always_inline)) {
     Operation<S> op = operation<S, K, V>(p.changes, i);
@@ -47,7 +47,7 @@ __device__ __forceinline__ void evict(const EvictParams& p) {
     tally(p.table.counters, op.outcome);
   });
   mover.count();
-  end_moving(p.table.counters);
+  end_moving(p.table);
 }
 
 }  // namespace weft::horton

@@ -41,8 +41,8 @@
 // A new key goes to its primary bucket if that has a free slot. If not (section 5.3): a
 // secondary key there goes to another of its buckets; or else the bucket is promoted to
 // type B, for which one of its keys becomes secondary; then the new key itself becomes
-// secondary, in the least full of its seven buckets; or another one of its primary bucket
-// in its place. Secondary keys displace only each other, by a breadth-first search; but
+// secondary, in the least full of its seven buckets (on a GPU in the first with a free
+// slot); or another one of its primary bucket in its place. Secondary keys displace only each other, by a breadth-first search; but
 // before a key is left without a place, a primary key is displaced, too.
 //
 // A deleted key leaves its slot dead, for any key to take. What it leaves behind is
@@ -63,8 +63,7 @@
 // # Concurrency
 //
 // Package weft says what runs beside what. On a GPU, lookups run beside changes, moves of
-// keys and growth included: horton_find.cuh says how a lookup notices that a key has moved
-// past it. Clear holds lookups back.
+// keys and growth included: locks.cuh says how a lookup notices that a key has moved past it. Clear holds lookups back.
 //
 // An iteration reads one bucket after the other, so no key may move meanwhile: in a table
 // that is iterated over nothing is reclaimed until later, and one that has to move keys

@@ -53,7 +53,7 @@ __device__ __forceinline__ void rehash(const RehashParams& p) {
 template <class S, class K>
 __device__ __forceinline__ void reclaim(const ReclaimParams& p) {
   const Table& t = p.table;
-  begin_moving(t.counters);
+  begin_moving(t);
   Moves<Rules<S, Narrow<S>>> moves{t};
   for (uint64_t i = p.lo + thread_index(); i < p.hi; i += threads_in_grid()) {
     uint32_t bucket = uint32_t(i);
@@ -75,7 +75,7 @@ __device__ __forceinline__ void reclaim(const ReclaimParams& p) {
     }
   }
   moves.count();
-  end_moving(t.counters);
+  end_moving(t);
 }
 
 // census counts what Stats tells of, a bucket per thread.

@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 8fbfa32c584bae2de38e3839dacfa6c290a806b0525cbd846ac5d798122a1fd8 1941 horton/change.cuh
+//kernelgen:input 07bbece9f77f857587353e86377f6c54826cded473958f03d461a476be6b030c 1923 horton/change.cuh
 //kernelgen:input b633b3687599e63bee993db01648d7f4dbbfeed71a1af75da95001e48b4f31fb 1413 horton/horton_mixed.cu
 //kernelgen:input 6a2f8ef3d90cba8e209df5b80d9249cfbb9419f47b97ee0e362530057f5db757 1070 horton/layout.cuh
 //kernelgen:input ceff25eced3173519be85bf3f29afc12d3feb094731f1287be096d4aae960342 424 horton/tuning.cuh
@@ -25,11 +25,11 @@ import (
 //kernelgen:input 92b3405912cc0dcad88bab98b4ebd82765f8676cc2ad87f619b6e8a901660520 18933 kernels/include/weft/evict.cuh
 //kernelgen:input 132e2d4399c0a34a22537d522baef89df23cec01c04d6a0755bff73dbb374809 8409 kernels/include/weft/gather.cuh
 //kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
-//kernelgen:input d0e7e5545c63fc905d1a73b4a9013325e672924b053bc3e00c4facbfd63df1f4 3065 kernels/include/weft/horton_find.cuh
+//kernelgen:input 0cb1fe431244aaed77724ae4884b5194b2b8e5f45ada2bbe2b14c5f36c674841 3056 kernels/include/weft/horton_find.cuh
 //kernelgen:input 980fc5831fbd730c587526d3e6ec38603ff5deb35a3c1752e3c4b137dab1fddf 12045 kernels/include/weft/horton_remap.cuh
-//kernelgen:input 523e2d623c1a2a65a9a823af9d7f6ab9978012d43e13acead6f4dab588869526 13254 kernels/include/weft/horton_table.cuh
+//kernelgen:input 572112bb5f24214a38383597cbaec1ea3c411e94aead64e6e8a6993f2168e1f5 13177 kernels/include/weft/horton_table.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
-//kernelgen:input 2bc13b223306fb55c5d2a02648db76d5b4836e1eeb216ba6b13d179310385cd2 4884 kernels/include/weft/locks.cuh
+//kernelgen:input 7ebc60c23a9c1989d39d1c1d254cffe04d61836c0de7fe7bbd4ddd58ee495375 5308 kernels/include/weft/locks.cuh
 //kernelgen:input 84ebb2fa5b0907d2c550fc5b04484d1b6e2791f334faac0401b47d3f10decb65 9326 kernels/include/weft/mixed.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
@@ -41,14 +41,14 @@ import (
 //kernelgen:input 12d80c1067fe90ab38ebffb5ff90ebcef9cbad6b82a58d80c135aa1de8566166 4061 kernels/include/weft/unite.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 8ab8f164bfe43e70ee97ef8abb421b6de75e3d48cfa004a2cb0eea7201110112 246204 horton/horton_mixed_32_32_sm80.ptx
-//kernelgen:output b4078b7aceb971e6a740d62551b9defda3060a724e35117dae0fcbd274331c87 246204 horton/horton_mixed_32_32_sm90.ptx
-//kernelgen:output 9990b1c59301d60e2b76e82511056ae4c6d9bceefc996de7b5a04342c107e968 249037 horton/horton_mixed_32_64_sm80.ptx
-//kernelgen:output 68ca4c847a30f1aef6677862ffbab0d68e151ebf4b1bc10021269b2874a12865 245494 horton/horton_mixed_32_64_sm90.ptx
-//kernelgen:output eddaab8af96fd8265fcae605c66e2e4c0ac5ee76d9916e4ddf87ce88fdd4a377 247061 horton/horton_mixed_64_32_sm80.ptx
-//kernelgen:output 65f83ea9467b92933b01cbb4f9934546015d413a1cef4740c4517034d5bb8112 244201 horton/horton_mixed_64_32_sm90.ptx
-//kernelgen:output ed616048ea242dec52a099d32373bcece6ff1e2c1ed93308e340f17395ac7a21 248456 horton/horton_mixed_64_64_sm80.ptx
-//kernelgen:output 3c845c0920eb59a32c96695fb52ef4745c2ffe834eaf38fa4bd683492c67783c 244956 horton/horton_mixed_64_64_sm90.ptx
+//kernelgen:output 3930137d8fd3bbbf22b01facbb18b1538c546fb1944f9a499fa51577dd16e700 246728 horton/horton_mixed_32_32_sm80.ptx
+//kernelgen:output 18b35e886d1244223ebf121ec08a3810d127c0e1d1ed36ceb260dd04d3ca01ab 246728 horton/horton_mixed_32_32_sm90.ptx
+//kernelgen:output 277eaafb22d63863c4b2240a06b80b8ef80d35c996448bf0e16f8782fdb0e817 249559 horton/horton_mixed_32_64_sm80.ptx
+//kernelgen:output d0bedafb48a3476abf833dadc537fcd92eab35c021d66f420fe87f2b26964160 246016 horton/horton_mixed_32_64_sm90.ptx
+//kernelgen:output 94acc533ab02df96ef336b8171dfac3a11a3352c4ae1f688b4ee06410678769a 247566 horton/horton_mixed_64_32_sm80.ptx
+//kernelgen:output 67eca3d0777c93922ac3baaf5d5cd1a2d1e4d0ee1b08d114dc1f9b0a7f139719 244724 horton/horton_mixed_64_32_sm90.ptx
+//kernelgen:output dea229664fa2d00fa04591f08e7fe97ed631f36d7aba14ad47d325d4e2fc5ce2 248979 horton/horton_mixed_64_64_sm80.ptx
+//kernelgen:output 16be1a19206864fbe192091b8ebff6685e73f215830f8adc5112a157ff572ce0 245472 horton/horton_mixed_64_64_sm90.ptx
 //kernelgen:output 00faf1d381f9d6d0e4e0b31b8c99d456b35f228a9dd1f61570e68ec055866318 36457 horton/horton_mixed_32_0_sm80.ptx
 //kernelgen:output 239224084d7323460b64ded690c5fed913df914d345ec0de5c2851e599c9264c 36457 horton/horton_mixed_32_0_sm90.ptx
 //kernelgen:output e9ae492a8015b2c68377ed88cba9b38c1796772ad41a72c38383c7f08b30e641 35003 horton/horton_mixed_64_0_sm80.ptx

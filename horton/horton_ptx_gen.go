@@ -12,8 +12,8 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 8fbfa32c584bae2de38e3839dacfa6c290a806b0525cbd846ac5d798122a1fd8 1941 horton/change.cuh
-//kernelgen:input 6321d2d54e281ae6774ac9727ffc80eee48f89f2b6e79252ec0ff31898a59296 5465 horton/horton.cu
+//kernelgen:input 07bbece9f77f857587353e86377f6c54826cded473958f03d461a476be6b030c 1923 horton/change.cuh
+//kernelgen:input bd6580e6faf696cdd35748685de03f08ae406f930709514facc0e495706ab915 5447 horton/horton.cu
 //kernelgen:input 6a2f8ef3d90cba8e209df5b80d9249cfbb9419f47b97ee0e362530057f5db757 1070 horton/layout.cuh
 //kernelgen:input ceff25eced3173519be85bf3f29afc12d3feb094731f1287be096d4aae960342 424 horton/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
@@ -24,11 +24,11 @@ import (
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
 //kernelgen:input 92b3405912cc0dcad88bab98b4ebd82765f8676cc2ad87f619b6e8a901660520 18933 kernels/include/weft/evict.cuh
 //kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
-//kernelgen:input d0e7e5545c63fc905d1a73b4a9013325e672924b053bc3e00c4facbfd63df1f4 3065 kernels/include/weft/horton_find.cuh
+//kernelgen:input 0cb1fe431244aaed77724ae4884b5194b2b8e5f45ada2bbe2b14c5f36c674841 3056 kernels/include/weft/horton_find.cuh
 //kernelgen:input 980fc5831fbd730c587526d3e6ec38603ff5deb35a3c1752e3c4b137dab1fddf 12045 kernels/include/weft/horton_remap.cuh
-//kernelgen:input 523e2d623c1a2a65a9a823af9d7f6ab9978012d43e13acead6f4dab588869526 13254 kernels/include/weft/horton_table.cuh
+//kernelgen:input 572112bb5f24214a38383597cbaec1ea3c411e94aead64e6e8a6993f2168e1f5 13177 kernels/include/weft/horton_table.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
-//kernelgen:input 2bc13b223306fb55c5d2a02648db76d5b4836e1eeb216ba6b13d179310385cd2 4884 kernels/include/weft/locks.cuh
+//kernelgen:input 7ebc60c23a9c1989d39d1c1d254cffe04d61836c0de7fe7bbd4ddd58ee495375 5308 kernels/include/weft/locks.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
@@ -38,18 +38,18 @@ import (
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 26d7aed3cf27b9949e4cd3e28b84ed0f77a932706cec9ab76f7527a4684ff2d5 349145 horton/horton_32_32_sm80.ptx
-//kernelgen:output 6a752ae9e66fc80395dd704b1fc00fb7c1419c573a102937ae3a4d69f46c2045 349145 horton/horton_32_32_sm90.ptx
-//kernelgen:output 37fec7ee4181d3e9f51e23b32ce3264a9f774b02aad5a64f02b77f54cdefd102 341291 horton/horton_32_64_sm80.ptx
-//kernelgen:output d02a223bca996617d5bcdbe6f244d323c963c3d579c08fcb8bfe79a939e699c6 335457 horton/horton_32_64_sm90.ptx
-//kernelgen:output 2c0dbbd8eaa9fb9bc325d273ac880edfb1789171e441c4f7ac83cd2e1a74cf24 341589 horton/horton_64_32_sm80.ptx
-//kernelgen:output 518c62214c11582497e2a4b1b094e5c1712f83f950ca4d6842ef04c1989417fc 335747 horton/horton_64_32_sm90.ptx
-//kernelgen:output 17c2412c369cbc699bc16fd699ddcd6d314699dbaefce58454c3b83993c0ec40 341475 horton/horton_64_64_sm80.ptx
-//kernelgen:output 17a0c2aaa3585cabe7f42468bd35580355c84dfaf09bca7ee6173cc4f60327ea 335627 horton/horton_64_64_sm90.ptx
-//kernelgen:output 9f68746a1526da55e6b9954280a8325afb7376fe2bdce5a0ad40a6e678dc0aaa 286804 horton/horton_32_0_sm80.ptx
-//kernelgen:output d1df9e63569a6f9d4f822e86d4ab7a8ac637509626b9a51a56e184562c3585b2 286804 horton/horton_32_0_sm90.ptx
-//kernelgen:output f5f2d10bc85da0e9dd2b4c7a36972c46f399af876a56f17066a5a66a87c99118 307203 horton/horton_64_0_sm80.ptx
-//kernelgen:output ea23294ab508da2eef7832936daf2688b1c714d84412f33ce05ce6053cd9977f 307203 horton/horton_64_0_sm90.ptx
+//kernelgen:output bf2bb0d969016722162ee92204d339497ca129adcd3d49a5108315e962d30f3f 350821 horton/horton_32_32_sm80.ptx
+//kernelgen:output 69f5a9f0e19f37a09b1800a5d0f3ae0e84a15b1de1aa2f927e2d3db52fde723f 350821 horton/horton_32_32_sm90.ptx
+//kernelgen:output 283d21129bbe64a5deaec1c8c1726798b61cb57ec81d41ef32464b044ea28eba 342961 horton/horton_32_64_sm80.ptx
+//kernelgen:output 6c32189ecb6cc7d63523e50902f4ccbee42f8321e7f7d65b5dcc25c72bf8a050 337126 horton/horton_32_64_sm90.ptx
+//kernelgen:output 4432bdf7a7cdffa7b03d74a3d57645c24e445f045f5f81d460b50c2341e562f6 343255 horton/horton_64_32_sm80.ptx
+//kernelgen:output 1cbd9b5ef0e44009c701205be420329316b8553928ffef94f85382f8d2d70c33 337412 horton/horton_64_32_sm90.ptx
+//kernelgen:output 600d6542d9a830f3169febc17b57ebbb8183a7c4029f05dcc799f0669b9ee62b 343136 horton/horton_64_64_sm80.ptx
+//kernelgen:output e53bdf204d5ce9808774c93dd722338bd73cc6b6ff34c845f79176d17488816c 337303 horton/horton_64_64_sm90.ptx
+//kernelgen:output 48bb5563ada221128f1697b1914c3b19b8949813b5918c27b36e3ca645142309 288175 horton/horton_32_0_sm80.ptx
+//kernelgen:output 159781ecff17ce9ea54f84a5bd5206662b449df18d65f8fec56d70bc281a8e3c 288175 horton/horton_32_0_sm90.ptx
+//kernelgen:output ae8974e570959432e5dd89e1ea16defd4b48ca70ed56d04126603a4e4021dff2 308864 horton/horton_64_0_sm80.ptx
+//kernelgen:output b9b3636079ab01127ec5d7dbda6a0ab326071533905f7f67b5a2e756946cfd9f 308864 horton/horton_64_0_sm90.ptx
 //kernelgen:output f8eb169e9e763ae739da48522d12ac1fddcc521a5adcfc72e00497ce5cd5cce0 7717 horton/horton_params_gen.go
 
 //go:embed horton_32_32_sm80.ptx

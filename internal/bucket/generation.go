@@ -14,6 +14,10 @@ import (
 // many threads as a device runs seldom want the same one.
 const mostLocks = 1 << 20
 
+// Behind the locks lie copies of a count of moves under way, each in a line of its own
+// (twin: locks.cuh).
+const copies, copyWords = 16, core.LineBytes / 4
+
 // Generation is the memory of a table between two rehashes: its lines, and on a GPU
 // locks that buckets share, a word each. A structure's generation embeds it.
 type Generation struct {
@@ -28,7 +32,7 @@ func Allocate(dev device.Device, lines, buckets uint32) (g Generation, err error
 		return g, err
 	}
 	if _, host := dev.(device.Host); !host {
-		if g.locks, err = dev.Alloc(4 * locksFor(buckets)); err != nil {
+		if g.locks, err = dev.Alloc(4 * (locksFor(buckets) + copies*copyWords)); err != nil {
 			return g, errors.Join(err, g.Lines.Free())
 		}
 	}
@@ -42,9 +46,9 @@ func locksFor(buckets uint32) int { return min(1<<bits.Len32(buckets), mostLocks
 func (g *Generation) Locks() device.Ptr { return g.locks.Ptr }
 
 // LockMask is their number minus one.
-func (g *Generation) LockMask() uint32 { return uint32(g.locks.Size/4 - 1) }
+func (g *Generation) LockMask() uint32 { return uint32(g.locks.Size/4-copies*copyWords) - 1 }
 
-// OpenLocks submits making all locks free.
+// OpenLocks submits making all locks free, and counts zero.
 func (g *Generation) OpenLocks(s *device.Stream) error {
 	return s.Fill(g.locks.Ptr, 0, g.locks.Size/4)
 }

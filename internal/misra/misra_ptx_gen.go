@@ -15,9 +15,9 @@ import (
 //kernelgen:input 6591069c41490ef053113889ac66d8d79502705790d135814c78d8ecd7b458d9 4202 internal/misra/misra.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
+//kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input 7bb45e4fa1a3dc3c364d518ad8ab9047d08ec886e9270dd59148af8e94aa32e2 4446 kernels/include/weft/warp.cuh
+//kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
 //kernelgen:output 5f630438d58d4e620dcce73a1f0f37f895e4a10b6f0d55eb57211fab9e0c077b 6336 internal/misra/misra_sm80.ptx
 //kernelgen:output 10b5d80e06bb190e5c2ea73585c1c74b51514f0730ffb019a9ecd3cff55062eb 6336 internal/misra/misra_sm90.ptx
 //kernelgen:output e9e9f43bef9969ee844e69d107bb90f4dcc4649962cbf67b28971abb08d3f2b0 1053 internal/misra/misra_params_gen.go

@@ -22,7 +22,7 @@ import (
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
+//kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 03949d395b4a3a8de9f533fccd3cc98e6af7584b473dcd4f01fffca6ee528fe6 4673 kernels/include/weft/ref.cuh
@@ -34,7 +34,7 @@ import (
 //kernelgen:input be15e1e2d1add39fd31c4fdc208338d11778d416c0387c698a928bd4cca7b895 4433 kernels/include/weft/slab_table.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
-//kernelgen:input 7bb45e4fa1a3dc3c364d518ad8ab9047d08ec886e9270dd59148af8e94aa32e2 4446 kernels/include/weft/warp.cuh
+//kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output e31f53c234f69dd905bbea41e0763f41b78805a9fa71112d4a9462962f489416 183850 internal/refs/refs_multi_32_32_sm80.ptx
 //kernelgen:output 78b008212a5d707d0675e700faba8d415d54b9a2e14dd971be8ea0962ed5a6dd 183850 internal/refs/refs_multi_32_32_sm90.ptx

@@ -15,9 +15,9 @@ import (
 //kernelgen:input b416eab3e46bdbc8f0e3ec1c908825d371003b0c919454e485df769172474e23 4854 internal/roofline/roofline.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 1df17ef230cb1377ecaf837a19c78caa8f8f2a90289d7638ee9b8b66c9e7f948 1066 kernels/include/weft/hash.cuh
+//kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input 7bb45e4fa1a3dc3c364d518ad8ab9047d08ec886e9270dd59148af8e94aa32e2 4446 kernels/include/weft/warp.cuh
+//kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
 //kernelgen:output 93d2bb372e526881ef0e309b624308628eaa8dd46dd4ee723e75f60745bbf712 113404 internal/roofline/roofline_sm80.ptx
 //kernelgen:output 58befa3ab4aa1a9e476a96a8902034ad4dc19c02ac65f6b0f91ede1244097a74 125634 internal/roofline/roofline_sm90.ptx
 //kernelgen:output b31f3767d0cd11a918f2c62977ced2f3e0a981b2e9a70f68ad497aca71d070f4 685 internal/roofline/roofline_params_gen.go

@@ -12,7 +12,7 @@ __device__ __forceinline__ bool find(const Table& t, bool there, typename PathTi
   using S = typename PathTile::S;
   const Path path = path_of<S>(t, wanted);
   const typename S::Key key = stored<S>(wanted);
-  return find_beside_moves(t.counters, lock_of(t, lock_bucket(path)), there, value,
+  return find_beside_moves(t, lock_of(t, lock_bucket(path)), there, value,
                            [&](bool looks, typename S::Key& held) { return find_along<PathTile>(t, looks, path, key, held); });
 }
 

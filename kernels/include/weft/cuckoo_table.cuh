@@ -13,7 +13,7 @@ namespace weft::cuckoo {
 // Table is passed by value to every kernel.
 struct Table {
   Word128* lines;      // nlines + 1 of 128 bytes; the last holds keys that look like sentinels
-  Counters* counters;  // and behind them, how many blocks have begun to move keys, and have ended
+  Counters* counters;
   uint32_t* locks;     // lock_mask + 1, see cuckoo_evict.cuh
   uint64_t seed;
   uint32_t nlines;     // of buckets and the stash

@@ -62,7 +62,7 @@ __device__ __forceinline__ bool find(const Table& t, bool there, typename Bucket
   using S = typename BucketTile::S;
   const Place<S> place(t, wanted);
   const Path path = place.path;
-  return find_beside_moves(t.counters, lock_of(t, path.extra() ? path.tag : path.bucket), there, value,
+  return find_beside_moves(t, lock_of(t, path.extra() ? path.tag : path.bucket), there, value,
                            [&](bool looks, typename S::Key& held) { return find_once<BucketTile>(t, looks, path, place.stored, held); });
 }
 
