@@ -13,25 +13,26 @@ func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, 
 	still := e.Leases.Held()
 	return e.Engine.Change(ctx, s, b, cpu.PieceOps, func(part *batch.Batch) cpu.Loops {
 		g := e.Parts().(*generation)
-		return &changer[K, SK, V, SV]{Changes: cpu.ChangesOf[K, V](part), gen: g, table: tableOf[SK, SV](g, e.mode), still: still}
+		return &changer[K, SK, V, SV]{Changes: cpu.ChangesOf[K, V](part), gen: g, table: tableOf[SK, SV](g, e.mode), still: still, inserts: part.Inserts()}
 	})
 }
 
 // changer runs the changes of one piece of a batch, or a share of them.
 type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Changes[K, V]
-	gen   *generation
-	table cpuTable[SK, SV]
-	part  cpu.Share
-	still bool // keys stay where they are
+	gen     *generation
+	table   cpuTable[SK, SV]
+	part    cpu.Share
+	still   bool // keys stay where they are
+	inserts bool
 
 	// waits are keys with an operation that is late because there is no slot for it: in
 	// mixed batches, in which others may free one, or ask for the key.
 	waits map[SK]struct{}
 }
 
-// Quick is for [cpu.Loops].
-func (c *changer[K, SK, V, SV]) Quick() bool { return !c.gen.long.Load() }
+// Quick is for [cpu.Loops]: only insertions search for room.
+func (c *changer[K, SK, V, SV]) Quick() bool { return !c.inserts || !c.gen.long.Load() }
 
 // Places is for [cpu.Loops]: in which lines the first buckets of operations begin.
 func (c *changer[K, SK, V, SV]) Places(lo, hi int, lines []uint32) {
