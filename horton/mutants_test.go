@@ -37,7 +37,7 @@ var mutants = []mutant{
 	{"a key leaves those that share its entry", "evict_32_32",
 		`setp\.ne\.s32 (%p\d+), (%r\d+), 1;(\s+mov\.[^;]*;\s+)`, "setp.ne.s32 $1, $2, $2;$3", only(sharers)},
 	{"a copy stays where it was", "evict_32_32",
-		`(add\.s32 %r\d+, %r\d+, -1;\s+fence\.acq_rel\.gpu;\s+add\.s64 [^;]*;\s+)st\.relaxed\.gpu\.global\.b64 [^;]*;(\s+\$L)`, "$1$2", only(together)},
+		`(add\.s32 %r\d+, %r\d+, -1;\s+fence\.acq_rel\.gpu;\s+add\.s64 [^;]*;\s+)st\.relaxed\.gpu\.global\.b64 [^;]*;(\s+\$L)`, "$1$2", nil},
 	{"an array takes the slot of a key that has not been copied", "evict_32_32",
 		given + `(` + behind + `)`, "$1", only(promoted)},
 	{"an array takes the place of a key that goes nowhere", "evict_32_32", `(?s)^(.*)` + swap + `(.*?` + given + behind + `)`, "$1 mov.b64 $2, $4; $6", nil},
@@ -46,9 +46,9 @@ var mutants = []mutant{
 		`(?s)(ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[(%rd\d+)\];` + address + `ld\.relaxed\.gpu\.global\.b64 [^;]*;\s+xor\.b64 [^;]*;\s+setp\.gt\.u64 .*?)(atom\.relaxed\.gpu\.global\.cas\.b64)`,
 		"$1 st.relaxed.gpu.global.b64 [$2], -1; $3", only(inARow)},
 	{"a lock is lost", "evict_32_32",
-		`or\.b32 (%r\d+), (%r\d+), 1;(\s+)atom\.acquire\.gpu\.global\.cas\.b32 (%r\d+), \[(%rd\d+)\], %r\d+, %r\d+;`, "or.b32 $1, $2, 1;$3 mov.b32 $4, $2;", readerTests},
+		`or\.b32 (%r\d+), (%r\d+), 1;(\s+)atom\.acquire\.gpu\.global\.cas\.b32 (%r\d+), \[(%rd\d+)\], %r\d+, %r\d+;`, "or.b32 $1, $2, 1;$3 mov.b32 $4, $2;", lockTests},
 	{"a taken lock is taken again", "evict_32_32",
-		`and\.b32 (%r\d+), (%r\d+), 1;(\s+setp\.eq\.[bsu]32 (?:%p\d+), %r\d+, 1;\s+mov\.pred)`, "and.b32 $1, $2, 0;$3", readerTests},
+		`and\.b32 (%r\d+), (%r\d+), 1;(\s+setp\.eq\.[bsu]32 (?:%p\d+), %r\d+, 1;\s+mov\.pred)`, "and.b32 $1, $2, 0;$3", lockTests},
 	{"an eviction copies to a slot that another key has taken", "evict_32_32", swap, "atom.relaxed.gpu.global.exch.b64 $1, $2, $4; mov.b64 $1, $3;", nil},
 	{"keys go to the wrong one of two twins", "evict_32_32", `shr\.u32 (%r\d+), %r\d+, 31;(\s+xor\.b32)`, "mov.b32 $1, 0;$2", nil},
 	{"a lookup goes to the wrong one of two twins", "get_32_32", `shr\.u32 (%r\d+), %r\d+, 31;(\s+xor\.b32)`, "mov.b32 $1, 0;$2", nil},
@@ -73,9 +73,9 @@ var readerMutants = []mutant{
 	{"lanes of a lookup do not meet", "get(_wide)?_32_32", `bar\.warp\.sync [^;]*;`, "", readerTests},
 	{"blocks that move keys say so at the end", "evict_32_32", sayLate, late, readerTests},
 	{"blocks that reclaim say so at the end", "reclaim_32_32", sayLate, late, only(promoted)},
-	{"an entry is written before its item", "evict_32_32", `(?s)^(.*)` + swap + `(.*?)` + entry, "$1 mov.b64 $2, $4; $6 $7 $8 atom.relaxed.gpu.global.cas.b64 $2, $3, $4, $5;", only(inARow)},
+	{"an entry is written before its item", "evict_32_32", `(?s)^(.*)` + swap + `(.*?)` + entry + `(.*` + entry + `)`,
+		"$1 mov.b64 $2, $4; $6 $7 $8 atom.relaxed.gpu.global.cas.b64 $2, $3, $4, $5; $9", only(backAndForth)},
 	{"an entry has no fence before it", "evict_32_32", entry, "$1$2", only(backAndForth)},
-	{"XXX an entry has no fence before it", "evict_32_32", entry, "$1$2", only(inARow)},
 	{"an array has no fence before it", "evict_32_32", fence + `(` + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;\s+(?:mov|not)\.pred)`, "$1", only(promotions)},
 	{"a key's slot is given away without a fence", "evict_32_32", fence + `(` + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;` + behind + `)`, "$1", only(promoted)},
 	{"a key comes back without a fence", "reclaim_32_32", fence + `(` + address + `mov\.u64 %rd\d+, -1;\s+st\.relaxed)`, "$1", only(promoted)},
@@ -89,6 +89,9 @@ var readerMutants = []mutant{
 func only(run func(t testing.TB, dev device.Device)) []mutate.KernelTest {
 	return []mutate.KernelTest{{Run: run}}
 }
+
+// lockTests notice soon that nobody gives back a lock.
+var lockTests = []mutate.KernelTest{{Name: "lookups beside moves", Run: besideMoves(horton.Options{Slots: 4}), Budget: 1 << 20}}
 
 // evicting are programs with many moves, and lookups beside them; reclaiming, or not.
 func evicting(reclaim horton.Reclaim) dst.Config[uint32, uint32] {
@@ -113,7 +116,14 @@ func TestMutantsAreFound(t *testing.T) {
 				}
 				trials = []mutate.Trial{mutate.Schedules("programs", evicting(reclaim))}
 			}
-			mutate.WantNoticed(t, trials, mutate.Replace(t, m.kernels, m.pattern, m.with))
+			broken := mutate.Replace(t, m.kernels, m.pattern, m.with)
+			if m.by == nil {
+				mutate.WantNoticed(t, trials, broken)
+				return
+			}
+			// Who has a lock keeps it for long, so that lookups meet it.
+			slow := mutate.Replace(t, "(evict|reclaim)_32_32", `(fence\.acq_rel\.gpu;|st\.(?:release|relaxed)\.gpu\.global\.b(?:32|64))`, strings.Repeat("nanosleep.u32 1; ", 8)+"$1")
+			mutate.WantNoticed(t, trials, func(file, ptx string) string { return slow(file, broken(file, ptx)) })
 		})
 	}
 }
