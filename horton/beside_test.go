@@ -62,10 +62,21 @@ var readerTests = []mutate.KernelTest{
 	{Name: "reclaiming", Run: besideMoves(horton.Options{Slots: 8, Reclaim: horton.Eager})},
 }
 
+// moverTests are about keys that move so often that a lookup misses them twice.
+var moverTests = []mutate.KernelTest{
+	{Name: "back and forth", Run: backAndForth},
+	{Name: "in a row", Run: inARow},
+	{Name: "together", Run: together},
+	{Name: "promoted", Run: promoted},
+	{Name: "promotions", Run: promotions},
+	{Name: "sharers", Run: sharers},
+}
+
 // A key that is there is found, wherever it goes meanwhile.
 func TestLookupsBesideEvictions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
 	mutate.OnSim(t, readerTests, 4, 80, 90)
+	mutate.OnSim(t, moverTests, 4, 90)
 }

@@ -16,16 +16,19 @@ type KernelTest struct {
 	Run  func(t testing.TB, dev device.Device)
 	// Long: it takes so long that it runs in lockstep alone.
 	Long bool
+	// Budget is how many warp instructions a launch may take, where that is fewer than
+	// those of other tests do: one that never ends is noticed sooner.
+	Budget uint64
 }
 
 // scheduled are the options for each of some seeds, or of lockstep for those
 // that take long.
 func (k KernelTest) scheduled(arch, seeds int) (all []sim.Options) {
 	if k.Long {
-		return []sim.Options{{Arch: arch}}
+		return []sim.Options{{Arch: arch, Budget: k.Budget}}
 	}
 	for seed := range seeds {
-		all = append(all, sim.Options{Arch: arch, Scheduler: sim.Random, Seed: uint64(seed), Races: true})
+		all = append(all, sim.Options{Arch: arch, Scheduler: sim.Random, Seed: uint64(seed), Races: true, Budget: k.Budget})
 	}
 	return all
 }
@@ -49,7 +52,7 @@ func OnSim(t *testing.T, tests []KernelTest, seeds int, archs ...int) {
 // schedules of so many seeds.
 func OnDevices(arch, seeds int, tests []KernelTest) (quick, random []Trial) {
 	for _, test := range tests {
-		quick = append(quick, OnDevice(test.Name, sim.Options{Arch: arch}, test.Run))
+		quick = append(quick, OnDevice(test.Name, sim.Options{Arch: arch, Budget: test.Budget}, test.Run))
 		if test.Long {
 			continue
 		}

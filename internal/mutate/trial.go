@@ -79,7 +79,10 @@ const budget = 1 << 24
 func OnDevice(name string, opts sim.Options, test func(t testing.TB, dev device.Device)) Trial {
 	return Trial{name, func(t testing.TB, b *bench) string {
 		opts := opts
-		opts.Rewrite, opts.Budget, opts.Memory = b.rewrite, budget, memory
+		opts.Rewrite, opts.Memory = b.rewrite, memory
+		if opts.Budget == 0 {
+			opts.Budget = budget
+		}
 		failed, log := conformance.Report(t, func(t testing.TB) {
 			dev, err := sim.Open(&opts)
 			if err != nil {

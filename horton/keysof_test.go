@@ -1,0 +1,35 @@
+package horton
+
+import "slices"
+
+// KeysOf are n keys from some on whose primary bucket is that.
+func (m *Map[K, V]) KeysOf(bucket, from uint32, n int) (keys []uint32) {
+	for k := from; len(keys) < n; k++ {
+		if pathOf[uint32, uint32](m.engine.geometry(), k).bucket == bucket {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// TagOf is a key's.
+func (m *Map[K, V]) TagOf(key uint32) uint32 {
+	return tagOf[uint32, uint32](pathOf[uint32, uint32](m.engine.geometry(), key).key)
+}
+
+// SecondariesOf are the secondary buckets that a key may go to, of a map of 32-bit keys
+// and values.
+func (m *Map[K, V]) SecondariesOf(key uint32) (buckets []uint32) {
+	g := m.engine.geometry()
+	p := pathOf[uint32, uint32](g, key)
+	h := home{p.bucket, tagOf[uint32, uint32](p.key)}
+	for i := uint32(1); i <= functions; i++ {
+		if to := g.secondary(h, halfEntries, i); !g.around(h, to) && !slices.Contains(buckets, to) {
+			buckets = append(buckets, to)
+		}
+	}
+	return buckets
+}
+
+// Buckets is the number of them.
+func (m *Map[K, V]) Buckets() uint32 { return m.engine.geometry().buckets }

@@ -1,0 +1,75 @@
+package horton_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/horton"
+	"github.com/weftgo/weft/internal/conformance"
+)
+
+// A map that cannot grow goes on with the room it has, then says so, and loses nothing;
+// when there is memory again, it grows.
+func TestNoMemoryToGrow(t *testing.T) {
+	dev := devicetest.Open(t)
+	if _, ok := dev.(device.Host); !ok {
+		t.Skip("other allocations come between those of tables")
+	}
+	for _, slots := range []int{1, 4, 8} {
+		m := conformance.Open(t, horton.New[uint64, uint64], dev, &horton.Options{Capacity: 100, Slots: slots, Seed: 1})
+		keys := conformance.Sequence[uint64](1, 5000)
+		inserted := 0
+		for lo := 0; ; lo += 10 {
+			for range 4 { // twice the size it wants, and the one it could do with
+				devicetest.FailNext(dev, devicetest.OpAlloc)
+			}
+			n, err := m.Put(t.Context(), keys[lo:lo+10], keys[lo:lo+10])
+			inserted += n
+			devicetest.Heal(dev)
+			if err != nil {
+				if !errors.Is(err, device.ErrMemory) || errors.Is(err, weft.ErrFull) {
+					t.Fatal(err)
+				}
+				break
+			}
+		}
+		s := conformance.StatsOf(t, m)
+		if inserted < 100 || inserted != m.Len() {
+			t.Fatalf("%d keys went into %v", inserted, s)
+		}
+		conformance.WantPairs(t, m, keys[:inserted])
+		if n, err := m.Put(t.Context(), keys, keys); n != len(keys)-inserted || err != nil {
+			t.Fatalf("with memory again: %d, %v", n, err)
+		}
+		conformance.WantPairs(t, m, keys)
+	}
+}
+
+// A fixed table whose keys crowd, for which there is no memory to try another seed, says
+// that it is full, and is as it was.
+func TestNoMemoryForAnotherSeed(t *testing.T) {
+	dev := devicetest.Open(t)
+	if _, ok := dev.(device.Host); !ok {
+		t.Skip("other allocations come between those of tables")
+	}
+	m := conformance.Open(t, horton.New[uint32, uint32], dev, &horton.Options{Slots: 8, Capacity: 120, MaxLoad: .5, Fixed: true, Seed: 1})
+	var keys []uint32 // one entry is not enough for them
+	for _, k := range m.KeysOf(0, 1, 1000) {
+		if m.TagOf(k) == 0 {
+			keys = append(keys, k)
+		}
+	}
+	devicetest.FailNext(dev, devicetest.OpAlloc)
+	n, err := m.Put(t.Context(), keys, keys)
+	devicetest.Heal(dev)
+	if n == 0 || n == len(keys) || n != m.Len() || !errors.Is(err, weft.ErrFull) {
+		t.Fatalf("%d keys of an entry: %d, %v", len(keys), n, err)
+	}
+	if more, err := m.Put(t.Context(), keys, keys); more != len(keys)-n || err != nil {
+		t.Fatalf("with memory again: %d, %v", more, err)
+	}
+	conformance.WantPairs(t, m, keys)
+}

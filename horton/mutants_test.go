@@ -1,0 +1,130 @@
+package horton_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/horton"
+	"github.com/weftgo/weft/internal/dst"
+	"github.com/weftgo/weft/internal/mutate"
+)
+
+// A mutant is a way to break the protocol: the PTX of kernels with a pattern replaced; and the
+// tests that notice, where programs do not, or not soon. In those, who has a lock keeps it for
+// long, so that lookups meet it, unless swift is set.
+type mutant struct {
+	name, kernels, pattern, with string
+	by                           []mutate.KernelTest
+	swift                        bool
+}
+
+// Patterns of what kernels do.
+const (
+	// entry is a move's write of an entry: it reads the array, and stores it.
+	fence   = `fence\.acq_rel\.gpu;`
+	address = `\s+(?:mul\.wide|shl)[^;]*;\s+add[^;]*;\s+`
+	entry   = fence + `(` + address + `ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[%rd\d+\];[^$]*?)(st\.relaxed\.gpu\.global\.b64 \[%rd\d+\], %rd\d+;)`
+	// swap is what takes a slot: $1 becomes what slot $2 had, which should be $3; $4 goes there.
+	swap = `atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), (\[%rd\d+\]), (%rd\d+), (%rd\d+);`
+	// given is what gives a key's slot to another one, behind is the store of an array behind that.
+	given  = fence + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;`
+	behind = `\s+\$L__BB\d+_\d+:\s+` + fence + address + `st`
+)
+
+// mutants break changes.
+var mutants = []mutant{
+	{"a move leaves its entry as it was", "evict_32_32", entry, "fence.acq_rel.gpu;$1", nil, false},
+	{"a key leaves those that share its entry", "evict_32_32",
+		`setp\.ne\.s32 (%p\d+), (%r\d+), 1;(\s+mov\.[^;]*;\s+)`, "setp.ne.s32 $1, $2, $2;$3", only(sharers), false},
+	{"a copy stays where it was", "evict_32_32",
+		`(add\.s32 %r\d+, %r\d+, -1;\s+fence\.acq_rel\.gpu;\s+add\.s64 [^;]*;\s+)st\.relaxed\.gpu\.global\.b64 [^;]*;(\s+\$L)`, "$1$2", nil, false},
+	{"an array takes the slot of a key that has not been copied", "evict_32_32",
+		given + `(` + behind + `)`, "$1", only(promoted), false},
+	{"an array takes the place of a key that goes nowhere", "evict_32_32", `(?s)^(.*)` + swap + `(.*?` + given + behind + `)`, "$1 mov.b64 $2, $4; $6", nil, false},
+	{"a promotion without an entry", "evict_32_32", `(or\.b64 %rd\d+, [^;]*;\s+)selp\.b64 (%rd\d+), (%rd\d+), %rd\d+, %p\d+;`, "${1}mov.b64 $2, $3;", nil, false},
+	{"an eviction clears first", "evict_32_32",
+		`(?s)(ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[(%rd\d+)\];` + address + `ld\.relaxed\.gpu\.global\.b64 [^;]*;\s+xor\.b64 [^;]*;\s+setp\.gt\.u64 .*?)(atom\.relaxed\.gpu\.global\.cas\.b64)`,
+		"$1 st.relaxed.gpu.global.b64 [$2], -1; $3", only(inARow), false},
+	{"a lock is lost", "evict_32_32",
+		`or\.b32 (%r\d+), (%r\d+), 1;(\s+)atom\.acquire\.gpu\.global\.cas\.b32 (%r\d+), \[(%rd\d+)\], %r\d+, %r\d+;`, "or.b32 $1, $2, 1;$3 mov.b32 $4, $2;", lockTests, false},
+	{"a taken lock is taken again", "evict_32_32",
+		`and\.b32 (%r\d+), (%r\d+), 1;(\s+setp\.eq\.[bsu]32 (?:%p\d+), %r\d+, 1;\s+mov\.pred)`, "and.b32 $1, $2, 0;$3", lockTests, false},
+	{"an eviction copies to a slot that another key has taken", "evict_32_32", swap, "atom.relaxed.gpu.global.exch.b64 $1, $2, $4; mov.b64 $1, $3;", nil, false},
+	{"keys go to the wrong one of two twins", "evict_32_32", `shr\.u32 (%r\d+), %r\d+, 31;(\s+xor\.b32)`, "mov.b32 $1, 0;$2", nil, false},
+	{"a lookup goes to the wrong one of two twins", "get_32_32", `shr\.u32 (%r\d+), %r\d+, 31;(\s+xor\.b32)`, "mov.b32 $1, 0;$2", nil, false},
+	{"keys lose their type bit", "change_32_32", `or\.b32 (%r\d+), (%r\d+), 16;`, "or.b32 $1, $2, 0;", nil, false},
+	{"another bit is taken for the type bit", "get_32_32", `bfe\.u32 (%r\d+), (%r\d+), 4, 1;`, "bfe.u32 $1, $2, 5, 1;", nil, false},
+	{"reclaiming leaves entries", "reclaim_32_32", `selp\.b64 (%rd\d+), %rd\d+, -1, %p\d+;(\s+and\.b64)`, "mov.b64 $1, -1;$2", nil, false},
+	{"reclaiming clears entries that are needed", "reclaim_32_32", `selp\.b64 (%rd\d+), (%rd\d+), -1, %p\d+;(\s+and\.b64)`, "mov.b64 $1, $2;$3", nil, false},
+	{"reclaiming brings keys back that find no slot", "reclaim_32_32",
+		`(setp\.eq\.s32 )(%p\d+)(, %r\d+, -1;)(\s+@%p\d+ bra \$L__BB\d+_\d+;\s+add\.s32 %r\d+, %r\d+, -1;)`, "${1}$2$3 mov.pred $2, 0;$4", nil, false},
+	{"reclaiming leaves buckets without entries of type B", "reclaim_32_32", `selp\.b64 (%rd\d+), -1, (%rd\d+), %p\d+;`, "mov.b64 $1, $2;", only(promoted), false},
+}
+
+// sayLate is for blocks that add to the moves under way: both in the end.
+const (
+	sayLate = `(?s)^(.*?)atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[%rd\d+\], %rd\d+;(.*)atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[(%rd\d+)\], %rd\d+;`
+	late    = "$1 mov.b64 $2, 0;$3 { .reg .b64 both; mov.b64 both, 4294967297; atom.relaxed.gpu.global.add.u64 $4, [$5], both; }"
+)
+
+// readerMutants break what lookups and moves agree on.
+var readerMutants = []mutant{
+	{"a lookup does not ask whether keys move", "get(_wide)?_32_32", `ld\.(?:acquire|relaxed)\.gpu\.global\.b64 (%rd\d+), \[%rd\d+\];`, "mov.b64 $1, 0;", readerTests, false},
+	{"lanes of a lookup do not meet", "get(_wide)?_32_32", `bar\.warp\.sync [^;]*;`, "", readerTests, false},
+	{"blocks that move keys say so at the end", "evict_32_32", sayLate, late, readerTests, false},
+	{"blocks that reclaim say so at the end", "reclaim_32_32", sayLate, late, only(promoted), false},
+	{"an entry is written before its item", "evict_32_32", `(?s)^(.*)` + swap + `(.*?)` + entry + `(.*` + entry + `)`,
+		"$1 mov.b64 $2, $4; $6 $7 $8 atom.relaxed.gpu.global.cas.b64 $2, $3, $4, $5; $9", only(backAndForth), false},
+	{"an entry has no fence before it", "evict_32_32", entry, "$1$2", only(backAndForth), false},
+	{"an array has no fence before it", "evict_32_32", fence + `(` + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;\s+(?:mov|not)\.pred)`, "$1", only(promotions), true},
+	{"a key's slot is given away without a fence", "evict_32_32", fence + `(` + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;` + behind + `)`, "$1", only(promoted), false},
+	{"a key comes back without a fence", "reclaim_32_32", fence + `(` + address + `mov\.u64 %rd\d+, -1;\s+st\.relaxed)`, "$1", only(promoted), false},
+	{"a lookup does not ask whether its key has moved", "get_32_32",
+		`ld\.relaxed\.gpu\.global\.b32 (%r\d+), \[%rd\d+\];(\s+setp\.ne\.s32 %p\d+, %r\d+, (%r\d+);)`, "mov.b32 $1, $3;$2", only(backAndForth), false},
+	{"a lookup does not mind that its key is moving", "get_32_32",
+		`(ld\.acquire\.gpu\.global\.b32 %r\d+, \[%rd\d+\];\s+\$L__BB\d+_\d+:\s+)and\.b32 (%r\d+), %r\d+, 1;`, "${1}mov.b32 $2, 0;", only(backAndForth), false},
+}
+
+// only is a test alone.
+func only(run func(t testing.TB, dev device.Device)) []mutate.KernelTest {
+	return []mutate.KernelTest{{Run: run}}
+}
+
+// lockTests notice soon that nobody gives back a lock.
+var lockTests = []mutate.KernelTest{{Name: "lookups beside moves", Run: besideMoves(horton.Options{Slots: 4}), Budget: 1 << 20}}
+
+// evicting are programs with many moves, and lookups beside them; reclaiming, or not.
+func evicting(reclaim horton.Reclaim) dst.Config[uint32, uint32] {
+	cfg := schedules[uint32, uint32](mode{arch: 90, slots: 4, load: .9, unordered: true, reclaim: reclaim})
+	cfg.Shapes, cfg.Seeds = troubles[len(dst.Shapes):len(dst.Shapes)+2], 60
+	return cfg
+}
+
+// Programs under the default number of schedules, or a test, find every one of the mutants.
+func TestMutantsAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, m := range slices.Concat(mutants, readerMutants) {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			_, trials := mutate.OnDevices(90, 40, m.by)
+			if m.by == nil {
+				reclaim := horton.Never // who waits for a lost lock waits long
+				if strings.HasPrefix(m.kernels, "reclaim") {
+					reclaim = horton.Eager
+				}
+				trials = []mutate.Trial{mutate.Schedules("programs", evicting(reclaim))}
+			}
+			broken := mutate.Replace(t, m.kernels, m.pattern, m.with)
+			if m.by == nil || m.swift {
+				mutate.WantNoticed(t, trials, broken)
+				return
+			}
+			slow := mutate.Replace(t, "(evict|reclaim)_32_32", `(fence\.acq_rel\.gpu;|st\.release\.gpu\.global\.b32)`, strings.Repeat("nanosleep.u32 1; ", 8)+"$1")
+			mutate.WantNoticed(t, trials, func(file, ptx string) string { return slow(file, broken(file, ptx)) })
+		})
+	}
+}

@@ -1,0 +1,42 @@
+package horton
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/gpu"
+)
+
+// The constants of the kernels are those of Go.
+func TestConstantsAreTwins(t *testing.T) {
+	conformance.Twins(t, map[string]map[string]int{
+		"../kernels/include/weft/horton_table.cuh": {
+			"kEntryBits": entryBits, "kFunctions": functions, "kHalfEntries": halfEntries, "kKeyEntries": keyEntries,
+			"kKeyTypeBit": keyTypeBit, "kPairTypeBit": pairTypeBit, "kLeastShift": leastShift, "kOwnShift": ownShift,
+			"kLanes": lanes, "kNarrowPieces": narrowBytes / 16 / lanes,
+		},
+		"../kernels/include/weft/lines.cuh": {"kLineBytes": lineBytes},
+		"../kernels/include/weft/slot.cuh":  {"kNone": absent},
+		"tuning.cuh":                        {"kBlock": gpu.BlockThreads},
+	})
+	src, err := os.ReadFile("../kernels/include/weft/horton_table.cuh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	primes := make([]string, len(steps))
+	for i, s := range steps {
+		primes[i] = fmt.Sprintf("%#x", s)
+	}
+	for _, want := range []string{
+		fmt.Sprintf("kSteps[%d] = {%s};", len(steps), strings.Join(primes, ", ")),
+		fmt.Sprintf("kTagFactor32 = %#x;", tagFactor32),
+		fmt.Sprintf("kTagFactor64 = %#x, kSecondarySeed = %#x;", uint64(tagFactor64), uint64(secondarySeed)),
+	} {
+		if !strings.Contains(string(src), want) {
+			t.Errorf("there is no %s", want)
+		}
+	}
+}
