@@ -19,7 +19,11 @@
 // two memory accesses, however full the other buckets are.
 //
 // Otherwise package linear is faster: at moderate loads a lookup there reads
-// 32 bytes, here 128.
+// 32 bytes, here 128. And where memory is to be full to 0.9 and more, package horton
+// or cuckoo takes less of it for each lookup: at 0.9 the former reads 1.15 buckets of
+// 8 slots on average for a key that is there and 1.05 for one that is not, 64 bytes
+// each with 32-bit keys and values, and the latter two at most. But they rehash to
+// grow, where this one may let its chains grow.
 //
 // # Layout
 //

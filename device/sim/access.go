@@ -42,6 +42,7 @@ type access struct {
 	order    order
 	scope    Scope
 	readOnly bool // .nc: memory that nobody writes during the launch
+	stores   bool // st
 	compares bool // cas: writes only if the old value is the expected one
 	hinted   bool // has a cache policy
 	disp     uint64
@@ -164,7 +165,7 @@ func (a *assembler) load(s *statement, ac *access) (instr, error) {
 
 // slots of st: order scope space cache eviction hint vector type
 func buildStore(a *assembler, s *statement, f form) (instr, error) {
-	ac := &access{space: spaces[f[2]], typ: f.last(), count: vectorCount(f[6]), hinted: f[5] != ""}
+	ac := &access{space: spaces[f[2]], typ: f.last(), count: vectorCount(f[6]), hinted: f[5] != "", stores: true}
 	if err := ac.semantics(f[0], f[1]); err != nil {
 		return instr{}, err
 	}

@@ -63,6 +63,9 @@ type Options struct {
 	// Watch, if not nil, is told of every access to global memory, in the
 	// order in which they are made.
 	Watch func(Access)
+	// Requests, if not nil, is told of what each instruction of a warp requests
+	// of global memory, before it executes: for counting sectors and lines.
+	Requests func(Request)
 	// Rewrite, if not nil, changes the PTX of an image before it is loaded:
 	// for tests that break a kernel to see whether it shows.
 	Rewrite func(file, ptx string) string

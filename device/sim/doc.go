@@ -82,8 +82,8 @@
 //
 // # What is not modelled
 //
-// Time: the clock counts warp instructions. Caches and coalescing: cache
-// operators are hints without effect. In weak memory, the stores of a thread
+// Time: the clock counts warp instructions. Caches: their operators
+// are hints without effect. In weak memory, the stores of a thread
 // that take effect in another order than the program's, and loads that return
 // values stored later in the order of execution (the litmus tests LB, S and
 // 2+2W); more than the last four values of a location; races of accesses that
@@ -111,6 +111,7 @@
 //
 // [Options.Trace], or the environment's WEFT_SIM_TRACE, writes one line per
 // warp instruction. [Options.Watch] is told of every access to global memory,
+// [Options.Requests] of the sectors and lines that warps request of it, and
 // [Options.Domain] of stores to the memory that it holds, and of fences and
 // releases, to decide what a crash leaves of them.
 package sim

@@ -42,11 +42,12 @@ type launch struct {
 	base        *view  // what is ordered before it
 	end         *view  // that and what its threads have learned
 
-	domain *journal
-	watch  func(Access)
-	trace  *tracer
-	fault  *Fault
-	crash  error // what the persistence domain ended the launch with
+	domain   *journal
+	watch    func(Access)
+	requests func(Request)
+	trace    *tracer
+	fault    *Fault
+	crash    error // what the persistence domain ended the launch with
 }
 
 // newLaunch checks what a kernel is launched with.
@@ -75,7 +76,7 @@ func (d *Device) newLaunch(k device.Kernel, grid, block device.Dim, params []byt
 	copy(l.params.data, params)
 	l.params.mark(0, len(params), true)
 	l.seed, l.number, l.budget = d.opts.Seed, d.launches, d.opts.Budget
-	l.trace, l.domain, l.watch = d.trace, d.journal, d.opts.Watch
+	l.trace, l.domain, l.watch, l.requests = d.trace, d.journal, d.opts.Watch, d.opts.Requests
 	d.launches++
 	return l, nil
 }

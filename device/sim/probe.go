@@ -23,3 +23,17 @@ func (d *Device) Probe(p device.Ptr, size int) error {
 	}
 	return nil
 }
+
+// Blocks lists the global memory that there is now, by ascending address: what is
+// allocated or mapped, and variables of images. So a [Request] is told from others.
+func (d *Device) Blocks() []device.Buffer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []device.Buffer
+	for _, s := range d.heap.segs {
+		if s.data != nil {
+			all = append(all, device.Buffer{Ptr: device.Ptr(s.base), Size: s.size})
+		}
+	}
+	return all
+}

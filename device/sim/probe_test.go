@@ -44,6 +44,9 @@ func TestProbe(t *testing.T) {
 	if _, err := device.Wrap[uint64](d, device.Buffer{Ptr: freed.Ptr, Size: 64}, 8); !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), "Wrap of 8 elements of 8 bytes") {
 		t.Errorf("Wrap of freed memory: %v", err)
 	}
+	if got := d.Blocks(); len(got) != 1 || got[0].Ptr != b.Ptr || got[0].Size != b.Size {
+		t.Errorf("blocks %+v, allocated %+v", got, b)
+	}
 	if err := errors.Join(d.Free(b), d.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -201,6 +201,9 @@ func (w *warp) advance(g group, stop int32, quantum int, one bool) (steps int) {
 			g.pc++
 		case kindPrivate, kindMemory:
 			if m != 0 {
+				if l.requests != nil && in.addresses() {
+					l.request(w, in, m)
+				}
 				in.exec(w, in, m)
 			}
 			if l.trace != nil {

@@ -112,12 +112,16 @@ func TestHortonSizes(t *testing.T) {
 	sizes := map[int]int{}
 	for i, row := range res.Rows {
 		sizes[row.TableBytes>>10/4*4]++ // lines behind the table aside
-		reads := row.Measured.PerHit
+		reads, model := row.Measured.PerHit, row.Model.PerHit
 		if row.Op == "get_miss" {
-			reads = row.Measured.PerMiss
+			reads, model = row.Measured.PerMiss, row.Model.PerMiss
 		}
 		if *row.BytesPerOp != 64*reads+8 {
 			t.Errorf("row %+v: %g bytes", row, *row.BytesPerOp)
+		}
+		if counted := row.TableBytes < 2*countedTable; counted != (row.Requested != nil) ||
+			counted && math.Abs(row.Requested.Sectors-2*model) > .05*2*model {
+			t.Errorf("row %+v: requests %+v, which reads %g buckets by the model", row, row.Requested, model)
 		}
 		if base := res.Rows[i/6*6+i%2]; row.Structure == cuckooEven != (row.Speedup == nil) ||
 			row.Speedup != nil && (*row.Speedup != row.OpsPerS/base.OpsPerS || base.Structure != cuckooEven || base.Op != row.Op) {
@@ -261,20 +265,20 @@ func TestTurnovers(t *testing.T) {
 
 // What tables tell of their buckets survives JSON.
 func TestReadsInJSON(t *testing.T) {
-	row := Row{Slots: 8, TableBytes: 1 << 20, BytesPerOp: figure(81), KeysPerBucket: []int{3, 2, 1},
+	row := Row{Slots: 8, TableBytes: 1 << 20, BytesPerOp: figure(81), Requested: &Requested{2.5, 1.25}, KeysPerBucket: []int{3, 2, 1},
 		Measured: &Reads{1.1, 1.2, 1.3, .4, .05, .6}, Model: &Reads{PerHit: 1.5}}
 	data, err := json.Marshal(row)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, field := range []string{"buckets_per_hit", "buckets_per_miss", "type_b", "entries", "bytes_per_op_computed", "keys_per_bucket", "table_bytes"} {
+	for _, field := range []string{"buckets_per_hit", "buckets_per_miss", "type_b", "entries", "bytes_per_op_computed", "keys_per_bucket", "table_bytes", "requested_simulated", "sectors", "lines"} {
 		if !strings.Contains(string(data), `"`+field+`":`) {
 			t.Errorf("no %s in %s", field, data)
 		}
 	}
 	var got Row
 	if err := json.Unmarshal(data, &got); err != nil || *got.Measured != *row.Measured || *got.Model != *row.Model ||
-		*got.BytesPerOp != 81 || !slices.Equal(got.KeysPerBucket, row.KeysPerBucket) {
+		*got.BytesPerOp != 81 || *got.Requested != *row.Requested || !slices.Equal(got.KeysPerBucket, row.KeysPerBucket) {
 		t.Errorf("%+v comes back as %+v: %v", row, got, err)
 	}
 }

@@ -57,6 +57,8 @@ type Row struct {
 	// BytesPerOp is what a lookup moves to and from the memory of the device: computed from
 	// the buckets that it reads, not counted by the device.
 	BytesPerOp *float64 `json:"bytes_per_op_computed,omitempty"`
+	// Requested is what the same lookups request of such a table on a simulated GPU.
+	Requested *Requested `json:"requested_simulated,omitempty"`
 	// KeysPerBucket is how many buckets are the primary one of 0, 1, 2, … keys.
 	KeysPerBucket []int `json:"keys_per_bucket,omitempty"`
 

@@ -13,7 +13,7 @@ import (
 func TestTablesOfBuckets(t *testing.T) {
 	insert := experiment.Row{
 		Structure: "horton", Op: "insert", KeyBits: 32, ValueBits: 32, N: 1000, Load: .9, OpsPerS: 1e9, Slots: 8, TableBytes: 16 << 10,
-		BytesPerOp: figure(81.1), Measured: &experiment.Reads{PerHit: 1.1421, PerMiss: 1.0454}, Model: &experiment.Reads{PerHit: 1.142, PerMiss: 1.0487},
+		BytesPerOp: figure(81.1), Requested: &experiment.Requested{Sectors: 2.2812, Lines: 1.1406}, Measured: &experiment.Reads{PerHit: 1.1421, PerMiss: 1.0454}, Model: &experiment.Reads{PerHit: 1.142, PerMiss: 1.0487},
 	}
 	churn, denser := insert, insert
 	churn.Op, churn.Measured = "churn", &experiment.Reads{PerHit: 1.25, PerMiss: 1.5}
@@ -24,7 +24,7 @@ func TestTablesOfBuckets(t *testing.T) {
 		want       []string
 	}{
 		{"horton-sizes", []experiment.Row{insert}, []string{
-			"B/op computed  per hit   model  per miss   model", "81.1   1.1421  1.1420    1.0454  1.0487", "16.4 kB",
+			"B/op computed  sectors/op simulated  lines/op simulated  per hit   model  per miss   model", "81.1                 2.281               1.141   1.1421  1.1420    1.0454  1.0487", "16.4 kB",
 		}},
 		{"horton-side-by-side", []experiment.Row{insert, churn, denser}, []string{
 			"per hit  per miss  per hit, churn  per miss, churn", "1.1421    1.0454          1.2500           1.5000",

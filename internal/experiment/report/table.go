@@ -101,6 +101,8 @@ func list(rows []experiment.Row) Table {
 		}},
 		{"speedup", false, func(r experiment.Row) string { return optional(r.Speedup) }},
 		{"B/op computed", false, func(r experiment.Row) string { return optional(r.BytesPerOp) }},
+		simulated("sectors/op simulated", func(r *experiment.Requested) float64 { return r.Sectors }),
+		simulated("lines/op simulated", func(r *experiment.Requested) float64 { return r.Lines }),
 		measured("per hit", func(r *experiment.Reads) float64 { return r.PerHit }),
 		model(func(r *experiment.Reads) float64 { return r.PerHit }),
 		measured("per miss", func(r *experiment.Reads) float64 { return r.PerMiss }),
@@ -139,6 +141,16 @@ func measured(head string, of func(*experiment.Reads) float64) column {
 
 func model(of func(*experiment.Reads) float64) column {
 	return column{"model", false, func(r experiment.Row) string { return reads(r.Model, of) }}
+}
+
+// simulated shows what a simulated GPU has counted.
+func simulated(head string, of func(*experiment.Requested) float64) column {
+	return column{head, false, func(r experiment.Row) string {
+		if r.Requested == nil {
+			return ""
+		}
+		return strconv.FormatFloat(of(r.Requested), 'f', 3, 64)
+	}}
 }
 
 // reads writes one of the figures that r has.
