@@ -13,7 +13,7 @@ type mutant struct{ name, kernels, pattern, with string }
 // mutants break evictions.
 var mutants = []mutant{
 	{"an eviction clears first", "evict_32_32",
-		`(?s)(ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[(%rd\d+)\];\s+xor\.b64 [^;]*;\s+setp\.gt\.u64 [^;]*;\s+or\.pred .*?)(atom\.relaxed\.gpu\.global\.cas\.b64)`,
+		`(?s)(ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[(%rd\d+)\];\s+mul\.[^;]*;\s+add\.[^;]*;\s+ld\.relaxed\.gpu\.global\.b64 [^;]*;\s+xor\.b64 [^;]*;\s+setp\.gt\.u64 .*?)(atom\.relaxed\.gpu\.global\.cas\.b64)`,
 		"$1 st.relaxed.gpu.global.b64 [$2], -4294967300; $3"},
 	{"a lock is lost", "evict_32_32",
 		`or\.b32 (%r\d+), (%r\d+), 1;(\s+)atom\.acquire\.gpu\.global\.cas\.b32 (%r\d+), \[(%rd\d+)\], %r\d+, %r\d+;`, "or.b32 $1, $2, 1;$3 mov.b32 $4, $2;"},
@@ -29,7 +29,7 @@ var readerMutants = []mutant{
 	{"lanes of a lookup do not meet", "get(_wide|_all)?_32_32", `bar\.warp\.sync [^;]*;`, ""},
 	{"blocks that move keys say so at the end", "evict_32_32",
 		`(?s)^(.*?)atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[(%rd\d+)\], (%rd\d+);(.*)atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[(%rd\d+)\], (%rd\d+);`,
-		"$1 mov.b64 $2, 0;$5 { .reg .b64 both; mov.b64 both, 4294967297; atom.relaxed.gpu.global.add.u64 $6, [$7], both; }"},
+		"$1 mov.b64 $2, 0;$5 { .reg .b64 both; mov.b64 both, 4294967296; atom.relaxed.gpu.global.add.u64 $6, [$7], both; }"},
 }
 
 // slotMutants break moves to one bucket at once.

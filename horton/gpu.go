@@ -61,10 +61,7 @@ func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) 
 	if err != nil {
 		return nil, nil, err
 	}
-	if err = gen.OpenLocks(e.Stream); err != nil {
-		return nil, nil, errors.Join(err, e.Stream.Sync(context.Background()), gen.Free())
-	}
-	leases, err := e.Start(gen)
+	leases, err := bucket.Start(&e.Engine, gen)
 	return e, leases, err
 }
 

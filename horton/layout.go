@@ -19,7 +19,7 @@ import (
 //
 //	buckets          1 to 16 slots each, one behind the other
 //	extra line       keys that look like sentinels, in slots of their own
-//	tally            counters, and the count of moves under way
+//	tally            counters
 //
 // Keys are mixed: the hash of a key by the table's seed is a bijection, so the key comes
 // back from it. The last slot of a bucket of type B is its array of remap entries (paper,

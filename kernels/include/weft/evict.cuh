@@ -345,12 +345,16 @@ struct Mover : Moves<R> {
     return true;
   }
   // leads tells whether a key may go from a slot to another: the one that was seen in a slot
-  // when the search came there may be another one by now.
+  // when the search came there may be another one by now. Where paths end at empty slots, none of
+  // its buckets before that may have one: so none may have a free one.
   __device__ __forceinline__ bool leads(Path path, uint32_t from, uint32_t to) const {
     const uint32_t slots = Rules::other_slots(t);
 #pragma unroll 1
-    for (uint32_t i = 0; i < Rules::others(t); i++)
-      if (Rules::other(t, path, from, i) == to / slots * slots) return true;
+    for (uint32_t i = 0; i < Rules::others(t); i++) {
+      const uint32_t first = Rules::other(t, path, from, i);
+      if (first == to / slots * slots) return true;
+      if (!Rules::kEmpties && first != kAll && this->free_slot(first, slots) != kAll) return false;
+    }
     return false;
   }
 };

@@ -84,7 +84,16 @@ struct Array {
 // Constants of the functions, see layout.go.
 constexpr uint32_t kTagFactor32 = 0x9e3779b1;
 constexpr uint64_t kTagFactor64 = 0x9e3779b97f4a7c15, kSecondarySeed = 0x3c6ef372fe94f82a;
-__device__ constexpr uint32_t kSteps[8] = {0x1df9fd79, 0xc4aaeac1, 0xdf1582b1, 0x59b44e93, 0xb9a6442f, 0x8e317041, 0xf10637cf, 0x10755c97};
+
+// step_of is the step of a number, one of eight (layout.go): chosen among constants. An array of
+// them would be one line that all lookups of secondary keys read, and from the L2 cache: what
+// a lookup acquires drops lines nearer by.
+__device__ __forceinline__ uint32_t step_of(uint64_t number) {
+  const bool one = number & 1, two = number & 2, four = number & 4;
+  const uint32_t low = two ? (one ? 0x59b44e93u : 0xdf1582b1u) : (one ? 0xc4aaeac1u : 0x1df9fd79u);
+  const uint32_t high = two ? (one ? 0x10755c97u : 0xf10637cfu) : (one ? 0x8e317041u : 0xb9a6442fu);
+  return four ? high : low;
+}
 
 __device__ __forceinline__ uint32_t tag_of(uint32_t mixed, uint32_t entries) { return reduce(mixed * kTagFactor32, entries); }
 __device__ __forceinline__ uint32_t tag_of(uint64_t mixed, uint32_t entries) {
@@ -110,7 +119,7 @@ __device__ __forceinline__ uint32_t wide(const Table& t) { return t.shift > kLea
 __device__ __forceinline__ uint32_t secondary(const Table& t, uint32_t bucket, uint32_t tag, uint32_t entries, uint32_t i) {
   const uint64_t number = number_of(bucket / 2, tag, entries), h = number_hash(t, number);
   const uint32_t pairs = uint32_t((uint64_t(t.buckets) << t.shift) >> (wide(t) + 1));
-  const uint32_t to = reduce(uint32_t(h) + kSteps[number % 8] * i, pairs);
+  const uint32_t to = reduce(uint32_t(h) + step_of(number) * i, pairs);
   return (to << 1 | ((bucket & 1) ^ side(h, to))) << wide(t);
 }
 

@@ -25,7 +25,7 @@ __device__ __forceinline__ bool try_lock(uint32_t* lock) {
 __device__ __forceinline__ void unlock(uint32_t* lock) { store_release(lock, load_relaxed(lock) + 1); }
 
 // moving counts, behind the locks, blocks that move keys: those that have begun in the upper
-// half, those that have ended in the lower. There are copies of it, each in a line of its own: all
+// half, those that are at it in the lower, which so never overflows. There are copies of it, each in a line of its own: all
 // warps that look keys up read one, and a single word answers 1.7 G times a second at most.
 constexpr uint32_t kCopies = 16, kCopyWords = 32;
 template <class Table>
@@ -38,14 +38,14 @@ __device__ __forceinline__ uint64_t* moving(const Table& t, uint32_t copy) {
 template <class Table>
 __device__ __forceinline__ void begin_moving(const Table& t) {
   const uint32_t copy = thread_in_block();
-  if (copy < kCopies) add_relaxed(moving(t, copy), uint64_t(1) << 32), fence();
+  if (copy < kCopies) add_relaxed(moving(t, copy), (uint64_t(1) << 32) + 1), fence();
   sync_block();
 }
 template <class Table>
 __device__ __forceinline__ void end_moving(const Table& t) {
   sync_block();
   const uint32_t copy = thread_in_block();
-  if (copy < kCopies) fence(), add_relaxed(moving(t, copy), uint64_t(1));
+  if (copy < kCopies) fence(), add_relaxed(moving(t, copy), ~uint64_t(0));
 }
 
 // find_beside_moves looks up a key per lane that is there, by search(looks, value), which
@@ -94,7 +94,7 @@ __device__ __forceinline__ bool find_beside_moves(const Table& t, const uint32_t
     sync_warp();
     if (!looks || !open) continue;
     if (careful) open = load_relaxed(lock) != number;
-    else open = uint32_t(before >> 32) != uint32_t(before) || load_relaxed(moves) != before;
+    else open = uint32_t(before) != 0 || load_relaxed(moves) != before;
   }
 }
 
