@@ -74,9 +74,8 @@ __device__ __forceinline__ void run_locked(const typename PathTile::Table& t, ui
 // are for one operation, whose room others take.
 constexpr uint32_t kNodes = 512, kLeastNodes = 64, kTries = 16, kNoNode = 0xffff;
 
-// kMostRounds is how many times others of a warp try before one does again that has met a lock,
-// kPause how many nanoseconds each waits that has found its own taken.
-constexpr uint32_t kMostRounds = 8, kPause = 100;
+// kMostRounds is how many times others of a warp try before one does again that has met a lock.
+constexpr uint32_t kMostRounds = 8;
 
 // Room is what a search has come to.
 enum Room : uint32_t {
@@ -233,6 +232,8 @@ struct Mover : Moves<R> {
       if (lane < slots) put(n + lane, first + lane, kNoNode);
       n += slots;
     }
+    // However often searches have been in vain, each goes a step beyond the roots.
+    const uint32_t bound = most > 2 * n ? most : 2 * n;
 #pragma unroll 1
     for (uint32_t first = 0, end; first < n; first = end) {
       sync_warp();
@@ -250,7 +251,7 @@ struct Mover : Moves<R> {
         sync_warp();
         return Room(shuffle(kAll, room, mover));
       }
-      n = spread(goes, of, at, n);
+      n = spread(goes, of, at, n, bound);
     }
     sync_warp();  // before the queue is used again
     if (most > kLeastNodes) most /= 2;
@@ -292,7 +293,7 @@ struct Mover : Moves<R> {
 
   // spread adds the keys of the buckets where those of the lanes' nodes may go, as far as
   // there is room, and returns how many nodes there are then.
-  __device__ __forceinline__ uint32_t spread(bool has, Path of, uint32_t at, uint32_t n) {
+  __device__ __forceinline__ uint32_t spread(bool has, Path of, uint32_t at, uint32_t n, uint32_t bound) {
     const uint32_t slots = Rules::other_slots(t), below = (1u << lane_index()) - 1;
     const uint32_t from = has ? queue.slots[at] : 0, parent = has ? queue.parents[at] : kNoNode;
     const uint32_t before = parent != kNoNode ? queue.slots[parent] / slots * slots : kAll;  // its slots are nodes
@@ -303,9 +304,9 @@ struct Mover : Moves<R> {
       const uint32_t votes = ballot(kAll, adds);
       const uint32_t base = n + popcount(votes & below) * slots;
 #pragma unroll 1
-      for (uint32_t s = 0; adds && s < slots && base + s < most; s++) put(base + s, first + s, at);
+      for (uint32_t s = 0; adds && s < slots && base + s < bound; s++) put(base + s, first + s, at);
       n += popcount(votes) * slots;
-      if (n > most) n = most;
+      if (n > bound) n = bound;
     }
     return n;
   }

@@ -16,6 +16,9 @@ __device__ __forceinline__ uint32_t* lock_of(const Table& t, uint32_t bucket) {
   return t.locks + (bucket & t.lock_mask);
 }
 
+// kPause is how many nanoseconds who has found a lock taken lets others run.
+constexpr uint32_t kPause = 100;
+
 // try_lock takes a lock, unless another thread has it.
 __device__ __forceinline__ bool try_lock(uint32_t* lock) {
   uint32_t number = load_relaxed(lock);
@@ -86,6 +89,7 @@ __device__ __forceinline__ bool find_beside_moves(const Table& t, const uint32_t
   for (bool careful = false;; careful = true) {
     const uint32_t number = careful && open ? load_acquire(lock) : 0;
     const bool looks = open && number % 2 == 0;
+    if (open && !looks) pause(kPause);
     sync_warp();
     Key held;
     if (search(looks, held)) hit = true, value = held, open = false;
