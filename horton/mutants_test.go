@@ -66,7 +66,7 @@ var mutants = []mutant{
 // sayLate is for blocks that add to the moves under way: both in the end.
 const (
 	sayLate = `(?s)^(.*?)atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[%rd\d+\], %rd\d+;(.*)atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[(%rd\d+)\], %rd\d+;`
-	late    = "$1 mov.b64 $2, 0;$3 { .reg .b64 both; mov.b64 both, 4294967297; atom.relaxed.gpu.global.add.u64 $4, [$5], both; }"
+	late    = "$1 mov.b64 $2, 0;$3 { .reg .b64 both; mov.b64 both, 4294967296; atom.relaxed.gpu.global.add.u64 $4, [$5], both; }"
 )
 
 // readerMutants break what lookups and moves agree on.
@@ -80,7 +80,7 @@ var readerMutants = []mutant{
 	{"an entry has no fence before it", "evict_32_32", entry, "$1$2", only(backAndForth), false},
 	{"an array has no fence before it", "evict_32_32", fence + `(` + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;\s+(?:mov|not)\.pred)`, "$1", only(promotions), true},
 	{"a key's slot is given away without a fence", "evict_32_32", fence + `(` + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;` + behind + `)`, "$1", only(promoted), false},
-	{"a key comes back without a fence", "reclaim_32_32", fence + `(` + address + `mov\.u64 %rd\d+, -1;\s+st\.relaxed)`, "$1", only(promoted), false},
+	{"a key comes back without a fence", "reclaim_32_32", fence + `(` + address + `(?:mov\.u64 %rd\d+, -1;\s+)?st\.relaxed)`, "$1", only(promoted), false},
 	{"a lookup does not ask whether its key has moved", "get_32_32",
 		`ld\.relaxed\.gpu\.global\.b32 (%r\d+), \[%rd\d+\];(\s+setp\.ne\.s32 %p\d+, %r\d+, (%r\d+);)`, "mov.b32 $1, $3;$2", only(backAndForth), false},
 	{"a lookup does not mind that its key is moving", "get_32_32",

@@ -107,7 +107,7 @@ func upkeep[K weft.Key, V weft.Value]() []dst.Upkeep[K, V] {
 	}
 }
 
-const fewSeeds = 12
+const fewSeeds = 7
 
 func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
 	return dst.Config[K, V]{Arch: m.arch, Seeds: fewSeeds, Shapes: troubles, Unordered: m.unordered, Upkeep: upkeep[K, V](), New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
@@ -157,7 +157,7 @@ func TestConformanceSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	for _, opts := range []sim.Options{{Arch: 80}, {Arch: 90}, {Arch: 80, Scheduler: sim.Random, Seed: 1}, {Arch: 90, Scheduler: sim.Random, Seed: 2}} {
+	for _, opts := range []sim.Options{{Arch: 80}, {Arch: 90}, {Arch: 80, Scheduler: sim.Random, Seed: 1}} {
 		t.Run(fmt.Sprintf("sm_%d,%s", opts.Arch, opts.Scheduler), func(t *testing.T) {
 			t.Parallel()
 			dev := devicetest.OpenSim(t, &opts)
