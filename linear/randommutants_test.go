@@ -19,7 +19,7 @@ func TestRandomMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	mutate.Run(t, mutate.Config{Images: linear.Images, Number: 16, Trials: trials, Reasons: survivors})
+	mutate.Run(t, mutate.Config{Images: linear.Images, Number: 8, Trials: trials, Reasons: survivors})
 }
 
 // trials are those of the structure that has a kernel, by its widths.

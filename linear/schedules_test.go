@@ -73,8 +73,8 @@ func TestSchedules(t *testing.T) {
 		for _, scheme := range []linear.Tombstones{linear.Keep, linear.Reuse} {
 			for _, unordered := range []bool{false, true} {
 				m := mode{arch, scheme, unordered}
-				explore(t, "uint32,uint64", schedules[uint32, uint64](m), m)
-				explore(t, "uint64,uint32", schedules[uint64, uint32](m), m)
+				explore(t, "uint32,uint64", half(schedules[uint32, uint64](m)), m)
+				explore(t, "uint64,uint32", half(schedules[uint64, uint32](m)), m)
 				explore(t, "uint64,uint64", schedules[uint64, uint64](m), m)
 				if arch == 80 {
 					continue // TestSameKernels
@@ -85,6 +85,13 @@ func TestSchedules(t *testing.T) {
 			}
 		}
 	}
+}
+
+// half tries half as many programs: of widths whose slots, and so all orders of memory,
+// are those of others.
+func half[K weft.Key, V weft.Value](cfg dst.Config[K, V]) dst.Config[K, V] {
+	cfg.Seeds = 20
+	return cfg
 }
 
 // The same with GetOrPuts in the place of PutNews.
@@ -253,13 +260,13 @@ func lookUpMany[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, capacit
 	}
 }
 
-// The kernels of both architectures pass the suites on a simulated GPU, in
-// lockstep and under random schedules.
+// The kernels of both architectures pass the suites on a simulated GPU under random
+// schedules, and those of one in lockstep.
 func TestConformanceSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	for _, opts := range []sim.Options{{Arch: 80}, {Arch: 90}, {Arch: 80, Scheduler: sim.Random, Seed: 1, L2: 1}, {Arch: 90, Scheduler: sim.Random, Seed: 2}} {
+	for _, opts := range []sim.Options{{Arch: 90}, {Arch: 80, Scheduler: sim.Random, Seed: 1, L2: 1}, {Arch: 90, Scheduler: sim.Random, Seed: 2}} {
 		t.Run(fmt.Sprintf("sm_%d,%s", opts.Arch, opts.Scheduler), func(t *testing.T) {
 			t.Parallel()
 			dev := devicetest.OpenSim(t, &opts)

@@ -76,8 +76,10 @@ func TestConformanceSimulated(t *testing.T) {
 			if opts.Scheduler == sim.Random {
 				size = 150
 			}
-			t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, size, &slab.Options{Buckets: 50}) })
-			t.Run("multimap uint64,uint64", func(t *testing.T) { multiSuite[uint64, uint64](t, dev, size, &slab.Options{Buckets: 50}) })
+			if opts.Scheduler == sim.Random { // in lockstep nobody meets a slot of 16 bytes that changes
+				t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, size, &slab.Options{Buckets: 50}) })
+				t.Run("multimap uint64,uint64", func(t *testing.T) { multiSuite[uint64, uint64](t, dev, size, &slab.Options{Buckets: 50}) })
+			}
 			if opts.Arch == 90 { // TestSameKernels
 				t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, size, nil) })
 				t.Run("multimap uint32,uint32", func(t *testing.T) { multiSuite[uint32, uint32](t, dev, size, nil) })

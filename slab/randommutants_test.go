@@ -21,7 +21,7 @@ func TestRandomMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	mutate.Run(t, mutate.Config{Images: Images, Number: 16, Trials: trials, Reasons: survivors})
+	mutate.Run(t, mutate.Config{Images: Images, Number: 8, Trials: trials, Reasons: survivors})
 }
 
 // trials are those of the structures that have a kernel, by its image.

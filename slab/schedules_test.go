@@ -64,10 +64,10 @@ func TestSchedules(t *testing.T) {
 	conformance.NotRaced(t, "interprets kernels")
 	for _, arch := range []int{80, 90} {
 		m := mode{arch: arch}
-		explore(t, "uint32,uint64", schedules[uint32, uint64](m), m)
-		explore(t, "uint64,uint32", schedules[uint64, uint32](m), m)
-		explore(t, "multimap uint32,uint64", multiSchedules[uint32, uint64](m), m)
-		explore(t, "multimap uint64,uint32", multiSchedules[uint64, uint32](m), m)
+		explore(t, "uint32,uint64", half(schedules[uint32, uint64](m)), m)
+		explore(t, "uint64,uint32", half(schedules[uint64, uint32](m)), m)
+		explore(t, "multimap uint32,uint64", half(multiSchedules[uint32, uint64](m)), m)
+		explore(t, "multimap uint64,uint32", half(multiSchedules[uint64, uint32](m)), m)
 		for _, m := range []mode{m, {arch: arch, unordered: true}, {arch: arch, tight: true}} {
 			explore(t, "uint64,uint64", schedules[uint64, uint64](m), m)
 			explore(t, "multimap uint64,uint64", multiSchedules[uint64, uint64](m), m)
@@ -80,6 +80,13 @@ func TestSchedules(t *testing.T) {
 			explore(t, "set uint64", setSchedules[uint64](m), m)
 		}
 	}
+}
+
+// half tries half as many programs: of widths whose slots, and so all orders of memory,
+// are those of others.
+func half[K weft.Key, V weft.Value](cfg dst.Config[K, V]) dst.Config[K, V] {
+	cfg.Seeds = 20
+	return cfg
 }
 
 // The kernels of the architectures differ for slots of 16 bytes alone.

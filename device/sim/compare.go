@@ -64,7 +64,21 @@ func integerTest(name string, t typ) func(a, b *lanes, m uint32) uint32 {
 	return func(a, b *lanes, m uint32) uint32 { return ^less(b, a, m) }
 }
 
+// bit is 1 of what is true.
+func bit(v bool) uint32 {
+	if v {
+		return 1
+	}
+	return 0
+}
+
 func equalLanes(a, b *lanes, m uint32) (p uint32) {
+	if m == fullMask {
+		for i := range a {
+			p = p>>1 | bit(a[i] == b[i])<<(warpSize-1)
+		}
+		return p
+	}
 	for ; m != 0; m &= m - 1 {
 		if i := lowest(m); a[i] == b[i] {
 			p |= 1 << i
@@ -76,6 +90,12 @@ func equalLanes(a, b *lanes, m uint32) (p uint32) {
 // lessLanes compares without signs; flip is the sign bit of values that have one,
 // which brings them to order.
 func lessLanes(a, b *lanes, flip uint64, m uint32) (p uint32) {
+	if m == fullMask {
+		for i := range a {
+			p = p>>1 | bit(a[i]^flip < b[i]^flip)<<(warpSize-1)
+		}
+		return p
+	}
 	for ; m != 0; m &= m - 1 {
 		if i := lowest(m); a[i]^flip < b[i]^flip {
 			p |= 1 << i
