@@ -43,7 +43,7 @@ var lockMutants = []mutant{
 	{"a lookup does not ask whether its key has moved", "get(_all)?_32_32",
 		`ld\.relaxed\.gpu\.global\.b32 (%r\d+), \[%rd\d+\];(\s+setp\.ne\.s32 %p\d+, %r\d+, (%r\d+);)`, "mov.b32 $1, $3;$2"},
 	{"a lookup does not mind that its key is moving", "get(_all)?_32_32",
-		`(ld\.acquire\.gpu\.global\.b32 %r\d+, \[%rd\d+\];\s+\$L__BB\d+_\d+:\s+)and\.b32 (%r\d+), %r\d+, 1;`, "${1}mov.b32 $2, 0;"},
+		`(ld\.acquire\.gpu\.global\.b32 %r\d+, \[%rd\d+\];\s+\$L__BB\d+_\d+:\s+(?:not\.pred [^;]*;\s+)?)and\.b32 (%r\d+), %r\d+, 1;`, "${1}mov.b32 $2, 0;"},
 }
 
 // evicting are programs with many evictions, and lookups beside them.
