@@ -76,11 +76,26 @@ func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
 	return gpu.Load(dev, hortonImages[gpu.Pair(k.widths)], entries)
 }
 
+// leastUrgent is the number of slots from which on keys are displaced against guideline 1
+// before one has no place: of smaller tables another seed costs less.
+const leastUrgent = 1 << 11
+
+// bears is how many keys the table has room for, for certain, so that a search for a
+// place is worth its time.
+func (g geometry) bears() uint64 {
+	slots := int(g.buckets) << g.shift
+	if slots < leastUrgent {
+		return 0
+	}
+	return uint64(bearable[1<<g.shift] * float64(slots))
+}
+
 func refOf(p core.Parts) tableRef {
 	g := p.(*generation)
 	return tableRef{
 		lines: g.Buf.Ptr, counters: g.TallyPtr(), locks: g.Locks(), seed: g.seed,
 		nlines: g.lines, buckets: g.buckets, shift: g.shift, lockMask: g.LockMask(),
+		bears: g.bears(),
 	}
 }
 

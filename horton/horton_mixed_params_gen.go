@@ -8,17 +8,17 @@ import (
 
 // changeParams has the layout of weft::ChangeParams.
 var (
-	_ [160]byte = [unsafe.Sizeof(changeParams{})]byte{}
+	_ [168]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
-	_ [48]byte  = [unsafe.Offsetof(changeParams{}.changes)]byte{}
+	_ [56]byte  = [unsafe.Offsetof(changeParams{}.changes)]byte{}
 )
 
 // evictParams has the layout of weft::horton::EvictParams.
 var (
-	_ [184]byte = [unsafe.Sizeof(evictParams{})]byte{}
+	_ [192]byte = [unsafe.Sizeof(evictParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(evictParams{}.table)]byte{}
-	_ [48]byte  = [unsafe.Offsetof(evictParams{}.changes)]byte{}
-	_ [160]byte = [unsafe.Offsetof(evictParams{}.spilled)]byte{}
-	_ [176]byte = [unsafe.Offsetof(evictParams{}.still)]byte{}
-	_ [180]byte = [unsafe.Offsetof(evictParams{}.unused)]byte{}
+	_ [56]byte  = [unsafe.Offsetof(evictParams{}.changes)]byte{}
+	_ [168]byte = [unsafe.Offsetof(evictParams{}.spilled)]byte{}
+	_ [184]byte = [unsafe.Offsetof(evictParams{}.still)]byte{}
+	_ [188]byte = [unsafe.Offsetof(evictParams{}.unused)]byte{}
 )

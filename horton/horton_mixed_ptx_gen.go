@@ -26,8 +26,8 @@ import (
 //kernelgen:input 132e2d4399c0a34a22537d522baef89df23cec01c04d6a0755bff73dbb374809 8409 kernels/include/weft/gather.cuh
 //kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
 //kernelgen:input 0cb1fe431244aaed77724ae4884b5194b2b8e5f45ada2bbe2b14c5f36c674841 3056 kernels/include/weft/horton_find.cuh
-//kernelgen:input 980fc5831fbd730c587526d3e6ec38603ff5deb35a3c1752e3c4b137dab1fddf 12045 kernels/include/weft/horton_remap.cuh
-//kernelgen:input e366935a8d8010021534e559ee3cc2514efb631eb30894decba04a1d7442562a 13634 kernels/include/weft/horton_table.cuh
+//kernelgen:input f136fd0add1ee80c8317543e3d3fa8f38c0673d1574e8be8855f5e372fcc9518 14317 kernels/include/weft/horton_remap.cuh
+//kernelgen:input ac8068a733031faddf59bc24d0f3d14c86904846e4c6cff4576f0b8d12b6ecec 13714 kernels/include/weft/horton_table.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input c9be562e9bb31617c7e5b8e01348747de14498e5e9e4307a519917ed3001c23c 5470 kernels/include/weft/locks.cuh
 //kernelgen:input 84ebb2fa5b0907d2c550fc5b04484d1b6e2791f334faac0401b47d3f10decb65 9326 kernels/include/weft/mixed.cuh
@@ -41,19 +41,19 @@ import (
 //kernelgen:input 12d80c1067fe90ab38ebffb5ff90ebcef9cbad6b82a58d80c135aa1de8566166 4061 kernels/include/weft/unite.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output bf7b78eaa2b4e69f20397adb43713ff76efa348d07fc01ce859aa212e1259bc4 250906 horton/horton_mixed_32_32_sm80.ptx
-//kernelgen:output 26f6e9784d9dc62aaee2baf122173e2c12c0d734121af2839f8bf4cae9c56813 250906 horton/horton_mixed_32_32_sm90.ptx
-//kernelgen:output 5f78ad82e611704dbb0a85bf7bcd32c49b0a4b0eb388aeaba1f4482c3a664fc6 253908 horton/horton_mixed_32_64_sm80.ptx
-//kernelgen:output 38d4e75f83c1448c1831550425931a8dd77943bdf1049712f2a79960683ad799 250342 horton/horton_mixed_32_64_sm90.ptx
-//kernelgen:output c8d6a49c563cf5017dac37c517c7fe6ba2e30d91b7f9c7a5a293c1fff4a0d8cc 251888 horton/horton_mixed_64_32_sm80.ptx
-//kernelgen:output 6f6ffc4a6fd27297752b840670ed86c31c8c6b957715775cd472b5397a42b826 249085 horton/horton_mixed_64_32_sm90.ptx
-//kernelgen:output ef8c9a3cdac29cb83df661d1d701b83b619edc6558d0c3dbf76cb87b317868c3 253288 horton/horton_mixed_64_64_sm80.ptx
-//kernelgen:output 74cef3a1829f90fac4378764d71bc5207345762cde1dc35cc16d56569e80f7ac 249782 horton/horton_mixed_64_64_sm90.ptx
-//kernelgen:output f89f26edd0e7418eca95eac876ae5d9364cc7f96a322f87d2e993ad95d10a7df 36449 horton/horton_mixed_32_0_sm80.ptx
-//kernelgen:output 1cbba5375e0d802bed791a07eea0d5efe2bf4de31d3e7e24fd93468494fae6f9 36449 horton/horton_mixed_32_0_sm90.ptx
-//kernelgen:output 6bf3d3ce8bb6f4505b99afcebd0c00311ba11caffec61cb847033a3083986f3f 35057 horton/horton_mixed_64_0_sm80.ptx
-//kernelgen:output 729031705135a5ace2f4e3e2698d62d4e96986a9a7749b5187068c1121bd7a45 35057 horton/horton_mixed_64_0_sm90.ptx
-//kernelgen:output 4a71833ec3e9222b3ddfd8de839a63a05ce59bfacc94c743627a810ccb569186 770 horton/horton_mixed_params_gen.go
+//kernelgen:output 58895129fa109b14053880b93b537d9ec2ab3fdf7dfc1d6942ff25c3bd484b7c 254544 horton/horton_mixed_32_32_sm80.ptx
+//kernelgen:output 9c0a7d0f76f27287125ef02d3e271dedba05f5d89ed8ffdebf82611ff62ab8fe 254544 horton/horton_mixed_32_32_sm90.ptx
+//kernelgen:output 8de431dbb463d1877e7a265599a9302e866932382596e0b793557988bf19745f 257918 horton/horton_mixed_32_64_sm80.ptx
+//kernelgen:output 5faca085bcf1792aba6069b5be6881febd76d87e1ce3fd07a9b36f02324d2779 254369 horton/horton_mixed_32_64_sm90.ptx
+//kernelgen:output e09f1ab5a8aca4d50ec44328eabfe59b48d8a5053fd94a640e025a95baebb387 255889 horton/horton_mixed_64_32_sm80.ptx
+//kernelgen:output 21d3788e668940f2ea1fc88f19e13803d53f9dbf39e2eeb0d41c80ac343c0296 252364 horton/horton_mixed_64_32_sm90.ptx
+//kernelgen:output ceb8687143610d7c9ee4fa210136dce61c840801850674b9656c95882f7337e8 257296 horton/horton_mixed_64_64_sm80.ptx
+//kernelgen:output c0df482a8d9fc3e71ef958114553279b6c4178dec6be5971880698550853df19 253815 horton/horton_mixed_64_64_sm90.ptx
+//kernelgen:output aa77f136c9c218436377074ff5d68ce4242257e57faaa2b319e6b1bd44dc7532 36449 horton/horton_mixed_32_0_sm80.ptx
+//kernelgen:output 3ea087225191f0c516db645afef4cccc211b6590c1f20b5b8ae0fff8753e9360 36449 horton/horton_mixed_32_0_sm90.ptx
+//kernelgen:output 84e69c8a435526532bc214ddbe4fd908ea53f48b9d5a0e5b5f42b9bd78db8bb9 35057 horton/horton_mixed_64_0_sm80.ptx
+//kernelgen:output 227c00f80c9eea077932b139a88ec43262a1670d698accce72229b26f78bccd0 35057 horton/horton_mixed_64_0_sm90.ptx
+//kernelgen:output c41e9c6eecbbb2e03cd01d297e4c1586532bf9d7cefe8f22cbffd0c4629ee235 770 horton/horton_mixed_params_gen.go
 
 //go:embed horton_mixed_32_32_sm80.ptx
 var hortonMixed32x32SM80 string
@@ -147,47 +147,47 @@ var hortonMixedImages = map[string]*device.Image{
 // hortonMixed32x32Kernels are the entry points of hortonMixedImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var hortonMixed32x32Kernels = map[string]int{
-	"horton_mixed_change_32_32": 160,
-	"horton_mixed_evict_32_32":  184,
-	"horton_mixed_reduce_32_32": 160,
-	"horton_mixed_rows_32_32":   160,
+	"horton_mixed_change_32_32": 168,
+	"horton_mixed_evict_32_32":  192,
+	"horton_mixed_reduce_32_32": 168,
+	"horton_mixed_rows_32_32":   168,
 }
 
 // hortonMixed32x64Kernels are the entry points of hortonMixedImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var hortonMixed32x64Kernels = map[string]int{
-	"horton_mixed_change_32_64": 160,
-	"horton_mixed_evict_32_64":  184,
-	"horton_mixed_reduce_32_64": 160,
-	"horton_mixed_rows_32_64":   160,
+	"horton_mixed_change_32_64": 168,
+	"horton_mixed_evict_32_64":  192,
+	"horton_mixed_reduce_32_64": 168,
+	"horton_mixed_rows_32_64":   168,
 }
 
 // hortonMixed64x32Kernels are the entry points of hortonMixedImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var hortonMixed64x32Kernels = map[string]int{
-	"horton_mixed_change_64_32": 160,
-	"horton_mixed_evict_64_32":  184,
-	"horton_mixed_reduce_64_32": 160,
-	"horton_mixed_rows_64_32":   160,
+	"horton_mixed_change_64_32": 168,
+	"horton_mixed_evict_64_32":  192,
+	"horton_mixed_reduce_64_32": 168,
+	"horton_mixed_rows_64_32":   168,
 }
 
 // hortonMixed64x64Kernels are the entry points of hortonMixedImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var hortonMixed64x64Kernels = map[string]int{
-	"horton_mixed_change_64_64": 160,
-	"horton_mixed_evict_64_64":  184,
-	"horton_mixed_reduce_64_64": 160,
-	"horton_mixed_rows_64_64":   160,
+	"horton_mixed_change_64_64": 168,
+	"horton_mixed_evict_64_64":  192,
+	"horton_mixed_reduce_64_64": 168,
+	"horton_mixed_rows_64_64":   168,
 }
 
 // hortonMixed32x0Kernels are the entry points of hortonMixedImages["32_0"] and the size in bytes of
 // the parameter struct that each takes.
 var hortonMixed32x0Kernels = map[string]int{
-	"horton_mixed_change_32_0": 160,
+	"horton_mixed_change_32_0": 168,
 }
 
 // hortonMixed64x0Kernels are the entry points of hortonMixedImages["64_0"] and the size in bytes of
 // the parameter struct that each takes.
 var hortonMixed64x0Kernels = map[string]int{
-	"horton_mixed_change_64_0": 160,
+	"horton_mixed_change_64_0": 168,
 }

@@ -78,6 +78,7 @@ type tableRef struct {
 	buckets  uint32
 	shift    uint32
 	lockMask uint32
+	bears    uint64
 }
 
 // winnersParams is weft::WinnersParams of C++.
@@ -89,64 +90,64 @@ type winnersParams struct {
 
 // changeParams has the layout of weft::ChangeParams.
 var (
-	_ [160]byte = [unsafe.Sizeof(changeParams{})]byte{}
+	_ [168]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
-	_ [48]byte  = [unsafe.Offsetof(changeParams{}.changes)]byte{}
+	_ [56]byte  = [unsafe.Offsetof(changeParams{}.changes)]byte{}
 )
 
 // evictParams has the layout of weft::horton::EvictParams.
 var (
-	_ [184]byte = [unsafe.Sizeof(evictParams{})]byte{}
+	_ [192]byte = [unsafe.Sizeof(evictParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(evictParams{}.table)]byte{}
-	_ [48]byte  = [unsafe.Offsetof(evictParams{}.changes)]byte{}
-	_ [160]byte = [unsafe.Offsetof(evictParams{}.spilled)]byte{}
-	_ [176]byte = [unsafe.Offsetof(evictParams{}.still)]byte{}
-	_ [180]byte = [unsafe.Offsetof(evictParams{}.unused)]byte{}
+	_ [56]byte  = [unsafe.Offsetof(evictParams{}.changes)]byte{}
+	_ [168]byte = [unsafe.Offsetof(evictParams{}.spilled)]byte{}
+	_ [184]byte = [unsafe.Offsetof(evictParams{}.still)]byte{}
+	_ [188]byte = [unsafe.Offsetof(evictParams{}.unused)]byte{}
 )
 
 // exportParams has the layout of weft::ExportParams.
 var (
-	_ [96]byte = [unsafe.Sizeof(exportParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(exportParams{}.table)]byte{}
-	_ [48]byte = [unsafe.Offsetof(exportParams{}.to)]byte{}
+	_ [104]byte = [unsafe.Sizeof(exportParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(exportParams{}.table)]byte{}
+	_ [56]byte  = [unsafe.Offsetof(exportParams{}.to)]byte{}
 )
 
 // getParams has the layout of weft::GetParams.
 var (
-	_ [96]byte = [unsafe.Sizeof(getParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(getParams{}.table)]byte{}
-	_ [48]byte = [unsafe.Offsetof(getParams{}.lookup)]byte{}
+	_ [104]byte = [unsafe.Sizeof(getParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(getParams{}.table)]byte{}
+	_ [56]byte  = [unsafe.Offsetof(getParams{}.lookup)]byte{}
 )
 
 // reclaimParams has the layout of weft::horton::ReclaimParams.
 var (
-	_ [64]byte = [unsafe.Sizeof(reclaimParams{})]byte{}
+	_ [72]byte = [unsafe.Sizeof(reclaimParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(reclaimParams{}.table)]byte{}
-	_ [48]byte = [unsafe.Offsetof(reclaimParams{}.keys)]byte{}
-	_ [56]byte = [unsafe.Offsetof(reclaimParams{}.lo)]byte{}
-	_ [60]byte = [unsafe.Offsetof(reclaimParams{}.hi)]byte{}
+	_ [56]byte = [unsafe.Offsetof(reclaimParams{}.keys)]byte{}
+	_ [64]byte = [unsafe.Offsetof(reclaimParams{}.lo)]byte{}
+	_ [68]byte = [unsafe.Offsetof(reclaimParams{}.hi)]byte{}
 )
 
 // rehashParams has the layout of weft::horton::RehashParams.
 var (
-	_ [112]byte = [unsafe.Sizeof(rehashParams{})]byte{}
+	_ [128]byte = [unsafe.Sizeof(rehashParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(rehashParams{}.from)]byte{}
-	_ [48]byte  = [unsafe.Offsetof(rehashParams{}.to)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(rehashParams{}.lost)]byte{}
-	_ [104]byte = [unsafe.Offsetof(rehashParams{}.lo)]byte{}
-	_ [108]byte = [unsafe.Offsetof(rehashParams{}.hi)]byte{}
+	_ [56]byte  = [unsafe.Offsetof(rehashParams{}.to)]byte{}
+	_ [112]byte = [unsafe.Offsetof(rehashParams{}.lost)]byte{}
+	_ [120]byte = [unsafe.Offsetof(rehashParams{}.lo)]byte{}
+	_ [124]byte = [unsafe.Offsetof(rehashParams{}.hi)]byte{}
 )
 
 // statsParams has the layout of weft::horton::StatsParams.
 var (
-	_ [56]byte = [unsafe.Sizeof(statsParams{})]byte{}
+	_ [64]byte = [unsafe.Sizeof(statsParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(statsParams{}.table)]byte{}
-	_ [48]byte = [unsafe.Offsetof(statsParams{}.sums)]byte{}
+	_ [56]byte = [unsafe.Offsetof(statsParams{}.sums)]byte{}
 )
 
 // tableRef has the layout of weft::horton::Table.
 var (
-	_ [48]byte = [unsafe.Sizeof(tableRef{})]byte{}
+	_ [56]byte = [unsafe.Sizeof(tableRef{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(tableRef{}.lines)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(tableRef{}.counters)]byte{}
 	_ [16]byte = [unsafe.Offsetof(tableRef{}.locks)]byte{}
@@ -155,13 +156,14 @@ var (
 	_ [36]byte = [unsafe.Offsetof(tableRef{}.buckets)]byte{}
 	_ [40]byte = [unsafe.Offsetof(tableRef{}.shift)]byte{}
 	_ [44]byte = [unsafe.Offsetof(tableRef{}.lockMask)]byte{}
+	_ [48]byte = [unsafe.Offsetof(tableRef{}.bears)]byte{}
 )
 
 // winnersParams has the layout of weft::WinnersParams.
 var (
-	_ [112]byte = [unsafe.Sizeof(winnersParams{})]byte{}
+	_ [120]byte = [unsafe.Sizeof(winnersParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(winnersParams{}.table)]byte{}
-	_ [48]byte  = [unsafe.Offsetof(winnersParams{}.winners)]byte{}
+	_ [56]byte  = [unsafe.Offsetof(winnersParams{}.winners)]byte{}
 )
 
 // gpu.Changes has the layout of weft::Changes.

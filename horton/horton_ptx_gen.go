@@ -25,8 +25,8 @@ import (
 //kernelgen:input 7863914e842f5c5a808496995f4196dd515bcf26907d5a055bbd785f5a1f9077 19269 kernels/include/weft/evict.cuh
 //kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
 //kernelgen:input 0cb1fe431244aaed77724ae4884b5194b2b8e5f45ada2bbe2b14c5f36c674841 3056 kernels/include/weft/horton_find.cuh
-//kernelgen:input 980fc5831fbd730c587526d3e6ec38603ff5deb35a3c1752e3c4b137dab1fddf 12045 kernels/include/weft/horton_remap.cuh
-//kernelgen:input e366935a8d8010021534e559ee3cc2514efb631eb30894decba04a1d7442562a 13634 kernels/include/weft/horton_table.cuh
+//kernelgen:input f136fd0add1ee80c8317543e3d3fa8f38c0673d1574e8be8855f5e372fcc9518 14317 kernels/include/weft/horton_remap.cuh
+//kernelgen:input ac8068a733031faddf59bc24d0f3d14c86904846e4c6cff4576f0b8d12b6ecec 13714 kernels/include/weft/horton_table.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input c9be562e9bb31617c7e5b8e01348747de14498e5e9e4307a519917ed3001c23c 5470 kernels/include/weft/locks.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
@@ -38,19 +38,19 @@ import (
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 7d8a641819f4a9773f8339d125011e5121ba2f98c58e96ed61d13346b22c766c 358450 horton/horton_32_32_sm80.ptx
-//kernelgen:output 10877cb29eb94e73314f9dbef58ec616e27f7f4c2bd3def57de823c72d7fb62f 358450 horton/horton_32_32_sm90.ptx
-//kernelgen:output 8cd7892a2e7b8eff1e8640bad877fba13a8f676ff168a70c759f998725d3b00d 350836 horton/horton_32_64_sm80.ptx
-//kernelgen:output f0cec244b4b4c90db0bac17e41e97efb54d027ba7d8ae6f21a6b8564a99a6ad2 344574 horton/horton_32_64_sm90.ptx
-//kernelgen:output d1e1e5abe71e2776aeaba6873c692bc8fe5af78763e72c8388e860ecea77317d 351131 horton/horton_64_32_sm80.ptx
-//kernelgen:output 2a8bdd652d560e47ea00acdfe936d82976a6bfe35c2744a2f6514388b6e80d47 344859 horton/horton_64_32_sm90.ptx
-//kernelgen:output 29f05d6257e09cb57d5b653cc382bb1bc5cce3ff7e19cbab779280a0bdc80e5f 351015 horton/horton_64_64_sm80.ptx
-//kernelgen:output efbed0eb634a504d1a9e2c7cca2a43226f6ee53cd9761459c825f3ff2eebeace 344748 horton/horton_64_64_sm90.ptx
-//kernelgen:output f48e31ffcdc6af50677331b266460314f6e60060e60e7ded0d7dd9977bf8c294 294233 horton/horton_32_0_sm80.ptx
-//kernelgen:output 9025385ed444044d288eda14b7bc128b0f64291571b0f3bf1417a7213da9e47b 294233 horton/horton_32_0_sm90.ptx
-//kernelgen:output 2457f6745efa5132522c3f19d38b54d7d7e373538b10f18583761fc464b9a51f 315111 horton/horton_64_0_sm80.ptx
-//kernelgen:output 50f2627e2a402b6c923e21207e9315a48995d704caa5816e0cc002e49e0f46c7 315111 horton/horton_64_0_sm90.ptx
-//kernelgen:output f8eb169e9e763ae739da48522d12ac1fddcc521a5adcfc72e00497ce5cd5cce0 7717 horton/horton_params_gen.go
+//kernelgen:output d48b200cffc248fe0eff2642c1ae74c1f34b17fdfd9384b012b315e921c9f1af 367055 horton/horton_32_32_sm80.ptx
+//kernelgen:output 8e21bca04f17025c7c3c42e646bf152fdacf41c8e33a6bd0039933ee1517e175 367055 horton/horton_32_32_sm90.ptx
+//kernelgen:output 490da0d861cd4b5540eaef4009808162a20b4950a046e5c2fc484dbf1fbaa0ec 360244 horton/horton_32_64_sm80.ptx
+//kernelgen:output 24743b4725011b01a6159b2ea5fd881b1bb3c6d4f1708111e7308e73e7a26712 353963 horton/horton_32_64_sm90.ptx
+//kernelgen:output de807ad7eb5fc659a4cc40c425113c3994a1af3135d6b71f55b8c56cafa722b9 360541 horton/horton_64_32_sm80.ptx
+//kernelgen:output ad8a969b204b2bec68a60a016736f76b31f85a3556f058d0984526aa81b49e01 354250 horton/horton_64_32_sm90.ptx
+//kernelgen:output 2657fcd83d84a67d51398359ab0e3aa4d03baee2a4f885e6114539b25f64c974 360428 horton/horton_64_64_sm80.ptx
+//kernelgen:output a2697ca2a5d3c956282378a0c3fde212d4cdf2144ac16a54aa7786d3789a505c 354133 horton/horton_64_64_sm90.ptx
+//kernelgen:output f5dd26b3ed07109f6658d18926c8ecf36bd5f3549a413bca46fa5a1939df6b3c 304858 horton/horton_32_0_sm80.ptx
+//kernelgen:output 725ecdff2422f075fdb6cd2872e73b760a01ab109556f20095f9865133f3d104 304858 horton/horton_32_0_sm90.ptx
+//kernelgen:output e4cb2640d1760368c9c710d00f5ecda2c5fc658772f0adcb199f748a93f4eae3 325258 horton/horton_64_0_sm80.ptx
+//kernelgen:output bd9610b2565b456666ec73d304357259be083e93cfe0a141dd3df5f1a5ad162f 325258 horton/horton_64_0_sm90.ptx
+//kernelgen:output ddf6c06c201829059f63cafd9700034a9b912b9ff7f2773dceabfd3cb7e5ddd9 7796 horton/horton_params_gen.go
 
 //go:embed horton_32_32_sm80.ptx
 var horton32x32SM80 string
@@ -144,107 +144,107 @@ var hortonImages = map[string]*device.Image{
 // horton32x32Kernels are the entry points of hortonImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var horton32x32Kernels = map[string]int{
-	"horton_change_32_32":        160,
-	"horton_change_wide_32_32":   160,
+	"horton_change_32_32":        168,
+	"horton_change_wide_32_32":   168,
 	"horton_claim_32_32":         48,
 	"horton_contend_32_32":       48,
-	"horton_evict_32_32":         184,
-	"horton_export_32_32":        96,
-	"horton_get_32_32":           96,
-	"horton_get_wide_32_32":      96,
-	"horton_reclaim_32_32":       64,
-	"horton_rehash_32_32":        112,
+	"horton_evict_32_32":         192,
+	"horton_export_32_32":        104,
+	"horton_get_32_32":           104,
+	"horton_get_wide_32_32":      104,
+	"horton_reclaim_32_32":       72,
+	"horton_rehash_32_32":        128,
 	"horton_reset_32_32":         48,
-	"horton_stats_32_32":         56,
-	"horton_winners_first_32_32": 112,
-	"horton_winners_last_32_32":  112,
+	"horton_stats_32_32":         64,
+	"horton_winners_first_32_32": 120,
+	"horton_winners_last_32_32":  120,
 }
 
 // horton32x64Kernels are the entry points of hortonImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var horton32x64Kernels = map[string]int{
-	"horton_change_32_64":        160,
-	"horton_change_wide_32_64":   160,
+	"horton_change_32_64":        168,
+	"horton_change_wide_32_64":   168,
 	"horton_claim_32_64":         48,
 	"horton_contend_32_64":       48,
-	"horton_evict_32_64":         184,
-	"horton_export_32_64":        96,
-	"horton_get_32_64":           96,
-	"horton_get_wide_32_64":      96,
-	"horton_reclaim_32_64":       64,
-	"horton_rehash_32_64":        112,
+	"horton_evict_32_64":         192,
+	"horton_export_32_64":        104,
+	"horton_get_32_64":           104,
+	"horton_get_wide_32_64":      104,
+	"horton_reclaim_32_64":       72,
+	"horton_rehash_32_64":        128,
 	"horton_reset_32_64":         48,
-	"horton_stats_32_64":         56,
-	"horton_winners_first_32_64": 112,
-	"horton_winners_last_32_64":  112,
+	"horton_stats_32_64":         64,
+	"horton_winners_first_32_64": 120,
+	"horton_winners_last_32_64":  120,
 }
 
 // horton64x32Kernels are the entry points of hortonImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var horton64x32Kernels = map[string]int{
-	"horton_change_64_32":        160,
-	"horton_change_wide_64_32":   160,
+	"horton_change_64_32":        168,
+	"horton_change_wide_64_32":   168,
 	"horton_claim_64_32":         48,
 	"horton_contend_64_32":       48,
-	"horton_evict_64_32":         184,
-	"horton_export_64_32":        96,
-	"horton_get_64_32":           96,
-	"horton_get_wide_64_32":      96,
-	"horton_reclaim_64_32":       64,
-	"horton_rehash_64_32":        112,
+	"horton_evict_64_32":         192,
+	"horton_export_64_32":        104,
+	"horton_get_64_32":           104,
+	"horton_get_wide_64_32":      104,
+	"horton_reclaim_64_32":       72,
+	"horton_rehash_64_32":        128,
 	"horton_reset_64_32":         48,
-	"horton_stats_64_32":         56,
-	"horton_winners_first_64_32": 112,
-	"horton_winners_last_64_32":  112,
+	"horton_stats_64_32":         64,
+	"horton_winners_first_64_32": 120,
+	"horton_winners_last_64_32":  120,
 }
 
 // horton64x64Kernels are the entry points of hortonImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var horton64x64Kernels = map[string]int{
-	"horton_change_64_64":        160,
-	"horton_change_wide_64_64":   160,
+	"horton_change_64_64":        168,
+	"horton_change_wide_64_64":   168,
 	"horton_claim_64_64":         48,
 	"horton_contend_64_64":       48,
-	"horton_evict_64_64":         184,
-	"horton_export_64_64":        96,
-	"horton_get_64_64":           96,
-	"horton_get_wide_64_64":      96,
-	"horton_reclaim_64_64":       64,
-	"horton_rehash_64_64":        112,
+	"horton_evict_64_64":         192,
+	"horton_export_64_64":        104,
+	"horton_get_64_64":           104,
+	"horton_get_wide_64_64":      104,
+	"horton_reclaim_64_64":       72,
+	"horton_rehash_64_64":        128,
 	"horton_reset_64_64":         48,
-	"horton_stats_64_64":         56,
-	"horton_winners_first_64_64": 112,
-	"horton_winners_last_64_64":  112,
+	"horton_stats_64_64":         64,
+	"horton_winners_first_64_64": 120,
+	"horton_winners_last_64_64":  120,
 }
 
 // horton32x0Kernels are the entry points of hortonImages["32_0"] and the size in bytes of
 // the parameter struct that each takes.
 var horton32x0Kernels = map[string]int{
-	"horton_change_32_0":        160,
+	"horton_change_32_0":        168,
 	"horton_contend_32_0":       48,
-	"horton_evict_32_0":         184,
-	"horton_export_32_0":        96,
-	"horton_get_32_0":           96,
-	"horton_reclaim_32_0":       64,
-	"horton_rehash_32_0":        112,
+	"horton_evict_32_0":         192,
+	"horton_export_32_0":        104,
+	"horton_get_32_0":           104,
+	"horton_reclaim_32_0":       72,
+	"horton_rehash_32_0":        128,
 	"horton_reset_32_0":         48,
-	"horton_stats_32_0":         56,
-	"horton_winners_first_32_0": 112,
+	"horton_stats_32_0":         64,
+	"horton_winners_first_32_0": 120,
 }
 
 // horton64x0Kernels are the entry points of hortonImages["64_0"] and the size in bytes of
 // the parameter struct that each takes.
 var horton64x0Kernels = map[string]int{
-	"horton_change_64_0":        160,
-	"horton_change_wide_64_0":   160,
+	"horton_change_64_0":        168,
+	"horton_change_wide_64_0":   168,
 	"horton_contend_64_0":       48,
-	"horton_evict_64_0":         184,
-	"horton_export_64_0":        96,
-	"horton_get_64_0":           96,
-	"horton_get_wide_64_0":      96,
-	"horton_reclaim_64_0":       64,
-	"horton_rehash_64_0":        112,
+	"horton_evict_64_0":         192,
+	"horton_export_64_0":        104,
+	"horton_get_64_0":           104,
+	"horton_get_wide_64_0":      104,
+	"horton_reclaim_64_0":       72,
+	"horton_rehash_64_0":        128,
 	"horton_reset_64_0":         48,
-	"horton_stats_64_0":         56,
-	"horton_winners_first_64_0": 112,
+	"horton_stats_64_0":         64,
+	"horton_winners_first_64_0": 120,
 }

@@ -47,8 +47,8 @@ func TestTablesMoveBetweenDevices(t *testing.T) {
 	}
 }
 
-// Kernels bring keys to the same load as a CPU: what is measured is what the CPU measures of
-// the same keys, within a few of them.
+// Kernels bring keys to the same load as a CPU, and to about the same buckets: they take the first
+// place that is free, where a CPU takes the best, so a few more buckets are promoted.
 func TestLoadIsReachedOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -56,7 +56,7 @@ func TestLoadIsReachedOnGPU(t *testing.T) {
 	for _, c := range []struct {
 		slots int
 		load  float64
-	}{{8, .9}, {4, .85}} {
+	}{{8, .95}, {4, .9}} {
 		for seed := range uint64(2) {
 			t.Run(fmt.Sprintf("%d slots, seed %d", c.slots, seed), func(t *testing.T) {
 				t.Parallel()
@@ -64,7 +64,7 @@ func TestLoadIsReachedOnGPU(t *testing.T) {
 				host, there := filled(t, devicetest.OpenCPU(t, 2), c.slots, c.load, seed+1)
 				near := func(a, b, within float64) bool { return a > b-within && a < b+within }
 				if !ok || !there || on.Len != host.Len || on.Slots != host.Slots || on.Tombstones != host.Tombstones ||
-					!near(on.TypeB, host.TypeB, .02) || !near(on.PerHit, host.PerHit, .02) || !near(on.PerMiss, host.PerMiss, .02) {
+					!near(on.TypeB, host.TypeB, .06) || !near(on.PerHit, host.PerHit, .03) || !near(on.PerMiss, host.PerMiss, .02) {
 					t.Errorf("a GPU has %v\na CPU has %v", on, host)
 				}
 			})

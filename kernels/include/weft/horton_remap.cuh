@@ -151,8 +151,54 @@ struct Rules {
     // A bucket is of type A as long as a key can leave it.
     if (!A::is(rest) && level == 0 && has_secondary(t, path.bucket)) return kFull;
     const Path of_rest = path_in(t, rest, last_slot(t, path.bucket));
-    if (of_rest.extra()) return A::is(rest) ? remap(m, path, pair, rest, false) : kAgain;  // others have been here
-    return m.under(of_rest.bucket, [&] { return remap(m, path, pair, rest, false); });
+    if (of_rest.extra() && !A::is(rest)) return kAgain;  // others have been here
+    const Outcome placed = m.under(of_rest.extra() ? path.bucket : of_rest.bucket, [&] { return remap(m, path, pair, rest, false); });
+    return placed == kFull && level == kLevels && bears_more(t) ? displace_primary(m, path, pair) : placed;
+  }
+
+  // bears_more tells whether a table has fewer keys than such buckets bear: where it has more, no
+  // search for a place is worth its time.
+  __device__ static __forceinline__ bool bears_more(const Table& t) {
+    return load_relaxed(&t.counters->live) < t.bears;
+  }
+
+  // displace_primary is the last resort, against guideline 1: a key that is in its primary bucket
+  // becomes secondary, and a pair takes its slot in a secondary bucket of its own. Without it
+  // a few keys in ten thousand would have no place next to what a table bears.
+  template <class Mover>
+  __device__ static __forceinline__ Outcome displace_primary(Mover& m, Path path, Word pair) {
+    const Table& t = m.t;
+    const uint32_t last = last_slot(t, path.bucket);
+    const Word array = load_relaxed(slot(t, last));
+    Outcome done = kFull;
+    if (!A::is(array)) return done;
+    const uint32_t entry = A::entry(array, path.tag);
+#pragma unroll 1
+    for (uint32_t i = 1; i <= kFunctions && done == kFull; i++) {
+      const uint32_t first = entry == 0 || entry == i ? second(t, path, i) : kAll;
+      if (first == kAll) continue;
+      each_of<S>(slots_of<S>(t), first, other_slots(t), [&](uint32_t number, Word w) {
+        const Path of = path_in(t, w, number);
+        if (of.extra() || of.bucket != number >> t.shift) return false;
+        done = m.under(of.bucket, [&] { return give_up_slot(m, of, number, w, pair); });
+        return done != kFull;
+      });
+      if (done != kRevived) continue;
+      fence();
+      store_relaxed(slot(t, last), A::with(array, path.tag, i));
+    }
+    return done;
+  }
+  // give_up_slot does it for a key under its lock, if its bucket is of type B.
+  template <class Mover>
+  __device__ static __forceinline__ Outcome give_up_slot(Mover& m, Path path, uint32_t number, Word w, Word pair) {
+    const uint32_t last = last_slot(m.t, path.bucket);
+    Word array = load_relaxed(slot(m.t, last));
+    if (!A::is(array) || !same(load_relaxed(slot(m.t, number)), w) || !become_secondary(m, path, w, array)) return kFull;
+    fence();
+    store_relaxed(slot(m.t, last), array);
+    m.replace(number, pair);
+    return kRevived;
   }
 
   // remap puts a pair into a full bucket whose last slot has `rest`: by the lock of that key, too,

@@ -20,6 +20,7 @@ struct Table {
   uint32_t buckets;    // an even number
   uint32_t shift;      // a bucket has 1 << shift slots
   uint32_t lock_mask;
+  uint64_t bears;      // with fewer keys, each has a place if others are moved
 };
 
 // slots_of is the first slot of a table.
