@@ -48,7 +48,8 @@ func TestTablesMoveBetweenDevices(t *testing.T) {
 }
 
 // Kernels bring keys to the same load as a CPU, and to about the same buckets: they take the first
-// place that is free, where a CPU takes the best, so a few more buckets are promoted.
+// place that is free, where a CPU takes the best, so a few more buckets are promoted, and a table may
+// take another seed.
 func TestLoadIsReachedOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -60,10 +61,10 @@ func TestLoadIsReachedOnGPU(t *testing.T) {
 		for seed := range uint64(2) {
 			t.Run(fmt.Sprintf("%d slots, seed %d", c.slots, seed), func(t *testing.T) {
 				t.Parallel()
-				on, ok := filled(t, devicetest.OpenSim(t, &sim.Options{Arch: 90}), c.slots, c.load, seed+1)
+				on, _ := filled(t, devicetest.OpenSim(t, &sim.Options{Arch: 90}), c.slots, c.load, seed+1)
 				host, there := filled(t, devicetest.OpenCPU(t, 2), c.slots, c.load, seed+1)
 				near := func(a, b, within float64) bool { return a > b-within && a < b+within }
-				if !ok || !there || on.Len != host.Len || on.Slots != host.Slots || on.Tombstones != host.Tombstones ||
+				if !there || on.Len != host.Len || on.Slots != host.Slots || on.Tombstones != host.Tombstones ||
 					!near(on.TypeB, host.TypeB, .06) || !near(on.PerHit, host.PerHit, .03) || !near(on.PerMiss, host.PerMiss, .02) {
 					t.Errorf("a GPU has %v\na CPU has %v", on, host)
 				}
