@@ -23,22 +23,10 @@ __device__ __forceinline__ void get(const GetParams<Table>& p) {
 
 // ---- whole tables ----------------------------------------------------------
 
-// rehash ends when a key finds no slot: where keys crowd, each that follows would move
-// many others. Keys are different, but locks are for moves, too.
 template <class PathTile>
-__device__ __forceinline__ void rehash(const RehashParams& p) {
+__device__ __forceinline__ void rehash(const RehashParams<Table>& p) {
   using S = typename PathTile::S;
-  __shared__ SlotQueue queues[kBlock / kWarp];
-  Mover<Rules<S, PathTile>> mover{p.to, queues[thread_in_block() / kWarp]};
-  each_slot<S>(slots_of<S>(p.from), S::kNone, p.lo, p.hi, [&](bool live, typename S::Word w, uint32_t line, uint32_t) __attribute__((always_inline)) {
-    Operation<S> op{live, kPutNew, line == p.from.nlines ? ~S::key(w) : S::key(w), S::value(w)};
-    insert_locked(0, op, false, mover);
-    tally(p.to.counters, op.outcome);
-    uint32_t lost = popcount(ballot(kAll, op.outcome == kFull));
-    if (lost != 0 && lane_index() == 0) add_relaxed(p.lost, lost);
-    return lost == 0 && ballot(kAll, load_relaxed(p.lost) != 0) == 0;
-  });
-  mover.count();
+  rehash_lines<Rules<S, PathTile>, kBlock>(p, Named<S, S::kNone>{p.from.nlines});
 }
 
 // census counts what Stats tells of, a bucket per thread.
@@ -84,11 +72,11 @@ WEFT_KERNEL(cuckoo_get_all, kGetBlocks)(GetParams<Table> p) { get<BothTile<S, kW
 WEFT_KERNEL(cuckoo_change, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Narrow, K, V>(p); }
 WEFT_KERNEL(cuckoo_change_wide, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Wide, K, V>(p); }
 WEFT_KERNEL(cuckoo_change_even, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Even, K, V>(p); }
-WEFT_KERNEL(cuckoo_evict, kEvictBlocks)(EvictParams p) { evict<S, K, V, void>(p); }
+WEFT_KERNEL(cuckoo_evict, kEvictBlocks)(EvictParams<Table> p) { evict_batch<Evicts<S>, K, V, void, kBlock>(p); }
 WEFT_DUPLICATES(cuckoo)
 WEFT_KERNEL(cuckoo_export, 1)(ExportParams<Table> p) {
   export_live<S, K, V>(p.to, slots_of<S>(p.table), p.table.nlines, Named<S, S::kNone>{p.table.nlines});
 }
-WEFT_KERNEL(cuckoo_rehash, kEvictBlocks)(RehashParams p) { rehash<Wide>(p); }
-WEFT_KERNEL(cuckoo_rehash_even, kEvictBlocks)(RehashParams p) { rehash<Even>(p); }
+WEFT_KERNEL(cuckoo_rehash, kEvictBlocks)(RehashParams<Table> p) { rehash<Wide>(p); }
+WEFT_KERNEL(cuckoo_rehash_even, kEvictBlocks)(RehashParams<Table> p) { rehash<Even>(p); }
 WEFT_KERNEL(cuckoo_stats, 1)(StatsParams p) { census<S>(p); }

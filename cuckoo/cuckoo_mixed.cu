@@ -48,5 +48,5 @@ WEFT_KERNEL(cuckoo_mixed_rows, kReduceBlocks<S>)(ChangeParams<Table> p) {
 WEFT_KERNEL(cuckoo_mixed_rows_even, kReduceBlocks<S>)(ChangeParams<Table> p) {
   reduce_rows<S, K, V>(p.changes, p.table.counters, Change<Even, V>{p});
 }
-WEFT_KERNEL(cuckoo_mixed_evict, kEvictBlocks)(EvictParams p) { evict<S, K, V, V>(p); }
+WEFT_KERNEL(cuckoo_mixed_evict, kEvictBlocks)(EvictParams<Table> p) { evict_batch<Evicts<S>, K, V, V, kBlock>(p); }
 #endif

@@ -13,7 +13,7 @@ var (
 	_ [64]byte  = [unsafe.Offsetof(changeParams{}.changes)]byte{}
 )
 
-// evictParams has the layout of weft::cuckoo::EvictParams.
+// evictParams has the layout of weft::EvictParams.
 var (
 	_ [200]byte = [unsafe.Sizeof(evictParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(evictParams{}.table)]byte{}

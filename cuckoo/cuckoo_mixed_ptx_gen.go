@@ -12,9 +12,9 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input d66b432cec8b157d0b5d00554516d812a238ecb3c34869b322bf07776567c94d 2296 cuckoo/change.cuh
-//kernelgen:input 3a6ad3ec54749c997dc74539b8b79da90901fb3f849564de8c51dca349f43016 1982 cuckoo/cuckoo_mixed.cu
-//kernelgen:input 895b2eeddb2a500cfa23646dab169f49ef995fc55223d775aa3d8855b20f129b 799 cuckoo/layout.cuh
+//kernelgen:input a0593e911478f5e54c1f564608af041365148978a837b59ec842b91a97f75e8a 1154 cuckoo/change.cuh
+//kernelgen:input debc74e398b5283b8408ed0c7335755fd105ebfed3838e59772e786459977d73 2011 cuckoo/cuckoo_mixed.cu
+//kernelgen:input 1ab5efc84305bd860ea255270d934f02922afc3579b3b17c4265bac961f63a53 414 cuckoo/layout.cuh
 //kernelgen:input ee9146f931545625d8ffcc3602252cd5e85b0d1df15e84a048e215cc263c4bc2 424 cuckoo/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
@@ -31,6 +31,7 @@ import (
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input c9be562e9bb31617c7e5b8e01348747de14498e5e9e4307a519917ed3001c23c 5470 kernels/include/weft/locks.cuh
 //kernelgen:input 84ebb2fa5b0907d2c550fc5b04484d1b6e2791f334faac0401b47d3f10decb65 9326 kernels/include/weft/mixed.cuh
+//kernelgen:input c3ce737cb859c398891e20cec3f9ada6bdafd49a3234839fb1a27051efcb3e3d 3242 kernels/include/weft/moves.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
@@ -41,19 +42,19 @@ import (
 //kernelgen:input 12d80c1067fe90ab38ebffb5ff90ebcef9cbad6b82a58d80c135aa1de8566166 4061 kernels/include/weft/unite.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output b22ee71a985df5e3461a4bbe7a3831a316876fd9019e9a10faeda0bf3b05542c 333624 cuckoo/cuckoo_mixed_32_32_sm80.ptx
-//kernelgen:output de4e26cfc85afeb8d73235cb8ef64f13ff91df7a82354bbfb6db526cf986563d 333624 cuckoo/cuckoo_mixed_32_32_sm90.ptx
-//kernelgen:output 148469bf21857c137888d212084914c9c4e3e929e64bb1d1d844f4c7271c3576 341481 cuckoo/cuckoo_mixed_32_64_sm80.ptx
-//kernelgen:output 98beabf447cdf22fbab02fb4d9ddc539061a64c77f71b4d4e0c08f468a22071c 333454 cuckoo/cuckoo_mixed_32_64_sm90.ptx
-//kernelgen:output 34d00e3eb7cc573f0c6b9a4cf29769fa626f127dacf8b69dfda556da336e7a8f 346553 cuckoo/cuckoo_mixed_64_32_sm80.ptx
-//kernelgen:output 7a7a8324dab15cd6770deb1d5616638e174f6699f29d0ec9c96c331287c46fb1 338471 cuckoo/cuckoo_mixed_64_32_sm90.ptx
-//kernelgen:output 6bd9bdb700a6bcbdfbe3397884e41f26cac2c3d14c16fbf457404b51dc7387d9 349179 cuckoo/cuckoo_mixed_64_64_sm80.ptx
-//kernelgen:output fdab213d4e0ce6b73c2236d3de8d0ffe88849342785033ef282fdd835e8a6c0a 341295 cuckoo/cuckoo_mixed_64_64_sm90.ptx
+//kernelgen:output a6ba8c9403f2d540f24feaf3627e2447cff1cdf83961133b57d874e2679f9fdc 333758 cuckoo/cuckoo_mixed_32_32_sm80.ptx
+//kernelgen:output cab9956d22f92907ffeb47af7ea1c5c907c6a3c2ba1a1f5cb9ea50134418db62 333758 cuckoo/cuckoo_mixed_32_32_sm90.ptx
+//kernelgen:output 844db91ab7b6eb2a85eab0be2159905ecb96fe1a32d0095f14040ea20f3dddbf 341615 cuckoo/cuckoo_mixed_32_64_sm80.ptx
+//kernelgen:output 0776aca5b425c0aeb18c2410498bd1da1b39a10b2763e57fa1444b144e981ff2 333588 cuckoo/cuckoo_mixed_32_64_sm90.ptx
+//kernelgen:output 8b22b26ac3eb04bbdf3fd7b32cbdcc878151b78169d6b581f8a2d4c9a1d470b3 346687 cuckoo/cuckoo_mixed_64_32_sm80.ptx
+//kernelgen:output ccde9a35c1234567088938842b09044782ae1ba9392c1df24681029d666740fe 338605 cuckoo/cuckoo_mixed_64_32_sm90.ptx
+//kernelgen:output 0386dfe1909223d2cfc09da06380cfb27b1783e3926f249c7f8fc946d18719c4 349313 cuckoo/cuckoo_mixed_64_64_sm80.ptx
+//kernelgen:output ac6f0cff70fab857f14d34cdfe6e8154948859a97c36da3c2c1fbfdbd354085e 341429 cuckoo/cuckoo_mixed_64_64_sm90.ptx
 //kernelgen:output 235c2a7ff8075ae2dd484a03b6b88a8e3f6c97c1d0c17f2b8bc9a8be0dcd037a 73409 cuckoo/cuckoo_mixed_32_0_sm80.ptx
 //kernelgen:output e6fc3b76aa6b4ed0cc940a130c6714c11d4f8ee118e1439af8f5696b42f2e810 73409 cuckoo/cuckoo_mixed_32_0_sm90.ptx
 //kernelgen:output 242b0efa7c2e8cb895fc4dca92199e519e8b1438c60c773dfbbaa62fc5166e3d 73593 cuckoo/cuckoo_mixed_64_0_sm80.ptx
 //kernelgen:output e5d375320c984c66e9bed4a3d5949c65a92bf0dbc6ada953abf98030c95e453e 73593 cuckoo/cuckoo_mixed_64_0_sm90.ptx
-//kernelgen:output e7dd88074031f813c5ad689c13ebaef11e1fe607f1fe854f9674ef6ccf7165a0 770 cuckoo/cuckoo_mixed_params_gen.go
+//kernelgen:output 55bd7517533906b0b83763c53b47406ae7c4276bfd3614b9a3de46e98fd4e298 762 cuckoo/cuckoo_mixed_params_gen.go
 
 //go:embed cuckoo_mixed_32_32_sm80.ptx
 var cuckooMixed32x32SM80 string

@@ -17,7 +17,7 @@ type changeParams struct {
 	changes gpu.Changes
 }
 
-// evictParams is weft::cuckoo::EvictParams of C++.
+// evictParams is weft::EvictParams of C++.
 type evictParams struct {
 	_       structs.HostLayout
 	table   tableRef
@@ -41,7 +41,7 @@ type getParams struct {
 	lookup gpu.Lookup
 }
 
-// rehashParams is weft::cuckoo::RehashParams of C++.
+// rehashParams is weft::RehashParams of C++.
 type rehashParams struct {
 	_    structs.HostLayout
 	from tableRef
@@ -89,7 +89,7 @@ var (
 	_ [64]byte  = [unsafe.Offsetof(changeParams{}.changes)]byte{}
 )
 
-// evictParams has the layout of weft::cuckoo::EvictParams.
+// evictParams has the layout of weft::EvictParams.
 var (
 	_ [200]byte = [unsafe.Sizeof(evictParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(evictParams{}.table)]byte{}
@@ -113,7 +113,7 @@ var (
 	_ [64]byte  = [unsafe.Offsetof(getParams{}.lookup)]byte{}
 )
 
-// rehashParams has the layout of weft::cuckoo::RehashParams.
+// rehashParams has the layout of weft::RehashParams.
 var (
 	_ [144]byte = [unsafe.Sizeof(rehashParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(rehashParams{}.from)]byte{}

@@ -12,9 +12,9 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input d66b432cec8b157d0b5d00554516d812a238ecb3c34869b322bf07776567c94d 2296 cuckoo/change.cuh
-//kernelgen:input 10ddcd3534a33f4b0c70f9ba24c91af889f821c30a34a86ee4e12031f244da76 4502 cuckoo/cuckoo.cu
-//kernelgen:input 895b2eeddb2a500cfa23646dab169f49ef995fc55223d775aa3d8855b20f129b 799 cuckoo/layout.cuh
+//kernelgen:input a0593e911478f5e54c1f564608af041365148978a837b59ec842b91a97f75e8a 1154 cuckoo/change.cuh
+//kernelgen:input 4a955c71f5cb357b39c3e8063a4deb7e9425f7aec12e04f98a0a5e6a0a6bafb0 3806 cuckoo/cuckoo.cu
+//kernelgen:input 1ab5efc84305bd860ea255270d934f02922afc3579b3b17c4265bac961f63a53 414 cuckoo/layout.cuh
 //kernelgen:input ee9146f931545625d8ffcc3602252cd5e85b0d1df15e84a048e215cc263c4bc2 424 cuckoo/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
@@ -29,6 +29,7 @@ import (
 //kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input c9be562e9bb31617c7e5b8e01348747de14498e5e9e4307a519917ed3001c23c 5470 kernels/include/weft/locks.cuh
+//kernelgen:input c3ce737cb859c398891e20cec3f9ada6bdafd49a3234839fb1a27051efcb3e3d 3242 kernels/include/weft/moves.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
@@ -38,19 +39,19 @@ import (
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output d8156c1cc6d29ca917a12ac3a03606d565b2f929ac00304876098586554d37c6 315663 cuckoo/cuckoo_32_32_sm80.ptx
-//kernelgen:output a15188f18a0138b60de03f153081e358533ba5e60b6fde7caa9a75a11b940622 315663 cuckoo/cuckoo_32_32_sm90.ptx
-//kernelgen:output 53c433838b6bb4d93a6e16aead990a2872bed699b808d157ee305169d95b8c7b 314182 cuckoo/cuckoo_32_64_sm80.ptx
-//kernelgen:output 988b203c021d7a1147f57b2862bb1242617e1a94be65262803cfdb32c9a8c4f0 309839 cuckoo/cuckoo_32_64_sm90.ptx
-//kernelgen:output 82f0f03f1efa14c461bf078abc2fdd6c7ca5925451c531d5a6069109dc5dfdd9 319771 cuckoo/cuckoo_64_32_sm80.ptx
-//kernelgen:output eaa0c785793c2cb47b3a40ea0f80bb30b0ed0435d1bc90756bfb914f5efbe1ff 315355 cuckoo/cuckoo_64_32_sm90.ptx
-//kernelgen:output dbe57a0af43609bb62fc22ca982a5a90ea1e08f093e210c4393a46b98065b2d4 319652 cuckoo/cuckoo_64_64_sm80.ptx
-//kernelgen:output 2f1b226574bf1298709752e0834980a9996ccd7646d63cb01c14f19480073f8a 315221 cuckoo/cuckoo_64_64_sm90.ptx
-//kernelgen:output 8ddce5c316cfc36ba2dbecdb286b5b1c783de7dc64d2e17ad03df06d3007128a 291149 cuckoo/cuckoo_32_0_sm80.ptx
-//kernelgen:output bbe4b0c0264d141b1b723436f1ba3393608baee78516d20512fc1ae9eb26811a 291149 cuckoo/cuckoo_32_0_sm90.ptx
-//kernelgen:output a7a722769c44cf71106b53f4af54816028a025b831b16701fb228f38a4ac0435 277294 cuckoo/cuckoo_64_0_sm80.ptx
-//kernelgen:output 71046e5964d99f6e5331b5d5d1f4dcd9f73f7ed3dfc4b1140292f0143161c80f 277294 cuckoo/cuckoo_64_0_sm90.ptx
-//kernelgen:output 70626aec1dfb7a4e4f820d56123185382faadd33700a6bb1aed51733fb679874 7498 cuckoo/cuckoo_params_gen.go
+//kernelgen:output ba73aecf256a3253a488d7f50bee512a24d78103fe1853b47ae2a9032d70b6e1 316141 cuckoo/cuckoo_32_32_sm80.ptx
+//kernelgen:output 087b6f11146ac1ad69d9e53ad58d59d8eca1db8fe59b4a50df5181427f48babb 316141 cuckoo/cuckoo_32_32_sm90.ptx
+//kernelgen:output 9ca4f7c64d2c7c23934ac8b249f98a97cc965a75a48dfb8fc9145df1f1862da7 314635 cuckoo/cuckoo_32_64_sm80.ptx
+//kernelgen:output 1d8d1805c678a671eef26930e4d7c32c628bf3621aec07726db0b01ec2c82173 310336 cuckoo/cuckoo_32_64_sm90.ptx
+//kernelgen:output 7886ab32a358b5667719c95a057a666b899b1c0622ac42c956fe252d276e9598 320231 cuckoo/cuckoo_64_32_sm80.ptx
+//kernelgen:output 96a2b929eca37ec629d997db295cb9311da04a1b0d65daa437cb2bbf4d7e0b4a 315852 cuckoo/cuckoo_64_32_sm90.ptx
+//kernelgen:output 131bdff7b4b2325a074043919636d80e7517c8644e128fa7808a9f7352d2242f 320110 cuckoo/cuckoo_64_64_sm80.ptx
+//kernelgen:output a4a2d9f13db3f5782676ec4e893c92d011165928f0ae1bfed943e93b7a411a91 315721 cuckoo/cuckoo_64_64_sm90.ptx
+//kernelgen:output 5f8a04be32edb42b5b862df6133004c31e9dd23748c109abd3e3351a319c6b63 291632 cuckoo/cuckoo_32_0_sm80.ptx
+//kernelgen:output 2afcb477e3202f828dd10889fd19bbf435dcb91f0f25ae88983d68bd3f397cd1 291632 cuckoo/cuckoo_32_0_sm90.ptx
+//kernelgen:output c7dea989e8a716def7875999b22a0e02539484c2012868b2c2d4d7fb53aab4a5 277810 cuckoo/cuckoo_64_0_sm80.ptx
+//kernelgen:output c91aef7c8d40b5833d095172e34c1585789b4a4bd0b72aebea570bc631b2495a 277810 cuckoo/cuckoo_64_0_sm90.ptx
+//kernelgen:output 950a73092a2f1b2eb56e9390f533c56bc22a89e544c16d2fbe275bd3b87b09cb 7466 cuckoo/cuckoo_params_gen.go
 
 //go:embed cuckoo_32_32_sm80.ptx
 var cuckoo32x32SM80 string

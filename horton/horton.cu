@@ -21,40 +21,25 @@ __device__ __forceinline__ void get(const GetParams<Table>& p) {
 
 // ---- whole tables ----------------------------------------------------------
 
-// stored_key tells whether a slot holds a key, and gives the user's key.
+// Stored tells whether a slot of a table holds a key, and gives the user's.
 template <class S>
-__device__ __forceinline__ bool stored_key(const Table& t, uint32_t line, uint32_t slot, typename S::Word w, typename S::Key& key) {
-  if (S::key(w) >= S::kNone) return false;
-  const bool extra = line == t.nlines;
-  if (!extra && Array<S>::is(w)) return false;
-  key = key_at<S>(t, S::key(w), line * (kLineBytes / uint32_t(sizeof(typename S::Word))) + slot, extra);
-  return true;
-}
-
-// rehash ends when a key finds no slot: where keys crowd, each that follows would move
-// many others. Keys are different, but locks are for moves, too.
-template <class S>
-__device__ __forceinline__ void rehash(const RehashParams& p) {
-  __shared__ SlotQueue queues[kBlock / kWarp];
-  Evicts<S> mover{p.to, queues[thread_in_block() / kWarp]};
-  each_slot<S>(slots_of<S>(p.from), S::kNone, p.lo, p.hi, [&](bool, typename S::Word w, uint32_t line, uint32_t slot) __attribute__((always_inline)) {
-    Operation<S> op{false, kPutNew, 0, S::value(w)};
-    op.there = stored_key<S>(p.from, line, slot, w, op.key);
-    insert_locked(0, op, false, mover);
-    tally(p.to.counters, op.outcome);
-    uint32_t lost = popcount(ballot(kAll, op.outcome == kFull));
-    if (lost != 0 && lane_index() == 0) add_relaxed(p.lost, lost);
-    return lost == 0 && ballot(kAll, load_relaxed(p.lost) != 0) == 0;
-  });
-  mover.count();
-}
+struct Stored {
+  const Table& t;
+  __device__ __forceinline__ bool operator()(uint32_t line, uint32_t slot, typename S::Word w, typename S::Key& key) const {
+    constexpr uint32_t per_line = kLineBytes / sizeof(typename S::Word);
+    const bool extra = line == t.nlines;
+    if (S::key(w) >= S::kNone || (!extra && Array<S>::is(w))) return false;
+    key = key_at<S>(t, S::key(w), line * per_line + slot, extra);
+    return true;
+  }
+};
 
 // reclaim brings keys back to their primary buckets, a bucket per thread.
 template <class S, class K>
 __device__ __forceinline__ void reclaim(const ReclaimParams& p) {
   const Table& t = p.table;
   begin_moving(t);
-  Moves<Rules<S, Narrow<S>>> moves{t};
+  Moves<Moved<S>> moves{t};
   for (uint64_t i = p.lo + thread_index(); i < p.hi; i += threads_in_grid()) {
     uint32_t bucket = uint32_t(i);
     if (p.keys) {
@@ -69,7 +54,7 @@ __device__ __forceinline__ void reclaim(const ReclaimParams& p) {
         pause(kPause);
         continue;
       }
-      Rules<S, Narrow<S>>::reclaim(moves, bucket);
+      Moved<S>::reclaim(moves, bucket);
       unlock(lock);
       open = false;
     }
@@ -110,15 +95,14 @@ WEFT_WIDTHS;
 
 WEFT_KERNEL(horton_get, kGetBlocks)(GetParams<Table> p) { get<S, K, V, kNarrowPieces>(p); }
 WEFT_KERNEL(horton_change, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Narrow<S>, K, V>(p); }
-WEFT_KERNEL(horton_evict, kEvictBlocks)(EvictParams p) { evict<S, K, V, void>(p); }
+WEFT_KERNEL(horton_evict, kEvictBlocks)(EvictParams<Table> p) { evict_batch<Moved<S>, K, V, void, kBlock>(p); }
 WEFT_DUPLICATES(horton)
 WEFT_KERNEL(horton_export, 1)(ExportParams<Table> p) {
-  const Table& t = p.table;
-  export_live<S, K, V>(p.to, slots_of<S>(t), t.nlines, [&](uint32_t line, uint32_t slot, S::Word w, S::Key& key) {
-    return stored_key<S>(t, line, slot, w, key);
-  });
+  export_live<S, K, V>(p.to, slots_of<S>(p.table), p.table.nlines, Stored<S>{p.table});
 }
-WEFT_KERNEL(horton_rehash, kEvictBlocks)(RehashParams p) { rehash<S>(p); }
+WEFT_KERNEL(horton_rehash, kEvictBlocks)(RehashParams<Table> p) {
+  rehash_lines<Moved<S>, kBlock>(p, Stored<S>{p.from});
+}
 WEFT_KERNEL(horton_reclaim, kEvictBlocks)(ReclaimParams p) { reclaim<S, K>(p); }
 WEFT_KERNEL(horton_stats, 1)(StatsParams p) { census<S>(p); }
 #if WEFT_KEY_BITS + WEFT_VALUE_BITS > 32  // sixteen slots of 4 bytes are 64

@@ -37,5 +37,5 @@ WEFT_KERNEL(horton_mixed_reduce, kReduceBlocks<S>)(ChangeParams<Table> p) {
 WEFT_KERNEL(horton_mixed_rows, kReduceBlocks<S>)(ChangeParams<Table> p) {
   reduce_rows<S, K, V>(p.changes, p.table.counters, Change<S, V>{p});
 }
-WEFT_KERNEL(horton_mixed_evict, kEvictBlocks)(EvictParams p) { evict<S, K, V, V>(p); }
+WEFT_KERNEL(horton_mixed_evict, kEvictBlocks)(EvictParams<Table> p) { evict_batch<Moved<S>, K, V, V, kBlock>(p); }
 #endif

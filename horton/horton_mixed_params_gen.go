@@ -13,7 +13,7 @@ var (
 	_ [56]byte  = [unsafe.Offsetof(changeParams{}.changes)]byte{}
 )
 
-// evictParams has the layout of weft::horton::EvictParams.
+// evictParams has the layout of weft::EvictParams.
 var (
 	_ [192]byte = [unsafe.Sizeof(evictParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(evictParams{}.table)]byte{}

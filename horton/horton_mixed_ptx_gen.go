@@ -12,9 +12,9 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 07bbece9f77f857587353e86377f6c54826cded473958f03d461a476be6b030c 1923 horton/change.cuh
-//kernelgen:input b633b3687599e63bee993db01648d7f4dbbfeed71a1af75da95001e48b4f31fb 1413 horton/horton_mixed.cu
-//kernelgen:input 6a2f8ef3d90cba8e209df5b80d9249cfbb9419f47b97ee0e362530057f5db757 1070 horton/layout.cuh
+//kernelgen:input 28d803f2c3931b28db731139520616e38751d532b211bdc1f54c9d90b9ceef9b 899 horton/change.cuh
+//kernelgen:input 3adc737abf12affc74aabf3df818ff08cb31ee4a74f6b7aba9194f0e3136d24e 1441 horton/horton_mixed.cu
+//kernelgen:input efaba11cf846dd05b54d5a2321c95a9929f4fe6f56e836da23e466d909e178a1 685 horton/layout.cuh
 //kernelgen:input ceff25eced3173519be85bf3f29afc12d3feb094731f1287be096d4aae960342 424 horton/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
@@ -31,6 +31,7 @@ import (
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input c9be562e9bb31617c7e5b8e01348747de14498e5e9e4307a519917ed3001c23c 5470 kernels/include/weft/locks.cuh
 //kernelgen:input 84ebb2fa5b0907d2c550fc5b04484d1b6e2791f334faac0401b47d3f10decb65 9326 kernels/include/weft/mixed.cuh
+//kernelgen:input c3ce737cb859c398891e20cec3f9ada6bdafd49a3234839fb1a27051efcb3e3d 3242 kernels/include/weft/moves.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
@@ -41,19 +42,19 @@ import (
 //kernelgen:input 12d80c1067fe90ab38ebffb5ff90ebcef9cbad6b82a58d80c135aa1de8566166 4061 kernels/include/weft/unite.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 58895129fa109b14053880b93b537d9ec2ab3fdf7dfc1d6942ff25c3bd484b7c 254544 horton/horton_mixed_32_32_sm80.ptx
-//kernelgen:output 9c0a7d0f76f27287125ef02d3e271dedba05f5d89ed8ffdebf82611ff62ab8fe 254544 horton/horton_mixed_32_32_sm90.ptx
-//kernelgen:output 8de431dbb463d1877e7a265599a9302e866932382596e0b793557988bf19745f 257918 horton/horton_mixed_32_64_sm80.ptx
-//kernelgen:output 5faca085bcf1792aba6069b5be6881febd76d87e1ce3fd07a9b36f02324d2779 254369 horton/horton_mixed_32_64_sm90.ptx
-//kernelgen:output e09f1ab5a8aca4d50ec44328eabfe59b48d8a5053fd94a640e025a95baebb387 255889 horton/horton_mixed_64_32_sm80.ptx
-//kernelgen:output 21d3788e668940f2ea1fc88f19e13803d53f9dbf39e2eeb0d41c80ac343c0296 252364 horton/horton_mixed_64_32_sm90.ptx
-//kernelgen:output ceb8687143610d7c9ee4fa210136dce61c840801850674b9656c95882f7337e8 257296 horton/horton_mixed_64_64_sm80.ptx
-//kernelgen:output c0df482a8d9fc3e71ef958114553279b6c4178dec6be5971880698550853df19 253815 horton/horton_mixed_64_64_sm90.ptx
+//kernelgen:output 2ff00c87eee877de92b035184017dbae9e3b0efad8cf6e7a17814782aaa2b884 254678 horton/horton_mixed_32_32_sm80.ptx
+//kernelgen:output 030b51404b8ad08a5c7799eda5ee171032c5b210fe447dc77a0c766cdaa85436 254678 horton/horton_mixed_32_32_sm90.ptx
+//kernelgen:output 0780ddc84f9b11dc52f0fb7e5159bebd64139314d903c99e8552bd42bfb709af 258052 horton/horton_mixed_32_64_sm80.ptx
+//kernelgen:output b27485de51cabfc91bd641d86e23e61591613931015bf77aad9b759563221f4d 254503 horton/horton_mixed_32_64_sm90.ptx
+//kernelgen:output 71326460d8178cf3ac88b9654e06d4e013dc9663a99bb307580db3ff68764f07 256023 horton/horton_mixed_64_32_sm80.ptx
+//kernelgen:output 97da7c81022518d0177ef4430eb183fa61e90175ccef4b728ea3020c8446fe4b 252498 horton/horton_mixed_64_32_sm90.ptx
+//kernelgen:output 5edb84eb37c5762427d1ffd043240e6bf779ed9b35418e3f04eebe2da769d29f 257430 horton/horton_mixed_64_64_sm80.ptx
+//kernelgen:output 7ea5fb4c1f6c40e2706fe5ee6bfba4e546dba578c9e8cb125c95070c37d7b220 253949 horton/horton_mixed_64_64_sm90.ptx
 //kernelgen:output aa77f136c9c218436377074ff5d68ce4242257e57faaa2b319e6b1bd44dc7532 36449 horton/horton_mixed_32_0_sm80.ptx
 //kernelgen:output 3ea087225191f0c516db645afef4cccc211b6590c1f20b5b8ae0fff8753e9360 36449 horton/horton_mixed_32_0_sm90.ptx
 //kernelgen:output 84e69c8a435526532bc214ddbe4fd908ea53f48b9d5a0e5b5f42b9bd78db8bb9 35057 horton/horton_mixed_64_0_sm80.ptx
 //kernelgen:output 227c00f80c9eea077932b139a88ec43262a1670d698accce72229b26f78bccd0 35057 horton/horton_mixed_64_0_sm90.ptx
-//kernelgen:output c41e9c6eecbbb2e03cd01d297e4c1586532bf9d7cefe8f22cbffd0c4629ee235 770 horton/horton_mixed_params_gen.go
+//kernelgen:output b7c1a85958c6edddb79a7c8bb4f6739237af62b3962bafe8753cfe4ec717478f 762 horton/horton_mixed_params_gen.go
 
 //go:embed horton_mixed_32_32_sm80.ptx
 var hortonMixed32x32SM80 string

@@ -17,7 +17,7 @@ type changeParams struct {
 	changes gpu.Changes
 }
 
-// evictParams is weft::horton::EvictParams of C++.
+// evictParams is weft::EvictParams of C++.
 type evictParams struct {
 	_       structs.HostLayout
 	table   tableRef
@@ -50,7 +50,7 @@ type reclaimParams struct {
 	hi    uint32
 }
 
-// rehashParams is weft::horton::RehashParams of C++.
+// rehashParams is weft::RehashParams of C++.
 type rehashParams struct {
 	_    structs.HostLayout
 	from tableRef
@@ -95,7 +95,7 @@ var (
 	_ [56]byte  = [unsafe.Offsetof(changeParams{}.changes)]byte{}
 )
 
-// evictParams has the layout of weft::horton::EvictParams.
+// evictParams has the layout of weft::EvictParams.
 var (
 	_ [192]byte = [unsafe.Sizeof(evictParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(evictParams{}.table)]byte{}
@@ -128,7 +128,7 @@ var (
 	_ [68]byte = [unsafe.Offsetof(reclaimParams{}.hi)]byte{}
 )
 
-// rehashParams has the layout of weft::horton::RehashParams.
+// rehashParams has the layout of weft::RehashParams.
 var (
 	_ [128]byte = [unsafe.Sizeof(rehashParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(rehashParams{}.from)]byte{}

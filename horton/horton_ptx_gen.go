@@ -12,9 +12,9 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 07bbece9f77f857587353e86377f6c54826cded473958f03d461a476be6b030c 1923 horton/change.cuh
-//kernelgen:input bd6580e6faf696cdd35748685de03f08ae406f930709514facc0e495706ab915 5447 horton/horton.cu
-//kernelgen:input 6a2f8ef3d90cba8e209df5b80d9249cfbb9419f47b97ee0e362530057f5db757 1070 horton/layout.cuh
+//kernelgen:input 28d803f2c3931b28db731139520616e38751d532b211bdc1f54c9d90b9ceef9b 899 horton/change.cuh
+//kernelgen:input 6690028de0777b3cc6be4ef3ab324373b8b88b4e3585caf00d9670baa09bf6b3 4535 horton/horton.cu
+//kernelgen:input efaba11cf846dd05b54d5a2321c95a9929f4fe6f56e836da23e466d909e178a1 685 horton/layout.cuh
 //kernelgen:input ceff25eced3173519be85bf3f29afc12d3feb094731f1287be096d4aae960342 424 horton/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
@@ -29,6 +29,7 @@ import (
 //kernelgen:input ac8068a733031faddf59bc24d0f3d14c86904846e4c6cff4576f0b8d12b6ecec 13714 kernels/include/weft/horton_table.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input c9be562e9bb31617c7e5b8e01348747de14498e5e9e4307a519917ed3001c23c 5470 kernels/include/weft/locks.cuh
+//kernelgen:input c3ce737cb859c398891e20cec3f9ada6bdafd49a3234839fb1a27051efcb3e3d 3242 kernels/include/weft/moves.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
@@ -38,19 +39,19 @@ import (
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output d48b200cffc248fe0eff2642c1ae74c1f34b17fdfd9384b012b315e921c9f1af 367055 horton/horton_32_32_sm80.ptx
-//kernelgen:output 8e21bca04f17025c7c3c42e646bf152fdacf41c8e33a6bd0039933ee1517e175 367055 horton/horton_32_32_sm90.ptx
-//kernelgen:output 490da0d861cd4b5540eaef4009808162a20b4950a046e5c2fc484dbf1fbaa0ec 360244 horton/horton_32_64_sm80.ptx
-//kernelgen:output 24743b4725011b01a6159b2ea5fd881b1bb3c6d4f1708111e7308e73e7a26712 353963 horton/horton_32_64_sm90.ptx
-//kernelgen:output de807ad7eb5fc659a4cc40c425113c3994a1af3135d6b71f55b8c56cafa722b9 360541 horton/horton_64_32_sm80.ptx
-//kernelgen:output ad8a969b204b2bec68a60a016736f76b31f85a3556f058d0984526aa81b49e01 354250 horton/horton_64_32_sm90.ptx
-//kernelgen:output 2657fcd83d84a67d51398359ab0e3aa4d03baee2a4f885e6114539b25f64c974 360428 horton/horton_64_64_sm80.ptx
-//kernelgen:output a2697ca2a5d3c956282378a0c3fde212d4cdf2144ac16a54aa7786d3789a505c 354133 horton/horton_64_64_sm90.ptx
-//kernelgen:output f5dd26b3ed07109f6658d18926c8ecf36bd5f3549a413bca46fa5a1939df6b3c 304858 horton/horton_32_0_sm80.ptx
-//kernelgen:output 725ecdff2422f075fdb6cd2872e73b760a01ab109556f20095f9865133f3d104 304858 horton/horton_32_0_sm90.ptx
-//kernelgen:output e4cb2640d1760368c9c710d00f5ecda2c5fc658772f0adcb199f748a93f4eae3 325258 horton/horton_64_0_sm80.ptx
-//kernelgen:output bd9610b2565b456666ec73d304357259be083e93cfe0a141dd3df5f1a5ad162f 325258 horton/horton_64_0_sm90.ptx
-//kernelgen:output ddf6c06c201829059f63cafd9700034a9b912b9ff7f2773dceabfd3cb7e5ddd9 7796 horton/horton_params_gen.go
+//kernelgen:output 9eb3277c6894a8bca7bfad4496c4224c0678f2a660afa7805c797654f744c28a 369114 horton/horton_32_32_sm80.ptx
+//kernelgen:output e01f91517400861df89e68d89a31640f2ba7def1cbd0ccb45985ae569e2a7e93 369114 horton/horton_32_32_sm90.ptx
+//kernelgen:output b52b5c7dc7dcfe14c9ec326fee399c56cf43f5463a01098d32a1326f867a52be 361282 horton/horton_32_64_sm80.ptx
+//kernelgen:output ea58f490b6c7b60fb2142f6f983305f3a3c70af0c05d85139ee06fddf601d03c 354735 horton/horton_32_64_sm90.ptx
+//kernelgen:output f61555e8ae85b4f0f427166572b2c16921e7c3bb4b625b38fe5e24baa6f0e7be 361579 horton/horton_64_32_sm80.ptx
+//kernelgen:output 97b57a00491a00ab6404570dc54c23b0fb5f97e8c181c44f4045e45cb7036f92 355022 horton/horton_64_32_sm90.ptx
+//kernelgen:output 4e7c74e7846767229b37143f64fbb276a97859756ea1639ed852c746e37a407b 361468 horton/horton_64_64_sm80.ptx
+//kernelgen:output acd6d2a0e0974359bc27939e70c3a71c05a00407f648d914a93c8f201d56642a 354905 horton/horton_64_64_sm90.ptx
+//kernelgen:output 9b96a83e13420858c27a14a69b198b06499f468408297400c6ab29c812be47be 306443 horton/horton_32_0_sm80.ptx
+//kernelgen:output 1eaca20a1b4a65634c9f5a888110c19fe59b85a85d480de928da713ce6c24695 306443 horton/horton_32_0_sm90.ptx
+//kernelgen:output 54975471887aaa68211012ab3f44f972db0f77540b4ee41c31724ea7825699f7 327306 horton/horton_64_0_sm80.ptx
+//kernelgen:output e88e998d29fd72b443f33a86849111601d5a6cabc78429c1f6842a7321b3739f 327306 horton/horton_64_0_sm90.ptx
+//kernelgen:output 61e68e37a621c013d0d6fa2a8daf4c30f29b5598b4387470f967af4753b58373 7764 horton/horton_params_gen.go
 
 //go:embed horton_32_32_sm80.ptx
 var horton32x32SM80 string

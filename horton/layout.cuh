@@ -4,23 +4,9 @@
 
 #include "weft/horton_find.cuh"
 #include "weft/horton_remap.cuh"
+#include "weft/moves.cuh"
 
 namespace weft::horton {
-
-// EvictParams are those of a change, and the operations that have found no room in it.
-struct EvictParams {
-  Table table;
-  Changes changes;
-  List spilled;    // the items become zero
-  uint32_t still;  // no key moves
-  uint32_t unused;
-};
-
-struct RehashParams {
-  Table from, to;
-  uint32_t* lost;   // added to: keys that found no slot
-  uint32_t lo, hi;  // lines of `from`; nlines is the extra line
-};
 
 // ReclaimParams are of buckets [lo,hi), or where keys is not null, of the primary ones of so
 // many keys of a batch.

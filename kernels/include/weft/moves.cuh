@@ -1,0 +1,79 @@
+// Batches of structures whose keys move (evict.cuh): what their kernels do around their own
+// work, in blocks of so many threads.
+#pragma once
+
+#include "evict.cuh"
+#include "lines.cuh"
+
+namespace weft {
+
+// EvictParams are those of a change, and the operations that have found no room in it.
+template <class Table>
+struct EvictParams {
+  Table table;
+  Changes changes;
+  List spilled;    // the items become zero
+  uint32_t still;  // no key moves
+  uint32_t unused;
+};
+
+template <class Table>
+struct RehashParams {
+  Table from, to;
+  uint32_t* lost;   // added to: keys that found no slot
+  uint32_t lo, hi;  // lines of `from`; nlines is the extra line
+};
+
+// change_unmoved runs a batch, by change(op), in the launch that moves no key. What finds no room
+// contends when it has been run again.
+template <class S, class K, class V, class Table, class F>
+__device__ __forceinline__ void change_unmoved(const ChangeParams<Table>& p, F change) {
+  uint32_t i = uint32_t(thread_index());
+  Operation<S> op = operation<S, K, V>(p.changes, i);
+  change(op);
+  outcome<S, V>(p.changes, i, op);
+  list(p.changes, i, op, contends(op) && op.outcome != kFull);
+  tally_block(p.table.counters, op.outcome);
+}
+
+// evict_batch runs what that has left. Reduces: values may be combined, void if not.
+template <class Rules, class K, class V, class Reduces, int Block, class Table>
+__device__ __forceinline__ void evict_batch(const EvictParams<Table>& p) {
+  using S = typename Rules::S;
+  __shared__ SlotQueue queues[Block / kWarp];
+  if (load_relaxed(p.spilled.count) == 0) return;
+  begin_moving(p.table);
+  Mover<Rules> mover{p.table, queues[thread_in_block() / kWarp]};
+  each_spilled(p.spilled, p.changes.n, [&](uint32_t i) __attribute__((always_inline)) {
+    Operation<S> op = operation<S, K, V>(p.changes, i);
+    insert_locked<Rules, Reduces>(p.changes.flags & ~kSteady, op, p.still, mover);
+    outcome<S, V>(p.changes, i, op);
+    list(p.changes, i, op, contends(op));
+    tally(p.table.counters, op.outcome);
+  });
+  mover.count();
+  end_moving(p.table);
+}
+
+// rehash_lines puts the keys of lines into another table. stored(line, slot, word, key) tells
+// whether a slot has a key, and which. It ends when a key finds no slot: where keys crowd, each
+// that follows would move many others. Keys are different, but locks are for moves, too.
+template <class Rules, int Block, class Table, class F>
+__device__ __forceinline__ void rehash_lines(const RehashParams<Table>& p, F stored) {
+  using S = typename Rules::S;
+  using Word = typename S::Word;
+  __shared__ SlotQueue queues[Block / kWarp];
+  Mover<Rules> mover{p.to, queues[thread_in_block() / kWarp]};
+  each_slot<S>(reinterpret_cast<Word*>(p.from.lines), S::kNone, p.lo, p.hi, [&](bool, Word w, uint32_t line, uint32_t slot) __attribute__((always_inline)) {
+    Operation<S> op{false, kPutNew, 0, S::value(w)};
+    op.there = stored(line, slot, w, op.key);
+    insert_locked(0, op, false, mover);
+    tally(p.to.counters, op.outcome);
+    uint32_t lost = popcount(ballot(kAll, op.outcome == kFull));
+    if (lost != 0 && lane_index() == 0) add_relaxed(p.lost, lost);
+    return lost == 0 && ballot(kAll, load_relaxed(p.lost) != 0) == 0;
+  });
+  mover.count();
+}
+
+}  // namespace weft
