@@ -1,18 +1,20 @@
 package horton_test
 
 import (
+	"fmt"
 	"iter"
 	"testing"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/horton"
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// full is a map of 14,000 keys at a load of 0.95, and the keys.
-func full(t *testing.T, reclaim horton.Reclaim) (*horton.Map[uint32, uint32], []uint32) {
-	const n = 14_000
-	m := conformance.Open(t, horton.New[uint32, uint32], devicetest.Open(t), &horton.Options{
+// full is a map of n keys at a load of 0.95, and the keys.
+func full(t *testing.T, dev device.Device, n int, reclaim horton.Reclaim) (*horton.Map[uint32, uint32], []uint32) {
+	m := conformance.Open(t, horton.New[uint32, uint32], dev, &horton.Options{
 		Capacity: n, MaxLoad: .95, Fixed: true, Seed: 3, Reclaim: reclaim,
 	})
 	keys := conformance.Sequence[uint32](1, n)
@@ -37,23 +39,52 @@ func leave(t *testing.T, m *horton.Map[uint32, uint32], keys []uint32, n int) ho
 
 // What deletes leave is reclaimed behind each batch, once it pays, or never.
 func TestReclaim(t *testing.T) {
-	for reclaim, want := range map[horton.Reclaim][3]bool{
-		horton.Eager: {true, true, true}, horton.Lazy: {false, true, true}, horton.Never: {},
-	} {
-		m, keys := full(t, reclaim)
-		before := conformance.StatsOf(t, m)
-		for i, n := range []int{13_500, 9000, 0} {
-			after := leave(t, m, keys, n)
-			shorter := after.TypeB < before.TypeB && after.Entries < before.Entries
-			if shorter != want[i] || !shorter && (after.TypeB != before.TypeB || after.Entries != before.Entries) {
-				t.Errorf("%d, %d keys: %v, before: %v", reclaim, n, after, before)
-			}
-			if before = after; want[i] && n == 9000 && (after.TypeB > .065 || after.PerMiss > 1.01) {
-				t.Errorf("%d: %v", reclaim, after)
-			}
-			if want[i] && n == 0 && (after.TypeB != 0 || after.Entries != 0) {
-				t.Errorf("%d: %v", reclaim, after)
-			}
+	for reclaim := range reclaimed {
+		wantReclaimed(t, devicetest.Open(t), 14_000, reclaim)
+	}
+}
+
+// Kernels do the same, whatever the schedule.
+func TestReclaimOnSimulatedGPU(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for reclaim := range reclaimed {
+		for seed := range uint64(2) {
+			t.Run(fmt.Sprintf("%d, seed %d", reclaim, seed), func(t *testing.T) {
+				t.Parallel()
+				wantReclaimed(t, devicetest.OpenSim(t, &sim.Options{Arch: 90, Scheduler: sim.Random, Seed: seed, Races: true}), 2800, reclaim)
+			})
+		}
+	}
+}
+
+// reclaimed says behind which of three batches of deletes something is reclaimed: the first
+// leaves 27 in 28 keys, fewer deleted than the eighth that Lazy waits for, the second 9 in 14.
+var reclaimed = map[horton.Reclaim][3]bool{
+	horton.Eager: {true, true, true}, horton.Lazy: {false, true, true}, horton.Never: {},
+}
+
+// wantReclaimed deletes n keys in those batches.
+func wantReclaimed(t *testing.T, dev device.Device, n int, reclaim horton.Reclaim) {
+	want, most := reclaimed[reclaim], .065
+	if dev.Properties().Kind != device.CPU {
+		// A bucket that has just as many keys as slots stays of type B there: the last
+		// of them has no place in it before the array is gone.
+		most = .12
+	}
+	m, keys := full(t, dev, n, reclaim)
+	before := conformance.StatsOf(t, m)
+	for i, left := range []int{n * 27 / 28, n * 9 / 14, 0} {
+		after := leave(t, m, keys, left)
+		shorter := after.Entries < before.Entries && after.PerMiss < before.PerMiss
+		same := after.Entries == before.Entries && after.PerMiss == before.PerMiss && after.TypeB == before.TypeB
+		if shorter != want[i] || same == want[i] {
+			t.Errorf("%d, %d keys: %v, before: %v", reclaim, left, after, before)
+		}
+		bound := []float64{1, most, 0}[i]
+		if before = after; want[i] && (after.TypeB > bound || after.PerMiss > 1+bound/7) {
+			t.Errorf("%d, %d keys: %v", reclaim, left, after)
 		}
 	}
 }
@@ -61,7 +92,7 @@ func TestReclaim(t *testing.T) {
 // No key comes back while an iteration reads buckets; it does behind that.
 func TestReclaimWaitsForIterations(t *testing.T) {
 	for _, reclaim := range []horton.Reclaim{horton.Eager, horton.Lazy} {
-		m, keys := full(t, reclaim)
+		m, keys := full(t, devicetest.Open(t), 14_000, reclaim)
 		before := conformance.StatsOf(t, m)
 		next, stop := iter.Pull2(m.All())
 		seen := map[uint32]bool{}
