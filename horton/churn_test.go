@@ -12,6 +12,7 @@ import (
 // stays within a bound, by the way to reclaim, and unless nothing is reclaimed, the table
 // takes no other seed.
 func TestChurn(t *testing.T) {
+	conformance.NotRaced(t, "batches this small are for one core")
 	dev := devicetest.Open(t)
 	const slots, turnovers, part = 1 << 14, 10, 16
 	n := slots * 9 / 10
