@@ -18,6 +18,9 @@ func TestStatsAgreeWithTheModel(t *testing.T) {
 		load  float64
 	}{{1, .7}, {2, .8}, {4, .9}, {8, .5}, {8, .9}, {8, .95}, {16, .95}} {
 		t.Run(fmt.Sprintf("%d slots at %g", c.slots, c.load), func(t *testing.T) {
+			if c.slots != 8 {
+				conformance.NotRaced(t, "cores share out tables of any slots alike")
+			}
 			agrees[uint32, uint32](t, c.slots, c.load)
 			agrees[uint64, uint64](t, c.slots, c.load)
 		})
