@@ -1,7 +1,6 @@
 package horton
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/weftgo/weft/device/devicetest"
@@ -20,7 +19,7 @@ func TestChurn(t *testing.T) {
 		reclaim   Reclaim
 		hit, miss float64
 	}{{Lazy, 1.17, 1.06}, {Eager, 1.16, 1.055}, {Never, 1.35, 1.25}} {
-		t.Run(fmt.Sprint(c.reclaim), func(t *testing.T) {
+		t.Run(map[Reclaim]string{Lazy: "Lazy", Eager: "Eager", Never: "Never"}[c.reclaim], func(t *testing.T) {
 			m := conformance.Open(t, New[uint32, uint32], dev, &Options{Capacity: n, MaxLoad: .9, Fixed: true, Seed: 7, Reclaim: c.reclaim})
 			keys := conformance.Sequence[uint32](1, n*(turnovers+1))
 			if _, err := m.Put(t.Context(), keys[:n], keys[:n]); err != nil {
@@ -40,6 +39,7 @@ func TestChurn(t *testing.T) {
 			}
 			conformance.WantPairs(t, m, keys[at:at+n])
 			s := conformance.StatsOf(t, m)
+			t.Logf("buckets per hit %.4f, per miss %.4f, were %.4f, %.4f", s.PerHit, s.PerMiss, fresh.PerHit, fresh.PerMiss)
 			if s.PerHit > c.hit || s.PerMiss > c.miss || m.engine.Size() != size && c.reclaim != Never {
 				t.Errorf("%v; %+v, was %v; %+v", s, m.engine.Size(), fresh, size)
 			}
