@@ -12,8 +12,8 @@
 // # When to choose it
 //
 // At loads of 0.8 to 0.95, and where many keys are absent: a lookup reads two buckets
-// at most, whatever the load, where package linear reads dozens of lines. Below a load of
-// 0.7, linear is faster, since its insertions move nothing. Where tables are full and
+// at most, whatever the load, where package linear reads dozens of lines. At low loads,
+// linear does as well, and its insertions move nothing. Where tables are full and
 // nearly all lookups miss, both buckets are read most of the time.
 //
 // Slots: eight, of which a table bears a load of 0.99. Fewer slots read less memory and
@@ -38,8 +38,7 @@
 // Where all buckets of a key are full, keys are moved to other buckets of theirs: a
 // breadth-first search finds the shortest sequence of moves, of which the last is to a
 // free slot. On a GPU a warp does it, 32 keys at a time. Load balancing needs fewer
-// evictions; at high loads of first fit one in a dozen insertions has one, of one or two
-// moves. The search ends after 512 keys; then the stash takes the key, if there is one,
+// evictions. The search ends after 512 keys; then the stash takes the key, if there is one,
 // or the call goes on as follows.
 //
 // # Upkeep
