@@ -5,25 +5,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/op"
 )
 
 // Images are the kernels, MixedImages those of mixed batches and reductions.
-var Images, MixedImages = byWidths(cuckooImages), byWidths(cuckooMixedImages)
-
-// byWidths are images in the order of their names.
-func byWidths(of map[string]*device.Image) (all []*device.Image) {
-	for _, pair := range slices.Sorted(maps.Keys(of)) {
-		all = append(all, of[pair])
-	}
-	return all
-}
+var Images, MixedImages = conformance.Images(cuckooImages), conformance.Images(cuckooMixedImages)
 
 // Small pages, so that small tables have several.
 func init() { core.PageBytes = 1 << 12 }

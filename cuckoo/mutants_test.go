@@ -3,6 +3,7 @@ package cuckoo_test
 import (
 	"testing"
 
+	"github.com/weftgo/weft/cuckoo"
 	"github.com/weftgo/weft/internal/dst"
 	"github.com/weftgo/weft/internal/mutate"
 )
@@ -48,7 +49,7 @@ var lockMutants = []mutant{
 
 // evicting are programs with many evictions, and lookups beside them.
 func evicting() dst.Config[uint32, uint32] {
-	cfg := schedules[uint32, uint32](mode{arch: 90, slots: 4, load: .95, unordered: true})
+	cfg := schedules[uint32, uint32](mode{Arch: 90, Options: cuckoo.Options{Slots: 4, MaxLoad: .95, Unordered: true}})
 	cfg.Shapes, cfg.Seeds = troubles[len(dst.Shapes):len(dst.Shapes)+2], 60
 	return cfg
 }

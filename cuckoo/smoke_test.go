@@ -1,10 +1,8 @@
 package cuckoo_test
 
 import (
-	"errors"
 	"testing"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/cuckoo"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
@@ -23,32 +21,19 @@ func smokeAll(t *testing.T, dev device.Device) {
 		"fixed":     {MaxLoad: .95, Slots: 16, Capacity: conformance.SmokeKeys, Fixed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Run("uint32,uint32", func(t *testing.T) { smoke[uint32, uint32](t, dev, opts) })
-			t.Run("uint32,uint64", func(t *testing.T) { smoke[uint32, uint64](t, dev, opts) })
-			t.Run("uint64,uint32", func(t *testing.T) { smoke[uint64, uint32](t, dev, opts) })
-			t.Run("uint64,uint64", func(t *testing.T) { smoke[uint64, uint64](t, dev, opts) })
-			t.Run("set uint32", func(t *testing.T) { smokeSet[uint32](t, dev, opts) })
-			t.Run("set uint64", func(t *testing.T) { smokeSet[uint64](t, dev, opts) })
+			conformance.EachWidth(t, dev, opts, smoke[uint32, uint32], smoke[uint32, uint64], smoke[uint64, uint32], smoke[uint64, uint64],
+				smokeSet[uint32], smokeSet[uint64])
 		})
 	}
 }
 
-func smoke[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, opts *cuckoo.Options) {
-	m := conformance.Open(t, cuckoo.New[K, V], dev, opts)
-	conformance.SmokeMap(t, dev, m, func() {
-		if s := conformance.StatsOf(t, m); s.Len != conformance.SmokeKeys || s.PerHit < 1 || s.PerMiss < 1 {
-			t.Errorf("Stats: %v", s)
-		}
+func smoke[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, opts *cuckoo.Options) {
+	conformance.SmokeStats(t, dev, conformance.Open(t, cuckoo.New[K, V], dev, opts), func(s cuckoo.Stats) bool {
+		return s.Len == conformance.SmokeKeys && s.PerHit >= 1 && s.PerMiss >= 1
 	})
-	if err := m.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := m.Stats(t.Context()); !errors.Is(err, weft.ErrClosed) {
-		t.Errorf("Stats after Close: %v", err)
-	}
 }
 
-func smokeSet[K ~uint32 | ~uint64](t *testing.T, dev device.Device, opts *cuckoo.Options) {
+func smokeSet[K ~uint32 | ~uint64](t testing.TB, dev device.Device, opts *cuckoo.Options) {
 	set := conformance.Open(t, cuckoo.NewSet[K], dev, opts)
 	conformance.SmokeSet(t, dev, set)
 	if s := conformance.StatsOf(t, set); s.Len != conformance.SmokeKeys/2 {
@@ -58,9 +43,5 @@ func smokeSet[K ~uint32 | ~uint64](t *testing.T, dev device.Device, opts *cuckoo
 
 // Those who look at TestSmoke see every kernel.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
-	conformance.NotRaced(t, "interprets kernels")
-	l := devicetest.NewLaunches(devicetest.OpenSim(t, nil))
-	smokeAll(t, l)
-	l.AllLaunched(t, cuckoo.Images)
-	l.AllLaunched(t, cuckoo.MixedImages)
+	conformance.LaunchesAll(t, smokeAll, cuckoo.Images, cuckoo.MixedImages)
 }

@@ -8,9 +8,13 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/op"
 )
+
+// Images are the kernels, MixedImages those of mixed batches and reductions.
+var Images, MixedImages = conformance.Images(hortonImages), conformance.Images(hortonMixedImages)
 
 // Small pages, so that small tables have several.
 func init() { core.PageBytes = 1 << 12 }

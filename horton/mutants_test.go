@@ -97,7 +97,7 @@ var lockTests = []mutate.KernelTest{{Name: "lookups beside moves", Run: besideMo
 
 // evicting are programs with many moves, and lookups beside them; reclaiming, or not.
 func evicting(reclaim horton.Reclaim) dst.Config[uint32, uint32] {
-	cfg := schedules[uint32, uint32](mode{arch: 90, slots: 4, load: .9, unordered: true, reclaim: reclaim})
+	cfg := schedules[uint32, uint32](mode{Arch: 90, Options: horton.Options{Slots: 4, MaxLoad: .9, Unordered: true, Reclaim: reclaim}})
 	cfg.Shapes, cfg.Seeds = troubles[len(dst.Shapes):len(dst.Shapes)+2], 60
 	return cfg
 }

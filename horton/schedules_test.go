@@ -1,7 +1,6 @@
 package horton_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -15,30 +14,21 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// A mode is a way in which the kernels of maps and sets differ.
-type mode struct {
-	arch      int
-	slots     int
-	load      float64
-	reclaim   horton.Reclaim
-	unordered bool
-}
-
-func (m mode) String() string {
-	return fmt.Sprintf("sm_%d,%d slots,reclaim %d,unordered %v", m.arch, m.slots, m.reclaim, m.unordered)
-}
-
-func (m mode) options(s dst.Shape) *horton.Options {
-	return &horton.Options{Capacity: s.Capacity, Fixed: s.Fixed, Slots: m.slots, MaxLoad: m.load, Reclaim: m.reclaim, Unordered: m.unordered, Seed: 1}
-}
-
 // modes are those of a default table, and of those with many moves.
 var modes = []mode{
-	{arch: 90, slots: 8},
-	{arch: 80, slots: 4, load: .9, reclaim: horton.Eager},
-	{arch: 90, slots: 4, load: .9, unordered: true},
-	{arch: 90, slots: 2, load: .8, reclaim: horton.Eager},
-	{arch: 80, slots: 16, load: .97, unordered: true},
+	{Arch: 90, Name: "default", Options: horton.Options{}},
+	{Arch: 80, Name: "4 slots,eager", Options: horton.Options{Slots: 4, MaxLoad: .9, Reclaim: horton.Eager}},
+	{Arch: 90, Name: "4 slots,unordered", Options: horton.Options{Slots: 4, MaxLoad: .9, Unordered: true}},
+	{Arch: 90, Name: "2 slots,eager", Options: horton.Options{Slots: 2, MaxLoad: .8, Reclaim: horton.Eager}},
+	{Arch: 80, Name: "16 slots,unordered", Options: horton.Options{Slots: 16, MaxLoad: .97, Unordered: true}},
+}
+
+type mode = dst.Mode[horton.Options]
+
+func options(m mode, s dst.Shape) *horton.Options {
+	o := m.Options
+	o.Capacity, o.Fixed, o.Seed = s.Capacity, s.Fixed, 1
+	return &o
 }
 
 // troubles are shapes of programs for horton tables: those of all structures; and tables
@@ -58,75 +48,44 @@ func TestSchedules(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	for i, m := range modes {
-		if m.arch == 80 || i == 0 {
-			explore(t, "uint64,uint64", schedules[uint64, uint64](m), m)
+		if m.Arch == 80 || i == 0 {
+			dst.Explore(t, m, schedules[uint64, uint64](m))
 		}
 		if i%2 == 0 {
-			explore(t, "uint32,uint64", schedules[uint32, uint64](m), m)
+			dst.Explore(t, m, schedules[uint32, uint64](m))
 		} else {
-			explore(t, "uint64,uint32", schedules[uint64, uint32](m), m)
+			dst.Explore(t, m, schedules[uint64, uint32](m))
 		}
-		if m.arch == 90 { // TestSameKernels
-			explore(t, "uint32,uint32", schedules[uint32, uint32](m), m)
-			explore(t, "set uint32", setSchedules[uint32](m), m)
+		if m.Arch == 90 { // TestSameKernels
+			dst.Explore(t, m, schedules[uint32, uint32](m))
+			dst.Explore(t, m, setSchedules[uint32](m))
 		}
 	}
-	explore(t, "set uint64", setSchedules[uint64](modes[2]), modes[2])
+	dst.Explore(t, modes[2], setSchedules[uint64](modes[2]))
 }
 
-func explore[K weft.Key, V weft.Value](t *testing.T, widths string, cfg dst.Config[K, V], m mode) {
-	t.Run(fmt.Sprintf("%s,%v", widths, m), func(t *testing.T) {
-		t.Parallel()
-		dst.Run(t, cfg)
-	})
-}
-
-// invariant is a structure whose memory is looked through in the end.
-type invariant[K weft.Key, V weft.Value] struct {
-	dst.HostSubject[K, V]
-	table interface {
-		CheckInvariants() error
-		Stats(ctx context.Context) (horton.Stats, error)
-		Compact(ctx context.Context) error
-	}
-}
-
-func (s invariant[K, V]) CheckInvariants() error { return s.table.CheckInvariants() }
-
-// upkeep is what may be done between batches.
-func upkeep[K weft.Key, V weft.Value]() []dst.Upkeep[K, V] {
-	return []dst.Upkeep[K, V]{
-		{Name: "Stats", Do: func(x dst.Subject[K, V]) error {
-			s, err := x.(invariant[K, V]).table.Stats(context.Background())
-			if err == nil && (s.PerHit < 1 || s.PerHit > 2 || s.PerMiss < 1 || s.PerMiss > 2 || s.Len > s.Slots+8) {
-				err = fmt.Errorf("no table is like that: %v", s)
-			}
-			return err
-		}},
-		{Name: "Compact", Do: func(x dst.Subject[K, V]) error { return x.(invariant[K, V]).table.Compact(context.Background()) }},
-	}
+// impossible are statistics that no table has.
+func impossible(s horton.Stats) bool {
+	return s.PerHit < 1 || s.PerHit > 2 || s.PerMiss < 1 || s.PerMiss > 2 || s.Len > s.Slots+8
 }
 
 const fewSeeds = 7
 
 func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
-	return dst.Config[K, V]{Arch: m.arch, Seeds: fewSeeds, Shapes: troubles, Unordered: m.unordered, Upkeep: upkeep[K, V](), New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
-		t, err := horton.New[K, V](dev, m.options(s))
-		if err != nil {
-			return nil, err
-		}
-		return invariant[K, V]{dst.Map(t), t}, nil
-	}}
+	return in(m, dst.Maps(func(dev device.Device, s dst.Shape) (*horton.Map[K, V], error) {
+		return horton.New[K, V](dev, options(m, s))
+	}, impossible))
 }
 
 func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
-	return dst.Config[K, uint32]{Arch: m.arch, Seeds: fewSeeds, Shapes: troubles, Uniform: true, Unordered: m.unordered, Upkeep: upkeep[K, uint32](), New: func(dev device.Device, s dst.Shape) (dst.Subject[K, uint32], error) {
-		t, err := horton.NewSet[K](dev, m.options(s))
-		if err != nil {
-			return nil, err
-		}
-		return invariant[K, uint32]{dst.Set(t), t}, nil
-	}}
+	return in(m, dst.Sets(func(dev device.Device, s dst.Shape) (*horton.Set[K], error) {
+		return horton.NewSet[K](dev, options(m, s))
+	}, impossible))
+}
+
+func in[K weft.Key, V weft.Value](m mode, cfg dst.Config[K, V]) dst.Config[K, V] {
+	cfg.Arch, cfg.Unordered, cfg.Shapes, cfg.Seeds = m.Arch, m.Options.Unordered, troubles, fewSeeds
+	return cfg
 }
 
 // Values that are combined are all there, in some order, whatever is put, deleted and
@@ -135,15 +94,10 @@ func TestReduceSchedules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	for _, m := range []mode{{arch: 80, slots: 4, load: .9}, {arch: 90, slots: 8, load: .94, reclaim: horton.Eager}} {
-		explore(t, "uint32,uint32", reducing(schedules[uint32, uint32](m)), m)
-		explore(t, "uint64,uint64", reducing(schedules[uint64, uint64](m)), m)
+	for _, m := range []mode{{Arch: 80, Name: "4 slots", Options: horton.Options{Slots: 4, MaxLoad: .9}}, {Arch: 90, Name: "8 slots,eager", Options: horton.Options{MaxLoad: .94, Reclaim: horton.Eager}}} {
+		dst.Explore(t, m, schedules[uint32, uint32](m).Reducing())
+		dst.Explore(t, m, schedules[uint64, uint64](m).Reducing())
 	}
-}
-
-func reducing[K weft.Key, V weft.Value](cfg dst.Config[K, V]) dst.Config[K, V] {
-	cfg.Reduce = true
-	return cfg
 }
 
 // The kernels of the architectures differ for slots of 16 bytes alone.

@@ -81,8 +81,12 @@ func TestMutantsAreFound(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	findAll(t, mutants, schedules[uint32, uint32], schedules[uint64, uint64])
-	findAll(t, reduceMutants, func(m mode) dst.Config[uint32, uint32] { return reducing(schedules[uint32, uint32](m)) },
-		func(m mode) dst.Config[uint64, uint64] { return reducing(schedules[uint64, uint64](m)) })
+	findAll(t, reduceMutants, func(m mode) dst.Config[uint32, uint32] {
+		return schedules[uint32, uint32](m).Reducing().Tries(fewSeeds)
+	},
+		func(m mode) dst.Config[uint64, uint64] {
+			return schedules[uint64, uint64](m).Reducing().Tries(fewSeeds)
+		})
 }
 
 func findAll(t *testing.T, mutants []mutant, narrow func(mode) dst.Config[uint32, uint32], wide func(mode) dst.Config[uint64, uint64]) {

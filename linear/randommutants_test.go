@@ -2,8 +2,6 @@ package linear_test
 
 import (
 	_ "embed"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,29 +14,14 @@ var survivors string
 
 // Few random changes of the kernels go unnoticed.
 func TestRandomMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
-	mutate.Run(t, mutate.Config{Images: linear.Images, Number: 8, Trials: trials, Reasons: survivors})
-}
-
-// trials are those of the structure that has a kernel, by its widths.
-func trials(m *mutate.Mutant) []mutate.Trial {
-	switch _, widths, _ := strings.Cut(m.Image, "_"); widths {
-	case "32_32":
-		return mapTrials[uint32, uint32](m)
-	case "32_64":
-		return mapTrials[uint32, uint64](m)
-	case "64_32":
-		return mapTrials[uint64, uint32](m)
-	case "64_64":
-		return mapTrials[uint64, uint64](m)
-	case "32_0":
-		return setTrials[uint32](m)
-	case "64_0":
-		return setTrials[uint64](m)
-	}
-	panic(fmt.Sprintf("what is %s?", m.Image))
+	mutate.Run(t, mutate.Config{Images: linear.Images, Number: 8, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
+		"linear_32_32": mapTrials[uint32, uint32],
+		"linear_32_64": mapTrials[uint32, uint64],
+		"linear_64_32": mapTrials[uint64, uint32],
+		"linear_64_64": mapTrials[uint64, uint64],
+		"linear_32_0":  setTrials[uint32],
+		"linear_64_0":  setTrials[uint64],
+	}})
 }
 
 // modes are those in which a kernel may do something different: lookups and
@@ -60,8 +43,7 @@ func mapTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 	for _, mode := range modes(m) {
 		all = append(all, mutate.Schedules(mode.String(), schedules[K, V](mode)))
 	}
-	quick, random := mutate.OnDevices(m.Arch, 1, kernelTests[K, V](false))
-	return slices.Concat(all[:1], quick, random, all[1:])
+	return mutate.Interleave(m.Arch, all, kernelTests[K, V](false))
 }
 
 func setTrials[K uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
@@ -69,6 +51,5 @@ func setTrials[K uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 	for _, mode := range modes(m) {
 		all = append(all, mutate.Schedules(mode.String(), setSchedules[K](mode)))
 	}
-	quick, random := mutate.OnDevices(m.Arch, 1, kernelTests[K, K](true))
-	return slices.Concat(all[:1], quick, random, all[1:])
+	return mutate.Interleave(m.Arch, all, kernelTests[K, K](true))
 }

@@ -2,7 +2,6 @@ package linear_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -73,26 +72,22 @@ func TestSchedules(t *testing.T) {
 		for _, scheme := range []linear.Tombstones{linear.Keep, linear.Reuse} {
 			for _, unordered := range []bool{false, true} {
 				m := mode{arch, scheme, unordered}
-				explore(t, "uint32,uint64", half(schedules[uint32, uint64](m)), m)
-				explore(t, "uint64,uint32", half(schedules[uint64, uint32](m)), m)
-				explore(t, "uint64,uint64", schedules[uint64, uint64](m), m)
+				dst.Explore(t, m, schedules[uint32, uint64](m).Tries(fewSeeds))
+				dst.Explore(t, m, schedules[uint64, uint32](m).Tries(fewSeeds))
+				dst.Explore(t, m, schedules[uint64, uint64](m))
 				if arch == 80 {
 					continue // TestSameKernels
 				}
-				explore(t, "uint32,uint32", schedules[uint32, uint32](m), m)
-				explore(t, "set uint32", setSchedules[uint32](m), m)
-				explore(t, "set uint64", setSchedules[uint64](m), m)
+				dst.Explore(t, m, schedules[uint32, uint32](m))
+				dst.Explore(t, m, setSchedules[uint32](m))
+				dst.Explore(t, m, setSchedules[uint64](m))
 			}
 		}
 	}
 }
 
-// half tries half as many programs: of widths whose slots, and so all orders of memory,
-// are those of others.
-func half[K weft.Key, V weft.Value](cfg dst.Config[K, V]) dst.Config[K, V] {
-	cfg.Seeds = 20
-	return cfg
-}
+// fewSeeds are for widths whose slots, and so all orders of memory, are those of others.
+const fewSeeds = 20
 
 // The same with GetOrPuts in the place of PutNews.
 func TestSchedulesOfGetOrPut(t *testing.T) {
@@ -100,25 +95,14 @@ func TestSchedulesOfGetOrPut(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	for _, m := range []mode{{arch: 80}, {arch: 90, scheme: linear.Reuse}, {arch: 90, unordered: true}} {
-		exploreLoading[uint32, uint32](t, "uint32,uint32", m)
-		exploreLoading[uint64, uint64](t, "uint64,uint64", m)
+		dst.Explore(t, m, loading(schedules[uint32, uint32](m)))
+		dst.Explore(t, m, loading(schedules[uint64, uint64](m)))
 	}
 }
 
-func exploreLoading[K weft.Key, V weft.Value](t *testing.T, widths string, m mode) {
-	cfg := schedules[K, V](m)
-	cfg.Shapes = slices.DeleteFunc(slices.Clone(dst.Shapes), func(s dst.Shape) bool { return s.Fixed })
-	open := cfg.New
-	cfg.New = func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
-		x, err := open(dev, s)
-		if err != nil {
-			return nil, err
-		}
-		t := x.(invariant[K, V])
-		t.HostSubject = dst.Loading(t.table.(*linear.Map[K, V]))
-		return t, nil
-	}
-	explore(t, widths, cfg, m)
+func loading[K weft.Key, V weft.Value](cfg dst.Config[K, V]) dst.Config[K, V] {
+	cfg.Loads = true
+	return cfg
 }
 
 // The kernels of the architectures differ for slots of 16 bytes alone.
@@ -126,59 +110,34 @@ func TestSameKernels(t *testing.T) {
 	conformance.SameKernels(t, "linear_32_32", "linear_32_0", "linear_64_0", "linear_mixed_32_32")
 }
 
-func explore[K weft.Key, V weft.Value](t *testing.T, widths string, cfg dst.Config[K, V], m mode) {
-	t.Run(fmt.Sprintf("%s,%v", widths, m), func(t *testing.T) {
-		t.Parallel()
-		dst.Run(t, cfg)
-	})
-}
-
-// invariant is a structure whose memory is looked through in the end.
-type invariant[K weft.Key, V weft.Value] struct {
-	dst.HostSubject[K, V]
-	table interface {
-		CheckInvariants() error
-		Stats(ctx context.Context) (linear.Stats, error)
-		Compact(ctx context.Context) error
-	}
-}
-
-func (s invariant[K, V]) CheckInvariants() error { return s.table.CheckInvariants() }
-
-// upkeep is what may be done between batches.
-func upkeep[K weft.Key, V weft.Value]() []dst.Upkeep[K, V] {
-	return []dst.Upkeep[K, V]{
-		{Name: "Stats", Do: func(x dst.Subject[K, V]) error {
-			s, err := x.(invariant[K, V]).table.Stats(context.Background())
-			if err == nil && (s.MeanProbe > float64(s.MaxProbe) || s.MaxProbe >= s.Slots) {
-				err = fmt.Errorf("no table is like that: %v", s)
-			}
-			return err
-		}},
-		{Name: "Compact", Do: func(x dst.Subject[K, V]) error { return x.(invariant[K, V]).table.Compact(context.Background()) }},
-	}
+// impossible are statistics that no table has.
+func impossible(s linear.Stats) bool {
+	return s.MeanProbe > float64(s.MaxProbe) || s.MaxProbe >= s.Slots
 }
 
 func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
-	return dst.Config[K, V]{Arch: m.arch, Shapes: troubles, Unordered: m.unordered, Upkeep: upkeep[K, V](), New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
+	return in(m, dst.Maps(func(dev device.Device, s dst.Shape) (*linear.Map[K, V], error) {
 		t, err := linear.New[K, V](dev, m.options(s))
-		if err != nil {
-			return nil, err
+		if err == nil {
+			t.SmallLaunches()
 		}
-		t.SmallLaunches()
-		return invariant[K, V]{dst.Map(t), t}, nil
-	}}
+		return t, err
+	}, impossible))
 }
 
 func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
-	return dst.Config[K, uint32]{Arch: m.arch, Shapes: troubles, Uniform: true, Unordered: m.unordered, Upkeep: upkeep[K, uint32](), New: func(dev device.Device, s dst.Shape) (dst.Subject[K, uint32], error) {
+	return in(m, dst.Sets(func(dev device.Device, s dst.Shape) (*linear.Set[K], error) {
 		t, err := linear.NewSet[K](dev, m.options(s))
-		if err != nil {
-			return nil, err
+		if err == nil {
+			t.SmallLaunches()
 		}
-		t.SmallLaunches()
-		return invariant[K, uint32]{dst.Set(t), t}, nil
-	}}
+		return t, err
+	}, impossible))
+}
+
+func in[K weft.Key, V weft.Value](m mode, cfg dst.Config[K, V]) dst.Config[K, V] {
+	cfg.Arch, cfg.Unordered, cfg.Shapes = m.arch, m.unordered, troubles
+	return cfg
 }
 
 // A seed stands for one run: replayed, it executes the same instructions of the
@@ -300,14 +259,9 @@ func TestReduceSchedules(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	for _, m := range []mode{{arch: 80}, {arch: 90, scheme: linear.Reuse}} {
-		explore(t, "uint32,uint32", reducing(schedules[uint32, uint32](m)), m)
-		explore(t, "uint32,uint64", reducing(schedules[uint32, uint64](m)), m)
-		explore(t, "uint64,uint32", reducing(schedules[uint64, uint32](m)), m)
-		explore(t, "uint64,uint64", reducing(schedules[uint64, uint64](m)), m)
+		dst.Explore(t, m, schedules[uint32, uint32](m).Reducing().Tries(fewSeeds))
+		dst.Explore(t, m, schedules[uint32, uint64](m).Reducing().Tries(fewSeeds))
+		dst.Explore(t, m, schedules[uint64, uint32](m).Reducing().Tries(fewSeeds))
+		dst.Explore(t, m, schedules[uint64, uint64](m).Reducing().Tries(fewSeeds))
 	}
-}
-
-func reducing[K weft.Key, V weft.Value](cfg dst.Config[K, V]) dst.Config[K, V] {
-	cfg.Reduce, cfg.Seeds = true, 20 // as many programs in each of eight tests
-	return cfg
 }

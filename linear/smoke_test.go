@@ -1,10 +1,8 @@
 package linear_test
 
 import (
-	"errors"
 	"testing"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/conformance"
@@ -29,36 +27,22 @@ func smokeAll(t *testing.T, dev device.Device) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			t.Run("uint32,uint32", func(t *testing.T) { smoke[uint32, uint32](t, on.Device, &on.Options) })
-			t.Run("uint32,uint64", func(t *testing.T) { smoke[uint32, uint64](t, on.Device, &on.Options) })
-			t.Run("uint64,uint32", func(t *testing.T) { smoke[uint64, uint32](t, on.Device, &on.Options) })
-			t.Run("uint64,uint64", func(t *testing.T) { smoke[uint64, uint64](t, on.Device, &on.Options) })
-			t.Run("set uint32", func(t *testing.T) { smokeSet[uint32](t, on.Device, &on.Options) })
-			t.Run("set uint64", func(t *testing.T) { smokeSet[uint64](t, on.Device, &on.Options) })
+			conformance.EachWidth(t, on.Device, &on.Options, smoke[uint32, uint32], smoke[uint32, uint64], smoke[uint64, uint32], smoke[uint64, uint64],
+				smokeSet[uint32], smokeSet[uint64])
 		})
 	}
 }
 
-func smoke[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, opts *linear.Options) {
+func smoke[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, opts *linear.Options) {
 	m := conformance.Open(t, linear.New[K, V], dev, opts)
-	conformance.SmokeMap(t, dev, m, func() {
-		if s := conformance.StatsOf(t, m); s.Len != conformance.SmokeKeys || s.MaxProbe == 0 {
-			t.Errorf("Stats: %v", s)
-		}
-	})
 	many := make([]K, linear.SpreadKeys+1) // lookups that get no tile each
 	if hits, err := m.Get(t.Context(), many, make([]V, len(many)), nil); hits != 0 || err != nil {
-		t.Errorf("Get of a table that was cleared: %d, %v", hits, err)
+		t.Errorf("Get of an empty table: %d, %v", hits, err)
 	}
-	if err := m.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := m.Stats(t.Context()); !errors.Is(err, weft.ErrClosed) {
-		t.Errorf("Stats after Close: %v", err)
-	}
+	conformance.SmokeStats(t, dev, m, func(s linear.Stats) bool { return s.Len == conformance.SmokeKeys && s.MaxProbe > 0 })
 }
 
-func smokeSet[K ~uint32 | ~uint64](t *testing.T, dev device.Device, opts *linear.Options) {
+func smokeSet[K ~uint32 | ~uint64](t testing.TB, dev device.Device, opts *linear.Options) {
 	set := conformance.Open(t, linear.NewSet[K], dev, opts)
 	conformance.SmokeSet(t, dev, set)
 	most := 0
@@ -76,9 +60,5 @@ func smokeSet[K ~uint32 | ~uint64](t *testing.T, dev device.Device, opts *linear
 
 // Those who look at TestSmoke see every kernel.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
-	conformance.NotRaced(t, "interprets kernels")
-	l := devicetest.NewLaunches(devicetest.OpenSim(t, nil))
-	smokeAll(t, l)
-	l.AllLaunched(t, linear.Images)
-	l.AllLaunched(t, linear.MixedImages)
+	conformance.LaunchesAll(t, smokeAll, linear.Images, linear.MixedImages)
 }

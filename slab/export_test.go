@@ -6,28 +6,18 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/alloc"
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/hash"
 )
 
 // Images are the kernels, MixedImages those of mixed batches and reductions.
-var Images, MixedImages = append(byWidths(slabImages), byWidths(slabMultiImages)...), byWidths(slabMixedImages)
-
-// byWidths are images in the order of their names.
-func byWidths(of map[string]*device.Image) (all []*device.Image) {
-	for _, pair := range slices.Sorted(maps.Keys(of)) {
-		all = append(all, of[pair])
-	}
-	return all
-}
+var Images, MixedImages = append(conformance.Images(slabImages), conformance.Images(slabMultiImages)...), conformance.Images(slabMixedImages)
 
 // Small pages, so that small tables have several.
 func init() { core.PageBytes = 1 << 12 }

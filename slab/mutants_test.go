@@ -142,7 +142,7 @@ func TestMutantsAreFound(t *testing.T) {
 	findAll(t, tightMutants, schedules[uint32, uint32](mode{arch: 90, tight: true}))
 	findAll(t, multiMutants, multiSchedules[uint32, uint32](mode{arch: 90}))
 	findAll(t, wideMutants, schedules[uint64, uint64](mode{arch: 90}))
-	findAll(t, reduceMutants, reducing(schedules[uint32, uint32](mode{arch: 90})))
+	findAll(t, reduceMutants, schedules[uint32, uint32](mode{arch: 90}).Reducing())
 	findAll(t, pendingMutants, schedules[uint64, uint64](mode{arch: 80}))
 }
 

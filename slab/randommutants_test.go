@@ -18,39 +18,18 @@ var survivors string
 
 // Few random changes of the kernels go unnoticed.
 func TestRandomMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
-	mutate.Run(t, mutate.Config{Images: Images, Number: 8, Trials: trials, Reasons: survivors})
-}
-
-// trials are those of the structures that have a kernel, by its image.
-func trials(m *mutate.Mutant) []mutate.Trial {
-	switch image, of := strings.CutPrefix(m.Image, "slab_multi_"); {
-	case of && image == "32_32":
-		return multiTrials[uint32, uint32](m)
-	case of && image == "32_64":
-		return multiTrials[uint32, uint64](m)
-	case of && image == "64_32":
-		return multiTrials[uint64, uint32](m)
-	case of && image == "64_64":
-		return multiTrials[uint64, uint64](m)
-	}
-	switch strings.TrimPrefix(m.Image, "slab_") {
-	case "32_32":
-		return pairTrials[uint32, uint32](m)
-	case "32_64":
-		return pairTrials[uint32, uint64](m)
-	case "64_32":
-		return pairTrials[uint64, uint32](m)
-	case "64_64":
-		return pairTrials[uint64, uint64](m)
-	case "32_0":
-		return setTrials[uint32](m)
-	case "64_0":
-		return setTrials[uint64](m)
-	}
-	panic(fmt.Sprintf("what is %s?", m.Image))
+	mutate.Run(t, mutate.Config{Images: Images, Number: 8, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
+		"slab_32_32":       pairTrials[uint32, uint32],
+		"slab_32_64":       pairTrials[uint32, uint64],
+		"slab_64_32":       pairTrials[uint64, uint32],
+		"slab_64_64":       pairTrials[uint64, uint64],
+		"slab_32_0":        setTrials[uint32],
+		"slab_64_0":        setTrials[uint64],
+		"slab_multi_32_32": multiTrials[uint32, uint32],
+		"slab_multi_32_64": multiTrials[uint32, uint64],
+		"slab_multi_64_32": multiTrials[uint64, uint32],
+		"slab_multi_64_64": multiTrials[uint64, uint64],
+	}})
 }
 
 // modes are those in which a kernel may do something different: the first, and
@@ -78,7 +57,7 @@ func programs[K weft.Key, V weft.Value](what string, m *mutate.Mutant, config fu
 
 // pairTrials are those of maps, and of multimaps where they share a kernel.
 func pairTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
-	maps := interleave(m.Arch, programs("map", m, schedules[K, V]), kernelTests[K, V](batch.MapWidths[K, V](), false))
+	maps := mutate.Interleave(m.Arch, programs("map", m, schedules[K, V]), kernelTests[K, V](batch.MapWidths[K, V](), false))
 	switch name, _, _ := strings.Cut(m.Kernel, "_"); {
 	case slices.Contains([]string{"export", "flush", "rehash", "chains"}, name), strings.HasPrefix(m.Kernel, "winners_first"):
 		return slices.Concat(maps, multiTrials[K, V](m))
@@ -87,16 +66,9 @@ func pairTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 }
 
 func multiTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
-	return interleave(m.Arch, programs("multimap", m, multiSchedules[K, V]), kernelTests[K, V](batch.MapWidths[K, V](), true))
+	return mutate.Interleave(m.Arch, programs("multimap", m, multiSchedules[K, V]), kernelTests[K, V](batch.MapWidths[K, V](), true))
 }
 
 func setTrials[K uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
-	return interleave(m.Arch, programs("set", m, setSchedules[K]), kernelTests[K, K](batch.SetWidths[K](), false))
-}
-
-// interleave puts tests behind the first programs, which are the quickest to
-// find most of what is wrong.
-func interleave(arch int, programs []mutate.Trial, tests []mutate.KernelTest) []mutate.Trial {
-	quick, random := mutate.OnDevices(arch, 1, tests)
-	return slices.Concat(programs[:1], quick, random, programs[1:])
+	return mutate.Interleave(m.Arch, programs("set", m, setSchedules[K]), kernelTests[K, K](batch.SetWidths[K](), false))
 }

@@ -64,10 +64,10 @@ func TestSchedules(t *testing.T) {
 	conformance.NotRaced(t, "interprets kernels")
 	for _, arch := range []int{80, 90} {
 		m := mode{arch: arch}
-		explore(t, "uint32,uint64", half(schedules[uint32, uint64](m)), m)
-		explore(t, "uint64,uint32", half(schedules[uint64, uint32](m)), m)
-		explore(t, "multimap uint32,uint64", half(multiSchedules[uint32, uint64](m)), m)
-		explore(t, "multimap uint64,uint32", half(multiSchedules[uint64, uint32](m)), m)
+		explore(t, "uint32,uint64", schedules[uint32, uint64](m), m)
+		explore(t, "uint64,uint32", schedules[uint64, uint32](m), m)
+		explore(t, "multimap uint32,uint64", multiSchedules[uint32, uint64](m), m)
+		explore(t, "multimap uint64,uint32", multiSchedules[uint64, uint32](m), m)
 		for _, m := range []mode{m, {arch: arch, unordered: true}, {arch: arch, tight: true}} {
 			explore(t, "uint64,uint64", schedules[uint64, uint64](m), m)
 			explore(t, "multimap uint64,uint64", multiSchedules[uint64, uint64](m), m)
@@ -82,13 +82,6 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// half tries half as many programs: of widths whose slots, and so all orders of memory,
-// are those of others.
-func half[K weft.Key, V weft.Value](cfg dst.Config[K, V]) dst.Config[K, V] {
-	cfg.Seeds = 20
-	return cfg
-}
-
 // The kernels of the architectures differ for slots of 16 bytes alone.
 func TestSameKernels(t *testing.T) {
 	conformance.SameKernels(t, "slab_32_32", "slab_32_0", "slab_64_0", "slab_multi_32_32", "slab_mixed_32_32")
@@ -98,14 +91,8 @@ func TestSameKernels(t *testing.T) {
 func TestSchedulesOfGetOrPut(t *testing.T) {
 	conformance.NotRaced(t, "interprets kernels")
 	for _, m := range []mode{{arch: 80}, {arch: 90, tight: true}} {
-		cfg := config(m, func(dev device.Device, s dst.Shape) (dst.HostSubject[uint32, uint64], *table, error) {
-			x, err := New[uint32, uint64](dev, m.options(s))
-			if err != nil {
-				return nil, nil, err
-			}
-			return dst.Loading(x), &x.table, nil
-		})
-		cfg.Shapes = slices.DeleteFunc(slices.Concat(troubles, dst.Overlapping()), func(s dst.Shape) bool { return s.Fixed })
+		cfg := schedules[uint32, uint64](m)
+		cfg.Shapes, cfg.Loads = slices.Concat(troubles, dst.Overlapping()), true
 		if cfg.Seeds = 30; testing.Short() {
 			cfg.Seeds = 4
 		}
@@ -269,12 +256,7 @@ func (e *tightEngine) Change(ctx context.Context, s *device.Stream, b *batch.Bat
 // and looked up beside them.
 func TestReduceSchedules(t *testing.T) {
 	for _, m := range []mode{{arch: 80}, {arch: 90, tight: true}} {
-		explore(t, "uint32,uint32", reducing(schedules[uint32, uint32](m)), m)
-		explore(t, "uint64,uint64", reducing(schedules[uint64, uint64](m)), m)
+		explore(t, "uint32,uint32", schedules[uint32, uint32](m).Reducing(), m)
+		explore(t, "uint64,uint64", schedules[uint64, uint64](m).Reducing(), m)
 	}
-}
-
-func reducing[K weft.Key, V weft.Value](cfg dst.Config[K, V]) dst.Config[K, V] {
-	cfg.Reduce = true
-	return cfg
 }

@@ -1,10 +1,22 @@
 package conformance
 
 import (
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"testing"
+
+	"github.com/weftgo/weft/device"
 )
+
+// Images are those of a structure in the order of their names.
+func Images(byWidths map[string]*device.Image) (all []*device.Image) {
+	for _, pair := range slices.Sorted(maps.Keys(byWidths)) {
+		all = append(all, byWidths[pair])
+	}
+	return all
+}
 
 // unlike is what of an image names its architecture, or is tuning for it.
 var unlike = regexp.MustCompile(`(?m)^\.target .*|^\.minnctapersm .*|^\.maxntid .*|^//.*`)

@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -72,6 +74,24 @@ func SmokeMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyMap[
 	must(t, m.Compact(ctx()))
 	must(t, m.Clear(ctx()))
 	Want(t, "Len after Clear", m.Len(), 0, nil)
+}
+
+// SmokeStats is the same for a map with statistics, which right judges when all SmokeKeys
+// are there, and closes it: then it has none.
+func SmokeStats[K, V ~uint32 | ~uint64, S any](t testing.TB, dev device.Device, m interface {
+	AnyMap[K, V]
+	Stats(context.Context) (S, error)
+}, right func(S) bool) {
+	t.Helper()
+	SmokeMap(t, dev, m, func() {
+		if s := StatsOf(t, m); !right(s) {
+			t.Errorf("Stats: %v", s)
+		}
+	})
+	must(t, m.Close())
+	if _, err := m.Stats(ctx()); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("Stats after Close: %v", err)
+	}
 }
 
 // smokeOn is the same for batches on the device.
@@ -203,4 +223,28 @@ func smokeMixed[K ~uint32 | ~uint64](t testing.TB, dev device.Device, s AnySet[K
 	must(t, s.Sync(ctx()))
 	_, err := s.Delete(ctx(), keys, nil) // a key that was deleted before it was added
 	Want(t, "Len after ApplyOn", s.Len(), SmokeKeys/2, err)
+}
+
+// EachWidth runs smoke tests with some options: of maps of each pair of widths, and of sets.
+func EachWidth[O any](t *testing.T, dev device.Device, opts O, map3232, map3264, map6432, map6464, set32, set64 func(testing.TB, device.Device, O)) {
+	for _, test := range []struct {
+		name string
+		run  func(testing.TB, device.Device, O)
+	}{
+		{"uint32,uint32", map3232}, {"uint32,uint64", map3264}, {"uint64,uint32", map6432}, {"uint64,uint64", map6464},
+		{"set uint32", set32}, {"set uint64", set64},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(t, dev, opts) })
+	}
+}
+
+// LaunchesAll runs smoke tests on a simulated GPU and wants them to launch every kernel of
+// some images: those who watch them see all.
+func LaunchesAll(t *testing.T, smoke func(*testing.T, device.Device), images ...[]*device.Image) {
+	NotRaced(t, "interprets kernels")
+	l := devicetest.NewLaunches(devicetest.OpenSim(t, nil))
+	smoke(t, l)
+	for _, some := range images {
+		l.AllLaunched(t, some)
+	}
 }

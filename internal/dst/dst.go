@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,6 +34,9 @@ type Config[K weft.Key, V weft.Value] struct {
 	Multi bool
 	// Reduce has programs combine values, too: of maps with integers.
 	Reduce bool
+	// Loads has batches of PutNews be GetOrPuts: of maps. These don't tell what has found
+	// no room, so no shape is of fixed size.
+	Loads bool
 	// Upkeep is what may happen to a structure between batches without a
 	// change of what it holds.
 	Upkeep []Upkeep[K, V]
@@ -131,6 +135,39 @@ func Run[K weft.Key, V weft.Value](t *testing.T, cfg Config[K, V]) {
 	t.Fatalf("%v\n%s", f, replay(t.Name(), f.Seed))
 }
 
+// Explore runs it as a parallel test, named by the types and a mode.
+func Explore[K weft.Key, V weft.Value](t *testing.T, mode fmt.Stringer, cfg Config[K, V]) {
+	t.Run(cfg.types()+","+mode.String(), func(t *testing.T) {
+		t.Parallel()
+		Run(t, cfg)
+	})
+}
+
+// types name what is tested.
+func (cfg *Config[K, V]) types() string {
+	switch pair := fmt.Sprintf("%T,%T", *new(K), *new(V)); {
+	case cfg.Uniform:
+		return fmt.Sprintf("set %T", *new(K))
+	case cfg.Multi:
+		return "multimap " + pair
+	default:
+		return pair
+	}
+}
+
+// Reducing is the configuration for programs that combine values, too.
+func (cfg Config[K, V]) Reducing() Config[K, V] {
+	cfg.Reduce = true
+	return cfg
+}
+
+// Tries is the configuration for so many seeds: where they are fewer, the slots, and so all
+// orders of memory, are those of other widths.
+func (cfg Config[K, V]) Tries(seeds int) Config[K, V] {
+	cfg.Seeds = seeds
+	return cfg
+}
+
 // Find tries seeds in order and returns the first failure, shrunk, or nil, and
 // what it tried.
 func Find[K weft.Key, V weft.Value](cfg Config[K, V]) (f *Failure, tried Tally) {
@@ -139,6 +176,9 @@ func Find[K weft.Key, V weft.Value](cfg Config[K, V]) (f *Failure, tried Tally) 
 	}
 	if len(cfg.Shapes) == 0 {
 		cfg.Shapes = Shapes
+	}
+	if cfg.Loads {
+		cfg.Shapes = slices.DeleteFunc(slices.Clone(cfg.Shapes), func(s Shape) bool { return s.Fixed })
 	}
 	n := cfg.Seeds
 	if n == 0 {

@@ -8,8 +8,12 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// getAll is the operation of batches that list all values of keys.
-const getAll = weft.OpKind(0xfe)
+// Operations of batches that package weft has no kinds for: they list all values of
+// keys; and they are PutNews that report the values that are there.
+const (
+	getAll   = weft.OpKind(0xfe)
+	getOrPut = weft.OpKind(0xfd)
+)
 
 // A run is the values of a key that one batch added. The order within a run is
 // the device's affair. While its batch runs, any value of the run may come

@@ -25,6 +25,7 @@ type runner[K weft.Key, V weft.Value] struct {
 	ordered bool // operations of a uniform batch follow each other
 	multi   bool
 	pairs   bool // it has values
+	loads   bool // batches of PutNews are GetOrPuts
 
 	history history[K, V]
 	flights []*flight[K, V] // batches on the device whose results are not read yet
@@ -45,7 +46,7 @@ type flight[K weft.Key, V weft.Value] struct {
 // launched. An error is a fault of the structure: the harness itself does not
 // fail.
 func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program[K, V]) (_ *history[K, V], launches int, err error) {
-	r := &runner[K, V]{shape: shape, ordered: !cfg.Unordered, multi: cfg.Multi, pairs: !cfg.Uniform, width: int(sizeof[K]())}
+	r := &runner[K, V]{shape: shape, ordered: !cfg.Unordered, multi: cfg.Multi, pairs: !cfg.Uniform, loads: cfg.Loads, width: int(sizeof[K]())}
 	r.history.timed = opts.Sequential && !cfg.Rough
 	r.history.multi = cfg.Multi
 	if r.history.timed {
@@ -190,7 +191,7 @@ func (r *runner[K, V]) submit(b batch[K, V]) error {
 	}
 	keys, vals, kinds := columns(b.ops)
 	s := r.streams[b.stream]
-	f := &flight[K, V]{stream: b.stream, Columns: Columns[K, V]{Kind: kinds[0]}}
+	f := &flight[K, V]{stream: b.stream, Columns: Columns[K, V]{Kind: r.kind(kinds[0])}}
 	var errs [5]error
 	f.Keys, errs[0] = device.Upload(s, keys)
 	f.Vals, errs[1] = device.Upload(s, vals)
@@ -221,6 +222,14 @@ func (r *runner[K, V]) submit(b batch[K, V]) error {
 // need not: what is changed beside them may be seen by any of them.
 func (r *runner[K, V]) inOrder(b batch[K, V]) bool {
 	return b.uniform && changes(b) && r.ordered && !b.ops[0].Kind.Reduces() && (!r.multi || b.ops[0].Kind == weft.OpPutNew)
+}
+
+// kind is what a subject is asked for where all operations of a batch are of a kind.
+func (r *runner[K, V]) kind(k weft.OpKind) weft.OpKind {
+	if k == weft.OpPutNew && r.loads {
+		return getOrPut
+	}
+	return k
 }
 
 // changes reports whether a batch may change the structure.
@@ -288,7 +297,7 @@ func (r *runner[K, V]) call(ctx context.Context, host HostSubject[K, V], b batch
 		return nil
 	}
 	keys, vals, kinds := columns(b.ops)
-	kind, ok := kinds[0], make([]bool, len(keys))
+	kind, ok := r.kind(kinds[0]), make([]bool, len(keys))
 	if b.uniform {
 		kinds = nil
 	}

@@ -81,20 +81,9 @@ type HostMap[K weft.Key, V weft.Value] interface {
 }
 
 // Map makes a subject of a map.
-func Map[K weft.Key, V weft.Value](m OnMap[K, V]) HostSubject[K, V] {
-	return mapSubject[K, V]{m, false}
-}
+func Map[K weft.Key, V weft.Value](m OnMap[K, V]) HostSubject[K, V] { return mapSubject[K, V]{m} }
 
-// Loading makes a subject of a map whose batches of PutNews are GetOrPuts. These don't
-// tell what has found no room: it must not be fixed.
-func Loading[K weft.Key, V weft.Value](m OnMap[K, V]) HostSubject[K, V] {
-	return mapSubject[K, V]{m, true}
-}
-
-type mapSubject[K weft.Key, V weft.Value] struct {
-	OnMap[K, V]
-	loads bool
-}
+type mapSubject[K weft.Key, V weft.Value] struct{ OnMap[K, V] }
 
 func (m mapSubject[K, V]) Submit(s *device.Stream, c *Columns[K, V]) (Returns, error) {
 	if c.Kinds.Len() > 0 {
@@ -103,10 +92,9 @@ func (m mapSubject[K, V]) Submit(s *device.Stream, c *Columns[K, V]) (Returns, e
 	switch c.Kind {
 	case weft.OpPut:
 		return Returns{}, m.PutOn(s, c.Keys, c.Vals)
+	case getOrPut:
+		return Returns{OK: true, Vals: true, Loaded: true}, m.OnMap.(uniqueMap[K, V]).GetOrPutOn(s, c.Keys, c.Vals, c.OK)
 	case weft.OpPutNew:
-		if m.loads {
-			return Returns{OK: true, Vals: true, Loaded: true}, m.OnMap.(uniqueMap[K, V]).GetOrPutOn(s, c.Keys, c.Vals, c.OK)
-		}
 		return Returns{OK: true}, m.PutNewOn(s, c.Keys, c.Vals, c.OK)
 	case weft.OpDelete:
 		return Returns{OK: true}, m.DeleteOn(s, c.Keys, c.OK)
@@ -134,11 +122,10 @@ func (m mapSubject[K, V]) Call(ctx context.Context, kind weft.OpKind, kinds []we
 	case weft.OpPut:
 		_, err = m.Put(ctx, keys, vals)
 		return Returns{}, err
+	case getOrPut:
+		n, err = m.OnMap.(uniqueMap[K, V]).GetOrPut(ctx, keys, vals, ok)
+		return Returns{OK: true, Vals: true, Loaded: true}, counted(len(keys)-n, ok, err)
 	case weft.OpPutNew:
-		if m.loads {
-			n, err = m.OnMap.(uniqueMap[K, V]).GetOrPut(ctx, keys, vals, ok)
-			return Returns{OK: true, Vals: true, Loaded: true}, counted(len(keys)-n, ok, err)
-		}
 		n, err = m.PutNew(ctx, keys, vals, ok)
 		return Returns{OK: true}, counted(n, ok, err)
 	case weft.OpDelete:
@@ -232,7 +219,7 @@ type OnMultiMap[K weft.Key, V weft.Value] interface {
 // MultiMap makes a subject of a multimap; its configuration must have Multi
 // set.
 func MultiMap[K weft.Key, V weft.Value](m OnMultiMap[K, V]) HostSubject[K, V] {
-	return multiSubject[K, V]{m, mapSubject[K, V]{m, false}}
+	return multiSubject[K, V]{m, mapSubject[K, V]{m}}
 }
 
 type multiSubject[K weft.Key, V weft.Value] struct {

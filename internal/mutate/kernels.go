@@ -2,11 +2,14 @@ package mutate
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
+	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/dst"
 )
 
 // A KernelTest is a test of kernels that runs on simulated GPUs: by [OnSim] on
@@ -61,6 +64,25 @@ func OnDevices(arch, seeds int, tests []KernelTest) (quick, random []Trial) {
 		}
 	}
 	return quick, random
+}
+
+// Interleave puts tests behind the first programs, which are the quickest to find most of
+// what is wrong.
+func Interleave(arch int, programs []Trial, tests []KernelTest) []Trial {
+	quick, random := OnDevices(arch, 1, tests)
+	return slices.Concat(programs[:1], quick, random, programs[1:])
+}
+
+// InModes are the trials of tables in some modes: programs, and everything once.
+func InModes[K weft.Key, V weft.Value, O any](m *Mutant, modes []dst.Mode[O], config func(dst.Mode[O]) dst.Config[K, V], smoke func(testing.TB, device.Device, dst.Mode[O])) []Trial {
+	var programs []Trial
+	var tests []KernelTest
+	for _, mode := range modes {
+		mode.Arch = m.Arch
+		programs = append(programs, Schedules(mode.String(), config(mode)))
+		tests = append(tests, KernelTest{Name: "everything once, " + mode.String(), Run: func(t testing.TB, dev device.Device) { smoke(t, dev, mode) }})
+	}
+	return Interleave(m.Arch, programs, tests)
 }
 
 // WantNoticed fails the test if no trial notices what is wrong with kernels.

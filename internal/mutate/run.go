@@ -30,8 +30,9 @@ type Config struct {
 	// Number of mutants to judge, unless the flag says otherwise. With 0, the test is
 	// skipped unless it does.
 	Number int
-	// Trials are those that a mutant is put to, quick ones first.
-	Trials func(m *Mutant) []Trial
+	// Trials are those that a mutant of an image is put to, by the name of that, quick ones
+	// first.
+	Trials map[string]func(m *Mutant) []Trial
 	// Reasons why mutants survive.
 	Reasons string
 }
@@ -41,6 +42,9 @@ type Config struct {
 // test. Otherwise one of three may survive: with every change of the kernels the
 // few that are judged are others, and many a change makes no difference.
 func Run(t *testing.T, cfg Config) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	reasons, err := ParseReasons(cfg.Reasons)
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +87,7 @@ func judgeAll(t *testing.T, cfg Config, some []*Mutant, probe bool) []*Verdict {
 		work.Go(func() {
 			for i := range next {
 				m := some[i]
-				trials := cfg.Trials(m)
+				trials := cfg.Trials[m.Image](m)
 				v := m.judge(t, trials, probe)
 				if probe && v.Outcome == Killed {
 					fair.check(t, m, trials, v.By)

@@ -1,0 +1,73 @@
+package dst
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+)
+
+// Mode is a way in which the kernels of a structure's tables differ, by the options O of
+// the structure.
+type Mode[O any] struct {
+	Arch    int
+	Name    string // of the options, for tests
+	Options O
+}
+
+// String names a test.
+func (m Mode[O]) String() string { return fmt.Sprintf("sm_%d,%s", m.Arch, m.Name) }
+
+// tended is a structure that measures itself, drops its dead slots, and whose memory is
+// looked through in the end.
+type tended[S any] interface {
+	Stats(ctx context.Context) (S, error)
+	Compact(ctx context.Context) error
+	CheckInvariants() error
+}
+
+// Maps is the configuration for maps that open makes, between whose batches they are
+// measured, which must not be impossible, and compacted.
+func Maps[M interface {
+	OnMap[K, V]
+	tended[S]
+}, K weft.Key, V weft.Value, S any](open func(dev device.Device, s Shape) (M, error), impossible func(S) bool) Config[K, V] {
+	return Config[K, V]{Upkeep: upkeep[K, V](impossible), New: func(dev device.Device, s Shape) (Subject[K, V], error) {
+		m, err := open(dev, s)
+		return subject[K, V, S]{Map(m), m}, err
+	}}
+}
+
+// Sets is the same for sets.
+func Sets[T interface {
+	OnSet[K]
+	tended[S]
+}, K weft.Key, S any](open func(dev device.Device, s Shape) (T, error), impossible func(S) bool) Config[K, uint32] {
+	return Config[K, uint32]{Uniform: true, Upkeep: upkeep[K, uint32](impossible), New: func(dev device.Device, s Shape) (Subject[K, uint32], error) {
+		m, err := open(dev, s)
+		return subject[K, uint32, S]{Set(m), m}, err
+	}}
+}
+
+// subject is one with its structure.
+type subject[K weft.Key, V weft.Value, S any] struct {
+	HostSubject[K, V]
+	tended tended[S]
+}
+
+func (s subject[K, V, S]) CheckInvariants() error { return s.tended.CheckInvariants() }
+
+func upkeep[K weft.Key, V weft.Value, S any](impossible func(S) bool) []Upkeep[K, V] {
+	of := func(x Subject[K, V]) tended[S] { return x.(subject[K, V, S]).tended }
+	return []Upkeep[K, V]{
+		{Name: "Stats", Do: func(x Subject[K, V]) error {
+			s, err := of(x).Stats(context.Background())
+			if err == nil && impossible(s) {
+				err = fmt.Errorf("no table is like that: %v", s)
+			}
+			return err
+		}},
+		{Name: "Compact", Do: func(x Subject[K, V]) error { return of(x).Compact(context.Background()) }},
+	}
+}
