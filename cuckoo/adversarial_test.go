@@ -1,12 +1,10 @@
 package cuckoo
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
@@ -73,28 +71,7 @@ func TestFixedTableIsFull(t *testing.T) {
 		for _, policy := range []Policy{FirstFit, LoadBalancing} {
 			const capacity = 1000
 			m := conformance.Open(t, New[uint64, uint64], dev, &Options{Slots: slots, Policy: policy, Capacity: capacity, Fixed: true})
-			keys := conformance.Sequence[uint64](1, 3*capacity)
-			ok := make([]bool, len(keys))
-			n, err := m.PutNew(t.Context(), keys, keys, ok)
-			if slots := conformance.StatsOf(t, m).Slots; n < capacity || n > slots || !errors.Is(err, weft.ErrFull) {
-				t.Fatalf("%d slots: PutNew of %d keys: %d in %d slots, %v", slots, len(keys), n, slots, err)
-			}
-			var there []uint64
-			for i, in := range ok {
-				if in {
-					there = append(there, keys[i])
-				}
-			}
-			conformance.WantPairs(t, m, there)
-			if n, err := m.Put(t.Context(), there, there); n != 0 || err != nil {
-				t.Errorf("updates of a full table: %d, %v", n, err)
-			}
-			if n, err := m.Delete(t.Context(), there[:100], nil); n != 100 || err != nil {
-				t.Errorf("Delete: %d, %v", n, err)
-			}
-			if n, err := m.Put(t.Context(), there[:100], there[:100]); n < 95 || (err != nil) != (n < 100) {
-				t.Errorf("of 100 keys %d came back: %v", n, err)
-			}
+			conformance.FixedIsFull(t, m, capacity, conformance.StatsOf(t, m).Slots, 95)
 		}
 	}
 }

@@ -1,10 +1,7 @@
 package cuckoo_test
 
 import (
-	"bytes"
 	"log/slog"
-	"math"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -16,27 +13,16 @@ import (
 
 func TestOptionsThatMakeNoSense(t *testing.T) {
 	dev := devicetest.Open(t)
-	for _, test := range []struct {
-		name string
-		opts cuckoo.Options
-		want string // part of the message
-	}{
-		{"negative capacity", cuckoo.Options{Capacity: -1}, "Capacity -1"},
-		{"capacity beyond the largest table", cuckoo.Options{Capacity: math.MaxInt}, "GiB"},
-		{"fixed without a capacity", cuckoo.Options{Fixed: true}, "Capacity"},
-		{"load above one", cuckoo.Options{MaxLoad: 1.01}, "MaxLoad 1.01"},
-		{"load that is no number", cuckoo.Options{MaxLoad: math.NaN()}, "MaxLoad NaN"},
-		{"three slots", cuckoo.Options{Slots: 3}, "Slots 3"},
-		{"negative slots", cuckoo.Options{Slots: -8}, "Slots -8"},
-		{"unknown policy", cuckoo.Options{Policy: 2}, "policy: 2"},
-		{"unknown lookup", cuckoo.Options{Lookup: -1}, "lookup: -1"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			_, errMap := cuckoo.New[uint64, uint64](dev, &test.opts)
-			_, errSet := cuckoo.NewSet[uint32](dev, &test.opts)
-			conformance.Refused(t, test.want, map[string]error{"map": errMap, "set": errSet})
-		})
+	of := func(s conformance.Sizes) cuckoo.Options {
+		return cuckoo.Options{Capacity: s.Capacity, MaxLoad: s.MaxLoad, Fixed: s.Fixed}
 	}
+	conformance.RefusesOptions(t, of, map[string]cuckoo.Options{
+		"Slots 3": {Slots: 3}, "Slots -8": {Slots: -8}, "policy: 2": {Policy: 2}, "lookup: -1": {Lookup: -1},
+	}, func(opts *cuckoo.Options) map[string]error {
+		_, errMap := cuckoo.New[uint64, uint64](dev, opts)
+		_, errSet := cuckoo.NewSet[uint32](dev, opts)
+		return map[string]error{"map": errMap, "set": errSet}
+	})
 }
 
 func TestOptionsAtTheirLimits(t *testing.T) {
@@ -60,16 +46,9 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 }
 
 func TestLoggerIsTold(t *testing.T) {
-	var log bytes.Buffer
-	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	m := conformance.Open(t, cuckoo.New[uint64, uint64], devicetest.Open(t), &cuckoo.Options{Logger: logger})
-	keys := conformance.Sequence[uint64](0, 1000)
-	if _, err := m.Put(t.Context(), keys, keys); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(log.String(), "from_lines=1 ") {
-		t.Errorf("growth left no trace in the log: %q", log.String())
-	}
+	conformance.TellsLogger(t, func(to *slog.Logger) conformance.AnyMap[uint64, uint64] {
+		return conformance.Open(t, cuckoo.New[uint64, uint64], devicetest.Open(t), &cuckoo.Options{Logger: to})
+	}, "from_lines=1 ")
 }
 
 // Compact drops dead slots, and shrinks what may shrink.
@@ -142,16 +121,7 @@ func TestInvariantsAfterAnything(t *testing.T) {
 			Slots:    rapid.SampledFrom([]int{1, 2, 4, 8, 16}).Draw(rt, "slots"),
 			Policy:   cuckoo.Policy(rapid.IntRange(0, 1).Draw(rt, "policy")),
 		}
-		m, err := cuckoo.New[uint32, uint64](dev, opts)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		defer func() {
-			if err := m.Close(); err != nil {
-				rt.Error(err)
-			}
-		}()
-		conformance.AnyHistory(rt, m, false, func() error { return nil })
+		conformance.HistoryOf(rt, cuckoo.New[uint32, uint64], dev, opts)
 	})
 }
 

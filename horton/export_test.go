@@ -1,16 +1,11 @@
 package horton
 
 import (
-	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 
-	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/core"
-	"github.com/weftgo/weft/internal/op"
 )
 
 // Images are the kernels, MixedImages those of mixed batches and reductions.
@@ -27,74 +22,29 @@ func (m *Map[K, V]) CheckInvariants() error { return m.table.checkInvariants() }
 func (s *Set[K]) CheckInvariants() error { return s.table.checkInvariants() }
 
 func (t *table) checkInvariants() error {
-	im, err := t.image()
-	switch {
-	case errors.Is(err, op.ErrClosed):
-		return nil
-	case err != nil:
-		return err
-	}
-	return im.check()
+	return conformance.CheckMemory(t.core, func(p core.Parts, m conformance.Memory) error {
+		im := image{p.(*generation).geometry, m, p.(*generation).deleted.Load() > 0}
+		return im.check()
+	})
 }
 
-// image copies the memory in use to the host.
-func (t *table) image() (image, error) {
-	ctx := context.Background()
-	lease, err := t.core.Leases.Read(ctx, nil)
-	if err != nil {
-		return image{}, err
-	}
-	gen := lease.Parts.(*generation)
-	im := image{geometry: gen.geometry, widths: t.core.Widths, deleted: gen.deleted.Load() > 0, mem: make([]byte, gen.bytes())}
-	_, err = t.core.Engine.Counters(ctx) // waits for changes
-	return im, errors.Join(err, copyOut(t.core.Device, gen.Buf, im.mem), lease.End())
-}
-
-func copyOut(dev device.Device, from device.Buffer, to []byte) error {
-	s, err := dev.NewStream()
-	if err != nil {
-		return err
-	}
-	return errors.Join(s.CopyOut(context.Background(), to, from.Ptr), s.Close())
-}
-
-// image is the memory of a table as bytes, read by the description in layout.go
-// alone: it shares no code with the engines but the hash functions.
+// image is the memory of a table, read by the description in layout.go alone: it shares no
+// code with the engines but the hash functions.
 type image struct {
 	geometry
-	widths  batch.Widths
+	conformance.Memory
 	deleted bool // since entries were reclaimed
-	mem     []byte
-}
-
-// keyBits is the width of stored keys.
-func (im *image) keyBits() int {
-	if im.widths.Val == 0 {
-		return im.widths.Slot * 8
-	}
-	return im.widths.Slot * 4
 }
 
 // key is that of a slot.
 func (im *image) key(i int) uint64 {
-	b := im.mem[i*im.widths.Slot:]
-	switch {
-	case im.widths.Slot == 4:
-		return uint64(binary.LittleEndian.Uint32(b))
-	case im.widths.Slot == 8 && im.widths.Val == 0:
-		return binary.LittleEndian.Uint64(b)
-	case im.widths.Slot == 8:
-		return uint64(binary.LittleEndian.Uint32(b[4:]))
-	}
-	return binary.LittleEndian.Uint64(b[8:])
+	key, _ := im.In(im.Mem, i)
+	return key
 }
-
-// sentinel is one as a key.
-func (im *image) sentinel(m uint64) uint64 { return ^m << (64 - im.keyBits()) >> (64 - im.keyBits()) }
 
 // typeBit is that of keys.
 func (im *image) typeBit() uint64 {
-	if im.widths.Slot == 8 && im.widths.Val != 0 {
+	if im.Slot == 8 && im.Val != 0 {
 		return 1 << 4
 	}
 	return 1 << 3
@@ -102,7 +52,7 @@ func (im *image) typeBit() uint64 {
 
 // entries are the remap entries in a slot.
 func (im *image) entries(slot int) (all []uint32) {
-	b, used := im.mem[slot*im.widths.Slot:], 64 // used is the type bit
+	b, used := im.Mem[slot*im.Slot:], 64 // used is the type bit
 	take := func(word uint64, bit, n int) {
 		for shift := 0; len(all) < n; shift += 3 {
 			if shift == bit {
@@ -112,11 +62,11 @@ func (im *image) entries(slot int) (all []uint32) {
 		}
 	}
 	switch {
-	case im.widths.Slot == 4:
+	case im.Slot == 4:
 		take(uint64(binary.LittleEndian.Uint32(b)), 3, 10)
-	case im.widths.Slot == 8 && im.widths.Val == 0:
+	case im.Slot == 8 && im.Val == 0:
 		take(binary.LittleEndian.Uint64(b), 3, 21)
-	case im.widths.Slot == 8:
+	case im.Slot == 8:
 		take(binary.LittleEndian.Uint64(b), 36, 21)
 	default:
 		take(binary.LittleEndian.Uint64(b[8:]), 3, 21)
@@ -128,11 +78,11 @@ func (im *image) entries(slot int) (all []uint32) {
 // home is that of what is stored in a slot.
 func (im *image) home(key uint64, slot uint32) home {
 	switch {
-	case im.widths.Slot == 4:
+	case im.Slot == 4:
 		return homeOf[uint32, struct{}](im.geometry, uint32(key), slot)
-	case im.keyBits() == 32:
+	case im.KeyBits() == 32:
 		return homeOf[uint32, uint32](im.geometry, uint32(key), slot)
-	case im.widths.Val == 0:
+	case im.Val == 0:
 		return homeOf[uint64, struct{}](im.geometry, key, slot)
 	}
 	return homeOf[uint64, uint64](im.geometry, key, slot)
@@ -143,7 +93,7 @@ func (im *image) home(key uint64, slot uint32) home {
 // keys that are there, unless some have been deleted since; no slot is being written; and
 // counters say what is there.
 func (im *image) check() error {
-	per := lineBytes / im.widths.Slot
+	per := lineBytes / im.Slot
 	slots := int(im.buckets) << im.shift
 	if slots != int(im.lines)*per || im.buckets%2 != 0 {
 		return fmt.Errorf("%d buckets in %d lines", im.buckets, im.lines)
@@ -154,12 +104,12 @@ func (im *image) check() error {
 	for i := range slots + per {
 		key, end := im.key(i), (i+1)%(1<<im.shift) == 0
 		switch {
-		case key == im.sentinel(0):
+		case key == im.Sentinel(0):
 			continue
-		case key == im.sentinel(1):
+		case key == im.Sentinel(1):
 			used++
 			continue
-		case key == im.sentinel(2), key == im.sentinel(absent):
+		case key == im.Sentinel(2), key == im.Sentinel(absent):
 			return fmt.Errorf("slot %d holds sentinel %#x", i, key)
 		case i >= slots:
 			if live, used = live+1, used+1; key >= 8 || int(key) != i%per {
@@ -186,9 +136,8 @@ func (im *image) check() error {
 			at[h] = to
 		}
 	}
-	tally := im.mem[(int(im.lines)+1)*lineBytes:]
-	if l, u := binary.LittleEndian.Uint64(tally), binary.LittleEndian.Uint64(tally[8:]); l != live || u != used {
-		return fmt.Errorf("the counters say %d live, %d used; it is %d, %d", l, u, live, used)
+	if err := im.CheckCounters(live, used); err != nil {
+		return err
 	}
 	return im.checkEntries(at)
 }

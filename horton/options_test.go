@@ -1,10 +1,7 @@
 package horton_test
 
 import (
-	"bytes"
 	"log/slog"
-	"math"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -16,27 +13,16 @@ import (
 
 func TestOptionsThatMakeNoSense(t *testing.T) {
 	dev := devicetest.Open(t)
-	for _, test := range []struct {
-		name string
-		opts horton.Options
-		want string // part of the message
-	}{
-		{"negative capacity", horton.Options{Capacity: -1}, "Capacity -1"},
-		{"capacity beyond the largest table", horton.Options{Capacity: math.MaxInt}, "GiB"},
-		{"fixed without a capacity", horton.Options{Fixed: true}, "Capacity"},
-		{"load above one", horton.Options{MaxLoad: 1.01}, "MaxLoad 1.01"},
-		{"load that is no number", horton.Options{MaxLoad: math.NaN()}, "MaxLoad NaN"},
-		{"three slots", horton.Options{Slots: 3}, "Slots 3"},
-		{"negative slots", horton.Options{Slots: -8}, "Slots -8"},
-		{"unknown way to reclaim", horton.Options{Reclaim: 3}, "reclaim: 3"},
-		{"negative way to reclaim", horton.Options{Reclaim: -1}, "reclaim: -1"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			_, errMap := horton.New[uint64, uint64](dev, &test.opts)
-			_, errSet := horton.NewSet[uint32](dev, &test.opts)
-			conformance.Refused(t, test.want, map[string]error{"map": errMap, "set": errSet})
-		})
+	of := func(s conformance.Sizes) horton.Options {
+		return horton.Options{Capacity: s.Capacity, MaxLoad: s.MaxLoad, Fixed: s.Fixed}
 	}
+	conformance.RefusesOptions(t, of, map[string]horton.Options{
+		"Slots 3": {Slots: 3}, "Slots -8": {Slots: -8}, "reclaim: 3": {Reclaim: 3}, "reclaim: -1": {Reclaim: -1},
+	}, func(opts *horton.Options) map[string]error {
+		_, errMap := horton.New[uint64, uint64](dev, opts)
+		_, errSet := horton.NewSet[uint32](dev, opts)
+		return map[string]error{"map": errMap, "set": errSet}
+	})
 }
 
 func TestOptionsAtTheirLimits(t *testing.T) {
@@ -59,16 +45,9 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 }
 
 func TestLoggerIsTold(t *testing.T) {
-	var log bytes.Buffer
-	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	m := conformance.Open(t, horton.New[uint64, uint64], devicetest.Open(t), &horton.Options{Logger: logger})
-	keys := conformance.Sequence[uint64](0, 1000)
-	if _, err := m.Put(t.Context(), keys, keys); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(log.String(), "from_lines=2 ") {
-		t.Errorf("growth left no trace in the log: %q", log.String())
-	}
+	conformance.TellsLogger(t, func(to *slog.Logger) conformance.AnyMap[uint64, uint64] {
+		return conformance.Open(t, horton.New[uint64, uint64], devicetest.Open(t), &horton.Options{Logger: to})
+	}, "from_lines=2 ")
 }
 
 // Compact drops dead slots, and shrinks what may shrink.
@@ -133,16 +112,7 @@ func TestInvariantsAfterAnything(t *testing.T) {
 			Slots:    rapid.SampledFrom([]int{1, 2, 4, 8, 16}).Draw(rt, "slots"),
 			Reclaim:  horton.Reclaim(rapid.IntRange(0, 2).Draw(rt, "reclaim")),
 		}
-		m, err := horton.New[uint32, uint64](dev, opts)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		defer func() {
-			if err := m.Close(); err != nil {
-				rt.Error(err)
-			}
-		}()
-		conformance.AnyHistory(rt, m, false, func() error { return nil })
+		conformance.HistoryOf(rt, horton.New[uint32, uint64], dev, opts)
 	})
 }
 

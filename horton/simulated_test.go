@@ -1,7 +1,6 @@
 package horton_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"testing"
@@ -21,29 +20,8 @@ func TestTablesMoveBetweenDevices(t *testing.T) {
 	}
 	host, simulated := devicetest.OpenCPU(t, 2), devicetest.OpenSim(t, &sim.Options{Arch: 90})
 	for _, slots := range []int{1, 4, 8} {
-		opts := &horton.Options{Capacity: 900, Slots: slots, Seed: 5}
-		keys := conformance.Sequence[uint32](-10, 900)
-		m := conformance.Open(t, horton.New[uint32, uint32], host, opts)
-		if _, err := m.Put(t.Context(), keys, keys); err != nil {
-			t.Fatal(err)
-		}
-		for range 2 {
-			for _, dev := range []device.Device{host, simulated} {
-				var file bytes.Buffer
-				if _, err := m.Save(t.Context(), &file); err != nil {
-					t.Fatal(err)
-				}
-				to := conformance.Open(t, horton.New[uint32, uint32], dev, opts)
-				if n, err := to.Load(t.Context(), &file); n != len(keys) || err != nil {
-					t.Fatal(n, err)
-				}
-				conformance.WantPairs(t, to, keys)
-				if err := to.CheckInvariants(); err != nil {
-					t.Fatal(err)
-				}
-				m = to
-			}
-		}
+		open := conformance.MapOf(horton.New[uint32, uint32], &horton.Options{Capacity: 900, Slots: slots, Seed: 5})
+		conformance.SavedElsewhere(t, open, conformance.Sequence[uint32](-10, 900), host, simulated)
 	}
 }
 

@@ -26,7 +26,7 @@ func worn[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, seed 
 	lines := 1 + rng.Uint32N(20)
 	s := newBeside[K, V](t, dev, set, Options{Tombstones: Tombstones(rng.IntN(2)), Fixed: true}, lines)
 	s.rng = rng
-	im := image{geometry: s.engine.geometry(), widths: s.policy.widths}
+	im := image{s.engine.geometry(), conformance.Memory{Slots: conformance.Slots{Widths: s.policy.widths}}}
 	crowd, slots := rng.IntN(3), s.policy.slots()
 	var keys []K
 	for have := map[K]bool{}; len(keys) < 2*slots; {
@@ -93,7 +93,7 @@ func (s *beside[K, V]) holds() {
 // homeLine is where the path of a key begins.
 func (im image) homeLine(key uint64) uint32 {
 	for i := range im.path(false, key) {
-		return uint32(i * im.widths.Slot / lineBytes)
+		return uint32(i * im.Slot / lineBytes)
 	}
 	return 0
 }
@@ -101,9 +101,9 @@ func (im image) homeLine(key uint64) uint32 {
 // distances is how many lines each key lies behind its home.
 func (im image) distances() map[uint64]uint32 {
 	d := map[uint64]uint32{}
-	for i := range int(im.lines) * lineBytes / im.widths.Slot {
-		if key, _ := im.slot(i); key < im.sentinel(cpu.Pending) {
-			d[key] = (uint32(i*im.widths.Slot/lineBytes) + im.lines - im.homeLine(key)) % im.lines
+	for i := range int(im.lines) * lineBytes / im.Slot {
+		if key, _ := im.slot(i); key < im.Sentinel(cpu.Pending) {
+			d[key] = (uint32(i*im.Slot/lineBytes) + im.lines - im.homeLine(key)) % im.lines
 		}
 	}
 	return d
@@ -160,9 +160,9 @@ func TestRehashInPlaceOnAnyCores(t *testing.T) {
 			im := s.image()
 			s.close()
 			if first == nil {
-				first = im.mem
+				first = im.Mem
 			}
-			if !bytes.Equal(first, im.mem) {
+			if !bytes.Equal(first, im.Mem) {
 				t.Fatalf("seed %d: %d cores make another table", seed, workers)
 			}
 		}

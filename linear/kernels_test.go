@@ -10,6 +10,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/op"
@@ -406,7 +407,7 @@ func (s *beside[K, V]) image() image {
 
 // sentinels is the number of keys that live in the extra line.
 func (s *beside[K, V]) sentinels() (n int) {
-	bits := image{widths: s.policy.widths}.keyBits()
+	bits := conformance.Slots{Widths: s.policy.widths}.KeyBits()
 	for k := range s.model {
 		if ^uint64(k)<<(64-bits)>>(64-bits) <= lastSentinel {
 			n++

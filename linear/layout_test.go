@@ -86,7 +86,7 @@ func checkPath(t *testing.T, table *cpuTable[uint64, uint64], home uint32) {
 func TestImagePathIsTheEnginesPath(t *testing.T) {
 	for _, lines := range []uint32{1, 2, 3, 7, 1000} {
 		g := geometry{seed: 99, lines: lines}
-		im := image{geometry: g, widths: batch.Widths{Key: 8, Val: 8, Slot: 16}}
+		im := image{g, conformance.Memory{Slots: conformance.Slots{Widths: batch.Widths{Key: 8, Val: 8, Slot: 16}}}}
 		table := cpuTable[uint64, uint64]{geometry: g, end: g.path()}
 		for _, key := range []uint64{0, 1, 12345, 1 << 40, ^uint64(0), ^uint64(1), ^uint64(2), ^uint64(3)} {
 			h := home(g, key)

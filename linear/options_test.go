@@ -3,8 +3,6 @@ package linear_test
 import (
 	"bytes"
 	"log/slog"
-	"math"
-	"strings"
 	"testing"
 
 	"github.com/weftgo/weft/device/devicetest"
@@ -14,28 +12,16 @@ import (
 
 func TestOptionsThatMakeNoSense(t *testing.T) {
 	dev := devicetest.Open(t)
-	for _, test := range []struct {
-		name string
-		opts linear.Options
-		want string // part of the message
-	}{
-		{"negative capacity", linear.Options{Capacity: -1}, "Capacity -1"},
-		{"capacity beyond the largest table", linear.Options{Capacity: math.MaxInt}, "GiB"},
-		{"capacity beyond it because of the load", linear.Options{Capacity: 1 << 30, MaxLoad: 1e-3}, "GiB"},
-		{"fixed without a capacity", linear.Options{Fixed: true}, "Capacity"},
-		{"negative load", linear.Options{MaxLoad: -.5}, "MaxLoad -0.5"},
-		{"load above one", linear.Options{MaxLoad: 1.01}, "MaxLoad 1.01"},
-		{"infinite load", linear.Options{MaxLoad: math.Inf(1)}, "MaxLoad +Inf"},
-		{"load that is no number", linear.Options{MaxLoad: math.NaN()}, "MaxLoad NaN"},
-		{"unknown scheme", linear.Options{Tombstones: 2}, "tombstones: 2"},
-		{"negative scheme", linear.Options{Tombstones: -1}, "tombstones: -1"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			_, errMap := linear.New[uint64, uint64](dev, &test.opts)
-			_, errSet := linear.NewSet[uint32](dev, &test.opts)
-			conformance.Refused(t, test.want, map[string]error{"map": errMap, "set": errSet})
-		})
+	of := func(s conformance.Sizes) linear.Options {
+		return linear.Options{Capacity: s.Capacity, MaxLoad: s.MaxLoad, Fixed: s.Fixed}
 	}
+	conformance.RefusesOptions(t, of, map[string]linear.Options{
+		"tombstones: 2": {Tombstones: 2}, "tombstones: -1": {Tombstones: -1},
+	}, func(opts *linear.Options) map[string]error {
+		_, errMap := linear.New[uint64, uint64](dev, opts)
+		_, errSet := linear.NewSet[uint32](dev, opts)
+		return map[string]error{"map": errMap, "set": errSet}
+	})
 }
 
 func TestOptionsAtTheirLimits(t *testing.T) {
@@ -90,17 +76,9 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestLoggerIsTold(t *testing.T) {
-	dev := devicetest.Open(t)
-	var log bytes.Buffer
-	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Logger: logger})
-	keys := conformance.Sequence[uint64](0, 1000)
-	if _, err := m.Put(t.Context(), keys, keys); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(log.String(), "from_lines=1 ") {
-		t.Errorf("growth left no trace in the log: %q", log.String())
-	}
+	conformance.TellsLogger(t, func(to *slog.Logger) conformance.AnyMap[uint64, uint64] {
+		return conformance.Open(t, linear.New[uint64, uint64], devicetest.Open(t), &linear.Options{Logger: to})
+	}, "from_lines=1 ")
 }
 
 // Compact drops dead slots, and shrinks what may shrink.

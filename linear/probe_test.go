@@ -14,9 +14,9 @@ import (
 // probeLengths of an image: for each key the number of slots before it on its
 // path, by walking there.
 func (im image) probeLengths() (sum uint64, longest int) {
-	for i := range im.slots() - lineBytes/im.widths.Slot { // not the extra line
+	for i := range im.slots() - lineBytes/im.Slot { // not the extra line
 		key, _ := im.slot(i)
-		if key >= im.sentinel(cpu.Pending) {
+		if key >= im.Sentinel(cpu.Pending) {
 			continue
 		}
 		length := 0
@@ -73,8 +73,8 @@ func TestStatsByWalking(t *testing.T) {
 		if want := float64(sum) / 400; math.Abs(s.MeanProbe-want) > 1e-9 || s.MaxProbe != longest {
 			t.Errorf("load %g: %v; by walking the mean is %g, the maximum %d", load, s, want, longest)
 		}
-		if s.Len != 400 || s.Tombstones != 100 || math.Abs(s.Load-500/float64(s.Slots)) > 1e-9 || s.Bytes != len(im.mem) {
-			t.Errorf("load %g: %v, in %d bytes", load, s, len(im.mem))
+		if s.Len != 400 || s.Tombstones != 100 || math.Abs(s.Load-500/float64(s.Slots)) > 1e-9 || s.Bytes != len(im.Mem) {
+			t.Errorf("load %g: %v, in %d bytes", load, s, len(im.Mem))
 		}
 		if err := m.Close(); err != nil {
 			t.Fatal(err)

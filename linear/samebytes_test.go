@@ -164,15 +164,6 @@ func TestInvariantsAfterAnything(t *testing.T) {
 			MaxLoad:    rapid.SampledFrom([]float64{.3, .8, 1}).Draw(rt, "load"),
 			Seed:       rapid.Uint64Range(1, 1<<63).Draw(rt, "seed"),
 		}
-		m, err := New[uint32, uint64](dev, opts)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		defer func() {
-			if err := m.Close(); err != nil {
-				rt.Error(err)
-			}
-		}()
-		conformance.AnyHistory(rt, m, false, func() error { return nil })
+		conformance.HistoryOf(rt, New[uint32, uint64], dev, opts)
 	})
 }

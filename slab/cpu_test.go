@@ -14,6 +14,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/core"
 )
 
@@ -304,7 +305,7 @@ func (s *subject[K, V]) flush() {
 	}
 }
 
-func (s *subject[K, V]) keyBits() int { return (&image{widths: s.core.Widths}).keyBits() }
+func (s *subject[K, V]) keyBits() int { return conformance.Slots{Widths: s.core.Widths}.KeyBits() }
 
 // rehash may find no memory; then nothing changes.
 func (s *subject[K, V]) rehash(buckets uint32, units int) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/alloc"
-	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
@@ -60,7 +59,7 @@ func (t *table) image() (*image, error) {
 	}
 	gen := t.gen()
 	im := &image{
-		geometry: gen.geometry, widths: t.core.Widths, multi: t.policy.multi,
+		geometry: gen.geometry, Slots: conformance.Slots{Widths: t.core.Widths}, multi: t.policy.multi,
 		base: make([]byte, gen.bytes()), blocks: make(map[uint32]memoryBlock),
 	}
 	blocks, err := blocksOf(s, gen.units.Ref(false))
@@ -78,7 +77,7 @@ func (t *table) image() (*image, error) {
 // hash.
 type image struct {
 	geometry
-	widths batch.Widths
+	conformance.Slots
 	multi  bool
 	base   []byte
 	blocks map[uint32]memoryBlock // by the upper bits of their addresses
@@ -86,31 +85,6 @@ type image struct {
 
 // memoryBlock is one of the pool.
 type memoryBlock struct{ bitmap, units []byte }
-
-// keyBits is the width of stored keys.
-func (im *image) keyBits() int {
-	if im.widths.Val == 0 {
-		return im.widths.Slot * 8
-	}
-	return im.widths.Slot * 4
-}
-
-// mark is a key that marks a slot: 0 empty, 1 dead, 2 pending, 3 none.
-func (im *image) mark(m uint64) uint64 { return ^m << (64 - im.keyBits()) >> (64 - im.keyBits()) }
-
-// slot is the key and the value of a slot of a slab.
-func (im *image) slot(slab []byte, i int) (key, val uint64) {
-	b := slab[i*im.widths.Slot:]
-	switch {
-	case im.widths.Slot == 4:
-		return uint64(binary.LittleEndian.Uint32(b)), 0
-	case im.widths.Slot == 8 && im.widths.Val == 0:
-		return binary.LittleEndian.Uint64(b), 0
-	case im.widths.Slot == 8:
-		return uint64(binary.LittleEndian.Uint32(b[4:])), uint64(binary.LittleEndian.Uint32(b))
-	}
-	return binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b)
-}
 
 // unit is the memory of a unit, and whether its bit says that it is taken.
 func (im *image) unit(address uint32) (slab []byte, taken bool, err error) {
@@ -125,7 +99,7 @@ func (im *image) unit(address uint32) (slab []byte, taken bool, err error) {
 
 // bucket is where a key, as stored, belongs if it looks like no mark.
 func (im *image) bucket(key uint64) uint32 {
-	if im.keyBits() == 32 {
+	if im.KeyBits() == 32 {
 		return hash.Reduce32(hash.Uint32(uint32(key), im.seed), im.buckets)
 	}
 	return uint32(hash.Reduce64(hash.Uint64(key, im.seed), uint64(im.buckets)))
@@ -186,7 +160,7 @@ type chain struct {
 func (im *image) chains() *chain {
 	c := &chain{
 		image: im, keys: make(map[uint64]bool), units: make(map[uint32]*[1024]bool),
-		empty: im.mark(cpu.Empty), dead: im.mark(cpu.Dead), pending: im.mark(cpu.Pending), none: im.mark(lastSentinel),
+		empty: im.Sentinel(cpu.Empty), dead: im.Sentinel(cpu.Dead), pending: im.Sentinel(cpu.Pending), none: im.Sentinel(lastSentinel),
 	}
 	for block := range im.blocks {
 		c.units[block] = new([1024]bool)
@@ -248,12 +222,12 @@ func (c *chain) check(bucket uint32) error {
 }
 
 func (c *chain) slab(slab []byte) error {
-	slots := 120 / c.widths.Slot
-	if rest := slab[slots*c.widths.Slot : 120]; !bytes.Equal(rest, emptySlab[:len(rest)]) {
+	slots := 120 / c.Slot
+	if rest := slab[slots*c.Slot : 120]; !bytes.Equal(rest, emptySlab[:len(rest)]) {
 		return fmt.Errorf("%x where no slot is", rest)
 	}
 	for i := range slots {
-		key, val := c.slot(slab, i)
+		key, val := c.In(slab, i)
 		switch key {
 		case c.empty:
 			c.ended = true
@@ -266,7 +240,7 @@ func (c *chain) slab(slab []byte) error {
 		}
 		c.used++
 		if key == c.dead {
-			if c.widths.Val != 0 && !c.keys[val] {
+			if c.Val != 0 && !c.keys[val] {
 				c.keys[val] = false
 			}
 			continue
@@ -287,7 +261,7 @@ func (c *chain) pair(key, val uint64) error {
 	if home := c.image.bucket(key); !extra && home != c.bucket {
 		return fmt.Errorf("key %#x belongs in bucket %d", key, home)
 	}
-	if c.widths.Key == 4 && key>>32 != 0 || c.widths.Val == 4 && val>>32 != 0 {
+	if c.Key == 4 && key>>32 != 0 || c.Val == 4 && val>>32 != 0 {
 		return fmt.Errorf("%#x: %#x is wider than its types", key, val)
 	}
 	if live, known := c.keys[key]; known && !c.multi {

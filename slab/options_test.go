@@ -1,7 +1,6 @@
 package slab_test
 
 import (
-	"bytes"
 	"errors"
 	"log/slog"
 	"math"
@@ -18,32 +17,20 @@ import (
 
 func TestOptionsThatMakeNoSense(t *testing.T) {
 	dev := devicetest.Open(t)
-	for _, test := range []struct {
-		name string
-		opts slab.Options
-		want string // part of the message
-	}{
-		{"negative capacity", slab.Options{Capacity: -1}, "Capacity -1"},
-		{"capacity beyond the largest table", slab.Options{Capacity: math.MaxInt}, "GiB"},
-		{"capacity beyond it because of the utilization", slab.Options{Capacity: 1 << 30, MaxLoad: 1e-3}, "GiB"},
-		{"fixed without a capacity", slab.Options{Fixed: true}, "Capacity"},
-		{"negative utilization", slab.Options{MaxLoad: -.5}, "MaxLoad -0.5"},
-		{"no slab without a link", slab.Options{MaxLoad: 1}, "MaxLoad 1"},
-		{"more than slabs can have", slab.Options{MaxLoad: .95}, "MaxLoad of 0.95"},
-		{"utilization that is no number", slab.Options{MaxLoad: math.NaN()}, "MaxLoad NaN"},
-		{"negative limit of results", slab.Options{ResultLimit: -1}, "ResultLimit -1"},
-		{"negative buckets", slab.Options{Buckets: -1}, "Buckets -1"},
-		{"too many buckets", slab.Options{Buckets: 1 << 30}, "Buckets 1073741824"},
-		{"more tombstones than slots", slab.Options{MaxTombstones: 1.1}, "MaxTombstones 1.1"},
-		{"tombstones that are no number", slab.Options{MaxTombstones: math.NaN()}, "MaxTombstones NaN"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			_, errMap := slab.New[uint64, uint64](dev, &test.opts)
-			_, errSet := slab.NewSet[uint32](dev, &test.opts)
-			_, errMulti := slab.NewMultiMap[uint32, uint32](dev, &test.opts)
-			conformance.Refused(t, test.want, map[string]error{"map": errMap, "set": errSet, "multimap": errMulti})
-		})
+	of := func(s conformance.Sizes) slab.Options {
+		return slab.Options{Capacity: s.Capacity, MaxLoad: s.MaxLoad, Fixed: s.Fixed}
 	}
+	conformance.RefusesOptions(t, of, map[string]slab.Options{
+		"MaxLoad 1": {MaxLoad: 1}, "MaxLoad of 0.95": {MaxLoad: .95}, // no room for links
+		"ResultLimit -1": {ResultLimit: -1},
+		"Buckets -1":     {Buckets: -1}, "Buckets 1073741824": {Buckets: 1 << 30},
+		"MaxTombstones 1.1": {MaxTombstones: 1.1}, "MaxTombstones NaN": {MaxTombstones: math.NaN()},
+	}, func(opts *slab.Options) map[string]error {
+		_, errMap := slab.New[uint64, uint64](dev, opts)
+		_, errSet := slab.NewSet[uint32](dev, opts)
+		_, errMulti := slab.NewMultiMap[uint32, uint32](dev, opts)
+		return map[string]error{"map": errMap, "set": errSet, "multimap": errMulti}
+	})
 	if _, err := slab.New[uint64, uint64](nil, nil); !errors.Is(err, weft.ErrOptions) {
 		t.Errorf("no device: %v", err)
 	}
@@ -101,22 +88,9 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestLoggerIsTold(t *testing.T) {
-	dev := devicetest.Open(t)
-	var log bytes.Buffer
-	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	m := conformance.Open(t, slab.New[uint64, uint64], dev, &slab.Options{Logger: logger})
-	keys := conformance.Sequence[uint64](0, 1000)
-	if _, err := m.Put(t.Context(), keys, keys); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := m.Delete(t.Context(), keys[:500], nil); err != nil {
-		t.Fatal(err)
-	}
-	for _, what := range []string{"from_buckets=1 ", "slab: flush"} {
-		if !strings.Contains(log.String(), what) {
-			t.Errorf("the log lacks %q: %q", what, log.String())
-		}
-	}
+	conformance.TellsLogger(t, func(to *slog.Logger) conformance.AnyMap[uint64, uint64] {
+		return conformance.Open(t, slab.New[uint64, uint64], devicetest.Open(t), &slab.Options{Logger: to})
+	}, "from_buckets=1 ", "slab: flush")
 }
 
 // A structure that is larger than can be, or than the device has memory for, is

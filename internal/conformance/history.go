@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
 )
 
 // Historied is a map or a multimap for [AnyHistory].
@@ -50,6 +51,23 @@ func AnyHistory(rt *rapid.T, m Historied, multi bool, upkeep func() error) {
 			rt.Fatalf("%d: %d, want %d", k, got[k], vals)
 		}
 	}
+}
+
+// HistoryOf is that of a map that is opened for it.
+func HistoryOf[M interface {
+	Historied
+	Close() error
+}, O any](rt *rapid.T, open func(device.Device, O) (M, error), dev device.Device, opts O) {
+	m, err := open(dev, opts)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	defer func() {
+		if err := m.Close(); err != nil {
+			rt.Error(err)
+		}
+	}()
+	AnyHistory(rt, m, false, func() error { return nil })
 }
 
 // someOps are operations on different keys, some of which look like what

@@ -1,14 +1,19 @@
 package conformance
 
 import (
+	"cmp"
+	"os"
 	"slices"
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/auto"
+	"github.com/weftgo/weft/device/devicetest"
 )
 
 // ReplayMap runs a batch described by bytes on a map and on a model, and
-// compares the answers: the body of fuzz tests. The first byte chooses the
+// compares the answers. The first byte chooses the
 // operation, the second the length; each operation takes one byte for its key,
 // so keys meet often.
 func ReplayMap[K weft.Key, V weft.Value](t testing.TB, m AnyMap[K, V], model map[K]V, data []byte) (rest []byte) {
@@ -90,4 +95,33 @@ func oddKey[K weft.Key](b byte) K {
 		return ^K(b & 15)
 	}
 	return K(b)
+}
+
+// FuzzMaps hands bytes that describe batches to replay, on a device that is checked: it
+// is to open maps for [Replay].
+func FuzzMaps(f *testing.F, replay func(t *testing.T, dev device.Device, data []byte)) {
+	f.Add([]byte{0, 3, 1, 2, 3, 3, 2, 1, 2, 0, 2, 1, 9})     // put, delete, put again
+	f.Add([]byte{0, 4, 0xff, 0xfe, 0xfd, 0xfc, 4, 2, 0, 1})  // sentinels as keys, then their names
+	f.Add([]byte{2, 6, 7, 7, 7, 8, 8, 7, 3, 3, 7, 7, 8})     // duplicates of PutNew and Delete
+	f.Add(append([]byte{1, 255}, make([]byte, 255)...))      // one key many times
+	f.Add([]byte{5, 0, 3, 1, 0xf0, 0, 1, 0xf0, 3, 2, 15, 0}) // nothing, and an absent key
+	// Opened once: a device for each input would take longer than the input.
+	dev, _, err := auto.Open(cmp.Or(os.Getenv(devicetest.Variable), "cpu"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer dev.Close()
+	f.Fuzz(func(t *testing.T, data []byte) { replay(t, devicetest.Checked(t, dev), data) })
+}
+
+// Replay runs all batches that bytes describe on an empty map beside a model.
+func Replay[K weft.Key, V weft.Value](t testing.TB, m AnyMap[K, V], data []byte) {
+	t.Helper()
+	for model := map[K]V{}; len(data) > 0; {
+		data = ReplayMap(t, m, model, data)
+		check(t, m)
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
 }

@@ -1,0 +1,58 @@
+package conformance
+
+import (
+	"bytes"
+	"log/slog"
+	"math"
+	"strings"
+	"testing"
+)
+
+// Sizes are the options that all structures have.
+type Sizes struct {
+	Capacity int
+	MaxLoad  float64
+	Fixed    bool
+}
+
+// senseless are sizes that no structure can have, by a part of the message.
+var senseless = map[string]Sizes{
+	"Capacity -1":                  {Capacity: -1},
+	"Capacity 9223372036854775807": {Capacity: math.MaxInt},
+	"GiB":                          {Capacity: 1 << 30, MaxLoad: 1e-3}, // because of the load
+	"needs a Capacity":             {Fixed: true},
+	"MaxLoad -0.5":                 {MaxLoad: -.5},
+	"MaxLoad 1.01":                 {MaxLoad: 1.01},
+	"MaxLoad +Inf":                 {MaxLoad: math.Inf(1)},
+	"MaxLoad NaN":                  {MaxLoad: math.NaN()},
+}
+
+// RefusesOptions wants options that make no sense to be refused: sizes that no structure
+// can have, and some of its own, by a part of the message. made are the errors of
+// constructors, by what they make.
+func RefusesOptions[O any](t *testing.T, of func(Sizes) O, own map[string]O, made func(*O) map[string]error) {
+	for want, sizes := range senseless {
+		own[want] = of(sizes)
+	}
+	for want, opts := range own {
+		t.Run(want, func(t *testing.T) { Refused(t, want, made(&opts)) })
+	}
+}
+
+// TellsLogger wants a map that grows, and of which half the keys are deleted, to tell the
+// logger that it is opened with.
+func TellsLogger(t testing.TB, open func(*slog.Logger) AnyMap[uint64, uint64], want ...string) {
+	t.Helper()
+	var log bytes.Buffer
+	m := open(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	keys := Sequence[uint64](0, 1000)
+	n, err := m.Put(ctx(), keys, keys)
+	Want(t, "Put", n, 1000, err)
+	n, err = m.Delete(ctx(), keys[:500], nil)
+	Want(t, "Delete", n, 500, err)
+	for _, what := range want {
+		if !strings.Contains(log.String(), what) {
+			t.Errorf("the log lacks %q: %q", what, log.String())
+		}
+	}
+}
