@@ -2,7 +2,6 @@ package cuckoo
 
 import (
 	"context"
-	"errors"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -46,30 +45,15 @@ type kernels struct {
 	wideGet, wideChange float64
 }
 
-func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) (_ engine, _ *core.Leases, err error) {
+func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) (engine, *core.Leases, error) {
 	e := &gpuEngine{}
-	e.Moves = true
 	e.kernel = kernels{of: &e.Engine, widths: w, mode: m, wideGet: wideGet, wideChange: wideChange}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, e.Close())
-		}
-	}()
-	if err = e.kernel.load(dev, &e.Order); err != nil {
-		return nil, nil, err
-	}
-	if err = e.OpenEngine(dev, w, lineBytes/w.Slot, &e.kernel); err != nil {
-		return nil, nil, err
-	}
-	gen, err := allocate(dev, m.layout.geometry(first))
-	if err != nil {
-		return nil, nil, err
-	}
-	leases, err := bucket.Start(&e.Engine, gen)
+	leases, err := bucket.OpenGPU(&e.Engine, dev, w, &e.kernel, func() (*generation, error) { return allocate(dev, m.layout.geometry(first)) })
 	return e, leases, err
 }
 
-func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
+// Load is for [bucket.Kernels].
+func (k *kernels) Load(dev device.Device, order *gpu.OrderKernels) error {
 	return gpu.Load(dev, cuckooImages[gpu.Pair(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "get_wide", To: &k.getWide}, {Name: "get_all", To: &k.getAll},
 		{Name: "change", To: &k.change}, {Name: "change_wide", To: &k.changeWide}, {Name: "change_even", To: &k.changeEven},

@@ -75,12 +75,6 @@ const (
 	AllBuckets
 )
 
-const (
-	defaultSlots = 8
-	mostSlots    = 16
-	minMaxLoad   = 0.001
-)
-
 // bearable is the load that random keys can be brought to by buckets of so many
 // slots, in a large table (Horton tables, section 2; Walzer, "Load Thresholds for
 // Cuckoo Hashing with Overlapping Blocks", table 1).
@@ -95,17 +89,10 @@ func (o *Options) check() (Options, error) {
 	if o != nil {
 		c = *o
 	}
-	if c.Slots == 0 {
-		c.Slots = defaultSlots
-	}
-	if c.MaxLoad == 0 {
-		c.MaxLoad = defaultLoads[c.Slots]
+	if err := bucket.CheckOptions(&c.Slots, &c.MaxLoad, defaultLoads); err != nil {
+		return c, err
 	}
 	switch {
-	case bearable[c.Slots] == 0:
-		return c, core.Invalid("Slots %d is not 1, 2, 4, 8 or %d", c.Slots, mostSlots)
-	case !(c.MaxLoad >= minMaxLoad && c.MaxLoad <= 1): // also NaN
-		return c, core.Invalid("MaxLoad %v is not in [%v, 1]", c.MaxLoad, minMaxLoad)
 	case c.Policy != FirstFit && c.Policy != LoadBalancing:
 		return c, core.Invalid("no such policy: %d", c.Policy)
 	case c.Lookup != StopAtHit && c.Lookup != AllBuckets:

@@ -5,6 +5,7 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/weftgo/weft/internal/bucket"
 	"github.com/weftgo/weft/internal/cpu"
 )
 
@@ -64,7 +65,7 @@ func (t *cpuTable[K, V]) lastLine(bucket uint32) uint32 {
 const pieceShift = 6
 
 // mostPieces of a bucket: 16 slots of 16 bytes.
-const mostPieces = mostSlots * 16 >> pieceShift
+const mostPieces = bucket.MostSlots * 16 >> pieceShift
 
 // pieces are the cache lines of a bucket of 1<<shift slots, behind others: misses read
 // its last slot.

@@ -2,7 +2,6 @@ package horton
 
 import (
 	"context"
-	"errors"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -42,35 +41,20 @@ type kernels struct {
 	mixedEvict                              device.Kernel
 }
 
-func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) (_ engine, _ *core.Leases, err error) {
+func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) (engine, *core.Leases, error) {
 	e := &gpuEngine{}
-	e.Moves = true
-	e.kernel.of, e.kernel.widths, e.kernel.mode = &e.Engine, w, m
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, e.Close())
-		}
-	}()
-	if err = e.kernel.load(dev, &e.Order); err != nil {
-		return nil, nil, err
-	}
-	if err = e.OpenEngine(dev, w, lineBytes/w.Slot, &e.kernel); err != nil {
-		return nil, nil, err
-	}
-	gen, err := allocate(dev, m.layout.geometry(first))
-	if err != nil {
-		return nil, nil, err
-	}
-	leases, err := bucket.Start(&e.Engine, gen)
+	e.kernel = kernels{of: &e.Engine, widths: w, mode: m}
+	leases, err := bucket.OpenGPU(&e.Engine, dev, w, &e.kernel, func() (*generation, error) { return allocate(dev, m.layout.geometry(first)) })
 	return e, leases, err
 }
 
-func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
+// Load is for [bucket.Kernels].
+func (k *kernels) Load(dev device.Device, order *gpu.OrderKernels) error {
 	entries := append(order.Entries(k.widths), []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "change", To: &k.change}, {Name: "evict", To: &k.evict},
 		{Name: "rehash", To: &k.rehash}, {Name: "reclaim", To: &k.reclaim}, {Name: "export", To: &k.export}, {Name: "stats", To: &k.stats},
 	}...)
-	if mostSlots*k.widths.Slot > narrowBytes {
+	if bucket.MostSlots*k.widths.Slot > narrowBytes {
 		entries = append(entries, gpu.Entry{Name: "get_wide", To: &k.getWide}, gpu.Entry{Name: "change_wide", To: &k.changeWide})
 	}
 	return gpu.Load(dev, hortonImages[gpu.Pair(k.widths)], entries)

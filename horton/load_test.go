@@ -9,6 +9,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/bucket"
 	"github.com/weftgo/weft/internal/conformance"
 )
 
@@ -42,7 +43,7 @@ func TestLoadIsReached(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	for slots, load := range loads {
 		seeds := uint64(5)
-		if slots == defaultSlots {
+		if slots == bucket.DefaultSlots {
 			seeds = 100
 		}
 		t.Run(fmt.Sprintf("%d slots", slots), func(t *testing.T) {

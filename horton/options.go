@@ -62,12 +62,6 @@ const (
 	Never
 )
 
-const (
-	defaultSlots = 8
-	mostSlots    = 16
-	minMaxLoad   = 0.001
-)
-
 // bearable is the load that random keys can be brought to by buckets of so many
 // slots, in a large table: where slots with keys and those with remap entries make
 // up the table (paper, section 6.2).
@@ -82,18 +76,10 @@ func (o *Options) check() (Options, error) {
 	if o != nil {
 		c = *o
 	}
-	if c.Slots == 0 {
-		c.Slots = defaultSlots
+	if err := bucket.CheckOptions(&c.Slots, &c.MaxLoad, defaultLoads); err != nil {
+		return c, err
 	}
-	if c.MaxLoad == 0 {
-		c.MaxLoad = defaultLoads[c.Slots]
-	}
-	switch {
-	case bearable[c.Slots] == 0:
-		return c, core.Invalid("Slots %d is not 1, 2, 4, 8 or %d", c.Slots, mostSlots)
-	case !(c.MaxLoad >= minMaxLoad && c.MaxLoad <= 1): // also NaN
-		return c, core.Invalid("MaxLoad %v is not in [%v, 1]", c.MaxLoad, minMaxLoad)
-	case c.Reclaim < Lazy || c.Reclaim > Never:
+	if c.Reclaim < Lazy || c.Reclaim > Never {
 		return c, core.Invalid("no such way to reclaim: %d", c.Reclaim)
 	}
 	return c, core.Defaults(c.Capacity, c.Fixed, &c.Seed, &c.Logger)

@@ -34,23 +34,9 @@ func TestOmissionsAreNoticed(t *testing.T) {
 		}
 	})
 	dst.Omit(t, ".", nil, closed, pairs.Try(), multimaps.Try(), lists.Try(), tight.Try())
-	dst.Omit(t, "../internal/gpu", onlyHere(t), tight.Try(), multimaps.Try(), lists.Try())
-}
-
-// onlyHere are the calls of the engine that linear's programs reach, too, and
-// judge: all but what growth while a batch is under way adds. Values of a
-// variable number come behind their counts, which have been waited for.
-func onlyHere(t *testing.T) map[string]string {
-	t.Helper()
-	calls, err := devicetest.ListCalls("../internal/gpu")
-	if err != nil {
-		t.Fatal(err)
-	}
-	judged := map[string]string{}
-	for _, c := range calls {
-		if c.Func != "(*Engine).changeOn" {
-			judged[c.Text+" in "+c.Func] = "linear's programs"
-		}
-	}
-	return judged
+	// linear's programs reach the calls of the engine, too, and judge all but what growth while a
+	// batch is under way adds. Values of a variable number come behind their counts, which have
+	// been waited for.
+	judged := dst.Judged(t, "../internal/gpu", "linear's programs", func(c devicetest.Call) bool { return c.Func == "(*Engine).changeOn" })
+	dst.Omit(t, "../internal/gpu", judged, tight.Try(), multimaps.Try(), lists.Try())
 }

@@ -45,6 +45,31 @@ type Config struct {
 	Bears     float64 // the load that random keys can be brought to in a large table
 }
 
+// Buckets have 1, 2, 4, 8 or MostSlots slots.
+const (
+	DefaultSlots = 8
+	MostSlots    = 16
+	minMaxLoad   = 0.001
+)
+
+// CheckOptions fills in the defaults of the options Slots and MaxLoad, which are loads by
+// the number of slots, and reports what makes no sense.
+func CheckOptions(slots *int, maxLoad *float64, loads map[int]float64) error {
+	if *slots == 0 {
+		*slots = DefaultSlots
+	}
+	if *maxLoad == 0 {
+		*maxLoad = loads[*slots]
+	}
+	switch {
+	case loads[*slots] == 0:
+		return core.Invalid("Slots %d is not 1, 2, 4, 8 or %d", *slots, MostSlots)
+	case !(*maxLoad >= minMaxLoad && *maxLoad <= 1): // also NaN
+		return core.Invalid("MaxLoad %v is not in [%v, 1]", *maxLoad, minMaxLoad)
+	}
+	return nil
+}
+
 // First is the size of a new table. The error is that of options that make no sense.
 func (c *Config) First() (Size, error) {
 	lines, ok := c.linesFor(uint64(c.Capacity))

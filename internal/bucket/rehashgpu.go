@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
 )
@@ -20,8 +21,32 @@ type Parts interface {
 	OpenLocks(s *device.Stream) error
 }
 
-// Start makes a table's first generation the current one of an engine, or frees it.
-func Start(e *gpu.Engine, first Parts) (*core.Leases, error) {
+// Kernels are what a structure brings to its engine of a GPU.
+type Kernels interface {
+	gpu.Structure
+	// Load loads them, and those that resolve duplicates.
+	Load(dev device.Device, order *gpu.OrderKernels) error
+}
+
+// OpenGPU opens an engine for kernels that move keys, and makes a table's first generation
+// the current one. If it cannot, nothing is left of either.
+func OpenGPU[G Parts](e *gpu.Engine, dev device.Device, w batch.Widths, k Kernels, allocate func() (G, error)) (_ *core.Leases, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.Close())
+		}
+	}()
+	e.Moves = true
+	if err := k.Load(dev, &e.Order); err != nil {
+		return nil, err
+	}
+	if err := e.OpenEngine(dev, w, core.LineBytes/w.Slot, k); err != nil {
+		return nil, err
+	}
+	first, err := allocate()
+	if err != nil {
+		return nil, err
+	}
 	if err := first.OpenLocks(e.Stream); err != nil {
 		return nil, errors.Join(err, first.Free())
 	}

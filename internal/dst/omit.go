@@ -1,6 +1,7 @@
 package dst
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
 )
 
 // A Try runs something on a device that wrap is put around, and reports what it
@@ -42,7 +44,7 @@ func Omit(t *testing.T, folder string, needless map[string]string, tries ...Try)
 	}
 	reasons := map[string]bool{}
 	for _, c := range calls {
-		name := fmt.Sprintf("%s in %s", c.Text, c.Func)
+		name := omission(c)
 		if needless[name] != "" {
 			reasons[name] = true
 			continue
@@ -61,6 +63,26 @@ func Omit(t *testing.T, folder string, needless map[string]string, tries ...Try)
 		}
 	}
 }
+
+// Judged are the calls in a folder that other tests judge, for [Omit]: all but those that
+// are new here.
+func Judged(t *testing.T, folder, by string, here func(c devicetest.Call) bool) map[string]string {
+	t.Helper()
+	calls, err := devicetest.ListCalls(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	judged := map[string]string{}
+	for _, c := range calls {
+		if !here(c) {
+			judged[omission(c)] = by
+		}
+	}
+	return judged
+}
+
+// omission names a call that is left out.
+func omission(c devicetest.Call) string { return fmt.Sprintf("%s in %s", c.Text, c.Func) }
 
 // noticed runs a try. A panic is noticed, too.
 func noticed(t *testing.T, try Try, o *devicetest.Omission) (yes bool) {
@@ -116,4 +138,59 @@ func OnClosedStream[S interface{ Close() error }](open func(dev device.Device) (
 		}
 		return nil
 	}
+}
+
+// MapOnClosedStream is that of a map.
+func MapOnClosedStream[M OnMap[uint32, uint32]](open func(dev device.Device) (M, error)) Try {
+	return OnClosedStream(open, func(m M, s *device.Stream, keys device.Slice[uint32]) map[string]error {
+		return map[string]error{"PutOn": m.PutOn(s, keys, keys), "GetOn": m.GetOn(s, keys, keys, device.Slice[bool]{})}
+	})
+}
+
+// IterateBehindChanges tries whether an iteration sees what has been submitted to a stream
+// before: of maps with room for a thousand keys.
+func IterateBehindChanges[M OnMap[uint32, uint32]](open func(dev device.Device) (M, error)) Try {
+	const n = 700
+	return func(wrap func(device.Device) device.Device) error {
+		for seed := range uint64(5) {
+			simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed})
+			if err != nil {
+				return err
+			}
+			defer simulated.Close()
+			dev := wrap(simulated)
+			m, err := open(dev)
+			if err != nil {
+				return err
+			}
+			defer m.Close()
+			if seen, err := putAndIterate(dev, m, n); seen != n || err != nil {
+				return fmt.Errorf("seed %d: %d of %d keys seen: %w", seed, seen, n, err)
+			}
+		}
+		return nil
+	}
+}
+
+func putAndIterate(dev device.Device, m OnMap[uint32, uint32], n int) (seen int, err error) {
+	s, err := dev.NewStream()
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	host := make([]uint32, n)
+	for i := range host {
+		host[i] = uint32(i)
+	}
+	keys, err := device.Upload(s, host)
+	if err != nil {
+		return 0, err
+	}
+	if err := m.PutOn(s, keys, keys); err != nil {
+		return 0, err
+	}
+	for p, e := range m.Pages(context.Background()) {
+		seen, err = seen+len(p.Keys), errors.Join(err, e)
+	}
+	return seen, errors.Join(err, m.Sync(context.Background()), keys.Free())
 }
