@@ -164,8 +164,12 @@ func IterateBehindChanges[M OnMap[uint32, uint32]](open func(dev device.Device) 
 				return err
 			}
 			defer m.Close()
-			if seen, err := putAndIterate(dev, m, n); seen != n || err != nil {
-				return fmt.Errorf("seed %d: %d of %d keys seen: %w", seed, seen, n, err)
+			seen, err := putAndIterate(dev, m, n)
+			if err == nil && seen != n {
+				err = fmt.Errorf("%d of %d keys seen", seen, n)
+			}
+			if err != nil {
+				return fmt.Errorf("seed %d: %w", seed, err)
 			}
 		}
 		return nil
