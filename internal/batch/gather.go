@@ -3,7 +3,6 @@ package batch
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/weftgo/weft/device"
 )
@@ -27,7 +26,9 @@ func (b *Batch) Gather(at []uint32) *Batch {
 		case 8:
 			gather(View[uint64](host), View[uint64](c.Host), at)
 		default:
-			panic(fmt.Sprintf("batch: rows of %d bytes", c.Width))
+			for i, row := range at {
+				copy(host[i*c.Width:][:c.Width], c.Host[int(row)*c.Width:])
+			}
 		}
 		c.Host, c.Ptr, c.rows = host, 0, len(at)
 	}
@@ -49,6 +50,10 @@ func (b *Batch) Scatter(gathered *Batch, at []uint32) {
 			scatter(View[uint32](c.Host), View[uint32](from), at)
 		case 8:
 			scatter(View[uint64](c.Host), View[uint64](from), at)
+		default:
+			for i, row := range at {
+				copy(c.Host[int(row)*c.Width:][:c.Width], from[i*c.Width:])
+			}
 		}
 	}
 }

@@ -2,8 +2,10 @@ package core
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"slices"
 
 	"github.com/weftgo/weft/internal/batch"
@@ -44,7 +46,7 @@ func (t *Table) Check(ctx context.Context) error {
 
 // checkPairs looks all pairs up, and remembers a share of the keys.
 func (t *Table) checkPairs(ctx context.Context, at *Snapshot, now Counters, pass, passes uint64) error {
-	var keys []uint64
+	var keys seen
 	pairs := uint64(0)
 	var found error
 	err := t.pages(ctx, at, func(p *Page) bool {
@@ -53,9 +55,7 @@ func (t *Table) checkPairs(ctx context.Context, at *Snapshot, now Counters, pass
 			found = t.checkPage(ctx, p)
 		}
 		for i := range p.N {
-			if k := p.key(i); k%passes == pass {
-				keys = append(keys, k)
-			}
+			keys.add(p, i, pass, passes)
 		}
 		return found == nil
 	})
@@ -68,21 +68,65 @@ func (t *Table) checkPairs(ctx context.Context, at *Snapshot, now Counters, pass
 	if t.Kind == MultiMap {
 		return nil
 	}
-	slices.Sort(keys)
-	for i, k := range keys[min(1, len(keys)):] {
-		if keys[i] == k {
+	return keys.twice()
+}
+
+// seen are keys of a pass: of integers, or of bytes.
+type seen struct {
+	words []uint64
+	bytes []string
+}
+
+// add adds key i of a page, if it is one of this pass.
+func (s *seen) add(p *Page, i int, pass, passes uint64) {
+	k := p.key(i)
+	switch width := len(k); width {
+	case 4, 8:
+		var word [8]byte
+		copy(word[:], k)
+		if w := binary.LittleEndian.Uint64(word[:]); w%passes == pass {
+			s.words = append(s.words, w)
+		}
+	default:
+		if uint64(crc32.Checksum(k, castagnoli))%passes == pass {
+			s.bytes = append(s.bytes, string(k))
+		}
+	}
+}
+
+// twice is the error of a key that is there twice.
+func (s *seen) twice() error {
+	slices.Sort(s.words)
+	for i, k := range s.words[min(1, len(s.words)):] {
+		if s.words[i] == k {
 			return fmt.Errorf("%w: key %#x is there twice", op.ErrCorrupt, k)
+		}
+	}
+	slices.Sort(s.bytes)
+	for i, k := range s.bytes[min(1, len(s.bytes)):] {
+		if s.bytes[i] == k {
+			return fmt.Errorf("%w: key %x is there twice", op.ErrCorrupt, k)
 		}
 	}
 	return nil
 }
 
-// key is the bits of key i.
-func (p *Page) key(i int) uint64 {
-	if len(p.Keys) == 4*p.N {
-		return uint64(batch.View[uint32](p.Keys)[i])
+// key is the bytes of key i.
+func (p *Page) key(i int) []byte {
+	width := len(p.Keys) / p.N
+	return p.Keys[i*width : (i+1)*width]
+}
+
+// shown is key i in a message: a number, if it is one.
+func (p *Page) shown(i int) string {
+	k := p.key(i)
+	switch len(k) {
+	case 4:
+		return fmt.Sprintf("%#x", binary.NativeEndian.Uint32(k))
+	case 8:
+		return fmt.Sprintf("%#x", binary.NativeEndian.Uint64(k))
 	}
-	return batch.View[uint64](p.Keys)[i]
+	return fmt.Sprintf("%x", k)
 }
 
 // checkPage wants lookups to find all pairs of a page.
@@ -101,9 +145,9 @@ func (t *Table) checkPage(ctx context.Context, p *Page) error {
 	for i := range p.N {
 		switch {
 		case !ok[i]:
-			return fmt.Errorf("%w: key %#x is stored where no lookup finds it", op.ErrCorrupt, p.key(i))
+			return fmt.Errorf("%w: key %s is stored where no lookup finds it", op.ErrCorrupt, p.shown(i))
 		case t.Kind == Map && string(vals[i*w.Val:(i+1)*w.Val]) != string(p.Vals[i*w.Val:(i+1)*w.Val]):
-			return fmt.Errorf("%w: key %#x has value %x and a lookup finds %x", op.ErrCorrupt, p.key(i), p.Vals[i*w.Val:(i+1)*w.Val], vals[i*w.Val:(i+1)*w.Val])
+			return fmt.Errorf("%w: key %s has value %x and a lookup finds %x", op.ErrCorrupt, p.shown(i), p.Vals[i*w.Val:(i+1)*w.Val], vals[i*w.Val:(i+1)*w.Val])
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"hash/fnv"
 	"math"
 	"math/bits"
 	"math/rand/v2"
@@ -85,14 +86,28 @@ func distinct(keys batch.Column, seed uint64) int {
 	}
 	size := uint64(1) << max(bits.Len(uint(8*n)), 10) // bits, of which an eighth are set at most
 	var ones int
-	if keys.Width == 4 {
+	switch keys.Width {
+	case 4:
 		ones = setBits(batch.View[uint32](keys.Host), size, seed^countSeed)
-	} else {
+	case 8:
 		ones = setBits(batch.View[uint64](keys.Host), size, seed^countSeed)
+	default:
+		ones = setBits(sums(keys), size, seed^countSeed)
 	}
 	// As if some more keys shared bits: too many slots are better than too few.
 	estimate := -float64(size) * math.Log1p(-float64(ones)/float64(size))
 	return min(n, int(estimate+3*math.Sqrt(estimate))+1)
+}
+
+// sums are words that tell keys of other widths apart.
+func sums(keys batch.Column) []uint64 {
+	all := make([]uint64, keys.Rows())
+	for i := range all {
+		h := fnv.New64a()
+		h.Write(keys.Host[i*keys.Width : (i+1)*keys.Width])
+		all[i] = h.Sum64()
+	}
+	return all
 }
 
 // setBits is how many of so many bits keys set.

@@ -20,6 +20,15 @@ func reduce[V any](f batch.Flags, kind op.Kind, at *V, v V) {
 	}
 }
 
+// Reduce combines a value with the one at a place, both as bytes.
+func Reduce(f batch.Flags, kind op.Kind, at, v []byte) {
+	if len(v) == 4 {
+		reduce(f, kind, (*uint32)(unsafe.Pointer(&at[0])), *(*uint32)(unsafe.Pointer(&v[0])))
+	} else {
+		reduce(f, kind, (*uint64)(unsafe.Pointer(&at[0])), *(*uint64)(unsafe.Pointer(&v[0])))
+	}
+}
+
 // add adds to an integer.
 func add[V any](at *V, v V) {
 	switch unsafe.Sizeof(v) {
