@@ -1,0 +1,138 @@
+package pool
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/internal/pm"
+)
+
+// stores is a persistence domain: a crash keeps all words that have been fenced, and of
+// the stores since then any subset, in their order.
+type stores struct {
+	durable []uint64
+	pending [][2]uint64 // word, value
+	fencing func()      // called before each fence
+}
+
+func (d *stores) Load(at uint64) uint64 {
+	for _, s := range slices.Backward(d.pending) {
+		if s[0] == at {
+			return s[1]
+		}
+	}
+	return d.durable[at]
+}
+
+func (d *stores) Store(at, v uint64) { d.pending = append(d.pending, [2]uint64{at, v}) }
+
+func (d *stores) CompareAndSwap(at, old, v uint64) bool {
+	if d.Load(at) != old {
+		return false
+	}
+	d.Store(at, v)
+	return true
+}
+
+func (d *stores) Fence() {
+	if d.fencing != nil {
+		d.fencing()
+	}
+	for _, s := range d.pending {
+		d.durable[s[0]] = s[1]
+	}
+	d.pending = nil
+}
+
+// crashes calls after with the memory that each crash could leave now: every one, if
+// there are few stores that may be lost, or many of them at random.
+func (d *stores) crashes(rng *rand.Rand, after func(left *stores)) (states int) {
+	const few, many = 10, 2000
+	n := 1 << min(len(d.pending), few+1)
+	if len(d.pending) > few {
+		n = many
+	}
+	for i := range n {
+		kept := uint64(i)
+		if n == many {
+			kept = rng.Uint64()
+			if i%2 == 0 {
+				kept |= rng.Uint64()
+			}
+		}
+		was := make(map[uint64]uint64)
+		for j, s := range d.pending {
+			if kept>>j&1 != 0 {
+				if _, twice := was[s[0]]; !twice {
+					was[s[0]] = d.durable[s[0]]
+				}
+				d.durable[s[0]] = s[1]
+			}
+		}
+		after(&stores{durable: d.durable})
+		for at, v := range was {
+			d.durable[at] = v
+		}
+	}
+	return n
+}
+
+// Wherever a crash comes between a commit and the next but one, it leaves the old
+// superblock or the new one, and with the new one what was stored before it.
+func TestCrashInCommit(t *testing.T) {
+	const data = DataStart/pm.Word + 100
+	rng := rand.New(rand.NewPCG(1, 2))
+	d := &stores{durable: make([]uint64, testSize/pm.Word)}
+	p, err := Format(memoryOf(d), sample())
+	if err != nil {
+		t.Fatal(err)
+	}
+	states := 0
+	legal := map[uint64]Superblock{2: p.Superblock()} // by generation: those that a crash may leave
+	explore := func() {
+		states += d.crashes(rng, func(left *stores) {
+			again, err := OnMemory(memoryOf(left))
+			if err != nil {
+				t.Fatalf("a crash leaves no superblock: %v", err)
+			}
+			s := again.Superblock()
+			if want, ok := legal[s.Generation]; !ok || s != want {
+				t.Fatalf("a crash leaves %+v", s)
+			}
+			if s.Generation > 2 && left.durable[data] < s.Generation {
+				t.Fatalf("a crash leaves generation %d without what was stored before it", s.Generation)
+			}
+		})
+	}
+	d.fencing = explore
+	level := Level{Offset: DataStart + 8*Page, Length: 8 * Page, State: Live}
+	for _, change := range []func(*Superblock){
+		func(s *Superblock) { s.Epoch++ },
+		func(s *Superblock) { s.Top, s.Levels[3], s.Levels[1].State = 3, level, Draining },
+		func(s *Superblock) { s.Bottom, s.Levels[1] = 2, Level{} },
+		func(s *Superblock) { s.Areas[0].Used++ },
+		func(s *Superblock) { s.Clean = true; s.Tool = "somebody else"; s.Epoch = maxCount },
+	} {
+		old := p.Superblock()
+		next := old
+		change(&next)
+		next.Generation++
+		legal = map[uint64]Superblock{old.Generation: old, next.Generation: next}
+		p.Memory().Store(data, next.Generation)
+		if err := p.Commit(change); err != nil {
+			t.Fatal(err)
+		}
+		legal = map[uint64]Superblock{next.Generation: next}
+		explore()
+	}
+	t.Logf("%d crash states", states)
+	if states < 1000 {
+		t.Errorf("only %d crash states", states)
+	}
+}
+
+var length = make([]byte, testSize)
+
+// memoryOf is a memory of a domain; of the mapped bytes only their number counts.
+func memoryOf(d *stores) *pm.Memory { return pm.New(length, d) }

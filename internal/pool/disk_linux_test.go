@@ -1,0 +1,218 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// More than there is: an error when the pool is made, and nothing is left of it.
+func TestFullDisk(t *testing.T) {
+	for _, dir := range []string{t.TempDir(), tmpfs(t)} {
+		path := filepath.Join(dir, "pool")
+		if _, err := Create(path, sample(), maxSize); !errors.Is(err, unix.ENOSPC) {
+			t.Errorf("%d bytes: %v", uint64(maxSize), err)
+		}
+		alone(t, path)
+	}
+}
+
+// Allocating fails in the midst of it.
+func TestLimitedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pool")
+	if _, says := start(t, "limited", path, nil); !strings.HasPrefix(says, "true pool: create") || !strings.Contains(says, "allocating") {
+		t.Error(says)
+	}
+	alone(t, path)
+}
+
+// On a small tmpfs, one pool fits and is there to the last page; a second one does not.
+func TestSmallTmpfs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pool")
+	own := &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+	switch _, says := start(t, "small", path, own); {
+	case strings.HasPrefix(says, "mount:"):
+		t.Skip("no file system can be mounted here: ", says)
+	case says != "<nil>":
+		t.Error(says)
+	}
+}
+
+func onSmallSystem(path string) error {
+	dir := filepath.Dir(path)
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=10m"); err != nil {
+		return fmt.Errorf("mount: %w", err)
+	}
+	s := sample()
+	p, err := Create(path, s, 6<<20)
+	if err != nil {
+		return err
+	}
+	if _, err := Create(path+"2", s, 6<<20); !errors.Is(err, unix.ENOSPC) {
+		return fmt.Errorf("a second pool of 6 MiB: %w", err)
+	}
+	rest := make([]byte, 16<<20)
+	if err := os.WriteFile(path+".rest", rest, 0o600); !errors.Is(err, unix.ENOSPC) {
+		return fmt.Errorf("filling the rest: %w", err)
+	}
+	for at := DataStart; at < 6<<20; at++ {
+		p.Bytes()[at] = 1 // would kill the process if there were no page
+	}
+	return p.Close()
+}
+
+// tmpfs is a directory on one.
+func tmpfs(t *testing.T) string {
+	t.Helper()
+	var system unix.Statfs_t
+	if err := unix.Statfs("/dev/shm", &system); err != nil || system.Type != unix.TMPFS_MAGIC {
+		t.Skip("there is no tmpfs")
+	}
+	dir, err := os.MkdirTemp("/dev/shm", "weft-pool-")
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// sparse is a pool without the blocks that are zero, as some ways of copying leave it.
+func sparse(t *testing.T, dir string) string {
+	t.Helper()
+	_, mapped := formatted(t)
+	path := filepath.Join(dir, "pool")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, at := range []int64{0, copyB} {
+		if _, err := f.WriteAt(mapped[at:at+blockSize], at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(f.Truncate(testSize), f.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func allocated(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := Inspect(path)
+	if err != nil || info.Err != nil {
+		t.Fatal(err, info.Err)
+	}
+	return info.Allocated
+}
+
+// A file with holes gets its blocks when it is opened for changing. For reading it is
+// refused where a read would take memory.
+func TestHoles(t *testing.T) {
+	path := sparse(t, t.TempDir())
+	mustOpen(t, path, true).Close()
+	mustOpen(t, path, false)
+	if is := allocated(t, path); is < testSize {
+		t.Errorf("%d of %d bytes are allocated", is, testSize)
+	}
+}
+
+func TestHolesOnTmpfs(t *testing.T) {
+	path := sparse(t, tmpfs(t))
+	if is := allocated(t, path); is >= testSize {
+		t.Fatalf("%d of %d bytes are allocated: no holes", is, testSize)
+	}
+	if _, err := Open(path, true); !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), "holes") {
+		t.Errorf("for reading: %v", err)
+	}
+	p := mustOpen(t, path, false)
+	if is := allocated(t, path); is < testSize || p.Durability() != Process {
+		t.Errorf("%d of %d bytes are allocated; %v", is, testSize, p.Durability())
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mustOpen(t, path, true)
+}
+
+// On huge pages a pool is made of whole ones.
+func TestHugePages(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pool")
+	own := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
+	switch _, says := start(t, "huge", path, own); {
+	case strings.HasPrefix(says, "mount:"), strings.Contains(says, "no space"), strings.Contains(says, "cannot allocate"):
+		t.Skip("no huge pages are reserved, or none can be had here: ", says)
+	case says != "<nil>":
+		t.Error(says)
+	}
+}
+
+func onHugePages(path string) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("mount: %w", err)
+	}
+	if err := unix.Mount("hugetlbfs", filepath.Dir(path), "hugetlbfs", 0, "pagesize=2M"); err != nil {
+		return fmt.Errorf("mount: %w", err)
+	}
+	if p, err := Create(path, sample(), 6<<20+Page); err == nil {
+		p.Abandon()
+		return errors.New("a pool of three pages and a bit")
+	}
+	p, err := Create(path, sample(), 6<<20)
+	if err != nil {
+		return err
+	}
+	p.Bytes()[6<<20-1] = 1
+	if err := p.Close(); err != nil {
+		return err
+	}
+	if p, err = Open(path, false); err != nil {
+		return err
+	}
+	if !p.WasClean() || p.Bytes()[6<<20-1] != 1 || p.Durability() != Process {
+		return errors.New("something else comes back")
+	}
+	return p.Close()
+}
+
+// A signal in the midst of a call is no error.
+func TestRetry(t *testing.T) {
+	answers := []error{unix.EINTR, unix.EINTR, unix.EIO, nil}
+	if err := retry(func() error { err := answers[0]; answers = answers[1:]; return err }); err != unix.EIO || len(answers) != 1 {
+		t.Errorf("%v, %d answers left", err, len(answers))
+	}
+}
+
+// File systems of other machines, and of user space, grant nothing.
+func TestDurabilityOn(t *testing.T) {
+	for system, want := range map[int64]Durability{
+		unix.TMPFS_MAGIC: Process, unix.EXT4_SUPER_MAGIC: Process, unix.HUGETLBFS_MAGIC: Process, unix.XFS_SUPER_MAGIC: Process,
+		unix.NFS_SUPER_MAGIC: None, unix.FUSE_SUPER_MAGIC: None, unix.SMB2_SUPER_MAGIC: None, int64(int32(-0x1acb2be)): None, unix.V9FS_MAGIC: None,
+	} {
+		if is := durabilityOn(system); is != want {
+			t.Errorf("file system %#x: %v, want %v", uint64(system), is, want)
+		}
+	}
+}
+
+// What takes several steps to allocate has all its blocks too.
+func TestLargerThanAStep(t *testing.T) {
+	path := filepath.Join(tmpfs(t), "pool")
+	p, err := Create(path, sample(), allocStep+Page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Abandon()
+	if is := allocated(t, path); is < allocStep+Page {
+		t.Errorf("%d of %d bytes are allocated", is, allocStep+Page)
+	}
+}

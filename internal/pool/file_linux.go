@@ -1,0 +1,259 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/pm"
+)
+
+// Open opens a pool, for reading and changing, or for reading only, beside other
+// readers. Opened for changing it counts as unclean until it is closed.
+//
+// A file with holes gets its blocks allocated; one on tmpfs or hugetlbfs is refused
+// for reading only, since a read of a hole takes memory too.
+//
+// Errors: [ErrLocked]; [ErrVersion]; weft's ErrFormat and ErrCorrupt, with what is wrong
+// with each copy of the superblock; and what the system says.
+func Open(path string, readOnly bool) (*Pool, error) {
+	p, err := open(path, readOnly)
+	if err != nil {
+		return nil, fmt.Errorf("pool: open %s: %w", path, err)
+	}
+	return p, nil
+}
+
+func open(path string, readOnly bool) (*Pool, error) {
+	flags := unix.O_RDWR
+	if readOnly {
+		flags = unix.O_RDONLY
+	}
+	f, err := openFile(path, flags, readOnly)
+	if err != nil {
+		return nil, err
+	}
+	p, err := f.pool(readOnly)
+	if err != nil {
+		f.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// pool is the pool in a file.
+func (f *file) pool(readOnly bool) (*Pool, error) {
+	stat, err := f.stat()
+	if err != nil {
+		return nil, err
+	}
+	copies := readCopies(f.f)
+	p, err := chosen(&copies, uint64(stat.Size))
+	if err != nil {
+		return nil, err
+	}
+	if unknown := p.last.Features.ReadOnly &^ known.ReadOnly; unknown != 0 && !readOnly {
+		return nil, fmt.Errorf("%w: the pool has features %#x; open it for reading: %w", ErrVersion, unknown, ErrReadOnly)
+	}
+	if err := f.fillHoles(stat, readOnly); err != nil {
+		return nil, err
+	}
+	if err := f.load(stat.Size); err != nil {
+		return nil, err
+	}
+	p.memory = pm.New(f.mapped, nil)
+	p.hold(f)
+	if readOnly {
+		return p, nil
+	}
+	return p, p.begin()
+}
+
+// hold gives a pool its file.
+func (p *Pool) hold(f *file) {
+	p.file, p.mapped, p.readOnly = f, f.mapped, f.readOnly
+	p.grants = durabilityOn(int64(f.system.Type))
+}
+
+// readCopies reads both copies of the superblock into private memory.
+func readCopies(r io.ReaderAt) (copies [2]Copy) {
+	for i := range copies {
+		c := &copies[i]
+		if n, err := r.ReadAt(c.block[:], int64(i)*copyB); err != nil {
+			c.Err = fmt.Errorf("%w: %d of %d bytes at %d: %w", op.ErrCorrupt, n, blockSize, i*copyB, err)
+		}
+	}
+	return copies
+}
+
+// file is an open, locked file.
+type file struct {
+	f        *os.File
+	id       fileID
+	readOnly bool
+	mapped   []byte
+	system   unix.Statfs_t
+}
+
+// openFile opens a file and locks it, unless the name is that of a link.
+func openFile(path string, flags int, readOnly bool) (*file, error) {
+	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, fmt.Errorf("a symbolic link, which is not followed: %w", unix.ELOOP)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l := &file{f: f, readOnly: readOnly}
+	if err := l.lock(); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if err := retry(func() error { return unix.Fstatfs(l.fd(), &l.system) }); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// fileID is a file, whatever names it has.
+type fileID struct{ device, inode uint64 }
+
+// opened are the files that this process has open: how many readers, or one writer.
+var opened struct {
+	sync.Mutex
+	files map[fileID]int
+}
+
+const writer = -1
+
+// lock locks the file among processes, and within this one.
+func (f *file) lock() error {
+	stat, err := f.stat()
+	if err != nil {
+		return err
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFREG {
+		return fmt.Errorf("%w: not a regular file", op.ErrFormat)
+	}
+	f.id = fileID{uint64(stat.Dev), stat.Ino}
+	opened.Lock()
+	defer opened.Unlock()
+	have, want, how := opened.files[f.id], writer, unix.LOCK_EX
+	if f.readOnly {
+		want, how = have+1, unix.LOCK_SH
+	}
+	if have == writer || have > 0 && !f.readOnly {
+		return fmt.Errorf("%w: open in this process", ErrLocked)
+	}
+	switch err := retry(func() error { return unix.Flock(f.fd(), how|unix.LOCK_NB) }); {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return fmt.Errorf("%w: open in another process", ErrLocked)
+	case err != nil:
+		return fmt.Errorf("flock: %w", err)
+	}
+	if opened.files == nil {
+		opened.files = make(map[fileID]int)
+	}
+	opened.files[f.id] = want
+	return nil
+}
+
+// close unmaps and unlocks. The lock is given up rather than left to end with the
+// file, which a process being forked at this moment may have for a little longer.
+func (f *file) close() error {
+	opened.Lock()
+	defer opened.Unlock()
+	var unmapped error
+	if f.mapped != nil {
+		unmapped = unix.Munmap(f.mapped)
+		f.mapped = nil
+	}
+	unlocked := retry(func() error { return unix.Flock(f.fd(), unix.LOCK_UN) })
+	if opened.files[f.id]--; opened.files[f.id] <= 0 {
+		delete(opened.files, f.id)
+	}
+	return errors.Join(unmapped, unlocked, f.f.Close())
+}
+
+func (f *file) fd() int { return int(f.f.Fd()) }
+
+func (f *file) stat() (*unix.Stat_t, error) {
+	var stat unix.Stat_t
+	err := retry(func() error { return unix.Fstat(f.fd(), &stat) })
+	return &stat, err
+}
+
+func (f *file) sync() error { return retry(func() error { return unix.Fdatasync(f.fd()) }) }
+
+// load maps the file.
+func (f *file) load(size int64) error {
+	protection := unix.PROT_READ
+	if !f.readOnly {
+		protection |= unix.PROT_WRITE
+	}
+	if size > math.MaxInt {
+		return fmt.Errorf("%w: %d bytes, more than this machine has addresses for", op.ErrOptions, size)
+	}
+	if page := int64(f.system.Bsize); uint32(f.system.Type) == unix.HUGETLBFS_MAGIC && size%page != 0 {
+		return fmt.Errorf("%w: %d bytes, not a multiple of the huge pages of %d", op.ErrOptions, size, page)
+	}
+	var err error
+	if f.mapped, err = unix.Mmap(f.fd(), 0, int(size), protection, unix.MAP_SHARED); err != nil {
+		return fmt.Errorf("mapping %d bytes: %w", size, err)
+	}
+	return nil
+}
+
+// allocStep is how much is allocated at once, in bytes: a signal makes tmpfs undo the
+// call that it interrupts, and Go sends itself signals.
+const allocStep = 64 << 20
+
+// allocate gives the file so many bytes, all in blocks of its own.
+func (f *file) allocate(size int64) error {
+	stat, err := f.stat()
+	if err != nil {
+		return err
+	}
+	need, free := size-stat.Blocks*512, int64(f.system.Bfree)*int64(f.system.Bsize)
+	if f.system.Blocks > 0 && need > free { // 0: no limit. Do not fill a disk to find that out
+		return fmt.Errorf("%w: %d bytes wanted, %d free", unix.ENOSPC, need, free)
+	}
+	for at := int64(0); at < size; at += allocStep {
+		n := min(allocStep, size-at)
+		if err := retry(func() error { return unix.Fallocate(f.fd(), 0, at, n) }); err != nil {
+			return fmt.Errorf("allocating blocks: %w", err)
+		}
+	}
+	return nil
+}
+
+// fillHoles allocates what the file has no blocks for.
+func (f *file) fillHoles(stat *unix.Stat_t, readOnly bool) error {
+	memory := f.system.Type == unix.TMPFS_MAGIC || uint32(f.system.Type) == unix.HUGETLBFS_MAGIC
+	switch {
+	case stat.Blocks*512 >= stat.Size:
+		return nil
+	case !readOnly:
+		return f.allocate(stat.Size)
+	case memory:
+		return fmt.Errorf("%w: the file has holes, %d bytes in blocks of %d; open it once for changing, which allocates them",
+			ErrReadOnly, stat.Blocks*512, stat.Size)
+	}
+	return nil
+}
+
+// retry does it again when a signal has come between.
+func retry(do func() error) error {
+	for {
+		if err := do(); err != unix.EINTR {
+			return err
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package pool
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// place is a level or an area, to be compared with the others.
+type place struct {
+	name           string
+	offset, length uint64
+}
+
+func (p place) String() string { return fmt.Sprintf("%s at %d+%d", p.name, p.offset, p.length) }
+
+// illegalPlaces finds a level or an area that is not in the pool, or in another one.
+// No sum is computed before both its terms are known to be within the pool.
+func (s *Superblock) illegalPlaces(size uint64) error {
+	var places []place
+	for i, l := range s.Levels {
+		p := place{fmt.Sprintf("level %d", i), l.Offset, l.Length}
+		switch {
+		case l.State > Draining:
+			return fmt.Errorf("%v: state %v", p, l.State)
+		case (l.State == Free) != (l.Length == 0):
+			return fmt.Errorf("%v: %v", p, l.State)
+		}
+		places = append(places, p)
+	}
+	for i, a := range s.Areas {
+		p := place{fmt.Sprintf("area %d", i), a.Offset, a.Length}
+		if a.Used > a.Length {
+			return fmt.Errorf("%v: %d bytes used", p, a.Used)
+		}
+		places = append(places, p)
+	}
+	for _, p := range places {
+		switch {
+		case p.length == 0 && p.offset == 0:
+		case p.offset%Page != 0 || p.length%Page != 0:
+			return fmt.Errorf("%v: not multiples of %d", p, Page)
+		case p.length == 0 || p.offset < DataStart || p.length > size || p.offset > size-p.length:
+			return fmt.Errorf("%v: not between %d and %d", p, DataStart, size)
+		}
+	}
+	places = slices.DeleteFunc(places, func(p place) bool { return p.length == 0 })
+	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.offset, b.offset) })
+	for i := 1; i < len(places); i++ {
+		if a, b := places[i-1], places[i]; a.offset+a.length > b.offset {
+			return fmt.Errorf("%v and %v overlap", a, b)
+		}
+	}
+	return nil
+}
+
+// illegalLevels finds states of levels that no resize leaves. The levels that there
+// are have consecutive numbers, bottom to top; while the pool resizes, the lowest of
+// them may be draining.
+func (s *Superblock) illegalLevels(uint64) error {
+	if s.Bottom > s.Top || s.Top >= MaxLevels {
+		return fmt.Errorf("levels %d to %d: not in order, or beyond %d", s.Bottom, s.Top, MaxLevels-1)
+	}
+	open := false // a level below is
+	for i, l := range s.Levels {
+		inside := uint32(i) >= s.Bottom && uint32(i) <= s.Top
+		open = open || l.State == Live
+		switch {
+		case l.State == Free && !inside, l.State == Live && inside:
+		case l.State == Draining && inside && !open && uint32(i) != s.Top:
+		default:
+			return fmt.Errorf("level %d: %v while levels %d to %d are used", i, l.State, s.Bottom, s.Top)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package pool
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// fakeSysfs is a tree as Linux shows it: each file with its content, each link, which
+// begins with "-> ", with what it points to.
+func fakeSysfs(t *testing.T, tree map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, content := range tree {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		to, link := strings.CutPrefix(content, "-> ")
+		var err error
+		if link {
+			err = os.Symlink(to, path)
+		} else {
+			err = os.WriteFile(path, []byte(content), 0o444)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// Which devices of which regions are durable, and what has to be asserted.
+func TestCheckPMem(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("sysfs has colons in its names, and is Linux's")
+	}
+	const (
+		nd  = "devices/LNXSYSTM:00/ACPI0012:00/ndbus0/region0"
+		cxl = "devices/platform/ACPI0017:00/root0/decoder0.0/region0"
+	)
+	device := func(at, driver string, more ...string) map[string]string {
+		tree := map[string]string{
+			"dev/char/252:3":               "-> ../../" + at + "/dax0.0",
+			at + "/dax0.0/subsystem":       "-> /sys/bus/dax",
+			at + "/dax0.0/driver":          "-> /sys/bus/dax/drivers/" + driver,
+			"devices/persistence_domain.x": "cpu_cache", // of another name
+		}
+		for i := 0; i < len(more); i += 2 {
+			tree[more[i]] = more[i+1]
+		}
+		return tree
+	}
+	domain := func(is string) map[string]string {
+		return device(nd+"/dax0.0", "device_dax", nd+"/persistence_domain", is+"\n")
+	}
+	behindCXL := device(cxl+"/dax_region0", "device_dax", cxl+"/subsystem", "-> /sys/bus/cxl")
+	for _, c := range []struct {
+		name string
+		tree map[string]string
+		said Asserted
+		want Domain
+		why  string
+	}{
+		{"eADR", domain("cpu_cache"), Asserted{}, CPUCache, ""},
+		{"ADR", domain("memory_controller"), Asserted{GlobalPersistentFlush: true}, "", "DDIO"},
+		{"ADR without DDIO", domain("memory_controller"), Asserted{DDIOOff: true}, MemoryController, ""},
+		{"unknown domain", domain("wishful"), Asserted{true, true}, "", `"wishful"`},
+		{"empty domain", domain(""), Asserted{true, true}, "", `persistence domain ""`},
+		{"CXL", behindCXL, Asserted{DDIOOff: true}, "", "Global Persistent Flush"},
+		{"CXL with flush", behindCXL, Asserted{GlobalPersistentFlush: true}, CXL, ""},
+		{"volatile", device(nd, "device_dax"), Asserted{true, true}, "", "volatile"},
+		{"as system memory", device(nd, "kmem", nd+"/persistence_domain", "cpu_cache"), Asserted{true, true}, "", `"kmem"`},
+		{"another device", map[string]string{"dev/char/252:3": "-> ../../a", "a/subsystem": "-> /sys/class/tty"}, Asserted{true, true}, "", `"tty"`},
+		{"no device", map[string]string{"dev/char/252:4": "-> ../../a"}, Asserted{true, true}, "", "252:3"},
+	} {
+		is, err := checkPMem(fakeSysfs(t, c.tree), 252, 3, c.said)
+		if is != c.want || (err == nil) != (c.why == "") || err != nil && (!errors.Is(err, ErrNotDurable) || !strings.Contains(err.Error(), c.why)) {
+			t.Errorf("%s: %q, %v; want %q, %q", c.name, is, err, c.want, c.why)
+		}
+	}
+	// The root itself may be a link, and what is above it counts for nothing.
+	root := fakeSysfs(t, device(nd, "device_dax"))
+	link := filepath.Join(t.TempDir(), "sys")
+	if err := errors.Join(os.Symlink(root, link), os.WriteFile(filepath.Join(filepath.Dir(root), "persistence_domain"), []byte("cpu_cache"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if is, err := checkPMem(link, 252, 3, Asserted{}); !errors.Is(err, ErrNotDurable) {
+		t.Errorf("behind a link: %q, %v", is, err)
+	}
+	if err := errors.Join(os.Remove(link), os.Symlink(fakeSysfs(t, domain("cpu_cache")), link)); err != nil {
+		t.Fatal(err)
+	}
+	if is, err := checkPMem(link, 252, 3, Asserted{}); is != CPUCache {
+		t.Errorf("eADR behind a link: %q, %v", is, err)
+	}
+	for path, why := range map[string]string{root: "not a character device", "/dev/null": "subsystem"} {
+		if _, err := CheckPMem(path, Asserted{true, true}); !errors.Is(err, ErrNotDurable) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if _, err := CheckPMem(filepath.Join(root, "none"), Asserted{}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+}

@@ -1,0 +1,73 @@
+package pool
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Tests that need another process start this binary with a role.
+const role, rolePath = "WEFT_POOL_ROLE", "WEFT_POOL_PATH"
+
+func TestMain(m *testing.M) {
+	path := os.Getenv(rolePath)
+	switch os.Getenv(role) {
+	case "":
+		os.Exit(m.Run())
+	case "hold": // has the pool until somebody kills it
+		p, err := Open(path, false)
+		if err == nil {
+			err = p.Commit(func(s *Superblock) { s.Epoch = 99 })
+		}
+		if err == nil {
+			copy(p.Bytes()[DataStart:], "stored")
+		}
+		fmt.Println("opened:", err)
+		select {}
+	case "read":
+		_, err := Open(path, true)
+		fmt.Println("opened:", err)
+		select {}
+	case "limited": // may not write beyond 5 MiB of a file
+		signal.Ignore(unix.SIGXFSZ)
+		limit := unix.Rlimit{Cur: 5 << 20, Max: 5 << 20}
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+			fmt.Println(err)
+		}
+		_, err := Create(path, sample(), 8<<20)
+		fmt.Println(errors.Is(err, unix.EFBIG), err)
+	case "small": // on a file system of 10 MiB of its own
+		fmt.Println(onSmallSystem(path))
+	case "huge": // with a file system of huge pages of its own
+		fmt.Println(onHugePages(path))
+	}
+}
+
+// start starts this binary with a role, and returns its first line.
+func start(t *testing.T, as, path string, attributes *syscall.SysProcAttr) (*exec.Cmd, string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), role+"="+as, rolePath+"="+path)
+	cmd.SysProcAttr = attributes
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Skipf("the system starts no such process: %v", err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("%s says nothing: %v", as, err)
+	}
+	return cmd, strings.TrimSpace(line)
+}
