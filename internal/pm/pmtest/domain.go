@@ -137,6 +137,9 @@ func (d *Domain) CompareAndSwap(at, old, v uint64) bool {
 	return true
 }
 
+// Dirty is how many words have been stored and not been fenced since.
+func (d *Domain) Dirty() int { return len(d.dirty) }
+
 // Now is how many accesses there have been.
 func (d *Domain) Now() int { return d.now }
 

@@ -45,6 +45,9 @@ func TestCrash(t *testing.T) {
 	d.thread = 0
 	d.Fence()
 	wants("a fence", [2]uint64{2, 7}, [2]uint64{2, 8})
+	if d.Dirty() != 1 {
+		t.Errorf("%d words are dirty, want 1", d.Dirty())
+	}
 	d.thread = 1
 	d.Fence()
 	wants("both fences", [2]uint64{2, 8})

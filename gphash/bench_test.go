@@ -1,0 +1,70 @@
+package gphash
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/weftgo/weft/internal/hash"
+)
+
+// benchKeys is how many keys benchmarks work on, in batches of benchBatch.
+const (
+	benchKeys  = 1 << 20
+	benchBatch = 1 << 17
+)
+
+// Rates of an index in a pool of a file system in memory, per key; 128-byte values.
+func BenchmarkIndex(b *testing.B) {
+	for _, size := range []int{8, 32} {
+		keys, absent, values := make([]byte, benchKeys*size), make([]byte, benchKeys*size), make([]byte, benchKeys*128)
+		for i := range benchKeys {
+			binary.LittleEndian.PutUint64(keys[i*size:], hash.Uint64(uint64(i), 1))
+			binary.LittleEndian.PutUint64(absent[i*size:], hash.Uint64(uint64(i), 2))
+			binary.LittleEndian.PutUint64(values[i*128:], uint64(i))
+		}
+		path := filepath.Join(memoryDir(b), "pool")
+		x, err := Create(path, openCPU(b), Options{KeySize: size, ValueSize: 128, Capacity: benchKeys, Size: 800 << 20})
+		must(b, err)
+		must(b, os.Remove(path))
+		b.Cleanup(func() { must(b, x.Close()) })
+		run := func(name string, before func(), f func(lo, hi int) error) {
+			b.Run(fmt.Sprintf("%s/key=%d", name, size), func(b *testing.B) {
+				for b.Loop() {
+					b.StopTimer()
+					before()
+					b.StartTimer()
+					for lo := 0; lo < benchKeys; lo += benchBatch {
+						must(b, f(lo, lo+benchBatch))
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchKeys, "ns/key")
+			})
+		}
+		part := func(of []byte, lo, hi, width int) []byte { return of[lo*width : hi*width] }
+		put := func(lo, hi int) error {
+			_, err := x.Put(ctx, part(keys, lo, hi, size), part(values, lo, hi, 128))
+			return err
+		}
+		fill := func() {
+			_, err := x.Put(ctx, keys, values)
+			must(b, err)
+		}
+		run("Insert", func() { must(b, x.Clear(ctx)) }, put)
+		run("Update", fill, put)
+		run("Hit", fill, func(lo, hi int) error {
+			_, err := x.Get(ctx, part(keys, lo, hi, size), part(values, lo, hi, 128), nil)
+			return err
+		})
+		run("Miss", fill, func(lo, hi int) error {
+			_, err := x.Get(ctx, part(absent, lo, hi, size), part(values, lo, hi, 128), nil)
+			return err
+		})
+		run("Delete", fill, func(lo, hi int) error {
+			_, err := x.Delete(ctx, part(keys, lo, hi, size), nil)
+			return err
+		})
+	}
+}

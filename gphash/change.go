@@ -1,0 +1,140 @@
+package gphash
+
+import "github.com/weftgo/weft/internal/op"
+
+// writer changes a table. What one batch deletes or replaces, the next may use again
+// (recycle), and not earlier: whoever still reads it would find something else there.
+type writer struct {
+	*table
+	region *region // whose values it takes memory for
+	live   int     // change of the number of keys
+	dead   int     // slots that were full and are tombs now
+}
+
+// outcome is what has become of an operation.
+type outcome struct {
+	ok   bool // Get found it, PutNew or Put inserted it, Delete removed it
+	had  bool // the value that was there has been read
+	full error
+}
+
+// combine makes the value that is to be stored of the one that is there and the one
+// that has been given.
+type combine func(there, given []byte)
+
+// change runs an operation. given is the value that it brings; there receives the one
+// that it finds, if it is not nil. by is for operations that combine values.
+func (w *writer) change(kind op.Kind, it *item, given, there []byte, by combine) outcome {
+	for {
+		p := w.probe(it)
+		var o outcome
+		done := true
+		switch {
+		case kind == op.Delete && p.ok:
+			done = w.remove(p.at, p.found)
+			o.ok = done
+		case kind == op.Get || kind == op.Delete || p.ok && kind == op.PutNew:
+			o, done = w.answer(&p, kind, there)
+		case p.ok:
+			o, done = w.update(&p, it, given, there, by)
+		case !p.space:
+			o.full = errCrowded
+		default:
+			o, done = w.insert(&p, it, given)
+		}
+		if done {
+			return o
+		}
+	}
+}
+
+// answer reads the value that a probe has found, if it has found one.
+func (w *writer) answer(p *probe, kind op.Kind, there []byte) (o outcome, done bool) {
+	if !p.ok {
+		return outcome{}, true
+	}
+	if there != nil {
+		w.values.read(p.found.block(), there)
+	}
+	return outcome{ok: kind == op.Get, had: true}, control(w.mem.Load(w.control(p.at))) == p.found
+}
+
+// insert gives a key a free slot.
+func (w *writer) insert(p *probe, it *item, given []byte) (o outcome, done bool) {
+	block, err := w.store(it, given)
+	if err != nil {
+		return outcome{full: err}, true
+	}
+	if !w.publish(p.free, p.was, it, block) {
+		w.region.free(block)
+		return outcome{}, false
+	}
+	w.live++
+	return outcome{ok: true}, true
+}
+
+// publish writes a key to a free slot, unless somebody else has taken it: the key is
+// durable, as its value is already, before the control word says that they are there.
+// What a crash leaves of it before has no value and is free again.
+func (t *table) publish(at place, was control, it *item, block uint64) bool {
+	claimed := was.next(writing, 0)
+	if !t.mem.CompareAndSwap(t.control(at), uint64(was), uint64(claimed)) {
+		return false
+	}
+	t.mem.Store(t.tag(at), it.tag)
+	if t.keyWords > 0 {
+		t.mem.Write(t.key(at), it.key)
+	}
+	t.mem.Fence()
+	t.mem.Store(t.control(at), uint64(claimed.next(full, block)))
+	t.mem.Fence()
+	return true
+}
+
+// store writes a value to memory of its own, durably.
+func (w *writer) store(it *item, given []byte) (block uint64, err error) {
+	if block, err = w.region.take(); err != nil {
+		return 0, err
+	}
+	w.values.write(block, it.hash, given)
+	w.mem.Fence()
+	return block, nil
+}
+
+// update gives a key another value: before a crash and behind it, the key has one of
+// the two.
+func (w *writer) update(p *probe, it *item, given, there []byte, by combine) (o outcome, done bool) {
+	if by != nil {
+		w.values.read(p.found.block(), there)
+		if control(w.mem.Load(w.control(p.at))) != p.found {
+			return o, false
+		}
+		by(there, given)
+		given = there
+	}
+	block, err := w.store(it, given)
+	if err != nil {
+		return outcome{full: err}, true
+	}
+	if !w.mem.CompareAndSwap(w.control(p.at), uint64(p.found), uint64(p.found.next(full, block))) {
+		w.region.free(block)
+		return o, false
+	}
+	w.mem.Fence()
+	w.region.replaced(p.found.block())
+	return o, true
+}
+
+// remove makes a slot a tomb. The slot and the value's memory are used again by the
+// next batch.
+func (w *writer) remove(at place, c control) bool {
+	if !w.mem.CompareAndSwap(w.control(at), uint64(c), uint64(c.next(tomb, 0))) {
+		return false
+	}
+	w.mem.Fence()
+	w.region.buried(w.control(at))
+	w.region.replaced(c.block())
+	w.live--
+	w.dead++
+	return true
+}

@@ -1,0 +1,42 @@
+package gphash
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
+)
+
+// A map of each pair of widths passes the suite of maps, in a pool that grows from a few
+// buckets.
+func TestConformance(t *testing.T) {
+	dev := devicetest.Open(t)
+	if _, ok := dev.(device.Host); !ok {
+		t.Skip("pools are worked on by the CPU")
+	}
+	full := conformance.ScaleOf(dev)
+	half := full.Part(3)
+	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, full) })
+	t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, half) })
+	t.Run("uint32,uint64", func(t *testing.T) { suite[uint32, uint64](t, dev, half) })
+	t.Run("int32,float32", func(t *testing.T) { suite[int32, float32](t, dev, half) })
+	t.Run("int64,float64", func(t *testing.T) { suite[int64, float64](t, dev, half) })
+}
+
+func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale) {
+	var pools atomic.Int64
+	dir := memoryDir(t)
+	conformance.Map(t, dev, size, func(t testing.TB, dev device.Device) conformance.AnyMap[K, V] {
+		path := filepath.Join(dir, strconv.Itoa(int(pools.Add(1))))
+		m, err := CreateMap[K, V](path, dev, Options{Capacity: 100, Size: 64 << 20})
+		must(t, err)
+		must(t, os.Remove(path)) // it stays until it is closed
+		return m
+	})
+}

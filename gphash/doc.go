@@ -1,0 +1,70 @@
+// Package gphash is a persistent hash index, after "GPHash: An Efficient Hash Index for
+// GPU with Byte-Granularity Persistent Memory" (Chen et al.): an index in a file that is
+// mapped into memory, changed in place, word by word, so that whatever ends the process
+// leaves an index that opens again with all that has been acknowledged.
+//
+// It comes as [Index], from byte strings of one length to byte strings of another, and
+// as [Map], which is a [weft.Map] of integers. Both work on batches, on all cores of the
+// host. Kernels for GPUs, batches that are durable as a whole, caches in device memory
+// and keys of variable length are not there yet.
+//
+// # When to choose it
+//
+// State that takes long to rebuild and must survive a crash or a restart of the program:
+// it is there again as fast as its file is mapped and looked through, with no log to
+// replay. While it does not have to, `linear` is faster, and Save and Load keep it. What
+// must survive a power failure belongs into a database, or onto persistent memory, for
+// which the order of writes is made.
+//
+// # Structure (section 3.1)
+//
+// Level i has 2^i buckets of 8 slots. Keys lie in the top two levels, at two hash
+// locations of each: of these four buckets an insertion takes the emptiest, and a lookup
+// reads all. So a table takes insertions up to a load of .9 and more without a move. A
+// bucket has the control words of its slots first, then their tags, then the keys: 128
+// bytes for 8-byte keys, which are their own tags; longer ones are compared where their
+// 64-bit hash agrees. Keys are hashed by SipHash with a seed of the pool. Values lie
+// elsewhere, each with a checksum.
+//
+// The second hash location shares its first bits with the first: a level is cut into up
+// to 128 regions of at least 8,192 buckets, and a key stays in its region, with its value. That
+// costs no load worth mentioning. Cores work on regions of their own and never meet.
+//
+// # What a crash leaves (section 3.2.3)
+//
+// Of a slot only the control word changes: state, version, and where the value is. An
+// insertion takes a slot, writes the value, the tag and the key, and then the word that
+// publishes them; an update writes the new value and then the word; a delete writes the
+// word. So every operation is there or not. An operation is durable when the call returns;
+// of a batch that was cut short each operation for itself is there or not. What has been
+// deleted or replaced is used again from the next batch on.
+//
+// Opening a pool looks at all slots: it frees what an insertion had taken and not
+// published, and tombs, and finds out which memory is free, which is nowhere stored.
+// Tags and places are verified against the keys; with OpenOptions.Verify, values against their
+// checksums. A pool that something else has damaged is refused, with the place, or
+// repaired, with a [Report].
+//
+// The paper keeps two words per slot, and frees slots at once; a lookup then can return
+// the value of another key, and a delete miss an update. See slot.go.
+//
+// # Growth
+//
+// When a key finds no slot, a level is added on top, and the keys of the lowest move up:
+// all at once ([Stop], as in the paper), or some with each batch ([Beside]). A crash on
+// the way is made up for by whoever opens the pool. Pools keep their size: one whose
+// memory is used up returns [weft.ErrFull], and has what it had. An index that would
+// have to grow below half of its load does not: [ErrSkewed].
+//
+// # Pools
+//
+// A file in a file system in memory (/dev/shm, hugetlbfs) outlives the process; one on a
+// disk is mapped just the same, and reaches the disk when the system writes it there,
+// or when the pool is closed, but in no order that a power failure could respect. A
+// pool is open once at a time. The format is that of package internal/pool.
+//
+// # Caveats
+//
+// Lookups wait for the change that runs. Clear and a batch are not atomic. Whoever
+// shortens the file of an open pool kills the process that has it.
+package gphash

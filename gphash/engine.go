@@ -1,0 +1,321 @@
+package gphash
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/pool"
+)
+
+// engine runs batches on the cores of the host. Keys are dealt out by the first bits
+// of their hash: operations on one key stay in order, and cores have regions of their
+// own, of levels and of values.
+type engine struct {
+	cpu.Engine
+	*table
+	pool    *pool.Pool
+	drained uint64 // buckets of the lowest level, if it is closed
+	resizes uint64 // since the pool was opened
+
+	// Of the batch that runs: whether there was no memory for a value, and the hashes
+	// of keys of which an operation is to run again.
+	noSpace error
+	late    map[uint64]bool
+}
+
+// parts are the memory of an index: its pool, to its end.
+type parts struct {
+	counters core.Tally
+	close    func() error
+}
+
+func (p *parts) Tally() *core.Tally { return &p.counters }
+func (p *parts) Free() error        { return p.close() }
+
+// bits is the number of regions that operations are dealt out by, as a power of two.
+func (t *table) bits() uint { return t.live[len(t.live)-1].regions() }
+
+// ---- lookups --------------------------------------------------------------------
+
+// Look is for [core.Engine].
+func (e *engine) Look(ctx context.Context, s *device.Stream, _ *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
+	if err := cpu.Open(s); err != nil {
+		return 0, 0, err
+	}
+	in := e.rows(b)
+	return e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
+		ops := make([]uint32, hi-lo)
+		for i := range ops {
+			ops[i] = uint32(lo + i)
+		}
+		ran = cpu.Ahead(w, ops, cpu.Group, in.ask, func(i uint32, it item) {
+			found := e.get(&it, in.value(batch.Vals, i))
+			if found {
+				hits++
+			} else {
+				clear(in.value(batch.Vals, i))
+			}
+			in.flag(i, found)
+		})
+		return ran, hits
+	})
+}
+
+// rows are the columns of a batch by rows.
+type rows struct {
+	*table
+	*batch.Batch
+	ok    []bool
+	kinds []op.Kind
+}
+
+func (e *engine) rows(b *batch.Batch) *rows {
+	return &rows{e.table, b, batch.View[bool](b.Columns[batch.OK].Host), batch.View[op.Kind](b.Columns[batch.Kinds].Host)}
+}
+
+func (r *rows) key(i uint32) []byte {
+	return r.Columns[batch.Keys].Host[uint64(i)*r.keySize : uint64(i+1)*r.keySize]
+}
+
+// value is a row of a column of values; nil, if there is no such column.
+func (r *rows) value(of batch.Role, i uint32) []byte {
+	c := &r.Columns[of]
+	if !c.Given() {
+		return nil
+	}
+	return c.Host[uint64(i)*r.valueSize : uint64(i+1)*r.valueSize]
+}
+
+func (r *rows) flag(i uint32, ok bool) {
+	if r.ok != nil {
+		r.ok[i] = ok
+	}
+}
+
+func (r *rows) kind(i uint32) op.Kind {
+	if r.kinds != nil {
+		return r.kinds[i]
+	}
+	return r.Kind
+}
+
+// ask hashes the keys of operations and asks for the candidate buckets of each: of a
+// bucket the first 128 bytes, where control words and tags are.
+func (r *rows) ask(ops []uint32, places *[cpu.Group]item) {
+	var lines [4 * cpu.Group]unsafe.Pointer
+	var memory [maxHashes]uint64
+	n := 0
+	for j, i := range ops {
+		places[j] = r.item(r.key(i))
+		for _, l := range r.live {
+			for _, b := range r.buckets(l, places[j].hash, memory[:]) {
+				if n == len(lines) {
+					cpu.PrefetchPairs(lines[:n])
+					n = 0
+				}
+				if p := r.mem.At(b); p != nil {
+					lines[n], n = p, n+1
+				}
+			}
+		}
+	}
+	cpu.PrefetchPairs(lines[:n])
+}
+
+// ---- changes --------------------------------------------------------------------
+
+// Change is for [core.Engine]. What the last batch has deleted is used again from here
+// on.
+func (e *engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
+	if err := cpu.Open(s); err != nil {
+		return 0, nil, err
+	}
+	e.recycle()
+	tally := &e.Parts().(*parts).counters
+	e.noSpace, e.late = nil, map[uint64]bool{}
+	for done < b.N {
+		if err := ctx.Err(); err != nil {
+			return done, failed, err
+		}
+		piece := b.Part(done, min(done+cpu.PieceOps, b.N))
+		for _, r := range e.piece(piece) {
+			tally.Live += uint64(r.live)
+			tally.Used += uint64(r.live + r.dead)
+			for _, i := range r.failed {
+				failed = append(failed, uint32(done)+i)
+				e.late[e.of(e.rows(piece).key(i))] = true
+			}
+			if r.noSpace != nil {
+				e.noSpace = r.noSpace
+			}
+		}
+		done += piece.N
+	}
+	slices.Sort(failed)
+	return done, failed, nil
+}
+
+// recycle makes free what changes have deleted and replaced so far. It comes before a
+// level goes, whose tombs would be looked for where something else is.
+func (e *engine) recycle() {
+	e.Parts().(*parts).counters.Used -= uint64(e.values.recycle())
+}
+
+// result is what a share of a piece has come to.
+type result struct {
+	live, dead int
+	failed     []uint32
+	noSpace    error
+}
+
+// piece runs a piece of a batch.
+func (e *engine) piece(b *batch.Batch) []result {
+	r, bits := e.rows(b), e.bits()
+	if bits == 0 || b.N < aloneOps || e.Device.Properties().Units == 1 {
+		return []result{e.share(r, e.Dealer.All(b.N), bits)}
+	}
+	shares := e.Dealer.Out(e.Device, 1<<bits-1, b.N, func(lo, hi int, places []uint32) {
+		for i := range places {
+			places[i] = uint32(e.of(r.key(uint32(lo+i))) >> (64 - bits))
+		}
+	})
+	results := make([]result, len(shares))
+	e.Device.Parallel(len(shares), 1, func(i, _ int) { results[i] = e.share(r, shares[i].Ops, bits) })
+	return results
+}
+
+// aloneOps is the number of changes below which dealing them out costs more than it
+// gains.
+const aloneOps = 1 << 11
+
+// share runs operations in their order. What follows one without space on the same key
+// is put off with it, to run again in that order.
+func (e *engine) share(r *rows, ops []uint32, bits uint) (sum result) {
+	w := writer{table: e.table}
+	there, late := make([]byte, e.valueSize), map[uint64]bool{}
+	cpu.Ahead(cpu.NoWatch(), ops, cpu.Group, r.ask, func(i uint32, it item) {
+		var o outcome
+		if len(e.late) > 0 && e.late[it.hash] || len(late) > 0 && late[it.hash] {
+			o.full = errCrowded
+		} else {
+			w.region = e.values.region(it.hash, bits)
+			o = w.change(r.kind(i), &it, r.value(batch.Vals, i), there, r.combiner(i))
+		}
+		if o.full != nil {
+			late[it.hash] = true
+			sum.failed = append(sum.failed, i)
+			if o.full != errCrowded {
+				sum.noSpace = o.full
+			}
+			r.flag(i, false)
+			return
+		}
+		r.flag(i, o.ok)
+		if out := r.value(batch.Out, i); o.had {
+			copy(out, there)
+		} else {
+			clear(out)
+		}
+	})
+	sum.live, sum.dead = w.live, w.dead
+	return sum
+}
+
+// combiner is how operation i combines values, if it does.
+func (r *rows) combiner(i uint32) combine {
+	kind := r.kind(i)
+	if !kind.Reduces() {
+		return nil
+	}
+	return func(there, given []byte) { cpu.Reduce(r.Flags, kind, there, given) }
+}
+
+// ---- the table as a whole -----------------------------------------------------------
+
+// Extent is for [core.Engine]: its units are buckets. A new level comes behind those
+// that are there, so an iteration that has begun reads what it would have read.
+func (e *engine) Extent(*core.Lease) (units uint32, rows int) {
+	for _, l := range e.live {
+		units += 1 << l.bits
+	}
+	return units, int(e.slots)
+}
+
+// Export is for [core.Engine].
+func (e *engine) Export(ctx context.Context, _ *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
+	r := e.rows(out)
+	first := uint32(0)
+	for i := len(e.live) - 1; i >= 0; i-- {
+		l := e.live[i]
+		from, to := max(lo, first), min(hi, first+1<<l.bits)
+		for b := from; b < to; b++ {
+			if b%1024 == 0 && ctx.Err() != nil {
+				return 0, ctx.Err()
+			}
+			n = e.exportBucket(r, l.base+uint64(b-first)*e.bucketWords, n)
+		}
+		first += 1 << l.bits
+	}
+	return n, nil
+}
+
+// exportBucket copies the pairs of a bucket to rows from number n on, if there are so
+// many.
+func (e *engine) exportBucket(r *rows, bucket uint64, n int) int {
+	for slot := range e.slots {
+		at := place{bucket, slot}
+		c := control(e.mem.Load(e.control(at)))
+		if c.state() != full {
+			continue
+		}
+		if n < r.N {
+			e.keyOf(at, r.key(uint32(n)))
+			if v := r.value(batch.Vals, uint32(n)); v != nil {
+				e.values.read(c.block(), v)
+			}
+		}
+		n++
+	}
+	return n
+}
+
+// Clear is for [core.Engine]: it deletes all keys. A crash may leave some.
+func (e *engine) Clear(ctx context.Context) error {
+	tally := &e.Parts().(*parts).counters
+	e.recycle()
+	for _, l := range e.live {
+		for b := range uint64(1) << l.bits {
+			for slot := range e.slots {
+				at := place{l.base + b*e.bucketWords, slot}
+				if c := control(e.mem.Load(e.control(at))); c.state() == full {
+					e.mem.Store(e.control(at), uint64(c.next(empty, 0)))
+					e.values.region(0, 0).free(c.block())
+				}
+			}
+		}
+	}
+	e.mem.Fence()
+	*tally = core.Tally{}
+	return ctx.Err()
+}
+
+// Check is for [core.Checker].
+func (e *engine) Check(ctx context.Context, _ *core.Lease) error {
+	shadow := *e.table
+	shadow.values = e.values.shadow()
+	in := inspection{table: &shadow, verify: true}
+	if err := in.run(ctx, e.Device.Parallel); err != nil {
+		return err
+	}
+	if live := e.Parts().(*parts).counters.Live; in.Damaged == 0 && (in.Keys != live || in.Moved != 0) {
+		return fmt.Errorf("%w: %d keys are there, of which %d twice, and the counters say %d", op.ErrCorrupt, in.Keys, in.Moved, live)
+	}
+	return in.err()
+}

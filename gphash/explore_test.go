@@ -1,0 +1,340 @@
+package gphash
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/pm"
+	"github.com/weftgo/weft/internal/pm/pmtest"
+)
+
+var crashStates = flag.Int("crash-states", 400_000, "images of crashes that tests look at, about")
+
+// small is a table of a few buckets, in which all keys of a program meet.
+type small struct {
+	keySize, valueSize, slots, hashes, levels int
+	top                                       uint
+	threads, batches, ops, keys               int
+}
+
+// smallUnit is that of pools of tests, in words.
+const smallUnit = 64
+
+// shapes are what programs run on: with a bucket or two per level everything collides.
+var shapes = []small{
+	{keySize: 8, valueSize: 8, slots: 4, hashes: 2, levels: 2, top: 1, threads: 2, batches: 2, ops: 4, keys: 6},
+	{keySize: 4, valueSize: 4, slots: 8, hashes: 1, levels: 1, top: 0, threads: 3, batches: 2, ops: 3, keys: 6},
+	{keySize: 20, valueSize: 24, slots: 2, hashes: 2, levels: 3, top: 2, threads: 2, batches: 2, ops: 4, keys: 6},
+	{keySize: 16, valueSize: 130, slots: 4, hashes: 2, levels: 1, top: 1, threads: 1, batches: 3, ops: 5, keys: 4},
+}
+
+// trial is a program on a domain, and what may be found behind a crash.
+type trial struct {
+	shape  small
+	rng    *rand.Rand
+	d      *pmtest.Domain
+	mem    *pm.Memory
+	table  *table
+	seed   [2]uint64
+	keys   [][]byte
+	may    [][][]byte // by key, the values it may have behind a crash; nil: absent
+	images int
+	most   int // images at one point
+	failed string
+	spare  *table
+	// find opens what a crash has left and, if it is to go on, with what was under way.
+	find func(goOn bool) (*table, *Report)
+}
+
+func newTrial(shape small, seed uint64) *trial {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	tr := &trial{shape: shape, rng: rng, seed: [2]uint64{rng.Uint64(), rng.Uint64()}, most: 64}
+	const words = 32 * smallUnit
+	tr.d = pmtest.New(words, shape.threads)
+	tr.mem = pm.New(make([]byte, words*pm.Word), tr.d)
+	tr.table = tr.open()
+	tr.spare = tr.open()
+	tr.find = tr.recover
+	for i := range shape.keys {
+		tr.keys = append(tr.keys, tr.key(i))
+		tr.may = append(tr.may, [][]byte{nil})
+	}
+	return tr
+}
+
+func (tr *trial) key(i int) []byte {
+	key := make([]byte, tr.shape.keySize)
+	binary.LittleEndian.PutUint32(key, uint32(i)*0x9e3779b9)
+	return key
+}
+
+// open is the table as whoever opens the pool finds it, before recovery. Memory of one
+// that has been looked at is used again.
+func (tr *trial) open() *table {
+	if tr.spare != nil {
+		v := tr.spare.values
+		for i := range v.space.owner {
+			v.space.owner[i].values.Store(nil)
+		}
+		for i := range v.parts {
+			v.parts[i] = region{values: v}
+		}
+		return tr.spare
+	}
+	s := tr.shape
+	t := &table{
+		layout: newLayout(uint64(s.keySize), uint64(s.valueSize), uint64(s.slots)),
+		hasher: hasher{SipHash, tr.seed},
+		mem:    tr.mem, hashes: s.hashes,
+		values: newValues(tr.mem, 0, smallUnit, uint64(s.valueSize)),
+	}
+	t.values.parts = t.values.parts[:max(s.threads, 1)]
+	for i := range s.levels {
+		l := level{bits: tr.shape.top - uint(i)}
+		first, _ := t.values.space.run(t.unitsOf(l))
+		l.base = first * smallUnit
+		t.live = append(t.live, l)
+	}
+	return t
+}
+
+func serial(n, _ int, body func(lo, hi int)) { body(0, n) }
+
+// recover opens the table and mends it.
+func (tr *trial) recover(bool) (*table, *Report) {
+	t := tr.open()
+	in := inspection{table: t, mend: true, verify: true}
+	if err := in.run(context.Background(), serial); err != nil {
+		tr.fail("%v", err)
+	}
+	t.values.share(0)
+	return t, &in.Report
+}
+
+func (tr *trial) fail(format string, args ...any) {
+	if tr.failed == "" {
+		tr.failed = fmt.Sprintf(format, args...)
+	}
+}
+
+// look opens the image of a crash: every key has a value that it may have, and what is
+// done next finds the pool as good as any.
+func (tr *trial) look() {
+	if tr.failed != "" {
+		return
+	}
+	tr.images++
+	stored := tr.d.Stored()
+	if tr.rng.IntN(4) == 0 { // recovery, too, is cut short
+		tr.find(false)
+		tr.d.Lose(tr.rng, stored)
+	}
+	t, report := tr.find(true)
+	if tr.failed != "" {
+		return
+	}
+	if report.Damaged > 0 {
+		tr.fail("damaged: %v", report.Damage)
+		return
+	}
+	there := tr.compare(t)
+	if uint64(there) != report.Keys {
+		tr.fail("%d keys are found, recovery counts %d", there, report.Keys)
+	}
+	if tr.rng.IntN(8) == 0 {
+		tr.goOn(t)
+	}
+}
+
+// compare wants every key to have a value that it may have, and counts those that are
+// there.
+func (tr *trial) compare(t *table) (there int) {
+	value := make([]byte, tr.shape.valueSize)
+	for i, key := range tr.keys {
+		it := t.item(key)
+		ok := t.get(&it, value)
+		if ok {
+			there++
+		}
+		fine := false
+		for _, may := range tr.may[i] {
+			fine = fine || (may != nil) == ok && (!ok || bytes.Equal(may, value))
+		}
+		if !fine {
+			tr.fail("key %d: found %v, %x; it may be %x", i, ok, value, tr.may[i])
+		}
+	}
+	return there
+}
+
+// goOn puts a key that was never there: no other may change by it.
+func (tr *trial) goOn(t *table) {
+	w := writer{table: t, region: t.values.region(0, 0)}
+	it := t.item(tr.key(1000))
+	value := bytes.Repeat([]byte{0xee}, tr.shape.valueSize)
+	o := w.change(op.Put, &it, value, nil, nil)
+	got := make([]byte, len(value))
+	if o.full == nil && (!t.get(&it, got) || !bytes.Equal(got, value)) {
+		tr.fail("a key that was put behind recovery is %x", got)
+	}
+	tr.compare(t)
+}
+
+// run runs the program: in each batch every thread changes keys of its own. Behind
+// every store the crashes that are possible are looked at.
+func (tr *trial) run() {
+	s := tr.shape
+	tr.d.Step = func() { tr.d.Crash(tr.rng, tr.most, tr.look) }
+	for range s.batches {
+		tr.table.values.recycle()
+		threads := make([]func(), s.threads)
+		for i := range threads {
+			threads[i] = func() { tr.thread(i) }
+		}
+		tr.d.Run(tr.rng, threads...)
+	}
+}
+
+// thread runs the operations of one thread. Keys belong to threads.
+func (tr *trial) thread(me int) {
+	s := tr.shape
+	w := writer{table: tr.table, region: &tr.table.values.parts[me]}
+	there := make([]byte, s.valueSize)
+	for range s.ops {
+		key := tr.rng.IntN(s.keys/s.threads)*s.threads + me
+		kind := [...]op.Kind{op.Put, op.Put, op.PutNew, op.Delete, op.Get}[tr.rng.IntN(5)]
+		value := make([]byte, s.valueSize)
+		for i := range value {
+			value[i] = byte(tr.rng.Uint32())
+		}
+		is := tr.may[key][0]
+		next := is
+		switch {
+		case kind == op.Put, kind == op.PutNew && is == nil:
+			next = value
+		case kind == op.Delete:
+			next = nil
+		}
+		tr.may[key] = [][]byte{is, next} // while it runs
+		it := tr.table.item(tr.keys[key])
+		o := w.change(kind, &it, value, there, nil)
+		if o.full != nil {
+			next = is
+		}
+		tr.may[key] = [][]byte{next}
+		if o.had && !bytes.Equal(there, is) {
+			tr.fail("%v of key %d read %x, it was %x", kind, key, there, is)
+		}
+	}
+}
+
+// explore runs programs until about so many images have been looked at, on all cores,
+// or one was wrong.
+func explore(states int, change func(*trial)) (images int, failed string) {
+	type result struct {
+		images int
+		failed string
+	}
+	results, next := make(chan result), atomic.Int64{}
+	var seen atomic.Int64
+	workers := runtime.GOMAXPROCS(0)
+	for range workers {
+		go func() {
+			var r result
+			for seen.Load() < int64(states) && r.failed == "" {
+				seed := uint64(next.Add(1))
+				tr := newTrial(shapes[seed%uint64(len(shapes))], seed)
+				if change != nil {
+					change(tr)
+				}
+				tr.run()
+				r.images += tr.images
+				seen.Add(int64(tr.images))
+				if tr.failed != "" {
+					r.failed = fmt.Sprintf("seed %d: %s", seed, tr.failed)
+					seen.Store(math.MaxInt64)
+				}
+			}
+			results <- r
+		}()
+	}
+	for range workers {
+		r := <-results
+		images += r.images
+		failed = cmp.Or(failed, r.failed)
+	}
+	return images, failed
+}
+
+// Whatever a crash leaves of the stores that no fence has made durable: no acknowledged
+// operation is lost, none is half done, and the pool goes on.
+func TestCrashes(t *testing.T) {
+	images, failed := explore(*crashStates, nil)
+	if failed != "" {
+		t.Fatal(failed)
+	}
+	t.Logf("%d images of crashes", images)
+}
+
+// isControl reports whether a word is a control word of the table.
+func (tr *trial) isControl(at uint64) bool {
+	for _, l := range tr.table.live {
+		if at >= l.base && at < l.base+tr.table.bucketWords<<l.bits {
+			return (at-l.base)%tr.table.bucketWords < tr.table.slots
+		}
+	}
+	return false
+}
+
+// Mutants of the protocol: each is found.
+func TestCrashMutants(t *testing.T) {
+	noFence := func(function string, number int) func(*trial) {
+		return func(tr *trial) {
+			lines := []int{}
+			tr.d.Mutant = func(a *pmtest.Access) bool {
+				if a.Kind != pmtest.Fence {
+					return false
+				}
+				f, line := pmtest.Site()
+				if f != function {
+					return false
+				}
+				if !slices.Contains(lines, line) {
+					lines = append(lines, line)
+				}
+				return slices.Index(lines, line) == number
+			}
+		}
+	}
+	for name, change := range map[string]func(*trial){
+		"no fence behind the value":   noFence("gphash.(*writer).store", 0),
+		"no fence before publication": noFence("gphash.(*table).publish", 0),
+		"no fence behind publication": noFence("gphash.(*table).publish", 1),
+		"no fence behind an update":   noFence("gphash.(*writer).update", 0),
+		"no fence behind a delete":    noFence("gphash.(*writer).remove", 0),
+		"no state for what is being written": func(tr *trial) {
+			tr.d.Mutant = func(a *pmtest.Access) bool {
+				return a.Kind == pmtest.CompareAndSwap && tr.isControl(a.At) && control(a.New).state() == writing
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			images, failed := explore(3_000_000, change)
+			if failed == "" {
+				t.Fatalf("not found in %d images", images)
+			}
+			t.Logf("found after %d images: %.100s", images, failed)
+		})
+	}
+}

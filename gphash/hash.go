@@ -1,0 +1,91 @@
+package gphash
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/weftgo/weft/internal/hash"
+)
+
+// hasher is the hash of keys. The paper's is the same for all tables, and linear:
+// whoever knows it makes a thousand keys with the same candidates by arithmetic.
+type hasher struct {
+	id   HashID
+	seed [2]uint64
+}
+
+// HashID says which hash function a pool's keys go through. Files know the numbers.
+type HashID uint32
+
+const (
+	// SipHash is SipHash-1-3 with the 128-bit seed of the pool: who does not know
+	// that cannot make keys collide.
+	SipHash HashID = 1
+	// Fast is for keys that nobody hostile chooses.
+	Fast HashID = 2
+)
+
+// of hashes a key.
+func (f *hasher) of(key []byte) uint64 {
+	if f.id == Fast {
+		return f.fast(key)
+	}
+	return f.sip13(key)
+}
+
+// fast mixes a word after the other.
+func (f *hasher) fast(key []byte) uint64 {
+	h := f.seed[0] ^ uint64(len(key))
+	for ; len(key) >= 8; key = key[8:] {
+		h = hash.Uint64(h^binary.LittleEndian.Uint64(key), f.seed[1])
+	}
+	if len(key) > 0 {
+		h = hash.Uint64(h^last(key), f.seed[1])
+	}
+	return h
+}
+
+// last is what is left of a key as a word.
+func last(rest []byte) (w uint64) {
+	for i, b := range rest {
+		w |= uint64(b) << (8 * i)
+	}
+	return w
+}
+
+// sip13 is SipHash (Aumasson and Bernstein, 2012) with one round a word and three at
+// the end.
+func (f *hasher) sip13(key []byte) uint64 {
+	v0, v1 := f.seed[0]^0x736f6d6570736575, f.seed[1]^0x646f72616e646f6d
+	v2, v3 := f.seed[0]^0x6c7967656e657261, f.seed[1]^0x7465646279746573
+	end := uint64(len(key)) << 56
+	for ; len(key) >= 8; key = key[8:] {
+		m := binary.LittleEndian.Uint64(key)
+		v3 ^= m
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+		v0 ^= m
+	}
+	m := end | last(key)
+	v3 ^= m
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	v0 ^= m
+	v2 ^= 0xff
+	for range 3 {
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	}
+	return v0 ^ v1 ^ v2 ^ v3
+}
+
+func sipRound(v0, v1, v2, v3 uint64) (uint64, uint64, uint64, uint64) {
+	v0 += v1
+	v1 = bits.RotateLeft64(v1, 13) ^ v0
+	v0 = bits.RotateLeft64(v0, 32)
+	v2 += v3
+	v3 = bits.RotateLeft64(v3, 16) ^ v2
+	v0 += v3
+	v3 = bits.RotateLeft64(v3, 21) ^ v0
+	v2 += v1
+	v1 = bits.RotateLeft64(v1, 17) ^ v2
+	v2 = bits.RotateLeft64(v2, 32)
+	return v0, v1, v2, v3
+}

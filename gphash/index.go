@@ -1,0 +1,340 @@
+package gphash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/pm"
+	"github.com/weftgo/weft/internal/pool"
+)
+
+// Index is a persistent hash index from byte strings of one length to byte strings of
+// another. Keys and values of a batch lie one behind the other in a slice.
+type Index struct {
+	core   *core.Table
+	engine *engine
+}
+
+// Map is a persistent map of integers: a [weft.Map], and what only this structure has.
+type Map[K weft.Key, V weft.Value] struct {
+	*weft.Map[K, V]
+	core   *core.Table
+	engine *engine
+}
+
+// Create makes a pool in a new file and an empty index in it. [weft.ErrOptions] for
+// options that make no sense; a file that is there is left as it is, and an error.
+func Create(path string, dev device.Device, o Options) (*Index, error) {
+	t, e, err := create(path, dev, &o, core.Types{})
+	if err != nil {
+		return nil, err
+	}
+	return &Index{t, e}, nil
+}
+
+// CreateMap is Create for a map of integers, whose sizes KeySize and ValueSize are.
+func CreateMap[K weft.Key, V weft.Value](path string, dev device.Device, o Options) (*Map[K, V], error) {
+	w := batch.MapWidths[K, V]()
+	o.KeySize, o.ValueSize = w.Key, w.Val
+	t, e, err := create(path, dev, &o, core.MapTypes[K, V]())
+	if err != nil {
+		return nil, err
+	}
+	return &Map[K, V]{weft.NewMap[K, V](t), t, e}, nil
+}
+
+func create(path string, dev device.Device, o *Options, types core.Types) (*core.Table, *engine, error) {
+	first, err := o.check()
+	err = errors.Join(err, durable(path, o.Durability))
+	var p *pool.Pool
+	if err == nil {
+		if first.Geometry.Seed == [2]uint64{} {
+			first.Geometry.Seed = [2]uint64{rand.Uint64(), rand.Uint64()}
+		}
+		p, err = pool.Create(path, first, o.Size)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("gphash: create: %w", err)
+	}
+	t, e, _, err := serve(context.Background(), p, dev, OpenOptions{Durability: o.Durability, Resize: o.Resize, Logger: o.Logger}, types)
+	return t, e, err
+}
+
+// Open opens the index in a pool, undoes what a crash has left half done, and goes on
+// with a resize that was under way. [ErrLocked] while somebody has it open,
+// [weft.ErrCorrupt] for a pool that is damaged.
+func Open(ctx context.Context, path string, dev device.Device, o OpenOptions) (*Index, *Report, error) {
+	t, e, report, err := open(ctx, path, dev, o, core.Types{}, batch.Widths{})
+	if err != nil {
+		return nil, report, err
+	}
+	return &Index{t, e}, report, nil
+}
+
+// OpenMap is Open for a map of integers. [weft.ErrFormat] if the pool's keys or values
+// have other sizes.
+func OpenMap[K weft.Key, V weft.Value](ctx context.Context, path string, dev device.Device, o OpenOptions) (*Map[K, V], *Report, error) {
+	t, e, report, err := open(ctx, path, dev, o, core.MapTypes[K, V](), batch.MapWidths[K, V]())
+	if err != nil {
+		return nil, report, err
+	}
+	return &Map[K, V]{weft.NewMap[K, V](t), t, e}, report, nil
+}
+
+func open(ctx context.Context, path string, dev device.Device, o OpenOptions, types core.Types, want batch.Widths) (*core.Table, *engine, *Report, error) {
+	var p *pool.Pool
+	err := durable(path, o.Durability)
+	if err == nil {
+		p, err = pool.Open(path, false)
+	}
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("gphash: open: %w", err)
+	}
+	g := p.Superblock().Geometry
+	if want.Key != 0 && (want.Key != int(g.KeySize) || want.Val != int(g.ValueSize)) {
+		err := fmt.Errorf("gphash: open: %w: %s has keys of %d and values of %d bytes, not %d and %d", op.ErrFormat, path, g.KeySize, g.ValueSize, want.Key, want.Val)
+		return nil, nil, nil, errors.Join(err, p.Close())
+	}
+	return serve(ctx, p, dev, o, types)
+}
+
+// durable refuses what no pool is granted yet: no fence of ours reaches behind the
+// caches, so not even where memory is persistent does PMem hold.
+func durable(path string, want Durability) error {
+	if want < PMem {
+		return nil
+	}
+	domain, err := pool.CheckPMem(path, pool.Asserted{})
+	if err == nil {
+		err = fmt.Errorf("%w: %s is persistent memory (%s), and this version does not write caches back", ErrNotDurable, path, domain)
+	}
+	return err
+}
+
+// serve recovers the index of a pool and makes a table of it; or closes the pool.
+func serve(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, types core.Types) (*core.Table, *engine, *Report, error) {
+	host, ok := dev.(device.Host)
+	if !ok {
+		err := fmt.Errorf("gphash: %w: a pool is worked on by the CPU; %s is none", device.ErrUnsupported, dev.Properties().Name)
+		return nil, nil, nil, errors.Join(err, p.Close())
+	}
+	if p.Durability() < o.Durability {
+		err := fmt.Errorf("gphash: %w: asked for %v, the file system grants %v", ErrNotDurable, o.Durability, p.Durability())
+		return nil, nil, nil, errors.Join(err, p.Close())
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	e, report, err := recoverPool(ctx, p, host, o)
+	if err != nil {
+		return nil, nil, report, errors.Join(fmt.Errorf("gphash: open: %w", err), p.Abandon())
+	}
+	g := p.Superblock().Geometry
+	c := core.Config{
+		Name: "gphash", Kind: core.Map, Device: dev, Types: types, Logger: o.Logger,
+		Widths: batch.Widths{Key: int(g.KeySize), Val: int(g.ValueSize), Slot: int(e.bucketWords*pm.Word) / int(g.Slots)},
+		Policy: &policy{e, o.Resize}, Engine: e, Leases: e.Leases,
+	}
+	c.Another = func(dev device.Device) (*core.Table, error) { return unnamed(dev, p.Superblock(), o, types) }
+	t, err := core.Open(ctx, c)
+	return t, e, report, err
+}
+
+// unnamed makes an empty index of the same geometry in a pool without a name, which is
+// gone when it is closed.
+func unnamed(dev device.Device, like pool.Superblock, o OpenOptions, types core.Types) (*core.Table, error) {
+	dir, err := os.MkdirTemp("", "weft")
+	if err != nil {
+		return nil, fmt.Errorf("gphash: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	g := like.Geometry
+	t, _, err := create(filepath.Join(dir, "pool"), dev, &Options{
+		KeySize: int(g.KeySize), ValueSize: int(g.ValueSize), Slots: int(g.Slots), Hashes: int(g.Hashes), Levels: int(g.Levels),
+		Hash: HashID(g.HashID), Size: int64(like.Size), Resize: o.Resize, Logger: o.Logger,
+	}, types)
+	return t, err
+}
+
+// recoverPool finds out what is in a pool, mends what a crash has left, and goes on
+// with a resize.
+func recoverPool(ctx context.Context, p *pool.Pool, dev device.Host, o OpenOptions) (*engine, *Report, error) {
+	t, err := tableOf(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	in := inspection{table: t, mend: true, repair: o.Repair, verify: o.Verify}
+	in.Resumed = t.closed > 0
+	if err = in.run(ctx, dev.Parallel); err == nil {
+		err = in.err()
+	}
+	if err != nil {
+		return nil, &in.Report, err
+	}
+	t.values.share(t.bits())
+	e := &engine{Engine: cpu.Engine{Device: dev}, table: t, pool: p}
+	e.Leases = core.NewLeases(&parts{core.Tally{Live: in.Keys, Used: in.Keys}, p.Close})
+	if o.Resize == Stop {
+		err = e.drain(ctx, math.MaxUint64)
+	}
+	return e, &in.Report, err
+}
+
+// tableOf is the table that a superblock describes, whose values are not known yet.
+func tableOf(p *pool.Pool) (*table, error) {
+	s, mem := p.Superblock(), p.Memory()
+	g := s.Geometry
+	t := &table{
+		layout: newLayout(uint64(g.KeySize), uint64(g.ValueSize), uint64(g.Slots)),
+		hasher: hasher{HashID(g.HashID), g.Seed},
+		mem:    mem, hashes: int(g.Hashes),
+		values: newValues(mem, pool.DataStart/pm.Word, uint64(g.Unit), uint64(g.ValueSize)),
+	}
+	for i := int(s.Top); i >= int(s.Bottom); i-- {
+		l := s.Levels[i]
+		first, n := (l.Offset-pool.DataStart)/(t.values.unit*pm.Word), l.Length/(t.values.unit*pm.Word)
+		if n != t.unitsOf(level{bits: uint(i)}) || l.Offset != pool.DataStart+first*t.values.unit*pm.Word {
+			return nil, fmt.Errorf("%w: level %d lies at %d and has %d bytes", op.ErrCorrupt, i, l.Offset, l.Length)
+		}
+		t.values.space.level(first, n)
+		t.live = append(t.live, level{l.Offset / pm.Word, uint(i)})
+		if l.State == pool.Draining {
+			t.closed++
+		} else if t.closed > 0 {
+			return nil, fmt.Errorf("%w: level %d is open below one that is not", op.ErrCorrupt, i)
+		}
+	}
+	return t, nil
+}
+
+// ---- operations -------------------------------------------------------------------
+
+func (x *Index) batch(kind op.Kind, method string, keys []byte, columns batch.Columns) *batch.Batch {
+	size := int(x.engine.keySize)
+	if len(keys)%size != 0 {
+		panic(fmt.Sprintf("gphash: %s: %d bytes of keys are no multiple of %d", method, len(keys), size))
+	}
+	columns[batch.Keys] = batch.In(keys).Of(size)
+	for _, r := range []batch.Role{batch.Vals, batch.Out} {
+		if c := &columns[r]; c.Given() {
+			if len(c.Host)%int(x.engine.valueSize) != 0 {
+				panic(fmt.Sprintf("gphash: %s: %d bytes of values are no multiple of %d", method, len(c.Host), x.engine.valueSize))
+			}
+			*c = c.Of(int(x.engine.valueSize))
+		}
+	}
+	return &batch.Batch{N: len(keys) / size, Kind: kind, Columns: columns}
+}
+
+// Put inserts pairs or replaces values, and counts the keys that were new. Of several
+// pairs of a key the last one wins. When it returns, the pairs are as durable as
+// [Index.Durability] says.
+func (x *Index) Put(ctx context.Context, keys, values []byte) (inserted int, err error) {
+	return x.core.Change(ctx, "Put", x.batch(op.Put, "Put", keys, batch.Columns{batch.Vals: batch.In(values)}))
+}
+
+// PutNew inserts the pairs whose keys are absent, and counts them; of several pairs of
+// a key, the first. ok, if not nil, reports which.
+func (x *Index) PutNew(ctx context.Context, keys, values []byte, ok []bool) (inserted int, err error) {
+	return x.core.Change(ctx, "PutNew", x.batch(op.PutNew, "PutNew", keys, batch.Columns{
+		batch.Vals: batch.In(values), batch.OK: batch.Optional(ok),
+	}))
+}
+
+// Get looks keys up and counts those found. The value of a key that is absent becomes
+// zero; found, if not nil, reports which are there.
+func (x *Index) Get(ctx context.Context, keys, values []byte, found []bool) (hits int, err error) {
+	return x.core.Get(ctx, "Get", nil, x.batch(op.Get, "Get", keys, batch.Columns{
+		batch.Vals: batch.Output(values), batch.OK: batch.Optional(found),
+	}))
+}
+
+// Contains counts the keys that are there; found, if not nil, reports which.
+func (x *Index) Contains(ctx context.Context, keys []byte, found []bool) (hits int, err error) {
+	return x.core.Get(ctx, "Contains", nil, x.batch(op.Get, "Contains", keys, batch.Columns{batch.OK: batch.Optional(found)}))
+}
+
+// Delete removes keys and counts those that were there. deleted, if not nil, reports
+// which.
+func (x *Index) Delete(ctx context.Context, keys []byte, deleted []bool) (n int, err error) {
+	delta, err := x.core.Change(ctx, "Delete", x.batch(op.Delete, "Delete", keys, batch.Columns{batch.OK: batch.Optional(deleted)}))
+	return -delta, err
+}
+
+// Apply runs a mixed batch of OpGet, OpPut, OpPutNew and OpDelete in its order. values
+// are those of the Puts, and receive those of the Gets, and what PutNew has found; ok,
+// if not nil, reports what was found, inserted and deleted.
+func (x *Index) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []byte, ok []bool) error {
+	for i, k := range kinds {
+		if k > op.Delete {
+			return fmt.Errorf("gphash: Apply: %w: an index has no kind %d (%v), at %d", device.ErrInvalid, k, k, i)
+		}
+	}
+	_, err := x.core.Change(ctx, "Apply", x.batch(op.Get, "Apply", keys, batch.Columns{
+		batch.Kinds: batch.In(kinds), batch.Vals: batch.In(values), batch.Out: batch.Output(values), batch.OK: batch.Optional(ok),
+	}))
+	return err
+}
+
+// Len is the number of keys. It never waits.
+func (x *Index) Len() int { return x.core.Len() }
+
+// All iterates over the pairs, in no order; both slices are good until the loop goes
+// on. A pair that is not changed meanwhile is seen exactly once.
+func (x *Index) All(ctx context.Context) iter.Seq2[[]byte, []byte] {
+	return func(yield func([]byte, []byte) bool) {
+		for p := range x.Pages(ctx) {
+			for i := range len(p.Keys) / int(x.engine.keySize) {
+				if !yield(row(p.Keys, i, x.engine.keySize), row(p.Values, i, x.engine.valueSize)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func row(of []byte, i int, size uint64) []byte { return of[uint64(i)*size : uint64(i+1)*size] }
+
+// Page is some pairs of an index, one behind the other; it is good until the loop goes
+// on.
+type Page struct{ Keys, Values []byte }
+
+// Pages iterates as All does. An error comes with the last, empty page.
+func (x *Index) Pages(ctx context.Context) iter.Seq2[Page, error] {
+	return func(yield func(Page, error) bool) {
+		ended := false
+		err := x.core.Pages(ctx, "Pages", nil, func(p *core.Page) bool {
+			ended = !yield(Page{p.Keys, p.Vals}, nil)
+			return !ended
+		})
+		if err != nil && !ended {
+			yield(Page{}, err)
+		}
+	}
+}
+
+// Clear removes everything; a crash on its way may leave some.
+func (x *Index) Clear(ctx context.Context) error { return x.core.Clear(ctx) }
+
+// Compact finishes a resize.
+func (x *Index) Compact(ctx context.Context) error { return x.core.Compact(ctx) }
+
+// Check reads the whole index, values and checksums too, and reports the first thing
+// that is wrong, as [weft.ErrCorrupt].
+func (x *Index) Check(ctx context.Context) error { return x.core.Check(ctx) }
+
+// Close closes the pool. Idempotent; later calls return [weft.ErrClosed].
+func (x *Index) Close() error { return x.core.Close() }

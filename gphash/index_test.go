@@ -1,0 +1,207 @@
+package gphash
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+var ctx = context.Background()
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func openCPU(t testing.TB) device.Device {
+	t.Helper()
+	dev, err := cpu.Open(nil)
+	must(t, err)
+	t.Cleanup(func() { must(t, dev.Close()) })
+	return dev
+}
+
+// memoryDir is a folder of a file system in memory, if there is one: the kind of file
+// that outlives a process at the speed of memory.
+func memoryDir(t testing.TB) string {
+	dir, err := os.MkdirTemp("/dev/shm", "weft")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// model is what an index should hold.
+type model map[string]string
+
+func (m model) equal(t testing.TB, x *Index) {
+	t.Helper()
+	got := model{}
+	for k, v := range x.All(ctx) {
+		got[string(k)] = string(v)
+	}
+	if !maps.Equal(got, m) {
+		t.Fatalf("the index has %d pairs, they should be %d", len(got), len(m))
+	}
+	if x.Len() != len(m) {
+		t.Fatalf("Len %d, want %d", x.Len(), len(m))
+	}
+}
+
+// An index takes batches of any kind through growth and is the same when it has been
+// closed and opened again.
+func TestIndex(t *testing.T) {
+	for _, size := range []struct{ key, value, levels, slots, hashes int }{
+		{8, 128, 2, 8, 2}, {4, 8, 1, 16, 2}, {32, 128, 2, 8, 2}, {13, 7, 4, 4, 2}, {128, 3000, 3, 4, 2}, {1, 1, 2, 8, 2}, {8, 8, 1, 4, 1},
+	} {
+		for _, resize := range []Resize{Beside, Stop} {
+			t.Run(fmt.Sprint(size, resize), func(t *testing.T) {
+				dev, path := openCPU(t), filepath.Join(memoryDir(t), "pool")
+				x, err := Create(path, dev, Options{KeySize: size.key, ValueSize: size.value, Levels: size.levels, Slots: size.slots,
+					Hashes: size.hashes, Capacity: 64, Size: 96 << 20, Resize: resize})
+				must(t, err)
+				rng, want := rand.New(rand.NewPCG(1, uint64(size.key))), model{}
+				for range 12 {
+					someBatches(t, rng, x, want, 700)
+					must(t, x.Check(ctx))
+				}
+				want.equal(t, x)
+				must(t, x.Close())
+				x, report, err := Open(ctx, path, dev, OpenOptions{Verify: true, Resize: resize})
+				must(t, err)
+				if report.Damaged+report.Unfinished != 0 || report.Keys != uint64(len(want)) {
+					t.Errorf("report %+v", report)
+				}
+				want.equal(t, x)
+				someBatches(t, rng, x, want, 700)
+				want.equal(t, x)
+				must(t, x.Check(ctx))
+				must(t, x.Close())
+			})
+		}
+	}
+}
+
+// someBatches runs one of each kind on an index and on its model.
+func someBatches(t testing.TB, rng *rand.Rand, x *Index, want model, n int) {
+	t.Helper()
+	ks, vs := int(x.engine.keySize), int(x.engine.valueSize)
+	keys, values := make([]byte, n*ks), make([]byte, n*vs)
+	fill := func() {
+		for i := range n {
+			k := rng.Uint64N(6000)
+			for j := range ks {
+				keys[i*ks+j] = byte(k >> (8 * (j % 2)))
+			}
+		}
+		for i := range values {
+			values[i] = byte(rng.Uint32())
+		}
+	}
+	key := func(i int) string { return string(keys[i*ks : (i+1)*ks]) }
+	value := func(i int) string { return string(values[i*vs : (i+1)*vs]) }
+
+	fill()
+	before := len(want)
+	for i := range n {
+		want[key(i)] = value(i)
+	}
+	inserted, err := x.Put(ctx, keys, values)
+	must(t, err)
+	if inserted != len(want)-before {
+		t.Fatalf("Put inserted %d, want %d", inserted, len(want)-before)
+	}
+
+	fill()
+	ok := make([]bool, n)
+	_, err = x.PutNew(ctx, keys, values, ok)
+	must(t, err)
+	for i := range n {
+		if _, there := want[key(i)]; there == ok[i] {
+			t.Fatalf("PutNew %d: %v", i, ok[i])
+		} else if !there {
+			want[key(i)] = value(i)
+		}
+	}
+
+	fill()
+	_, err = x.Delete(ctx, keys[:n/2*ks], ok[:n/2])
+	must(t, err)
+	for i := range n / 2 {
+		if _, there := want[key(i)]; there != ok[i] {
+			t.Fatalf("Delete %d: %v", i, ok[i])
+		}
+		delete(want, key(i))
+	}
+
+	fill()
+	hits, err := x.Get(ctx, keys, values, ok)
+	must(t, err)
+	for i := range n {
+		v, there := want[key(i)]
+		if there {
+			hits--
+		} else {
+			v = string(make([]byte, vs))
+		}
+		if ok[i] != there || v != value(i) {
+			t.Fatalf("Get %d: %v", i, ok[i])
+		}
+	}
+	if hits != 0 {
+		t.Fatalf("Get counts %d hits too many", hits)
+	}
+
+	fill()
+	kinds := make([]weft.OpKind, n)
+	for i := range kinds {
+		kinds[i] = weft.OpKind(rng.IntN(4))
+	}
+	given := bytes.Clone(values)
+	must(t, x.Apply(ctx, kinds, keys, values, ok))
+	for i, k := range kinds {
+		v, there := want[key(i)]
+		mine, expect := string(given[i*vs:(i+1)*vs]), string(make([]byte, vs))
+		switch {
+		case k == op.Delete:
+			delete(want, key(i))
+		case k == op.Put:
+			want[key(i)], there = mine, !there
+		case k == op.PutNew && !there:
+			want[key(i)], there = mine, true
+		case there:
+			expect, there = v, k == op.Get
+		}
+		if ok[i] != there || value(i) != expect {
+			t.Fatalf("Apply %d, %v: %v", i, k, ok[i])
+		}
+	}
+}
+
+// A pool is nobody else's while it is open.
+func TestOpenTwice(t *testing.T) {
+	dev, path := openCPU(t), filepath.Join(memoryDir(t), "pool")
+	x, err := Create(path, dev, Options{KeySize: 8, ValueSize: 8})
+	must(t, err)
+	if _, _, err := Open(ctx, path, dev, OpenOptions{}); !errors.Is(err, ErrLocked) {
+		t.Errorf("second Open: %v", err)
+	}
+	if _, err := Create(path, dev, Options{KeySize: 8, ValueSize: 8}); err == nil {
+		t.Error("Create over a pool")
+	}
+	must(t, x.Close())
+}

@@ -1,0 +1,156 @@
+package gphash
+
+import (
+	"errors"
+	"log/slog"
+
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/pm"
+	"github.com/weftgo/weft/internal/pool"
+)
+
+// Options are those of a new pool, which keeps them.
+type Options struct {
+	// KeySize and ValueSize are those of all keys and values, in bytes: 1 to 128, and
+	// 1 to 65,536. Maps have those of their types.
+	KeySize, ValueSize int
+	// Capacity is the number of keys that fit without a resize; 1,000 by default.
+	Capacity int
+	// Size is that of the pool in bytes, all of which is allocated when it is made:
+	// for levels, while they grow for two more at a time, and for values. By default
+	// what four times Capacity takes.
+	Size int64
+	// Slots of a bucket, hash locations of a key, and levels (section 3.1): 8, 2 and 2
+	// by default. Their product is 32 at most, what a warp looks at at once.
+	Slots, Hashes, Levels int
+	// Hash is the hash function of keys; SipHash by default.
+	Hash HashID
+	// Seed is that of the hash function; random by default.
+	Seed [2]uint64
+	// Durability is what is asked for at least, if anything: [ErrNotDurable] if the pool
+	// is not granted it.
+	Durability Durability
+	// Resize says who moves keys when the index grows; Beside by default.
+	Resize Resize
+	// Logger receives what happens to the pool; nobody by default.
+	Logger *slog.Logger
+}
+
+// OpenOptions are those of a pool that is there.
+type OpenOptions struct {
+	// Repair gives up slots that are damaged, instead of returning [weft.ErrCorrupt].
+	Repair bool
+	// Verify reads all values and compares them with their checksums.
+	Verify bool
+	// Durability is what is asked for at least, if anything: [ErrNotDurable] if the pool
+	// is not granted it.
+	Durability Durability
+	// Resize and Logger are as in Options.
+	Resize Resize
+	Logger *slog.Logger
+}
+
+// Resize says who moves the keys of the bottom level when an index has grown.
+type Resize uint8
+
+const (
+	// Beside lets each batch move some, in proportion to its size.
+	Beside Resize = iota
+	// Stop lets the batch that grows the index move all, as the paper does.
+	Stop
+)
+
+// Errors of this package.
+var (
+	// ErrSkewed: a key finds no slot, though less than half are taken. With a seed that
+	// nobody knows that has no probability worth mentioning: keys have been chosen to
+	// collide, and a larger index would not help.
+	ErrSkewed = errors.New("keys collide")
+
+	// ErrLocked: somebody has the pool open, in this process or in another one.
+	ErrLocked = pool.ErrLocked
+	// ErrNotDurable: the pool cannot keep what was asked of it.
+	ErrNotDurable = pool.ErrNotDurable
+	// ErrVersion: the pool is of a version that this module does not know.
+	ErrVersion = pool.ErrVersion
+
+	errCrowded = errors.New("no slot")
+	errNoSpace = errors.New("the pool is used up")
+)
+
+// maxLevels is how many levels of different size there are: the largest has 2^30
+// buckets.
+const maxLevels = 31
+
+// unit is what levels and values take of a pool at a time, in words: 1 MiB.
+const unit = 1 << 17
+
+// check fills options in and returns the first superblock.
+func (o *Options) check() (*pool.Superblock, error) {
+	for _, field := range []struct{ at, def *int }{{&o.Slots, ptr(8)}, {&o.Hashes, ptr(2)}, {&o.Levels, ptr(2)}, {&o.Capacity, ptr(1000)}} {
+		if *field.at == 0 {
+			*field.at = *field.def
+		}
+	}
+	if o.Hash == 0 {
+		o.Hash = SipHash
+	}
+	switch {
+	case o.KeySize < 1 || o.KeySize > 128:
+		return nil, core.Invalid("KeySize %d is not between 1 and 128", o.KeySize)
+	case o.ValueSize < 1 || o.ValueSize > 1<<16:
+		return nil, core.Invalid("ValueSize %d is not between 1 and 65536", o.ValueSize)
+	case o.Slots < 1 || o.Hashes < 1 || o.Hashes > maxHashes || o.Levels < 1:
+		return nil, core.Invalid("Slots %d, Hashes %d, Levels %d: at least 1 of each, and 4 hashes at most", o.Slots, o.Hashes, o.Levels)
+	case o.Slots*o.Hashes*o.Levels > 32:
+		return nil, core.Invalid("Slots %d x Hashes %d x Levels %d are more than 32", o.Slots, o.Hashes, o.Levels)
+	case o.Capacity < 0 || o.Capacity > 1<<40:
+		return nil, core.Invalid("Capacity %d", o.Capacity)
+	case o.Hash != SipHash && o.Hash != Fast:
+		return nil, core.Invalid("unknown Hash %d", o.Hash)
+	case o.Size < 0:
+		return nil, core.Invalid("Size %d is negative", o.Size)
+	}
+	return o.plan(unit)
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// plan places the first levels in a pool of units of so many words.
+func (o *Options) plan(unit uint64) (*pool.Superblock, error) {
+	l := newLayout(uint64(o.KeySize), uint64(o.ValueSize), uint64(o.Slots))
+	top := o.Levels - 1
+	for fits(l, top, o.Levels) < uint64(o.Capacity) {
+		if top++; top == maxLevels {
+			return nil, core.Invalid("Capacity %d needs more than 2^%d buckets", o.Capacity, maxLevels-1)
+		}
+	}
+	s := &pool.Superblock{Geometry: pool.Geometry{
+		KeySize: uint32(o.KeySize), ValueSize: uint32(o.ValueSize), Unit: uint32(unit),
+		Slots: uint32(o.Slots), Hashes: uint32(o.Hashes), Levels: uint32(o.Levels), HashID: uint32(o.Hash), Seed: o.Seed,
+	}, Top: uint32(top), Bottom: uint32(top - o.Levels + 1)}
+	at := uint64(pool.DataStart)
+	for i := s.Bottom; i <= s.Top; i++ {
+		length := (l.bucketWords<<i + unit - 1) / unit * unit * pm.Word
+		s.Levels[i] = pool.Level{Offset: at, Length: length, State: pool.Live}
+		at += length
+	}
+	v := newUnitLayout(unit, l.valueSize)
+	if o.Size == 0 {
+		values := (4*uint64(o.Capacity)/v.per + 1<<regionBits) * unit * pm.Word
+		o.Size = int64(at + 6*(at-pool.DataStart) + values)
+	}
+	if least := at + unit*pm.Word; uint64(o.Size) < least {
+		return nil, core.Invalid("Size %d is less than the %d bytes that levels for %d keys and one unit of values take", o.Size, least, o.Capacity)
+	}
+	o.Size = o.Size / int64(unit*pm.Word) * int64(unit*pm.Word)
+	return s, nil
+}
+
+// fits is how many keys levels take without a resize, with a little to spare.
+func fits(l layout, top, levels int) (keys uint64) {
+	for i := range levels {
+		keys += l.slots << (top - i) * 85 / 100
+	}
+	return keys
+}

@@ -1,0 +1,120 @@
+package gphash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/pm"
+)
+
+// policy decides when the index grows: when a key finds no slot, as in the paper, since
+// until then operations cost the same whatever the load. With Beside, each batch drains
+// a part of the bottom level, in proportion to its size; with Stop, who grows does all.
+type policy struct {
+	*engine
+	resize Resize
+}
+
+// drainPerOp is how many buckets a batch drains for each of its operations: less than
+// a bucket of the level above is filled by as many.
+const drainPerOp = 0.5
+
+// Flags and Mixed are for [core.Policy]: the engine keeps the order of a batch by itself.
+func (p *policy) Flags(op.Kind) batch.Flags { return 0 }
+func (p *policy) Mixed() batch.Flags        { return 0 }
+
+// Before is for [core.Policy].
+func (p *policy) Before(ctx context.Context, now core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+	n = min(b.N, core.ChunkOps)
+	if uint64(n) > p.slotsIn(p.open()) {
+		if err := p.ahead(ctx, now, b.Part(0, n)); err != nil {
+			return n, false, err
+		}
+	}
+	if err = p.drain(ctx, uint64(drainPerOp*float64(n))+1); errors.Is(err, errCrowded) {
+		err = nil // so are the batch's keys
+	}
+	return n, false, err
+}
+
+// ahead grows an index for a batch that may bring more keys than it has slots: otherwise
+// they would fill one new level after the other.
+func (p *policy) ahead(ctx context.Context, now core.Counters, b *batch.Batch) error {
+	need, _, err := core.Need(ctx, p.engine, now, nil, b, b.N, p.seed[0])
+	for err == nil && float64(now.Live)+float64(need) > fullest*float64(p.slotsIn(p.open())) {
+		if p.live[0].bits+1 >= maxLevels || p.Leases.Held() {
+			return nil
+		}
+		if err = p.another(); err == nil {
+			err = p.drain(ctx, math.MaxUint64)
+		}
+		if errors.Is(err, errNoSpace) {
+			return nil // as far as it goes
+		}
+	}
+	return err
+}
+
+// fullest is the load up to which batches are let grow an index: a little below what
+// the paper's default configuration bears.
+const fullest = 0.85
+
+// Retry is for [core.Policy]: operations without a slot run again once there are more.
+// Those without memory for their value may have it now, from what others of the batch
+// have replaced.
+func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
+	if p.noSpace == nil {
+		err = p.enlarge(ctx, now.Live)
+	}
+	lacked := p.noSpace
+	if err == nil {
+		_, still, err = p.Change(ctx, nil, failed)
+		if lacked != nil && len(still) == failed.N {
+			err = lacked
+		}
+	}
+	if err != nil {
+		still = make([]uint32, failed.N)
+		for i := range still {
+			still[i] = uint32(i)
+		}
+	}
+	return still, len(still) > 0 && err == nil, err
+}
+
+// enlarge makes slots: by draining what is closed, which fills the levels above evenly,
+// or by another level, if it finds none there.
+func (p *policy) enlarge(ctx context.Context, live uint64) error {
+	if p.closed > 0 && !p.Leases.Held() {
+		if err := p.drain(ctx, math.MaxUint64); !errors.Is(err, errCrowded) {
+			return err
+		}
+	}
+	if err := p.grow(live); err != nil {
+		return err
+	}
+	if p.resize == Stop {
+		return p.drain(ctx, math.MaxUint64)
+	}
+	return nil
+}
+
+// After is for [core.Policy]: a pool keeps its size.
+func (p *policy) After(context.Context, core.Counters, int) error { return nil }
+
+// Compact is for [core.Policy].
+func (p *policy) Compact(ctx context.Context, _ core.Counters) error {
+	p.recycle()
+	return p.drain(ctx, math.MaxUint64)
+}
+
+// Describe is for [core.Policy].
+func (p *policy) Describe() string {
+	return fmt.Sprintf("in %d slots of a pool of %d MiB", p.slotsIn(p.live), p.mem.Words()*pm.Word>>20)
+}

@@ -1,0 +1,172 @@
+package gphash
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Report says what has been found in a pool by who opened or checked it.
+type Report struct {
+	Keys  uint64 `json:"keys"`
+	Slots uint64 `json:"slots"` // of all levels
+	// What a crash had left, which is mended.
+	Unfinished uint64 `json:"unfinished"` // insertions that had not been acknowledged
+	Tombs      uint64 `json:"tombs"`      // slots that no batch had used again
+	Moved      uint64 `json:"moved"`      // keys that were in a level and in the one that they move from
+	Resumed    bool   `json:"resumed"`    // a resize was under way
+	// What no crash leaves: the pool has been written by something else.
+	Damaged uint64   `json:"damaged"`
+	Damage  []string `json:"damage,omitempty"` // the first of it
+}
+
+// damageListed is how much of it is described.
+const damageListed = 16
+
+// inspection goes through all slots of a table. It finds out which memory of values is
+// in use, and what is wrong; with mend it writes what a crash has left as it was
+// before, and with repair it gives slots up that are damaged. Whatever it writes it
+// would write again: a crash on its way changes nothing.
+type inspection struct {
+	*table
+	mend, repair bool
+	verify       bool // checksums of values, too
+
+	mu sync.Mutex // of what follows
+	Report
+}
+
+// run looks at all levels. parallel is that of [device.Host].
+func (in *inspection) run(ctx context.Context, parallel func(n, grain int, body func(lo, hi int))) error {
+	for i, l := range in.live {
+		parallel(1<<l.bits, inspectPiece, func(lo, hi int) {
+			if ctx.Err() != nil {
+				return
+			}
+			s := survey{inspection: in, level: l, key: make([]byte, in.keySize), value: make([]byte, in.valueSize), closed: i >= len(in.open())}
+			for b := lo; b < hi; b++ {
+				s.bucket(l.base + uint64(b)*in.bucketWords)
+			}
+			in.add(&s.found)
+		})
+	}
+	in.mem.Fence()
+	in.Slots = in.slotsIn(in.live)
+	return ctx.Err()
+}
+
+// inspectPiece is how many buckets a core looks at at a time.
+const inspectPiece = 1 << 12
+
+func (in *inspection) add(found *Report) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.Keys += found.Keys
+	in.Unfinished += found.Unfinished
+	in.Tombs += found.Tombs
+	in.Moved += found.Moved
+	in.Damaged += found.Damaged
+	in.Damage = append(in.Damage, found.Damage[:min(len(found.Damage), damageListed-len(in.Damage))]...)
+}
+
+// survey is one core's part of an inspection.
+type survey struct {
+	*inspection
+	level      level
+	closed     bool
+	key, value []byte
+	found      Report
+}
+
+func (s *survey) bucket(bucket uint64) {
+	for slot := range s.slots {
+		at := place{bucket, slot}
+		switch c := control(s.mem.Load(s.control(at))); c.state() {
+		case writing:
+			s.found.Unfinished++
+			s.vacate(at, c)
+		case tomb:
+			s.found.Tombs++
+			s.vacate(at, c)
+		case full:
+			s.full(at, c)
+		}
+	}
+}
+
+func (s *survey) vacate(at place, c control) {
+	if s.mend {
+		s.mem.Store(s.control(at), uint64(c.next(empty, 0)))
+	}
+}
+
+// full looks at a slot that has a key.
+func (s *survey) full(at place, c control) {
+	key := s.keyOf(at, s.key)
+	it := s.item(key)
+	if wrong := s.wrong(at, c, &it); wrong != "" {
+		s.damaged(at, c, wrong)
+		return
+	}
+	if valid, _, _ := s.find(&it); valid != at {
+		s.found.Moved++ // a copy above of one that has not gone yet: both have one value
+		s.vacate(at, c)
+		return
+	}
+	if !s.use(c.block()) {
+		s.damaged(at, c, fmt.Sprintf("its value, at word %#x, is that of another key", c.block()))
+		return
+	}
+	s.found.Keys++
+}
+
+// wrong is what is wrong with a slot by itself; nothing, if it is as operations write
+// it.
+func (s *survey) wrong(at place, c control, it *item) string {
+	if s.mem.Load(s.tag(at)) != it.tag {
+		return "its tag is not that of its key"
+	}
+	var memory [maxHashes]uint64
+	home := false
+	for _, b := range s.buckets(s.level, it.hash, memory[:]) {
+		home = home || b == at.bucket
+	}
+	if !home {
+		return "its key does not belong there"
+	}
+	unit, _, ok := s.values.locate(c.block())
+	if !ok || s.values.space.owner[unit].level {
+		return fmt.Sprintf("no value begins at word %#x", c.block())
+	}
+	if s.verify && !s.values.intact(c.block(), it.hash, s.value) {
+		return "its value does not have its checksum"
+	}
+	return ""
+}
+
+func (s *survey) damaged(at place, c control, what string) {
+	s.found.Damaged++
+	if len(s.found.Damage) < damageListed {
+		s.found.Damage = append(s.found.Damage, fmt.Sprintf("slot %d of bucket %d of level %d: %s",
+			at.slot, (at.bucket-s.level.base)/s.bucketWords, s.level.bits, what))
+	}
+	if s.repair {
+		s.vacate(at, c)
+	}
+}
+
+// use marks the memory of a value as in use, and reports whether it was not.
+func (s *survey) use(block uint64) bool {
+	unit, i, _ := s.values.locate(block)
+	return s.values.space.extent(unit, s.values.newExtent).mark(i)
+}
+
+// err is the error of a pool with damage that has not been repaired.
+func (in *inspection) err() error {
+	if in.Damaged == 0 || in.repair {
+		return nil
+	}
+	return fmt.Errorf("%w: %d of %d slots are damaged, the first: %s", op.ErrCorrupt, in.Damaged, in.Slots, in.Damage[0])
+}

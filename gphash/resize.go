@@ -1,0 +1,207 @@
+package gphash
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/internal/pm"
+	"github.com/weftgo/weft/internal/pool"
+)
+
+// Growth (section 3.2.3). A new top level is zeroed, durably, before the superblock
+// names it; the same write of the superblock closes the bottom level. Then the keys of
+// the bottom level move up, each by an insertion above and a tomb below, and the next
+// write of the superblock drops the level. A crash between any two stores leaves a
+// pool that says what is still to be done: before the first write of the superblock
+// nothing, behind it to drain what is closed, from its beginning.
+//
+// Levels do not move while somebody iterates over them. Then the bottom level stays
+// closed, with what it has, and one more level takes what comes.
+
+// extent of a level, in units of the pool.
+func (t *table) unitsOf(l level) uint64 {
+	words := t.bucketWords << l.bits
+	return (words + t.values.unit - 1) / t.values.unit
+}
+
+// grow adds a level because a key of so many finds no slot.
+func (e *engine) grow(now uint64) error {
+	t := e.table
+	if slots := t.slotsIn(t.live); float64(now) < t.leastLoad()*float64(slots) {
+		return fmt.Errorf("%w: all candidate buckets of some key are full, with %d keys in %d slots", ErrSkewed, now, slots)
+	}
+	return e.another()
+}
+
+// another adds a level and closes the lowest that is open.
+func (e *engine) another() error {
+	t := e.table
+	top := level{bits: t.live[0].bits + 1}
+	if top.bits >= maxLevels {
+		return fmt.Errorf("%w: the largest level has 2^%d buckets", errNoSpace, maxLevels-1)
+	}
+	units := t.unitsOf(top)
+	first, ok := t.values.space.run(units)
+	if !ok {
+		return fmt.Errorf("%w: a level of 2^%d buckets takes %d bytes in one piece", errNoSpace, top.bits, units*t.values.unit*pm.Word)
+	}
+	top.base = t.values.first + first*t.values.unit
+	e.clear(top.base, top.base+t.bucketWords<<top.bits) // durable before the superblock is: Commit sees to it
+	open := t.open()
+	closing := open[len(open)-1]
+	if err := e.pool.Commit(func(s *pool.Superblock) {
+		s.Levels[top.bits] = pool.Level{Offset: top.base * pm.Word, Length: units * t.values.unit * pm.Word, State: pool.Live}
+		s.Levels[closing.bits].State = pool.Draining
+		s.Top = uint32(top.bits)
+	}); err != nil {
+		t.values.space.giveBack(first, units)
+		return err
+	}
+	t.live = append([]level{top}, t.live...)
+	t.closed++
+	return nil
+}
+
+// leastLoad is the share of the slots below which no table of random keys is crowded: a
+// half with the paper's configurations, which reach .8 and more; with a single choice
+// of a bucket it depends on the size, and may be little.
+func (t *table) leastLoad() float64 {
+	switch choices := t.hashes * (len(t.live) - t.closed); {
+	case choices == 1:
+		return 1. / 64
+	case uint64(choices)*t.slots < 16:
+		return 1. / 4
+	}
+	return 1. / 2
+}
+
+// clear writes zeros, on all cores.
+func (e *engine) clear(lo, hi uint64) {
+	e.Device.Parallel(int(hi-lo), 1<<17, func(from, to int) {
+		e.mem.Clear(lo+uint64(from), lo+uint64(to))
+	})
+}
+
+// slotsIn is how many slots levels have.
+func (t *table) slotsIn(levels []level) (slots uint64) {
+	for _, l := range levels {
+		slots += t.slots << l.bits
+	}
+	return slots
+}
+
+// drain moves up the keys of at least so many buckets of the levels that are closed,
+// or of all, and drops the levels that are through. It does nothing while somebody
+// iterates.
+func (e *engine) drain(ctx context.Context, buckets uint64) error {
+	t := e.table
+	if t.closed > 0 {
+		e.recycle()
+	}
+	for t.closed > 0 && buckets > 0 && !e.Leases.Held() {
+		bottom := t.live[len(t.live)-1]
+		n := min(buckets, 1<<bottom.bits-e.drained, drainPiece)
+		if err := e.moveUp(bottom, e.drained, e.drained+n); err != nil {
+			return err
+		}
+		buckets -= n
+		if e.drained += n; e.drained == 1<<bottom.bits {
+			if err := e.dropLevel(bottom); err != nil {
+				return err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drainPiece is how many buckets are drained between two looks at the context.
+const drainPiece = 1 << 16
+
+// moveUp moves the keys of buckets [lo,hi) of the lowest level. Whoever works on a
+// region's buckets meets nobody: keys stay in their region.
+func (e *engine) moveUp(bottom level, lo, hi uint64) error {
+	per := uint64(1) << (bottom.bits - bottom.regions()) // buckets in a region
+	first, end := lo/per, (hi+per-1)/per
+	var crowded atomic.Bool
+	e.Device.Parallel(int(end-first), 1, func(from, to int) {
+		key := make([]byte, e.table.keySize)
+		for r := first + uint64(from); r < first+uint64(to); r++ {
+			for b := max(lo, r*per); b < min(hi, (r+1)*per); b++ {
+				if !e.table.moveBucket(bottom.base+b*e.table.bucketWords, key) {
+					crowded.Store(true)
+					return
+				}
+			}
+		}
+	})
+	if crowded.Load() {
+		return errCrowded
+	}
+	return nil
+}
+
+// moveBucket moves the keys of a bucket to open levels. It reports false if one finds
+// no slot there.
+func (t *table) moveBucket(bucket uint64, key []byte) bool {
+	for slot := range t.slots {
+		at := place{bucket, slot}
+		c := control(t.mem.Load(t.control(at)))
+		if c.state() != full {
+			continue
+		}
+		it := t.item(t.keyOf(at, key))
+		to, was, ok := t.vacant(&it)
+		if !ok {
+			return false
+		}
+		t.publish(to, was, &it, c.block())
+		t.mem.Store(t.control(at), uint64(c.next(tomb, 0)))
+		t.mem.Fence()
+	}
+	return true
+}
+
+// vacant is a free slot for a key in the emptiest of its buckets in open levels.
+func (t *table) vacant(it *item) (at place, was control, ok bool) {
+	most := 0
+	t.each(it.hash, func(bucket uint64, open bool) bool {
+		if free, first, c := t.free(bucket); open && free > most {
+			most, at, was, ok = free, first, c, true
+		}
+		return true
+	})
+	return at, was, ok
+}
+
+// free is how many slots of a bucket are free, and the first of them.
+func (t *table) free(bucket uint64) (n int, first place, was control) {
+	for slot := range t.slots {
+		at := place{bucket, slot}
+		if c := control(t.mem.Load(t.control(at))); c.state() == empty {
+			if n == 0 {
+				first, was = at, c
+			}
+			n++
+		}
+	}
+	return n, first, was
+}
+
+// dropLevel takes a level out of the pool whose keys have all moved.
+func (e *engine) dropLevel(l level) error {
+	t := e.table
+	if err := e.pool.Commit(func(s *pool.Superblock) {
+		s.Levels[l.bits] = pool.Level{}
+		s.Bottom++
+	}); err != nil {
+		return err
+	}
+	t.live, t.closed, e.drained = t.live[:len(t.live)-1], t.closed-1, 0
+	t.values.space.giveBack((l.base-t.values.first)/t.values.unit, t.unitsOf(l))
+	e.resizes++
+	return nil
+}

@@ -1,0 +1,205 @@
+package gphash
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/pm"
+	"github.com/weftgo/weft/internal/pm/pmtest"
+	"github.com/weftgo/weft/internal/pool"
+)
+
+// serialHost is a host of one core, for domains, on which one thread runs at a time.
+type serialHost struct{ device.Host }
+
+func (serialHost) Properties() device.Properties                { return device.Properties{Units: 1} }
+func (serialHost) Parallel(n, grain int, body func(lo, hi int)) { body(0, n) }
+
+// growth is a trial whose index grows, in a pool with a superblock.
+type growth struct {
+	*trial
+	policy *policy
+}
+
+// growthUnit is that of its pool in words: levels begin at pages.
+const growthUnit = pool.Page / pm.Word
+
+func newGrowth(seed uint64) *growth {
+	shape := [...]small{
+		{keySize: 8, valueSize: 8, slots: 2, hashes: 2, levels: 2, top: 1, threads: 1, ops: 20, keys: 16},
+		{keySize: 20, valueSize: 24, slots: 2, hashes: 1, levels: 1, top: 0, threads: 1, ops: 16, keys: 12},
+		{keySize: 8, valueSize: 130, slots: 4, hashes: 2, levels: 3, top: 2, threads: 1, ops: 32, keys: 32},
+	}[seed%3]
+	g := &growth{trial: newTrial(shape, seed)}
+	g.most = 8
+	const words = pool.DataStart/pm.Word + 40*growthUnit
+	g.d = pmtest.New(words, 1)
+	g.mem = pm.New(make([]byte, words*pm.Word), g.d)
+	o := Options{KeySize: shape.keySize, ValueSize: shape.valueSize, Slots: shape.slots, Hashes: shape.hashes, Levels: shape.levels,
+		Capacity: 1, Hash: SipHash, Seed: g.seed, Size: words * pm.Word}
+	first, err := o.plan(growthUnit)
+	if err != nil {
+		panic(err)
+	}
+	p, err := pool.Format(g.mem, first)
+	if err != nil {
+		panic(err)
+	}
+	for at := first.Levels[first.Top].Offset/pm.Word + growthUnit; at < words; at++ {
+		g.mem.Store(at, g.rng.Uint64()) // memory that is free may have anything
+	}
+	g.mem.Fence()
+	g.policy = g.serve(p)
+	g.find = func(goOn bool) (*table, *Report) {
+		p, err := pool.OnMemory(g.mem)
+		if err != nil {
+			g.fail("%v", err)
+			return nil, nil
+		}
+		e, report, err := recoverPool(ctx, p, serialHost{}, OpenOptions{Verify: true})
+		if err != nil {
+			g.fail("%v", err)
+			return nil, nil
+		}
+		if goOn && g.rng.IntN(2) == 0 {
+			if err := e.drain(ctx, math.MaxUint64); err != nil && !errors.Is(err, errCrowded) {
+				g.fail("drain: %v", err)
+			}
+		}
+		return e.table, report
+	}
+	return g
+}
+
+// serve opens a pool for work.
+func (g *growth) serve(p *pool.Pool) *policy {
+	e, _, err := recoverPool(ctx, p, serialHost{}, OpenOptions{})
+	if err != nil {
+		panic(err)
+	}
+	g.table = e.table
+	return &policy{e, Resize(g.rng.IntN(2))}
+}
+
+// run runs batches of a few operations; each drains a bucket or two.
+func (g *growth) run() {
+	g.d.Step = func() {
+		if g.rng.IntN(max(1, g.d.Dirty()/4)) == 0 { // one more of many makes little difference
+			g.d.Crash(g.rng, g.most, g.look)
+		}
+	}
+	for range g.shape.ops {
+		g.policy.recycle()
+		if err := g.policy.drain(ctx, 1+g.rng.Uint64N(2)); err != nil && !errors.Is(err, errCrowded) {
+			g.fail("drain: %v", err)
+		}
+		for range 3 {
+			g.change(g.rng.IntN(len(g.keys)))
+		}
+	}
+}
+
+// change runs one operation, on an index that grows for it if need be.
+func (g *growth) change(i int) {
+	kind, next := op.Put, make([]byte, g.shape.valueSize)
+	for j := range next {
+		next[j] = byte(g.rng.Uint32())
+	}
+	if g.rng.IntN(6) == 0 {
+		kind, next = op.Delete, nil
+	}
+	is := g.may[i][0]
+	g.may[i] = [][]byte{is, next}
+	for {
+		w := writer{table: g.table, region: g.table.values.region(0, 0)}
+		it := g.table.item(g.keys[i])
+		o := w.change(kind, &it, next, nil, nil)
+		tally := &g.policy.Parts().(*parts).counters
+		tally.Live, tally.Used = tally.Live+uint64(w.live), tally.Used+uint64(w.live+w.dead)
+		if o.full == nil {
+			break
+		}
+		if err := g.policy.enlarge(ctx, uint64(g.table.slotsIn(g.table.live))); err != nil {
+			g.fail("growth: %v", err)
+			return
+		}
+	}
+	g.may[i] = [][]byte{next}
+}
+
+// exploreGrowth runs programs until about so many images have been looked at.
+func exploreGrowth(states int, change func(*growth)) (images, resizes int, failed string) {
+	for seed := uint64(0); images < states; seed++ {
+		g := newGrowth(seed)
+		if change != nil {
+			change(g)
+		}
+		g.run()
+		images, resizes = images+g.images, resizes+int(g.policy.resizes)
+		if g.failed != "" {
+			return images, resizes, fmt.Sprintf("seed %d: %s", seed, g.failed)
+		}
+	}
+	return images, resizes, ""
+}
+
+// A crash anywhere in a growth, in a write of the superblock, too, loses nothing and
+// leaves no key twice; whoever opens the pool goes on with it.
+func TestCrashesInGrowth(t *testing.T) {
+	images, resizes, failed := exploreGrowth(*crashStates/16, nil)
+	if failed != "" {
+		t.Fatal(failed)
+	}
+	if resizes == 0 {
+		t.Error("no index has grown")
+	}
+	t.Logf("%d images of crashes, in %d resizes", images, resizes)
+}
+
+func TestGrowthMutants(t *testing.T) {
+	for name, change := range map[string]func(*growth){
+		"the superblock is written before what it names": func(g *growth) {
+			first := 0
+			g.d.Mutant = func(a *pmtest.Access) bool {
+				f, line := pmtest.Site()
+				if a.Kind != pmtest.Fence || f != "pool.(*Pool).store" {
+					return false
+				}
+				if first == 0 {
+					first = line
+				}
+				return line == first
+			}
+		},
+		"a level is not cleared": func(g *growth) {
+			g.d.Mutant = func(a *pmtest.Access) bool {
+				f, _ := pmtest.Site()
+				return a.Kind == pmtest.Store && f == "gphash.(*engine).clear.func1"
+			}
+		},
+		"keys have not arrived when they leave": func(g *growth) {
+			g.d.Mutant = func(a *pmtest.Access) bool {
+				f, _ := pmtest.Site()
+				return a.Kind == pmtest.Fence && f == "gphash.(*table).publish"
+			}
+		},
+		"keys do not arrive": func(g *growth) {
+			g.d.Mutant = func(a *pmtest.Access) bool {
+				f, _ := pmtest.Site()
+				return a.Kind == pmtest.Store && f == "gphash.(*table).publish" && a.New != 0 && control(a.New).state() == full && g.isControl(a.At)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			images, _, failed := exploreGrowth(400_000, change)
+			if failed == "" {
+				t.Fatalf("not found in %d images", images)
+			}
+			t.Logf("found after %d images: %.120s", images, failed)
+		})
+	}
+}

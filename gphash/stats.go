@@ -1,0 +1,70 @@
+package gphash
+
+import (
+	"context"
+
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/pm"
+	"github.com/weftgo/weft/internal/pool"
+)
+
+// Durability says what outlives what.
+type Durability = pool.Durability
+
+// The durabilities.
+const (
+	// Process: what a call has done when it returns outlives the process, however that
+	// ends. A pool in a file system in memory does not outlive the machine.
+	Process = pool.Process
+	// PMem: it outlives a power failure, too: memory that is persistent by itself.
+	PMem = pool.PMem
+)
+
+// Stats describe an index as it was when nothing was under way.
+type Stats struct {
+	Keys       int     `json:"keys"`
+	Slots      int     `json:"slots"`       // of all levels
+	Tombs      int     `json:"tombs"`       // slots of deleted keys that the next batch may use again
+	LoadFactor float64 `json:"load_factor"` // Keys/Slots
+	Levels     int     `json:"levels"`      // those that are drained, too
+	Draining   int     `json:"draining"`    // levels that are drained
+	Resizes    int     `json:"resizes"`     // levels that have been drained since the pool was opened
+	PoolBytes  int     `json:"pool_bytes"`
+	LevelBytes int     `json:"level_bytes"`
+	ValueBytes int     `json:"value_bytes"` // of units that have values
+	FreeBytes  int     `json:"free_bytes"`  // of units that have none, and belong to no level
+}
+
+// Stats waits for its turn.
+func (x *Index) Stats(ctx context.Context) (Stats, error) { return stats(ctx, x.core, x.engine) }
+
+// Stats waits for its turn.
+func (m *Map[K, V]) Stats(ctx context.Context) (Stats, error) { return stats(ctx, m.core, m.engine) }
+
+func stats(ctx context.Context, t *core.Table, e *engine) (s Stats, err error) {
+	err = t.Alone(ctx, "Stats", func(now core.Counters) error {
+		slots := e.slotsIn(e.live)
+		s = Stats{
+			Keys: int(now.Live), Slots: int(slots), Tombs: int(now.Dead), LoadFactor: float64(now.Live) / float64(slots),
+			Levels: len(e.live), Draining: e.closed, Resizes: int(e.resizes), PoolBytes: int(e.mem.Words() * pm.Word),
+		}
+		for i := range e.values.space.owner {
+			switch o := &e.values.space.owner[i]; {
+			case o.level:
+				s.LevelBytes += int(e.values.unit * pm.Word)
+			case o.free():
+				s.FreeBytes += int(e.values.unit * pm.Word)
+			default:
+				s.ValueBytes += int(e.values.unit * pm.Word)
+			}
+		}
+		return nil
+	})
+	return s, err
+}
+
+// Durability is what the pool has been granted.
+func (x *Index) Durability() Durability { return x.engine.pool.Durability() }
+
+// Durability is what the pool has been granted.
+func (m *Map[K, V]) Durability() Durability { return m.engine.pool.Durability() }
