@@ -137,6 +137,9 @@ func (e *engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	if err := cpu.Open(s); err != nil {
 		return 0, nil, err
 	}
+	if err := e.changeable(); err != nil {
+		return 0, nil, err
+	}
 	e.recycle()
 	tally := &e.Parts().(*parts).counters
 	e.noSpace, e.late = nil, map[uint64]bool{}
@@ -160,6 +163,15 @@ func (e *engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	}
 	slices.Sort(failed)
 	return done, failed, nil
+}
+
+// changeable refuses changes of a pool that is open for reading, whose memory would
+// not take them.
+func (e *engine) changeable() error {
+	if e.pool.ReadOnly() {
+		return ErrReadOnly
+	}
+	return nil
 }
 
 // recycle makes free what changes have deleted and replaced so far. It comes before a
@@ -275,6 +287,9 @@ func (e *engine) exportBucket(r *rows, bucket uint64, n int) int {
 		if c.state() != full {
 			continue
 		}
+		if e.pool.ReadOnly() && !e.valid(at) {
+			continue
+		}
 		if n < r.N {
 			e.keyOf(at, r.key(uint32(n)))
 			if v := r.value(batch.Vals, uint32(n)); v != nil {
@@ -286,8 +301,20 @@ func (e *engine) exportBucket(r *rows, bucket uint64, n int) int {
 	return n
 }
 
+// valid reports whether a slot is where its key is found, and no copy of it that a
+// crash has left.
+func (e *engine) valid(at place) bool {
+	var key [maxKey]byte
+	it := e.item(e.keyOf(at, key[:e.table.keySize]))
+	found, _, _ := e.find(&it)
+	return found == at
+}
+
 // Clear is for [core.Engine]: it deletes all keys. A crash may leave some.
 func (e *engine) Clear(ctx context.Context) error {
+	if err := e.changeable(); err != nil {
+		return err
+	}
 	tally := &e.Parts().(*parts).counters
 	e.recycle()
 	for _, l := range e.live {
@@ -314,7 +341,7 @@ func (e *engine) Check(ctx context.Context, _ *core.Lease) error {
 	if err := in.run(ctx, e.Device.Parallel); err != nil {
 		return err
 	}
-	if live := e.Parts().(*parts).counters.Live; in.Damaged == 0 && (in.Keys != live || in.Moved != 0) {
+	if live := e.Parts().(*parts).counters.Live; in.Damaged == 0 && (in.Keys != live || in.Moved != 0 && !e.pool.ReadOnly()) {
 		return fmt.Errorf("%w: %d keys are there, of which %d twice, and the counters say %d", op.ErrCorrupt, in.Keys, in.Moved, live)
 	}
 	return in.err()

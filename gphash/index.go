@@ -97,8 +97,11 @@ func OpenMap[K weft.Key, V weft.Value](ctx context.Context, path string, dev dev
 func open(ctx context.Context, path string, dev device.Device, o OpenOptions, types core.Types, want batch.Widths) (*core.Table, *engine, *Report, error) {
 	var p *pool.Pool
 	err := durable(path, o.Durability)
+	if err == nil && o.ReadOnly && o.Repair {
+		err = core.Invalid("Repair changes what ReadOnly leaves as it is")
+	}
 	if err == nil {
-		p, err = pool.Open(path, false)
+		p, err = pool.Open(path, o.ReadOnly)
 	}
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("gphash: open: %w", err)
@@ -176,7 +179,7 @@ func recoverPool(ctx context.Context, p *pool.Pool, dev device.Host, o OpenOptio
 	if err != nil {
 		return nil, nil, err
 	}
-	in := inspection{table: t, mend: true, repair: o.Repair, verify: o.Verify}
+	in := inspection{table: t, mend: !p.ReadOnly(), repair: o.Repair, verify: o.Verify}
 	in.Resumed = t.closed > 0
 	if err = in.run(ctx, dev.Parallel); err == nil {
 		err = in.err()
@@ -187,7 +190,7 @@ func recoverPool(ctx context.Context, p *pool.Pool, dev device.Host, o OpenOptio
 	t.values.share(t.bits())
 	e := &engine{Engine: cpu.Engine{Device: dev}, table: t, pool: p}
 	e.Leases = core.NewLeases(&parts{core.Tally{Live: in.Keys, Used: in.Keys}, p.Close})
-	if o.Resize == Stop {
+	if o.Resize == Stop && !p.ReadOnly() {
 		err = e.drain(ctx, math.MaxUint64)
 	}
 	return e, &in.Report, err

@@ -38,6 +38,10 @@ type Options struct {
 
 // OpenOptions are those of a pool that is there.
 type OpenOptions struct {
+	// ReadOnly opens the pool beside other readers and leaves the file as it is, with
+	// what a crash has left, which no reader sees. Whatever would change it returns
+	// [ErrReadOnly]; so does opening a pool with holes in a file system in memory.
+	ReadOnly bool
 	// Repair gives up slots that are damaged, instead of returning [weft.ErrCorrupt].
 	Repair bool
 	// Verify reads all values and compares them with their checksums.
@@ -71,12 +75,17 @@ var (
 	ErrLocked = pool.ErrLocked
 	// ErrNotDurable: the pool cannot keep what was asked of it.
 	ErrNotDurable = pool.ErrNotDurable
+	// ErrReadOnly: the pool was opened for reading.
+	ErrReadOnly = pool.ErrReadOnly
 	// ErrVersion: the pool is of a version that this module does not know.
 	ErrVersion = pool.ErrVersion
 
 	errCrowded = errors.New("no slot")
 	errNoSpace = errors.New("the pool is used up")
 )
+
+// maxKey is the length of the longest keys, in bytes.
+const maxKey = 128
 
 // maxLevels is how many levels of different size there are: the largest has 2^30
 // buckets.
@@ -96,8 +105,8 @@ func (o *Options) check() (*pool.Superblock, error) {
 		o.Hash = SipHash
 	}
 	switch {
-	case o.KeySize < 1 || o.KeySize > 128:
-		return nil, core.Invalid("KeySize %d is not between 1 and 128", o.KeySize)
+	case o.KeySize < 1 || o.KeySize > maxKey:
+		return nil, core.Invalid("KeySize %d is not between 1 and %d", o.KeySize, maxKey)
 	case o.ValueSize < 1 || o.ValueSize > 1<<16:
 		return nil, core.Invalid("ValueSize %d is not between 1 and 65536", o.ValueSize)
 	case o.Slots < 1 || o.Hashes < 1 || o.Hashes > maxHashes || o.Levels < 1:

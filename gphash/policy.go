@@ -31,6 +31,9 @@ func (p *policy) Mixed() batch.Flags        { return 0 }
 
 // Before is for [core.Policy].
 func (p *policy) Before(ctx context.Context, now core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+	if err := p.changeable(); err != nil {
+		return 0, false, err
+	}
 	n = min(b.N, core.ChunkOps)
 	if uint64(n) > p.slotsIn(p.open()) {
 		if err := p.ahead(ctx, now, b.Part(0, n)); err != nil {
@@ -110,6 +113,9 @@ func (p *policy) After(context.Context, core.Counters, int) error { return nil }
 
 // Compact is for [core.Policy].
 func (p *policy) Compact(ctx context.Context, _ core.Counters) error {
+	if err := p.changeable(); err != nil {
+		return err
+	}
 	p.recycle()
 	return p.drain(ctx, math.MaxUint64)
 }

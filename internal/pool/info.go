@@ -5,6 +5,7 @@ type Info struct {
 	Size      int64 // of the file in bytes
 	Allocated int64 // bytes in blocks; less than Size if there are holes
 	Copies    [2]Copy
-	Chosen    int   // which copy counts, 0 (A) or 1 (B); -1: neither
-	Err       error // why the pool cannot be opened; nil says nothing of who has it open
+	Grants    Durability // what the file system does
+	Chosen    int        // which copy counts, 0 (A) or 1 (B); -1: neither
+	Err       error      // why the pool cannot be opened; nil says nothing of who has it open
 }

@@ -25,7 +25,11 @@ func Inspect(path string) (Info, error) {
 	if stat.Mode&unix.S_IFMT != unix.S_IFREG {
 		return Info{}, fmt.Errorf("pool: inspect %s: %w: not a regular file", path, op.ErrFormat)
 	}
-	info := Info{Size: stat.Size, Allocated: stat.Blocks * 512, Copies: readCopies(f)}
+	var system unix.Statfs_t
+	if err := retry(func() error { return unix.Fstatfs(int(f.Fd()), &system) }); err != nil {
+		return Info{}, fmt.Errorf("pool: inspect %s: %w", path, err)
+	}
+	info := Info{Grants: durabilityOn(int64(system.Type)), Size: stat.Size, Allocated: stat.Blocks * 512, Copies: readCopies(f)}
 	info.Chosen, info.Err = choose(&info.Copies, uint64(stat.Size))
 	return info, nil
 }

@@ -1,0 +1,119 @@
+//go:build linux
+
+package gphash
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/weftgo/weft"
+)
+
+// halfMoved is the file of a pool whose process has been killed in the midst of all at
+// once: a key is above and below, a slot is being written, another one is a tomb.
+func halfMoved(t *testing.T) (path string, want model) {
+	dev, dir := openCPU(t), t.TempDir()
+	x, err := Create(filepath.Join(dir, "live"), dev, Options{KeySize: 8, ValueSize: 8, Capacity: 64, Size: 16 << 20})
+	must(t, err)
+	want = model{}
+	key, value := make([]byte, 8), make([]byte, 8)
+	for i := range uint64(50) {
+		binary.LittleEndian.PutUint64(key, i)
+		binary.LittleEndian.PutUint64(value, i*i)
+		_, err := x.Put(ctx, key, value)
+		must(t, err)
+		want[string(key)] = string(value)
+	}
+	e := x.engine
+	must(t, e.another())
+	bottom, copied := e.live[len(e.live)-1], false
+	for b := uint64(0); b < 1<<bottom.bits && !copied; b++ {
+		at := place{bottom.base + b*e.bucketWords, 0}
+		if c := control(e.mem.Load(e.control(at))); c.state() == full {
+			it := e.item(e.keyOf(at, key))
+			to, was, _ := e.vacant(&it)
+			copied = e.publish(to, was, &it, c.block())
+		}
+	}
+	if !copied {
+		t.Fatal("no key is in the bottom level")
+	}
+	top := place{e.live[0].base, e.slots - 1}
+	e.mem.Store(e.control(top), uint64(control(0).next(writing, 0)))
+	top.bucket += e.bucketWords
+	e.mem.Store(e.control(top), uint64(control(0).next(tomb, 0)))
+	content, err := os.ReadFile(filepath.Join(dir, "live"))
+	must(t, err)
+	must(t, x.Close())
+	path = filepath.Join(dir, "killed")
+	must(t, os.WriteFile(path, content, 0o600))
+	return path, want
+}
+
+// Readers of a pool that a crash has left see each pair once, change nothing, and are
+// refused to.
+func TestReadOnly(t *testing.T) {
+	path, want := halfMoved(t)
+	before, err := os.ReadFile(path)
+	must(t, err)
+	dev := openCPU(t)
+	x, report, err := Open(ctx, path, dev, OpenOptions{ReadOnly: true, Verify: true, Resize: Stop})
+	must(t, err)
+	if report.Keys != 50 || report.Moved != 1 || report.Unfinished != 1 || report.Tombs != 1 || !report.Resumed || report.Damaged != 0 {
+		t.Errorf("report %+v", report)
+	}
+	want.equal(t, x)
+	must(t, x.Check(ctx))
+	key, value := make([]byte, 8), make([]byte, 8)
+	for k, v := range want {
+		if n, err := x.Get(ctx, []byte(k), value, nil); n != 1 || err != nil || string(value) != v {
+			t.Fatalf("Get(%x) = %x, %d, %v", k, value, n, err)
+		}
+	}
+	for name, change := range map[string]func() error{
+		"Put":     func() error { _, err := x.Put(ctx, key, value); return err },
+		"PutNew":  func() error { _, err := x.PutNew(ctx, key, value, nil); return err },
+		"Delete":  func() error { _, err := x.Delete(ctx, key, nil); return err },
+		"Apply":   func() error { return x.Apply(ctx, []weft.OpKind{weft.OpDelete}, key, value, nil) },
+		"Clear":   func() error { return x.Clear(ctx) },
+		"Compact": func() error { return x.Compact(ctx) },
+	} {
+		if err := change(); !errors.Is(err, ErrReadOnly) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	other, _, err := Open(ctx, path, dev, OpenOptions{ReadOnly: true})
+	must(t, err)
+	must(t, other.Close())
+	if _, _, err := Open(ctx, path, dev, OpenOptions{}); !errors.Is(err, ErrLocked) {
+		t.Errorf("a writer beside a reader: %v", err)
+	}
+	want.equal(t, x)
+	must(t, x.Close())
+	after, err := os.ReadFile(path)
+	must(t, err)
+	if !bytes.Equal(before, after) {
+		t.Error("the file is another one")
+	}
+}
+
+// Recovery ends with the pairs that readers have seen; reading and repairing exclude
+// each other.
+func TestReadOnlyThenRecover(t *testing.T) {
+	path, want := halfMoved(t)
+	dev := openCPU(t)
+	if _, _, err := Open(ctx, path, dev, OpenOptions{ReadOnly: true, Repair: true}); !errors.Is(err, weft.ErrOptions) {
+		t.Errorf("reading and repairing: %v", err)
+	}
+	x, _, err := Open(ctx, path, dev, OpenOptions{})
+	must(t, err)
+	must(t, x.engine.drain(ctx, math.MaxUint64))
+	want.equal(t, x)
+	must(t, x.Check(ctx))
+	must(t, x.Close())
+}
