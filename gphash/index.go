@@ -292,6 +292,12 @@ func (x *Index) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []b
 	return err
 }
 
+// KeySize is the length of keys in bytes.
+func (x *Index) KeySize() int { return int(x.engine.keySize) }
+
+// ValueSize is the length of values in bytes.
+func (x *Index) ValueSize() int { return int(x.engine.valueSize) }
+
 // Len is the number of keys. It never waits.
 func (x *Index) Len() int { return x.core.Len() }
 

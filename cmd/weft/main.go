@@ -10,6 +10,9 @@
 //	130  interrupted; a second interrupt ends the program at once
 //	141  whoever read the output has stopped
 //
+// "weft pool check" says with 1 that it has repaired the pool, with 2 that the pool is
+// corrupt, and with 3 that it could not tell, whatever the reason.
+//
 // Under ulimit -v the Go runtime itself needs 1.5 GB of addresses to start;
 // below that it ends the program before there is one, with status 2.
 package main
@@ -95,24 +98,31 @@ func run(ctx context.Context, args []string, a *app) int {
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	err = cmp.Or(err, out.err)
+	if found := (*verdict)(nil); errors.As(err, &found) {
+		fmt.Fprintf(a.stderr, "weft: %s\n", printable(err.Error()))
+		return found.status
+	}
 	status := exitStatus(ctx, err)
 	switch status {
 	case exitOK, exitPipe:
 	case exitInterrupted:
 		fmt.Fprintln(a.stderr, "weft: interrupted")
 	case exitUsage:
-		fmt.Fprintf(a.stderr, "weft: %s\ntry '%s --help'\n", oneLine(err), cmd.CommandPath())
+		fmt.Fprintf(a.stderr, "weft: %s\ntry '%s --help'\n", printable(err.Error()), cmd.CommandPath())
 	default:
-		fmt.Fprintf(a.stderr, "weft: %s\n", oneLine(err))
+		fmt.Fprintf(a.stderr, "weft: %s\n", printable(err.Error()))
+	}
+	if judges(cmd) && (status == exitFailed || status == exitUsage) {
+		return exitUnknown
 	}
 	return status
 }
 
-// oneLine is the text of an error with what cannot be printed, such as a line
-// feed in the name of a file, written as Go would.
-func oneLine(err error) string {
+// printable is a text on one line: what cannot be printed, such as a line feed in the
+// name of a file, is written as Go would.
+func printable(line string) string {
 	var text strings.Builder
-	for rest := err.Error(); rest != ""; {
+	for rest := line; rest != ""; {
 		r, size := utf8.DecodeRuneInString(rest)
 		if strconv.IsPrint(r) && (r != utf8.RuneError || size > 1) {
 			text.WriteString(rest[:size])

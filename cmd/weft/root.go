@@ -18,10 +18,10 @@ func newRootCommand(a *app) *cobra.Command {
 		Use:   "weft",
 		Short: "GPU data structures for Go, from the command line",
 		Long: `weft lists the devices that GPU data structures can run on, counts the distinct
-items of files with them, and measures them.
+items of files with them, measures them, and looks after the files of persistent ones.
 
 Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted, 141 nobody reads
-the output.`,
+the output. "weft pool check" has others.`,
 		Example: `  weft devices
   weft count --by word --top 10 book.txt`,
 		Args:          unknownCommand,
@@ -47,6 +47,7 @@ the output.`,
 		newBenchCommand(a),
 		newCountCommand(a),
 		newDevicesCommand(a),
+		newPoolCommand(a),
 		newVersionCommand(a),
 	)
 	return root

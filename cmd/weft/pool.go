@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft/device"
+)
+
+func newPoolCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "pool",
+		Short: "Make, describe, check and dump pools of persistent indexes",
+		Long: `A pool is the file of a persistent hash index (package gphash): of byte strings of
+one length, the keys, to byte strings of another. Pools need Linux, and are worked on
+by the CPU.`,
+		Example: `  weft pool create /dev/shm/users.pool --key-size 8 --value-size 128 --capacity 1000000
+  weft pool info /dev/shm/users.pool
+  weft pool check /dev/shm/users.pool
+  weft pool dump /dev/shm/users.pool | head`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := unknownCommand(cmd, args); err != nil {
+				return usageError{fmt.Errorf("pool %w", err)}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		// As of root.
+		SuggestionsMinimumDistance: 2,
+	}
+	cmd.AddCommand(newPoolCreateCommand(a), newPoolInfoCommand(a), newPoolCheckCommand(a), newPoolDumpCommand(a))
+	return cmd
+}
+
+// onePool wants the name of one file.
+func onePool(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0 || args[0] == "":
+		return usageError{fmt.Errorf("pool %s: no file given", cmd.Name())}
+	case len(args) > 1:
+		return usageError{fmt.Errorf("pool %s %s: one file at a time", cmd.Name(), strings.Join(args, " "))}
+	}
+	return nil
+}
+
+// openPoolDevice opens the device that works on a pool: the CPU, unless --device names
+// another one.
+func (a *app) openPoolDevice(ctx context.Context) (device.Device, error) {
+	if a.device == "auto" {
+		a.device = "cpu"
+	}
+	return a.openDevice(ctx)
+}
+
+// poolFailure is what a verb has failed at, on which file.
+type poolFailure struct {
+	verb, path string
+	err        error
+}
+
+func poolError(verb, path string, err error) error { return &poolFailure{verb, path, err} }
+
+func (e *poolFailure) Unwrap() error { return e.err }
+
+// Error leaves out which package says it. Where the system says why, that is all there
+// is to say.
+func (e *poolFailure) Error() string {
+	text := e.err.Error()
+	if system := (*fs.PathError)(nil); errors.As(e.err, &system) {
+		text = system.Err.Error()
+	}
+	for _, prefix := range []string{"gphash: create: ", "gphash: open: ", "pool: create " + e.path + ": ", "pool: open " + e.path + ": ", "pool: inspect " + e.path + ": "} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	return fmt.Sprintf("pool %s %s: %s", e.verb, e.path, text)
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/gphash"
+	"github.com/weftgo/weft/internal/pool"
+)
+
+// What weft pool check exits with besides 0.
+const (
+	exitRepaired = 1
+	exitCorrupt  = 2
+	exitUnknown  = 3 // nothing is known about the pool
+)
+
+// verdict is the end of a check that has found damage.
+type verdict struct {
+	err    error
+	status int
+}
+
+func (v *verdict) Error() string { return v.err.Error() }
+func (v *verdict) Unwrap() error { return v.err }
+
+// judges reports whether the exit status of a verb is about the pool, so that failures
+// need one of their own.
+func judges(cmd *cobra.Command) bool { return cmd.Annotations["judges"] != "" }
+
+func newPoolCheckCommand(a *app) *cobra.Command {
+	var o gphash.OpenOptions
+	cmd := &cobra.Command{
+		Use:   "check [flags] FILE",
+		Short: "Check a pool, and repair it if asked to",
+		Long: `Check opens a pool, which recovers what a crash has left half done, and then reads
+all keys and values and compares them with their checksums. It writes to the pool,
+and needs it for itself.
+
+What a crash leaves is no damage: insertions that had not been acknowledged, slots of
+deleted keys, keys in the midst of a move, one torn superblock. Damage is what no
+crash explains. --repair gives damaged slots up, keys and values, and keeps all
+others. A pool without a whole superblock cannot be repaired.
+
+With --json it prints one object: file, verdict (ok, repaired or corrupt), clean
+(whoever had the pool last closed it), superblock (why one copy of it was not whole),
+error, and, where the pool could be opened: keys, slots, unfinished, tombs, moved,
+resumed (a resize was under way), damaged, and damage, the first of it in words.
+
+Exit status: 0 the pool is whole; 1 damage has been repaired; 2 the pool is corrupt;
+3 it could not be checked: wrong usage, no such file, open elsewhere, of a later
+version; 130 interrupted; 141 nobody reads the output.`,
+		Example: `  weft pool check /dev/shm/users.pool
+  weft pool check --repair --json /dev/shm/users.pool`,
+		Annotations: map[string]string{"judges": "true"},
+		Args:        onePool,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runPoolCheck(cmd.Context(), a, args[0], o)
+		},
+	}
+	cmd.Flags().BoolVar(&o.Repair, "repair", false, "give up slots that are damaged")
+	cmd.Flags().BoolVar(&o.Verify, "verify", true, "read values, too; otherwise slots only")
+	return cmd
+}
+
+// poolCheck is what weft pool check prints.
+type poolCheck struct {
+	File       string `json:"file"`
+	Verdict    string `json:"verdict"`
+	Clean      bool   `json:"clean"`
+	Superblock string `json:"superblock,omitempty"`
+	*gphash.Report
+	Error string `json:"error,omitempty"`
+}
+
+func runPoolCheck(ctx context.Context, a *app, path string, o gphash.OpenOptions) error {
+	before, err := pool.Inspect(path)
+	if err != nil {
+		return poolError("check", path, err)
+	}
+	c := newPoolCheck(path, &before)
+	c.Report, err = examine(ctx, a, path, o)
+	switch damaged := c.Report != nil && c.Damaged > 0; {
+	case errors.Is(err, weft.ErrCorrupt):
+		c.Verdict, err = "corrupt", &verdict{poolError("check", path, err), exitCorrupt}
+		c.Error = err.Error()
+	case err != nil:
+		return poolError("check", path, err)
+	case damaged:
+		c.Verdict, err = "repaired", &verdict{poolError("check", path, fmt.Errorf("repaired: %d damaged slots given up", c.Damaged)), exitRepaired}
+	}
+	if a.json {
+		encoder := json.NewEncoder(a.stdout)
+		encoder.SetIndent("", "  ")
+		return cmp.Or(encoder.Encode(c), err)
+	}
+	return cmp.Or(c.write(a.stdout), err)
+}
+
+func newPoolCheck(path string, before *pool.Info) *poolCheck {
+	c := &poolCheck{File: path, Verdict: "ok"}
+	if before.Chosen >= 0 {
+		c.Clean = before.Copies[before.Chosen].Superblock.Clean
+		if err := before.Copies[1-before.Chosen].Err; err != nil {
+			c.Superblock = fmt.Sprintf("copy %c: %v", 'B'-rune(before.Chosen), err)
+		}
+	}
+	return c
+}
+
+// examine opens a pool and reads all of it. The report is nil if the pool could not be
+// opened.
+func examine(ctx context.Context, a *app, path string, o gphash.OpenOptions) (report *gphash.Report, err error) {
+	dev, err := a.openPoolDevice(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	step, done := newSteps(a)
+	defer done()
+	if step != nil {
+		step("checking")
+	}
+	x, report, err := gphash.Open(ctx, path, dev, o)
+	if err != nil {
+		return report, err
+	}
+	if o.Verify {
+		err = x.Check(ctx)
+	}
+	return report, errors.Join(err, x.Close())
+}
+
+// write prints a line for each finding.
+func (c *poolCheck) write(w io.Writer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s: %s\n", printable(c.File), c.Verdict)
+	if c.Superblock != "" {
+		fmt.Fprintf(&text, "superblock %s\n", printable(c.Superblock))
+	}
+	if r := c.Report; r != nil {
+		fmt.Fprintf(&text, "%d keys in %d slots\n", r.Keys, r.Slots)
+		if r.Unfinished+r.Tombs+r.Moved > 0 || r.Resumed || !c.Clean {
+			fmt.Fprintf(&text, "not closed, and recovered: %d unfinished insertions, %d slots of deleted keys, %d keys in the midst of a move\n",
+				r.Unfinished, r.Tombs, r.Moved)
+		}
+		if r.Resumed {
+			text.WriteString("a resize goes on\n")
+		}
+		if r.Damaged > 0 {
+			fmt.Fprintf(&text, "%d damaged slots\n", r.Damaged)
+		}
+		for _, what := range r.Damage {
+			fmt.Fprintf(&text, "  %s\n", what)
+		}
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}

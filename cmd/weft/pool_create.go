@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/gphash"
+)
+
+func newPoolCreateCommand(a *app) *cobra.Command {
+	var o gphash.Options
+	var hash string
+	cmd := &cobra.Command{
+		Use:   "create [flags] FILE",
+		Short: "Make a pool with an empty index in it",
+		Long: `Create makes a pool in a new file, for its owner alone, and describes it as "weft
+pool info" does. A file that is there is left as it is, and an error.
+
+All of the pool is allocated at once: a full file system is an error now, and none
+later. The index grows as long as the pool has memory for it; the pool keeps its
+size. On a file system in memory, such as /dev/shm, it outlives processes but not the
+machine.`,
+		Example: `  weft pool create /dev/shm/users.pool --key-size 8 --value-size 128 --capacity 1000000
+  weft pool create small.pool --key-size 16 --value-size 8 --capacity 5000 --size 64MiB --hash fast`,
+		Args: onePool,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := poolOptions(cmd, &o, hash); err != nil {
+				return err
+			}
+			return runPoolCreate(cmd.Context(), a, args[0], o)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.IntVar(&o.KeySize, "key-size", 0, "bytes of a key, 1 to 128 (required)")
+	f.IntVar(&o.ValueSize, "value-size", 0, "bytes of a value, 1 to 65536 (required)")
+	f.IntVar(&o.Capacity, "capacity", 0, "keys that fit before the index grows (required)")
+	f.Var((*byteSize)(&o.Size), "size", "bytes of the pool, such as 64MiB (default what four times the capacity takes)")
+	f.IntVar(&o.Slots, "slots", 8, "slots of a bucket")
+	f.IntVar(&o.Hashes, "hashes", 2, "hash locations of a key in a level, 4 at most")
+	f.IntVar(&o.Levels, "levels", 2, "levels; at most 32 slots x hashes x levels")
+	f.StringVar(&hash, "hash", "siphash", "hash of the keys: siphash, or fast where nobody hostile chooses keys")
+	return cmd
+}
+
+// poolOptions checks what the flags of create say.
+func poolOptions(cmd *cobra.Command, o *gphash.Options, hash string) error {
+	for _, name := range []string{"key-size", "value-size", "capacity"} {
+		if !cmd.Flags().Changed(name) {
+			return usageError{fmt.Errorf("pool create: --%s is missing", name)}
+		}
+	}
+	for _, name := range []string{"capacity", "size", "slots", "hashes", "levels"} {
+		// Zero is the default of the package, and nobody's wish.
+		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "0" {
+			return usageError{fmt.Errorf("pool create --%s 0: must be positive", name)}
+		}
+	}
+	switch hash {
+	case "siphash":
+		o.Hash = gphash.SipHash
+	case "fast":
+		o.Hash = gphash.Fast
+	default:
+		return usageError{fmt.Errorf("pool create --hash %.60q: want siphash or fast", hash)}
+	}
+	return nil
+}
+
+func runPoolCreate(ctx context.Context, a *app, path string, o gphash.Options) error {
+	dev, err := a.openPoolDevice(ctx)
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	x, err := gphash.Create(path, dev, o)
+	if errors.Is(err, weft.ErrOptions) {
+		return usageError{poolError("create", path, err)}
+	}
+	if err == nil {
+		err = x.Close()
+	}
+	if err != nil {
+		return poolError("create", path, err)
+	}
+	return runPoolInfo(a, path)
+}
+
+// byteSize is a flag of a number of bytes.
+type byteSize int64
+
+// String is for [pflag.Value].
+func (s *byteSize) String() string { return strconv.FormatInt(int64(*s), 10) }
+
+// Type is for [pflag.Value].
+func (s *byteSize) Type() string { return "bytes" }
+
+// Set is for [pflag.Value]: a number, and perhaps a unit.
+func (s *byteSize) Set(text string) error {
+	number := strings.TrimRight(text, "KMGTiB")
+	shift, ok := map[string]uint{"": 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}[text[len(number):]]
+	n, err := strconv.ParseInt(number, 10, 64)
+	if !ok || err != nil || n < 0 || n > math.MaxInt64>>shift {
+		return errors.New("want bytes, or a number of KiB, MiB, GiB or TiB")
+	}
+	*s = byteSize(n << shift)
+	return nil
+}

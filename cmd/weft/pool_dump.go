@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/gphash"
+)
+
+func newPoolDumpCommand(a *app) *cobra.Command {
+	limit := 0
+	cmd := &cobra.Command{
+		Use:   "dump [flags] FILE",
+		Short: "Print the keys and values of a pool",
+		Long: `Dump prints the pairs of a pool, one on each line, in no order: key and value in
+hexadecimal, byte by byte as they lie in the pool, with a tab between. With --json a
+line is an object of key and value, in hexadecimal, too. Integers of a map are
+little-endian. The number of pairs goes to standard error.
+
+The pool is opened for reading, beside other readers and while nobody changes it, and
+stays as it is; what a crash has left half done is left out. All checksums are
+compared before the first line: of a corrupt pool nothing is printed. What ends the
+dump early ends it behind a whole line.`,
+		Example: `  weft pool dump /dev/shm/users.pool | sort > users.txt
+  weft pool dump --limit 10 --json /dev/shm/users.pool`,
+		Args: onePool,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 0 {
+				return usageError{fmt.Errorf("pool dump --limit %d: must not be negative", limit)}
+			}
+			return runPoolDump(cmd.Context(), a, args[0], limit)
+		},
+	}
+	cmd.Flags().IntVar(&limit, "limit", 0, "print so many pairs at most; 0 prints all")
+	return cmd
+}
+
+func runPoolDump(ctx context.Context, a *app, path string, limit int) (err error) {
+	dev, err := a.openPoolDevice(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	x, _, err := gphash.Open(ctx, path, dev, gphash.OpenOptions{ReadOnly: true, Verify: true})
+	if err != nil {
+		if errors.Is(err, weft.ErrCorrupt) {
+			err = fmt.Errorf("%w; see weft pool check", err)
+		}
+		return poolError("dump", path, err)
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	if limit == 0 {
+		limit = -1
+	}
+	d := dumper{w: a.stdout, json: a.json}
+	if err := d.dump(ctx, x, limit); err != nil {
+		return poolError("dump", path, err)
+	}
+	_, err = fmt.Fprintf(a.stderr, "weft: %d of %d pairs\n", d.lines, x.Len())
+	return err
+}
+
+// dumper prints pairs. Each write is of whole lines.
+type dumper struct {
+	w     io.Writer
+	json  bool
+	lines int
+	text  []byte
+}
+
+func (d *dumper) dump(ctx context.Context, x *gphash.Index, limit int) error {
+	keySize, valueSize := x.KeySize(), x.ValueSize()
+	for page, err := range x.Pages(ctx) {
+		if err != nil {
+			return err
+		}
+		for i := range len(page.Keys) / keySize {
+			if d.lines == limit {
+				return d.flush()
+			}
+			if err := d.pair(page.Keys[i*keySize:(i+1)*keySize], page.Values[i*valueSize:(i+1)*valueSize]); err != nil {
+				return err
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return d.flush()
+}
+
+// pair prints a line.
+func (d *dumper) pair(key, value []byte) error {
+	before, between, behind := "", "\t", "\n"
+	if d.json {
+		before, between, behind = `{"key":"`, `","value":"`, "\"}\n"
+	}
+	d.text = append(d.text, before...)
+	d.text = hex.AppendEncode(d.text, key)
+	d.text = append(d.text, between...)
+	d.text = hex.AppendEncode(d.text, value)
+	d.text = append(d.text, behind...)
+	d.lines++
+	if len(d.text) < outputBuffer {
+		return nil
+	}
+	return d.flush()
+}
+
+func (d *dumper) flush() error {
+	_, err := d.w.Write(d.text)
+	d.text = d.text[:0]
+	return err
+}

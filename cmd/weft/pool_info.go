@@ -1,0 +1,214 @@
+package main
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft/internal/pool"
+)
+
+func newPoolInfoCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "info FILE",
+		Short: "Describe a pool as it is: open, damaged or whole",
+		Long: `Info reads the two superblocks of a pool and prints what they say. It asks for no
+lock, writes nothing, and reads no keys; "weft pool check" does. While somebody
+changes the pool, one copy may seem torn.
+
+A pool is clean if whoever had it last closed it. If it is not, it is open, or a crash
+has left it: opening it recovers what it holds. Unclean opens are how often that was
+so. The generation counts changes of the superblock.
+
+With --json it prints one object: file, bytes, allocated_bytes, durability (none,
+process or pmem: what the file system grants), copies (two objects: copy, current,
+generation, error), error, and, where a copy is whole, pool: uuid, created, tool,
+key_bytes, value_bytes, slots, hashes, levels, hash, size, clean, unclean_opens,
+generation, epoch, resize, and level_table, from the top down: level, buckets, state,
+offset and bytes.
+
+Exit status: 0 the pool can be opened, as far as its superblocks say; 1 it cannot, and
+what there is has been printed; 2 wrong usage.`,
+		Example: `  weft pool info /dev/shm/users.pool
+  weft pool info --json /dev/shm/users.pool`,
+		Args: onePool,
+		RunE: func(_ *cobra.Command, args []string) error { return runPoolInfo(a, args[0]) },
+	}
+}
+
+func runPoolInfo(a *app, path string) error {
+	info, err := pool.Inspect(path)
+	if err != nil {
+		return poolError("info", path, err)
+	}
+	d := describe(path, &info)
+	if a.json {
+		encoder := json.NewEncoder(a.stdout)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(d)
+	} else {
+		err = d.write(a.stdout)
+	}
+	if err == nil && info.Err != nil {
+		err = poolError("info", path, info.Err)
+	}
+	return err
+}
+
+// poolFile is what weft pool info prints about a file.
+type poolFile struct {
+	File       string      `json:"file"`
+	Bytes      int64       `json:"bytes"`
+	Allocated  int64       `json:"allocated_bytes"`
+	Durability string      `json:"durability"`
+	Pool       *poolState  `json:"pool,omitempty"`
+	Copies     [2]poolCopy `json:"copies"`
+	Error      string      `json:"error,omitempty"`
+}
+
+// poolState is what the superblock that counts says. The seed of the hash is not among
+// it: who knows that can make keys collide.
+type poolState struct {
+	UUID         string      `json:"uuid"`
+	Created      time.Time   `json:"created,omitzero"`
+	Tool         string      `json:"tool,omitempty"`
+	KeyBytes     uint32      `json:"key_bytes"`
+	ValueBytes   uint32      `json:"value_bytes"`
+	Slots        uint32      `json:"slots"`
+	Hashes       uint32      `json:"hashes"`
+	Levels       uint32      `json:"levels"`
+	Hash         string      `json:"hash"`
+	Size         uint64      `json:"size"`
+	Clean        bool        `json:"clean"`
+	UncleanOpens uint64      `json:"unclean_opens"`
+	Generation   uint64      `json:"generation"`
+	Epoch        uint64      `json:"epoch"`
+	Resize       string      `json:"resize"`
+	LevelTable   []poolLevel `json:"level_table"`
+}
+
+type poolLevel struct {
+	Level   int    `json:"level"`
+	Buckets uint64 `json:"buckets"`
+	State   string `json:"state"`
+	Offset  uint64 `json:"offset"`
+	Bytes   uint64 `json:"bytes"`
+}
+
+type poolCopy struct {
+	Copy       string `json:"copy"`
+	Current    bool   `json:"current"`
+	Generation uint64 `json:"generation,omitempty"`
+	Error      string `json:"error,omitempty"`
+}
+
+// describe turns what a file says about itself into what is printed.
+func describe(path string, info *pool.Info) *poolFile {
+	d := &poolFile{File: path, Bytes: info.Size, Allocated: info.Allocated, Durability: info.Grants.String()}
+	for i := range info.Copies {
+		c := &info.Copies[i]
+		d.Copies[i] = poolCopy{Copy: string(rune('A' + i)), Current: i == info.Chosen, Generation: c.Superblock.Generation}
+		if c.Err != nil {
+			d.Copies[i].Error = c.Err.Error()
+		}
+	}
+	if info.Chosen >= 0 {
+		d.Pool = describeState(&info.Copies[info.Chosen].Superblock)
+	}
+	if info.Err != nil {
+		d.Error = info.Err.Error()
+	}
+	return d
+}
+
+func describeState(s *pool.Superblock) *poolState {
+	g := &s.Geometry
+	state := &poolState{
+		UUID: uuid(s.UUID), Created: s.Created, Tool: s.Tool, KeyBytes: g.KeySize, ValueBytes: g.ValueSize,
+		Slots: g.Slots, Hashes: g.Hashes, Levels: g.Levels, Hash: hashName(g.HashID), Size: s.Size,
+		Clean: s.Clean, UncleanOpens: s.UncleanOpens, Generation: s.Generation, Epoch: s.Epoch, Resize: s.Resize.String(),
+		LevelTable: []poolLevel{},
+	}
+	for i := len(s.Levels) - 1; i >= 0; i-- {
+		if l := s.Levels[i]; l.State != pool.Free {
+			state.LevelTable = append(state.LevelTable, poolLevel{i, 1 << i, l.State.String(), l.Offset, l.Length})
+		}
+	}
+	return state
+}
+
+func uuid(u [16]byte) string {
+	h := hex.EncodeToString(u[:])
+	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
+}
+
+func hashName(id uint32) string {
+	switch id {
+	case pool.SipHash:
+		return "siphash"
+	case pool.FastHash:
+		return "fast"
+	}
+	return fmt.Sprint(id)
+}
+
+// write prints a line for each fact.
+func (d *poolFile) write(w io.Writer) error {
+	var text strings.Builder
+	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fact := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	fact("file", "%s", printable(d.File))
+	fact("size", "%s (%d bytes), allocated %s", binaryUnits(uint64(d.Bytes)), d.Bytes, binaryUnits(uint64(d.Allocated)))
+	fact("durability", "%s", d.Durability)
+	if d.Pool != nil {
+		d.Pool.write(fact)
+	}
+	for _, c := range d.Copies {
+		fact("copy "+c.Copy, "%s", c.String())
+	}
+	t.Flush() // to memory
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+func (p *poolState) write(fact func(name, format string, args ...any)) {
+	created := "unknown"
+	if !p.Created.IsZero() {
+		created = p.Created.Format(time.RFC3339)
+	}
+	if p.Tool != "" {
+		created += " by " + printable(p.Tool)
+	}
+	clean := "no: it is open, or was not closed"
+	if p.Clean {
+		clean = "yes"
+	}
+	fact("uuid", "%s", p.UUID)
+	fact("created", "%s", created)
+	fact("keys", "%d bytes", p.KeyBytes)
+	fact("values", "%d bytes", p.ValueBytes)
+	fact("geometry", "%d slots, %d hashes, %d levels, %s", p.Slots, p.Hashes, p.Levels, p.Hash)
+	fact("clean", "%s", clean)
+	fact("unclean opens", "%d", p.UncleanOpens)
+	fact("generation", "%d", p.Generation)
+	fact("resize", "%s", p.Resize)
+	for _, l := range p.LevelTable {
+		fact(fmt.Sprintf("level %d", l.Level), "%s, %d buckets, %s at %d", l.State, l.Buckets, binaryUnits(l.Bytes), l.Offset)
+	}
+}
+
+func (c poolCopy) String() string {
+	switch {
+	case c.Error != "":
+		return printable(c.Error)
+	case c.Current:
+		return fmt.Sprintf("generation %d, counts", c.Generation)
+	}
+	return fmt.Sprintf("generation %d", c.Generation)
+}
