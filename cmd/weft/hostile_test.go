@@ -19,12 +19,14 @@ var quickBench = []string{"bench", "linear-probe-length", "--quick", "--n=4096",
 
 // Whatever a verb prints, a full disk is a failure.
 func TestFullDisk(t *testing.T) {
-	file := writeFile(t, "a\nb\n")
+	file, pairs := writeFile(t, "a\nb\n"), newPool(t, 10)
 	for _, args := range [][]string{
 		{}, {"--help"}, {"help"}, {"help", "count"}, {"bench", "--help"}, {"completion", "bash"},
 		{"version"}, {"version", "--json"}, {"devices"}, {"devices", "--json"},
 		{"count", "--device=cpu", file}, {"count", "--device=cpu", "--json", file},
 		{"bench", "--list"}, {"bench", "--list", "--json"}, {"bench", "--list", "linear"},
+		{"pool"}, {"pool", "dump", "--help"}, {"pool", "info", pairs}, {"pool", "info", "--json", pairs},
+		{"pool", "dump", pairs}, {"pool", "dump", "--json", pairs},
 		quickBench, append(quickBench[:len(quickBench):len(quickBench)], "--json"),
 	} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

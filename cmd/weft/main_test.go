@@ -91,16 +91,22 @@ func TestExitStatus(t *testing.T) {
 }
 
 func TestEveryVerbHasAnExample(t *testing.T) {
-	for _, cmd := range newRootCommand(&app{}).Commands() {
+	verbs := newRootCommand(&app{}).Commands()
+	for _, cmd := range verbs {
+		if cmd.Name() == "pool" {
+			verbs = append(verbs, cmd.Commands()...)
+		}
+	}
+	for _, cmd := range verbs {
 		if cmd.Name() == "completion" || cmd.Name() == "help" {
 			continue // cobra's own
 		}
 		if cmd.Example == "" || cmd.Short == "" || cmd.Long == "" {
-			t.Errorf("weft %s: help is incomplete", cmd.Name())
+			t.Errorf("%s: help is incomplete", cmd.CommandPath())
 		}
-		stdout, _, status := runWeft(t, "", cmd.Name(), "--help")
+		stdout, _, status := runWeft(t, "", append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
 		if status != exitOK || !strings.Contains(stdout, "Examples:") || !strings.Contains(stdout, "--device") {
-			t.Errorf("weft %s --help: status %d, prints %q", cmd.Name(), status, stdout)
+			t.Errorf("%s --help: status %d, prints %q", cmd.CommandPath(), status, stdout)
 		}
 	}
 }

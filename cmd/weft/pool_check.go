@@ -148,9 +148,11 @@ func (c *poolCheck) write(w io.Writer) error {
 	}
 	if r := c.Report; r != nil {
 		fmt.Fprintf(&text, "%d keys in %d slots\n", r.Keys, r.Slots)
-		if r.Unfinished+r.Tombs+r.Moved > 0 || r.Resumed || !c.Clean {
-			fmt.Fprintf(&text, "not closed, and recovered: %d unfinished insertions, %d slots of deleted keys, %d keys in the midst of a move\n",
-				r.Unfinished, r.Tombs, r.Moved)
+		if !c.Clean {
+			text.WriteString("not closed by whoever had it last\n")
+		}
+		if r.Unfinished+r.Tombs+r.Moved > 0 {
+			fmt.Fprintf(&text, "freed slots: %d of unfinished insertions, %d of deleted keys, %d of keys that had moved\n", r.Unfinished, r.Tombs, r.Moved)
 		}
 		if r.Resumed {
 			text.WriteString("a resize goes on\n")

@@ -164,7 +164,8 @@ func (d *poolFile) write(w io.Writer) error {
 	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fact := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	fact("file", "%s", printable(d.File))
-	fact("size", "%s (%d bytes), allocated %s", binaryUnits(uint64(d.Bytes)), d.Bytes, binaryUnits(uint64(d.Allocated)))
+	fact("size", "%s (%d bytes)", binaryUnits(uint64(d.Bytes)), d.Bytes)
+	fact("allocated", "%s", binaryUnits(uint64(d.Allocated)))
 	fact("durability", "%s", d.Durability)
 	if d.Pool != nil {
 		d.Pool.write(fact)

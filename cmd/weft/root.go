@@ -38,7 +38,7 @@ the output. "weft pool check" has others.`,
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%s: %w", cmd.Name(), err)}
+		return usageError{fmt.Errorf("%s: %w", strings.TrimPrefix(cmd.CommandPath(), "weft "), err)}
 	})
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.device, "device", "auto", "where to run: auto, cpu, cuda, cuda:N or sim[:seed]")

@@ -1,0 +1,499 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/gphash"
+	"github.com/weftgo/weft/internal/pool"
+)
+
+// The pools of these tests have keys of 16 and values of 24 bytes.
+const (
+	testKey   = 16
+	testValue = 24
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inPool runs f on the index of a pool, which it makes if there is none.
+func inPool(t *testing.T, path string, f func(x *gphash.Index)) {
+	t.Helper()
+	dev, err := cpu.Open(nil)
+	must(t, err)
+	defer dev.Close()
+	var x *gphash.Index
+	if _, err = os.Stat(path); err == nil {
+		x, _, err = gphash.Open(t.Context(), path, dev, gphash.OpenOptions{})
+	} else {
+		x, err = gphash.Create(path, dev, gphash.Options{KeySize: testKey, ValueSize: testValue, Size: 8 << 20})
+	}
+	must(t, err)
+	f(x)
+	must(t, x.Close())
+}
+
+func pair(i int) (key, value []byte) {
+	return fmt.Appendf(nil, "key %12d", i), fmt.Appendf(nil, "value number %11d", i)
+}
+
+// newPool is a pool of n pairs, closed.
+func newPool(t *testing.T, n int) string {
+	path := filepath.Join(t.TempDir(), "pool")
+	inPool(t, path, func(x *gphash.Index) { fillPool(t, x, n) })
+	return path
+}
+
+func fillPool(t *testing.T, x *gphash.Index, n int) {
+	var keys, values []byte
+	for i := range n {
+		k, v := pair(i)
+		keys, values = append(keys, k...), append(values, v...)
+	}
+	_, err := x.Put(t.Context(), keys, values)
+	must(t, err)
+}
+
+// killedPool is what the end of a process leaves of a pool of n pairs.
+func killedPool(t *testing.T, n int) string {
+	return killed(t, func(x *gphash.Index) {
+		fillPool(t, x, n+1)
+		k, _ := pair(n)
+		_, err := x.Delete(t.Context(), k, nil)
+		must(t, err)
+	})
+}
+
+// killed is what the end of a process leaves that has run f: the file as it is while
+// the pool is open.
+func killed(t *testing.T, f func(x *gphash.Index)) string {
+	live, path := filepath.Join(t.TempDir(), "live"), filepath.Join(t.TempDir(), "killed")
+	inPool(t, live, func(x *gphash.Index) {
+		f(x)
+		content, err := os.ReadFile(live)
+		must(t, err)
+		must(t, os.WriteFile(path, content, 0o600))
+	})
+	return path
+}
+
+// change changes the bytes of a file.
+func change(t *testing.T, path string, f func(content []byte)) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	must(t, err)
+	f(content)
+	must(t, os.WriteFile(path, content, 0o600))
+	return path
+}
+
+// damage breaks n pairs of a pool, their keys or their values.
+func damage(t *testing.T, path string, n int, values bool) string {
+	t.Helper()
+	info, err := pool.Inspect(path)
+	must(t, err)
+	s := &info.Copies[info.Chosen].Superblock
+	top, slots := s.Levels[s.Top], int(s.Geometry.Slots)
+	const slotWords = 2 + testKey/8
+	return change(t, path, func(content []byte) {
+		for bucket := int(top.Offset); n > 0 && bucket < int(top.Offset)+8*slots*slotWords<<s.Top; bucket += 8 * slots * slotWords {
+			control := binary.LittleEndian.Uint64(content[bucket:])
+			switch {
+			case control>>62 != 2: // the first slot has no key
+				continue
+			case values:
+				content[8*(control&(1<<48-1))] ^= 1
+			default:
+				content[bucket+8*slots] ^= 1
+			}
+			n--
+		}
+		if n > 0 {
+			t.Fatal("too few pairs to break")
+		}
+	})
+}
+
+// breakCopy damages a copy of the superblock, 0 or 1.
+func breakCopy(t *testing.T, path string, copy int) string {
+	return change(t, path, func(content []byte) { content[copy*pool.DataStart/2+100] ^= 1 })
+}
+
+func truncate(t *testing.T, path string) string {
+	must(t, os.Truncate(path, 5<<20))
+	return path
+}
+
+func current(t *testing.T, path string) int {
+	info, err := pool.Inspect(path)
+	must(t, err)
+	return info.Chosen
+}
+
+// decode reads JSON of which every field is known.
+func decode(t *testing.T, text string, into any) {
+	t.Helper()
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil || decoder.More() {
+		t.Fatalf("%v in %s", err, text)
+	}
+}
+
+func TestPoolCreate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pool")
+	args := []string{"pool", "create", "--json", path, "--key-size=12", "--value-size=100", "--capacity=5000",
+		"--size=64MiB", "--slots=4", "--hashes=3", "--levels=1", "--hash=fast"}
+	stdout, stderr, status := runWeft(t, "", args...)
+	if status != exitOK || stderr != "" {
+		t.Fatalf("exit status %d: %s", status, stderr)
+	}
+	var got poolFile
+	decode(t, stdout, &got)
+	p := got.Pool
+	if got.File != path || got.Bytes != 64<<20 || got.Allocated < got.Bytes || got.Durability != "process" || got.Error != "" || p == nil {
+		t.Fatalf("prints %s", stdout)
+	}
+	if p.KeyBytes != 12 || p.ValueBytes != 100 || p.Slots != 4 || p.Hashes != 3 || p.Levels != 1 || p.Hash != "fast" || !p.Clean ||
+		p.UncleanOpens != 0 || p.Size != 64<<20 || len(p.LevelTable) != 1 || p.LevelTable[0].State != "live" || p.Created.IsZero() {
+		t.Errorf("pool %+v", p)
+	}
+	if slots := 4 * p.LevelTable[0].Buckets; slots < 5000 {
+		t.Errorf("%d slots", slots)
+	}
+	before, err := os.Stat(path)
+	must(t, err)
+	stdout, stderr, status = runWeft(t, "", args...)
+	if want := "weft: pool create " + path + ": file already exists\n"; status != exitFailed || stdout != "" || stderr != want {
+		t.Errorf("over a pool: exit status %d, prints %q and says %q", status, stdout, stderr)
+	}
+	if after, err := os.Stat(path); err != nil || !after.ModTime().Equal(before.ModTime()) {
+		t.Errorf("over a pool: %v, %v", after, err)
+	}
+}
+
+func TestPoolUsage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pool")
+	create := func(more ...string) []string {
+		return append([]string{"create", path, "--key-size=8", "--value-size=8", "--capacity=100"}, more...)
+	}
+	for _, tt := range []struct {
+		args   []string
+		status int
+		stderr string
+	}{
+		{[]string{}, exitOK, ""},
+		{[]string{"inof"}, exitUsage, "weft: pool inof: no such command; did you mean info?\ntry 'weft pool --help'\n"},
+		{[]string{"info"}, exitUsage, "weft: pool info: no file given\ntry 'weft pool info --help'\n"},
+		{[]string{"dump", ""}, exitUsage, "weft: pool dump: no file given\n"},
+		{[]string{"info", "a", "b"}, exitUsage, "weft: pool info a b: one file at a time\n"},
+		{[]string{"dump", "--limit=-1", "a"}, exitUsage, "weft: pool dump --limit -1: must not be negative\n"},
+		{[]string{"create", path, "--key-size=8", "--value-size=8"}, exitUsage, "weft: pool create: --capacity is missing\n"},
+		{create("--hash=md5"), exitUsage, "weft: pool create --hash \"md5\": want siphash or fast\n"},
+		{create("--size=0"), exitUsage, "weft: pool create --size 0: must be positive\n"},
+		{create("--slots=0"), exitUsage, "weft: pool create --slots 0: must be positive\n"},
+		{create("--slots=-1"), exitUsage, "weft: pool create " + path + ": invalid options: Slots -1"},
+		{create("--slots=16", "--hashes=4"), exitUsage, "weft: pool create " + path + ": invalid options: Slots 16 x Hashes 4 x Levels 2 are more than 32\n"},
+		{create("--size=1MiB"), exitUsage, "weft: pool create " + path + ": invalid options: Size 1048576 is less than"},
+		{create("--size=64MB"), exitUsage, "weft: pool create: invalid argument \"64MB\" for \"--size\" flag: want bytes, or a number of KiB, MiB, GiB or TiB\n"},
+		{[]string{"create", path + "/none/pool", "--key-size=8", "--value-size=8", "--capacity=100"}, exitFailed, "weft: pool create " + path + "/none/pool: no such file or directory\n"},
+		{[]string{"info", path}, exitFailed, "weft: pool info " + path + ": no such file or directory\n"},
+		{[]string{"dump", path}, exitFailed, "weft: pool dump " + path + ": no such file or directory\n"},
+		{[]string{"check", path}, exitUnknown, "weft: pool check " + path + ": no such file or directory\n"},
+		{[]string{"check", filepath.Dir(path)}, exitUnknown, "weft: pool check " + filepath.Dir(path) + ": "},
+		{[]string{"check"}, exitUnknown, "weft: pool check: no file given\ntry 'weft pool check --help'\n"},
+		{[]string{"check", "--nope"}, exitUnknown, "weft: pool check: unknown flag: --nope\n"},
+		{[]string{"check", "--device=tpu", path}, exitUnknown, "weft: --device \"tpu\""},
+	} {
+		stdout, stderr, status := runWeft(t, "", append([]string{"pool"}, tt.args...)...)
+		if status != tt.status || !strings.HasPrefix(stderr, tt.stderr) || (tt.stderr == "") != (stderr == "") {
+			t.Errorf("%q: exit status %d, want %d; says %q, want %q", tt.args, status, tt.status, stderr, tt.stderr)
+		}
+		if status != exitOK && stdout != "" {
+			t.Errorf("%q: prints %q besides the error", tt.args, stdout)
+		}
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("there is a pool")
+	}
+}
+
+func TestByteSize(t *testing.T) {
+	for text, want := range map[string]int64{"0": 0, "123": 123, "7B": 7, "64MiB": 64 << 20, "2KiB": 2048, "3GiB": 3 << 30, "8388607TiB": 8388607 << 40} {
+		var s byteSize
+		if err := s.Set(text); err != nil || int64(s) != want {
+			t.Errorf("%q is %d, %v", text, s, err)
+		}
+	}
+	for _, text := range []string{"", "MiB", "-1", "1.5GiB", "64MB", "64M", "1 GiB", "8388608TiB", "99999999999999999999", "1BB"} {
+		if err := new(byteSize).Set(text); err == nil {
+			t.Errorf("%q passes", text)
+		}
+	}
+}
+
+// Info says what there is of a pool, in whatever state.
+func TestPoolInfo(t *testing.T) {
+	whole := newPool(t, 10)
+	for _, tt := range []struct {
+		name, path string
+		status     int
+		lines      []string // their fields
+		not        string
+	}{
+		{"whole", whole, exitOK, []string{"keys 16 bytes", "values 24 bytes", "geometry 8 slots, 2 hashes, 2 levels, siphash", "clean yes", "unclean opens 0",
+			"size 8 MiB (8388608 bytes)", "durability process", "resize idle", "level 7 live, 128 buckets, 1 MiB at 5242880"}, "corrupt"},
+		{"killed", killedPool(t, 10), exitOK, []string{"clean no: it is open, or was not closed"}, "corrupt"},
+		{"copy A", breakCopy(t, newPool(t, 10), 0), exitOK, []string{"copy A corrupt: the checksums are wrong: torn or damaged", "copy B generation 2, counts"}, "copy B  corrupt"},
+		{"copy B", breakCopy(t, newPool(t, 10), 1), exitOK, []string{"copy B corrupt: the checksums are wrong: torn or damaged", "copy A generation 3, counts", "clean yes"}, "copy A  corrupt"},
+		{"both copies", breakCopy(t, breakCopy(t, newPool(t, 10), 1), 0), exitFailed, []string{"copy A corrupt: the checksums are wrong: torn or damaged"}, "uuid"},
+		{"truncated", truncate(t, newPool(t, 10)), exitFailed, []string{"keys 16 bytes", "size 5 MiB (5242880 bytes)"}, "counts"},
+		{"text", writeFile(t, strings.Repeat("text\n", 10000)), exitFailed, []string{`copy A invalid stream: it begins with "text\ntex", not "WEFTPOOL"`}, "uuid"},
+	} {
+		stdout, stderr, status := runWeft(t, "", "pool", "info", tt.path)
+		if status != tt.status || (status == exitOK) != (stderr == "") {
+			t.Errorf("%s: exit status %d, says %q", tt.name, status, stderr)
+		}
+		for _, line := range tt.lines {
+			if !hasLine(stdout, strings.Fields(line)) {
+				t.Errorf("%s: no line %q in\n%s", tt.name, line, stdout)
+			}
+		}
+		if strings.Contains(stdout, tt.not) {
+			t.Errorf("%s: %q in\n%s", tt.name, tt.not, stdout)
+		}
+		stdout, _, again := runWeft(t, "", "pool", "info", "--json", tt.path)
+		var got poolFile
+		decode(t, stdout, &got)
+		if again != tt.status || (got.Error == "") != (again == exitOK) || got.File != tt.path || got.Copies[0].Copy != "A" {
+			t.Errorf("%s: exit status %d, prints %s", tt.name, again, stdout)
+		}
+	}
+}
+
+// A pool that somebody has open can be described, and nothing else.
+func TestPoolOpen(t *testing.T) {
+	path := newPool(t, 10)
+	inPool(t, path, func(*gphash.Index) {
+		if stdout, stderr, status := runWeft(t, "", "pool", "info", path); status != exitOK || !strings.Contains(stdout, "no: it is open") {
+			t.Errorf("info: exit status %d, prints %q and says %q", status, stdout, stderr)
+		}
+		for verb, want := range map[string]int{"check": exitUnknown, "dump": exitFailed} {
+			stdout, stderr, status := runWeft(t, "", "pool", verb, path)
+			if say := "weft: pool " + verb + " " + path + ": locked: open in another process\n"; status != want || stdout != "" || stderr != say {
+				t.Errorf("%s: exit status %d, prints %q and says %q", verb, status, stdout, stderr)
+			}
+		}
+	})
+}
+
+// The exit status of a check is what it has found.
+func TestPoolCheck(t *testing.T) {
+	unfinished := change(t, newPool(t, 0), func(content []byte) { content[pool.DataStart+7] = 1 << 6 })
+	for _, tt := range []struct {
+		name, path string
+		flags      []string
+		status     int
+		want       poolCheck
+		text       string // that is printed
+		second     int    // what the next check finds
+	}{
+		{"whole", newPool(t, 10), nil, exitOK, poolCheck{Verdict: "ok", Clean: true, Report: &gphash.Report{Keys: 10}}, "10 keys in 1536 slots\n", exitOK},
+		{"killed", killedPool(t, 10), nil, exitOK, poolCheck{Verdict: "ok", Report: &gphash.Report{Keys: 10, Tombs: 1}}, "not closed by whoever had it last\n", exitOK},
+		{"unfinished", unfinished, nil, exitOK, poolCheck{Verdict: "ok", Clean: true, Report: &gphash.Report{Unfinished: 1}}, "freed slots: 1 of unfinished", exitOK},
+		{"a key", damage(t, newPool(t, 900), 2, false), nil, exitCorrupt, poolCheck{Verdict: "corrupt", Clean: true, Report: &gphash.Report{Keys: 898, Damaged: 2}}, "2 damaged slots\n", exitCorrupt},
+		{"a value", damage(t, newPool(t, 900), 1, true), nil, exitCorrupt, poolCheck{Verdict: "corrupt", Clean: true, Report: &gphash.Report{Keys: 899, Damaged: 1}}, "its value does not have its checksum\n", exitCorrupt},
+		{"a value, unread", damage(t, newPool(t, 900), 1, true), []string{"--verify=false"}, exitOK, poolCheck{Verdict: "ok", Clean: true, Report: &gphash.Report{Keys: 900}}, "900 keys in", exitCorrupt},
+		{"repaired", damage(t, damage(t, newPool(t, 900), 2, true), 1, false), []string{"--repair"}, exitRepaired, poolCheck{Verdict: "repaired", Clean: true, Report: &gphash.Report{Keys: 898, Damaged: 2}}, ": repaired\n", exitOK},
+		{"copy A", breakCopy(t, newPool(t, 10), 0), nil, exitOK, poolCheck{Verdict: "ok", Report: &gphash.Report{Keys: 10}, Superblock: "copy A: corrupt: the checksums are wrong: torn or damaged"}, "superblock copy A: ", exitOK},
+		{"both copies", breakCopy(t, breakCopy(t, newPool(t, 10), 1), 0), []string{"--repair"}, exitCorrupt, poolCheck{Verdict: "corrupt"}, ": corrupt\n", exitCorrupt},
+		{"truncated", truncate(t, newPool(t, 10)), nil, exitCorrupt, poolCheck{Verdict: "corrupt", Clean: true}, ": corrupt\n", exitCorrupt},
+		{"text", writeFile(t, strings.Repeat("text\n", 10000)), nil, exitCorrupt, poolCheck{Verdict: "corrupt"}, ": corrupt\n", exitCorrupt},
+	} {
+		copied := filepath.Join(t.TempDir(), "copy")
+		content, err := os.ReadFile(tt.path)
+		must(t, err)
+		must(t, os.WriteFile(copied, content, 0o600))
+		stdout, stderr, status := runWeft(t, "", append([]string{"pool", "check", copied}, tt.flags...)...)
+		if status != tt.status || !strings.Contains(stdout, tt.text) || (stderr == "") != (status == exitOK) {
+			t.Errorf("%s: exit status %d, prints %q and says %q", tt.name, status, stdout, stderr)
+		}
+		if status != exitOK {
+			wantOneLine(t, []string{"pool", "check", tt.name}, stderr, "pool check "+copied+": ")
+		}
+
+		stdout, _, status = runWeft(t, "", append([]string{"pool", "check", "--json", tt.path}, tt.flags...)...)
+		var got poolCheck
+		decode(t, stdout, &got)
+		if status != tt.status || got.File != tt.path || (got.Error == "") != (status != exitCorrupt) {
+			t.Errorf("%s: exit status %d, prints %s", tt.name, status, stdout)
+		}
+		if (got.Report == nil) != (tt.want.Report == nil) {
+			t.Fatalf("%s: prints %s", tt.name, stdout)
+		}
+		if r := got.Report; r != nil {
+			if r.Slots != 1536 || (r.Damaged > 0) != (len(r.Damage) > 0) {
+				t.Errorf("%s: report %+v", tt.name, r)
+			}
+			r.Slots, r.Damage = 0, nil
+			if fmt.Sprint(*r) != fmt.Sprint(*tt.want.Report) {
+				t.Errorf("%s: report %+v, want %+v", tt.name, *r, *tt.want.Report)
+			}
+		}
+		if got.Verdict != tt.want.Verdict || got.Clean != tt.want.Clean || got.Superblock != tt.want.Superblock {
+			t.Errorf("%s: prints %s", tt.name, stdout)
+		}
+		if _, _, status := runWeft(t, "", "pool", "check", tt.path); status != tt.second {
+			t.Errorf("%s: the second check: exit status %d", tt.name, status)
+		}
+	}
+}
+
+// A failure to print is not a verdict.
+func TestPoolCheckWriteError(t *testing.T) {
+	path := damage(t, newPool(t, 900), 1, false)
+	for err, want := range map[error]int{syscall.EPIPE: exitPipe, syscall.ENOSPC: exitUnknown} {
+		for _, format := range []string{"--json=false", "--json"} {
+			a := &app{stdout: brokenWriter{err}, stderr: new(bytes.Buffer)}
+			if status := run(t.Context(), []string{"pool", "check", format, path}, a); status != want {
+				t.Errorf("%v, %s: exit status %d", err, format, status)
+			}
+		}
+	}
+}
+
+func TestPoolDump(t *testing.T) {
+	for name, path := range map[string]string{"whole": newPool(t, 3000), "killed": killedPool(t, 3000), "empty": newPool(t, 0)} {
+		want := map[string]string{}
+		for i := range 3000 {
+			k, v := pair(i)
+			want[hex.EncodeToString(k)] = hex.EncodeToString(v)
+		}
+		if name == "empty" {
+			clear(want)
+		}
+		before, err := os.ReadFile(path)
+		must(t, err)
+		got := map[string]string{}
+		stdout, stderr, status := runWeft(t, "", "pool", "dump", path)
+		for line := range strings.Lines(stdout) {
+			key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+			got[key] = value
+		}
+		if say := fmt.Sprintf("weft: %d of %[1]d pairs\n", len(want)); status != exitOK || stderr != say || !maps.Equal(got, want) || strings.Count(stdout, "\n") != len(want) {
+			t.Errorf("%s: exit status %d, %d pairs, says %q", name, status, len(got), stderr)
+		}
+		clear(got)
+		stdout, _, status = runWeft(t, "", "pool", "dump", "--json", path)
+		for line := range strings.Lines(stdout) {
+			var p struct{ Key, Value string }
+			decode(t, line, &p)
+			got[p.Key] = p.Value
+		}
+		if status != exitOK || !maps.Equal(got, want) {
+			t.Errorf("%s: --json: exit status %d, %d pairs", name, status, len(got))
+		}
+		for _, limit := range []int{1, 2999, 5000} {
+			stdout, stderr, status := runWeft(t, "", "pool", "dump", fmt.Sprint("--limit=", limit), path)
+			lines := min(limit, len(want))
+			if say := fmt.Sprintf("weft: %d of %d pairs\n", lines, len(want)); status != exitOK || strings.Count(stdout, "\n") != lines || stderr != say {
+				t.Errorf("%s: --limit %d: exit status %d, %d lines, says %q", name, limit, status, strings.Count(stdout, "\n"), stderr)
+			}
+		}
+		if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+			t.Errorf("%s: the file is another one, %v", name, err)
+		}
+	}
+}
+
+// Nothing is printed of a pool that is not whole.
+func TestPoolDumpCorrupt(t *testing.T) {
+	for _, path := range []string{damage(t, newPool(t, 900), 1, false), damage(t, newPool(t, 900), 1, true), truncate(t, newPool(t, 9)), writeFile(t, "text\n")} {
+		stdout, stderr, status := runWeft(t, "", "pool", "dump", path)
+		if status != exitFailed || stdout != "" {
+			t.Errorf("exit status %d, prints %q", status, stdout)
+		}
+		wantOneLine(t, []string{"pool", "dump", path}, stderr, "; see weft pool check")
+	}
+}
+
+// lines takes so many writes and fails then, as a pipe does whose reader has gone.
+type lines struct {
+	left int
+	text []byte
+	cut  bool // a write ended within a line
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	if l.left == 0 {
+		return 0, syscall.EPIPE
+	}
+	l.left--
+	l.text = append(l.text, b...)
+	l.cut = l.cut || !bytes.HasSuffix(b, []byte("\n"))
+	return len(b), nil
+}
+
+// A dump that ends early ends behind a whole line, and is no error to talk about.
+func TestPoolDumpPipe(t *testing.T) {
+	path := newPool(t, 5000)
+	for _, format := range []string{"--json=false", "--json"} {
+		out, stderr := &lines{left: 2}, new(bytes.Buffer)
+		status := run(t.Context(), []string{"pool", "dump", format, path}, &app{stdout: out, stderr: stderr})
+		if status != exitPipe || stderr.Len() > 0 || out.cut || out.left > 0 || len(out.text) < outputBuffer {
+			t.Errorf("exit status %d, says %q, %d bytes, cut: %v", status, stderr, len(out.text), out.cut)
+		}
+	}
+}
+
+// A pool in the midst of growing says so, and goes on.
+func TestPoolResize(t *testing.T) {
+	n := 1000
+	path := killed(t, func(x *gphash.Index) {
+		fillPool(t, x, n)
+		for {
+			s, err := x.Stats(t.Context())
+			must(t, err)
+			if s.Draining > 0 {
+				return
+			}
+			k, v := pair(n)
+			_, err = x.Put(t.Context(), k, v)
+			must(t, err)
+			n++
+		}
+	})
+	stdout, _, _ := runWeft(t, "", "pool", "info", path)
+	for _, line := range []string{"resize rehash", "level 8 live, 256 buckets, 1 MiB at 6291456", "level 6 draining, 64 buckets, 1 MiB at 4194304"} {
+		if !hasLine(stdout, strings.Fields(line)) {
+			t.Errorf("no line %q in\n%s", line, stdout)
+		}
+	}
+	stdout, _, status := runWeft(t, "", "pool", "dump", path)
+	if lines := strings.Count(stdout, "\n"); status != exitOK || lines != n {
+		t.Errorf("dump: exit status %d, %d lines of %d", status, lines, n)
+	}
+	stdout, _, status = runWeft(t, "", "pool", "check", "--json", path)
+	var got poolCheck
+	decode(t, stdout, &got)
+	if status != exitOK || !got.Resumed || got.Keys != uint64(n) || got.Clean {
+		t.Errorf("check: exit status %d, prints %s", status, stdout)
+	}
+}
