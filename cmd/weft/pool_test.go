@@ -141,12 +141,6 @@ func truncate(t *testing.T, path string) string {
 	return path
 }
 
-func current(t *testing.T, path string) int {
-	info, err := pool.Inspect(path)
-	must(t, err)
-	return info.Chosen
-}
-
 // decode reads JSON of which every field is known.
 func decode(t *testing.T, text string, into any) {
 	t.Helper()
