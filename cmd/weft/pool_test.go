@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -334,28 +335,50 @@ func TestPoolCheck(t *testing.T) {
 		}
 
 		stdout, _, status = runWeft(t, "", append([]string{"pool", "check", "--json", tt.path}, tt.flags...)...)
-		var got poolCheck
-		decode(t, stdout, &got)
-		if status != tt.status || got.File != tt.path || (got.Error == "") != (status != exitCorrupt) {
-			t.Errorf("%s: exit status %d, prints %s", tt.name, status, stdout)
+		if status != tt.status {
+			t.Errorf("%s: exit status %d with --json", tt.name, status)
 		}
-		if (got.Report == nil) != (tt.want.Report == nil) {
-			t.Fatalf("%s: prints %s", tt.name, stdout)
-		}
-		if r := got.Report; r != nil {
-			if r.Slots != 1536 || (r.Damaged > 0) != (len(r.Damage) > 0) {
-				t.Errorf("%s: report %+v", tt.name, r)
-			}
-			r.Slots, r.Damage = 0, nil
-			if fmt.Sprint(*r) != fmt.Sprint(*tt.want.Report) {
-				t.Errorf("%s: report %+v, want %+v", tt.name, *r, *tt.want.Report)
-			}
-		}
-		if got.Verdict != tt.want.Verdict || got.Clean != tt.want.Clean || got.Superblock != tt.want.Superblock {
-			t.Errorf("%s: prints %s", tt.name, stdout)
-		}
+		tt.want.File = tt.path
+		sameCheck(t, tt.name, stdout, &tt.want)
 		if _, _, status := runWeft(t, "", "pool", "check", tt.path); status != tt.second {
 			t.Errorf("%s: the second check: exit status %d", tt.name, status)
+		}
+	}
+}
+
+// sameCheck compares what a check of a pool of 1,536 slots has printed.
+func sameCheck(t *testing.T, name, stdout string, want *poolCheck) {
+	t.Helper()
+	var got poolCheck
+	decode(t, stdout, &got)
+	if (got.Report == nil) != (want.Report == nil) {
+		t.Fatalf("%s: prints %s", name, stdout)
+	}
+	if r := got.Report; r != nil {
+		if r.Slots != 1536 || (r.Damaged > 0) != (len(r.Damage) > 0) {
+			t.Errorf("%s: report %+v", name, r)
+		}
+		r.Slots, r.Damage = 0, nil
+		if fmt.Sprint(*r) != fmt.Sprint(*want.Report) {
+			t.Errorf("%s: report %+v, want %+v", name, *r, *want.Report)
+		}
+	}
+	if got.File != want.File || got.Verdict != want.Verdict || got.Clean != want.Clean || got.Superblock != want.Superblock ||
+		(got.Error == "") != (want.Verdict != "corrupt") {
+		t.Errorf("%s: prints %s", name, stdout)
+	}
+}
+
+// What is interrupted says nothing about a pool.
+func TestPoolInterrupt(t *testing.T) {
+	path := newPool(t, 900)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, verb := range []string{"check", "dump"} {
+		var stdout, stderr bytes.Buffer
+		status := run(ctx, []string{"pool", verb, path}, &app{stdout: &stdout, stderr: &stderr})
+		if status != exitInterrupted || stdout.Len() > 0 || stderr.String() != "weft: interrupted\n" {
+			t.Errorf("%s: exit status %d, prints %q and says %q", verb, status, &stdout, &stderr)
 		}
 	}
 }
