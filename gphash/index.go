@@ -148,7 +148,7 @@ func serve(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, 
 	g := p.Superblock().Geometry
 	c := core.Config{
 		Name: "gphash", Kind: core.Map, Device: dev, Types: types, Logger: o.Logger,
-		Widths: batch.Widths{Key: int(g.KeySize), Val: int(g.ValueSize), Slot: int(e.bucketWords*pm.Word) / int(g.Slots)},
+		Widths: batch.Widths{Key: int(g.KeySize), Val: int(g.ValueSize), Slot: int(e.bucketWords*pm.Word)/int(g.Slots) + int(g.ValueSize)},
 		Policy: &policy{e, o.Resize}, Engine: e, Leases: e.Leases,
 	}
 	c.Another = func(dev device.Device) (*core.Table, error) { return unnamed(dev, p.Superblock(), o, types) }
