@@ -30,7 +30,7 @@ With --json it prints one object: file, bytes, allocated_bytes, durability (none
 process or pmem: what the file system grants), copies (two objects: copy, current,
 generation, error), error, and, where a copy is whole, pool: uuid, created, tool,
 key_bytes, value_bytes, slots, hashes, levels, hash, size, clean, unclean_opens,
-generation, epoch, resize, and level_table, from the top down: level, buckets, state,
+generation, epoch, resizing, and level_table, from the top down: level, buckets, state,
 offset and bytes.
 
 Exit status: 0 the pool can be opened, as far as its superblocks say; 1 it cannot, and
@@ -89,7 +89,7 @@ type poolState struct {
 	UncleanOpens uint64      `json:"unclean_opens"`
 	Generation   uint64      `json:"generation"`
 	Epoch        uint64      `json:"epoch"`
-	Resize       string      `json:"resize"`
+	Resizing     bool        `json:"resizing"` // keys move up from a level that is drained
 	LevelTable   []poolLevel `json:"level_table"`
 }
 
@@ -132,12 +132,13 @@ func describeState(s *pool.Superblock) *poolState {
 	state := &poolState{
 		UUID: uuid(s.UUID), Created: s.Created, Tool: s.Tool, KeyBytes: g.KeySize, ValueBytes: g.ValueSize,
 		Slots: g.Slots, Hashes: g.Hashes, Levels: g.Levels, Hash: hashName(g.HashID), Size: s.Size,
-		Clean: s.Clean, UncleanOpens: s.UncleanOpens, Generation: s.Generation, Epoch: s.Epoch, Resize: s.Resize.String(),
+		Clean: s.Clean, UncleanOpens: s.UncleanOpens, Generation: s.Generation, Epoch: s.Epoch,
 		LevelTable: []poolLevel{},
 	}
 	for i := len(s.Levels) - 1; i >= 0; i-- {
 		if l := s.Levels[i]; l.State != pool.Free {
 			state.LevelTable = append(state.LevelTable, poolLevel{i, 1 << i, l.State.String(), l.Offset, l.Length})
+			state.Resizing = state.Resizing || l.State == pool.Draining
 		}
 	}
 	return state
@@ -186,9 +187,12 @@ func (p *poolState) write(fact func(name, format string, args ...any)) {
 	if p.Tool != "" {
 		created += " by " + printable(p.Tool)
 	}
-	clean := "no: it is open, or was not closed"
+	clean, resizing := "no: it is open, or was not closed", "no"
 	if p.Clean {
 		clean = "yes"
+	}
+	if p.Resizing {
+		resizing = "yes: keys move up from a level that is drained"
 	}
 	fact("uuid", "%s", p.UUID)
 	fact("created", "%s", created)
@@ -198,7 +202,7 @@ func (p *poolState) write(fact func(name, format string, args ...any)) {
 	fact("clean", "%s", clean)
 	fact("unclean opens", "%d", p.UncleanOpens)
 	fact("generation", "%d", p.Generation)
-	fact("resize", "%s", p.Resize)
+	fact("resizing", "%s", resizing)
 	for _, l := range p.LevelTable {
 		fact(fmt.Sprintf("level %d", l.Level), "%s, %d buckets, %s at %d", l.State, l.Buckets, binaryUnits(l.Bytes), l.Offset)
 	}

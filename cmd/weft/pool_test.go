@@ -254,7 +254,7 @@ func TestPoolInfo(t *testing.T) {
 		not        string
 	}{
 		{"whole", whole, exitOK, []string{"keys 16 bytes", "values 24 bytes", "geometry 8 slots, 2 hashes, 2 levels, siphash", "clean yes", "unclean opens 0",
-			"size 8 MiB (8388608 bytes)", "durability process", "resize idle", "level 7 live, 128 buckets, 1 MiB at 5242880"}, "corrupt"},
+			"size 8 MiB (8388608 bytes)", "durability process", "resizing no", "level 7 live, 128 buckets, 1 MiB at 5242880"}, "corrupt"},
 		{"killed", killedPool(t, 10), exitOK, []string{"clean no: it is open, or was not closed"}, "corrupt"},
 		{"copy A", breakCopy(t, newPool(t, 10), 0), exitOK, []string{"copy A corrupt: the checksums are wrong: torn or damaged", "copy B generation 2, counts"}, "copy B  corrupt"},
 		{"copy B", breakCopy(t, newPool(t, 10), 1), exitOK, []string{"copy B corrupt: the checksums are wrong: torn or damaged", "copy A generation 3, counts", "clean yes"}, "copy A  corrupt"},
@@ -498,7 +498,7 @@ func TestPoolResize(t *testing.T) {
 		}
 	})
 	stdout, _, _ := runWeft(t, "", "pool", "info", path)
-	for _, line := range []string{"resize rehash", "level 8 live, 256 buckets, 1 MiB at 6291456", "level 6 draining, 64 buckets, 1 MiB at 4194304"} {
+	for _, line := range []string{"resizing yes: keys move up from a level that is drained", "level 8 live, 256 buckets, 1 MiB at 6291456", "level 6 draining, 64 buckets, 1 MiB at 4194304"} {
 		if !hasLine(stdout, strings.Fields(line)) {
 			t.Errorf("no line %q in\n%s", line, stdout)
 		}
