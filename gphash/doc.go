@@ -61,7 +61,8 @@
 // A file in a file system in memory (/dev/shm, hugetlbfs) outlives the process; one on a
 // disk is mapped just the same, and reaches the disk when the system writes it there,
 // or when the pool is closed, but in no order that a power failure could respect. A
-// pool is open once at a time. The format is that of package internal/pool.
+// pool is open once at a time, or for reading only, beside other readers. The format is
+// that of package internal/pool.
 //
 // # Caveats
 //
