@@ -28,6 +28,8 @@ type engine struct {
 	// of keys of which an operation is to run again.
 	noSpace error
 	late    map[uint64]bool
+	// lacked: its operations have found no memory in the units of their regions.
+	lacked bool
 }
 
 // parts are the memory of an index: its pool, to its end.
@@ -190,7 +192,8 @@ type result struct {
 // piece runs a piece of a batch.
 func (e *engine) piece(b *batch.Batch) []result {
 	r, bits := e.rows(b), e.bits()
-	if bits == 0 || b.N < aloneOps || e.Device.Properties().Units == 1 {
+	e.values.alone = bits == 0 || b.N < aloneOps || e.lacked || e.Device.Properties().Units == 1
+	if e.values.alone {
 		return []result{e.share(r, e.Dealer.All(b.N), bits)}
 	}
 	shares := e.Dealer.Out(e.Device, 1<<bits-1, b.N, func(lo, hi int, places []uint32) {

@@ -14,12 +14,16 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/pm"
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
 
 var crashStates = flag.Int("crash-states", 400_000, "images of crashes that tests look at, about")
+
+// oneAtATime is why the race detector has nothing to find where domains are.
+const oneAtATime = "threads of a domain take turns"
 
 // small is a table of a few buckets, in which all keys of a program meet.
 type small struct {
@@ -280,6 +284,7 @@ func explore(states int, change func(*trial)) (images int, failed string) {
 // Whatever a crash leaves of the stores that no fence has made durable: no acknowledged
 // operation is lost, none is half done, and the pool goes on.
 func TestCrashes(t *testing.T) {
+	conformance.NotRaced(t, oneAtATime)
 	images, failed := explore(*crashStates, nil)
 	if failed != "" {
 		t.Fatal(failed)
@@ -299,6 +304,7 @@ func (tr *trial) isControl(at uint64) bool {
 
 // Mutants of the protocol: each is found.
 func TestCrashMutants(t *testing.T) {
+	conformance.NotRaced(t, oneAtATime)
 	noFence := func(function string, number int) func(*trial) {
 		return func(tr *trial) {
 			lines := []int{}

@@ -14,6 +14,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -65,6 +66,11 @@ func (m model) equal(t testing.TB, x *Index) {
 // An index takes batches of any kind through growth and is the same when it has been
 // closed and opened again.
 func TestIndex(t *testing.T) {
+	smallRegions(t)
+	rounds := 12
+	if conformance.Raced {
+		rounds = 3
+	}
 	for _, size := range []struct{ key, value, levels, slots, hashes int }{
 		{8, 128, 2, 8, 2}, {4, 8, 1, 16, 2}, {32, 128, 2, 8, 2}, {13, 7, 4, 4, 2}, {128, 3000, 3, 4, 2}, {1, 1, 2, 8, 2}, {8, 8, 1, 4, 1},
 	} {
@@ -75,8 +81,8 @@ func TestIndex(t *testing.T) {
 					Hashes: size.hashes, Capacity: 64, Size: 96 << 20, Resize: resize})
 				must(t, err)
 				rng, want := rand.New(rand.NewPCG(1, uint64(size.key))), model{}
-				for range 12 {
-					someBatches(t, rng, x, want, 700)
+				for i := range rounds {
+					someBatches(t, rng, x, want, 300+i%3*1300) // of which one is large enough for all cores
 					must(t, x.Check(ctx))
 				}
 				want.equal(t, x)

@@ -146,7 +146,7 @@ func (o *Options) plan(unit uint64) (*pool.Superblock, error) {
 	}
 	v := newUnitLayout(unit, l.valueSize)
 	if o.Size == 0 {
-		values := (4*uint64(o.Capacity)/v.per + 1<<regionBits) * unit * pm.Word
+		values := (4*uint64(o.Capacity)/v.per + 1<<level{bits: uint(top) + 2}.regions() + 1) * unit * pm.Word
 		o.Size = int64(at + 6*(at-pool.DataStart) + values)
 	}
 	if least := at + unit*pm.Word; uint64(o.Size) < least {

@@ -77,7 +77,9 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	}
 	lacked := p.noSpace
 	if err == nil {
+		p.lacked = lacked != nil
 		_, still, err = p.Change(ctx, nil, failed)
+		p.lacked = false
 		if lacked != nil && len(still) == failed.N {
 			err = lacked
 		}

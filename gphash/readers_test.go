@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
@@ -116,12 +117,14 @@ func readers(programs int, change func(*reads)) (failed string) {
 // Lookups beside changes see what is, or was a moment ago, and never what another key
 // has: the defect of the paper's protocol, whose slots are used again at once.
 func TestReaders(t *testing.T) {
+	conformance.NotRaced(t, oneAtATime)
 	if failed := readers(4000, nil); failed != "" {
 		t.Fatal(failed)
 	}
 }
 
 func TestReaderMutants(t *testing.T) {
+	conformance.NotRaced(t, oneAtATime)
 	unversioned := func(r *reads, a *pmtest.Access) {
 		if r.isControl(a.At) && a.Kind != pmtest.Load {
 			a.New &^= (1<<versionBits - 1) << blockBits
@@ -218,6 +221,7 @@ func moves(seed uint64, last bool) (missed bool) {
 
 // A key that moves up is never out of sight.
 func TestReadersBesideMoves(t *testing.T) {
+	conformance.NotRaced(t, oneAtATime)
 	found := false
 	for seed := range uint64(2000) {
 		if moves(seed, false) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/pm"
 	"github.com/weftgo/weft/internal/pm/pmtest"
@@ -150,6 +151,7 @@ func exploreGrowth(states int, change func(*growth)) (images, resizes int, faile
 // A crash anywhere in a growth, in a write of the superblock, too, loses nothing and
 // leaves no key twice; whoever opens the pool goes on with it.
 func TestCrashesInGrowth(t *testing.T) {
+	conformance.NotRaced(t, oneAtATime)
 	images, resizes, failed := exploreGrowth(*crashStates/16, nil)
 	if failed != "" {
 		t.Fatal(failed)
@@ -161,6 +163,7 @@ func TestCrashesInGrowth(t *testing.T) {
 }
 
 func TestGrowthMutants(t *testing.T) {
+	conformance.NotRaced(t, oneAtATime)
 	for name, change := range map[string]func(*growth){
 		"the superblock is written before what it names": func(g *growth) {
 			first := 0

@@ -84,10 +84,11 @@ type level struct {
 // bits of the hash say which, whatever the hash function. Who works through a batch
 // in the order of these bits touches a small part of the pool at a time: memory of a
 // host that a GPU works on is ten times as fast then, and cores of a CPU never meet.
-const (
-	regionBits    = 7  // most regions of a level, as a power of two
-	regionBuckets = 13 // buckets that a region has at least, as a power of two: fewer would fill too unevenly
-)
+const regionBits = 7 // most regions of a level, as a power of two
+
+// regionBuckets is how many buckets a region has at least, as a power of two: fewer would
+// fill too unevenly. It is part of the format. Tests make regions smaller.
+var regionBuckets uint = 13
 
 // regions is the number of them in a level, as a power of two.
 func (l level) regions() uint { return min(max(l.bits, regionBuckets)-regionBuckets, regionBits) }

@@ -23,6 +23,7 @@ type values struct {
 	first uint64 // word at which unit 0 begins
 	space space
 	parts []region // by the first bits of a hash
+	alone bool     // one writer is at work, who may take from any of them
 }
 
 // unitLayout is where the values of a unit are, in words.
@@ -255,12 +256,13 @@ func (v *values) share(bits uint) {
 func (r *region) take() (block uint64, err error) {
 	v := r.values
 	if len(r.extents) == 0 {
-		e := v.newExtent()
-		unit, ok := v.space.one(e)
+		e, ok := v.fresh()
+		if !ok && v.alone {
+			e, ok = v.borrowed()
+		}
 		if !ok {
 			return 0, errNoSpace
 		}
-		e.unit = unit
 		r.adopt(e)
 	}
 	e := r.extents[len(r.extents)-1]
@@ -269,6 +271,26 @@ func (r *region) take() (block uint64, err error) {
 		r.extents, e.of = r.extents[:len(r.extents)-1], nil
 	}
 	return v.first + e.unit*v.unit + v.at + i*v.words, nil
+}
+
+// fresh is a unit that nothing has used.
+func (v *values) fresh() (e *extent, ok bool) {
+	e = v.newExtent()
+	e.unit, ok = v.space.one(e)
+	return e, ok
+}
+
+// borrowed is a unit with free values that another region has had: when no other is left.
+func (v *values) borrowed() (*extent, bool) {
+	for i := range v.parts {
+		r := &v.parts[i]
+		if n := len(r.extents); n > 0 {
+			e := r.extents[n-1]
+			r.extents = r.extents[:n-1]
+			return e, true
+		}
+	}
+	return nil, false
 }
 
 func (r *region) adopt(e *extent) {
