@@ -179,7 +179,7 @@ func recoverPool(ctx context.Context, p *pool.Pool, dev device.Host, o OpenOptio
 	if err != nil {
 		return nil, nil, err
 	}
-	in := inspection{table: t, mend: !p.ReadOnly(), repair: o.Repair, verify: o.Verify}
+	in := inspection{table: t, mend: !p.ReadOnly(), repair: o.Repair, verify: o.Verify || o.Repair}
 	in.Resumed = t.closed > 0
 	if err = in.run(ctx, dev.Parallel); err == nil {
 		err = in.err()
@@ -191,15 +191,30 @@ func recoverPool(ctx context.Context, p *pool.Pool, dev device.Host, o OpenOptio
 	e := &engine{Engine: cpu.Engine{Device: dev}, table: t, pool: p}
 	e.Leases = core.NewLeases(&parts{core.Tally{Live: in.Keys, Used: in.Keys}, p.Close})
 	if o.Resize == Stop && !p.ReadOnly() {
-		err = e.drain(ctx, math.MaxUint64)
+		_, err = e.drain(ctx, math.MaxUint64) // where it is crowded, the next batch makes slots
 	}
 	return e, &in.Report, err
+}
+
+// legal says what is wrong with the geometry of a pool, of which the pool's package
+// knows only that no number is out of all bounds.
+func legal(g *pool.Geometry) error {
+	switch u := newUnitLayout(uint64(g.Unit), uint64(g.ValueSize)); {
+	case g.Hashes > maxHashes || g.Slots*g.Hashes*g.Levels > 32:
+		return fmt.Errorf("%w: %d slots, %d hashes, %d levels", op.ErrCorrupt, g.Slots, g.Hashes, g.Levels)
+	case g.Unit%(pool.Page/pm.Word) != 0 || u.per == 0:
+		return fmt.Errorf("%w: units of %d words for values of %d bytes", op.ErrCorrupt, g.Unit, g.ValueSize)
+	}
+	return nil
 }
 
 // tableOf is the table that a superblock describes, whose values are not known yet.
 func tableOf(p *pool.Pool) (*table, error) {
 	s, mem := p.Superblock(), p.Memory()
 	g := s.Geometry
+	if err := legal(&g); err != nil {
+		return nil, err
+	}
 	t := &table{
 		layout: newLayout(uint64(g.KeySize), uint64(g.ValueSize), uint64(g.Slots)),
 		hasher: hasher{HashID(g.HashID), g.Seed},
@@ -208,8 +223,9 @@ func tableOf(p *pool.Pool) (*table, error) {
 	}
 	for i := int(s.Top); i >= int(s.Bottom); i-- {
 		l := s.Levels[i]
-		first, n := (l.Offset-pool.DataStart)/(t.values.unit*pm.Word), l.Length/(t.values.unit*pm.Word)
-		if n != t.unitsOf(level{bits: uint(i)}) || l.Offset != pool.DataStart+first*t.values.unit*pm.Word {
+		size, n := t.values.unit*pm.Word, t.unitsOf(level{bits: uint(i)})
+		first := (l.Offset - pool.DataStart) / size
+		if l.Length != n*size || l.Offset != pool.DataStart+first*size {
 			return nil, fmt.Errorf("%w: level %d lies at %d and has %d bytes", op.ErrCorrupt, i, l.Offset, l.Length)
 		}
 		t.values.space.level(first, n)
@@ -219,6 +235,9 @@ func tableOf(p *pool.Pool) (*table, error) {
 		} else if t.closed > 0 {
 			return nil, fmt.Errorf("%w: level %d is open below one that is not", op.ErrCorrupt, i)
 		}
+	}
+	if n := len(t.open()); n != int(g.Levels) {
+		return nil, fmt.Errorf("%w: %d levels are open, not %d", op.ErrCorrupt, n, g.Levels)
 	}
 	return t, nil
 }

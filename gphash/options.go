@@ -42,7 +42,8 @@ type OpenOptions struct {
 	// what a crash has left, which no reader sees. Whatever would change it returns
 	// [ErrReadOnly]; so does opening a pool with holes in a file system in memory.
 	ReadOnly bool
-	// Repair gives up slots that are damaged, instead of returning [weft.ErrCorrupt].
+	// Repair gives up slots that are damaged, instead of returning [weft.ErrCorrupt]. It
+	// verifies: of two slots that have one value, the checksum knows whose it is.
 	Repair bool
 	// Verify reads all values and compares them with their checksums.
 	Verify bool

@@ -40,9 +40,7 @@ func (p *policy) Before(ctx context.Context, now core.Counters, _ *device.Stream
 			return n, false, err
 		}
 	}
-	if err = p.drain(ctx, uint64(drainPerOp*float64(n))+1); errors.Is(err, errCrowded) {
-		err = nil // so are the batch's keys
-	}
+	_, err = p.drain(ctx, uint64(drainPerOp*float64(n))+1)
 	return n, false, err
 }
 
@@ -55,7 +53,7 @@ func (p *policy) ahead(ctx context.Context, now core.Counters, b *batch.Batch) e
 			return nil
 		}
 		if err = p.another(); err == nil {
-			err = p.drain(ctx, math.MaxUint64)
+			_, err = p.drain(ctx, math.MaxUint64)
 		}
 		if errors.Is(err, errNoSpace) {
 			return nil // as far as it goes
@@ -70,9 +68,10 @@ const fullest = 0.85
 
 // Retry is for [core.Policy]: operations without a slot run again once there are more.
 // Those without memory for their value may have it now, from what others of the batch
-// have replaced.
+// have replaced; those without a slot, where others have deleted. A batch that inserts
+// and deletes a key a thousand times needs no larger index.
 func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
-	if p.noSpace == nil {
+	if p.noSpace == nil && now.Dead == 0 {
 		err = p.enlarge(ctx, now.Live)
 	}
 	lacked := p.noSpace
@@ -97,17 +96,15 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 // or by another level, if it finds none there.
 func (p *policy) enlarge(ctx context.Context, live uint64) error {
 	if p.closed > 0 && !p.Leases.Held() {
-		if err := p.drain(ctx, math.MaxUint64); !errors.Is(err, errCrowded) {
+		if crowded, err := p.drain(ctx, math.MaxUint64); err != nil || !crowded {
 			return err
 		}
 	}
-	if err := p.grow(live); err != nil {
-		return err
+	err := p.grow(live)
+	if err == nil && p.resize == Stop {
+		_, err = p.drain(ctx, math.MaxUint64)
 	}
-	if p.resize == Stop {
-		return p.drain(ctx, math.MaxUint64)
-	}
-	return nil
+	return err
 }
 
 // After is for [core.Policy]: a pool keeps its size.
@@ -119,7 +116,8 @@ func (p *policy) Compact(ctx context.Context, _ core.Counters) error {
 		return err
 	}
 	p.recycle()
-	return p.drain(ctx, math.MaxUint64)
+	_, err := p.drain(ctx, math.MaxUint64)
+	return err
 }
 
 // Describe is for [core.Policy].

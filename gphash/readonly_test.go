@@ -112,7 +112,8 @@ func TestReadOnlyThenRecover(t *testing.T) {
 	}
 	x, _, err := Open(ctx, path, dev, OpenOptions{})
 	must(t, err)
-	must(t, x.engine.drain(ctx, math.MaxUint64))
+	_, err = x.engine.drain(ctx, math.MaxUint64)
+	must(t, err)
 	want.equal(t, x)
 	must(t, x.Check(ctx))
 	must(t, x.Close())

@@ -83,15 +83,17 @@ type survey struct {
 func (s *survey) bucket(bucket uint64) {
 	for slot := range s.slots {
 		at := place{bucket, slot}
-		switch c := control(s.mem.Load(s.control(at))); c.state() {
-		case writing:
+		switch c := control(s.mem.Load(s.control(at))); {
+		case c.state() == full:
+			s.full(at, c)
+		case c.block() != 0: // what no operation writes, and a bit of the state that turns
+			s.damaged(at, c, "it has a value, and says that it has no key")
+		case c.state() == writing:
 			s.found.Unfinished++
 			s.vacate(at, c)
-		case tomb:
+		case c.state() == tomb:
 			s.found.Tombs++
 			s.vacate(at, c)
-		case full:
-			s.full(at, c)
 		}
 	}
 }
@@ -111,15 +113,38 @@ func (s *survey) full(at place, c control) {
 		return
 	}
 	if valid, _, _ := s.find(&it); valid != at {
-		s.found.Moved++ // a copy above of one that has not gone yet: both have one value
-		s.vacate(at, c)
-		return
+		switch first, there, open := s.first(&it); {
+		case first == at: // the other one is damaged
+		case !open && !s.closed && there.block() == c.block():
+			s.found.Moved++ // a copy above of one that has not gone yet
+			s.vacate(at, c)
+			return
+		default:
+			s.damaged(at, c, "its key is in another slot, too")
+			return
+		}
 	}
 	if !s.use(c.block()) {
 		s.damaged(at, c, fmt.Sprintf("its value, at word %#x, is that of another key", c.block()))
 		return
 	}
 	s.found.Keys++
+}
+
+// first is where a key is valid among the slots that are not damaged, of which there
+// is one: a slot whose key has become another one does not stand in for that key's.
+func (s *survey) first(it *item) (at place, c control, open bool) {
+	s.each(it.hash, func(bucket uint64, in bool) bool {
+		for slot := range s.slots {
+			at, open = place{bucket, slot}, in
+			c = control(s.mem.Load(s.control(at)))
+			if c.state() == full && s.holds(at, it) && s.badValue(c, it) == "" {
+				return false
+			}
+		}
+		return true
+	})
+	return at, c, open
 }
 
 // wrong is what is wrong with a slot by itself; nothing, if it is as operations write
@@ -136,6 +161,11 @@ func (s *survey) wrong(at place, c control, it *item) string {
 	if !home {
 		return "its key does not belong there"
 	}
+	return s.badValue(c, it)
+}
+
+// badValue is what is wrong with the value of a slot.
+func (s *survey) badValue(c control, it *item) string {
 	unit, _, ok := s.values.locate(c.block())
 	if !ok || s.values.space.owner[unit].level {
 		return fmt.Sprintf("no value begins at word %#x", c.block())

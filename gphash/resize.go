@@ -50,7 +50,7 @@ func (e *engine) another() error {
 	e.clear(top.base, top.base+t.bucketWords<<top.bits) // durable before the superblock is: Commit sees to it
 	open := t.open()
 	closing := open[len(open)-1]
-	if err := e.pool.Commit(func(s *pool.Superblock) {
+	if err := e.commit(func(s *pool.Superblock) {
 		s.Levels[top.bits] = pool.Level{Offset: top.base * pm.Word, Length: units * t.values.unit * pm.Word, State: pool.Live}
 		s.Levels[closing.bits].State = pool.Draining
 		s.Top = uint32(top.bits)
@@ -61,6 +61,15 @@ func (e *engine) another() error {
 	t.live = append([]level{top}, t.live...)
 	t.closed++
 	return nil
+}
+
+// commit changes both copies of the superblock. With one of them as it was, damage of the
+// other would bring back levels that are gone, or lose one with its keys.
+func (e *engine) commit(change func(*pool.Superblock)) error {
+	if err := e.pool.Commit(change); err != nil {
+		return err
+	}
+	return e.pool.Commit(func(*pool.Superblock) {})
 }
 
 // leastLoad is the share of the slots below which no table of random keys is crowded: a
@@ -92,9 +101,9 @@ func (t *table) slotsIn(levels []level) (slots uint64) {
 }
 
 // drain moves up the keys of at least so many buckets of the levels that are closed,
-// or of all, and drops the levels that are through. It does nothing while somebody
-// iterates.
-func (e *engine) drain(ctx context.Context, buckets uint64) error {
+// or of all, and drops the levels that are through; crowded reports that a key has found
+// no slot above. It does nothing while somebody iterates.
+func (e *engine) drain(ctx context.Context, buckets uint64) (crowded bool, err error) {
 	t := e.table
 	if t.closed > 0 {
 		e.recycle()
@@ -102,28 +111,29 @@ func (e *engine) drain(ctx context.Context, buckets uint64) error {
 	for t.closed > 0 && buckets > 0 && !e.Leases.Held() {
 		bottom := t.live[len(t.live)-1]
 		n := min(buckets, 1<<bottom.bits-e.drained, drainPiece)
-		if err := e.moveUp(bottom, e.drained, e.drained+n); err != nil {
-			return err
+		if !e.moveUp(bottom, e.drained, e.drained+n) {
+			return true, nil
 		}
 		buckets -= n
 		if e.drained += n; e.drained == 1<<bottom.bits {
 			if err := e.dropLevel(bottom); err != nil {
-				return err
+				return false, err
 			}
 		}
 		if err := ctx.Err(); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // drainPiece is how many buckets are drained between two looks at the context.
 const drainPiece = 1 << 16
 
 // moveUp moves the keys of buckets [lo,hi) of the lowest level. Whoever works on a
-// region's buckets meets nobody: keys stay in their region.
-func (e *engine) moveUp(bottom level, lo, hi uint64) error {
+// region's buckets meets nobody: keys stay in their region. It reports false if one has
+// found no slot.
+func (e *engine) moveUp(bottom level, lo, hi uint64) bool {
 	per := uint64(1) << (bottom.bits - bottom.regions()) // buckets in a region
 	first, end := lo/per, (hi+per-1)/per
 	var crowded atomic.Bool
@@ -138,10 +148,7 @@ func (e *engine) moveUp(bottom level, lo, hi uint64) error {
 			}
 		}
 	})
-	if crowded.Load() {
-		return errCrowded
-	}
-	return nil
+	return !crowded.Load()
 }
 
 // moveBucket moves the keys of a bucket to open levels. It reports false if one finds
@@ -194,7 +201,7 @@ func (t *table) free(bucket uint64) (n int, first place, was control) {
 // dropLevel takes a level out of the pool whose keys have all moved.
 func (e *engine) dropLevel(l level) error {
 	t := e.table
-	if err := e.pool.Commit(func(s *pool.Superblock) {
+	if err := e.commit(func(s *pool.Superblock) {
 		s.Levels[l.bits] = pool.Level{}
 		s.Bottom++
 	}); err != nil {

@@ -1,0 +1,555 @@
+package gphash
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/pm"
+	"github.com/weftgo/weft/internal/pool"
+)
+
+// image is a small pool in memory without a file, which is damaged, opened, and made
+// as it was, many times.
+type image struct {
+	dev    device.Device
+	bytes  []byte
+	intact []byte // its superblocks and what lies in it, as they should be
+	want   model
+}
+
+// imageUnit is that of pools without a file, in words: the least.
+const imageUnit = pool.Page / pm.Word
+
+// saved are the parts of an image that anything is in.
+func (im *image) saved() [][]byte {
+	return [][]byte{im.bytes[:pool.Page], im.bytes[pool.DataStart/2:][:pool.Page], im.bytes[pool.DataStart:]}
+}
+
+func (im *image) save() { im.intact = slices.Concat(im.saved()...) }
+
+// restore makes the image as it was when it was saved.
+func (im *image) restore() {
+	from := im.intact
+	for _, part := range im.saved() {
+		from = from[copy(part, from):]
+	}
+}
+
+// formatted is an image of an empty pool, whose first superblock may be changed.
+func formatted(t testing.TB, dev device.Device, o Options, change func(*pool.Superblock)) (*image, error) {
+	t.Helper()
+	o.Seed = [2]uint64{1, 2}
+	if o.Size == 0 {
+		o.Size = pool.DataStart + 24*pool.Page
+	}
+	for _, field := range []struct{ at, def *int }{{&o.Slots, ptr(8)}, {&o.Hashes, ptr(2)}, {&o.Levels, ptr(2)}} {
+		if *field.at == 0 {
+			*field.at = *field.def
+		}
+	}
+	o.Hash = SipHash
+	first, err := o.plan(imageUnit)
+	must(t, err)
+	if change != nil {
+		change(first)
+	}
+	im := &image{dev: dev, bytes: make([]byte, o.Size), want: model{}}
+	_, err = pool.Format(im.memory(), first)
+	return im, err
+}
+
+func (im *image) memory() *pm.Memory { return pm.New(im.bytes, nil) }
+
+// open is the index of the image; err is that of Open.
+func (im *image) open(o OpenOptions) (*Index, *Report, error) {
+	p, err := pool.OnMemory(im.memory())
+	if err != nil {
+		return nil, nil, err
+	}
+	t, e, report, err := serve(ctx, p, im.dev, o, core.Types{})
+	if err != nil {
+		return nil, report, err
+	}
+	return &Index{t, e}, report, nil
+}
+
+func (im *image) mustOpen(t testing.TB, o OpenOptions) *Index {
+	t.Helper()
+	x, report, err := im.open(o)
+	must(t, err)
+	if report.Damaged > 0 {
+		t.Fatalf("damaged: %q", report.Damage)
+	}
+	return x
+}
+
+// table is that of the index, for tests that say what they damage.
+func (im *image) table(t testing.TB) *table {
+	t.Helper()
+	p, err := pool.OnMemory(im.memory())
+	must(t, err)
+	table, err := tableOf(p)
+	must(t, err)
+	return table
+}
+
+// denseKey is key i of many that differ in few bits: what damage makes of one may be
+// another.
+func denseKey(size, i int) []byte {
+	key := make([]byte, size)
+	copy(key[max(size-12, 0):], binary.LittleEndian.AppendUint32(nil, uint32(i)))
+	return key
+}
+
+// valueOf is a value that only one key has, in one version.
+func valueOf(size int, key []byte, version uint64) []byte {
+	rng := rand.New(rand.NewPCG(binary.LittleEndian.Uint64(append(slices.Clone(key), make([]byte, 8)...)[max(len(key)-12, 0):]), version))
+	value := make([]byte, size)
+	for i := range value {
+		value[i] = byte(rng.Uint32())
+	}
+	return value
+}
+
+// filled is an image of a pool with keys 0 to n-1, some of which have been replaced,
+// and with slots of some that have been deleted.
+func filled(t testing.TB, dev device.Device, o Options, n int) *image {
+	t.Helper()
+	im, err := formatted(t, dev, o, nil)
+	must(t, err)
+	x := im.mustOpen(t, OpenOptions{})
+	put := func(i int, version uint64) {
+		key := denseKey(o.KeySize, i)
+		value := valueOf(o.ValueSize, key, version)
+		_, err := x.Put(ctx, key, value)
+		must(t, err)
+		im.want[string(key)] = string(value)
+	}
+	for i := range n {
+		put(i, 0)
+	}
+	for i := 0; i < n; i += 3 {
+		put(i, 1)
+	}
+	for i := 0; i < n; i += 5 {
+		key := denseKey(o.KeySize, i)
+		_, err := x.Delete(ctx, key, nil)
+		must(t, err)
+		delete(im.want, string(key))
+	}
+	if x.engine.closed > 0 {
+		must(t, x.Compact(ctx))
+	}
+	must(t, x.Check(ctx))
+	must(t, x.Close())
+	im.save()
+	return im
+}
+
+// claim is a word of a key's slot, of its value or of its checksum.
+type claim struct {
+	key     string
+	matters uint64 // its bits that are not any: not the version, nor what is behind a value
+}
+
+// claims are the words of the model's keys.
+func (im *image) claims(tb *table) map[uint64]claim {
+	owner := map[uint64]claim{}
+	for k := range im.want {
+		it := tb.item([]byte(k))
+		at, c, _ := tb.find(&it)
+		all := claim{k, ^uint64(0)}
+		owner[tb.control(at)] = claim{k, ^uint64((1<<versionBits - 1) << blockBits)}
+		owner[tb.tag(at)] = all
+		for i := range tb.keyWords {
+			owner[tb.key(at)+i] = all
+		}
+		unit, i, _ := tb.values.locate(c.block())
+		owner[tb.values.first+unit*tb.values.unit+i] = all
+		for i := range tb.values.words {
+			owner[c.block()+i] = claim{k, ^uint64(0) >> (64 - 8*min(pm.Word, tb.valueSize-i*pm.Word))}
+		}
+	}
+	return owner
+}
+
+// revive opens a damaged image, and repairs it if damage is found, of so many slots.
+func (im *image) revive(t testing.TB) (x *Index, found uint64) {
+	t.Helper()
+	x, report, err := im.open(OpenOptions{Verify: true})
+	if err == nil {
+		return x, 0
+	}
+	if !errors.Is(err, op.ErrCorrupt) || report == nil || report.Damaged == 0 || !strings.Contains(err.Error(), " of bucket ") {
+		t.Fatalf("%v; %+v", err, report)
+	}
+	found = report.Damaged
+	if x, report, err = im.open(OpenOptions{Repair: true}); err != nil || report.Damaged == 0 || report.Damaged > found {
+		t.Fatalf("%d slots are damaged; repair: %v; %+v", found, err, report)
+	}
+	return x, found
+}
+
+// judge opens a damaged image and fails if anything but the damaged keys is lost, or
+// any key has a value that it never had. It reports whether damage was found, of no more
+// slots than were damaged.
+func (im *image) judge(t testing.TB, damaged map[string]bool) bool {
+	t.Helper()
+	x, found := im.revive(t)
+	if found > uint64(max(len(damaged), 1)) {
+		t.Fatalf("%d slots are said to be damaged, of %d keys", found, len(damaged))
+	}
+	im.compare(t, x, func(key string) bool { return found > 0 && damaged[key] })
+	if err := x.Check(ctx); err != nil {
+		t.Fatalf("Check of what has been opened: %v", err)
+	}
+	return found > 0
+}
+
+// compare wants all keys to have their values, but for those that may be absent, and
+// no other keys.
+func (im *image) compare(t testing.TB, x *Index, lost func(string) bool) {
+	t.Helper()
+	value := make([]byte, x.engine.valueSize)
+	gone := 0
+	for k, v := range im.want {
+		hits, err := x.Get(ctx, []byte(k), value, nil)
+		must(t, err)
+		if hits == 0 && lost(k) {
+			gone++
+		} else if hits == 0 || string(value) != v {
+			t.Fatalf("key %x: found %d, %x; it is %x", k, hits, value, v)
+		}
+	}
+	if x.Len() != len(im.want)-gone {
+		t.Fatalf("%d keys, %d of them are gone, and Len says %d", len(im.want), gone, x.Len())
+	}
+}
+
+var smallPools = []Options{
+	{KeySize: 8, ValueSize: 20},
+	{KeySize: 24, ValueSize: 8},
+}
+
+// Every bit of every slot, of every value and of every checksum is turned: the damage
+// is found, or nothing is wrong; nobody reads what is wrong, and a repair costs no
+// other key.
+func TestFlips(t *testing.T) {
+	dev := openCPU(t)
+	for _, o := range smallPools {
+		t.Run(fmt.Sprint(o.KeySize), func(t *testing.T) {
+			o.Capacity = 20
+			im := filled(t, dev, o, 20)
+			tb := im.table(t)
+			owner := im.claims(tb)
+			if len(tb.live) != 2 {
+				t.Fatalf("%d levels", len(tb.live))
+			}
+			var words []uint64
+			for _, l := range tb.live {
+				for w := range tb.bucketWords << l.bits {
+					words = append(words, l.base+w)
+				}
+			}
+			for w := range owner {
+				if !slices.Contains(words, w) {
+					words = append(words, w)
+				}
+			}
+			slices.Sort(words)
+			flips, found := 0, 0
+			for _, w := range words {
+				for bit := range 64 {
+					im.bytes[w*pm.Word+uint64(bit/8)] ^= 1 << (bit % 8)
+					c, owned := owner[w]
+					wrong := im.judge(t, map[string]bool{c.key: owned})
+					if !wrong && c.matters>>bit&1 != 0 {
+						t.Fatalf("bit %d of word %#x, of key %x, is not missed", bit, w, c.key)
+					}
+					if flips++; wrong {
+						found++
+					}
+					im.restore()
+				}
+			}
+			t.Logf("%d bits turned, %d of them damage", flips, found)
+		})
+	}
+}
+
+// damage is what a file may have in a control word.
+type damage struct {
+	name  string
+	spoil func(tb *table, at place, c control) control
+}
+
+var hostileControls = []damage{
+	{"block beyond the pool", func(tb *table, _ place, c control) control { return c.next(full, tb.mem.Words()+64) }},
+	{"block at the last word", func(tb *table, _ place, c control) control { return c.next(full, tb.mem.Words()-1) }},
+	{"block of all ones", func(_ *table, _ place, c control) control { return c.next(full, 1<<blockBits-1) }},
+	{"block zero", func(_ *table, _ place, c control) control { return c.next(full, 0) }},
+	{"block in the superblock", func(_ *table, _ place, c control) control { return c.next(full, 8) }},
+	{"block in a level", func(tb *table, _ place, c control) control { return c.next(full, tb.live[0].base+tb.values.at) }},
+	{"block between two values", func(_ *table, _ place, c control) control { return c.next(full, c.block()+1) }},
+	{"block of checksums", func(tb *table, _ place, c control) control {
+		return c.next(full, (c.block()-tb.values.first)/tb.values.unit*tb.values.unit+tb.values.first)
+	}},
+	{"block of nobody", func(tb *table, _ place, c control) control { return c.next(full, c.block()+100*tb.values.words) }},
+	{"state empty", func(_ *table, _ place, c control) control { return c & (1<<(blockBits+versionBits) - 1) }},
+	{"state writing", func(_ *table, _ place, c control) control {
+		return c&(1<<(blockBits+versionBits)-1) | control(writing)<<(blockBits+versionBits)
+	}},
+	{"state tomb", func(_ *table, _ place, c control) control { return c | 3<<(blockBits+versionBits) }},
+	{"all ones", func(*table, place, control) control { return ^control(0) }},
+}
+
+// What a control word says is not believed: one at a time, and all at once.
+func TestHostileControls(t *testing.T) {
+	dev := openCPU(t)
+	for _, o := range smallPools {
+		o.Capacity = 20
+		im := filled(t, dev, o, 20)
+		tb := im.table(t)
+		for _, d := range hostileControls {
+			all := map[string]bool{}
+			spoil := func(k string) {
+				it := tb.item([]byte(k))
+				at, c, ok := tb.find(&it)
+				if !ok {
+					t.Fatal("a key is not there")
+				}
+				tb.mem.Store(tb.control(at), uint64(d.spoil(tb, at, c)))
+			}
+			for k := range im.want {
+				spoil(k)
+				if !im.judge(t, map[string]bool{k: true}) {
+					t.Errorf("%s: not found", d.name)
+				}
+				im.restore()
+				all[k] = true
+			}
+			for k := range im.want {
+				spoil(k)
+			}
+			im.judge(t, all)
+			im.restore()
+		}
+	}
+}
+
+// Two slots that have one value, or one key: one of them is damage, and with checksums
+// it is known which.
+func TestSharedValues(t *testing.T) {
+	dev := openCPU(t)
+	for _, o := range smallPools {
+		o.Capacity = 20
+		im := filled(t, dev, o, 20)
+		tb := im.table(t)
+		for k := range im.want {
+			for other := range im.want {
+				if k == other {
+					continue
+				}
+				it, theirs := tb.item([]byte(k)), tb.item([]byte(other))
+				at, c, _ := tb.find(&it)
+				to, was, _ := tb.find(&theirs)
+				tb.mem.Store(tb.control(at), uint64(c.next(full, was.block())))
+				if !im.judge(t, map[string]bool{k: true}) {
+					t.Fatal("a value of two keys is not found")
+				}
+				im.restore()
+				tb.mem.Store(tb.tag(to), it.tag)
+				if tb.keyWords > 0 {
+					tb.mem.Write(tb.key(to), it.key)
+				}
+				if !im.judge(t, map[string]bool{other: true}) {
+					t.Fatal("a key in two slots is not found")
+				}
+				im.restore()
+			}
+		}
+	}
+}
+
+// Two slots that have a key and its value: the one that counts stays.
+func TestSameKeyTwice(t *testing.T) {
+	dev := openCPU(t)
+	for _, o := range smallPools {
+		o.Capacity = 20
+		im := filled(t, dev, o, 20)
+		tb := im.table(t)
+		for k := range im.want {
+			it := tb.item([]byte(k))
+			_, c, _ := tb.find(&it)
+			to, was, ok := tb.vacant(&it)
+			if !ok {
+				t.Fatal("no free slot")
+			}
+			tb.publish(to, was, &it, c.block())
+			if !im.judge(t, nil) {
+				t.Fatal("a key in two slots is not found")
+			}
+			im.restore()
+		}
+	}
+}
+
+// Levels full of anything at all.
+func TestGarbage(t *testing.T) {
+	dev := openCPU(t)
+	for _, o := range smallPools {
+		o.Capacity = 20
+		im := filled(t, dev, o, 20)
+		tb := im.table(t)
+		for seed := range uint64(60) {
+			rng := rand.New(rand.NewPCG(seed, 3))
+			l := tb.live[seed%2]
+			damaged := map[string]bool{}
+			for k := range im.want {
+				it := tb.item([]byte(k))
+				at, _, _ := tb.find(&it)
+				if at.bucket >= l.base && at.bucket < l.base+tb.bucketWords<<l.bits {
+					damaged[k] = true
+				}
+			}
+			for i := range tb.slots << l.bits {
+				damaged[fmt.Sprint("slot ", i)] = true
+			}
+			for w := range tb.bucketWords << l.bits {
+				v := rng.Uint64()
+				if rng.IntN(2) == 0 { // of a value, as far as the slot knows
+					v = uint64(control(v).next(full, tb.values.first+rng.Uint64N(tb.mem.Words()-tb.values.first)))
+				}
+				tb.mem.Store(l.base+w, v)
+			}
+			if !im.judge(t, damaged) {
+				t.Fatal("a level of garbage was opened")
+			}
+			im.restore()
+		}
+	}
+}
+
+// hostileSuperblocks are whole, legal for the pool's package, and describe no index.
+var hostileSuperblocks = []struct {
+	name   string
+	change func(*pool.Superblock)
+}{
+	{"a level longer than its buckets", func(s *pool.Superblock) { s.Levels[s.Top].Length += pool.Page }},
+	{"a level shorter than its buckets", func(s *pool.Superblock) { s.Geometry.KeySize = 128 }},
+	{"a level between two units", func(s *pool.Superblock) {
+		s.Geometry.Unit = 2 * imageUnit
+		moved(s, s.Bottom, pool.Page, 2*pool.Page)
+		moved(s, s.Top, 4*pool.Page, 2*pool.Page)
+	}},
+	{"levels that share a unit", func(s *pool.Superblock) {
+		s.Geometry.Unit = 2 * imageUnit
+		moved(s, s.Bottom, 0, pool.Page)
+		moved(s, s.Top, pool.Page, pool.Page)
+	}},
+	{"a length that ends within a unit", func(s *pool.Superblock) {
+		s.Geometry.Unit = 2 * imageUnit
+		moved(s, s.Bottom, 0, 3*pool.Page)
+		moved(s, s.Top, 4*pool.Page, 2*pool.Page)
+	}},
+	{"units of no whole page", func(s *pool.Superblock) { s.Geometry.Unit = imageUnit / 2 }},
+	{"units that divide no page", func(s *pool.Superblock) { s.Geometry.Unit = 7 }},
+	{"units of one word", func(s *pool.Superblock) { s.Geometry.Unit = 1 }},
+	{"units larger than the pool", func(s *pool.Superblock) { s.Geometry.Unit = 1 << 28 }},
+	{"values larger than a unit", func(s *pool.Superblock) { s.Geometry.ValueSize = 4096 }},
+	{"values as large as a unit", func(s *pool.Superblock) { s.Geometry.ValueSize = 4096 - 8 }},
+	{"5 hashes", func(s *pool.Superblock) { s.Geometry.Hashes = 5 }},
+	{"32 hashes", func(s *pool.Superblock) { s.Geometry.Hashes, s.Geometry.Slots, s.Geometry.Levels = 32, 1, 1 }},
+	{"more ways than 32", func(s *pool.Superblock) { s.Geometry.Slots = 9 }},
+	{"more levels than there are", func(s *pool.Superblock) { s.Geometry.Levels, s.Geometry.Slots = 5, 2 }},
+	{"less levels than there are", func(s *pool.Superblock) { s.Geometry.Levels = 1 }},
+	{"a level that is drained too many", func(s *pool.Superblock) { s.Levels[s.Bottom].State = pool.Draining }},
+	{"a top of 2^30 buckets", func(s *pool.Superblock) {
+		s.Levels[29], s.Levels[30] = s.Levels[s.Bottom], s.Levels[s.Top]
+		s.Levels[s.Bottom], s.Levels[s.Top] = pool.Level{}, pool.Level{}
+		s.Bottom, s.Top = 29, 30
+	}},
+}
+
+// moved puts a level at another place behind the superblocks.
+func moved(s *pool.Superblock, i uint32, offset, length uint64) {
+	s.Levels[i].Offset, s.Levels[i].Length = pool.DataStart+offset, length
+}
+
+// A superblock that describes no index is refused, for next to no memory.
+func TestHostileSuperblocks(t *testing.T) {
+	dev := openCPU(t)
+	for _, h := range hostileSuperblocks {
+		t.Run(h.name, func(t *testing.T) {
+			im, err := formatted(t, dev, Options{KeySize: 8, ValueSize: 8, Capacity: 20}, h.change)
+			if err != nil {
+				t.Fatalf("the pool's package refuses it already: %v", err)
+			}
+			var before, behind runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for _, o := range []OpenOptions{{Verify: true}, {Repair: true}, {Resize: Stop}} {
+				if x, _, err := im.open(o); err == nil {
+					x.Close()
+					t.Error("opened")
+				} else if !errors.Is(err, op.ErrCorrupt) {
+					t.Error(err)
+				}
+			}
+			runtime.ReadMemStats(&behind)
+			if n := behind.TotalAlloc - before.TotalAlloc; n > 4<<20 {
+				t.Errorf("%d bytes allocated for a pool of %d", n, len(im.bytes))
+			}
+		})
+	}
+}
+
+// Versions begin again from zero, and nothing is wrong with that.
+func TestVersionsWrap(t *testing.T) {
+	im := filled(t, openCPU(t), Options{KeySize: 8, ValueSize: 20, Capacity: 20}, 20)
+	tb := im.table(t)
+	const ones = (1<<versionBits - 1) << blockBits
+	for _, l := range tb.live {
+		for b := range uint64(1) << l.bits {
+			for slot := range tb.slots {
+				at := tb.control(place{l.base + b*tb.bucketWords, slot})
+				tb.mem.Store(at, tb.mem.Load(at)|ones)
+			}
+		}
+	}
+	x := im.mustOpen(t, OpenOptions{Verify: true})
+	im.compare(t, x, func(string) bool { return false })
+	const keys, batches, each = 20, 400, 100
+	for i := range keys {
+		key := denseKey(8, i)
+		im.want[string(key)] = string(valueOf(20, key, 2))
+		_, err := x.Put(ctx, key, []byte(im.want[string(key)]))
+		must(t, err)
+	}
+	im.compare(t, x, func(string) bool { return false })
+	key := denseKey(8, 3)
+	it := tb.item(key)
+	_, first, _ := tb.find(&it)
+	for b := range batches { // 40,000 updates of one slot
+		values := bytes.Repeat([]byte{byte(b)}, 20*each)
+		_, err := x.Put(ctx, bytes.Repeat(key, each), values)
+		must(t, err)
+		im.want[string(key)] = string(values[:20])
+	}
+	if _, last, _ := tb.find(&it); last.version() != (first.version()+batches*each)%(1<<versionBits) {
+		t.Errorf("version %d has become %d by %d updates", first.version(), last.version(), batches*each)
+	}
+	im.compare(t, x, func(string) bool { return false })
+	must(t, x.Check(ctx))
+	must(t, x.Close())
+	im.compare(t, im.mustOpen(t, OpenOptions{Verify: true}), func(string) bool { return false })
+}

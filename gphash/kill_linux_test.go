@@ -1,0 +1,378 @@
+package gphash
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+var killRounds = flag.Int("kill-rounds", 50, "how often a writer is killed")
+
+// killRole is set where the test's binary runs as the writer that is killed; it has the
+// plan.
+const killRole = "WEFT_GPHASH_KILLED"
+
+func TestMain(m *testing.M) {
+	if plan := os.Getenv(killRole); plan != "" {
+		fmt.Println("failed:", killed([]byte(plan)))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// killPlan is what a writer does until it is killed. All that it writes follows from
+// the plan, so that who reads its acknowledgements knows what should be there.
+type killPlan struct {
+	Path             string
+	Seed             uint64
+	KeySize          int
+	ValueSize        int
+	Slots, Hashes    int
+	Levels, Keyspace int
+	First            int // batch
+	Large            int // one batch of so many may be a large one
+	Sitting          int // batches between opening and closing
+	Resize           Resize
+}
+
+// killBatch is one of a writer's calls.
+type killBatch struct {
+	kinds        []weft.OpKind
+	which        []int // key
+	keys, values []byte
+	mixed        bool
+}
+
+// batch is number n of the plan's batches.
+func (p *killPlan) batch(n int) *killBatch {
+	rng := rand.New(rand.NewPCG(p.Seed, uint64(n)))
+	size := 1 + rng.IntN(40)
+	if rng.IntN(p.Large) == 0 {
+		size = 1 + rng.IntN(3000)
+	}
+	b := &killBatch{kinds: make([]weft.OpKind, size), which: make([]int, size), keys: make([]byte, size*p.KeySize), values: make([]byte, size*p.ValueSize)}
+	kind := []weft.OpKind{op.Put, op.Put, op.PutNew, op.Delete, op.Get}[rng.IntN(5)]
+	b.mixed = kind == op.Get
+	for i := range size {
+		b.kinds[i], b.which[i] = kind, rng.IntN(p.Keyspace)
+		if b.mixed {
+			b.kinds[i] = weft.OpKind(rng.IntN(4))
+		}
+		copy(b.keys[i*p.KeySize:], p.key(b.which[i]))
+		copy(b.values[i*p.ValueSize:], p.value(n, i))
+	}
+	return b
+}
+
+func (p *killPlan) key(i int) []byte { return denseKey(p.KeySize, i) }
+
+// value is that of operation i of batch n.
+func (p *killPlan) value(n, i int) []byte {
+	var both [8]byte
+	binary.LittleEndian.PutUint64(both[:], uint64(n)<<32|uint64(i)+1)
+	return bytes.Repeat(both[:], (p.ValueSize+7)/8)[:p.ValueSize]
+}
+
+// run runs the batch.
+func (b *killBatch) run(x *Index) (err error) {
+	switch {
+	case b.mixed:
+		err = x.Apply(ctx, b.kinds, b.keys, b.values, nil)
+	case b.kinds[0] == op.Put:
+		_, err = x.Put(ctx, b.keys, b.values)
+	case b.kinds[0] == op.PutNew:
+		_, err = x.PutNew(ctx, b.keys, b.values, nil)
+	default:
+		_, err = x.Delete(ctx, b.keys, nil)
+	}
+	return err
+}
+
+// killed is the writer: it says what it is about to do, and acknowledges batches.
+func killed(plan []byte) error {
+	var p killPlan
+	if err := json.Unmarshal(plan, &p); err != nil {
+		return err
+	}
+	dev, err := cpu.Open(nil)
+	if err != nil {
+		return err
+	}
+	for n := p.First; ; {
+		batches := make([]*killBatch, p.Sitting) // made before, so that the time is spent in the index
+		for i := range batches {
+			batches[i] = p.batch(n + i)
+		}
+		x, err := p.open(dev)
+		if err != nil {
+			return err
+		}
+		for _, b := range batches {
+			if err := b.run(x); err != nil {
+				return fmt.Errorf("batch %d: %w", n, err)
+			}
+			fmt.Println("done", n)
+			n++
+		}
+		fmt.Println("close")
+		if err := x.Close(); err != nil {
+			return err
+		}
+	}
+}
+
+// open opens the pool, or creates it.
+func (p *killPlan) open(dev device.Device) (x *Index, err error) {
+	if _, err := os.Stat(p.Path); errors.Is(err, fs.ErrNotExist) {
+		fmt.Println("create")
+		return Create(p.Path, dev, Options{KeySize: p.KeySize, ValueSize: p.ValueSize, Slots: p.Slots, Hashes: p.Hashes, Levels: p.Levels,
+			Capacity: 1, Size: killPool, Resize: p.Resize})
+	}
+	fmt.Println("open")
+	x, report, err := Open(ctx, p.Path, dev, OpenOptions{Resize: p.Resize})
+	if err == nil && report.Damaged > 0 {
+		err = fmt.Errorf("%q", report.Damage)
+	}
+	return x, err
+}
+
+// killPool is the size of a pool, in bytes: enough for all keys, a level twice as large
+// as they need, and two versions of the values of a batch.
+const killPool = 24 << 20
+
+// possible are the values a key may have, by batch and number in it; 0: absent.
+type possible []uint64
+
+func (p possible) with(id uint64) possible {
+	for _, is := range p {
+		if is == id {
+			return p
+		}
+	}
+	return append(p[:len(p):len(p)], id)
+}
+
+// killTrial is a pool, and what should be in it.
+type killTrial struct {
+	plan  killPlan
+	rng   *rand.Rand
+	state []possible     // by key
+	acked int            // batches
+	there bool           // the pool is
+	seen  map[string]int // how often what has happened
+}
+
+func newKillTrial(path string, seed uint64, seen map[string]int) *killTrial {
+	rng := rand.New(rand.NewPCG(seed, 11))
+	shapes := []killPlan{
+		{KeySize: 8, ValueSize: 64, Slots: 8, Hashes: 2, Levels: 2},
+		{KeySize: 24, ValueSize: 100, Slots: 8, Hashes: 2, Levels: 2},
+		{KeySize: 8, ValueSize: 8, Slots: 4, Hashes: 2, Levels: 4},
+		{KeySize: 13, ValueSize: 500, Slots: 16, Hashes: 1, Levels: 1},
+	}
+	tr := &killTrial{plan: shapes[rng.IntN(len(shapes))], rng: rng, seen: seen}
+	tr.plan.Path, tr.plan.Seed, tr.plan.Keyspace = path, seed, 500+rng.IntN(5000)
+	tr.plan.Large = []int{1, 3, 20}[rng.IntN(3)]
+	tr.state = make([]possible, tr.plan.Keyspace)
+	for i := range tr.state {
+		tr.state[i] = possible{0}
+	}
+	return tr
+}
+
+// ran is what a batch does to the state; one that was under way may have done each
+// of its operations on a key or not, in their order.
+func (tr *killTrial) ran(n int, whole bool) {
+	b := tr.plan.batch(n)
+	was := map[int]possible{}
+	for i, key := range b.which {
+		before, id := tr.state[key], uint64(n)<<32|uint64(i)+1
+		if _, ok := was[key]; !ok {
+			was[key] = before
+		}
+		switch b.kinds[i] {
+		case op.Put:
+			tr.state[key] = possible{id}
+		case op.Delete:
+			tr.state[key] = possible{0}
+		case op.PutNew:
+			var now possible
+			for _, is := range before {
+				if is == 0 {
+					is = id
+				}
+				now = now.with(is)
+			}
+			tr.state[key] = now
+		}
+		if !whole {
+			for _, is := range tr.state[key] {
+				was[key] = was[key].with(is)
+			}
+		}
+	}
+	if !whole {
+		for key, may := range was {
+			tr.state[key] = may
+		}
+	}
+}
+
+// round starts a writer, kills it, and keeps account.
+func (tr *killTrial) round(t *testing.T) {
+	t.Helper()
+	tr.plan.Sitting = 1 + tr.rng.IntN(30)
+	tr.plan.Resize = Resize(tr.rng.IntN(2))
+	plan, err := json.Marshal(&tr.plan)
+	must(t, err)
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), killRole+"="+string(plan))
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	last := tr.follow(t, cmd, out)
+	cmd.Wait()
+	tr.seen["killed behind "+last]++
+	for n := tr.plan.First; n < tr.acked; n++ {
+		tr.ran(n, true)
+	}
+	if last != "start" && last != "close" {
+		tr.ran(tr.acked, false)
+	}
+	tr.acked++
+	tr.plan.First = tr.acked
+}
+
+// follow reads what a writer says, kills it some time behind some line, and returns
+// the last one that it said.
+func (tr *killTrial) follow(t *testing.T, cmd *exec.Cmd, out io.Reader) (last string) {
+	aim, behind := "done", 1+tr.rng.IntN(40)
+	switch tr.rng.IntN(8) {
+	case 0:
+		aim, behind = "close", 1
+	case 1, 2:
+		aim, behind = "open", 1+tr.rng.IntN(2)
+	}
+	if !tr.there && tr.rng.IntN(2) == 0 {
+		aim, behind = "create", 1
+	}
+	delay := time.Duration(tr.rng.Int64N(int64(2 * time.Millisecond)))
+	if aim != "done" {
+		delay /= 1 << tr.rng.IntN(5)
+	}
+	last = "start"
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		last, _, _ = strings.Cut(lines.Text(), " ")
+		switch last {
+		case "done":
+			if _, err := fmt.Sscanf(lines.Text(), "done %d", &tr.acked); err != nil {
+				t.Fatal(err)
+			}
+			tr.acked, tr.there = tr.acked+1, true
+		case "open", "close":
+			tr.there = true
+		case "create":
+		default:
+			t.Fatalf("the writer says %q", lines.Text())
+		}
+		if late := tr.acked > tr.plan.First+60; last == aim || late {
+			if behind--; behind == 0 || late {
+				time.AfterFunc(delay, func() { cmd.Process.Kill() })
+			}
+		}
+	}
+	return last
+}
+
+// check opens the pool and compares it with what it may be, which it is from then on.
+func (tr *killTrial) check(t *testing.T, dev device.Device) {
+	t.Helper()
+	x, report, err := Open(ctx, tr.plan.Path, dev, OpenOptions{Verify: true, Resize: Resize(tr.rng.IntN(2))})
+	if errors.Is(err, fs.ErrNotExist) && !tr.there {
+		return
+	}
+	must(t, err)
+	if report.Damaged > 0 {
+		t.Fatalf("damaged: %q", report.Damage)
+	}
+	tr.there = true
+	tr.count(report)
+	var keys []byte
+	for i := range tr.state {
+		keys = append(keys, tr.plan.key(i)...)
+	}
+	values, found := make([]byte, len(tr.state)*tr.plan.ValueSize), make([]bool, len(tr.state))
+	hits, err := x.Get(ctx, keys, values, found)
+	must(t, err)
+	before, behind := false, false // keys that the batch under way has not changed, and has
+	for i, may := range tr.state {
+		is, value := uint64(0), row(values, i, uint64(tr.plan.ValueSize))
+		at := slices.IndexFunc(may, func(id uint64) bool {
+			is = id
+			return (id != 0) == found[i] && (id == 0 || bytes.Equal(value, tr.plan.value(int(id>>32), int(id&(1<<32-1))-1)))
+		})
+		if at < 0 {
+			t.Fatalf("seed %d, %d batches: key %d: found %v, %x; it may be %x", tr.plan.Seed, tr.acked, i, found[i], value, may)
+		}
+		before, behind = before || len(may) > 1 && at == 0, behind || at > 0
+		tr.state[i] = possible{is}
+	}
+	if before && behind {
+		tr.seen["found half a batch"]++
+	}
+	if x.Len() != hits || report.Keys != uint64(hits) {
+		t.Fatalf("%d keys are found, Len says %d, recovery %d", hits, x.Len(), report.Keys)
+	}
+	must(t, x.Check(ctx))
+	must(t, x.Close())
+}
+
+func (tr *killTrial) count(report *Report) {
+	for what, is := range map[string]bool{
+		"unfinished": report.Unfinished > 0, "tombs": report.Tombs > 0, "moved": report.Moved > 0, "resizing": report.Resumed,
+	} {
+		if is {
+			tr.seen["found "+what]++
+		}
+	}
+}
+
+// A writer that is killed at any time: what it has acknowledged is there, of the batch
+// that was under way each key is as before or behind one of its operations, and nothing
+// else has changed.
+func TestKill(t *testing.T) {
+	const rounds = 5 // of one pool: then it has grown as far as it does
+	dev, seen := openCPU(t), map[string]int{}
+	for n := 0; n < *killRounds; n += rounds {
+		dir := memoryDir(t)
+		tr := newKillTrial(filepath.Join(dir, "pool"), uint64(n), seen)
+		for range min(rounds, *killRounds-n) {
+			tr.round(t)
+			if tr.rng.IntN(3) > 0 { // or the next writer recovers it, and is killed in turn
+				tr.check(t, dev)
+			}
+		}
+		tr.check(t, dev)
+		must(t, os.RemoveAll(dir))
+	}
+	t.Log(seen)
+}
