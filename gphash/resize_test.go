@@ -151,7 +151,7 @@ func exploreGrowth(states int, change func(*growth)) (images, resizes int, faile
 // leaves no key twice; whoever opens the pool goes on with it.
 func TestCrashesInGrowth(t *testing.T) {
 	conformance.NotRaced(t, oneAtATime)
-	images, resizes, failed := exploreGrowth(*crashStates/16, nil)
+	images, resizes, failed := exploreGrowth(*crashStates/48, nil)
 	if failed != "" {
 		t.Fatal(failed)
 	}
