@@ -20,15 +20,14 @@
 //
 // Level i has 2^i buckets of 8 slots. Keys lie in the top two levels, at two hash
 // locations of each: of these four buckets an insertion takes the emptiest, and a lookup
-// reads all. So a table takes insertions up to a load of .9 and more without a move. A
-// bucket has the control words of its slots first, then their tags, then the keys: 128
+// reads all. Where all are full, which begins at a load of .88, a key of one of them makes
+// way that has a free slot elsewhere, up to a load of .95. A bucket has the control words of its slots first, then their tags, then the keys: 128
 // bytes for 8-byte keys, which are their own tags; longer ones are compared where their
 // 64-bit hash agrees. Keys are hashed by SipHash with a seed of the pool. Values lie
 // elsewhere, each with a checksum.
 //
 // The second hash location shares its first bits with the first: a level is cut into up
-// to 128 regions of at least 8,192 buckets, and a key stays in its region, with its value. That
-// costs no load worth mentioning. Cores work on regions of their own and never meet.
+// to 128 regions of at least 8,192 buckets, and a key stays in its region, with its value. Cores work on regions of their own and never meet.
 //
 // # What a crash leaves (section 3.2.3)
 //

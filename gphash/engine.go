@@ -213,7 +213,7 @@ const aloneOps = 1 << 11
 // share runs operations in their order. What follows one without space on the same key
 // is put off with it, to run again in that order.
 func (e *engine) share(r *rows, ops []uint32, bits uint) (sum result) {
-	w := writer{table: e.table}
+	w := writer{table: e.table, alone: e.Parts().(*parts).counters.Live < uint64(fullest*float64(e.slotsIn(e.open())))}
 	there, late := make([]byte, e.valueSize), map[uint64]bool{}
 	cpu.Ahead(cpu.NoWatch(), ops, cpu.Group, r.ask, func(i uint32, it item) {
 		var o outcome

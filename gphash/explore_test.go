@@ -40,7 +40,7 @@ var shapes = []small{
 	{keySize: 8, valueSize: 8, slots: 4, hashes: 2, levels: 2, top: 1, threads: 2, batches: 2, ops: 4, keys: 6},
 	{keySize: 4, valueSize: 4, slots: 8, hashes: 1, levels: 1, top: 0, threads: 3, batches: 2, ops: 3, keys: 6},
 	{keySize: 20, valueSize: 24, slots: 2, hashes: 2, levels: 3, top: 2, threads: 2, batches: 2, ops: 4, keys: 6},
-	{keySize: 16, valueSize: 130, slots: 4, hashes: 2, levels: 1, top: 1, threads: 1, batches: 3, ops: 5, keys: 4},
+	{keySize: 16, valueSize: 130, slots: 2, hashes: 2, levels: 1, top: 2, threads: 1, batches: 4, ops: 8, keys: 9},
 }
 
 // trial is a program on a domain, and what may be found behind a crash.
@@ -213,7 +213,7 @@ func (tr *trial) run() {
 // thread runs the operations of one thread. Keys belong to threads.
 func (tr *trial) thread(me int) {
 	s := tr.shape
-	w := writer{table: tr.table, region: &tr.table.values.parts[me]}
+	w := writer{table: tr.table, region: &tr.table.values.parts[me], alone: s.threads == 1}
 	there := make([]byte, s.valueSize)
 	for range s.ops {
 		key := tr.rng.IntN(s.keys/s.threads)*s.threads + me
@@ -324,11 +324,12 @@ func TestCrashMutants(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*trial){
-		"no fence behind the value":   noFence("gphash.(*writer).store", 0),
-		"no fence before publication": noFence("gphash.(*table).publish", 0),
-		"no fence behind publication": noFence("gphash.(*table).publish", 1),
-		"no fence behind an update":   noFence("gphash.(*writer).update", 0),
-		"no fence behind a delete":    noFence("gphash.(*writer).remove", 0),
+		"no fence behind the value":            noFence("gphash.(*writer).store", 0),
+		"no fence before publication":          noFence("gphash.(*table).publish", 0),
+		"no fence behind publication":          noFence("gphash.(*table).publish", 1),
+		"a key that has moved is written over": noFence("gphash.(*table).publish", 2),
+		"no fence behind an update":            noFence("gphash.(*writer).update", 0),
+		"no fence behind a delete":             noFence("gphash.(*writer).remove", 0),
 		"no state for what is being written": func(tr *trial) {
 			tr.d.Mutant = func(a *pmtest.Access) bool {
 				return a.Kind == pmtest.CompareAndSwap && tr.isControl(a.At) && control(a.New).state() == writing

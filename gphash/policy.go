@@ -62,9 +62,9 @@ func (p *policy) ahead(ctx context.Context, now core.Counters, b *batch.Batch) e
 	return err
 }
 
-// fullest is the load up to which batches are let grow an index: a little below what
-// the paper's default configuration bears.
-const fullest = 0.85
+// fullest is the load up to which keys are moved to make a slot for another, and to which
+// batches are let grow an index. Moves find slots up to .99, but ever longer.
+const fullest = 0.95
 
 // Retry is for [core.Policy]: operations without a slot run again once there are more.
 // Those without memory for their value may have it now, from what others of the batch

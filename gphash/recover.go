@@ -15,7 +15,7 @@ type Report struct {
 	// What a crash had left, which is mended.
 	Unfinished uint64 `json:"unfinished"` // insertions that had not been acknowledged
 	Tombs      uint64 `json:"tombs"`      // slots that no batch had used again
-	Moved      uint64 `json:"moved"`      // keys that were in a level and in the one that they move from
+	Moved      uint64 `json:"moved"`      // keys that were in two slots, as while they move
 	Resumed    bool   `json:"resumed"`    // a resize was under way
 	// What no crash leaves: the pool has been written by something else.
 	Damaged uint64   `json:"damaged"`
@@ -40,12 +40,12 @@ type inspection struct {
 
 // run looks at all levels. parallel is that of [device.Host].
 func (in *inspection) run(ctx context.Context, parallel func(n, grain int, body func(lo, hi int))) error {
-	for i, l := range in.live {
+	for _, l := range in.live {
 		parallel(1<<l.bits, inspectPiece, func(lo, hi int) {
 			if ctx.Err() != nil {
 				return
 			}
-			s := survey{inspection: in, level: l, key: make([]byte, in.keySize), value: make([]byte, in.valueSize), closed: i >= len(in.open())}
+			s := survey{inspection: in, level: l, key: make([]byte, in.keySize), value: make([]byte, in.valueSize)}
 			for b := lo; b < hi; b++ {
 				s.bucket(l.base + uint64(b)*in.bucketWords)
 			}
@@ -75,7 +75,6 @@ func (in *inspection) add(found *Report) {
 type survey struct {
 	*inspection
 	level      level
-	closed     bool
 	key, value []byte
 	found      Report
 }
@@ -113,10 +112,10 @@ func (s *survey) full(at place, c control) {
 		return
 	}
 	if valid, _, _ := s.find(&it); valid != at {
-		switch first, there, open := s.first(&it); {
+		switch first, there := s.first(&it); {
 		case first == at: // the other one is damaged
-		case !open && !s.closed && there.block() == c.block():
-			s.found.Moved++ // a copy above of one that has not gone yet
+		case there.block() == c.block():
+			s.found.Moved++ // it was about to go from one of them
 			s.vacate(at, c)
 			return
 		default:
@@ -133,10 +132,10 @@ func (s *survey) full(at place, c control) {
 
 // first is where a key is valid among the slots that are not damaged, of which there
 // is one: a slot whose key has become another one does not stand in for that key's.
-func (s *survey) first(it *item) (at place, c control, open bool) {
-	s.each(it.hash, func(bucket uint64, in bool) bool {
+func (s *survey) first(it *item) (at place, c control) {
+	s.each(it.hash, func(bucket uint64, _ bool) bool {
 		for slot := range s.slots {
-			at, open = place{bucket, slot}, in
+			at = place{bucket, slot}
 			c = control(s.mem.Load(s.control(at)))
 			if c.state() == full && s.holds(at, it) && s.badValue(c, it) == "" {
 				return false
@@ -144,7 +143,7 @@ func (s *survey) first(it *item) (at place, c control, open bool) {
 		}
 		return true
 	})
-	return at, c, open
+	return at, c
 }
 
 // wrong is what is wrong with a slot by itself; nothing, if it is as operations write

@@ -93,19 +93,20 @@ var regionBuckets uint = 13
 // regions is the number of them in a level, as a power of two.
 func (l level) regions() uint { return min(max(l.bits, regionBuckets)-regionBuckets, regionBits) }
 
-// bucket is the number of a key's candidate by hash function j.
+// bucket is the number of a key's candidate by hash function j. In each level it is
+// another one: if buckets of a level were shared by neighbors of the level above, as in the
+// paper, the same keys would crowd in both, and the first one without a slot would come at
+// a load of .86 instead of .89 (4 million slots).
 func (l level) bucket(h uint64, j int) uint64 {
-	if j > 0 {
-		other := bits.RotateLeft64(h, 32) * multipliers[j-1]
-		other ^= other >> 29
-		r := l.regions()
-		h = h&^(^uint64(0)>>r) | other>>r
-	}
-	return h >> (64 - l.bits)
+	other := (bits.RotateLeft64(h, 32) ^ uint64(l.bits)) * multipliers[j]
+	other ^= other >> 29
+	other *= multipliers[0]
+	r := l.regions()
+	return (h&^(^uint64(0)>>r) | other>>r) >> (64 - l.bits)
 }
 
-// multipliers make another hash of a hash: odd numbers without a pattern.
-var multipliers = [maxHashes - 1]uint64{0x9e3779b97f4a7c15, 0xd1b54a32d192ed03, 0xaef17502108ef2d9}
+// multipliers make other hashes of a hash: odd numbers without a pattern.
+var multipliers = [maxHashes]uint64{0x9e3779b97f4a7c15, 0xd1b54a32d192ed03, 0xaef17502108ef2d9, 0xbea225f9eb34556d}
 
 // maxHashes is how many hash locations a key has at most.
 const maxHashes = 4
