@@ -57,17 +57,67 @@ func (e *engine) Look(ctx context.Context, s *device.Stream, _ *core.Lease, b *b
 		for i := range ops {
 			ops[i] = uint32(lo + i)
 		}
-		ran = cpu.Ahead(w, ops, cpu.Group, in.ask, func(i uint32, it item) {
-			found := e.get(&it, in.value(batch.Vals, i))
-			if found {
-				hits++
-			} else {
-				clear(in.value(batch.Vals, i))
-			}
-			in.flag(i, found)
-		})
-		return ran, hits
+		reads := lookups{rows: in}
+		ran = cpu.Ahead(w, ops, cpu.Group, in.ask, reads.find)
+		reads.finish()
+		return ran, reads.hits
 	})
+}
+
+// lookups are those of one core. Keys are found one after the other; their values are
+// read when there are some, and on their way already.
+type lookups struct {
+	*rows
+	found [cpu.Group]lookup
+	n     int
+	hits  int
+}
+
+// lookup is a key that has been found.
+type lookup struct {
+	item
+	row uint32
+	at  place
+	is  control
+}
+
+// find looks a key up.
+func (l *lookups) find(i uint32, it item) {
+	at, c, ok := l.table.find(&it)
+	l.answer(i, ok)
+	if !ok || !l.Columns[batch.Vals].Given() {
+		return
+	}
+	if p := l.mem.At(c.block()); p != nil {
+		cpu.PrefetchPairs([]unsafe.Pointer{p})
+	}
+	l.found[l.n] = lookup{it, i, at, c}
+	if l.n++; l.n == len(l.found) {
+		l.finish()
+	}
+}
+
+func (l *lookups) answer(i uint32, ok bool) {
+	if l.flag(i, ok); ok {
+		l.hits++
+	} else {
+		clear(l.value(batch.Vals, i))
+	}
+}
+
+// finish reads the values of keys that have been found. Where a slot has changed since,
+// its key is looked up again.
+func (l *lookups) finish() {
+	for j := range l.found[:l.n] {
+		f := &l.found[j]
+		value := l.value(batch.Vals, f.row)
+		l.values.read(f.is.block(), value)
+		if control(l.mem.Load(l.control(f.at))) != f.is {
+			l.hits--
+			l.answer(f.row, l.get(&f.item, value))
+		}
+	}
+	l.n = 0
 }
 
 // rows are the columns of a batch by rows.
