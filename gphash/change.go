@@ -7,9 +7,16 @@ import "github.com/weftgo/weft/internal/op"
 type writer struct {
 	*table
 	region *region // whose values it takes memory for
-	alone  bool    // nobody else changes the buckets of its keys: it may move others
+	alone  bool    // nobody else changes or iterates over the buckets of its keys: it may move others
+	buffer []byte  // for a key that is moved
 	live   int     // change of the number of keys
 	dead   int     // slots that were full and are tombs now
+}
+
+// newWriter is a writer that has the buckets of its keys to itself, or shares them with
+// others.
+func (t *table) newWriter(r *region, alone bool) writer {
+	return writer{table: t, region: r, alone: alone, buffer: make([]byte, t.keySize)}
 }
 
 // outcome is what has become of an operation.
@@ -98,7 +105,7 @@ func (w *writer) movable(it *item, d *detour) (ok bool) {
 			if d.is = control(w.mem.Load(w.control(d.from))); d.is.state() != full {
 				continue
 			}
-			d.item = w.item(w.keyOf(d.from, make([]byte, w.keySize)))
+			d.item = w.item(w.keyOf(d.from, w.buffer))
 			if d.to, d.was, ok = w.vacant(&d.item); ok {
 				return false
 			}
@@ -127,6 +134,20 @@ func (t *table) publish(at place, was control, it *item, block uint64) bool {
 	t.mem.Store(t.control(at), uint64(claimed.next(full, block)))
 	t.mem.Fence()
 	return true
+}
+
+// reuse makes free what this batch has deleted and replaced, if it is needed already, and
+// reports whether that was anything. Only lookups beside changes would have to be waited
+// for, which an engine on the host has none of.
+func (w *writer) reuse() bool {
+	r, v := w.region, w.values
+	if v.alone && len(r.stale) > 0 {
+		w.dead -= v.recycle()
+		return true
+	}
+	n := r.unbury()
+	w.dead -= n
+	return n > 0
 }
 
 // store writes a value to memory of its own, durably.

@@ -50,7 +50,7 @@
 // # Growth
 //
 // When a key finds no slot, a level is added on top, and the keys of the lowest move up:
-// all at once ([Stop], as in the paper), or some with each batch ([Beside]). A crash on
+// all at once ([Stop], as in the paper), or some with each batch that inserts ([Beside]); none while somebody iterates. A crash on
 // the way is made up for by whoever opens the pool. Pools keep their size: one whose
 // memory is used up returns [weft.ErrFull], and has what it had. An index that would
 // have to grow below half of its load does not: [ErrSkewed].

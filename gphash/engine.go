@@ -23,11 +23,14 @@ type engine struct {
 	pool    *pool.Pool
 	drained uint64 // buckets of the lowest level, if it is closed
 	resizes uint64 // since the pool was opened
+	retries uint64 // of batches, likewise
 
 	// Of the batch that runs: whether there was no memory for a value, and the hashes
 	// of keys of which an operation is to run again.
 	noSpace error
 	late    map[uint64]bool
+	// moves: keys may be moved to make slots.
+	moves bool
 	// lacked: its operations have found no memory in the units of their regions.
 	lacked bool
 }
@@ -195,6 +198,7 @@ func (e *engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	e.recycle()
 	tally := &e.Parts().(*parts).counters
 	e.noSpace, e.late = nil, map[uint64]bool{}
+	e.moves = !e.Leases.Held() && tally.Live < uint64(fullest*float64(e.slotsIn(e.open())))
 	for done < b.N {
 		if err := ctx.Err(); err != nil {
 			return done, failed, err
@@ -263,7 +267,7 @@ const aloneOps = 1 << 11
 // share runs operations in their order. What follows one without space on the same key
 // is put off with it, to run again in that order.
 func (e *engine) share(r *rows, ops []uint32, bits uint) (sum result) {
-	w := writer{table: e.table, alone: e.Parts().(*parts).counters.Live < uint64(fullest*float64(e.slotsIn(e.open())))}
+	w := e.newWriter(nil, e.moves)
 	there, late := make([]byte, e.valueSize), map[uint64]bool{}
 	cpu.Ahead(cpu.NoWatch(), ops, cpu.Group, r.ask, func(i uint32, it item) {
 		var o outcome
@@ -272,6 +276,9 @@ func (e *engine) share(r *rows, ops []uint32, bits uint) (sum result) {
 		} else {
 			w.region = e.values.region(it.hash, bits)
 			o = w.change(r.kind(i), &it, r.value(batch.Vals, i), there, r.combiner(i))
+			if o.full != nil && w.reuse() {
+				o = w.change(r.kind(i), &it, r.value(batch.Vals, i), there, r.combiner(i))
+			}
 		}
 		if o.full != nil {
 			late[it.hash] = true

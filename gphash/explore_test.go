@@ -213,7 +213,7 @@ func (tr *trial) run() {
 // thread runs the operations of one thread. Keys belong to threads.
 func (tr *trial) thread(me int) {
 	s := tr.shape
-	w := writer{table: tr.table, region: &tr.table.values.parts[me], alone: s.threads == 1}
+	w := tr.table.newWriter(&tr.table.values.parts[me], s.threads == 1)
 	there := make([]byte, s.valueSize)
 	for range s.ops {
 		key := tr.rng.IntN(s.keys/s.threads)*s.threads + me

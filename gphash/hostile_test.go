@@ -76,7 +76,7 @@ func (im *image) open(o OpenOptions) (*Index, *Report, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	t, e, report, err := serve(ctx, p, im.dev, o, core.Types{})
+	t, e, report, err := serve(ctx, p, im.dev.(device.Host), o, core.Types{})
 	if err != nil {
 		return nil, report, err
 	}

@@ -57,20 +57,47 @@ func CreateMap[K weft.Key, V weft.Value](path string, dev device.Device, o Optio
 }
 
 func create(path string, dev device.Device, o *Options, types core.Types) (*core.Table, *engine, error) {
-	first, err := o.check()
-	err = errors.Join(err, durable(path, o.Durability))
-	var p *pool.Pool
-	if err == nil {
-		if first.Geometry.Seed == [2]uint64{} {
-			first.Geometry.Seed = [2]uint64{rand.Uint64(), rand.Uint64()}
-		}
-		p, err = pool.Create(path, first, o.Size)
-	}
+	p, host, err := createPool(path, dev, o)
 	if err != nil {
 		return nil, nil, fmt.Errorf("gphash: create: %w", err)
 	}
-	t, e, _, err := serve(context.Background(), p, dev, OpenOptions{Durability: o.Durability, Resize: o.Resize, Logger: o.Logger}, types)
+	t, e, _, err := serve(context.Background(), p, host, OpenOptions{Durability: o.Durability, Resize: o.Resize, Logger: o.Logger}, types)
+	if err != nil {
+		err = errors.Join(err, os.Remove(path))
+	}
 	return t, e, err
+}
+
+// createPool makes the file, when nothing else is wrong.
+func createPool(path string, dev device.Device, o *Options) (*pool.Pool, device.Host, error) {
+	host, err := hostOf(dev)
+	if err != nil {
+		return nil, nil, err
+	}
+	first, err := o.check()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := durable(path, o.Durability); err != nil {
+		return nil, nil, err
+	}
+	if first.Geometry.Seed == [2]uint64{} {
+		first.Geometry.Seed = [2]uint64{rand.Uint64(), rand.Uint64()}
+	}
+	p, err := pool.Create(path, first, o.Size)
+	return p, host, err
+}
+
+// hostOf is a device that works on a pool.
+func hostOf(dev device.Device) (device.Host, error) {
+	if dev == nil {
+		return nil, core.Invalid("no device")
+	}
+	host, ok := dev.(device.Host)
+	if !ok {
+		return nil, fmt.Errorf("%w: a pool is worked on by the CPU; %s is none", device.ErrUnsupported, dev.Properties().Name)
+	}
+	return host, nil
 }
 
 // Open opens the index in a pool, undoes what a crash has left half done, and goes on
@@ -95,11 +122,14 @@ func OpenMap[K weft.Key, V weft.Value](ctx context.Context, path string, dev dev
 }
 
 func open(ctx context.Context, path string, dev device.Device, o OpenOptions, types core.Types, want batch.Widths) (*core.Table, *engine, *Report, error) {
-	var p *pool.Pool
-	err := durable(path, o.Durability)
+	host, err := hostOf(dev)
+	if err == nil {
+		err = durable(path, o.Durability)
+	}
 	if err == nil && o.ReadOnly && o.Repair {
 		err = core.Invalid("Repair changes what ReadOnly leaves as it is")
 	}
+	var p *pool.Pool
 	if err == nil {
 		p, err = pool.Open(path, o.ReadOnly)
 	}
@@ -109,9 +139,17 @@ func open(ctx context.Context, path string, dev device.Device, o OpenOptions, ty
 	g := p.Superblock().Geometry
 	if want.Key != 0 && (want.Key != int(g.KeySize) || want.Val != int(g.ValueSize)) {
 		err := fmt.Errorf("gphash: open: %w: %s has keys of %d and values of %d bytes, not %d and %d", op.ErrFormat, path, g.KeySize, g.ValueSize, want.Key, want.Val)
-		return nil, nil, nil, errors.Join(err, p.Close())
+		return nil, nil, nil, errors.Join(err, leave(p))
 	}
-	return serve(ctx, p, dev, o, types)
+	return serve(ctx, p, host, o, types)
+}
+
+// leave closes a pool as it was: one that has not been recovered is not clean.
+func leave(p *pool.Pool) error {
+	if p.WasClean() {
+		return p.Close()
+	}
+	return p.Abandon()
 }
 
 // durable refuses what no pool is granted yet: no fence of ours reaches behind the
@@ -121,6 +159,9 @@ func durable(path string, want Durability) error {
 		return nil
 	}
 	domain, err := pool.CheckPMem(path, pool.Asserted{})
+	if err != nil && !errors.Is(err, ErrNotDurable) {
+		err = fmt.Errorf("%w: %w", ErrNotDurable, err)
+	}
 	if err == nil {
 		err = fmt.Errorf("%w: %s is persistent memory (%s), and this version does not write caches back", ErrNotDurable, path, domain)
 	}
@@ -128,20 +169,15 @@ func durable(path string, want Durability) error {
 }
 
 // serve recovers the index of a pool and makes a table of it; or closes the pool.
-func serve(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, types core.Types) (*core.Table, *engine, *Report, error) {
-	host, ok := dev.(device.Host)
-	if !ok {
-		err := fmt.Errorf("gphash: %w: a pool is worked on by the CPU; %s is none", device.ErrUnsupported, dev.Properties().Name)
-		return nil, nil, nil, errors.Join(err, p.Close())
-	}
+func serve(ctx context.Context, p *pool.Pool, dev device.Host, o OpenOptions, types core.Types) (*core.Table, *engine, *Report, error) {
 	if p.Durability() < o.Durability {
 		err := fmt.Errorf("gphash: %w: asked for %v, the file system grants %v", ErrNotDurable, o.Durability, p.Durability())
-		return nil, nil, nil, errors.Join(err, p.Close())
+		return nil, nil, nil, errors.Join(err, leave(p))
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	e, report, err := recoverPool(ctx, p, host, o)
+	e, report, err := recoverPool(ctx, p, dev, o)
 	if err != nil {
 		return nil, nil, report, errors.Join(fmt.Errorf("gphash: open: %w", err), p.Abandon())
 	}
@@ -153,7 +189,10 @@ func serve(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, 
 	}
 	c.Another = func(dev device.Device) (*core.Table, error) { return unnamed(dev, p.Superblock(), o, types) }
 	t, err := core.Open(ctx, c)
-	return t, e, report, err
+	if err != nil {
+		return nil, nil, report, errors.Join(err, p.Abandon())
+	}
+	return t, e, report, nil
 }
 
 // unnamed makes an empty index of the same geometry in a pool without a name, which is
@@ -168,6 +207,7 @@ func unnamed(dev device.Device, like pool.Superblock, o OpenOptions, types core.
 	t, _, err := create(filepath.Join(dir, "pool"), dev, &Options{
 		KeySize: int(g.KeySize), ValueSize: int(g.ValueSize), Slots: int(g.Slots), Hashes: int(g.Hashes), Levels: int(g.Levels),
 		Hash: HashID(g.HashID), Size: int64(like.Size), Resize: o.Resize, Logger: o.Logger,
+		Capacity: int(fits(newLayout(uint64(g.KeySize), uint64(g.ValueSize), uint64(g.Slots)), int(g.Hashes), int(g.Levels), int(like.Top))),
 	}, types)
 	return t, err
 }
@@ -297,8 +337,9 @@ func (x *Index) Delete(ctx context.Context, keys []byte, deleted []bool) (n int,
 }
 
 // Apply runs a mixed batch of OpGet, OpPut, OpPutNew and OpDelete in its order. values
-// are those of the Puts, and receive those of the Gets, and what PutNew has found; ok,
-// if not nil, reports what was found, inserted and deleted.
+// are those of the Puts, and receive those of the Gets, and what PutNew has found; all
+// others become zero, but for those of operations that found no room. ok, if not nil,
+// reports what was found, inserted and deleted.
 func (x *Index) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []byte, ok []bool) error {
 	for i, k := range kinds {
 		if k > op.Delete {

@@ -187,7 +187,7 @@ func newKillTrial(path string, seed uint64, seen map[string]int) *killTrial {
 		{KeySize: 8, ValueSize: 64, Slots: 8, Hashes: 2, Levels: 2},
 		{KeySize: 24, ValueSize: 100, Slots: 8, Hashes: 2, Levels: 2},
 		{KeySize: 8, ValueSize: 8, Slots: 4, Hashes: 2, Levels: 4},
-		{KeySize: 13, ValueSize: 500, Slots: 16, Hashes: 1, Levels: 1},
+		{KeySize: 13, ValueSize: 500, Slots: 16, Hashes: 2, Levels: 1},
 	}
 	tr := &killTrial{plan: shapes[rng.IntN(len(shapes))], rng: rng, seen: seen}
 	tr.plan.Path, tr.plan.Seed, tr.plan.Keyspace = path, seed, 500+rng.IntN(5000)

@@ -2,10 +2,14 @@ package gphash
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/hash"
 )
 
@@ -33,5 +37,118 @@ func TestLoadFactor(t *testing.T) {
 			t.Errorf("seed %d: it grows at a load of %.3f", seed, load)
 		}
 		must(t, x.Close())
+	}
+}
+
+// Keys that collide wherever they could be end in an error, in bounded memory, and the
+// index has what it took. The fast hash of a known seed can be turned around.
+func TestSkewed(t *testing.T) {
+	path := filepath.Join(memoryDir(t), "pool")
+	o := Options{KeySize: 16, ValueSize: 8, Hash: Fast, Seed: [2]uint64{3, 5}, Size: 64 << 20}
+	x, err := Create(path, openCPU(t), o)
+	must(t, err)
+	var keys []byte
+	for i := range uint64(300) {
+		first := hash.Uint64(i, 9)
+		keys = binary.LittleEndian.AppendUint64(keys, first)
+		keys = binary.LittleEndian.AppendUint64(keys, 77^hash.Uint64(o.Seed[0]^16^first, o.Seed[1]))
+	}
+	n, err := x.Put(ctx, keys, make([]byte, 8*300))
+	if !errors.Is(err, ErrSkewed) || !errors.Is(err, weft.ErrFull) || n < 32 {
+		t.Errorf("%d keys of 300 that collide: %v", n, err)
+	}
+	if hits, err := x.Contains(ctx, keys, nil); err != nil || hits != n || x.Len() != n {
+		t.Errorf("%d keys are there, of %d that were inserted: %v", hits, n, err)
+	}
+	must(t, x.Check(ctx))
+	must(t, x.Close())
+}
+
+// Who iterates sees every key that stays exactly once, whatever comes in meanwhile: none
+// is moved to make a slot, and no level is drained.
+func TestIterationBesideInsertions(t *testing.T) {
+	was := core.PageBytes
+	core.PageBytes = 4 << 10
+	defer func() { core.PageBytes = was }()
+	path := filepath.Join(memoryDir(t), "pool")
+	x, err := Create(path, openCPU(t), Options{KeySize: 8, ValueSize: 8, Capacity: 10_000, Size: 64 << 20})
+	must(t, err)
+	put := func(lo, hi uint64) {
+		var keys []byte
+		for i := lo; i < hi; i++ {
+			keys = binary.NativeEndian.AppendUint64(keys, i)
+		}
+		_, err := x.Put(ctx, keys, keys)
+		must(t, err)
+	}
+	slots := x.engine.slotsIn(x.engine.live)
+	there := slots * 8 / 10
+	put(0, there)
+	seen, pages := map[uint64]int{}, uint64(0)
+	for k := range x.All(ctx) {
+		seen[binary.NativeEndian.Uint64(k)]++
+		if pages++; pages%(slots/20) == 0 {
+			put(there+pages, there+pages+slots/20)
+		}
+	}
+	for i := range there {
+		if seen[i] != 1 {
+			t.Fatalf("key %d is seen %d times", i, seen[i])
+		}
+	}
+	must(t, x.Check(ctx))
+	must(t, x.Close())
+}
+
+// A batch that needs its own deletes and old values runs through once, not once for each.
+func TestBatchReusesItsOwn(t *testing.T) {
+	path := filepath.Join(memoryDir(t), "pool")
+	x, err := Create(path, openCPU(t), Options{KeySize: 8, ValueSize: 128, Size: 7 << 20})
+	must(t, err)
+	const n = 40_000
+	kinds, keys := make([]weft.OpKind, n), make([]byte, 8*n)
+	for i := range kinds {
+		kinds[i] = [...]weft.OpKind{weft.OpPut, weft.OpDelete}[i%2]
+	}
+	retries := x.engine.retries
+	must(t, x.Apply(ctx, kinds, keys, make([]byte, 128*n), nil))
+	var all []byte // as many keys as there is memory for
+	for i := uint64(1); ; i++ {
+		key := binary.NativeEndian.AppendUint64(nil, i)
+		if _, err := x.Put(ctx, key, make([]byte, 128)); errors.Is(err, weft.ErrFull) {
+			break
+		} else {
+			must(t, err)
+		}
+		all = append(all, key...)
+	}
+	_, err = x.Delete(ctx, all[:8], nil)
+	must(t, err)
+	_, err = x.Put(ctx, all[8:], make([]byte, 16*len(all[8:])))
+	must(t, err)
+	if r := x.engine.retries - retries; r > 20 {
+		t.Errorf("%d batches were run again", r)
+	}
+	must(t, x.Check(ctx))
+	must(t, x.Close())
+}
+
+// Who may work on a pool is asked before there is a file.
+func TestNoDevice(t *testing.T) {
+	path := filepath.Join(memoryDir(t), "pool")
+	if _, err := Create(path, nil, Options{KeySize: 8, ValueSize: 8}); !errors.Is(err, weft.ErrOptions) {
+		t.Errorf("no device: %v", err)
+	}
+	if _, err := Create(path, openCPU(t), Options{KeySize: 8, ValueSize: 8, Durability: PMem}); !errors.Is(err, ErrNotDurable) {
+		t.Errorf("PMem: %v", err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a file is left")
+	}
+	for _, o := range []Options{{Slots: 8, Hashes: 1, Levels: 1}, {Slots: 1, Hashes: 2, Levels: 2}, {Resize: 7}} {
+		o.KeySize, o.ValueSize = 8, 8
+		if _, err := Create(path, openCPU(t), o); !errors.Is(err, weft.ErrOptions) {
+			t.Error(fmt.Sprint(o), err)
+		}
 	}
 }

@@ -21,7 +21,8 @@ type Options struct {
 	// what four times Capacity takes.
 	Size int64
 	// Slots of a bucket, hash locations of a key, and levels (section 3.1): 8, 2 and 2
-	// by default. Their product is 32 at most, what a warp looks at at once.
+	// by default. Their product, the slots that a key may be in, is 8 to 32, what a warp
+	// reads at once; of hashes or of levels there are two at least.
 	Slots, Hashes, Levels int
 	// Hash is the hash function of keys; SipHash by default.
 	Hash HashID
@@ -67,9 +68,9 @@ const (
 
 // Errors of this package.
 var (
-	// ErrSkewed: a key finds no slot, though less than half are taken. With a seed that
-	// nobody knows that has no probability worth mentioning: keys have been chosen to
-	// collide, and a larger index would not help.
+	// ErrSkewed: a key finds no slot, though less than half are taken (a quarter, where a
+	// key has less than 16 to choose from): keys have been chosen to collide, by who knows
+	// the seed, and a larger index would not help.
 	ErrSkewed = errors.New("keys collide")
 
 	// ErrLocked: somebody has the pool open, in this process or in another one.
@@ -112,8 +113,12 @@ func (o *Options) check() (*pool.Superblock, error) {
 		return nil, core.Invalid("ValueSize %d is not between 1 and 65536", o.ValueSize)
 	case o.Slots < 1 || o.Hashes < 1 || o.Hashes > maxHashes || o.Levels < 1:
 		return nil, core.Invalid("Slots %d, Hashes %d, Levels %d: at least 1 of each, and 4 hashes at most", o.Slots, o.Hashes, o.Levels)
-	case o.Slots*o.Hashes*o.Levels > 32:
-		return nil, core.Invalid("Slots %d x Hashes %d x Levels %d are more than 32", o.Slots, o.Hashes, o.Levels)
+	case o.Slots*o.Hashes*o.Levels < 8 || o.Slots*o.Hashes*o.Levels > 32:
+		return nil, core.Invalid("Slots %d x Hashes %d x Levels %d are not between 8 and 32", o.Slots, o.Hashes, o.Levels)
+	case o.Hashes*o.Levels == 1:
+		return nil, core.Invalid("1 hash and 1 level: one bucket of a key is crowded before others are half full")
+	case o.Resize > Stop:
+		return nil, core.Invalid("unknown Resize %d", o.Resize)
 	case o.Capacity < 0 || o.Capacity > 1<<40:
 		return nil, core.Invalid("Capacity %d", o.Capacity)
 	case o.Hash != SipHash && o.Hash != Fast:
@@ -130,7 +135,7 @@ func ptr[T any](v T) *T { return &v }
 func (o *Options) plan(unit uint64) (*pool.Superblock, error) {
 	l := newLayout(uint64(o.KeySize), uint64(o.ValueSize), uint64(o.Slots))
 	top := o.Levels - 1
-	for fits(l, top, o.Levels) < uint64(o.Capacity) {
+	for fits(l, o.Hashes, o.Levels, top) < uint64(o.Capacity) {
 		if top++; top == maxLevels {
 			return nil, core.Invalid("Capacity %d needs more than 2^%d buckets", o.Capacity, maxLevels-1)
 		}
@@ -148,7 +153,7 @@ func (o *Options) plan(unit uint64) (*pool.Superblock, error) {
 	v := newUnitLayout(unit, l.valueSize)
 	if o.Size == 0 {
 		values := (4*uint64(o.Capacity)/v.per + 1<<level{bits: uint(top) + 2}.regions() + 1) * unit * pm.Word
-		o.Size = int64(at + 6*(at-pool.DataStart) + values)
+		o.Size = int64(at+6*(at-pool.DataStart)+values+hugePage-1) / hugePage * hugePage
 	}
 	if least := at + unit*pm.Word; uint64(o.Size) < least {
 		return nil, core.Invalid("Size %d is less than the %d bytes that levels for %d keys and one unit of values take", o.Size, least, o.Capacity)
@@ -157,10 +162,18 @@ func (o *Options) plan(unit uint64) (*pool.Superblock, error) {
 	return s, nil
 }
 
-// fits is how many keys levels take without a resize, with a little to spare.
-func fits(l layout, top, levels int) (keys uint64) {
+// hugePage is what the sizes of files of hugetlbfs are multiples of, mostly.
+const hugePage = 2 << 20
+
+// fits is how many keys levels take without a resize, with a little to spare: fewer where
+// a key has less than 16 slots to choose from.
+func fits(l layout, hashes, levels, top int) (keys uint64) {
+	percent := uint64(85)
+	if l.slots*uint64(hashes*levels) < 16 {
+		percent = 50
+	}
 	for i := range levels {
-		keys += l.slots << (top - i) * 85 / 100
+		keys += l.slots << (top - i) * percent / 100
 	}
 	return keys
 }

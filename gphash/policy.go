@@ -49,8 +49,9 @@ func (p *policy) Before(ctx context.Context, now core.Counters, _ *device.Stream
 func (p *policy) ahead(ctx context.Context, now core.Counters, b *batch.Batch) error {
 	need, _, err := core.Need(ctx, p.engine, now, nil, b, b.N, p.seed[0])
 	for err == nil && float64(now.Live)+float64(need) > fullest*float64(p.slotsIn(p.open())) {
-		if p.live[0].bits+1 >= maxLevels || p.Leases.Held() {
-			return nil
+		next := level{bits: p.live[0].bits + 1}
+		if next.bits >= maxLevels || p.Leases.Held() || p.values.left(p.unitsOf(next)) < uint64(need) {
+			return nil // a level that takes the memory of the values helps nobody
 		}
 		if err = p.another(); err == nil {
 			_, err = p.drain(ctx, math.MaxUint64)
@@ -76,6 +77,7 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	}
 	lacked := p.noSpace
 	if err == nil {
+		p.retries++
 		p.lacked = lacked != nil
 		_, still, err = p.Change(ctx, nil, failed)
 		p.lacked = false

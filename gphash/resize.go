@@ -73,13 +73,9 @@ func (e *engine) commit(change func(*pool.Superblock)) error {
 }
 
 // leastLoad is the share of the slots below which no table of random keys is crowded: a
-// half with the paper's configurations, which reach .8 and more; with a single choice
-// of a bucket it depends on the size, and may be little.
+// half where a key has 16 slots to choose from, which bear .9 and more.
 func (t *table) leastLoad() float64 {
-	switch choices := t.hashes * (len(t.live) - t.closed); {
-	case choices == 1:
-		return 1. / 64
-	case uint64(choices)*t.slots < 16:
+	if uint64(t.hashes*(len(t.live)-t.closed))*t.slots < 16 {
 		return 1. / 4
 	}
 	return 1. / 2

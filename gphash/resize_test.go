@@ -115,7 +115,7 @@ func (g *growth) change(i int) {
 	is := g.may[i][0]
 	g.may[i] = [][]byte{is, next}
 	for {
-		w := writer{table: g.table, region: g.table.values.region(0, 0), alone: true}
+		w := g.table.newWriter(g.table.values.region(0, 0), true)
 		it := g.table.item(g.keys[i])
 		o := w.change(kind, &it, next, nil, nil)
 		tally := &g.policy.Parts().(*parts).counters

@@ -322,15 +322,38 @@ func (r *region) free(block uint64) {
 func (v *values) recycle() (tombs int) {
 	for i := range v.parts {
 		r := &v.parts[i]
-		for _, at := range r.tombs {
-			c := control(v.mem.Load(at))
-			v.mem.Store(at, uint64(c.next(empty, 0)))
-		}
+		tombs += r.unbury()
 		for _, block := range r.stale {
 			r.free(block)
 		}
-		tombs += len(r.tombs)
-		r.tombs, r.stale = r.tombs[:0], r.stale[:0]
+		r.stale = r.stale[:0]
 	}
 	return tombs
+}
+
+// unbury makes the slots free that have been deleted, and counts them.
+func (r *region) unbury() (n int) {
+	for _, at := range r.tombs {
+		c := control(r.values.mem.Load(at))
+		r.values.mem.Store(at, uint64(c.next(empty, 0)))
+	}
+	n = len(r.tombs)
+	r.tombs = r.tombs[:0]
+	return n
+}
+
+// left is how many values there is memory for, besides so many units.
+func (v *values) left(without uint64) (n uint64) {
+	units := uint64(0)
+	for i := range v.space.owner {
+		if v.space.owner[i].free() {
+			units++
+		}
+	}
+	for i := range v.parts {
+		for _, e := range v.parts[i].extents {
+			n += e.left
+		}
+	}
+	return n + (max(units, without)-without)*v.per
 }

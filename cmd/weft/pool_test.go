@@ -205,7 +205,7 @@ func TestPoolUsage(t *testing.T) {
 		{create("--size=0"), exitUsage, "weft: pool create --size 0: must be positive\n"},
 		{create("--slots=0"), exitUsage, "weft: pool create --slots 0: must be positive\n"},
 		{create("--slots=-1"), exitUsage, "weft: pool create " + path + ": invalid options: Slots -1"},
-		{create("--slots=16", "--hashes=4"), exitUsage, "weft: pool create " + path + ": invalid options: Slots 16 x Hashes 4 x Levels 2 are more than 32\n"},
+		{create("--slots=16", "--hashes=4"), exitUsage, "weft: pool create " + path + ": invalid options: Slots 16 x Hashes 4 x Levels 2 are not between 8 and 32\n"},
 		{create("--size=1MiB"), exitUsage, "weft: pool create " + path + ": invalid options: Size 1048576 is less than"},
 		{create("--size=64MB"), exitUsage, "weft: pool create: invalid argument \"64MB\" for \"--size\" flag: want bytes, or a number of KiB, MiB, GiB or TiB\n"},
 		{[]string{"create", path + "/none/pool", "--key-size=8", "--value-size=8", "--capacity=100"}, exitFailed, "weft: pool create " + path + "/none/pool: no such file or directory\n"},

@@ -34,7 +34,10 @@ func (t *Table) pages(ctx context.Context, at *Snapshot, yield func(*Page) bool)
 		}
 		defer func() { err = errors.Join(err, at.Close()) }()
 	}
-	units, rows := t.Engine.Extent(at.lease)
+	units, rows, err := t.extent(ctx, at)
+	if err != nil {
+		return err
+	}
 	per := uint32(max(1, min(int(units), PageBytes/max(1, rows*t.Widths.Slot))))
 	p := pager{t: t, at: at}
 	p.grow(int(per) * rows)
@@ -47,6 +50,16 @@ func (t *Table) pages(ctx context.Context, at *Snapshot, yield func(*Page) bool)
 		}
 	}
 	return nil
+}
+
+// extent is that of a table, read as by any call: an engine may have to hold changes back.
+func (t *Table) extent(ctx context.Context, at *Snapshot) (units uint32, rows int, err error) {
+	lease, err := t.enter(ctx, at, &batch.Batch{})
+	if err != nil {
+		return 0, 0, err
+	}
+	units, rows = t.Engine.Extent(lease)
+	return units, rows, t.leave(at, lease)
 }
 
 // pager reads the pages of an iteration into columns that it uses again.
