@@ -203,19 +203,19 @@ func (e *engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 		if err := ctx.Err(); err != nil {
 			return done, failed, err
 		}
-		piece := b.Part(done, min(done+cpu.PieceOps, b.N))
-		for _, r := range e.piece(piece) {
+		rows := e.rows(b.Part(done, min(done+cpu.PieceOps, b.N)))
+		for _, r := range e.piece(rows) {
 			tally.Live += uint64(r.live)
 			tally.Used += uint64(r.live + r.dead)
 			for _, i := range r.failed {
 				failed = append(failed, uint32(done)+i)
-				e.late[e.of(e.rows(piece).key(i))] = true
+				e.late[e.of(rows.key(i))] = true
 			}
 			if r.noSpace != nil {
 				e.noSpace = r.noSpace
 			}
 		}
-		done += piece.N
+		done += rows.N
 	}
 	slices.Sort(failed)
 	return done, failed, nil
@@ -244,13 +244,13 @@ type result struct {
 }
 
 // piece runs a piece of a batch.
-func (e *engine) piece(b *batch.Batch) []result {
-	r, bits := e.rows(b), e.bits()
-	e.values.alone = bits == 0 || b.N < aloneOps || e.lacked || e.Device.Properties().Units == 1
+func (e *engine) piece(r *rows) []result {
+	bits := e.bits()
+	e.values.alone = bits == 0 || r.N < aloneOps || e.lacked || e.Device.Properties().Units == 1
 	if e.values.alone {
-		return []result{e.share(r, e.Dealer.All(b.N), bits)}
+		return []result{e.share(r, e.Dealer.All(r.N), bits)}
 	}
-	shares := e.Dealer.Out(e.Device, 1<<bits-1, b.N, func(lo, hi int, places []uint32) {
+	shares := e.Dealer.Out(e.Device, 1<<bits-1, r.N, func(lo, hi int, places []uint32) {
 		for i := range places {
 			places[i] = uint32(e.of(r.key(uint32(lo+i))) >> (64 - bits))
 		}
@@ -371,26 +371,30 @@ func (e *engine) valid(at place) bool {
 }
 
 // Clear is for [core.Engine]: it deletes all keys. A crash may leave some.
-func (e *engine) Clear(ctx context.Context) error {
+func (e *engine) Clear(context.Context) error {
 	if err := e.changeable(); err != nil {
 		return err
 	}
-	tally := &e.Parts().(*parts).counters
-	e.recycle()
 	for _, l := range e.live {
-		for b := range uint64(1) << l.bits {
-			for slot := range e.slots {
-				at := place{l.base + b*e.bucketWords, slot}
-				if c := control(e.mem.Load(e.control(at))); c.state() == full {
-					e.mem.Store(e.control(at), uint64(c.next(empty, 0)))
-					e.values.region(0, 0).free(c.block())
-				}
+		e.Device.Parallel(1<<l.bits, inspectPiece, func(lo, hi int) {
+			for b := lo; b < hi; b++ {
+				e.clearBucket(l.base + uint64(b)*e.bucketWords)
 			}
-		}
+		})
 	}
 	e.mem.Fence()
-	*tally = core.Tally{}
-	return ctx.Err()
+	e.values = e.values.shadow() // none is in use
+	e.Parts().(*parts).counters = core.Tally{}
+	return nil
+}
+
+func (e *engine) clearBucket(bucket uint64) {
+	for slot := range e.slots {
+		at := e.control(place{bucket, slot})
+		if c := control(e.mem.Load(at)); c.state() != empty {
+			e.mem.Store(at, uint64(c.next(empty, 0)))
+		}
+	}
 }
 
 // Check is for [core.Checker].

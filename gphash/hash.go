@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/weftgo/weft/internal/hash"
+	"github.com/weftgo/weft/internal/pool"
 )
 
 // hasher is the hash of keys. The paper's is the same for all tables, and linear:
@@ -20,9 +21,9 @@ type HashID uint32
 const (
 	// SipHash is SipHash-1-3 with the 128-bit seed of the pool: who does not know
 	// that cannot make keys collide.
-	SipHash HashID = 1
+	SipHash HashID = pool.SipHash
 	// Fast is for keys that nobody hostile chooses.
-	Fast HashID = 2
+	Fast HashID = pool.FastHash
 )
 
 // of hashes a key.

@@ -255,6 +255,9 @@ func tableOf(p *pool.Pool) (*table, error) {
 	if err := legal(&g); err != nil {
 		return nil, err
 	}
+	if s.Areas != [len(s.Areas)]pool.Area{} {
+		return nil, fmt.Errorf("%w: the pool has areas beside its levels", ErrVersion)
+	}
 	t := &table{
 		layout: newLayout(uint64(g.KeySize), uint64(g.ValueSize), uint64(g.Slots)),
 		hasher: hasher{HashID(g.HashID), g.Seed},

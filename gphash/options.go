@@ -91,7 +91,7 @@ const maxKey = 128
 
 // maxLevels is how many levels of different size there are: the largest has 2^30
 // buckets.
-const maxLevels = 31
+const maxLevels = pool.MaxLevels
 
 // unit is what levels and values take of a pool at a time, in words: 1 MiB.
 const unit = 1 << 17

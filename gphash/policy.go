@@ -68,11 +68,9 @@ func (p *policy) ahead(ctx context.Context, now core.Counters, b *batch.Batch) e
 const fullest = 0.95
 
 // Retry is for [core.Policy]: operations without a slot run again once there are more.
-// Those without memory for their value may have it now, from what others of the batch
-// have replaced; those without a slot, where others have deleted. A batch that inserts
-// and deletes a key a thousand times needs no larger index.
+// Those without memory for their value run alone, and take it from any region.
 func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
-	if p.noSpace == nil && now.Dead == 0 {
+	if p.noSpace == nil {
 		err = p.enlarge(ctx, now.Live)
 	}
 	lacked := p.noSpace

@@ -44,6 +44,10 @@ func (e *engine) another() error {
 	units := t.unitsOf(top)
 	first, ok := t.values.space.run(units)
 	if !ok {
+		t.values.release()
+		first, ok = t.values.space.run(units)
+	}
+	if !ok {
 		return fmt.Errorf("%w: a level of 2^%d buckets takes %d bytes in one piece", errNoSpace, top.bits, units*t.values.unit*pm.Word)
 	}
 	top.base = t.values.first + first*t.values.unit

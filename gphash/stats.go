@@ -29,6 +29,7 @@ type Stats struct {
 	Levels     int     `json:"levels"`      // those that are drained, too
 	Draining   int     `json:"draining"`    // levels that are drained
 	Resizes    int     `json:"resizes"`     // levels that have been drained since the pool was opened
+	Retries    int     `json:"retries"`     // batches whose operations without space were run again, likewise
 	PoolBytes  int     `json:"pool_bytes"`
 	LevelBytes int     `json:"level_bytes"`
 	ValueBytes int     `json:"value_bytes"` // of units that have values
@@ -46,7 +47,7 @@ func stats(ctx context.Context, t *core.Table, e *engine) (s Stats, err error) {
 		slots := e.slotsIn(e.live)
 		s = Stats{
 			Keys: int(now.Live), Slots: int(slots), Tombs: int(now.Dead), LoadFactor: float64(now.Live) / float64(slots),
-			Levels: len(e.live), Draining: e.closed, Resizes: int(e.resizes), PoolBytes: int(e.mem.Words() * pm.Word),
+			Levels: len(e.live), Draining: e.closed, Resizes: int(e.resizes), Retries: int(e.retries), PoolBytes: int(e.mem.Words() * pm.Word),
 		}
 		for i := range e.values.space.owner {
 			switch o := &e.values.space.owner[i]; {

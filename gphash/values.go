@@ -317,6 +317,20 @@ func (r *region) free(block uint64) {
 	}
 }
 
+// release gives back the units in which no value is in use, of which regions keep one each.
+func (v *values) release() {
+	for i := range v.parts {
+		r := &v.parts[i]
+		r.extents = slices.DeleteFunc(r.extents, func(e *extent) bool {
+			if e.left < v.per {
+				return false
+			}
+			v.space.giveBack(e.unit, 1)
+			return true
+		})
+	}
+}
+
 // recycle makes free what has been deleted and replaced before this batch: no writer
 // is at work. A crash that keeps a tomb keeps nothing that recovery does not do again.
 func (v *values) recycle() (tombs int) {
