@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
-	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -304,7 +303,6 @@ func (v *values) inUse() (n uint64) {
 // Memory follows what is there, not what has been done: 10,000 batches of updates, of
 // deletes, of inserts of what is there, of searches.
 func TestMemoryIsBounded(t *testing.T) {
-	conformance.NotRaced(t, oneAtATime)
 	const batches, n = 10_000, 40
 	eachWidth(t, Options{Capacity: 200}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})

@@ -22,8 +22,8 @@ import (
 
 var crashStates = flag.Int("crash-states", 400_000, "images of crashes that tests look at, about")
 
-// oneAtATime is why the race detector has nothing to find in a test.
-const oneAtATime = "nothing runs beside anything"
+// oneAtATime is why the race detector has nothing to find where domains are.
+const oneAtATime = "threads of a domain take turns"
 
 // small is a table of a few buckets, in which all keys of a program meet.
 type small struct {

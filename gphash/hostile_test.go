@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/pm"
@@ -246,7 +245,6 @@ var smallPools = []Options{
 // is found, or nothing is wrong; nobody reads what is wrong, and a repair costs no
 // other key.
 func TestFlips(t *testing.T) {
-	conformance.NotRaced(t, oneAtATime)
 	dev := openCPU(t)
 	for _, o := range smallPools {
 		t.Run(fmt.Sprint(o.KeySize), func(t *testing.T) {
@@ -317,7 +315,6 @@ var hostileControls = []damage{
 
 // What a control word says is not believed: one at a time, and all at once.
 func TestHostileControls(t *testing.T) {
-	conformance.NotRaced(t, oneAtATime)
 	dev := openCPU(t)
 	for _, o := range smallPools {
 		o.Capacity = 20
@@ -353,7 +350,6 @@ func TestHostileControls(t *testing.T) {
 // Two slots that have one value, or one key: one of them is damage, and with checksums
 // it is known which.
 func TestSharedValues(t *testing.T) {
-	conformance.NotRaced(t, oneAtATime)
 	dev := openCPU(t)
 	for _, o := range smallPools {
 		o.Capacity = 20
@@ -388,7 +384,6 @@ func TestSharedValues(t *testing.T) {
 // Two slots that have a key and one value are what a crash leaves of a move: one stays, and
 // nothing is wrong.
 func TestSameKeyTwice(t *testing.T) {
-	conformance.NotRaced(t, oneAtATime)
 	dev := openCPU(t)
 	for _, o := range smallPools {
 		o.Capacity = 20
@@ -412,7 +407,6 @@ func TestSameKeyTwice(t *testing.T) {
 
 // Levels full of anything at all.
 func TestGarbage(t *testing.T) {
-	conformance.NotRaced(t, oneAtATime)
 	dev := openCPU(t)
 	for _, o := range smallPools {
 		o.Capacity = 20
@@ -495,7 +489,6 @@ func moved(s *pool.Superblock, i uint32, offset, length uint64) {
 
 // A superblock that describes no index is refused, for next to no memory.
 func TestHostileSuperblocks(t *testing.T) {
-	conformance.NotRaced(t, oneAtATime)
 	dev := openCPU(t)
 	for _, h := range hostileSuperblocks {
 		t.Run(h.name, func(t *testing.T) {
@@ -523,7 +516,6 @@ func TestHostileSuperblocks(t *testing.T) {
 
 // Versions begin again from zero, and nothing is wrong with that.
 func TestVersionsWrap(t *testing.T) {
-	conformance.NotRaced(t, oneAtATime)
 	im := filled(t, openCPU(t), Options{KeySize: 8, ValueSize: 20, Capacity: 20}, 20)
 	tb := im.table(t)
 	const ones = (1<<versionBits - 1) << blockBits

@@ -22,7 +22,6 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
-	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -361,7 +360,6 @@ func (tr *killTrial) count(report *Report) {
 // that was under way each key is as before or behind one of its operations, and nothing
 // else has changed.
 func TestKill(t *testing.T) {
-	conformance.NotRaced(t, oneAtATime)
 	const rounds = 5 // of one pool: then it has grown as far as it does
 	dev, seen := openCPU(t), map[string]int{}
 	for n := 0; n < *killRounds; n += rounds {
