@@ -40,7 +40,7 @@ func TestConformanceWithOptions(t *testing.T) {
 		t.Skip("the same code with other options")
 	}
 	dev := devicetest.Open(t)
-	few := conformance.ScaleOf(dev).Part(25)
+	few := conformance.ScaleOf(dev).Part(10)
 	for name, opts := range map[string]*slab.Options{
 		"few buckets": {Buckets: 20},
 		"dense":       {MaxLoad: .85, Capacity: 10, MaxTombstones: -1},

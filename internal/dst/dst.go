@@ -135,14 +135,8 @@ func Run[K weft.Key, V weft.Value](t *testing.T, cfg Config[K, V]) {
 	t.Fatalf("%v\n%s", f, replay(t.Name(), f.Seed))
 }
 
-// Explore runs it as a parallel test, named by the types and a mode. Of what ships half as
-// many seeds are tried as of mutants, each of which is found by those: it has been through
-// all of them, and many more by the flag, when it was made.
+// Explore runs it as a parallel test, named by the types and a mode.
 func Explore[K weft.Key, V weft.Value](t *testing.T, mode fmt.Stringer, cfg Config[K, V]) {
-	if cfg.Seeds == 0 {
-		cfg.Seeds = defaultSeeds
-	}
-	cfg.Seeds /= 2
 	t.Run(cfg.types()+","+mode.String(), func(t *testing.T) {
 		t.Parallel()
 		Run(t, cfg)
