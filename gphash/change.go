@@ -97,7 +97,7 @@ type detour struct {
 
 // movable finds a key in the candidate buckets of another one that has a free slot in a
 // bucket of its own. The paper moves nothing; but of four buckets of eight all are full
-// for some key at a load of .88, and one step goes beyond .95.
+// for some key at a load of .9, and one step takes an index to .95.
 func (w *writer) movable(it *item, d *detour) (ok bool) {
 	w.each(it.hash, func(bucket uint64, open bool) bool {
 		for slot := uint64(0); open && slot < w.slots; slot++ {

@@ -20,7 +20,7 @@
 //
 // Level i has 2^i buckets of 8 slots. Keys lie in the top two levels, at two hash
 // locations of each: of these four buckets an insertion takes the emptiest, and a lookup
-// reads all. Where all are full, which begins at a load of .88, a key of one of them makes
+// reads all. Where all are full, which begins at a load of .9, a key of one of them makes
 // way that has a free slot elsewhere, up to a load of .95. A bucket has the control words of its slots first, then their tags, then the keys: 128
 // bytes for 8-byte keys, which are their own tags; longer ones are compared where their
 // 64-bit hash agrees. Keys are hashed by SipHash with a seed of the pool. Values lie

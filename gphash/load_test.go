@@ -40,6 +40,88 @@ func TestLoadFactor(t *testing.T) {
 	}
 }
 
+// Without moves, the first key without a slot comes later if each level has places of its
+// own than if neighbors share a bucket of the level below, as in the paper.
+func TestPlaces(t *testing.T) {
+	for _, bits := range []uint{13, 16, 18} {
+		for seed := range uint64(3) {
+			own, shared := crowdedAt(bits, seed, false), crowdedAt(bits, seed, true)
+			if t.Logf("2^%d and 2^%d buckets, seed %d: places of its own %.3f, shared %.3f", bits, bits-1, seed, own, shared); own <= shared {
+				t.Errorf("2^%d buckets, seed %d: shared places bear %.3f, those of its own %.3f", bits, seed, shared, own)
+			}
+		}
+	}
+}
+
+// crowdedAt is the load at which a random key first finds no slot in any of two buckets of
+// eight in each of two levels.
+func crowdedAt(bits uint, seed uint64, shared bool) float64 {
+	const slots = 8
+	top, below := level{bits: bits}, level{bits: bits - 1}
+	taken := [2][]uint8{make([]uint8, 1<<bits), make([]uint8, 1<<(bits-1))}
+	for n := uint64(0); ; n++ {
+		h := hash.Uint64(seed<<40|n, 1)
+		var least *uint8
+		for i, l := range []level{top, below} {
+			for j := range 2 {
+				b := l.bucket(h, j)
+				if shared && i == 1 {
+					b = top.bucket(h, j) / 2
+				}
+				if at := &taken[i][b]; least == nil || *at < *least {
+					least = at
+				}
+			}
+		}
+		if *least == slots {
+			return float64(n) / float64(slots*len(taken[0])+slots*len(taken[1]))
+		}
+		*least++
+	}
+}
+
+// Memory of values that are gone is free: but for a unit of each region when all have
+// been deleted, all of it when the index has been cleared.
+func TestUnitsComeBack(t *testing.T) {
+	path := filepath.Join(memoryDir(t), "pool")
+	x, err := Create(path, openCPU(t), Options{KeySize: 8, ValueSize: 1000, Size: 64 << 20})
+	must(t, err)
+	keys := make([]byte, 8*20_000)
+	for i := range uint64(20_000) {
+		binary.NativeEndian.PutUint64(keys[8*i:], i)
+	}
+	valueUnits := func() int {
+		s, err := x.Stats(ctx)
+		must(t, err)
+		return s.ValueBytes / (8 * unit)
+	}
+	put := func() {
+		_, err := x.Put(ctx, keys, make([]byte, 125*len(keys)))
+		must(t, err)
+	}
+	if put(); valueUnits() < 20 {
+		t.Errorf("20 MB of values lie in %d units", valueUnits())
+	}
+	_, err = x.Delete(ctx, keys, nil)
+	must(t, err)
+	must(t, x.Compact(ctx))
+	if n := valueUnits(); n > 1<<x.engine.bits() {
+		t.Errorf("%d units have no values in use", n)
+	}
+	x.engine.values.release()
+	if n := valueUnits(); n != 0 {
+		t.Errorf("%d units are kept for values", n)
+	}
+	put()
+	must(t, x.Clear(ctx))
+	if n := valueUnits(); n != 0 || x.Len() != 0 {
+		t.Errorf("%d units and %d keys are left by Clear", n, x.Len())
+	}
+	put()
+	must(t, x.Check(ctx))
+	must(t, x.Close())
+}
+
 // Keys that collide wherever they could be end in an error, in bounded memory, and the
 // index has what it took. The fast hash of a known seed can be turned around.
 func TestSkewed(t *testing.T) {

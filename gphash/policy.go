@@ -64,7 +64,7 @@ func (p *policy) ahead(ctx context.Context, now core.Counters, b *batch.Batch) e
 }
 
 // fullest is the load up to which keys are moved to make a slot for another, and to which
-// batches are let grow an index. Moves find slots up to .99, but ever longer.
+// batches are let grow an index. Beyond, moves take ever longer.
 const fullest = 0.95
 
 // Retry is for [core.Policy]: operations without a slot run again once there are more.
