@@ -33,12 +33,27 @@ type engine struct {
 	moves bool
 	// lacked: its operations have found no memory in the units of their regions.
 	lacked bool
+
+	far far // works on the pool in place of this engine; nil: nobody does
+}
+
+// far is another device that works on the pool of an engine, which then decides only.
+type far interface {
+	// fetch finds out which memory of values is in use, and frees units that have none;
+	// send tells what has become of it, and of the levels, and waits until nobody reads by
+	// what was before.
+	fetch() error
+	send() error
+	recycle() error
+	clear(lo, hi uint64) error
+	moveUp(lo, hi uint64) (ok bool, err error) // of the lowest level
 }
 
 // parts are the memory of an index: its pool, to its end.
 type parts struct {
-	counters core.Tally
-	close    func() error
+	core.Lines // a GPU has the counters in one without slots
+	counters   core.Tally
+	close      func() error
 }
 
 func (p *parts) Tally() *core.Tally { return &p.counters }
@@ -195,7 +210,9 @@ func (e *engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	if err := e.changeable(); err != nil {
 		return 0, nil, err
 	}
-	e.recycle()
+	if err := e.recycle(); err != nil {
+		return 0, nil, err
+	}
 	tally := &e.Parts().(*parts).counters
 	e.noSpace, e.late = nil, map[uint64]bool{}
 	e.moves = !e.Leases.Held() && tally.Live < uint64(fullest*float64(e.slotsIn(e.open())))
@@ -232,8 +249,12 @@ func (e *engine) changeable() error {
 
 // recycle makes free what changes have deleted and replaced so far. It comes before a
 // level goes, whose tombs would be looked for where something else is.
-func (e *engine) recycle() {
+func (e *engine) recycle() error {
+	if e.far != nil {
+		return e.far.recycle()
+	}
 	e.Parts().(*parts).counters.Used -= uint64(e.values.recycle())
+	return nil
 }
 
 // result is what a share of a piece has come to.
@@ -399,13 +420,18 @@ func (e *engine) clearBucket(bucket uint64) {
 
 // Check is for [core.Checker].
 func (e *engine) Check(ctx context.Context, _ *core.Lease) error {
+	return e.check(ctx, e.Parts().(*parts).counters.Live)
+}
+
+// check wants so many keys to be there.
+func (e *engine) check(ctx context.Context, live uint64) error {
 	shadow := *e.table
 	shadow.values = e.values.shadow()
 	in := inspection{table: &shadow, verify: true}
 	if err := in.run(ctx, e.Device.Parallel); err != nil {
 		return err
 	}
-	if live := e.Parts().(*parts).counters.Live; in.Damaged == 0 && (in.Keys != live || in.Moved != 0 && !e.pool.ReadOnly()) {
+	if in.Damaged == 0 && (in.Keys != live || in.Moved != 0 && !e.pool.ReadOnly()) {
 		return fmt.Errorf("%w: %d keys are there, of which %d twice, and the counters say %d", op.ErrCorrupt, in.Keys, in.Moved, live)
 	}
 	return in.err()

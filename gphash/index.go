@@ -1,6 +1,7 @@
 package gphash
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	hostcpu "github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
@@ -57,11 +59,11 @@ func CreateMap[K weft.Key, V weft.Value](path string, dev device.Device, o Optio
 }
 
 func create(path string, dev device.Device, o *Options, types core.Types) (*core.Table, *engine, error) {
-	p, host, err := createPool(path, dev, o)
+	p, err := createPool(path, dev, o)
 	if err != nil {
 		return nil, nil, fmt.Errorf("gphash: create: %w", err)
 	}
-	t, e, _, err := serve(context.Background(), p, host, OpenOptions{Durability: o.Durability, Resize: o.Resize, Logger: o.Logger}, types)
+	t, e, _, err := serve(context.Background(), p, dev, OpenOptions{Durability: o.Durability, Resize: o.Resize, Logger: o.Logger}, types)
 	if err != nil {
 		err = errors.Join(err, os.Remove(path))
 	}
@@ -69,35 +71,21 @@ func create(path string, dev device.Device, o *Options, types core.Types) (*core
 }
 
 // createPool makes the file, when nothing else is wrong.
-func createPool(path string, dev device.Device, o *Options) (*pool.Pool, device.Host, error) {
-	host, err := hostOf(dev)
-	if err != nil {
-		return nil, nil, err
+func createPool(path string, dev device.Device, o *Options) (*pool.Pool, error) {
+	if dev == nil {
+		return nil, core.Invalid("no device")
 	}
 	first, err := o.check()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := durable(path, o.Durability); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if first.Geometry.Seed == [2]uint64{} {
 		first.Geometry.Seed = [2]uint64{rand.Uint64(), rand.Uint64()}
 	}
-	p, err := pool.Create(path, first, o.Size)
-	return p, host, err
-}
-
-// hostOf is a device that works on a pool.
-func hostOf(dev device.Device) (device.Host, error) {
-	if dev == nil {
-		return nil, core.Invalid("no device")
-	}
-	host, ok := dev.(device.Host)
-	if !ok {
-		return nil, fmt.Errorf("%w: a pool is worked on by the CPU; %s is none", device.ErrUnsupported, dev.Properties().Name)
-	}
-	return host, nil
+	return pool.Create(path, first, o.Size)
 }
 
 // Open opens the index in a pool, undoes what a crash has left half done, and goes on
@@ -122,12 +110,15 @@ func OpenMap[K weft.Key, V weft.Value](ctx context.Context, path string, dev dev
 }
 
 func open(ctx context.Context, path string, dev device.Device, o OpenOptions, types core.Types, want batch.Widths) (*core.Table, *engine, *Report, error) {
-	host, err := hostOf(dev)
-	if err == nil {
-		err = durable(path, o.Durability)
-	}
-	if err == nil && o.ReadOnly && o.Repair {
+	err := durable(path, o.Durability)
+	switch _, host := dev.(device.Host); {
+	case err != nil:
+	case dev == nil:
+		err = core.Invalid("no device")
+	case o.ReadOnly && o.Repair:
 		err = core.Invalid("Repair changes what ReadOnly leaves as it is")
+	case o.ReadOnly && !host:
+		err = fmt.Errorf("%w: %s maps only pools that it may write; open it on the CPU", device.ErrUnsupported, dev.Properties().Name)
 	}
 	var p *pool.Pool
 	if err == nil {
@@ -141,7 +132,7 @@ func open(ctx context.Context, path string, dev device.Device, o OpenOptions, ty
 		err := fmt.Errorf("gphash: open: %w: %s has keys of %d and values of %d bytes, not %d and %d", op.ErrFormat, path, g.KeySize, g.ValueSize, want.Key, want.Val)
 		return nil, nil, nil, errors.Join(err, leave(p))
 	}
-	return serve(ctx, p, host, o, types)
+	return serve(ctx, p, dev, o, types)
 }
 
 // leave closes a pool as it was: one that has not been recovered is not clean.
@@ -169,7 +160,7 @@ func durable(path string, want Durability) error {
 }
 
 // serve recovers the index of a pool and makes a table of it; or closes the pool.
-func serve(ctx context.Context, p *pool.Pool, dev device.Host, o OpenOptions, types core.Types) (*core.Table, *engine, *Report, error) {
+func serve(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, types core.Types) (*core.Table, *engine, *Report, error) {
 	if p.Durability() < o.Durability {
 		err := fmt.Errorf("gphash: %w: asked for %v, the file system grants %v", ErrNotDurable, o.Durability, p.Durability())
 		return nil, nil, nil, errors.Join(err, leave(p))
@@ -177,7 +168,14 @@ func serve(ctx context.Context, p *pool.Pool, dev device.Host, o OpenOptions, ty
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	e, report, err := recoverPool(ctx, p, dev, o)
+	host, ok := dev.(device.Host)
+	if !ok {
+		var err error
+		if host, err = hostcpu.Open(nil); err != nil {
+			return nil, nil, nil, errors.Join(err, leave(p))
+		}
+	}
+	e, report, err := recoverPool(ctx, p, host, o)
 	if err != nil {
 		return nil, nil, report, errors.Join(fmt.Errorf("gphash: open: %w", err), p.Abandon())
 	}
@@ -185,8 +183,14 @@ func serve(ctx context.Context, p *pool.Pool, dev device.Host, o OpenOptions, ty
 	c := core.Config{
 		Name: "gphash", Kind: core.Map, Device: dev, Types: types, Logger: o.Logger,
 		Widths: batch.Widths{Key: int(g.KeySize), Val: int(g.ValueSize), Slot: int(e.bucketWords*pm.Word)/int(g.Slots) + int(g.ValueSize)},
-		Policy: &policy{e, o.Resize}, Engine: e, Leases: e.Leases,
+		Engine: e, Leases: e.Leases,
 	}
+	if !ok {
+		if c.Engine, err = newGPUEngine(dev, e, c.Widths); err != nil {
+			return nil, nil, report, errors.Join(fmt.Errorf("gphash: open: %w", err), p.Abandon())
+		}
+	}
+	c.Policy = &policy{e, c.Engine, o.Resize}
 	c.Another = func(dev device.Device) (*core.Table, error) { return unnamed(dev, p.Superblock(), o, types) }
 	t, err := core.Open(ctx, c)
 	if err != nil {
@@ -229,7 +233,7 @@ func recoverPool(ctx context.Context, p *pool.Pool, dev device.Host, o OpenOptio
 	}
 	t.values.share(t.bits())
 	e := &engine{Engine: cpu.Engine{Device: dev}, table: t, pool: p}
-	e.Leases = core.NewLeases(&parts{core.Tally{Live: in.Keys, Used: in.Keys}, p.Close})
+	e.Leases = core.NewLeases(&parts{counters: core.Tally{Live: in.Keys, Used: in.Keys}, close: p.Close})
 	if o.Resize == Stop && !p.ReadOnly() {
 		_, err = e.drain(ctx, math.MaxUint64) // where it is crowded, the next batch makes slots
 	}
@@ -349,8 +353,12 @@ func (x *Index) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []b
 			return fmt.Errorf("gphash: Apply: %w: an index has no kind %d (%v), at %d", device.ErrInvalid, k, k, i)
 		}
 	}
+	given := values
+	if x.engine.far != nil {
+		given = bytes.Clone(values) // its memory has a column of its own for results
+	}
 	_, err := x.core.Change(ctx, "Apply", x.batch(op.Get, "Apply", keys, batch.Columns{
-		batch.Kinds: batch.In(kinds), batch.Vals: batch.In(values), batch.Out: batch.Output(values), batch.OK: batch.Optional(ok),
+		batch.Kinds: batch.In(kinds), batch.Vals: batch.In(given), batch.Out: batch.Output(values), batch.OK: batch.Optional(ok),
 	}))
 	return err
 }

@@ -18,6 +18,7 @@ import (
 // a part of the bottom level, in proportion to its size; with Stop, who grows does all.
 type policy struct {
 	*engine
+	run    core.Engine // runs operations: the engine, or that of a GPU
 	resize Resize
 }
 
@@ -30,24 +31,48 @@ func (p *policy) Flags(op.Kind) batch.Flags { return 0 }
 func (p *policy) Mixed() batch.Flags        { return 0 }
 
 // Before is for [core.Policy].
-func (p *policy) Before(ctx context.Context, now core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	if err := p.changeable(); err != nil {
 		return 0, false, err
 	}
 	n = min(b.N, core.ChunkOps)
+	tight := s != nil && float64(now.Live)+float64(n) > roomy*float64(p.slotsIn(p.open()))
+	if tight && !now.Exact {
+		return 0, false, nil
+	}
 	if uint64(n) > p.slotsIn(p.open()) {
-		if err := p.ahead(ctx, now, b.Part(0, n)); err != nil {
+		if err := p.ahead(ctx, now, s, b.Part(0, n)); err != nil {
 			return n, false, err
 		}
 	}
 	_, err = p.drain(ctx, uint64(drainPerOp*float64(n))+1)
-	return n, false, err
+	return n, tight || s != nil && p.short(now.Used, uint64(n)), err
+}
+
+// roomy is a load below which no key lacks a slot, but by a miracle.
+const roomy = 0.75
+
+// short reports whether n more values might find no memory, in regions that each have some
+// of their own, where so many slots are in use.
+func (p *policy) short(used, n uint64) bool {
+	v := p.values
+	all := uint64(len(v.space.owner)) * v.per
+	for i := range v.space.owner {
+		if v.space.owner[i].level {
+			all -= v.per
+		}
+	}
+	own := uint64(1) << p.bits() * v.per
+	return used+2*n+own > all
 }
 
 // ahead grows an index for a batch that may bring more keys than it has slots: otherwise
 // they would fill one new level after the other.
-func (p *policy) ahead(ctx context.Context, now core.Counters, b *batch.Batch) error {
-	need, _, err := core.Need(ctx, p.engine, now, nil, b, b.N, p.seed[0])
+func (p *policy) ahead(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) error {
+	need, _, err := core.Need(ctx, p.run, now, s, b, b.N, p.seed[0])
+	if err == nil {
+		err = p.fetch()
+	}
 	for err == nil && float64(now.Live)+float64(need) > fullest*float64(p.slotsIn(p.open())) {
 		next := level{bits: p.live[0].bits + 1}
 		if next.bits >= maxLevels || p.Leases.Held() || p.values.left(p.unitsOf(next)) < uint64(need) {
@@ -77,7 +102,7 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	if err == nil {
 		p.retries++
 		p.lacked = lacked != nil
-		_, still, err = p.Change(ctx, nil, failed)
+		still, err = core.Rerun(ctx, p.run, failed)
 		p.lacked = false
 		if lacked != nil && len(still) == failed.N {
 			err = lacked
@@ -115,7 +140,9 @@ func (p *policy) Compact(ctx context.Context, _ core.Counters) error {
 	if err := p.changeable(); err != nil {
 		return err
 	}
-	p.recycle()
+	if err := p.recycle(); err != nil {
+		return err
+	}
 	_, err := p.drain(ctx, math.MaxUint64)
 	return err
 }

@@ -41,6 +41,9 @@ func (e *engine) another() error {
 	if top.bits >= maxLevels {
 		return fmt.Errorf("%w: the largest level has 2^%d buckets", errNoSpace, maxLevels-1)
 	}
+	if err := e.fetch(); err != nil {
+		return err
+	}
 	units := t.unitsOf(top)
 	first, ok := t.values.space.run(units)
 	if !ok {
@@ -51,7 +54,9 @@ func (e *engine) another() error {
 		return fmt.Errorf("%w: a level of 2^%d buckets takes %d bytes in one piece", errNoSpace, top.bits, units*t.values.unit*pm.Word)
 	}
 	top.base = t.values.first + first*t.values.unit
-	e.clear(top.base, top.base+t.bucketWords<<top.bits) // durable before the superblock is: Commit sees to it
+	if err := e.clear(top.base, top.base+t.bucketWords<<top.bits); err != nil { // durable before the superblock is: Commit sees to it
+		return err
+	}
 	open := t.open()
 	closing := open[len(open)-1]
 	if err := e.commit(func(s *pool.Superblock) {
@@ -64,7 +69,22 @@ func (e *engine) another() error {
 	}
 	t.live = append([]level{top}, t.live...)
 	t.closed++
-	return nil
+	return e.send()
+}
+
+// fetch and send are those of a device that works on the pool, if there is one.
+func (e *engine) fetch() error {
+	if e.far == nil {
+		return nil
+	}
+	return e.far.fetch()
+}
+
+func (e *engine) send() error {
+	if e.far == nil {
+		return nil
+	}
+	return e.far.send()
 }
 
 // commit changes both copies of the superblock. With one of them as it was, damage of the
@@ -86,10 +106,14 @@ func (t *table) leastLoad() float64 {
 }
 
 // clear writes zeros, on all cores.
-func (e *engine) clear(lo, hi uint64) {
+func (e *engine) clear(lo, hi uint64) error {
+	if e.far != nil {
+		return e.far.clear(lo, hi)
+	}
 	e.Device.Parallel(int(hi-lo), 1<<17, func(from, to int) {
 		e.mem.Clear(lo+uint64(from), lo+uint64(to))
 	})
+	return nil
 }
 
 // slotsIn is how many slots levels have.
@@ -106,13 +130,15 @@ func (t *table) slotsIn(levels []level) (slots uint64) {
 func (e *engine) drain(ctx context.Context, buckets uint64) (crowded bool, err error) {
 	t := e.table
 	if t.closed > 0 {
-		e.recycle()
+		if err := e.recycle(); err != nil {
+			return false, err
+		}
 	}
 	for t.closed > 0 && buckets > 0 && !e.Leases.Held() {
 		bottom := t.live[len(t.live)-1]
 		n := min(buckets, 1<<bottom.bits-e.drained, drainPiece)
-		if !e.moveUp(bottom, e.drained, e.drained+n) {
-			return true, nil
+		if ok, err := e.moveUp(bottom, e.drained, e.drained+n); err != nil || !ok {
+			return err == nil, err
 		}
 		buckets -= n
 		if e.drained += n; e.drained == 1<<bottom.bits {
@@ -133,7 +159,10 @@ const drainPiece = 1 << 16
 // moveUp moves the keys of buckets [lo,hi) of the lowest level. Whoever works on a
 // region's buckets meets nobody: keys stay in their region. It reports false if one has
 // found no slot.
-func (e *engine) moveUp(bottom level, lo, hi uint64) bool {
+func (e *engine) moveUp(bottom level, lo, hi uint64) (ok bool, err error) {
+	if e.far != nil {
+		return e.far.moveUp(lo, hi)
+	}
 	per := uint64(1) << (bottom.bits - bottom.regions()) // buckets in a region
 	first, end := lo/per, (hi+per-1)/per
 	var crowded atomic.Bool
@@ -148,7 +177,7 @@ func (e *engine) moveUp(bottom level, lo, hi uint64) bool {
 			}
 		}
 	})
-	return !crowded.Load()
+	return !crowded.Load(), nil
 }
 
 // moveBucket moves the keys of a bucket to open levels. It reports false if one finds
@@ -201,6 +230,9 @@ func (t *table) free(bucket uint64) (n int, first place, was control) {
 // dropLevel takes a level out of the pool whose keys have all moved.
 func (e *engine) dropLevel(l level) error {
 	t := e.table
+	if err := e.fetch(); err != nil {
+		return err
+	}
 	if err := e.commit(func(s *pool.Superblock) {
 		s.Levels[l.bits] = pool.Level{}
 		s.Bottom++
@@ -210,5 +242,5 @@ func (e *engine) dropLevel(l level) error {
 	t.live, t.closed, e.drained = t.live[:len(t.live)-1], t.closed-1, 0
 	t.values.space.giveBack((l.base-t.values.first)/t.values.unit, t.unitsOf(l))
 	e.resizes++
-	return nil
+	return e.send()
 }

@@ -82,7 +82,7 @@ func (g *growth) serve(p *pool.Pool) *policy {
 		panic(err)
 	}
 	g.table = e.table
-	return &policy{e, Resize(g.rng.IntN(2))}
+	return &policy{e, e, Resize(g.rng.IntN(2))}
 }
 
 // run runs batches of a few operations; each drains a bucket or two.

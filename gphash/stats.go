@@ -44,6 +44,9 @@ func (m *Map[K, V]) Stats(ctx context.Context) (Stats, error) { return stats(ctx
 
 func stats(ctx context.Context, t *core.Table, e *engine) (s Stats, err error) {
 	err = t.Alone(ctx, "Stats", func(now core.Counters) error {
+		if err := e.fetch(); err != nil {
+			return err
+		}
 		slots := e.slotsIn(e.live)
 		s = Stats{
 			Keys: int(now.Live), Slots: int(slots), Tombs: int(now.Dead), LoadFactor: float64(now.Live) / float64(slots),

@@ -40,6 +40,9 @@ func New(mapped []byte, d Domain) *Memory {
 	return &Memory{batch.View[uint64](mapped), d}
 }
 
+// Bytes is the memory itself, for a device that works on it, too.
+func (m *Memory) Bytes() []byte { return device.Bytes(m.words) }
+
 // Words is how many there are.
 func (m *Memory) Words() uint64 { return uint64(len(m.words)) }
 

@@ -1,0 +1,455 @@
+// Changes of an index by a GPU. A batch is sorted by the first bits of the hashes of its keys,
+// so that it works on one region of the pool behind the other, which is ten times as fast as all
+// over it; and operations on a key lie one behind the other. A warp settles those of a key in
+// their order and then changes its slot once: a key meets nobody but keys that want the same
+// free slot.
+//
+// The order of stores is that of change.go, with fewer fences: what a store needs to come behind
+// is one fence for the value, tag and key, before the word that publishes them; and one before
+// anything is used again, in the next launch (space.cuh).
+#pragma once
+
+#include "space.cuh"
+#include "weft/crc32c.cuh"
+
+namespace weft::gphash {
+
+// Sorted are the operations of a launch in the order of their hashes.
+struct Sorted {
+  const uint64_t* hashes;    // by row
+  const uint32_t* prefixes;  // the first half of each, ascending
+  const uint32_t* rows;
+  const uint64_t* fresh;  // memory for a value of each; 0: none is left
+};
+
+struct ChangeParams {
+  Table table;
+  Space space;
+  Changes changes;
+  Sorted sorted;
+  List spilled;     // operations that begin those of a key which finds no slot
+  uint32_t* late;   // a bit for each prefix of kLateBits: keys of which an operation is to run again
+  uint32_t* lacked; // set, if there is no memory for a value
+  uint64_t fullest; // keys with which none makes way for another any more
+  uint32_t regions; // as a power of two
+  uint32_t still;   // none makes way at all
+};
+
+constexpr uint32_t kLateBits = 16;
+
+// ---- operations on one key ------------------------------------------------------
+
+// From is where a value comes from.
+enum From : uint32_t { kPool, kRow, kCombined };
+
+// Held is what a key has, as far as operations have been settled.
+struct Held {
+  bool there;
+  From from;
+  uint32_t row;
+  uint64_t is;  // where it is in the pool, or what has been combined
+};
+
+// Ops are the operations of a launch on one key, as the warp that settles them knows them.
+struct Ops {
+  const ChangeParams& p;
+  Item item;
+  uint32_t begin, end;  // where they lie among the sorted ones
+  bool others;          // some in between are on other keys
+
+  __device__ __forceinline__ const uint8_t* key(uint32_t row) const {
+    return static_cast<const uint8_t*>(p.changes.keys) + uint64_t(row) * p.table.key_size;
+  }
+  __device__ __forceinline__ const uint8_t* value(uint32_t row) const {
+    return static_cast<const uint8_t*>(p.changes.vals) + uint64_t(row) * p.table.value_size;
+  }
+  __device__ __forceinline__ uint8_t* out(uint32_t row) const {
+    return static_cast<uint8_t*>(p.changes.out) + uint64_t(row) * p.table.value_size;
+  }
+  // is reports whether a row has the key. A lane asks.
+  __device__ __forceinline__ bool is(uint32_t row) const {
+    if (p.sorted.hashes[row] != item.hash) return false;
+    for (uint32_t i = 0; 8 * i < p.table.key_size; i++)
+      if (row_word(key(row), p.table.key_size, i) != row_word(item.key, p.table.key_size, i)) return false;
+    return true;
+  }
+  // mine are the lanes whose operation, from one on, is on this key.
+  __device__ __forceinline__ uint32_t mine(uint32_t from, uint32_t& row) const {
+    uint32_t at = from + lane_index();
+    bool yes = at < end;
+    row = yes ? p.sorted.rows[at] : 0;
+    if (yes && others) yes = is(row);
+    return ballot(kAll, yes);
+  }
+  __device__ __forceinline__ uint32_t kind(uint32_t row) const {
+    const Changes& c = p.changes;
+    uint32_t kind = c.kinds ? load_once(c.kinds + row) : c.kind;
+    if (kind <= kDelete) return kind;
+    bool combines = p.table.value_size == 4 || p.table.value_size == 8;
+    return combines && reduces(kind) && kind <= ((c.flags & kFloat) ? kMax : kOr) ? kind : uint32_t(kNone);
+  }
+
+  // each calls f(number, row, kind) for the operations on this key, in order, until it returns
+  // false.
+  template <class F>
+  __device__ __forceinline__ void each(F f) const {
+    for (uint32_t from = begin; from < end; from += kWarp) {
+      uint32_t row, votes = mine(from, row), kind_of = votes >> lane_index() & 1 ? kind(row) : uint32_t(kNone);
+      for (; votes != 0; votes &= votes - 1) {
+        uint32_t l = lowest(votes);
+        if (!f(from + l, shuffle(kAll, row, l), shuffle(kAll, kind_of, l))) return;
+      }
+    }
+  }
+
+  // word is the value that is held, of 8 bytes at most.
+  __device__ __forceinline__ uint64_t word(const Held& v) const {
+    if (v.from == kPool) return load_relaxed_system(p.table.pool + v.is);
+    return v.from == kRow ? row_word(value(v.row), p.table.value_size, 0) : v.is;
+  }
+
+  // stores reports whether an operation gives the key another value.
+  __device__ __forceinline__ static bool stores(const Held& v, uint32_t kind) {
+    return kind == kPut || (kind == kPutNew && !v.there) || reduces(kind);
+  }
+
+  // settle is what the key has behind an operation.
+  __device__ __forceinline__ void settle(Held& v, uint32_t row, uint32_t kind) const {
+    if (kind == kDelete) v.there = false;
+    if (!stores(v, kind)) return;
+    if (v.there && reduces(kind)) {
+      uint64_t a = word(v), b = row_word(value(row), p.table.value_size, 0);
+      if (p.table.value_size == 4) v.is = combine(kind, p.changes.flags, uint32_t(a), uint32_t(b));
+      else v.is = combine(kind, p.changes.flags, a, b);
+      v.from = kCombined;
+      return;
+    }
+    v = {true, kRow, row, 0};
+  }
+
+  // uniform: all operations are of one kind, of which the first, or the last, decides, and
+  // none returns a value.
+  __device__ __forceinline__ bool uniform() const {
+    return p.changes.kinds == nullptr && p.changes.out == nullptr && !reduces(p.changes.kind);
+  }
+};
+
+// Sum is what operations on a key come to.
+struct Sum {
+  Held before, behind;  // before the first one that stores, and behind all
+  uint32_t first;       // the first one that stores; end: none does
+};
+
+// sum_up settles all operations on a key that is there, or not.
+__device__ __forceinline__ Sum sum_up(const Ops& ops, bool there, uint64_t block) {
+  const Held is{there, kPool, 0, block};
+  Sum sum{is, is, ops.end};
+  if (ops.uniform() && !ops.others) {
+    uint32_t kind = ops.p.changes.kind, at = kind == kPut ? ops.end - 1 : ops.begin;
+    if (Ops::stores(is, kind)) sum.first = ops.begin;
+    ops.settle(sum.behind, ops.p.sorted.rows[at], kind);
+    return sum;
+  }
+  ops.each([&](uint32_t at, uint32_t row, uint32_t kind) WEFT_INLINE {
+    if (sum.first == ops.end && Ops::stores(sum.behind, kind)) sum.first = at, sum.before = sum.behind;
+    ops.settle(sum.behind, row, kind);
+    return true;
+  });
+  if (sum.first == ops.end) sum.before = sum.behind;
+  return sum;
+}
+
+// report writes what operations up to number `end` return: flags, and values of Get and PutNew.
+// Values and results may be one column, so a row that a later operation reads is cleared behind it.
+__device__ __forceinline__ void report(const Ops& ops, bool there, uint64_t block, uint32_t end) {
+  const Changes& c = ops.p.changes;
+  const Table& t = ops.p.table;
+  if (c.ok == nullptr && c.out == nullptr) return;
+  Held v{there, kPool, 0, block};
+  ops.each([&](uint32_t at, uint32_t row, uint32_t kind) WEFT_INLINE {
+    if (at >= end) return false;
+    const bool stores = Ops::stores(v, kind), returns = v.there && (kind == kGet || kind == kPutNew);
+    if (c.ok && lane_index() == 0)
+      store_once(c.ok + row, uint8_t(kind == kGet || kind == kDelete ? v.there : stores && !v.there));
+    if (c.out == nullptr) {
+      ops.settle(v, row, kind);
+      return true;
+    }
+    if (returns) {
+      if (v.from == kPool) copy_value(t, v.is, ops.out(row));
+      else if (v.from == kCombined && lane_index() == 0) put_word(ops.out(row), t.value_size, 0, v.is);
+      else if (v.from == kRow)
+        for (uint32_t i = lane_index(); i < t.value_words; i += kWarp)
+          put_word(ops.out(row), t.value_size, i, row_word(ops.value(v.row), t.value_size, i));
+    }
+    const Held was = v;
+    ops.settle(v, row, kind);
+    sync_warp();
+    auto reads = [&](uint32_t row) WEFT_INLINE { return v.there && v.from == kRow && v.row == row; };
+    if (was.there && was.from == kRow && !reads(was.row)) clear_value(t, ops.out(was.row));
+    if (!returns && !reads(row)) clear_value(t, ops.out(row));
+    sync_warp();
+    return true;
+  });
+  if (c.out && v.there && v.from == kRow) clear_value(t, ops.out(v.row));
+}
+
+// report_uniform is report for operations of one kind: of those the first has changed the key, if
+// one has.
+__device__ __forceinline__ void report_uniform(const Ops& ops, bool there) {
+  if (ops.p.changes.ok == nullptr) return;
+  const bool changed = ops.p.changes.kind == kDelete ? there : !there;
+  for (uint32_t from = ops.begin; from < ops.end; from += kWarp) {
+    uint32_t row, votes = ops.mine(from, row);
+    if (votes >> lane_index() & 1)
+      store_once(ops.p.changes.ok + row, uint8_t(changed && from + lane_index() == ops.begin));
+  }
+}
+
+// fail lists operations from number `first` on, to run again.
+__device__ __forceinline__ void fail(const Ops& ops, uint32_t first) {
+  const Changes& c = ops.p.changes;
+  for (uint32_t from = ops.begin; from < ops.end; from += kWarp) {
+    uint32_t row, votes = ops.mine(from, row);
+    bool yes = (votes >> lane_index() & 1) && from + lane_index() >= first;
+    record(c.failed, c.first + row, yes);
+    if (yes && c.ok) store_once(c.ok + row, uint8_t(0));
+    if (!yes || c.out == nullptr || c.out == c.vals) continue;
+    for (uint32_t i = 0; i < ops.p.table.value_words; i++)  // the column of results may become that of values
+      put_word(ops.out(row), ops.p.table.value_size, i, c.vals ? row_word(ops.value(row), ops.p.table.value_size, i) : 0);
+  }
+  uint32_t late = uint32_t(ops.item.hash >> (64 - kLateBits));
+  if (lane_index() == 0) or_relaxed(ops.p.late + late / 32, 1u << late % 32);
+}
+
+// ---- slots ------------------------------------------------------------------------
+
+// say changes the control word of a slot: in the pool, and then in the mirror.
+__device__ __forceinline__ void say(const Table& t, const Place& at, Control c) {
+  store_relaxed_system(t.pool + at.control(), c.bits);
+  if (at.mirrored(t)) store_relaxed_system(at.words + at.slot, c.bits);
+}
+
+// claim takes a slot for a key, unless another warp was faster. `was` becomes the word by which
+// it is taken.
+__device__ __forceinline__ bool claim(const Table& t, Place& at) {
+  const Control claimed = at.was.next(kWriting, 0);
+  bool lost = false;
+  if (lane_index() == 0) lost = cas_relaxed_system(at.words + at.slot, at.was.bits, claimed.bits) != at.was.bits;
+  if (ballot(kAll, lost) != 0) return false;
+  at.was = claimed;
+  return true;
+}
+
+// write_slot writes tag and key of a slot that has been claimed.
+template <class Word>
+__device__ __forceinline__ void write_slot(const Table& t, const Place& at, uint64_t tag, Word word) {
+  const uint32_t lane = lane_index();
+  if (lane == 0) {
+    store_relaxed_system(t.pool + at.tag(t), tag);
+    if (at.mirrored(t)) store_relaxed_system(at.words + t.slots + at.slot, tag);
+  }
+  if (lane < t.key_words) store_relaxed_system(t.pool + at.key(t) + lane, word(lane));
+}
+
+// publish says that a slot has a key and a value, all of which has been written.
+__device__ __forceinline__ void publish(const Table& t, const Place& at, uint64_t block) {
+  sync_warp();
+  if (lane_index() == 0) {
+    fence_system();
+    say(t, at, at.was.next(kFull, block));
+  }
+}
+
+// store writes the value of a key, and its checksum, to memory that nobody else has.
+__device__ __forceinline__ void store(const Ops& ops, const Held& v, uint64_t block) {
+  const Table& t = ops.p.table;
+  auto word = [&](uint32_t i) WEFT_INLINE { return v.from == kRow ? row_word(ops.value(v.row), t.value_size, i) : v.is; };
+  for (uint32_t i = lane_index(); i < t.value_words; i += kWarp) store_relaxed_system(t.pool + block + i, word(i));
+  uint32_t crc = crc32c_warp(t.value_size, [&](uint32_t i) WEFT_INLINE { return uint32_t(word(i / 2) >> 32 * (i % 2)); });
+  if (lane_index() != 0) return;
+  uint64_t mixed = (ops.item.hash ^ block * 0x9e3779b97f4a7c15ul) * 0xd1b54a32d192ed03ul;
+  Located at = locate(t, block);
+  store_relaxed_system(t.pool + t.first + at.unit * t.unit + at.i,
+                       uint64_t(t.value_size) << 32 | (crc ^ uint32_t(mixed >> 32)));
+  mark(t, ops.p.space, block, true);
+}
+
+// leave puts something in a list of what the next launch may use again.
+__device__ __forceinline__ void leave(uint64_t* list, uint32_t* count, uint64_t what) {
+  list[add_relaxed(count, 1u)] = what;
+}
+
+__device__ __forceinline__ void remove(const Ops& ops, const Place& at) {
+  const Lists& l = ops.p.space.lists;
+  if (lane_index() != 0) return;
+  say(ops.p.table, at, at.was.next(kTomb, 0));
+  leave(l.stale, l.counts, at.was.block());
+  leave(l.tombs, l.counts + 1, at.control());
+  add_relaxed(&ops.p.table.counters->live, ~0ul);
+}
+
+// take claims a slot of those seen, or of those that are free by now.
+__device__ __forceinline__ bool take(const Table& t, const Item& it, Seen& open, Place& at) {
+  for (;; open = see_open<kInOrder>(t, it.hash)) {
+    if (!vacant(t, open, at)) return false;
+    if (claim(t, at)) return true;
+  }
+}
+
+// ---- keys that make way -----------------------------------------------------------
+
+// make_way finds a key among those in the candidate slots of another one that has a free slot
+// elsewhere, and moves it there. The slot that it leaves is claimed then.
+__device__ __forceinline__ bool make_way(const Table& t, uint64_t hash, Place& from) {
+  Seen s = see_open<kInOrder>(t, hash);
+  for (uint32_t votes = ballot(kAll, s.there && s.control.state() == kFull); votes != 0; votes &= votes - 1) {
+    from = place_of(s, lowest(votes));
+    const uint64_t tag = shuffle(kAll, s.tag, lowest(votes));
+    auto word = [&](uint32_t i) WEFT_INLINE { return t.key_words ? load_relaxed_system(t.pool + from.key(t) + i) : tag; };
+    Place to;
+    if (!vacant(t, see_open<kInOrder>(t, t.key_words ? tag : hash_key(t, word)), to) || !claim(t, to)) continue;
+    write_slot(t, to, tag, word);
+    publish(t, to, from.was.block());
+    sync_warp();  // the key is in two slots now, as behind a crash here
+    const bool taken = claim(t, from);
+    if (lane_index() == 0) {
+      if (from.mirrored(t)) store_relaxed_system(t.pool + from.control(), from.was.bits);
+      fence_system();  // it is gone before it is written over
+    }
+    sync_warp();
+    return taken;
+  }
+  return false;
+}
+
+// force claims the slot of another key. Lookups that miss their key meanwhile look again.
+__device__ __forceinline__ bool force(const Ops& ops, Place& at) {
+  const Table& t = ops.p.table;
+  if (ops.p.still || load_relaxed(&t.counters->live) >= ops.p.fullest) return false;
+  if (lane_index() == 0) add_relaxed(&t.clocks->moves_begun, 1u);
+  fence();
+  sync_warp();
+  const bool taken = make_way(t, ops.item.hash, at);
+  sync_warp();
+  if (lane_index() == 0) add_release(&t.clocks->moves_ended, 1u);
+  return taken;
+}
+
+// ---- the change of a key ---------------------------------------------------------
+
+// What is done with a key that finds no slot.
+enum Crowded { kSpill, kForce };
+
+// put gives a key a value: by a slot of its own, or by another word in the one that it has.
+__device__ __forceinline__ void put(const Ops& ops, bool there, const Place& at, const Held& v, uint64_t block) {
+  const Table& t = ops.p.table;
+  if (!there) write_slot(t, at, ops.item.tag, [&](uint32_t i) WEFT_INLINE { return row_word(ops.item.key, t.key_size, i); });
+  store(ops, v, block);
+  publish(t, at, block);
+  if (lane_index() != 0) return;
+  if (there) return leave(ops.p.space.lists.stale, ops.p.space.lists.counts, at.was.block());
+  add_relaxed(&t.counters->live, 1ul);
+  add_relaxed(&t.counters->used, 1ul);
+}
+
+// change_key runs all operations on a key.
+template <Crowded C>
+__device__ __forceinline__ void change_key(const Ops& ops) {
+  const ChangeParams& p = ops.p;
+  const Table& t = p.table;
+  uint32_t late = uint32_t(ops.item.hash >> (64 - kLateBits));
+  if (p.changes.first != 0 && ballot(kAll, load_relaxed(p.late + late / 32) >> late % 32 & 1) != 0) return fail(ops, 0);
+  Place at;
+  Seen open;
+  const bool there = search<kInOrder>(t, ops.item, at, open);
+  const uint64_t is = there ? at.was.block() : 0;
+  const Sum sum = sum_up(ops, there, is);
+  bool failed = false;
+  if (sum.behind.there && (!there || sum.behind.from != kPool)) {
+    const uint64_t block = p.sorted.fresh ? p.sorted.fresh[ops.begin] : 0;
+    bool taken = there || (block != 0 && take(t, ops.item, open, at));
+    if (C == kSpill && block != 0 && !taken) {
+      if (lane_index() == 0) p.spilled.items[add_relaxed(p.spilled.count, 1u)] = ops.begin + 1;
+      return;
+    }
+    if (C == kForce && block != 0 && !taken) taken = force(ops, at);
+    failed = block == 0 || !taken;
+    if (block == 0) store_relaxed(p.lacked, 1u);
+    if (!failed) put(ops, there, at, sum.behind, block);
+  }
+  const Held& behind = failed ? sum.before : sum.behind;
+  if (ops.uniform() && !ops.others && !failed) report_uniform(ops, there);
+  else report(ops, there, is, failed ? sum.first : ops.end);
+  if (there && !behind.there) remove(ops, at);
+  if (failed) fail(ops, sum.first);
+}
+
+// ops_from are the operations on the key of operation number `at`, which is the first on it.
+__device__ __forceinline__ Ops ops_from(const ChangeParams& p, uint32_t at, uint32_t end, bool others) {
+  const uint32_t row = p.sorted.rows[at];
+  const uint8_t* key = static_cast<const uint8_t*>(p.changes.keys) + uint64_t(row) * p.table.key_size;
+  return {p, item_of(p.table, key, p.sorted.hashes[row]), at, end, others};
+}
+
+// run_end is the end of the operations with the prefix of number `at`.
+__device__ __forceinline__ uint32_t run_end(const ChangeParams& p, uint32_t at) {
+  const uint32_t prefix = p.sorted.prefixes[at];
+  for (uint32_t from = at + 1;; from += kWarp) {
+    uint32_t i = from + lane_index();
+    uint32_t votes = ballot(kAll, i >= p.changes.n || p.sorted.prefixes[i] != prefix);
+    if (votes != 0) return from + lowest(votes);
+  }
+}
+
+// has_others reports whether operations behind the first are on other keys.
+__device__ __forceinline__ bool has_others(const ChangeParams& p, uint32_t begin, uint32_t end) {
+  if (end == begin + 1) return false;
+  const Ops first = ops_from(p, begin, end, false);
+  bool other = false;
+  for (uint32_t at = begin + 1 + lane_index(); at < end; at += kWarp) other |= !first.is(p.sorted.rows[at]);
+  return ballot(kAll, other) != 0;
+}
+
+// leads reports whether no operation of a run before number `at` is on its key.
+__device__ __forceinline__ bool leads(const Ops& ops, uint32_t begin) {
+  bool other = false;
+  for (uint32_t at = begin + lane_index(); at < ops.begin; at += kWarp) other |= ops.is(ops.p.sorted.rows[at]);
+  return ballot(kAll, other) == 0;
+}
+
+// change runs the operations that begin with this warp's: those with its prefix, mostly on one
+// key.
+__device__ __forceinline__ void change(const ChangeParams& p) {
+  const uint64_t at = thread_index() / kWarp;
+  if (at >= p.changes.n || (at > 0 && p.sorted.prefixes[at - 1] == p.sorted.prefixes[at])) return;
+  fence();  // a lookup that sees any of this sees that a change has begun
+  const uint32_t begin = uint32_t(at), end = run_end(p, begin);
+  const bool others = has_others(p, begin, end);
+  for (uint32_t i = begin; i < end; i++) {
+    Ops ops = ops_from(p, i, end, others);
+    if (i > begin && !leads(ops, begin)) continue;
+    change_key<kSpill>(ops);
+    if (!others) return;
+  }
+}
+
+// change_crowded runs what that has left, each region by one warp, in which nobody else
+// changes anything.
+__device__ __forceinline__ void change_crowded(const ChangeParams& p) {
+  const uint32_t n = load_relaxed(p.spilled.count);
+  const uint64_t region = thread_index() / kWarp;
+  if (n == 0 || region >> p.regions != 0) return;
+  fence();
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t at = load_relaxed(p.spilled.items + i) - 1;  // who has run it clears it
+    if (at >= p.changes.n || uint64_t(p.sorted.prefixes[at]) << p.regions >> 32 != region) continue;
+    const uint32_t end = run_end(p, at);
+    Ops ops = ops_from(p, at, end, has_others(p, at, end));
+    change_key<kForce>(ops);
+    sync_warp();
+    if (lane_index() == 0) store_relaxed(p.spilled.items + i, 0u);
+  }
+}
+
+}  // namespace weft::gphash

@@ -1,0 +1,164 @@
+// Kernels of package gphash: a hash index in memory of the host that outlives the process. doc.go
+// explains the structure, slot.go the memory, change.go why a crash at any store leaves it whole.
+#include "change.cuh"
+#include "tuning.cuh"
+
+namespace weft::gphash {
+
+// ---- keys -----------------------------------------------------------------------
+
+struct HashParams {
+  Table table;
+  const uint8_t* keys;
+  uint64_t* hashes;
+  uint32_t* prefixes;
+  uint64_t n;
+};
+
+__device__ __forceinline__ void hash_keys(const HashParams& p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    uint64_t h = hash_row(p.table, p.keys + i * p.table.key_size);
+    p.hashes[i] = h;
+    p.prefixes[i] = uint32_t(h >> 32);
+  }
+}
+
+// ---- lookups --------------------------------------------------------------------
+
+struct GetParams {
+  Table table;
+  Lookup lookup;
+  const uint64_t* hashes;  // by row; null: not known
+  const uint32_t* rows;    // in the order of their hashes; null: as they come
+};
+
+// get_batch looks up a key per warp.
+__device__ __forceinline__ void get_batch(const GetParams& p) {
+  const Table& t = p.table;
+  const Lookup& l = p.lookup;
+  const uint64_t at = thread_index() / kWarp;
+  bool hit = false;
+  if (at < l.n) {
+    const uint64_t i = p.rows ? p.rows[at] : at;
+    const uint8_t* key = static_cast<const uint8_t*>(l.keys) + i * t.key_size;
+    uint8_t* value = l.vals ? static_cast<uint8_t*>(l.vals) + i * t.value_size : nullptr;
+    hit = get(t, item_of(t, key, p.hashes ? p.hashes[i] : hash_row(t, key)), value);
+    if (!hit) clear_value(t, value);
+    if (l.found && lane_index() == 0) store_once(l.found + i, uint8_t(hit));
+  }
+  if (l.hits) count(l.hits, hit && lane_index() == 0);
+}
+
+// ---- whole tables -----------------------------------------------------------------
+
+struct BucketsParams {
+  Table table;
+  Export to;           // of an export
+  uint64_t lo, hi;     // buckets
+  uint32_t level;      // in which they are
+  uint32_t unused;
+  uint32_t* crowded;   // set, if a key finds no slot
+};
+
+// each_bucket calls f(place, lanes) for buckets, one a warp: at has slot 0 of it, and lanes are
+// those whose slot is in a state.
+template <class F>
+__device__ __forceinline__ void each_bucket(const BucketsParams& p, F f) {
+  const Table& t = p.table;
+  const Level& l = t.levels[p.level];
+  for (uint64_t b = p.lo + thread_index() / kWarp; b < p.hi; b += threads_in_grid() / kWarp) {
+    Place at{l.base + b * t.bucket_words, nullptr, lane_index(), {0}};
+    at.words = l.mirror ? l.mirror + b * 2 * t.slots : t.pool + at.bucket;
+    if (at.slot < t.slots) at.was.bits = load_relaxed_system(t.pool + at.control());
+    f(at);
+  }
+}
+
+// slot_of is slot number `slot` of a bucket, for all lanes.
+__device__ __forceinline__ Place slot_of(const Place& at, uint32_t slot) {
+  return {at.bucket, at.words, slot, {shuffle(kAll, at.was.bits, slot)}};
+}
+
+// move_up moves the keys of a bucket to open levels: they are durable there before they go.
+__device__ __forceinline__ void move_up(const BucketsParams& p) {
+  const Table& t = p.table;
+  fence();
+  each_bucket(p, [&](const Place& lane) WEFT_INLINE {
+    for (uint32_t votes = ballot(kAll, lane.was.state() == kFull); votes != 0; votes &= votes - 1) {
+      Place from = slot_of(lane, lowest(votes)), to;
+      const uint64_t tag = load_relaxed_system(t.pool + from.tag(t));
+      auto word = [&](uint32_t i) WEFT_INLINE { return t.key_words ? load_relaxed_system(t.pool + from.key(t) + i) : tag; };
+      const uint64_t hash = t.key_words ? tag : hash_key(t, word);
+      bool taken = false;
+      while (vacant(t, see_open<kInOrder>(t, hash), to))
+        if ((taken = claim(t, to))) break;
+      if (!taken) {
+        store_relaxed(p.crowded, 1u);
+        return;
+      }
+      write_slot(t, to, tag, word);
+      publish(t, to, from.was.block());
+      if (lane_index() == 0) {
+        fence_system();
+        say(t, from, from.was.next(kTomb, 0));
+      }
+      sync_warp();
+    }
+  });
+}
+
+// export_pairs copies the pairs of buckets. Nothing changes meanwhile.
+__device__ __forceinline__ void export_pairs(const BucketsParams& p) {
+  const Table& t = p.table;
+  each_bucket(p, [&](const Place& lane) WEFT_INLINE {
+    uint32_t votes = ballot(kAll, lane.was.state() == kFull);
+    if (votes == 0) return;
+    uint64_t row = 0;
+    if (lane_index() == 0) row = add_relaxed(p.to.count, uint64_t(popcount(votes)));
+    row = shuffle(kAll, row, 0);
+    for (; votes != 0 && row < p.to.rows; votes &= votes - 1, row++) {
+      Place at = slot_of(lane, lowest(votes));
+      uint8_t* key = static_cast<uint8_t*>(p.to.keys) + row * t.key_size;
+      for (uint32_t i = lane_index(); 8 * i < t.key_size; i += kWarp)
+        put_word(key, t.key_size, i, load_relaxed_system(t.pool + (t.key_words ? at.key(t) + i : at.tag(t))));
+      copy_value(t, at.was.block(), p.to.vals ? static_cast<uint8_t*>(p.to.vals) + row * t.value_size : nullptr);
+    }
+  });
+}
+
+// wipe frees the slots of buckets.
+__device__ __forceinline__ void wipe(const BucketsParams& p) {
+  each_bucket(p, [&](const Place& lane) WEFT_INLINE {
+    if (lane.slot < p.table.slots && lane.was.state() != kEmpty) say(p.table, lane, lane.was.next(kEmpty, 0));
+  });
+}
+
+// mirror copies control words and tags of buckets to the mirror.
+__device__ __forceinline__ void mirror(const BucketsParams& p) {
+  const Table& t = p.table;
+  const Level& l = t.levels[p.level];
+  const uint64_t words = (p.hi - p.lo) * 2 * t.slots;
+  for (uint64_t i = thread_index(); i < words; i += threads_in_grid()) {
+    uint64_t b = p.lo + i / (2 * t.slots), word = i % (2 * t.slots);
+    l.mirror[b * 2 * t.slots + word] = load_relaxed_system(t.pool + l.base + b * t.bucket_words + word);
+  }
+}
+
+}  // namespace weft::gphash
+
+// ---- entry points ----------------------------------------------------------------
+
+using namespace weft::gphash;
+
+#define GPHASH_KERNEL(name, blocks) extern "C" __global__ void __launch_bounds__(kBlock, blocks) gphash_##name
+
+GPHASH_KERNEL(hash, 1)(HashParams p) { hash_keys(p); }
+GPHASH_KERNEL(get, kGetBlocks)(GetParams p) { get_batch(p); }
+GPHASH_KERNEL(recycle, 1)(RecycleParams p) { recycle(p); }
+GPHASH_KERNEL(reserve, 1)(ReserveParams p) { reserve<kBlock>(p); }
+GPHASH_KERNEL(change, kChangeBlocks)(ChangeParams p) { change(p); }
+GPHASH_KERNEL(change_crowded, 1)(ChangeParams p) { change_crowded(p); }
+GPHASH_KERNEL(move_up, 1)(BucketsParams p) { move_up(p); }
+GPHASH_KERNEL(export, 1)(BucketsParams p) { export_pairs(p); }
+GPHASH_KERNEL(wipe, 1)(BucketsParams p) { wipe(p); }
+GPHASH_KERNEL(mirror, 1)(BucketsParams p) { mirror(p); }

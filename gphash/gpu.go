@@ -1,0 +1,445 @@
+package gphash
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/prim"
+)
+
+//go:generate go run ../cmd/weftgen -target 80,90+ptx85 -struct weft::gphash::Level -type gphash::Level=levelRef ../kernels/include/weft/gphash_table.cuh
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type gphash::Table=tableRef -type gphash::Space=spaceRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::List=internal/gpu.List -type weft::Export=internal/gpu.Export gphash.cu
+
+// sortFrom is the number of lookups from which on they are sorted by region: below, what
+// the sort costs is more than what the locality of the pool gains.
+const sortFrom = 1 << 14
+
+// warp is how many threads work on a key.
+const warp = 32
+
+// launcher brings a [gpu.Engine] the kernels of gphash.cu, which work on a pool that the
+// device has mapped.
+type launcher struct {
+	host *engine // whose pool and levels they are
+	dev  device.Device
+	prim *prim.Kernels
+
+	hash, get, recycle, reserve, change, crowded device.Kernel
+	moveUp, export, wipe, mirror                 device.Kernel
+
+	pool  device.Buffer // mapped
+	unmap func() error
+	state device.Slice[uint32] // see the words below
+	table atomic.Pointer[levels]
+	space spaceRef
+	loans loans
+
+	// mu orders pairs of launches: what exports read is not changed meanwhile.
+	mu                sync.Mutex
+	changed, exported *device.Event
+	ticket            uint32 // of the last change
+	left              *loan  // the lists of what it has left; nil: nothing
+}
+
+// levels are those that lookups and changes know: the parameter of kernels, and what it
+// points to.
+type levels struct {
+	ref  tableRef
+	live []level
+	buf  device.Buffer
+}
+
+// Words of the state.
+const (
+	wordBegun   = iota // the clocks (twin: Clocks)
+	wordEnded          //
+	_                  // keys that make way: begun
+	_                  // and ended
+	wordStale          // how many values the last change has left
+	wordTombs          // and tombs
+	wordCrowded        // a key of a drained level has found no slot
+	wordLacked         // there was no memory for a value
+	wordLate           // a bit for the first bits of hashes
+
+	lateWords  = 1 << 16 / 32
+	stateWords = wordLate + lateWords
+)
+
+func (k *launcher) word(i int) device.Ptr { return k.state.Ptr() + device.Ptr(4*i) }
+
+// open maps the pool and loads the kernels. close undoes it, also after an error.
+func (k *launcher) open() (err error) {
+	if k.pool, k.unmap, err = k.dev.Map(k.host.mem.Bytes()); err != nil {
+		return err
+	}
+	k.loans.dev = k.dev
+	if k.prim, err = prim.Load(k.dev); err != nil {
+		return err
+	}
+	if k.state, err = device.Make[uint32](k.dev, stateWords); err != nil {
+		return err
+	}
+	for _, e := range []**device.Event{&k.changed, &k.exported} {
+		if *e, err = k.dev.NewEvent(); err != nil {
+			return err
+		}
+	}
+	v := k.host.values
+	k.space.units, k.space.words = uint32(len(v.space.owner)), uint32((v.per+63)/64)
+	for _, b := range []struct {
+		to    *device.Ptr
+		bytes uint64
+	}{{&k.space.used, uint64(k.space.units) * uint64(k.space.words) * 8}, {&k.space.owners, uint64(k.space.units) * 4}} {
+		buf, err := k.dev.Alloc(int(b.bytes))
+		if err != nil {
+			return err
+		}
+		*b.to = buf.Ptr
+		k.loans.keep(buf)
+	}
+	return gpu.Load(k.dev, &gphashImage, []gpu.Entry{
+		{Name: "hash", To: &k.hash}, {Name: "get", To: &k.get}, {Name: "recycle", To: &k.recycle}, {Name: "reserve", To: &k.reserve},
+		{Name: "change", To: &k.change}, {Name: "change_crowded", To: &k.crowded}, {Name: "move_up", To: &k.moveUp},
+		{Name: "export", To: &k.export}, {Name: "wipe", To: &k.wipe}, {Name: "mirror", To: &k.mirror},
+	})
+}
+
+// close frees everything. No work is under way.
+func (k *launcher) close() (err error) {
+	if t := k.table.Load(); t != nil {
+		err = k.dev.Free(t.buf)
+	}
+	err = errors.Join(err, k.loans.close(), k.state.Free())
+	for _, e := range []*device.Event{k.changed, k.exported} {
+		if e != nil {
+			err = errors.Join(err, e.Close())
+		}
+	}
+	if k.unmap != nil {
+		err = errors.Join(err, k.unmap())
+	}
+	return err
+}
+
+// publish makes the levels of the host those of the device, for what is launched from now
+// on, and returns those that were.
+func (k *launcher) publish(s *device.Stream) (before *levels, err error) {
+	t := k.host.table
+	refs := make([]levelRef, len(t.live))
+	for i, l := range t.live {
+		refs[i] = levelRef{base: l.base, bits: uint32(l.bits), regions: uint32(l.regions())}
+	}
+	now := &levels{live: slices.Clone(t.live)}
+	if now.buf, err = k.dev.Alloc(len(refs) * int(unsafe.Sizeof(refs[0]))); err != nil {
+		return nil, err
+	}
+	if err := s.CopyIn(now.buf.Ptr, unsafe.Slice((*byte)(unsafe.Pointer(&refs[0])), now.buf.Size)); err != nil {
+		return nil, errors.Join(err, k.dev.Free(now.buf))
+	}
+	v := t.values
+	now.ref = tableRef{
+		pool: k.pool.Ptr, counters: k.host.Parts().(*parts).TallyPtr(), clocks: k.word(wordBegun),
+		seed0: t.seed[0], seed1: t.seed[1], first: v.first,
+		keySize: uint32(t.keySize), valueSize: uint32(t.valueSize), keyWords: uint32(t.keyWords), valueWords: uint32(v.words),
+		slots: uint32(t.slots), hashes: uint32(t.hashes), bucketWords: uint32(t.bucketWords),
+		unit: uint32(v.unit), per: uint32(v.per), at: uint32(v.at),
+		live: uint32(len(t.live)), closed: uint32(t.closed), levels: now.buf.Ptr,
+	}
+	if t.hasher.id == Fast {
+		now.ref.fast = 1
+	}
+	return k.table.Swap(now), nil
+}
+
+// ---- lookups --------------------------------------------------------------------
+
+// Look is for [gpu.Structure], as are Change, Winners and Export.
+func (k *launcher) Look(s *device.Stream, _ core.Parts, b *batch.Batch, hits device.Ptr) error {
+	p := getParams{table: k.table.Load().ref}
+	p.lookup, _ = gpu.LookupOf(b, hits, warp)
+	if b.N >= sortFrom {
+		l, err := k.loans.take(k.sortBytes(b.N))
+		if err != nil && !errors.Is(err, device.ErrMemory) { // without memory it goes as they come
+			return err
+		}
+		if err == nil {
+			defer l.behind(s)
+			o, err := k.sort(s, p.lookup.Keys, b.N, l.buf)
+			if err != nil {
+				return err
+			}
+			p.hashes, p.rows = o.hashes, o.rows
+		}
+	}
+	return device.Launch(s, k.get, gpu.Grid(warp*b.N), gpu.Block, &p)
+}
+
+// order is a batch sorted by the first bits of the hashes of its keys.
+type order struct {
+	hashes, prefixes, rows device.Ptr
+	rest                   device.Ptr // of the memory it lies in
+}
+
+func (o *order) place(at device.Ptr, n int) (hashed, end device.Ptr) {
+	take := func(bytes int) device.Ptr {
+		p := at
+		at += device.Ptr(bytes+255) &^ 255
+		return p
+	}
+	o.hashes, o.prefixes, o.rows, hashed = take(8*n), take(4*n), take(4*n), take(4*n)
+	o.rest = at
+	return hashed, at
+}
+
+func (k *launcher) sortOf(n int, o *order, hashed device.Ptr) prim.Sort {
+	return prim.Sort{Widths: prim.Widths{Key: 4, Val: 4}, N: n, Hi: 32, From: prim.Rows{Keys: hashed}, To: prim.Rows{Keys: o.prefixes, Vals: o.rows}}
+}
+
+// sortBytes is what sorting n operations takes.
+func (k *launcher) sortBytes(n int) int {
+	var o order
+	hashed, end := o.place(256, n)
+	sort := k.sortOf(n, &o, hashed)
+	return int(end) - 256 + sort.ScratchBytes()
+}
+
+// sort submits hashing the keys of n operations and sorting them.
+func (k *launcher) sort(s *device.Stream, keys device.Ptr, n int, in device.Buffer) (o order, err error) {
+	hashed, end := o.place(in.Ptr, n)
+	p := hashParams{table: k.table.Load().ref, keys: keys, hashes: o.hashes, prefixes: hashed, n: uint64(n)}
+	if err := device.Launch(s, k.hash, gpu.Wave(k.dev, n), gpu.Block, &p); err != nil {
+		return o, err
+	}
+	sort := k.sortOf(n, &o, hashed)
+	return o, k.prim.Sort(s, &sort, device.Buffer{Ptr: end, Size: in.Size - int(end-in.Ptr)})
+}
+
+// ---- changes ---------------------------------------------------------------------
+
+// alone submits work that changes what is in the pool, behind exports under way, and
+// before those that come.
+func (k *launcher) alone(s *device.Stream, submit func() error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ticket++
+	return errors.Join(
+		s.Wait(k.exported), s.Fill(k.word(wordBegun), k.ticket, 1),
+		submit(),
+		s.Fill(k.word(wordEnded), k.ticket, 1), s.Record(k.changed))
+}
+
+// Change is in two launches: what finds no slot in the first one runs in the second, in
+// which keys make way.
+func (k *launcher) Change(s *device.Stream, _ core.Parts, c *gpu.Change) (contended bool, err error) {
+	fresh := 0
+	if c.Inserts() {
+		fresh = 8 * c.N
+	}
+	work, err := k.loans.take(k.sortBytes(c.N) + fresh)
+	if err != nil {
+		return false, err
+	}
+	defer work.behind(s)
+	left, err := k.loans.take(16 * c.N)
+	if err != nil {
+		return false, err
+	}
+	return false, k.alone(s, func() error { return k.submit(s, c, work.buf, left, fresh) })
+}
+
+func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, left *loan, fresh int) error {
+	t := k.host.table
+	if err := errors.Join(k.reuse(s), k.leave(left)); err != nil {
+		return err
+	}
+	if c.Args.First == 0 {
+		if err := s.Fill(k.word(wordLacked), 0, stateWords-wordLacked); err != nil {
+			return err
+		}
+	}
+	o, err := k.sort(s, c.Args.Keys, c.N, device.Buffer{Ptr: work.Ptr, Size: work.Size - fresh})
+	if err != nil {
+		return err
+	}
+	p := changeParams{
+		table: k.table.Load().ref, space: k.space, changes: c.Args, spilled: c.Spilled, late: k.word(wordLate), lacked: k.word(wordLacked),
+		sorted:  sorted{hashes: o.hashes, prefixes: o.prefixes, rows: o.rows},
+		fullest: uint64(fullest * float64(t.slotsIn(t.open()))), regions: uint32(t.bits()),
+	}
+	if c.Still {
+		p.still = 1
+	}
+	if fresh > 0 {
+		p.sorted.fresh = work.Ptr + device.Ptr(work.Size-fresh)
+		r := reserveParams{table: p.table, space: k.space, prefixes: o.prefixes, fresh: p.sorted.fresh, n: uint32(c.N), regions: p.regions}
+		if k.host.lacked {
+			r.regions = 0 // values of any region will do
+		}
+		if err := device.Launch(s, k.reserve, device.Dim{X: 1 << r.regions}, gpu.Block, &r); err != nil {
+			return err
+		}
+	}
+	err = device.Launch(s, k.change, gpu.Grid(warp*c.N), gpu.Block, &p)
+	if err == nil && fresh > 0 {
+		err = device.Launch(s, k.crowded, gpu.Grid(warp<<p.regions), gpu.Block, &p)
+	}
+	return err
+}
+
+// reuse submits making free what the change before has left.
+func (k *launcher) reuse(s *device.Stream) error {
+	if k.left == nil {
+		return nil
+	}
+	p := recycleParams{table: k.table.Load().ref, space: k.space}
+	err := device.Launch(s, k.recycle, gpu.Wave(k.dev, k.left.buf.Size/16), gpu.Block, &p)
+	k.left.behind(s)
+	k.left = nil
+	return errors.Join(err, s.Fill(k.word(wordStale), 0, 2))
+}
+
+// leave gives a change memory for its lists.
+func (k *launcher) leave(l *loan) error {
+	k.left = l
+	k.space.lists = lists{stale: l.buf.Ptr, tombs: l.buf.Ptr + device.Ptr(l.buf.Size/16*8), counts: k.word(wordStale)}
+	return nil
+}
+
+// Winners has nothing to do: operations on a key are settled in their order.
+func (k *launcher) Winners(*device.Stream, core.Parts, *gpu.Change, *gpu.Winners) error { return nil }
+
+// Export copies the pairs of buckets, which are counted from the lowest level up.
+func (k *launcher) Export(s *device.Stream, _ core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := errors.Join(s.Wait(k.changed), s.Wait(k.exported)); err != nil {
+		return err
+	}
+	t := k.table.Load()
+	p := bucketsParams{table: t.ref, to: gpu.Export{
+		Keys: out.Columns[batch.Keys].Ptr, Vals: out.Columns[batch.Vals].Ptr, Count: count, Rows: uint64(out.N),
+	}}
+	first := uint64(0)
+	for i := len(t.live) - 1; i >= 0; i-- {
+		n := uint64(1) << t.live[i].bits
+		p.level = uint32(i)
+		p.lo, p.hi = max(uint64(lo), first)-first, min(max(uint64(hi), first)-first, n)
+		if first += n; p.lo >= p.hi {
+			continue
+		}
+		if err := device.Launch(s, k.export, gpu.Wave(k.dev, warp*int(p.hi-p.lo)), gpu.Block, &p); err != nil {
+			return err
+		}
+	}
+	return s.Record(k.exported)
+}
+
+// each submits a kernel for the buckets of all levels.
+func (k *launcher) each(s *device.Stream, kernel device.Kernel) error {
+	t := k.table.Load()
+	for i, l := range t.live {
+		p := bucketsParams{table: t.ref, hi: 1 << l.bits, level: uint32(i)}
+		if err := device.Launch(s, kernel, gpu.Wave(k.dev, warp<<l.bits), gpu.Block, &p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ---- memory for launches -----------------------------------------------------------
+
+// loans are memory of the device that launches work with: whoever takes some submits its
+// work to a stream, and the memory is lent again when that is done.
+type loans struct {
+	dev device.Device
+
+	mu   sync.Mutex
+	all  []*loan
+	kept []device.Buffer // until the end
+}
+
+type loan struct {
+	of   *loans
+	buf  device.Buffer
+	done *device.Event
+	lent bool
+}
+
+// take lends memory of some bytes at least.
+func (l *loans) take(bytes int) (*loan, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var best *loan
+	for _, o := range l.all {
+		if !o.lent && o.buf.Size >= bytes && (best == nil || o.buf.Size < best.buf.Size) && o.done.Sync(core.Ended) == nil {
+			best = o
+		}
+	}
+	if best == nil {
+		if err := l.drop(bytes); err != nil {
+			return nil, err
+		}
+		buf, err := l.dev.Alloc(max(bytes, leastLoan))
+		if err != nil {
+			return nil, err
+		}
+		done, err := l.dev.NewEvent()
+		if err != nil {
+			return nil, errors.Join(err, l.dev.Free(buf))
+		}
+		best = &loan{of: l, buf: buf, done: done}
+		l.all = append(l.all, best)
+	}
+	best.lent = true
+	return best, nil
+}
+
+// leastLoan is what is allocated at least, in bytes.
+const leastLoan = 1 << 12
+
+// drop frees what is too small, and nobody uses.
+func (l *loans) drop(bytes int) (err error) {
+	left := l.all[:0]
+	for _, o := range l.all {
+		if o.lent || o.buf.Size >= bytes || o.done.Sync(core.Ended) != nil {
+			left = append(left, o)
+			continue
+		}
+		err = errors.Join(err, o.free())
+	}
+	l.all = left
+	return err
+}
+
+func (o *loan) free() error { return errors.Join(o.of.dev.Free(o.buf), o.done.Close()) }
+
+// behind gives memory back when the work of a stream is done.
+func (o *loan) behind(s *device.Stream) {
+	err := s.Record(o.done)
+	o.of.mu.Lock()
+	defer o.of.mu.Unlock()
+	o.lent = err != nil // who knows when it is done
+}
+
+// keep frees a buffer with the rest.
+func (l *loans) keep(b device.Buffer) { l.kept = append(l.kept, b) }
+
+func (l *loans) close() (err error) {
+	for _, o := range l.all {
+		err = errors.Join(err, o.done.Sync(context.Background()), o.free())
+	}
+	for _, b := range l.kept {
+		err = errors.Join(err, l.dev.Free(b))
+	}
+	l.all, l.kept = nil, nil
+	return err
+}
+

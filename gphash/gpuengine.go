@@ -1,0 +1,246 @@
+package gphash
+
+import (
+	"context"
+	"errors"
+	"math/bits"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
+)
+
+// gpuEngine runs batches on a GPU that has mapped the pool. The engine of the host, which has
+// opened the pool, decides on growth; and when the GPU is lost, the pool, which is memory of
+// the host, is mended by it and goes on there.
+type gpuEngine struct {
+	gpu.Engine
+	k      launcher
+	host   *engine
+	dev    device.Device
+	owners []uint32 // of units, as of the last fetch
+}
+
+// all is the context of what must not stop half way.
+var all = context.Background()
+
+// newGPUEngine has a GPU work on the pool of an engine that has just been opened.
+func newGPUEngine(dev device.Device, host *engine, w batch.Widths) (g *gpuEngine, err error) {
+	g = &gpuEngine{host: host, dev: dev, k: launcher{host: host, dev: dev}}
+	g.Moves, g.Leases = true, host.Leases
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.Close())
+		}
+	}()
+	if err := g.OpenEngine(dev, w, int(host.slots), &g.k); err != nil {
+		return nil, err
+	}
+	p := host.Parts().(*parts)
+	buf, err := dev.Alloc(core.LinesBytes(0))
+	if err != nil {
+		return nil, err
+	}
+	p.Lines = core.Lines{Device: dev, Buf: buf}
+	if err := g.k.open(); err != nil {
+		return nil, err
+	}
+	host.far = g
+	err = g.Do(all, func(s *device.Stream) error {
+		return errors.Join(s.Fill(g.k.state.Ptr(), 0, stateWords),
+			s.CopyIn(p.TallyPtr(), device.Bytes([]uint64{p.counters.Live, p.counters.Used})))
+	})
+	if err == nil {
+		err = g.send()
+	}
+	return g, err
+}
+
+// Close is for [core.Engine].
+func (g *gpuEngine) Close() error {
+	g.host.far = nil
+	err := g.Engine.Close()
+	err = errors.Join(err, g.k.close())
+	if p := g.host.Parts().(*parts); p.Buf.Size > 0 {
+		err = errors.Join(err, g.dev.Free(p.Buf))
+	}
+	return errors.Join(err, g.host.Device.Close())
+}
+
+// ---- operations --------------------------------------------------------------------
+
+// Change is for [core.Engine].
+func (g *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
+	if err := g.host.changeable(); err != nil {
+		return 0, nil, err
+	}
+	done, failed, err = g.Engine.Change(ctx, s, b)
+	g.host.noSpace = nil
+	if err == nil && len(failed) > 0 {
+		lacked := [1]uint32{}
+		if err = g.Stream.CopyOut(all, device.Bytes(lacked[:]), g.k.word(wordLacked)); lacked[0] != 0 {
+			g.host.noSpace = errNoSpace
+		}
+	}
+	return done, failed, err
+}
+
+// Extent is for [core.Engine].
+func (g *gpuEngine) Extent(*core.Lease) (units uint32, rows int) {
+	t := g.k.table.Load()
+	for _, l := range t.live {
+		units += 1 << l.bits
+	}
+	return units, int(t.ref.slots)
+}
+
+// Clear is for [core.Engine].
+func (g *gpuEngine) Clear(ctx context.Context) error {
+	if err := g.host.changeable(); err != nil {
+		return err
+	}
+	err := g.Do(ctx, func(s *device.Stream) error {
+		return g.k.alone(s, func() error {
+			g.k.left = nil
+			return errors.Join(g.k.each(s, g.k.wipe), s.Fill(g.host.Parts().(*parts).TallyPtr(), 0, 4), s.Fill(g.k.word(wordStale), 0, 2))
+		})
+	})
+	if err == nil {
+		g.host.values = g.host.values.shadow() // none is in use
+		err = g.send()
+	}
+	return err
+}
+
+// Check is for [core.Checker].
+func (g *gpuEngine) Check(ctx context.Context, _ *core.Lease) error {
+	now, err := g.Counters(ctx)
+	if err != nil {
+		return err
+	}
+	return g.host.check(ctx, now.Live)
+}
+
+// ---- growth -------------------------------------------------------------------------
+
+// fetch is for [far], as are the methods that follow.
+func (g *gpuEngine) fetch() error {
+	owners, used := make([]uint32, g.k.space.units), make([]uint64, uint64(g.k.space.units)*uint64(g.k.space.words))
+	if _, err := g.Counters(all); err != nil { // behind all changes
+		return err
+	}
+	if err := errors.Join(g.Stream.CopyOut(all, device.Bytes(owners), g.k.space.owners),
+		g.Stream.CopyOut(all, device.Bytes(used), g.k.space.used)); err != nil {
+		return err
+	}
+	g.owners = owners
+	v := g.host.values.shadow()
+	for unit, owner := range owners {
+		bits := used[uint64(unit)*uint64(g.k.space.words):][:g.k.space.words]
+		if owner < ownerRegion || !v.restore(uint64(unit), bits) {
+			continue
+		}
+		e := v.space.owner[unit].values.Load()
+		if e.left > 0 {
+			v.parts[owner-ownerRegion].adopt(e)
+		}
+	}
+	g.host.values = v
+	return nil
+}
+
+// Owners of units (twin: Owner in space.cuh).
+const (
+	ownerLevel = iota + 1
+	ownerRegion
+)
+
+// restore makes a unit what its bits say; it reports false where none is set.
+func (v *values) restore(unit uint64, used []uint64) bool {
+	e := v.newExtent()
+	for i, w := range used {
+		e.used[i] |= w
+		e.left -= uint64(bits.OnesCount64(w))
+	}
+	if e.left == v.per {
+		return false
+	}
+	e.unit = unit
+	v.space.owner[unit].values.Store(e)
+	return true
+}
+
+func (g *gpuEngine) send() error {
+	v := g.host.values
+	owners, used := make([]uint32, g.k.space.units), make([]uint64, uint64(g.k.space.units)*uint64(g.k.space.words))
+	regionOf := map[*region]uint32{}
+	for i := range v.parts {
+		regionOf[&v.parts[i]] = uint32(i)
+	}
+	for unit := range owners {
+		switch e := v.space.owner[unit].values.Load(); {
+		case v.space.owner[unit].level:
+			owners[unit] = ownerLevel
+		case e != nil:
+			owners[unit] = g.ownerOf(unit, e, regionOf)
+			copy(used[uint64(unit)*uint64(g.k.space.words):], e.used)
+		}
+	}
+	var before *levels
+	err := g.Do(all, func(s *device.Stream) (err error) {
+		if err = errors.Join(s.CopyIn(g.k.space.owners, device.Bytes(owners)), s.CopyIn(g.k.space.used, device.Bytes(used))); err == nil {
+			before, err = g.k.publish(s)
+		}
+		return err
+	})
+	if err != nil || before == nil {
+		return err
+	}
+	if err := g.Leases.Exclude(all); err != nil { // who reads by what was before
+		return err
+	}
+	g.Leases.Admit()
+	return g.dev.Free(before.buf)
+}
+
+// ownerOf is the region of a unit, also of one that is full, which regions of the host do not
+// remember.
+func (g *gpuEngine) ownerOf(unit int, e *extent, regionOf map[*region]uint32) uint32 {
+	switch {
+	case e.of != nil:
+		return ownerRegion + regionOf[e.of]
+	case g.owners != nil && g.owners[unit] >= ownerRegion:
+		return g.owners[unit]
+	}
+	bits := g.host.bits()
+	return ownerRegion + uint32(unit)%(1<<bits)<<(regionBits-bits)
+}
+
+func (g *gpuEngine) recycle() error {
+	return g.Do(all, func(s *device.Stream) error {
+		return g.k.alone(s, func() error { return g.k.reuse(s) })
+	})
+}
+
+func (g *gpuEngine) clear(lo, hi uint64) error {
+	return g.Do(all, func(s *device.Stream) error {
+		return s.Fill(g.k.pool.Ptr+device.Ptr(8*lo), 0, int(2*(hi-lo)))
+	})
+}
+
+func (g *gpuEngine) moveUp(lo, hi uint64) (ok bool, err error) {
+	t := g.k.table.Load()
+	p := bucketsParams{table: t.ref, lo: lo, hi: hi, level: uint32(len(t.live) - 1), crowded: g.k.word(wordCrowded)}
+	err = g.Do(all, func(s *device.Stream) error {
+		return g.k.alone(s, func() error {
+			return errors.Join(s.Fill(p.crowded, 0, 1),
+				device.Launch(s, g.k.moveUp, gpu.Wave(g.dev, warp*int(hi-lo)), gpu.Block, &p))
+		})
+	})
+	var crowded [1]uint32
+	if err == nil {
+		err = g.Stream.CopyOut(all, device.Bytes(crowded[:]), p.crowded)
+	}
+	return crowded[0] == 0, err
+}

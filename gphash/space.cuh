@@ -1,0 +1,204 @@
+// Memory of values on a device: which of it is in use is known by bits in the device's memory,
+// which are made anew whenever a pool is opened (see values.go). A launch is given as much free
+// memory as it has operations, by region, before it runs; what it replaces and deletes is free
+// again before the next one.
+#pragma once
+
+#include "weft/gphash_table.cuh"
+
+namespace weft::gphash {
+
+// Of a unit of the pool: it is free, belongs to a level, or to a region from there on.
+enum Owner : uint32_t { kNobody, kOfLevel, kOfRegion };
+
+constexpr uint32_t kRegionBits = 7;  // twin: regionBits in slot.go
+
+// Lists are of what a launch leaves to be used again.
+struct Lists {
+  uint64_t* stale;  // values
+  uint64_t* tombs;  // control words
+  uint32_t* counts;  // of both
+};
+
+struct Space {
+  uint64_t* used;    // a bit for each value, so many words a unit
+  uint32_t* owners;  // of units
+  uint32_t units, words;
+  Lists lists;
+};
+
+// unit_of is the unit of a value, and its number there.
+struct Located {
+  uint64_t unit;
+  uint32_t i;
+};
+__device__ __forceinline__ Located locate(const Table& t, uint64_t block) {
+  uint64_t unit = (block - t.first) / t.unit;
+  uint32_t at = uint32_t((block - t.first) - unit * t.unit);
+  return {unit, (at - t.at) / t.value_words};
+}
+
+__device__ __forceinline__ void mark(const Table& t, const Space& s, uint64_t block, bool used) {
+  Located v = locate(t, block);
+  uint64_t* word = s.used + v.unit * s.words + v.i / 64;
+  if (used) or_relaxed(word, 1ul << v.i % 64);
+  else and_relaxed(word, ~(1ul << v.i % 64));
+}
+
+// ---- what the last launch has left -----------------------------------------------
+
+struct RecycleParams {
+  Table table;
+  Space space;
+};
+
+// mirror_of is where the mirror has a control word of the pool, or null.
+__device__ __forceinline__ uint64_t* mirror_of(const Table& t, uint64_t at) {
+  for (uint32_t i = 0; i < t.live; i++) {
+    const Level& l = t.levels[i];
+    if (l.mirror == nullptr || at < l.base || at >= l.base + (uint64_t(t.bucket_words) << l.bits)) continue;
+    uint64_t bucket = (at - l.base) / t.bucket_words;
+    return l.mirror + bucket * 2 * t.slots + (at - l.base - bucket * t.bucket_words);
+  }
+  return nullptr;
+}
+
+// recycle frees what the lists have. The fence comes first: a crash that has kept what is
+// written to freed memory has kept that it was freed.
+__device__ __forceinline__ void recycle(const RecycleParams& p) {
+  const Table& t = p.table;
+  const Lists& l = p.space.lists;
+  fence_system();
+  const uint32_t stale = load_relaxed(l.counts), tombs = load_relaxed(l.counts + 1);
+  for (uint64_t i = thread_index(); i < stale; i += threads_in_grid()) mark(t, p.space, l.stale[i], false);
+  for (uint64_t i = thread_index(); i < tombs; i += threads_in_grid()) {
+    uint64_t at = l.tombs[i];
+    Control c{load_relaxed_system(t.pool + at)};
+    uint64_t empty = c.next(kEmpty, 0).bits;
+    store_relaxed_system(t.pool + at, empty);
+    if (uint64_t* m = mirror_of(t, at)) store_relaxed_system(m, empty);
+  }
+  if (thread_index() == 0 && tombs != 0) add_relaxed(&t.counters->used, -uint64_t(tombs));
+}
+
+// ---- what the next one may use -----------------------------------------------------
+
+struct ReserveParams {
+  Table table;
+  Space space;
+  const uint32_t* prefixes;  // of the hashes of operations, ascending
+  uint64_t* fresh;           // receives a value for each, as long as there are any
+  uint32_t n;
+  uint32_t regions;  // as a power of two
+};
+
+// first_of is where operations of a region begin.
+__device__ __forceinline__ uint32_t first_of(const ReserveParams& p, uint32_t region) {
+  if (region >> p.regions != 0) return p.n;
+  uint32_t lo = 0, hi = p.n;
+  const uint64_t from = uint64_t(region) << (32 - p.regions);
+  while (lo < hi) {
+    uint32_t mid = lo + (hi - lo) / 2;
+    if (p.prefixes[mid] < from) lo = mid + 1;
+    else hi = mid;
+  }
+  return lo;
+}
+
+// Shares of a block of threads: numbers that its warps add up.
+template <int Block>
+struct Share {
+  uint32_t warps[Block / kWarp], votes[Block / kWarp];
+  uint32_t was;
+};
+
+// below is the sum of n over the threads of the block before this one; all gets that of all.
+template <int Block>
+__device__ __forceinline__ uint32_t below(Share<Block>& share, uint32_t n, uint32_t& all) {
+  const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp;
+  uint32_t sum = n;
+  for (uint32_t step = 1; step < kWarp; step *= 2) {
+    uint32_t other = shuffle(kAll, sum, lane >= step ? lane - step : lane);
+    if (lane >= step) sum += other;
+  }
+  if (lane == kWarp - 1) share.warps[warp] = sum;
+  sync_block();
+  uint32_t before = 0;
+  all = 0;
+  for (uint32_t w = 0; w < Block / kWarp; w++) {
+    if (w < warp) before += share.warps[w];
+    all += share.warps[w];
+  }
+  sync_block();
+  return before + sum - n;
+}
+
+// deal gives the free values of a unit to operations from number `from` on, and returns how
+// many have one then.
+template <int Block>
+__device__ __forceinline__ uint32_t deal(const ReserveParams& p, Share<Block>& share, uint32_t unit, uint32_t from, uint32_t end) {
+  const Table& t = p.table;
+  for (uint32_t first = 0; first < p.space.words && from < end; first += Block) {
+    uint32_t word = first + thread_in_block();
+    uint64_t free = 0;
+    if (word < p.space.words) {
+      free = ~load_relaxed(p.space.used + uint64_t(unit) * p.space.words + word);
+      uint32_t left = t.per - 64 * word;  // values from this word on
+      if (left < 64) free &= (1ul << left) - 1;
+    }
+    uint32_t all, at = from + below(share, popcount(uint32_t(free)) + popcount(uint32_t(free >> 32)), all);
+    for (; free != 0 && at < end; free &= free - 1, at++) {
+      uint32_t lo = uint32_t(free), bit = lo != 0 ? lowest(lo) : 32 + lowest(uint32_t(free >> 32));
+      p.fresh[at] = t.first + uint64_t(unit) * t.unit + t.at + uint64_t(64 * word + bit) * t.value_words;
+    }
+    from = from + all < end ? from + all : end;
+  }
+  return from;
+}
+
+// each_unit calls f(unit) for the units of which owned(owner) is true, until it returns false. A
+// block asks for many at a time.
+template <int Block, class Owned, class F>
+__device__ __forceinline__ void each_unit(const ReserveParams& p, Share<Block>& share, Owned owned, F f) {
+  // Levels take units from the beginning of the pool, so values do from its end.
+  for (uint32_t end = p.space.units; end != 0; end = end > Block ? end - Block : 0) {
+    uint32_t mine = end - 1 - thread_in_block();
+    bool yes = thread_in_block() < end && owned(load_relaxed(p.space.owners + mine));
+    uint32_t votes = ballot(kAll, yes);
+    if (lane_index() == 0) share.votes[thread_in_block() / kWarp] = votes;
+    sync_block();
+    for (uint32_t w = 0; w < Block / kWarp; w++)
+      for (uint32_t left = share.votes[w]; left != 0; left &= left - 1)
+        if (!f(end - 1 - w * kWarp - lowest(left))) return;
+    sync_block();
+  }
+}
+
+// reserve is the work of a block for its region: operations get the free values of the units
+// that it has, and then of units that nobody has.
+template <int Block>
+__device__ __forceinline__ void reserve(const ReserveParams& p) {
+  __shared__ Share<Block> share;
+  const uint32_t region = block_index(), me = kOfRegion + (region << (kRegionBits - p.regions));
+  const uint32_t next = kOfRegion + ((region + 1) << (kRegionBits - p.regions));
+  uint32_t at = first_of(p, region);
+  const uint32_t end = first_of(p, region + 1);
+  if (at == end) return;
+  each_unit(p, share, [&](uint32_t owner) WEFT_INLINE { return owner >= me && owner < next; }, [&](uint32_t unit) WEFT_INLINE {
+    at = deal(p, share, unit, at, end);
+    return at < end;
+  });
+  sync_block();
+  if (at < end)
+    each_unit(p, share, [](uint32_t owner) WEFT_INLINE { return owner == kNobody; }, [&](uint32_t unit) WEFT_INLINE {
+      if (thread_in_block() == 0) share.was = cas_relaxed(p.space.owners + unit, uint32_t(kNobody), me);
+      sync_block();
+      bool mine = share.was == kNobody;
+      sync_block();
+      if (mine) at = deal(p, share, unit, at, end);
+      return at < end;
+    });
+  for (uint32_t i = at + thread_in_block(); i < end; i += Block) p.fresh[i] = 0;
+}
+
+}  // namespace weft::gphash

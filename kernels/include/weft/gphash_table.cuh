@@ -1,0 +1,288 @@
+// The table of package gphash: levels of buckets in a pool, which is memory of the host that
+// outlives the process, and perhaps a mirror of its slots in memory of the device. slot.go
+// explains the words of a slot, table.go the order in which they are read.
+//
+// A warp works on one key at a time and reads all slots that it may be in at once
+// (GPHash, section 3.1).
+#pragma once
+
+#include "batch.cuh"
+#include "siphash.cuh"
+
+// For functions without a name, of which clang would copy what they refer to.
+#define WEFT_INLINE __attribute__((always_inline))
+
+namespace weft::gphash {
+
+// State of a slot (twin: slot.go).
+enum State : uint32_t { kEmpty, kWriting, kFull, kTomb };
+
+// Control is the word of a slot that changes: state, version, and where the value begins.
+struct Control {
+  uint64_t bits;
+
+  static constexpr uint32_t kBlockBits = 48, kVersionBits = 14;
+
+  __device__ __forceinline__ uint32_t state() const { return uint32_t(bits >> (kBlockBits + kVersionBits)); }
+  __device__ __forceinline__ uint64_t block() const { return bits & ((1ul << kBlockBits) - 1); }
+  // next is what the word becomes by a change.
+  __device__ __forceinline__ Control next(State s, uint64_t block) const {
+    uint64_t version = ((bits >> kBlockBits) + 1) & ((1u << kVersionBits) - 1);
+    return {uint64_t(s) << (kBlockBits + kVersionBits) | version << kBlockBits | block};
+  }
+};
+
+// Level is 2^bits buckets.
+struct Level {
+  uint64_t base;     // word of the pool
+  uint64_t* mirror;  // of control words and tags, a bucket behind the other; or null
+  uint32_t bits;
+  uint32_t regions;  // as a power of two
+};
+
+// Clocks tell lookups what goes on beside them.
+struct Clocks {
+  uint32_t begun, ended;              // number of the last change that has
+  uint32_t moves_begun, moves_ended;  // keys that make way for others: how many
+};
+
+// Table is an index (twin: tableRef in gpu.go).
+struct Table {
+  uint64_t* pool;  // word 0
+  Counters* counters;
+  Clocks* clocks;
+  uint64_t seed0, seed1;
+  uint64_t first;  // word at which unit 0 of the values begins
+  uint32_t fast;   // the hash for trusted keys
+  uint32_t key_size, value_size;    // bytes
+  uint32_t key_words, value_words;  // of a key in its slot; 0 where the tag is the key
+  uint32_t slots, hashes, bucket_words;
+  uint32_t unit, per, at;  // words of a unit, values in it, words before them
+  uint32_t live, closed;   // levels, from the top down; the last ones are drained
+  uint32_t unused;
+  const Level* levels;
+};
+
+// ---- rows of columns ---------------------------------------------------------
+
+// row_word is the i-th word of a row of some bytes; what the row lacks is zero.
+__device__ __forceinline__ uint64_t row_word(const uint8_t* row, uint32_t size, uint32_t i) {
+  const uint8_t* at = row + 8ul * i;
+  const uint64_t shape = uint64_t(row) | size;
+  if ((shape & 7) == 0) return *reinterpret_cast<const uint64_t*>(at);
+  uint32_t n = size - 8 * i < 8 ? size - 8 * i : 8;
+  uint64_t w = 0;
+  if ((shape & 3) == 0) {
+    w = *reinterpret_cast<const uint32_t*>(at);
+    if (n > 4) w |= uint64_t(*reinterpret_cast<const uint32_t*>(at + 4)) << 32;
+    return w;
+  }
+  for (uint32_t b = 0; b < n; b++) w |= uint64_t(at[b]) << 8 * b;
+  return w;
+}
+
+// put_word writes the i-th word of a row, as much of it as the row has.
+__device__ __forceinline__ void put_word(uint8_t* row, uint32_t size, uint32_t i, uint64_t w) {
+  uint8_t* at = row + 8ul * i;
+  const uint64_t shape = uint64_t(row) | size;
+  if ((shape & 7) == 0) {
+    *reinterpret_cast<uint64_t*>(at) = w;
+    return;
+  }
+  uint32_t n = size - 8 * i < 8 ? size - 8 * i : 8;
+  if ((shape & 3) == 0) {
+    *reinterpret_cast<uint32_t*>(at) = uint32_t(w);
+    if (n > 4) *reinterpret_cast<uint32_t*>(at + 4) = uint32_t(w >> 32);
+    return;
+  }
+  for (uint32_t b = 0; b < n; b++) at[b] = uint8_t(w >> 8 * b);
+}
+
+// ---- keys ----------------------------------------------------------------------
+
+// Item is a key as slots hold it.
+struct Item {
+  const uint8_t* key;
+  uint64_t hash, tag;
+};
+
+// hash_key hashes a key whose words a function reads.
+template <class Word>
+__device__ __forceinline__ uint64_t hash_key(const Table& t, Word word) {
+  return t.fast ? fast_hash(t.seed0, t.seed1, t.key_size, word) : sip13(t.seed0, t.seed1, t.key_size, word);
+}
+
+__device__ __forceinline__ uint64_t hash_row(const Table& t, const uint8_t* key) {
+  return hash_key(t, [&](uint32_t i) WEFT_INLINE { return row_word(key, t.key_size, i); });
+}
+
+__device__ __forceinline__ Item item_of(const Table& t, const uint8_t* key, uint64_t hash) {
+  return {key, hash, t.key_words ? hash : row_word(key, t.key_size, 0)};
+}
+
+// multiplier makes another hash of a hash (twin: multipliers in slot.go).
+__device__ __forceinline__ uint64_t multiplier(uint32_t j) {
+  switch (j) {
+    case 0: return 0x9e3779b97f4a7c15ul;
+    case 1: return 0xd1b54a32d192ed03ul;
+    case 2: return 0xaef17502108ef2d9ul;
+    default: return 0xbea225f9eb34556dul;
+  }
+}
+
+// bucket_of is the number of a key's candidate in a level by hash function j (twin:
+// level.bucket in slot.go).
+__device__ __forceinline__ uint64_t bucket_of(const Level& l, uint64_t h, uint32_t j) {
+  if (l.bits == 0) return 0;
+  uint64_t other = ((h << 32 | h >> 32) ^ l.bits) * multiplier(j);
+  other ^= other >> 29;
+  other *= multiplier(0);
+  return ((h & ~(~0ul >> l.regions)) | other >> l.regions) >> (64 - l.bits);
+}
+
+// ---- slots -----------------------------------------------------------------------
+
+// Seen is a slot as the lane that reads it knows it.
+struct Seen {
+  bool there;       // the lane has one
+  uint32_t slot;    // in its bucket
+  uint64_t bucket;  // word of the pool
+  uint64_t* words;  // control words of the bucket, and behind them its tags: where they are read
+  Control control;
+  uint64_t tag;
+};
+
+// Order in which a lane reads the words of a slot.
+enum Reading {
+  kAtOnce,    // all at the same time: right while nothing changes
+  kInOrder,   // the control word first
+};
+
+// see has the lanes of a warp read all slots of levels [lo,hi) that a key may be in, of which
+// there are no more than lanes.
+template <Reading R>
+__device__ __forceinline__ Seen see(const Table& t, uint64_t hash, uint32_t lo, uint32_t hi) {
+  const uint32_t lane = lane_index(), per = t.slots * t.hashes;
+  const uint32_t k = lane / per, j = lane % per / t.slots;
+  Seen s{lo + k < hi, lane % per % t.slots, 0, nullptr, {0}, 0};
+  const Level& l = t.levels[s.there ? lo + k : lo];
+  uint64_t b = bucket_of(l, hash, j);
+  for (uint32_t i = 0; i + 1 < t.hashes; i++) {  // a bucket that two functions name is read once
+    uint64_t other = shuffle(kAll, b, s.there ? k * per + i * t.slots : 0);
+    if (i < j && other == b) s.there = false;
+  }
+  if (!s.there) return s;
+  s.bucket = l.base + b * t.bucket_words;
+  s.words = l.mirror ? l.mirror + b * 2 * t.slots : t.pool + s.bucket;
+  if (R == kInOrder) s.control.bits = load_acquire_system(s.words + s.slot);
+  else s.control.bits = load_relaxed_system(s.words + s.slot);
+  s.tag = load_relaxed_system(s.words + t.slots + s.slot);
+  return s;
+}
+
+// Place is a slot as all lanes of a warp know it.
+struct Place {
+  uint64_t bucket;
+  uint64_t* words;
+  uint32_t slot;
+  Control was;
+
+  // in says where the words of a slot lie in the pool.
+  __device__ __forceinline__ uint64_t control() const { return bucket + slot; }
+  __device__ __forceinline__ uint64_t tag(const Table& t) const { return bucket + t.slots + slot; }
+  __device__ __forceinline__ uint64_t key(const Table& t) const { return bucket + 2 * t.slots + uint64_t(slot) * t.key_words; }
+  // mirrored reports whether the slot is read elsewhere than in the pool.
+  __device__ __forceinline__ bool mirrored(const Table& t) const { return words != t.pool + bucket; }
+};
+
+__device__ __forceinline__ Place place_of(const Seen& s, uint32_t lane) {
+  return {shuffle(kAll, s.bucket, lane), reinterpret_cast<uint64_t*>(shuffle(kAll, uint64_t(s.words), lane)),
+          shuffle(kAll, s.slot, lane), {shuffle(kAll, s.control.bits, lane)}};
+}
+
+// same_key compares the key of a slot with that of an item, of which the tags agree.
+__device__ __forceinline__ bool same_key(const Table& t, const Place& at, const Item& it) {
+  uint32_t lane = lane_index();
+  bool differs = lane < t.key_words && load_relaxed_system(t.pool + at.key(t) + lane) != row_word(it.key, t.key_size, lane);
+  return ballot(kAll, differs) == 0;
+}
+
+// pick is the slot among those seen that has the key of an item.
+__device__ __forceinline__ bool pick(const Table& t, const Seen& s, const Item& it, Place& at) {
+  uint32_t votes = ballot(kAll, s.there && s.tag == it.tag && s.control.state() == kFull);
+  for (; votes != 0; votes &= votes - 1) {
+    at = place_of(s, lowest(votes));
+    if (t.key_words == 0 || same_key(t, at, it)) return true;
+  }
+  return false;
+}
+
+// see_open is see for the levels that take new keys.
+template <Reading R>
+__device__ __forceinline__ Seen see_open(const Table& t, uint64_t hash) {
+  return see<R>(t, hash, 0, t.live - t.closed);
+}
+
+// search finds the slot of a key; open is what it has seen last, if it finds none. What moves up
+// meanwhile is seen on one side at least: the levels that are drained come first.
+template <Reading R>
+__device__ __forceinline__ bool search(const Table& t, const Item& it, Place& at, Seen& open) {
+  const uint32_t at_once = kWarp / (t.slots * t.hashes);
+  for (uint32_t lo = t.live - t.closed; lo < t.live; lo += at_once)
+    if (pick(t, see<R>(t, it.hash, lo, lo + at_once < t.live ? lo + at_once : t.live), it, at)) return true;
+  open = see_open<R>(t, it.hash);
+  return pick(t, open, it, at);
+}
+
+// vacant finds a free slot in the emptiest bucket among those seen (section 3.1).
+__device__ __forceinline__ bool vacant(const Table& t, const Seen& s, Place& at) {
+  const uint32_t buckets = (t.live - t.closed) * t.hashes;
+  uint32_t votes = ballot(kAll, s.there && s.control.state() == kEmpty), most = 0, best = 0;
+  for (uint32_t b = 0; b < buckets; b++) {
+    uint32_t free = votes >> b * t.slots & uint32_t((1ul << t.slots) - 1);
+    if (popcount(free) > most) most = popcount(free), best = b * t.slots + lowest(free);
+  }
+  if (most == 0) return false;
+  at = place_of(s, best);
+  return true;
+}
+
+// ---- values ------------------------------------------------------------------------
+
+// copy_value copies a value to a row of a column, if there is one.
+__device__ __forceinline__ void copy_value(const Table& t, uint64_t block, uint8_t* row) {
+  if (row == nullptr) return;
+  for (uint32_t i = lane_index(); i < t.value_words; i += kWarp)
+    put_word(row, t.value_size, i, load_relaxed_system(t.pool + block + i));
+}
+
+__device__ __forceinline__ void clear_value(const Table& t, uint8_t* row) {
+  if (row == nullptr) return;
+  for (uint32_t i = lane_index(); i < t.value_words; i += kWarp) put_word(row, t.value_size, i, 0);
+}
+
+// ---- lookups -------------------------------------------------------------------------
+
+// get looks a key up and copies its value to a row. While nothing changes, all words of its
+// slots are read at once, and none again; whoever finds that something did looks again, in
+// order.
+__device__ __forceinline__ bool get(const Table& t, const Item& it, uint8_t* row) {
+  Place at;
+  Seen open;
+  uint32_t quiet = load_acquire(&t.clocks->ended);
+  bool hit = search<kAtOnce>(t, it, at, open);
+  if (hit) copy_value(t, at.was.block(), row);
+  fence();
+  if (ballot(kAll, load_relaxed(&t.clocks->begun) != quiet) == 0) return hit;
+  for (;;) {
+    uint32_t moved = load_acquire(&t.clocks->moves_ended);
+    hit = search<kInOrder>(t, it, at, open);
+    if (hit) copy_value(t, at.was.block(), row);
+    fence();
+    bool changed = hit ? load_relaxed_system(at.words + at.slot) != at.was.bits
+                       : load_relaxed(&t.clocks->moves_begun) != moved;
+    if (ballot(kAll, changed) == 0) return hit;
+  }
+}
+
+}  // namespace weft::gphash
