@@ -311,7 +311,8 @@ __device__ __forceinline__ bool make_way(const Table& t, uint64_t hash, Place& f
     if (!vacant(t, see_open<kInOrder>(t, t.key_words ? tag : hash_key(t, word)), to) || !claim(t, to)) continue;
     write_slot(t, to, tag, word);
     publish(t, to, from.was.block());
-    sync_warp();  // the key is in two slots now, as behind a crash here
+    if (lane_index() == 0) fence_system();  // the key is in two slots now, and stays in one
+    sync_warp();
     const bool taken = claim(t, from);
     if (lane_index() == 0) {
       if (from.mirrored(t)) store_relaxed_system(t.pool + from.control(), from.was.bits);

@@ -10,6 +10,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/conformance"
 )
 
@@ -22,21 +23,21 @@ func TestConformance(t *testing.T) {
 		t.Skip("pools are worked on by the CPU")
 	}
 	half := conformance.ScaleOf(dev).Part(3)
-	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, half) })
+	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, half, 64<<20) })
 	if conformance.Raced {
 		return // its code is the same for all widths
 	}
-	t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, half) })
-	t.Run("int32,float32", func(t *testing.T) { suite[int32, float32](t, dev, half) })
-	t.Run("int64,float64", func(t *testing.T) { suite[int64, float64](t, dev, half) })
+	t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, half, 64<<20) })
+	t.Run("int32,float32", func(t *testing.T) { suite[int32, float32](t, dev, half, 64<<20) })
+	t.Run("int64,float64", func(t *testing.T) { suite[int64, float64](t, dev, half, 64<<20) })
 }
 
-func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale) {
+func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale conformance.Scale, size int64) {
 	var pools atomic.Int64
 	dir := memoryDir(t)
-	conformance.Map(t, dev, size, func(t testing.TB, dev device.Device) conformance.AnyMap[K, V] {
+	conformance.Map(t, dev, scale, func(t testing.TB, dev device.Device) conformance.AnyMap[K, V] {
 		path := filepath.Join(dir, strconv.Itoa(int(pools.Add(1))))
-		m, err := CreateMap[K, V](path, dev, Options{Capacity: 100, Size: 64 << 20})
+		m, err := CreateMap[K, V](path, dev, Options{Capacity: 100, Size: size})
 		must(t, err)
 		must(t, os.Remove(path)) // it stays until it is closed
 		return m
@@ -48,4 +49,21 @@ func smallRegions(t *testing.T) {
 	was := regionBuckets
 	regionBuckets = 9
 	t.Cleanup(func() { regionBuckets = was })
+}
+
+// Kernels pass the suite of maps on a simulated GPU, in lockstep and under random schedules.
+func TestConformanceSimulated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	smallRegions(t)
+	t.Run("lockstep", func(t *testing.T) {
+		dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
+		suite[uint64, uint64](t, dev, 150, 16<<20)
+		suite[int32, float32](t, dev, 150, 16<<20)
+	})
+	t.Run("random", func(t *testing.T) {
+		dev := devicetest.OpenSim(t, &sim.Options{Arch: 80, Scheduler: sim.Random, Seed: 1})
+		suite[uint32, uint64](t, dev, 60, 16<<20)
+	})
 }

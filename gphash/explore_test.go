@@ -48,13 +48,14 @@ type trial struct {
 	shape  small
 	rng    *rand.Rand
 	d      *pmtest.Domain
+	images *pmtest.Images // that a crash may leave
 	mem    *pm.Memory
 	table  *table
 	seed   [2]uint64
 	keys   [][]byte
 	may    [][][]byte // by key, the values it may have behind a crash; nil: absent
-	images int
-	most   int // images at one point
+	seen   int        // images
+	most   int        // at one point
 	failed string
 	spare  *table
 	// find opens what a crash has left and, if it is to go on, with what was under way.
@@ -66,6 +67,7 @@ func newTrial(shape small, seed uint64) *trial {
 	tr := &trial{shape: shape, rng: rng, seed: [2]uint64{rng.Uint64(), rng.Uint64()}, most: 64}
 	const words = 32 * smallUnit
 	tr.d = pmtest.New(words, shape.threads)
+	tr.images = &tr.d.Images
 	tr.mem = pm.New(make([]byte, words*pm.Word), tr.d)
 	tr.table = tr.open()
 	tr.spare = tr.open()
@@ -138,11 +140,11 @@ func (tr *trial) look() {
 	if tr.failed != "" {
 		return
 	}
-	tr.images++
-	stored := tr.d.Stored()
+	tr.seen++
+	stored := tr.images.Stored()
 	if tr.rng.IntN(4) == 0 { // recovery, too, is cut short
 		tr.find(false)
-		tr.d.Lose(tr.rng, stored)
+		tr.images.Lose(tr.rng, stored)
 	}
 	t, report := tr.find(true)
 	if tr.failed != "" {
@@ -263,8 +265,8 @@ func explore(states int, change func(*trial)) (images int, failed string) {
 					change(tr)
 				}
 				tr.run()
-				r.images += tr.images
-				seen.Add(int64(tr.images))
+				r.images += tr.seen
+				seen.Add(int64(tr.seen))
 				if tr.failed != "" {
 					r.failed = fmt.Sprintf("seed %d: %s", seed, tr.failed)
 					seen.Store(math.MaxInt64)

@@ -23,6 +23,31 @@ __device__ __forceinline__ void hash_keys(const HashParams& p) {
   }
 }
 
+struct RankParams {
+  const uint32_t* prefixes;
+  uint32_t* sorted;
+  uint32_t* rows;
+  uint64_t n;
+};
+
+// rank sorts few operations: each counts those that come before it.
+__device__ __forceinline__ void rank(const RankParams& p) {
+  __shared__ uint32_t tile[kBlock];
+  const uint64_t me = thread_index();
+  const uint32_t mine = me < p.n ? p.prefixes[me] : 0;
+  uint32_t before = 0;
+  for (uint64_t first = 0; first < p.n; first += kBlock) {
+    sync_block();
+    if (first + thread_in_block() < p.n) tile[thread_in_block()] = p.prefixes[first + thread_in_block()];
+    sync_block();
+    const uint32_t n = p.n - first < kBlock ? uint32_t(p.n - first) : kBlock;
+    for (uint32_t i = 0; i < n; i++) before += tile[i] < mine || (tile[i] == mine && first + i < me);
+  }
+  if (me >= p.n) return;
+  p.sorted[before] = mine;
+  p.rows[before] = uint32_t(me);
+}
+
 // ---- lookups --------------------------------------------------------------------
 
 struct GetParams {
@@ -153,6 +178,7 @@ using namespace weft::gphash;
 #define GPHASH_KERNEL(name, blocks) extern "C" __global__ void __launch_bounds__(kBlock, blocks) gphash_##name
 
 GPHASH_KERNEL(hash, 1)(HashParams p) { hash_keys(p); }
+GPHASH_KERNEL(rank, 4)(RankParams p) { rank(p); }
 GPHASH_KERNEL(get, kGetBlocks)(GetParams p) { get_batch(p); }
 GPHASH_KERNEL(recycle, 1)(RecycleParams p) { recycle(p); }
 GPHASH_KERNEL(reserve, 1)(ReserveParams p) { reserve<kBlock>(p); }

@@ -64,6 +64,15 @@ type lists struct {
 	counts device.Ptr
 }
 
+// rankParams is weft::gphash::RankParams of C++.
+type rankParams struct {
+	_        structs.HostLayout
+	prefixes device.Ptr
+	sorted   device.Ptr
+	rows     device.Ptr
+	n        uint64
+}
+
 // recycleParams is weft::gphash::RecycleParams of C++.
 type recycleParams struct {
 	_     structs.HostLayout
@@ -179,6 +188,15 @@ var (
 	_ [0]byte  = [unsafe.Offsetof(lists{}.stale)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(lists{}.tombs)]byte{}
 	_ [16]byte = [unsafe.Offsetof(lists{}.counts)]byte{}
+)
+
+// rankParams has the layout of weft::gphash::RankParams.
+var (
+	_ [32]byte = [unsafe.Sizeof(rankParams{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(rankParams{}.prefixes)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(rankParams{}.sorted)]byte{}
+	_ [16]byte = [unsafe.Offsetof(rankParams{}.rows)]byte{}
+	_ [24]byte = [unsafe.Offsetof(rankParams{}.n)]byte{}
 )
 
 // recycleParams has the layout of weft::gphash::RecycleParams.

@@ -22,6 +22,10 @@ import (
 // the sort costs is more than what the locality of the pool gains.
 const sortFrom = 1 << 14
 
+// rankMost is the number of operations up to which each counts those that come before it, in
+// one launch instead of six.
+const rankMost = 1 << 12
+
 // warp is how many threads work on a key.
 const warp = 32
 
@@ -32,8 +36,8 @@ type launcher struct {
 	dev  device.Device
 	prim *prim.Kernels
 
-	hash, get, recycle, reserve, change, crowded device.Kernel
-	moveUp, export, wipe, mirror                 device.Kernel
+	hash, rank, get, recycle, reserve, change, crowded device.Kernel
+	moveUp, export, wipe, mirror                       device.Kernel
 
 	pool  device.Buffer // mapped
 	unmap func() error
@@ -106,7 +110,7 @@ func (k *launcher) open() (err error) {
 		k.loans.keep(buf)
 	}
 	return gpu.Load(k.dev, &gphashImage, []gpu.Entry{
-		{Name: "hash", To: &k.hash}, {Name: "get", To: &k.get}, {Name: "recycle", To: &k.recycle}, {Name: "reserve", To: &k.reserve},
+		{Name: "hash", To: &k.hash}, {Name: "rank", To: &k.rank}, {Name: "get", To: &k.get}, {Name: "recycle", To: &k.recycle}, {Name: "reserve", To: &k.reserve},
 		{Name: "change", To: &k.change}, {Name: "change_crowded", To: &k.crowded}, {Name: "move_up", To: &k.moveUp},
 		{Name: "export", To: &k.export}, {Name: "wipe", To: &k.wipe}, {Name: "mirror", To: &k.mirror},
 	})
@@ -217,6 +221,10 @@ func (k *launcher) sort(s *device.Stream, keys device.Ptr, n int, in device.Buff
 	p := hashParams{table: k.table.Load().ref, keys: keys, hashes: o.hashes, prefixes: hashed, n: uint64(n)}
 	if err := device.Launch(s, k.hash, gpu.Wave(k.dev, n), gpu.Block, &p); err != nil {
 		return o, err
+	}
+	if n <= rankMost {
+		r := rankParams{prefixes: hashed, sorted: o.prefixes, rows: o.rows, n: uint64(n)}
+		return o, device.Launch(s, k.rank, gpu.Grid(n), gpu.Block, &r)
 	}
 	sort := k.sortOf(n, &o, hashed)
 	return o, k.prim.Sort(s, &sort, device.Buffer{Ptr: end, Size: in.Size - int(end-in.Ptr)})
@@ -442,4 +450,3 @@ func (l *loans) close() (err error) {
 	l.all, l.kept = nil, nil
 	return err
 }
-

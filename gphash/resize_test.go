@@ -17,6 +17,7 @@ import (
 type serialHost struct{ device.Host }
 
 func (serialHost) Properties() device.Properties                { return device.Properties{Units: 1} }
+func (serialHost) Close() error                                 { return nil }
 func (serialHost) Parallel(n, grain int, body func(lo, hi int)) { body(0, n) }
 
 // growth is a trial whose index grows, in a pool with a superblock.
@@ -38,6 +39,7 @@ func newGrowth(seed uint64) *growth {
 	g.most = 8
 	const words = pool.DataStart/pm.Word + 40*growthUnit
 	g.d = pmtest.New(words, 1)
+	g.images = &g.d.Images
 	g.mem = pm.New(make([]byte, words*pm.Word), g.d)
 	o := Options{KeySize: shape.keySize, ValueSize: shape.valueSize, Slots: shape.slots, Hashes: shape.hashes, Levels: shape.levels,
 		Capacity: 1, Hash: SipHash, Seed: g.seed, Size: words * pm.Word}
@@ -54,25 +56,29 @@ func newGrowth(seed uint64) *growth {
 	}
 	g.mem.Fence()
 	g.policy = g.serve(p)
-	g.find = func(goOn bool) (*table, *Report) {
-		p, err := pool.OnMemory(g.mem)
-		if err != nil {
-			g.fail("%v", err)
-			return nil, nil
-		}
-		e, report, err := recoverPool(ctx, p, serialHost{}, OpenOptions{Verify: true})
-		if err != nil {
-			g.fail("%v", err)
-			return nil, nil
-		}
-		if goOn && g.rng.IntN(2) == 0 {
-			if _, err := e.drain(ctx, math.MaxUint64); err != nil {
-				g.fail("drain: %v", err)
-			}
-		}
-		return e.table, report
-	}
+	g.find = func(goOn bool) (*table, *Report) { return g.reopen(g.mem, goOn) }
 	return g
+}
+
+// reopen opens what a crash has left of a pool and, if it is to go on, with a resize that was
+// under way.
+func (tr *trial) reopen(m *pm.Memory, goOn bool) (*table, *Report) {
+	p, err := pool.OnMemory(m)
+	if err != nil {
+		tr.fail("%v", err)
+		return nil, nil
+	}
+	e, report, err := recoverPool(ctx, p, serialHost{}, OpenOptions{Verify: true})
+	if err != nil {
+		tr.fail("%v", err)
+		return nil, nil
+	}
+	if goOn && tr.rng.IntN(2) == 0 {
+		if _, err := e.drain(ctx, math.MaxUint64); err != nil {
+			tr.fail("drain: %v", err)
+		}
+	}
+	return e.table, report
 }
 
 // serve opens a pool for work.
@@ -139,7 +145,7 @@ func exploreGrowth(states int, change func(*growth)) (images, resizes int, faile
 			change(g)
 		}
 		g.run()
-		images, resizes = images+g.images, resizes+int(g.policy.resizes)
+		images, resizes = images+g.seen, resizes+int(g.policy.resizes)
 		if g.failed != "" {
 			return images, resizes, fmt.Sprintf("seed %d: %s", seed, g.failed)
 		}
