@@ -5,6 +5,20 @@
 
 namespace weft::gphash {
 
+// ---- clocks ---------------------------------------------------------------------
+
+struct TickParams {
+  uint32_t* clock;
+  uint32_t now;
+  uint32_t unused;
+};
+
+// tick sets a clock that lookups read beside it.
+__device__ __forceinline__ void tick(const TickParams& p) {
+  fence();
+  if (thread_index() == 0) store_release(p.clock, p.now);
+}
+
 // ---- keys -----------------------------------------------------------------------
 
 struct HashParams {
@@ -177,6 +191,7 @@ using namespace weft::gphash;
 
 #define GPHASH_KERNEL(name, blocks) extern "C" __global__ void __launch_bounds__(kBlock, blocks) gphash_##name
 
+GPHASH_KERNEL(tick, 1)(TickParams p) { tick(p); }
 GPHASH_KERNEL(hash, 1)(HashParams p) { hash_keys(p); }
 GPHASH_KERNEL(rank, 4)(RankParams p) { rank(p); }
 GPHASH_KERNEL(get, kGetBlocks)(GetParams p) { get_batch(p); }

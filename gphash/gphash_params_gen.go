@@ -136,6 +136,14 @@ type tableRef struct {
 	levels      device.Ptr
 }
 
+// tickParams is weft::gphash::TickParams of C++.
+type tickParams struct {
+	_      structs.HostLayout
+	clock  device.Ptr
+	now    uint32
+	unused uint32
+}
+
 // bucketsParams has the layout of weft::gphash::BucketsParams.
 var (
 	_ [192]byte = [unsafe.Sizeof(bucketsParams{})]byte{}
@@ -260,6 +268,14 @@ var (
 	_ [96]byte  = [unsafe.Offsetof(tableRef{}.closed)]byte{}
 	_ [100]byte = [unsafe.Offsetof(tableRef{}.unused)]byte{}
 	_ [104]byte = [unsafe.Offsetof(tableRef{}.levels)]byte{}
+)
+
+// tickParams has the layout of weft::gphash::TickParams.
+var (
+	_ [16]byte = [unsafe.Sizeof(tickParams{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(tickParams{}.clock)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(tickParams{}.now)]byte{}
+	_ [12]byte = [unsafe.Offsetof(tickParams{}.unused)]byte{}
 )
 
 // gpu.Changes has the layout of weft::Changes.

@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 78115a9095d0a754e85b7fc98d08dbda1f22d2703a7bd5769d200c7af7d215db 20359 gphash/change.cuh
-//kernelgen:input d697a949eaf477e5810f15f933937c9c93288d563bb34f762cbc6d6469be8cc6 7523 gphash/gphash.cu
+//kernelgen:input 773b8b618f96947ba302f8d7943fbd993a9927f84f684753ac6ceac4d8a7d734 7919 gphash/gphash.cu
 //kernelgen:input 5bc50d159f0afcd26484bf675a09a5ffd90abb1bb10a07e7e0c41cd2a0b31aeb 8134 gphash/space.cuh
 //kernelgen:input a589ec4ad6018098074d70f3cb5eaa91728c5f3bb93b19e461371313793100a6 423 gphash/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
@@ -29,8 +29,8 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
-//kernelgen:output 297a9fa10964dce096d4803ee0d3d807a96fbaa097442848eb45b6d2a5d2dc26 461330 gphash/gphash_sm80.ptx
-//kernelgen:output b2df976bcfb325f6e0e902ce93a071415f0909a7c9089338aed3906a905bbe09 10439 gphash/gphash_params_gen.go
+//kernelgen:output 2b2a691da5f9e2c8165f14487a49f0e6c35ad5e61c52d11f8c279e8a10dfda11 461886 gphash/gphash_sm80.ptx
+//kernelgen:output 76516b599ed437155dcedaa3455928985fc9d20ab9536fe6d514a91595c40764 10883 gphash/gphash_params_gen.go
 
 //go:embed gphash_sm80.ptx
 var gphashSM80 string
@@ -56,5 +56,6 @@ var gphashKernels = map[string]int{
 	"gphash_rank":           32,
 	"gphash_recycle":        160,
 	"gphash_reserve":        184,
+	"gphash_tick":           16,
 	"gphash_wipe":           192,
 }

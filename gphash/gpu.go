@@ -36,7 +36,7 @@ type launcher struct {
 	dev  device.Device
 	prim *prim.Kernels
 
-	hash, rank, get, recycle, reserve, change, crowded device.Kernel
+	tick, hash, rank, get, recycle, reserve, change, crowded device.Kernel
 	moveUp, export, wipe, mirror                       device.Kernel
 
 	pool  device.Buffer // mapped
@@ -110,7 +110,7 @@ func (k *launcher) open() (err error) {
 		k.loans.keep(buf)
 	}
 	return gpu.Load(k.dev, &gphashImage, []gpu.Entry{
-		{Name: "hash", To: &k.hash}, {Name: "rank", To: &k.rank}, {Name: "get", To: &k.get}, {Name: "recycle", To: &k.recycle}, {Name: "reserve", To: &k.reserve},
+		{Name: "tick", To: &k.tick}, {Name: "hash", To: &k.hash}, {Name: "rank", To: &k.rank}, {Name: "get", To: &k.get}, {Name: "recycle", To: &k.recycle}, {Name: "reserve", To: &k.reserve},
 		{Name: "change", To: &k.change}, {Name: "change_crowded", To: &k.crowded}, {Name: "move_up", To: &k.moveUp},
 		{Name: "export", To: &k.export}, {Name: "wipe", To: &k.wipe}, {Name: "mirror", To: &k.mirror},
 	})
@@ -238,10 +238,12 @@ func (k *launcher) alone(s *device.Stream, submit func() error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ticket++
-	return errors.Join(
-		s.Wait(k.exported), s.Fill(k.word(wordBegun), k.ticket, 1),
-		submit(),
-		s.Fill(k.word(wordEnded), k.ticket, 1), s.Record(k.changed))
+	return errors.Join(s.Wait(k.exported), k.set(s, wordBegun), submit(), k.set(s, wordEnded), s.Record(k.changed))
+}
+
+// set submits setting a clock to the number of the change.
+func (k *launcher) set(s *device.Stream, clock int) error {
+	return device.Launch(s, k.tick, gpu.Grid(1), gpu.Block, &tickParams{clock: k.word(clock), now: k.ticket})
 }
 
 // Change is in two launches: what finds no slot in the first one runs in the second, in

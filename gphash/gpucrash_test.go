@@ -1,15 +1,18 @@
 package gphash
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/pm"
@@ -28,41 +31,50 @@ type kernelTrial struct {
 
 // kernelShapes are small enough for keys to collide, and to make way for each other.
 var kernelShapes = []small{
-	{keySize: 8, valueSize: 8, slots: 2, hashes: 2, levels: 2, top: 1, batches: 9, ops: 14, keys: 24},
-	{keySize: 20, valueSize: 24, slots: 2, hashes: 2, levels: 2, top: 1, batches: 6, ops: 12, keys: 20},
-	{keySize: 8, valueSize: 130, slots: 4, hashes: 2, levels: 2, top: 0, batches: 6, ops: 12, keys: 24},
+	{keySize: 8, valueSize: 8, slots: 2, hashes: 2, levels: 2, top: 1, batches: 4, ops: 14, keys: 24},
+	{keySize: 20, valueSize: 24, slots: 2, hashes: 2, levels: 2, top: 1, batches: 3, ops: 12, keys: 20},
+	{keySize: 8, valueSize: 130, slots: 4, hashes: 2, levels: 2, top: 0, batches: 3, ops: 12, keys: 24},
 }
 
 func newKernelTrial(t testing.TB, seed uint64, rewrite func(file, ptx string) string) *kernelTrial {
 	shape := kernelShapes[seed%uint64(len(kernelShapes))]
 	tr := &kernelTrial{trial: newTrial(shape, seed), stops: 8}
 	tr.most = 24
+	p, mapped := memoryPool(t, &Options{KeySize: shape.keySize, ValueSize: shape.valueSize, Slots: shape.slots, Hashes: shape.hashes, Levels: shape.levels,
+		Capacity: 1, Hash: SipHash, Seed: tr.seed}, tr.rng)
+	tr.k = pmtest.NewKernels(mapped)
+	tr.images = &tr.k.Images
+	tr.find = func(goOn bool) (*table, *Report) { return tr.reopen(tr.k.Memory(), goOn) }
+	dev, err := sim.Open(&sim.Options{Arch: 80, Scheduler: sim.Random, Seed: seed, Domain: tr.k, Rewrite: rewrite})
+	must(t, err)
+	tr.dev = dev
+	c, e, _, err := serve(t.Context(), p, dev, OpenOptions{}, core.Types{})
+	must(t, err)
+	tr.index = &Index{c, e}
+	tr.k.Base = e.far.(*gpuEngine).k.pool.Ptr
+	tr.k.Settle()
+	return tr
+}
+
+// memoryPool is a pool in memory of the heap that devices map. What is free there may be
+// anything.
+func memoryPool(t testing.TB, o *Options, rng *rand.Rand) (*pool.Pool, []byte) {
 	const words = pool.DataStart/pm.Word + 64*growthUnit
 	memory := make([]uint64, words+device.MapAlign/pm.Word)
 	for uintptr(unsafe.Pointer(&memory[0]))%device.MapAlign != 0 {
 		memory = memory[1:]
 	}
 	mapped := device.Bytes(memory[:words])
-	o := Options{KeySize: shape.keySize, ValueSize: shape.valueSize, Slots: shape.slots, Hashes: shape.hashes, Levels: shape.levels,
-		Capacity: 1, Hash: SipHash, Seed: tr.seed, Size: words * pm.Word}
+	o.Size = words * pm.Word
 	first, err := o.plan(growthUnit)
 	must(t, err)
 	p, err := pool.Format(pm.New(mapped, nil), first)
 	must(t, err)
-	for at := first.Levels[first.Top].Offset/pm.Word + growthUnit; at < words; at++ {
-		memory[at] = tr.rng.Uint64() // memory that is free may have anything
+	top := first.Levels[first.Top]
+	for at := (top.Offset + top.Length) / pm.Word; at < words; at++ {
+		memory[at] = rng.Uint64()
 	}
-	tr.k = pmtest.NewKernels(mapped)
-	tr.images = &tr.k.Images
-	tr.find = func(goOn bool) (*table, *Report) { return tr.reopen(tr.k.Memory(), goOn) }
-	tr.dev, err = sim.Open(&sim.Options{Arch: 80, Scheduler: sim.Random, Seed: seed, Domain: tr.k, Rewrite: rewrite})
-	must(t, err)
-	c, e, _, err := serve(t.Context(), p, tr.dev, OpenOptions{}, core.Types{})
-	must(t, err)
-	tr.index = &Index{c, e}
-	tr.k.Base = e.far.(*gpuEngine).k.pool.Ptr
-	tr.k.Settle()
-	return tr
+	return p, mapped
 }
 
 // run runs batches of operations of all kinds, several on a key, and looks at crashes at some of the
@@ -81,52 +93,81 @@ func (tr *kernelTrial) run(t testing.TB) {
 		}
 		return nil
 	}
+	stream, err := tr.dev.NewStream()
+	must(t, err)
 	for range tr.shape.batches {
-		tr.batch(t)
+		// Some batches come one behind the other, of which the host waits for the last.
+		var submitted []*kernelBatch
+		for range 1 + tr.rng.IntN(3) {
+			submitted = append(submitted, tr.submit(t, stream))
+		}
+		must(t, tr.index.core.Sync(t.Context()))
+		for _, b := range submitted {
+			tr.finish(t, stream, b)
+		}
+		tr.k.Settle()
+		for i, may := range tr.may {
+			tr.may[i] = may[len(may)-1:]
+		}
 	}
+	must(t, stream.Close())
 	tr.k.Step = nil
 	must(t, tr.index.Close())
 	must(t, tr.dev.Close())
 }
 
-func (tr *kernelTrial) batch(t testing.TB) {
-	s := tr.shape
-	n := 1 + tr.rng.IntN(s.ops)
-	kinds, ok := make([]op.Kind, n), make([]bool, n)
-	var keys, values []byte
-	after := make([][]byte, len(tr.keys))
-	for i := range after {
-		after[i] = tr.may[i][0]
-	}
-	reads := make([][]byte, n)
+// kernelBatch is a batch on the device, and what it is to read.
+type kernelBatch struct {
+	keys, values, kinds device.Slice[byte]
+	want                []byte
+}
+
+func (tr *kernelTrial) submit(t testing.TB, s *device.Stream) *kernelBatch {
+	n, size, vsize := 1+tr.rng.IntN(tr.shape.ops), tr.shape.keySize, tr.shape.valueSize
+	kinds, keys, values, want := make([]byte, n), make([]byte, n*size), make([]byte, n*vsize), make([]byte, n*vsize)
 	for i := range n {
-		kinds[i] = [...]op.Kind{op.Put, op.Put, op.PutNew, op.Delete, op.Get}[tr.rng.IntN(5)]
-		at := tr.rng.IntN(len(tr.keys))
-		value := make([]byte, s.valueSize)
+		at, value, read := tr.rng.IntN(len(tr.keys)), row(values, i, uint64(vsize)), row(want, i, uint64(vsize))
+		kind := [...]op.Kind{op.Put, op.Put, op.PutNew, op.Delete, op.Get}[tr.rng.IntN(5)]
+		kinds[i] = byte(kind)
+		copy(row(keys, i, uint64(size)), tr.keys[at])
 		for j := range value {
 			value[j] = byte(tr.rng.Uint32())
 		}
-		keys, values = append(keys, tr.keys[at]...), append(values, value...)
-		reads[i] = make([]byte, s.valueSize)
-		is := after[at]
+		is := tr.may[at][len(tr.may[at])-1]
+		next := is
 		switch {
-		case kinds[i] == op.Put, kinds[i] == op.PutNew && is == nil:
-			after[at] = value
-		case kinds[i] == op.Delete:
-			after[at] = nil
+		case kind == op.Put, kind == op.PutNew && is == nil:
+			next = bytes.Clone(value)
+		case kind == op.Delete:
+			next = nil
 		default:
-			copy(reads[i], is)
+			copy(read, is)
 		}
-		tr.may[at] = append(tr.may[at], after[at])
+		tr.may[at] = append(tr.may[at], next)
 	}
-	must(t, tr.index.Apply(t.Context(), kinds, keys, values, ok))
-	if got := slices.Concat(reads...); string(values) != string(got) {
-		tr.fail("%v read %x, want %x", kinds, values, got)
+	b := &kernelBatch{want: want}
+	for _, column := range []struct {
+		to   *device.Slice[byte]
+		from []byte
+	}{{&b.keys, keys}, {&b.values, values}, {&b.kinds, kinds}} {
+		var err error
+		*column.to, err = device.Upload(s, column.from)
+		must(t, err)
 	}
-	tr.k.Settle()
-	for i := range after {
-		tr.may[i] = [][]byte{after[i]}
+	must(t, tr.index.core.ChangeOn(s, "Apply", &batch.Batch{N: n, Columns: batch.Columns{
+		batch.Keys: batch.InOn(b.keys).Of(size), batch.Kinds: batch.InOn(b.kinds),
+		batch.Vals: batch.InOn(b.values).Of(vsize), batch.Out: batch.OutputOn(b.values).Of(vsize),
+	}}))
+	return b
+}
+
+func (tr *kernelTrial) finish(t testing.TB, s *device.Stream, b *kernelBatch) {
+	got := make([]byte, len(b.want))
+	must(t, s.CopyOut(t.Context(), got, b.values.Ptr()))
+	if !bytes.Equal(got, b.want) {
+		tr.fail("read %x, want %x", got, b.want)
 	}
+	must(t, errors.Join(b.keys.Free(), b.values.Free(), b.kinds.Free()))
 }
 
 // exploreKernels runs programs until about so many images have been looked at.
@@ -175,7 +216,10 @@ func TestKernelCrashMutants(t *testing.T) {
 				if lo < 0 {
 					return ptx
 				}
-				hi := lo + strings.Index(ptx[lo:], "\n}")
+				hi := len(ptx)
+				if next := strings.Index(ptx[lo+1:], ".entry"); next >= 0 {
+					hi = lo + 1 + next
+				}
 				n := -1
 				found = true
 				return ptx[:lo] + fence.ReplaceAllStringFunc(ptx[lo:hi], func(s string) string {

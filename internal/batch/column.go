@@ -84,7 +84,7 @@ func on[T device.Elem](s device.Slice[T], dir direction, extra int, optional boo
 
 // Of is a column of bytes as one of rows of a width.
 func (c Column) Of(width int) Column {
-	c.rows, c.Width = len(c.Host)/width, width
+	c.rows, c.Width = c.rows*c.Width/width, width
 	return c
 }
 

@@ -1,0 +1,52 @@
+package gphash
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/dst"
+)
+
+// scheduled is a map whose memory is looked through between batches.
+type scheduled[K weft.Key, V weft.Value] struct{ *Map[K, V] }
+
+// CheckInvariants reads all of the pool.
+func (m scheduled[K, V]) CheckInvariants() error { return m.Check(ctx) }
+
+// programs are those of an index that begins with few buckets, or with many.
+func programs[K weft.Key, V weft.Value](t *testing.T, m dst.Mode[Options]) dst.Config[K, V] {
+	cfg := dst.Maps(func(dev device.Device, s dst.Shape) (scheduled[K, V], error) {
+		types := core.MapTypes[K, V]()
+		o := m.Options
+		o.KeySize, o.ValueSize = int(types.Key.Bits/8), int(types.Val.Bits/8)
+		o.Capacity, o.Hash, o.Seed = max(s.Capacity, 1), SipHash, [2]uint64{1, 2}
+		p, _ := memoryPool(t, &o, rand.New(rand.NewPCG(1, 2)))
+		c, e, _, err := serve(ctx, p, dev, OpenOptions{Resize: o.Resize}, types)
+		if err != nil {
+			return scheduled[K, V]{}, err
+		}
+		return scheduled[K, V]{&Map[K, V]{weft.NewMap[K, V](c), c, e}}, nil
+	}, func(s Stats) bool { return s.Keys > s.Slots || s.Levels < 2 })
+	cfg.Arch, cfg.Seeds = m.Arch, 7
+	cfg.Shapes = append(cfg.Shapes, dst.Shapes...)
+	cfg.Shapes = append(cfg.Shapes,
+		dst.Shape{Name: "keys make way", Capacity: 10, Keys: 60, Hot: 40, Batches: 14, Streams: 3,
+			Kinds: []weft.OpKind{weft.OpPutNew, weft.OpGet, weft.OpPutNew, weft.OpGet, weft.OpGet, weft.OpDelete, weft.OpGet, weft.OpPut, weft.OpGet, weft.OpGet}})
+	return cfg
+}
+
+// Under any schedule of their threads, what the operations of a batch return is explained by some
+// order of them: beside each other, and beside a resize.
+func TestSchedules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	beside := dst.Mode[Options]{Arch: 80, Name: "2 slots", Options: Options{Slots: 2, Hashes: 2, Levels: 2}}
+	dst.Explore(t, beside, programs[uint64, uint64](t, beside))
+	stop := dst.Mode[Options]{Arch: 80, Name: "stop", Options: Options{Slots: 4, Hashes: 2, Levels: 2, Resize: Stop}}
+	dst.Explore(t, stop, programs[uint32, uint64](t, stop))
+	dst.Explore(t, beside, programs[uint64, uint32](t, beside).Reducing())
+}
