@@ -5,8 +5,8 @@
 //
 // It comes as [Index], from byte strings of one length to byte strings of another, and
 // as [Map], which is a [weft.Map] of integers. Both work on batches, on all cores of the
-// host. Kernels for GPUs, batches that are durable as a whole, caches in device memory
-// and keys of variable length are not there yet.
+// host, or on a GPU that maps the file. Batches that are durable as a whole, and caches in
+// device memory, are not there yet.
 //
 // # When to choose it
 //
@@ -29,6 +29,17 @@
 // The second hash location shares its first bits with the first: a level is cut into up
 // to 128 regions of at least 8,192 buckets, and a key stays in its region, with its value. Cores work on regions of their own and never meet.
 //
+// # GPUs
+//
+// A GPU works on the file in place, over the bus; its own memory has only which values
+// are in use. A warp reads all slots that a key may be in at once. Batches are sorted by
+// hash first, so that what is under way at a time touches a small part of the pool; then
+// operations on a key lie side by side, a warp settles them in their order, and the key's
+// slot changes once. Lookups run beside changes and beside a resize: one that finds, by two
+// clocks, that a change ran meanwhile looks again, slot by slot in order. A pool that a GPU
+// has open can be opened on the CPU as soon as it is closed, and the other way round.
+// [OpenOptions.ReadOnly] is for the CPU.
+//
 // # What a crash leaves (section 3.2.3)
 //
 // Of a slot only the control word changes: state, version, and where the value is. An
@@ -45,7 +56,7 @@
 // repaired, with a [Report].
 //
 // The paper keeps two words per slot, and frees slots at once; a lookup then can return
-// the value of another key, and a delete miss an update. See slot.go.
+// the value of another key, and a delete miss an update. See layout.go.
 //
 // # Growth
 //
@@ -65,6 +76,6 @@
 //
 // # Caveats
 //
-// Lookups wait for the change that runs. Clear and a batch are not atomic. Whoever
+// On a CPU, lookups wait for the change that runs. Clear and a batch are not atomic. Whoever
 // shortens the file of an open pool kills the process that has it.
 package gphash

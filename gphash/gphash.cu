@@ -1,5 +1,5 @@
 // Kernels of package gphash: a hash index in memory of the host that outlives the process. doc.go
-// explains the structure, slot.go the memory, change.go why a crash at any store leaves it whole.
+// explains the structure, layout.go the memory, change.go why a crash at any store leaves it whole.
 #include "change.cuh"
 #include "tuning.cuh"
 

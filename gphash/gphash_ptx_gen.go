@@ -13,15 +13,15 @@ import (
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 78115a9095d0a754e85b7fc98d08dbda1f22d2703a7bd5769d200c7af7d215db 20359 gphash/change.cuh
-//kernelgen:input 773b8b618f96947ba302f8d7943fbd993a9927f84f684753ac6ceac4d8a7d734 7919 gphash/gphash.cu
-//kernelgen:input 5bc50d159f0afcd26484bf675a09a5ffd90abb1bb10a07e7e0c41cd2a0b31aeb 8134 gphash/space.cuh
+//kernelgen:input 6950c01013dd4df9d3ad1f63ad29f41d6ac6bebec721db50b962cfa5da219a96 7921 gphash/gphash.cu
+//kernelgen:input 010d9002bd82ab7b40c3936ae5a3ac76c3ac82016f1832e8ea857642c39a8c74 8136 gphash/space.cuh
 //kernelgen:input a589ec4ad6018098074d70f3cb5eaa91728c5f3bb93b19e461371313793100a6 423 gphash/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aa6389b8b174d262d890afeb58aeef7264b63eba45d27dac86894089b1e8f583 6639 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input e94261a538734e4c569c0d6d3de8ca2f86e153d80147ffaafef420174b0e1478 3406 kernels/include/weft/crc32c.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 90863376e241faec427721fb75814dfd81bca07b526b0308b4eedc968b35f6c5 11898 kernels/include/weft/gphash_table.cuh
+//kernelgen:input f4da07f467df537301101c670dedb9f93b06b059b626c55e1b3fb46f3826c556 11906 kernels/include/weft/gphash_table.cuh
 //kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh

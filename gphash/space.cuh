@@ -11,7 +11,7 @@ namespace weft::gphash {
 // Of a unit of the pool: it is free, belongs to a level, or to a region from there on.
 enum Owner : uint32_t { kNobody, kOfLevel, kOfRegion };
 
-constexpr uint32_t kRegionBits = 7;  // twin: regionBits in slot.go
+constexpr uint32_t kRegionBits = 7;  // twin: regionBits in layout.go
 
 // Lists are of what a launch leaves to be used again.
 struct Lists {

@@ -1,5 +1,5 @@
 // The table of package gphash: levels of buckets in a pool, which is memory of the host that
-// outlives the process, and perhaps a mirror of its slots in memory of the device. slot.go
+// outlives the process, and perhaps a mirror of its slots in memory of the device. layout.go
 // explains the words of a slot, table.go the order in which they are read.
 //
 // A warp works on one key at a time and reads all slots that it may be in at once
@@ -14,7 +14,7 @@
 
 namespace weft::gphash {
 
-// State of a slot (twin: slot.go).
+// State of a slot (twin: layout.go).
 enum State : uint32_t { kEmpty, kWriting, kFull, kTomb };
 
 // Control is the word of a slot that changes: state, version, and where the value begins.
@@ -120,7 +120,7 @@ __device__ __forceinline__ Item item_of(const Table& t, const uint8_t* key, uint
   return {key, hash, t.key_words ? hash : row_word(key, t.key_size, 0)};
 }
 
-// multiplier makes another hash of a hash (twin: multipliers in slot.go).
+// multiplier makes another hash of a hash (twin: multipliers in layout.go).
 __device__ __forceinline__ uint64_t multiplier(uint32_t j) {
   switch (j) {
     case 0: return 0x9e3779b97f4a7c15ul;
@@ -131,7 +131,7 @@ __device__ __forceinline__ uint64_t multiplier(uint32_t j) {
 }
 
 // bucket_of is the number of a key's candidate in a level by hash function j (twin:
-// level.bucket in slot.go).
+// level.bucket in layout.go).
 __device__ __forceinline__ uint64_t bucket_of(const Level& l, uint64_t h, uint32_t j) {
   if (l.bits == 0) return 0;
   uint64_t other = ((h << 32 | h >> 32) ^ l.bits) * multiplier(j);
