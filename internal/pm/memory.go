@@ -22,8 +22,9 @@ const Word = 8
 // written by Load, Store and CompareAndSwap; Write, Read and Clear are for what one
 // thread alone has, or nobody changes.
 type Memory struct {
-	words  []uint64
-	domain Domain
+	words   []uint64
+	domain  Domain
+	persist Persist // nil: what has been stored survives as it is
 }
 
 // Domain stands in for the memory in tests.
@@ -37,7 +38,13 @@ type Domain interface {
 // New is memory of a mapped file, whose length is a multiple of [Word]. With a
 // domain, all goes to that, and mapped is only what it says of the length.
 func New(mapped []byte, d Domain) *Memory {
-	return &Memory{batch.View[uint64](mapped), d}
+	return &Memory{words: batch.View[uint64](mapped), domain: d}
+}
+
+// NewPersistent is memory that survives a power failure: what is stored is written back
+// out of the caches at once, and Fence waits for that.
+func NewPersistent(mapped []byte, p Persist) *Memory {
+	return &Memory{words: batch.View[uint64](mapped), persist: p}
 }
 
 // Bytes is the memory itself, for a device that works on it, too.
@@ -56,6 +63,11 @@ func (m *Memory) Load(at uint64) uint64 {
 
 // Store writes a word, in order with all other Loads and Stores.
 func (m *Memory) Store(at, v uint64) {
+	m.store(at, v)
+	m.writeBack(at, at+1)
+}
+
+func (m *Memory) store(at, v uint64) {
 	if m.domain != nil {
 		m.domain.Store(at, v)
 		return
@@ -63,12 +75,23 @@ func (m *Memory) Store(at, v uint64) {
 	atomic.StoreUint64(&m.words[at], v)
 }
 
+// writeBack follows whatever writes words [lo,hi).
+func (m *Memory) writeBack(lo, hi uint64) {
+	if m.persist != nil {
+		m.persist.WriteBack(m.words[lo:hi])
+	}
+}
+
 // CompareAndSwap writes a word if it is what the caller believes.
 func (m *Memory) CompareAndSwap(at, old, v uint64) bool {
 	if m.domain != nil {
 		return m.domain.CompareAndSwap(at, old, v)
 	}
-	return atomic.CompareAndSwapUint64(&m.words[at], old, v)
+	swapped := atomic.CompareAndSwapUint64(&m.words[at], old, v)
+	if swapped {
+		m.writeBack(at, at+1)
+	}
+	return swapped
 }
 
 // At is where a word is, for prefetches; nil, if there is a domain.
@@ -85,10 +108,13 @@ func (m *Memory) At(at uint64) unsafe.Pointer {
 // In a file that lives in the page cache, what the process has stored is there when
 // the process is gone: the order of the stores is all that counts, and that is
 // theirs already, since a store of this package is an atomic one, or lies between
-// two of them.
+// two of them. In memory that is persistent, it waits for what has been written back.
 func (m *Memory) Fence() {
-	if m.domain != nil {
+	switch {
+	case m.domain != nil:
 		m.domain.Fence()
+	case m.persist != nil:
+		m.persist.Fence()
 	}
 }
 
@@ -106,8 +132,9 @@ func (m *Memory) Write(at uint64, b []byte) {
 	if rest := b[whole*Word:]; len(rest) > 0 {
 		var last [Word]byte
 		copy(last[:], rest)
-		m.Store(at+uint64(whole), binary.NativeEndian.Uint64(last[:]))
+		m.store(at+uint64(whole), binary.NativeEndian.Uint64(last[:]))
 	}
+	m.writeBack(at, at+WordsOf(len(b)))
 }
 
 // Read reads the bytes that begin at a word.
@@ -137,6 +164,7 @@ func (m *Memory) Equal(at uint64, b []byte) bool {
 func (m *Memory) Clear(lo, hi uint64) {
 	if m.domain == nil {
 		clear(m.words[lo:hi])
+		m.writeBack(lo, hi)
 		return
 	}
 	for at := lo; at < hi; at++ {

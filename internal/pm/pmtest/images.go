@@ -32,7 +32,7 @@ type need struct {
 	at           uint64
 }
 
-type change struct{ at, was uint64 }
+type change struct{ at, v uint64 }
 
 // pageWords is how many words a page has.
 const pageWords = 512
@@ -150,7 +150,7 @@ func (m *Images) image(at []uint64, choose func(values int) int, look func()) {
 	}
 	look()
 	for i := len(m.undo) - 1; i >= 0; i-- {
-		*m.word(m.undo[i].at) = m.undo[i].was
+		*m.word(m.undo[i].at) = m.undo[i].v
 	}
 	m.looking = false
 }
@@ -179,7 +179,7 @@ func (m *Images) order(at []uint64) {
 func (m *Images) Lose(rng *rand.Rand, since int) {
 	for i := len(m.undo) - 1; i >= since; i-- {
 		if rng.IntN(2) == 0 {
-			*m.word(m.undo[i].at) = m.undo[i].was
+			*m.word(m.undo[i].at) = m.undo[i].v
 		}
 	}
 }

@@ -1,0 +1,34 @@
+package pm
+
+import "unsafe"
+
+// instructionsOfCPU has the best that there is: CLWB leaves lines in the caches, CLFLUSHOPT
+// does not, and CLFLUSH waits for each.
+func instructionsOfCPU() instructions {
+	const line = 64 // of all that have been built
+	var features uint32
+	if highest, _, _, _ := cpuid(0, 0); highest >= 7 {
+		_, features, _, _ = cpuid(7, 0)
+	}
+	switch {
+	case features>>24&1 != 0:
+		return instructions{"CLWB", line, clwb, storeFence}
+	case features>>23&1 != 0:
+		return instructions{"CLFLUSHOPT", line, clflushopt, storeFence}
+	}
+	return instructions{"CLFLUSH", line, clflush, storeFence} // comes with SSE2, which Go demands
+}
+
+func cpuid(leaf, part uint32) (eax, ebx, ecx, edx uint32)
+
+//go:noescape
+func clwb(first unsafe.Pointer, lines, line uintptr)
+
+//go:noescape
+func clflushopt(first unsafe.Pointer, lines, line uintptr)
+
+//go:noescape
+func clflush(first unsafe.Pointer, lines, line uintptr)
+
+// storeFence is SFENCE.
+func storeFence()
