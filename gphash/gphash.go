@@ -65,7 +65,7 @@ func create(path string, dev device.Device, o *Options, types core.Types) (*core
 	}
 	t, e, _, err := serve(context.Background(), p, dev, OpenOptions{Durability: o.Durability, Resize: o.Resize, Logger: o.Logger}, types)
 	if err != nil {
-		err = errors.Join(err, os.Remove(path))
+		err = errors.Join(err, pool.Remove(path))
 	}
 	return t, e, err
 }
@@ -79,13 +79,19 @@ func createPool(path string, dev device.Device, o *Options) (*pool.Pool, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := durable(path, o.Durability); err != nil {
-		return nil, err
-	}
 	if first.Geometry.Seed == [2]uint64{} {
 		first.Geometry.Seed = [2]uint64{rand.Uint64(), rand.Uint64()}
 	}
-	return pool.Create(path, first, o.Size)
+	if o.Durability < PMem {
+		return pool.Create(path, first, o.Size)
+	}
+	return pool.CreatePMem(path, first, o.Size, terms(dev, o.AssertPMem))
+}
+
+// terms are those on which a device is granted PMem.
+func terms(dev device.Device, said PMemConditions) pool.Terms {
+	_, host := dev.(device.Host)
+	return pool.Terms{GPU: !host, Said: pool.Asserted(said)}
 }
 
 // Open opens the index in a pool, undoes what a crash has left half done, and goes on
@@ -110,9 +116,8 @@ func OpenMap[K weft.Key, V weft.Value](ctx context.Context, path string, dev dev
 }
 
 func open(ctx context.Context, path string, dev device.Device, o OpenOptions, types core.Types, want batch.Widths) (*core.Table, *engine, *Report, error) {
-	err := durable(path, o.Durability)
+	var err error
 	switch _, host := dev.(device.Host); {
-	case err != nil:
 	case dev == nil:
 		err = core.Invalid("no device")
 	case o.ReadOnly && o.Repair:
@@ -121,8 +126,12 @@ func open(ctx context.Context, path string, dev device.Device, o OpenOptions, ty
 		err = fmt.Errorf("%w: %s maps only pools that it may write; open it on the CPU", device.ErrUnsupported, dev.Properties().Name)
 	}
 	var p *pool.Pool
-	if err == nil {
+	switch {
+	case err != nil:
+	case o.Durability < PMem:
 		p, err = pool.Open(path, o.ReadOnly)
+	default:
+		p, err = pool.OpenPMem(path, o.ReadOnly, terms(dev, o.AssertPMem))
 	}
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("gphash: open: %w", err)
@@ -141,22 +150,6 @@ func leave(p *pool.Pool) error {
 		return p.Close()
 	}
 	return p.Abandon()
-}
-
-// durable refuses what no pool is granted yet: no fence of ours reaches behind the
-// caches, so not even where memory is persistent does PMem hold.
-func durable(path string, want Durability) error {
-	if want < PMem {
-		return nil
-	}
-	domain, err := pool.CheckPMem(path, pool.Asserted{})
-	if err != nil && !errors.Is(err, ErrNotDurable) {
-		err = fmt.Errorf("%w: %w", ErrNotDurable, err)
-	}
-	if err == nil {
-		err = fmt.Errorf("%w: %s is persistent memory (%s), and this version does not write caches back", ErrNotDurable, path, domain)
-	}
-	return err
 }
 
 // serve recovers the index of a pool and makes a table of it; or closes the pool.

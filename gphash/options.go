@@ -31,6 +31,9 @@ type Options struct {
 	// Durability is what is asked for at least, if anything: [ErrNotDurable] if the pool
 	// is not granted it.
 	Durability Durability
+	// AssertPMem is what an operator vouches for where Durability is PMem and the system
+	// does not tell.
+	AssertPMem PMemConditions
 	// Resize says who moves keys when the index grows; Beside by default.
 	Resize Resize
 	// Logger receives what happens to the pool; nobody by default.
@@ -51,9 +54,24 @@ type OpenOptions struct {
 	// Durability is what is asked for at least, if anything: [ErrNotDurable] if the pool
 	// is not granted it.
 	Durability Durability
-	// Resize and Logger are as in Options.
-	Resize Resize
-	Logger *slog.Logger
+	// AssertPMem, Resize and Logger are as in Options.
+	AssertPMem PMemConditions
+	Resize     Resize
+	Logger     *slog.Logger
+}
+
+// PMemConditions are what an operator vouches for: no file of the system says so. If it
+// is not so, a power failure may leave a pool that is damaged.
+type PMemConditions struct {
+	// Persistent: the memory of the pool survives a power failure, in whatever file it is,
+	// as far as it has left the caches of the CPU.
+	Persistent bool
+	// DDIOOff: stores of GPUs pass by the caches of the CPU, since DDIO is off at their root
+	// ports; needed where a GPU works on the pool, and only the memory controllers are in
+	// the persistence domain.
+	DDIOOff bool
+	// GlobalPersistentFlush: the device behind CXL, its host and its power supply have it.
+	GlobalPersistentFlush bool
 }
 
 // Resize says who moves the keys of the bottom level when an index has grown.

@@ -11,10 +11,11 @@ import (
 // begins to write back the lines of the caches that have some words, and Fence waits
 // for all that this thread has begun.
 //
-// A goroutine that goes on on another core between the two loses nothing: where a
-// write-back does not wait by itself, on x86-64, the locked instructions by which a
-// scheduler gives a goroutine away do (Intel 64 and IA-32 Architectures Software
-// Developer's Manual, volume 2, CLWB).
+// Between the two a goroutine may go on on another core, and one may fence what others
+// have written that it has waited for: DC CVAP waits here by itself, and on x86-64 the
+// locked instructions do by which schedulers and goroutines hand things over (Intel 64
+// and IA-32 Architectures Software Developer's Manual, volume 2, CLWB: "ordered only by
+// store-fencing operations", of which they are).
 type Persist interface {
 	WriteBack(words []uint64)
 	Fence()

@@ -7,12 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/weftgo/weft/internal/op"
-	"github.com/weftgo/weft/internal/pm"
 )
 
 // Create makes a pool of size bytes, a multiple of [Page], and opens it. Of first, a
@@ -24,14 +24,27 @@ import (
 // before, a file .NAME.*.tmp may stay beside it. Errors: weft's ErrOptions, fs.ErrExist
 // (nothing is ever replaced, a link neither), and what the system says: unix.ENOSPC of
 // a full file system.
+//
+// On a device of persistent memory (devdax) the pool takes all that there is, and PMem is
+// granted, or [ErrNotDurable] returned; where there is a pool already, fs.ErrExist.
 func Create(path string, first *Superblock, size int64) (*Pool, error) {
+	return makePool(path, first, size, nil)
+}
+
+// CreatePMem is Create of a pool whose durability is [PMem], on some terms. Error:
+// [ErrNotDurable], with the condition that is not met.
+func CreatePMem(path string, first *Superblock, size int64, terms Terms) (*Pool, error) {
+	return makePool(path, first, size, &terms)
+}
+
+func makePool(path string, first *Superblock, size int64, terms *Terms) (*Pool, error) {
 	s := *first
 	s.Size = uint64(max(size, 0))
 	fill(&s)
 	if err := s.illegal(s.Size); err != nil {
 		return nil, fmt.Errorf("pool: create %s: %w: superblock: %w", path, op.ErrOptions, err)
 	}
-	p, err := create(path, &s)
+	p, err := create(path, &s, terms)
 	if err != nil {
 		return nil, fmt.Errorf("pool: create %s: %w", path, err)
 	}
@@ -52,19 +65,26 @@ func fill(s *Superblock) {
 	if s.Created.IsZero() {
 		s.Created = time.Now().UTC()
 	}
+	if s.Tool == "" {
+		info, _ := debug.ReadBuildInfo()
+		s.Tool = tool(info)
+	}
 }
 
-func create(path string, s *Superblock) (*Pool, error) {
-	if _, err := os.Lstat(path); err == nil {
+func create(path string, s *Superblock, terms *Terms) (*Pool, error) {
+	switch stat, err := os.Lstat(path); {
+	case err == nil && stat.Mode()&fs.ModeCharDevice != 0:
+		return createOnDevice(path, s, terms)
+	case err == nil:
 		return nil, fs.ErrExist // before the blocks are allocated; below, for good
 	}
 	dir, base := filepath.Split(path)
 	temp := filepath.Join(dir, fmt.Sprintf(".%s.%s.tmp", base, rand.Text()))
-	f, err := openFile(temp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, false)
+	defer os.Remove(temp)
+	f, err := openFile(temp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, false, terms)
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(temp)
 	p, err := f.format(s)
 	if err == nil {
 		err = publish(temp, path)
@@ -85,15 +105,33 @@ func (f *file) format(s *Superblock) (*Pool, error) {
 	if err := f.sync(); err != nil {
 		return nil, err
 	}
-	if err := f.load(size); err != nil {
+	if err := f.load(); err != nil {
 		return nil, err
 	}
-	p, err := Format(pm.New(f.mapped, nil), s)
+	p, err := Format(f.memory(), s)
 	if err != nil {
 		return nil, err
 	}
 	p.hold(f)
 	return p, f.sync()
+}
+
+// Remove undoes Create: a file goes, of a device the superblocks do.
+func Remove(path string) error {
+	stat, err := os.Lstat(path)
+	if err != nil || stat.Mode()&fs.ModeCharDevice == 0 {
+		return os.Remove(path)
+	}
+	f, err := openFile(path, unix.O_RDWR, false, &Terms{Said: Asserted{Persistent: true}})
+	if err != nil {
+		return fmt.Errorf("pool: remove %s: %w", path, err)
+	}
+	defer f.close()
+	if err := f.load(); err != nil {
+		return fmt.Errorf("pool: remove %s: %w", path, err)
+	}
+	erase(f.memory(), &Superblock{})
+	return nil
 }
 
 // publish gives a file its name. A link, unlike a rename, never replaces what has come

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -22,20 +23,28 @@ import (
 //
 // Errors: [ErrLocked]; [ErrVersion]; weft's ErrFormat and ErrCorrupt, with what is wrong
 // with each copy of the superblock; and what the system says.
-func Open(path string, readOnly bool) (*Pool, error) {
-	p, err := open(path, readOnly)
+func Open(path string, readOnly bool) (*Pool, error) { return openPool(path, readOnly, nil) }
+
+// OpenPMem is Open of a pool whose durability is [PMem], on some terms; on a device, Open
+// does that, too. Error: [ErrNotDurable], with the condition that is not met.
+func OpenPMem(path string, readOnly bool, terms Terms) (*Pool, error) {
+	return openPool(path, readOnly, &terms)
+}
+
+func openPool(path string, readOnly bool, terms *Terms) (*Pool, error) {
+	p, err := open(path, readOnly, terms)
 	if err != nil {
 		return nil, fmt.Errorf("pool: open %s: %w", path, err)
 	}
 	return p, nil
 }
 
-func open(path string, readOnly bool) (*Pool, error) {
+func open(path string, readOnly bool, terms *Terms) (*Pool, error) {
 	flags := unix.O_RDWR
 	if readOnly {
 		flags = unix.O_RDONLY
 	}
-	f, err := openFile(path, flags, readOnly)
+	f, err := openFile(path, flags, readOnly, terms)
 	if err != nil {
 		return nil, err
 	}
@@ -53,21 +62,28 @@ func (f *file) pool(readOnly bool) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	copies := readCopies(f.f)
-	p, err := chosen(&copies, uint64(stat.Size))
+	if f.device { // which cannot be read
+		if err := f.load(); err != nil {
+			return nil, err
+		}
+	}
+	copies := readCopies(f)
+	p, err := chosen(&copies, uint64(f.size))
 	if err != nil {
 		return nil, err
 	}
 	if unknown := p.last.Features.ReadOnly &^ known.ReadOnly; unknown != 0 && !readOnly {
 		return nil, fmt.Errorf("%w: the pool has features %#x; open it for reading: %w", ErrVersion, unknown, ErrReadOnly)
 	}
-	if err := f.fillHoles(stat, readOnly); err != nil {
-		return nil, err
+	if !f.device {
+		if err := f.fillHoles(stat, readOnly); err != nil {
+			return nil, err
+		}
+		if err := f.load(); err != nil {
+			return nil, err
+		}
 	}
-	if err := f.load(stat.Size); err != nil {
-		return nil, err
-	}
-	p.memory = pm.New(f.mapped, nil)
+	p.memory = f.memory()
 	p.hold(f)
 	if readOnly {
 		return p, nil
@@ -78,7 +94,34 @@ func (f *file) pool(readOnly bool) (*Pool, error) {
 // hold gives a pool its file.
 func (p *Pool) hold(f *file) {
 	p.file, p.mapped, p.readOnly = f, f.mapped, f.readOnly
-	p.grants = durabilityOn(int64(f.system.Type))
+	p.grants = f.grants()
+}
+
+// grants is what outlives what.
+func (f *file) grants() Durability {
+	switch {
+	case f.persist != nil:
+		return PMem
+	case f.device:
+		return None // asked for, and refused
+	}
+	return durabilityOn(int64(f.system.Type))
+}
+
+// memory is that of the file.
+func (f *file) memory() *pm.Memory {
+	if f.persist != nil {
+		return pm.NewPersistent(f.mapped, f.persist)
+	}
+	return pm.New(f.mapped, nil)
+}
+
+// ReadAt reads the file, or what is mapped of it.
+func (f *file) ReadAt(b []byte, at int64) (int, error) {
+	if f.mapped != nil {
+		return bytes.NewReader(f.mapped).ReadAt(b, at)
+	}
+	return f.f.ReadAt(b, at)
 }
 
 // readCopies reads both copies of the superblock into private memory.
@@ -97,12 +140,21 @@ type file struct {
 	f        *os.File
 	id       fileID
 	readOnly bool
+	device   bool  // a character device, of memory
+	size     int64 // in bytes
 	mapped   []byte
 	system   unix.Statfs_t
+	persist  pm.Persist // nil: PMem is not granted
 }
 
-// openFile opens a file and locks it, unless the name is that of a link.
-func openFile(path string, flags int, readOnly bool) (*file, error) {
+// openFile opens a file and locks it, unless the name is that of a link, and finds out
+// what it grants.
+func openFile(path string, flags int, readOnly bool, terms *Terms) (*file, error) {
+	if flags&unix.O_CREAT != 0 && terms != nil {
+		if _, err := domainOf(nil, *terms); err != nil {
+			return nil, err // before there is a file
+		}
+	}
 	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if errors.Is(err, unix.ELOOP) {
 		return nil, fmt.Errorf("a symbolic link, which is not followed: %w", unix.ELOOP)
@@ -115,14 +167,31 @@ func openFile(path string, flags int, readOnly bool) (*file, error) {
 		f.Close()
 		return nil, err
 	}
-	if err := retry(func() error { return unix.Fstatfs(l.fd(), &l.system) }); err != nil {
+	if err := l.learn(terms); err != nil {
 		l.close()
 		return nil, err
 	}
 	return l, nil
 }
 
-// fileID is a file, whatever names it has.
+// learn asks the system about the file.
+func (f *file) learn(terms *Terms) error {
+	if err := retry(func() error { return unix.Fstatfs(f.fd(), &f.system) }); err != nil {
+		return err
+	}
+	stat, err := f.stat()
+	if err != nil {
+		return err
+	}
+	if f.size = stat.Size; f.device {
+		if f.size, err = deviceSize(stat); err != nil {
+			return err
+		}
+	}
+	return f.grant(stat, terms)
+}
+
+// fileID is a file, whatever names it has; or a device, whose inode is 0.
 type fileID struct{ device, inode uint64 }
 
 // opened are the files that this process has open: how many readers, or one writer.
@@ -139,10 +208,14 @@ func (f *file) lock() error {
 	if err != nil {
 		return err
 	}
-	if stat.Mode&unix.S_IFMT != unix.S_IFREG {
+	switch stat.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		f.id = fileID{uint64(stat.Dev), stat.Ino}
+	case unix.S_IFCHR: // of which flock knows each name apart
+		f.device, f.id = true, fileID{device: uint64(stat.Rdev)}
+	default:
 		return fmt.Errorf("%w: not a regular file", op.ErrFormat)
 	}
-	f.id = fileID{uint64(stat.Dev), stat.Ino}
 	opened.Lock()
 	defer opened.Unlock()
 	have, want, how := opened.files[f.id], writer, unix.LOCK_EX
@@ -190,23 +263,29 @@ func (f *file) stat() (*unix.Stat_t, error) {
 	return &stat, err
 }
 
-func (f *file) sync() error { return retry(func() error { return unix.Fdatasync(f.fd()) }) }
+// sync writes the file to its disk. Behind a device there is none.
+func (f *file) sync() error {
+	if f.device {
+		return nil
+	}
+	return retry(func() error { return unix.Fdatasync(f.fd()) })
+}
 
-// load maps the file.
-func (f *file) load(size int64) error {
+// load maps the file. A device chooses addresses that suit its huge pages.
+func (f *file) load() error {
 	protection := unix.PROT_READ
 	if !f.readOnly {
 		protection |= unix.PROT_WRITE
 	}
-	if size > math.MaxInt {
-		return fmt.Errorf("%w: %d bytes, more than this machine has addresses for", op.ErrOptions, size)
+	if f.size > math.MaxInt {
+		return fmt.Errorf("%w: %d bytes, more than this machine has addresses for", op.ErrOptions, f.size)
 	}
-	if page := int64(f.system.Bsize); uint32(f.system.Type) == unix.HUGETLBFS_MAGIC && size%page != 0 {
-		return fmt.Errorf("%w: %d bytes, not a multiple of the huge pages of %d", op.ErrOptions, size, page)
+	if page := int64(f.system.Bsize); uint32(f.system.Type) == unix.HUGETLBFS_MAGIC && f.size%page != 0 {
+		return fmt.Errorf("%w: %d bytes, not a multiple of the huge pages of %d", op.ErrOptions, f.size, page)
 	}
 	var err error
-	if f.mapped, err = unix.Mmap(f.fd(), 0, int(size), protection, unix.MAP_SHARED); err != nil {
-		return fmt.Errorf("mapping %d bytes: %w", size, err)
+	if f.mapped, err = unix.Mmap(f.fd(), 0, int(f.size), protection, unix.MAP_SHARED); err != nil {
+		return fmt.Errorf("mapping %d bytes: %w", f.size, err)
 	}
 	return nil
 }
@@ -231,6 +310,7 @@ func (f *file) allocate(size int64) error {
 			return fmt.Errorf("allocating blocks: %w", err)
 		}
 	}
+	f.size = size
 	return nil
 }
 

@@ -108,13 +108,13 @@ func TestCreateFills(t *testing.T) {
 	var last Superblock
 	for i := range 2 {
 		s := sample()
-		s.UUID, s.Geometry.Seed, s.Created = [16]byte{}, [2]uint64{}, last.Created
+		s.UUID, s.Geometry.Seed, s.Created, s.Tool = [16]byte{}, [2]uint64{}, last.Created, ""
 		p, err := Create(filepath.Join(t.TempDir(), "pool"), s, testSize)
 		if err != nil {
 			t.Fatal(err)
 		}
 		is := p.Superblock()
-		if is.UUID == last.UUID || is.Geometry.Seed == last.Geometry.Seed || is.UUID[6]>>4 != 4 || is.UUID[8]>>6 != 2 || is.Created.IsZero() {
+		if is.UUID == last.UUID || is.Geometry.Seed == last.Geometry.Seed || is.UUID[6]>>4 != 4 || is.UUID[8]>>6 != 2 || is.Created.IsZero() || !strings.HasPrefix(is.Tool, "weft ") {
 			t.Errorf("pool %d: %+v", i, is)
 		}
 		last = is

@@ -4,6 +4,7 @@ package pool
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 
 	"github.com/weftgo/weft/device"
@@ -20,10 +21,16 @@ func Open(path string, _ bool) (*Pool, error) { return nil, unsupported("open", 
 // Inspect fails: pools are files of Linux.
 func Inspect(path string) (Info, error) { return Info{}, unsupported("inspect", path) }
 
-// CheckPMem fails: so does persistent memory need Linux.
-func CheckPMem(path string, _ Asserted) (Domain, error) {
-	return "", unsupported("check", path)
+// CreatePMem fails: so does persistent memory need Linux.
+func CreatePMem(path string, _ *Superblock, _ int64, _ Terms) (*Pool, error) {
+	return nil, unsupported("create", path)
 }
+
+// OpenPMem fails: so does persistent memory need Linux.
+func OpenPMem(path string, _ bool, _ Terms) (*Pool, error) { return nil, unsupported("open", path) }
+
+// Remove removes what others have made.
+func Remove(path string) error { return os.Remove(path) }
 
 func unsupported(what, path string) error {
 	return fmt.Errorf("pool: %s %s: %w: pools need Linux, this is %s", what, path, device.ErrUnsupported, runtime.GOOS)

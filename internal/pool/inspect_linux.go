@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -18,18 +19,42 @@ func Inspect(path string) (Info, error) {
 		return Info{}, fmt.Errorf("pool: inspect: %w", err)
 	}
 	defer f.Close()
-	var stat unix.Stat_t
-	if err := retry(func() error { return unix.Fstat(int(f.Fd()), &stat) }); err != nil {
+	info, err := inspect(&file{f: f, readOnly: true})
+	if err != nil {
 		return Info{}, fmt.Errorf("pool: inspect %s: %w", path, err)
 	}
-	if stat.Mode&unix.S_IFMT != unix.S_IFREG {
-		return Info{}, fmt.Errorf("pool: inspect %s: %w: not a regular file", path, op.ErrFormat)
+	return info, nil
+}
+
+func inspect(f *file) (info Info, err error) {
+	stat, err := f.stat()
+	if err != nil {
+		return info, err
 	}
-	var system unix.Statfs_t
-	if err := retry(func() error { return unix.Fstatfs(int(f.Fd()), &system) }); err != nil {
-		return Info{}, fmt.Errorf("pool: inspect %s: %w", path, err)
+	switch stat.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+	case unix.S_IFCHR:
+		f.device = true
+	default:
+		return info, fmt.Errorf("%w: not a regular file", op.ErrFormat)
 	}
-	info := Info{Grants: durabilityOn(int64(system.Type)), Size: stat.Size, Allocated: stat.Blocks * 512, Copies: readCopies(f)}
-	info.Chosen, info.Err = choose(&info.Copies, uint64(stat.Size))
+	err = f.learn(nil)
+	refused := errors.Is(err, ErrNotDurable) // which is no reason not to read it
+	if err != nil && !refused {
+		return info, err
+	}
+	if f.device {
+		if err := f.load(); err != nil {
+			return info, err
+		}
+		defer unix.Munmap(f.mapped)
+	}
+	info = Info{Grants: f.grants(), Size: f.size, Allocated: stat.Blocks * 512, Copies: readCopies(f)}
+	if f.device {
+		info.Allocated = f.size
+	}
+	if info.Chosen, info.Err = choose(&info.Copies, uint64(f.size)); info.Err == nil && refused {
+		info.Err = err
+	}
 	return info, nil
 }

@@ -17,20 +17,39 @@ const (
 	CXL              Domain = "cxl"               // into the caches, which the device's Global Persistent Flush empties
 )
 
+// Terms are on what PMem is granted: who stores to the pool, and what the operator
+// vouches for.
+type Terms struct {
+	GPU  bool // a GPU does, besides the host
+	Said Asserted
+}
+
 // Asserted is what no file of the system says and the operator vouches for.
 type Asserted struct {
+	Persistent            bool // what has left the CPU's caches survives, in whatever memory the pool is
 	DDIOOff               bool // stores of the GPU pass by the CPU's caches: DDIO is off at its root port
 	GlobalPersistentFlush bool // the CXL device, its host and its power supply have it
 }
 
+// sysfs is where the system describes its devices.
+var sysfs = "/sys"
+
+// refuse says why PMem is not granted.
+func refuse(why string, args ...any) (Domain, error) {
+	return "", fmt.Errorf("%w: %s", ErrNotDurable, fmt.Sprintf(why, args...))
+}
+
+// deviceOf is the directory of a character device below sysfs.
+func deviceOf(major, minor uint32) string {
+	return filepath.Join(sysfs, "dev", "char", fmt.Sprintf("%d:%d", major, minor))
+}
+
 // checkPMem says which domain a character device is in, by the files below sysfs: it is
 // a device of memory (devdax), of a region whose persistence domain is told; stores
-// of a GPU reach that domain only if they do not stop in a cache outside of it.
-func checkPMem(sysfs string, major, minor uint32, said Asserted) (Domain, error) {
-	refuse := func(why string, args ...any) (Domain, error) {
-		return "", fmt.Errorf("%w: %s", ErrNotDurable, fmt.Sprintf(why, args...))
-	}
-	at, err := filepath.EvalSymlinks(filepath.Join(sysfs, "dev", "char", fmt.Sprintf("%d:%d", major, minor)))
+// of a GPU reach that domain only if they do not stop in a cache outside of it, from
+// which nobody writes them back.
+func checkPMem(major, minor uint32, terms Terms) (Domain, error) {
+	at, err := filepath.EvalSymlinks(deviceOf(major, minor))
 	if err != nil {
 		return refuse("%d:%d is not among the system's devices: %v", major, minor, err)
 	}
@@ -47,13 +66,13 @@ func checkPMem(sysfs string, major, minor uint32, said Asserted) (Domain, error)
 	for ; strings.HasPrefix(at, root) && at != root; at = filepath.Dir(at) {
 		domain, err := os.ReadFile(filepath.Join(at, "persistence_domain"))
 		switch is := Domain(strings.TrimSpace(string(domain))); {
-		case err == nil && is == CPUCache, err == nil && is == MemoryController && said.DDIOOff:
+		case err == nil && is == CPUCache, err == nil && is == MemoryController && (!terms.GPU || terms.Said.DDIOOff):
 			return is, nil
 		case err == nil && is == MemoryController:
 			return refuse("memory controllers are its persistence domain, and nobody asserts that DDIO is off for the GPU's root port")
 		case err == nil:
 			return refuse("persistence domain %q, not %q or %q", is, CPUCache, MemoryController)
-		case linked(at, "subsystem") == "cxl" && said.GlobalPersistentFlush:
+		case linked(at, "subsystem") == "cxl" && terms.Said.GlobalPersistentFlush:
 			return CXL, nil
 		case linked(at, "subsystem") == "cxl":
 			return refuse("memory behind CXL, and nobody asserts Global Persistent Flush")

@@ -2,26 +2,111 @@ package pool
 
 import (
 	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/pm"
 )
 
-// CheckPMem says whether what is fenced in the memory at a path survives a power
-// failure, and in which domain. Only the memory of a device (devdax) can: a file's
-// would need MAP_SYNC, and GPUs cannot map such files, whose pages drivers are not
-// allowed to pin for long. Error: [ErrNotDurable], with the condition that is not met.
-func CheckPMem(path string, said Asserted) (Domain, error) {
-	var stat unix.Stat_t
-	if err := retry(func() error { return unix.Lstat(path, &stat) }); err != nil {
-		return "", fmt.Errorf("pool: %s: %w", path, err)
+// grant finds out whether what is fenced in a file survives a power failure, if that is
+// asked for. Of a device it always is. Only the memory of a device (devdax) tells that by
+// itself: a file's would need MAP_SYNC, and GPUs cannot map such files, whose pages
+// drivers are not allowed to pin for long. Error: [ErrNotDurable], with the condition
+// that is not met.
+func (f *file) grant(stat *unix.Stat_t, terms *Terms) error {
+	if terms == nil && !f.device {
+		return nil
 	}
-	if stat.Mode&unix.S_IFMT != unix.S_IFCHR {
-		return "", fmt.Errorf("pool: %s: %w: not a character device; per operation, only memory of devdax outlives a power failure", path, ErrNotDurable)
+	if terms == nil {
+		terms = &Terms{}
 	}
-	rdev := uint64(stat.Rdev)
-	domain, err := checkPMem("/sys", unix.Major(rdev), unix.Minor(rdev), said)
+	domain, err := domainOf(stat, *terms)
+	if err == nil {
+		f.persist, err = pm.CPU(domain != MemoryController)
+		if err != nil {
+			err = fmt.Errorf("%w: %w", ErrNotDurable, err)
+		}
+	}
+	return err
+}
+
+// domainOf is that of the memory of a file; without one, of a file that is yet to be.
+func domainOf(stat *unix.Stat_t, terms Terms) (Domain, error) {
+	switch {
+	case terms.Said.Persistent && terms.GPU && !terms.Said.DDIOOff:
+		return refuse("nobody asserts that DDIO is off for the GPU's root port")
+	case terms.Said.Persistent:
+		return MemoryController, nil
+	case stat == nil || stat.Mode&unix.S_IFMT != unix.S_IFCHR:
+		return refuse("not a character device; per operation, only memory of devdax outlives a power failure, or what somebody asserts is persistent")
+	}
+	return checkPMem(unix.Major(uint64(stat.Rdev)), unix.Minor(uint64(stat.Rdev)), terms)
+}
+
+// deviceSize is that of the memory of a device, as sysfs tells it.
+func deviceSize(stat *unix.Stat_t) (int64, error) {
+	name := filepath.Join(deviceOf(unix.Major(uint64(stat.Rdev)), unix.Minor(uint64(stat.Rdev))), "size")
+	text, err := os.ReadFile(name)
 	if err != nil {
-		return "", fmt.Errorf("pool: %s: %w", path, err)
+		return 0, fmt.Errorf("%w: not a device of memory: %w", op.ErrFormat, err)
 	}
-	return domain, nil
+	size, err := strconv.ParseInt(strings.TrimSpace(string(text)), 0, 64)
+	if err != nil || size < 0 || size > math.MaxInt {
+		return 0, fmt.Errorf("%w: %s: %q is no size", op.ErrFormat, name, text)
+	}
+	return size / Page * Page, nil
+}
+
+// createOnDevice makes a pool of all the memory of a device.
+func createOnDevice(path string, s *Superblock, terms *Terms) (*Pool, error) {
+	f, err := openFile(path, unix.O_RDWR, false, terms)
+	if err != nil {
+		return nil, err
+	}
+	p, err := f.formatDevice(s)
+	if err != nil {
+		f.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (f *file) formatDevice(s *Superblock) (*Pool, error) {
+	if err := f.load(); err != nil {
+		return nil, err
+	}
+	if uint64(f.size) < s.Size {
+		return nil, fmt.Errorf("%w: %d bytes wanted, the device has %d", unix.ENOSPC, s.Size, f.size)
+	}
+	for i := range 2 {
+		if string(f.mapped[i*copyB:][:len(magic)]) == magic {
+			return nil, fmt.Errorf("%w: the device has a pool", os.ErrExist)
+		}
+	}
+	m := f.memory()
+	erase(m, s)
+	p, err := Format(m, s)
+	if err != nil {
+		return nil, err
+	}
+	p.hold(f)
+	return p, nil
+}
+
+// erase makes memory that has had something else ready for Format: first no superblock is
+// there, then the levels are empty.
+func erase(m *pm.Memory, s *Superblock) {
+	for i := range 2 {
+		m.Clear(wordOf(i), wordOf(i)+blockSize/pm.Word)
+	}
+	m.Fence()
+	for _, l := range s.Levels {
+		m.Clear(l.Offset/pm.Word, (l.Offset+l.Length)/pm.Word)
+	}
 }

@@ -23,6 +23,7 @@ const (
 	maxValue  = 64 << 10 // bytes
 	maxUnit   = 1 << 28  // words
 	maxSize   = 1 << 48
+	maxTool   = 32      // bytes
 	maxCount  = 1 << 62 // generations, epochs, openings: they never wrap
 )
 
@@ -151,8 +152,8 @@ func (s *Superblock) illegalGeometry(uint64) error {
 func (s *Superblock) illegalIdentity(uint64) error {
 	printable := func(r rune) bool { return r >= ' ' && r <= '~' }
 	switch {
-	case len(s.Tool) > 32 || strings.ContainsFunc(s.Tool, func(r rune) bool { return !printable(r) }):
-		return fmt.Errorf("tool %q: not at most 32 bytes of printable ASCII", s.Tool)
+	case len(s.Tool) > maxTool || strings.ContainsFunc(s.Tool, func(r rune) bool { return !printable(r) }):
+		return fmt.Errorf("tool %q: not at most %d bytes of printable ASCII", s.Tool, maxTool)
 	case !date(nanoseconds(s.Created)).Equal(s.Created):
 		return fmt.Errorf("created %v: not a time that 64 bits of nanoseconds hold", s.Created)
 	case s.Generation > maxCount || s.Epoch > maxCount || s.UncleanOpens > maxCount:

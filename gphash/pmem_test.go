@@ -1,0 +1,161 @@
+package gphash
+
+import (
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/pm"
+	"github.com/weftgo/weft/internal/pm/pmtest"
+	"github.com/weftgo/weft/internal/pool"
+)
+
+// persistent is an index in an image whose memory is persistent.
+func (im *image) persistent(t testing.TB, by pm.Persist) *Index {
+	t.Helper()
+	p, err := pool.OnMemory(pm.NewPersistent(im.bytes, by))
+	must(t, err)
+	table, e, _, err := serve(ctx, p, im.dev.(device.Host), OpenOptions{}, core.Types{})
+	must(t, err)
+	return &Index{table, e}
+}
+
+// powerless is an image of small pairs, and what a power failure leaves of it.
+func powerless(t testing.TB, units int64) (*image, *pmtest.Caches) {
+	t.Helper()
+	im, err := formatted(t, openCPU(t), Options{KeySize: 12, ValueSize: 20, Capacity: 1, Size: pool.DataStart + units*pool.Page}, nil)
+	must(t, err)
+	return im, pmtest.NewCaches(im.bytes)
+}
+
+// Behind a power failure a pool has what calls have done that have returned, while it grows
+// and shrinks; and all that was stored is there when what has been inserted is.
+func TestPowerFailure(t *testing.T) {
+	smallRegions(t)
+	im, caches := powerless(t, 1200)
+	x := im.persistent(t, caches)
+	rng := rand.New(rand.NewPCG(3, 3))
+	want := model{}
+	check := func() {
+		t.Helper()
+		left := &image{dev: im.dev, bytes: caches.Left()}
+		y := left.mustOpen(t, OpenOptions{Verify: true})
+		want.equal(t, y)
+		must(t, y.Close())
+	}
+	version := uint64(0)
+	for range 60 {
+		version++
+		n := 1 + rng.IntN(60)
+		var keys, values []byte
+		for range n {
+			key := denseKey(12, rng.IntN(2000))
+			keys, values = append(keys, key...), append(values, valueOf(20, key, version)...)
+		}
+		switch rng.IntN(8) {
+		case 0, 1:
+			_, err := x.Delete(ctx, keys, nil)
+			must(t, err)
+			for i := range n {
+				delete(want, string(row(keys, i, 12)))
+			}
+		case 2:
+			must(t, x.Compact(ctx))
+		default:
+			_, err := x.Put(ctx, keys, values)
+			must(t, err)
+			for i := range n {
+				want[string(row(keys, i, 12))] = string(row(values, i, 20))
+			}
+			must(t, caches.Lost())
+		}
+		check()
+	}
+	if s, err := x.Stats(ctx); err != nil || s.Resizes == 0 {
+		t.Errorf("%d resizes, %v", s.Resizes, err)
+	}
+	must(t, x.Clear(ctx))
+	clear(want)
+	check()
+	must(t, x.Close())
+	check()
+	must(t, caches.Lost())
+}
+
+// skipping leaves one write-back out.
+type skipping struct {
+	*pmtest.Caches
+	left int
+}
+
+func (s *skipping) WriteBack(words []uint64) {
+	if s.left--; s.left != 0 {
+		s.Caches.WriteBack(words)
+	}
+}
+
+// A write-back that is left out is noticed, but that of the control word which says that a
+// slot is taken: it is written again.
+func TestSkippedWriteBack(t *testing.T) {
+	count := func(skip int) (total int, lost error) {
+		im, caches := powerless(t, 40)
+		s := &skipping{caches, -1}
+		x := im.persistent(t, s)
+		s.left = skip
+		key := denseKey(12, 1)
+		_, err := x.Put(ctx, key, valueOf(20, key, 1))
+		must(t, err)
+		return skip - s.left, caches.Lost()
+	}
+	total, err := count(0)
+	must(t, err)
+	unnoticed := 0
+	for skip := range total {
+		if _, err := count(skip + 1); err == nil {
+			unnoticed++
+		}
+	}
+	if total < 6 || unnoticed != 1 {
+		t.Errorf("of %d write-backs %d can be left out", total, unnoticed)
+	}
+}
+
+// Where somebody vouches for the memory, PMem is granted, and otherwise it is not.
+func TestAssertPMem(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("pools are files of Linux")
+	}
+	path, dev := filepath.Join(memoryDir(t), "pool"), openCPU(t)
+	vouched := PMemConditions{Persistent: true}
+	o := Options{KeySize: 8, ValueSize: 8, Durability: PMem}
+	if _, err := Create(path, dev, o); !errors.Is(err, ErrNotDurable) {
+		t.Errorf("nobody vouches: %v", err)
+	}
+	o.AssertPMem = vouched
+	x, err := Create(path, dev, o)
+	must(t, err)
+	if _, err := x.Put(ctx, denseKey(8, 1), valueOf(8, denseKey(8, 1), 1)); err != nil || x.Durability() != PMem {
+		t.Errorf("%v, %v", x.Durability(), err)
+	}
+	must(t, x.Close())
+	if _, _, err := Open(ctx, path, dev, OpenOptions{Durability: PMem}); !errors.Is(err, ErrNotDurable) {
+		t.Errorf("opened, and nobody vouches: %v", err)
+	}
+	x, _, err = Open(ctx, path, dev, OpenOptions{Durability: PMem, AssertPMem: vouched})
+	must(t, err)
+	if x.Durability() != PMem || x.Len() != 1 {
+		t.Errorf("%v, %d keys", x.Durability(), x.Len())
+	}
+	must(t, x.Check(ctx))
+	must(t, x.Close())
+	x, _, err = Open(ctx, path, dev, OpenOptions{AssertPMem: vouched})
+	must(t, err)
+	if x.Durability() != Process {
+		t.Errorf("nobody asks for PMem: %v", x.Durability())
+	}
+	must(t, x.Close())
+}
