@@ -70,9 +70,12 @@
 //
 // A file in a file system in memory (/dev/shm, hugetlbfs) outlives the process; one on a
 // disk is mapped just the same, and reaches the disk when the system writes it there,
-// or when the pool is closed, but in no order that a power failure could respect. A
-// pool is open once at a time, or for reading only, beside other readers. The format is
-// that of package internal/pool.
+// or when the pool is closed, but in no order that a power failure could respect. Where
+// Options.Durability asks for [PMem], every store is written back out of the caches of the
+// CPU before it counts: a pool on a character device of persistent memory (/dev/dax0.0) has
+// all of it and outlives power failures; of other memory the operator asserts that it does
+// (Options.AssertPMem). A pool is open once at a time, or for reading only, beside other
+// readers. The format is that of package internal/pool.
 //
 // # Caveats
 //

@@ -26,7 +26,7 @@ pool info" does. A file that is there is left as it is, and an error.
 All of the pool is allocated at once: a full file system is an error now, and none
 later. The index grows as long as the pool has memory for it; the pool keeps its
 size. On a file system in memory, such as /dev/shm, it outlives processes but not the
-machine.`,
+machine. On a device of persistent memory, such as /dev/dax0.0, it takes all of it.`,
 		Example: `  weft pool create /dev/shm/users.pool --key-size 8 --value-size 128 --capacity 1000000
   weft pool create small.pool --key-size 16 --value-size 8 --capacity 5000 --size 64MiB --hash fast`,
 		Args: onePool,

@@ -27,11 +27,11 @@ has left it: opening it recovers what it holds. Unclean opens are how often that
 so. The generation counts changes of the superblock.
 
 With --json it prints one object: file, bytes, allocated_bytes, durability (none,
-process or pmem: what the file system grants), copies (two objects: copy, current,
-generation, error), error, and, where a copy is whole, pool: uuid, created, tool,
-key_bytes, value_bytes, slots, hashes, levels, hash, size, clean, unclean_opens,
-generation, epoch, resizing, and level_table, from the top down: level, buckets, state,
-offset and bytes.
+process or pmem: what the file system or the device grants), copies (two objects:
+copy, current, generation, error), error, and, where a copy is whole, pool: uuid,
+created, tool, key_bytes, value_bytes, slots, hashes, levels, hash, size, clean,
+unclean_opens, generation, epoch, resizing, and level_table, from the top down: level,
+buckets, state, offset and bytes.
 
 Exit status: 0 the pool can be opened, as far as its superblocks say; 1 it cannot, and
 what there is has been printed; 2 wrong usage.`,

@@ -167,7 +167,7 @@ func TestPoolCreate(t *testing.T) {
 		t.Fatalf("prints %s", stdout)
 	}
 	if p.KeyBytes != 12 || p.ValueBytes != 100 || p.Slots != 4 || p.Hashes != 3 || p.Levels != 1 || p.Hash != "fast" || !p.Clean ||
-		p.UncleanOpens != 0 || p.Size != 64<<20 || len(p.LevelTable) != 1 || p.LevelTable[0].State != "live" || p.Created.IsZero() {
+		p.UncleanOpens != 0 || p.Size != 64<<20 || len(p.LevelTable) != 1 || p.LevelTable[0].State != "live" || p.Created.IsZero() || !strings.HasPrefix(p.Tool, "weft ") {
 		t.Errorf("pool %+v", p)
 	}
 	if slots := 4 * p.LevelTable[0].Buckets; slots < 5000 {

@@ -1,6 +1,7 @@
 package pm
 
 import (
+	"fmt"
 	"testing"
 	"time"
 	"unsafe"
@@ -53,6 +54,29 @@ func TestInstructions(t *testing.T) {
 		t.Logf("%s: %d lines are read in %v, in %v when they have been taken, and in %v one by one", name, n, cached, whole, single)
 		if name != "CLWB" && (single < 4*cached || whole < 3*single/4) {
 			t.Errorf("%s does not take lines", name)
+		}
+	}
+}
+
+// What a line takes that has just been stored to, and the fence behind it.
+func BenchmarkWriteBack(b *testing.B) {
+	memory := make([]byte, 64<<20)
+	for name, writeBack := range map[string]func(first unsafe.Pointer, lines, line uintptr){"CLFLUSH": clflush, "CLFLUSHOPT": clflushopt, "CLWB": clwb} {
+		if name == "CLWB" && machine.name != "CLWB" || name == "CLFLUSHOPT" && machine.name == "CLFLUSH" {
+			continue
+		}
+		for _, lines := range []int{1, 3} {
+			b.Run(fmt.Sprintf("%s/lines=%d", name, lines), func(b *testing.B) {
+				at := 0
+				for b.Loop() {
+					for i := range lines {
+						memory[at+64*i]++
+					}
+					writeBack(unsafe.Pointer(&memory[at]), uintptr(lines), 64)
+					storeFence()
+					at = (at + 64*4099) % (len(memory) - 64*lines)
+				}
+			})
 		}
 	}
 }

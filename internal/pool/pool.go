@@ -20,6 +20,14 @@
 // those who ask for them: somebody who truncates the file of an open pool kills the
 // process that has it.
 //
+// # Persistent memory
+//
+// A pool on a character device (devdax) has all of its memory, whose size and persistence
+// domain sysfs tells. There is no file system, so what is not there cannot be told from
+// what has been there before: a pool is made by zeroing both superblocks first and writing
+// them last. Its memory writes back what is stored (pm.NewPersistent), unless the domain
+// has the caches in it.
+//
 // # Who copies
 //
 // The superblock is read into private memory and checked there before anything is
