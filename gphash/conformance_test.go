@@ -19,25 +19,29 @@ import (
 func TestConformance(t *testing.T) {
 	smallRegions(t)
 	dev := devicetest.Open(t)
-	if _, ok := dev.(device.Host); !ok {
-		t.Skip("pools are worked on by the CPU")
-	}
 	half := conformance.ScaleOf(dev).Part(3)
-	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, half, 64<<20) })
+	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, half, Options{}) })
 	if conformance.Raced {
 		return // its code is the same for all widths
 	}
-	t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, half, 64<<20) })
-	t.Run("int32,float32", func(t *testing.T) { suite[int32, float32](t, dev, half, 64<<20) })
-	t.Run("int64,float64", func(t *testing.T) { suite[int64, float64](t, dev, half, 64<<20) })
+	t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, half, Options{}) })
+	t.Run("int32,float32", func(t *testing.T) { suite[int32, float32](t, dev, half, Options{}) })
+	if _, ok := dev.(device.Host); !ok {
+		return
+	}
+	pmem := Options{Durability: PMem, AssertPMem: PMemConditions{Persistent: true}}
+	t.Run("int64,float64 in PMem", func(t *testing.T) { suite[int64, float64](t, dev, half, pmem) })
 }
 
-func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale conformance.Scale, size int64) {
+func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale conformance.Scale, o Options) {
+	if o.Capacity = 100; o.Size == 0 {
+		o.Size = 64 << 20
+	}
 	var pools atomic.Int64
 	dir := memoryDir(t)
 	conformance.Map(t, dev, scale, func(t testing.TB, dev device.Device) conformance.AnyMap[K, V] {
 		path := filepath.Join(dir, strconv.Itoa(int(pools.Add(1))))
-		m, err := CreateMap[K, V](path, dev, Options{Capacity: 100, Size: size})
+		m, err := CreateMap[K, V](path, dev, o)
 		must(t, err)
 		must(t, os.Remove(path)) // it stays until it is closed
 		return m
@@ -59,10 +63,10 @@ func TestConformanceSimulated(t *testing.T) {
 	smallRegions(t)
 	t.Run("lockstep", func(t *testing.T) {
 		dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
-		suite[int32, float32](t, dev, 150, 16<<20)
+		suite[int32, float32](t, dev, 150, Options{Size: 16 << 20})
 	})
 	t.Run("random", func(t *testing.T) {
 		dev := devicetest.OpenSim(t, &sim.Options{Arch: 80, Scheduler: sim.Random, Seed: 1})
-		suite[uint64, uint32](t, dev, 150, 16<<20)
+		suite[uint64, uint32](t, dev, 150, Options{Size: 16 << 20})
 	})
 }

@@ -37,7 +37,7 @@ type launcher struct {
 	prim *prim.Kernels
 
 	tick, hash, rank, get, recycle, reserve, change, crowded device.Kernel
-	moveUp, export, wipe, mirror                       device.Kernel
+	moveUp, export, wipe, mirror                             device.Kernel
 
 	pool  device.Buffer // mapped
 	unmap func() error
