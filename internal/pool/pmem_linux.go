@@ -36,17 +36,22 @@ func (f *file) grant(stat *unix.Stat_t, terms *Terms) error {
 	return err
 }
 
-// domainOf is that of the memory of a file; without one, of a file that is yet to be.
+// domainOf is that of the memory of a file; without one, of a file that is yet to be. What
+// the system tells of a device comes before what somebody asserts.
 func domainOf(stat *unix.Stat_t, terms Terms) (Domain, error) {
-	switch {
-	case terms.Said.Persistent && terms.GPU && !terms.Said.DDIOOff:
-		return refuse("nobody asserts that DDIO is off for the GPU's root port")
-	case terms.Said.Persistent:
-		return MemoryController, nil
-	case stat == nil || stat.Mode&unix.S_IFMT != unix.S_IFCHR:
-		return refuse("not a character device; per operation, only memory of devdax outlives a power failure, or what somebody asserts is persistent")
+	if stat != nil && stat.Mode&unix.S_IFMT == unix.S_IFCHR {
+		domain, err := checkPMem(unix.Major(uint64(stat.Rdev)), unix.Minor(uint64(stat.Rdev)), terms)
+		if err == nil || !terms.Said.Persistent {
+			return domain, err
+		}
 	}
-	return checkPMem(unix.Major(uint64(stat.Rdev)), unix.Minor(uint64(stat.Rdev)), terms)
+	switch {
+	case !terms.Said.Persistent:
+		return refuse("not a character device; per operation, only memory of devdax outlives a power failure, or what somebody asserts is persistent")
+	case terms.GPU && !terms.Said.DDIOOff:
+		return refuse("nobody asserts that DDIO is off for the GPU's root port")
+	}
+	return MemoryController, nil
 }
 
 // deviceSize is that of the memory of a device, as sysfs tells it.

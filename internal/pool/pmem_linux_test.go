@@ -124,6 +124,13 @@ func TestCharacterDevice(t *testing.T) {
 			t.Errorf("%s of memory that is not persistent: %v", what, err)
 		}
 	}
+	for domain, terms := range map[string]Terms{"wishful": persistent, "cpu_cache": {GPU: true, Said: Asserted{Persistent: true}}} {
+		zero(t, domain, fmt.Sprint(size))
+		if err := unlocked(func() error { _, err := OpenPMem(zeroDevice, true, terms); return err }); !errors.Is(err, op.ErrCorrupt) {
+			t.Errorf("domain %q on terms %+v: %v", domain, terms, err)
+		}
+	}
+	zero(t, "wishful", fmt.Sprint(size))
 	if info, err := Inspect(zeroDevice); err != nil || info.Grants != None {
 		t.Errorf("memory that is not persistent: %+v, %v", info, err)
 	}
