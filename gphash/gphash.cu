@@ -1,6 +1,7 @@
 // Kernels of package gphash: a hash index in memory of the host that outlives the process. doc.go
 // explains the structure, layout.go the memory, change.go why a crash at any store leaves it whole.
 #include "change.cuh"
+#include "survey.cuh"
 #include "tuning.cuh"
 
 namespace weft::gphash {
@@ -13,9 +14,9 @@ struct TickParams {
   uint32_t unused;
 };
 
-// tick sets a clock that lookups read beside it.
+// tick sets a clock that lookups read beside it. What launches have written before is durable then.
 __device__ __forceinline__ void tick(const TickParams& p) {
-  fence();
+  fence_system();
   if (thread_index() == 0) store_release(p.clock, p.now);
 }
 
@@ -202,4 +203,5 @@ GPHASH_KERNEL(change_crowded, 1)(ChangeParams p) { change_crowded(p); }
 GPHASH_KERNEL(move_up, 1)(BucketsParams p) { move_up(p); }
 GPHASH_KERNEL(export, 1)(BucketsParams p) { export_pairs(p); }
 GPHASH_KERNEL(wipe, 1)(BucketsParams p) { wipe(p); }
+GPHASH_KERNEL(survey, 4)(SurveyParams p) { survey(p); }
 GPHASH_KERNEL(mirror, 1)(BucketsParams p) { mirror(p); }

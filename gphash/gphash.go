@@ -63,7 +63,7 @@ func create(path string, dev device.Device, o *Options, types core.Types) (*core
 	if err != nil {
 		return nil, nil, fmt.Errorf("gphash: create: %w", err)
 	}
-	t, e, _, err := serve(context.Background(), p, dev, OpenOptions{Durability: o.Durability, Resize: o.Resize, Logger: o.Logger}, types)
+	t, e, _, err := serve(context.Background(), p, dev, OpenOptions{Durability: o.Durability, Resize: o.Resize, Mirror: o.Mirror, Logger: o.Logger}, types)
 	if err != nil {
 		err = errors.Join(err, pool.Remove(path))
 	}
@@ -161,35 +161,44 @@ func serve(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, 
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	host, ok := dev.(device.Host)
-	if !ok {
-		var err error
-		if host, err = hostcpu.Open(nil); err != nil {
-			return nil, nil, nil, errors.Join(err, leave(p))
-		}
-	}
-	e, report, err := recoverPool(ctx, p, host, o)
+	e, run, report, err := begin(ctx, p, dev, o)
 	if err != nil {
 		return nil, nil, report, errors.Join(fmt.Errorf("gphash: open: %w", err), p.Abandon())
 	}
-	g := p.Superblock().Geometry
 	c := core.Config{
 		Name: "gphash", Kind: core.Map, Device: dev, Types: types, Logger: o.Logger,
-		Widths: batch.Widths{Key: int(g.KeySize), Val: int(g.ValueSize), Slot: int(e.bucketWords*pm.Word)/int(g.Slots) + int(g.ValueSize)},
-		Engine: e, Leases: e.Leases,
+		Widths: e.widths(), Policy: &policy{e, run, o.Resize}, Engine: run, Leases: e.Leases,
 	}
-	if !ok {
-		if c.Engine, err = newGPUEngine(dev, e, c.Widths); err != nil {
-			return nil, nil, report, errors.Join(fmt.Errorf("gphash: open: %w", err), p.Abandon())
-		}
-	}
-	c.Policy = &policy{e, c.Engine, o.Resize}
 	c.Another = func(dev device.Device) (*core.Table, error) { return unnamed(dev, p.Superblock(), o, types) }
 	t, err := core.Open(ctx, c)
 	if err != nil {
 		return nil, nil, report, errors.Join(err, p.Abandon())
 	}
 	return t, e, report, nil
+}
+
+// begin recovers a pool: e decides on its growth, and run runs operations, which is e itself on a
+// CPU.
+func begin(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions) (e *engine, run core.Engine, report *Report, err error) {
+	if host, ok := dev.(device.Host); ok {
+		e, report, err = recoverPool(ctx, p, host, o)
+		return e, e, report, err
+	}
+	host, err := hostcpu.Open(nil)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if e, err = newEngine(p, host); err != nil {
+		return nil, nil, nil, errors.Join(err, host.Close())
+	}
+	g, report, err := newGPUEngine(ctx, dev, e, o)
+	return e, g, report, err
+}
+
+// widths are those of keys and values, and of what a pair takes.
+func (e *engine) widths() batch.Widths {
+	slot := int(e.bucketWords*pm.Word)/int(e.slots) + int(e.table.valueSize)
+	return batch.Widths{Key: int(e.table.keySize), Val: int(e.table.valueSize), Slot: slot}
 }
 
 // unnamed makes an empty index of the same geometry in a pool without a name, which is
@@ -212,25 +221,52 @@ func unnamed(dev device.Device, like pool.Superblock, o OpenOptions, types core.
 // recoverPool finds out what is in a pool, mends what a crash has left, and goes on
 // with a resize.
 func recoverPool(ctx context.Context, p *pool.Pool, dev device.Host, o OpenOptions) (*engine, *Report, error) {
-	t, err := tableOf(p)
+	e, err := newEngine(p, dev)
 	if err != nil {
 		return nil, nil, err
 	}
-	in := inspection{table: t, mend: !p.ReadOnly(), repair: o.Repair, verify: o.Verify || o.Repair}
-	in.Resumed = t.closed > 0
-	if err = in.run(ctx, dev.Parallel); err == nil {
+	report, err := e.inspect(ctx, o)
+	if err == nil {
+		err = e.resume(ctx, o)
+	}
+	return e, report, err
+}
+
+// newEngine is the engine of a pool of which only the superblock is known.
+func newEngine(p *pool.Pool, dev device.Host) (*engine, error) {
+	t, err := tableOf(p)
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{Engine: cpu.Engine{Device: dev}, table: t, pool: p}
+	e.Leases = core.NewLeases(&parts{close: p.Close})
+	return e, nil
+}
+
+// inspect goes through the slots of a pool that has just been opened.
+func (e *engine) inspect(ctx context.Context, o OpenOptions) (*Report, error) {
+	in := inspection{table: e.table, mend: !e.pool.ReadOnly(), repair: o.Repair, verify: o.Verify || o.Repair}
+	in.Resumed = e.closed > 0
+	err := in.run(ctx, e.Device.Parallel)
+	if err == nil {
 		err = in.err()
 	}
 	if err != nil {
-		return nil, &in.Report, err
+		return &in.Report, err
 	}
-	t.values.share(t.bits())
-	e := &engine{Engine: cpu.Engine{Device: dev}, table: t, pool: p}
-	e.Leases = core.NewLeases(&parts{counters: core.Tally{Live: in.Keys, Used: in.Keys}, close: p.Close})
-	if o.Resize == Stop && !p.ReadOnly() {
-		_, err = e.drain(ctx, math.MaxUint64) // where it is crowded, the next batch makes slots
+	e.values.share(e.bits())
+	e.Parts().(*parts).counters = core.Tally{Live: in.Keys, Used: in.Keys}
+	return &in.Report, nil
+}
+
+// resume goes on with a resize, where whoever grows an index moves all: where it is crowded, the
+// next batch makes slots.
+func (e *engine) resume(ctx context.Context, o OpenOptions) error {
+	if o.Resize != Stop || e.pool.ReadOnly() {
+		return nil
 	}
-	return e, &in.Report, err
+	_, err := e.drain(ctx, math.MaxUint64)
+	return err
 }
 
 // legal says what is wrong with the geometry of a pool, of which the pool's package

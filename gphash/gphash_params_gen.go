@@ -110,6 +110,16 @@ type spaceRef struct {
 	lists  lists
 }
 
+// surveyParams is weft::gphash::SurveyParams of C++.
+type surveyParams struct {
+	_      structs.HostLayout
+	table  tableRef
+	space  spaceRef
+	found  device.Ptr
+	level  uint32
+	unused uint32
+}
+
 // tableRef is weft::gphash::Table of C++.
 type tableRef struct {
 	_           structs.HostLayout
@@ -242,6 +252,16 @@ var (
 	_ [16]byte = [unsafe.Offsetof(spaceRef{}.units)]byte{}
 	_ [20]byte = [unsafe.Offsetof(spaceRef{}.words)]byte{}
 	_ [24]byte = [unsafe.Offsetof(spaceRef{}.lists)]byte{}
+)
+
+// surveyParams has the layout of weft::gphash::SurveyParams.
+var (
+	_ [176]byte = [unsafe.Sizeof(surveyParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(surveyParams{}.table)]byte{}
+	_ [112]byte = [unsafe.Offsetof(surveyParams{}.space)]byte{}
+	_ [160]byte = [unsafe.Offsetof(surveyParams{}.found)]byte{}
+	_ [168]byte = [unsafe.Offsetof(surveyParams{}.level)]byte{}
+	_ [172]byte = [unsafe.Offsetof(surveyParams{}.unused)]byte{}
 )
 
 // tableRef has the layout of weft::gphash::Table.

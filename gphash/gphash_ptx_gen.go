@@ -13,8 +13,9 @@ import (
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 78115a9095d0a754e85b7fc98d08dbda1f22d2703a7bd5769d200c7af7d215db 20359 gphash/change.cuh
-//kernelgen:input 6950c01013dd4df9d3ad1f63ad29f41d6ac6bebec721db50b962cfa5da219a96 7921 gphash/gphash.cu
-//kernelgen:input 010d9002bd82ab7b40c3936ae5a3ac76c3ac82016f1832e8ea857642c39a8c74 8136 gphash/space.cuh
+//kernelgen:input 814d9bd6958c3caa2afd3e72468dcf129e41109943a85171f21a94ef73ea96eb 8057 gphash/gphash.cu
+//kernelgen:input a9b4fc474572738cb8678d7c9d8dcacf80fd3bf30d2c9f901078e30598d9992b 8164 gphash/space.cuh
+//kernelgen:input 7217f1b77591af7a812223155efbf7ee134c0cf35a44643bb95d40539db92509 3215 gphash/survey.cuh
 //kernelgen:input a589ec4ad6018098074d70f3cb5eaa91728c5f3bb93b19e461371313793100a6 423 gphash/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aa6389b8b174d262d890afeb58aeef7264b63eba45d27dac86894089b1e8f583 6639 kernels/include/weft/batch.cuh
@@ -29,8 +30,8 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
-//kernelgen:output 2b2a691da5f9e2c8165f14487a49f0e6c35ad5e61c52d11f8c279e8a10dfda11 461886 gphash/gphash_sm80.ptx
-//kernelgen:output 76516b599ed437155dcedaa3455928985fc9d20ab9536fe6d514a91595c40764 10883 gphash/gphash_params_gen.go
+//kernelgen:output 190812c1366eb3567acfc14c119278cc831d056bc58d1e687eda84d522cf4cc0 477535 gphash/gphash_sm80.ptx
+//kernelgen:output a9b0116f26f7786abd4ebe6aefdccfa30c5a9ce3e48bff2e7d7d94245e32506c 11507 gphash/gphash_params_gen.go
 
 //go:embed gphash_sm80.ptx
 var gphashSM80 string
@@ -56,6 +57,7 @@ var gphashKernels = map[string]int{
 	"gphash_rank":           32,
 	"gphash_recycle":        160,
 	"gphash_reserve":        184,
+	"gphash_survey":         176,
 	"gphash_tick":           16,
 	"gphash_wipe":           192,
 }

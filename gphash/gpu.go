@@ -13,6 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/gpu/prim"
+	"github.com/weftgo/weft/internal/pm"
 )
 
 //go:generate go run ../cmd/weftgen -target 80,90+ptx85 -struct weft::gphash::Level -type gphash::Level=levelRef ../kernels/include/weft/gphash_table.cuh
@@ -37,14 +38,16 @@ type launcher struct {
 	prim *prim.Kernels
 
 	tick, hash, rank, get, recycle, reserve, change, crowded device.Kernel
-	moveUp, export, wipe, mirror                             device.Kernel
+	moveUp, export, wipe, survey, mirror                     device.Kernel
 
-	pool  device.Buffer // mapped
-	unmap func() error
-	state device.Slice[uint32] // see the words below
-	table atomic.Pointer[levels]
-	space spaceRef
-	loans loans
+	pool    device.Buffer // mapped
+	unmap   func() error
+	mirrors map[uint64]device.Buffer // by the word at which a level begins; nil: there are none
+	scatter bool                     // lookups go as they come
+	state   device.Slice[uint32]     // see the words below
+	table   atomic.Pointer[levels]
+	space   spaceRef
+	loans   loans
 
 	// mu orders pairs of launches: what exports read is not changed meanwhile.
 	mu                sync.Mutex
@@ -59,6 +62,7 @@ type levels struct {
 	ref  tableRef
 	live []level
 	buf  device.Buffer
+	gone []device.Buffer // mirrors of levels that were there before
 }
 
 // Words of the state.
@@ -112,7 +116,8 @@ func (k *launcher) open() (err error) {
 	return gpu.Load(k.dev, &gphashImage, []gpu.Entry{
 		{Name: "tick", To: &k.tick}, {Name: "hash", To: &k.hash}, {Name: "rank", To: &k.rank}, {Name: "get", To: &k.get}, {Name: "recycle", To: &k.recycle}, {Name: "reserve", To: &k.reserve},
 		{Name: "change", To: &k.change}, {Name: "change_crowded", To: &k.crowded}, {Name: "move_up", To: &k.moveUp},
-		{Name: "export", To: &k.export}, {Name: "wipe", To: &k.wipe}, {Name: "mirror", To: &k.mirror},
+		{Name: "export", To: &k.export}, {Name: "wipe", To: &k.wipe},
+		{Name: "survey", To: &k.survey}, {Name: "mirror", To: &k.mirror},
 	})
 }
 
@@ -122,6 +127,9 @@ func (k *launcher) close() (err error) {
 		err = k.dev.Free(t.buf)
 	}
 	err = errors.Join(err, k.loans.close(), k.state.Free())
+	for _, b := range k.mirrors {
+		err = errors.Join(err, k.dev.Free(b))
+	}
 	for _, e := range []*device.Event{k.changed, k.exported} {
 		if e != nil {
 			err = errors.Join(err, e.Close())
@@ -138,10 +146,14 @@ func (k *launcher) close() (err error) {
 func (k *launcher) publish(s *device.Stream) (before *levels, err error) {
 	t := k.host.table
 	refs := make([]levelRef, len(t.live))
+	now := &levels{live: slices.Clone(t.live)}
 	for i, l := range t.live {
 		refs[i] = levelRef{base: l.base, bits: uint32(l.bits), regions: uint32(l.regions())}
 	}
-	now := &levels{live: slices.Clone(t.live)}
+	fresh, err := k.reflect(now, refs)
+	if err != nil {
+		return nil, err
+	}
 	if now.buf, err = k.dev.Alloc(len(refs) * int(unsafe.Sizeof(refs[0]))); err != nil {
 		return nil, err
 	}
@@ -160,7 +172,41 @@ func (k *launcher) publish(s *device.Stream) (before *levels, err error) {
 	if t.hasher.id == Fast {
 		now.ref.fast = 1
 	}
+	for _, i := range fresh {
+		p := bucketsParams{table: now.ref, hi: 1 << t.live[i].bits, level: uint32(i)}
+		if err := device.Launch(s, k.mirror, gpu.Wave(k.dev, int(p.hi)*2*int(t.slots)), gpu.Block, &p); err != nil {
+			return nil, err
+		}
+	}
 	return k.table.Swap(now), nil
+}
+
+// reflect gives levels mirrors, if there are to be any, and returns which of them are new.
+func (k *launcher) reflect(now *levels, refs []levelRef) (fresh []int, err error) {
+	if k.mirrors == nil {
+		return nil, nil
+	}
+	mirrors := map[uint64]device.Buffer{}
+	for i := range refs {
+		b, ok := k.mirrors[refs[i].base]
+		if !ok {
+			if b, err = k.dev.Alloc(int(2*k.host.slots*pm.Word) << refs[i].bits); err != nil {
+				for _, i := range fresh {
+					err = errors.Join(err, k.dev.Free(mirrors[refs[i].base]))
+				}
+				return nil, err
+			}
+			fresh = append(fresh, i)
+		}
+		mirrors[refs[i].base], refs[i].mirror = b, b.Ptr
+	}
+	for base, b := range k.mirrors {
+		if _, ok := mirrors[base]; !ok {
+			now.gone = append(now.gone, b)
+		}
+	}
+	k.mirrors = mirrors
+	return fresh, nil
 }
 
 // ---- lookups --------------------------------------------------------------------
@@ -169,7 +215,7 @@ func (k *launcher) publish(s *device.Stream) (before *levels, err error) {
 func (k *launcher) Look(s *device.Stream, _ core.Parts, b *batch.Batch, hits device.Ptr) error {
 	p := getParams{table: k.table.Load().ref}
 	p.lookup, _ = gpu.LookupOf(b, hits, warp)
-	if b.N >= sortFrom {
+	if b.N >= sortFrom && !k.scatter {
 		l, err := k.loans.take(k.sortBytes(b.N))
 		if err != nil && !errors.Is(err, device.ErrMemory) { // without memory it goes as they come
 			return err

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
 )
@@ -19,20 +20,32 @@ func TestKernels(t *testing.T) {
 		{KeySize: 8, ValueSize: 8}, {KeySize: 4, ValueSize: 4}, {KeySize: 16, ValueSize: 128, Hash: Fast},
 		{KeySize: 13, ValueSize: 300, Slots: 4, Hashes: 4}, {KeySize: 128, ValueSize: 1, Slots: 16, Levels: 1},
 	} {
-		t.Run(fmt.Sprintf("%d,%d", o.KeySize, o.ValueSize), func(t *testing.T) {
-			dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
-			o.Size, o.Capacity = 8<<20, 20
-			x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, o)
-			must(t, err)
-			program(t, x, 40)
-			must(t, x.Close())
-		})
+		for _, mirror := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d,%d,mirror %v", o.KeySize, o.ValueSize, mirror), func(t *testing.T) {
+				dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
+				o.Size, o.Capacity, o.Mirror = 8<<20, 20, mirror
+				path, model := filepath.Join(memoryDir(t), "pool"), map[string][]byte{}
+				x, err := Create(path, dev, o)
+				must(t, err)
+				program(t, x, model, 25)
+				must(t, x.Close())
+				for i, dev := range []device.Device{openCPU(t), dev} { // the other one goes on
+					x, report, err := Open(t.Context(), path, dev, OpenOptions{Mirror: mirror, Verify: i == 1})
+					must(t, err)
+					if int(report.Keys) != len(model) {
+						t.Errorf("%v: opening found %d keys, want %d", dev.Properties().Kind, report.Keys, len(model))
+					}
+					program(t, x, model, 8)
+					must(t, x.Close())
+				}
+			})
+		}
 	}
 }
 
 // program runs batches of an index beside a map.
-func program(t *testing.T, x *Index, batches int) {
-	rng, model := rand.New(rand.NewPCG(1, 2)), map[string][]byte{}
+func program(t *testing.T, x *Index, model map[string][]byte, batches int) {
+	rng := rand.New(rand.NewPCG(1, uint64(len(model))))
 	size, vsize := x.KeySize(), x.ValueSize()
 	for range batches {
 		n := 1 + rng.IntN(200)

@@ -3,12 +3,15 @@ package gphash
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/bits"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/pm"
 )
 
 // gpuEngine runs batches on a GPU that has mapped the pool. The engine of the host, which has
@@ -25,36 +28,78 @@ type gpuEngine struct {
 // all is the context of what must not stop half way.
 var all = context.Background()
 
-// newGPUEngine has a GPU work on the pool of an engine that has just been opened.
-func newGPUEngine(dev device.Device, host *engine, w batch.Widths) (g *gpuEngine, err error) {
-	g = &gpuEngine{host: host, dev: dev, k: launcher{host: host, dev: dev}}
+// newGPUEngine has a GPU work on the pool of an engine that has not looked at it yet.
+func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOptions) (g *gpuEngine, report *Report, err error) {
+	g = &gpuEngine{host: host, dev: dev, k: launcher{host: host, dev: dev, scatter: o.Unsorted}}
 	g.Moves, g.Leases = true, host.Leases
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.Close())
 		}
 	}()
-	if err := g.OpenEngine(dev, w, int(host.slots), &g.k); err != nil {
+	if err := g.OpenEngine(dev, host.widths(), int(host.slots), &g.k); err != nil {
+		return nil, nil, err
+	}
+	buf, err := dev.Alloc(core.LinesBytes(0))
+	if err != nil {
+		return nil, nil, err
+	}
+	host.Parts().(*parts).Lines = core.Lines{Device: dev, Buf: buf}
+	if err := g.k.open(); err != nil {
+		return nil, nil, err
+	}
+	host.far = g
+	if err := g.Do(all, func(s *device.Stream) error { return s.Fill(g.k.state.Ptr(), 0, stateWords) }); err != nil {
+		return nil, nil, err
+	}
+	if report, err = g.inspect(ctx, o); err != nil {
+		return nil, report, err
+	}
+	if o.Mirror {
+		g.k.mirrors = map[uint64]device.Buffer{}
+		if err := g.send(); err != nil {
+			return nil, report, err
+		}
+	}
+	return g, report, host.resume(ctx, o)
+}
+
+// inspect goes through the slots of a pool that has just been opened; where there is anything that no
+// operation writes, or checksums are to be verified, on the host.
+func (g *gpuEngine) inspect(ctx context.Context, o OpenOptions) (*Report, error) {
+	if err := g.send(); err != nil { // no value is in use, as far as is known
 		return nil, err
 	}
-	p := host.Parts().(*parts)
-	buf, err := dev.Alloc(core.LinesBytes(0))
+	t := g.k.table.Load()
+	var found [4]uint64
+	err := g.Report(ctx, found[:], func(to device.Ptr) error {
+		for i, l := range t.live {
+			p := surveyParams{table: t.ref, space: g.k.space, found: to, level: uint32(i)}
+			if err := device.Launch(g.Stream, g.k.survey, gpu.Wave(g.dev, int(t.ref.slots)<<l.bits), gpu.Block, &p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	p.Lines = core.Lines{Device: dev, Buf: buf}
-	if err := g.k.open(); err != nil {
-		return nil, err
+	report := &Report{Keys: found[0], Slots: g.host.slotsIn(t.live), Unfinished: found[1], Tombs: found[2], Resumed: g.host.closed > 0}
+	if found[3] > 0 || o.Verify || o.Repair {
+		mended := report
+		g.host.values = g.host.values.shadow()
+		if report, err = g.host.inspect(ctx, o); err != nil {
+			return report, err
+		}
+		report.Unfinished, report.Tombs = mended.Unfinished, mended.Tombs
+		if err := g.send(); err != nil {
+			return report, err
+		}
 	}
-	host.far = g
-	err = g.Do(all, func(s *device.Stream) error {
-		return errors.Join(s.Fill(g.k.state.Ptr(), 0, stateWords),
-			s.CopyIn(p.TallyPtr(), device.Bytes([]uint64{p.counters.Live, p.counters.Used})))
+	tally := g.host.Parts().(*parts).TallyPtr()
+	return report, g.Do(all, func(s *device.Stream) error {
+		return s.CopyIn(tally, device.Bytes([]uint64{report.Keys, report.Keys}))
 	})
-	if err == nil {
-		err = g.send()
-	}
-	return g, err
 }
 
 // Close is for [core.Engine].
@@ -119,8 +164,38 @@ func (g *gpuEngine) Check(ctx context.Context, _ *core.Lease) error {
 	if err != nil {
 		return err
 	}
+	if err := g.checkMirrors(ctx); err != nil {
+		return err
+	}
 	return g.host.check(ctx, now.Live)
 }
+
+// checkMirrors compares the mirrors with the pool.
+func (g *gpuEngine) checkMirrors(ctx context.Context) error {
+	t := g.host.table
+	words := make([]uint64, 2*t.slots*checkBuckets)
+	for _, l := range t.live {
+		m := g.k.mirrors[l.base]
+		for first := uint64(0); m.Size > 0 && first < 1<<l.bits; first += checkBuckets {
+			n := min(checkBuckets, 1<<l.bits-first)
+			is := words[:2*t.slots*n]
+			if err := g.Stream.CopyOut(ctx, device.Bytes(is), m.Ptr+device.Ptr(first*2*t.slots*pm.Word)); err != nil {
+				return err
+			}
+			for i, w := range is {
+				bucket, at := first+uint64(i)/(2*t.slots), uint64(i)%(2*t.slots)
+				state := control(is[uint64(i)-at+at%t.slots]).state()
+				if w != t.mem.Load(l.base+bucket*t.bucketWords+at) && (at < t.slots || state == full) {
+					return fmt.Errorf("%w: word %d of bucket %d of level %d is %#x in the mirror", op.ErrCorrupt, at, bucket, l.bits, w)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// checkBuckets is how many buckets of a mirror are read at a time.
+const checkBuckets = 1 << 12
 
 // ---- growth -------------------------------------------------------------------------
 
@@ -201,7 +276,11 @@ func (g *gpuEngine) send() error {
 		return err
 	}
 	g.Leases.Admit()
-	return g.dev.Free(before.buf)
+	err = g.dev.Free(before.buf)
+	for _, b := range g.k.table.Load().gone {
+		err = errors.Join(err, g.dev.Free(b))
+	}
+	return err
 }
 
 // ownerOf is the region of a unit, also of one that is full, which regions of the host do not

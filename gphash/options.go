@@ -36,6 +36,8 @@ type Options struct {
 	AssertPMem PMemConditions
 	// Resize says who moves keys when the index grows; Beside by default.
 	Resize Resize
+	// Mirror is as in OpenOptions.
+	Mirror bool
 	// Logger receives what happens to the pool; nobody by default.
 	Logger *slog.Logger
 }
@@ -54,6 +56,12 @@ type OpenOptions struct {
 	// Durability is what is asked for at least, if anything: [ErrNotDurable] if the pool
 	// is not granted it.
 	Durability Durability
+	// Mirror keeps control words and tags, 16 bytes a slot, in the memory of a GPU, too: a
+	// lookup reads nothing of the pool but the value then. On a CPU it changes nothing.
+	Mirror bool
+	// Unsorted has a GPU look keys up as they come, all over the pool: to measure what
+	// sorting them gains.
+	Unsorted bool
 	// AssertPMem, Resize and Logger are as in Options.
 	AssertPMem PMemConditions
 	Resize     Resize

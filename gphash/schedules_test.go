@@ -24,7 +24,7 @@ func programs[K weft.Key, V weft.Value](t *testing.T, m dst.Mode[Options]) dst.C
 		o.KeySize, o.ValueSize = int(types.Key.Bits/8), int(types.Val.Bits/8)
 		o.Capacity, o.Hash, o.Seed = max(s.Capacity, 1), SipHash, [2]uint64{1, 2}
 		p, _ := memoryPool(t, &o, rand.New(rand.NewPCG(1, 2)))
-		c, e, _, err := serve(ctx, p, dev, OpenOptions{Resize: o.Resize}, types)
+		c, e, _, err := serve(ctx, p, dev, OpenOptions{Resize: o.Resize, Mirror: o.Mirror}, types)
 		if err != nil {
 			return scheduled[K, V]{}, err
 		}
@@ -46,7 +46,9 @@ func TestSchedules(t *testing.T) {
 	}
 	beside := dst.Mode[Options]{Arch: 80, Name: "2 slots", Options: Options{Slots: 2, Hashes: 2, Levels: 2}}
 	dst.Explore(t, beside, programs[uint64, uint64](t, beside))
-	stop := dst.Mode[Options]{Arch: 80, Name: "stop", Options: Options{Slots: 4, Hashes: 2, Levels: 2, Resize: Stop}}
+	stop := dst.Mode[Options]{Arch: 80, Name: "stop,mirror", Options: Options{Slots: 4, Hashes: 2, Levels: 2, Resize: Stop, Mirror: true}}
 	dst.Explore(t, stop, programs[uint32, uint64](t, stop))
+	mirror := dst.Mode[Options]{Arch: 80, Name: "2 slots,mirror", Options: Options{Slots: 2, Hashes: 2, Levels: 2, Mirror: true}}
+	dst.Explore(t, mirror, programs[uint64, uint32](t, mirror))
 	dst.Explore(t, beside, programs[uint64, uint32](t, beside).Reducing())
 }

@@ -63,12 +63,11 @@ __device__ __forceinline__ uint64_t* mirror_of(const Table& t, uint64_t at) {
   return nullptr;
 }
 
-// recycle frees what the lists have. The fence comes first: a crash that has kept what is
-// written to freed memory has kept that it was freed.
+// recycle frees what the lists have. That it was replaced is durable since the end of the change
+// that did so (tick), so a crash that has kept what is written there now has kept that, too.
 __device__ __forceinline__ void recycle(const RecycleParams& p) {
   const Table& t = p.table;
   const Lists& l = p.space.lists;
-  fence_system();
   const uint32_t stale = load_relaxed(l.counts), tombs = load_relaxed(l.counts + 1);
   for (uint64_t i = thread_index(); i < stale; i += threads_in_grid()) mark(t, p.space, l.stale[i], false);
   for (uint64_t i = thread_index(); i < tombs; i += threads_in_grid()) {
