@@ -102,3 +102,37 @@ func program(t *testing.T, x *Index, model map[string][]byte, batches int) {
 		t.Fatalf("%d keys seen, want %d", seen, len(model))
 	}
 }
+
+// Batches that are sorted, by ranks and by digits, do what others do.
+func TestSortedBatches(t *testing.T) {
+	dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
+	x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 8, Size: 16 << 20, Capacity: rankMost + 1000})
+	must(t, err)
+	n := rankMost + 900
+	pairs := make([]uint64, n)
+	for i := range pairs {
+		pairs[i] = uint64(i)
+	}
+	in, err := x.Put(t.Context(), device.Bytes(pairs), device.Bytes(pairs))
+	if must(t, err); in != n {
+		t.Fatalf("%d inserted, want %d", in, n)
+	}
+	keys, values, found := make([]uint64, sortFrom), make([]uint64, sortFrom), make([]bool, sortFrom)
+	for i := range keys {
+		keys[i] = uint64(sortFrom-i) / 2 // each twice, from above
+	}
+	hits, err := x.Get(t.Context(), device.Bytes(keys), device.Bytes(values), found)
+	must(t, err)
+	want := 0
+	for i, k := range keys {
+		if there := k < uint64(n); found[i] != there || there && values[i] != k || !there && values[i] != 0 {
+			t.Fatalf("key %d: %v, %d", k, found[i], values[i])
+		} else if there {
+			want++
+		}
+	}
+	if hits != want {
+		t.Errorf("%d hits, want %d", hits, want)
+	}
+	must(t, x.Close())
+}
