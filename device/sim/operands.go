@@ -11,6 +11,7 @@ func (a *assembler) instr(s *statement) (instr, error) {
 	if err != nil {
 		return instr{}, err
 	}
+	a.use = use{}
 	in, err := row.build(a, s, f)
 	if err != nil {
 		return in, err
@@ -76,6 +77,7 @@ func (o *operands) dstOf(arg operand, t typ, wider bool) int32 {
 	case arg.reg.bits != t.bits && !(wider && arg.reg.bits > t.bits):
 		o.fail("register %s has %d bits, the instruction %d", arg.reg.name, arg.reg.bits, t.bits)
 	default:
+		o.a.use.writes = append(o.a.use.writes, arg.reg)
 		return int32(arg.reg.row)
 	}
 	return 0
@@ -98,6 +100,7 @@ func (o *operands) srcOf(arg operand, t typ, wider bool) int32 {
 		} else if arg.reg.bits != t.bits && !(wider && arg.reg.bits > t.bits) {
 			o.fail("register %s has %d bits, the instruction %d", arg.reg.name, arg.reg.bits, t.bits)
 		} else {
+			o.a.use.reads = append(o.a.use.reads, arg.reg)
 			return int32(arg.reg.row)
 		}
 	case opImm:
@@ -206,6 +209,7 @@ func (o *operands) address(s space) (base int32, displacement uint64) {
 		if arg.reg.bits != 64 && !(arg.reg.bits == 32 && (s == spaceShared || s == spaceLocal || s == spaceParam)) {
 			o.fail("address register %s has %d bits", arg.reg.name, arg.reg.bits)
 		}
+		o.a.use.reads = append(o.a.use.reads, arg.reg)
 		return int32(arg.reg.row), arg.imm
 	case arg.vr != nil:
 		if s != spaceGeneric && s != arg.vr.space {

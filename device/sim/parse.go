@@ -254,7 +254,7 @@ func (p *parser) register(name string, t typ) error {
 		p.k.preds++
 	default:
 		r.row = p.k.rows
-		p.k.rows += (t.bits + 63) / 64
+		p.k.rows += r.rows()
 	}
 	return p.define(name, r)
 }

@@ -122,27 +122,37 @@ type assembler struct {
 	pred   map[bool]int32 // constant predicates
 	sregs  map[string]int32
 	global map[*variable]uint64 // addresses of module variables
+	use    use                  // of the statement resolved last
+}
+
+func newAssembler(k *kernel, global map[*variable]uint64) *assembler {
+	return &assembler{
+		k: k, p: &program{kernel: k, rows: k.rows, preds: k.preds}, global: global,
+		block: map[string]int32{}, consts: map[uint64]int32{}, pred: map[bool]int32{}, sregs: map[string]int32{},
+	}
 }
 
 // assemble resolves a kernel. global holds the addresses of the module's
 // variables.
 func assemble(k *kernel, global map[*variable]uint64) (*program, error) {
-	a := &assembler{
-		k: k, p: &program{kernel: k, rows: k.rows, preds: k.preds}, global: global,
-		block: map[string]int32{}, consts: map[uint64]int32{}, pred: map[bool]int32{}, sregs: map[string]int32{},
-	}
-	blocks, err := a.blocks()
+	first := newAssembler(k, global)
+	blocks, err := first.blocks()
 	if err != nil {
 		return nil, err
 	}
 	order := linearize(blocks)
+	if err := first.share(blocks, order); err != nil {
+		return nil, err
+	}
+	a := newAssembler(k, global)
+	a.block = first.block
 	start := make([]int32, len(blocks))
 	for i, b := range order {
 		start[b] = int32(len(a.p.code))
 		for j := blocks[b].first; j < blocks[b].end; j++ {
 			in, err := a.instr(&k.body[j])
 			if err != nil {
-				return nil, fmt.Errorf("%s:%d: %w: %s", k.mod.name, k.body[j].line, err, k.body[j].text)
+				return nil, k.at(j, err)
 			}
 			a.p.code = append(a.p.code, in)
 		}
@@ -163,6 +173,11 @@ func assemble(k *kernel, global map[*variable]uint64) (*program, error) {
 		}
 	}
 	return a.p, nil
+}
+
+// at says where in a kernel an error is.
+func (k *kernel) at(i int, err error) error {
+	return fmt.Errorf("%s:%d: %w: %s", k.mod.name, k.body[i].line, err, k.body[i].text)
 }
 
 // A basicBlock is a run of statements entered at its start only.

@@ -76,6 +76,9 @@ type register struct {
 	row  int // first row, or index of the predicate
 }
 
+// rows is how many rows the register takes; not of a predicate.
+func (r *register) rows() int { return (r.bits + 63) / 64 }
+
 // A statement is one instruction as written.
 type statement struct {
 	line   int
