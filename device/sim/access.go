@@ -188,7 +188,7 @@ func buildStore(a *assembler, s *statement, f form) (instr, error) {
 
 func execLoad(w *warp, in *instr, m uint32) {
 	ac := in.access
-	direct := w.launch.views == nil && w.launch.watch == nil && ac.size <= 8
+	direct := w.launch.views == nil && w.launch.watch == nil
 	for first := w.launch.firstLane(); m != 0; {
 		lane := takeLane(&m, first)
 		seg, off := w.locate(in, lane)
@@ -197,7 +197,7 @@ func execLoad(w *warp, in *instr, m uint32) {
 		}
 		for i, row := range in.list {
 			at := off + uint64(i*ac.size)
-			if direct && seg.isKnown(at, ac.size) {
+			if (direct || seg.private) && ac.size <= 8 && seg.isKnown(at, ac.size) {
 				v := seg.get(at, ac.size)
 				if ac.typ.signed() {
 					v = uint64(ac.typ.extend(v)) & ac.register[i]

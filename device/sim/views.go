@@ -179,7 +179,7 @@ func (s *views) retire(l *launch, b *block) {
 	sum := l.end.copy()
 	for _, w := range b.warps {
 		for i := range w.threads {
-			sum.join(w.threads[i].now.copy())
+			sum.join(&w.threads[i].now) // nobody looks at it again
 		}
 	}
 	l.end = sum.copy()
@@ -525,26 +525,38 @@ func (s *views) meetSC(t *thread, kind int) {
 
 // joinLanes lets lanes that met in a bar.warp.sync see what any has seen.
 func (s *views) joinLanes(w *warp, m uint32) {
-	var sum view
-	for rest := m; rest != 0; rest &= rest - 1 {
-		sum.join(s.snapshot(&w.threads[lowest(rest)]))
-	}
-	for rest := m; rest != 0; rest &= rest - 1 {
-		w.threads[lowest(rest)].now = *sum.copy()
-	}
+	s.join(func(yield func(t *thread) bool) { w.visit(m, yield) })
 }
 
 // joinWarps does the same for the warps that met in a barrier.
 func (s *views) joinWarps(warps []*warp) {
-	var sum view
-	for _, w := range warps {
-		for rest := w.live; rest != 0; rest &= rest - 1 {
-			sum.join(s.snapshot(&w.threads[lowest(rest)]))
+	s.join(func(yield func(t *thread) bool) {
+		for _, w := range warps {
+			w.visit(w.live, yield)
 		}
+	})
+}
+
+// visit passes on the threads of some lanes.
+func (w *warp) visit(m uint32, yield func(t *thread) bool) {
+	for ; m != 0; m &= m - 1 {
+		yield(&w.threads[lowest(m)])
 	}
-	for _, w := range warps {
-		for rest := w.live; rest != 0; rest &= rest - 1 {
-			w.threads[lowest(rest)].now = *sum.copy()
-		}
+}
+
+// join lets threads see what any of them has seen. That is one view from then
+// on, until they change it: the sum is made of theirs as they are, since nobody
+// looks at those again.
+func (s *views) join(threads func(yield func(t *thread) bool)) {
+	var sum view
+	for t := range threads {
+		sum.join(&t.now)
+	}
+	for t := range threads {
+		sum.threads.raise(t.number, s.clock)
+	}
+	now := *sum.copy()
+	for t := range threads {
+		t.now = now
 	}
 }

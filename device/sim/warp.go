@@ -63,8 +63,9 @@ func (w *warp) reset(b *block, index int, live uint32) {
 	w.meeting, w.barred = w.meeting[:0], w.barred[:0]
 	w.turn, w.yields, w.ready = 0, false, false
 	if w.launch.views != nil {
+		base := *w.launch.base.copy()
 		for i := range w.threads {
-			w.threads[i] = thread{number: b.first + index*warpSize + i, now: *w.launch.base.copy()}
+			w.threads[i] = thread{number: b.first + index*warpSize + i, now: base}
 		}
 	}
 	p := w.launch.prog
