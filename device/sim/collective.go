@@ -7,6 +7,7 @@ import "math/bits"
 
 // collective resolves the common part: the membermask is the last operand.
 func (o *operands) collective(in instr, exec func(w *warp, in *instr, m uint32)) (instr, error) {
+	in.agreed = o.more() && o.s.args[o.i].kind == opImm
 	in.kind, in.member, in.exec = kindCollect, o.src(b32), exec
 	return in, o.done()
 }

@@ -105,6 +105,7 @@ type instr struct {
 	a, b, c  int32   // sources
 	flip     bool    // source predicate c (setp, selp, vote) is negated
 	member   int32   // row of the membermask of a .sync instruction
+	agreed   bool    // which is a number, the same in all lanes
 	target   int32   // of a branch
 	access   *access // of a memory instruction
 	votes    bool    // bar.red: c is the predicate voted on

@@ -116,7 +116,8 @@ func (m *mark) place(reader *launch) string {
 	}
 	l := m.work.launch
 	warps := (l.blockDim[0]*l.blockDim[1]*l.blockDim[2] + warpSize - 1) / warpSize
-	i, n := (m.thread-l.firstThread)/(warps*warpSize), (m.thread-l.firstThread)%(warps*warpSize)
+	number := int(m.thread) - l.firstThread
+	i, n := number/(warps*warpSize), number%(warps*warpSize)
 	s := fmt.Sprintf("line %d (%s), block %d,%d,%d, warp %d, lane %d", m.in.st.line, m.in.st.text,
 		i%l.grid[0], i/l.grid[0]%l.grid[1], i/(l.grid[0]*l.grid[1]), n/warpSize, n%warpSize)
 	if l != reader {
@@ -187,7 +188,7 @@ func (s *views) checkTransfer(w *work, seg *segment, lo, hi uint64, write bool) 
 		return false
 	}
 	s.clock++
-	s.note(seg, bulk{mark{time: s.clock, block: t.block, thread: t.thread, work: w}, write, lo, hi})
+	s.note(seg, bulk{mark{time: s.clock, block: uint32(t.block), thread: uint32(t.thread), work: w}, write, lo, hi})
 	return true
 }
 
@@ -247,7 +248,7 @@ func (s *views) wrote(w *work, seg *segment, lo, hi uint64) {
 	s.clock++
 	for at, c := range seg.history.cells(lo, hi) {
 		c.push(message{
-			mark:  mark{time: s.clock, block: t.block, thread: t.thread, bytes: bytesOf(lo, hi, at), work: w},
+			mark:  mark{time: s.clock, block: uint32(t.block), thread: uint32(t.thread), bytes: bytesOf(lo, hi, at), work: w},
 			value: uint32(seg.get(at, cellBytes)), known: seg.known[at>>3] >> (at & 7) & 0xf,
 		})
 	}

@@ -38,7 +38,7 @@ func both(a, b *view) *view {
 // sees reports whether a thread with the view must have seen an access to a
 // cell.
 func (v *view) sees(c *cell, m *mark) bool {
-	return m.work == nil || v.works.include(m.work) || m.time <= v.threads.at(m.thread) || m.time <= v.cells.at(c.id)
+	return m.work == nil || v.works.include(m.work) || m.time <= v.threads.at(int(m.thread)) || m.time <= v.cells.at(c.id)
 }
 
 // A vector maps small numbers to times, 0 where nothing was set. Copies share

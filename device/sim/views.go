@@ -3,6 +3,7 @@ package sim
 import (
 	"math/rand/v2"
 	"slices"
+	"sync"
 )
 
 // Weak memory as a view machine. Memory is cut into cells of four bytes; a
@@ -29,6 +30,8 @@ type views struct {
 	threads int    // of all works
 	blocks  int    // of all launches; copies count as one
 	touched []*segment
+	store   []*cellChunk // of the cells in use
+	stored  int          // cells in use
 	// What threads had seen at their fence.sc, by block; 0 is for those of
 	// wider scope, of all blocks.
 	sc map[int]*view
@@ -102,11 +105,11 @@ type message struct {
 // A mark is what is remembered of an access.
 type mark struct {
 	time   uint32
-	strong bool // not weak
+	thread uint32 // number; no launch gets to start so many that they wrap around
+	block  uint32 // number
+	strong bool   // not weak
 	scope  Scope
 	bytes  uint8
-	block  int    // number
-	thread int    // number
 	in     *instr // nil: a copy or a fill
 	work   *work  // nil: what nobody need be told of
 }
@@ -116,7 +119,7 @@ func (s *views) mark(w *warp, in *instr, lane int, off uint64) mark {
 	ac := in.access
 	return mark{
 		time: s.clock, strong: ac.order != orderWeak, scope: ac.scope, bytes: bytesIn(off, ac.size),
-		block: w.block.number, thread: w.threads[lane].number, in: in, work: w.launch.work,
+		block: uint32(w.block.number), thread: uint32(w.threads[lane].number), in: in, work: w.launch.work,
 	}
 }
 
@@ -147,7 +150,10 @@ func (s *views) forget() {
 	for _, seg := range s.touched {
 		seg.history, seg.bulk = nil, nil
 	}
-	s.touched = s.touched[:0]
+	for _, chunk := range s.store {
+		cellChunks.Put(chunk)
+	}
+	s.store, s.stored, s.touched = s.store[:0], 0, s.touched[:0]
 	s.clock, s.cells, s.threads, s.blocks, s.sc = 0, 0, 0, 0, map[int]*view{}
 }
 
@@ -220,10 +226,28 @@ func (s *views) make(seg *segment, off uint64) *cell {
 	if *page == nil {
 		*page = make([]*cell, cellPage)
 	}
-	c := &cell{n: 1}
+	c := s.cell()
 	at := off &^ (cellBytes - 1)
 	c.msgs[0] = message{value: uint32(seg.get(at, cellBytes)), known: seg.known[at>>3] >> (at & 7) & 0xf}
 	(*page)[i%cellPage] = c
+	return c
+}
+
+// A cellChunk is cells that lie together. Those of an era that has ended serve
+// the next ones, of any device.
+type cellChunk [64]cell
+
+var cellChunks = sync.Pool{New: func() any { return new(cellChunk) }}
+
+// cell is one that nobody uses yet.
+func (s *views) cell() *cell {
+	i := s.stored % len(cellChunk{})
+	if i == 0 {
+		s.store = append(s.store, cellChunks.Get().(*cellChunk))
+	}
+	s.stored++
+	c := &s.store[len(s.store)-1][i]
+	*c = cell{n: 1, reads: c.reads[:0]}
 	return c
 }
 
@@ -265,7 +289,7 @@ func (t *thread) seen(c *cell) uint32 {
 
 // knows reports whether the thread must have seen an access to a cell.
 func (t *thread) knows(c *cell, m *mark) bool {
-	return m.thread == t.number && m.work != nil || t.now.sees(c, m)
+	return m.thread == uint32(t.number) && m.work != nil || t.now.sees(c, m)
 }
 
 // snapshot is what the thread has seen, its own stores included.
@@ -409,7 +433,7 @@ func (s *views) observe(t *thread, o order, me *mark, c *cell, m *message) {
 		enter(&t.found, c, r)
 	}
 	if o == orderAcquire || o == orderAcqRel {
-		t.acquire(c, me.block, me.scope)
+		t.acquire(c, int(me.block), me.scope)
 	}
 }
 
@@ -449,7 +473,7 @@ func (s *views) write(w *warp, in *instr, lane int, seg *segment, off uint64, v 
 	releases := ac.order == orderRelease || ac.order == orderAcqRel
 	var own release
 	if releases {
-		own = release{me.block, ac.scope > ScopeBlock, s.snapshot(t)}
+		own = release{w.block.number, ac.scope > ScopeBlock, s.snapshot(t)}
 	}
 	first, n := span(off, ac.size)
 	for i := range n {

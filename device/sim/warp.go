@@ -313,7 +313,7 @@ func (w *warp) meet(in *instr, g group) bool {
 	row := &w.rows[in.member]
 	member := uint32(row[lowest(g.mask)])
 	same := true
-	for rest := g.mask & (g.mask - 1); rest != 0 && same; rest &= rest - 1 {
+	for rest := g.mask & (g.mask - 1); rest != 0 && same && !in.agreed; rest &= rest - 1 {
 		same = uint32(row[lowest(rest)]) == member
 	}
 	for rest := g.mask; rest != 0 && !(same && g.mask&^member == 0); rest &= rest - 1 {
