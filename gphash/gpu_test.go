@@ -15,6 +15,9 @@ import (
 
 // Kernels do what the engine of the host does, for keys and values of all sizes.
 func TestKernels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	smallRegions(t)
 	for _, o := range []Options{
 		{KeySize: 8, ValueSize: 8}, {KeySize: 4, ValueSize: 4}, {KeySize: 16, ValueSize: 128, Hash: Fast},
@@ -105,6 +108,9 @@ func program(t *testing.T, x *Index, model map[string][]byte, batches int) {
 
 // Batches that are sorted, by ranks and by digits, do what others do.
 func TestSortedBatches(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
 	x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 8, Size: 16 << 20, Capacity: rankMost + 1000})
 	must(t, err)

@@ -186,6 +186,9 @@ func exploreKernels(t testing.TB, states int, rewrite func(file, ptx string) str
 // Whatever a crash leaves of the stores of kernels: no acknowledged operation is lost, and each of
 // a batch that was cut short is there or not.
 func TestCrashesOfKernels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	images, failed := exploreKernels(t, *crashStates/100, nil)
 	if failed != "" {
 		t.Fatal(failed)
@@ -195,6 +198,9 @@ func TestCrashesOfKernels(t *testing.T) {
 
 // Mutants of the order of stores of kernels: each is found.
 func TestKernelCrashMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	fence := regexp.MustCompile(`fence\.acq_rel\.sys;`)
 	for _, m := range []struct {
 		name, kernel string
