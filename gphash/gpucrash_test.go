@@ -12,7 +12,6 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/sim"
-	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/pm"
@@ -118,17 +117,18 @@ func (tr *kernelTrial) run(t testing.TB) {
 
 // kernelBatch is a batch on the device, and what it is to read.
 type kernelBatch struct {
-	keys, values, kinds device.Slice[byte]
-	want                []byte
+	keys, values device.Slice[byte]
+	kinds        device.Slice[op.Kind]
+	want         []byte
 }
 
 func (tr *kernelTrial) submit(t testing.TB, s *device.Stream) *kernelBatch {
 	n, size, vsize := 1+tr.rng.IntN(tr.shape.ops), tr.shape.keySize, tr.shape.valueSize
-	kinds, keys, values, want := make([]byte, n), make([]byte, n*size), make([]byte, n*vsize), make([]byte, n*vsize)
+	kinds, keys, values, want := make([]op.Kind, n), make([]byte, n*size), make([]byte, n*vsize), make([]byte, n*vsize)
 	for i := range n {
 		at, value, read := tr.rng.IntN(len(tr.keys)), row(values, i, uint64(vsize)), row(want, i, uint64(vsize))
 		kind := [...]op.Kind{op.Put, op.Put, op.PutNew, op.Delete, op.Get}[tr.rng.IntN(5)]
-		kinds[i] = byte(kind)
+		kinds[i] = kind
 		copy(row(keys, i, uint64(size)), tr.keys[at])
 		for j := range value {
 			value[j] = byte(tr.rng.Uint32())
@@ -146,18 +146,14 @@ func (tr *kernelTrial) submit(t testing.TB, s *device.Stream) *kernelBatch {
 		tr.may[at] = append(tr.may[at], next)
 	}
 	b := &kernelBatch{want: want}
-	for _, column := range []struct {
-		to   *device.Slice[byte]
-		from []byte
-	}{{&b.keys, keys}, {&b.values, values}, {&b.kinds, kinds}} {
-		var err error
-		*column.to, err = device.Upload(s, column.from)
-		must(t, err)
-	}
-	must(t, tr.index.core.ChangeOn(s, "Apply", &batch.Batch{N: n, Columns: batch.Columns{
-		batch.Keys: batch.InOn(b.keys).Of(size), batch.Kinds: batch.InOn(b.kinds),
-		batch.Vals: batch.InOn(b.values).Of(vsize), batch.Out: batch.OutputOn(b.values).Of(vsize),
-	}}))
+	var err error
+	b.keys, err = device.Upload(s, keys)
+	must(t, err)
+	b.values, err = device.Upload(s, values)
+	must(t, err)
+	b.kinds, err = device.Upload(s, kinds)
+	must(t, err)
+	must(t, tr.index.ApplyOn(s, b.kinds, b.keys, b.values, device.Slice[bool]{}))
 	return b
 }
 
