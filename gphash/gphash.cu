@@ -108,7 +108,7 @@ __device__ __forceinline__ void each_bucket(const BucketsParams& p, F f) {
   const Level& l = t.levels[p.level];
   for (uint64_t b = p.lo + thread_index() / kWarp; b < p.hi; b += threads_in_grid() / kWarp) {
     Place at{l.base + b * t.bucket_words, nullptr, lane_index(), {0}};
-    at.words = l.mirror ? l.mirror + b * 2 * t.slots : t.pool + at.bucket;
+    at.words = words_of(t, l, b);
     if (at.slot < t.slots) at.was.bits = load_relaxed_system(t.pool + at.control());
     f(at);
   }
@@ -184,6 +184,52 @@ __device__ __forceinline__ void mirror(const BucketsParams& p) {
   }
 }
 
+// ---- the cache of buckets ------------------------------------------------------------
+
+struct CacheParams {
+  Table table;
+  uint32_t* heat;        // of all buckets, from the top level down
+  const uint32_t* rows;  // their numbers, the hottest last
+  uint64_t n;            // buckets
+  uint64_t capacity;     // buckets of the cache
+};
+
+// level_of is the level of a bucket by its number among all, which becomes that in its level.
+__device__ __forceinline__ const Level& level_of(const Table& t, uint64_t& b) {
+  uint32_t i = 0;
+  while (b >= 1ul << t.levels[i].bits) b -= 1ul << t.levels[i++].bits;
+  return t.levels[i];
+}
+
+// cache_empty takes all buckets out of the cache and says how hot each is. What was often read
+// counts for half the next time.
+__device__ __forceinline__ void cache_empty(const CacheParams& p) {
+  const Table& t = p.table;
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    uint64_t b = i;
+    const Level& l = level_of(t, b);
+    store_relaxed(l.cached + b, kNotCached);
+    uint32_t heat = load_relaxed(l.heat + b);
+    if (t.policy == kLFU) store_relaxed(l.heat + b, heat / 2);
+    p.heat[i] = t.policy == kRandom ? uint32_t(hash(i, t.now)) : heat;
+  }
+}
+
+// cache_fill puts the hottest buckets into the cache, one a warp. No lookup reads it, and nothing
+// changes.
+__device__ __forceinline__ void cache_fill(const CacheParams& p) {
+  const Table& t = p.table;
+  for (uint64_t y = thread_index() / kWarp; y < p.capacity && y < p.n; y += threads_in_grid() / kWarp) {
+    if (p.heat[p.n - 1 - y] == 0) return;
+    uint64_t b = p.rows[p.n - 1 - y];
+    const Level& l = level_of(t, b);
+    for (uint32_t i = lane_index(); i < 2 * t.slots; i += kWarp)
+      store_relaxed_system(t.cache + y * 2 * t.slots + i, load_relaxed_system(t.pool + l.base + b * t.bucket_words + i));
+    sync_warp();
+    if (lane_index() == 0) store_release(l.cached + b, uint32_t(y));
+  }
+}
+
 }  // namespace weft::gphash
 
 // ---- entry points ----------------------------------------------------------------
@@ -203,5 +249,7 @@ GPHASH_KERNEL(change_crowded, 1)(ChangeParams p) { change_crowded(p); }
 GPHASH_KERNEL(move_up, 1)(BucketsParams p) { move_up(p); }
 GPHASH_KERNEL(export, 1)(BucketsParams p) { export_pairs(p); }
 GPHASH_KERNEL(wipe, 1)(BucketsParams p) { wipe(p); }
+GPHASH_KERNEL(cache_empty, 1)(CacheParams p) { cache_empty(p); }
+GPHASH_KERNEL(cache_fill, 1)(CacheParams p) { cache_fill(p); }
 GPHASH_KERNEL(survey, 4)(SurveyParams p) { survey(p); }
 GPHASH_KERNEL(mirror, 1)(BucketsParams p) { mirror(p); }

@@ -63,7 +63,7 @@ func create(path string, dev device.Device, o *Options, types core.Types) (*core
 	if err != nil {
 		return nil, nil, fmt.Errorf("gphash: create: %w", err)
 	}
-	t, e, _, err := serve(context.Background(), p, dev, OpenOptions{Durability: o.Durability, Resize: o.Resize, Mirror: o.Mirror, Logger: o.Logger}, types)
+	t, e, _, err := serve(context.Background(), p, dev, OpenOptions{Durability: o.Durability, Resize: o.Resize, Mirror: o.Mirror, Cache: o.Cache, CachePolicy: o.CachePolicy, Logger: o.Logger}, types)
 	if err != nil {
 		err = errors.Join(err, pool.Remove(path))
 	}
@@ -180,6 +180,9 @@ func serve(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, 
 // begin recovers a pool: e decides on its growth, and run runs operations, which is e itself on a
 // CPU.
 func begin(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions) (e *engine, run core.Engine, report *Report, err error) {
+	if o.Cache < 0 || o.Cache > 1 || o.Cache > 0 && o.Mirror || o.CachePolicy > Random {
+		return nil, nil, nil, core.Invalid("Cache %v of the buckets, CachePolicy %d, with Mirror %v", o.Cache, o.CachePolicy, o.Mirror)
+	}
 	if host, ok := dev.(device.Host); ok {
 		e, report, err = recoverPool(ctx, p, host, o)
 		return e, e, report, err

@@ -22,6 +22,16 @@ type bucketsParams struct {
 	crowded device.Ptr
 }
 
+// cacheParams is weft::gphash::CacheParams of C++.
+type cacheParams struct {
+	_        structs.HostLayout
+	table    tableRef
+	heat     device.Ptr
+	rows     device.Ptr
+	n        uint64
+	capacity uint64
+}
+
 // changeParams is weft::gphash::ChangeParams of C++.
 type changeParams struct {
 	_       structs.HostLayout
@@ -144,6 +154,10 @@ type tableRef struct {
 	closed      uint32
 	unused      uint32
 	levels      device.Ptr
+	cache       device.Ptr
+	cacheRead   device.Ptr
+	policy      uint32
+	now         uint32
 }
 
 // tickParams is weft::gphash::TickParams of C++.
@@ -156,48 +170,58 @@ type tickParams struct {
 
 // bucketsParams has the layout of weft::gphash::BucketsParams.
 var (
-	_ [192]byte = [unsafe.Sizeof(bucketsParams{})]byte{}
+	_ [216]byte = [unsafe.Sizeof(bucketsParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(bucketsParams{}.table)]byte{}
-	_ [112]byte = [unsafe.Offsetof(bucketsParams{}.to)]byte{}
-	_ [160]byte = [unsafe.Offsetof(bucketsParams{}.lo)]byte{}
-	_ [168]byte = [unsafe.Offsetof(bucketsParams{}.hi)]byte{}
-	_ [176]byte = [unsafe.Offsetof(bucketsParams{}.level)]byte{}
-	_ [180]byte = [unsafe.Offsetof(bucketsParams{}.unused)]byte{}
-	_ [184]byte = [unsafe.Offsetof(bucketsParams{}.crowded)]byte{}
+	_ [136]byte = [unsafe.Offsetof(bucketsParams{}.to)]byte{}
+	_ [184]byte = [unsafe.Offsetof(bucketsParams{}.lo)]byte{}
+	_ [192]byte = [unsafe.Offsetof(bucketsParams{}.hi)]byte{}
+	_ [200]byte = [unsafe.Offsetof(bucketsParams{}.level)]byte{}
+	_ [204]byte = [unsafe.Offsetof(bucketsParams{}.unused)]byte{}
+	_ [208]byte = [unsafe.Offsetof(bucketsParams{}.crowded)]byte{}
+)
+
+// cacheParams has the layout of weft::gphash::CacheParams.
+var (
+	_ [168]byte = [unsafe.Sizeof(cacheParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(cacheParams{}.table)]byte{}
+	_ [136]byte = [unsafe.Offsetof(cacheParams{}.heat)]byte{}
+	_ [144]byte = [unsafe.Offsetof(cacheParams{}.rows)]byte{}
+	_ [152]byte = [unsafe.Offsetof(cacheParams{}.n)]byte{}
+	_ [160]byte = [unsafe.Offsetof(cacheParams{}.capacity)]byte{}
 )
 
 // changeParams has the layout of weft::gphash::ChangeParams.
 var (
-	_ [352]byte = [unsafe.Sizeof(changeParams{})]byte{}
+	_ [376]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
-	_ [112]byte = [unsafe.Offsetof(changeParams{}.space)]byte{}
-	_ [160]byte = [unsafe.Offsetof(changeParams{}.changes)]byte{}
-	_ [272]byte = [unsafe.Offsetof(changeParams{}.sorted)]byte{}
-	_ [304]byte = [unsafe.Offsetof(changeParams{}.spilled)]byte{}
-	_ [320]byte = [unsafe.Offsetof(changeParams{}.late)]byte{}
-	_ [328]byte = [unsafe.Offsetof(changeParams{}.lacked)]byte{}
-	_ [336]byte = [unsafe.Offsetof(changeParams{}.fullest)]byte{}
-	_ [344]byte = [unsafe.Offsetof(changeParams{}.regions)]byte{}
-	_ [348]byte = [unsafe.Offsetof(changeParams{}.still)]byte{}
+	_ [136]byte = [unsafe.Offsetof(changeParams{}.space)]byte{}
+	_ [184]byte = [unsafe.Offsetof(changeParams{}.changes)]byte{}
+	_ [296]byte = [unsafe.Offsetof(changeParams{}.sorted)]byte{}
+	_ [328]byte = [unsafe.Offsetof(changeParams{}.spilled)]byte{}
+	_ [344]byte = [unsafe.Offsetof(changeParams{}.late)]byte{}
+	_ [352]byte = [unsafe.Offsetof(changeParams{}.lacked)]byte{}
+	_ [360]byte = [unsafe.Offsetof(changeParams{}.fullest)]byte{}
+	_ [368]byte = [unsafe.Offsetof(changeParams{}.regions)]byte{}
+	_ [372]byte = [unsafe.Offsetof(changeParams{}.still)]byte{}
 )
 
 // getParams has the layout of weft::gphash::GetParams.
 var (
-	_ [176]byte = [unsafe.Sizeof(getParams{})]byte{}
+	_ [200]byte = [unsafe.Sizeof(getParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(getParams{}.table)]byte{}
-	_ [112]byte = [unsafe.Offsetof(getParams{}.lookup)]byte{}
-	_ [160]byte = [unsafe.Offsetof(getParams{}.hashes)]byte{}
-	_ [168]byte = [unsafe.Offsetof(getParams{}.rows)]byte{}
+	_ [136]byte = [unsafe.Offsetof(getParams{}.lookup)]byte{}
+	_ [184]byte = [unsafe.Offsetof(getParams{}.hashes)]byte{}
+	_ [192]byte = [unsafe.Offsetof(getParams{}.rows)]byte{}
 )
 
 // hashParams has the layout of weft::gphash::HashParams.
 var (
-	_ [144]byte = [unsafe.Sizeof(hashParams{})]byte{}
+	_ [168]byte = [unsafe.Sizeof(hashParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(hashParams{}.table)]byte{}
-	_ [112]byte = [unsafe.Offsetof(hashParams{}.keys)]byte{}
-	_ [120]byte = [unsafe.Offsetof(hashParams{}.hashes)]byte{}
-	_ [128]byte = [unsafe.Offsetof(hashParams{}.prefixes)]byte{}
-	_ [136]byte = [unsafe.Offsetof(hashParams{}.n)]byte{}
+	_ [136]byte = [unsafe.Offsetof(hashParams{}.keys)]byte{}
+	_ [144]byte = [unsafe.Offsetof(hashParams{}.hashes)]byte{}
+	_ [152]byte = [unsafe.Offsetof(hashParams{}.prefixes)]byte{}
+	_ [160]byte = [unsafe.Offsetof(hashParams{}.n)]byte{}
 )
 
 // lists has the layout of weft::gphash::Lists.
@@ -219,20 +243,20 @@ var (
 
 // recycleParams has the layout of weft::gphash::RecycleParams.
 var (
-	_ [160]byte = [unsafe.Sizeof(recycleParams{})]byte{}
+	_ [184]byte = [unsafe.Sizeof(recycleParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(recycleParams{}.table)]byte{}
-	_ [112]byte = [unsafe.Offsetof(recycleParams{}.space)]byte{}
+	_ [136]byte = [unsafe.Offsetof(recycleParams{}.space)]byte{}
 )
 
 // reserveParams has the layout of weft::gphash::ReserveParams.
 var (
-	_ [184]byte = [unsafe.Sizeof(reserveParams{})]byte{}
+	_ [208]byte = [unsafe.Sizeof(reserveParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(reserveParams{}.table)]byte{}
-	_ [112]byte = [unsafe.Offsetof(reserveParams{}.space)]byte{}
-	_ [160]byte = [unsafe.Offsetof(reserveParams{}.prefixes)]byte{}
-	_ [168]byte = [unsafe.Offsetof(reserveParams{}.fresh)]byte{}
-	_ [176]byte = [unsafe.Offsetof(reserveParams{}.n)]byte{}
-	_ [180]byte = [unsafe.Offsetof(reserveParams{}.regions)]byte{}
+	_ [136]byte = [unsafe.Offsetof(reserveParams{}.space)]byte{}
+	_ [184]byte = [unsafe.Offsetof(reserveParams{}.prefixes)]byte{}
+	_ [192]byte = [unsafe.Offsetof(reserveParams{}.fresh)]byte{}
+	_ [200]byte = [unsafe.Offsetof(reserveParams{}.n)]byte{}
+	_ [204]byte = [unsafe.Offsetof(reserveParams{}.regions)]byte{}
 )
 
 // sorted has the layout of weft::gphash::Sorted.
@@ -256,17 +280,17 @@ var (
 
 // surveyParams has the layout of weft::gphash::SurveyParams.
 var (
-	_ [176]byte = [unsafe.Sizeof(surveyParams{})]byte{}
+	_ [200]byte = [unsafe.Sizeof(surveyParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(surveyParams{}.table)]byte{}
-	_ [112]byte = [unsafe.Offsetof(surveyParams{}.space)]byte{}
-	_ [160]byte = [unsafe.Offsetof(surveyParams{}.found)]byte{}
-	_ [168]byte = [unsafe.Offsetof(surveyParams{}.level)]byte{}
-	_ [172]byte = [unsafe.Offsetof(surveyParams{}.unused)]byte{}
+	_ [136]byte = [unsafe.Offsetof(surveyParams{}.space)]byte{}
+	_ [184]byte = [unsafe.Offsetof(surveyParams{}.found)]byte{}
+	_ [192]byte = [unsafe.Offsetof(surveyParams{}.level)]byte{}
+	_ [196]byte = [unsafe.Offsetof(surveyParams{}.unused)]byte{}
 )
 
 // tableRef has the layout of weft::gphash::Table.
 var (
-	_ [112]byte = [unsafe.Sizeof(tableRef{})]byte{}
+	_ [136]byte = [unsafe.Sizeof(tableRef{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(tableRef{}.pool)]byte{}
 	_ [8]byte   = [unsafe.Offsetof(tableRef{}.counters)]byte{}
 	_ [16]byte  = [unsafe.Offsetof(tableRef{}.clocks)]byte{}
@@ -288,6 +312,10 @@ var (
 	_ [96]byte  = [unsafe.Offsetof(tableRef{}.closed)]byte{}
 	_ [100]byte = [unsafe.Offsetof(tableRef{}.unused)]byte{}
 	_ [104]byte = [unsafe.Offsetof(tableRef{}.levels)]byte{}
+	_ [112]byte = [unsafe.Offsetof(tableRef{}.cache)]byte{}
+	_ [120]byte = [unsafe.Offsetof(tableRef{}.cacheRead)]byte{}
+	_ [128]byte = [unsafe.Offsetof(tableRef{}.policy)]byte{}
+	_ [132]byte = [unsafe.Offsetof(tableRef{}.now)]byte{}
 )
 
 // tickParams has the layout of weft::gphash::TickParams.

@@ -13,8 +13,8 @@ import (
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 78115a9095d0a754e85b7fc98d08dbda1f22d2703a7bd5769d200c7af7d215db 20359 gphash/change.cuh
-//kernelgen:input 814d9bd6958c3caa2afd3e72468dcf129e41109943a85171f21a94ef73ea96eb 8057 gphash/gphash.cu
-//kernelgen:input a9b4fc474572738cb8678d7c9d8dcacf80fd3bf30d2c9f901078e30598d9992b 8164 gphash/space.cuh
+//kernelgen:input 320d6ef0e1cf5c59c504fe195fb55866592ea82464229e59c3f379abae3dcbdc 10071 gphash/gphash.cu
+//kernelgen:input a034782fdab9463781a7eddcfb8aa5905d936114cc8de884c64cc6a693ff0f91 8135 gphash/space.cuh
 //kernelgen:input 7217f1b77591af7a812223155efbf7ee134c0cf35a44643bb95d40539db92509 3215 gphash/survey.cuh
 //kernelgen:input a589ec4ad6018098074d70f3cb5eaa91728c5f3bb93b19e461371313793100a6 423 gphash/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
@@ -22,7 +22,7 @@ import (
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input e94261a538734e4c569c0d6d3de8ca2f86e153d80147ffaafef420174b0e1478 3406 kernels/include/weft/crc32c.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input f4da07f467df537301101c670dedb9f93b06b059b626c55e1b3fb46f3826c556 11906 kernels/include/weft/gphash_table.cuh
+//kernelgen:input 3da455867c0398474146a6e7df23d805d1a79bd934b905d5c67863962cdea12d 13592 kernels/include/weft/gphash_table.cuh
 //kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
@@ -30,8 +30,8 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
-//kernelgen:output 190812c1366eb3567acfc14c119278cc831d056bc58d1e687eda84d522cf4cc0 477535 gphash/gphash_sm80.ptx
-//kernelgen:output a9b0116f26f7786abd4ebe6aefdccfa30c5a9ce3e48bff2e7d7d94245e32506c 11507 gphash/gphash_params_gen.go
+//kernelgen:output bb196ecc5cf18d7404b7ae9fd4ef594aee44694fc51e4a3e6c8a249ef7a23b79 497304 gphash/gphash_sm80.ptx
+//kernelgen:output ced6ffb461ace9d78430ee61b156aed77b460a13c5d148e4314b7cf621403abd 12449 gphash/gphash_params_gen.go
 
 //go:embed gphash_sm80.ptx
 var gphashSM80 string
@@ -47,17 +47,19 @@ var gphashImage = device.Image{
 // gphashKernels are the entry points of gphashImage and the size in bytes of
 // the parameter struct that each takes.
 var gphashKernels = map[string]int{
-	"gphash_change":         352,
-	"gphash_change_crowded": 352,
-	"gphash_export":         192,
-	"gphash_get":            176,
-	"gphash_hash":           144,
-	"gphash_mirror":         192,
-	"gphash_move_up":        192,
+	"gphash_cache_empty":    168,
+	"gphash_cache_fill":     168,
+	"gphash_change":         376,
+	"gphash_change_crowded": 376,
+	"gphash_export":         216,
+	"gphash_get":            200,
+	"gphash_hash":           168,
+	"gphash_mirror":         216,
+	"gphash_move_up":        216,
 	"gphash_rank":           32,
-	"gphash_recycle":        160,
-	"gphash_reserve":        184,
-	"gphash_survey":         176,
+	"gphash_recycle":        184,
+	"gphash_reserve":        208,
+	"gphash_survey":         200,
 	"gphash_tick":           16,
-	"gphash_wipe":           192,
+	"gphash_wipe":           216,
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/gpu/prim"
-	"github.com/weftgo/weft/internal/pm"
 )
 
 //go:generate go run ../cmd/weftgen -target 80,90+ptx85 -struct weft::gphash::Level -type gphash::Level=levelRef ../kernels/include/weft/gphash_table.cuh
@@ -37,12 +36,14 @@ type launcher struct {
 	dev  device.Device
 	prim *prim.Kernels
 
-	tick, hash, rank, get, recycle, reserve, change, crowded device.Kernel
-	moveUp, export, wipe, survey, mirror                     device.Kernel
+	tick, hash, rank, get, recycle, reserve, change, crowded     device.Kernel
+	moveUp, export, wipe, survey, reflect, cacheEmpty, cacheFill device.Kernel
 
 	pool    device.Buffer // mapped
 	unmap   func() error
-	mirrors map[uint64]device.Buffer // by the word at which a level begins; nil: there are none
+	mirror  bool
+	cache   cache
+	aside   map[uint64]device.Buffer // of levels, by the words at which they begin: their mirrors, or what the cache knows of them
 	scatter bool                     // lookups go as they come
 	state   device.Slice[uint32]     // see the words below
 	table   atomic.Pointer[levels]
@@ -62,7 +63,7 @@ type levels struct {
 	ref  tableRef
 	live []level
 	buf  device.Buffer
-	gone []device.Buffer // mirrors of levels that were there before
+	gone []device.Buffer // of levels that were there before
 }
 
 // Words of the state.
@@ -74,6 +75,11 @@ const (
 	wordStale          // how many values the last change has left
 	wordTombs          // and tombs
 	wordCrowded        // a key of a drained level has found no slot
+	_                  //
+	wordReads          // buckets that lookups have read, and those in the cache: 64 bits each
+	_                  //
+	_                  //
+	_                  //
 	wordLacked         // there was no memory for a value
 	wordLate           // a bit for the first bits of hashes
 
@@ -117,7 +123,8 @@ func (k *launcher) open() (err error) {
 		{Name: "tick", To: &k.tick}, {Name: "hash", To: &k.hash}, {Name: "rank", To: &k.rank}, {Name: "get", To: &k.get}, {Name: "recycle", To: &k.recycle}, {Name: "reserve", To: &k.reserve},
 		{Name: "change", To: &k.change}, {Name: "change_crowded", To: &k.crowded}, {Name: "move_up", To: &k.moveUp},
 		{Name: "export", To: &k.export}, {Name: "wipe", To: &k.wipe},
-		{Name: "survey", To: &k.survey}, {Name: "mirror", To: &k.mirror},
+		{Name: "survey", To: &k.survey}, {Name: "mirror", To: &k.reflect},
+		{Name: "cache_empty", To: &k.cacheEmpty}, {Name: "cache_fill", To: &k.cacheFill},
 	})
 }
 
@@ -127,8 +134,11 @@ func (k *launcher) close() (err error) {
 		err = k.dev.Free(t.buf)
 	}
 	err = errors.Join(err, k.loans.close(), k.state.Free())
-	for _, b := range k.mirrors {
+	for _, b := range k.aside {
 		err = errors.Join(err, k.dev.Free(b))
+	}
+	if k.cache.buf.Size > 0 {
+		err = errors.Join(err, k.dev.Free(k.cache.buf))
 	}
 	for _, e := range []*device.Event{k.changed, k.exported} {
 		if e != nil {
@@ -150,7 +160,7 @@ func (k *launcher) publish(s *device.Stream) (before *levels, err error) {
 	for i, l := range t.live {
 		refs[i] = levelRef{base: l.base, bits: uint32(l.bits), regions: uint32(l.regions())}
 	}
-	fresh, err := k.reflect(now, refs)
+	fresh, err := k.putAside(s, now, refs)
 	if err != nil {
 		return nil, err
 	}
@@ -172,41 +182,61 @@ func (k *launcher) publish(s *device.Stream) (before *levels, err error) {
 	if t.hasher.id == Fast {
 		now.ref.fast = 1
 	}
+	if k.cache.share > 0 {
+		now.ref.cache, now.ref.cacheRead = k.cache.buf.Ptr, k.word(wordReads)
+		now.ref.policy, now.ref.now = uint32(k.cache.policy), k.cache.loads
+	}
 	for _, i := range fresh {
+		if !k.mirror {
+			break
+		}
 		p := bucketsParams{table: now.ref, hi: 1 << t.live[i].bits, level: uint32(i)}
-		if err := device.Launch(s, k.mirror, gpu.Wave(k.dev, int(p.hi)*2*int(t.slots)), gpu.Block, &p); err != nil {
+		if err := device.Launch(s, k.reflect, gpu.Wave(k.dev, int(p.hi)*2*int(t.slots)), gpu.Block, &p); err != nil {
 			return nil, err
 		}
 	}
 	return k.table.Swap(now), nil
 }
 
-// reflect gives levels mirrors, if there are to be any, and returns which of them are new.
-func (k *launcher) reflect(now *levels, refs []levelRef) (fresh []int, err error) {
-	if k.mirrors == nil {
+// putAside gives levels mirrors, or memory for what the cache knows of their buckets, and returns which
+// of them are new.
+func (k *launcher) putAside(s *device.Stream, now *levels, refs []levelRef) (fresh []int, err error) {
+	size := 8 // a bucket: where it is in the cache, and its heat
+	if k.mirror {
+		size = k.host.bucketBytes()
+	} else if k.cache.share == 0 {
 		return nil, nil
 	}
-	mirrors := map[uint64]device.Buffer{}
+	aside := map[uint64]device.Buffer{}
 	for i := range refs {
-		b, ok := k.mirrors[refs[i].base]
+		r := &refs[i]
+		b, ok := k.aside[r.base]
 		if !ok {
-			if b, err = k.dev.Alloc(int(2*k.host.slots*pm.Word) << refs[i].bits); err != nil {
+			if b, err = k.dev.Alloc(size << r.bits); err != nil {
 				for _, i := range fresh {
-					err = errors.Join(err, k.dev.Free(mirrors[refs[i].base]))
+					err = errors.Join(err, k.dev.Free(aside[refs[i].base]))
 				}
 				return nil, err
 			}
 			fresh = append(fresh, i)
 		}
-		mirrors[refs[i].base], refs[i].mirror = b, b.Ptr
+		aside[r.base] = b
+		if k.mirror {
+			r.mirror = b.Ptr
+			continue
+		}
+		r.cached, r.heat = b.Ptr, b.Ptr+device.Ptr(4<<r.bits)
+		if !ok {
+			err = errors.Join(err, s.Fill(r.cached, ^uint32(0), 1<<r.bits), s.Fill(r.heat, 0, 1<<r.bits))
+		}
 	}
-	for base, b := range k.mirrors {
-		if _, ok := mirrors[base]; !ok {
+	for base, b := range k.aside {
+		if _, ok := aside[base]; !ok {
 			now.gone = append(now.gone, b)
 		}
 	}
-	k.mirrors = mirrors
-	return fresh, nil
+	k.aside = aside
+	return fresh, err
 }
 
 // ---- lookups --------------------------------------------------------------------

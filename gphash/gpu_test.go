@@ -23,17 +23,20 @@ func TestKernels(t *testing.T) {
 		{KeySize: 8, ValueSize: 8}, {KeySize: 4, ValueSize: 4}, {KeySize: 16, ValueSize: 128, Hash: Fast},
 		{KeySize: 13, ValueSize: 300, Slots: 4, Hashes: 4}, {KeySize: 128, ValueSize: 1, Slots: 16, Levels: 1},
 	} {
-		for _, mirror := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%d,%d,mirror %v", o.KeySize, o.ValueSize, mirror), func(t *testing.T) {
+		for i, aside := range []string{"nothing", "mirror", "cache"} {
+			t.Run(fmt.Sprintf("%d,%d,%s", o.KeySize, o.ValueSize, aside), func(t *testing.T) {
 				dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
-				o.Size, o.Capacity, o.Mirror = 8<<20, 20, mirror
+				o.Size, o.Capacity, o.Mirror = 8<<20, 20, i == 1
+				if o.Cache = 0; i == 2 {
+					o.Cache, o.CachePolicy = .4, CachePolicy(o.KeySize%3)
+				}
 				path, model := filepath.Join(memoryDir(t), "pool"), map[string][]byte{}
 				x, err := Create(path, dev, o)
 				must(t, err)
 				program(t, x, model, 25)
 				must(t, x.Close())
 				for i, dev := range []device.Device{openCPU(t), dev} { // the other one goes on
-					x, report, err := Open(t.Context(), path, dev, OpenOptions{Mirror: mirror, Verify: i == 1})
+					x, report, err := Open(t.Context(), path, dev, OpenOptions{Mirror: o.Mirror, Cache: o.Cache, Verify: i == 1})
 					must(t, err)
 					if int(report.Keys) != len(model) {
 						t.Errorf("%v: opening found %d keys, want %d", dev.Properties().Kind, report.Keys, len(model))
@@ -92,6 +95,9 @@ func program(t *testing.T, x *Index, model map[string][]byte, batches int) {
 		if x.Len() != len(model) {
 			t.Fatalf("%d keys, want %d", x.Len(), len(model))
 		}
+		if rng.IntN(4) == 0 {
+			must(t, x.LoadCache(t.Context()))
+		}
 	}
 	must(t, x.Check(t.Context()))
 	seen := 0
@@ -141,4 +147,48 @@ func TestSortedBatches(t *testing.T) {
 		t.Errorf("%d hits, want %d", hits, want)
 	}
 	must(t, x.Close())
+}
+
+// The cache has what is read most, as its policy says, and knows what it was good for.
+func TestCachePolicies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	const n = 600
+	keys := make([]uint64, n)
+	for i := range keys {
+		keys[i] = uint64(i)
+	}
+	hot := make([]uint64, n)
+	for i := range hot {
+		hot[i] = uint64(i % 5)
+	}
+	for policy, least := range map[CachePolicy]float64{LFU: .9, LRU: .9, Random: .05} {
+		dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
+		x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{
+			KeySize: 8, ValueSize: 8, Size: 8 << 20, Capacity: n, Cache: .2, CachePolicy: policy, Seed: [2]uint64{1, 2},
+		})
+		must(t, err)
+		_, err = x.Put(t.Context(), device.Bytes(keys), device.Bytes(keys))
+		must(t, err)
+		values, rate := make([]uint64, n), 0.
+		must(t, x.LoadCache(t.Context())) // nothing has been read
+		for round := range 4 {
+			few := hot
+			if round == 2 && policy == LFU {
+				few = keys // others are read now, but less often
+			}
+			_, err = x.Get(t.Context(), device.Bytes(few), device.Bytes(values), nil)
+			must(t, err)
+			s, err := x.Stats(t.Context())
+			must(t, err)
+			rate = s.CacheHitRate
+			must(t, x.LoadCache(t.Context()))
+		}
+		if rate < least || policy == Random && rate > .5 {
+			t.Errorf("policy %d: %.2f of the buckets that were read were in the cache", policy, rate)
+		}
+		must(t, x.Check(t.Context()))
+		must(t, x.Close())
+	}
 }

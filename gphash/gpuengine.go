@@ -55,9 +55,8 @@ func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOp
 	if report, err = g.inspect(ctx, o); err != nil {
 		return nil, report, err
 	}
-	if o.Mirror {
-		g.k.mirrors = map[uint64]device.Buffer{}
-		if err := g.send(); err != nil {
+	if g.k.mirror, g.k.cache = o.Mirror, (cache{policy: o.CachePolicy, share: o.Cache}); o.Mirror || o.Cache > 0 {
+		if err := g.show(); err != nil {
 			return nil, report, err
 		}
 	}
@@ -170,32 +169,59 @@ func (g *gpuEngine) Check(ctx context.Context, _ *core.Lease) error {
 	return g.host.check(ctx, now.Live)
 }
 
-// checkMirrors compares the mirrors with the pool.
+// checkMirrors compares what the device has of the pool's slots with the pool.
 func (g *gpuEngine) checkMirrors(ctx context.Context) error {
-	t := g.host.table
-	words := make([]uint64, 2*t.slots*checkBuckets)
+	t, k := g.host.table, &g.k
+	cached := make([]uint64, k.cache.buf.Size/pm.Word)
+	if len(cached) > 0 {
+		if err := g.Stream.CopyOut(ctx, device.Bytes(cached), k.cache.buf.Ptr); err != nil {
+			return err
+		}
+	}
 	for _, l := range t.live {
-		m := g.k.mirrors[l.base]
-		for first := uint64(0); m.Size > 0 && first < 1<<l.bits; first += checkBuckets {
-			n := min(checkBuckets, 1<<l.bits-first)
-			is := words[:2*t.slots*n]
-			if err := g.Stream.CopyOut(ctx, device.Bytes(is), m.Ptr+device.Ptr(first*2*t.slots*pm.Word)); err != nil {
-				return err
+		aside, ok := k.aside[l.base]
+		if !ok {
+			continue
+		}
+		places, words := make([]uint32, 1<<l.bits), cached
+		if k.mirror {
+			words = make([]uint64, aside.Size/pm.Word)
+			for b := range places {
+				places[b] = uint32(b)
 			}
-			for i, w := range is {
-				bucket, at := first+uint64(i)/(2*t.slots), uint64(i)%(2*t.slots)
-				state := control(is[uint64(i)-at+at%t.slots]).state()
-				if w != t.mem.Load(l.base+bucket*t.bucketWords+at) && (at < t.slots || state == full) {
-					return fmt.Errorf("%w: word %d of bucket %d of level %d is %#x in the mirror", op.ErrCorrupt, at, bucket, l.bits, w)
-				}
+		}
+		to := device.Bytes(places)
+		if k.mirror {
+			to = device.Bytes(words)
+		}
+		if err := g.Stream.CopyOut(ctx, to, aside.Ptr); err != nil {
+			return err
+		}
+		for b, y := range places {
+			if y == notCached {
+				continue
+			}
+			if at, ok := t.same(words[uint64(y)*2*t.slots:][:2*t.slots], l.base+uint64(b)*t.bucketWords); !ok {
+				return fmt.Errorf("%w: the device has word %d of bucket %d of level %d as it never was in the pool", op.ErrCorrupt, at, b, l.bits)
 			}
 		}
 	}
 	return nil
 }
 
-// checkBuckets is how many buckets of a mirror are read at a time.
-const checkBuckets = 1 << 12
+const notCached = ^uint32(0) // twin: kNotCached
+
+// same compares the control words of a bucket with those of the pool, and tags where there is a key.
+func (t *table) same(words []uint64, bucket uint64) (at uint64, ok bool) {
+	for i, w := range words {
+		at = uint64(i)
+		tagged := at < t.slots || control(words[at-t.slots]).state() == full
+		if tagged && w != t.mem.Load(bucket+at) {
+			return at, false
+		}
+	}
+	return 0, true
+}
 
 // ---- growth -------------------------------------------------------------------------
 
@@ -262,17 +288,26 @@ func (g *gpuEngine) send() error {
 			copy(used[uint64(unit)*uint64(g.k.space.words):], e.used)
 		}
 	}
+	err := g.Do(all, func(s *device.Stream) error {
+		return errors.Join(s.CopyIn(g.k.space.owners, device.Bytes(owners)), s.CopyIn(g.k.space.used, device.Bytes(used)))
+	})
+	if err != nil {
+		return err
+	}
+	return g.show()
+}
+
+// show tells of levels, and of where the cache is, and waits until nobody reads by what was before.
+func (g *gpuEngine) show() error {
 	var before *levels
 	err := g.Do(all, func(s *device.Stream) (err error) {
-		if err = errors.Join(s.CopyIn(g.k.space.owners, device.Bytes(owners)), s.CopyIn(g.k.space.used, device.Bytes(used))); err == nil {
-			before, err = g.k.publish(s)
-		}
+		before, err = g.k.publish(s)
 		return err
 	})
 	if err != nil || before == nil {
 		return err
 	}
-	if err := g.Leases.Exclude(all); err != nil { // who reads by what was before
+	if err := g.Leases.Exclude(all); err != nil {
 		return err
 	}
 	g.Leases.Admit()

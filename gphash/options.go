@@ -36,8 +36,10 @@ type Options struct {
 	AssertPMem PMemConditions
 	// Resize says who moves keys when the index grows; Beside by default.
 	Resize Resize
-	// Mirror is as in OpenOptions.
-	Mirror bool
+	// Mirror, Cache and CachePolicy are as in OpenOptions.
+	Mirror      bool
+	Cache       float64
+	CachePolicy CachePolicy
 	// Logger receives what happens to the pool; nobody by default.
 	Logger *slog.Logger
 }
@@ -59,6 +61,10 @@ type OpenOptions struct {
 	// Mirror keeps control words and tags, 16 bytes a slot, in the memory of a GPU, too: a
 	// lookup reads nothing of the pool but the value then. On a CPU it changes nothing.
 	Mirror bool
+	// Cache is the share of the buckets that a GPU has in its memory: 0.2 is one of five, those that
+	// are read most, as of the last LoadCache. Not with Mirror, which has all.
+	Cache       float64
+	CachePolicy CachePolicy
 	// Unsorted has a GPU look keys up as they come, all over the pool: to measure what
 	// sorting them gains.
 	Unsorted bool

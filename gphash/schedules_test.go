@@ -1,6 +1,8 @@
 package gphash
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"testing"
 
@@ -16,6 +18,11 @@ type scheduled[K weft.Key, V weft.Value] struct{ *Map[K, V] }
 // CheckInvariants reads all of the pool.
 func (m scheduled[K, V]) CheckInvariants() error { return m.Check(ctx) }
 
+// Compact loads the cache, too, if there is one.
+func (m scheduled[K, V]) Compact(ctx context.Context) error {
+	return errors.Join(m.Map.Compact(ctx), m.LoadCache(ctx))
+}
+
 // programs are those of an index that begins with few buckets, or with many.
 func programs[K weft.Key, V weft.Value](t *testing.T, m dst.Mode[Options]) dst.Config[K, V] {
 	cfg := dst.Maps(func(dev device.Device, s dst.Shape) (scheduled[K, V], error) {
@@ -24,7 +31,7 @@ func programs[K weft.Key, V weft.Value](t *testing.T, m dst.Mode[Options]) dst.C
 		o.KeySize, o.ValueSize = int(types.Key.Bits/8), int(types.Val.Bits/8)
 		o.Capacity, o.Hash, o.Seed = max(s.Capacity, 1), SipHash, [2]uint64{1, 2}
 		p, _ := memoryPool(t, &o, rand.New(rand.NewPCG(1, 2)))
-		c, e, _, err := serve(ctx, p, dev, OpenOptions{Resize: o.Resize, Mirror: o.Mirror}, types)
+		c, e, _, err := serve(ctx, p, dev, OpenOptions{Resize: o.Resize, Mirror: o.Mirror, Cache: o.Cache}, types)
 		if err != nil {
 			return scheduled[K, V]{}, err
 		}
@@ -50,5 +57,7 @@ func TestSchedules(t *testing.T) {
 	dst.Explore(t, stop, programs[uint32, uint64](t, stop))
 	mirror := dst.Mode[Options]{Arch: 80, Name: "2 slots,mirror", Options: Options{Slots: 2, Hashes: 2, Levels: 2, Mirror: true}}
 	dst.Explore(t, mirror, programs[uint64, uint32](t, mirror))
+	cached := dst.Mode[Options]{Arch: 80, Name: "2 slots,cache", Options: Options{Slots: 2, Hashes: 2, Levels: 2, Cache: .4}}
+	dst.Explore(t, cached, programs[uint32, uint32](t, cached))
 	dst.Explore(t, beside, programs[uint64, uint32](t, beside).Reducing())
 }

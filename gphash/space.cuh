@@ -52,15 +52,15 @@ struct RecycleParams {
   Space space;
 };
 
-// mirror_of is where the mirror has a control word of the pool, or null.
-__device__ __forceinline__ uint64_t* mirror_of(const Table& t, uint64_t at) {
+// read_at is where lookups read a control word of the pool.
+__device__ __forceinline__ uint64_t* read_at(const Table& t, uint64_t at) {
   for (uint32_t i = 0; i < t.live; i++) {
     const Level& l = t.levels[i];
-    if (l.mirror == nullptr || at < l.base || at >= l.base + (uint64_t(t.bucket_words) << l.bits)) continue;
-    uint64_t bucket = (at - l.base) / t.bucket_words;
-    return l.mirror + bucket * 2 * t.slots + (at - l.base - bucket * t.bucket_words);
+    if (at < l.base || at >= l.base + (uint64_t(t.bucket_words) << l.bits)) continue;
+    uint64_t b = (at - l.base) / t.bucket_words;
+    return words_of(t, l, b) + (at - l.base - b * t.bucket_words);
   }
-  return nullptr;
+  return t.pool + at;
 }
 
 // recycle frees what the lists have. That it was replaced is durable since the end of the change
@@ -75,7 +75,8 @@ __device__ __forceinline__ void recycle(const RecycleParams& p) {
     Control c{load_relaxed_system(t.pool + at)};
     uint64_t empty = c.next(kEmpty, 0).bits;
     store_relaxed_system(t.pool + at, empty);
-    if (uint64_t* m = mirror_of(t, at)) store_relaxed_system(m, empty);
+    uint64_t* read = read_at(t, at);
+    if (read != t.pool + at) store_relaxed_system(read, empty);
   }
   if (thread_index() == 0 && tombs != 0) add_relaxed(&t.counters->used, -uint64_t(tombs));
 }

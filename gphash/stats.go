@@ -36,6 +36,11 @@ type Stats struct {
 	LevelBytes int     `json:"level_bytes"`
 	ValueBytes int     `json:"value_bytes"` // of units that have values
 	FreeBytes  int     `json:"free_bytes"`  // of units that have none, and belong to no level
+
+	// Of the cache of a GPU: what it takes, and the share of the buckets that lookups have read in it
+	// since it was loaded.
+	CacheBytes   int     `json:"cache_bytes,omitempty"`
+	CacheHitRate float64 `json:"cache_hit_rate,omitempty"`
 }
 
 // Stats waits for its turn.
@@ -63,6 +68,9 @@ func stats(ctx context.Context, t *core.Table, e *engine) (s Stats, err error) {
 			default:
 				s.ValueBytes += int(e.values.unit * pm.Word)
 			}
+		}
+		if g, ok := e.far.(*gpuEngine); ok {
+			return g.cacheStats(ctx, &s)
 		}
 		return nil
 	})

@@ -36,9 +36,16 @@ struct Control {
 struct Level {
   uint64_t base;     // word of the pool
   uint64_t* mirror;  // of control words and tags, a bucket behind the other; or null
+  uint32_t* cached;  // which bucket of the cache has a bucket, or kNotCached; or null
+  uint32_t* heat;    // how often a bucket is read, or when it was; with `cached`
   uint32_t bits;
   uint32_t regions;  // as a power of two
 };
+
+constexpr uint32_t kNotCached = ~0u;
+
+// Policy says which buckets the cache has (section 3.3; twin: CachePolicy in cache.go).
+enum Policy : uint32_t { kLFU, kLRU, kRandom };
 
 // Clocks tell lookups what goes on beside them.
 struct Clocks {
@@ -61,6 +68,9 @@ struct Table {
   uint32_t live, closed;   // levels, from the top down; the last ones are drained
   uint32_t unused;
   const Level* levels;
+  uint64_t* cache;       // words of buckets
+  uint64_t* cache_read;  // buckets that lookups have read, and how many of them in the cache; null: there is none
+  uint32_t policy, now;  // of the cache; and how often it has been loaded
 };
 
 // ---- rows of columns ---------------------------------------------------------
@@ -158,6 +168,26 @@ enum Reading {
   kInOrder,   // the control word first
 };
 
+// words_of is where the control words and tags of a bucket are read.
+__device__ __forceinline__ uint64_t* words_of(const Table& t, const Level& l, uint64_t b) {
+  if (l.mirror) return l.mirror + b * 2 * t.slots;
+  if (l.cached) {
+    const uint32_t y = load_acquire(l.cached + b);  // pairs with cache_fill
+    if (y != kNotCached) return t.cache + uint64_t(y) * 2 * t.slots;
+  }
+  return t.pool + l.base + b * t.bucket_words;
+}
+
+// warm notes that buckets have been read: a lane each.
+__device__ __forceinline__ void warm(const Table& t, const Level& l, const Seen& s, uint64_t b) {
+  const bool reads = s.there && s.slot == 0;
+  if (reads && t.policy == kLFU) add_relaxed(l.heat + b, 1u);
+  if (reads && t.policy == kLRU && load_relaxed(l.heat + b) != t.now) store_relaxed(l.heat + b, t.now);
+  const uint32_t all = ballot(kAll, reads), cached = ballot(kAll, reads && s.words != t.pool + s.bucket);
+  if (lane_index() == 0) add_relaxed(t.cache_read, uint64_t(popcount(all)));
+  if (lane_index() == 0 && cached != 0) add_relaxed(t.cache_read + 1, uint64_t(popcount(cached)));
+}
+
 // see has the lanes of a warp read all slots of levels [lo,hi) that a key may be in, of which
 // there are no more than lanes.
 template <Reading R>
@@ -171,9 +201,9 @@ __device__ __forceinline__ Seen see(const Table& t, uint64_t hash, uint32_t lo, 
     uint64_t other = shuffle(kAll, b, s.there ? k * per + i * t.slots : 0);
     if (i < j && other == b) s.there = false;
   }
+  if (s.there) s.bucket = l.base + b * t.bucket_words, s.words = words_of(t, l, b);
+  if (R == kAtOnce && t.cache_read) warm(t, l, s, b);
   if (!s.there) return s;
-  s.bucket = l.base + b * t.bucket_words;
-  s.words = l.mirror ? l.mirror + b * 2 * t.slots : t.pool + s.bucket;
   if (R == kInOrder) s.control.bits = load_acquire_system(s.words + s.slot);
   else s.control.bits = load_relaxed_system(s.words + s.slot);
   s.tag = load_relaxed_system(s.words + t.slots + s.slot);
