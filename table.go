@@ -92,7 +92,7 @@ func pages[K Key, V Value](ctx context.Context, t *core.Table) iter.Seq2[Page[K,
 	return func(yield func(Page[K, V], error) bool) {
 		ended := false
 		err := t.Pages(ctx, "Pages", nil, func(p *core.Page) bool {
-			ended = !yield(Page[K, V]{batch.View[K](p.Keys), batch.View[V](p.Vals)}, nil)
+			ended = !yield(Page[K, V]{batch.View[K](p.Keys.Host), batch.View[V](p.Vals.Host)}, nil)
 			return !ended
 		})
 		if err != nil && !ended {

@@ -68,3 +68,59 @@ func BenchmarkIndex(b *testing.B) {
 		})
 	}
 }
+
+// The same of an index of byte strings: keys of 8 to 55 bytes, values of 64 to 191.
+func BenchmarkStrings(b *testing.B) {
+	batches := make([]struct{ keys, absent, values Bytes }, benchKeys/benchBatch)
+	buffer := make([]byte, 192)
+	for i := range benchKeys {
+		at := &batches[i/benchBatch]
+		h := hash.Uint64(uint64(i), 1)
+		binary.LittleEndian.PutUint64(buffer, h)
+		at.keys.Append(buffer[:8+h%48])
+		at.values.Append(buffer[:64+h>>8&127])
+		binary.LittleEndian.PutUint64(buffer, hash.Uint64(uint64(i), 2))
+		at.absent.Append(buffer[:8+h%48])
+	}
+	path := filepath.Join(memoryDir(b), "pool")
+	x, err := CreateStrings(path, openCPU(b), Options{Capacity: benchKeys, Size: 800 << 20})
+	must(b, err)
+	must(b, os.Remove(path))
+	b.Cleanup(func() { must(b, x.Close()) })
+	run := func(name string, before, f func(i int) error) {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				for i := range batches {
+					must(b, before(i))
+				}
+				b.StartTimer()
+				for i := range batches {
+					must(b, f(i))
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchKeys, "ns/key")
+		})
+	}
+	put := func(i int) error {
+		_, err := x.Put(ctx, batches[i].keys, batches[i].values)
+		return err
+	}
+	var got Bytes
+	run("Insert", func(int) error { return x.Clear(ctx) }, put)
+	run("Update", put, put)
+	run("Hit", put, func(i int) error {
+		got.Reset()
+		_, err := x.Get(ctx, batches[i].keys, &got, nil)
+		return err
+	})
+	run("Miss", put, func(i int) error {
+		got.Reset()
+		_, err := x.Get(ctx, batches[i].absent, &got, nil)
+		return err
+	})
+	run("Delete", put, func(i int) error {
+		_, err := x.Delete(ctx, batches[i].keys, nil)
+		return err
+	})
+}

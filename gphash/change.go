@@ -21,9 +21,10 @@ func (t *table) newWriter(r *region, alone bool) writer {
 
 // outcome is what has become of an operation.
 type outcome struct {
-	ok   bool // Get found it, PutNew or Put inserted it, Delete removed it
-	had  bool // the value that was there has been read
-	full error
+	ok    bool   // Get found it, PutNew or Put inserted it, Delete removed it
+	had   bool   // the value that was there has been read
+	value []byte // then, where it has been read to
+	full  error
 }
 
 // combine makes the value that is to be stored of the one that is there and the one
@@ -59,10 +60,8 @@ func (w *writer) answer(p *probe, kind op.Kind, there []byte) (o outcome, done b
 	if !p.ok {
 		return outcome{}, true
 	}
-	if there != nil {
-		w.values.read(p.found.block(), there)
-	}
-	return outcome{ok: kind == op.Get, had: true}, control(w.mem.Load(w.control(p.at))) == p.found
+	value := w.values.get(p.found.block(), there)
+	return outcome{ok: kind == op.Get, had: true, value: value}, control(w.mem.Load(w.control(p.at))) == p.found
 }
 
 // insert gives a key a free slot or, if there is none, that of another key which has one
@@ -105,7 +104,7 @@ func (w *writer) movable(it *item, d *detour) (ok bool) {
 			if d.is = control(w.mem.Load(w.control(d.from))); d.is.state() != full {
 				continue
 			}
-			d.item = w.item(w.keyOf(d.from, w.buffer))
+			d.item = w.moving(d.from, w.buffer)
 			if d.to, d.was, ok = w.vacant(&d.item); ok {
 				return false
 			}
@@ -150,12 +149,21 @@ func (w *writer) reuse() bool {
 	return n > 0
 }
 
-// store writes a value to memory of its own, durably.
+// store writes a value, or a record, to memory of its own, durably.
 func (w *writer) store(it *item, given []byte) (block uint64, err error) {
-	if block, err = w.region.take(); err != nil {
-		return 0, err
+	v := w.values
+	if !v.records {
+		if block, err = w.region.take(0); err != nil {
+			return 0, err
+		}
+		v.write(block, it.hash, given)
+	} else {
+		class, _ := v.class(len(it.key), len(given))
+		if block, err = w.region.take(class); err != nil {
+			return 0, err
+		}
+		v.writeRecord(block, it, given)
 	}
-	w.values.write(block, it.hash, given)
 	w.mem.Fence()
 	return block, nil
 }

@@ -71,15 +71,20 @@ func (e *engine) Look(ctx context.Context, s *device.Stream, _ *core.Lease, b *b
 	}
 	in := e.rows(b)
 	return e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
-		ops := make([]uint32, hi-lo)
-		for i := range ops {
-			ops[i] = uint32(lo + i)
-		}
 		reads := lookups{rows: in}
-		ran = cpu.Ahead(w, ops, cpu.Group, in.ask, reads.find)
+		ran = cpu.Ahead(w, numbers(lo, hi), cpu.Group, in.ask, reads.find)
 		reads.finish()
 		return ran, reads.hits
 	})
+}
+
+// numbers are those of operations [lo,hi).
+func numbers(lo, hi int) []uint32 {
+	all := make([]uint32, hi-lo)
+	for i := range all {
+		all[i] = uint32(lo + i)
+	}
+	return all
 }
 
 // lookups are those of one core. Keys are found one after the other; their values are
@@ -99,11 +104,15 @@ type lookup struct {
 	is  control
 }
 
-// find looks a key up.
+// find looks a key up. Whether a record is the key's is seen when it is read.
 func (l *lookups) find(i uint32, it item) {
-	at, c, ok := l.table.find(&it)
+	tagged := it
+	if l.records() {
+		tagged.key = nil
+	}
+	at, c, ok := l.table.find(&tagged)
 	l.answer(i, ok)
-	if !ok || !l.Columns[batch.Vals].Given() {
+	if !ok || !l.Columns[batch.Vals].Given() && !l.records() {
 		return
 	}
 	if p := l.mem.At(c.block()); p != nil {
@@ -118,8 +127,11 @@ func (l *lookups) find(i uint32, it item) {
 func (l *lookups) answer(i uint32, ok bool) {
 	if l.flag(i, ok); ok {
 		l.hits++
-	} else {
-		clear(l.value(batch.Vals, i))
+		return
+	}
+	clear(l.value(batch.Vals, i))
+	if lengths := &l.Columns[batch.Counts]; lengths.Given() {
+		clear(lengths.Row(int(i)))
 	}
 }
 
@@ -128,11 +140,16 @@ func (l *lookups) answer(i uint32, ok bool) {
 func (l *lookups) finish() {
 	for j := range l.found[:l.n] {
 		f := &l.found[j]
+		if l.records() {
+			l.finishRecord(f)
+			continue
+		}
 		value := l.value(batch.Vals, f.row)
 		l.values.read(f.is.block(), value)
 		if control(l.mem.Load(l.control(f.at))) != f.is {
 			l.hits--
-			l.answer(f.row, l.get(&f.item, value))
+			_, ok := l.get(&f.item, value)
+			l.answer(f.row, ok)
 		}
 	}
 	l.n = 0
@@ -151,7 +168,7 @@ func (e *engine) rows(b *batch.Batch) *rows {
 }
 
 func (r *rows) key(i uint32) []byte {
-	return r.Columns[batch.Keys].Host[uint64(i)*r.keySize : uint64(i+1)*r.keySize]
+	return r.Columns[batch.Keys].Row(int(i))
 }
 
 // value is a row of a column of values; nil, if there is no such column.
@@ -160,7 +177,7 @@ func (r *rows) value(of batch.Role, i uint32) []byte {
 	if !c.Given() {
 		return nil
 	}
-	return c.Host[uint64(i)*r.valueSize : uint64(i+1)*r.valueSize]
+	return c.Row(int(i))
 }
 
 func (r *rows) flag(i uint32, ok bool) {
@@ -222,6 +239,7 @@ func (e *engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 		}
 		rows := e.rows(b.Part(done, min(done+cpu.PieceOps, b.N)))
 		for _, r := range e.piece(rows) {
+			r.found.deliver(&rows.Columns[batch.Out])
 			tally.Live += uint64(r.live)
 			tally.Used += uint64(r.live + r.dead)
 			for _, i := range r.failed {
@@ -262,6 +280,7 @@ type result struct {
 	live, dead int
 	failed     []uint32
 	noSpace    error
+	found      found
 }
 
 // piece runs a piece of a batch.
@@ -290,15 +309,19 @@ const aloneOps = 1 << 11
 func (e *engine) share(r *rows, ops []uint32, bits uint) (sum result) {
 	w := e.newWriter(nil, e.moves)
 	there, late := make([]byte, e.valueSize), map[uint64]bool{}
+	if e.records() && !r.Columns[batch.Out].Given() {
+		there = nil // nobody wants to read it
+	}
 	cpu.Ahead(cpu.NoWatch(), ops, cpu.Group, r.ask, func(i uint32, it item) {
 		var o outcome
 		if len(e.late) > 0 && e.late[it.hash] || len(late) > 0 && late[it.hash] {
 			o.full = errCrowded
 		} else {
 			w.region = e.values.region(it.hash, bits)
-			o = w.change(r.kind(i), &it, r.value(batch.Vals, i), there, r.combiner(i))
+			given := r.value(batch.Vals, i)
+			o = w.change(r.kind(i), &it, given, there, r.combiner(i))
 			if o.full != nil && w.reuse() {
-				o = w.change(r.kind(i), &it, r.value(batch.Vals, i), there, r.combiner(i))
+				o = w.change(r.kind(i), &it, given, there, r.combiner(i))
 			}
 		}
 		if o.full != nil {
@@ -311,10 +334,15 @@ func (e *engine) share(r *rows, ops []uint32, bits uint) (sum result) {
 			return
 		}
 		r.flag(i, o.ok)
-		if out := r.value(batch.Out, i); o.had {
-			copy(out, there)
-		} else {
-			clear(out)
+		switch out := &r.Columns[batch.Out]; {
+		case !out.Given():
+		case out.Data != nil && o.had:
+			there = o.value // which may have grown
+			sum.found.add(out, i, o.value)
+		case o.had:
+			copy(out.Row(int(i)), there)
+		case out.Data == nil:
+			clear(out.Row(int(i)))
 		}
 	})
 	sum.live, sum.dead = w.live, w.dead
@@ -368,14 +396,11 @@ func (e *engine) exportBucket(r *rows, bucket uint64, n int) int {
 		if c.state() != full {
 			continue
 		}
-		if e.pool.ReadOnly() && !e.valid(at) {
+		if e.pool.ReadOnly() && !e.valid(at, c) {
 			continue
 		}
 		if n < r.N {
-			e.keyOf(at, r.key(uint32(n)))
-			if v := r.value(batch.Vals, uint32(n)); v != nil {
-				e.values.read(c.block(), v)
-			}
+			r.export(n, at, c)
 		}
 		n++
 	}
@@ -384,9 +409,9 @@ func (e *engine) exportBucket(r *rows, bucket uint64, n int) int {
 
 // valid reports whether a slot is where its key is found, and no copy of it that a
 // crash has left.
-func (e *engine) valid(at place) bool {
+func (e *engine) valid(at place, c control) bool {
 	var key [maxKey]byte
-	it := e.item(e.keyOf(at, key[:e.table.keySize]))
+	it := e.item(e.keyAt(at, c, key[:e.table.keySize]))
 	found, _, _ := e.find(&it)
 	return found == at
 }
@@ -407,6 +432,18 @@ func (e *engine) Clear(context.Context) error {
 	e.values = e.values.shadow() // none is in use
 	e.Parts().(*parts).counters = core.Tally{}
 	return nil
+}
+
+// export copies a pair to row n.
+func (r *rows) export(n int, at place, c control) {
+	if r.records() {
+		r.exportRecord(n, c.block())
+		return
+	}
+	r.keyOf(at, r.key(uint32(n)))
+	if v := r.value(batch.Vals, uint32(n)); v != nil {
+		r.values.read(c.block(), v)
+	}
 }
 
 func (e *engine) clearBucket(bucket uint64) {

@@ -23,8 +23,16 @@ var widths = []Options{
 	{KeySize: 8, ValueSize: 128}, {KeySize: 4, ValueSize: 4}, {KeySize: 24, ValueSize: 20},
 }
 
-// eachWidth runs a test on an empty image of each width.
+// eachWidth runs a test on an empty image of each width, of variable ones, too.
 func eachWidth(t *testing.T, o Options, test func(t *testing.T, im *image)) {
+	eachOf(t, append(widths, Options{}, Options{ValueSize: 16}), o, test)
+}
+
+func eachFixedWidth(t *testing.T, o Options, test func(t *testing.T, im *image)) {
+	eachOf(t, widths, o, test)
+}
+
+func eachOf(t *testing.T, widths []Options, o Options, test func(t *testing.T, im *image)) {
 	dev := openCPU(t)
 	for _, w := range widths {
 		t.Run(fmt.Sprintf("%d,%d", w.KeySize, w.ValueSize), func(t *testing.T) {
@@ -39,14 +47,15 @@ func eachWidth(t *testing.T, o Options, test func(t *testing.T, im *image)) {
 // put puts keys lo to hi-1 in a version, in one batch, and says so to the model.
 func (im *image) put(t testing.TB, x *Index, lo, hi int, version uint64) {
 	t.Helper()
-	var keys, values []byte
+	var keys, values Bytes
 	for i := lo; i < hi; i++ {
 		key := denseKey(int(x.engine.keySize), i)
 		value := valueOf(int(x.engine.valueSize), key, version)
-		keys, values = append(keys, key...), append(values, value...)
+		keys.Append(key)
+		values.Append(value)
 		im.want[string(key)] = string(value)
 	}
-	_, err := x.Put(ctx, keys, values)
+	_, err := putRows(x, keys, values)
 	must(t, err)
 }
 
@@ -216,7 +225,7 @@ func TestTwoIterations(t *testing.T) {
 		var next [2]func() ([]byte, []byte, bool)
 		var stop [2]func()
 		for i := range next {
-			next[i], stop[i] = iter.Pull2(x.All(ctx))
+			next[i], stop[i] = iter.Pull2(allRows(x))
 			defer stop[i]()
 			if _, _, ok := next[i](); !ok {
 				t.Fatal("nothing to iterate over")
@@ -267,7 +276,7 @@ func TestBatchSizes(t *testing.T) {
 // Who deletes a key that is absent is told so, and who inserts one that is there; and
 // neither takes memory.
 func TestResultsOfChanges(t *testing.T) {
-	eachWidth(t, Options{Capacity: 100}, func(t *testing.T, im *image) {
+	eachFixedWidth(t, Options{Capacity: 100}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
 		im.put(t, x, 0, 50, 0)
 		keys, values := make([]byte, 0, 800), make([]byte, 100*x.engine.valueSize)
@@ -304,7 +313,7 @@ func (v *values) inUse() (n uint64) {
 // deletes, of inserts of what is there, of searches.
 func TestMemoryIsBounded(t *testing.T) {
 	const batches, n = 10_000, 40
-	eachWidth(t, Options{Capacity: 200}, func(t *testing.T, im *image) {
+	eachFixedWidth(t, Options{Capacity: 200}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
 		im.put(t, x, 0, 2*n, 0)
 		var first Stats
@@ -345,7 +354,7 @@ func TestMemoryIsBounded(t *testing.T) {
 
 // A batch that inserts and deletes one key again and again needs the slots of one key.
 func TestTombsWithinABatch(t *testing.T) {
-	eachWidth(t, Options{Capacity: 100}, func(t *testing.T, im *image) {
+	eachFixedWidth(t, Options{Capacity: 100}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
 		im.put(t, x, 0, 20, 0)
 		first, err := x.Stats(ctx)

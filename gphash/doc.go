@@ -3,10 +3,10 @@
 // mapped into memory, changed in place, word by word, so that whatever ends the process
 // leaves an index that opens again with all that has been acknowledged.
 //
-// It comes as [Index], from byte strings of one length to byte strings of another, and
-// as [Map], which is a [weft.Map] of integers. Both work on batches, on all cores of the
-// host, or on a GPU that maps the file. Batches that are durable as a whole, and caches in
-// device memory, are not there yet.
+// It comes as [Index], from byte strings of one length to byte strings of another, as
+// [Strings], of byte strings of any length, and as [Map], which is a [weft.Map] of integers.
+// All work on batches, on all cores of the host, and all but Strings on a GPU that maps the
+// file. Batches that are durable as a whole, and caches in device memory, are not there yet.
 //
 // # When to choose it
 //
@@ -26,6 +26,12 @@
 // 64-bit hash agrees. Keys are hashed by SipHash with a seed of the pool. Values lie
 // elsewhere, each with a checksum.
 //
+// Where keys or values have a variable length, a slot has the hash of the key only, and
+// key and value lie elsewhere together, as a record. A lookup reads the records of keys
+// with its hash, of which there is one. Sizes of records go up by an eighth at most, and each
+// has memory of its own, 64 KiB at a time for all but large ones; when there is none left for
+// one size, records of others move together. [Strings.Compact] has them do so at once.
+//
 // The second hash location shares its first bits with the first: a level is cut into up
 // to 128 regions of at least 8,192 buckets, and a key stays in its region, with its value. Cores work on regions of their own and never meet.
 //
@@ -44,8 +50,8 @@
 //
 // Of a slot only the control word changes: state, version, and where the value is. An
 // insertion takes a slot, writes the value, the tag and the key, and then the word that
-// publishes them; an update writes the new value and then the word; a delete writes the
-// word. So every operation is there or not. An operation is durable when the call returns;
+// publishes them; an update writes the new value, or record, and then the word; a delete writes
+// the word. So every operation is there or not. An operation is durable when the call returns;
 // of a batch that was cut short each operation for itself is there or not. What has been
 // deleted or replaced is used again from the next batch on.
 //

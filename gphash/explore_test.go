@@ -25,7 +25,8 @@ var crashStates = flag.Int("crash-states", 400_000, "images of crashes that test
 // oneAtATime is why the race detector has nothing to find where domains are.
 const oneAtATime = "threads of a domain take turns"
 
-// small is a table of a few buckets, in which all keys of a program meet.
+// small is a table of a few buckets, in which all keys of a program meet. Sizes of 0 are
+// variable lengths.
 type small struct {
 	keySize, valueSize, slots, hashes, levels int
 	top                                       uint
@@ -41,6 +42,36 @@ var shapes = []small{
 	{keySize: 4, valueSize: 4, slots: 8, hashes: 1, levels: 1, top: 0, threads: 3, batches: 2, ops: 3, keys: 6},
 	{keySize: 20, valueSize: 24, slots: 2, hashes: 2, levels: 3, top: 2, threads: 2, batches: 2, ops: 4, keys: 6},
 	{keySize: 16, valueSize: 130, slots: 2, hashes: 2, levels: 1, top: 2, threads: 1, batches: 4, ops: 8, keys: 9},
+	{slots: 4, hashes: 2, levels: 2, top: 1, threads: 2, batches: 2, ops: 4, keys: 6},
+	{slots: 2, hashes: 2, levels: 1, top: 2, threads: 1, batches: 4, ops: 8, keys: 9},
+	{keySize: 11, slots: 2, hashes: 2, levels: 2, top: 1, threads: 3, batches: 2, ops: 3, keys: 6},
+	{valueSize: 9, slots: 4, hashes: 2, levels: 1, top: 1, threads: 1, batches: 3, ops: 6, keys: 8},
+}
+
+func (s *small) records() bool { return s.keySize == 0 || s.valueSize == 0 }
+
+// key is key i: of variable length, some have the same one.
+func (s *small) key(i int) []byte {
+	size := s.keySize
+	if size == 0 {
+		size = 4 + i*i%19
+	}
+	key := make([]byte, size)
+	binary.LittleEndian.PutUint32(key, uint32(i)*0x9e3779b9)
+	return key
+}
+
+// value is some value.
+func (s *small) value(rng *rand.Rand) []byte {
+	size := s.valueSize
+	if size == 0 {
+		size = rng.IntN(4) * rng.IntN(20)
+	}
+	value := make([]byte, size)
+	for i := range value {
+		value[i] = byte(rng.Uint32())
+	}
+	return value
 }
 
 // trial is a program on a domain, and what may be found behind a crash.
@@ -65,7 +96,7 @@ type trial struct {
 func newTrial(shape small, seed uint64) *trial {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	tr := &trial{shape: shape, rng: rng, seed: [2]uint64{rng.Uint64(), rng.Uint64()}, most: 64}
-	const words = 32 * smallUnit
+	const words = 64 * smallUnit
 	tr.d = pmtest.New(words, shape.threads)
 	tr.images = &tr.d.Images
 	tr.mem = pm.New(make([]byte, words*pm.Word), tr.d)
@@ -73,16 +104,10 @@ func newTrial(shape small, seed uint64) *trial {
 	tr.spare = tr.open()
 	tr.find = tr.recover
 	for i := range shape.keys {
-		tr.keys = append(tr.keys, tr.key(i))
+		tr.keys = append(tr.keys, shape.key(i))
 		tr.may = append(tr.may, [][]byte{nil})
 	}
 	return tr
-}
-
-func (tr *trial) key(i int) []byte {
-	key := make([]byte, tr.shape.keySize)
-	binary.LittleEndian.PutUint32(key, uint32(i)*0x9e3779b9)
-	return key
 }
 
 // open is the table as whoever opens the pool finds it, before recovery. Memory of one
@@ -93,6 +118,7 @@ func (tr *trial) open() *table {
 		for i := range v.space.owner {
 			v.space.owner[i].values.Store(nil)
 		}
+		v.space.high = len(v.space.owner)
 		for i := range v.parts {
 			v.parts[i] = region{values: v}
 		}
@@ -103,8 +129,8 @@ func (tr *trial) open() *table {
 		layout: newLayout(uint64(s.keySize), uint64(s.valueSize), uint64(s.slots)),
 		hasher: hasher{SipHash, tr.seed},
 		mem:    tr.mem, hashes: s.hashes,
-		values: newValues(tr.mem, 0, smallUnit, uint64(s.valueSize)),
 	}
+	t.values = newValues(tr.mem, 0, smallUnit, t.stored())
 	t.values.parts = t.values.parts[:max(s.threads, 1)]
 	for i := range s.levels {
 		l := level{bits: tr.shape.top - uint(i)}
@@ -169,16 +195,16 @@ func (tr *trial) compare(t *table) (there int) {
 	value := make([]byte, tr.shape.valueSize)
 	for i, key := range tr.keys {
 		it := t.item(key)
-		ok := t.get(&it, value)
+		got, ok := t.get(&it, value)
 		if ok {
 			there++
 		}
 		fine := false
 		for _, may := range tr.may[i] {
-			fine = fine || (may != nil) == ok && (!ok || bytes.Equal(may, value))
+			fine = fine || (may != nil) == ok && (!ok || bytes.Equal(may, got))
 		}
 		if !fine {
-			tr.fail("key %d: found %v, %x; it may be %x", i, ok, value, tr.may[i])
+			tr.fail("key %d: found %v, %x; it may be %x", i, ok, got, tr.may[i])
 		}
 	}
 	return there
@@ -187,11 +213,11 @@ func (tr *trial) compare(t *table) (there int) {
 // goOn puts a key that was never there: no other may change by it.
 func (tr *trial) goOn(t *table) {
 	w := writer{table: t, region: t.values.region(0, 0)}
-	it := t.item(tr.key(1000))
-	value := bytes.Repeat([]byte{0xee}, tr.shape.valueSize)
+	it := t.item(tr.shape.key(1000))
+	value := tr.shape.value(tr.rng)
 	o := w.change(op.Put, &it, value, nil, nil)
-	got := make([]byte, len(value))
-	if o.full == nil && (!t.get(&it, got) || !bytes.Equal(got, value)) {
+	got, ok := t.get(&it, make([]byte, len(value)))
+	if o.full == nil && (!ok || !bytes.Equal(got, value)) {
 		tr.fail("a key that was put behind recovery is %x", got)
 	}
 	tr.compare(t)
@@ -204,6 +230,9 @@ func (tr *trial) run() {
 	tr.d.Step = func() { tr.d.Crash(tr.rng, tr.most, tr.look) }
 	for range s.batches {
 		tr.table.values.recycle()
+		if s.records() {
+			(&engine{table: tr.table}).gather(1+tr.rng.IntN(2), 4)
+		}
 		threads := make([]func(), s.threads)
 		for i := range threads {
 			threads[i] = func() { tr.thread(i) }
@@ -220,10 +249,7 @@ func (tr *trial) thread(me int) {
 	for range s.ops {
 		key := tr.rng.IntN(s.keys/s.threads)*s.threads + me
 		kind := [...]op.Kind{op.Put, op.Put, op.PutNew, op.Delete, op.Get}[tr.rng.IntN(5)]
-		value := make([]byte, s.valueSize)
-		for i := range value {
-			value[i] = byte(tr.rng.Uint32())
-		}
+		value := s.value(tr.rng)
 		is := tr.may[key][0]
 		next := is
 		switch {
@@ -239,8 +265,8 @@ func (tr *trial) thread(me int) {
 			next = is
 		}
 		tr.may[key] = [][]byte{next}
-		if o.had && !bytes.Equal(there, is) {
-			tr.fail("%v of key %d read %x, it was %x", kind, key, there, is)
+		if o.had && !bytes.Equal(o.value, is) {
+			tr.fail("%v of key %d read %x, it was %x", kind, key, o.value, is)
 		}
 	}
 }
@@ -304,6 +330,15 @@ func (tr *trial) isControl(at uint64) bool {
 	return false
 }
 
+// ofRecords is a mutant that keys of one length have nothing of.
+func ofRecords(change func(*trial)) func(*trial) {
+	return func(tr *trial) {
+		if tr.shape.records() {
+			change(tr)
+		}
+	}
+}
+
 // Mutants of the protocol: each is found.
 func TestCrashMutants(t *testing.T) {
 	conformance.NotRaced(t, oneAtATime)
@@ -332,6 +367,17 @@ func TestCrashMutants(t *testing.T) {
 		"a key that has moved is written over": noFence("gphash.(*table).publish", 2),
 		"no fence behind an update":            noFence("gphash.(*writer).update", 0),
 		"no fence behind a delete":             noFence("gphash.(*writer).remove", 0),
+		"no fence behind a record":             ofRecords(noFence("gphash.(*writer).store", 0)),
+		"no fence behind a record that moves":  noFence("gphash.(*engine).moveRecord", 0),
+		"a record that has moved is free":      noFence("gphash.(*engine).moveRecord", 1),
+		"a record moves with the checksum of its old place": func(tr *trial) {
+			tr.d.Mutant = func(a *pmtest.Access) bool {
+				if f, _ := pmtest.Site(); a.Kind == pmtest.Store && f == "gphash.(*engine).moveRecord" && !tr.isControl(a.At) {
+					a.New ^= 1
+				}
+				return false
+			}
+		},
 		"no state for what is being written": func(tr *trial) {
 			tr.d.Mutant = func(a *pmtest.Access) bool {
 				return a.Kind == pmtest.CompareAndSwap && tr.isControl(a.At) && control(a.New).state() == writing

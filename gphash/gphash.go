@@ -40,7 +40,7 @@ type Map[K weft.Key, V weft.Value] struct {
 // Create makes a pool in a new file and an empty index in it. [weft.ErrOptions] for
 // options that make no sense; a file that is there is left as it is, and an error.
 func Create(path string, dev device.Device, o Options) (*Index, error) {
-	t, e, err := create(path, dev, &o, core.Types{})
+	t, e, err := create(path, dev, &o, core.Types{}, false)
 	if err != nil {
 		return nil, err
 	}
@@ -51,15 +51,15 @@ func Create(path string, dev device.Device, o Options) (*Index, error) {
 func CreateMap[K weft.Key, V weft.Value](path string, dev device.Device, o Options) (*Map[K, V], error) {
 	w := batch.MapWidths[K, V]()
 	o.KeySize, o.ValueSize = w.Key, w.Val
-	t, e, err := create(path, dev, &o, core.MapTypes[K, V]())
+	t, e, err := create(path, dev, &o, core.MapTypes[K, V](), false)
 	if err != nil {
 		return nil, err
 	}
 	return &Map[K, V]{weft.NewMap[K, V](t), t, e}, nil
 }
 
-func create(path string, dev device.Device, o *Options, types core.Types) (*core.Table, *engine, error) {
-	p, err := createPool(path, dev, o)
+func create(path string, dev device.Device, o *Options, types core.Types, records bool) (*core.Table, *engine, error) {
+	p, err := createPool(path, dev, o, records)
 	if err != nil {
 		return nil, nil, fmt.Errorf("gphash: create: %w", err)
 	}
@@ -71,11 +71,11 @@ func create(path string, dev device.Device, o *Options, types core.Types) (*core
 }
 
 // createPool makes the file, when nothing else is wrong.
-func createPool(path string, dev device.Device, o *Options) (*pool.Pool, error) {
-	if dev == nil {
-		return nil, core.Invalid("no device")
+func createPool(path string, dev device.Device, o *Options, records bool) (*pool.Pool, error) {
+	if err := workable(dev, records); err != nil {
+		return nil, err
 	}
-	first, err := o.check()
+	first, err := o.check(records)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +88,17 @@ func createPool(path string, dev device.Device, o *Options) (*pool.Pool, error) 
 	return pool.CreatePMem(path, first, o.Size, terms(dev, o.AssertPMem))
 }
 
+// workable says why a device cannot work on a pool.
+func workable(dev device.Device, records bool) error {
+	if dev == nil {
+		return core.Invalid("no device")
+	}
+	if _, host := dev.(device.Host); records && !host {
+		return fmt.Errorf("%w: byte strings of variable length are worked on by the CPU; %s is none", device.ErrUnsupported, dev.Properties().Name)
+	}
+	return nil
+}
+
 // terms are those on which a device is granted PMem.
 func terms(dev device.Device, said PMemConditions) pool.Terms {
 	_, host := dev.(device.Host)
@@ -98,7 +109,7 @@ func terms(dev device.Device, said PMemConditions) pool.Terms {
 // with a resize that was under way. [ErrLocked] while somebody has it open,
 // [weft.ErrCorrupt] for a pool that is damaged.
 func Open(ctx context.Context, path string, dev device.Device, o OpenOptions) (*Index, *Report, error) {
-	t, e, report, err := open(ctx, path, dev, o, core.Types{}, batch.Widths{})
+	t, e, report, err := open(ctx, path, dev, o, core.Types{}, false, batch.Widths{})
 	if err != nil {
 		return nil, report, err
 	}
@@ -108,18 +119,17 @@ func Open(ctx context.Context, path string, dev device.Device, o OpenOptions) (*
 // OpenMap is Open for a map of integers. [weft.ErrFormat] if the pool's keys or values
 // have other sizes.
 func OpenMap[K weft.Key, V weft.Value](ctx context.Context, path string, dev device.Device, o OpenOptions) (*Map[K, V], *Report, error) {
-	t, e, report, err := open(ctx, path, dev, o, core.MapTypes[K, V](), batch.MapWidths[K, V]())
+	t, e, report, err := open(ctx, path, dev, o, core.MapTypes[K, V](), false, batch.MapWidths[K, V]())
 	if err != nil {
 		return nil, report, err
 	}
 	return &Map[K, V]{weft.NewMap[K, V](t), t, e}, report, nil
 }
 
-func open(ctx context.Context, path string, dev device.Device, o OpenOptions, types core.Types, want batch.Widths) (*core.Table, *engine, *Report, error) {
-	var err error
+func open(ctx context.Context, path string, dev device.Device, o OpenOptions, types core.Types, records bool, want batch.Widths) (*core.Table, *engine, *Report, error) {
+	err := workable(dev, records)
 	switch _, host := dev.(device.Host); {
-	case dev == nil:
-		err = core.Invalid("no device")
+	case err != nil:
 	case o.ReadOnly && o.Repair:
 		err = core.Invalid("Repair changes what ReadOnly leaves as it is")
 	case o.ReadOnly && !host:
@@ -137,6 +147,11 @@ func open(ctx context.Context, path string, dev device.Device, o OpenOptions, ty
 		return nil, nil, nil, fmt.Errorf("gphash: open: %w", err)
 	}
 	g := p.Superblock().Geometry
+	if l := newLayout(uint64(g.KeySize), uint64(g.ValueSize), 1); l.records() != records {
+		err := fmt.Errorf("gphash: open: %w: %s has keys of %v and values of %v bytes, which %s opens", op.ErrFormat, path, l.keyLength(), l.valueLength(),
+			map[bool]string{false: "Open", true: "OpenStrings"}[l.records()])
+		return nil, nil, nil, errors.Join(err, leave(p))
+	}
 	if want.Key != 0 && (want.Key != int(g.KeySize) || want.Val != int(g.ValueSize)) {
 		err := fmt.Errorf("gphash: open: %w: %s has keys of %d and values of %d bytes, not %d and %d", op.ErrFormat, path, g.KeySize, g.ValueSize, want.Key, want.Val)
 		return nil, nil, nil, errors.Join(err, leave(p))
@@ -167,7 +182,7 @@ func serve(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, 
 	}
 	c := core.Config{
 		Name: "gphash", Kind: core.Map, Device: dev, Types: types, Logger: o.Logger,
-		Widths: e.widths(), Policy: &policy{e, run, o.Resize}, Engine: run, Leases: e.Leases,
+		Widths: e.widths(), Policy: &policy{e, run, o.Resize}, Engine: run, Leases: e.Leases, Strings: e.records(),
 	}
 	c.Another = func(dev device.Device) (*core.Table, error) { return unnamed(dev, p.Superblock(), o, types) }
 	t, err := core.Open(ctx, c)
@@ -200,6 +215,9 @@ func begin(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions) 
 
 // widths are those of keys and values, and of what a pair takes.
 func (e *engine) widths() batch.Widths {
+	if e.records() {
+		return batch.Widths{Key: 1, Val: 1, Slot: 1} // bytes
+	}
 	slot := int(e.bucketWords*pm.Word)/int(e.slots) + int(e.table.valueSize)
 	return batch.Widths{Key: int(e.table.keySize), Val: int(e.table.valueSize), Slot: slot}
 }
@@ -217,7 +235,7 @@ func unnamed(dev device.Device, like pool.Superblock, o OpenOptions, types core.
 		KeySize: int(g.KeySize), ValueSize: int(g.ValueSize), Slots: int(g.Slots), Hashes: int(g.Hashes), Levels: int(g.Levels),
 		Hash: HashID(g.HashID), Size: int64(like.Size), Resize: o.Resize, Logger: o.Logger,
 		Capacity: int(fits(newLayout(uint64(g.KeySize), uint64(g.ValueSize), uint64(g.Slots)), int(g.Hashes), int(g.Levels), int(like.Top))),
-	}, types)
+	}, types, false)
 	return t, err
 }
 
@@ -275,7 +293,8 @@ func (e *engine) resume(ctx context.Context, o OpenOptions) error {
 // legal says what is wrong with the geometry of a pool, of which the pool's package
 // knows only that no number is out of all bounds.
 func legal(g *pool.Geometry) error {
-	switch u := newUnitLayout(uint64(g.Unit), uint64(g.ValueSize)); {
+	l := newLayout(uint64(g.KeySize), uint64(g.ValueSize), uint64(g.Slots))
+	switch u := newUnitLayout(uint64(g.Unit), l.stored()); {
 	case g.Hashes > maxHashes || g.Slots*g.Hashes*g.Levels > 32:
 		return fmt.Errorf("%w: %d slots, %d hashes, %d levels", op.ErrCorrupt, g.Slots, g.Hashes, g.Levels)
 	case g.Unit%(pool.Page/pm.Word) != 0 || u.per == 0:
@@ -298,8 +317,8 @@ func tableOf(p *pool.Pool) (*table, error) {
 		layout: newLayout(uint64(g.KeySize), uint64(g.ValueSize), uint64(g.Slots)),
 		hasher: hasher{HashID(g.HashID), g.Seed},
 		mem:    mem, hashes: int(g.Hashes),
-		values: newValues(mem, pool.DataStart/pm.Word, uint64(g.Unit), uint64(g.ValueSize)),
 	}
+	t.values = newValues(mem, pool.DataStart/pm.Word, uint64(g.Unit), t.stored())
 	for i := int(s.Top); i >= int(s.Bottom); i-- {
 		l := s.Levels[i]
 		size, n := t.values.unit*pm.Word, t.unitsOf(level{bits: uint(i)})
@@ -380,10 +399,8 @@ func (x *Index) Delete(ctx context.Context, keys []byte, deleted []bool) (n int,
 // others become zero, but for those of operations that found no room. ok, if not nil,
 // reports what was found, inserted and deleted.
 func (x *Index) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []byte, ok []bool) error {
-	for i, k := range kinds {
-		if k > op.Delete {
-			return fmt.Errorf("gphash: Apply: %w: an index has no kind %d (%v), at %d", device.ErrInvalid, k, k, i)
-		}
+	if err := checkKinds(kinds); err != nil {
+		return err
 	}
 	given := values
 	if x.engine.far != nil {
@@ -393,6 +410,15 @@ func (x *Index) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []b
 		batch.Kinds: batch.In(kinds), batch.Vals: batch.In(given), batch.Out: batch.Output(values), batch.OK: batch.Optional(ok),
 	}))
 	return err
+}
+
+func checkKinds(kinds []weft.OpKind) error {
+	for i, k := range kinds {
+		if k > op.Delete {
+			return fmt.Errorf("gphash: Apply: %w: an index has no kind %d (%v), at %d", device.ErrInvalid, k, k, i)
+		}
+	}
+	return nil
 }
 
 // KeySize is the length of keys in bytes.
@@ -429,7 +455,7 @@ func (x *Index) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		ended := false
 		err := x.core.Pages(ctx, "Pages", nil, func(p *core.Page) bool {
-			ended = !yield(Page{p.Keys, p.Vals}, nil)
+			ended = !yield(Page{p.Keys.Host, p.Vals.Host}, nil)
 			return !ended
 		})
 		if err != nil && !ended {

@@ -259,7 +259,7 @@ const (
 
 // restore makes a unit what its bits say; it reports false where none is set.
 func (v *values) restore(unit uint64, used []uint64) bool {
-	e := v.newExtent()
+	e := v.newExtent(0)
 	for i, w := range used {
 		e.used[i] |= w
 		e.left -= uint64(bits.OnesCount64(w))

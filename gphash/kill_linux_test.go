@@ -58,7 +58,7 @@ type killPlan struct {
 type killBatch struct {
 	kinds        []weft.OpKind
 	which        []int // key
-	keys, values []byte
+	keys, values Bytes
 	mixed        bool
 }
 
@@ -69,7 +69,7 @@ func (p *killPlan) batch(n int) *killBatch {
 	if rng.IntN(p.Large) == 0 {
 		size = 1 + rng.IntN(3000)
 	}
-	b := &killBatch{kinds: make([]weft.OpKind, size), which: make([]int, size), keys: make([]byte, size*p.KeySize), values: make([]byte, size*p.ValueSize)}
+	b := &killBatch{kinds: make([]weft.OpKind, size), which: make([]int, size)}
 	kind := []weft.OpKind{op.Put, op.Put, op.PutNew, op.Delete, op.Get}[rng.IntN(5)]
 	b.mixed = kind == op.Get
 	for i := range size {
@@ -77,8 +77,8 @@ func (p *killPlan) batch(n int) *killBatch {
 		if b.mixed {
 			b.kinds[i] = weft.OpKind(rng.IntN(4))
 		}
-		copy(b.keys[i*p.KeySize:], p.key(b.which[i]))
-		copy(b.values[i*p.ValueSize:], p.value(n, i))
+		b.keys.Append(p.key(b.which[i]))
+		b.values.Append(p.value(n, i))
 	}
 	return b
 }
@@ -89,20 +89,29 @@ func (p *killPlan) key(i int) []byte { return denseKey(p.KeySize, i) }
 func (p *killPlan) value(n, i int) []byte {
 	var both [8]byte
 	binary.LittleEndian.PutUint64(both[:], uint64(n)<<32|uint64(i)+1)
-	return bytes.Repeat(both[:], (p.ValueSize+7)/8)[:p.ValueSize]
+	size := p.ValueSize
+	if size == 0 {
+		size = 8 + (n*7+i*13)%300
+	}
+	return bytes.Repeat(both[:], (size+7)/8)[:size]
 }
 
 // run runs the batch.
 func (b *killBatch) run(x *Index) (err error) {
-	switch {
+	s := &Strings{x.core, x.engine}
+	switch records := x.engine.records(); {
+	case b.mixed && records:
+		err = s.Apply(ctx, b.kinds, b.keys, b.values, &Bytes{}, nil)
 	case b.mixed:
-		err = x.Apply(ctx, b.kinds, b.keys, b.values, nil)
+		err = x.Apply(ctx, b.kinds, b.keys.Data, b.values.Data, nil)
 	case b.kinds[0] == op.Put:
-		_, err = x.Put(ctx, b.keys, b.values)
+		_, err = putRows(x, b.keys, b.values)
+	case b.kinds[0] == op.PutNew && records:
+		_, err = s.PutNew(ctx, b.keys, b.values, nil)
 	case b.kinds[0] == op.PutNew:
-		_, err = x.PutNew(ctx, b.keys, b.values, nil)
+		_, err = x.PutNew(ctx, b.keys.Data, b.values.Data, nil)
 	default:
-		_, err = x.Delete(ctx, b.keys, nil)
+		_, err = deleteRows(x, b.keys)
 	}
 	return err
 }
@@ -144,15 +153,35 @@ func killed(plan []byte) error {
 func (p *killPlan) open(dev device.Device) (x *Index, err error) {
 	if _, err := os.Stat(p.Path); errors.Is(err, fs.ErrNotExist) {
 		fmt.Println("create")
-		return Create(p.Path, dev, Options{KeySize: p.KeySize, ValueSize: p.ValueSize, Slots: p.Slots, Hashes: p.Hashes, Levels: p.Levels,
-			Capacity: 1, Size: killPool, Resize: p.Resize})
+		o := Options{KeySize: p.KeySize, ValueSize: p.ValueSize, Slots: p.Slots, Hashes: p.Hashes, Levels: p.Levels,
+			Capacity: 1, Size: killPool, Resize: p.Resize}
+		if p.KeySize > 0 && p.ValueSize > 0 {
+			return Create(p.Path, dev, o)
+		}
+		s, err := CreateStrings(p.Path, dev, o)
+		if err != nil {
+			return nil, err
+		}
+		return &Index{s.core, s.engine}, nil
 	}
 	fmt.Println("open")
-	x, report, err := Open(ctx, p.Path, dev, OpenOptions{Resize: p.Resize})
+	x, report, err := p.recover(dev, OpenOptions{Resize: p.Resize})
 	if err == nil && report.Damaged > 0 {
 		err = fmt.Errorf("%q", report.Damage)
 	}
 	return x, err
+}
+
+// recover opens a pool that is there.
+func (p *killPlan) recover(dev device.Device, o OpenOptions) (*Index, *Report, error) {
+	if p.KeySize > 0 && p.ValueSize > 0 {
+		return Open(ctx, p.Path, dev, o)
+	}
+	s, report, err := OpenStrings(ctx, p.Path, dev, o)
+	if err != nil {
+		return nil, report, err
+	}
+	return &Index{s.core, s.engine}, report, nil
 }
 
 // killPool is the size of a pool, in bytes: enough for all keys, a level twice as large
@@ -188,6 +217,8 @@ func newKillTrial(path string, seed uint64, seen map[string]int) *killTrial {
 		{KeySize: 24, ValueSize: 100, Slots: 8, Hashes: 2, Levels: 2},
 		{KeySize: 8, ValueSize: 8, Slots: 4, Hashes: 2, Levels: 4},
 		{KeySize: 13, ValueSize: 500, Slots: 16, Hashes: 2, Levels: 1},
+		{Slots: 8, Hashes: 2, Levels: 2},
+		{ValueSize: 24, Slots: 4, Hashes: 2, Levels: 2},
 	}
 	tr := &killTrial{plan: shapes[rng.IntN(len(shapes))], rng: rng, seen: seen}
 	tr.plan.Path, tr.plan.Seed, tr.plan.Keyspace = path, seed, 500+rng.IntN(5000)
@@ -306,7 +337,7 @@ func (tr *killTrial) follow(t *testing.T, cmd *exec.Cmd, out io.Reader) (last st
 // check opens the pool and compares it with what it may be, which it is from then on.
 func (tr *killTrial) check(t *testing.T, dev device.Device) {
 	t.Helper()
-	x, report, err := Open(ctx, tr.plan.Path, dev, OpenOptions{Verify: true, Resize: Resize(tr.rng.IntN(2))})
+	x, report, err := tr.plan.recover(dev, OpenOptions{Verify: true, Resize: Resize(tr.rng.IntN(2))})
 	if errors.Is(err, fs.ErrNotExist) && !tr.there {
 		return
 	}
@@ -316,16 +347,16 @@ func (tr *killTrial) check(t *testing.T, dev device.Device) {
 	}
 	tr.there = true
 	tr.count(report)
-	var keys []byte
+	var keys Bytes
 	for i := range tr.state {
-		keys = append(keys, tr.plan.key(i)...)
+		keys.Append(tr.plan.key(i))
 	}
-	values, found := make([]byte, len(tr.state)*tr.plan.ValueSize), make([]bool, len(tr.state))
-	hits, err := x.Get(ctx, keys, values, found)
+	values, found := make([][]byte, len(tr.state)), make([]bool, len(tr.state))
+	hits, err := getRows(x, keys, values, found)
 	must(t, err)
 	before, behind := false, false // keys that the batch under way has not changed, and has
 	for i, may := range tr.state {
-		is, value := uint64(0), row(values, i, uint64(tr.plan.ValueSize))
+		is, value := uint64(0), values[i]
 		at := slices.IndexFunc(may, func(id uint64) bool {
 			is = id
 			return (id != 0) == found[i] && (id == 0 || bytes.Equal(value, tr.plan.value(int(id>>32), int(id&(1<<32-1))-1)))

@@ -49,9 +49,10 @@ func (c control) next(s state, block uint64) control {
 
 // layout is where the parts of a bucket are, in words from its beginning: the control
 // words of all slots, the tags of all slots, the keys. So a probe reads a line or two
-// of a bucket, and the keys only where a tag agrees.
+// of a bucket, and the keys only where a tag agrees. Where keys have records, those have
+// the keys.
 type layout struct {
-	keySize, valueSize uint64 // bytes
+	keySize, valueSize uint64 // bytes; 0 is a variable length
 	slots              uint64 // of a bucket
 	keyWords           uint64 // of a key in its slot; 0 where the tag is the key
 	bucketWords        uint64
@@ -59,11 +60,23 @@ type layout struct {
 
 func newLayout(keySize, valueSize, slots uint64) layout {
 	l := layout{keySize: keySize, valueSize: valueSize, slots: slots}
-	if keySize > pm.Word {
+	if keySize > pm.Word && !l.records() {
 		l.keyWords = pm.WordsOf(int(keySize))
 	}
 	l.bucketWords = slots * (2 + l.keyWords)
 	return l
+}
+
+// records reports whether keys have records: because they, or their values, are of variable
+// length.
+func (l *layout) records() bool { return l.keySize == 0 || l.valueSize == 0 }
+
+// stored is the size of what a key has besides its slot; 0 for records, of any size.
+func (l *layout) stored() uint64 {
+	if l.records() {
+		return 0
+	}
+	return l.valueSize
 }
 
 // place is a slot: the word at which its bucket begins, and its number in it.

@@ -12,13 +12,14 @@ import (
 // Options are those of a new pool, which keeps them.
 type Options struct {
 	// KeySize and ValueSize are those of all keys and values, in bytes: 1 to 128, and
-	// 1 to 65,536. Maps have those of their types.
+	// 1 to 65,536. Maps have those of their types. Of [Strings], at least one of them is 0,
+	// a variable length: 1 to 4,096, and 0 to 65,536.
 	KeySize, ValueSize int
 	// Capacity is the number of keys that fit without a resize; 1,000 by default.
 	Capacity int
 	// Size is that of the pool in bytes, all of which is allocated when it is made:
 	// for levels, while they grow for two more at a time, and for values. By default
-	// what four times Capacity takes.
+	// what four times Capacity takes; of variable lengths, with 64 bytes each.
 	Size int64
 	// Slots of a bucket, hash locations of a key, and levels (section 3.1): 8, 2 and 2
 	// by default. Their product, the slots that a key may be in, is 8 to 32, what a warp
@@ -125,11 +126,15 @@ const maxKey = 128
 // buckets.
 const maxLevels = pool.MaxLevels
 
-// unit is what levels and values take of a pool at a time, in words: 1 MiB.
-const unit = 1 << 17
+// unit is what levels and values take of a pool at a time, in words: 1 MiB. With records it
+// is a sixteenth of that, since each size of them has units of its own.
+const (
+	unit       = 1 << 17
+	recordUnit = unit / mostUnits
+)
 
 // check fills options in and returns the first superblock.
-func (o *Options) check() (*pool.Superblock, error) {
+func (o *Options) check(records bool) (*pool.Superblock, error) {
 	for _, field := range []struct{ at, def *int }{{&o.Slots, ptr(8)}, {&o.Hashes, ptr(2)}, {&o.Levels, ptr(2)}, {&o.Capacity, ptr(1000)}} {
 		if *field.at == 0 {
 			*field.at = *field.def
@@ -138,11 +143,17 @@ func (o *Options) check() (*pool.Superblock, error) {
 	if o.Hash == 0 {
 		o.Hash = SipHash
 	}
+	least := 1
+	if records {
+		least = 0
+	}
 	switch {
-	case o.KeySize < 1 || o.KeySize > maxKey:
-		return nil, core.Invalid("KeySize %d is not between 1 and %d", o.KeySize, maxKey)
-	case o.ValueSize < 1 || o.ValueSize > 1<<16:
-		return nil, core.Invalid("ValueSize %d is not between 1 and 65536", o.ValueSize)
+	case o.KeySize < least || o.KeySize > maxKey:
+		return nil, core.Invalid("KeySize %d is not between %d and %d", o.KeySize, least, maxKey)
+	case o.ValueSize < least || o.ValueSize > maxValue:
+		return nil, core.Invalid("ValueSize %d is not between %d and %d", o.ValueSize, least, maxValue)
+	case records && o.KeySize > 0 && o.ValueSize > 0:
+		return nil, core.Invalid("KeySize %d, ValueSize %d: neither is variable, an Index is what fits", o.KeySize, o.ValueSize)
 	case o.Slots < 1 || o.Hashes < 1 || o.Hashes > maxHashes || o.Levels < 1:
 		return nil, core.Invalid("Slots %d, Hashes %d, Levels %d: at least 1 of each, and 4 hashes at most", o.Slots, o.Hashes, o.Levels)
 	case o.Slots*o.Hashes*o.Levels < 8 || o.Slots*o.Hashes*o.Levels > 32:
@@ -157,6 +168,9 @@ func (o *Options) check() (*pool.Superblock, error) {
 		return nil, core.Invalid("unknown Hash %d", o.Hash)
 	case o.Size < 0:
 		return nil, core.Invalid("Size %d is negative", o.Size)
+	}
+	if records {
+		return o.plan(recordUnit)
 	}
 	return o.plan(unit)
 }
@@ -176,15 +190,21 @@ func (o *Options) plan(unit uint64) (*pool.Superblock, error) {
 		KeySize: uint32(o.KeySize), ValueSize: uint32(o.ValueSize), Unit: uint32(unit),
 		Slots: uint32(o.Slots), Hashes: uint32(o.Hashes), Levels: uint32(o.Levels), HashID: uint32(o.Hash), Seed: o.Seed,
 	}, Top: uint32(top), Bottom: uint32(top - o.Levels + 1)}
+	if l.records() {
+		s.Features.Incompat = pool.Records
+	}
 	at := uint64(pool.DataStart)
 	for i := s.Bottom; i <= s.Top; i++ {
 		length := (l.bucketWords<<i + unit - 1) / unit * unit * pm.Word
 		s.Levels[i] = pool.Level{Offset: at, Length: length, State: pool.Live}
 		at += length
 	}
-	v := newUnitLayout(unit, l.valueSize)
 	if o.Size == 0 {
-		values := (4*uint64(o.Capacity)/v.per + 1<<level{bits: uint(top) + 2}.regions() + 1) * unit * pm.Word
+		v, regions := o.typical(unit, &l), uint64(1)<<level{bits: uint(top) + 2}.regions()
+		values := (4*uint64(o.Capacity)/v.per*(v.unit/unit) + regions + 1) * unit * pm.Word
+		if l.records() {
+			values += (32*regions + 8*mostUnits) * unit * pm.Word // of some sizes that few records have
+		}
 		o.Size = int64(at+6*(at-pool.DataStart)+values+hugePage-1) / hugePage * hugePage
 	}
 	if least := at + unit*pm.Word; uint64(o.Size) < least {
@@ -192,6 +212,21 @@ func (o *Options) plan(unit uint64) (*pool.Superblock, error) {
 	}
 	o.Size = o.Size / int64(unit*pm.Word) * int64(unit*pm.Word)
 	return s, nil
+}
+
+// typical is the layout of units when the pool is made, as far as it is known: variable
+// lengths are taken for 64 bytes.
+func (o *Options) typical(unit uint64, l *layout) unitLayout {
+	if !l.records() {
+		return newUnitLayout(unit, l.valueSize)
+	}
+	size := func(n int) int {
+		if n == 0 {
+			return 64
+		}
+		return n
+	}
+	return recordClasses(unit)[classOf(newHeader(size(o.KeySize), size(o.ValueSize)).words())]
 }
 
 // hugePage is what the sizes of files of hugetlbfs are multiples of, mostly.

@@ -34,3 +34,30 @@ func TestPageSize(t *testing.T) {
 	}
 	must(t, x.Close())
 }
+
+// Pages of byte strings are about as large as others, whatever their lengths.
+func TestStringPages(t *testing.T) {
+	for _, size := range []int{10, 300, 30_000} {
+		n := min(50_000, 24<<20/size)
+		x := someStrings(t, Options{Capacity: n, Size: 64 << 20})
+		var keys, values Bytes
+		for i := range n {
+			keys.Append(binary.LittleEndian.AppendUint64(nil, uint64(i)))
+			values.Append(make([]byte, size))
+		}
+		_, err := x.Put(ctx, keys, values)
+		must(t, err)
+		pages, pairs, bytes := 0, 0, 0
+		for p, err := range x.Pages(ctx) {
+			must(t, err)
+			size := len(p.Keys.Data) + len(p.Values.Data)
+			pages, pairs, bytes = pages+1, pairs+p.Keys.Len(), bytes+size
+			if size > core.PageBytes*3/2 {
+				t.Errorf("%d pairs: a page of %d bytes", n, size)
+			}
+		}
+		if pairs != n || pages > 3+3*bytes/core.PageBytes {
+			t.Errorf("values of %d bytes: %d pairs of %d, in %d pages", size, pairs, n, pages)
+		}
+	}
+}

@@ -75,7 +75,7 @@ func (p *policy) ahead(ctx context.Context, now core.Counters, s *device.Stream,
 	}
 	for err == nil && float64(now.Live)+float64(need) > fullest*float64(p.slotsIn(p.open())) {
 		next := level{bits: p.live[0].bits + 1}
-		if next.bits >= maxLevels || p.Leases.Held() || p.values.left(p.unitsOf(next)) < uint64(need) {
+		if next.bits >= maxLevels || p.Leases.Held() || p.values.left(p.typical(b), p.unitsOf(next)) < uint64(need) {
 			return nil // a level that takes the memory of the values helps nobody
 		}
 		if err = p.another(); err == nil {
@@ -88,12 +88,29 @@ func (p *policy) ahead(ctx context.Context, now core.Counters, s *device.Stream,
 	return err
 }
 
+// typical is the class of an average record of a batch.
+func (p *policy) typical(b *batch.Batch) (class int) {
+	if !p.records() {
+		return 0
+	}
+	keys, values := 0, 0
+	for i := range b.N {
+		keys += len(b.Columns[batch.Keys].Row(i))
+		if v := &b.Columns[batch.Vals]; v.Given() {
+			values += len(v.Row(i))
+		}
+	}
+	class, _ = p.values.class(keys/b.N, values/b.N)
+	return class
+}
+
 // fullest is the load up to which keys are moved to make a slot for another, and to which
 // batches are let grow an index. Beyond, moves take ever longer.
 const fullest = 0.95
 
 // Retry is for [core.Policy]: operations without a slot run again once there are more.
-// Those without memory for their value run alone, and take it from any region.
+// Those without memory for their value run alone, and take it from any region; records make
+// way for others.
 func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
 	if p.noSpace == nil {
 		err = p.enlarge(ctx, now.Live)
@@ -102,7 +119,12 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	if err == nil {
 		p.retries++
 		p.lacked = lacked != nil
-		still, err = core.Rerun(ctx, p.run, failed)
+		if p.lacked && p.records() {
+			err = p.gatherFor(failed)
+		}
+		if err == nil {
+			still, err = core.Rerun(ctx, p.run, failed)
+		}
 		p.lacked = false
 		if lacked != nil && len(still) == failed.N {
 			err = lacked
@@ -144,6 +166,9 @@ func (p *policy) Compact(ctx context.Context, _ core.Counters) error {
 		return err
 	}
 	_, err := p.drain(ctx, math.MaxUint64)
+	if err == nil && p.records() {
+		err = p.gatherAll(ctx)
+	}
 	return err
 }
 

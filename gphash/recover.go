@@ -45,7 +45,7 @@ func (in *inspection) run(ctx context.Context, parallel func(n, grain int, body 
 			if ctx.Err() != nil {
 				return
 			}
-			s := survey{inspection: in, level: l, key: make([]byte, in.keySize), value: make([]byte, in.valueSize)}
+			s := survey{inspection: in, level: l, key: make([]byte, in.keySize), value: in.values.buffer()}
 			for b := lo; b < hi; b++ {
 				s.bucket(l.base + uint64(b)*in.bucketWords)
 			}
@@ -105,9 +105,14 @@ func (s *survey) vacate(at place, c control) {
 
 // full looks at a slot that has a key.
 func (s *survey) full(at place, c control) {
-	key := s.keyOf(at, s.key)
-	it := s.item(key)
-	if wrong := s.wrong(at, c, &it); wrong != "" {
+	wrong := s.badPlace(c)
+	var it item
+	if wrong == "" {
+		s.key = s.keyAt(at, c, s.key)
+		it = s.item(s.key)
+		wrong = s.wrong(at, c, &it)
+	}
+	if wrong != "" {
 		s.damaged(at, c, wrong)
 		return
 	}
@@ -123,8 +128,8 @@ func (s *survey) full(at place, c control) {
 			return
 		}
 	}
-	if !s.use(c.block()) {
-		s.damaged(at, c, fmt.Sprintf("its value, at word %#x, is that of another key", c.block()))
+	if wrong := s.use(c.block()); wrong != "" {
+		s.damaged(at, c, wrong)
 		return
 	}
 	s.found.Keys++
@@ -137,7 +142,7 @@ func (s *survey) first(it *item) (at place, c control) {
 		for slot := range s.slots {
 			at = place{bucket, slot}
 			c = control(s.mem.Load(s.control(at)))
-			if c.state() == full && s.holds(at, it) && s.badValue(c, it) == "" {
+			if c.state() == full && s.holds(at, c, it) && s.badPlace(c) == "" && s.badValue(c, it) == "" {
 				return false
 			}
 		}
@@ -163,12 +168,30 @@ func (s *survey) wrong(at place, c control, it *item) string {
 	return s.badValue(c, it)
 }
 
-// badValue is what is wrong with the value of a slot.
-func (s *survey) badValue(c control, it *item) string {
-	unit, _, ok := s.values.locate(c.block())
-	if !ok || s.values.space.owner[unit].level {
+// badPlace is what is wrong with where the value of a slot is.
+func (s *survey) badPlace(c control) string {
+	v := s.values
+	unit, _, ok := v.locate(c.block())
+	if ok = ok && (!s.records() || s.legal(c.block())); ok {
+		class, _ := v.classAt(c.block())
+		for i := range v.unitsOf(&v.classes[class]) {
+			ok = ok && !v.space.owner[unit+i].level
+		}
+	}
+	if !ok {
 		return fmt.Sprintf("no value begins at word %#x", c.block())
 	}
+	return ""
+}
+
+// legal reports whether a record has a key and a value such as the pool's.
+func (s *survey) legal(block uint64) bool {
+	h, _ := s.values.record(block)
+	return s.keyLength().has(h.key()) && s.valueLength().has(h.value())
+}
+
+// badValue is what is wrong with the value of a slot.
+func (s *survey) badValue(c control, it *item) string {
 	if s.verify && !s.values.intact(c.block(), it.hash, s.value) {
 		return "its value does not have its checksum"
 	}
@@ -186,10 +209,19 @@ func (s *survey) damaged(at place, c control, what string) {
 	}
 }
 
-// use marks the memory of a value as in use, and reports whether it was not.
-func (s *survey) use(block uint64) bool {
-	unit, i, _ := s.values.locate(block)
-	return s.values.space.extent(unit, s.values.newExtent).mark(i)
+// use marks the memory of a value as in use, and says what is wrong with that.
+func (s *survey) use(block uint64) string {
+	v := s.values
+	unit, i, _ := v.locate(block)
+	class, _ := v.classAt(block)
+	e := v.space.extent(unit, v.unitsOf(&v.classes[class]), func() *extent { return v.newExtent(class) })
+	switch {
+	case e.class != class:
+		return fmt.Sprintf("its record, at word %#x, takes %d words, and others of its unit take %d", block, v.classes[class].words, e.layout.words)
+	case !e.mark(i):
+		return fmt.Sprintf("its value, at word %#x, is that of another key", block)
+	}
+	return ""
 }
 
 // err is the error of a pool with damage that has not been repaired.

@@ -50,6 +50,9 @@ func (e *engine) another() error {
 		t.values.release()
 		first, ok = t.values.space.run(units)
 	}
+	for !ok && t.records() && e.gather(1, mostUnits) > 0 {
+		first, ok = t.values.space.run(units)
+	}
 	if !ok {
 		return fmt.Errorf("%w: a level of 2^%d buckets takes %d bytes in one piece", errNoSpace, top.bits, units*t.values.unit*pm.Word)
 	}
@@ -189,7 +192,7 @@ func (t *table) moveBucket(bucket uint64, key []byte) bool {
 		if c.state() != full {
 			continue
 		}
-		it := t.item(t.keyOf(at, key))
+		it := t.moving(at, key)
 		to, was, ok := t.vacant(&it)
 		if !ok {
 			return false

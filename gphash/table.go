@@ -26,14 +26,14 @@ func (t *table) draining() []level { return t.live[len(t.live)-t.closed:] }
 
 // item is a key as slots hold it.
 type item struct {
-	key  []byte
+	key  []byte // nil: of any key with this tag, where that is a hash
 	tag  uint64 // the key, or the hash of a key that does not fit a word
 	hash uint64
 }
 
 func (t *table) item(key []byte) item {
 	h := t.of(key)
-	if t.keyWords > 0 {
+	if t.keyWords > 0 || t.records() {
 		return item{key, h, h}
 	}
 	return item{key, last(key), h}
@@ -41,8 +41,14 @@ func (t *table) item(key []byte) item {
 
 // holds reports whether the slot has the key, which is for sure only as long as the
 // control word stays the same.
-func (t *table) holds(at place, it *item) bool {
-	return t.mem.Load(t.tag(at)) == it.tag && (t.keyWords == 0 || t.mem.Equal(t.key(at), it.key))
+func (t *table) holds(at place, c control, it *item) bool {
+	switch {
+	case t.mem.Load(t.tag(at)) != it.tag:
+		return false
+	case t.records():
+		return it.key == nil || t.values.hasKey(c.block(), it.key)
+	}
+	return t.keyWords == 0 || t.mem.Equal(t.key(at), it.key)
 }
 
 // buckets are the candidates of a key in a level, in order of their number, each once.
@@ -87,7 +93,8 @@ func (t *table) each(h uint64, f func(bucket uint64, open bool) bool) {
 
 // find is where a key is valid, and the control word by which it is there. Most slots
 // have another tag, and are passed by without a look at their state; where it is the
-// key's it is read again behind the control word.
+// key's it is read again behind the control word. A record that is another key's may be
+// one that has come meanwhile where the key's was: then the control word has changed.
 func (t *table) find(it *item) (at place, c control, ok bool) {
 	t.each(it.hash, func(bucket uint64, _ bool) bool {
 		for slot := range t.slots {
@@ -95,8 +102,15 @@ func (t *table) find(it *item) (at place, c control, ok bool) {
 			if t.mem.Load(t.tag(at)) != it.tag {
 				continue
 			}
-			if c = control(t.mem.Load(t.control(at))); c.state() == full && t.holds(at, it) {
-				ok = true
+			for was := control(0); !ok; was = c {
+				if c = control(t.mem.Load(t.control(at))); c.state() != full || c == was {
+					break
+				}
+				if ok = t.holds(at, c, it); !ok && !t.records() {
+					break
+				}
+			}
+			if ok {
 				return false
 			}
 		}
@@ -105,21 +119,31 @@ func (t *table) find(it *item) (at place, c control, ok bool) {
 	return at, c, ok
 }
 
-// get reads the value of a key. A slot that has changed meanwhile may have held
-// another key when the value was read.
-func (t *table) get(it *item, value []byte) bool {
+// get reads the value of a key to the memory of another one, unless that is nil. A slot
+// that has changed meanwhile may have held another key when the value was read.
+func (t *table) get(it *item, there []byte) (value []byte, ok bool) {
 	for {
 		at, c, ok := t.find(it)
 		if !ok {
-			return false
+			return nil, false
 		}
-		if value != nil {
-			t.values.read(c.block(), value)
-		}
+		value = t.values.get(c.block(), there)
 		if control(t.mem.Load(t.control(at))) == c {
-			return true
+			return value, true
 		}
 	}
+}
+
+// get reads a value to the memory of another one, unless that is nil.
+func (v *values) get(block uint64, there []byte) []byte {
+	switch {
+	case there == nil:
+	case v.records:
+		return v.appendValue(block, there[:0])
+	default:
+		v.read(block, there)
+	}
+	return there
 }
 
 // probe is what a search for a key, or for a place for it, has come to.
@@ -139,6 +163,24 @@ func (t *table) probe(it *item) (p probe) {
 		p.free, p.was, p.space = t.vacant(it)
 	}
 	return p
+}
+
+// keyAt is keyOf for keys of any length, which have their records by a control word.
+func (t *table) keyAt(at place, c control, key []byte) []byte {
+	if t.records() {
+		return t.values.appendKey(c.block(), key[:0])
+	}
+	return t.keyOf(at, key)
+}
+
+// moving is the key of a slot as far as it takes to give it another one: a record goes with
+// the control word.
+func (t *table) moving(at place, key []byte) item {
+	if t.records() {
+		h := t.mem.Load(t.tag(at))
+		return item{tag: h, hash: h}
+	}
+	return t.item(t.keyOf(at, key))
 }
 
 // keyOf reads the key of a slot, which must be free to change by nobody else.

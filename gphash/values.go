@@ -13,17 +13,20 @@ import (
 // Values lie in units of the pool, each of which has a word for each of its values,
 // and behind these the values: the word is a checksum and the length. So a value of
 // 128 bytes is one line of memory, and one that nobody wants verified is read without
-// its checksum.
+// its checksum. Records, which have these words themselves, are values like others to all
+// that hands out memory; see records.go.
 //
 // Which memory is free is not in the pool. What control words name is in use, all else
 // is free: that is found out when a pool is opened, and cannot be wrong.
 type values struct {
 	unitLayout
-	mem   *pm.Memory
-	first uint64 // word at which unit 0 begins
-	space space
-	parts []region // by the first bits of a hash
-	alone bool     // one writer is at work, who may take from any of them
+	records bool         // keys have records here, of any length
+	classes []unitLayout // of units, by class; values of one length are of one
+	mem     *pm.Memory
+	first   uint64 // word at which unit 0 begins
+	space   space
+	parts   []region // by the first bits of a hash
+	alone   bool     // one writer is at work, who may take from any of them
 }
 
 // unitLayout is where the values of a unit are, in words.
@@ -49,9 +52,18 @@ func newUnitLayout(unit, size uint64) unitLayout {
 	return l
 }
 
+// end is behind the last unit.
+func (v *values) end() uint64 { return v.first + uint64(len(v.space.owner))*v.unit }
+
+// newValues is memory for values of a size; for records, if that is 0.
 func newValues(mem *pm.Memory, first, unit, size uint64) *values {
-	v := &values{unitLayout: newUnitLayout(unit, size), mem: mem, first: first}
+	v := &values{unitLayout: newUnitLayout(unit, size), records: size == 0, mem: mem, first: first}
+	v.classes = []unitLayout{v.unitLayout}
+	if v.records {
+		v.classes = recordClasses(unit)
+	}
 	v.space.owner = make([]unitOwner, (mem.Words()-first)/unit)
+	v.space.high = len(v.space.owner)
 	v.parts = make([]region, 1<<regionBits)
 	for i := range v.parts {
 		v.parts[i].values = v
@@ -61,23 +73,49 @@ func newValues(mem *pm.Memory, first, unit, size uint64) *values {
 
 // check is the word of a value at a block, of a key of a hash.
 func (v *values) check(block, hash uint64, value []byte) uint64 {
-	crc := crc32.Checksum(value, castagnoli)
-	mixed := (hash ^ block*0x9e3779b97f4a7c15) * 0xd1b54a32d192ed03
-	return uint64(len(value))<<32 | uint64(crc^uint32(mixed>>32))
+	return uint64(len(value))<<32 | uint64(crc32.Checksum(value, castagnoli)^mixed(block, hash))
+}
+
+// mixed is what a checksum knows of the place, and of the key.
+func mixed(block, hash uint64) uint32 {
+	return uint32((hash ^ block*0x9e3779b97f4a7c15) * 0xd1b54a32d192ed03 >> 32)
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// locate is which value of which unit begins at a word; ok is false if none does.
+// locate is which value of which unit begins at a word; ok is false if none does. Of
+// records it is the first of their units.
 func (v *values) locate(block uint64) (unit, i uint64, ok bool) {
-	if block < v.first {
+	class, ok := v.classAt(block)
+	if !ok || block < v.first || block >= v.end() {
 		return 0, 0, false
 	}
-	unit, at := (block-v.first)/v.unit, (block-v.first)%v.unit
-	if unit >= uint64(len(v.space.owner)) || at < v.at || (at-v.at)%v.words != 0 || (at-v.at)/v.words >= v.per {
-		return 0, 0, false
+	l := &v.classes[class]
+	i, ok = l.index((block - v.first) % l.unit)
+	unit = (block - v.first) / l.unit * v.unitsOf(l)
+	return unit, i, ok && unit+v.unitsOf(l) <= uint64(len(v.space.owner))
+}
+
+// classAt is the class of the value at a block; ok is false if there is none.
+func (v *values) classAt(block uint64) (class int, ok bool) {
+	if !v.records {
+		return 0, true
 	}
-	return unit, (at - v.at) / v.words, true
+	h, ok := v.record(block)
+	class = classOf(h.words())
+	return class, ok && class < len(v.classes)
+}
+
+// unitsOf is how many units of the pool have values of a layout together: one, but for
+// records, of which there would be few in it.
+func (v *values) unitsOf(l *unitLayout) uint64 { return l.unit / v.unit }
+
+// index is which value begins at a word of a unit; ok is false if none does.
+func (l *unitLayout) index(at uint64) (i uint64, ok bool) {
+	if at < l.at || (at-l.at)%l.words != 0 || (at-l.at)/l.words >= l.per {
+		return 0, false
+	}
+	return (at - l.at) / l.words, true
 }
 
 // write writes a value and its checksum.
@@ -91,6 +129,9 @@ func (v *values) read(block uint64, value []byte) { v.mem.Read(block, value) }
 
 // intact reports whether a value is what has been written for a key of a hash.
 func (v *values) intact(block, hash uint64, buffer []byte) bool {
+	if v.records {
+		return v.intactRecord(block, hash, buffer)
+	}
 	unit, i, ok := v.locate(block)
 	if !ok {
 		return false
@@ -106,6 +147,7 @@ func (v *values) intact(block, hash uint64, buffer []byte) bool {
 type space struct {
 	mu    sync.Mutex
 	owner []unitOwner
+	high  int // no unit from this one on is free
 }
 
 type unitOwner struct {
@@ -115,17 +157,33 @@ type unitOwner struct {
 
 func (o *unitOwner) free() bool { return !o.level && o.values.Load() == nil }
 
-// one takes a unit for values.
-func (s *space) one(e *extent) (unit uint64, ok bool) {
+// take takes n units in a row for values, of which the first has a multiple of n for its
+// number.
+func (s *space) take(e *extent, n int) (unit uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := len(s.owner) - 1; i >= 0; i-- {
-		if s.owner[i].free() {
-			s.owner[i].values.Store(e)
-			return uint64(i), true
+	for s.high > 0 && !s.owner[s.high-1].free() {
+		s.high--
+	}
+	for at := s.high / n * n; at >= 0; at -= n {
+		if s.vacant(at, n) {
+			for i := range n {
+				s.owner[at+i].values.Store(e)
+			}
+			return uint64(at), true
 		}
 	}
 	return 0, false
+}
+
+// vacant reports whether n units in a row are there, and free.
+func (s *space) vacant(at, n int) bool {
+	for i := range n {
+		if at+i >= len(s.owner) || !s.owner[at+i].free() {
+			return false
+		}
+	}
+	return true
 }
 
 // run takes n units in a row for a level.
@@ -146,6 +204,16 @@ func (s *space) run(n uint64) (first uint64, ok bool) {
 	return 0, false
 }
 
+// left is how many units are free.
+func (s *space) left() (n uint64) {
+	for i := range s.owner {
+		if s.owner[i].free() {
+			n++
+		}
+	}
+	return n
+}
+
 // level marks units as those of a level. Nobody else is at work, or has the mutex.
 func (s *space) level(first, n uint64) {
 	for i := range n {
@@ -153,16 +221,21 @@ func (s *space) level(first, n uint64) {
 	}
 }
 
-// extent is what a unit of values is known as; several cores may ask at once.
-func (s *space) extent(unit uint64, fresh func() *extent) *extent {
-	o := &s.owner[unit]
-	if e := o.values.Load(); e != nil {
-		return e
+// extent is what n units of values are known as, or one of them, if others are known as
+// something else; several cores may ask at once.
+func (s *space) extent(unit, n uint64, fresh func() *extent) *extent {
+	e := s.owner[unit].values.Load()
+	if e == nil {
+		e = fresh()
+		e.unit = unit
 	}
-	e := fresh()
-	e.unit = unit
-	o.values.CompareAndSwap(nil, e)
-	return o.values.Load()
+	for i := range n {
+		o := &s.owner[unit+i]
+		if o.values.CompareAndSwap(nil, e); o.values.Load() != e {
+			return o.values.Load()
+		}
+	}
+	return e
 }
 
 func (s *space) giveBack(first, n uint64) {
@@ -172,22 +245,26 @@ func (s *space) giveBack(first, n uint64) {
 		s.owner[first+i].level = false
 		s.owner[first+i].values.Store(nil)
 	}
+	s.high = max(s.high, int(first+n))
 }
 
 // ---- the values of a unit ---------------------------------------------------------
 
-// extent is a unit that has values.
+// extent is a unit that has values, or some in a row.
 type extent struct {
-	unit uint64
-	used []uint64 // a bit for each value
-	left uint64   // that are free
-	from int      // no word of used before this one has a zero
-	of   *region  // that takes from it; nil if none are free
+	unit   uint64 // the first
+	class  int
+	layout *unitLayout
+	used   []uint64 // a bit for each value
+	left   uint64   // that are free
+	from   int      // no word of used before this one has a zero
+	of     *region  // that takes from it; nil if none are free
 }
 
-func (v *values) newExtent() *extent {
-	e := &extent{used: make([]uint64, (v.per+63)/64), left: v.per}
-	if tail := v.per % 64; tail > 0 {
+func (v *values) newExtent(class int) *extent {
+	l := &v.classes[class]
+	e := &extent{class: class, layout: l, used: make([]uint64, (l.per+63)/64), left: l.per}
+	if tail := l.per % 64; tail > 0 {
 		e.used[len(e.used)-1] = ^uint64(0) << tail
 	}
 	return e
@@ -223,9 +300,17 @@ func (e *extent) free(i uint64) {
 // next batch may use again.
 type region struct {
 	values  *values
-	extents []*extent // with free values
-	stale   []uint64  // values that have been replaced
-	tombs   []uint64  // control words of slots
+	extents [][]*extent // with free values, by class
+	stale   []uint64    // values that have been replaced
+	tombs   []uint64    // control words of slots
+}
+
+// list are those of a class.
+func (r *region) list(class int) *[]*extent {
+	if r.extents == nil {
+		r.extents = make([][]*extent, len(r.values.classes))
+	}
+	return &r.extents[class]
 }
 
 // region is that of a hash: all keys of a region of every level belong to one.
@@ -246,47 +331,47 @@ func (v *values) shadow() *values {
 // in use have been marked.
 func (v *values) share(bits uint) {
 	for i := range v.space.owner {
-		if e := v.space.owner[i].values.Load(); e != nil && e.left > 0 {
+		if e := v.space.owner[i].values.Load(); e != nil && e.unit == uint64(i) && e.left > 0 {
 			v.parts[uint64(i)%(1<<bits)<<(regionBits-bits)].adopt(e)
 		}
 	}
 }
 
-// take returns memory for a value.
-func (r *region) take() (block uint64, err error) {
-	v := r.values
-	if len(r.extents) == 0 {
-		e, ok := v.fresh()
+// take returns memory for a value of a class.
+func (r *region) take(class int) (block uint64, err error) {
+	v, list := r.values, r.list(class)
+	if len(*list) == 0 {
+		e, ok := v.fresh(class)
 		if !ok && v.alone {
-			e, ok = v.borrowed()
+			e, ok = v.borrowed(class)
 		}
 		if !ok {
 			return 0, errNoSpace
 		}
 		r.adopt(e)
 	}
-	e := r.extents[len(r.extents)-1]
+	e := (*list)[len(*list)-1]
 	i := e.take()
 	if e.left == 0 {
-		r.extents, e.of = r.extents[:len(r.extents)-1], nil
+		*list, e.of = (*list)[:len(*list)-1], nil
 	}
-	return v.first + e.unit*v.unit + v.at + i*v.words, nil
+	return v.first + e.unit*v.unit + e.layout.at + i*e.layout.words, nil
 }
 
 // fresh is a unit that nothing has used.
-func (v *values) fresh() (e *extent, ok bool) {
-	e = v.newExtent()
-	e.unit, ok = v.space.one(e)
+func (v *values) fresh(class int) (e *extent, ok bool) {
+	e = v.newExtent(class)
+	e.unit, ok = v.space.take(e, int(v.unitsOf(e.layout)))
 	return e, ok
 }
 
 // borrowed is a unit with free values that another region has had: when no other is left.
-func (v *values) borrowed() (*extent, bool) {
+func (v *values) borrowed(class int) (*extent, bool) {
 	for i := range v.parts {
-		r := &v.parts[i]
-		if n := len(r.extents); n > 0 {
-			e := r.extents[n-1]
-			r.extents = r.extents[:n-1]
+		list := v.parts[i].list(class)
+		if n := len(*list); n > 0 {
+			e := (*list)[n-1]
+			*list = (*list)[:n-1]
 			return e, true
 		}
 	}
@@ -295,39 +380,47 @@ func (v *values) borrowed() (*extent, bool) {
 
 func (r *region) adopt(e *extent) {
 	e.of = r
-	r.extents = append(r.extents, e)
+	list := r.list(e.class)
+	*list = append(*list, e)
 }
 
 // replaced and buried remember what the next batch may use again.
 func (r *region) replaced(block uint64) { r.stale = append(r.stale, block) }
 func (r *region) buried(control uint64) { r.tombs = append(r.tombs, control) }
 
-// free gives the memory of a value back; with the last one of a unit, the unit. No
-// writer is at work but r's, and that only if it has just taken the memory.
+// free gives the memory of a value back; with the last one of a unit, the unit: but for
+// one that a region keeps, if that can have nothing else. No writer is at work but r's, and
+// that only if it has just taken the memory.
 func (r *region) free(block uint64) {
 	v := r.values
-	unit, i, _ := v.locate(block)
-	e := v.space.owner[unit].values.Load()
+	e := v.space.owner[(block-v.first)/v.unit].values.Load()
+	if v.records {
+		v.mem.Store(block, 0) // what is free passes for nobody's record, whatever names it
+	}
+	i, _ := e.layout.index((block - v.first) % e.layout.unit)
 	if e.free(i); e.of == nil {
 		r.adopt(e)
 	}
-	if list := e.of.extents; e.left == v.per && len(list) > 1 {
-		e.of.extents = slices.DeleteFunc(list, func(other *extent) bool { return other == e })
-		v.space.giveBack(unit, 1)
+	if list := e.of.list(e.class); e.left == e.layout.per && (len(*list) > 1 || v.records) {
+		*list = slices.DeleteFunc(*list, func(other *extent) bool { return other == e })
+		v.giveBack(e)
 	}
 }
+
+func (v *values) giveBack(e *extent) { v.space.giveBack(e.unit, v.unitsOf(e.layout)) }
 
 // release gives back the units in which no value is in use, of which regions keep one each.
 func (v *values) release() {
 	for i := range v.parts {
-		r := &v.parts[i]
-		r.extents = slices.DeleteFunc(r.extents, func(e *extent) bool {
-			if e.left < v.per {
-				return false
-			}
-			v.space.giveBack(e.unit, 1)
-			return true
-		})
+		for class, list := range v.parts[i].extents {
+			v.parts[i].extents[class] = slices.DeleteFunc(list, func(e *extent) bool {
+				if e.left < e.layout.per {
+					return false
+				}
+				v.giveBack(e)
+				return true
+			})
+		}
 	}
 }
 
@@ -356,18 +449,13 @@ func (r *region) unbury() (n int) {
 	return n
 }
 
-// left is how many values there is memory for, besides so many units.
-func (v *values) left(without uint64) (n uint64) {
-	units := uint64(0)
-	for i := range v.space.owner {
-		if v.space.owner[i].free() {
-			units++
-		}
-	}
+// left is how many values of a class there is memory for, besides so many units.
+func (v *values) left(class int, without uint64) (n uint64) {
 	for i := range v.parts {
-		for _, e := range v.parts[i].extents {
+		for _, e := range *v.parts[i].list(class) {
 			n += e.left
 		}
 	}
-	return n + (max(units, without)-without)*v.per
+	l := &v.classes[class]
+	return n + (max(v.space.left(), without)-without)/v.unitsOf(l)*l.per
 }

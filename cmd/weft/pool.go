@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/gphash"
+	"github.com/weftgo/weft/internal/pool"
 )
 
 func newPoolCommand(a *app) *cobra.Command {
@@ -17,8 +19,8 @@ func newPoolCommand(a *app) *cobra.Command {
 		Use:   "pool",
 		Short: "Make, describe, check and dump pools of persistent indexes",
 		Long: `A pool is the file of a persistent hash index (package gphash): of byte strings of
-one length, the keys, to byte strings of another. Pools need Linux, and are worked on
-by the CPU.`,
+one length, the keys, to byte strings of another, or of any length. Pools need Linux,
+and are worked on by the CPU.`,
 		Example: `  weft pool create /dev/shm/users.pool --key-size 8 --value-size 128 --capacity 1000000
   weft pool info /dev/shm/users.pool
   weft pool check /dev/shm/users.pool
@@ -55,6 +57,25 @@ func (a *app) openPoolDevice(ctx context.Context) (device.Device, error) {
 		a.device = "cpu"
 	}
 	return a.openDevice(ctx)
+}
+
+// openedPool is the index of a pool, whatever the lengths of its keys and values.
+type openedPool interface {
+	Check(ctx context.Context) error
+	Len() int
+	Close() error
+}
+
+// openPool opens the index of a pool; the report is nil if it cannot be opened.
+func openPool(ctx context.Context, path string, dev device.Device, o gphash.OpenOptions) (openedPool, *gphash.Report, error) {
+	info, err := pool.Inspect(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if info.Chosen >= 0 && info.Copies[info.Chosen].Superblock.Features.Incompat&pool.Records != 0 {
+		return gphash.OpenStrings(ctx, path, dev, o)
+	}
+	return gphash.Open(ctx, path, dev, o)
 }
 
 // poolFailure is what a verb has failed at, on which file.

@@ -129,7 +129,7 @@ func examine(ctx context.Context, a *app, path string, o gphash.OpenOptions) (re
 	if step != nil {
 		step("checking")
 	}
-	x, report, err := gphash.Open(ctx, path, dev, o)
+	x, report, err := openPool(ctx, path, dev, o)
 	if err != nil {
 		return report, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/gphash"
 )
 
@@ -28,6 +30,7 @@ later. The index grows as long as the pool has memory for it; the pool keeps its
 size. On a file system in memory, such as /dev/shm, it outlives processes but not the
 machine. On a device of persistent memory, such as /dev/dax0.0, it takes all of it.`,
 		Example: `  weft pool create /dev/shm/users.pool --key-size 8 --value-size 128 --capacity 1000000
+  weft pool create urls.pool --key-size variable --value-size variable --capacity 100000 --size 256MiB
   weft pool create small.pool --key-size 16 --value-size 8 --capacity 5000 --size 64MiB --hash fast`,
 		Args: onePool,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,10 +42,10 @@ machine. On a device of persistent memory, such as /dev/dax0.0, it takes all of 
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.IntVar(&o.KeySize, "key-size", 0, "bytes of a key, 1 to 128 (required)")
-	f.IntVar(&o.ValueSize, "value-size", 0, "bytes of a value, 1 to 65536 (required)")
+	f.Var((*rowSize)(&o.KeySize), "key-size", "bytes of a key, 1 to 128, or variable: 1 to 4096 (required)")
+	f.Var((*rowSize)(&o.ValueSize), "value-size", "bytes of a value, 1 to 65536, or variable: 0 to 65536 (required)")
 	f.IntVar(&o.Capacity, "capacity", 0, "keys that fit before the index grows (required)")
-	f.Var((*byteSize)(&o.Size), "size", "bytes of the pool, such as 64MiB (default what four times the capacity takes)")
+	f.Var((*byteSize)(&o.Size), "size", "bytes of the pool, such as 64MiB (default what four times the capacity takes, variable lengths as 64)")
 	f.IntVar(&o.Slots, "slots", 8, "slots of a bucket")
 	f.IntVar(&o.Hashes, "hashes", 2, "hash locations of a key in a level, 4 at most")
 	f.IntVar(&o.Levels, "levels", 2, "levels; at most 32 slots x hashes x levels")
@@ -80,7 +83,7 @@ func runPoolCreate(ctx context.Context, a *app, path string, o gphash.Options) e
 		return err
 	}
 	defer dev.Close()
-	x, err := gphash.Create(path, dev, o)
+	x, err := createPool(path, dev, o)
 	if errors.Is(err, weft.ErrOptions) {
 		return usageError{poolError("create", path, err)}
 	}
@@ -91,6 +94,40 @@ func runPoolCreate(ctx context.Context, a *app, path string, o gphash.Options) e
 		return poolError("create", path, err)
 	}
 	return runPoolInfo(a, path)
+}
+
+func createPool(path string, dev device.Device, o gphash.Options) (io.Closer, error) {
+	if o.KeySize == variable || o.ValueSize == variable {
+		o.KeySize, o.ValueSize = max(o.KeySize, 0), max(o.ValueSize, 0)
+		return gphash.CreateStrings(path, dev, o)
+	}
+	return gphash.Create(path, dev, o)
+}
+
+// rowSize is a flag of the length of keys or of values, of which 0 is none.
+type rowSize int
+
+// variable stands for any length.
+const variable = -1
+
+// String is for [pflag.Value].
+func (s *rowSize) String() string { return strconv.Itoa(int(*s)) }
+
+// Type is for [pflag.Value].
+func (s *rowSize) Type() string { return "bytes" }
+
+// Set is for [pflag.Value].
+func (s *rowSize) Set(text string) error {
+	n, err := strconv.ParseUint(text, 10, 31)
+	switch {
+	case text == "variable":
+		*s = variable
+	case err != nil:
+		return errors.New("want a number of bytes, or variable")
+	default:
+		*s = rowSize(n)
+	}
+	return nil
 }
 
 // byteSize is a flag of a number of bytes.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 
 	"github.com/spf13/cobra"
 
@@ -48,7 +49,7 @@ func runPoolDump(ctx context.Context, a *app, path string, limit int) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	x, _, err := gphash.Open(ctx, path, dev, gphash.OpenOptions{ReadOnly: true, Verify: true})
+	x, _, err := openPool(ctx, path, dev, gphash.OpenOptions{ReadOnly: true, Verify: true})
 	if err != nil {
 		if errors.Is(err, weft.ErrCorrupt) {
 			err = fmt.Errorf("%w; see weft pool check", err)
@@ -75,17 +76,16 @@ type dumper struct {
 	text  []byte
 }
 
-func (d *dumper) dump(ctx context.Context, x *gphash.Index, limit int) error {
-	keySize, valueSize := x.KeySize(), x.ValueSize()
-	for page, err := range x.Pages(ctx) {
+func (d *dumper) dump(ctx context.Context, x openedPool, limit int) error {
+	for page, err := range pagesOf(ctx, x) {
 		if err != nil {
 			return err
 		}
-		for i := range len(page.Keys) / keySize {
+		for i := range page.n {
 			if d.lines == limit {
 				return d.flush()
 			}
-			if err := d.pair(page.Keys[i*keySize:(i+1)*keySize], page.Values[i*valueSize:(i+1)*valueSize]); err != nil {
+			if err := d.pair(page.key(i), page.value(i)); err != nil {
 				return err
 			}
 		}
@@ -94,6 +94,34 @@ func (d *dumper) dump(ctx context.Context, x *gphash.Index, limit int) error {
 		}
 	}
 	return d.flush()
+}
+
+// poolPage is some pairs of a pool.
+type poolPage struct {
+	n          int
+	key, value func(i int) []byte
+}
+
+func pagesOf(ctx context.Context, x openedPool) iter.Seq2[poolPage, error] {
+	return func(yield func(poolPage, error) bool) {
+		switch x := x.(type) {
+		case *gphash.Strings:
+			for p, err := range x.Pages(ctx) {
+				if !yield(poolPage{p.Keys.Len(), p.Keys.Row, p.Values.Row}, err) {
+					return
+				}
+			}
+		case *gphash.Index:
+			row := func(of []byte, size int) func(int) []byte {
+				return func(i int) []byte { return of[i*size : (i+1)*size] }
+			}
+			for p, err := range x.Pages(ctx) {
+				if !yield(poolPage{len(p.Keys) / x.KeySize(), row(p.Keys, x.KeySize()), row(p.Values, x.ValueSize())}, err) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // pair prints a line.

@@ -29,9 +29,9 @@ so. The generation counts changes of the superblock.
 With --json it prints one object: file, bytes, allocated_bytes, durability (none,
 process or pmem: what the file system or the device grants), copies (two objects:
 copy, current, generation, error), error, and, where a copy is whole, pool: uuid,
-created, tool, key_bytes, value_bytes, slots, hashes, levels, hash, size, clean,
-unclean_opens, generation, epoch, resizing, and level_table, from the top down: level,
-buckets, state, offset and bytes.
+created, tool, key_bytes and value_bytes (0 is a variable length), slots, hashes,
+levels, hash, size, clean, unclean_opens, generation, epoch, resizing, and level_table,
+from the top down: level, buckets, state, offset and bytes.
 
 Exit status: 0 the pool can be opened, as far as its superblocks say; 1 it cannot, and
 what there is has been printed; 2 wrong usage.`,
@@ -196,8 +196,8 @@ func (p *poolState) write(fact func(name, format string, args ...any)) {
 	}
 	fact("uuid", "%s", p.UUID)
 	fact("created", "%s", created)
-	fact("keys", "%d bytes", p.KeyBytes)
-	fact("values", "%d bytes", p.ValueBytes)
+	fact("keys", "%s", rowBytes(p.KeyBytes))
+	fact("values", "%s", rowBytes(p.ValueBytes))
 	fact("geometry", "%d slots, %d hashes, %d levels, %s", p.Slots, p.Hashes, p.Levels, p.Hash)
 	fact("clean", "%s", clean)
 	fact("unclean opens", "%d", p.UncleanOpens)
@@ -206,6 +206,14 @@ func (p *poolState) write(fact func(name, format string, args ...any)) {
 	for _, l := range p.LevelTable {
 		fact(fmt.Sprintf("level %d", l.Level), "%s, %d buckets, %s at %d", l.State, l.Buckets, binaryUnits(l.Bytes), l.Offset)
 	}
+}
+
+// rowBytes is the length of keys or of values, of which 0 is a variable one.
+func rowBytes(n uint32) string {
+	if n == 0 {
+		return "of variable length"
+	}
+	return fmt.Sprintf("%d bytes", n)
 }
 
 func (c poolCopy) String() string {

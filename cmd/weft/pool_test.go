@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -512,5 +513,54 @@ func TestPoolResize(t *testing.T) {
 	decode(t, stdout, &got)
 	if status != exitOK || !got.Resumed || got.Keys != uint64(n) || got.Clean {
 		t.Errorf("check: exit status %d, prints %s", status, stdout)
+	}
+}
+
+// A pool of byte strings of any length is made, described, checked and dumped as any.
+func TestPoolOfStrings(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pool")
+	stdout, stderr, status := runWeft(t, "", "pool", "create", path, "--key-size=variable", "--value-size=variable", "--capacity=100", "--size=16MiB")
+	if status != exitOK || stderr != "" || !strings.Contains(stdout, "of variable length") {
+		t.Fatalf("exit status %d: %s%s", status, stdout, stderr)
+	}
+	dev, err := cpu.Open(nil)
+	must(t, err)
+	defer dev.Close()
+	x, _, err := gphash.OpenStrings(t.Context(), path, dev, gphash.OpenOptions{})
+	must(t, err)
+	_, err = x.Put(t.Context(), gphash.BytesOf("a", "long key"), gphash.BytesOf("", "value"))
+	must(t, err)
+	must(t, x.Close())
+	var got poolFile
+	stdout, _, _ = runWeft(t, "", "pool", "info", "--json", path)
+	if decode(t, stdout, &got); got.Pool == nil || got.Pool.KeyBytes != 0 || got.Pool.ValueBytes != 0 {
+		t.Errorf("info prints %s", stdout)
+	}
+	stdout, stderr, status = runWeft(t, "", "pool", "dump", path)
+	lines := strings.Split(stdout, "\n")
+	slices.Sort(lines)
+	if status != exitOK || !slices.Equal(lines, []string{"", "61\t", "6c6f6e67206b6579\t76616c7565"}) || stderr != "weft: 2 of 2 pairs\n" {
+		t.Errorf("dump: exit status %d, prints %q and says %q", status, stdout, stderr)
+	}
+	if stdout, stderr, status = runWeft(t, "", "pool", "check", path); status != exitOK || !strings.Contains(stdout, "2 keys in") {
+		t.Errorf("check: exit status %d, prints %q and says %q", status, stdout, stderr)
+	}
+	change(t, path, func(content []byte) {
+		at := bytes.Index(content, []byte("long key"))
+		content[at+8] ^= 1 // of its value
+	})
+	if stdout, stderr, status = runWeft(t, "", "pool", "check", path); status != exitCorrupt || !strings.Contains(stderr, "does not have its checksum") {
+		t.Errorf("check of a damaged pool: exit status %d, prints %q and says %q", status, stdout, stderr)
+	}
+	if stdout, stderr, status = runWeft(t, "", "pool", "check", "--repair", path); status != exitRepaired || !strings.Contains(stdout, "1 keys in") {
+		t.Errorf("repair: exit status %d, prints %q and says %q", status, stdout, stderr)
+	}
+	for _, c := range []struct{ size, want string }{
+		{"0", "KeySize 0 is not between 1 and 128"}, {"any", "want a number of bytes, or variable"}, {"-1", "want a number of bytes, or variable"},
+	} {
+		_, stderr, status := runWeft(t, "", "pool", "create", path+"2", "--key-size="+c.size, "--value-size=8", "--capacity=100")
+		if status != exitUsage || !strings.Contains(stderr, c.want) {
+			t.Errorf("--key-size=%s: exit status %d, says %q", c.size, status, stderr)
+		}
 	}
 }

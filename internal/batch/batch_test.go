@@ -361,3 +361,32 @@ func TestInsertions(t *testing.T) {
 		}
 	}
 }
+
+// Byte strings go with their rows, wherever these go.
+func TestStrings(t *testing.T) {
+	text := []byte("onetwothree")
+	spans := []batch.Span{batch.SpanOf(0, 3), batch.SpanOf(3, 3), batch.SpanOf(6, 5), 0}
+	b := &batch.Batch{N: 4, Columns: batch.Columns{batch.Keys: batch.Strings(text, spans)}}
+	b.MustMatch("package", "Get")
+	row := func(b *batch.Batch, i int) string { return string(b.Columns[batch.Keys].Row(i)) }
+	part, some := b.Chunk(1, 4), b.Gather([]uint32{2, 0})
+	if row(b, 3) != "" || row(part, 0) != "two" || row(part, 1) != "three" || row(some, 0) != "three" || row(some, 1) != "one" {
+		t.Errorf("%q, %q, %q, %q, %q", row(b, 3), row(part, 0), row(part, 1), row(some, 0), row(some, 1))
+	}
+	var data []byte
+	out := batch.StringsTo(&data, make([]batch.Span, 3))
+	copy(out.Extend(2, 4), "last")
+	copy(out.Extend(0, 5), "first")
+	if string(out.Row(0)) != "first" || len(out.Row(1)) != 0 || string(out.Row(2)) != "last" || string(data) != "lastfirst" {
+		t.Errorf("%q, %q, %q of %q", out.Row(0), out.Row(1), out.Row(2), data)
+	}
+	if s := batch.SpanOf(3, 3).Behind(100); s != batch.SpanOf(103, 3) {
+		t.Errorf("%#x", s)
+	}
+	if in := out.AsInput(); !in.IsInput() || in.IsOutput() || string(in.Row(2)) != "last" {
+		t.Errorf("%+v", in)
+	}
+	if c := batch.In([]byte("abcdef")).Of(2); string(c.Row(1)) != "cd" {
+		t.Errorf("%q", c.Row(1))
+	}
+}

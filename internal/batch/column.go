@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
@@ -13,11 +14,15 @@ import (
 // An output of variable length has Offsets: row i of it are the elements
 // Offsets[i] to Offsets[i+1], of Width bytes each, and the first of all is at
 // the beginning of Host.
+//
+// A column of byte strings has Data, in which its rows lie anywhere: a row of Host
+// is the [Span] of one. So what picks rows need not know.
 type Column struct {
 	Host    []byte
 	Ptr     device.Ptr
 	Width   int
 	Offsets []uint64
+	Data    *[]byte
 
 	dev      device.Device // where Ptr points
 	rows     int
@@ -82,9 +87,66 @@ func on[T device.Elem](s device.Slice[T], dir direction, extra int, optional boo
 	}
 }
 
+// Span is where in the data of its column a byte string lies: the offset, and in the
+// last 20 bits the length. The zero Span is an empty one.
+type Span uint64
+
+const spanBits = 20
+
+// MaxSpan is the length of the longest byte strings in a column.
+const MaxSpan = 1<<spanBits - 1
+
+// SpanOf is the span of a byte string of so many bytes, MaxSpan at most.
+func SpanOf(offset, length uint64) Span { return Span(offset<<spanBits | length) }
+
+// Behind is the span when so many bytes have come before its data.
+func (s Span) Behind(n int) Span { return s + Span(n)<<spanBits }
+
+func (s Span) of(data []byte) []byte {
+	lo, n := s>>spanBits, s&MaxSpan
+	return data[lo : lo+n : lo+n]
+}
+
+// Strings is a column of byte strings that a batch reads.
+func Strings(data []byte, spans []Span) Column {
+	c := In(spans)
+	c.Data = &data
+	return c
+}
+
+// StringsTo is a column of byte strings that a batch writes: it appends them to data.
+func StringsTo(data *[]byte, spans []Span) Column {
+	c := Output(spans)
+	c.Data = data
+	return c
+}
+
+// Row is row i of a column in host memory.
+func (c *Column) Row(i int) []byte {
+	if c.Data != nil {
+		return View[Span](c.Host)[i].of(*c.Data)
+	}
+	return c.Host[i*c.Width : (i+1)*c.Width]
+}
+
+// Extend makes row i a byte string of so many bytes, which the caller writes. One thread
+// at a time extends the data of a column.
+func (c *Column) Extend(i, size int) []byte {
+	at := len(*c.Data)
+	*c.Data = slices.Grow(*c.Data, size)[:at+size]
+	View[Span](c.Host)[i] = SpanOf(uint64(at), uint64(size))
+	return (*c.Data)[at:]
+}
+
 // Of is a column of bytes as one of rows of a width.
 func (c Column) Of(width int) Column {
 	c.rows, c.Width = c.rows*c.Width/width, width
+	return c
+}
+
+// AsInput is the column as one that another batch reads.
+func (c Column) AsInput() Column {
+	c.dir = in
 	return c
 }
 

@@ -98,7 +98,7 @@ func (t *Table) findNext(ctx context.Context) (err error) {
 	limit := t.Types.Val.idLimit()
 	err = t.pages(ctx, at, func(p *Page) bool {
 		for i := range p.N {
-			if v, ok := t.id(p.Vals, i); ok {
+			if v, ok := t.id(p.Vals.Host, i); ok {
 				t.next = max(t.next, min(v, limit-1)+1)
 			}
 		}

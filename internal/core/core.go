@@ -146,6 +146,12 @@ type Expander interface {
 	Expand(ctx context.Context, s *device.Stream, l *Lease, b *batch.Batch) error
 }
 
+// Measurer is an engine of byte strings.
+type Measurer interface {
+	// PairBytes is about how many bytes a key and its value have on average.
+	PairBytes(l *Lease) int
+}
+
 // Counters are what a structure knows of itself.
 type Counters struct {
 	Live  uint64 // pairs
@@ -181,5 +187,6 @@ type Config struct {
 	Another func(device.Device) (*Table, error) // an empty table of the same options
 
 	Fixed       bool // it has room for so many keys and no more
+	Strings     bool // keys and values are byte strings, in columns that have Data
 	ResultLimit int  // bytes that results of variable size may take; 0: half of the host's free memory
 }

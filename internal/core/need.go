@@ -86,10 +86,12 @@ func distinct(keys batch.Column, seed uint64) int {
 	}
 	size := uint64(1) << max(bits.Len(uint(8*n)), 10) // bits, of which an eighth are set at most
 	var ones int
-	switch keys.Width {
-	case 4:
+	switch {
+	case keys.Data != nil:
+		ones = setBits(sums(keys), size, seed^countSeed)
+	case keys.Width == 4:
 		ones = setBits(batch.View[uint32](keys.Host), size, seed^countSeed)
-	case 8:
+	case keys.Width == 8:
 		ones = setBits(batch.View[uint64](keys.Host), size, seed^countSeed)
 	default:
 		ones = setBits(sums(keys), size, seed^countSeed)
@@ -104,7 +106,7 @@ func sums(keys batch.Column) []uint64 {
 	all := make([]uint64, keys.Rows())
 	for i := range all {
 		h := fnv.New64a()
-		h.Write(keys.Host[i*keys.Width : (i+1)*keys.Width])
+		h.Write(keys.Row(i))
 		all[i] = h.Sum64()
 	}
 	return all

@@ -3,6 +3,7 @@ package core
 import (
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"github.com/weftgo/weft/internal/batch"
@@ -15,11 +16,16 @@ func TestDistinct(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 100, 5000, 1 << 20} {
 		for _, groups := range []int{1, 10, 3000, 1 << 30} {
 			narrow, wide, have := make([]uint32, n), make([]int64, n), map[int]bool{}
+			var text []byte
+			spans := make([]batch.Span, n)
 			for i := range n {
 				g := rng.IntN(groups)
 				narrow[i], wide[i], have[g] = uint32(g), int64(g)<<20, true
+				before := len(text)
+				text = strconv.AppendInt(text, int64(g), 36)
+				spans[i] = batch.SpanOf(uint64(before), uint64(len(text)-before))
 			}
-			for _, c := range []batch.Column{batch.In(narrow), batch.In(wide)} {
+			for _, c := range []batch.Column{batch.In(narrow), batch.In(wide), batch.Strings(text, spans)} {
 				got, is := distinct(c, 5), len(have)
 				if got > n || got < is-is/500 || got > is+is/100+int(4*math.Sqrt(float64(is)))+2 {
 					t.Errorf("%d keys of %d are told to be %d different ones, and are %d", n, groups, got, is)

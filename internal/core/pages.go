@@ -7,14 +7,14 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// PageBytes is about how much memory of a table a page covers. Tests make pages
-// smaller.
+// PageBytes is about how much memory of a table a page covers; of byte strings, about how
+// many bytes it has. Tests make pages smaller.
 var PageBytes = 4 << 20
 
 // Page is some pairs of a table in columns, valid until the next page is read.
 type Page struct {
 	N          int
-	Keys, Vals []byte
+	Keys, Vals batch.Column
 }
 
 // Pages calls yield with the pairs of a table, or of what a snapshot has of it, a
@@ -34,74 +34,89 @@ func (t *Table) pages(ctx context.Context, at *Snapshot, yield func(*Page) bool)
 		}
 		defer func() { err = errors.Join(err, at.Close()) }()
 	}
-	units, rows, err := t.extent(ctx, at)
+	units, rows, slot, err := t.extent(ctx, at)
 	if err != nil {
 		return err
 	}
-	per := uint32(max(1, min(int(units), PageBytes/max(1, rows*t.Widths.Slot))))
+	per := uint32(max(1, min(int(units), PageBytes/max(1, rows*slot))))
 	p := pager{t: t, at: at}
 	p.grow(int(per) * rows)
-	for lo := uint32(0); lo < units; lo += per {
-		if err := p.read(ctx, lo, min(lo+per, units)); err != nil {
+	for lo := uint32(0); lo < units; {
+		hi := lo + min(per, units-lo)
+		if err := p.read(ctx, lo, hi); err != nil {
 			return err
 		}
 		if p.page.N > 0 && !yield(&p.page) {
 			return nil
 		}
+		lo = hi
 	}
 	return nil
 }
 
-// extent is that of a table, read as by any call: an engine may have to hold changes back.
-func (t *Table) extent(ctx context.Context, at *Snapshot) (units uint32, rows int, err error) {
+// extent is that of a table, and the bytes of a slot, read as by any call: an engine may have
+// to hold changes back.
+func (t *Table) extent(ctx context.Context, at *Snapshot) (units uint32, rows, slot int, err error) {
 	lease, err := t.enter(ctx, at, &batch.Batch{})
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	units, rows = t.Engine.Extent(lease)
-	return units, rows, t.leave(at, lease)
+	slot = t.Widths.Slot
+	if t.Strings {
+		slot = t.Engine.(Measurer).PairBytes(lease)
+	}
+	return units, rows, slot, t.leave(at, lease)
 }
 
 // pager reads the pages of an iteration into columns that it uses again.
 type pager struct {
-	t          *Table
-	at         *Snapshot
-	keys, vals []byte
-	rows       int
-	page       Page
+	t                *Table
+	at               *Snapshot
+	keys, vals       batch.Column
+	keyData, valData []byte // of byte strings
+	rows             int
+	page             Page
 }
 
 func (p *pager) grow(rows int) {
+	p.rows = rows
+	if p.t.Strings {
+		p.keys = batch.StringsTo(&p.keyData, make([]batch.Span, rows))
+		p.vals = batch.StringsTo(&p.valData, make([]batch.Span, rows))
+		return
+	}
 	w := p.t.Widths
-	p.rows, p.keys, p.vals = rows, make([]byte, rows*w.Key), make([]byte, rows*w.Val)
+	p.keys = batch.Output(make([]byte, rows*w.Key)).Of(w.Key)
+	if w.Val > 0 {
+		p.vals = batch.Output(make([]byte, rows*w.Val)).Of(w.Val)
+	}
 }
 
 // read reads the pairs of units [lo,hi), with as much memory as they take.
 func (p *pager) read(ctx context.Context, lo, hi uint32) error {
-	w := p.t.Widths
 	for {
-		n, err := p.export(ctx, lo, hi)
+		out, n, err := p.export(ctx, lo, hi)
 		if err != nil {
 			return err
 		}
 		if n <= p.rows {
-			p.page = Page{N: n, Keys: p.keys[:n*w.Key], Vals: p.vals[:n*w.Val]}
+			out = out.Chunk(0, n)
+			p.page = Page{N: n, Keys: out.Columns[batch.Keys], Vals: out.Columns[batch.Vals]}
 			return nil
 		}
 		p.grow(n)
 	}
 }
 
-func (p *pager) export(ctx context.Context, lo, hi uint32) (n int, err error) {
-	out := &batch.Batch{N: p.rows}
+func (p *pager) export(ctx context.Context, lo, hi uint32) (out *batch.Batch, n int, err error) {
+	out = &batch.Batch{N: p.rows}
 	lease, err := p.t.enter(ctx, p.at, out)
 	if err != nil {
-		return 0, err
+		return out, 0, err
 	}
-	out.Columns[batch.Keys] = batch.Output(p.keys).Of(p.t.Widths.Key)
-	if p.t.Widths.Val > 0 {
-		out.Columns[batch.Vals] = batch.Output(p.vals).Of(p.t.Widths.Val)
-	}
+	p.keyData, p.valData = p.keyData[:0], p.valData[:0]
+	out.Columns[batch.Keys], out.Columns[batch.Vals] = p.keys, p.vals
 	n, err = p.t.Engine.Export(ctx, lease, lo, hi, out)
-	return n, errors.Join(err, p.t.leave(p.at, lease))
+	return out, n, errors.Join(err, p.t.leave(p.at, lease))
 }

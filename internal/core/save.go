@@ -86,7 +86,7 @@ func (w *writer) page(p *Page) {
 	for lo := 0; lo < p.N; lo += frameRows {
 		hi := min(lo+frameRows, p.N)
 		w.sealed(binary.LittleEndian.AppendUint32(nil, uint32(hi-lo)),
-			p.Keys[lo*w.widths.Key:hi*w.widths.Key], p.Vals[lo*w.widths.Val:hi*w.widths.Val])
+			p.Keys.Host[lo*w.widths.Key:hi*w.widths.Key], p.Vals.Host[lo*w.widths.Val:hi*w.widths.Val])
 		w.pairs += uint64(hi - lo)
 	}
 }
@@ -252,7 +252,7 @@ func (t *Table) CopyTo(ctx context.Context, at *Snapshot, dev device.Device) (*T
 	var put error
 	var added uint64
 	err = t.pages(ctx, at, func(p *Page) bool {
-		put = to.put(ctx, &added, p.Keys, p.Vals)
+		put = to.put(ctx, &added, p.Keys.Host, p.Vals.Host)
 		return put == nil
 	})
 	if err = errors.Join(err, put); err != nil {

@@ -94,7 +94,7 @@ func content(t testing.TB, table *core.Table) string {
 	t.Helper()
 	var text strings.Builder
 	err := table.Pages(t.Context(), "Pages", nil, func(p *core.Page) bool {
-		fmt.Fprintf(&text, "%d %x %x;", p.N, p.Keys, p.Vals)
+		fmt.Fprintf(&text, "%d %x %x;", p.N, p.Keys.Host, p.Vals.Host)
 		return true
 	})
 	if err != nil {

@@ -29,8 +29,8 @@ const (
 	copyB     = DataStart / 2
 )
 
-// known are the features that this version has a meaning for: none yet.
-var known Features
+// known are the features that this version has a meaning for.
+var known = Features{Incompat: Records}
 
 // wire is a superblock on file, little-endian and without gaps, behind which the
 // block is zero up to the checksums. Copy A has the odd generations, copy B the even

@@ -159,6 +159,7 @@ var hostile = map[string]struct {
 	"key size":         {"key size 4294967295", op.ErrCorrupt, func(w *wire) { w.Geometry.KeySize = math.MaxUint32 }},
 	"keys":             {"key size 129", op.ErrCorrupt, func(w *wire) { w.Geometry.KeySize = 129 }},
 	"no keys":          {"key size 0", op.ErrCorrupt, func(w *wire) { w.Geometry.KeySize = 0 }},
+	"no records":       {"the pool has records, and neither is variable", op.ErrCorrupt, func(w *wire) { w.Features.Incompat = Records }},
 	"value size":       {"value size 65537", op.ErrCorrupt, func(w *wire) { w.Geometry.ValueSize = 64<<10 + 1 }},
 	"slots":            {"slots of a bucket 33", op.ErrCorrupt, func(w *wire) { w.Geometry.Slots = 33 }},
 	"no slots":         {"slots of a bucket 0", op.ErrCorrupt, func(w *wire) { w.Geometry.Slots = 0 }},

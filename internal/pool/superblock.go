@@ -29,7 +29,7 @@ const (
 
 // Geometry is what a pool is made for; it never changes.
 type Geometry struct {
-	KeySize, ValueSize uint32 // bytes; 0, a variable length, is reserved
+	KeySize, ValueSize uint32 // bytes; 0 is a variable length, which takes the feature Records
 	Slots              uint32 // of a bucket
 	Hashes             uint32 // locations of a key in each level
 	Levels             uint32 // levels that share keys
@@ -44,6 +44,10 @@ const (
 	SipHash  = 1 // SipHash-1-3, keyed by the seed: nobody can flood a bucket without it
 	FastHash = 2 // for keys that no opponent chooses
 )
+
+// Records is the incompatible feature of pools whose keys or values have a variable
+// length: what they hold lies in records.
+const Records = 1 << 0
 
 // LevelState is what a level is good for.
 type LevelState uint32
@@ -135,15 +139,22 @@ func (s *Superblock) illegalSize(size uint64) error {
 
 func (s *Superblock) illegalGeometry(uint64) error {
 	g := &s.Geometry
+	size := uint32(1) // of keys and values, at least
+	if s.Features.Incompat&Records != 0 {
+		size = 0
+		if g.KeySize > 0 && g.ValueSize > 0 {
+			return fmt.Errorf("key size %d, value size %d: the pool has records, and neither is variable", g.KeySize, g.ValueSize)
+		}
+	}
 	for _, f := range []struct {
-		name    string
-		is, max uint32
+		name           string
+		is, least, max uint32
 	}{
-		{"key size", g.KeySize, maxKey}, {"value size", g.ValueSize, maxValue}, {"slots of a bucket", g.Slots, maxWays},
-		{"hash locations", g.Hashes, maxWays}, {"levels", g.Levels, MaxLevels}, {"hash", g.HashID, FastHash}, {"unit", g.Unit, maxUnit},
+		{"key size", g.KeySize, size, maxKey}, {"value size", g.ValueSize, size, maxValue}, {"slots of a bucket", g.Slots, 1, maxWays},
+		{"hash locations", g.Hashes, 1, maxWays}, {"levels", g.Levels, 1, MaxLevels}, {"hash", g.HashID, 1, FastHash}, {"unit", g.Unit, 1, maxUnit},
 	} {
-		if f.is < 1 || f.is > f.max {
-			return fmt.Errorf("%s %d: not between 1 and %d", f.name, f.is, f.max)
+		if f.is < f.least || f.is > f.max {
+			return fmt.Errorf("%s %d: not between %d and %d", f.name, f.is, f.least, f.max)
 		}
 	}
 	return nil

@@ -1,0 +1,66 @@
+package gphash
+
+import (
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+)
+
+// Bytes is a column of byte strings: row i is Data[Offsets[i]:Offsets[i+1]]. The zero
+// Bytes has no rows.
+type Bytes struct {
+	Offsets []uint64 // one more than rows, ascending
+	Data    []byte
+}
+
+// BytesOf is a column of copies of the rows.
+func BytesOf[S ~[]byte | ~string](rows ...S) (b Bytes) {
+	size := 0
+	for _, row := range rows {
+		size += len(row)
+	}
+	b.Offsets, b.Data = make([]uint64, 1, len(rows)+1), make([]byte, 0, size)
+	for _, row := range rows {
+		b.Data = append(b.Data, row...)
+		b.Offsets = append(b.Offsets, uint64(len(b.Data)))
+	}
+	return b
+}
+
+// Len is the number of rows.
+func (b *Bytes) Len() int { return max(0, len(b.Offsets)-1) }
+
+// Row is row i, which is part of Data.
+func (b *Bytes) Row(i int) []byte { return b.Data[b.Offsets[i]:b.Offsets[i+1]:b.Offsets[i+1]] }
+
+// Append appends a row.
+func (b *Bytes) Append(row []byte) {
+	if len(b.Offsets) == 0 {
+		b.Offsets = append(b.Offsets, uint64(len(b.Data)))
+	}
+	b.Data = append(b.Data, row...)
+	b.Offsets = append(b.Offsets, uint64(len(b.Data)))
+}
+
+// Reset drops all rows and keeps the memory.
+func (b *Bytes) Reset() { b.Offsets, b.Data = b.Offsets[:0], b.Data[:0] }
+
+// column is the rows as a batch reads them, whose lengths have to be those of keys or of
+// values; but for rows that are not wanted.
+func (b *Bytes) column(what string, l lengths, wanted func(i int) bool) (c batch.Column, err error) {
+	spans := make([]batch.Span, b.Len())
+	for i := range spans {
+		lo, hi := b.Offsets[i], b.Offsets[i+1]
+		switch {
+		case hi < lo || hi > uint64(len(b.Data)):
+			return c, fmt.Errorf("%w: %s %d lies at %d to %d of %d bytes", device.ErrInvalid, what, i, lo, hi, len(b.Data))
+		case !wanted(i):
+		case hi-lo > maxValue || !l.has(int(hi-lo)):
+			return c, fmt.Errorf("%w: %s %d has %d bytes, not %v", device.ErrInvalid, what, i, hi-lo, l)
+		default:
+			spans[i] = batch.SpanOf(lo, hi-lo)
+		}
+	}
+	return batch.Strings(b.Data, spans), nil
+}

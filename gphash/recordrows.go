@@ -1,0 +1,105 @@
+package gphash
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/pm"
+)
+
+// Rows of batches on records. Keys and given values are byte strings in the columns. What
+// a lookup finds is as long as it is: so it first notes which records, and how long their
+// values are (core's Expand), and then copies those to where they belong. Nothing changes
+// beside lookups, so the records stay.
+
+// finishRecord answers for a key whose hash has been found: whether the record is its own.
+func (l *lookups) finishRecord(f *lookup) {
+	if !l.values.hasKey(f.is.block(), f.key) { // another key of its hash comes first
+		_, is, ok := l.table.find(&f.item)
+		if f.is = is; !ok {
+			l.hits--
+			l.answer(f.row, false)
+			return
+		}
+	}
+	if lengths := l.Columns[batch.Counts].Host; lengths != nil {
+		h, _ := l.values.record(f.is.block())
+		batch.View[uint32](lengths)[f.row] = uint32(h.value())
+		batch.View[uint64](l.Columns[batch.Out].Host)[f.row] = f.is.block()
+	}
+}
+
+// Expand is for [core.Expander]: it copies the values of the records that a lookup has noted.
+func (e *engine) Expand(ctx context.Context, s *device.Stream, _ *core.Lease, b *batch.Batch) error {
+	if err := cpu.Open(s); err != nil {
+		return err
+	}
+	blocks, to := batch.View[uint64](b.Columns[batch.Out].Host), &b.Columns[batch.Vals]
+	ask := func(ops []uint32, places *[cpu.Group]uint64) {
+		var lines [cpu.Group]unsafe.Pointer
+		n := 0
+		for j, i := range ops {
+			if places[j] = blocks[i]; blocks[i] != 0 && e.mem.At(blocks[i]) != nil {
+				lines[n], n = e.mem.At(blocks[i]), n+1
+			}
+		}
+		cpu.PrefetchPairs(lines[:n])
+	}
+	_, _, err := e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, _ int) {
+		return cpu.Ahead(w, numbers(lo, hi), cpu.Group, ask, func(i uint32, block uint64) {
+			if block != 0 {
+				at := to.Offsets[i] - to.Offsets[0]
+				e.values.appendValue(block, to.Host[at:at:at+to.Offsets[i+1]-to.Offsets[i]])
+			}
+		}), 0
+	})
+	return err
+}
+
+// PairBytes is for [core.Measurer].
+func (e *engine) PairBytes(*core.Lease) int {
+	words, v := uint64(0), e.values
+	for i := range v.space.owner {
+		if x := v.space.owner[i].values.Load(); x != nil && x.unit == uint64(i) {
+			words += (x.layout.per - x.left) * x.layout.words
+		}
+	}
+	return int(words * pm.Word / max(e.Parts().(*parts).counters.Live, 1))
+}
+
+// exportRecord copies the key and the value of a record to row n.
+func (r *rows) exportRecord(n int, block uint64) {
+	h, _ := r.values.record(block)
+	r.mem.Read(block+1, r.Columns[batch.Keys].Extend(n, h.key()))
+	r.mem.Read(block+h.valueAt(), r.Columns[batch.Vals].Extend(n, h.value()))
+}
+
+// found are values that a share of a batch has found, and the rows that they are for.
+type found struct {
+	data []byte
+	rows []uint32
+}
+
+// add adds a value for a row of a column.
+func (f *found) add(to *batch.Column, i uint32, value []byte) {
+	mine := *to
+	mine.Data = &f.data
+	copy(mine.Extend(int(i), len(value)), value)
+	f.rows = append(f.rows, i)
+}
+
+// deliver appends what shares have found to the data of the column, one after the other.
+func (f *found) deliver(to *batch.Column) {
+	if len(f.rows) == 0 {
+		return
+	}
+	spans, base := batch.View[batch.Span](to.Host), len(*to.Data)
+	*to.Data = append(*to.Data, f.data...)
+	for _, i := range f.rows {
+		spans[i] = spans[i].Behind(base)
+	}
+}

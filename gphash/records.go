@@ -1,0 +1,184 @@
+package gphash
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math/bits"
+	"slices"
+
+	"github.com/weftgo/weft/internal/pm"
+)
+
+// Records. Where keys or values have a variable length a slot has neither: its tag is the
+// hash of the key, and its control word says where the record lies, a header and behind it
+// the key and the value, each from a word on. So one word publishes both, as it does a
+// value of fixed length, a lookup reads a record where it would read a value, and a record
+// says whose it is: who finds one can find its slot.
+//
+// A unit has records of one class, whose sizes differ by an eighth at most. Which class
+// that is is not stored: the records that control words name say so.
+
+// header is the first word of a record:
+//
+//	bits 63…62  zero
+//	bits 61…45  length of the value in bytes
+//	bits 44…32  length of the key
+//	bits 31…0   checksum of all others, and of the place
+//
+// No record begins with zero, which is what memory has that is free again.
+type header uint64
+
+const (
+	maxLongKey = 4096    // bytes of a key of variable length
+	maxValue   = 1 << 16 // bytes of a value
+
+	keyBits = 13
+)
+
+// lengths are those that keys, or values, may have in bytes.
+type lengths struct{ least, most int }
+
+func (l lengths) has(n int) bool { return n >= l.least && n <= l.most }
+
+func (l *layout) keyLength() lengths   { return lengthsOf(l.keySize, 1, maxLongKey) }
+func (l *layout) valueLength() lengths { return lengthsOf(l.valueSize, 0, maxValue) }
+
+// String is for messages.
+func (l lengths) String() string {
+	if l.least == l.most {
+		return fmt.Sprint(l.least)
+	}
+	return fmt.Sprintf("%d to %d", l.least, l.most)
+}
+
+func lengthsOf(size uint64, least, most int) lengths {
+	if size > 0 {
+		return lengths{int(size), int(size)}
+	}
+	return lengths{least, most}
+}
+
+func newHeader(key, value int) header { return header(uint64(value)<<keyBits|uint64(key)) << 32 }
+
+func (h header) key() int   { return int(h >> 32 & (1<<keyBits - 1)) }
+func (h header) value() int { return int(h >> (32 + keyBits)) }
+
+// valueAt is where the value begins, in words from the header.
+func (h header) valueAt() uint64 { return 1 + pm.WordsOf(h.key()) }
+func (h header) words() uint64   { return h.valueAt() + pm.WordsOf(h.value()) }
+
+// Of each power of two there are eight sizes; up to 16 words each number is one.
+const sizesBits = 3
+
+// classOf is the class of the smallest size that so many words fit.
+func classOf(words uint64) int {
+	shift := max(bits.Len64(words-1), sizesBits+1) - sizesBits - 1
+	return shift<<sizesBits + int((words-1)>>shift)
+}
+
+// classSize is the size of a class in words.
+func classSize(class int) uint64 {
+	shift := max(class>>sizesBits, 1) - 1
+	return uint64(class-shift<<sizesBits+1) << shift
+}
+
+// recordClasses are the layouts of units of records, by class. Large records have several
+// units in a row, so that not much is left behind the last one, and there are no classes
+// that these do not fit.
+func recordClasses(unit uint64) (classes []unitLayout) {
+	for class := range classOf(newHeader(maxLongKey, maxValue).words()) + 1 {
+		l := unitLayout{unit: unit, words: classSize(class)}
+		for l.unit < mostUnits*unit && l.unit < leastRecords*l.words {
+			l.unit *= 2
+		}
+		if l.per = l.unit / l.words; l.per > 0 {
+			classes = append(classes, l)
+		}
+	}
+	return classes
+}
+
+const (
+	leastRecords = 8  // in a row of units
+	mostUnits    = 16 // in a row
+)
+
+// class is that of a record of a key and a value; ok is false if no units fit it.
+func (v *values) class(key, value int) (class int, ok bool) {
+	class = classOf(newHeader(key, value).words())
+	return class, class < len(v.classes)
+}
+
+// record is the header of the record at a block; ok is false if none lies there that ends
+// where the pool does, at last. Beside a writer it may be anything, until the control word that led
+// there is seen to be the same.
+func (v *values) record(block uint64) (h header, ok bool) {
+	if block < v.first || block >= v.end() {
+		return 0, false
+	}
+	h = header(v.mem.Load(block))
+	return h, h != 0 && h.words() <= v.end()-block
+}
+
+// writeRecord writes a record that nothing names yet.
+func (v *values) writeRecord(block uint64, it *item, value []byte) {
+	h := newHeader(len(it.key), len(value))
+	v.mem.Write(block+1, it.key)
+	v.mem.Write(block+h.valueAt(), value)
+	v.mem.Store(block, uint64(h)|uint64(seal(h, it.key, value)^mixed(block, it.hash)))
+}
+
+// seal is the checksum of a record but for its place.
+func seal(h header, key, value []byte) uint32 {
+	crc := crc32.Checksum(binary.LittleEndian.AppendUint32(nil, uint32(h>>32)), castagnoli)
+	return crc32.Update(crc32.Update(crc, castagnoli, key), castagnoli, value)
+}
+
+// hasKey reports whether the record at a block is that of a key.
+func (v *values) hasKey(block uint64, key []byte) bool {
+	h, ok := v.record(block)
+	return ok && h.key() == len(key) && v.mem.Equal(block+1, key)
+}
+
+// appendKey and appendValue append what the record at a block has, nothing if there is none.
+func (v *values) appendKey(block uint64, to []byte) []byte {
+	h, ok := v.record(block)
+	if !ok {
+		return to
+	}
+	return v.append(block+1, h.key(), to)
+}
+
+func (v *values) appendValue(block uint64, to []byte) []byte {
+	h, ok := v.record(block)
+	if !ok {
+		return to
+	}
+	return v.append(block+h.valueAt(), h.value(), to)
+}
+
+func (v *values) append(at uint64, n int, to []byte) []byte {
+	to = slices.Grow(to, n)[:len(to)+n]
+	v.mem.Read(at, to[len(to)-n:])
+	return to
+}
+
+// buffer is memory for what intact reads.
+func (v *values) buffer() []byte {
+	if v.records {
+		return make([]byte, maxLongKey+maxValue)
+	}
+	return make([]byte, v.size)
+}
+
+// intactRecord reports whether the record at a block is what has been written for a key of
+// a hash.
+func (v *values) intactRecord(block, hash uint64, buffer []byte) bool {
+	h, ok := v.record(block)
+	if !ok {
+		return false
+	}
+	buffer = v.appendValue(block, v.appendKey(block, buffer[:0]))
+	return uint32(h) == seal(h, buffer[:h.key()], buffer[h.key():])^mixed(block, hash)
+}

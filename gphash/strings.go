@@ -1,0 +1,234 @@
+package gphash
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Strings is a persistent hash index from byte strings of any length to byte strings of
+// any length: keys of 1 to 4,096 bytes, values of up to 65,536, or either of one length.
+// A batch has them in columns, [Bytes]. Keys or values of other lengths are
+// [device.ErrInvalid], which names the first, and nothing is changed.
+type Strings struct {
+	core   *core.Table
+	engine *engine
+}
+
+// CreateStrings is [Create] for an index of byte strings, of which KeySize or ValueSize, or
+// both, are 0: of any length.
+func CreateStrings(path string, dev device.Device, o Options) (*Strings, error) {
+	t, e, err := create(path, dev, &o, core.Types{}, true)
+	if err != nil {
+		return nil, err
+	}
+	return &Strings{t, e}, nil
+}
+
+// OpenStrings is [Open] for an index of byte strings of any length. [weft.ErrFormat] if
+// the pool's keys and values have one length each.
+func OpenStrings(ctx context.Context, path string, dev device.Device, o OpenOptions) (*Strings, *Report, error) {
+	t, e, report, err := open(ctx, path, dev, o, core.Types{}, true, batch.Widths{})
+	if err != nil {
+		return nil, report, err
+	}
+	return &Strings{t, e}, report, nil
+}
+
+// batch makes columns of keys and, where an operation brings them, of values.
+func (x *Strings) batch(kind op.Kind, method string, keys *Bytes, values *Bytes, kinds []weft.OpKind, columns batch.Columns) (*batch.Batch, error) {
+	b := &batch.Batch{N: keys.Len(), Kind: kind, Columns: columns}
+	if kinds != nil {
+		b.Columns[batch.Kinds] = batch.In(kinds)
+	}
+	var err error
+	if b.Columns[batch.Keys], err = keys.column("key", x.engine.keyLength(), func(int) bool { return true }); err == nil && values != nil {
+		b.Columns[batch.Vals], err = values.column("value", x.engine.valueLength(), func(i int) bool {
+			return kinds == nil || i < len(kinds) && kinds[i].Inserts()
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("gphash: %s: %w", method, err)
+	}
+	b.MustMatch("gphash", method)
+	if values == nil {
+		return b, nil
+	}
+	for i := range b.N {
+		key, value := len(b.Columns[batch.Keys].Row(i)), len(b.Columns[batch.Vals].Row(i))
+		if _, ok := x.engine.values.class(key, value); !ok {
+			return nil, fmt.Errorf("gphash: %s: %w: key and value %d have %d and %d bytes, and units of this pool %d", method, device.ErrInvalid, i, key, value, x.engine.values.unit*8)
+		}
+	}
+	return b, nil
+}
+
+// change runs a batch.
+func (x *Strings) change(ctx context.Context, kind op.Kind, method string, keys, values *Bytes, ok []bool) (delta int, err error) {
+	b, err := x.batch(kind, method, keys, values, nil, batch.Columns{batch.OK: batch.Optional(ok)})
+	if err != nil {
+		return 0, err
+	}
+	return x.core.Change(ctx, method, b)
+}
+
+// Put inserts pairs or replaces values, and counts the keys that were new. Of several
+// pairs of a key the last one wins. When it returns, the pairs are as durable as
+// [Strings.Durability] says.
+func (x *Strings) Put(ctx context.Context, keys, values Bytes) (inserted int, err error) {
+	return x.change(ctx, op.Put, "Put", &keys, &values, nil)
+}
+
+// PutNew inserts the pairs whose keys are absent, and counts them; of several pairs of
+// a key, the first. ok, if not nil, reports which.
+func (x *Strings) PutNew(ctx context.Context, keys, values Bytes, ok []bool) (inserted int, err error) {
+	return x.change(ctx, op.PutNew, "PutNew", &keys, &values, ok)
+}
+
+// Delete removes keys and counts those that were there. deleted, if not nil, reports
+// which.
+func (x *Strings) Delete(ctx context.Context, keys Bytes, deleted []bool) (n int, err error) {
+	delta, err := x.change(ctx, op.Delete, "Delete", &keys, nil, deleted)
+	return -delta, err
+}
+
+// Contains counts the keys that are there; found, if not nil, reports which.
+func (x *Strings) Contains(ctx context.Context, keys Bytes, found []bool) (hits int, err error) {
+	b, err := x.batch(op.Get, "Contains", &keys, nil, nil, batch.Columns{batch.OK: batch.Optional(found)})
+	if err != nil {
+		return 0, err
+	}
+	return x.core.Get(ctx, "Contains", nil, b)
+}
+
+// Get looks keys up and appends their values to values, a row for each key, which is
+// empty for one that is absent. It counts the keys that are there; found, if not nil,
+// reports which. If the values take more than half of the host's free memory it returns
+// [device.ErrMemory] instead. On an error values stays as it was.
+func (x *Strings) Get(ctx context.Context, keys Bytes, values *Bytes, found []bool) (hits int, err error) {
+	records := make([]uint64, keys.Len())
+	b, err := x.batch(op.Get, "Get", &keys, nil, nil, batch.Columns{batch.OK: batch.Optional(found), batch.Out: batch.Output(records)})
+	if err != nil {
+		return 0, err
+	}
+	at, first := values.Len(), len(values.Data)
+	offsets := slices.Grow(values.Offsets[:at], b.N+1)[:at+b.N+1]
+	offsets[at] = uint64(first)
+	data := values.Data
+	err = x.core.Expand(ctx, "Get", nil, b, offsets[at:], func(n int) batch.Columns {
+		data = slices.Grow(data, n)[:first+n]
+		return batch.Columns{batch.Vals: batch.Output(data[first:])}
+	})
+	if err != nil {
+		return 0, err
+	}
+	values.Offsets, values.Data = offsets, data
+	for _, is := range records {
+		if is != 0 {
+			hits++
+		}
+	}
+	return hits, nil
+}
+
+// Apply runs a mixed batch of OpGet, OpPut, OpPutNew and OpDelete in its order. values are
+// those of the operations that insert; rows of others are not looked at. If results is not
+// nil, a row for each operation is appended to it: what Get and PutNew have found; all
+// others are empty. ok, if not nil, reports what was found, inserted and deleted.
+func (x *Strings) Apply(ctx context.Context, kinds []weft.OpKind, keys, values Bytes, results *Bytes, ok []bool) error {
+	if err := checkKinds(kinds); err != nil {
+		return err
+	}
+	var data []byte
+	columns := batch.Columns{batch.OK: batch.Optional(ok)}
+	if results != nil {
+		columns[batch.Out] = batch.StringsTo(&data, make([]batch.Span, keys.Len()))
+	}
+	b, err := x.batch(op.Get, "Apply", &keys, &values, kinds, columns)
+	if err != nil {
+		return err
+	}
+	_, err = x.core.Change(ctx, "Apply", b)
+	for i := range b.N {
+		if results != nil {
+			results.Append(b.Columns[batch.Out].Row(i))
+		}
+	}
+	return err
+}
+
+// KeySize is the length of keys in bytes; 0 if they have any.
+func (x *Strings) KeySize() int { return int(x.engine.keySize) }
+
+// ValueSize is the length of values in bytes; 0 if they have any.
+func (x *Strings) ValueSize() int { return int(x.engine.valueSize) }
+
+// Len is the number of keys. It never waits.
+func (x *Strings) Len() int { return x.core.Len() }
+
+// All iterates over the pairs, in no order; both slices are good until the loop goes
+// on. A pair that is not changed meanwhile is seen exactly once.
+func (x *Strings) All(ctx context.Context) iter.Seq2[[]byte, []byte] {
+	return func(yield func([]byte, []byte) bool) {
+		for p := range x.Pages(ctx) {
+			for i := range p.Keys.Len() {
+				if !yield(p.Keys.Row(i), p.Values.Row(i)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// StringsPage is some pairs of an index; it is good until the loop goes on.
+type StringsPage struct{ Keys, Values Bytes }
+
+// Pages iterates as All does. An error comes with the last, empty page.
+func (x *Strings) Pages(ctx context.Context) iter.Seq2[StringsPage, error] {
+	return func(yield func(StringsPage, error) bool) {
+		ended := false
+		err := x.core.Pages(ctx, "Pages", nil, func(p *core.Page) bool {
+			ended = !yield(StringsPage{inOrder(&p.Keys, p.N), inOrder(&p.Vals, p.N)}, nil)
+			return !ended
+		})
+		if err != nil && !ended {
+			yield(StringsPage{}, err)
+		}
+	}
+}
+
+// inOrder is a column whose rows lie one behind the other.
+func inOrder(c *batch.Column, n int) Bytes {
+	b := Bytes{make([]uint64, n+1), *c.Data}
+	for i := range n {
+		b.Offsets[i+1] = b.Offsets[i] + uint64(len(c.Row(i)))
+	}
+	return b
+}
+
+// Clear removes everything; a crash on its way may leave some.
+func (x *Strings) Clear(ctx context.Context) error { return x.core.Clear(ctx) }
+
+// Compact finishes a resize, and moves records together until there is no unit less to
+// be had.
+func (x *Strings) Compact(ctx context.Context) error { return x.core.Compact(ctx) }
+
+// Check reads the whole index, records and checksums too, and reports the first thing
+// that is wrong, as [weft.ErrCorrupt].
+func (x *Strings) Check(ctx context.Context) error { return x.core.Check(ctx) }
+
+// Stats waits for its turn.
+func (x *Strings) Stats(ctx context.Context) (Stats, error) { return stats(ctx, x.core, x.engine) }
+
+// Durability is what the pool has been granted.
+func (x *Strings) Durability() Durability { return x.engine.pool.Durability() }
+
+// Close closes the pool. Idempotent; later calls return [weft.ErrClosed].
+func (x *Strings) Close() error { return x.core.Close() }
