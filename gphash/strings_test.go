@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/op"
 )
@@ -314,6 +315,12 @@ func TestStringsAreNoIndex(t *testing.T) {
 		if _, err := CreateStrings(filepath.Join(dir, "none"), dev, o); !errors.Is(err, weft.ErrOptions) {
 			t.Errorf("%+v: %v", o, err)
 		}
+	}
+	gpu, err := sim.Open(nil)
+	must(t, err)
+	defer gpu.Close()
+	if _, err := CreateStrings(filepath.Join(dir, "none"), gpu, Options{}); !errors.Is(err, device.ErrUnsupported) {
+		t.Errorf("on a GPU: %v", err)
 	}
 	if _, err := Create(filepath.Join(dir, "none"), dev, Options{KeySize: 8}); !errors.Is(err, weft.ErrOptions) {
 		t.Errorf("an Index without ValueSize: %v", err)
