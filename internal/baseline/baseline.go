@@ -1,0 +1,231 @@
+// Package baseline has the persistent hash indexes that the GPHash paper compares with, as
+// it describes them, for the cores of a host and on the memory of a pool: [CreateClevel],
+// Clevel hashing, whose operations each belong to one thread; and [CreateSlab], a slab hash
+// that keeps an undo log. They are peers for measurements and for nothing else: a pool of
+// theirs cannot be opened again, though whatever a crash leaves of it can be recovered, which
+// the tests do.
+//
+// Both take batches as package gphash does, and deal them out to all cores, operation by
+// operation. What is done to one key in a batch happens in some order, not in that of the
+// batch; that is what the paper's ports do, too. One batch runs at a time.
+package baseline
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/internal/hash"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/pm"
+	"github.com/weftgo/weft/internal/pool"
+)
+
+// Options of an index.
+type Options struct {
+	KeySize, ValueSize int // bytes
+	// Capacity is the number of keys that fit without growing.
+	Capacity int
+	// Size is that of the pool in bytes.
+	Size int64
+	Seed uint64
+	// NoLog leaves a slab hash without its log: it does not survive a crash then, and
+	// shows what the log costs.
+	NoLog bool
+}
+
+// table is an index as threads see it.
+type table interface {
+	get(th *thread, it *item, value []byte) bool
+	put(th *thread, it *item, value []byte) (inserted bool, err error)
+	remove(th *thread, it *item) bool
+	// between batches, when no thread is at work.
+	recycle(th *thread)
+}
+
+// Index is an index in a pool.
+type Index struct {
+	table   table
+	pool    *pool.Pool
+	o       Options
+	threads []*thread
+	mu      sync.Mutex // one batch at a time
+	keys    int
+}
+
+// errNoSpace: the pool is used up.
+var errNoSpace = fmt.Errorf("%w: the pool is used up", op.ErrFull)
+
+// createPool makes a pool whose data is one level, as far as the pool knows.
+func createPool(path string, o Options) (*pool.Pool, error) {
+	size := o.Size / pool.Page * pool.Page
+	s := &pool.Superblock{Tool: "baseline", Geometry: pool.Geometry{
+		KeySize: uint32(o.KeySize), ValueSize: uint32(o.ValueSize), Slots: 8, Hashes: 2, Levels: 1, HashID: pool.FastHash, Unit: pool.Page / pm.Word,
+	}}
+	s.Levels[0] = pool.Level{Offset: pool.DataStart, Length: uint64(max(size-pool.DataStart, 0)), State: pool.Live}
+	return pool.Create(path, s, size)
+}
+
+// create makes an index of what build makes of the memory of a pool.
+func create(path string, o Options, build func(mem *pm.Memory, first, end uint64, threads int) (table, error)) (*Index, error) {
+	p, err := createPool(path, o)
+	if err != nil {
+		return nil, fmt.Errorf("baseline: %w", err)
+	}
+	x := &Index{pool: p, o: o, threads: make([]*thread, runtime.GOMAXPROCS(0))}
+	for i := range x.threads {
+		x.threads[i] = &thread{number: i}
+	}
+	if x.table, err = build(p.Memory(), pool.DataStart/pm.Word, p.Memory().Words(), len(x.threads)); err != nil {
+		return nil, fmt.Errorf("baseline: %w", errors.Join(err, p.Close()))
+	}
+	return x, nil
+}
+
+// Close closes the pool.
+func (x *Index) Close() error { return x.pool.Close() }
+
+// Len is the number of keys.
+func (x *Index) Len() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.keys
+}
+
+// grain is how many operations a thread takes at a time.
+const grain = 64
+
+// each deals n operations out to the threads. It ends early when the context does, or an
+// operation fails.
+func (x *Index) each(ctx context.Context, n int, body func(th *thread, i int) (delta int, err error)) (delta int, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var next, sum atomic.Int64
+	errs := make([]error, len(x.threads))
+	var wg sync.WaitGroup
+	for t, th := range x.threads {
+		x.table.recycle(th)
+		wg.Go(func() {
+			for errs[t] == nil {
+				lo := int(next.Add(grain)) - grain
+				if lo >= n {
+					return
+				}
+				errs[t] = ctx.Err()
+				for i := lo; i < min(lo+grain, n) && errs[t] == nil; i++ {
+					var d int
+					d, errs[t] = body(th, i)
+					sum.Add(int64(d))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return int(sum.Load()), errors.Join(errs...)
+}
+
+func (x *Index) row(of []byte, i, size int) []byte { return of[i*size : (i+1)*size] }
+
+func (x *Index) item(keys []byte, i int) item { return newItem(x.row(keys, i, x.o.KeySize), x.o.Seed) }
+
+// Put inserts pairs or replaces values, and counts the keys that were new.
+func (x *Index) Put(ctx context.Context, keys, values []byte) (inserted int, err error) {
+	inserted, err = x.each(ctx, len(keys)/x.o.KeySize, func(th *thread, i int) (int, error) {
+		it := x.item(keys, i)
+		return x.put(th, &it, x.row(values, i, x.o.ValueSize))
+	})
+	x.keys += inserted
+	return inserted, err
+}
+
+func (x *Index) put(th *thread, it *item, value []byte) (int, error) {
+	inserted, err := x.table.put(th, it, value)
+	return one(inserted), err
+}
+
+// Get looks keys up and counts those found.
+func (x *Index) Get(ctx context.Context, keys, values []byte, found []bool) (hits int, err error) {
+	return x.each(ctx, len(keys)/x.o.KeySize, func(th *thread, i int) (int, error) {
+		it := x.item(keys, i)
+		th.alone = true // with others that read
+		ok := x.table.get(th, &it, x.row(values, i, x.o.ValueSize))
+		th.alone = false
+		if found != nil {
+			found[i] = ok
+		}
+		return one(ok), nil
+	})
+}
+
+// Delete removes keys and counts those that were there.
+func (x *Index) Delete(ctx context.Context, keys []byte, deleted []bool) (n int, err error) {
+	n, err = x.each(ctx, len(keys)/x.o.KeySize, func(th *thread, i int) (int, error) {
+		it := x.item(keys, i)
+		ok := x.table.remove(th, &it)
+		if deleted != nil {
+			deleted[i] = ok
+		}
+		return one(ok), nil
+	})
+	x.keys -= n
+	return n, err
+}
+
+// Apply runs a mixed batch of OpGet, OpPut and OpDelete. values are those of the Puts, and
+// receive those of the Gets; ok reports what was found, inserted and deleted.
+func (x *Index) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []byte, ok []bool) error {
+	delta, err := x.each(ctx, len(kinds), func(th *thread, i int) (delta int, err error) {
+		it, value := x.item(keys, i), x.row(values, i, x.o.ValueSize)
+		switch kinds[i] {
+		case op.Get:
+			ok[i] = x.table.get(th, &it, value)
+		case op.Put:
+			delta, err = x.put(th, &it, value)
+			ok[i] = delta > 0
+		case op.Delete:
+			ok[i] = x.table.remove(th, &it)
+			delta = -one(ok[i])
+		default:
+			err = fmt.Errorf("baseline: %w: kind %v, at %d", op.ErrOptions, kinds[i], i)
+		}
+		return delta, err
+	})
+	x.keys += delta
+	return err
+}
+
+func one(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// item is a key and its hash.
+type item struct {
+	key  []byte
+	hash uint64
+}
+
+// newItem hashes a key word by word.
+func newItem(key []byte, seed uint64) item {
+	h, rest := seed^uint64(len(key)), key
+	for ; len(rest) >= pm.Word; rest = rest[pm.Word:] {
+		h = hash.Uint64(h^binary.LittleEndian.Uint64(rest), seed)
+	}
+	for i, b := range rest {
+		h ^= uint64(b) << (8 * i)
+	}
+	if len(rest) > 0 {
+		h = hash.Uint64(h, seed)
+	}
+	return item{key, h}
+}
+
+// other is a second hash of a key.
+func (it *item) other() uint64 { return hash.Uint64(it.hash, 0x9e3779b97f4a7c15) }

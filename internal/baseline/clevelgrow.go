@@ -1,0 +1,190 @@
+package baseline
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/weftgo/weft/internal/op"
+)
+
+// lock has others wait for a new span, if it is still what the caller knows.
+func (t *clevel) lock(c span) bool {
+	return t.mem.CompareAndSwap(t.first, uint64(c), uint64(c|locked))
+}
+
+// unlock publishes a span, durably, to those who wait for it.
+func (t *clevel) unlock(c span) {
+	t.mem.Store(t.first, uint64(c|locked))
+	t.mem.Fence()
+	t.mem.Store(t.first, uint64(c))
+}
+
+// expand adds a level, unless somebody has changed the span.
+func (t *clevel) expand(c span) error {
+	if !t.lock(c) {
+		return nil
+	}
+	bits := c.high() + 1
+	if bits >= maxLevels || t.next+bucketSlots<<bits > t.end {
+		t.unlock(c)
+		return fmt.Errorf("%w: no level of 2^%d buckets fits", errNoSpace, bits)
+	}
+	t.mem.Store(t.address(bits), t.next) // of zeros: no level's memory is used twice
+	t.mem.Fence()
+	t.next += bucketSlots << bits
+	t.unlock(newSpan(c.low(), bits))
+	return nil
+}
+
+// help moves the records of a bucket, if there is a level to drain.
+func (t *clevel) help() {
+	c := t.span()
+	if !c.draining() {
+		return
+	}
+	d := t.drain.Load()
+	if d == nil || d.bits < c.low() {
+		t.drain.CompareAndSwap(d, &drained{bits: c.low()})
+		d = t.drain.Load()
+	}
+	buckets := uint64(1) << d.bits
+	if d.next.Load() >= buckets {
+		return
+	}
+	b := d.next.Add(1) - 1
+	if b >= buckets {
+		return
+	}
+	at, all := t.mem.Load(t.address(d.bits))+b*bucketSlots, true
+	for slot := at; slot < at+bucketSlots; slot++ {
+		all = t.move(slot) && all
+	}
+	if all && d.done.Add(1) == buckets {
+		t.drop(d.bits)
+	}
+}
+
+// drop takes a level that has been drained out of the span.
+func (t *clevel) drop(bits uint) {
+	for {
+		if c := t.span(); t.lock(c) {
+			t.unlock(newSpan(bits+1, c.high()))
+			return
+		}
+	}
+}
+
+// settle moves up what has been put into a slot of a level that is drained, or has been
+// meanwhile: nobody else may.
+func (t *clevel) settle(slot uint64, bits uint) error {
+	if bits < t.span().open() && !t.move(slot) && bits < t.span().low() {
+		return errNoSpace
+	}
+	return nil
+}
+
+// move moves a record to the highest level, and returns when the slot is empty; or reports
+// false, because there is no room.
+func (t *clevel) move(slot uint64) bool {
+	is := named(t.mem.Load(slot))
+	for is == 0 || is.busy() || !t.mem.CompareAndSwap(slot, uint64(is), uint64(is|moving)) {
+		if is == 0 {
+			return true
+		}
+		runtime.Gosched() // somebody else moves it
+		is = named(t.mem.Load(slot))
+	}
+	it := t.itemOf(is)
+	to, bits, ok := t.copyUp(&it, is)
+	if !ok {
+		t.mem.Store(slot, uint64(is))
+		return false
+	}
+	t.mem.Store(slot, uint64(is|moved)) // nobody may change the copy before this is durable
+	t.mem.Fence()
+	t.mem.Store(slot, 0)
+	return t.settle(to, bits) == nil
+}
+
+// copyUp names a record in the highest level.
+func (t *clevel) copyUp(it *item, is named) (slot uint64, bits uint, ok bool) {
+	for {
+		c := t.span()
+		if slot, bits, ok = t.vacant(it, c.high(), c.high()); !ok {
+			if t.expand(c) == nil {
+				continue
+			}
+			if slot, bits, ok = t.vacant(it, c.open(), c.high()); !ok {
+				return slot, bits, false
+			}
+		}
+		if t.mem.CompareAndSwap(slot, 0, uint64(is)) {
+			t.mem.Fence()
+			return slot, bits, true
+		}
+	}
+}
+
+// itemOf reads the key of a record.
+func (t *clevel) itemOf(is named) item {
+	key := make([]byte, t.keySize)
+	t.mem.Read(is.record(), key)
+	return newItem(key, t.seed)
+}
+
+// recover mends what a crash has left, and finds out what is free: a record that was on
+// its way up is in its higher slot or, if it has not come there, in the lower one.
+func (t *clevel) recover() error {
+	c := span(t.mem.Load(t.first)) &^ locked
+	if c == 0 || c.high() >= maxLevels || c.low() > c.high() {
+		return fmt.Errorf("%w: levels %d to %d", op.ErrCorrupt, c.low(), c.high())
+	}
+	t.mem.Store(t.first, uint64(c))
+	t.drain.Store(nil)
+	top := t.mem.Load(t.address(c.high()))
+	t.next = top + bucketSlots<<c.high()
+	var used []uint64
+	for bits := c.high() + 1; bits > c.low(); bits-- {
+		at := t.mem.Load(t.address(bits - 1))
+		for slot := at; slot < at+bucketSlots<<(bits-1); slot++ {
+			if record := t.mend(slot, bits-1, c); record != 0 {
+				used = append(used, record)
+			}
+		}
+	}
+	t.mem.Fence()
+	t.records.rebuild(used)
+	return nil
+}
+
+// mend makes a slot what it is without a move, from the highest level down, and returns its
+// record.
+func (t *clevel) mend(slot uint64, bits uint, c span) (record uint64) {
+	is := named(t.mem.Load(slot))
+	if is == 0 {
+		return 0
+	}
+	it := t.itemOf(is)
+	kept := is &^ (moving | moved)
+	if is&moved != 0 || t.above(&it, slot, bits, c) {
+		kept = 0
+	}
+	if kept != is {
+		t.mem.Store(slot, uint64(kept))
+	}
+	return kept.record()
+}
+
+// above reports whether a key is in a higher level than a slot's, or in a slot of this one
+// that has been mended before.
+func (t *clevel) above(it *item, slot uint64, bits uint, c span) (yes bool) {
+	for b := bits; b <= c.high() && !yes; b++ {
+		t.each(b, it, func(bucket uint64) bool {
+			for s := bucket; s < bucket+bucketSlots && !yes; s++ {
+				yes = (b > bits || s < slot) && t.is(named(t.mem.Load(s)), it)
+			}
+			return !yes
+		})
+	}
+	return yes
+}

@@ -1,0 +1,166 @@
+package baseline
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/internal/op"
+)
+
+var kinds = map[string]func(string, Options) (*Index, error){"clevel": CreateClevel, "slab": CreateSlab}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func each(t *testing.T, o Options, body func(t *testing.T, x *Index)) {
+	for name, create := range kinds {
+		t.Run(name, func(t *testing.T) {
+			x, err := create(filepath.Join(t.TempDir(), "pool"), o)
+			must(t, err)
+			defer func() { must(t, x.Close()) }()
+			body(t, x)
+		})
+	}
+}
+
+// column makes keys of 12 bytes, and values of 20, of numbers.
+func column(numbers []uint64, version uint64) (keys, vals []byte) {
+	for _, n := range numbers {
+		keys = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint64(keys, n*0x9e3779b97f4a7c15), uint32(n))
+		vals = append(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(vals, n), version), 1, 2, 3, 4)
+	}
+	return keys, vals
+}
+
+// Batches of all kinds do what a map does, while Clevel hashing grows fourfold and chains of
+// the slab hash get longer.
+func TestIndexIsAMap(t *testing.T) {
+	each(t, Options{KeySize: 12, ValueSize: 20, Capacity: 500, Size: 8 << 20, Seed: 3}, func(t *testing.T, x *Index) {
+		first := uint(0)
+		if c, ok := x.table.(*clevel); ok {
+			first = c.span().low()
+		}
+		ctx, rng, model := t.Context(), rand.New(rand.NewPCG(1, 2)), map[uint64]uint64{}
+		for version := range uint64(60) {
+			numbers := make([]uint64, 0, 200)
+			for _, i := range rng.Perm(1500)[:200] { // no key twice: a batch has no order
+				numbers = append(numbers, uint64(i))
+			}
+			keys, vals := column(numbers, version)
+			ops, ok := make([]weft.OpKind, len(numbers)), make([]bool, len(numbers))
+			for i := range ops {
+				ops[i] = [...]weft.OpKind{op.Put, op.Put, op.Get, op.Delete}[rng.IntN(4)]
+			}
+			must(t, x.Apply(ctx, ops, keys, vals, ok))
+			for i, n := range numbers {
+				is, there := model[n]
+				if want := there != (ops[i] == op.Put); ok[i] != want {
+					t.Fatalf("%v of %d: %v, want %v", ops[i], n, ok[i], want)
+				}
+				switch ops[i] {
+				case op.Put:
+					model[n] = version
+				case op.Delete:
+					delete(model, n)
+				case op.Get:
+					if got := binary.LittleEndian.Uint64(vals[20*i+8:]); there && got != is {
+						t.Fatalf("%d has version %d, want %d", n, got, is)
+					}
+				}
+			}
+		}
+		numbers := make([]uint64, 1600)
+		for i := range numbers {
+			numbers[i] = uint64(i)
+		}
+		keys, vals := column(numbers, 0)
+		found := make([]bool, len(numbers))
+		hits, err := x.Get(ctx, keys, vals, found)
+		must(t, err)
+		if hits != len(model) || x.Len() != len(model) {
+			t.Fatalf("%d keys are found, %d counted, %d there", hits, x.Len(), len(model))
+		}
+		for i, n := range numbers {
+			if is, there := model[n]; found[i] != there || there && binary.LittleEndian.Uint64(vals[20*i+8:]) != is {
+				t.Fatalf("key %d: %v", n, found[i])
+			}
+		}
+		n, err := x.Delete(ctx, keys, found)
+		must(t, err)
+		if n != len(model) || x.Len() != 0 {
+			t.Fatalf("%d keys are deleted, %d left, of %d", n, x.Len(), len(model))
+		}
+		if c, ok := x.table.(*clevel); ok && c.span().low() == first {
+			t.Error("it has not grown")
+		}
+	})
+}
+
+// Two threads insert the same keys at the same time, in the same order: each is there once in
+// the end, whole.
+func TestThreadsOnOneKey(t *testing.T) {
+	const n = 8192
+	each(t, Options{KeySize: 12, ValueSize: 20, Capacity: n, Size: 16 << 20, Seed: 3}, func(t *testing.T, x *Index) {
+		for round := range uint64(20) {
+			var numbers []uint64
+			for i := range uint64(n) {
+				numbers = append(numbers, round<<32|i/(2*grain)*grain|i%grain)
+			}
+			keys, vals := column(numbers, 9)
+			inserted, err := x.Put(t.Context(), keys, vals)
+			must(t, err)
+			hits, err := x.Get(t.Context(), keys, vals, nil)
+			must(t, err)
+			deleted, err := x.Delete(t.Context(), keys, nil)
+			must(t, err)
+			again, err := x.Get(t.Context(), keys, vals, nil)
+			must(t, err)
+			if inserted != n/2 || hits != n || deleted != n/2 || again != 0 || x.Len() != 0 {
+				t.Fatalf("%d inserted, %d found, %d deleted, %d left and %d found", inserted, hits, deleted, x.Len(), again)
+			}
+		}
+	})
+}
+
+// A pool that is used up says so, keeps what it has, and does not hang; a context that ends
+// ends a batch.
+func TestEndsEarly(t *testing.T) {
+	each(t, Options{KeySize: 12, ValueSize: 20, Capacity: 100, Size: 4<<20 + 128<<10, Seed: 3}, func(t *testing.T, x *Index) {
+		numbers := make([]uint64, 8000)
+		for i := range numbers {
+			numbers[i] = uint64(i)
+		}
+		keys, vals := column(numbers, 0)
+		inserted, err := x.Put(t.Context(), keys, vals)
+		if !errors.Is(err, op.ErrFull) {
+			t.Fatalf("%d keys inserted: %v", inserted, err)
+		}
+		hits, err := x.Get(t.Context(), keys, vals, nil)
+		must(t, err)
+		if hits < inserted || hits < 100 {
+			t.Errorf("%d keys inserted, %d are there", inserted, hits)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := x.Get(ctx, keys, vals, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("a context that has ended: %v", err)
+		}
+	})
+}
+
+func TestCreateRefuses(t *testing.T) {
+	for name, create := range kinds {
+		if x, err := create(filepath.Join(t.TempDir(), "pool"), Options{KeySize: 12, ValueSize: 20}); err == nil {
+			t.Errorf("%s: a pool of no bytes: %v", name, x.Close())
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package baseline
+
+import (
+	"runtime"
+
+	"github.com/weftgo/weft/internal/hash"
+	"github.com/weftgo/weft/internal/pm"
+)
+
+// slab is a slab hash (Ashkiani, Farach-Colton and Owens, "A Dynamic Hash Table for the GPU",
+// IPDPS 2018) that survives crashes by an undo log, as the GPHash paper's port does. A bucket
+// is a chain of slabs of seven slots, each of which has a key and the address of its value;
+// whole keys are compared, one after the other. What an operation changes it logs before,
+// durably: the words of a slot, or those of a value, which is written over in place. So it
+// must be undone before anybody has seen it: a bucket is locked while an operation changes it.
+//
+// Chains grow and buckets do not: the paper's enlarges the table at a load of .8, which a
+// comparison at a constant number of keys does not get to.
+type slab struct {
+	mem       *pm.Memory
+	keySize   int
+	valueSize int
+	seed      uint64
+	logs      []undo // by thread
+	buckets   uint64
+	first     uint64 // word of the first bucket's slab
+	slabs     units  // behind those
+	values    units
+}
+
+// A slab has its lock first, which only that of a bucket uses, and its link, the address of
+// the next slab or 0; then the addresses of the values of its slots, 0 where one is free; then
+// their keys.
+const (
+	slabSlots = 7
+	lockWord  = 0
+	linkWord  = 1
+	slotsWord = 2
+	keysWord  = slotsWord + slabSlots
+
+	slabLoad = 0.8 // keys for each slot of the buckets' first slabs
+)
+
+// CreateSlab makes a slab hash in a pool of a new file.
+func CreateSlab(path string, o Options) (*Index, error) {
+	return create(path, o, func(mem *pm.Memory, first, end uint64, threads int) (table, error) {
+		t := newSlab(mem, first, end, threads, o)
+		t.recover()
+		return t, nil
+	})
+}
+
+// newSlab is a slab hash in words [first,end), which are zero or what a crash has left.
+func newSlab(mem *pm.Memory, first, end uint64, threads int, o Options) *slab {
+	t := &slab{mem: mem, keySize: o.KeySize, valueSize: o.ValueSize, seed: o.Seed, logs: make([]undo, threads)}
+	entries := slabSlots*t.keyWords() + pm.WordsOf(o.ValueSize) + 2*slabSlots // more than any operation changes
+	for i := range t.logs {
+		t.logs[i] = undo{mem: mem, at: first, off: o.NoLog}
+		first += 1 + 2*entries
+	}
+	t.first = (first + 15) / 16 * 16
+	t.buckets = uint64(float64(o.Capacity)/slabLoad/slabSlots) + 1
+	words := t.slabWords()
+	t.slabs = units{first: t.first + t.buckets*words, words: words, n: 2 * (t.buckets + stockUp)}
+	values := t.slabs.first + t.slabs.n*words
+	t.values = units{first: values, words: pm.WordsOf(o.ValueSize)}
+	if end > values {
+		t.values.n = (end - values) / t.values.words
+	}
+	return t
+}
+
+func (t *slab) keyWords() uint64  { return pm.WordsOf(t.keySize) }
+func (t *slab) slabWords() uint64 { return (keysWord + slabSlots*t.keyWords() + 7) / 8 * 8 } // whole lines
+
+// bucket is the word at which a key's bucket begins.
+func (t *slab) bucket(it *item) uint64 {
+	return t.first + hash.Reduce64(it.hash, t.buckets)*t.slabWords()
+}
+
+// lock makes this thread the only one at a bucket.
+func (t *slab) lock(bucket uint64) {
+	for !t.mem.CompareAndSwap(bucket+lockWord, 0, 1) {
+		runtime.Gosched()
+	}
+}
+
+func (t *slab) unlock(bucket uint64) { t.mem.Store(bucket+lockWord, 0) }
+
+// place is a slot of a slab: the word of the address of its value, and that of its key.
+type place struct{ value, key uint64 }
+
+func (t *slab) place(slab, slot uint64) place {
+	return place{slab + slotsWord + slot, slab + keysWord + slot*t.keyWords()}
+}
+
+// search is what going through a chain has come to.
+type search struct {
+	at    place
+	ok    bool  // the key is at
+	free  place // the first free slot, if its value is not 0
+	chain uint64
+}
+
+// search looks for a key in a bucket, and for a free slot.
+func (t *slab) search(bucket uint64, it *item) (s search) {
+	for slab := bucket; slab != 0; slab = t.mem.Load(slab + linkWord) {
+		s.chain = slab
+		for slot := range uint64(slabSlots) {
+			at := t.place(slab, slot)
+			switch {
+			case t.mem.Load(at.value) == 0:
+				if s.free.value == 0 {
+					s.free = at
+				}
+			case t.mem.Equal(at.key, it.key):
+				s.at, s.ok = at, true
+				return s
+			}
+		}
+	}
+	return s
+}
+
+// get locks the bucket, unless nobody changes the index.
+func (t *slab) get(th *thread, it *item, value []byte) bool {
+	bucket := t.bucket(it)
+	if !th.alone {
+		t.lock(bucket)
+		defer t.unlock(bucket)
+	}
+	s := t.search(bucket, it)
+	if s.ok {
+		t.mem.Read(t.mem.Load(s.at.value), value)
+	}
+	return s.ok
+}
+
+func (t *slab) put(th *thread, it *item, value []byte) (inserted bool, err error) {
+	bucket := t.bucket(it)
+	t.lock(bucket)
+	defer t.unlock(bucket)
+	s := t.search(bucket, it)
+	if s.ok {
+		t.overwrite(th, s.at, value)
+		return false, nil
+	}
+	err = t.insert(th, &s, it, value)
+	return err == nil, err
+}
+
+// overwrite gives a key another value in place.
+func (t *slab) overwrite(th *thread, at place, value []byte) {
+	log, to := &t.logs[th.number], t.mem.Load(at.value)
+	log.save(to, pm.WordsOf(t.valueSize))
+	log.seal()
+	t.mem.Write(to, value)
+	log.commit()
+}
+
+// insert takes a free slot, or that of another slab at the end of the chain. The value's
+// memory was free, and so is that of a slab: they need no log.
+func (t *slab) insert(th *thread, s *search, it *item, value []byte) error {
+	to, err := th.records.take(&t.values)
+	if err != nil {
+		return err
+	}
+	log, at, fresh := &t.logs[th.number], s.free, uint64(0)
+	if at.value == 0 {
+		if fresh, err = th.slabs.take(&t.slabs); err != nil {
+			th.records.free = append(th.records.free, to)
+			return err
+		}
+		t.mem.Clear(fresh, fresh+t.slabWords())
+		at = t.place(fresh, 0)
+		log.save(s.chain+linkWord, 1)
+	} else {
+		log.save(at.value, 1)
+		log.save(at.key, t.keyWords())
+	}
+	log.seal()
+	t.mem.Write(to, value)
+	t.mem.Write(at.key, it.key)
+	t.mem.Store(at.value, to)
+	if fresh != 0 {
+		t.mem.Store(s.chain+linkWord, fresh)
+	}
+	log.commit()
+	return nil
+}
+
+func (t *slab) remove(th *thread, it *item) bool {
+	bucket := t.bucket(it)
+	t.lock(bucket)
+	defer t.unlock(bucket)
+	s := t.search(bucket, it)
+	if !s.ok {
+		return false
+	}
+	log, value := &t.logs[th.number], t.mem.Load(s.at.value)
+	log.save(s.at.value, 1)
+	log.seal()
+	t.mem.Store(s.at.value, 0)
+	log.commit()
+	th.records.free = append(th.records.free, value) // durably nobody's, and who reads locks
+	return true
+}
+
+func (t *slab) recycle(*thread) {}
+
+// rollback undoes what a crash has left half done.
+func (t *slab) rollback() {
+	for i := range t.logs {
+		t.logs[i].rollback()
+	}
+}
+
+// recover undoes what a crash has left half done, and finds out what is free.
+func (t *slab) recover() {
+	t.rollback()
+	t.mem.Fence()
+	for i := range t.logs {
+		t.logs[i].forget()
+	}
+	var slabs, values []uint64
+	for b := range t.buckets {
+		bucket := t.first + b*t.slabWords()
+		if t.mem.Load(bucket+lockWord) != 0 {
+			t.unlock(bucket)
+		}
+		for slab := bucket; slab != 0; slab = t.mem.Load(slab + linkWord) {
+			if slab != bucket {
+				slabs = append(slabs, slab)
+			}
+			for slot := range uint64(slabSlots) {
+				if value := t.mem.Load(t.place(slab, slot).value); value != 0 {
+					values = append(values, value)
+				}
+			}
+		}
+	}
+	t.mem.Fence()
+	t.slabs.rebuild(slabs)
+	t.values.rebuild(values)
+}
