@@ -48,6 +48,16 @@ type Row struct {
 	BytesPerEntry *float64 `json:"bytes_per_entry,omitempty"`
 	MeanProbe     *float64 `json:"mean_probe,omitempty"` // slots from home
 	MaxProbe      *float64 `json:"max_probe,omitempty"`
+	// Batch is how many operations a call brings, where the experiment varies them, and Latency
+	// how long calls take.
+	Batch   int      `json:"batch,omitempty"`
+	Latency *Latency `json:"latency,omitempty"`
+	// Keys of the table, and exponent of a Zipf distribution, where the experiment varies them.
+	Keys  int     `json:"keys,omitempty"`
+	Theta float64 `json:"theta,omitempty"`
+	// Samples are one figure per batch, in their order; the experiment says of what.
+	Samples []float64 `json:"samples,omitempty"`
+
 	// Slots of a bucket, and Bytes of the table, where the experiment varies them.
 	Slots      int `json:"slots,omitempty"`
 	TableBytes int `json:"table_bytes,omitempty"`
@@ -70,6 +80,13 @@ type Row struct {
 	PublishedOpsPerS   *float64 `json:"published_ops_per_s,omitempty"`
 }
 
+// Latency is how long calls take, in seconds.
+type Latency struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
 // Reads are averages over a table of buckets.
 type Reads struct {
 	PerHit    float64 `json:"buckets_per_hit,omitempty"`    // that a lookup reads of a key which is there
@@ -84,7 +101,7 @@ type Reads struct {
 type Published struct {
 	What  string  `json:"what"`
 	Value float64 `json:"value"`
-	Unit  string  `json:"unit"` // "op/s", "x" for a ratio, or "buckets" for what a lookup reads
+	Unit  string  `json:"unit"` // "op/s", "x" for a ratio, "load", or "buckets" for what a lookup reads
 }
 
 // Plot is a picture of rows.

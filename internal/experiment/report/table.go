@@ -78,6 +78,9 @@ func list(rows []experiment.Row) Table {
 		{"table", false, func(r experiment.Row) string { return zeroEmpty(r.TableBytes, bytes(float64(r.TableBytes))) }},
 		{"buckets", false, func(r experiment.Row) string { return zeroEmpty(r.Buckets, count(r.Buckets)) }},
 		{"units", false, func(r experiment.Row) string { return zeroEmpty(r.Units, count(r.Units)) }},
+		{"batch", false, func(r experiment.Row) string { return zeroEmpty(r.Batch, count(r.Batch)) }},
+		{"keys", false, func(r experiment.Row) string { return zeroEmpty(r.Keys, count(r.Keys)) }},
+		{"theta", false, func(r experiment.Row) string { return zeroEmpty(int(100*r.Theta), load(r.Theta)) }},
 		coresColumn,
 		{"time", false, func(r experiment.Row) string { return zeroEmpty(int(r.Seconds*1e9), seconds(r.Seconds)) }},
 		{"rate", false, func(r experiment.Row) string { return rateWithUnit(r) }},
@@ -93,6 +96,9 @@ func list(rows []experiment.Row) Table {
 			}
 			return r.Limit
 		}},
+		latency("p50", func(l *experiment.Latency) float64 { return l.P50 }),
+		latency("p99", func(l *experiment.Latency) float64 { return l.P99 }),
+		latency("longest", func(l *experiment.Latency) float64 { return l.Max }),
 		{"busy", false, func(r experiment.Row) string {
 			if r.BusyOpsPerS == nil {
 				return ""
@@ -141,6 +147,16 @@ func measured(head string, of func(*experiment.Reads) float64) column {
 
 func model(of func(*experiment.Reads) float64) column {
 	return column{"model", false, func(r experiment.Row) string { return reads(r.Model, of) }}
+}
+
+// latency shows how long calls take.
+func latency(head string, of func(*experiment.Latency) float64) column {
+	return column{head, false, func(r experiment.Row) string {
+		if r.Latency == nil {
+			return ""
+		}
+		return seconds(of(r.Latency))
+	}}
 }
 
 // simulated shows what a simulated GPU has counted.

@@ -1,0 +1,122 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/internal/workload"
+)
+
+// goodMap is a byteMap that is right, and spoil what a bad one does to an answer or a write.
+type goodMap struct {
+	of    map[string]string
+	spoil func(m *goodMap, kind weft.OpKind, key string, value []byte, ok *bool)
+}
+
+func (m *goodMap) Put(_ context.Context, keys, values []byte) (inserted int, err error) {
+	before := len(m.of)
+	for i := range len(keys) / 8 {
+		ok := true
+		m.one(weft.OpPut, string(keys[8*i:8*i+8]), values[i*valueSize:(i+1)*valueSize], &ok)
+	}
+	return len(m.of) - before, nil
+}
+
+func (m *goodMap) Get(_ context.Context, keys, values []byte, found []bool) (hits int, err error) {
+	for i := range found {
+		m.one(weft.OpGet, string(keys[8*i:8*i+8]), values[i*valueSize:(i+1)*valueSize], &found[i])
+	}
+	return hits, nil
+}
+
+func (m *goodMap) Delete(context.Context, []byte, []bool) (int, error) { return 0, nil }
+
+func (m *goodMap) Apply(_ context.Context, kinds []weft.OpKind, keys, values []byte, ok []bool) error {
+	for i, kind := range kinds {
+		m.one(kind, string(keys[8*i:8*i+8]), values[i*valueSize:(i+1)*valueSize], &ok[i])
+	}
+	return nil
+}
+
+func (m *goodMap) Close() error { return nil }
+
+func (m *goodMap) one(kind weft.OpKind, key string, value []byte, ok *bool) {
+	if kind == weft.OpPut {
+		if m.spoil != nil {
+			m.spoil(m, kind, key, value, ok)
+		}
+		m.of[key] = string(value)
+		return
+	}
+	v, found := m.of[key]
+	copy(value, v)
+	*ok = found
+	if m.spoil != nil {
+		m.spoil(m, kind, key, value, ok)
+	}
+}
+
+// What an index answers wrongly ends an experiment, whether it keeps the order of a batch
+// or not.
+func TestSessionsNoticeWrongAnswers(t *testing.T) {
+	puts := 0
+	for name, c := range map[string]struct {
+		spoil     func(m *goodMap, kind weft.OpKind, key string, value []byte, ok *bool)
+		unordered bool // noticed also where order is free
+	}{
+		"a key is not found": {func(_ *goodMap, kind weft.OpKind, _ string, _ []byte, ok *bool) { *ok = *ok && kind != weft.OpGet }, true},
+		"a value is torn": {func(_ *goodMap, kind weft.OpKind, _ string, value []byte, _ *bool) {
+			if kind == weft.OpGet {
+				value[100] ^= 1
+			}
+		}, true},
+		"a write is lost": {func(m *goodMap, kind weft.OpKind, key string, value []byte, _ *bool) {
+			if old, there := m.of[key]; there && kind == weft.OpPut {
+				copy(value, old)
+			}
+		}, true},
+		"another record's value": {func(_ *goodMap, kind weft.OpKind, _ string, value []byte, _ *bool) {
+			if kind == weft.OpGet {
+				workload.RecordValue(value, 1<<40, 0)
+			}
+		}, true},
+		"one write of a batch is lost": {func(m *goodMap, kind weft.OpKind, key string, value []byte, _ *bool) {
+			if old, there := m.of[key]; there && kind == weft.OpPut {
+				if puts++; puts == 300 { // 256 are loaded, and in the first batch nobody but a later request notices
+					copy(value, old)
+				}
+			}
+		}, false},
+	} {
+		for _, ordered := range []bool{true, false} {
+			puts = 0
+			s := newSession(testRunner(t), &goodMap{map[string]string{}, c.spoil}, 8, ordered)
+			err := s.load(t.Context(), 256)
+			if err == nil {
+				var q *workload.Requests
+				if q, err = workload.NewRequests(workload.Mixes[0], 256, zipfTheta, 1); err != nil {
+					t.Fatal(err)
+				}
+				_, err = s.run(t.Context(), q, 4096, 512)
+			}
+			if (ordered || c.unordered) && !errors.Is(err, errWrong) {
+				t.Errorf("%s, ordered %v: %v", name, ordered, err)
+			}
+		}
+	}
+	for _, ordered := range []bool{true, false} {
+		s := newSession(testRunner(t), &goodMap{map[string]string{}, nil}, 8, ordered)
+		q, err := workload.NewRequests(workload.Mixes[4], 256, zipfTheta, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.load(t.Context(), 256); err != nil {
+			t.Fatal(err)
+		}
+		if times, err := s.run(t.Context(), q, 4096, 512); err != nil || len(times) != 8 {
+			t.Errorf("right answers, ordered %v: %d batches, %v", ordered, len(times), err)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weftgo/weft/gphash"
+	"github.com/weftgo/weft/internal/baseline"
+	"github.com/weftgo/weft/internal/workload"
+)
+
+var gphashBaselinesExperiment = Experiment{
+	Name:  "gphash-baselines",
+	Title: "The persistent index beside Clevel hashing and a slab hash with a log",
+	Doc: `YCSB LOAD, C and A in batches of 2^12 on 2^18 records (2^22 on a GPU), with keys of 8 and 32 bytes, in the same run and on
+pools of the same kind: gphash; Clevel hashing (clevel) and a slab hash with an undo log (slab, undo log), written after their
+descriptions and the GPHash paper's, on all cores of the host whatever the device, each operation by one thread; and the slab hash
+without its log, which survives no crash and shows what the log costs. All take what survives the process when a call returns. speedup is
+that of the median call over gphash. The fastest of several rounds counts, in each of which all have their turn. The peers do
+not keep the order of a batch, and do not fetch ahead, as on a GPU they do not; all hash with a fast function. In the paper logging takes up
+to 15.2 % of the latency; the paper's other factors are of Optane memory and a V100, and are not repeated here.` + hostMemory,
+	run:   runGPHashBaselines,
+	plots: plotBaselines,
+	published: []Published{
+		{"V100 and Optane: share of a slab hash's latency that its log takes, most", .152, "x"},
+	},
+}
+
+// persistentPeers are what is compared; the first is what the ratios refer to.
+var persistentPeers = []struct {
+	name    string
+	ordered bool
+	create  func(r *runner, path string, keySize, n int) (byteMap, error)
+}{
+	{gphashName, true, func(r *runner, path string, keySize, n int) (byteMap, error) {
+		o := r.gphashOptions(keySize, n, loadBatch)
+		o.Hash = gphash.Fast
+		return gphash.Create(path, r.Device, o)
+	}},
+	{"clevel", false, func(r *runner, path string, keySize, n int) (byteMap, error) {
+		return baseline.CreateClevel(path, r.peerOptions(keySize, n))
+	}},
+	{"slab, undo log", false, func(r *runner, path string, keySize, n int) (byteMap, error) {
+		return baseline.CreateSlab(path, r.peerOptions(keySize, n))
+	}},
+	{"slab, no log", false, func(r *runner, path string, keySize, n int) (byteMap, error) {
+		o := r.peerOptions(keySize, n)
+		o.NoLog = true
+		return baseline.CreateSlab(path, o)
+	}},
+}
+
+// peerOptions are those of a peer for n records.
+func (r *runner) peerOptions(keySize, n int) baseline.Options {
+	record := keySize + 8 + valueSize
+	return baseline.Options{
+		KeySize: keySize, ValueSize: valueSize, Capacity: n, Seed: r.Seed + 1,
+		Size: int64(2*n*record+8*n*slotSize(keySize)) + 8<<20,
+	}
+}
+
+// peerMixes are LOAD, C and A, in this order on one index.
+var peerMixes = []workload.Mix{workload.Mixes[5], workload.Mixes[2], workload.Mixes[0]}
+
+func runGPHashBaselines(ctx context.Context, r *runner) error {
+	n, err := r.gphashKeys(1<<18, 1<<22, 64)
+	if err != nil {
+		return err
+	}
+	if err := r.gphashLimits(ctx, n); err != nil {
+		return err
+	}
+	for _, keySize := range r.keySizes() {
+		err := r.inTurns(len(persistentPeers), func(i int) ([]Row, error) { return r.peer(ctx, i, keySize, n) })
+		if err != nil {
+			return fmt.Errorf("keys of %d bytes: %w", keySize, err)
+		}
+	}
+	return nil
+}
+
+// peer runs all mixes on one index.
+func (r *runner) peer(ctx context.Context, i, keySize, n int) (rows []Row, err error) {
+	p := persistentPeers[i]
+	r.step("gphash-baselines: %s, keys of %d bytes", p.name, keySize)
+	x, err := unnamed(func(path string) (byteMap, error) { return p.create(r, path, keySize, n) })
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	s := newSession(r, x, keySize, p.ordered)
+	batch := min(n, defaultBatch)
+	for _, mix := range peerMixes {
+		records := uint64(n)
+		if mix.InsertEvery > 0 {
+			records = 0
+		}
+		q, err := workload.NewRequests(mix, records, zipfTheta, r.Seed)
+		if err != nil {
+			return nil, err
+		}
+		var times []time.Duration
+		if times, err = s.run(ctx, q, n, batch); err != nil {
+			return nil, fmt.Errorf("%s: YCSB %s: %w", p.name, mix.Name, err)
+		}
+		rows = append(rows, timed(p.name, mix.Name, keySize, n, batch, times, r.mixLimit(mix)))
+	}
+	return rows, nil
+}
+
+// plotBaselines draws the rate of each workload, over the length of keys, by peer.
+func plotBaselines(res *Result) []Plot {
+	var plots []Plot
+	for _, row := range res.Rows {
+		plotFor(&plots, res.Experiment+"-"+row.Op, func() Plot {
+			return Plot{Title: "YCSB " + row.Op, XLabel: "bytes of a key", YLabel: "operations per second"}
+		}).point(row.Structure, float64(row.KeyBits/8), row.OpsPerS)
+	}
+	return plots
+}

@@ -1,0 +1,219 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weftgo/weft/gphash"
+	"github.com/weftgo/weft/internal/roofline"
+	"github.com/weftgo/weft/internal/workload"
+)
+
+// shape is how many levels, hash locations and slots an index has.
+type shape struct{ levels, hashes, slots int }
+
+// String is the paper's way to write it: 2L-2H-8S.
+func (s shape) String() string { return fmt.Sprintf("%dL-%dH-%dS", s.levels, s.hashes, s.slots) }
+
+// gphashShapes are those in which a key has 32 slots to choose from, a warp's, but for the
+// last two; the first one is the default.
+func (r *runner) gphashShapes() []shape {
+	all := []shape{
+		{2, 2, 8}, {1, 2, 16}, {2, 1, 16}, {1, 4, 8}, {4, 1, 8}, {2, 4, 4}, {4, 2, 4}, {4, 4, 2}, {1, 2, 8}, {2, 2, 4},
+	}
+	if r.Scale == Quick {
+		return all[:2]
+	}
+	return all
+}
+
+// smallValue is the size of values where they do not count.
+const smallValue = 8
+
+var gphashLoadExperiment = Experiment{
+	Name:  "gphash-load-factor",
+	Title: "The load factor of the persistent index while it grows",
+	Doc: `After figure 7 of the GPHash paper, for each configuration of figure 13 (2L-2H-8S: two levels, two hash locations in
+each, buckets of eight slots): an index for 2^14 keys grows to 2^20 (2^24 on a GPU), and its load factor, keys over slots, is
+looked at every 2^14 insertions (samples). load is the highest one seen; a resize that begins between two looks shows neither
+its highest nor its lowest point, so that small indexes, of which these are the larger part, seem emptier than they get. Keys
+have 8 bytes and values, which do not count here, too. Whoever grows the index moves all keys at once, as in the paper. In the
+paper GPHash reaches .92, Clevel hashing, Dash and SEPH .85, a slab hash .82. Here a key makes way for another one, once, and an
+index is enlarged at .95.`,
+	run:       runGPHashLoad,
+	plots:     plotLoads,
+	published: gphashLoads,
+}
+
+var gphashLoads = []Published{
+	{"GPHash, highest load factor", .92, "load"},
+	{"Clevel hashing, Dash, SEPH, highest load factor", .85, "load"},
+	{"slab hash with a log, highest load factor", .82, "load"},
+}
+
+// loadStep is how many insertions lie between two looks at the load factor.
+const loadStep = 1 << 14
+
+func runGPHashLoad(ctx context.Context, r *runner) error {
+	n, err := r.gphashKeys(1<<20, 1<<24, 8)
+	if err != nil {
+		return err
+	}
+	if err := r.limits(ctx, n*slotSize(8), roofline.CAS64); err != nil {
+		return err
+	}
+	for _, s := range r.gphashShapes() {
+		r.step("gphash-load-factor: %v", s)
+		if err := gphashGrowth(ctx, r, s, n); err != nil {
+			return fmt.Errorf("%v: %w", s, err)
+		}
+	}
+	return nil
+}
+
+// shapedOptions are those of an index of small values that may grow to n keys.
+func (r *runner) shapedOptions(s shape, capacity, n int) gphash.Options {
+	o := r.gphashOptions(8, capacity, 0)
+	o.Size = int64(8*slotSize(8)*n + 3*(smallValue+8)*n + 2*loose(n)) // the levels before, and two twice as large
+	o.ValueSize, o.Resize = smallValue, gphash.Stop
+	o.Levels, o.Hashes, o.Slots = s.levels, s.hashes, s.slots
+	return o
+}
+
+// gphashGrowth lets an index grow and looks at its load factor.
+func gphashGrowth(ctx context.Context, r *runner, s shape, n int) (err error) {
+	x, err := r.createIndex(r.shapedOptions(s, loadStep, n))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	g := newGrowth(r, x)
+	row := Row{Structure: s.String(), Op: "insert", KeyBits: 64, ValueBits: 8 * smallValue, N: n, Batch: loadStep, Limit: roofline.CAS64}
+	for g.keys < n {
+		if _, err := g.insert(ctx, min(loadStep, n-g.keys)); err != nil {
+			return err
+		}
+		row.Samples = append(row.Samples, g.stats.LoadFactor)
+		row.Load = max(row.Load, g.stats.LoadFactor)
+	}
+	row.Seconds, row.OpsPerS = g.seconds, float64(n)/g.seconds
+	r.add(row)
+	return g.verify(ctx)
+}
+
+func plotLoads(res *Result) []Plot {
+	p := Plot{Name: res.Experiment, Title: "Load factor while the index grows", XLabel: "keys", YLabel: "load factor"}
+	for _, row := range res.Rows {
+		for i, load := range row.Samples {
+			p.point(row.Structure, float64(min((i+1)*row.Batch, row.N)), load)
+		}
+	}
+	for _, f := range gphashLoads {
+		p.level(f)
+	}
+	return []Plot{p}
+}
+
+var gphashConfigExperiment = Experiment{
+	Name:  "gphash-config",
+	Title: "Levels, hash locations and slots of the persistent index",
+	Doc: `After figure 13 of the GPHash paper: throughput over the highest load factor, by configuration (2L-2H-8S: two levels,
+two hash locations in each, buckets of eight slots). An index for 2^18 keys (2^22 on a GPU) is filled in batches of 2^10 until
+it is about to grow: that is load. insert is the rate of all of that, get_hit and get_miss are those of an index filled up to
+there, whose buckets are as full as they get. Keys have 8 bytes and values, which do not count here, too. A GPU reads the 32
+slots of a key at once; a CPU reads them bucket by bucket, and ends at the key.`,
+	run:   runGPHashConfig,
+	plots: plotConfigs,
+}
+
+func runGPHashConfig(ctx context.Context, r *runner) error {
+	n, err := r.gphashKeys(1<<18, 1<<22, 8)
+	if err != nil {
+		return err
+	}
+	if err := r.limits(ctx, n*slotSize(8), roofline.Read64, roofline.CAS64); err != nil {
+		return err
+	}
+	r.result.Parameters["runs"] = r.Runs // of lookups
+	for _, s := range r.gphashShapes() {
+		r.step("gphash-config: %v", s)
+		if err := gphashConfig(ctx, r, s, n); err != nil {
+			return fmt.Errorf("%v: %w", s, err)
+		}
+	}
+	return nil
+}
+
+// configBatch is how many keys are inserted between two looks whether the index has grown.
+const configBatch = 1 << 10
+
+// gphashConfig measures one configuration.
+func gphashConfig(ctx context.Context, r *runner, s shape, n int) error {
+	row := Row{Structure: s.String(), KeyBits: 64, ValueBits: 8 * smallValue}
+	most, err := highestLoad(ctx, r, s, n)
+	if err != nil {
+		return err
+	}
+	x, err := r.createIndex(r.shapedOptions(s, n, n))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	g := newGrowth(r, x)
+	for g.keys < most {
+		if _, err := g.insert(ctx, min(configBatch, most-g.keys)); err != nil {
+			return err
+		}
+	}
+	if g.stats.Resizes > 0 {
+		return fmt.Errorf("%w: the same keys have found no room at %d", errWrong, most)
+	}
+	report := func(op string, seconds float64, limit string) {
+		row.Op, row.N, row.Load, row.Seconds, row.OpsPerS, row.Limit = op, most, g.stats.LoadFactor, seconds, float64(most)/seconds, limit
+		r.add(row)
+	}
+	report("insert", g.seconds, roofline.CAS64)
+	for _, op := range []struct {
+		name  string
+		first uint64
+		hits  int
+	}{{"get_hit", 0, most}, {"get_miss", workload.Misses, 0}} {
+		took, err := roofline.Median(ctx, r.Runs, func() (time.Duration, error) { return g.lookups(ctx, op.first, op.hits) })
+		if err != nil {
+			return err
+		}
+		report(op.name, took.Seconds(), roofline.Read64)
+	}
+	return nil
+}
+
+// highestLoad is how many keys an index has before the batch that makes it grow.
+func highestLoad(ctx context.Context, r *runner, s shape, n int) (keys int, err error) {
+	x, err := r.createIndex(r.shapedOptions(s, n, n))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	g := newGrowth(r, x)
+	for g.stats.Resizes == 0 {
+		keys = g.keys
+		if _, err := g.insert(ctx, configBatch); err != nil {
+			return 0, err
+		}
+	}
+	return keys, nil
+}
+
+// plotConfigs draws the rates of each operation over the highest load: a point per
+// configuration.
+func plotConfigs(res *Result) []Plot {
+	var plots []Plot
+	for _, row := range res.Rows {
+		plotFor(&plots, res.Experiment+"-"+row.Op, func() Plot {
+			return Plot{Title: "Configurations: " + row.Op, XLabel: "highest load factor", YLabel: "operations per second"}
+		}).point(row.Structure, row.Load, row.OpsPerS)
+	}
+	return plots
+}

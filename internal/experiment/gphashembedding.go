@@ -1,0 +1,176 @@
+package experiment
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/weftgo/weft/gphash"
+	"github.com/weftgo/weft/internal/roofline"
+	"github.com/weftgo/weft/internal/workload"
+)
+
+var gphashEmbeddingExperiment = Experiment{
+	Name:  "gphash-embedding",
+	Title: "Embedding lookups over the persistent index",
+	Doc: `A real workload, after the recommendation model of figure 10 of the GPHash paper: an index of 2^19 embedding vectors (2^22 on
+a GPU) of 32 floats of 32 bits, by 64-bit ids of 26 features. A batch of samples, each of which has one id per feature, drawn by a Zipf
+distribution of exponent .99 over the ids of the feature, is looked up in one call (get); embed is the same with the sum of the 26
+vectors of each sample, on one core of the host. n counts lookups; batch is that of lookups, and latency that of a batch. The ids
+are drawn: the paper's click log, Criteo's, is not part of weft.` + hostMemory,
+	run:   runGPHashEmbedding,
+	plots: plotLatencies,
+}
+
+const (
+	features = 26 // categorical ones of Criteo's log
+	floats   = valueSize / 4
+)
+
+func runGPHashEmbedding(ctx context.Context, r *runner) error {
+	n, err := r.gphashKeys(1<<19, 1<<22, 8)
+	if err != nil {
+		return err
+	}
+	if err := r.gphashLimits(ctx, n); err != nil {
+		return err
+	}
+	per := max(n/features, 1)
+	x, err := r.createIndex(r.gphashOptions(8, per*features, loadBatch))
+	if err != nil {
+		return err
+	}
+	e := &embedding{runner: r, index: x, per: per}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	r.step("gphash-embedding: loading")
+	if err := e.load(ctx); err != nil {
+		return err
+	}
+	for _, samples := range []int{1 << 5, 1 << 8, 1 << 11} {
+		if samples*features > n {
+			break
+		}
+		if err := e.measure(ctx, samples, n/features/samples*samples); err != nil {
+			return fmt.Errorf("batches of %d samples: %w", samples, err)
+		}
+	}
+	return nil
+}
+
+// embedding is a table of vectors by the ids of features.
+type embedding struct {
+	*runner
+	index *gphash.Index
+	per   int // ids of each feature
+
+	ids        []uint64 // by sample and feature
+	keys, vals []byte
+	found      []bool
+	sums       []float32 // a vector per sample
+}
+
+// id is the one of a feature's numbers: the feature, and behind it what a hash of a category
+// could be.
+func (e *embedding) id(feature, number uint64) uint64 {
+	return feature<<56 | workload.Key[uint64](e.Seed, feature*uint64(e.per)+number)>>8
+}
+
+// element is a float of a vector: whole numbers, of which sums are exact.
+func element(id uint64, i int) float32 { return float32((id>>(i%24) + uint64(i)) % 1024) }
+
+// rowsFor makes room for n ids.
+func (e *embedding) rowsFor(n int) {
+	e.ids, e.found = slices.Grow(e.ids[:0], n)[:n], slices.Grow(e.found[:0], n)[:n]
+	e.keys, e.vals = slices.Grow(e.keys[:0], 8*n)[:8*n], slices.Grow(e.vals[:0], valueSize*n)[:valueSize*n]
+}
+
+// load inserts all vectors.
+func (e *embedding) load(ctx context.Context) error {
+	n := e.per * features
+	for lo := 0; lo < n; lo += loadBatch {
+		e.rowsFor(min(loadBatch, n-lo))
+		for i := range e.ids {
+			e.ids[i] = e.id(uint64(lo+i)%features, uint64(lo+i)/features)
+			binary.LittleEndian.PutUint64(e.keys[8*i:], e.ids[i])
+			for j := range floats {
+				binary.LittleEndian.PutUint32(e.vals[i*valueSize+4*j:], math.Float32bits(element(e.ids[i], j)))
+			}
+		}
+		if _, err := e.index.Put(ctx, e.keys, e.vals); err != nil {
+			return err
+		}
+	}
+	if e.index.Len() != n {
+		return fmt.Errorf("%w: %d vectors are there of %d", errWrong, e.index.Len(), n)
+	}
+	return nil
+}
+
+// measure looks up samples in batches of one size.
+func (e *embedding) measure(ctx context.Context, batch, samples int) error {
+	zipf, err := workload.NewZipf(uint64(e.per), zipfTheta)
+	if err != nil {
+		return err
+	}
+	order := workload.NewPermutation(uint64(e.per), e.Seed)
+	var gets, embeds []time.Duration
+	e.step("gphash-embedding: batches of %d samples", batch)
+	for at := 0; at < samples; at += batch {
+		e.rowsFor(batch * features)
+		for i := range e.ids {
+			draw := workload.Key[uint64](e.Seed+3, uint64(at*features+i))
+			e.ids[i] = e.id(uint64(i%features), order.At(zipf.Rank(draw)))
+			binary.LittleEndian.PutUint64(e.keys[8*i:], e.ids[i])
+		}
+		e.sums = slices.Grow(e.sums[:0], batch*floats)[:batch*floats]
+		start := time.Now()
+		hits, err := e.index.Get(ctx, e.keys, e.vals, e.found)
+		gets = append(gets, time.Since(start))
+		if err != nil {
+			return err
+		}
+		e.sum()
+		embeds = append(embeds, time.Since(start))
+		if hits != len(e.ids) {
+			return fmt.Errorf("%w: %d of %d vectors were found", errWrong, hits, len(e.ids))
+		}
+		if err := e.check(); err != nil {
+			return err
+		}
+	}
+	e.add(timed(gphashName, "get", 8, samples*features, batch*features, gets, roofline.Read64))
+	e.add(timed(gphashName, "embed", 8, samples*features, batch*features, embeds, roofline.Read64))
+	return nil
+}
+
+// sum adds up the vectors of each sample.
+func (e *embedding) sum() {
+	clear(e.sums)
+	for i := range e.ids {
+		sum := e.sums[i/features*floats:][:floats]
+		vector := e.vals[i*valueSize:][:valueSize]
+		for j := range sum {
+			sum[j] += math.Float32frombits(binary.LittleEndian.Uint32(vector[4*j:]))
+		}
+	}
+}
+
+// check compares the sums with what they should be.
+func (e *embedding) check() error {
+	for s := range len(e.ids) / features {
+		for j := range floats {
+			want := float32(0)
+			for _, id := range e.ids[s*features : (s+1)*features] {
+				want += element(id, j)
+			}
+			if got := e.sums[s*floats+j]; got != want {
+				return fmt.Errorf("%w: sample %d adds up to %g at %d, want %g", errWrong, s, got, j, want)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package experiment
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weftgo/weft/gphash"
+	"github.com/weftgo/weft/internal/workload"
+)
+
+// growth inserts keys into an index that grows: those of the counters 0, 1, 2, …, with 8
+// bytes each, and values that follow from them.
+type growth struct {
+	*runner
+	index     *gphash.Index
+	valueSize int
+
+	keys    int     // inserted
+	seconds float64 // that took
+	stats   gphash.Stats
+
+	numbers   []uint64
+	keyColumn []byte
+	vals      []byte
+	found     []bool
+}
+
+func newGrowth(r *runner, x *gphash.Index) *growth {
+	return &growth{runner: r, index: x, valueSize: x.ValueSize()}
+}
+
+// column makes n keys, of the counters that at tells.
+func (g *growth) column(n int, at func(i uint64) uint64) {
+	g.numbers = slices.Grow(g.numbers[:0], n)[:n]
+	for i := range g.numbers {
+		g.numbers[i] = workload.Key[uint64](g.Seed, at(uint64(i)))
+	}
+	g.keyColumn = slices.Grow(g.keyColumn[:0], 8*n)[:8*n]
+	g.vals = slices.Grow(g.vals[:0], g.valueSize*n)[:g.valueSize*n]
+	g.found = slices.Grow(g.found[:0], n)[:n]
+	for i, k := range g.numbers {
+		binary.LittleEndian.PutUint64(g.keyColumn[8*i:], k)
+	}
+}
+
+func (g *growth) value(i int) []byte { return g.vals[i*g.valueSize : (i+1)*g.valueSize] }
+
+// insert inserts the next n keys and returns how long that took.
+func (g *growth) insert(ctx context.Context, n int) (took time.Duration, err error) {
+	g.column(n, func(i uint64) uint64 { return uint64(g.keys) + i })
+	for i, k := range g.numbers {
+		workload.RecordValue(g.value(i), k, 0)
+	}
+	start := time.Now()
+	inserted, err := g.index.Put(ctx, g.keyColumn, g.vals)
+	took = time.Since(start)
+	if err != nil {
+		return took, err
+	}
+	g.keys, g.seconds = g.keys+n, g.seconds+took.Seconds()
+	if inserted != n || g.index.Len() != g.keys {
+		return took, fmt.Errorf("%w: %d of %d new keys were inserted, %d are there", errWrong, inserted, n, g.index.Len())
+	}
+	g.stats, err = g.index.Stats(ctx)
+	return took, err
+}
+
+// fill inserts the next n keys in batches.
+func (g *growth) fill(ctx context.Context, n int) error {
+	for end := g.keys + n; g.keys < end; {
+		if _, err := g.insert(ctx, min(loadBatch, end-g.keys)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookups looks up as many keys as there are, of the counters from first on in any order, in
+// batches, and returns how long that took; so many must be there.
+func (g *growth) lookups(ctx context.Context, first uint64, want int) (took time.Duration, err error) {
+	got, order := 0, workload.NewPermutation(uint64(g.keys), g.Seed)
+	for lo := 0; lo < g.keys; lo += loadBatch {
+		n := min(loadBatch, g.keys-lo)
+		g.column(n, func(i uint64) uint64 { return first + order.At(uint64(lo)+i) })
+		start := time.Now()
+		hits, err := g.index.Get(ctx, g.keyColumn, g.vals, g.found)
+		took += time.Since(start)
+		if err != nil {
+			return 0, err
+		}
+		got += hits
+		for i, k := range g.numbers {
+			if g.found[i] && !workload.IsRecordValue(g.value(i), k, 0) {
+				return 0, fmt.Errorf("%w: key %d has the value of another one", errWrong, k)
+			}
+		}
+	}
+	if got != want {
+		return 0, fmt.Errorf("%w: %d keys were found, want %d", errWrong, got, want)
+	}
+	return took, nil
+}
+
+// verify makes sure that all keys are there, and no others.
+func (g *growth) verify(ctx context.Context) error {
+	if _, err := g.lookups(ctx, 0, g.keys); err != nil {
+		return err
+	}
+	_, err := g.lookups(ctx, workload.Misses, 0)
+	return err
+}

@@ -1,0 +1,153 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/gphash"
+	"github.com/weftgo/weft/internal/roofline"
+	"github.com/weftgo/weft/internal/workload"
+)
+
+var gphashMicroExperiment = Experiment{
+	Name:  "gphash-micro",
+	Title: "The persistent index, operation by operation",
+	Doc: `After figures 5 and 6 of the GPHash paper, the micro-benchmarks: insertions of 2^19 records (2^24 on a GPU) into an
+empty index (insert), reads of records that are there (get_hit) and of some that are not (get_miss), updates (update),
+and deletes of all (delete), over the size of batches and with keys of 8 and 32 bytes. Reads and updates ask for records by
+a Zipf distribution of exponent .99. latency is that of a call, load that of the index with all records.` + hostMemory,
+	run:   runGPHashMicro,
+	plots: plotLatencies,
+}
+
+func runGPHashMicro(ctx context.Context, r *runner) error {
+	n, err := r.gphashKeys(1<<19, 1<<24, 32)
+	if err != nil {
+		return err
+	}
+	if err := r.gphashLimits(ctx, n); err != nil {
+		return err
+	}
+	for _, keySize := range r.keySizes() {
+		for _, batch := range r.batchSizes(n) {
+			if err := gphashMicro(ctx, r, keySize, n, batch); err != nil {
+				return fmt.Errorf("keys of %d bytes, batches of %d: %w", keySize, batch, err)
+			}
+		}
+	}
+	return nil
+}
+
+// gphashMicro measures all operations at one size of batches.
+func gphashMicro(ctx context.Context, r *runner, keySize, n, batch int) error {
+	rows, err := r.microRows(ctx, gphashName, r.gphashOptions(keySize, n, batch), n, batch)
+	for _, row := range rows {
+		r.add(row)
+	}
+	return err
+}
+
+// microRows measures all operations on n records of an index.
+func (r *runner) microRows(ctx context.Context, structure string, o gphash.Options, n, batch int) (rows []Row, err error) {
+	x, err := r.createIndex(o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	m := &micro{session: newSession(r, x, o.KeySize, true), n: n, size: batch, structure: structure}
+	if err := m.measure(ctx); err != nil {
+		return nil, err
+	}
+	stats, err := x.Stats(ctx)
+	if err == nil && stats.Keys != 0 {
+		err = fmt.Errorf("%w: %d records are left of what was deleted", errWrong, stats.Keys)
+	}
+	for i := range m.done {
+		m.done[i].Load = float64(n) / float64(stats.Slots)
+	}
+	return m.done, err
+}
+
+// micro measures operations one kind after the other.
+type micro struct {
+	*session
+	n, size   int // records; of a batch
+	structure string
+	done      []Row
+}
+
+func (m *micro) measure(ctx context.Context) error {
+	m.stamps = make([]uint64, m.n)
+	insert := workload.Mix{Name: "insert", InsertEvery: 1}
+	read := workload.Mix{Name: "get_hit", Read: 1}
+	update := workload.Mix{Name: "update", Update: 1}
+	for _, mix := range []workload.Mix{insert, update, read} { // reading checks what was written
+		if err := m.requests(ctx, mix); err != nil {
+			return fmt.Errorf("%s: %w", mix.Name, err)
+		}
+	}
+	if err := m.all(ctx, "get_miss", roofline.Read64, uint64(m.n), m.miss); err != nil {
+		return err
+	}
+	return m.all(ctx, "delete", roofline.CAS64, 0, m.remove)
+}
+
+// requests measures as many requests of a mix as there are records.
+func (m *micro) requests(ctx context.Context, mix workload.Mix) error {
+	records := uint64(m.n)
+	if mix.InsertEvery > 0 {
+		records = 0
+	}
+	q, err := workload.NewRequests(mix, records, zipfTheta, m.Seed)
+	if err != nil {
+		return err
+	}
+	m.step("%s: %s, keys of %d bytes, batches of %d", m.structure, mix.Name, m.keySize, m.size)
+	times, err := m.run(ctx, q, m.n, m.size)
+	if err != nil {
+		return err
+	}
+	m.done = append(m.done, timed(m.structure, mix.Name, m.keySize, m.n, m.size, times, m.mixLimit(mix)))
+	return nil
+}
+
+// all measures calls with the keys of the n records from first on, in order, which are as
+// random to an index as any.
+func (m *micro) all(ctx context.Context, op, limit string, first uint64, call func(context.Context) error) error {
+	m.step("%s: %s, keys of %d bytes, batches of %d", m.structure, op, m.keySize, m.size)
+	var times []time.Duration
+	for lo := 0; lo < m.n; lo += m.size {
+		rows := m.begin(min(m.size, m.n-lo))
+		for i := range rows {
+			rows[i] = access{weft.OpGet, first + uint64(lo+i), 0}
+		}
+		m.fill()
+		start := time.Now()
+		err := call(ctx)
+		times = append(times, time.Since(start))
+		if err != nil {
+			return fmt.Errorf("%s: %w", op, err)
+		}
+	}
+	m.done = append(m.done, timed(m.structure, op, m.keySize, m.n, m.size, times, limit))
+	return nil
+}
+
+func (m *micro) miss(ctx context.Context) error {
+	hits, err := m.table.Get(ctx, m.keys, m.vals, m.ok)
+	if err == nil && hits != 0 {
+		err = fmt.Errorf("%w: %d of %d absent records were found", errWrong, hits, len(m.rows))
+	}
+	return err
+}
+
+func (m *micro) remove(ctx context.Context) error {
+	n, err := m.table.Delete(ctx, m.keys, m.ok)
+	if err == nil && n != len(m.rows) {
+		err = fmt.Errorf("%w: %d of %d records were deleted", errWrong, n, len(m.rows))
+	}
+	return err
+}

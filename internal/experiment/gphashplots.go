@@ -1,0 +1,39 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+)
+
+// plotFor is the plot of a name, which fresh makes if it is not there yet.
+func plotFor(plots *[]Plot, name string, fresh func() Plot) *Plot {
+	i := slices.IndexFunc(*plots, func(p Plot) bool { return p.Name == name })
+	if i < 0 {
+		i = len(*plots)
+		p := fresh()
+		p.Name = name
+		*plots = append(*plots, p)
+	}
+	return &(*plots)[i]
+}
+
+// plotLatencies draws, for each size of keys, the latency of calls over the throughput: a
+// line per operation, along which batches grow.
+func plotLatencies(res *Result) []Plot {
+	var plots []Plot
+	for _, row := range res.Rows {
+		for _, c := range []struct {
+			name, what string
+			seconds    float64
+		}{{"p50", "median", row.Latency.P50}, {"p99", "99th percentile", row.Latency.P99}} {
+			name := fmt.Sprintf("%s-%d-%s", res.Experiment, row.KeyBits/8, c.name)
+			plotFor(&plots, name, func() Plot {
+				return Plot{
+					Title:  fmt.Sprintf("Latency over throughput, keys of %d bytes, %s", row.KeyBits/8, c.what),
+					XLabel: "operations per second", YLabel: "seconds", LogY: true,
+				}
+			}).point(row.Op, row.OpsPerS, c.seconds)
+		}
+	}
+	return plots
+}

@@ -1,0 +1,219 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/internal/workload"
+)
+
+// session is requests to one index, batch by batch, whose answers are checked: each value
+// tells which request has written it.
+type session struct {
+	*runner
+	table   byteMap
+	keySize int
+	// ordered: operations of a batch on one key run in their order. Otherwise a read may
+	// see any write that runs beside it.
+	ordered bool
+
+	at     uint64   // requests so far
+	past   []phase  // what they were
+	stamps []uint64 // of the oldest write that a read may find, by record
+	batch  []workload.Request
+	rows   []access
+	kinds  []weft.OpKind
+	keys   []byte
+	vals   []byte
+	ok     []bool
+}
+
+// phase is requests that a session has run, from a number on.
+type phase struct {
+	from uint64
+	of   *workload.Requests
+}
+
+// access is one operation of a batch as an index runs it; a Modify takes two of them.
+type access struct {
+	kind   weft.OpKind
+	record uint64
+	stamp  uint64 // that a Put writes
+}
+
+func newSession(r *runner, table byteMap, keySize int, ordered bool) *session {
+	return &session{runner: r, table: table, keySize: keySize, ordered: ordered}
+}
+
+// load inserts the first n records.
+func (s *session) load(ctx context.Context, n int) error {
+	s.stamps = slices.Grow(s.stamps[:0], n)[:n]
+	clear(s.stamps)
+	for lo := 0; lo < n; lo += loadBatch {
+		rows := s.begin(min(loadBatch, n-lo))
+		for i := range rows {
+			rows[i] = access{weft.OpPut, uint64(lo + i), 0}
+		}
+		s.fill()
+		inserted, err := s.table.Put(ctx, s.keys, s.vals)
+		if err != nil {
+			return err
+		}
+		if inserted != len(rows) {
+			return fmt.Errorf("%w: %d of %d new records were inserted", errWrong, inserted, len(rows))
+		}
+	}
+	return nil
+}
+
+// loadBatch is how many records are inserted at a time where that is not timed.
+const loadBatch = 1 << 16
+
+// begin makes room for a batch of n rows.
+func (s *session) begin(n int) []access {
+	s.rows = slices.Grow(s.rows[:0], n)[:n]
+	return s.rows
+}
+
+// fill makes the columns of the rows.
+func (s *session) fill() {
+	n := len(s.rows)
+	s.kinds, s.ok = slices.Grow(s.kinds[:0], n)[:n], slices.Grow(s.ok[:0], n)[:n]
+	s.keys, s.vals = slices.Grow(s.keys[:0], n*s.keySize)[:n*s.keySize], slices.Grow(s.vals[:0], n*valueSize)[:n*valueSize]
+	for i, op := range s.rows {
+		s.kinds[i] = op.kind
+		workload.RecordKey(s.keys[i*s.keySize:(i+1)*s.keySize], s.Seed, op.record)
+		if op.kind == weft.OpPut {
+			workload.RecordValue(s.value(i), op.record, op.stamp)
+		}
+	}
+}
+
+func (s *session) value(i int) []byte { return s.vals[i*valueSize : (i+1)*valueSize] }
+
+// run runs the next n requests in batches of one size, and returns how long each took.
+func (s *session) run(ctx context.Context, q *workload.Requests, n, batch int) ([]time.Duration, error) {
+	var times []time.Duration
+	s.past = append(s.past, phase{s.at, q})
+	for lo := 0; lo < n; lo += batch {
+		s.translate(q, min(batch, n-lo))
+		s.fill()
+		start := time.Now()
+		err := s.call(ctx)
+		times = append(times, time.Since(start))
+		if err != nil {
+			return nil, err
+		}
+		if err := s.check(); err != nil {
+			return nil, err
+		}
+		s.at += uint64(len(s.batch))
+	}
+	return times, nil
+}
+
+// translate makes the rows of the next n requests.
+func (s *session) translate(q *workload.Requests, n int) {
+	s.batch = slices.Grow(s.batch[:0], n)[:n]
+	q.Fill(s.batch, s.at)
+	s.rows = s.rows[:0]
+	for i, request := range s.batch {
+		stamp := s.at + uint64(i) + 1
+		if request.Action == workload.Read || request.Action == workload.Modify {
+			s.rows = append(s.rows, access{weft.OpGet, request.Record, 0})
+		}
+		if request.Action != workload.Read {
+			s.rows = append(s.rows, access{weft.OpPut, request.Record, stamp})
+		}
+	}
+}
+
+// call runs the rows: as one kind of operations, if they are, or as a mixed batch.
+func (s *session) call(ctx context.Context) error {
+	other := func(kind weft.OpKind) bool {
+		return slices.ContainsFunc(s.rows, func(op access) bool { return op.kind != kind })
+	}
+	switch {
+	case !other(weft.OpGet):
+		_, err := s.table.Get(ctx, s.keys, s.vals, s.ok)
+		return err
+	case !other(weft.OpPut):
+		inserted, err := s.table.Put(ctx, s.keys, s.vals)
+		if want := s.fresh(); err == nil && inserted != want {
+			err = fmt.Errorf("%w: %d records inserted, want %d", errWrong, inserted, want)
+		}
+		return err
+	}
+	return s.table.Apply(ctx, s.kinds, s.keys, s.vals, s.ok)
+}
+
+// fresh is how many rows insert a record.
+func (s *session) fresh() (n int) {
+	for _, request := range s.batch {
+		if request.Action == workload.Insert {
+			n++
+		}
+	}
+	return n
+}
+
+// check makes sure that all reads have found what was written before them.
+func (s *session) check() error {
+	if s.ordered {
+		for i, op := range s.rows {
+			if op.kind == weft.OpPut {
+				s.wrote(op)
+			} else if !s.ok[i] || !workload.IsRecordValue(s.value(i), op.record, s.stamps[op.record]) {
+				return s.wrong(i)
+			}
+		}
+		return nil
+	}
+	for i, op := range s.rows {
+		if op.kind == weft.OpGet && (!s.ok[i] || !s.plausible(i)) {
+			return s.wrong(i)
+		}
+	}
+	for i := len(s.rows) - 1; i >= 0; i-- { // so that the first write of the batch remains
+		if op := s.rows[i]; op.kind == weft.OpPut {
+			s.wrote(op)
+		}
+	}
+	return nil
+}
+
+// wrote notes the write that a read may find from here on.
+func (s *session) wrote(op access) {
+	for uint64(len(s.stamps)) <= op.record {
+		s.stamps = append(s.stamps, 0)
+	}
+	s.stamps[op.record] = op.stamp
+}
+
+// plausible reports whether a read has found a whole value that a request has written for
+// its record, none older than may be.
+func (s *session) plausible(i int) bool {
+	record := s.rows[i].record
+	stamp := workload.RecordStamp(s.value(i), record)
+	if !workload.IsRecordValue(s.value(i), record, stamp) || stamp < s.stamps[record] || stamp > s.at+uint64(len(s.batch)) {
+		return false
+	}
+	if stamp == 0 {
+		return true
+	}
+	p := len(s.past) - 1
+	for s.past[p].from > stamp-1 {
+		p--
+	}
+	writer := s.past[p].of.At(stamp - 1)
+	return writer.Record == record && writer.Action != workload.Read
+}
+
+func (s *session) wrong(i int) error {
+	op := s.rows[i]
+	return fmt.Errorf("%w: record %d: found %v, with the value of stamp %d, want %d",
+		errWrong, op.record, s.ok[i], workload.RecordStamp(s.value(i), op.record), s.stamps[op.record])
+}

@@ -1,0 +1,118 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/internal/workload"
+)
+
+var gphashYCSBExperiment = Experiment{
+	Name:  "gphash-ycsb",
+	Title: "The persistent index under YCSB",
+	Doc: `After figures 5 and 6 of the GPHash paper: the core workloads of YCSB on an index of 2^19 records (2^24 on a GPU), as
+throughput and latency over the size of batches, with keys of 8 and 32 bytes. A: half reads, half updates. B: 95 % reads,
+5 % updates. C: reads. D: 95 % reads, of the latest records mostly, 5 % insertions. F: half reads, half reads of a record
+that is then updated, which counts as one operation and is a Get and a Put of the batch. LOAD: insertions into an empty
+index. Records are asked for by a Zipf distribution of exponent .99, whatever their age but in D. As many operations as twice
+the records (four times on a GPU, and with --full) are run at each size of batches. latency is that of a call, which is
+also that of each of its operations. A mix is limited by random reads of 64 bytes for what it reads and random
+compare-and-swaps for what it writes.` + hostMemory,
+	run:   runGPHashYCSB,
+	plots: plotLatencies,
+}
+
+// keySizes are those of the paper, in bytes.
+func (r *runner) keySizes() []int {
+	if r.Scale == Quick {
+		return []int{8}
+	}
+	return []int{8, 32}
+}
+
+// batchSizes are those of the figures, 2^10 to 2^24 in the paper, up to n.
+func (r *runner) batchSizes(n int) []int {
+	if r.Scale == Quick {
+		return []int{min(n, defaultBatch)}
+	}
+	if r.Scale == Default {
+		n = min(n, r.size(1<<18, 1<<24))
+	}
+	return r.powers(10, n, map[Scale]int{Default: 2, Full: 1})
+}
+
+// zipfTheta is YCSB's exponent.
+const zipfTheta = .99
+
+func runGPHashYCSB(ctx context.Context, r *runner) error {
+	n, err := r.gphashKeys(1<<19, 1<<24, 32)
+	if err != nil {
+		return err
+	}
+	if err := r.gphashLimits(ctx, n); err != nil {
+		return err
+	}
+	ops := n * r.size(2, 4)
+	if r.Scale == Full {
+		ops = 4 * n
+	}
+	r.result.Parameters["operations"] = ops
+	for _, keySize := range r.keySizes() {
+		for _, mix := range workload.Mixes {
+			if err := gphashMix(ctx, r, mix, keySize, n, ops); err != nil {
+				return fmt.Errorf("YCSB %s, keys of %d bytes: %w", mix.Name, keySize, err)
+			}
+		}
+	}
+	return nil
+}
+
+// gphashMix measures a mix over the sizes of batches.
+func gphashMix(ctx context.Context, r *runner, mix workload.Mix, keySize, n, ops int) error {
+	sizes := r.batchSizes(ops)
+	if mix.InsertEvery == 1 {
+		for _, batch := range r.batchSizes(n) {
+			if err := gphashMixAt(ctx, r, mix, keySize, 0, n, batch); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return gphashMixAt(ctx, r, mix, keySize, n, ops, sizes...)
+}
+
+// gphashMixAt measures a mix at some sizes of batches, one after the other on an index that
+// has n records at first.
+func gphashMixAt(ctx context.Context, r *runner, mix workload.Mix, keySize, n, ops int, batches ...int) (err error) {
+	q, err := workload.NewRequests(mix, uint64(n), zipfTheta, r.Seed)
+	if err != nil {
+		return err
+	}
+	records := n + int(q.Inserts(uint64(ops*len(batches))))
+	x, err := r.createIndex(r.gphashOptions(keySize, records, max(batches[len(batches)-1], loadBatch)))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	s := newSession(r, x, keySize, true)
+	r.step("gphash-ycsb %s, keys of %d bytes: loading", mix.Name, keySize)
+	if err := s.load(ctx, n); err != nil {
+		return err
+	}
+	for _, batch := range batches {
+		r.step("gphash-ycsb %s, keys of %d bytes: batches of %d", mix.Name, keySize, batch)
+		times, err := s.run(ctx, q, ops, batch)
+		if err != nil {
+			return err
+		}
+		row := timed(gphashName, mix.Name, keySize, ops, batch, times, r.mixLimit(mix))
+		stats, err := x.Stats(ctx)
+		if err != nil {
+			return err
+		}
+		row.Load, row.Keys = stats.LoadFactor, stats.Keys
+		r.add(row)
+	}
+	return nil
+}
