@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"go.etcd.io/bbolt"
+
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/gphash"
+)
+
+// keySize and valueSize are those of records, in bytes.
+const (
+	keySize   = 8
+	valueSize = 128
+)
+
+// Store is what is compared: keys and values of a batch lie one behind the other.
+type Store interface {
+	// Put inserts or updates records, and returns when they survive what they are to.
+	Put(ctx context.Context, keys, values []byte) error
+	// Get looks records up, on all cores.
+	Get(ctx context.Context, keys, values []byte, found []bool) error
+	Close() error
+}
+
+// StoreKind is a kind of store.
+type StoreKind struct {
+	Name     string
+	Survives string // what a batch survives when Put has returned, on a disk
+	New      func(dir string, records int) (Store, error)
+}
+
+// Stores are those compared; the first is what the ratios refer to.
+func Stores() []StoreKind {
+	return []StoreKind{
+		{"gphash", "process", newGPHash},
+		{"pebble, sync", "power failure", newPebble},
+		{"bbolt", "power failure", func(dir string, _ int) (Store, error) { return newBolt(dir, false) }},
+		{"bbolt, no sync", "process", func(dir string, _ int) (Store, error) { return newBolt(dir, true) }},
+	}
+}
+
+func key(keys []byte, i int) []byte     { return keys[i*keySize : (i+1)*keySize] }
+func value(values []byte, i int) []byte { return values[i*valueSize : (i+1)*valueSize] }
+
+// spread calls body for equal parts of [0,n), each on a core.
+func spread(n int, body func(lo, hi int) error) error {
+	parts := min(runtime.GOMAXPROCS(0), n)
+	errs := make([]error, parts)
+	var wg sync.WaitGroup
+	for p := range parts {
+		wg.Go(func() { errs[p] = body(p*n/parts, (p+1)*n/parts) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+type gphashStore struct {
+	dev *cpu.Device
+	x   *gphash.Index
+}
+
+func newGPHash(dir string, records int) (Store, error) {
+	dev, err := cpu.Open(nil)
+	if err != nil {
+		return nil, err
+	}
+	x, err := gphash.Create(filepath.Join(dir, "pool"), dev, gphash.Options{
+		KeySize: keySize, ValueSize: valueSize, Capacity: records, Size: int64(400*records) + 40<<20,
+	})
+	if err != nil {
+		return nil, errors.Join(err, dev.Close())
+	}
+	return gphashStore{dev, x}, nil
+}
+
+func (s gphashStore) Put(ctx context.Context, keys, values []byte) error {
+	_, err := s.x.Put(ctx, keys, values)
+	return err
+}
+
+func (s gphashStore) Get(ctx context.Context, keys, values []byte, found []bool) error {
+	_, err := s.x.Get(ctx, keys, values, found)
+	return err
+}
+
+func (s gphashStore) Close() error { return errors.Join(s.x.Close(), s.dev.Close()) }
+
+type pebbleStore struct{ db *pebble.DB }
+
+// quiet keeps pebble from logging.
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)              {}
+func (quiet) Errorf(string, ...any)             {}
+func (quiet) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+// newPebble gives pebble a cache that holds all records, as the other stores have them in
+// memory, and the filters that its manual advises.
+func newPebble(dir string, records int) (Store, error) {
+	cache := pebble.NewCache(int64(400*records) + 64<<20)
+	defer cache.Unref()
+	o := &pebble.Options{Logger: quiet{}, Cache: cache}
+	for i := range o.Levels {
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	db, err := pebble.Open(filepath.Join(dir, "pebble"), o)
+	return pebbleStore{db}, err
+}
+
+func (s pebbleStore) Put(_ context.Context, keys, values []byte) error {
+	b := s.db.NewBatch()
+	for i := range len(keys) / keySize {
+		if err := b.Set(key(keys, i), value(values, i), nil); err != nil {
+			return errors.Join(err, b.Close())
+		}
+	}
+	return errors.Join(b.Commit(pebble.Sync), b.Close())
+}
+
+func (s pebbleStore) Get(_ context.Context, keys, values []byte, found []bool) error {
+	return spread(len(found), func(lo, hi int) error {
+		for i := lo; i < hi; i++ {
+			v, closer, err := s.db.Get(key(keys, i))
+			found[i] = err == nil
+			if err == nil {
+				copy(value(values, i), v)
+				err = closer.Close()
+			}
+			if err != nil && !errors.Is(err, pebble.ErrNotFound) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (s pebbleStore) Close() error { return s.db.Close() }
+
+type boltStore struct{ db *bbolt.DB }
+
+var bucket = []byte("records")
+
+func newBolt(dir string, noSync bool) (Store, error) {
+	db, err := bbolt.Open(filepath.Join(dir, "bolt"), 0o600, &bbolt.Options{NoSync: noSync})
+	if err != nil {
+		return nil, err
+	}
+	return boltStore{db}, db.Update(func(tx *bbolt.Tx) error {
+		_, err := tx.CreateBucket(bucket)
+		return err
+	})
+}
+
+func (s boltStore) Put(_ context.Context, keys, values []byte) error {
+	return s.db.Update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(bucket)
+		for i := range len(keys) / keySize {
+			if err := b.Put(key(keys, i), value(values, i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (s boltStore) Get(_ context.Context, keys, values []byte, found []bool) error {
+	return spread(len(found), func(lo, hi int) error {
+		return s.db.View(func(tx *bbolt.Tx) error {
+			b := tx.Bucket(bucket)
+			for i := lo; i < hi; i++ {
+				v := b.Get(key(keys, i))
+				found[i] = v != nil
+				copy(value(values, i), v)
+			}
+			return nil
+		})
+	})
+}
+
+func (s boltStore) Close() error { return s.db.Close() }
