@@ -277,7 +277,7 @@ __device__ __forceinline__ void store(const Ops& ops, const Held& v, uint64_t bl
 
 // leave puts something in a list of what the next launch may use again.
 __device__ __forceinline__ void leave(uint64_t* list, uint32_t* count, uint64_t what) {
-  list[add_relaxed(count, 1u)] = what;
+  store_relaxed(list + add_relaxed(count, 1u), what);
 }
 
 __device__ __forceinline__ void remove(const Ops& ops, const Place& at) {

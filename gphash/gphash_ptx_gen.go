@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 78115a9095d0a754e85b7fc98d08dbda1f22d2703a7bd5769d200c7af7d215db 20359 gphash/change.cuh
+//kernelgen:input 15cb284f7ed7cdca071d3848e6e1a0b8719641b05b1b660df2a7fa5b2a11c129 20374 gphash/change.cuh
 //kernelgen:input 320d6ef0e1cf5c59c504fe195fb55866592ea82464229e59c3f379abae3dcbdc 10071 gphash/gphash.cu
 //kernelgen:input a034782fdab9463781a7eddcfb8aa5905d936114cc8de884c64cc6a693ff0f91 8135 gphash/space.cuh
 //kernelgen:input 7217f1b77591af7a812223155efbf7ee134c0cf35a44643bb95d40539db92509 3215 gphash/survey.cuh
@@ -30,7 +30,7 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
-//kernelgen:output bb196ecc5cf18d7404b7ae9fd4ef594aee44694fc51e4a3e6c8a249ef7a23b79 497304 gphash/gphash_sm80.ptx
+//kernelgen:output efab23bd8e459906130d6c39253cfd066c146f748337e252ee70168ede2bd891 497160 gphash/gphash_sm80.ptx
 //kernelgen:output ced6ffb461ace9d78430ee61b156aed77b460a13c5d148e4314b7cf621403abd 12449 gphash/gphash_params_gen.go
 
 //go:embed gphash_sm80.ptx
