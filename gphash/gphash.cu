@@ -180,7 +180,7 @@ __device__ __forceinline__ void mirror(const BucketsParams& p) {
   const uint64_t words = (p.hi - p.lo) * 2 * t.slots;
   for (uint64_t i = thread_index(); i < words; i += threads_in_grid()) {
     uint64_t b = p.lo + i / (2 * t.slots), word = i % (2 * t.slots);
-    l.mirror[b * 2 * t.slots + word] = load_relaxed_system(t.pool + l.base + b * t.bucket_words + word);
+    store_relaxed_system(l.mirror + b * 2 * t.slots + word, load_relaxed_system(t.pool + l.base + b * t.bucket_words + word));
   }
 }
 

@@ -240,6 +240,7 @@ __device__ __forceinline__ bool same_key(const Table& t, const Place& at, const 
 // pick is the slot among those seen that has the key of an item.
 __device__ __forceinline__ bool pick(const Table& t, const Seen& s, const Item& it, Place& at) {
   uint32_t votes = ballot(kAll, s.there && s.tag == it.tag && s.control.state() == kFull);
+  sync_warp();  // what other lanes read of the slot comes behind its control word: shuffles order nothing
   for (; votes != 0; votes &= votes - 1) {
     at = place_of(s, lowest(votes));
     if (t.key_words == 0 || same_key(t, at, it)) return true;
