@@ -34,7 +34,8 @@ type engine struct {
 	// lacked: its operations have found no memory in the units of their regions.
 	lacked bool
 
-	far far // works on the pool in place of this engine; nil: nobody does
+	far  far   // works on the pool in place of this engine; nil: nobody does
+	lost error // why the device that did so does no longer
 }
 
 // far is another device that works on the pool of an engine, which then decides only.
@@ -257,10 +258,13 @@ func (e *engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 }
 
 // changeable refuses changes of a pool that is open for reading, whose memory would
-// not take them.
+// not take them, and those that have been let in beside readers, for a GPU that is lost.
 func (e *engine) changeable() error {
 	if e.pool.ReadOnly() {
 		return ErrReadOnly
+	}
+	if e.lost != nil && !e.Leases.Excluded() {
+		return e.lost
 	}
 	return nil
 }

@@ -189,6 +189,9 @@ func serve(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, 
 	if err != nil {
 		return nil, nil, report, errors.Join(err, p.Abandon())
 	}
+	if g, ok := run.(*gpuEngine); ok {
+		g.table = t
+	}
 	return t, e, report, nil
 }
 
@@ -403,8 +406,8 @@ func (x *Index) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []b
 		return err
 	}
 	given := values
-	if x.engine.far != nil {
-		given = bytes.Clone(values) // its memory has a column of its own for results
+	if _, host := x.core.Device.(device.Host); !host {
+		given = bytes.Clone(values) // memory of a GPU has a column of its own for results
 	}
 	_, err := x.core.Change(ctx, "Apply", x.batch(op.Get, "Apply", keys, batch.Columns{
 		batch.Kinds: batch.In(kinds), batch.Vals: batch.In(given), batch.Out: batch.Output(values), batch.OK: batch.Optional(ok),

@@ -23,6 +23,7 @@ type gpuEngine struct {
 	host   *engine
 	dev    device.Device
 	owners []uint32 // of units, as of the last fetch
+	rescue          // when it is lost
 }
 
 // all is the context of what must not stop half way.
@@ -30,7 +31,7 @@ var all = context.Background()
 
 // newGPUEngine has a GPU work on the pool of an engine that has not looked at it yet.
 func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOptions) (g *gpuEngine, report *Report, err error) {
-	g = &gpuEngine{host: host, dev: dev, k: launcher{host: host, dev: dev, scatter: o.Unsorted}}
+	g = &gpuEngine{host: host, dev: dev, k: launcher{host: host, dev: dev, scatter: o.Unsorted}, rescue: rescue{options: o}}
 	g.Moves, g.Leases = true, host.Leases
 	defer func() {
 		if err != nil {
@@ -103,9 +104,9 @@ func (g *gpuEngine) inspect(ctx context.Context, o OpenOptions) (*Report, error)
 
 // Close is for [core.Engine].
 func (g *gpuEngine) Close() error {
+	err := g.settle()
 	g.host.far = nil
-	err := g.Engine.Close()
-	err = errors.Join(err, g.k.close())
+	err = errors.Join(err, g.Engine.Close(), g.k.close())
 	if p := g.host.Parts().(*parts); p.Buf.Size > 0 {
 		err = errors.Join(err, g.dev.Free(p.Buf))
 	}
@@ -116,22 +117,32 @@ func (g *gpuEngine) Close() error {
 
 // Change is for [core.Engine].
 func (g *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
+	if g.over.Load() {
+		return g.host.Change(ctx, s, b)
+	}
 	if err := g.host.changeable(); err != nil {
 		return 0, nil, err
 	}
+	g.submitted = g.submitted || s != nil
 	done, failed, err = g.Engine.Change(ctx, s, b)
 	g.host.noSpace = nil
 	if err == nil && len(failed) > 0 {
 		lacked := [1]uint32{}
-		if err = g.Stream.CopyOut(all, device.Bytes(lacked[:]), g.k.word(wordLacked)); lacked[0] != 0 {
+		if err = g.read(device.Bytes(lacked[:]), g.k.word(wordLacked)); lacked[0] != 0 {
 			g.host.noSpace = errNoSpace
 		}
+	}
+	if errors.Is(g.note(err), device.ErrLost) {
+		return 0, nil, err // which of them have found no room is not known
 	}
 	return done, failed, err
 }
 
 // Extent is for [core.Engine].
-func (g *gpuEngine) Extent(*core.Lease) (units uint32, rows int) {
+func (g *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) {
+	if g.over.Load() {
+		return g.host.Extent(l)
+	}
 	t := g.k.table.Load()
 	for _, l := range t.live {
 		units += 1 << l.bits
@@ -141,6 +152,9 @@ func (g *gpuEngine) Extent(*core.Lease) (units uint32, rows int) {
 
 // Clear is for [core.Engine].
 func (g *gpuEngine) Clear(ctx context.Context) error {
+	if g.over.Load() {
+		return g.host.Clear(ctx)
+	}
 	if err := g.host.changeable(); err != nil {
 		return err
 	}
@@ -158,13 +172,16 @@ func (g *gpuEngine) Clear(ctx context.Context) error {
 }
 
 // Check is for [core.Checker].
-func (g *gpuEngine) Check(ctx context.Context, _ *core.Lease) error {
-	now, err := g.Counters(ctx)
-	if err != nil {
-		return err
+func (g *gpuEngine) Check(ctx context.Context, l *core.Lease) error {
+	if g.over.Load() {
+		return g.host.Check(ctx, l)
 	}
-	if err := g.checkMirrors(ctx); err != nil {
-		return err
+	now, err := g.Engine.Counters(ctx)
+	if err == nil {
+		err = g.checkMirrors(ctx)
+	}
+	if err != nil {
+		return g.note(err)
 	}
 	return g.host.check(ctx, now.Live)
 }
@@ -228,11 +245,10 @@ func (t *table) same(words []uint64, bucket uint64) (at uint64, ok bool) {
 // fetch is for [far], as are the methods that follow.
 func (g *gpuEngine) fetch() error {
 	owners, used := make([]uint32, g.k.space.units), make([]uint64, uint64(g.k.space.units)*uint64(g.k.space.words))
-	if _, err := g.Counters(all); err != nil { // behind all changes
-		return err
+	if _, err := g.Engine.Counters(all); err != nil { // behind all changes
+		return g.note(err)
 	}
-	if err := errors.Join(g.Stream.CopyOut(all, device.Bytes(owners), g.k.space.owners),
-		g.Stream.CopyOut(all, device.Bytes(used), g.k.space.used)); err != nil {
+	if err := errors.Join(g.read(device.Bytes(owners), g.k.space.owners), g.read(device.Bytes(used), g.k.space.used)); err != nil {
 		return err
 	}
 	g.owners = owners
@@ -354,7 +370,7 @@ func (g *gpuEngine) moveUp(lo, hi uint64) (ok bool, err error) {
 	})
 	var crowded [1]uint32
 	if err == nil {
-		err = g.Stream.CopyOut(all, device.Bytes(crowded[:]), p.crowded)
+		err = g.read(device.Bytes(crowded[:]), p.crowded)
 	}
 	return crowded[0] == 0, err
 }

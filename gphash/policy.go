@@ -112,7 +112,7 @@ const fullest = 0.95
 // Those without memory for their value run alone, and take it from any region; records make
 // way for others.
 func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
-	if p.noSpace == nil {
+	if err = p.changeable(); err == nil && p.noSpace == nil {
 		err = p.enlarge(ctx, now.Live)
 	}
 	lacked := p.noSpace

@@ -194,9 +194,10 @@ var Ended = func() context.Context {
 }()
 
 // waitFor waits for what a stream has been given so far, and not for what others
-// give it meanwhile. One that has been closed has waited by itself.
+// give it meanwhile. One that has been closed has waited by itself; on a device that is
+// lost nothing is under way.
 func waitFor(ctx context.Context, s *device.Stream) error {
-	if err := s.Sync(ctx); !errors.Is(err, op.ErrClosed) {
+	if err := s.Sync(ctx); !errors.Is(err, op.ErrClosed) && !errors.Is(err, device.ErrLost) {
 		return err
 	}
 	return nil
@@ -332,6 +333,13 @@ func (l *gate) Admit() {
 		close(w)
 	}
 	l.waiting = nil
+}
+
+// Excluded reports whether new calls are barred. Only writers call it.
+func (l *gate) Excluded() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bars > 0
 }
 
 // Current is the generation in use, for a writer in its turn, who alone replaces
