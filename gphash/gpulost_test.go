@@ -1,0 +1,438 @@
+package gphash
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// fuse is a domain in which a GPU is lost at some store of its kernels to the pool.
+type fuse struct {
+	pool device.Buffer
+	left atomic.Int64
+}
+
+var errFuse = errors.New("the fuse has blown")
+
+func (f *fuse) Holds(at device.Ptr) bool {
+	return at >= f.pool.Ptr && at < f.pool.Ptr+device.Ptr(f.pool.Size)
+}
+func (f *fuse) Store(sim.Thread, device.Ptr, []byte) error {
+	if f.left.Add(-1) == 0 {
+		return errFuse
+	}
+	return nil
+}
+func (f *fuse) Release(sim.Thread, sim.Scope, sim.Before) error { return nil }
+func (f *fuse) Fence(sim.Thread, sim.Scope, sim.Before) error   { return nil }
+
+// trapBehind is a rewrite that puts a trap behind the n-th of the instructions of a kernel that access
+// memory in some way, wherever that is run first.
+func trapBehind(kernel, access string, n int) func(file, ptx string) string {
+	accesses := regexp.MustCompile(`(?m)^\s*(@!?%p\d+\s+)?(` + access + `)[^;]*;`)
+	return func(_, ptx string) string {
+		lo := strings.Index(ptx, ".entry gphash_"+kernel+"(")
+		if lo < 0 {
+			return ptx
+		}
+		hi := len(ptx)
+		if next := strings.Index(ptx[lo+1:], ".entry"); next >= 0 {
+			hi = lo + 1 + next
+		}
+		all := accesses.FindAllStringSubmatchIndex(ptx[lo:hi], -1)
+		at := all[n%len(all)]
+		guard := ""
+		if at[2] >= 0 {
+			guard = ptx[lo+at[2] : lo+at[3]]
+		}
+		return ptx[:lo+at[1]] + "\n" + guard + "trap;" + ptx[lo+at[1]:]
+	}
+}
+
+// lossTrial is an index on a GPU that is lost, and what it should have.
+type lossTrial struct {
+	*testing.T
+	rng   *rand.Rand
+	path  string
+	o     Options
+	fuse  fuse
+	x     *Index
+	keys  int
+	state map[string][][]byte // the values that a key may have; nil: absent
+	lost  string              // the kernel by which
+}
+
+// lossShapes are small enough for keys to make way for each other, and to grow often.
+var lossShapes = []Options{
+	{KeySize: 8, ValueSize: 8, Slots: 2},
+	{KeySize: 20, ValueSize: 24, Slots: 2},
+	{KeySize: 8, ValueSize: 130, Slots: 4},
+}
+
+// rewrite is nil where a fuse decides.
+func newLossTrial(t *testing.T, seed uint64, rewrite func(file, ptx string) string) *lossTrial {
+	tr := &lossTrial{T: t, rng: rand.New(rand.NewPCG(seed, 17)), path: filepath.Join(memoryDir(t), "pool"), o: lossShapes[seed%3], keys: 200, state: map[string][][]byte{}}
+	tr.o.Size, tr.o.Capacity, tr.o.Seed, tr.o.Mirror, tr.o.Resize = 32<<20, 1, [2]uint64{seed + 1, 2}, tr.rng.IntN(2) == 0, Resize(tr.rng.IntN(2))
+	opts := &sim.Options{Arch: 80, Scheduler: sim.Random, Seed: seed, Rewrite: rewrite}
+	if rewrite == nil {
+		opts.Domain = &tr.fuse
+	}
+	dev, err := sim.Open(opts)
+	must(t, err)
+	t.Cleanup(func() { must(t, dev.Close()) })
+	tr.x, err = Create(tr.path, dev, tr.o)
+	must(t, err)
+	tr.fuse.pool = tr.x.engine.far.(*gpuEngine).k.pool
+	tr.fuse.left.Store(int64(1 + tr.rng.IntN(3000)))
+	return tr
+}
+
+func (tr *lossTrial) key(i int) []byte { return denseKey(tr.o.KeySize, i) }
+
+// batch runs operations of all kinds, and keeps account; one that a loss has cut short may have done
+// those on a key up to any of them.
+func (tr *lossTrial) batch(of ...op.Kind) error {
+	n := 1 + tr.rng.IntN(40)
+	size, vsize := uint64(tr.o.KeySize), uint64(tr.o.ValueSize)
+	kinds, keys, values := make([]weft.OpKind, n), []byte(nil), make([]byte, uint64(n)*vsize)
+	may := map[string][][]byte{}
+	for i := range n {
+		kinds[i] = of[tr.rng.IntN(len(of))]
+		keys = append(keys, tr.key(tr.rng.IntN(tr.keys))...)
+		key, value := string(row(keys, i, size)), row(values, i, vsize)
+		for j := range value {
+			value[j] = byte(tr.rng.Uint32())
+		}
+		if may[key] == nil {
+			may[key] = append([][]byte{nil}, tr.state[key]...)[len(tr.state[key])-min(len(tr.state[key]), 1):]
+		}
+		is := may[key][len(may[key])-1]
+		switch {
+		case kinds[i] == op.Put, kinds[i] == op.PutNew && is == nil:
+			is = bytes.Clone(value)
+		case kinds[i] == op.Delete:
+			is = nil
+		}
+		may[key] = append(may[key], is)
+	}
+	err := tr.x.Apply(tr.Context(), kinds, keys, values, nil)
+	for key, values := range may {
+		tr.state[key] = values
+		if err == nil {
+			tr.state[key] = values[len(values)-1:]
+		}
+	}
+	return err
+}
+
+// look looks all keys up, each of which has a value that it may have: the one that it has from then on.
+func (tr *lossTrial) look() error {
+	tr.Helper()
+	var keys []byte
+	for i := range tr.keys {
+		keys = append(keys, tr.key(i)...)
+	}
+	values, found := make([]byte, tr.keys*tr.o.ValueSize), make([]bool, tr.keys)
+	hits, err := tr.x.Get(tr.Context(), keys, values, found)
+	if err != nil {
+		return err
+	}
+	for i := range tr.keys {
+		var is []byte
+		if found[i] {
+			is = bytes.Clone(row(values, i, uint64(tr.o.ValueSize)))
+		}
+		key := string(tr.key(i))
+		may := tr.state[key]
+		if may == nil {
+			may = [][]byte{nil}
+		}
+		if !slices.ContainsFunc(may, func(v []byte) bool { return (v == nil) == (is == nil) && bytes.Equal(v, is) }) {
+			tr.Fatalf("key %d is %x, it may be %x", i, is, may)
+		}
+		tr.state[key] = [][]byte{is}
+	}
+	if tr.x.Len() != hits {
+		tr.Fatalf("%d keys, Len says %d", hits, tr.x.Len())
+	}
+	return nil
+}
+
+// until runs batches and lookups until the GPU is lost; it reports false if none of so many has met
+// that.
+func (tr *lossTrial) until(batches int) bool {
+	for range batches {
+		err := tr.batch(op.Put, op.Put, op.PutNew, op.Delete, op.Get)
+		change := err != nil
+		if err == nil && tr.rng.IntN(3) == 0 {
+			err = tr.look()
+		}
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, device.ErrLost) {
+			tr.Fatal(err)
+		}
+		var fault *sim.Fault
+		if tr.lost = "fuse"; errors.As(err, &fault) {
+			tr.lost = fault.Kernel
+		}
+		for err := tr.look(); ; err = tr.look() { // a lookup that meets it has somebody take over
+			if err == nil {
+				return true
+			}
+			if !errors.Is(err, device.ErrLost) || change {
+				tr.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return false
+}
+
+// goOn uses the pool in any way, closes it and opens it again.
+func (tr *lossTrial) goOn() {
+	tr.Helper()
+	must(tr, tr.x.Check(tr.Context()))
+	before, err := tr.x.Stats(tr.Context())
+	must(tr, err)
+	tr.keys *= 4
+	for range 40 {
+		must(tr, tr.batch(op.Put, op.Put, op.Put, op.PutNew, op.Delete, op.Get))
+	}
+	must(tr, tr.look())
+	must(tr, tr.x.Compact(tr.Context()))
+	must(tr, tr.x.Check(tr.Context()))
+	if after, err := tr.x.Stats(tr.Context()); err != nil || after.Slots <= before.Slots || after.Draining != 0 {
+		tr.Errorf("%+v, before %+v, %v: it has not grown", after, before, err)
+	}
+	seen := 0
+	for k, v := range tr.x.All(tr.Context()) {
+		if !bytes.Equal(tr.state[string(k)][0], v) {
+			tr.Fatalf("key %x has %x, want %x", k, v, tr.state[string(k)][0])
+		}
+		seen++
+	}
+	if seen != tr.x.Len() {
+		tr.Errorf("%d keys seen of %d", seen, tr.x.Len())
+	}
+	if err := tr.x.Close(); !errors.Is(err, device.ErrLost) { // memory of the GPU is not freed
+		tr.Errorf("closed: %v", err)
+	}
+	another, err := sim.Open(nil)
+	must(tr, err)
+	for _, dev := range []device.Device{openCPU(tr), another} {
+		var report *Report
+		tr.x, report, err = Open(tr.Context(), tr.path, dev, OpenOptions{Verify: true})
+		must(tr, err)
+		if report.Damaged+report.Unfinished+report.Moved > 0 {
+			tr.Errorf("opened: %+v", report)
+		}
+		must(tr, tr.look())
+		must(tr, tr.x.Check(tr.Context()))
+		must(tr, tr.x.Close())
+	}
+	must(tr, another.Close())
+}
+
+var lossSeeds = []struct {
+	kernel, access string // none: at a store of any
+	seeds          int
+}{
+	{"", "", 24},
+	{"change", `st\.|atom\.|red\.`, 9},
+	{"change_crowded", `st\.|atom\.|red\.`, 12},
+	{"move_up", `st\.|atom\.|red\.`, 9},
+	{"recycle", `st\.|atom\.|red\.`, 3},
+	{"get", `ld\.`, 6},
+}
+
+// A GPU that is lost in the middle of anything: what has been acknowledged is there, of the batch under
+// way each operation is there or not, and the pool goes on in the same process.
+func TestGPULost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	smallRegions(t)
+	for _, l := range lossSeeds {
+		t.Run("in "+l.kernel, func(t *testing.T) {
+			lost := 0
+			for seed := range uint64(l.seeds) {
+				t.Run(fmt.Sprint(seed), func(t *testing.T) {
+					var rewrite func(file, ptx string) string
+					if l.kernel != "" {
+						rewrite = trapBehind(l.kernel, l.access, rand.New(rand.NewPCG(seed, 3)).IntN(1<<16))
+					}
+					tr := newLossTrial(t, seed, rewrite)
+					if !tr.until(25) {
+						must(t, tr.x.Close())
+						return
+					}
+					if l.kernel != "" && tr.lost != "gphash_"+l.kernel {
+						t.Errorf("lost by %s", tr.lost)
+					}
+					lost++
+					tr.goOn()
+				})
+			}
+			if lost == 0 {
+				t.Error("no GPU was lost")
+			}
+			t.Logf("lost in %d of %d programs", lost, l.seeds)
+		})
+	}
+}
+
+// Lookups beside a change that loses the GPU, and an iteration that goes on behind it: each reads what had
+// been acknowledged before it, or was under way, or says that the device is lost.
+func TestGPULostBesideReaders(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	smallRegions(t)
+	seeds, rounds := uint64(6), 15
+	if conformance.Raced {
+		seeds = 2
+	}
+	for seed := range seeds {
+		tr := newLossTrial(t, 3*seed, nil) // 8 bytes and 8 bytes
+		const n = 60
+		var keys, values []byte
+		for i := range n {
+			keys = append(keys, tr.key(i)...)
+		}
+		put := func(round int) error {
+			values = values[:0]
+			for range n {
+				values = binary.LittleEndian.AppendUint64(values, uint64(round))
+			}
+			_, err := tr.x.Put(t.Context(), keys, values)
+			return err
+		}
+		must(t, put(1))
+		tr.fuse.left.Store(int64(1 + tr.rng.IntN(900)))
+		var begun, acked atomic.Int64
+		begun.Store(1)
+		acked.Store(1)
+		var readers sync.WaitGroup
+		var read atomic.Int64 // behind the loss
+		met, stop := make(chan struct{}), make(chan struct{})
+		for range 2 {
+			readers.Go(func() {
+				values, found := make([]byte, n*8), make([]bool, n)
+				for stopped := false; !stopped; {
+					select {
+					case <-stop:
+						stopped = true
+					default:
+					}
+					from := acked.Load()
+					_, err := tr.x.Get(t.Context(), keys, values, found)
+					to := begun.Load()
+					if err != nil {
+						if !errors.Is(err, device.ErrLost) {
+							t.Errorf("lookup: %v", err)
+						}
+						continue
+					}
+					for i := range n {
+						if v := int64(binary.LittleEndian.Uint64(values[8*i:])); !found[i] || v < from || v > to {
+							t.Errorf("seed %d: key %d is %d, %v, want %d to %d", seed, i, v, found[i], from, to)
+						}
+					}
+					select {
+					case <-met:
+						read.Add(1)
+					default:
+					}
+				}
+			})
+		}
+		for page, err := range tr.x.Pages(t.Context()) { // held over the loss
+			if must(t, err); len(page.Keys) != n*8 {
+				t.Errorf("a page of %d bytes", len(page.Keys))
+			}
+			lost := false
+			for round := int64(2); round < int64(rounds) || !lost; round++ {
+				begun.Store(round)
+				switch err := put(int(round)); {
+				case err == nil:
+					acked.Store(round)
+				case errors.Is(err, device.ErrLost):
+					if !lost {
+						close(met)
+					}
+					lost = true
+				default:
+					t.Fatal(err)
+				}
+			}
+		}
+		for read.Load() == 0 && !t.Failed() {
+			time.Sleep(time.Millisecond)
+		}
+		close(stop)
+		readers.Wait()
+		must(t, tr.x.Check(t.Context()))
+		if err := tr.x.Close(); !errors.Is(err, device.ErrLost) {
+			t.Errorf("closed: %v", err)
+		}
+	}
+}
+
+// Batches on streams of a GPU that is lost: Sync says so, once, and streams return its error.
+func TestGPULostOnStreams(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	tr := newLossTrial(t, 0, nil)
+	dev := tr.x.core.Device
+	s, err := dev.NewStream()
+	must(t, err)
+	keys, err := device.Upload(s, bytes.Join([][]byte{tr.key(1), tr.key(2), tr.key(3)}, nil))
+	must(t, err)
+	values, err := device.Upload(s, make([]byte, 3*8))
+	must(t, err)
+	put := func() error {
+		return tr.x.core.ChangeOn(s, "Put", &batch.Batch{N: 3, Kind: op.Put, Columns: batch.Columns{
+			batch.Keys: batch.InOn(keys).Of(8), batch.Vals: batch.InOn(values).Of(8),
+		}})
+	}
+	tr.fuse.left.Store(5)
+	must(t, put())
+	if err := tr.x.core.Sync(t.Context()); !errors.Is(err, device.ErrLost) {
+		t.Errorf("Sync: %v", err)
+	}
+	must(t, tr.x.core.Sync(t.Context()))
+	for what, err := range map[string]error{"stream": s.Sync(t.Context()), "Put": put(),
+		"Get": tr.x.core.GetOn(s, "Get", nil, &batch.Batch{N: 3, Columns: batch.Columns{batch.Keys: batch.InOn(keys).Of(8)}})} {
+		if !errors.Is(err, device.ErrLost) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	_, err = tr.x.Put(t.Context(), tr.key(1), make([]byte, 8))
+	must(t, err)
+	if n, err := tr.x.Get(t.Context(), tr.key(1), make([]byte, 8), nil); n != 1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if err := tr.x.Close(); !errors.Is(err, device.ErrLost) {
+		t.Errorf("closed: %v", err)
+	}
+}
