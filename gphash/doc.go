@@ -46,6 +46,13 @@
 // has open can be opened on the CPU as soon as it is closed, and the other way round.
 // [OpenOptions.ReadOnly] is for the CPU.
 //
+// A GPU that is lost takes nothing with it that was acknowledged. Calls in flight return
+// [device.ErrLost], of their operations each is there or not; the pool is looked through as when
+// it is opened, and goes on in the same process, on the CPU: the call behind a change that met the loss
+// works, lookups may return the error until that is done. So do, from then on, calls with streams of
+// the GPU, a Sync behind batches on them, once, and Close, which frees the pool but not the memory
+// of the GPU.
+//
 // # What a crash leaves (section 3.2.3)
 //
 // Of a slot only the control word changes: state, version, and where the value is. An

@@ -194,15 +194,14 @@ func (tr *lossTrial) until(batches int) bool {
 		if tr.lost = "fuse"; errors.As(err, &fault) {
 			tr.lost = fault.Kernel
 		}
-		for err := tr.look(); ; err = tr.look() { // a lookup that meets it has somebody take over
-			if err == nil {
-				return true
-			}
-			if !errors.Is(err, device.ErrLost) || change {
+		deadline := time.Now().Add(time.Minute)
+		for err := tr.look(); err != nil; err = tr.look() { // a lookup that meets it has somebody take over
+			if !errors.Is(err, device.ErrLost) || change || time.Now().After(deadline) {
 				tr.Fatal(err)
 			}
 			time.Sleep(time.Millisecond)
 		}
+		return true
 	}
 	return false
 }
@@ -261,7 +260,7 @@ var lossSeeds = []struct {
 	{"change_crowded", `st\.|atom\.|red\.`, 12},
 	{"move_up", `st\.|atom\.|red\.`, 9},
 	{"recycle", `st\.|atom\.|red\.`, 3},
-	{"get", `ld\.`, 6},
+	{"get", `ld\.`, 20},
 }
 
 // A GPU that is lost in the middle of anything: what has been acknowledged is there, of the batch under

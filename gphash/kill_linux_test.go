@@ -3,6 +3,7 @@ package gphash
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -21,7 +22,8 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/device/auto"
+	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -33,8 +35,11 @@ const killRole = "WEFT_GPHASH_KILLED"
 
 func TestMain(m *testing.M) {
 	if plan := os.Getenv(killRole); plan != "" {
-		fmt.Println("failed:", killed([]byte(plan)))
-		os.Exit(1)
+		if err := killed([]byte(plan)); err != nil {
+			fmt.Println("failed:", err)
+			os.Exit(1)
+		}
+		return
 	}
 	os.Exit(m.Run())
 }
@@ -52,6 +57,7 @@ type killPlan struct {
 	Large            int // one batch of so many may be a large one
 	Sitting          int // batches between opening and closing
 	Resize           Resize
+	Trap             uint64 // microseconds after which a kernel traps; 0: none does
 }
 
 // killBatch is one of a writer's calls.
@@ -122,7 +128,10 @@ func killed(plan []byte) error {
 	if err := json.Unmarshal(plan, &p); err != nil {
 		return err
 	}
-	dev, err := cpu.Open(nil)
+	if p.Trap > 0 {
+		return trapped(&p)
+	}
+	dev, _, err := auto.Open(cmp.Or(os.Getenv(devicetest.Variable), "cpu"))
 	if err != nil {
 		return err
 	}
