@@ -18,6 +18,15 @@ const (
 
 // Rates of an index in a pool of a file system in memory, per key; 128-byte values.
 func BenchmarkIndex(b *testing.B) {
+	benchmarkIndex(b, Options{ValueSize: 128, Capacity: benchKeys, Size: 800 << 20})
+}
+
+// The same, of an index whose batches are atomic.
+func BenchmarkAtomic(b *testing.B) {
+	benchmarkIndex(b, Options{ValueSize: 128, Capacity: benchKeys, Size: 800 << 20, AtomicBatch: benchBatch})
+}
+
+func benchmarkIndex(b *testing.B, o Options) {
 	for _, size := range []int{8, 32} {
 		keys, absent, values := make([]byte, benchKeys*size), make([]byte, benchKeys*size), make([]byte, benchKeys*128)
 		for i := range benchKeys {
@@ -26,7 +35,8 @@ func BenchmarkIndex(b *testing.B) {
 			binary.LittleEndian.PutUint64(values[i*128:], uint64(i))
 		}
 		path := filepath.Join(memoryDir(b), "pool")
-		x, err := Create(path, openCPU(b), Options{KeySize: size, ValueSize: 128, Capacity: benchKeys, Size: 800 << 20})
+		o.KeySize = size
+		x, err := Create(path, openCPU(b), o)
 		must(b, err)
 		must(b, os.Remove(path))
 		b.Cleanup(func() { must(b, x.Close()) })

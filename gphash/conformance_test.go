@@ -29,6 +29,7 @@ func TestConformance(t *testing.T) {
 	if _, ok := dev.(device.Host); !ok {
 		return
 	}
+	t.Run("uint64,uint32 in atomic batches", func(t *testing.T) { suite[uint64, uint32](t, dev, half, Options{AtomicBatch: 1000}) })
 	pmem := Options{Durability: PMem, AssertPMem: PMemConditions{Persistent: true}}
 	t.Run("int64,float64 in PMem", func(t *testing.T) { suite[int64, float64](t, dev, half, pmem) })
 }

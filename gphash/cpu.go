@@ -2,6 +2,7 @@ package gphash
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -33,6 +34,8 @@ type engine struct {
 	moves bool
 	// lacked: its operations have found no memory in the units of their regions.
 	lacked bool
+	// images are what an atomic batch makes of its keys, by core.
+	images []images
 
 	far  far   // works on the pool in place of this engine; nil: nobody does
 	lost error // why the device that did so does no longer
@@ -219,6 +222,9 @@ func (r *rows) ask(ops []uint32, places *[cpu.Group]item) {
 
 // ---- changes --------------------------------------------------------------------
 
+// Caps is for [core.Engine].
+func (e *engine) Caps() core.Caps { return core.Caps{DeletesTakeRoom: e.redo != nil} }
+
 // Change is for [core.Engine]. What the last batch has deleted is used again from here
 // on.
 func (e *engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
@@ -234,6 +240,13 @@ func (e *engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	tally := &e.Parts().(*parts).counters
 	e.noSpace, e.late = nil, map[uint64]bool{}
 	e.moves = !e.Leases.Held() && tally.Live < uint64(fullest*float64(e.slotsIn(e.open())))
+	if e.redo != nil {
+		if err := ctx.Err(); err != nil {
+			return 0, nil, err
+		}
+		done = min(b.N, e.redo.capacity())
+		return done, e.atomic(e.rows(b.Part(0, done)), tally), nil
+	}
 	for done < b.N {
 		if err := ctx.Err(); err != nil {
 			return done, failed, err
@@ -290,23 +303,29 @@ type result struct {
 // piece runs a piece of a batch.
 func (e *engine) piece(r *rows) []result {
 	bits := e.bits()
-	e.values.alone = bits == 0 || r.N < aloneOps || e.lacked || e.Device.Properties().Units == 1
-	if e.values.alone {
-		return []result{e.share(r, e.Dealer.All(r.N), bits)}
-	}
-	shares := e.Dealer.Out(e.Device, 1<<bits-1, r.N, func(lo, hi int, places []uint32) {
-		for i := range places {
-			places[i] = uint32(e.of(r.key(uint32(lo+i))) >> (64 - bits))
-		}
-	})
+	shares := e.deal(r, bits)
 	results := make([]result, len(shares))
 	e.Device.Parallel(len(shares), 1, func(i, _ int) { results[i] = e.share(r, shares[i].Ops, bits) })
 	return results
 }
 
+// deal deals the operations of a piece out to the cores, by the regions of their keys; or
+// leaves all to one.
+func (e *engine) deal(r *rows, bits uint) []cpu.Share {
+	e.values.alone = bits == 0 || r.N < aloneOps || e.lacked || e.Device.Properties().Units == 1
+	if e.values.alone {
+		return []cpu.Share{{Ops: e.Dealer.All(r.N)}}
+	}
+	return e.Dealer.Out(e.Device, 1<<bits-1, r.N, func(lo, hi int, places []uint32) {
+		for i := range places {
+			places[i] = uint32(e.of(r.key(uint32(lo+i))) >> (64 - bits))
+		}
+	})
+}
+
 // aloneOps is the number of changes below which dealing them out costs more than it
-// gains.
-const aloneOps = 1 << 11
+// gains. Tests make it smaller.
+var aloneOps = 1 << 11
 
 // share runs operations in their order. What follows one without space on the same key
 // is put off with it, to run again in that order.
@@ -420,11 +439,24 @@ func (e *engine) valid(at place, c control) bool {
 	return found == at
 }
 
-// Clear is for [core.Engine]: it deletes all keys. A crash may leave some.
+// Clear is for [core.Engine]: it deletes all keys. A crash may leave some, unless batches
+// are atomic.
 func (e *engine) Clear(context.Context) error {
 	if err := e.changeable(); err != nil {
 		return err
 	}
+	if e.redo == nil {
+		e.wipe()
+		return nil
+	}
+	e.redo.publish(e.redo.next(0, flagWipe), 0)
+	e.wipe()
+	e.redo.retire()
+	return nil
+}
+
+// wipe deletes all keys, durably.
+func (e *engine) wipe() {
 	for _, l := range e.live {
 		e.Device.Parallel(1<<l.bits, inspectPiece, func(lo, hi int) {
 			for b := lo; b < hi; b++ {
@@ -435,7 +467,6 @@ func (e *engine) Clear(context.Context) error {
 	e.mem.Fence()
 	e.values = e.values.shadow() // none is in use
 	e.Parts().(*parts).counters = core.Tally{}
-	return nil
 }
 
 // export copies a pair to row n.
@@ -475,5 +506,11 @@ func (e *engine) check(ctx context.Context, live uint64) error {
 	if in.Damaged == 0 && (in.Keys != live || in.Moved != 0 && !e.pool.ReadOnly()) {
 		return fmt.Errorf("%w: %d keys are there, of which %d twice, and the counters say %d", op.ErrCorrupt, in.Keys, in.Moved, live)
 	}
-	return in.err()
+	if err := in.err(); err != nil || e.redo == nil {
+		return err
+	}
+	if left, err := e.redo.published(); err != nil || len(left) > 0 {
+		return errors.Join(fmt.Errorf("%w: redo log: %d batches have not been applied", op.ErrCorrupt, len(left)), err)
+	}
+	return nil
 }

@@ -6,7 +6,7 @@
 // It comes as [Index], from byte strings of one length to byte strings of another, as
 // [Strings], of byte strings of any length, and as [Map], which is a [weft.Map] of integers.
 // All work on batches, on all cores of the host, and all but Strings on a GPU that maps the
-// file. Batches that are durable as a whole, and caches in device memory, are not there yet.
+// file. Caches in device memory are not there yet.
 //
 // # When to choose it
 //
@@ -62,6 +62,18 @@
 // of a batch that was cut short each operation for itself is there or not. What has been
 // deleted or replaced is used again from the next batch on.
 //
+// With Options.AtomicBatch a batch is there as a whole or not at all, whatever ends the
+// process, and durable when the call returns, too. What it makes of each of its keys, that the key has
+// a value or is absent, is written to a redo log in the pool and published by a checksum, when slots and
+// memory for all of it have been reserved; then the slots change, on all cores, and the log
+// is emptied. Opening a pool applies a batch that is still in the log, and
+// [Report] says so; half of one that had not been published is nowhere. The log has room for one batch:
+// that is all that recovery reads of it. A call with more operations is several batches, in its order,
+// of which each is atomic. A batch without room for all that it inserts does nothing, and
+// returns [weft.ErrFull]; slots and values that it frees itself are free for the next. Clear is atomic,
+// too; Map.GetOrPut is in what it inserts, and Map.Assign may take two batches where a call brings a
+// new key more than once. A pool with a batch in the log cannot be opened for reading only. So far this is for CPUs.
+//
 // Opening a pool looks at all slots: it frees what an insertion had taken and not
 // published, and tombs, and finds out which memory is free, which is nowhere stored.
 // Tags and places are verified against the keys; with OpenOptions.Verify, values against their
@@ -92,6 +104,7 @@
 //
 // # Caveats
 //
-// On a CPU, lookups wait for the change that runs. Clear and a batch are not atomic. Whoever
+// On a CPU, lookups wait for the change that runs. Clear and a batch are not
+// atomic without Options.AtomicBatch. Whoever
 // shortens the file of an open pool kills the process that has it.
 package gphash

@@ -205,6 +205,9 @@ func begin(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions) 
 		e, report, err = recoverPool(ctx, p, host, o)
 		return e, e, report, err
 	}
+	if p.Superblock().Features.Incompat&pool.AtomicBatches != 0 {
+		return nil, nil, nil, fmt.Errorf("%w: atomic batches run on the CPU, no kernel of %s writes their records", device.ErrUnsupported, dev.Properties().Name)
+	}
 	host, err := hostcpu.Open(nil)
 	if err != nil {
 		return nil, nil, nil, err
@@ -233,10 +236,13 @@ func unnamed(dev device.Device, like pool.Superblock, o OpenOptions, types core.
 		return nil, fmt.Errorf("gphash: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	g := like.Geometry
+	g, atomic := like.Geometry, 0
+	if l, err := redoOf(&like, nil); err == nil && l != nil {
+		atomic = l.capacity()
+	}
 	t, _, err := create(filepath.Join(dir, "pool"), dev, &Options{
 		KeySize: int(g.KeySize), ValueSize: int(g.ValueSize), Slots: int(g.Slots), Hashes: int(g.Hashes), Levels: int(g.Levels),
-		Hash: HashID(g.HashID), Size: int64(like.Size), Resize: o.Resize, Logger: o.Logger,
+		Hash: HashID(g.HashID), Size: int64(like.Size), AtomicBatch: atomic, Resize: o.Resize, Logger: o.Logger,
 		Capacity: int(fits(newLayout(uint64(g.KeySize), uint64(g.ValueSize), uint64(g.Slots)), int(g.Hashes), int(g.Levels), int(like.Top))),
 	}, types, false)
 	return t, err
@@ -250,6 +256,9 @@ func recoverPool(ctx context.Context, p *pool.Pool, dev device.Host, o OpenOptio
 		return nil, nil, err
 	}
 	report, err := e.inspect(ctx, o)
+	if err == nil {
+		err = e.replay(report, o.Repair)
+	}
 	if err == nil {
 		err = e.resume(ctx, o)
 	}
@@ -313,15 +322,21 @@ func tableOf(p *pool.Pool) (*table, error) {
 	if err := legal(&g); err != nil {
 		return nil, err
 	}
-	if s.Areas != [len(s.Areas)]pool.Area{} {
-		return nil, fmt.Errorf("%w: the pool has areas beside its levels", ErrVersion)
+	redo, err := redoOf(&s, mem)
+	if err != nil {
+		return nil, err
 	}
 	t := &table{
 		layout: newLayout(uint64(g.KeySize), uint64(g.ValueSize), uint64(g.Slots)),
 		hasher: hasher{HashID(g.HashID), g.Seed},
 		mem:    mem, hashes: int(g.Hashes),
+		redo: redo,
 	}
 	t.values = newValues(mem, pool.DataStart/pm.Word, uint64(g.Unit), t.stored())
+	if a := s.Areas[redoArea]; redo != nil {
+		size := t.values.unit * pm.Word
+		t.values.space.level((a.Offset-pool.DataStart)/size, a.Length/size)
+	}
 	for i := int(s.Top); i >= int(s.Bottom); i-- {
 		l := s.Levels[i]
 		size, n := t.values.unit*pm.Word, t.unitsOf(level{bits: uint(i)})
@@ -467,7 +482,7 @@ func (x *Index) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	}
 }
 
-// Clear removes everything; a crash on its way may leave some.
+// Clear removes everything; a crash on its way may leave some, unless batches are atomic.
 func (x *Index) Clear(ctx context.Context) error { return x.core.Clear(ctx) }
 
 // Compact finishes a resize.

@@ -500,6 +500,14 @@ var hostileSuperblocks = []struct {
 	{"more levels than there are", func(s *pool.Superblock) { s.Geometry.Levels, s.Geometry.Slots = 5, 2 }},
 	{"less levels than there are", func(s *pool.Superblock) { s.Geometry.Levels = 1 }},
 	{"a level that is drained too many", func(s *pool.Superblock) { s.Levels[s.Bottom].State = pool.Draining }},
+	{"a redo log of no length", func(s *pool.Superblock) { s.Features.Incompat |= pool.AtomicBatches }},
+	{"a redo log that begins within a unit", func(s *pool.Superblock) {
+		s.Geometry.Unit = 2 * imageUnit
+		moved(s, s.Bottom, 0, 2*pool.Page)
+		moved(s, s.Top, 2*pool.Page, 2*pool.Page)
+		s.Features.Incompat |= pool.AtomicBatches
+		s.Areas[redoArea] = pool.Area{Offset: pool.DataStart + 5*pool.Page, Length: 2 * pool.Page}
+	}},
 	{"a top of 2^30 buckets", func(s *pool.Superblock) {
 		s.Levels[29], s.Levels[30] = s.Levels[s.Bottom], s.Levels[s.Top]
 		s.Levels[s.Bottom], s.Levels[s.Top] = pool.Level{}, pool.Level{}

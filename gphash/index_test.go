@@ -72,14 +72,15 @@ func TestIndex(t *testing.T) {
 	if conformance.Raced {
 		rounds = 3
 	}
-	for _, size := range []struct{ key, value, levels, slots, hashes int }{
-		{8, 128, 2, 8, 2}, {4, 8, 1, 16, 2}, {32, 128, 2, 8, 2}, {13, 7, 4, 4, 2}, {128, 3000, 3, 4, 2}, {1, 1, 2, 8, 2}, {8, 8, 2, 2, 2},
+	for _, size := range []struct{ key, value, levels, slots, hashes, atomic int }{
+		{8, 128, 2, 8, 2, 0}, {4, 8, 1, 16, 2, 0}, {32, 128, 2, 8, 2, 0}, {13, 7, 4, 4, 2, 0}, {128, 3000, 3, 4, 2, 0}, {1, 1, 2, 8, 2, 0}, {8, 8, 2, 2, 2, 0},
+		{13, 130, 2, 8, 2, 5000},
 	} {
 		for _, resize := range []Resize{Beside, Stop} {
 			t.Run(fmt.Sprint(size, resize), func(t *testing.T) {
 				dev, path := openCPU(t), filepath.Join(memoryDir(t), "pool")
 				x, err := Create(path, dev, Options{KeySize: size.key, ValueSize: size.value, Levels: size.levels, Slots: size.slots,
-					Hashes: size.hashes, Capacity: 64, Size: 96 << 20, Resize: resize})
+					Hashes: size.hashes, Capacity: 64, Size: 96 << 20, Resize: resize, AtomicBatch: size.atomic})
 				must(t, err)
 				rng, want := rand.New(rand.NewPCG(1, uint64(size.key))), model{}
 				for i := range rounds {

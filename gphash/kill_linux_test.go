@@ -58,6 +58,7 @@ type killPlan struct {
 	Sitting          int // batches between opening and closing
 	Resize           Resize
 	Trap             uint64 // microseconds after which a kernel traps; 0: none does
+	Atomic           bool
 }
 
 // killBatch is one of a writer's calls.
@@ -165,6 +166,9 @@ func (p *killPlan) open(dev device.Device) (x *Index, err error) {
 		o := Options{KeySize: p.KeySize, ValueSize: p.ValueSize, Slots: p.Slots, Hashes: p.Hashes, Levels: p.Levels,
 			Capacity: 1, Size: killPool, Resize: p.Resize}
 		if p.KeySize > 0 && p.ValueSize > 0 {
+			if p.Atomic {
+				o.AtomicBatch = 3000 // the largest batch
+			}
 			return Create(p.Path, dev, o)
 		}
 		s, err := CreateStrings(p.Path, dev, o)
@@ -231,6 +235,7 @@ func newKillTrial(path string, seed uint64, seen map[string]int) *killTrial {
 	}
 	tr := &killTrial{plan: shapes[rng.IntN(len(shapes))], rng: rng, seen: seen}
 	tr.plan.Path, tr.plan.Seed, tr.plan.Keyspace = path, seed, 500+rng.IntN(5000)
+	tr.plan.Atomic = rng.IntN(2) == 0 && tr.plan.KeySize > 0 && tr.plan.ValueSize > 0
 	tr.plan.Large = []int{1, 3, 20}[rng.IntN(3)]
 	tr.state = make([]possible, tr.plan.Keyspace)
 	for i := range tr.state {
@@ -240,7 +245,7 @@ func newKillTrial(path string, seed uint64, seen map[string]int) *killTrial {
 }
 
 // ran is what a batch does to the state; one that was under way may have done each
-// of its operations on a key or not, in their order.
+// of its operations on a key or not, in their order; one that is atomic, all of them or none.
 func (tr *killTrial) ran(n int, whole bool) {
 	b := tr.plan.batch(n)
 	was := map[int]possible{}
@@ -264,7 +269,7 @@ func (tr *killTrial) ran(n int, whole bool) {
 			}
 			tr.state[key] = now
 		}
-		if !whole {
+		if !whole && !tr.plan.Atomic {
 			for _, is := range tr.state[key] {
 				was[key] = was[key].with(is)
 			}
@@ -272,6 +277,9 @@ func (tr *killTrial) ran(n int, whole bool) {
 	}
 	if !whole {
 		for key, may := range was {
+			for _, is := range tr.state[key] {
+				may = may.with(is)
+			}
 			tr.state[key] = may
 		}
 	}
@@ -376,6 +384,9 @@ func (tr *killTrial) check(t *testing.T, dev device.Device) {
 		before, behind = before || len(may) > 1 && at == 0, behind || at > 0
 		tr.state[i] = possible{is}
 	}
+	if before && behind && tr.plan.Atomic {
+		t.Fatalf("seed %d, %d batches: half of an atomic batch is there", tr.plan.Seed, tr.acked)
+	}
 	if before && behind {
 		tr.seen["found half a batch"]++
 	}
@@ -389,6 +400,7 @@ func (tr *killTrial) check(t *testing.T, dev device.Device) {
 func (tr *killTrial) count(report *Report) {
 	for what, is := range map[string]bool{
 		"unfinished": report.Unfinished > 0, "tombs": report.Tombs > 0, "moved": report.Moved > 0, "resizing": report.Resumed,
+		"replayed": report.Replayed > 0, "torn": report.Torn,
 	} {
 		if is {
 			tr.seen["found "+what]++
@@ -397,8 +409,8 @@ func (tr *killTrial) count(report *Report) {
 }
 
 // A writer that is killed at any time: what it has acknowledged is there, of the batch
-// that was under way each key is as before or behind one of its operations, and nothing
-// else has changed.
+// that was under way each key is as before or behind one of its operations, all keys
+// alike where batches are atomic, and nothing else has changed.
 func TestKill(t *testing.T) {
 	const rounds = 5 // of one pool: then it has grown as far as it does
 	dev, seen := openCPU(t), map[string]int{}

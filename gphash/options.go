@@ -37,6 +37,12 @@ type Options struct {
 	AssertPMem PMemConditions
 	// Resize says who moves keys when the index grows; Beside by default.
 	Resize Resize
+	// AtomicBatch makes batches of up to so many operations atomic, if it is not 0: such a
+	// call is there as a whole or not at all, whatever ends the process. A call that has more is several
+	// such batches, in its order; one without room for all that it inserts does nothing, and returns
+	// [weft.ErrFull]. The pool has a log for one batch, which the keys and values of so many
+	// operations take. At most 524,288; for a CPU.
+	AtomicBatch int
 	// Mirror, Cache and CachePolicy are as in OpenOptions.
 	Mirror      bool
 	Cache       float64
@@ -122,6 +128,10 @@ var (
 // maxKey is the length of the longest keys, in bytes.
 const maxKey = 128
 
+// maxAtomic is how many operations an atomic batch has at most: as many as are combined with
+// each other before a table sees them.
+const maxAtomic = 1 << 19
+
 // maxLevels is how many levels of different size there are: the largest has 2^30
 // buckets.
 const maxLevels = pool.MaxLevels
@@ -166,6 +176,10 @@ func (o *Options) check(records bool) (*pool.Superblock, error) {
 		return nil, core.Invalid("Capacity %d", o.Capacity)
 	case o.Hash != SipHash && o.Hash != Fast:
 		return nil, core.Invalid("unknown Hash %d", o.Hash)
+	case o.AtomicBatch > 0 && (o.KeySize == 0 || o.ValueSize == 0):
+		return nil, core.Invalid("AtomicBatch %d: records are of one length, and keys or values are not", o.AtomicBatch)
+	case o.AtomicBatch < 0 || o.AtomicBatch > maxAtomic:
+		return nil, core.Invalid("AtomicBatch %d is not between 0 and %d", o.AtomicBatch, maxAtomic)
 	case o.Size < 0:
 		return nil, core.Invalid("Size %d is negative", o.Size)
 	}
@@ -199,16 +213,24 @@ func (o *Options) plan(unit uint64) (*pool.Superblock, error) {
 		s.Levels[i] = pool.Level{Offset: at, Length: length, State: pool.Live}
 		at += length
 	}
+	levels := at - pool.DataStart
+	if o.AtomicBatch > 0 {
+		s.Features.Incompat |= pool.AtomicBatches
+		log := redoLog{key: l.keySize, value: l.valueSize}
+		length := (log.redoWords(uint64(o.AtomicBatch)) + unit - 1) / unit * unit * pm.Word
+		s.Areas[redoArea] = pool.Area{Offset: at, Length: length, Used: length}
+		at += length
+	}
 	if o.Size == 0 {
 		v, regions := o.typical(unit, &l), uint64(1)<<level{bits: uint(top) + 2}.regions()
 		values := (4*uint64(o.Capacity)/v.per*(v.unit/unit) + regions + 1) * unit * pm.Word
 		if l.records() {
 			values += (32*regions + 8*mostUnits) * unit * pm.Word // of some sizes that few records have
 		}
-		o.Size = int64(at+6*(at-pool.DataStart)+values+hugePage-1) / hugePage * hugePage
+		o.Size = int64(at+6*levels+values+hugePage-1) / hugePage * hugePage
 	}
 	if least := at + unit*pm.Word; uint64(o.Size) < least {
-		return nil, core.Invalid("Size %d is less than the %d bytes that levels for %d keys and one unit of values take", o.Size, least, o.Capacity)
+		return nil, core.Invalid("Size %d is less than the %d bytes that levels for %d keys, the log and one unit of values take", o.Size, least, o.Capacity)
 	}
 	o.Size = o.Size / int64(unit*pm.Word) * int64(unit*pm.Word)
 	return s, nil

@@ -36,6 +36,9 @@ func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream
 		return 0, false, err
 	}
 	n = min(b.N, core.ChunkOps)
+	if p.redo != nil {
+		n = min(n, p.redo.capacity())
+	}
 	tight := s != nil && float64(now.Live)+float64(n) > roomy*float64(p.slotsIn(p.open()))
 	if tight && !now.Exact {
 		return 0, false, nil
@@ -113,7 +116,11 @@ const fullest = 0.95
 // way for others.
 func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
 	if err = p.changeable(); err == nil && p.noSpace == nil {
-		err = p.enlarge(ctx, now.Live)
+		live := now.Live
+		if p.redo != nil {
+			live += uint64(failed.N) // all of them are wanted at once
+		}
+		err = p.enlarge(ctx, live)
 	}
 	lacked := p.noSpace
 	if err == nil {

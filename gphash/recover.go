@@ -17,6 +17,10 @@ type Report struct {
 	Tombs      uint64 `json:"tombs"`      // slots that no batch had used again
 	Moved      uint64 `json:"moved"`      // keys that were in two slots, as while they move
 	Resumed    bool   `json:"resumed"`    // a resize was under way
+	// Of atomic batches: how many had been published and not applied, and are there now; and
+	// whether one had been begun, of which nothing is.
+	Replayed uint64 `json:"replayed,omitempty"`
+	Torn     bool   `json:"torn,omitempty"`
 	// What no crash leaves: the pool has been written by something else.
 	Damaged uint64   `json:"damaged"`
 	Damage  []string `json:"damage,omitempty"` // the first of it

@@ -35,6 +35,7 @@ type Stats struct {
 	PoolBytes  int     `json:"pool_bytes"`
 	LevelBytes int     `json:"level_bytes"`
 	ValueBytes int     `json:"value_bytes"` // of units that have values
+	RedoBytes  int     `json:"redo_bytes"`  // of the log of atomic batches
 	FreeBytes  int     `json:"free_bytes"`  // of units that have none, and belong to no level
 
 	// Of the cache of a GPU: what it takes, and the share of the buckets that lookups have read in it
@@ -61,6 +62,8 @@ func stats(ctx context.Context, t *core.Table, e *engine) (s Stats, err error) {
 		}
 		for i := range e.values.space.owner {
 			switch o := &e.values.space.owner[i]; {
+			case e.redo != nil && e.redo.inUnit(e.values, uint64(i)):
+				s.RedoBytes += int(e.values.unit * pm.Word)
 			case o.level:
 				s.LevelBytes += int(e.values.unit * pm.Word)
 			case o.free():

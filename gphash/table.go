@@ -18,6 +18,7 @@ type table struct {
 	live   []level
 	closed int
 	values *values
+	redo   *redoLog // nil: of a batch each operation for itself is there or not
 }
 
 // open are the levels that take new keys, from the top down, draining the others.

@@ -46,14 +46,16 @@ all keys and values and compares them with their checksums. It writes to the poo
 and needs it for itself.
 
 What a crash leaves is no damage: insertions that had not been acknowledged, slots of
-deleted keys, keys in the midst of a move, one torn superblock. Damage is what no
+deleted keys, keys in the midst of a move, one torn superblock, an atomic batch that has
+been published and is applied now, or has not and is not there. Damage is what no
 crash explains. --repair gives damaged slots up, keys and values, and keeps all
 others. A pool without a whole superblock cannot be repaired.
 
 With --json it prints one object: file, verdict (ok, repaired or corrupt), clean
 (whoever had the pool last closed it), superblock (why one copy of it was not whole),
 error, and, where the pool could be opened: keys, slots, unfinished, tombs, moved,
-resumed (a resize was under way), damaged, and damage, the first of it in words.
+resumed (a resize was under way), replayed and torn (atomic batches: how many have been
+applied, whether one is not there), damaged, and damage, the first of it in words.
 
 Exit status: 0 the pool is whole; 1 damage has been repaired; 2 the pool is corrupt;
 3 it could not be checked: wrong usage, no such file, open elsewhere, of a later
@@ -156,6 +158,12 @@ func (c *poolCheck) write(w io.Writer) error {
 		}
 		if r.Resumed {
 			text.WriteString("a resize goes on\n")
+		}
+		if r.Replayed > 0 {
+			fmt.Fprintf(&text, "%d atomic batches of the redo log applied\n", r.Replayed)
+		}
+		if r.Torn {
+			text.WriteString("an atomic batch had been begun: nothing of it is there\n")
 		}
 		if r.Damaged > 0 {
 			fmt.Fprintf(&text, "%d damaged slots\n", r.Damaged)

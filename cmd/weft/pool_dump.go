@@ -28,7 +28,8 @@ The pool is opened for reading, beside other readers and while nobody changes it
 stays as it is; what a crash has left half done is left out. All checksums are
 compared before the first line: of a corrupt pool nothing is printed. What ends the
 dump early ends it behind a whole line. A sparse copy in a file system in memory has to
-be checked first, which allocates what it lacks.`,
+be checked first, which allocates what it lacks; so has a pool whose redo log has atomic
+batches that a crash has kept from being applied.`,
 		Example: `  weft pool dump /dev/shm/users.pool | sort > users.txt
   weft pool dump --limit 10 --json /dev/shm/users.pool`,
 		Args: onePool,

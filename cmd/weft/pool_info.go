@@ -30,8 +30,8 @@ With --json it prints one object: file, bytes, allocated_bytes, durability (none
 process or pmem: what the file system or the device grants), copies (two objects:
 copy, current, generation, error), error, and, where a copy is whole, pool: uuid,
 created, tool, key_bytes and value_bytes (0 is a variable length), slots, hashes,
-levels, hash, size, clean, unclean_opens, generation, epoch, resizing, and level_table,
-from the top down: level, buckets, state, offset and bytes.
+levels, hash, size, clean, unclean_opens, generation, epoch, resizing, redo_log
+(offset and bytes, where batches are atomic), and level_table, from the top down: level, buckets, state, offset and bytes.
 
 Exit status: 0 the pool can be opened, as far as its superblocks say; 1 it cannot, and
 what there is has been printed; 2 wrong usage.`,
@@ -89,8 +89,14 @@ type poolState struct {
 	UncleanOpens uint64      `json:"unclean_opens"`
 	Generation   uint64      `json:"generation"`
 	Epoch        uint64      `json:"epoch"`
-	Resizing     bool        `json:"resizing"` // keys move up from a level that is drained
+	Resizing     bool        `json:"resizing"`           // keys move up from a level that is drained
+	RedoLog      *poolArea   `json:"redo_log,omitempty"` // of atomic batches
 	LevelTable   []poolLevel `json:"level_table"`
+}
+
+type poolArea struct {
+	Offset uint64 `json:"offset"`
+	Bytes  uint64 `json:"bytes"`
 }
 
 type poolLevel struct {
@@ -134,6 +140,9 @@ func describeState(s *pool.Superblock) *poolState {
 		Slots: g.Slots, Hashes: g.Hashes, Levels: g.Levels, Hash: hashName(g.HashID), Size: s.Size,
 		Clean: s.Clean, UncleanOpens: s.UncleanOpens, Generation: s.Generation, Epoch: s.Epoch,
 		LevelTable: []poolLevel{},
+	}
+	if s.Features.Incompat&pool.AtomicBatches != 0 {
+		state.RedoLog = &poolArea{s.Areas[0].Offset, s.Areas[0].Length}
 	}
 	for i := len(s.Levels) - 1; i >= 0; i-- {
 		if l := s.Levels[i]; l.State != pool.Free {
@@ -203,6 +212,9 @@ func (p *poolState) write(fact func(name, format string, args ...any)) {
 	fact("unclean opens", "%d", p.UncleanOpens)
 	fact("generation", "%d", p.Generation)
 	fact("resizing", "%s", resizing)
+	if l := p.RedoLog; l != nil {
+		fact("redo log", "%s at %d: batches are atomic", binaryUnits(l.Bytes), l.Offset)
+	}
 	for _, l := range p.LevelTable {
 		fact(fmt.Sprintf("level %d", l.Level), "%s, %d buckets, %s at %d", l.State, l.Buckets, binaryUnits(l.Bytes), l.Offset)
 	}

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"os"
 	"path/filepath"
@@ -478,6 +479,58 @@ func TestPoolDumpPipe(t *testing.T) {
 		if status != exitPipe || stderr.Len() > 0 || out.cut || out.left > 0 || len(out.text) < outputBuffer {
 			t.Errorf("exit status %d, says %q, %d bytes, cut: %v", status, stderr, len(out.text), out.cut)
 		}
+	}
+}
+
+// Atomic batches that a crash has left in the redo log are applied by a check, and not
+// before.
+func TestPoolAtomic(t *testing.T) {
+	live, path := filepath.Join(t.TempDir(), "live"), filepath.Join(t.TempDir(), "killed")
+	stdout, stderr, status := runWeft(t, "", "pool", "create", "--json", live, fmt.Sprint("--key-size=", testKey), fmt.Sprint("--value-size=", testValue),
+		"--capacity=100", "--size=16MiB", "--atomic-batch=100")
+	if status != exitOK {
+		t.Fatal(stderr)
+	}
+	var created poolFile
+	decode(t, stdout, &created)
+	log := created.Pool.RedoLog
+	if log == nil || log.Bytes != 1<<20 {
+		t.Fatalf("prints %s", stdout)
+	}
+	var content []byte
+	inPool(t, live, func(x *gphash.Index) {
+		fillPool(t, x, 10)
+		var err error
+		content, err = os.ReadFile(live)
+		must(t, err)
+	})
+	head := content[log.Offset:]
+	records := head[64:][:binary.LittleEndian.Uint64(head[32:])]
+	crc := func(b []byte) uint64 { return uint64(crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))) }
+	for _, c := range []struct {
+		sums uint64
+		dump int
+		line string
+	}{
+		{crc(records)<<32 | crc(head[:56]), exitFailed, "1 atomic batches of the redo log applied"},
+		{0, exitOK, "an atomic batch had been begun: nothing of it is there"},
+	} {
+		binary.LittleEndian.PutUint64(head[56:], c.sums)
+		must(t, os.WriteFile(path, content, 0o600))
+		if stdout, stderr, status := runWeft(t, "", "pool", "dump", path); status != c.dump || (status != exitOK) != strings.Contains(stderr, "read-only") {
+			t.Errorf("dump: exit status %d, prints %q and says %q", status, stdout, stderr)
+		}
+		stdout, stderr, status := runWeft(t, "", "pool", "check", path)
+		if status != exitOK || !hasLine(stdout, strings.Fields(c.line)) {
+			t.Errorf("check: exit status %d, prints %q and says %q", status, stdout, stderr)
+		}
+		if stdout, _, status := runWeft(t, "", "pool", "dump", path); status != exitOK || strings.Count(stdout, "\n") != 10 {
+			t.Errorf("dump behind it: exit status %d, prints %q", status, stdout)
+		}
+	}
+	stdout, _, _ = runWeft(t, "", "pool", "info", path)
+	if line := fmt.Sprint("redo log 1 MiB at ", log.Offset, ": batches are atomic"); !hasLine(stdout, strings.Fields(line)) {
+		t.Errorf("no line %q in\n%s", line, stdout)
 	}
 }
 

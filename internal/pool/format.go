@@ -29,8 +29,12 @@ const (
 	copyB     = DataStart / 2
 )
 
+// AtomicBatches is a feature, one of Features.Incompat: batches go through a redo log in
+// area 0, where some may be that have not been applied.
+const AtomicBatches = 1 << 1
+
 // known are the features that this version has a meaning for.
-var known = Features{Incompat: Records}
+var known = Features{Incompat: Records | AtomicBatches}
 
 // wire is a superblock on file, little-endian and without gaps, behind which the
 // block is zero up to the checksums. Copy A has the odd generations, copy B the even

@@ -105,7 +105,7 @@ func (f *file) formatDevice(s *Superblock) (*Pool, error) {
 }
 
 // erase makes memory that has had something else ready for Format: first no superblock is
-// there, then the levels are empty.
+// there, then levels and areas are empty.
 func erase(m *pm.Memory, s *Superblock) {
 	for i := range 2 {
 		m.Clear(wordOf(i), wordOf(i)+blockSize/pm.Word)
@@ -113,5 +113,8 @@ func erase(m *pm.Memory, s *Superblock) {
 	m.Fence()
 	for _, l := range s.Levels {
 		m.Clear(l.Offset/pm.Word, (l.Offset+l.Length)/pm.Word)
+	}
+	for _, a := range s.Areas {
+		m.Clear(a.Offset/pm.Word, (a.Offset+a.Length)/pm.Word)
 	}
 }

@@ -132,7 +132,11 @@ func (d *Domain) write(at, v uint64) {
 
 // Fence is for pm.Domain: what this thread has stored is durable.
 func (d *Domain) Fence() {
-	if d.looking || d.begin(&Access{Kind: Fence}) {
+	if d.looking {
+		d.fences = append(d.fences, len(d.undo))
+		return
+	}
+	if d.begin(&Access{Kind: Fence}) {
 		return
 	}
 	for _, at := range d.pending[d.thread] {

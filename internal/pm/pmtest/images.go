@@ -14,6 +14,7 @@ type Images struct {
 	dirty   map[uint64]*history
 	chosen  []int    // of the words of an image, the number of the value
 	undo    []change // while an image is looked at
+	fences  []int    // how much had been stored by fences meanwhile
 	looking bool
 }
 
@@ -142,7 +143,7 @@ func (m *Images) image(at []uint64, choose func(values int) int, look func()) {
 		m.chosen = append(m.chosen, choose(len(m.dirty[w].values)))
 	}
 	m.order(at)
-	m.looking, m.undo = true, m.undo[:0]
+	m.looking, m.undo, m.fences = true, m.undo[:0], m.fences[:0]
 	for j, w := range at {
 		if v := m.dirty[w].values[m.chosen[j]]; v != *m.word(w) {
 			m.Store(w, v)
@@ -184,7 +185,24 @@ func (m *Images) Lose(rng *rand.Rand, since int) {
 	}
 }
 
-// Stored is how much has been stored since the image was made, for Lose.
+// Cut does the same for who orders its stores by fences: it ends at some point, behind which
+// nothing is stored, and of what no fence before it has made durable some is lost.
+func (m *Images) Cut(rng *rand.Rand, since int) {
+	end := since + rng.IntN(len(m.undo)-since+1)
+	durable := since
+	for _, at := range m.fences {
+		if at <= end {
+			durable = max(since, at)
+		}
+	}
+	for i := len(m.undo) - 1; i >= durable; i-- {
+		if i >= end || rng.IntN(2) == 0 {
+			*m.word(m.undo[i].at) = m.undo[i].v
+		}
+	}
+}
+
+// Stored is how much has been stored since the image was made, for Lose and Cut.
 func (m *Images) Stored() int { return len(m.undo) }
 
 // Load reads a word of the image that is looked at.

@@ -1,0 +1,333 @@
+package gphash
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"slices"
+
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/pm"
+)
+
+// Atomic batches. First all cores work out what the batch makes of its keys, without
+// touching one, and reserve what that takes: slots, which count as being written then,
+// and memory for values, into which the values go at once. From here on nothing can fail.
+// The records go to the redo log and are published: the batch is durable. Then each key
+// takes one store, of its control word, in any order, since whoever finds the batch in the
+// log stores them again. When they are durable the log is emptied, and the call returns.
+//
+// So a batch takes five fences, however large it is, where an insertion by itself takes
+// three.
+
+// atomic runs a batch that the log has room for. If there is no room for what it inserts
+// all its operations fail, and nothing of it is there.
+func (e *engine) atomic(r *rows, tally *core.Tally) (failed []uint32) {
+	bits := e.bits()
+	shares := e.deal(r, bits)
+	if len(e.images) < len(shares) {
+		e.images = make([]images, len(shares))
+	}
+	images := e.images[:len(shares)]
+	e.Device.Parallel(len(shares), 1, func(i, _ int) {
+		images[i].begin(e, r, shares[i].Ops, bits)
+		images[i].err = images[i].reserve()
+	})
+	if e.noSpace = e.refused(images); e.noSpace != nil {
+		for i := range images {
+			images[i].release()
+		}
+		if errors.Is(e.noSpace, errCrowded) {
+			e.noSpace = nil // a larger index has room
+		}
+		for i := range r.N {
+			r.flag(uint32(i), false)
+		}
+		return core.All(r.N)
+	}
+	if e.log(images) {
+		e.Device.Parallel(len(shares), 1, func(i, _ int) { images[i].apply() })
+		e.redo.retire()
+	}
+	for i := range images {
+		m := &images[i]
+		tally.Live += uint64(m.live)
+		tally.Used += uint64(m.live + m.dead)
+		m.answer()
+	}
+	return nil
+}
+
+// refused is why there is no room: where memory is short, more slots would not help.
+func (e *engine) refused(images []images) (err error) {
+	for i := range images {
+		if is := images[i].err; err == nil || is != nil && !errors.Is(is, errCrowded) {
+			err = is
+		}
+	}
+	return err
+}
+
+// log makes what has been reserved durable, and the records of all cores, which lie one
+// behind the other in the log, and has them count, durably. It reports false if there are none.
+func (e *engine) log(images []images) bool {
+	count, crc := uint64(0), uint32(0)
+	firsts := make([]uint64, len(images))
+	for i := range images {
+		firsts[i] = count
+		count += uint64(len(images[i].changed))
+		crc = crc32.Update(crc, castagnoli, images[i].records)
+	}
+	if count == 0 {
+		return false
+	}
+	b := e.redo.next(count, 0)
+	e.Device.Parallel(len(images), 1, func(i, _ int) {
+		e.mem.Write(b.records()+firsts[i]*e.redo.recordWords(), images[i].records)
+		e.mem.Fence()
+	})
+	e.redo.publish(b, crc)
+	return true
+}
+
+// images are what a core's share of a batch makes of its keys. Their memory is used again by
+// the next batch.
+type images struct {
+	writer
+	rows *rows
+	ops  []uint32
+	bits uint
+
+	changed []change // by key, in the order in which the batch names them first
+	records []byte   // of the same
+	index   []uint32 // while operations run: where in changed a hash is, one more
+	results []byte   // of operations, for a column of them: it may be that of the values
+	err     error    // there is no room
+}
+
+// change is what becomes of a key.
+type change struct {
+	item
+	at       place   // its slot
+	control  control // of that, before
+	there    bool    // the key was there
+	present  bool    // it will be
+	written  bool    // with a value of the batch
+	fetched  bool    // the record has the value it was there with
+	reserved bool
+	block    uint64 // of the value
+}
+
+// begin runs operations in their order on what they make of each key.
+func (m *images) begin(e *engine, r *rows, ops []uint32, bits uint) {
+	m.writer, m.rows, m.ops, m.bits = e.newWriter(nil, e.moves), r, ops, bits
+	size := 16
+	for size < 2*len(ops) {
+		size *= 2
+	}
+	m.index = slices.Grow(m.index[:0], size)[:size]
+	clear(m.index)
+	m.changed = slices.Grow(m.changed[:0], len(ops))
+	m.records = slices.Grow(m.records[:0], len(ops)*int(e.redo.recordWords()*pm.Word))
+	m.results = m.results[:0]
+	cpu.Ahead(cpu.NoWatch(), ops, cpu.Group, r.ask, m.run)
+	m.keepChanged()
+}
+
+// of is what is known of a key, which is looked up when the batch names it first.
+func (m *images) of(it *item) (c *change, value []byte) {
+	mask := uint64(len(m.index) - 1)
+	size := int(m.redo.recordWords() * pm.Word)
+	at := it.hash & mask
+	for ; m.index[at] != 0; at = (at + 1) & mask {
+		i := int(m.index[at]) - 1
+		if c := &m.changed[i]; c.hash == it.hash && bytes.Equal(c.key, it.key) {
+			return c, m.redo.valueOf(m.records[i*size:])
+		}
+	}
+	i := len(m.changed)
+	m.index[at] = uint32(i + 1)
+	m.changed = append(m.changed, change{item: *it})
+	m.records = m.records[:(i+1)*size]
+	c, record := &m.changed[i], m.records[i*size:]
+	copy(m.redo.keyOf(record), it.key)
+	c.at, c.control, c.there = m.table.find(it)
+	c.present = c.there
+	return c, m.redo.valueOf(record)
+}
+
+// run runs an operation.
+func (m *images) run(i uint32, it item) {
+	kind, given := m.rows.kind(i), m.rows.value(batch.Vals, i)
+	c, value := m.of(&it)
+	if c.present && !c.written && !c.fetched && kind != op.Put && kind != op.Delete {
+		m.values.read(c.control.block(), value)
+		c.fetched = true
+	}
+	ok, had := false, false
+	switch {
+	case kind == op.Delete:
+		ok, c.present = c.present, false
+	case kind == op.Get || kind == op.PutNew && c.present:
+		ok, had = kind == op.Get && c.present, c.present
+	case kind.Reduces() && c.present:
+		cpu.Reduce(m.rows.Flags, kind, value, given)
+		c.written = true
+	default:
+		ok = !c.present
+		copy(value, given)
+		c.present, c.written = true, true
+	}
+	m.rows.flag(i, ok)
+	if m.rows.Columns[batch.Out].Given() {
+		m.results = append(m.results, value...)
+		if !had {
+			clear(m.results[len(m.results)-len(value):])
+		}
+	}
+}
+
+// keepChanged leaves out keys that are as they were.
+func (m *images) keepChanged() {
+	size, n := int(m.redo.recordWords()*pm.Word), 0
+	for i := range m.changed {
+		c := &m.changed[i]
+		if !c.present && !c.there || c.present && c.there && !c.written {
+			continue
+		}
+		if n < i {
+			m.changed[n] = *c
+			copy(m.records[n*size:][:size], m.records[i*size:])
+		}
+		n++
+	}
+	m.changed, m.records = m.changed[:n], m.records[:n*size]
+}
+
+// reserve takes all that the changes need, writes to it what nobody reads before they are
+// applied, and finishes the records.
+func (m *images) reserve() error {
+	moved := false
+	size := m.redo.recordWords() * pm.Word
+	for i := range m.changed {
+		c, record := &m.changed[i], m.records[uint64(i)*size:][:size]
+		kind := uint64(recordAbsent)
+		if c.present {
+			kind = recordPresent
+			m.region = m.values.region(c.hash, m.bits)
+			made, err := m.room(c, m.redo.valueOf(record))
+			if err != nil {
+				return err
+			}
+			moved = moved || made
+			if !c.there {
+				kind |= m.control(c.at) << 8
+			}
+		} else {
+			clear(m.redo.valueOf(record))
+		}
+		binary.LittleEndian.PutUint64(record, kind)
+	}
+	for i := range m.changed {
+		if c := &m.changed[i]; moved && c.there { // keys that have made way may be of this batch, too
+			c.at, c.control, _ = m.table.find(&c.item)
+		}
+	}
+	return nil
+}
+
+// room takes memory for a value and, for a new key, a slot; moved reports that another key
+// has made way.
+func (m *images) room(c *change, value []byte) (moved bool, err error) {
+	if c.block, err = m.region.take(0); err != nil {
+		return false, err
+	}
+	if !c.there {
+		var ok bool
+		if c.at, c.control, ok = m.vacant(&c.item); !ok {
+			if moved = m.makeWay(c); !moved {
+				m.region.free(c.block)
+				return false, errCrowded
+			}
+		}
+		m.claim(c)
+	}
+	m.values.write(c.block, c.hash, value)
+	c.reserved = true
+	return moved, nil
+}
+
+// makeWay moves another key, and gives its slot to a new one.
+func (m *images) makeWay(c *change) bool {
+	var d detour
+	if !m.alone || !m.movable(&c.item, &d) {
+		return false
+	}
+	m.publish(d.to, d.was, &d.item, d.is.block())
+	c.at, c.control = d.from, d.is
+	return true
+}
+
+// claim takes a slot for a new key, and writes the key.
+func (m *images) claim(c *change) {
+	full := c.control.state() == full
+	c.control = c.control.next(writing, 0)
+	m.mem.Store(m.control(c.at), uint64(c.control))
+	if full {
+		m.mem.Fence() // the key that has made way is gone before it is written over
+	}
+	m.mem.Store(m.tag(c.at), c.tag)
+	if m.keyWords > 0 {
+		m.mem.Write(m.key(c.at), c.key)
+	}
+}
+
+// release gives back what has been reserved.
+func (m *images) release() {
+	for i := range m.changed {
+		c := &m.changed[i]
+		if !c.reserved {
+			continue
+		}
+		if !c.there {
+			m.mem.Store(m.control(c.at), uint64(c.control.next(empty, 0)))
+		}
+		m.values.region(c.hash, m.bits).free(c.block)
+	}
+}
+
+// apply makes the changes, durably.
+func (m *images) apply() {
+	for i := range m.changed {
+		c := &m.changed[i]
+		at, next := m.control(c.at), c.control.next(full, c.block)
+		r := m.values.region(c.hash, m.bits)
+		if c.there {
+			r.replaced(c.control.block())
+		} else {
+			m.live++
+		}
+		if !c.present {
+			next = c.control.next(tomb, 0)
+			r.buried(at)
+			m.live--
+			m.dead++
+		}
+		m.mem.Store(at, uint64(next))
+	}
+	m.mem.Fence()
+}
+
+// answer writes the results of operations to their column.
+func (m *images) answer() {
+	if len(m.results) == 0 {
+		return
+	}
+	for j, i := range m.ops {
+		copy(m.rows.value(batch.Out, i), row(m.results, j, m.valueSize))
+	}
+}

@@ -1,0 +1,295 @@
+package gphash
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/pm"
+	"github.com/weftgo/weft/internal/pm/pmtest"
+	"github.com/weftgo/weft/internal/pool"
+)
+
+// atomicTrial is a trial whose batches are atomic: behind a crash all its keys are as
+// before the batch that ran, or all as behind it.
+type atomicTrial struct {
+	*trial
+	policy         *policy
+	before, behind [][]byte // by key; nil: absent
+	refused        int      // batches
+}
+
+// domainHost is a host whose cores are threads of a domain.
+type domainHost struct {
+	serialHost
+	*atomicTrial
+	units int
+}
+
+// domainThreads is how many there are: shares of two cores.
+const domainThreads = 8
+
+func (h domainHost) Properties() device.Properties { return device.Properties{Units: h.units} }
+
+func (h domainHost) Parallel(n, grain int, body func(lo, hi int)) {
+	if h.units == 1 || n <= grain || n > domainThreads*grain {
+		body(0, n)
+		return
+	}
+	var threads []func()
+	for lo := 0; lo < n; lo += grain {
+		threads = append(threads, func() { body(lo, min(lo+grain, n)) })
+	}
+	h.d.Run(h.rng, threads...)
+}
+
+func newAtomicTrial(seed uint64) *atomicTrial {
+	shape := [...]small{
+		{keySize: 8, valueSize: 8, slots: 2, hashes: 2, levels: 2, top: 3, threads: 1, batches: 8, ops: 10, keys: 24},
+		{keySize: 8, valueSize: 8, slots: 4, hashes: 2, levels: 1, top: 1, threads: 1, batches: 8, ops: 8, keys: 8},
+		{keySize: 20, valueSize: 24, slots: 8, hashes: 1, levels: 1, top: 0, threads: 1, batches: 8, ops: 6, keys: 9}, // all in one bucket
+		{keySize: 12, valueSize: 130, slots: 2, hashes: 2, levels: 3, top: 3, threads: 1, batches: 6, ops: 8, keys: 16},
+	}[seed%4]
+	tr := &atomicTrial{trial: newTrial(shape, seed)}
+	tr.most = 8
+	words, capacity := uint64(pool.DataStart/pm.Word+40*growthUnit), 1
+	if tr.rng.IntN(2) == 0 { // it has about as many slots as keys, and memory for the log and one unit of values
+		capacity = []int{12, 4, 4, 7}[seed%4]
+		words = pool.DataStart/pm.Word + uint64(shape.levels+2)*growthUnit
+	}
+	tr.d = pmtest.New(words, domainThreads)
+	tr.images = &tr.d.Images
+	tr.mem = pm.New(make([]byte, words*pm.Word), tr.d)
+	o := Options{KeySize: shape.keySize, ValueSize: shape.valueSize, Slots: shape.slots, Hashes: shape.hashes, Levels: shape.levels,
+		Capacity: capacity, Hash: SipHash, Seed: tr.seed, Size: int64(words * pm.Word), AtomicBatch: shape.ops}
+	first, err := o.plan(growthUnit)
+	if err != nil {
+		panic(err)
+	}
+	p, err := pool.Format(tr.mem, first)
+	if err != nil {
+		panic(err)
+	}
+	for at := first.Areas[redoArea].Offset/pm.Word + headWords; at < words; at++ {
+		tr.mem.Store(at, tr.rng.Uint64()) // memory that is free may have anything, and the log behind its end
+	}
+	tr.mem.Fence()
+	e, _, err := recoverPool(ctx, p, domainHost{serialHost{}, tr, 1 + tr.rng.IntN(2)}, OpenOptions{})
+	if err != nil {
+		panic(err)
+	}
+	tr.table, tr.policy = e.table, &policy{e, e, Resize(tr.rng.IntN(2))}
+	tr.find = func(goOn bool) (*table, *Report) { return tr.reopen(tr.mem, goOn) }
+	tr.judge, tr.cut = tr.whole, tr.images.Cut
+	tr.before = make([][]byte, shape.keys)
+	tr.behind = tr.before
+	return tr
+}
+
+// whole wants the keys to be as before the batch, or as behind it, and counts them.
+func (tr *atomicTrial) whole(t *table) (there int) {
+	is := make([][]byte, len(tr.keys))
+	for i, key := range tr.keys {
+		it := t.item(key)
+		if value, ok := t.get(&it, make([]byte, tr.shape.valueSize)); ok {
+			is[i] = value
+			there++
+		}
+	}
+	same := func(want [][]byte) bool {
+		return slices.EqualFunc(is, want, func(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) })
+	}
+	if !same(tr.before) && !same(tr.behind) {
+		tr.fail("%x is neither %x nor %x", is, tr.before, tr.behind)
+	}
+	return there
+}
+
+// run runs batches. Behind stores, the crashes that are possible are looked at.
+func (tr *atomicTrial) run() {
+	for range tr.shape.batches { // full, or nearly so, before anything is looked at
+		tr.batch(tr.shape.ops)
+		tr.before = tr.behind
+	}
+	tr.d.Step = func() {
+		if tr.rng.IntN(max(1, tr.d.Dirty()/4)) == 0 { // one more of many makes little difference
+			tr.d.Crash(tr.rng, tr.most, tr.look)
+		}
+	}
+	for range tr.shape.batches {
+		if tr.rng.IntN(10) == 0 {
+			tr.behind = make([][]byte, len(tr.keys))
+			if err := tr.policy.Clear(ctx); err != nil {
+				tr.fail("Clear: %v", err)
+			}
+		} else {
+			tr.batch(1 + tr.rng.IntN(tr.shape.ops))
+		}
+		tr.before = tr.behind
+	}
+}
+
+// batch runs operations, as package core does, and compares their results with what they do
+// one after the other.
+func (tr *atomicTrial) batch(n int) {
+	kinds, oks, wants := make([]op.Kind, n), make([]bool, n), make([]bool, n)
+	width := tr.shape.valueSize
+	keys, values := []byte{}, make([]byte, n*width)
+	results := make([]byte, n*width)
+	tr.behind = slices.Clone(tr.before)
+	for i := range n {
+		k := tr.rng.IntN(len(tr.keys))
+		kinds[i] = [...]op.Kind{op.Put, op.Put, op.Put, op.PutNew, op.PutNew, op.Delete, op.Get, op.Sum}[tr.rng.IntN(8)]
+		if kinds[i] == op.Sum && width != 8 {
+			kinds[i] = op.Put
+		}
+		given := row(values, i, uint64(width))
+		for j := range given {
+			given[j] = byte(tr.rng.Uint32())
+		}
+		keys = append(keys, tr.keys[k]...)
+		is := tr.behind[k]
+		if is != nil && (kinds[i] == op.Get || kinds[i] == op.PutNew) {
+			copy(results[i*width:], is)
+		}
+		wants[i] = (is == nil) != (kinds[i] == op.Get || kinds[i] == op.Delete)
+		switch {
+		case kinds[i] == op.Delete:
+			tr.behind[k] = nil
+		case kinds[i] == op.Sum && is != nil:
+			tr.behind[k] = slices.Clone(is)
+			sum := batch.View[uint64](tr.behind[k])
+			sum[0] += batch.View[uint64](bytes.Clone(given))[0]
+		case kinds[i] == op.Put || kinds[i] != op.Get && is == nil:
+			tr.behind[k] = bytes.Clone(given)
+		}
+	}
+	out := make([]byte, n*width)
+	ran := tr.change(&batch.Batch{N: n, Columns: batch.Columns{
+		batch.Keys: batch.In(keys).Of(tr.shape.keySize), batch.Vals: batch.In(values).Of(width),
+		batch.Kinds: batch.In(kinds), batch.Out: batch.Output(out).Of(width), batch.OK: batch.Output(oks),
+	}})
+	switch {
+	case !ran:
+		tr.behind = tr.before
+		tr.refused++
+	case !bytes.Equal(out, results) || !slices.Equal(oks, wants):
+		tr.fail("%v: results %x, %v, want %x, %v", kinds, out, oks, results, wants)
+	}
+}
+
+// change runs a batch, and reports whether there was room for it.
+func (tr *atomicTrial) change(b *batch.Batch) bool {
+	p := tr.policy
+	now := func() core.Counters {
+		c, _ := p.Counters(ctx)
+		return c
+	}
+	if n, _, err := p.Before(ctx, now(), nil, b); err != nil || n != b.N {
+		tr.fail("room for %d of %d, %v", n, b.N, err)
+	}
+	_, failed, err := p.Change(ctx, nil, b)
+	for more := true; err == nil && len(failed) > 0 && more; {
+		if len(failed) != b.N {
+			tr.fail("%d of %d operations have no room", len(failed), b.N)
+		}
+		failed, more, err = p.Retry(ctx, now(), b)
+	}
+	return err == nil && len(failed) == 0
+}
+
+// exploreAtomic runs programs until about so many images have been looked at.
+func exploreAtomic(t *testing.T, states int, change func(*atomicTrial)) (images, resizes, refused int, failed string) {
+	regions, alone := regionBuckets, aloneOps
+	regionBuckets, aloneOps = 1, 1
+	defer func() { regionBuckets, aloneOps = regions, alone }()
+	for seed := uint64(0); images < states; seed++ {
+		tr := newAtomicTrial(seed)
+		if change != nil {
+			change(tr)
+		}
+		tr.run()
+		images, resizes, refused = images+tr.seen, resizes+int(tr.policy.resizes), refused+tr.refused
+		if tr.failed != "" {
+			return images, resizes, refused, fmt.Sprintf("seed %d: %s", seed, tr.failed)
+		}
+	}
+	return images, resizes, refused, ""
+}
+
+// Whatever a crash leaves, also one of recovery: of a batch all is there or nothing, and of
+// those before it all; on one core or on several, with growth between, in any bucket.
+func TestAtomicCrashes(t *testing.T) {
+	conformance.NotRaced(t, oneAtATime)
+	images, resizes, refused, failed := exploreAtomic(t, *crashStates/8, nil)
+	if failed != "" {
+		t.Fatal(failed)
+	}
+	if resizes == 0 || refused == 0 {
+		t.Error("no index has grown, or none was full")
+	}
+	t.Logf("%d images of crashes, %d resizes, %d batches refused", images, resizes, refused)
+}
+
+func TestAtomicMutants(t *testing.T) {
+	conformance.NotRaced(t, oneAtATime)
+	noFence := func(tr *atomicTrial, function string, number int) {
+		lines := []int{}
+		tr.d.Mutant = func(a *pmtest.Access) bool {
+			f, line := pmtest.Site()
+			if a.Kind != pmtest.Fence || f != function {
+				return false
+			}
+			if !slices.Contains(lines, line) {
+				lines = append(lines, line)
+			}
+			return slices.Index(lines, line) == number
+		}
+	}
+	head := func(tr *atomicTrial) uint64 { return tr.table.redo.first + headSums }
+	for name, change := range map[string]func(*atomicTrial){
+		"published before its records": func(tr *atomicTrial) { noFence(tr, "gphash.(*engine).log.func1", 0) },
+		"no fence before publication":  func(tr *atomicTrial) { noFence(tr, "gphash.(*redoLog).publish", 0) },
+		"no fence behind publication":  func(tr *atomicTrial) { noFence(tr, "gphash.(*redoLog).publish", 1) },
+		"retired before its slots":     func(tr *atomicTrial) { noFence(tr, "gphash.(*images).apply", 0) },
+		"no fence behind its end":      func(tr *atomicTrial) { noFence(tr, "gphash.(*redoLog).retire", 0) },
+		"applied before publication": func(tr *atomicTrial) {
+			tr.d.Mutant = func(a *pmtest.Access) bool {
+				return a.Kind == pmtest.Store && a.At == head(tr) && a.New != unpublished && a.New != applied
+			}
+		},
+		"retired before it is applied": func(tr *atomicTrial) {
+			tr.d.Mutant = func(a *pmtest.Access) bool {
+				if a.Kind == pmtest.Store && a.At == head(tr) && a.New != unpublished {
+					a.New = applied
+				}
+				return false
+			}
+		},
+		"the log has no end": func(tr *atomicTrial) {
+			tr.d.Mutant = func(a *pmtest.Access) bool {
+				return a.Kind == pmtest.Store && a.At != head(tr) && a.New == unpublished && inLog(tr, a.At)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			images, _, _, failed := exploreAtomic(t, 1_000_000, change)
+			if failed == "" {
+				t.Fatalf("not found in %d images", images)
+			}
+			t.Logf("found after %d images: %.100s", images, failed)
+		})
+	}
+}
+
+// inLog reports whether a store of publish is to a word of the log.
+func inLog(tr *atomicTrial, at uint64) bool {
+	f, _ := pmtest.Site()
+	return f == "gphash.(*redoLog).publish" && at >= tr.table.redo.first && at < tr.table.redo.last && (at-tr.table.redo.first)%redoLine == headSums
+}

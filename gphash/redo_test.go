@@ -1,0 +1,388 @@
+package gphash
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/pm"
+	"github.com/weftgo/weft/internal/pool"
+)
+
+// fixedPools are those of smallPools that may have a log.
+var fixedPools = []Options{{KeySize: 8, ValueSize: 20}, {KeySize: 24, ValueSize: 8}}
+
+// postImage is a key and what a batch makes of it; nil: it is absent.
+type postImage struct {
+	key, value []byte
+	slot       uint64 // that has been reserved: its control word
+}
+
+// plant publishes a batch behind another one, or in an empty log, that nobody applies.
+func (l *redoLog) plant(behind *redoBatch, images ...postImage) *redoBatch {
+	b := l.next(uint64(len(images)), 0)
+	if behind != nil {
+		b.at, b.sequence = l.end(behind), behind.sequence+1
+	}
+	var records []byte
+	for _, im := range images {
+		record := make([]byte, l.recordWords()*pm.Word)
+		binary.LittleEndian.PutUint64(record, recordAbsent)
+		if im.value != nil {
+			binary.LittleEndian.PutUint64(record, recordPresent|im.slot<<8)
+		}
+		copy(l.keyOf(record), im.key)
+		copy(l.valueOf(record), im.value)
+		records = append(records, record...)
+	}
+	l.mem.Write(b.records(), records)
+	l.publish(b, crc32.Checksum(records, castagnoli))
+	return b
+}
+
+// logged is an image with keys 0 to 19, whose log has two batches: what they make of it
+// is returned.
+func logged(t testing.TB, o Options) (im *image, applied model) {
+	o.Capacity, o.AtomicBatch = 20, 8
+	im = filled(t, openCPU(t), o, 20)
+	l := im.table(t).redo
+	key := func(i int) []byte { return denseKey(o.KeySize, i) }
+	value := func(i int, version uint64) []byte { return valueOf(o.ValueSize, key(i), version) }
+	first := l.plant(nil, postImage{key: key(1), value: value(1, 7)}, postImage{key: key(2)}, postImage{key: key(40), value: value(40, 7)})
+	l.plant(first, postImage{key: key(40), value: value(40, 8)}, postImage{key: key(3)}, postImage{key: key(41)})
+	im.save()
+	applied = maps.Clone(im.want)
+	for i, version := range map[int]uint64{1: 7, 40: 8} {
+		applied[string(key(i))] = string(value(i, version))
+	}
+	delete(applied, string(key(2)))
+	delete(applied, string(key(3)))
+	return im, applied
+}
+
+// Batches that have been published are applied in their order, however often; who only
+// reads a pool that has some is refused.
+func TestReplay(t *testing.T) {
+	for _, o := range fixedPools {
+		im, applied := logged(t, o)
+		l := im.table(t).redo
+		sums := l.mem.Load(l.first + headSums)
+		p, err := pool.OnMemory(im.memory())
+		must(t, err)
+		e, err := newEngine(p, im.dev.(device.Host))
+		must(t, err)
+		for range 3 {
+			x, report, err := im.open(OpenOptions{Verify: true})
+			must(t, err)
+			if report.Replayed != 2 || report.Torn || report.Damaged != 0 || report.Keys != uint64(len(applied)) {
+				t.Fatalf("%+v", report)
+			}
+			applied.equal(t, x)
+			must(t, x.Check(ctx))
+			l.mem.Store(l.first+headSums, sums) // as if the log had not been emptied
+			if err := x.Check(ctx); !errors.Is(err, op.ErrCorrupt) {
+				t.Errorf("Check with batches in the log: %v", err)
+			}
+		}
+		if err := e.replay(&Report{}, false); err != nil {
+			t.Error(err)
+		}
+		x, report, err := im.open(OpenOptions{})
+		must(t, err)
+		if report.Replayed != 0 {
+			t.Errorf("%+v", report)
+		}
+		applied.equal(t, x)
+	}
+}
+
+// A key goes where a slot has been reserved for it; where that is taken, or is none of its
+// own, it goes where it can.
+func TestReservedSlots(t *testing.T) {
+	for _, o := range fixedPools {
+		o.Capacity, o.AtomicBatch = 20, 8
+		im := filled(t, openCPU(t), o, 20)
+		tb := im.table(t)
+		key := denseKey(o.KeySize, 50)
+		value := valueOf(o.ValueSize, key, 0)
+		it := tb.item(key)
+		must(t, im.mustOpen(t, OpenOptions{}).Close()) // tombs are free
+		im.save()
+		favorite, _, _ := tb.vacant(&it)
+		tb.each(it.hash, func(bucket uint64, _ bool) bool {
+			for slot := range tb.slots {
+				at := place{bucket, slot}
+				free := control(tb.mem.Load(tb.control(at))).state() != full
+				tb.redo.plant(nil, postImage{key, value, tb.control(at)})
+				x := im.mustOpen(t, OpenOptions{Verify: true})
+				if is, _, ok := x.engine.find(&it); !ok || free && is != at || !free && is != favorite {
+					t.Errorf("slot %v, free: %v: the key is at %v, %v", at, free, is, ok)
+				}
+				must(t, x.Check(ctx))
+				im.restore()
+			}
+			return true
+		})
+		for _, none := range []uint64{1, tb.mem.Words() + 1, 1<<56 - 1, tb.values.first} {
+			tb.redo.plant(nil, postImage{key, value, none})
+			if is, _, ok := im.mustOpen(t, OpenOptions{Verify: true}).engine.find(&it); !ok || is != favorite && none != tb.values.first {
+				t.Errorf("word %#x: the key is at %v, %v", none, is, ok)
+			}
+			im.restore()
+		}
+	}
+}
+
+// A sum is what it is, however often its batch is applied.
+func TestReplayOfSums(t *testing.T) {
+	im := filled(t, openCPU(t), Options{KeySize: 8, ValueSize: 8, Capacity: 20, AtomicBatch: 8}, 20)
+	x := im.mustOpen(t, OpenOptions{})
+	key, n := denseKey(8, 1), 5
+	sum := binary.LittleEndian.Uint64([]byte(im.want[string(key)]))
+	given := make([]uint64, n)
+	for i := range given {
+		given[i] = uint64(i + 1)
+		sum += given[i]
+	}
+	_, failed, err := x.engine.Change(ctx, nil, &batch.Batch{N: n, Kind: op.Sum, Columns: batch.Columns{
+		batch.Keys: batch.In(bytes.Repeat(key, n)).Of(8), batch.Vals: batch.In(given),
+	}})
+	if err != nil || len(failed) > 0 {
+		t.Fatal(failed, err)
+	}
+	im.want[string(key)] = string(binary.LittleEndian.AppendUint64(nil, sum))
+	im.whole(t, x)
+	l := x.engine.redo
+	b := redoBatch{at: l.first, sequence: l.mem.Load(l.first + headSequence), count: 1}
+	crc := uint32(0)
+	must(t, l.each(&b, func(record []byte) error {
+		crc = crc32.Update(crc, castagnoli, record)
+		return nil
+	}))
+	for range 2 {
+		l.mem.Store(l.first+headSums, l.sums(&b, crc))
+		x, report, err := im.open(OpenOptions{Verify: true})
+		must(t, err)
+		if report.Replayed != 1 {
+			t.Fatalf("%+v", report)
+		}
+		im.whole(t, x)
+	}
+}
+
+func TestReplayReadOnly(t *testing.T) {
+	dev, dir := openCPU(t), t.TempDir()
+	x, err := Create(filepath.Join(dir, "live"), dev, Options{KeySize: 8, ValueSize: 8, Size: 16 << 20, AtomicBatch: 10})
+	must(t, err)
+	_, err = x.Put(ctx, denseKey(8, 1), make([]byte, 8))
+	must(t, err)
+	x.engine.redo.plant(nil, postImage{key: denseKey(8, 2), value: make([]byte, 8)})
+	content, err := os.ReadFile(filepath.Join(dir, "live"))
+	must(t, err)
+	must(t, x.Close())
+	killed := filepath.Join(dir, "killed")
+	must(t, os.WriteFile(killed, content, 0o600))
+	if _, _, err := Open(ctx, killed, dev, OpenOptions{ReadOnly: true}); !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), "1 batches of the redo log") {
+		t.Errorf("read-only: %v", err)
+	}
+	x, report, err := Open(ctx, killed, dev, OpenOptions{})
+	must(t, err)
+	if report.Replayed != 1 || x.Len() != 2 {
+		t.Errorf("%+v, %d keys", report, x.Len())
+	}
+	must(t, x.Close())
+	x, _, err = Open(ctx, killed, dev, OpenOptions{ReadOnly: true})
+	must(t, err)
+	must(t, x.Close())
+}
+
+// A batch that is not published is not there, and who opens the pool is told once.
+func TestTorn(t *testing.T) {
+	im, _ := logged(t, fixedPools[0])
+	l := im.table(t).redo
+	l.mem.Store(l.first+headSums, unpublished)
+	for _, torn := range []bool{true, false} {
+		x, report, err := im.open(OpenOptions{Verify: true})
+		must(t, err)
+		if report.Torn != torn || report.Replayed != 0 {
+			t.Errorf("%+v", report)
+		}
+		im.whole(t, x)
+	}
+}
+
+// Every bit of a log is turned: what has been published is refused, or given up from there
+// on by a repair; nobody misses the rest.
+func TestRedoFlips(t *testing.T) {
+	for _, o := range fixedPools {
+		im, applied := logged(t, o)
+		l := im.table(t).redo
+		all, err := l.published()
+		must(t, err)
+		covered := map[uint64]bool{l.end(all[1]) + headSums: true}
+		for _, b := range all {
+			for w := range headWords + b.count*l.recordWords() {
+				covered[b.at+w] = true
+			}
+		}
+		for w := l.first; w < l.end(all[1])+headWords; w++ {
+			for bit := range uint64(64) {
+				im.bytes[w*pm.Word+bit/8] ^= 1 << (bit % 8)
+				x, report, err := im.open(OpenOptions{Verify: true})
+				if errors.Is(err, op.ErrCorrupt) != covered[w] {
+					t.Fatalf("bit %d of word %d: %v", bit, w-l.first, err)
+				}
+				if covered[w] {
+					if x, report, err = im.open(OpenOptions{Repair: true}); err != nil || report.Damaged != 1 {
+						t.Fatalf("repair: %v, %+v", err, report)
+					}
+				} else {
+					applied.equal(t, x)
+				}
+				if damaged := int(report.Replayed); covered[w] && (w < all[1].at && damaged != 0 || w >= all[1].at && damaged == 0) {
+					t.Fatalf("word %d: %d batches replayed", w-l.first, damaged)
+				}
+				must(t, x.Check(ctx))
+				im.restore()
+			}
+		}
+	}
+}
+
+// FuzzRedo writes words to a log with batches in it. Keys that no batch names stay as they
+// are, and the pool is opened, or opened by a repair.
+func FuzzRedo(f *testing.F) {
+	im, _ := logged(f, fixedPools[1])
+	named := map[string]bool{}
+	for _, i := range []int{1, 2, 3, 40, 41} {
+		named[string(denseKey(24, i))] = true
+	}
+	patch := func(words ...uint64) (b []byte) {
+		for i := 0; i < len(words); i += 2 {
+			b = binary.LittleEndian.AppendUint64(append(b, byte(words[i])), words[i+1])
+		}
+		return b
+	}
+	f.Add(patch(headSums, 1))
+	f.Add(patch(headCount, ^uint64(0), headLength, 1<<40))
+	f.Add(patch(headSums, 0, headWords, 77))
+	f.Fuzz(func(t *testing.T, patches []byte) {
+		defer im.restore()
+		l := im.table(t).redo
+		for ; len(patches) >= 9; patches = patches[9:] {
+			l.mem.Store(l.first+uint64(patches[0])%(l.last-l.first), binary.LittleEndian.Uint64(patches[1:]))
+		}
+		x, _, err := im.open(OpenOptions{Verify: true})
+		if errors.Is(err, op.ErrCorrupt) {
+			x, _, err = im.open(OpenOptions{Repair: true})
+		}
+		must(t, err)
+		must(t, x.Check(ctx))
+		value := make([]byte, 8)
+		for k, v := range im.want {
+			if hits, err := x.Get(ctx, []byte(k), value, nil); !named[k] && (err != nil || hits != 1 || string(value) != v) {
+				t.Fatalf("key %x is %x, not %x, %v", k, value, v, err)
+			}
+		}
+	})
+}
+
+// A call with more operations than the log has room for is several batches; one without
+// room for all its keys leaves what there was.
+func TestAtomicBatches(t *testing.T) {
+	eachWidth(t, Options{Capacity: 100, Size: 8 * mebibyte, AtomicBatch: 9}, func(t *testing.T, im *image) {
+		x := im.mustOpen(t, OpenOptions{})
+		if n := x.engine.redo.capacity(); n < 9 || n > 400 {
+			t.Fatalf("batches of %d", n)
+		}
+		im.put(t, x, 0, 1900, 0)
+		im.put(t, x, 500, 1000, 1)
+		var keys []byte
+		for i := range 700 {
+			keys = append(keys, denseKey(int(x.engine.keySize), i)...)
+			delete(im.want, string(denseKey(int(x.engine.keySize), i)))
+		}
+		n, err := x.Delete(ctx, keys, nil)
+		if err != nil || n != 700 {
+			t.Fatal(n, err)
+		}
+		im.whole(t, x)
+		must(t, x.Close())
+		x = im.mustOpen(t, OpenOptions{Verify: true})
+		im.whole(t, x)
+		must(t, x.Clear(ctx))
+		clear(im.want)
+		im.whole(t, x)
+	})
+}
+
+func TestAtomicFull(t *testing.T) {
+	for _, o := range []Options{
+		{KeySize: 8, ValueSize: 8, Size: pool.DataStart + 8*pool.Page},                    // slots
+		{KeySize: 8, ValueSize: 3000, Capacity: 300, Size: pool.DataStart + 40*pool.Page}, // values
+	} {
+		o.AtomicBatch = 8
+		im, err := formatted(t, openCPU(t), o, nil)
+		must(t, err)
+		x := im.mustOpen(t, OpenOptions{})
+		const n = 8
+		ok := make([]bool, n)
+		for at := 0; ; at += n {
+			var keys, values []byte
+			for i := at; i < at+n; i++ {
+				keys, values = append(keys, denseKey(8, i)...), append(values, valueOf(o.ValueSize, denseKey(8, i), 0)...)
+			}
+			if added, err := x.PutNew(ctx, keys, values, ok); err != nil {
+				if !errors.Is(err, weft.ErrFull) || added != 0 || at == 0 || !strings.Contains(err.Error(), "8 of 8") {
+					t.Fatalf("%d added at %d: %v", added, at, err)
+				}
+				if bytes.Contains(batch.Optional(ok).Host, []byte{1}) {
+					t.Error(ok)
+				}
+				break
+			}
+			for i := range n {
+				im.want[string(row(keys, i, 8))] = string(row(values, i, uint64(o.ValueSize)))
+			}
+		}
+		im.whole(t, x)
+		x, report, err := im.open(OpenOptions{})
+		if err != nil || report.Unfinished != 0 {
+			t.Errorf("slots are reserved for a batch that has been refused: %+v, %v", report, err)
+		}
+		for k := range im.want {
+			if _, err := x.Delete(ctx, []byte(k), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if x.Len() != 0 {
+			t.Error(x.Len())
+		}
+		must(t, x.Check(ctx))
+	}
+}
+
+// No kernel writes records: a GPU is refused, by Create too, which leaves no file.
+func TestAtomicOnGPU(t *testing.T) {
+	dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
+	path := filepath.Join(t.TempDir(), "pool")
+	_, err := Create(path, dev, Options{KeySize: 8, ValueSize: 8, Size: 16 << 20, AtomicBatch: 10})
+	if _, serr := os.Stat(path); !errors.Is(err, device.ErrUnsupported) || !os.IsNotExist(serr) {
+		t.Errorf("%v; %v", err, serr)
+	}
+	if _, err := Create(path, openCPU(t), Options{KeySize: 8, ValueSize: 8, AtomicBatch: maxAtomic + 1}); !errors.Is(err, weft.ErrOptions) {
+		t.Error(err)
+	}
+}
