@@ -23,9 +23,6 @@ not keep the order of a batch, and do not fetch ahead, as on a GPU they do not; 
 to 15.2 % of the latency; the paper's other factors are of Optane memory and a V100, and are not repeated here.` + hostMemory,
 	run:   runGPHashBaselines,
 	plots: plotBaselines,
-	published: []Published{
-		{"V100 and Optane: share of a slab hash's latency that its log takes, most", .152, "x"},
-	},
 }
 
 // persistentPeers are what is compared; the first is what the ratios refer to.

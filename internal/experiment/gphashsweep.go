@@ -19,9 +19,6 @@ only where their 64-bit hashes agree, but whoever reads the record reads the key
 to 128 bytes, and a slab hash, which compares whole keys, 38.6 %.` + hostMemory,
 	run:   runGPHashKeySize,
 	plots: plotSweep("bytes of a key", func(row Row) float64 { return float64(row.KeyBits / 8) }),
-	published: []Published{
-		{"GPHash, YCSB C with keys of 128 bytes over 8", .869, "x"}, {"slab hash with a log, YCSB C with keys of 128 bytes over 8", .614, "x"},
-	},
 }
 
 var gphashSkewExperiment = Experiment{

@@ -13,7 +13,7 @@ import (
 // plot.
 func TestPublishedFiguresAreDrawn(t *testing.T) {
 	rows := []Row{
-		{Op: "insert", N: 1, Load: .5, OpsPerS: 1, Limit: "cas64", Speedup: figure(2)},
+		{Op: "insert", N: 1, Load: .5, OpsPerS: 1, Limit: "cas64", Speedup: figure(2), Samples: []float64{.5}},
 		{Op: "allocate", N: 1, Units: 1024, OpsPerS: 1, Limit: "cas64"},
 		{Op: "allocate_churn", N: 1, Units: 1024, Load: .5, OpsPerS: 1, Limit: "cas64"},
 	}
@@ -36,7 +36,7 @@ func TestPublishedFiguresAreDrawn(t *testing.T) {
 			}
 		}
 		for _, f := range e.published {
-			if f.What == "" || !slices.Contains([]string{"op/s", "x", "buckets"}, f.Unit) {
+			if f.What == "" || !slices.Contains([]string{"op/s", "x", "buckets", "load"}, f.Unit) {
 				t.Errorf("%s: published %+v", e.Name, f)
 			}
 			if !slices.Contains(drawn, f.Value) {
