@@ -6,7 +6,7 @@
 // It comes as [Index], from byte strings of one length to byte strings of another, as
 // [Strings], of byte strings of any length, and as [Map], which is a [weft.Map] of integers.
 // All work on batches, on all cores of the host, and all but Strings on a GPU that maps the
-// file. Caches in device memory are not there yet.
+// file, which may keep a mirror of the slots, or a cache of buckets, in its memory.
 //
 // # When to choose it
 //
