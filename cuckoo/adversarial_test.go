@@ -80,7 +80,7 @@ func TestFixedTableIsFull(t *testing.T) {
 // up for another.
 func TestLoadIsReached(t *testing.T) {
 	conformance.NotRaced(t, "what is measured is where keys are")
-	dev := devicetest.OpenCPU(t, 2)
+	dev := devicetest.Open(t)
 	const n, load = 30_000, .95
 	keys := conformance.Sequence[uint32](1, n)
 	for seed := range uint64(100) {

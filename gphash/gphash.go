@@ -228,10 +228,17 @@ func (e *engine) widths() batch.Widths {
 	return batch.Widths{Key: int(e.table.keySize), Val: int(e.table.valueSize), Slot: slot}
 }
 
+// memoryFolder is where Linux has a file system in memory.
+const memoryFolder = "/dev/shm"
+
 // unnamed makes an empty index of the same geometry in a pool without a name, which is
 // gone when it is closed.
 func unnamed(dev device.Device, like pool.Superblock, o OpenOptions, types core.Types) (*core.Table, error) {
-	dir, err := os.MkdirTemp("", "weft")
+	in := "" // the folder for temporary files
+	if _, host := dev.(device.Host); !host {
+		in = memoryFolder // no GPU maps files of a disk
+	}
+	dir, err := os.MkdirTemp(in, "weft")
 	if err != nil {
 		return nil, fmt.Errorf("gphash: %w", err)
 	}

@@ -31,11 +31,12 @@ var all = context.Background()
 
 // newGPUEngine has a GPU work on the pool of an engine that has not looked at it yet.
 func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOptions) (g *gpuEngine, report *Report, err error) {
-	g = &gpuEngine{host: host, dev: dev, k: launcher{host: host, dev: dev, scatter: o.Unsorted}, rescue: rescue{options: o}}
+	made := &gpuEngine{host: host, dev: dev, k: launcher{host: host, dev: dev, scatter: o.Unsorted}, rescue: rescue{options: o}}
+	g = made
 	g.Moves, g.Leases = true, host.Leases
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, g.Close())
+			err = errors.Join(err, made.Close())
 		}
 	}()
 	if err := g.OpenEngine(dev, host.widths(), int(host.slots), &g.k); err != nil {

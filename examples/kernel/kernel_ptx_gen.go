@@ -20,7 +20,7 @@ import (
 //kernelgen:input aa6389b8b174d262d890afeb58aeef7264b63eba45d27dac86894089b1e8f583 6639 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
+//kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 346e6b5358823205168a23af0fa8df9f882b4c3f0e5f5a1d76781827309f4688 5935 kernels/include/weft/linear.cuh
 //kernelgen:input 4a05abb90051ddc0796731270017623e2edd5612dc16ff5d86ce452267acfdcc 3710 kernels/include/weft/linear_alone.cuh
 //kernelgen:input 6f50794184dd8de98a320616fac708fa70a02d7686f9df3ebe556eab4ef82c41 518 kernels/include/weft/linear_change.cuh

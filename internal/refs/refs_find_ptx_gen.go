@@ -21,7 +21,7 @@ import (
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
+//kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 346e6b5358823205168a23af0fa8df9f882b4c3f0e5f5a1d76781827309f4688 5935 kernels/include/weft/linear.cuh
 //kernelgen:input 4a05abb90051ddc0796731270017623e2edd5612dc16ff5d86ce452267acfdcc 3710 kernels/include/weft/linear_alone.cuh
 //kernelgen:input 6f50794184dd8de98a320616fac708fa70a02d7686f9df3ebe556eab4ef82c41 518 kernels/include/weft/linear_change.cuh
@@ -43,8 +43,8 @@ import (
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output e5b89e5313c7d29d3927ade487c84c9d0a74279b64fb1ffd00ff0e90327a5bba 19896 internal/refs/refs_find_32_32_sm80.ptx
-//kernelgen:output 3b61912eb1f95ff5b27ee7476ce2a03fb7793c55b8802e8d423eaf6075568a56 19896 internal/refs/refs_find_32_32_sm90.ptx
+//kernelgen:output fb6cfdc95b7bf7c64dd663fd0530de0ac82077d642a69fce6cd254af22c75cf9 19899 internal/refs/refs_find_32_32_sm80.ptx
+//kernelgen:output ed2d8a979bd2202260985aef9dfb93131b679db71f03009489dd70c13f82a268 19899 internal/refs/refs_find_32_32_sm90.ptx
 //kernelgen:output ac9a8335caf99e2f02122c55f1e67142fd771ad4c295814550a140bf3667664c 20045 internal/refs/refs_find_64_64_sm80.ptx
 //kernelgen:output 5cdd8406a81568e18f4a81139a50d3848013e16ab33a0e581ecfb66fc4b4f5e2 18846 internal/refs/refs_find_64_64_sm90.ptx
 //kernelgen:output d7d956a1c81db33de70a008f7a5c146a24d993f63a7e4b5479c2ef36d1321738 1647 internal/refs/refs_find_params_gen.go

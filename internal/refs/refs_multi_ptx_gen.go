@@ -22,7 +22,7 @@ import (
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input ac82c58af1b8bd6ec77993cffb13ad2aa1294e0f1b649ebfa330d36a687986ec 1518 kernels/include/weft/hash.cuh
+//kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 03949d395b4a3a8de9f533fccd3cc98e6af7584b473dcd4f01fffca6ee528fe6 4673 kernels/include/weft/ref.cuh
@@ -36,12 +36,12 @@ import (
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output e31f53c234f69dd905bbea41e0763f41b78805a9fa71112d4a9462962f489416 183850 internal/refs/refs_multi_32_32_sm80.ptx
-//kernelgen:output 78b008212a5d707d0675e700faba8d415d54b9a2e14dd971be8ea0962ed5a6dd 183850 internal/refs/refs_multi_32_32_sm90.ptx
-//kernelgen:output 2d77128ddc1812bc3f07d9965e06f7bc271af59c082f7800666b0e82cc2e50c1 184156 internal/refs/refs_multi_64_64_sm80.ptx
-//kernelgen:output 858d1be9c4b8c4a21acda9f84806831f7b216f9abd893af0faec8203cef55366 178017 internal/refs/refs_multi_64_64_sm90.ptx
-//kernelgen:output 36ec82cf6f65ac21877a097cd90a2209e579ff58c0236a8176710c1b793a39b9 180152 internal/refs/refs_multi_32_64_sm80.ptx
-//kernelgen:output a441ab4c262d5e25fb1a1e5f9ddcbad91161915fbbf6e479cb3db48e939bbd8b 174188 internal/refs/refs_multi_32_64_sm90.ptx
+//kernelgen:output 8966ea6ee249abff6f0db9e8aa1041f7286ed78b41900ef245ee1a4ea87b7c2b 183854 internal/refs/refs_multi_32_32_sm80.ptx
+//kernelgen:output 48f7dbe88bef38ad6a23ed7924a2ac3fb82e85bfe353bba1d2df30b3c51209f3 183854 internal/refs/refs_multi_32_32_sm90.ptx
+//kernelgen:output f66caeb1fcbab49284bfa013705bb00542bad6aeb0b341c1807a1eaa9db4d8ed 184156 internal/refs/refs_multi_64_64_sm80.ptx
+//kernelgen:output c500a47d4a5fb1078ffe5b6e7a08f8da6e4865d9aa96dfc69fe807b5229e21be 178017 internal/refs/refs_multi_64_64_sm90.ptx
+//kernelgen:output 416bc6a16744d09b641e583194c2b993772b0c9435a8b1b61f8a5964a8f43e69 180152 internal/refs/refs_multi_32_64_sm80.ptx
+//kernelgen:output 92599fb1b540b1853ae70d13f99f7c23014051dc4939594c62e749c06976668e 174188 internal/refs/refs_multi_32_64_sm90.ptx
 //kernelgen:output 342f8066cc2cf1848109ffd582c8ad848d73a32729861deb3056f705fdd32f81 1823 internal/refs/refs_multi_params_gen.go
 
 //go:embed refs_multi_32_32_sm80.ptx

@@ -45,9 +45,13 @@ __device__ __forceinline__ uint64_t unmix(uint64_t x, uint64_t seed) {
   return x ^ seed;
 }
 
-// reduce maps a hash to [0,n) by the high half of a product: any n, no modulo.
+// reduce maps a hash to [0,n) by the high half of a product: any n, no modulo. It asks for that half,
+// since of h that grows in a loop, and wraps, the assembler of CUDA 13.0 computes a product of 64 bits
+// as if it did not wrap.
 __device__ __forceinline__ uint32_t reduce(uint32_t h, uint32_t n) {
-  return uint32_t(uint64_t(h) * n >> 32);
+  uint32_t hi;
+  asm("mul.hi.u32 %0, %1, %2;" : "=r"(hi) : "r"(h), "r"(n));
+  return hi;
 }
 __device__ __forceinline__ uint64_t reduce(uint64_t h, uint64_t n) {
   uint64_t hi;

@@ -78,7 +78,7 @@ struct Rules {
   __device__ static __forceinline__ void moved(const Table& t, Path path, uint32_t number) {
     const uint32_t last = last_slot(t, path.bucket);
     uint32_t entry = 1;
-    while (second(t, path, entry) != number >> wide(t) << wide(t)) entry++;
+    while (entry < kFunctions && second(t, path, entry) != number >> wide(t) << wide(t)) entry++;
     fence();  // who sees the entry, sees the key there
     store_relaxed(slot(t, last), A::with(load_relaxed(slot(t, last)), path.tag, entry));
   }
