@@ -21,6 +21,19 @@ __device__ __forceinline__ void get(const GetParams<Table>& p) {
   answer<S, V>(p.lookup, q, hit, value);
 }
 
+// get_of_eight does it in two buckets of eight slots; where slots may be pending, as in others.
+template <class S, class K, class V>
+__device__ __forceinline__ void get_of_eight(const GetParams<Table>& p) {
+  if constexpr (S::kTwoStep) return get<PathTile<S, kWideLanes>, K, V, kWideLanes>(p);
+  constexpr int lanes = BucketRounds<S>::kLanes;
+  Query<S> q = query<S, K, lanes>(p.lookup, lane_index() % lanes);
+  typename S::Key value;
+  bool hit = find_by<S>(p.table, q.there, q.key, value, [&](bool looks, Path path, typename S::Key key, typename S::Key& held) {
+    return find_of_eight<S>(p.table, looks, path, key, held);
+  });
+  answer<S, V>(p.lookup, q, hit, value);
+}
+
 // ---- whole tables ----------------------------------------------------------
 
 template <class PathTile>
@@ -68,6 +81,7 @@ using Even = PathTile<S, kWideLanes, true>;
 
 WEFT_KERNEL(cuckoo_get, kGetBlocks)(GetParams<Table> p) { get<Narrow, K, V, kNarrowLanes>(p); }
 WEFT_KERNEL(cuckoo_get_wide, kGetBlocks)(GetParams<Table> p) { get<Wide, K, V, kWideLanes>(p); }
+WEFT_KERNEL(cuckoo_get_of_eight, kRoundBlocks)(GetParams<Table> p) { get_of_eight<S, K, V>(p); }
 WEFT_KERNEL(cuckoo_get_all, kGetBlocks)(GetParams<Table> p) { get<BothTile<S, kWideLanes>, K, V, kWideLanes>(p); }
 WEFT_KERNEL(cuckoo_change, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Narrow, K, V>(p); }
 WEFT_KERNEL(cuckoo_change_wide, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Wide, K, V>(p); }

@@ -13,19 +13,19 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input a0593e911478f5e54c1f564608af041365148978a837b59ec842b91a97f75e8a 1154 cuckoo/change.cuh
-//kernelgen:input 4a955c71f5cb357b39c3e8063a4deb7e9425f7aec12e04f98a0a5e6a0a6bafb0 3806 cuckoo/cuckoo.cu
+//kernelgen:input 2634ca7f7b8c58d8886a5e0a29e6d152c2485d590303ae50e47ce371f0afb3ec 4580 cuckoo/cuckoo.cu
 //kernelgen:input 1ab5efc84305bd860ea255270d934f02922afc3579b3b17c4265bac961f63a53 414 cuckoo/layout.cuh
-//kernelgen:input ee9146f931545625d8ffcc3602252cd5e85b0d1df15e84a048e215cc263c4bc2 424 cuckoo/tuning.cuh
+//kernelgen:input 80ca71d0d60b3fcfcb722c31a6bb135fbf7bf8cd3cf0acb8f95b5685997708ca 456 cuckoo/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input aa6389b8b174d262d890afeb58aeef7264b63eba45d27dac86894089b1e8f583 6639 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
-//kernelgen:input 0cf4fd432822f9fa67060df593c841c339c18282517bbdb47f2fc0c41aa0f6db 4708 kernels/include/weft/cuckoo_evict.cuh
-//kernelgen:input 1444be6064fb4a24a4f866ce8b1398db38aca3158ff5a8562e18e14e03484c92 783 kernels/include/weft/cuckoo_find.cuh
+//kernelgen:input 58008c78309c3728452ed7747bcb649caf7c450976d7a2808591ed91a903e3a2 4820 kernels/include/weft/cuckoo_evict.cuh
+//kernelgen:input e438a990f95ba2a2ab2a8f00e641960d6a07ff9294695f170d3cad0f5ca7d77d 2290 kernels/include/weft/cuckoo_find.cuh
 //kernelgen:input 38ef107fcf804c1891e23d8a842627969804837533db7ba59854c68549c9ac4b 9182 kernels/include/weft/cuckoo_table.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 7863914e842f5c5a808496995f4196dd515bcf26907d5a055bbd785f5a1f9077 19269 kernels/include/weft/evict.cuh
+//kernelgen:input 67362637fc610888bd5656a2a4c00ddda0ca6070aec40f80d5c0c18df2847503 20922 kernels/include/weft/evict.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input c9be562e9bb31617c7e5b8e01348747de14498e5e9e4307a519917ed3001c23c 5470 kernels/include/weft/locks.cuh
@@ -33,24 +33,25 @@ import (
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
+//kernelgen:input d873df359605413e2689f9d517a46f542e5eb81d7bdfe13a86e34d4249bd3ccf 5690 kernels/include/weft/rounds.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 94e4231cfe1254a8344cc99af4ae57b7b38d7e64d7296166e2ccd46001a5bcb0 311440 cuckoo/cuckoo_32_32_sm80.ptx
-//kernelgen:output 5b6d9f63a4529722eb97b8e9371e8c27d83dba9e555ca532402f14aca893c76c 311440 cuckoo/cuckoo_32_32_sm90.ptx
-//kernelgen:output 1601f9d39af31eb64818451cdf954db8bc2728e3ecfa19a3b17487383bcca71c 310959 cuckoo/cuckoo_32_64_sm80.ptx
-//kernelgen:output c24976d725fd0de169d8a54bce3ec88bf9ca9ea976cfbfe511d26d9bc1c53609 306648 cuckoo/cuckoo_32_64_sm90.ptx
-//kernelgen:output 208023193304f88b8c39ec389de2a339fd9068209876c8f8d4da4b5007365921 316589 cuckoo/cuckoo_64_32_sm80.ptx
-//kernelgen:output 34104570f1fe2b9e183782f87d1e3565b5d0d7ebab0775773a205ceb90449805 312183 cuckoo/cuckoo_64_32_sm90.ptx
-//kernelgen:output 85b72b585aea66b14495b75bbfcc18024544d50fcf3a5dc9d0d2215cb7a0b422 316452 cuckoo/cuckoo_64_64_sm80.ptx
-//kernelgen:output 614eaecb7f0a85aa5c181d263c327162ce2161da94e9a2e017b8cd18e5504306 312032 cuckoo/cuckoo_64_64_sm90.ptx
-//kernelgen:output 57bc806e8bfdf67aed546af848bd6fe610437ad4697dab373742e413c9010885 286793 cuckoo/cuckoo_32_0_sm80.ptx
-//kernelgen:output f4123b1dfeac56447bccd8d2bbef51d164b19e77325c084180f6b2f61f66e5d6 286793 cuckoo/cuckoo_32_0_sm90.ptx
-//kernelgen:output 1ea4b343b0b5471c28d6821d251244bf82675e6ed0c254a62fff4f9dc2ae8ad4 274793 cuckoo/cuckoo_64_0_sm80.ptx
-//kernelgen:output 87e544e05c6e2d50d64f80a6f49607d1d2789f435fdc55f1c9381cb86bd0a699 274793 cuckoo/cuckoo_64_0_sm90.ptx
+//kernelgen:output b18d2e32fc44a2d77ebd1305fc375f1b78967f4cf6af3a1b119282bf463ae28b 369547 cuckoo/cuckoo_32_32_sm80.ptx
+//kernelgen:output 06a500c6bae99d1bb4d25df7f75b8ec6bd6c42b81999cf055c8543f1570d72aa 369547 cuckoo/cuckoo_32_32_sm90.ptx
+//kernelgen:output d3b32f831aa0b9a8e33a818f357fcf11edac4d70ba6835c245f27c33bd7be7cd 345155 cuckoo/cuckoo_32_64_sm80.ptx
+//kernelgen:output 86ecf501822da90e118761dac440edcbe980b3e231378507518db7883ee54618 355073 cuckoo/cuckoo_32_64_sm90.ptx
+//kernelgen:output 19df1264af1fdf34ba083d5538f6b6e8bebc843c7f618634699c3a2870ec6912 351038 cuckoo/cuckoo_64_32_sm80.ptx
+//kernelgen:output 2f63caaabc35ba7bb69a9a68bf99f122fa9dfb91984013cc9eeb4f983989ae5f 360578 cuckoo/cuckoo_64_32_sm90.ptx
+//kernelgen:output 3936a54e576ee29b85c5bb84edebd4d6f49de847e6fdcc9c6744ea250c932032 350941 cuckoo/cuckoo_64_64_sm80.ptx
+//kernelgen:output b1542310753b37837cefd977bd73be9e730780d0d602b87571c469c622b1a04f 360809 cuckoo/cuckoo_64_64_sm90.ptx
+//kernelgen:output e7b19370d49e2e067e113e9409f8b8e0d7ca152025afb6254bab70994c310def 330523 cuckoo/cuckoo_32_0_sm80.ptx
+//kernelgen:output dacf13b91a0b20c4b80479aa83de583faea22f485f435cda250c4e5146d1e9ec 330523 cuckoo/cuckoo_32_0_sm90.ptx
+//kernelgen:output a6c372361bd8e4df3ea3125ede7934152f4dbab9a41d258381a2246b0c6573d7 329332 cuckoo/cuckoo_64_0_sm80.ptx
+//kernelgen:output 4a7741887efbe69201a9dd74226ba4f151d781949e80729e8caf343f874106a9 329332 cuckoo/cuckoo_64_0_sm90.ptx
 //kernelgen:output 950a73092a2f1b2eb56e9390f533c56bc22a89e544c16d2fbe275bd3b87b09cb 7466 cuckoo/cuckoo_params_gen.go
 
 //go:embed cuckoo_32_32_sm80.ptx
@@ -154,6 +155,7 @@ var cuckoo32x32Kernels = map[string]int{
 	"cuckoo_export_32_32":        112,
 	"cuckoo_get_32_32":           112,
 	"cuckoo_get_all_32_32":       112,
+	"cuckoo_get_of_eight_32_32":  112,
 	"cuckoo_get_wide_32_32":      112,
 	"cuckoo_rehash_32_32":        144,
 	"cuckoo_rehash_even_32_32":   144,
@@ -175,6 +177,7 @@ var cuckoo32x64Kernels = map[string]int{
 	"cuckoo_export_32_64":        112,
 	"cuckoo_get_32_64":           112,
 	"cuckoo_get_all_32_64":       112,
+	"cuckoo_get_of_eight_32_64":  112,
 	"cuckoo_get_wide_32_64":      112,
 	"cuckoo_rehash_32_64":        144,
 	"cuckoo_rehash_even_32_64":   144,
@@ -196,6 +199,7 @@ var cuckoo64x32Kernels = map[string]int{
 	"cuckoo_export_64_32":        112,
 	"cuckoo_get_64_32":           112,
 	"cuckoo_get_all_64_32":       112,
+	"cuckoo_get_of_eight_64_32":  112,
 	"cuckoo_get_wide_64_32":      112,
 	"cuckoo_rehash_64_32":        144,
 	"cuckoo_rehash_even_64_32":   144,
@@ -217,6 +221,7 @@ var cuckoo64x64Kernels = map[string]int{
 	"cuckoo_export_64_64":        112,
 	"cuckoo_get_64_64":           112,
 	"cuckoo_get_all_64_64":       112,
+	"cuckoo_get_of_eight_64_64":  112,
 	"cuckoo_get_wide_64_64":      112,
 	"cuckoo_rehash_64_64":        144,
 	"cuckoo_rehash_even_64_64":   144,
@@ -237,6 +242,7 @@ var cuckoo32x0Kernels = map[string]int{
 	"cuckoo_export_32_0":        112,
 	"cuckoo_get_32_0":           112,
 	"cuckoo_get_all_32_0":       112,
+	"cuckoo_get_of_eight_32_0":  112,
 	"cuckoo_get_wide_32_0":      112,
 	"cuckoo_rehash_32_0":        144,
 	"cuckoo_rehash_even_32_0":   144,
@@ -256,6 +262,7 @@ var cuckoo64x0Kernels = map[string]int{
 	"cuckoo_export_64_0":        112,
 	"cuckoo_get_64_0":           112,
 	"cuckoo_get_all_64_0":       112,
+	"cuckoo_get_of_eight_64_0":  112,
 	"cuckoo_get_wide_64_0":      112,
 	"cuckoo_rehash_64_0":        144,
 	"cuckoo_rehash_even_64_0":   144,

@@ -36,7 +36,7 @@ type kernels struct {
 	widths batch.Widths
 	mode
 
-	get, getWide, getAll                  device.Kernel
+	get, getWide, getOfEight, getAll      device.Kernel
 	change, changeWide, changeEven, evict device.Kernel
 	rehash, rehashEven, export, stats     device.Kernel
 	mixed                                 [2]gpu.MixedKernels // first fit, load balancing
@@ -55,7 +55,7 @@ func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) 
 // Load is for [bucket.Kernels].
 func (k *kernels) Load(dev device.Device, order *gpu.OrderKernels) error {
 	return gpu.Load(dev, cuckooImages[gpu.Pair(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
-		{Name: "get", To: &k.get}, {Name: "get_wide", To: &k.getWide}, {Name: "get_all", To: &k.getAll},
+		{Name: "get", To: &k.get}, {Name: "get_wide", To: &k.getWide}, {Name: "get_of_eight", To: &k.getOfEight}, {Name: "get_all", To: &k.getAll},
 		{Name: "change", To: &k.change}, {Name: "change_wide", To: &k.changeWide}, {Name: "change_even", To: &k.changeEven},
 		{Name: "evict", To: &k.evict}, {Name: "rehash", To: &k.rehash}, {Name: "rehash_even", To: &k.rehashEven},
 		{Name: "export", To: &k.export}, {Name: "stats", To: &k.stats},
@@ -94,6 +94,8 @@ func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits devi
 	switch {
 	case k.all:
 		kernel, lanes = k.getAll, wideLanes
+	case k.layout.slots == bucket.DefaultSlots:
+		kernel, lanes = k.getOfEight, bucket.RoundLanes(k.widths.Slot)
 	case k.wide(p, k.wideGet):
 		kernel, lanes = k.getWide, wideLanes
 	}

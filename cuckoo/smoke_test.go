@@ -15,7 +15,7 @@ func TestSmoke(t *testing.T) { smokeAll(t, devicetest.Open(t)) }
 
 func smokeAll(t *testing.T, dev device.Device) {
 	for name, opts := range map[string]*cuckoo.Options{
-		"roomy":     {Capacity: 4 * conformance.SmokeKeys},
+		"roomy":     {Slots: 4, Capacity: 4 * conformance.SmokeKeys},
 		"one slot":  {Slots: 1, Lookup: cuckoo.AllBuckets},
 		"balancing": {MaxLoad: .95, Slots: 8, Policy: cuckoo.LoadBalancing},
 		"fixed":     {MaxLoad: .95, Slots: 16, Capacity: conformance.SmokeKeys, Fixed: true},

@@ -35,8 +35,8 @@ type kernels struct {
 	widths batch.Widths
 	mode
 
-	get, getWide, change, changeWide, evict device.Kernel
-	rehash, reclaim, export, stats          device.Kernel
+	get, getWide, getOfEight, change, changeWide, evict device.Kernel
+	rehash, reclaim, export, stats                      device.Kernel
 	mixed                                   gpu.MixedKernels
 	mixedEvict                              device.Kernel
 }
@@ -51,7 +51,7 @@ func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) 
 // Load is for [bucket.Kernels].
 func (k *kernels) Load(dev device.Device, order *gpu.OrderKernels) error {
 	entries := append(order.Entries(k.widths), []gpu.Entry{
-		{Name: "get", To: &k.get}, {Name: "change", To: &k.change}, {Name: "evict", To: &k.evict},
+		{Name: "get", To: &k.get}, {Name: "get_of_eight", To: &k.getOfEight}, {Name: "change", To: &k.change}, {Name: "evict", To: &k.evict},
 		{Name: "rehash", To: &k.rehash}, {Name: "reclaim", To: &k.reclaim}, {Name: "export", To: &k.export}, {Name: "stats", To: &k.stats},
 	}...)
 	if bucket.MostSlots*k.widths.Slot > narrowBytes {
@@ -93,8 +93,12 @@ func (k *kernels) choose(narrow, wide device.Kernel) device.Kernel {
 
 // Look is for [gpu.Structure], as are the methods that follow.
 func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
+	kernel, lanes := k.choose(k.get, k.getWide), lanes
+	if k.layout.slots == bucket.DefaultSlots {
+		kernel, lanes = k.getOfEight, bucket.RoundLanes(k.widths.Slot)
+	}
 	lookup, grid := gpu.LookupOf(b, hits, lanes)
-	return device.Launch(s, k.choose(k.get, k.getWide), grid, gpu.Block, &getParams{table: refOf(p), lookup: lookup})
+	return device.Launch(s, kernel, grid, gpu.Block, &getParams{table: refOf(p), lookup: lookup})
 }
 
 // Change launches a change that moves no keys, and behind it one for what that leaves.

@@ -19,6 +19,19 @@ __device__ __forceinline__ void get(const GetParams<Table>& p) {
   answer<S, V>(p.lookup, q, hit, value);
 }
 
+// get_of_eight does it in buckets of eight slots; where slots may be pending, as in others.
+template <class S, class K, class V>
+__device__ __forceinline__ void get_of_eight(const GetParams<Table>& p) {
+  if constexpr (S::kTwoStep) return get<S, K, V, kWidePieces>(p);
+  constexpr int lanes = BucketRounds<S>::kLanes;
+  Query<S> q = query<S, K, lanes>(p.lookup, lane_index() % lanes);
+  typename S::Key value;
+  bool hit = find_by<S>(p.table, q.there, q.key, value, [&](bool looks, Path path, typename S::Key key, typename S::Key& held) {
+    return find_of_eight<S>(p.table, looks, path, key, held);
+  });
+  answer<S, V>(p.lookup, q, hit, value);
+}
+
 // ---- whole tables ----------------------------------------------------------
 
 // Stored tells whether a slot of a table holds a key, and gives the user's.
@@ -94,6 +107,7 @@ using namespace weft::horton;
 WEFT_WIDTHS;
 
 WEFT_KERNEL(horton_get, kGetBlocks)(GetParams<Table> p) { get<S, K, V, kNarrowPieces>(p); }
+WEFT_KERNEL(horton_get_of_eight, kRoundBlocks)(GetParams<Table> p) { get_of_eight<S, K, V>(p); }
 WEFT_KERNEL(horton_change, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Narrow<S>, K, V>(p); }
 WEFT_KERNEL(horton_evict, kEvictBlocks)(EvictParams<Table> p) { evict_batch<Moved<S>, K, V, void, kBlock>(p); }
 WEFT_DUPLICATES(horton)

@@ -13,19 +13,19 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 28d803f2c3931b28db731139520616e38751d532b211bdc1f54c9d90b9ceef9b 899 horton/change.cuh
-//kernelgen:input 6690028de0777b3cc6be4ef3ab324373b8b88b4e3585caf00d9670baa09bf6b3 4535 horton/horton.cu
+//kernelgen:input a0ab509663facd69bb13eaca472db9c414e36c0f194c2ea7038f911e2e2823c7 5284 horton/horton.cu
 //kernelgen:input efaba11cf846dd05b54d5a2321c95a9929f4fe6f56e836da23e466d909e178a1 685 horton/layout.cuh
-//kernelgen:input ceff25eced3173519be85bf3f29afc12d3feb094731f1287be096d4aae960342 424 horton/tuning.cuh
+//kernelgen:input b5fd3100b258eeb32cc2e545f9b87ac4888bd3d33f523f5866f8f8ea52be6352 456 horton/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input aa6389b8b174d262d890afeb58aeef7264b63eba45d27dac86894089b1e8f583 6639 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 7863914e842f5c5a808496995f4196dd515bcf26907d5a055bbd785f5a1f9077 19269 kernels/include/weft/evict.cuh
+//kernelgen:input 67362637fc610888bd5656a2a4c00ddda0ca6070aec40f80d5c0c18df2847503 20922 kernels/include/weft/evict.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
-//kernelgen:input 0cb1fe431244aaed77724ae4884b5194b2b8e5f45ada2bbe2b14c5f36c674841 3056 kernels/include/weft/horton_find.cuh
-//kernelgen:input 74f2e2c0ac9990d438fd65287ce2dbf69d96be15b1da9f95cf51e93936897b6c 14339 kernels/include/weft/horton_remap.cuh
+//kernelgen:input 5d5b56a30fd374c780bb346402c6ceacc499155cdf371ee265bb6e017f39ba43 4579 kernels/include/weft/horton_find.cuh
+//kernelgen:input b73cad1257a2633b8e3fe7441debea014e2d9471b91a91886e6bd18ba77d6d54 12991 kernels/include/weft/horton_remap.cuh
 //kernelgen:input ac8068a733031faddf59bc24d0f3d14c86904846e4c6cff4576f0b8d12b6ecec 13714 kernels/include/weft/horton_table.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input c9be562e9bb31617c7e5b8e01348747de14498e5e9e4307a519917ed3001c23c 5470 kernels/include/weft/locks.cuh
@@ -33,24 +33,25 @@ import (
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
+//kernelgen:input d873df359605413e2689f9d517a46f542e5eb81d7bdfe13a86e34d4249bd3ccf 5690 kernels/include/weft/rounds.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output b443c36a88c1079b08a269274eb437c1fc40da71de0cd8520e4af38ecacfbfbb 368684 horton/horton_32_32_sm80.ptx
-//kernelgen:output 0321dfc67e4617340a3f63e4b2230716e44855e209b5e3a1f68d9a75e91b89ac 368684 horton/horton_32_32_sm90.ptx
-//kernelgen:output ae52a992e96a002d566cb217ac727ebbe480f8cdbfeb69379f6964727189649d 366766 horton/horton_32_64_sm80.ptx
-//kernelgen:output 94b26a8579891801eb36609cffd285f215a5329b1d9fe0ceafcbaae73ac5d342 360138 horton/horton_32_64_sm90.ptx
-//kernelgen:output e3a6f0cc5caec85af0c1bf4c2fa29364c4f2c93db13142717db63917f1308c38 367063 horton/horton_64_32_sm80.ptx
-//kernelgen:output e45e3a7ac3583bba06c002e25f077ea58827f486e61d8f30b859436b38f9c1e1 360418 horton/horton_64_32_sm90.ptx
-//kernelgen:output 4f83e0dd12a89d7a26415d010e9397728c8ce00a4b9aee5a2f7e64728604d472 366947 horton/horton_64_64_sm80.ptx
-//kernelgen:output 0465b2552ba93289423bccbf9705d27e39a406c6be0eeb366cb09b65d03e6fbd 360309 horton/horton_64_64_sm90.ptx
-//kernelgen:output 0320c72a2bfead9d66da7190090f2f1ec991d46f7e047f14ce0f5ff34d5921e0 305859 horton/horton_32_0_sm80.ptx
-//kernelgen:output 825771855fb1ed58372a3dda35b12b2d524ba0daad06781265f368ff6e0d0b23 305859 horton/horton_32_0_sm90.ptx
-//kernelgen:output 8f05869978e10baf2593e796f2b9408a03bcab6020a58c24504b11f522382c08 331639 horton/horton_64_0_sm80.ptx
-//kernelgen:output d90775490020d1b4e108fdd7f442e6ff8fb40a7d515199671dc4b2bf5a8af7c3 331639 horton/horton_64_0_sm90.ptx
+//kernelgen:output a0a9d245e808f8eb82c4712959aa11134a8432ce5a65ceb6f614f63465f66b5f 437706 horton/horton_32_32_sm80.ptx
+//kernelgen:output 5cdcd41165dfc81047a9ffe7929dd30e6cfb54fc165c6da91496420b5f37bd12 437706 horton/horton_32_32_sm90.ptx
+//kernelgen:output 8b286acc7f6add0ee20d88afba04d134f2c635273186c61eb5151c1d2e8df61d 414795 horton/horton_32_64_sm80.ptx
+//kernelgen:output 9cbf1f46cc3d70d4f54f591dd664ffb0d7cf94fea4942a98acb9583efd66c799 422001 horton/horton_32_64_sm90.ptx
+//kernelgen:output 347ffacfcc1557daa8ae9ce9b36e0501f70502cea6b175211b410a6682449831 415011 horton/horton_64_32_sm80.ptx
+//kernelgen:output fb0cb66514d88756277e83cd60006c893683b2158b234fd39b64ea4287a44737 421861 horton/horton_64_32_sm90.ptx
+//kernelgen:output f1fa43f0e594f4fa2a97cd99633d18542b9e741514a68baab10cb785d9297fad 414930 horton/horton_64_64_sm80.ptx
+//kernelgen:output 89ecc3a1fbd856ad18e9d9c9d54e3c8647632bc085b10b4b5278d90d1ac30c4c 422123 horton/horton_64_64_sm90.ptx
+//kernelgen:output c9437a671e4c198ccb583a51c0e5d028f3829b84da266f502231ea737d0780e0 345164 horton/horton_32_0_sm80.ptx
+//kernelgen:output e262d5ec8e09132aa4341f9b0f779ce5e3f3e314487e2f08c50734a4f055c4da 345164 horton/horton_32_0_sm90.ptx
+//kernelgen:output ef4d9fca9b59570e6abde5ac2fe5eacf95e4686a28d186cd34db06beb5754323 396017 horton/horton_64_0_sm80.ptx
+//kernelgen:output 2ea2ad1ebb0dbe7021b4414e73e5ddf7c3e0d870d2ef6e4d9384a06e9991eae7 396017 horton/horton_64_0_sm90.ptx
 //kernelgen:output 61e68e37a621c013d0d6fa2a8daf4c30f29b5598b4387470f967af4753b58373 7764 horton/horton_params_gen.go
 
 //go:embed horton_32_32_sm80.ptx
@@ -152,6 +153,7 @@ var horton32x32Kernels = map[string]int{
 	"horton_evict_32_32":         192,
 	"horton_export_32_32":        104,
 	"horton_get_32_32":           104,
+	"horton_get_of_eight_32_32":  104,
 	"horton_get_wide_32_32":      104,
 	"horton_reclaim_32_32":       72,
 	"horton_rehash_32_32":        128,
@@ -171,6 +173,7 @@ var horton32x64Kernels = map[string]int{
 	"horton_evict_32_64":         192,
 	"horton_export_32_64":        104,
 	"horton_get_32_64":           104,
+	"horton_get_of_eight_32_64":  104,
 	"horton_get_wide_32_64":      104,
 	"horton_reclaim_32_64":       72,
 	"horton_rehash_32_64":        128,
@@ -190,6 +193,7 @@ var horton64x32Kernels = map[string]int{
 	"horton_evict_64_32":         192,
 	"horton_export_64_32":        104,
 	"horton_get_64_32":           104,
+	"horton_get_of_eight_64_32":  104,
 	"horton_get_wide_64_32":      104,
 	"horton_reclaim_64_32":       72,
 	"horton_rehash_64_32":        128,
@@ -209,6 +213,7 @@ var horton64x64Kernels = map[string]int{
 	"horton_evict_64_64":         192,
 	"horton_export_64_64":        104,
 	"horton_get_64_64":           104,
+	"horton_get_of_eight_64_64":  104,
 	"horton_get_wide_64_64":      104,
 	"horton_reclaim_64_64":       72,
 	"horton_rehash_64_64":        128,
@@ -226,6 +231,7 @@ var horton32x0Kernels = map[string]int{
 	"horton_evict_32_0":         192,
 	"horton_export_32_0":        104,
 	"horton_get_32_0":           104,
+	"horton_get_of_eight_32_0":  104,
 	"horton_reclaim_32_0":       72,
 	"horton_rehash_32_0":        128,
 	"horton_reset_32_0":         48,
@@ -242,6 +248,7 @@ var horton64x0Kernels = map[string]int{
 	"horton_evict_64_0":         192,
 	"horton_export_64_0":        104,
 	"horton_get_64_0":           104,
+	"horton_get_of_eight_64_0":  104,
 	"horton_get_wide_64_0":      104,
 	"horton_reclaim_64_0":       72,
 	"horton_rehash_64_0":        128,

@@ -12,6 +12,7 @@ constexpr int kGetBlocks = 5;
 #else
 constexpr int kGetBlocks = 6;
 #endif
+constexpr int kRoundBlocks = 4;
 constexpr int kChangeBlocks = 4;
 constexpr int kEvictBlocks = 2;
 

@@ -52,6 +52,10 @@ const (
 	minMaxLoad   = 0.001
 )
 
+// RoundLanes is how many lanes read a bucket of DefaultSlots slots of so many bytes (twin:
+// BucketRounds in rounds.cuh).
+func RoundLanes(slot int) int { return min(DefaultSlots*slot/16, 4) }
+
 // CheckOptions fills in the defaults of the options Slots and MaxLoad, which are loads by
 // the number of slots, and reports what makes no sense.
 func CheckOptions(slots *int, maxLoad *float64, loads map[int]float64) error {

@@ -40,7 +40,7 @@ struct Rules {
   using Table = cuckoo::Table;
   using Path = cuckoo::Path;
   using Word = typename S::Word;
-  static constexpr uint32_t kLevels = 1;
+  static constexpr uint32_t kLevels = 1, kUrgent = kAll;
   static constexpr bool kEmpties = false;  // paths end at empty slots
 
   __device__ static __forceinline__ uint32_t first(Path path) { return path.first; }
@@ -53,7 +53,7 @@ struct Rules {
   __device__ static __forceinline__ Path path_in(const Table& t, Word word, uint32_t) { return path_of<S>(t, S::key(word)); }
   __device__ static __forceinline__ uint32_t others(const Table& t) { return t.functions; }
   __device__ static __forceinline__ uint32_t other_slots(const Table& t) { return 1u << t.shift; }
-  __device__ static __forceinline__ uint32_t other(const Table& t, Path path, uint32_t number, uint32_t i) {
+  __device__ static __forceinline__ uint32_t other(const Table& t, Path path, uint32_t number, uint32_t i, bool) {
     const uint32_t bucket = path.extra() ? number >> t.shift : path.bucket(t, i);
     return bucket == number >> t.shift ? kAll : bucket << t.shift;
   }
@@ -62,13 +62,14 @@ struct Rules {
     const Word word = load_relaxed(m.slot(number));
 #pragma unroll 1
     for (uint32_t i = 0; i < others(m.t); i++) {
-      const uint32_t first = other(m.t, path, number, i);
+      const uint32_t first = other(m.t, path, number, i, false);
       if (first == kAll || m.enter(first, other_slots(m.t), word) == kAll) continue;
       m.replace(number, pair);
       return kRevived;
     }
     return kFull;
   }
+  __device__ static __forceinline__ bool bears_more(const Table&) { return true; }
   __device__ static __forceinline__ bool may_leave(const Table&, Path, uint32_t) { return true; }
   __device__ static __forceinline__ void moved(const Table&, Path, uint32_t) {}
 

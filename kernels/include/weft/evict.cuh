@@ -36,8 +36,8 @@
 //	                                has; or kAll. They are nodes of the search
 //	path_in(t, word, number)        the path of the key in a slot
 //	others(t)                       how many other buckets a key may go to from its own, and
-//	other(t, path, number, i)       which is number i, by its first slot, of a key in a slot; or
-//	                                kAll
+//	other(t, path, number, i, urgent) which is number i, by its first slot, of a key in a slot; or
+//	                                kAll; where it is urgent, of more keys
 //	other_slots(t)                  how many slots those have
 //	give_way(moves, path, number, pair) moves a key from its slot, to wherever it may go, and gives
 //	                                the slot to a pair, under the lock of the key: kRevived
@@ -48,6 +48,8 @@
 //	                                it has, when tiles have found no room: kFull if nothing,
 //	                                kAgain if a lock was taken
 //	kLevels                         how many times more searches may be in vain
+//	kUrgent, bears_more(t)          behind how many a search is urgent, and whether that is worth
+//	                                its time
 #pragma once
 
 #include "hash.cuh"
@@ -72,7 +74,7 @@ __device__ __forceinline__ void run_locked(const typename PathTile::Table& t, ui
 
 // kNodes bounds a search for room: so many keys are tried. kTries is how many searches there
 // are for one operation, whose room others take.
-constexpr uint32_t kNodes = 512, kLeastNodes = 64, kTries = 16, kNoNode = 0xffff;
+constexpr uint32_t kNodes = 512, kLeastNodes = 64, kTries = 64, kNoNode = 0xffff;
 
 // kMostRounds is how many times others of a warp try before one does again that has met a lock.
 constexpr uint32_t kMostRounds = 8;
@@ -91,18 +93,27 @@ struct SlotQueue {
   uint16_t parents[kNodes];
 };
 
-// each_of is an iteration over neighbouring slots by one thread, 16 bytes at a time: f(number,
-// word) returns whether to stop. From the first to the last: a path may end at an empty slot, so
+// kAtOnce are the pieces of 16 bytes that one thread reads at once: of eight slots, 64 bytes at most.
+template <class S>
+constexpr uint32_t kAtOnce = sizeof(typename S::Word) == 4 ? 2 : 4;
+
+// each_of is an iteration over neighbouring slots by one thread: f(number, word) returns whether to stop. From the first to the last: a path may end at an empty slot, so
 // slots fill in that order.
 template <class S, class F>
 __device__ __forceinline__ bool each_of(typename S::Word* slots, uint32_t lo, uint32_t n, F f) {
-  constexpr uint32_t per = 16 / sizeof(typename S::Word);
+  constexpr uint32_t pieces = kAtOnce<S>, per = 16 / sizeof(typename S::Word), window = pieces * per;
   const uint32_t hi = lo + n;
-  Tile<S, 1, 1> reader;
+  Tile<S, 1, pieces> reader;
 #pragma unroll 1
   for (uint32_t at = lo; at < hi; at++) {
-    if (at == lo || at % per == 0) reader.piece[0].whole = load_relaxed(reinterpret_cast<Word128*>(slots + at / per * per));
-    if (f(at, reader.word(at % per))) return true;
+    if (at == lo || at % window == 0) {
+#pragma unroll
+      for (uint32_t v = 0; v < pieces; v++) {
+        const uint32_t first = at / window * window + v * per;
+        if (first + per > lo && first < hi) reader.piece[v].whole = load_relaxed(reinterpret_cast<Word128*>(slots + first));
+      }
+    }
+    if (f(at, reader.word(at % window))) return true;
   }
   return false;
 }
@@ -110,6 +121,27 @@ __device__ __forceinline__ bool each_of(typename S::Word* slots, uint32_t lo, ui
 template <class S>
 __device__ __forceinline__ bool is_free(typename S::Word w) {
   return S::key(w) == S::kEmpty || S::key(w) == S::kDead;
+}
+
+// first_free is the first free one of neighbouring slots, or kAll.
+template <class S>
+__device__ __forceinline__ uint32_t first_free(typename S::Word* slots, uint32_t lo, uint32_t n) {
+  constexpr uint32_t pieces = kAtOnce<S>, per = 16 / sizeof(typename S::Word), window = pieces * per;
+  uint32_t found = kAll;
+#pragma unroll 1
+  for (uint32_t first = lo / window * window; first < lo + n && found == kAll; first += window) {
+    Tile<S, 1, pieces> reader;
+#pragma unroll
+    for (uint32_t v = 0; v < pieces; v++) {
+      const uint32_t at = first + v * per;
+      if (at + per > lo && at < lo + n) reader.piece[v].whole = load_relaxed(reinterpret_cast<Word128*>(slots + at));
+    }
+    reader.each([&](int v, int j, typename S::Word w) {
+      const uint32_t at = first + v * per + j;
+      if (at >= lo && at < lo + n && found == kAll && is_free<S>(w)) found = at;
+    });
+  }
+  return found;
 }
 
 // Moves is how a lane moves keys by itself.
@@ -133,12 +165,7 @@ struct Moves {
   }
   // free_slot is the first of those from `first` on, or kAll.
   __device__ __forceinline__ uint32_t free_slot(uint32_t first, uint32_t slots) const {
-    uint32_t found = kAll;
-    each_of<S>(slot(0), first, slots, [&](uint32_t number, Word w) {
-      if (is_free<S>(w)) found = number;
-      return found != kAll;
-    });
-    return found;
+    return first_free<S>(slot(0), first, slots);
   }
   // enter puts a pair into a free slot of those. It returns the slot, or kAll.
   __device__ __forceinline__ uint32_t enter(uint32_t first, uint32_t slots, Word pair) {
@@ -183,11 +210,11 @@ struct Moves {
       bool goes = false;
 #pragma unroll 1
       for (uint32_t i = 0; i < Rules::others(t) && !goes; i++) {
-        const uint32_t to = Rules::other(t, of, number, i);
+        const uint32_t to = Rules::other(t, of, number, i, false);
         goes = to != kAll && free_slot(to, Rules::other_slots(t)) != kAll;
       }
       if (!goes) return false;
-      const Outcome now = under(Rules::first(of), [&] {
+      const Outcome now = under(Rules::first(of), [&]() __attribute__((always_inline)) {
         return S::key(load_relaxed(slot(number))) == S::key(w) ? Rules::give_way(*this, of, number, pair) : kFull;
       });
       if (now != kFull) done = now;
@@ -213,14 +240,16 @@ struct Mover : Moves<R> {
 
   SlotQueue& queue;
   uint32_t most;
+  bool urgent = false;  // the search that is under way
 
   __device__ __forceinline__ Mover(const Table& t, SlotQueue& queue) : Base(t), queue(queue), most(limit()) {}
 
-  // room makes room for the key of a path, whose lock the warp has. Of several ways it takes
-  // another one the next time.
-  __device__ __forceinline__ Room room(Path path, uint32_t next) {
+  // room makes room for the key of a path, whose lock the warp has, on a level. Of several ways it
+  // takes another one the next time.
+  __device__ __forceinline__ Room room(Path path, uint32_t level, uint32_t next) {
     const uint32_t lane = lane_index();
-    if (Rules::first(path) == kAll) return kNoRoom;
+    urgent = level == Rules::kUrgent;
+    if (Rules::first(path) == kAll || (urgent && !Rules::bears_more(t))) return kNoRoom;
     own = lock_of(t, Rules::first(path));
     sync_warp();  // what the lane with the lock has done and seen comes before what all read here
     uint32_t n = 0;
@@ -233,7 +262,7 @@ struct Mover : Moves<R> {
       n += slots;
     }
     // However often searches have been in vain, each goes a step beyond the roots.
-    const uint32_t bound = most > 2 * n ? most : 2 * n;
+    const uint32_t bound = urgent ? kNodes : most > 2 * n ? most : 2 * n;
 #pragma unroll 1
     for (uint32_t first = 0, end; first < n; first = end) {
       sync_warp();
@@ -282,7 +311,7 @@ struct Mover : Moves<R> {
     const Path path = Rules::path_in(t, word, from);
 #pragma unroll 1
     for (uint32_t i = 0; i < Rules::others(t) && to == kAll; i++) {
-      const uint32_t first = Rules::other(t, path, from, i);
+      const uint32_t first = Rules::other(t, path, from, i, urgent);
       if (first == kAll) continue;
       if (!goes && !Rules::may_leave(t, path, from)) return path;
       goes = true;
@@ -299,7 +328,7 @@ struct Mover : Moves<R> {
     const uint32_t before = parent != kNoNode ? queue.slots[parent] / slots * slots : kAll;  // its slots are nodes
 #pragma unroll 1
     for (uint32_t i = 0; i < Rules::others(t); i++) {
-      const uint32_t first = has ? Rules::other(t, of, from, i) : kAll;
+      const uint32_t first = has ? Rules::other(t, of, from, i, urgent) : kAll;
       const bool adds = first != kAll && first != before;
       const uint32_t votes = ballot(kAll, adds);
       const uint32_t base = n + popcount(votes & below) * slots;
@@ -330,7 +359,7 @@ struct Mover : Moves<R> {
     if (S::key(seen) >= S::kNone) return is_free<S>(seen);
     const Path path = Rules::path_in(t, seen, from);
     if (Rules::first(path) == kAll) return false;
-    const Outcome done = this->under(Rules::first(path), [&] { return copy(path, from, to, S::key(seen)) ? kRevived : kFull; });
+    const Outcome done = this->under(Rules::first(path), [&]() __attribute__((always_inline)) { return copy(path, from, to, S::key(seen)) ? kRevived : kFull; });
     busy = done == kAgain;
     return done == kRevived;
   }
@@ -352,7 +381,7 @@ struct Mover : Moves<R> {
     const uint32_t slots = Rules::other_slots(t);
 #pragma unroll 1
     for (uint32_t i = 0; i < Rules::others(t); i++) {
-      const uint32_t first = Rules::other(t, path, from, i);
+      const uint32_t first = Rules::other(t, path, from, i, urgent);
       if (first == to / slots * slots) return true;
       if (!Rules::kEmpties && first != kAll && this->free_slot(first, slots) != kAll) return false;
     }
@@ -385,7 +414,8 @@ __device__ __forceinline__ void insert_locked(uint32_t flags, Operation<typename
     const bool chosen = left != 0 && lane_index() == lowest(left);
     if (has && !chosen) unlock(lock), has = false;
     if (left != 0) {
-      const Room room = mover.room(path.of(lowest(left)), shuffle(kAll, ways, lowest(left)));
+      const uint32_t by = lowest(left);
+      const Room room = mover.room(path.of(by), shuffle(kAll, level, by), shuffle(kAll, ways, by));
       if (chosen && room == kNoRoom) level++;
       if (chosen && room == kMoved && ++tries == kTries) level = Rules::kLevels;
       busy |= chosen && room == kBusy;

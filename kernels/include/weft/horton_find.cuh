@@ -3,6 +3,7 @@
 
 #include "horton_table.cuh"
 #include "locks.cuh"
+#include "rounds.cuh"
 
 namespace weft::horton {
 
@@ -55,15 +56,46 @@ __device__ __forceinline__ bool find_once(const Table& t, bool there, Path own, 
   return hit;
 }
 
-// find looks up a key per lane that is there. All lanes of the warp must call it.
+// find_of_eight is find_once for buckets of eight slots (rounds.cuh).
+template <class S>
+__device__ __forceinline__ bool find_of_eight(const Table& t, bool there, Path own, typename S::Key key, typename S::Key& value) {
+  using A = Array<S>;
+  using Rounds = BucketRounds<S>;
+  const bool extra = own.extra();
+  const uint32_t base = Rounds().base;
+  auto entry_of = [&](uint32_t round, const typename Rounds::Bucket& bucket, typename S::Key) {
+    const uint32_t tag = shuffle(kAll, own.tag, base + round);
+    const uint32_t entry = A::is(bucket.last()) ? A::entry(bucket.last(), tag) : 0;
+    return shuffle(kAll, entry, base + Rounds::kLanes - 1);
+  };
+  bool hit = find_in_two<S>(slots_of<S>(t), there && !extra, own.bucket, key, value, entry_of, [&](uint32_t entry) {
+    return entry == 0 ? kAll : secondary(t, own.bucket, own.tag, A::kEntries, entry) / Rounds::kSlots;
+  });
+  if (there && extra) {
+    const typename S::Word w = load_relaxed(slots_of<S>(t) + uint64_t(t.nlines) * (kLineBytes / sizeof(w)) + own.tag);
+    hit = S::key(w) == key, value = S::value(w);
+  }
+  return hit;
+}
+
+// find_by looks up a key per lane that is there, by a search as above. All lanes of the warp must
+// call it.
+template <class S, class Search>
+__device__ __forceinline__ bool find_by(const Table& t, bool there, typename S::Key wanted, typename S::Key& value, Search search) {
+  const Place<S> place(t, wanted);
+  const Path path = place.path;
+  return find_beside_moves(t, lock_of(t, path.extra() ? path.tag : path.bucket), there, value,
+                           [&](bool looks, typename S::Key& held) { return search(looks, path, place.stored, held); });
+}
+
+// find does it in buckets of any size.
 template <class BucketTile>
 __device__ __forceinline__ bool find(const Table& t, bool there, typename BucketTile::S::Key wanted,
                                      typename BucketTile::S::Key& value) {
   using S = typename BucketTile::S;
-  const Place<S> place(t, wanted);
-  const Path path = place.path;
-  return find_beside_moves(t, lock_of(t, path.extra() ? path.tag : path.bucket), there, value,
-                           [&](bool looks, typename S::Key& held) { return find_once<BucketTile>(t, looks, path, place.stored, held); });
+  return find_by<S>(t, there, wanted, value, [&](bool looks, Path path, typename S::Key key, typename S::Key& held) {
+    return find_once<BucketTile>(t, looks, path, key, held);
+  });
 }
 
 }  // namespace weft::horton

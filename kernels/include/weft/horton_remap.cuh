@@ -24,8 +24,8 @@ struct Rules {
   using Key = typename S::Key;
   using A = Array<S>;
   // A search without success for room lets a bucket be promoted that still has secondary keys;
-  // another one, behind that, ends it.
-  static constexpr uint32_t kLevels = 2;
+  // behind another one primary keys are moved, too; a third one ends it.
+  static constexpr uint32_t kUrgent = 2, kLevels = 3;
   static constexpr bool kEmpties = true;
 
   __device__ static __forceinline__ uint32_t first(Path path) { return path.bucket; }
@@ -63,17 +63,30 @@ struct Rules {
     const uint32_t entry = A::entry(array, path.tag);
     return entry == 0 || entry == i ? second(t, path, i) : kAll;
   }
-  // Secondary keys go to others of their secondary buckets.
+  // Secondary keys go to others of their secondary buckets. Where it is urgent, keys become secondary
+  // that are in their primary bucket, if it is of type B: against guideline 1, but without it a few
+  // keys in ten thousand would have no place next to what a table bears.
   __device__ static __forceinline__ uint32_t others(const Table&) { return kFunctions; }
   __device__ static __forceinline__ uint32_t other_slots(const Table& t) { return 1u << wide(t); }
-  __device__ static __forceinline__ uint32_t other(const Table& t, Path path, uint32_t number, uint32_t i) {
-    if (path.extra() || path.bucket == number >> t.shift) return kAll;
+  __device__ static __forceinline__ uint32_t other(const Table& t, Path path, uint32_t number, uint32_t i, bool urgent) {
+    if (path.extra()) return kAll;
+    if (path.bucket == number >> t.shift) {
+      if (!urgent) return kAll;
+      const Word array = load_relaxed(slot(t, last_slot(t, path.bucket)));
+      const uint32_t entry = A::is(array) ? A::entry(array, path.tag) : kAll;
+      return entry == 0 || entry == i + 1 ? second(t, path, i + 1) : kAll;
+    }
     const uint32_t first = second(t, path, i + 1);
     return first == kAll || first >> wide(t) == number >> wide(t) ? kAll : first;
   }
-  // A key may leave a bucket if its entry is its alone.
+  // bears_more tells whether a table has fewer keys than such buckets bear: where it has more, no
+  // search for a place is worth its time.
+  __device__ static __forceinline__ bool bears_more(const Table& t) {
+    return load_relaxed(&t.counters->live) < t.bears;
+  }
+  // A key may leave a secondary bucket if its entry is its alone.
   __device__ static __forceinline__ bool may_leave(const Table& t, Path path, uint32_t number) {
-    return of_entry(t, path, number >> wide(t) << wide(t)) == 1;
+    return path.bucket == number >> t.shift || of_entry(t, path, number >> wide(t) << wide(t)) == 1;
   }
   __device__ static __forceinline__ void moved(const Table& t, Path path, uint32_t number) {
     const uint32_t last = last_slot(t, path.bucket);
@@ -91,7 +104,7 @@ struct Rules {
     const uint32_t from = number >> wide(t) << wide(t), sharers = of_entry(t, path, from);
 #pragma unroll 1
     for (uint32_t i = 0; i < kFunctions; i++) {
-      const uint32_t first = other(t, path, number, i);
+      const uint32_t first = other(t, path, number, i, false);
       if (first == kAll || free_slots(t, first) < sharers) continue;
       const bool all = !each_sharer(t, path, from, [&](uint32_t, Word w) { return m.enter(first, other_slots(t), w) == kAll; });
       if (all) moved(t, path, first);
@@ -152,53 +165,8 @@ struct Rules {
     if (!A::is(rest) && level == 0 && has_secondary(t, path.bucket)) return kFull;
     const Path of_rest = path_in(t, rest, last_slot(t, path.bucket));
     if (of_rest.extra() && !A::is(rest)) return kAgain;  // others have been here
-    const Outcome placed = m.under(of_rest.extra() ? path.bucket : of_rest.bucket, [&] { return remap(m, path, pair, rest, false); });
-    return placed == kFull && level == kLevels && bears_more(t) ? displace_primary(m, path, pair) : placed;
-  }
-
-  // bears_more tells whether a table has fewer keys than such buckets bear: where it has more, no
-  // search for a place is worth its time.
-  __device__ static __forceinline__ bool bears_more(const Table& t) {
-    return load_relaxed(&t.counters->live) < t.bears;
-  }
-
-  // displace_primary is the last resort, against guideline 1: a key that is in its primary bucket
-  // becomes secondary, and a pair takes its slot in a secondary bucket of its own. Without it
-  // a few keys in ten thousand would have no place next to what a table bears.
-  template <class Mover>
-  __device__ static __forceinline__ Outcome displace_primary(Mover& m, Path path, Word pair) {
-    const Table& t = m.t;
-    const uint32_t last = last_slot(t, path.bucket);
-    const Word array = load_relaxed(slot(t, last));
-    Outcome done = kFull;
-    if (!A::is(array)) return done;
-    const uint32_t entry = A::entry(array, path.tag);
-#pragma unroll 1
-    for (uint32_t i = 1; i <= kFunctions && done == kFull; i++) {
-      const uint32_t first = entry == 0 || entry == i ? second(t, path, i) : kAll;
-      if (first == kAll) continue;
-      each_of<S>(slots_of<S>(t), first, other_slots(t), [&](uint32_t number, Word w) {
-        const Path of = path_in(t, w, number);
-        if (of.extra() || of.bucket != number >> t.shift) return false;
-        done = m.under(of.bucket, [&] { return give_up_slot(m, of, number, w, pair); });
-        return done != kFull;
-      });
-      if (done != kRevived) continue;
-      fence();
-      store_relaxed(slot(t, last), A::with(array, path.tag, i));
-    }
-    return done;
-  }
-  // give_up_slot does it for a key under its lock, if its bucket is of type B.
-  template <class Mover>
-  __device__ static __forceinline__ Outcome give_up_slot(Mover& m, Path path, uint32_t number, Word w, Word pair) {
-    const uint32_t last = last_slot(m.t, path.bucket);
-    Word array = load_relaxed(slot(m.t, last));
-    if (!A::is(array) || !same(load_relaxed(slot(m.t, number)), w) || !become_secondary(m, path, w, array)) return kFull;
-    fence();
-    store_relaxed(slot(m.t, last), array);
-    m.replace(number, pair);
-    return kRevived;
+    return m.under(of_rest.extra() ? path.bucket : of_rest.bucket,
+                   [&]() __attribute__((always_inline)) { return remap(m, path, pair, rest, false); });
   }
 
   // remap puts a pair into a full bucket whose last slot has `rest`: by the lock of that key, too,
