@@ -43,9 +43,8 @@ type launcher struct {
 	unmap   func() error
 	mirror  bool
 	cache   cache
-	aside   map[uint64]device.Buffer // of levels, by the words at which they begin: their mirrors, or what the cache knows of them
-	scatter bool                     // lookups go as they come
-	state   device.Slice[uint32]     // see the words below
+	scatter bool                 // lookups go as they come
+	state   device.Slice[uint32] // see the words below
 	table   atomic.Pointer[levels]
 	space   spaceRef
 	loans   loans
@@ -60,10 +59,10 @@ type launcher struct {
 // levels are those that lookups and changes know: the parameter of kernels, and what it
 // points to.
 type levels struct {
-	ref  tableRef
-	live []level
-	buf  device.Buffer
-	gone []device.Buffer // of levels that were there before
+	ref   tableRef
+	live  []level
+	buf   device.Buffer
+	aside map[uint64]device.Buffer // by the words at which levels begin: their mirrors, or what the cache knows of them
 }
 
 // Words of the state.
@@ -130,13 +129,7 @@ func (k *launcher) open() (err error) {
 
 // close frees everything. No work is under way.
 func (k *launcher) close() (err error) {
-	if t := k.table.Load(); t != nil {
-		err = k.dev.Free(t.buf)
-	}
-	err = errors.Join(err, k.loans.close(), k.state.Free())
-	for _, b := range k.aside {
-		err = errors.Join(err, k.dev.Free(b))
-	}
+	err = errors.Join(k.table.Load().free(k.dev, &levels{}), k.loans.close(), k.state.Free())
 	if k.cache.buf.Size > 0 {
 		err = errors.Join(err, k.dev.Free(k.cache.buf))
 	}
@@ -151,24 +144,13 @@ func (k *launcher) close() (err error) {
 	return err
 }
 
-// publish makes the levels of the host those of the device, for what is launched from now
-// on, and returns those that were.
-func (k *launcher) publish(s *device.Stream) (before *levels, err error) {
+// newLevels is what the device is to know of the levels of the host, with memory for it: of levels that
+// it knows already it has that aside.
+func (k *launcher) newLevels(before *levels) (now *levels, err error) {
 	t := k.host.table
-	refs := make([]levelRef, len(t.live))
-	now := &levels{live: slices.Clone(t.live)}
-	for i, l := range t.live {
-		refs[i] = levelRef{base: l.base, bits: uint32(l.bits), regions: uint32(l.regions())}
-	}
-	fresh, err := k.putAside(s, now, refs)
-	if err != nil {
-		return nil, err
-	}
-	if now.buf, err = k.dev.Alloc(len(refs) * int(unsafe.Sizeof(refs[0]))); err != nil {
-		return nil, err
-	}
-	if err := s.CopyIn(now.buf.Ptr, unsafe.Slice((*byte)(unsafe.Pointer(&refs[0])), now.buf.Size)); err != nil {
-		return nil, errors.Join(err, k.dev.Free(now.buf))
+	now = &levels{live: slices.Clone(t.live), aside: map[uint64]device.Buffer{}}
+	if now.buf, err = k.dev.Alloc(len(t.live) * int(unsafe.Sizeof(levelRef{}))); err != nil {
+		return now, err
 	}
 	v := t.values
 	now.ref = tableRef{
@@ -186,57 +168,68 @@ func (k *launcher) publish(s *device.Stream) (before *levels, err error) {
 		now.ref.cache, now.ref.cacheRead = k.cache.buf.Ptr, k.word(wordReads)
 		now.ref.policy, now.ref.now = uint32(k.cache.policy), k.cache.loads
 	}
-	for _, i := range fresh {
-		if !k.mirror {
-			break
-		}
-		p := bucketsParams{table: now.ref, hi: 1 << t.live[i].bits, level: uint32(i)}
-		if err := device.Launch(s, k.reflect, gpu.Wave(k.dev, int(p.hi)*2*int(t.slots)), gpu.Block, &p); err != nil {
-			return nil, err
-		}
-	}
-	return k.table.Swap(now), nil
+	return now, k.putAside(now, before)
 }
 
-// putAside gives levels mirrors, or memory for what the cache knows of their buckets, and returns which
-// of them are new.
-func (k *launcher) putAside(s *device.Stream, now *levels, refs []levelRef) (fresh []int, err error) {
+// putAside gives levels mirrors, or memory for what the cache knows of their buckets.
+func (k *launcher) putAside(now, before *levels) (err error) {
 	size := 8 // a bucket: where it is in the cache, and its heat
 	if k.mirror {
 		size = k.host.bucketBytes()
 	} else if k.cache.share == 0 {
-		return nil, nil
+		return nil
 	}
-	aside := map[uint64]device.Buffer{}
-	for i := range refs {
-		r := &refs[i]
-		b, ok := k.aside[r.base]
+	for _, l := range now.live {
+		b, ok := before.aside[l.base]
 		if !ok {
-			if b, err = k.dev.Alloc(size << r.bits); err != nil {
-				for _, i := range fresh {
-					err = errors.Join(err, k.dev.Free(aside[refs[i].base]))
-				}
-				return nil, err
+			if b, err = k.dev.Alloc(size << l.bits); err != nil {
+				return err
 			}
-			fresh = append(fresh, i)
 		}
-		aside[r.base] = b
-		if k.mirror {
-			r.mirror = b.Ptr
-			continue
-		}
-		r.cached, r.heat = b.Ptr, b.Ptr+device.Ptr(4<<r.bits)
-		if !ok {
-			err = errors.Join(err, s.Fill(r.cached, ^uint32(0), 1<<r.bits), s.Fill(r.heat, 0, 1<<r.bits))
+		now.aside[l.base] = b
+	}
+	return nil
+}
+
+// fill submits writing what the device is to know of levels.
+func (k *launcher) fill(s *device.Stream, now, before *levels) (err error) {
+	refs := make([]levelRef, len(now.live))
+	for i, l := range now.live {
+		refs[i] = levelRef{base: l.base, bits: uint32(l.bits), regions: uint32(l.regions())}
+		if b := now.aside[l.base]; k.mirror {
+			refs[i].mirror = b.Ptr
+		} else if b.Size > 0 {
+			refs[i].cached, refs[i].heat = b.Ptr, b.Ptr+device.Ptr(4<<l.bits)
 		}
 	}
-	for base, b := range k.aside {
-		if _, ok := aside[base]; !ok {
-			now.gone = append(now.gone, b)
+	if err := s.CopyIn(now.buf.Ptr, unsafe.Slice((*byte)(unsafe.Pointer(&refs[0])), now.buf.Size)); err != nil {
+		return err
+	}
+	for i, r := range refs {
+		_, known := before.aside[r.base]
+		switch {
+		case known:
+		case k.mirror:
+			p := bucketsParams{table: now.ref, hi: 1 << r.bits, level: uint32(i)}
+			err = errors.Join(err, device.Launch(s, k.reflect, gpu.Wave(k.dev, int(p.hi)*2*int(k.host.slots)), gpu.Block, &p))
+		case r.cached != 0:
+			err = errors.Join(err, s.Fill(r.cached, notCached, 1<<r.bits), s.Fill(r.heat, 0, 1<<r.bits))
 		}
 	}
-	k.aside = aside
-	return fresh, err
+	return err
+}
+
+// free frees what levels have and others, which stay, do not.
+func (l *levels) free(dev device.Device, others *levels) (err error) {
+	if l.buf.Size > 0 {
+		err = dev.Free(l.buf)
+	}
+	for base, b := range l.aside {
+		if _, ok := others.aside[base]; !ok {
+			err = errors.Join(err, dev.Free(b))
+		}
+	}
+	return err
 }
 
 // ---- lookups --------------------------------------------------------------------

@@ -34,6 +34,7 @@ func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOp
 	made := &gpuEngine{host: host, dev: dev, k: launcher{host: host, dev: dev, scatter: o.Unsorted}, rescue: rescue{options: o}}
 	g = made
 	g.Moves, g.Leases = true, host.Leases
+	g.k.table.Store(&levels{})
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, made.Close())
@@ -197,7 +198,7 @@ func (g *gpuEngine) checkMirrors(ctx context.Context) error {
 		}
 	}
 	for _, l := range t.live {
-		aside, ok := k.aside[l.base]
+		aside, ok := k.table.Load().aside[l.base]
 		if !ok {
 			continue
 		}
@@ -314,25 +315,23 @@ func (g *gpuEngine) send() error {
 	return g.show()
 }
 
-// show tells of levels, and of where the cache is, and waits until nobody reads by what was before.
+// show tells of levels, and of where the cache is, and waits until nobody reads by what was before. What
+// fails changes nothing.
 func (g *gpuEngine) show() error {
-	var before *levels
-	err := g.Do(all, func(s *device.Stream) (err error) {
-		before, err = g.k.publish(s)
-		return err
-	})
-	if err != nil || before == nil {
-		return err
+	before := g.k.table.Load()
+	now, err := g.k.newLevels(before)
+	if err == nil {
+		err = g.Do(all, func(s *device.Stream) error { return g.k.fill(s, now, before) })
 	}
-	if err := g.Leases.Exclude(all); err != nil {
-		return err
+	if err == nil {
+		err = g.Leases.Exclude(all)
 	}
+	if err != nil {
+		return errors.Join(err, now.free(g.dev, before))
+	}
+	g.k.table.Store(now)
 	g.Leases.Admit()
-	err = g.dev.Free(before.buf)
-	for _, b := range g.k.table.Load().gone {
-		err = errors.Join(err, g.dev.Free(b))
-	}
-	return err
+	return before.free(g.dev, now)
 }
 
 // ownerOf is the region of a unit, also of one that is full, which regions of the host do not
