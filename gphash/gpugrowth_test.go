@@ -42,3 +42,25 @@ func TestFailureInShow(t *testing.T) {
 		must(t, x.Close())
 	}
 }
+
+// A level that cannot be cleared leaves its units free.
+func TestFailureInClearing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
+	x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 8, Size: 8 << 20, Capacity: 20})
+	must(t, err)
+	must(t, x.core.Alone(t.Context(), "Grow", func(core.Counters) error {
+		free := x.engine.values.space.left()
+		devicetest.FailNext(dev, devicetest.OpFill)
+		if err := x.engine.another(); !errors.Is(err, device.ErrMemory) {
+			t.Errorf("a level that was not cleared: %v", err)
+		}
+		if left := x.engine.values.space.left(); left != free {
+			t.Errorf("%d units are free, there were %d", left, free)
+		}
+		return nil
+	}))
+	must(t, x.Close())
+}

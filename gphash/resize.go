@@ -57,16 +57,17 @@ func (e *engine) another() error {
 		return fmt.Errorf("%w: a level of 2^%d buckets takes %d bytes in one piece", errNoSpace, top.bits, units*t.values.unit*pm.Word)
 	}
 	top.base = t.values.first + first*t.values.unit
-	if err := e.clear(top.base, top.base+t.bucketWords<<top.bits); err != nil { // durable before the superblock is: Commit sees to it
-		return err
-	}
 	open := t.open()
 	closing := open[len(open)-1]
-	if err := e.commit(func(s *pool.Superblock) {
-		s.Levels[top.bits] = pool.Level{Offset: top.base * pm.Word, Length: units * t.values.unit * pm.Word, State: pool.Live}
-		s.Levels[closing.bits].State = pool.Draining
-		s.Top = uint32(top.bits)
-	}); err != nil {
+	err := e.clear(top.base, top.base+t.bucketWords<<top.bits) // durable before the superblock is: Commit sees to it
+	if err == nil {
+		err = e.commit(func(s *pool.Superblock) {
+			s.Levels[top.bits] = pool.Level{Offset: top.base * pm.Word, Length: units * t.values.unit * pm.Word, State: pool.Live}
+			s.Levels[closing.bits].State = pool.Draining
+			s.Top = uint32(top.bits)
+		})
+	}
+	if err != nil {
 		t.values.space.giveBack(first, units)
 		return err
 	}
