@@ -44,10 +44,12 @@ type engine struct {
 // far is another device that works on the pool of an engine, which then decides only.
 type far interface {
 	// fetch finds out which memory of values is in use, and frees units that have none;
-	// send tells what has become of it, and of the levels, and waits until nobody reads by
-	// what was before.
+	// send tells what has become of it.
 	fetch() error
 	send() error
+	// show tells of the levels, and waits until nobody reads by those that were there
+	// before. What fails changes nothing.
+	show() error
 	recycle() error
 	clear(lo, hi uint64) error
 	moveUp(lo, hi uint64) (ok bool, err error) // of the lowest level

@@ -69,7 +69,7 @@ func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOp
 // inspect goes through the slots of a pool that has just been opened; where there is anything that no
 // operation writes, or checksums are to be verified, on the host.
 func (g *gpuEngine) inspect(ctx context.Context, o OpenOptions) (*Report, error) {
-	if err := g.send(); err != nil { // no value is in use, as far as is known
+	if err := errors.Join(g.show(), g.send()); err != nil { // no value is in use, as far as is known
 		return nil, err
 	}
 	t := g.k.table.Load()
@@ -306,17 +306,12 @@ func (g *gpuEngine) send() error {
 			copy(used[uint64(unit)*uint64(g.k.space.words):], e.used)
 		}
 	}
-	err := g.Do(all, func(s *device.Stream) error {
+	return g.Do(all, func(s *device.Stream) error {
 		return errors.Join(s.CopyIn(g.k.space.owners, device.Bytes(owners)), s.CopyIn(g.k.space.used, device.Bytes(used)))
 	})
-	if err != nil {
-		return err
-	}
-	return g.show()
 }
 
-// show tells of levels, and of where the cache is, and waits until nobody reads by what was before. What
-// fails changes nothing.
+// show tells of where the cache is, too.
 func (g *gpuEngine) show() error {
 	before := g.k.table.Load()
 	now, err := g.k.newLevels(before)

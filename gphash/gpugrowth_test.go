@@ -2,6 +2,9 @@ package gphash
 
 import (
 	"errors"
+	"fmt"
+	"math"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -43,24 +46,85 @@ func TestFailureInShow(t *testing.T) {
 	}
 }
 
-// A level that cannot be cleared leaves its units free.
-func TestFailureInClearing(t *testing.T) {
+// When anything that the device is asked for in a growth fails once, memory above all, the index
+// goes on with all it had: host and device agree on its levels, and on which units are free.
+func TestFailureInGrowth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
-	x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 8, Size: 8 << 20, Capacity: 20})
+	sizes := map[string]Options{"nothing": {}, "mirror": {Mirror: true}, "cache": {Cache: .4}}
+	for name, o := range sizes {
+		t.Run(name, func(t *testing.T) {
+			dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
+			path := filepath.Join(memoryDir(t), "pool")
+			n := 0
+			for fired := true; fired; n++ {
+				fired = failInGrowth(t, dev, fmt.Sprint(path, n), o, n)
+			}
+			t.Logf("%d operations", n-1)
+		})
+	}
+}
+
+// failInGrowth has operation n of a growth fail, and reports whether there is one.
+func failInGrowth(t *testing.T, dev device.Device, path string, o Options, n int) bool {
+	o.KeySize, o.ValueSize, o.Slots, o.Capacity, o.Size, o.Seed = 8, 8, 4, 20, 24<<20, [2]uint64{1, 2}
+	x, err := Create(path, dev, o)
 	must(t, err)
+	must(t, os.Remove(path)) // it stays until it is closed
+	want := model{}
+	put := func(lo, hi int) {
+		t.Helper()
+		var keys, values []byte
+		for i := lo; i < hi; i++ {
+			key := denseKey(8, i)
+			keys, values = append(keys, key...), append(values, valueOf(8, key, 1)...)
+			want[string(key)] = string(valueOf(8, key, 1))
+		}
+		_, err := x.Put(t.Context(), keys, values)
+		must(t, err)
+	}
+	put(0, 20)
+	var fired bool
 	must(t, x.core.Alone(t.Context(), "Grow", func(core.Counters) error {
-		free := x.engine.values.space.left()
-		devicetest.FailNext(dev, devicetest.OpFill)
-		if err := x.engine.another(); !errors.Is(err, device.ErrMemory) {
-			t.Errorf("a level that was not cleared: %v", err)
-		}
-		if left := x.engine.values.space.left(); left != free {
-			t.Errorf("%d units are free, there were %d", left, free)
-		}
+		fired, err = growFailing(x.engine, dev, n)
 		return nil
 	}))
+	if err != nil && !errors.Is(err, device.ErrMemory) {
+		t.Errorf("failure %d: %v", n, err)
+	}
+	want.equal(t, x)
+	put(20, 60)
+	must(t, x.Compact(t.Context()))
+	put(60, 150)
+	want.equal(t, x)
+	must(t, x.Check(t.Context()))
 	must(t, x.Close())
+	return fired
+}
+
+// growFailing grows an index by a level, while operation n of the device fails.
+func growFailing(e *engine, dev device.Device, n int) (fired bool, err error) {
+	if err := e.fetch(); err != nil {
+		return false, err
+	}
+	free := e.values.space.left()
+	hit := devicetest.FailAfter(dev, n)
+	if err = e.another(); err == nil {
+		_, err = e.drain(ctx, math.MaxUint64)
+	} else if left := e.values.space.left(); left != free {
+		err = fmt.Errorf("%d units are free, there were %d", left, free)
+	}
+	devicetest.Heal(dev)
+	g := e.far.(*gpuEngine)
+	owners := make([]uint32, g.k.space.units)
+	if err := g.read(device.Bytes(owners), g.k.space.owners); err != nil {
+		return false, err
+	}
+	for i, owner := range owners {
+		if e.values.space.owner[i].level && owner != ownerLevel {
+			return false, fmt.Errorf("unit %d of a level has owner %d", i, owner)
+		}
+	}
+	return hit(), err
 }

@@ -2,6 +2,7 @@ package gphash
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -61,7 +62,10 @@ func (e *engine) another() error {
 	closing := open[len(open)-1]
 	err := e.clear(top.base, top.base+t.bucketWords<<top.bits) // durable before the superblock is: Commit sees to it
 	if err == nil {
-		err = e.commit(func(s *pool.Superblock) {
+		err = e.send() // before a change takes the units for values
+	}
+	if err == nil {
+		err = e.relevel(append([]level{top}, t.live...), t.closed+1, func(s *pool.Superblock) {
 			s.Levels[top.bits] = pool.Level{Offset: top.base * pm.Word, Length: units * t.values.unit * pm.Word, State: pool.Live}
 			s.Levels[closing.bits].State = pool.Draining
 			s.Top = uint32(top.bits)
@@ -69,11 +73,28 @@ func (e *engine) another() error {
 	}
 	if err != nil {
 		t.values.space.giveBack(first, units)
-		return err
+		return errors.Join(err, e.send())
 	}
-	t.live = append([]level{top}, t.live...)
-	t.closed++
-	return e.send()
+	return nil
+}
+
+// relevel makes others the levels, of which the last ones are closed. A device that works on the pool
+// is shown them before the superblock names them, since it may lack the memory: then they stay what they
+// were for everybody. Lookups find every key by either, and nothing is changed in between.
+func (e *engine) relevel(live []level, closed int, name func(*pool.Superblock)) (err error) {
+	t := e.table
+	liveBefore, closedBefore := t.live, t.closed
+	t.live, t.closed = live, closed
+	if e.far != nil {
+		err = e.far.show()
+	}
+	if err == nil {
+		err = e.commit(name)
+	}
+	if err != nil {
+		t.live, t.closed = liveBefore, closedBefore
+	}
+	return err
 }
 
 // fetch and send are those of a device that works on the pool, if there is one.
@@ -237,13 +258,13 @@ func (e *engine) dropLevel(l level) error {
 	if err := e.fetch(); err != nil {
 		return err
 	}
-	if err := e.commit(func(s *pool.Superblock) {
+	if err := e.relevel(t.live[:len(t.live)-1], t.closed-1, func(s *pool.Superblock) {
 		s.Levels[l.bits] = pool.Level{}
 		s.Bottom++
 	}); err != nil {
 		return err
 	}
-	t.live, t.closed, e.drained = t.live[:len(t.live)-1], t.closed-1, 0
+	e.drained = 0
 	t.values.space.giveBack((l.base-t.values.first)/t.values.unit, t.unitsOf(l))
 	e.resizes++
 	return e.send()
