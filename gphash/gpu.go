@@ -327,16 +327,15 @@ func (k *launcher) Change(s *device.Stream, _ core.Parts, c *gpu.Change) (conten
 		return false, err
 	}
 	defer work.behind(s)
-	left, err := k.loans.take(16 * c.N)
-	if err != nil {
-		return false, err
-	}
-	return false, k.alone(s, func() error { return k.submit(s, c, work.buf, left, fresh) })
+	return false, k.alone(s, func() error { return k.submit(s, c, work.buf, fresh) })
 }
 
-func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, left *loan, fresh int) error {
+func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, fresh int) error {
 	t := k.host.table
-	if err := errors.Join(k.reuse(s), k.leave(left)); err != nil {
+	if err := k.reuse(s); err != nil {
+		return err
+	}
+	if err := k.leave(c.N); err != nil {
 		return err
 	}
 	if c.Args.First == 0 {
@@ -379,16 +378,29 @@ func (k *launcher) reuse(s *device.Stream) error {
 		return nil
 	}
 	p := recycleParams{table: k.table.Load().ref, space: k.space}
-	err := device.Launch(s, k.recycle, gpu.Wave(k.dev, k.left.buf.Size/16), gpu.Block, &p)
-	k.left.behind(s)
-	k.left = nil
-	return errors.Join(err, s.Fill(k.word(wordStale), 0, 2))
+	if err := device.Launch(s, k.recycle, gpu.Wave(k.dev, k.left.buf.Size/16), gpu.Block, &p); err != nil {
+		return err
+	}
+	return k.forget(s)
 }
 
-// leave gives a change memory for its lists.
-func (k *launcher) leave(l *loan) error {
-	k.left = l
-	k.space.lists = lists{stale: l.buf.Ptr, tombs: l.buf.Ptr + device.Ptr(l.buf.Size/16*8), counts: k.word(wordStale)}
+// forget submits emptying the lists of what the change before has left.
+func (k *launcher) forget(s *device.Stream) error {
+	if k.left == nil {
+		return nil
+	}
+	k.left.behind(s)
+	k.left = nil
+	return s.Fill(k.word(wordStale), 0, 2)
+}
+
+// leave gives a change of n operations memory for its lists.
+func (k *launcher) leave(n int) (err error) {
+	if k.left, err = k.loans.take(16 * n); err != nil {
+		return err
+	}
+	at, half := k.left.buf.Ptr, device.Ptr(k.left.buf.Size/16*8)
+	k.space.lists = lists{stale: at, tombs: at + half, counts: k.word(wordStale)}
 	return nil
 }
 

@@ -192,3 +192,24 @@ func TestCachePolicies(t *testing.T) {
 		must(t, x.Close())
 	}
 }
+
+// Memory that launches have worked with is lent to those that come, whatever came between.
+func TestLoansAreLentAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
+	x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 8, Size: 8 << 20, Capacity: 20})
+	must(t, err)
+	for range 10 {
+		_, err := x.Put(t.Context(), make([]byte, 8), make([]byte, 8))
+		must(t, err)
+		_, err = x.Delete(t.Context(), make([]byte, 8), nil)
+		must(t, err)
+		must(t, x.Clear(t.Context()))
+	}
+	if n := len(x.engine.far.(*gpuEngine).k.loans.all); n > 4 {
+		t.Errorf("%d loans of launches of which one is under way", n)
+	}
+	must(t, x.Close())
+}

@@ -162,8 +162,7 @@ func (g *gpuEngine) Clear(ctx context.Context) error {
 	}
 	err := g.Do(ctx, func(s *device.Stream) error {
 		return g.k.alone(s, func() error {
-			g.k.left = nil
-			return errors.Join(g.k.each(s, g.k.wipe), s.Fill(g.host.Parts().(*parts).TallyPtr(), 0, 4), s.Fill(g.k.word(wordStale), 0, 2))
+			return errors.Join(g.k.each(s, g.k.wipe), s.Fill(g.host.Parts().(*parts).TallyPtr(), 0, 4), g.k.forget(s))
 		})
 	})
 	if err == nil {
