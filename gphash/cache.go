@@ -77,23 +77,19 @@ func loadCache(ctx context.Context, t *core.Table, e *engine) error {
 func (g *gpuEngine) loadCache() error {
 	k := &g.k
 	n := int(k.host.slotsIn(k.host.live) / k.host.slots)
-	heat := prim.Sort{Widths: prim.Widths{Key: 4, Val: 4}, N: n, Hi: 32}
-	work, err := k.loans.take(256 + 12*n + 768 + heat.ScratchBytes())
+	var size prim.Carve
+	newSorting(&size, n)
+	work, err := k.loans.take(int(size))
 	if err != nil {
 		return err
 	}
 	defer work.behind(g.Stream)
-	at := work.buf.Ptr
-	take := func(bytes int) device.Ptr {
-		p := at
-		at += device.Ptr(bytes+255) &^ 255
-		return p
-	}
-	heat.From.Keys, heat.To.Keys, heat.To.Vals = take(4*n), take(4*n), take(4*n)
+	at := prim.Carve(work.buf.Ptr)
+	heat := newSorting(&at, n)
 	p := cacheParams{table: k.table.Load().ref, heat: heat.From.Keys, n: uint64(n)}
 	err = g.Do(all, func(s *device.Stream) error {
 		return errors.Join(device.Launch(s, k.cacheEmpty, gpu.Wave(k.dev, n), gpu.Block, &p),
-			k.prim.Sort(s, &heat, device.Buffer{Ptr: at, Size: work.buf.Size - int(at-work.buf.Ptr)}))
+			k.prim.Sort(s, &heat.Sort, heat.scratch))
 	})
 	if err == nil { // who reads the cache, and counts that
 		err = g.apart(func(s *device.Stream) error { return s.Fill(p.table.cacheRead, 0, 4) })

@@ -239,64 +239,70 @@ func (k *launcher) Look(s *device.Stream, _ core.Parts, b *batch.Batch, hits dev
 	p := getParams{table: k.table.Load().ref}
 	p.lookup, _ = gpu.LookupOf(b, hits, warp)
 	if b.N >= sortFrom && !k.scatter {
-		l, err := k.loans.take(k.sortBytes(b.N))
+		l, err := k.loans.take(sortBytes(b.N))
 		if err != nil && !errors.Is(err, device.ErrMemory) { // without memory it goes as they come
 			return err
 		}
 		if err == nil {
 			defer l.behind(s)
-			o, err := k.sort(s, p.lookup.Keys, b.N, l.buf)
+			o, err := k.sort(s, &p.table, p.lookup.Keys, b.N, l.buf.Ptr)
 			if err != nil {
 				return err
 			}
-			p.hashes, p.rows = o.hashes, o.rows
+			p.hashes, p.rows = o.hashes, o.To.Vals
 		}
 	}
 	return device.Launch(s, k.get, gpu.Grid(warp*b.N), gpu.Block, &p)
 }
 
+// sorting is a sort of numbers of 32 bits by which each row gets to know where it was, with all the
+// memory that it takes.
+type sorting struct {
+	prim.Sort
+	scratch device.Buffer
+}
+
+func newSorting(c *prim.Carve, n int) (o sorting) {
+	o.Sort = prim.Sort{
+		Widths: prim.Widths{Key: 4, Val: 4}, N: n, Hi: 32,
+		From: prim.Rows{Keys: c.Take(4 * n)}, To: prim.Rows{Keys: c.Take(4 * n), Vals: c.Take(4 * n)},
+	}
+	o.scratch.Size = o.ScratchBytes()
+	o.scratch.Ptr = c.Take(o.scratch.Size)
+	return o
+}
+
 // order is a batch sorted by the first bits of the hashes of its keys.
 type order struct {
-	hashes, prefixes, rows device.Ptr
-	rest                   device.Ptr // of the memory it lies in
+	hashes device.Ptr // by row
+	sorting
 }
 
-func (o *order) place(at device.Ptr, n int) (hashed, end device.Ptr) {
-	take := func(bytes int) device.Ptr {
-		p := at
-		at += device.Ptr(bytes+255) &^ 255
-		return p
-	}
-	o.hashes, o.prefixes, o.rows, hashed = take(8*n), take(4*n), take(4*n), take(4*n)
-	o.rest = at
-	return hashed, at
-}
-
-func (k *launcher) sortOf(n int, o *order, hashed device.Ptr) prim.Sort {
-	return prim.Sort{Widths: prim.Widths{Key: 4, Val: 4}, N: n, Hi: 32, From: prim.Rows{Keys: hashed}, To: prim.Rows{Keys: o.prefixes, Vals: o.rows}}
+// newOrder lays out the order of n operations from somewhere on.
+func newOrder(at device.Ptr, n int) (o order, end device.Ptr) {
+	c := prim.Carve(at)
+	o.hashes, o.sorting = c.Take(8*n), newSorting(&c, n)
+	return o, device.Ptr(c)
 }
 
 // sortBytes is what sorting n operations takes.
-func (k *launcher) sortBytes(n int) int {
-	var o order
-	hashed, end := o.place(256, n)
-	sort := k.sortOf(n, &o, hashed)
-	return int(end) - 256 + sort.ScratchBytes()
+func sortBytes(n int) int {
+	_, end := newOrder(0, n)
+	return int(end)
 }
 
-// sort submits hashing the keys of n operations and sorting them.
-func (k *launcher) sort(s *device.Stream, keys device.Ptr, n int, in device.Buffer) (o order, err error) {
-	hashed, end := o.place(in.Ptr, n)
-	p := hashParams{table: k.table.Load().ref, keys: keys, hashes: o.hashes, prefixes: hashed, n: uint64(n)}
+// sort submits hashing the keys of n operations and sorting them, in so much memory.
+func (k *launcher) sort(s *device.Stream, t *tableRef, keys device.Ptr, n int, in device.Ptr) (o order, err error) {
+	o, _ = newOrder(in, n)
+	p := hashParams{table: *t, keys: keys, hashes: o.hashes, prefixes: o.From.Keys, n: uint64(n)}
 	if err := device.Launch(s, k.hash, gpu.Wave(k.dev, n), gpu.Block, &p); err != nil {
 		return o, err
 	}
 	if n <= rankMost {
-		r := rankParams{prefixes: hashed, sorted: o.prefixes, rows: o.rows, n: uint64(n)}
+		r := rankParams{prefixes: o.From.Keys, sorted: o.To.Keys, rows: o.To.Vals, n: uint64(n)}
 		return o, device.Launch(s, k.rank, gpu.Grid(n), gpu.Block, &r)
 	}
-	sort := k.sortOf(n, &o, hashed)
-	return o, k.prim.Sort(s, &sort, device.Buffer{Ptr: end, Size: in.Size - int(end-in.Ptr)})
+	return o, k.prim.Sort(s, &o.Sort, o.scratch)
 }
 
 // ---- changes ---------------------------------------------------------------------
@@ -322,7 +328,7 @@ func (k *launcher) Change(s *device.Stream, _ core.Parts, c *gpu.Change) (conten
 	if c.Inserts() {
 		fresh = 8 * c.N
 	}
-	work, err := k.loans.take(k.sortBytes(c.N) + fresh)
+	work, err := k.loans.take(sortBytes(c.N) + fresh)
 	if err != nil {
 		return false, err
 	}
@@ -343,13 +349,14 @@ func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, f
 			return err
 		}
 	}
-	o, err := k.sort(s, c.Args.Keys, c.N, device.Buffer{Ptr: work.Ptr, Size: work.Size - fresh})
+	table := k.table.Load().ref
+	o, err := k.sort(s, &table, c.Args.Keys, c.N, work.Ptr)
 	if err != nil {
 		return err
 	}
 	p := changeParams{
-		table: k.table.Load().ref, space: k.space, changes: c.Args, spilled: c.Spilled, late: k.word(wordLate), lacked: k.word(wordLacked),
-		sorted:  sorted{hashes: o.hashes, prefixes: o.prefixes, rows: o.rows},
+		table: table, space: k.space, changes: c.Args, spilled: c.Spilled, late: k.word(wordLate), lacked: k.word(wordLacked),
+		sorted:  sorted{hashes: o.hashes, prefixes: o.To.Keys, rows: o.To.Vals},
 		fullest: uint64(fullest * float64(t.slotsIn(t.open()))), regions: uint32(t.bits()),
 	}
 	if c.Still {
@@ -357,7 +364,7 @@ func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, f
 	}
 	if fresh > 0 {
 		p.sorted.fresh = work.Ptr + device.Ptr(work.Size-fresh)
-		r := reserveParams{table: p.table, space: k.space, prefixes: o.prefixes, fresh: p.sorted.fresh, n: uint32(c.N), regions: p.regions}
+		r := reserveParams{table: p.table, space: k.space, prefixes: o.To.Keys, fresh: p.sorted.fresh, n: uint32(c.N), regions: p.regions}
 		if k.host.lacked {
 			r.regions = 0 // values of any region will do
 		}

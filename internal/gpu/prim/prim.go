@@ -87,12 +87,14 @@ func tiles(n, tile int) int { return (n + tile - 1) / tile }
 // scratchAlign is what parts of scratch memory are aligned to.
 const scratchAlign = 256
 
-// carve cuts scratch memory into parts. From 0 on it measures how much.
-type carve device.Ptr
+// Carve cuts memory into parts, as aligned as scratch memory must be, from a multiple of that
+// on. From 0 on it measures how much.
+type Carve device.Ptr
 
-func (c *carve) take(bytes int) device.Ptr {
+// Take is the next part.
+func (c *Carve) Take(bytes int) device.Ptr {
 	at := device.Ptr(*c)
-	*c += carve((bytes + scratchAlign - 1) &^ (scratchAlign - 1))
+	*c += Carve((bytes + scratchAlign - 1) &^ (scratchAlign - 1))
 	return at
 }
 

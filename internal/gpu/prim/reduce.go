@@ -76,9 +76,9 @@ type Reduce struct {
 func (o *Reduce) tiles() int { return tiles(max(o.N, 0)+max(o.Segments, 0), reduceTile) }
 
 func (o *Reduce) scratch(at device.Ptr) (cuts, carries, end device.Ptr) {
-	c := carve(at)
-	cuts = c.take(8 * (o.tiles() + 1))
-	carries = c.take(8 * o.tiles())
+	c := Carve(at)
+	cuts = c.Take(8 * (o.tiles() + 1))
+	carries = c.Take(8 * o.tiles())
 	return cuts, carries, device.Ptr(c)
 }
 

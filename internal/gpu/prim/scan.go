@@ -33,9 +33,9 @@ func (o *Scan) tiles() int { return tiles(max(o.N, 0), scanTiles[o.Width]) }
 
 // scanScratch lays out the scratch memory of a scan over tiles.
 func scanScratch(at device.Ptr, tiles int) (next, status, end device.Ptr) {
-	c := carve(at)
-	next = c.take(4)
-	status = c.take(8 * tiles)
+	c := Carve(at)
+	next = c.Take(4)
+	status = c.Take(8 * tiles)
 	return next, status, device.Ptr(c)
 }
 

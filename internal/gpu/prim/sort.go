@@ -61,14 +61,14 @@ type sortScratch struct {
 
 // scratch lays scratch memory out, and returns its end.
 func (o *Sort) scratch(at device.Ptr) (l sortScratch, end device.Ptr) {
-	c := carve(at)
-	l.next = c.take(4 * o.passes())
-	l.counts = c.take(4 * bins * o.passes())
-	l.status = c.take(8 * bins * tiles(o.N, shapes[o.Widths].tile()))
+	c := Carve(at)
+	l.next = c.Take(4 * o.passes())
+	l.counts = c.Take(4 * bins * o.passes())
+	l.status = c.Take(8 * bins * tiles(o.N, shapes[o.Widths].tile()))
 	l.cleared = int(device.Ptr(c) - at)
 	if o.passes() > 1 || o.From.Keys == o.To.Keys {
-		l.rows.Keys = c.take(o.N * o.Key)
-		l.rows.Vals = c.take(o.N * o.Val)
+		l.rows.Keys = c.Take(o.N * o.Key)
+		l.rows.Vals = c.Take(o.N * o.Val)
 	}
 	return l, device.Ptr(c)
 }
