@@ -125,7 +125,7 @@ func (v *values) withdraw(first, n int, away *region) (reserved []int) {
 		x := v.space.owner[i].values.Load()
 		switch {
 		case x == nil:
-			v.space.owner[i].level = true
+			v.space.level(uint64(i), 1)
 			reserved = append(reserved, i)
 		case x.unit == uint64(i) && x.of != nil:
 			list := x.of.list(x.class)

@@ -59,12 +59,7 @@ const roomy = 0.75
 // of their own, where so many slots are in use.
 func (p *policy) short(used, n uint64) bool {
 	v := p.values
-	all := uint64(len(v.space.owner)) * v.per
-	for i := range v.space.owner {
-		if v.space.owner[i].level {
-			all -= v.per
-		}
-	}
+	all := uint64(len(v.space.owner)-v.space.levels) * v.per
 	own := uint64(1) << p.bits() * v.per
 	return used+2*n+own > all
 }

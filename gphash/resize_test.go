@@ -209,3 +209,46 @@ func TestGrowthMutants(t *testing.T) {
 		})
 	}
 }
+
+// How many units levels have is counted, while an index grows, gathers records, and is opened
+// again.
+func TestUnitsOfLevels(t *testing.T) {
+	eachWidth(t, Options{Capacity: 20, Levels: 2, Slots: 4, Hashes: 2}, func(t *testing.T, im *image) {
+		count := func(x *Index) {
+			t.Helper()
+			s, n := &x.engine.values.space, 0
+			for i := range s.owner {
+				if s.owner[i].level {
+					n++
+				}
+			}
+			if n != s.levels || n < len(x.engine.live) {
+				t.Fatalf("%d units belong to %d levels, %d are counted", n, len(x.engine.live), s.levels)
+			}
+		}
+		x := im.mustOpen(t, OpenOptions{})
+		for i := 0; i < 200; i += 20 {
+			im.put(t, x, i, i+20, 0)
+			count(x)
+		}
+		for i := 20; i < 200; i++ {
+			_, err := deleteRows(x, BytesOf(denseKey(int(x.engine.keySize), i)))
+			must(t, err)
+		}
+		must(t, x.Compact(ctx))
+		for n := 1; x.engine.records() && n <= mostUnits; n *= 2 {
+			x.engine.gather(n, mostUnits)
+			count(x)
+		}
+		if x.engine.resizes == 0 {
+			t.Error("it has not grown")
+		}
+		must(t, x.Clear(ctx))
+		count(x)
+		must(t, x.Close())
+		x, _, err := im.open(OpenOptions{})
+		must(t, err)
+		count(x)
+		must(t, x.Close())
+	})
+}

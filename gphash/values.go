@@ -145,9 +145,10 @@ func (v *values) intact(block, hash uint64, buffer []byte) bool {
 // space hands out units: to levels from the beginning of the pool, to values from its
 // end.
 type space struct {
-	mu    sync.Mutex
-	owner []unitOwner
-	high  int // no unit from this one on is free
+	mu     sync.Mutex
+	owner  []unitOwner
+	high   int // no unit from this one on is free
+	levels int // units that belong to levels
 }
 
 type unitOwner struct {
@@ -219,6 +220,7 @@ func (s *space) level(first, n uint64) {
 	for i := range n {
 		s.owner[first+i].level = true
 	}
+	s.levels += int(n)
 }
 
 // extent is what n units of values are known as, or one of them, if others are known as
@@ -242,8 +244,12 @@ func (s *space) giveBack(first, n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range n {
-		s.owner[first+i].level = false
-		s.owner[first+i].values.Store(nil)
+		o := &s.owner[first+i]
+		if o.level {
+			s.levels--
+		}
+		o.level = false
+		o.values.Store(nil)
 	}
 	s.high = max(s.high, int(first+n))
 }
@@ -324,6 +330,7 @@ func (v *values) shadow() *values {
 	for i := range v.space.owner {
 		fresh.space.owner[i].level = v.space.owner[i].level
 	}
+	fresh.space.levels = v.space.levels
 	return fresh
 }
 
