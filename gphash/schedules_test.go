@@ -10,6 +10,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/dst"
+	"github.com/weftgo/weft/internal/mutate"
 )
 
 // scheduled is a map whose memory is looked through between batches.
@@ -39,11 +40,15 @@ func programs[K weft.Key, V weft.Value](t *testing.T, m dst.Mode[Options]) dst.C
 	}, func(s Stats) bool { return s.Keys > s.Slots || s.Levels < 2 })
 	cfg.Arch, cfg.Seeds = m.Arch, 7
 	cfg.Shapes = append(cfg.Shapes, dst.Shapes...)
-	cfg.Shapes = append(cfg.Shapes,
-		dst.Shape{Name: "keys make way", Capacity: 10, Keys: 60, Hot: 40, Batches: 14, Streams: 3,
-			Kinds: []weft.OpKind{weft.OpPutNew, weft.OpGet, weft.OpPutNew, weft.OpGet, weft.OpGet, weft.OpDelete, weft.OpGet, weft.OpPut, weft.OpGet, weft.OpGet}})
+	cfg.Shapes = append(cfg.Shapes, keysMakeWay)
 	return cfg
 }
+
+// keysMakeWay is lookups beside changes, in an index in which every slot is wanted.
+var keysMakeWay = dst.Shape{Name: "keys make way", Capacity: 10, Keys: 60, Hot: 40, Batches: 14, Streams: 3,
+	Kinds: []weft.OpKind{weft.OpPutNew, weft.OpGet, weft.OpPutNew, weft.OpGet, weft.OpGet, weft.OpDelete, weft.OpGet, weft.OpPut, weft.OpGet, weft.OpGet}}
+
+var twoSlots = dst.Mode[Options]{Arch: 80, Name: "2 slots", Options: Options{Slots: 2, Hashes: 2, Levels: 2}}
 
 // Under any schedule of their threads, what the operations of a batch return is explained by some
 // order of them: beside each other, and beside a resize.
@@ -51,13 +56,35 @@ func TestSchedules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	beside := dst.Mode[Options]{Arch: 80, Name: "2 slots", Options: Options{Slots: 2, Hashes: 2, Levels: 2}}
-	dst.Explore(t, beside, programs[uint64, uint64](t, beside))
+	dst.Explore(t, twoSlots, programs[uint64, uint64](t, twoSlots))
 	stop := dst.Mode[Options]{Arch: 80, Name: "stop,mirror", Options: Options{Slots: 4, Hashes: 2, Levels: 2, Resize: Stop, Mirror: true}}
 	dst.Explore(t, stop, programs[uint32, uint64](t, stop))
 	mirror := dst.Mode[Options]{Arch: 80, Name: "2 slots,mirror", Options: Options{Slots: 2, Hashes: 2, Levels: 2, Mirror: true}}
 	dst.Explore(t, mirror, programs[uint64, uint32](t, mirror))
 	cached := dst.Mode[Options]{Arch: 80, Name: "2 slots,cache", Options: Options{Slots: 2, Hashes: 2, Levels: 2, Cache: .4}}
 	dst.Explore(t, cached, programs[uint32, uint32](t, cached))
-	dst.Explore(t, beside, programs[uint64, uint32](t, beside).Reducing())
+	dst.Explore(t, twoSlots, programs[uint64, uint32](t, twoSlots).Reducing())
+}
+
+// Mutants of lookups: each is found.
+func TestLookupMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, m := range []struct{ name, pattern, with string }{
+		{"a value may be read before the control word of its slot, by other lanes", `bar\.warp\.sync [^;]*;`, ""}, // see pick
+		{"a value may be read before the control word of its slot", `ld\.acquire\.sys`, "ld.relaxed.sys"},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := programs[uint64, uint64](t, twoSlots)
+			cfg.Shapes, cfg.Seeds, cfg.Whole = []dst.Shape{keysMakeWay}, 200, true
+			cfg.Rewrite = mutate.Replace(t, "get", m.pattern, m.with)
+			f, tried := dst.Find(cfg)
+			if f == nil {
+				t.Fatalf("not found by %v", tried)
+			}
+			t.Logf("found by program %d: %v", tried.Programs, f.Err)
+		})
+	}
 }
