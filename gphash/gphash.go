@@ -187,7 +187,7 @@ func serve(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, 
 	c.Another = func(dev device.Device) (*core.Table, error) { return unnamed(dev, p.Superblock(), o, types) }
 	t, err := core.Open(ctx, c)
 	if err != nil {
-		return nil, nil, report, errors.Join(err, p.Abandon())
+		return nil, nil, report, errors.Join(err, run.Close(), p.Abandon())
 	}
 	if g, ok := run.(*gpuEngine); ok {
 		g.table = t

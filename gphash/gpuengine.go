@@ -30,40 +30,44 @@ type gpuEngine struct {
 var all = context.Background()
 
 // newGPUEngine has a GPU work on the pool of an engine that has not looked at it yet.
-func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOptions) (g *gpuEngine, report *Report, err error) {
-	made := &gpuEngine{host: host, dev: dev, k: launcher{host: host, dev: dev, scatter: o.Unsorted}, rescue: rescue{options: o}}
-	g = made
+func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOptions) (*gpuEngine, *Report, error) {
+	g := &gpuEngine{host: host, dev: dev, k: launcher{host: host, dev: dev, scatter: o.Unsorted}, rescue: rescue{options: o}}
 	g.Moves, g.Leases = true, host.Leases
 	g.k.table.Store(&levels{})
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, made.Close())
-		}
-	}()
-	if err := g.OpenEngine(dev, host.widths(), int(host.slots), &g.k); err != nil {
-		return nil, nil, err
-	}
-	buf, err := dev.Alloc(core.LinesBytes(0))
+	report, err := g.begin(ctx, o)
 	if err != nil {
-		return nil, nil, err
+		return nil, report, errors.Join(err, g.Close())
 	}
-	host.Parts().(*parts).Lines = core.Lines{Device: dev, Buf: buf}
+	return g, report, nil
+}
+
+// begin maps the pool and looks through it. Close undoes it, also after an error.
+func (g *gpuEngine) begin(ctx context.Context, o OpenOptions) (*Report, error) {
+	if err := g.OpenEngine(g.dev, g.host.widths(), int(g.host.slots), &g.k); err != nil {
+		return nil, err
+	}
+	buf, err := g.dev.Alloc(core.LinesBytes(0))
+	if err != nil {
+		return nil, err
+	}
+	g.host.Parts().(*parts).Lines = core.Lines{Device: g.dev, Buf: buf}
 	if err := g.k.open(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	host.far = g
+	g.host.far = g
 	if err := g.Do(all, func(s *device.Stream) error { return s.Fill(g.k.state.Ptr(), 0, stateWords) }); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if report, err = g.inspect(ctx, o); err != nil {
-		return nil, report, err
+	report, err := g.inspect(ctx, o)
+	if err != nil {
+		return report, err
 	}
 	if g.k.mirror, g.k.cache = o.Mirror, (cache{policy: o.CachePolicy, share: o.Cache}); o.Mirror || o.Cache > 0 {
 		if err := g.show(); err != nil {
-			return nil, report, err
+			return report, err
 		}
 	}
-	return g, report, host.resume(ctx, o)
+	return report, g.host.resume(ctx, o)
 }
 
 // inspect goes through the slots of a pool that has just been opened; where there is anything that no

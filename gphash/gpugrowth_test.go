@@ -14,6 +14,33 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
+// An index that cannot be opened on a GPU, since something fails there, leaves nothing behind.
+func TestFailureInOpening(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
+	path := filepath.Join(memoryDir(t), "pool")
+	x, err := Create(path, openCPU(t), Options{KeySize: 8, ValueSize: 8, Size: 8 << 20, Capacity: 20})
+	must(t, err)
+	must(t, x.Close())
+	live := devicetest.Live(dev)
+	for n, fired := 0, true; fired; n++ {
+		hit := devicetest.FailAfter(dev, n)
+		x, _, err := Open(t.Context(), path, dev, OpenOptions{Mirror: true})
+		devicetest.Heal(dev)
+		if fired = hit(); fired != errors.Is(err, device.ErrMemory) {
+			t.Errorf("failure %d: %v", n, err)
+		}
+		if err == nil {
+			must(t, x.Close())
+		}
+		if now := devicetest.Live(dev); now != live {
+			t.Fatalf("failure %d: %+v is left, %+v was there", n, now, live)
+		}
+	}
+}
+
 // When anything fails by which a device is told of levels, memory above all, it knows of them what it
 // did, and may be told again.
 func TestFailureInShow(t *testing.T) {
