@@ -94,11 +94,12 @@ func (g *gpuEngine) inspect(ctx context.Context, o OpenOptions) (*Report, error)
 	if found[3] > 0 || o.Verify || o.Repair {
 		mended := report
 		g.host.values = g.host.values.shadow()
-		if report, err = g.host.inspect(ctx, o); err != nil {
-			return report, err
+		report, err = g.host.inspect(ctx, o)
+		report.Unfinished, report.Tombs = report.Unfinished+mended.Unfinished, report.Tombs+mended.Tombs
+		if err == nil {
+			err = g.send()
 		}
-		report.Unfinished, report.Tombs = mended.Unfinished, mended.Tombs
-		if err := g.send(); err != nil {
+		if err != nil {
 			return report, err
 		}
 	}

@@ -6,12 +6,18 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/pm"
+	"github.com/weftgo/weft/internal/pool"
 )
 
 // halfMoved is the file of a pool whose process has been killed in the midst of all at
@@ -117,4 +123,39 @@ func TestReadOnlyThenRecover(t *testing.T) {
 	want.equal(t, x)
 	must(t, x.Check(ctx))
 	must(t, x.Close())
+}
+
+// A GPU finds in a pool what the CPU does, also where it leaves the rest to it: damage.
+func TestReportsAgree(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	path, _ := halfMoved(t)
+	content, err := os.ReadFile(path)
+	must(t, err)
+	p, err := pool.OnMemory(pm.New(content, nil))
+	must(t, err)
+	tb, err := tableOf(p)
+	must(t, err)
+	for _, damaged := range []bool{false, true} {
+		if damaged {
+			at := place{tb.live[0].base + 2*tb.bucketWords, tb.slots - 1}
+			tb.mem.Store(tb.control(at), uint64(control(0).next(full, 1)))
+		}
+		reports := map[string]bool{}
+		for _, dev := range []device.Device{openCPU(t), devicetest.OpenSim(t, &sim.Options{Arch: 80})} {
+			must(t, os.WriteFile(path, content, 0o600))
+			x, report, err := Open(ctx, path, dev, OpenOptions{})
+			if damaged != errors.Is(err, weft.ErrCorrupt) || report.Unfinished != 1 || report.Tombs != 1 || (report.Damaged > 0) != damaged {
+				t.Errorf("%v: %+v, %v", dev.Properties().Kind, report, err)
+			}
+			reports[fmt.Sprintf("%+v", *report)] = true
+			if err == nil {
+				must(t, x.Close())
+			}
+		}
+		if len(reports) != 1 {
+			t.Errorf("devices report %v", reports)
+		}
+	}
 }
