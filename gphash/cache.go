@@ -19,13 +19,21 @@ import (
 // waits for the lookups that were under way, and puts the hottest in, while new ones read
 // the pool.
 
-// CachePolicy says which buckets the cache has when it has been loaded.
+// CachePolicy says which buckets LoadCache puts into the cache of a GPU: those of the highest heat,
+// a number for each bucket in the memory of the GPU, of which 0 stays out. Between two loads they stay
+// the same ("GPHash", section 3.3, which leaves the policy open and is measured with LFU). On
+// a CPU it changes nothing.
 type CachePolicy uint8
 
 const (
-	LFU    CachePolicy = iota // those that were read most often, lately more than long ago
-	LRU                       // those that were read since the cache was loaded last, or the time before
-	Random                    // any, which costs lookups nothing
+	// LFU, the default, caches the buckets that are read most often, and lately: each lookup adds
+	// one to the heat of a bucket that it reads, and each load halves all of them.
+	LFU CachePolicy = iota
+	// LRU caches the buckets that were read last, counting time in loads: a lookup sets the heat of
+	// a bucket to the number of loads so far. It writes only what differs, less than LFU does.
+	LRU
+	// Random caches any buckets, others at each load. Lookups note no heat.
+	Random
 )
 
 // cache is what a launcher has of it.
