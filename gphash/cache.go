@@ -30,7 +30,7 @@ const (
 	// one to the heat of a bucket that it reads, and each load halves all of them.
 	LFU CachePolicy = iota
 	// LRU caches the buckets that were read last, counting time in loads: a lookup sets the heat of
-	// a bucket to the number of loads so far. It writes only what differs, less than LFU does.
+	// a bucket to the number of the next load. It writes only what differs, less than LFU does.
 	LRU
 	// Random caches any buckets, others at each load. Lookups note no heat.
 	Random
@@ -42,7 +42,7 @@ type cache struct {
 	share    float64
 	buf      device.Buffer // words of buckets
 	capacity uint64        // buckets
-	loads    uint32
+	loads    uint32        // the number of the next one, from 1 on: 0 is the heat of what nobody has read
 }
 
 // bucketBytes is what the cache has of a bucket.

@@ -193,6 +193,39 @@ func TestCachePolicies(t *testing.T) {
 	}
 }
 
+// What has been read before the cache is loaded first counts as all else does.
+func TestFirstLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
+	for _, policy := range []CachePolicy{LFU, LRU} {
+		x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{
+			KeySize: 8, ValueSize: 8, Size: 8 << 20, Capacity: 600, Cache: .2, CachePolicy: policy, Seed: [2]uint64{1, 2},
+		})
+		must(t, err)
+		key, value := make([]byte, 8), make([]byte, 8)
+		_, err = x.Put(t.Context(), key, value)
+		must(t, err)
+		for range 2 {
+			_, err = x.Get(t.Context(), key, value, nil)
+			must(t, err)
+			s, err := x.Stats(t.Context())
+			must(t, err)
+			if s.CacheHitRate != 0 {
+				t.Errorf("policy %d: %.2f of the buckets that were read were in a cache that has none", policy, s.CacheHitRate)
+			}
+		}
+		must(t, x.LoadCache(t.Context()))
+		_, err = x.Get(t.Context(), key, value, nil)
+		must(t, err)
+		if s, err := x.Stats(t.Context()); err != nil || s.CacheHitRate != 1 {
+			t.Errorf("policy %d: %.2f of the buckets that were read were in the cache, %v", policy, s.CacheHitRate, err)
+		}
+		must(t, x.Close())
+	}
+}
+
 // Memory that launches have worked with is lent to those that come, whatever came between.
 func TestLoansAreLentAgain(t *testing.T) {
 	if testing.Short() {

@@ -62,7 +62,7 @@ func (g *gpuEngine) begin(ctx context.Context, o OpenOptions) (*Report, error) {
 	if err != nil {
 		return report, err
 	}
-	if g.k.mirror, g.k.cache = o.Mirror, (cache{policy: o.CachePolicy, share: o.Cache}); o.Mirror || o.Cache > 0 {
+	if g.k.mirror, g.k.cache = o.Mirror, (cache{policy: o.CachePolicy, share: o.Cache, loads: 1}); o.Mirror || o.Cache > 0 {
 		if err := g.show(); err != nil {
 			return report, err
 		}
