@@ -150,7 +150,7 @@ func runGPHashConfig(ctx context.Context, r *runner) error {
 const configBatch = 1 << 10
 
 // gphashConfig measures one configuration.
-func gphashConfig(ctx context.Context, r *runner, s shape, n int) error {
+func gphashConfig(ctx context.Context, r *runner, s shape, n int) (err error) {
 	row := Row{Structure: s.String(), KeyBits: 64, ValueBits: 8 * smallValue}
 	most, err := highestLoad(ctx, r, s, n)
 	if err != nil {

@@ -31,7 +31,7 @@ const (
 	floats   = valueSize / 4
 )
 
-func runGPHashEmbedding(ctx context.Context, r *runner) error {
+func runGPHashEmbedding(ctx context.Context, r *runner) (err error) {
 	n, err := r.gphashKeys(1<<19, 1<<22, 8)
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ const (
 	blockSize   = 256 // vertices at a time
 )
 
-func runGPHashPageRank(ctx context.Context, r *runner) error {
+func runGPHashPageRank(ctx context.Context, r *runner) (err error) {
 	n, err := r.gphashKeys(1<<16, 1<<20, edgesPer*8)
 	if err != nil {
 		return err

@@ -65,7 +65,7 @@ var sizesKinds = []func(r *runner) kind[uint32, uint32]{
 	},
 }
 
-func runHortonSizes(ctx context.Context, r *runner) error {
+func runHortonSizes(ctx context.Context, r *runner) (err error) {
 	largest := r.size(64<<20, 8<<30)
 	most := tableKeys(largest)
 	if r.Scale == Full && r.onGPU() {

@@ -72,6 +72,7 @@ var Rules = []Rule{
 	{"no paths of somebody's machine", localPaths},
 	{"kernels are generated", generated},
 	{"packages of structures have the same files", structures},
+	{"errors behind a return are results", deferredErrors},
 }
 
 // packages wants a doc comment and a test file in each directory with Go

@@ -67,7 +67,7 @@ var good = map[string]string{
 	"device/cuda/cuda_test.go":         "package cuda\n",
 	"examples/first/main.go":           "// First needs no tests.\npackage main\n",
 	"linear/doc.go":                    "// Package linear is a structure.\npackage linear\n",
-	"linear/layout.go":                 "package linear\n",
+	"linear/layout.go":                 "package linear\n\nfunc f() (err error) {\n\tdefer func() { err = nil }()\n\treturn err\n}\n",
 	"linear/linear.go":                 "package linear\n",
 	"linear/cpu.go":                    "package linear\n",
 	"linear/gpu.go":                    "package linear\n\n//go:generate go run ../cmd/weftgen -allow-local linear.cu\n",
@@ -140,6 +140,8 @@ func TestBadTrees(t *testing.T) {
 		{"no layout", "linear/layout.go", gone, "packages of", "linear: the package has no layout.go"},
 		{"no example", "linear/example_test.go", gone, "packages of", "linear: the package has no example_test.go"},
 		{"second source", "linear/more.cu", "", "packages of", "belong in linear.cu"},
+		{"error that nobody returns", "linear/cpu.go", "package linear\n\nfunc f() error {\n\tvar err error\n\tdefer func() { err = nil }()\n\treturn err\n}\n", "errors behind", "linear/cpu.go: f defers"},
+		{"the same within another function", "linear/cpu.go", "package linear\n\nvar f = func() (int, error) {\n\tvar err error\n\tdefer func() { err = nil }()\n\treturn 0, err\n}\n", "errors behind", "linear/cpu.go: a function in it defers"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
