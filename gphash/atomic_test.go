@@ -239,26 +239,16 @@ func TestAtomicCrashes(t *testing.T) {
 
 func TestAtomicMutants(t *testing.T) {
 	conformance.NotRaced(t, oneAtATime)
-	noFence := func(tr *atomicTrial, function string, number int) {
-		lines := []int{}
-		tr.d.Mutant = func(a *pmtest.Access) bool {
-			f, line := pmtest.Site()
-			if a.Kind != pmtest.Fence || f != function {
-				return false
-			}
-			if !slices.Contains(lines, line) {
-				lines = append(lines, line)
-			}
-			return slices.Index(lines, line) == number
-		}
+	noFence := func(function string, number int) func(*atomicTrial) {
+		return func(tr *atomicTrial) { tr.d.Mutant = pmtest.NoFence(function, number) }
 	}
 	head := func(tr *atomicTrial) uint64 { return tr.table.redo.first + headSums }
 	for name, change := range map[string]func(*atomicTrial){
-		"published before its records": func(tr *atomicTrial) { noFence(tr, "gphash.(*engine).log.func1", 0) },
-		"no fence before publication":  func(tr *atomicTrial) { noFence(tr, "gphash.(*redoLog).publish", 0) },
-		"no fence behind publication":  func(tr *atomicTrial) { noFence(tr, "gphash.(*redoLog).publish", 1) },
-		"retired before its slots":     func(tr *atomicTrial) { noFence(tr, "gphash.(*images).apply", 0) },
-		"no fence behind its end":      func(tr *atomicTrial) { noFence(tr, "gphash.(*redoLog).retire", 0) },
+		"published before its records": noFence("gphash.(*engine).log.func1", 0),
+		"no fence before publication":  noFence("gphash.(*redoLog).publish", 0),
+		"no fence behind publication":  noFence("gphash.(*redoLog).publish", 1),
+		"retired before its slots":     noFence("gphash.(*images).apply", 0),
+		"no fence behind its end":      noFence("gphash.(*redoLog).retire", 0),
 		"applied before publication": func(tr *atomicTrial) {
 			tr.d.Mutant = func(a *pmtest.Access) bool {
 				return a.Kind == pmtest.Store && a.At == head(tr) && a.New != unpublished && a.New != applied

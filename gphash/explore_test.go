@@ -2,16 +2,11 @@ package gphash
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"flag"
 	"fmt"
-	"math"
 	"math/rand/v2"
-	"runtime"
-	"slices"
-	"sync/atomic"
 	"testing"
 
 	"github.com/weftgo/weft/internal/conformance"
@@ -276,42 +271,16 @@ func (tr *trial) thread(me int) {
 	}
 }
 
-// explore runs programs until about so many images have been looked at, on all cores,
-// or one was wrong.
+// explore runs programs until about so many images have been looked at, or one was wrong.
 func explore(states int, change func(*trial)) (images int, failed string) {
-	type result struct {
-		images int
-		failed string
-	}
-	results, next := make(chan result), atomic.Int64{}
-	var seen atomic.Int64
-	workers := runtime.GOMAXPROCS(0)
-	for range workers {
-		go func() {
-			var r result
-			for seen.Load() < int64(states) && r.failed == "" {
-				seed := uint64(next.Add(1))
-				tr := newTrial(shapes[seed%uint64(len(shapes))], seed)
-				if change != nil {
-					change(tr)
-				}
-				tr.run()
-				r.images += tr.seen
-				seen.Add(int64(tr.seen))
-				if tr.failed != "" {
-					r.failed = fmt.Sprintf("seed %d: %s", seed, tr.failed)
-					seen.Store(math.MaxInt64)
-				}
-			}
-			results <- r
-		}()
-	}
-	for range workers {
-		r := <-results
-		images += r.images
-		failed = cmp.Or(failed, r.failed)
-	}
-	return images, failed
+	return pmtest.Explore(states, func(seed uint64) (int, string) {
+		tr := newTrial(shapes[seed%uint64(len(shapes))], seed)
+		if change != nil {
+			change(tr)
+		}
+		tr.run()
+		return tr.seen, tr.failed
+	})
 }
 
 // Whatever a crash leaves of the stores that no fence has made durable: no acknowledged
@@ -348,22 +317,7 @@ func ofRecords(change func(*trial)) func(*trial) {
 func TestCrashMutants(t *testing.T) {
 	conformance.NotRaced(t, oneAtATime)
 	noFence := func(function string, number int) func(*trial) {
-		return func(tr *trial) {
-			lines := []int{}
-			tr.d.Mutant = func(a *pmtest.Access) bool {
-				if a.Kind != pmtest.Fence {
-					return false
-				}
-				f, line := pmtest.Site()
-				if f != function {
-					return false
-				}
-				if !slices.Contains(lines, line) {
-					lines = append(lines, line)
-				}
-				return slices.Index(lines, line) == number
-			}
-		}
+		return func(tr *trial) { tr.d.Mutant = pmtest.NoFence(function, number) }
 	}
 	for name, change := range map[string]func(*trial){
 		"no fence behind the value":            noFence("gphash.(*writer).store", 0),

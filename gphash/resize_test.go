@@ -169,17 +169,7 @@ func TestGrowthMutants(t *testing.T) {
 	conformance.NotRaced(t, oneAtATime)
 	for name, change := range map[string]func(*growth){
 		"the superblock is written before what it names": func(g *growth) {
-			first := 0
-			g.d.Mutant = func(a *pmtest.Access) bool {
-				f, line := pmtest.Site()
-				if a.Kind != pmtest.Fence || f != "pool.(*Pool).store" {
-					return false
-				}
-				if first == 0 {
-					first = line
-				}
-				return line == first
-			}
+			g.d.Mutant = pmtest.NoFence("pool.(*Pool).store", 0)
 		},
 		"a level is not cleared": func(g *growth) {
 			g.d.Mutant = func(a *pmtest.Access) bool {

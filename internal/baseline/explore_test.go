@@ -2,15 +2,11 @@ package baseline
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"flag"
 	"fmt"
-	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	"github.com/weftgo/weft/internal/conformance"
@@ -108,7 +104,7 @@ func (tr *trial) open() table {
 
 func (tr *trial) fail(format string, args ...any) {
 	if tr.failed == "" {
-		tr.failed = fmt.Sprintf(format, args...)
+		tr.failed = tr.name + ": " + fmt.Sprintf(format, args...)
 	}
 }
 
@@ -200,42 +196,16 @@ func (tr *trial) put(th *thread, i int) {
 	tr.may[i] = [][]byte{value}
 }
 
-// explore runs programs until about so many images have been looked at, on all cores, or one
-// was wrong.
+// explore runs programs until about so many images have been looked at, or one was wrong.
 func explore(of []*peer, states int, change func(*trial)) (images int, failed string) {
-	type result struct {
-		images int
-		failed string
-	}
-	var seen, next atomic.Int64
-	workers := runtime.GOMAXPROCS(0)
-	results := make(chan result)
-	for range workers {
-		go func() {
-			var r result
-			for seen.Load() < int64(states) && r.failed == "" {
-				seed := uint64(next.Add(1))
-				tr := newTrial(of[seed%uint64(len(of))], seed)
-				if change != nil {
-					change(tr)
-				}
-				tr.run()
-				r.images += tr.images
-				seen.Add(int64(tr.images))
-				if tr.failed != "" {
-					r.failed = fmt.Sprintf("%s, seed %d: %s", tr.name, seed, tr.failed)
-					seen.Store(math.MaxInt64 / 2)
-				}
-			}
-			results <- r
-		}()
-	}
-	for range workers {
-		r := <-results
-		images += r.images
-		failed = cmp.Or(failed, r.failed)
-	}
-	return images, failed
+	return pmtest.Explore(states, func(seed uint64) (int, string) {
+		tr := newTrial(of[seed%uint64(len(of))], seed)
+		if change != nil {
+			change(tr)
+		}
+		tr.run()
+		return tr.images, tr.failed
+	})
 }
 
 // No acknowledged operation is lost by a crash, none is half done, and the index goes on.
@@ -270,20 +240,7 @@ func TestCrashMutants(t *testing.T) {
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			images, failed := explore(m.of, 2_000_000, func(tr *trial) {
-				var lines []int
-				tr.d.Mutant = func(a *pmtest.Access) bool {
-					if a.Kind != pmtest.Fence {
-						return false
-					}
-					f, line := pmtest.Site()
-					if f != "baseline."+m.function {
-						return false
-					}
-					if !slices.Contains(lines, line) {
-						lines = append(lines, line)
-					}
-					return slices.Index(lines, line) == m.number
-				}
+				tr.d.Mutant = pmtest.NoFence("baseline."+m.function, m.number)
 			})
 			if failed == "" {
 				t.Fatalf("not found in %d images", images)
