@@ -52,7 +52,7 @@ type far interface {
 	show() error
 	recycle() error
 	clear(lo, hi uint64) error
-	moveUp(lo, hi uint64) (ok bool, err error) // of the lowest level
+	moveUp(lo, hi uint64) (ok bool, err error) // of the lowest level; errHeld
 }
 
 // parts are the memory of an index: its pool, to its end.
@@ -385,29 +385,30 @@ func (r *rows) combiner(i uint32) combine {
 
 // ---- the table as a whole -----------------------------------------------------------
 
-// Extent is for [core.Engine]: its units are buckets. A new level comes behind those
-// that are there, so an iteration that has begun reads what it would have read.
+// Extent is for [core.Engine]: unit 2^n+b is bucket b of the level of 2^n. So none has another number
+// when levels come and go, and an iteration that has begun reads what it would have read.
 func (e *engine) Extent(*core.Lease) (units uint32, rows int) {
-	for _, l := range e.live {
-		units += 1 << l.bits
-	}
-	return units, int(e.slots)
+	return 2 << e.live[0].bits, int(e.slots)
+}
+
+// bucketsOf are the buckets of a level among units [lo,hi).
+func (l level) bucketsOf(lo, hi uint32) (from, to uint64) {
+	n := uint64(1) << l.bits
+	return max(uint64(lo), n) - n, max(min(uint64(hi), 2*n), n) - n
 }
 
 // Export is for [core.Engine].
 func (e *engine) Export(ctx context.Context, _ *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
 	r := e.rows(out)
-	first := uint32(0)
 	for i := len(e.live) - 1; i >= 0; i-- {
 		l := e.live[i]
-		from, to := max(lo, first), min(hi, first+1<<l.bits)
+		from, to := l.bucketsOf(lo, hi)
 		for b := from; b < to; b++ {
 			if b%1024 == 0 && ctx.Err() != nil {
 				return 0, ctx.Err()
 			}
-			n = e.exportBucket(r, l.base+uint64(b-first)*e.bucketWords, n)
+			n = e.exportBucket(r, l.base+b*e.bucketWords, n)
 		}
-		first += 1 << l.bits
 	}
 	return n, nil
 }

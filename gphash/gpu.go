@@ -414,7 +414,7 @@ func (k *launcher) leave(n int) (err error) {
 // Winners has nothing to do: operations on a key are settled in their order.
 func (k *launcher) Winners(*device.Stream, core.Parts, *gpu.Change, *gpu.Winners) error { return nil }
 
-// Export copies the pairs of buckets, which are counted from the lowest level up.
+// Export copies the pairs of buckets, which are numbered as those of the host.
 func (k *launcher) Export(s *device.Stream, _ core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -425,12 +425,9 @@ func (k *launcher) Export(s *device.Stream, _ core.Parts, lo, hi uint32, out *ba
 	p := bucketsParams{table: t.ref, to: gpu.Export{
 		Keys: out.Columns[batch.Keys].Ptr, Vals: out.Columns[batch.Vals].Ptr, Count: count, Rows: uint64(out.N),
 	}}
-	first := uint64(0)
-	for i := len(t.live) - 1; i >= 0; i-- {
-		n := uint64(1) << t.live[i].bits
+	for i, l := range t.live {
 		p.level = uint32(i)
-		p.lo, p.hi = max(uint64(lo), first)-first, min(max(uint64(hi), first)-first, n)
-		if first += n; p.lo >= p.hi {
+		if p.lo, p.hi = l.bucketsOf(lo, hi); p.lo >= p.hi {
 			continue
 		}
 		if err := device.Launch(s, k.export, gpu.Wave(k.dev, warp*int(p.hi-p.lo)), gpu.Block, &p); err != nil {

@@ -151,10 +151,7 @@ func (g *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) {
 		return g.host.Extent(l)
 	}
 	t := g.k.table.Load()
-	for _, l := range t.live {
-		units += 1 << l.bits
-	}
-	return units, int(t.ref.slots)
+	return 2 << t.live[0].bits, int(t.ref.slots)
 }
 
 // Clear is for [core.Engine].
@@ -361,12 +358,15 @@ func (g *gpuEngine) clear(lo, hi uint64) error {
 func (g *gpuEngine) moveUp(lo, hi uint64) (ok bool, err error) {
 	t := g.k.table.Load()
 	p := bucketsParams{table: t.ref, lo: lo, hi: hi, level: uint32(len(t.live) - 1), crowded: g.k.word(wordCrowded)}
-	err = g.Do(all, func(s *device.Stream) error {
+	done, err := g.Rearrange(all, func(s *device.Stream) error {
 		return g.k.alone(s, func() error {
 			return errors.Join(s.Fill(p.crowded, 0, 1),
 				device.Launch(s, g.k.moveUp, gpu.Wave(g.dev, warp*int(hi-lo)), gpu.Block, &p))
 		})
 	})
+	if g.note(err) == nil && !done {
+		err = errHeld
+	}
 	var crowded [1]uint32
 	if err == nil {
 		err = g.read(device.Bytes(crowded[:]), p.crowded)

@@ -155,3 +155,67 @@ func growFailing(e *engine, dev device.Device, n int) (fired bool, err error) {
 	}
 	return hit(), err
 }
+
+// An iteration that begins just before keys move up, or just before the level goes that they have left,
+// sees every pair once.
+func TestIterationBesideGrowth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	was := core.PageBytes
+	core.PageBytes = 1 // a bucket
+	defer func() { core.PageBytes = was }()
+	for name, meanwhile := range map[string]func(e *engine, bottom level) error{
+		"keys move up": func(e *engine, bottom level) error {
+			if _, err := e.moveUp(bottom, 0, 1<<bottom.bits); err != errHeld {
+				return fmt.Errorf("keys that an iteration reads have moved: %w", err)
+			}
+			return nil
+		},
+		"a level goes": func(e *engine, bottom level) error { return e.dropLevel(bottom) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
+			x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 8, Slots: 4, Capacity: 40, Size: 16 << 20, Seed: [2]uint64{1, 2}})
+			must(t, err)
+			want, keys := model{}, []byte(nil)
+			for i := range 40 {
+				keys = append(keys, denseKey(8, i)...)
+				want[string(denseKey(8, i))] = string(denseKey(8, i))
+			}
+			_, err = x.Put(t.Context(), keys, keys)
+			must(t, err)
+			e := x.engine
+			do := func(f func(bottom level) error) {
+				t.Helper()
+				must(t, x.core.Alone(t.Context(), "Grow", func(core.Counters) error { return f(e.live[len(e.live)-1]) }))
+			}
+			do(func(level) error { return e.another() })
+			if name == "a level goes" {
+				do(func(bottom level) error {
+					_, err := e.moveUp(bottom, 0, 1<<bottom.bits)
+					return err
+				})
+			}
+			seen := map[string]int{}
+			for p, err := range x.Pages(t.Context()) {
+				must(t, err)
+				for i := range len(p.Keys) / 8 {
+					seen[string(row(p.Keys, i, 8))]++
+				}
+				if len(seen) > 0 && meanwhile != nil {
+					do(func(bottom level) error { return meanwhile(e, bottom) })
+					meanwhile = nil
+				}
+			}
+			for k := range want {
+				if seen[k] != 1 {
+					t.Errorf("key %x was seen %d times", k, seen[k])
+				}
+			}
+			must(t, x.Compact(t.Context()))
+			must(t, x.Check(t.Context()))
+			must(t, x.Close())
+		})
+	}
+}

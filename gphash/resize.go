@@ -162,7 +162,10 @@ func (e *engine) drain(ctx context.Context, buckets uint64) (crowded bool, err e
 	for t.closed > 0 && buckets > 0 && !e.Leases.Held() {
 		bottom := t.live[len(t.live)-1]
 		n := min(buckets, 1<<bottom.bits-e.drained, drainPiece)
-		if ok, err := e.moveUp(bottom, e.drained, e.drained+n); err != nil || !ok {
+		switch ok, err := e.moveUp(bottom, e.drained, e.drained+n); {
+		case err == errHeld:
+			return false, nil
+		case err != nil || !ok:
 			return err == nil, err
 		}
 		buckets -= n
@@ -180,6 +183,9 @@ func (e *engine) drain(ctx context.Context, buckets uint64) (crowded bool, err e
 
 // drainPiece is how many buckets are drained between two looks at the context.
 const drainPiece = 1 << 16
+
+// errHeld: somebody has begun to iterate, on a device that keeps nobody from that meanwhile.
+var errHeld = errors.New("levels are read")
 
 // moveUp moves the keys of buckets [lo,hi) of the lowest level. Whoever works on a
 // region's buckets meets nobody: keys stay in their region. It reports false if one has
