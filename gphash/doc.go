@@ -89,7 +89,8 @@
 // all at once ([Stop], as in the paper), or some with each batch that inserts ([Beside]); none while somebody iterates. A crash on
 // the way is made up for by whoever opens the pool. Pools keep their size: one whose
 // memory is used up returns [weft.ErrFull], and has what it had. An index that would
-// have to grow below half of its load does not: [ErrSkewed].
+// have to grow below half of its load does not: [ErrSkewed]. A GPU without memory for what it
+// has of a level returns device.ErrMemory; nothing is lost, and the next batch tries again.
 //
 // # Pools
 //
