@@ -43,7 +43,8 @@ With --json it prints one object for one experiment and an array for several.`,
   weft bench --list
   weft bench linear --n 10000000 --json
   weft bench linear linear-insert-load --full --html report.html
-  weft bench slabhash-fig4a slabhash-fig4b --svg plots`,
+  weft bench slabhash-fig4a slabhash-fig4b --svg plots
+  weft bench gphash-breakdown gphash-factors gphash-cache gphash-cache-loading --device cuda --svg plots`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			var names []string
 			for _, e := range experiment.All() {

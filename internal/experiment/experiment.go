@@ -63,6 +63,7 @@ type Experiment struct {
 	Title   string // one line
 	Doc     string // what is measured and how to read it; paragraphs
 	Default bool   // part of weft bench without names
+	GPU     bool   // about what only a GPU has, so that it needs one
 
 	run       func(ctx context.Context, r *runner) error
 	plots     func(res *Result) []Plot // nil: rows only
@@ -77,7 +78,8 @@ func All() []Experiment {
 		slabFig6Experiment, slabFig7aExperiment, slabFig7bExperiment, hortonModelExperiment, hortonSizesExperiment, sideBySideExperiment,
 		gphashYCSBExperiment, gphashMicroExperiment, gphashLoadExperiment, gphashConfigExperiment,
 		gphashKeySizeExperiment, gphashSkewExperiment, gphashResizeExperiment, gphashRecoveryExperiment,
-		gphashEmbeddingExperiment, gphashPageRankExperiment, gphashBaselinesExperiment, gphashFencesExperiment}
+		gphashEmbeddingExperiment, gphashPageRankExperiment, gphashBaselinesExperiment, gphashFencesExperiment,
+		gphashBreakdownExperiment, gphashFactorsExperiment, gphashCacheExperiment, gphashCacheLoadingExperiment}
 }
 
 // ErrUnknown: there is no experiment of that name.
@@ -111,6 +113,9 @@ func Find(names ...string) ([]Experiment, error) {
 func (e Experiment) Run(ctx context.Context, cfg Config) (res *Result, err error) {
 	if cfg.N < 0 || cfg.Runs < 0 {
 		return nil, fmt.Errorf("experiment %s: %w: %d keys, %d runs", e.Name, device.ErrInvalid, cfg.N, cfg.Runs)
+	}
+	if e.GPU && cfg.Device.Properties().Kind == device.CPU {
+		return nil, fmt.Errorf("experiment %s: %w: it needs a GPU, and %s is none", e.Name, device.ErrUnsupported, cfg.Device.Properties().Name)
 	}
 	r := &runner{Config: cfg, result: &Result{
 		Experiment: e.Name,

@@ -30,8 +30,8 @@ func tiny(dev device.Device) Config {
 	return Config{Device: dev, N: 4096, Runs: 1, Seed: 1}
 }
 
-// rowsOf says which rows an experiment must have at which scale on a CPU: the
-// ops, and how often each.
+// rowsOf says which rows an experiment must have at which scale on a CPU, or
+// on a simulated GPU if it needs one: the ops, and how often each.
 var rowsOf = map[string]struct {
 	scale Scale
 	ops   map[string]int
@@ -63,25 +63,39 @@ var rowsOf = map[string]struct {
 	"horton-side-by-side": {Quick, map[string]int{ // 6 tables at 2 loads
 		"insert": 12, "get_hit": 12, "get_miss": 12, "delete": 12, "churn": 12, "get_hit_churned": 12, "get_miss_churned": 12,
 	}},
-	"gphash-ycsb":        {Default, map[string]int{"A": 4, "B": 4, "C": 4, "D": 4, "F": 4, "LOAD": 4}}, // 2 sizes of keys, 2 of batches
-	"gphash-micro":       {Default, map[string]int{"insert": 4, "update": 4, "get_hit": 4, "get_miss": 4, "delete": 4}},
-	"gphash-load-factor": {Default, map[string]int{"insert": 10}},
-	"gphash-config":      {Default, map[string]int{"insert": 10, "get_hit": 10, "get_miss": 10}},
-	"gphash-key-size":    {Default, map[string]int{"A": 5, "C": 5}},
-	"gphash-skew":        {Default, map[string]int{"A": 6, "C": 6}},
-	"gphash-resize":      {Default, map[string]int{"insert": 2, "resize": 3}},
-	"gphash-recovery":    {Default, map[string]int{"open_clean": 1, "open_crashed": 1, "open_verified": 1}},
-	"gphash-embedding":   {Default, map[string]int{"get": 1, "embed": 1}},
-	"gphash-baselines":   {Default, map[string]int{"LOAD": 8, "C": 8, "A": 8}}, // 4 peers, 2 sizes of keys
-	"gphash-fences":      {Default, map[string]int{"insert": 2, "update": 2, "get_hit": 2, "get_miss": 2, "delete": 2}},
-	"gphash-pagerank":    {Default, map[string]int{"pagerank": 1}},
+	"gphash-ycsb":          {Default, map[string]int{"A": 4, "B": 4, "C": 4, "D": 4, "F": 4, "LOAD": 4}}, // 2 sizes of keys, 2 of batches
+	"gphash-micro":         {Default, map[string]int{"insert": 4, "update": 4, "get_hit": 4, "get_miss": 4, "delete": 4}},
+	"gphash-load-factor":   {Default, map[string]int{"insert": 10}},
+	"gphash-config":        {Default, map[string]int{"insert": 10, "get_hit": 10, "get_miss": 10}},
+	"gphash-key-size":      {Default, map[string]int{"A": 5, "C": 5}},
+	"gphash-skew":          {Default, map[string]int{"A": 6, "C": 6}},
+	"gphash-resize":        {Default, map[string]int{"insert": 2, "resize": 3}},
+	"gphash-recovery":      {Default, map[string]int{"open_clean": 1, "open_crashed": 1, "open_verified": 1}},
+	"gphash-embedding":     {Default, map[string]int{"get": 1, "embed": 1}},
+	"gphash-baselines":     {Default, map[string]int{"LOAD": 8, "C": 8, "A": 8}}, // 4 peers, 2 sizes of keys
+	"gphash-fences":        {Default, map[string]int{"insert": 2, "update": 2, "get_hit": 2, "get_miss": 2, "delete": 2}},
+	"gphash-pagerank":      {Default, map[string]int{"pagerank": 1}},
+	"gphash-breakdown":     {Default, map[string]int{"LOAD": 10, "C": 10, "A": 10}}, // 5 indexes, 2 sizes of keys
+	"gphash-factors":       {Default, map[string]int{"LOAD": 5, "C": 5, "B": 5, "A": 5, "F": 5, "D": 5}},
+	"gphash-cache":         {Default, map[string]int{"C": 16, "A": 16}}, // none, and 3 policies at 5 sizes
+	"gphash-cache-loading": {Quick, map[string]int{"get": 2, "get_before": 2, "get_during": 2, "get_after": 2, "load": 2}},
+}
+
+// tinyFor is tiny for an experiment, on a simulated GPU if it needs one that is not there. That is slow.
+func tinyFor(t *testing.T, e Experiment) Config {
+	t.Helper()
+	cfg := tiny(devicetest.Open(t))
+	if e.GPU && cfg.Device.Properties().Kind == device.CPU {
+		cfg.Device, cfg.N = devicetest.OpenSim(t, nil), 512
+	}
+	return cfg
 }
 
 func TestEveryExperimentRuns(t *testing.T) {
 	for _, e := range All() {
 		t.Run(e.Name, func(t *testing.T) {
 			want, known := rowsOf[e.Name]
-			cfg := tiny(devicetest.Open(t))
+			cfg := tinyFor(t, e)
 			cfg.Scale = want.scale
 			steps := 0
 			cfg.Progress = func(string) { steps++ }
@@ -93,7 +107,7 @@ func TestEveryExperimentRuns(t *testing.T) {
 			if steps == 0 {
 				t.Error("no progress was told")
 			}
-			if !known || cfg.Device.Properties().Kind != device.CPU {
+			if !known || cfg.Device.Properties().Kind == device.CUDA {
 				return
 			}
 			got := map[string]int{}
@@ -238,7 +252,7 @@ func TestRunRefuses(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, e := range All() {
-		if res, err := e.Run(ctx, tiny(dev)); !errors.Is(err, context.Canceled) || res != nil {
+		if res, err := e.Run(ctx, tinyFor(t, e)); !errors.Is(err, context.Canceled) || res != nil {
 			t.Errorf("%s cancelled: %v, %v", e.Name, res, err)
 		}
 	}
@@ -276,7 +290,8 @@ func TestSimulatedFailures(t *testing.T) {
 	for _, c := range []struct {
 		Experiment
 		stride int
-	}{{hostExperiment, 1}, {insertLoadExperiment, 5}, {slabFig7bExperiment, 40}, {sizesExperiment, 40}, {hortonModelExperiment, 5}, {hortonSizesExperiment, 20}} {
+	}{{hostExperiment, 1}, {insertLoadExperiment, 5}, {slabFig7bExperiment, 40}, {sizesExperiment, 40}, {hortonModelExperiment, 5}, {hortonSizesExperiment, 20},
+		{gphashBreakdownExperiment, 60}, {gphashCacheExperiment, 150}, {gphashCacheLoadingExperiment, 60}} {
 		t.Run(c.Name, func(t *testing.T) { failEverywhere(t, c.Experiment, devicetest.OpenSim(t, nil), c.stride) })
 	}
 }

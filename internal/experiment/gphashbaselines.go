@@ -87,22 +87,30 @@ func (r *runner) peer(ctx context.Context, i, keySize, n int) (rows []Row, err e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
-	s := newSession(r, x, keySize, p.ordered)
+	return newSession(r, x, keySize, p.ordered).peerRows(ctx, p.name, n)
+}
+
+// peerRows runs all mixes on the index of a session, which is empty, with n records.
+func (s *session) peerRows(ctx context.Context, name string, n int) (rows []Row, err error) {
 	batch := min(n, defaultBatch)
 	for _, mix := range peerMixes {
 		records := uint64(n)
 		if mix.InsertEvery > 0 {
 			records = 0
 		}
-		q, err := workload.NewRequests(mix, records, zipfTheta, r.Seed)
+		q, err := workload.NewRequests(mix, records, zipfTheta, s.Seed)
 		if err != nil {
 			return nil, err
 		}
 		var times []time.Duration
 		if times, err = s.run(ctx, q, n, batch); err != nil {
-			return nil, fmt.Errorf("%s: YCSB %s: %w", p.name, mix.Name, err)
+			return nil, fmt.Errorf("%s: YCSB %s: %w", name, mix.Name, err)
 		}
-		rows = append(rows, timed(p.name, mix.Name, keySize, n, batch, times, r.mixLimit(mix)))
+		row := timed(name, mix.Name, s.keySize, n, batch, times, s.mixLimit(mix))
+		if p, ok := s.table.(parted); ok {
+			row.Parts = p.parts(row.Latency.P50)
+		}
+		rows = append(rows, row)
 	}
 	return rows, nil
 }

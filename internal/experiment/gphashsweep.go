@@ -110,14 +110,19 @@ func (r *runner) inTurns(n int, measure func(i int) ([]Row, error)) error {
 			}
 		}
 	}
-	first := map[string]float64{}
+	type call struct {
+		op    string
+		batch int
+	}
+	first := map[call]float64{}
 	for _, rows := range rounds {
 		for _, of := range rows {
 			row := slices.MinFunc(of, func(a, b Row) int { return cmp.Compare(a.Latency.P50, b.Latency.P50) })
-			if first[row.Op] == 0 {
-				first[row.Op] = row.Latency.P50
+			c := call{row.Op, row.Batch}
+			if first[c] == 0 {
+				first[c] = row.Latency.P50
 			}
-			row.Speedup = figure(first[row.Op] / row.Latency.P50)
+			row.Speedup = figure(first[c] / row.Latency.P50)
 			r.add(row)
 		}
 	}

@@ -52,6 +52,11 @@ type Row struct {
 	// how long calls take.
 	Batch   int      `json:"batch,omitempty"`
 	Latency *Latency `json:"latency,omitempty"`
+	// Parts are what the median call spends its time on.
+	Parts []Part `json:"parts,omitempty"`
+	// Cache is the share of the buckets that a GPU has in its memory, where the experiment
+	// varies it.
+	Cache *float64 `json:"cache,omitempty"`
 	// Keys of the table, and exponent of a Zipf distribution, where the experiment varies them.
 	Keys  int     `json:"keys,omitempty"`
 	Theta float64 `json:"theta,omitempty"`
@@ -85,6 +90,12 @@ type Latency struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
+}
+
+// Part is a part of a latency.
+type Part struct {
+	What    string  `json:"what"`
+	Seconds float64 `json:"seconds"`
 }
 
 // Reads are averages over a table of buckets.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/weftgo/weft/internal/experiment"
 )
@@ -92,6 +93,15 @@ func width(r experiment.Row) string {
 		return strconv.Itoa(r.KeyBits)
 	}
 	return fmt.Sprintf("%d/%d", r.KeyBits, r.ValueBits)
+}
+
+// parts writes what a latency is made of: "transfer 41.2 µs, index 98 µs".
+func parts(r experiment.Row) string {
+	list := make([]string, len(r.Parts))
+	for i, p := range r.Parts {
+		list[i] = p.What + " " + seconds(p.Seconds)
+	}
+	return strings.Join(list, ", ")
 }
 
 // optional writes a figure that not every row has.

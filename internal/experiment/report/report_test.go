@@ -124,6 +124,20 @@ func TestTableOfABusyDevice(t *testing.T) {
 	}
 }
 
+// A cache of no size is one, and says so; parts of a latency come in their order.
+func TestTableOfParts(t *testing.T) {
+	row := experiment.Row{Structure: "LFU", Op: "C", N: 8, OpsPerS: 1e6, Limit: "cas64", Cache: figure(0), Parts: []experiment.Part{{What: "transfer", Seconds: 2e-5}, {What: "index", Seconds: 1e-3}}}
+	other := row
+	other.Structure, other.Cache, other.Parts = "none", nil, nil
+	table := Tabulate(&experiment.Result{Experiment: "gphash-cache", Rows: []experiment.Row{other, row}})
+	for head, want := range map[string][2]string{"cache": {"", "0 %"}, "of which": {"", "transfer 20.0 µs, index 1.00 ms"}} {
+		i := slices.Index(table.Head, head)
+		if i < 0 || table.Cells[0][i] != want[0] || table.Cells[1][i] != want[1] {
+			t.Errorf("column %q: %v", head, table)
+		}
+	}
+}
+
 func TestNumbers(t *testing.T) {
 	for x, want := range map[float64]string{
 		0: "0", .4774: "0.477", .00012345: "0.0001", 1: "1.00", 12.345: "12.3", 999: "999", 999.6: "1.00 k", 36.43e9: "36.4 G", 4.273e12: "4.27 T", 5.13e15: "5130 T",

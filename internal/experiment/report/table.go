@@ -80,6 +80,12 @@ func list(rows []experiment.Row) Table {
 		{"units", false, func(r experiment.Row) string { return zeroEmpty(r.Units, count(r.Units)) }},
 		{"batch", false, func(r experiment.Row) string { return zeroEmpty(r.Batch, count(r.Batch)) }},
 		{"keys", false, func(r experiment.Row) string { return zeroEmpty(r.Keys, count(r.Keys)) }},
+		{"cache", false, func(r experiment.Row) string {
+			if r.Cache == nil {
+				return ""
+			}
+			return share(*r.Cache)
+		}},
 		{"theta", false, func(r experiment.Row) string { return zeroEmpty(int(100*r.Theta), load(r.Theta)) }},
 		coresColumn,
 		{"time", false, func(r experiment.Row) string { return zeroEmpty(int(r.Seconds*1e9), seconds(r.Seconds)) }},
@@ -99,6 +105,7 @@ func list(rows []experiment.Row) Table {
 		latency("p50", func(l *experiment.Latency) float64 { return l.P50 }),
 		latency("p99", func(l *experiment.Latency) float64 { return l.P99 }),
 		latency("longest", func(l *experiment.Latency) float64 { return l.Max }),
+		{"of which", true, parts},
 		{"busy", false, func(r experiment.Row) string {
 			if r.BusyOpsPerS == nil {
 				return ""

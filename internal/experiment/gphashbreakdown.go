@@ -1,0 +1,156 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/gphash"
+)
+
+var gphashBreakdownExperiment = Experiment{
+	Name:  "gphash-breakdown",
+	Title: "What the latency of a batch of a GPU's program is made of",
+	GPU:   true,
+	Doc: `After figure 8 of the GPHash paper: YCSB LOAD, C and A in batches of 2^12 on 2^20 records, with keys of 8 and 32 bytes, for a
+program that runs on a GPU. gphash works there, in place. All others work on the host, on all cores, and are those of gphash-baselines:
+the batch is copied out of the GPU, through page-locked memory, and results into it. parts add up to the median call: transfer, the
+copies; index, all else; log, by how much the slab hash with its undo log is slower than without. The lookups of gphash (C) are cut into
+locate, what finding the slots takes, measured as a call of its own that returns no values, and values, the rest. The paper cuts through
+kernels, which weft does not. speedup is that of the median call over gphash, in the fastest of several rounds, in each of which all have their turn. In the paper
+transfers take more than 30.1 % of the latency of indexes of the host, and the log up to 15.2 %; its third index on the GPU, Clevel
+hashing by single threads, is not part of weft, and its slab hash with a log runs on the GPU.` + onDevice + hostPool,
+	run:   runGPHashBreakdown,
+	plots: plotBreakdown,
+}
+
+// parted is a byteMap that knows what its calls since parts was asked last have been made of.
+type parted interface {
+	parts(p50 float64) []Part
+}
+
+const (
+	onHost    = ", host"
+	undoLog   = "slab, undo log" + onHost
+	noUndoLog = "slab, no log" + onHost
+)
+
+func runGPHashBreakdown(ctx context.Context, r *runner) (err error) {
+	n, err := r.gphashKeys(1<<18, 1<<20, 64)
+	if err != nil {
+		return err
+	}
+	if err := r.gphashLimits(ctx, n); err != nil {
+		return err
+	}
+	host, err := cpu.Open(nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, host.Close()) }()
+	for _, keySize := range r.keySizes() {
+		if err := r.breakdown(ctx, host, keySize, n); err != nil {
+			return fmt.Errorf("keys of %d bytes: %w", keySize, err)
+		}
+	}
+	splitLog(r.result.Rows)
+	return nil
+}
+
+// breakdown measures all indexes at one size of keys.
+func (r *runner) breakdown(ctx context.Context, host device.Device, keySize, n int) (err error) {
+	d, err := r.newResidence(keySize, min(n, defaultBatch))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.free()) }()
+	rows, unlock, err := d.newHostRows()
+	defer func() { err = errors.Join(err, unlock()) }()
+	if err != nil {
+		return err
+	}
+	return r.inTurns(1+len(persistentPeers), func(i int) ([]Row, error) {
+		if i == 0 {
+			return r.residentRows(ctx, d, n)
+		}
+		return r.assistedRows(ctx, d, rows, host, i-1, n)
+	})
+}
+
+// residentRows measures the index on the GPU.
+func (r *runner) residentRows(ctx context.Context, d *residence, n int) (rows []Row, err error) {
+	r.step("gphash-breakdown: on the GPU, keys of %d bytes", d.keySize)
+	o := r.gphashOptions(d.keySize, n, loadBatch)
+	o.Hash = gphash.Fast
+	x, err := r.createIndex(o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	return newSession(r, resident{x, d, new([]time.Duration)}, d.keySize, true).peerRows(ctx, gphashName, n)
+}
+
+// assistedRows measures one of the indexes of the host.
+func (r *runner) assistedRows(ctx context.Context, d *residence, h hostRows, host device.Device, peer, n int) (rows []Row, err error) {
+	p := persistentPeers[peer]
+	name := p.name + onHost
+	r.step("gphash-breakdown: %s, keys of %d bytes", name, d.keySize)
+	there := &runner{Config: r.Config}
+	there.Device = host
+	x, err := unnamed(func(path string) (byteMap, error) { return p.create(there, path, d.keySize, n) })
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	return newSession(r, &assisted{byteMap: x, residence: d, host: h}, d.keySize, p.ordered).peerRows(ctx, name, n)
+}
+
+func (m resident) parts(p50 float64) []Part {
+	if m.located == nil || len(*m.located) == 0 {
+		return []Part{{"index", p50}}
+	}
+	return cut(p50, "locate", m.located, "values")
+}
+
+func (m *assisted) parts(p50 float64) []Part { return cut(p50, "transfer", &m.copies, "index") }
+
+// cut cuts a latency into the median of times, which are forgotten, and a rest.
+func cut(p50 float64, what string, times *[]time.Duration, rest string) []Part {
+	l, _ := latencies(*times)
+	*times = (*times)[:0]
+	first := min(l.P50, p50)
+	return []Part{{what, first}, {rest, p50 - first}}
+}
+
+// splitLog cuts what the slab hash takes with its log into what it takes without, and the log.
+func splitLog(rows []Row) {
+	for i := range rows {
+		if rows[i].Structure != undoLog {
+			continue
+		}
+		j := slices.IndexFunc(rows, func(r Row) bool {
+			return r.Structure == noUndoLog && r.Op == rows[i].Op && r.KeyBits == rows[i].KeyBits
+		})
+		index := &rows[i].Parts[1]
+		log := max(index.Seconds-rows[j].Parts[1].Seconds, 0)
+		index.Seconds -= log
+		rows[i].Parts = append(rows[i].Parts, Part{"log", log})
+	}
+}
+
+// plotBreakdown draws the parts of each workload, over the length of keys, by index.
+func plotBreakdown(res *Result) []Plot {
+	var plots []Plot
+	for _, row := range res.Rows {
+		for _, part := range row.Parts {
+			plotFor(&plots, res.Experiment+"-"+row.Op, func() Plot {
+				return Plot{Title: "Latency of a batch, YCSB " + row.Op, XLabel: "bytes of a key", YLabel: "seconds"}
+			}).point(row.Structure+": "+part.What, float64(row.KeyBits/8), part.Seconds)
+		}
+	}
+	return plots
+}

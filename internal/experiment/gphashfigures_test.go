@@ -1,0 +1,146 @@
+package experiment
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/gphash"
+)
+
+// simulated runs an experiment on a simulated GPU, with few settings.
+func simulated(t *testing.T, e Experiment) *Result {
+	t.Helper()
+	cfg := tiny(devicetest.OpenSim(t, nil))
+	cfg.N, cfg.Scale = 512, Quick
+	res, err := e.Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+func TestGPUExperimentsNeedOne(t *testing.T) {
+	n := 0
+	for _, e := range All() {
+		if !e.GPU {
+			continue
+		}
+		n++
+		if _, err := e.Run(t.Context(), tiny(devicetest.OpenCPU(t, 1))); !errors.Is(err, device.ErrUnsupported) {
+			t.Errorf("%s on a CPU: %v", e.Name, err)
+		}
+	}
+	if n != 4 {
+		t.Errorf("%d experiments need a GPU", n)
+	}
+}
+
+// The parts of a latency add up to it, and are those that each index has.
+func TestBreakdownAddsUp(t *testing.T) {
+	for _, row := range simulated(t, gphashBreakdownExperiment).Rows {
+		want := []string{"transfer", "index"}
+		switch {
+		case row.Structure == undoLog:
+			want = append(want, "log")
+		case row.Structure == gphashName && row.Op == "C":
+			want = []string{"locate", "values"}
+		case row.Structure == gphashName:
+			want = []string{"index"}
+		}
+		var got []string
+		sum := 0.
+		for _, p := range row.Parts {
+			got, sum = append(got, p.What), sum+p.Seconds
+			if p.Seconds < 0 || p.What == "transfer" && p.Seconds == 0 {
+				t.Errorf("%s %s: %s takes %g s", row.Structure, row.Op, p.What, p.Seconds)
+			}
+		}
+		if !slices.Equal(got, want) || math.Abs(sum-row.Latency.P50) > 1e-9 {
+			t.Errorf("%s %s: %v add up to %g s, want %v and %g", row.Structure, row.Op, row.Parts, sum, want, row.Latency.P50)
+		}
+	}
+}
+
+// A cache finds what is hot, by all policies; one bucket is as good as none.
+func TestCacheRowsHaveHits(t *testing.T) {
+	for _, row := range simulated(t, gphashCacheExperiment).Rows {
+		if (row.HitRatio != nil) != (row.Op == "C" && row.Structure != "none") {
+			t.Errorf("%s %s: hits %v", row.Structure, row.Op, row.HitRatio)
+			continue
+		}
+		if row.HitRatio == nil {
+			continue
+		}
+		least, most := 0., .1
+		if *row.Cache > 0 {
+			least, most = .1, 1 // the hottest fifth is more than Zipf's fifth, any fifth is some
+		}
+		if *row.HitRatio < least || *row.HitRatio > most {
+			t.Errorf("%s of %g: hits %g", row.Structure, *row.Cache, *row.HitRatio)
+		}
+		if row.Structure == "LFU" && *row.Cache == .2 && *row.HitRatio < .3 {
+			t.Errorf("the hottest fifth of the buckets has %g of the reads", *row.HitRatio)
+		}
+	}
+}
+
+// Every batch is before the loading, beside it, or behind it; one that waits for it takes as long.
+func TestLoadingAccountsForAllBatches(t *testing.T) {
+	type of struct{ structure, op string }
+	rows := map[of]Row{}
+	for _, row := range simulated(t, gphashCacheLoadingExperiment).Rows {
+		rows[of{row.Structure, row.Op}] = row
+	}
+	for _, mode := range loadingModes {
+		get := func(op string) Row { return rows[of{mode.name, op}] }
+		all := get("get")
+		if sum := get("get_before").N + get("get_during").N + get("get_after").N; sum != all.N || len(all.Samples)*all.Batch != all.N {
+			t.Errorf("%s: %d lookups before, beside and behind, %d samples of %d, want %d", mode.name, sum, len(all.Samples), all.Batch, all.N)
+		}
+		if get("load").N == 0 {
+			t.Errorf("%s: no bucket was loaded", mode.name)
+		}
+	}
+	if during := rows[of{"stop", "get_during"}]; during.N != during.Batch || during.Seconds < rows[of{"stop", "load"}].Seconds {
+		t.Errorf("lookups that waited: %+v", during)
+	}
+}
+
+// Lookups that find the wrong thing, or nothing, beside a loading are no figure.
+func TestCarouselNoticesWrongAnswers(t *testing.T) {
+	r := &runner{Config: tiny(devicetest.OpenSim(t, nil)), result: &Result{Limits: map[string]float64{}}}
+	r.Scale = Quick
+	if err := r.open(r.Device); err != nil {
+		t.Fatal(err)
+	}
+	defer r.close(t.Context())
+	l, err := r.loadPool(t.Context(), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.free()
+	c, err := r.newCarousel(l, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.free(&c.keys)
+	err = l.with(t.Context(), gphash.OpenOptions{Cache: .2}, func(x *gphash.Index) error {
+		return errors.Join(c.begin(), c.turn(t.Context(), x))
+	})
+	if err != nil || c.check(t.Context()) != nil {
+		t.Fatalf("right answers: %v, %v", err, c.check(t.Context()))
+	}
+	c.ends = append(c.ends, c.ends[:c.batches]...)
+	if err := c.check(t.Context()); !errors.Is(err, errWrong) {
+		t.Errorf("lookups that found nothing: %v", err)
+	}
+	c.ends = c.ends[:c.batches]
+	c.requests[len(c.requests)-1].Record++
+	if err := c.check(t.Context()); !errors.Is(err, errWrong) {
+		t.Errorf("another record's value: %v", err)
+	}
+}

@@ -1,0 +1,248 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/gphash"
+)
+
+// Experiments on what a GPU gains have their batches in its memory, where a program that runs
+// on it has them. Sessions make them on the host and check there: that way is not timed.
+
+const onDevice = ` Batches lie in the memory of the GPU, and so do results; the host's clock runs until all is done.`
+
+// clocked is a byteMap that says itself how long its last call took, since not all of it counts.
+type clocked interface{ took() time.Duration }
+
+// residence is what batches in the memory of a GPU need, for one index after the other.
+type residence struct {
+	*runner
+	keySize int
+	all     deviceRows
+	count   device.Slice[uint64] // what a call counts
+	last    time.Duration        // that the last call took
+}
+
+// deviceRows are columns of a batch in the memory of a GPU.
+type deviceRows struct {
+	kinds      device.Slice[weft.OpKind]
+	keys, vals device.Slice[byte]
+	ok         device.Slice[bool]
+}
+
+// newResidence makes columns of n rows.
+func (r *runner) newResidence(keySize, n int) (d *residence, err error) {
+	d = &residence{runner: r, keySize: keySize}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.free())
+		}
+	}()
+	if d.all.kinds, err = device.Make[weft.OpKind](r.Device, n); err != nil {
+		return d, err
+	}
+	if d.all.keys, err = device.Make[byte](r.Device, n*keySize); err != nil {
+		return d, err
+	}
+	if d.all.vals, err = device.Make[byte](r.Device, n*valueSize); err != nil {
+		return d, err
+	}
+	if d.all.ok, err = device.Make[bool](r.Device, n); err != nil {
+		return d, err
+	}
+	d.count, err = device.Make[uint64](r.Device, 1)
+	return d, err
+}
+
+func (d *residence) free() error {
+	return d.runner.free(&d.all.kinds, &d.all.keys, &d.all.vals, &d.all.ok, &d.count)
+}
+
+func (d *residence) took() time.Duration { return d.last }
+
+// bring copies a batch to the GPU, as far as it is given: its first n rows.
+func (d *residence) bring(ctx context.Context, n int, kinds []weft.OpKind, keys, values []byte) (deviceRows, error) {
+	b := deviceRows{d.all.kinds.Sub(0, n), d.all.keys.Sub(0, n*d.keySize), d.all.vals.Sub(0, n*valueSize), d.all.ok.Sub(0, n)}
+	return b, errors.Join(b.kinds.CopyFrom(d.stream, kinds), b.keys.CopyFrom(d.stream, keys), b.vals.CopyFrom(d.stream, values),
+		d.stream.Fill(d.count.Ptr(), 0, 2), d.stream.Sync(ctx))
+}
+
+// fetch copies results back.
+func (d *residence) fetch(ctx context.Context, b deviceRows, values []byte, ok []bool) error {
+	return errors.Join(b.vals.CopyTo(ctx, d.stream, values), b.ok.CopyTo(ctx, d.stream, ok))
+}
+
+// time is how long it takes to submit work to the stream, and to do it.
+func (d *residence) time(ctx context.Context, submit func() error) (time.Duration, error) {
+	start := time.Now()
+	err := submit()
+	if err == nil {
+		err = d.stream.Sync(ctx)
+	}
+	return time.Since(start), err
+}
+
+// resident is an index of a GPU, which is given batches there.
+type resident struct {
+	*gphash.Index
+	*residence
+	// located, if not nil, receives how long each batch of lookups takes without values.
+	located *[]time.Duration
+}
+
+// counted times a call and returns what it has counted.
+func (m resident) counted(ctx context.Context, call func() error) (n int, err error) {
+	if m.last, err = m.time(ctx, call); err != nil {
+		return 0, err
+	}
+	count := make([]uint64, 1)
+	err = errors.Join(m.Index.Sync(ctx), m.count.CopyTo(ctx, m.stream, count))
+	return int(count[0]), err
+}
+
+func (m resident) Put(ctx context.Context, keys, values []byte) (inserted int, err error) {
+	b, err := m.bring(ctx, len(keys)/m.keySize, nil, keys, values)
+	if err != nil {
+		return 0, err
+	}
+	return m.counted(ctx, func() error { return m.PutOn(m.stream, b.keys, b.vals, m.count) })
+}
+
+func (m resident) Get(ctx context.Context, keys, values []byte, found []bool) (hits int, err error) {
+	b, err := m.bring(ctx, len(found), nil, keys, nil)
+	if err == nil && m.located != nil {
+		var took time.Duration
+		took, err = m.time(ctx, func() error { return m.ContainsOn(m.stream, b.keys, b.ok) })
+		*m.located = append(*m.located, took)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if hits, err = m.counted(ctx, func() error { return m.GetOn(m.stream, b.keys, b.vals, b.ok, m.count) }); err != nil {
+		return 0, err
+	}
+	return hits, m.fetch(ctx, b, values, found)
+}
+
+func (m resident) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []byte, ok []bool) error {
+	b, err := m.bring(ctx, len(kinds), kinds, keys, values)
+	if err != nil {
+		return err
+	}
+	if _, err := m.counted(ctx, func() error { return m.ApplyOn(m.stream, b.kinds, b.keys, b.vals, b.ok) }); err != nil {
+		return err
+	}
+	return m.fetch(ctx, b, values, ok)
+}
+
+// assisted is an index of the host at work for a program of a GPU: batches come to it, and
+// results go back, by copies through page-locked memory.
+type assisted struct {
+	byteMap
+	*residence
+	host   hostRows
+	copies []time.Duration // what these took of each call
+}
+
+// hostRows are columns of a batch in page-locked memory of the host.
+type hostRows struct {
+	kinds      []weft.OpKind
+	keys, vals []byte
+	ok         []bool
+}
+
+// newHostRows makes as many rows as the GPU has. undo, never nil, unlocks them when no copy
+// uses them.
+func (d *residence) newHostRows() (h hostRows, undo func() error, err error) {
+	n := d.all.ok.Len()
+	h = hostRows{make([]weft.OpKind, n), make([]byte, n*d.keySize), make([]byte, n*valueSize), make([]bool, n)}
+	unlock, err := registerAll(d.Device, device.Bytes(h.kinds), h.keys, h.vals, device.Bytes(h.ok))
+	return h, func() error { return errors.Join(d.stream.Sync(context.Background()), unlock()) }, err
+}
+
+// first are the first n rows.
+func (h hostRows) first(n int) hostRows {
+	return hostRows{h.kinds[:n], h.keys[:n*len(h.keys)/len(h.ok)], h.vals[:n*valueSize], h.ok[:n]}
+}
+
+// travel is a column on its way: its memory on the host, and where it is on the GPU.
+type travel struct {
+	host []byte
+	gpu  device.Ptr
+}
+
+// call times an operation of the host between the ways of columns there and back.
+func (m *assisted) call(ctx context.Context, there []travel, work func() error, back []travel) error {
+	out, err := m.copy(ctx, there, func(t travel) error { return m.stream.CopyOutAsync(t.host, t.gpu) })
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := work(); err != nil {
+		return err
+	}
+	took := time.Since(start)
+	in, err := m.copy(ctx, back, func(t travel) error { return m.stream.CopyInAsync(t.gpu, t.host) })
+	m.copies = append(m.copies, out+in)
+	m.last = out + took + in
+	return err
+}
+
+// copy times copies of columns.
+func (m *assisted) copy(ctx context.Context, columns []travel, one func(travel) error) (time.Duration, error) {
+	return m.time(ctx, func() (err error) {
+		for _, t := range columns {
+			err = errors.Join(err, one(t))
+		}
+		return err
+	})
+}
+
+func (m *assisted) Put(ctx context.Context, keys, values []byte) (inserted int, err error) {
+	n := len(keys) / m.keySize
+	b, err := m.bring(ctx, n, nil, keys, values)
+	if err != nil {
+		return 0, err
+	}
+	h := m.host.first(n)
+	err = m.call(ctx, []travel{{h.keys, b.keys.Ptr()}, {h.vals, b.vals.Ptr()}}, func() (err error) {
+		inserted, err = m.byteMap.Put(ctx, h.keys, h.vals)
+		return err
+	}, nil)
+	return inserted, err
+}
+
+func (m *assisted) Get(ctx context.Context, keys, values []byte, found []bool) (hits int, err error) {
+	b, err := m.bring(ctx, len(found), nil, keys, nil)
+	if err != nil {
+		return 0, err
+	}
+	h := m.host.first(len(found))
+	err = m.call(ctx, []travel{{h.keys, b.keys.Ptr()}}, func() (err error) {
+		hits, err = m.byteMap.Get(ctx, h.keys, h.vals, h.ok)
+		return err
+	}, []travel{{h.vals, b.vals.Ptr()}, {device.Bytes(h.ok), b.ok.Ptr()}})
+	if err != nil {
+		return 0, err
+	}
+	return hits, m.fetch(ctx, b, values, found)
+}
+
+func (m *assisted) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []byte, ok []bool) error {
+	b, err := m.bring(ctx, len(kinds), kinds, keys, values)
+	if err != nil {
+		return err
+	}
+	h := m.host.first(len(kinds))
+	err = m.call(ctx, []travel{{device.Bytes(h.kinds), b.kinds.Ptr()}, {h.keys, b.keys.Ptr()}, {h.vals, b.vals.Ptr()}},
+		func() error { return m.byteMap.Apply(ctx, h.kinds, h.keys, h.vals, h.ok) },
+		[]travel{{h.vals, b.vals.Ptr()}, {device.Bytes(h.ok), b.ok.Ptr()}})
+	if err != nil {
+		return err
+	}
+	return m.fetch(ctx, b, values, ok)
+}
