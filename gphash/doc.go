@@ -101,7 +101,8 @@
 // CPU before it counts: a pool on a character device of persistent memory (/dev/dax0.0) has
 // all of it and outlives power failures; of other memory the operator asserts that it does
 // (Options.AssertPMem). A pool is open once at a time, or for reading only, beside other
-// readers. The format is that of package internal/pool.
+// readers. The format is that of package internal/pool. A pool keeps its options:
+// Save and Load carry the pairs of one into another.
 //
 // # Caveats
 //

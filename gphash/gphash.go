@@ -40,7 +40,7 @@ type Map[K weft.Key, V weft.Value] struct {
 // Create makes a pool in a new file and an empty index in it. [weft.ErrOptions] for
 // options that make no sense; a file that is there is left as it is, and an error.
 func Create(path string, dev device.Device, o Options) (*Index, error) {
-	t, e, err := create(path, dev, &o, core.Types{}, false)
+	t, e, err := create(path, dev, &o, byteStrings, false)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func terms(dev device.Device, said PMemConditions) pool.Terms {
 // with a resize that was under way. [ErrLocked] while somebody has it open,
 // [weft.ErrCorrupt] for a pool that is damaged.
 func Open(ctx context.Context, path string, dev device.Device, o OpenOptions) (*Index, *Report, error) {
-	t, e, report, err := open(ctx, path, dev, o, core.Types{}, false, batch.Widths{})
+	t, e, report, err := open(ctx, path, dev, o, byteStrings, false, batch.Widths{})
 	if err != nil {
 		return nil, report, err
 	}
@@ -182,7 +182,7 @@ func serve(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, 
 	}
 	c := core.Config{
 		Name: "gphash", Kind: core.Map, Device: dev, Types: types, Logger: o.Logger,
-		Widths: e.widths(), Policy: &policy{e, run, o.Resize}, Engine: run, Leases: e.Leases, Strings: e.records(),
+		Widths: e.widths(), Policy: &policy{e, run, o.Resize}, Engine: run, Leases: e.Leases, Strings: e.records(), Fits: e.fits,
 	}
 	c.Another = func(dev device.Device) (*core.Table, error) { return unnamed(dev, p.Superblock(), o, types) }
 	t, err := core.Open(ctx, c)

@@ -110,6 +110,14 @@ func (v *values) class(key, value int) (class int, ok bool) {
 	return class, class < len(v.classes)
 }
 
+// takes says why there cannot be a record of a key and a value.
+func (v *values) takes(key, value int) error {
+	if _, ok := v.class(key, value); !ok {
+		return fmt.Errorf("key and value have %d and %d bytes, and units of this pool %d", key, value, v.unit*pm.Word)
+	}
+	return nil
+}
+
 // record is the header of the record at a block; ok is false if none lies there that ends
 // where the pool does, at last. Beside a writer it may be anything, until the control word that led
 // there is seen to be the same.

@@ -25,7 +25,7 @@ type Strings struct {
 // CreateStrings is [Create] for an index of byte strings, of which KeySize or ValueSize, or
 // both, are 0: of any length.
 func CreateStrings(path string, dev device.Device, o Options) (*Strings, error) {
-	t, e, err := create(path, dev, &o, core.Types{}, true)
+	t, e, err := create(path, dev, &o, byteStrings, true)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func CreateStrings(path string, dev device.Device, o Options) (*Strings, error) 
 // OpenStrings is [Open] for an index of byte strings of any length. [weft.ErrFormat] if
 // the pool's keys and values have one length each.
 func OpenStrings(ctx context.Context, path string, dev device.Device, o OpenOptions) (*Strings, *Report, error) {
-	t, e, report, err := open(ctx, path, dev, o, core.Types{}, true, batch.Widths{})
+	t, e, report, err := open(ctx, path, dev, o, byteStrings, true, batch.Widths{})
 	if err != nil {
 		return nil, report, err
 	}
@@ -63,8 +63,8 @@ func (x *Strings) batch(kind op.Kind, method string, keys *Bytes, values *Bytes,
 	}
 	for i := range b.N {
 		key, value := len(b.Columns[batch.Keys].Row(i)), len(b.Columns[batch.Vals].Row(i))
-		if _, ok := x.engine.values.class(key, value); !ok {
-			return nil, fmt.Errorf("gphash: %s: %w: key and value %d have %d and %d bytes, and units of this pool %d", method, device.ErrInvalid, i, key, value, x.engine.values.unit*8)
+		if err := x.engine.values.takes(key, value); err != nil {
+			return nil, fmt.Errorf("gphash: %s: %w: pair %d: %w", method, device.ErrInvalid, i, err)
 		}
 	}
 	return b, nil

@@ -186,7 +186,9 @@ type Config struct {
 	Types   Types
 	Another func(device.Device) (*Table, error) // an empty table of the same options
 
-	Fixed       bool // it has room for so many keys and no more
-	Strings     bool // keys and values are byte strings, in columns that have Data
-	ResultLimit int  // bytes that results of variable size may take; 0: half of the host's free memory
+	Fixed   bool // it has room for so many keys and no more
+	Strings bool // keys and values are byte strings, in columns that have Data
+	// Fits says what is wrong with the lengths of a key and a value, where types are [Bytes].
+	Fits        func(key, val int) error
+	ResultLimit int // bytes that results of variable size may take; 0: half of the host's free memory
 }

@@ -24,8 +24,9 @@ import (
 //	…
 //	end      0 (uint32), number of all pairs (uint64), CRC-32C
 //
-// Each CRC covers its own header, frame or end. A frame has at most frameRows
-// pairs, so what a damaged stream claims costs little memory.
+// Frames of byte strings have lengths, too: see savestrings.go. Each CRC covers its
+// own header, frame or end. A frame has at most frameRows pairs, so what a damaged
+// stream claims costs little memory.
 const (
 	magic       = "WEFTTAB1"
 	headerBytes = 16
@@ -38,7 +39,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // and returns their number. Changes made meanwhile may be in it or not, unless
 // the table has versions.
 func (t *Table) Save(ctx context.Context, at *Snapshot, to io.Writer) (n int, err error) {
-	w := &writer{to: bufio.NewWriterSize(to, 1<<20), widths: t.Widths}
+	w := &writer{to: bufio.NewWriterSize(to, 1<<20), widths: t.Widths, strings: t.Types.Key == Bytes}
 	w.sealed(t.header())
 	err = t.pages(ctx, at, func(p *Page) bool {
 		w.page(p)
@@ -59,10 +60,11 @@ func (t *Table) header() []byte {
 
 // writer writes a stream until an error, which it keeps.
 type writer struct {
-	to     *bufio.Writer
-	widths batch.Widths
-	pairs  uint64
-	err    error
+	to      *bufio.Writer
+	widths  batch.Widths
+	strings bool
+	pairs   uint64
+	err     error
 }
 
 // sealed writes parts of the stream, and their CRC.
@@ -83,10 +85,13 @@ func (w *writer) write(b []byte) {
 
 // page writes the pairs of a page in frames.
 func (w *writer) page(p *Page) {
-	for lo := 0; lo < p.N; lo += frameRows {
-		hi := min(lo+frameRows, p.N)
-		w.sealed(binary.LittleEndian.AppendUint32(nil, uint32(hi-lo)),
-			p.Keys.Host[lo*w.widths.Key:hi*w.widths.Key], p.Vals.Host[lo*w.widths.Val:hi*w.widths.Val])
+	for lo, hi := 0, 0; lo < p.N; lo = hi {
+		if hi = min(lo+frameRows, p.N); w.strings {
+			hi = w.stringFrame(p, lo, hi)
+		} else {
+			w.sealed(binary.LittleEndian.AppendUint32(nil, uint32(hi-lo)),
+				p.Keys.Host[lo*w.widths.Key:hi*w.widths.Key], p.Vals.Host[lo*w.widths.Val:hi*w.widths.Val])
+		}
 		w.pairs += uint64(hi - lo)
 	}
 }
@@ -115,15 +120,32 @@ func (t *Table) load(ctx context.Context, r *reader) error {
 	if err := t.accepts(header); err != nil {
 		return err
 	}
+	r.strings = t.Types.Key == Bytes
 	for {
 		n, err := r.frame(t.Widths)
 		if err != nil || n == 0 {
 			return err
 		}
-		if err := t.put(ctx, &r.pairs, r.keys, r.vals); err != nil {
+		keys, vals, err := t.columns(r, n)
+		if err != nil {
+			return err
+		}
+		if err := t.put(ctx, &r.pairs, n, keys, vals); err != nil {
 			return err
 		}
 	}
+}
+
+// columns are the n pairs of a frame.
+func (t *Table) columns(r *reader, n int) (keys, vals batch.Column, err error) {
+	keys = batch.In(r.keys).Of(t.Widths.Key)
+	switch {
+	case r.strings:
+		return t.stringColumns(r, n)
+	case t.Widths.Val > 0:
+		vals = batch.In(r.vals).Of(t.Widths.Val)
+	}
+	return keys, vals, nil
 }
 
 // accepts checks the header of a stream.
@@ -143,15 +165,11 @@ func (t *Table) accepts(h []byte) error {
 	return nil
 }
 
-// put adds pairs in columns of bytes, and counts them behind those that have
-// been added before.
-func (t *Table) put(ctx context.Context, added *uint64, keys, vals []byte) error {
-	b := &batch.Batch{N: len(keys) / t.Widths.Key, Kind: op.Put}
-	b.Columns[batch.Keys] = batch.In(keys).Of(t.Widths.Key)
-	if t.Widths.Val > 0 {
-		b.Columns[batch.Vals] = batch.In(vals).Of(t.Widths.Val)
-	} else {
-		b.Kind = op.PutNew
+// put adds n pairs, and counts them behind those that have been added before.
+func (t *Table) put(ctx context.Context, added *uint64, n int, keys, vals batch.Column) error {
+	b := &batch.Batch{N: n, Kind: op.Put, Columns: batch.Columns{batch.Keys: keys, batch.Vals: vals}}
+	if t.Widths.Val == 0 {
+		b.Kind, b.Columns[batch.Vals] = op.PutNew, batch.Column{}
 	}
 	_, err := t.change(ctx, b)
 	done, before := b.N, int(*added)
@@ -166,11 +184,13 @@ func (t *Table) put(ctx context.Context, added *uint64, keys, vals []byte) error
 
 // reader reads a stream and knows where it is.
 type reader struct {
-	from  io.Reader
-	at    int64
-	pairs uint64
+	from    io.Reader
+	strings bool
+	at      int64
+	pairs   uint64
 
-	keys, vals []byte // of a frame
+	lengths    []byte // of a frame: of byte strings
+	keys, vals []byte
 }
 
 // fill reads a part of the stream. An end of it is one before its time.
@@ -217,8 +237,13 @@ func (r *reader) frame(w batch.Widths) (n int, err error) {
 	if n > frameRows {
 		return 0, fmt.Errorf("%w: damaged before byte %d: a frame of %d pairs", op.ErrFormat, r.at, n)
 	}
-	r.keys = slices.Grow(r.keys[:0], n*w.Key)[:n*w.Key]
-	r.vals = slices.Grow(r.vals[:0], n*w.Val)[:n*w.Val]
+	keys, vals := n*w.Key, n*w.Val
+	if r.strings {
+		if crc, keys, vals, err = r.stringLengths(n, crc); err != nil {
+			return 0, err
+		}
+	}
+	r.keys, r.vals = slices.Grow(r.keys[:0], keys)[:keys], slices.Grow(r.vals[:0], vals)[:vals]
 	for _, column := range [][]byte{r.keys, r.vals} {
 		if err := r.fill(column); err != nil {
 			return 0, err
@@ -252,7 +277,7 @@ func (t *Table) CopyTo(ctx context.Context, at *Snapshot, dev device.Device) (*T
 	var put error
 	var added uint64
 	err = t.pages(ctx, at, func(p *Page) bool {
-		put = to.put(ctx, &added, p.Keys.Host, p.Vals.Host)
+		put = to.put(ctx, &added, p.N, p.Keys.AsInput(), p.Vals.AsInput())
 		return put == nil
 	})
 	if err = errors.Join(err, put); err != nil {

@@ -13,9 +13,12 @@ import (
 // its width in bits. A named type is the type that it is made of, and int and
 // uint are what they are on this machine.
 type Type struct {
-	Letter byte // 'u', 'i', 'f'; 0 for the values of a set
+	Letter byte // 'u', 'i', 'f', 's'; 0 for the values of a set
 	Bits   uint8
 }
+
+// Bytes is the type of byte strings, of one length or of any.
+var Bytes = Type{Letter: 's'}
 
 // Types are those of a table.
 type Types struct{ Key, Val Type }
@@ -57,6 +60,8 @@ func (t Type) String() string {
 		return name + strconv.Itoa(int(t.Bits))
 	case t.Letter == 0:
 		return "none"
+	case t == Bytes:
+		return "byte strings"
 	}
 	return "unknown"
 }

@@ -1,0 +1,82 @@
+package core
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"slices"
+
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Byte strings are saved with their lengths, so that a table of keys and values of one length
+// loads what one of any lengths has saved, if it fits, and the other way round:
+//
+//	frame    number of pairs n > 0 (uint32), lengths of n keys and of n values (uint32 each),
+//	         the keys, the values, CRC-32C
+//
+// So that the lengths of a damaged stream cost little memory, those of a frame add up to
+// frameBytes at most; a pair is shorter than that.
+const frameBytes = 1 << 24
+
+// stringFrame writes a frame of rows from lo on, up to hi if they fit, and returns where it
+// ends.
+func (w *writer) stringFrame(p *Page, lo, hi int) (end int) {
+	size := 0
+	for end = lo; end < hi; end++ {
+		size += len(p.Keys.Row(end)) + len(p.Vals.Row(end))
+		if size > frameBytes {
+			break
+		}
+	}
+	head := binary.LittleEndian.AppendUint32(make([]byte, 0, 4+8*(end-lo)), uint32(end-lo))
+	var data []byte
+	for _, c := range []*batch.Column{&p.Keys, &p.Vals} {
+		for i := lo; i < end; i++ {
+			head = binary.LittleEndian.AppendUint32(head, uint32(len(c.Row(i))))
+			data = append(data, c.Row(i)...)
+		}
+	}
+	w.sealed(head, data)
+	return end
+}
+
+// stringLengths reads the lengths of n pairs, and adds those of keys and of values up.
+func (r *reader) stringLengths(n int, crc uint32) (sum uint32, keys, vals int, err error) {
+	r.lengths = slices.Grow(r.lengths[:0], 8*n)[:8*n]
+	if err := r.fill(r.lengths); err != nil {
+		return crc, 0, 0, err
+	}
+	for i := range n {
+		keys, vals = keys+r.length(i), vals+r.length(n+i)
+	}
+	if keys+vals > frameBytes {
+		err = fmt.Errorf("%w: damaged before byte %d: a frame of %d bytes", op.ErrFormat, r.at, keys+vals)
+	}
+	return crc32.Update(crc, castagnoli, r.lengths), keys, vals, err
+}
+
+func (r *reader) length(i int) int { return int(binary.LittleEndian.Uint32(r.lengths[4*i:])) }
+
+// stringColumns are the n pairs of a frame as columns of the table, which they fit.
+func (t *Table) stringColumns(r *reader, n int) (keys, vals batch.Column, err error) {
+	for i := range n {
+		if err := t.Fits(r.length(i), r.length(n+i)); err != nil {
+			return keys, vals, fmt.Errorf("%w: pair %d: %w", op.ErrFormat, r.pairs+uint64(i), err)
+		}
+	}
+	if !t.Strings {
+		return batch.In(r.keys).Of(t.Widths.Key), batch.In(r.vals).Of(t.Widths.Val), nil
+	}
+	column := func(data []byte, first int) batch.Column {
+		spans, at := make([]batch.Span, n), uint64(0)
+		for i := range spans {
+			length := uint64(r.length(first + i))
+			spans[i] = batch.SpanOf(at, length)
+			at += length
+		}
+		return batch.Strings(data, spans)
+	}
+	return column(r.keys, 0), column(r.vals, n), nil
+}
