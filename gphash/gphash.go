@@ -399,6 +399,15 @@ func (x *Index) PutNew(ctx context.Context, keys, values []byte, ok []bool) (ins
 	}))
 }
 
+// Update replaces the values of keys that are there, and counts these pairs; keys that are absent
+// stay so. Of several pairs of a key the last one wins. found, if not nil, reports which keys are there.
+// It is a Contains and a Put of what that has found, between which nobody else changes anything.
+func (x *Index) Update(ctx context.Context, keys, values []byte, found []bool) (updated int, err error) {
+	return x.core.Replace(ctx, "Update", x.batch(op.Put, "Update", keys, batch.Columns{
+		batch.Vals: batch.In(values), batch.OK: batch.Optional(found),
+	}))
+}
+
 // Get looks keys up and counts those found. The value of a key that is absent becomes
 // zero; found, if not nil, reports which are there.
 func (x *Index) Get(ctx context.Context, keys, values []byte, found []bool) (hits int, err error) {

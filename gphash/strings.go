@@ -92,6 +92,15 @@ func (x *Strings) PutNew(ctx context.Context, keys, values Bytes, ok []bool) (in
 	return x.change(ctx, op.PutNew, "PutNew", &keys, &values, ok)
 }
 
+// Update is [Index.Update].
+func (x *Strings) Update(ctx context.Context, keys, values Bytes, found []bool) (updated int, err error) {
+	b, err := x.batch(op.Put, "Update", &keys, &values, nil, batch.Columns{batch.OK: batch.Optional(found)})
+	if err != nil {
+		return 0, err
+	}
+	return x.core.Replace(ctx, "Update", b)
+}
+
 // Delete removes keys and counts those that were there. deleted, if not nil, reports
 // which.
 func (x *Strings) Delete(ctx context.Context, keys Bytes, deleted []bool) (n int, err error) {

@@ -1,0 +1,57 @@
+package core
+
+import (
+	"context"
+
+	"github.com/weftgo/weft/internal/batch"
+)
+
+// Replace is Change for a batch of Puts that are to insert nothing: its keys are looked up, and
+// those that are there get their values, with no other writer between. OK, if the batch has it,
+// tells which are there; replaced counts them, but for those that found no room for a value.
+func (t *Table) Replace(ctx context.Context, method string, b *batch.Batch) (replaced int, err error) {
+	b.MustMatch(t.Name, method)
+	var done, failed int
+	err = t.turn(ctx, false, func() (err error) {
+		t.flag(b)
+		_, done, failed, err = t.account(ctx, b, func(ctx context.Context, b *batch.Batch) (done, failed int, err error) {
+			for done < b.N && err == nil {
+				ran, there, without, uerr := t.replace(ctx, b.Part(done, min(done+ChunkOps, b.N)))
+				done, failed, err = done+ran, failed+without, uerr
+				replaced += there - without
+			}
+			return done, failed, err
+		})
+		return err
+	})
+	return replaced, t.wrap(method, partial(b, done, failed, err))
+}
+
+// replace runs a part of such a batch, in a writer's turn. done is the length of the prefix that
+// was run, there how many of its keys are there.
+func (t *Table) replace(ctx context.Context, b *batch.Batch) (done, there, failed int, err error) {
+	look := b.Only(batch.Keys)
+	look.Flags, look.Columns[batch.OK] = t.Policy.Mixed(), b.Columns[batch.OK]
+	if !look.Columns[batch.OK].Given() {
+		look.Columns[batch.OK] = batch.Output(make([]bool, b.N))
+	}
+	done, _, err = t.Engine.Look(ctx, nil, t.Leases.Current(), look, 0)
+	rows := flagged(look, done, true)
+	if len(rows) == 0 {
+		return done, 0, 0, err
+	}
+	if err == nil {
+		some := *b
+		if some.Columns[batch.OK] = (batch.Column{}); len(rows) < b.N {
+			some = *some.Gather(rows)
+		}
+		err = t.behind(ctx, t.bars(), func() (err error) {
+			there, failed, err = t.chunks(ctx, &some)
+			return err
+		})
+	}
+	if there < len(rows) {
+		done = int(rows[there])
+	}
+	return done, there, failed, err
+}
