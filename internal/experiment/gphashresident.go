@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"time"
+	"unsafe"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
@@ -155,13 +156,19 @@ type hostRows struct {
 	ok         []bool
 }
 
-// newHostRows makes as many rows as the GPU has. undo, never nil, unlocks them when no copy
-// uses them.
+// newHostRows makes as many rows as the GPU has. undo, never nil, frees them when no copy uses
+// them.
 func (d *residence) newHostRows() (h hostRows, undo func() error, err error) {
 	n := d.all.ok.Len()
-	h = hostRows{make([]weft.OpKind, n), make([]byte, n*d.keySize), make([]byte, n*valueSize), make([]bool, n)}
-	unlock, err := registerAll(d.Device, device.Bytes(h.kinds), h.keys, h.vals, device.Bytes(h.ok))
-	return h, func() error { return errors.Join(d.stream.Sync(context.Background()), unlock()) }, err
+	all, err := d.Device.AllocHost(n * (1 + d.keySize + valueSize + 1))
+	if err != nil {
+		return h, func() error { return nil }, err
+	}
+	kinds, rest := all[:n], all[n:]
+	keys, rest := rest[:n*d.keySize], rest[n*d.keySize:]
+	vals, ok := rest[:n*valueSize], rest[n*valueSize:]
+	h = hostRows{unsafe.Slice((*weft.OpKind)(&kinds[0]), n), keys, vals, unsafe.Slice((*bool)(unsafe.Pointer(&ok[0])), n)}
+	return h, func() error { return errors.Join(d.stream.Sync(context.Background()), d.Device.FreeHost(all)) }, nil
 }
 
 // first are the first n rows.
