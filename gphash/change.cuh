@@ -68,10 +68,7 @@ struct Ops {
   }
   // is reports whether a row has the key. A lane asks.
   __device__ __forceinline__ bool is(uint32_t row) const {
-    if (p.sorted.hashes[row] != item.hash) return false;
-    for (uint32_t i = 0; 8 * i < p.table.key_size; i++)
-      if (row_word(key(row), p.table.key_size, i) != row_word(item.key, p.table.key_size, i)) return false;
-    return true;
+    return p.sorted.hashes[row] == item.hash && same_row(key(row), item.key, p.table.key_size);
   }
   // mine are the lanes whose operation, from one on, is on this key.
   __device__ __forceinline__ uint32_t mine(uint32_t from, uint32_t& row) const {

@@ -45,40 +45,54 @@ struct RankParams {
   uint64_t n;
 };
 
-// rank sorts few operations: each counts those that come before it.
+// rank sorts few operations: the warp of each counts those that come before it.
 __device__ __forceinline__ void rank(const RankParams& p) {
-  __shared__ uint32_t tile[kBlock];
-  const uint64_t me = thread_index();
-  const uint32_t mine = me < p.n ? p.prefixes[me] : 0;
-  uint32_t before = 0;
-  for (uint64_t first = 0; first < p.n; first += kBlock) {
-    sync_block();
-    if (first + thread_in_block() < p.n) tile[thread_in_block()] = p.prefixes[first + thread_in_block()];
-    sync_block();
-    const uint32_t n = p.n - first < kBlock ? uint32_t(p.n - first) : kBlock;
-    for (uint32_t i = 0; i < n; i++) before += tile[i] < mine || (tile[i] == mine && first + i < me);
-  }
+  const uint64_t me = thread_index() / kWarp;
   if (me >= p.n) return;
+  const uint32_t mine = p.prefixes[me];
+  uint32_t before = 0;
+  for (uint64_t i = lane_index(); i < p.n; i += kWarp) {
+    const uint32_t other = p.prefixes[i];
+    before += other < mine || (other == mine && i < me);
+  }
+  for (uint32_t x = 1; x < kWarp; x *= 2) before += shuffle_xor(kAll, before, x);
+  if (lane_index() != 0) return;
   p.sorted[before] = mine;
   p.rows[before] = uint32_t(me);
 }
 
 // ---- lookups --------------------------------------------------------------------
 
+// GetParams are lookups as they come, or in the order of the hashes of their keys.
 struct GetParams {
   Table table;
   Lookup lookup;
-  const uint64_t* hashes;  // by row; null: not known
-  const uint32_t* rows;    // in the order of their hashes; null: as they come
+  const uint64_t* hashes;    // by row; null, as the following: as they come
+  const uint32_t* prefixes;  // the first half of each, ascending
+  const uint32_t* rows;
 };
 
-// get_batch looks up a key per warp.
+// same_key reports whether two lookups, by their numbers in the order, are for one key.
+__device__ __forceinline__ bool same_key(const GetParams& p, uint64_t a, uint64_t b) {
+  const uint64_t x = p.rows[a], y = p.rows[b];
+  const uint8_t* keys = static_cast<const uint8_t*>(p.lookup.keys);
+  const uint32_t size = p.table.key_size;
+  return p.hashes[x] == p.hashes[y] && same_row(keys + x * size, keys + y * size, size);
+}
+
+// follows reports whether a lookup is for the key of the one before it. What a hot key has in the
+// memory of the host is read once then: thousands of warps get it only one behind the other.
+__device__ __forceinline__ bool follows(const GetParams& p, uint64_t at) {
+  return p.rows && at > 0 && p.prefixes[at - 1] == p.prefixes[at] && same_key(p, at - 1, at);
+}
+
+// get_batch looks up a key per warp, unless its lookup follows another one.
 __device__ __forceinline__ void get_batch(const GetParams& p) {
   const Table& t = p.table;
   const Lookup& l = p.lookup;
   const uint64_t at = thread_index() / kWarp;
   bool hit = false;
-  if (at < l.n) {
+  if (at < l.n && !follows(p, at)) {
     const uint64_t i = p.rows ? p.rows[at] : at;
     const uint8_t* key = static_cast<const uint8_t*>(l.keys) + i * t.key_size;
     uint8_t* value = l.vals ? static_cast<uint8_t*>(l.vals) + i * t.value_size : nullptr;
@@ -87,6 +101,37 @@ __device__ __forceinline__ void get_batch(const GetParams& p) {
     if (l.found && lane_index() == 0) store_once(l.found + i, uint8_t(hit));
   }
   if (l.hits) count(l.hits, hit && lane_index() == 0);
+}
+
+// first_of is the first lookup for the key of another one. It follows none.
+__device__ __forceinline__ uint64_t first_of(const GetParams& p, uint64_t at) {
+  const uint32_t prefix = p.prefixes[at];
+  uint64_t lo = 0;
+  for (uint64_t hi = at; lo < hi;) {
+    const uint64_t mid = (lo + hi) / 2;
+    if (p.prefixes[mid] < prefix) lo = mid + 1;
+    else hi = mid;
+  }
+  while (!same_key(p, lo, at)) lo++;  // past other keys with its prefix
+  return lo;
+}
+
+// repeat copies to lookups that follow others what the first one for their key has found.
+__device__ __forceinline__ void repeat(const GetParams& p) {
+  const Table& t = p.table;
+  const Lookup& l = p.lookup;
+  const uint64_t at = thread_index();
+  const bool yes = at < l.n && follows(p, at);
+  const uint32_t from = yes ? p.rows[first_of(p, at)] : 0, to = yes ? p.rows[at] : 0;
+  const bool hit = yes && l.found[from] != 0;
+  if (yes) store_once(l.found + to, uint8_t(hit));
+  if (l.hits) count(l.hits, hit);
+  uint8_t* vals = static_cast<uint8_t*>(l.vals);
+  for (uint32_t votes = vals ? ballot(kAll, yes) : 0; votes != 0; votes &= votes - 1) {
+    const uint8_t* value = vals + uint64_t(shuffle(kAll, from, lowest(votes))) * t.value_size;
+    uint8_t* row = vals + uint64_t(shuffle(kAll, to, lowest(votes))) * t.value_size;
+    for (uint32_t i = lane_index(); i < t.value_words; i += kWarp) put_word(row, t.value_size, i, row_word(value, t.value_size, i));
+  }
 }
 
 // ---- whole tables -----------------------------------------------------------------
@@ -242,6 +287,7 @@ GPHASH_KERNEL(tick, 1)(TickParams p) { tick(p); }
 GPHASH_KERNEL(hash, 1)(HashParams p) { hash_keys(p); }
 GPHASH_KERNEL(rank, 4)(RankParams p) { rank(p); }
 GPHASH_KERNEL(get, kGetBlocks)(GetParams p) { get_batch(p); }
+GPHASH_KERNEL(repeat, kGetBlocks)(GetParams p) { repeat(p); }
 GPHASH_KERNEL(recycle, 1)(RecycleParams p) { recycle(p); }
 GPHASH_KERNEL(reserve, 1)(ReserveParams p) { reserve<kBlock>(p); }
 GPHASH_KERNEL(change, kChangeBlocks)(ChangeParams p) { change(p); }

@@ -49,11 +49,12 @@ type changeParams struct {
 
 // getParams is weft::gphash::GetParams of C++.
 type getParams struct {
-	_      structs.HostLayout
-	table  tableRef
-	lookup gpu.Lookup
-	hashes device.Ptr
-	rows   device.Ptr
+	_        structs.HostLayout
+	table    tableRef
+	lookup   gpu.Lookup
+	hashes   device.Ptr
+	prefixes device.Ptr
+	rows     device.Ptr
 }
 
 // hashParams is weft::gphash::HashParams of C++.
@@ -207,11 +208,12 @@ var (
 
 // getParams has the layout of weft::gphash::GetParams.
 var (
-	_ [200]byte = [unsafe.Sizeof(getParams{})]byte{}
+	_ [208]byte = [unsafe.Sizeof(getParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(getParams{}.table)]byte{}
 	_ [136]byte = [unsafe.Offsetof(getParams{}.lookup)]byte{}
 	_ [184]byte = [unsafe.Offsetof(getParams{}.hashes)]byte{}
-	_ [192]byte = [unsafe.Offsetof(getParams{}.rows)]byte{}
+	_ [192]byte = [unsafe.Offsetof(getParams{}.prefixes)]byte{}
+	_ [200]byte = [unsafe.Offsetof(getParams{}.rows)]byte{}
 )
 
 // hashParams has the layout of weft::gphash::HashParams.

@@ -18,9 +18,9 @@ import (
 //go:generate go run ../cmd/weftgen -target 80,90+ptx85 -struct weft::gphash::Level -type gphash::Level=levelRef ../kernels/include/weft/gphash_table.cuh
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type gphash::Table=tableRef -type gphash::Space=spaceRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::List=internal/gpu.List -type weft::Export=internal/gpu.Export gphash.cu
 
-// sortFrom is the number of lookups from which on they are sorted by region: below, what
-// the sort costs is more than what the locality of the pool gains.
-const sortFrom = 1 << 14
+// sortFrom is the number of lookups from which on they are sorted: by region, since the pool has
+// locality, and to read what several are for once. Below, a sort costs more than a hot key does.
+const sortFrom = 1 << 10
 
 // rankMost is the number of operations up to which each counts those that come before it, in
 // one launch instead of six.
@@ -36,7 +36,8 @@ type launcher struct {
 	dev  device.Device
 	prim *prim.Kernels
 
-	tick, hash, rank, get, recycle, reserve, change, crowded     device.Kernel
+	tick, hash, rank, get, repeat, recycle, reserve              device.Kernel
+	change, crowded                                              device.Kernel
 	moveUp, export, wipe, survey, reflect, cacheEmpty, cacheFill device.Kernel
 
 	pool    device.Buffer // mapped
@@ -119,7 +120,7 @@ func (k *launcher) open() (err error) {
 		k.loans.keep(buf)
 	}
 	return gpu.Load(k.dev, &gphashImage, []gpu.Entry{
-		{Name: "tick", To: &k.tick}, {Name: "hash", To: &k.hash}, {Name: "rank", To: &k.rank}, {Name: "get", To: &k.get}, {Name: "recycle", To: &k.recycle}, {Name: "reserve", To: &k.reserve},
+		{Name: "tick", To: &k.tick}, {Name: "hash", To: &k.hash}, {Name: "rank", To: &k.rank}, {Name: "get", To: &k.get}, {Name: "repeat", To: &k.repeat}, {Name: "recycle", To: &k.recycle}, {Name: "reserve", To: &k.reserve},
 		{Name: "change", To: &k.change}, {Name: "change_crowded", To: &k.crowded}, {Name: "move_up", To: &k.moveUp},
 		{Name: "export", To: &k.export}, {Name: "wipe", To: &k.wipe},
 		{Name: "survey", To: &k.survey}, {Name: "mirror", To: &k.reflect},
@@ -249,10 +250,16 @@ func (k *launcher) Look(s *device.Stream, _ core.Parts, b *batch.Batch, hits dev
 			if err != nil {
 				return err
 			}
-			p.hashes, p.rows = o.hashes, o.To.Vals
+			p.hashes, p.prefixes, p.rows = o.hashes, o.To.Keys, o.To.Vals
+			if p.lookup.Found == 0 {
+				p.lookup.Found = o.From.Keys // which have been sorted
+			}
 		}
 	}
-	return device.Launch(s, k.get, gpu.Grid(warp*b.N), gpu.Block, &p)
+	if err := device.Launch(s, k.get, gpu.Grid(warp*b.N), gpu.Block, &p); err != nil || p.rows == 0 {
+		return err
+	}
+	return device.Launch(s, k.repeat, gpu.Grid(b.N), gpu.Block, &p)
 }
 
 // sorting is a sort of numbers of 32 bits by which each row gets to know where it was, with all the
@@ -300,7 +307,7 @@ func (k *launcher) sort(s *device.Stream, t *tableRef, keys device.Ptr, n int, i
 	}
 	if n <= rankMost {
 		r := rankParams{prefixes: o.From.Keys, sorted: o.To.Keys, rows: o.To.Vals, n: uint64(n)}
-		return o, device.Launch(s, k.rank, gpu.Grid(n), gpu.Block, &r)
+		return o, device.Launch(s, k.rank, gpu.Grid(warp*n), gpu.Block, &r)
 	}
 	return o, k.prim.Sort(s, &o.Sort, o.scratch)
 }

@@ -129,22 +129,24 @@ func TestSortedBatches(t *testing.T) {
 	if must(t, err); in != n {
 		t.Fatalf("%d inserted, want %d", in, n)
 	}
-	keys, values, found := make([]uint64, sortFrom), make([]uint64, sortFrom), make([]bool, sortFrom)
-	for i := range keys {
-		keys[i] = uint64(sortFrom-i) / 2 // each twice, from above
-	}
-	hits, err := x.Get(t.Context(), device.Bytes(keys), device.Bytes(values), found)
-	must(t, err)
-	want := 0
-	for i, k := range keys {
-		if there := k < uint64(n); found[i] != there || there && values[i] != k || !there && values[i] != 0 {
-			t.Fatalf("key %d: %v, %d", k, found[i], values[i])
-		} else if there {
-			want++
+	for _, lookups := range []int{sortFrom, 2*n + 1000} {
+		keys, values, found := make([]uint64, lookups), make([]uint64, lookups), make([]bool, lookups)
+		for i := range keys {
+			keys[i] = uint64(lookups-i) / 2 // each twice, from above
 		}
-	}
-	if hits != want {
-		t.Errorf("%d hits, want %d", hits, want)
+		hits, err := x.Get(t.Context(), device.Bytes(keys), device.Bytes(values), found)
+		must(t, err)
+		want := 0
+		for i, k := range keys {
+			if there := k < uint64(n); found[i] != there || there && values[i] != k || !there && values[i] != 0 {
+				t.Fatalf("key %d: %v, %d", k, found[i], values[i])
+			} else if there {
+				want++
+			}
+		}
+		if hits != want {
+			t.Errorf("%d hits, want %d", hits, want)
+		}
 	}
 	must(t, x.Close())
 }

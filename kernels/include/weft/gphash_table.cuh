@@ -108,6 +108,13 @@ __device__ __forceinline__ void put_word(uint8_t* row, uint32_t size, uint32_t i
   for (uint32_t b = 0; b < n; b++) at[b] = uint8_t(w >> 8 * b);
 }
 
+// same_row reports whether two rows of some bytes are the same.
+__device__ __forceinline__ bool same_row(const uint8_t* a, const uint8_t* b, uint32_t size) {
+  for (uint32_t i = 0; 8 * i < size; i++)
+    if (row_word(a, size, i) != row_word(b, size, i)) return false;
+  return true;
+}
+
 // ---- keys ----------------------------------------------------------------------
 
 // Item is a key as slots hold it.
