@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
@@ -18,21 +19,26 @@ import (
 // use a bucket of the cache before it is overwritten; here loading takes all buckets out,
 // waits for the lookups that were under way, and puts the hottest in, while new ones read
 // the pool.
+//
+// Beside a mirror, which has all buckets, it is a cache of values. A hot key shares its buckets
+// with cold ones; of values the cache has those of hot keys only. They are known by where they are
+// in the pool, so they stay when keys move, and the value that replaces another one gets its
+// place. Only lookups that no change runs beside read them.
 
-// CachePolicy says which buckets LoadCache puts into the cache of a GPU: those of the highest heat,
-// a number for each bucket in the memory of the GPU, of which 0 stays out. Between two loads they stay
+// CachePolicy says which buckets, or values, LoadCache puts into the cache of a GPU: those of the highest
+// heat, a number for each in the memory of the GPU, of which 0 stays out. Between two loads they stay
 // the same ("GPHash", section 3.3, which leaves the policy open and is measured with LFU). On
 // a CPU it changes nothing.
 type CachePolicy uint8
 
 const (
-	// LFU, the default, caches the buckets that are read most often, and lately: each lookup adds
-	// one to the heat of a bucket that it reads, and each load halves all of them.
+	// LFU, the default, caches what is read most often, and lately: each lookup adds
+	// one to the heat of what it reads, and each load halves all of them.
 	LFU CachePolicy = iota
-	// LRU caches the buckets that were read last, counting time in loads: a lookup sets the heat of
-	// a bucket to the number of the next load. It writes only what differs, less than LFU does.
+	// LRU caches what was read last, counting time in loads: a lookup sets the heat of
+	// what it reads to the number of the next load. It writes only what differs, less than LFU does.
 	LRU
-	// Random caches any buckets, others at each load. Lookups note no heat.
+	// Random caches any, others at each load. Lookups note no heat.
 	Random
 )
 
@@ -40,21 +46,46 @@ const (
 type cache struct {
 	policy   CachePolicy
 	share    float64
-	buf      device.Buffer // words of buckets
-	capacity uint64        // buckets
+	buf      device.Buffer // words of buckets, or of values
+	capacity uint64        // how many
 	loads    uint32        // the number of the next one, from 1 on: 0 is the heat of what nobody has read
+
+	values uint64        // of a cache of values: how many the pool has room for,
+	aside  device.Buffer // and of each of them which one of the cache it is, and its heat
 }
 
 // bucketBytes is what the cache has of a bucket.
 func (t *table) bucketBytes() int { return int(2 * t.slots * pm.Word) }
 
-// fit gives the cache memory for its share of the buckets, if they have become more. Nobody reads it.
-func (c *cache) fit(dev device.Device, t *table) error {
-	capacity := uint64(c.share * float64(t.slotsIn(t.live)/t.slots))
+// ofValues makes the cache one of values.
+func (c *cache) ofValues(s *device.Stream, dev device.Device, v *values) (err error) {
+	n := uint64(len(v.space.owner)) * v.per
+	if n > math.MaxInt32 {
+		return core.Invalid("Cache of values: the pool has room for %d, 2^31 at most have numbers", n)
+	}
+	if c.aside, err = dev.Alloc(int(8 * n)); err != nil {
+		return err
+	}
+	c.values = n
+	return errors.Join(s.Fill(c.aside.Ptr, notCached, int(n)), s.Fill(c.heat(), 0, int(n)))
+}
+
+func (c *cache) heat() device.Ptr { return c.aside.Ptr + device.Ptr(4*c.values) }
+
+// of is how many buckets, or values, may be in the cache, and what it has of each, in bytes.
+func (c *cache) of(t *table) (n uint64, bytes int) {
+	if c.values > 0 {
+		return c.values, int(t.values.words * pm.Word)
+	}
+	return t.slotsIn(t.live) / t.slots, t.bucketBytes()
+}
+
+// fit gives the cache memory for so many, if it has not. Nobody reads it.
+func (c *cache) fit(dev device.Device, capacity uint64, bytes int) error {
 	if capacity <= c.capacity {
 		return nil
 	}
-	buf, err := dev.Alloc(int(capacity) * t.bucketBytes())
+	buf, err := dev.Alloc(int(capacity) * bytes)
 	if err != nil {
 		return err
 	}
@@ -65,26 +96,28 @@ func (c *cache) fit(dev device.Device, t *table) error {
 	return err
 }
 
-// LoadCache fills the cache with the buckets that have been read most since it was loaded last, beside
-// lookups. Without a cache it does nothing.
+// LoadCache fills the cache with the buckets, or values, that have been read most since it was loaded
+// last, beside lookups. Without a cache it does nothing.
 func (x *Index) LoadCache(ctx context.Context) error { return loadCache(ctx, x.core, x.engine) }
 
-// LoadCache fills the cache with the buckets that have been read most since it was loaded last, beside
-// lookups. Without a cache it does nothing.
+// LoadCache fills the cache with the buckets, or values, that have been read most since it was loaded
+// last, beside lookups. Without a cache it does nothing.
 func (m *Map[K, V]) LoadCache(ctx context.Context) error { return loadCache(ctx, m.core, m.engine) }
 
 func loadCache(ctx context.Context, t *core.Table, e *engine) error {
-	return t.Alone(ctx, "LoadCache", func(core.Counters) error {
+	return t.Alone(ctx, "LoadCache", func(now core.Counters) error {
 		if g, ok := e.far.(*gpuEngine); ok && g.k.cache.share > 0 {
-			return g.loadCache()
+			return g.loadCache(uint64(now.Live))
 		}
 		return nil
 	})
 }
 
-func (g *gpuEngine) loadCache() error {
+// loadCache fills the cache of an index with so many keys.
+func (g *gpuEngine) loadCache(keys uint64) error {
 	k := &g.k
-	n := int(k.host.slotsIn(k.host.live) / k.host.slots)
+	most, bytes := k.cache.of(k.host.table)
+	n := int(most)
 	var size prim.Carve
 	newSorting(&size, n)
 	work, err := k.loans.take(int(size))
@@ -94,7 +127,7 @@ func (g *gpuEngine) loadCache() error {
 	defer work.behind(g.Stream)
 	at := prim.Carve(work.buf.Ptr)
 	heat := newSorting(&at, n)
-	p := cacheParams{table: k.table.Load().ref, heat: heat.From.Keys, n: uint64(n)}
+	p := cacheParams{table: k.table.Load().ref, space: k.space, heat: heat.From.Keys, n: most}
 	err = g.Do(all, func(s *device.Stream) error {
 		return errors.Join(device.Launch(s, k.cacheEmpty, gpu.Wave(k.dev, n), gpu.Block, &p),
 			k.prim.Sort(s, &heat.Sort, heat.scratch))
@@ -105,14 +138,17 @@ func (g *gpuEngine) loadCache() error {
 	if err != nil {
 		return err
 	}
-	if err := k.cache.fit(k.dev, k.host.table); err != nil {
+	if k.cache.values > 0 {
+		most = keys
+	}
+	if err := k.cache.fit(k.dev, uint64(k.cache.share*float64(most)), bytes); err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
 	k.cache.loads++
 	if err := g.show(); err != nil { // its new place, if it has one
 		return err
 	}
-	p = cacheParams{table: k.table.Load().ref, heat: heat.To.Keys, rows: heat.To.Vals, n: uint64(n), capacity: k.cache.capacity}
+	p.table, p.heat, p.rows, p.capacity = k.table.Load().ref, heat.To.Keys, heat.To.Vals, k.cache.capacity
 	return g.Do(all, func(s *device.Stream) error {
 		return device.Launch(s, k.cacheFill, gpu.Wave(k.dev, warp*int(p.capacity)), gpu.Block, &p)
 	})
@@ -137,7 +173,7 @@ func (g *gpuEngine) cacheStats(ctx context.Context, s *Stats) error {
 	err := g.apart(func(stream *device.Stream) error {
 		return stream.CopyOut(ctx, device.Bytes(reads[:]), g.k.word(wordReads))
 	})
-	s.CacheBytes = c.buf.Size
+	s.CacheBytes = c.buf.Size + c.aside.Size
 	if reads[0] > 0 {
 		s.CacheHitRate = float64(reads[1]) / float64(reads[0])
 	}

@@ -173,7 +173,7 @@ __device__ __forceinline__ void report(const Ops& ops, bool there, uint64_t bloc
       return true;
     }
     if (returns) {
-      if (v.from == kPool) copy_value(t, v.is, ops.out(row));
+      if (v.from == kPool) read_value(t, v.is, ops.out(row));
       else if (v.from == kCombined && lane_index() == 0) put_word(ops.out(row), t.value_size, 0, v.is);
       else if (v.from == kRow)
         for (uint32_t i = lane_index(); i < t.value_words; i += kWarp)
@@ -258,11 +258,34 @@ __device__ __forceinline__ void publish(const Table& t, const Place& at, uint64_
   }
 }
 
-// store writes the value of a key, and its checksum, to memory that nobody else has.
-__device__ __forceinline__ void store(const Ops& ops, const Held& v, uint64_t block) {
+// succeed gives a value the place in the cache of the one that it replaces, and returns that, or
+// null. A new value is cold, whatever was there before.
+__device__ __forceinline__ uint64_t* succeed(const Table& t, bool replaces, uint64_t was, uint64_t block) {
+  if (t.cached == nullptr) return nullptr;
+  uint32_t y = kNotCached, heat = 0;
+  if (lane_index() == 0) {
+    if (replaces) {
+      const uint64_t from = number_of(t, was);
+      y = load_relaxed(t.cached + from), heat = load_relaxed(t.heat + from);
+      store_relaxed(t.cached + from, kNotCached);
+    }
+    const uint64_t to = number_of(t, block);
+    store_relaxed(t.cached + to, y);
+    store_relaxed(t.heat + to, heat);
+  }
+  y = shuffle(kAll, y, 0);
+  return y == kNotCached ? nullptr : t.cache + uint64_t(y) * t.value_words;
+}
+
+// store writes the value of a key, and its checksum, to memory that nobody else has, and through to
+// the cache. Lookups beside it read the pool.
+__device__ __forceinline__ void store(const Ops& ops, const Held& v, uint64_t block, uint64_t* cached) {
   const Table& t = ops.p.table;
   auto word = [&](uint32_t i) WEFT_INLINE { return v.from == kRow ? row_word(ops.value(v.row), t.value_size, i) : v.is; };
-  for (uint32_t i = lane_index(); i < t.value_words; i += kWarp) store_relaxed_system(t.pool + block + i, word(i));
+  for (uint32_t i = lane_index(); i < t.value_words; i += kWarp) {
+    store_relaxed_system(t.pool + block + i, word(i));
+    if (cached) store_relaxed_system(cached + i, word(i));
+  }
   uint32_t crc = crc32c_warp(t.value_size, [&](uint32_t i) WEFT_INLINE { return uint32_t(word(i / 2) >> 32 * (i % 2)); });
   if (lane_index() != 0) return;
   uint64_t mixed = (ops.item.hash ^ block * 0x9e3779b97f4a7c15ul) * 0xd1b54a32d192ed03ul;
@@ -343,7 +366,7 @@ enum Crowded { kSpill, kForce };
 __device__ __forceinline__ void put(const Ops& ops, bool there, const Place& at, const Held& v, uint64_t block) {
   const Table& t = ops.p.table;
   if (!there) write_slot(t, at, ops.item.tag, [&](uint32_t i) WEFT_INLINE { return row_word(ops.item.key, t.key_size, i); });
-  store(ops, v, block);
+  store(ops, v, block, succeed(t, there, at.was.block(), block));
   publish(t, at, block);
   if (lane_index() != 0) return;
   if (there) return leave(ops.p.space.lists.stale, ops.p.space.lists.counts, at.was.block());

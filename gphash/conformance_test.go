@@ -45,7 +45,7 @@ func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale conf
 		m, err := CreateMap[K, V](path, dev, o)
 		must(t, err)
 		must(t, os.Remove(path)) // it stays until it is closed
-		return m
+		return loading[K, V]{m}
 	})
 }
 
@@ -64,5 +64,8 @@ func TestConformanceSimulated(t *testing.T) {
 	}
 	smallRegions(t)
 	dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
-	suite[int32, float32](t, dev, 150, Options{Size: 16 << 20})
+	t.Run("plain", func(t *testing.T) { suite[int32, float32](t, dev, 150, Options{Size: 16 << 20}) })
+	t.Run("values in a cache", func(t *testing.T) {
+		suite[uint64, uint32](t, dev, 100, Options{Size: 16 << 20, Mirror: true, Cache: .7})
+	})
 }

@@ -6,7 +6,7 @@
 // It comes as [Index], from byte strings of one length to byte strings of another, as
 // [Strings], of byte strings of any length, and as [Map], which is a [weft.Map] of integers.
 // All work on batches, on all cores of the host, and all but Strings on a GPU that maps the
-// file, which may keep a mirror of the slots, or a cache of buckets, in its memory.
+// file, which may keep a cache of buckets in its memory, or a mirror of all slots and a cache of values.
 //
 // # When to choose it
 //

@@ -91,16 +91,18 @@ __device__ __forceinline__ void get_batch(const GetParams& p) {
   const Table& t = p.table;
   const Lookup& l = p.lookup;
   const uint64_t at = thread_index() / kWarp;
-  bool hit = false;
+  bool hit = false, cached = false;
   if (at < l.n && !follows(p, at)) {
     const uint64_t i = p.rows ? p.rows[at] : at;
     const uint8_t* key = static_cast<const uint8_t*>(l.keys) + i * t.key_size;
     uint8_t* value = l.vals ? static_cast<uint8_t*>(l.vals) + i * t.value_size : nullptr;
-    hit = get(t, item_of(t, key, p.hashes ? p.hashes[i] : hash_row(t, key)), value);
+    hit = get(t, item_of(t, key, p.hashes ? p.hashes[i] : hash_row(t, key)), value, cached);
     if (!hit) clear_value(t, value);
     if (l.found && lane_index() == 0) store_once(l.found + i, uint8_t(hit));
   }
-  if (l.hits) count(l.hits, hit && lane_index() == 0);
+  const bool first = lane_index() == 0;
+  if (l.hits) count(l.hits, hit && first);
+  if (t.cached && l.vals) count(t.cache_read, hit && first), count(t.cache_read + 1, cached && first);
 }
 
 // first_of is the first lookup for the key of another one. It follows none.
@@ -206,7 +208,7 @@ __device__ __forceinline__ void export_pairs(const BucketsParams& p) {
       uint8_t* key = static_cast<uint8_t*>(p.to.keys) + row * t.key_size;
       for (uint32_t i = lane_index(); 8 * i < t.key_size; i += kWarp)
         put_word(key, t.key_size, i, load_relaxed_system(t.pool + (t.key_words ? at.key(t) + i : at.tag(t))));
-      copy_value(t, at.was.block(), p.to.vals ? static_cast<uint8_t*>(p.to.vals) + row * t.value_size : nullptr);
+      copy_value(t, t.pool + at.was.block(), p.to.vals ? static_cast<uint8_t*>(p.to.vals) + row * t.value_size : nullptr);
     }
   });
 }
@@ -229,49 +231,64 @@ __device__ __forceinline__ void mirror(const BucketsParams& p) {
   }
 }
 
-// ---- the cache of buckets ------------------------------------------------------------
+// ---- the cache ------------------------------------------------------------------------
 
 struct CacheParams {
   Table table;
-  uint32_t* heat;        // of all buckets, from the top level down
+  Space space;
+  uint32_t* heat;        // of all buckets, from the top level down, or of all values
   const uint32_t* rows;  // their numbers, the hottest last
-  uint64_t n;            // buckets
-  uint64_t capacity;     // buckets of the cache
+  uint64_t n;            // of them
+  uint64_t capacity;     // of the cache
 };
 
-// level_of is the level of a bucket by its number among all, which becomes that in its level.
-__device__ __forceinline__ const Level& level_of(const Table& t, uint64_t& b) {
-  uint32_t i = 0;
-  while (b >= 1ul << t.levels[i].bits) b -= 1ul << t.levels[i++].bits;
-  return t.levels[i];
+// Cacheable is a bucket, or a value.
+struct Cacheable {
+  uint32_t* cached;  // which one of the cache it is
+  uint32_t* heat;
+  uint64_t words;  // where its words begin in the pool
+  bool used;
+};
+
+__device__ __forceinline__ Cacheable value_at(const CacheParams& p, uint64_t i) {
+  const Table& t = p.table;
+  const uint64_t unit = i / t.per, k = i % t.per;
+  const bool used = load_relaxed(p.space.used + unit * p.space.words + k / 64) >> k % 64 & 1;
+  return {t.cached + i, t.heat + i, t.first + unit * t.unit + t.at + k * t.value_words, used};
 }
 
-// cache_empty takes all buckets out of the cache and says how hot each is. What was often read
-// counts for half the next time.
+// cacheable is what the cache may have, by its number.
+__device__ __forceinline__ Cacheable cacheable(const CacheParams& p, uint64_t i) {
+  if (p.table.cached) return value_at(p, i);
+  const Level* l = p.table.levels;
+  for (; i >= 1ul << l->bits; l++) i -= 1ul << l->bits;
+  return {l->cached + i, l->heat + i, l->base + i * p.table.bucket_words, true};
+}
+
+// cache_empty takes all out of the cache and says how hot each is. What was often read counts for
+// half the next time.
 __device__ __forceinline__ void cache_empty(const CacheParams& p) {
   const Table& t = p.table;
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
-    uint64_t b = i;
-    const Level& l = level_of(t, b);
-    store_relaxed(l.cached + b, kNotCached);
-    uint32_t heat = load_relaxed(l.heat + b);
-    if (t.policy == kLFU) store_relaxed(l.heat + b, heat / 2);
-    p.heat[i] = t.policy == kRandom ? uint32_t(hash(i, t.now)) : heat;
+    const Cacheable c = cacheable(p, i);
+    store_relaxed(c.cached, kNotCached);
+    const uint32_t heat = load_relaxed(c.heat);
+    if (t.policy == kLFU) store_relaxed(c.heat, heat / 2);
+    p.heat[i] = !c.used ? 0 : t.policy == kRandom ? uint32_t(hash(i, t.now)) : heat;
   }
 }
 
-// cache_fill puts the hottest buckets into the cache, one a warp. No lookup reads it, and nothing
-// changes.
+// cache_fill puts the hottest into the cache, one a warp. No lookup reads it, and nothing changes.
 __device__ __forceinline__ void cache_fill(const CacheParams& p) {
   const Table& t = p.table;
+  const uint32_t words = t.cached ? t.value_words : 2 * t.slots;
   for (uint64_t y = thread_index() / kWarp; y < p.capacity && y < p.n; y += threads_in_grid() / kWarp) {
     if (p.heat[p.n - 1 - y] == 0) return;
-    uint64_t b = p.rows[p.n - 1 - y];
-    const Level& l = level_of(t, b);
-    for (uint32_t i = lane_index(); i < 2 * t.slots; i += kWarp)
-      store_relaxed_system(t.cache + y * 2 * t.slots + i, load_relaxed_system(t.pool + l.base + b * t.bucket_words + i));
+    const Cacheable c = cacheable(p, p.rows[p.n - 1 - y]);
+    for (uint32_t i = lane_index(); i < words; i += kWarp)
+      store_relaxed_system(t.cache + y * words + i, load_relaxed_system(t.pool + c.words + i));
     sync_warp();
-    if (lane_index() == 0) store_release(l.cached + b, uint32_t(y));
+    if (lane_index() == 0) store_release(c.cached, uint32_t(y));
   }
 }
 

@@ -198,8 +198,8 @@ func serve(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, 
 // begin recovers a pool: e decides on its growth, and run runs operations, which is e itself on a
 // CPU.
 func begin(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions) (e *engine, run core.Engine, report *Report, err error) {
-	if o.Cache < 0 || o.Cache > 1 || o.Cache > 0 && o.Mirror || o.CachePolicy > Random {
-		return nil, nil, nil, core.Invalid("Cache %v of the buckets, CachePolicy %d, with Mirror %v", o.Cache, o.CachePolicy, o.Mirror)
+	if o.Cache < 0 || o.Cache > 1 || o.CachePolicy > Random {
+		return nil, nil, nil, core.Invalid("Cache %v, CachePolicy %d", o.Cache, o.CachePolicy)
 	}
 	if host, ok := dev.(device.Host); ok {
 		e, report, err = recoverPool(ctx, p, host, o)

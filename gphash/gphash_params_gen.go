@@ -26,6 +26,7 @@ type bucketsParams struct {
 type cacheParams struct {
 	_        structs.HostLayout
 	table    tableRef
+	space    spaceRef
 	heat     device.Ptr
 	rows     device.Ptr
 	n        uint64
@@ -159,6 +160,8 @@ type tableRef struct {
 	cacheRead   device.Ptr
 	policy      uint32
 	now         uint32
+	cached      device.Ptr
+	heat        device.Ptr
 }
 
 // tickParams is weft::gphash::TickParams of C++.
@@ -171,59 +174,60 @@ type tickParams struct {
 
 // bucketsParams has the layout of weft::gphash::BucketsParams.
 var (
-	_ [216]byte = [unsafe.Sizeof(bucketsParams{})]byte{}
+	_ [232]byte = [unsafe.Sizeof(bucketsParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(bucketsParams{}.table)]byte{}
-	_ [136]byte = [unsafe.Offsetof(bucketsParams{}.to)]byte{}
-	_ [184]byte = [unsafe.Offsetof(bucketsParams{}.lo)]byte{}
-	_ [192]byte = [unsafe.Offsetof(bucketsParams{}.hi)]byte{}
-	_ [200]byte = [unsafe.Offsetof(bucketsParams{}.level)]byte{}
-	_ [204]byte = [unsafe.Offsetof(bucketsParams{}.unused)]byte{}
-	_ [208]byte = [unsafe.Offsetof(bucketsParams{}.crowded)]byte{}
+	_ [152]byte = [unsafe.Offsetof(bucketsParams{}.to)]byte{}
+	_ [200]byte = [unsafe.Offsetof(bucketsParams{}.lo)]byte{}
+	_ [208]byte = [unsafe.Offsetof(bucketsParams{}.hi)]byte{}
+	_ [216]byte = [unsafe.Offsetof(bucketsParams{}.level)]byte{}
+	_ [220]byte = [unsafe.Offsetof(bucketsParams{}.unused)]byte{}
+	_ [224]byte = [unsafe.Offsetof(bucketsParams{}.crowded)]byte{}
 )
 
 // cacheParams has the layout of weft::gphash::CacheParams.
 var (
-	_ [168]byte = [unsafe.Sizeof(cacheParams{})]byte{}
+	_ [232]byte = [unsafe.Sizeof(cacheParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(cacheParams{}.table)]byte{}
-	_ [136]byte = [unsafe.Offsetof(cacheParams{}.heat)]byte{}
-	_ [144]byte = [unsafe.Offsetof(cacheParams{}.rows)]byte{}
-	_ [152]byte = [unsafe.Offsetof(cacheParams{}.n)]byte{}
-	_ [160]byte = [unsafe.Offsetof(cacheParams{}.capacity)]byte{}
+	_ [152]byte = [unsafe.Offsetof(cacheParams{}.space)]byte{}
+	_ [200]byte = [unsafe.Offsetof(cacheParams{}.heat)]byte{}
+	_ [208]byte = [unsafe.Offsetof(cacheParams{}.rows)]byte{}
+	_ [216]byte = [unsafe.Offsetof(cacheParams{}.n)]byte{}
+	_ [224]byte = [unsafe.Offsetof(cacheParams{}.capacity)]byte{}
 )
 
 // changeParams has the layout of weft::gphash::ChangeParams.
 var (
-	_ [376]byte = [unsafe.Sizeof(changeParams{})]byte{}
+	_ [392]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
-	_ [136]byte = [unsafe.Offsetof(changeParams{}.space)]byte{}
-	_ [184]byte = [unsafe.Offsetof(changeParams{}.changes)]byte{}
-	_ [296]byte = [unsafe.Offsetof(changeParams{}.sorted)]byte{}
-	_ [328]byte = [unsafe.Offsetof(changeParams{}.spilled)]byte{}
-	_ [344]byte = [unsafe.Offsetof(changeParams{}.late)]byte{}
-	_ [352]byte = [unsafe.Offsetof(changeParams{}.lacked)]byte{}
-	_ [360]byte = [unsafe.Offsetof(changeParams{}.fullest)]byte{}
-	_ [368]byte = [unsafe.Offsetof(changeParams{}.regions)]byte{}
-	_ [372]byte = [unsafe.Offsetof(changeParams{}.still)]byte{}
+	_ [152]byte = [unsafe.Offsetof(changeParams{}.space)]byte{}
+	_ [200]byte = [unsafe.Offsetof(changeParams{}.changes)]byte{}
+	_ [312]byte = [unsafe.Offsetof(changeParams{}.sorted)]byte{}
+	_ [344]byte = [unsafe.Offsetof(changeParams{}.spilled)]byte{}
+	_ [360]byte = [unsafe.Offsetof(changeParams{}.late)]byte{}
+	_ [368]byte = [unsafe.Offsetof(changeParams{}.lacked)]byte{}
+	_ [376]byte = [unsafe.Offsetof(changeParams{}.fullest)]byte{}
+	_ [384]byte = [unsafe.Offsetof(changeParams{}.regions)]byte{}
+	_ [388]byte = [unsafe.Offsetof(changeParams{}.still)]byte{}
 )
 
 // getParams has the layout of weft::gphash::GetParams.
 var (
-	_ [208]byte = [unsafe.Sizeof(getParams{})]byte{}
+	_ [224]byte = [unsafe.Sizeof(getParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(getParams{}.table)]byte{}
-	_ [136]byte = [unsafe.Offsetof(getParams{}.lookup)]byte{}
-	_ [184]byte = [unsafe.Offsetof(getParams{}.hashes)]byte{}
-	_ [192]byte = [unsafe.Offsetof(getParams{}.prefixes)]byte{}
-	_ [200]byte = [unsafe.Offsetof(getParams{}.rows)]byte{}
+	_ [152]byte = [unsafe.Offsetof(getParams{}.lookup)]byte{}
+	_ [200]byte = [unsafe.Offsetof(getParams{}.hashes)]byte{}
+	_ [208]byte = [unsafe.Offsetof(getParams{}.prefixes)]byte{}
+	_ [216]byte = [unsafe.Offsetof(getParams{}.rows)]byte{}
 )
 
 // hashParams has the layout of weft::gphash::HashParams.
 var (
-	_ [168]byte = [unsafe.Sizeof(hashParams{})]byte{}
+	_ [184]byte = [unsafe.Sizeof(hashParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(hashParams{}.table)]byte{}
-	_ [136]byte = [unsafe.Offsetof(hashParams{}.keys)]byte{}
-	_ [144]byte = [unsafe.Offsetof(hashParams{}.hashes)]byte{}
-	_ [152]byte = [unsafe.Offsetof(hashParams{}.prefixes)]byte{}
-	_ [160]byte = [unsafe.Offsetof(hashParams{}.n)]byte{}
+	_ [152]byte = [unsafe.Offsetof(hashParams{}.keys)]byte{}
+	_ [160]byte = [unsafe.Offsetof(hashParams{}.hashes)]byte{}
+	_ [168]byte = [unsafe.Offsetof(hashParams{}.prefixes)]byte{}
+	_ [176]byte = [unsafe.Offsetof(hashParams{}.n)]byte{}
 )
 
 // lists has the layout of weft::gphash::Lists.
@@ -245,20 +249,20 @@ var (
 
 // recycleParams has the layout of weft::gphash::RecycleParams.
 var (
-	_ [184]byte = [unsafe.Sizeof(recycleParams{})]byte{}
+	_ [200]byte = [unsafe.Sizeof(recycleParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(recycleParams{}.table)]byte{}
-	_ [136]byte = [unsafe.Offsetof(recycleParams{}.space)]byte{}
+	_ [152]byte = [unsafe.Offsetof(recycleParams{}.space)]byte{}
 )
 
 // reserveParams has the layout of weft::gphash::ReserveParams.
 var (
-	_ [208]byte = [unsafe.Sizeof(reserveParams{})]byte{}
+	_ [224]byte = [unsafe.Sizeof(reserveParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(reserveParams{}.table)]byte{}
-	_ [136]byte = [unsafe.Offsetof(reserveParams{}.space)]byte{}
-	_ [184]byte = [unsafe.Offsetof(reserveParams{}.prefixes)]byte{}
-	_ [192]byte = [unsafe.Offsetof(reserveParams{}.fresh)]byte{}
-	_ [200]byte = [unsafe.Offsetof(reserveParams{}.n)]byte{}
-	_ [204]byte = [unsafe.Offsetof(reserveParams{}.regions)]byte{}
+	_ [152]byte = [unsafe.Offsetof(reserveParams{}.space)]byte{}
+	_ [200]byte = [unsafe.Offsetof(reserveParams{}.prefixes)]byte{}
+	_ [208]byte = [unsafe.Offsetof(reserveParams{}.fresh)]byte{}
+	_ [216]byte = [unsafe.Offsetof(reserveParams{}.n)]byte{}
+	_ [220]byte = [unsafe.Offsetof(reserveParams{}.regions)]byte{}
 )
 
 // sorted has the layout of weft::gphash::Sorted.
@@ -282,17 +286,17 @@ var (
 
 // surveyParams has the layout of weft::gphash::SurveyParams.
 var (
-	_ [200]byte = [unsafe.Sizeof(surveyParams{})]byte{}
+	_ [216]byte = [unsafe.Sizeof(surveyParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(surveyParams{}.table)]byte{}
-	_ [136]byte = [unsafe.Offsetof(surveyParams{}.space)]byte{}
-	_ [184]byte = [unsafe.Offsetof(surveyParams{}.found)]byte{}
-	_ [192]byte = [unsafe.Offsetof(surveyParams{}.level)]byte{}
-	_ [196]byte = [unsafe.Offsetof(surveyParams{}.unused)]byte{}
+	_ [152]byte = [unsafe.Offsetof(surveyParams{}.space)]byte{}
+	_ [200]byte = [unsafe.Offsetof(surveyParams{}.found)]byte{}
+	_ [208]byte = [unsafe.Offsetof(surveyParams{}.level)]byte{}
+	_ [212]byte = [unsafe.Offsetof(surveyParams{}.unused)]byte{}
 )
 
 // tableRef has the layout of weft::gphash::Table.
 var (
-	_ [136]byte = [unsafe.Sizeof(tableRef{})]byte{}
+	_ [152]byte = [unsafe.Sizeof(tableRef{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(tableRef{}.pool)]byte{}
 	_ [8]byte   = [unsafe.Offsetof(tableRef{}.counters)]byte{}
 	_ [16]byte  = [unsafe.Offsetof(tableRef{}.clocks)]byte{}
@@ -318,6 +322,8 @@ var (
 	_ [120]byte = [unsafe.Offsetof(tableRef{}.cacheRead)]byte{}
 	_ [128]byte = [unsafe.Offsetof(tableRef{}.policy)]byte{}
 	_ [132]byte = [unsafe.Offsetof(tableRef{}.now)]byte{}
+	_ [136]byte = [unsafe.Offsetof(tableRef{}.cached)]byte{}
+	_ [144]byte = [unsafe.Offsetof(tableRef{}.heat)]byte{}
 )
 
 // tickParams has the layout of weft::gphash::TickParams.

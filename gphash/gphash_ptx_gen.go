@@ -12,9 +12,9 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input d6e93f1424ed5395a4c857264e3e8930f6302023d3c02331ed2196ed5f30f709 20232 gphash/change.cuh
-//kernelgen:input 6434e6c08eef40f8b9224eb501f1b51f20a0aacccc3c457b326fd2f64efc77f7 12404 gphash/gphash.cu
-//kernelgen:input a034782fdab9463781a7eddcfb8aa5905d936114cc8de884c64cc6a693ff0f91 8135 gphash/space.cuh
+//kernelgen:input c939f97d5b3fde977ff4477892c7e154ca50448937108534a36992910a6a10e0 21223 gphash/change.cuh
+//kernelgen:input c0da701e3b9043c84f5c3723062a63e42aabc6429f1e3060527e467d3d36369b 13203 gphash/gphash.cu
+//kernelgen:input c5f2b7518cc0caf07fd6681626b20c80437e4ddd792ff099d9821b4cf86b3893 7795 gphash/space.cuh
 //kernelgen:input 7217f1b77591af7a812223155efbf7ee134c0cf35a44643bb95d40539db92509 3215 gphash/survey.cuh
 //kernelgen:input a589ec4ad6018098074d70f3cb5eaa91728c5f3bb93b19e461371313793100a6 423 gphash/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
@@ -22,7 +22,7 @@ import (
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
 //kernelgen:input e94261a538734e4c569c0d6d3de8ca2f86e153d80147ffaafef420174b0e1478 3406 kernels/include/weft/crc32c.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 07b36f013d8f1a454ac8d0998c8a0febcadd2886f81d975728d760bfe68e2739 13986 kernels/include/weft/gphash_table.cuh
+//kernelgen:input 5710d72b7e6daae4f7b15259928aa0e3a10cfde30db5f3dcd556d4140b91ed0f 15577 kernels/include/weft/gphash_table.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
@@ -30,8 +30,8 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
-//kernelgen:output 2835fe804e2f9a5f96d0064b390cc469df94b8352a12bf3564fbb3c0b7125d68 516529 gphash/gphash_sm80.ptx
-//kernelgen:output e1daeb663f48ee20cc8f22af689a6f8cedac551c862f9d2a57ae186338d1d75f 12541 gphash/gphash_params_gen.go
+//kernelgen:output 75cd1fbd46d54055d1a815e9261911bd747f6dc99f2b65b19014bdd6f47a9d07 537382 gphash/gphash_sm80.ptx
+//kernelgen:output c5bb9ece7df843ed4aab8e0154fbc89870cee4386f9ba606a4db058086ae5d3e 12782 gphash/gphash_params_gen.go
 
 //go:embed gphash_sm80.ptx
 var gphashSM80 string
@@ -47,20 +47,20 @@ var gphashImage = device.Image{
 // gphashKernels are the entry points of gphashImage and the size in bytes of
 // the parameter struct that each takes.
 var gphashKernels = map[string]int{
-	"gphash_cache_empty":    168,
-	"gphash_cache_fill":     168,
-	"gphash_change":         376,
-	"gphash_change_crowded": 376,
-	"gphash_export":         216,
-	"gphash_get":            208,
-	"gphash_hash":           168,
-	"gphash_mirror":         216,
-	"gphash_move_up":        216,
+	"gphash_cache_empty":    232,
+	"gphash_cache_fill":     232,
+	"gphash_change":         392,
+	"gphash_change_crowded": 392,
+	"gphash_export":         232,
+	"gphash_get":            224,
+	"gphash_hash":           184,
+	"gphash_mirror":         232,
+	"gphash_move_up":        232,
 	"gphash_rank":           32,
-	"gphash_recycle":        184,
-	"gphash_repeat":         208,
-	"gphash_reserve":        208,
-	"gphash_survey":         200,
+	"gphash_recycle":        200,
+	"gphash_repeat":         224,
+	"gphash_reserve":        224,
+	"gphash_survey":         216,
 	"gphash_tick":           16,
-	"gphash_wipe":           216,
+	"gphash_wipe":           232,
 }

@@ -131,8 +131,10 @@ func (k *launcher) open() (err error) {
 // close frees everything. No work is under way.
 func (k *launcher) close() (err error) {
 	err = errors.Join(k.table.Load().free(k.dev, &levels{}), k.loans.close(), k.state.Free())
-	if k.cache.buf.Size > 0 {
-		err = errors.Join(err, k.dev.Free(k.cache.buf))
+	for _, b := range []device.Buffer{k.cache.buf, k.cache.aside} {
+		if b.Size > 0 {
+			err = errors.Join(err, k.dev.Free(b))
+		}
 	}
 	for _, e := range []*device.Event{k.changed, k.exported} {
 		if e != nil {
@@ -168,6 +170,9 @@ func (k *launcher) newLevels(before *levels) (now *levels, err error) {
 	if k.cache.share > 0 {
 		now.ref.cache, now.ref.cacheRead = k.cache.buf.Ptr, k.word(wordReads)
 		now.ref.policy, now.ref.now = uint32(k.cache.policy), k.cache.loads
+		if k.cache.values > 0 {
+			now.ref.cached, now.ref.heat = k.cache.aside.Ptr, k.cache.heat()
+		}
 	}
 	return now, k.putAside(now, before)
 }

@@ -2,6 +2,7 @@ package gphash
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -23,11 +24,11 @@ func TestKernels(t *testing.T) {
 		{KeySize: 8, ValueSize: 8}, {KeySize: 4, ValueSize: 4}, {KeySize: 16, ValueSize: 128, Hash: Fast},
 		{KeySize: 13, ValueSize: 300, Slots: 4, Hashes: 4}, {KeySize: 128, ValueSize: 1, Slots: 16, Levels: 1},
 	} {
-		for i, aside := range []string{"nothing", "mirror", "cache"} {
+		for i, aside := range []string{"nothing", "mirror", "cache", "mirror and values"} {
 			t.Run(fmt.Sprintf("%d,%d,%s", o.KeySize, o.ValueSize, aside), func(t *testing.T) {
 				dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
-				o.Size, o.Capacity, o.Mirror = 8<<20, 20, i == 1
-				if o.Cache = 0; i == 2 {
+				o.Size, o.Capacity, o.Mirror = 8<<20, 20, i%2 == 1
+				if o.Cache = 0; i >= 2 {
 					o.Cache, o.CachePolicy = .4, CachePolicy(o.KeySize%3)
 				}
 				path, model := filepath.Join(memoryDir(t), "pool"), map[string][]byte{}
@@ -95,6 +96,7 @@ func program(t *testing.T, x *Index, model map[string][]byte, batches int) {
 		if x.Len() != len(model) {
 			t.Fatalf("%d keys, want %d", x.Len(), len(model))
 		}
+		lookUp(t, x, model, keys)
 		if rng.IntN(4) == 0 {
 			must(t, x.LoadCache(t.Context()))
 		}
@@ -109,6 +111,24 @@ func program(t *testing.T, x *Index, model map[string][]byte, batches int) {
 	}
 	if seen != len(model) {
 		t.Fatalf("%d keys seen, want %d", seen, len(model))
+	}
+}
+
+// lookUp compares the values of keys with those of a map.
+func lookUp(t *testing.T, x *Index, model map[string][]byte, keys []byte) {
+	n, vsize := len(keys)/x.KeySize(), uint64(x.ValueSize())
+	values, found := make([]byte, uint64(n)*vsize), make([]bool, n)
+	_, err := x.Get(t.Context(), keys, values, found)
+	must(t, err)
+	for i := range n {
+		key, absent := row(keys, i, uint64(x.KeySize())), make([]byte, vsize)
+		want, there := model[string(key)]
+		if !there {
+			want = absent
+		}
+		if found[i] != there || !bytes.Equal(row(values, i, vsize), want) {
+			t.Fatalf("key %x has %v %x, want %v %x", key, found[i], row(values, i, vsize), there, want)
+		}
 	}
 }
 
@@ -165,30 +185,32 @@ func TestCachePolicies(t *testing.T) {
 	for i := range hot {
 		hot[i] = uint64(i % 5)
 	}
-	for policy, least := range map[CachePolicy]float64{LFU: .9, LRU: .9, Random: .05} {
+	least := map[CachePolicy]float64{LFU: .9, LRU: .9, Random: .05}
+	for i := range 6 {
+		policy, values := CachePolicy(i%3), i >= 3
 		dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
 		x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{
-			KeySize: 8, ValueSize: 8, Size: 8 << 20, Capacity: n, Cache: .2, CachePolicy: policy, Seed: [2]uint64{1, 2},
+			KeySize: 8, ValueSize: 8, Size: 8 << 20, Capacity: n, Mirror: values, Cache: .2, CachePolicy: policy, Seed: [2]uint64{1, 2},
 		})
 		must(t, err)
 		_, err = x.Put(t.Context(), device.Bytes(keys), device.Bytes(keys))
 		must(t, err)
-		values, rate := make([]uint64, n), 0.
+		got, rate := make([]uint64, n), 0.
 		must(t, x.LoadCache(t.Context())) // nothing has been read
 		for round := range 4 {
 			few := hot
 			if round == 2 && policy == LFU {
 				few = keys // others are read now, but less often
 			}
-			_, err = x.Get(t.Context(), device.Bytes(few), device.Bytes(values), nil)
+			_, err = x.Get(t.Context(), device.Bytes(few), device.Bytes(got), nil)
 			must(t, err)
 			s, err := x.Stats(t.Context())
 			must(t, err)
 			rate = s.CacheHitRate
 			must(t, x.LoadCache(t.Context()))
 		}
-		if rate < least || policy == Random && rate > .5 {
-			t.Errorf("policy %d: %.2f of the buckets that were read were in the cache", policy, rate)
+		if rate < least[policy] || policy == Random && rate > .5 {
+			t.Errorf("policy %d, of values %v: %.2f of what was read was in the cache", policy, values, rate)
 		}
 		must(t, x.Check(t.Context()))
 		must(t, x.Close())
@@ -245,6 +267,47 @@ func TestLoansAreLentAgain(t *testing.T) {
 	}
 	if n := len(x.engine.far.(*gpuEngine).k.loans.all); n > 4 {
 		t.Errorf("%d loans of launches of which one is under way", n)
+	}
+	must(t, x.Close())
+}
+
+// Values stay in the cache when they are replaced, and when their keys move.
+func TestValuesStayInTheCache(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	smallRegions(t)
+	dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
+	x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 24, Size: 8 << 20, Capacity: 100, Mirror: true, Cache: 1})
+	must(t, err)
+	must(t, x.LoadCache(t.Context())) // nothing is there
+	model := map[string][]byte{}
+	put := func(keys, version int) (batch []byte) {
+		var values []byte
+		for i := range keys {
+			key := denseKey(8, i)
+			model[string(key)] = valueOf(24, key, uint64(version))
+			batch, values = append(batch, key...), append(values, model[string(key)]...)
+		}
+		_, err := x.Put(t.Context(), batch, values)
+		must(t, err)
+		return batch
+	}
+	few := put(100, 0)
+	lookUp(t, x, model, few)
+	must(t, x.LoadCache(t.Context()))
+	for version := range 3 {
+		put(100, version)
+		lookUp(t, x, model, few)
+	}
+	was, err := x.Stats(t.Context())
+	must(t, err)
+	put(1500, 3)
+	lookUp(t, x, model, few)
+	is, err := x.Stats(t.Context())
+	must(t, errors.Join(err, x.Check(t.Context())))
+	if is.Slots == was.Slots || was.CacheHitRate != 1 || is.CacheHitRate != 1 {
+		t.Errorf("%d slots became %d, and of the values %v and %v were read in the cache", was.Slots, is.Slots, was.CacheHitRate, is.CacheHitRate)
 	}
 	must(t, x.Close())
 }

@@ -62,7 +62,12 @@ func (g *gpuEngine) begin(ctx context.Context, o OpenOptions) (*Report, error) {
 	if err != nil {
 		return report, err
 	}
-	if g.k.mirror, g.k.cache = o.Mirror, (cache{policy: o.CachePolicy, share: o.Cache, loads: 1}); o.Mirror || o.Cache > 0 {
+	if g.k.mirror, g.k.cache = o.Mirror, (cache{policy: o.CachePolicy, share: o.Cache, loads: 1}); o.Mirror && o.Cache > 0 {
+		if err := g.Do(all, func(s *device.Stream) error { return g.k.cache.ofValues(s, g.dev, g.host.values) }); err != nil {
+			return report, err
+		}
+	}
+	if o.Mirror || o.Cache > 0 {
 		if err := g.show(); err != nil {
 			return report, err
 		}
@@ -181,7 +186,7 @@ func (g *gpuEngine) Check(ctx context.Context, l *core.Lease) error {
 	}
 	now, err := g.Engine.Counters(ctx)
 	if err == nil {
-		err = g.checkMirrors(ctx)
+		err = errors.Join(g.checkMirrors(ctx), g.checkValues(ctx))
 	}
 	if err != nil {
 		return g.note(err)
@@ -192,11 +197,9 @@ func (g *gpuEngine) Check(ctx context.Context, l *core.Lease) error {
 // checkMirrors compares what the device has of the pool's slots with the pool.
 func (g *gpuEngine) checkMirrors(ctx context.Context) error {
 	t, k := g.host.table, &g.k
-	cached := make([]uint64, k.cache.buf.Size/pm.Word)
-	if len(cached) > 0 {
-		if err := g.Stream.CopyOut(ctx, device.Bytes(cached), k.cache.buf.Ptr); err != nil {
-			return err
-		}
+	cached, err := g.cachedWords(ctx)
+	if err != nil {
+		return err
 	}
 	for _, l := range t.live {
 		aside, ok := k.table.Load().aside[l.base]
@@ -227,6 +230,42 @@ func (g *gpuEngine) checkMirrors(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// checkValues compares the values of the cache with those of the pool that are in use.
+func (g *gpuEngine) checkValues(ctx context.Context) error {
+	v, c, space := g.host.values, &g.k.cache, &g.k.space
+	if c.values == 0 {
+		return nil
+	}
+	words, err := g.cachedWords(ctx)
+	places, used := make([]uint32, c.values), make([]uint64, uint64(space.units)*uint64(space.words))
+	err = errors.Join(err, g.Stream.CopyOut(ctx, device.Bytes(places), c.aside.Ptr), g.Stream.CopyOut(ctx, device.Bytes(used), space.used))
+	if err != nil {
+		return err
+	}
+	for n, y := range places {
+		unit, i := uint64(n)/v.per, uint64(n)%v.per
+		if y == notCached || used[unit*uint64(space.words)+i/64]>>(i%64)&1 == 0 {
+			continue
+		}
+		block := v.first + unit*v.unit + v.at + i*v.words
+		for at, w := range words[uint64(y)*v.words:][:v.words] {
+			if w != v.mem.Load(block+uint64(at)) {
+				return fmt.Errorf("%w: the cache has word %d of value %d of unit %d as it is not in the pool", op.ErrCorrupt, at, i, unit)
+			}
+		}
+	}
+	return nil
+}
+
+// cachedWords are those of the cache.
+func (g *gpuEngine) cachedWords(ctx context.Context) ([]uint64, error) {
+	words := make([]uint64, g.k.cache.buf.Size/pm.Word)
+	if len(words) == 0 {
+		return nil, nil
+	}
+	return words, g.Stream.CopyOut(ctx, device.Bytes(words), g.k.cache.buf.Ptr)
 }
 
 const notCached = ^uint32(0) // twin: kNotCached

@@ -3,8 +3,10 @@ package gphash
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
@@ -13,16 +15,18 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// scheduled is a map whose memory is looked through between batches.
-type scheduled[K weft.Key, V weft.Value] struct{ *Map[K, V] }
+// loading is a map of which Compact loads the cache, too, if there is one.
+type loading[K weft.Key, V weft.Value] struct{ *Map[K, V] }
+
+func (m loading[K, V]) Compact(ctx context.Context) error {
+	return errors.Join(m.Map.Compact(ctx), m.LoadCache(ctx))
+}
+
+// scheduled is one whose memory is looked through between batches.
+type scheduled[K weft.Key, V weft.Value] struct{ loading[K, V] }
 
 // CheckInvariants reads all of the pool.
 func (m scheduled[K, V]) CheckInvariants() error { return m.Check(ctx) }
-
-// Compact loads the cache, too, if there is one.
-func (m scheduled[K, V]) Compact(ctx context.Context) error {
-	return errors.Join(m.Map.Compact(ctx), m.LoadCache(ctx))
-}
 
 // programs are those of an index that begins with few buckets, or with many.
 func programs[K weft.Key, V weft.Value](t *testing.T, m dst.Mode[Options]) dst.Config[K, V] {
@@ -36,7 +40,7 @@ func programs[K weft.Key, V weft.Value](t *testing.T, m dst.Mode[Options]) dst.C
 		if err != nil {
 			return scheduled[K, V]{}, err
 		}
-		return scheduled[K, V]{&Map[K, V]{weft.NewMap[K, V](c), c, e}}, nil
+		return scheduled[K, V]{loading[K, V]{&Map[K, V]{weft.NewMap[K, V](c), c, e}}}, nil
 	}, func(s Stats) bool { return s.Keys > s.Slots || s.Levels < 2 })
 	cfg.Arch, cfg.Seeds = m.Arch, 7
 	cfg.Shapes = append(cfg.Shapes, dst.Shapes...)
@@ -63,6 +67,7 @@ func TestSchedules(t *testing.T) {
 	dst.Explore(t, mirror, programs[uint64, uint32](t, mirror))
 	cached := dst.Mode[Options]{Arch: 80, Name: "2 slots,cache", Options: Options{Slots: 2, Hashes: 2, Levels: 2, Cache: .4}}
 	dst.Explore(t, cached, programs[uint32, uint32](t, cached))
+	dst.Explore(t, withValues, programs[uint32, uint64](t, withValues))
 	dst.Explore(t, twoSlots, programs[uint64, uint32](t, twoSlots).Reducing())
 }
 
@@ -87,4 +92,23 @@ func TestLookupMutants(t *testing.T) {
 			t.Logf("found by program %d: %v", tried.Programs, f.Err)
 		})
 	}
+}
+
+// withValues is an index with a cache of values.
+var withValues = dst.Mode[Options]{Arch: 80, Name: "2 slots,mirror,values", Options: Options{Slots: 2, Hashes: 2, Levels: 2, Mirror: true, Cache: .6}}
+
+// Changes that write values past the cache are found.
+func TestChangesPastTheCache(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	cfg := programs[uint32, uint64](t, withValues)
+	cached := unsafe.Offsetof(changeParams{}.table) + unsafe.Offsetof(tableRef{}.cached)
+	cfg.Seeds, cfg.Whole = 100, true
+	cfg.Rewrite = mutate.Replace(t, "change", fmt.Sprintf(`ld\.param\.u64 (%%rd\d+), \[%%rd\d+\+%d\]`, cached), "mov.u64 $1, 0")
+	f, tried := dst.Find(cfg)
+	if f == nil {
+		t.Fatalf("not found by %v", tried)
+	}
+	t.Logf("found by program %d: %v", tried.Programs, f.Err)
 }

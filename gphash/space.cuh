@@ -27,17 +27,6 @@ struct Space {
   Lists lists;
 };
 
-// unit_of is the unit of a value, and its number there.
-struct Located {
-  uint64_t unit;
-  uint32_t i;
-};
-__device__ __forceinline__ Located locate(const Table& t, uint64_t block) {
-  uint64_t unit = (block - t.first) / t.unit;
-  uint32_t at = uint32_t((block - t.first) - unit * t.unit);
-  return {unit, (at - t.at) / t.value_words};
-}
-
 __device__ __forceinline__ void mark(const Table& t, const Space& s, uint64_t block, bool used) {
   Located v = locate(t, block);
   uint64_t* word = s.used + v.unit * s.words + v.i / 64;

@@ -38,8 +38,8 @@ type Stats struct {
 	RedoBytes  int     `json:"redo_bytes"`  // of the log of atomic batches
 	FreeBytes  int     `json:"free_bytes"`  // of units that have none, and belong to no level
 
-	// Of the cache of a GPU: what it takes, and the share of the buckets that lookups have read in it
-	// since it was loaded.
+	// Of the cache of a GPU: what it takes, and the share of the buckets, or values, that lookups have read
+	// in it since it was loaded.
 	CacheBytes   int     `json:"cache_bytes,omitempty"`
 	CacheHitRate float64 `json:"cache_hit_rate,omitempty"`
 }

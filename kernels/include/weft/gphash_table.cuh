@@ -44,7 +44,7 @@ struct Level {
 
 constexpr uint32_t kNotCached = ~0u;
 
-// Policy says which buckets the cache has (section 3.3; twin: CachePolicy in cache.go).
+// Policy says what the cache has (section 3.3; twin: CachePolicy in cache.go).
 enum Policy : uint32_t { kLFU, kLRU, kRandom };
 
 // Clocks tell lookups what goes on beside them.
@@ -68,9 +68,11 @@ struct Table {
   uint32_t live, closed;   // levels, from the top down; the last ones are drained
   uint32_t unused;
   const Level* levels;
-  uint64_t* cache;       // words of buckets
-  uint64_t* cache_read;  // buckets that lookups have read, and how many of them in the cache; null: there is none
+  uint64_t* cache;       // words of buckets, or of values
+  uint64_t* cache_read;  // those that lookups have read, and how many of them in the cache; null: there is none
   uint32_t policy, now;  // of the cache; and how often it has been loaded
+  uint32_t* cached;      // which value of the cache has one of the pool, or kNotCached; null: the cache has no values
+  uint32_t* heat;        // how often a value is read, or when it was; with `cached`
 };
 
 // ---- rows of columns ---------------------------------------------------------
@@ -185,11 +187,16 @@ __device__ __forceinline__ uint64_t* words_of(const Table& t, const Level& l, ui
   return t.pool + l.base + b * t.bucket_words;
 }
 
+// touch notes that something has been read which may be in the cache.
+__device__ __forceinline__ void touch(const Table& t, uint32_t* heat) {
+  if (t.policy == kLFU) add_relaxed(heat, 1u);
+  if (t.policy == kLRU && load_relaxed(heat) != t.now) store_relaxed(heat, t.now);
+}
+
 // warm notes that buckets have been read: a lane each.
 __device__ __forceinline__ void warm(const Table& t, const Level& l, const Seen& s, uint64_t b) {
   const bool reads = s.there && s.slot == 0;
-  if (reads && t.policy == kLFU) add_relaxed(l.heat + b, 1u);
-  if (reads && t.policy == kLRU && load_relaxed(l.heat + b) != t.now) store_relaxed(l.heat + b, t.now);
+  if (reads) touch(t, l.heat + b);
   const uint32_t all = ballot(kAll, reads), cached = ballot(kAll, reads && s.words != t.pool + s.bucket);
   if (lane_index() == 0) add_relaxed(t.cache_read, uint64_t(popcount(all)));
   if (lane_index() == 0 && cached != 0) add_relaxed(t.cache_read + 1, uint64_t(popcount(cached)));
@@ -209,7 +216,7 @@ __device__ __forceinline__ Seen see(const Table& t, uint64_t hash, uint32_t lo, 
     if (i < j && other == b) s.there = false;
   }
   if (s.there) s.bucket = l.base + b * t.bucket_words, s.words = words_of(t, l, b);
-  if (R == kAtOnce && t.cache_read) warm(t, l, s, b);
+  if (R == kAtOnce && t.cache_read && t.cached == nullptr) warm(t, l, s, b);
   if (!s.there) return s;
   if (R == kInOrder) s.control.bits = load_acquire_system(s.words + s.slot);
   else s.control.bits = load_relaxed_system(s.words + s.slot);
@@ -287,11 +294,41 @@ __device__ __forceinline__ bool vacant(const Table& t, const Seen& s, Place& at)
 
 // ---- values ------------------------------------------------------------------------
 
-// copy_value copies a value to a row of a column, if there is one.
-__device__ __forceinline__ void copy_value(const Table& t, uint64_t block, uint8_t* row) {
+// Located is a value by its unit, and its number there.
+struct Located {
+  uint64_t unit;
+  uint32_t i;
+};
+__device__ __forceinline__ Located locate(const Table& t, uint64_t block) {
+  uint64_t unit = (block - t.first) / t.unit;
+  uint32_t at = uint32_t((block - t.first) - unit * t.unit);
+  return {unit, (at - t.at) / t.value_words};
+}
+
+// number_of is the number of a value among all that there is room for.
+__device__ __forceinline__ uint64_t number_of(const Table& t, uint64_t block) {
+  const Located v = locate(t, block);
+  return v.unit * t.per + v.i;
+}
+
+// copy_value copies the words of a value to a row of a column, if there is one.
+__device__ __forceinline__ void copy_value(const Table& t, const uint64_t* words, uint8_t* row) {
   if (row == nullptr) return;
-  for (uint32_t i = lane_index(); i < t.value_words; i += kWarp)
-    put_word(row, t.value_size, i, load_relaxed_system(t.pool + block + i));
+  for (uint32_t i = lane_index(); i < t.value_words; i += kWarp) put_word(row, t.value_size, i, load_relaxed_system(words + i));
+}
+
+// read_value is copy_value for a value that nobody changes meanwhile, which is read in the cache,
+// if it is there: it reports so.
+__device__ __forceinline__ bool read_value(const Table& t, uint64_t block, uint8_t* row) {
+  uint32_t y = kNotCached;
+  if (t.cached && row) {
+    const uint64_t i = number_of(t, block);
+    if (lane_index() == 0) touch(t, t.heat + i);
+    y = load_acquire(t.cached + i);  // pairs with cache_fill
+  }
+  const bool cached = y != kNotCached;
+  copy_value(t, cached ? t.cache + uint64_t(y) * t.value_words : t.pool + block, row);
+  return cached;
 }
 
 __device__ __forceinline__ void clear_value(const Table& t, uint8_t* row) {
@@ -303,19 +340,20 @@ __device__ __forceinline__ void clear_value(const Table& t, uint8_t* row) {
 
 // get looks a key up and copies its value to a row. While nothing changes, all words of its
 // slots are read at once, and none again; whoever finds that something did looks again, in
-// order.
-__device__ __forceinline__ bool get(const Table& t, const Item& it, uint8_t* row) {
+// order and in the pool.
+__device__ __forceinline__ bool get(const Table& t, const Item& it, uint8_t* row, bool& cached) {
   Place at;
   Seen open;
   uint32_t quiet = load_acquire(&t.clocks->ended);
   bool hit = search<kAtOnce>(t, it, at, open);
-  if (hit) copy_value(t, at.was.block(), row);
+  cached = hit && read_value(t, at.was.block(), row);
   fence();
   if (ballot(kAll, load_relaxed(&t.clocks->begun) != quiet) == 0) return hit;
+  cached = false;
   for (;;) {
     uint32_t moved = load_acquire(&t.clocks->moves_ended);
     hit = search<kInOrder>(t, it, at, open);
-    if (hit) copy_value(t, at.was.block(), row);
+    if (hit) copy_value(t, t.pool + at.was.block(), row);
     fence();
     bool changed = hit ? load_relaxed_system(at.words + at.slot) != at.was.bits
                        : load_relaxed(&t.clocks->moves_begun) != moved;
