@@ -311,3 +311,40 @@ func TestValuesStayInTheCache(t *testing.T) {
 	}
 	must(t, x.Close())
 }
+
+// A lookup beside a change returns one of the values that the key has had, also when the change
+// writes through to the cache.
+func TestCachedValuesBesideChanges(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	const n, size = 12, 40
+	keys := make([]byte, 8*n)
+	for i := range n {
+		keys[8*i] = byte(i)
+	}
+	version := func(v byte) []byte { return bytes.Repeat([]byte{v}, n*size) }
+	for seed := range uint64(8) {
+		dev := devicetest.OpenSim(t, &sim.Options{Arch: 80, Scheduler: sim.Random, Seed: seed})
+		x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: size, Size: 8 << 20, Capacity: 100, Mirror: true, Cache: 1})
+		must(t, err)
+		_, err = x.Put(t.Context(), keys, version(1))
+		must(t, err)
+		_, err = x.Get(t.Context(), keys, version(0), nil)
+		must(t, errors.Join(err, x.LoadCache(t.Context())))
+		changes, lookups := devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)
+		on, got := devicetest.Upload(t, changes, keys), devicetest.Upload(t, lookups, version(0))
+		next := devicetest.Upload(t, changes, version(2))
+		must(t, changes.Sync(t.Context()))
+		must(t, errors.Join(x.PutOn(changes, on, next), x.GetOn(lookups, on, got, device.Slice[bool]{})))
+		values := version(0)
+		must(t, errors.Join(got.CopyTo(t.Context(), lookups, values), x.Sync(t.Context())))
+		for i := range n {
+			value := row(values, i, size)
+			if v := value[0]; v != 1 && v != 2 || !bytes.Equal(value, bytes.Repeat([]byte{v}, size)) {
+				t.Fatalf("seed %d: key %d has %x", seed, i, value)
+			}
+		}
+		must(t, x.Close())
+	}
+}
