@@ -1,0 +1,77 @@
+package gphash
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
+)
+
+// Every operation once, with what a GPU may keep in its memory, in a pool that grows; of one pair of
+// widths, since kernels get them as numbers, and of byte strings.
+func TestSmoke(t *testing.T) { smokeAll(t, devicetest.Open(t)) }
+
+func smokeAll(t *testing.T, dev device.Device) {
+	smallRegions(t)
+	for name, o := range map[string]Options{
+		"nothing": {}, "mirror": {Mirror: true}, "buckets": {Cache: .5}, "values": {Mirror: true, Cache: .5},
+	} {
+		o.Capacity, o.Size = 50, 8<<20
+		t.Run(name, func(t *testing.T) {
+			smokeMap(t, dev, o)
+			smokeIndex(t, dev, o)
+		})
+	}
+}
+
+func smokeMap(t *testing.T, dev device.Device, o Options) {
+	m, err := CreateMap[uint32, uint64](filepath.Join(memoryDir(t), "pool"), dev, o)
+	must(t, err)
+	conformance.SmokeStats(t, dev, loading[uint32, uint64]{m}, func(s Stats) bool {
+		return s.Keys == conformance.SmokeKeys && s.Slots > s.Keys
+	})
+}
+
+// smokeIndex opens an index that somebody has made, too, and looks hot keys up.
+func smokeIndex(t *testing.T, dev device.Device, o Options) {
+	path := filepath.Join(memoryDir(t), "pool")
+	o.KeySize, o.ValueSize = 13, 130
+	x, err := Create(path, dev, o)
+	must(t, err)
+	var keys, values []byte
+	for i := range 30 {
+		key := denseKey(o.KeySize, i)
+		keys, values = append(keys, key...), append(values, valueOf(o.ValueSize, key, 0)...)
+	}
+	_, err = x.Put(t.Context(), keys, values)
+	must(t, err)
+	must(t, x.Close())
+	x, _, err = Open(t.Context(), path, dev, OpenOptions{Mirror: o.Mirror, Cache: o.Cache})
+	must(t, err)
+	hot := slices.Repeat(keys, sortFrom/30+1)
+	for range 2 {
+		got := make([]byte, len(hot)/o.KeySize*o.ValueSize)
+		n, err := x.Get(t.Context(), hot, got, nil)
+		conformance.Want(t, "Get", n, len(hot)/o.KeySize, err)
+		if !slices.Equal(got, slices.Repeat(values, sortFrom/30+1)) {
+			t.Error("Get returns other values")
+		}
+		must(t, x.LoadCache(t.Context()))
+	}
+	kinds := make([]weft.OpKind, 30)
+	for i := range kinds {
+		kinds[i] = weft.OpKind(i % 4)
+	}
+	must(t, x.Apply(t.Context(), kinds, keys, values, make([]bool, 30)))
+	must(t, x.Check(t.Context()))
+	must(t, x.Close())
+}
+
+// Those who look at TestSmoke see every kernel.
+func TestSmokeLaunchesEveryKernel(t *testing.T) {
+	conformance.LaunchesAll(t, smokeAll, []*device.Image{&gphashImage})
+}
