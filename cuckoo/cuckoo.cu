@@ -81,7 +81,7 @@ using Even = PathTile<S, kWideLanes, true>;
 
 WEFT_KERNEL(cuckoo_get, kGetBlocks)(GetParams<Table> p) { get<Narrow, K, V, kNarrowLanes>(p); }
 WEFT_KERNEL(cuckoo_get_wide, kGetBlocks)(GetParams<Table> p) { get<Wide, K, V, kWideLanes>(p); }
-WEFT_KERNEL(cuckoo_get_of_eight, kRoundBlocks)(GetParams<Table> p) { get_of_eight<S, K, V>(p); }
+WEFT_KERNEL(cuckoo_get_of_eight, sizeof(S::Word) == 16 ? kWideRoundBlocks : kRoundBlocks)(GetParams<Table> p) { get_of_eight<S, K, V>(p); }
 WEFT_KERNEL(cuckoo_get_all, kGetBlocks)(GetParams<Table> p) { get<BothTile<S, kWideLanes>, K, V, kWideLanes>(p); }
 WEFT_KERNEL(cuckoo_change, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Narrow, K, V>(p); }
 WEFT_KERNEL(cuckoo_change_wide, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Wide, K, V>(p); }

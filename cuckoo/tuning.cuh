@@ -12,7 +12,8 @@ constexpr int kGetBlocks = 5;
 #else
 constexpr int kGetBlocks = 6;
 #endif
-constexpr int kRoundBlocks = 4;
+// A lane has four pieces of buckets at a time, or eight.
+constexpr int kRoundBlocks = 3, kWideRoundBlocks = 2;
 constexpr int kChangeBlocks = 4;
 constexpr int kEvictBlocks = 2;
 

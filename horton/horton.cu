@@ -107,7 +107,7 @@ using namespace weft::horton;
 WEFT_WIDTHS;
 
 WEFT_KERNEL(horton_get, kGetBlocks)(GetParams<Table> p) { get<S, K, V, kNarrowPieces>(p); }
-WEFT_KERNEL(horton_get_of_eight, kRoundBlocks)(GetParams<Table> p) { get_of_eight<S, K, V>(p); }
+WEFT_KERNEL(horton_get_of_eight, sizeof(S::Word) == 16 ? kWideRoundBlocks : kRoundBlocks)(GetParams<Table> p) { get_of_eight<S, K, V>(p); }
 WEFT_KERNEL(horton_change, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Narrow<S>, K, V>(p); }
 WEFT_KERNEL(horton_evict, kEvictBlocks)(EvictParams<Table> p) { evict_batch<Moved<S>, K, V, void, kBlock>(p); }
 WEFT_DUPLICATES(horton)

@@ -71,6 +71,7 @@ struct Rules {
   }
   __device__ static __forceinline__ bool bears_more(const Table&) { return true; }
   __device__ static __forceinline__ bool may_leave(const Table&, Path, uint32_t) { return true; }
+  __device__ static __forceinline__ bool shares(Path, Path) { return false; }
   __device__ static __forceinline__ void moved(const Table&, Path, uint32_t) {}
 
   template <class Mover>

@@ -42,6 +42,7 @@
 //	give_way(moves, path, number, pair) moves a key from its slot, to wherever it may go, and gives
 //	                                the slot to a pair, under the lock of the key: kRevived
 //	may_leave(t, path, number)      whether a key may be moved from its slot alone, under its lock
+//	shares(path, other)             whether two keys move together
 //	moved(t, path, number)          notes that a key has moved to a slot, under its lock
 //	kEmpties                        whether the slot that it leaves becomes empty, not dead
 //	alone(mover, path, op, level)   what a lane can do by itself for an operation whose lock
@@ -204,7 +205,7 @@ struct Moves {
   // pair. kAgain: a lock was taken.
   __device__ __forceinline__ Outcome make_way(uint32_t first, uint32_t slots, Word pair) {
     Outcome done = kFull;
-    each_of<S>(slot(0), first, slots, [&](uint32_t number, Word w) {
+    each_of<S>(slot(0), first, slots, [&](uint32_t number, Word w) __attribute__((always_inline)) {
       if (S::key(w) >= S::kNone) return false;
       const Path of = Rules::path_in(t, w, number);
       bool goes = false;
@@ -309,6 +310,7 @@ struct Mover : Moves<R> {
     }
     if (S::key(word) >= S::kNone) return root;  // it is being written
     const Path path = Rules::path_in(t, word, from);
+    if (Rules::shares(path, root)) return path;  // the new key would have to follow
 #pragma unroll 1
     for (uint32_t i = 0; i < Rules::others(t) && to == kAll; i++) {
       const uint32_t first = Rules::other(t, path, from, i, urgent);

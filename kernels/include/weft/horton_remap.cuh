@@ -95,21 +95,29 @@ struct Rules {
     fence();  // who sees the entry, sees the key there
     store_relaxed(slot(t, last), A::with(load_relaxed(slot(t, last)), path.tag, entry));
   }
-  // give_way moves a key, and all that share its entry, to another of their secondary buckets. An
-  // entry names one of them: copies that find no place together are cleared again, which no lookup
-  // has seen.
+  // give_way moves a key that is secondary, with all that share its entry.
   template <class Moves>
   __device__ static __forceinline__ Outcome give_way(Moves& m, Path path, uint32_t number, Word pair) {
+    return regroup(m, path, number >> wide(m.t) << wide(m.t), number, pair);
+  }
+  // regroup moves the keys of a secondary bucket that share an entry to another of their secondary
+  // buckets, and gives the slot of one of them to a pair; or, where that is kAll, the pair comes
+  // along. An entry names one bucket: copies that find no place together are cleared again, which no
+  // lookup has seen.
+  template <class Moves>
+  __device__ static __forceinline__ Outcome regroup(Moves& m, Path path, uint32_t from, uint32_t number, Word pair) {
     const Table& t = m.t;
-    const uint32_t from = number >> wide(t) << wide(t), sharers = of_entry(t, path, from);
+    const bool along = number == kAll;
+    const uint32_t need = of_entry(t, path, from) + along;
 #pragma unroll 1
-    for (uint32_t i = 0; i < kFunctions; i++) {
-      const uint32_t first = other(t, path, number, i, false);
-      if (first == kAll || free_slots(t, first) < sharers) continue;
-      const bool all = !each_sharer(t, path, from, [&](uint32_t, Word w) { return m.enter(first, other_slots(t), w) == kAll; });
+    for (uint32_t i = 1; i <= kFunctions; i++) {
+      const uint32_t first = second(t, path, i);
+      if (first == kAll || first == from || free_slots(t, first) < need) continue;
+      bool all = !each_sharer(t, path, from, [&](uint32_t, Word w) __attribute__((always_inline)) { return m.enter(first, other_slots(t), w) == kAll; });
+      if (all && along) all = m.enter(first, other_slots(t), pair) != kAll;
       if (all) moved(t, path, first);
       const uint32_t left = all ? from : first;  // by all, or by none
-      each_sharer(t, path, left, [&](uint32_t at, Word) {
+      each_sharer(t, path, left, [&](uint32_t at, Word) __attribute__((always_inline)) {
         if (at == number) m.replace(at, pair);
         else m.vacate(at);
         return false;
@@ -130,7 +138,7 @@ struct Rules {
   // until it returns true.
   template <class F>
   __device__ static __forceinline__ bool each_sharer(const Table& t, Path path, uint32_t first, F f) {
-    return each_of<S>(slots_of<S>(t), first, other_slots(t), [&](uint32_t number, Word w) {
+    return each_of<S>(slots_of<S>(t), first, other_slots(t), [&](uint32_t number, Word w) __attribute__((always_inline)) {
       return shares(path_in(t, w, number), path) && f(number, w);
     });
   }
@@ -186,7 +194,12 @@ struct Rules {
       if (i == 1 && is_array) continue;
       const Word w = i == 0 ? pair : load_relaxed(slot(t, number));
       const Path of = i == 0 ? path : path_in(t, w, number);
-      if (of.bucket != path.bucket || !become_secondary(m, of, w, array)) continue;
+      if (of.bucket != path.bucket) continue;
+      if (!become_secondary(m, of, w, array)) {
+        const uint32_t entry = i == 0 && !still ? A::entry(array, path.tag) : 0;
+        if (entry != 0 && regroup(m, path, second(t, path, entry), kAll, pair) == kRevived) return kRevived;
+        continue;
+      }
       if (!is_array && i > 1) m.replace(number, rest);
       fence();  // who sees the array, sees the key where it says
       store_relaxed(slot(t, last), array);
