@@ -2,22 +2,21 @@ package gphash
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"slices"
+	"sync/atomic"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/op"
-	"github.com/weftgo/weft/internal/pm"
 )
 
 // Atomic batches. First all cores work out what the batch makes of its keys, without
 // touching one, and reserve what that takes: slots, which count as being written then,
 // and memory for values, into which the values go at once. From here on nothing can fail.
-// The records go to the redo log and are published: the batch is durable. Then each key
+// What becomes of the slots goes to the redo log and is published: the batch is durable. Then each key
 // takes one store, of its control word, in any order, since whoever finds the batch in the
 // log stores them again. When they are durable the log is emptied, and the call returns.
 //
@@ -75,22 +74,22 @@ func (e *engine) refused(images []images) (err error) {
 // log makes what has been reserved durable, and the records of all cores, which lie one
 // behind the other in the log, and has them count, durably. It reports false if there are none.
 func (e *engine) log(images []images) bool {
-	count, crc := uint64(0), uint32(0)
+	count := uint64(0)
 	firsts := make([]uint64, len(images))
 	for i := range images {
 		firsts[i] = count
 		count += uint64(len(images[i].changed))
-		crc = crc32.Update(crc, castagnoli, images[i].records)
 	}
 	if count == 0 {
 		return false
 	}
-	b := e.redo.next(count, 0)
+	b, sum := e.redo.next(count, 0), atomic.Uint64{}
 	e.Device.Parallel(len(images), 1, func(i, _ int) {
-		e.mem.Write(b.records()+firsts[i]*e.redo.recordWords(), images[i].records)
+		e.mem.Write(b.records()+firsts[i]*recordWords, device.Bytes(images[i].records))
 		e.mem.Fence()
+		sum.Add(digestsOf(firsts[i], images[i].records))
 	})
-	e.redo.publish(b, crc)
+	e.redo.publish(b, sum.Load())
 	return true
 }
 
@@ -103,7 +102,8 @@ type images struct {
 	bits uint
 
 	changed []change // by key, in the order in which the batch names them first
-	records []byte   // of the same
+	data    []byte   // their values
+	records []uint64 // of what becomes of their slots
 	index   []uint32 // while operations run: where in changed a hash is, one more
 	results []byte   // of operations, for a column of them: it may be that of the values
 	err     error    // there is no room
@@ -114,13 +114,17 @@ type change struct {
 	item
 	at       place   // its slot
 	control  control // of that, before
-	there    bool    // the key was there
-	present  bool    // it will be
-	written  bool    // with a value of the batch
-	fetched  bool    // the record has the value it was there with
+	becomes  control
+	there    bool // the key was there
+	present  bool // it will be
+	written  bool // with a value of the batch
+	fetched  bool // its value is the one it was there with
 	reserved bool
 	block    uint64 // of the value
 }
+
+// value is that of change number i.
+func (m *images) value(i int) []byte { return row(m.data, i, m.valueSize) }
 
 // begin runs operations in their order on what they make of each key.
 func (m *images) begin(e *engine, r *rows, ops []uint32, bits uint) {
@@ -132,7 +136,7 @@ func (m *images) begin(e *engine, r *rows, ops []uint32, bits uint) {
 	m.index = slices.Grow(m.index[:0], size)[:size]
 	clear(m.index)
 	m.changed = slices.Grow(m.changed[:0], len(ops))
-	m.records = slices.Grow(m.records[:0], len(ops)*int(e.redo.recordWords()*pm.Word))
+	m.data = slices.Grow(m.data[:0], len(ops)*int(e.valueSize))
 	m.results = m.results[:0]
 	cpu.Ahead(cpu.NoWatch(), ops, cpu.Group, r.ask, m.run)
 	m.keepChanged()
@@ -141,23 +145,21 @@ func (m *images) begin(e *engine, r *rows, ops []uint32, bits uint) {
 // of is what is known of a key, which is looked up when the batch names it first.
 func (m *images) of(it *item) (c *change, value []byte) {
 	mask := uint64(len(m.index) - 1)
-	size := int(m.redo.recordWords() * pm.Word)
 	at := it.hash & mask
 	for ; m.index[at] != 0; at = (at + 1) & mask {
 		i := int(m.index[at]) - 1
 		if c := &m.changed[i]; c.hash == it.hash && bytes.Equal(c.key, it.key) {
-			return c, m.redo.valueOf(m.records[i*size:])
+			return c, m.value(i)
 		}
 	}
 	i := len(m.changed)
 	m.index[at] = uint32(i + 1)
 	m.changed = append(m.changed, change{item: *it})
-	m.records = m.records[:(i+1)*size]
-	c, record := &m.changed[i], m.records[i*size:]
-	copy(m.redo.keyOf(record), it.key)
+	m.data = m.data[:(i+1)*int(m.valueSize)]
+	c = &m.changed[i]
 	c.at, c.control, c.there = m.table.find(it)
 	c.present = c.there
-	return c, m.redo.valueOf(record)
+	return c, m.value(i)
 }
 
 // run runs an operation.
@@ -193,7 +195,7 @@ func (m *images) run(i uint32, it item) {
 
 // keepChanged leaves out keys that are as they were.
 func (m *images) keepChanged() {
-	size, n := int(m.redo.recordWords()*pm.Word), 0
+	n := 0
 	for i := range m.changed {
 		c := &m.changed[i]
 		if !c.present && !c.there || c.present && c.there && !c.written {
@@ -201,41 +203,39 @@ func (m *images) keepChanged() {
 		}
 		if n < i {
 			m.changed[n] = *c
-			copy(m.records[n*size:][:size], m.records[i*size:])
+			copy(m.value(n), m.value(i))
 		}
 		n++
 	}
-	m.changed, m.records = m.changed[:n], m.records[:n*size]
+	m.changed = m.changed[:n]
 }
 
 // reserve takes all that the changes need, writes to it what nobody reads before they are
-// applied, and finishes the records.
+// applied, and makes the records.
 func (m *images) reserve() error {
 	moved := false
-	size := m.redo.recordWords() * pm.Word
 	for i := range m.changed {
-		c, record := &m.changed[i], m.records[uint64(i)*size:][:size]
-		kind := uint64(recordAbsent)
-		if c.present {
-			kind = recordPresent
-			m.region = m.values.region(c.hash, m.bits)
-			made, err := m.room(c, m.redo.valueOf(record))
-			if err != nil {
-				return err
-			}
-			moved = moved || made
-			if !c.there {
-				kind |= m.control(c.at) << 8
-			}
-		} else {
-			clear(m.redo.valueOf(record))
+		c := &m.changed[i]
+		if !c.present {
+			continue
 		}
-		binary.LittleEndian.PutUint64(record, kind)
+		m.region = m.values.region(c.hash, m.bits)
+		made, err := m.room(c, m.value(i))
+		if err != nil {
+			return err
+		}
+		moved = moved || made
 	}
+	m.records = m.records[:0]
 	for i := range m.changed {
-		if c := &m.changed[i]; moved && c.there { // keys that have made way may be of this batch, too
+		c := &m.changed[i]
+		if moved && c.there { // keys that have made way may be of this batch, too
 			c.at, c.control, _ = m.table.find(&c.item)
 		}
+		if c.becomes = c.control.next(tomb, 0); c.present {
+			c.becomes = c.control.next(full, c.block)
+		}
+		m.records = append(m.records, m.control(c.at), uint64(c.becomes), c.tag)
 	}
 	return nil
 }
@@ -304,7 +304,7 @@ func (m *images) release() {
 func (m *images) apply() {
 	for i := range m.changed {
 		c := &m.changed[i]
-		at, next := m.control(c.at), c.control.next(full, c.block)
+		at := m.control(c.at)
 		r := m.values.region(c.hash, m.bits)
 		if c.there {
 			r.replaced(c.control.block())
@@ -312,12 +312,11 @@ func (m *images) apply() {
 			m.live++
 		}
 		if !c.present {
-			next = c.control.next(tomb, 0)
 			r.buried(at)
 			m.live--
 			m.dead++
 		}
-		m.mem.Store(at, uint64(next))
+		m.mem.Store(at, uint64(c.becomes))
 	}
 	m.mem.Fence()
 }

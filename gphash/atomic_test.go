@@ -242,7 +242,7 @@ func TestAtomicMutants(t *testing.T) {
 	noFence := func(function string, number int) func(*atomicTrial) {
 		return func(tr *atomicTrial) { tr.d.Mutant = pmtest.NoFence(function, number) }
 	}
-	head := func(tr *atomicTrial) uint64 { return tr.table.redo.first + headSums }
+	head := func(tr *atomicTrial) uint64 { return tr.table.redo.first + headSum }
 	for name, change := range map[string]func(*atomicTrial){
 		"published before its records": noFence("gphash.(*engine).log.func1", 0),
 		"no fence before publication":  noFence("gphash.(*redoLog).publish", 0),
@@ -281,5 +281,5 @@ func TestAtomicMutants(t *testing.T) {
 // inLog reports whether a store of publish is to a word of the log.
 func inLog(tr *atomicTrial, at uint64) bool {
 	f, _ := pmtest.Site()
-	return f == "gphash.(*redoLog).publish" && at >= tr.table.redo.first && at < tr.table.redo.last && (at-tr.table.redo.first)%redoLine == headSums
+	return f == "gphash.(*redoLog).publish" && at >= tr.table.redo.first && at < tr.table.redo.last && (at-tr.table.redo.first)%redoLine == headSum
 }

@@ -63,9 +63,9 @@
 // deleted or replaced is used again from the next batch on.
 //
 // With Options.AtomicBatch a batch is there as a whole or not at all, whatever ends the
-// process, and durable when the call returns, too. What it makes of each of its keys, that the key has
-// a value or is absent, is written to a redo log in the pool and published by a checksum, when slots and
-// memory for all of it have been reserved; then the slots change, on all cores, and the log
+// process, and durable when the call returns, too. When slots and memory for all of it have been
+// reserved, and its values are there, what it makes of each slot is written to a redo log in the pool
+// and published by a checksum; then the slots change, on all cores, and the log
 // is emptied. Opening a pool applies a batch that is still in the log, and
 // [Report] says so; half of one that had not been published is nowhere. The log has room for one batch:
 // that is all that recovery reads of it. A call with more operations is several batches, in its order,

@@ -294,16 +294,6 @@ func TestCrashes(t *testing.T) {
 	t.Logf("%d images of crashes", images)
 }
 
-// isControl reports whether a word is a control word of the table.
-func (tr *trial) isControl(at uint64) bool {
-	for _, l := range tr.table.live {
-		if at >= l.base && at < l.base+tr.table.bucketWords<<l.bits {
-			return (at-l.base)%tr.table.bucketWords < tr.table.slots
-		}
-	}
-	return false
-}
-
 // ofRecords is a mutant that keys of one length have nothing of.
 func ofRecords(change func(*trial)) func(*trial) {
 	return func(tr *trial) {
@@ -331,7 +321,7 @@ func TestCrashMutants(t *testing.T) {
 		"a record that has moved is free":      noFence("gphash.(*engine).moveRecord", 1),
 		"a record moves with the checksum of its old place": func(tr *trial) {
 			tr.d.Mutant = func(a *pmtest.Access) bool {
-				if f, _ := pmtest.Site(); a.Kind == pmtest.Store && f == "gphash.(*engine).moveRecord" && !tr.isControl(a.At) {
+				if f, _ := pmtest.Site(); a.Kind == pmtest.Store && f == "gphash.(*engine).moveRecord" && !tr.table.isControl(a.At) {
 					a.New ^= 1
 				}
 				return false
@@ -339,7 +329,7 @@ func TestCrashMutants(t *testing.T) {
 		},
 		"no state for what is being written": func(tr *trial) {
 			tr.d.Mutant = func(a *pmtest.Access) bool {
-				return a.Kind == pmtest.CompareAndSwap && tr.isControl(a.At) && control(a.New).state() == writing
+				return a.Kind == pmtest.CompareAndSwap && tr.table.isControl(a.At) && control(a.New).state() == writing
 			}
 		},
 	} {

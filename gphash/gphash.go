@@ -264,9 +264,6 @@ func recoverPool(ctx context.Context, p *pool.Pool, dev device.Host, o OpenOptio
 	}
 	report, err := e.inspect(ctx, o)
 	if err == nil {
-		err = e.replay(report, o.Repair)
-	}
-	if err == nil {
 		err = e.resume(ctx, o)
 	}
 	return e, report, err
@@ -283,11 +280,14 @@ func newEngine(p *pool.Pool, dev device.Host) (*engine, error) {
 	return e, nil
 }
 
-// inspect goes through the slots of a pool that has just been opened.
+// inspect applies what is in the log, and goes through the slots of a pool that has just been opened.
 func (e *engine) inspect(ctx context.Context, o OpenOptions) (*Report, error) {
 	in := inspection{table: e.table, mend: !e.pool.ReadOnly(), repair: o.Repair, verify: o.Verify || o.Repair}
 	in.Resumed = e.closed > 0
-	err := in.run(ctx, e.Device.Parallel)
+	err := e.replay(&in.Report, o.Repair)
+	if err == nil {
+		err = in.run(ctx, e.Device.Parallel)
+	}
 	if err == nil {
 		err = in.err()
 	}

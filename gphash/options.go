@@ -40,8 +40,8 @@ type Options struct {
 	// AtomicBatch makes batches of up to so many operations atomic, if it is not 0: such a
 	// call is there as a whole or not at all, whatever ends the process. A call that has more is several
 	// such batches, in its order; one without room for all that it inserts does nothing, and returns
-	// [weft.ErrFull]. The pool has a log for one batch, which the keys and values of so many
-	// operations take. At most 524,288; for a CPU.
+	// [weft.ErrFull]. The pool has a log for one batch, of 24 bytes an operation. At most 524,288; for
+	// a CPU.
 	AtomicBatch int
 	// Mirror, Cache and CachePolicy are as in OpenOptions.
 	Mirror      bool
@@ -217,8 +217,7 @@ func (o *Options) plan(unit uint64) (*pool.Superblock, error) {
 	levels := at - pool.DataStart
 	if o.AtomicBatch > 0 {
 		s.Features.Incompat |= pool.AtomicBatches
-		log := redoLog{key: l.keySize, value: l.valueSize}
-		length := (log.redoWords(uint64(o.AtomicBatch)) + unit - 1) / unit * unit * pm.Word
+		length := (redoWords(uint64(o.AtomicBatch)) + unit - 1) / unit * unit * pm.Word
 		s.Areas[redoArea] = pool.Area{Offset: at, Length: length, Used: length}
 		at += length
 	}

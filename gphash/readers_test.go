@@ -124,7 +124,7 @@ func TestReaders(t *testing.T) {
 func TestReaderMutants(t *testing.T) {
 	conformance.NotRaced(t, oneAtATime)
 	unversioned := func(r *reads, a *pmtest.Access) {
-		if r.isControl(a.At) && a.Kind != pmtest.Load {
+		if r.table.isControl(a.At) && a.Kind != pmtest.Load {
 			a.New &^= (1<<versionBits - 1) << blockBits
 		}
 	}
@@ -138,7 +138,7 @@ func TestReaderMutants(t *testing.T) {
 		"no second look": func(r *reads) {
 			last := map[[2]uint64]uint64{} // by thread and word
 			r.d.Mutant = func(a *pmtest.Access) bool {
-				if a.Kind != pmtest.Load || !r.isControl(a.At) || a.Thread == 0 {
+				if a.Kind != pmtest.Load || !r.table.isControl(a.At) || a.Thread == 0 {
 					return false
 				}
 				of := [2]uint64{uint64(a.Thread), a.At}
@@ -162,7 +162,7 @@ func TestReaderMutants(t *testing.T) {
 					return true
 				}
 				delete(last, a.Thread)
-				if r.isControl(a.At) {
+				if r.table.isControl(a.At) {
 					last[a.Thread] = pmtest.Access{At: a.At, New: r.d.Word(a.At)}
 				}
 				return false
@@ -171,7 +171,7 @@ func TestReaderMutants(t *testing.T) {
 		"reuse at once, without version": func(r *reads) {
 			r.d.Mutant = func(a *pmtest.Access) bool {
 				unversioned(r, a)
-				if a.Kind == pmtest.CompareAndSwap && r.isControl(a.At) && control(a.New).state() == tomb {
+				if a.Kind == pmtest.CompareAndSwap && r.table.isControl(a.At) && control(a.New).state() == tomb {
 					a.New = 0
 				}
 				v := &r.table.values.parts[0]

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"maps"
 	"os"
 	"path/filepath"
@@ -25,43 +24,73 @@ import (
 var fixedPools = []Options{{KeySize: 8, ValueSize: 20}, {KeySize: 24, ValueSize: 8}}
 
 // postImage is a key and what a batch makes of it; nil: it is absent.
-type postImage struct {
-	key, value []byte
-	slot       uint64 // that has been reserved: its control word
+type postImage struct{ key, value []byte }
+
+// planter publishes batches that nobody applies.
+type planter struct {
+	*engine
+	slots map[string]planted // by key, what batches before have made of them
 }
 
-// plant publishes a batch behind another one, or in an empty log, that nobody applies.
-func (l *redoLog) plant(behind *redoBatch, images ...postImage) *redoBatch {
-	b := l.next(uint64(len(images)), 0)
+type planted struct {
+	place
+	control
+}
+
+// plant publishes a batch behind another one, or in an empty log.
+func (p *planter) plant(behind *redoBatch, images ...postImage) *redoBatch {
+	b := p.redo.next(uint64(len(images)), 0)
 	if behind != nil {
-		b.at, b.sequence = l.end(behind), behind.sequence+1
+		b.at, b.sequence = p.redo.end(behind), behind.sequence+1
 	}
-	var records []byte
+	var records []uint64
 	for _, im := range images {
-		record := make([]byte, l.recordWords()*pm.Word)
-		binary.LittleEndian.PutUint64(record, recordAbsent)
+		it := p.item(im.key)
+		at := p.slot(&it)
+		becomes := at.next(tomb, 0)
 		if im.value != nil {
-			binary.LittleEndian.PutUint64(record, recordPresent|im.slot<<8)
+			block, err := p.values.region(it.hash, p.bits()).take(0)
+			if err != nil {
+				panic(err)
+			}
+			p.values.write(block, it.hash, im.value)
+			becomes = at.next(full, block)
 		}
-		copy(l.keyOf(record), im.key)
-		copy(l.valueOf(record), im.value)
-		records = append(records, record...)
+		p.slots[string(im.key)] = planted{at.place, becomes}
+		records = append(records, p.table.control(at.place), uint64(becomes), it.tag)
 	}
-	l.mem.Write(b.records(), records)
-	l.publish(b, crc32.Checksum(records, castagnoli))
+	p.mem.Write(b.records(), device.Bytes(records))
+	p.redo.publish(b, digestsOf(0, records))
 	return b
 }
+
+// slot is that of a key, or one that is reserved for it.
+func (p *planter) slot(it *item) planted {
+	if s, ok := p.slots[string(it.key)]; ok {
+		return s
+	}
+	at, c, ok := p.find(it)
+	if !ok {
+		ch := change{item: *it}
+		ch.at, ch.control, _ = p.vacant(it)
+		(&images{writer: p.newWriter(nil, false)}).claim(&ch)
+		at, c = ch.at, ch.control
+	}
+	return planted{at, c}
+}
+
+func planting(x *Index) *planter { return &planter{x.engine, map[string]planted{}} }
 
 // logged is an image with keys 0 to 19, whose log has two batches: what they make of it
 // is returned.
 func logged(t testing.TB, o Options) (im *image, applied model) {
 	o.Capacity, o.AtomicBatch = 20, 8
 	im = filled(t, openCPU(t), o, 20)
-	l := im.table(t).redo
+	p := planting(im.mustOpen(t, OpenOptions{}))
 	key := func(i int) []byte { return denseKey(o.KeySize, i) }
 	value := func(i int, version uint64) []byte { return valueOf(o.ValueSize, key(i), version) }
-	first := l.plant(nil, postImage{key: key(1), value: value(1, 7)}, postImage{key: key(2)}, postImage{key: key(40), value: value(40, 7)})
-	l.plant(first, postImage{key: key(40), value: value(40, 8)}, postImage{key: key(3)}, postImage{key: key(41)})
+	first := p.plant(nil, postImage{key(1), value(1, 7)}, postImage{key: key(2)}, postImage{key(40), value(40, 7)})
+	p.plant(first, postImage{key(40), value(40, 8)}, postImage{key: key(3)})
 	im.save()
 	applied = maps.Clone(im.want)
 	for i, version := range map[int]uint64{1: 7, 40: 8} {
@@ -78,7 +107,7 @@ func TestReplay(t *testing.T) {
 	for _, o := range fixedPools {
 		im, applied := logged(t, o)
 		l := im.table(t).redo
-		sums := l.mem.Load(l.first + headSums)
+		sum := l.mem.Load(l.first + headSum)
 		p, err := pool.OnMemory(im.memory())
 		must(t, err)
 		e, err := newEngine(p, im.dev.(device.Host))
@@ -91,7 +120,7 @@ func TestReplay(t *testing.T) {
 			}
 			applied.equal(t, x)
 			must(t, x.Check(ctx))
-			l.mem.Store(l.first+headSums, sums) // as if the log had not been emptied
+			l.mem.Store(l.first+headSum, sum) // as if the log had not been emptied
 			if err := x.Check(ctx); !errors.Is(err, op.ErrCorrupt) {
 				t.Errorf("Check with batches in the log: %v", err)
 			}
@@ -108,40 +137,26 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// A key goes where a slot has been reserved for it; where that is taken, or is none of its
-// own, it goes where it can.
-func TestReservedSlots(t *testing.T) {
+// A record of a word that is no control word of a slot is refused.
+func TestRecordsOfNoSlot(t *testing.T) {
 	for _, o := range fixedPools {
 		o.Capacity, o.AtomicBatch = 20, 8
 		im := filled(t, openCPU(t), o, 20)
-		tb := im.table(t)
-		key := denseKey(o.KeySize, 50)
-		value := valueOf(o.ValueSize, key, 0)
-		it := tb.item(key)
-		must(t, im.mustOpen(t, OpenOptions{}).Close()) // tombs are free
-		im.save()
-		favorite, _, _ := tb.vacant(&it)
-		tb.each(it.hash, func(bucket uint64, _ bool) bool {
-			for slot := range tb.slots {
-				at := place{bucket, slot}
-				free := control(tb.mem.Load(tb.control(at))).state() != full
-				tb.redo.plant(nil, postImage{key, value, tb.control(at)})
-				x := im.mustOpen(t, OpenOptions{Verify: true})
-				if is, _, ok := x.engine.find(&it); !ok || free && is != at || !free && is != favorite {
-					t.Errorf("slot %v, free: %v: the key is at %v, %v", at, free, is, ok)
-				}
-				must(t, x.Check(ctx))
-				im.restore()
+		x := im.mustOpen(t, OpenOptions{})
+		bottom := x.engine.live[len(x.engine.live)-1]
+		end := bottom.base + x.engine.bucketWords<<bottom.bits
+		for _, at := range []uint64{0, bottom.base - 1, bottom.base + x.engine.slots, end - 1, end, x.engine.mem.Words(), 1 << 63} {
+			l := x.engine.redo
+			record := []uint64{at, uint64(control(0).next(tomb, 0)), 7}
+			b := l.next(1, 0)
+			l.mem.Write(b.records(), device.Bytes(record))
+			l.publish(b, digestsOf(0, record))
+			if _, _, err := im.open(OpenOptions{}); !errors.Is(err, op.ErrCorrupt) || !strings.Contains(err.Error(), "there is no slot") {
+				t.Errorf("word %#x: %v", at, err)
 			}
-			return true
-		})
-		for _, none := range []uint64{1, tb.mem.Words() + 1, 1<<56 - 1, tb.values.first} {
-			tb.redo.plant(nil, postImage{key, value, none})
-			if is, _, ok := im.mustOpen(t, OpenOptions{Verify: true}).engine.find(&it); !ok || is != favorite && none != tb.values.first {
-				t.Errorf("word %#x: the key is at %v, %v", none, is, ok)
-			}
-			im.restore()
+			l.retire()
 		}
+		im.whole(t, im.mustOpen(t, OpenOptions{Verify: true}))
 	}
 }
 
@@ -166,13 +181,9 @@ func TestReplayOfSums(t *testing.T) {
 	im.whole(t, x)
 	l := x.engine.redo
 	b := redoBatch{at: l.first, sequence: l.mem.Load(l.first + headSequence), count: 1}
-	crc := uint32(0)
-	must(t, l.each(&b, func(record []byte) error {
-		crc = crc32.Update(crc, castagnoli, record)
-		return nil
-	}))
+	r := l.record(&b, 0)
 	for range 2 {
-		l.mem.Store(l.first+headSums, l.sums(&b, crc))
+		l.mem.Store(l.first+headSum, l.sum(&b, digestsOf(0, r[:])))
 		x, report, err := im.open(OpenOptions{Verify: true})
 		must(t, err)
 		if report.Replayed != 1 {
@@ -188,7 +199,7 @@ func TestReplayReadOnly(t *testing.T) {
 	must(t, err)
 	_, err = x.Put(ctx, denseKey(8, 1), make([]byte, 8))
 	must(t, err)
-	x.engine.redo.plant(nil, postImage{key: denseKey(8, 2), value: make([]byte, 8)})
+	planting(x).plant(nil, postImage{denseKey(8, 2), make([]byte, 8)})
 	content, err := os.ReadFile(filepath.Join(dir, "live"))
 	must(t, err)
 	must(t, x.Close())
@@ -212,7 +223,7 @@ func TestReplayReadOnly(t *testing.T) {
 func TestTorn(t *testing.T) {
 	im, _ := logged(t, fixedPools[0])
 	l := im.table(t).redo
-	l.mem.Store(l.first+headSums, unpublished)
+	l.mem.Store(l.first+headSum, unpublished)
 	for _, torn := range []bool{true, false} {
 		x, report, err := im.open(OpenOptions{Verify: true})
 		must(t, err)
@@ -231,9 +242,9 @@ func TestRedoFlips(t *testing.T) {
 		l := im.table(t).redo
 		all, err := l.published()
 		must(t, err)
-		covered := map[uint64]bool{l.end(all[1]) + headSums: true}
+		covered := map[uint64]bool{l.end(all[1]) + headSum: true}
 		for _, b := range all {
-			for w := range headWords + b.count*l.recordWords() {
+			for w := range headWords + b.count*recordWords {
 				covered[b.at+w] = true
 			}
 		}
@@ -275,9 +286,9 @@ func FuzzRedo(f *testing.F) {
 		}
 		return b
 	}
-	f.Add(patch(headSums, 1))
+	f.Add(patch(headSum, 1))
 	f.Add(patch(headCount, ^uint64(0), headLength, 1<<40))
-	f.Add(patch(headSums, 0, headWords, 77))
+	f.Add(patch(headSum, 0, headWords, 77))
 	f.Fuzz(func(t *testing.T, patches []byte) {
 		defer im.restore()
 		l := im.table(t).redo

@@ -186,7 +186,7 @@ func TestGrowthMutants(t *testing.T) {
 		"keys do not arrive": func(g *growth) {
 			g.d.Mutant = func(a *pmtest.Access) bool {
 				f, _ := pmtest.Site()
-				return a.Kind == pmtest.Store && f == "gphash.(*table).publish" && a.New != 0 && control(a.New).state() == full && g.isControl(a.At)
+				return a.Kind == pmtest.Store && f == "gphash.(*table).publish" && a.New != 0 && control(a.New).state() == full && g.table.isControl(a.At)
 			}
 		},
 	} {
