@@ -9,7 +9,7 @@
 // anything is used again, in the next launch (space.cuh).
 #pragma once
 
-#include "space.cuh"
+#include "redo.cuh"
 #include "weft/crc32c.cuh"
 
 namespace weft::gphash {
@@ -30,6 +30,7 @@ struct ChangeParams {
   List spilled;     // operations that begin those of a key which finds no slot
   uint32_t* late;   // a bit for each prefix of kLateBits: keys of which an operation is to run again
   uint32_t* lacked; // set, if there is no memory for a value
+  Entry* entries;   // of an atomic batch, by the place of a key among the sorted operations; or null
   uint64_t fullest; // keys with which none makes way for another any more
   uint32_t regions; // as a power of two
   uint32_t still;   // none makes way at all
@@ -238,12 +239,13 @@ __device__ __forceinline__ bool claim(const Table& t, Place& at) {
   return true;
 }
 
-// write_slot writes tag and key of a slot that has been claimed.
+// write_slot writes tag and key of a slot that has been claimed; of an atomic batch the tag goes
+// to the pool with the control word.
 template <class Word>
-__device__ __forceinline__ void write_slot(const Table& t, const Place& at, uint64_t tag, Word word) {
+__device__ __forceinline__ void write_slot(const Table& t, const Place& at, uint64_t tag, Word word, bool logged = false) {
   const uint32_t lane = lane_index();
   if (lane == 0) {
-    store_relaxed_system(t.pool + at.tag(t), tag);
+    if (!logged) store_relaxed_system(t.pool + at.tag(t), tag);
     if (at.mirrored(t)) store_relaxed_system(at.words + t.slots + at.slot, tag);
   }
   if (lane < t.key_words) store_relaxed_system(t.pool + at.key(t) + lane, word(lane));
@@ -277,9 +279,9 @@ __device__ __forceinline__ uint64_t* succeed(const Table& t, bool replaces, uint
   return y == kNotCached ? nullptr : t.cache + uint64_t(y) * t.value_words;
 }
 
-// store writes the value of a key, and its checksum, to memory that nobody else has, and through to
-// the cache. Lookups beside it read the pool.
-__device__ __forceinline__ void store(const Ops& ops, const Held& v, uint64_t block, uint64_t* cached) {
+// store writes the value of a key to memory that nobody else has, and through to the cache, and returns
+// the word that has its checksum. Lookups beside it read the pool.
+__device__ __forceinline__ uint64_t store(const Ops& ops, const Held& v, uint64_t block, uint64_t* cached) {
   const Table& t = ops.p.table;
   auto word = [&](uint32_t i) WEFT_INLINE { return v.from == kRow ? row_word(ops.value(v.row), t.value_size, i) : v.is; };
   for (uint32_t i = lane_index(); i < t.value_words; i += kWarp) {
@@ -287,12 +289,14 @@ __device__ __forceinline__ void store(const Ops& ops, const Held& v, uint64_t bl
     if (cached) store_relaxed_system(cached + i, word(i));
   }
   uint32_t crc = crc32c_warp(t.value_size, [&](uint32_t i) WEFT_INLINE { return uint32_t(word(i / 2) >> 32 * (i % 2)); });
-  if (lane_index() != 0) return;
   uint64_t mixed = (ops.item.hash ^ block * 0x9e3779b97f4a7c15ul) * 0xd1b54a32d192ed03ul;
-  Located at = locate(t, block);
-  store_relaxed_system(t.pool + t.first + at.unit * t.unit + at.i,
-                       uint64_t(t.value_size) << 32 | (crc ^ uint32_t(mixed >> 32)));
-  mark(t, ops.p.space, block, true);
+  return uint64_t(t.value_size) << 32 | (crc ^ uint32_t(mixed >> 32));
+}
+
+// note leaves what becomes of a slot to whoever logs an atomic batch.
+__device__ __forceinline__ void note(const Ops& ops, const Place& at, Control becomes, uint64_t check) {
+  if (lane_index() != 0) return;
+  ops.p.entries[ops.begin] = {at.bucket, at.words, at.was.bits, becomes.bits, check, at.slot, 0};
 }
 
 // leave puts something in a list of what the next launch may use again.
@@ -302,6 +306,7 @@ __device__ __forceinline__ void leave(uint64_t* list, uint32_t* count, uint64_t 
 
 __device__ __forceinline__ void remove(const Ops& ops, const Place& at) {
   const Lists& l = ops.p.space.lists;
+  if (ops.p.entries) return note(ops, at, at.was.next(kTomb, 0), 0);
   if (lane_index() != 0) return;
   say(ops.p.table, at, at.was.next(kTomb, 0));
   leave(l.stale, l.counts, at.was.block());
@@ -365,8 +370,14 @@ enum Crowded { kSpill, kForce };
 // put gives a key a value: by a slot of its own, or by another word in the one that it has.
 __device__ __forceinline__ void put(const Ops& ops, bool there, const Place& at, const Held& v, uint64_t block) {
   const Table& t = ops.p.table;
-  if (!there) write_slot(t, at, ops.item.tag, [&](uint32_t i) WEFT_INLINE { return row_word(ops.item.key, t.key_size, i); });
-  store(ops, v, block, succeed(t, there, at.was.block(), block));
+  const bool logged = ops.p.entries != nullptr;
+  if (!there) write_slot(t, at, ops.item.tag, [&](uint32_t i) WEFT_INLINE { return row_word(ops.item.key, t.key_size, i); }, logged);
+  const uint64_t check = store(ops, v, block, succeed(t, there, at.was.block(), block));
+  if (logged) return note(ops, at, at.was.next(kFull, block), check);
+  if (lane_index() == 0) {
+    store_relaxed_system(t.pool + check_of(t, block), check);
+    mark(t, ops.p.space, block, true);
+  }
   publish(t, at, block);
   if (lane_index() != 0) return;
   if (there) return leave(ops.p.space.lists.stale, ops.p.space.lists.counts, at.was.block());
@@ -470,6 +481,23 @@ __device__ __forceinline__ void change_crowded(const ChangeParams& p) {
     change_key<kForce>(ops);
     sync_warp();
     if (lane_index() == 0) store_relaxed(p.spilled.items + i, 0u);
+  }
+}
+
+// follow finds keys of an atomic batch again that have made way for others of it.
+__device__ __forceinline__ void follow(const ChangeParams& p) {
+  const Table& t = p.table;
+  if (load_relaxed(p.spilled.count) == 0) return;
+  for (uint64_t i = thread_index() / kWarp; i < p.changes.n; i += threads_in_grid() / kWarp) {
+    Entry& e = p.entries[i];
+    const Control becomes{e.becomes};
+    if (e.becomes == 0 || Control{e.was}.state() != kFull || load_relaxed_system(e.words + e.slot) == e.was) continue;
+    const Ops ops = ops_from(p, uint32_t(i), uint32_t(i) + 1, false);
+    const uint64_t check = e.check;
+    Place at;
+    Seen open;
+    if (search<kInOrder>(t, ops.item, at, open)) note(ops, at, at.was.next(State(becomes.state()), becomes.block()), check);
+    sync_warp();
   }
 }
 

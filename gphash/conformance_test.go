@@ -26,10 +26,10 @@ func TestConformance(t *testing.T) {
 	}
 	t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, half, Options{}) })
 	t.Run("int32,float32", func(t *testing.T) { suite[int32, float32](t, dev, half, Options{}) })
+	t.Run("uint64,uint32 in atomic batches", func(t *testing.T) { suite[uint64, uint32](t, dev, half, Options{AtomicBatch: 1000}) })
 	if _, ok := dev.(device.Host); !ok {
 		return
 	}
-	t.Run("uint64,uint32 in atomic batches", func(t *testing.T) { suite[uint64, uint32](t, dev, half, Options{AtomicBatch: 1000}) })
 	pmem := Options{Durability: PMem, AssertPMem: PMemConditions{Persistent: true}}
 	t.Run("int64,float64 in PMem", func(t *testing.T) { suite[int64, float64](t, dev, half, pmem) })
 }
@@ -68,4 +68,5 @@ func TestConformanceSimulated(t *testing.T) {
 	t.Run("values in a cache", func(t *testing.T) {
 		suite[uint64, uint32](t, dev, 100, Options{Size: 16 << 20, Mirror: true, Cache: .7})
 	})
+	t.Run("in atomic batches", func(t *testing.T) { suite[uint32, uint64](t, dev, 150, Options{Size: 16 << 20, AtomicBatch: 100}) })
 }

@@ -309,6 +309,11 @@ GPHASH_KERNEL(recycle, 1)(RecycleParams p) { recycle(p); }
 GPHASH_KERNEL(reserve, 1)(ReserveParams p) { reserve<kBlock>(p); }
 GPHASH_KERNEL(change, kChangeBlocks)(ChangeParams p) { change(p); }
 GPHASH_KERNEL(change_crowded, 1)(ChangeParams p) { change_crowded(p); }
+GPHASH_KERNEL(follow, 1)(ChangeParams p) { follow(p); }
+GPHASH_KERNEL(log, 1)(RedoParams p) { log<kBlock>(p); }
+GPHASH_KERNEL(settle, 1)(RedoParams p) { settle(p); }
+GPHASH_KERNEL(home, 1)(RedoParams p) { bring_home(p); }
+GPHASH_KERNEL(undo, 1)(RedoParams p) { undo(p); }
 GPHASH_KERNEL(move_up, 1)(BucketsParams p) { move_up(p); }
 GPHASH_KERNEL(export, 1)(BucketsParams p) { export_pairs(p); }
 GPHASH_KERNEL(wipe, 1)(BucketsParams p) { wipe(p); }

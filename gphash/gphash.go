@@ -206,7 +206,10 @@ func begin(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions) 
 		return e, e, report, err
 	}
 	if p.Superblock().Features.Incompat&pool.AtomicBatches != 0 {
-		return nil, nil, nil, fmt.Errorf("%w: atomic batches run on the CPU, no kernel of %s writes their records", device.ErrUnsupported, dev.Properties().Name)
+		if o.Cache > 0 {
+			return nil, nil, nil, core.Invalid("Cache %v with AtomicBatch: a GPU settles atomic batches beside a mirror of all slots", o.Cache)
+		}
+		o.Mirror = true
 	}
 	host, err := hostcpu.Open(nil)
 	if err != nil {

@@ -43,6 +43,7 @@ type changeParams struct {
 	spilled gpu.List
 	late    device.Ptr
 	lacked  device.Ptr
+	entries device.Ptr
 	fullest uint64
 	regions uint32
 	still   uint32
@@ -90,6 +91,17 @@ type recycleParams struct {
 	_     structs.HostLayout
 	table tableRef
 	space spaceRef
+}
+
+// redoParams is weft::gphash::RedoParams of C++.
+type redoParams struct {
+	_       structs.HostLayout
+	table   tableRef
+	space   spaceRef
+	entries device.Ptr
+	records uint64
+	made    device.Ptr
+	n       uint64
 }
 
 // reserveParams is weft::gphash::ReserveParams of C++.
@@ -197,7 +209,7 @@ var (
 
 // changeParams has the layout of weft::gphash::ChangeParams.
 var (
-	_ [392]byte = [unsafe.Sizeof(changeParams{})]byte{}
+	_ [400]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
 	_ [152]byte = [unsafe.Offsetof(changeParams{}.space)]byte{}
 	_ [200]byte = [unsafe.Offsetof(changeParams{}.changes)]byte{}
@@ -205,9 +217,10 @@ var (
 	_ [344]byte = [unsafe.Offsetof(changeParams{}.spilled)]byte{}
 	_ [360]byte = [unsafe.Offsetof(changeParams{}.late)]byte{}
 	_ [368]byte = [unsafe.Offsetof(changeParams{}.lacked)]byte{}
-	_ [376]byte = [unsafe.Offsetof(changeParams{}.fullest)]byte{}
-	_ [384]byte = [unsafe.Offsetof(changeParams{}.regions)]byte{}
-	_ [388]byte = [unsafe.Offsetof(changeParams{}.still)]byte{}
+	_ [376]byte = [unsafe.Offsetof(changeParams{}.entries)]byte{}
+	_ [384]byte = [unsafe.Offsetof(changeParams{}.fullest)]byte{}
+	_ [392]byte = [unsafe.Offsetof(changeParams{}.regions)]byte{}
+	_ [396]byte = [unsafe.Offsetof(changeParams{}.still)]byte{}
 )
 
 // getParams has the layout of weft::gphash::GetParams.
@@ -252,6 +265,17 @@ var (
 	_ [200]byte = [unsafe.Sizeof(recycleParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(recycleParams{}.table)]byte{}
 	_ [152]byte = [unsafe.Offsetof(recycleParams{}.space)]byte{}
+)
+
+// redoParams has the layout of weft::gphash::RedoParams.
+var (
+	_ [232]byte = [unsafe.Sizeof(redoParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(redoParams{}.table)]byte{}
+	_ [152]byte = [unsafe.Offsetof(redoParams{}.space)]byte{}
+	_ [200]byte = [unsafe.Offsetof(redoParams{}.entries)]byte{}
+	_ [208]byte = [unsafe.Offsetof(redoParams{}.records)]byte{}
+	_ [216]byte = [unsafe.Offsetof(redoParams{}.made)]byte{}
+	_ [224]byte = [unsafe.Offsetof(redoParams{}.n)]byte{}
 )
 
 // reserveParams has the layout of weft::gphash::ReserveParams.

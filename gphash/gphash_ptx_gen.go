@@ -12,9 +12,10 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input c939f97d5b3fde977ff4477892c7e154ca50448937108534a36992910a6a10e0 21223 gphash/change.cuh
-//kernelgen:input c0da701e3b9043c84f5c3723062a63e42aabc6429f1e3060527e467d3d36369b 13203 gphash/gphash.cu
-//kernelgen:input c5f2b7518cc0caf07fd6681626b20c80437e4ddd792ff099d9821b4cf86b3893 7795 gphash/space.cuh
+//kernelgen:input 3952cbc5ebdf21e05be074c6716816687845e289dd1609fc189310b0d5615977 22722 gphash/change.cuh
+//kernelgen:input 207f5ed08c9b08e13ab883b15d3ed1d5ffd1120c937da39df04bd1ea81118a40 13475 gphash/gphash.cu
+//kernelgen:input 23062668f6a79c6c88b35323155279a6dd68f5b874c3ae03103bc32cbc59c1f6 5951 gphash/redo.cuh
+//kernelgen:input 605f69145e36cb8d793022e7abfe4840a3bb32bfbfcec95527504256d6c9ca1b 8027 gphash/space.cuh
 //kernelgen:input 7217f1b77591af7a812223155efbf7ee134c0cf35a44643bb95d40539db92509 3215 gphash/survey.cuh
 //kernelgen:input a589ec4ad6018098074d70f3cb5eaa91728c5f3bb93b19e461371313793100a6 423 gphash/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
@@ -30,8 +31,8 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
-//kernelgen:output 75cd1fbd46d54055d1a815e9261911bd747f6dc99f2b65b19014bdd6f47a9d07 537382 gphash/gphash_sm80.ptx
-//kernelgen:output c5bb9ece7df843ed4aab8e0154fbc89870cee4386f9ba606a4db058086ae5d3e 12782 gphash/gphash_params_gen.go
+//kernelgen:output a2c4d6574756ed0e602cfe5ba5f2bfa3364568a9d4b819b38eb798d5e5ebeee0 582015 gphash/gphash_sm80.ptx
+//kernelgen:output 004cc10c241d63ffa06e9e7eca74316fe3666fabfdd54bb77bcee530826971ea 13550 gphash/gphash_params_gen.go
 
 //go:embed gphash_sm80.ptx
 var gphashSM80 string
@@ -49,18 +50,23 @@ var gphashImage = device.Image{
 var gphashKernels = map[string]int{
 	"gphash_cache_empty":    232,
 	"gphash_cache_fill":     232,
-	"gphash_change":         392,
-	"gphash_change_crowded": 392,
+	"gphash_change":         400,
+	"gphash_change_crowded": 400,
 	"gphash_export":         232,
+	"gphash_follow":         400,
 	"gphash_get":            224,
 	"gphash_hash":           184,
+	"gphash_home":           232,
+	"gphash_log":            232,
 	"gphash_mirror":         232,
 	"gphash_move_up":        232,
 	"gphash_rank":           32,
 	"gphash_recycle":        200,
 	"gphash_repeat":         224,
 	"gphash_reserve":        224,
+	"gphash_settle":         232,
 	"gphash_survey":         216,
 	"gphash_tick":           16,
+	"gphash_undo":           232,
 	"gphash_wipe":           232,
 }

@@ -38,6 +38,7 @@ type launcher struct {
 
 	tick, hash, rank, get, repeat, recycle, reserve              device.Kernel
 	change, crowded                                              device.Kernel
+	follow, log, settle, home, undo                              device.Kernel // of atomic batches
 	moveUp, export, wipe, survey, reflect, cacheEmpty, cacheFill device.Kernel
 
 	pool    device.Buffer // mapped
@@ -55,6 +56,7 @@ type launcher struct {
 	changed, exported *device.Event
 	ticket            uint32 // of the last change
 	left              *loan  // the lists of what it has left; nil: nothing
+	noted             noted  // what it makes of slots, if batches are atomic
 }
 
 // levels are those that lookups and changes know: the parameter of kernels, and what it
@@ -77,6 +79,10 @@ const (
 	wordCrowded        // a key of a drained level has found no slot
 	_                  //
 	wordReads          // buckets that lookups have read, and those in the cache: 64 bits each
+	_                  //
+	_                  //
+	_                  //
+	wordMade           // of an atomic batch: what the digests of its records come to, and their number, 64 bits each
 	_                  //
 	_                  //
 	_                  //
@@ -121,7 +127,8 @@ func (k *launcher) open() (err error) {
 	}
 	return gpu.Load(k.dev, &gphashImage, []gpu.Entry{
 		{Name: "tick", To: &k.tick}, {Name: "hash", To: &k.hash}, {Name: "rank", To: &k.rank}, {Name: "get", To: &k.get}, {Name: "repeat", To: &k.repeat}, {Name: "recycle", To: &k.recycle}, {Name: "reserve", To: &k.reserve},
-		{Name: "change", To: &k.change}, {Name: "change_crowded", To: &k.crowded}, {Name: "move_up", To: &k.moveUp},
+		{Name: "change", To: &k.change}, {Name: "change_crowded", To: &k.crowded}, {Name: "follow", To: &k.follow},
+		{Name: "log", To: &k.log}, {Name: "settle", To: &k.settle}, {Name: "home", To: &k.home}, {Name: "undo", To: &k.undo}, {Name: "move_up", To: &k.moveUp},
 		{Name: "export", To: &k.export}, {Name: "wipe", To: &k.wipe},
 		{Name: "survey", To: &k.survey}, {Name: "mirror", To: &k.reflect},
 		{Name: "cache_empty", To: &k.cacheEmpty}, {Name: "cache_fill", To: &k.cacheFill},
@@ -345,6 +352,11 @@ func (k *launcher) Change(s *device.Stream, _ core.Parts, c *gpu.Change) (conten
 		return false, err
 	}
 	defer work.behind(s)
+	if k.host.redo != nil {
+		if err := k.beginNoting(s, c); err != nil {
+			return false, err
+		}
+	}
 	return false, k.alone(s, func() error { return k.submit(s, c, work.buf, fresh) })
 }
 
@@ -357,7 +369,7 @@ func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, f
 		return err
 	}
 	if c.Args.First == 0 {
-		if err := s.Fill(k.word(wordLacked), 0, stateWords-wordLacked); err != nil {
+		if err := s.Fill(k.word(wordMade), 0, stateWords-wordMade); err != nil {
 			return err
 		}
 	}
@@ -369,7 +381,7 @@ func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, f
 	p := changeParams{
 		table: table, space: k.space, changes: c.Args, spilled: c.Spilled, late: k.word(wordLate), lacked: k.word(wordLacked),
 		sorted:  sorted{hashes: o.hashes, prefixes: o.To.Keys, rows: o.To.Vals},
-		fullest: uint64(fullest * float64(t.slotsIn(t.open()))), regions: uint32(t.bits()),
+		fullest: uint64(fullest * float64(t.slotsIn(t.open()))), regions: uint32(t.bits()), entries: k.noted.ptr(),
 	}
 	if c.Still {
 		p.still = 1
@@ -387,6 +399,9 @@ func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, f
 	err = device.Launch(s, k.change, gpu.Grid(warp*c.N), gpu.Block, &p)
 	if err == nil && fresh > 0 {
 		err = device.Launch(s, k.crowded, gpu.Grid(warp<<p.regions), gpu.Block, &p)
+	}
+	if err == nil && p.entries != 0 {
+		err = k.writeLog(s, &p)
 	}
 	return err
 }

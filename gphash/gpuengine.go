@@ -78,6 +78,10 @@ func (g *gpuEngine) begin(ctx context.Context, o OpenOptions) (*Report, error) {
 // inspect goes through the slots of a pool that has just been opened; where there is anything that no
 // operation writes, or checksums are to be verified, on the host.
 func (g *gpuEngine) inspect(ctx context.Context, o OpenOptions) (*Report, error) {
+	log := &Report{}
+	if err := g.host.replay(log, o.Repair); err != nil {
+		return nil, err
+	}
 	if err := errors.Join(g.show(), g.send()); err != nil { // no value is in use, as far as is known
 		return nil, err
 	}
@@ -108,6 +112,8 @@ func (g *gpuEngine) inspect(ctx context.Context, o OpenOptions) (*Report, error)
 			return report, err
 		}
 	}
+	report.Replayed, report.Torn = log.Replayed, log.Torn
+	report.Damaged, report.Damage = report.Damaged+log.Damaged, append(log.Damage, report.Damage...)
 	tally := g.host.Parts().(*parts).TallyPtr()
 	return report, g.Do(all, func(s *device.Stream) error {
 		return s.CopyIn(tally, device.Bytes([]uint64{report.Keys, report.Keys}))
@@ -135,8 +141,12 @@ func (g *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 	if err := g.host.changeable(); err != nil {
 		return 0, nil, err
 	}
-	g.submitted = g.submitted || s != nil
-	done, failed, err = g.Engine.Change(ctx, s, b)
+	if g.host.redo != nil {
+		done, failed, err = g.atomic(ctx, s, b)
+	} else {
+		g.submitted = g.submitted || s != nil
+		done, failed, err = g.Engine.Change(ctx, s, b)
+	}
 	g.host.noSpace = nil
 	if err == nil && len(failed) > 0 {
 		lacked := [1]uint32{}
@@ -167,12 +177,16 @@ func (g *gpuEngine) Clear(ctx context.Context) error {
 	if err := g.host.changeable(); err != nil {
 		return err
 	}
+	if err := g.wiping(); err != nil {
+		return err
+	}
 	err := g.Do(ctx, func(s *device.Stream) error {
 		return g.k.alone(s, func() error {
 			return errors.Join(g.k.each(s, g.k.wipe), s.Fill(g.host.Parts().(*parts).TallyPtr(), 0, 4), g.k.forget(s))
 		})
 	})
 	if err == nil {
+		g.wiped()
 		g.host.values = g.host.values.shadow() // none is in use
 		err = g.send()
 	}

@@ -385,15 +385,18 @@ func TestAtomicFull(t *testing.T) {
 	}
 }
 
-// No kernel writes records: a GPU is refused, by Create too, which leaves no file.
-func TestAtomicOnGPU(t *testing.T) {
+// The most operations of a batch; and that it goes with a mirror on a GPU, which refuses a cache, and
+// leaves no file.
+func TestAtomicOptions(t *testing.T) {
+	o := Options{KeySize: 8, ValueSize: 8, Size: 16 << 20, AtomicBatch: maxAtomic + 1}
+	if _, err := Create(filepath.Join(t.TempDir(), "pool"), openCPU(t), o); !errors.Is(err, weft.ErrOptions) {
+		t.Error(err)
+	}
 	dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
 	path := filepath.Join(t.TempDir(), "pool")
-	_, err := Create(path, dev, Options{KeySize: 8, ValueSize: 8, Size: 16 << 20, AtomicBatch: 10})
-	if _, serr := os.Stat(path); !errors.Is(err, device.ErrUnsupported) || !os.IsNotExist(serr) {
+	o.AtomicBatch, o.Cache = 10, .5
+	_, err := Create(path, dev, o)
+	if _, serr := os.Stat(path); !errors.Is(err, weft.ErrOptions) || !os.IsNotExist(serr) {
 		t.Errorf("%v; %v", err, serr)
-	}
-	if _, err := Create(path, openCPU(t), Options{KeySize: 8, ValueSize: 8, AtomicBatch: maxAtomic + 1}); !errors.Is(err, weft.ErrOptions) {
-		t.Error(err)
 	}
 }

@@ -27,6 +27,12 @@ struct Space {
   Lists lists;
 };
 
+// check_of is the word of the pool that has the checksum of a value.
+__device__ __forceinline__ uint64_t check_of(const Table& t, uint64_t block) {
+  const Located v = locate(t, block);
+  return t.first + v.unit * t.unit + v.i;
+}
+
 __device__ __forceinline__ void mark(const Table& t, const Space& s, uint64_t block, bool used) {
   Located v = locate(t, block);
   uint64_t* word = s.used + v.unit * s.words + v.i / 64;

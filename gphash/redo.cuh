@@ -1,0 +1,133 @@
+// Atomic batches (redo.go, gpuatomic.go). A batch is settled beside the mirror of the slots, which
+// stays as it is but for free slots that new keys claim; values go to the pool, where nobody finds
+// them, and what becomes of slots is noted in memory of the device. Where all of it has found room,
+// the notes go to the redo log, one behind the other, and when the host has published that, to the
+// mirror and to the slots of the pool.
+#pragma once
+
+#include "space.cuh"
+
+namespace weft::gphash {
+
+// Entry notes what becomes of a slot.
+struct Entry {
+  uint64_t bucket;   // word of the pool
+  uint64_t* words;   // of its mirror
+  uint64_t was;      // its control word: of a key, or claimed for one
+  uint64_t becomes;  // 0: there is no entry
+  uint64_t check;    // the word of the value's checksum
+  uint32_t slot;
+  uint32_t unused;
+};
+
+struct RedoParams {
+  Table table;
+  Space space;
+  Entry* entries;    // by the place of a key among the sorted operations
+  uint64_t records;  // word of the pool from which on these go to the log
+  uint64_t* made;    // what their digests come to, and their number: added to
+  uint64_t n;
+};
+
+constexpr uint32_t kRecordWords = 3;
+constexpr uint64_t kRedoSeed = 0x9d39247e33776d41ul;  // twin: redoSeed in redo.go
+
+// digest is what a record adds to the checksum of all (twin: digest in redo.go).
+__device__ __forceinline__ uint64_t digest(uint64_t number, const uint64_t* record) {
+  for (uint32_t w = 0; w < kRecordWords; w++) number = hash(number ^ record[w], kRedoSeed);
+  return number;
+}
+
+// entry_of is the entry of a thread, if there is one.
+__device__ __forceinline__ Entry entry_of(const RedoParams& p, uint64_t i) {
+  return i < p.n ? p.entries[i] : Entry{};
+}
+
+// log writes records, and the checksums of values, of which many lie side by side. Records come in
+// any order: a block asks for places for all that it has.
+template <int Block>
+__device__ __forceinline__ void log(const RedoParams& p) {
+  __shared__ Share<Block> share;
+  __shared__ uint64_t records[kRecordWords * Block], base;
+  const Table& t = p.table;
+  for (uint64_t first = uint64_t(block_index()) * Block; first < p.n; first += threads_in_grid()) {
+    const Entry e = entry_of(p, first + thread_in_block());
+    uint32_t all, at = below(share, uint32_t(e.becomes != 0), all);
+    if (thread_in_block() == 0) base = add_relaxed(p.made + 1, uint64_t(all));
+    sync_block();
+    uint64_t sum = 0;
+    if (e.becomes != 0) {
+      uint64_t* record = records + kRecordWords * at;
+      record[0] = e.bucket + e.slot;
+      record[1] = e.becomes;
+      record[2] = load_relaxed_system(e.words + t.slots + e.slot);
+      sum = digest(base + at, record);
+      const Control becomes{e.becomes};
+      if (becomes.state() == kFull) store_relaxed_system(t.pool + check_of(t, becomes.block()), e.check);
+    }
+#pragma unroll
+    for (uint32_t x = 1; x < kWarp; x *= 2) sum += shuffle_xor(kAll, sum, x);
+    if (lane_index() == 0 && sum != 0) add_relaxed(p.made, sum);
+    sync_block();
+    for (uint32_t i = thread_in_block(); i < kRecordWords * all; i += Block)
+      store_relaxed_system(t.pool + p.records + kRecordWords * base + i, records[i]);
+    sync_block();
+  }
+}
+
+// add appends what some lanes of a warp have to a list.
+__device__ __forceinline__ void add(uint64_t* list, uint32_t* count, bool has, uint64_t what) {
+  const uint32_t votes = ballot(kAll, has);
+  if (votes == 0) return;
+  uint32_t at = 0;
+  if (lane_index() == lowest(votes)) at = add_relaxed(count, popcount(votes));
+  at = shuffle(kAll, at, lowest(votes));
+  if (has) store_relaxed(list + at + popcount(votes & ((1u << lane_index()) - 1)), what);
+}
+
+// settle lets lookups see a batch that has been published, and leaves what it has replaced and
+// deleted to the next one.
+__device__ __forceinline__ void settle(const RedoParams& p) {
+  const Table& t = p.table;
+  const Lists& l = p.space.lists;
+  fence();  // a lookup that sees any of this sees that a change has begun, and values and tags
+  for (uint64_t first = thread_index() - lane_index(); first < p.n; first += threads_in_grid()) {
+    const Entry e = entry_of(p, first + lane_index());
+    const Control was{e.was}, becomes{e.becomes};
+    const bool there = e.becomes != 0, replaces = there && was.state() == kFull;
+    const bool full = there && becomes.state() == kFull, gone = there && !full;
+    if (there) store_relaxed_system(e.words + e.slot, e.becomes);
+    if (full) mark(t, p.space, becomes.block(), true);
+    add(l.stale, l.counts, replaces, was.block());
+    add(l.tombs, l.counts + 1, gone, e.bucket + e.slot);
+    const uint32_t came = popcount(ballot(kAll, full && !replaces)), went = popcount(ballot(kAll, gone));
+    if (lane_index() != 0 || came + went == 0) continue;
+    add_relaxed(&t.counters->live, uint64_t(came) - went);
+    if (came != 0) add_relaxed(&t.counters->used, uint64_t(came));
+  }
+}
+
+// bring_home writes the buckets that have changed to the pool, control words and tags at once.
+__device__ __forceinline__ void bring_home(const RedoParams& p) {
+  const Table& t = p.table;
+  const uint32_t words = 2 * t.slots;
+  for (uint64_t i = thread_index(); i < p.n * words; i += threads_in_grid()) {
+    const Entry& e = p.entries[i / words];
+    const uint32_t word = uint32_t(i % words);
+    if (e.becomes != 0) store_relaxed_system(t.pool + e.bucket + word, load_relaxed_system(e.words + word));
+  }
+}
+
+// undo gives back the slots that a batch has claimed for which there is no room.
+__device__ __forceinline__ void undo(const RedoParams& p) {
+  const Table& t = p.table;
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    const Entry e = p.entries[i];
+    const Control was{e.was};
+    if (e.becomes == 0 || was.state() != kWriting) continue;
+    store_relaxed_system(t.pool + e.bucket + e.slot, was.next(kEmpty, 0).bits);
+    store_relaxed_system(e.words + e.slot, was.next(kEmpty, 0).bits);
+  }
+}
+
+}  // namespace weft::gphash
