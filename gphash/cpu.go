@@ -227,6 +227,15 @@ func (r *rows) ask(ops []uint32, places *[cpu.Group]item) {
 // Caps is for [core.Engine].
 func (e *engine) Caps() core.Caps { return core.Caps{DeletesTakeRoom: e.redo != nil} }
 
+// Combine is for [core.Combiner]: atomic batches, which combine what they have for a key by
+// themselves, stay whole.
+func (e *engine) Combine(b *batch.Batch) *batch.Batch {
+	if e.redo != nil {
+		return nil
+	}
+	return e.Engine.Combine(b)
+}
+
 // Change is for [core.Engine]. What the last batch has deleted is used again from here
 // on.
 func (e *engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {

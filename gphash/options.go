@@ -40,8 +40,8 @@ type Options struct {
 	// AtomicBatch makes batches of up to so many operations atomic, if it is not 0: such a
 	// call is there as a whole or not at all, whatever ends the process. A call that has more is several
 	// such batches, in its order; one without room for all that it inserts does nothing, and returns
-	// [weft.ErrFull]. The pool has a log for one batch, of 24 bytes an operation. At most 524,288; for
-	// a CPU.
+	// [weft.ErrFull]. The pool has a log for one batch, of 24 bytes an operation. At most 1,048,576. On
+	// a GPU it takes Mirror, whether asked for or not, and calls with streams wait.
 	AtomicBatch int
 	// Mirror, Cache and CachePolicy are as in OpenOptions.
 	Mirror      bool
@@ -129,9 +129,8 @@ var (
 // maxKey is the length of the longest keys, in bytes.
 const maxKey = 128
 
-// maxAtomic is how many operations an atomic batch has at most: as many as are combined with
-// each other before a table sees them.
-const maxAtomic = 1 << 19
+// maxAtomic is how many operations an atomic batch has at most: as many as a table is handed at once.
+const maxAtomic = core.ChunkOps
 
 // maxLevels is how many levels of different size there are: the largest has 2^30
 // buckets.

@@ -13,6 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/dst"
 	"github.com/weftgo/weft/internal/mutate"
+	"github.com/weftgo/weft/internal/pm"
 )
 
 // loading is a map of which Compact loads the cache, too, if there is one.
@@ -35,7 +36,7 @@ func programs[K weft.Key, V weft.Value](t *testing.T, m dst.Mode[Options]) dst.C
 		o := m.Options
 		o.KeySize, o.ValueSize = int(types.Key.Bits/8), int(types.Val.Bits/8)
 		o.Capacity, o.Hash, o.Seed = max(s.Capacity, 1), SipHash, [2]uint64{1, 2}
-		p, _ := memoryPool(t, &o, rand.New(rand.NewPCG(1, 2)))
+		p, _ := memoryPool(t, &o, rand.New(rand.NewPCG(1, 2)), func(mapped []byte) *pm.Memory { return pm.New(mapped, nil) })
 		c, e, _, err := serve(ctx, p, dev, OpenOptions{Resize: o.Resize, Mirror: o.Mirror, Cache: o.Cache}, types)
 		if err != nil {
 			return scheduled[K, V]{}, err

@@ -133,7 +133,7 @@ func (d *Domain) write(at, v uint64) {
 // Fence is for pm.Domain: what this thread has stored is durable.
 func (d *Domain) Fence() {
 	if d.looking {
-		d.fences = append(d.fences, len(d.undo))
+		d.Images.Fence()
 		return
 	}
 	if d.begin(&Access{Kind: Fence}) {

@@ -224,5 +224,5 @@ func (m *Images) CompareAndSwap(at, old, v uint64) bool {
 	return true
 }
 
-// Fence is for pm.Domain: an image has no order to keep.
-func (m *Images) Fence() {}
+// Fence is for pm.Domain: Cut keeps its order, nobody else does.
+func (m *Images) Fence() { m.fences = append(m.fences, len(m.undo)) }

@@ -1,0 +1,215 @@
+package gphash
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/pm/pmtest"
+)
+
+// atomicKernelTrial is a trial of kernels whose batches are atomic: behind a crash, of kernels and of
+// the host between them, all keys are as before the batch that ran, or all as behind it.
+type atomicKernelTrial struct {
+	*kernelTrial
+	before, behind [][]byte // by key; nil: absent
+	refused        int      // batches
+}
+
+func newAtomicKernelTrial(t testing.TB, seed uint64, rewrite func(file, ptx string) string) *atomicKernelTrial {
+	tr := &atomicKernelTrial{kernelTrial: newKernelTrialOf(t, Options{AtomicBatch: 14}, seed, rewrite)}
+	tr.before = make([][]byte, len(tr.keys))
+	tr.behind = tr.before
+	tr.most = 8
+	tr.cut = tr.k.Cut
+	whole := &atomicTrial{trial: tr.trial}
+	tr.judge = func(t *table) int {
+		whole.before, whole.behind = tr.before, tr.behind
+		return whole.whole(t)
+	}
+	return tr
+}
+
+// run runs batches of the host and of streams, and looks at crashes at some of the points where there
+// may be some.
+func (tr *atomicKernelTrial) run(t testing.TB) {
+	next := 0
+	tr.k.Step = func() error {
+		if next--; next < 0 && tr.failed == "" {
+			next = tr.rng.IntN(tr.stops)
+			tr.k.Crash(tr.rng, tr.most, tr.look)
+		}
+		return nil
+	}
+	s, err := tr.dev.NewStream()
+	must(t, err)
+	for range 2 * tr.shape.batches {
+		if tr.rng.IntN(10) == 0 {
+			tr.behind = make([][]byte, len(tr.keys))
+			must(t, tr.index.Clear(t.Context()))
+		} else {
+			tr.batch(t, s)
+		}
+		tr.before = tr.behind
+	}
+	must(t, s.Close())
+	if err := tr.index.Check(t.Context()); err != nil {
+		tr.fail("%v", err)
+	}
+	tr.k.Step = nil
+	must(t, tr.index.Close())
+	must(t, tr.dev.Close())
+}
+
+// batch runs operations of all kinds, several on a key, and compares their results.
+func (tr *atomicKernelTrial) batch(t testing.TB, s *device.Stream) {
+	n, size, vsize := 1+tr.rng.IntN(tr.shape.ops), tr.shape.keySize, tr.shape.valueSize
+	kinds, keys, values, want := make([]weft.OpKind, n), []byte(nil), make([]byte, n*vsize), make([]byte, n*vsize)
+	tr.behind = slices.Clone(tr.before)
+	for i := range n {
+		k, value := tr.rng.IntN(len(tr.keys)), row(values, i, uint64(vsize))
+		kinds[i] = [...]op.Kind{op.Put, op.Put, op.PutNew, op.Delete, op.Get}[tr.rng.IntN(5)]
+		keys = append(keys, tr.keys[k]...)
+		for j := range value {
+			value[j] = byte(tr.rng.Uint32())
+		}
+		switch is := tr.behind[k]; {
+		case kinds[i] == op.Put, kinds[i] == op.PutNew && is == nil:
+			tr.behind[k] = bytes.Clone(value)
+		case kinds[i] == op.Delete:
+			tr.behind[k] = nil
+		default:
+			copy(want[i*vsize:], is)
+		}
+	}
+	var err error
+	if tr.rng.IntN(2) == 0 {
+		err = tr.index.Apply(t.Context(), kinds, keys, values, nil)
+	} else {
+		err = tr.applyOn(t, s, kinds, keys, values)
+	}
+	switch {
+	case errors.Is(err, weft.ErrFull) || errors.Is(err, ErrSkewed):
+		tr.behind = tr.before
+		tr.refused++
+	case err != nil:
+		tr.fail("%v", err)
+	case len(keys) != n*size || !bytes.Equal(values, want):
+		tr.fail("%v: read %x, want %x", kinds, values, want)
+	}
+}
+
+func (tr *atomicKernelTrial) applyOn(t testing.TB, s *device.Stream, kinds []weft.OpKind, keys, values []byte) error {
+	k, err := device.Upload(s, keys)
+	must(t, err)
+	v, err := device.Upload(s, values)
+	must(t, err)
+	o, err := device.Upload(s, kinds)
+	must(t, err)
+	err = errors.Join(tr.index.ApplyOn(s, o, k, v, device.Slice[bool]{}), tr.index.Sync(t.Context()))
+	must(t, s.CopyOut(t.Context(), values, v.Ptr()))
+	must(t, errors.Join(k.Free(), v.Free(), o.Free()))
+	return err
+}
+
+// exploreAtomicKernels runs programs until about so many images have been looked at.
+func exploreAtomicKernels(t testing.TB, states int, rewrite func(file, ptx string) string, change func(*atomicKernelTrial)) (images, resizes int, failed string) {
+	for seed := uint64(0); images < states; seed++ {
+		tr := newAtomicKernelTrial(t, seed, rewrite)
+		if change != nil {
+			change(tr)
+		}
+		tr.run(t)
+		images, resizes = images+tr.seen, resizes+int(tr.index.engine.resizes)
+		if tr.failed != "" {
+			return images, resizes, fmt.Sprintf("seed %d: %s", seed, tr.failed)
+		}
+	}
+	return images, resizes, ""
+}
+
+// Whatever a crash leaves of the stores of kernels and of the host, also a crash of recovery: of a batch
+// all is there or nothing, and of those before it all.
+func TestAtomicCrashesOfKernels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	images, resizes, failed := exploreAtomicKernels(t, *crashStates/40, nil, nil)
+	if failed != "" {
+		t.Fatal(failed)
+	}
+	if resizes == 0 {
+		t.Error("no index has grown")
+	}
+	t.Logf("%d images of crashes, %d resizes", images, resizes)
+}
+
+// Mutants of atomic batches on a GPU: each is found.
+func TestAtomicKernelMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	// without leaves out what a kernel does.
+	without := func(kernel, of, by string) func(file, ptx string) string {
+		return func(_, ptx string) string {
+			lo := strings.Index(ptx, ".entry gphash_"+kernel+"(")
+			if lo < 0 {
+				return ptx
+			}
+			at := lo + strings.Index(ptx[lo:], of)
+			return ptx[:at] + by + ptx[at+len(of):]
+		}
+	}
+	idle := func(kernel string) func(file, ptx string) string { return without(kernel, "\n{", "\n{\nret;") }
+	host := func(mutant func(tr *atomicKernelTrial, a *pmtest.Access, site string) bool) func(*atomicKernelTrial) {
+		return func(tr *atomicKernelTrial) {
+			tr.host.Mutant = func(a *pmtest.Access) bool {
+				site, _ := pmtest.Site()
+				return mutant(tr, a, site)
+			}
+		}
+	}
+	head := func(tr *atomicKernelTrial, a *pmtest.Access) bool {
+		return a.Kind == pmtest.Store && a.At == tr.index.engine.redo.first+headSum && a.New != unpublished
+	}
+	for _, m := range []struct {
+		name    string
+		rewrite func(file, ptx string) string
+		change  func(*atomicKernelTrial)
+	}{
+		{name: "published before its records, emptied before its slots", rewrite: without("tick", "fence.acq_rel.sys;", "")},
+		{name: "records are not written", rewrite: idle("log")},
+		{name: "slots are not written", rewrite: idle("home")},
+		{name: "slots that are claimed stay so when a batch is refused", rewrite: idle("undo")},
+		{name: "a key that has made way changes where it was", rewrite: idle("follow")},
+		{name: "applied before publication", change: host(func(tr *atomicKernelTrial, a *pmtest.Access, _ string) bool {
+			return head(tr, a) && a.New != applied
+		})},
+		{name: "emptied before it is applied", change: host(func(tr *atomicKernelTrial, a *pmtest.Access, _ string) bool {
+			if head(tr, a) {
+				a.New = applied
+			}
+			return false
+		})},
+		{name: "no fence around publication", change: host(func(_ *atomicKernelTrial, a *pmtest.Access, site string) bool {
+			return a.Kind == pmtest.Fence && site == "gphash.(*redoLog).publish"
+		})},
+		{name: "no fence behind its end", change: host(func(_ *atomicKernelTrial, a *pmtest.Access, site string) bool {
+			return a.Kind == pmtest.Fence && site == "gphash.(*redoLog).retire"
+		})},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			images, _, failed := exploreAtomicKernels(t, 300_000, m.rewrite, m.change)
+			if failed == "" {
+				t.Fatalf("not found in %d images", images)
+			}
+			t.Logf("found after %d images: %.100s", images, failed)
+		})
+	}
+}
