@@ -1,7 +1,9 @@
 package gphash
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -42,5 +44,55 @@ func TestAtomicKernels(t *testing.T) {
 				must(t, x.Close())
 			}
 		})
+	}
+}
+
+// A GPU that opens a pool with a batch in the log applies it, and goes on with the pool; one whose last
+// batch has not been published says so.
+func TestReplayOnGPU(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, o := range fixedPools {
+		for _, torn := range []bool{false, true} {
+			dir, host, dev := memoryDir(t), openCPU(t), devicetest.OpenSim(t, &sim.Options{Arch: 80})
+			o.Size, o.Capacity, o.AtomicBatch = 16<<20, 100, 50
+			live, killed := filepath.Join(dir, "live"), filepath.Join(dir, "killed")
+			x, err := Create(live, host, o)
+			must(t, err)
+			key := func(i int) []byte { return denseKey(o.KeySize, i) }
+			value := func(i int) []byte { return valueOf(o.ValueSize, key(i), 1) }
+			for i := range 3 {
+				_, err := x.Put(t.Context(), key(i), valueOf(o.ValueSize, key(i), 0))
+				must(t, err)
+			}
+			want := map[string][]byte{string(key(2)): valueOf(o.ValueSize, key(2), 0)}
+			planting(x).plant(nil, postImage{key(0), value(0)}, postImage{key: key(1)}, postImage{key(7), value(7)})
+			if torn {
+				want[string(key(0))], want[string(key(1))] = valueOf(o.ValueSize, key(0), 0), valueOf(o.ValueSize, key(1), 0)
+				x.engine.mem.Store(x.engine.redo.first+headSum, unpublished)
+			} else {
+				want[string(key(0))], want[string(key(7))] = value(0), value(7)
+			}
+			content, err := os.ReadFile(live)
+			must(t, err)
+			must(t, os.WriteFile(killed, content, 0o600))
+			must(t, x.Close())
+			x, report, err := Open(t.Context(), killed, dev, OpenOptions{})
+			must(t, err)
+			if report.Torn != torn || report.Replayed == 1 == torn || int(report.Keys) != len(want) || report.Damaged > 0 {
+				t.Errorf("torn %v: %+v", torn, report)
+			}
+			must(t, x.Check(t.Context()))
+			for k, v := range want {
+				is := make([]byte, o.ValueSize)
+				if n, err := x.Get(t.Context(), []byte(k), is, nil); n != 1 || err != nil || !bytes.Equal(is, v) {
+					t.Errorf("torn %v: key %x has %x, want %x, %v", torn, k, is, v, err)
+				}
+			}
+			must(t, x.Clear(t.Context()))
+			program(t, x, map[string][]byte{}, 5)
+			must(t, x.Close())
+		}
 	}
 }

@@ -77,6 +77,7 @@ type lossTrial struct {
 	keys  int
 	state map[string][][]byte // the values that a key may have; nil: absent
 	lost  string              // the kernel by which
+	there bool                // the batch that met it is there
 }
 
 // lossShapes are small enough for keys to make way for each other, and to grow often.
@@ -88,7 +89,11 @@ var lossShapes = []Options{
 
 // rewrite is nil where a fuse decides.
 func newLossTrial(t *testing.T, seed uint64, rewrite func(file, ptx string) string) *lossTrial {
-	tr := &lossTrial{T: t, rng: rand.New(rand.NewPCG(seed, 17)), path: filepath.Join(memoryDir(t), "pool"), o: lossShapes[seed%3], keys: 200, state: map[string][][]byte{}}
+	return newLossTrialOf(t, lossShapes[seed%3], seed, rewrite)
+}
+
+func newLossTrialOf(t *testing.T, o Options, seed uint64, rewrite func(file, ptx string) string) *lossTrial {
+	tr := &lossTrial{T: t, rng: rand.New(rand.NewPCG(seed, 17)), path: filepath.Join(memoryDir(t), "pool"), o: o, keys: 200, state: map[string][][]byte{}}
 	tr.o.Size, tr.o.Capacity, tr.o.Seed, tr.o.Mirror, tr.o.Resize = 32<<20, 1, [2]uint64{seed + 1, 2}, tr.rng.IntN(2) == 0, Resize(tr.rng.IntN(2))
 	opts := &sim.Options{Arch: 80, Scheduler: sim.Random, Seed: seed, Rewrite: rewrite}
 	if rewrite == nil {
@@ -121,7 +126,7 @@ func (tr *lossTrial) batch(of ...op.Kind) error {
 			value[j] = byte(tr.rng.Uint32())
 		}
 		if may[key] == nil {
-			may[key] = append([][]byte{nil}, tr.state[key]...)[len(tr.state[key])-min(len(tr.state[key]), 1):]
+			may[key] = append([][]byte{nil}, tr.state[key]...)[len(tr.state[key]):]
 		}
 		is := may[key][len(may[key])-1]
 		switch {
@@ -134,9 +139,11 @@ func (tr *lossTrial) batch(of ...op.Kind) error {
 	}
 	err := tr.x.Apply(tr.Context(), kinds, keys, values, nil)
 	for key, values := range may {
-		tr.state[key] = values
-		if err == nil {
+		switch tr.state[key] = values; {
+		case err == nil:
 			tr.state[key] = values[len(values)-1:]
+		case tr.o.AtomicBatch > 0:
+			tr.state[key] = [][]byte{values[0], values[len(values)-1]}
 		}
 	}
 	return err
@@ -154,6 +161,7 @@ func (tr *lossTrial) look() error {
 	if err != nil {
 		return err
 	}
+	before, behind := 0, 0 // keys that are as a batch that was lost has found them, and as it would leave them
 	for i := range tr.keys {
 		var is []byte
 		if found[i] {
@@ -164,10 +172,22 @@ func (tr *lossTrial) look() error {
 		if may == nil {
 			may = [][]byte{nil}
 		}
-		if !slices.ContainsFunc(may, func(v []byte) bool { return (v == nil) == (is == nil) && bytes.Equal(v, is) }) {
+		same := func(v []byte) bool { return (v == nil) == (is == nil) && bytes.Equal(v, is) }
+		switch {
+		case !slices.ContainsFunc(may, same):
 			tr.Fatalf("key %d is %x, it may be %x", i, is, may)
+		case !same(may[len(may)-1]):
+			before++
+		case !same(may[0]):
+			behind++
 		}
 		tr.state[key] = [][]byte{is}
+	}
+	if tr.o.AtomicBatch > 0 && before > 0 && behind > 0 {
+		tr.Fatalf("of a batch %d keys are there and %d are not", behind, before)
+	}
+	if tr.lost != "" && before+behind > 0 {
+		tr.there = behind > 0
 	}
 	if tr.x.Len() != hits {
 		tr.Fatalf("%d keys, Len says %d", hits, tr.x.Len())
@@ -251,10 +271,13 @@ func (tr *lossTrial) goOn() {
 	must(tr, another.Close())
 }
 
-var lossSeeds = []struct {
+// lossSeed is where GPUs are lost.
+type lossSeed struct {
 	kernel, access string // none: at a store of any
 	seeds          int
-}{
+}
+
+var lossSeeds = []lossSeed{
 	{"", "", 24},
 	{"change", `st\.|atom\.|red\.`, 9},
 	{"change_crowded", `st\.|atom\.|red\.`, 12},
@@ -271,32 +294,68 @@ func TestGPULost(t *testing.T) {
 	}
 	smallRegions(t)
 	for _, l := range lossSeeds {
-		t.Run("in "+l.kernel, func(t *testing.T) {
-			lost := 0
-			for seed := range uint64(l.seeds) {
-				t.Run(fmt.Sprint(seed), func(t *testing.T) {
-					var rewrite func(file, ptx string) string
-					if l.kernel != "" {
-						rewrite = trapBehind(l.kernel, l.access, rand.New(rand.NewPCG(seed, 3)).IntN(1<<16))
-					}
-					tr := newLossTrial(t, seed, rewrite)
-					if !tr.until(25) {
-						must(t, tr.x.Close())
-						return
-					}
-					if l.kernel != "" && tr.lost != "gphash_"+l.kernel {
-						t.Errorf("lost by %s", tr.lost)
-					}
-					lost++
-					tr.goOn()
-				})
-			}
-			if lost == 0 {
-				t.Error("no GPU was lost")
-			}
-			t.Logf("lost in %d of %d programs", lost, l.seeds)
-		})
+		l.run(t, 0)
 	}
+}
+
+// The same of atomic batches: the one under way is there as a whole or not at all.
+func TestAtomicGPULost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	smallRegions(t)
+	gone, there := 0, 0
+	for _, l := range atomicLossSeeds {
+		more, whole := l.run(t, 40)
+		gone, there = gone+more, there+whole
+	}
+	if gone == 0 || there == 0 {
+		t.Errorf("of batches that have met a loss %d were gone, and %d there", gone, there)
+	}
+}
+
+var atomicLossSeeds = []lossSeed{
+	{"", "", 12},
+	{"change", `st\.`, 16},
+	{"follow", `st\.`, 6},
+	{"log", `st\.|atom\.|red\.`, 6},
+	{"settle", `st\.|atom\.|red\.`, 6},
+	{"home", `st\.`, 6},
+	{"undo", `st\.`, 3},
+	{"tick", `st\.`, 3},
+}
+
+// run loses GPUs, and counts the programs whose last batch was gone, or there.
+func (l lossSeed) run(t *testing.T, atomic int) (gone, there int) {
+	t.Run("in "+l.kernel, func(t *testing.T) {
+		for seed := range uint64(l.seeds) {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				var rewrite func(file, ptx string) string
+				if l.kernel != "" {
+					rewrite = trapBehind(l.kernel, l.access, rand.New(rand.NewPCG(seed, 3)).IntN(1<<16))
+				}
+				o := lossShapes[seed%3]
+				o.AtomicBatch = atomic
+				tr := newLossTrialOf(t, o, seed, rewrite)
+				if !tr.until(25) {
+					must(t, tr.x.Close())
+					return
+				}
+				if l.kernel != "" && tr.lost != "gphash_"+l.kernel {
+					t.Errorf("lost by %s", tr.lost)
+				}
+				if gone++; tr.there {
+					gone, there = gone-1, there+1
+				}
+				tr.goOn()
+			})
+		}
+		if gone+there == 0 {
+			t.Error("no GPU was lost")
+		}
+		t.Logf("lost in %d of %d programs", gone+there, l.seeds)
+	})
+	return gone, there
 }
 
 // Lookups beside a change that loses the GPU, and an iteration that goes on behind it: each reads what had

@@ -70,6 +70,8 @@ func TestSchedules(t *testing.T) {
 	dst.Explore(t, cached, programs[uint32, uint32](t, cached))
 	dst.Explore(t, withValues, programs[uint32, uint64](t, withValues))
 	dst.Explore(t, twoSlots, programs[uint64, uint32](t, twoSlots).Reducing())
+	atomic := dst.Mode[Options]{Arch: 80, Name: "2 slots,atomic", Options: Options{Slots: 2, Hashes: 2, Levels: 2, AtomicBatch: 40}}
+	dst.Explore(t, atomic, programs[uint64, uint32](t, atomic))
 }
 
 // Mutants of lookups: each is found.
