@@ -156,9 +156,14 @@ __device__ __forceinline__ void each_bucket(const BucketsParams& p, F f) {
   for (uint64_t b = p.lo + thread_index() / kWarp; b < p.hi; b += threads_in_grid() / kWarp) {
     Place at{l.base + b * t.bucket_words, nullptr, lane_index(), {0}};
     at.words = words_of(t, l, b);
-    if (at.slot < t.slots) at.was.bits = load_relaxed_system(t.pool + at.control());
+    if (at.slot < t.slots) at.was.bits = load_relaxed_system((l.mirror ? at.words : t.pool + at.bucket) + at.slot);
     f(at);
   }
+}
+
+// tag_of is the tag of a slot, of which the mirror knows first.
+__device__ __forceinline__ uint64_t tag_of(const Table& t, const BucketsParams& p, const Place& at) {
+  return load_relaxed_system((t.levels[p.level].mirror ? at.words : t.pool + at.bucket) + t.slots + at.slot);
 }
 
 // slot_of is slot number `slot` of a bucket, for all lanes.
@@ -207,7 +212,7 @@ __device__ __forceinline__ void export_pairs(const BucketsParams& p) {
       Place at = slot_of(lane, lowest(votes));
       uint8_t* key = static_cast<uint8_t*>(p.to.keys) + row * t.key_size;
       for (uint32_t i = lane_index(); 8 * i < t.key_size; i += kWarp)
-        put_word(key, t.key_size, i, load_relaxed_system(t.pool + (t.key_words ? at.key(t) + i : at.tag(t))));
+        put_word(key, t.key_size, i, t.key_words ? load_relaxed_system(t.pool + at.key(t) + i) : tag_of(t, p, at));
       copy_value(t, t.pool + at.was.block(), p.to.vals ? static_cast<uint8_t*>(p.to.vals) + row * t.value_size : nullptr);
     }
   });

@@ -63,7 +63,7 @@ func create(path string, dev device.Device, o *Options, types core.Types, record
 	if err != nil {
 		return nil, nil, fmt.Errorf("gphash: create: %w", err)
 	}
-	t, e, _, err := serve(context.Background(), p, dev, OpenOptions{Durability: o.Durability, Resize: o.Resize, Mirror: o.Mirror, Cache: o.Cache, CachePolicy: o.CachePolicy, Logger: o.Logger}, types)
+	t, e, _, err := serve(context.Background(), p, dev, OpenOptions{Durability: o.Durability, Resize: o.Resize, AtomicTail: o.AtomicTail, Mirror: o.Mirror, Cache: o.Cache, CachePolicy: o.CachePolicy, Logger: o.Logger}, types)
 	if err != nil {
 		err = errors.Join(err, pool.Remove(path))
 	}
@@ -210,6 +210,9 @@ func begin(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions) 
 			return nil, nil, nil, core.Invalid("Cache %v with AtomicBatch: a GPU settles atomic batches beside a mirror of all slots", o.Cache)
 		}
 		o.Mirror = true
+	}
+	if o.AtomicTail < 0 || o.AtomicTail > maxTail {
+		return nil, nil, nil, core.Invalid("AtomicTail %d is not between 0 and %d", o.AtomicTail, maxTail)
 	}
 	host, err := hostcpu.Open(nil)
 	if err != nil {

@@ -95,13 +95,16 @@ type recycleParams struct {
 
 // redoParams is weft::gphash::RedoParams of C++.
 type redoParams struct {
-	_       structs.HostLayout
-	table   tableRef
-	space   spaceRef
-	entries device.Ptr
-	records uint64
-	made    device.Ptr
-	n       uint64
+	_         structs.HostLayout
+	table     tableRef
+	space     spaceRef
+	entries   device.Ptr
+	records   uint64
+	made      device.Ptr
+	n         uint64
+	late      device.Ptr
+	lateCount device.Ptr
+	lateBits  device.Ptr
 }
 
 // reserveParams is weft::gphash::ReserveParams of C++.
@@ -269,13 +272,16 @@ var (
 
 // redoParams has the layout of weft::gphash::RedoParams.
 var (
-	_ [232]byte = [unsafe.Sizeof(redoParams{})]byte{}
+	_ [256]byte = [unsafe.Sizeof(redoParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(redoParams{}.table)]byte{}
 	_ [152]byte = [unsafe.Offsetof(redoParams{}.space)]byte{}
 	_ [200]byte = [unsafe.Offsetof(redoParams{}.entries)]byte{}
 	_ [208]byte = [unsafe.Offsetof(redoParams{}.records)]byte{}
 	_ [216]byte = [unsafe.Offsetof(redoParams{}.made)]byte{}
 	_ [224]byte = [unsafe.Offsetof(redoParams{}.n)]byte{}
+	_ [232]byte = [unsafe.Offsetof(redoParams{}.late)]byte{}
+	_ [240]byte = [unsafe.Offsetof(redoParams{}.lateCount)]byte{}
+	_ [248]byte = [unsafe.Offsetof(redoParams{}.lateBits)]byte{}
 )
 
 // reserveParams has the layout of weft::gphash::ReserveParams.

@@ -13,8 +13,8 @@ import (
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 3952cbc5ebdf21e05be074c6716816687845e289dd1609fc189310b0d5615977 22722 gphash/change.cuh
-//kernelgen:input 207f5ed08c9b08e13ab883b15d3ed1d5ffd1120c937da39df04bd1ea81118a40 13475 gphash/gphash.cu
-//kernelgen:input 23062668f6a79c6c88b35323155279a6dd68f5b874c3ae03103bc32cbc59c1f6 5951 gphash/redo.cuh
+//kernelgen:input 6013b244da1004d1e74968e4181eef747d4906e07941d305d8eb78e19a41c67e 13791 gphash/gphash.cu
+//kernelgen:input 77ae60695d6c2544c3d1427dfa1433d17193eb2ff0765d1281b3569dbeb9744c 6845 gphash/redo.cuh
 //kernelgen:input 605f69145e36cb8d793022e7abfe4840a3bb32bfbfcec95527504256d6c9ca1b 8027 gphash/space.cuh
 //kernelgen:input 7217f1b77591af7a812223155efbf7ee134c0cf35a44643bb95d40539db92509 3215 gphash/survey.cuh
 //kernelgen:input a589ec4ad6018098074d70f3cb5eaa91728c5f3bb93b19e461371313793100a6 423 gphash/tuning.cuh
@@ -31,8 +31,8 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
-//kernelgen:output a2c4d6574756ed0e602cfe5ba5f2bfa3364568a9d4b819b38eb798d5e5ebeee0 582015 gphash/gphash_sm80.ptx
-//kernelgen:output 004cc10c241d63ffa06e9e7eca74316fe3666fabfdd54bb77bcee530826971ea 13550 gphash/gphash_params_gen.go
+//kernelgen:output 9356afec5ebb26aa01a8e0113e376cd25284211b5abd43c5f49cc05623d2c7ae 588631 gphash/gphash_sm80.ptx
+//kernelgen:output a48e831f720749c8f81a837923160f4142b18f88042d2b327319cf6259980b6a 13813 gphash/gphash_params_gen.go
 
 //go:embed gphash_sm80.ptx
 var gphashSM80 string
@@ -56,17 +56,17 @@ var gphashKernels = map[string]int{
 	"gphash_follow":         400,
 	"gphash_get":            224,
 	"gphash_hash":           184,
-	"gphash_home":           232,
-	"gphash_log":            232,
+	"gphash_home":           256,
+	"gphash_log":            256,
 	"gphash_mirror":         232,
 	"gphash_move_up":        232,
 	"gphash_rank":           32,
 	"gphash_recycle":        200,
 	"gphash_repeat":         224,
 	"gphash_reserve":        224,
-	"gphash_settle":         232,
+	"gphash_settle":         256,
 	"gphash_survey":         216,
 	"gphash_tick":           16,
-	"gphash_undo":           232,
+	"gphash_undo":           256,
 	"gphash_wipe":           232,
 }

@@ -57,6 +57,7 @@ type launcher struct {
 	ticket            uint32 // of the last change
 	left              *loan  // the lists of what it has left; nil: nothing
 	noted             noted  // what it makes of slots, if batches are atomic
+	behind            behind // what the pool lacks of those before it
 }
 
 // levels are those that lookups and changes know: the parameter of kernels, and what it
@@ -77,7 +78,7 @@ const (
 	wordStale          // how many values the last change has left
 	wordTombs          // and tombs
 	wordCrowded        // a key of a drained level has found no slot
-	_                  //
+	wordLate           // how many buckets of the pool are not as the mirror has them
 	wordReads          // buckets that lookups have read, and those in the cache: 64 bits each
 	_                  //
 	_                  //
@@ -87,10 +88,10 @@ const (
 	_                  //
 	_                  //
 	wordLacked         // there was no memory for a value
-	wordLate           // a bit for the first bits of hashes
+	wordFailed         // a bit for the first bits of hashes: of keys of which an operation is to run again
 
-	lateWords  = 1 << 16 / 32
-	stateWords = wordLate + lateWords
+	failedWords = 1 << 16 / 32
+	stateWords  = wordFailed + failedWords
 )
 
 func (k *launcher) word(i int) device.Ptr { return k.state.Ptr() + device.Ptr(4*i) }
@@ -124,6 +125,9 @@ func (k *launcher) open() (err error) {
 		}
 		*b.to = buf.Ptr
 		k.loans.keep(buf)
+	}
+	if err := k.openBehind(); err != nil {
+		return err
 	}
 	return gpu.Load(k.dev, &gphashImage, []gpu.Entry{
 		{Name: "tick", To: &k.tick}, {Name: "hash", To: &k.hash}, {Name: "rank", To: &k.rank}, {Name: "get", To: &k.get}, {Name: "repeat", To: &k.repeat}, {Name: "recycle", To: &k.recycle}, {Name: "reserve", To: &k.reserve},
@@ -379,11 +383,11 @@ func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, f
 		return err
 	}
 	p := changeParams{
-		table: table, space: k.space, changes: c.Args, spilled: c.Spilled, late: k.word(wordLate), lacked: k.word(wordLacked),
+		table: table, space: k.space, changes: c.Args, spilled: c.Spilled, late: k.word(wordFailed), lacked: k.word(wordLacked),
 		sorted:  sorted{hashes: o.hashes, prefixes: o.To.Keys, rows: o.To.Vals},
 		fullest: uint64(fullest * float64(t.slotsIn(t.open()))), regions: uint32(t.bits()), entries: k.noted.ptr(),
 	}
-	if c.Still {
+	if c.Still || k.behind.ops > 0 { // a key that makes way goes to the pool, past the log
 		p.still = 1
 	}
 	if fresh > 0 {

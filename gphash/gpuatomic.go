@@ -10,23 +10,29 @@ import (
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/gpu/staging"
+	"github.com/weftgo/weft/internal/pm"
 )
 
 // Atomic batches on a GPU. A batch lies in memory of the device as a whole. One launch settles it as any
 // other, but beside the mirror of the slots: new keys claim slots there, values go to the pool, and
 // what becomes of each slot is noted in memory of the device. The next one writes the notes to the redo
 // log (redo.cuh). If all of it has found room, the host publishes the log: the batch is durable. Then the
-// mirror changes, which is where lookups see it, and the slots of the pool, a line of a bucket
-// at a time; and the host empties the log.
+// mirror changes, which is where lookups see it.
 //
-// So a key and a value of 128 bytes cross the bus as 160 bytes that lie in a row with others, and one
-// line of 128 for the slot. Where an operation takes a fence by itself, it also waits for each.
+// The slots of the pool follow, a line of a bucket at a time, before the call returns or, where they may
+// be behind by some operations, when the log has that many; then the host empties the log. Whoever
+// changes slots past the log, or reads those of the pool, has them follow first: growth, keys that make
+// way, Check, Close. What a batch frees the next may use, also in the pool, whatever of it is home yet:
+// recovery applies the log before it looks at slots.
+//
+// So a key and a value of 128 bytes cross the bus as 160 bytes that lie in a row with others, and a
+// bucket that changes as one line of 128. Where an operation takes a fence by itself, it also waits for each.
 
 // noted is what the change under way makes of slots.
 type noted struct {
-	entries   *loan // an Entry for each operation
-	n         int
-	published bool // and not applied
+	entries *loan // an Entry for each operation
+	n       int
+	batch   *redoBatch // that has been published; nil: it has not
 }
 
 func (n *noted) ptr() device.Ptr {
@@ -42,6 +48,50 @@ func (n *noted) drop(s *device.Stream) {
 		n.entries.behind(s)
 	}
 	*n = noted{}
+}
+
+// behind is what slots of the pool lack: batches that are in the log and in the mirror only.
+type behind struct {
+	most    int           // operations, when a call returns
+	ops     int           // there are
+	last    *redoBatch    // in the log; nil: it is empty
+	buckets device.Buffer // that are late, and bits that say so
+	bits    device.Ptr
+}
+
+// openBehind makes memory for what may fall behind.
+func (k *launcher) openBehind() (err error) {
+	l := k.host.redo
+	if l == nil {
+		return nil
+	}
+	list := pm.Word * (k.behind.most + l.capacity())
+	bits := (k.host.mem.Words()/k.host.bucketWords + 64) / 32 * 4
+	if k.behind.buckets, err = k.dev.Alloc(list + int(bits)); err != nil {
+		return err
+	}
+	k.loans.keep(k.behind.buckets)
+	k.behind.bits = k.behind.buckets.Ptr + device.Ptr(list)
+	s, err := k.dev.NewStream()
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.Fill(k.behind.bits, 0, int(bits/4)), s.Sync(all), s.Close())
+}
+
+// next is a batch behind those that are in the log.
+func (k *launcher) next(records uint64) *redoBatch {
+	l, last := k.host.redo, k.behind.last
+	if last == nil {
+		return l.next(records, 0)
+	}
+	return &redoBatch{at: l.end(last), sequence: last.sequence + 1, count: records}
+}
+
+// fits reports whether the log has room for another batch of so many operations.
+func (k *launcher) fits(n int) bool {
+	l := k.host.redo
+	return l.end(k.next(uint64(n)))+headWords <= l.last
 }
 
 // beginNoting makes room for what a change makes of slots, which is a whole batch.
@@ -67,20 +117,26 @@ func (k *launcher) writeLog(s *device.Stream, p *changeParams) error {
 }
 
 func (k *launcher) redoParams() redoParams {
-	l := k.host.redo
 	return redoParams{
 		table: k.table.Load().ref, space: k.space, entries: k.noted.ptr(), n: uint64(k.noted.n),
-		records: l.next(0, 0).records(), made: k.word(wordMade),
+		records: k.next(0).records(), made: k.word(wordMade),
+		late: k.behind.buckets.Ptr, lateCount: k.word(wordLate), lateBits: k.behind.bits,
 	}
 }
 
-// apply submits making the changes of a batch that has been published.
+// apply submits having lookups see what has been published.
 func (k *launcher) apply(s *device.Stream) error {
+	r := k.redoParams()
+	return k.alone(s, func() error { return device.Launch(s, k.settle, gpu.Wave(k.dev, k.noted.n), gpu.Block, &r) })
+}
+
+// bringHome submits making the slots of the pool what the mirror has.
+func (k *launcher) bringHome(s *device.Stream) error {
 	r := k.redoParams()
 	return k.alone(s, func() error {
 		return errors.Join(
-			device.Launch(s, k.settle, gpu.Wave(k.dev, k.noted.n), gpu.Block, &r),
-			device.Launch(s, k.home, gpu.Wave(k.dev, k.noted.n*2*int(r.table.slots)), gpu.Block, &r))
+			device.Launch(s, k.home, gpu.Wave(k.dev, k.behind.ops*2*int(r.table.slots)), gpu.Block, &r),
+			s.Fill(r.lateCount, 0, 1))
 	})
 }
 
@@ -129,8 +185,24 @@ func (g *gpuEngine) atomicOn(s *device.Stream, b *batch.Batch) (failed []uint32,
 }
 
 // whole runs a batch whose results are nobody's until it is there; all its operations fail, or none.
+// While the pool is behind no key makes way for another, so one that finds no slot is tried again.
 func (g *gpuEngine) whole(s *device.Stream, b *batch.Batch) (failed []uint32, err error) {
 	b.Flags |= batch.Report
+	if !g.k.fits(b.N) {
+		err = g.home()
+	}
+	if err == nil {
+		failed, err = g.try(s, b)
+	}
+	if err == nil && failed != nil && g.k.behind.ops > 0 {
+		if err = g.home(); err == nil {
+			failed, err = g.try(s, b)
+		}
+	}
+	return failed, err
+}
+
+func (g *gpuEngine) try(s *device.Stream, b *batch.Batch) (failed []uint32, err error) {
 	_, failed, err = g.Engine.Change(all, s, b)
 	switch {
 	case err != nil:
@@ -159,22 +231,37 @@ func (g *gpuEngine) log() error {
 		g.k.noted.drop(g.Stream)
 		return nil
 	}
-	l := g.host.redo
-	l.publish(l.next(made[1], 0), made[0])
-	g.k.noted.published = true
+	g.k.noted.batch = g.k.next(made[1])
+	g.host.redo.publish(g.k.noted.batch, made[0])
 	return g.finish()
 }
 
-// finish applies a batch that has been published, if there is one: nothing else may change before.
+// finish applies a batch that has been published, if there is one, and brings home what is too far
+// behind: nothing else may change before.
 func (g *gpuEngine) finish() error {
-	if !g.k.noted.published {
+	if b := g.k.noted.batch; b != nil {
+		if err := g.Do(all, g.k.apply); err != nil {
+			return err
+		}
+		g.k.behind.ops, g.k.behind.last = g.k.behind.ops+int(b.count), b
+		g.k.noted.drop(g.Stream)
+	}
+	if g.k.behind.ops > g.k.behind.most {
+		return g.home()
+	}
+	return nil
+}
+
+// home makes slots of the pool what the mirror has, and empties the log.
+func (g *gpuEngine) home() error {
+	if g.k.behind.ops == 0 {
 		return nil
 	}
-	if err := g.Do(all, g.k.apply); err != nil {
+	if err := g.Do(all, g.k.bringHome); err != nil {
 		return err
 	}
 	g.host.redo.retire()
-	g.k.noted.drop(g.Stream)
+	g.k.behind.ops, g.k.behind.last = 0, nil
 	return nil
 }
 
@@ -184,7 +271,7 @@ func (g *gpuEngine) wiping() error {
 	if l == nil {
 		return nil
 	}
-	if err := g.finish(); err != nil {
+	if err := errors.Join(g.finish(), g.home()); err != nil {
 		return err
 	}
 	l.publish(l.next(0, flagWipe), 0)

@@ -23,7 +23,8 @@ type atomicKernelTrial struct {
 }
 
 func newAtomicKernelTrial(t testing.TB, seed uint64, rewrite func(file, ptx string) string) *atomicKernelTrial {
-	tr := &atomicKernelTrial{kernelTrial: newKernelTrialOf(t, Options{AtomicBatch: 14}, seed, rewrite)}
+	o := Options{AtomicBatch: 14, AtomicTail: int(seed/3%3) * 20} // in the pool at once, or behind
+	tr := &atomicKernelTrial{kernelTrial: newKernelTrialOf(t, o, seed, rewrite)}
 	tr.before = make([][]byte, len(tr.keys))
 	tr.behind = tr.before
 	tr.most = 8

@@ -57,7 +57,7 @@ func newKernelTrialOf(t testing.TB, o Options, seed uint64, rewrite func(file, p
 	dev, err := sim.Open(&sim.Options{Arch: 80, Scheduler: sim.Random, Seed: seed, Domain: tr.k, Rewrite: rewrite})
 	must(t, err)
 	tr.dev = dev
-	c, e, _, err := serve(t.Context(), p, dev, OpenOptions{Mirror: seed%2 == 0}, core.Types{})
+	c, e, _, err := serve(t.Context(), p, dev, OpenOptions{Mirror: seed%2 == 0, AtomicTail: o.AtomicTail}, core.Types{})
 	must(t, err)
 	tr.index = &Index{c, e}
 	tr.k.Base = e.far.(*gpuEngine).k.pool.Ptr

@@ -32,7 +32,7 @@ var all = context.Background()
 // newGPUEngine has a GPU work on the pool of an engine that has not looked at it yet.
 func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOptions) (*gpuEngine, *Report, error) {
 	g := &gpuEngine{host: host, dev: dev, k: launcher{host: host, dev: dev, scatter: o.Unsorted}, rescue: rescue{options: o}}
-	g.Moves, g.Leases = true, host.Leases
+	g.Moves, g.Leases, g.k.behind.most = true, host.Leases, o.AtomicTail
 	g.k.table.Store(&levels{})
 	report, err := g.begin(ctx, o)
 	if err != nil {
@@ -200,6 +200,9 @@ func (g *gpuEngine) Check(ctx context.Context, l *core.Lease) error {
 	}
 	now, err := g.Engine.Counters(ctx)
 	if err == nil {
+		err = g.home()
+	}
+	if err == nil {
 		err = errors.Join(g.checkMirrors(ctx), g.checkValues(ctx))
 	}
 	if err != nil {
@@ -300,6 +303,9 @@ func (t *table) same(words []uint64, bucket uint64) (at uint64, ok bool) {
 
 // fetch is for [far], as are the methods that follow.
 func (g *gpuEngine) fetch() error {
+	if err := g.home(); err != nil {
+		return err
+	}
 	owners, used := make([]uint32, g.k.space.units), make([]uint64, uint64(g.k.space.units)*uint64(g.k.space.words))
 	if _, err := g.Engine.Counters(all); err != nil { // behind all changes
 		return g.note(err)
@@ -397,6 +403,9 @@ func (g *gpuEngine) ownerOf(unit int, e *extent, regionOf map[*region]uint32) ui
 }
 
 func (g *gpuEngine) recycle() error {
+	if err := g.home(); err != nil {
+		return err
+	}
 	return g.Do(all, func(s *device.Stream) error {
 		return g.k.alone(s, func() error { return g.k.reuse(s) })
 	})

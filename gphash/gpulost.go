@@ -73,6 +73,9 @@ func (g *gpuEngine) settle() error {
 		return nil
 	}
 	_, err := g.Counters(all)
+	if err == nil && !g.over.Load() {
+		err = g.home()
+	}
 	g.work.Wait()
 	return err
 }

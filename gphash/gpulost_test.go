@@ -335,7 +335,9 @@ func (l lossSeed) run(t *testing.T, atomic int) (gone, there int) {
 					rewrite = trapBehind(l.kernel, l.access, rand.New(rand.NewPCG(seed, 3)).IntN(1<<16))
 				}
 				o := lossShapes[seed%3]
-				o.AtomicBatch = atomic
+				if o.AtomicBatch = atomic; atomic > 0 && seed%2 == 1 {
+					o.AtomicTail = 100
+				}
 				tr := newLossTrialOf(t, o, seed, rewrite)
 				if !tr.until(25) {
 					must(t, tr.x.Close())

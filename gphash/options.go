@@ -43,6 +43,8 @@ type Options struct {
 	// [weft.ErrFull]. The pool has a log for one batch, of 24 bytes an operation. At most 1,048,576. On
 	// a GPU it takes Mirror, whether asked for or not, and calls with streams wait.
 	AtomicBatch int
+	// AtomicTail is as in OpenOptions; the log has room for so many operations besides.
+	AtomicTail int
 	// Mirror, Cache and CachePolicy are as in OpenOptions.
 	Mirror      bool
 	Cache       float64
@@ -68,6 +70,10 @@ type OpenOptions struct {
 	// Mirror keeps control words and tags, 16 bytes a slot, in the memory of a GPU, too: a
 	// lookup reads nothing of the pool but the value then. On a CPU it changes nothing.
 	Mirror bool
+	// AtomicTail lets slots of the pool be behind atomic batches of a GPU by up to so many operations,
+	// as long as the log has room for them: these are durable in the log, and opening the pool after a
+	// crash applies them. So slots that several batches change are written once. On a CPU it changes nothing.
+	AtomicTail int
 	// Cache is the share of the buckets that a GPU has in its memory: 0.2 is one of five, those that
 	// are read most, as of the last LoadCache. With Mirror, which has all buckets, it is the share of
 	// the keys whose values the GPU has, too, and 8 bytes for each value that the pool has room for.
@@ -132,6 +138,9 @@ const maxKey = 128
 // maxAtomic is how many operations an atomic batch has at most: as many as a table is handed at once.
 const maxAtomic = core.ChunkOps
 
+// maxTail is how many operations slots of the pool are behind at most.
+const maxTail = 1 << 26
+
 // maxLevels is how many levels of different size there are: the largest has 2^30
 // buckets.
 const maxLevels = pool.MaxLevels
@@ -178,6 +187,8 @@ func (o *Options) check(records bool) (*pool.Superblock, error) {
 		return nil, core.Invalid("unknown Hash %d", o.Hash)
 	case o.AtomicBatch > 0 && (o.KeySize == 0 || o.ValueSize == 0):
 		return nil, core.Invalid("AtomicBatch %d: records are of one length, and keys or values are not", o.AtomicBatch)
+	case o.AtomicTail < 0 || o.AtomicTail > maxTail || o.AtomicTail > 0 && o.AtomicBatch == 0:
+		return nil, core.Invalid("AtomicTail %d with AtomicBatch %d: it is not between 0 and %d", o.AtomicTail, o.AtomicBatch, maxTail)
 	case o.AtomicBatch < 0 || o.AtomicBatch > maxAtomic:
 		return nil, core.Invalid("AtomicBatch %d is not between 0 and %d", o.AtomicBatch, maxAtomic)
 	case o.Size < 0:
@@ -216,7 +227,7 @@ func (o *Options) plan(unit uint64) (*pool.Superblock, error) {
 	levels := at - pool.DataStart
 	if o.AtomicBatch > 0 {
 		s.Features.Incompat |= pool.AtomicBatches
-		length := (redoWords(uint64(o.AtomicBatch)) + unit - 1) / unit * unit * pm.Word
+		length := (redoWords(uint64(o.AtomicBatch+o.AtomicTail)) + unit - 1) / unit * unit * pm.Word
 		s.Areas[redoArea] = pool.Area{Offset: at, Length: length, Used: length}
 		at += length
 	}

@@ -2,7 +2,8 @@
 // stays as it is but for free slots that new keys claim; values go to the pool, where nobody finds
 // them, and what becomes of slots is noted in memory of the device. Where all of it has found room,
 // the notes go to the redo log, one behind the other, and when the host has published that, to the
-// mirror and to the slots of the pool.
+// mirror. Slots of the pool follow, bucket by bucket: at once, or when batches behind this one have
+// changed some of them, too.
 #pragma once
 
 #include "space.cuh"
@@ -27,6 +28,9 @@ struct RedoParams {
   uint64_t records;  // word of the pool from which on these go to the log
   uint64_t* made;    // what their digests come to, and their number: added to
   uint64_t n;
+  uint64_t* late;        // buckets of the pool that are not as the mirror has them, as words of it
+  uint32_t* late_count;
+  uint32_t* late_bits;   // one for each that a pool could have: it is among them
 };
 
 constexpr uint32_t kRecordWords = 3;
@@ -85,6 +89,14 @@ __device__ __forceinline__ void add(uint64_t* list, uint32_t* count, bool has, u
   if (has) store_relaxed(list + at + popcount(votes & ((1u << lane_index()) - 1)), what);
 }
 
+// falls_behind notes that a bucket of the pool is not as the mirror has it, and reports whether that was
+// so before.
+__device__ __forceinline__ bool falls_behind(const RedoParams& p, uint64_t bucket) {
+  const uint64_t i = bucket / p.table.bucket_words;
+  const uint32_t bit = 1u << i % 32;
+  return (or_relaxed(p.late_bits + i / 32, bit) & bit) != 0;
+}
+
 // settle lets lookups see a batch that has been published, and leaves what it has replaced and
 // deleted to the next one.
 __device__ __forceinline__ void settle(const RedoParams& p) {
@@ -97,6 +109,7 @@ __device__ __forceinline__ void settle(const RedoParams& p) {
     const bool there = e.becomes != 0, replaces = there && was.state() == kFull;
     const bool full = there && becomes.state() == kFull, gone = there && !full;
     if (there) store_relaxed_system(e.words + e.slot, e.becomes);
+    add(p.late, p.late_count, there && !falls_behind(p, e.bucket), e.bucket);
     if (full) mark(t, p.space, becomes.block(), true);
     add(l.stale, l.counts, replaces, was.block());
     add(l.tombs, l.counts + 1, gone, e.bucket + e.slot);
@@ -107,14 +120,16 @@ __device__ __forceinline__ void settle(const RedoParams& p) {
   }
 }
 
-// bring_home writes the buckets that have changed to the pool, control words and tags at once.
+// bring_home writes the buckets that are late to the pool, control words and tags at once.
 __device__ __forceinline__ void bring_home(const RedoParams& p) {
   const Table& t = p.table;
   const uint32_t words = 2 * t.slots;
-  for (uint64_t i = thread_index(); i < p.n * words; i += threads_in_grid()) {
-    const Entry& e = p.entries[i / words];
+  const uint64_t n = uint64_t(load_relaxed(p.late_count)) * words;
+  for (uint64_t i = thread_index(); i < n; i += threads_in_grid()) {
+    const uint64_t bucket = p.late[i / words], number = bucket / t.bucket_words;
     const uint32_t word = uint32_t(i % words);
-    if (e.becomes != 0) store_relaxed_system(t.pool + e.bucket + word, load_relaxed_system(e.words + word));
+    store_relaxed_system(t.pool + bucket + word, load_relaxed_system(read_at(t, bucket) + word));
+    if (word == 0) and_relaxed(p.late_bits + number / 32, ~(1u << number % 32));
   }
 }
 

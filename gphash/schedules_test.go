@@ -37,7 +37,7 @@ func programs[K weft.Key, V weft.Value](t *testing.T, m dst.Mode[Options]) dst.C
 		o.KeySize, o.ValueSize = int(types.Key.Bits/8), int(types.Val.Bits/8)
 		o.Capacity, o.Hash, o.Seed = max(s.Capacity, 1), SipHash, [2]uint64{1, 2}
 		p, _ := memoryPool(t, &o, rand.New(rand.NewPCG(1, 2)), func(mapped []byte) *pm.Memory { return pm.New(mapped, nil) })
-		c, e, _, err := serve(ctx, p, dev, OpenOptions{Resize: o.Resize, Mirror: o.Mirror, Cache: o.Cache}, types)
+		c, e, _, err := serve(ctx, p, dev, OpenOptions{Resize: o.Resize, Mirror: o.Mirror, Cache: o.Cache, AtomicTail: o.AtomicTail}, types)
 		if err != nil {
 			return scheduled[K, V]{}, err
 		}
@@ -72,6 +72,8 @@ func TestSchedules(t *testing.T) {
 	dst.Explore(t, twoSlots, programs[uint64, uint32](t, twoSlots).Reducing())
 	atomic := dst.Mode[Options]{Arch: 80, Name: "2 slots,atomic", Options: Options{Slots: 2, Hashes: 2, Levels: 2, AtomicBatch: 40}}
 	dst.Explore(t, atomic, programs[uint64, uint32](t, atomic))
+	tail := dst.Mode[Options]{Arch: 80, Name: "4 slots,atomic,tail", Options: Options{Slots: 4, Hashes: 2, Levels: 2, AtomicBatch: 40, AtomicTail: 100}}
+	dst.Explore(t, tail, programs[uint32, uint64](t, tail))
 }
 
 // Mutants of lookups: each is found.
