@@ -68,5 +68,7 @@ func TestConformanceSimulated(t *testing.T) {
 	t.Run("values in a cache", func(t *testing.T) {
 		suite[uint64, uint32](t, dev, 100, Options{Size: 16 << 20, Mirror: true, Cache: .7})
 	})
-	t.Run("in atomic batches", func(t *testing.T) { suite[uint32, uint64](t, dev, 150, Options{Size: 16 << 20, AtomicBatch: 100, AtomicTail: 400}) })
+	t.Run("in atomic batches", func(t *testing.T) {
+		suite[uint32, uint64](t, dev, 150, Options{Size: 16 << 20, AtomicBatch: 100, AtomicTail: 400})
+	})
 }

@@ -3,10 +3,13 @@ package gphash
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
@@ -95,4 +98,115 @@ func TestReplayOnGPU(t *testing.T) {
 			must(t, x.Close())
 		}
 	}
+}
+
+// Slots of the pool are behind by AtomicTail operations at most, and who iterates or looks keys up does not
+// see that; what they lack a CPU finds in the log.
+func TestAtomicTail(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	dir, dev := memoryDir(t), devicetest.OpenSim(t, &sim.Options{Arch: 80})
+	live, killed := filepath.Join(dir, "live"), filepath.Join(dir, "killed")
+	const n, tail, batches = 60, 200, 8
+	x, err := Create(live, dev, Options{KeySize: 8, ValueSize: 8, Size: 16 << 20, Capacity: 1000, AtomicBatch: n, AtomicTail: tail})
+	must(t, err)
+	want, lacks, logged := model{}, 0, 0 // operations and batches
+	ran := func(n int) {
+		if lacks, logged = lacks+n, logged+1; lacks > tail {
+			lacks, logged = 0, 0
+		}
+		if behind := x.engine.far.(*gpuEngine).k.behind.ops; behind != lacks {
+			t.Errorf("the pool lacks %d operations, want %d", behind, lacks)
+		}
+	}
+	for b := range batches {
+		var keys, values []byte
+		for i := range n {
+			key := denseKey(8, b*n/2+i) // half of them are there
+			keys, values = append(keys, key...), append(values, valueOf(8, key, uint64(b))...)
+			want[string(key)] = string(valueOf(8, key, uint64(b)))
+		}
+		_, err := x.Put(t.Context(), keys, values)
+		must(t, err)
+		ran(n)
+		gone := denseKey(8, b*n/2)
+		_, err = x.Delete(t.Context(), gone, nil)
+		must(t, err)
+		delete(want, string(gone))
+		ran(1)
+		seen := model{}
+		for k, v := range x.All(t.Context()) {
+			seen[string(k)] = string(v)
+		}
+		if !maps.Equal(seen, want) {
+			t.Errorf("batch %d: %d pairs are seen, want %d", b, len(seen), len(want))
+		}
+		content, err := os.ReadFile(live)
+		must(t, err)
+		must(t, os.WriteFile(killed, content, 0o600))
+		y, report, err := Open(t.Context(), killed, openCPU(t), OpenOptions{Verify: true})
+		must(t, err)
+		if int(report.Replayed) != logged || int(report.Keys) != len(want) {
+			t.Errorf("batch %d: %+v", b, report)
+		}
+		want.equal(t, y)
+		must(t, y.Close())
+	}
+	must(t, x.Close())
+	y, report, err := Open(t.Context(), live, openCPU(t), OpenOptions{ReadOnly: true})
+	must(t, err)
+	if report.Replayed > 0 {
+		t.Errorf("closed with batches in the log: %+v", report)
+	}
+	must(t, y.Close())
+}
+
+// While a level is drained, what the log has of slots does not come back over keys that have moved.
+func TestAtomicTailBesideGrowth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	dir, dev := memoryDir(t), devicetest.OpenSim(t, &sim.Options{Arch: 80})
+	live, killed := filepath.Join(dir, "live"), filepath.Join(dir, "killed")
+	x, err := Create(live, dev, Options{KeySize: 8, ValueSize: 8, Size: 16 << 20, Capacity: 200, AtomicBatch: 100, AtomicTail: 10_000, Seed: [2]uint64{1, 2}})
+	must(t, err)
+	rng, want, drained := rand.New(rand.NewPCG(1, 5)), model{}, 0
+	for b := range 60 {
+		n := 100 // until a level is drained
+		if x.engine.closed > 0 {
+			n = 1 + rng.IntN(8)
+		}
+		kinds, keys, values := make([]weft.OpKind, n), []byte(nil), []byte(nil)
+		for i := range n {
+			key := denseKey(8, 100*b+i)
+			if n < 100 {
+				key = denseKey(8, rng.IntN(100*b))
+			}
+			keys, values = append(keys, key...), append(values, valueOf(8, key, uint64(b*100+i))...)
+			if kinds[i] = weft.OpPut; n < 100 && rng.IntN(2) == 0 {
+				kinds[i] = weft.OpDelete
+				delete(want, string(key))
+			} else {
+				want[string(key)] = string(values[8*i:])
+			}
+		}
+		must(t, x.Apply(t.Context(), kinds, keys, values, nil))
+		if x.engine.closed == 0 {
+			continue
+		}
+		drained++
+		content, err := os.ReadFile(live)
+		must(t, err)
+		must(t, os.WriteFile(killed, content, 0o600))
+		y, _, err := Open(t.Context(), killed, openCPU(t), OpenOptions{Verify: true})
+		must(t, err)
+		want.equal(t, y)
+		must(t, y.Close())
+	}
+	if drained < 10 {
+		t.Errorf("%d batches beside a level that is drained", drained)
+	}
+	must(t, x.Check(t.Context()))
+	must(t, x.Close())
 }
