@@ -65,14 +65,19 @@
 // With Options.AtomicBatch a batch is there as a whole or not at all, whatever ends the
 // process, and durable when the call returns, too. When slots and memory for all of it have been
 // reserved, and its values are there, what it makes of each slot is written to a redo log in the pool
-// and published by a checksum; then the slots change, on all cores, and the log
+// and published by a checksum; then the slots change, on all cores or by a GPU, and the log
 // is emptied. Opening a pool applies a batch that is still in the log, and
-// [Report] says so; half of one that had not been published is nowhere. The log has room for one batch:
-// that is all that recovery reads of it. A call with more operations is several batches, in its order,
+// [Report] says so; half of one that had not been published is nowhere. The log has room for one batch
+// and, with Options.AtomicTail, for others whose slots a GPU has yet to write: that is all that
+// recovery reads of it. A call with more operations is several batches, in its order,
 // of which each is atomic. A batch without room for all that it inserts does nothing, and
 // returns [weft.ErrFull]; slots and values that it frees itself are free for the next. Clear is atomic,
 // too; Map.GetOrPut is in what it inserts, and Map.Assign may take two batches where a call brings a
-// new key more than once. A pool with a batch in the log cannot be opened for reading only. So far this is for CPUs.
+// new key more than once. A pool with a batch in the log cannot be opened for reading only.
+//
+// A GPU settles an atomic batch beside a mirror of the slots, where lookups see none of it before it is
+// durable, and then all of it, slot by slot. Values go to the pool in the order of their
+// keys' hashes, records and buckets in rows: per key a value and 32 bytes, and a bucket. Lookups read the value only.
 //
 // Opening a pool looks at all slots: it frees what an insertion had taken and not
 // published, and tombs, and finds out which memory is free, which is nowhere stored.
