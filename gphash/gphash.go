@@ -251,11 +251,11 @@ func unnamed(dev device.Device, like pool.Superblock, o OpenOptions, types core.
 	defer os.RemoveAll(dir)
 	g, atomic := like.Geometry, 0
 	if l, err := redoOf(&like, nil); err == nil && l != nil {
-		atomic = l.capacity()
+		atomic = min(l.capacity(), maxAtomic)
 	}
 	t, _, err := create(filepath.Join(dir, "pool"), dev, &Options{
 		KeySize: int(g.KeySize), ValueSize: int(g.ValueSize), Slots: int(g.Slots), Hashes: int(g.Hashes), Levels: int(g.Levels),
-		Hash: HashID(g.HashID), Size: int64(like.Size), AtomicBatch: atomic, Resize: o.Resize, Logger: o.Logger,
+		Hash: HashID(g.HashID), Size: int64(like.Size), AtomicBatch: atomic, AtomicTail: o.AtomicTail, Resize: o.Resize, Logger: o.Logger,
 		Capacity: int(fits(newLayout(uint64(g.KeySize), uint64(g.ValueSize), uint64(g.Slots)), int(g.Hashes), int(g.Levels), int(like.Top))),
 	}, types, false)
 	return t, err

@@ -400,3 +400,19 @@ func TestAtomicOptions(t *testing.T) {
 		t.Errorf("%v; %v", err, serr)
 	}
 }
+
+// A copy of an index whose log has room for more than the largest batch has one for the largest.
+func TestCopyOfLargestBatches(t *testing.T) {
+	dev := openCPU(t)
+	m, err := CreateMap[uint64, uint64](filepath.Join(memoryDir(t), "pool"), dev, Options{AtomicBatch: maxAtomic, AtomicTail: 1000})
+	must(t, err)
+	_, err = m.Put(ctx, []uint64{1, 2}, []uint64{3, 4})
+	must(t, err)
+	other, err := m.CopyTo(ctx, dev)
+	must(t, err)
+	if other.Len() != 2 {
+		t.Error(other.Len())
+	}
+	must(t, other.Close())
+	must(t, m.Close())
+}
