@@ -18,9 +18,9 @@ func TestSmoke(t *testing.T) { smokeAll(t, devicetest.Open(t)) }
 func smokeAll(t *testing.T, dev device.Device) {
 	smallRegions(t)
 	for name, o := range map[string]Options{
-		"nothing": {}, "mirror": {Mirror: true}, "buckets": {Cache: .5}, "values": {Mirror: true, Cache: .5},
+		"nothing": {}, "mirror": {Mirror: true}, "buckets": {Cache: .5}, "values": {Mirror: true, Cache: .5}, "atomic": {AtomicBatch: 100},
 	} {
-		o.Capacity, o.Size = 50, 8<<20
+		o.Capacity, o.Size = 50, 16<<20
 		t.Run(name, func(t *testing.T) {
 			smokeMap(t, dev, o)
 			smokeIndex(t, dev, o)
