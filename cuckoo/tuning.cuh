@@ -13,7 +13,7 @@ constexpr int kGetBlocks = 5;
 constexpr int kGetBlocks = 6;
 #endif
 // A lane has four pieces of buckets at a time, or eight.
-constexpr int kRoundBlocks = 3, kWideRoundBlocks = 2;
+constexpr int kRoundBlocks = 4, kWideRoundBlocks = 2;
 constexpr int kChangeBlocks = 4;
 constexpr int kEvictBlocks = 2;
 

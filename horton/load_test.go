@@ -40,7 +40,7 @@ var loads = map[int]float64{1: .74, 2: .82, 4: .91, 8: .95, 16: .96}
 // and widths.
 func TestLoadIsReached(t *testing.T) {
 	conformance.NotRaced(t, "what is measured is where keys are")
-	dev := devicetest.Open(t)
+	dev := devicetest.OpenCPU(t, 2)
 	for slots, load := range loads {
 		seeds := uint64(5)
 		if slots == bucket.DefaultSlots {

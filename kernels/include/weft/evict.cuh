@@ -94,27 +94,18 @@ struct SlotQueue {
   uint16_t parents[kNodes];
 };
 
-// kAtOnce are the pieces of 16 bytes that one thread reads at once: of eight slots, 64 bytes at most.
-template <class S>
-constexpr uint32_t kAtOnce = sizeof(typename S::Word) == 4 ? 2 : 4;
-
-// each_of is an iteration over neighbouring slots by one thread: f(number, word) returns whether to stop. From the first to the last: a path may end at an empty slot, so
+// each_of is an iteration over neighbouring slots by one thread, 16 bytes at a time: f(number,
+// word) returns whether to stop. From the first to the last: a path may end at an empty slot, so
 // slots fill in that order.
 template <class S, class F>
 __device__ __forceinline__ bool each_of(typename S::Word* slots, uint32_t lo, uint32_t n, F f) {
-  constexpr uint32_t pieces = kAtOnce<S>, per = 16 / sizeof(typename S::Word), window = pieces * per;
+  constexpr uint32_t per = 16 / sizeof(typename S::Word);
   const uint32_t hi = lo + n;
-  Tile<S, 1, pieces> reader;
+  Tile<S, 1, 1> reader;
 #pragma unroll 1
   for (uint32_t at = lo; at < hi; at++) {
-    if (at == lo || at % window == 0) {
-#pragma unroll
-      for (uint32_t v = 0; v < pieces; v++) {
-        const uint32_t first = at / window * window + v * per;
-        if (first + per > lo && first < hi) reader.piece[v].whole = load_relaxed(reinterpret_cast<Word128*>(slots + first));
-      }
-    }
-    if (f(at, reader.word(at % window))) return true;
+    if (at == lo || at % per == 0) reader.piece[0].whole = load_relaxed(reinterpret_cast<Word128*>(slots + at / per * per));
+    if (f(at, reader.word(at % per))) return true;
   }
   return false;
 }
@@ -124,10 +115,10 @@ __device__ __forceinline__ bool is_free(typename S::Word w) {
   return S::key(w) == S::kEmpty || S::key(w) == S::kDead;
 }
 
-// first_free is the first free one of neighbouring slots, or kAll.
+// first_free is the first free one of neighbouring slots, or kAll. It reads 64 bytes at a time.
 template <class S>
 __device__ __forceinline__ uint32_t first_free(typename S::Word* slots, uint32_t lo, uint32_t n) {
-  constexpr uint32_t pieces = kAtOnce<S>, per = 16 / sizeof(typename S::Word), window = pieces * per;
+  constexpr uint32_t pieces = 4, per = 16 / sizeof(typename S::Word), window = pieces * per;
   uint32_t found = kAll;
 #pragma unroll 1
   for (uint32_t first = lo / window * window; first < lo + n && found == kAll; first += window) {
