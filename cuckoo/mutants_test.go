@@ -14,8 +14,8 @@ type mutant struct{ name, kernels, pattern, with string }
 // mutants break evictions.
 var mutants = []mutant{
 	{"an eviction clears first", "evict_32_32",
-		`(?s)(ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[(%rd\d+)\];\s+mul\.[^;]*;\s+add\.[^;]*;\s+ld\.relaxed\.gpu\.global\.b64 [^;]*;\s+xor\.b64 [^;]*;\s+setp\.gt\.u64 .*?)(atom\.relaxed\.gpu\.global\.cas\.b64)`,
-		"$1 st.relaxed.gpu.global.b64 [$2], -4294967300; $3"},
+		`(?s)(ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[(%rd\d+)\];\s+mul\.[^;]*;\s+add\.[^;]*;\s+ld\.relaxed\.gpu\.global\.b64 [^;]*;\s+shr\.u64 [^;]*;\s+setp\.ne\.s64 .*?)(atom\.relaxed\.gpu\.global\.cas\.b64)`,
+		"$1 st.relaxed.gpu.global.b64 [$2], -4294967300; nanosleep.u32 1; nanosleep.u32 1; nanosleep.u32 1; nanosleep.u32 1; $3"},
 	{"a lock is lost", "evict_32_32",
 		`or\.b32 (%r\d+), (%r\d+), 1;(\s+)atom\.acquire\.gpu\.global\.cas\.b32 (%r\d+), \[(%rd\d+)\], %r\d+, %r\d+;`, "or.b32 $1, $2, 1;$3 mov.b32 $4, $2;"},
 	{"a taken lock is taken again", "evict_32_32",
@@ -24,10 +24,10 @@ var mutants = []mutant{
 
 // readerMutants break lookups beside evictions.
 var readerMutants = []mutant{
-	{"a lookup does not ask whether keys move", "get(_wide|_all)?_32_32",
+	{"a lookup does not ask whether keys move", "get(_wide|_of_eight|_all)?_32_32",
 		`ld\.(?:acquire|relaxed)\.gpu\.global\.b64 (%rd\d+), \[%rd\d+\];`, "mov.b64 $1, 0;"},
 	{"a move has no fence before it clears", "evict_32_32", `fence\.acq_rel\.gpu;(\s+st\.relaxed\.gpu\.global\.b64)`, "$1"},
-	{"lanes of a lookup do not meet", "get(_wide|_all)?_32_32", `bar\.warp\.sync [^;]*;`, ""},
+	{"lanes of a lookup do not meet", "get(_wide|_of_eight|_all)?_32_32", `bar\.warp\.sync [^;]*;`, ""},
 	{"blocks that move keys say so at the end", "evict_32_32",
 		`(?s)^(.*?)atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[(%rd\d+)\], (%rd\d+);(.*)atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[(%rd\d+)\], (%rd\d+);`,
 		"$1 mov.b64 $2, 0;$5 { .reg .b64 both; mov.b64 both, 4294967296; atom.relaxed.gpu.global.add.u64 $6, [$7], both; }"},
@@ -50,7 +50,7 @@ var lockMutants = []mutant{
 // evicting are programs with many evictions, and lookups beside them.
 func evicting() dst.Config[uint32, uint32] {
 	cfg := schedules[uint32, uint32](mode{Arch: 90, Options: cuckoo.Options{Slots: 4, MaxLoad: .95, Unordered: true}})
-	cfg.Shapes, cfg.Seeds = troubles[len(dst.Shapes):len(dst.Shapes)+2], 60
+	cfg.Shapes, cfg.Seeds = troubles[len(dst.Shapes):len(dst.Shapes)+2], 400
 	return cfg
 }
 

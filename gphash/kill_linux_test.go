@@ -233,6 +233,9 @@ func newKillTrial(path string, seed uint64, seen map[string]int) *killTrial {
 		{Slots: 8, Hashes: 2, Levels: 2},
 		{ValueSize: 24, Slots: 4, Hashes: 2, Levels: 2},
 	}
+	if choice := os.Getenv(devicetest.Variable); choice != "" && choice != "cpu" {
+		shapes = shapes[:4] // records are for the CPU
+	}
 	tr := &killTrial{plan: shapes[rng.IntN(len(shapes))], rng: rng, seen: seen}
 	tr.plan.Path, tr.plan.Seed, tr.plan.Keyspace = path, seed, 500+rng.IntN(5000)
 	tr.plan.Atomic = rng.IntN(2) == 0 && tr.plan.KeySize > 0 && tr.plan.ValueSize > 0

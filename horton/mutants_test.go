@@ -24,7 +24,7 @@ type mutant struct {
 const (
 	// entry is a move's write of an entry: it reads the array, and stores it.
 	fence   = `fence\.acq_rel\.gpu;`
-	address = `\s+(?:mul\.wide|shl)[^;]*;\s+add[^;]*;\s+`
+	address = `\s+(?:ld\.param[^;]*;\s+)?(?:mul\.wide|shl)[^;]*;\s+add[^;]*;\s+`
 	entry   = fence + `(` + address + `ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[%rd\d+\];[^$]*?)(st\.relaxed\.gpu\.global\.b64 \[%rd\d+\], %rd\d+;)`
 	// swap is what takes a slot: $1 becomes what slot $2 had, which should be $3; $4 goes there.
 	swap = `atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), (\[%rd\d+\]), (%rd\d+), (%rd\d+);`
@@ -43,9 +43,9 @@ var mutants = []mutant{
 	{"an array takes the slot of a key that has not been copied", "evict_32_32",
 		given + `(` + behind + `)`, "$1", only(promoted), false},
 	{"an array takes the place of a key that goes nowhere", "evict_32_32", `(?s)^(.*)` + swap + `(.*?` + given + behind + `)`, "$1 mov.b64 $2, $4; $6", nil, false},
-	{"a promotion without an entry", "evict_32_32", `(or\.b64 %rd\d+, [^;]*;\s+)selp\.b64 (%rd\d+), (%rd\d+), %rd\d+, %p\d+;`, "${1}mov.b64 $2, $3;", nil, false},
+	{"a promotion without an entry", "evict_32_32", `or\.b64 (%rd\d+), %rd\d+, (%rd\d+);(\s+bra\.uni)`, "mov.b64 $1, $2;$3", nil, false},
 	{"an eviction clears first", "evict_32_32",
-		`(?s)(ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[(%rd\d+)\];` + address + `ld\.relaxed\.gpu\.global\.b64 [^;]*;\s+xor\.b64 [^;]*;\s+setp\.gt\.u64 .*?)(atom\.relaxed\.gpu\.global\.cas\.b64)`,
+		`(?s)(ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[(%rd\d+)\];` + address + `ld\.relaxed\.gpu\.global\.b64 [^;]*;\s+shr\.u64 [^;]*;\s+setp\.ne\.s64 .*?)(atom\.relaxed\.gpu\.global\.cas\.b64)`,
 		"$1 st.relaxed.gpu.global.b64 [$2], -1; $3", only(inARow), false},
 	{"a lock is lost", "evict_32_32",
 		`or\.b32 (%r\d+), (%r\d+), 1;(\s+)atom\.acquire\.gpu\.global\.cas\.b32 (%r\d+), \[(%rd\d+)\], %r\d+, %r\d+;`, "or.b32 $1, $2, 1;$3 mov.b32 $4, $2;", lockTests, false},
@@ -71,19 +71,19 @@ const (
 
 // readerMutants break what lookups and moves agree on.
 var readerMutants = []mutant{
-	{"a lookup does not ask whether keys move", "get(_wide)?_32_32", `ld\.(?:acquire|relaxed)\.gpu\.global\.b64 (%rd\d+), \[%rd\d+\];`, "mov.b64 $1, 0;", readerTests, false},
-	{"lanes of a lookup do not meet", "get(_wide)?_32_32", `bar\.warp\.sync [^;]*;`, "", readerTests, false},
+	{"a lookup does not ask whether keys move", "get(_wide|_of_eight)?_32_32", `ld\.(?:acquire|relaxed)\.gpu\.global\.b64 (%rd\d+), \[%rd\d+\];`, "mov.b64 $1, 0;", readerTests, false},
+	{"lanes of a lookup do not meet", "get(_wide|_of_eight)?_32_32", `bar\.warp\.sync [^;]*;`, "", readerTests, false},
 	{"blocks that move keys say so at the end", "evict_32_32", sayLate, late, readerTests, false},
 	{"blocks that reclaim say so at the end", "reclaim_32_32", sayLate, late, only(promoted), false},
-	{"an entry is written before its item", "evict_32_32", `(?s)^(.*)` + swap + `(.*?)` + entry + `(.*` + entry + `)`,
+	{"an entry is written before its item", "evict_32_32", `(?s)^(.*)` + swap + `(.*?)` + entry + `(.*` + entry + `.*` + entry + `)`,
 		"$1 mov.b64 $2, $4; $6 $7 $8 atom.relaxed.gpu.global.cas.b64 $2, $3, $4, $5; $9", only(backAndForth), false},
 	{"an entry has no fence before it", "evict_32_32", entry, "$1$2", only(backAndForth), false},
-	{"an array has no fence before it", "evict_32_32", fence + `(` + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;\s+(?:mov|not)\.pred)`, "$1", only(promotions), true},
+	{"an array has no fence before it", "evict_32_32", fence + `(` + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;\s+\$L__BB\d+_\d+:\s+)` + fence + `(` + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;\s+(?:mov|not|or)\.pred)`, "$1$2", only(promoted), false},
 	{"a key's slot is given away without a fence", "evict_32_32", fence + `(` + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;` + behind + `)`, "$1", only(promoted), false},
 	{"a key comes back without a fence", "reclaim_32_32", fence + `(` + address + `(?:mov\.u64 %rd\d+, -1;\s+)?st\.relaxed)`, "$1", only(promoted), false},
-	{"a lookup does not ask whether its key has moved", "get_32_32",
+	{"a lookup does not ask whether its key has moved", "get(_of_eight)?_32_32",
 		`ld\.relaxed\.gpu\.global\.b32 (%r\d+), \[%rd\d+\];(\s+setp\.ne\.s32 %p\d+, %r\d+, (%r\d+);)`, "mov.b32 $1, $3;$2", only(backAndForth), false},
-	{"a lookup does not mind that its key is moving", "get_32_32",
+	{"a lookup does not mind that its key is moving", "get(_of_eight)?_32_32",
 		`(ld\.acquire\.gpu\.global\.b32 %r\d+, \[%rd\d+\];\s+\$L__BB\d+_\d+:\s+(?:not\.pred [^;]*;\s+)?)and\.b32 (%r\d+), %r\d+, 1;`, "${1}mov.b32 $2, 0;", only(backAndForth), false},
 }
 
