@@ -37,8 +37,8 @@ type kernels struct {
 
 	get, getWide, getOfEight, change, changeWide, evict device.Kernel
 	rehash, reclaim, export, stats                      device.Kernel
-	mixed                                   gpu.MixedKernels
-	mixedEvict                              device.Kernel
+	mixed                                               gpu.MixedKernels
+	mixedEvict                                          device.Kernel
 }
 
 func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) (engine, *core.Leases, error) {
