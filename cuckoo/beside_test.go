@@ -101,9 +101,6 @@ var slotTests = []mutate.KernelTest{{Name: "to one bucket", Run: oneSlot}}
 
 // A key that is there is found, wherever it goes meanwhile.
 func TestLookupsBesideEvictions(t *testing.T) {
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
 	mutate.OnSim(t, readerTests, 4, 80, 90)
 	mutate.OnSim(t, lockTests, 4, 90)
 	mutate.OnSim(t, slotTests, 4, 80, 90)

@@ -18,12 +18,14 @@ func TestConformance(t *testing.T) {
 	full := conformance.ScaleOf(dev).Part(3)
 	part := full.Part(3)
 	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, full, nil) })
-	t.Run("uint32,uint64", func(t *testing.T) { suite[uint32, uint64](t, dev, part, nil) })
-	t.Run("uint64,uint32", func(t *testing.T) { suite[uint64, uint32](t, dev, part, nil) })
 	t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, part, nil) })
-	t.Run("int32,float32", func(t *testing.T) { suite[int32, float32](t, dev, part, nil) })
 	t.Run("set uint32", func(t *testing.T) { setSuite[uint32](t, dev, part, nil) })
-	t.Run("set int64", func(t *testing.T) { setSuite[int64](t, dev, part, nil) })
+	if !conformance.Raced { // other types have the code of those
+		t.Run("uint32,uint64", func(t *testing.T) { suite[uint32, uint64](t, dev, part, nil) })
+		t.Run("uint64,uint32", func(t *testing.T) { suite[uint64, uint32](t, dev, part, nil) })
+		t.Run("int32,float32", func(t *testing.T) { suite[int32, float32](t, dev, part, nil) })
+		t.Run("set int64", func(t *testing.T) { setSuite[int64](t, dev, part, nil) })
+	}
 	for i, opts := range []cuckoo.Options{
 		{Slots: 1, Lookup: cuckoo.AllBuckets},
 		{Slots: 2, Policy: cuckoo.LoadBalancing},
@@ -33,6 +35,9 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d slots", opts.Slots), func(t *testing.T) {
 			t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, part, &opts) })
+			if conformance.Raced {
+				return
+			}
 			if i%2 == 0 {
 				t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, part, &opts) })
 			} else {

@@ -36,7 +36,7 @@ func TestConformance(t *testing.T) {
 
 func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale conformance.Scale, o Options) {
 	if o.Capacity = 100; o.Size == 0 {
-		o.Size = 64 << 20
+		o.Size = 16 << 20
 	}
 	var pools atomic.Int64
 	dir := memoryDir(t)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/pm"
@@ -26,6 +27,9 @@ type image struct {
 	intact []byte // its superblocks and what lies in it, as they should be
 	want   model
 }
+
+// oneCore is why the race detector has nothing to find in images.
+const oneCore = "no batch is large enough to be shared out among cores"
 
 // imageUnit is that of pools without a file, in words: the least.
 const imageUnit = pool.Page / pm.Word
@@ -48,6 +52,7 @@ func (im *image) restore() {
 // formatted is an image of an empty pool, whose first superblock may be changed.
 func formatted(t testing.TB, dev device.Device, o Options, change func(*pool.Superblock)) (*image, error) {
 	t.Helper()
+	conformance.NotRaced(t, oneCore)
 	o.Seed = [2]uint64{1, 2}
 	if o.Size == 0 {
 		o.Size = pool.DataStart + 24*pool.Page

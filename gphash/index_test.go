@@ -80,7 +80,7 @@ func TestIndex(t *testing.T) {
 			t.Run(fmt.Sprint(size, resize), func(t *testing.T) {
 				dev, path := openCPU(t), filepath.Join(memoryDir(t), "pool")
 				x, err := Create(path, dev, Options{KeySize: size.key, ValueSize: size.value, Levels: size.levels, Slots: size.slots,
-					Hashes: size.hashes, Capacity: 64, Size: 96 << 20, Resize: resize, AtomicBatch: size.atomic})
+					Hashes: size.hashes, Capacity: 64, Size: 24 << 20, Resize: resize, AtomicBatch: size.atomic})
 				must(t, err)
 				rng, want := rand.New(rand.NewPCG(1, uint64(size.key))), model{}
 				for i := range rounds {
@@ -108,7 +108,7 @@ func TestIndex(t *testing.T) {
 func someBatches(t testing.TB, rng *rand.Rand, x *Index, want model, n int) {
 	t.Helper()
 	ks, vs := int(x.engine.keySize), int(x.engine.valueSize)
-	keys, values := make([]byte, n*ks), make([]byte, n*vs)
+	keys, values := make([]byte, n*ks), []byte(nil)
 	fill := func() {
 		for i := range n {
 			k := rng.Uint64N(6000)
@@ -116,9 +116,7 @@ func someBatches(t testing.TB, rng *rand.Rand, x *Index, want model, n int) {
 				keys[i*ks+j] = byte(k >> (8 * (j % 2)))
 			}
 		}
-		for i := range values {
-			values[i] = byte(rng.Uint32())
-		}
+		values = randomBytes(rng, n*vs)
 	}
 	key := func(i int) string { return string(keys[i*ks : (i+1)*ks]) }
 	value := func(i int) string { return string(values[i*vs : (i+1)*vs]) }

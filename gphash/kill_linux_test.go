@@ -24,6 +24,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/auto"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -415,6 +416,7 @@ func (tr *killTrial) count(report *Report) {
 // that was under way each key is as before or behind one of its operations, all keys
 // alike where batches are atomic, and nothing else has changed.
 func TestKill(t *testing.T) {
+	conformance.NotRaced(t, "nobody sees what it finds in processes that are killed")
 	const rounds = 5 // of one pool: then it has grown as far as it does
 	dev, seen := openCPU(t), map[string]int{}
 	for n := 0; n < *killRounds; n += rounds {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/hash"
 )
@@ -16,6 +17,7 @@ import (
 // The paper's default configuration takes insertions up to a load of .95 before it grows,
 // whatever the seed, if other keys make way (figure 7 has .92); with regions, too.
 func TestLoadFactor(t *testing.T) {
+	conformance.NotRaced(t, oneCore)
 	smallRegions(t)
 	for seed := range uint64(3) {
 		path := filepath.Join(memoryDir(t), "pool")
@@ -43,6 +45,7 @@ func TestLoadFactor(t *testing.T) {
 // Without moves, the first key without a slot comes later if each level has places of its
 // own than if neighbors share a bucket of the level below, as in the paper.
 func TestPlaces(t *testing.T) {
+	conformance.NotRaced(t, "is about the hash")
 	for _, bits := range []uint{13, 16, 18} {
 		for seed := range uint64(3) {
 			own, shared := crowdedAt(bits, seed, false), crowdedAt(bits, seed, true)

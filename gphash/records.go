@@ -172,21 +172,13 @@ func (v *values) append(at uint64, n int, to []byte) []byte {
 	return to
 }
 
-// buffer is memory for what intact reads.
-func (v *values) buffer() []byte {
-	if v.records {
-		return make([]byte, maxLongKey+maxValue)
-	}
-	return make([]byte, v.size)
-}
-
 // intactRecord reports whether the record at a block is what has been written for a key of
 // a hash.
-func (v *values) intactRecord(block, hash uint64, buffer []byte) bool {
+func (v *values) intactRecord(block, hash uint64, buffer *[]byte) bool {
 	h, ok := v.record(block)
 	if !ok {
 		return false
 	}
-	buffer = v.appendValue(block, v.appendKey(block, buffer[:0]))
-	return uint32(h) == seal(h, buffer[:h.key()], buffer[h.key():])^mixed(block, hash)
+	*buffer = v.appendValue(block, v.appendKey(block, (*buffer)[:0]))
+	return uint32(h) == seal(h, (*buffer)[:h.key()], (*buffer)[h.key():])^mixed(block, hash)
 }

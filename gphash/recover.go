@@ -49,7 +49,7 @@ func (in *inspection) run(ctx context.Context, parallel func(n, grain int, body 
 			if ctx.Err() != nil {
 				return
 			}
-			s := survey{inspection: in, level: l, key: make([]byte, in.keySize), value: in.values.buffer()}
+			s := survey{inspection: in, level: l, key: make([]byte, in.keySize)}
 			for b := lo; b < hi; b++ {
 				s.bucket(l.base + uint64(b)*in.bucketWords)
 			}
@@ -196,7 +196,7 @@ func (s *survey) legal(block uint64) bool {
 
 // badValue is what is wrong with the value of a slot.
 func (s *survey) badValue(c control, it *item) string {
-	if s.verify && !s.values.intact(c.block(), it.hash, s.value) {
+	if s.verify && !s.values.intact(c.block(), it.hash, &s.value) {
 		return "its value does not have its checksum"
 	}
 	return ""

@@ -58,9 +58,6 @@ var twoSlots = dst.Mode[Options]{Arch: 80, Name: "2 slots", Options: Options{Slo
 // Under any schedule of their threads, what the operations of a batch return is explained by some
 // order of them: beside each other, and beside a resize.
 func TestSchedules(t *testing.T) {
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
 	dst.Explore(t, twoSlots, programs[uint64, uint64](t, twoSlots))
 	stop := dst.Mode[Options]{Arch: 80, Name: "stop,mirror", Options: Options{Slots: 4, Hashes: 2, Levels: 2, Resize: Stop, Mirror: true}}
 	dst.Explore(t, stop, programs[uint32, uint64](t, stop))

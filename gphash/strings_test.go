@@ -67,11 +67,7 @@ func (l *lots) someValue() []byte {
 			size = l.rng.IntN(8000)
 		}
 	}
-	value := make([]byte, size)
-	for i := range value {
-		value[i] = byte(l.rng.Uint32())
-	}
-	return value
+	return randomBytes(l.rng, size)
 }
 
 func (l *lots) rows(n int, row func() []byte) (b Bytes) {
@@ -96,7 +92,7 @@ func TestStrings(t *testing.T) {
 			t.Run(fmt.Sprint(size, resize), func(t *testing.T) {
 				dev, path := openCPU(t), filepath.Join(memoryDir(t), "pool")
 				x, err := CreateStrings(path, dev, Options{KeySize: size.key, ValueSize: size.value, Levels: size.levels, Slots: size.slots,
-					Hashes: size.hashes, Capacity: 64, Size: 192 << 20, Resize: resize})
+					Hashes: size.hashes, Capacity: 64, Size: 24 << 20, Resize: resize})
 				must(t, err)
 				l, want := &lots{rand.New(rand.NewPCG(1, uint64(size.key))), size.key, size.value, 6000, Bytes{}}, model{}
 				for i := range rounds {
@@ -388,6 +384,7 @@ func recordBytes(v *values) (units, used uint64) {
 // Memory follows what is there and what one batch has replaced, not what has been done:
 // the same keys with values of ever other lengths.
 func TestStringMemoryIsBounded(t *testing.T) {
+	conformance.NotRaced(t, oneCore)
 	x := someStrings(t, Options{Capacity: 2000, Size: 40 << 20})
 	rng, want := rand.New(rand.NewPCG(5, 5)), model{}
 	most := uint64(0)
@@ -438,6 +435,7 @@ func TestStringMemoryIsBounded(t *testing.T) {
 // What records of some sizes have left is there for those of others, small and large: they
 // make way.
 func TestGather(t *testing.T) {
+	conformance.NotRaced(t, oneCore)
 	smallRegions(t)
 	const size = 24 << 20
 	sizes := []int{10, 60_000, 300, 5000, 70, 20_000, 1500}

@@ -127,8 +127,9 @@ func (v *values) write(block, hash uint64, value []byte) {
 
 func (v *values) read(block uint64, value []byte) { v.mem.Read(block, value) }
 
-// intact reports whether a value is what has been written for a key of a hash.
-func (v *values) intact(block, hash uint64, buffer []byte) bool {
+// intact reports whether a value is what has been written for a key of a hash. It reads
+// it into a buffer that grows as it has to.
+func (v *values) intact(block, hash uint64, buffer *[]byte) bool {
 	if v.records {
 		return v.intactRecord(block, hash, buffer)
 	}
@@ -136,8 +137,8 @@ func (v *values) intact(block, hash uint64, buffer []byte) bool {
 	if !ok {
 		return false
 	}
-	v.read(block, buffer)
-	return v.mem.Load(v.first+unit*v.unit+i) == v.check(block, hash, buffer)
+	*buffer = v.append(block, int(v.size), (*buffer)[:0])
+	return v.mem.Load(v.first+unit*v.unit+i) == v.check(block, hash, *buffer)
 }
 
 // ---- the units ------------------------------------------------------------------

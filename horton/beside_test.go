@@ -35,9 +35,6 @@ var moverTests = []mutate.KernelTest{
 
 // A key that is there is found, wherever it goes meanwhile.
 func TestLookupsBesideEvictions(t *testing.T) {
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
 	mutate.OnSim(t, readerTests, 4, 80, 90)
 	mutate.OnSim(t, moverTests, 4, 90)
 }

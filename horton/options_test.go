@@ -26,6 +26,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 }
 
 func TestOptionsAtTheirLimits(t *testing.T) {
+	conformance.NotRaced(t, "one core searches full tables")
 	dev := devicetest.Open(t)
 	keys := conformance.Sequence[uint64](0, 3000)
 	for name, opts := range map[string]*horton.Options{

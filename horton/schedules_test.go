@@ -44,9 +44,6 @@ var troubles = append(slices.Clip(dst.Shapes),
 // Under any schedule of their threads, what the operations of a batch return is explained
 // by some order of them.
 func TestSchedules(t *testing.T) {
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
 	for i, m := range modes {
 		if m.Arch == 80 || i == 0 {
 			dst.Explore(t, m, schedules[uint64, uint64](m))
@@ -91,9 +88,6 @@ func in[K weft.Key, V weft.Value](m mode, cfg dst.Config[K, V]) dst.Config[K, V]
 // Values that are combined are all there, in some order, whatever is put, deleted and
 // looked up beside them.
 func TestReduceSchedules(t *testing.T) {
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
 	for _, m := range []mode{{Arch: 80, Name: "4 slots", Options: horton.Options{Slots: 4, MaxLoad: .9}}, {Arch: 90, Name: "8 slots,eager", Options: horton.Options{MaxLoad: .94, Reclaim: horton.Eager}}} {
 		dst.Explore(t, m, schedules[uint32, uint32](m).Reducing())
 		dst.Explore(t, m, schedules[uint64, uint64](m).Reducing())

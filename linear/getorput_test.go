@@ -12,6 +12,7 @@ import (
 // Batches that are looked up in several chunks: keys that come with one of them are
 // there in the next.
 func TestGetOrPutAndAssignInChunks(t *testing.T) {
+	conformance.NotRaced(t, "chunks follow each other")
 	const n, different = 2*core.ChunkOps + 1000, core.ChunkOps * 3 / 2
 	m := conformance.Open(t, linear.New[uint32, uint32], devicetest.OpenCPU(t, 2), nil)
 	keys, vals, loaded := make([]uint32, n), make([]uint32, n), make([]bool, n)

@@ -17,7 +17,7 @@ func TestNoRoomInALargeBatch(t *testing.T) {
 	dev := devicetest.Open(t)
 	large := 1 << 14
 	if testing.Short() {
-		large = 1 << 12 // each key without room searches the whole table
+		large = 1 << 11 // each key without room searches the whole table
 	}
 	for _, capacity := range []int{8, 100, large} {
 		m, err := linear.New[uint64, uint64](dev, &linear.Options{Capacity: capacity, MaxLoad: 1, Fixed: true, Seed: 7})

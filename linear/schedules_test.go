@@ -53,9 +53,6 @@ var troubles = append(slices.Clip(dst.Shapes),
 // the old one must not be taken for its absence. (Without a compare-and-swap of
 // 128 bits, a slot that changes shows no key for a moment.)
 func TestTombstoneBesidePendingSlot(t *testing.T) {
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
 	cfg := schedules[uint64, uint64](mode{arch: 80, scheme: linear.Reuse, unordered: true})
 	cfg.Seeds, cfg.Shapes = 60, []dst.Shape{{Name: "come back", Capacity: 40, Fixed: true, Keys: 40, Hot: 60, Batches: 7,
 		Kinds: []weft.OpKind{weft.OpPutNew, weft.OpDelete, weft.OpPutNew, dst.Mixed, weft.OpDelete, weft.OpPutNew, dst.Mixed}}}
@@ -65,9 +62,6 @@ func TestTombstoneBesidePendingSlot(t *testing.T) {
 // Under any schedule of their threads, what the operations of a batch return
 // is explained by some order of them.
 func TestSchedules(t *testing.T) {
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
 	for _, arch := range []int{80, 90} {
 		for _, scheme := range []linear.Tombstones{linear.Keep, linear.Reuse} {
 			for _, unordered := range []bool{false, true} {
@@ -91,9 +85,6 @@ const fewSeeds = 20
 
 // The same with GetOrPuts in the place of PutNews.
 func TestSchedulesOfGetOrPut(t *testing.T) {
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
 	for _, m := range []mode{{arch: 80}, {arch: 90, scheme: linear.Reuse}, {arch: 90, unordered: true}} {
 		dst.Explore(t, m, loading(schedules[uint32, uint32](m)))
 		dst.Explore(t, m, loading(schedules[uint64, uint64](m)))
@@ -255,9 +246,6 @@ func reductions[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size 
 // Values that are combined are all there, in some order, whatever is put, deleted
 // and looked up beside them.
 func TestReduceSchedules(t *testing.T) {
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
 	for _, m := range []mode{{arch: 80}, {arch: 90, scheme: linear.Reuse}} {
 		dst.Explore(t, m, schedules[uint32, uint32](m).Reducing().Tries(fewSeeds))
 		dst.Explore(t, m, schedules[uint32, uint64](m).Reducing().Tries(fewSeeds))

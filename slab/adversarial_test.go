@@ -41,8 +41,11 @@ func TestCollidingKeys(t *testing.T) {
 func TestKeysComeAndGoTogether(t *testing.T) {
 	dev := devicetest.Open(t)
 	n := 200_000
-	if isSim(dev) {
+	switch {
+	case isSim(dev):
 		n = 500
+	case conformance.Raced:
+		n = 50_000
 	}
 	for _, buckets := range []int{1, 50} {
 		t.Run(fmt.Sprint(buckets), func(t *testing.T) {

@@ -331,6 +331,9 @@ func (s *subject[K, V]) close() {
 // shapes runs a test for maps, sets and multimaps of all widths.
 func shapes(t *testing.T, test func(t *testing.T, w batch.Widths, multi bool)) {
 	for _, w := range []batch.Widths{{Key: 4, Val: 4, Slot: 8}, {Key: 4, Val: 8, Slot: 16}, {Key: 8, Val: 4, Slot: 16}, {Key: 8, Val: 8, Slot: 16}, {Key: 4, Slot: 4}, {Key: 8, Slot: 8}} {
+		if conformance.Raced && w.Slot == 16 && w.Key != w.Val {
+			continue // its slots are those of wider keys or values
+		}
 		for _, multi := range []bool{false, true} {
 			if multi && w.Val == 0 {
 				continue

@@ -42,6 +42,9 @@ func TestHotKeysStop(t *testing.T) {
 	const n = 1_000_000
 	for _, workers := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d cores", workers), func(t *testing.T) {
+			if workers == 1 {
+				conformance.NotRaced(t, "one core")
+			}
 			m, keys := hot(t, workers, n, nil)
 			var saved bytes.Buffer
 			if _, err := m.Save(t.Context(), &saved); err != nil {

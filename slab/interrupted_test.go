@@ -10,9 +10,14 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// devices are those whose engines a test runs on.
+// devices are those whose engines a test runs on; with -short, none that interprets
+// kernels.
 func devices(t *testing.T) map[string]device.Device {
-	return map[string]device.Device{"cpu": devicetest.OpenCPU(t, 2), "sim": devicetest.OpenSim(t, nil)}
+	all := map[string]device.Device{"cpu": devicetest.OpenCPU(t, 2)}
+	if !testing.Short() {
+		all["sim"] = devicetest.OpenSim(t, nil)
+	}
+	return all
 }
 
 // Whenever a context ends, what a call has begun is finished.

@@ -61,7 +61,6 @@ func (m mode) options(s dst.Shape) *Options {
 // is explained by some order of them. Between batches structures flush
 // themselves and grow.
 func TestSchedules(t *testing.T) {
-	conformance.NotRaced(t, "interprets kernels")
 	for _, arch := range []int{80, 90} {
 		m := mode{arch: arch}
 		explore(t, "uint32,uint64", schedules[uint32, uint64](m), m)
@@ -89,13 +88,9 @@ func TestSameKernels(t *testing.T) {
 
 // The same with GetOrPuts in the place of PutNews, some of which find no slab at first.
 func TestSchedulesOfGetOrPut(t *testing.T) {
-	conformance.NotRaced(t, "interprets kernels")
 	for _, m := range []mode{{arch: 80}, {arch: 90, tight: true}} {
 		cfg := schedules[uint32, uint64](m)
-		cfg.Shapes, cfg.Loads = slices.Concat(troubles, dst.Overlapping()), true
-		if cfg.Seeds = 30; testing.Short() {
-			cfg.Seeds = 4
-		}
+		cfg.Shapes, cfg.Loads, cfg.Seeds = slices.Concat(troubles, dst.Overlapping()), true, 30
 		t.Run(m.String(), func(t *testing.T) {
 			t.Parallel()
 			dst.Run(t, cfg)
@@ -108,9 +103,6 @@ func explore[K weft.Key, V weft.Value](t *testing.T, widths string, cfg dst.Conf
 		t.Run(fmt.Sprintf("%s%s,%v", name, widths, m), func(t *testing.T) {
 			t.Parallel()
 			cfg.Seeds = seeds // other programs in each test
-			if testing.Short() {
-				cfg.Seeds = 2
-			}
 			dst.Run(t, cfg)
 		})
 	}

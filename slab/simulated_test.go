@@ -30,9 +30,6 @@ func isSim(dev device.Device) bool { return dev.Properties().Kind == device.Sim 
 // Each kernel does what it should, in tables of a few buckets. The kernels of
 // the architectures differ for slots of 16 bytes alone.
 func TestKernelsSimulated(t *testing.T) {
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
 	shapes(t, func(t *testing.T, w batch.Widths, multi bool) {
 		typed(w, func() { mutate.OnSim(t, kernelTests[uint32, uint32](w, multi), 1, 90) },
 			func() { mutate.OnSim(t, kernelTests[uint32, uint64](w, multi), 1, 80) },

@@ -15,6 +15,7 @@ import (
 // number of them a key has: at 0.55, 29 bytes for a pair of 16, and up to half as
 // much again while it grows.
 func TestMultiMapSize(t *testing.T) {
+	conformance.NotRaced(t, "what is measured is memory")
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); !ok {
 		t.Skip("a million pairs")

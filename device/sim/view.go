@@ -108,13 +108,14 @@ func (v *vector) copy() vector {
 
 // join raises v to o, which never changes.
 func (v *vector) join(o *vector) {
-	for i, theirs := range o.pages {
+	for i := v.unlike(o, 0); i < len(o.pages); i = v.unlike(o, i+1) {
+		theirs := o.pages[i]
+		if theirs == nil {
+			continue
+		}
 		var mine *page
 		if i < len(v.pages) {
 			mine = v.pages[i]
-		}
-		if theirs == nil || mine == theirs {
-			continue
 		}
 		above, below := mine.compare(theirs)
 		switch {
@@ -129,6 +130,15 @@ func (v *vector) join(o *vector) {
 			}
 		}
 	}
+}
+
+// unlike is the first page, from i on, that v does not share with o: of hundreds, it shares
+// nearly all.
+func (v *vector) unlike(o *vector, i int) int {
+	n := min(len(v.pages), len(o.pages))
+	for mine, theirs := v.pages[:n], o.pages[:n]; i < n && mine[i] == theirs[i]; i++ {
+	}
+	return i
 }
 
 // compare reports whether p is above o anywhere, and below it anywhere; p may

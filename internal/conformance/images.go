@@ -24,6 +24,7 @@ var unlike = regexp.MustCompile(`(?m)^\.target .*|^\.minnctapersm .*|^\.maxntid 
 // SameKernels wants the images of both architectures to hold the same instructions:
 // tests that interpret them need not do it twice.
 func SameKernels(t *testing.T, images ...string) {
+	NotRaced(t, "compares files")
 	for _, image := range images {
 		var text [2]string
 		for i, arch := range []string{"_sm80.ptx", "_sm90.ptx"} {

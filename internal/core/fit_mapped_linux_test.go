@@ -438,6 +438,9 @@ func (p *power) change(table *core.Table, kind op.Kind, keys, vals []uint64) {
 // A crash at any point leaves what has been committed, or one part of a batch
 // more: in changes, growth, and recovery.
 func TestFitMappedFile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	dev := openHost(t)
 	rng := rand.New(rand.NewPCG(3, 4))
 	p := &power{t: t, dev: dev, dir: memoryDir(t), rng: rng, states: []model{{}}, deep: true}

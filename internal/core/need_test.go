@@ -12,6 +12,9 @@ import (
 // The number of different keys of a column is told to a hundredth, and not too
 // low; with few keys, exactly or nearly.
 func TestDistinct(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, n := range []int{0, 1, 2, 100, 5000, 1 << 20} {
 		for _, groups := range []int{1, 10, 3000, 1 << 30} {

@@ -197,6 +197,9 @@ func TestLoadTakesLittleMemory(t *testing.T) {
 
 // Frames have a most; tables have more pairs.
 func TestManyFrames(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	s := mapShape[uint32, uint32]("map uint32 uint32", "")
 	const n = 3<<18 + 5
 	file := s.saved(t, n)

@@ -52,6 +52,9 @@ func TestSpreadVisitsEachPlaceOnce(t *testing.T) {
 // five times their mean distance. Of random places the widest is the logarithm
 // of their number.
 func TestSpreadIsEven(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, n := range sizes() {
 		s := SpreadOver(n)

@@ -115,9 +115,13 @@ func (t *Tally) add(o Tally) {
 	t.Steps = max(t.Steps, o.Steps)
 }
 
-// Run tries many schedules and fails the test with the first that goes wrong.
+// Run tries many schedules and fails the test with the first that goes wrong. With -short
+// it skips the test, since it interprets kernels.
 func Run[K weft.Key, V weft.Value](t *testing.T, cfg Config[K, V]) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	if *seeds > 0 {
 		cfg.Seeds = *seeds
 	}
@@ -135,7 +139,7 @@ func Run[K weft.Key, V weft.Value](t *testing.T, cfg Config[K, V]) {
 	t.Fatalf("%v\n%s", f, replay(t.Name(), f.Seed))
 }
 
-// Explore runs it as a parallel test, named by the types and a mode.
+// Explore does so in a parallel test, named by the types and a mode.
 func Explore[K weft.Key, V weft.Value](t *testing.T, mode fmt.Stringer, cfg Config[K, V]) {
 	t.Run(cfg.types()+","+mode.String(), func(t *testing.T) {
 		t.Parallel()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 )
 
 // testRunner is a runner of milliseconds.
@@ -24,6 +25,10 @@ func testRunner(t *testing.T) *runner {
 	t.Cleanup(func() { r.close(t.Context()) })
 	return r
 }
+
+// ownTests is why the race detector has nothing to find here, but in Go's maps on all
+// cores.
+const ownTests = "structures and limits run on many cores in their own tests"
 
 // tiny is a run of milliseconds.
 func tiny(dev device.Device) Config {
@@ -92,6 +97,7 @@ func tinyFor(t *testing.T, e Experiment) Config {
 }
 
 func TestEveryExperimentRuns(t *testing.T) {
+	conformance.NotRaced(t, ownTests)
 	for _, e := range All() {
 		t.Run(e.Name, func(t *testing.T) {
 			want, known := rowsOf[e.Name]
@@ -276,6 +282,7 @@ func TestArticleFigures(t *testing.T) {
 
 // Wherever the device fails, the error comes back and nothing is left behind.
 func TestDeviceFailures(t *testing.T) {
+	conformance.NotRaced(t, ownTests)
 	for _, e := range []Experiment{
 		linearExperiment, insertLoadExperiment, launchExperiment, hostExperiment, sizesExperiment,
 		slabH200Experiment, slabAllocExperiment, slabFig5aExperiment, slabFig7bExperiment, hortonSizesExperiment,
@@ -287,6 +294,9 @@ func TestDeviceFailures(t *testing.T) {
 // The simulator notices memory and events that go while work may still use them,
 // which no CPU has. It is slow: one operation in stride fails.
 func TestSimulatedFailures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	for _, c := range []struct {
 		Experiment
 		stride int
@@ -324,6 +334,9 @@ func failEverywhere(t *testing.T, e Experiment, dev device.Device, stride int) {
 // A table that is built anew for every batch is counted once it is there: on a
 // device that works beside its host, that is not at once.
 func TestRebuildingWaits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	cfg := tiny(devicetest.OpenSim(t, nil))
 	cfg.N, cfg.Scale = 64, Quick
 	if _, err := slabFig6Experiment.Run(t.Context(), cfg); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/bucketmodel"
+	"github.com/weftgo/weft/internal/conformance"
 )
 
 // tablesTell are rows of buckets that agree with the model, as far as few keys do.
@@ -102,6 +103,7 @@ func TestKeysPerBucket(t *testing.T) {
 }
 
 func TestHortonSizes(t *testing.T) {
+	conformance.NotRaced(t, ownTests)
 	cfg := tiny(devicetest.Open(t))
 	cfg.N = tableKeys(1 << 18)
 	res, err := hortonSizesExperiment.Run(t.Context(), cfg)
@@ -141,6 +143,7 @@ func TestHortonSizes(t *testing.T) {
 // Every structure goes up to its own bound, which is told; the churn leaves tables as
 // full as before.
 func TestSideBySide(t *testing.T) {
+	conformance.NotRaced(t, ownTests)
 	cfg := tiny(devicetest.Open(t))
 	cfg.N = 1024
 	res, err := sideBySideExperiment.Run(t.Context(), cfg)
@@ -285,6 +288,9 @@ func TestReadsInJSON(t *testing.T) {
 
 // The same on a device that works beside its host.
 func TestHortonExperimentsOnGPU(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	for _, e := range []Experiment{hortonModelExperiment, hortonSizesExperiment, sideBySideExperiment, slabFig4bExperiment} {
 		t.Run(e.Name, func(t *testing.T) {
 			cfg := tiny(devicetest.OpenSim(t, nil))

@@ -10,6 +10,9 @@ import (
 // What warps request of tables of eight slots is what theory says, within a fiftieth: two
 // sectors, in one line, for each bucket.
 func TestRequestsOfLookups(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	model := bucketmodel.Horton{Slots: kindSlots, Load: hortonSizesLoad, Tags: bucketmodel.Entries(slabPair)}
 	first, even := bucketmodel.FirstFit{Slots: kindSlots, Load: hortonSizesLoad}, bucketmodel.Balanced{Slots: kindSlots, Load: hortonSizesLoad}
 	reads := map[string][2]float64{

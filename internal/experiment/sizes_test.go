@@ -13,6 +13,9 @@ import (
 // On a GPU, every structure has all operations at every size, each beside a
 // limit of the region that its table takes.
 func TestSizesOnGPU(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	cfg := tiny(devicetest.OpenSim(t, nil))
 	cfg.N, cfg.Scale = 1<<10, Quick
 	res, err := sizesExperiment.Run(t.Context(), cfg)

@@ -12,10 +12,13 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// devices are those that the tests run on: the one of the environment, and
-// simulated ones.
+// devices are those that the tests run on: the one of the environment and, but with
+// -short, simulated ones.
 func devices(t *testing.T) map[string]device.Device {
 	all := map[string]device.Device{"default": devicetest.Open(t)}
+	if testing.Short() {
+		return all
+	}
 	for _, arch := range []int{80, 90} {
 		dev, err := sim.Open(&sim.Options{Arch: arch})
 		if err != nil {

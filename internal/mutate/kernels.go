@@ -37,8 +37,11 @@ func (k KernelTest) scheduled(arch, seeds int) (all []sim.Options) {
 }
 
 // OnSim runs tests on simulated GPUs of some architectures, under random
-// schedules of so many seeds.
+// schedules of so many seeds. With -short it skips them.
 func OnSim(t *testing.T, tests []KernelTest, seeds int, archs ...int) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	for _, test := range tests {
 		for _, arch := range archs {
 			for _, opts := range test.scheduled(arch, seeds) {

@@ -24,9 +24,6 @@ func onGPU(t *testing.T) *rig {
 	t.Helper()
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind == device.CPU {
-		if testing.Short() {
-			t.Skip("interprets kernels")
-		}
 		return onSim(t, &sim.Options{})
 	}
 	return newRig(t, dev)
@@ -34,6 +31,9 @@ func onGPU(t *testing.T) *rig {
 
 func onSim(t *testing.T, o *sim.Options) *rig {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	dev, err := sim.Open(o)
 	if err != nil {
 		t.Fatal(err)
