@@ -80,7 +80,9 @@
 // keys' hashes, records and buckets in rows: per key a value and 32 bytes, and a bucket. Lookups read the value only.
 //
 // Opening a pool looks at all slots: it frees what an insertion had taken and not
-// published, and tombs, and finds out which memory is free, which is nowhere stored.
+// published, tombs, and slots that a key was about to leave, and finds out which memory is free, which
+// is nowhere stored. A GPU reads control words and tags once, in rows, and looks at them in its own
+// memory; where it finds damage the host looks, too. [Report] says how long each part took.
 // Tags and places are verified against the keys; with OpenOptions.Verify, values against their
 // checksums. A pool that something else has damaged is refused, with the place, or
 // repaired, with a [Report].

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
@@ -136,6 +137,7 @@ func open(ctx context.Context, path string, dev device.Device, o OpenOptions, ty
 		err = fmt.Errorf("%w: %s maps only pools that it may write; open it on the CPU", device.ErrUnsupported, dev.Properties().Name)
 	}
 	var p *pool.Pool
+	start := time.Now()
 	switch {
 	case err != nil:
 	case o.Durability < PMem:
@@ -146,6 +148,7 @@ func open(ctx context.Context, path string, dev device.Device, o OpenOptions, ty
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("gphash: open: %w", err)
 	}
+	file := time.Since(start)
 	g := p.Superblock().Geometry
 	if l := newLayout(uint64(g.KeySize), uint64(g.ValueSize), 1); l.records() != records {
 		err := fmt.Errorf("gphash: open: %w: %s has keys of %v and values of %v bytes, which %s opens", op.ErrFormat, path, l.keyLength(), l.valueLength(),
@@ -156,7 +159,11 @@ func open(ctx context.Context, path string, dev device.Device, o OpenOptions, ty
 		err := fmt.Errorf("gphash: open: %w: %s has keys of %d and values of %d bytes, not %d and %d", op.ErrFormat, path, g.KeySize, g.ValueSize, want.Key, want.Val)
 		return nil, nil, nil, errors.Join(err, leave(p))
 	}
-	return serve(ctx, p, dev, o, types)
+	t, e, report, err := serve(ctx, p, dev, o, types)
+	if report != nil {
+		report.Times.File = file
+	}
+	return t, e, report, err
 }
 
 // leave closes a pool as it was: one that has not been recovered is not clean.
@@ -270,7 +277,7 @@ func recoverPool(ctx context.Context, p *pool.Pool, dev device.Host, o OpenOptio
 	}
 	report, err := e.inspect(ctx, o)
 	if err == nil {
-		err = e.resume(ctx, o)
+		err = timed(&report.Times.Resize, func() error { return e.resume(ctx, o) })
 	}
 	return e, report, err
 }
@@ -290,9 +297,9 @@ func newEngine(p *pool.Pool, dev device.Host) (*engine, error) {
 func (e *engine) inspect(ctx context.Context, o OpenOptions) (*Report, error) {
 	in := inspection{table: e.table, mend: !e.pool.ReadOnly(), repair: o.Repair, verify: o.Verify || o.Repair}
 	in.Resumed = e.closed > 0
-	err := e.replay(&in.Report, o.Repair)
+	err := timed(&in.Times.Replay, func() error { return e.replay(&in.Report, o.Repair) })
 	if err == nil {
-		err = in.run(ctx, e.Device.Parallel)
+		err = timed(&in.Times.Inspect, func() error { return in.run(ctx, e.Device.Parallel) })
 	}
 	if err == nil {
 		err = in.err()
@@ -300,7 +307,9 @@ func (e *engine) inspect(ctx context.Context, o OpenOptions) (*Report, error) {
 	if err != nil {
 		return &in.Report, err
 	}
+	start := time.Now()
 	e.values.share(e.bits())
+	in.Times.Space = time.Since(start)
 	e.Parts().(*parts).counters = core.Tally{Live: in.Keys, Used: in.Keys}
 	return &in.Report, nil
 }

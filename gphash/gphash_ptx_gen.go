@@ -16,7 +16,7 @@ import (
 //kernelgen:input 6013b244da1004d1e74968e4181eef747d4906e07941d305d8eb78e19a41c67e 13791 gphash/gphash.cu
 //kernelgen:input 77ae60695d6c2544c3d1427dfa1433d17193eb2ff0765d1281b3569dbeb9744c 6845 gphash/redo.cuh
 //kernelgen:input 605f69145e36cb8d793022e7abfe4840a3bb32bfbfcec95527504256d6c9ca1b 8027 gphash/space.cuh
-//kernelgen:input 7217f1b77591af7a812223155efbf7ee134c0cf35a44643bb95d40539db92509 3215 gphash/survey.cuh
+//kernelgen:input b62b3929dff3b1ed67645fe129e98c3a58d1cf79b234c82c296faa073e3990f4 6114 gphash/survey.cuh
 //kernelgen:input a589ec4ad6018098074d70f3cb5eaa91728c5f3bb93b19e461371313793100a6 423 gphash/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aa6389b8b174d262d890afeb58aeef7264b63eba45d27dac86894089b1e8f583 6639 kernels/include/weft/batch.cuh
@@ -31,7 +31,7 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
-//kernelgen:output 9356afec5ebb26aa01a8e0113e376cd25284211b5abd43c5f49cc05623d2c7ae 588631 gphash/gphash_sm80.ptx
+//kernelgen:output db0b6133cb54d1951e7148c457346eed9009c282c2c875623d3636ac92661ecc 601919 gphash/gphash_sm80.ptx
 //kernelgen:output a48e831f720749c8f81a837923160f4142b18f88042d2b327319cf6259980b6a 13813 gphash/gphash_params_gen.go
 
 //go:embed gphash_sm80.ptx

@@ -97,14 +97,23 @@ const (
 func (k *launcher) word(i int) device.Ptr { return k.state.Ptr() + device.Ptr(4*i) }
 
 // open maps the pool and loads the kernels. close undoes it, also after an error.
-func (k *launcher) open() (err error) {
-	if k.pool, k.unmap, err = k.dev.Map(k.host.mem.Bytes()); err != nil {
-		return err
-	}
+func (k *launcher) open(t *Times) error {
 	k.loans.dev = k.dev
-	if k.prim, err = prim.Load(k.dev); err != nil {
+	err := timed(&t.Map, func() (err error) {
+		k.pool, k.unmap, err = k.dev.Map(k.host.mem.Bytes())
 		return err
+	})
+	if err == nil {
+		err = timed(&t.Kernels, k.load)
 	}
+	if err == nil {
+		err = k.alloc()
+	}
+	return err
+}
+
+// alloc makes what launches need besides the table.
+func (k *launcher) alloc() (err error) {
 	if k.state, err = device.Make[uint32](k.dev, stateWords); err != nil {
 		return err
 	}
@@ -126,7 +135,11 @@ func (k *launcher) open() (err error) {
 		*b.to = buf.Ptr
 		k.loans.keep(buf)
 	}
-	if err := k.openBehind(); err != nil {
+	return k.openBehind()
+}
+
+func (k *launcher) load() (err error) {
+	if k.prim, err = prim.Load(k.dev); err != nil {
 		return err
 	}
 	return gpu.Load(k.dev, &gphashImage, []gpu.Entry{

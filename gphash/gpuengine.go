@@ -51,64 +51,85 @@ func (g *gpuEngine) begin(ctx context.Context, o OpenOptions) (*Report, error) {
 		return nil, err
 	}
 	g.host.Parts().(*parts).Lines = core.Lines{Device: g.dev, Buf: buf}
-	if err := g.k.open(); err != nil {
+	var times Times
+	if err := g.k.open(&times); err != nil {
 		return nil, err
 	}
 	g.host.far = g
 	if err := g.Do(all, func(s *device.Stream) error { return s.Fill(g.k.state.Ptr(), 0, stateWords) }); err != nil {
 		return nil, err
 	}
-	report, err := g.inspect(ctx, o)
-	if err != nil {
-		return report, err
+	report, err := g.inspect(ctx, &times, o)
+	if err == nil {
+		err = timed(&times.Mirror, func() error { return g.equip(o) })
 	}
-	if g.k.mirror, g.k.cache = o.Mirror, (cache{policy: o.CachePolicy, share: o.Cache, loads: 1}); o.Mirror && o.Cache > 0 {
+	if err == nil {
+		err = timed(&times.Resize, func() error { return g.host.resume(ctx, o) })
+	}
+	if report != nil {
+		report.Times = times
+	}
+	return report, err
+}
+
+// reflect gives all levels mirrors for an inspection: the device reads control words and tags once.
+// Where there is no memory for that, and it was not asked for, it reads the pool each time.
+func (g *gpuEngine) reflect(asked bool) error {
+	g.k.mirror = true
+	err := g.show()
+	if !asked && errors.Is(err, device.ErrMemory) {
+		g.k.mirror = false
+		err = g.show()
+	}
+	return err
+}
+
+// equip leaves the device with what it is to have of the pool: the mirrors of an inspection, or others,
+// if the host has changed slots since, or none; and a cache.
+func (g *gpuEngine) equip(o OpenOptions) error {
+	g.k.cache = cache{policy: o.CachePolicy, share: o.Cache, loads: 1}
+	if o.Mirror && o.Cache > 0 {
 		if err := g.Do(all, func(s *device.Stream) error { return g.k.cache.ofValues(s, g.dev, g.host.values) }); err != nil {
-			return report, err
+			return err
 		}
 	}
-	if o.Mirror || o.Cache > 0 {
-		if err := g.show(); err != nil {
-			return report, err
-		}
-	}
-	return report, g.host.resume(ctx, o)
+	g.k.mirror = o.Mirror
+	return g.show()
+}
+
+// forget takes from the device what it knows of levels. Nobody else is at work.
+func (g *gpuEngine) forget() error {
+	return g.k.table.Swap(&levels{}).free(g.dev, &levels{})
 }
 
 // inspect goes through the slots of a pool that has just been opened; where there is anything that no
 // operation writes, or checksums are to be verified, on the host.
-func (g *gpuEngine) inspect(ctx context.Context, o OpenOptions) (*Report, error) {
+func (g *gpuEngine) inspect(ctx context.Context, times *Times, o OpenOptions) (*Report, error) {
 	log := &Report{}
-	if err := g.host.replay(log, o.Repair); err != nil {
+	if err := timed(&times.Replay, func() error { return g.host.replay(log, o.Repair) }); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(g.show(), g.send()); err != nil { // no value is in use, as far as is known
-		return nil, err
-	}
-	t := g.k.table.Load()
-	var found [4]uint64
-	err := g.Report(ctx, found[:], func(to device.Ptr) error {
-		for i, l := range t.live {
-			p := surveyParams{table: t.ref, space: g.k.space, found: to, level: uint32(i)}
-			if err := device.Launch(g.Stream, g.k.survey, gpu.Wave(g.dev, int(t.ref.slots)<<l.bits), gpu.Block, &p); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	report := &Report{Keys: found[0], Slots: g.host.slotsIn(t.live), Unfinished: found[1], Tombs: found[2], Resumed: g.host.closed > 0}
-	if found[3] > 0 || o.Verify || o.Repair {
-		mended := report
-		g.host.values = g.host.values.shadow()
-		report, err = g.host.inspect(ctx, o)
-		report.Unfinished, report.Tombs = report.Unfinished+mended.Unfinished, report.Tombs+mended.Tombs
+	report := &Report{Resumed: g.host.closed > 0}
+	odd := o.Verify || o.Repair
+	if !odd {
+		err := timed(&times.Mirror, func() error { return g.reflect(o.Mirror) })
 		if err == nil {
-			err = g.send()
+			err = timed(&times.Space, g.send) // no value is in use, as far as is known
+		}
+		if err == nil {
+			err = timed(&times.Inspect, func() (err error) { odd, err = g.survey(ctx, report); return err })
 		}
 		if err != nil {
+			return nil, err
+		}
+	}
+	if odd || !o.Mirror {
+		if err := g.forget(); err != nil {
+			return nil, err
+		}
+	}
+	if odd {
+		if err := g.inspectOnHost(ctx, times, report, o); err != nil {
 			return report, err
 		}
 	}
@@ -118,6 +139,38 @@ func (g *gpuEngine) inspect(ctx context.Context, o OpenOptions) (*Report, error)
 	return report, g.Do(all, func(s *device.Stream) error {
 		return s.CopyIn(tally, device.Bytes([]uint64{report.Keys, report.Keys}))
 	})
+}
+
+// survey has the device look at all slots, and mend what a crash has left; odd, if there is more.
+func (g *gpuEngine) survey(ctx context.Context, r *Report) (odd bool, err error) {
+	t := g.k.table.Load()
+	var found [5]uint64
+	err = g.Report(ctx, found[:], func(to device.Ptr) error {
+		for i, l := range t.live {
+			p := surveyParams{table: t.ref, space: g.k.space, found: to, level: uint32(i)}
+			if err := device.Launch(g.Stream, g.k.survey, gpu.Wave(g.dev, int(t.ref.slots)<<l.bits), gpu.Block, &p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	r.Keys, r.Slots, r.Unfinished, r.Tombs, r.Moved = found[0], g.host.slotsIn(t.live), found[1], found[2], found[3]
+	return found[4] > 0, err
+}
+
+// inspectOnHost has the host look at all slots, some of which the device has mended, and tells the device
+// what is in use.
+func (g *gpuEngine) inspectOnHost(ctx context.Context, times *Times, r *Report, o OpenOptions) error {
+	mended := *r
+	g.host.values = g.host.values.shadow()
+	found, err := g.host.inspect(ctx, o)
+	*r = *found
+	r.Unfinished, r.Tombs, r.Moved = r.Unfinished+mended.Unfinished, r.Tombs+mended.Tombs, r.Moved+mended.Moved
+	times.Inspect, times.Space = times.Inspect+r.Times.Inspect, times.Space+r.Times.Space
+	if err == nil {
+		err = timed(&times.Space, g.send)
+	}
+	return err
 }
 
 // Close is for [core.Engine].

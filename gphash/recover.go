@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/weftgo/weft/internal/op"
 )
@@ -24,6 +25,34 @@ type Report struct {
 	// What no crash leaves: the pool has been written by something else.
 	Damaged uint64   `json:"damaged"`
 	Damage  []string `json:"damage,omitempty"` // the first of it
+	// How long the parts of opening took.
+	Times Times `json:"times"`
+}
+
+// Times are how long the parts of opening a pool took, in the order in which they come; in JSON in
+// nanoseconds.
+type Times struct {
+	// What takes as long whatever the pool holds.
+	File    time.Duration `json:"file_ns"`    // the file is opened and mapped into the process
+	Map     time.Duration `json:"map_ns"`     // a GPU maps it: pages are locked
+	Kernels time.Duration `json:"kernels_ns"` // and gets kernels, which its driver may have to compile
+	// Recovery.
+	Replay  time.Duration `json:"replay_ns"`  // published atomic batches are applied
+	Mirror  time.Duration `json:"mirror_ns"`  // a GPU reads control words and tags of all slots to its memory
+	Inspect time.Duration `json:"inspect_ns"` // all slots are looked at
+	Space   time.Duration `json:"space_ns"`   // what is free is dealt out; a GPU knows it when all slots have been looked at
+	Resize  time.Duration `json:"resize_ns"`  // keys move up that a resize had left, if whoever grows moves all
+}
+
+// Recovery is the time of what is neither mapping nor loading.
+func (t *Times) Recovery() time.Duration { return t.Replay + t.Mirror + t.Inspect + t.Space + t.Resize }
+
+// timed adds to a time how long something takes.
+func timed(t *time.Duration, do func() error) error {
+	start := time.Now()
+	err := do()
+	*t += time.Since(start)
+	return err
 }
 
 // damageListed is how much of it is described.

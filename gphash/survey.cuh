@@ -1,6 +1,8 @@
 // What a GPU does with a pool that has just been opened: it frees slots that insertions had taken
-// and not published, and tombs, finds out which memory of values is in use, and whether anything is
-// there that no operation writes. What that is, the host says (recover.go).
+// and not published, tombs, and those that a key was about to leave, finds out which memory of values
+// is in use, and whether anything is there that no operation writes. What that is, the host says
+// (recover.go). Control words and tags cross the bus once, in rows, to the mirror, which has them for
+// as long as this takes at least: where a slot's key may be besides is looked up there.
 #pragma once
 
 #include "space.cuh"
@@ -8,7 +10,7 @@
 namespace weft::gphash {
 
 struct Found {
-  uint64_t keys, unfinished, tombs;
+  uint64_t keys, unfinished, tombs, moved;
   uint64_t odd;  // slots for the host to look at
 };
 
@@ -22,7 +24,8 @@ struct SurveyParams {
 
 // at_home reports whether the key of a slot belongs to its bucket, and its tag to the key.
 __device__ __forceinline__ bool at_home(const Table& t, const Level& l, uint64_t bucket, uint64_t tag, uint64_t key, uint64_t& hash) {
-  hash = hash_key(t, [&](uint32_t i) WEFT_INLINE { return t.key_words ? load_relaxed_system(t.pool + key + i) : tag; });
+  // Nobody writes keys meanwhile; an ordinary load leaves the rest of a sector to the next one.
+  hash = hash_key(t, [&](uint32_t i) WEFT_INLINE { return t.key_words ? t.pool[key + i] : tag; });
   if (t.key_words != 0 && tag != hash) return false;
   if (t.key_words == 0 && t.key_size < 8 && tag >> 8 * t.key_size != 0) return false;
   bool home = false;
@@ -44,31 +47,84 @@ __device__ __forceinline__ bool use(const Table& t, const Space& s, uint64_t blo
   return (or_relaxed(s.used + v.unit * s.words + v.i / 64, bit) & bit) == 0;
 }
 
+// Twin is another slot with the key of one, in which the key is valid.
+enum Twin : uint32_t { kNoTwin, kMovedTwin, kOddTwin };
+
+// turn is when a level is looked at in the search for a key (twin: table.each).
+__device__ __forceinline__ uint32_t turn(const Table& t, uint32_t level) {
+  const uint32_t open = t.live - t.closed;
+  return level < open ? level + t.closed : level - open;
+}
+
+// twin_of looks for the key of slot number `slot` of a bucket in the slots that a search finds before
+// it. One that has the same value is where the key has moved from, or to, when a crash came; one that
+// has another value is damage. Of any number of twins the first stays: who looks at it finds none, and
+// all others find it, whatever becomes of those in between meanwhile.
+__device__ __forceinline__ Twin twin_of(const Table& t, uint32_t level, uint64_t bucket, uint32_t slot, Control c, uint64_t tag, uint64_t hash) {
+  const uint64_t key = t.levels[level].base + bucket * t.bucket_words + 2 * t.slots + slot * t.key_words;
+  for (uint32_t i = 0; i < t.live; i++) {
+    if (turn(t, i) > turn(t, level)) continue;
+    const Level& l = t.levels[i];
+    for (uint32_t j = 0; j < t.hashes; j++) {
+      const uint64_t b = bucket_of(l, hash, j);
+      if (i == level && b > bucket) continue;
+      const uint64_t* words = words_of(t, l, b);
+      const uint32_t slots = i == level && b == bucket ? slot : t.slots;
+      for (uint32_t s = 0; s < slots; s++) {
+        if (load_relaxed_system(words + t.slots + s) != tag) continue;
+        const Control other{load_relaxed_system(words + s)};
+        const uint64_t theirs = l.base + b * t.bucket_words + 2 * t.slots + s * t.key_words;
+        bool same = other.state() == kFull;
+        for (uint32_t w = 0; w < t.key_words; w++) same = same && t.pool[theirs + w] == t.pool[key + w];
+        if (same) return other.block() == c.block() ? kMovedTwin : kOddTwin;
+      }
+    }
+  }
+  return kNoTwin;
+}
+
+// add adds what the lanes of a warp have found.
+__device__ __forceinline__ void add(uint64_t* to, uint32_t n) {
+  for (uint32_t x = 1; x < kWarp; x *= 2) n += shuffle_xor(kAll, n, x);
+  if (lane_index() == 0 && n != 0) add_relaxed(to, uint64_t(n));
+}
+
 // survey goes through the slots of a level, one a thread.
 __device__ __forceinline__ void survey(const SurveyParams& p) {
   const Table& t = p.table;
   const Level& l = t.levels[p.level];
   const uint64_t slots = uint64_t(t.slots) << l.bits;
-  for (uint64_t first = uint64_t(block_index()) * threads_per_block(); first < slots; first += threads_in_grid()) {
-    const uint64_t i = first + thread_in_block(), b = i / t.slots, bucket = l.base + b * t.bucket_words, at = bucket + i % t.slots;
-    const Control c{i < slots ? load_relaxed_system(t.pool + at) : 0};
-    bool full = false, odd = false;
+  uint32_t keys = 0, unfinished = 0, tombs = 0, moved = 0, odd = 0;
+  for (uint64_t i = thread_index(); i < slots; i += threads_in_grid()) {
+    const uint64_t b = i / t.slots, bucket = l.base + b * t.bucket_words;
+    const uint32_t slot = uint32_t(i - b * t.slots);
+    uint64_t* words = words_of(t, l, b);
+    const Control c{load_relaxed_system(words + slot)};
+    bool free = false;
     if (c.state() == kFull) {
-      const uint64_t tag = load_relaxed_system(t.pool + at + t.slots);
+      const uint64_t tag = load_relaxed_system(words + t.slots + slot);
       uint64_t hash;
-      full = at_home(t, l, b, tag, bucket + 2 * t.slots + i % t.slots * t.key_words, hash);
-      full = full && use(t, p.space, c.block(), uint32_t(hash >> (64 - kRegionBits)));
-      odd = !full;
+      const bool home = at_home(t, l, b, tag, bucket + 2 * t.slots + slot * t.key_words, hash);
+      const Twin twin = home ? twin_of(t, p.level, b, slot, c, tag, hash) : kOddTwin;
+      free = twin == kMovedTwin;
+      const bool good = twin == kNoTwin && use(t, p.space, c.block(), uint32_t(hash >> (64 - kRegionBits)));
+      keys += good, moved += free, odd += !free && !good;
     } else if (c.block() != 0) {
-      odd = true;
+      odd++;
     } else if (c.state() != kEmpty) {
-      store_relaxed_system(t.pool + at, c.next(kEmpty, 0).bits);
+      free = true;
+      unfinished += c.state() == kWriting, tombs += c.state() == kTomb;
     }
-    count(&p.found->keys, full);
-    count(&p.found->unfinished, c.state() == kWriting && !odd);
-    count(&p.found->tombs, c.state() == kTomb && !odd);
-    count(&p.found->odd, odd);
+    if (!free) continue;
+    const uint64_t empty = c.next(kEmpty, 0).bits;
+    store_relaxed_system(t.pool + bucket + slot, empty);
+    if (l.mirror) store_relaxed_system(words + slot, empty);
   }
+  add(&p.found->keys, keys);
+  add(&p.found->unfinished, unfinished);
+  add(&p.found->tombs, tombs);
+  add(&p.found->moved, moved);
+  add(&p.found->odd, odd);
 }
 
 }  // namespace weft::gphash

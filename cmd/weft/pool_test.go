@@ -360,7 +360,10 @@ func sameCheck(t *testing.T, name, stdout string, want *poolCheck) {
 		if r.Slots != 1536 || (r.Damaged > 0) != (len(r.Damage) > 0) {
 			t.Errorf("%s: report %+v", name, r)
 		}
-		r.Slots, r.Damage = 0, nil
+		if r.Times.File <= 0 || r.Times.Inspect <= 0 && want.Verdict != "corrupt" {
+			t.Errorf("%s: times %+v", name, r.Times)
+		}
+		r.Slots, r.Damage, r.Times = 0, nil, gphash.Times{}
 		if fmt.Sprint(*r) != fmt.Sprint(*want.Report) {
 			t.Errorf("%s: report %+v, want %+v", name, *r, *want.Report)
 		}

@@ -1,0 +1,113 @@
+package gphash
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/pm"
+	"github.com/weftgo/weft/internal/pool"
+)
+
+// twins gives keys of a pool another slot each, of those that they may be in: with the same value, as a
+// crash leaves a key that moves; or with one that nobody has.
+func twins(t *testing.T, content []byte, keys model, shared bool) (n uint64) {
+	t.Helper()
+	p, err := pool.OnMemory(pm.New(content, nil))
+	must(t, err)
+	tb, err := tableOf(p)
+	must(t, err)
+	v := tb.values
+	nobodys := v.first + uint64(len(v.space.owner)/2)*v.unit + v.at
+	for key := range keys {
+		it := tb.item([]byte(key))
+		_, c, ok := tb.find(&it)
+		if !ok {
+			t.Fatalf("key %x is not there", key)
+		}
+		tb.each(it.hash, func(bucket uint64, _ bool) bool {
+			free, to, was := tb.free(bucket)
+			if free == 0 {
+				return true
+			}
+			block := c.block()
+			if !shared {
+				block = nobodys + n*v.words
+			}
+			tb.publish(to, was, &it, block)
+			n++
+			return n%3 == 0 // some have more than one
+		})
+	}
+	return n
+}
+
+// A key in more than one slot, as while it moves, stays in the one where a search finds it first, in a
+// drained level too; with values that differ it is damage. A GPU finds that as the host does.
+func TestTwinsOnGPU(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	smallRegions(t)
+	dev, host := devicetest.OpenSim(t, &sim.Options{Arch: 90}), openCPU(t)
+	for _, o := range []Options{{KeySize: 8, ValueSize: 8}, {KeySize: 24, ValueSize: 20, Slots: 4, Hashes: 3}, {}} {
+		path, want := filepath.Join(memoryDir(t), "pool"), model{}
+		if o.KeySize == 0 {
+			path, want = halfMoved(t)
+		} else {
+			o.Size, o.Capacity = 8<<20, 100
+			x, err := Create(path, host, o)
+			must(t, err)
+			for i := range 60 {
+				key := denseKey(o.KeySize, i)
+				want[string(key)] = string(valueOf(o.ValueSize, key, 1))
+				_, err = x.Put(ctx, key, []byte(want[string(key)]))
+				must(t, err)
+			}
+			must(t, x.Close())
+		}
+		for i, open := range []OpenOptions{{}, {Mirror: true}, {Cache: .4}} {
+			for _, shared := range []bool{true, false} {
+				t.Run(fmt.Sprint(o.KeySize, i, shared), func(t *testing.T) {
+					content, err := os.ReadFile(path)
+					must(t, err)
+					planted := twins(t, content, want, shared)
+					if planted < 10 {
+						t.Fatalf("only %d twins", planted)
+					}
+					var reports [2]Report
+					for i, dev := range []device.Device{host, dev} {
+						reports[i] = openTwins(t, dev, content, want, open)
+					}
+					if fmt.Sprint(reports[0]) != fmt.Sprint(reports[1]) || (reports[1].Moved >= planted) != shared {
+						t.Errorf("the host reports %+v, a GPU %+v; %d were planted", reports[0], reports[1], planted)
+					}
+				})
+			}
+		}
+	}
+}
+
+// openTwins opens a pool of some contents, and compares what it has.
+func openTwins(t *testing.T, dev device.Device, content []byte, want model, o OpenOptions) Report {
+	t.Helper()
+	path := filepath.Join(memoryDir(t), "pool")
+	must(t, os.WriteFile(path, content, 0o600))
+	x, report, err := Open(ctx, path, dev, o)
+	if damaged := errors.Is(err, weft.ErrCorrupt); damaged != (report.Damaged > 0) || err != nil && !damaged {
+		t.Fatalf("%+v: %v", report, err)
+	}
+	if err == nil {
+		must(t, x.Check(ctx))
+		want.equal(t, x)
+		must(t, x.Close())
+	}
+	report.Times, report.Damage = Times{}, nil
+	return *report
+}
