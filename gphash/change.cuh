@@ -229,11 +229,15 @@ __device__ __forceinline__ void say(const Table& t, const Place& at, Control c) 
 }
 
 // claim takes a slot for a key, unless another warp was faster. `was` becomes the word by which
-// it is taken.
+// it is taken. Who else may want the slot is a thread of this device: while one has a pool mapped, the
+// host changes and reads slots only behind its launches. So the swap is of the device's scope. One of
+// the system's would promise to be atomic for the host, too, which no bus without atomics keeps. What
+// makes it durable, and orders it for the host, is a fence of system scope, as for every store here: the
+// next one of its thread before the slot is published or, if a key has left it, written over.
 __device__ __forceinline__ bool claim(const Table& t, Place& at) {
   const Control claimed = at.was.next(kWriting, 0);
   bool lost = false;
-  if (lane_index() == 0) lost = cas_relaxed_system(at.words + at.slot, at.was.bits, claimed.bits) != at.was.bits;
+  if (lane_index() == 0) lost = cas_relaxed(at.words + at.slot, at.was.bits, claimed.bits) != at.was.bits;
   if (ballot(kAll, lost) != 0) return false;
   at.was = claimed;
   return true;

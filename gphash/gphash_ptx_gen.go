@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 3952cbc5ebdf21e05be074c6716816687845e289dd1609fc189310b0d5615977 22722 gphash/change.cuh
+//kernelgen:input 339bc6ed8e983de01cfd27c9393f1f1c60569790d06c7d01b28e08c1c4691877 23210 gphash/change.cuh
 //kernelgen:input 6013b244da1004d1e74968e4181eef747d4906e07941d305d8eb78e19a41c67e 13791 gphash/gphash.cu
 //kernelgen:input 77ae60695d6c2544c3d1427dfa1433d17193eb2ff0765d1281b3569dbeb9744c 6845 gphash/redo.cuh
 //kernelgen:input 605f69145e36cb8d793022e7abfe4840a3bb32bfbfcec95527504256d6c9ca1b 8027 gphash/space.cuh
@@ -31,7 +31,7 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
-//kernelgen:output db0b6133cb54d1951e7148c457346eed9009c282c2c875623d3636ac92661ecc 601919 gphash/gphash_sm80.ptx
+//kernelgen:output b814cab7cb27340a835be3b203e19ebf8620f05527470f3146de068e4a7cfbc6 601919 gphash/gphash_sm80.ptx
 //kernelgen:output a48e831f720749c8f81a837923160f4142b18f88042d2b327319cf6259980b6a 13813 gphash/gphash_params_gen.go
 
 //go:embed gphash_sm80.ptx
