@@ -50,6 +50,7 @@ machine. On a device of persistent memory, such as /dev/dax0.0, it takes all of 
 	f.IntVar(&o.Hashes, "hashes", 2, "hash locations of a key in a level, 4 at most")
 	f.IntVar(&o.Levels, "levels", 2, "levels; at most 32 slots x hashes x levels")
 	f.IntVar(&o.AtomicBatch, "atomic-batch", 0, "operations of a batch that is there as a whole or not at all; 0: each operation by itself")
+	f.IntVar(&o.AtomicTail, "atomic-tail", 0, "operations of atomic batches that a GPU may leave to the log before it writes their slots")
 	f.StringVar(&hash, "hash", "siphash", "hash of the keys: siphash, or fast where nobody hostile chooses keys")
 	return cmd
 }

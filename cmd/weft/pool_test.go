@@ -546,6 +546,25 @@ func TestPoolAtomic(t *testing.T) {
 	}
 }
 
+// The log has room for the tail, without which there is none.
+func TestPoolAtomicTail(t *testing.T) {
+	create := func(flags ...string) (string, string, int) {
+		path := filepath.Join(t.TempDir(), "pool")
+		return runWeft(t, "", append([]string{"pool", "create", "--json", path, "--key-size=8", "--value-size=8", "--capacity=100", "--size=16MiB"}, flags...)...)
+	}
+	stdout, stderr, status := create("--atomic-batch=100", "--atomic-tail=100000")
+	if status != exitOK {
+		t.Fatal(stderr)
+	}
+	var created poolFile
+	if decode(t, stdout, &created); created.Pool.RedoLog.Bytes != 3<<20 {
+		t.Errorf("a log of %d bytes for 100,100 operations of 24", created.Pool.RedoLog.Bytes)
+	}
+	if _, stderr, status = create("--atomic-tail=10"); status != exitUsage || !strings.Contains(stderr, "AtomicTail 10 with AtomicBatch 0") {
+		t.Errorf("a tail without batches: exit status %d, says %q", status, stderr)
+	}
+}
+
 // A pool in the midst of growing says so, and goes on.
 func TestPoolResize(t *testing.T) {
 	n := 1000
