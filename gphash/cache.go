@@ -33,7 +33,8 @@ type CachePolicy uint8
 
 const (
 	// LFU, the default, caches what is read most often, and lately: each lookup adds
-	// one to the heat of what it reads, and each load halves all of them.
+	// one to the heat of what it reads, and each load halves all of them. What a sorted or a mixed batch
+	// looks up several times counts once.
 	LFU CachePolicy = iota
 	// LRU caches what was read last, counting time in loads: a lookup sets the heat of
 	// what it reads to the number of the next load. It writes only what differs, less than LFU does.
@@ -115,6 +116,14 @@ func loadCache(ctx context.Context, t *core.Table, e *engine) error {
 
 // loadCache fills the cache of an index with so many keys.
 func (g *gpuEngine) loadCache(keys uint64) error {
+	if err := g.startLoading(keys); err != nil {
+		return err
+	}
+	return g.Do(all, func(*device.Stream) error { return nil }) // behind it
+}
+
+// startLoading does not wait until the cache is full. Changes do.
+func (g *gpuEngine) startLoading(keys uint64) error {
 	k := &g.k
 	most, bytes := k.cache.of(k.host.table)
 	n := int(most)
@@ -128,6 +137,7 @@ func (g *gpuEngine) loadCache(keys uint64) error {
 	at := prim.Carve(work.buf.Ptr)
 	heat := newSorting(&at, n)
 	p := cacheParams{table: k.table.Load().ref, space: k.space, heat: heat.From.Keys, n: most}
+	p.space.lists = lists{} // which are others by the time that the cache is full
 	err = g.Do(all, func(s *device.Stream) error {
 		return errors.Join(device.Launch(s, k.cacheEmpty, gpu.Wave(k.dev, n), gpu.Block, &p),
 			k.prim.Sort(s, &heat.Sort, heat.scratch))
@@ -149,9 +159,9 @@ func (g *gpuEngine) loadCache(keys uint64) error {
 		return err
 	}
 	p.table, p.heat, p.rows, p.capacity = k.table.Load().ref, heat.To.Keys, heat.To.Vals, k.cache.capacity
-	return g.Do(all, func(s *device.Stream) error {
-		return device.Launch(s, k.cacheFill, gpu.Wave(k.dev, warp*int(p.capacity)), gpu.Block, &p)
-	})
+	return g.note(g.Submit(g.Stream, func() error {
+		return device.Launch(g.Stream, k.cacheFill, gpu.Wave(k.dev, warp*int(p.capacity)), gpu.Block, &p)
+	}))
 }
 
 // apart does something while no lookup is at work.

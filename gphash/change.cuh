@@ -125,6 +125,13 @@ struct Ops {
     v = {true, kRow, row, 0};
   }
 
+  // looks reports whether any operation looks the key up, and not just to change it.
+  __device__ __forceinline__ bool looks() const {
+    bool yes = false;
+    each([&](uint32_t, uint32_t, uint32_t kind) WEFT_INLINE { return !(yes = kind == kGet || (kind == kPutNew && p.changes.out)); });
+    return yes;
+  }
+
   // uniform: all operations are of one kind, of which the first, or the last, decides, and
   // none returns a value.
   __device__ __forceinline__ bool uniform() const {
@@ -400,6 +407,10 @@ __device__ __forceinline__ void change_key(const Ops& ops) {
   Seen open;
   const bool there = search<kInOrder>(t, ops.item, at, open);
   const uint64_t is = there ? at.was.block() : 0;
+  if (t.cache_read && ops.looks()) {  // as often as get counts what it reads: once, before another value takes its heat
+    if (t.levels->heat) warm_buckets(t, ops.item.hash);
+    if (t.cached && there && p.changes.out) warm_value(t, is);
+  }
   const Sum sum = sum_up(ops, there, is);
   bool failed = false;
   if (sum.behind.there && (!there || sum.behind.from != kPool)) {

@@ -16,11 +16,17 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// loading is a map of which Compact loads the cache, too, if there is one.
+// loading is a map of which Compact begins to load the cache, too, if there is one: what comes next
+// meets a cache that is being filled.
 type loading[K weft.Key, V weft.Value] struct{ *Map[K, V] }
 
 func (m loading[K, V]) Compact(ctx context.Context) error {
-	return errors.Join(m.Map.Compact(ctx), m.LoadCache(ctx))
+	return errors.Join(m.Map.Compact(ctx), m.core.Alone(ctx, "LoadCache", func(now core.Counters) error {
+		if g, ok := m.engine.far.(*gpuEngine); ok && g.k.cache.share > 0 {
+			return g.startLoading(uint64(now.Live))
+		}
+		return nil
+	}))
 }
 
 // scheduled is one whose memory is looked through between batches.

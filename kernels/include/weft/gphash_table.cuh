@@ -317,15 +317,27 @@ __device__ __forceinline__ void copy_value(const Table& t, const uint64_t* words
   for (uint32_t i = lane_index(); i < t.value_words; i += kWarp) put_word(row, t.value_size, i, load_relaxed_system(words + i));
 }
 
+// warm_value notes that a value has been read.
+__device__ __forceinline__ void warm_value(const Table& t, uint64_t block) {
+  if (lane_index() == 0) touch(t, t.heat + number_of(t, block));
+}
+
+// warm_buckets notes that the buckets of a key have been read.
+__device__ __forceinline__ void warm_buckets(const Table& t, uint64_t hash) {
+  for (uint32_t i = lane_index(); i < t.live * t.hashes; i += kWarp) {
+    const Level& l = t.levels[i / t.hashes];
+    const uint64_t b = bucket_of(l, hash, i % t.hashes);
+    bool first = true;
+    for (uint32_t j = 0; j < i % t.hashes; j++) first &= bucket_of(l, hash, j) != b;
+    if (first) touch(t, l.heat + b);
+  }
+}
+
 // read_value is copy_value for a value that nobody changes meanwhile, which is read in the cache,
 // if it is there: it reports so.
 __device__ __forceinline__ bool read_value(const Table& t, uint64_t block, uint8_t* row) {
   uint32_t y = kNotCached;
-  if (t.cached && row) {
-    const uint64_t i = number_of(t, block);
-    if (lane_index() == 0) touch(t, t.heat + i);
-    y = load_acquire(t.cached + i);  // pairs with cache_fill
-  }
+  if (t.cached && row) y = load_acquire(t.cached + number_of(t, block));  // pairs with cache_fill
   const bool cached = y != kNotCached;
   copy_value(t, cached ? t.cache + uint64_t(y) * t.value_words : t.pool + block, row);
   return cached;
@@ -347,6 +359,7 @@ __device__ __forceinline__ bool get(const Table& t, const Item& it, uint8_t* row
   uint32_t quiet = load_acquire(&t.clocks->ended);
   bool hit = search<kAtOnce>(t, it, at, open);
   cached = hit && read_value(t, at.was.block(), row);
+  if (hit && t.cached && row) warm_value(t, at.was.block());
   fence();
   if (ballot(kAll, load_relaxed(&t.clocks->begun) != quiet) == 0) return hit;
   cached = false;
