@@ -23,7 +23,9 @@ import (
 // Beside a mirror, which has all buckets, it is a cache of values. A hot key shares its buckets
 // with cold ones; of values the cache has those of hot keys only. They are known by where they are
 // in the pool, so they stay when keys move, and the value that replaces another one gets its
-// place. Only lookups that no change runs beside read them.
+// place. Only lookups that no change runs beside read them. An atomic batch gives a value's place away
+// when it is settled, before it is published: until then lookups read the value in the pool, and if it
+// is refused, from then on.
 
 // CachePolicy says which buckets, or values, LoadCache puts into the cache of a GPU: those of the highest
 // heat, a number for each in the memory of the GPU, of which 0 stays out. Between two loads they stay

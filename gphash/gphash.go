@@ -213,9 +213,6 @@ func begin(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions) 
 		return e, e, report, err
 	}
 	if p.Superblock().Features.Incompat&pool.AtomicBatches != 0 {
-		if o.Cache > 0 {
-			return nil, nil, nil, core.Invalid("Cache %v with AtomicBatch: a GPU settles atomic batches beside a mirror of all slots", o.Cache)
-		}
 		o.Mirror = true
 	}
 	if o.AtomicTail < 0 || o.AtomicTail > maxTail {

@@ -23,7 +23,7 @@ func TestAtomicKernels(t *testing.T) {
 	}
 	smallRegions(t)
 	for _, o := range []Options{
-		{KeySize: 8, ValueSize: 8, Slots: 2}, {KeySize: 4, ValueSize: 4, AtomicTail: 500}, {KeySize: 16, ValueSize: 128, Hash: Fast, AtomicTail: 5000},
+		{KeySize: 8, ValueSize: 8, Slots: 2}, {KeySize: 4, ValueSize: 4, AtomicTail: 500, Cache: .4}, {KeySize: 16, ValueSize: 128, Hash: Fast, AtomicTail: 5000, Cache: .4},
 		{KeySize: 13, ValueSize: 300, Slots: 4, Hashes: 4, AtomicTail: 100}, {KeySize: 128, ValueSize: 1, Slots: 16, Levels: 1},
 	} {
 		t.Run(fmt.Sprintf("%d,%d,%d", o.KeySize, o.ValueSize, o.AtomicTail), func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestAtomicKernels(t *testing.T) {
 			program(t, x, model, 15)
 			must(t, x.Close())
 			for i, dev := range []device.Device{openCPU(t), dev} { // the other one goes on
-				x, report, err := Open(t.Context(), path, dev, OpenOptions{Verify: i == 1, AtomicTail: o.AtomicTail})
+				x, report, err := Open(t.Context(), path, dev, OpenOptions{Verify: i == 1, AtomicTail: o.AtomicTail, Cache: o.Cache})
 				must(t, err)
 				if int(report.Keys) != len(model) || report.Replayed > 0 || report.Torn {
 					t.Errorf("%v: opening found %+v, want %d keys", dev.Properties().Kind, report, len(model))

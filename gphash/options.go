@@ -76,7 +76,8 @@ type OpenOptions struct {
 	AtomicTail int
 	// Cache is the share of the buckets that a GPU has in its memory: 0.2 is one of five, those that
 	// are read most, as of the last LoadCache. With Mirror, which has all buckets, it is the share of
-	// the keys whose values the GPU has, too, and 8 bytes for each value that the pool has room for.
+	// the keys whose values the GPU has, too, and 8 bytes for each value that the pool has room for; so it
+	// is where batches are atomic, which take a mirror.
 	Cache       float64
 	CachePolicy CachePolicy
 	// Unsorted has a GPU look keys up as they come, all over the pool: to measure what

@@ -385,8 +385,7 @@ func TestAtomicFull(t *testing.T) {
 	}
 }
 
-// The most operations of a batch; and that it goes with a mirror on a GPU, which refuses a cache, and
-// leaves no file.
+// The most operations of a batch; and that a GPU which refuses what it is opened with leaves no file.
 func TestAtomicOptions(t *testing.T) {
 	o := Options{KeySize: 8, ValueSize: 8, Size: 16 << 20, AtomicBatch: maxAtomic + 1}
 	if _, err := Create(filepath.Join(t.TempDir(), "pool"), openCPU(t), o); !errors.Is(err, weft.ErrOptions) {
@@ -394,7 +393,7 @@ func TestAtomicOptions(t *testing.T) {
 	}
 	dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
 	path := filepath.Join(t.TempDir(), "pool")
-	o.AtomicBatch, o.Cache = 10, .5
+	o.AtomicBatch, o.Cache = 10, 1.5
 	_, err := Create(path, dev, o)
 	if _, serr := os.Stat(path); !errors.Is(err, weft.ErrOptions) || !os.IsNotExist(serr) {
 		t.Errorf("%v; %v", err, serr)

@@ -77,6 +77,8 @@ func TestSchedules(t *testing.T) {
 	dst.Explore(t, atomic, programs[uint64, uint32](t, atomic))
 	tail := dst.Mode[Options]{Arch: 80, Name: "4 slots,atomic,tail", Options: Options{Slots: 4, Hashes: 2, Levels: 2, AtomicBatch: 40, AtomicTail: 100}}
 	dst.Explore(t, tail, programs[uint32, uint64](t, tail))
+	values := dst.Mode[Options]{Arch: 80, Name: "2 slots,atomic,tail,values", Options: Options{Slots: 2, Hashes: 2, Levels: 2, AtomicBatch: 40, AtomicTail: 60, Cache: .6}}
+	dst.Explore(t, values, programs[uint64, uint64](t, values))
 }
 
 // Mutants of lookups: each is found.
