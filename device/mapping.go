@@ -1,6 +1,7 @@
 package device
 
 import (
+	"context"
 	"fmt"
 	"unsafe"
 )
@@ -11,6 +12,21 @@ const (
 	MapAlign = 256 // bytes; the first byte's address is a multiple
 	MapUnit  = 8   // bytes; the length is a multiple
 )
+
+// A ContextMapper is a device to which mapping takes time: a GPU locks pages one by one.
+type ContextMapper interface {
+	Device
+	// MapContext is Map in pieces; when ctx ends it unmaps those that it has mapped.
+	MapContext(ctx context.Context, host []byte) (b Buffer, unmap func() error, err error)
+}
+
+// Map is d.Map, which ctx ends where the device is a [ContextMapper].
+func Map(ctx context.Context, d Device, host []byte) (b Buffer, unmap func() error, err error) {
+	if m, ok := d.(ContextMapper); ok {
+		return m.MapContext(ctx, host)
+	}
+	return d.Map(host)
+}
 
 // CheckMap tells what is wrong with the place or the length of host memory
 // that is to be mapped: ErrInvalid. It is for implementations of [Device].

@@ -97,10 +97,10 @@ const (
 func (k *launcher) word(i int) device.Ptr { return k.state.Ptr() + device.Ptr(4*i) }
 
 // open maps the pool and loads the kernels. close undoes it, also after an error.
-func (k *launcher) open(t *Times) error {
+func (k *launcher) open(ctx context.Context, t *Times) error {
 	k.loans.dev = k.dev
 	err := timed(&t.Map, func() (err error) {
-		k.pool, k.unmap, err = k.dev.Map(k.host.mem.Bytes())
+		k.pool, k.unmap, err = device.Map(ctx, k.dev, k.host.mem.Bytes())
 		return err
 	})
 	if err == nil {

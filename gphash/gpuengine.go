@@ -52,7 +52,7 @@ func (g *gpuEngine) begin(ctx context.Context, o OpenOptions) (*Report, error) {
 	}
 	g.host.Parts().(*parts).Lines = core.Lines{Device: g.dev, Buf: buf}
 	var times Times
-	if err := g.k.open(&times); err != nil {
+	if err := g.k.open(ctx, &times); err != nil {
 		return nil, err
 	}
 	g.host.far = g

@@ -83,12 +83,26 @@ func (s *stream) checkPinned(op string, b []byte) error {
 
 func (s *stream) copyInDirect(dst device.Ptr, src []byte) error {
 	return s.dev.do(func(fr *frame) error {
-		return fr.call(symMemcpyHtoDAsync, uintptr(dst), address(src), uintptr(len(src)), s.handle)
+		for len(src) > 0 {
+			n := min(s.dev.whole(uintptr(dst), uintptr(len(src))), s.dev.whole(address(src), uintptr(len(src))))
+			if err := fr.call(symMemcpyHtoDAsync, uintptr(dst), address(src), n, s.handle); err != nil {
+				return err
+			}
+			dst, src = dst+device.Ptr(n), src[n:]
+		}
+		return nil
 	})
 }
 
 func (s *stream) copyOutDirect(dst []byte, src device.Ptr) error {
 	return s.dev.do(func(fr *frame) error {
-		return fr.call(symMemcpyDtoHAsync, address(dst), uintptr(src), uintptr(len(dst)), s.handle)
+		for len(dst) > 0 {
+			n := min(s.dev.whole(uintptr(src), uintptr(len(dst))), s.dev.whole(address(dst), uintptr(len(dst))))
+			if err := fr.call(symMemcpyDtoHAsync, address(dst), uintptr(src), n, s.handle); err != nil {
+				return err
+			}
+			src, dst = src+device.Ptr(n), dst[n:]
+		}
+		return nil
 	})
 }

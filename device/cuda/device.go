@@ -37,7 +37,9 @@ type Device struct {
 	// block each other.
 	events sync.RWMutex
 
-	mapped ranges // host memory of Map
+	mapped ranges  // host memory of Map
+	pieces ranges  // of it, what is in several pieces
+	piece  uintptr // see mapPiece
 
 	loading sync.Mutex // one Load at a time, so that an image is loaded once
 	modules map[*device.Image]*module

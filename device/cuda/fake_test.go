@@ -34,6 +34,7 @@ type fake struct {
 	host    map[uintptr][]byte
 	pinned  map[uintptr]fakePin // registered, by address
 	aliases map[uintptr]fakeAlias
+	unified bool // GPUs have the host's addresses
 	ranges  map[uintptr]*fakeRange
 	pieces  map[uintptr]uintptr // memory of ranges: handle -> size
 	streams map[uintptr]*fakeStream

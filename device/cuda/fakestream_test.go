@@ -83,6 +83,11 @@ func (f *fake) device(address, size uintptr) []byte {
 	if a, ok := f.aliases[base]; ok {
 		b = hostBytes(a.lo, a.size)
 	}
+	for lo, a := range f.aliases {
+		if f.unified && lo <= address && address < lo+a.size {
+			base, b = lo, hostBytes(lo, a.size)
+		}
+	}
 	if address-base > uintptr(len(b)) || size > uintptr(len(b))-(address-base) {
 		f.sticky = illegalAddress
 		return nil

@@ -6,7 +6,7 @@ import "bytes"
 type fakePin struct{ size, flags uintptr }
 
 // fakeAlias is host memory that the GPU reaches. Its addresses differ, so that
-// one cannot pass for the other.
+// one cannot pass for the other, but where they are unified.
 type fakeAlias struct{ lo, size uintptr }
 
 // fakeRange is reserved addresses; data is what is mapped and may be accessed.
@@ -64,7 +64,10 @@ func (f *fake) alias(result, address uintptr) Code {
 			return success
 		}
 	}
-	base := f.handle()
+	base := whole.lo
+	if !f.unified {
+		base = f.handle()
+	}
 	f.aliases[base] = whole
 	put(result, base+address-whole.lo)
 	return success

@@ -186,3 +186,36 @@ func TestGPUMapPages(t *testing.T) {
 		}
 	}
 }
+
+// What is mapped in pieces is one memory for kernels, fills and copies that reach over their ends.
+func TestGPUMapInPieces(t *testing.T) {
+	d, s := gpu(t)
+	d.piece = 1 << 21
+	defer func() { d.piece = mapPiece }()
+	const n = 2 << 20 // words
+	_, mem := file(t, "/dev/shm", 4*n)
+	b, unmap, err := d.Map(mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.pieces.covers(uintptr(b.Ptr)) {
+		t.Logf("mapped as a whole: %#x is at %#x", address(mem), uint64(b.Ptr))
+	}
+	ones, err := device.Upload(s, bytes.Repeat([]byte{1, 0, 0, 0}, n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Fill(b.Ptr, 7, n); err != nil {
+		t.Fatal(err)
+	}
+	add(t, d, s, b.Ptr, ones.Ptr(), b.Ptr, n)
+	err = errors.Join(s.Copy(ones.Ptr(), b.Ptr, 4*n), s.Fill(b.Ptr, 0, n), s.CopyOut(t.Context(), mem, ones.Ptr()), s.Sync(t.Context()))
+	if err := errors.Join(err, ones.Free(), unmap()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if got := binary.LittleEndian.Uint32(mem[4*i:]); got != 8 {
+			t.Fatalf("element %d is %d, want 8", i, got)
+		}
+	}
+}

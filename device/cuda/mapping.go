@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -8,37 +9,43 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
+// mapPiece is how much of host memory is page-locked at a time, in bytes: pieces end at multiples of it.
+// A GiB takes some 35 ms, or ten times that where no page has been touched, in which others wait that
+// want the driver.
+const mapPiece = 1 << 30
+
 // Map implements [device.Device]. Memory of AllocHost, of any device of this
 // package, can be mapped on each GPU; other memory is page-locked for it, as by
 // Register, and so on one GPU only. Kernels that run while the host looks need
 // accesses and fences of system scope to be understood.
 func (d *Device) Map(host []byte) (b device.Buffer, unmap func() error, err error) {
+	return d.MapContext(context.Background(), host)
+}
+
+// MapContext implements [device.ContextMapper].
+func (d *Device) MapContext(ctx context.Context, host []byte) (b device.Buffer, unmap func() error, err error) {
 	if err := device.CheckMap(host); err != nil {
 		return b, nil, fmt.Errorf("cuda: %w", err)
 	}
 	if !d.mapped.add(d, host, false) {
 		return b, nil, invalid("Map of %d bytes of which a part is mapped already", len(host))
 	}
-	within, pinned := d.drv.pinned.find(host)
-	lock := !pinned || !within.host
 	var at device.Ptr
-	err = d.do(func(fr *frame) (err error) {
-		if lock {
-			if err := fr.register(host, memHostPortable|memHostDeviceMap); err != nil {
-				return fmt.Errorf("mapping %d bytes: %w", len(host), err)
-			}
-		}
-		if at, err = fr.devicePointer(host); err != nil && lock {
-			err = errors.Join(err, fr.unregister(host))
-		}
-		return err
-	})
+	var pieces [][]byte // that are to be unlocked
+	if within, pinned := d.drv.pinned.find(host); pinned && within.host {
+		err = d.do(func(fr *frame) error { at, err = fr.devicePointer(host); return err })
+	} else {
+		at, pieces, err = d.lock(ctx, host)
+	}
 	if err != nil {
 		d.mapped.remove(d, host, false)
 		return b, nil, err
 	}
-	if lock {
+	if pieces != nil {
 		d.drv.pinned.add(d, host, false)
+	}
+	if len(pieces) > 1 {
+		d.pieces.add(d, host, false)
 	}
 	var done atomic.Bool
 	return device.Buffer{Ptr: at, Size: len(host)}, func() error {
@@ -46,12 +53,72 @@ func (d *Device) Map(host []byte) (b device.Buffer, unmap func() error, err erro
 			return nil
 		}
 		d.mapped.remove(d, host, false)
-		if !lock {
-			return nil
+		d.pieces.remove(d, host, false)
+		if pieces != nil {
+			d.drv.pinned.remove(d, host, false)
 		}
-		d.drv.pinned.remove(d, host, false)
-		return d.release(func(fr *frame) error { return fr.unregister(host) })
+		return d.unlock(pieces)
 	}, nil
+}
+
+// lock page-locks host memory, piece by piece where the GPU knows it by the host's addresses, as all do
+// that share these with the system; elsewhere as a whole, which has one address then.
+func (d *Device) lock(ctx context.Context, host []byte) (at device.Ptr, pieces [][]byte, err error) {
+	for left := host; len(left) > 0 && err == nil; {
+		if err = ctx.Err(); err != nil {
+			err = fmt.Errorf("cuda: mapping %d bytes, of which %d are: %w", len(host), len(host)-len(left), err)
+			break
+		}
+		piece := left[:min(uintptr(len(left)), d.piece-address(left)%d.piece)]
+		var there device.Ptr
+		if there, err = d.lockPiece(piece); err != nil {
+			break
+		}
+		if pieces, left = append(pieces, piece), left[len(piece):]; len(pieces) == 1 {
+			at = there
+		}
+		if len(piece) < len(host) && uintptr(there) != address(piece) {
+			if err = d.unlock(pieces); err == nil {
+				at, err = d.lockPiece(host)
+				return at, [][]byte{host}, err
+			}
+			return 0, nil, err
+		}
+	}
+	if err != nil {
+		err = errors.Join(err, d.unlock(pieces))
+	}
+	return at, pieces, err
+}
+
+// lockPiece page-locks memory, and returns its address on the GPU.
+func (d *Device) lockPiece(piece []byte) (at device.Ptr, err error) {
+	err = d.do(func(fr *frame) (err error) {
+		if err = fr.register(piece, memHostPortable|memHostDeviceMap); err != nil {
+			return fmt.Errorf("mapping %d bytes: %w", len(piece), err)
+		}
+		if at, err = fr.devicePointer(piece); err != nil {
+			err = errors.Join(err, fr.unregister(piece))
+		}
+		return err
+	})
+	return at, err
+}
+
+func (d *Device) unlock(pieces [][]byte) (err error) {
+	for _, piece := range pieces {
+		err = errors.Join(err, d.release(func(fr *frame) error { return fr.unregister(piece) }))
+	}
+	return err
+}
+
+// whole is how many of some bytes from an address on the driver takes for one piece of memory: it copies
+// and fills none that reaches into another.
+func (d *Device) whole(at, n uintptr) uintptr {
+	if !d.pieces.covers(at) && !d.pieces.covers(at+n-1) {
+		return n
+	}
+	return min(n, d.piece-at%d.piece)
 }
 
 // devicePointer is the GPU's address of page-locked memory.

@@ -106,6 +106,7 @@ func (drv *driver) open(index int) (*Device, error) {
 		return nil, fmt.Errorf("cuda: device %d (%s): %w", index, props.Name, err)
 	}
 	return &Device{
+		piece:    mapPiece,
 		drv:      drv,
 		props:    props,
 		handle:   handle,

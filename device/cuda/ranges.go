@@ -40,6 +40,17 @@ func (r *ranges) add(owner *Device, b []byte, host bool) bool {
 	return true
 }
 
+// covers reports whether the byte at an address is held.
+func (r *ranges) covers(at uintptr) bool {
+	if r.n.Load() == 0 {
+		return false
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	i, _ := r.search(at + 1) // the first that does not begin at or before it
+	return i > 0 && r.spans[i-1].hi > at
+}
+
 // overlaps reports whether a byte of b is held.
 func (r *ranges) overlaps(b []byte) bool {
 	r.mu.RLock()

@@ -70,10 +70,14 @@ func (s *stream) Copy(dst, src device.Ptr, size int) error {
 		return invalid("Copy of %d bytes", size)
 	}
 	return s.do(func(fr *frame) error {
-		if size == 0 {
-			return nil
+		for to, from, left := uintptr(dst), uintptr(src), uintptr(size); left > 0; {
+			n := min(s.dev.whole(to, left), s.dev.whole(from, left))
+			if err := fr.call(symMemcpyDtoDAsync, to, from, n, s.handle); err != nil {
+				return err
+			}
+			to, from, left = to+n, from+n, left-n
 		}
-		return fr.call(symMemcpyDtoDAsync, uintptr(dst), uintptr(src), uintptr(size), s.handle)
+		return nil
 	})
 }
 
@@ -85,10 +89,14 @@ func (s *stream) Fill(dst device.Ptr, pattern uint32, count int) error {
 		return invalid("Fill at %#x, which is not a multiple of 4", uint64(dst))
 	}
 	return s.do(func(fr *frame) error {
-		if count == 0 {
-			return nil
+		for at, left := uintptr(dst), 4*uintptr(count); left > 0; {
+			n := s.dev.whole(at, left)
+			if err := fr.call(symMemsetD32Async, at, uintptr(pattern), n/4, s.handle); err != nil {
+				return err
+			}
+			at, left = at+n, left-n
 		}
-		return fr.call(symMemsetD32Async, uintptr(dst), uintptr(pattern), uintptr(count), s.handle)
+		return nil
 	})
 }
 

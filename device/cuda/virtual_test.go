@@ -1,6 +1,8 @@
 package cuda
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -170,4 +172,78 @@ func TestMapOnTwoGPUs(t *testing.T) {
 	if err := errors.Join(unmapB(), a.FreeHost(host)); err != nil {
 		t.Error(err)
 	}
+}
+
+// Memory is mapped in pieces where the GPU has the host's addresses, which copies and fills respect, and
+// as a whole elsewhere. A context that ends between pieces leaves nothing mapped, nor does a failure.
+func TestMapInPieces(t *testing.T) {
+	for _, unified := range []bool{true, false} {
+		f := newFake()
+		f.unified = unified
+		d := f.open(t)
+		d.piece = 4096
+		all := make([]byte, 6*d.piece)
+		host := all[d.piece-address(all)%d.piece+1024:][:4*d.piece] // in five pieces
+		ctx := &countdown{Context: t.Context(), left: 3}
+		_, unmap, err := d.MapContext(ctx, host)
+		if !unified {
+			if err == nil {
+				err = errors.Join(unmap(), unmap())
+			}
+			if n := f.calls[symMemHostRegister]; err != nil || n != 2 || len(f.pinned) != 0 {
+				t.Fatalf("%d registrations, %d are left: %v", n, len(f.pinned), err)
+			}
+			continue
+		}
+		if n := f.calls[symMemHostRegister]; !errors.Is(err, context.Canceled) || n != 3 || len(f.pinned) != 0 {
+			t.Fatalf("%d registrations, %d are left: %v", n, len(f.pinned), err)
+		}
+		f.fail = func(s symbol, n int) Code {
+			if s == symMemHostRegister && n == 6 {
+				return outOfMemory
+			}
+			return success
+		}
+		if _, _, err := d.Map(host); !errors.Is(err, device.ErrMemory) || len(f.pinned) != 0 {
+			t.Fatalf("%d registrations are left: %v", len(f.pinned), err)
+		}
+		f.fail = nil
+		b, unmap, err := d.Map(host)
+		if err != nil || len(f.pinned) != 5 {
+			t.Fatalf("%d pieces: %v", len(f.pinned), err)
+		}
+		s, err := d.NewStream()
+		if err != nil {
+			t.Fatal(err)
+		}
+		half := b.Size / 2
+		err = errors.Join(s.Fill(b.Ptr, 0x01010101, half/4), s.Copy(b.Ptr+device.Ptr(half), b.Ptr, half), s.Sync(t.Context()))
+		if err != nil || bytes.Count(host, []byte{1}) != len(host) {
+			t.Errorf("%d of %d bytes are filled: %v", bytes.Count(host, []byte{1}), len(host), err)
+		}
+		buf, err := d.Alloc(len(host))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(s.CopyInAsync(buf.Ptr, host), s.Fill(b.Ptr, 0, b.Size/4), s.CopyOutAsync(host, buf.Ptr), s.Sync(t.Context()))
+		if err != nil || bytes.Count(host, []byte{1}) != len(host) {
+			t.Errorf("%d of %d bytes have been copied: %v", bytes.Count(host, []byte{1}), len(host), err)
+		}
+		if err := errors.Join(unmap(), s.Close(), d.Free(buf)); err != nil || len(f.pinned) != 0 {
+			t.Errorf("%d registrations are left: %v", len(f.pinned), err)
+		}
+	}
+}
+
+// countdown is a context that ends when it has been asked so many times.
+type countdown struct {
+	context.Context
+	left int
+}
+
+func (c *countdown) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
 }
