@@ -127,6 +127,32 @@ func timed(structure, op string, keySize, n, batch int, times []time.Duration, l
 	}
 }
 
+// poolRead, poolSwap and poolCopy are the limits of work on a pool: those of memory, or of the bus, over
+// which a GPU reads a line of a value at least.
+func (r *runner) poolRead() string { return r.poolLimit(roofline.Read64, roofline.MappedRead128) }
+func (r *runner) poolSwap() string { return r.poolLimit(roofline.CAS64, roofline.MappedCAS64) }
+
+func (r *runner) poolCopy() string {
+	if r.onGPU() {
+		return roofline.HostToDevice
+	}
+	return roofline.Copy
+}
+
+// busRegion is a region of host memory in which accesses of a GPU are bound by the bus, and not by
+// the translation of addresses as in larger ones. Batches that are sorted stay in as much at a time.
+const busRegion = 256 << 20
+
+func (r *runner) poolLimit(host, gpu string) string {
+	if !r.onGPU() {
+		return host
+	}
+	if near := roofline.In(gpu, busRegion); r.result.Limits[near] > 0 {
+		return near
+	}
+	return gpu
+}
+
 // mixLimit is the limit of a mix: a random read of a line for a record that is read, a
 // compare-and-swap for one that is written.
 func (r *runner) mixLimit(m workload.Mix) string {
@@ -135,14 +161,28 @@ func (r *runner) mixLimit(m workload.Mix) string {
 		writes += (1 - writes) / float64(m.InsertEvery)
 	}
 	if writes == 0 {
-		return roofline.Read64
+		return r.poolRead()
 	}
-	return r.mixedLimit(roofline.Read64, roofline.CAS64, writes)
+	return r.mixedLimit(r.poolRead(), r.poolSwap(), writes)
 }
 
-// gphashLimits measures the limits in a region as large as an index of n keys.
+// gphashLimits measures the limits in a region as large as an index of n keys; for a GPU, all over it and
+// within a part, as what is spread is slower by what translating addresses costs.
 func (r *runner) gphashLimits(ctx context.Context, n int) error {
-	return r.limits(ctx, n*(valueSize+slotSize(8)), roofline.Read64, roofline.CAS64)
+	return r.poolLimits(ctx, n*(valueSize+slotSize(8)), roofline.Read64, roofline.CAS64)
+}
+
+// poolLimits measures limits in memory of the host, wherever the work is done.
+func (r *runner) poolLimits(ctx context.Context, region int, names ...string) error {
+	if !r.onGPU() {
+		return r.limits(ctx, region, names...)
+	}
+	bus := []string{roofline.MappedRead32, roofline.MappedRead128, roofline.MappedCAS64}
+	err := r.limits(ctx, region, append(bus, roofline.HostToDevice)...)
+	if err == nil && region > busRegion {
+		err = r.limitsIn(ctx, busRegion, bus...)
+	}
+	return err
 }
 
 // gphashKeys is the number of keys, all of which fit into memory.

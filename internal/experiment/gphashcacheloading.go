@@ -34,7 +34,7 @@ func runGPHashCacheLoading(ctx context.Context, r *runner) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := r.limits(ctx, n*(valueSize+slotSize(8)), roofline.Read64, roofline.Read128); err != nil {
+	if err := r.gphashLimits(ctx, n); err != nil {
 		return err
 	}
 	l, err := r.loadPool(ctx, n)
@@ -218,7 +218,7 @@ func (c *carousel) report(ctx context.Context, x *gphash.Index, name string, sha
 		if len(times) == 0 {
 			return
 		}
-		row := timed(name, op, 8, len(times)*c.size, c.size, times, roofline.Read64)
+		row := timed(name, op, 8, len(times)*c.size, c.size, times, c.residence.poolRead())
 		row.Cache, row.Samples = figure(share), samples
 		c.residence.add(row)
 	}
@@ -237,7 +237,7 @@ func (c *carousel) report(ctx context.Context, x *gphash.Index, name string, sha
 	took, n := max(is.to-is.from, 1), stats.CacheBytes/cachedBucket
 	c.residence.add(Row{
 		Structure: name, Op: "load", KeyBits: 64, ValueBits: 8 * valueSize, N: n, Cache: figure(share),
-		Seconds: took.Seconds(), OpsPerS: roofline.Rate(n, took), Unit: "bucket/s", Limit: roofline.Read128,
+		Seconds: took.Seconds(), OpsPerS: roofline.Rate(n, took), Unit: "bucket/s", Limit: c.residence.poolRead(),
 	})
 	return nil
 }

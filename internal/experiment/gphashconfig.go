@@ -61,7 +61,7 @@ func runGPHashLoad(ctx context.Context, r *runner) error {
 	if err != nil {
 		return err
 	}
-	if err := r.limits(ctx, n*slotSize(8), roofline.CAS64); err != nil {
+	if err := r.poolLimits(ctx, n*slotSize(8), roofline.CAS64); err != nil {
 		return err
 	}
 	for _, s := range r.gphashShapes() {
@@ -90,7 +90,7 @@ func gphashGrowth(ctx context.Context, r *runner, s shape, n int) (err error) {
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
 	g := newGrowth(r, x)
-	row := Row{Structure: s.String(), Op: "insert", KeyBits: 64, ValueBits: 8 * smallValue, N: n, Batch: loadStep, Limit: roofline.CAS64}
+	row := Row{Structure: s.String(), Op: "insert", KeyBits: 64, ValueBits: 8 * smallValue, N: n, Batch: loadStep, Limit: r.poolSwap()}
 	for g.keys < n {
 		if _, err := g.insert(ctx, min(loadStep, n-g.keys)); err != nil {
 			return err
@@ -133,7 +133,7 @@ func runGPHashConfig(ctx context.Context, r *runner) error {
 	if err != nil {
 		return err
 	}
-	if err := r.limits(ctx, n*slotSize(8), roofline.Read64, roofline.CAS64); err != nil {
+	if err := r.poolLimits(ctx, n*slotSize(8), roofline.Read64, roofline.CAS64); err != nil {
 		return err
 	}
 	r.result.Parameters["runs"] = r.Runs // of lookups
@@ -174,7 +174,7 @@ func gphashConfig(ctx context.Context, r *runner, s shape, n int) (err error) {
 		row.Op, row.N, row.Load, row.Seconds, row.OpsPerS, row.Limit = op, most, g.stats.LoadFactor, seconds, float64(most)/seconds, limit
 		r.add(row)
 	}
-	report("insert", g.seconds, roofline.CAS64)
+	report("insert", g.seconds, r.poolSwap())
 	for _, op := range []struct {
 		name  string
 		first uint64
@@ -184,7 +184,7 @@ func gphashConfig(ctx context.Context, r *runner, s shape, n int) (err error) {
 		if err != nil {
 			return err
 		}
-		report(op.name, took.Seconds(), roofline.Read64)
+		report(op.name, took.Seconds(), r.poolRead())
 	}
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/weftgo/weft/gphash"
-	"github.com/weftgo/weft/internal/roofline"
 	"github.com/weftgo/weft/internal/workload"
 )
 
@@ -142,8 +141,8 @@ func (e *embedding) measure(ctx context.Context, batch, samples int) error {
 			return err
 		}
 	}
-	e.add(timed(gphashName, "get", 8, samples*features, batch*features, gets, roofline.Read64))
-	e.add(timed(gphashName, "embed", 8, samples*features, batch*features, embeds, roofline.Read64))
+	e.add(timed(gphashName, "get", 8, samples*features, batch*features, gets, e.poolRead()))
+	e.add(timed(gphashName, "embed", 8, samples*features, batch*features, embeds, e.poolRead()))
 	return nil
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/gphash"
-	"github.com/weftgo/weft/internal/roofline"
 	"github.com/weftgo/weft/internal/workload"
 )
 
@@ -89,10 +88,10 @@ func (m *micro) measure(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", mix.Name, err)
 		}
 	}
-	if err := m.all(ctx, "get_miss", roofline.Read64, uint64(m.n), m.miss); err != nil {
+	if err := m.all(ctx, "get_miss", m.poolRead(), uint64(m.n), m.miss); err != nil {
 		return err
 	}
-	return m.all(ctx, "delete", roofline.CAS64, 0, m.remove)
+	return m.all(ctx, "delete", m.poolSwap(), 0, m.remove)
 }
 
 // requests measures as many requests of a mix as there are records.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/weftgo/weft/gphash"
-	"github.com/weftgo/weft/internal/roofline"
 	"github.com/weftgo/weft/internal/workload"
 )
 
@@ -71,7 +70,7 @@ func runGPHashPageRank(ctx context.Context, r *runner) (err error) {
 	if err := p.check(ctx, want); err != nil {
 		return err
 	}
-	row := timed(gphashName, "pagerank", 8, p.ops, 0, p.times, roofline.Read64)
+	row := timed(gphashName, "pagerank", 8, p.ops, 0, p.times, r.poolRead())
 	r.add(row)
 	edges := float64(iterations * len(g.sources))
 	r.result.Parameters["edges"] = len(g.sources)

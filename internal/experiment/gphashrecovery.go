@@ -35,7 +35,7 @@ func runGPHashRecovery(ctx context.Context, r *runner) error {
 	if err != nil {
 		return err
 	}
-	if err := r.limits(ctx, n*slotSize(8), roofline.Copy); err != nil {
+	if err := r.poolLimits(ctx, n*slotSize(8), roofline.Copy); err != nil {
 		return err
 	}
 	r.result.Parameters["runs"] = r.Runs
@@ -86,7 +86,7 @@ func gphashRecovery(ctx context.Context, r *runner, keys int) (err error) {
 		}
 		row := Row{
 			Structure: gphashName, Op: open.op, KeyBits: 64, ValueBits: 8 * valueSize, N: g.stats.Slots, Keys: keys, Load: g.stats.LoadFactor,
-			TableBytes: bytes, Seconds: took.Seconds(), OpsPerS: roofline.Rate(bytes, took), Unit: "B/s", Limit: roofline.Copy,
+			TableBytes: bytes, Seconds: took.Seconds(), OpsPerS: roofline.Rate(bytes, took), Unit: "B/s", Limit: r.poolCopy(),
 			Parts: medianRun(runs, func(o opening) time.Duration { return o.took }).parts(),
 		}
 		r.add(row)

@@ -69,14 +69,14 @@ func gphashResize(ctx context.Context, r *runner, name string, policy gphash.Res
 		if g.stats.Resizes > before.Resizes && policy == gphash.Stop {
 			resizes = append(resizes, Row{
 				Structure: name, Op: "resize", KeyBits: 64, ValueBits: 8 * valueSize, N: before.Keys, Keys: before.Keys, Load: before.LoadFactor,
-				Buckets: (g.stats.Slots - g.stats.Slots/3) / 8, Seconds: took.Seconds(), OpsPerS: roofline.Rate(before.Keys, took), Limit: roofline.CAS64,
+				Buckets: (g.stats.Slots - g.stats.Slots/3) / 8, Seconds: took.Seconds(), OpsPerS: roofline.Rate(before.Keys, took), Limit: r.poolSwap(),
 			})
 		}
 	}
 	if g.stats.Resizes == 0 {
 		return fmt.Errorf("%w: an index for %d keys has not grown for %d", errWrong, o.Capacity, n)
 	}
-	row := timed(name, "insert", 8, n, batch, times, roofline.CAS64)
+	row := timed(name, "insert", 8, n, batch, times, r.poolSwap())
 	row.Load = g.stats.LoadFactor
 	for _, t := range times {
 		row.Samples = append(row.Samples, t.Seconds())

@@ -28,15 +28,19 @@ type access struct {
 	size   int    // bytes per access
 	lanes  int    // threads that share one
 	writes bool   // needs cleared memory each run
+	mapped bool   // in memory of the host
 }
 
 var accesses = []access{
-	{Read16, "roofline_gather_16", 16, 1, false},
-	{Read32, "roofline_gather_32", 32, 2, false},
-	{Read64, "roofline_gather_64", 64, 4, false},
-	{Read128, "roofline_gather_128", 128, 4, false},
-	{CAS64, "roofline_cas_64", 8, 1, true},
-	{CAS128, "roofline_cas_128", 16, 1, true},
+	{Read16, "roofline_gather_16", 16, 1, false, false},
+	{Read32, "roofline_gather_32", 32, 2, false, false},
+	{Read64, "roofline_gather_64", 64, 4, false, false},
+	{Read128, "roofline_gather_128", 128, 4, false, false},
+	{CAS64, "roofline_cas_64", 8, 1, true, false},
+	{CAS128, "roofline_cas_128", 16, 1, true, false},
+	{MappedRead32, "roofline_gather_32", 32, 2, false, true},
+	{MappedRead128, "roofline_gather_128", 128, 4, false, true},
+	{MappedCAS64, "roofline_cas_64", 8, 1, true, true},
 }
 
 // gpu holds what the measurements on a GPU share.
@@ -47,6 +51,7 @@ type gpu struct {
 	watch           *Stopwatch
 	queries, result device.Slice[uint64]
 	region          device.Slice[uint64]
+	at              device.Ptr // where kernels work: the region, or as much memory of the host
 }
 
 func (m *meter) measureGPU(ctx context.Context) (err error) {
@@ -55,12 +60,11 @@ func (m *meter) measureGPU(ctx context.Context) (err error) {
 	if err := g.open(); err != nil {
 		return err
 	}
-	for _, a := range accesses {
-		if m.wants(a.limit) {
-			if err := g.random(ctx, a); err != nil {
-				return fmt.Errorf("%s: %w", a.limit, err)
-			}
-		}
+	if err := g.randoms(ctx, false); err != nil {
+		return err
+	}
+	if err := g.inHostMemory(ctx); err != nil {
+		return err
 	}
 	for _, part := range []func(context.Context) error{g.bulk, g.launching, g.hostCopies} {
 		if err := part(ctx); err != nil {
@@ -68,6 +72,39 @@ func (m *meter) measureGPU(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+// randoms measures random accesses to memory of the device, or to what it has mapped.
+func (g *gpu) randoms(ctx context.Context, mapped bool) error {
+	for _, a := range accesses {
+		if a.mapped == mapped && g.wants(a.limit) {
+			if err := g.random(ctx, a); err != nil {
+				return fmt.Errorf("%s: %w", a.limit, err)
+			}
+		}
+	}
+	return nil
+}
+
+// inHostMemory measures random accesses to page-locked memory of the host, over the bus.
+func (g *gpu) inHostMemory(ctx context.Context) (err error) {
+	if !g.wantsAny(MappedRead32, MappedRead128, MappedCAS64) {
+		return nil
+	}
+	memory, err := g.dev.AllocHost(g.opts.Region)
+	if err != nil {
+		return fmt.Errorf("host memory: %w", err)
+	}
+	defer func() { err = errors.Join(err, g.dev.FreeHost(memory)) }()
+	there, unmap, err := g.dev.Map(memory)
+	if err != nil {
+		return fmt.Errorf("host memory: %w", err)
+	}
+	defer func() { err = errors.Join(err, g.stream.Sync(context.WithoutCancel(ctx)), unmap()) }()
+	g.at = there.Ptr
+	err = g.randoms(ctx, true)
+	g.at = g.region.Ptr()
+	return err
 }
 
 func (g *gpu) open() (err error) {
@@ -83,6 +120,7 @@ func (g *gpu) open() (err error) {
 	if g.region, err = device.Make[uint64](g.dev, g.opts.Region/8); err != nil {
 		return err
 	}
+	g.at = g.region.Ptr()
 	if g.queries, err = device.Make[uint64](g.dev, g.opts.Ops); err != nil {
 		return err
 	}
@@ -114,14 +152,14 @@ func (g *gpu) launch(kernel string, grid, cells int) error {
 		return err
 	}
 	p := params{
-		queries: g.queries.Ptr(), results: g.result.Ptr(), region: g.region.Ptr(),
+		queries: g.queries.Ptr(), results: g.result.Ptr(), region: g.at,
 		count: uint64(g.opts.Ops), cells: uint64(cells),
 	}
 	return device.Launch(g.stream, k, device.Dim{X: grid}, device.Dim{X: block}, &p)
 }
 
 func (g *gpu) clear() error {
-	return g.stream.Fill(g.region.Ptr(), 0, g.opts.Region/4)
+	return g.stream.Fill(g.at, 0, g.opts.Region/4)
 }
 
 // random measures one kind of access with every number in flight.

@@ -29,6 +29,10 @@ const (
 	CAS64   = "cas64"   // random 8-byte compare-and-swaps in cleared memory; CPU: all cores
 	CAS128  = "cas128"  // the same with 16 bytes; GPUs of compute capability 9.0 and newer
 
+	MappedRead32  = "mapped_read32"  // GPU: Read32 in page-locked host memory that it has mapped
+	MappedRead128 = "mapped_read128" // GPU: Read128 there
+	MappedCAS64   = "mapped_cas64"   // GPU: CAS64 there
+
 	Copy = "copy" // copy within the device, bytes read plus bytes written
 	Fill = "fill" // overwrite with a pattern, bytes written
 
@@ -66,6 +70,10 @@ func Describe(limit string) string {
 		return "random reads of " + limit[len("read"):] + " bytes"
 	case CAS64, CAS128:
 		return "random compare-and-swaps of " + limit[len("cas"):] + " bits"
+	case MappedRead32, MappedRead128:
+		return "random reads of " + limit[len("mapped_read"):] + " bytes of mapped host memory"
+	case MappedCAS64:
+		return "random compare-and-swaps of 64 bits in mapped host memory"
 	case Read64OneCore:
 		return "random reads of 64 bytes by one core"
 	case CAS64OneCore:
@@ -99,7 +107,7 @@ func Names(p device.Properties) []string {
 	if p.Arch >= 90 {
 		names = append(names, CAS128)
 	}
-	return append(names, Copy, Fill, Launch, LaunchSync, HostToDevice, DeviceToHost, HostBoth)
+	return append(names, Copy, Fill, Launch, LaunchSync, HostToDevice, DeviceToHost, HostBoth, MappedRead32, MappedRead128, MappedCAS64)
 }
 
 // Options of [Measure]. The zero value measures everything at the default
