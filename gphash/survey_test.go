@@ -111,3 +111,40 @@ func openTwins(t *testing.T, dev device.Device, content []byte, want model, o Op
 	report.Times, report.Damage = Times{}, nil
 	return *report
 }
+
+// Without memory for a mirror, which nobody has asked for, a GPU looks at the slots in the pool, and finds
+// what it would have found.
+func TestInspectionWithoutMirror(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	path, want := halfMoved(t)
+	content, err := os.ReadFile(path)
+	must(t, err)
+	planted := twins(t, content, want, true)
+	dev, without := devicetest.OpenSim(t, &sim.Options{Arch: 80}), 0
+	for n, fired := 0, true; fired; n++ {
+		must(t, os.WriteFile(path, content, 0o600))
+		hit := devicetest.FailAfter(dev, n)
+		x, report, err := Open(ctx, path, dev, OpenOptions{})
+		devicetest.Heal(dev)
+		if fired = hit(); err != nil {
+			if !fired || !errors.Is(err, device.ErrMemory) {
+				t.Errorf("failure %d: %v", n, err)
+			}
+			continue
+		}
+		if fired {
+			without++
+		}
+		if report.Moved != planted+1 || report.Keys != uint64(len(want)) {
+			t.Errorf("failure %d: %+v, with %d twins", n, report, planted)
+		}
+		must(t, x.Check(ctx))
+		want.equal(t, x)
+		must(t, x.Close())
+	}
+	if without == 0 {
+		t.Error("no failure left a pool without its mirror")
+	}
+}
