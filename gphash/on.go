@@ -44,6 +44,14 @@ func (x *Index) PutNewOn(s *device.Stream, keys, values device.Slice[byte], ok d
 	}), inserted...)
 }
 
+// UpdateOn is Update for a batch on the device, behind all changes that have been submitted, for which it
+// waits. found receives which keys are there.
+func (x *Index) UpdateOn(s *device.Stream, keys, values device.Slice[byte], found device.Slice[bool], updated ...device.Slice[uint64]) error {
+	return x.core.ReplaceOn(s, "UpdateOn", x.batchOn(op.Put, "UpdateOn", keys, batch.Columns{
+		batch.Vals: batch.InOn(values), batch.OK: batch.OutputOn(found),
+	}), updated...)
+}
+
 // GetOn is Get for a batch on the device. found may be empty.
 func (x *Index) GetOn(s *device.Stream, keys, values device.Slice[byte], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	return x.core.GetOn(s, "GetOn", nil, x.batchOn(op.Get, "GetOn", keys, batch.Columns{

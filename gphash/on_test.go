@@ -60,7 +60,18 @@ func on(t *testing.T, dev device.Device) {
 	mixed := upload("x....y....z....")
 	must(t, x.ApplyOn(s, kinds, all, mixed, flags))
 	wants("ApplyOn", mixed, "1....\x00\x00\x00\x00\x00c....", []bool{true, false, false}, 0)
+	must(t, x.UpdateOn(s, all, upload("p....q....r...."), flags, n))
+	wants("UpdateOn", mixed, "", []bool{true, false, true}, 2)
+	must(t, x.GetOn(s, all, values, flags, n))
+	wants("GetOn behind UpdateOn", values, "p....\x00\x00\x00\x00\x00r....", []bool{true, false, true}, 2)
+	other, err := dev.NewStream()
+	must(t, err)
+	must(t, x.PutOn(other, all.Sub(3, 6), values.Sub(0, 5)))
+	must(t, x.UpdateOn(s, all, values, flags, n)) // of what is under way, too
+	wants("UpdateOn behind another stream", values, "", []bool{true, true, true}, 3)
+	must(t, x.DeleteOn(s, all.Sub(3, 6), device.Slice[bool]{}))
 	must(t, x.Sync(t.Context()))
+	must(t, other.Close())
 	if x.Len() != 2 {
 		t.Errorf("%d keys", x.Len())
 	}

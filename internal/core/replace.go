@@ -3,7 +3,9 @@ package core
 import (
 	"context"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
 )
 
 // Replace is Change for a batch of Puts that are to insert nothing: its keys are looked up, and
@@ -54,4 +56,25 @@ func (t *Table) replace(ctx context.Context, b *batch.Batch) (done, there, faile
 		done = int(rows[there])
 	}
 	return done, there, failed, err
+}
+
+// ReplaceOn is Replace for a batch on the device, which has OK, behind all changes that have been
+// submitted, for which it waits. The lookup of a key that is there says 1, which is the kind of a Put, of
+// others 0, a Get that returns nothing: so its answers are the kinds of the batch that replaces.
+func (t *Table) ReplaceOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
+	b.MustMatch(t.Name, method)
+	change := b.Only(batch.Keys)
+	change.Kind, change.Columns[batch.Vals], change.Columns[batch.Kinds] = op.Get, b.Columns[batch.Vals], b.Columns[batch.OK].AsInput()
+	look := b.Only(batch.Keys)
+	look.Columns[batch.OK] = b.Columns[batch.OK]
+	return t.wrap(method, t.changeOn(s, change, nil, func(ctx context.Context) error {
+		if _, err := t.count(ctx); err != nil {
+			return err
+		}
+		err := t.leasedOn(s, nil, look, func(lease *Lease) error { return t.lookOn(s, lease, look, counts) })
+		if err != nil {
+			return err
+		}
+		return t.behind(ctx, t.bars(), func() error { return t.chunksOn(ctx, s, change) })
+	}))
 }

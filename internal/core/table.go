@@ -112,35 +112,42 @@ func (t *Table) look(ctx context.Context, b *batch.Batch, lease *Lease) (hits in
 // GetOn submits a lookup of a batch on the device. The number of keys found is
 // added to counts.
 func (t *Table) GetOn(s *device.Stream, method string, at *Snapshot, b *batch.Batch, counts ...device.Slice[uint64]) error {
-	return t.readOn(s, method, at, b, func(lease *Lease) error {
-		to, err := t.counter(counts)
-		if err != nil {
-			return err
-		}
-		_, hits, err := t.Engine.Look(context.Background(), s, lease, b, to.Ptr())
-		if hits > 0 && to.Len() > 0 { // of an engine on the host: no kernel has added them
-			atomic.AddUint64(&to.Host()[0], uint64(hits))
-		}
+	return t.readOn(s, method, at, b, func(lease *Lease) error { return t.lookOn(s, lease, b, counts) })
+}
+
+// lookOn submits a lookup, under a lease.
+func (t *Table) lookOn(s *device.Stream, lease *Lease, b *batch.Batch, counts []device.Slice[uint64]) error {
+	to, err := t.counter(counts)
+	if err != nil {
 		return err
-	})
+	}
+	_, hits, err := t.Engine.Look(context.Background(), s, lease, b, to.Ptr())
+	if hits > 0 && to.Len() > 0 { // of an engine on the host: no kernel has added them
+		atomic.AddUint64(&to.Host()[0], uint64(hits))
+	}
+	return err
 }
 
 // readOn submits something that reads, under a lease.
 func (t *Table) readOn(s *device.Stream, method string, at *Snapshot, b *batch.Batch, submit func(*Lease) error) error {
 	b.MustMatch(t.Name, method)
+	return t.wrap(method, t.leasedOn(s, at, b, submit))
+}
+
+func (t *Table) leasedOn(s *device.Stream, at *Snapshot, b *batch.Batch, submit func(*Lease) error) error {
 	if err := b.CheckPlace(t.Device, s); err != nil {
-		return t.wrap(method, err)
+		return err
 	}
 	lease, err := t.enter(context.Background(), at, b)
 	if err != nil {
-		return t.wrap(method, err)
+		return err
 	}
 	b.Flags = t.Policy.Mixed()
 	err = submit(lease)
 	if t.Engine.Caps().Streams {
 		lease.On(s) // behind the work: whoever waits for the streams forgets them
 	}
-	return t.wrap(method, errors.Join(err, t.leave(at, lease)))
+	return errors.Join(err, t.leave(at, lease))
 }
 
 // counter is where a batch on the device adds its count: the first element of
