@@ -41,9 +41,10 @@
 // A new key goes to its primary bucket if that has a free slot. If not (section 5.3): a
 // secondary key there goes to another of its buckets; or else the bucket is promoted to
 // type B, for which one of its keys becomes secondary; then the new key itself becomes
-// secondary, in the least full of its seven buckets (on a GPU in the first with a free
-// slot); or another one of its primary bucket in its place. Secondary keys displace only each other, by a breadth-first search; but
-// before a key is left without a place, a primary key is displaced, too.
+// secondary, in the least full of its seven buckets (on a GPU, where it takes a search, in
+// the first with a free slot); or another one of its primary bucket in its place. Secondary
+// keys displace only each other, by a breadth-first search; but before a key is left
+// without a place, a primary key is displaced, too.
 //
 // A deleted key leaves its slot dead, for any key to take. What it leaves behind is
 // reclaimed (section 5.4): entries of no key are cleared, keys come back to primary

@@ -35,7 +35,7 @@ type kernels struct {
 	widths batch.Widths
 	mode
 
-	get, getWide, getOfEight, change, changeWide, evict device.Kernel
+	get, getWide, getOfEight, change, changeWide, displace, evict device.Kernel
 	rehash, reclaim, export, stats                      device.Kernel
 	mixed                                               gpu.MixedKernels
 	mixedEvict                                          device.Kernel
@@ -51,7 +51,7 @@ func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) 
 // Load is for [bucket.Kernels].
 func (k *kernels) Load(dev device.Device, order *gpu.OrderKernels) error {
 	entries := append(order.Entries(k.widths), []gpu.Entry{
-		{Name: "get", To: &k.get}, {Name: "get_of_eight", To: &k.getOfEight}, {Name: "change", To: &k.change}, {Name: "evict", To: &k.evict},
+		{Name: "get", To: &k.get}, {Name: "get_of_eight", To: &k.getOfEight}, {Name: "change", To: &k.change}, {Name: "displace", To: &k.displace}, {Name: "evict", To: &k.evict},
 		{Name: "rehash", To: &k.rehash}, {Name: "reclaim", To: &k.reclaim}, {Name: "export", To: &k.export}, {Name: "stats", To: &k.stats},
 	}...)
 	if bucket.MostSlots*k.widths.Slot > narrowBytes {
@@ -129,11 +129,16 @@ func (k *kernels) behindDeletes(s *device.Stream, g *generation, c *changeParams
 	return k.launchReclaim(s, reclaimParams{table: c.table, keys: c.changes.Keys, hi: c.changes.N})
 }
 
-// insert launches insertions of keys that have found no room.
+// insert launches insertions of keys that have found no room: first those that take a step.
 func (k *kernels) insert(s *device.Stream, first *changeParams, c *gpu.Change) error {
 	evict := evictParams{table: first.table, changes: c.Args, spilled: c.Spilled}
 	if c.Still {
 		evict.still = 1
+	}
+	if k.layout.slots == bucket.DefaultSlots && !c.Still {
+		if err := device.Launch(s, k.displace, gpu.Wave(s.Device(), c.N), gpu.Block, &evict); err != nil {
+			return err
+		}
 	}
 	kernel := k.evict
 	if c.Combines() && k.widths.Val > 0 {

@@ -110,6 +110,7 @@ WEFT_KERNEL(horton_get, kGetBlocks)(GetParams<Table> p) { get<S, K, V, kNarrowPi
 WEFT_KERNEL(horton_get_of_eight, sizeof(S::Word) == 16 ? kWideRoundBlocks : kRoundBlocks)(GetParams<Table> p) { get_of_eight<S, K, V>(p); }
 WEFT_KERNEL(horton_change, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Narrow<S>, K, V>(p); }
 WEFT_KERNEL(horton_evict, kEvictBlocks)(EvictParams<Table> p) { evict_batch<Moved<S>, K, V, void, kBlock>(p); }
+WEFT_KERNEL(horton_displace, sizeof(S::Word) == 16 ? kEvictBlocks : kDisplaceBlocks)(EvictParams<Table> p) { displace_batch<Moved<S>, K, V>(p); }
 WEFT_DUPLICATES(horton)
 WEFT_KERNEL(horton_export, 1)(ExportParams<Table> p) {
   export_live<S, K, V>(p.to, slots_of<S>(p.table), p.table.nlines, Stored<S>{p.table});

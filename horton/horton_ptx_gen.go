@@ -13,17 +13,18 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 28d803f2c3931b28db731139520616e38751d532b211bdc1f54c9d90b9ceef9b 899 horton/change.cuh
-//kernelgen:input e8912fee9ff979d5e569e76081ed9ecb618d86a4443979ca22c16b60d7accc33 5327 horton/horton.cu
-//kernelgen:input efaba11cf846dd05b54d5a2321c95a9929f4fe6f56e836da23e466d909e178a1 685 horton/layout.cuh
-//kernelgen:input 60067a0f073636519c58f1c55580aa16638aae9915b0cfbc8d4cceb7d6de0162 536 horton/tuning.cuh
+//kernelgen:input 63667737bb85f1d0915089ccd1138cc236a50dce87048df24c29f9035369d2ce 5473 horton/horton.cu
+//kernelgen:input 3bda0982f834cb00757ca4bacf5ecfdffddd4a74a7b6a2a0ba163a02698cbedd 688 horton/layout.cuh
+//kernelgen:input 51aba27c05f5c2e649c772e10b52447187ed0a3192ef50b1907f6f4ece97c978 571 horton/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input aa6389b8b174d262d890afeb58aeef7264b63eba45d27dac86894089b1e8f583 6639 kernels/include/weft/batch.cuh
-//kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
+//kernelgen:input a958416dd66bde9d8c3df2fe3209f08b9b79f5b16c8aaae708f66f9fb9feb59a 6809 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input f0816ac570d264c576a92a9cf9e5272cc11cf37c1ffa0b93316ca89d0dfa63ff 20726 kernels/include/weft/evict.cuh
+//kernelgen:input 0f5ef0e7dc7963e62decbb17498cf0903f87728b76e4cc09f6d868ce3c01b07c 21054 kernels/include/weft/evict.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
+//kernelgen:input d8e460d65da218c87f7d5e292e009c13ffa59264cac90bc5e2703f6f6ecc9a06 8540 kernels/include/weft/horton_displace.cuh
 //kernelgen:input 5d5b56a30fd374c780bb346402c6ceacc499155cdf371ee265bb6e017f39ba43 4579 kernels/include/weft/horton_find.cuh
 //kernelgen:input 42a0f9c3ec4aa0366749c7415585227d1d8224e3365a85c6925b439ae30f8136 13796 kernels/include/weft/horton_remap.cuh
 //kernelgen:input ac8068a733031faddf59bc24d0f3d14c86904846e4c6cff4576f0b8d12b6ecec 13714 kernels/include/weft/horton_table.cuh
@@ -40,18 +41,18 @@ import (
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 701454cd9a1e96fd050553915dca73099cd3f1e701010b1ca9d9c76b409efb10 457440 horton/horton_32_32_sm80.ptx
-//kernelgen:output 3fc59d3e046fafbb04a6a26f453171bcb67d56325f62f72b6f759e3f60d76055 457440 horton/horton_32_32_sm90.ptx
-//kernelgen:output 596cd18cd7c599b2a519b8424015809d36c1001ac8cabcfc9e15497011b5dfe3 428303 horton/horton_32_64_sm80.ptx
-//kernelgen:output a15882a11628763288bdf1b310e1ae8319f1c136c2c0555903278cbb20967131 435622 horton/horton_32_64_sm90.ptx
-//kernelgen:output 18a3ccdd2457c372dfc2977fe63e71ce27bd80fc6a4fac65714c73c631e6b81d 428518 horton/horton_64_32_sm80.ptx
-//kernelgen:output 278d1f59c935f279c3a9859da54d0bccf051894628e72c28c8f7a2d338b932ba 435478 horton/horton_64_32_sm90.ptx
-//kernelgen:output 55a15af70c8ba7bf2de3c85ffb80d90301fbeb504cca85569db70ab9b76578c5 428442 horton/horton_64_64_sm80.ptx
-//kernelgen:output ea5baefd014e15c8eacce1520d648f5ebb23eafd6731443efbab8b6c38739c76 435746 horton/horton_64_64_sm90.ptx
-//kernelgen:output 17256f67ba3fab5c105625dd79c7731e838424873ba587ea1173a027f9a93826 425550 horton/horton_32_0_sm80.ptx
-//kernelgen:output 0a6bacd66e767b12cea0926adc61c951095dec5533dc576f236141088cde6402 425550 horton/horton_32_0_sm90.ptx
-//kernelgen:output deb6562b3360ff3624df1a7b9cdff21b3ccb5817293bfd1dae6afde847a3c2ca 415884 horton/horton_64_0_sm80.ptx
-//kernelgen:output 9dce9d45822f5896458de7c3fb56f59d3a4325b167403d08a5e986aa11df8b62 415884 horton/horton_64_0_sm90.ptx
+//kernelgen:output 0669bef30eb6eff6a5c8922a5b4faa04ece155d7eae87c1be98457f21d76af61 488847 horton/horton_32_32_sm80.ptx
+//kernelgen:output 95eb13817aeb58f8b744eb1d529c50cb420c1ab0eb42c9a7afa7c9a568b8454e 488847 horton/horton_32_32_sm90.ptx
+//kernelgen:output 56072cdee807e6c058e84cf53cd7d991a73dabe8da7e8ee62a1b4f507ee2d80e 462667 horton/horton_32_64_sm80.ptx
+//kernelgen:output 8bf23ff8134b4ed29ebd7d851d85746116fdbcf35c9b5b37d766cf4623cc1a9e 470413 horton/horton_32_64_sm90.ptx
+//kernelgen:output dcd22b4bbc7679c570db43bd3a4107ef31031d406352400ca4b441c738c1db47 462906 horton/horton_64_32_sm80.ptx
+//kernelgen:output 81c0bf069f683f9c371417e3affac50cc8c452fc1834f63d109ceca4ac427e57 470292 horton/horton_64_32_sm90.ptx
+//kernelgen:output 18196979cc9b4ef76d223a10c11b561e90cb4896144f00947dbdf084ae2e9224 462784 horton/horton_64_64_sm80.ptx
+//kernelgen:output b9a1179499cac53924b46c28d7b8b6303b7eccc4a2437cbc951f209559872cc1 470512 horton/horton_64_64_sm90.ptx
+//kernelgen:output 5b40e03f9b73f7edb0cb381858095c2fed01d98e41a69f41b5a796889b8a3d2c 454994 horton/horton_32_0_sm80.ptx
+//kernelgen:output f65f0a29fa6a61652167b6644c2466f7883621ba5d1559b2a9a168c1cd9c7514 454994 horton/horton_32_0_sm90.ptx
+//kernelgen:output db0ba5f554204950dd38059797bab24287e33aea5c1efad7d9f02bb7057219c9 446814 horton/horton_64_0_sm80.ptx
+//kernelgen:output 81f82cf96015b4e849bee8858b9a84fcec9fcebb0b84effe725ab2e2d94b5dc5 446814 horton/horton_64_0_sm90.ptx
 //kernelgen:output 61e68e37a621c013d0d6fa2a8daf4c30f29b5598b4387470f967af4753b58373 7764 horton/horton_params_gen.go
 
 //go:embed horton_32_32_sm80.ptx
@@ -150,6 +151,7 @@ var horton32x32Kernels = map[string]int{
 	"horton_change_wide_32_32":   168,
 	"horton_claim_32_32":         48,
 	"horton_contend_32_32":       48,
+	"horton_displace_32_32":      192,
 	"horton_evict_32_32":         192,
 	"horton_export_32_32":        104,
 	"horton_get_32_32":           104,
@@ -170,6 +172,7 @@ var horton32x64Kernels = map[string]int{
 	"horton_change_wide_32_64":   168,
 	"horton_claim_32_64":         48,
 	"horton_contend_32_64":       48,
+	"horton_displace_32_64":      192,
 	"horton_evict_32_64":         192,
 	"horton_export_32_64":        104,
 	"horton_get_32_64":           104,
@@ -190,6 +193,7 @@ var horton64x32Kernels = map[string]int{
 	"horton_change_wide_64_32":   168,
 	"horton_claim_64_32":         48,
 	"horton_contend_64_32":       48,
+	"horton_displace_64_32":      192,
 	"horton_evict_64_32":         192,
 	"horton_export_64_32":        104,
 	"horton_get_64_32":           104,
@@ -210,6 +214,7 @@ var horton64x64Kernels = map[string]int{
 	"horton_change_wide_64_64":   168,
 	"horton_claim_64_64":         48,
 	"horton_contend_64_64":       48,
+	"horton_displace_64_64":      192,
 	"horton_evict_64_64":         192,
 	"horton_export_64_64":        104,
 	"horton_get_64_64":           104,
@@ -228,6 +233,7 @@ var horton64x64Kernels = map[string]int{
 var horton32x0Kernels = map[string]int{
 	"horton_change_32_0":        168,
 	"horton_contend_32_0":       48,
+	"horton_displace_32_0":      192,
 	"horton_evict_32_0":         192,
 	"horton_export_32_0":        104,
 	"horton_get_32_0":           104,
@@ -245,6 +251,7 @@ var horton64x0Kernels = map[string]int{
 	"horton_change_64_0":        168,
 	"horton_change_wide_64_0":   168,
 	"horton_contend_64_0":       48,
+	"horton_displace_64_0":      192,
 	"horton_evict_64_0":         192,
 	"horton_export_64_0":        104,
 	"horton_get_64_0":           104,

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "weft/horton_find.cuh"
-#include "weft/horton_remap.cuh"
+#include "weft/horton_displace.cuh"
 #include "weft/moves.cuh"
 
 namespace weft::horton {

@@ -87,10 +87,26 @@ var readerMutants = []mutant{
 		`(ld\.acquire\.gpu\.global\.b32 %r\d+, \[%rd\d+\];\s+\$L__BB\d+_\d+:\s+(?:not\.pred [^;]*;\s+)?)and\.b32 (%r\d+), %r\d+, 1;`, "${1}mov.b32 $2, 0;", only(backAndForth), false},
 }
 
+// aside is a kernel of single steps that meets nothing but locks: it leaves all keys to the one that
+// searches.
+const aside = `atom\.acquire\.gpu\.global\.cas\.b32 (%r\d+), \[%rd\d+\], (%r\d+), %r\d+;`
+
+// stepMutants break the kernel of single steps.
+var stepMutants = []mutant{
+	{"a step's entry is written before its item", "displace_32_32", `(?s)^(.*)` + swap + `(.*?` + `st\.relaxed\.gpu\.global\.b64 \[%rd\d+\], %rd\d+;)(\s+bra\.uni)`,
+		"$1 mov.b64 $2, $4; $6 atom.relaxed.gpu.global.cas.b64 $2, $3, $4, $5; $7", only(backAndForth), false},
+	{"a step's entry has no fence before it", "displace_32_32", fence + `(\s+setp\.eq\.s32 [^;]*;\s+@%p\d+ bra \$L__BB\d+_\d+;\s+add)`, "$1", only(backAndForth), false},
+	{"a step takes a lock that another has", "displace_32_32", aside, "mov.b32 $1, $2;", stepTests, false},
+	{"a step copies to a slot that another key has taken", "displace_32_32", swap, "atom.relaxed.gpu.global.exch.b64 $1, $2, $4; mov.b64 $1, $3;", stepTests, false},
+}
+
 // only is a test alone.
 func only(run func(t testing.TB, dev device.Device)) []mutate.KernelTest {
 	return []mutate.KernelTest{{Run: run}}
 }
+
+// stepTests have many keys meet in buckets of eight slots.
+var stepTests = []mutate.KernelTest{{Name: "lookups beside steps", Run: besideMoves(horton.Options{})}}
 
 // lockTests notice soon that nobody gives back a lock.
 var lockTests = []mutate.KernelTest{{Name: "lookups beside moves", Run: besideMoves(horton.Options{Slots: 4}), Budget: 1 << 20}}
@@ -107,7 +123,7 @@ func TestMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	for _, m := range slices.Concat(mutants, readerMutants) {
+	for _, m := range slices.Concat(mutants, readerMutants, stepMutants) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			_, trials := mutate.OnDevices(90, 40, m.by)
@@ -119,12 +135,28 @@ func TestMutantsAreFound(t *testing.T) {
 				trials = []mutate.Trial{mutate.Schedules("programs", evicting(reclaim))}
 			}
 			broken := mutate.Replace(t, m.kernels, m.pattern, m.with)
+			if m.kernels == "evict_32_32" {
+				broken = both(broken, mutate.Replace(t, "displace_32_32", aside, "mov.b32 $1, -1;"))
+			}
 			if m.by == nil || m.swift {
 				mutate.WantNoticed(t, trials, broken)
 				return
 			}
-			slow := mutate.Replace(t, "(evict|reclaim)_32_32", `(fence\.acq_rel\.gpu;|st\.release\.gpu\.global\.b32)`, strings.Repeat("nanosleep.u32 1; ", 8)+"$1")
-			mutate.WantNoticed(t, trials, func(file, ptx string) string { return slow(file, broken(file, ptx)) })
+			slow := mutate.Replace(t, "(displace|evict|reclaim)_32_32", `(fence\.acq_rel\.gpu;|st\.release\.gpu\.global\.b32)`, strings.Repeat("nanosleep.u32 1; ", 8)+"$1")
+			mutate.WantNoticed(t, trials, both(broken, slow))
 		})
+	}
+}
+
+// both rewrites twice.
+func both(first, then func(file, ptx string) string) func(file, ptx string) string {
+	return func(file, ptx string) string { return then(file, first(file, ptx)) }
+}
+
+// The kernel that searches does what the one of single steps leaves, be it all.
+func TestSearchesAlone(t *testing.T) {
+	quick, random := mutate.OnDevices(90, 3, moverTests)
+	if by, how := mutate.FirstFailure(t, slices.Concat(quick, random), mutate.Replace(t, "displace_32_32", aside, "mov.b32 $1, -1;")); by != "" {
+		t.Fatalf("%s: %s", by, how)
 	}
 }

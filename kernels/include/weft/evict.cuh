@@ -151,10 +151,8 @@ struct Moves {
   __device__ __forceinline__ explicit Moves(const Table& t) : t(t) {}
   __device__ __forceinline__ Word* slot(uint32_t number) const { return reinterpret_cast<Word*>(t.lines) + number; }
 
-  // count adds the slots in use to the counters.
-  __device__ __forceinline__ void count() const {
-    if (fresh != 0) add_relaxed(&t.counters->used, uint64_t(int64_t(fresh)));
-  }
+  // count adds the slots in use to the counters. All lanes of a warp must call it.
+  __device__ __forceinline__ void count() const { count_used(t.counters, fresh); }
   // free_slot is the first of those from `first` on, or kAll.
   __device__ __forceinline__ uint32_t free_slot(uint32_t first, uint32_t slots) const {
     return first_free<S>(slot(0), first, slots);
@@ -420,20 +418,27 @@ __device__ __forceinline__ void insert_locked(uint32_t flags, Operation<typename
   }
 }
 
+// kSettled is the item of an operation that a launch between has taken from a list.
+constexpr uint32_t kSettled = kAll;
+
 // each_spilled calls f(i) for the operations of a list, one per lane, all lanes of a warp
-// together: n where a lane has none. The items of the list become zero. A warp takes so many
-// that all warps have some.
+// together: n where a lane has none. The items of the list become zero. All warps have a part of
+// it, and go through that until all their lanes have an operation.
 template <class F>
 __device__ __forceinline__ void each_spilled(const List& list, uint32_t n, F f) {
-  const uint32_t count = load_relaxed(list.count);
-  const uint32_t warps = uint32_t(threads_in_grid() / kWarp), lane = lane_index();
-  const uint32_t each = (count - 1) / warps + 1 < kWarp ? (count - 1) / warps + 1 : kWarp;
-  for (uint64_t first = thread_index() / kWarp * each; first < count; first += uint64_t(warps) * each) {
+  const uint32_t count = load_relaxed(list.count), below = (1u << lane_index()) - 1;
+  const uint32_t warps = uint32_t(threads_in_grid() / kWarp), part = (count - 1) / warps + 1;
+  const uint64_t first = thread_index() / kWarp * part, end = first + part < count ? first + part : count;
+  for (uint64_t next = first; next < end;) {
     uint32_t i = n;
-    if (lane < each && first + lane < count) {
-      uint32_t* item = list.items + first + lane;
-      i = load_relaxed(item);
-      store_relaxed(item, 0u);
+    for (uint32_t idle = kAll; next < end && idle != 0; idle = ballot(kAll, i == n)) {
+      const uint64_t at = next + popcount(idle & below);
+      if (i == n && at < end) {
+        i = load_relaxed(list.items + at);
+        store_relaxed(list.items + at, 0u);
+        if (i == kSettled) i = n;
+      }
+      next += popcount(idle);
     }
     f(i);
   }
