@@ -36,9 +36,9 @@ type kernels struct {
 	mode
 
 	get, getWide, getOfEight, change, changeWide, displace, evict device.Kernel
-	rehash, reclaim, export, stats                      device.Kernel
-	mixed                                               gpu.MixedKernels
-	mixedEvict                                          device.Kernel
+	rehash, reclaim, export, stats                                device.Kernel
+	mixed                                                         gpu.MixedKernels
+	mixedEvict                                                    device.Kernel
 }
 
 func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) (engine, *core.Leases, error) {
