@@ -1,5 +1,5 @@
 // Package baseline has the persistent hash indexes that the GPHash paper compares with, as
-// it describes them, for the cores of a host and on the memory of a pool: [CreateClevel],
+// it describes them, on the memory of a pool: [CreateClevel],
 // Clevel hashing, whose operations each belong to one thread; and [CreateSlab], a slab hash
 // that keeps an undo log. They are peers for measurements and for nothing else: a pool of
 // theirs cannot be opened again, though whatever a crash leaves of it can be recovered, which
@@ -8,9 +8,26 @@
 // Both take batches as package gphash does, and deal them out to all cores, operation by
 // operation. What is done to one key in a batch happens in some order, not in that of the
 // batch; that is what the paper's ports do, too. One batch runs at a time.
+//
+// # On a GPU
+//
+// With [Options].Device they are the paper's Clevel-GPM and SlabHash-GPM: kernels that work on
+// the pool, which the GPU has mapped. What they write is what a host writes, word for word,
+// and is recovered by the same code. The slab hash has a warp for each operation, which reads a slab
+// of 128 bytes (with keys of 8) at once and logs, writes and copies with all its lanes; it fences four
+// times for a change, as on the host: behind the log, behind the word by which it counts, behind the
+// change, and behind the word by which it does not count any more. Clevel hashing has a
+// thread for each operation, two fences for a change, and no lock. Neither sorts a batch, nor knows
+// anything of its other operations.
+//
+// Where that is of use to them they are given what the paper's ports may not have: locks of
+// buckets, and the lists of free records, lie in memory of the device. And nothing grows but chains of slabs:
+// Clevel hashing has two levels of slots for one and a half times the capacity at least, so that no
+// insertion waits for a level or moves a record. A batch takes memory that was free before it.
 package baseline
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -20,6 +37,8 @@ import (
 	"sync/atomic"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/hash"
 	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/pm"
@@ -37,6 +56,16 @@ type Options struct {
 	// NoLog leaves a slab hash without its log: it does not survive a crash then, and
 	// shows what the log costs.
 	NoLog bool
+	// Device runs the batches, if it is a GPU; otherwise all cores of the host do.
+	Device device.Device
+}
+
+// gpu is the device that runs the batches, or nil.
+func (o *Options) gpu() device.Device {
+	if _, host := o.Device.(device.Host); host {
+		return nil
+	}
+	return o.Device
 }
 
 // table is an index as threads see it.
@@ -54,6 +83,7 @@ type Index struct {
 	pool    *pool.Pool
 	o       Options
 	threads []*thread
+	far     *far       // nil: the threads run the batches
 	mu      sync.Mutex // one batch at a time
 	keys    int
 }
@@ -72,23 +102,47 @@ func createPool(path string, o Options) (*pool.Pool, error) {
 }
 
 // create makes an index of what build makes of the memory of a pool.
-func create(path string, o Options, build func(mem *pm.Memory, first, end uint64, threads int) (table, error)) (*Index, error) {
+func create(path string, o Options, build func(mem *pm.Memory, first, end uint64, threads int) (farTable, error)) (*Index, error) {
 	p, err := createPool(path, o)
 	if err != nil {
 		return nil, fmt.Errorf("baseline: %w", err)
 	}
-	x := &Index{pool: p, o: o, threads: make([]*thread, runtime.GOMAXPROCS(0))}
-	for i := range x.threads {
-		x.threads[i] = &thread{number: i}
-	}
-	if x.table, err = build(p.Memory(), pool.DataStart/pm.Word, p.Memory().Words(), len(x.threads)); err != nil {
+	x := &Index{pool: p, o: o}
+	if err := x.open(build); err != nil {
 		return nil, fmt.Errorf("baseline: %w", errors.Join(err, p.Close()))
 	}
 	return x, nil
 }
 
+// open makes the table, and what runs batches.
+func (x *Index) open(build func(mem *pm.Memory, first, end uint64, threads int) (farTable, error)) error {
+	threads, mem, dev := runtime.GOMAXPROCS(0), x.pool.Memory(), x.o.gpu()
+	if dev != nil {
+		threads = logsOn(dev)
+	}
+	t, err := build(mem, pool.DataStart/pm.Word, mem.Words(), threads)
+	if err != nil {
+		return err
+	}
+	x.table = t
+	if dev != nil {
+		x.far, err = newFar(context.Background(), dev, t, mem, x.o)
+		return err
+	}
+	x.threads = make([]*thread, threads)
+	for i := range x.threads {
+		x.threads[i] = &thread{number: i}
+	}
+	return nil
+}
+
 // Close closes the pool.
-func (x *Index) Close() error { return x.pool.Close() }
+func (x *Index) Close() (err error) {
+	if x.far != nil {
+		err = x.far.close()
+	}
+	return errors.Join(err, x.pool.Close())
+}
 
 // Len is the number of keys.
 func (x *Index) Len() int {
@@ -129,12 +183,32 @@ func (x *Index) each(ctx context.Context, n int, body func(th *thread, i int) (d
 	return int(sum.Load()), errors.Join(errs...)
 }
 
+// onGPU has a GPU run a batch of n operations.
+func (x *Index) onGPU(ctx context.Context, kind op.Kind, n int, c batch.Columns) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	c[batch.Keys] = c[batch.Keys].Of(x.o.KeySize)
+	for _, r := range []batch.Role{batch.Vals, batch.Out} {
+		if c[r].Given() {
+			c[r] = c[r].Of(x.o.ValueSize)
+		}
+	}
+	n, err := x.far.run(ctx, &batch.Batch{N: n, Kind: kind, Columns: c})
+	if kind != op.Get || c[batch.Kinds].Given() {
+		x.keys += n
+	}
+	return n, err
+}
+
 func (x *Index) row(of []byte, i, size int) []byte { return of[i*size : (i+1)*size] }
 
 func (x *Index) item(keys []byte, i int) item { return newItem(x.row(keys, i, x.o.KeySize), x.o.Seed) }
 
 // Put inserts pairs or replaces values, and counts the keys that were new.
 func (x *Index) Put(ctx context.Context, keys, values []byte) (inserted int, err error) {
+	if x.far != nil {
+		return x.onGPU(ctx, op.Put, len(keys)/x.o.KeySize, batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(values)})
+	}
 	inserted, err = x.each(ctx, len(keys)/x.o.KeySize, func(th *thread, i int) (int, error) {
 		it := x.item(keys, i)
 		return x.put(th, &it, x.row(values, i, x.o.ValueSize))
@@ -148,8 +222,13 @@ func (x *Index) put(th *thread, it *item, value []byte) (int, error) {
 	return one(inserted), err
 }
 
-// Get looks keys up and counts those found.
+// Get looks keys up and counts those found. Values of others are undefined.
 func (x *Index) Get(ctx context.Context, keys, values []byte, found []bool) (hits int, err error) {
+	if x.far != nil {
+		return x.onGPU(ctx, op.Get, len(keys)/x.o.KeySize, batch.Columns{
+			batch.Keys: batch.In(keys), batch.Vals: batch.Output(values), batch.OK: batch.Optional(found),
+		})
+	}
 	return x.each(ctx, len(keys)/x.o.KeySize, func(th *thread, i int) (int, error) {
 		it := x.item(keys, i)
 		th.alone = true // with others that read
@@ -164,6 +243,10 @@ func (x *Index) Get(ctx context.Context, keys, values []byte, found []bool) (hit
 
 // Delete removes keys and counts those that were there.
 func (x *Index) Delete(ctx context.Context, keys []byte, deleted []bool) (n int, err error) {
+	if x.far != nil {
+		n, err = x.onGPU(ctx, op.Delete, len(keys)/x.o.KeySize, batch.Columns{batch.Keys: batch.In(keys), batch.OK: batch.Optional(deleted)})
+		return -n, err
+	}
 	n, err = x.each(ctx, len(keys)/x.o.KeySize, func(th *thread, i int) (int, error) {
 		it := x.item(keys, i)
 		ok := x.table.remove(th, &it)
@@ -177,8 +260,15 @@ func (x *Index) Delete(ctx context.Context, keys []byte, deleted []bool) (n int,
 }
 
 // Apply runs a mixed batch of OpGet, OpPut and OpDelete. values are those of the Puts, and
-// receive those of the Gets; ok reports what was found, inserted and deleted.
+// receive those of the Gets; other rows are undefined. ok reports what was found, inserted and deleted.
 func (x *Index) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []byte, ok []bool) error {
+	if x.far != nil {
+		_, err := x.onGPU(ctx, op.Get, len(kinds), batch.Columns{
+			batch.Kinds: batch.In(kinds), batch.Keys: batch.In(keys), batch.Vals: batch.In(bytes.Clone(values)),
+			batch.Out: batch.Output(values), batch.OK: batch.Optional(ok),
+		})
+		return err
+	}
 	delta, err := x.each(ctx, len(kinds), func(th *thread, i int) (delta int, err error) {
 		it, value := x.item(keys, i), x.row(values, i, x.o.ValueSize)
 		switch kinds[i] {

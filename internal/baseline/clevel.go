@@ -87,7 +87,7 @@ func (n named) may(hash uint64) bool { return n != 0 && uint64(n)>>addressBits&t
 
 // CreateClevel makes an index by Clevel hashing in a pool of a new file.
 func CreateClevel(path string, o Options) (*Index, error) {
-	return create(path, o, func(mem *pm.Memory, first, end uint64, _ int) (table, error) {
+	return create(path, o, func(mem *pm.Memory, first, end uint64, _ int) (farTable, error) {
 		t := newClevel(mem, first, end, o)
 		return t, t.recover()
 	})

@@ -1,8 +1,10 @@
 package baseline
 
 import (
+	"fmt"
 	"runtime"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/hash"
 	"github.com/weftgo/weft/internal/pm"
 )
@@ -22,10 +24,12 @@ type slab struct {
 	valueSize int
 	seed      uint64
 	logs      []undo // by thread
+	logWords  uint64 // of each
 	buckets   uint64
 	first     uint64 // word of the first bucket's slab
 	slabs     units  // behind those
 	values    units
+	locks     device.Ptr // of buckets, where a GPU runs the batches
 }
 
 // A slab has its lock first, which only that of a bucket uses, and its link, the address of
@@ -43,8 +47,11 @@ const (
 
 // CreateSlab makes a slab hash in a pool of a new file.
 func CreateSlab(path string, o Options) (*Index, error) {
-	return create(path, o, func(mem *pm.Memory, first, end uint64, threads int) (table, error) {
+	return create(path, o, func(mem *pm.Memory, first, end uint64, threads int) (farTable, error) {
 		t := newSlab(mem, first, end, threads, o)
+		if t.values.n == 0 {
+			return nil, fmt.Errorf("%w by %d buckets, %d slabs and %d logs", errNoSpace, t.buckets, t.slabs.n, threads)
+		}
 		t.recover()
 		return t, nil
 	})
@@ -54,9 +61,10 @@ func CreateSlab(path string, o Options) (*Index, error) {
 func newSlab(mem *pm.Memory, first, end uint64, threads int, o Options) *slab {
 	t := &slab{mem: mem, keySize: o.KeySize, valueSize: o.ValueSize, seed: o.Seed, logs: make([]undo, threads)}
 	entries := slabSlots*t.keyWords() + pm.WordsOf(o.ValueSize) + 2*slabSlots // more than any operation changes
+	t.logWords = (1 + 2*entries + 7) / 8 * 8                                  // whole lines
 	for i := range t.logs {
 		t.logs[i] = undo{mem: mem, at: first, off: o.NoLog}
-		first += 1 + 2*entries
+		first += t.logWords
 	}
 	t.first = (first + 15) / 16 * 16
 	t.buckets = uint64(float64(o.Capacity)/slabLoad/slabSlots) + 1
