@@ -80,7 +80,7 @@ __device__ __forceinline__ void answer(const Index& x, const Chain& c, uint8_t* 
 // get looks a key up. Who finds that its bucket has been changed meanwhile looks again.
 __device__ __forceinline__ bool get(const SlabParams& p, uint64_t bucket, const uint32_t* lock, const Operation& op) {
   for (;;) {
-    const uint32_t number = p.batch.alone ? 0 : load_acquire(lock);  // pairs with unlock
+    const uint32_t number = p.batch.alone ? 0 : load_acquire(lock);  // pairs with commit, and unlock_bucket
     if (ballot(kAll, number % 2 != 0) != 0) {
       pause(100);
       continue;
@@ -139,10 +139,10 @@ __device__ __forceinline__ void lock_bucket(const SlabParams& p, uint32_t* lock)
   if (p.batch.kinds) fence();  // lookups that see what is stored next see the lock taken: pairs with get
 }
 
-// unlock_bucket publishes what the warp has changed.
+// unlock_bucket publishes what the warp has changed, behind the fences of commit.
 __device__ __forceinline__ void unlock_bucket(uint32_t* lock) {
   sync_warp();
-  if (lane_index() == 0) store_release(lock, load_relaxed(lock) + 1);
+  if (lane_index() == 0) store_relaxed(lock, load_relaxed(lock) + 1);
 }
 
 __device__ __forceinline__ void write_value(const Index& x, uint64_t to, const uint8_t* val) {

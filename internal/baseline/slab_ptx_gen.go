@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input cc9d598f8e30d5961e68458a88b823677efa1a94432b80ab7c65bb315fbed63e 3473 internal/baseline/baseline.cuh
-//kernelgen:input 0157d4dacac986c1ce4572faa6ccedea6c7f7ddbf1d2aa2a156adf5e8325079b 10394 internal/baseline/slab.cu
+//kernelgen:input de2ea1d51d94757d41e5767519d5e446b4374e6ac401ac868ac9178021067131 10442 internal/baseline/slab.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aa6389b8b174d262d890afeb58aeef7264b63eba45d27dac86894089b1e8f583 6639 kernels/include/weft/batch.cuh
 //kernelgen:input a011ed0cf8f00dc22983b07ae75ce2bdf3cdfd86fff82a8f09789cc924e13dfd 6418 kernels/include/weft/change.cuh
@@ -26,7 +26,7 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
-//kernelgen:output 2c1c82e17e4f93ae653aca7d7d099c625e71e288a86a665b8715974379244bd7 48010 internal/baseline/slab_sm80.ptx
+//kernelgen:output 49e8c56cf940783c39af264ca1d7a75fd5ed9c8119c6d5367801ed1c1f52b3d7 48010 internal/baseline/slab_sm80.ptx
 //kernelgen:output 365ea6f3cc98a6d247bec7ece0742c35f9a5fd6642de3f9cfe9785c86f9bf4f6 3475 internal/baseline/slab_params_gen.go
 
 //go:embed slab_sm80.ptx

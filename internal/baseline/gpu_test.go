@@ -1,0 +1,282 @@
+package baseline
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/pm"
+	"github.com/weftgo/weft/internal/pm/pmtest"
+)
+
+// farPeers are small enough for all keys to meet: in one chain, or in three buckets.
+var farPeers = []*peer{
+	{name: "clevel", words: 1 << 11, keySize: 8, valueSize: 8, batches: 3, ops: 14, keys: 12, build: buildClevel},
+	{name: "clevel", words: 1 << 11, keySize: 20, valueSize: 12, batches: 3, ops: 12, keys: 10, build: buildClevel},
+	{name: "slab", words: 1 << 12, keySize: 8, valueSize: 8, threads: 16, batches: 3, ops: 12, keys: 12, build: buildSlab},
+	{name: "slab", words: 1 << 12, keySize: 20, valueSize: 28, threads: 16, batches: 3, ops: 10, keys: 11, build: buildSlab},
+}
+
+// farTrial is a trial of kernels: batches of a simulated GPU, of whose stores a crash may lose some.
+type farTrial struct {
+	*trial
+	k   *pmtest.Kernels
+	g   *far
+	len int // keys that there are, as the GPU counts
+}
+
+// newFarTrial makes a trial, with crashes if there are to be any.
+func newFarTrial(t testing.TB, p *peer, seed uint64, o sim.Options, crashes bool) *farTrial {
+	memory := make([]uint64, p.words+device.MapAlign/pm.Word)
+	for uintptr(unsafe.Pointer(&memory[0]))%device.MapAlign != 0 {
+		memory = memory[1:]
+	}
+	mapped := device.Bytes(memory[:p.words])
+	mem := pm.New(mapped, nil)
+	f := &farTrial{trial: &trial{peer: p, seed: seed, rng: rand.New(rand.NewPCG(seed, 12)), may: make([][][]byte, p.keys)}, k: pmtest.NewKernels(mapped)}
+	for i := range f.may {
+		f.may[i] = [][]byte{nil}
+	}
+	table, err := p.build(mem, p, seed)
+	must(t, err)
+	f.k.Settle()
+	o.Arch, o.Scheduler, o.Seed = 90, sim.Random, seed
+	if crashes {
+		o.Domain = f.k
+	}
+	dev, err := sim.Open(&o)
+	must(t, err)
+	f.g, err = newFar(t.Context(), dev, table.(farTable), mem, Options{KeySize: p.keySize, ValueSize: p.valueSize, Seed: seed})
+	must(t, err)
+	f.k.Base = f.g.index.pool
+	return f
+}
+
+func (f *farTrial) close(t testing.TB) { must(t, f.g.close()); must(t, f.g.Dev.Close()) }
+
+// look opens the image of a crash on the host.
+func (f *farTrial) look() {
+	if f.failed != "" {
+		return
+	}
+	f.images++
+	table, err := f.build(f.k.Memory(), f.peer, f.seed)
+	if err != nil {
+		f.fail("%v", err)
+		return
+	}
+	f.compare(table)
+}
+
+// run runs batches with several operations on a key, whose order is not known: a key may then have any of
+// the values. What lookups behind a batch find is acknowledged.
+func (f *farTrial) run(t testing.TB, crashes int) {
+	next := 0
+	if crashes > 0 {
+		f.k.Step = func() error {
+			if next--; next < 0 && f.failed == "" {
+				next = f.rng.IntN(8)
+				f.k.Crash(f.rng, crashes, f.look)
+			}
+			return nil
+		}
+	}
+	for range f.batches {
+		f.batch(t)
+		f.read(t)
+		if crashes > 0 {
+			f.k.Crash(f.rng, crashes, f.look) // all of the batch is durable
+		}
+		f.k.Settle()
+	}
+	f.close(t)
+}
+
+// batch runs a mixed batch.
+func (f *farTrial) batch(t testing.TB) {
+	n := f.ops
+	kinds, keys, vals, out, ok := make([]op.Kind, n), []byte{}, make([]byte, n*f.valueSize), make([]byte, n*f.valueSize), make([]bool, n)
+	touched := make([]int, n)
+	for i := range n {
+		touched[i] = f.rng.IntN(f.keys)
+		kinds[i] = [...]op.Kind{op.Put, op.Put, op.Put, op.Delete, op.Get}[f.rng.IntN(5)]
+		keys = append(keys, f.item(touched[i]).key...)
+		value := f.row(vals, i)
+		for j := range value {
+			value[j] = byte(f.rng.Uint32())
+		}
+		switch may := &f.may[touched[i]]; kinds[i] {
+		case op.Put:
+			*may = append(*may, bytes.Clone(value))
+		case op.Delete:
+			*may = append(*may, nil)
+		}
+	}
+	delta, err := f.g.run(t.Context(), &batch.Batch{N: n, Columns: batch.Columns{
+		batch.Kinds: batch.In(kinds), batch.Keys: batch.In(keys).Of(f.keySize), batch.Vals: batch.In(vals).Of(f.valueSize),
+		batch.Out: batch.Output(out).Of(f.valueSize), batch.OK: batch.Output(ok),
+	}})
+	must(t, err)
+	f.len += delta
+	for i, kind := range kinds {
+		if kind == op.Get && !f.mayBe(touched[i], ok[i], f.row(out, i)) {
+			f.fail("key %d: found %v, %x; it may be %x", touched[i], ok[i], f.row(out, i), f.may[touched[i]])
+		}
+	}
+}
+
+func (f *farTrial) row(of []byte, i int) []byte { return of[i*f.valueSize : (i+1)*f.valueSize] }
+
+func (f *farTrial) mayBe(i int, found bool, value []byte) bool {
+	return slices.ContainsFunc(f.may[i], func(is []byte) bool { return (is != nil) == found && (!found || bytes.Equal(is, value)) })
+}
+
+// read looks all keys up, which from now on have what is found, and counts them.
+func (f *farTrial) read(t testing.TB) {
+	var keys []byte
+	vals, ok := make([]byte, f.keys*f.valueSize), make([]bool, f.keys)
+	for i := range f.keys {
+		keys = append(keys, f.item(i).key...)
+	}
+	hits, err := f.g.run(context.Background(), &batch.Batch{N: f.keys, Kind: op.Get, Columns: batch.Columns{
+		batch.Keys: batch.In(keys).Of(f.keySize), batch.Vals: batch.Output(vals).Of(f.valueSize), batch.OK: batch.Output(ok),
+	}})
+	must(t, err)
+	if hits != f.len {
+		f.fail("%d keys are found, %d counted", hits, f.len)
+	}
+	for i := range f.keys {
+		if !f.mayBe(i, ok[i], f.row(vals, i)) {
+			f.fail("key %d: found %v, %x; it may be %x", i, ok[i], f.row(vals, i), f.may[i])
+		}
+		if f.may[i] = [][]byte{nil}; ok[i] {
+			f.may[i][0] = bytes.Clone(f.row(vals, i))
+		}
+	}
+}
+
+// exploreFar runs programs until about so many images of crashes have been looked at.
+func exploreFar(t testing.TB, of []*peer, states int, rewrite func(file, ptx string) string) (images int, failed string) {
+	for seed := uint64(0); images < states && failed == ""; seed++ {
+		f := newFarTrial(t, of[seed%uint64(len(of))], seed, sim.Options{Rewrite: rewrite}, true)
+		f.run(t, 24)
+		images, failed = images+f.images, f.failed
+	}
+	return images, failed
+}
+
+// Operations on the same keys meet in a launch, in memory that is as weak as a GPU's: no accesses race, no
+// key is there twice or counted wrongly, and lookups beside changes find whole values.
+func TestKernelsMeet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	if failed := meet(t, farPeers, 160, nil); failed != "" {
+		t.Fatal(failed)
+	}
+}
+
+// meet runs some programs in weak memory, until something is wrong.
+func meet(t testing.TB, of []*peer, programs uint64, rewrite func(file, ptx string) string) (failed string) {
+	for seed := uint64(0); seed < programs && failed == ""; seed++ {
+		f := newFarTrial(t, of[seed%uint64(len(of))], seed, sim.Options{Races: rewrite == nil, Rewrite: rewrite}, false)
+		if f.run(t, 0); f.failed != "" {
+			failed = fmt.Sprintf("seed %d: %s", seed, f.failed)
+		}
+	}
+	return failed
+}
+
+// Mutants of kernels whose accesses order less than they must: each is found.
+func TestKernelMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, m := range []struct {
+		name, old, to string
+		of            []*peer
+	}{
+		{"neither of two insertions sees the other", "fence.sc.sys", "fence.acq_rel.sys", farPeers[:2]},
+		{"a record is read before it is there", "fence.acq_rel.gpu;", "", farPeers[:2]},
+		{"a lock is taken without an acquire", "atom.acquire.gpu", "atom.relaxed.gpu", farPeers[2:]},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			failed := meet(t, m.of, 3_000, func(_, ptx string) string { return strings.ReplaceAll(ptx, m.old, m.to) })
+			if failed == "" {
+				t.Fatal("not found")
+			}
+			t.Logf("%.150s", failed)
+		})
+	}
+}
+
+// Whatever a crash leaves of the stores of kernels, the host makes of it an index that has lost no
+// acknowledged operation, and of others has all or nothing.
+func TestCrashesOfKernels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, of := range [][]*peer{farPeers[:2], farPeers[2:]} {
+		images, failed := exploreFar(t, of, *crashStates/4, nil)
+		if failed != "" {
+			t.Fatal(failed)
+		}
+		t.Logf("%s: %d images of crashes", of[0].name, images)
+	}
+}
+
+// Mutants of kernels that lack fences: each is found.
+func TestKernelCrashMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	const (
+		anyFence = `fence\.[a-z_]*\.sys;\n`
+
+		fence  = `fence\.acq_rel\.sys;\n`
+		store  = `(?:(?:add|mov|cvt)[^\n]*\n)*st\.relaxed\.sys[^\n]*\n` // of the length of the log
+		branch = `@%p\d+ bra[^\n]*\n`                                   // past it, where there is none
+	)
+	for _, m := range []struct {
+		name, where string
+		number      int // of the place; -1: all
+		of          []*peer
+	}{
+		{"the log counts before it is there", fence + "(" + store + ")", -1, farPeers[2:]},
+		{"a change before the log counts", "(" + fence + store + ")" + fence, -1, farPeers[2:]},
+		{"the log is forgotten before the change is there", fence + "(" + branch + ")", -1, farPeers[2:]},
+		{"the log may come back", "(" + fence + branch + store + ")" + fence, -1, farPeers[2:]},
+		{"no fence behind a slot that is emptied", anyFence, 0, farPeers[:2]},
+		{"no fence behind the record", anyFence, 1, farPeers[:2]},
+		{"no fence behind a slot that names another record", anyFence, 2, farPeers[:2]},
+		{"no fence behind a slot that is taken", anyFence, 3, farPeers[:2]},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			where, found := regexp.MustCompile(m.where), false
+			images, failed := exploreFar(t, m.of, 1_000_000, func(_, ptx string) string {
+				n := -1
+				return where.ReplaceAllStringFunc(ptx, func(s string) string {
+					if n++; !strings.Contains(ptx, ".entry "+m.of[0].name+"_run(") || m.number >= 0 && n != m.number {
+						return s
+					}
+					found = true
+					return where.ReplaceAllString(s, "$1")
+				})
+			})
+			if failed == "" || !found {
+				t.Fatalf("not found in %d images; in the PTX: %v", images, found)
+			}
+			t.Logf("found after %d images: %.100s", images, failed)
+		})
+	}
+}
