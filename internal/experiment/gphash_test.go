@@ -3,9 +3,12 @@ package experiment
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/workload"
 )
 
@@ -118,5 +121,33 @@ func TestSessionsNoticeWrongAnswers(t *testing.T) {
 		if times, err := s.run(t.Context(), q, 4096, 512); err != nil || len(times) != 8 {
 			t.Errorf("right answers, ordered %v: %d batches, %v", ordered, len(times), err)
 		}
+	}
+}
+
+// The peers run on a GPU what gphash does there.
+func TestPeersOnGPU(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	conformance.NotRaced(t, ownTests)
+	for _, e := range []Experiment{gphashMicroExperiment, gphashYCSBExperiment, gphashBaselinesExperiment} {
+		t.Run(e.Name, func(t *testing.T) {
+			cfg := tiny(devicetest.OpenSim(t, nil))
+			cfg.N, cfg.Scale = 256, Quick
+			res, err := e.Run(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkResult(t, res)
+			ops := map[string][]string{}
+			for _, row := range res.Rows {
+				ops[row.Structure] = append(ops[row.Structure], row.Op)
+			}
+			for _, p := range persistentPeers {
+				if len(ops[p.name]) == 0 || !slices.Equal(ops[p.name], ops[gphashName]) {
+					t.Errorf("%s has run %v, gphash %v", p.name, ops[p.name], ops[gphashName])
+				}
+			}
+		})
 	}
 }

@@ -16,8 +16,8 @@ var gphashBaselinesExperiment = Experiment{
 	Title: "The persistent index beside Clevel hashing and a slab hash with a log",
 	Doc: `YCSB LOAD, C and A in batches of 2^12 on 2^18 records (2^22 on a GPU), with keys of 8 and 32 bytes, in the same run and on
 pools of the same kind: gphash; Clevel hashing (clevel) and a slab hash with an undo log (slab, undo log), written after their
-descriptions and the GPHash paper's, on all cores of the host whatever the device, each operation by one thread; and the slab hash
-without its log, which survives no crash and shows what the log costs. All take what survives the process when a call returns. speedup is
+descriptions and the GPHash paper's; and the slab hash without its log, which survives no crash and shows what the log costs. On a CPU
+a thread runs each operation of the peers; on a GPU a thread each of clevel and a warp each of slab, in place, as gphash does. All take what survives the process when a call returns. speedup is
 that of the median call over gphash. The fastest of several rounds counts, in each of which all have their turn. The peers do
 not keep the order of a batch, and do not fetch ahead, as on a GPU they do not; all hash with a fast function. In the paper logging takes up
 to 15.2 % of the latency; the paper's other factors are of Optane memory and a V100, and are not repeated here.` + hostMemory,
@@ -25,12 +25,20 @@ to 15.2 % of the latency; the paper's other factors are of Optane memory and a V
 	plots: plotBaselines,
 }
 
-// persistentPeers are what is compared; the first is what the ratios refer to.
-var persistentPeers = []struct {
+// persistentPeer is an index for n records, made in a pool.
+type persistentPeer struct {
 	name    string
 	ordered bool
 	create  func(r *runner, path string, keySize, n int) (byteMap, error)
-}{
+}
+
+// in makes the index in an unnamed pool.
+func (p *persistentPeer) in(r *runner, keySize, n int) (byteMap, error) {
+	return unnamed(func(path string) (byteMap, error) { return p.create(r, path, keySize, n) })
+}
+
+// persistentPeers are what is compared; the first is what the ratios refer to.
+var persistentPeers = []persistentPeer{
 	{gphashName, true, func(r *runner, path string, keySize, n int) (byteMap, error) {
 		o := r.gphashOptions(keySize, n, loadBatch)
 		o.Hash = gphash.Fast
@@ -53,10 +61,32 @@ var persistentPeers = []struct {
 func (r *runner) peerOptions(keySize, n int) baseline.Options {
 	record := keySize + 8 + valueSize
 	return baseline.Options{
-		KeySize: keySize, ValueSize: valueSize, Capacity: n, Seed: r.Seed + 1,
+		KeySize: keySize, ValueSize: valueSize, Capacity: n, Seed: r.Seed + 1, Device: r.Device,
 		Size: int64(2*n*record+8*n*slotSize(keySize)) + 8<<20,
 	}
 }
+
+// gpuPeers runs measure with each of the peers of gphash, if there is a GPU on which they run, too.
+func (r *runner) gpuPeers(measure func(p persistentPeer) ([]Row, error)) error {
+	if !r.onGPU() {
+		return nil
+	}
+	for _, p := range persistentPeers[1:] {
+		rows, err := measure(p)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		for _, row := range rows {
+			r.add(row)
+		}
+	}
+	return nil
+}
+
+// besides is what the text of experiments says that have such rows.
+const besides = ` On a GPU the peers of gphash-baselines do the same on it, each in a pool of its own mapped in the same way: Clevel
+hashing, a thread for each operation (clevel), and a slab hash, a warp for each, with its undo log and without (slab). They
+are made for all records and do not grow, which costs the paper's, hash with a fast function, and do not keep the order of a batch.`
 
 // peerMixes are LOAD, C and A, in this order on one index.
 var peerMixes = []workload.Mix{workload.Mixes[5], workload.Mixes[2], workload.Mixes[0]}
@@ -82,7 +112,7 @@ func runGPHashBaselines(ctx context.Context, r *runner) error {
 func (r *runner) peer(ctx context.Context, i, keySize, n int) (rows []Row, err error) {
 	p := persistentPeers[i]
 	r.step("gphash-baselines: %s, keys of %d bytes", p.name, keySize)
-	x, err := unnamed(func(path string) (byteMap, error) { return p.create(r, path, keySize, n) })
+	x, err := p.in(r, keySize, n)
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func (r *runner) assistedRows(ctx context.Context, d *residence, h hostRows, hos
 	r.step("gphash-breakdown: %s, keys of %d bytes", name, d.keySize)
 	there := &runner{Config: r.Config}
 	there.Device = host
-	x, err := unnamed(func(path string) (byteMap, error) { return p.create(there, path, d.keySize, n) })
+	x, err := p.in(there, d.keySize, n)
 	if err != nil {
 		return nil, err
 	}

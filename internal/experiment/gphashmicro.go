@@ -17,7 +17,7 @@ var gphashMicroExperiment = Experiment{
 	Doc: `After figures 5 and 6 of the GPHash paper, the micro-benchmarks: insertions of 2^19 records (2^24 on a GPU) into an
 empty index (insert), reads of records that are there (get_hit) and of some that are not (get_miss), updates (update),
 and deletes of all (delete), over the size of batches and with keys of 8 and 32 bytes. Reads and updates ask for records by
-a Zipf distribution of exponent .99. latency is that of a call, load that of the index with all records.` + hostMemory,
+a Zipf distribution of exponent .99. latency is that of a call, load that of the index with all records.` + besides + hostMemory,
 	run:   runGPHashMicro,
 	plots: plotLatencies,
 }
@@ -46,7 +46,22 @@ func gphashMicro(ctx context.Context, r *runner, keySize, n, batch int) error {
 	for _, row := range rows {
 		r.add(row)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return r.gpuPeers(func(p persistentPeer) ([]Row, error) { return r.peerMicroRows(ctx, p, keySize, n, batch) })
+}
+
+// peerMicroRows measures all operations on n records of a peer.
+func (r *runner) peerMicroRows(ctx context.Context, p persistentPeer, keySize, n, batch int) (rows []Row, err error) {
+	x, err := p.in(r, keySize, n)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	m := &micro{session: newSession(r, x, keySize, p.ordered), n: n, size: batch, structure: p.name}
+	err = m.measure(ctx)
+	return m.done, err
 }
 
 // microRows measures all operations on n records of an index.

@@ -18,10 +18,14 @@ func plotFor(plots *[]Plot, name string, fresh func() Plot) *Plot {
 }
 
 // plotLatencies draws, for each size of keys, the latency of calls over the throughput: a
-// line per operation, along which batches grow.
+// line per operation, along which batches grow, and for those of each peer.
 func plotLatencies(res *Result) []Plot {
 	var plots []Plot
 	for _, row := range res.Rows {
+		line := row.Op
+		if row.Structure != gphashName {
+			line = row.Structure + ": " + row.Op
+		}
 		for _, c := range []struct {
 			name, what string
 			seconds    float64
@@ -32,7 +36,7 @@ func plotLatencies(res *Result) []Plot {
 					Title:  fmt.Sprintf("Latency over throughput, keys of %d bytes, %s", row.KeyBits/8, c.what),
 					XLabel: "operations per second", YLabel: "seconds", LogY: true,
 				}
-			}).point(row.Op, row.OpsPerS, c.seconds)
+			}).point(line, row.OpsPerS, c.seconds)
 		}
 	}
 	return plots

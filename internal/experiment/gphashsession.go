@@ -181,7 +181,7 @@ func (s *session) check() error {
 		return nil
 	}
 	for i, op := range s.rows {
-		if op.kind == weft.OpGet && (!s.ok[i] || !s.plausible(i)) {
+		if op.kind == weft.OpGet && !s.plausible(i) {
 			return s.wrong(i)
 		}
 	}
@@ -202,15 +202,19 @@ func (s *session) wrote(op access) {
 }
 
 // plausible reports whether a read has found a whole value that a request has written for
-// its record, none older than may be.
+// its record, none older than may be; or nothing, if an insertion that runs beside it may come later.
 func (s *session) plausible(i int) bool {
 	record := s.rows[i].record
+	oldest, there := s.oldest(record)
+	if !s.ok[i] {
+		return !there
+	}
 	stamp := workload.RecordStamp(s.value(i), record)
-	if !workload.IsRecordValue(s.value(i), record, stamp) || stamp < s.stamps[record] || stamp > s.at+uint64(len(s.batch)) {
+	if !workload.IsRecordValue(s.value(i), record, stamp) || stamp < oldest || stamp > s.at+uint64(len(s.batch)) {
 		return false
 	}
 	if stamp == 0 {
-		return true
+		return there
 	}
 	p := len(s.past) - 1
 	for s.past[p].from > stamp-1 {
@@ -220,8 +224,17 @@ func (s *session) plausible(i int) bool {
 	return writer.Record == record && writer.Action != workload.Read
 }
 
+// oldest is the stamp of the oldest write of a record that a read may find, if it was there before the batch.
+func (s *session) oldest(record uint64) (stamp uint64, there bool) {
+	if record >= uint64(len(s.stamps)) {
+		return 0, false
+	}
+	return s.stamps[record], true
+}
+
 func (s *session) wrong(i int) error {
 	op := s.rows[i]
+	oldest, _ := s.oldest(op.record)
 	return fmt.Errorf("%w: record %d: found %v, with the value of stamp %d, want %d",
-		errWrong, op.record, s.ok[i], workload.RecordStamp(s.value(i), op.record), s.stamps[op.record])
+		errWrong, op.record, s.ok[i], workload.RecordStamp(s.value(i), op.record), oldest)
 }

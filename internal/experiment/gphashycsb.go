@@ -18,7 +18,7 @@ that is then updated, which counts as one operation and is a Get and a Put of th
 index. Records are asked for by a Zipf distribution of exponent .99, whatever their age but in D. As many operations as twice
 the records (four times on a GPU, and with --full) are run at each size of batches. latency is that of a call, which is
 also that of each of its operations. A mix is limited by random reads of 64 bytes for what it reads and random
-compare-and-swaps for what it writes.` + hostMemory,
+compare-and-swaps for what it writes.` + besides + hostMemory,
 	run:   runGPHashYCSB,
 	plots: plotLatencies,
 }
@@ -83,36 +83,66 @@ func gphashMix(ctx context.Context, r *runner, mix workload.Mix, keySize, n, ops
 }
 
 // gphashMixAt measures a mix at some sizes of batches, one after the other on an index that
-// has n records at first.
-func gphashMixAt(ctx context.Context, r *runner, mix workload.Mix, keySize, n, ops int, batches ...int) (err error) {
+// has n records at first, and on those of the peers.
+func gphashMixAt(ctx context.Context, r *runner, mix workload.Mix, keySize, n, ops int, batches ...int) error {
 	q, err := workload.NewRequests(mix, uint64(n), zipfTheta, r.Seed)
 	if err != nil {
 		return err
 	}
 	records := n + int(q.Inserts(uint64(ops*len(batches))))
+	at := mixAt{runner: r, mix: mix, q: q, keySize: keySize, n: n, ops: ops, batches: batches}
 	x, err := r.createIndex(r.gphashOptions(keySize, records, max(batches[len(batches)-1], loadBatch)))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, x.Close()) }()
-	s := newSession(r, x, keySize, true)
-	r.step("gphash-ycsb %s, keys of %d bytes: loading", mix.Name, keySize)
-	if err := s.load(ctx, n); err != nil {
-		return err
-	}
-	for _, batch := range batches {
-		r.step("gphash-ycsb %s, keys of %d bytes: batches of %d", mix.Name, keySize, batch)
-		times, err := s.run(ctx, q, ops, batch)
-		if err != nil {
-			return err
-		}
-		row := timed(gphashName, mix.Name, keySize, ops, batch, times, r.mixLimit(mix))
+	rows, err := at.rows(ctx, gphashName, x, true, func(row *Row) error {
 		stats, err := x.Stats(ctx)
-		if err != nil {
-			return err
-		}
 		row.Load, row.Keys = stats.LoadFactor, stats.Keys
+		return err
+	})
+	for _, row := range rows {
 		r.add(row)
 	}
-	return nil
+	if err != nil {
+		return err
+	}
+	return r.gpuPeers(func(p persistentPeer) ([]Row, error) {
+		x, err := p.in(r, keySize, records)
+		if err != nil {
+			return nil, err
+		}
+		return at.rows(ctx, p.name, x, p.ordered, func(*Row) error { return nil })
+	})
+}
+
+// mixAt is a mix at some sizes of batches.
+type mixAt struct {
+	*runner
+	mix             workload.Mix
+	q               *workload.Requests
+	keySize, n, ops int
+	batches         []int
+}
+
+// rows measures an index and closes it. note adds to a row.
+func (m *mixAt) rows(ctx context.Context, name string, x byteMap, ordered bool, note func(*Row) error) (rows []Row, err error) {
+	defer func() { err = errors.Join(err, x.Close()) }()
+	s := newSession(m.runner, x, m.keySize, ordered)
+	m.step("gphash-ycsb %s, %s, keys of %d bytes: loading", m.mix.Name, name, m.keySize)
+	if err := s.load(ctx, m.n); err != nil {
+		return nil, err
+	}
+	for _, batch := range m.batches {
+		m.step("gphash-ycsb %s, %s, keys of %d bytes: batches of %d", m.mix.Name, name, m.keySize, batch)
+		times, err := s.run(ctx, m.q, m.ops, batch)
+		if err != nil {
+			return rows, err
+		}
+		row := timed(name, m.mix.Name, m.keySize, m.ops, batch, times, m.mixLimit(m.mix))
+		if err := note(&row); err != nil {
+			return rows, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
 }
