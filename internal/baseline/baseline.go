@@ -50,7 +50,7 @@ type Options struct {
 	KeySize, ValueSize int // bytes
 	// Capacity is the number of keys that fit without growing.
 	Capacity int
-	// Size is that of the pool in bytes.
+	// Size is that of the pool in bytes, but for the logs of a slab hash, which come on top.
 	Size int64
 	Seed uint64
 	// NoLog leaves a slab hash without its log: it does not survive a crash then, and
@@ -68,6 +68,14 @@ func (o *Options) gpu() device.Device {
 	return o.Device
 }
 
+// threadsOf is how many threads of the host, or warps of a GPU, work at a time.
+func threadsOf(o Options) int {
+	if dev := o.gpu(); dev != nil {
+		return logsOn(dev)
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
 // table is an index as threads see it.
 type table interface {
 	get(th *thread, it *item, value []byte) bool
@@ -83,7 +91,8 @@ type Index struct {
 	pool    *pool.Pool
 	o       Options
 	threads []*thread
-	far     *far       // nil: the threads run the batches
+	far     *far // nil: the threads run the batches
+	last    submitted
 	mu      sync.Mutex // one batch at a time
 	keys    int
 }
@@ -116,10 +125,7 @@ func create(path string, o Options, build func(mem *pm.Memory, first, end uint64
 
 // open makes the table, and what runs batches.
 func (x *Index) open(build func(mem *pm.Memory, first, end uint64, threads int) (farTable, error)) error {
-	threads, mem, dev := runtime.GOMAXPROCS(0), x.pool.Memory(), x.o.gpu()
-	if dev != nil {
-		threads = logsOn(dev)
-	}
+	threads, mem, dev := threadsOf(x.o), x.pool.Memory(), x.o.gpu()
 	t, err := build(mem, pool.DataStart/pm.Word, mem.Words(), threads)
 	if err != nil {
 		return err
@@ -139,7 +145,7 @@ func (x *Index) open(build func(mem *pm.Memory, first, end uint64, threads int) 
 // Close closes the pool.
 func (x *Index) Close() (err error) {
 	if x.far != nil {
-		err = x.far.close()
+		err = errors.Join(x.sync(), x.far.close())
 	}
 	return errors.Join(err, x.pool.Close())
 }
@@ -187,6 +193,9 @@ func (x *Index) each(ctx context.Context, n int, body func(th *thread, i int) (d
 func (x *Index) onGPU(ctx context.Context, kind op.Kind, n int, c batch.Columns) (int, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if err := x.sync(); err != nil {
+		return 0, err
+	}
 	c[batch.Keys] = c[batch.Keys].Of(x.o.KeySize)
 	for _, r := range []batch.Role{batch.Vals, batch.Out} {
 		if c[r].Given() {

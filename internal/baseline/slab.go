@@ -47,6 +47,7 @@ const (
 
 // CreateSlab makes a slab hash in a pool of a new file.
 func CreateSlab(path string, o Options) (*Index, error) {
+	o.Size += pm.Word * int64(newSlab(nil, 0, 0, threadsOf(o), o).first)
 	return create(path, o, func(mem *pm.Memory, first, end uint64, threads int) (farTable, error) {
 		t := newSlab(mem, first, end, threads, o)
 		if t.values.n == 0 {

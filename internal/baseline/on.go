@@ -1,0 +1,88 @@
+package baseline
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Batches in the memory of the GPU that runs them, for indexes that have one. They are those of package
+// gphash: submitted to a stream, and done when that is. But the next call waits for the one before, whose
+// stream must be open until then.
+
+// PutOn is Put for a batch on the device. inserted receives how many keys were new.
+func (x *Index) PutOn(s *device.Stream, keys, values device.Slice[byte], inserted ...device.Slice[uint64]) error {
+	return x.on(s, op.Put, keys, batch.Columns{batch.Vals: batch.InOn(values)}, inserted...)
+}
+
+// GetOn is Get for a batch on the device. hits receives how many keys were found.
+func (x *Index) GetOn(s *device.Stream, keys, values device.Slice[byte], found device.Slice[bool], hits ...device.Slice[uint64]) error {
+	return x.on(s, op.Get, keys, batch.Columns{batch.Vals: batch.OutputOn(values), batch.OK: batch.OptionalOn(found)}, hits...)
+}
+
+// ContainsOn is GetOn without values.
+func (x *Index) ContainsOn(s *device.Stream, keys device.Slice[byte], found device.Slice[bool], hits ...device.Slice[uint64]) error {
+	return x.on(s, op.Get, keys, batch.Columns{batch.OK: batch.OptionalOn(found)}, hits...)
+}
+
+// ApplyOn is Apply for a batch on the device.
+func (x *Index) ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys, values device.Slice[byte], ok device.Slice[bool]) error {
+	return x.on(s, op.Get, keys, batch.Columns{
+		batch.Kinds: batch.InOn(kinds), batch.Vals: batch.InOn(values), batch.Out: batch.OutputOn(values), batch.OK: batch.OptionalOn(ok),
+	})
+}
+
+func (x *Index) on(s *device.Stream, kind op.Kind, keys device.Slice[byte], c batch.Columns, count ...device.Slice[uint64]) error {
+	if x.far == nil {
+		return fmt.Errorf("baseline: %w: a batch on a device, for an index of the host", device.ErrUnsupported)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.sync(); err != nil {
+		return err
+	}
+	c[batch.Keys] = batch.InOn(keys)
+	if err := x.far.begin(s); err != nil {
+		return err
+	}
+	x.last = submitted{s, kind != op.Get || c[batch.Kinds].Given()}
+	if err := x.far.submit(s, &batch.Batch{N: keys.Len() / x.o.KeySize, Kind: kind, Columns: c}); err != nil {
+		return err
+	}
+	for _, to := range count {
+		if err := s.Copy(to.Ptr(), x.far.index.tally, 8); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// submitted is a batch on the device that has not been waited for.
+type submitted struct {
+	stream  *device.Stream // nil: there is none
+	changes bool           // the number of keys
+}
+
+// Sync waits for the last batch on the device, and says whether the pool was used up.
+func (x *Index) Sync(context.Context) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.sync()
+}
+
+func (x *Index) sync() error {
+	last := x.last
+	if last.stream == nil {
+		return nil
+	}
+	x.last = submitted{}
+	n, err := x.far.end(last.stream)
+	if last.changes {
+		x.keys += n
+	}
+	return err
+}
