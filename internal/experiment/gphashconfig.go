@@ -120,8 +120,8 @@ var gphashConfigExperiment = Experiment{
 	Name:  "gphash-config",
 	Title: "Levels, hash locations and slots of the persistent index",
 	Doc: `After figure 13 of the GPHash paper: throughput over the highest load factor, by configuration (2L-2H-8S: two levels,
-two hash locations in each, buckets of eight slots). An index for 2^18 keys (2^22 on a GPU) is filled in batches of 2^10 until
-it is about to grow: that is load. insert is the rate of all of that, get_hit and get_miss are those of an index filled up to
+two hash locations in each, buckets of eight slots). An index for 2^18 keys (2^22 on a GPU) is filled in batches of 2^10 (of fewer keys if it
+is for less than 2^16) until it is about to grow: that is load. insert is the rate of all of that, get_hit and get_miss are those of an index filled up to
 there, whose buckets are as full as they get. Keys have 8 bytes and values, which do not count here, too. A GPU reads the 32
 slots of a key at once; a CPU reads them bucket by bucket, and ends at the key.`,
 	run:   runGPHashConfig,
@@ -146,8 +146,8 @@ func runGPHashConfig(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// configBatch is how many keys are inserted between two looks whether the index has grown.
-const configBatch = 1 << 10
+// configBatch is how many keys are inserted between two looks whether an index for n has grown.
+func configBatch(n int) int { return max(min(1<<10, n/64), 1) }
 
 // gphashConfig measures one configuration.
 func gphashConfig(ctx context.Context, r *runner, s shape, n int) (err error) {
@@ -163,7 +163,7 @@ func gphashConfig(ctx context.Context, r *runner, s shape, n int) (err error) {
 	defer func() { err = errors.Join(err, x.Close()) }()
 	g := newGrowth(r, x)
 	for g.keys < most {
-		if _, err := g.insert(ctx, min(configBatch, most-g.keys)); err != nil {
+		if _, err := g.insert(ctx, min(configBatch(n), most-g.keys)); err != nil {
 			return err
 		}
 	}
@@ -199,7 +199,7 @@ func highestLoad(ctx context.Context, r *runner, s shape, n int) (keys int, err 
 	g := newGrowth(r, x)
 	for g.stats.Resizes == 0 {
 		keys = g.keys
-		if _, err := g.insert(ctx, configBatch); err != nil {
+		if _, err := g.insert(ctx, configBatch(n)); err != nil {
 			return 0, err
 		}
 	}
