@@ -130,7 +130,7 @@ func TestPeersOnGPU(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	conformance.NotRaced(t, ownTests)
-	for _, e := range []Experiment{gphashMicroExperiment, gphashYCSBExperiment, gphashBaselinesExperiment} {
+	for _, e := range []Experiment{gphashMicroExperiment, gphashYCSBExperiment, gphashBaselinesExperiment, gphashBreakdownExperiment} {
 		t.Run(e.Name, func(t *testing.T) {
 			cfg := tiny(devicetest.OpenSim(t, nil))
 			cfg.N, cfg.Scale = 256, Quick

@@ -25,44 +25,49 @@ to 15.2 % of the latency; the paper's other factors are of Optane memory and a V
 	plots: plotBaselines,
 }
 
-// persistentPeer is an index for n records, made in a pool.
+// persistentPeer is an index for n records that is changed by batches of so many, made in a pool.
 type persistentPeer struct {
 	name    string
 	ordered bool
-	create  func(r *runner, path string, keySize, n int) (byteMap, error)
+	create  func(r *runner, path string, keySize, n, batch int) (deviceMap, error)
 }
 
 // in makes the index in an unnamed pool.
-func (p *persistentPeer) in(r *runner, keySize, n int) (byteMap, error) {
-	return unnamed(func(path string) (byteMap, error) { return p.create(r, path, keySize, n) })
+func (p *persistentPeer) in(r *runner, keySize, n, batch int) (deviceMap, error) {
+	return unnamed(func(path string) (deviceMap, error) { return p.create(r, path, keySize, n, batch) })
 }
+
+const (
+	undoLog   = "slab, undo log"
+	noUndoLog = "slab, no log"
+)
 
 // persistentPeers are what is compared; the first is what the ratios refer to.
 var persistentPeers = []persistentPeer{
-	{gphashName, true, func(r *runner, path string, keySize, n int) (byteMap, error) {
-		o := r.gphashOptions(keySize, n, loadBatch)
+	{gphashName, true, func(r *runner, path string, keySize, n, batch int) (deviceMap, error) {
+		o := r.gphashOptions(keySize, n, batch)
 		o.Hash = gphash.Fast
 		return gphash.Create(path, r.Device, o)
 	}},
-	{"clevel", false, func(r *runner, path string, keySize, n int) (byteMap, error) {
-		return baseline.CreateClevel(path, r.peerOptions(keySize, n))
+	{"clevel", false, func(r *runner, path string, keySize, n, batch int) (deviceMap, error) {
+		return baseline.CreateClevel(path, r.peerOptions(keySize, n, batch))
 	}},
-	{"slab, undo log", false, func(r *runner, path string, keySize, n int) (byteMap, error) {
-		return baseline.CreateSlab(path, r.peerOptions(keySize, n))
+	{undoLog, false, func(r *runner, path string, keySize, n, batch int) (deviceMap, error) {
+		return baseline.CreateSlab(path, r.peerOptions(keySize, n, batch))
 	}},
-	{"slab, no log", false, func(r *runner, path string, keySize, n int) (byteMap, error) {
-		o := r.peerOptions(keySize, n)
+	{noUndoLog, false, func(r *runner, path string, keySize, n, batch int) (deviceMap, error) {
+		o := r.peerOptions(keySize, n, batch)
 		o.NoLog = true
 		return baseline.CreateSlab(path, o)
 	}},
 }
 
-// peerOptions are those of a peer for n records.
-func (r *runner) peerOptions(keySize, n int) baseline.Options {
+// peerOptions are those of a peer for n records that is changed by batches of so many.
+func (r *runner) peerOptions(keySize, n, batch int) baseline.Options {
 	record := keySize + 8 + valueSize
 	return baseline.Options{
 		KeySize: keySize, ValueSize: valueSize, Capacity: n, Seed: r.Seed + 1, Device: r.Device,
-		Size: int64(2*n*record+8*n*slotSize(keySize)) + 8<<20,
+		Size: int64(2*(n+batch)*record+8*n*slotSize(keySize)) + 8<<20,
 	}
 }
 
@@ -112,7 +117,7 @@ func runGPHashBaselines(ctx context.Context, r *runner) error {
 func (r *runner) peer(ctx context.Context, i, keySize, n int) (rows []Row, err error) {
 	p := persistentPeers[i]
 	r.step("gphash-baselines: %s, keys of %d bytes", p.name, keySize)
-	x, err := p.in(r, keySize, n)
+	x, err := p.in(r, keySize, n, loadBatch)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
-	"github.com/weftgo/weft/gphash"
 )
 
 var gphashBreakdownExperiment = Experiment{
@@ -17,13 +16,12 @@ var gphashBreakdownExperiment = Experiment{
 	Title: "What the latency of a batch of a GPU's program is made of",
 	GPU:   true,
 	Doc: `After figure 8 of the GPHash paper: YCSB LOAD, C and A in batches of 2^12 on 2^20 records, with keys of 8 and 32 bytes, for a
-program that runs on a GPU. gphash works there, in place. All others work on the host, on all cores, and are those of gphash-baselines:
-the batch is copied out of the GPU, through page-locked memory, and results into it. parts add up to the median call: transfer, the
-copies; index, all else; log, by how much the slab hash with its undo log is slower than without. The lookups of gphash (C) are cut into
+program that runs on a GPU. The indexes are those of gphash-baselines. They work there, in place, and once more on the host, on all cores:
+then the batch is copied out of the GPU, through page-locked memory, and results into it. parts add up to the median call: transfer, the
+copies; index, all else; log, by how much the slab hash with its undo log is slower than without. Lookups (C) on the GPU are cut into
 locate, what finding the slots takes, measured as a call of its own that returns no values, and values, the rest. The paper cuts through
-kernels, which weft does not. speedup is that of the median call over gphash, in the fastest of several rounds, in each of which all have their turn. In the paper
-transfers take more than 30.1 % of the latency of indexes of the host, and the log up to 15.2 %; its third index on the GPU, Clevel
-hashing by single threads, is not part of weft, and its slab hash with a log runs on the GPU.` + onDevice + hostPool,
+kernels, which weft does not. speedup is that of the median call over gphash on the GPU, in the fastest of several rounds, in each of which all
+have their turn. In the paper transfers take more than 30.1 % of the latency of indexes of the host, and the log up to 15.2 %.` + onDevice + hostPool,
 	run:   runGPHashBreakdown,
 	plots: plotBreakdown,
 }
@@ -33,11 +31,8 @@ type parted interface {
 	parts(p50 float64) []Part
 }
 
-const (
-	onHost    = ", host"
-	undoLog   = "slab, undo log" + onHost
-	noUndoLog = "slab, no log" + onHost
-)
+// onHost ends the names of indexes that work on the host.
+const onHost = ", host"
 
 func runGPHashBreakdown(ctx context.Context, r *runner) (err error) {
 	n, err := r.gphashKeys(1<<18, 1<<20, 64)
@@ -73,35 +68,33 @@ func (r *runner) breakdown(ctx context.Context, host device.Device, keySize, n i
 	if err != nil {
 		return err
 	}
-	return r.inTurns(1+len(persistentPeers), func(i int) ([]Row, error) {
-		if i == 0 {
-			return r.residentRows(ctx, d, n)
+	peers := len(persistentPeers)
+	return r.inTurns(2*peers, func(i int) ([]Row, error) {
+		if i < peers {
+			return r.residentRows(ctx, d, persistentPeers[i], n)
 		}
-		return r.assistedRows(ctx, d, rows, host, i-1, n)
+		return r.assistedRows(ctx, d, rows, host, persistentPeers[i-peers], n)
 	})
 }
 
-// residentRows measures the index on the GPU.
-func (r *runner) residentRows(ctx context.Context, d *residence, n int) (rows []Row, err error) {
-	r.step("gphash-breakdown: on the GPU, keys of %d bytes", d.keySize)
-	o := r.gphashOptions(d.keySize, n, loadBatch)
-	o.Hash = gphash.Fast
-	x, err := r.createIndex(o)
+// residentRows measures one of the indexes on the GPU.
+func (r *runner) residentRows(ctx context.Context, d *residence, p persistentPeer, n int) (rows []Row, err error) {
+	r.step("gphash-breakdown: %s on the GPU, keys of %d bytes", p.name, d.keySize)
+	x, err := p.in(r, d.keySize, n, loadBatch)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
-	return newSession(r, resident{x, d, new([]time.Duration)}, d.keySize, true).peerRows(ctx, gphashName, n)
+	return newSession(r, resident{x, d, new([]time.Duration)}, d.keySize, p.ordered).peerRows(ctx, p.name, n)
 }
 
 // assistedRows measures one of the indexes of the host.
-func (r *runner) assistedRows(ctx context.Context, d *residence, h hostRows, host device.Device, peer, n int) (rows []Row, err error) {
-	p := persistentPeers[peer]
+func (r *runner) assistedRows(ctx context.Context, d *residence, h hostRows, host device.Device, p persistentPeer, n int) (rows []Row, err error) {
 	name := p.name + onHost
 	r.step("gphash-breakdown: %s, keys of %d bytes", name, d.keySize)
 	there := &runner{Config: r.Config}
 	there.Device = host
-	x, err := p.in(there, d.keySize, n)
+	x, err := p.in(there, d.keySize, n, loadBatch)
 	if err != nil {
 		return nil, err
 	}
@@ -126,20 +119,31 @@ func cut(p50 float64, what string, times *[]time.Duration, rest string) []Part {
 	return []Part{{what, first}, {rest, p50 - first}}
 }
 
-// splitLog cuts what the slab hash takes with its log into what it takes without, and the log.
+// splitLog cuts what the slab hash takes with its log, but for finding and copying, into what it takes
+// without, and the log.
 func splitLog(rows []Row) {
 	for i := range rows {
-		if rows[i].Structure != undoLog {
+		without, ok := map[string]string{undoLog: noUndoLog, undoLog + onHost: noUndoLog + onHost}[rows[i].Structure]
+		index := part(rows[i], "index")
+		if !ok || index == nil {
 			continue
 		}
 		j := slices.IndexFunc(rows, func(r Row) bool {
-			return r.Structure == noUndoLog && r.Op == rows[i].Op && r.KeyBits == rows[i].KeyBits
+			return r.Structure == without && r.Op == rows[i].Op && r.KeyBits == rows[i].KeyBits
 		})
-		index := &rows[i].Parts[1]
-		log := max(index.Seconds-rows[j].Parts[1].Seconds, 0)
+		log := max(index.Seconds-part(rows[j], "index").Seconds, 0)
 		index.Seconds -= log
 		rows[i].Parts = append(rows[i].Parts, Part{"log", log})
 	}
+}
+
+// part is one of the parts of a row, or nil.
+func part(r Row, what string) *Part {
+	i := slices.IndexFunc(r.Parts, func(p Part) bool { return p.What == what })
+	if i < 0 {
+		return nil
+	}
+	return &r.Parts[i]
 }
 
 // plotBreakdown draws the parts of each workload, over the length of keys, by index.

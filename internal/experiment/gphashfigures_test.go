@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weftgo/weft/device"
@@ -42,14 +43,16 @@ func TestGPUExperimentsNeedOne(t *testing.T) {
 // The parts of a latency add up to it, and are those that each index has.
 func TestBreakdownAddsUp(t *testing.T) {
 	for _, row := range simulated(t, gphashBreakdownExperiment).Rows {
-		want := []string{"transfer", "index"}
+		name, host := strings.CutSuffix(row.Structure, onHost)
+		want := []string{"index"}
 		switch {
-		case row.Structure == undoLog:
-			want = append(want, "log")
-		case row.Structure == gphashName && row.Op == "C":
+		case host:
+			want = []string{"transfer", "index"}
+		case row.Op == "C":
 			want = []string{"locate", "values"}
-		case row.Structure == gphashName:
-			want = []string{"index"}
+		}
+		if name == undoLog && (host || row.Op != "C") {
+			want = append(want, "log")
 		}
 		var got []string
 		sum := 0.
@@ -61,6 +64,17 @@ func TestBreakdownAddsUp(t *testing.T) {
 		}
 		if !slices.Equal(got, want) || math.Abs(sum-row.Latency.P50) > 1e-9 {
 			t.Errorf("%s %s: %v add up to %g s, want %v and %g", row.Structure, row.Op, row.Parts, sum, want, row.Latency.P50)
+		}
+	}
+}
+
+// An index for fewer keys than a batch has is filled like any other.
+func TestConfigsOfSmallIndexes(t *testing.T) {
+	res := simulated(t, gphashConfigExperiment)
+	checkResult(t, res)
+	for _, row := range res.Rows {
+		if row.Load < .6 {
+			t.Errorf("%s %s: an index of %d keys grows at a load of %g", row.Structure, row.Op, row.N, row.Load)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func gphashMicro(ctx context.Context, r *runner, keySize, n, batch int) error {
 
 // peerMicroRows measures all operations on n records of a peer.
 func (r *runner) peerMicroRows(ctx context.Context, p persistentPeer, keySize, n, batch int) (rows []Row, err error) {
-	x, err := p.in(r, keySize, n)
+	x, err := p.in(r, keySize, n, batch)
 	if err != nil {
 		return nil, err
 	}

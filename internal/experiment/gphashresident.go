@@ -8,7 +8,6 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/gphash"
 )
 
 // Experiments on what a GPU gains have their batches in its memory, where a program that runs
@@ -87,9 +86,19 @@ func (d *residence) time(ctx context.Context, submit func() error) (time.Duratio
 	return time.Since(start), err
 }
 
+// deviceMap is a byteMap that takes batches in the memory of a GPU, too, if it works there.
+type deviceMap interface {
+	byteMap
+	PutOn(s *device.Stream, keys, values device.Slice[byte], inserted ...device.Slice[uint64]) error
+	GetOn(s *device.Stream, keys, values device.Slice[byte], found device.Slice[bool], hits ...device.Slice[uint64]) error
+	ContainsOn(s *device.Stream, keys device.Slice[byte], found device.Slice[bool], hits ...device.Slice[uint64]) error
+	ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys, values device.Slice[byte], ok device.Slice[bool]) error
+	Sync(ctx context.Context) error
+}
+
 // resident is an index of a GPU, which is given batches there.
 type resident struct {
-	*gphash.Index
+	deviceMap
 	*residence
 	// located, if not nil, receives how long each batch of lookups takes without values.
 	located *[]time.Duration
@@ -101,7 +110,7 @@ func (m resident) counted(ctx context.Context, call func() error) (n int, err er
 		return 0, err
 	}
 	count := make([]uint64, 1)
-	err = errors.Join(m.Index.Sync(ctx), m.count.CopyTo(ctx, m.stream, count))
+	err = errors.Join(m.Sync(ctx), m.count.CopyTo(ctx, m.stream, count))
 	return int(count[0]), err
 }
 

@@ -91,7 +91,8 @@ func gphashMixAt(ctx context.Context, r *runner, mix workload.Mix, keySize, n, o
 	}
 	records := n + int(q.Inserts(uint64(ops*len(batches))))
 	at := mixAt{runner: r, mix: mix, q: q, keySize: keySize, n: n, ops: ops, batches: batches}
-	x, err := r.createIndex(r.gphashOptions(keySize, records, max(batches[len(batches)-1], loadBatch)))
+	largest := max(batches[len(batches)-1], loadBatch)
+	x, err := r.createIndex(r.gphashOptions(keySize, records, largest))
 	if err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func gphashMixAt(ctx context.Context, r *runner, mix workload.Mix, keySize, n, o
 		return err
 	}
 	return r.gpuPeers(func(p persistentPeer) ([]Row, error) {
-		x, err := p.in(r, keySize, records)
+		x, err := p.in(r, keySize, records, largest)
 		if err != nil {
 			return nil, err
 		}

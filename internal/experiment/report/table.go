@@ -69,7 +69,7 @@ func list(rows []experiment.Row) Table {
 		widthColumn,
 		sizeColumn,
 		{"load", false, func(r experiment.Row) string {
-			if r.Load == 0 && r.Op != "insert" || r.N == 0 || r.Structure == "builtin map" {
+			if r.Load == 0 && (r.Op != "insert" || r.Latency != nil) || r.N == 0 || r.Structure == "builtin map" {
 				return ""
 			}
 			return load(r.Load)
