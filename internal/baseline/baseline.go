@@ -18,7 +18,7 @@
 // times for a change, as on the host: behind the log, behind the word by which it counts, behind the
 // change, and behind the word by which it does not count any more. Clevel hashing has a
 // thread for each operation, two fences for a change, and no lock. Neither sorts a batch, nor knows
-// anything of its other operations.
+// anything of its other operations. Batches may lie in the memory of the GPU ([Index.PutOn] and so on).
 //
 // Where that is of use to them they are given what the paper's ports may not have: locks of
 // buckets, and the lists of free records, lie in memory of the device. And nothing grows but chains of slabs:

@@ -19,6 +19,13 @@ import (
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // farPeers are small enough for all keys to meet: in one chain, or in three buckets.
 var farPeers = []*peer{
 	{name: "clevel", words: 1 << 11, keySize: 8, valueSize: 8, batches: 3, ops: 14, keys: 12, build: buildClevel},

@@ -18,18 +18,20 @@ import (
 
 var kinds = map[string]func(string, Options) (*Index, error){"clevel": CreateClevel, "slab": CreateSlab}
 
-func must(t testing.TB, err error) {
+// openGPU opens the GPU that tests run on, or a simulated one.
+func openGPU(t *testing.T) device.Device {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+	if dev := devicetest.Open(t); dev.Properties().Kind != device.CPU {
+		return dev
 	}
+	return devicetest.OpenSim(t, &sim.Options{Arch: 90})
 }
 
 // each runs a test on both indexes, on the host and on a GPU, where Clevel hashing does not grow
 // and so is made for most keys.
 func each(t *testing.T, o Options, most int, body func(t *testing.T, x *Index)) {
 	for name, create := range kinds {
-		for _, dev := range []device.Device{nil, devicetest.OpenSim(t, &sim.Options{Arch: 90})} {
+		for _, dev := range []device.Device{nil, openGPU(t)} {
 			o := o
 			if o.Device = dev; dev != nil && name == "clevel" {
 				o.Capacity = most

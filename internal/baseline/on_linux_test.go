@@ -11,7 +11,6 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -34,7 +33,7 @@ func TestBatchesOnDevice(t *testing.T) {
 	for name, create := range kinds {
 		t.Run(name, func(t *testing.T) {
 			const n = 60
-			dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
+			dev := openGPU(t)
 			x, err := create(filepath.Join(t.TempDir(), "pool"), Options{KeySize: 12, ValueSize: 20, Capacity: 100, Size: 4<<20 + 128<<10, Seed: 3, Device: dev})
 			must(t, err)
 			defer func() { must(t, x.Close()) }()
