@@ -221,6 +221,7 @@ type killTrial struct {
 	state []possible     // by key
 	acked int            // batches
 	there bool           // the pool is
+	open  int            // batches that were under way since somebody looked
 	seen  map[string]int // how often what has happened
 }
 
@@ -309,6 +310,7 @@ func (tr *killTrial) round(t *testing.T) {
 	}
 	if last != "start" && last != "close" {
 		tr.ran(tr.acked, false)
+		tr.open++
 	}
 	tr.acked++
 	tr.plan.First = tr.acked
@@ -388,12 +390,13 @@ func (tr *killTrial) check(t *testing.T, dev device.Device) {
 		before, behind = before || len(may) > 1 && at == 0, behind || at > 0
 		tr.state[i] = possible{is}
 	}
-	if before && behind && tr.plan.Atomic {
+	if before && behind && tr.plan.Atomic && tr.open == 1 { // of several, some may be there
 		t.Fatalf("seed %d, %d batches: half of an atomic batch is there", tr.plan.Seed, tr.acked)
 	}
 	if before && behind {
 		tr.seen["found half a batch"]++
 	}
+	tr.open = 0
 	if x.Len() != hits || report.Keys != uint64(hits) {
 		t.Fatalf("%d keys are found, Len says %d, recovery %d", hits, x.Len(), report.Keys)
 	}
