@@ -17,11 +17,12 @@ func TestMixedBatchesWarmTheCache(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
+	smallParts(t)
 	dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
 	for i := range 4 {
 		policy, values := CachePolicy(i%2), i >= 2
 		x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{
-			KeySize: 8, ValueSize: 8, Size: 8 << 20, Capacity: 20, Mirror: values, Cache: 1, CachePolicy: policy, Seed: [2]uint64{1, 2},
+			KeySize: 8, ValueSize: 8, Size: smallPool, Capacity: 20, Mirror: values, Cache: 1, CachePolicy: policy, Seed: [2]uint64{1, 2},
 		})
 		must(t, err)
 		apply := func(key byte, kinds ...weft.OpKind) {

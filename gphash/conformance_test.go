@@ -12,12 +12,13 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/pool"
 )
 
 // A map of each pair of widths passes the suite of maps, in a pool that grows from a few
 // buckets.
 func TestConformance(t *testing.T) {
-	smallRegions(t)
+	smallParts(t)
 	dev := devicetest.Open(t)
 	half := conformance.ScaleOf(dev).Part(3)
 	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, half, Options{}) })
@@ -36,7 +37,7 @@ func TestConformance(t *testing.T) {
 
 func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale conformance.Scale, o Options) {
 	if o.Capacity = 100; o.Size == 0 {
-		o.Size = 16 << 20
+		o.Size = pool.DataStart + 4<<20
 	}
 	var pools atomic.Int64
 	dir := memoryDir(t)
@@ -49,12 +50,16 @@ func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale conf
 	})
 }
 
-// smallRegions lets all cores work on the tables of tests.
-func smallRegions(t *testing.T) {
-	was := regionBuckets
-	regionBuckets = 9
-	t.Cleanup(func() { regionBuckets = was })
+// smallParts lets all cores work on the tables of tests, and small pools have room for them.
+func smallParts(t *testing.T) {
+	wasBuckets, wasUnit := regionBuckets, unit
+	regionBuckets, unit = 9, 1<<11
+	t.Cleanup(func() { regionBuckets, unit = wasBuckets, wasUnit })
 }
+
+// smallPool is the size of one that has 64 units then. Tests take the time that their pools take: loading a
+// cache sorts all values that there might be.
+const smallPool = pool.DataStart + 1<<20
 
 // Kernels pass the suite of maps on a simulated GPU; what they do beside each other is
 // TestSchedules'.
@@ -62,13 +67,13 @@ func TestConformanceSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	smallRegions(t)
+	smallParts(t)
 	dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
-	t.Run("plain", func(t *testing.T) { suite[int32, float32](t, dev, 150, Options{Size: 16 << 20}) })
+	t.Run("plain", func(t *testing.T) { suite[int32, float32](t, dev, 150, Options{Size: smallPool}) })
 	t.Run("values in a cache", func(t *testing.T) {
-		suite[uint64, uint32](t, dev, 100, Options{Size: 16 << 20, Mirror: true, Cache: .7})
+		suite[uint64, uint32](t, dev, 100, Options{Size: smallPool, Mirror: true, Cache: .7})
 	})
 	t.Run("in atomic batches", func(t *testing.T) {
-		suite[uint32, uint64](t, dev, 150, Options{Size: 16 << 20, AtomicBatch: 100, AtomicTail: 400})
+		suite[uint32, uint64](t, dev, 150, Options{Size: smallPool, AtomicBatch: 100, AtomicTail: 400})
 	})
 }

@@ -19,7 +19,7 @@ func TestKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	smallRegions(t)
+	smallParts(t)
 	for _, o := range []Options{
 		{KeySize: 8, ValueSize: 8}, {KeySize: 4, ValueSize: 4}, {KeySize: 16, ValueSize: 128, Hash: Fast},
 		{KeySize: 13, ValueSize: 300, Slots: 4, Hashes: 4}, {KeySize: 128, ValueSize: 1, Slots: 16, Levels: 1},
@@ -27,7 +27,7 @@ func TestKernels(t *testing.T) {
 		for i, aside := range []string{"nothing", "mirror", "cache", "mirror and values"} {
 			t.Run(fmt.Sprintf("%d,%d,%s", o.KeySize, o.ValueSize, aside), func(t *testing.T) {
 				dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
-				o.Size, o.Capacity, o.Mirror = 8<<20, 20, i%2 == 1
+				o.Size, o.Capacity, o.Mirror = smallPool, 20, i%2 == 1
 				if o.Cache = 0; i >= 2 {
 					o.Cache, o.CachePolicy = .4, CachePolicy(o.KeySize%3)
 				}
@@ -176,6 +176,7 @@ func TestCachePolicies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
+	smallParts(t)
 	const n = 600
 	keys := make([]uint64, n)
 	for i := range keys {
@@ -190,7 +191,7 @@ func TestCachePolicies(t *testing.T) {
 		policy, values := CachePolicy(i%3), i >= 3
 		dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
 		x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{
-			KeySize: 8, ValueSize: 8, Size: 8 << 20, Capacity: n, Mirror: values, Cache: .2, CachePolicy: policy, Seed: [2]uint64{1, 2},
+			KeySize: 8, ValueSize: 8, Size: smallPool, Capacity: n, Mirror: values, Cache: .2, CachePolicy: policy, Seed: [2]uint64{1, 2},
 		})
 		must(t, err)
 		_, err = x.Put(t.Context(), device.Bytes(keys), device.Bytes(keys))
@@ -222,10 +223,11 @@ func TestFirstLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
+	smallParts(t)
 	dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
 	for _, policy := range []CachePolicy{LFU, LRU} {
 		x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{
-			KeySize: 8, ValueSize: 8, Size: 8 << 20, Capacity: 600, Cache: .2, CachePolicy: policy, Seed: [2]uint64{1, 2},
+			KeySize: 8, ValueSize: 8, Size: smallPool, Capacity: 600, Cache: .2, CachePolicy: policy, Seed: [2]uint64{1, 2},
 		})
 		must(t, err)
 		key, value := make([]byte, 8), make([]byte, 8)
@@ -255,8 +257,9 @@ func TestLoansAreLentAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
+	smallParts(t)
 	dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
-	x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 8, Size: 8 << 20, Capacity: 20})
+	x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 8, Size: smallPool, Capacity: 20})
 	must(t, err)
 	for range 10 {
 		_, err := x.Put(t.Context(), make([]byte, 8), make([]byte, 8))
@@ -276,9 +279,9 @@ func TestValuesStayInTheCache(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	smallRegions(t)
+	smallParts(t)
 	dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
-	x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 24, Size: 8 << 20, Capacity: 100, Mirror: true, Cache: 1})
+	x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 24, Size: smallPool, Capacity: 100, Mirror: true, Cache: 1})
 	must(t, err)
 	must(t, x.LoadCache(t.Context())) // nothing is there
 	model := map[string][]byte{}
@@ -318,6 +321,7 @@ func TestCachedValuesBesideChanges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
+	smallParts(t)
 	const n, size = 12, 40
 	keys := make([]byte, 8*n)
 	for i := range n {
@@ -326,7 +330,7 @@ func TestCachedValuesBesideChanges(t *testing.T) {
 	version := func(v byte) []byte { return bytes.Repeat([]byte{v}, n*size) }
 	for seed := range uint64(8) {
 		dev := devicetest.OpenSim(t, &sim.Options{Arch: 80, Scheduler: sim.Random, Seed: seed})
-		x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: size, Size: 8 << 20, Capacity: 100, Mirror: true, Cache: 1})
+		x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: size, Size: smallPool, Capacity: 100, Mirror: true, Cache: 1})
 		must(t, err)
 		_, err = x.Put(t.Context(), keys, version(1))
 		must(t, err)

@@ -21,14 +21,14 @@ func TestAtomicKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	smallRegions(t)
+	smallParts(t)
 	for _, o := range []Options{
 		{KeySize: 8, ValueSize: 8, Slots: 2}, {KeySize: 4, ValueSize: 4, AtomicTail: 500, Cache: .4}, {KeySize: 16, ValueSize: 128, Hash: Fast, AtomicTail: 5000, Cache: .4},
 		{KeySize: 13, ValueSize: 300, Slots: 4, Hashes: 4, AtomicTail: 100}, {KeySize: 128, ValueSize: 1, Slots: 16, Levels: 1},
 	} {
 		t.Run(fmt.Sprintf("%d,%d,%d", o.KeySize, o.ValueSize, o.AtomicTail), func(t *testing.T) {
 			dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
-			o.Size, o.Capacity, o.AtomicBatch = 16<<20, 20, 300
+			o.Size, o.Capacity, o.AtomicBatch = smallPool, 20, 300
 			path, model := filepath.Join(memoryDir(t), "pool"), map[string][]byte{}
 			x, err := Create(path, dev, o)
 			must(t, err)
@@ -56,10 +56,11 @@ func TestReplayOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
+	smallParts(t)
 	for _, o := range fixedPools {
 		for _, torn := range []bool{false, true} {
 			dir, host, dev := memoryDir(t), openCPU(t), devicetest.OpenSim(t, &sim.Options{Arch: 80})
-			o.Size, o.Capacity, o.AtomicBatch = 16<<20, 100, 50
+			o.Size, o.Capacity, o.AtomicBatch = smallPool, 100, 50
 			live, killed := filepath.Join(dir, "live"), filepath.Join(dir, "killed")
 			x, err := Create(live, host, o)
 			must(t, err)
@@ -106,10 +107,11 @@ func TestAtomicTail(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
+	smallParts(t)
 	dir, dev := memoryDir(t), devicetest.OpenSim(t, &sim.Options{Arch: 80})
 	live, killed := filepath.Join(dir, "live"), filepath.Join(dir, "killed")
 	const n, tail, batches = 60, 200, 8
-	x, err := Create(live, dev, Options{KeySize: 8, ValueSize: 8, Size: 16 << 20, Capacity: 1000, AtomicBatch: n, AtomicTail: tail})
+	x, err := Create(live, dev, Options{KeySize: 8, ValueSize: 8, Size: smallPool, Capacity: 1000, AtomicBatch: n, AtomicTail: tail})
 	must(t, err)
 	want, lacks, logged := model{}, 0, 0 // operations and batches
 	ran := func(n int) {
@@ -167,9 +169,10 @@ func TestAtomicTailBesideGrowth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
+	smallParts(t)
 	dir, dev := memoryDir(t), devicetest.OpenSim(t, &sim.Options{Arch: 80})
 	live, killed := filepath.Join(dir, "live"), filepath.Join(dir, "killed")
-	x, err := Create(live, dev, Options{KeySize: 8, ValueSize: 8, Size: 16 << 20, Capacity: 200, AtomicBatch: 100, AtomicTail: 10_000, Seed: [2]uint64{1, 2}})
+	x, err := Create(live, dev, Options{KeySize: 8, ValueSize: 8, Size: smallPool, Capacity: 200, AtomicBatch: 100, AtomicTail: 10_000, Seed: [2]uint64{1, 2}})
 	must(t, err)
 	rng, want, drained := rand.New(rand.NewPCG(1, 5)), model{}, 0
 	for b := range 60 {

@@ -19,9 +19,10 @@ func TestFailureInOpening(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
+	smallParts(t)
 	dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
 	path := filepath.Join(memoryDir(t), "pool")
-	x, err := Create(path, openCPU(t), Options{KeySize: 8, ValueSize: 8, Size: 8 << 20, Capacity: 20})
+	x, err := Create(path, openCPU(t), Options{KeySize: 8, ValueSize: 8, Size: smallPool, Capacity: 20})
 	must(t, err)
 	must(t, x.Close())
 	live := devicetest.Live(dev)
@@ -47,9 +48,10 @@ func TestFailureInShow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
+	smallParts(t)
 	dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
 	for n, fired := 0, true; fired; n++ {
-		x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 8, Size: 8 << 20, Capacity: 20})
+		x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 8, Size: smallPool, Capacity: 20})
 		must(t, err)
 		_, err = x.Put(t.Context(), make([]byte, 8), make([]byte, 8))
 		must(t, err)
@@ -79,6 +81,7 @@ func TestFailureInGrowth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
+	smallParts(t)
 	sizes := map[string]Options{"nothing": {}, "mirror": {Mirror: true}, "cache": {Cache: .4}}
 	for name, o := range sizes {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +98,7 @@ func TestFailureInGrowth(t *testing.T) {
 
 // failInGrowth has operation n of a growth fail, and reports whether there is one.
 func failInGrowth(t *testing.T, dev device.Device, path string, o Options, n int) bool {
-	o.KeySize, o.ValueSize, o.Slots, o.Capacity, o.Size, o.Seed = 8, 8, 4, 20, 24<<20, [2]uint64{1, 2}
+	o.KeySize, o.ValueSize, o.Slots, o.Capacity, o.Size, o.Seed = 8, 8, 4, 20, smallPool, [2]uint64{1, 2}
 	x, err := Create(path, dev, o)
 	must(t, err)
 	must(t, os.Remove(path)) // it stays until it is closed
@@ -162,6 +165,7 @@ func TestIterationBesideGrowth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
+	smallParts(t)
 	was := core.PageBytes
 	core.PageBytes = 1 // a bucket
 	defer func() { core.PageBytes = was }()
@@ -176,7 +180,7 @@ func TestIterationBesideGrowth(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
-			x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 8, Slots: 4, Capacity: 40, Size: 16 << 20, Seed: [2]uint64{1, 2}})
+			x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 8, Slots: 4, Capacity: 40, Size: smallPool, Seed: [2]uint64{1, 2}})
 			must(t, err)
 			want, keys := model{}, []byte(nil)
 			for i := range 40 {

@@ -43,10 +43,13 @@ func (f *fuse) Store(sim.Thread, device.Ptr, []byte) error {
 func (f *fuse) Release(sim.Thread, sim.Scope, sim.Before) error { return nil }
 func (f *fuse) Fence(sim.Thread, sim.Scope, sim.Before) error   { return nil }
 
+// places are instructions that access memory, by the lines of their kernels.
+type places map[string]map[int]bool
+
 // trapBehind is a rewrite that puts a trap behind the n-th of the instructions of a kernel that access
-// memory in some way, wherever that is run first.
-func trapBehind(kernel, access string, n int) func(file, ptx string) string {
-	accesses := regexp.MustCompile(`(?m)^\s*(@!?%p\d+\s+)?(` + access + `)[^;]*;`)
+// memory in some way and are among those that run, wherever that is run first.
+func trapBehind(kernel, access string, run places, n int) func(file, ptx string) string {
+	accesses := regexp.MustCompile(`(?m)^[ \t]*(@!?%p\d+\s+)?(` + access + `)[^;]*;`)
 	return func(_, ptx string) string {
 		lo := strings.Index(ptx, ".entry gphash_"+kernel+"(")
 		if lo < 0 {
@@ -56,7 +59,12 @@ func trapBehind(kernel, access string, n int) func(file, ptx string) string {
 		if next := strings.Index(ptx[lo+1:], ".entry"); next >= 0 {
 			hi = lo + 1 + next
 		}
-		all := accesses.FindAllStringSubmatchIndex(ptx[lo:hi], -1)
+		all := slices.DeleteFunc(accesses.FindAllStringSubmatchIndex(ptx[lo:hi], -1), func(at []int) bool {
+			return !run["gphash_"+kernel][1+strings.Count(ptx[:lo+at[0]], "\n")]
+		})
+		if len(all) == 0 {
+			return ptx
+		}
 		at := all[n%len(all)]
 		guard := ""
 		if at[2] >= 0 {
@@ -87,27 +95,56 @@ var lossShapes = []Options{
 	{KeySize: 8, ValueSize: 130, Slots: 4},
 }
 
-// rewrite is nil where a fuse decides.
-func newLossTrial(t *testing.T, seed uint64, rewrite func(file, ptx string) string) *lossTrial {
-	return newLossTrialOf(t, lossShapes[seed%3], seed, rewrite)
+func newLossTrial(t *testing.T, seed uint64) *lossTrial {
+	tr := &lossTrial{}
+	tr.begin(t, lossShapes[seed%3], seed, sim.Options{Domain: &tr.fuse})
+	return tr
 }
 
-func newLossTrialOf(t *testing.T, o Options, seed uint64, rewrite func(file, ptx string) string) *lossTrial {
-	tr := &lossTrial{T: t, rng: rand.New(rand.NewPCG(seed, 17)), path: filepath.Join(memoryDir(t), "pool"), o: o, keys: 200, state: map[string][][]byte{}}
-	tr.o.Size, tr.o.Capacity, tr.o.Seed, tr.o.Mirror, tr.o.Resize = 32<<20, 1, [2]uint64{seed + 1, 2}, tr.rng.IntN(2) == 0, Resize(tr.rng.IntN(2))
-	opts := &sim.Options{Arch: 80, Scheduler: sim.Random, Seed: seed, Rewrite: rewrite}
-	if rewrite == nil {
-		opts.Domain = &tr.fuse
-	}
-	dev, err := sim.Open(opts)
+// begin makes the index on a GPU that has some more options.
+func (tr *lossTrial) begin(t *testing.T, o Options, seed uint64, gpu sim.Options) {
+	tr.T, tr.rng, tr.path, tr.o, tr.keys, tr.state = t, rand.New(rand.NewPCG(seed, 17)), filepath.Join(memoryDir(t), "pool"), o, 200, map[string][][]byte{}
+	tr.o.Size, tr.o.Capacity, tr.o.Seed, tr.o.Mirror, tr.o.Resize = smallPool, 1, [2]uint64{seed + 1, 2}, tr.rng.IntN(2) == 0, Resize(tr.rng.IntN(2))
+	gpu.Arch, gpu.Scheduler, gpu.Seed = 80, sim.Random, seed
+	dev, err := sim.Open(&gpu)
 	must(t, err)
 	t.Cleanup(func() { must(t, dev.Close()) })
 	tr.x, err = Create(tr.path, dev, tr.o)
 	must(t, err)
 	tr.fuse.pool = tr.x.engine.far.(*gpuEngine).k.pool
 	tr.fuse.left.Store(int64(1 + tr.rng.IntN(3000)))
-	return tr
 }
+
+// lossOptions are those of the program of a seed, with atomic batches if they are to be.
+func lossOptions(seed uint64, atomic int) Options {
+	o := lossShapes[seed%3]
+	if o.AtomicBatch = atomic; atomic > 0 && seed%2 == 1 {
+		o.AtomicTail = 100
+	}
+	return o
+}
+
+// running are the places that programs of the first seeds run which lose no GPU.
+func running(t *testing.T, atomic int) (run []places) {
+	for seed := range uint64(6) {
+		of, tr := places{}, &lossTrial{}
+		tr.begin(t, lossOptions(seed, atomic), seed, sim.Options{Requests: func(r sim.Request) {
+			if of[r.Kernel] == nil {
+				of[r.Kernel] = map[int]bool{}
+			}
+			of[r.Kernel][r.Line] = true
+		}})
+		if tr.until(lossBatches) {
+			t.Error("lost without a reason")
+		}
+		must(t, tr.x.Close())
+		run = append(run, of)
+	}
+	return run
+}
+
+// lossBatches is how many a program runs at most before it is to lose its GPU.
+const lossBatches = 25
 
 func (tr *lossTrial) key(i int) []byte { return denseKey(tr.o.KeySize, i) }
 
@@ -278,12 +315,12 @@ type lossSeed struct {
 }
 
 var lossSeeds = []lossSeed{
-	{"", "", 24},
-	{"change", `st\.|atom\.|red\.`, 9},
-	{"change_crowded", `st\.|atom\.|red\.`, 12},
-	{"move_up", `st\.|atom\.|red\.`, 9},
+	{"", "", 12},
+	{"change", `st\.|atom\.|red\.`, 6},
+	{"change_crowded", `st\.|atom\.|red\.`, 6},
+	{"move_up", `st\.|atom\.|red\.`, 6},
 	{"recycle", `st\.|atom\.|red\.`, 3},
-	{"get", `ld\.`, 20},
+	{"get", `ld\.`, 6},
 }
 
 // A GPU that is lost in the middle of anything: what has been acknowledged is there, of the batch under
@@ -292,9 +329,10 @@ func TestGPULost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	smallRegions(t)
+	smallParts(t)
+	run := running(t, 0)
 	for _, l := range lossSeeds {
-		l.run(t, 0)
+		l.run(t, run, 0)
 	}
 }
 
@@ -303,10 +341,11 @@ func TestAtomicGPULost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	smallRegions(t)
-	gone, there := 0, 0
+	smallParts(t)
+	const batch = 40
+	run, gone, there := running(t, batch), 0, 0
 	for _, l := range atomicLossSeeds {
-		more, whole := l.run(t, 40)
+		more, whole := l.run(t, run, batch)
 		gone, there = gone+more, there+whole
 	}
 	if gone == 0 || there == 0 {
@@ -315,8 +354,8 @@ func TestAtomicGPULost(t *testing.T) {
 }
 
 var atomicLossSeeds = []lossSeed{
-	{"", "", 12},
-	{"change", `st\.`, 16},
+	{"", "", 6},
+	{"change", `st\.`, 6},
 	{"follow", `st\.`, 6},
 	{"log", `st\.|atom\.|red\.`, 6},
 	{"settle", `st\.|atom\.|red\.`, 6},
@@ -326,20 +365,17 @@ var atomicLossSeeds = []lossSeed{
 }
 
 // run loses GPUs, and counts the programs whose last batch was gone, or there.
-func (l lossSeed) run(t *testing.T, atomic int) (gone, there int) {
+func (l lossSeed) run(t *testing.T, run []places, atomic int) (gone, there int) {
 	t.Run("in "+l.kernel, func(t *testing.T) {
 		for seed := range uint64(l.seeds) {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
-				var rewrite func(file, ptx string) string
+				tr := &lossTrial{}
+				gpu := sim.Options{Domain: &tr.fuse}
 				if l.kernel != "" {
-					rewrite = trapBehind(l.kernel, l.access, rand.New(rand.NewPCG(seed, 3)).IntN(1<<16))
+					gpu = sim.Options{Rewrite: trapBehind(l.kernel, l.access, run[seed%uint64(len(run))], rand.New(rand.NewPCG(seed, 3)).IntN(1<<16))}
 				}
-				o := lossShapes[seed%3]
-				if o.AtomicBatch = atomic; atomic > 0 && seed%2 == 1 {
-					o.AtomicTail = 100
-				}
-				tr := newLossTrialOf(t, o, seed, rewrite)
-				if !tr.until(25) {
+				tr.begin(t, lossOptions(seed, atomic), seed, gpu)
+				if !tr.until(lossBatches) {
 					must(t, tr.x.Close())
 					return
 				}
@@ -366,13 +402,13 @@ func TestGPULostBesideReaders(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	smallRegions(t)
+	smallParts(t)
 	seeds, rounds := uint64(6), 15
 	if conformance.Raced {
 		seeds = 2
 	}
 	for seed := range seeds {
-		tr := newLossTrial(t, 3*seed, nil) // 8 bytes and 8 bytes
+		tr := newLossTrial(t, 3*seed) // 8 bytes and 8 bytes
 		const n = 60
 		var keys, values []byte
 		for i := range n {
@@ -462,7 +498,8 @@ func TestGPULostOnStreams(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	tr := newLossTrial(t, 0, nil)
+	smallParts(t)
+	tr := newLossTrial(t, 0)
 	dev := tr.x.core.Device
 	s, err := dev.NewStream()
 	must(t, err)

@@ -18,10 +18,11 @@ func TestHotKeys(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
+	smallParts(t)
 	for _, o := range []Options{{KeySize: 8, ValueSize: 8}, {KeySize: 13, ValueSize: 130, Hash: Fast}} {
 		t.Run(fmt.Sprintf("%d,%d", o.KeySize, o.ValueSize), func(t *testing.T) {
 			dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
-			o.Capacity, o.Size, o.Seed = 100, 8<<20, [2]uint64{1, 2}
+			o.Capacity, o.Size, o.Seed = 100, smallPool, [2]uint64{1, 2}
 			x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, o)
 			must(t, err)
 			defer func() { must(t, x.Close()) }()
@@ -122,8 +123,9 @@ func TestHotKeyIsReadOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
+	smallParts(t)
 	dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
-	x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 8, Capacity: 1000, Size: 8 << 20, Cache: .2})
+	x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 8, Capacity: 1000, Size: smallPool, Cache: .2})
 	must(t, err)
 	defer func() { must(t, x.Close()) }()
 	key := make([]byte, 8)

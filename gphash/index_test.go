@@ -67,7 +67,7 @@ func (m model) equal(t testing.TB, x *Index) {
 // An index takes batches of any kind through growth and is the same when it has been
 // closed and opened again.
 func TestIndex(t *testing.T) {
-	smallRegions(t)
+	smallParts(t)
 	rounds := 12
 	if conformance.Raced {
 		rounds = 3

@@ -18,7 +18,7 @@ import (
 // whatever the seed, if other keys make way (figure 7 has .92); with regions, too.
 func TestLoadFactor(t *testing.T) {
 	conformance.NotRaced(t, oneCore)
-	smallRegions(t)
+	smallParts(t)
 	for seed := range uint64(3) {
 		path := filepath.Join(memoryDir(t), "pool")
 		x, err := Create(path, openCPU(t), Options{KeySize: 8, ValueSize: 8, Capacity: 80_000, Size: 64 << 20, Seed: [2]uint64{seed + 1, 7}})
@@ -96,7 +96,7 @@ func TestUnitsComeBack(t *testing.T) {
 	valueUnits := func() int {
 		s, err := x.Stats(ctx)
 		must(t, err)
-		return s.ValueBytes / (8 * unit)
+		return s.ValueBytes / (8 * int(unit))
 	}
 	put := func() {
 		_, err := x.Put(ctx, keys, make([]byte, 125*len(keys)))

@@ -146,12 +146,13 @@ const maxTail = 1 << 26
 // buckets.
 const maxLevels = pool.MaxLevels
 
-// unit is what levels and values take of a pool at a time, in words: 1 MiB. With records it
-// is a sixteenth of that, since each size of them has units of its own.
-const (
-	unit       = 1 << 17
-	recordUnit = unit / mostUnits
-)
+// recordUnit is what levels and records take of a pool at a time, in words: 64 KiB, since each size of
+// records has units of its own.
+const recordUnit = 1 << 13
+
+// unit is what levels and values take of a pool at a time, in words: 1 MiB. The superblock of a pool has
+// its own. Tests make units smaller.
+var unit uint64 = mostUnits * recordUnit
 
 // check fills options in and returns the first superblock.
 func (o *Options) check(records bool) (*pool.Superblock, error) {

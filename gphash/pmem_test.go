@@ -42,7 +42,7 @@ func powerless(t testing.TB, units int64) (*image, *pmtest.Caches) {
 // Behind a power failure a pool has what calls have done that have returned, while it grows
 // and shrinks; and all that was stored is there when what has been inserted is.
 func TestPowerFailure(t *testing.T) {
-	smallRegions(t)
+	smallParts(t)
 	im, caches := powerless(t, 1200)
 	x := im.persistent(t, caches)
 	rng := rand.New(rand.NewPCG(3, 3))

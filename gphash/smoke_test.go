@@ -16,11 +16,11 @@ import (
 func TestSmoke(t *testing.T) { smokeAll(t, devicetest.Open(t)) }
 
 func smokeAll(t *testing.T, dev device.Device) {
-	smallRegions(t)
+	smallParts(t)
 	for name, o := range map[string]Options{
 		"nothing": {}, "mirror": {Mirror: true}, "buckets": {Cache: .5}, "values": {Mirror: true, Cache: .5}, "atomic": {AtomicBatch: 100},
 	} {
-		o.Capacity, o.Size = 50, 16<<20
+		o.Capacity, o.Size = 50, smallPool
 		t.Run(name, func(t *testing.T) {
 			smokeMap(t, dev, o)
 			smokeIndex(t, dev, o)

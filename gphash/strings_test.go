@@ -80,7 +80,7 @@ func (l *lots) rows(n int, row func() []byte) (b Bytes) {
 // An index of byte strings takes batches of any kind through growth and is the same when
 // it has been closed and opened again.
 func TestStrings(t *testing.T) {
-	smallRegions(t)
+	smallParts(t)
 	rounds := 10
 	if conformance.Raced {
 		rounds = 3
@@ -436,7 +436,7 @@ func TestStringMemoryIsBounded(t *testing.T) {
 // make way.
 func TestGather(t *testing.T) {
 	conformance.NotRaced(t, oneCore)
-	smallRegions(t)
+	smallParts(t)
 	const size = 24 << 20
 	sizes := []int{10, 60_000, 300, 5000, 70, 20_000, 1500}
 	x, want := someStrings(t, Options{Capacity: 60_000, Size: size}), model{}

@@ -56,14 +56,14 @@ func TestTwinsOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	smallRegions(t)
+	smallParts(t)
 	dev, host := devicetest.OpenSim(t, &sim.Options{Arch: 90}), openCPU(t)
 	for _, o := range []Options{{KeySize: 8, ValueSize: 8}, {KeySize: 24, ValueSize: 20, Slots: 4, Hashes: 3}, {}} {
 		path, want := filepath.Join(memoryDir(t), "pool"), model{}
 		if o.KeySize == 0 {
 			path, want = halfMoved(t)
 		} else {
-			o.Size, o.Capacity = 8<<20, 100
+			o.Size, o.Capacity = smallPool, 100
 			x, err := Create(path, host, o)
 			must(t, err)
 			for i := range 60 {

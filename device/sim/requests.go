@@ -21,6 +21,7 @@ const (
 type Request struct {
 	Launch int    // launches of the device submitted before
 	Kernel string // name of its kernel
+	Line   int    // of the kernel's file, where the instruction is
 	Kind   RequestKind
 	// Sectors are the addresses of the sectors, ascending. They are valid
 	// during the call.
@@ -72,7 +73,7 @@ func (l *launch) request(w *warp, in *instr, m uint32) {
 		return
 	}
 	slices.Sort(sectors)
-	r := Request{l.number, l.prog.kernel.name, Load, slices.Compact(sectors)}
+	r := Request{Launch: l.number, Kernel: l.prog.kernel.name, Line: in.st.line, Sectors: slices.Compact(sectors)}
 	switch {
 	case ac.combine != nil:
 		r.Kind = Atomic
