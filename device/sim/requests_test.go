@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weftgo/weft/device"
@@ -47,6 +48,9 @@ func TestRequests(t *testing.T) {
 				got = append(got, count{q.Kind, sectors + behind, lines + more})
 				if q.Launch != launch || q.Kernel != "k" || !slices.IsSorted(q.Sectors) || len(q.Sectors) != sectors+behind {
 					t.Errorf("%s: launch %d: request %+v, of which %d sectors are known", c.name, launch, q, sectors+behind)
+				}
+				if at := strings.Index(ptx(c.body), c.body); q.Line != 1+strings.Count(ptx(c.body)[:at], "\n") {
+					t.Errorf("%s: line %d is not that of the body", c.name, q.Line)
 				}
 			}
 			if !slices.Equal(got, c.want) {
