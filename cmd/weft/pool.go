@@ -19,8 +19,9 @@ func newPoolCommand(a *app) *cobra.Command {
 		Use:   "pool",
 		Short: "Make, describe, check and dump pools of persistent indexes",
 		Long: `A pool is the file of a persistent hash index (package gphash): of byte strings of
-one length, the keys, to byte strings of another, or of any length. Pools need Linux,
-and are worked on by the CPU.`,
+one length, the keys, to byte strings of another, or of any length. Pools need Linux.
+The CPU works on them, unless --device names a GPU; only the CPU works on byte strings
+of variable length, and dumps pools.`,
 		Example: `  weft pool create /dev/shm/users.pool --key-size 8 --value-size 128 --capacity 1000000
   weft pool info /dev/shm/users.pool
   weft pool check /dev/shm/users.pool
