@@ -1,0 +1,135 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/gphash"
+)
+
+// counter is set where the test's binary runs as the program, which is killed.
+const counter = "WEFT_DURABLE_POOL"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(counter); path != "" {
+		if err := durable(context.Background(), path, os.Stdin, os.Stdout); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func Example_durable() {
+	dir, err := os.MkdirTemp("", "weft")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	for _, visits := range []string{"7\n7\n3\n", "7\n7\n3\n9\n"} { // of which three lines have been counted
+		if err := durable(context.Background(), filepath.Join(dir, "pool"), strings.NewReader(visits), os.Stdout); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// from line 0
+	// counted 3
+	// 2 different numbers
+	// from line 3
+	// counted 4
+	// 3 different numbers
+}
+
+// However often it is killed, in the end each line has been counted once.
+func TestKilled(t *testing.T) {
+	dir := t.TempDir()
+	visits, pool := filepath.Join(dir, "visits"), filepath.Join(dir, "pool")
+	rng := rand.New(rand.NewPCG(1, 2))
+	var text strings.Builder
+	want := map[uint64]uint64{}
+	const n = 100*batch + 77
+	for range n {
+		visit := rng.Uint64N(1 << rng.UintN(14))
+		fmt.Fprintln(&text, visit)
+		want[visit]++
+	}
+	if err := os.WriteFile(visits, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kills, counted := 0, 0 // lines, as it has said
+	for killed := true; killed; kills++ {
+		killed = count(t, pool, visits, &counted, 1+rng.IntN(20))
+	}
+	if want[lines] = n; counted != n || kills < 5 {
+		t.Errorf("%d of %d lines are counted, %d kills", counted, n, kills-1)
+	}
+	if is := counts(t, pool); !maps.Equal(is, want) {
+		t.Errorf("%d numbers, %d lines; want %d and %d", len(is), is[lines], len(want), n)
+	}
+}
+
+// count runs the program and kills it behind so many batches. It reports whether that came
+// before the end.
+func count(t *testing.T, pool, visits string, counted *int, batches int) (killed bool) {
+	t.Helper()
+	in, err := os.Open(visits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env, cmd.Stdin = append(os.Environ(), counter+"="+pool), in
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for said := bufio.NewScanner(out); said.Scan(); {
+		before := *counted
+		switch line := said.Text(); {
+		case scan(line, "from line %d", counted):
+			if *counted < before {
+				t.Errorf("it had counted %d lines, and begins at %d", before, *counted)
+			}
+		case scan(line, "counted %d", counted):
+			if batches--; batches == 0 {
+				cmd.Process.Kill()
+			}
+		}
+	}
+	return cmd.Wait() != nil
+}
+
+func scan(line, format string, n *int) bool {
+	_, err := fmt.Sscanf(line, format, n)
+	return err == nil
+}
+
+// counts are all pairs of a pool.
+func counts(t *testing.T, path string) map[uint64]uint64 {
+	dev, err := cpu.Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	m, report, err := gphash.OpenMap[uint64, uint64](t.Context(), path, dev, gphash.OpenOptions{Verify: true})
+	if err != nil {
+		t.Fatal(report, err)
+	}
+	defer m.Close()
+	return maps.Collect(m.All())
+}
