@@ -266,7 +266,7 @@ __device__ __forceinline__ void write_slot(const Table& t, const Place& at, uint
 __device__ __forceinline__ void publish(const Table& t, const Place& at, uint64_t block) {
   sync_warp();
   if (lane_index() == 0) {
-    fence_system();
+    fence_durable(t);
     say(t, at, at.was.next(kFull, block));
   }
 }
@@ -347,12 +347,12 @@ __device__ __forceinline__ bool make_way(const Table& t, uint64_t hash, Place& f
     if (!vacant(t, see_open<kInOrder>(t, t.key_words ? tag : hash_key(t, word)), to) || !claim(t, to)) continue;
     write_slot(t, to, tag, word);
     publish(t, to, from.was.block());
-    if (lane_index() == 0) fence_system();  // the key is in two slots now, and stays in one
+    if (lane_index() == 0) fence_durable(t);  // the key is in two slots now, and stays in one
     sync_warp();
     const bool taken = claim(t, from);
     if (lane_index() == 0) {
       if (from.mirrored(t)) store_relaxed_system(t.pool + from.control(), from.was.bits);
-      fence_system();  // it is gone before it is written over
+      fence_durable(t);  // it is gone before it is written over
     }
     sync_warp();
     return taken;

@@ -11,12 +11,12 @@ namespace weft::gphash {
 struct TickParams {
   uint32_t* clock;
   uint32_t now;
-  uint32_t unused;
+  uint32_t unfenced;  // as in Table
 };
 
 // tick sets a clock that lookups read beside it. What launches have written before is durable then.
 __device__ __forceinline__ void tick(const TickParams& p) {
-  fence_system();
+  if (p.unfenced == 0) fence_system();
   if (thread_index() == 0) store_release(p.clock, p.now);
 }
 
@@ -191,7 +191,7 @@ __device__ __forceinline__ void move_up(const BucketsParams& p) {
       write_slot(t, to, tag, word);
       publish(t, to, from.was.block());
       if (lane_index() == 0) {
-        fence_system();
+        fence_durable(t);
         say(t, from, from.was.next(kTomb, 0));
       }
       sync_warp();

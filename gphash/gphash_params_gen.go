@@ -169,7 +169,7 @@ type tableRef struct {
 	at          uint32
 	live        uint32
 	closed      uint32
-	unused      uint32
+	unfenced    uint32
 	levels      device.Ptr
 	cache       device.Ptr
 	cacheRead   device.Ptr
@@ -181,10 +181,10 @@ type tableRef struct {
 
 // tickParams is weft::gphash::TickParams of C++.
 type tickParams struct {
-	_      structs.HostLayout
-	clock  device.Ptr
-	now    uint32
-	unused uint32
+	_        structs.HostLayout
+	clock    device.Ptr
+	now      uint32
+	unfenced uint32
 }
 
 // bucketsParams has the layout of weft::gphash::BucketsParams.
@@ -346,7 +346,7 @@ var (
 	_ [88]byte  = [unsafe.Offsetof(tableRef{}.at)]byte{}
 	_ [92]byte  = [unsafe.Offsetof(tableRef{}.live)]byte{}
 	_ [96]byte  = [unsafe.Offsetof(tableRef{}.closed)]byte{}
-	_ [100]byte = [unsafe.Offsetof(tableRef{}.unused)]byte{}
+	_ [100]byte = [unsafe.Offsetof(tableRef{}.unfenced)]byte{}
 	_ [104]byte = [unsafe.Offsetof(tableRef{}.levels)]byte{}
 	_ [112]byte = [unsafe.Offsetof(tableRef{}.cache)]byte{}
 	_ [120]byte = [unsafe.Offsetof(tableRef{}.cacheRead)]byte{}
@@ -361,7 +361,7 @@ var (
 	_ [16]byte = [unsafe.Sizeof(tickParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(tickParams{}.clock)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(tickParams{}.now)]byte{}
-	_ [12]byte = [unsafe.Offsetof(tickParams{}.unused)]byte{}
+	_ [12]byte = [unsafe.Offsetof(tickParams{}.unfenced)]byte{}
 )
 
 // gpu.Changes has the layout of weft::Changes.

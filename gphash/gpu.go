@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/ablation"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
@@ -46,6 +47,7 @@ type launcher struct {
 	mirror  bool
 	cache   cache
 	scatter bool                 // lookups go as they come
+	without ablation.Without     // for measurements
 	state   device.Slice[uint32] // see the words below
 	table   atomic.Pointer[levels]
 	space   spaceRef
@@ -187,9 +189,7 @@ func (k *launcher) newLevels(before *levels) (now *levels, err error) {
 		slots: uint32(t.slots), hashes: uint32(t.hashes), bucketWords: uint32(t.bucketWords),
 		unit: uint32(v.unit), per: uint32(v.per), at: uint32(v.at),
 		live: uint32(len(t.live)), closed: uint32(t.closed), levels: now.buf.Ptr,
-	}
-	if t.hasher.id == Fast {
-		now.ref.fast = 1
+		fast: bit(t.hasher.id == Fast), unfenced: bit(k.without.Fences),
 	}
 	if k.cache.share > 0 {
 		now.ref.cache, now.ref.cacheRead = k.cache.buf.Ptr, k.word(wordReads)
@@ -199,6 +199,14 @@ func (k *launcher) newLevels(before *levels) (now *levels, err error) {
 		}
 	}
 	return now, k.putAside(now, before)
+}
+
+// bit is a parameter of kernels that is set or not.
+func bit(set bool) uint32 {
+	if set {
+		return 1
+	}
+	return 0
 }
 
 // putAside gives levels mirrors, or memory for what the cache knows of their buckets.
@@ -354,7 +362,7 @@ func (k *launcher) alone(s *device.Stream, submit func() error) error {
 
 // set submits setting a clock to the number of the change.
 func (k *launcher) set(s *device.Stream, clock int) error {
-	return device.Launch(s, k.tick, gpu.Grid(1), gpu.Block, &tickParams{clock: k.word(clock), now: k.ticket})
+	return device.Launch(s, k.tick, gpu.Grid(1), gpu.Block, &tickParams{clock: k.word(clock), now: k.ticket, unfenced: bit(k.without.Fences)})
 }
 
 // Change is in two launches: what finds no slot in the first one runs in the second, in

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/ablation"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
@@ -31,7 +32,7 @@ var all = context.Background()
 
 // newGPUEngine has a GPU work on the pool of an engine that has not looked at it yet.
 func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOptions) (*gpuEngine, *Report, error) {
-	g := &gpuEngine{host: host, dev: dev, k: launcher{host: host, dev: dev, scatter: o.Unsorted}, rescue: rescue{options: o}}
+	g := &gpuEngine{host: host, dev: dev, k: launcher{host: host, dev: dev, scatter: o.Unsorted, without: ablation.Of(ctx)}, rescue: rescue{options: o}}
 	g.Moves, g.Leases, g.k.behind.most = true, host.Leases, o.AtomicTail
 	g.k.table.Store(&levels{})
 	report, err := g.begin(ctx, o)

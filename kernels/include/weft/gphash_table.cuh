@@ -66,7 +66,7 @@ struct Table {
   uint32_t slots, hashes, bucket_words;
   uint32_t unit, per, at;  // words of a unit, values in it, words before them
   uint32_t live, closed;   // levels, from the top down; the last ones are drained
-  uint32_t unused;
+  uint32_t unfenced;       // nothing is durable in any order: to measure what that costs
   const Level* levels;
   uint64_t* cache;       // words of buckets, or of values
   uint64_t* cache_read;  // those that lookups have read, and how many of them in the cache; null: there is none
@@ -74,6 +74,12 @@ struct Table {
   uint32_t* cached;      // which value of the cache has one of the pool, or kNotCached; null: the cache has no values
   uint32_t* heat;        // how often a value is read, or when it was; with `cached`
 };
+
+// fence_durable lets a crash keep nothing that a thread writes from here on unless it keeps all that
+// the thread has written, or seen, before.
+__device__ __forceinline__ void fence_durable(const Table& t) {
+  if (t.unfenced == 0) fence_system();
+}
 
 // ---- rows of columns ---------------------------------------------------------
 

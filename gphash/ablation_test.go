@@ -1,0 +1,49 @@
+package gphash
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/ablation"
+)
+
+// leavesOut is a test whose indexes are opened without something.
+type leavesOut struct {
+	testing.TB
+	what ablation.Without
+}
+
+func (t leavesOut) Context() context.Context { return ablation.Context(t.TB.Context(), t.what) }
+
+// Without fences a crash loses what was acknowledged: they are gone from all kernels.
+func TestWithoutFences(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	images, failed := exploreKernels(leavesOut{t, ablation.Without{Fences: true}}, 0, 100_000, nil)
+	if failed == "" {
+		t.Fatalf("no crash in %d images loses anything", images)
+	}
+	t.Logf("found after %d images: %.100s", images, failed)
+}
+
+// Nothing is left out unless the context says so.
+func TestNothingIsLeftOut(t *testing.T) {
+	dev := devicetest.OpenSim(t, nil)
+	for _, without := range []ablation.Without{{}, {Fences: true}} {
+		tr := leavesOut{t, without}
+		path := filepath.Join(memoryDir(t), "pool")
+		x, err := Create(path, dev, Options{KeySize: 8, ValueSize: 8})
+		must(t, err)
+		must(t, x.Close())
+		x, _, err = Open(tr.Context(), path, dev, OpenOptions{})
+		must(t, err)
+		k := &x.engine.far.(*gpuEngine).k
+		if got := k.table.Load().ref.unfenced != 0; got != without.Fences {
+			t.Errorf("%+v: unfenced %v", without, got)
+		}
+		must(t, x.Close())
+	}
+}
