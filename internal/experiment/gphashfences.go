@@ -4,24 +4,38 @@ import (
 	"context"
 
 	"github.com/weftgo/weft/gphash"
+	"github.com/weftgo/weft/internal/ablation"
 )
 
 var gphashFencesExperiment = Experiment{
 	Name:  "gphash-fences",
 	Title: "What fences cost the persistent index",
-	Doc: `The operations of gphash-micro in batches of 2^12 on 2^18 records (2^22 on a GPU), with keys of 8 bytes, in an index that has
+	Doc: `The operations of gphash-micro in batches of 2^12 on 2^18 records (2^22 on a GPU), with keys of 8 bytes. On a CPU in an index that has
 to survive the process (process), whose fences order stores that are ordered anyway and cost nothing, and in one that has to survive a
 power failure (pmem), which writes every line back out of the caches and waits for that. The memory is asserted to be persistent,
-which it is not: persistent memory is slower. speedup is that of the median call over process, in the fastest of several rounds
-in which both have their turn.` + hostMemory,
+which it is not: persistent memory is slower. On a GPU, which fences for both alike, in one that has to survive the process, and in one
+whose kernels have no fence of system scope (no fences), which loses what it has acknowledged in a crash. speedup is
+that of the median call over process, in the fastest of several rounds in which both have their turn.` + hostMemory,
 	run: runGPHashFences,
 }
 
-// durabilities are what an index has to survive.
-var durabilities = []struct {
-	name string
-	is   gphash.Durability
-}{{"process", gphash.Process}, {"pmem", gphash.PMem}}
+// fencing is how an index orders what it writes.
+type fencing struct {
+	name    string
+	is      gphash.Durability
+	without ablation.Without
+}
+
+// fencings are compared; the first is what the ratios refer to.
+func (r *runner) fencings() []fencing {
+	process := fencing{name: "process", is: gphash.Process}
+	if r.onGPU() {
+		return []fencing{process, {noFences, gphash.Process, ablation.Without{Fences: true}}}
+	}
+	return []fencing{process, {name: "pmem", is: gphash.PMem}}
+}
+
+const noFences = "no fences"
 
 func runGPHashFences(ctx context.Context, r *runner) error {
 	n, err := r.gphashKeys(1<<18, 1<<22, 8)
@@ -32,9 +46,15 @@ func runGPHashFences(ctx context.Context, r *runner) error {
 		return err
 	}
 	batch := min(n, defaultBatch)
-	return r.inTurns(len(durabilities), func(i int) ([]Row, error) {
+	all := r.fencings()
+	return r.inTurns(len(all), func(i int) ([]Row, error) {
 		o := r.gphashOptions(8, n, batch)
-		o.Durability, o.AssertPMem = durabilities[i].is, gphash.PMemConditions{Persistent: true, DDIOOff: true}
-		return r.microRows(ctx, durabilities[i].name, o, n, batch)
+		o.Durability, o.AssertPMem = all[i].is, gphash.PMemConditions{Persistent: true, DDIOOff: true}
+		open := gphash.OpenOptions{Durability: o.Durability, AssertPMem: o.AssertPMem}
+		x, err := r.reopened(ablation.Context(ctx, all[i].without), o, open)
+		if err != nil {
+			return nil, err
+		}
+		return r.microRowsOf(ctx, x, all[i].name, n, batch)
 	})
 }

@@ -158,3 +158,16 @@ func TestCarouselNoticesWrongAnswers(t *testing.T) {
 		t.Errorf("another record's value: %v", err)
 	}
 }
+
+// On a GPU gphash-fences compares two kinds of kernels, and not one with itself.
+func TestFencesOnGPU(t *testing.T) {
+	rows := map[string]int{}
+	res := simulated(t, gphashFencesExperiment)
+	checkResult(t, res)
+	for _, row := range res.Rows {
+		rows[row.Structure]++
+	}
+	if len(rows) != 2 || rows["process"] != 5 || rows[noFences] != 5 {
+		t.Errorf("rows %v", rows)
+	}
+}

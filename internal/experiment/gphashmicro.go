@@ -70,8 +70,13 @@ func (r *runner) microRows(ctx context.Context, structure string, o gphash.Optio
 	if err != nil {
 		return nil, err
 	}
+	return r.microRowsOf(ctx, x, structure, n, batch)
+}
+
+// microRowsOf measures all operations on n records of an empty index, and closes it.
+func (r *runner) microRowsOf(ctx context.Context, x *gphash.Index, structure string, n, batch int) (rows []Row, err error) {
 	defer func() { err = errors.Join(err, x.Close()) }()
-	m := &micro{session: newSession(r, x, o.KeySize, true), n: n, size: batch, structure: structure}
+	m := &micro{session: newSession(r, x, x.KeySize(), true), n: n, size: batch, structure: structure}
 	if err := m.measure(ctx); err != nil {
 		return nil, err
 	}
