@@ -39,6 +39,7 @@ func judges(cmd *cobra.Command) bool { return cmd.Annotations["judges"] != "" }
 
 func newPoolCheckCommand(a *app) *cobra.Command {
 	var o gphash.OpenOptions
+	var durable durabilityFlags
 	cmd := &cobra.Command{
 		Use:   "check [flags] FILE",
 		Short: "Check a pool, and repair it if asked to",
@@ -52,9 +53,14 @@ been published and is applied now, or has not and is not there. Damage is what n
 crash explains. --repair gives damaged slots up, keys and values, and keeps all
 others. A pool without a whole superblock cannot be repaired.
 
+Where the CPU checks a pool, all that is stored is written back out of its caches, as
+for a pool of persistent memory: whether somebody vouches for its memory is not in the pool.
+A GPU does that with --assert-pmem persistent,ddio-off only.
+
 With --json it prints one object: file, verdict (ok, repaired or corrupt), clean
 (whoever had the pool last closed it), superblock (why one copy of it was not whole),
-error, and, where the pool could be opened: keys, slots, unfinished, tombs, moved,
+durability (none, process or pmem: what the file system or the device grants, or the
+flags assert), error, and, where the pool could be opened: keys, slots, unfinished, tombs, moved,
 resumed (a resize was under way), replayed and torn (atomic batches: how many have been
 applied, whether one is not there), damaged, damage, the first of it in words, and times,
 of the parts of opening it, in nanoseconds.
@@ -63,15 +69,20 @@ Exit status: 0 the pool is whole; 1 damage has been repaired; 2 the pool is corr
 3 it could not be checked: wrong usage, no such file, open elsewhere, of a later
 version; 130 interrupted; 141 nobody reads the output.`,
 		Example: `  weft pool check /dev/shm/users.pool
-  weft pool check --repair --json /dev/shm/users.pool`,
+  weft pool check --repair --json /dev/shm/users.pool
+  weft pool check --assert-pmem persistent /mnt/nvdimm/users.pool`,
 		Annotations: map[string]string{"judges": "true"},
 		Args:        onePool,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.Durability, o.AssertPMem, err = durable.options("check"); err != nil {
+				return err
+			}
 			return runPoolCheck(cmd.Context(), a, args[0], o)
 		},
 	}
 	cmd.Flags().BoolVar(&o.Repair, "repair", false, "give up slots that are damaged")
 	cmd.Flags().BoolVar(&o.Verify, "verify", true, "read values, too; otherwise slots only")
+	durable.add(cmd.Flags())
 	return cmd
 }
 
@@ -81,6 +92,7 @@ type poolCheck struct {
 	Verdict    string `json:"verdict"`
 	Clean      bool   `json:"clean"`
 	Superblock string `json:"superblock,omitempty"`
+	Durability string `json:"durability"`
 	*gphash.Report
 	Error string `json:"error,omitempty"`
 }
@@ -91,7 +103,10 @@ func runPoolCheck(ctx context.Context, a *app, path string, o gphash.OpenOptions
 		return poolError("check", path, err)
 	}
 	c := newPoolCheck(path, &before)
-	c.Report, err = examine(ctx, a, path, o)
+	if o.Durability == gphash.PMem { // or it cannot be opened
+		c.Durability = o.Durability.String()
+	}
+	c.Report, err = examine(ctx, a, path, o, before.Grants)
 	switch damaged := c.Report != nil && c.Damaged > 0; {
 	case errors.Is(err, weft.ErrCorrupt):
 		c.Verdict, err = "corrupt", &verdict{poolError("check", path, err), exitCorrupt}
@@ -110,7 +125,7 @@ func runPoolCheck(ctx context.Context, a *app, path string, o gphash.OpenOptions
 }
 
 func newPoolCheck(path string, before *pool.Info) *poolCheck {
-	c := &poolCheck{File: path, Verdict: "ok"}
+	c := &poolCheck{File: path, Verdict: "ok", Durability: before.Grants.String()}
 	if before.Chosen >= 0 {
 		c.Clean = before.Copies[before.Chosen].Superblock.Clean
 		if err := before.Copies[1-before.Chosen].Err; err != nil {
@@ -122,7 +137,7 @@ func newPoolCheck(path string, before *pool.Info) *poolCheck {
 
 // examine opens a pool and reads all of it. The report is nil if the pool could not be
 // opened.
-func examine(ctx context.Context, a *app, path string, o gphash.OpenOptions) (report *gphash.Report, err error) {
+func examine(ctx context.Context, a *app, path string, o gphash.OpenOptions, grants gphash.Durability) (report *gphash.Report, err error) {
 	dev, err := a.openPoolDevice(ctx)
 	if err != nil {
 		return nil, err
@@ -133,7 +148,7 @@ func examine(ctx context.Context, a *app, path string, o gphash.OpenOptions) (re
 	if step != nil {
 		step("checking")
 	}
-	x, report, err := openPool(ctx, path, dev, o)
+	x, report, err := openWrittenBack(ctx, path, dev, o, grants)
 	if err != nil {
 		return report, err
 	}
@@ -150,6 +165,7 @@ func rounded(d time.Duration) time.Duration { return d.Round(max(d/1000, time.Mi
 func (c *poolCheck) write(w io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s: %s\n", printable(c.File), c.Verdict)
+	fmt.Fprintf(&text, "durability %s\n", c.Durability)
 	if c.Superblock != "" {
 		fmt.Fprintf(&text, "superblock %s\n", printable(c.Superblock))
 	}

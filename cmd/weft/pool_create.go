@@ -19,6 +19,7 @@ import (
 func newPoolCreateCommand(a *app) *cobra.Command {
 	var o gphash.Options
 	var hash string
+	var durable durabilityFlags
 	cmd := &cobra.Command{
 		Use:   "create [flags] FILE",
 		Short: "Make a pool with an empty index in it",
@@ -28,13 +29,22 @@ pool info" does. A file that is there is left as it is, and an error.
 All of the pool is allocated at once: a full file system is an error now, and none
 later. The index grows as long as the pool has memory for it; the pool keeps its
 size. On a file system in memory, such as /dev/shm, it outlives processes but not the
-machine. On a device of persistent memory, such as /dev/dax0.0, it takes all of it.`,
+machine. On a device of persistent memory, such as /dev/dax0.0, it takes all of it, and
+outlives power failures; so it does in a file of memory that somebody vouches for by
+--assert-pmem, which is to be said again whenever the pool is opened: it is not in the pool.
+--durability pmem makes no pool that does not have it.`,
 		Example: `  weft pool create /dev/shm/users.pool --key-size 8 --value-size 128 --capacity 1000000
   weft pool create urls.pool --key-size variable --value-size variable --capacity 100000 --size 256MiB
-  weft pool create small.pool --key-size 16 --value-size 8 --capacity 5000 --size 64MiB --hash fast`,
+  weft pool create small.pool --key-size 16 --value-size 8 --capacity 5000 --size 64MiB --hash fast
+  weft pool create /dev/dax0.0 --key-size 8 --value-size 128 --capacity 1000000 --durability pmem
+  weft pool create /mnt/nvdimm/users.pool --key-size 8 --value-size 128 --capacity 1000000 --assert-pmem persistent`,
 		Args: onePool,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := poolOptions(cmd, &o, hash); err != nil {
+			err := poolOptions(cmd, &o, hash)
+			if err == nil {
+				o.Durability, o.AssertPMem, err = durable.options("create")
+			}
+			if err != nil {
 				return err
 			}
 			return runPoolCreate(cmd.Context(), a, args[0], o)
@@ -52,6 +62,7 @@ machine. On a device of persistent memory, such as /dev/dax0.0, it takes all of 
 	f.IntVar(&o.AtomicBatch, "atomic-batch", 0, "operations of a batch that is there as a whole or not at all; 0: each operation by itself")
 	f.IntVar(&o.AtomicTail, "atomic-tail", 0, "operations of atomic batches that a GPU may leave to the log before it writes their slots")
 	f.StringVar(&hash, "hash", "siphash", "hash of the keys: siphash, or fast where nobody hostile chooses keys")
+	durable.add(f)
 	return cmd
 }
 

@@ -16,6 +16,7 @@ import (
 
 func newPoolDumpCommand(a *app) *cobra.Command {
 	limit := 0
+	var durable durabilityFlags
 	cmd := &cobra.Command{
 		Use:   "dump [flags] FILE",
 		Short: "Print the keys and values of a pool",
@@ -29,7 +30,8 @@ stays as it is; what a crash has left half done is left out. All checksums are
 compared before the first line: of a corrupt pool nothing is printed. What ends the
 dump early ends it behind a whole line. A sparse copy in a file system in memory has to
 be checked first, which allocates what it lacks; so has a pool whose redo log has atomic
-batches that a crash has kept from being applied.`,
+batches that a crash has kept from being applied. A device whose persistence the system does
+not tell takes --assert-pmem.`,
 		Example: `  weft pool dump /dev/shm/users.pool | sort > users.txt
   weft pool dump --limit 10 --json /dev/shm/users.pool`,
 		Args: onePool,
@@ -37,20 +39,26 @@ batches that a crash has kept from being applied.`,
 			if limit < 0 {
 				return usageError{fmt.Errorf("pool dump --limit %d: must not be negative", limit)}
 			}
-			return runPoolDump(cmd.Context(), a, args[0], limit)
+			o := gphash.OpenOptions{ReadOnly: true, Verify: true}
+			var err error
+			if o.Durability, o.AssertPMem, err = durable.options("dump"); err != nil {
+				return err
+			}
+			return runPoolDump(cmd.Context(), a, args[0], o, limit)
 		},
 	}
 	cmd.Flags().IntVar(&limit, "limit", 0, "print so many pairs at most; 0 prints all")
+	durable.add(cmd.Flags())
 	return cmd
 }
 
-func runPoolDump(ctx context.Context, a *app, path string, limit int) (err error) {
+func runPoolDump(ctx context.Context, a *app, path string, o gphash.OpenOptions, limit int) (err error) {
 	dev, err := a.openPoolDevice(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	x, _, err := openPool(ctx, path, dev, gphash.OpenOptions{ReadOnly: true, Verify: true})
+	x, _, err := openPool(ctx, path, dev, o)
 	if err != nil {
 		if errors.Is(err, weft.ErrCorrupt) {
 			err = fmt.Errorf("%w; see weft pool check", err)

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/gphash"
+)
+
+// durabilityFlags are --durability and --assert-pmem.
+type durabilityFlags struct {
+	durability string
+	assert     []string
+}
+
+func (d *durabilityFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&d.durability, "durability", "", "refuse a pool that does not have it: none, process, or pmem, which outlives power failures (default pmem with --assert-pmem, or else none)")
+	f.StringSliceVar(&d.assert, "assert-pmem", nil, "what you vouch for and the system does not tell: persistent, ddio-off (for a GPU), global-persistent-flush (CXL)")
+}
+
+// options are what the flags ask for.
+func (d *durabilityFlags) options(verb string) (asked gphash.Durability, said gphash.PMemConditions, err error) {
+	for _, what := range d.assert {
+		switch what {
+		case "persistent":
+			said.Persistent = true
+		case "ddio-off":
+			said.DDIOOff = true
+		case "global-persistent-flush":
+			said.GlobalPersistentFlush = true
+		default:
+			return 0, said, usageError{fmt.Errorf("pool %s --assert-pmem %.60q: want persistent, ddio-off or global-persistent-flush", verb, what)}
+		}
+	}
+	switch {
+	case d.durability == "pmem", d.durability == "" && len(d.assert) > 0:
+		return gphash.PMem, said, nil
+	case d.durability != "" && d.durability != "none" && d.durability != "process":
+		return 0, said, usageError{fmt.Errorf("pool %s --durability %.60q: want none, process or pmem", verb, d.durability)}
+	case len(d.assert) > 0:
+		return 0, said, usageError{fmt.Errorf("pool %s --assert-pmem %s: is for --durability pmem, not %s", verb, strings.Join(d.assert, ","), d.durability)}
+	case d.durability == "process":
+		return gphash.Process, said, nil
+	}
+	return 0, said, nil
+}
+
+// writeBack has all that opening a pool stores written back out of the caches, where the CPU opens
+// it: whether somebody vouches for the memory is not in the pool, and if somebody does,
+// what recovery stores must not stay behind what it stores next. A device does that by itself, if it is
+// one of persistent memory.
+func writeBack(path string, dev device.Device, o gphash.OpenOptions) (options gphash.OpenOptions, added bool) {
+	_, host := dev.(device.Host)
+	stat, err := os.Stat(path)
+	if o.Durability == gphash.PMem || o.ReadOnly || !host || err != nil || stat.Mode()&fs.ModeCharDevice != 0 {
+		return o, false
+	}
+	o.Durability, o.AssertPMem.Persistent = gphash.PMem, true
+	return o, true
+}
+
+// openWrittenBack is openPool that writes back what it stores, of a pool that is granted some durability without that.
+func openWrittenBack(ctx context.Context, path string, dev device.Device, o gphash.OpenOptions, grants gphash.Durability) (openedPool, *gphash.Report, error) {
+	if o.Durability > grants && o.Durability < gphash.PMem {
+		return nil, nil, fmt.Errorf("%w: asked for %v, the file system grants %v", gphash.ErrNotDurable, o.Durability, grants)
+	}
+	more, added := writeBack(path, dev, o)
+	x, report, err := openPool(ctx, path, dev, more)
+	if added && errors.Is(err, gphash.ErrNotDurable) { // a CPU of which nobody knows how
+		return openPool(ctx, path, dev, o)
+	}
+	return x, report, err
+}
