@@ -227,7 +227,7 @@ func exploreAtomic(t *testing.T, states int, change func(*atomicTrial)) (images,
 // those before it all; on one core or on several, with growth between, in any bucket.
 func TestAtomicCrashes(t *testing.T) {
 	conformance.NotRaced(t, oneAtATime)
-	images, resizes, refused, failed := exploreAtomic(t, *crashStates/8, nil)
+	images, resizes, refused, failed := exploreAtomic(t, *crashStates/20, nil)
 	if failed != "" {
 		t.Fatal(failed)
 	}

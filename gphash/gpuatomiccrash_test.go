@@ -141,7 +141,7 @@ func TestAtomicCrashesOfKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	images, resizes, failed := exploreAtomicKernels(t, *crashStates/40, nil, nil)
+	images, resizes, failed := exploreAtomicKernels(t, *crashStates/100, nil, nil)
 	if failed != "" {
 		t.Fatal(failed)
 	}
