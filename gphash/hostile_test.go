@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/conformance"
@@ -68,9 +69,26 @@ func formatted(t testing.TB, dev device.Device, o Options, change func(*pool.Sup
 	if change != nil {
 		change(first)
 	}
-	im := &image{dev: dev, bytes: make([]byte, o.Size), want: model{}}
+	im := &image{dev: dev, bytes: mappable(o.Size), want: model{}}
 	_, err = pool.Format(im.memory(), first)
 	return im, err
+}
+
+// mappable is memory of the heap that devices map.
+func mappable(size int64) []byte {
+	memory := make([]uint64, (size+device.MapAlign)/pm.Word)
+	for uintptr(unsafe.Pointer(&memory[0]))%device.MapAlign != 0 {
+		memory = memory[1:]
+	}
+	return device.Bytes(memory)[:size]
+}
+
+// on is the same image for another device.
+func (im *image) on(dev device.Device) *image {
+	other := &image{dev: dev, bytes: mappable(int64(len(im.bytes))), want: im.want}
+	copy(other.bytes, im.bytes)
+	other.save()
+	return other
 }
 
 func (im *image) memory() *pm.Memory { return pm.New(im.bytes, nil) }
@@ -81,7 +99,7 @@ func (im *image) open(o OpenOptions) (*Index, *Report, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	t, e, report, err := serve(ctx, p, im.dev.(device.Host), o, core.Types{})
+	t, e, report, err := serve(ctx, p, im.dev, o, core.Types{})
 	if err != nil {
 		return nil, report, err
 	}
@@ -240,17 +258,44 @@ func (im *image) judge(t testing.TB, damaged map[string]bool) bool {
 	return found > 0
 }
 
+// read looks all keys up: one by one, or in a batch by a GPU.
+func (im *image) read(t testing.TB, x *Index) model {
+	t.Helper()
+	got := model{}
+	if _, host := im.dev.(device.Host); host {
+		for k := range im.want {
+			it := x.engine.item([]byte(k))
+			if value, ok := x.engine.get(&it, make([]byte, x.engine.valueSize)); ok {
+				got[k] = string(value)
+			}
+		}
+		return got
+	}
+	var keys Bytes
+	for k := range im.want {
+		keys.Append([]byte(k))
+	}
+	values, found := make([][]byte, keys.Len()), make([]bool, keys.Len())
+	_, err := getRows(x, keys, values, found)
+	must(t, err)
+	for i, ok := range found {
+		if ok {
+			got[string(keys.Row(i))] = string(values[i])
+		}
+	}
+	return got
+}
+
 // compare wants all keys to have their values, but for those that may be absent, and
 // no other keys.
 func (im *image) compare(t testing.TB, x *Index, lost func(string) bool) {
 	t.Helper()
-	gone := 0
+	gone, read := 0, im.read(t, x)
 	for k, v := range im.want {
-		it := x.engine.item([]byte(k))
-		value, ok := x.engine.get(&it, make([]byte, x.engine.valueSize))
+		value, ok := read[k]
 		if !ok && lost(k) {
 			gone++
-		} else if !ok || string(value) != v {
+		} else if !ok || value != v {
 			t.Fatalf("key %x: found %v, %x; it is %x", k, ok, value, v)
 		}
 	}
