@@ -79,7 +79,7 @@ func All() []Experiment {
 		gphashYCSBExperiment, gphashMicroExperiment, gphashLoadExperiment, gphashConfigExperiment,
 		gphashKeySizeExperiment, gphashSkewExperiment, gphashResizeExperiment, gphashRecoveryExperiment,
 		gphashEmbeddingExperiment, gphashPageRankExperiment, gphashBaselinesExperiment, gphashFencesExperiment,
-		gphashBreakdownExperiment, gphashFactorsExperiment, gphashCacheExperiment, gphashCacheLoadingExperiment}
+		gphashBreakdownExperiment, gphashFactorsExperiment, gphashCacheExperiment, gphashCacheLoadingExperiment, gphashDeviceExperiment}
 }
 
 // ErrUnknown: there is no experiment of that name.

@@ -84,7 +84,8 @@ var rowsOf = map[string]struct {
 	"gphash-pagerank":      {Default, map[string]int{"pagerank": 1}},
 	"gphash-breakdown":     {Default, map[string]int{"LOAD": 16, "C": 16, "A": 16}}, // 4 indexes in 2 places, 2 sizes of keys
 	"gphash-factors":       {Default, map[string]int{"LOAD": 5, "C": 5, "B": 5, "A": 5, "F": 5, "D": 5}},
-	"gphash-cache":         {Default, map[string]int{"C": 16, "A": 16}}, // none, and 3 policies at 5 sizes
+	"gphash-cache":         {Default, map[string]int{"C": 16, "A": 16}},                                   // none, and 3 policies at 5 sizes
+	"gphash-device":        {Quick, map[string]int{"insert": 24, "search": 10, "search_miss": 2, "C": 8}}, // 2 sizes of batches
 	"gphash-cache-loading": {Quick, map[string]int{"get": 2, "get_before": 2, "get_during": 2, "get_after": 2, "load": 2}},
 }
 
@@ -303,7 +304,8 @@ func TestSimulatedFailures(t *testing.T) {
 		Experiment
 		stride int
 	}{{hostExperiment, 1}, {insertLoadExperiment, 5}, {slabFig7bExperiment, 40}, {sizesExperiment, 40}, {hortonModelExperiment, 5}, {hortonSizesExperiment, 20},
-		{gphashBreakdownExperiment, 60}, {gphashCacheExperiment, 150}, {gphashCacheLoadingExperiment, 60}} {
+		{gphashBreakdownExperiment, 60}, {gphashCacheExperiment, 150}, {gphashCacheLoadingExperiment, 60},
+		{gphashDeviceExperiment, 400}} {
 		t.Run(c.Name, func(t *testing.T) { failEverywhere(t, c.Experiment, devicetest.OpenSim(t, nil), c.stride) })
 	}
 }

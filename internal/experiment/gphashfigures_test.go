@@ -35,7 +35,7 @@ func TestGPUExperimentsNeedOne(t *testing.T) {
 			t.Errorf("%s on a CPU: %v", e.Name, err)
 		}
 	}
-	if n != 4 {
+	if n != 5 {
 		t.Errorf("%d experiments need a GPU", n)
 	}
 }
@@ -169,5 +169,42 @@ func TestFencesOnGPU(t *testing.T) {
 	}
 	if len(rows) != 2 || rows["process"] != 5 || rows[noFences] != 5 {
 		t.Errorf("rows %v", rows)
+	}
+}
+
+// Rows of large batches are judged by others of the run, and by rates.
+func TestHeadlineTargets(t *testing.T) {
+	rows := []Row{
+		{Structure: "plain, unsorted", Op: "search", Batch: 8, OpsPerS: 10e6}, {Structure: "plain", Op: "search", Batch: 8, OpsPerS: 30e6},
+		{Structure: "plain", Op: "search", Batch: 4, OpsPerS: 1e6}, {Structure: "mirror", Op: "search", Batch: 8, OpsPerS: 199e6},
+		{Structure: "atomic", Op: "insert", Batch: 8, OpsPerS: 160e6}, {Structure: "plain", Op: "insert", Batch: 8, OpsPerS: 60e6},
+	}
+	judge(rows)
+	want := [][]Target{
+		nil, {{Is: 3, Want: 3, Unit: "x", Of: "plain, unsorted", Reached: true}}, nil, {{Is: 199e6, Want: 200e6, Unit: "op/s"}},
+		{{Is: 160e6, Want: 150e6, Unit: "op/s", Reached: true}, {Is: 160e6 / 60e6, Want: 3, Unit: "x", Of: "plain"}}, nil,
+	}
+	for i := range rows {
+		if !slices.Equal(rows[i].Targets, want[i]) {
+			t.Errorf("%s %s: %+v, want %+v", rows[i].Structure, rows[i].Op, rows[i].Targets, want[i])
+		}
+	}
+}
+
+// Each target of the table is of a row that it has, and a cache finds what is read.
+func TestHeadlineRows(t *testing.T) {
+	rows := simulated(t, gphashDeviceExperiment).Rows
+	targets := 0
+	for _, row := range rows {
+		targets += len(row.Targets)
+		if s := row.Spread; s == nil || s.Slowest > row.OpsPerS || s.Fastest < row.OpsPerS {
+			t.Errorf("%s %s: %g op/s is not within %+v", row.Structure, row.Op, row.OpsPerS, s)
+		}
+		if row.Cache != nil && *row.HitRatio < .4 {
+			t.Errorf("%s: hits %g", row.Structure, *row.HitRatio)
+		}
+	}
+	if targets != len(headlineTargets) {
+		t.Errorf("%d targets, want %d", targets, len(headlineTargets))
 	}
 }

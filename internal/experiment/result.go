@@ -52,6 +52,10 @@ type Row struct {
 	// how long calls take.
 	Batch   int      `json:"batch,omitempty"`
 	Latency *Latency `json:"latency,omitempty"`
+	// Spread is the rates of the slowest and the fastest call, where OpsPerS is that of the median.
+	Spread *Spread `json:"spread,omitempty"`
+	// Targets are what the row is to reach.
+	Targets []Target `json:"targets,omitempty"`
 	// Parts are what the median call spends its time on.
 	Parts []Part `json:"parts,omitempty"`
 	// Cache is the share of the buckets that a GPU has in its memory, where the experiment
@@ -90,6 +94,22 @@ type Latency struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
+}
+
+// Spread is rates of calls, in operations per second.
+type Spread struct {
+	Slowest float64 `json:"slowest"`
+	Fastest float64 `json:"fastest"`
+}
+
+// Target is a figure that a row is to reach: a rate, how many times that of another row, or a time that
+// it is to stay below.
+type Target struct {
+	Is      float64 `json:"is"`
+	Want    float64 `json:"want"`
+	Unit    string  `json:"unit"`         // "op/s", "x" or "s"
+	Of      string  `json:"of,omitempty"` // structure of the other row
+	Reached bool    `json:"reached"`
 }
 
 // Part is a part of a latency.

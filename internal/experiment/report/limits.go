@@ -57,6 +57,14 @@ func describe(name string) string {
 	case strings.HasPrefix(name, "mixed"):
 		percent, _, _ := strings.Cut(strings.TrimPrefix(name, "mixed"), "_")
 		return percent + " % compare-and-swaps, the rest reads: harmonic mean of the two limits"
+	case strings.HasPrefix(name, "cached"):
+		percent, rest, _ := strings.Cut(strings.TrimPrefix(name, "cached"), "_")
+		return describe(rest) + ", " + percent + " % of them in the memory of the device"
+	case strings.HasPrefix(name, "distinct"):
+		percent, rest, _ := strings.Cut(strings.TrimPrefix(name, "distinct"), "_")
+		return roofline.Describe(rest) + ", one for " + percent + " % of the operations of a batch"
+	case name == roofline.DeviceToHost+"_160":
+		return "copy of 160 bytes an operation to page-locked host memory"
 	case strings.HasPrefix(name, "host_"):
 		return "keys and values over page-locked copies"
 	}

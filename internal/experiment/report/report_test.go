@@ -138,6 +138,30 @@ func TestTableOfParts(t *testing.T) {
 	}
 }
 
+// Rows say how calls vary, and whether they reach what they are to reach.
+func TestTableOfTargets(t *testing.T) {
+	row := experiment.Row{Structure: "plain", Op: "insert", N: 8, OpsPerS: 2e8, Limit: "cas64", Spread: &experiment.Spread{Slowest: 1e8, Fastest: 3e8}, Targets: []experiment.Target{
+		{Is: 2e8, Want: 1.5e8, Unit: "op/s", Reached: true}, {Is: 2.5, Want: 3, Unit: "x", Of: "slab"}, {Is: .1, Want: .15, Unit: "s", Reached: true},
+	}}
+	table := Tabulate(&experiment.Result{Experiment: "gphash-device", Rows: []experiment.Row{row}})
+	for head, want := range map[string]string{
+		"slowest": "100 M/s", "fastest": "300 M/s", "target": "150 M/s: 200 M/s, reached; 3.00x slab: 2.50x, missed; 150 ms: 100 ms, reached",
+	} {
+		if i := slices.Index(table.Head, head); i < 0 || table.Cells[0][i] != want {
+			t.Errorf("column %q: %v", head, table)
+		}
+	}
+	for name, want := range map[string]string{
+		"distinct74_mapped_read128":          "random reads of 128 bytes of mapped host memory, one for 74 % of the operations of a batch",
+		"cached72_distinct74_mapped_read128": "random reads of 128 bytes of mapped host memory, one for 74 % of the operations of a batch, 72 % of them in the memory of the device",
+		"device_to_host_160":                 "copy of 160 bytes an operation to page-locked host memory",
+	} {
+		if got := describe(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestNumbers(t *testing.T) {
 	for x, want := range map[float64]string{
 		0: "0", .4774: "0.477", .00012345: "0.0001", 1: "1.00", 12.345: "12.3", 999: "999", 999.6: "1.00 k", 36.43e9: "36.4 G", 4.273e12: "4.27 T", 5.13e15: "5130 T",

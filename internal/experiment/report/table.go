@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -90,6 +91,8 @@ func list(rows []experiment.Row) Table {
 		coresColumn,
 		{"time", false, func(r experiment.Row) string { return zeroEmpty(int(r.Seconds*1e9), seconds(r.Seconds)) }},
 		{"rate", false, func(r experiment.Row) string { return rateWithUnit(r) }},
+		spread("slowest", func(s *experiment.Spread) float64 { return s.Slowest }),
+		spread("fastest", func(s *experiment.Spread) float64 { return s.Fastest }),
 		{"of limit", false, func(r experiment.Row) string {
 			if r.Op == r.Limit {
 				return ""
@@ -106,6 +109,7 @@ func list(rows []experiment.Row) Table {
 		latency("p99", func(l *experiment.Latency) float64 { return l.P99 }),
 		latency("longest", func(l *experiment.Latency) float64 { return l.Max }),
 		{"of which", true, parts},
+		{"target", true, targets},
 		{"busy", false, func(r experiment.Row) string {
 			if r.BusyOpsPerS == nil {
 				return ""
@@ -164,6 +168,32 @@ func latency(head string, of func(*experiment.Latency) float64) column {
 		}
 		return seconds(of(r.Latency))
 	}}
+}
+
+// spread shows how the rate of calls varies.
+func spread(head string, of func(*experiment.Spread) float64) column {
+	return column{head, false, func(r experiment.Row) string {
+		if r.Spread == nil {
+			return ""
+		}
+		return rate(of(r.Spread)) + "/s"
+	}}
+}
+
+// targets shows what a row is to reach, and whether it does: "3.00x plain: 4.21x, reached".
+func targets(r experiment.Row) string {
+	said := make([]string, len(r.Targets))
+	for i, t := range r.Targets {
+		figure := map[string]func(float64) string{
+			"x": func(x float64) string { return digits(x) + "x" }, "s": seconds, "op/s": func(x float64) string { return rate(x) + "/s" },
+		}[t.Unit]
+		verdict := "missed"
+		if t.Reached {
+			verdict = "reached"
+		}
+		said[i] = strings.TrimSuffix(figure(t.Want)+" "+t.Of, " ") + ": " + figure(t.Is) + ", " + verdict
+	}
+	return strings.Join(said, "; ")
 }
 
 // simulated shows what a simulated GPU has counted.
