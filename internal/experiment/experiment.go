@@ -79,7 +79,8 @@ func All() []Experiment {
 		gphashYCSBExperiment, gphashMicroExperiment, gphashLoadExperiment, gphashConfigExperiment,
 		gphashKeySizeExperiment, gphashSkewExperiment, gphashResizeExperiment, gphashRecoveryExperiment,
 		gphashEmbeddingExperiment, gphashPageRankExperiment, gphashBaselinesExperiment, gphashFencesExperiment,
-		gphashBreakdownExperiment, gphashFactorsExperiment, gphashCacheExperiment, gphashCacheLoadingExperiment, gphashDeviceExperiment}
+		gphashBreakdownExperiment, gphashFactorsExperiment, gphashCacheExperiment, gphashCacheLoadingExperiment, gphashDeviceExperiment,
+		gphashRecoveryLargeExperiment}
 }
 
 // ErrUnknown: there is no experiment of that name.

@@ -78,15 +78,16 @@ var rowsOf = map[string]struct {
 	"gphash-recovery": {Default, map[string]int{
 		"open_clean": 1, "open_clean_recovery": 1, "open_crashed": 1, "open_crashed_recovery": 1, "open_verified": 1, "open_verified_recovery": 1,
 	}},
-	"gphash-embedding":     {Default, map[string]int{"get": 1, "embed": 1}},
-	"gphash-baselines":     {Default, map[string]int{"LOAD": 8, "C": 8, "A": 8}}, // 4 peers, 2 sizes of keys
-	"gphash-fences":        {Default, map[string]int{"insert": 2, "update": 2, "get_hit": 2, "get_miss": 2, "delete": 2}},
-	"gphash-pagerank":      {Default, map[string]int{"pagerank": 1}},
-	"gphash-breakdown":     {Default, map[string]int{"LOAD": 16, "C": 16, "A": 16}}, // 4 indexes in 2 places, 2 sizes of keys
-	"gphash-factors":       {Default, map[string]int{"LOAD": 5, "C": 5, "B": 5, "A": 5, "F": 5, "D": 5}},
-	"gphash-cache":         {Default, map[string]int{"C": 16, "A": 16}},                                   // none, and 3 policies at 5 sizes
-	"gphash-device":        {Quick, map[string]int{"insert": 24, "search": 10, "search_miss": 2, "C": 8}}, // 2 sizes of batches
-	"gphash-cache-loading": {Quick, map[string]int{"get": 2, "get_before": 2, "get_during": 2, "get_after": 2, "load": 2}},
+	"gphash-recovery-large": {Default, map[string]int{"open": 2, "recovery": 2}},
+	"gphash-embedding":      {Default, map[string]int{"get": 1, "embed": 1}},
+	"gphash-baselines":      {Default, map[string]int{"LOAD": 8, "C": 8, "A": 8}}, // 4 peers, 2 sizes of keys
+	"gphash-fences":         {Default, map[string]int{"insert": 2, "update": 2, "get_hit": 2, "get_miss": 2, "delete": 2}},
+	"gphash-pagerank":       {Default, map[string]int{"pagerank": 1}},
+	"gphash-breakdown":      {Default, map[string]int{"LOAD": 16, "C": 16, "A": 16}}, // 4 indexes in 2 places, 2 sizes of keys
+	"gphash-factors":        {Default, map[string]int{"LOAD": 5, "C": 5, "B": 5, "A": 5, "F": 5, "D": 5}},
+	"gphash-cache":          {Default, map[string]int{"C": 16, "A": 16}},                                   // none, and 3 policies at 5 sizes
+	"gphash-device":         {Quick, map[string]int{"insert": 24, "search": 10, "search_miss": 2, "C": 8}}, // 2 sizes of batches
+	"gphash-cache-loading":  {Quick, map[string]int{"get": 2, "get_before": 2, "get_during": 2, "get_after": 2, "load": 2}},
 }
 
 // tinyFor is tiny for an experiment, on a simulated GPU if it needs one that is not there. That is slow.

@@ -208,3 +208,16 @@ func TestHeadlineRows(t *testing.T) {
 		t.Errorf("%d targets, want %d", targets, len(headlineTargets))
 	}
 }
+
+// Recovery on a GPU has its parts, and a target that says by how much it is missed or reached.
+func TestRecoveryOnGPU(t *testing.T) {
+	for _, row := range simulated(t, gphashRecoveryLargeExperiment).Rows {
+		sum := 0.
+		for _, p := range row.Parts {
+			sum += p.Seconds
+		}
+		if row.Op == "recovery" && (len(row.Targets) != 1 || row.Targets[0].Is != row.Seconds || math.Abs(sum-row.Seconds) > 1e-9) {
+			t.Errorf("%s: parts %v of %g s, targets %v", row.Structure, row.Parts, row.Seconds, row.Targets)
+		}
+	}
+}
