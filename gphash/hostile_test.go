@@ -27,6 +27,7 @@ type image struct {
 	bytes  []byte
 	intact []byte // its superblocks and what lies in it, as they should be
 	want   model
+	opened []*Index
 }
 
 // oneCore is why the race detector has nothing to find in images.
@@ -103,7 +104,11 @@ func (im *image) open(o OpenOptions) (*Index, *Report, error) {
 	if err != nil {
 		return nil, report, err
 	}
-	return &Index{t, e}, report, nil
+	x := &Index{t, e}
+	if im.gpu() {
+		im.opened = append(im.opened, x)
+	}
+	return x, report, nil
 }
 
 func (im *image) mustOpen(t testing.TB, o OpenOptions) *Index {
