@@ -428,10 +428,7 @@ func (e *engine) exportBucket(r *rows, bucket uint64, n int) int {
 	for slot := range e.slots {
 		at := place{bucket, slot}
 		c := control(e.mem.Load(e.control(at)))
-		if c.state() != full {
-			continue
-		}
-		if e.pool.ReadOnly() && !e.valid(at, c) {
+		if c.state() != full || !e.values.sound(c.block()) || e.pool.ReadOnly() && !e.valid(at, c) {
 			continue
 		}
 		if n < r.N {

@@ -115,5 +115,8 @@
 //
 // On a CPU, lookups wait for the change that runs. Clear and a batch are not
 // atomic without Options.AtomicBatch. Whoever
-// shortens the file of an open pool kills the process that has it.
+// shortens the file of an open pool kills the process that has it. Whoever writes it meanwhile may have
+// keys read values of others, until Check or the next Open says so ([weft.ErrCorrupt]); but no
+// process and no GPU is led out of the pool by that: a slot whose value would lie there has no key, for
+// all operations.
 package gphash

@@ -162,11 +162,14 @@ func (e *engine) moveRecord(block uint64, class int) bool {
 	if !ok || c.block() != block {
 		return false
 	}
+	h, ok := v.record(block)
+	if !ok || classOf(h.words()) != class {
+		return false
+	}
 	to, err := v.parts[0].take(class)
 	if err != nil {
 		return false
 	}
-	h, _ := v.record(block)
 	e.mem.Write(to+1, v.append(block+1, int(h.words()-1)*pm.Word, nil))
 	e.mem.Store(to, uint64(h)^uint64(mixed(block, it.hash)^mixed(to, it.hash)))
 	e.mem.Fence()

@@ -203,7 +203,7 @@ __device__ __forceinline__ void move_up(const BucketsParams& p) {
 __device__ __forceinline__ void export_pairs(const BucketsParams& p) {
   const Table& t = p.table;
   each_bucket(p, [&](const Place& lane) WEFT_INLINE {
-    uint32_t votes = ballot(kAll, lane.was.state() == kFull);
+    uint32_t votes = ballot(kAll, lane.was.state() == kFull && sound(t, lane.was));
     if (votes == 0) return;
     uint64_t row = 0;
     if (lane_index() == 0) row = add_relaxed(p.to.count, uint64_t(popcount(votes)));

@@ -156,6 +156,7 @@ type tableRef struct {
 	seed0       uint64
 	seed1       uint64
 	first       uint64
+	span        uint64
 	fast        uint32
 	keySize     uint32
 	valueSize   uint32
@@ -189,61 +190,61 @@ type tickParams struct {
 
 // bucketsParams has the layout of weft::gphash::BucketsParams.
 var (
-	_ [232]byte = [unsafe.Sizeof(bucketsParams{})]byte{}
+	_ [240]byte = [unsafe.Sizeof(bucketsParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(bucketsParams{}.table)]byte{}
-	_ [152]byte = [unsafe.Offsetof(bucketsParams{}.to)]byte{}
-	_ [200]byte = [unsafe.Offsetof(bucketsParams{}.lo)]byte{}
-	_ [208]byte = [unsafe.Offsetof(bucketsParams{}.hi)]byte{}
-	_ [216]byte = [unsafe.Offsetof(bucketsParams{}.level)]byte{}
-	_ [220]byte = [unsafe.Offsetof(bucketsParams{}.unused)]byte{}
-	_ [224]byte = [unsafe.Offsetof(bucketsParams{}.crowded)]byte{}
+	_ [160]byte = [unsafe.Offsetof(bucketsParams{}.to)]byte{}
+	_ [208]byte = [unsafe.Offsetof(bucketsParams{}.lo)]byte{}
+	_ [216]byte = [unsafe.Offsetof(bucketsParams{}.hi)]byte{}
+	_ [224]byte = [unsafe.Offsetof(bucketsParams{}.level)]byte{}
+	_ [228]byte = [unsafe.Offsetof(bucketsParams{}.unused)]byte{}
+	_ [232]byte = [unsafe.Offsetof(bucketsParams{}.crowded)]byte{}
 )
 
 // cacheParams has the layout of weft::gphash::CacheParams.
 var (
-	_ [232]byte = [unsafe.Sizeof(cacheParams{})]byte{}
+	_ [240]byte = [unsafe.Sizeof(cacheParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(cacheParams{}.table)]byte{}
-	_ [152]byte = [unsafe.Offsetof(cacheParams{}.space)]byte{}
-	_ [200]byte = [unsafe.Offsetof(cacheParams{}.heat)]byte{}
-	_ [208]byte = [unsafe.Offsetof(cacheParams{}.rows)]byte{}
-	_ [216]byte = [unsafe.Offsetof(cacheParams{}.n)]byte{}
-	_ [224]byte = [unsafe.Offsetof(cacheParams{}.capacity)]byte{}
+	_ [160]byte = [unsafe.Offsetof(cacheParams{}.space)]byte{}
+	_ [208]byte = [unsafe.Offsetof(cacheParams{}.heat)]byte{}
+	_ [216]byte = [unsafe.Offsetof(cacheParams{}.rows)]byte{}
+	_ [224]byte = [unsafe.Offsetof(cacheParams{}.n)]byte{}
+	_ [232]byte = [unsafe.Offsetof(cacheParams{}.capacity)]byte{}
 )
 
 // changeParams has the layout of weft::gphash::ChangeParams.
 var (
-	_ [400]byte = [unsafe.Sizeof(changeParams{})]byte{}
+	_ [408]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
-	_ [152]byte = [unsafe.Offsetof(changeParams{}.space)]byte{}
-	_ [200]byte = [unsafe.Offsetof(changeParams{}.changes)]byte{}
-	_ [312]byte = [unsafe.Offsetof(changeParams{}.sorted)]byte{}
-	_ [344]byte = [unsafe.Offsetof(changeParams{}.spilled)]byte{}
-	_ [360]byte = [unsafe.Offsetof(changeParams{}.late)]byte{}
-	_ [368]byte = [unsafe.Offsetof(changeParams{}.lacked)]byte{}
-	_ [376]byte = [unsafe.Offsetof(changeParams{}.entries)]byte{}
-	_ [384]byte = [unsafe.Offsetof(changeParams{}.fullest)]byte{}
-	_ [392]byte = [unsafe.Offsetof(changeParams{}.regions)]byte{}
-	_ [396]byte = [unsafe.Offsetof(changeParams{}.still)]byte{}
+	_ [160]byte = [unsafe.Offsetof(changeParams{}.space)]byte{}
+	_ [208]byte = [unsafe.Offsetof(changeParams{}.changes)]byte{}
+	_ [320]byte = [unsafe.Offsetof(changeParams{}.sorted)]byte{}
+	_ [352]byte = [unsafe.Offsetof(changeParams{}.spilled)]byte{}
+	_ [368]byte = [unsafe.Offsetof(changeParams{}.late)]byte{}
+	_ [376]byte = [unsafe.Offsetof(changeParams{}.lacked)]byte{}
+	_ [384]byte = [unsafe.Offsetof(changeParams{}.entries)]byte{}
+	_ [392]byte = [unsafe.Offsetof(changeParams{}.fullest)]byte{}
+	_ [400]byte = [unsafe.Offsetof(changeParams{}.regions)]byte{}
+	_ [404]byte = [unsafe.Offsetof(changeParams{}.still)]byte{}
 )
 
 // getParams has the layout of weft::gphash::GetParams.
 var (
-	_ [224]byte = [unsafe.Sizeof(getParams{})]byte{}
+	_ [232]byte = [unsafe.Sizeof(getParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(getParams{}.table)]byte{}
-	_ [152]byte = [unsafe.Offsetof(getParams{}.lookup)]byte{}
-	_ [200]byte = [unsafe.Offsetof(getParams{}.hashes)]byte{}
-	_ [208]byte = [unsafe.Offsetof(getParams{}.prefixes)]byte{}
-	_ [216]byte = [unsafe.Offsetof(getParams{}.rows)]byte{}
+	_ [160]byte = [unsafe.Offsetof(getParams{}.lookup)]byte{}
+	_ [208]byte = [unsafe.Offsetof(getParams{}.hashes)]byte{}
+	_ [216]byte = [unsafe.Offsetof(getParams{}.prefixes)]byte{}
+	_ [224]byte = [unsafe.Offsetof(getParams{}.rows)]byte{}
 )
 
 // hashParams has the layout of weft::gphash::HashParams.
 var (
-	_ [184]byte = [unsafe.Sizeof(hashParams{})]byte{}
+	_ [192]byte = [unsafe.Sizeof(hashParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(hashParams{}.table)]byte{}
-	_ [152]byte = [unsafe.Offsetof(hashParams{}.keys)]byte{}
-	_ [160]byte = [unsafe.Offsetof(hashParams{}.hashes)]byte{}
-	_ [168]byte = [unsafe.Offsetof(hashParams{}.prefixes)]byte{}
-	_ [176]byte = [unsafe.Offsetof(hashParams{}.n)]byte{}
+	_ [160]byte = [unsafe.Offsetof(hashParams{}.keys)]byte{}
+	_ [168]byte = [unsafe.Offsetof(hashParams{}.hashes)]byte{}
+	_ [176]byte = [unsafe.Offsetof(hashParams{}.prefixes)]byte{}
+	_ [184]byte = [unsafe.Offsetof(hashParams{}.n)]byte{}
 )
 
 // lists has the layout of weft::gphash::Lists.
@@ -265,34 +266,34 @@ var (
 
 // recycleParams has the layout of weft::gphash::RecycleParams.
 var (
-	_ [200]byte = [unsafe.Sizeof(recycleParams{})]byte{}
+	_ [208]byte = [unsafe.Sizeof(recycleParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(recycleParams{}.table)]byte{}
-	_ [152]byte = [unsafe.Offsetof(recycleParams{}.space)]byte{}
+	_ [160]byte = [unsafe.Offsetof(recycleParams{}.space)]byte{}
 )
 
 // redoParams has the layout of weft::gphash::RedoParams.
 var (
-	_ [256]byte = [unsafe.Sizeof(redoParams{})]byte{}
+	_ [264]byte = [unsafe.Sizeof(redoParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(redoParams{}.table)]byte{}
-	_ [152]byte = [unsafe.Offsetof(redoParams{}.space)]byte{}
-	_ [200]byte = [unsafe.Offsetof(redoParams{}.entries)]byte{}
-	_ [208]byte = [unsafe.Offsetof(redoParams{}.records)]byte{}
-	_ [216]byte = [unsafe.Offsetof(redoParams{}.made)]byte{}
-	_ [224]byte = [unsafe.Offsetof(redoParams{}.n)]byte{}
-	_ [232]byte = [unsafe.Offsetof(redoParams{}.late)]byte{}
-	_ [240]byte = [unsafe.Offsetof(redoParams{}.lateCount)]byte{}
-	_ [248]byte = [unsafe.Offsetof(redoParams{}.lateBits)]byte{}
+	_ [160]byte = [unsafe.Offsetof(redoParams{}.space)]byte{}
+	_ [208]byte = [unsafe.Offsetof(redoParams{}.entries)]byte{}
+	_ [216]byte = [unsafe.Offsetof(redoParams{}.records)]byte{}
+	_ [224]byte = [unsafe.Offsetof(redoParams{}.made)]byte{}
+	_ [232]byte = [unsafe.Offsetof(redoParams{}.n)]byte{}
+	_ [240]byte = [unsafe.Offsetof(redoParams{}.late)]byte{}
+	_ [248]byte = [unsafe.Offsetof(redoParams{}.lateCount)]byte{}
+	_ [256]byte = [unsafe.Offsetof(redoParams{}.lateBits)]byte{}
 )
 
 // reserveParams has the layout of weft::gphash::ReserveParams.
 var (
-	_ [224]byte = [unsafe.Sizeof(reserveParams{})]byte{}
+	_ [232]byte = [unsafe.Sizeof(reserveParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(reserveParams{}.table)]byte{}
-	_ [152]byte = [unsafe.Offsetof(reserveParams{}.space)]byte{}
-	_ [200]byte = [unsafe.Offsetof(reserveParams{}.prefixes)]byte{}
-	_ [208]byte = [unsafe.Offsetof(reserveParams{}.fresh)]byte{}
-	_ [216]byte = [unsafe.Offsetof(reserveParams{}.n)]byte{}
-	_ [220]byte = [unsafe.Offsetof(reserveParams{}.regions)]byte{}
+	_ [160]byte = [unsafe.Offsetof(reserveParams{}.space)]byte{}
+	_ [208]byte = [unsafe.Offsetof(reserveParams{}.prefixes)]byte{}
+	_ [216]byte = [unsafe.Offsetof(reserveParams{}.fresh)]byte{}
+	_ [224]byte = [unsafe.Offsetof(reserveParams{}.n)]byte{}
+	_ [228]byte = [unsafe.Offsetof(reserveParams{}.regions)]byte{}
 )
 
 // sorted has the layout of weft::gphash::Sorted.
@@ -316,44 +317,45 @@ var (
 
 // surveyParams has the layout of weft::gphash::SurveyParams.
 var (
-	_ [216]byte = [unsafe.Sizeof(surveyParams{})]byte{}
+	_ [224]byte = [unsafe.Sizeof(surveyParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(surveyParams{}.table)]byte{}
-	_ [152]byte = [unsafe.Offsetof(surveyParams{}.space)]byte{}
-	_ [200]byte = [unsafe.Offsetof(surveyParams{}.found)]byte{}
-	_ [208]byte = [unsafe.Offsetof(surveyParams{}.level)]byte{}
-	_ [212]byte = [unsafe.Offsetof(surveyParams{}.unused)]byte{}
+	_ [160]byte = [unsafe.Offsetof(surveyParams{}.space)]byte{}
+	_ [208]byte = [unsafe.Offsetof(surveyParams{}.found)]byte{}
+	_ [216]byte = [unsafe.Offsetof(surveyParams{}.level)]byte{}
+	_ [220]byte = [unsafe.Offsetof(surveyParams{}.unused)]byte{}
 )
 
 // tableRef has the layout of weft::gphash::Table.
 var (
-	_ [152]byte = [unsafe.Sizeof(tableRef{})]byte{}
+	_ [160]byte = [unsafe.Sizeof(tableRef{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(tableRef{}.pool)]byte{}
 	_ [8]byte   = [unsafe.Offsetof(tableRef{}.counters)]byte{}
 	_ [16]byte  = [unsafe.Offsetof(tableRef{}.clocks)]byte{}
 	_ [24]byte  = [unsafe.Offsetof(tableRef{}.seed0)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(tableRef{}.seed1)]byte{}
 	_ [40]byte  = [unsafe.Offsetof(tableRef{}.first)]byte{}
-	_ [48]byte  = [unsafe.Offsetof(tableRef{}.fast)]byte{}
-	_ [52]byte  = [unsafe.Offsetof(tableRef{}.keySize)]byte{}
-	_ [56]byte  = [unsafe.Offsetof(tableRef{}.valueSize)]byte{}
-	_ [60]byte  = [unsafe.Offsetof(tableRef{}.keyWords)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(tableRef{}.valueWords)]byte{}
-	_ [68]byte  = [unsafe.Offsetof(tableRef{}.slots)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(tableRef{}.hashes)]byte{}
-	_ [76]byte  = [unsafe.Offsetof(tableRef{}.bucketWords)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(tableRef{}.unit)]byte{}
-	_ [84]byte  = [unsafe.Offsetof(tableRef{}.per)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(tableRef{}.at)]byte{}
-	_ [92]byte  = [unsafe.Offsetof(tableRef{}.live)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(tableRef{}.closed)]byte{}
-	_ [100]byte = [unsafe.Offsetof(tableRef{}.unfenced)]byte{}
-	_ [104]byte = [unsafe.Offsetof(tableRef{}.levels)]byte{}
-	_ [112]byte = [unsafe.Offsetof(tableRef{}.cache)]byte{}
-	_ [120]byte = [unsafe.Offsetof(tableRef{}.cacheRead)]byte{}
-	_ [128]byte = [unsafe.Offsetof(tableRef{}.policy)]byte{}
-	_ [132]byte = [unsafe.Offsetof(tableRef{}.now)]byte{}
-	_ [136]byte = [unsafe.Offsetof(tableRef{}.cached)]byte{}
-	_ [144]byte = [unsafe.Offsetof(tableRef{}.heat)]byte{}
+	_ [48]byte  = [unsafe.Offsetof(tableRef{}.span)]byte{}
+	_ [56]byte  = [unsafe.Offsetof(tableRef{}.fast)]byte{}
+	_ [60]byte  = [unsafe.Offsetof(tableRef{}.keySize)]byte{}
+	_ [64]byte  = [unsafe.Offsetof(tableRef{}.valueSize)]byte{}
+	_ [68]byte  = [unsafe.Offsetof(tableRef{}.keyWords)]byte{}
+	_ [72]byte  = [unsafe.Offsetof(tableRef{}.valueWords)]byte{}
+	_ [76]byte  = [unsafe.Offsetof(tableRef{}.slots)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(tableRef{}.hashes)]byte{}
+	_ [84]byte  = [unsafe.Offsetof(tableRef{}.bucketWords)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(tableRef{}.unit)]byte{}
+	_ [92]byte  = [unsafe.Offsetof(tableRef{}.per)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(tableRef{}.at)]byte{}
+	_ [100]byte = [unsafe.Offsetof(tableRef{}.live)]byte{}
+	_ [104]byte = [unsafe.Offsetof(tableRef{}.closed)]byte{}
+	_ [108]byte = [unsafe.Offsetof(tableRef{}.unfenced)]byte{}
+	_ [112]byte = [unsafe.Offsetof(tableRef{}.levels)]byte{}
+	_ [120]byte = [unsafe.Offsetof(tableRef{}.cache)]byte{}
+	_ [128]byte = [unsafe.Offsetof(tableRef{}.cacheRead)]byte{}
+	_ [136]byte = [unsafe.Offsetof(tableRef{}.policy)]byte{}
+	_ [140]byte = [unsafe.Offsetof(tableRef{}.now)]byte{}
+	_ [144]byte = [unsafe.Offsetof(tableRef{}.cached)]byte{}
+	_ [152]byte = [unsafe.Offsetof(tableRef{}.heat)]byte{}
 )
 
 // tickParams has the layout of weft::gphash::TickParams.

@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 15be2f0d13b067ae8fa8f763c20764a11330558525c439e4d67bffe44bb8258d 23773 gphash/change.cuh
-//kernelgen:input a843c28fad0237bfa6eb696141ab077f80380f29c20f497c081ddd4738129461 13832 gphash/gphash.cu
+//kernelgen:input 2419e89b501a626716d6d0795f51d72513eb02364719dc1ed6f4c25fd1c0063f 13854 gphash/gphash.cu
 //kernelgen:input 77ae60695d6c2544c3d1427dfa1433d17193eb2ff0765d1281b3569dbeb9744c 6845 gphash/redo.cuh
 //kernelgen:input 605f69145e36cb8d793022e7abfe4840a3bb32bfbfcec95527504256d6c9ca1b 8027 gphash/space.cuh
 //kernelgen:input b62b3929dff3b1ed67645fe129e98c3a58d1cf79b234c82c296faa073e3990f4 6114 gphash/survey.cuh
@@ -23,7 +23,7 @@ import (
 //kernelgen:input a958416dd66bde9d8c3df2fe3209f08b9b79f5b16c8aaae708f66f9fb9feb59a 6809 kernels/include/weft/change.cuh
 //kernelgen:input e94261a538734e4c569c0d6d3de8ca2f86e153d80147ffaafef420174b0e1478 3406 kernels/include/weft/crc32c.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 156d2a35688accfc6b38375a24f9219389a2f2fe6681bf5ec4229b6436fc2886 16536 kernels/include/weft/gphash_table.cuh
+//kernelgen:input 5d201e1017e54263ba62f37ede3c3237149ed293b08440ad8e2aed952c16e5f0 17117 kernels/include/weft/gphash_table.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
@@ -31,8 +31,8 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
-//kernelgen:output 8ee9926e7047399a262f3efa16847f5b79885f74f13e701361c784b5362fbee3 631310 gphash/gphash_sm80.ptx
-//kernelgen:output adafbb50489ef54d352decfd2def7995edfa51a613bb09124eba0a57e413bece 13825 gphash/gphash_params_gen.go
+//kernelgen:output 699a3047ae22a189244e54d2e7f4606dc4e77742cd3f806abf8d52717bc3917e 633695 gphash/gphash_sm80.ptx
+//kernelgen:output c8656917e3a4a29b60cc950e5acc7c86327111cafdf82333aa56b5eade93f338 13901 gphash/gphash_params_gen.go
 
 //go:embed gphash_sm80.ptx
 var gphashSM80 string
@@ -48,25 +48,25 @@ var gphashImage = device.Image{
 // gphashKernels are the entry points of gphashImage and the size in bytes of
 // the parameter struct that each takes.
 var gphashKernels = map[string]int{
-	"gphash_cache_empty":    232,
-	"gphash_cache_fill":     232,
-	"gphash_change":         400,
-	"gphash_change_crowded": 400,
-	"gphash_export":         232,
-	"gphash_follow":         400,
-	"gphash_get":            224,
-	"gphash_hash":           184,
-	"gphash_home":           256,
-	"gphash_log":            256,
-	"gphash_mirror":         232,
-	"gphash_move_up":        232,
+	"gphash_cache_empty":    240,
+	"gphash_cache_fill":     240,
+	"gphash_change":         408,
+	"gphash_change_crowded": 408,
+	"gphash_export":         240,
+	"gphash_follow":         408,
+	"gphash_get":            232,
+	"gphash_hash":           192,
+	"gphash_home":           264,
+	"gphash_log":            264,
+	"gphash_mirror":         240,
+	"gphash_move_up":        240,
 	"gphash_rank":           32,
-	"gphash_recycle":        200,
-	"gphash_repeat":         224,
-	"gphash_reserve":        224,
-	"gphash_settle":         256,
-	"gphash_survey":         216,
+	"gphash_recycle":        208,
+	"gphash_repeat":         232,
+	"gphash_reserve":        232,
+	"gphash_settle":         264,
+	"gphash_survey":         224,
 	"gphash_tick":           16,
-	"gphash_undo":           256,
-	"gphash_wipe":           232,
+	"gphash_undo":           264,
+	"gphash_wipe":           240,
 }

@@ -17,7 +17,7 @@ import (
 //kernelgen:input aa6389b8b174d262d890afeb58aeef7264b63eba45d27dac86894089b1e8f583 6639 kernels/include/weft/batch.cuh
 //kernelgen:input a958416dd66bde9d8c3df2fe3209f08b9b79f5b16c8aaae708f66f9fb9feb59a 6809 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 156d2a35688accfc6b38375a24f9219389a2f2fe6681bf5ec4229b6436fc2886 16536 kernels/include/weft/gphash_table.cuh
+//kernelgen:input 5d201e1017e54263ba62f37ede3c3237149ed293b08440ad8e2aed952c16e5f0 17117 kernels/include/weft/gphash_table.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh

@@ -184,7 +184,7 @@ func (k *launcher) newLevels(before *levels) (now *levels, err error) {
 	v := t.values
 	now.ref = tableRef{
 		pool: k.pool.Ptr, counters: k.host.Parts().(*parts).TallyPtr(), clocks: k.word(wordBegun),
-		seed0: t.seed[0], seed1: t.seed[1], first: v.first,
+		seed0: t.seed[0], seed1: t.seed[1], first: v.first, span: v.span,
 		keySize: uint32(t.keySize), valueSize: uint32(t.valueSize), keyWords: uint32(t.keyWords), valueWords: uint32(v.words),
 		slots: uint32(t.slots), hashes: uint32(t.hashes), bucketWords: uint32(t.bucketWords),
 		unit: uint32(v.unit), per: uint32(v.per), at: uint32(v.at),

@@ -71,9 +71,12 @@ func (e *engine) PairBytes(*core.Lease) int {
 	return int(words * pm.Word / max(e.Parts().(*parts).counters.Live, 1))
 }
 
-// exportRecord copies the key and the value of a record to row n.
+// exportRecord copies the key and the value of a record to row n, nothing if there is none.
 func (r *rows) exportRecord(n int, block uint64) {
-	h, _ := r.values.record(block)
+	h, ok := r.values.record(block)
+	if !ok {
+		h, block = 0, r.values.first
+	}
 	r.mem.Read(block+1, r.Columns[batch.Keys].Extend(n, h.key()))
 	r.mem.Read(block+h.valueAt(), r.Columns[batch.Vals].Extend(n, h.value()))
 }

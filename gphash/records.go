@@ -179,6 +179,6 @@ func (v *values) intactRecord(block, hash uint64, buffer *[]byte) bool {
 	if !ok {
 		return false
 	}
-	*buffer = v.appendValue(block, v.appendKey(block, (*buffer)[:0]))
+	*buffer = v.append(block+h.valueAt(), h.value(), v.append(block+1, h.key(), (*buffer)[:0]))
 	return uint32(h) == seal(h, (*buffer)[:h.key()], (*buffer)[h.key():])^mixed(block, hash)
 }

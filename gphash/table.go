@@ -44,7 +44,7 @@ func (t *table) item(key []byte) item {
 // control word stays the same.
 func (t *table) holds(at place, c control, it *item) bool {
 	switch {
-	case t.mem.Load(t.tag(at)) != it.tag:
+	case t.mem.Load(t.tag(at)) != it.tag || !t.values.sound(c.block()):
 		return false
 	case t.records():
 		return it.key == nil || t.values.hasKey(c.block(), it.key)

@@ -24,6 +24,7 @@ type values struct {
 	classes []unitLayout // of units, by class; values of one length are of one
 	mem     *pm.Memory
 	first   uint64 // word at which unit 0 begins
+	span    uint64 // words from there on at which a value may begin, without reaching beyond the pool
 	space   space
 	parts   []region // by the first bits of a hash
 	alone   bool     // one writer is at work, who may take from any of them
@@ -55,6 +56,10 @@ func newUnitLayout(unit, size uint64) unitLayout {
 // end is behind the last unit.
 func (v *values) end() uint64 { return v.first + uint64(len(v.space.owner))*v.unit }
 
+// sound reports whether a value may begin at a block. Operations write no other to control words; whoever
+// else has written the pool since it was opened may have. Such a slot has no key, for all operations.
+func (v *values) sound(block uint64) bool { return block-v.first < v.span }
+
 // newValues is memory for values of a size; for records, if that is 0.
 func newValues(mem *pm.Memory, first, unit, size uint64) *values {
 	v := &values{unitLayout: newUnitLayout(unit, size), records: size == 0, mem: mem, first: first}
@@ -64,6 +69,10 @@ func newValues(mem *pm.Memory, first, unit, size uint64) *values {
 	}
 	v.space.owner = make([]unitOwner, (mem.Words()-first)/unit)
 	v.space.high = len(v.space.owner)
+	v.span = v.end() - v.first - max(v.words, 1) + 1
+	if v.records {
+		v.span = v.end() - v.first // record says where one ends
+	}
 	v.parts = make([]region, 1<<regionBits)
 	for i := range v.parts {
 		v.parts[i].values = v
@@ -102,8 +111,10 @@ func (v *values) classAt(block uint64) (class int, ok bool) {
 		return 0, true
 	}
 	h, ok := v.record(block)
-	class = classOf(h.words())
-	return class, ok && class < len(v.classes)
+	if class = classOf(h.words()); !ok || class >= len(v.classes) {
+		return 0, false
+	}
+	return class, true
 }
 
 // unitsOf is how many units of the pool have values of a layout together: one, but for
@@ -398,14 +409,17 @@ func (r *region) buried(control uint64) { r.tombs = append(r.tombs, control) }
 
 // free gives the memory of a value back; with the last one of a unit, the unit: but for
 // one that a region keeps, if that can have nothing else. No writer is at work but r's, and
-// that only if it has just taken the memory.
+// that only if it has just taken the memory. What is no value in use, somebody else has written
+// to a control word: nothing is freed.
 func (r *region) free(block uint64) {
 	v := r.values
-	e := v.space.owner[(block-v.first)/v.unit].values.Load()
+	e, i, ok := v.taken(block)
+	if !ok {
+		return
+	}
 	if v.records {
 		v.mem.Store(block, 0) // what is free passes for nobody's record, whatever names it
 	}
-	i, _ := e.layout.index((block - v.first) % e.layout.unit)
 	if e.free(i); e.of == nil {
 		r.adopt(e)
 	}
@@ -413,6 +427,18 @@ func (r *region) free(block uint64) {
 		*list = slices.DeleteFunc(*list, func(other *extent) bool { return other == e })
 		v.giveBack(e)
 	}
+}
+
+// taken is which value begins at a block; ok is false if none does that is in use.
+func (v *values) taken(block uint64) (e *extent, i uint64, ok bool) {
+	if v.sound(block) {
+		e = v.space.owner[(block-v.first)/v.unit].values.Load()
+	}
+	if e == nil {
+		return nil, 0, false
+	}
+	i, ok = e.layout.index((block - v.first) % e.layout.unit)
+	return e, i, ok && e.used[i/64]>>(i%64)&1 != 0
 }
 
 func (v *values) giveBack(e *extent) { v.space.giveBack(e.unit, v.unitsOf(e.layout)) }

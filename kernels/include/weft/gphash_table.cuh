@@ -60,6 +60,7 @@ struct Table {
   Clocks* clocks;
   uint64_t seed0, seed1;
   uint64_t first;  // word at which unit 0 of the values begins
+  uint64_t span;   // words from there on at which a value may begin, without reaching beyond the pool
   uint32_t fast;   // the hash for trusted keys
   uint32_t key_size, value_size;    // bytes
   uint32_t key_words, value_words;  // of a key in its slot; 0 where the tag is the key
@@ -257,13 +258,17 @@ __device__ __forceinline__ bool same_key(const Table& t, const Place& at, const 
   return ballot(kAll, differs) == 0;
 }
 
+// sound reports whether a value may begin where a control word says. Operations write no other; whoever else
+// has written the pool since it was opened may have. Such a slot has no key, for all operations.
+__device__ __forceinline__ bool sound(const Table& t, Control c) { return c.block() - t.first < t.span; }
+
 // pick is the slot among those seen that has the key of an item.
 __device__ __forceinline__ bool pick(const Table& t, const Seen& s, const Item& it, Place& at) {
   uint32_t votes = ballot(kAll, s.there && s.tag == it.tag && s.control.state() == kFull);
   sync_warp();  // what other lanes read of the slot comes behind its control word: shuffles order nothing
   for (; votes != 0; votes &= votes - 1) {
     at = place_of(s, lowest(votes));
-    if (t.key_words == 0 || same_key(t, at, it)) return true;
+    if (sound(t, at.was) && (t.key_words == 0 || same_key(t, at, it))) return true;
   }
   return false;
 }
@@ -305,10 +310,11 @@ struct Located {
   uint64_t unit;
   uint32_t i;
 };
+// locate is right for blocks at which a value begins; of others that are sound it is some value of the pool.
 __device__ __forceinline__ Located locate(const Table& t, uint64_t block) {
   uint64_t unit = (block - t.first) / t.unit;
-  uint32_t at = uint32_t((block - t.first) - unit * t.unit);
-  return {unit, (at - t.at) / t.value_words};
+  uint32_t at = uint32_t((block - t.first) - unit * t.unit), i = (at - t.at) / t.value_words;
+  return {unit, i < t.per ? i : t.per - 1};
 }
 
 // number_of is the number of a value among all that there is room for.
