@@ -1,0 +1,122 @@
+package gphash
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/sim"
+)
+
+// A call of several atomic batches that meets the loss of its GPU says how many operations its finished
+// batches had: these are there, the one under way is there as a whole or not at all, and nothing
+// behind it is. One that was to run again, behind a growth, counts as done and failed. Of single
+// operations it counts none of the chunk under way, any of which may be there.
+func TestPartialErrorOfALoss(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	smallParts(t)
+	unit = imageUnit // of which the log has one, and batches are as large as that
+	for _, m := range []struct {
+		name  string
+		o     Options
+		seeds int
+	}{
+		{"atomic", Options{AtomicBatch: 40}, 12},
+		{"atomic, with a tail", Options{AtomicBatch: 40, AtomicTail: 100}, 12},
+		{"single operations", Options{}, 6},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			some, whole, gone := 0, 0, 0 // calls with finished batches, and what became of those under way
+			for seed := range uint64(m.seeds) {
+				tr := &lossTrial{}
+				o := lossShapes[seed%3]
+				o.AtomicBatch, o.AtomicTail = m.o.AtomicBatch, m.o.AtomicTail
+				tr.begin(t, o, seed, sim.Options{Domain: &tr.fuse})
+				tr.fuse.left.Store(int64(1 + tr.rng.IntN(9000)))
+				n, batch := 400, 1
+				if l := tr.x.engine.redo; l != nil {
+					batch = l.capacity()
+					n = batch * 5 / 2
+				}
+				p, found := longPut(t, tr, n)
+				if p == nil {
+					continue // the fuse was too long
+				}
+				if m.o.AtomicBatch == 0 {
+					if p.Done != 0 || p.Failed != 0 {
+						t.Errorf("seed %d: %+v of a chunk that was cut short", seed, *p)
+					}
+					continue
+				}
+				done, under := p.Done-p.Failed, min(p.Done-p.Failed+batch, n)
+				if done%batch != 0 || done >= n || p.Failed != 0 && p.Done != under {
+					t.Fatalf("seed %d: %+v of batches of %d", seed, *p, batch)
+				}
+				there := bytes.Count(found[done:under], []byte{1})
+				switch {
+				case bytes.IndexByte(found[:done], 0) >= 0:
+					t.Errorf("seed %d: an operation is not there, of %d that are done", seed, done)
+				case there > 0 && there < under-done:
+					t.Errorf("seed %d: %d operations are there of a batch of %d", seed, there, under-done)
+				case bytes.IndexByte(found[under:], 1) >= 0:
+					t.Errorf("seed %d: an operation behind the batch under way is there, %d were done", seed, done)
+				}
+				if done > 0 {
+					some++
+				}
+				if there > 0 {
+					whole++
+				} else {
+					gone++
+				}
+			}
+			if m.o.AtomicBatch > 0 && (some == 0 || gone == 0) {
+				t.Errorf("%d calls had finished batches; of those under way %d were there and %d gone", some, whole, gone)
+			}
+		})
+	}
+}
+
+// longPut inserts so many keys in one call that is to meet the loss of its GPU, and says what that
+// returned, nil if nothing happened, and which keys are there behind it.
+func longPut(t *testing.T, tr *lossTrial, n int) (p *weft.PartialError, found []byte) {
+	t.Helper()
+	var keys, values []byte
+	for i := range n {
+		keys = append(keys, tr.key(i)...)
+		values = append(values, valueOf(tr.o.ValueSize, tr.key(i), 1)...)
+	}
+	inserted, err := tr.x.Put(t.Context(), keys, values)
+	if err == nil {
+		must(t, tr.x.Close())
+		return nil, nil
+	}
+	if !errors.Is(err, device.ErrLost) || !errors.As(err, &p) {
+		t.Fatal(err)
+	}
+	got, is := make([]byte, len(values)), make([]bool, n)
+	hits, err := tr.x.Get(t.Context(), keys, got, is)
+	for deadline := time.Now().Add(time.Minute); errors.Is(err, device.ErrLost) && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		hits, err = tr.x.Get(t.Context(), keys, got, is) // until somebody has taken over
+	}
+	must(t, err)
+	if hits != inserted || tr.x.Len() != hits {
+		t.Errorf("%d keys are said to be inserted, %d are there, Len says %d", inserted, hits, tr.x.Len())
+	}
+	for i, ok := range is {
+		if value := fmt.Sprintf("%x", row(got, i, uint64(tr.o.ValueSize))); ok && value != fmt.Sprintf("%x", row(values, i, uint64(tr.o.ValueSize))) {
+			t.Errorf("key %d is %s", i, value)
+		}
+	}
+	must(t, tr.x.Check(t.Context()))
+	if err := tr.x.Close(); !errors.Is(err, device.ErrLost) {
+		t.Errorf("closed: %v", err)
+	}
+	return p, device.Bytes(is)
+}
