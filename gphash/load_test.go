@@ -1,6 +1,7 @@
 package gphash
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,9 +10,13 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/hash"
+	"github.com/weftgo/weft/internal/pool"
 )
 
 // The paper's default configuration takes insertions up to a load of .95 before it grows,
@@ -126,11 +131,42 @@ func TestUnitsComeBack(t *testing.T) {
 }
 
 // Keys that collide wherever they could be end in an error, in bounded memory, and the
-// index has what it took. The fast hash of a known seed can be turned around.
+// index has what it took; in atomic batches nothing. The fast hash of a known seed can be turned around.
 func TestSkewed(t *testing.T) {
+	everywhere(t, skewed)
+}
+
+// everywhere runs a test on a CPU and on a simulated GPU, with what that may have aside.
+func everywhere(t *testing.T, test func(t *testing.T, dev device.Device, o Options)) {
+	smallParts(t)
+	for _, m := range []struct {
+		name string
+		o    Options
+		cpu  bool
+	}{
+		{"plain", Options{}, true},
+		{"atomic", Options{AtomicBatch: 300}, true},
+		{"stop", Options{Resize: Stop}, true},
+		{"mirror", Options{Mirror: true}, false},
+		{"cache", Options{Cache: .4}, false},
+		{"tail", Options{AtomicBatch: 300, AtomicTail: 1000}, false},
+	} {
+		if m.cpu {
+			t.Run("CPU/"+m.name, func(t *testing.T) { test(t, openCPU(t), m.o) })
+		}
+		if !testing.Short() {
+			t.Run("GPU/"+m.name, func(t *testing.T) { test(t, devicetest.OpenSim(t, &sim.Options{Arch: 80}), m.o) })
+		}
+	}
+}
+
+func skewed(t *testing.T, dev device.Device, o Options) {
 	path := filepath.Join(memoryDir(t), "pool")
-	o := Options{KeySize: 16, ValueSize: 8, Hash: Fast, Seed: [2]uint64{3, 5}, Size: 64 << 20}
-	x, err := Create(path, openCPU(t), o)
+	o.KeySize, o.ValueSize, o.Hash, o.Seed, o.Size = 16, 8, Fast, [2]uint64{3, 5}, pool.DataStart+4<<20
+	x, err := Create(path, dev, o)
+	must(t, err)
+	other := bytes.Repeat([]byte{7}, 16)
+	_, err = x.Put(ctx, other, make([]byte, 8))
 	must(t, err)
 	var keys []byte
 	for i := range uint64(300) {
@@ -139,13 +175,87 @@ func TestSkewed(t *testing.T) {
 		keys = binary.LittleEndian.AppendUint64(keys, 77^hash.Uint64(o.Seed[0]^16^first, o.Seed[1]))
 	}
 	n, err := x.Put(ctx, keys, make([]byte, 8*300))
-	if !errors.Is(err, ErrSkewed) || !errors.Is(err, weft.ErrFull) || n < 32 {
+	if !errors.Is(err, ErrSkewed) || !errors.Is(err, weft.ErrFull) || n < 32 && o.AtomicBatch == 0 || n > 0 && o.AtomicBatch > 0 {
 		t.Errorf("%d keys of 300 that collide: %v", n, err)
 	}
-	if hits, err := x.Contains(ctx, keys, nil); err != nil || hits != n || x.Len() != n {
+	if hits, err := x.Contains(ctx, keys, nil); err != nil || hits != n || x.Len() != n+1 {
 		t.Errorf("%d keys are there, of %d that were inserted: %v", hits, n, err)
 	}
+	if s, err := x.Stats(ctx); err != nil || s.Slots > 1<<14 {
+		t.Errorf("it has grown to %d slots for 300 keys: %v", s.Slots, err)
+	}
+	if hits, err := x.Contains(ctx, other, nil); hits != 1 || err != nil {
+		t.Errorf("the key of before: %d, %v", hits, err)
+	}
 	must(t, x.Check(ctx))
+	must(t, x.Close())
+}
+
+// A pool that is used up takes what it has room for, and says which operations had none; what is deleted
+// makes room. It has what it says, on any device, and for whoever opens it.
+func TestPoolIsUsedUp(t *testing.T) {
+	everywhere(t, usedUp)
+}
+
+func usedUp(t *testing.T, dev device.Device, o Options) {
+	path, want := filepath.Join(memoryDir(t), "pool"), model{}
+	o.KeySize, o.ValueSize, o.Capacity, o.Size = 8, 200, 20, pool.DataStart+1<<19
+	x, err := Create(path, dev, o)
+	must(t, err)
+	put := func(lo, hi int) (p *weft.PartialError) {
+		t.Helper()
+		var keys, values []byte
+		for i := lo; i < hi; i++ {
+			keys, values = append(keys, denseKey(8, i)...), append(values, valueOf(200, denseKey(8, i), 0)...)
+		}
+		n, err := x.Put(ctx, keys, values)
+		if err != nil && (!errors.Is(err, weft.ErrFull) || errors.Is(err, ErrSkewed) || !errors.As(err, &p)) {
+			t.Fatal(err)
+		}
+		is := make([]bool, hi-lo)
+		hits, err := x.Contains(ctx, keys, is)
+		must(t, err)
+		if left := hi - lo - hits; hits != n || p != nil && (p.Done != hi-lo || p.Failed != left || p.Failed == 0) || p == nil && left > 0 {
+			t.Fatalf("%d of %d keys are there, %d are said to be inserted, %+v", hits, hi-lo, n, p)
+		}
+		for i, there := range is {
+			if there {
+				want[string(denseKey(8, lo+i))] = string(valueOf(200, denseKey(8, lo+i), 0))
+			}
+		}
+		return p
+	}
+	end, refused := 0, (*weft.PartialError)(nil)
+	for ; refused == nil; end += 300 {
+		if end > 10_000 {
+			t.Fatal("it is never used up")
+		}
+		refused = put(end, end+300)
+	}
+	if o.AtomicBatch > 0 && refused.Failed != 300 {
+		t.Errorf("of an atomic batch without room for all: %+v", *refused)
+	}
+	want.equal(t, x)
+	must(t, x.Check(ctx))
+	var gone []byte
+	for i := range 100 {
+		gone = append(gone, denseKey(8, i)...)
+		delete(want, string(denseKey(8, i)))
+	}
+	if n, err := x.Delete(ctx, gone, nil); n != 100 || err != nil {
+		t.Fatalf("deleted %d of 100: %v", n, err)
+	}
+	if p := put(end, end+60); p != nil {
+		t.Errorf("behind 100 deletes 60 insertions: %+v", *p)
+	}
+	want.equal(t, x)
+	must(t, x.Close())
+	x, report, err := Open(ctx, path, openCPU(t), OpenOptions{Verify: true})
+	must(t, err)
+	if report.Damaged > 0 || report.Keys != uint64(len(want)) {
+		t.Errorf("%+v of %d keys", report, len(want))
+	}
+	want.equal(t, x)
 	must(t, x.Close())
 }
 
