@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func newAtomicKernelTrial(t testing.TB, seed uint64, rewrite func(file, ptx stri
 	tr.before = make([][]byte, len(tr.keys))
 	tr.behind = tr.before
 	tr.most = 8
-	tr.cut = tr.k.Cut
+	tr.cut = func(rng *rand.Rand, since int) { tr.k.Cut(rng, since) }
 	whole := &atomicTrial{trial: tr.trial}
 	tr.judge = func(t *table) int {
 		whole.before, whole.behind = tr.before, tr.behind
@@ -37,17 +38,15 @@ func newAtomicKernelTrial(t testing.TB, seed uint64, rewrite func(file, ptx stri
 	return tr
 }
 
-// run runs batches of the host and of streams, and looks at crashes at some of the points where there
-// may be some.
+// run runs batches, and looks at crashes at some of the points where there may be some.
 func (tr *atomicKernelTrial) run(t testing.TB) {
-	next := 0
-	tr.k.Step = func() error {
-		if next--; next < 0 && tr.failed == "" {
-			next = tr.rng.IntN(tr.stops)
-			tr.k.Crash(tr.rng, tr.most, tr.look)
-		}
-		return nil
-	}
+	tr.lookOn()
+	tr.runBatches(t)
+	tr.close(t)
+}
+
+// runBatches runs batches of the host and of streams.
+func (tr *atomicKernelTrial) runBatches(t testing.TB) {
 	s, err := tr.dev.NewStream()
 	must(t, err)
 	for range 2 * tr.shape.batches {
@@ -63,9 +62,6 @@ func (tr *atomicKernelTrial) run(t testing.TB) {
 	if err := tr.index.Check(t.Context()); err != nil {
 		tr.fail("%v", err)
 	}
-	tr.k.Step = nil
-	must(t, tr.index.Close())
-	must(t, tr.dev.Close())
 }
 
 // batch runs operations of all kinds, several on a key, and compares their results.

@@ -103,9 +103,15 @@ func memoryPool(t testing.TB, o *Options, rng *rand.Rand, of func(mapped []byte)
 	return p, mapped
 }
 
-// run runs batches of operations of all kinds, several on a key, and looks at crashes at some of the
-// points where there may be some.
+// run runs batches, and looks at crashes at some of the points where there may be some.
 func (tr *kernelTrial) run(t testing.TB) {
+	tr.lookOn()
+	tr.runBatches(t)
+	tr.close(t)
+}
+
+// lookOn has crashes looked at from now on.
+func (tr *kernelTrial) lookOn() {
 	next := 0
 	tr.k.Step = func() error {
 		if next--; next < 0 && tr.failed == "" {
@@ -114,6 +120,17 @@ func (tr *kernelTrial) run(t testing.TB) {
 		}
 		return nil
 	}
+}
+
+// close ends a program, from where on nobody looks.
+func (tr *kernelTrial) close(t testing.TB) {
+	tr.k.Step = nil
+	must(t, tr.index.Close())
+	must(t, tr.dev.Close())
+}
+
+// runBatches runs batches of operations of all kinds, several on a key.
+func (tr *kernelTrial) runBatches(t testing.TB) {
 	stream, err := tr.dev.NewStream()
 	must(t, err)
 	for range tr.shape.batches {
@@ -132,9 +149,6 @@ func (tr *kernelTrial) run(t testing.TB) {
 		}
 	}
 	must(t, stream.Close())
-	tr.k.Step = nil
-	must(t, tr.index.Close())
-	must(t, tr.dev.Close())
 }
 
 // kernelBatch is a batch on the device, and what it is to read.

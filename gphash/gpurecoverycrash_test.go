@@ -1,0 +1,212 @@
+package gphash
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/mutate"
+	"github.com/weftgo/weft/internal/pm"
+	"github.com/weftgo/weft/internal/pm/pmtest"
+	"github.com/weftgo/weft/internal/pool"
+)
+
+// left is what a crash has left of the pool of a trial, and what may be in it.
+type left struct {
+	memory         []byte
+	may            [][][]byte
+	before, behind [][]byte // of atomic batches
+}
+
+// leave keeps some of what crashes of a program would leave, while it runs.
+func (tr *kernelTrial) leave(all *[]left, most int, more func(*left)) {
+	next := tr.rng.IntN(2000)
+	tr.k.Step = func() error {
+		if next--; next >= 0 || len(*all) == most {
+			return nil
+		}
+		next = tr.rng.IntN(2000)
+		tr.k.Crash(tr.rng, 1+tr.rng.IntN(3), func() {
+			if len(*all) == most {
+				return
+			}
+			l := left{memory: mappable(int64(tr.k.Memory().Words() * pm.Word))}
+			for at := range tr.k.Memory().Words() {
+				if v := tr.k.Word(at); v != 0 {
+					binary.NativeEndian.PutUint64(l.memory[at*pm.Word:], v)
+				}
+			}
+			for _, may := range tr.may {
+				l.may = append(l.may, slices.Clone(may))
+			}
+			if more != nil {
+				more(&l)
+			}
+			*all = append(*all, l)
+		})
+		return nil
+	}
+}
+
+// placed is a device that tells a domain where it has mapped the pool, before any kernel stores there.
+type placed struct {
+	device.Device
+	k *pmtest.Kernels
+}
+
+func (d *placed) Map(host []byte) (device.Buffer, func() error, error) {
+	b, unmap, err := d.Device.Map(host)
+	d.k.Base = b.Ptr
+	return b, unmap, err
+}
+
+func (d *placed) NewStream() (*device.Stream, error) {
+	s, err := d.Device.NewStream()
+	if err != nil {
+		return nil, err
+	}
+	return device.NewStream(d, s.Driver()), nil
+}
+
+// recoverOnGPU opens what a crash has left on a GPU, and looks at what crashes of that would leave, which a CPU
+// recovers.
+func (tr *kernelTrial) recoverOnGPU(t testing.TB, l left, o OpenOptions, seed uint64, rewrite func(file, ptx string) string, mutant func(*pmtest.Access) bool) *Report {
+	tr.may = l.may
+	tr.k = pmtest.NewKernels(l.memory)
+	tr.host = &pmtest.Host{Kernels: tr.k, Mutant: mutant}
+	tr.images = &tr.k.Images
+	dev, err := sim.Open(&sim.Options{Arch: 80, Scheduler: sim.Random, Seed: seed, Domain: tr.k, Rewrite: rewrite})
+	must(t, err)
+	tr.dev = &placed{dev, tr.k}
+	p, err := pool.OnMemory(pm.New(l.memory, tr.host))
+	must(t, err)
+	tr.lookOn()
+	c, e, report, err := serve(t.Context(), p, tr.dev, o, core.Types{})
+	must(t, err)
+	if report.Damaged > 0 {
+		tr.fail("damaged: %q", report.Damage)
+	}
+	tr.index = &Index{c, e}
+	e.far = settling{e.far, tr.k}
+	return report
+}
+
+// is are the values of all keys, as the host finds them in the pool.
+func (tr *kernelTrial) is() (is [][]byte) {
+	t := tr.index.engine.table
+	for _, key := range tr.keys {
+		it := t.item(key)
+		value, ok := t.get(&it, make([]byte, tr.shape.valueSize))
+		if !ok {
+			value = nil
+		}
+		is = append(is, value)
+	}
+	return is
+}
+
+// exploreRecovery crashes programs of a GPU, from a seed on, and then the recovery by a GPU from that, and
+// a batch behind it, until about so many images have been looked at.
+func exploreRecovery(t testing.TB, from uint64, states int, atomic bool, rewrite func(file, ptx string) string, mutant func(*pmtest.Access) bool) (images int, mended Report, failed string) {
+	during := 0
+	for seed := from; images < states; seed++ {
+		var all []left
+		tr, whole := (*kernelTrial)(nil), (*atomicKernelTrial)(nil)
+		if atomic {
+			whole = newAtomicKernelTrial(t, seed, nil)
+			tr = whole.kernelTrial
+			tr.leave(&all, 4, func(l *left) { l.before, l.behind = whole.before, whole.behind })
+			whole.runBatches(t)
+		} else {
+			tr = newKernelTrial(t, seed, nil)
+			tr.leave(&all, 4, nil)
+			tr.runBatches(t)
+		}
+		tr.close(t)
+		tr.shape.batches, tr.most = 1, 6
+		for i, l := range all {
+			o := OpenOptions{Mirror: i%2 == 0, Resize: Resize((seed + uint64(i)) / 2 % 2)}
+			if atomic {
+				whole.before, whole.behind = l.before, l.behind
+			}
+			tr.stops = 10
+			report := tr.recoverOnGPU(t, l, o, 4*seed+uint64(i), rewrite, mutant)
+			during, tr.stops = during+tr.seen, 40
+			mended.Unfinished, mended.Tombs, mended.Moved = mended.Unfinished+report.Unfinished, mended.Tombs+report.Tombs, mended.Moved+report.Moved
+			mended.Replayed, mended.Resumed = mended.Replayed+report.Replayed, mended.Resumed || report.Resumed
+			if is := tr.is(); atomic {
+				whole.before, whole.behind = is, is
+				whole.runBatches(t)
+			} else {
+				for i, value := range is {
+					tr.may[i] = [][]byte{value}
+				}
+				tr.runBatches(t)
+			}
+			tr.close(t)
+			images, tr.seen = images+tr.seen, 0
+			if tr.failed != "" {
+				return images, mended, fmt.Sprintf("seed %d, image %d: %s", seed, i, tr.failed)
+			}
+		}
+	}
+	if during < images/20 {
+		failed = fmt.Sprintf("only %d of %d images are of crashes of recovery", during, images)
+	}
+	return images, mended, failed
+}
+
+// A crash of the recovery by a GPU, whose kernels mend slots in any order, and of the first batch behind it:
+// whoever opens the pool then finds what whoever had opened it before would have found.
+func TestCrashesInRecoveryOnGPU(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, atomic := range []bool{false, true} {
+		images, mended, failed := exploreRecovery(t, 0, *crashStates/100, atomic, nil, nil)
+		if failed != "" {
+			t.Fatal(failed)
+		}
+		if !atomic && (mended.Tombs == 0 || mended.Unfinished == 0) || atomic && mended.Replayed == 0 || !mended.Resumed {
+			t.Errorf("atomic %v: a GPU has mended only %+v", atomic, mended)
+		}
+		t.Logf("atomic %v: %d images of crashes, of what had %d unfinished insertions, %d tombs, %d keys twice, %d batches in the log",
+			atomic, images, mended.Unfinished, mended.Tombs, mended.Moved, mended.Replayed)
+	}
+}
+
+// Mutants of recovery by a GPU: each is found.
+func TestRecoveryCrashMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	noFence := func(site string) func(*pmtest.Access) bool {
+		return func(a *pmtest.Access) bool {
+			f, _ := pmtest.Site()
+			return a.Kind == pmtest.Fence && f == site
+		}
+	}
+	for _, m := range []struct {
+		name    string
+		from    uint64 // a seed a little before one that finds it
+		atomic  bool
+		rewrite func(file, ptx string) string
+		mutant  func(*pmtest.Access) bool
+	}{
+		{"slots that were freed are used before that is durable", 0, false, mutate.Replace(t, "tick", `fence\.acq_rel\.sys;`, ""), nil},
+		{"keys that are in two slots stay there", 275, false, mutate.Replace(t, "survey", `st\.relaxed\.sys\.global\.b64 [^;]*;`, ""), nil},
+		{"the log is emptied before its slots are durable", 0, true, nil, noFence("gphash.(*engine).reapply")},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			images, _, failed := exploreRecovery(t, m.from, 200_000, m.atomic, m.rewrite, m.mutant)
+			if failed == "" {
+				t.Fatalf("not found in %d images", images)
+			}
+			t.Logf("found after %d images: %.150s", images, failed)
+		})
+	}
+}
