@@ -37,6 +37,7 @@ struct ChangeParams {
 };
 
 constexpr uint32_t kLateBits = 16;
+constexpr uint32_t kLongRun = 1 << 10;  // operations: by chance a few keys have one prefix
 
 // ---- operations on one key ------------------------------------------------------
 
@@ -131,6 +132,10 @@ struct Ops {
     each([&](uint32_t, uint32_t, uint32_t kind) WEFT_INLINE { return !(yes = kind == kGet || (kind == kPutNew && p.changes.out)); });
     return yes;
   }
+
+  // among_many: others with the prefix of the key would make the one warp of its region read on and on. So it
+  // finds no slot then, as where none makes way.
+  __device__ __forceinline__ bool among_many() const { return others && end - begin > kLongRun; }
 
   // uniform: all operations are of one kind, of which the first, or the last, decides, and
   // none returns a value.
@@ -416,7 +421,7 @@ __device__ __forceinline__ void change_key(const Ops& ops) {
   if (sum.behind.there && (!there || sum.behind.from != kPool)) {
     const uint64_t block = p.sorted.fresh ? p.sorted.fresh[ops.begin] : 0;
     bool taken = there || (block != 0 && take(t, ops.item, open, at));
-    if (C == kSpill && block != 0 && !taken) {
+    if (C == kSpill && block != 0 && !taken && !ops.among_many()) {
       if (lane_index() == 0) p.spilled.items[add_relaxed(p.spilled.count, 1u)] = ops.begin + 1;
       return;
     }
@@ -458,27 +463,41 @@ __device__ __forceinline__ bool has_others(const ChangeParams& p, uint32_t begin
   return ballot(kAll, other) != 0;
 }
 
-// leads reports whether no operation of a run before number `at` is on its key.
-__device__ __forceinline__ bool leads(const Ops& ops, uint32_t begin) {
-  bool other = false;
-  for (uint32_t at = begin + lane_index(); at < ops.begin; at += kWarp) other |= ops.is(ops.p.sorted.rows[at]);
-  return ballot(kAll, other) == 0;
+// run_begin is the first operation with the prefix of number `at`.
+__device__ __forceinline__ uint32_t run_begin(const ChangeParams& p, uint32_t at) {
+  const uint32_t prefix = p.sorted.prefixes[at];
+  uint32_t lo = 0;
+  for (uint32_t hi = at; lo < hi;) {
+    const uint32_t mid = lo + (hi - lo) / 2;
+    if (p.sorted.prefixes[mid] < prefix) lo = mid + 1;
+    else hi = mid;
+  }
+  return lo;
 }
 
-// change runs the operations that begin with this warp's: those with its prefix, mostly on one
-// key.
-__device__ __forceinline__ void change(const ChangeParams& p) {
-  const uint64_t at = thread_index() / kWarp;
-  if (at >= p.changes.n || (at > 0 && p.sorted.prefixes[at - 1] == p.sorted.prefixes[at])) return;
-  fence();  // a lookup that sees any of this sees that a change has begun
-  const uint32_t begin = uint32_t(at), end = run_end(p, begin);
-  const bool others = has_others(p, begin, end);
-  for (uint32_t i = begin; i < end; i++) {
-    Ops ops = ops_from(p, i, end, others);
-    if (i > begin && !leads(ops, begin)) continue;
-    change_key<kSpill>(ops);
-    if (!others) return;
+// leads reports whether no operation of a run before number `at` is on its key. Mostly the one before is.
+__device__ __forceinline__ bool leads(const ChangeParams& p, uint32_t at) {
+  const Ops ops = ops_from(p, at, at + 1, true);
+  if (ballot(kAll, ops.is(p.sorted.rows[at - 1])) != 0) return false;
+  for (uint32_t from = run_begin(p, at); from < at; from += kWarp) {
+    const uint32_t i = from + lane_index();
+    if (ballot(kAll, i < at && ops.is(p.sorted.rows[i])) != 0) return false;
   }
+  return true;
+}
+
+// change runs the operations on a key by the warp of the first of them. Those with its prefix lie behind
+// it, mostly all on this key; others have warps of their own, so that many keys with one prefix, as who
+// knows the hash function can make them, are no work of a single warp.
+__device__ __forceinline__ void change(const ChangeParams& p) {
+  const uint64_t i = thread_index() / kWarp;
+  if (i >= p.changes.n) return;
+  const uint32_t at = uint32_t(i);
+  const bool first = at == 0 || p.sorted.prefixes[at - 1] != p.sorted.prefixes[at];
+  if (!first && !leads(p, at)) return;
+  fence();  // a lookup that sees any of this sees that a change has begun
+  const uint32_t end = run_end(p, at);
+  change_key<kSpill>(ops_from(p, at, end, !first || has_others(p, at, end)));
 }
 
 // change_crowded runs what that has left, each region by one warp, in which nobody else

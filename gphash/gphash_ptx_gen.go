@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 15be2f0d13b067ae8fa8f763c20764a11330558525c439e4d67bffe44bb8258d 23773 gphash/change.cuh
+//kernelgen:input 196dd683dd692f8c65430b5bdea5be113601fa84f4aa4809595f457be77e9cc0 24809 gphash/change.cuh
 //kernelgen:input 2419e89b501a626716d6d0795f51d72513eb02364719dc1ed6f4c25fd1c0063f 13854 gphash/gphash.cu
 //kernelgen:input 77ae60695d6c2544c3d1427dfa1433d17193eb2ff0765d1281b3569dbeb9744c 6845 gphash/redo.cuh
 //kernelgen:input 605f69145e36cb8d793022e7abfe4840a3bb32bfbfcec95527504256d6c9ca1b 8027 gphash/space.cuh
@@ -31,7 +31,7 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
-//kernelgen:output 699a3047ae22a189244e54d2e7f4606dc4e77742cd3f806abf8d52717bc3917e 633695 gphash/gphash_sm80.ptx
+//kernelgen:output c4668d6f5a745763be2675d927c17e362d18ce956db65bfaf22044218d7c4dc1 640170 gphash/gphash_sm80.ptx
 //kernelgen:output c8656917e3a4a29b60cc950e5acc7c86327111cafdf82333aa56b5eade93f338 13901 gphash/gphash_params_gen.go
 
 //go:embed gphash_sm80.ptx
