@@ -205,8 +205,11 @@ func serve(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, 
 // begin recovers a pool: e decides on its growth, and run runs operations, which is e itself on a
 // CPU.
 func begin(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions) (e *engine, run core.Engine, report *Report, err error) {
-	if o.Cache < 0 || o.Cache > 1 || o.CachePolicy > Random {
+	switch {
+	case !(o.Cache >= 0 && o.Cache <= 1) || o.CachePolicy > Random: // NaN, too
 		return nil, nil, nil, core.Invalid("Cache %v, CachePolicy %d", o.Cache, o.CachePolicy)
+	case o.Resize > Stop:
+		return nil, nil, nil, core.Invalid("unknown Resize %d", o.Resize)
 	}
 	if host, ok := dev.(device.Host); ok {
 		e, report, err = recoverPool(ctx, p, host, o)
@@ -253,13 +256,15 @@ func unnamed(dev device.Device, like pool.Superblock, o OpenOptions, types core.
 		return nil, fmt.Errorf("gphash: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	g, atomic := like.Geometry, 0
-	if l, err := redoOf(&like, nil); err == nil && l != nil {
-		atomic = min(l.capacity(), maxAtomic)
+	g, atomic, tail := like.Geometry, 0, 0
+	if l, err := redoOf(&like, nil); err == nil && l != nil { // a log as large, whatever of it is for which
+		tail = min(o.AtomicTail, l.capacity()-1)
+		atomic = min(l.capacity()-tail, maxAtomic)
 	}
 	t, _, err := create(filepath.Join(dir, "pool"), dev, &Options{
 		KeySize: int(g.KeySize), ValueSize: int(g.ValueSize), Slots: int(g.Slots), Hashes: int(g.Hashes), Levels: int(g.Levels),
-		Hash: HashID(g.HashID), Size: int64(like.Size), AtomicBatch: atomic, AtomicTail: o.AtomicTail, Resize: o.Resize, Logger: o.Logger,
+		Hash: HashID(g.HashID), Size: int64(like.Size), AtomicBatch: atomic, AtomicTail: tail, Resize: o.Resize, Logger: o.Logger,
+		Mirror: o.Mirror, Cache: o.Cache, CachePolicy: o.CachePolicy,
 		Capacity: int(fits(newLayout(uint64(g.KeySize), uint64(g.ValueSize), uint64(g.Slots)), int(g.Hashes), int(g.Levels), int(like.Top))),
 	}, types, false)
 	return t, err

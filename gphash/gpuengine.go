@@ -33,7 +33,10 @@ var all = context.Background()
 // newGPUEngine has a GPU work on the pool of an engine that has not looked at it yet.
 func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOptions) (*gpuEngine, *Report, error) {
 	g := &gpuEngine{host: host, dev: dev, k: launcher{host: host, dev: dev, scatter: o.Unsorted, without: ablation.Of(ctx)}, rescue: rescue{options: o}}
-	g.Moves, g.Leases, g.k.behind.most = true, host.Leases, o.AtomicTail
+	g.Moves, g.Leases = true, host.Leases
+	if host.redo != nil { // slots are behind by what is in the log
+		g.k.behind.most = min(o.AtomicTail, host.redo.capacity())
+	}
 	g.k.table.Store(&levels{})
 	report, err := g.begin(ctx, o)
 	if err != nil {

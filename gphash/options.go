@@ -25,7 +25,8 @@ type Options struct {
 	// by default. Their product, the slots that a key may be in, is 8 to 32, what a warp
 	// reads at once; of hashes or of levels there are two at least.
 	Slots, Hashes, Levels int
-	// Hash is the hash function of keys; SipHash by default.
+	// Hash is the hash function of keys; SipHash by default. Keys that somebody has chosen to begin alike by [Fast]
+	// make a GPU compare each of them with all others of their batch.
 	Hash HashID
 	// Seed is that of the hash function; random by default.
 	Seed [2]uint64
