@@ -192,17 +192,15 @@ func TestRecoveryCrashMutants(t *testing.T) {
 	}
 	for _, m := range []struct {
 		name    string
-		from    uint64 // a seed a little before one that finds it
 		atomic  bool
 		rewrite func(file, ptx string) string
 		mutant  func(*pmtest.Access) bool
 	}{
-		{"slots that were freed are used before that is durable", 0, false, mutate.Replace(t, "tick", `fence\.acq_rel\.sys;`, ""), nil},
-		{"keys that are in two slots stay there", 275, false, mutate.Replace(t, "survey", `st\.relaxed\.sys\.global\.b64 [^;]*;`, ""), nil},
-		{"the log is emptied before its slots are durable", 0, true, nil, noFence("gphash.(*engine).reapply")},
+		{"slots that were freed are used before that is durable", false, mutate.Replace(t, "tick", `fence\.acq_rel\.sys;`, ""), nil},
+		{"the log is emptied before its slots are durable", true, nil, noFence("gphash.(*engine).reapply")},
 	} {
 		t.Run(m.name, func(t *testing.T) {
-			images, _, failed := exploreRecovery(t, m.from, 200_000, m.atomic, m.rewrite, m.mutant)
+			images, _, failed := exploreRecovery(t, 0, 200_000, m.atomic, m.rewrite, m.mutant)
 			if failed == "" {
 				t.Fatalf("not found in %d images", images)
 			}
