@@ -10,7 +10,6 @@
 #pragma once
 
 #include "redo.cuh"
-#include "weft/crc32c.cuh"
 
 namespace weft::gphash {
 
@@ -305,8 +304,7 @@ __device__ __forceinline__ uint64_t store(const Ops& ops, const Held& v, uint64_
     if (cached) store_relaxed_system(cached + i, word(i));
   }
   uint32_t crc = crc32c_warp(t.value_size, [&](uint32_t i) WEFT_INLINE { return uint32_t(word(i / 2) >> 32 * (i % 2)); });
-  uint64_t mixed = (ops.item.hash ^ block * 0x9e3779b97f4a7c15ul) * 0xd1b54a32d192ed03ul;
-  return uint64_t(t.value_size) << 32 | (crc ^ uint32_t(mixed >> 32));
+  return check_word(t, block, ops.item.hash, crc);
 }
 
 // note leaves what becomes of a slot to whoever logs an atomic batch.

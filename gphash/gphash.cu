@@ -325,4 +325,5 @@ GPHASH_KERNEL(wipe, 1)(BucketsParams p) { wipe(p); }
 GPHASH_KERNEL(cache_empty, 1)(CacheParams p) { cache_empty(p); }
 GPHASH_KERNEL(cache_fill, 1)(CacheParams p) { cache_fill(p); }
 GPHASH_KERNEL(survey, 4)(SurveyParams p) { survey(p); }
+GPHASH_KERNEL(verify, 4)(SurveyParams p) { verify(p); }
 GPHASH_KERNEL(mirror, 1)(BucketsParams p) { mirror(p); }

@@ -12,11 +12,11 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 196dd683dd692f8c65430b5bdea5be113601fa84f4aa4809595f457be77e9cc0 24809 gphash/change.cuh
-//kernelgen:input 2419e89b501a626716d6d0795f51d72513eb02364719dc1ed6f4c25fd1c0063f 13854 gphash/gphash.cu
+//kernelgen:input 01b689680107108d9f8ea97a35595485181b24f5a3cca1dc68c21ebcebb6b994 24672 gphash/change.cuh
+//kernelgen:input 26bdd44a3c44344c89bfc1f5b093ff2ebae5e2d4f76b0db301fcd5049183d304 13910 gphash/gphash.cu
 //kernelgen:input 77ae60695d6c2544c3d1427dfa1433d17193eb2ff0765d1281b3569dbeb9744c 6845 gphash/redo.cuh
-//kernelgen:input 605f69145e36cb8d793022e7abfe4840a3bb32bfbfcec95527504256d6c9ca1b 8027 gphash/space.cuh
-//kernelgen:input b62b3929dff3b1ed67645fe129e98c3a58d1cf79b234c82c296faa073e3990f4 6114 gphash/survey.cuh
+//kernelgen:input 609edad8641014576b710b8aaa26bc4d114623ecabe9cfa22a8f939fd0159ac6 8471 gphash/space.cuh
+//kernelgen:input d304a9ee760116cff46351f4a067f10efb215a816fb24eaf47e38a84b934a92d 7696 gphash/survey.cuh
 //kernelgen:input a589ec4ad6018098074d70f3cb5eaa91728c5f3bb93b19e461371313793100a6 423 gphash/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aa6389b8b174d262d890afeb58aeef7264b63eba45d27dac86894089b1e8f583 6639 kernels/include/weft/batch.cuh
@@ -31,7 +31,7 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
-//kernelgen:output c4668d6f5a745763be2675d927c17e362d18ce956db65bfaf22044218d7c4dc1 640170 gphash/gphash_sm80.ptx
+//kernelgen:output 15dd83e6abeabd638b882f143c180ee1487a09172ff58c196326cb15ed43f0d9 666940 gphash/gphash_sm80.ptx
 //kernelgen:output c8656917e3a4a29b60cc950e5acc7c86327111cafdf82333aa56b5eade93f338 13901 gphash/gphash_params_gen.go
 
 //go:embed gphash_sm80.ptx
@@ -68,5 +68,6 @@ var gphashKernels = map[string]int{
 	"gphash_survey":         224,
 	"gphash_tick":           16,
 	"gphash_undo":           264,
+	"gphash_verify":         224,
 	"gphash_wipe":           240,
 }

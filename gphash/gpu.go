@@ -37,10 +37,10 @@ type launcher struct {
 	dev  device.Device
 	prim *prim.Kernels
 
-	tick, hash, rank, get, repeat, recycle, reserve              device.Kernel
-	change, crowded                                              device.Kernel
-	follow, log, settle, home, undo                              device.Kernel // of atomic batches
-	moveUp, export, wipe, survey, reflect, cacheEmpty, cacheFill device.Kernel
+	tick, hash, rank, get, repeat, recycle, reserve                      device.Kernel
+	change, crowded                                                      device.Kernel
+	follow, log, settle, home, undo                                      device.Kernel // of atomic batches
+	moveUp, export, wipe, survey, verify, reflect, cacheEmpty, cacheFill device.Kernel
 
 	pool    device.Buffer // mapped
 	unmap   func() error
@@ -149,7 +149,7 @@ func (k *launcher) load() (err error) {
 		{Name: "change", To: &k.change}, {Name: "change_crowded", To: &k.crowded}, {Name: "follow", To: &k.follow},
 		{Name: "log", To: &k.log}, {Name: "settle", To: &k.settle}, {Name: "home", To: &k.home}, {Name: "undo", To: &k.undo}, {Name: "move_up", To: &k.moveUp},
 		{Name: "export", To: &k.export}, {Name: "wipe", To: &k.wipe},
-		{Name: "survey", To: &k.survey}, {Name: "mirror", To: &k.reflect},
+		{Name: "survey", To: &k.survey}, {Name: "verify", To: &k.verify}, {Name: "mirror", To: &k.reflect},
 		{Name: "cache_empty", To: &k.cacheEmpty}, {Name: "cache_fill", To: &k.cacheFill},
 	})
 }

@@ -107,23 +107,17 @@ func (g *gpuEngine) forget() error {
 }
 
 // inspect goes through the slots of a pool that has just been opened; where there is anything that no
-// operation writes, or checksums are to be verified, on the host.
+// operation writes, or a value without its checksum, on the host.
 func (g *gpuEngine) inspect(ctx context.Context, times *Times, o OpenOptions) (*Report, error) {
 	log := &Report{}
 	if err := timed(&times.Replay, func() error { return g.host.replay(log, o.Repair) }); err != nil {
 		return nil, err
 	}
 	report := &Report{Resumed: g.host.closed > 0}
-	odd := o.Verify || o.Repair
+	odd := o.Repair
 	if !odd {
-		err := timed(&times.Mirror, func() error { return g.reflect(o.Mirror) })
-		if err == nil {
-			err = timed(&times.Space, g.send) // no value is in use, as far as is known
-		}
-		if err == nil {
-			err = timed(&times.Inspect, func() (err error) { odd, err = g.survey(ctx, report); return err })
-		}
-		if err != nil {
+		var err error
+		if odd, err = g.examine(ctx, times, report, o); err != nil {
 			return nil, err
 		}
 	}
@@ -145,21 +139,52 @@ func (g *gpuEngine) inspect(ctx context.Context, times *Times, o OpenOptions) (*
 	})
 }
 
-// survey has the device look at all slots, and mend what a crash has left; odd, if there is more.
-func (g *gpuEngine) survey(ctx context.Context, r *Report) (odd bool, err error) {
+// examine is inspect by the device; odd, if the host is to look. It mends nothing then that checksums
+// would tell.
+func (g *gpuEngine) examine(ctx context.Context, times *Times, r *Report, o OpenOptions) (odd bool, err error) {
+	err = timed(&times.Mirror, func() error { return g.reflect(o.Mirror) })
+	if err == nil && o.Verify {
+		err = timed(&times.Inspect, func() (err error) {
+			found, err := g.find(ctx, g.k.verify, warp)
+			odd = found.odd()
+			return err
+		})
+	}
+	if err != nil || odd {
+		return odd, err
+	}
+	if err = timed(&times.Space, g.send); err == nil { // no value is in use, as far as is known
+		err = timed(&times.Inspect, func() (err error) { odd, err = g.survey(ctx, r); return err })
+	}
+	return odd, err
+}
+
+// sighted is what kernels count that look at all slots (twin: Found in survey.cuh).
+type sighted [5]uint64
+
+func (f *sighted) odd() bool { return f[4] > 0 }
+
+// find has a kernel look at all levels, with so many threads a bucket.
+func (g *gpuEngine) find(ctx context.Context, kernel device.Kernel, threads int) (f sighted, err error) {
 	t := g.k.table.Load()
-	var found [5]uint64
-	err = g.Report(ctx, found[:], func(to device.Ptr) error {
+	err = g.Report(ctx, f[:], func(to device.Ptr) error {
 		for i, l := range t.live {
 			p := surveyParams{table: t.ref, space: g.k.space, found: to, level: uint32(i)}
-			if err := device.Launch(g.Stream, g.k.survey, gpu.Wave(g.dev, int(t.ref.slots)<<l.bits), gpu.Block, &p); err != nil {
+			if err := device.Launch(g.Stream, kernel, gpu.Wave(g.dev, threads<<l.bits), gpu.Block, &p); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	return f, err
+}
+
+// survey has the device look at all slots, and mend what a crash has left; odd, if there is more.
+func (g *gpuEngine) survey(ctx context.Context, r *Report) (odd bool, err error) {
+	found, err := g.find(ctx, g.k.survey, int(g.host.slots))
+	t := g.k.table.Load()
 	r.Keys, r.Slots, r.Unfinished, r.Tombs, r.Moved = found[0], g.host.slotsIn(t.live), found[1], found[2], found[3]
-	return found[4] > 0, err
+	return found.odd(), err
 }
 
 // inspectOnHost has the host look at all slots, some of which the device has mended, and tells the device

@@ -4,6 +4,7 @@
 // again before the next one.
 #pragma once
 
+#include "weft/crc32c.cuh"
 #include "weft/gphash_table.cuh"
 
 namespace weft::gphash {
@@ -31,6 +32,13 @@ struct Space {
 __device__ __forceinline__ uint64_t check_of(const Table& t, uint64_t block) {
   const Located v = locate(t, block);
   return t.first + v.unit * t.unit + v.i;
+}
+
+// check_word is what it has: the length of the value, and a checksum that knows the place and the key, too
+// (twin: values.check in values.go).
+__device__ __forceinline__ uint64_t check_word(const Table& t, uint64_t block, uint64_t hash, uint32_t crc) {
+  const uint64_t mixed = (hash ^ block * 0x9e3779b97f4a7c15ul) * 0xd1b54a32d192ed03ul;
+  return uint64_t(t.value_size) << 32 | (crc ^ uint32_t(mixed >> 32));
 }
 
 __device__ __forceinline__ void mark(const Table& t, const Space& s, uint64_t block, bool used) {

@@ -127,4 +127,34 @@ __device__ __forceinline__ void survey(const SurveyParams& p) {
   add(&p.found->odd, odd);
 }
 
+// intact reports whether a value is what has been written for a key of a hash. A warp asks.
+__device__ __forceinline__ bool intact(const Table& t, Control c, uint64_t hash) {
+  if (!sound(t, c)) return false;
+  const uint64_t block = c.block();
+  const uint32_t crc = crc32c_warp(t.value_size, [&](uint32_t i) WEFT_INLINE { return uint32_t(t.pool[block + i / 2] >> 32 * (i % 2)); });
+  return load_relaxed_system(t.pool + check_of(t, block)) == check_word(t, block, hash, crc);
+}
+
+// verify counts the values of a level that do not have their checksums, before anything else is known of its
+// slots. A warp goes through a bucket.
+__device__ __forceinline__ void verify(const SurveyParams& p) {
+  const Table& t = p.table;
+  const Level& l = t.levels[p.level];
+  uint32_t odd = 0;
+  for (uint64_t b = thread_index() / kWarp; b < 1ul << l.bits; b += threads_in_grid() / kWarp) {
+    const uint64_t* words = words_of(t, l, b);
+    const uint32_t lane = lane_index();
+    Control mine{0};
+    uint64_t tag = 0;
+    if (lane < t.slots) mine.bits = load_relaxed_system(words + lane), tag = load_relaxed_system(words + t.slots + lane);
+    for (uint32_t votes = ballot(kAll, mine.state() == kFull); votes != 0; votes &= votes - 1) {
+      const Control c{shuffle(kAll, mine.bits, lowest(votes))};
+      const uint64_t of = shuffle(kAll, tag, lowest(votes));
+      const uint64_t hash = t.key_words ? of : hash_key(t, [&](uint32_t) WEFT_INLINE { return of; });
+      odd += !intact(t, c, hash);
+    }
+  }
+  if (lane_index() == 0 && odd != 0) add_relaxed(&p.found->odd, uint64_t(odd));
+}
+
 }  // namespace weft::gphash
