@@ -1,0 +1,95 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/gphash"
+)
+
+// What the operator vouches for is asked for again by each verb, and whoever does not is told what
+// the pool has.
+func TestPoolPMem(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pool")
+	vouched := "--assert-pmem=persistent"
+	stdout, stderr, status := runWeft(t, "", "pool", "create", path, "--key-size=16", "--value-size=24", "--capacity=100", "--size=16MiB", "--durability=pmem", vouched)
+	if status != exitOK || stderr != "" {
+		t.Fatalf("exit status %d: %s%s", status, stdout, stderr)
+	}
+	inPool(t, path, func(x *gphash.Index) { fillPool(t, x, 10) })
+	for _, tt := range []struct {
+		args   []string
+		status int
+		want   string // of the durability, or of what it says
+	}{
+		{nil, exitOK, "process"},
+		{[]string{"--durability=none"}, exitOK, "process"},
+		{[]string{"--durability=process"}, exitOK, "process"},
+		{[]string{"--durability=pmem"}, exitUnknown, "weft: pool check " + path + ": not durable: not a character device"},
+		{[]string{vouched}, exitOK, "pmem"},
+		{[]string{vouched, "--durability=pmem", "--repair"}, exitOK, "pmem"},
+	} {
+		stdout, stderr, status := runWeft(t, "", append([]string{"pool", "check", path}, tt.args...)...)
+		if said := stderr; status != tt.status || status == exitOK && !strings.Contains(stdout, "\ndurability "+tt.want+"\n10 keys in") || status != exitOK && !strings.HasPrefix(said, tt.want) {
+			t.Errorf("check %q: exit status %d, prints %q and says %q", tt.args, status, stdout, said)
+		}
+	}
+	var c poolCheck
+	stdout, _, _ = runWeft(t, "", "pool", "check", "--json", vouched, path)
+	if decode(t, stdout, &c); c.Durability != "pmem" || c.Keys != 10 {
+		t.Errorf("check prints %s", stdout)
+	}
+	if stdout, stderr, status = runWeft(t, "", "pool", "dump", vouched, path); status != exitOK || strings.Count(stdout, "\n") != 10 {
+		t.Errorf("dump: exit status %d, prints %q and says %q", status, stdout, stderr)
+	}
+	if _, stderr, status = runWeft(t, "", "pool", "dump", "--durability=pmem", path); status != exitFailed || !strings.Contains(stderr, "not durable") {
+		t.Errorf("dump that nobody vouches for: exit status %d, says %q", status, stderr)
+	}
+}
+
+// What a check stores is written back, whoever has vouched for the memory, where that can be done.
+func TestPoolCheckWritesBack(t *testing.T) {
+	path := newPool(t, 1)
+	host, err := cpu.Open(nil)
+	must(t, err)
+	defer host.Close()
+	gpu, err := sim.Open(nil)
+	must(t, err)
+	defer gpu.Close()
+	said := gphash.PMemConditions{Persistent: true, DDIOOff: true}
+	for _, tt := range []struct {
+		path string
+		dev  device.Device
+		o    gphash.OpenOptions
+		want bool
+	}{
+		{path, host, gphash.OpenOptions{}, true},
+		{path, host, gphash.OpenOptions{Repair: true, Durability: gphash.Process}, true},
+		{path, host, gphash.OpenOptions{Durability: gphash.PMem, AssertPMem: said}, false}, // it is asked for as it is
+		{path, host, gphash.OpenOptions{ReadOnly: true}, false},
+		{path, gpu, gphash.OpenOptions{}, false},
+		{"/dev/null", host, gphash.OpenOptions{}, false},
+		{path + "2", host, gphash.OpenOptions{}, false},
+	} {
+		o, added := writeBack(tt.path, tt.dev, tt.o)
+		if pmem := o.Durability == gphash.PMem && o.AssertPMem.Persistent; added != tt.want || added && (!pmem || o.Repair != tt.o.Repair) || !added && o != tt.o {
+			t.Errorf("%s, %+v: %+v, %v", tt.path, tt.o, o, added)
+		}
+	}
+	x, _, err := openWrittenBack(t.Context(), path, host, gphash.OpenOptions{}, gphash.Process)
+	must(t, err)
+	if d := x.(*gphash.Index).Durability(); d != gphash.PMem {
+		t.Errorf("a check has its pool opened as %v", d)
+	}
+	must(t, x.Close())
+	if _, _, err := openWrittenBack(t.Context(), path, host, gphash.OpenOptions{Durability: gphash.Process}, 0); !errors.Is(err, gphash.ErrNotDurable) {
+		t.Errorf("on a file system that grants nothing: %v", err)
+	}
+}
