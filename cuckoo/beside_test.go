@@ -114,7 +114,7 @@ func TestReaderMutantsAreFound(t *testing.T) {
 	noticed := func(m mutant, tests []mutate.KernelTest) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			_, random := mutate.OnDevices(90, 40, tests)
+			_, random := mutate.OnDevices(90, 200, tests)
 			// Who has a lock keeps it for long, so that lookups meet it.
 			slow := mutate.Replace(t, "evict_32_32", `(fence\.acq_rel\.gpu;|st\.release\.gpu\.global\.b32)`, strings.Repeat("nanosleep.u32 1; ", 8)+"$1")
 			broken := mutate.Replace(t, m.kernels, m.pattern, m.with)

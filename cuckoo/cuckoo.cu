@@ -14,24 +14,18 @@ namespace weft::cuckoo {
 
 template <class PathTile, class K, class V, int Lanes>
 __device__ __forceinline__ void get(const GetParams<Table>& p) {
-  using S = typename PathTile::S;
-  Query<S> q = query<S, K, Lanes>(p.lookup, lane_index() % Lanes);
-  typename S::Key value;
-  bool hit = find<PathTile>(p.table, q.there, q.key, value);
-  answer<S, V>(p.lookup, q, hit, value);
+  using Key = typename PathTile::S::Key;
+  find_keys<PathTile, K, V, Lanes>(
+      p, [&](bool there, Path path, Key key, Key& value) { return find_along<PathTile>(p.table, there, path, key, value); });
 }
 
 // get_of_eight does it in two buckets of eight slots; where slots may be pending, as in others.
 template <class S, class K, class V>
 __device__ __forceinline__ void get_of_eight(const GetParams<Table>& p) {
   if constexpr (S::kTwoStep) return get<PathTile<S, kWideLanes>, K, V, kWideLanes>(p);
-  constexpr int lanes = BucketRounds<S>::kLanes;
-  Query<S> q = query<S, K, lanes>(p.lookup, lane_index() % lanes);
-  typename S::Key value;
-  bool hit = find_by<S>(p.table, q.there, q.key, value, [&](bool looks, Path path, typename S::Key key, typename S::Key& held) {
-    return find_of_eight<S>(p.table, looks, path, key, held);
-  });
-  answer<S, V>(p.lookup, q, hit, value);
+  using Key = typename S::Key;
+  find_keys<PathTile<S, kWideLanes>, K, V, BucketRounds<S>::kLanes>(
+      p, [&](bool there, Path path, Key key, Key& value) { return find_of_eight<S>(p.table, there, path, key, value); });
 }
 
 // ---- whole tables ----------------------------------------------------------
@@ -85,7 +79,10 @@ WEFT_KERNEL(cuckoo_get_of_eight, sizeof(S::Word) == 16 ? kWideRoundBlocks : kRou
 WEFT_KERNEL(cuckoo_get_all, kGetBlocks)(GetParams<Table> p) { get<BothTile<S, kWideLanes>, K, V, kWideLanes>(p); }
 WEFT_KERNEL(cuckoo_change, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Narrow, K, V>(p); }
 WEFT_KERNEL(cuckoo_change_wide, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Wide, K, V>(p); }
+WEFT_KERNEL(cuckoo_change_of_eight, sizeof(S::Word) == 16 ? kWideRoundBlocks : kRoundBlocks)(ChangeParams<Table> p) { change_batch_of_eight<S, K, V, false>(p); }
+WEFT_KERNEL(cuckoo_even_of_eight, sizeof(S::Word) == 16 ? kWideRoundBlocks : kRoundBlocks)(ChangeParams<Table> p) { change_batch_of_eight<S, K, V, true>(p); }
 WEFT_KERNEL(cuckoo_change_even, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Even, K, V>(p); }
+WEFT_KERNEL(cuckoo_displace, sizeof(S::Word) == 16 ? kEvictBlocks : kDisplaceBlocks)(EvictParams<Table> p) { displace_batch<S, K, V>(p); }
 WEFT_KERNEL(cuckoo_evict, kEvictBlocks)(EvictParams<Table> p) { evict_batch<Evicts<S>, K, V, void, kBlock>(p); }
 WEFT_DUPLICATES(cuckoo)
 WEFT_KERNEL(cuckoo_export, 1)(ExportParams<Table> p) {

@@ -12,46 +12,48 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input a0593e911478f5e54c1f564608af041365148978a837b59ec842b91a97f75e8a 1154 cuckoo/change.cuh
-//kernelgen:input 2b8beeeee9bc780d6d3855cc1dd346b3b609e83ebb851d47a7927b9a9bdd018a 4623 cuckoo/cuckoo.cu
-//kernelgen:input 1ab5efc84305bd860ea255270d934f02922afc3579b3b17c4265bac961f63a53 414 cuckoo/layout.cuh
-//kernelgen:input ca7cc073e94f81d998dc157efec51601f3a498ace503ec06bd18bc6b1a7a7125 536 cuckoo/tuning.cuh
+//kernelgen:input 0f127982a131a2184d84ce084d3f3d924343b2f05974d4a7d106b43b036f6788 2956 cuckoo/change.cuh
+//kernelgen:input db7a5e11bdc30248988e27a68e4829b82c098a36d443043a61c21953f830b686 4901 cuckoo/cuckoo.cu
+//kernelgen:input da17acae47e5e3c59a441f378f21fa61ca6abe48da824e528e21bb5ffcf2af02 450 cuckoo/layout.cuh
+//kernelgen:input 5abe6504e8ba29bc27856edc8427f9f9f80e9eeb0ddc6afba50f7135e5719a24 571 cuckoo/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
-//kernelgen:input aa6389b8b174d262d890afeb58aeef7264b63eba45d27dac86894089b1e8f583 6639 kernels/include/weft/batch.cuh
-//kernelgen:input a958416dd66bde9d8c3df2fe3209f08b9b79f5b16c8aaae708f66f9fb9feb59a 6809 kernels/include/weft/change.cuh
-//kernelgen:input defe62cbf39e79bdc514e1c8c20cdd9804e091a23b8e5d6339497b4f51ad7e91 4898 kernels/include/weft/cuckoo_evict.cuh
-//kernelgen:input e438a990f95ba2a2ab2a8f00e641960d6a07ff9294695f170d3cad0f5ca7d77d 2290 kernels/include/weft/cuckoo_find.cuh
+//kernelgen:input e8f500fd71e2b34e3820b69650f3362999ecffb500094ab9d9e608e777522143 6671 kernels/include/weft/batch.cuh
+//kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
+//kernelgen:input a3c1308255c6b6bb9125d945a93d49fcf2a5fac34d744529fe1640908c08da70 4401 kernels/include/weft/cuckoo_displace.cuh
+//kernelgen:input c2196a744159dc6df92016d23219335b36e6ee9ff8e3e22be45e322b32875a33 5090 kernels/include/weft/cuckoo_evict.cuh
+//kernelgen:input 2062f0bb38d8a51543cf33f4d64717f99e0e1ce7bd69d0e204efc832f4a6fba7 2090 kernels/include/weft/cuckoo_find.cuh
 //kernelgen:input 38ef107fcf804c1891e23d8a842627969804837533db7ba59854c68549c9ac4b 9182 kernels/include/weft/cuckoo_table.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 0f5ef0e7dc7963e62decbb17498cf0903f87728b76e4cc09f6d868ce3c01b07c 21054 kernels/include/weft/evict.cuh
+//kernelgen:input 45ef0c9330a600f1bc012a1d484fa0979994cec727fe4dd4bab72b7c2752a1ab 21060 kernels/include/weft/evict.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
-//kernelgen:input c9be562e9bb31617c7e5b8e01348747de14498e5e9e4307a519917ed3001c23c 5470 kernels/include/weft/locks.cuh
-//kernelgen:input c3ce737cb859c398891e20cec3f9ada6bdafd49a3234839fb1a27051efcb3e3d 3242 kernels/include/weft/moves.cuh
-//kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
+//kernelgen:input 8d80efd7c5a96a234d05600501c28ea7327ed3b8463a8d2581a97f3f71dbdd19 6867 kernels/include/weft/locks.cuh
+//kernelgen:input 615bd7905b5e0f2c36184a1ed53d31d1363c16774f41ad3421eca8a05499f11e 5286 kernels/include/weft/moves.cuh
+//kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
-//kernelgen:input d873df359605413e2689f9d517a46f542e5eb81d7bdfe13a86e34d4249bd3ccf 5690 kernels/include/weft/rounds.cuh
+//kernelgen:input 70d6f4b5f418d085d80257e1ac5bbe358c5320e4cec04e5c437e48fa24497440 6766 kernels/include/weft/rounds.cuh
+//kernelgen:input dc66f753a92c66be2d7ea637c3ba778e5e564efd7837e09dcb3bca34db0b08d7 6720 kernels/include/weft/rounds_change.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
-//kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
+//kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output ca432e9a224e4cace3c0cf77a2f72a61df6b99d57ab41f9c6f53108a332af7cf 370643 cuckoo/cuckoo_32_32_sm80.ptx
-//kernelgen:output bd67a8fb8ce542f138f7c7e54f69e75b3b1d7d239d6b2d82c8b0305cd41a335a 370643 cuckoo/cuckoo_32_32_sm90.ptx
-//kernelgen:output e11b92dc3bd4ad63cc7c4541afed9ffb8f31259c21102e563a35fb8ad4d08025 345642 cuckoo/cuckoo_32_64_sm80.ptx
-//kernelgen:output 5ee16055c28ce8d200c3145497bd8d569da82130148edd522de81deb4963c479 355505 cuckoo/cuckoo_32_64_sm90.ptx
-//kernelgen:output 71b4f05d86d8e0b2f8d29910bd58e859bac860b08dbe377a2582a2b05621050e 351684 cuckoo/cuckoo_64_32_sm80.ptx
-//kernelgen:output 0e8c63fdb09eae62a9aaf81a5ec274838a6354eb659cd5325740f8feb052fb36 361169 cuckoo/cuckoo_64_32_sm90.ptx
-//kernelgen:output 00a128b70155d2d8e4d090f7bc6c437ef7feca520c105182ed85ca80a6535284 351586 cuckoo/cuckoo_64_64_sm80.ptx
-//kernelgen:output 27cbb0d2e63e1a1fe80d52cdffebcbf12cd3df61ff54529bbe5a2a2e0ba9283a 361411 cuckoo/cuckoo_64_64_sm90.ptx
-//kernelgen:output 3f0aa5b04c36e998d93fa3d3070ea8547265a0a1cd85f1b323c42cca6a3b5f21 366370 cuckoo/cuckoo_32_0_sm80.ptx
-//kernelgen:output 7a928b9cef927c75f5b284107b86f6ebc476e24856df04c92b53256a4ecef01d 366370 cuckoo/cuckoo_32_0_sm90.ptx
-//kernelgen:output 60749173e90b04e34373c83c7d37df109a6dab300c63a8dc3bb94f4e1bbea987 330194 cuckoo/cuckoo_64_0_sm80.ptx
-//kernelgen:output f8a1394d26694d7178800f769698540482378983689b972a1295837839fa66f9 330194 cuckoo/cuckoo_64_0_sm90.ptx
+//kernelgen:output e739568d616ef2e15194f16f84bb90dfc5523bffcd757a70cc6282ac891b6f65 541780 cuckoo/cuckoo_32_32_sm80.ptx
+//kernelgen:output a6591d1c8b7f42d54675c31be4542ebeded7fd82596e87212f40a5a95793d55f 541780 cuckoo/cuckoo_32_32_sm90.ptx
+//kernelgen:output a841eefc5c9e12dd1ef28e80e1bec24409b757828b27cd93fc821cd3b089db54 462730 cuckoo/cuckoo_32_64_sm80.ptx
+//kernelgen:output d23174849a848f86816284511ad8ff3ab7b61bb772353004cdf2aedd0173d122 529365 cuckoo/cuckoo_32_64_sm90.ptx
+//kernelgen:output 06550a6adb9ed27a1e79a696ce799310e824fb85fd6f54f90d8ac1c6b4037cd5 474917 cuckoo/cuckoo_64_32_sm80.ptx
+//kernelgen:output 52748d43790ffaa258956e00d49f7d9cb0f5cb71c7c98eede58aa41cf459d2e9 543233 cuckoo/cuckoo_64_32_sm90.ptx
+//kernelgen:output 4e8854a4c71e16c17321a5842c24871e425dfd247aa7bdd14e8df76e65e89b44 474763 cuckoo/cuckoo_64_64_sm80.ptx
+//kernelgen:output 56551d032eaaff99d287b7ec3447ddfbb248b68e2a55abd730d24934171d27aa 543381 cuckoo/cuckoo_64_64_sm90.ptx
+//kernelgen:output ab570e9403a0d6a14a7477b456fa442011ae35ebf644473735a3831f9e121b0c 518575 cuckoo/cuckoo_32_0_sm80.ptx
+//kernelgen:output 52ba8718fd5e595787cb39222f376caaee5880fc87ba149315adeccd10993efc 518575 cuckoo/cuckoo_32_0_sm90.ptx
+//kernelgen:output 84871606138523748d3f245949d40a0d075d732fafdf093b06003cf3fdb7378e 487987 cuckoo/cuckoo_64_0_sm80.ptx
+//kernelgen:output e098451ae9b5a1c7b398d8efb9e587b253aafa436cb560f01c6d2769ce100d4b 487987 cuckoo/cuckoo_64_0_sm90.ptx
 //kernelgen:output 950a73092a2f1b2eb56e9390f533c56bc22a89e544c16d2fbe275bd3b87b09cb 7466 cuckoo/cuckoo_params_gen.go
 
 //go:embed cuckoo_32_32_sm80.ptx
@@ -146,127 +148,145 @@ var cuckooImages = map[string]*device.Image{
 // cuckoo32x32Kernels are the entry points of cuckooImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var cuckoo32x32Kernels = map[string]int{
-	"cuckoo_change_32_32":        176,
-	"cuckoo_change_even_32_32":   176,
-	"cuckoo_change_wide_32_32":   176,
-	"cuckoo_claim_32_32":         48,
-	"cuckoo_contend_32_32":       48,
-	"cuckoo_evict_32_32":         200,
-	"cuckoo_export_32_32":        112,
-	"cuckoo_get_32_32":           112,
-	"cuckoo_get_all_32_32":       112,
-	"cuckoo_get_of_eight_32_32":  112,
-	"cuckoo_get_wide_32_32":      112,
-	"cuckoo_rehash_32_32":        144,
-	"cuckoo_rehash_even_32_32":   144,
-	"cuckoo_reset_32_32":         48,
-	"cuckoo_stats_32_32":         72,
-	"cuckoo_winners_first_32_32": 128,
-	"cuckoo_winners_last_32_32":  128,
+	"cuckoo_change_32_32":          176,
+	"cuckoo_change_even_32_32":     176,
+	"cuckoo_change_of_eight_32_32": 176,
+	"cuckoo_change_wide_32_32":     176,
+	"cuckoo_claim_32_32":           48,
+	"cuckoo_contend_32_32":         48,
+	"cuckoo_displace_32_32":        200,
+	"cuckoo_even_of_eight_32_32":   176,
+	"cuckoo_evict_32_32":           200,
+	"cuckoo_export_32_32":          112,
+	"cuckoo_get_32_32":             112,
+	"cuckoo_get_all_32_32":         112,
+	"cuckoo_get_of_eight_32_32":    112,
+	"cuckoo_get_wide_32_32":        112,
+	"cuckoo_rehash_32_32":          144,
+	"cuckoo_rehash_even_32_32":     144,
+	"cuckoo_reset_32_32":           48,
+	"cuckoo_stats_32_32":           72,
+	"cuckoo_winners_first_32_32":   128,
+	"cuckoo_winners_last_32_32":    128,
 }
 
 // cuckoo32x64Kernels are the entry points of cuckooImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var cuckoo32x64Kernels = map[string]int{
-	"cuckoo_change_32_64":        176,
-	"cuckoo_change_even_32_64":   176,
-	"cuckoo_change_wide_32_64":   176,
-	"cuckoo_claim_32_64":         48,
-	"cuckoo_contend_32_64":       48,
-	"cuckoo_evict_32_64":         200,
-	"cuckoo_export_32_64":        112,
-	"cuckoo_get_32_64":           112,
-	"cuckoo_get_all_32_64":       112,
-	"cuckoo_get_of_eight_32_64":  112,
-	"cuckoo_get_wide_32_64":      112,
-	"cuckoo_rehash_32_64":        144,
-	"cuckoo_rehash_even_32_64":   144,
-	"cuckoo_reset_32_64":         48,
-	"cuckoo_stats_32_64":         72,
-	"cuckoo_winners_first_32_64": 128,
-	"cuckoo_winners_last_32_64":  128,
+	"cuckoo_change_32_64":          176,
+	"cuckoo_change_even_32_64":     176,
+	"cuckoo_change_of_eight_32_64": 176,
+	"cuckoo_change_wide_32_64":     176,
+	"cuckoo_claim_32_64":           48,
+	"cuckoo_contend_32_64":         48,
+	"cuckoo_displace_32_64":        200,
+	"cuckoo_even_of_eight_32_64":   176,
+	"cuckoo_evict_32_64":           200,
+	"cuckoo_export_32_64":          112,
+	"cuckoo_get_32_64":             112,
+	"cuckoo_get_all_32_64":         112,
+	"cuckoo_get_of_eight_32_64":    112,
+	"cuckoo_get_wide_32_64":        112,
+	"cuckoo_rehash_32_64":          144,
+	"cuckoo_rehash_even_32_64":     144,
+	"cuckoo_reset_32_64":           48,
+	"cuckoo_stats_32_64":           72,
+	"cuckoo_winners_first_32_64":   128,
+	"cuckoo_winners_last_32_64":    128,
 }
 
 // cuckoo64x32Kernels are the entry points of cuckooImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var cuckoo64x32Kernels = map[string]int{
-	"cuckoo_change_64_32":        176,
-	"cuckoo_change_even_64_32":   176,
-	"cuckoo_change_wide_64_32":   176,
-	"cuckoo_claim_64_32":         48,
-	"cuckoo_contend_64_32":       48,
-	"cuckoo_evict_64_32":         200,
-	"cuckoo_export_64_32":        112,
-	"cuckoo_get_64_32":           112,
-	"cuckoo_get_all_64_32":       112,
-	"cuckoo_get_of_eight_64_32":  112,
-	"cuckoo_get_wide_64_32":      112,
-	"cuckoo_rehash_64_32":        144,
-	"cuckoo_rehash_even_64_32":   144,
-	"cuckoo_reset_64_32":         48,
-	"cuckoo_stats_64_32":         72,
-	"cuckoo_winners_first_64_32": 128,
-	"cuckoo_winners_last_64_32":  128,
+	"cuckoo_change_64_32":          176,
+	"cuckoo_change_even_64_32":     176,
+	"cuckoo_change_of_eight_64_32": 176,
+	"cuckoo_change_wide_64_32":     176,
+	"cuckoo_claim_64_32":           48,
+	"cuckoo_contend_64_32":         48,
+	"cuckoo_displace_64_32":        200,
+	"cuckoo_even_of_eight_64_32":   176,
+	"cuckoo_evict_64_32":           200,
+	"cuckoo_export_64_32":          112,
+	"cuckoo_get_64_32":             112,
+	"cuckoo_get_all_64_32":         112,
+	"cuckoo_get_of_eight_64_32":    112,
+	"cuckoo_get_wide_64_32":        112,
+	"cuckoo_rehash_64_32":          144,
+	"cuckoo_rehash_even_64_32":     144,
+	"cuckoo_reset_64_32":           48,
+	"cuckoo_stats_64_32":           72,
+	"cuckoo_winners_first_64_32":   128,
+	"cuckoo_winners_last_64_32":    128,
 }
 
 // cuckoo64x64Kernels are the entry points of cuckooImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var cuckoo64x64Kernels = map[string]int{
-	"cuckoo_change_64_64":        176,
-	"cuckoo_change_even_64_64":   176,
-	"cuckoo_change_wide_64_64":   176,
-	"cuckoo_claim_64_64":         48,
-	"cuckoo_contend_64_64":       48,
-	"cuckoo_evict_64_64":         200,
-	"cuckoo_export_64_64":        112,
-	"cuckoo_get_64_64":           112,
-	"cuckoo_get_all_64_64":       112,
-	"cuckoo_get_of_eight_64_64":  112,
-	"cuckoo_get_wide_64_64":      112,
-	"cuckoo_rehash_64_64":        144,
-	"cuckoo_rehash_even_64_64":   144,
-	"cuckoo_reset_64_64":         48,
-	"cuckoo_stats_64_64":         72,
-	"cuckoo_winners_first_64_64": 128,
-	"cuckoo_winners_last_64_64":  128,
+	"cuckoo_change_64_64":          176,
+	"cuckoo_change_even_64_64":     176,
+	"cuckoo_change_of_eight_64_64": 176,
+	"cuckoo_change_wide_64_64":     176,
+	"cuckoo_claim_64_64":           48,
+	"cuckoo_contend_64_64":         48,
+	"cuckoo_displace_64_64":        200,
+	"cuckoo_even_of_eight_64_64":   176,
+	"cuckoo_evict_64_64":           200,
+	"cuckoo_export_64_64":          112,
+	"cuckoo_get_64_64":             112,
+	"cuckoo_get_all_64_64":         112,
+	"cuckoo_get_of_eight_64_64":    112,
+	"cuckoo_get_wide_64_64":        112,
+	"cuckoo_rehash_64_64":          144,
+	"cuckoo_rehash_even_64_64":     144,
+	"cuckoo_reset_64_64":           48,
+	"cuckoo_stats_64_64":           72,
+	"cuckoo_winners_first_64_64":   128,
+	"cuckoo_winners_last_64_64":    128,
 }
 
 // cuckoo32x0Kernels are the entry points of cuckooImages["32_0"] and the size in bytes of
 // the parameter struct that each takes.
 var cuckoo32x0Kernels = map[string]int{
-	"cuckoo_change_32_0":        176,
-	"cuckoo_change_even_32_0":   176,
-	"cuckoo_change_wide_32_0":   176,
-	"cuckoo_contend_32_0":       48,
-	"cuckoo_evict_32_0":         200,
-	"cuckoo_export_32_0":        112,
-	"cuckoo_get_32_0":           112,
-	"cuckoo_get_all_32_0":       112,
-	"cuckoo_get_of_eight_32_0":  112,
-	"cuckoo_get_wide_32_0":      112,
-	"cuckoo_rehash_32_0":        144,
-	"cuckoo_rehash_even_32_0":   144,
-	"cuckoo_reset_32_0":         48,
-	"cuckoo_stats_32_0":         72,
-	"cuckoo_winners_first_32_0": 128,
+	"cuckoo_change_32_0":          176,
+	"cuckoo_change_even_32_0":     176,
+	"cuckoo_change_of_eight_32_0": 176,
+	"cuckoo_change_wide_32_0":     176,
+	"cuckoo_contend_32_0":         48,
+	"cuckoo_displace_32_0":        200,
+	"cuckoo_even_of_eight_32_0":   176,
+	"cuckoo_evict_32_0":           200,
+	"cuckoo_export_32_0":          112,
+	"cuckoo_get_32_0":             112,
+	"cuckoo_get_all_32_0":         112,
+	"cuckoo_get_of_eight_32_0":    112,
+	"cuckoo_get_wide_32_0":        112,
+	"cuckoo_rehash_32_0":          144,
+	"cuckoo_rehash_even_32_0":     144,
+	"cuckoo_reset_32_0":           48,
+	"cuckoo_stats_32_0":           72,
+	"cuckoo_winners_first_32_0":   128,
 }
 
 // cuckoo64x0Kernels are the entry points of cuckooImages["64_0"] and the size in bytes of
 // the parameter struct that each takes.
 var cuckoo64x0Kernels = map[string]int{
-	"cuckoo_change_64_0":        176,
-	"cuckoo_change_even_64_0":   176,
-	"cuckoo_change_wide_64_0":   176,
-	"cuckoo_contend_64_0":       48,
-	"cuckoo_evict_64_0":         200,
-	"cuckoo_export_64_0":        112,
-	"cuckoo_get_64_0":           112,
-	"cuckoo_get_all_64_0":       112,
-	"cuckoo_get_of_eight_64_0":  112,
-	"cuckoo_get_wide_64_0":      112,
-	"cuckoo_rehash_64_0":        144,
-	"cuckoo_rehash_even_64_0":   144,
-	"cuckoo_reset_64_0":         48,
-	"cuckoo_stats_64_0":         72,
-	"cuckoo_winners_first_64_0": 128,
+	"cuckoo_change_64_0":          176,
+	"cuckoo_change_even_64_0":     176,
+	"cuckoo_change_of_eight_64_0": 176,
+	"cuckoo_change_wide_64_0":     176,
+	"cuckoo_contend_64_0":         48,
+	"cuckoo_displace_64_0":        200,
+	"cuckoo_even_of_eight_64_0":   176,
+	"cuckoo_evict_64_0":           200,
+	"cuckoo_export_64_0":          112,
+	"cuckoo_get_64_0":             112,
+	"cuckoo_get_all_64_0":         112,
+	"cuckoo_get_of_eight_64_0":    112,
+	"cuckoo_get_wide_64_0":        112,
+	"cuckoo_rehash_64_0":          144,
+	"cuckoo_rehash_even_64_0":     144,
+	"cuckoo_reset_64_0":           48,
+	"cuckoo_stats_64_0":           72,
+	"cuckoo_winners_first_64_0":   128,
 }

@@ -15,6 +15,8 @@ import (
 
 // Tuning of the launches.
 const (
+	strideBlocks = 8 // on a multiprocessor, of kernels that stride: as many as it has room for, and more
+
 	// wideGet and wideChange are the loads from which on 64 bytes of a bucket are read
 	// instead of a sector: buckets fill from their first slot on.
 	wideGet, wideChange = 0.4, 0.4
@@ -36,11 +38,12 @@ type kernels struct {
 	widths batch.Widths
 	mode
 
-	get, getWide, getOfEight, getAll      device.Kernel
-	change, changeWide, changeEven, evict device.Kernel
-	rehash, rehashEven, export, stats     device.Kernel
-	mixed                                 [2]gpu.MixedKernels // first fit, load balancing
-	mixedEvict                            device.Kernel
+	get, getWide, getOfEight, getAll            device.Kernel
+	change, changeWide, changeEven              device.Kernel
+	changeOfEight, evenOfEight, displace, evict device.Kernel
+	rehash, rehashEven, export, stats           device.Kernel
+	mixed                                       [2]gpu.MixedKernels // first fit, load balancing
+	mixedEvict                                  device.Kernel
 
 	wideGet, wideChange float64
 }
@@ -57,7 +60,8 @@ func (k *kernels) Load(dev device.Device, order *gpu.OrderKernels) error {
 	return gpu.Load(dev, cuckooImages[gpu.Pair(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "get_wide", To: &k.getWide}, {Name: "get_of_eight", To: &k.getOfEight}, {Name: "get_all", To: &k.getAll},
 		{Name: "change", To: &k.change}, {Name: "change_wide", To: &k.changeWide}, {Name: "change_even", To: &k.changeEven},
-		{Name: "evict", To: &k.evict}, {Name: "rehash", To: &k.rehash}, {Name: "rehash_even", To: &k.rehashEven},
+		{Name: "change_of_eight", To: &k.changeOfEight}, {Name: "even_of_eight", To: &k.evenOfEight},
+		{Name: "displace", To: &k.displace}, {Name: "evict", To: &k.evict}, {Name: "rehash", To: &k.rehash}, {Name: "rehash_even", To: &k.rehashEven},
 		{Name: "export", To: &k.export}, {Name: "stats", To: &k.stats},
 	}...))
 }
@@ -100,21 +104,29 @@ func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits devi
 		kernel, lanes = k.getWide, wideLanes
 	}
 	lookup, grid := gpu.LookupOf(b, hits, lanes)
-	return device.Launch(s, kernel, grid, gpu.Block, &getParams{table: k.refOf(p), lookup: lookup})
+	return device.Launch(s, kernel, gpu.Strides(s.Device(), grid, strideBlocks), gpu.Block, &getParams{table: k.refOf(p), lookup: lookup})
 }
 
 // Change launches a change without evictions, and behind it one for what that leaves.
 func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
 	first := changeParams{table: k.refOf(p), changes: c.Args}
 	first.changes.Failed, first.changes.First = c.Spilled, 0
-	change := k.change
+	change, grid := k.change, gpu.Grid(c.N)
+	ofEight := k.layout.slots == bucket.DefaultSlots
+	if ofEight {
+		grid = gpu.Strides(s.Device(), grid, strideBlocks)
+	}
 	switch {
+	case ofEight && k.balances:
+		change = k.evenOfEight
+	case ofEight:
+		change = k.changeOfEight
 	case k.balances:
 		change = k.changeEven
 	case k.wide(p, k.wideChange):
 		change = k.changeWide
 	}
-	err = c.Submit(s.Device(), k.widths, change, gpu.Grid(c.N),
+	err = c.Submit(s.Device(), k.widths, change, grid,
 		func() (*gpu.MixedKernels, error) { return k.mix(s.Device()) },
 		func(kernel device.Kernel, grid device.Dim) error {
 			return device.Launch(s, kernel, grid, gpu.Block, &first)
@@ -125,6 +137,11 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 	evict := evictParams{table: first.table, changes: c.Args, spilled: c.Spilled}
 	if c.Still {
 		evict.still = 1
+	}
+	if ofEight && !c.Still {
+		if err := device.Launch(s, k.displace, gpu.Wave(s.Device(), c.N), gpu.Block, &evict); err != nil {
+			return c.Ordered(), err
+		}
 	}
 	kernel := k.evict
 	if c.Combines() && k.widths.Val > 0 {

@@ -2,6 +2,7 @@
 // in weft/cuckoo_table.cuh, and in layout.go.
 #pragma once
 
+#include "weft/cuckoo_displace.cuh"
 #include "weft/cuckoo_find.cuh"
 #include "weft/moves.cuh"
 

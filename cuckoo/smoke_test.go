@@ -17,7 +17,9 @@ func smokeAll(t *testing.T, dev device.Device) {
 	for name, opts := range map[string]*cuckoo.Options{
 		"roomy":     {Slots: 4, Capacity: 4 * conformance.SmokeKeys},
 		"one slot":  {Slots: 1, Lookup: cuckoo.AllBuckets},
+		"full":      {MaxLoad: .95, Capacity: conformance.SmokeKeys},
 		"balancing": {MaxLoad: .95, Slots: 8, Policy: cuckoo.LoadBalancing},
+		"balanced":  {MaxLoad: .9, Slots: 4, Policy: cuckoo.LoadBalancing},
 		"fixed":     {MaxLoad: .95, Slots: 16, Capacity: conformance.SmokeKeys, Fixed: true},
 	} {
 		t.Run(name, func(t *testing.T) {

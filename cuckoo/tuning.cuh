@@ -15,6 +15,7 @@ constexpr int kGetBlocks = 6;
 // A lane has four pieces of buckets at a time, or eight.
 constexpr int kRoundBlocks = 4, kWideRoundBlocks = 2;
 constexpr int kChangeBlocks = 4;
+constexpr int kDisplaceBlocks = 4;
 constexpr int kEvictBlocks = 2;
 
 }  // namespace weft::cuckoo

@@ -3,6 +3,7 @@
 
 #include "layout.cuh"
 #include "tuning.cuh"
+#include "weft/rounds_change.cuh"
 
 namespace weft::horton {
 
@@ -15,6 +16,33 @@ template <class PathTile, class K, class V>
 __device__ __forceinline__ void change_batch(const ChangeParams<Table>& p) {
   using S = typename PathTile::S;
   change_unmoved<S, K, V>(p, [&](Operation<S>& op) { change_along<PathTile>(p.table, p.changes.flags, op); });
+}
+
+// change_of_eight runs an operation per lane in buckets of eight slots (rounds_change.cuh).
+template <class S>
+__device__ __forceinline__ void change_of_eight(const Table& t, uint32_t flags, Operation<S>& op) {
+  using A = Array<S>;
+  const Place<S> place(t, op.key);
+  const Path path = place.path;
+  change_part(op, !path.extra(), [&](Operation<S>& now) __attribute__((always_inline)) {
+    change_in_two<S>(slots_of<S>(t), flags, false, now, place.stored, path.bucket, [&](const BucketRounds<S>& rounds, bool hit, Seen) __attribute__((always_inline)) {
+      const typename S::Word array = rounds.last();
+      const uint32_t entry = now.there && !hit && A::is(array) ? A::entry(array, path.tag) : 0;
+      return entry == 0 ? kAll : secondary(t, path.bucket, path.tag, A::kEntries, entry) / rounds.kSlots;
+    });
+  });
+  if (ballot(kAll, op.there && path.extra()) != 0)
+    change_part(op, path.extra(), [&](Operation<S>& now) __attribute__((always_inline)) { change_along<Narrow<S>>(t, flags, now); });
+}
+
+// change_batch_of_eight does it with a batch; where slots may be pending, as with other buckets.
+template <class S, class K, class V>
+__device__ __forceinline__ void change_batch_of_eight(const ChangeParams<Table>& p) {
+  using Tile = PathTile<S, kLanes, sizeof(typename S::Word) == 16 ? kWidePieces : kNarrowPieces>;
+  change_strides<S, K, V>(p, [&](Operation<S>& op) __attribute__((always_inline)) {
+    if constexpr (S::kTwoStep) change_along<Tile>(p.table, p.changes.flags, op);
+    else change_of_eight<S>(p.table, p.changes.flags, op);
+  });
 }
 
 // change_one runs an operation per lane in a kernel whose speed does not count.

@@ -16,6 +16,8 @@ import (
 
 // Tuning of the launches.
 const (
+	strideBlocks = 8 // on a multiprocessor, of kernels that stride: as many as it has room for, and more
+
 	lanes = 4 // horton_table.cuh
 
 	// narrowBytes are read at once of buckets of as many, twice as many of larger ones.
@@ -35,10 +37,11 @@ type kernels struct {
 	widths batch.Widths
 	mode
 
-	get, getWide, getOfEight, change, changeWide, displace, evict device.Kernel
-	rehash, reclaim, export, stats                                device.Kernel
-	mixed                                                         gpu.MixedKernels
-	mixedEvict                                                    device.Kernel
+	get, getWide, getOfEight                           device.Kernel
+	change, changeWide, changeOfEight, displace, evict device.Kernel
+	rehash, reclaim, export, stats                     device.Kernel
+	mixed                                              gpu.MixedKernels
+	mixedEvict                                         device.Kernel
 }
 
 func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) (engine, *core.Leases, error) {
@@ -51,7 +54,8 @@ func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) 
 // Load is for [bucket.Kernels].
 func (k *kernels) Load(dev device.Device, order *gpu.OrderKernels) error {
 	entries := append(order.Entries(k.widths), []gpu.Entry{
-		{Name: "get", To: &k.get}, {Name: "get_of_eight", To: &k.getOfEight}, {Name: "change", To: &k.change}, {Name: "displace", To: &k.displace}, {Name: "evict", To: &k.evict},
+		{Name: "get", To: &k.get}, {Name: "get_of_eight", To: &k.getOfEight}, {Name: "change", To: &k.change}, {Name: "change_of_eight", To: &k.changeOfEight},
+		{Name: "displace", To: &k.displace}, {Name: "evict", To: &k.evict},
 		{Name: "rehash", To: &k.rehash}, {Name: "reclaim", To: &k.reclaim}, {Name: "export", To: &k.export}, {Name: "stats", To: &k.stats},
 	}...)
 	if bucket.MostSlots*k.widths.Slot > narrowBytes {
@@ -98,14 +102,18 @@ func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits devi
 		kernel, lanes = k.getOfEight, bucket.RoundLanes(k.widths.Slot)
 	}
 	lookup, grid := gpu.LookupOf(b, hits, lanes)
-	return device.Launch(s, kernel, grid, gpu.Block, &getParams{table: refOf(p), lookup: lookup})
+	return device.Launch(s, kernel, gpu.Strides(s.Device(), grid, strideBlocks), gpu.Block, &getParams{table: refOf(p), lookup: lookup})
 }
 
 // Change launches a change that moves no keys, and behind it one for what that leaves.
 func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
 	first := changeParams{table: refOf(p), changes: c.Args}
 	first.changes.Failed, first.changes.First = c.Spilled, 0
-	err = c.Submit(s.Device(), k.widths, k.choose(k.change, k.changeWide), gpu.Grid(c.N),
+	change, grid := k.choose(k.change, k.changeWide), gpu.Grid(c.N)
+	if k.layout.slots == bucket.DefaultSlots {
+		change, grid = k.changeOfEight, gpu.Strides(s.Device(), grid, strideBlocks)
+	}
+	err = c.Submit(s.Device(), k.widths, change, grid,
 		func() (*gpu.MixedKernels, error) { return k.mix(s.Device()) },
 		func(kernel device.Kernel, grid device.Dim) error {
 			return device.Launch(s, kernel, grid, gpu.Block, &first)

@@ -13,23 +13,20 @@ namespace weft::horton {
 
 template <class S, class K, class V, int Pieces>
 __device__ __forceinline__ void get(const GetParams<Table>& p) {
-  Query<S> q = query<S, K, kLanes>(p.lookup, lane_index() % kLanes);
-  typename S::Key value;
-  bool hit = find<BucketTile<S, kLanes, Pieces>>(p.table, q.there, q.key, value);
-  answer<S, V>(p.lookup, q, hit, value);
+  using Tile = BucketTile<S, kLanes, Pieces>;
+  using Key = typename S::Key;
+  find_keys<Tile, K, V, kLanes>(
+      p, [&](bool there, Path path, Key key, Key& value) { return find_once<Tile>(p.table, there, path, key, value); });
 }
 
 // get_of_eight does it in buckets of eight slots; where slots may be pending, as in others.
 template <class S, class K, class V>
 __device__ __forceinline__ void get_of_eight(const GetParams<Table>& p) {
-  if constexpr (S::kTwoStep) return get<S, K, V, kWidePieces>(p);
-  constexpr int lanes = BucketRounds<S>::kLanes;
-  Query<S> q = query<S, K, lanes>(p.lookup, lane_index() % lanes);
-  typename S::Key value;
-  bool hit = find_by<S>(p.table, q.there, q.key, value, [&](bool looks, Path path, typename S::Key key, typename S::Key& held) {
-    return find_of_eight<S>(p.table, looks, path, key, held);
-  });
-  answer<S, V>(p.lookup, q, hit, value);
+  constexpr int pieces = sizeof(typename S::Word) == 16 ? kWidePieces : kNarrowPieces;
+  if constexpr (S::kTwoStep) return get<S, K, V, pieces>(p);
+  using Key = typename S::Key;
+  find_keys<BucketTile<S, kLanes, pieces>, K, V, BucketRounds<S>::kLanes>(
+      p, [&](bool there, Path path, Key key, Key& value) { return find_of_eight<S>(p.table, there, path, key, value); });
 }
 
 // ---- whole tables ----------------------------------------------------------
@@ -109,6 +106,7 @@ WEFT_WIDTHS;
 WEFT_KERNEL(horton_get, kGetBlocks)(GetParams<Table> p) { get<S, K, V, kNarrowPieces>(p); }
 WEFT_KERNEL(horton_get_of_eight, sizeof(S::Word) == 16 ? kWideRoundBlocks : kRoundBlocks)(GetParams<Table> p) { get_of_eight<S, K, V>(p); }
 WEFT_KERNEL(horton_change, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Narrow<S>, K, V>(p); }
+WEFT_KERNEL(horton_change_of_eight, sizeof(S::Word) == 16 ? kWideRoundBlocks : kRoundBlocks)(ChangeParams<Table> p) { change_batch_of_eight<S, K, V>(p); }
 WEFT_KERNEL(horton_evict, kEvictBlocks)(EvictParams<Table> p) { evict_batch<Moved<S>, K, V, void, kBlock>(p); }
 WEFT_KERNEL(horton_displace, sizeof(S::Word) == 16 ? kEvictBlocks : kDisplaceBlocks)(EvictParams<Table> p) { displace_batch<Moved<S>, K, V>(p); }
 WEFT_DUPLICATES(horton)

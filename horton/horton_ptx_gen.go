@@ -12,47 +12,48 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 28d803f2c3931b28db731139520616e38751d532b211bdc1f54c9d90b9ceef9b 899 horton/change.cuh
-//kernelgen:input 63667737bb85f1d0915089ccd1138cc236a50dce87048df24c29f9035369d2ce 5473 horton/horton.cu
+//kernelgen:input 611462efee1c7f18ba78d507705199aeb6624c3aac2e8dcfba99bea3fdc89225 2498 horton/change.cuh
+//kernelgen:input cbe13301daa75041c474b8026e3b8c1bce0754a420f69583e741d5ea14dc4ee6 5573 horton/horton.cu
 //kernelgen:input 3bda0982f834cb00757ca4bacf5ecfdffddd4a74a7b6a2a0ba163a02698cbedd 688 horton/layout.cuh
 //kernelgen:input 51aba27c05f5c2e649c772e10b52447187ed0a3192ef50b1907f6f4ece97c978 571 horton/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
-//kernelgen:input aa6389b8b174d262d890afeb58aeef7264b63eba45d27dac86894089b1e8f583 6639 kernels/include/weft/batch.cuh
-//kernelgen:input a958416dd66bde9d8c3df2fe3209f08b9b79f5b16c8aaae708f66f9fb9feb59a 6809 kernels/include/weft/change.cuh
+//kernelgen:input e8f500fd71e2b34e3820b69650f3362999ecffb500094ab9d9e608e777522143 6671 kernels/include/weft/batch.cuh
+//kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 0f5ef0e7dc7963e62decbb17498cf0903f87728b76e4cc09f6d868ce3c01b07c 21054 kernels/include/weft/evict.cuh
+//kernelgen:input 45ef0c9330a600f1bc012a1d484fa0979994cec727fe4dd4bab72b7c2752a1ab 21060 kernels/include/weft/evict.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
-//kernelgen:input d8e460d65da218c87f7d5e292e009c13ffa59264cac90bc5e2703f6f6ecc9a06 8540 kernels/include/weft/horton_displace.cuh
-//kernelgen:input 5d5b56a30fd374c780bb346402c6ceacc499155cdf371ee265bb6e017f39ba43 4579 kernels/include/weft/horton_find.cuh
+//kernelgen:input 17141da17933fc5bf481243fa8c46c4102d3b7eb6b5024c94550e341e4cb4097 10479 kernels/include/weft/horton_displace.cuh
+//kernelgen:input 2a2468f93b75a194726c4f5a6a283f9091db42c8f5ab9dfb037d966112d957ab 4430 kernels/include/weft/horton_find.cuh
 //kernelgen:input 42a0f9c3ec4aa0366749c7415585227d1d8224e3365a85c6925b439ae30f8136 13796 kernels/include/weft/horton_remap.cuh
 //kernelgen:input ac8068a733031faddf59bc24d0f3d14c86904846e4c6cff4576f0b8d12b6ecec 13714 kernels/include/weft/horton_table.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
-//kernelgen:input c9be562e9bb31617c7e5b8e01348747de14498e5e9e4307a519917ed3001c23c 5470 kernels/include/weft/locks.cuh
-//kernelgen:input c3ce737cb859c398891e20cec3f9ada6bdafd49a3234839fb1a27051efcb3e3d 3242 kernels/include/weft/moves.cuh
-//kernelgen:input 726e9b17a51069e71240ca8d5b9003a2cc120c8124a812a5a5f9c832b2f1eebe 4813 kernels/include/weft/order.cuh
+//kernelgen:input 8d80efd7c5a96a234d05600501c28ea7327ed3b8463a8d2581a97f3f71dbdd19 6867 kernels/include/weft/locks.cuh
+//kernelgen:input 615bd7905b5e0f2c36184a1ed53d31d1363c16774f41ad3421eca8a05499f11e 5286 kernels/include/weft/moves.cuh
+//kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
-//kernelgen:input d873df359605413e2689f9d517a46f542e5eb81d7bdfe13a86e34d4249bd3ccf 5690 kernels/include/weft/rounds.cuh
+//kernelgen:input 70d6f4b5f418d085d80257e1ac5bbe358c5320e4cec04e5c437e48fa24497440 6766 kernels/include/weft/rounds.cuh
+//kernelgen:input dc66f753a92c66be2d7ea637c3ba778e5e564efd7837e09dcb3bca34db0b08d7 6720 kernels/include/weft/rounds_change.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
-//kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
+//kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 0669bef30eb6eff6a5c8922a5b4faa04ece155d7eae87c1be98457f21d76af61 488847 horton/horton_32_32_sm80.ptx
-//kernelgen:output 95eb13817aeb58f8b744eb1d529c50cb420c1ab0eb42c9a7afa7c9a568b8454e 488847 horton/horton_32_32_sm90.ptx
-//kernelgen:output 56072cdee807e6c058e84cf53cd7d991a73dabe8da7e8ee62a1b4f507ee2d80e 462667 horton/horton_32_64_sm80.ptx
-//kernelgen:output 8bf23ff8134b4ed29ebd7d851d85746116fdbcf35c9b5b37d766cf4623cc1a9e 470413 horton/horton_32_64_sm90.ptx
-//kernelgen:output dcd22b4bbc7679c570db43bd3a4107ef31031d406352400ca4b441c738c1db47 462906 horton/horton_64_32_sm80.ptx
-//kernelgen:output 81c0bf069f683f9c371417e3affac50cc8c452fc1834f63d109ceca4ac427e57 470292 horton/horton_64_32_sm90.ptx
-//kernelgen:output 18196979cc9b4ef76d223a10c11b561e90cb4896144f00947dbdf084ae2e9224 462784 horton/horton_64_64_sm80.ptx
-//kernelgen:output b9a1179499cac53924b46c28d7b8b6303b7eccc4a2437cbc951f209559872cc1 470512 horton/horton_64_64_sm90.ptx
-//kernelgen:output 5b40e03f9b73f7edb0cb381858095c2fed01d98e41a69f41b5a796889b8a3d2c 454994 horton/horton_32_0_sm80.ptx
-//kernelgen:output f65f0a29fa6a61652167b6644c2466f7883621ba5d1559b2a9a168c1cd9c7514 454994 horton/horton_32_0_sm90.ptx
-//kernelgen:output db0ba5f554204950dd38059797bab24287e33aea5c1efad7d9f02bb7057219c9 446814 horton/horton_64_0_sm80.ptx
-//kernelgen:output 81f82cf96015b4e849bee8858b9a84fcec9fcebb0b84effe725ab2e2d94b5dc5 446814 horton/horton_64_0_sm90.ptx
+//kernelgen:output 780f328b305e1b9f79518a6901333948ab83561209cbf059dfdebdf049b663db 597396 horton/horton_32_32_sm80.ptx
+//kernelgen:output 907b761cba8891a6dd73f6bccdf3c03374c7e00c2e49a5f83fd9b19b9533b0ec 597396 horton/horton_32_32_sm90.ptx
+//kernelgen:output 48c408949813b02628764e91770eed80b2413073e1a7fded3183649f96b7c216 551620 horton/horton_32_64_sm80.ptx
+//kernelgen:output 401b7f81421275ad4f49d974d4253a416743239eda563aafc71889a96feff532 589016 horton/horton_32_64_sm90.ptx
+//kernelgen:output 072cd7bfa11fc1e53bd1f7ef533cde62d088e99fb5c120e0354a3dbea6fff366 551549 horton/horton_64_32_sm80.ptx
+//kernelgen:output fd5fc24693d63d4d64266f83573fca73ffd7b4cd0fa8f64c6b4848b582cd4d37 588829 horton/horton_64_32_sm90.ptx
+//kernelgen:output a87b79c8e7eb28a5c44a66927bd7da3174f6a74994f26f8d0ab2cec01b9222fb 551476 horton/horton_64_64_sm80.ptx
+//kernelgen:output 0820bcf4c34f160a46769ed3b4a6e59c83e5d478a8f32b1f86767e9cd18a46c7 588826 horton/horton_64_64_sm90.ptx
+//kernelgen:output d624094ec0e86785caeba2c6332ea56a245ce83bdbb05ee0ba026d96f5b763f1 538123 horton/horton_32_0_sm80.ptx
+//kernelgen:output ef622ee294b498351bc313c136a3b3903fd9dfa0a207f7790c203b886b6a54c7 538123 horton/horton_32_0_sm90.ptx
+//kernelgen:output 90b4c2827c15ec9835fa933dac5bbf3b93941cc8265c9cb552322b7fed14beeb 548614 horton/horton_64_0_sm80.ptx
+//kernelgen:output eea0961c321e975dc3cbff44103b261377c67bcc2cb43ab81890d3b7373d0741 548614 horton/horton_64_0_sm90.ptx
 //kernelgen:output 61e68e37a621c013d0d6fa2a8daf4c30f29b5598b4387470f967af4753b58373 7764 horton/horton_params_gen.go
 
 //go:embed horton_32_32_sm80.ptx
@@ -147,119 +148,125 @@ var hortonImages = map[string]*device.Image{
 // horton32x32Kernels are the entry points of hortonImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var horton32x32Kernels = map[string]int{
-	"horton_change_32_32":        168,
-	"horton_change_wide_32_32":   168,
-	"horton_claim_32_32":         48,
-	"horton_contend_32_32":       48,
-	"horton_displace_32_32":      192,
-	"horton_evict_32_32":         192,
-	"horton_export_32_32":        104,
-	"horton_get_32_32":           104,
-	"horton_get_of_eight_32_32":  104,
-	"horton_get_wide_32_32":      104,
-	"horton_reclaim_32_32":       72,
-	"horton_rehash_32_32":        128,
-	"horton_reset_32_32":         48,
-	"horton_stats_32_32":         64,
-	"horton_winners_first_32_32": 120,
-	"horton_winners_last_32_32":  120,
+	"horton_change_32_32":          168,
+	"horton_change_of_eight_32_32": 168,
+	"horton_change_wide_32_32":     168,
+	"horton_claim_32_32":           48,
+	"horton_contend_32_32":         48,
+	"horton_displace_32_32":        192,
+	"horton_evict_32_32":           192,
+	"horton_export_32_32":          104,
+	"horton_get_32_32":             104,
+	"horton_get_of_eight_32_32":    104,
+	"horton_get_wide_32_32":        104,
+	"horton_reclaim_32_32":         72,
+	"horton_rehash_32_32":          128,
+	"horton_reset_32_32":           48,
+	"horton_stats_32_32":           64,
+	"horton_winners_first_32_32":   120,
+	"horton_winners_last_32_32":    120,
 }
 
 // horton32x64Kernels are the entry points of hortonImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var horton32x64Kernels = map[string]int{
-	"horton_change_32_64":        168,
-	"horton_change_wide_32_64":   168,
-	"horton_claim_32_64":         48,
-	"horton_contend_32_64":       48,
-	"horton_displace_32_64":      192,
-	"horton_evict_32_64":         192,
-	"horton_export_32_64":        104,
-	"horton_get_32_64":           104,
-	"horton_get_of_eight_32_64":  104,
-	"horton_get_wide_32_64":      104,
-	"horton_reclaim_32_64":       72,
-	"horton_rehash_32_64":        128,
-	"horton_reset_32_64":         48,
-	"horton_stats_32_64":         64,
-	"horton_winners_first_32_64": 120,
-	"horton_winners_last_32_64":  120,
+	"horton_change_32_64":          168,
+	"horton_change_of_eight_32_64": 168,
+	"horton_change_wide_32_64":     168,
+	"horton_claim_32_64":           48,
+	"horton_contend_32_64":         48,
+	"horton_displace_32_64":        192,
+	"horton_evict_32_64":           192,
+	"horton_export_32_64":          104,
+	"horton_get_32_64":             104,
+	"horton_get_of_eight_32_64":    104,
+	"horton_get_wide_32_64":        104,
+	"horton_reclaim_32_64":         72,
+	"horton_rehash_32_64":          128,
+	"horton_reset_32_64":           48,
+	"horton_stats_32_64":           64,
+	"horton_winners_first_32_64":   120,
+	"horton_winners_last_32_64":    120,
 }
 
 // horton64x32Kernels are the entry points of hortonImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var horton64x32Kernels = map[string]int{
-	"horton_change_64_32":        168,
-	"horton_change_wide_64_32":   168,
-	"horton_claim_64_32":         48,
-	"horton_contend_64_32":       48,
-	"horton_displace_64_32":      192,
-	"horton_evict_64_32":         192,
-	"horton_export_64_32":        104,
-	"horton_get_64_32":           104,
-	"horton_get_of_eight_64_32":  104,
-	"horton_get_wide_64_32":      104,
-	"horton_reclaim_64_32":       72,
-	"horton_rehash_64_32":        128,
-	"horton_reset_64_32":         48,
-	"horton_stats_64_32":         64,
-	"horton_winners_first_64_32": 120,
-	"horton_winners_last_64_32":  120,
+	"horton_change_64_32":          168,
+	"horton_change_of_eight_64_32": 168,
+	"horton_change_wide_64_32":     168,
+	"horton_claim_64_32":           48,
+	"horton_contend_64_32":         48,
+	"horton_displace_64_32":        192,
+	"horton_evict_64_32":           192,
+	"horton_export_64_32":          104,
+	"horton_get_64_32":             104,
+	"horton_get_of_eight_64_32":    104,
+	"horton_get_wide_64_32":        104,
+	"horton_reclaim_64_32":         72,
+	"horton_rehash_64_32":          128,
+	"horton_reset_64_32":           48,
+	"horton_stats_64_32":           64,
+	"horton_winners_first_64_32":   120,
+	"horton_winners_last_64_32":    120,
 }
 
 // horton64x64Kernels are the entry points of hortonImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var horton64x64Kernels = map[string]int{
-	"horton_change_64_64":        168,
-	"horton_change_wide_64_64":   168,
-	"horton_claim_64_64":         48,
-	"horton_contend_64_64":       48,
-	"horton_displace_64_64":      192,
-	"horton_evict_64_64":         192,
-	"horton_export_64_64":        104,
-	"horton_get_64_64":           104,
-	"horton_get_of_eight_64_64":  104,
-	"horton_get_wide_64_64":      104,
-	"horton_reclaim_64_64":       72,
-	"horton_rehash_64_64":        128,
-	"horton_reset_64_64":         48,
-	"horton_stats_64_64":         64,
-	"horton_winners_first_64_64": 120,
-	"horton_winners_last_64_64":  120,
+	"horton_change_64_64":          168,
+	"horton_change_of_eight_64_64": 168,
+	"horton_change_wide_64_64":     168,
+	"horton_claim_64_64":           48,
+	"horton_contend_64_64":         48,
+	"horton_displace_64_64":        192,
+	"horton_evict_64_64":           192,
+	"horton_export_64_64":          104,
+	"horton_get_64_64":             104,
+	"horton_get_of_eight_64_64":    104,
+	"horton_get_wide_64_64":        104,
+	"horton_reclaim_64_64":         72,
+	"horton_rehash_64_64":          128,
+	"horton_reset_64_64":           48,
+	"horton_stats_64_64":           64,
+	"horton_winners_first_64_64":   120,
+	"horton_winners_last_64_64":    120,
 }
 
 // horton32x0Kernels are the entry points of hortonImages["32_0"] and the size in bytes of
 // the parameter struct that each takes.
 var horton32x0Kernels = map[string]int{
-	"horton_change_32_0":        168,
-	"horton_contend_32_0":       48,
-	"horton_displace_32_0":      192,
-	"horton_evict_32_0":         192,
-	"horton_export_32_0":        104,
-	"horton_get_32_0":           104,
-	"horton_get_of_eight_32_0":  104,
-	"horton_reclaim_32_0":       72,
-	"horton_rehash_32_0":        128,
-	"horton_reset_32_0":         48,
-	"horton_stats_32_0":         64,
-	"horton_winners_first_32_0": 120,
+	"horton_change_32_0":          168,
+	"horton_change_of_eight_32_0": 168,
+	"horton_contend_32_0":         48,
+	"horton_displace_32_0":        192,
+	"horton_evict_32_0":           192,
+	"horton_export_32_0":          104,
+	"horton_get_32_0":             104,
+	"horton_get_of_eight_32_0":    104,
+	"horton_reclaim_32_0":         72,
+	"horton_rehash_32_0":          128,
+	"horton_reset_32_0":           48,
+	"horton_stats_32_0":           64,
+	"horton_winners_first_32_0":   120,
 }
 
 // horton64x0Kernels are the entry points of hortonImages["64_0"] and the size in bytes of
 // the parameter struct that each takes.
 var horton64x0Kernels = map[string]int{
-	"horton_change_64_0":        168,
-	"horton_change_wide_64_0":   168,
-	"horton_contend_64_0":       48,
-	"horton_displace_64_0":      192,
-	"horton_evict_64_0":         192,
-	"horton_export_64_0":        104,
-	"horton_get_64_0":           104,
-	"horton_get_of_eight_64_0":  104,
-	"horton_get_wide_64_0":      104,
-	"horton_reclaim_64_0":       72,
-	"horton_rehash_64_0":        128,
-	"horton_reset_64_0":         48,
-	"horton_stats_64_0":         64,
-	"horton_winners_first_64_0": 120,
+	"horton_change_64_0":          168,
+	"horton_change_of_eight_64_0": 168,
+	"horton_change_wide_64_0":     168,
+	"horton_contend_64_0":         48,
+	"horton_displace_64_0":        192,
+	"horton_evict_64_0":           192,
+	"horton_export_64_0":          104,
+	"horton_get_64_0":             104,
+	"horton_get_of_eight_64_0":    104,
+	"horton_get_wide_64_0":        104,
+	"horton_reclaim_64_0":         72,
+	"horton_rehash_64_0":          128,
+	"horton_reset_64_0":           48,
+	"horton_stats_64_0":           64,
+	"horton_winners_first_64_0":   120,
 }

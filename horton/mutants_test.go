@@ -93,9 +93,10 @@ const aside = `atom\.acquire\.gpu\.global\.cas\.b32 (%r\d+), \[%rd\d+\], (%r\d+)
 
 // stepMutants break the kernel of single steps.
 var stepMutants = []mutant{
-	{"a step's entry is written before its item", "displace_32_32", `(?s)^(.*)` + swap + `(.*?` + `st\.relaxed\.gpu\.global\.b64 \[%rd\d+\], %rd\d+;)(\s+bra\.uni)`,
-		"$1 mov.b64 $2, $4; $6 atom.relaxed.gpu.global.cas.b64 $2, $3, $4, $5; $7", only(backAndForth), false},
-	{"a step's entry has no fence before it", "displace_32_32", fence + `(\s+setp\.eq\.s32 [^;]*;\s+@%p\d+ bra \$L__BB\d+_\d+;\s+add)`, "$1", only(backAndForth), false},
+	{"a step's entry is written before its item", "displace_32_32", `(?s)` + swap + `(\s+setp\.ne\.s64 .*?` + fence + `.*?st\.relaxed\.gpu\.global\.b64 \[%rd\d+\], %rd\d+;)`,
+		"mov.b64 $1, $3; $5 atom.relaxed.gpu.global.cas.b64 $1, $2, $3, $4;", only(backAndForth), false},
+	{"a step's entry has no fence before it", "displace_32_32", fence + `(\s+@!%p\d+ bra \$L__BB\d+_\d+;\s+bra\.uni \$L__BB\d+_\d+;\s+\$L__BB\d+_\d+:\s+add\.s32)`, "$1", only(backAndForth), false},
+	{"a step promotes a bucket without an entry", "displace_32_32", `or\.b64 (%rd\d+), %rd\d+, (%rd\d+);(\s+mul\.wide\.u32)`, "mov.b64 $1, $2;$3", only(promotions), false},
 	{"a step takes a lock that another has", "displace_32_32", aside, "mov.b32 $1, $2;", stepTests, false},
 	{"a step copies to a slot that another key has taken", "displace_32_32", swap, "atom.relaxed.gpu.global.exch.b64 $1, $2, $4; mov.b64 $1, $3;", stepTests, false},
 }
@@ -126,7 +127,7 @@ func TestMutantsAreFound(t *testing.T) {
 	for _, m := range slices.Concat(mutants, readerMutants, stepMutants) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			_, trials := mutate.OnDevices(90, 40, m.by)
+			_, trials := mutate.OnDevices(90, 240, m.by)
 			if m.by == nil {
 				reclaim := horton.Never // who waits for a lost lock waits long
 				if strings.HasPrefix(m.kernels, "reclaim") {
@@ -155,7 +156,7 @@ func both(first, then func(file, ptx string) string) func(file, ptx string) stri
 
 // The kernel that searches does what the one of single steps leaves, be it all.
 func TestSearchesAlone(t *testing.T) {
-	quick, random := mutate.OnDevices(90, 3, moverTests)
+	quick, random := mutate.OnDevices(90, 3, slices.Concat(moverTests, searchTests))
 	if by, how := mutate.FirstFailure(t, slices.Concat(quick, random), mutate.Replace(t, "displace_32_32", aside, "mov.b32 $1, -1;")); by != "" {
 		t.Fatalf("%s: %s", by, how)
 	}

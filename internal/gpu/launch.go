@@ -22,6 +22,16 @@ func Resident(dev device.Device, n, blocks int) device.Dim {
 	return device.Dim{X: max(1, min(Grid(n).X, dev.Properties().Units*blocks))}
 }
 
+// MostStrides is how many items threads have at most where a launch strides over a large batch ([Strides]):
+// then the next block begins, so that none is late by much.
+const MostStrides = 32
+
+// Strides is the launch of a kernel whose threads stride over what another grid has a thread for each of: so
+// many blocks on each multiprocessor, before threads have more than one of those.
+func Strides(dev device.Device, grid device.Dim, blocks int) device.Dim {
+	return device.Dim{X: min(grid.X, max(dev.Properties().Units*blocks, (grid.X+MostStrides-1)/MostStrides))}
+}
+
 // Entry is a kernel to be found: its name without what it owes to its image (see
 // [device.Image.Entry]), and where to put it.
 type Entry struct {

@@ -17,7 +17,7 @@ import (
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
+//kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 6eb88a42f6ecf62e79ab122a0204b9a8e4c12b3dc55a32f2ea46a484e09a3fcf 6331 internal/misra/misra_sm80.ptx
 //kernelgen:output 2d4f9abeb7497a82f5a484fcdba6169ab64c47d87a22e9babcf250995a4e9857 6331 internal/misra/misra_sm90.ptx
 //kernelgen:output e9e9f43bef9969ee844e69d107bb90f4dcc4649962cbf67b28971abb08d3f2b0 1053 internal/misra/misra_params_gen.go

@@ -19,7 +19,7 @@ import (
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
-//kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
+//kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 9608113012e47532c2641bf5162968e629d3448680a4adc1f997126573745716 20362 internal/vocabulary/digest_sm80.ptx
 //kernelgen:output bdc62ed3c944e273a834782d5221a91f87bb8566c33d41a21933fdc066edd1ff 20362 internal/vocabulary/digest_sm90.ptx
 //kernelgen:output b9be4275933e0cac17661262df4db917d7005b531905aec150f2cebcb12265e4 1160 internal/vocabulary/digest_params_gen.go

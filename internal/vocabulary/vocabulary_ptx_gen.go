@@ -16,7 +16,7 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
+//kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 3f87f5b35402ad6ba411469673e7af0c859d3ce6e647b20591f16b5ea23dec09 35757 internal/vocabulary/vocabulary_sm80.ptx
 //kernelgen:output 25e6bc692ababd0faab9dbdc7063ccd357bdec5dfcaa23ab5c6a06096c8714af 35757 internal/vocabulary/vocabulary_sm90.ptx
 //kernelgen:output 5511cb44faf4f32bd3ab1a64c1464c3060550e78edecb6a83b665c9bc9da865d 1614 internal/vocabulary/vocabulary_params_gen.go

@@ -17,7 +17,7 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
+//kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output a87ab709bb8e41f220ed3f8321e6f93c3ddfa90df64e96ce3f213007f768c4ea 437898 internal/gpu/prim/reduce_sm80.ptx
 //kernelgen:output 51b812ced74d67d73a98b3d10405de2281a25f069f59146ab205490ecb37a8d7 437898 internal/gpu/prim/reduce_sm90.ptx
 //kernelgen:output a8e692dd46470550fd5bcab208b78c748e04982caeed475c550a46c07a3b2f67 1248 internal/gpu/prim/reduce_params_gen.go

@@ -18,7 +18,7 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
+//kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 4d6203e076c281b17e7e33fdb22cb545e4cd9edfcbfc3237a3784bd103c56e5c 233315 internal/gpu/prim/sort32_sm80.ptx
 //kernelgen:output 05a46cebf58e1ca26fd66b7eb5f0971addc8b77dc1ca049346e17f6f2fe0a9f8 233315 internal/gpu/prim/sort32_sm90.ptx
 //kernelgen:output 123bc655d533781c97531372217ddbed7c25e3864fd0b18b146a80977d080cd5 2141 internal/gpu/prim/sort32_params_gen.go

@@ -18,7 +18,7 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input 02f2a44c23692b200dd36739776242d34b391f76bb484702539a487969856f4a 4637 kernels/include/weft/warp.cuh
+//kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 657b812cc949062a04215b6a848b14a2f7fcdf737017a24e61f4e4a3f809ed11 188933 internal/gpu/prim/sort64_sm80.ptx
 //kernelgen:output 82b179461002f177665f29030506e8cf882ca97c6d2b59d40ac7287f2437668e 188933 internal/gpu/prim/sort64_sm90.ptx
 //kernelgen:output d33b97db718bcd0e21ece3326edd51d3492ba76f73d7b327f144e307903e7948 1520 internal/gpu/prim/sort64_params_gen.go

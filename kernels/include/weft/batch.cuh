@@ -79,12 +79,12 @@ struct Query {
   typename S::Key key;
 };
 
-// query reads the key of a lane, the one of that rank in a tile of so many. A
+// query reads the key of thread number `at`, whose lane is the one of that rank in a tile of so many. A
 // small batch is spread out, one key per tile, to have it back sooner.
 template <class S, class K, int Lanes>
-__device__ __forceinline__ Query<S> query(const Lookup& l, uint32_t rank) {
+__device__ __forceinline__ Query<S> query(const Lookup& l, uint32_t rank, uint64_t at = thread_index()) {
   bool spread = l.spread;
-  uint64_t i = spread ? thread_index() / Lanes : thread_index();
+  uint64_t i = spread ? at / Lanes : at;
   bool there = i < l.n && (!spread || rank == 0);
   return {i, there, there ? typename S::Key(load_once(static_cast<const K*>(l.keys) + i)) : typename S::Key(0)};
 }

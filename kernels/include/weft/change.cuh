@@ -84,13 +84,6 @@ __device__ __forceinline__ void tally(Counters* c, Outcome o) {
   if (fresh != 0) add_relaxed(&c->used, uint64_t(fresh));
 }
 
-// count_used adds what each lane of a warp knows of slots that are in use now, and were not. All
-// lanes must call it.
-__device__ __forceinline__ void count_used(Counters* c, int32_t slots) {
-  for (uint32_t x = 1; x < kWarp; x *= 2) slots += int32_t(shuffle_xor(kAll, uint32_t(slots), x));
-  if (lane_index() == 0 && slots != 0) add_relaxed(&c->used, uint64_t(int64_t(slots)));
-}
-
 // tally_block does for a whole block what tally does, by two atomics.
 __device__ __forceinline__ void tally_block(Counters* c, Outcome o) {
   uint32_t fresh = count_block(o == kInserted);

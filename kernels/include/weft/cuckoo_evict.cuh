@@ -13,11 +13,11 @@ namespace weft::cuckoo {
 // lock_bucket is the bucket whose lock is that of a key.
 __device__ __forceinline__ uint32_t lock_bucket(Path path) { return path.extra() ? path.second : path.first; }
 
-// change_locked runs one operation per lane, those that insert under their locks. All lanes
-// of the warp must call it.
-template <class PathTile, class V = void>
-__device__ __forceinline__ void change_locked(const Table& t, uint32_t flags, Operation<typename PathTile::S>& op) {
-  using S = typename PathTile::S;
+// change_by_locks runs one operation per lane by change(op), those that insert under their locks. All
+// lanes of the warp must call it. Lanes work for each other: the warp's meetings order what they
+// do with the locks of those whose operations they are.
+template <class S, class V = void, class F>
+__device__ __forceinline__ void change_by_locks(const Table& t, Operation<S>& op, F change) {
   const bool needs = inserts<S, V>(op.kind);
   uint32_t* const lock = lock_of(t, lock_bucket(path_of<S>(t, op.key)));
   bool open = op.there;
@@ -25,9 +25,15 @@ __device__ __forceinline__ void change_locked(const Table& t, uint32_t flags, Op
     const bool run = open && (!needs || try_lock(lock));
     if (open && !run) pause(kPause);
     if (ballot(kAll, run) == 0) continue;
-    run_locked<PathTile, V>(t, flags, op, run);
-    if (run && needs) unlock(lock);
-    if (run) open = false;
+    sync_warp();
+    Operation<S> now = op;
+    now.there = run;
+    change(now);
+    sync_warp();
+    if (!run) continue;
+    op.outcome = now.outcome, op.value = now.value;
+    if (needs) unlock(lock);
+    open = false;
   }
 }
 

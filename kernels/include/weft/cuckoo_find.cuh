@@ -6,44 +6,40 @@
 
 namespace weft::cuckoo {
 
-// find_by looks up a key per lane that is there, by a search that takes its path and the key as it is
-// stored. All lanes of the warp must call it.
-template <class S, class Search>
-__device__ __forceinline__ bool find_by(const Table& t, bool there, typename S::Key wanted, typename S::Key& value, Search search) {
-  const Path path = path_of<S>(t, wanted);
-  const typename S::Key key = stored<S>(wanted);
-  return find_beside_moves(t, lock_of(t, lock_bucket(path)), there, value,
-                           [&](bool looks, typename S::Key& held) { return search(looks, path, key, held); });
-}
-
-// find does it in tables of any shape.
-template <class PathTile>
-__device__ __forceinline__ bool find(const Table& t, bool there, typename PathTile::S::Key wanted,
-                                     typename PathTile::S::Key& value) {
-  using S = typename PathTile::S;
-  return find_by<S>(t, there, wanted, value, [&](bool looks, Path path, typename S::Key key, typename S::Key& held) {
-    return find_along<PathTile>(t, looks, path, key, held);
-  });
-}
-
 // find_of_eight is a search in two buckets of eight slots, where there is no stash (rounds.cuh).
 template <class S>
 __device__ __forceinline__ bool find_of_eight(const Table& t, bool there, Path own, typename S::Key key, typename S::Key& value) {
-  using Rounds = BucketRounds<S>;
-  const bool extra = own.extra(), ends = !t.balances;
-  const uint32_t base = Rounds().base;
-  auto ends_here = [&](uint32_t, const typename Rounds::Bucket& bucket, typename S::Key) {
-    bool empty = false;
-    bucket.each([&](typename S::Word w) { empty |= S::key(w) == S::kEmpty; });
-    return ballot(kAll, empty) >> base & Rounds::kMask;
-  };
-  bool hit = find_in_two<S>(slots_of<S>(t), there && !extra, own.first, key, value, ends_here,
-                            [&](uint32_t empty) { return ends && empty != 0 ? kAll : own.second; });
+  const bool extra = own.extra(), looks = there && !extra;
+  BucketRounds<S> rounds;
+  rounds.read(slots_of<S>(t), looks ? own.first : kAll, key);
+  bool hit = rounds.find(value) && looks;
+  // Where no key lies behind an empty slot of its first bucket, that ends the search.
+  const bool ends = !t.balances && rounds.any([](typename S::Word w) { return S::key(w) == S::kEmpty; });
+  const bool goes_on = looks && !hit && !ends;
+  if (ballot(kAll, goes_on) != 0) {
+    BucketRounds<S, true> others;
+    typename S::Key held = 0;
+    others.read(slots_of<S>(t), goes_on ? own.second : kAll, key);
+    if (others.find(held) && goes_on) hit = true, value = held;
+  }
   if (there && extra) {
     const typename S::Word w = load_relaxed(slots_of<S>(t) + uint64_t(t.nlines) * (kLineBytes / sizeof(w)) + own.second);
     hit = S::key(w) == key, value = S::value(w);
   }
   return hit;
+}
+
+// find_keys looks up the keys of a batch, by a search that takes the path of a key and what is stored
+// for it: those that are looked for again by tiles.
+template <class PathTile, class K, class V, int Lanes, class Search>
+__device__ __forceinline__ void find_keys(const GetParams<Table>& p, Search search) {
+  using S = typename PathTile::S;
+  using Key = typename S::Key;
+  const Table& t = p.table;
+  find_batch<S, K, V, Lanes>(
+      t, p.lookup, [&](Key key) { return lock_of(t, lock_bucket(path_of<S>(t, key))); },
+      [&](bool there, Key key, Key& value) { return search(there, path_of<S>(t, key), stored<S>(key), value); },
+      [&](bool there, Key key, Key& value) { return find_along<PathTile>(t, there, path_of<S>(t, key), stored<S>(key), value); });
 }
 
 }  // namespace weft::cuckoo

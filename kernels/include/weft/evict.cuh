@@ -152,7 +152,7 @@ struct Moves {
   __device__ __forceinline__ Word* slot(uint32_t number) const { return reinterpret_cast<Word*>(t.lines) + number; }
 
   // count adds the slots in use to the counters. All lanes of a warp must call it.
-  __device__ __forceinline__ void count() const { count_used(t.counters, fresh); }
+  __device__ __forceinline__ void count() const { count_all(&t.counters->used, fresh); }
   // free_slot is the first of those from `first` on, or kAll.
   __device__ __forceinline__ uint32_t free_slot(uint32_t first, uint32_t slots) const {
     return first_free<S>(slot(0), first, slots);

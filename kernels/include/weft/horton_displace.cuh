@@ -1,34 +1,58 @@
 // Insertions into full buckets of package horton that take one step: a key in the way goes to a
-// bucket with a free slot, or the new key does. By a thread each, of which many are needed to hide
-// how long a step takes: so this is a launch of its own, between the one that moves nothing and
-// the one that searches (evict.cuh), and in few instructions. It is for buckets of eight slots,
-// whose words a thread has in registers; what needs more than a step, or meets a lock for long, is
-// left over.
+// bucket with a free slot, or the new key does. By a lane each, whose buckets all lanes of its warp
+// read (rounds.cuh): so this is a launch of its own, between the one that moves nothing and the one
+// that searches (evict.cuh), and in few instructions. It is for buckets of eight slots; what needs more
+// than a step, or meets locks for long, is left over.
 //
-// Nobody else moves keys in that launch, nor deletes any. So while a thread has the lock of a full
+// Nobody else moves keys in that launch, nor deletes any. So while a lane has the lock of a full
 // bucket, nobody changes its slots: a key that is primary there is its own by the lock, and one that
 // is secondary is moved only to make way for a key of this bucket. What its words were when they
 // were read they are until it writes them.
 #pragma once
 
 #include "horton_remap.cuh"
-#include "moves.cuh"
+#include "rounds_change.cuh"
 
 namespace weft::horton {
 
-// kDisplaceTries is how often an operation that meets a lock is tried. As long as others need to
-// move a key is about as long as a try, and what is left over costs ten times as much.
-constexpr uint32_t kDisplaceTries = 6;
+// FullBucket is what a lane knows of the primary bucket of its key, whose lock it has.
+template <class S>
+struct FullBucket {
+  using Word = typename S::Word;
+  static constexpr uint32_t kSlots = 8, kLast = kSlots - 1;
 
-// Displacer is a thread that inserts into full buckets.
+  Path path;     // of the key
+  Word pair;     // the key and its value
+  Word array;    // none, of a bucket of type A
+  uint32_t guests, own;  // slots with secondary keys, and with primary ones, that have not been tried
+  bool is_array;
+  bool pair_left = true;  // the key itself has not been tried as a secondary one
+  bool busy = false;      // a lock was taken
+
+  __device__ __forceinline__ uint32_t begin() const { return path.bucket * kSlots; }
+};
+
+// Step is a try to make a slot free: the key in slot `at` of the bucket goes, or the new key itself, where
+// that is kAll.
+template <class S>
+struct Step {
+  bool goes, guest, promotes;  // whether there is one; a secondary key; the bucket becomes one of type B
+  uint32_t at = kAll, to = 0;  // the function that the key's entry names, or 0
+  Path of;                     // of the key that goes
+  typename S::Word word, last;  // that key; what is in the last slot of a bucket that is promoted
+  uint32_t* lock = nullptr;    // of another key that is moved
+};
+
+// Displacer is a warp whose lanes insert into full buckets. All lanes must call its methods, unless they say
+// otherwise.
 template <class Rules>
 struct Displacer {
   using S = typename Rules::S;
   using Word = typename S::Word;
   using Key = typename S::Key;
   using A = Array<S>;
-  static constexpr uint32_t kSlots = 8, kShift = 3, kLast = kSlots - 1, kPieces = kSlots * sizeof(Word) / 16;
-  using Bucket = Tile<S, 1, kPieces>;
+  using Bucket = FullBucket<S>;
+  static constexpr uint32_t kSlots = Bucket::kSlots, kLast = Bucket::kLast, kByte = 0xff;
 
   const Table& t;
   int32_t fresh = 0;  // slots in use now that were never used before
@@ -36,132 +60,143 @@ struct Displacer {
   __device__ __forceinline__ explicit Displacer(const Table& t) : t(t) {}
 
   // insert puts a pair, whose key is stored under that name, into its full bucket, by the lock of
-  // that. kFull: it is left over, also where the key is there by now. kAgain: a lock was taken.
-  __device__ __forceinline__ Outcome insert(Path path, Word pair) {
-    const uint32_t begin = path.bucket << kShift;
-    Bucket bucket;
-    read(begin, bucket);
-    uint32_t guests = 0, own = 0;
-    bool other = false;
-    bucket.each([&](int v, int j, Word w) {
-      const uint32_t bit = 1u << (v * Bucket::kSlots + j);
-      if (bit == 1u << kLast && A::is(w)) return;
-      other |= S::key(w) >= S::kNone || S::key(w) == S::key(pair);
-      if (twins_of(S::key(w)) == path.bucket / 2) own |= bit;
-      else guests |= bit;
-    });
-    if (other) return kFull;
-    Word array = bucket.word(kLast);
-    bool is_array = A::is(array);
-    if (!is_array) array = A::none();
-    const uint32_t entry = A::entry(array, path.tag);
-    if (entry != 0 && holds(Rules::second(t, path, entry), S::key(pair))) return kFull;
-
-    // A bucket is of type A as long as a key can leave it.
-    bool busy = false, is_left = guests != 0 && !is_array, pair_left = true;
-    while (true) {
-      uint32_t at = kAll;  // the slot of the key that goes
-      Path of = path;
-      uint32_t* lock = nullptr;
-      if (guests != 0) {
-        at = lowest(guests);
-      } else if (is_left) {
-        return busy ? kAgain : kFull;
-      } else if (!is_array) {
-        at = kLast;
-      } else if (!pair_left) {
-        if (own == 0) return kFull;
-        at = highest(own);
-      }
-      const Word word = at == kAll ? pair : bucket.word(at);
-      uint32_t to = 0;
-      if (at != kAll) of.tag = tag_of(S::key(word), A::kEntries);
-      if (guests != 0) {
-        guests &= guests - 1;
-        of = path_at<S>(t, S::key(word), begin + at);
-        if (twice(bucket, S::key(word), of.tag)) continue;
-        lock = lock_of(t, of.bucket);
-        if (lock == lock_of(t, path.bucket)) lock = nullptr;
-        else if (!try_lock(lock)) {
-          busy = true;
-          continue;
-        }
-      } else {
-        if (at == kAll) pair_left = false;
-        else own &= ~(1u << at);
-        to = A::entry(array, of.tag);
-      }
-      const uint32_t function = enter(of, begin, to, word);
-      if (function == 0) {
-        if (lock) unlock(lock);
-        if (is_array || at != kLast) continue;
-        return kFull;
-      }
-      fence();  // who sees the entry, sees the key where it says
-      if (of.bucket != path.bucket) {
-        Word* const last = slot(Rules::last_slot(t, of.bucket));
-        store_relaxed(last, A::with(load_relaxed(last), of.tag, function));
-      } else if (to == 0) {
-        array = A::with(array, of.tag, function);
-        store_relaxed(slot(begin + kLast), array);
-      }
-      if (!is_array && at == kLast && of.bucket == path.bucket) {
-        is_array = true, fresh--;  // the array has its slot
-        continue;
-      }
-      if (at != kAll) {
-        fence();  // who sees that the key is gone, sees the entry
-        store_relaxed(slot(begin + at), pair);
-      }
-      if (lock) unlock(lock);
-      return kRevived;
+  // that, for the lanes that have it. kFull: it is left over, also where the key is there by now. kAgain:
+  // a lock was taken.
+  __device__ __forceinline__ Outcome insert(bool open, Path path, Word pair) {
+    Bucket b{path, pair};
+    bool runs = read(open, b);
+    Outcome done = kFull;
+#pragma unroll 1
+    while (ballot(kAll, runs) != 0) {
+      Step<S> step = next(runs, b);
+      runs = runs && (step.goes || step.guest);  // there may be another way, unless none was left
+      const uint32_t function = enter(step.goes, step.of, b.begin(), step.to, step.word);
+      if (step.goes && function != 0 && commit(b, step, function)) runs = false, done = kRevived;
+      if (step.goes && step.lock) unlock(step.lock);
     }
+    return done == kFull && b.busy ? kAgain : done;
   }
 
  private:
   __device__ __forceinline__ Word* slot(uint32_t number) const { return slots_of<S>(t) + number; }
   __device__ __forceinline__ uint32_t twins_of(Key stored) const { return uint32_t(reduce(stored, Key(t.buckets / 2))); }
 
-  __device__ __forceinline__ void read(uint32_t first, Bucket& bucket) const {
-#pragma unroll
-    for (uint32_t v = 0; v < kPieces; v++) bucket.piece[v].whole = load_relaxed(reinterpret_cast<Word128*>(slot(first)) + v);
+  // read reads the bucket. It tells whether that is full, and the key neither there nor in its secondary
+  // bucket.
+  __device__ __forceinline__ bool read(bool open, Bucket& b) const {
+    BucketRounds<S> home;
+    home.read(slot(0), open ? b.path.bucket : kAll, S::key(b.pair));
+    const uint32_t seen = home.slots([&](Word w, Key key) {
+      const bool array = A::is(w), guest = !array && twins_of(S::key(w)) != twins_of(key);
+      return uint32_t(!array && (S::key(w) >= S::kNone || S::key(w) == key)) | uint32_t(guest) << kSlots;
+    });
+    b.array = home.last();
+    b.is_array = A::is(b.array);
+    if (!b.is_array) b.array = A::none();
+    b.guests = seen >> kSlots, b.own = ~b.guests & (kByte >> b.is_array);
+    const bool full = open && (seen & kByte) == 0;
+    const uint32_t entry = full ? A::entry(b.array, b.path.tag) : 0;
+    const uint32_t first = entry != 0 ? Rules::second(t, b.path, entry) : kAll;
+    BucketRounds<S, true> other;
+    other.read(slot(0), first == kAll ? kAll : first / kSlots, S::key(b.pair));
+    Key held;
+    const bool there = other.find(held) && first != kAll;
+    return full && !there;
   }
-  __device__ __forceinline__ bool holds(uint32_t first, Key stored) const {
-    Bucket bucket;
-    read(first, bucket);
-    bool found = false;
-    bucket.each([&](int, int, Word w) { found |= S::key(w) == stored; });
-    return found;
-  }
-  // twice tells whether two keys of a bucket are there by the entry of one.
-  __device__ __forceinline__ bool twice(const Bucket& bucket, Key stored, uint32_t tag) const {
-    uint32_t n = 0;
-    bucket.each([&](int, int, Word w) { n += twins_of(S::key(w)) == twins_of(stored) && tag_of(S::key(w), A::kEntries) == tag; });
-    return n > 1;
-  }
-  // enter puts a word into the secondary bucket that function `to` gives to a path, or where that is 0
-  // into the one of all seven with most free slots, but not the one at `from`. It returns the function,
-  // or 0.
-  __device__ __forceinline__ uint32_t enter(Path path, uint32_t from, uint32_t to, Word word) {
-    uint32_t best = 0, most = 0, at = 0;
-    Word held = word;
-#pragma unroll 1
-    for (uint32_t i = to != 0 ? to : 1; i <= (to != 0 ? to : kFunctions); i++) {
-      const uint32_t first = Rules::second(t, path, i);
-      if (first == kAll || first == from) continue;
-      Bucket bucket;
-      read(first, bucket);
-      uint32_t frees = 0;
-      bucket.each([&](int, int, Word w) { frees += is_free<S>(w); });
-      if (frees <= most) continue;
-      best = i, most = frees;
-      bucket.each([&](int v, int j, Word w) {
-        if (is_free<S>(w)) at = first + v * Bucket::kSlots + j, held = w;
-      });
+
+  // next chooses a step, and takes the lock that it needs beside that of the bucket. A bucket is of type A as
+  // long as a key can leave it by a step: then any of its own keys is the first to become
+  // secondary.
+  __device__ __forceinline__ Step<S> next(bool runs, Bucket& b) const {
+    Step<S> s{runs, runs && b.guests != 0, runs && b.guests == 0 && !b.is_array};
+    s.of = b.path, s.word = b.pair, s.last = b.pair;
+    if (s.promotes && b.busy) s.goes = false;
+    if (s.guest) s.at = lowest(b.guests), b.guests &= b.guests - 1;
+    else if (b.is_array && b.pair_left) b.pair_left = false;
+    else if (b.own != 0) s.at = highest(b.own);
+    else s.goes = false;
+    if (s.goes && s.at != kAll) {
+      s.word = load_relaxed(slot(b.begin() + s.at));
+      s.of.tag = tag_of(S::key(s.word), A::kEntries);
+      if (!s.guest) b.own &= ~(1u << s.at);
     }
-    if (best == 0 || !S::swap(slot(at), held, word)) return 0;
-    if (S::key(held) == S::kEmpty) fresh++;
-    return best;
+    // Another key moves if it is secondary, or in the last slot, which the array needs.
+    Word moves = s.word;
+    const bool shifts = s.goes && s.promotes && s.at != kLast;
+    if (shifts) moves = s.last = load_relaxed(slot(b.begin() + kLast));
+    if (s.guest || (shifts && twins_of(S::key(moves)) != b.path.bucket / 2)) {
+      const Path other = path_at<S>(t, S::key(moves), b.begin() + (s.guest ? s.at : kLast));
+      if (s.guest) s.of = other;
+      s.lock = lock_of(t, other.bucket);
+      if (s.lock == lock_of(t, b.path.bucket)) s.lock = nullptr;
+    }
+    const bool barred = shared(s.guest ? b.path.bucket : kAll, S::key(s.word));
+    if (s.goes && !s.guest) s.to = A::entry(b.array, s.of.tag);
+    if (barred) s.goes = false;
+    if (s.goes && s.lock && !try_lock(s.lock)) s.goes = false, b.busy = true;
+    sync_warp();
+    return s;
+  }
+
+  // commit writes what follows a key that has been copied by a function. It tells whether the new key has
+  // got its slot; if not, the bucket is of type B now. It is by lanes alone.
+  __device__ __forceinline__ bool commit(Bucket& b, const Step<S>& s, uint32_t function) {
+    const uint32_t begin = b.begin();
+    fence();  // who sees the entry sees the key where it says; who sees a key gone, its lock taken (locks.cuh)
+    if (s.guest) {
+      Word* const last = slot(Rules::last_slot(t, s.of.bucket));
+      store_relaxed(last, A::with(load_relaxed(last), s.of.tag, function));
+    } else if (s.to == 0) {
+      b.array = A::with(b.array, s.of.tag, function);
+      if (s.promotes && s.at != kLast) {
+        store_relaxed(slot(begin + s.at), s.last);
+        b.own = (b.own & (kByte >> 1)) | (b.own >> kLast) << s.at;
+      }
+      store_relaxed(slot(begin + kLast), b.array);
+    }
+    if (s.promotes) {
+      b.is_array = true, fresh--;  // the array has a slot
+      return false;
+    }
+    if (s.at != kAll) store_relaxed(slot(begin + s.at), b.pair);
+    return true;
+  }
+
+  // shared tells whether another key of a bucket, or kAll, is there by the entry of one.
+  __device__ __forceinline__ bool shared(uint32_t number, Key stored) const {
+    BucketRounds<S, true> bucket;
+    bucket.read(slot(0), number, stored);
+    const uint32_t sharers = bucket.slots([&](Word w, Key key) {
+      return uint32_t(!A::is(w) && twins_of(S::key(w)) == twins_of(key) && tag_of(S::key(w), A::kEntries) == tag_of(key, A::kEntries));
+    });
+    return number != kAll && (sharers & (sharers - 1)) != 0;
+  }
+
+  // enter puts a word into the secondary bucket that function `to` gives to a path, or where that is 0
+  // into the one of all seven with most free slots, but not the one at `from`. It returns the function, or 0.
+  // (Where the first with two free slots would do, insertions are 5 % faster, and twice as many keys find
+  // no room at a load of 0.95.)
+  __device__ __forceinline__ uint32_t enter(bool goes, Path path, uint32_t from, uint32_t to, Word word) {
+    uint32_t best = 0, most = 0, at = 0;
+    Seen seen;
+#pragma unroll 1
+    for (uint32_t i = 1; i <= kFunctions; i++) {
+      const bool tries = goes && (to == 0 || to == i);
+      if (ballot(kAll, tries) == 0) continue;
+      uint32_t first = tries ? Rules::second(t, path, i) : kAll;
+      if (first == from) first = kAll;
+      BucketRounds<S, true> bucket;
+      bucket.read(slot(0), first == kAll ? kAll : first / kSlots, 0);
+      const Seen now{bucket.slots([](Word w, Key) { return Seen::of<S>(w, S::kNone, true); })};
+      const uint32_t frees = popcount(now.frees());
+      if (first == kAll || frees <= most) continue;
+      best = i, most = frees, at = first, seen = now;
+    }
+    Operation<S> op{true, kPutNew, 0, S::value(word)};
+    const Outcome done = best == 0 ? kFull : enter_first<S>(slot(at), seen, S::key(word), 0, op);
+    if (done == kInserted) fresh++;
+    sync_warp();
+    return inserted(done) ? best : 0;
   }
 };
 
@@ -169,37 +204,15 @@ struct Displacer {
 template <class Rules, class K, class V>
 __device__ __forceinline__ void displace_batch(const EvictParams<Table>& p) {
   using S = typename Rules::S;
-  const uint32_t count = load_relaxed(p.spilled.count);
-  if (count == 0) return;
-  begin_moving(p.table);
   Displacer<Rules> displacer{p.table};
-  for (uint64_t first = thread_index() - lane_index(); first < count; first += threads_in_grid()) {
-    const uint64_t at = first + lane_index();
-    Operation<S> op = operation<S, K, V>(p.changes, at < count ? load_relaxed(p.spilled.items + at) : p.changes.n);
-    const Place<S> place(p.table, op.key);
-    uint32_t* const lock = lock_of(p.table, place.path.bucket);
-    op.outcome = kFull;
-    bool open = op.there && !place.path.extra();
-#pragma unroll 1
-    for (uint32_t tries = 0; tries < kDisplaceTries && ballot(kAll, open) != 0; tries++) {
-      if (!open) continue;
-      if (!try_lock(lock)) {
-        pause(kPause);
-        continue;
-      }
-      op.outcome = displacer.insert(place.path, S::pair(place.stored, op.value));
-      unlock(lock);
-      open = op.outcome == kAgain;
-    }
-    sync_warp();
-    op.there = op.there && op.outcome == kRevived;
-    const uint32_t i = op.there ? load_relaxed(p.spilled.items + at) : 0;
-    outcome<S, V>(p.changes, i, op);
-    tally(p.table.counters, op.there ? op.outcome : kNothing);
-    if (op.there) store_relaxed(p.spilled.items + at, kSettled);
-  }
-  count_used(p.table.counters, displacer.fresh);
-  end_moving(p.table);
+  step_batch<S, K, V>(
+      p, displacer.fresh, [&](typename S::Key key) { return Rules::lock_bucket(Place<S>(p.table, key).path); },
+      [&](bool has, const Operation<S>& op) __attribute__((always_inline)) {
+        const Place<S> place(p.table, op.key);
+        const bool extra = place.path.extra();
+        const Outcome done = displacer.insert(has && !extra, place.path, S::pair(place.stored, op.value));
+        return extra ? kFull : done;
+      });
 }
 
 }  // namespace weft::horton

@@ -60,17 +60,18 @@ __device__ __forceinline__ bool find_once(const Table& t, bool there, Path own, 
 template <class S>
 __device__ __forceinline__ bool find_of_eight(const Table& t, bool there, Path own, typename S::Key key, typename S::Key& value) {
   using A = Array<S>;
-  using Rounds = BucketRounds<S>;
-  const bool extra = own.extra();
-  const uint32_t base = Rounds().base;
-  auto entry_of = [&](uint32_t round, const typename Rounds::Bucket& bucket, typename S::Key) {
-    const uint32_t tag = shuffle(kAll, own.tag, base + round);
-    const uint32_t entry = A::is(bucket.last()) ? A::entry(bucket.last(), tag) : 0;
-    return shuffle(kAll, entry, base + Rounds::kLanes - 1);
-  };
-  bool hit = find_in_two<S>(slots_of<S>(t), there && !extra, own.bucket, key, value, entry_of, [&](uint32_t entry) {
-    return entry == 0 ? kAll : secondary(t, own.bucket, own.tag, A::kEntries, entry) / Rounds::kSlots;
-  });
+  const bool extra = own.extra(), looks = there && !extra;
+  BucketRounds<S> rounds;
+  rounds.read(slots_of<S>(t), looks ? own.bucket : kAll, key);
+  bool hit = rounds.find(value) && looks;
+  const typename S::Word array = rounds.last();
+  const uint32_t entry = looks && !hit && A::is(array) ? A::entry(array, own.tag) : 0;
+  if (ballot(kAll, entry != 0) != 0) {
+    BucketRounds<S, true> others;
+    typename S::Key held = 0;
+    others.read(slots_of<S>(t), entry != 0 ? secondary(t, own.bucket, own.tag, A::kEntries, entry) / rounds.kSlots : kAll, key);
+    if (others.find(held) && entry != 0) hit = true, value = held;
+  }
   if (there && extra) {
     const typename S::Word w = load_relaxed(slots_of<S>(t) + uint64_t(t.nlines) * (kLineBytes / sizeof(w)) + own.tag);
     hit = S::key(w) == key, value = S::value(w);
@@ -78,24 +79,27 @@ __device__ __forceinline__ bool find_of_eight(const Table& t, bool there, Path o
   return hit;
 }
 
-// find_by looks up a key per lane that is there, by a search as above. All lanes of the warp must
-// call it.
-template <class S, class Search>
-__device__ __forceinline__ bool find_by(const Table& t, bool there, typename S::Key wanted, typename S::Key& value, Search search) {
-  const Place<S> place(t, wanted);
-  const Path path = place.path;
-  return find_beside_moves(t, lock_of(t, path.extra() ? path.tag : path.bucket), there, value,
-                           [&](bool looks, typename S::Key& held) { return search(looks, path, place.stored, held); });
-}
-
-// find does it in buckets of any size.
-template <class BucketTile>
-__device__ __forceinline__ bool find(const Table& t, bool there, typename BucketTile::S::Key wanted,
-                                     typename BucketTile::S::Key& value) {
+// find_keys looks up the keys of a batch, by a search of those above: those that are looked for again by
+// tiles.
+template <class BucketTile, class K, class V, int Lanes, class Search>
+__device__ __forceinline__ void find_keys(const GetParams<Table>& p, Search search) {
   using S = typename BucketTile::S;
-  return find_by<S>(t, there, wanted, value, [&](bool looks, Path path, typename S::Key key, typename S::Key& held) {
-    return find_once<BucketTile>(t, looks, path, key, held);
-  });
+  using Key = typename S::Key;
+  const Table& t = p.table;
+  find_batch<S, K, V, Lanes>(
+      t, p.lookup,
+      [&](Key key) {
+        const Path path = Place<S>(t, key).path;
+        return lock_of(t, path.extra() ? path.tag : path.bucket);
+      },
+      [&](bool there, Key key, Key& value) {
+        const Place<S> place(t, key);
+        return search(there, place.path, place.stored, value);
+      },
+      [&](bool there, Key key, Key& value) {
+        const Place<S> place(t, key);
+        return find_once<BucketTile>(t, there, place.path, place.stored, value);
+      });
 }
 
 }  // namespace weft::horton

@@ -51,9 +51,13 @@ __device__ __forceinline__ void end_moving(const Table& t) {
   if (copy < kCopies) fence(), add_relaxed(moving(t, copy), ~uint64_t(0));
 }
 
-// find_beside_moves looks up a key per lane that is there, by search(looks, value), which
-// returns whether it is found: in a table where keys move meanwhile. lock is that of its key.
-// All lanes of the warp must call it.
+// kLookups is how many keys a lane looks up before it asks whether keys have moved meanwhile.
+constexpr uint32_t kLookups = 8;
+
+// find_batch looks up the keys of a batch, by search(there, key, value), which returns whether it is found:
+// in a table where keys move meanwhile. lock(key) is that of a key. careful is a search, too, for the
+// few keys that are looked for again: it may be a slower one of less code. All threads of the grid
+// must call it.
 //
 // A lookup reads the buckets of its key one after the other, or some in any order; a move
 // copies a key to another bucket, then clears the slot where it was. So a key may be seen
@@ -64,11 +68,11 @@ __device__ __forceinline__ void end_moving(const Table& t) {
 // may have moved meanwhile:
 //
 // Blocks that move keys say that they begin, before, and that they end, behind. Who reads that
-// none is at it, looks for the key in vain, and reads that none has begun since, has missed
-// nothing. That costs all lookups one read of a word that lies in the cache, and those with a
-// miss another. While keys move, a lookup that misses its key does it again by the lock of that
-// key: whose number is even and the same before and behind a search, whose key has not been
-// moved meanwhile.
+// none is at it, looks for keys in vain, and reads that none has begun since, has missed
+// nothing. That costs one read of a word that lies in the cache for some keys of a lane together, and another
+// one, behind a fence, if some of those are missing: what the batch is told of them is told once more, if it was
+// wrong. Keys for which that is not so are looked for again, each by its lock: whose number is even and
+// the same before and behind a search, whose key has not been moved meanwhile.
 //
 // The order of accesses. Who misses a key has read its old slot when that was cleared. A move
 // has a fence before it clears a slot, behind taking its lock, and behind what its block has
@@ -80,26 +84,50 @@ __device__ __forceinline__ void end_moving(const Table& t) {
 // it, and what they have read before what it reads of locks then, by meetings of the warp.
 // The tests of mutants have what breaks it: a lookup that does not ask, a block that tells too
 // late, a move without its fence, lanes that do not meet.
-template <class Table, class Key, class Search>
-__device__ __forceinline__ bool find_beside_moves(const Table& t, const uint32_t* lock, bool there, Key& value, Search search) {
-  uint64_t* const moves = moving(t, uint32_t(thread_index() / kWarp) % kCopies);
-  const uint64_t before = load_acquire(moves);
-  bool hit = false, open = there;
-  value = 0;
-  for (bool careful = false;; careful = true) {
-    const uint32_t number = careful && open ? load_acquire(lock) : 0;
-    const bool looks = open && number % 2 == 0;
-    if (open && !looks) pause(kPause);
+template <class S, class K, class V, int Lanes, class Table, class Lock, class Search, class Careful>
+__device__ __forceinline__ void find_batch(const Table& t, const Lookup& l, Lock lock, Search search, Careful careful) {
+  using Key = typename S::Key;
+  const uint64_t* const moves = moving(t, uint32_t(thread_index() / kWarp) % kCopies);
+  const uint64_t stride = threads_in_grid(), lane = lane_index(), end = l.spread ? l.n * Lanes : l.n;
+  const uint32_t rank = lane_index() % Lanes;
+  uint32_t hits = 0;
+  uint64_t at = thread_index();
+  Query<S> next = query<S, K, Lanes>(l, rank, at);
+  while (at - lane < end) {
+    const uint64_t first = at, before = load_acquire(moves);
     sync_warp();
-    Key held;
-    if (search(looks, held)) hit = true, value = held, open = false;
-    if (ballot(kAll, open) == 0) return hit;
+    uint32_t missed = 0;
+#pragma unroll 1
+    for (uint32_t k = 0; k < kLookups && at - lane < end; k++) {
+      const Query<S> q = next;
+      at += stride;
+      next = query<S, K, Lanes>(l, rank, at);  // it comes while this one is looked up
+      Key value = 0;
+      const bool hit = search(q.there, q.key, value);
+      tell<S, V>(l, q, hit, value);
+      if (q.there) hits += hit, missed |= uint32_t(!hit) << k;
+    }
+    if (ballot(kAll, missed != 0) == 0) continue;
     fence();
     sync_warp();
-    if (!looks || !open) continue;
-    if (careful) open = load_relaxed(lock) != number;
-    else open = uint32_t(before) != 0 || load_relaxed(moves) != before;
+    if (uint32_t(before) == 0 && load_relaxed(moves) == before) missed = 0;
+    while (ballot(kAll, missed != 0) != 0) {
+      Query<S> q = query<S, K, Lanes>(l, rank, first + (missed != 0 ? lowest(missed) : 0) * stride);
+      q.there = missed != 0;
+      const uint32_t* const own = lock(q.key);
+      const uint32_t number = q.there ? load_acquire(own) : 1;
+      const bool looks = number % 2 == 0;
+      if (q.there && !looks) pause(kPause);
+      sync_warp();
+      Key value = 0;
+      const bool hit = careful(looks, q.key, value);
+      if (hit) tell<S, V>(l, q, hit, value), hits++;
+      fence();
+      sync_warp();
+      if (hit || (looks && load_relaxed(own) == number)) missed &= missed - 1;
+    }
   }
+  if (l.hits) count_all(l.hits, hits);
 }
 
 }  // namespace weft

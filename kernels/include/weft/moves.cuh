@@ -55,6 +55,54 @@ __device__ __forceinline__ void evict_batch(const EvictParams<Table>& p) {
   end_moving(p.table);
 }
 
+// kStepTries is how often an operation that meets a lock is tried in the launch between the two. As long as
+// others need to move a key is about as long as a try, and what is left over costs ten times as much.
+constexpr uint32_t kStepTries = 8;
+
+// step_batch runs what the first launch has left, as far as it needs one step: each lane for itself, by its
+// lock, that of bucket(key). step(has, op), which all lanes of a warp call, does it for those that have
+// theirs: kRevived, or kFull where it is left over, or kAgain if it met a lock. A lane whose operation is
+// settled, or left over, takes the next. What is settled leaves the list. fresh is the number of slots
+// in use behind that which were never used before.
+template <class S, class K, class V, class Table, class Bucket, class Step>
+__device__ __forceinline__ void step_batch(const EvictParams<Table>& p, const int32_t& fresh, Bucket bucket, Step step) {
+  const Table& t = p.table;
+  const uint32_t count = load_relaxed(p.spilled.count);
+  if (count == 0) return;
+  begin_moving(t);
+  const uint64_t stride = threads_in_grid();
+  uint64_t at = thread_index();
+  uint32_t item = 0, tries = 0;
+  uint32_t* lock = nullptr;
+  Operation<S> op{false, 0, 0, 0};
+  int32_t live = 0;
+#pragma unroll 1
+  while (ballot(kAll, op.there || at < count) != 0) {
+    if (!op.there && at < count) {
+      item = load_relaxed(p.spilled.items + at);
+      op = operation<S, K, V>(p.changes, item);
+      lock = lock_of(t, bucket(op.key)), tries = 0;
+    }
+    const bool has = op.there && try_lock(lock);
+    sync_warp();
+    op.outcome = step(has, op);
+    sync_warp();
+    if (has) unlock(lock);
+    if (op.there && ((has && op.outcome != kAgain) || ++tries == kStepTries)) {
+      if (has && op.outcome == kRevived) {
+        outcome<S, V>(p.changes, item, op);
+        store_relaxed(p.spilled.items + at, kSettled);
+        live++;
+      }
+      op.there = false;
+      at += stride;
+    }
+  }
+  count_all(&t.counters->live, live);
+  count_all(&t.counters->used, fresh);
+  end_moving(t);
+}
+
 // rehash_lines puts the keys of lines into another table. stored(line, slot, word, key) tells
 // whether a slot has a key, and which. It ends when a key finds no slot: where keys crowd, each
 // that follows would move many others. Keys are different, but locks are for moves, too.

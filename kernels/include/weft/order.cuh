@@ -47,6 +47,12 @@ __device__ __forceinline__ void count(uint64_t* to, bool p) {
   if (n != 0 && thread_in_block() == 0) add_relaxed(to, uint64_t(n));
 }
 
+// count_all adds what each thread has counted to a counter: one atomic a warp. All lanes must call it.
+__device__ __forceinline__ void count_all(uint64_t* to, int32_t each) {
+  for (uint32_t x = 1; x < kWarp; x *= 2) each += int32_t(shuffle_xor(kAll, uint32_t(each), x));
+  if (each != 0 && lane_index() == 0) add_relaxed(to, uint64_t(int64_t(each)));
+}
+
 // Contest is what resolving the duplicates of a batch works with.
 struct Contest {
   const void* keys;

@@ -2,131 +2,159 @@
 // buckets, for the default size of these.
 //
 // Random reads of buckets come at such a rate that a lookup has some 400 instructions of a warp for
-// its 32 keys, before they take longer than its reads. So a round does as little as it can: a tile
-// reads a whole bucket at once, all of whose slots count; the reads of all first buckets are on
-// their way before the first one is looked at; and what few keys need, the second bucket, is
-// computed behind that, by the lanes whose keys these are at the same time, and read in as many
-// rounds as it takes to deal those keys to all tiles.
+// its 32 keys, before they take longer than its reads. So the warp does as little as it can, and a
+// lane what is for its own key: in a round each tile reads a whole bucket at once, for one of its
+// lanes; the reads of all rounds are on their way before the first bucket is looked at; what lanes
+// find for each other is dealt out once behind the last round, in fewer steps than there are rounds;
+// and what few keys need, a second bucket, is computed by the lanes whose keys these are at the same
+// time, and read in rounds again, without those that nobody needs.
 #pragma once
 
 #include "tile.cuh"
 
 namespace weft {
 
-// Found is what a lane knows of its key behind a round.
-template <class S>
-struct Found {
-  bool hit = false;
-  uint32_t note = 0;
-  typename S::Key value = 0;
-};
-
 // BucketRounds reads buckets of eight slots S: 64 bytes, a tile of four lanes, unless they are
-// smaller, or larger. In a round each tile has one key, and each lane of a tile brings one: so all
-// keys of a warp take as many rounds as tiles have lanes.
-template <class Slots>
+// smaller, or larger. In a round each tile has the key of one of its lanes: so all keys of a warp
+// take as many rounds as tiles have lanes, but for those that no lane asks in, where Few do. All lanes
+// of the warp must call each method.
+template <class Slots, bool Few = false>
 struct BucketRounds {
   using S = Slots;
   using Word = typename S::Word;
   using Key = typename S::Key;
   static constexpr uint32_t kSlots = 8, kBytes = kSlots * sizeof(Word), kPer = 16 / sizeof(Word);
   static constexpr uint32_t kLanes = kBytes < 64 ? kBytes / 16 : 4, kPieces = kBytes / 16 / kLanes;
-  static constexpr uint32_t kTiles = kWarp / kLanes, kMask = (1u << kLanes) - 1;
+  static constexpr uint32_t kMask = (1u << kLanes) - 1;
 
-  uint32_t rank = lane_index() % kLanes, base = lane_index() - rank;
+  // read asks for the bucket of each lane's key, by its number; kAll: the lane has none.
+  __device__ __forceinline__ void read(const Word* slots, uint32_t bucket, Key key) {
+    if constexpr (Few) asking = ballot(kAll, bucket != kAll);
+#pragma unroll
+    for (uint32_t r = 0; r < kLanes; r++) {
+      if (!has(r)) continue;
+      keys[r] = shuffle_in<kLanes>(kAll, key, r);
+      const uint32_t number = shuffle_in<kLanes>(kAll, bucket, r);
+      const Word128* const from = reinterpret_cast<const Word128*>(slots + uint64_t(number) * kSlots) + rank;
+#pragma unroll
+      for (uint32_t v = 0; v < kPieces; v++) {
+        Word128& whole = buckets[r][v].whole;
+        whole = {0, 0};  // whatever a tile without a key finds here, nobody asks
+        if (number != kAll) whole = load_relaxed(from + v * kLanes);
+      }
+    }
+  }
+  // find tells a lane whether its key is in its bucket, and the value. Lanes read one after the other, so
+  // beside deletes and insertions they may see a key in two slots, with two values: then one of these.
+  __device__ __forceinline__ bool find(Key& value) const {
+    const uint32_t below = ((1u << rank) - 1) << (lane_index() - rank);
+    Key held[kLanes];
+    uint32_t votes[kLanes];
+#pragma unroll
+    for (uint32_t r = 0; r < kLanes; r++) {
+      held[r] = 0, votes[r] = 0;
+      if (!has(r)) continue;
+      bool match = false;
+      each(r, [&](Word w) {
+        if (S::key(w) == keys[r]) match = true, held[r] = S::value(w);
+      });
+      votes[r] = ballot(kAll, match);
+      if ((votes[r] & below) != 0) held[r] = 0;
+    }
+    if constexpr (S::kHasValue) value = dealt(held);
+    return mine(votes) != 0;
+  }
+  // any tells a lane whether a slot of its bucket is such.
+  template <class F>
+  __device__ __forceinline__ bool any(F is) const {
+    uint32_t votes[kLanes];
+#pragma unroll
+    for (uint32_t r = 0; r < kLanes; r++) {
+      votes[r] = 0;
+      if (!has(r)) continue;
+      bool some = false;
+      each(r, [&](Word w) { some |= is(w); });
+      votes[r] = ballot(kAll, some);
+    }
+    return mine(votes) != 0;
+  }
+  // slots gives a lane what bits(word) says of the slots of its bucket, a few bits of eight apart: those of
+  // slot n are shifted by n.
+  template <class F>
+  __device__ __forceinline__ uint32_t slots(F bits) const {
+    uint32_t seen[kLanes];
+#pragma unroll
+    for (uint32_t r = 0; r < kLanes; r++) {
+      seen[r] = 0;
+      if (!has(r)) continue;
+      uint32_t n = 0;
+      each(r, [&](Word w) { seen[r] |= bits(w, keys[r]) << (n / kPer * kLanes * kPer + n % kPer), n++; });
+      seen[r] <<= rank * kPer;
+    }
+    return dealt(seen);
+  }
+  // last gives a lane the last slot of its bucket.
+  __device__ __forceinline__ Word last() const {
+    Word words[kLanes];
+#pragma unroll
+    for (uint32_t r = 0; r < kLanes; r++) {
+      words[r] = S::pair(0, 0);
+      if (has(r)) words[r] = shuffled(buckets[r][kPieces - 1].slots[kPer - 1], kLanes - 1);
+    }
+    return own(words);
+  }
 
-  // Bucket is what a lane has of one.
+ private:
   union Piece {
     Word128 whole;
     Word slots[kPer];
     __device__ Piece() {}
   };
-  struct Bucket {
-    Piece piece[kPieces];
-    __device__ __forceinline__ Word last() const { return piece[kPieces - 1].slots[kPer - 1]; }
-    template <class F>
-    __device__ __forceinline__ void each(F f) const {
-#pragma unroll
-      for (uint32_t v = 0; v < kPieces; v++)
-#pragma unroll
-        for (uint32_t j = 0; j < kPer; j++) f(piece[v].slots[j]);
-    }
-  };
+  uint32_t rank = lane_index() % kLanes, asking = kAll;
+  Piece buckets[kLanes][kPieces];  // what this lane has of one, round by round
+  Key keys[kLanes];
 
-  // look reads the buckets of the keys of those lanes that ask, for as many rounds as there are such
-  // lanes by rank. note(round, bucket, key) is 32 bits that the lane with the last slots of a bucket,
-  // or any lane of the tile, tells the one that has asked.
+  // has tells whether a lane asks in a round.
+  __device__ __forceinline__ bool has(uint32_t r) const { return !Few || (asking & uint32_t(0xffffffffull / kMask) << r) != 0; }
+
   template <class F>
-  __device__ __forceinline__ Found<S> look(const Word* slots, bool asks, uint32_t bucket, Key key, F note) const {
-    const uint32_t asking = ballot(kAll, asks);
-    Bucket buckets[kLanes];
-    Key keys[kLanes];
-    Found<S> found;
+  __device__ __forceinline__ void each(uint32_t r, F f) const {
 #pragma unroll
-    for (uint32_t r = 0; r < kLanes; r++) {
-      if ((asking & round(r)) == 0) continue;
-      const uint32_t from = base + r;
-      keys[r] = shuffle(kAll, key, from);
-      const uint64_t first = uint64_t(shuffle(kAll, bucket, from)) * kSlots;
+    for (uint32_t v = 0; v < kPieces; v++)
 #pragma unroll
-      for (uint32_t v = 0; v < kPieces; v++) {
-        Word128& whole = buckets[r].piece[v].whole;
-        whole = {0, 0};  // whatever a tile without a key finds here, nobody asks
-        if (asking >> from & 1) whole = load_relaxed(reinterpret_cast<const Word128*>(slots + first) + v * kLanes + rank);
-      }
-    }
-#pragma unroll
-    for (uint32_t r = 0; r < kLanes; r++) {
-      if ((asking & round(r)) == 0) continue;
-      bool match = false;
-      Key held = 0;
-      buckets[r].each([&](Word w) {
-        if (S::key(w) == keys[r]) match = true, held = S::value(w);
-      });
-      const uint32_t matches = ballot(kAll, match) >> base & kMask;
-      if constexpr (S::kHasValue) held = shuffle(kAll, held, base + (matches ? lowest(matches) : 0));
-      const uint32_t told = note(r, buckets[r], keys[r]);
-      if (rank == r) found.hit = matches != 0, found.value = held, found.note = told;
-    }
-    found.hit = found.hit && asks;
-    return found;
+      for (uint32_t j = 0; j < kPer; j++) f(buckets[r][v].slots[j]);
   }
-
-  // look_dealt is look for the few keys that need another bucket.
-  __device__ __forceinline__ Found<S> look_dealt(const Word* slots, bool asks, uint32_t bucket, Key key) const {
-    const Deal<kLanes> deal(asks);
-    const uint32_t from = deal.from % kWarp;
-    const uint32_t dealt = shuffle(kAll, bucket, from);
-    const Key dealt_key = shuffle(kAll, key, from);
-    const Found<S> there = look(slots, deal.from < kWarp, dealt, dealt_key, [](uint32_t, const Bucket&, Key) { return 0u; });
-    Found<S> found;
-    found.hit = asks & shuffle(kAll, uint32_t(there.hit), deal.to);
-    if constexpr (S::kHasValue) found.value = shuffle(kAll, there.value, deal.to);
-    return found;
+  // own is what a lane's own round has.
+  template <class T>
+  __device__ __forceinline__ T own(const T (&of)[kLanes]) const {
+    T x = of[0];
+#pragma unroll
+    for (uint32_t r = 1; r < kLanes; r++)
+      if (rank == r) x = of[r];
+    return x;
   }
-
- private:
-  // round is the lanes whose keys have their turn in a round.
-  __device__ static constexpr uint32_t round(uint32_t r) { return uint32_t(0xffffffffull / kMask) << r; }
+  // mine is the votes of a lane's tile in its own round.
+  __device__ __forceinline__ uint32_t mine(const uint32_t (&votes)[kLanes]) const {
+    return own(votes) >> (lane_index() - rank) & kMask;
+  }
+  // dealt gives each lane what the lanes of its tile have for its round, of which one at most is not
+  // 0: half of the rounds change sides, then half of those that are left.
+  template <class T, uint32_t Half = kLanes / 2>
+  __device__ __forceinline__ T dealt(T (&of)[kLanes]) const {
+#pragma unroll
+    for (uint32_t r = 0; r < Half; r++) {
+      const bool upper = rank & Half;
+      const T low = of[r], high = of[r + Half];  // a choice among registers
+      of[r] = (upper ? high : low) | shuffle_xor(kAll, upper ? low : high, Half);
+    }
+    if constexpr (Half > 1) return dealt<T, Half / 2>(of);
+    return of[0];
+  }
+  __device__ static __forceinline__ uint32_t shuffled(uint32_t w, uint32_t from) { return shuffle_in<kLanes>(kAll, w, from); }
+  __device__ static __forceinline__ uint64_t shuffled(uint64_t w, uint32_t from) { return shuffle_in<kLanes>(kAll, w, from); }
+  __device__ static __forceinline__ Word128 shuffled(Word128 w, uint32_t from) {
+    return {shuffle_in<kLanes>(kAll, w.x, from), shuffle_in<kLanes>(kAll, w.y, from)};
+  }
 };
-
-// find_in_two looks up a key per lane that is there, in its first bucket, and where that does not
-// have it in the one that second(note), for the lanes that are concerned, says: kAll if there is
-// none. All lanes of the warp must call it.
-template <class S, class Note, class Second>
-__device__ __forceinline__ bool find_in_two(const typename S::Word* slots, bool there, uint32_t first, typename S::Key key,
-                                            typename S::Key& value, Note note, Second second) {
-  const BucketRounds<S> rounds;
-  const Found<S> one = rounds.look(slots, there, first, key, note);
-  value = one.value;
-  bool hit = one.hit;
-  uint32_t next = kAll;
-  if (there && !hit) next = second(one.note);
-  if (ballot(kAll, next != kAll) != 0) {
-    const Found<S> two = rounds.look_dealt(slots, next != kAll, next, key);
-    if (two.hit) hit = true, value = two.value;
-  }
-  return hit;
-}
 
 }  // namespace weft

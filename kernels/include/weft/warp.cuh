@@ -51,6 +51,21 @@ __device__ __forceinline__ uint64_t shuffle(uint32_t mask, uint64_t v, uint32_t 
   uint32_t hi = shuffle(mask, uint32_t(v >> 32), lane);
   return uint64_t(hi) << 32 | lo;
 }
+// shuffle_in is shuffle within groups of neighbouring lanes, as many as a power of two: rank is that of
+// the lane in its group.
+template <uint32_t Lanes>
+__device__ __forceinline__ uint32_t shuffle_in(uint32_t mask, uint32_t v, uint32_t rank) {
+  uint32_t r;
+  asm volatile("shfl.sync.idx.b32 %0, %1, %2, %3, %4;"
+               : "=r"(r) : "r"(v), "r"(rank), "n"((kWarp - Lanes) << 8 | 31), "r"(mask) : "memory");
+  return r;
+}
+template <uint32_t Lanes>
+__device__ __forceinline__ uint64_t shuffle_in(uint32_t mask, uint64_t v, uint32_t rank) {
+  uint32_t lo = shuffle_in<Lanes>(mask, uint32_t(v), rank);
+  uint32_t hi = shuffle_in<Lanes>(mask, uint32_t(v >> 32), rank);
+  return uint64_t(hi) << 32 | lo;
+}
 __device__ __forceinline__ uint32_t shuffle_xor(uint32_t mask, uint32_t v, uint32_t x) {
   uint32_t r;
   asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, %3;" : "=r"(r) : "r"(v), "r"(x), "r"(mask) : "memory");

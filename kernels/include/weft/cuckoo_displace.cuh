@@ -1,0 +1,96 @@
+// Insertions into full buckets of package cuckoo that take one step: a key of one of the two goes to its
+// other bucket, and the new one gets its slot. By a lane each, whose buckets all lanes of its warp read
+// (rounds.cuh): so this is a launch of its own, between the one that moves nothing and the one that
+// searches (evict.cuh), and in few instructions. It is for tables of two buckets of eight slots a key; what
+// needs more than a step, or meets locks for long, is left over.
+#pragma once
+
+#include "cuckoo_evict.cuh"
+#include "rounds_change.cuh"
+
+namespace weft::cuckoo {
+
+// Displacer is a warp whose lanes insert into full buckets. All lanes must call its methods.
+template <class Slots>
+struct Displacer {
+  using S = Slots;
+  using Word = typename S::Word;
+  using Key = typename S::Key;
+  static constexpr uint32_t kSlots = 8;
+
+  const Table& t;
+  int32_t fresh = 0;  // slots in use now that were never used before
+
+  __device__ __forceinline__ explicit Displacer(const Table& t) : t(t) {}
+
+  // insert puts an absent key, by its lock, for the lanes that have it. kFull: it is left over, also where
+  // the key is there by now, or room for it. kAgain: a lock was taken.
+  __device__ __forceinline__ Outcome insert(bool open, Path path, Word pair) {
+    const Key stored = S::key(pair);
+    bool runs = is_away(open, path.first, stored);
+    runs = is_away(runs, path.second, stored);
+    Outcome done = kFull;
+#pragma unroll 1
+    for (uint32_t i = 0; i < 2 * kSlots && ballot(kAll, runs) != 0; i++) {
+      const uint32_t bucket = i / kSlots == 0 ? path.first : path.second;
+      // Not always from the first: what has come last would be tried again, whose buckets are full.
+      Word* const from = slots_of<S>(t) + uint64_t(bucket) * kSlots + (i + uint32_t(stored)) % kSlots;
+      Word word = pair;
+      if (runs) word = load_relaxed(from);
+      const bool is_key = runs && S::key(word) < S::kNone;
+      Path of = path;
+      if (is_key) of = path_of<S>(t, S::key(word));
+      const uint32_t to = of.first == bucket ? of.second : of.first;
+      const Seen seen = seen_in(is_key && !of.extra() && to != bucket ? to : kAll);
+      if (seen.frees() == 0) continue;
+      uint32_t* const lock = lock_of(t, lock_bucket(of));
+      const bool other = lock != lock_of(t, lock_bucket(path));
+      if (other && !try_lock(lock)) {
+        done = kAgain;
+        continue;
+      }
+      const Word now = load_relaxed(from);  // under its lock
+      Operation<S> moves{true, kPutNew, 0, S::value(now)};
+      const bool still = S::key(now) == S::key(word);
+      const Outcome copied = still ? enter_first<S>(slots_of<S>(t) + uint64_t(to) * kSlots, seen, S::key(now), 0, moves) : kFull;
+      if (inserted(copied)) {
+        fresh += copied == kInserted;
+        fence();  // who sees that the key is gone, sees its lock taken
+        store_relaxed(from, pair);
+        runs = false, done = kRevived;
+      }
+      if (other) unlock(lock);
+    }
+    return done;
+  }
+
+ private:
+  // seen_in is what a lane knows of a bucket, or kAll, whose dead slots count as free.
+  __device__ __forceinline__ Seen seen_in(uint32_t bucket) const {
+    BucketRounds<S, true> rounds;
+    rounds.read(slots_of<S>(t), bucket, 0);
+    const uint32_t bits = rounds.slots([](Word w, Key) { return Seen::of<S>(w, S::kNone, true); });
+    return {bucket == kAll ? 0 : bits};
+  }
+  // is_away tells whether a bucket is full, of other keys than a lane's.
+  __device__ __forceinline__ bool is_away(bool open, uint32_t bucket, Key stored) const {
+    BucketRounds<S> rounds;
+    rounds.read(slots_of<S>(t), open ? bucket : kAll, stored);
+    const uint32_t others = rounds.slots([](Word w, Key key) { return uint32_t(S::key(w) == key || S::key(w) >= S::kNone); });
+    return open && others == 0;
+  }
+};
+
+template <class S, class K, class V>
+__device__ __forceinline__ void displace_batch(const EvictParams<Table>& p) {
+  Displacer<S> displacer{p.table};
+  step_batch<S, K, V>(
+      p, displacer.fresh, [&](typename S::Key key) { return lock_bucket(path_of<S>(p.table, key)); },
+      [&](bool has, const Operation<S>& op) __attribute__((always_inline)) {
+        const Path path = path_of<S>(p.table, op.key);
+        const Outcome done = displacer.insert(has && !path.extra(), path, S::pair(stored<S>(op.key), op.value));
+        return path.extra() ? kFull : done;
+      });
+}
+
+}  // namespace weft::cuckoo
