@@ -22,7 +22,7 @@ import (
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input a3c1308255c6b6bb9125d945a93d49fcf2a5fac34d744529fe1640908c08da70 4401 kernels/include/weft/cuckoo_displace.cuh
 //kernelgen:input c2196a744159dc6df92016d23219335b36e6ee9ff8e3e22be45e322b32875a33 5090 kernels/include/weft/cuckoo_evict.cuh
-//kernelgen:input 2062f0bb38d8a51543cf33f4d64717f99e0e1ce7bd69d0e204efc832f4a6fba7 2090 kernels/include/weft/cuckoo_find.cuh
+//kernelgen:input f3d2920fcde1eea6fb1cb830eec77bc221de3769c6045cd8bfe424010be13c0e 2207 kernels/include/weft/cuckoo_find.cuh
 //kernelgen:input 38ef107fcf804c1891e23d8a842627969804837533db7ba59854c68549c9ac4b 9182 kernels/include/weft/cuckoo_table.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
@@ -36,8 +36,8 @@ import (
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
-//kernelgen:input 70d6f4b5f418d085d80257e1ac5bbe358c5320e4cec04e5c437e48fa24497440 6766 kernels/include/weft/rounds.cuh
-//kernelgen:input dc66f753a92c66be2d7ea637c3ba778e5e564efd7837e09dcb3bca34db0b08d7 6720 kernels/include/weft/rounds_change.cuh
+//kernelgen:input 31e29f3699eeca7f11355051456c703cbd9b9a2caa8a43e8efd400ac9f02b54a 7302 kernels/include/weft/rounds.cuh
+//kernelgen:input 5620594772942153d95f128f3b38bc3dc34c250c5d4a376ea042af47716aeebe 6781 kernels/include/weft/rounds_change.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh

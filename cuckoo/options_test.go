@@ -97,7 +97,7 @@ func TestStats(t *testing.T) {
 		hitLo, hitHi, missLo float64
 	}{
 		{cuckoo.FirstFit, 2000, 1, 1.001, 1}, {cuckoo.FirstFit, 20_000, 1.1, 1.35, 1.5},
-		{cuckoo.LoadBalancing, 2000, 1, 1.6, 2}, {cuckoo.LoadBalancing, 20_000, 1.2, 1.55, 2},
+		{cuckoo.LoadBalancing, 2000, 1, 1.6, 2}, {cuckoo.LoadBalancing, 20_000, 1.15, 1.55, 2}, // threads of a GPU choose before others have come
 	} {
 		m := conformance.Open(t, cuckoo.New[uint32, uint32], dev, &cuckoo.Options{Policy: c.policy, Capacity: 20_000, MaxLoad: .95, Seed: 3})
 		if _, err := m.Put(t.Context(), keys[:c.n], keys[:c.n]); err != nil {

@@ -25,8 +25,8 @@ import (
 //kernelgen:input 45ef0c9330a600f1bc012a1d484fa0979994cec727fe4dd4bab72b7c2752a1ab 21060 kernels/include/weft/evict.cuh
 //kernelgen:input 132e2d4399c0a34a22537d522baef89df23cec01c04d6a0755bff73dbb374809 8409 kernels/include/weft/gather.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
-//kernelgen:input 17141da17933fc5bf481243fa8c46c4102d3b7eb6b5024c94550e341e4cb4097 10479 kernels/include/weft/horton_displace.cuh
-//kernelgen:input 2a2468f93b75a194726c4f5a6a283f9091db42c8f5ab9dfb037d966112d957ab 4430 kernels/include/weft/horton_find.cuh
+//kernelgen:input 2950dd550d2460663071ef1a5a0c9b9fc987fe3f5b88ef607d6eb7fc59d6a6b7 10530 kernels/include/weft/horton_displace.cuh
+//kernelgen:input e61c45822d772975fd9ad05573a0ca5e526e3cbeaee962d8d3649746750897d8 4563 kernels/include/weft/horton_find.cuh
 //kernelgen:input 42a0f9c3ec4aa0366749c7415585227d1d8224e3365a85c6925b439ae30f8136 13796 kernels/include/weft/horton_remap.cuh
 //kernelgen:input ac8068a733031faddf59bc24d0f3d14c86904846e4c6cff4576f0b8d12b6ecec 13714 kernels/include/weft/horton_table.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
@@ -36,8 +36,8 @@ import (
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
-//kernelgen:input 70d6f4b5f418d085d80257e1ac5bbe358c5320e4cec04e5c437e48fa24497440 6766 kernels/include/weft/rounds.cuh
-//kernelgen:input dc66f753a92c66be2d7ea637c3ba778e5e564efd7837e09dcb3bca34db0b08d7 6720 kernels/include/weft/rounds_change.cuh
+//kernelgen:input 31e29f3699eeca7f11355051456c703cbd9b9a2caa8a43e8efd400ac9f02b54a 7302 kernels/include/weft/rounds.cuh
+//kernelgen:input 5620594772942153d95f128f3b38bc3dc34c250c5d4a376ea042af47716aeebe 6781 kernels/include/weft/rounds_change.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh

@@ -11,16 +11,17 @@ template <class S>
 __device__ __forceinline__ bool find_of_eight(const Table& t, bool there, Path own, typename S::Key key, typename S::Key& value) {
   const bool extra = own.extra(), looks = there && !extra;
   BucketRounds<S> rounds;
-  rounds.read(slots_of<S>(t), looks ? own.first : kAll, key);
-  bool hit = rounds.find(value) && looks;
+  const typename S::Word* const slots = slots_of<S>(t);
+  rounds.read(slots, looks ? own.first : kAll, key);
+  bool hit = rounds.find(slots, looks ? own.first : kAll, key, value) && looks;
   // Where no key lies behind an empty slot of its first bucket, that ends the search.
   const bool ends = !t.balances && rounds.any([](typename S::Word w) { return S::key(w) == S::kEmpty; });
   const bool goes_on = looks && !hit && !ends;
   if (ballot(kAll, goes_on) != 0) {
     BucketRounds<S, true> others;
     typename S::Key held = 0;
-    others.read(slots_of<S>(t), goes_on ? own.second : kAll, key);
-    if (others.find(held) && goes_on) hit = true, value = held;
+    others.read(slots, goes_on ? own.second : kAll, key);
+    if (others.find(slots, goes_on ? own.second : kAll, key, held) && goes_on) hit = true, value = held;
   }
   if (there && extra) {
     const typename S::Word w = load_relaxed(slots_of<S>(t) + uint64_t(t.nlines) * (kLineBytes / sizeof(w)) + own.second);

@@ -99,9 +99,8 @@ struct Displacer {
     const uint32_t first = entry != 0 ? Rules::second(t, b.path, entry) : kAll;
     BucketRounds<S, true> other;
     other.read(slot(0), first == kAll ? kAll : first / kSlots, S::key(b.pair));
-    Key held;
-    const bool there = other.find(held) && first != kAll;
-    return full && !there;
+    const uint32_t there = other.slots([](Word w, Key key) { return uint32_t(S::key(w) == key); });
+    return full && (first == kAll || there == 0);
   }
 
   // next chooses a step, and takes the lock that it needs beside that of the bucket. A bucket is of type A as

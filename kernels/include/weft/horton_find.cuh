@@ -62,15 +62,17 @@ __device__ __forceinline__ bool find_of_eight(const Table& t, bool there, Path o
   using A = Array<S>;
   const bool extra = own.extra(), looks = there && !extra;
   BucketRounds<S> rounds;
-  rounds.read(slots_of<S>(t), looks ? own.bucket : kAll, key);
-  bool hit = rounds.find(value) && looks;
+  const typename S::Word* const slots = slots_of<S>(t);
+  rounds.read(slots, looks ? own.bucket : kAll, key);
+  bool hit = rounds.find(slots, looks ? own.bucket : kAll, key, value) && looks;
   const typename S::Word array = rounds.last();
   const uint32_t entry = looks && !hit && A::is(array) ? A::entry(array, own.tag) : 0;
   if (ballot(kAll, entry != 0) != 0) {
     BucketRounds<S, true> others;
     typename S::Key held = 0;
-    others.read(slots_of<S>(t), entry != 0 ? secondary(t, own.bucket, own.tag, A::kEntries, entry) / rounds.kSlots : kAll, key);
-    if (others.find(held) && entry != 0) hit = true, value = held;
+    const uint32_t second = entry != 0 ? secondary(t, own.bucket, own.tag, A::kEntries, entry) / rounds.kSlots : kAll;
+    others.read(slots, second, key);
+    if (others.find(slots, second, key, held) && entry != 0) hit = true, value = held;
   }
   if (there && extra) {
     const typename S::Word w = load_relaxed(slots_of<S>(t) + uint64_t(t.nlines) * (kLineBytes / sizeof(w)) + own.tag);

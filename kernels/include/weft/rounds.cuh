@@ -44,10 +44,8 @@ struct BucketRounds {
       }
     }
   }
-  // find tells a lane whether its key is in its bucket, and the value. Lanes read one after the other, so
-  // beside deletes and insertions they may see a key in two slots, with two values: then one of these.
-  __device__ __forceinline__ bool find(Key& value) const {
-    const uint32_t below = ((1u << rank) - 1) << (lane_index() - rank);
+  // find tells a lane whether its key is in its bucket, which it has read, and the value.
+  __device__ __forceinline__ bool find(const Word* slots, uint32_t bucket, Key key, Key& value) const {
     Key held[kLanes];
     uint32_t votes[kLanes];
 #pragma unroll
@@ -59,10 +57,10 @@ struct BucketRounds {
         if (S::key(w) == keys[r]) match = true, held[r] = S::value(w);
       });
       votes[r] = ballot(kAll, match);
-      if ((votes[r] & below) != 0) held[r] = 0;
     }
     if constexpr (S::kHasValue) value = dealt(held);
-    return mine(votes) != 0;
+    const uint32_t lanes = mine(votes);
+    return (lanes & (lanes - 1)) == 0 ? lanes != 0 : find_again(slots, bucket, key, value);
   }
   // any tells a lane whether a slot of its bucket is such.
   template <class F>
@@ -123,6 +121,18 @@ struct BucketRounds {
     for (uint32_t v = 0; v < kPieces; v++)
 #pragma unroll
       for (uint32_t j = 0; j < kPer; j++) f(buckets[r][v].slots[j]);
+  }
+  // find_again looks through a bucket slot by slot. Lanes read one after the other: so beside deletes and
+  // insertions they may see a key in two slots, with two values. If it is in none now, it has been
+  // absent meanwhile, or moves.
+  __device__ __forceinline__ bool find_again(const Word* slots, uint32_t bucket, Key key, Key& value) const {
+    bool found = false;
+#pragma unroll 1
+    for (uint32_t i = 0; i < kSlots && !found && bucket != kAll; i++) {
+      const Word w = load_relaxed(slots + uint64_t(bucket) * kSlots + i);
+      if (S::key(w) == key) found = true, value = S::value(w);
+    }
+    return found;
   }
   // own is what a lane's own round has.
   template <class T>

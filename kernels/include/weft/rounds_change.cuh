@@ -76,7 +76,7 @@ __device__ __forceinline__ void change_in_two(typename S::Word* slots, uint32_t 
   BucketRounds<S> one;
   one.read(slots, op.there ? first : kAll, stored);
   Key held = 0;
-  bool hit = one.find(held) && op.there;
+  bool hit = one.find(slots, op.there ? first : kAll, stored, held) && op.there;
   const Seen here{one.slots(see)};
   uint32_t bucket = first, matches = here.matches();
   const uint32_t next = second(one, hit, here);
@@ -85,7 +85,7 @@ __device__ __forceinline__ void change_in_two(typename S::Word* slots, uint32_t 
     BucketRounds<S, true> other;
     other.read(slots, next, stored);
     Key found = 0;
-    const bool hits = other.find(found) && next != kAll;
+    const bool hits = other.find(slots, next, stored, found) && next != kAll;
     const uint32_t seen = other.slots(see);
     if (next != kAll) there.bits = seen;
     if (hits) hit = true, held = found, bucket = next, matches = there.matches();
