@@ -186,8 +186,19 @@ func (p *killPlan) open(dev device.Device) (x *Index, err error) {
 	return x, err
 }
 
-// recover opens a pool that is there.
-func (p *killPlan) recover(dev device.Device, o OpenOptions) (*Index, *Report, error) {
+// recover opens a pool that is there. Where a writer has been killed whose kernels run, the system keeps what
+// it had open until its driver has stopped them, which may be behind the process's end.
+func (p *killPlan) recover(dev device.Device, o OpenOptions) (x *Index, report *Report, err error) {
+	for range 100 {
+		if x, report, err = p.tryRecover(dev, o); !errors.Is(err, ErrLocked) {
+			return x, report, err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return x, report, err
+}
+
+func (p *killPlan) tryRecover(dev device.Device, o OpenOptions) (*Index, *Report, error) {
 	if p.KeySize > 0 && p.ValueSize > 0 {
 		return Open(ctx, p.Path, dev, o)
 	}
