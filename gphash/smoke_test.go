@@ -50,7 +50,7 @@ func smokeIndex(t *testing.T, dev device.Device, o Options) {
 	_, err = x.Put(t.Context(), keys, values)
 	must(t, err)
 	must(t, x.Close())
-	x, _, err = Open(t.Context(), path, dev, OpenOptions{Mirror: o.Mirror, Cache: o.Cache})
+	x, _, err = Open(t.Context(), path, dev, OpenOptions{Mirror: o.Mirror, Cache: o.Cache, Verify: true})
 	must(t, err)
 	hot := slices.Repeat(keys, sortFrom/30+1)
 	for range 2 {
