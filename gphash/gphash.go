@@ -83,10 +83,7 @@ func createPool(path string, dev device.Device, o *Options, records bool) (*pool
 	if first.Geometry.Seed == [2]uint64{} {
 		first.Geometry.Seed = [2]uint64{rand.Uint64(), rand.Uint64()}
 	}
-	if o.Durability < PMem {
-		return pool.Create(path, first, o.Size)
-	}
-	return pool.CreatePMem(path, first, o.Size, terms(dev, o.AssertPMem))
+	return pool.CreateOn(path, first, o.Size, terms(dev, o.Durability, o.AssertPMem))
 }
 
 // workable says why a device cannot work on a pool.
@@ -100,10 +97,10 @@ func workable(dev device.Device, records bool) error {
 	return nil
 }
 
-// terms are those on which a device is granted PMem.
-func terms(dev device.Device, said PMemConditions) pool.Terms {
+// terms are those on which a device is granted PMem: on memory of devdax, whatever is asked for.
+func terms(dev device.Device, asked Durability, said PMemConditions) pool.Terms {
 	_, host := dev.(device.Host)
-	return pool.Terms{GPU: !host, Said: pool.Asserted(said)}
+	return pool.Terms{PMem: asked == PMem, GPU: !host, Said: pool.Asserted(said)}
 }
 
 // Open opens the index in a pool, undoes what a crash has left half done, and goes on
@@ -138,12 +135,8 @@ func open(ctx context.Context, path string, dev device.Device, o OpenOptions, ty
 	}
 	var p *pool.Pool
 	start := time.Now()
-	switch {
-	case err != nil:
-	case o.Durability < PMem:
-		p, err = pool.Open(path, o.ReadOnly)
-	default:
-		p, err = pool.OpenPMem(path, o.ReadOnly, terms(dev, o.AssertPMem))
+	if err == nil {
+		p, err = pool.OpenOn(path, o.ReadOnly, terms(dev, o.Durability, o.AssertPMem))
 	}
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("gphash: open: %w", err)

@@ -244,7 +244,7 @@ func (tr *lossTrial) until(batches int) bool {
 		if err == nil {
 			continue
 		}
-		if !errors.Is(err, device.ErrLost) {
+		if !errors.Is(err, device.ErrLost) || errors.Is(err, weft.ErrFull) {
 			tr.Fatal(err)
 		}
 		var fault *sim.Fault

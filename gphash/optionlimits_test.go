@@ -57,6 +57,18 @@ func TestTailFitsTheLog(t *testing.T) {
 	}
 }
 
+// The log takes whole units, and a batch may have as many operations as there is room for.
+func TestAtomicBatchFillsTheLog(t *testing.T) {
+	for asked, want := range map[int]int{1: 43_685, 43_685: 43_685, 43_686: 87_376} {
+		x, err := Create(filepath.Join(memoryDir(t), "pool"), openCPU(t), Options{KeySize: 8, ValueSize: 8, AtomicBatch: asked})
+		must(t, err)
+		if got := x.engine.redo.capacity(); got != want {
+			t.Errorf("%d operations asked for, the log has room for %d, want %d", asked, got, want)
+		}
+		must(t, x.Close())
+	}
+}
+
 // A copy on a GPU has what the index has that it is one of: a mirror, a cache, a tail as long.
 func TestCopiesKeepOptions(t *testing.T) {
 	dev := devicetest.OpenSim(t, nil)

@@ -41,8 +41,10 @@ type Options struct {
 	// AtomicBatch makes batches of up to so many operations atomic, if it is not 0: such a
 	// call is there as a whole or not at all, whatever ends the process. A call that has more is several
 	// such batches, in its order; one without room for all that it inserts does nothing, and returns
-	// [weft.ErrFull]. The pool has a log for one batch, of 24 bytes an operation. At most 1,048,576. On
-	// a GPU it takes Mirror, whether asked for or not, and calls with streams wait.
+	// [weft.ErrFull]. The pool has a log for one batch, of 24 bytes an operation. At most 1,048,576. The
+	// log takes whole MiB of the pool, and a batch may have as many operations as there is room for: 43,685
+	// where fewer are asked for, 43,690 or 43,691 more with each MiB. On a GPU it takes Mirror, whether
+	// asked for or not, and calls with streams wait.
 	AtomicBatch int
 	// AtomicTail is as in OpenOptions; the log has room for so many operations besides.
 	AtomicTail int
@@ -118,7 +120,8 @@ const (
 var (
 	// ErrSkewed: a key finds no slot, though less than half are taken (a quarter, where a
 	// key has less than 16 to choose from): keys have been chosen to collide, by who knows
-	// the seed, and a larger index would not help.
+	// the seed, and a larger index would not help. It comes with [weft.ErrFull], since the
+	// other operations of the batch have been done.
 	ErrSkewed = errors.New("keys collide")
 
 	// ErrLocked: somebody has the pool open, in this process or in another one.

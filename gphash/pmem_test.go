@@ -167,6 +167,18 @@ func TestAssertPMem(t *testing.T) {
 	must(t, x.Close())
 }
 
+// What a device is granted PMem on does not depend on what is asked for: memory of devdax is PMem
+// in any case, and stores of a GPU must reach it.
+func TestTerms(t *testing.T) {
+	said := PMemConditions{DDIOOff: true}
+	for _, asked := range []Durability{0, Process, PMem} {
+		gpu, host := terms(devicetest.OpenSim(t, nil), asked, said), terms(openCPU(t), asked, said)
+		if !gpu.GPU || host.GPU || !gpu.Said.DDIOOff || gpu.PMem != (asked == PMem) {
+			t.Errorf("asked for %v: %+v for a GPU, %+v for a CPU", asked, gpu, host)
+		}
+	}
+}
+
 // What it costs to write back what is stored, per key, on one core; 8-byte keys, 128-byte
 // values. Batches are short and the tenth part of them that is fastest counts, since a
 // machine that others work on too has few that are not interrupted.

@@ -49,7 +49,11 @@ func (t *Table) account(ctx context.Context, b *batch.Batch, chunks func(context
 	_, cerr := t.count(context.WithoutCancel(ctx))
 	after := t.bound // as of the last reading that worked
 	delta = int(int64(after.Live - before.Live))
-	if failed > 0 {
+	switch {
+	case failed == 0:
+	case errors.Is(err, device.ErrLost): // while room was made, of which there may be enough
+		err = fmt.Errorf("%d of %d operations were to run again: %w", failed, b.N, err)
+	default:
 		err = errors.Join(fmt.Errorf("%w: no room for %d of %d operations %s (%d live, %d dead)",
 			op.ErrFull, failed, b.N, t.Policy.Describe(), after.Live, after.Dead), err)
 	}
@@ -231,7 +235,9 @@ func (t *Table) chunksOn(ctx context.Context, s *device.Stream, b *batch.Batch) 
 		if err == nil && len(failed) > 0 {
 			failed, err = t.retryOn(ctx, s, part, failed)
 		}
-		t.lost += len(failed)
+		if !errors.Is(err, device.ErrLost) {
+			t.lost += len(failed)
+		}
 		t.bound.submitted(part) // also of one that failed: some of it may have been run
 		if err != nil {
 			return err

@@ -76,8 +76,8 @@ var (
 )
 
 // PartialError is the error of a call that did not do everything: it ran the
-// first Done operations of the batch, of which Failed found no room, and none
-// of the others. Outputs of the others are zero.
+// first Done operations of the batch, of which Failed found no room, or a device
+// that was lost before they could run again, and none of the others. Outputs of the others are zero.
 type PartialError struct {
 	Done, Failed int
 	// Err is the cause.

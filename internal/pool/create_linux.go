@@ -28,16 +28,12 @@ import (
 // On a device of persistent memory (devdax) the pool takes all that there is, and PMem is
 // granted, or [ErrNotDurable] returned; where there is a pool already, fs.ErrExist.
 func Create(path string, first *Superblock, size int64) (*Pool, error) {
-	return makePool(path, first, size, nil)
+	return CreateOn(path, first, size, Terms{})
 }
 
-// CreatePMem is Create of a pool whose durability is [PMem], on some terms. Error:
-// [ErrNotDurable], with the condition that is not met.
-func CreatePMem(path string, first *Superblock, size int64, terms Terms) (*Pool, error) {
-	return makePool(path, first, size, &terms)
-}
-
-func makePool(path string, first *Superblock, size int64, terms *Terms) (*Pool, error) {
+// CreateOn is Create on some terms. Error: [ErrNotDurable], with the condition of [PMem]
+// that is not met.
+func CreateOn(path string, first *Superblock, size int64, terms Terms) (*Pool, error) {
 	s := *first
 	s.Size = uint64(max(size, 0))
 	fill(&s)
@@ -71,7 +67,7 @@ func fill(s *Superblock) {
 	}
 }
 
-func create(path string, s *Superblock, terms *Terms) (*Pool, error) {
+func create(path string, s *Superblock, terms Terms) (*Pool, error) {
 	switch stat, err := os.Lstat(path); {
 	case err == nil && stat.Mode()&fs.ModeCharDevice != 0:
 		return createOnDevice(path, s, terms)
@@ -122,7 +118,7 @@ func Remove(path string) error {
 	if err != nil || stat.Mode()&fs.ModeCharDevice == 0 {
 		return os.Remove(path)
 	}
-	f, err := openFile(path, unix.O_RDWR, false, &Terms{Said: Asserted{Persistent: true}})
+	f, err := openFile(path, unix.O_RDWR, false, Terms{Said: Asserted{Persistent: true}})
 	if err != nil {
 		return fmt.Errorf("pool: remove %s: %w", path, err)
 	}

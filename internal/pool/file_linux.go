@@ -23,15 +23,11 @@ import (
 //
 // Errors: [ErrLocked]; [ErrVersion]; weft's ErrFormat and ErrCorrupt, with what is wrong
 // with each copy of the superblock; and what the system says.
-func Open(path string, readOnly bool) (*Pool, error) { return openPool(path, readOnly, nil) }
+func Open(path string, readOnly bool) (*Pool, error) { return OpenOn(path, readOnly, Terms{}) }
 
-// OpenPMem is Open of a pool whose durability is [PMem], on some terms; on a device, Open
-// does that, too. Error: [ErrNotDurable], with the condition that is not met.
-func OpenPMem(path string, readOnly bool, terms Terms) (*Pool, error) {
-	return openPool(path, readOnly, &terms)
-}
-
-func openPool(path string, readOnly bool, terms *Terms) (*Pool, error) {
+// OpenOn is Open on some terms. Error: [ErrNotDurable], with the condition of [PMem] that is
+// not met.
+func OpenOn(path string, readOnly bool, terms Terms) (*Pool, error) {
 	p, err := open(path, readOnly, terms)
 	if err != nil {
 		return nil, fmt.Errorf("pool: open %s: %w", path, err)
@@ -39,7 +35,7 @@ func openPool(path string, readOnly bool, terms *Terms) (*Pool, error) {
 	return p, nil
 }
 
-func open(path string, readOnly bool, terms *Terms) (*Pool, error) {
+func open(path string, readOnly bool, terms Terms) (*Pool, error) {
 	flags := unix.O_RDWR
 	if readOnly {
 		flags = unix.O_RDONLY
@@ -149,9 +145,9 @@ type file struct {
 
 // openFile opens a file and locks it, unless the name is that of a link, and finds out
 // what it grants.
-func openFile(path string, flags int, readOnly bool, terms *Terms) (*file, error) {
-	if flags&unix.O_CREAT != 0 && terms != nil {
-		if _, err := domainOf(nil, *terms); err != nil {
+func openFile(path string, flags int, readOnly bool, terms Terms) (*file, error) {
+	if flags&unix.O_CREAT != 0 && terms.PMem {
+		if _, err := domainOf(nil, terms); err != nil {
 			return nil, err // before there is a file
 		}
 	}
@@ -175,7 +171,7 @@ func openFile(path string, flags int, readOnly bool, terms *Terms) (*file, error
 }
 
 // learn asks the system about the file.
-func (f *file) learn(terms *Terms) error {
+func (f *file) learn(terms Terms) error {
 	if err := retry(func() error { return unix.Fstatfs(f.fd(), &f.system) }); err != nil {
 		return err
 	}

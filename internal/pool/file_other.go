@@ -21,13 +21,13 @@ func Open(path string, _ bool) (*Pool, error) { return nil, unsupported("open", 
 // Inspect fails: pools are files of Linux.
 func Inspect(path string) (Info, error) { return Info{}, unsupported("inspect", path) }
 
-// CreatePMem fails: so does persistent memory need Linux.
-func CreatePMem(path string, _ *Superblock, _ int64, _ Terms) (*Pool, error) {
+// CreateOn fails: pools are files of Linux.
+func CreateOn(path string, _ *Superblock, _ int64, _ Terms) (*Pool, error) {
 	return nil, unsupported("create", path)
 }
 
-// OpenPMem fails: so does persistent memory need Linux.
-func OpenPMem(path string, _ bool, _ Terms) (*Pool, error) { return nil, unsupported("open", path) }
+// OpenOn fails: pools are files of Linux.
+func OpenOn(path string, _ bool, _ Terms) (*Pool, error) { return nil, unsupported("open", path) }
 
 // Remove removes what others have made.
 func Remove(path string) error { return os.Remove(path) }

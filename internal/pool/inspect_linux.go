@@ -38,7 +38,7 @@ func inspect(f *file) (info Info, err error) {
 	default:
 		return info, fmt.Errorf("%w: not a regular file", op.ErrFormat)
 	}
-	err = f.learn(nil)
+	err = f.learn(Terms{})
 	refused := errors.Is(err, ErrNotDurable) // which is no reason not to read it
 	if err != nil && !refused {
 		return info, err

@@ -20,7 +20,8 @@ const (
 // Terms are on what PMem is granted: who stores to the pool, and what the operator
 // vouches for.
 type Terms struct {
-	GPU  bool // a GPU does, besides the host
+	PMem bool // it is asked for, of a file, too; a device is granted it or refused in any case
+	GPU  bool // a GPU stores to the pool, besides the host
 	Said Asserted
 }
 

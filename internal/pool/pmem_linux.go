@@ -19,14 +19,11 @@ import (
 // itself: a file's would need MAP_SYNC, and GPUs cannot map such files, whose pages
 // drivers are not allowed to pin for long. Error: [ErrNotDurable], with the condition
 // that is not met.
-func (f *file) grant(stat *unix.Stat_t, terms *Terms) error {
-	if terms == nil && !f.device {
+func (f *file) grant(stat *unix.Stat_t, terms Terms) error {
+	if !terms.PMem && !f.device {
 		return nil
 	}
-	if terms == nil {
-		terms = &Terms{}
-	}
-	domain, err := domainOf(stat, *terms)
+	domain, err := domainOf(stat, terms)
 	if err == nil {
 		f.persist, err = pm.CPU(domain != MemoryController)
 		if err != nil {
@@ -69,7 +66,7 @@ func deviceSize(stat *unix.Stat_t) (int64, error) {
 }
 
 // createOnDevice makes a pool of all the memory of a device.
-func createOnDevice(path string, s *Superblock, terms *Terms) (*Pool, error) {
+func createOnDevice(path string, s *Superblock, terms Terms) (*Pool, error) {
 	f, err := openFile(path, unix.O_RDWR, false, terms)
 	if err != nil {
 		return nil, err

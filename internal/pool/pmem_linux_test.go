@@ -18,21 +18,21 @@ import (
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
 
-var persistent = Terms{Said: Asserted{Persistent: true}}
+var persistent = Terms{PMem: true, Said: Asserted{Persistent: true}}
 
 // A pool in a file is PMem where somebody asserts that its memory is, and asks for it.
 func TestAsserted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	for why, terms := range map[string]Terms{
-		"not a character device": {Said: Asserted{DDIOOff: true, GlobalPersistentFlush: true}},
-		"DDIO":                   {GPU: true, Said: Asserted{Persistent: true}},
+		"not a character device": {PMem: true, Said: Asserted{DDIOOff: true, GlobalPersistentFlush: true}},
+		"DDIO":                   {PMem: true, GPU: true, Said: Asserted{Persistent: true}},
 	} {
-		if _, err := CreatePMem(path, sample(), testSize, terms); !errors.Is(err, ErrNotDurable) || !strings.Contains(err.Error(), why) {
+		if _, err := CreateOn(path, sample(), testSize, terms); !errors.Is(err, ErrNotDurable) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%+v: %v, want %q", terms, err, why)
 		}
 	}
 	alone(t, path)
-	p, err := CreatePMem(path, sample(), testSize, persistent)
+	p, err := CreateOn(path, sample(), testSize, persistent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,11 +40,11 @@ func TestAsserted(t *testing.T) {
 		t.Errorf("granted %v", p.Durability())
 	}
 	for _, readOnly := range []bool{false, true} {
-		p, err := OpenPMem(path, readOnly, persistent)
+		p, err := OpenOn(path, readOnly, persistent)
 		if err != nil || p.Durability() != PMem || p.Close() != nil {
 			t.Errorf("read-only %t: %v", readOnly, err)
 		}
-		if _, err := OpenPMem(path, readOnly, Terms{}); !errors.Is(err, ErrNotDurable) {
+		if _, err := OpenOn(path, readOnly, Terms{PMem: true}); !errors.Is(err, ErrNotDurable) {
 			t.Errorf("not asserted, read-only %t: %v", readOnly, err)
 		}
 	}
@@ -116,9 +116,9 @@ func TestCharacterDevice(t *testing.T) {
 	}
 	zero(t, "wishful", fmt.Sprint(size))
 	for what, do := range map[string]func() error{
-		"Create":   func() error { _, err := Create(zeroDevice, sample(), testSize); return err },
-		"Open":     func() error { _, err := Open(zeroDevice, false); return err },
-		"OpenPMem": func() error { _, err := OpenPMem(zeroDevice, true, Terms{GPU: true}); return err },
+		"Create": func() error { _, err := Create(zeroDevice, sample(), testSize); return err },
+		"Open":   func() error { _, err := Open(zeroDevice, false); return err },
+		"OpenOn": func() error { _, err := OpenOn(zeroDevice, true, Terms{GPU: true}); return err },
 	} {
 		if err := unlocked(do); !errors.Is(err, ErrNotDurable) || !strings.Contains(err.Error(), `"wishful"`) {
 			t.Errorf("%s of memory that is not persistent: %v", what, err)
@@ -126,8 +126,19 @@ func TestCharacterDevice(t *testing.T) {
 	}
 	for domain, terms := range map[string]Terms{"wishful": persistent, "cpu_cache": {GPU: true, Said: Asserted{Persistent: true}}} {
 		zero(t, domain, fmt.Sprint(size))
-		if err := unlocked(func() error { _, err := OpenPMem(zeroDevice, true, terms); return err }); !errors.Is(err, op.ErrCorrupt) {
+		if err := unlocked(func() error { _, err := OpenOn(zeroDevice, true, terms); return err }); !errors.Is(err, op.ErrCorrupt) {
 			t.Errorf("domain %q on terms %+v: %v", domain, terms, err)
+		}
+	}
+	// Who asks for nothing is held to the terms all the same: the device would be PMem.
+	gpu := Terms{GPU: true}
+	for what, do := range map[string]func() error{
+		"CreateOn": func() error { _, err := CreateOn(zeroDevice, sample(), testSize, gpu); return err },
+		"OpenOn":   func() error { _, err := OpenOn(zeroDevice, false, gpu); return err },
+	} {
+		zero(t, "memory_controller", fmt.Sprint(size))
+		if err := unlocked(do); !errors.Is(err, ErrNotDurable) || !strings.Contains(err.Error(), "DDIO") {
+			t.Errorf("%s for a GPU, DDIO not asserted: %v", what, err)
 		}
 	}
 	zero(t, "wishful", fmt.Sprint(size))
@@ -148,7 +159,7 @@ func TestCharacterDevice(t *testing.T) {
 // posing is a file that passes for a device.
 func posing(t *testing.T, path string) *file {
 	t.Helper()
-	f, err := openFile(path, unix.O_RDWR|unix.O_CREAT, false, &persistent)
+	f, err := openFile(path, unix.O_RDWR|unix.O_CREAT, false, persistent)
 	if err != nil {
 		t.Fatal(err)
 	}
