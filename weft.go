@@ -103,6 +103,10 @@ const (
 	OpMax = op.Max
 	OpAnd = op.And
 	OpOr  = op.Or
+
+	// Replace the value of a key that is there, and report whether it is; the
+	// indexes of package gphash only.
+	OpUpdate = op.Update
 )
 
 // Reduction is how [Map.Reduce] combines a value with the one that is there.

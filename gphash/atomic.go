@@ -166,7 +166,7 @@ func (m *images) of(it *item) (c *change, value []byte) {
 func (m *images) run(i uint32, it item) {
 	kind, given := m.rows.kind(i), m.rows.value(batch.Vals, i)
 	c, value := m.of(&it)
-	if c.present && !c.written && !c.fetched && kind != op.Put && kind != op.Delete {
+	if c.present && !c.written && !c.fetched && kind != op.Put && kind != op.Update && kind != op.Delete {
 		m.values.read(c.control.block(), value)
 		c.fetched = true
 	}
@@ -176,6 +176,11 @@ func (m *images) run(i uint32, it item) {
 		ok, c.present = c.present, false
 	case kind == op.Get || kind == op.PutNew && c.present:
 		ok, had = kind == op.Get && c.present, c.present
+	case kind == op.Update:
+		if ok = c.present; ok {
+			copy(value, given)
+			c.written = true
+		}
 	case kind.Reduces() && c.present:
 		cpu.Reduce(m.rows.Flags, kind, value, given)
 		c.written = true

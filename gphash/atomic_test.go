@@ -145,7 +145,7 @@ func (tr *atomicTrial) batch(n int) {
 	tr.behind = slices.Clone(tr.before)
 	for i := range n {
 		k := tr.rng.IntN(len(tr.keys))
-		kinds[i] = [...]op.Kind{op.Put, op.Put, op.Put, op.PutNew, op.PutNew, op.Delete, op.Get, op.Sum}[tr.rng.IntN(8)]
+		kinds[i] = [...]op.Kind{op.Put, op.Put, op.Put, op.PutNew, op.Update, op.Delete, op.Get, op.Sum}[tr.rng.IntN(8)]
 		if kinds[i] == op.Sum && width != 8 {
 			kinds[i] = op.Put
 		}
@@ -158,7 +158,7 @@ func (tr *atomicTrial) batch(n int) {
 		if is != nil && (kinds[i] == op.Get || kinds[i] == op.PutNew) {
 			copy(results[i*width:], is)
 		}
-		wants[i] = (is == nil) != (kinds[i] == op.Get || kinds[i] == op.Delete)
+		wants[i] = (is == nil) != (kinds[i] == op.Get || kinds[i] == op.Update || kinds[i] == op.Delete)
 		switch {
 		case kinds[i] == op.Delete:
 			tr.behind[k] = nil
@@ -166,7 +166,8 @@ func (tr *atomicTrial) batch(n int) {
 			tr.behind[k] = slices.Clone(is)
 			sum := batch.View[uint64](tr.behind[k])
 			sum[0] += batch.View[uint64](bytes.Clone(given))[0]
-		case kinds[i] == op.Put || kinds[i] != op.Get && is == nil:
+		case kinds[i] == op.Update && is == nil:
+		case kinds[i] == op.Put || kinds[i] == op.Update || kinds[i] != op.Get && is == nil:
 			tr.behind[k] = bytes.Clone(given)
 		}
 	}

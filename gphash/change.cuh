@@ -38,6 +38,9 @@ struct ChangeParams {
 constexpr uint32_t kLateBits = 16;
 constexpr uint32_t kLongRun = 1 << 10;  // operations: by chance a few keys have one prefix
 
+// kUpdate is op.Update, which other structures do not have.
+constexpr uint32_t kUpdate = kNone + 1;
+
 // ---- operations on one key ------------------------------------------------------
 
 // From is where a value comes from.
@@ -82,7 +85,7 @@ struct Ops {
   __device__ __forceinline__ uint32_t kind(uint32_t row) const {
     const Changes& c = p.changes;
     uint32_t kind = c.kinds ? load_once(c.kinds + row) : c.kind;
-    if (kind <= kDelete) return kind;
+    if (kind <= kDelete || kind == kUpdate) return kind;
     bool combines = p.table.value_size == 4 || p.table.value_size == 8;
     return combines && reduces(kind) && kind <= ((c.flags & kFloat) ? kMax : kOr) ? kind : uint32_t(kNone);
   }
@@ -108,7 +111,7 @@ struct Ops {
 
   // stores reports whether an operation gives the key another value.
   __device__ __forceinline__ static bool stores(const Held& v, uint32_t kind) {
-    return kind == kPut || (kind == kPutNew && !v.there) || reduces(kind);
+    return kind == kPut || kind == (v.there ? kUpdate : uint32_t(kPutNew)) || reduces(kind);
   }
 
   // settle is what the key has behind an operation.
@@ -139,7 +142,7 @@ struct Ops {
   // uniform: all operations are of one kind, of which the first, or the last, decides, and
   // none returns a value.
   __device__ __forceinline__ bool uniform() const {
-    return p.changes.kinds == nullptr && p.changes.out == nullptr && !reduces(p.changes.kind);
+    return p.changes.kinds == nullptr && p.changes.out == nullptr && p.changes.kind <= kDelete;
   }
 };
 
@@ -179,7 +182,7 @@ __device__ __forceinline__ void report(const Ops& ops, bool there, uint64_t bloc
     if (at >= end) return false;
     const bool stores = Ops::stores(v, kind), returns = v.there && (kind == kGet || kind == kPutNew);
     if (c.ok && lane_index() == 0)
-      store_once(c.ok + row, uint8_t(kind == kGet || kind == kDelete ? v.there : stores && !v.there));
+      store_once(c.ok + row, uint8_t(kind == kGet || kind == kUpdate || kind == kDelete ? v.there : stores && !v.there));
     if (c.out == nullptr) {
       ops.settle(v, row, kind);
       return true;

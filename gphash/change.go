@@ -21,7 +21,7 @@ func (t *table) newWriter(r *region, alone bool) writer {
 
 // outcome is what has become of an operation.
 type outcome struct {
-	ok    bool   // Get found it, PutNew or Put inserted it, Delete removed it
+	ok    bool   // Get found it, PutNew or Put inserted it, Update replaced it, Delete removed it
 	had   bool   // the value that was there has been read
 	value []byte // then, where it has been read to
 	full  error
@@ -42,10 +42,11 @@ func (w *writer) change(kind op.Kind, it *item, given, there []byte, by combine)
 		case kind == op.Delete && p.ok:
 			done = w.remove(p.at, p.found)
 			o.ok = done
-		case kind == op.Get || kind == op.Delete || p.ok && kind == op.PutNew:
+		case kind == op.Get || kind == op.Delete || p.ok && kind == op.PutNew || !p.ok && kind == op.Update:
 			o, done = w.answer(&p, kind, there)
 		case p.ok:
 			o, done = w.update(&p, it, given, there, by)
+			o.ok = kind == op.Update && o.full == nil
 		default:
 			o, done = w.insert(&p, it, given)
 		}

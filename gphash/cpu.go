@@ -225,7 +225,7 @@ func (r *rows) ask(ops []uint32, places *[cpu.Group]item) {
 // ---- changes --------------------------------------------------------------------
 
 // Caps is for [core.Engine].
-func (e *engine) Caps() core.Caps { return core.Caps{DeletesTakeRoom: e.redo != nil} }
+func (e *engine) Caps() core.Caps { return core.Caps{DeletesTakeRoom: e.redo != nil, Updates: true} }
 
 // Combine is for [core.Combiner]: atomic batches, which combine what they have for a key by
 // themselves, stay whole.

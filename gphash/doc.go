@@ -7,6 +7,8 @@
 // [Strings], of byte strings of any length, and as [Map], which is a [weft.Map] of integers.
 // All work on batches, on all cores of the host, and all but Strings on a GPU that maps the
 // file, which may keep a cache of buckets in its memory, or a mirror of all slots and a cache of values.
+// A mixed batch (Apply) has lookups, inserts, updates, upserts and deletes: OpGet, OpPutNew, OpUpdate, OpPut
+// and OpDelete, in its order.
 //
 // # When to choose it
 //

@@ -248,12 +248,12 @@ func (tr *trial) thread(me int) {
 	there := make([]byte, s.valueSize)
 	for range s.ops {
 		key := tr.rng.IntN(s.keys/s.threads)*s.threads + me
-		kind := [...]op.Kind{op.Put, op.Put, op.PutNew, op.Delete, op.Get}[tr.rng.IntN(5)]
+		kind := [...]op.Kind{op.Put, op.Put, op.PutNew, op.Update, op.Delete, op.Get}[tr.rng.IntN(6)]
 		value := s.value(tr.rng)
 		is := tr.may[key][0]
 		next := is
 		switch {
-		case kind == op.Put, kind == op.PutNew && is == nil:
+		case kind == op.Put, kind == op.PutNew && is == nil, kind == op.Update && is != nil:
 			next = value
 		case kind == op.Delete:
 			next = nil

@@ -438,10 +438,10 @@ func (x *Index) Delete(ctx context.Context, keys []byte, deleted []bool) (n int,
 	return -delta, err
 }
 
-// Apply runs a mixed batch of OpGet, OpPut, OpPutNew and OpDelete in its order. values
-// are those of the Puts, and receive those of the Gets, and what PutNew has found; all
+// Apply runs a mixed batch of OpGet, OpPut, OpPutNew, OpUpdate and OpDelete in its order. values
+// are those of the Puts and Updates, and receive those of the Gets, and what PutNew has found; all
 // others become zero, but for those of operations that found no room. ok, if not nil,
-// reports what was found, inserted and deleted.
+// reports what was found, inserted, updated and deleted.
 func (x *Index) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []byte, ok []bool) error {
 	if err := checkKinds(kinds); err != nil {
 		return err
@@ -458,7 +458,7 @@ func (x *Index) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []b
 
 func checkKinds(kinds []weft.OpKind) error {
 	for i, k := range kinds {
-		if k > op.Delete {
+		if k > op.Delete && k != op.Update {
 			return fmt.Errorf("gphash: Apply: %w: an index has no kind %d (%v), at %d", device.ErrInvalid, k, k, i)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 01b689680107108d9f8ea97a35595485181b24f5a3cca1dc68c21ebcebb6b994 24672 gphash/change.cuh
+//kernelgen:input 7e863e5b473f6aa5fe897bae4cced10c25a679f6f8edc0011e761d6cdb863708 24831 gphash/change.cuh
 //kernelgen:input 26bdd44a3c44344c89bfc1f5b093ff2ebae5e2d4f76b0db301fcd5049183d304 13910 gphash/gphash.cu
 //kernelgen:input 77ae60695d6c2544c3d1427dfa1433d17193eb2ff0765d1281b3569dbeb9744c 6845 gphash/redo.cuh
 //kernelgen:input 609edad8641014576b710b8aaa26bc4d114623ecabe9cfa22a8f939fd0159ac6 8471 gphash/space.cuh
@@ -31,7 +31,7 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output 15dd83e6abeabd638b882f143c180ee1487a09172ff58c196326cb15ed43f0d9 666940 gphash/gphash_sm80.ptx
+//kernelgen:output b0428761fb5da433244fd03eefd8e3ce33bd675c0fc1a6d1e8cc5c2a5a55295c 667308 gphash/gphash_sm80.ptx
 //kernelgen:output c8656917e3a4a29b60cc950e5acc7c86327111cafdf82333aa56b5eade93f338 13901 gphash/gphash_params_gen.go
 
 //go:embed gphash_sm80.ptx

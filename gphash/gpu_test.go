@@ -59,7 +59,7 @@ func program(t *testing.T, x *Index, model map[string][]byte, batches int) {
 		kinds, keys, values := make([]weft.OpKind, n), make([]byte, n*size), make([]byte, n*vsize)
 		want, wantOK := make([]byte, n*vsize), make([]bool, n)
 		for i := range n {
-			kinds[i] = weft.OpKind(rng.IntN(4))
+			kinds[i] = someKind(rng)
 			key, value := row(keys, i, uint64(size)), row(values, i, uint64(vsize))
 			key[0], key[len(key)-1] = byte(rng.IntN(90)), byte(rng.IntN(4))
 			for j := range value {
@@ -78,6 +78,10 @@ func program(t *testing.T, x *Index, model map[string][]byte, batches int) {
 				if there {
 					copy(row(want, i, uint64(vsize)), is)
 				} else {
+					model[string(key)] = bytes.Clone(value)
+				}
+			case weft.OpUpdate:
+				if wantOK[i] = there; there {
 					model[string(key)] = bytes.Clone(value)
 				}
 			case weft.OpDelete:

@@ -85,7 +85,7 @@ func (g *gpuEngine) settle() error {
 // Caps is for [core.Engine], as are the methods that follow.
 func (g *gpuEngine) Caps() core.Caps {
 	c := g.Engine.Caps() // streams stay those of the GPU
-	c.DeletesTakeRoom = g.host.redo != nil
+	c.DeletesTakeRoom, c.Updates = g.host.redo != nil, true
 	c.Beside = g.lost.Load() == nil
 	return c
 }

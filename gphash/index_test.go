@@ -175,7 +175,7 @@ func someBatches(t testing.TB, rng *rand.Rand, x *Index, want model, n int) {
 	fill()
 	kinds := make([]weft.OpKind, n)
 	for i := range kinds {
-		kinds[i] = weft.OpKind(rng.IntN(4))
+		kinds[i] = someKind(rng)
 	}
 	given := bytes.Clone(values)
 	must(t, x.Apply(ctx, kinds, keys, values, ok))
@@ -187,6 +187,10 @@ func someBatches(t testing.TB, rng *rand.Rand, x *Index, want model, n int) {
 			delete(want, key(i))
 		case k == op.Put:
 			want[key(i)], there = mine, !there
+		case k == op.Update:
+			if there {
+				want[key(i)] = mine
+			}
 		case k == op.PutNew && !there:
 			want[key(i)], there = mine, true
 		case there:
@@ -196,6 +200,11 @@ func someBatches(t testing.TB, rng *rand.Rand, x *Index, want model, n int) {
 			t.Fatalf("Apply %d, %v: %v", i, k, ok[i])
 		}
 	}
+}
+
+// someKind is a kind of operation that does not combine values.
+func someKind(rng *rand.Rand) op.Kind {
+	return [...]op.Kind{op.Get, op.Put, op.PutNew, op.Update, op.Delete}[rng.IntN(5)]
 }
 
 // A pool is nobody else's while it is open.

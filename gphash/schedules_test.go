@@ -64,7 +64,7 @@ var twoSlots = dst.Mode[Options]{Arch: 80, Name: "2 slots", Options: Options{Slo
 // Under any schedule of their threads, what the operations of a batch return is explained by some
 // order of them: beside each other, and beside a resize.
 func TestSchedules(t *testing.T) {
-	dst.Explore(t, twoSlots, programs[uint64, uint64](t, twoSlots))
+	dst.Explore(t, twoSlots, programs[uint64, uint64](t, twoSlots).Updating())
 	stop := dst.Mode[Options]{Arch: 80, Name: "stop,mirror", Options: Options{Slots: 4, Hashes: 2, Levels: 2, Resize: Stop, Mirror: true}}
 	dst.Explore(t, stop, programs[uint32, uint64](t, stop))
 	mirror := dst.Mode[Options]{Arch: 80, Name: "2 slots,mirror", Options: Options{Slots: 2, Hashes: 2, Levels: 2, Mirror: true}}
@@ -74,7 +74,7 @@ func TestSchedules(t *testing.T) {
 	dst.Explore(t, withValues, programs[uint32, uint64](t, withValues))
 	dst.Explore(t, twoSlots, programs[uint64, uint32](t, twoSlots).Reducing())
 	atomic := dst.Mode[Options]{Arch: 80, Name: "2 slots,atomic", Options: Options{Slots: 2, Hashes: 2, Levels: 2, AtomicBatch: 40}}
-	dst.Explore(t, atomic, programs[uint64, uint32](t, atomic))
+	dst.Explore(t, atomic, programs[uint64, uint32](t, atomic).Updating())
 	tail := dst.Mode[Options]{Arch: 80, Name: "4 slots,atomic,tail", Options: Options{Slots: 4, Hashes: 2, Levels: 2, AtomicBatch: 40, AtomicTail: 100}}
 	dst.Explore(t, tail, programs[uint32, uint64](t, tail))
 	values := dst.Mode[Options]{Arch: 80, Name: "2 slots,atomic,tail,values", Options: Options{Slots: 2, Hashes: 2, Levels: 2, AtomicBatch: 40, AtomicTail: 60, Cache: .6}}

@@ -114,6 +114,7 @@ func TestFlawsOfMapsAreNoticed(t *testing.T) {
 		reduceReplaces:   {"Reduce", "ReduceOneKey", "Apply"},
 		reduceOnce:       {"Reduce", "ReduceOneKey"},
 		reduceBits:       {"Reduce", "Apply"},
+		updatesInsert:    {"ApplyUpdates"},
 	}, MapCases[uint32, float32], func(how flaw, dev device.Device) AnyMap[uint32, float32] {
 		return newReference[uint32, float32](how, dev)
 	})

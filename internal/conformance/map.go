@@ -36,6 +36,7 @@ func MapCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Mak
 		{"TwoKeysAlternate", s.twoKeysAlternate},
 		{"Apply", s.apply},
 		{"ApplyAnswers", s.applyAnswers},
+		{"ApplyUpdates", s.applyUpdates},
 		{"GetOrPut", s.getOrPut},
 		{"GetOrPutConcurrent", s.getOrPutConcurrent},
 		{"Assign", s.assign},

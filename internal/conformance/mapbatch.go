@@ -1,11 +1,15 @@
 package conformance
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
 )
 
 // withDuplicates is a batch of n operations on about n/4 keys.
@@ -177,6 +181,50 @@ func (s mapSuite[K, V]) apply(t testing.TB, m AnyMap[K, V]) {
 		}
 	}
 	s.equals(t, m, model)
+}
+
+// An update changes a key that is there, and no other. A map without updates refuses them, and runs
+// nothing of their batch; on the device they do nothing.
+func (s mapSuite[K, V]) applyUpdates(t testing.TB, m AnyMap[K, V]) {
+	const n = 40
+	rng := s.rng()
+	keys, vals := unique[K](n, rng), s.values(2*n, rng)
+	s.put(t, m, keys[:n/2], vals[:n/2], n/2)
+	kinds, ops, res := make([]weft.OpKind, n), make([]weft.Op[K, V], n), make([]weft.Result[V], n)
+	for i, k := range keys {
+		kinds[i] = weft.OpUpdate
+		ops[i] = weft.Op[K, V]{Kind: weft.OpUpdate, Key: k, Value: vals[n+i]}
+	}
+	err := m.Apply(ctx(), ops, res)
+	has := err == nil
+	if !has && (!errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), "Update")) {
+		t.Fatal(err)
+	}
+	hold := vals[:n/2]
+	if has {
+		hold = vals[n:][:n/2]
+	}
+	s.has(t, m, keys[:n/2], hold)
+	for i := range res {
+		if want := has && i < n/2; res[i].OK != want || res[i].Value != 0 {
+			t.Fatalf("update %d of %d: %v, want OK %v and no value", i, n, res[i], want)
+		}
+	}
+	stream := devicetest.NewStream(t, s.dev)
+	on, ok := devicetest.Upload(t, stream, vals[:n]), devicetest.Upload(t, stream, make([]bool, n))
+	must(t, m.ApplyOn(stream, devicetest.Upload(t, stream, kinds), devicetest.Upload(t, stream, keys), on, ok))
+	found := make([]bool, n)
+	must(t, errors.Join(ok.CopyTo(ctx(), stream, found), m.Sync(ctx())))
+	for i := range found {
+		if want := has && i < n/2; found[i] != want {
+			t.Fatalf("update %d of %d on the device: %v, want %v", i, n, found[i], want)
+		}
+	}
+	if has {
+		hold = vals[:n/2]
+	}
+	s.has(t, m, keys[:n/2], hold)
+	s.length(t, m, n/2)
 }
 
 // With many operations on few keys, the answers must add up.

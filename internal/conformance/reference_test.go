@@ -54,6 +54,7 @@ const (
 	assignsDraft     flaw = "lookups see ids that are not final"
 	reduceReplaces   flaw = "a reduction replaces the value"
 	reduceOnce       flaw = "of the values that a batch has for a key one is combined"
+	updatesInsert    flaw = "updates insert keys that are absent"
 	reduceBits       flaw = "minima and maxima go by the bits"
 )
 
@@ -203,7 +204,7 @@ func (m *reference[K, V]) Apply(ctx context.Context, ops []weft.Op[K, V], res []
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, op := range ops {
-		if (op.Kind == weft.OpDeleteAll || op.Kind > weft.OpOr || fractional[V]() && op.Kind > weft.OpMax) && m.flaw != applyTakesAny {
+		if (op.Kind == weft.OpDeleteAll || op.Kind > weft.OpOr && op.Kind != weft.OpUpdate || fractional[V]() && (op.Kind == weft.OpAnd || op.Kind == weft.OpOr)) && m.flaw != applyTakesAny {
 			clear(res)
 			return device.ErrInvalid
 		}
@@ -237,6 +238,11 @@ func (m *reference[K, V]) one(op weft.Op[K, V]) (r weft.Result[V]) {
 			r.Value = old
 		}
 		r.OK = !ok
+	case weft.OpUpdate:
+		if ok || m.flaw == updatesInsert {
+			m.store(op.Key, op.Value)
+		}
+		r.OK = ok
 	case weft.OpDelete:
 		if m.flaw != keepsDeleted {
 			delete(m.pairs, op.Key)

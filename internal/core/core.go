@@ -105,6 +105,8 @@ type Caps struct {
 	// DeletesTakeRoom: deletes may find no room, as inserts may, and Before is
 	// called for them: for versions that snapshots read, or for a log.
 	DeletesTakeRoom bool
+	// Updates: mixed batches may have op.Update.
+	Updates bool
 }
 
 // Presenter is an engine with Caps.Streams: the keys of a batch on the device may

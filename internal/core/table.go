@@ -75,6 +75,8 @@ func (t *Table) CheckKind(k op.Kind) error {
 	switch {
 	case k == op.DeleteAll:
 		has = t.Kind == MultiMap
+	case k == op.Update:
+		has = t.Engine.Caps().Updates
 	case k.Reduces():
 		has = t.Kind == Map && (k < op.And || t.Types.Val.Letter != 'f')
 	}

@@ -34,6 +34,8 @@ type Config[K weft.Key, V weft.Value] struct {
 	Multi bool
 	// Reduce has programs combine values, too: of maps with integers.
 	Reduce bool
+	// Updates has mixed batches replace values of keys that are there, too: of maps that can.
+	Updates bool
 	// Loads has batches of PutNews be GetOrPuts: of maps. These don't tell what has found
 	// no room, so no shape is of fixed size.
 	Loads bool
@@ -162,6 +164,12 @@ func (cfg *Config[K, V]) types() string {
 // Reducing is the configuration for programs that combine values, too.
 func (cfg Config[K, V]) Reducing() Config[K, V] {
 	cfg.Reduce = true
+	return cfg
+}
+
+// Updating is the configuration for programs whose mixed batches replace values of keys that are there, too.
+func (cfg Config[K, V]) Updating() Config[K, V] {
+	cfg.Updates = true
 	return cfg
 }
 

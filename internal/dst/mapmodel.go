@@ -80,6 +80,11 @@ func step[K weft.Key, V weft.Value](s state[V], e event[K, V]) (bool, state[V]) 
 			return (ok || !e.ok) && (!e.returns.Vals || e.val == s.val), s
 		}
 		return (ok || e.ok) && (!e.returns.Loaded || e.val == e.op.Value), state[V]{true, e.op.Value}
+	case weft.OpUpdate:
+		if !s.present {
+			return ok || !e.ok, s
+		}
+		return ok || e.ok, state[V]{true, e.op.Value}
 	case weft.OpSum, weft.OpMin, weft.OpMax, weft.OpAnd, weft.OpOr:
 		switch {
 		case full:

@@ -191,6 +191,9 @@ func (g *generator[K, V]) fill(b *batch[K, V], kind weft.OpKind) {
 		g.next++
 		if !b.uniform {
 			op.Kind = g.pick()
+			if g.cfg.Updates && rng.IntN(5) == 0 {
+				op.Kind = weft.OpUpdate
+			}
 		}
 		switch {
 		case i < hot && g.cfg.Reduce:
@@ -305,7 +308,7 @@ func (b *batch[K, V]) what() (s string) {
 }
 
 func describe[K weft.Key, V weft.Value](op weft.Op[K, V]) string {
-	if op.Kind.Inserts() {
+	if op.Kind.Inserts() || op.Kind == weft.OpUpdate {
 		return fmt.Sprintf("%v(%#x,%#x)", op.Kind, op.Key, op.Value)
 	}
 	if op.Kind == getAll {

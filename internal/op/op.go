@@ -39,17 +39,21 @@ const (
 	Max
 	And // bit by bit; integers only
 	Or
+
+	_ // kernels say so of a kind that a structure does not have
+
+	Update // replace the value of a key that is there; structures that say so only
 )
 
 // String is the name of the operation.
 func (k Kind) String() string {
-	if int(k) < len(names) {
+	if int(k) < len(names) && names[k] != "" {
 		return names[k]
 	}
 	return "invalid operation"
 }
 
-var names = [...]string{"Get", "Put", "PutNew", "Delete", "DeleteAll", "Sum", "Min", "Max", "And", "Or"}
+var names = [...]string{"Get", "Put", "PutNew", "Delete", "DeleteAll", "Sum", "Min", "Max", "And", "Or", "", "Update"}
 
 // Reduces reports whether the operation combines values.
 func (k Kind) Reduces() bool { return k >= Sum && k <= Or }
