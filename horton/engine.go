@@ -18,8 +18,8 @@ type engine interface {
 	// reclaim makes lookups as short again as deletes allow: see cpureclaim.go. It does
 	// nothing while user code iterates, and reports whether it has done it.
 	reclaim(ctx context.Context) (done bool, err error)
-	// deleted is how many keys have been deleted that nothing has been reclaimed of
-	// since.
+	// deleted is how many keys at most have been deleted that nothing has been reclaimed
+	// of since: as many, if keys are counted (Counters) behind each batch of deletes alone.
 	deleted() uint64
 	// census counts what Stats tells of.
 	census(ctx context.Context) (census, error)

@@ -23,7 +23,7 @@ func (s *Set[K]) CheckInvariants() error { return s.table.checkInvariants() }
 
 func (t *table) checkInvariants() error {
 	return conformance.CheckMemory(t.core, func(p core.Parts, m conformance.Memory) error {
-		im := image{p.(*generation).geometry, m, p.(*generation).deleted.Load() > 0}
+		im := image{p.(*generation).geometry, m, t.engine.deleted() > 0}
 		return im.check()
 	})
 }

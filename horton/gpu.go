@@ -27,7 +27,8 @@ const (
 // gpuEngine runs the kernels of horton.cu.
 type gpuEngine struct {
 	gpu.Engine
-	kernel kernels
+	kernel    kernels
+	deletions deletions
 }
 
 // kernels are the entry points for one pair of widths: what the structure brings to
@@ -42,6 +43,9 @@ type kernels struct {
 	rehash, reclaim, export, stats                     device.Kernel
 	mixed                                              gpu.MixedKernels
 	mixedEvict                                         device.Kernel
+
+	// left tells that deletes have left what is to be reclaimed later.
+	left bool
 }
 
 func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) (engine, *core.Leases, error) {
@@ -122,16 +126,16 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 		err = k.insert(s, &first, c)
 	}
 	if err == nil && (c.Kind == op.Delete || c.Columns[batch.Kinds].Given()) {
-		err = k.behindDeletes(s, p.(*generation), &first, c.Still)
+		err = k.behindDeletes(s, &first, c.Still)
 	}
 	return c.Ordered(), err
 }
 
 // behindDeletes launches reclaiming the buckets of deleted keys, or notes that it has
 // not been done.
-func (k *kernels) behindDeletes(s *device.Stream, g *generation, c *changeParams, still bool) error {
+func (k *kernels) behindDeletes(s *device.Stream, c *changeParams, still bool) error {
 	if !k.eager || still {
-		g.deleted.Add(uint64(c.changes.N))
+		k.left = true
 		return nil
 	}
 	return k.launchReclaim(s, reclaimParams{table: c.table, keys: c.changes.Keys, hi: c.changes.N})
@@ -192,17 +196,70 @@ func (e *gpuEngine) geometry() geometry { return e.Parts().(*generation).geometr
 // Size is for [bucket.Engine].
 func (e *gpuEngine) Size() bucket.Size { return e.geometry().Size() }
 
-// deleted counts operations that may have deleted keys.
-func (e *gpuEngine) deleted() uint64 { return e.Parts().(*generation).deleted.Load() }
+// ---- what deletes leave -------------------------------------------------------
+
+// Change is for [core.Engine].
+func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
+	e.kernel.left = false
+	done, failed, err = e.Engine.Change(ctx, s, b)
+	inserts, deletes := mayChange(b) // also if it went wrong: a part of it may have been run
+	if !e.kernel.left {
+		deletes = 0
+	}
+	e.deletions.submitted(inserts, deletes)
+	return done, failed, err
+}
+
+// mayChange counts the operations of a batch that may insert keys and delete them. Of a
+// mixed one that lies on the device all may.
+func mayChange(b *batch.Batch) (inserts, deletes int) {
+	kinds := b.Columns[batch.Kinds]
+	switch {
+	case !kinds.Given() && b.Inserts():
+		return b.N, 0
+	case !kinds.Given():
+		return 0, b.N
+	case kinds.Host == nil:
+		return b.N, b.N
+	}
+	for _, kind := range batch.View[op.Kind](kinds.Host)[:b.N] {
+		if kind == op.Delete {
+			deletes++
+		} else if kind.Inserts() {
+			inserts++
+		}
+	}
+	return inserts, deletes
+}
+
+// Counters is for [core.Engine].
+func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
+	now, err := e.Engine.Counters(ctx)
+	if err == nil {
+		e.deletions.count(now.Live)
+	}
+	return now, err
+}
+
+func (e *gpuEngine) deleted() uint64 { return e.deletions.bound() }
 
 func (e *gpuEngine) reclaim(ctx context.Context) (done bool, err error) {
 	done, err = e.Rearrange(ctx, func(s *device.Stream) error {
 		return e.kernel.launchReclaim(s, reclaimParams{table: refOf(e.Parts()), hi: e.geometry().buckets})
 	})
 	if done {
-		e.Parts().(*generation).deleted.Store(0)
+		e.deletions = deletions{}
 	}
 	return done, err
+}
+
+// Clear is for [core.Engine].
+func (e *gpuEngine) Clear(ctx context.Context) error {
+	err := e.Engine.Clear(ctx)
+	if err == nil {
+		e.deletions = deletions{}
+	}
+	return err
 }
 
 func (e *gpuEngine) census(ctx context.Context) (c census, err error) {
@@ -217,8 +274,12 @@ func (e *gpuEngine) census(ctx context.Context) (c census, err error) {
 // Rehash is for [bucket.Engine].
 func (e *gpuEngine) Rehash(ctx context.Context, size bucket.Size) error {
 	allocate := func() (*generation, error) { return allocate(e.Dev, e.kernel.layout.geometry(size)) }
-	return bucket.RehashGPU(ctx, &e.Engine, allocate, func(s *device.Stream, from, to *generation, lo, hi uint32, lost device.Ptr) error {
+	err := bucket.RehashGPU(ctx, &e.Engine, allocate, func(s *device.Stream, from, to *generation, lo, hi uint32, lost device.Ptr) error {
 		p := rehashParams{from: refOf(from), to: refOf(to), lo: lo, hi: hi, lost: lost}
 		return device.Launch(s, e.kernel.rehash, gpu.Wave(e.Dev, int(hi-lo)*lineBytes/e.Widths.Slot), gpu.Block, &p)
 	})
+	if err == nil {
+		e.deletions = deletions{}
+	}
+	return err
 }

@@ -365,7 +365,7 @@ type generation struct {
 	geometry
 	bucket.Generation
 	long    atomic.Bool   // searches for room have been or may get long: noted by a CPU
-	deleted atomic.Uint64 // keys that nothing has been reclaimed of since
+	deleted atomic.Uint64 // keys that nothing has been reclaimed of since: noted by a CPU
 }
 
 // allocate takes memory for a table, whose content is undefined.

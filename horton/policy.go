@@ -43,12 +43,24 @@ func (p *policy) After(ctx context.Context, now core.Counters, delta int) error 
 
 // maybeReclaim reclaims what deletes have left, if it pays.
 func (p *policy) maybeReclaim(ctx context.Context, now core.Counters) error {
-	if n := p.engine.deleted(); n == 0 || p.when == Never || float64(n) < float64(now.Live)*reclaimShare {
+	if p.when == Never || !p.pays(now) {
 		return nil
+	}
+	// Not all operations that delete find their keys: what is known of them is by now a
+	// bound, which counting keys lowers.
+	now, err := p.engine.Counters(ctx)
+	if err != nil || !p.pays(now) {
+		return err
 	}
 	done, err := p.engine.reclaim(ctx)
 	if done {
 		p.Logger.Debug(name+": reclaim", "keys", now.Live)
 	}
 	return err
+}
+
+// pays reports whether so many keys may have been deleted that a pass pays.
+func (p *policy) pays(now core.Counters) bool {
+	n := p.engine.deleted()
+	return n > 0 && float64(n) >= float64(now.Live)*reclaimShare
 }

@@ -1,0 +1,67 @@
+package horton_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/horton"
+	"github.com/weftgo/weft/internal/conformance"
+)
+
+// Lazy waits for keys that have been deleted: operations that delete, and find no key, make
+// nothing be reclaimed, however many they are.
+func TestReclaimCountsKeys(t *testing.T) {
+	for name, dev := range map[string]device.Device{"CPU": devicetest.OpenCPU(t, 2), "GPU": devicetest.OpenSim(t, &sim.Options{Arch: 90})} {
+		t.Run(name, func(t *testing.T) {
+			if name == "GPU" && testing.Short() {
+				t.Skip("interprets kernels")
+			}
+			reclaimsForKeys(t, dev)
+		})
+	}
+}
+
+func reclaimsForKeys(t *testing.T, dev device.Device) {
+	const n = 400
+	var log strings.Builder
+	m := conformance.Open(t, horton.New[uint32, uint32], dev, &horton.Options{
+		Capacity: n, MaxLoad: .9, Fixed: true, Seed: 3, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	keys, none := conformance.Sequence[uint32](1, n), conformance.Sequence[uint32](n+1, n)
+	s := devicetest.NewStream(t, dev)
+	on, absent, one := devicetest.Upload(t, s, keys), devicetest.Upload(t, s, none), devicetest.Upload(t, s, keys[:1])
+	flags := device.Slice[bool]{}
+	mixed := make([]weft.Op[uint32, uint32], 0, 2*n)
+	for i := range keys {
+		mixed = append(mixed, weft.Op[uint32, uint32]{Kind: weft.OpGet, Key: keys[i]}, weft.Op[uint32, uint32]{Kind: weft.OpDelete, Key: none[i]})
+	}
+	host := func(keys []uint32) error { _, err := m.Delete(t.Context(), keys, nil); return err }
+	put := func() error { return errors.Join(m.PutOn(s, one, one), m.Sync(t.Context())) } // behind that is what batches on streams leave
+	for _, c := range []struct {
+		what     string
+		run      func() error
+		reclaims bool
+	}{
+		{"keys", func() error { return errors.Join(m.PutOn(s, on, on), m.Sync(t.Context())) }, false},
+		{"deletes of absent keys", func() error { return host(none) }, false},
+		{"mixed operations", func() error { return m.Apply(t.Context(), mixed, make([]weft.Result[uint32], len(mixed))) }, false},
+		{"deletes of absent keys on a stream", func() error { return errors.Join(m.DeleteOn(s, absent, flags), put(), put()) }, false},
+		{"few deletes", func() error { return host(keys[n-n/10:]) }, false},
+		{"deletes on a stream", func() error { return errors.Join(m.DeleteOn(s, on.Sub(n/2, n-n/10), flags), put()) }, true},
+		{"other deletes", func() error { return host(keys[1 : n/4]) }, true},
+	} {
+		log.Reset()
+		if err := errors.Join(c.run(), m.CheckInvariants()); err != nil {
+			t.Fatalf("%s: %v", c.what, err)
+		}
+		if done := strings.Contains(log.String(), "horton: reclaim"); done != c.reclaims {
+			t.Errorf("%s: something is reclaimed: %v, want %v", c.what, done, c.reclaims)
+		}
+	}
+}
