@@ -89,9 +89,9 @@ func (im *image) home(key uint64, slot uint32) home {
 }
 
 // check wants every key once: in its primary bucket, or in the secondary one that its
-// entry says, or, if it looks like a sentinel, in the slot of its own. Entries are only of
-// keys that are there, unless some have been deleted since; no slot is being written; and
-// counters say what is there.
+// entry says, few of them since a key of another bucket has their place; or, if it looks like
+// a sentinel, in the slot of its own. Entries are only of keys that are there, unless some
+// have been deleted since; no slot is being written; and counters say what is there.
 func (im *image) check() error {
 	per := lineBytes / im.Slot
 	slots := int(im.buckets) << im.shift
@@ -99,7 +99,8 @@ func (im *image) check() error {
 		return fmt.Errorf("%d buckets in %d lines", im.buckets, im.lines)
 	}
 	seen := map[[2]uint64]int{}
-	at := map[home]uint32{} // where keys are that are not in their primary buckets
+	at := map[home]uint32{}                            // where keys are that are not in their primary buckets
+	away, others := map[uint32]int{}, map[uint32]int{} // how many, by their buckets, and by those that they are in
 	var live, used uint64
 	for i := range slots + per {
 		key, end := im.key(i), (i+1)%(1<<im.shift) == 0
@@ -134,12 +135,42 @@ func (im *image) check() error {
 				return fmt.Errorf("keys of bucket %d and tag %d are in buckets %d and %d", h.bucket, h.tag, b, to)
 			}
 			at[h] = to
+			away[h.bucket]++
+			others[uint32(i>>im.shift)]++
 		}
 	}
 	if err := im.CheckCounters(live, used); err != nil {
 		return err
 	}
+	if err := im.checkPrimacy(away, others, int(live)); err != nil {
+		return err
+	}
 	return im.checkEntries(at)
+}
+
+// displaced counts primary keys that secondary ones of other buckets keep out: the keys of
+// each bucket that are elsewhere, as far as others have their slots.
+func displaced(away, others map[uint32]int) (n int) {
+	for b, keys := range away {
+		n += min(keys, others[b])
+	}
+	return n
+}
+
+// checkPrimacy wants few keys to be kept out so, of as many as there are (section 5.3,
+// guideline 1): a key that shares its entry stays where it is if there is no other bucket for
+// all that do, and so does one while user code iterates. One in a hundred is more than tables
+// have that are as full as they get, but for the smallest; those who delete keys and reclaim
+// nothing keep out more.
+func (im *image) checkPrimacy(away, others map[uint32]int, live int) error {
+	most := 4 + live/100
+	if im.deleted {
+		most = 4 + live/10
+	}
+	if n := displaced(away, others); n > most {
+		return fmt.Errorf("%d of %d keys are not in their primary buckets, where secondary ones are in their place; %d may be", n, live, most)
+	}
+	return nil
 }
 
 // checkEntries wants the entries of all buckets to say where keys are, of which at says

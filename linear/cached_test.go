@@ -29,7 +29,9 @@ func TestCachedStrides(t *testing.T) {
 			t.Parallel()
 			dev := devicetest.OpenSim(t, &opts)
 			for _, scheme := range []linear.Tombstones{linear.Keep, linear.Reuse} {
-				cachedStrides[uint32, uint32](t, dev, scheme)
+				if opts.Arch == 90 { // TestSameKernels
+					cachedStrides[uint32, uint32](t, dev, scheme)
+				}
 				cachedStrides[uint64, uint64](t, dev, scheme)
 			}
 		})

@@ -66,22 +66,23 @@ func TestSchedules(t *testing.T) {
 		for _, scheme := range []linear.Tombstones{linear.Keep, linear.Reuse} {
 			for _, unordered := range []bool{false, true} {
 				m := mode{arch, scheme, unordered}
-				dst.Explore(t, m, schedules[uint32, uint64](m).Tries(fewSeeds))
-				dst.Explore(t, m, schedules[uint64, uint32](m).Tries(fewSeeds))
-				dst.Explore(t, m, schedules[uint64, uint64](m))
+				dst.Explore(t, m, schedules[uint32, uint64](m).Tries(someSeeds/2))
+				dst.Explore(t, m, schedules[uint64, uint32](m).Tries(someSeeds/2))
+				dst.Explore(t, m, schedules[uint64, uint64](m).Tries(someSeeds))
 				if arch == 80 {
 					continue // TestSameKernels
 				}
-				dst.Explore(t, m, schedules[uint32, uint32](m))
-				dst.Explore(t, m, setSchedules[uint32](m))
-				dst.Explore(t, m, setSchedules[uint64](m))
+				dst.Explore(t, m, schedules[uint32, uint32](m).Tries(someSeeds))
+				dst.Explore(t, m, setSchedules[uint32](m).Tries(someSeeds))
+				dst.Explore(t, m, setSchedules[uint64](m).Tries(someSeeds))
 			}
 		}
 	}
 }
 
-// fewSeeds are for widths whose slots, and so all orders of memory, are those of others.
-const fewSeeds = 20
+// someSeeds are for each mode and width, half of them where slots, and so all orders of memory,
+// are those of other widths: the programs of every test are others. fewSeeds are for reductions.
+const someSeeds, fewSeeds = 24, 20
 
 // The same with GetOrPuts in the place of PutNews.
 func TestSchedulesOfGetOrPut(t *testing.T) {
@@ -220,14 +221,14 @@ func TestConformanceSimulated(t *testing.T) {
 		t.Run(fmt.Sprintf("sm_%d,%s", opts.Arch, opts.Scheduler), func(t *testing.T) {
 			t.Parallel()
 			dev := devicetest.OpenSim(t, &opts)
-			size := conformance.Slow
+			size, without := conformance.Slow, []string(nil)
 			if opts.Scheduler == sim.Random {
-				size = 150
+				size, without = 150, conformance.HostCases
 			}
-			suite[uint64, uint64](t, dev, size, &linear.Options{Tombstones: linear.Reuse, Capacity: 10, MaxLoad: .97})
+			suite[uint64, uint64](t, dev, size, &linear.Options{Tombstones: linear.Reuse, Capacity: 10, MaxLoad: .97}, without...)
 			if opts.Arch == 90 { // TestSameKernels
-				suite[uint32, uint32](t, dev, size, nil)
-				setSuite[uint32](t, dev, size, nil)
+				suite[uint32, uint32](t, dev, size, nil, conformance.HostCases...)
+				setSuite[uint32](t, dev, size, nil, conformance.HostCases...)
 			}
 			if opts.Scheduler == sim.Random {
 				reductions[int32, float32](t, dev, size)

@@ -30,9 +30,10 @@ func kernelTests[K, V uint32 | uint64](set bool) (tests []mutate.KernelTest) {
 // Each kernel does what it should. The kernels of the architectures differ for
 // slots of 16 bytes alone.
 func TestKernelsSimulated(t *testing.T) {
+	const first = 2 // with both schemes: others know no widths, but those of slots
 	t.Run("uint32,uint32", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint32, uint32](false), 1, 90) })
-	t.Run("uint32,uint64", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint32, uint64](false), 1, 80) })
-	t.Run("uint64,uint32", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint64, uint32](false), 1, 90) })
+	t.Run("uint32,uint64", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint32, uint64](false)[:first], 1, 80) })
+	t.Run("uint64,uint32", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint64, uint32](false)[:first], 1, 90) })
 	t.Run("uint64,uint64", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint64, uint64](false), 1, 80, 90) })
 	t.Run("set uint32", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint32, uint32](true), 1, 80) })
 	t.Run("set uint64", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint64, uint64](true), 1, 90) })

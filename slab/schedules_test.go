@@ -106,8 +106,8 @@ func explore[K weft.Key, V weft.Value](t *testing.T, widths string, cfg dst.Conf
 			dst.Run(t, cfg)
 		})
 	}
-	run("", 15, cfg)
-	run("overlapping ", 5, overlapping(cfg))
+	run("", 11, cfg)
+	run("overlapping ", 4, overlapping(cfg))
 }
 
 // overlapping is a configuration for programs of batches that overlap.

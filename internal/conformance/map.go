@@ -11,9 +11,9 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Map runs the suite for maps on a device.
-func Map[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMap[K, V]]) {
-	run(t, place[AnyMap[K, V]]{dev, scale, open}, MapCases(dev, scale, open))
+// Map runs the suite for maps on a device, but for some cases.
+func Map[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMap[K, V]], without ...string) {
+	run(t, place[AnyMap[K, V]]{dev, scale, open}, MapCases(dev, scale, open), without...)
 }
 
 // MapCases are the tests of the suite for maps.

@@ -10,9 +10,9 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Set runs the suite for sets on a device.
-func Set[K weft.Key](t *testing.T, dev device.Device, scale Scale, open Maker[AnySet[K]]) {
-	run(t, place[AnySet[K]]{dev, scale, open}, SetCases(dev, scale, open))
+// Set runs the suite for sets on a device, but for some cases.
+func Set[K weft.Key](t *testing.T, dev device.Device, scale Scale, open Maker[AnySet[K]], without ...string) {
+	run(t, place[AnySet[K]]{dev, scale, open}, SetCases(dev, scale, open), without...)
 }
 
 // SetCases are the tests of the suite for sets.
