@@ -305,8 +305,8 @@ func TestSimulatedFailures(t *testing.T) {
 		Experiment
 		stride int
 	}{{hostExperiment, 1}, {insertLoadExperiment, 5}, {slabFig7bExperiment, 40}, {sizesExperiment, 40}, {hortonModelExperiment, 5}, {hortonSizesExperiment, 20},
-		{gphashBreakdownExperiment, 60}, {gphashCacheExperiment, 150}, {gphashCacheLoadingExperiment, 60},
-		{gphashDeviceExperiment, 400}} {
+		{gphashBreakdownExperiment, 60}, {gphashCacheExperiment, 600}, {gphashCacheLoadingExperiment, 200},
+		{gphashDeviceExperiment, 2500}} {
 		t.Run(c.Name, func(t *testing.T) { failEverywhere(t, c.Experiment, devicetest.OpenSim(t, nil), c.stride) })
 	}
 }
