@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/ablation"
+	"github.com/weftgo/weft/internal/gpu"
 )
 
 // leavesOut is a test whose indexes are opened without something.
@@ -29,10 +30,22 @@ func TestWithoutFences(t *testing.T) {
 	t.Logf("found after %d images: %.100s", images, failed)
 }
 
+// Single threads lose nothing in a crash.
+func TestCrashesWithoutWarps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	images, failed := exploreKernels(leavesOut{t, ablation.Without{Warps: true}}, 0, *crashStates/100, nil)
+	if failed != "" {
+		t.Fatal(failed)
+	}
+	t.Logf("%d images of crashes", images)
+}
+
 // Nothing is left out unless the context says so.
 func TestNothingIsLeftOut(t *testing.T) {
 	dev := devicetest.OpenSim(t, nil)
-	for _, without := range []ablation.Without{{}, {Fences: true}} {
+	for _, without := range []ablation.Without{{}, {Fences: true}, {Rounds: true}, {Warps: true}} {
 		tr := leavesOut{t, without}
 		path := filepath.Join(memoryDir(t), "pool")
 		x, err := Create(path, dev, Options{KeySize: 8, ValueSize: 8})
@@ -43,6 +56,12 @@ func TestNothingIsLeftOut(t *testing.T) {
 		k := &x.engine.far.(*gpuEngine).k
 		if got := k.table.Load().ref.unfenced != 0; got != without.Fences {
 			t.Errorf("%+v: unfenced %v", without, got)
+		}
+		if got := k.round(1<<22, getWarps); (got == 1) != without.Rounds {
+			t.Errorf("%+v: rounds of %d", without, got)
+		}
+		if got := k.inRounds(1<<10, 1); (got == gpu.Grid(1<<10)) != without.Warps {
+			t.Errorf("%+v: launches of %v", without, got)
 		}
 		must(t, x.Close())
 	}

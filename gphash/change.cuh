@@ -7,6 +7,11 @@
 // The order of stores is that of change.go, with fewer fences: what a store needs to come behind
 // is one fence for the value, tag and key, before the word that publishes them; and one before
 // anything is used again, in the next launch (space.cuh).
+//
+// A warp has several operations of a large batch, a round. It looks at one key after the other and writes
+// its value, and when it has seen all of them, its lanes publish a key each behind one fence. What keys
+// next to each other in the order write side by side goes over the bus together then: the checksums of
+// their values, which have been given memory in this order (space.cuh).
 #pragma once
 
 #include "redo.cuh"
@@ -33,6 +38,8 @@ struct ChangeParams {
   uint64_t fullest; // keys with which none makes way for another any more
   uint32_t regions; // as a power of two
   uint32_t still;   // none makes way at all
+  uint32_t round;   // operations of a warp: 1 to kWarp
+  uint32_t unused;
 };
 
 constexpr uint32_t kLateBits = 16;
@@ -316,19 +323,59 @@ __device__ __forceinline__ void note(const Ops& ops, const Place& at, Control be
   ops.p.entries[ops.begin] = {at.bucket, at.words, at.was.bits, becomes.bits, check, at.slot, 0};
 }
 
-// leave puts something in a list of what the next launch may use again.
-__device__ __forceinline__ void leave(uint64_t* list, uint32_t* count, uint64_t what) {
-  store_relaxed(list + add_relaxed(count, 1u), what);
+// ---- rounds -----------------------------------------------------------------------
+
+// Becoming is what a slot becomes, as the lane knows it that publishes it.
+struct Becoming {
+  uint64_t at;      // its control word in the pool
+  uint64_t* read;   // and where lookups read it
+  uint64_t bits;    // what that becomes
+  uint64_t check;   // the word of the checksum of its value, if it has one then
+  uint64_t stale;   // the value that it had; 0: it had none
+};
+
+// Round is what a warp has yet to publish: a slot for each of its first n lanes.
+struct Round {
+  uint32_t n;
+  Becoming mine;
+};
+
+// become leaves a slot to a lane.
+__device__ __forceinline__ void become(Round& r, const Table& t, const Place& at, Control c, uint64_t check, uint64_t stale) {
+  if (lane_index() == r.n) r.mine = {at.control(), at.mirrored(t) ? at.words + at.slot : nullptr, c.bits, check, stale};
+  r.n++;
 }
 
-__device__ __forceinline__ void remove(const Ops& ops, const Place& at) {
-  const Lists& l = ops.p.space.lists;
-  if (ops.p.entries) return note(ops, at, at.was.next(kTomb, 0), 0);
-  if (lane_index() != 0) return;
-  say(ops.p.table, at, at.was.next(kTomb, 0));
-  leave(l.stale, l.counts, at.was.block());
-  leave(l.tombs, l.counts + 1, at.control());
-  add_relaxed(&ops.p.table.counters->live, ~0ul);
+// finish publishes what keys have become, all of which has been written but for checksums, and leaves what
+// they do not have any more to the next launch.
+__device__ __forceinline__ void finish(const ChangeParams& p, Round& r) {
+  if (r.n == 0) return;
+  const Table& t = p.table;
+  const Lists& l = p.space.lists;
+  const Control c{r.mine.bits};
+  const bool mine = lane_index() < r.n, full = mine && c.state() == kFull, replaces = mine && r.mine.stale != 0;
+  if (full) {
+    store_relaxed_system(t.pool + check_of(t, c.block()), r.mine.check);
+    mark(t, p.space, c.block(), true);
+  }
+  sync_warp();  // lanes publish what others have written
+  if (mine) {
+    fence_durable(t);
+    store_relaxed_system(t.pool + r.mine.at, c.bits);
+    if (r.mine.read) store_relaxed_system(r.mine.read, c.bits);
+  }
+  add(l.stale, l.counts, replaces, r.mine.stale);
+  add(l.tombs, l.counts + 1, mine && !full, r.mine.at);
+  const uint32_t came = popcount(ballot(kAll, full && !replaces)), went = popcount(ballot(kAll, mine && !full));
+  if (lane_index() == 0 && came != went) add_relaxed(&t.counters->live, uint64_t(came) - went);
+  if (lane_index() == 0 && came != 0) add_relaxed(&t.counters->used, uint64_t(came));
+  r.n = 0;
+}
+
+__device__ __forceinline__ void remove(const Ops& ops, const Place& at, Round& r) {
+  const Control c = at.was.next(kTomb, 0);
+  if (ops.p.entries) return note(ops, at, c, 0);
+  become(r, ops.p.table, at, c, 0, at.was.block());
 }
 
 // take claims a slot of those seen, or of those that are free by now.
@@ -385,26 +432,19 @@ __device__ __forceinline__ bool force(const Ops& ops, Place& at) {
 enum Crowded { kSpill, kForce };
 
 // put gives a key a value: by a slot of its own, or by another word in the one that it has.
-__device__ __forceinline__ void put(const Ops& ops, bool there, const Place& at, const Held& v, uint64_t block) {
+__device__ __forceinline__ void put(const Ops& ops, bool there, const Place& at, const Held& v, uint64_t block, Round& r) {
   const Table& t = ops.p.table;
   const bool logged = ops.p.entries != nullptr;
   if (!there) write_slot(t, at, ops.item.tag, [&](uint32_t i) WEFT_INLINE { return row_word(ops.item.key, t.key_size, i); }, logged);
   const uint64_t check = store(ops, v, block, succeed(t, there, at.was.block(), block));
-  if (logged) return note(ops, at, at.was.next(kFull, block), check);
-  if (lane_index() == 0) {
-    store_relaxed_system(t.pool + check_of(t, block), check);
-    mark(t, ops.p.space, block, true);
-  }
-  publish(t, at, block);
-  if (lane_index() != 0) return;
-  if (there) return leave(ops.p.space.lists.stale, ops.p.space.lists.counts, at.was.block());
-  add_relaxed(&t.counters->live, 1ul);
-  add_relaxed(&t.counters->used, 1ul);
+  const Control c = at.was.next(kFull, block);
+  if (logged) return note(ops, at, c, check);
+  become(r, t, at, c, check, there ? at.was.block() : 0);
 }
 
-// change_key runs all operations on a key.
+// change_key runs all operations on a key, but for publishing it.
 template <Crowded C>
-__device__ __forceinline__ void change_key(const Ops& ops) {
+__device__ __forceinline__ void change_key(const Ops& ops, Round& r) {
   const ChangeParams& p = ops.p;
   const Table& t = p.table;
   uint32_t late = uint32_t(ops.item.hash >> (64 - kLateBits));
@@ -429,12 +469,12 @@ __device__ __forceinline__ void change_key(const Ops& ops) {
     if (C == kForce && block != 0 && !taken) taken = force(ops, at);
     failed = block == 0 || !taken;
     if (block == 0) store_relaxed(p.lacked, 1u);
-    if (!failed) put(ops, there, at, sum.behind, block);
+    if (!failed) put(ops, there, at, sum.behind, block, r);
   }
   const Held& behind = failed ? sum.before : sum.behind;
   if (ops.uniform() && !ops.others && !failed) report_uniform(ops, there);
   else report(ops, there, is, failed ? sum.first : ops.end);
-  if (there && !behind.there) remove(ops, at);
+  if (there && !behind.there) remove(ops, at, r);
   if (failed) fail(ops, sum.first);
 }
 
@@ -476,10 +516,17 @@ __device__ __forceinline__ uint32_t run_begin(const ChangeParams& p, uint32_t at
   return lo;
 }
 
-// leads reports whether no operation of a run before number `at` is on its key. Mostly the one before is.
+// repeats reports whether an operation is on the key of the one before it. A lane asks.
+__device__ __forceinline__ bool repeats(const ChangeParams& p, uint32_t at) {
+  const uint64_t row = p.sorted.rows[at], before = p.sorted.rows[at - 1];
+  const uint8_t* keys = static_cast<const uint8_t*>(p.changes.keys);
+  const uint32_t size = p.table.key_size;
+  return p.sorted.hashes[row] == p.sorted.hashes[before] && same_row(keys + row * size, keys + before * size, size);
+}
+
+// leads reports whether no operation of a run before number `at` is on its key.
 __device__ __forceinline__ bool leads(const ChangeParams& p, uint32_t at) {
   const Ops ops = ops_from(p, at, at + 1, true);
-  if (ballot(kAll, ops.is(p.sorted.rows[at - 1])) != 0) return false;
   for (uint32_t from = run_begin(p, at); from < at; from += kWarp) {
     const uint32_t i = from + lane_index();
     if (ballot(kAll, i < at && ops.is(p.sorted.rows[i])) != 0) return false;
@@ -488,17 +535,27 @@ __device__ __forceinline__ bool leads(const ChangeParams& p, uint32_t at) {
 }
 
 // change runs the operations on a key by the warp of the first of them. Those with its prefix lie behind
-// it, mostly all on this key; others have warps of their own, so that many keys with one prefix, as who
-// knows the hash function can make them, are no work of a single warp.
+// it, mostly all on this key; others are of the warps of their own first ones, so that many keys with one prefix,
+// as who knows the hash function can make them, are no work of a single warp.
 __device__ __forceinline__ void change(const ChangeParams& p) {
-  const uint64_t i = thread_index() / kWarp;
-  if (i >= p.changes.n) return;
-  const uint32_t at = uint32_t(i);
-  const bool first = at == 0 || p.sorted.prefixes[at - 1] != p.sorted.prefixes[at];
-  if (!first && !leads(p, at)) return;
+  const uint64_t from = thread_index() / kWarp * p.round;
+  if (from >= p.changes.n) return;
+  const uint32_t mine = uint32_t(from) + lane_index();
+  const bool there = lane_index() < p.round && mine < p.changes.n;
+  const bool first = there && (mine == 0 || p.sorted.prefixes[mine - 1] != p.sorted.prefixes[mine]);
+  const uint32_t firsts = ballot(kAll, first);
+  uint32_t votes = firsts | ballot(kAll, there && !first && !repeats(p, mine));
+  if (votes == 0) return;
   fence();  // a lookup that sees any of this sees that a change has begun
-  const uint32_t end = run_end(p, at);
-  change_key<kSpill>(ops_from(p, at, end, !first || has_others(p, at, end)));
+  Round r{};
+  for (; votes != 0; votes &= votes - 1) {
+    const uint32_t at = uint32_t(from) + lowest(votes);
+    const bool behind = (firsts >> lowest(votes) & 1) == 0;  // another key with its prefix
+    if (behind && !leads(p, at)) continue;
+    const uint32_t end = run_end(p, at);
+    change_key<kSpill>(ops_from(p, at, end, behind || has_others(p, at, end)), r);
+  }
+  finish(p, r);
 }
 
 // change_crowded runs what that has left, each region by one warp, in which nobody else
@@ -512,8 +569,9 @@ __device__ __forceinline__ void change_crowded(const ChangeParams& p) {
     uint32_t at = load_relaxed(p.spilled.items + i) - 1;  // who has run it clears it
     if (at >= p.changes.n || uint64_t(p.sorted.prefixes[at]) << p.regions >> 32 != region) continue;
     const uint32_t end = run_end(p, at);
-    Ops ops = ops_from(p, at, end, has_others(p, at, end));
-    change_key<kForce>(ops);
+    Round r{};
+    change_key<kForce>(ops_from(p, at, end, has_others(p, at, end)), r);
+    finish(p, r);
     sync_warp();
     if (lane_index() == 0) store_relaxed(p.spilled.items + i, 0u);
   }

@@ -1,6 +1,7 @@
 // Kernels of package gphash: a hash index in memory of the host that outlives the process. doc.go
 // explains the structure, layout.go the memory, change.go why a crash at any store leaves it whole.
 #include "change.cuh"
+#include "lookup.cuh"
 #include "survey.cuh"
 #include "tuning.cuh"
 
@@ -63,46 +64,30 @@ __device__ __forceinline__ void rank(const RankParams& p) {
 
 // ---- lookups --------------------------------------------------------------------
 
-// GetParams are lookups as they come, or in the order of the hashes of their keys.
-struct GetParams {
-  Table table;
-  Lookup lookup;
-  const uint64_t* hashes;    // by row; null, as the following: as they come
-  const uint32_t* prefixes;  // the first half of each, ascending
-  const uint32_t* rows;
-};
-
-// same_key reports whether two lookups, by their numbers in the order, are for one key.
-__device__ __forceinline__ bool same_key(const GetParams& p, uint64_t a, uint64_t b) {
-  const uint64_t x = p.rows[a], y = p.rows[b];
-  const uint8_t* keys = static_cast<const uint8_t*>(p.lookup.keys);
-  const uint32_t size = p.table.key_size;
-  return p.hashes[x] == p.hashes[y] && same_row(keys + x * size, keys + y * size, size);
-}
-
-// follows reports whether a lookup is for the key of the one before it. What a hot key has in the
-// memory of the host is read once then: thousands of warps get it only one behind the other.
-__device__ __forceinline__ bool follows(const GetParams& p, uint64_t at) {
-  return p.rows && at > 0 && p.prefixes[at - 1] == p.prefixes[at] && same_key(p, at - 1, at);
-}
-
-// get_batch looks up a key per warp, unless its lookup follows another one.
+// get_batch looks up the keys of a round, one after the other by all lanes, but for lookups that follow others.
 __device__ __forceinline__ void get_batch(const GetParams& p) {
   const Table& t = p.table;
   const Lookup& l = p.lookup;
-  const uint64_t at = thread_index() / kWarp;
-  bool hit = false, cached = false;
-  if (at < l.n && !follows(p, at)) {
-    const uint64_t i = p.rows ? p.rows[at] : at;
-    const uint8_t* key = static_cast<const uint8_t*>(l.keys) + i * t.key_size;
+  const uint32_t lane = lane_index();
+  const uint64_t at = thread_index() / kWarp * p.round + lane;
+  const bool mine = lane < p.round && at < l.n;
+  const uint8_t* keys = static_cast<const uint8_t*>(l.keys);
+  const uint64_t row = mine && p.rows ? p.rows[at] : at;
+  const uint64_t hash = !mine ? 0 : p.hashes ? p.hashes[row] : hash_row(t, keys + row * t.key_size);
+  uint32_t hits = 0, reads = 0;  // a bit for each
+  for (uint32_t votes = ballot(kAll, mine && !follows(p, at)); votes != 0; votes &= votes - 1) {
+    const uint64_t i = shuffle(kAll, row, lowest(votes));
     uint8_t* value = l.vals ? static_cast<uint8_t*>(l.vals) + i * t.value_size : nullptr;
-    hit = get(t, item_of(t, key, p.hashes ? p.hashes[i] : hash_row(t, key)), value, cached);
+    bool cached = false;
+    const bool hit = get(t, item_of(t, keys + i * t.key_size, shuffle(kAll, hash, lowest(votes))), value, cached);
     if (!hit) clear_value(t, value);
-    if (l.found && lane_index() == 0) store_once(l.found + i, uint8_t(hit));
+    if (l.found && lane == 0) store_once(l.found + i, uint8_t(hit));
+    const uint32_t bit = votes & -votes;
+    hits |= hit ? bit : 0, reads |= cached ? bit : 0;
   }
-  const bool first = lane_index() == 0;
-  if (l.hits) count(l.hits, hit && first);
-  if (t.cached && l.vals) count(t.cache_read, hit && first), count(t.cache_read + 1, cached && first);
+  const bool hit = hits >> lane & 1, cached = reads >> lane & 1;
+  if (l.hits) count(l.hits, hit);
+  if (t.cached && l.vals) count(t.cache_read, hit), count(t.cache_read + 1, cached);
 }
 
 // first_of is the first lookup for the key of another one. It follows none.

@@ -47,6 +47,8 @@ type changeParams struct {
 	fullest uint64
 	regions uint32
 	still   uint32
+	round   uint32
+	unused  uint32
 }
 
 // getParams is weft::gphash::GetParams of C++.
@@ -57,6 +59,8 @@ type getParams struct {
 	hashes   device.Ptr
 	prefixes device.Ptr
 	rows     device.Ptr
+	round    uint32
+	unused   uint32
 }
 
 // hashParams is weft::gphash::HashParams of C++.
@@ -213,7 +217,7 @@ var (
 
 // changeParams has the layout of weft::gphash::ChangeParams.
 var (
-	_ [408]byte = [unsafe.Sizeof(changeParams{})]byte{}
+	_ [416]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.table)]byte{}
 	_ [160]byte = [unsafe.Offsetof(changeParams{}.space)]byte{}
 	_ [208]byte = [unsafe.Offsetof(changeParams{}.changes)]byte{}
@@ -225,16 +229,20 @@ var (
 	_ [392]byte = [unsafe.Offsetof(changeParams{}.fullest)]byte{}
 	_ [400]byte = [unsafe.Offsetof(changeParams{}.regions)]byte{}
 	_ [404]byte = [unsafe.Offsetof(changeParams{}.still)]byte{}
+	_ [408]byte = [unsafe.Offsetof(changeParams{}.round)]byte{}
+	_ [412]byte = [unsafe.Offsetof(changeParams{}.unused)]byte{}
 )
 
 // getParams has the layout of weft::gphash::GetParams.
 var (
-	_ [232]byte = [unsafe.Sizeof(getParams{})]byte{}
+	_ [240]byte = [unsafe.Sizeof(getParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(getParams{}.table)]byte{}
 	_ [160]byte = [unsafe.Offsetof(getParams{}.lookup)]byte{}
 	_ [208]byte = [unsafe.Offsetof(getParams{}.hashes)]byte{}
 	_ [216]byte = [unsafe.Offsetof(getParams{}.prefixes)]byte{}
 	_ [224]byte = [unsafe.Offsetof(getParams{}.rows)]byte{}
+	_ [232]byte = [unsafe.Offsetof(getParams{}.round)]byte{}
+	_ [236]byte = [unsafe.Offsetof(getParams{}.unused)]byte{}
 )
 
 // hashParams has the layout of weft::gphash::HashParams.

@@ -12,8 +12,9 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 7e863e5b473f6aa5fe897bae4cced10c25a679f6f8edc0011e761d6cdb863708 24831 gphash/change.cuh
-//kernelgen:input 26bdd44a3c44344c89bfc1f5b093ff2ebae5e2d4f76b0db301fcd5049183d304 13910 gphash/gphash.cu
+//kernelgen:input 501ae22a5f1626736632eec43f0e7ff587aac54cf2d245108c2be5f8700cb77c 27713 gphash/change.cuh
+//kernelgen:input 0d4bc872d613213a9cad88a61761c4c885ab9243a6cf2417d97aea82a0350862 13331 gphash/gphash.cu
+//kernelgen:input 001ae5c01118b5903c79abb0997fe1af6a52df00d583547ec5aadfd2e32d592a 1422 gphash/lookup.cuh
 //kernelgen:input 77ae60695d6c2544c3d1427dfa1433d17193eb2ff0765d1281b3569dbeb9744c 6845 gphash/redo.cuh
 //kernelgen:input 609edad8641014576b710b8aaa26bc4d114623ecabe9cfa22a8f939fd0159ac6 8471 gphash/space.cuh
 //kernelgen:input d304a9ee760116cff46351f4a067f10efb215a816fb24eaf47e38a84b934a92d 7696 gphash/survey.cuh
@@ -31,8 +32,8 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output b0428761fb5da433244fd03eefd8e3ce33bd675c0fc1a6d1e8cc5c2a5a55295c 667308 gphash/gphash_sm80.ptx
-//kernelgen:output c8656917e3a4a29b60cc950e5acc7c86327111cafdf82333aa56b5eade93f338 13901 gphash/gphash_params_gen.go
+//kernelgen:output cb71402588580d428c06d115e0e10a66864f47ee529356b5fd200a3901eb821f 677922 gphash/gphash_sm80.ptx
+//kernelgen:output edff69dd1f5de903bd568814730249bc20e340ac25f3b2dd7218008f24663e04 14207 gphash/gphash_params_gen.go
 
 //go:embed gphash_sm80.ptx
 var gphashSM80 string
@@ -50,11 +51,11 @@ var gphashImage = device.Image{
 var gphashKernels = map[string]int{
 	"gphash_cache_empty":    240,
 	"gphash_cache_fill":     240,
-	"gphash_change":         408,
-	"gphash_change_crowded": 408,
+	"gphash_change":         416,
+	"gphash_change_crowded": 416,
 	"gphash_export":         240,
-	"gphash_follow":         408,
-	"gphash_get":            232,
+	"gphash_follow":         416,
+	"gphash_get":            240,
 	"gphash_hash":           192,
 	"gphash_home":           264,
 	"gphash_log":            264,
@@ -62,7 +63,7 @@ var gphashKernels = map[string]int{
 	"gphash_move_up":        240,
 	"gphash_rank":           32,
 	"gphash_recycle":        208,
-	"gphash_repeat":         232,
+	"gphash_repeat":         240,
 	"gphash_reserve":        232,
 	"gphash_settle":         264,
 	"gphash_survey":         224,

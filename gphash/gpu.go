@@ -3,6 +3,7 @@ package gphash
 import (
 	"context"
 	"errors"
+	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 
 //go:generate go run ../cmd/weftgen -target 80,90+ptx85 -struct weft::gphash::Level -type gphash::Level=levelRef ../kernels/include/weft/gphash_table.cuh
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type gphash::Table=tableRef -type gphash::Space=spaceRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::List=internal/gpu.List -type weft::Export=internal/gpu.Export gphash.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type GetParams=.getParams -type weft::gphash::ChangeParams=.changeParams gphash_threads.cu
 
 // sortFrom is the number of lookups from which on they are sorted: by region, since the pool has
 // locality, and to read what several are for once. Below, a sort costs more than a hot key does.
@@ -29,6 +31,14 @@ const rankMost = 1 << 12
 
 // warp is how many threads work on a key.
 const warp = 32
+
+// Warps of a large batch have several operations each, a round: so many that each multiprocessor gets
+// warpsForEach times the warps that it runs at a time, and none waits long for the last ones.
+const (
+	warpsForEach = 4
+	getWarps     = 6 * gpu.BlockThreads / warp // that it runs (twin: kGetBlocks in tuning.cuh)
+	changeWarps  = 4 * gpu.BlockThreads / warp // (twin: kChangeBlocks)
+)
 
 // launcher brings a [gpu.Engine] the kernels of gphash.cu, which work on a pool that the
 // device has mapped.
@@ -47,6 +57,7 @@ type launcher struct {
 	mirror  bool
 	cache   cache
 	scatter bool                 // lookups go as they come
+	spread  int                  // warps that a batch has before one has several operations; 0: as above
 	without ablation.Without     // for measurements
 	state   device.Slice[uint32] // see the words below
 	table   atomic.Pointer[levels]
@@ -144,7 +155,7 @@ func (k *launcher) load() (err error) {
 	if k.prim, err = prim.Load(k.dev); err != nil {
 		return err
 	}
-	return gpu.Load(k.dev, &gphashImage, []gpu.Entry{
+	err = gpu.Load(k.dev, &gphashImage, []gpu.Entry{
 		{Name: "tick", To: &k.tick}, {Name: "hash", To: &k.hash}, {Name: "rank", To: &k.rank}, {Name: "get", To: &k.get}, {Name: "repeat", To: &k.repeat}, {Name: "recycle", To: &k.recycle}, {Name: "reserve", To: &k.reserve},
 		{Name: "change", To: &k.change}, {Name: "change_crowded", To: &k.crowded}, {Name: "follow", To: &k.follow},
 		{Name: "log", To: &k.log}, {Name: "settle", To: &k.settle}, {Name: "home", To: &k.home}, {Name: "undo", To: &k.undo}, {Name: "move_up", To: &k.moveUp},
@@ -152,6 +163,10 @@ func (k *launcher) load() (err error) {
 		{Name: "survey", To: &k.survey}, {Name: "verify", To: &k.verify}, {Name: "mirror", To: &k.reflect},
 		{Name: "cache_empty", To: &k.cacheEmpty}, {Name: "cache_fill", To: &k.cacheFill},
 	})
+	if err != nil || !k.without.Warps {
+		return err
+	}
+	return gpu.Load(k.dev, &gphashThreadsImage, []gpu.Entry{{Name: "get", To: &k.get}, {Name: "change", To: &k.change}})
 }
 
 // close frees everything. No work is under way.
@@ -270,11 +285,31 @@ func (l *levels) free(dev device.Device, others *levels) (err error) {
 	return err
 }
 
+// round is how many of n operations a warp has, of which a multiprocessor runs so many.
+func (k *launcher) round(n, warps int) uint32 {
+	least := k.spread
+	if least == 0 {
+		least = warpsForEach * warps * k.dev.Properties().Units
+	}
+	if k.without.Rounds || n < 2*least {
+		return 1
+	}
+	return uint32(min(warp, 1<<(bits.Len(uint(n/least))-1)))
+}
+
+// inRounds is a launch of warps that have so many of n operations each.
+func (k *launcher) inRounds(n int, round uint32) device.Dim {
+	if k.without.Warps {
+		return gpu.Grid(n)
+	}
+	return gpu.Grid(warp * ((n + int(round) - 1) / int(round)))
+}
+
 // ---- lookups --------------------------------------------------------------------
 
 // Look is for [gpu.Structure], as are Change, Winners and Export.
 func (k *launcher) Look(s *device.Stream, _ core.Parts, b *batch.Batch, hits device.Ptr) error {
-	p := getParams{table: k.table.Load().ref}
+	p := getParams{table: k.table.Load().ref, round: k.round(b.N, getWarps)}
 	p.lookup, _ = gpu.LookupOf(b, hits, warp)
 	if b.N >= sortFrom && !k.scatter {
 		l, err := k.loans.take(sortBytes(b.N))
@@ -293,7 +328,7 @@ func (k *launcher) Look(s *device.Stream, _ core.Parts, b *batch.Batch, hits dev
 			}
 		}
 	}
-	if err := device.Launch(s, k.get, gpu.Grid(warp*b.N), gpu.Block, &p); err != nil || p.rows == 0 {
+	if err := device.Launch(s, k.get, k.inRounds(b.N, p.round), gpu.Block, &p); err != nil || p.rows == 0 {
 		return err
 	}
 	return device.Launch(s, k.repeat, gpu.Grid(b.N), gpu.Block, &p)
@@ -406,7 +441,10 @@ func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, f
 	p := changeParams{
 		table: table, space: k.space, changes: c.Args, spilled: c.Spilled, late: k.word(wordFailed), lacked: k.word(wordLacked),
 		sorted:  sorted{hashes: o.hashes, prefixes: o.To.Keys, rows: o.To.Vals},
-		fullest: uint64(fullest * float64(t.slotsIn(t.open()))), regions: uint32(t.bits()), entries: k.noted.ptr(),
+		fullest: uint64(fullest * float64(t.slotsIn(t.open()))), regions: uint32(t.bits()), entries: k.noted.ptr(), round: 1,
+	}
+	if p.entries == 0 { // else it publishes nothing
+		p.round = k.round(c.N, changeWarps)
 	}
 	if c.Still || k.behind.ops > 0 { // a key that makes way goes to the pool, past the log
 		p.still = 1
@@ -421,7 +459,7 @@ func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, f
 			return err
 		}
 	}
-	err = device.Launch(s, k.change, gpu.Grid(warp*c.N), gpu.Block, &p)
+	err = device.Launch(s, k.change, k.inRounds(c.N, p.round), gpu.Block, &p)
 	if err == nil && fresh > 0 {
 		err = device.Launch(s, k.crowded, gpu.Grid(warp<<p.regions), gpu.Block, &p)
 	}

@@ -26,7 +26,8 @@ type kernelTrial struct {
 	host  *pmtest.Host
 	dev   device.Device
 	index *Index
-	stops int // between two points at which crashes are looked at
+	stops int  // between two points at which crashes are looked at
+	puts  bool // some batches are of Puts only
 }
 
 // kernelShapes are small enough for keys to collide, and to make way for each other.
@@ -42,7 +43,7 @@ func newKernelTrial(t testing.TB, seed uint64, rewrite func(file, ptx string) st
 
 func newKernelTrialOf(t testing.TB, o Options, seed uint64, rewrite func(file, ptx string) string) *kernelTrial {
 	shape := kernelShapes[seed%uint64(len(kernelShapes))]
-	tr := &kernelTrial{trial: newTrial(shape, seed), stops: 8}
+	tr := &kernelTrial{trial: newTrial(shape, seed), stops: 8, puts: seed%5 == 4}
 	tr.most = 24
 	o.KeySize, o.ValueSize, o.Slots, o.Hashes, o.Levels = shape.keySize, shape.valueSize, shape.slots, shape.hashes, shape.levels
 	o.Capacity, o.Hash, o.Seed = 1, SipHash, tr.seed
@@ -60,7 +61,8 @@ func newKernelTrialOf(t testing.TB, o Options, seed uint64, rewrite func(file, p
 	c, e, _, err := serve(t.Context(), p, dev, OpenOptions{Mirror: seed%2 == 0, AtomicTail: o.AtomicTail}, core.Types{})
 	must(t, err)
 	tr.index = &Index{c, e}
-	tr.k.Base = e.far.(*gpuEngine).k.pool.Ptr
+	k := &e.far.(*gpuEngine).k
+	tr.k.Base, k.spread = k.pool.Ptr, int(seed/3%3)
 	e.far = settling{e.far, tr.k}
 	tr.k.Settle()
 	return tr
@@ -161,9 +163,13 @@ type kernelBatch struct {
 func (tr *kernelTrial) submit(t testing.TB, s *device.Stream) *kernelBatch {
 	n, size, vsize := 1+tr.rng.IntN(tr.shape.ops), tr.shape.keySize, tr.shape.valueSize
 	kinds, keys, values, want := make([]op.Kind, n), make([]byte, n*size), make([]byte, n*vsize), make([]byte, n*vsize)
+	puts := tr.puts && tr.rng.IntN(2) == 0
 	for i := range n {
 		at, value, read := tr.rng.IntN(len(tr.keys)), row(values, i, uint64(vsize)), row(want, i, uint64(vsize))
 		kind := [...]op.Kind{op.Put, op.Put, op.PutNew, op.Delete, op.Get}[tr.rng.IntN(5)]
+		if puts {
+			kind = op.Put
+		}
 		kinds[i] = kind
 		copy(row(keys, i, uint64(size)), tr.keys[at])
 		for j := range value {
@@ -189,6 +195,11 @@ func (tr *kernelTrial) submit(t testing.TB, s *device.Stream) *kernelBatch {
 	must(t, err)
 	b.kinds, err = device.Upload(s, kinds)
 	must(t, err)
+	if puts {
+		copy(want, values)
+		must(t, tr.index.PutOn(s, b.keys, b.values))
+		return b
+	}
 	must(t, tr.index.ApplyOn(s, b.kinds, b.keys, b.values, device.Slice[bool]{}))
 	return b
 }
@@ -233,20 +244,22 @@ func TestKernelCrashMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	fence := regexp.MustCompile(`fence\.acq_rel\.sys;`)
+	fence, sync := regexp.MustCompile(`fence\.acq_rel\.sys;`), regexp.MustCompile(`bar\.warp\.sync[^;]*;`)
 	for _, m := range []struct {
 		name, kernel string
+		of           *regexp.Regexp
 		number       int
 		from         uint64 // a seed a little before one that finds it
 	}{
-		{"what was replaced is used before it is durable", "tick", 0, 3},
-		{"no fence before publication", "change", 0, 0},
-		{"no fence before the publication of a crowded key", "change_crowded", 0, 30},
-		{"no fence before a key is published elsewhere", "change_crowded", 1, 66},
-		{"a key makes way before it has arrived elsewhere", "change_crowded", 2, 15},
-		{"a key that made way is written over", "change_crowded", 3, 51},
-		{"no fence before publication above", "move_up", 0, 0},
-		{"a key leaves before it has arrived", "move_up", 1, 0},
+		{"what was replaced is used before it is durable", "tick", fence, 0, 3},
+		{"no fence before publication", "change", fence, 0, 0},
+		{"a lane publishes what others have yet to write", "change", sync, 4, 4},
+		{"no fence before a key is published elsewhere", "change_crowded", fence, 0, 57},
+		{"a key makes way before it has arrived elsewhere", "change_crowded", fence, 1, 81},
+		{"a key that made way is written over", "change_crowded", fence, 2, 17},
+		{"no fence before the publication of a crowded key", "change_crowded", fence, 3, 51},
+		{"no fence before publication above", "move_up", fence, 0, 0},
+		{"a key leaves before it has arrived", "move_up", fence, 1, 3},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			found := false
@@ -261,7 +274,7 @@ func TestKernelCrashMutants(t *testing.T) {
 				}
 				n := -1
 				found = true
-				return ptx[:lo] + fence.ReplaceAllStringFunc(ptx[lo:hi], func(s string) string {
+				return ptx[:lo] + m.of.ReplaceAllStringFunc(ptx[lo:hi], func(s string) string {
 					if n++; n == m.number {
 						return ""
 					}

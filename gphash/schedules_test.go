@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"unsafe"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/ablation"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/dst"
 	"github.com/weftgo/weft/internal/mutate"
@@ -43,9 +45,13 @@ func programs[K weft.Key, V weft.Value](t *testing.T, m dst.Mode[Options]) dst.C
 		o.KeySize, o.ValueSize = int(types.Key.Bits/8), int(types.Val.Bits/8)
 		o.Capacity, o.Hash, o.Seed = max(s.Capacity, 1), SipHash, [2]uint64{1, 2}
 		p, _ := memoryPool(t, &o, rand.New(rand.NewPCG(1, 2)), func(mapped []byte) *pm.Memory { return pm.New(mapped, nil) })
-		c, e, _, err := serve(ctx, p, dev, OpenOptions{Resize: o.Resize, Mirror: o.Mirror, Cache: o.Cache, AtomicTail: o.AtomicTail}, types)
+		without := ablation.Without{Warps: strings.Contains(m.Name, "threads")}
+		c, e, _, err := serve(ablation.Context(ctx, without), p, dev, OpenOptions{Resize: o.Resize, Mirror: o.Mirror, Cache: o.Cache, AtomicTail: o.AtomicTail}, types)
 		if err != nil {
 			return scheduled[K, V]{}, err
+		}
+		if strings.Contains(m.Name, "rounds") {
+			e.far.(*gpuEngine).k.spread = 2
 		}
 		return scheduled[K, V]{loading[K, V]{&Map[K, V]{weft.NewMap[K, V](c), c, e}}}, nil
 	}, func(s Stats) bool { return s.Keys > s.Slots || s.Levels < 2 })
@@ -65,20 +71,29 @@ var twoSlots = dst.Mode[Options]{Arch: 80, Name: "2 slots", Options: Options{Slo
 // order of them: beside each other, and beside a resize.
 func TestSchedules(t *testing.T) {
 	dst.Explore(t, twoSlots, programs[uint64, uint64](t, twoSlots).Updating())
-	stop := dst.Mode[Options]{Arch: 80, Name: "stop,mirror", Options: Options{Slots: 4, Hashes: 2, Levels: 2, Resize: Stop, Mirror: true}}
+	stop := dst.Mode[Options]{Arch: 80, Name: "stop,mirror,rounds", Options: Options{Slots: 4, Hashes: 2, Levels: 2, Resize: Stop, Mirror: true}}
 	dst.Explore(t, stop, programs[uint32, uint64](t, stop))
 	mirror := dst.Mode[Options]{Arch: 80, Name: "2 slots,mirror", Options: Options{Slots: 2, Hashes: 2, Levels: 2, Mirror: true}}
 	dst.Explore(t, mirror, programs[uint64, uint32](t, mirror))
-	cached := dst.Mode[Options]{Arch: 80, Name: "2 slots,cache", Options: Options{Slots: 2, Hashes: 2, Levels: 2, Cache: .4}}
+	cached := dst.Mode[Options]{Arch: 80, Name: "2 slots,cache,rounds", Options: Options{Slots: 2, Hashes: 2, Levels: 2, Cache: .4}}
 	dst.Explore(t, cached, programs[uint32, uint32](t, cached))
 	dst.Explore(t, withValues, programs[uint32, uint64](t, withValues))
-	dst.Explore(t, twoSlots, programs[uint64, uint32](t, twoSlots).Reducing())
+	rounds := dst.Mode[Options]{Arch: 80, Name: "2 slots,rounds", Options: twoSlots.Options}
+	dst.Explore(t, rounds, programs[uint64, uint32](t, rounds).Reducing())
 	atomic := dst.Mode[Options]{Arch: 80, Name: "2 slots,atomic", Options: Options{Slots: 2, Hashes: 2, Levels: 2, AtomicBatch: 40}}
 	dst.Explore(t, atomic, programs[uint64, uint32](t, atomic).Updating())
 	tail := dst.Mode[Options]{Arch: 80, Name: "4 slots,atomic,tail", Options: Options{Slots: 4, Hashes: 2, Levels: 2, AtomicBatch: 40, AtomicTail: 100}}
 	dst.Explore(t, tail, programs[uint32, uint64](t, tail))
 	values := dst.Mode[Options]{Arch: 80, Name: "2 slots,atomic,tail,values", Options: Options{Slots: 2, Hashes: 2, Levels: 2, AtomicBatch: 40, AtomicTail: 60, Cache: .6}}
 	dst.Explore(t, values, programs[uint64, uint64](t, values))
+}
+
+// Kernels of single threads, which are there to be measured, are right, too.
+func TestSchedulesOfThreads(t *testing.T) {
+	threads := dst.Mode[Options]{Arch: 80, Name: "2 slots,threads", Options: twoSlots.Options}
+	dst.Explore(t, threads, programs[uint64, uint64](t, threads))
+	mirror := dst.Mode[Options]{Arch: 80, Name: "4 slots,mirror,threads", Options: Options{Slots: 4, Hashes: 2, Levels: 2, Resize: Stop, Mirror: true}}
+	dst.Explore(t, mirror, programs[uint32, uint32](t, mirror))
 }
 
 // Mutants of lookups: each is found.

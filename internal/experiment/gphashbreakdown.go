@@ -20,7 +20,7 @@ program that runs on a GPU. The indexes are those of gphash-baselines. They work
 then the batch is copied out of the GPU, through page-locked memory, and results into it. parts add up to the median call: transfer, the
 copies; index, all else; log, by how much the slab hash with its undo log is slower than without. Lookups (C) on the GPU are cut into
 locate, what finding the slots takes, measured as a call of its own that returns no values, and values, the rest. The paper cuts through
-kernels, which weft does not. speedup is that of the median call over gphash on the GPU, in the fastest of several rounds, in each of which all
+kernels, which weft does not. speedup is that of the median call over gphash on the GPU, in the fastest of several rounds, as many as fit into 40 s, in each of which all
 have their turn. In the paper transfers take more than 30.1 % of the latency of indexes of the host, and the log up to 15.2 %.` + onDevice + hostPool,
 	run:   runGPHashBreakdown,
 	plots: plotBreakdown,
@@ -47,6 +47,7 @@ func runGPHashBreakdown(ctx context.Context, r *runner) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, host.Close()) }()
+	r.parts = len(r.keySizes())
 	for _, keySize := range r.keySizes() {
 		if err := r.breakdown(ctx, host, keySize, n); err != nil {
 			return fmt.Errorf("keys of %d bytes: %w", keySize, err)

@@ -16,7 +16,7 @@ var gphashCacheLoadingExperiment = Experiment{
 	Name:  "gphash-cache-loading",
 	Title: "Lookups while the cache of buckets is loaded",
 	GPU:   true,
-	Doc: `After figure 15 of the GPHash paper: lookups in batches of 2^12 (YCSB C), one batch behind the other, on an index of 2^24 records with
+	Doc: `After figure 15 of the GPHash paper: lookups in batches of 2^12 (YCSB C), one batch behind the other, on an index of 2^22 records (2^24 with --full) with
 keys of 8 bytes, while its cache of 10, 20 or 40 % of the buckets, by LFU, is loaded again. beside: by another goroutine, as LoadCache is
 made for: lookups go on, and read the pool until the cache is back. stop: between two batches, as if lookups had to wait; the paper's
 index without concurrent fetching. get is all batches (samples: what each took, in seconds, with what came before it), and get_before, get_during and get_after are those before
@@ -30,14 +30,14 @@ bytes, their size. In the paper a loading takes up to hundreds of milliseconds; 
 const cachedBucket = 128
 
 func runGPHashCacheLoading(ctx context.Context, r *runner) (err error) {
-	n, err := r.gphashKeys(1<<19, 1<<24, 8)
+	n, err := r.gphashKeys(1<<19, r.paperSize(1<<22), 8)
 	if err != nil {
 		return err
 	}
 	if err := r.gphashLimits(ctx, n); err != nil {
 		return err
 	}
-	l, err := r.loadPool(ctx, n)
+	l, err := r.loadPool(ctx, n, min(n, loadBatch), r.gphashOptions(8, n, loadBatch))
 	if err != nil {
 		return err
 	}

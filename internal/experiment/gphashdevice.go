@@ -25,7 +25,9 @@ var gphashDeviceExperiment = Experiment{
 sorted by the regions of the pool but for unsorted; mirror has control words and tags of all slots in the memory of the GPU; cache has 20 % of the
 buckets there, by LFU, loaded twice with 2^24 lookups before each, and mirror, cache as many of the values. atomic is batches that are durable as a whole,
 and may have slots of the pool follow behind so many operations (tail). no fences is the same without fences of system scope, which loses in a crash what it has
-acknowledged. search looks for records that are there, all alike, search_miss for some that are not, C by a Zipf distribution of exponent .99.
+acknowledged. no rounds is the same where a warp has one operation of a batch instead of up to 32. search looks for records that are there, all alike, search_miss for some that are not, C by
+a Zipf distribution of exponent .99 over records in any order, C, latest over the order in which they were inserted: the hot ones' values lie side by side then, and few of the pool's
+pages have any.
 insert adds new records to an empty index. The slab hash, with an undo log and without, is that of gphash-baselines, in a pool as large, with half as many
 records. All but that hash by SipHash. Of the limits, that of lookups is reading a line of a value over the bus: all over the pool where they are not sorted,
 else within 256 MiB. Of C each record of a batch is read once (distinct), some in the cache of values (cached). That of misses beside a mirror is reading one
@@ -48,6 +50,7 @@ type headline struct {
 	calls, few   int // how many of each
 	uniform      *workload.Requests
 	zipf, insert *workload.Requests
+	latest       *workload.Requests // zipf, but the hot records are those that were inserted last
 }
 
 func runGPHashDevice(ctx context.Context, r *runner) (err error) {
@@ -141,7 +144,7 @@ func (h *headline) prepare(n int) (err error) {
 		theta   float64
 	}{
 		{&h.uniform, workload.Mix{Name: "search", Read: 1}, n, 0}, {&h.zipf, workload.Mix{Name: "C", Read: 1}, n, zipfTheta},
-		{&h.insert, workload.Mix{Name: "insert", InsertEvery: 1}, 0, 0},
+		{&h.insert, workload.Mix{Name: "insert", InsertEvery: 1}, 0, 0}, {&h.latest, workload.Mix{Name: "C, latest", Read: 1, Latest: true}, n, zipfTheta},
 	} {
 		if *q.to, err = workload.NewRequests(q.mix, uint64(q.records), q.theta, h.run.Seed); err != nil {
 			return err
@@ -182,15 +185,24 @@ func (h *headline) options(tail int) gphash.Options {
 
 // setting is a way to open the pool.
 type setting struct {
-	name   string
-	open   gphash.OpenOptions
-	fences bool
+	name    string
+	open    gphash.OpenOptions
+	without ablation.Without
 }
+
+// What settings are without.
+var (
+	nothing       = ablation.Without{}
+	withoutFences = ablation.Without{Fences: true}
+	withoutRounds = ablation.Without{Rounds: true}
+)
+
+const noRounds = "no rounds"
 
 // opened opens the pool by a setting.
 func (h *headline) opened(ctx context.Context, s setting, do func(x *gphash.Index) error) error {
 	h.run.step("gphash-device: %s", s.name)
-	if err := h.with(ablation.Context(ctx, ablation.Without{Fences: !s.fences}), s.open, do); err != nil {
+	if err := h.with(ablation.Context(ctx, s.without), s.open, do); err != nil {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
 	return nil
@@ -201,14 +213,15 @@ func (h *headline) operations(ctx context.Context) error {
 	mirror := gphash.OpenOptions{Mirror: true}
 	return h.inNewPool(h.options(0), func() error {
 		for _, s := range []setting{
-			{"mirror, " + noFences, mirror, false}, {"plain, " + noFences, gphash.OpenOptions{}, false},
-			{"mirror", mirror, true}, {"plain", gphash.OpenOptions{}, true},
+			{"mirror, " + noFences, mirror, withoutFences}, {"plain, " + noFences, gphash.OpenOptions{}, withoutFences},
+			{"mirror, " + noRounds, mirror, withoutRounds}, {"plain, " + noRounds, gphash.OpenOptions{}, withoutRounds},
+			{"mirror", mirror, nothing}, {"plain", gphash.OpenOptions{}, nothing},
 		} {
 			if err := h.insertions(ctx, s); err != nil {
 				return err
 			}
 		}
-		err := h.opened(ctx, setting{"all records", gphash.OpenOptions{}, true}, func(*gphash.Index) error { return h.fill(ctx) })
+		err := h.opened(ctx, setting{"all records", gphash.OpenOptions{}, nothing}, func(*gphash.Index) error { return h.fill(ctx) })
 		if err != nil {
 			return err
 		}
@@ -225,7 +238,7 @@ func (h *headline) atomic(ctx context.Context) error {
 	return h.inNewPool(h.options(tails[2].ops), func() error {
 		for _, t := range tails {
 			o := gphash.OpenOptions{Mirror: true, AtomicTail: t.ops}
-			for _, s := range []setting{{t.name + ", " + noFences, o, false}, {t.name, o, true}} {
+			for _, s := range []setting{{t.name + ", " + noFences, o, withoutFences}, {t.name, o, nothing}} {
 				if err := h.insertions(ctx, s); err != nil {
 					return err
 				}
@@ -345,28 +358,33 @@ func (h *headline) searches(ctx context.Context) error {
 	search := func(name, limit string) func(*gphash.Index) error {
 		return func(*gphash.Index) error { return h.rows(ctx, name, "search", always(limit), h.requests(h.uniform)) }
 	}
-	miss := func(*gphash.Index) error {
-		return h.rows(ctx, "mirror", "search_miss", always(roofline.In(roofline.Read128, mirrorRegion(h.n))), h.misses)
+	miss := func(name string) func(*gphash.Index) error {
+		return func(*gphash.Index) error {
+			return h.rows(ctx, name, "search_miss", always(roofline.In(roofline.Read128, mirrorRegion(h.n))), h.misses)
+		}
 	}
-	zipf := func(name string) func(*gphash.Index) error {
-		return func(*gphash.Index) error { return h.rows(ctx, name, "C", h.distinctLimit, h.requests(h.zipf)) }
+	zipf := func(name, op string, q *workload.Requests) func(*gphash.Index) error {
+		return func(*gphash.Index) error { return h.rows(ctx, name, op, h.distinctLimit, h.requests(q)) }
 	}
-	cached := func(name string, values bool) func(*gphash.Index) error {
-		return func(x *gphash.Index) error { return h.cached(ctx, x, name, values) }
+	cached := func(name, op string, q *workload.Requests, values bool) func(*gphash.Index) error {
+		return func(x *gphash.Index) error { return h.cached(ctx, x, name, op, q, values) }
 	}
+	mirror, both := gphash.OpenOptions{Mirror: true}, gphash.OpenOptions{Mirror: true, Cache: cacheShare}
+	noRounds := func(name string) string { return name + ", " + noRounds }
 	type part = func(*gphash.Index) error
 	for _, m := range []struct {
-		name  string
-		open  gphash.OpenOptions
+		setting
 		parts []part
 	}{
-		{"plain, unsorted", gphash.OpenOptions{Unsorted: true}, []part{search("plain, unsorted", roofline.MappedRead128)}},
-		{"plain", gphash.OpenOptions{}, []part{search("plain", near), zipf("plain")}},
-		{"mirror", gphash.OpenOptions{Mirror: true}, []part{search("mirror", near), miss, zipf("mirror")}},
-		{"cache", gphash.OpenOptions{Cache: cacheShare}, []part{cached("cache", false)}},
-		{"mirror, cache", gphash.OpenOptions{Mirror: true, Cache: cacheShare}, []part{cached("mirror, cache", true)}},
+		{setting{"plain, unsorted", gphash.OpenOptions{Unsorted: true}, nothing}, []part{search("plain, unsorted", roofline.MappedRead128)}},
+		{setting{"plain", gphash.OpenOptions{}, nothing}, []part{search("plain", near), zipf("plain", "C", h.zipf)}},
+		{setting{"mirror", mirror, nothing}, []part{search("mirror", near), miss("mirror"), zipf("mirror", "C", h.zipf), zipf("mirror", "C, latest", h.latest)}},
+		{setting{noRounds("mirror"), mirror, withoutRounds}, []part{miss(noRounds("mirror")), zipf(noRounds("mirror"), "C", h.zipf)}},
+		{setting{"cache", gphash.OpenOptions{Cache: cacheShare}, nothing}, []part{cached("cache", "C", h.zipf, false)}},
+		{setting{"mirror, cache", both, nothing}, []part{cached("mirror, cache", "C", h.zipf, true), cached("mirror, cache", "C, latest", h.latest, true)}},
+		{setting{noRounds("mirror, cache"), both, withoutRounds}, []part{cached(noRounds("mirror, cache"), "C", h.zipf, true)}},
 	} {
-		err := h.opened(ctx, setting{m.name, m.open, true}, func(x *gphash.Index) (err error) {
+		err := h.opened(ctx, m.setting, func(x *gphash.Index) (err error) {
 			for i := 0; i < len(m.parts) && err == nil; i++ {
 				err = m.parts[i](x)
 			}
@@ -388,9 +406,9 @@ const cacheFills = 2
 const cacheShare = .2
 
 // cached measures YCSB C with a cache of buckets, or of values, that has what is read most.
-func (h *headline) cached(ctx context.Context, x *gphash.Index, name string, values bool) error {
+func (h *headline) cached(ctx context.Context, x *gphash.Index, name, op string, q *workload.Requests, values bool) error {
 	for range cacheFills {
-		if _, err := h.session.run(ctx, h.zipf, h.calls*h.batch, h.batch); err != nil {
+		if _, err := h.session.run(ctx, q, h.calls*h.batch, h.batch); err != nil {
 			return err
 		}
 		if err := x.LoadCache(ctx); err != nil {
@@ -398,7 +416,7 @@ func (h *headline) cached(ctx context.Context, x *gphash.Index, name string, val
 		}
 	}
 	first := len(h.run.result.Rows)
-	if err := h.rows(ctx, name, "C", h.distinctLimit, h.requests(h.zipf)); err != nil {
+	if err := h.rows(ctx, name, op, h.distinctLimit, h.requests(q)); err != nil {
 		return err
 	}
 	stats, err := x.Stats(ctx)

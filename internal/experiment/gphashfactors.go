@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weftgo/weft/gphash"
+	"github.com/weftgo/weft/internal/ablation"
 	"github.com/weftgo/weft/internal/workload"
 )
 
@@ -13,31 +15,39 @@ var gphashFactorsExperiment = Experiment{
 	Name:  "gphash-factors",
 	Title: "What each part of the design of the persistent index brings",
 	GPU:   true,
-	Doc: `After figure 9 of the GPHash paper: YCSB LOAD, C, B, A, F and D on 2^22 records with keys of 8 bytes, 2^20 operations of each, in
-batches of 2^12 and 2^16, while one thing after the other is added. plain: a warp for each key, hashed by SipHash, lookups in the order in
-which they come. sorted: batches of lookups are sorted by the regions of the pool, from 2^14 on; batches that change anything always are.
-fast hash: for trusted keys. cache: 20 % of the buckets in the memory of the GPU, by LFU. mirror: instead of the cache, control words and tags of
-all. Before C the cache is loaded four times, with 2^18 lookups before each; mixed batches read it, but do not say what to load. speedup is that of the median call
-over plain, in the fastest of several rounds. In the paper warps that work on a key together bring up to 104.1 % of throughput over
-single threads, keys in their slots up to 13.7 % over keys behind pointers, and the cache up to 40.9 % (17.6 % for A, 35.5 for B, 7.6 for D and LOAD).
-Neither of the first two is here: single threads would need other kernels for lookups and changes, which settle the operations of a batch on a key by a warp;
-keys behind pointers would be another format of pools, and would gain less than in the paper: a slot has 64 bits of a key's hash, so that a lookup
-compares one key, and that lies beside the value that is read anyway.` + onDevice + hostPool,
+	Doc: `After figure 9 of the GPHash paper: YCSB LOAD, C, B, A, F and D on 2^22 records with keys of 8 bytes, 2^19 operations of each, in
+batches of 2^12 and 2^16, while one thing after the other is added. threads: a thread for each key, as if it had no warp, reads the slots where it may be one
+after the other; keys are hashed by SipHash, and lookups go in the order in which they come. warps: a warp for each key reads all of these slots at
+once (the paper's one-shot warp access). sorted: batches of lookups are sorted by the regions of the pool, from 2^10 on; batches that change anything always are.
+fast hash: for trusted keys. rounds: a warp has several operations of a batch, as soon as there are so many that all multiprocessors have enough
+(of changes 2^15, of lookups more), and publishes what they change behind one fence. cache: 20 % of the buckets in the memory of the GPU, by LFU. mirror:
+instead of the cache, control words and tags of all. Before each size of batches the cache is loaded four times, with 2^18 lookups before each; mixed batches
+read it, and warm what they look up. All settings with one hash open the same pool, from which what a mix inserts is deleted behind it; LOAD has an empty one.
+speedup is that of the median call over threads, in the fastest of several rounds, as many as fit into 40 s. The published figures are of throughput over what was
+there before; the cache brought 17.6 % for A, 35.5 for B, 7.6 for D and LOAD. The paper's keys in their slots, over keys behind pointers, are not here: that is another format
+of pools. Keys of more than 8 bytes show what it would be (gphash-key-size): a slot has 64 bits of their hash, and the key of the one slot that agrees is read where it lies.` + onDevice + hostPool,
 	run:   runGPHashFactors,
 	plots: plotFactors,
+	published: []Published{
+		{"warps that work on a key together, at most", 2.041, "x"}, {"keys in their slots, at most", 1.137, "x"},
+		{"the cache, at most", 1.409, "x"}, {"of the latency of a slab hash, its log, at most", .152, ""},
+	},
 }
 
 // gphashFactors are added one after the other, but for the last.
 var gphashFactors = []struct {
-	name string
-	hash gphash.HashID
-	open gphash.OpenOptions
+	name    string
+	hash    gphash.HashID
+	open    gphash.OpenOptions
+	without ablation.Without
 }{
-	{"plain", gphash.SipHash, gphash.OpenOptions{Unsorted: true}},
-	{"+ sorted", gphash.SipHash, gphash.OpenOptions{}},
-	{"+ fast hash", gphash.Fast, gphash.OpenOptions{}},
-	{"+ cache", gphash.Fast, gphash.OpenOptions{Cache: .2}},
-	{"mirror", gphash.Fast, gphash.OpenOptions{Mirror: true}},
+	{"threads", gphash.SipHash, gphash.OpenOptions{Unsorted: true}, ablation.Without{Rounds: true, Warps: true}},
+	{"+ warps", gphash.SipHash, gphash.OpenOptions{Unsorted: true}, ablation.Without{Rounds: true}},
+	{"+ sorted", gphash.SipHash, gphash.OpenOptions{}, ablation.Without{Rounds: true}},
+	{"+ fast hash", gphash.Fast, gphash.OpenOptions{}, ablation.Without{Rounds: true}},
+	{"+ rounds", gphash.Fast, gphash.OpenOptions{}, ablation.Without{}},
+	{"+ cache", gphash.Fast, gphash.OpenOptions{Cache: .2}, ablation.Without{}},
+	{"mirror", gphash.Fast, gphash.OpenOptions{Mirror: true}, ablation.Without{}},
 }
 
 func runGPHashFactors(ctx context.Context, r *runner) (err error) {
@@ -48,7 +58,7 @@ func runGPHashFactors(ctx context.Context, r *runner) (err error) {
 	if err := r.gphashLimits(ctx, n); err != nil {
 		return err
 	}
-	f := factors{n: n, ops: min(n, cacheOps)}
+	f := factors{n: n, ops: min(n, factorOps), pools: map[gphash.HashID]*factorPools{}}
 	for _, mix := range factorMixes {
 		records := uint64(n)
 		if mix.InsertEvery == 1 {
@@ -60,61 +70,126 @@ func runGPHashFactors(ctx context.Context, r *runner) (err error) {
 		}
 		f.requests = append(f.requests, q)
 	}
-	batches := r.deviceBatches(n) // of which modifications take two rows
-	if f.residence, err = r.newResidence(8, 2*batches[len(batches)-1]); err != nil {
-		return err
-	}
 	defer func() { err = errors.Join(err, f.free()) }()
-	for _, batch := range batches {
-		err := r.inTurns(len(gphashFactors), func(i int) ([]Row, error) { return f.measure(ctx, i, batch) })
-		if err != nil {
-			return fmt.Errorf("batches of %d: %w", batch, err)
+	f.batches = r.deviceBatches(n)
+	for _, hash := range []gphash.HashID{gphash.SipHash, gphash.Fast} {
+		if err := f.makePools(ctx, r, hash); err != nil {
+			return err
+		}
+	}
+	return r.inTurns(len(gphashFactors), func(i int) ([]Row, error) { return f.measure(ctx, r, i) })
+}
+
+// factorOps is how many operations of each mix are measured.
+const factorOps = 1 << 19
+
+// factorMixes are LOAD, C, B, A, F and D, in this order.
+var factorMixes = []workload.Mix{workload.Mixes[5], workload.Mixes[2], workload.Mixes[1], workload.Mixes[0], workload.Mixes[4], workload.Mixes[3]}
+
+// factors are the workloads, and what settings share.
+type factors struct {
+	n, ops   int
+	batches  []int
+	requests []*workload.Requests // of factorMixes
+	pools    map[gphash.HashID]*factorPools
+}
+
+// factorPools are what all settings with one hash open: a pool with all records, and one for LOAD.
+type factorPools struct{ full, empty *loaded }
+
+func (f *factors) makePools(ctx context.Context, r *runner, hash gphash.HashID) (err error) {
+	p := &factorPools{}
+	f.pools[hash] = p
+	rows := max(2*slices.Max(f.batches), min(f.n, loadBatch)) // a modification takes two
+	insertions := int(f.requests[len(f.requests)-1].Inserts(uint64(f.ops)))
+	for _, made := range []struct {
+		to            **loaded
+		records, keys int
+	}{{&p.full, f.n, f.n + insertions}, {&p.empty, 0, f.ops}} {
+		o := r.gphashOptions(8, made.keys, loadBatch)
+		o.Hash = hash
+		if *made.to, err = r.loadPool(ctx, made.records, rows, o); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// factorMixes are LOAD, C, B, A, F and D, in this order on one index.
-var factorMixes = []workload.Mix{workload.Mixes[5], workload.Mixes[2], workload.Mixes[1], workload.Mixes[0], workload.Mixes[4], workload.Mixes[3]}
-
-// factors are the workloads, and what all settings share.
-type factors struct {
-	*residence
-	n, ops   int
-	requests []*workload.Requests // of factorMixes
-}
-
-// measure runs all mixes on an index of one setting.
-func (f *factors) measure(ctx context.Context, i, batch int) (rows []Row, err error) {
-	c := gphashFactors[i]
-	f.step("gphash-factors: %s, batches of %d", c.name, batch)
-	insertions := int(f.requests[len(f.requests)-1].Inserts(uint64(f.ops)))
-	o := f.gphashOptions(8, f.n+insertions, batch)
-	o.Hash = c.hash
-	x, err := f.reopened(ctx, o, c.open)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, x.Close()) }()
-	s := newSession(f.runner, resident{x, f.residence, nil}, 8, true)
-	for j, mix := range factorMixes {
-		ops := f.ops
-		if mix.InsertEvery == 1 {
-			ops = f.n
-		}
-		s.at = 0 // what D inserts follows from the number of the request
-		times, err := s.run(ctx, f.requests[j], ops, batch)
-		if err != nil {
-			return nil, fmt.Errorf("%s: YCSB %s: %w", c.name, mix.Name, err)
-		}
-		rows = append(rows, timed(c.name, mix.Name, 8, ops, batch, times, f.mixLimit(mix)))
-		if mix.InsertEvery == 1 {
-			if err := s.warm(ctx, x, f.requests[1], batch); err != nil {
-				return nil, err
+func (f *factors) free() (err error) {
+	for _, p := range f.pools {
+		for _, l := range []*loaded{p.full, p.empty} {
+			if l != nil {
+				err = errors.Join(err, l.free())
 			}
 		}
 	}
+	return err
+}
+
+// measure runs all mixes by one setting.
+func (f *factors) measure(ctx context.Context, r *runner, i int) (rows []Row, err error) {
+	c := gphashFactors[i]
+	for _, l := range []*loaded{f.pools[c.hash].empty, f.pools[c.hash].full} {
+		err := l.with(ablation.Context(ctx, c.without), c.open, func(x *gphash.Index) error {
+			for _, batch := range f.batches {
+				r.step("gphash-factors: %s, batches of %d", c.name, batch)
+				some, err := f.mixes(ctx, l, x, c.name, batch)
+				if err != nil {
+					return err
+				}
+				rows = append(rows, some...)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
 	return rows, nil
+}
+
+// mixes runs those that a pool is for, and leaves it as it was.
+func (f *factors) mixes(ctx context.Context, l *loaded, x *gphash.Index, name string, batch int) (rows []Row, err error) {
+	if l.n > 0 {
+		if err := l.warm(ctx, x, f.requests[1], min(l.n, loadBatch)); err != nil {
+			return nil, err
+		}
+	}
+	for j, mix := range factorMixes {
+		if (mix.InsertEvery == 1) != (l.n == 0) {
+			continue
+		}
+		l.at = 0 // what D inserts follows from the number of the request
+		times, err := l.run(ctx, f.requests[j], f.ops, batch)
+		if err != nil {
+			return nil, fmt.Errorf("YCSB %s, batches of %d: %w", mix.Name, batch, err)
+		}
+		rows = append(rows, timed(name, mix.Name, 8, f.ops, batch, times, l.session.mixLimit(mix)))
+		if err := l.shrink(ctx, x); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+// shrink deletes what has been inserted since the pool was made.
+func (l *loaded) shrink(ctx context.Context, x *gphash.Index) error {
+	more := len(l.stamps) - l.n
+	if more == 0 {
+		return nil
+	}
+	keys := make([]byte, 8*more)
+	onCores(more, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			workload.RecordKey(keys[8*i:8*i+8], l.session.Seed, uint64(l.n+i))
+		}
+	})
+	n, err := x.Delete(ctx, keys, nil)
+	if err == nil && n != more {
+		err = fmt.Errorf("%w: %d of %d records were deleted", errWrong, n, more)
+	}
+	l.stamps = l.stamps[:l.n]
+	return err
 }
 
 // reopened is an index in an unnamed pool that has been opened with options which creating it

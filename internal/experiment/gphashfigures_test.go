@@ -132,7 +132,7 @@ func TestCarouselNoticesWrongAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.close(t.Context())
-	l, err := r.loadPool(t.Context(), 64)
+	l, err := r.loadPool(t.Context(), 64, 64, r.gphashOptions(8, 64, loadBatch))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,10 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weftgo/weft"
@@ -83,13 +86,28 @@ func (s *session) fill() {
 	n := len(s.rows)
 	s.kinds, s.ok = slices.Grow(s.kinds[:0], n)[:n], slices.Grow(s.ok[:0], n)[:n]
 	s.keys, s.vals = slices.Grow(s.keys[:0], n*s.keySize)[:n*s.keySize], slices.Grow(s.vals[:0], n*valueSize)[:n*valueSize]
-	for i, op := range s.rows {
-		s.kinds[i] = op.kind
-		workload.RecordKey(s.keys[i*s.keySize:(i+1)*s.keySize], s.Seed, op.record)
-		if op.kind == weft.OpPut {
-			workload.RecordValue(s.value(i), op.record, op.stamp)
+	onCores(n, func(lo, hi int) {
+		for i, op := range s.rows[lo:hi] {
+			i += lo
+			s.kinds[i] = op.kind
+			workload.RecordKey(s.keys[i*s.keySize:(i+1)*s.keySize], s.Seed, op.record)
+			if op.kind == weft.OpPut {
+				workload.RecordValue(s.value(i), op.record, op.stamp)
+			}
 		}
+	})
+}
+
+// onCores cuts [0, n) into parts that all cores work on, so that what is not measured takes little of the time of
+// a run.
+func onCores(n int, part func(lo, hi int)) {
+	const least = 1 << 9 // some 20 us of work
+	cores := max(min(runtime.GOMAXPROCS(0), n/least), 1)
+	var wg sync.WaitGroup
+	for c := range cores {
+		wg.Go(func() { part(c*n/cores, (c+1)*n/cores) })
 	}
+	wg.Wait()
 }
 
 func (s *session) value(i int) []byte { return s.vals[i*valueSize : (i+1)*valueSize] }
@@ -171,19 +189,10 @@ func (s *session) fresh() (n int) {
 // check makes sure that all reads have found what was written before them.
 func (s *session) check() error {
 	if s.ordered {
-		for i, op := range s.rows {
-			if op.kind == weft.OpPut {
-				s.wrote(op)
-			} else if !s.ok[i] || !workload.IsRecordValue(s.value(i), op.record, s.stamps[op.record]) {
-				return s.wrong(i)
-			}
-		}
-		return nil
+		return s.checkOrdered()
 	}
-	for i, op := range s.rows {
-		if op.kind == weft.OpGet && !s.plausible(i) {
-			return s.wrong(i)
-		}
+	if i := s.firstWrong(func(i int) bool { return s.rows[i].kind == weft.OpGet && !s.plausible(i) }); i >= 0 {
+		return s.wrong(i)
 	}
 	for i := len(s.rows) - 1; i >= 0; i-- { // so that the first write of the batch remains
 		if op := s.rows[i]; op.kind == weft.OpPut {
@@ -191,6 +200,47 @@ func (s *session) check() error {
 		}
 	}
 	return nil
+}
+
+// checkOrdered is check where the operations of a batch on one key run in their order.
+func (s *session) checkOrdered() error {
+	finds := func(i int, stamp uint64) bool {
+		return s.ok[i] && workload.IsRecordValue(s.value(i), s.rows[i].record, stamp)
+	}
+	if !slices.ContainsFunc(s.rows, func(op access) bool { return op.kind != weft.OpGet }) {
+		if i := s.firstWrong(func(i int) bool { return !finds(i, s.stamps[s.rows[i].record]) }); i >= 0 {
+			return s.wrong(i)
+		}
+		return nil
+	}
+	for i, op := range s.rows {
+		if op.kind == weft.OpPut {
+			s.wrote(op)
+		} else if !finds(i, s.stamps[op.record]) {
+			return s.wrong(i)
+		}
+	}
+	return nil
+}
+
+// firstWrong is the first row that is wrong, or -1.
+func (s *session) firstWrong(wrong func(i int) bool) int {
+	first := atomic.Int64{}
+	first.Store(int64(len(s.rows)))
+	onCores(len(s.rows), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			if !wrong(i) {
+				continue
+			}
+			for was := first.Load(); int64(i) < was && !first.CompareAndSwap(was, int64(i)); was = first.Load() {
+			}
+			return
+		}
+	})
+	if first.Load() == int64(len(s.rows)) {
+		return -1
+	}
+	return int(first.Load())
 }
 
 // wrote notes the write that a read may find from here on.

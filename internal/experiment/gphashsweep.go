@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/weftgo/weft/internal/workload"
 )
@@ -92,13 +93,21 @@ func (r *runner) gphashSweep(ctx context.Context, keySize, n int, theta float64)
 	return rows, nil
 }
 
+// inTurnsFor is how long settings are measured in turns, about.
+const inTurnsFor = 40 * time.Second
+
 // inTurns measures n settings, round by round, so that whatever else the machine does meets
 // all of them, and adds the rows of each one's fastest rounds, which it has met least. Their
-// speedups are over the first setting, by the median call.
+// speedups are over the first setting, by the median call. Unless the user has said how many rounds there are, none
+// begins that would end behind inTurnsFor, or the share of it that each part of an experiment has.
 func (r *runner) inTurns(n int, measure func(i int) ([]Row, error)) error {
-	r.result.Parameters["rounds"] = r.Runs
 	rounds := make([][][]Row, n) // by setting, and row
-	for range r.Runs {
+	start := time.Now()
+	for round := range r.Runs {
+		if took := time.Since(start); !r.chosen && round > 0 && took+took/time.Duration(round) > inTurnsFor/time.Duration(max(r.parts, 1)) {
+			break
+		}
+		r.result.Parameters["rounds"] = round + 1
 		for i := range rounds {
 			rows, err := measure(i)
 			if err != nil {

@@ -20,6 +20,8 @@ type runner struct {
 	ahead  *roofline.Ahead // nil unless wanted
 	// chosen: the user has said how many runs.
 	chosen bool
+	// parts is how many parts of the experiment measure settings in turns; 0: it is one.
+	parts int
 }
 
 // open prepares the runner for a device.
