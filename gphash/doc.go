@@ -43,7 +43,7 @@
 // are in use. A warp reads all slots that a key may be in at once. Batches are sorted by
 // hash first, so that what is under way at a time touches a small part of the pool; then
 // operations on a key lie side by side, a warp settles them in their order, and the key's
-// slot changes once. Lookups run beside changes and beside a resize: one that finds, by two
+// slot changes once; of a large batch a warp has up to 32 operations, and publishes what they change together. Lookups run beside changes and beside a resize: one that finds, by two
 // clocks, that a change ran meanwhile looks again, slot by slot in order. A pool that a GPU
 // has open can be opened on the CPU as soon as it is closed, and the other way round.
 // [OpenOptions.ReadOnly] is for the CPU.

@@ -1,7 +1,7 @@
 // Lookups and changes of an index by single threads, for measurements: what section 4.4 of the GPHash paper
 // starts from. A thread works on a key alone, as if it had no warp, and reads one slot after the other. All else is as
 // in the kernels of gphash.cu, whose parameters these have: what a crash leaves, how lookups run beside changes, who
-// comes first among operations on one key. Keys without a slot are left to gphash_change_crowded. Values are not combined.
+// comes first among operations on one key. Keys without a slot are left to gphash_change_crowded. Values are replaced, and not combined.
 #include "change.cuh"
 #include "lookup.cuh"
 #include "tuning.cuh"
@@ -122,7 +122,7 @@ struct Alone {
 // settle_alone is what the key has behind an operation.
 __device__ __forceinline__ Held settle_alone(const Held& v, uint32_t row, uint32_t kind) {
   if (kind == kDelete) return {false, kPool, 0, 0};
-  return kind == kPut || (kind == kPutNew && !v.there) ? Held{true, kRow, row, 0} : v;
+  return Ops::stores(v, kind) ? Held{true, kRow, row, 0} : v;
 }
 
 // report_alone is report by a thread.
@@ -133,7 +133,7 @@ __device__ __forceinline__ void report_alone(const Alone& a, bool there, uint64_
     const Held was = v;
     v = settle_alone(v, row, kind);
     const bool stores = v.there && v.from == kRow && v.row == row;
-    if (c.ok) store_once(c.ok + row, uint8_t(kind == kGet || kind == kDelete ? was.there : stores && !was.there));
+    if (c.ok) store_once(c.ok + row, uint8_t(kind == kGet || kind == kUpdate || kind == kDelete ? was.there : stores && !was.there));
     if (c.out == nullptr) return;
     const bool returns = was.there && (kind == kGet || kind == kPutNew);
     if (returns) a.value(was, row);

@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 501ae22a5f1626736632eec43f0e7ff587aac54cf2d245108c2be5f8700cb77c 27713 gphash/change.cuh
-//kernelgen:input 2178fdf232cc21a65a82741a66c5df0e3cdacc1de2119cd8e995658a854448c4 10984 gphash/gphash_threads.cu
+//kernelgen:input 62b95ecee8b88481e287e9a5700269014efd35172bdbfb5a907460e20a6a2ade 10992 gphash/gphash_threads.cu
 //kernelgen:input 001ae5c01118b5903c79abb0997fe1af6a52df00d583547ec5aadfd2e32d592a 1422 gphash/lookup.cuh
 //kernelgen:input 77ae60695d6c2544c3d1427dfa1433d17193eb2ff0765d1281b3569dbeb9744c 6845 gphash/redo.cuh
 //kernelgen:input 609edad8641014576b710b8aaa26bc4d114623ecabe9cfa22a8f939fd0159ac6 8471 gphash/space.cuh
@@ -31,7 +31,7 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output 874eeb8a6c9c20ffe0bbfa2d14665a8594ebb7067870040868c3d0a5d4bd2a77 103828 gphash/gphash_threads_sm80.ptx
+//kernelgen:output ef6be4fba79e57a23fcba3ed1fc92fd203e44489d194100bfd95df714666cb73 104166 gphash/gphash_threads_sm80.ptx
 //kernelgen:output 2ecf2d6167fb3144611eb52b2d46ec670641a6542030b1f9d1acc2ef6944647d 1561 gphash/gphash_threads_params_gen.go
 
 //go:embed gphash_threads_sm80.ptx

@@ -91,7 +91,7 @@ func TestSchedules(t *testing.T) {
 // Kernels of single threads, which are there to be measured, are right, too.
 func TestSchedulesOfThreads(t *testing.T) {
 	threads := dst.Mode[Options]{Arch: 80, Name: "2 slots,threads", Options: twoSlots.Options}
-	dst.Explore(t, threads, programs[uint64, uint64](t, threads))
+	dst.Explore(t, threads, programs[uint64, uint64](t, threads).Updating())
 	mirror := dst.Mode[Options]{Arch: 80, Name: "4 slots,mirror,threads", Options: Options{Slots: 4, Hashes: 2, Levels: 2, Resize: Stop, Mirror: true}}
 	dst.Explore(t, mirror, programs[uint32, uint32](t, mirror))
 }

@@ -124,6 +124,42 @@ func TestSessionsNoticeWrongAnswers(t *testing.T) {
 	}
 }
 
+// The first of several rows that are wrong is named, whichever core sees it.
+func TestFirstWrongRow(t *testing.T) {
+	s := newSession(testRunner(t), nil, 8, true)
+	s.begin(1 << 14)
+	for _, first := range []int{0, 511, 5000, 1<<14 - 1} {
+		if i := s.firstWrong(func(i int) bool { return i >= first && i%7 == first%7 }); i != first {
+			t.Errorf("row %d is the first wrong one, want %d", i, first)
+		}
+	}
+	if i := s.firstWrong(func(int) bool { return false }); i != -1 {
+		t.Errorf("row %d is wrong of none", i)
+	}
+}
+
+// Rounds for which there is no time are left out, unless the user has asked for them.
+func TestTurnsEnd(t *testing.T) {
+	for _, chosen := range []bool{false, true} {
+		for parts, want := range map[int]int{1: 4, int(inTurnsFor): 1} {
+			r := testRunner(t)
+			r.result.Parameters = map[string]any{}
+			r.Runs, r.chosen, r.parts = 4, chosen, parts
+			if chosen {
+				want = r.Runs
+			}
+			turns := 0
+			err := r.inTurns(2, func(int) ([]Row, error) {
+				turns++
+				return []Row{{Op: "get", Latency: &Latency{P50: 1}}}, nil
+			})
+			if err != nil || turns != 2*want || r.result.Parameters["rounds"] != want {
+				t.Errorf("chosen %v, %d parts: %d turns, %v rounds, want %d; %v", chosen, parts, turns, r.result.Parameters["rounds"], want, err)
+			}
+		}
+	}
+}
+
 // The peers run on a GPU what gphash does there.
 func TestPeersOnGPU(t *testing.T) {
 	if testing.Short() {
