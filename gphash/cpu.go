@@ -23,8 +23,13 @@ type engine struct {
 	*table
 	pool    *pool.Pool
 	drained uint64 // buckets of the lowest level, if it is closed
-	resizes uint64 // since the pool was opened
-	retries uint64 // of batches, likewise
+	next    *nextLevel
+	// unplaced is the level, as a power of two, that is not zeroed before it is needed.
+	unplaced uint
+	// Buckets that have been drained, and zeroed for a new level, since the pool was opened.
+	moved, zeroes uint64
+	resizes       uint64 // since the pool was opened
+	retries       uint64 // of batches, likewise
 
 	// Of the batch that runs: whether there was no memory for a value, and the hashes
 	// of keys of which an operation is to run again.

@@ -96,7 +96,9 @@
 //
 // When a key finds no slot, a level is added on top, and the keys of the lowest move up:
 // all at once ([Stop], as in the paper), or some with each batch that inserts ([Beside]); none while somebody iterates. A crash on
-// the way is made up for by whoever opens the pool. Pools keep their size: one whose
+// the way is made up for by whoever opens the pool. With Beside the next level is zeroed in pieces, too, before it is
+// needed, if memory for values is left: for each of its operations a batch drains half a bucket and zeroes eight slots,
+// and no more, unless it brings more keys than the index has slots, or a key finds none while a level is drained. Pools keep their size: one whose
 // memory is used up returns [weft.ErrFull], and has what it had. An index that would
 // have to grow below half of its load does not: [ErrSkewed]. A GPU without memory for what it
 // has of a level returns device.ErrMemory; nothing is lost, and the next batch tries again.

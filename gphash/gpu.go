@@ -262,6 +262,8 @@ func (k *launcher) fill(s *device.Stream, now, before *levels) (err error) {
 		_, known := before.aside[r.base]
 		switch {
 		case known:
+		case k.mirror && k.host.next != nil && r.base == k.host.next.base: // which has been zeroed
+			err = errors.Join(err, s.Fill(r.mirror, 0, now.aside[r.base].Size/4))
 		case k.mirror:
 			p := bucketsParams{table: now.ref, hi: 1 << r.bits, level: uint32(i)}
 			err = errors.Join(err, device.Launch(s, k.reflect, gpu.Wave(k.dev, int(p.hi)*2*int(k.host.slots)), gpu.Block, &p))

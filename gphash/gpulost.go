@@ -53,7 +53,7 @@ func (g *gpuEngine) takeOver(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("behind the loss of the GPU: %w", err)
 	}
-	h.live, h.closed, h.values, h.drained = found.live, found.closed, found.values, 0
+	h.live, h.closed, h.values, h.drained, h.next, h.unplaced = found.live, found.closed, found.values, 0, nil, 0
 	report, err := h.inspect(ctx, OpenOptions{})
 	if err != nil {
 		return fmt.Errorf("behind the loss of the GPU: %w", err)

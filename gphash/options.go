@@ -110,9 +110,12 @@ type PMemConditions struct {
 type Resize uint8
 
 const (
-	// Beside lets each batch move some, in proportion to its size.
+	// Beside lets each batch move some and zero some of the next level, in proportion to its
+	// size. That level has its memory from when half of the slots are taken (a quarter, where a
+	// key has less than 16 to choose from), and gives it to values that find no other.
 	Beside Resize = iota
-	// Stop lets the batch that grows the index move all, as the paper does.
+	// Stop lets the batch that grows the index zero the new level and move all, as the paper
+	// does.
 	Stop
 )
 

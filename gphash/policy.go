@@ -15,7 +15,8 @@ import (
 
 // policy decides when the index grows: when a key finds no slot, as in the paper, since
 // until then operations cost the same whatever the load. With Beside, each batch drains
-// a part of the bottom level, in proportion to its size; with Stop, who grows does all.
+// a part of the bottom level and zeroes one of the next, in proportion to its size; with
+// Stop, who grows does all.
 type policy struct {
 	*engine
 	run    core.Engine // runs operations: the engine, or that of a GPU
@@ -48,7 +49,9 @@ func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream
 			return n, false, err
 		}
 	}
-	_, err = p.drain(ctx, uint64(drainPerOp*float64(n))+1)
+	if err = p.prepare(now, b, n); err == nil {
+		_, err = p.drain(ctx, uint64(drainPerOp*float64(n))+1)
+	}
 	return n, tight || s != nil && p.short(now.Used, uint64(n)), err
 }
 
@@ -73,7 +76,11 @@ func (p *policy) ahead(ctx context.Context, now core.Counters, s *device.Stream,
 	}
 	for err == nil && float64(now.Live)+float64(need) > fullest*float64(p.slotsIn(p.open())) {
 		next := level{bits: p.live[0].bits + 1}
-		if next.bits >= maxLevels || p.Leases.Held() || p.values.left(p.typical(b), p.unitsOf(next)) < uint64(need) {
+		units := p.unitsOf(next)
+		if p.next != nil {
+			units = 0 // it has them already
+		}
+		if next.bits >= maxLevels || p.Leases.Held() || p.values.left(p.typical(b), units) < uint64(need) {
 			return nil // a level that takes the memory of the values helps nobody
 		}
 		if err = p.another(); err == nil {
@@ -120,8 +127,10 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	lacked := p.noSpace
 	if err == nil {
 		p.retries++
-		p.lacked = lacked != nil
-		if p.lacked && p.records() {
+		if p.lacked = lacked != nil; p.lacked {
+			err = p.yield()
+		}
+		if err == nil && p.lacked && p.records() {
 			err = p.gatherFor(failed)
 		}
 		if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 
 	"github.com/weftgo/weft/internal/pm"
@@ -16,6 +17,9 @@ import (
 // write of the superblock drops the level. A crash between any two stores leaves a
 // pool that says what is still to be done: before the first write of the superblock
 // nothing, behind it to drain what is closed, from its beginning.
+//
+// Where keys move beside batches, the new level is zeroed beside them, too, before it is needed
+// (nextlevel.go).
 //
 // Levels do not move while somebody iterates over them. Then the bottom level stays
 // closed, with what it has, and one more level takes what comes.
@@ -42,37 +46,29 @@ func (e *engine) another() error {
 	if top.bits >= maxLevels {
 		return fmt.Errorf("%w: the largest level has 2^%d buckets", errNoSpace, maxLevels-1)
 	}
-	if err := e.fetch(); err != nil {
+	if e.next == nil {
+		if err := e.place(top); err != nil {
+			return err
+		}
+	} else if err := e.fetch(); err != nil {
 		return err
 	}
-	units := t.unitsOf(top)
-	first, ok := t.values.space.run(units)
-	if !ok {
-		t.values.release()
-		first, ok = t.values.space.run(units)
-	}
-	for !ok && t.records() && e.gather(1, mostUnits) > 0 {
-		first, ok = t.values.space.run(units)
-	}
-	if !ok {
-		return fmt.Errorf("%w: a level of 2^%d buckets takes %d bytes in one piece", errNoSpace, top.bits, units*t.values.unit*pm.Word)
-	}
-	top.base = t.values.first + first*t.values.unit
-	open := t.open()
+	next, open := e.next, t.open()
 	closing := open[len(open)-1]
-	err := e.clear(top.base, top.base+t.bucketWords<<top.bits) // durable before the superblock is: Commit sees to it
+	err := e.zero(math.MaxUint64) // durable before the superblock is: Commit sees to it
 	if err == nil {
 		err = e.send() // before a change takes the units for values
 	}
 	if err == nil {
-		err = e.relevel(append([]level{top}, t.live...), t.closed+1, func(s *pool.Superblock) {
-			s.Levels[top.bits] = pool.Level{Offset: top.base * pm.Word, Length: units * t.values.unit * pm.Word, State: pool.Live}
+		err = e.relevel(append([]level{next.level}, t.live...), t.closed+1, func(s *pool.Superblock) {
+			s.Levels[next.bits] = pool.Level{Offset: next.base * pm.Word, Length: next.units * t.values.unit * pm.Word, State: pool.Live}
 			s.Levels[closing.bits].State = pool.Draining
-			s.Top = uint32(top.bits)
+			s.Top = uint32(next.bits)
 		})
 	}
+	e.next = nil
 	if err != nil {
-		t.values.space.giveBack(first, units)
+		t.values.space.giveBack(next.first, next.units)
 		return errors.Join(err, e.send())
 	}
 	return nil
@@ -169,6 +165,7 @@ func (e *engine) drain(ctx context.Context, buckets uint64) (crowded bool, err e
 			return err == nil, err
 		}
 		buckets -= n
+		e.moved += n
 		if e.drained += n; e.drained == 1<<bottom.bits {
 			if err := e.dropLevel(bottom); err != nil {
 				return false, err

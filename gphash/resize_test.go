@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/pm"
@@ -104,10 +105,26 @@ func (g *growth) run() {
 		if _, err := g.policy.drain(ctx, 1+g.rng.Uint64N(2)); err != nil {
 			g.fail("drain: %v", err)
 		}
+		if err := g.zeroSome(); err != nil {
+			g.fail("the next level: %v", err)
+		}
 		for range 3 {
 			g.change(g.rng.IntN(len(g.keys)))
 		}
 	}
+}
+
+// zeroSome zeroes a bucket of the next level.
+func (g *growth) zeroSome() error {
+	if g.policy.resize == Stop || g.shape.records() {
+		return nil
+	}
+	if g.policy.next == nil {
+		if err := g.policy.foresee(&batch.Batch{}, 0); err != nil || g.policy.next == nil {
+			return err
+		}
+	}
+	return g.policy.zero(1)
 }
 
 // change runs one operation, on an index that grows for it if need be.

@@ -1,0 +1,116 @@
+package gphash
+
+import (
+	"fmt"
+
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/pm"
+)
+
+// The level that an index grows by is zeroed before it is needed: where keys move beside batches, each batch
+// zeroes a piece, too, in memory that values can do without. So the batch that grows the index has to name a
+// level, and no more. Until it is named nothing in the pool tells of it: to whoever opens the pool behind a
+// crash it is free memory, and so it becomes where values find no other.
+
+// nextLevel is a level that is being zeroed.
+type nextLevel struct {
+	level
+	first, units uint64 // of the pool
+	zeroed       uint64 // buckets
+}
+
+// zeroPerOp is how many slots a batch zeroes for each of its operations. From the load on at which that begins,
+// up to which nobody grows an index, the next level is done when a quarter of the slots has been taken
+// besides; the first key that finds none comes later.
+const zeroPerOp = 8
+
+// place finds memory for a level, whoever has to make room for it.
+func (e *engine) place(top level) error {
+	if err := e.fetch(); err != nil {
+		return err
+	}
+	v, units := e.values, e.unitsOf(top)
+	first, ok := v.space.run(units)
+	if !ok {
+		v.release()
+		first, ok = v.space.run(units)
+	}
+	for !ok && e.records() && e.gather(1, mostUnits) > 0 {
+		first, ok = v.space.run(units)
+	}
+	if !ok {
+		return fmt.Errorf("%w: a level of 2^%d buckets takes %d bytes in one piece", errNoSpace, top.bits, units*v.unit*pm.Word)
+	}
+	e.placed(top, first, units)
+	return nil
+}
+
+func (e *engine) placed(top level, first, units uint64) {
+	top.base = e.values.first + first*e.values.unit
+	e.next = &nextLevel{level: top, first: first, units: units}
+}
+
+// zero zeroes so many more buckets of the next level, or all that are left.
+func (e *engine) zero(buckets uint64) error {
+	l := e.next
+	n := min(buckets, 1<<l.bits-l.zeroed)
+	if n == 0 {
+		return nil
+	}
+	lo := l.base + l.zeroed*e.bucketWords
+	if err := e.clear(lo, lo+n*e.bucketWords); err != nil {
+		return err
+	}
+	l.zeroed, e.zeroes = l.zeroed+n, e.zeroes+n
+	return nil
+}
+
+// yield makes the memory of the next level free, for values.
+func (e *engine) yield() error {
+	l := e.next
+	if l == nil {
+		return nil
+	}
+	if err := e.fetch(); err != nil {
+		return err
+	}
+	e.next, e.unplaced = nil, l.bits
+	e.values.space.giveBack(l.first, l.units)
+	return e.send()
+}
+
+// prepare zeroes a piece of the next level for n operations, the first of a batch.
+func (p *policy) prepare(now core.Counters, b *batch.Batch, n int) error {
+	slots := p.slotsIn(p.open())
+	if p.resize == Stop || float64(now.Live) < p.leastLoad()*float64(slots) {
+		return nil
+	}
+	if p.next == nil {
+		if err := p.foresee(b, slots+uint64(n)-min(now.Live, slots)); err != nil || p.next == nil {
+			return err
+		}
+	}
+	return p.zero(zeroPerOp*uint64(n)/p.slots + 1)
+}
+
+// foresee finds memory for the next level, if it leaves enough for so many values more. Where it does not,
+// that is not asked again: whoever grows the index does all.
+func (p *policy) foresee(b *batch.Batch, values uint64) error {
+	top := level{bits: p.live[0].bits + 1}
+	if top.bits >= maxLevels || top.bits == p.unplaced {
+		return nil
+	}
+	if err := p.fetch(); err != nil {
+		return err
+	}
+	p.unplaced = top.bits
+	units := p.unitsOf(top)
+	if p.values.left(p.typical(b), units) < values {
+		return nil
+	}
+	if first, ok := p.values.space.run(units); ok {
+		p.placed(top, first, units)
+	}
+	return p.send() // before a change takes the units for values
+}
