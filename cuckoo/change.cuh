@@ -42,10 +42,12 @@ __device__ __forceinline__ void change_batch_of_eight(const ChangeParams<Table>&
   change_strides<S, K, V>(p, [&](Operation<S>& op) __attribute__((always_inline)) {
     if constexpr (S::kTwoStep) {
       change_some<Tile>(p.table, p.changes.flags, op);
+      return true;
     } else if constexpr (Balances) {
-      change_by_locks<S>(p.table, op, [&](Operation<S>& now) __attribute__((always_inline)) { change_of_eight<S, true>(p.table, p.changes.flags | kReuse, now); });
+      return try_by_lock<S>(p.table, op, [&](Operation<S>& now) __attribute__((always_inline)) { change_of_eight<S, true>(p.table, p.changes.flags | kReuse, now); });
     } else {
       change_of_eight<S, false>(p.table, p.changes.flags, op);
+      return true;
     }
   });
 }

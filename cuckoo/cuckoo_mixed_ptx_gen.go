@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 0f127982a131a2184d84ce084d3f3d924343b2f05974d4a7d106b43b036f6788 2956 cuckoo/change.cuh
+//kernelgen:input b08d63b7a365f2f4f652b0a547e7eef6288924340819b67ecccba9cd08823119 2997 cuckoo/change.cuh
 //kernelgen:input debc74e398b5283b8408ed0c7335755fd105ebfed3838e59772e786459977d73 2011 cuckoo/cuckoo_mixed.cu
 //kernelgen:input da17acae47e5e3c59a441f378f21fa61ca6abe48da824e528e21bb5ffcf2af02 450 cuckoo/layout.cuh
 //kernelgen:input 5abe6504e8ba29bc27856edc8427f9f9f80e9eeb0ddc6afba50f7135e5719a24 571 cuckoo/tuning.cuh
@@ -21,12 +21,12 @@ import (
 //kernelgen:input e8f500fd71e2b34e3820b69650f3362999ecffb500094ab9d9e608e777522143 6671 kernels/include/weft/batch.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input a3c1308255c6b6bb9125d945a93d49fcf2a5fac34d744529fe1640908c08da70 4401 kernels/include/weft/cuckoo_displace.cuh
-//kernelgen:input c2196a744159dc6df92016d23219335b36e6ee9ff8e3e22be45e322b32875a33 5090 kernels/include/weft/cuckoo_evict.cuh
+//kernelgen:input 7b00866bda5167fc59bca1778e2d9bb4e926bfd8e5b3b19a73d210841a188640 5547 kernels/include/weft/cuckoo_evict.cuh
 //kernelgen:input f3d2920fcde1eea6fb1cb830eec77bc221de3769c6045cd8bfe424010be13c0e 2207 kernels/include/weft/cuckoo_find.cuh
 //kernelgen:input 38ef107fcf804c1891e23d8a842627969804837533db7ba59854c68549c9ac4b 9182 kernels/include/weft/cuckoo_table.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 45ef0c9330a600f1bc012a1d484fa0979994cec727fe4dd4bab72b7c2752a1ab 21060 kernels/include/weft/evict.cuh
+//kernelgen:input 060b10f9f55e00e7d3248cae0b1fa2dc1e633850967bff73e37d6c90cbcaff8a 21067 kernels/include/weft/evict.cuh
 //kernelgen:input 132e2d4399c0a34a22537d522baef89df23cec01c04d6a0755bff73dbb374809 8409 kernels/include/weft/gather.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
@@ -37,7 +37,7 @@ import (
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 31e29f3699eeca7f11355051456c703cbd9b9a2caa8a43e8efd400ac9f02b54a 7302 kernels/include/weft/rounds.cuh
-//kernelgen:input 5620594772942153d95f128f3b38bc3dc34c250c5d4a376ea042af47716aeebe 6781 kernels/include/weft/rounds_change.cuh
+//kernelgen:input 21ef40de617677b1a98ed9ce259789d2f73d0eb9d16cbb8d725e99f071463a83 6982 kernels/include/weft/rounds_change.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
@@ -45,18 +45,18 @@ import (
 //kernelgen:input 12d80c1067fe90ab38ebffb5ff90ebcef9cbad6b82a58d80c135aa1de8566166 4061 kernels/include/weft/unite.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 80a0f43489f8223d671665a1a605862e46d421306d43f4e8995bb2558d84db5b 344223 cuckoo/cuckoo_mixed_32_32_sm80.ptx
-//kernelgen:output 191cb68e09d38b5f4d333cad8ac12aba6b51e9e130d1717afaaf8368babea93d 344223 cuckoo/cuckoo_mixed_32_32_sm90.ptx
-//kernelgen:output 6f01d9d4375eda03b689f6a46546b574a73037e0ea3d31361a2bfff11d0200c5 348916 cuckoo/cuckoo_mixed_32_64_sm80.ptx
-//kernelgen:output f51daacec160b7caa4d38b63cbbe973d629c56d822909e9ab0278519e49570b2 339322 cuckoo/cuckoo_mixed_32_64_sm90.ptx
-//kernelgen:output 6079c91e6b3a4bf593015c9e6f715543ab13dc3d08697508389d837feea4ad08 354440 cuckoo/cuckoo_mixed_64_32_sm80.ptx
-//kernelgen:output eeed8be8938cbab12e694cb2f360cbb393aeca8b2732d82f9c3922467e0ab8c3 344810 cuckoo/cuckoo_mixed_64_32_sm90.ptx
-//kernelgen:output 7c9a8fc42c8f4c31e28c3fc44df7773444451fb5128d319ff889367a85d7637d 357044 cuckoo/cuckoo_mixed_64_64_sm80.ptx
-//kernelgen:output 9a4ee64a6bcdb6a5e2e99434e531ed8c49972a126cce2218a1b99dfc05b5637d 347566 cuckoo/cuckoo_mixed_64_64_sm90.ptx
-//kernelgen:output 5ead85dee54ab2e539bab75be0c19f01b3e60c2978fb1b39c2cb283a805c7862 72610 cuckoo/cuckoo_mixed_32_0_sm80.ptx
-//kernelgen:output 9855ccd943d1bb28cb63d94b6e33ed17ae234fda7198eef56055f22bfb2b0e8b 72610 cuckoo/cuckoo_mixed_32_0_sm90.ptx
-//kernelgen:output 51fa98ae2606e15f3eede9065785dc32a0ef60cc51e649263d7f736fceaf552b 72944 cuckoo/cuckoo_mixed_64_0_sm80.ptx
-//kernelgen:output 88fd26bfb3db35955643fc09f4d41d7d5f03b4754a0802ab47065a4fcd34d1f1 72944 cuckoo/cuckoo_mixed_64_0_sm90.ptx
+//kernelgen:output 562c34fb894050bff041a2af0807302de3bec54f460b25263699f4587dc57937 342585 cuckoo/cuckoo_mixed_32_32_sm80.ptx
+//kernelgen:output 94279c7930e6fcd25834f536ab8b34cff8c39d4c015cc6a8a250177ae23939c4 342585 cuckoo/cuckoo_mixed_32_32_sm90.ptx
+//kernelgen:output 7ef87ce5dd03c6d46963fa9fb90ea6423dfe185f6e75756613af4ec24c574519 348943 cuckoo/cuckoo_mixed_32_64_sm80.ptx
+//kernelgen:output 90657d9814af5eff705c4d03a59b326a1bda673caedd806860ad725a4022566d 339412 cuckoo/cuckoo_mixed_32_64_sm90.ptx
+//kernelgen:output 582e54873ba048e2d2b5f8fde349ffa8d544bb3240143200dcad8c25f66d58a9 354110 cuckoo/cuckoo_mixed_64_32_sm80.ptx
+//kernelgen:output 0179d528a6a3e823f2531dbf2ba61c53d43c93ad761be49f977f758178adfe29 343773 cuckoo/cuckoo_mixed_64_32_sm90.ptx
+//kernelgen:output deee816538c47b71a93bd29a7fa8bd274c70dcb1fe5f411bcf3e9f5310727787 356706 cuckoo/cuckoo_mixed_64_64_sm80.ptx
+//kernelgen:output 843fb42bcba012fa91a31197452e2f4c9da970f598bc2c3511c2db22a7065efa 346508 cuckoo/cuckoo_mixed_64_64_sm90.ptx
+//kernelgen:output 1a0fe3999d3af52c075d4d2b6983de57178a14f66216d5e25a47f1f6d3ed8a50 72029 cuckoo/cuckoo_mixed_32_0_sm80.ptx
+//kernelgen:output 1748b747996132e398a72c7842c85941d66bbc4ea0831711fae96c03414608d8 72029 cuckoo/cuckoo_mixed_32_0_sm90.ptx
+//kernelgen:output f2dc4d77204d35dbdcf2ac3d8989f1139a5d9a4f4e05af0be8f7c110d9dca10f 72285 cuckoo/cuckoo_mixed_64_0_sm80.ptx
+//kernelgen:output 44981519d676c6d24eacda39ead661411bce5602f61c759c1ceff9dbc3a78fbd 72285 cuckoo/cuckoo_mixed_64_0_sm90.ptx
 //kernelgen:output 55bd7517533906b0b83763c53b47406ae7c4276bfd3614b9a3de46e98fd4e298 762 cuckoo/cuckoo_mixed_params_gen.go
 
 //go:embed cuckoo_mixed_32_32_sm80.ptx

@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 0f127982a131a2184d84ce084d3f3d924343b2f05974d4a7d106b43b036f6788 2956 cuckoo/change.cuh
+//kernelgen:input b08d63b7a365f2f4f652b0a547e7eef6288924340819b67ecccba9cd08823119 2997 cuckoo/change.cuh
 //kernelgen:input db7a5e11bdc30248988e27a68e4829b82c098a36d443043a61c21953f830b686 4901 cuckoo/cuckoo.cu
 //kernelgen:input da17acae47e5e3c59a441f378f21fa61ca6abe48da824e528e21bb5ffcf2af02 450 cuckoo/layout.cuh
 //kernelgen:input 5abe6504e8ba29bc27856edc8427f9f9f80e9eeb0ddc6afba50f7135e5719a24 571 cuckoo/tuning.cuh
@@ -21,12 +21,12 @@ import (
 //kernelgen:input e8f500fd71e2b34e3820b69650f3362999ecffb500094ab9d9e608e777522143 6671 kernels/include/weft/batch.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input a3c1308255c6b6bb9125d945a93d49fcf2a5fac34d744529fe1640908c08da70 4401 kernels/include/weft/cuckoo_displace.cuh
-//kernelgen:input c2196a744159dc6df92016d23219335b36e6ee9ff8e3e22be45e322b32875a33 5090 kernels/include/weft/cuckoo_evict.cuh
+//kernelgen:input 7b00866bda5167fc59bca1778e2d9bb4e926bfd8e5b3b19a73d210841a188640 5547 kernels/include/weft/cuckoo_evict.cuh
 //kernelgen:input f3d2920fcde1eea6fb1cb830eec77bc221de3769c6045cd8bfe424010be13c0e 2207 kernels/include/weft/cuckoo_find.cuh
 //kernelgen:input 38ef107fcf804c1891e23d8a842627969804837533db7ba59854c68549c9ac4b 9182 kernels/include/weft/cuckoo_table.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 45ef0c9330a600f1bc012a1d484fa0979994cec727fe4dd4bab72b7c2752a1ab 21060 kernels/include/weft/evict.cuh
+//kernelgen:input 060b10f9f55e00e7d3248cae0b1fa2dc1e633850967bff73e37d6c90cbcaff8a 21067 kernels/include/weft/evict.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input 8d80efd7c5a96a234d05600501c28ea7327ed3b8463a8d2581a97f3f71dbdd19 6867 kernels/include/weft/locks.cuh
@@ -35,25 +35,25 @@ import (
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 31e29f3699eeca7f11355051456c703cbd9b9a2caa8a43e8efd400ac9f02b54a 7302 kernels/include/weft/rounds.cuh
-//kernelgen:input 5620594772942153d95f128f3b38bc3dc34c250c5d4a376ea042af47716aeebe 6781 kernels/include/weft/rounds_change.cuh
+//kernelgen:input 21ef40de617677b1a98ed9ce259789d2f73d0eb9d16cbb8d725e99f071463a83 6982 kernels/include/weft/rounds_change.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output c4bd418de12e21e293c51aa2c3254977d7429c67dbf9c1ddd77f211bc160fb48 543660 cuckoo/cuckoo_32_32_sm80.ptx
-//kernelgen:output 85b264dc9ee86e53d83676782f83c1d653b24248042b175c2cc786c2adb34efc 543660 cuckoo/cuckoo_32_32_sm90.ptx
-//kernelgen:output a841eefc5c9e12dd1ef28e80e1bec24409b757828b27cd93fc821cd3b089db54 462730 cuckoo/cuckoo_32_64_sm80.ptx
-//kernelgen:output d9b99e2066e99b37073a6179815a65cef2577cca0c7cda3eb72fe77cd98f0367 530857 cuckoo/cuckoo_32_64_sm90.ptx
-//kernelgen:output 06550a6adb9ed27a1e79a696ce799310e824fb85fd6f54f90d8ac1c6b4037cd5 474917 cuckoo/cuckoo_64_32_sm80.ptx
-//kernelgen:output 5d2b4cd463b758913752e1e9c259b1aadd63508932f62d41d3b23d624064e4a6 544861 cuckoo/cuckoo_64_32_sm90.ptx
-//kernelgen:output 4e8854a4c71e16c17321a5842c24871e425dfd247aa7bdd14e8df76e65e89b44 474763 cuckoo/cuckoo_64_64_sm80.ptx
-//kernelgen:output 6604e173f9086bc09efaea0aa7f644ebf7e2ba0b59f4fb89583068fd04107bbc 544741 cuckoo/cuckoo_64_64_sm90.ptx
-//kernelgen:output 8527006d023e6db7cd88fbc512aaf845c8825a0e21771a530e67e0df2b94301e 522532 cuckoo/cuckoo_32_0_sm80.ptx
-//kernelgen:output 561a716f45479c3e27bdf759ec88451214c3fe4cb3d2784f2ca08d333395c253 522532 cuckoo/cuckoo_32_0_sm90.ptx
-//kernelgen:output e394cacc645695e93a2c88c62622cc0a9f829cc9ed7ae92f24ba01cbd41eb1e1 492035 cuckoo/cuckoo_64_0_sm80.ptx
-//kernelgen:output 8ee5bda6bc5e096f66b787786efc949957f076ec5dbca708bf2fc3b582350148 492035 cuckoo/cuckoo_64_0_sm90.ptx
+//kernelgen:output 6ac7b27643f92bd8f371f5f7605f88ad05f0b4ea5eb873135e7d78ddeb8f0032 545263 cuckoo/cuckoo_32_32_sm80.ptx
+//kernelgen:output 6e27cab2ff34e0eff83b803b717545f178ed02eb31196c6330277084253c4f9c 545263 cuckoo/cuckoo_32_32_sm90.ptx
+//kernelgen:output d7acb2858b153b0b885a72c18b9fc86f9282fedd5eb68600f571e53e50de61eb 465083 cuckoo/cuckoo_32_64_sm80.ptx
+//kernelgen:output 0534630440e5c3357803c6183631cb813c5ffe24c42cab98ee671ca49c260f92 532729 cuckoo/cuckoo_32_64_sm90.ptx
+//kernelgen:output 744db9e91fac2a2c9a59116fff895e10358afe59d74e5556f1498c9fb1f478d0 477308 cuckoo/cuckoo_64_32_sm80.ptx
+//kernelgen:output adae475680e402f563fa3a951845faf3b3bd1b22f43dd9763ec0c8c5c8ccced8 546320 cuckoo/cuckoo_64_32_sm90.ptx
+//kernelgen:output 7c05f9878d29876b23796e67b02485825f77269aa16dad9d9100c7130ac22882 477052 cuckoo/cuckoo_64_64_sm80.ptx
+//kernelgen:output 51a8e5a7c6e6cec7436e7fde296de0a176da5c5df728c1a4222f9f1422b8228a 546076 cuckoo/cuckoo_64_64_sm90.ptx
+//kernelgen:output d018e032703bf3fa26706c27e3efb3c3f04f5ead87ff0b5e5cc5117286b6c61a 522842 cuckoo/cuckoo_32_0_sm80.ptx
+//kernelgen:output dd1d01d4dec2527e69396f6230eff8c0763dc1859f4496984c9431a422e04bf2 522842 cuckoo/cuckoo_32_0_sm90.ptx
+//kernelgen:output f36bdd387134ac8b7d343458b2e70e1e8c526ec5711a651220bb3a653a63334b 492264 cuckoo/cuckoo_64_0_sm80.ptx
+//kernelgen:output a52265f61dfe108d6c790772c002b4992e97d8a37ac7e2a619deabf423bae7b7 492264 cuckoo/cuckoo_64_0_sm90.ptx
 //kernelgen:output 950a73092a2f1b2eb56e9390f533c56bc22a89e544c16d2fbe275bd3b87b09cb 7466 cuckoo/cuckoo_params_gen.go
 
 //go:embed cuckoo_32_32_sm80.ptx

@@ -80,6 +80,9 @@ const (
 // Cuckoo Hashing with Overlapping Blocks", table 1).
 var bearable = map[int]float64{1: 0.976, 2: 0.897, 4: 0.976, 8: 0.997, 16: 0.999}
 
+// safeShare of that is a load at which kernels find room for every key, too.
+const safeShare = 0.97
+
 // defaultLoads are the defaults of MaxLoad.
 var defaultLoads = map[int]float64{1: 0.85, 2: 0.8, 4: 0.9, 8: 0.9, 16: 0.9}
 
@@ -114,7 +117,7 @@ func (o *Options) policy(l layout) bucket.Config {
 	return bucket.Config{
 		Name: name, Capacity: o.Capacity, MaxLoad: o.MaxLoad, Fixed: o.Fixed, Unordered: o.Unordered,
 		Seed: o.Seed, Logger: o.Logger,
-		SlotBytes: l.slotBytes, Multiple: l.least(), MostLines: l.maxLines(), Bears: bearable[l.slots],
+		SlotBytes: l.slotBytes, Multiple: l.least(), MostLines: l.maxLines(), Safe: safeShare * bearable[l.slots],
 	}
 }
 

@@ -42,6 +42,7 @@ __device__ __forceinline__ void change_batch_of_eight(const ChangeParams<Table>&
   change_strides<S, K, V>(p, [&](Operation<S>& op) __attribute__((always_inline)) {
     if constexpr (S::kTwoStep) change_along<Tile>(p.table, p.changes.flags, op);
     else change_of_eight<S>(p.table, p.changes.flags, op);
+    return true;
   });
 }
 

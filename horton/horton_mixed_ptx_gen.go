@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 611462efee1c7f18ba78d507705199aeb6624c3aac2e8dcfba99bea3fdc89225 2498 horton/change.cuh
+//kernelgen:input 40315b735785afd03eb221af8a44880c05f72c15564c40433753b1b6f7c53841 2515 horton/change.cuh
 //kernelgen:input 3adc737abf12affc74aabf3df818ff08cb31ee4a74f6b7aba9194f0e3136d24e 1441 horton/horton_mixed.cu
 //kernelgen:input 3bda0982f834cb00757ca4bacf5ecfdffddd4a74a7b6a2a0ba163a02698cbedd 688 horton/layout.cuh
 //kernelgen:input 51aba27c05f5c2e649c772e10b52447187ed0a3192ef50b1907f6f4ece97c978 571 horton/tuning.cuh
@@ -22,12 +22,12 @@ import (
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 45ef0c9330a600f1bc012a1d484fa0979994cec727fe4dd4bab72b7c2752a1ab 21060 kernels/include/weft/evict.cuh
+//kernelgen:input 060b10f9f55e00e7d3248cae0b1fa2dc1e633850967bff73e37d6c90cbcaff8a 21067 kernels/include/weft/evict.cuh
 //kernelgen:input 132e2d4399c0a34a22537d522baef89df23cec01c04d6a0755bff73dbb374809 8409 kernels/include/weft/gather.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
-//kernelgen:input 2950dd550d2460663071ef1a5a0c9b9fc987fe3f5b88ef607d6eb7fc59d6a6b7 10530 kernels/include/weft/horton_displace.cuh
+//kernelgen:input a49b130f19ba17c9b39eedfc9eb58d881110668ccef4c1614fca193366c9fdba 10570 kernels/include/weft/horton_displace.cuh
 //kernelgen:input e61c45822d772975fd9ad05573a0ca5e526e3cbeaee962d8d3649746750897d8 4563 kernels/include/weft/horton_find.cuh
-//kernelgen:input 42a0f9c3ec4aa0366749c7415585227d1d8224e3365a85c6925b439ae30f8136 13796 kernels/include/weft/horton_remap.cuh
+//kernelgen:input 6a711f9ffb6d926bb741bb9947e1e2bfe3383cab87ef1cb03c63e11d79de12f2 14485 kernels/include/weft/horton_remap.cuh
 //kernelgen:input ac8068a733031faddf59bc24d0f3d14c86904846e4c6cff4576f0b8d12b6ecec 13714 kernels/include/weft/horton_table.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input 8d80efd7c5a96a234d05600501c28ea7327ed3b8463a8d2581a97f3f71dbdd19 6867 kernels/include/weft/locks.cuh
@@ -37,7 +37,7 @@ import (
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 31e29f3699eeca7f11355051456c703cbd9b9a2caa8a43e8efd400ac9f02b54a 7302 kernels/include/weft/rounds.cuh
-//kernelgen:input 5620594772942153d95f128f3b38bc3dc34c250c5d4a376ea042af47716aeebe 6781 kernels/include/weft/rounds_change.cuh
+//kernelgen:input 21ef40de617677b1a98ed9ce259789d2f73d0eb9d16cbb8d725e99f071463a83 6982 kernels/include/weft/rounds_change.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
@@ -45,14 +45,14 @@ import (
 //kernelgen:input 12d80c1067fe90ab38ebffb5ff90ebcef9cbad6b82a58d80c135aa1de8566166 4061 kernels/include/weft/unite.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 65554d2e049597dc6ed202c51c9e1d1168c549583bbb96ac1e24d1208efaa3c9 288039 horton/horton_mixed_32_32_sm80.ptx
-//kernelgen:output f0c173035dc1df52b8eb6ebd4877f8036cd1c7affacb573032d59a5ce5387e07 288039 horton/horton_mixed_32_32_sm90.ptx
-//kernelgen:output 1fce8458b587c08c411181c21af33c7a8c73a7707d1e9ba4360f2da4e0219b30 285182 horton/horton_mixed_32_64_sm80.ptx
-//kernelgen:output 3fe950bd0141bc5e9178a9b3056ff435cb27df88d40ed2673bf2c1d5397e7a7c 281628 horton/horton_mixed_32_64_sm90.ptx
-//kernelgen:output 4b6d92dbb594003c5d97ea895880fdaf77a7f779eebe0e8e61da51d603fa2095 283147 horton/horton_mixed_64_32_sm80.ptx
-//kernelgen:output 6aff01fc505e0feba4238b3b4e1455e5ac74daffa11f72cf40c54d07b6836de8 279609 horton/horton_mixed_64_32_sm90.ptx
-//kernelgen:output 93d4b1281b06b3b9f48c239e74e6b17f754e1e3bb6f393d7989fd50e101c13eb 284561 horton/horton_mixed_64_64_sm80.ptx
-//kernelgen:output 7f25891873a6aae6ef8cc84f60a36e7f22e2848954402627c872a3a79893486b 281072 horton/horton_mixed_64_64_sm90.ptx
+//kernelgen:output 3ed8e4689b24535d1720aed2130bbf1166fc37720a50b896ea454cdd5dc48e2d 294462 horton/horton_mixed_32_32_sm80.ptx
+//kernelgen:output df439df95f4a31528fa956f6b0b57e30343be6b95366147fdeaa995149067699 294462 horton/horton_mixed_32_32_sm90.ptx
+//kernelgen:output 7eae9205d2f6e3e3834054c018747f03b961dc197d45ae20acd62bbb4f3b3064 291015 horton/horton_mixed_32_64_sm80.ptx
+//kernelgen:output c83c5669b5fdc70ad49f684569e426cd70569c85b3c4443022991d9a1126fc07 287458 horton/horton_mixed_32_64_sm90.ptx
+//kernelgen:output 19dad7b0d00b670007c9d93cbe845b2c5271576fbe9f2057d7a42e72eb8ea979 288989 horton/horton_mixed_64_32_sm80.ptx
+//kernelgen:output b2b5396f08e87fe6600d0af6c916799a7e8f581d0af36960354fea1a97f9751f 285455 horton/horton_mixed_64_32_sm90.ptx
+//kernelgen:output 766000ffe6bc05e3245f7e4354be2cd437b1c222e5df9627cda3e92a11a28427 290385 horton/horton_mixed_64_64_sm80.ptx
+//kernelgen:output dc0272158bef4f75532efc426165c176fe762c1a3143678b94afe6c75f8c31e8 286895 horton/horton_mixed_64_64_sm90.ptx
 //kernelgen:output 423f9c033a69d434c24c673a3a480755efbf52711550d59639880df92361d558 36110 horton/horton_mixed_32_0_sm80.ptx
 //kernelgen:output 81c6cece983c1d564ee4a19f130b175187624d851c537b905728c23c30fd46ce 36110 horton/horton_mixed_32_0_sm90.ptx
 //kernelgen:output 89fb37e982d263f1f783b65614ce6d1261f8b6ae1df1a79f1b613f1cc3d8bbae 34891 horton/horton_mixed_64_0_sm80.ptx

@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 611462efee1c7f18ba78d507705199aeb6624c3aac2e8dcfba99bea3fdc89225 2498 horton/change.cuh
+//kernelgen:input 40315b735785afd03eb221af8a44880c05f72c15564c40433753b1b6f7c53841 2515 horton/change.cuh
 //kernelgen:input cbe13301daa75041c474b8026e3b8c1bce0754a420f69583e741d5ea14dc4ee6 5573 horton/horton.cu
 //kernelgen:input 3bda0982f834cb00757ca4bacf5ecfdffddd4a74a7b6a2a0ba163a02698cbedd 688 horton/layout.cuh
 //kernelgen:input 51aba27c05f5c2e649c772e10b52447187ed0a3192ef50b1907f6f4ece97c978 571 horton/tuning.cuh
@@ -22,11 +22,11 @@ import (
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 45ef0c9330a600f1bc012a1d484fa0979994cec727fe4dd4bab72b7c2752a1ab 21060 kernels/include/weft/evict.cuh
+//kernelgen:input 060b10f9f55e00e7d3248cae0b1fa2dc1e633850967bff73e37d6c90cbcaff8a 21067 kernels/include/weft/evict.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
-//kernelgen:input 2950dd550d2460663071ef1a5a0c9b9fc987fe3f5b88ef607d6eb7fc59d6a6b7 10530 kernels/include/weft/horton_displace.cuh
+//kernelgen:input a49b130f19ba17c9b39eedfc9eb58d881110668ccef4c1614fca193366c9fdba 10570 kernels/include/weft/horton_displace.cuh
 //kernelgen:input e61c45822d772975fd9ad05573a0ca5e526e3cbeaee962d8d3649746750897d8 4563 kernels/include/weft/horton_find.cuh
-//kernelgen:input 42a0f9c3ec4aa0366749c7415585227d1d8224e3365a85c6925b439ae30f8136 13796 kernels/include/weft/horton_remap.cuh
+//kernelgen:input 6a711f9ffb6d926bb741bb9947e1e2bfe3383cab87ef1cb03c63e11d79de12f2 14485 kernels/include/weft/horton_remap.cuh
 //kernelgen:input ac8068a733031faddf59bc24d0f3d14c86904846e4c6cff4576f0b8d12b6ecec 13714 kernels/include/weft/horton_table.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input 8d80efd7c5a96a234d05600501c28ea7327ed3b8463a8d2581a97f3f71dbdd19 6867 kernels/include/weft/locks.cuh
@@ -35,25 +35,25 @@ import (
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 31e29f3699eeca7f11355051456c703cbd9b9a2caa8a43e8efd400ac9f02b54a 7302 kernels/include/weft/rounds.cuh
-//kernelgen:input 5620594772942153d95f128f3b38bc3dc34c250c5d4a376ea042af47716aeebe 6781 kernels/include/weft/rounds_change.cuh
+//kernelgen:input 21ef40de617677b1a98ed9ce259789d2f73d0eb9d16cbb8d725e99f071463a83 6982 kernels/include/weft/rounds_change.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 42b96b7767b95bd3176c8b71b428004389be903d3d03a7bee5e6d3f89347776f 596809 horton/horton_32_32_sm80.ptx
-//kernelgen:output 323bc63effa1b857e5cafda2e4dda4ea8d56d1b3bdf69d1f0c8667f9870e8be3 596809 horton/horton_32_32_sm90.ptx
-//kernelgen:output 61ca217dbdfd48ba55b26830fd31baeebc64d2fc7e5595dc6bd06fe789451d43 549381 horton/horton_32_64_sm80.ptx
-//kernelgen:output 2c858da880903e0ad2e268676d697699683cb26e1532fc628188ad1fc9ebb701 587602 horton/horton_32_64_sm90.ptx
-//kernelgen:output 09e56c8816b493c740ddd500aeb057763253102eb57ed2bc298ac54b2f0fbf8c 549301 horton/horton_64_32_sm80.ptx
-//kernelgen:output fdb558722c25e7a5a95ece8e8e9cc2b8968d2bead7cb8c1063495550880b24ab 587417 horton/horton_64_32_sm90.ptx
-//kernelgen:output f6b694a75cffd0cbffb9410a0b8e03409aaa0d1947da09ce96d57241b196fea4 549236 horton/horton_64_64_sm80.ptx
-//kernelgen:output 46350fa0961b472c5655e545a822ad41a0733954af2d335150cc79f3a8b54535 587465 horton/horton_64_64_sm90.ptx
-//kernelgen:output baa7f5882831a8ad0ae8049fe91d7c174fd170b7b98d1136049168574a17a931 540657 horton/horton_32_0_sm80.ptx
-//kernelgen:output dc8955e08736d6024daf5a49c23eab7c80c94e65ecd8859033c61080988731b8 540657 horton/horton_32_0_sm90.ptx
-//kernelgen:output 9b94672fdb8fddc90a93494e24ac3b32d6bec00c3568ef951b5fd8e238248991 551361 horton/horton_64_0_sm80.ptx
-//kernelgen:output f73f8f623c8484273ddca2cb3ab8d4f5f72daa5b9c97a1e595d983c428b5fe40 551361 horton/horton_64_0_sm90.ptx
+//kernelgen:output e9e0411df006adb6677ef35f02421db7d8d09d07c47bb9a59aa4775f540c10f5 610782 horton/horton_32_32_sm80.ptx
+//kernelgen:output b809a2dc1b243b3e951450cf2f94f1cd49fc0b2b1c70afad6022b8d4876e6c20 610782 horton/horton_32_32_sm90.ptx
+//kernelgen:output 4d9ff7e49abc231276971892378440595149eb3c9762825baa10838abd762086 562338 horton/horton_32_64_sm80.ptx
+//kernelgen:output caca4df6c79b40bfc2f6fe78ee44c4daca20d9561a587b64742b9c0128a238b1 600609 horton/horton_32_64_sm90.ptx
+//kernelgen:output 6c0fc73ae8dfcabd3aac19430f73a1cfaebbb660bab0e7d45dd72b48705e8397 562316 horton/horton_64_32_sm80.ptx
+//kernelgen:output 566b332a9631c866d95a5ca5876b2c91911408ae2d1744a76ff43f4cfd2c9eeb 600482 horton/horton_64_32_sm90.ptx
+//kernelgen:output 38991aace1d3adb38f92f9c5fef1d0140df896d7492e121cdd1d90f4098e1e99 562192 horton/horton_64_64_sm80.ptx
+//kernelgen:output 3c1bff15be7fbb1aeae4ba3620b7957196ef99b35a1d6d6f5c3b4e559aa32449 600446 horton/horton_64_64_sm90.ptx
+//kernelgen:output b42145405ba6171f3129af231a9a1c1cee9b872ed6aae6ededf5d62e3905789b 554762 horton/horton_32_0_sm80.ptx
+//kernelgen:output e5c126ded6544e7365df4786aaeef6d1961424f9253c8bba0b6fcdc7c1a27e3d 554762 horton/horton_32_0_sm90.ptx
+//kernelgen:output 7ba292f7dfebe78038bf6685416f8eaa0c2c3785d8a0213f25846bd6d84efe50 565156 horton/horton_64_0_sm80.ptx
+//kernelgen:output 247b90e35719fac2a7c198e16a9090a1a7aec61ae5c19b5ff56b48fcf59743b4 565156 horton/horton_64_0_sm90.ptx
 //kernelgen:output 61e68e37a621c013d0d6fa2a8daf4c30f29b5598b4387470f967af4753b58373 7764 horton/horton_params_gen.go
 
 //go:embed horton_32_32_sm80.ptx

@@ -42,7 +42,7 @@ type Config struct {
 	SlotBytes int
 	Multiple  uint32  // numbers of lines are multiples of it
 	MostLines uint32  // the largest of them
-	Bears     float64 // the load that random keys can be brought to in a large table
+	Safe      float64 // the load that a large table takes without exception
 }
 
 // Buckets have 1, 2, 4, 8 or MostSlots slots.

@@ -58,11 +58,11 @@ func (p *Policy) Slots() int { return p.slots(p.Engine.Size().Lines) }
 // room is how many more keys there may be.
 func (p *Policy) room(live uint64) int { return core.RoomIn(p.Slots(), p.MaxLoad) - int(live) }
 
-// SafeLoad is a load that a table of this size takes without exception: a share of
-// what its buckets bear; of a small one less, since few keys are spread less evenly.
+// SafeLoad is a load that a table of this size takes without exception: of a small
+// one less, since few keys are spread less evenly.
 func (p *Policy) SafeLoad() float64 {
-	const safeShare, spread = 0.97, 4
-	return p.Bears*safeShare - spread/math.Sqrt(float64(p.Slots()))
+	const spread = 4
+	return p.Safe - spread/math.Sqrt(float64(p.Slots()))
 }
 
 // tight reports whether some of n operations of a batch may find no room, and would

@@ -41,7 +41,7 @@ func (f *fake) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (int,
 
 // policyOf is a policy of tables of 16 slots in each line.
 func policyOf(t *testing.T, c Config) (*Policy, *fake) {
-	c.MaxLoad, c.SlotBytes, c.Multiple, c.MostLines, c.Bears = .9, 8, 2, 1<<20, .99
+	c.MaxLoad, c.SlotBytes, c.Multiple, c.MostLines, c.Safe = .9, 8, 2, 1<<20, .96
 	c.Name, c.Seed, c.Logger = "fake", 7, slog.New(slog.DiscardHandler)
 	first, err := c.First()
 	if err != nil {

@@ -13,27 +13,34 @@ namespace weft::cuckoo {
 // lock_bucket is the bucket whose lock is that of a key.
 __device__ __forceinline__ uint32_t lock_bucket(Path path) { return path.extra() ? path.second : path.first; }
 
-// change_by_locks runs one operation per lane by change(op), those that insert under their locks. All
-// lanes of the warp must call it. Lanes work for each other: the warp's meetings order what they
-// do with the locks of those whose operations they are.
+// try_by_lock runs one operation per lane by change(op), those that insert under their locks. It tells whether
+// it is done; if not, its lock is taken, and its outcome kAgain. All lanes of the warp must call it. Lanes work
+// for each other: the warp's meetings order what they do with the locks of those whose operations they are.
 template <class S, class V = void, class F>
-__device__ __forceinline__ void change_by_locks(const Table& t, Operation<S>& op, F change) {
+__device__ __forceinline__ bool try_by_lock(const Table& t, Operation<S>& op, F change) {
   const bool needs = inserts<S, V>(op.kind);
   uint32_t* const lock = lock_of(t, lock_bucket(path_of<S>(t, op.key)));
-  bool open = op.there;
-  while (ballot(kAll, open) != 0) {
-    const bool run = open && (!needs || try_lock(lock));
-    if (open && !run) pause(kPause);
-    if (ballot(kAll, run) == 0) continue;
-    sync_warp();
-    Operation<S> now = op;
-    now.there = run;
-    change(now);
-    sync_warp();
-    if (!run) continue;
-    op.outcome = now.outcome, op.value = now.value;
-    if (needs) unlock(lock);
-    open = false;
+  const bool run = op.there && (!needs || try_lock(lock));
+  if (ballot(kAll, run) == 0) pause(kPause);
+  sync_warp();
+  Operation<S> now = op;
+  now.there = run, now.outcome = kNothing;
+  change(now);
+  sync_warp();
+  if (run && needs) unlock(lock);
+  const bool done = run || !op.there;
+  op.outcome = done ? now.outcome : kAgain;
+  if (run) op.value = now.value;
+  return done;
+}
+
+// change_by_locks does it until all are done.
+template <class S, class V = void, class F>
+__device__ __forceinline__ void change_by_locks(const Table& t, Operation<S>& op, F change) {
+  Operation<S> left = op;
+  while (ballot(kAll, left.there) != 0) {
+    const bool done = try_by_lock<S, V>(t, left, change) && left.there;
+    if (done) op.outcome = left.outcome, op.value = left.value, left.there = false;
   }
 }
 
@@ -52,7 +59,7 @@ struct Rules {
   __device__ static __forceinline__ uint32_t first(Path path) { return path.first; }
   __device__ static __forceinline__ uint32_t lock_bucket(Path path) { return cuckoo::lock_bucket(path); }
   __device__ static __forceinline__ uint32_t roots(const Table& t) { return t.functions; }
-  __device__ static __forceinline__ uint32_t root(const Table& t, Path path, uint32_t i, uint32_t& slots) {
+  __device__ static __forceinline__ uint32_t root(const Table& t, Path path, uint32_t, uint32_t i, uint32_t& slots) {
     slots = 1u << t.shift;
     return path.bucket(t, i) << t.shift;
   }

@@ -32,7 +32,7 @@
 //	lock_bucket(path)               the bucket whose lock is the key's: also that of
 //	first(path)                     but for a key that has a slot of its own, kAll
 //	roots(t)                        how many buckets there are that room is made in, and
-//	root(t, path, i, slots)         which is number i, by its first slot, and how many slots it
+//	root(t, path, level, i, slots)  which is number i, by its first slot, and how many slots it
 //	                                has; or kAll. They are nodes of the search
 //	path_in(t, word, number)        the path of the key in a slot
 //	others(t)                       how many other buckets a key may go to from its own, and
@@ -246,7 +246,7 @@ struct Mover : Moves<R> {
 #pragma unroll 1
     for (uint32_t i = 0; i < Rules::roots(t); i++) {
       uint32_t slots;
-      const uint32_t first = Rules::root(t, path, i, slots);
+      const uint32_t first = Rules::root(t, path, level, i, slots);
       if (first == kAll) continue;
       if (lane < slots) put(n + lane, first + lane, kNoNode);
       n += slots;

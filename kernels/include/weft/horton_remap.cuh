@@ -51,17 +51,27 @@ struct Rules {
 
   // ---- moves ---------------------------------------------------------------
 
-  // Room is made in the primary bucket, and if it is of type B in the bucket that its entry
-  // names, or in all seven.
+  // Room is made in the primary bucket, and if that is of type B in the bucket that the entry of the key
+  // names, or in all seven; if it is of type A in those of one of its keys, which becomes
+  // secondary when it is promoted: unless a secondary one is to leave it first.
   __device__ static __forceinline__ uint32_t roots(const Table&) { return 1 + kFunctions; }
-  __device__ static __forceinline__ uint32_t root(const Table& t, Path path, uint32_t i, uint32_t& slots) {
+  __device__ static __forceinline__ uint32_t root(const Table& t, Path path, uint32_t level, uint32_t i, uint32_t& slots) {
     slots = 1u << t.shift;
     if (i == 0) return begin(t, path.bucket);
     slots = other_slots(t);
     const Word array = load_relaxed(slot(t, last_slot(t, path.bucket)));
-    if (!A::is(array)) return kAll;
+    if (!A::is(array)) return level == 0 && has_secondary(t, path.bucket) ? kAll : second(t, own_key(t, path), i);
     const uint32_t entry = A::entry(array, path.tag);
     return entry == 0 || entry == i ? second(t, path, i) : kAll;
+  }
+  // own_key is the path of the last primary key in the bucket of a path, or that path.
+  __device__ static __forceinline__ Path own_key(const Table& t, Path path) {
+    each_of<S>(slots_of<S>(t), begin(t, path.bucket), 1u << t.shift, [&](uint32_t number, Word w) __attribute__((always_inline)) {
+      const Path of = path_in(t, w, number);
+      if (of.bucket == path.bucket) path = of;
+      return false;
+    });
+    return path;
   }
   // Secondary keys go to others of their secondary buckets. Where it is urgent, keys become secondary
   // that are in their primary bucket, if it is of type B: against guideline 1, but without it a few

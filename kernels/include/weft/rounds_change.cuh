@@ -114,23 +114,28 @@ __device__ __forceinline__ void change_part(Operation<S>& op, bool part, F chang
   if (now.there) op.outcome = now.outcome, op.value = now.value;
 }
 
-// change_strides runs a batch, by change(op), in the launch that moves no key: its threads
-// stride over it. What finds no room contends when it has been run again.
+// change_strides runs a batch in the launch that moves no key: its threads stride over it. change(op) tells
+// whether an operation is done; if not, its outcome is kAgain, and the lane runs it once more, beside the next
+// ones of others. What finds no room contends when it has been run again.
 template <class S, class K, class V, class Table, class F>
 __device__ __forceinline__ void change_strides(const ChangeParams<Table>& p, F change) {
-  const uint64_t stride = threads_in_grid(), lane = lane_index(), n = p.changes.n;
+  const uint64_t stride = threads_in_grid(), n = p.changes.n;
   const auto read = [&](uint64_t at) { return operation<S, K, V>(p.changes, at < n ? uint32_t(at) : uint32_t(n)); };
   int32_t fresh = 0, live = 0;
-  Operation<S> next = read(thread_index());
+  uint64_t at = thread_index();
+  Operation<S> op = read(at), next = read(at + stride);
 #pragma unroll 1
-  for (uint64_t at = thread_index(); at - lane < n; at += stride) {
-    Operation<S> op = next;
-    next = read(at + stride);  // it comes while this one is done
-    change(op);
-    outcome<S, V>(p.changes, uint32_t(at), op);
+  while (ballot(kAll, op.there) != 0) {
+    const bool done = change(op);
+    if (done) outcome<S, V>(p.changes, uint32_t(at), op);
     list(p.changes, uint32_t(at), op, contends(op) && op.outcome != kFull);
     fresh += op.outcome == kInserted;
     live += inserted(op.outcome), live -= op.outcome == kDeleted;
+    if (done) {
+      op = next, at += stride;
+      next = read(at + stride);  // it comes while the other one is done
+    }
+    sync_warp();
   }
   count_all(&p.table.counters->used, fresh);
   count_all(&p.table.counters->live, live);
