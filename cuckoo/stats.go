@@ -22,18 +22,19 @@ type Stats struct {
 
 	// PerHit and PerMiss are how many buckets a lookup with StopAtHit reads of a key
 	// that is there, and of one that is not, on average over all keys. (Horton tables,
-	// section 3.2: 1.5 and 2 with LoadBalancing.)
-	PerHit, PerMiss float64
-	// Model is what theory says of both, for a large table.
+	// section 3.2: 1.5 and 2 with LoadBalancing.) PerInsert is how many the insertion of a
+	// new key reads before a key is moved, if any has to: in search of the key and of a slot.
+	PerHit, PerMiss, PerInsert float64
+	// Model is what theory says of these, for a large table.
 	Model Model
 }
 
-// Model is how many buckets lookups with StopAtHit read on average in a table of random
-// keys of which none was deleted. (The article's 1.5 for LoadBalancing is of keys that are
+// Model is how many buckets lookups with StopAtHit, and insertions, read on average in a
+// table of random keys of which none was deleted. (The article's 1.5 for LoadBalancing is of keys that are
 // in either bucket as often; here a key goes to its first where both have as many free
 // slots. A CPU takes the keys of a large batch in an order of its own, which makes that
 // differ.) Zero with buckets of one slot, for which there is no model.
-type Model struct{ PerHit, PerMiss float64 }
+type Model struct{ PerHit, PerMiss, PerInsert float64 }
 
 // model is that of a table of a load.
 func (m *mode) model(load float64) Model {
@@ -43,17 +44,17 @@ func (m *mode) model(load float64) Model {
 		return Model{}
 	case m.balances:
 		b := bucketmodel.Balanced(at)
-		return Model{b.PerHit(), b.PerMiss()}
+		return Model{b.PerHit(), b.PerMiss(), b.PerInsert()}
 	}
 	f := bucketmodel.FirstFit(at)
-	return Model{f.PerHit(), f.PerMiss()}
+	return Model{f.PerHit(), f.PerMiss(), f.PerInsert()}
 }
 
 // String is the statistics in one line.
 func (s Stats) String() string {
 	return fmt.Sprintf("%d keys (%d stashed), %d tombstones in %d slots (load %.3f), %d bytes, "+
-		"buckets per hit %.3f (model %.3f), per miss %.3f (model %.3f)",
-		s.Len, s.Stashed, s.Tombstones, s.Slots, s.Load, s.Bytes, s.PerHit, s.Model.PerHit, s.PerMiss, s.Model.PerMiss)
+		"buckets per hit %.3f (model %.3f), per miss %.3f (model %.3f), per insert %.3f (model %.3f)",
+		s.Len, s.Stashed, s.Tombstones, s.Slots, s.Load, s.Bytes, s.PerHit, s.Model.PerHit, s.PerMiss, s.Model.PerMiss, s.PerInsert, s.Model.PerInsert)
 }
 
 // Stats measures the structure: one pass over its memory.
@@ -80,6 +81,7 @@ func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 			s.PerMiss += chance
 			chance *= goes
 		}
+		s.PerInsert = s.PerMiss
 		if g.stash > 0 {
 			s.PerMiss += chance
 		}

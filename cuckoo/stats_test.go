@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// Lookups read as many buckets as the model says.
+// Lookups and insertions read as many buckets as the model says.
 func TestStatsAgreeWithTheModel(t *testing.T) {
 	dev := devicetest.Open(t)
 	keys := make([]uint32, 1<<16)
@@ -41,7 +41,7 @@ func TestStatsAgreeWithTheModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			off := func(got, model float64) bool { return !(math.Abs(got/model-1) <= c.within) }
-			if off(s.PerHit, s.Model.PerHit) || off(s.PerMiss, s.Model.PerMiss) {
+			if off(s.PerHit, s.Model.PerHit) || off(s.PerMiss, s.Model.PerMiss) || off(s.PerInsert, s.Model.PerInsert) {
 				t.Error(s)
 			}
 		})

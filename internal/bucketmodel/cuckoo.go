@@ -38,9 +38,9 @@ func (c FirstFit) PerHit() float64 { return 1 + c.passed() }
 // PerMiss is that of a key that is not.
 func (c FirstFit) PerMiss() float64 { return 1 + c.Full() }
 
-// PerInsert is how many buckets an insertion reads, on average over those that bring an
-// empty table to the load, without the search of an eviction.
-func (c FirstFit) PerInsert() float64 { return 1 + c.passed() }
+// PerInsert is how many buckets the insertion of a new key reads before one is moved, if any
+// is: its first, and if that is full its second, so as many as the lookup of an absent key.
+func (c FirstFit) PerInsert() float64 { return c.PerMiss() }
 
 // Full is the share of buckets that are full.
 func (c FirstFit) Full() float64 { return c.fullAt(c.mean()) }
@@ -123,6 +123,10 @@ func (c Balanced) PerHit() float64 {
 
 // PerMiss is that of a key that is not in the table: both.
 func (c Balanced) PerMiss() float64 { return 2 }
+
+// PerInsert is how many buckets the insertion of a new key reads before one is moved, if any
+// is: both, to compare them.
+func (c Balanced) PerInsert() float64 { return 2 }
 
 // step lets dt keys come to every bucket, whose shares by number of keys these are. It
 // returns the share of new keys that this brings to their second bucket, where there is

@@ -82,6 +82,8 @@ type cuckoo struct {
 	balanced bool
 	buckets  [][]resident
 	second   int // keys there
+	// buckets that insertions have read before a key was moved, and their number
+	read, inserted int
 }
 
 type resident struct {
@@ -101,8 +103,12 @@ func (c *cuckoo) put(b, other int, first bool) {
 // insert puts a random key into one of its buckets. Where both are full, keys make room
 // by as few moves as can be.
 func (c *cuckoo) insert() (ok bool) {
+	c.inserted++
 	a, b := c.random.IntN(len(c.buckets)), c.random.IntN(len(c.buckets))
 	emptier := len(c.buckets[b]) < len(c.buckets[a])
+	if c.read++; c.balanced || c.full(a) {
+		c.read++
+	}
 	if !c.full(b) && (c.full(a) || c.balanced && emptier) {
 		c.put(b, a, false)
 		return true
@@ -155,6 +161,9 @@ func TestCuckooSimulation(t *testing.T) {
 						return
 					}
 					for ; n < int(load*slots); n++ {
+						if n == int((load-recent)*slots) {
+							c.read, c.inserted = 0, 0
+						}
 						if !c.insert() {
 							t.Fatalf("full at %d of %d", n, slots)
 						}
@@ -165,6 +174,9 @@ func TestCuckooSimulation(t *testing.T) {
 		}
 	}
 }
+
+// recent is the load by which the insertions raise it that say what one reads.
+const recent = .02
 
 func (c *cuckoo) compare(t *testing.T, load float64, n int) {
 	t.Helper()
@@ -181,5 +193,7 @@ func (c *cuckoo) compare(t *testing.T, load float64, n int) {
 		}
 	}
 	near(t, what, perHit, model.PerHit(), .0125*perHit)
+	before := FirstFit{c.slots, load - recent/2}
+	near(t, fmt.Sprintf("at %.2f: per insert", load), float64(c.read)/float64(c.inserted), before.PerInsert(), .04)
 	near(t, fmt.Sprintf("at %.2f: full", load), full/float64(len(c.buckets)), model.Full(), .02)
 }

@@ -90,9 +90,9 @@ func openCuckoo[K weft.Key, V weft.Value](dev device.Device, o *cuckoo.Options) 
 	return mapSubject[K, V]{m.Map, func(ctx context.Context, row *Row) error {
 		stats, err := m.Stats(ctx)
 		row.BytesPerEntry = figure(float64(stats.Bytes) / float64(stats.Len))
-		row.Measured = &Reads{PerHit: stats.PerHit, PerMiss: stats.PerMiss}
+		row.Measured = &Reads{PerHit: stats.PerHit, PerMiss: stats.PerMiss, PerInsert: stats.PerInsert}
 		if stats.Model.PerHit > 0 { // none of one slot
-			row.Model = &Reads{PerHit: stats.Model.PerHit, PerMiss: stats.Model.PerMiss}
+			row.Model = &Reads{PerHit: stats.Model.PerHit, PerMiss: stats.Model.PerMiss, PerInsert: stats.Model.PerInsert}
 		}
 		return err
 	}}, nil
