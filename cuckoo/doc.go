@@ -11,10 +11,12 @@
 //
 // # When to choose it
 //
-// At loads of 0.8 to 0.95, and where many keys are absent: a lookup reads two buckets
-// at most, whatever the load, where package linear reads dozens of lines. At low loads,
-// linear does as well, and its insertions move nothing. Where tables are full and
-// nearly all lookups miss, both buckets are read most of the time.
+// At loads of 0.8 to 0.98, where most lookups find their key, or keys are inserted as often as
+// looked up: a lookup reads two buckets at most, whatever the load, where package linear reads
+// dozens of lines. At low loads, linear does as well, and its insertions move nothing. Where
+// tables are full and many lookups miss, both buckets are read most of the time: 1.65 on average
+// at a load of 0.9 with FirstFit, 2 with LoadBalancing, where package horton reads 1.05; but
+// its insertions take longer.
 //
 // Slots: eight, of which a table bears a load of 0.99. Fewer slots read less memory and
 // bear less; sixteen insert faster next to a load of 1. With one slot a hit reads a
@@ -62,10 +64,19 @@
 // and the old one behind looks again: cuckoo_find.cuh says how it knows. Clear holds
 // lookups back.
 //
+// GPUs older than compute capability 9.0 have no compare-and-swap of 128 bits: there, a slot of
+// 16 bytes is pending for the time of one store, and a lookup or a change that meets it waits
+// for that store.
+//
 // An iteration reads one bucket after the other, so no key may move meanwhile: a table
 // that is iterated over moves none, and one that has to makes a new table, as for growth.
 //
-// A change is two launches: the first moves nothing and is lock-free but for load
+// On a CPU the cores work on first buckets side by side; operations that have to go beyond are
+// put off and run behind that by one core: of 2^21 slots one insertion in a hundred up to a
+// load of 0.5, 11 from there to 0.7, 28 to 0.8, 52 from 0.85 to 0.9 and 65 to 0.95; of other
+// changes 4 at a load of 0.7 and 11 at 0.9.
+//
+// On a GPU a change is two launches: the first moves nothing and is lock-free but for load
 // balancing; the second works on what found all buckets full, with locks. What a lookup
 // sees, and what becomes of duplicates, is as in package linear. cuckoo_evict.cuh holds the
 // arguments.

@@ -66,12 +66,19 @@
 // Package weft says what runs beside what. On a GPU, lookups run beside changes, moves of
 // keys and growth included: locks.cuh says how a lookup notices that a key has moved past it. Clear holds lookups back.
 //
+// GPUs older than compute capability 9.0 have no compare-and-swap of 128 bits: there, a slot of
+// 16 bytes is pending for the time of one store, and a lookup or a change that meets it waits
+// for that store.
+//
 // An iteration reads one bucket after the other, so no key may move meanwhile: in a table
 // that is iterated over nothing is reclaimed until later, and one that has to move keys
 // makes a new table, as for growth.
 //
 // On a CPU the cores work on primary buckets side by side; operations that find theirs
-// full, or need a secondary one, are put off and run behind that by one core.
+// full, or need a secondary one, are put off and run behind that by one core: of 2^21 slots
+// one insertion in a hundred up to a load of 0.5, 12 from there to 0.7, 27 to 0.8, 50 from
+// 0.85 to 0.9 and 68 to 0.95; of other changes 6 at a load of 0.7 and 14 at 0.9. So more
+// cores help large batches of insertions up to a load of 0.8, and other changes at any.
 //
 // # Caveats
 //
