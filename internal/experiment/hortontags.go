@@ -1,0 +1,112 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weftgo/weft/internal/hash"
+	"github.com/weftgo/weft/internal/workload"
+)
+
+// tagging is a way to tell in a bucket's array which keys are elsewhere.
+type tagging struct {
+	name string
+	// Entries of an array. With bits they have explicit tags of so many, or else an entry's
+	// number is its tag.
+	entries, bits int
+}
+
+// taggings fit 63 bits: an entry has three bits for the function, and those of its tag.
+var taggings = []tagging{{"implicit", 63 / 3, 0}, {"explicit_4", 63 / (3 + 4), 4}, {"explicit_8", 63 / (3 + 8), 8}}
+
+// tags are how many there are.
+func (t tagging) tags() uint32 {
+	if t.bits == 0 {
+		return uint32(t.entries)
+	}
+	return 1 << t.bits
+}
+
+// tagSeed makes the tag of a key another hash of it than its bucket.
+const tagSeed = 0x9e3779b97f4a7c15
+
+func (t tagging) tagOf(key uint32, seed uint64) uint32 {
+	return hash.Reduce32(hash.Uint32(key, seed^tagSeed), t.tags())
+}
+
+// tagged is what a table of buckets comes to with a tagging.
+type tagged struct {
+	falseReads float64 // of absent keys, the share that goes on in vain
+	noEntry    float64 // of all keys, those that no entry is left for
+	arraySlots float64 // of all slots
+}
+
+// measure makes the arrays of a table of so many buckets of kindSlots slots, in which keys
+// beyond those that have a slot are elsewhere, and looks for absent keys in them.
+func (t tagging) measure(keys, absent []uint32, seed uint64, buckets int) (r tagged) {
+	bucket := func(key uint32) uint32 { return hash.Reduce32(hash.Uint32(key, seed), uint32(buckets)) }
+	all := make([]uint8, buckets)
+	for _, k := range keys {
+		all[bucket(k)]++
+	}
+	here, set := make([]uint8, buckets), map[uint64]bool{} // tags of a bucket
+	used := make([]uint8, buckets)                         // their number
+	none := 0
+	for _, k := range keys {
+		b := bucket(k)
+		if all[b] <= kindSlots {
+			continue
+		}
+		if here[b] < kindSlots-1 { // the last slot has the array
+			here[b]++
+			continue
+		}
+		tag := uint64(b)<<8 | uint64(t.tagOf(k, seed))
+		switch {
+		case set[tag]: // it shares the entry
+		case int(used[b]) == t.entries:
+			none++
+		default:
+			set[tag] = true
+			used[b]++
+		}
+	}
+	arrays, vain := 0, 0
+	for _, n := range all {
+		if n > kindSlots {
+			arrays++
+		}
+	}
+	for _, k := range absent {
+		if b := bucket(k); used[b] > 0 && set[uint64(b)<<8|uint64(t.tagOf(k, seed))] {
+			vain++
+		}
+	}
+	return tagged{
+		falseReads: float64(vain) / float64(len(absent)),
+		noEntry:    float64(none) / float64(len(keys)),
+		arraySlots: float64(arrays) / float64(kindSlots*buckets),
+	}
+}
+
+// explicitTags counts what other tags would do, in tables of up to 2^22 slots: larger ones
+// of the same load are the same.
+func explicitTags(ctx context.Context, r *runner, slots int) error {
+	slots = min(slots, 1<<22)
+	for _, load := range []float64{.9, .95} {
+		keys, absent := make([]uint32, int(load*float64(slots))), make([]uint32, slots)
+		workload.Unique(keys, r.Seed, 0)
+		workload.Unique(absent, r.Seed, workload.Misses)
+		for _, t := range taggings {
+			r.step("%s: %s tags at load %g", r.result.Experiment, t.name, load)
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			m := t.measure(keys, absent, r.Seed+1, slots/kindSlots)
+			for what, share := range map[string]float64{"false_reads": m.falseReads, "no_entry": m.noEntry, "array_slots": m.arraySlots} {
+				r.result.Parameters[fmt.Sprintf("%s_%s_%g", what, t.name, load)] = share
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+// Lookups of a table of package horton with buckets of eight slots of 8 bytes, in three ways: passes.go
+// says which. Nothing changes the table meanwhile, so nothing asks whether a key has moved.
+#include "weft/entry.cuh"
+#include "weft/horton_find.cuh"
+
+namespace weft::horton {
+
+// As many threads, and blocks that must fit a multiprocessor, as package horton has for these lookups.
+constexpr int kBlock = 256, kBlocks = 4;
+
+using S = Pair8;
+using Key = S::Key;
+
+struct LookParams {
+  Table table;
+  const uint32_t* keys;
+  uint32_t* vals;
+  uint8_t* found;
+  uint64_t* work;    // keys that go on to a secondary bucket: its number, and below that the key's
+  uint32_t* listed;  // how many there are
+  uint32_t n;
+  uint32_t unused;
+};
+
+// each runs f(i, there) for the keys of a batch, one per lane: whole warps together.
+template <class F>
+__device__ __forceinline__ void each(uint64_t n, F f) {
+  for (uint64_t i = thread_index(); i - lane_index() < n; i += threads_in_grid()) f(uint32_t(i), i < n);
+}
+
+__device__ __forceinline__ void answer(const LookParams& p, uint32_t i, bool hit, Key value) {
+  store_once(p.vals + i, hit ? value : 0);
+  store_once(p.found + i, uint8_t(hit));
+}
+
+// primary reads the primary buckets of the lanes' keys. second is where a key's search goes on, or kAll: then
+// value is found, or not.
+__device__ __forceinline__ bool primary(const Table& t, bool there, const Place<S>& place, Key& value, uint32_t& second) {
+  using A = Array<S>;
+  const Path own = place.path;
+  const bool looks = there && !own.extra();
+  const S::Word* const slots = slots_of<S>(t);
+  BucketRounds<S> rounds;
+  rounds.read(slots, looks ? own.bucket : kAll, place.stored);
+  bool hit = rounds.find(slots, looks ? own.bucket : kAll, place.stored, value) && looks;
+  const S::Word array = rounds.last();
+  const uint32_t entry = looks && !hit && A::is(array) ? A::entry(array, own.tag) : 0;
+  second = entry != 0 ? secondary(t, own.bucket, own.tag, A::kEntries, entry) / rounds.kSlots : kAll;
+  if (there && own.extra()) {
+    const S::Word w = load_relaxed(slots + uint64_t(t.nlines) * (kLineBytes / sizeof(w)) + own.tag);
+    hit = S::key(w) == place.stored, value = S::value(w);
+  }
+  return hit;
+}
+
+// beyond reads secondary buckets.
+__device__ __forceinline__ bool beyond(const Table& t, uint32_t bucket, Key stored, Key& value) {
+  BucketRounds<S> rounds;
+  rounds.read(slots_of<S>(t), bucket, stored);
+  return rounds.find(slots_of<S>(t), bucket, stored, value) && bucket != kAll;
+}
+
+// A queue of a warp has keys that go on to secondary buckets.
+struct Queue {
+  uint32_t i[2 * kWarp], bucket[2 * kWarp];
+  Key stored[2 * kWarp];
+};
+
+// run answers the last n keys of a queue, which as many lanes have one of each.
+__device__ __forceinline__ void run(const LookParams& p, const Queue& q, uint32_t& waiting, uint32_t n) {
+  const uint32_t lane = lane_index();
+  waiting -= n;
+  sync_warp();  // what others have put there is seen, and behind it nobody overwrites it
+  const bool there = lane < n;
+  const uint32_t at = waiting + (there ? lane : 0), i = q.i[at], bucket = there ? q.bucket[at] : kAll;
+  const Key stored = q.stored[at];
+  sync_warp();
+  Key value = 0;
+  const bool hit = beyond(p.table, bucket, stored, value);
+  if (there) answer(p, i, hit, value);
+}
+
+}  // namespace weft::horton
+
+using namespace weft;
+using namespace weft::horton;
+
+// A tile takes the next key at once: secondary buckets are read behind the primary ones of the same keys.
+extern "C" __global__ void __launch_bounds__(kBlock, kBlocks) passes_at_once(LookParams p) {
+  each(p.n, [&](uint32_t i, bool there) {
+    const Place<S> place(p.table, there ? load_once(p.keys + i) : 0);
+    Key value = 0;
+    const bool hit = find_of_eight<S>(p.table, there, place.path, place.stored, value);
+    if (there) answer(p, i, hit, value);
+  });
+}
+
+// Each warp gathers keys that go on to secondary buckets, and reads those of 32 at a time.
+extern "C" __global__ void __launch_bounds__(kBlock, kBlocks) passes_buffered(LookParams p) {
+  __shared__ Queue queues[kBlock / kWarp];
+  Queue& q = queues[thread_in_block() / kWarp];
+  uint32_t waiting = 0;
+  each(p.n, [&](uint32_t i, bool there) {
+    const Place<S> place(p.table, there ? load_once(p.keys + i) : 0);
+    Key value = 0;
+    uint32_t second;
+    const bool hit = primary(p.table, there, place, value, second);
+    if (there && second == kAll) answer(p, i, hit, value);
+    const uint32_t late = ballot(kAll, second != kAll);
+    if (second != kAll) {
+      const uint32_t at = waiting + popcount(late & ((1u << lane_index()) - 1));
+      q.i[at] = i, q.bucket[at] = second, q.stored[at] = place.stored;
+    }
+    waiting += popcount(late);
+    if (waiting >= kWarp) run(p, q, waiting, kWarp);
+  });
+  if (waiting != 0) run(p, q, waiting, waiting);
+}
+
+// One launch reads primary buckets, and lists the keys that go on; the next reads secondary ones.
+extern "C" __global__ void __launch_bounds__(kBlock, kBlocks) passes_first(LookParams p) {
+  each(p.n, [&](uint32_t i, bool there) {
+    const Place<S> place(p.table, there ? load_once(p.keys + i) : 0);
+    Key value = 0;
+    uint32_t second;
+    const bool hit = primary(p.table, there, place, value, second);
+    if (there && second == kAll) answer(p, i, hit, value);
+    const uint32_t late = ballot(kAll, second != kAll);
+    uint32_t at = 0;
+    if (late != 0 && lane_index() == lowest(late)) at = add_relaxed(p.listed, popcount(late));
+    if (late != 0) at = shuffle(kAll, at, lowest(late)) + popcount(late & ((1u << lane_index()) - 1));
+    if (second != kAll) store_once(p.work + at, uint64_t(second) << 32 | i);
+  });
+}
+
+extern "C" __global__ void __launch_bounds__(kBlock, kBlocks) passes_second(LookParams p) {
+  each(load_relaxed(p.listed), [&](uint32_t at, bool there) {
+    const uint64_t item = there ? load_once(p.work + at) : 0;
+    const uint32_t i = uint32_t(item), bucket = there ? uint32_t(item >> 32) : kAll;
+    const Place<S> place(p.table, there ? load_once(p.keys + i) : 0);
+    Key value = 0;
+    const bool hit = beyond(p.table, bucket, place.stored, value);
+    if (there) answer(p, i, hit, value);
+  });
+}
