@@ -102,10 +102,11 @@ type images struct {
 	bits uint
 
 	changed []change // by key, in the order in which the batch names them first
-	data    []byte   // their values
+	data    []byte   // their values, if these are of one length
 	records []uint64 // of what becomes of their slots
 	index   []uint32 // while operations run: where in changed a hash is, one more
 	results []byte   // of operations, for a column of them: it may be that of the values
+	found   found    // the same of byte strings
 	err     error    // there is no room
 }
 
@@ -120,11 +121,9 @@ type change struct {
 	written  bool // with a value of the batch
 	fetched  bool // its value is the one it was there with
 	reserved bool
-	block    uint64 // of the value
+	value    []byte
+	block    uint64 // of the value, or of the record
 }
-
-// value is that of change number i.
-func (m *images) value(i int) []byte { return row(m.data, i, m.valueSize) }
 
 // begin runs operations in their order on what they make of each key.
 func (m *images) begin(e *engine, r *rows, ops []uint32, bits uint) {
@@ -137,38 +136,50 @@ func (m *images) begin(e *engine, r *rows, ops []uint32, bits uint) {
 	clear(m.index)
 	m.changed = slices.Grow(m.changed[:0], len(ops))
 	m.data = slices.Grow(m.data[:0], len(ops)*int(e.valueSize))
-	m.results = m.results[:0]
+	m.results, m.found = m.results[:0], found{}
 	cpu.Ahead(cpu.NoWatch(), ops, cpu.Group, r.ask, m.run)
 	m.keepChanged()
 }
 
 // of is what is known of a key, which is looked up when the batch names it first.
-func (m *images) of(it *item) (c *change, value []byte) {
+func (m *images) of(it *item) *change {
 	mask := uint64(len(m.index) - 1)
 	at := it.hash & mask
 	for ; m.index[at] != 0; at = (at + 1) & mask {
 		i := int(m.index[at]) - 1
 		if c := &m.changed[i]; c.hash == it.hash && bytes.Equal(c.key, it.key) {
-			return c, m.value(i)
+			return c
 		}
 	}
 	i := len(m.changed)
 	m.index[at] = uint32(i + 1)
 	m.changed = append(m.changed, change{item: *it})
-	m.data = m.data[:(i+1)*int(m.valueSize)]
-	c = &m.changed[i]
+	c := &m.changed[i]
+	if !m.table.records() {
+		m.data = m.data[:(i+1)*int(m.valueSize)]
+		c.value = row(m.data, i, m.valueSize)
+	}
 	c.at, c.control, c.there = m.table.find(it)
 	c.present = c.there
-	return c, m.value(i)
+	return c
+}
+
+// fetch reads the value that a key was there with. A record stays where it is as long as the batch runs.
+func (m *images) fetch(c *change) {
+	c.fetched = true
+	if !m.table.records() {
+		m.values.read(c.control.block(), c.value)
+	} else if m.rows.Columns[batch.Out].Given() {
+		c.value = m.values.appendValue(c.control.block(), nil)
+	}
 }
 
 // run runs an operation.
 func (m *images) run(i uint32, it item) {
 	kind, given := m.rows.kind(i), m.rows.value(batch.Vals, i)
-	c, value := m.of(&it)
+	c := m.of(&it)
 	if c.present && !c.written && !c.fetched && kind != op.Put && kind != op.Update && kind != op.Delete {
-		m.values.read(c.control.block(), value)
-		c.fetched = true
+		m.fetch(c)
 	}
 	ok, had := false, false
 	switch {
@@ -178,19 +189,36 @@ func (m *images) run(i uint32, it item) {
 		ok, had = kind == op.Get && c.present, c.present
 	case kind == op.Update:
 		if ok = c.present; ok {
-			copy(value, given)
-			c.written = true
+			m.give(c, given)
 		}
 	case kind.Reduces() && c.present:
-		cpu.Reduce(m.rows.Flags, kind, value, given)
+		cpu.Reduce(m.rows.Flags, kind, c.value, given)
 		c.written = true
 	default:
 		ok = !c.present
-		copy(value, given)
-		c.present, c.written = true, true
+		m.give(c, given)
 	}
 	m.rows.flag(i, ok)
-	if m.rows.Columns[batch.Out].Given() {
+	m.result(i, c.value, had)
+}
+
+// give gives a key a value that the batch brings. Rows of byte strings stay what they are as long as it runs.
+func (m *images) give(c *change, given []byte) {
+	c.present, c.written = true, true
+	if m.table.records() {
+		c.value = given
+		return
+	}
+	copy(c.value, given)
+}
+
+// result keeps what an operation returns.
+func (m *images) result(i uint32, value []byte, had bool) {
+	switch out := &m.rows.Columns[batch.Out]; {
+	case !out.Given():
+	case out.Data != nil && had:
+		m.found.add(out, i, value)
+	case out.Data == nil:
 		m.results = append(m.results, value...)
 		if !had {
 			clear(m.results[len(m.results)-len(value):])
@@ -206,10 +234,7 @@ func (m *images) keepChanged() {
 		if !c.present && !c.there || c.present && c.there && !c.written {
 			continue
 		}
-		if n < i {
-			m.changed[n] = *c
-			copy(m.value(n), m.value(i))
-		}
+		m.changed[n] = *c
 		n++
 	}
 	m.changed = m.changed[:n]
@@ -225,7 +250,7 @@ func (m *images) reserve() error {
 			continue
 		}
 		m.region = m.values.region(c.hash, m.bits)
-		made, err := m.room(c, m.value(i))
+		made, err := m.room(c)
 		if err != nil {
 			return err
 		}
@@ -247,8 +272,12 @@ func (m *images) reserve() error {
 
 // room takes memory for a value and, for a new key, a slot; moved reports that another key
 // has made way.
-func (m *images) room(c *change, value []byte) (moved bool, err error) {
-	if c.block, err = m.region.take(0); err != nil {
+func (m *images) room(c *change) (moved bool, err error) {
+	class := 0
+	if m.table.records() {
+		class, _ = m.values.class(len(c.key), len(c.value))
+	}
+	if c.block, err = m.region.take(class); err != nil {
 		return false, err
 	}
 	if !c.there {
@@ -261,7 +290,11 @@ func (m *images) room(c *change, value []byte) (moved bool, err error) {
 		}
 		m.claim(c)
 	}
-	m.values.write(c.block, c.hash, value)
+	if m.table.records() {
+		m.values.writeRecord(c.block, &c.item, c.value)
+	} else {
+		m.values.write(c.block, c.hash, c.value)
+	}
 	c.reserved = true
 	return moved, nil
 }
@@ -328,7 +361,7 @@ func (m *images) apply() {
 
 // answer writes the results of operations to their column.
 func (m *images) answer() {
-	if len(m.results) == 0 {
+	if m.found.deliver(&m.rows.Columns[batch.Out]); len(m.results) == 0 {
 		return
 	}
 	for j, i := range m.ops {

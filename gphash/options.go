@@ -194,8 +194,6 @@ func (o *Options) check(records bool) (*pool.Superblock, error) {
 		return nil, core.Invalid("Capacity %d", o.Capacity)
 	case o.Hash != SipHash && o.Hash != Fast:
 		return nil, core.Invalid("unknown Hash %d", o.Hash)
-	case o.AtomicBatch > 0 && (o.KeySize == 0 || o.ValueSize == 0):
-		return nil, core.Invalid("AtomicBatch %d: records are of one length, and keys or values are not", o.AtomicBatch)
 	case o.AtomicTail < 0 || o.AtomicTail > maxTail || o.AtomicTail > 0 && o.AtomicBatch == 0:
 		return nil, core.Invalid("AtomicTail %d with AtomicBatch %d: it is not between 0 and %d", o.AtomicTail, o.AtomicBatch, maxTail)
 	case o.AtomicBatch < 0 || o.AtomicBatch > maxAtomic:

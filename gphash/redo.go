@@ -86,7 +86,7 @@ func redoOf(s *pool.Superblock, mem *pm.Memory) (*redoLog, error) {
 		return nil, fmt.Errorf("%w: the pool has areas that this program does not know", ErrVersion)
 	case !atomic:
 		return nil, nil
-	case g.KeySize == 0 || g.ValueSize == 0 || a.Length%unit != 0 || (a.Offset-pool.DataStart)%unit != 0 || l.capacity() < 1:
+	case a.Length%unit != 0 || (a.Offset-pool.DataStart)%unit != 0 || l.capacity() < 1:
 		return nil, fmt.Errorf("%w: the redo log lies at %d and has %d bytes", op.ErrCorrupt, a.Offset, a.Length)
 	}
 	return l, nil
