@@ -104,7 +104,7 @@ type images struct {
 	changed []change // by key, in the order in which the batch names them first
 	data    []byte   // their values, if these are of one length
 	records []uint64 // of what becomes of their slots
-	index   []uint32 // while operations run: where in changed a hash is, one more
+	named   naming   // while operations run: their keys
 	results []byte   // of operations, for a column of them: it may be that of the values
 	found   found    // the same of byte strings
 	err     error    // there is no room
@@ -128,12 +128,7 @@ type change struct {
 // begin runs operations in their order on what they make of each key.
 func (m *images) begin(e *engine, r *rows, ops []uint32, bits uint) {
 	m.writer, m.rows, m.ops, m.bits = e.newWriter(nil, e.moves), r, ops, bits
-	size := 16
-	for size < 2*len(ops) {
-		size *= 2
-	}
-	m.index = slices.Grow(m.index[:0], size)[:size]
-	clear(m.index)
+	m.named.begin(len(ops))
 	m.changed = slices.Grow(m.changed[:0], len(ops))
 	m.data = slices.Grow(m.data[:0], len(ops)*int(e.valueSize))
 	m.results, m.found = m.results[:0], found{}
@@ -141,18 +136,43 @@ func (m *images) begin(e *engine, r *rows, ops []uint32, bits uint) {
 	m.keepChanged()
 }
 
-// of is what is known of a key, which is looked up when the batch names it first.
-func (m *images) of(it *item) *change {
-	mask := uint64(len(m.index) - 1)
-	at := it.hash & mask
-	for ; m.index[at] != 0; at = (at + 1) & mask {
-		i := int(m.index[at]) - 1
-		if c := &m.changed[i]; c.hash == it.hash && bytes.Equal(c.key, it.key) {
-			return c
+// naming numbers keys in the order in which operations name them first. Its memory is used again by the next
+// batch.
+type naming struct {
+	index []uint32 // by hash: a number, one more; 0: none
+	n     int
+}
+
+// begin makes room for the keys of so many operations.
+func (k *naming) begin(ops int) {
+	size := 16
+	for size < 2*ops {
+		size *= 2
+	}
+	k.index, k.n = slices.Grow(k.index[:0], size)[:size], 0
+	clear(k.index)
+}
+
+// number is that of the key with a hash of which is is true; again, if it has been named before.
+func (k *naming) number(hash uint64, is func(i int) bool) (i int, again bool) {
+	mask := uint64(len(k.index) - 1)
+	at := hash & mask
+	for ; k.index[at] != 0; at = (at + 1) & mask {
+		if i := int(k.index[at]) - 1; is(i) {
+			return i, true
 		}
 	}
-	i := len(m.changed)
-	m.index[at] = uint32(i + 1)
+	k.n++
+	k.index[at] = uint32(k.n)
+	return k.n - 1, false
+}
+
+// of is what is known of a key, which is looked up when the batch names it first.
+func (m *images) of(it *item) *change {
+	i, again := m.named.number(it.hash, func(i int) bool { c := &m.changed[i]; return c.hash == it.hash && bytes.Equal(c.key, it.key) })
+	if again {
+		return &m.changed[i]
+	}
 	m.changed = append(m.changed, change{item: *it})
 	c := &m.changed[i]
 	if !m.table.records() {
@@ -273,11 +293,7 @@ func (m *images) reserve() error {
 // room takes memory for a value and, for a new key, a slot; moved reports that another key
 // has made way.
 func (m *images) room(c *change) (moved bool, err error) {
-	class := 0
-	if m.table.records() {
-		class, _ = m.values.class(len(c.key), len(c.value))
-	}
-	if c.block, err = m.region.take(class); err != nil {
+	if c.block, err = m.write(&c.item, c.value); err != nil {
 		return false, err
 	}
 	if !c.there {
@@ -289,11 +305,6 @@ func (m *images) room(c *change) (moved bool, err error) {
 			}
 		}
 		m.claim(c)
-	}
-	if m.table.records() {
-		m.values.writeRecord(c.block, &c.item, c.value)
-	} else {
-		m.values.write(c.block, c.hash, c.value)
 	}
 	c.reserved = true
 	return moved, nil

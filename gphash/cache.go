@@ -107,6 +107,10 @@ func (x *Index) LoadCache(ctx context.Context) error { return loadCache(ctx, x.c
 // last, beside lookups. Without a cache it does nothing.
 func (m *Map[K, V]) LoadCache(ctx context.Context) error { return loadCache(ctx, m.core, m.engine) }
 
+// LoadCache fills the cache with the buckets that have been read most since it was loaded last, beside
+// lookups. Without a cache it does nothing.
+func (x *Strings) LoadCache(ctx context.Context) error { return loadCache(ctx, x.core, x.engine) }
+
 func loadCache(ctx context.Context, t *core.Table, e *engine) error {
 	return t.Alone(ctx, "LoadCache", func(now core.Counters) error {
 		if g, ok := e.far.(*gpuEngine); ok && g.k.cache.share > 0 {

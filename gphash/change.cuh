@@ -379,8 +379,8 @@ __device__ __forceinline__ void remove(const Ops& ops, const Place& at, Round& r
 }
 
 // take claims a slot of those seen, or of those that are free by now.
-__device__ __forceinline__ bool take(const Table& t, const Item& it, Seen& open, Place& at) {
-  for (;; open = see_open<kInOrder>(t, it.hash)) {
+__device__ __forceinline__ bool take(const Table& t, uint64_t hash, Seen& open, Place& at) {
+  for (;; open = see_open<kInOrder>(t, hash)) {
     if (!vacant(t, open, at)) return false;
     if (claim(t, at)) return true;
   }
@@ -388,8 +388,15 @@ __device__ __forceinline__ bool take(const Table& t, const Item& it, Seen& open,
 
 // ---- keys that make way -----------------------------------------------------------
 
+// hash_of is the hash of the key of a slot, whose words a function reads.
+template <Keys K, class Word>
+__device__ __forceinline__ uint64_t hash_of(const Table& t, uint64_t tag, Word word) {
+  return K == kInRecords || t.key_words ? tag : hash_key(t, word);
+}
+
 // make_way finds a key among those in the candidate slots of another one that has a free slot
 // elsewhere, and moves it there. The slot that it leaves is claimed then.
+template <Keys K>
 __device__ __forceinline__ bool make_way(const Table& t, uint64_t hash, Place& from) {
   Seen s = see_open<kInOrder>(t, hash);
   for (uint32_t votes = ballot(kAll, s.there && s.control.state() == kFull); votes != 0; votes &= votes - 1) {
@@ -397,7 +404,7 @@ __device__ __forceinline__ bool make_way(const Table& t, uint64_t hash, Place& f
     const uint64_t tag = shuffle(kAll, s.tag, lowest(votes));
     auto word = [&](uint32_t i) WEFT_INLINE { return t.key_words ? load_relaxed_system(t.pool + from.key(t) + i) : tag; };
     Place to;
-    if (!vacant(t, see_open<kInOrder>(t, t.key_words ? tag : hash_key(t, word)), to) || !claim(t, to)) continue;
+    if (!vacant(t, see_open<kInOrder>(t, hash_of<K>(t, tag, word)), to) || !claim(t, to)) continue;
     write_slot(t, to, tag, word);
     publish(t, to, from.was.block());
     if (lane_index() == 0) fence_durable(t);  // the key is in two slots now, and stays in one
@@ -414,13 +421,14 @@ __device__ __forceinline__ bool make_way(const Table& t, uint64_t hash, Place& f
 }
 
 // force claims the slot of another key. Lookups that miss their key meanwhile look again.
-__device__ __forceinline__ bool force(const Ops& ops, Place& at) {
-  const Table& t = ops.p.table;
-  if (ops.p.still || load_relaxed(&t.counters->live) >= ops.p.fullest) return false;
+template <Keys K>
+__device__ __forceinline__ bool force(const ChangeParams& p, uint64_t hash, Place& at) {
+  const Table& t = p.table;
+  if (p.still || load_relaxed(&t.counters->live) >= p.fullest) return false;
   if (lane_index() == 0) add_relaxed(&t.clocks->moves_begun, 1u);
   fence();
   sync_warp();
-  const bool taken = make_way(t, ops.item.hash, at);
+  const bool taken = make_way<K>(t, hash, at);
   sync_warp();
   if (lane_index() == 0) add_release(&t.clocks->moves_ended, 1u);
   return taken;
@@ -461,12 +469,12 @@ __device__ __forceinline__ void change_key(const Ops& ops, Round& r) {
   bool failed = false;
   if (sum.behind.there && (!there || sum.behind.from != kPool)) {
     const uint64_t block = p.sorted.fresh ? p.sorted.fresh[ops.begin] : 0;
-    bool taken = there || (block != 0 && take(t, ops.item, open, at));
+    bool taken = there || (block != 0 && take(t, ops.item.hash, open, at));
     if (C == kSpill && block != 0 && !taken && !ops.among_many()) {
       if (lane_index() == 0) p.spilled.items[add_relaxed(p.spilled.count, 1u)] = ops.begin + 1;
       return;
     }
-    if (C == kForce && block != 0 && !taken) taken = force(ops, at);
+    if (C == kForce && block != 0 && !taken) taken = force<kInSlots>(p, ops.item.hash, at);
     failed = block == 0 || !taken;
     if (block == 0) store_relaxed(p.lacked, 1u);
     if (!failed) put(ops, there, at, sum.behind, block, r);

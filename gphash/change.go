@@ -152,21 +152,26 @@ func (w *writer) reuse() bool {
 
 // store writes a value, or a record, to memory of its own, durably.
 func (w *writer) store(it *item, given []byte) (block uint64, err error) {
+	if block, err = w.write(it, given); err == nil {
+		w.mem.Fence()
+	}
+	return block, err
+}
+
+// write writes a value, or a record, to memory of its own.
+func (w *writer) write(it *item, given []byte) (block uint64, err error) {
 	v := w.values
 	if !v.records {
-		if block, err = w.region.take(0); err != nil {
-			return 0, err
+		if block, err = w.region.take(0); err == nil {
+			v.write(block, it.hash, given)
 		}
-		v.write(block, it.hash, given)
-	} else {
-		class, _ := v.class(len(it.key), len(given))
-		if block, err = w.region.take(class); err != nil {
-			return 0, err
-		}
+		return block, err
+	}
+	class, _ := v.class(len(it.key), len(given))
+	if block, err = w.region.take(class); err == nil {
 		v.writeRecord(block, it, given)
 	}
-	w.mem.Fence()
-	return block, nil
+	return block, err
 }
 
 // update gives a key another value: before a crash and behind it, the key has one of

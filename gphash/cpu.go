@@ -41,6 +41,8 @@ type engine struct {
 	lacked bool
 	// images are what an atomic batch makes of its keys, by core.
 	images []images
+	// placers place records for a GPU, by core.
+	placers []placer
 
 	far  far   // works on the pool in place of this engine; nil: nobody does
 	lost error // why the device that did so does no longer
@@ -55,6 +57,8 @@ type far interface {
 	// show tells of the levels, and waits until nobody reads by those that were there
 	// before. What fails changes nothing.
 	show() error
+	// refresh tells of what the host has changed in slots by itself.
+	refresh() error
 	recycle() error
 	clear(lo, hi uint64) error
 	moveUp(lo, hi uint64) (ok bool, err error) // of the lowest level; errHeld

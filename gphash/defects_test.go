@@ -26,9 +26,11 @@ var widths = []Options{
 	{KeySize: 8, ValueSize: 128}, {KeySize: 4, ValueSize: 4}, {KeySize: 24, ValueSize: 20},
 }
 
+var allWidths = append(slices.Clip(widths), Options{}, Options{ValueSize: 16})
+
 // eachWidth runs a test on an empty image of each width, of variable ones, too, on a CPU.
 func eachWidth(t *testing.T, o Options, test func(t *testing.T, im *image)) {
-	eachOf(t, openCPU(t), append(widths, Options{}, Options{ValueSize: 16}), o, test)
+	eachOf(t, openCPU(t), allWidths, o, test)
 }
 
 func eachFixedWidth(t *testing.T, o Options, test func(t *testing.T, im *image)) {
@@ -38,15 +40,15 @@ func eachFixedWidth(t *testing.T, o Options, test func(t *testing.T, im *image))
 // eachDevice runs a test on a CPU as eachWidth does, and on a simulated GPU.
 func eachDevice(t *testing.T, o Options, test func(t *testing.T, im *image)) {
 	eachWidth(t, o, test)
-	eachOnGPU(t, o, test)
+	eachOnGPU(t, allWidths, o, test)
 }
 
 func eachFixedDevice(t *testing.T, o Options, test func(t *testing.T, im *image)) {
 	eachFixedWidth(t, o, test)
-	eachOnGPU(t, o, test)
+	eachOnGPU(t, widths, o, test)
 }
 
-func eachOnGPU(t *testing.T, o Options, test func(t *testing.T, im *image)) {
+func eachOnGPU(t *testing.T, widths []Options, o Options, test func(t *testing.T, im *image)) {
 	t.Run("GPU", func(t *testing.T) {
 		if testing.Short() {
 			t.Skip("interprets kernels")
@@ -57,9 +59,6 @@ func eachOnGPU(t *testing.T, o Options, test func(t *testing.T, im *image)) {
 
 func eachOf(t *testing.T, dev device.Device, widths []Options, o Options, test func(t *testing.T, im *image)) {
 	for _, w := range widths {
-		if o.AtomicBatch > 0 && w.KeySize*w.ValueSize == 0 {
-			continue // records of a log are of one length
-		}
 		t.Run(fmt.Sprintf("%d,%d", w.KeySize, w.ValueSize), func(t *testing.T) {
 			w.Capacity, w.Size, w.Slots, w.Hashes, w.Levels, w.AtomicBatch = o.Capacity, o.Size, o.Slots, o.Hashes, o.Levels, o.AtomicBatch
 			im, err := formatted(t, dev, w, nil)

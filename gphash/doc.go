@@ -5,8 +5,8 @@
 //
 // It comes as [Index], from byte strings of one length to byte strings of another, as
 // [Strings], of byte strings of any length, and as [Map], which is a [weft.Map] of integers.
-// All work on batches, on all cores of the host, and all but Strings on a GPU that maps the
-// file, which may keep a cache of buckets in its memory, or a mirror of all slots and a cache of values.
+// All work on batches, on all cores of the host or on a GPU that maps the file, which may keep a cache of
+// buckets in its memory, or a mirror of all slots and, of values of one length, a cache.
 // A mixed batch (Apply) has lookups, inserts, updates, upserts and deletes: OpGet, OpPutNew, OpUpdate, OpPut
 // and OpDelete, in its order.
 //
@@ -44,7 +44,15 @@
 // hash first, so that what is under way at a time touches a small part of the pool; then
 // operations on a key lie side by side, a warp settles them in their order, and the key's
 // slot changes once; of a large batch a warp has up to 32 operations, and publishes what they change together. Lookups run beside changes and beside a resize: one that finds, by two
-// clocks, that a change ran meanwhile looks again, slot by slot in order. A pool that a GPU
+// clocks, that a change ran meanwhile looks again, slot by slot in order.
+//
+// Of [Strings] the host copies what is long, since batches and pool are memory of its own: it writes records for
+// what a change may store, one for a key at most, before the GPU settles the batch, and frees those that no
+// slot names then. The GPU hashes and sorts keys, compares them with those of records, and changes slots. What
+// is found is copied by the host. Lookups wait for the change that runs, as on a CPU, and opening a pool
+// is the host's work. Batches on the device, and caches of values, are for values of one length.
+//
+// A pool that a GPU
 // has open can be opened on the CPU as soon as it is closed, and the other way round.
 // [OpenOptions.ReadOnly] is for the CPU.
 //
@@ -66,7 +74,7 @@
 //
 // With Options.AtomicBatch a batch is there as a whole or not at all, whatever ends the
 // process, and durable when the call returns, too. When slots and memory for all of it have been
-// reserved, and its values are there, what it makes of each slot is written to a redo log in the pool
+// reserved, and its values, or records, are there, what it makes of each slot is written to a redo log in the pool
 // and published by a checksum; then the slots change, on all cores or by a GPU, and the log
 // is emptied. Opening a pool applies a batch that is still in the log, and
 // [Report] says so; half of one that had not been published is nowhere. The log has room for one batch
@@ -84,7 +92,7 @@
 // Opening a pool looks at all slots: it frees what an insertion had taken and not
 // published, tombs, and slots that a key was about to leave, and finds out which memory is free, which
 // is nowhere stored. A GPU reads control words and tags once, in rows, and looks at them in its own
-// memory; where it finds damage the host looks, too. [Report] says how long each part took.
+// memory; where it finds damage the host looks, too, and for all of records. [Report] says how long each part took.
 // Tags and places are verified against the keys; with OpenOptions.Verify, values against their
 // checksums. A pool that something else has damaged is refused, with the place, or
 // repaired, with a [Report].
@@ -117,7 +125,7 @@
 //
 // # Caveats
 //
-// On a CPU, lookups wait for the change that runs. Clear and a batch are not
+// On a CPU, and of Strings on a GPU, too, lookups wait for the change that runs. Clear and a batch are not
 // atomic without Options.AtomicBatch. Whoever
 // shortens the file of an open pool kills the process that has it. Whoever writes it meanwhile may have
 // keys read values of others, until Check or the next Open says so ([weft.ErrCorrupt]); but no

@@ -231,7 +231,9 @@ func (tr *trial) run() {
 	for range s.batches {
 		tr.table.values.recycle()
 		if s.records() {
-			(&engine{table: tr.table}).gather(1+tr.rng.IntN(2), 4)
+			if _, err := (&engine{table: tr.table}).gather(1+tr.rng.IntN(2), 4); err != nil {
+				tr.fail("gather: %v", err)
+			}
 		}
 		threads := make([]func(), s.threads)
 		for i := range threads {

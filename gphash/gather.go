@@ -22,18 +22,27 @@ type run struct {
 
 // gather frees runs of n units or more, those first in which records take the least, until
 // these are so many units. Nobody else is at work, and what has been replaced is free.
-func (e *engine) gather(n int, units uint64) (freed uint64) {
+func (e *engine) gather(n int, units uint64) (freed uint64, err error) {
 	v := e.values
 	v.alone = true
+	moved := false
 	for _, r := range v.sparse(n) {
 		if freed >= units {
 			break
 		}
-		if r, ok := v.run(r.first, r.n, r.n > n, v.supply()); ok && e.vacateRun(r) {
+		r, ok := v.run(r.first, r.n, r.n > n, v.supply())
+		if !ok {
+			continue
+		}
+		moved = true
+		if e.vacateRun(r) {
 			freed += uint64(r.n)
 		}
 	}
-	return freed
+	if moved && e.far != nil {
+		err = e.far.refresh()
+	}
+	return freed, err
 }
 
 // sparse are runs of n units or more that can be made free, with the least taken first.
@@ -189,14 +198,20 @@ func (e *engine) gatherFor(b *batch.Batch) error {
 	if err := e.recycle(); err != nil {
 		return err
 	}
-	for units := words/v.unit + uint64(n); n > 0 && e.gather(n, units) == 0; n /= 2 {
+	for units := words/v.unit + uint64(n); n > 0; n /= 2 {
+		if freed, err := e.gather(n, units); err != nil || freed > 0 {
+			return err
+		}
 	}
 	return nil
 }
 
 // gatherAll makes as many units free as it can.
 func (e *engine) gatherAll(ctx context.Context) error {
-	for ctx.Err() == nil && e.gather(1, mostUnits) > 0 {
+	for ctx.Err() == nil {
+		if freed, err := e.gather(1, mostUnits); err != nil || freed == 0 {
+			return err
+		}
 	}
 	return ctx.Err()
 }

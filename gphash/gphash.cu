@@ -1,6 +1,6 @@
 // Kernels of package gphash: a hash index in memory of the host that outlives the process. doc.go
 // explains the structure, layout.go the memory, change.go why a crash at any store leaves it whole.
-#include "change.cuh"
+#include "buckets.cuh"
 #include "lookup.cuh"
 #include "survey.cuh"
 #include "tuning.cuh"
@@ -123,67 +123,6 @@ __device__ __forceinline__ void repeat(const GetParams& p) {
 
 // ---- whole tables -----------------------------------------------------------------
 
-struct BucketsParams {
-  Table table;
-  Export to;           // of an export
-  uint64_t lo, hi;     // buckets
-  uint32_t level;      // in which they are
-  uint32_t unused;
-  uint32_t* crowded;   // set, if a key finds no slot
-};
-
-// each_bucket calls f(place, lanes) for buckets, one a warp: at has slot 0 of it, and lanes are
-// those whose slot is in a state.
-template <class F>
-__device__ __forceinline__ void each_bucket(const BucketsParams& p, F f) {
-  const Table& t = p.table;
-  const Level& l = t.levels[p.level];
-  for (uint64_t b = p.lo + thread_index() / kWarp; b < p.hi; b += threads_in_grid() / kWarp) {
-    Place at{l.base + b * t.bucket_words, nullptr, lane_index(), {0}};
-    at.words = words_of(t, l, b);
-    if (at.slot < t.slots) at.was.bits = load_relaxed_system((l.mirror ? at.words : t.pool + at.bucket) + at.slot);
-    f(at);
-  }
-}
-
-// tag_of is the tag of a slot, of which the mirror knows first.
-__device__ __forceinline__ uint64_t tag_of(const Table& t, const BucketsParams& p, const Place& at) {
-  return load_relaxed_system((t.levels[p.level].mirror ? at.words : t.pool + at.bucket) + t.slots + at.slot);
-}
-
-// slot_of is slot number `slot` of a bucket, for all lanes.
-__device__ __forceinline__ Place slot_of(const Place& at, uint32_t slot) {
-  return {at.bucket, at.words, slot, {shuffle(kAll, at.was.bits, slot)}};
-}
-
-// move_up moves the keys of a bucket to open levels: they are durable there before they go.
-__device__ __forceinline__ void move_up(const BucketsParams& p) {
-  const Table& t = p.table;
-  fence();
-  each_bucket(p, [&](const Place& lane) WEFT_INLINE {
-    for (uint32_t votes = ballot(kAll, lane.was.state() == kFull); votes != 0; votes &= votes - 1) {
-      Place from = slot_of(lane, lowest(votes)), to;
-      const uint64_t tag = load_relaxed_system(t.pool + from.tag(t));
-      auto word = [&](uint32_t i) WEFT_INLINE { return t.key_words ? load_relaxed_system(t.pool + from.key(t) + i) : tag; };
-      const uint64_t hash = t.key_words ? tag : hash_key(t, word);
-      bool taken = false;
-      while (vacant(t, see_open<kInOrder>(t, hash), to))
-        if ((taken = claim(t, to))) break;
-      if (!taken) {
-        store_relaxed(p.crowded, 1u);
-        return;
-      }
-      write_slot(t, to, tag, word);
-      publish(t, to, from.was.block());
-      if (lane_index() == 0) {
-        fence_durable(t);
-        say(t, from, from.was.next(kTomb, 0));
-      }
-      sync_warp();
-    }
-  });
-}
-
 // export_pairs copies the pairs of buckets. Nothing changes meanwhile.
 __device__ __forceinline__ void export_pairs(const BucketsParams& p) {
   const Table& t = p.table;
@@ -300,11 +239,11 @@ GPHASH_KERNEL(reserve, 1)(ReserveParams p) { reserve<kBlock>(p); }
 GPHASH_KERNEL(change, kChangeBlocks)(ChangeParams p) { change(p); }
 GPHASH_KERNEL(change_crowded, 1)(ChangeParams p) { change_crowded(p); }
 GPHASH_KERNEL(follow, 1)(ChangeParams p) { follow(p); }
-GPHASH_KERNEL(log, 1)(RedoParams p) { log<kBlock>(p); }
-GPHASH_KERNEL(settle, 1)(RedoParams p) { settle(p); }
+GPHASH_KERNEL(log, 1)(RedoParams p) { log<kBlock, kInSlots>(p); }
+GPHASH_KERNEL(settle, 1)(RedoParams p) { settle<kInSlots>(p); }
 GPHASH_KERNEL(home, 1)(RedoParams p) { bring_home(p); }
 GPHASH_KERNEL(undo, 1)(RedoParams p) { undo(p); }
-GPHASH_KERNEL(move_up, 1)(BucketsParams p) { move_up(p); }
+GPHASH_KERNEL(move_up, 1)(BucketsParams p) { move_up<kInSlots>(p); }
 GPHASH_KERNEL(export, 1)(BucketsParams p) { export_pairs(p); }
 GPHASH_KERNEL(wipe, 1)(BucketsParams p) { wipe(p); }
 GPHASH_KERNEL(cache_empty, 1)(CacheParams p) { cache_empty(p); }

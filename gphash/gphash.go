@@ -73,8 +73,8 @@ func create(path string, dev device.Device, o *Options, types core.Types, record
 
 // createPool makes the file, when nothing else is wrong.
 func createPool(path string, dev device.Device, o *Options, records bool) (*pool.Pool, error) {
-	if err := workable(dev, records); err != nil {
-		return nil, err
+	if dev == nil {
+		return nil, errNoDevice
 	}
 	first, err := o.check(records)
 	if err != nil {
@@ -84,17 +84,6 @@ func createPool(path string, dev device.Device, o *Options, records bool) (*pool
 		first.Geometry.Seed = [2]uint64{rand.Uint64(), rand.Uint64()}
 	}
 	return pool.CreateOn(path, first, o.Size, terms(dev, o.Durability, o.AssertPMem))
-}
-
-// workable says why a device cannot work on a pool.
-func workable(dev device.Device, records bool) error {
-	if dev == nil {
-		return core.Invalid("no device")
-	}
-	if _, host := dev.(device.Host); records && !host {
-		return fmt.Errorf("%w: byte strings of variable length are worked on by the CPU; %s is none", device.ErrUnsupported, dev.Properties().Name)
-	}
-	return nil
 }
 
 // terms are those on which a device is granted PMem: on memory of devdax, whatever is asked for.
@@ -125,9 +114,10 @@ func OpenMap[K weft.Key, V weft.Value](ctx context.Context, path string, dev dev
 }
 
 func open(ctx context.Context, path string, dev device.Device, o OpenOptions, types core.Types, records bool, want batch.Widths) (*core.Table, *engine, *Report, error) {
-	err := workable(dev, records)
+	var err error
 	switch _, host := dev.(device.Host); {
-	case err != nil:
+	case dev == nil:
+		err = errNoDevice
 	case o.ReadOnly && o.Repair:
 		err = core.Invalid("Repair changes what ReadOnly leaves as it is")
 	case o.ReadOnly && !host:
@@ -210,6 +200,9 @@ func begin(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions) 
 	}
 	if p.Superblock().Features.Incompat&pool.AtomicBatches != 0 {
 		o.Mirror = true
+	}
+	if p.Superblock().Features.Incompat&pool.Records != 0 && o.Mirror && o.Cache > 0 {
+		return nil, nil, nil, core.Invalid("Cache %v beside a mirror is one of values, which byte strings of any length have none of", o.Cache)
 	}
 	if o.AtomicTail < 0 || o.AtomicTail > maxTail {
 		return nil, nil, nil, core.Invalid("AtomicTail %d is not between 0 and %d", o.AtomicTail, maxTail)

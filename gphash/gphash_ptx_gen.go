@@ -12,10 +12,11 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 501ae22a5f1626736632eec43f0e7ff587aac54cf2d245108c2be5f8700cb77c 27713 gphash/change.cuh
-//kernelgen:input 0d4bc872d613213a9cad88a61761c4c885ab9243a6cf2417d97aea82a0350862 13331 gphash/gphash.cu
+//kernelgen:input 36426b724c50f1beca27874cec9a614004f8c11b8f14ff9c8c723a831eb50140 2651 gphash/buckets.cuh
+//kernelgen:input e8b7aa38491a03a640eb17945849c4f8f94e70cc5e97218f01450b19397dad94 28026 gphash/change.cuh
+//kernelgen:input 76f6976996177a4ae4a8923d13f40fa72712461115fd1298985e3f4fc6f36247 10913 gphash/gphash.cu
 //kernelgen:input 001ae5c01118b5903c79abb0997fe1af6a52df00d583547ec5aadfd2e32d592a 1422 gphash/lookup.cuh
-//kernelgen:input 77ae60695d6c2544c3d1427dfa1433d17193eb2ff0765d1281b3569dbeb9744c 6845 gphash/redo.cuh
+//kernelgen:input dac5fb18bc6d4baabc14e5723e2342321f9e2afd1c42f9030c5c40f910c13fbd 7127 gphash/redo.cuh
 //kernelgen:input 609edad8641014576b710b8aaa26bc4d114623ecabe9cfa22a8f939fd0159ac6 8471 gphash/space.cuh
 //kernelgen:input d304a9ee760116cff46351f4a067f10efb215a816fb24eaf47e38a84b934a92d 7696 gphash/survey.cuh
 //kernelgen:input a589ec4ad6018098074d70f3cb5eaa91728c5f3bb93b19e461371313793100a6 423 gphash/tuning.cuh
@@ -32,7 +33,7 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output cb71402588580d428c06d115e0e10a66864f47ee529356b5fd200a3901eb821f 677922 gphash/gphash_sm80.ptx
+//kernelgen:output 5a44edc19bae9ce958ca00d774655d666ac14a6ced889c8613c0626de16ce4dd 678130 gphash/gphash_sm80.ptx
 //kernelgen:output edff69dd1f5de903bd568814730249bc20e340ac25f3b2dd7218008f24663e04 14207 gphash/gphash_params_gen.go
 
 //go:embed gphash_sm80.ptx

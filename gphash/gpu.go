@@ -20,6 +20,7 @@ import (
 //go:generate go run ../cmd/weftgen -target 80,90+ptx85 -struct weft::gphash::Level -type gphash::Level=levelRef ../kernels/include/weft/gphash_table.cuh
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type gphash::Table=tableRef -type gphash::Space=spaceRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::List=internal/gpu.List -type weft::Export=internal/gpu.Export gphash.cu
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type GetParams=.getParams -type weft::gphash::ChangeParams=.changeParams gphash_threads.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type gphash::Strings=stringsRef -type gphash::Table=.tableRef -type gphash::BucketsParams=.bucketsParams -type gphash::ChangeParams=.changeParams -type gphash::RedoParams=.redoParams gphash_strings.cu
 
 // sortFrom is the number of lookups from which on they are sorted: by region, since the pool has
 // locality, and to read what several are for once. Below, a sort costs more than a hot key does.
@@ -49,6 +50,7 @@ type launcher struct {
 
 	tick, hash, rank, get, repeat, recycle, reserve                      device.Kernel
 	change, crowded                                                      device.Kernel
+	strings                                                              stringKernels // of records
 	follow, log, settle, home, undo                                      device.Kernel // of atomic batches
 	moveUp, export, wipe, survey, verify, reflect, cacheEmpty, cacheFill device.Kernel
 
@@ -67,10 +69,11 @@ type launcher struct {
 	// mu orders pairs of launches: what exports read is not changed meanwhile.
 	mu                sync.Mutex
 	changed, exported *device.Event
-	ticket            uint32 // of the last change
-	left              *loan  // the lists of what it has left; nil: nothing
-	noted             noted  // what it makes of slots, if batches are atomic
-	behind            behind // what the pool lacks of those before it
+	ticket            uint32       // of the last change
+	left              *loan        // the lists of what it has left; nil: nothing
+	noted             noted        // what it makes of slots, if batches are atomic
+	batch             stringsBatch // what it has besides, of records
+	behind            behind       // what the pool lacks of those before it
 }
 
 // levels are those that lookups and changes know: the parameter of kernels, and what it
@@ -136,6 +139,9 @@ func (k *launcher) alloc() (err error) {
 		}
 	}
 	v := k.host.values
+	if v.records { // of which the host knows what is free
+		return k.openBehind()
+	}
 	k.space.units, k.space.words = uint32(len(v.space.owner)), uint32((v.per+63)/64)
 	for _, b := range []struct {
 		to    *device.Ptr
@@ -163,10 +169,13 @@ func (k *launcher) load() (err error) {
 		{Name: "survey", To: &k.survey}, {Name: "verify", To: &k.verify}, {Name: "mirror", To: &k.reflect},
 		{Name: "cache_empty", To: &k.cacheEmpty}, {Name: "cache_fill", To: &k.cacheFill},
 	})
-	if err != nil || !k.without.Warps {
-		return err
+	switch {
+	case err == nil && k.host.records():
+		err = k.loadStrings()
+	case err == nil && k.without.Warps:
+		err = gpu.Load(k.dev, &gphashThreadsImage, []gpu.Entry{{Name: "get", To: &k.get}, {Name: "change", To: &k.change}})
 	}
-	return gpu.Load(k.dev, &gphashThreadsImage, []gpu.Entry{{Name: "get", To: &k.get}, {Name: "change", To: &k.change}})
+	return err
 }
 
 // close frees everything. No work is under way.
@@ -379,11 +388,16 @@ func (k *launcher) sort(s *device.Stream, t *tableRef, keys device.Ptr, n int, i
 	if err := device.Launch(s, k.hash, gpu.Wave(k.dev, n), gpu.Block, &p); err != nil {
 		return o, err
 	}
-	if n <= rankMost {
-		r := rankParams{prefixes: o.From.Keys, sorted: o.To.Keys, rows: o.To.Vals, n: uint64(n)}
-		return o, device.Launch(s, k.rank, gpu.Grid(warp*n), gpu.Block, &r)
+	return o, k.sortHashes(s, &o)
+}
+
+// sortHashes submits sorting the first halves of hashes.
+func (k *launcher) sortHashes(s *device.Stream, o *order) error {
+	if o.N <= rankMost {
+		r := rankParams{prefixes: o.From.Keys, sorted: o.To.Keys, rows: o.To.Vals, n: uint64(o.N)}
+		return device.Launch(s, k.rank, gpu.Grid(warp*o.N), gpu.Block, &r)
 	}
-	return o, k.prim.Sort(s, &o.Sort, o.scratch)
+	return k.prim.Sort(s, &o.Sort, o.scratch)
 }
 
 // ---- changes ---------------------------------------------------------------------
@@ -406,7 +420,7 @@ func (k *launcher) set(s *device.Stream, clock int) error {
 // which keys make way.
 func (k *launcher) Change(s *device.Stream, _ core.Parts, c *gpu.Change) (contended bool, err error) {
 	fresh := 0
-	if c.Inserts() {
+	if c.Inserts() && !k.host.records() {
 		fresh = 8 * c.N
 	}
 	work, err := k.loans.take(sortBytes(c.N) + fresh)
@@ -436,7 +450,11 @@ func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, f
 		}
 	}
 	table := k.table.Load().ref
-	o, err := k.sort(s, &table, c.Args.Keys, c.N, work.Ptr)
+	sort := func() (order, error) { return k.sort(s, &table, c.Args.Keys, c.N, work.Ptr) }
+	if k.host.records() {
+		sort = func() (order, error) { return k.sortStrings(s, &table, k.batch.keys, c.N, work.Ptr) }
+	}
+	o, err := sort()
 	if err != nil {
 		return err
 	}
@@ -450,6 +468,9 @@ func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, f
 	}
 	if c.Still || k.behind.ops > 0 { // a key that makes way goes to the pool, past the log
 		p.still = 1
+	}
+	if k.host.records() {
+		return k.submitStrings(s, c, &p)
 	}
 	if fresh > 0 {
 		p.sorted.fresh = work.Ptr + device.Ptr(work.Size-fresh)
@@ -513,20 +534,26 @@ func (k *launcher) Export(s *device.Stream, _ core.Parts, lo, hi uint32, out *ba
 	if err := errors.Join(s.Wait(k.changed), s.Wait(k.exported)); err != nil {
 		return err
 	}
-	t := k.table.Load()
-	p := bucketsParams{table: t.ref, to: gpu.Export{
+	p := bucketsParams{to: gpu.Export{
 		Keys: out.Columns[batch.Keys].Ptr, Vals: out.Columns[batch.Vals].Ptr, Count: count, Rows: uint64(out.N),
 	}}
+	return errors.Join(k.eachOf(s, k.export, p, lo, hi), s.Record(k.exported))
+}
+
+// eachOf submits a kernel for the buckets of all levels that are among units [lo,hi).
+func (k *launcher) eachOf(s *device.Stream, kernel device.Kernel, p bucketsParams, lo, hi uint32) error {
+	t := k.table.Load()
+	p.table = t.ref
 	for i, l := range t.live {
 		p.level = uint32(i)
 		if p.lo, p.hi = l.bucketsOf(lo, hi); p.lo >= p.hi {
 			continue
 		}
-		if err := device.Launch(s, k.export, gpu.Wave(k.dev, warp*int(p.hi-p.lo)), gpu.Block, &p); err != nil {
+		if err := device.Launch(s, kernel, gpu.Wave(k.dev, warp*int(p.hi-p.lo)), gpu.Block, &p); err != nil {
 			return err
 		}
 	}
-	return s.Record(k.exported)
+	return nil
 }
 
 // each submits a kernel for the buckets of all levels.

@@ -42,7 +42,10 @@ func newKernelTrial(t testing.TB, seed uint64, rewrite func(file, ptx string) st
 }
 
 func newKernelTrialOf(t testing.TB, o Options, seed uint64, rewrite func(file, ptx string) string) *kernelTrial {
-	shape := kernelShapes[seed%uint64(len(kernelShapes))]
+	return newKernelTrialIn(t, kernelShapes[seed%uint64(len(kernelShapes))], o, seed, rewrite)
+}
+
+func newKernelTrialIn(t testing.TB, shape small, o Options, seed uint64, rewrite func(file, ptx string) string) *kernelTrial {
 	tr := &kernelTrial{trial: newTrial(shape, seed), stops: 8, puts: seed%5 == 4}
 	tr.most = 24
 	o.KeySize, o.ValueSize, o.Slots, o.Hashes, o.Levels = shape.keySize, shape.valueSize, shape.slots, shape.hashes, shape.levels
@@ -239,12 +242,38 @@ func TestCrashesOfKernels(t *testing.T) {
 	t.Logf("%d images of crashes", images)
 }
 
+// systemFence is a fence that a crash knows of.
+var systemFence = regexp.MustCompile(`fence\.acq_rel\.sys;`)
+
+// without leaves out one of the instructions of a kernel that are like something, and tells whether there is that
+// kernel.
+func without(kernel string, of *regexp.Regexp, number int, found *bool) func(file, ptx string) string {
+	return func(_, ptx string) string {
+		lo := strings.Index(ptx, ".entry "+kernel+"(")
+		if lo < 0 {
+			return ptx
+		}
+		hi := len(ptx)
+		if next := strings.Index(ptx[lo+1:], ".entry"); next >= 0 {
+			hi = lo + 1 + next
+		}
+		n := -1
+		*found = true
+		return ptx[:lo] + of.ReplaceAllStringFunc(ptx[lo:hi], func(s string) string {
+			if n++; n == number {
+				return ""
+			}
+			return s
+		}) + ptx[hi:]
+	}
+}
+
 // Mutants of the order of stores of kernels: each is found.
 func TestKernelCrashMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	fence, sync := regexp.MustCompile(`fence\.acq_rel\.sys;`), regexp.MustCompile(`bar\.warp\.sync[^;]*;`)
+	fence, sync := systemFence, regexp.MustCompile(`bar\.warp\.sync[^;]*;`)
 	for _, m := range []struct {
 		name, kernel string
 		of           *regexp.Regexp
@@ -263,24 +292,7 @@ func TestKernelCrashMutants(t *testing.T) {
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			found := false
-			images, failed := exploreKernels(t, m.from, 600_000, func(file, ptx string) string {
-				lo := strings.Index(ptx, ".entry gphash_"+m.kernel+"(")
-				if lo < 0 {
-					return ptx
-				}
-				hi := len(ptx)
-				if next := strings.Index(ptx[lo+1:], ".entry"); next >= 0 {
-					hi = lo + 1 + next
-				}
-				n := -1
-				found = true
-				return ptx[:lo] + m.of.ReplaceAllStringFunc(ptx[lo:hi], func(s string) string {
-					if n++; n == m.number {
-						return ""
-					}
-					return s
-				}) + ptx[hi:]
-			})
+			images, failed := exploreKernels(t, m.from, 600_000, without("gphash_"+m.kernel, m.of, m.number, &found))
 			if failed == "" || !found {
 				t.Fatalf("not found in %d images", images)
 			}

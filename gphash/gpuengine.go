@@ -114,7 +114,7 @@ func (g *gpuEngine) inspect(ctx context.Context, times *Times, o OpenOptions) (*
 		return nil, err
 	}
 	report := &Report{Resumed: g.host.closed > 0}
-	odd := o.Repair
+	odd := o.Repair || g.host.records() // of which the host is to know what is free
 	if !odd {
 		var err error
 		if odd, err = g.examine(ctx, times, report, o); err != nil {
@@ -223,9 +223,12 @@ func (g *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 	if err := g.host.changeable(); err != nil {
 		return 0, nil, err
 	}
-	if g.host.redo != nil {
+	switch {
+	case g.host.records():
+		done, failed, err = g.changeStrings(ctx, b)
+	case g.host.redo != nil:
 		done, failed, err = g.atomic(ctx, s, b)
-	} else {
+	default:
 		g.submitted = g.submitted || s != nil
 		done, failed, err = g.Engine.Change(ctx, s, b)
 	}
@@ -388,6 +391,9 @@ func (g *gpuEngine) fetch() error {
 	if err := g.home(); err != nil {
 		return err
 	}
+	if g.host.records() {
+		return nil
+	}
 	owners, used := make([]uint32, g.k.space.units), make([]uint64, uint64(g.k.space.units)*uint64(g.k.space.words))
 	if _, err := g.Engine.Counters(all); err != nil { // behind all changes
 		return g.note(err)
@@ -434,6 +440,9 @@ func (v *values) restore(unit uint64, used []uint64) bool {
 
 func (g *gpuEngine) send() error {
 	v := g.host.values
+	if v.records {
+		return nil
+	}
 	owners, used := make([]uint32, g.k.space.units), make([]uint64, uint64(g.k.space.units)*uint64(g.k.space.words))
 	regionOf := map[*region]uint32{}
 	for i := range v.parts {
@@ -488,9 +497,13 @@ func (g *gpuEngine) recycle() error {
 	if err := g.home(); err != nil {
 		return err
 	}
-	return g.Do(all, func(s *device.Stream) error {
+	err := g.Do(all, func(s *device.Stream) error {
 		return g.k.alone(s, func() error { return g.k.reuse(s) })
 	})
+	if err == nil && g.host.records() {
+		g.host.values.recycle()
+	}
+	return err
 }
 
 func (g *gpuEngine) clear(lo, hi uint64) error {

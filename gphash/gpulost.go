@@ -86,7 +86,7 @@ func (g *gpuEngine) settle() error {
 func (g *gpuEngine) Caps() core.Caps {
 	c := g.Engine.Caps() // streams stay those of the GPU
 	c.DeletesTakeRoom, c.Updates = g.host.redo != nil, true
-	c.Beside = g.lost.Load() == nil
+	c.Beside = g.lost.Load() == nil && !g.host.records()
 	return c
 }
 
@@ -109,13 +109,21 @@ func (g *gpuEngine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b
 	if g.over.Load() {
 		return g.host.Look(ctx, s, l, b, count)
 	}
-	done, hits, err = g.Engine.Look(ctx, s, l, b, count)
+	if g.host.records() {
+		done, hits, err = g.lookStrings(ctx, b)
+	} else {
+		done, hits, err = g.Engine.Look(ctx, s, l, b, count)
+	}
 	return done, hits, g.note(err)
 }
 
 func (g *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
 	if g.over.Load() {
 		return g.host.Export(ctx, l, lo, hi, out)
+	}
+	if g.host.records() {
+		n, err := g.exportStrings(ctx, lo, hi, out)
+		return n, g.note(err)
 	}
 	n, err := g.Engine.Export(ctx, l, lo, hi, out)
 	return n, g.note(err)

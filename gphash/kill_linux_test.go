@@ -166,10 +166,10 @@ func (p *killPlan) open(dev device.Device) (x *Index, err error) {
 		fmt.Println("create")
 		o := Options{KeySize: p.KeySize, ValueSize: p.ValueSize, Slots: p.Slots, Hashes: p.Hashes, Levels: p.Levels,
 			Capacity: 1, Size: killPool, Resize: p.Resize}
+		if p.Atomic {
+			o.AtomicBatch = 3000 // the largest batch
+		}
 		if p.KeySize > 0 && p.ValueSize > 0 {
-			if p.Atomic {
-				o.AtomicBatch = 3000 // the largest batch
-			}
 			return Create(p.Path, dev, o)
 		}
 		s, err := CreateStrings(p.Path, dev, o)
@@ -246,12 +246,9 @@ func newKillTrial(path string, seed uint64, seen map[string]int) *killTrial {
 		{Slots: 8, Hashes: 2, Levels: 2},
 		{ValueSize: 24, Slots: 4, Hashes: 2, Levels: 2},
 	}
-	if choice := os.Getenv(devicetest.Variable); choice != "" && choice != "cpu" {
-		shapes = shapes[:4] // records are for the CPU
-	}
 	tr := &killTrial{plan: shapes[rng.IntN(len(shapes))], rng: rng, seen: seen}
 	tr.plan.Path, tr.plan.Seed, tr.plan.Keyspace = path, seed, 500+rng.IntN(5000)
-	tr.plan.Atomic = rng.IntN(2) == 0 && tr.plan.KeySize > 0 && tr.plan.ValueSize > 0
+	tr.plan.Atomic = rng.IntN(2) == 0
 	tr.plan.Large = []int{1, 3, 20}[rng.IntN(3)]
 	tr.state = make([]possible, tr.plan.Keyspace)
 	for i := range tr.state {

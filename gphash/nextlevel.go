@@ -36,8 +36,13 @@ func (e *engine) place(top level) error {
 		v.release()
 		first, ok = v.space.run(units)
 	}
-	for !ok && e.records() && e.gather(1, mostUnits) > 0 {
+	for more := e.records(); !ok && more; {
+		freed, err := e.gather(1, mostUnits)
+		if err != nil {
+			return err
+		}
 		first, ok = v.space.run(units)
+		more = freed > 0
 	}
 	if !ok {
 		return fmt.Errorf("%w: a level of 2^%d buckets takes %d bytes in one piece", errNoSpace, top.bits, units*v.unit*pm.Word)

@@ -78,7 +78,7 @@ type OpenOptions struct {
 	// crash applies them. So slots that several batches change are written once. On a CPU it changes nothing.
 	AtomicTail int
 	// Cache is the share of the buckets that a GPU has in its memory: 0.2 is one of five, those that
-	// are read most, as of the last LoadCache. With Mirror, which has all buckets, it is the share of
+	// are read most, as of the last LoadCache; of [Strings] without Mirror only. With Mirror, which has all buckets, it is the share of
 	// the keys whose values the GPU has, too, and 8 bytes for each value that the pool has room for; so it
 	// is where batches are atomic, which take a mirror.
 	Cache       float64
@@ -136,8 +136,9 @@ var (
 	// ErrVersion: the pool is of a version that this module does not know.
 	ErrVersion = pool.ErrVersion
 
-	errCrowded = errors.New("no slot")
-	errNoSpace = errors.New("the pool is used up")
+	errNoDevice = core.Invalid("no device")
+	errCrowded  = errors.New("no slot")
+	errNoSpace  = errors.New("the pool is used up")
 )
 
 // maxKey is the length of the longest keys, in bytes.

@@ -152,7 +152,16 @@ func fillUp(t *testing.T, x *Index) {
 
 // Records whose headers somebody else has written are nobody's.
 func TestRecordsFromOutside(t *testing.T) {
-	x, err := CreateStrings(filepath.Join(memoryDir(t), "pool"), openCPU(t), Options{Capacity: 400})
+	onDevices(t, func(t *testing.T, dev device.Device, _ int) {
+		for name, o := range map[string]Options{"plain": {}, "mirror": {Mirror: true}, "atomic": {AtomicBatch: 300}} {
+			t.Run(name, func(t *testing.T) { recordsFromOutside(t, dev, o) })
+		}
+	})
+}
+
+func recordsFromOutside(t *testing.T, dev device.Device, o Options) {
+	o.Capacity = 400
+	x, err := CreateStrings(filepath.Join(memoryDir(t), "pool"), dev, o)
 	must(t, err)
 	var keys, values Bytes
 	const n = 200
@@ -193,6 +202,11 @@ func TestRecordsFromOutside(t *testing.T) {
 		}
 		must(t, x.Compact(ctx))
 	}
+	kinds := make([]weft.OpKind, n)
+	for i := range kinds {
+		kinds[i] = weft.OpKind(i % 4)
+	}
+	must(t, x.Apply(ctx, kinds, keys, values, &Bytes{}, nil))
 	_, err = x.Put(ctx, keys, values)
 	must(t, err)
 	_, err = x.Delete(ctx, keys, nil)

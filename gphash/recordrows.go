@@ -62,13 +62,18 @@ func (e *engine) Expand(ctx context.Context, s *device.Stream, _ *core.Lease, b 
 
 // PairBytes is for [core.Measurer].
 func (e *engine) PairBytes(*core.Lease) int {
-	words, v := uint64(0), e.values
+	return e.values.recordBytes(int(e.Parts().(*parts).counters.Live))
+}
+
+// recordBytes is what one of so many records takes on average.
+func (v *values) recordBytes(n int) int {
+	words := uint64(0)
 	for i := range v.space.owner {
 		if x := v.space.owner[i].values.Load(); x != nil && x.unit == uint64(i) {
 			words += (x.layout.per - x.left) * x.layout.words
 		}
 	}
-	return int(words * pm.Word / max(e.Parts().(*parts).counters.Live, 1))
+	return int(words) * pm.Word / max(n, 1)
 }
 
 // exportRecord copies the key and the value of a record to row n, nothing if there is none.

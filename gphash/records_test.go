@@ -185,7 +185,7 @@ func TestHostileRecords(t *testing.T) {
 // Keys of one hash have records of their own: the tag says nothing, then.
 func TestCollidingStrings(t *testing.T) {
 	o := Options{Hash: Fast, Seed: [2]uint64{3, 5}}
-	x, want := someStrings(t, o), model{}
+	x, want := someStrings(t, openCPU(t), o), model{}
 	colliding := func(lo, hi uint64) (keys, values Bytes) {
 		for i := lo; i < hi; i++ {
 			first := hash.Uint64(i, 9)

@@ -47,9 +47,13 @@ __device__ __forceinline__ Entry entry_of(const RedoParams& p, uint64_t i) {
   return i < p.n ? p.entries[i] : Entry{};
 }
 
+// Keys says where keys lie: in their slots, or in records, with their values and checksums; of these
+// slots have the hash only.
+enum Keys { kInSlots, kInRecords };
+
 // log writes records, and the checksums of values, of which many lie side by side. Records come in
 // any order: a block asks for places for all that it has.
-template <int Block>
+template <int Block, Keys K>
 __device__ __forceinline__ void log(const RedoParams& p) {
   __shared__ Share<Block> share;
   __shared__ uint64_t records[kRecordWords * Block], base;
@@ -67,7 +71,7 @@ __device__ __forceinline__ void log(const RedoParams& p) {
       record[2] = load_relaxed_system(e.words + t.slots + e.slot);
       sum = digest(base + at, record);
       const Control becomes{e.becomes};
-      if (becomes.state() == kFull) store_relaxed_system(t.pool + check_of(t, becomes.block()), e.check);
+      if (K == kInSlots && becomes.state() == kFull) store_relaxed_system(t.pool + check_of(t, becomes.block()), e.check);
     }
 #pragma unroll
     for (uint32_t x = 1; x < kWarp; x *= 2) sum += shuffle_xor(kAll, sum, x);
@@ -98,7 +102,8 @@ __device__ __forceinline__ bool falls_behind(const RedoParams& p, uint64_t bucke
 }
 
 // settle lets lookups see a batch that has been published, and leaves what it has replaced and
-// deleted to the next one.
+// deleted to the next one; records the host keeps account of.
+template <Keys K>
 __device__ __forceinline__ void settle(const RedoParams& p) {
   const Table& t = p.table;
   const Lists& l = p.space.lists;
@@ -110,8 +115,8 @@ __device__ __forceinline__ void settle(const RedoParams& p) {
     const bool full = there && becomes.state() == kFull, gone = there && !full;
     if (there) store_relaxed_system(e.words + e.slot, e.becomes);
     add(p.late, p.late_count, there && !falls_behind(p, e.bucket), e.bucket);
-    if (full) mark(t, p.space, becomes.block(), true);
-    add(l.stale, l.counts, replaces, was.block());
+    if (K == kInSlots && full) mark(t, p.space, becomes.block(), true);
+    if (K == kInSlots) add(l.stale, l.counts, replaces, was.block());
     add(l.tombs, l.counts + 1, gone, e.bucket + e.slot);
     const uint32_t came = popcount(ballot(kAll, full && !replaces)), went = popcount(ballot(kAll, gone));
     if (lane_index() != 0 || came + went == 0) continue;

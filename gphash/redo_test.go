@@ -320,12 +320,12 @@ func TestAtomicBatches(t *testing.T) {
 		}
 		im.put(t, x, 0, 1900, 0)
 		im.put(t, x, 500, 1000, 1)
-		var keys []byte
+		var keys Bytes
 		for i := range 700 {
-			keys = append(keys, denseKey(int(x.engine.keySize), i)...)
-			delete(im.want, string(denseKey(int(x.engine.keySize), i)))
+			keys.Append(denseKey(int(x.engine.keySize), i))
+			delete(im.want, string(keys.Row(i)))
 		}
-		n, err := x.Delete(ctx, keys, nil)
+		n, err := deleteRows(x, keys)
 		if err != nil || n != 700 {
 			t.Fatal(n, err)
 		}

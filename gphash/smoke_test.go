@@ -1,6 +1,7 @@
 package gphash
 
 import (
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -24,6 +25,9 @@ func smokeAll(t *testing.T, dev device.Device) {
 		t.Run(name, func(t *testing.T) {
 			smokeMap(t, dev, o)
 			smokeIndex(t, dev, o)
+			if name != "values" {
+				smokeStrings(t, dev, o)
+			}
 		})
 	}
 }
@@ -71,7 +75,23 @@ func smokeIndex(t *testing.T, dev device.Device, o Options) {
 	must(t, x.Close())
 }
 
+// smokeStrings has keys of any length make way for each other, and grows.
+func smokeStrings(t *testing.T, dev device.Device, o Options) {
+	o.KeySize, o.ValueSize, o.Slots, o.Size = 0, 0, 2, 8<<20
+	x, err := CreateStrings(filepath.Join(memoryDir(t), "pool"), dev, o)
+	must(t, err)
+	l, want := &lots{rand.New(rand.NewPCG(1, 2)), 0, 0, 900, Bytes{}}, model{}
+	for range 3 {
+		stringBatches(t, l, x, want, 90)
+		must(t, x.LoadCache(t.Context()))
+	}
+	want.equalStrings(t, x)
+	must(t, x.Check(t.Context()))
+	must(t, x.Clear(t.Context()))
+	must(t, x.Close())
+}
+
 // Those who look at TestSmoke see every kernel.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
-	conformance.LaunchesAll(t, smokeAll, []*device.Image{&gphashImage})
+	conformance.LaunchesAll(t, smokeAll, []*device.Image{&gphashImage}, []*device.Image{&gphashStringsImage})
 }

@@ -51,7 +51,7 @@ func (x *Strings) batch(kind op.Kind, method string, keys *Bytes, values *Bytes,
 	var err error
 	if b.Columns[batch.Keys], err = keys.column("key", x.engine.keyLength(), func(int) bool { return true }); err == nil && values != nil {
 		b.Columns[batch.Vals], err = values.column("value", x.engine.valueLength(), func(i int) bool {
-			return kinds == nil || i < len(kinds) && kinds[i].Inserts()
+			return kinds == nil || i < len(kinds) && (kinds[i].Inserts() || kinds[i] == op.Update)
 		})
 	}
 	if err != nil {
@@ -147,10 +147,10 @@ func (x *Strings) Get(ctx context.Context, keys Bytes, values *Bytes, found []bo
 	return hits, nil
 }
 
-// Apply runs a mixed batch of OpGet, OpPut, OpPutNew and OpDelete in its order. values are
-// those of the operations that insert; rows of others are not looked at. If results is not
+// Apply runs a mixed batch of OpGet, OpPut, OpPutNew, OpUpdate and OpDelete in its order. values are
+// those of the operations that store one; rows of others are not looked at. If results is not
 // nil, a row for each operation is appended to it: what Get and PutNew have found; all
-// others are empty. ok, if not nil, reports what was found, inserted and deleted.
+// others are empty. ok, if not nil, reports what was found, inserted, updated and deleted.
 func (x *Strings) Apply(ctx context.Context, kinds []weft.OpKind, keys, values Bytes, results *Bytes, ok []bool) error {
 	if err := checkKinds(kinds); err != nil {
 		return err

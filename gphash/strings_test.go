@@ -13,7 +13,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/op"
 )
@@ -77,45 +77,83 @@ func (l *lots) rows(n int, row func() []byte) (b Bytes) {
 	return b
 }
 
+// onDevices runs a test of byte strings on the CPU and, of less, on a simulated GPU. scale is how much less.
+func onDevices(t *testing.T, test func(t *testing.T, dev device.Device, scale int)) {
+	t.Run("cpu", func(t *testing.T) { test(t, openCPU(t), 1) })
+	t.Run("simulated", func(t *testing.T) { test(t, simulated(t), 8) })
+}
+
+// simulated is a simulated GPU, for which all cores of the host place records, however few they are.
+func simulated(t *testing.T) device.Device {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	was := aloneOps
+	aloneOps = 64
+	t.Cleanup(func() { aloneOps = was })
+	return devicetest.OpenSim(t, nil)
+}
+
 // An index of byte strings takes batches of any kind through growth and is the same when
-// it has been closed and opened again.
+// it has been closed and opened again, on the same device and on the other one.
 func TestStrings(t *testing.T) {
 	smallParts(t)
-	rounds := 10
-	if conformance.Raced {
-		rounds = 3
-	}
-	for _, size := range []struct{ key, value, levels, slots, hashes int }{
-		{0, 0, 2, 8, 2}, {0, 12, 1, 16, 2}, {8, 0, 2, 8, 2}, {30, 0, 4, 4, 2}, {0, 0, 2, 2, 2},
-	} {
+	type shape struct{ key, value, levels, slots, hashes int }
+	shapes := []shape{{0, 0, 2, 8, 2}, {0, 12, 1, 16, 2}, {8, 0, 2, 8, 2}, {30, 0, 4, 4, 2}, {0, 0, 2, 2, 2}}
+	for i, size := range shapes {
 		for _, resize := range []Resize{Beside, Stop} {
-			t.Run(fmt.Sprint(size, resize), func(t *testing.T) {
-				dev, path := openCPU(t), filepath.Join(memoryDir(t), "pool")
-				x, err := CreateStrings(path, dev, Options{KeySize: size.key, ValueSize: size.value, Levels: size.levels, Slots: size.slots,
-					Hashes: size.hashes, Capacity: 64, Size: 24 << 20, Resize: resize})
-				must(t, err)
-				l, want := &lots{rand.New(rand.NewPCG(1, uint64(size.key))), size.key, size.value, 6000, Bytes{}}, model{}
-				for i := range rounds {
-					stringBatches(t, l, x, want, 300+i%3*1300) // of which one is large enough for all cores
-					must(t, x.Check(ctx))
-				}
-				want.equalStrings(t, x)
-				must(t, x.Close())
-				x, report, err := OpenStrings(ctx, path, dev, OpenOptions{Verify: true, Resize: resize})
-				must(t, err)
-				if report.Damaged+report.Unfinished != 0 || report.Keys != uint64(len(want)) || x.KeySize() != size.key || x.ValueSize() != size.value {
-					t.Errorf("report %+v", report)
-				}
-				want.equalStrings(t, x)
-				stringBatches(t, l, x, want, 700)
-				want.equalStrings(t, x)
-				must(t, x.Check(ctx))
-				must(t, x.Clear(ctx))
-				model{}.equalStrings(t, x)
-				must(t, x.Check(ctx))
-				must(t, x.Close())
-			})
+			o := Options{KeySize: size.key, ValueSize: size.value, Levels: size.levels, Slots: size.slots, Hashes: size.hashes, Resize: resize}
+			t.Run(fmt.Sprint(size, resize), func(t *testing.T) { stringsOn(t, openCPU(t), openCPU(t), o, 10, 300) })
 		}
+		t.Run(fmt.Sprint(size, " atomic"), func(t *testing.T) {
+			o := Options{KeySize: size.key, ValueSize: size.value, Levels: size.levels, Slots: size.slots, Hashes: size.hashes, Resize: Resize(i % 2), AtomicBatch: 1000}
+			stringsOn(t, openCPU(t), openCPU(t), o, 2, 300)
+		})
+		for j, o := range []Options{{}, {Mirror: true}, {Cache: .4}, {AtomicBatch: 250}, {AtomicBatch: 250, AtomicTail: 400}} {
+			if (i+j)%5 > 1 {
+				continue
+			}
+			o.KeySize, o.ValueSize, o.Levels, o.Slots, o.Hashes, o.Resize = size.key, size.value, size.levels, size.slots, size.hashes, Resize((i+j)%2)
+			if o.Hash = SipHash; i == 4 {
+				o.Hash = Fast
+			}
+			t.Run(fmt.Sprint(size, " simulated ", j), func(t *testing.T) { stringsOn(t, simulated(t), openCPU(t), o, 2, 60) })
+		}
+	}
+}
+
+func stringsOn(t *testing.T, dev, other device.Device, o Options, rounds, n int) {
+	if conformance.Raced {
+		rounds = min(rounds, 3)
+	}
+	path := filepath.Join(memoryDir(t), "pool")
+	o.Capacity, o.Size = 64, 24<<20
+	x, err := CreateStrings(path, dev, o)
+	must(t, err)
+	l, want := &lots{rand.New(rand.NewPCG(1, uint64(o.KeySize))), o.KeySize, o.ValueSize, uint64(20 * n), Bytes{}}, model{}
+	for i := range rounds {
+		stringBatches(t, l, x, want, n+i%3*n*4) // of which one is large enough for all cores
+		must(t, x.LoadCache(ctx))
+		must(t, x.Check(ctx))
+	}
+	want.equalStrings(t, x)
+	must(t, x.Close())
+	for _, dev := range []device.Device{other, dev} {
+		x, report, err := OpenStrings(ctx, path, dev, OpenOptions{Verify: true, Resize: o.Resize, AtomicTail: o.AtomicTail, Mirror: o.Mirror, Cache: o.Cache})
+		must(t, err)
+		if report.Damaged+report.Unfinished != 0 || report.Keys != uint64(len(want)) || x.KeySize() != o.KeySize || x.ValueSize() != o.ValueSize {
+			t.Errorf("report %+v", report)
+		}
+		want.equalStrings(t, x)
+		stringBatches(t, l, x, want, 2*n)
+		want.equalStrings(t, x)
+		must(t, x.Check(ctx))
+		if dev != other {
+			must(t, x.Clear(ctx))
+			model{}.equalStrings(t, x)
+			must(t, x.Check(ctx))
+		}
+		must(t, x.Close())
 	}
 }
 
@@ -186,7 +224,7 @@ func stringBatches(t testing.TB, l *lots, x *Strings, want model, n int) {
 	keys, values = l.rows(n, l.someKey), l.rows(n, l.someValue)
 	kinds := make([]weft.OpKind, n)
 	for i := range kinds {
-		kinds[i] = weft.OpKind(l.rng.IntN(4))
+		kinds[i] = [...]weft.OpKind{op.Get, op.Put, op.PutNew, op.Delete, op.Update}[l.rng.IntN(5)]
 	}
 	l.got = got
 	got.Reset()
@@ -201,6 +239,8 @@ func stringBatches(t testing.TB, l *lots, x *Strings, want model, n int) {
 			want[key(i)], there = string(values.Row(i)), !there
 		case k == op.PutNew && !there:
 			want[key(i)], there = string(values.Row(i)), true
+		case k == op.Update && there:
+			want[key(i)] = string(values.Row(i))
 		case there:
 			expect, there = v, k == op.Get
 		}
@@ -210,13 +250,13 @@ func stringBatches(t testing.TB, l *lots, x *Strings, want model, n int) {
 	}
 }
 
-// someStrings is an index with three pairs.
-func someStrings(t *testing.T, o Options) *Strings {
+// someStrings is an empty index.
+func someStrings(t *testing.T, dev device.Device, o Options) *Strings {
 	t.Helper()
 	if o.Size == 0 {
 		o.Size = 16 << 20
 	}
-	x, err := CreateStrings(filepath.Join(memoryDir(t), "pool"), openCPU(t), o)
+	x, err := CreateStrings(filepath.Join(memoryDir(t), "pool"), dev, o)
 	must(t, err)
 	t.Cleanup(func() { must(t, x.Close()) })
 	return x
@@ -224,6 +264,10 @@ func someStrings(t *testing.T, o Options) *Strings {
 
 // What a batch says that makes no sense is an error that names it, and nothing is changed.
 func TestStringsRefuse(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev device.Device, _ int) { stringsRefuse(t, dev) })
+}
+
+func stringsRefuse(t *testing.T, dev device.Device) {
 	for name, c := range map[string]struct {
 		o            Options
 		keys, values Bytes
@@ -239,7 +283,7 @@ func TestStringsRefuse(t *testing.T) {
 		"offsets beyond": {Options{}, Bytes{[]uint64{0, 1, 1 << 63}, []byte("ab")}, BytesOf("1", "2"), "key 1 lies at 1 to 9223372036854775808 of 2 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := someStrings(t, c.o)
+			x := someStrings(t, dev, c.o)
 			if _, err := x.Put(ctx, c.keys, c.values); !errors.Is(err, device.ErrInvalid) || !strings.HasSuffix(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
@@ -248,7 +292,7 @@ func TestStringsRefuse(t *testing.T) {
 			}
 		})
 	}
-	x := someStrings(t, Options{})
+	x := someStrings(t, dev, Options{})
 	if err := x.Apply(ctx, []weft.OpKind{op.Get, op.Sum}, BytesOf("a", "b"), BytesOf("", ""), nil, nil); !errors.Is(err, device.ErrInvalid) {
 		t.Errorf("Apply of a sum: %v", err)
 	}
@@ -270,17 +314,23 @@ func TestStringsRefuse(t *testing.T) {
 
 // Keys and values of all lengths that there are, the empty value among them, and no rows
 // at all.
-func TestStringLengths(t *testing.T) {
-	x, want := someStrings(t, Options{Capacity: 5000, Size: 48 << 20}), model{}
+func TestStringLengths(t *testing.T) { onDevices(t, stringLengths) }
+
+func stringLengths(t *testing.T, dev device.Device, scale int) {
+	x, want := someStrings(t, dev, Options{Capacity: 5000, Size: 48 << 20}), model{}
 	var keys, values Bytes
-	for n := 1; n <= maxLongKey; n++ {
+	for n := 1; n <= maxLongKey; n += 1 + n/600*(scale-1) { // all up to 600 bytes, at least
 		keys.Append(bytes.Repeat([]byte{'k'}, n))
 		values.Append(bytes.Repeat([]byte{byte(n)}, n%9))
-		want[string(keys.Row(n-1))] = string(values.Row(n - 1))
+	}
+	keys.Append(bytes.Repeat([]byte{'l'}, maxLongKey))
+	values.Append(nil)
+	for i := range keys.Len() {
+		want[string(keys.Row(i))] = string(values.Row(i))
 	}
 	n, err := x.Put(ctx, keys, values)
 	must(t, err)
-	if n != maxLongKey {
+	if n != keys.Len() {
 		t.Errorf("%d keys are new", n)
 	}
 	keys.Reset()
@@ -312,12 +362,6 @@ func TestStringsAreNoIndex(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	gpu, err := sim.Open(nil)
-	must(t, err)
-	defer gpu.Close()
-	if _, err := CreateStrings(filepath.Join(dir, "none"), gpu, Options{}); !errors.Is(err, device.ErrUnsupported) {
-		t.Errorf("on a GPU: %v", err)
-	}
 	if _, err := Create(filepath.Join(dir, "none"), dev, Options{KeySize: 8}); !errors.Is(err, weft.ErrOptions) {
 		t.Errorf("an Index without ValueSize: %v", err)
 	}
@@ -340,8 +384,10 @@ func TestStringsAreNoIndex(t *testing.T) {
 }
 
 // Results of a batch that finds no room are those of the operations that did.
-func TestStringsFull(t *testing.T) {
-	x := someStrings(t, Options{})
+func TestStringsFull(t *testing.T) { onDevices(t, stringsFull) }
+
+func stringsFull(t *testing.T, dev device.Device, _ int) {
+	x := someStrings(t, dev, Options{})
 	value := make([]byte, maxValue)
 	n, full := 0, error(nil)
 	for ; full == nil && n < 1000; n++ {
@@ -368,6 +414,43 @@ func TestStringsFull(t *testing.T) {
 	must(t, x.Check(ctx))
 }
 
+// An atomic batch without room for all of its records does nothing.
+func TestStringsAtomicFull(t *testing.T) { onDevices(t, stringsAtomicFull) }
+
+func stringsAtomicFull(t *testing.T, dev device.Device, _ int) {
+	x, want := someStrings(t, dev, Options{AtomicBatch: 4, Size: 8 << 20}), model{}
+	value := strings.Repeat("v", maxValue/3)
+	full := error(nil)
+	for n := 0; full == nil && n < 1000; n += 4 {
+		keys := BytesOf(fmt.Sprint(n), fmt.Sprint(n+1), fmt.Sprint(n+2), fmt.Sprint(n+3))
+		ok := make([]bool, 4)
+		if _, full = x.PutNew(ctx, keys, BytesOf(value, "short", value, value), ok); full != nil {
+			if slices.Contains(ok, true) || n == 0 {
+				t.Errorf("%v, behind %d keys", ok, n)
+			}
+			continue
+		}
+		for i := range 4 {
+			want[string(keys.Row(i))] = map[bool]string{true: "short", false: value}[i == 1]
+		}
+	}
+	if !errors.Is(full, weft.ErrFull) {
+		t.Fatal(full)
+	}
+	want.equalStrings(t, x)
+	must(t, x.Check(ctx))
+	for i := range 4 { // of which each is a batch, and what it frees is for the next
+		_, err := x.Delete(ctx, BytesOf(fmt.Sprint(i)), nil)
+		must(t, err)
+		delete(want, fmt.Sprint(i))
+	}
+	_, err := x.Put(ctx, BytesOf("a", "b", "c"), BytesOf(value, value, value))
+	must(t, err)
+	want["a"], want["b"], want["c"] = value, value, value
+	want.equalStrings(t, x)
+	must(t, x.Check(ctx))
+}
+
 // recordBytes are those of units that records have, and of the records in use.
 func recordBytes(v *values) (units, used uint64) {
 	for i := range v.space.owner {
@@ -383,17 +466,19 @@ func recordBytes(v *values) (units, used uint64) {
 
 // Memory follows what is there and what one batch has replaced, not what has been done:
 // the same keys with values of ever other lengths.
-func TestStringMemoryIsBounded(t *testing.T) {
+func TestStringMemoryIsBounded(t *testing.T) { onDevices(t, stringMemoryIsBounded) }
+
+func stringMemoryIsBounded(t *testing.T, dev device.Device, scale int) {
 	conformance.NotRaced(t, oneCore)
-	x := someStrings(t, Options{Capacity: 2000, Size: 40 << 20})
+	x := someStrings(t, dev, Options{Capacity: 2000, Size: 40 << 20})
 	rng, want := rand.New(rand.NewPCG(5, 5)), model{}
 	most := uint64(0)
-	for b := range 600 {
+	for b := range 600 / scale {
 		var keys, values Bytes
 		bytes := 0 // of records that are there, or have been replaced by the last call
 		record := func(key string, value string) { bytes += len(key) + len(value) + 24 }
 		size := 1 << rng.IntN(13)
-		for i := range 400 {
+		for i := range 400 / scale {
 			keys.Append(fmt.Appendf(nil, "%d", i*5%2000))
 			values.Append(make([]byte, size+rng.IntN(size)))
 		}
@@ -434,12 +519,16 @@ func TestStringMemoryIsBounded(t *testing.T) {
 
 // What records of some sizes have left is there for those of others, small and large: they
 // make way.
-func TestGather(t *testing.T) {
+func TestGather(t *testing.T) { onDevices(t, gathers) }
+
+func gathers(t *testing.T, dev device.Device, scale int) {
 	conformance.NotRaced(t, oneCore)
 	smallParts(t)
-	const size = 24 << 20
-	sizes := []int{10, 60_000, 300, 5000, 70, 20_000, 1500}
-	x, want := someStrings(t, Options{Capacity: 60_000, Size: size}), model{}
+	o, sizes := Options{Capacity: 60_000, Size: 24 << 20}, []int{10, 60_000, 300, 5000, 70, 20_000, 1500}
+	if scale > 1 {
+		o, sizes = Options{Capacity: 6000, Size: 12 << 20, Mirror: true}, []int{60_000, 1500, 20_000}
+	}
+	x, want := someStrings(t, dev, o), model{}
 	rng := rand.New(rand.NewPCG(6, 6))
 	for round, n := range sizes {
 		full := false
@@ -486,10 +575,16 @@ func TestGather(t *testing.T) {
 }
 
 // Units that are free but nowhere in a row are put together for large records.
-func TestGatherRuns(t *testing.T) {
-	x, want := someStrings(t, Options{Capacity: 100_000}), model{}
+func TestGatherRuns(t *testing.T) { onDevices(t, gathersRuns) }
+
+func gathersRuns(t *testing.T, dev device.Device, scale int) {
+	o := Options{Capacity: 100_000 / scale}
+	if scale > 1 {
+		o.Size = 6 << 20
+	}
+	x, want := someStrings(t, dev, o), model{}
 	var keys, values Bytes
-	for i := range 60_000 {
+	for i := range 60_000 / scale {
 		keys.Append(fmt.Appendf(nil, "%08d", i))
 		values.Append(bytes.Repeat([]byte{byte(i)}, 112))
 		want[string(keys.Row(i))] = string(values.Row(i))
@@ -508,7 +603,7 @@ func TestGatherRuns(t *testing.T) {
 	}
 	_, err = x.Delete(ctx, gone, nil)
 	must(t, err)
-	for i := range 60 {
+	for i := range 60 / scale {
 		large := BytesOf(bytes.Repeat([]byte{byte(i)}, 60_000))
 		key := BytesOf(fmt.Sprint("large ", i))
 		_, err := x.Put(ctx, key, large)

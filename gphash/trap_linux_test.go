@@ -112,7 +112,7 @@ func TestTrap(t *testing.T) {
 	for n := range *trapRounds {
 		dir := memoryDir(t)
 		tr := newKillTrial(filepath.Join(dir, "pool"), uint64(n), seen)
-		for seed := uint64(n); tr.plan.KeySize == 0 || tr.plan.ValueSize == 0 || tr.plan.Atomic; { // those are for the CPU
+		for seed := uint64(n); tr.plan.Atomic; {
 			seed += uint64(*trapRounds)
 			tr = newKillTrial(tr.plan.Path, seed, seen)
 		}

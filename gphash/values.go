@@ -332,9 +332,10 @@ func (r *region) list(class int) *[]*extent {
 }
 
 // region is that of a hash: all keys of a region of every level belong to one.
-func (v *values) region(h uint64, bits uint) *region {
-	return &v.parts[h>>(64-bits)<<(regionBits-bits)]
-}
+func (v *values) region(h uint64, bits uint) *region { return &v.parts[v.part(h, bits)] }
+
+// part is its number.
+func (v *values) part(h uint64, bits uint) uint64 { return h >> (64 - bits) << (regionBits - bits) }
 
 // shadow is what is known of values before any has been found in use.
 func (v *values) shadow() *values {

@@ -20,8 +20,7 @@ func newPoolCommand(a *app) *cobra.Command {
 		Short: "Make, describe, check and dump pools of persistent indexes",
 		Long: `A pool is the file of a persistent hash index (package gphash): of byte strings of
 one length, the keys, to byte strings of another, or of any length. Pools need Linux.
-The CPU works on them, unless --device names a GPU; only the CPU works on byte strings
-of variable length, and dumps pools.`,
+The CPU works on them, unless --device names a GPU; only the CPU dumps pools.`,
 		Example: `  weft pool create /dev/shm/users.pool --key-size 8 --value-size 128 --capacity 1000000
   weft pool info /dev/shm/users.pool
   weft pool check /dev/shm/users.pool

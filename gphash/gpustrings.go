@@ -1,0 +1,509 @@
+package gphash
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/prim"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/pm"
+)
+
+// Byte strings of any length on a GPU. Batches lie in memory of the host, and so does the pool: so the host
+// copies what is long, and the GPU finds and changes slots.
+//
+// For a change the host first writes records for what the batch may store, one for a key at most, durably, where
+// nothing names them yet; memory for them it takes as for a batch of its own. Then the keys go to the GPU, which
+// hashes and sorts them, compares the keys of records over the bus, and settles the operations on each key: the
+// word that publishes a slot names a record that is there. What has become of records comes back by row: those
+// that have been named by nothing are free at once, those that have been replaced from the next batch on.
+// What operations return are places of records, or numbers of rows, of which the host copies the values.
+//
+// So a crash finds what it finds of keys in slots, with records for values: none is named before it is durable,
+// and none is written over before the word that names another one is. Nothing else changes beside lookups: who
+// finds a record reads it when the GPU has done with it. And what is free the host alone knows.
+
+// stringsBytes is how much the keys of a launch take at most, if it has several.
+const stringsBytes = 64 << 20
+
+// stringKernels are those of gphash_strings.cu that take other parameters than those of gphash.cu.
+type stringKernels struct{ hash, find, list, change, crowded, follow device.Kernel }
+
+// loadStrings loads the kernels of gphash_strings.cu, some in place of those of gphash.cu.
+func (k *launcher) loadStrings() error {
+	x := &k.strings
+	return gpu.Load(k.dev, &gphashStringsImage, []gpu.Entry{
+		{Name: "hash", To: &x.hash}, {Name: "find", To: &x.find}, {Name: "list", To: &x.list}, {Name: "change", To: &x.change},
+		{Name: "change_crowded", To: &x.crowded}, {Name: "follow", To: &x.follow},
+		{Name: "log", To: &k.log}, {Name: "settle", To: &k.settle}, {Name: "move_up", To: &k.moveUp},
+	})
+}
+
+// ---- keys ---------------------------------------------------------------------------
+
+// packed are the keys of a batch for a launch: where each begins, in words, and how long it is, and then
+// their words, with zeros behind the last byte.
+func (g *gpuEngine) packed(b *batch.Batch) []uint64 {
+	at := uint64(0)
+	all := make([]uint64, b.N, 3*b.N)
+	for i := range all {
+		n := len(b.Columns[batch.Keys].Row(i))
+		all[i] = uint64(batch.SpanOf(at, uint64(n)))
+		at += pm.WordsOf(n)
+	}
+	all = append(all, make([]uint64, at)...)
+	words := device.Bytes(all[b.N:])
+	g.host.Device.Parallel(b.N, packPiece, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			copy(words[all[i]>>spanBits*pm.Word:], b.Columns[batch.Keys].Row(i))
+		}
+	})
+	return all
+}
+
+const (
+	packPiece = 1 << 12 // keys that a core copies at a time
+	spanBits  = 20      // twin: those of package batch
+)
+
+// launchable is how many operations of a batch, from one on, are launched together.
+func launchable(b *batch.Batch, from int) (n int) {
+	for bytes := 0; from+n < b.N && n < core.ChunkOps; n++ {
+		if bytes += len(b.Columns[batch.Keys].Row(from + n)); bytes > stringsBytes && n > 0 {
+			break
+		}
+	}
+	return n
+}
+
+// keysIn lays out the keys of n operations.
+func keysIn(c *prim.Carve, n int, packed []uint64) stringsRef {
+	at := c.Take(len(packed) * pm.Word)
+	return stringsRef{spans: at, words: at + device.Ptr(n*pm.Word)}
+}
+
+// sortStrings is sort for such keys.
+func (k *launcher) sortStrings(s *device.Stream, t *tableRef, keys stringsRef, n int, in device.Ptr) (o order, err error) {
+	o, _ = newOrder(in, n)
+	p := stringsHashParams{table: *t, keys: keys, hashes: o.hashes, prefixes: o.From.Keys, n: uint64(n)}
+	if err := device.Launch(s, k.strings.hash, gpu.Wave(k.dev, n), gpu.Block, &p); err != nil {
+		return o, err
+	}
+	return o, k.sortHashes(s, &o)
+}
+
+// ---- lookups -------------------------------------------------------------------------
+
+// lookStrings looks keys up, as many at a time as are launched together.
+func (g *gpuEngine) lookStrings(ctx context.Context, b *batch.Batch) (done, hits int, err error) {
+	for done < b.N {
+		part := b.Part(done, done+launchable(b, done))
+		found, err := g.findStrings(ctx, part)
+		if err != nil {
+			return done, hits, err
+		}
+		done, hits = done+part.N, hits+found
+	}
+	return done, hits, nil
+}
+
+// foundBytes are those of what a lookup answers: a place and a length.
+const foundBytes = pm.Word + 4
+
+// findStrings finds the records of keys.
+func (g *gpuEngine) findStrings(ctx context.Context, b *batch.Batch) (hits int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	packed := g.packed(b)
+	lay := func(at device.Ptr) (keys stringsRef, found, sorting, end device.Ptr) {
+		c := prim.Carve(at)
+		keys, found = keysIn(&c, b.N, packed), c.Take(foundBytes*b.N)
+		_, end = newOrder(device.Ptr(c), b.N)
+		return keys, found, device.Ptr(c), end
+	}
+	_, _, _, size := lay(0)
+	work, err := g.k.loans.take(int(size))
+	if err != nil {
+		return 0, err
+	}
+	c, err := g.Carrier()
+	if err != nil {
+		return 0, err
+	}
+	defer g.Give(c)
+	s, err := c.Ring.Work()
+	if err != nil {
+		return 0, err
+	}
+	defer work.behind(s)
+	keys, found, sorting, _ := lay(work.buf.Ptr)
+	if err := errors.Join(s.Wait(g.Visible), s.CopyIn(keys.spans, device.Bytes(packed))); err != nil {
+		return 0, err
+	}
+	if err := g.k.findStrings(s, keys, b.N, found, sorting); err != nil {
+		return 0, err
+	}
+	answers := make([]byte, foundBytes*b.N)
+	if err := s.CopyOut(ctx, answers, found); err != nil {
+		return 0, err
+	}
+	return answerStrings(b, batch.View[uint64](answers)[:b.N], answers[pm.Word*b.N:]), nil
+}
+
+// findStrings submits looking keys up.
+func (k *launcher) findStrings(s *device.Stream, keys stringsRef, n int, found, sorting device.Ptr) error {
+	t := k.table.Load().ref
+	o, err := k.sortStrings(s, &t, keys, n, sorting)
+	if err != nil {
+		return err
+	}
+	p := stringsFindParams{table: t, keys: keys, hashes: o.hashes, rows: o.To.Vals, records: found, lengths: found + device.Ptr(pm.Word*n), n: uint64(n)}
+	if k.scatter {
+		p.rows = 0
+	}
+	return device.Launch(s, k.strings.find, gpu.Grid(warp*n), gpu.Block, &p)
+}
+
+// answerStrings writes what has been found to the columns of a lookup, and counts it.
+func answerStrings(b *batch.Batch, records []uint64, lengths []byte) (hits int) {
+	ok := batch.View[bool](b.Columns[batch.OK].Host)
+	for i, is := range records {
+		if is != 0 {
+			hits++
+		}
+		if ok != nil {
+			ok[i] = is != 0
+		}
+	}
+	copy(b.Columns[batch.Out].Host, device.Bytes(records))
+	copy(b.Columns[batch.Counts].Host, lengths)
+	return hits
+}
+
+// Expand is for [core.Expander]: the host reads records, beside which nothing changes.
+func (g *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
+	return g.host.Expand(ctx, s, l, b)
+}
+
+// PairBytes is for [core.Measurer].
+func (g *gpuEngine) PairBytes(*core.Lease) int { return g.host.values.recordBytes(g.table.Len()) }
+
+// exportStrings is Export of an index of records, of which the GPU says where they are.
+func (g *gpuEngine) exportStrings(ctx context.Context, lo, hi uint32, out *batch.Batch) (n int, err error) {
+	work, err := g.k.loans.take(pm.Word * (out.N + 1))
+	if err != nil {
+		return 0, err
+	}
+	c, err := g.Carrier()
+	if err != nil {
+		return 0, err
+	}
+	defer g.Give(c)
+	s, err := c.Ring.Work()
+	if err != nil {
+		return 0, err
+	}
+	defer work.behind(s)
+	p := bucketsParams{to: gpu.Export{Count: work.buf.Ptr, Vals: work.buf.Ptr + pm.Word, Rows: uint64(out.N)}}
+	if err := errors.Join(s.Wait(g.Changed()), s.Fill(p.to.Count, 0, 2), g.k.eachOf(s, g.k.strings.list, p, lo, hi)); err != nil {
+		return 0, err
+	}
+	records := make([]uint64, out.N+1)
+	if err := s.CopyOut(ctx, device.Bytes(records), p.to.Count); err != nil {
+		return 0, err
+	}
+	n = int(records[0])
+	rows := g.host.rows(out)
+	for i, block := range records[1:][:min(n, out.N)] {
+		rows.exportRecord(i, block)
+	}
+	return n, nil
+}
+
+// ---- records of a batch ------------------------------------------------------------------
+
+// placing is where records of a batch lie that a GPU is to settle.
+type placing struct {
+	blocks []uint64 // by row; 0: it has none
+	parts  []uint8  // by row: the region of its key
+}
+
+// scenario is what a key comes to by operations in their order, if it was there before them, or if it was not
+// (twin: settle in strings.cuh).
+type scenario struct {
+	there bool
+	given bool // by a row
+	row   uint32
+}
+
+func (s *scenario) settle(kind op.Kind, row uint32) {
+	switch {
+	case kind == op.Put, kind == op.PutNew && !s.there, kind == op.Update && s.there:
+		*s = scenario{true, true, row}
+	case kind == op.Delete:
+		*s = scenario{}
+	}
+}
+
+// placer places the records of a core's share of a batch. Its memory is used again by the next one.
+type placer struct {
+	writer
+	named naming
+	keys  []keyPlaced
+}
+
+// keyPlaced is a key of a batch.
+type keyPlaced struct {
+	item
+	absent, there scenario
+}
+
+// writeRecords writes one for each row that may be what its key has behind the batch, durably, as far as there is
+// memory. Which rows these are depends on nothing but whether the key is there, so a key has two at most.
+func (e *engine) writeRecords(r *rows) *placing {
+	p := &placing{blocks: make([]uint64, r.N), parts: make([]uint8, r.N)}
+	bits := e.bits()
+	shares := e.deal(r, bits)
+	for len(e.placers) < len(shares) {
+		e.placers = append(e.placers, placer{})
+	}
+	e.Device.Parallel(len(shares), 1, func(i, _ int) { e.placers[i].place(e, r, shares[i].Ops, bits, p) })
+	return p
+}
+
+func (w *placer) place(e *engine, r *rows, ops []uint32, bits uint, p *placing) {
+	w.writer = e.newWriter(nil, false)
+	w.named.begin(len(ops))
+	w.keys = w.keys[:0]
+	for _, i := range ops {
+		it := r.item(r.key(i))
+		p.parts[i] = uint8(w.values.part(it.hash, bits))
+		n, again := w.named.number(it.hash, func(n int) bool { return w.keys[n].hash == it.hash && bytes.Equal(w.keys[n].key, it.key) })
+		if !again {
+			w.keys = append(w.keys, keyPlaced{item: it, there: scenario{there: true}})
+		}
+		k := &w.keys[n]
+		k.absent.settle(r.kind(i), i)
+		k.there.settle(r.kind(i), i)
+	}
+	for i := range w.keys {
+		k := &w.keys[i]
+		for _, s := range [...]scenario{k.absent, k.there} {
+			if !s.given || p.blocks[s.row] != 0 {
+				continue
+			}
+			w.region = &w.values.parts[p.parts[s.row]]
+			if block, err := w.write(&k.item, r.value(batch.Vals, s.row)); err == nil {
+				p.blocks[s.row] = block
+			}
+		}
+	}
+	w.mem.Fence()
+}
+
+// named is set in the fate of a row whose record a slot names now. The rest of it is the record of its key that
+// none does any more, or 0 (twin: kNamed).
+const named = 1 << 63
+
+// settled has what nothing names be free: records of the batch at once, others from the next one on. Without
+// fates it has come to nothing.
+func (v *values) settled(p *placing, fates []uint64) {
+	for i, block := range p.blocks {
+		r, fate := &v.parts[p.parts[i]], uint64(0)
+		if fates != nil {
+			fate = fates[i]
+		}
+		if block != 0 && fate&named == 0 {
+			r.free(block)
+		}
+		if was := fate &^ named; was != 0 {
+			r.replaced(was)
+		}
+	}
+}
+
+// ---- changes ---------------------------------------------------------------------------
+
+// stringsBatch is what a change has on the device besides its columns.
+type stringsBatch struct {
+	keys  stringsRef
+	fates device.Ptr
+}
+
+// changeStrings runs a batch of the host, or as much of it as is launched together.
+func (g *gpuEngine) changeStrings(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {
+	if err := errors.Join(ctx.Err(), g.finish()); err != nil {
+		return 0, nil, err
+	}
+	n, err := g.together(ctx, b)
+	if err != nil || n == 0 {
+		return 0, nil, err
+	}
+	b = b.Part(0, n)
+	g.host.values.recycle()
+	p := g.host.writeRecords(g.host.rows(b))
+	on, back, work, err := g.bringStrings(b, p)
+	if err == nil {
+		defer work.behind(g.Stream)
+		failed, err = g.runStrings(on)
+	}
+	switch {
+	case errors.Is(err, device.ErrMemory): // before anything has been launched
+		g.host.values.settled(p, nil)
+		return 0, nil, err
+	case err != nil: // which of the records are named is not known: who looks through the pool finds out
+		return 0, nil, err
+	case g.host.redo != nil && len(failed) > 0:
+		g.host.values.settled(p, nil)
+		clear(b.Columns[batch.OK].Host)
+		return n, failed, nil
+	}
+	return n, failed, g.answerChanges(b, p, on, back)
+}
+
+// together is how many operations of a batch run together.
+func (g *gpuEngine) together(ctx context.Context, b *batch.Batch) (n int, err error) {
+	n = launchable(b, 0)
+	if l := g.host.redo; l != nil {
+		return min(n, l.capacity()), nil
+	}
+	x, err := g.Scratch(ctx, n)
+	if err != nil {
+		return 0, err
+	}
+	defer g.Return(x)
+	return min(n, x.Ops), nil
+}
+
+// runStrings runs a batch that lies on the device, and waits.
+func (g *gpuEngine) runStrings(on *batch.Batch) (failed []uint32, err error) {
+	if g.host.redo != nil {
+		return g.whole(g.Stream, on)
+	}
+	on.Flags |= batch.Report
+	_, failed, err = g.Engine.Change(all, g.Stream, on)
+	return failed, err
+}
+
+// backBytes are those of what a change answers: a fate, a result and a flag.
+const backBytes = 2*pm.Word + 1
+
+// bringStrings copies a batch of the host to the device. What comes back lies together from `back` on: fates,
+// results, flags, as far as there are any.
+func (g *gpuEngine) bringStrings(b *batch.Batch, p *placing) (on *batch.Batch, back device.Ptr, work *loan, err error) {
+	packed := g.packed(b)
+	on = &batch.Batch{N: b.N, Kind: b.Kind, Flags: b.Flags}
+	lay := func(at device.Ptr) (keys stringsRef, end device.Ptr) {
+		c := prim.Carve(at)
+		keys = keysIn(&c, b.N, packed)
+		on.Columns[batch.Keys] = batch.Column{Ptr: keys.spans, Width: pm.Word}
+		on.Columns[batch.Vals] = batch.Column{Ptr: c.Take(pm.Word * b.N), Width: pm.Word}
+		if b.Columns[batch.Kinds].Given() {
+			on.Columns[batch.Kinds] = batch.Column{Ptr: c.Take(b.N), Width: 1}
+		}
+		back = c.Take(backBytes * b.N)
+		if b.Columns[batch.Out].Given() {
+			on.Columns[batch.Out] = batch.Column{Ptr: back + device.Ptr(pm.Word*b.N), Width: pm.Word}
+		}
+		if b.Columns[batch.OK].Given() {
+			on.Columns[batch.OK] = batch.Column{Ptr: back + device.Ptr(2*pm.Word*b.N), Width: 1}
+		}
+		return keys, device.Ptr(c)
+	}
+	_, size := lay(0)
+	if work, err = g.k.loans.take(int(size)); err != nil {
+		return nil, 0, nil, err
+	}
+	g.k.batch.keys, _ = lay(work.buf.Ptr)
+	g.k.batch.fates = back
+	s := g.Stream
+	err = errors.Join(s.CopyIn(g.k.batch.keys.spans, device.Bytes(packed)), s.CopyIn(on.Columns[batch.Vals].Ptr, device.Bytes(p.blocks)))
+	if kinds := &on.Columns[batch.Kinds]; err == nil && kinds.Given() {
+		err = s.CopyIn(kinds.Ptr, b.Columns[batch.Kinds].Host)
+	}
+	if err != nil {
+		work.behind(s)
+	}
+	return on, back, work, g.note(err)
+}
+
+// submitStrings submits the kernels of a change, which lacks what is of strings.
+func (k *launcher) submitStrings(s *device.Stream, c *gpu.Change, p *changeParams) error {
+	if c.Args.First > 0 || k.noted.entries != nil && k.noted.n != c.N {
+		return fmt.Errorf("%w: a batch of byte strings is launched at once", device.ErrMemory)
+	}
+	x := stringsChangeParams{change: *p, keys: k.batch.keys, fates: k.batch.fates}
+	err := errors.Join(s.Fill(x.fates, 0, (backBytes*c.N+3)/4), device.Launch(s, k.strings.change, gpu.Grid(warp*c.N), gpu.Block, &x))
+	if err == nil && c.Inserts() {
+		err = device.Launch(s, k.strings.crowded, gpu.Grid(warp<<p.regions), gpu.Block, &x)
+	}
+	if err != nil || p.entries == 0 {
+		return err
+	}
+	r := k.redoParams()
+	return errors.Join(
+		device.Launch(s, k.strings.follow, gpu.Wave(k.dev, warp*k.noted.n), gpu.Block, &x),
+		device.Launch(s, k.log, gpu.Wave(k.dev, k.noted.n), gpu.Block, &r))
+}
+
+// answerChanges reads what has become of a batch.
+func (g *gpuEngine) answerChanges(b *batch.Batch, p *placing, on *batch.Batch, back device.Ptr) error {
+	answers := make([]byte, backBytes*b.N)
+	if err := g.read(answers, back); err != nil {
+		return err
+	}
+	words := batch.View[uint64](answers)
+	if b.Columns[batch.Out].Given() {
+		g.deliver(b, words[b.N:2*b.N])
+	}
+	copy(b.Columns[batch.OK].Host, answers[2*pm.Word*b.N:])
+	g.host.values.settled(p, words[:b.N])
+	return nil
+}
+
+// ofRow is set in a result that is the value of a row, whose number the rest is; else that is the place of a
+// record, or 0 (twin: kOfRow).
+const ofRow = 1 << 63
+
+// deliver appends what operations have found to the column of results.
+func (g *gpuEngine) deliver(b *batch.Batch, results []uint64) {
+	out, v := &b.Columns[batch.Out], g.host.values
+	given := func(is uint64) []byte { return b.Columns[batch.Vals].Row(int(is &^ ofRow)) }
+	for i, is := range results {
+		switch {
+		case is&ofRow != 0:
+			out.Extend(i, len(given(is)))
+		case is != 0:
+			if h, ok := v.record(is); ok {
+				out.Extend(i, h.value())
+			}
+		}
+	}
+	g.host.Device.Parallel(b.N, packPiece, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			switch is := results[i]; {
+			case is&ofRow != 0:
+				copy(out.Row(i), given(is))
+			case is != 0:
+				if h, ok := v.record(is); ok && h.value() == len(out.Row(i)) { // as it still is, unless somebody else writes the pool
+					v.mem.Read(is+h.valueAt(), out.Row(i))
+				}
+			}
+		}
+	})
+}
+
+// ---- growth ------------------------------------------------------------------------------
+
+// refresh has the device know what the host has changed in slots of the pool. Nobody else is at work.
+func (g *gpuEngine) refresh() error {
+	t := g.k.table.Load()
+	return g.Do(all, func(s *device.Stream) error { return g.k.fill(s, t, &levels{}) })
+}

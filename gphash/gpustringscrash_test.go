@@ -1,0 +1,203 @@
+package gphash
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/pm/pmtest"
+)
+
+// stringsTrial is a trial of byte strings on a simulated GPU: a crash may lose what the host has stored, and what
+// kernels have.
+type stringsTrial struct {
+	*kernelTrial
+	index          *Strings
+	before, behind [][]byte // of an atomic batch, by key; nil: absent
+	full           int      // batches without room
+}
+
+// stringShapes are small enough for keys to collide, and to make way for each other.
+var stringShapes = []small{
+	{slots: 2, hashes: 2, levels: 2, top: 1, batches: 6, ops: 14, keys: 24},
+	{keySize: 20, slots: 2, hashes: 2, levels: 2, top: 1, batches: 6, ops: 12, keys: 20},
+	{valueSize: 9, slots: 4, hashes: 2, levels: 2, top: 0, batches: 6, ops: 12, keys: 24},
+}
+
+func newStringsTrial(t testing.TB, atomic bool, seed uint64, rewrite func(file, ptx string) string) *stringsTrial {
+	o := Options{}
+	if atomic {
+		o.AtomicBatch, o.AtomicTail = 14, int(seed/3%3)*20
+	}
+	tr := &stringsTrial{kernelTrial: newKernelTrialIn(t, stringShapes[seed%uint64(len(stringShapes))], o, seed, rewrite)}
+	tr.index = &Strings{tr.kernelTrial.index.core, tr.kernelTrial.index.engine}
+	tr.most = 8
+	tr.cut = func(rng *rand.Rand, since int) { tr.k.Cut(rng, since) }
+	tr.before = make([][]byte, len(tr.keys))
+	tr.behind = tr.before
+	if atomic {
+		whole := &atomicTrial{trial: tr.trial}
+		tr.judge = func(t *table) int {
+			whole.before, whole.behind = tr.before, tr.behind
+			return whole.whole(t)
+		}
+	}
+	return tr
+}
+
+// run runs batches, and looks at crashes at some of the points where there may be some. What a call that has
+// returned has done is durable by that.
+func (tr *stringsTrial) run(t testing.TB) {
+	tr.lookOn()
+	for range tr.shape.batches {
+		if tr.index.engine.redo != nil && tr.rng.IntN(10) == 0 {
+			tr.behind = make([][]byte, len(tr.keys))
+			must(t, tr.index.Clear(t.Context()))
+		} else {
+			tr.batch(t)
+		}
+		tr.before = tr.behind
+	}
+	tr.k.Step = nil
+	if err := tr.index.Check(t.Context()); err != nil {
+		tr.fail("%v", err)
+	}
+	tr.close(t)
+}
+
+// batch runs operations of all kinds, several on a key, and compares their results.
+func (tr *stringsTrial) batch(t testing.TB) {
+	n := 1 + tr.rng.IntN(tr.shape.ops)
+	kinds, want, wantOK := make([]weft.OpKind, n), make([][]byte, n), make([]bool, n)
+	var keys, values, got Bytes
+	tr.behind = slices.Clone(tr.before)
+	for i := range n {
+		k, value := tr.rng.IntN(len(tr.keys)), tr.shape.value(tr.rng)
+		kinds[i] = [...]op.Kind{op.Put, op.Put, op.PutNew, op.Update, op.Delete, op.Get}[tr.rng.IntN(6)]
+		keys.Append(tr.keys[k])
+		values.Append(value)
+		is := tr.behind[k]
+		wantOK[i] = (is == nil) != (kinds[i] == op.Get || kinds[i] == op.Update || kinds[i] == op.Delete)
+		switch {
+		case kinds[i] == op.Put, kinds[i] == op.PutNew && is == nil, kinds[i] == op.Update && is != nil:
+			tr.behind[k] = value
+		case kinds[i] == op.Update:
+		case kinds[i] == op.Delete:
+			tr.behind[k] = nil
+		default:
+			want[i] = is
+		}
+		tr.may[k] = append(tr.may[k], tr.behind[k])
+	}
+	ok := make([]bool, n)
+	err := tr.index.Apply(t.Context(), kinds, keys, values, &got, ok)
+	switch {
+	case tr.index.engine.redo != nil && (errors.Is(err, weft.ErrFull) || errors.Is(err, ErrSkewed)):
+		tr.behind = tr.before
+		tr.full++
+	case err != nil:
+		tr.fail("%v", err)
+	case !slices.Equal(ok, wantOK):
+		tr.fail("%v: %v, want %v", kinds, ok, wantOK)
+	}
+	for i := 0; err == nil && i < n; i++ {
+		if !bytes.Equal(got.Row(i), want[i]) {
+			tr.fail("%v: operation %d read %x, want %x", kinds, i, got.Row(i), want[i])
+		}
+	}
+	for i := range tr.may {
+		tr.may[i] = [][]byte{tr.behind[i]}
+	}
+}
+
+// exploreStrings runs programs, from a seed on, until about so many images have been looked at.
+func exploreStrings(t testing.TB, atomic bool, from uint64, states int, rewrite func(file, ptx string) string, change func(*stringsTrial)) (images, resizes int, failed string) {
+	for seed := from; images < states; seed++ {
+		tr := newStringsTrial(t, atomic, seed, rewrite)
+		if change != nil {
+			change(tr)
+		}
+		tr.run(t)
+		images, resizes = images+tr.seen, resizes+int(tr.index.engine.resizes)
+		if tr.failed != "" {
+			return images, resizes, fmt.Sprintf("seed %d: %s", seed, tr.failed)
+		}
+	}
+	return images, resizes, ""
+}
+
+// Whatever a crash leaves of the stores of kernels and of the host: no acknowledged operation is lost, each of a
+// batch that was cut short is there or not, and of an atomic batch all or none.
+func TestCrashesOfStrings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, atomic := range []bool{false, true} {
+		t.Run(fmt.Sprint("atomic ", atomic), func(t *testing.T) {
+			images, resizes, failed := exploreStrings(t, atomic, 0, *crashStates/100, nil, nil)
+			if failed != "" {
+				t.Fatal(failed)
+			}
+			if resizes == 0 {
+				t.Error("no index has grown")
+			}
+			t.Logf("%d images of crashes, %d resizes", images, resizes)
+		})
+	}
+}
+
+// Mutants of the order of stores of byte strings on a GPU: each is found.
+func TestStringsCrashMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	host := func(mutant func(a *pmtest.Access, site string) bool) func(*stringsTrial) {
+		return func(tr *stringsTrial) {
+			tr.host.Mutant = func(a *pmtest.Access) bool {
+				site, _ := pmtest.Site()
+				return mutant(a, site)
+			}
+		}
+	}
+	noFence := func(at string) func(*stringsTrial) {
+		return host(func(a *pmtest.Access, site string) bool { return a.Kind == pmtest.Fence && site == at })
+	}
+	for _, m := range []struct {
+		name   string
+		atomic bool
+		kernel string // which lacks fence number n
+		n      int
+		from   uint64 // a seed a little before one that finds it
+		change func(*stringsTrial)
+	}{
+		{name: "no fence behind records", change: noFence("gphash.(*placer).place")},
+		{name: "what was replaced is used before it is durable", kernel: "gphash_tick"},
+		{name: "published before its notes, emptied before its slots", atomic: true, kernel: "gphash_tick"},
+		{name: "no fence before publication", kernel: "gphash_strings_change"},
+		{name: "no fence before the publication of a crowded key", kernel: "gphash_strings_change_crowded", from: 41},
+		{name: "no fence before a key is published elsewhere", kernel: "gphash_strings_change_crowded", n: 1, from: 48},
+		{name: "a key makes way before it has arrived elsewhere", kernel: "gphash_strings_change_crowded", n: 2, from: 48},
+		{name: "a key that made way is written over", kernel: "gphash_strings_change_crowded", n: 3, from: 45},
+		{name: "no fence before publication above", kernel: "gphash_strings_move_up", from: 5},
+		{name: "a key leaves before it has arrived", kernel: "gphash_strings_move_up", n: 1, from: 8},
+		{name: "no fence around publication", atomic: true, change: noFence("gphash.(*redoLog).publish")},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			found, rewrite := true, func(_, ptx string) string { return ptx }
+			if m.kernel != "" {
+				found = false
+				rewrite = without(m.kernel, systemFence, m.n, &found)
+			}
+			images, _, failed := exploreStrings(t, m.atomic, m.from, 300_000, rewrite, m.change)
+			if failed == "" || !found {
+				t.Fatalf("not found in %d images", images)
+			}
+			t.Logf("found after %d images: %.100s", images, failed)
+		})
+	}
+}

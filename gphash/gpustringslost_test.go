@@ -1,0 +1,127 @@
+package gphash
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Byte strings whose GPU is lost at some store of a kernel: what has been acknowledged is there, of the batch
+// under way each operation is there or not, of an atomic one all or none, and the pool goes on on the CPU.
+func TestStringsGPULost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	smallParts(t)
+	lost := 0
+	for seed := range uint64(10) {
+		o := Options{Slots: 2, Size: 8 << 20, Capacity: 1, Mirror: seed%3 == 0, AtomicBatch: int(seed%2) * 60}
+		if stringsLost(t, o, seed) {
+			lost++
+		}
+	}
+	if lost < 5 {
+		t.Errorf("%d GPUs have been lost", lost)
+	}
+}
+
+func stringsLost(t *testing.T, o Options, seed uint64) (lost bool) {
+	f := &fuse{}
+	dev, err := sim.Open(&sim.Options{Arch: 80, Scheduler: sim.Random, Seed: seed, Domain: f})
+	must(t, err)
+	path := filepath.Join(memoryDir(t), "pool")
+	x, err := CreateStrings(path, dev, o)
+	must(t, err)
+	f.pool = x.engine.far.(*gpuEngine).k.pool
+	rng := rand.New(rand.NewPCG(seed, 3))
+	f.left.Store(int64(1 + rng.IntN(900)))
+	shape := small{keys: 150}
+	before := make([][]byte, shape.keys)
+	for range 12 {
+		behind := slices.Clone(before)
+		err := shape.change(x, rng, behind)
+		if err != nil && !errors.Is(err, device.ErrLost) {
+			t.Fatal(err)
+		}
+		before = shape.either(t, x, before, behind, err == nil, o.AtomicBatch > 0)
+		lost = lost || err != nil
+	}
+	must(t, x.Check(ctx))
+	must(t, x.Compact(ctx))
+	if err := x.Close(); errors.Is(err, device.ErrLost) != lost {
+		t.Errorf("closed: %v", err)
+	}
+	must(t, dev.Close())
+	x, report, err := OpenStrings(ctx, path, openCPU(t), OpenOptions{Verify: true})
+	must(t, err)
+	if report.Damaged+report.Unfinished+report.Moved > 0 {
+		t.Errorf("opened: %+v", report)
+	}
+	shape.either(t, x, before, before, true, true)
+	must(t, x.Close())
+	return lost
+}
+
+// change runs a batch of up to 60 operations, and tells what it makes of the values of keys.
+func (s *small) change(x *Strings, rng *rand.Rand, values [][]byte) error {
+	kinds := make([]op.Kind, 1+rng.IntN(60))
+	var keys, given Bytes
+	for i := range kinds {
+		k, value := rng.IntN(s.keys), s.value(rng)
+		kinds[i] = [...]op.Kind{op.Put, op.Put, op.PutNew, op.Delete}[rng.IntN(4)]
+		keys.Append(s.key(k))
+		given.Append(value)
+		switch {
+		case kinds[i] == op.Delete:
+			values[k] = nil
+		case kinds[i] == op.Put || values[k] == nil:
+			values[k] = value
+		}
+	}
+	return x.Apply(ctx, kinds, keys, given, nil, nil)
+}
+
+// either wants each key to have one of two values, the second if that is sure, or all to have those of one
+// side, and returns what they have.
+func (s *small) either(t *testing.T, x *Strings, before, behind [][]byte, sure, whole bool) (is [][]byte) {
+	t.Helper()
+	var keys, got Bytes
+	for i := range s.keys {
+		keys.Append(s.key(i))
+	}
+	found := make([]bool, s.keys)
+	_, err := x.Get(ctx, keys, &got, found)
+	for deadline := time.Now().Add(time.Minute); errors.Is(err, device.ErrLost) && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		_, err = x.Get(ctx, keys, &got, found) // until somebody has taken over
+	}
+	must(t, err)
+	old, new := 0, 0
+	for i := range s.keys {
+		var value []byte
+		if found[i] {
+			value = bytes.Clone(got.Row(i))
+		}
+		same := func(v []byte) bool { return (v == nil) == (value == nil) && bytes.Equal(v, value) }
+		switch {
+		case !same(before[i]) && !same(behind[i]) || sure && !same(behind[i]):
+			t.Fatalf("key %d has %x, it had %x and was to have %x", i, value, before[i], behind[i])
+		case !same(behind[i]):
+			old++
+		case !same(before[i]):
+			new++
+		}
+		is = append(is, value)
+	}
+	if whole && old > 0 && new > 0 {
+		t.Fatalf("of a batch %d keys are there and %d are not", new, old)
+	}
+	return is
+}
