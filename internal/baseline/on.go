@@ -29,6 +29,11 @@ func (x *Index) ContainsOn(s *device.Stream, keys device.Slice[byte], found devi
 	return x.on(s, op.Get, keys, batch.Columns{batch.OK: batch.OptionalOn(found)}, hits...)
 }
 
+// DeleteOn is Delete for a batch on the device. n receives how many keys more there are: none, or a negative number.
+func (x *Index) DeleteOn(s *device.Stream, keys device.Slice[byte], deleted device.Slice[bool], n ...device.Slice[uint64]) error {
+	return x.on(s, op.Delete, keys, batch.Columns{batch.OK: batch.OptionalOn(deleted)}, n...)
+}
+
 // ApplyOn is Apply for a batch on the device.
 func (x *Index) ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys, values device.Slice[byte], ok device.Slice[bool]) error {
 	return x.on(s, op.Get, keys, batch.Columns{

@@ -76,6 +76,12 @@ func TestBatchesOnDevice(t *testing.T) {
 				t.Errorf("the host finds %d keys of %d", hits, x.Len())
 			}
 
+			must(t, x.DeleteOn(s, half(keys), ok.Sub(0, n/2), count.Sub(0, 1)))
+			must(t, errors.Join(x.Sync(t.Context()), count.CopyTo(t.Context(), s, counts), ok.CopyTo(t.Context(), s, found)))
+			if deleted := slices.Index(append(found[:n/2:n/2], true), false); deleted != 2 || int64(counts[0]) != -n/3 || x.Len() != n/2-n/3 {
+				t.Errorf("of the first keys two of three are there, and then one is not: %v, %d more, %d left", found[:n/2], int64(counts[0]), x.Len())
+			}
+
 			many := make([]uint64, 8000)
 			for i := range many {
 				many[i] = uint64(i)

@@ -71,28 +71,6 @@ func (r *runner) peerOptions(keySize, n, batch int) baseline.Options {
 	}
 }
 
-// gpuPeers runs measure with each of the peers of gphash, if there is a GPU on which they run, too.
-func (r *runner) gpuPeers(measure func(p persistentPeer) ([]Row, error)) error {
-	if !r.onGPU() {
-		return nil
-	}
-	for _, p := range persistentPeers[1:] {
-		rows, err := measure(p)
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-		for _, row := range rows {
-			r.add(row)
-		}
-	}
-	return nil
-}
-
-// besides is what the text of experiments says that have such rows.
-const besides = ` On a GPU the peers of gphash-baselines do the same on it, each in a pool of its own mapped in the same way: Clevel
-hashing, a thread for each operation (clevel), and a slab hash, a warp for each, with its undo log and without (slab). They
-are made for all records and do not grow, which costs the paper's, hash with a fast function, and do not keep the order of a batch.`
-
 // peerMixes are LOAD, C and A, in this order on one index.
 var peerMixes = []workload.Mix{workload.Mixes[5], workload.Mixes[2], workload.Mixes[0]}
 

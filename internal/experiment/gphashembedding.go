@@ -19,8 +19,8 @@ var gphashEmbeddingExperiment = Experiment{
 	Doc: `A real workload, after the recommendation model of figure 10 of the GPHash paper: an index of 2^19 embedding vectors (2^22 on
 a GPU) of 32 floats of 32 bits, by 64-bit ids of 26 features. A batch of samples, each of which has one id per feature, drawn by a Zipf
 distribution of exponent .99 over the ids of the feature, is looked up in one call (get); embed is the same with the sum of the 26
-vectors of each sample, on one core of the host. n counts lookups; batch is that of lookups, and latency that of a batch. The ids
-are drawn: the paper's click log, Criteo's, is not part of weft.` + hostMemory,
+vectors of each sample, on one core of the host, to which the vectors have come. n counts lookups; batch is that of lookups, and latency that of a batch. The ids
+are drawn: the paper's click log, Criteo's, is not part of weft.` + bySideOf + hostMemory,
 	run:   runGPHashEmbedding,
 	plots: plotLatencies,
 }
@@ -39,22 +39,30 @@ func runGPHashEmbedding(ctx context.Context, r *runner) (err error) {
 		return err
 	}
 	per := max(n/features, 1)
-	x, err := r.createIndex(r.gphashOptions(8, per*features, loadBatch))
+	v, err := r.newRivals(8, loadBatch)
 	if err != nil {
 		return err
 	}
-	e := &embedding{runner: r, index: x, per: per}
-	defer func() { err = errors.Join(err, x.Close()) }()
-	r.step("gphash-embedding: loading")
-	if err := e.load(ctx); err != nil {
-		return err
-	}
-	for _, samples := range []int{1 << 5, 1 << 8, 1 << 11} {
-		if samples*features > n {
-			break
-		}
-		if err := e.measure(ctx, samples, n/features/samples*samples); err != nil {
-			return fmt.Errorf("batches of %d samples: %w", samples, err)
+	defer func() { err = errors.Join(err, v.close()) }()
+	for _, p := range r.rivalsOn() {
+		err := v.measure(p, 8, per*features, loadBatch, func(s *session, _ *gphash.Index) error {
+			e := &embedding{session: s, structure: p.label(), per: per}
+			r.step("gphash-embedding: %s: loading", e.structure)
+			if err := e.load(ctx); err != nil {
+				return err
+			}
+			for _, samples := range []int{1 << 5, 1 << 8, 1 << 11} {
+				if samples*features > n {
+					break
+				}
+				if err := e.measure(ctx, samples, n/features/samples*samples); err != nil {
+					return fmt.Errorf("batches of %d samples: %w", samples, err)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -62,14 +70,13 @@ func runGPHashEmbedding(ctx context.Context, r *runner) (err error) {
 
 // embedding is a table of vectors by the ids of features.
 type embedding struct {
-	*runner
-	index *gphash.Index
-	per   int // ids of each feature
+	*session
+	structure string
+	per       int // ids of each feature
 
-	ids        []uint64 // by sample and feature
-	keys, vals []byte
-	found      []bool
-	sums       []float32 // a vector per sample
+	ids   []uint64 // by sample and feature
+	found []bool
+	sums  []float32 // a vector per sample
 }
 
 // id is the one of a feature's numbers: the feature, and behind it what a hash of a category
@@ -89,7 +96,7 @@ func (e *embedding) rowsFor(n int) {
 
 // load inserts all vectors.
 func (e *embedding) load(ctx context.Context) error {
-	n := e.per * features
+	n, there := e.per*features, 0
 	for lo := 0; lo < n; lo += loadBatch {
 		e.rowsFor(min(loadBatch, n-lo))
 		for i := range e.ids {
@@ -99,12 +106,14 @@ func (e *embedding) load(ctx context.Context) error {
 				binary.LittleEndian.PutUint32(e.vals[i*valueSize+4*j:], math.Float32bits(element(e.ids[i], j)))
 			}
 		}
-		if _, err := e.index.Put(ctx, e.keys, e.vals); err != nil {
+		inserted, err := e.table.Put(ctx, e.keys, e.vals)
+		if err != nil {
 			return err
 		}
+		there += inserted
 	}
-	if e.index.Len() != n {
-		return fmt.Errorf("%w: %d vectors are there of %d", errWrong, e.index.Len(), n)
+	if there != n {
+		return fmt.Errorf("%w: %d vectors are there of %d", errWrong, there, n)
 	}
 	return nil
 }
@@ -117,7 +126,7 @@ func (e *embedding) measure(ctx context.Context, batch, samples int) error {
 	}
 	order := workload.NewPermutation(uint64(e.per), e.Seed)
 	var gets, embeds []time.Duration
-	e.step("gphash-embedding: batches of %d samples", batch)
+	e.step("gphash-embedding: %s: batches of %d samples", e.structure, batch)
 	for at := 0; at < samples; at += batch {
 		e.rowsFor(batch * features)
 		for i := range e.ids {
@@ -127,13 +136,14 @@ func (e *embedding) measure(ctx context.Context, batch, samples int) error {
 		}
 		e.sums = slices.Grow(e.sums[:0], batch*floats)[:batch*floats]
 		start := time.Now()
-		hits, err := e.index.Get(ctx, e.keys, e.vals, e.found)
-		gets = append(gets, time.Since(start))
+		hits, err := e.table.Get(ctx, e.keys, e.vals, e.found)
+		took := e.took(start)
 		if err != nil {
 			return err
 		}
+		start = time.Now()
 		e.sum()
-		embeds = append(embeds, time.Since(start))
+		gets, embeds = append(gets, took), append(embeds, took+time.Since(start))
 		if hits != len(e.ids) {
 			return fmt.Errorf("%w: %d of %d vectors were found", errWrong, hits, len(e.ids))
 		}
@@ -141,8 +151,8 @@ func (e *embedding) measure(ctx context.Context, batch, samples int) error {
 			return err
 		}
 	}
-	e.add(timed(gphashName, "get", 8, samples*features, batch*features, gets, e.poolRead()))
-	e.add(timed(gphashName, "embed", 8, samples*features, batch*features, embeds, e.poolRead()))
+	e.add(timed(e.structure, "get", 8, samples*features, batch*features, gets, e.poolRead()))
+	e.add(timed(e.structure, "embed", 8, samples*features, batch*features, embeds, e.poolRead()))
 	return nil
 }
 

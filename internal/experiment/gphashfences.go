@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"errors"
 
 	"github.com/weftgo/weft/gphash"
 	"github.com/weftgo/weft/internal/ablation"
@@ -47,7 +48,7 @@ func runGPHashFences(ctx context.Context, r *runner) error {
 	}
 	batch := min(n, defaultBatch)
 	all := r.fencings()
-	return r.inTurns(len(all), func(i int) ([]Row, error) {
+	return r.inTurns(len(all), func(i int) (rows []Row, err error) {
 		o := r.gphashOptions(8, n, batch)
 		o.Durability, o.AssertPMem = all[i].is, gphash.PMemConditions{Persistent: true, DDIOOff: true}
 		open := gphash.OpenOptions{Durability: o.Durability, AssertPMem: o.AssertPMem}
@@ -55,6 +56,7 @@ func runGPHashFences(ctx context.Context, r *runner) error {
 		if err != nil {
 			return nil, err
 		}
-		return r.microRowsOf(ctx, x, all[i].name, n, batch)
+		defer func() { err = errors.Join(err, x.Close()) }()
+		return newSession(r, x, 8, true).microRows(ctx, all[i].name, x, n, batch)
 	})
 }

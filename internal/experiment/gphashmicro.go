@@ -17,7 +17,7 @@ var gphashMicroExperiment = Experiment{
 	Doc: `After figures 5 and 6 of the GPHash paper, the micro-benchmarks: insertions of 2^19 records (2^20 on a GPU, 2^24 with --full) into an
 empty index (insert), reads of records that are there (get_hit) and of some that are not (get_miss), updates (update),
 and deletes of all (delete), over the size of batches and with keys of 8 and 32 bytes. Reads and updates ask for records by
-a Zipf distribution of exponent .99. latency is that of a call, load that of the index with all records.` + besides + hostMemory,
+a Zipf distribution of exponent .99. latency is that of a call, load that of the index with all records.` + bySideOf + hostMemory,
 	run:   runGPHashMicro,
 	plots: plotLatencies,
 }
@@ -30,55 +30,44 @@ func runGPHashMicro(ctx context.Context, r *runner) error {
 	if err := r.gphashLimits(ctx, n); err != nil {
 		return err
 	}
+	sizes := r.batchSizes(n)
 	for _, keySize := range r.keySizes() {
-		for _, batch := range r.batchSizes(n) {
-			if err := gphashMicro(ctx, r, keySize, n, batch); err != nil {
-				return fmt.Errorf("keys of %d bytes, batches of %d: %w", keySize, batch, err)
+		if err := r.gphashMicro(ctx, keySize, n, sizes); err != nil {
+			return fmt.Errorf("keys of %d bytes: %w", keySize, err)
+		}
+	}
+	return nil
+}
+
+// gphashMicro measures all operations on all indexes at one size of keys.
+func (r *runner) gphashMicro(ctx context.Context, keySize, n int, sizes []int) (err error) {
+	v, err := r.newRivals(keySize, sizes[len(sizes)-1])
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, v.close()) }()
+	for _, batch := range sizes {
+		for _, p := range r.rivalsOn() {
+			err := v.measure(p, keySize, n, batch, func(s *session, x *gphash.Index) error {
+				rows, err := s.microRows(ctx, p.label(), x, n, batch)
+				for _, row := range rows {
+					r.add(row)
+				}
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("batches of %d: %w", batch, err)
 			}
 		}
 	}
 	return nil
 }
 
-// gphashMicro measures all operations at one size of batches.
-func gphashMicro(ctx context.Context, r *runner, keySize, n, batch int) error {
-	rows, err := r.microRows(ctx, gphashName, r.gphashOptions(keySize, n, batch), n, batch)
-	for _, row := range rows {
-		r.add(row)
-	}
-	if err != nil {
-		return err
-	}
-	return r.gpuPeers(func(p persistentPeer) ([]Row, error) { return r.peerMicroRows(ctx, p, keySize, n, batch) })
-}
-
-// peerMicroRows measures all operations on n records of a peer.
-func (r *runner) peerMicroRows(ctx context.Context, p persistentPeer, keySize, n, batch int) (rows []Row, err error) {
-	x, err := p.in(r, keySize, n, batch)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, x.Close()) }()
-	m := &micro{session: newSession(r, x, keySize, p.ordered), n: n, size: batch, structure: p.name}
-	err = m.measure(ctx)
-	return m.done, err
-}
-
-// microRows measures all operations on n records of an index.
-func (r *runner) microRows(ctx context.Context, structure string, o gphash.Options, n, batch int) (rows []Row, err error) {
-	x, err := r.createIndex(o)
-	if err != nil {
-		return nil, err
-	}
-	return r.microRowsOf(ctx, x, structure, n, batch)
-}
-
-// microRowsOf measures all operations on n records of an empty index, and closes it.
-func (r *runner) microRowsOf(ctx context.Context, x *gphash.Index, structure string, n, batch int) (rows []Row, err error) {
-	defer func() { err = errors.Join(err, x.Close()) }()
-	m := &micro{session: newSession(r, x, x.KeySize(), true), n: n, size: batch, structure: structure}
-	if err := m.measure(ctx); err != nil {
-		return nil, err
+// microRows measures all operations on n records of an index, which is empty; x is it, or nil.
+func (s *session) microRows(ctx context.Context, structure string, x *gphash.Index, n, batch int) ([]Row, error) {
+	m := &micro{session: s, n: n, size: batch, structure: structure}
+	if err := m.measure(ctx); err != nil || x == nil {
+		return m.done, err
 	}
 	stats, err := x.Stats(ctx)
 	if err == nil && stats.Keys != 0 {
@@ -150,7 +139,7 @@ func (m *micro) all(ctx context.Context, op, limit string, first uint64, n int, 
 		m.fill()
 		start := time.Now()
 		err := call(ctx)
-		times = append(times, time.Since(start))
+		times = append(times, m.took(start))
 		if err != nil {
 			return fmt.Errorf("%s: %w", op, err)
 		}

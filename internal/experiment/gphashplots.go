@@ -17,15 +17,20 @@ func plotFor(plots *[]Plot, name string, fresh func() Plot) *Plot {
 	return &(*plots)[i]
 }
 
+// lineOf is the name of the line of an operation, and of those of each peer.
+func lineOf(row Row) string {
+	if row.Structure == gphashName {
+		return row.Op
+	}
+	return row.Structure + ": " + row.Op
+}
+
 // plotLatencies draws, for each size of keys, the latency of calls over the throughput: a
 // line per operation, along which batches grow, and for those of each peer.
 func plotLatencies(res *Result) []Plot {
 	var plots []Plot
 	for _, row := range res.Rows {
-		line := row.Op
-		if row.Structure != gphashName {
-			line = row.Structure + ": " + row.Op
-		}
+		line := lineOf(row)
 		for _, c := range []struct {
 			name, what string
 			seconds    float64

@@ -92,6 +92,7 @@ type deviceMap interface {
 	PutOn(s *device.Stream, keys, values device.Slice[byte], inserted ...device.Slice[uint64]) error
 	GetOn(s *device.Stream, keys, values device.Slice[byte], found device.Slice[bool], hits ...device.Slice[uint64]) error
 	ContainsOn(s *device.Stream, keys device.Slice[byte], found device.Slice[bool], hits ...device.Slice[uint64]) error
+	DeleteOn(s *device.Stream, keys device.Slice[byte], deleted device.Slice[bool], n ...device.Slice[uint64]) error
 	ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys, values device.Slice[byte], ok device.Slice[bool]) error
 	Sync(ctx context.Context) error
 }

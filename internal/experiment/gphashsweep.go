@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weftgo/weft/gphash"
 	"github.com/weftgo/weft/internal/workload"
 )
 
@@ -15,9 +16,9 @@ var gphashKeySizeExperiment = Experiment{
 	Name:  "gphash-key-size",
 	Title: "The persistent index over the length of keys",
 	Doc: `After figure 12a of the GPHash paper: YCSB C (reads) and A (half updates), batches of 2^12, on an index of 2^19 records
-(2^22 on a GPU) whose keys have 8 to 128 bytes. speedup is that of the median call over keys of 8 bytes, in the fastest of several rounds, in each of which all have their turn. Longer keys are compared
+(2^20 on a GPU) whose keys have 8 to 128 bytes. speedup is that of the median call over keys of 8 bytes, in the fastest of several rounds, as many as fit into 40 s, in each of which all have their turn. Longer keys are compared
 only where their 64-bit hashes agree, but whoever reads the record reads the key, too. In the paper GPHash loses 13.1 % from 8
-to 128 bytes, and a slab hash, which compares whole keys, 38.6 %.` + hostMemory,
+to 128 bytes, and a slab hash, which compares whole keys, 38.6 %.` + bySideOf + hostMemory,
 	run:   runGPHashKeySize,
 	plots: plotSweep("bytes of a key", func(row Row) float64 { return float64(row.KeyBits / 8) }),
 }
@@ -26,8 +27,8 @@ var gphashSkewExperiment = Experiment{
 	Name:  "gphash-skew",
 	Title: "The persistent index over the skew of requests",
 	Doc: `After figure 12b of the GPHash paper: YCSB C (reads) and A (half updates), batches of 2^12, on an index of 2^19 records
-(2^22 on a GPU) with keys of 8 bytes, which are asked for by Zipf distributions of exponents from 0, all alike, to .99. speedup
-is that of the median call over exponent 0, in the fastest of several rounds. What skew brings a CPU are its caches; updates of one record must run one after the other.` + hostMemory,
+(2^20 on a GPU) with keys of 8 bytes, which are asked for by Zipf distributions of exponents from 0, all alike, to .99. speedup
+is that of the median call over exponent 0, in the fastest of several rounds. What skew brings a CPU are its caches; updates of one record must run one after the other.` + bySideOf + hostMemory,
 	run:   runGPHashSkew,
 	plots: plotSweep("exponent of the Zipf distribution", func(row Row) float64 { return row.Theta }),
 }
@@ -40,14 +41,14 @@ func runGPHashKeySize(ctx context.Context, r *runner) error {
 	if r.Scale == Quick {
 		sizes = []int{8, 128}
 	}
-	n, err := r.gphashKeys(1<<19, 1<<22, sizes[len(sizes)-1])
+	n, err := r.gphashKeys(1<<19, 1<<20, sizes[len(sizes)-1])
 	if err != nil {
 		return err
 	}
 	if err := r.gphashLimits(ctx, n); err != nil {
 		return err
 	}
-	return r.inTurns(len(sizes), func(i int) ([]Row, error) { return r.gphashSweep(ctx, sizes[i], n, zipfTheta) })
+	return r.sweep(ctx, n, len(sizes), func(i int) (keySize int, theta float64) { return sizes[i], zipfTheta })
 }
 
 func runGPHashSkew(ctx context.Context, r *runner) error {
@@ -55,38 +56,62 @@ func runGPHashSkew(ctx context.Context, r *runner) error {
 	if r.Scale == Quick {
 		thetas = []float64{0, .99}
 	}
-	n, err := r.gphashKeys(1<<19, 1<<22, 8)
+	n, err := r.gphashKeys(1<<19, 1<<20, 8)
 	if err != nil {
 		return err
 	}
 	if err := r.gphashLimits(ctx, n); err != nil {
 		return err
 	}
-	return r.inTurns(len(thetas), func(i int) ([]Row, error) { return r.gphashSweep(ctx, 8, n, thetas[i]) })
+	return r.sweep(ctx, n, len(thetas), func(i int) (keySize int, theta float64) { return 8, thetas[i] })
 }
 
-// gphashSweep measures both mixes on one index.
-func (r *runner) gphashSweep(ctx context.Context, keySize, n int, theta float64) (rows []Row, err error) {
-	r.step("%s: keys of %d bytes, exponent %g", r.result.Experiment, keySize, theta)
-	x, err := r.createIndex(r.gphashOptions(keySize, n, loadBatch))
-	if err != nil {
-		return nil, err
+// sweep measures both mixes on all indexes, on n records each, at some points.
+func (r *runner) sweep(ctx context.Context, n, points int, at func(i int) (keySize int, theta float64)) (err error) {
+	all, sizes := r.rivalsOn(), map[int]*rivals{}
+	defer func() {
+		for _, v := range sizes {
+			err = errors.Join(err, v.close())
+		}
+	}()
+	for i := range points {
+		keySize, _ := at(i)
+		if sizes[keySize] != nil {
+			continue
+		}
+		if sizes[keySize], err = r.newRivals(keySize, min(n, loadBatch)); err != nil {
+			return err
+		}
 	}
-	defer func() { err = errors.Join(err, x.Close()) }()
-	s := newSession(r, x, keySize, true)
+	r.apart = true
+	return r.inTurns(points*len(all), func(i int) (rows []Row, err error) {
+		keySize, theta := at(i / len(all))
+		p := all[i%len(all)]
+		r.step("%s: %s, keys of %d bytes, exponent %g", r.result.Experiment, p.label(), keySize, theta)
+		return rows, sizes[keySize].measure(p, keySize, n, loadBatch, func(s *session, _ *gphash.Index) (err error) {
+			rows, err = s.sweepRows(ctx, p.label(), n, theta)
+			return err
+		})
+	})
+}
+
+// sweepRows measures both mixes on the index of a session, which is empty, with n records.
+func (s *session) sweepRows(ctx context.Context, structure string, n int, theta float64) (rows []Row, err error) {
 	if err := s.load(ctx, n); err != nil {
 		return nil, err
 	}
+	batch := min(n, defaultBatch)
 	for _, mix := range sweepMixes {
-		q, err := workload.NewRequests(mix, uint64(n), theta, r.Seed)
+		q, err := workload.NewRequests(mix, uint64(n), theta, s.Seed)
 		if err != nil {
 			return nil, err
 		}
-		times, err := s.run(ctx, q, n, min(n, defaultBatch))
+		ops := s.brief(n, batch)
+		times, err := s.run(ctx, q, ops, batch)
 		if err != nil {
-			return nil, fmt.Errorf("keys of %d bytes, exponent %g: %w", keySize, theta, err)
+			return nil, fmt.Errorf("keys of %d bytes, exponent %g: %w", s.keySize, theta, err)
 		}
-		row := timed(gphashName, mix.Name, keySize, n, min(n, defaultBatch), times, r.mixLimit(mix))
+		row := timed(structure, mix.Name, s.keySize, ops, batch, times, s.mixLimit(mix))
 		row.Theta = theta
 		rows = append(rows, row)
 	}
@@ -120,14 +145,17 @@ func (r *runner) inTurns(n int, measure func(i int) ([]Row, error)) error {
 		}
 	}
 	type call struct {
-		op    string
-		batch int
+		structure, op string
+		batch         int
 	}
 	first := map[call]float64{}
 	for _, rows := range rounds {
 		for _, of := range rows {
 			row := slices.MinFunc(of, func(a, b Row) int { return cmp.Compare(a.Latency.P50, b.Latency.P50) })
-			c := call{row.Op, row.Batch}
+			c := call{"", row.Op, row.Batch}
+			if r.apart {
+				c.structure = row.Structure
+			}
 			if first[c] == 0 {
 				first[c] = row.Latency.P50
 			}
@@ -143,7 +171,7 @@ func plotSweep(xLabel string, x func(Row) float64) func(*Result) []Plot {
 	return func(res *Result) []Plot {
 		p := Plot{Name: res.Experiment, Title: res.Title, XLabel: xLabel, YLabel: "operations per second"}
 		for _, row := range res.Rows {
-			p.point(row.Op, x(row), row.OpsPerS)
+			p.point(lineOf(row), x(row), row.OpsPerS)
 		}
 		return []Plot{p}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/weftgo/weft/gphash"
 	"github.com/weftgo/weft/internal/workload"
 )
 
@@ -18,7 +19,7 @@ that is then updated, which counts as one operation and is a Get and a Put of th
 index. Records are asked for by a Zipf distribution of exponent .99, whatever their age but in D. As many operations as twice
 the records (four times with --full; on a GPU 2^18, or eight batches, without) are run at each size of batches. latency is that of a call, which is
 also that of each of its operations. A mix is limited by random reads of 64 bytes for what it reads and random
-compare-and-swaps for what it writes.` + besides + hostMemory,
+compare-and-swaps for what it writes.` + bySideOf + hostMemory,
 	run:   runGPHashYCSB,
 	plots: plotLatencies,
 }
@@ -75,95 +76,101 @@ func runGPHashYCSB(ctx context.Context, r *runner) error {
 	}
 	r.result.Parameters["operations"] = ops
 	for _, keySize := range r.keySizes() {
-		for _, mix := range workload.Mixes {
-			if err := gphashMix(ctx, r, mix, keySize, n, ops); err != nil {
-				return fmt.Errorf("YCSB %s, keys of %d bytes: %w", mix.Name, keySize, err)
+		if err := r.gphashYCSB(ctx, keySize, n, ops); err != nil {
+			return fmt.Errorf("keys of %d bytes: %w", keySize, err)
+		}
+	}
+	return nil
+}
+
+// gphashYCSB measures all mixes on all indexes at one size of keys.
+func (r *runner) gphashYCSB(ctx context.Context, keySize, n, ops int) (err error) {
+	groups, largest := r.mixGroups(n, ops), loadBatch
+	for _, g := range groups {
+		largest = max(largest, g.batches[len(g.batches)-1])
+	}
+	v, err := r.newRivals(keySize, 2*largest) // a modification takes two rows
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, v.close()) }()
+	for _, p := range r.rivalsOn() {
+		for _, g := range groups {
+			records, err := g.records(r)
+			if err != nil {
+				return err
+			}
+			err = v.measure(p, keySize, records, max(g.batches[len(g.batches)-1], loadBatch), func(s *session, x *gphash.Index) error {
+				return g.measure(ctx, s, p.label(), x)
+			})
+			if err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// gphashMix measures a mix over the sizes of batches.
-func gphashMix(ctx context.Context, r *runner, mix workload.Mix, keySize, n, ops int) error {
-	sizes := r.batchSizes(ops)
-	if mix.InsertEvery == 1 {
-		for _, batch := range r.batchSizes(n) {
-			if err := gphashMixAt(ctx, r, mix, keySize, 0, n, batch); err != nil {
-				return err
+// mixGroup is mixes that run one after the other at some sizes of batches, on an index that has n records at first.
+type mixGroup struct {
+	mixes   []workload.Mix
+	n, ops  int
+	batches []int
+}
+
+// mixGroups are LOAD, with a pool for each size of batches, what leaves the number of records as it is, in one pool, and D.
+func (r *runner) mixGroups(n, ops int) (all []mixGroup) {
+	for _, batch := range r.batchSizes(n) {
+		all = append(all, mixGroup{workload.Mixes[5:6], 0, n, []int{batch}})
+	}
+	sizes, m := r.batchSizes(ops), workload.Mixes
+	return append(all, mixGroup{[]workload.Mix{m[2], m[1], m[0], m[4]}, n, ops, sizes}, mixGroup{m[3:4], n, ops, sizes})
+}
+
+func (g *mixGroup) requests(r *runner, mix workload.Mix) (*workload.Requests, error) {
+	return workload.NewRequests(mix, uint64(g.n), zipfTheta, r.Seed)
+}
+
+// records is how many there are in the end.
+func (g *mixGroup) records(r *runner) (int, error) {
+	q, err := g.requests(r, g.mixes[0])
+	if err != nil {
+		return 0, err
+	}
+	return g.n + int(q.Inserts(uint64(g.ops*len(g.batches)))), nil
+}
+
+// measure runs the mixes on the index of a session, which is empty; x is it, or nil.
+func (g *mixGroup) measure(ctx context.Context, s *session, structure string, x *gphash.Index) error {
+	s.step("gphash-ycsb, %s, keys of %d bytes: loading", structure, s.keySize)
+	if err := s.load(ctx, g.n); err != nil {
+		return err
+	}
+	for _, mix := range g.mixes {
+		q, err := g.requests(s.runner, mix)
+		if err != nil {
+			return err
+		}
+		for _, batch := range g.batches {
+			s.step("gphash-ycsb %s, %s, keys of %d bytes: batches of %d", mix.Name, structure, s.keySize, batch)
+			ops := g.ops
+			if mix.InsertEvery != 1 {
+				ops = s.brief(ops, batch)
 			}
+			times, err := s.run(ctx, q, ops, batch)
+			if err != nil {
+				return fmt.Errorf("YCSB %s: %w", mix.Name, err)
+			}
+			row := timed(structure, mix.Name, s.keySize, ops, batch, times, s.mixLimit(mix))
+			if x != nil {
+				stats, err := x.Stats(ctx)
+				if err != nil {
+					return err
+				}
+				row.Load, row.Keys = stats.LoadFactor, stats.Keys
+			}
+			s.add(row)
 		}
-		return nil
 	}
-	return gphashMixAt(ctx, r, mix, keySize, n, ops, sizes...)
-}
-
-// gphashMixAt measures a mix at some sizes of batches, one after the other on an index that
-// has n records at first, and on those of the peers.
-func gphashMixAt(ctx context.Context, r *runner, mix workload.Mix, keySize, n, ops int, batches ...int) error {
-	q, err := workload.NewRequests(mix, uint64(n), zipfTheta, r.Seed)
-	if err != nil {
-		return err
-	}
-	records := n + int(q.Inserts(uint64(ops*len(batches))))
-	at := mixAt{runner: r, mix: mix, q: q, keySize: keySize, n: n, ops: ops, batches: batches}
-	largest := max(batches[len(batches)-1], loadBatch)
-	x, err := r.createIndex(r.gphashOptions(keySize, records, largest))
-	if err != nil {
-		return err
-	}
-	rows, err := at.rows(ctx, gphashName, x, true, func(row *Row) error {
-		stats, err := x.Stats(ctx)
-		row.Load, row.Keys = stats.LoadFactor, stats.Keys
-		return err
-	})
-	for _, row := range rows {
-		r.add(row)
-	}
-	if err != nil {
-		return err
-	}
-	return r.gpuPeers(func(p persistentPeer) ([]Row, error) {
-		x, err := p.in(r, keySize, records, largest)
-		if err != nil {
-			return nil, err
-		}
-		return at.rows(ctx, p.name, x, p.ordered, func(*Row) error { return nil })
-	})
-}
-
-// mixAt is a mix at some sizes of batches.
-type mixAt struct {
-	*runner
-	mix             workload.Mix
-	q               *workload.Requests
-	keySize, n, ops int
-	batches         []int
-}
-
-// rows measures an index and closes it. note adds to a row.
-func (m *mixAt) rows(ctx context.Context, name string, x byteMap, ordered bool, note func(*Row) error) (rows []Row, err error) {
-	defer func() { err = errors.Join(err, x.Close()) }()
-	s := newSession(m.runner, x, m.keySize, ordered)
-	m.step("gphash-ycsb %s, %s, keys of %d bytes: loading", m.mix.Name, name, m.keySize)
-	if err := s.load(ctx, m.n); err != nil {
-		return nil, err
-	}
-	for _, batch := range m.batches {
-		m.step("gphash-ycsb %s, %s, keys of %d bytes: batches of %d", m.mix.Name, name, m.keySize, batch)
-		ops := m.brief(m.ops, batch)
-		if m.mix.InsertEvery == 1 {
-			ops = m.ops
-		}
-		times, err := s.run(ctx, m.q, ops, batch)
-		if err != nil {
-			return rows, err
-		}
-		row := timed(name, m.mix.Name, m.keySize, ops, batch, times, m.mixLimit(m.mix))
-		if err := note(&row); err != nil {
-			return rows, err
-		}
-		rows = append(rows, row)
-	}
-	return rows, nil
+	return nil
 }

@@ -22,6 +22,8 @@ type runner struct {
 	chosen bool
 	// parts is how many parts of the experiment measure settings in turns; 0: it is one.
 	parts int
+	// apart: speedups of what is measured in turns are over the first row of the same structure.
+	apart bool
 }
 
 // open prepares the runner for a device.

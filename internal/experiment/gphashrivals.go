@@ -1,0 +1,161 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/gphash"
+)
+
+// rivals are the indexes that figures of the GPHash paper set side by side, for batches of one size of keys. On a GPU
+// these batches, and what they return, are in its memory, and the indexes work there, in place, or on the host, to
+// which batches come and from which results go (section 4.1: GPM-enabled and CPU-assisted). On a CPU
+// the persistent index is alone; gphash-baselines has its peers there.
+type rivals struct {
+	*runner
+	residence *residence // nil on a CPU
+	rows      hostRows
+	host      *runner // makes indexes that work on the host
+	undo      []func() error
+}
+
+// rival is one of them.
+type rival struct {
+	persistentPeer
+	host bool // it works on the host, for a program of a GPU
+}
+
+// gphashAlone is the index with its default hash.
+var gphashAlone = persistentPeer{gphashName, true, func(r *runner, path string, keySize, n, batch int) (deviceMap, error) {
+	return gphash.Create(path, r.Device, r.gphashOptions(keySize, n, batch))
+}}
+
+// newRivals prepares indexes for batches of so many rows.
+func (r *runner) newRivals(keySize, rows int) (v *rivals, err error) {
+	v = &rivals{runner: r}
+	if !r.onGPU() {
+		return v, nil
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, v.close())
+		}
+	}()
+	if v.residence, err = r.newResidence(keySize, rows); err != nil {
+		return v, err
+	}
+	v.undo = append(v.undo, v.residence.free)
+	var unlock func() error
+	v.rows, unlock, err = v.residence.newHostRows()
+	v.undo = append(v.undo, unlock)
+	if err != nil {
+		return v, err
+	}
+	host, err := cpu.Open(nil)
+	if err != nil {
+		return v, err
+	}
+	v.undo = append(v.undo, host.Close)
+	v.host = &runner{Config: r.Config}
+	v.host.Device = host
+	return v, nil
+}
+
+// close undoes newRivals, the last thing first.
+func (v *rivals) close() (err error) {
+	for i := len(v.undo) - 1; i >= 0; i-- {
+		err = errors.Join(err, v.undo[i]())
+	}
+	return err
+}
+
+// rivalsOn are all that there are on this kind of device. The first is what experiments are about.
+func (r *runner) rivalsOn() []rival {
+	if !r.onGPU() {
+		return []rival{{gphashAlone, false}}
+	}
+	clevel, slab := persistentPeers[1], persistentPeers[2]
+	return []rival{{gphashAlone, false}, {clevel, false}, {slab, false}, {gphashAlone, true}, {clevel, true}}
+}
+
+func (p *rival) label() string {
+	if p.host {
+		return p.name + onHost
+	}
+	return p.name
+}
+
+// measure makes an index for n records that is changed by batches of so many, in a pool of its own, measures it in a
+// session, and closes it. index is that of gphash, or nil.
+func (v *rivals) measure(p rival, keySize, n, batch int, do func(s *session, index *gphash.Index) error) (err error) {
+	on := v.runner
+	if p.host {
+		on = v.host
+	}
+	x, err := p.in(on, keySize, n, batch)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.label(), err)
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	var table byteMap = x
+	switch {
+	case p.host:
+		table = &assisted{byteMap: x, residence: v.residence, host: v.rows}
+	case v.residence != nil:
+		table = resident{x, v.residence, nil}
+	}
+	index, _ := x.(*gphash.Index)
+	if err := do(newSession(v.runner, table, keySize, p.ordered), index); err != nil {
+		return fmt.Errorf("%s: %w", p.label(), err)
+	}
+	return nil
+}
+
+// ---- deletes of batches in the memory of a GPU ----------------------------------------
+
+func (m resident) Delete(ctx context.Context, keys []byte, deleted []bool) (n int, err error) {
+	b, err := m.bring(ctx, len(deleted), nil, keys, nil)
+	if err != nil {
+		return 0, err
+	}
+	if m.last, err = m.time(ctx, func() error { return m.DeleteOn(m.stream, b.keys, b.ok) }); err != nil {
+		return 0, err
+	}
+	err = errors.Join(m.Sync(ctx), b.ok.CopyTo(ctx, m.stream, deleted))
+	return countTrue(deleted), err
+}
+
+func (m *assisted) Delete(ctx context.Context, keys []byte, deleted []bool) (n int, err error) {
+	b, err := m.bring(ctx, len(deleted), nil, keys, nil)
+	if err != nil {
+		return 0, err
+	}
+	h := m.host.first(len(deleted))
+	err = m.call(ctx, []travel{{h.keys, b.keys.Ptr()}}, func() (err error) {
+		n, err = m.byteMap.Delete(ctx, h.keys, h.ok)
+		return err
+	}, []travel{{device.Bytes(h.ok), b.ok.Ptr()}})
+	if err != nil {
+		return 0, err
+	}
+	return n, b.ok.CopyTo(ctx, m.stream, deleted)
+}
+
+func countTrue(all []bool) (n int) {
+	for _, yes := range all {
+		if yes {
+			n++
+		}
+	}
+	return n
+}
+
+// bySideOf is what the text of experiments says that have rivals.
+const bySideOf = ` On a GPU batches lie in its memory, and so do results; the clock of the host runs until all is done. The peers of gphash-baselines do the
+same there, each in a pool of its own mapped in the same way: Clevel hashing, a thread for each operation (clevel), and a slab hash with its undo log, a
+warp for each. "host" is the index, and Clevel hashing, on all cores of the host, at work for the GPU: batches are copied to it, and results back, through
+page-locked memory, which counts (the paper's CPU-assisted data management). The peers are made for all records and do not grow, which costs the paper's, hash
+with a fast function, and do not keep the order of a batch.`
