@@ -25,7 +25,7 @@ import (
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input e94261a538734e4c569c0d6d3de8ca2f86e153d80147ffaafef420174b0e1478 3406 kernels/include/weft/crc32c.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 5d201e1017e54263ba62f37ede3c3237149ed293b08440ad8e2aed952c16e5f0 17117 kernels/include/weft/gphash_table.cuh
+//kernelgen:input 307f9b238c8109cffcb89e3f642e3a69c66485f4df1fad02fe8f77cd04570b6b 17279 kernels/include/weft/gphash_table.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
@@ -33,7 +33,7 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output 5a44edc19bae9ce958ca00d774655d666ac14a6ced889c8613c0626de16ce4dd 678130 gphash/gphash_sm80.ptx
+//kernelgen:output f34c926e601b97be6ab5f8f3ace185ef095bcf7ccf6c5ef9d530a835516dd62e 682496 gphash/gphash_sm80.ptx
 //kernelgen:output edff69dd1f5de903bd568814730249bc20e340ac25f3b2dd7218008f24663e04 14207 gphash/gphash_params_gen.go
 
 //go:embed gphash_sm80.ptx

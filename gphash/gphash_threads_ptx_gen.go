@@ -23,7 +23,7 @@ import (
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input e94261a538734e4c569c0d6d3de8ca2f86e153d80147ffaafef420174b0e1478 3406 kernels/include/weft/crc32c.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 5d201e1017e54263ba62f37ede3c3237149ed293b08440ad8e2aed952c16e5f0 17117 kernels/include/weft/gphash_table.cuh
+//kernelgen:input 307f9b238c8109cffcb89e3f642e3a69c66485f4df1fad02fe8f77cd04570b6b 17279 kernels/include/weft/gphash_table.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh

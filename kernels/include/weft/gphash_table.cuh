@@ -227,7 +227,8 @@ __device__ __forceinline__ Seen see(const Table& t, uint64_t hash, uint32_t lo, 
   if (!s.there) return s;
   if (R == kInOrder) s.control.bits = load_acquire_system(s.words + s.slot);
   else s.control.bits = load_relaxed_system(s.words + s.slot);
-  s.tag = load_relaxed_system(s.words + t.slots + s.slot);
+  // Who waits for the control word asks for no tag that does not count: those of empty buckets stay off the bus.
+  if (R == kAtOnce || s.control.state() == kFull) s.tag = load_relaxed_system(s.words + t.slots + s.slot);
   return s;
 }
 
