@@ -81,6 +81,8 @@ type table interface {
 	get(th *thread, it *item, value []byte) bool
 	put(th *thread, it *item, value []byte) (inserted bool, err error)
 	remove(th *thread, it *item) bool
+	// slots are those that keys could be in, for who is alone with the index.
+	slots() uint64
 	// between batches, when no thread is at work.
 	recycle(th *thread)
 }
@@ -155,6 +157,13 @@ func (x *Index) Len() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.keys
+}
+
+// Slots is how many keys the index has slots for as it is. It is for indexes of the host.
+func (x *Index) Slots() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return int(x.table.slots())
 }
 
 // grain is how many operations a thread takes at a time.

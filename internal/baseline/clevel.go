@@ -295,6 +295,14 @@ func (t *clevel) vacant(it *item, low, high uint) (slot uint64, bits uint, ok bo
 	return slot, bits - 1, ok
 }
 
+func (t *clevel) slots() (n uint64) {
+	c := t.span()
+	for bits := c.low(); bits <= c.high(); bits++ {
+		n += bucketSlots << bits
+	}
+	return n
+}
+
 func (t *clevel) remove(th *thread, it *item) bool {
 	for {
 		f, ok := t.find(it, nil)

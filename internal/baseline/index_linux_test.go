@@ -194,3 +194,23 @@ func TestCreateRefuses(t *testing.T) {
 		}
 	}
 }
+
+// Slots are as many as a walk through the index would count: those of all levels, or of all slabs.
+func TestSlots(t *testing.T) {
+	for name, create := range kinds {
+		x, err := create(filepath.Join(t.TempDir(), "pool"), Options{KeySize: 12, ValueSize: 20, Capacity: 500, Size: 8 << 20, Seed: 3})
+		must(t, err)
+		before := x.Slots()
+		numbers := make([]uint64, 1500)
+		for i := range numbers {
+			numbers[i] = uint64(i)
+		}
+		keys, vals := column(numbers, 1)
+		_, err = x.Put(t.Context(), keys, vals)
+		must(t, err)
+		if is := x.Slots(); is <= before || is < len(numbers) || is > 8*len(numbers) {
+			t.Errorf("%s: %d slots, and %d with %d keys", name, before, is, len(numbers))
+		}
+		must(t, x.Close())
+	}
+}

@@ -198,6 +198,12 @@ func (t *slab) insert(th *thread, s *search, it *item, value []byte) error {
 	return nil
 }
 
+func (t *slab) slots() uint64 {
+	t.slabs.mu.Lock()
+	defer t.slabs.mu.Unlock()
+	return slabSlots * (t.buckets + t.slabs.next - uint64(len(t.slabs.free)))
+}
+
 func (t *slab) remove(th *thread, it *item) bool {
 	bucket := t.bucket(it)
 	t.lock(bucket)

@@ -70,7 +70,7 @@ var rowsOf = map[string]struct {
 	}},
 	"gphash-ycsb":        {Default, map[string]int{"A": 4, "B": 4, "C": 4, "D": 4, "F": 4, "LOAD": 4}}, // 2 sizes of keys, 2 of batches
 	"gphash-micro":       {Default, map[string]int{"insert": 4, "update": 4, "get_hit": 4, "get_miss": 4, "delete": 4}},
-	"gphash-load-factor": {Default, map[string]int{"insert": 10}},
+	"gphash-load-factor": {Default, map[string]int{"insert": 12}},
 	"gphash-config":      {Default, map[string]int{"insert": 10, "get_hit": 10, "get_miss": 10}},
 	"gphash-key-size":    {Default, map[string]int{"A": 5, "C": 5}},
 	"gphash-skew":        {Default, map[string]int{"A": 6, "C": 6}},

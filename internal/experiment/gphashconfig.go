@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weftgo/weft/gphash"
+	"github.com/weftgo/weft/internal/baseline"
 	"github.com/weftgo/weft/internal/roofline"
 	"github.com/weftgo/weft/internal/workload"
 )
@@ -41,7 +42,8 @@ looked at every 2^14 insertions (samples). load is the highest one seen; a resiz
 its highest nor its lowest point, so that small indexes, of which these are the larger part, seem emptier than they get. Keys
 have 8 bytes and values, which do not count here, too. Whoever grows the index moves all keys at once, as in the paper. In the
 paper GPHash reaches .92, Clevel hashing, Dash and SEPH .85, a slab hash .82. Here a key makes way for another one, once, and an
-index is enlarged at .95.`,
+index is enlarged at .95. Beside it the peers of gphash-baselines, on a CPU, up to 2^20 keys: Clevel hashing, which grows, too; and the slab hash (slab), which is
+made for all of them, and does not: its chains do.`,
 	run:       runGPHashLoad,
 	plots:     plotLoads,
 	published: gphashLoads,
@@ -70,6 +72,57 @@ func runGPHashLoad(ctx context.Context, r *runner) error {
 			return fmt.Errorf("%v: %w", s, err)
 		}
 	}
+	for _, p := range []struct {
+		name     string
+		create   func(path string, o baseline.Options) (*baseline.Index, error)
+		capacity int
+	}{{"clevel", baseline.CreateClevel, loadStep}, {"slab", baseline.CreateSlab, min(n, peerLoadKeys)}} {
+		r.step("gphash-load-factor: %s", p.name)
+		x, err := unnamed(func(path string) (*baseline.Index, error) {
+			return p.create(path, r.peerLoadOptions(p.capacity, min(n, peerLoadKeys)))
+		})
+		if err == nil {
+			err = errors.Join(r.peerLoads(ctx, p.name, x, min(n, peerLoadKeys)), x.Close())
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+// peerLoadKeys is the number of keys with which peers are looked at.
+const peerLoadKeys = 1 << 20
+
+// peerLoadOptions are those of a peer on the host which gets n keys.
+func (r *runner) peerLoadOptions(capacity, n int) baseline.Options {
+	return baseline.Options{KeySize: 8, ValueSize: smallValue, Capacity: capacity, Size: int64(512*n + 16<<20), Seed: r.Seed + 1, NoLog: true}
+}
+
+// peerLoads inserts n keys into a peer and looks at its load factor.
+func (r *runner) peerLoads(ctx context.Context, name string, x *baseline.Index, n int) error {
+	row := Row{Structure: name, Op: "insert", KeyBits: 64, ValueBits: 8 * smallValue, N: n, Batch: loadStep, Limit: r.poolSwap()}
+	for at := 0; at < n; {
+		some := min(loadStep, n-at)
+		keys, vals := make([]byte, 8*some), make([]byte, smallValue*some)
+		for i := range some {
+			workload.RecordKey(keys[8*i:8*i+8], r.Seed, uint64(at+i))
+		}
+		start := time.Now()
+		inserted, err := x.Put(ctx, keys, vals)
+		row.Seconds += time.Since(start).Seconds()
+		if err != nil {
+			return err
+		}
+		if inserted != some {
+			return fmt.Errorf("%w: %d of %d new keys were inserted", errWrong, inserted, some)
+		}
+		at += some
+		row.Samples = append(row.Samples, float64(at)/float64(x.Slots()))
+		row.Load = max(row.Load, row.Samples[len(row.Samples)-1])
+	}
+	row.OpsPerS = float64(n) / row.Seconds
+	r.add(row)
 	return nil
 }
 
