@@ -9,6 +9,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/ablation"
 	"github.com/weftgo/weft/internal/conformance"
 )
 
@@ -24,7 +25,10 @@ func smokeAll(t *testing.T, dev device.Device) {
 		o.Capacity, o.Size = 50, smallPool
 		t.Run(name, func(t *testing.T) {
 			smokeMap(t, dev, o)
-			smokeIndex(t, dev, o)
+			smokeIndex(t, dev, o, ablation.Without{})
+			if name == "nothing" {
+				smokeIndex(t, dev, o, ablation.Without{Warps: true})
+			}
 			if name != "values" {
 				smokeStrings(t, dev, o)
 			}
@@ -40,8 +44,8 @@ func smokeMap(t *testing.T, dev device.Device, o Options) {
 	})
 }
 
-// smokeIndex opens an index that somebody has made, too, and looks hot keys up.
-func smokeIndex(t *testing.T, dev device.Device, o Options) {
+// smokeIndex opens an index that somebody has made, too, looks hot keys up, and has warps run several operations each.
+func smokeIndex(t *testing.T, dev device.Device, o Options, without ablation.Without) {
 	path := filepath.Join(memoryDir(t), "pool")
 	o.KeySize, o.ValueSize = 13, 130
 	x, err := Create(path, dev, o)
@@ -54,8 +58,11 @@ func smokeIndex(t *testing.T, dev device.Device, o Options) {
 	_, err = x.Put(t.Context(), keys, values)
 	must(t, err)
 	must(t, x.Close())
-	x, _, err = Open(t.Context(), path, dev, OpenOptions{Mirror: o.Mirror, Cache: o.Cache, Verify: true})
+	x, _, err = Open(ablation.Context(t.Context(), without), path, dev, OpenOptions{Mirror: o.Mirror, Cache: o.Cache, Verify: true})
 	must(t, err)
+	if g, ok := x.engine.far.(*gpuEngine); ok {
+		g.k.spread = 3
+	}
 	hot := slices.Repeat(keys, sortFrom/30+1)
 	for range 2 {
 		got := make([]byte, len(hot)/o.KeySize*o.ValueSize)
@@ -93,5 +100,5 @@ func smokeStrings(t *testing.T, dev device.Device, o Options) {
 
 // Those who look at TestSmoke see every kernel.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
-	conformance.LaunchesAll(t, smokeAll, []*device.Image{&gphashImage}, []*device.Image{&gphashStringsImage})
+	conformance.LaunchesAll(t, smokeAll, []*device.Image{&gphashImage}, []*device.Image{&gphashStringsImage}, []*device.Image{&gphashThreadsImage})
 }
