@@ -56,6 +56,9 @@
 // has open can be opened on the CPU as soon as it is closed, and the other way round.
 // [OpenOptions.ReadOnly] is for the CPU.
 //
+// To map a large pool takes a GPU's driver long. With OpenOptions.HostFirst the CPU recovers the pool and works on
+// it meanwhile, so that Open returns as fast as on a CPU; [Index.Mapped] waits for the GPU.
+//
 // A GPU that is lost takes nothing with it that was acknowledged. Calls in flight return
 // [device.ErrLost], of their operations each is there or not; the pool is looked through as when
 // it is opened, and goes on in the same process, on the CPU: the call behind a change that met the loss

@@ -112,24 +112,21 @@ const (
 
 func (k *launcher) word(i int) device.Ptr { return k.state.Ptr() + device.Ptr(4*i) }
 
-// open maps the pool and loads the kernels. close undoes it, also after an error.
-func (k *launcher) open(ctx context.Context, t *Times) error {
-	k.loans.dev = k.dev
+// attach maps the pool and loads the kernels, which may take long. close undoes it, also after an error.
+func (k *launcher) attach(ctx context.Context, t *Times) error {
 	err := timed(&t.Map, func() (err error) {
-		k.pool, k.unmap, err = device.Map(ctx, k.dev, k.host.mem.Bytes())
+		k.pool, k.unmap, err = mapTo(ctx, k.dev, k.host.mem.Bytes())
 		return err
 	})
 	if err == nil {
 		err = timed(&t.Kernels, k.load)
-	}
-	if err == nil {
-		err = k.alloc()
 	}
 	return err
 }
 
 // alloc makes what launches need besides the table.
 func (k *launcher) alloc() (err error) {
+	k.loans.dev = k.dev
 	if k.state, err = device.Make[uint32](k.dev, stateWords); err != nil {
 		return err
 	}

@@ -20,11 +20,12 @@ import (
 // the host, is mended by it and goes on there.
 type gpuEngine struct {
 	gpu.Engine
-	k      launcher
-	host   *engine
-	dev    device.Device
-	owners []uint32 // of units, as of the last fetch
-	rescue          // when it is lost
+	k       launcher
+	host    *engine
+	dev     device.Device
+	owners  []uint32 // of units, as of the last fetch
+	rescue           // when it is lost
+	mapping *mapping // where the host works on the pool first
 }
 
 // all is the context of what must not stop half way.
@@ -38,7 +39,11 @@ func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOp
 		g.k.behind.most = min(o.AtomicTail, host.redo.capacity())
 	}
 	g.k.table.Store(&levels{})
-	report, err := g.begin(ctx, o)
+	begin := g.begin
+	if o.HostFirst {
+		begin = g.beginOnHost
+	}
+	report, err := begin(ctx, o)
 	if err != nil {
 		return nil, report, errors.Join(err, g.Close())
 	}
@@ -47,20 +52,19 @@ func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOp
 
 // begin maps the pool and looks through it. Close undoes it, also after an error.
 func (g *gpuEngine) begin(ctx context.Context, o OpenOptions) (*Report, error) {
-	if err := g.OpenEngine(g.dev, g.host.widths(), int(g.host.slots), &g.k); err != nil {
-		return nil, err
+	var times Times
+	err := g.prepare()
+	if err == nil {
+		err = g.k.attach(ctx, &times)
 	}
-	buf, err := g.dev.Alloc(core.LinesBytes(0))
+	if err == nil {
+		err = g.k.alloc()
+	}
 	if err != nil {
 		return nil, err
 	}
-	g.host.Parts().(*parts).Lines = core.Lines{Device: g.dev, Buf: buf}
-	var times Times
-	if err := g.k.open(ctx, &times); err != nil {
-		return nil, err
-	}
 	g.host.far = g
-	if err := g.Do(all, func(s *device.Stream) error { return s.Fill(g.k.state.Ptr(), 0, stateWords) }); err != nil {
+	if err := g.start(&core.Tally{}); err != nil {
 		return nil, err
 	}
 	report, err := g.inspect(ctx, &times, o)
@@ -74,6 +78,26 @@ func (g *gpuEngine) begin(ctx context.Context, o OpenOptions) (*Report, error) {
 		report.Times = times
 	}
 	return report, err
+}
+
+// prepare makes what the engine needs besides the pool.
+func (g *gpuEngine) prepare() error {
+	if err := g.OpenEngine(g.dev, g.host.widths(), int(g.host.slots), &g.k); err != nil {
+		return err
+	}
+	buf, err := g.dev.Alloc(core.LinesBytes(0))
+	if err == nil {
+		g.host.Parts().(*parts).Lines = core.Lines{Device: g.dev, Buf: buf}
+	}
+	return err
+}
+
+// start begins with the counters as they are.
+func (g *gpuEngine) start(now *core.Tally) error {
+	tally := g.host.Parts().(*parts).TallyPtr()
+	return g.Do(all, func(s *device.Stream) error {
+		return errors.Join(s.Fill(g.k.state.Ptr(), 0, stateWords), s.CopyIn(tally, device.Bytes([]uint64{now.Live, now.Used})))
+	})
 }
 
 // reflect gives all levels mirrors for an inspection: the device reads control words and tags once.
@@ -204,6 +228,7 @@ func (g *gpuEngine) inspectOnHost(ctx context.Context, times *Times, r *Report, 
 
 // Close is for [core.Engine].
 func (g *gpuEngine) Close() error {
+	g.stop()
 	err := g.settle()
 	g.host.far = nil
 	err = errors.Join(err, g.Engine.Close(), g.k.close())

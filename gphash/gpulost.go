@@ -25,7 +25,7 @@ type rescue struct {
 	submitted bool        // changes by streams since the last Sync
 
 	lost atomic.Pointer[error] // the first error that said so
-	over atomic.Bool           // the host has taken over
+	over atomic.Bool           // the host works on the pool: it has taken over, or has not handed over yet
 	work sync.WaitGroup
 }
 
@@ -86,14 +86,15 @@ func (g *gpuEngine) settle() error {
 func (g *gpuEngine) Caps() core.Caps {
 	c := g.Engine.Caps() // streams stay those of the GPU
 	c.DeletesTakeRoom, c.Updates = g.host.redo != nil, true
-	c.Beside = g.lost.Load() == nil && !g.host.records()
+	c.Beside = g.lost.Load() == nil && !g.over.Load() && !g.host.records()
 	return c
 }
 
-// Counters takes over from a GPU that is lost: every writer comes here before it does anything in
-// the pool, and behind.
+// Counters takes over from a GPU that is lost, or hands over to one that has mapped the pool: every writer
+// comes here before it does anything in the pool, and behind.
 func (g *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
-	if g.lost.Load() == nil {
+	g.takeUp()
+	if g.lost.Load() == nil && !g.over.Load() {
 		now, err := g.Engine.Counters(ctx)
 		if g.note(err); g.lost.Load() == nil {
 			return now, err

@@ -83,6 +83,11 @@ type OpenOptions struct {
 	// is where batches are atomic, which take a mirror.
 	Cache       float64
 	CachePolicy CachePolicy
+	// HostFirst has Open return as soon as the CPU has recovered the pool, which works on it until the GPU
+	// has mapped it, whose driver locks its pages one by one. The GPU takes over between two
+	// batches. Batches on the device wait for that, as Mapped does. If the GPU cannot map the pool, or lacks
+	// memory, the CPU goes on, and batches on the device return why. On a CPU it changes nothing.
+	HostFirst bool
 	// Unsorted has a GPU look keys up as they come, all over the pool: to measure what
 	// sorting them gains.
 	Unsorted bool

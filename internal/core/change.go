@@ -206,6 +206,9 @@ func (t *Table) changeOn(s *device.Stream, b *batch.Batch, counts []device.Slice
 		return err
 	}
 	ctx := context.Background()
+	if err := t.await(ctx); err != nil {
+		return err
+	}
 	return t.turn(ctx, false, func() error {
 		t.flag(b)
 		if to.Len() == 0 {

@@ -117,6 +117,13 @@ type Presenter interface {
 	Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error)
 }
 
+// Awaiter is an engine that may not be ready yet for batches on the device.
+type Awaiter interface {
+	// Await waits until it is, in no writer's turn unless it is, or returns why it will
+	// never be.
+	Await(ctx context.Context) error
+}
+
 // Combiner is an engine that has rows which are to be combined combined with each
 // other first.
 type Combiner interface {

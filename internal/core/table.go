@@ -140,6 +140,9 @@ func (t *Table) leasedOn(s *device.Stream, at *Snapshot, b *batch.Batch, submit 
 	if err := b.CheckPlace(t.Device, s); err != nil {
 		return err
 	}
+	if err := t.await(context.Background()); err != nil {
+		return err
+	}
 	lease, err := t.enter(context.Background(), at, b)
 	if err != nil {
 		return err
@@ -150,6 +153,14 @@ func (t *Table) leasedOn(s *device.Stream, at *Snapshot, b *batch.Batch, submit 
 		lease.On(s) // behind the work: whoever waits for the streams forgets them
 	}
 	return errors.Join(err, t.leave(at, lease))
+}
+
+// await waits for an engine that is not ready yet for batches on the device.
+func (t *Table) await(ctx context.Context) error {
+	if a, ok := t.Engine.(Awaiter); ok {
+		return a.Await(ctx)
+	}
+	return nil
 }
 
 // counter is where a batch on the device adds its count: the first element of

@@ -1,0 +1,158 @@
+package gphash
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
+)
+
+// Where a GPU takes long to map a pool, whose pages its driver locks one by one, the engine of the host
+// recovers the pool and works on it meanwhile. The first writer behind the end of the mapping hands it over:
+// between two batches, with no reader at work, as when a GPU is lost (gpulost.go), the other way round. What
+// the host knows of the pool the GPU is told then. A pool that cannot be mapped stays with the host.
+
+// mapping is that of a pool on which the host works first.
+type mapping struct {
+	cancel context.CancelFunc
+	done   chan struct{}         // closed when the pool is mapped, or will not be
+	failed atomic.Pointer[error] // why the GPU does not work on it
+	over   bool                  // the pool has been handed over, or stays with the host; for writers
+}
+
+// mapTo is device.Map. Tests make it slow.
+var mapTo = device.Map
+
+// beginOnHost recovers a pool on the host, and begins to map it.
+func (g *gpuEngine) beginOnHost(ctx context.Context, o OpenOptions) (*Report, error) {
+	report, err := g.host.inspect(ctx, o)
+	if err == nil {
+		err = timed(&report.Times.Resize, func() error { return g.host.resume(ctx, o) })
+	}
+	if err != nil {
+		return report, err
+	}
+	g.over.Store(true)
+	within, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	m := &mapping{cancel: cancel, done: make(chan struct{})}
+	g.mapping = m
+	go func() {
+		defer close(m.done)
+		start := time.Now()
+		if err := g.k.attach(within, &Times{}); err != nil {
+			m.fail(err)
+			return
+		}
+		g.options.Logger.Info("gphash: a GPU has mapped the pool", "took", time.Since(start))
+	}()
+	return report, nil
+}
+
+func (m *mapping) fail(err error) {
+	err = fmt.Errorf("the pool stays with the CPU: %w", err)
+	m.failed.Store(&err)
+}
+
+// stop ends a mapping, and waits for that. Nobody hands over any more.
+func (g *gpuEngine) stop() {
+	if m := g.mapping; m != nil {
+		m.cancel()
+		<-m.done
+		m.over = true
+	}
+}
+
+// takeUp hands the pool over if it has been mapped, in a writer's turn.
+func (g *gpuEngine) takeUp() {
+	m := g.mapping
+	if m == nil || m.over {
+		return
+	}
+	select {
+	case <-m.done:
+	default:
+		return
+	}
+	m.over = true
+	if m.failed.Load() == nil {
+		err := g.Leases.Exclude(all)
+		if err == nil {
+			err = g.install()
+			g.Leases.Admit()
+		}
+		if err != nil {
+			m.fail(err)
+		}
+	}
+	if err := m.failed.Load(); err != nil {
+		g.options.Logger.Error("gphash: a GPU does not work on the pool", "error", *err)
+	}
+}
+
+// install tells the GPU what the host knows of a pool that it has mapped. No kernel writes to the pool
+// meanwhile: behind an error the host goes on as before.
+func (g *gpuEngine) install() error {
+	if err := g.host.recycle(); err != nil {
+		return err
+	}
+	err := g.prepare()
+	if err == nil {
+		err = g.k.alloc()
+	}
+	if err == nil {
+		g.host.far = g
+		now := g.host.Parts().(*parts).counters
+		if err = g.start(&now); err == nil {
+			err = g.send()
+		}
+	}
+	if err == nil {
+		err = g.equip(g.options)
+	}
+	if err != nil {
+		g.host.far = nil
+		return err
+	}
+	g.over.Store(false)
+	return nil
+}
+
+// Await is for [core.Awaiter]: batches on the GPU wait for the mapping of the pool.
+func (g *gpuEngine) Await(ctx context.Context) error {
+	m := g.mapping
+	if m == nil || !g.over.Load() || g.lost.Load() != nil {
+		return nil
+	}
+	select {
+	case <-m.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := g.table.Alone(ctx, "Mapped", func(core.Counters) error { return nil }); err != nil { // it counts, which hands over
+		return err
+	}
+	if err := m.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Mapped waits until the GPU works on the pool, where OpenOptions.HostFirst has the CPU do so first, or
+// returns why it does not.
+func (x *Index) Mapped(ctx context.Context) error { return mapped(ctx, x.core) }
+
+// Mapped is [Index.Mapped].
+func (m *Map[K, V]) Mapped(ctx context.Context) error { return mapped(ctx, m.core) }
+
+// Mapped is [Index.Mapped].
+func (x *Strings) Mapped(ctx context.Context) error { return mapped(ctx, x.core) }
+
+func mapped(ctx context.Context, t *core.Table) error {
+	if g, ok := t.Engine.(*gpuEngine); ok {
+		return g.Await(ctx)
+	}
+	return nil
+}
