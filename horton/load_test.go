@@ -55,6 +55,30 @@ func TestLoadIsReached(t *testing.T) {
 	}
 }
 
+// So does a GPU, by whole batches: TestLoadIsReachedOnGPU has what it measures.
+func TestLoadIsReachedByBatches(t *testing.T) {
+	dev := devicetest.Open(t)
+	if _, host := dev.(device.Host); host {
+		t.Skip("a CPU inserts one key after the other: TestLoadIsReached")
+	}
+	const n, load = 60_000, .95
+	keys := conformance.Sequence[uint32](1, n)
+	for seed := range uint64(100) {
+		m, err := New[uint32, uint32](dev, optionsFor(bucket.DefaultSlots, n, load, seed+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := m.Put(t.Context(), keys, keys)
+		s := conformance.StatsOf(t, m)
+		if got != n || err != nil || s.Load < load-.001 || m.table.engine.Size().Seed != seed+1 {
+			t.Errorf("seed %d: %d of %d keys: %v: %v", seed, got, n, s, err)
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // filled makes a table of so many keys and a seed, and puts them in.
 type filled func(t *testing.T, n int, load float64, seed uint64) (table, error)
 

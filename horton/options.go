@@ -69,8 +69,15 @@ var bearable = map[int]float64{1: 0.80, 2: 0.87, 4: 0.92, 8: 0.955, 16: 0.975}
 
 // safe are loads at which kernels find room for every key, too: from there on batches wait to know
 // whether they have, so that a table may grow. With few slots a bucket's keys of one tag may need more
-// free slots side by side than there are.
-var safe = map[int]float64{1: 0.6, 2: 0.75, 4: 0.85, 8: 0.92, 16: 0.94}
+// free slots side by side than there are; with ten entries, more so.
+var safe = map[int]float64{1: 0.55, 2: 0.7, 4: 0.8, 8: 0.88, 16: 0.92}
+
+func (l layout) safe() float64 {
+	if l.entries() < halfEntries {
+		return safe[l.slots] - 0.1
+	}
+	return safe[l.slots]
+}
 
 // defaultLoads are the defaults of MaxLoad.
 var defaultLoads = map[int]float64{1: 0.7, 2: 0.8, 4: 0.85, 8: 0.9, 16: 0.9}
@@ -100,6 +107,6 @@ func (o *Options) policy(l layout) bucket.Config {
 	return bucket.Config{
 		Name: name, Capacity: o.Capacity, MaxLoad: o.MaxLoad, Fixed: o.Fixed, Unordered: o.Unordered,
 		Seed: o.Seed, Logger: o.Logger,
-		SlotBytes: l.slotBytes, Multiple: l.least(), MostLines: l.maxLines(), Safe: safe[l.slots],
+		SlotBytes: l.slotBytes, Multiple: l.least(), MostLines: l.maxLines(), Safe: l.safe(),
 	}
 }

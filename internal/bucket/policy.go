@@ -152,9 +152,10 @@ func cannotGrow(err error) bool {
 }
 
 // Retry is for [core.Policy]: keys crowd, or those that are in the way must stay
-// where an iteration reads them. Where there are few keys for the size of the table,
-// another seed spreads them anew; otherwise the table is doubled, too. A table of
-// fixed size that holds what it is for is full.
+// where an iteration reads them, or threads of a GPU have been in each other's way. Where
+// there are few keys for the size of the table, what no run of its own helps another seed
+// does, which spreads them anew; otherwise the table is doubled, too. A table of fixed size
+// that holds what it is for is full.
 func (p *Policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
 	now.Exact = true
 	still = core.All(failed.N)
@@ -164,6 +165,8 @@ func (p *Policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	lines := p.Engine.Size().Lines
 	if load := float64(now.Live) / float64(p.Slots()); load > p.SafeLoad() && !p.Fixed {
 		lines = p.double(lines)
+	} else if again, err := core.Rerun(ctx, p.Engine, failed); len(again) < failed.N || err != nil {
+		return again, len(again) > 0, err // threads were in each other's way
 	}
 	if err := p.reseed(ctx, lines); err != nil {
 		// The operations count as not run. A fixed table is full in any case, and so is

@@ -19,7 +19,8 @@ type fake struct {
 	size    Size
 	asked   []Size
 	refuse  error // of every rehash
-	helpful bool  // operations that run again find room
+	helpful bool  // operations that run again find room, behind a rehash
+	alone   bool  // and without one
 }
 
 func (f *fake) Size() Size { return f.size }
@@ -33,7 +34,7 @@ func (f *fake) Rehash(_ context.Context, to Size) error {
 }
 
 func (f *fake) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (int, []uint32, error) {
-	if f.helpful {
+	if f.alone || f.helpful && len(f.asked) > 0 {
 		return b.N, nil, nil
 	}
 	return b.N, core.All(b.N), nil
@@ -76,23 +77,26 @@ func TestRetry(t *testing.T) {
 		live         uint64
 		refuse       error
 		helpful      bool
+		alone        bool
 		asked        int
 		first, last  uint32 // lines
 		more, failed bool
 	}{
+		{name: "threads in each other's way", config: Config{Capacity: 280}, live: 40, alone: true},
 		{name: "few keys", config: Config{Capacity: 280}, live: 40, helpful: true, asked: 1, first: 20, last: 20, more: true},
 		{name: "many keys", config: Config{Capacity: 280}, live: 280, helpful: true, asked: 1, first: 40, last: 40, more: true},
 		{name: "no seed helps", config: Config{Capacity: 280}, live: 40, refuse: op.ErrFull, asked: reseeds, first: 20, last: 160},
 		{name: "fixed, no seed helps", config: Config{Capacity: 280, Fixed: true}, live: 40, refuse: op.ErrFull, asked: reseeds, first: 20, last: 20},
+		{name: "fixed, threads in each other's way", config: Config{Capacity: 280, Fixed: true}, live: 270, alone: true},
 		{name: "fixed and full", config: Config{Capacity: 280, Fixed: true}, live: 280},
 		{name: "no memory", config: Config{Capacity: 280}, live: 40, refuse: device.ErrMemory, asked: 1, first: 20, last: 20, failed: true},
 		{name: "fixed, no memory", config: Config{Capacity: 280, Fixed: true}, live: 40, refuse: device.ErrMemory, asked: 1, first: 20, last: 20},
 	} {
 		p, e := policyOf(t, test.config)
-		e.refuse, e.helpful = test.refuse, test.helpful
+		e.refuse, e.helpful, e.alone = test.refuse, test.helpful, test.alone
 		still, more, err := p.Retry(t.Context(), core.Counters{Live: test.live}, failed)
 		want := failed.N
-		if test.helpful {
+		if test.helpful || test.alone {
 			want = 0
 		}
 		if len(still) != want || more != test.more || (err != nil) != test.failed || len(e.asked) != test.asked {
