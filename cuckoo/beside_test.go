@@ -1,6 +1,7 @@
 package cuckoo_test
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -29,7 +30,8 @@ func besideEvictions(opts cuckoo.Options) func(t testing.TB, dev device.Device) 
 // 1, while it is full, makes the key go to the other one, where a slot is free.
 func backAndForth(opts cuckoo.Options) func(t testing.TB, dev device.Device) {
 	return func(t testing.TB, dev device.Device) {
-		const slots, rounds, lookups = 4, 8, 96
+		const rounds, lookups = 8, 96
+		slots := cmp.Or(opts.Slots, 4)
 		opts.Capacity, opts.Fixed, opts.MaxLoad, opts.Slots, opts.Seed = 4*slots, true, 1, slots, 3
 		m := conformance.Open(t, cuckoo.New[uint32, uint32], dev, &opts)
 		change, look := devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)
@@ -96,6 +98,40 @@ var lockTests = []mutate.KernelTest{
 	{Name: "back and forth", Run: backAndForth(cuckoo.Options{Unordered: true})},
 }
 
+// stepTests are about buckets of eight slots, of which keys move by single steps.
+var stepTests = []mutate.KernelTest{{Name: "lookups beside steps", Run: besideEvictions(cuckoo.Options{})}}
+
+// stepLockTests are about a key that moves so often that a lookup misses it twice, by single steps.
+var stepLockTests = []mutate.KernelTest{{Name: "back and forth, eight slots", Run: backAndForth(cuckoo.Options{Slots: 8, Unordered: true})}}
+
+// keptLockTests notice soon that nobody gives back a lock.
+var keptLockTests = []mutate.KernelTest{
+	{Name: "lookups beside evictions", Run: besideEvictions(cuckoo.Options{Slots: 4}), Budget: 1 << 20},
+	{Name: "lookups beside steps", Run: besideEvictions(cuckoo.Options{}), Budget: 1 << 20},
+}
+
+// stashTests are about keys in all of their four buckets, and in the stash.
+var stashTests = []mutate.KernelTest{{Name: "stash", Run: stashed}}
+
+// stashed fills a table of one slot to the last keys that find room: they are where lookups look for them.
+func stashed(t testing.TB, dev device.Device) {
+	const slots, n = 512, 503
+	m := conformance.Open(t, cuckoo.New[uint32, uint32], dev, &cuckoo.Options{Capacity: slots, Fixed: true, MaxLoad: 1, Slots: 1, Unordered: true, Seed: 3})
+	keys := conformance.Sequence[uint32](1, n)
+	for batch := range slices.Chunk(keys, 100) {
+		if _, err := m.Put(t.Context(), batch, batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.CheckInvariants(); err != nil {
+		t.Fatal(err)
+	}
+	conformance.WantPairs(t, m, keys)
+	if s := conformance.StatsOf(t, m); s.Stashed < 2 {
+		t.Fatal(s)
+	}
+}
+
 // slotTests are about keys that move at the same time.
 var slotTests = []mutate.KernelTest{{Name: "to one bucket", Run: oneSlot}}
 
@@ -104,6 +140,7 @@ func TestLookupsBesideEvictions(t *testing.T) {
 	mutate.OnSim(t, readerTests, 4, 80, 90)
 	mutate.OnSim(t, lockTests, 4, 90)
 	mutate.OnSim(t, slotTests, 4, 80, 90)
+	mutate.OnSim(t, slices.Concat(keptLockTests, stepLockTests, stashTests), 2, 90)
 }
 
 // The ways to miss it are noticed.
@@ -116,7 +153,7 @@ func TestReaderMutantsAreFound(t *testing.T) {
 			t.Parallel()
 			_, random := mutate.OnDevices(90, 200, tests)
 			// Who has a lock keeps it for long, so that lookups meet it.
-			slow := mutate.Replace(t, "evict_32_32", `(fence\.acq_rel\.gpu;|st\.release\.gpu\.global\.b32)`, strings.Repeat("nanosleep.u32 1; ", 8)+"$1")
+			slow := mutate.Replace(t, "(displace|evict)_32_32", `(fence\.acq_rel\.gpu;|st\.release\.gpu\.global\.b32)`, strings.Repeat("nanosleep.u32 1; ", 8)+"$1")
 			broken := mutate.Replace(t, m.kernels, m.pattern, m.with)
 			mutate.WantNoticed(t, random, func(file, ptx string) string { return slow(file, broken(file, ptx)) })
 		})
@@ -126,6 +163,9 @@ func TestReaderMutantsAreFound(t *testing.T) {
 	}
 	for _, m := range slotMutants {
 		noticed(m, slotTests)
+	}
+	for _, m := range stepMutants {
+		noticed(m.mutant, m.by)
 	}
 	for _, m := range lockMutants {
 		noticed(m, lockTests)

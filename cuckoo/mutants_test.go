@@ -1,9 +1,15 @@
 package cuckoo_test
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/weftgo/weft/cuckoo"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/dst"
 	"github.com/weftgo/weft/internal/mutate"
 )
@@ -16,17 +22,12 @@ var mutants = []mutant{
 	{"an eviction clears first", "evict_32_32",
 		`(?s)(ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[(%rd\d+)\];\s+mul\.[^;]*;\s+add\.[^;]*;\s+ld\.relaxed\.gpu\.global\.b64 [^;]*;\s+shr\.u64 [^;]*;\s+setp\.ne\.s64 .*?)(atom\.relaxed\.gpu\.global\.cas\.b64)`,
 		"$1 st.relaxed.gpu.global.b64 [$2], -4294967300; nanosleep.u32 1; nanosleep.u32 1; nanosleep.u32 1; nanosleep.u32 1; $3"},
-	{"a lock is lost", "evict_32_32",
-		`or\.b32 (%r\d+), (%r\d+), 1;(\s+)atom\.acquire\.gpu\.global\.cas\.b32 (%r\d+), \[(%rd\d+)\], %r\d+, %r\d+;`, "or.b32 $1, $2, 1;$3 mov.b32 $4, $2;"},
-	{"a taken lock is taken again", "evict_32_32",
-		`and\.b32 (%r\d+), (%r\d+), 1;(\s+setp\.eq\.[bsu]32 (?:%p\d+), %r\d+, 1;\s+mov\.pred)`, "and.b32 $1, $2, 0;$3"},
 }
 
 // readerMutants break lookups beside evictions.
 var readerMutants = []mutant{
 	{"a lookup does not ask whether keys move", "get(_wide|_of_eight|_all)?_32_32",
 		`ld\.(?:acquire|relaxed)\.gpu\.global\.b64 (%rd\d+), \[%rd\d+\];`, "mov.b64 $1, 0;"},
-	{"a move has no fence before it clears", "evict_32_32", `fence\.acq_rel\.gpu;(\s+st\.relaxed\.gpu\.global\.b64)`, "$1"},
 	{"lanes of a lookup do not meet", "get(_wide|_of_eight|_all)?_32_32", `bar\.warp\.sync [^;]*;`, ""},
 	{"blocks that move keys say so at the end", "evict_32_32",
 		`(?s)^(.*?)atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[(%rd\d+)\], (%rd\d+);(.*)atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[(%rd\d+)\], (%rd\d+);`,
@@ -41,10 +42,80 @@ var slotMutants = []mutant{
 
 // lockMutants break what a lookup does that has missed its key while keys moved.
 var lockMutants = []mutant{
+	{"a move has no fence before it clears", "evict_32_32", `fence\.acq_rel\.gpu;(\s+st\.relaxed\.gpu\.global\.b64)`, "$1"},
 	{"a lookup does not ask whether its key has moved", "get(_all)?_32_32",
 		`ld\.relaxed\.gpu\.global\.b32 (%r\d+), \[%rd\d+\];(\s+setp\.ne\.s32 %p\d+, %r\d+, (%r\d+);)`, "mov.b32 $1, $3;$2"},
 	{"a lookup does not mind that its key is moving", "get(_all)?_32_32",
 		`(ld\.acquire\.gpu\.global\.b32 %r\d+, \[%rd\d+\];\s+\$L__BB\d+_\d+:\s+(?:not\.pred [^;]*;\s+)?)and\.b32 (%r\d+), %r\d+, 1;`, "${1}mov.b32 $2, 0;"},
+}
+
+// aside is what takes a lock.
+const aside = `atom\.acquire\.gpu\.global\.cas\.b32 (%r\d+), \[%rd\d+\], (%r\d+), %r\d+;`
+
+// stepMutants break single steps, and buckets of one slot, with the tests that notice.
+var stepMutants = []struct {
+	mutant
+	by []mutate.KernelTest
+}{
+	{mutant{"a lock is lost", "evict_32_32",
+		`or\.b32 (%r\d+), (%r\d+), 1;(\s+)atom\.acquire\.gpu\.global\.cas\.b32 (%r\d+), \[(%rd\d+)\], %r\d+, %r\d+;`, "or.b32 $1, $2, 1;$3 mov.b32 $4, $2;"}, keptLockTests},
+	{mutant{"a taken lock is taken again", "evict_32_32",
+		`and\.b32 (%r\d+), (%r\d+), 1;(\s+setp\.eq\.[bsu]32 (?:%p\d+), %r\d+, 1;\s+mov\.pred)`, "and.b32 $1, $2, 0;$3"}, keptLockTests},
+	{mutant{"a step takes a lock that another has", "displace_32_32", aside, "mov.b32 $1, $2;"}, stepTests},
+	{mutant{"a step keeps its locks", "displace_32_32", `st\.release\.gpu\.global\.b32 [^;]*;`, ""}, keptLockTests[1:]},
+	{mutant{"a step copies to a slot that another key has taken", "displace_32_32",
+		`atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), \[(%rd\d+)\], (%rd\d+), (%rd\d+);`, "atom.relaxed.gpu.global.exch.b64 $1, [$2], $4; mov.b64 $1, $3;"}, stepTests},
+	{mutant{"a step gives a slot away without a fence", "displace_32_32", `fence\.acq_rel\.gpu;(\s+st\.relaxed\.gpu\.global\.b64)`, "$1"}, stepLockTests},
+	{mutant{"a lookup has another fourth function", "get_32_32", `-1028477387`, "-1028477385"}, stashTests},
+	{mutant{"a lookup looks in another line of the stash", "get_32_32", `668265263`, "668265261"}, stashTests},
+	{mutant{"a search puts keys into another line of the stash", "evict_32_32", `668265263`, "668265261"}, stashTests},
+	{mutant{"a search has another third function", "evict_32_32", `-2048144789`, "-2048144787"}, stashTests},
+}
+
+// evenMutants break load balancing, whose insertions have a lock each.
+var evenMutants = []mutant{
+	{"balanced insertions take a lock that another has", "(even_of_eight|change_even)_32_32", aside, "mov.b32 $1, $2;"},
+	{"balanced insertions keep their locks", "(even_of_eight|change_even)_32_32", `st\.release\.gpu\.global\.b32 [^;]*;`, ""},
+}
+
+// manyOfEach has threads insert the same few keys at once, again and again: each is there once,
+// and is found.
+func manyOfEach(slots int) func(t testing.TB, dev device.Device) {
+	return func(t testing.TB, dev device.Device) {
+		const rounds = 4
+		m := conformance.Open(t, cuckoo.New[uint32, uint32], dev, &cuckoo.Options{Capacity: 64, Fixed: true, Slots: slots, Policy: cuckoo.LoadBalancing, Unordered: true, Seed: 3})
+		stay := conformance.Sequence[uint32](1, 24)
+		s := devicetest.NewStream(t, dev)
+		on := devicetest.Upload(t, s, slices.Repeat(stay, 6))
+		for range rounds {
+			if err := errors.Join(m.Clear(t.Context()), m.PutOn(s, on, on), m.Sync(t.Context()), m.CheckInvariants()); err != nil {
+				t.Fatal(err)
+			}
+			conformance.WantPairs(t, m, stay)
+		}
+	}
+}
+
+// balancingTests are about tables that balance, in buckets of eight slots and of others.
+func balancingTests(slots int) []mutate.KernelTest {
+	return []mutate.KernelTest{{Name: fmt.Sprintf("many of each key, %d slots", slots), Run: manyOfEach(slots), Budget: 1 << 20}}
+}
+
+// The ways to break load balancing are noticed, in buckets of eight slots and in others.
+func TestBalancingMutantsAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, slots := range []int{4, 8} {
+		mutate.OnSim(t, balancingTests(slots), 2, 90)
+		for _, m := range evenMutants {
+			t.Run(fmt.Sprintf("%s, %d slots", m.name, slots), func(t *testing.T) {
+				t.Parallel()
+				_, random := mutate.OnDevices(90, 40, balancingTests(slots))
+				mutate.WantNoticed(t, random, mutate.Replace(t, m.kernels, m.pattern, m.with))
+			})
+		}
+	}
 }
 
 // evicting are programs with many evictions, and lookups beside them.

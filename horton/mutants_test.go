@@ -98,6 +98,9 @@ var stepMutants = []mutant{
 	{"a step's entry has no fence before it", "displace_32_32", fence + `(\s+@!%p\d+ bra \$L__BB\d+_\d+;\s+bra\.uni \$L__BB\d+_\d+;\s+\$L__BB\d+_\d+:\s+add\.s32)`, "$1", only(backAndForth), false},
 	{"a step promotes a bucket without an entry", "displace_32_32", `or\.b64 (%rd\d+), %rd\d+, (%rd\d+);(\s+mul\.wide\.u32)`, "mov.b64 $1, $2;$3", only(promotions), false},
 	{"a step takes a lock that another has", "displace_32_32", aside, "mov.b32 $1, $2;", stepTests, false},
+	{"a step moves a key that shares its entry", "displace_32_32", `(add\.s32 %r\d+, %r\d+, -1;\s+and\.b32 )(%r\d+)(, %r\d+, %r\d+;\s+)setp\.eq\.s32 (%p\d+), %r\d+, 0;`,
+		"$1$2$3 setp.eq.s32 $4, $2, $2;", only(sharers), false},
+	{"a step keeps its locks", "displace_32_32", `st\.release\.gpu\.global\.b32 [^;]*;`, "", soon(stepTests), false},
 	{"a step copies to a slot that another key has taken", "displace_32_32", swap, "atom.relaxed.gpu.global.exch.b64 $1, $2, $4; mov.b64 $1, $3;", stepTests, false},
 }
 
@@ -108,6 +111,15 @@ func only(run func(t testing.TB, dev device.Device)) []mutate.KernelTest {
 
 // stepTests have many keys meet in buckets of eight slots.
 var stepTests = []mutate.KernelTest{{Name: "lookups beside steps", Run: besideMoves(horton.Options{})}}
+
+// soon are tests that notice soon that nobody gives back a lock.
+func soon(tests []mutate.KernelTest) []mutate.KernelTest {
+	tests = slices.Clone(tests)
+	for i := range tests {
+		tests[i].Budget = 1 << 20
+	}
+	return tests
+}
 
 // lockTests notice soon that nobody gives back a lock.
 var lockTests = []mutate.KernelTest{{Name: "lookups beside moves", Run: besideMoves(horton.Options{Slots: 4}), Budget: 1 << 20}}
