@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/hash"
 )
 
@@ -79,7 +80,7 @@ func benchmarkIndex(b *testing.B, o Options) {
 	}
 }
 
-// The same of an index of byte strings: keys of 8 to 55 bytes, values of 64 to 191.
+// The same of an index of byte strings, on any device: keys of 8 to 55 bytes, values of 64 to 191.
 func BenchmarkStrings(b *testing.B) {
 	batches := make([]struct{ keys, absent, values Bytes }, benchKeys/benchBatch)
 	buffer := make([]byte, 192)
@@ -93,7 +94,7 @@ func BenchmarkStrings(b *testing.B) {
 		at.absent.Append(buffer[:8+h%48])
 	}
 	path := filepath.Join(memoryDir(b), "pool")
-	x, err := CreateStrings(path, openCPU(b), Options{Capacity: benchKeys, Size: 800 << 20})
+	x, err := CreateStrings(path, devicetest.Open(b), Options{Capacity: benchKeys, Size: 800 << 20})
 	must(b, err)
 	must(b, os.Remove(path))
 	b.Cleanup(func() { must(b, x.Close()) })

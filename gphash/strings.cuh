@@ -25,6 +25,11 @@ struct String {
   uint32_t size;  // bytes
 
   __device__ __forceinline__ uint32_t count() const { return (size + 7) / 8; }
+  // differs compares its i-th word with one of which nobody reads what is behind the last byte.
+  __device__ __forceinline__ bool differs(uint32_t i, uint64_t w) const {
+    const uint32_t left = size - 8 * i;
+    return (words[i] ^ w) << (left < 8 ? 8 * (8 - left) : 0) != 0;
+  }
 };
 
 __device__ __forceinline__ String string_of(const Strings& s, uint64_t row) {
@@ -83,8 +88,8 @@ __device__ __forceinline__ bool has_key(const Table& t, Control c, const String&
   const uint64_t mine = lane <= words && lane < left ? load_relaxed_system(record + lane) : 0;
   header.bits = shuffle(kAll, mine, 0);
   if (header.key() != key.size || header.words() > left) return false;
-  bool differs = lane != 0 && lane <= words && mine != key.words[lane - 1];
-  for (uint32_t i = kWarp - 1 + lane; i < words; i += kWarp) differs |= load_relaxed_system(record + 1 + i) != key.words[i];
+  bool differs = lane != 0 && lane <= words && key.differs(lane - 1, mine);
+  for (uint32_t i = kWarp - 1 + lane; i < words; i += kWarp) differs |= key.differs(i, load_relaxed_system(record + 1 + i));
   return ballot(kAll, differs) == 0;
 }
 
