@@ -22,7 +22,7 @@ func TestDamageIsNoticed(t *testing.T) {
 		"an entry is set that no key has":  {func(d *damaged) bool { return d.entry(false, 1) }, "is of no key"},
 		"a key is there twice":             {(*damaged).copyKey, "is in slots"},
 		"a few primary keys are kept out":  {func(d *damaged) bool { return d.keepOut(5) }, ""},
-		"many primary keys are kept out":   {func(d *damaged) bool { return d.keepOut(100) }, "not in their primary buckets"},
+		"many primary keys are kept out":   {func(d *damaged) bool { return d.keepOut(250) }, "not in their primary buckets"},
 		"an array that is not the last":    {(*damaged).arrayInside, "which is no key"},
 		"a slot that nobody finishes":      {(*damaged).pending, "holds sentinel"},
 		"a secondary key nobody leads to":  {(*damaged).strayKey, "tags are outside of their buckets"},
