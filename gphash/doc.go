@@ -75,6 +75,11 @@
 // of a batch that was cut short each operation for itself is there or not. What has been
 // deleted or replaced is used again from the next batch on.
 //
+// What a lookup has read is there behind a crash if the batch that wrote it had returned when the lookup began. On a
+// CPU lookups wait for changes, so they read nothing else. On a GPU, one beside a change may read what an operation
+// under way has published and not made durable yet, as that operation's own caller does not know yet that it is there;
+// beside atomic batches it does not: those are durable before lookups see any of them.
+//
 // With Options.AtomicBatch a batch is there as a whole or not at all, whatever ends the
 // process, and durable when the call returns, too. When slots and memory for all of it have been
 // reserved, and its values, or records, are there, what it makes of each slot is written to a redo log in the pool

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
@@ -24,8 +25,13 @@ type atomicKernelTrial struct {
 }
 
 func newAtomicKernelTrial(t testing.TB, seed uint64, rewrite func(file, ptx string) string) *atomicKernelTrial {
+	return newWatchedTrial(t, seed, rewrite, nil)
+}
+
+// newWatchedTrial is one of which requests hears what kernels access.
+func newWatchedTrial(t testing.TB, seed uint64, rewrite func(file, ptx string) string, requests func(sim.Request)) *atomicKernelTrial {
 	o := Options{AtomicBatch: 14, AtomicTail: int(seed/3%3) * 20} // in the pool at once, or behind
-	tr := &atomicKernelTrial{kernelTrial: newKernelTrialOf(t, o, seed, rewrite)}
+	tr := &atomicKernelTrial{kernelTrial: newKernelTrialOf(t, o, seed, rewrite, requests)}
 	tr.before = make([][]byte, len(tr.keys))
 	tr.behind = tr.before
 	tr.most = 8

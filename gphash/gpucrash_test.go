@@ -38,14 +38,14 @@ var kernelShapes = []small{
 }
 
 func newKernelTrial(t testing.TB, seed uint64, rewrite func(file, ptx string) string) *kernelTrial {
-	return newKernelTrialOf(t, Options{}, seed, rewrite)
+	return newKernelTrialOf(t, Options{}, seed, rewrite, nil)
 }
 
-func newKernelTrialOf(t testing.TB, o Options, seed uint64, rewrite func(file, ptx string) string) *kernelTrial {
-	return newKernelTrialIn(t, kernelShapes[seed%uint64(len(kernelShapes))], o, seed, rewrite)
+func newKernelTrialOf(t testing.TB, o Options, seed uint64, rewrite func(file, ptx string) string, requests func(sim.Request)) *kernelTrial {
+	return newKernelTrialIn(t, kernelShapes[seed%uint64(len(kernelShapes))], o, seed, rewrite, requests)
 }
 
-func newKernelTrialIn(t testing.TB, shape small, o Options, seed uint64, rewrite func(file, ptx string) string) *kernelTrial {
+func newKernelTrialIn(t testing.TB, shape small, o Options, seed uint64, rewrite func(file, ptx string) string, requests func(sim.Request)) *kernelTrial {
 	tr := &kernelTrial{trial: newTrial(shape, seed), stops: 8, puts: seed%5 == 4}
 	tr.most = 24
 	o.KeySize, o.ValueSize, o.Slots, o.Hashes, o.Levels = shape.keySize, shape.valueSize, shape.slots, shape.hashes, shape.levels
@@ -58,7 +58,7 @@ func newKernelTrialIn(t testing.TB, shape small, o Options, seed uint64, rewrite
 	tr.k.Settle()
 	tr.images = &tr.k.Images
 	tr.find = func(goOn bool) (*table, *Report) { return tr.reopen(tr.k.Memory(), goOn) }
-	dev, err := sim.Open(&sim.Options{Arch: 80, Scheduler: sim.Random, Seed: seed, Domain: tr.k, Rewrite: rewrite})
+	dev, err := sim.Open(&sim.Options{Arch: 80, Scheduler: sim.Random, Seed: seed, Domain: tr.k, Rewrite: rewrite, Requests: requests})
 	must(t, err)
 	tr.dev = dev
 	c, e, _, err := serve(t.Context(), p, dev, OpenOptions{Mirror: seed%2 == 0, AtomicTail: o.AtomicTail}, core.Types{})

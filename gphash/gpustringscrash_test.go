@@ -34,7 +34,7 @@ func newStringsTrial(t testing.TB, atomic bool, seed uint64, rewrite func(file, 
 	if atomic {
 		o.AtomicBatch, o.AtomicTail = 14, int(seed/3%3)*20
 	}
-	tr := &stringsTrial{kernelTrial: newKernelTrialIn(t, stringShapes[seed%uint64(len(stringShapes))], o, seed, rewrite)}
+	tr := &stringsTrial{kernelTrial: newKernelTrialIn(t, stringShapes[seed%uint64(len(stringShapes))], o, seed, rewrite, nil)}
 	tr.index = &Strings{tr.kernelTrial.index.core, tr.kernelTrial.index.engine}
 	tr.most = 8
 	tr.cut = func(rng *rand.Rand, since int) { tr.k.Cut(rng, since) }

@@ -1,0 +1,189 @@
+package gphash
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/pm/pmtest"
+)
+
+// sighting is a lookup of one key beside an atomic batch.
+type sighting struct {
+	key    int
+	values device.Slice[byte]
+	found  device.Slice[bool]
+	at     int // when it has its answer; 0: not yet
+}
+
+// readersTrial is an atomicKernelTrial with lookups beside its batches. What one of them has read of a
+// batch, no crash from then on may take back.
+type readersTrial struct {
+	*atomicKernelTrial
+	reader *device.Stream
+	keys   device.Slice[byte] // all
+	under  []*sighting        // way
+	old    int                // when the last image was seen that is as before the batch under way
+	seen   int                // answers of a batch that had not returned
+	taken  string             // one that a crash has taken back
+}
+
+func newReadersTrial(t testing.TB, seed uint64) *readersTrial {
+	tr := &readersTrial{}
+	slow := func(_, ptx string) string { return delayed(ptx, 1200) }
+	tr.atomicKernelTrial = newWatchedTrial(t, seed, slow, tr.request)
+	tr.trial.keys = tr.trial.keys[:6] // each batch changes some of them
+	tr.before = make([][]byte, len(tr.trial.keys))
+	judge := tr.judge
+	tr.judge = func(found *table) int {
+		if tr.asBefore(found) {
+			tr.old = tr.k.Now()
+		}
+		return judge(found)
+	}
+	var err error
+	tr.reader, err = tr.dev.NewStream()
+	must(t, err)
+	tr.keys, err = device.Upload(tr.reader, bytes.Join(tr.trial.keys, nil))
+	must(t, err)
+	return tr
+}
+
+// delayed has each lookup wait for some rounds before it begins.
+func delayed(ptx string, rounds int) string {
+	lo := bytes.Index([]byte(ptx), []byte(".entry gphash_get("))
+	if lo < 0 {
+		return ptx
+	}
+	at := lo + bytes.Index([]byte(ptx[lo:]), []byte("ld.param"))
+	return ptx[:at] + fmt.Sprintf(".reg .b32 %%wait;\n.reg .pred %%waits;\nmov.u32 %%wait, %d;\n$LATE:\nsub.s32 %%wait, %%wait, 1;\nsetp.ne.s32 %%waits, %%wait, 0;\n@%%waits bra $LATE;\n", rounds) + ptx[at:]
+}
+
+// request notes when lookups have their answers.
+func (tr *readersTrial) request(r sim.Request) {
+	if r.Kind != sim.Store || r.Kernel != "gphash_get" {
+		return
+	}
+	for _, s := range tr.under {
+		if n, _ := r.Within(s.found.Ptr(), 1); n > 0 {
+			s.at = tr.k.Now()
+		}
+	}
+}
+
+func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
+
+// asBefore reports whether an image has not the batch under way, or does not tell.
+func (tr *readersTrial) asBefore(t *table) bool {
+	for i, was := range tr.before {
+		if same(was, tr.behind[i]) {
+			continue
+		}
+		it := t.item(tr.trial.keys[i])
+		value, ok := t.get(&it, make([]byte, tr.shape.valueSize))
+		return ok == (was != nil) && (!ok || bytes.Equal(value, was))
+	}
+	return false
+}
+
+// run runs batches, each with lookups of all keys beside it, one behind the other, and again.
+func (tr *readersTrial) run(t testing.TB) {
+	tr.lookOn()
+	s, err := tr.dev.NewStream()
+	must(t, err)
+	for range 2 * tr.shape.batches {
+		tr.under, tr.old = nil, -1
+		for n := range 4 * len(tr.trial.keys) {
+			i := n % len(tr.trial.keys)
+			at := &sighting{key: i}
+			at.values, err = device.Make[byte](tr.dev, tr.shape.valueSize)
+			must(t, err)
+			at.found, err = device.Make[bool](tr.dev, 1)
+			must(t, err)
+			tr.under = append(tr.under, at)
+			size := tr.shape.keySize
+			must(t, tr.index.GetOn(tr.reader, tr.keys.Sub(i*size, (i+1)*size), at.values, at.found))
+		}
+		tr.batch(t, s)
+		returned := tr.k.Now()
+		must(t, tr.reader.Sync(t.Context()))
+		for _, at := range tr.under {
+			tr.saw(t, at, returned)
+		}
+		tr.before = tr.behind
+	}
+	must(t, errors.Join(tr.keys.Free(), tr.reader.Close(), s.Close()))
+	tr.close(t)
+}
+
+// saw compares what a lookup has read with what crashes have left since.
+func (tr *readersTrial) saw(t testing.TB, at *sighting, returned int) {
+	value, found := make([]byte, tr.shape.valueSize), make([]bool, 1)
+	must(t, errors.Join(at.values.CopyTo(t.Context(), tr.reader, value), at.found.CopyTo(t.Context(), tr.reader, found)))
+	must(t, errors.Join(at.values.Free(), at.found.Free()))
+	if !found[0] {
+		value = nil
+	}
+	was, is := tr.before[at.key], tr.behind[at.key]
+	switch {
+	case !same(value, was) && !same(value, is):
+		tr.fail("a lookup read %x of key %d, which was %x and became %x", value, at.key, was, is)
+	case same(value, was):
+	case at.at < tr.old:
+		tr.taken = fmt.Sprintf("at %d a lookup read %x of key %d, and a crash at %d leaves the batch out that wrote it", at.at, value, at.key, tr.old)
+	case at.at < returned:
+		tr.seen++
+	}
+}
+
+// exploreReaders runs programs until about so many images have been looked at, or a crash has taken an answer back.
+func exploreReaders(t testing.TB, states int, change func(*readersTrial)) (images, seen int, failed, taken string) {
+	for seed := uint64(0); images < states; seed++ {
+		tr := newReadersTrial(t, seed)
+		if change != nil {
+			change(tr)
+		}
+		tr.run(t)
+		images, seen = images+tr.trial.seen, seen+tr.seen
+		if tr.taken != "" {
+			return images, seen, failed, fmt.Sprintf("seed %d: %s", seed, tr.taken)
+		}
+		if tr.failed != "" {
+			failed = fmt.Sprintf("seed %d: %s", seed, tr.failed)
+		}
+	}
+	return images, seen, failed, ""
+}
+
+// Lookups beside an atomic batch read what survives: what one has read of a batch that has not returned
+// is there behind any crash from then on.
+func TestReadersSeeWhatSurvives(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	images, seen, failed, taken := exploreReaders(t, *crashStates/50, nil)
+	if failed != "" || taken != "" {
+		t.Fatal(failed, taken)
+	}
+	if seen == 0 {
+		t.Error("no lookup has read what a batch under way has written")
+	}
+	t.Logf("%d images of crashes, %d answers of batches under way", images, seen)
+}
+
+// A batch that lookups see before it is durable is found.
+func TestReadersSeeTooMuch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	images, _, _, taken := exploreReaders(t, 60_000, func(tr *readersTrial) {
+		tr.host.Mutant = pmtest.NoFence("gphash.(*redoLog).publish", 1)
+	})
+	if taken == "" {
+		t.Fatalf("not found in %d images", images)
+	}
+	t.Logf("found after %d images: %.150s", images, taken)
+}
