@@ -47,7 +47,7 @@
 // clocks, that a change ran meanwhile looks again, slot by slot in order.
 //
 // Of [Strings] the host copies what is long, since batches and pool are memory of its own: it writes records for
-// what a change may store, one for a key at most, before the GPU settles the batch, and frees those that no
+// what a change may store, two for a key at most, before the GPU settles the batch, and frees those that no
 // slot names then. The GPU hashes and sorts keys, compares them with those of records, and changes slots. What
 // is found is copied by the host. Lookups wait for the change that runs, as on a CPU, and opening a pool
 // is the host's work. Batches on the device, and caches of values, are for values of one length.

@@ -18,7 +18,7 @@ import (
 // Byte strings of any length on a GPU. Batches lie in memory of the host, and so does the pool: so the host
 // copies what is long, and the GPU finds and changes slots.
 //
-// For a change the host first writes records for what the batch may store, one for a key at most, durably, where
+// For a change the host first writes records for what the batch may store, two for a key at most, durably, where
 // nothing names them yet; memory for them it takes as for a batch of its own. Then the keys go to the GPU, which
 // hashes and sorts them, compares the keys of records over the bus, and settles the operations on each key: the
 // word that publishes a slot names a record that is there. What has become of records comes back by row: those
