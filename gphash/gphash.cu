@@ -64,30 +64,24 @@ __device__ __forceinline__ void rank(const RankParams& p) {
 
 // ---- lookups --------------------------------------------------------------------
 
-// get_batch looks up the keys of a round, one after the other by all lanes, but for lookups that follow others.
+// get_batch looks up a key per warp, unless its lookup follows another one. (Warps that have several, one after
+// the other, are slower where values are read from the host, by a third: they wait for each.)
 __device__ __forceinline__ void get_batch(const GetParams& p) {
   const Table& t = p.table;
   const Lookup& l = p.lookup;
-  const uint32_t lane = lane_index();
-  const uint64_t at = thread_index() / kWarp * p.round + lane;
-  const bool mine = lane < p.round && at < l.n;
-  const uint8_t* keys = static_cast<const uint8_t*>(l.keys);
-  const uint64_t row = mine && p.rows ? p.rows[at] : at;
-  const uint64_t hash = !mine ? 0 : p.hashes ? p.hashes[row] : hash_row(t, keys + row * t.key_size);
-  uint32_t hits = 0, reads = 0;  // a bit for each
-  for (uint32_t votes = ballot(kAll, mine && !follows(p, at)); votes != 0; votes &= votes - 1) {
-    const uint64_t i = shuffle(kAll, row, lowest(votes));
+  const uint64_t at = thread_index() / kWarp;
+  bool hit = false, cached = false;
+  if (at < l.n && !follows(p, at)) {
+    const uint64_t i = p.rows ? p.rows[at] : at;
+    const uint8_t* key = static_cast<const uint8_t*>(l.keys) + i * t.key_size;
     uint8_t* value = l.vals ? static_cast<uint8_t*>(l.vals) + i * t.value_size : nullptr;
-    bool cached = false;
-    const bool hit = get(t, item_of(t, keys + i * t.key_size, shuffle(kAll, hash, lowest(votes))), value, cached);
+    hit = get(t, item_of(t, key, p.hashes ? p.hashes[i] : hash_row(t, key)), value, cached);
     if (!hit) clear_value(t, value);
-    if (l.found && lane == 0) store_once(l.found + i, uint8_t(hit));
-    const uint32_t bit = votes & -votes;
-    hits |= hit ? bit : 0, reads |= cached ? bit : 0;
+    if (l.found && lane_index() == 0) store_once(l.found + i, uint8_t(hit));
   }
-  const bool hit = hits >> lane & 1, cached = reads >> lane & 1;
-  if (l.hits) count(l.hits, hit);
-  if (t.cached && l.vals) count(t.cache_read, hit), count(t.cache_read + 1, cached);
+  const bool first = lane_index() == 0;
+  if (l.hits) count(l.hits, hit && first);
+  if (t.cached && l.vals) count(t.cache_read, hit && first), count(t.cache_read + 1, cached && first);
 }
 
 // first_of is the first lookup for the key of another one. It follows none.

@@ -59,8 +59,6 @@ type getParams struct {
 	hashes   device.Ptr
 	prefixes device.Ptr
 	rows     device.Ptr
-	round    uint32
-	unused   uint32
 }
 
 // hashParams is weft::gphash::HashParams of C++.
@@ -235,14 +233,12 @@ var (
 
 // getParams has the layout of weft::gphash::GetParams.
 var (
-	_ [240]byte = [unsafe.Sizeof(getParams{})]byte{}
+	_ [232]byte = [unsafe.Sizeof(getParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(getParams{}.table)]byte{}
 	_ [160]byte = [unsafe.Offsetof(getParams{}.lookup)]byte{}
 	_ [208]byte = [unsafe.Offsetof(getParams{}.hashes)]byte{}
 	_ [216]byte = [unsafe.Offsetof(getParams{}.prefixes)]byte{}
 	_ [224]byte = [unsafe.Offsetof(getParams{}.rows)]byte{}
-	_ [232]byte = [unsafe.Offsetof(getParams{}.round)]byte{}
-	_ [236]byte = [unsafe.Offsetof(getParams{}.unused)]byte{}
 )
 
 // hashParams has the layout of weft::gphash::HashParams.

@@ -26,12 +26,10 @@ var (
 
 // getParams has the layout of weft::gphash::GetParams.
 var (
-	_ [240]byte = [unsafe.Sizeof(getParams{})]byte{}
+	_ [232]byte = [unsafe.Sizeof(getParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(getParams{}.table)]byte{}
 	_ [160]byte = [unsafe.Offsetof(getParams{}.lookup)]byte{}
 	_ [208]byte = [unsafe.Offsetof(getParams{}.hashes)]byte{}
 	_ [216]byte = [unsafe.Offsetof(getParams{}.prefixes)]byte{}
 	_ [224]byte = [unsafe.Offsetof(getParams{}.rows)]byte{}
-	_ [232]byte = [unsafe.Offsetof(getParams{}.round)]byte{}
-	_ [236]byte = [unsafe.Offsetof(getParams{}.unused)]byte{}
 )

@@ -14,7 +14,7 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input e8b7aa38491a03a640eb17945849c4f8f94e70cc5e97218f01450b19397dad94 28026 gphash/change.cuh
 //kernelgen:input 62b95ecee8b88481e287e9a5700269014efd35172bdbfb5a907460e20a6a2ade 10992 gphash/gphash_threads.cu
-//kernelgen:input 001ae5c01118b5903c79abb0997fe1af6a52df00d583547ec5aadfd2e32d592a 1422 gphash/lookup.cuh
+//kernelgen:input 47a838370176cdaf83062c0ce63177a199aed6489ebbd1fbc9dc12ff380c0ddf 1341 gphash/lookup.cuh
 //kernelgen:input dac5fb18bc6d4baabc14e5723e2342321f9e2afd1c42f9030c5c40f910c13fbd 7127 gphash/redo.cuh
 //kernelgen:input 609edad8641014576b710b8aaa26bc4d114623ecabe9cfa22a8f939fd0159ac6 8471 gphash/space.cuh
 //kernelgen:input a589ec4ad6018098074d70f3cb5eaa91728c5f3bb93b19e461371313793100a6 423 gphash/tuning.cuh
@@ -31,8 +31,8 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output ef6be4fba79e57a23fcba3ed1fc92fd203e44489d194100bfd95df714666cb73 104166 gphash/gphash_threads_sm80.ptx
-//kernelgen:output 2ecf2d6167fb3144611eb52b2d46ec670641a6542030b1f9d1acc2ef6944647d 1561 gphash/gphash_threads_params_gen.go
+//kernelgen:output 0483aea2cbeb0024fdad0b88b1df8995931014924951bd4493c7a975fa8b1fed 104166 gphash/gphash_threads_sm80.ptx
+//kernelgen:output 87bdfc844060662462027b2bbdc1872f22b26be378a47af4b00543069b1b7798 1444 gphash/gphash_threads_params_gen.go
 
 //go:embed gphash_threads_sm80.ptx
 var gphashThreadsSM80 string
@@ -49,5 +49,5 @@ var gphashThreadsImage = device.Image{
 // the parameter struct that each takes.
 var gphashThreadsKernels = map[string]int{
 	"gphash_threads_change": 416,
-	"gphash_threads_get":    240,
+	"gphash_threads_get":    232,
 }

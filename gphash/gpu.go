@@ -33,12 +33,11 @@ const rankMost = 1 << 12
 // warp is how many threads work on a key.
 const warp = 32
 
-// Warps of a large batch have several operations each, a round: so many that each multiprocessor gets
+// Warps of a large batch of changes have several operations each, a round: so many that each multiprocessor gets
 // warpsForEach times the warps that it runs at a time, and none waits long for the last ones.
 const (
 	warpsForEach = 4
-	getWarps     = 6 * gpu.BlockThreads / warp // that it runs (twin: kGetBlocks in tuning.cuh)
-	changeWarps  = 4 * gpu.BlockThreads / warp // (twin: kChangeBlocks)
+	changeWarps  = 4 * gpu.BlockThreads / warp // that it runs (twin: kChangeBlocks in tuning.cuh)
 )
 
 // launcher brings a [gpu.Engine] the kernels of gphash.cu, which work on a pool that the
@@ -293,11 +292,11 @@ func (l *levels) free(dev device.Device, others *levels) (err error) {
 	return err
 }
 
-// round is how many of n operations a warp has, of which a multiprocessor runs so many.
-func (k *launcher) round(n, warps int) uint32 {
+// round is how many of n changes a warp has.
+func (k *launcher) round(n int) uint32 {
 	least := k.spread
 	if least == 0 {
-		least = warpsForEach * warps * k.dev.Properties().Units
+		least = warpsForEach * changeWarps * k.dev.Properties().Units
 	}
 	if k.without.Rounds || n < 2*least {
 		return 1
@@ -317,7 +316,7 @@ func (k *launcher) inRounds(n int, round uint32) device.Dim {
 
 // Look is for [gpu.Structure], as are Change, Winners and Export.
 func (k *launcher) Look(s *device.Stream, _ core.Parts, b *batch.Batch, hits device.Ptr) error {
-	p := getParams{table: k.table.Load().ref, round: k.round(b.N, getWarps)}
+	p := getParams{table: k.table.Load().ref}
 	p.lookup, _ = gpu.LookupOf(b, hits, warp)
 	if b.N >= sortFrom && !k.scatter {
 		l, err := k.loans.take(sortBytes(b.N))
@@ -336,7 +335,7 @@ func (k *launcher) Look(s *device.Stream, _ core.Parts, b *batch.Batch, hits dev
 			}
 		}
 	}
-	if err := device.Launch(s, k.get, k.inRounds(b.N, p.round), gpu.Block, &p); err != nil || p.rows == 0 {
+	if err := device.Launch(s, k.get, k.inRounds(b.N, 1), gpu.Block, &p); err != nil || p.rows == 0 {
 		return err
 	}
 	return device.Launch(s, k.repeat, gpu.Grid(b.N), gpu.Block, &p)
@@ -461,7 +460,7 @@ func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, f
 		fullest: uint64(fullest * float64(t.slotsIn(t.open()))), regions: uint32(t.bits()), entries: k.noted.ptr(), round: 1,
 	}
 	if p.entries == 0 { // else it publishes nothing
-		p.round = k.round(c.N, changeWarps)
+		p.round = k.round(c.N)
 	}
 	if c.Still || k.behind.ops > 0 { // a key that makes way goes to the pool, past the log
 		p.still = 1

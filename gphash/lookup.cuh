@@ -13,8 +13,6 @@ struct GetParams {
   const uint64_t* hashes;    // by row; null, as the following: as they come
   const uint32_t* prefixes;  // the first half of each, ascending
   const uint32_t* rows;
-  uint32_t round;            // lookups of a warp: 1 to kWarp
-  uint32_t unused;
 };
 
 // same_key reports whether two lookups, by their numbers in the order, are for one key.

@@ -165,7 +165,7 @@ func displaced(away, others map[uint32]int) (n int) {
 func (im *image) checkPrimacy(away, others map[uint32]int, live int) error {
 	most := 4 + live/40
 	if im.deleted {
-		most = 4 + live/10
+		most = 4 + live/7
 	}
 	if n := displaced(away, others); n > most {
 		return fmt.Errorf("%d of %d keys are not in their primary buckets, where secondary ones are in their place; %d may be", n, live, most)

@@ -9,8 +9,8 @@ type Without struct {
 	// Fences, of a GPU, that order what it writes to a persistent index: a crash may leave anything of
 	// what it was writing, and lookups beside changes are not right.
 	Fences bool
-	// Rounds, of a GPU, in which a warp has several operations of a large batch on a persistent index and publishes
-	// what they change behind one fence: it has one.
+	// Rounds, of a GPU, in which a warp has several changes of a large batch on a persistent index and publishes
+	// them behind one fence: it has one.
 	Rounds bool
 	// Warps, of a GPU, that work on a key of a persistent index together: a thread does, alone, and reads one slot
 	// after the other.

@@ -25,7 +25,7 @@ var gphashDeviceExperiment = Experiment{
 sorted by the regions of the pool but for unsorted; mirror has control words and tags of all slots in the memory of the GPU; cache has 20 % of the
 buckets there, by LFU, loaded twice with 2^24 lookups before each, and mirror, cache as many of the values. atomic is batches that are durable as a whole,
 and may have slots of the pool follow behind so many operations (tail). no fences is the same without fences of system scope, which loses in a crash what it has
-acknowledged. no rounds is the same where a warp has one operation of a batch instead of up to 32. search looks for records that are there, all alike, search_miss for some that are not, C by
+acknowledged. no rounds is the same where a warp has one change of a batch instead of up to 32. search looks for records that are there, all alike, search_miss for some that are not, C by
 a Zipf distribution of exponent .99 over records in any order, C, latest over the order in which they were inserted: the hot ones' values lie side by side then, and few of the pool's
 pages have any.
 insert adds new records to an empty index. The slab hash, with an undo log and without, is that of gphash-baselines, in a pool as large, with half as many
@@ -370,7 +370,6 @@ func (h *headline) searches(ctx context.Context) error {
 		return func(x *gphash.Index) error { return h.cached(ctx, x, name, op, q, values) }
 	}
 	mirror, both := gphash.OpenOptions{Mirror: true}, gphash.OpenOptions{Mirror: true, Cache: cacheShare}
-	noRounds := func(name string) string { return name + ", " + noRounds }
 	type part = func(*gphash.Index) error
 	for _, m := range []struct {
 		setting
@@ -379,10 +378,8 @@ func (h *headline) searches(ctx context.Context) error {
 		{setting{"plain, unsorted", gphash.OpenOptions{Unsorted: true}, nothing}, []part{search("plain, unsorted", roofline.MappedRead128)}},
 		{setting{"plain", gphash.OpenOptions{}, nothing}, []part{search("plain", near), zipf("plain", "C", h.zipf)}},
 		{setting{"mirror", mirror, nothing}, []part{search("mirror", near), miss("mirror"), zipf("mirror", "C", h.zipf), zipf("mirror", "C, latest", h.latest)}},
-		{setting{noRounds("mirror"), mirror, withoutRounds}, []part{miss(noRounds("mirror")), zipf(noRounds("mirror"), "C", h.zipf)}},
 		{setting{"cache", gphash.OpenOptions{Cache: cacheShare}, nothing}, []part{cached("cache", "C", h.zipf, false)}},
 		{setting{"mirror, cache", both, nothing}, []part{cached("mirror, cache", "C", h.zipf, true), cached("mirror, cache", "C, latest", h.latest, true)}},
-		{setting{noRounds("mirror, cache"), both, withoutRounds}, []part{cached(noRounds("mirror, cache"), "C", h.zipf, true)}},
 	} {
 		err := h.opened(ctx, m.setting, func(x *gphash.Index) (err error) {
 			for i := 0; i < len(m.parts) && err == nil; i++ {

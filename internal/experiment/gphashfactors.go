@@ -19,8 +19,8 @@ var gphashFactorsExperiment = Experiment{
 batches of 2^12 and 2^16, while one thing after the other is added. threads: a thread for each key, as if it had no warp, reads the slots where it may be one
 after the other; keys are hashed by SipHash, and lookups go in the order in which they come. warps: a warp for each key reads all of these slots at
 once (the paper's one-shot warp access). sorted: batches of lookups are sorted by the regions of the pool, from 2^10 on; batches that change anything always are.
-fast hash: for trusted keys. rounds: a warp has several operations of a batch, as soon as there are so many that all multiprocessors have enough
-(on an H200 in the larger batches, a few each), and publishes what they change behind one fence. cache: 20 % of the buckets in the memory of the GPU, by LFU. mirror:
+fast hash: for trusted keys. rounds: a warp has several changes of a batch, as soon as there are so many that all multiprocessors have enough
+(on an H200 in the larger batches, a few each), and publishes them behind one fence. cache: 20 % of the buckets in the memory of the GPU, by LFU. mirror:
 instead of the cache, control words and tags of all. Before each size of batches the cache is loaded four times, with 2^18 lookups before each; mixed batches
 read it, and warm what they look up. All settings with one hash open the same pool, from which what a mix inserts is deleted behind it; LOAD has an empty one.
 speedup is that of the median call over threads, in the fastest of several rounds, as many as fit into 40 s. The published figures are of throughput over what was
