@@ -57,7 +57,7 @@ func TestNothingIsLeftOut(t *testing.T) {
 		if got := k.table.Load().ref.unfenced != 0; got != without.Fences {
 			t.Errorf("%+v: unfenced %v", without, got)
 		}
-		if got := k.round(1<<22); (got == 1) != without.Rounds {
+		if got := k.round(1 << 22); (got == 1) != without.Rounds {
 			t.Errorf("%+v: rounds of %d", without, got)
 		}
 		if got := k.inRounds(1<<10, 1); (got == gpu.Grid(1<<10)) != without.Warps {
