@@ -12,10 +12,12 @@ import (
 
 // Map is a map from K to V whose keys are unique. Packages of structures make
 // it; see the package documentation for what all methods have in common.
-type Map[K Key, V Value] struct{ pairs[K, V] }
+type Map[K Key, V Value] struct{ mapping[K, V] }
 
 // NewMap is for packages of structures.
-func NewMap[K Key, V Value](t *core.Table) *Map[K, V] { return &Map[K, V]{pairs[K, V]{table[K]{t}}} }
+func NewMap[K Key, V Value](t *core.Table) *Map[K, V] {
+	return &Map[K, V]{mapping[K, V]{pairs[K, V]{table[K]{t}}}}
+}
 
 // CopyTo makes a map with the same options and pairs on a device, which must
 // outlive it.
@@ -27,6 +29,9 @@ func (m *Map[K, V]) CopyTo(ctx context.Context, dev device.Device) (*Map[K, V], 
 	return NewMap[K, V](t), nil
 }
 
+// mapping is what maps share whose keys are unique.
+type mapping[K Key, V Value] struct{ pairs[K, V] }
+
 // GetOrPut looks keys up, inserts those that are absent with the values that vals
 // brings, and counts these. Where a key is there, vals receives its value; loaded,
 // if not nil, reports where that was so, as sync.Map's LoadOrStore does. Of several
@@ -35,7 +40,7 @@ func (m *Map[K, V]) CopyTo(ctx context.Context, dev device.Device) (*Map[K, V], 
 // and are not loaded: what is left of the batch can be run again.
 //
 // A batch whose keys are all there is looked up, and holds no lookup back.
-func (m *Map[K, V]) GetOrPut(ctx context.Context, keys []K, vals []V, loaded []bool) (inserted int, err error) {
+func (m *mapping[K, V]) GetOrPut(ctx context.Context, keys []K, vals []V, loaded []bool) (inserted int, err error) {
 	return m.core.GetOrPut(ctx, "GetOrPut", m.batch(op.PutNew, len(keys), batch.Columns{
 		batch.Keys: batch.In(keys), batch.Vals: batch.In(vals), batch.OK: batch.Optional(loaded),
 	}))
@@ -45,7 +50,7 @@ func (m *Map[K, V]) GetOrPut(ctx context.Context, keys []K, vals []V, loaded []b
 // is a PutNewOn and a GetOn, which nothing comes between. With the option
 // Unordered any row of several with one absent key is inserted; the others load its
 // value all the same. After an error, vals and loaded are what they happen to be.
-func (m *Map[K, V]) GetOrPutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], loaded device.Slice[bool], inserted ...device.Slice[uint64]) error {
+func (m *mapping[K, V]) GetOrPutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], loaded device.Slice[bool], inserted ...device.Slice[uint64]) error {
 	return m.core.GetOrPutOn(s, "GetOrPutOn", m.batch(op.PutNew, keys.Len(), batch.Columns{
 		batch.Keys: batch.InOn(keys), batch.Vals: batch.InOn(vals), batch.OK: batch.OptionalOn(loaded),
 	}), inserted...)
@@ -70,7 +75,7 @@ func (m *Map[K, V]) GetOrPutOn(s *device.Stream, keys device.Slice[K], vals devi
 // [PartialError] that says how many rows have been done. Maps with floats as
 // values return device.ErrInvalid. There is no form for batches on the device, since the
 // host counts the ids, and would have to wait for each.
-func (m *Map[K, V]) Assign(ctx context.Context, keys []K, ids []V) (inserted int, err error) {
+func (m *mapping[K, V]) Assign(ctx context.Context, keys []K, ids []V) (inserted int, err error) {
 	return m.core.Assign(ctx, "Assign", m.batch(op.PutNew, len(keys), batch.Columns{
 		batch.Keys: batch.In(keys), batch.Vals: batch.Output(ids),
 	}))
@@ -79,14 +84,14 @@ func (m *Map[K, V]) Assign(ctx context.Context, keys []K, ids []V) (inserted int
 // Reduce inserts pairs or combines their values with those that are there, and
 // counts the keys that were new: sums, counts and extremes of groups. A reduction
 // that the values don't have is device.ErrInvalid, and then nothing is run.
-func (m *Map[K, V]) Reduce(ctx context.Context, keys []K, vals []V, by Reduction) (inserted int, err error) {
+func (m *mapping[K, V]) Reduce(ctx context.Context, keys []K, vals []V, by Reduction) (inserted int, err error) {
 	return m.core.Reduce(ctx, "Reduce", m.batch(op.Kind(by), len(keys), batch.Columns{
 		batch.Keys: batch.In(keys), batch.Vals: batch.In(vals),
 	}))
 }
 
 // ReduceOn is Reduce for a batch on the device.
-func (m *Map[K, V]) ReduceOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], by Reduction, inserted ...device.Slice[uint64]) error {
+func (m *mapping[K, V]) ReduceOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], by Reduction, inserted ...device.Slice[uint64]) error {
 	return m.core.ReduceOn(s, "ReduceOn", m.batch(op.Kind(by), keys.Len(), batch.Columns{
 		batch.Keys: batch.InOn(keys), batch.Vals: batch.InOn(vals),
 	}), inserted...)
@@ -161,13 +166,18 @@ func (m *pairs[K, V]) ApplyOn(s *device.Stream, kinds device.Slice[OpKind], keys
 	}))
 }
 
-// All iterates over the pairs, in no order; those of a key of a multimap in
+// All iterates over the pairs, but for ordered maps in no order; those of a key of a multimap in
 // theirs, but not next to each other. A pair that is not changed meanwhile is
 // seen exactly once. An iteration that meets an error ends early: use
 // [Map.Pages] to be told.
 func (m *pairs[K, V]) All() iter.Seq2[K, V] {
+	return each(m.Pages(context.Background()))
+}
+
+// each iterates over the pairs of pages.
+func each[K Key, V Value](pages iter.Seq2[Page[K, V], error]) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
-		for p := range m.Pages(context.Background()) {
+		for p := range pages {
 			for i, k := range p.Keys {
 				if !yield(k, p.Vals[i]) {
 					return
@@ -187,5 +197,5 @@ type Page[K Key, V Value] struct {
 // Pages iterates as All does, in columns of some hundred thousand pairs. An
 // error, or the end of ctx, comes with the last, empty page.
 func (m *pairs[K, V]) Pages(ctx context.Context) iter.Seq2[Page[K, V], error] {
-	return pages[K, V](ctx, m.core)
+	return pages[K, V](ctx, m.core, nil)
 }

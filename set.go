@@ -57,7 +57,7 @@ func (s *Set[K]) All() iter.Seq[K] {
 // error, or the end of ctx, comes with the last, empty page.
 func (s *Set[K]) Pages(ctx context.Context) iter.Seq2[[]K, error] {
 	return func(yield func([]K, error) bool) {
-		for p, err := range pages[K, uint32](ctx, s.core) {
+		for p, err := range pages[K, uint32](ctx, s.core, nil) {
 			if !yield(p.Keys, err) {
 				return
 			}

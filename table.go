@@ -88,10 +88,10 @@ func (t *table[K]) Check(ctx context.Context) error { return t.core.Check(ctx) }
 func (t *table[K]) Close() error { return t.core.Close() }
 
 // pages turns pages of bytes into pages of a structure's types.
-func pages[K Key, V Value](ctx context.Context, t *core.Table) iter.Seq2[Page[K, V], error] {
+func pages[K Key, V Value](ctx context.Context, t *core.Table, at *core.Snapshot) iter.Seq2[Page[K, V], error] {
 	return func(yield func(Page[K, V], error) bool) {
 		ended := false
-		err := t.Pages(ctx, "Pages", nil, func(p *core.Page) bool {
+		err := t.Pages(ctx, "Pages", at, func(p *core.Page) bool {
 			ended = !yield(Page[K, V]{batch.View[K](p.Keys.Host), batch.View[V](p.Vals.Host)}, nil)
 			return !ended
 		})

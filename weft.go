@@ -1,7 +1,7 @@
-// Package weft is GPU data structures for Go: maps, sets and multimaps that take
-// batches of keys and run on every core of a CPU or on a GPU. It holds the types
-// that users work with; structures are made by the packages linear and slab, on
-// the devices of package device and device/auto.
+// Package weft is GPU data structures for Go: maps, ordered maps, sets and multimaps that
+// take batches of keys and run on every core of a CPU or on a GPU. It holds the types
+// that users work with; structures are made by packages such as linear, slab and sorted,
+// on the devices of package device and device/auto.
 //
 // # Batches
 //
@@ -28,6 +28,7 @@
 //	Assign     all have one id
 //	Delete     the first one reports that the key was there; in a multimap, each
 //	           removes a pair, as long as there are any
+//	DeleteRange  a pair of several ranges counts for the first
 //	DeleteAll  on a CPU the first one removes all pairs; on a GPU each removes some
 //	Reduce     all are combined
 //	Apply      concurrent: any order of the batch's operations explains it; on a
@@ -40,8 +41,8 @@
 //
 // All methods may be called from many goroutines, also from inside a loop over
 // the same structure. Changes take turns in the order of the calls. Lookups run
-// side by side and, on a GPU, beside changes; on a CPU they wait for the change
-// that runs. Clear, the dropping of deleted pairs in place, and Assign where it
+// side by side and, on a GPU, beside changes; on a CPU those of hash tables wait for the
+// change that runs. Clear, the dropping of deleted pairs in place, and Assign where it
 // inserts hold lookups back while they run. Whoever waits for a turn gives up
 // when its context ends.
 //

@@ -19,7 +19,16 @@ type Batch struct {
 	Kind    op.Kind // of all operations, unless there is a column of Kinds
 	Flags   Flags
 	Version uint64 // of the structure that lookups read; 0 is the present
+	Bulk    bool   // a change that is likely to bring most of what the structure will hold
+	Ranges
 	Columns
+}
+
+// Ranges is how a lookup finds the pairs of ranges from Keys to Keys2, of which both
+// belong to them.
+type Ranges struct {
+	Limit    int  // of the pairs of a range; 0 is none
+	Backward bool // from the last pair of a range on, down
 }
 
 // Columns are the columns of a batch by what they hold.
@@ -40,10 +49,11 @@ const (
 	Counts              // uint32; pairs of a key
 	Offsets             // uint64, one row more than the batch: where variable rows begin
 	OutKeys             // K; written by lookups: the keys of what ranges find
+	Ranks               // uint64; places in the order of the keys
 	roles
 )
 
-var names = [roles]string{"keys", "second keys", "values", "kinds", "results", "flags", "counts", "offsets", "resulting keys"}
+var names = [roles]string{"keys", "second keys", "values", "kinds", "results", "flags", "counts", "offsets", "resulting keys", "ranks"}
 
 // String names a role as messages do.
 func (r Role) String() string { return names[r] }

@@ -90,6 +90,12 @@ func mapKind[K weft.Key, V weft.Value](p place[AnyMap[K, V]]) kind[AnyMap[K, V],
 		}}
 	}
 	k.copyTo = func(ctx context.Context, s AnyMap[K, V], dev device.Device) (AnyMap[K, V], bool, error) {
+		if from, ok := s.(interface {
+			CopyTo(context.Context, device.Device) (*weft.OrderedMap[K, V], error)
+		}); ok {
+			to, err := from.CopyTo(ctx, dev)
+			return to, true, err
+		}
 		from, ok := s.(interface {
 			CopyTo(context.Context, device.Device) (*weft.Map[K, V], error)
 		})

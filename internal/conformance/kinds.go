@@ -94,6 +94,9 @@ var (
 	_ AnyMap[uint64, float32]      = (*weft.Map[uint64, float32])(nil)
 	_ AnyMultiMap[uint64, float32] = (*weft.MultiMap[uint64, float32])(nil)
 	_ AnySet[uint64]               = (*weft.Set[uint64])(nil)
+
+	_ AnyOrderedMap[uint64, float32] = (*weft.OrderedMap[uint64, float32])(nil)
+	_ AnySeeker[uint64, float32]     = (*weft.Snapshot[uint64, float32])(nil)
 )
 
 // Maker makes an empty structure that grows by itself; the suite closes it.

@@ -66,6 +66,11 @@ func MapOf[M AnyMap[K, V], K weft.Key, V weft.Value, O any](open func(device.Dev
 	return func(t testing.TB, dev device.Device) AnyMap[K, V] { return made(t, open, dev, opts) }
 }
 
+// OrderedMapOf makes ordered maps.
+func OrderedMapOf[M AnyOrderedMap[K, V], K weft.Key, V weft.Value, O any](open func(device.Device, O) (M, error), opts O) Maker[AnyOrderedMap[K, V]] {
+	return func(t testing.TB, dev device.Device) AnyOrderedMap[K, V] { return made(t, open, dev, opts) }
+}
+
 // MultiMapOf makes multimaps.
 func MultiMapOf[M AnyMultiMap[K, V], K weft.Key, V weft.Value, O any](open func(device.Device, O) (M, error), opts O) Maker[AnyMultiMap[K, V]] {
 	return func(t testing.TB, dev device.Device) AnyMultiMap[K, V] { return made(t, open, dev, opts) }

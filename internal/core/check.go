@@ -141,7 +141,7 @@ func (t *Table) checkPage(ctx context.Context, p *Page) error {
 		switch {
 		case !ok[i]:
 			return fmt.Errorf("%w: key %s is stored where no lookup finds it", op.ErrCorrupt, p.shown(i))
-		case t.Kind == Map && compare && string(vals[i*w.Val:(i+1)*w.Val]) != string(p.Vals.Row(i)):
+		case t.Kind.unique() && compare && string(vals[i*w.Val:(i+1)*w.Val]) != string(p.Vals.Row(i)):
 			return fmt.Errorf("%w: key %s has value %x and a lookup finds %x", op.ErrCorrupt, p.shown(i), p.Vals.Row(i), vals[i*w.Val:(i+1)*w.Val])
 		}
 	}

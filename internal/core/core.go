@@ -58,8 +58,8 @@ type Engine interface {
 	// Counters waits for submitted changes and reads the counters.
 	Counters(ctx context.Context) (Counters, error)
 	// Look runs a lookup: in host memory, or submitted to a stream. If there
-	// are Counts it writes how many pairs each key has, otherwise it looks for
-	// the first. count, unless 0, is where on the device the number of keys
+	// are Counts it writes how many pairs each key has, or each range from Keys to
+	// Keys2, otherwise it looks for the first. Of an ordered map see [OrderedMap]. count, unless 0, is where on the device the number of keys
 	// found is added. done is the length of the prefix that was run. A lookup of
 	// the host sees all changes submitted by streams before.
 	Look(ctx context.Context, s *device.Stream, l *Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error)
@@ -146,7 +146,7 @@ type Persister interface {
 
 // Expander is an engine that finds several rows for a key.
 type Expander interface {
-	// Expand writes the rows of each key, those of key i to rows Offsets[i] to
+	// Expand writes the rows of each key, or of each range from Keys to Keys2, those of key i to rows Offsets[i] to
 	// Offsets[i+1] of the columns Vals and, if there is one, OutKeys, in order,
 	// and never beyond. In host memory, both have their Offsets from a count
 	// before; where lookups run beside changes, keys may have fewer rows by now,
@@ -177,10 +177,38 @@ const (
 	Map Kind = iota
 	Set
 	MultiMap
+	// OrderedMap is a map whose keys come in the order of their type (see [Type.Order]),
+	// also in units of Export. Its engine is an [Expander] and a [Versioner], and has more
+	// lookups than Get:
+	//
+	//	Get          with Keys2: as many pairs of each range as Limit, with Limit
+	//	             keys and values in each row of OutKeys and Vals, of which
+	//	             the rest stays; and Counts. Or Counts alone
+	//	Rank         Ranks receive how many keys are smaller than Keys
+	//	Select       the pairs that so many as Ranks come before, in OutKeys, Vals, OK
+	//	Successor    the first pairs behind Keys, in OutKeys, Vals, OK
+	//	Predecessor  the last pairs before Keys, in OutKeys, Vals, OK
+	//
+	// Any of OutKeys, Vals and OK may be absent, and are zero where there is no such pair.
+	// The number of keys found is that of pairs; of ranges, of those that have any. A change
+	// of kind DeleteRange removes the pairs of ranges from Keys to Keys2; Counts, if there
+	// are any, receive how many; a pair counts for the first of its ranges.
+	OrderedMap
 )
 
 // String is the kind's name in messages.
-func (k Kind) String() string { return [...]string{"map", "set", "multimap"}[k] }
+func (k Kind) String() string { return [...]string{"map", "set", "multimap", "ordered map"}[k] }
+
+// unique reports whether a key has one value.
+func (k Kind) unique() bool { return k == Map || k == OrderedMap }
+
+// saved is the kind that files know: they hold the pairs of a map in any order.
+func (k Kind) saved() Kind {
+	if k == OrderedMap {
+		return Map
+	}
+	return k
+}
 
 // Config is what a structure makes a table of.
 type Config struct {

@@ -25,8 +25,8 @@ func (t *Table) Count(ctx context.Context, method string, at *Snapshot, b *batch
 	return total, nil
 }
 
-// Expand finds all rows of each key, or of each range from Keys to Keys2, of a
-// batch in host memory: it counts them, asks for memory for as many, and writes
+// Expand finds all rows of each key, or of each range from Keys to Keys2 as far as
+// their limit allows, of a batch in host memory: it counts them, asks for memory for as many, and writes
 // them there. offsets has a row more than the batch; its first element is given,
 // and says how many rows lie before these. memory returns the columns of rows
 // offsets[0] to offsets[n]: Vals, and for ranges OutKeys. In the end, there may be

@@ -27,7 +27,17 @@ func (t *Table) Pages(ctx context.Context, method string, at *Snapshot, yield fu
 	return t.wrap(method, t.pages(ctx, at, yield))
 }
 
-func (t *Table) pages(ctx context.Context, at *Snapshot, yield func(*Page) bool) (err error) {
+// PagesBackward is Pages from the last page to the first. The pairs of a page are in
+// the same order.
+func (t *Table) PagesBackward(ctx context.Context, method string, at *Snapshot, yield func(*Page) bool) error {
+	return t.wrap(method, t.pagesFrom(ctx, at, true, yield))
+}
+
+func (t *Table) pages(ctx context.Context, at *Snapshot, yield func(*Page) bool) error {
+	return t.pagesFrom(ctx, at, false, yield)
+}
+
+func (t *Table) pagesFrom(ctx context.Context, at *Snapshot, backward bool, yield func(*Page) bool) (err error) {
 	if at == nil {
 		if at, err = t.moment(ctx); err != nil {
 			return err
@@ -41,15 +51,19 @@ func (t *Table) pages(ctx context.Context, at *Snapshot, yield func(*Page) bool)
 	per := uint32(max(1, min(int(units), PageBytes/max(1, rows*slot))))
 	p := pager{t: t, at: at}
 	p.grow(int(per) * rows)
-	for lo := uint32(0); lo < units; {
-		hi := lo + min(per, units-lo)
-		if err := p.read(ctx, lo, hi); err != nil {
+	for done := uint32(0); done < units; {
+		n := min(per, units-done)
+		lo := done
+		if backward {
+			lo = units - done - n
+		}
+		if err := p.read(ctx, lo, lo+n); err != nil {
 			return err
 		}
 		if p.page.N > 0 && !yield(&p.page) {
 			return nil
 		}
-		lo = hi
+		done += n
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (t *Table) header() []byte {
 	h := make([]byte, 0, headerBytes)
 	h = append(h, magic...)
 	k, v := t.Types.Key, t.Types.Val
-	return append(h, byte(t.Kind), k.Letter, k.Bits, v.Letter, v.Bits, 0, 0, 0)
+	return append(h, byte(t.Kind.saved()), k.Letter, k.Bits, v.Letter, v.Bits, 0, 0, 0)
 }
 
 // writer writes a stream until an error, which it keeps.
@@ -158,7 +158,7 @@ func (t *Table) accepts(h []byte) error {
 	if kind > MultiMap {
 		return fmt.Errorf("%w: unknown kind %d", op.ErrFormat, h[0])
 	}
-	if kind != t.Kind || types != t.Types {
+	if kind != t.Kind.saved() || types != t.Types {
 		return fmt.Errorf("%w: it holds a %v of %v and %v, this is a %v of %v and %v",
 			op.ErrFormat, kind, types.Key, types.Val, t.Kind, t.Types.Key, t.Types.Val)
 	}

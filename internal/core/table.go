@@ -78,13 +78,13 @@ func (t *Table) CheckKind(k op.Kind) error {
 	case k == op.Update:
 		has = t.Engine.Caps().Updates
 	case k.Reduces():
-		has = t.Kind == Map && (k < op.And || t.Types.Val.Letter != 'f')
+		has = t.Kind.unique() && (k < op.And || t.Types.Val.Letter != 'f')
 	}
 	if has {
 		return nil
 	}
 	of := ""
-	if t.Kind == Map {
+	if t.Kind.unique() {
 		of = fmt.Sprintf(" of %v values", t.Types.Val)
 	}
 	return fmt.Errorf("%w: a %v%s has no kind %d (%v)", device.ErrInvalid, t.Kind, of, k, k)

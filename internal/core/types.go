@@ -41,6 +41,15 @@ func typeOf[T op.Value]() Type {
 	return t
 }
 
+// Order turns keys, as bits, into unsigned numbers that have the order of the type, and
+// back, by exclusive or.
+func (t Type) Order() uint64 {
+	if t.Letter == 'i' {
+		return 1 << (t.Bits - 1)
+	}
+	return 0
+}
+
 // flags tell kernels and loops the type of values.
 func (t Type) flags() batch.Flags {
 	switch t.Letter {

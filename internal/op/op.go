@@ -43,6 +43,13 @@ const (
 	_ // kernels say so of a kind that a structure does not have
 
 	Update // replace the value of a key that is there; structures that say so only
+
+	// What ordered maps are asked beside that, batches of one kind only.
+	Rank        // how many keys are smaller
+	Select      // the pair at a place in the order of the keys
+	Successor   // the first pair with a larger key
+	Predecessor // the last pair with a smaller key
+	DeleteRange // remove the pairs of a range
 )
 
 // String is the name of the operation.
@@ -53,7 +60,7 @@ func (k Kind) String() string {
 	return "invalid operation"
 }
 
-var names = [...]string{"Get", "Put", "PutNew", "Delete", "DeleteAll", "Sum", "Min", "Max", "And", "Or", "", "Update"}
+var names = [...]string{"Get", "Put", "PutNew", "Delete", "DeleteAll", "Sum", "Min", "Max", "And", "Or", "", "Update", "Rank", "Select", "Successor", "Predecessor", "DeleteRange"}
 
 // Reduces reports whether the operation combines values.
 func (k Kind) Reduces() bool { return k >= Sum && k <= Or }

@@ -14,7 +14,8 @@ func TestKinds(t *testing.T) {
 	}{
 		{Get, "Get", false}, {Put, "Put", true}, {PutNew, "PutNew", true}, {Delete, "Delete", false}, {DeleteAll, "DeleteAll", false},
 		{Sum, "Sum", true}, {Min, "Min", true}, {Max, "Max", true}, {And, "And", true}, {Or, "Or", true}, {10, "invalid operation", false},
-		{Update, "Update", false}, {12, "invalid operation", false},
+		{Update, "Update", false}, {Rank, "Rank", false}, {Select, "Select", false}, {Successor, "Successor", false},
+		{Predecessor, "Predecessor", false}, {DeleteRange, "DeleteRange", false}, {17, "invalid operation", false},
 	} {
 		if int(want.kind) != number || want.kind.String() != want.name || want.kind.Inserts() != want.inserts || want.kind.Reduces() != (number >= 5 && number < 10) {
 			t.Errorf("kind %d is %v and inserts: %v", want.kind, want.kind, want.kind.Inserts())

@@ -1,0 +1,540 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device/devicetest"
+)
+
+// snapshotOf takes a snapshot of a map.
+func snapshotOf[K weft.Key, V weft.Value](t testing.TB, c context.Context, m AnyOrderedMap[K, V]) (AnySeeker[K, V], error) {
+	switch m := m.(type) {
+	case interface {
+		Snapshot(context.Context) (*weft.Snapshot[K, V], error)
+	}:
+		return m.Snapshot(c)
+	case interface {
+		Snapshot(context.Context) (AnySeeker[K, V], error)
+	}:
+		return m.Snapshot(c)
+	}
+	t.Fatal("the map has no snapshots")
+	return nil, nil
+}
+
+func (s orderedSuite[K, V]) take(t testing.TB, m AnyOrderedMap[K, V]) AnySeeker[K, V] {
+	t.Helper()
+	at, err := snapshotOf(t, ctx(), m)
+	must(t, err)
+	return at
+}
+
+// inOrder wants iterations to go up or down the keys of a model.
+func (s orderedSuite[K, V]) inOrder(t testing.TB, m AnySeeker[K, V], o *orderedModel[K, V]) {
+	t.Helper()
+	check := func(what string, keys []K, vals []V, want []K) {
+		t.Helper()
+		if !slices.Equal(keys, want) {
+			t.Fatalf("%s has %d keys, want %d, or another order", what, len(keys), len(want))
+		}
+		for i, k := range keys {
+			if toBits(vals[i]) != toBits(o.pairs[k]) {
+				t.Fatalf("%s has value %#x for key %#x, want %#x", what, toBits(vals[i]), k, toBits(o.pairs[k]))
+			}
+		}
+	}
+	down := slices.Clone(o.keys)
+	slices.Reverse(down)
+	for what, of := range map[string]struct {
+		all  func(func(K, V) bool)
+		want []K
+	}{"All": {m.All(), o.keys}, "Backward": {m.Backward(), down}} {
+		var keys []K
+		var vals []V
+		for k, v := range of.all {
+			keys, vals = append(keys, k), append(vals, v)
+		}
+		check(what, keys, vals, of.want)
+	}
+	var keys []K
+	var vals []V
+	for p, err := range m.Pages(ctx()) {
+		must(t, err)
+		keys, vals = append(keys, p.Keys...), append(vals, p.Vals...)
+	}
+	check("Pages", keys, vals, o.keys)
+}
+
+// Range appends to what rows there are, and leaves them alone on an error.
+func (s orderedSuite[K, V]) rangeInto(t testing.TB, m AnyOrderedMap[K, V]) {
+	g := rng()
+	o := s.filled(t, m, g, min(s.scale.Rows(), 1000))
+	x := s.seeks(g, o, 60, 5)
+	want := o.answers(x)
+	var rows weft.PairRows[K, V]
+	must(t, m.Range(ctx(), x.lo, x.hi, x.limit, &rows))
+	must(t, m.RangeBackward(ctx(), x.lo, x.hi, x.limit, &rows))
+	for patience := range int64(3) {
+		was := rows
+		if err := m.Range(&countdown{ctx(), newCount(patience)}, x.lo, x.hi, 0, &rows); err == nil {
+			rows = was
+		}
+		if !slices.Equal(rows.Offsets, was.Offsets) || len(rows.Keys) != len(was.Keys) || len(rows.Vals) != len(was.Vals) {
+			t.Errorf("Range with a context that ends leaves %d rows of %d", rows.Len(), was.Len())
+		}
+	}
+	if rows.Len() != 2*len(x.lo) {
+		t.Fatalf("there are %d rows of two batches of %d", rows.Len(), len(x.lo))
+	}
+	for i := range rows.Len() {
+		of := &want.up
+		if i >= len(x.lo) {
+			of = &want.down
+		}
+		keys, vals := rows.Row(i)
+		if k, v := of.Row(i % len(x.lo)); !slices.Equal(keys, k) || !sameValues(vals, v) {
+			t.Fatalf("row %d has keys %#x, want %#x; or other values", i, keys, k)
+		}
+	}
+	if rows.Reset(); rows.Len() != 0 {
+		t.Errorf("there are %d rows behind Reset", rows.Len())
+	}
+}
+
+// With a limit, ranges go on where they ended, and find all pairs once.
+func (s orderedSuite[K, V]) rangeCursor(t testing.TB, m AnyOrderedMap[K, V]) {
+	g := rng()
+	o := s.filled(t, m, g, 200)
+	ends := distinct(odd[K]())
+	s.fill(t, m, o, ends)
+	least, most := extremes[K]()
+	for _, limit := range []int{1, 7, 64, len(o.keys), len(o.keys) + 1} {
+		var up, down []K
+		var rows weft.PairRows[K, V]
+		for lo, more := least, true; more; lo, more = rows.Next(0, limit, most) {
+			rows.Reset()
+			must(t, m.Range(ctx(), []K{lo}, []K{most}, limit, &rows))
+			up = append(up, rows.Keys...)
+		}
+		for hi, more := most, true; more; hi, more = rows.NextBackward(0, limit, least) {
+			rows.Reset()
+			must(t, m.RangeBackward(ctx(), []K{least}, []K{hi}, limit, &rows))
+			down = append(down, rows.Keys...)
+		}
+		slices.Reverse(down)
+		if !slices.Equal(up, o.keys) || !slices.Equal(down, o.keys) {
+			t.Fatalf("limit %d: %d keys upward and %d downward, want %d", limit, len(up), len(down), len(o.keys))
+		}
+	}
+}
+
+// fill adds more pairs to a map and its model.
+func (s orderedSuite[K, V]) fill(t testing.TB, m AnyOrderedMap[K, V], o *orderedModel[K, V], keys []K) {
+	t.Helper()
+	vals := s.values(len(keys), rng())
+	_, err := m.Put(ctx(), keys, vals)
+	must(t, err)
+	o.put(keys, vals)
+}
+
+// Ranges on the device are written as far as there is room, and no further.
+func (s orderedSuite[K, V]) rangeOnRoom(t testing.TB, m AnyOrderedMap[K, V]) {
+	g := rng()
+	o := s.filled(t, m, g, 500)
+	st := devicetest.NewStream(t, s.dev)
+	x := s.seeks(g, o, 40, 0)
+	want := o.answers(x)
+	total := len(want.up.Keys)
+	for _, room := range []int{total, total + 9, total / 2, 1, 0} {
+		got, fits := s.on(t, m, st, x, room, room), min(room, total)
+		if !slices.Equal(got.up.Offsets, want.up.Offsets) || !slices.Equal(got.up.Keys[:fits], want.up.Keys[:fits]) || !sameValues(got.up.Vals[:fits], want.up.Vals[:fits]) {
+			t.Fatalf("with room for %d pairs of %d RangeOn writes other ones", room, total)
+		}
+		if !slices.Equal(got.down.Keys[:fits], want.down.Keys[:fits]) || !sameValues(got.down.Vals[:fits], want.down.Vals[:fits]) {
+			t.Fatalf("with room for %d pairs of %d RangeBackwardOn writes other ones", room, total)
+		}
+		if rest := got.up.Keys[fits:]; !slices.Equal(rest, blanks[K](len(rest))) {
+			t.Fatalf("with room for %d pairs RangeOn writes behind the last of %d", room, total)
+		}
+	}
+}
+
+func (s orderedSuite[K, V]) ascending(t testing.TB, m AnyOrderedMap[K, V]) {
+	g := rng()
+	o := s.filled(t, m, g, s.scale.Rows())
+	s.inOrder(t, m, o)
+	steps := 0
+	for k := range m.All() { // what comes meanwhile is not seen
+		if k != o.keys[steps] {
+			t.Fatalf("step %d is at key %#x, want %#x", steps, k, o.keys[steps])
+		}
+		if steps++; steps == 10 {
+			must(t, m.Clear(ctx()))
+			s.put(t, m, []K{k + 1}, s.values(1, g), 1)
+		}
+	}
+	if steps != len(o.keys) || m.Len() != 1 {
+		t.Fatalf("an iteration over %d pairs has %d steps, and leaves %d pairs", len(o.keys), steps, m.Len())
+	}
+}
+
+func (s orderedSuite[K, V]) backward(t testing.TB, m AnyOrderedMap[K, V]) {
+	g := rng()
+	o := s.filled(t, m, g, s.scale.Rows())
+	last := len(o.keys)
+	for k := range m.Backward() {
+		last--
+		if k != o.keys[last] {
+			t.Fatalf("Backward is at key %#x, want %#x", k, o.keys[last])
+		}
+		if last == len(o.keys)-7 {
+			break
+		}
+	}
+	s.fill(t, m, o, unique[K](30, g)) // not locked
+	s.inOrder(t, m, o)
+}
+
+// Between goes through a range as it was when it began.
+func (s orderedSuite[K, V]) between(t testing.TB, m AnyOrderedMap[K, V]) {
+	g := rng()
+	o := s.filled(t, m, g, min(s.scale.Rows(), 5000))
+	lo, hi := o.keys[len(o.keys)/4], o.keys[len(o.keys)/2]
+	want, now := o.between(lo, hi, 0, false), o.clone()
+	var keys []K
+	for p, err := range m.Between(ctx(), lo, hi) {
+		must(t, err)
+		if len(keys) == 0 {
+			s.fill(t, m, now, unique[K](200, g))
+			n, err := m.DeleteRange(ctx(), []K{lo}, []K{hi}, nil)
+			gone := now.between(lo, hi, 0, false)
+			Want(t, "DeleteRange in a loop over its range", n, len(gone), err)
+			now.remove(gone)
+		}
+		for i, k := range p.Keys {
+			if toBits(p.Vals[i]) != toBits(o.pairs[k]) {
+				t.Fatalf("Between has value %#x for key %#x, want %#x", toBits(p.Vals[i]), k, toBits(o.pairs[k]))
+			}
+		}
+		keys = append(keys, p.Keys...)
+	}
+	if !slices.Equal(keys, want) {
+		t.Fatalf("Between has %d keys, want %d, or others", len(keys), len(want))
+	}
+	for range m.Between(ctx(), lo, hi) {
+		t.Error("Between has pairs of a range that was deleted")
+	}
+	for range m.Between(ctx(), hi, lo) {
+		t.Error("Between has pairs of an empty range")
+	}
+	for range m.Between(ctx(), o.keys[0], o.keys[len(o.keys)-1]) {
+		break
+	}
+	s.answers(t, "behind Between", m, now, s.seeks(g, now, 50, 3))
+}
+
+func (s orderedSuite[K, V]) deleteRange(t testing.TB, m AnyOrderedMap[K, V]) {
+	g := rng()
+	o := s.filled(t, m, g, s.scale.Rows())
+	n := len(o.keys)
+	lo := []K{o.keys[n/10], o.keys[n/2] + 1, o.keys[n-1], o.keys[3], o.keys[9]}
+	hi := []K{o.keys[n/5], o.keys[n/2+5] - 1, o.keys[n-1], o.keys[2], o.keys[9]}
+	removed, want, total := blanks[uint32](len(lo)), make([]uint32, len(lo)), 0
+	for i := range lo {
+		gone := o.between(lo[i], hi[i], 0, false)
+		want[i] = uint32(len(gone))
+		total += len(gone)
+		o.remove(gone)
+	}
+	got, err := m.DeleteRange(ctx(), lo, hi, removed)
+	if Want(t, "DeleteRange", got, total, err); !slices.Equal(removed, want) {
+		t.Fatalf("DeleteRange removed %v, want %v", removed, want)
+	}
+	s.answers(t, "after DeleteRange", m, o, s.seeks(g, o, s.questions(), 0))
+	least, most := extremes[K]()
+	got, err = m.DeleteRange(ctx(), []K{least}, []K{most}, nil)
+	Want(t, "DeleteRange of all", got, len(o.keys), err)
+	s.answers(t, "with nothing left", m, newModel[K, V](), s.seeks(g, newModel[K, V](), 20, 0))
+	s.fill(t, m, newModel[K, V](), o.keys[:5])
+	if m.Len() != 5 {
+		t.Errorf("Len = %d, want 5", m.Len())
+	}
+}
+
+// A pair of several ranges counts for the first of them.
+func (s orderedSuite[K, V]) deleteRangeOverlaps(t testing.TB, m AnyOrderedMap[K, V]) {
+	g := rng()
+	o := s.filled(t, m, g, 400)
+	st := devicetest.NewStream(t, s.dev)
+	for round := range 3 {
+		x := s.seeks(g, o, 9, 0)
+		x.lo, x.hi = append(x.lo[:2:2], x.lo[5:]...), append(x.hi[:2:2], x.hi[5:]...) // without that of all keys
+		x.lo, x.hi = append(x.lo, x.lo...), append(x.hi, x.hi...)
+		n := len(x.lo)
+		removed, want, total := blanks[uint32](n), make([]uint32, n), 0
+		for i := range n {
+			gone := o.between(x.lo[i], x.hi[i], 0, false)
+			want[i] = uint32(len(gone))
+			total += len(gone)
+			o.remove(gone)
+		}
+		if round == 0 {
+			got, err := m.DeleteRange(ctx(), x.lo, x.hi, removed)
+			Want(t, "DeleteRange", got, total, err)
+		} else {
+			out := outputOn(t, st, removed)
+			must(t, m.DeleteRangeOn(st, devicetest.Upload(t, st, x.lo), devicetest.Upload(t, st, x.hi), out.mine))
+			must(t, m.Sync(ctx()))
+			out.back(t, st, removed)
+		}
+		if !slices.Equal(removed, want) {
+			t.Fatalf("round %d: ranges from %#x to %#x removed %v, want %v", round, x.lo, x.hi, removed, want)
+		}
+		s.inOrder(t, m, o)
+		s.fill(t, m, o, unique[K](400, g))
+	}
+}
+
+// Build takes pairs in any order; of several with one key the last one wins.
+func (s orderedSuite[K, V]) build(t testing.TB, _ AnyOrderedMap[K, V]) {
+	g, n := rng(), s.scale.Rows()
+	shuffled, repeated := s.batch(n, 0), s.batch(n, 0)
+	for i := range repeated.Keys {
+		repeated.Keys[i] = repeated.Keys[g.IntN(n/3)]
+	}
+	ascending := s.batch(n, 0)
+	slices.Sort(ascending.Keys)
+	descending := s.batch(n, 0)
+	slices.SortFunc(descending.Keys, func(a, b K) int { return -btoi(a > b) + btoi(a < b) })
+	equal := s.batch(100, 0)
+	for i := range equal.Keys {
+		equal.Keys[i] = 5
+	}
+	for what, r := range map[string]weft.Page[K, V]{"shuffled": shuffled, "repeated": repeated, "ascending": ascending, "descending": descending, "equal": equal, "one": s.batch(1, 3)} {
+		m, o := s.another(t, s.dev), newModel[K, V]()
+		o.put(r.Keys, r.Vals)
+		got, err := m.Build(ctx(), r.Keys, r.Vals)
+		Want(t, "Build of keys that are "+what, got, len(o.keys), err)
+		s.answers(t, what, m, o, s.seeks(g, o, 100, 2))
+		s.inOrder(t, m, o)
+	}
+}
+
+// batch is n random pairs.
+func (s orderedSuite[K, V]) batch(n int, seed int) weft.Page[K, V] {
+	g := rng()
+	for range seed {
+		g.Uint64()
+	}
+	return weft.Page[K, V]{Keys: unique[K](n, g), Vals: s.values(n, g)}
+}
+
+// Build of a map that holds pairs is Put.
+func (s orderedSuite[K, V]) buildAgain(t testing.TB, m AnyOrderedMap[K, V]) {
+	g := rng()
+	o := s.filled(t, m, g, s.scale.Rows()/4)
+	st := devicetest.NewStream(t, s.dev)
+	for round := range 3 {
+		keys := append(unique[K](s.scale.Rows()/2, g), o.keys[:len(o.keys)/2]...)
+		vals := s.values(len(keys), g)
+		before := len(o.keys)
+		o.put(keys, vals)
+		if round == 1 {
+			must(t, m.BuildOn(st, devicetest.Upload(t, st, keys), devicetest.Upload(t, st, vals)))
+			must(t, m.Sync(ctx()))
+		} else {
+			got, err := m.Build(ctx(), keys, vals)
+			Want(t, "Build", got, len(o.keys)-before, err)
+		}
+		s.answers(t, "built again", m, o, s.seeks(g, o, 100, 1))
+	}
+	s.inOrder(t, m, o)
+}
+
+// A snapshot is what the map was, whatever becomes of that, in every way to read it; also
+// saved.
+func (s orderedSuite[K, V]) snapshot(t testing.TB, m AnyOrderedMap[K, V]) {
+	g, n := rng(), s.scale.Rows()/2
+	o := s.filled(t, m, g, n)
+	at := s.take(t, m)
+	now := o.clone()
+	read := func(where string) {
+		t.Helper()
+		s.answers(t, where, at, o, s.seeks(g, o, s.questions()/2, 3))
+		s.inOrder(t, at, o)
+		vals, found := make([]V, n), make([]bool, n)
+		hits, err := at.Get(ctx(), o.keys, vals, found)
+		Want(t, where+": Get", hits, n, err)
+		for i, k := range o.keys {
+			if toBits(vals[i]) != toBits(o.pairs[k]) || !found[i] {
+				t.Fatalf("%s: Get(%#x) = %#x %v, want %#x", where, k, toBits(vals[i]), found[i], toBits(o.pairs[k]))
+			}
+		}
+		hits, err = at.Contains(ctx(), o.keys, nil)
+		Want(t, where+": Contains", hits, n, err)
+	}
+	read("at once")
+	vals := s.values(n/2, g)
+	_, err := m.Put(ctx(), o.keys[:n/2], vals)
+	must(t, err)
+	now.put(o.keys[:n/2], vals)
+	read("behind Put")
+	s.fill(t, m, now, unique[K](n, g))
+	read("behind more keys")
+	_, err = m.Delete(ctx(), o.keys[n/4:], nil)
+	must(t, err)
+	now.remove(o.keys[n/4:])
+	read("behind Delete")
+	s.answers(t, "the map", m, now, s.seeks(g, now, 50, 0))
+	s.snapshotOn(t, at, o)
+	must(t, m.Compact(ctx()))
+	must(t, m.Clear(ctx()))
+	read("behind Clear")
+	if at, ok := at.(interface {
+		Save(context.Context, io.Writer) (int, error)
+	}); ok {
+		var file bytes.Buffer
+		saved, err := at.Save(ctx(), &file)
+		Want(t, "Save of a snapshot", saved, n, err)
+		loaded := s.another(t, s.dev)
+		got, err := loaded.Load(ctx(), &file)
+		Want(t, "Load of a snapshot", got, n, err)
+		s.inOrder(t, loaded, o)
+	}
+	must(t, at.Close())
+}
+
+// snapshotOn reads pairs of a snapshot on the device.
+func (s orderedSuite[K, V]) snapshotOn(t testing.TB, at AnySeeker[K, V], o *orderedModel[K, V]) {
+	t.Helper()
+	st, n := devicetest.NewStream(t, s.dev), len(o.keys)
+	keys, f := devicetest.Upload(t, st, o.keys), newFound[K, V](n)
+	vals, ok, hits := outputOn(t, st, f.vals), outputOn(t, st, f.ok), outputOn(t, st, []uint64{1000})
+	must(t, at.GetOn(st, keys, vals.mine, ok.mine, hits.mine))
+	must(t, at.ContainsOn(st, keys, ok.mine, hits.mine))
+	vals.back(t, st, f.vals)
+	ok.back(t, st, f.ok)
+	if got := hitsOn(t, st, hits); got != 2*n || slices.Contains(f.ok, false) {
+		t.Fatalf("GetOn and ContainsOn of a snapshot find %d keys twice, want %d", got, n)
+	}
+	for i, k := range o.keys {
+		if toBits(f.vals[i]) != toBits(o.pairs[k]) {
+			t.Fatalf("GetOn of a snapshot: %#x has %#x, want %#x", k, toBits(f.vals[i]), toBits(o.pairs[k]))
+		}
+	}
+}
+
+// Snapshots are held over many batches, several at a time, and closed in any order.
+func (s orderedSuite[K, V]) snapshots(t testing.TB, m AnyOrderedMap[K, V]) {
+	g, o := rng(), newModel[K, V]()
+	type held struct {
+		AnySeeker[K, V]
+		o *orderedModel[K, V]
+	}
+	var all []held
+	pool := unique[K](300, g)
+	for round := range 25 {
+		some := make([]K, 40)
+		for i := range some {
+			some[i] = pool[g.IntN(len(pool))]
+		}
+		s.fill(t, m, o, some)
+		_, err := m.Delete(ctx(), some[30:], nil)
+		must(t, err)
+		o.remove(some[30:])
+		if round%2 == 0 {
+			all = append(all, held{s.take(t, m), o.clone()})
+		}
+		if len(all) > 5 {
+			i := g.IntN(len(all))
+			must(t, all[i].Close())
+			all = slices.Delete(all, i, i+1)
+		}
+		for _, at := range all {
+			s.host(t, at, s.seeks(g, at.o, 4, round%3)) // runs, whatever it finds
+			s.ends(t, "a snapshot", at, at.o)
+		}
+	}
+	for _, at := range all {
+		s.answers(t, "a snapshot that was held", at, at.o, s.seeks(g, at.o, 30, 2))
+		s.inOrder(t, at, at.o)
+		must(t, at.Close())
+	}
+	s.inOrder(t, m, o)
+}
+
+// A snapshot that has been closed says so; so does one of a map that has been.
+func (s orderedSuite[K, V]) snapshotCloses(t testing.TB, m AnyOrderedMap[K, V]) {
+	g := rng()
+	o := s.filled(t, m, g, 100)
+	at := s.take(t, m)
+	must(t, errors.Join(at.Close(), at.Close()))
+	for name, call := range s.calls(ctx(), at, 5) {
+		if err := call(); !errors.Is(err, weft.ErrClosed) {
+			t.Errorf("%s of a closed snapshot: %v", name, err)
+		}
+	}
+	s.answers(t, "the map of a closed snapshot", m, o, s.seeks(g, o, 20, 0))
+	other := s.open(t, s.dev)
+	s.filled(t, other, g, 50)
+	at = s.take(t, other)
+	must(t, other.Close())
+	for name, call := range s.calls(ctx(), at, 5) {
+		if err := call(); !errors.Is(err, weft.ErrClosed) {
+			t.Errorf("%s of a snapshot of a closed map: %v", name, err)
+		}
+	}
+	must(t, at.Close())
+}
+
+// Readers of snapshots beside writers see one batch or another, and never parts of two.
+func (s orderedSuite[K, V]) snapshotConcurrent(t testing.TB, m AnyOrderedMap[K, V]) {
+	n := min(s.scale.Rows(), 2000)
+	keys := unique[K](n, rng())
+	version := func(i int) []V { return slices.Repeat([]V{fromBits[V](uint64(i))}, n) }
+	s.put(t, m, keys, version(0), n)
+	const reads = 6 // of all readers, at least
+	least, most := extremes[K]()
+	var wg sync.WaitGroup
+	var done atomic.Int64
+	for range 2 {
+		wg.Go(func() {
+			defer done.Add(reads) // also after an error: the writer ends
+			for done.Load() < reads {
+				at, err := snapshotOf(t, ctx(), m)
+				if err != nil {
+					t.Errorf("Snapshot: %v", err)
+					return
+				}
+				var rows weft.PairRows[K, V]
+				err = errors.Join(at.Range(ctx(), []K{least, least}, []K{most, most}, 0, &rows), at.Close())
+				if err != nil || rows.Offsets[2] != uint64(2*n) {
+					t.Errorf("a range of a snapshot has %v of %d pairs: %v", rows.Offsets, n, err)
+					return
+				}
+				for _, v := range rows.Vals {
+					if toBits(v) != toBits(rows.Vals[0]) {
+						t.Errorf("a snapshot has values of two batches: %#x and %#x", toBits(v), toBits(rows.Vals[0]))
+						return
+					}
+				}
+				done.Add(1)
+			}
+		})
+	}
+	for i := 0; done.Load() < reads || i < 4; i++ {
+		if _, err := m.Put(ctx(), keys, version(i+1)); err != nil {
+			t.Errorf("Put: %v", err)
+			break
+		}
+	}
+	wg.Wait()
+}

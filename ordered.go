@@ -1,0 +1,505 @@
+package weft
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// OrderedMap is a [Map] whose keys are in the order of their type, signed or unsigned:
+// it finds pairs by ranges of keys, by their neighbors and by their places. Packages of
+// structures make it; see the package documentation for what all methods have in common.
+//
+// Both bounds belong to a range, so that ranges may begin with the smallest key and end
+// with the largest; where hi is smaller than lo, a range is empty.
+type OrderedMap[K Key, V Value] struct {
+	mapping[K, V]
+	seeker[K, V]
+}
+
+// NewOrderedMap is for packages of structures.
+func NewOrderedMap[K Key, V Value](t *core.Table) *OrderedMap[K, V] {
+	return &OrderedMap[K, V]{mapping[K, V]{pairs[K, V]{table[K]{t}}}, seeker[K, V]{of: t}}
+}
+
+// Build is Put for pairs that are likely to be most of what the map will hold: a structure
+// takes them whole, and lays itself out anew if that is faster. They may be sorted or not.
+func (m *OrderedMap[K, V]) Build(ctx context.Context, keys []K, vals []V) (inserted int, err error) {
+	b := m.batch(op.Put, len(keys), batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(vals)})
+	b.Bulk = true
+	return m.core.Change(ctx, "Build", b)
+}
+
+// BuildOn is Build for a batch on the device.
+func (m *OrderedMap[K, V]) BuildOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], inserted ...device.Slice[uint64]) error {
+	b := m.batch(op.Put, keys.Len(), batch.Columns{batch.Keys: batch.InOn(keys), batch.Vals: batch.InOn(vals)})
+	b.Bulk = true
+	return m.core.ChangeOn(s, "BuildOn", b, inserted...)
+}
+
+// DeleteRange removes all pairs of the ranges from lo[i] to hi[i] and counts them. removed,
+// if not nil, receives the number of pairs removed per range: a pair of several ranges
+// counts for the first of them.
+func (m *OrderedMap[K, V]) DeleteRange(ctx context.Context, lo, hi []K, removed []uint32) (n int, err error) {
+	delta, err := m.core.Change(ctx, "DeleteRange", m.batch(op.DeleteRange, len(lo), batch.Columns{
+		batch.Keys: batch.In(lo), batch.Keys2: batch.In(hi), batch.Counts: batch.Optional(removed),
+	}))
+	return -delta, err
+}
+
+// DeleteRangeOn is DeleteRange for a batch on the device. removed may be empty.
+func (m *OrderedMap[K, V]) DeleteRangeOn(s *device.Stream, lo, hi device.Slice[K], removed device.Slice[uint32], n ...device.Slice[uint64]) error {
+	return m.core.ChangeOn(s, "DeleteRangeOn", m.batch(op.DeleteRange, lo.Len(), batch.Columns{
+		batch.Keys: batch.InOn(lo), batch.Keys2: batch.InOn(hi), batch.Counts: batch.OptionalOn(removed),
+	}), n...)
+}
+
+// CopyTo makes a map with the same options and pairs on a device, which must
+// outlive it.
+func (m *OrderedMap[K, V]) CopyTo(ctx context.Context, dev device.Device) (*OrderedMap[K, V], error) {
+	return m.copyTo(ctx, dev)
+}
+
+// All iterates over the pairs in ascending order of their keys, as they are when it
+// begins. An iteration that meets an error ends early: use [OrderedMap.Pages] to be told.
+func (m *OrderedMap[K, V]) All() iter.Seq2[K, V] { return m.all() }
+
+// Pages iterates as All does, in columns of some hundred thousand pairs. An error, or the
+// end of ctx, comes with the last, empty page.
+func (m *OrderedMap[K, V]) Pages(ctx context.Context) iter.Seq2[Page[K, V], error] {
+	return m.pages(ctx)
+}
+
+// Snapshot is the map as it is now: it sees every call that has returned and every batch
+// submitted before, and nothing that comes later. It may be held for as long as one likes,
+// through any number of changes, and holds memory of the map until it is closed; nothing
+// waits for it. Where it leaves a change no memory, that returns device.ErrMemory, and the
+// map is as it was.
+func (m *OrderedMap[K, V]) Snapshot(ctx context.Context) (*Snapshot[K, V], error) {
+	at, err := m.core.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Snapshot[K, V]{seeker[K, V]{m.core, at}}, nil
+}
+
+// Snapshot is an [OrderedMap] as it was at one moment. Its methods may be called from many
+// goroutines, also while the map changes; once it is closed, or the map, they return
+// [ErrClosed].
+type Snapshot[K Key, V Value] struct{ seeker[K, V] }
+
+// Len is the number of pairs.
+func (s *Snapshot[K, V]) Len() int { return s.at.Len() }
+
+// Close gives back what the snapshot holds, once calls on it have ended. Idempotent.
+func (s *Snapshot[K, V]) Close() error { return s.at.Close() }
+
+// Get is [OrderedMap.Get].
+func (s *Snapshot[K, V]) Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error) {
+	return s.of.Get(ctx, "Get", s.at, &batch.Batch{N: len(keys), Columns: batch.Columns{
+		batch.Keys: batch.In(keys), batch.Vals: batch.Output(vals), batch.OK: batch.Optional(found),
+	}})
+}
+
+// GetOn is Get for a batch on the device. found may be empty.
+func (s *Snapshot[K, V]) GetOn(stream *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error {
+	return s.of.GetOn(stream, "GetOn", s.at, &batch.Batch{N: keys.Len(), Columns: batch.Columns{
+		batch.Keys: batch.InOn(keys), batch.Vals: batch.OutputOn(vals), batch.OK: batch.OptionalOn(found),
+	}}, hits...)
+}
+
+// Contains is [OrderedMap.Contains].
+func (s *Snapshot[K, V]) Contains(ctx context.Context, keys []K, found []bool) (hits int, err error) {
+	return s.of.Get(ctx, "Contains", s.at, &batch.Batch{N: len(keys), Columns: batch.Columns{
+		batch.Keys: batch.In(keys), batch.OK: batch.Optional(found),
+	}})
+}
+
+// ContainsOn is Contains for a batch on the device. found may be empty.
+func (s *Snapshot[K, V]) ContainsOn(stream *device.Stream, keys device.Slice[K], found device.Slice[bool], hits ...device.Slice[uint64]) error {
+	return s.of.GetOn(stream, "ContainsOn", s.at, &batch.Batch{N: keys.Len(), Columns: batch.Columns{
+		batch.Keys: batch.InOn(keys), batch.OK: batch.OptionalOn(found),
+	}}, hits...)
+}
+
+// Save is [OrderedMap.Save].
+func (s *Snapshot[K, V]) Save(ctx context.Context, w io.Writer) (n int, err error) {
+	return s.of.Save(ctx, s.at, w)
+}
+
+// CopyTo makes a map with the same options and the pairs of the snapshot on a device,
+// which must outlive it.
+func (s *Snapshot[K, V]) CopyTo(ctx context.Context, dev device.Device) (*OrderedMap[K, V], error) {
+	return s.copyTo(ctx, dev)
+}
+
+// All iterates over the pairs in ascending order of their keys.
+func (s *Snapshot[K, V]) All() iter.Seq2[K, V] { return s.all() }
+
+// Pages iterates as All does, in columns of some hundred thousand pairs. An error, or the
+// end of ctx, comes with the last, empty page.
+func (s *Snapshot[K, V]) Pages(ctx context.Context) iter.Seq2[Page[K, V], error] {
+	return s.pages(ctx)
+}
+
+// PairRows are the pairs of ranges, range by range: those of range i are
+// Keys[Offsets[i]:Offsets[i+1]] and Vals[Offsets[i]:Offsets[i+1]]. The zero PairRows are
+// none.
+type PairRows[K Key, V Value] struct {
+	Offsets []uint64 // one more than ranges
+	Keys    []K
+	Vals    []V
+}
+
+// Len is the number of ranges.
+func (r *PairRows[K, V]) Len() int { return max(0, len(r.Offsets)-1) }
+
+// Row is the pairs of range i.
+func (r *PairRows[K, V]) Row(i int) ([]K, []V) {
+	lo, hi := r.Offsets[i], r.Offsets[i+1]
+	return r.Keys[lo:hi], r.Vals[lo:hi]
+}
+
+// Reset drops all rows and keeps the memory.
+func (r *PairRows[K, V]) Reset() { r.Offsets, r.Keys, r.Vals = r.Offsets[:0], r.Keys[:0], r.Vals[:0] }
+
+// Next is where to go on with range i, up to hi, of which Range has found as many pairs as
+// its limit: at lo, unless there can be no more.
+func (r *PairRows[K, V]) Next(i, limit int, hi K) (lo K, more bool) {
+	keys, _ := r.Row(i)
+	if limit == 0 || len(keys) < limit || keys[len(keys)-1] == hi {
+		return hi, false
+	}
+	return keys[len(keys)-1] + 1, true
+}
+
+// NextBackward is Next for RangeBackward of a range down to lo: it goes on at hi.
+func (r *PairRows[K, V]) NextBackward(i, limit int, lo K) (hi K, more bool) {
+	keys, _ := r.Row(i)
+	if limit == 0 || len(keys) < limit || keys[len(keys)-1] == lo {
+		return lo, false
+	}
+	return keys[len(keys)-1] - 1, true
+}
+
+// seeker is what an ordered map and its snapshots share: lookups by the order of the keys.
+type seeker[K Key, V Value] struct {
+	of *core.Table
+	at *core.Snapshot // nil: the map as it is
+}
+
+func (m *seeker[K, V]) ranges(lo, hi batch.Column, n, limit int, backward bool) *batch.Batch {
+	return &batch.Batch{N: n, Ranges: batch.Ranges{Limit: limit, Backward: backward}, Columns: batch.Columns{
+		batch.Keys: lo, batch.Keys2: hi,
+	}}
+}
+
+// Range finds the pairs of each range from lo[i] to hi[i], in ascending order of their keys,
+// and appends them to rows, a row for each range; no more than limit of a range, unless that
+// is 0. [PairRows.Next] says where to go on. It counts the pairs and then copies them; if
+// they take more memory than Options.ResultLimit it returns device.ErrMemory instead. On an
+// error rows stays as it was.
+func (m *seeker[K, V]) Range(ctx context.Context, lo, hi []K, limit int, rows *PairRows[K, V]) error {
+	return m.expand(ctx, "Range", m.ranges(batch.In(lo), batch.In(hi), len(lo), limit, false), rows)
+}
+
+// RangeBackward is Range from the end of each range: its last pair comes first. With a limit
+// it finds the last pairs of a range.
+func (m *seeker[K, V]) RangeBackward(ctx context.Context, lo, hi []K, limit int, rows *PairRows[K, V]) error {
+	return m.expand(ctx, "RangeBackward", m.ranges(batch.In(lo), batch.In(hi), len(lo), limit, true), rows)
+}
+
+func (m *seeker[K, V]) expand(ctx context.Context, method string, b *batch.Batch, rows *PairRows[K, V]) error {
+	if b.Limit < 0 {
+		return fmt.Errorf("%s: %s: %w: limit %d", m.of.Name, method, device.ErrInvalid, b.Limit)
+	}
+	at, first, n := max(0, len(rows.Offsets)-1), len(rows.Vals), b.N
+	offsets := slices.Grow(rows.Offsets[:at], n+1)[:at+n+1]
+	offsets[at] = uint64(first)
+	keys, vals := rows.Keys, rows.Vals
+	err := m.of.Expand(ctx, method, m.at, b, offsets[at:], func(n int) batch.Columns {
+		keys, vals = slices.Grow(keys, n)[:first+n], slices.Grow(vals, n)[:first+n]
+		return batch.Columns{batch.OutKeys: batch.Output(keys[first:]), batch.Vals: batch.Output(vals[first:])}
+	})
+	if err == nil {
+		end := offsets[len(offsets)-1]
+		rows.Offsets, rows.Keys, rows.Vals = offsets, keys[:end], vals[:end]
+	}
+	return err
+}
+
+// RangeOn is Range for a batch on the device. counts receives the number of pairs of each
+// range, limit at most. offsets, one longer than lo, receives where in keys and vals those of
+// each range begin, and last how many there are; keys and vals, of one length, receive as
+// many as they have room for.
+func (m *seeker[K, V]) RangeOn(s *device.Stream, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], offsets device.Slice[uint64], keys device.Slice[K], vals device.Slice[V]) error {
+	return m.expandOn(s, "RangeOn", m.ranges(batch.InOn(lo), batch.InOn(hi), lo.Len(), limit, false), counts, offsets, keys, vals)
+}
+
+// RangeBackwardOn is RangeBackward for a batch on the device.
+func (m *seeker[K, V]) RangeBackwardOn(s *device.Stream, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], offsets device.Slice[uint64], keys device.Slice[K], vals device.Slice[V]) error {
+	return m.expandOn(s, "RangeBackwardOn", m.ranges(batch.InOn(lo), batch.InOn(hi), lo.Len(), limit, true), counts, offsets, keys, vals)
+}
+
+func (m *seeker[K, V]) expandOn(s *device.Stream, method string, b *batch.Batch, counts device.Slice[uint32], offsets device.Slice[uint64], keys device.Slice[K], vals device.Slice[V]) error {
+	if keys.Len() != vals.Len() {
+		panic(fmt.Sprintf("%s: %s: room for %d keys, but %d values", m.of.Name, method, keys.Len(), vals.Len()))
+	}
+	if b.Limit < 0 {
+		return fmt.Errorf("%s: %s: %w: limit %d", m.of.Name, method, device.ErrInvalid, b.Limit)
+	}
+	b.Columns[batch.Counts], b.Columns[batch.Offsets] = batch.OutputOn(counts), batch.OffsetsOn(offsets)
+	b.Columns[batch.OutKeys], b.Columns[batch.Vals] = batch.RowsOn(keys), batch.RowsOn(vals)
+	return m.of.ExpandOn(s, method, m.at, b)
+}
+
+// RangeFirst finds the first pairs of each range, limit at most, and counts the ranges that
+// have any. Those of range i are written to keys and vals from i*limit on, which are limit
+// times as long as lo, and counts[i] receives how many they are; the elements behind them
+// stay as they are. It takes one search for each range, where [OrderedMap.Range] takes two.
+func (m *seeker[K, V]) RangeFirst(ctx context.Context, lo, hi []K, limit int, counts []uint32, keys []K, vals []V) (hits int, err error) {
+	return m.some(ctx, "RangeFirst", false, lo, hi, limit, counts, keys, vals)
+}
+
+// RangeLast is RangeFirst from the end of each range: its last pair comes first.
+func (m *seeker[K, V]) RangeLast(ctx context.Context, lo, hi []K, limit int, counts []uint32, keys []K, vals []V) (hits int, err error) {
+	return m.some(ctx, "RangeLast", true, lo, hi, limit, counts, keys, vals)
+}
+
+func (m *seeker[K, V]) some(ctx context.Context, method string, backward bool, lo, hi []K, limit int, counts []uint32, keys []K, vals []V) (hits int, err error) {
+	b := m.ranges(batch.In(lo), batch.In(hi), len(lo), limit, backward)
+	b.Columns[batch.Counts] = batch.Output(counts)
+	if err := m.fixed(method, b, batch.Output(keys), batch.Output(vals)); err != nil {
+		return 0, err
+	}
+	return m.of.Get(ctx, method, m.at, b)
+}
+
+// RangeFirstOn is RangeFirst for a batch on the device.
+func (m *seeker[K, V]) RangeFirstOn(s *device.Stream, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], keys device.Slice[K], vals device.Slice[V], hits ...device.Slice[uint64]) error {
+	return m.someOn(s, "RangeFirstOn", false, lo, hi, limit, counts, keys, vals, hits)
+}
+
+// RangeLastOn is RangeLast for a batch on the device.
+func (m *seeker[K, V]) RangeLastOn(s *device.Stream, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], keys device.Slice[K], vals device.Slice[V], hits ...device.Slice[uint64]) error {
+	return m.someOn(s, "RangeLastOn", true, lo, hi, limit, counts, keys, vals, hits)
+}
+
+func (m *seeker[K, V]) someOn(s *device.Stream, method string, backward bool, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], keys device.Slice[K], vals device.Slice[V], hits []device.Slice[uint64]) error {
+	b := m.ranges(batch.InOn(lo), batch.InOn(hi), lo.Len(), limit, backward)
+	b.Columns[batch.Counts] = batch.OutputOn(counts)
+	if err := m.fixed(method, b, batch.OutputOn(keys), batch.OutputOn(vals)); err != nil {
+		return err
+	}
+	return m.of.GetOn(s, method, m.at, b, hits...)
+}
+
+// fixed gives a batch columns whose rows have as many elements as its limit.
+func (m *seeker[K, V]) fixed(method string, b *batch.Batch, keys, vals batch.Column) error {
+	if b.Limit < 1 {
+		return fmt.Errorf("%s: %s: %w: limit %d", m.of.Name, method, device.ErrInvalid, b.Limit)
+	}
+	for _, c := range []batch.Column{keys, vals} {
+		if c.Rows() != b.N*b.Limit {
+			panic(fmt.Sprintf("%s: %s: %d ranges of %d pairs, but room for %d", m.of.Name, method, b.N, b.Limit, c.Rows()))
+		}
+	}
+	b.Columns[batch.OutKeys], b.Columns[batch.Vals] = keys.Of(keys.Width*b.Limit), vals.Of(vals.Width*b.Limit)
+	return nil
+}
+
+// Count counts the pairs of each range from lo[i] to hi[i], and altogether. counts may be
+// nil.
+func (m *seeker[K, V]) Count(ctx context.Context, lo, hi []K, counts []uint32) (total int, err error) {
+	b := m.ranges(batch.In(lo), batch.In(hi), len(lo), 0, false)
+	b.Columns[batch.Counts] = batch.Optional(counts)
+	return m.of.Count(ctx, "Count", m.at, b)
+}
+
+// CountOn is Count for a batch on the device.
+func (m *seeker[K, V]) CountOn(s *device.Stream, lo, hi device.Slice[K], counts device.Slice[uint32]) error {
+	b := m.ranges(batch.InOn(lo), batch.InOn(hi), lo.Len(), 0, false)
+	b.Columns[batch.Counts] = batch.OutputOn(counts)
+	return m.of.GetOn(s, "CountOn", m.at, b)
+}
+
+// Rank counts the keys that are smaller than each of keys.
+func (m *seeker[K, V]) Rank(ctx context.Context, keys []K, ranks []uint64) error {
+	_, err := m.of.Get(ctx, "Rank", m.at, &batch.Batch{N: len(keys), Kind: op.Rank, Columns: batch.Columns{
+		batch.Keys: batch.In(keys), batch.Ranks: batch.Output(ranks),
+	}})
+	return err
+}
+
+// RankOn is Rank for a batch on the device.
+func (m *seeker[K, V]) RankOn(s *device.Stream, keys device.Slice[K], ranks device.Slice[uint64]) error {
+	return m.of.GetOn(s, "RankOn", m.at, &batch.Batch{N: keys.Len(), Kind: op.Rank, Columns: batch.Columns{
+		batch.Keys: batch.InOn(keys), batch.Ranks: batch.OutputOn(ranks),
+	}})
+}
+
+// Select finds the pairs that so many others come before, in the order of the keys, and
+// counts them: keys[i] and vals[i], which are zero where there are not so many. vals and
+// found may be nil.
+func (m *seeker[K, V]) Select(ctx context.Context, ranks []uint64, keys []K, vals []V, found []bool) (hits int, err error) {
+	b := m.answers(op.Select, len(ranks), batch.Output(keys), batch.Optional(vals), batch.Optional(found))
+	b.Columns[batch.Ranks] = batch.In(ranks)
+	return m.of.Get(ctx, "Select", m.at, b)
+}
+
+// SelectOn is Select for a batch on the device. vals and found may be empty.
+func (m *seeker[K, V]) SelectOn(s *device.Stream, ranks device.Slice[uint64], keys device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error {
+	b := m.answers(op.Select, ranks.Len(), batch.OutputOn(keys), batch.OptionalOn(vals), batch.OptionalOn(found))
+	b.Columns[batch.Ranks] = batch.InOn(ranks)
+	return m.of.GetOn(s, "SelectOn", m.at, b, hits...)
+}
+
+// Successor finds for each of keys the pair with the smallest key that is larger, and counts
+// those found: next[i] and vals[i], which are zero where there is none. vals and found may be
+// nil.
+func (m *seeker[K, V]) Successor(ctx context.Context, keys, next []K, vals []V, found []bool) (hits int, err error) {
+	b := m.answers(op.Successor, len(keys), batch.Output(next), batch.Optional(vals), batch.Optional(found))
+	b.Columns[batch.Keys] = batch.In(keys)
+	return m.of.Get(ctx, "Successor", m.at, b)
+}
+
+// SuccessorOn is Successor for a batch on the device. vals and found may be empty.
+func (m *seeker[K, V]) SuccessorOn(s *device.Stream, keys, next device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error {
+	b := m.answers(op.Successor, keys.Len(), batch.OutputOn(next), batch.OptionalOn(vals), batch.OptionalOn(found))
+	b.Columns[batch.Keys] = batch.InOn(keys)
+	return m.of.GetOn(s, "SuccessorOn", m.at, b, hits...)
+}
+
+// Predecessor finds for each of keys the pair with the largest key that is smaller, as
+// Successor does.
+func (m *seeker[K, V]) Predecessor(ctx context.Context, keys, previous []K, vals []V, found []bool) (hits int, err error) {
+	b := m.answers(op.Predecessor, len(keys), batch.Output(previous), batch.Optional(vals), batch.Optional(found))
+	b.Columns[batch.Keys] = batch.In(keys)
+	return m.of.Get(ctx, "Predecessor", m.at, b)
+}
+
+// PredecessorOn is Predecessor for a batch on the device. vals and found may be empty.
+func (m *seeker[K, V]) PredecessorOn(s *device.Stream, keys, previous device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error {
+	b := m.answers(op.Predecessor, keys.Len(), batch.OutputOn(previous), batch.OptionalOn(vals), batch.OptionalOn(found))
+	b.Columns[batch.Keys] = batch.InOn(keys)
+	return m.of.GetOn(s, "PredecessorOn", m.at, b, hits...)
+}
+
+func (m *seeker[K, V]) answers(kind op.Kind, n int, keys, vals, found batch.Column) *batch.Batch {
+	return &batch.Batch{N: n, Kind: kind, Columns: batch.Columns{batch.OutKeys: keys, batch.Vals: vals, batch.OK: found}}
+}
+
+// Min finds the pair with the smallest key, if there is one. (On a device:
+// [OrderedMap.RangeFirstOn] of all keys, with limit 1.)
+func (m *seeker[K, V]) Min(ctx context.Context) (key K, val V, ok bool, err error) {
+	return m.end(ctx, "Min", false)
+}
+
+// Max finds the pair with the largest key, if there is one.
+func (m *seeker[K, V]) Max(ctx context.Context) (key K, val V, ok bool, err error) {
+	return m.end(ctx, "Max", true)
+}
+
+func (m *seeker[K, V]) end(ctx context.Context, method string, backward bool) (key K, val V, ok bool, err error) {
+	var counts [1]uint32
+	var keys [1]K
+	var vals [1]V
+	lo, hi := bounds[K]()
+	hits, err := m.some(ctx, method, backward, []K{lo}, []K{hi}, 1, counts[:], keys[:], vals[:])
+	return keys[0], vals[0], hits > 0, err
+}
+
+// bounds are the smallest and the largest key of a type.
+func bounds[K Key]() (lo, hi K) {
+	if lo = ^lo; lo > 0 {
+		return 0, lo
+	}
+	for hi = 1; 2*hi+1 > hi; hi = 2*hi + 1 {
+		continue
+	}
+	return ^hi, hi
+}
+
+// rangePage is the number of pairs that Between finds at a time.
+const rangePage = 1 << 16
+
+// Between iterates over the pairs of the range from lo to hi, in ascending order, as they are
+// when it begins, in columns of some ten thousand pairs. An error, or the end of ctx, comes
+// with the last, empty page.
+func (m *seeker[K, V]) Between(ctx context.Context, lo, hi K) iter.Seq2[Page[K, V], error] {
+	return func(yield func(Page[K, V], error) bool) {
+		ended := false
+		err := m.between(ctx, lo, hi, func(p Page[K, V]) bool {
+			ended = !yield(p, nil)
+			return !ended
+		})
+		if err != nil && !ended {
+			yield(Page[K, V]{}, err)
+		}
+	}
+}
+
+func (m *seeker[K, V]) between(ctx context.Context, lo, hi K, yield func(Page[K, V]) bool) (err error) {
+	at := m.at
+	if at == nil {
+		if at, err = m.of.Snapshot(ctx); err != nil {
+			return err
+		}
+		defer func() {
+			if e := at.Close(); err == nil {
+				err = e
+			}
+		}()
+	}
+	of := seeker[K, V]{m.of, at}
+	var rows PairRows[K, V]
+	for more := lo <= hi; more; lo, more = rows.Next(0, rangePage, hi) {
+		rows.Reset()
+		if err := of.expand(ctx, "Between", of.ranges(batch.In([]K{lo}), batch.In([]K{hi}), 1, rangePage, false), &rows); err != nil {
+			return err
+		}
+		if len(rows.Keys) > 0 && !yield(Page[K, V]{rows.Keys, rows.Vals}) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// Backward iterates over the pairs in descending order of their keys, as they are when it
+// begins. An iteration that meets an error ends early.
+func (m *seeker[K, V]) Backward() iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		_ = m.of.PagesBackward(context.Background(), "Backward", m.at, func(p *core.Page) bool {
+			keys, vals := batch.View[K](p.Keys.Host), batch.View[V](p.Vals.Host)
+			for i := len(keys) - 1; i >= 0; i-- {
+				if !yield(keys[i], vals[i]) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+}
+
+func (m *seeker[K, V]) pages(ctx context.Context) iter.Seq2[Page[K, V], error] {
+	return pages[K, V](ctx, m.of, m.at)
+}
+
+func (m *seeker[K, V]) all() iter.Seq2[K, V] {
+	return each(m.pages(context.Background()))
+}
+
+func (m *seeker[K, V]) copyTo(ctx context.Context, dev device.Device) (*OrderedMap[K, V], error) {
+	t, err := m.of.CopyTo(ctx, m.at, dev)
+	if err != nil {
+		return nil, err
+	}
+	return NewOrderedMap[K, V](t), nil
+}

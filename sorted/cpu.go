@@ -1,0 +1,309 @@
+package sorted
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// cpuEngine runs on the cores of the host. K and V are the types of keys and values as
+// unsigned integers.
+//
+// Nothing of a generation changes once it is seen, so lookups run beside changes, and a
+// snapshot is a lease. A change makes the next generation: it sorts the batch, works out
+// what becomes of each key of it, and merges that with the pairs, all of it on all cores.
+type cpuEngine[K, V uint32 | uint64] struct {
+	cpu.Engine
+	pool   *pool
+	flip   K
+	sorter sorter[K]
+}
+
+func newCPUEngine[K, V uint32 | uint64](dev device.Host, p *pool, flip uint64) (engine, *core.Leases, error) {
+	e := &cpuEngine[K, V]{Engine: cpu.Engine{Device: dev}, pool: p, flip: K(flip)}
+	first, err := p.take(0)
+	if err != nil {
+		return nil, nil, err
+	}
+	e.Leases = core.NewLeases(first)
+	return e, e.Leases, nil
+}
+
+// Caps is for [core.Engine]. A delete needs memory, as every change does.
+func (e *cpuEngine[K, V]) Caps() core.Caps { return core.Caps{Beside: true, DeletesTakeRoom: true} }
+
+// Pin is for [core.Versioner]: a generation never changes.
+func (e *cpuEngine[K, V]) Pin(context.Context) (version uint64, err error) { return 0, nil }
+
+// Unpin is for [core.Versioner].
+func (e *cpuEngine[K, V]) Unpin(context.Context, uint64) error { return nil }
+
+func (e *cpuEngine[K, V]) now() *generation { return e.Parts().(*generation) }
+func (e *cpuEngine[K, V]) bytes() int       { return e.pool.bytes(e.now()) }
+func (e *cpuEngine[K, V]) trim() error      { return e.pool.trim() }
+
+// Close is for [core.Engine].
+func (e *cpuEngine[K, V]) Close() error { return e.pool.close() }
+
+// Clear is for [core.Engine].
+func (e *cpuEngine[K, V]) Clear(context.Context) error {
+	to, err := e.pool.take(0)
+	if err != nil {
+		return err
+	}
+	to.tally = core.Tally{}
+	return e.Leases.Replace(to)
+}
+
+// array are the pairs of a generation.
+type array[K, V uint32 | uint64] struct {
+	keys []K // unsigned, in order
+	vals []V
+}
+
+// arrayOf are the first n pairs of a generation's memory.
+func arrayOf[K, V uint32 | uint64](g *generation, n int) array[K, V] {
+	if n == 0 {
+		return array[K, V]{}
+	}
+	base := unsafe.Pointer(unsafe.SliceData(g.buf.Host))
+	return array[K, V]{
+		unsafe.Slice((*K)(base), n), unsafe.Slice((*V)(unsafe.Add(base, g.pool.valsAt(g.room))), n),
+	}
+}
+
+// pairsOf are those of a generation.
+func pairsOf[K, V uint32 | uint64](p core.Parts) array[K, V] {
+	g := p.(*generation)
+	return arrayOf[K, V](g, int(g.tally.Live))
+}
+
+// unitPairs is the number of pairs in a unit of Export.
+const unitPairs = 1 << 12
+
+// Extent is for [core.Engine].
+func (e *cpuEngine[K, V]) Extent(l *core.Lease) (units uint32, rows int) {
+	n := len(pairsOf[K, V](l.Parts).keys)
+	return uint32((n + unitPairs - 1) / unitPairs), unitPairs
+}
+
+// Export is for [core.Engine].
+func (e *cpuEngine[K, V]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
+	a := pairsOf[K, V](l.Parts)
+	from, to := int(lo)*unitPairs, min(int(hi)*unitPairs, len(a.keys))
+	keys, vals := batch.View[K](out.Columns[batch.Keys].Host), batch.View[V](out.Columns[batch.Vals].Host)
+	if n = to - from; n > out.N {
+		return n, nil
+	}
+	for i, k := range a.keys[from:to] {
+		keys[i] = k ^ e.flip
+	}
+	copy(vals, a.vals[from:to])
+	return n, ctx.Err()
+}
+
+// ---- lookups ----------------------------------------------------------------
+
+// Look is for [core.Engine].
+func (e *cpuEngine[K, V]) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
+	if err := cpu.Open(s); err != nil {
+		return 0, 0, err
+	}
+	q := questions[K, V]{
+		array: pairsOf[K, V](l.Parts), flip: e.flip, kind: b.Kind, Ranges: b.Ranges,
+		lo: batch.View[K](b.Columns[batch.Keys].Host), hi: batch.View[K](b.Columns[batch.Keys2].Host),
+		keys: batch.View[K](b.Columns[batch.OutKeys].Host), vals: batch.View[V](b.Columns[batch.Vals].Host),
+		ok: batch.View[bool](b.Columns[batch.OK].Host), ranks: batch.View[uint64](b.Columns[batch.Ranks].Host),
+		counts: batch.View[uint32](b.Columns[batch.Counts].Host),
+	}
+	return e.Each(ctx, b.N, q.answer)
+}
+
+// questions are those of a lookup, and where the answers go.
+type questions[K, V uint32 | uint64] struct {
+	array[K, V]
+	flip K
+	kind op.Kind
+	batch.Ranges
+	lo, hi []K
+	keys   []K
+	vals   []V
+	ok     []bool
+	ranks  []uint64
+	counts []uint32
+}
+
+// places are numbers of pairs: of the first that is not smaller than a key.
+type places [searched]int
+
+// answer answers questions [from,to) on one core.
+func (q *questions[K, V]) answer(w *cpu.Watch, from, to int) (ran, hits int) {
+	var at, ends places
+	for lo := from; lo < to; lo += searched {
+		if w.Over(searched) {
+			return lo - from, hits
+		}
+		hi := min(lo+searched, to)
+		switch {
+		case q.kind == op.Select:
+			for i, r := range q.ranks[lo:hi] {
+				hits += q.pair(lo+i, int(min(r, uint64(len(q.array.keys)))))
+			}
+			continue
+		case q.hi != nil:
+			search(q.array.keys, q.hi[lo:hi], q.flip, &ends)
+		}
+		search(q.array.keys, q.lo[lo:hi], q.flip, &at)
+		for i := lo; i < hi; i++ {
+			hits += q.one(i, at[i-lo], ends[i-lo])
+		}
+	}
+	return to - from, hits
+}
+
+// one answers question i, whose key, or lower bound, is at a place, and its upper bound at
+// another.
+func (q *questions[K, V]) one(i, at, end int) (hit int) {
+	switch {
+	case q.hi != nil:
+		return q.between(i, at, end)
+	case q.kind == op.Rank:
+		q.ranks[i] = uint64(at)
+		return 0
+	case q.kind == op.Successor:
+		return q.pair(i, at+q.has(at, q.lo[i]))
+	case q.kind == op.Predecessor:
+		return q.pair(i, at-1)
+	case q.has(at, q.lo[i]) == 0:
+		at = -1
+	}
+	return q.pair(i, at)
+}
+
+// has is 1 if the pair at a place has a key, else 0.
+func (q *questions[K, V]) has(at int, k K) int {
+	if at < len(q.array.keys) && q.array.keys[at] == k^q.flip {
+		return 1
+	}
+	return 0
+}
+
+// pair writes the pair at a place as answer i, or that there is none.
+func (q *questions[K, V]) pair(i, at int) (hit int) {
+	var k K
+	var v V
+	if at >= 0 && at < len(q.array.keys) {
+		k, v, hit = q.array.keys[at]^q.flip, q.array.vals[at], 1
+	}
+	if q.keys != nil {
+		q.keys[i] = k
+	}
+	if q.vals != nil {
+		q.vals[i] = v
+	}
+	if q.ok != nil {
+		q.ok[i] = hit > 0
+	}
+	return hit
+}
+
+// span are the places of a range whose bounds are at places, as far as its limit allows.
+func (q *questions[K, V]) span(i, at, end int) (int, int) {
+	if end += q.has(end, q.hi[i]); end < at || q.lo[i]^q.flip > q.hi[i]^q.flip {
+		end = at
+	}
+	if q.Limit > 0 && q.Backward {
+		at = max(at, end-q.Limit)
+	} else if q.Limit > 0 {
+		end = min(end, at+q.Limit)
+	}
+	return at, end
+}
+
+// between counts the pairs of range i, and writes them if they have a fixed number of places.
+func (q *questions[K, V]) between(i, at, end int) (hit int) {
+	at, end = q.span(i, at, end)
+	q.counts[i] = uint32(end - at)
+	if q.keys != nil {
+		q.copy(at, end, q.keys[i*q.Limit:], q.vals[i*q.Limit:])
+	}
+	return min(end-at, 1)
+}
+
+// copy copies pairs, the last ones first if the batch goes backward.
+func (q *questions[K, V]) copy(at, end int, keys []K, vals []V) {
+	n := end - at
+	if !q.Backward {
+		for j, k := range q.array.keys[at:end] {
+			keys[j] = k ^ q.flip
+		}
+		copy(vals, q.array.vals[at:end])
+		return
+	}
+	for j := range n {
+		keys[j], vals[j] = q.array.keys[end-1-j]^q.flip, q.array.vals[end-1-j]
+	}
+}
+
+// Expand is for [core.Expander].
+func (e *cpuEngine[K, V]) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
+	c := &b.Columns
+	offsets := c[batch.Vals].Offsets
+	if s != nil {
+		count := b.Only(batch.Keys)
+		count.Ranges, count.Columns[batch.Keys2], count.Columns[batch.Counts] = b.Ranges, c[batch.Keys2], c[batch.Counts]
+		if _, _, err := e.Look(ctx, s, l, count, 0); err != nil {
+			return err
+		}
+		offsets = batch.View[uint64](c[batch.Offsets].Host)
+		offsets[0] = 0
+		for i, n := range batch.View[uint32](c[batch.Counts].Host) {
+			offsets[i+1] = offsets[i] + uint64(n)
+		}
+	}
+	r := rows[K, V]{offsets: offsets, keys: batch.View[K](c[batch.OutKeys].Host), vals: batch.View[V](c[batch.Vals].Host)}
+	r.questions = questions[K, V]{
+		array: pairsOf[K, V](l.Parts), flip: e.flip, Ranges: b.Ranges,
+		lo: batch.View[K](c[batch.Keys].Host), hi: batch.View[K](c[batch.Keys2].Host), counts: batch.View[uint32](c[batch.Counts].Host),
+	}
+	_, _, err := e.Each(ctx, b.N, r.write)
+	return err
+}
+
+// rows are ranges whose pairs are written one range behind the other.
+type rows[K, V uint32 | uint64] struct {
+	questions[K, V]
+	offsets []uint64
+	keys    []K
+	vals    []V
+}
+
+// write writes ranges [from,to) on one core, as far as there is room.
+func (r *rows[K, V]) write(w *cpu.Watch, from, to int) (ran, hits int) {
+	var at, ends places
+	for lo := from; lo < to; lo += searched {
+		hi := min(lo+searched, to)
+		search(r.array.keys, r.lo[lo:hi], r.flip, &at)
+		search(r.array.keys, r.hi[lo:hi], r.flip, &ends)
+		for i := lo; i < hi; i++ {
+			first, last := r.span(i, at[i-lo], ends[i-lo])
+			if w.Over(1 + (last-first)/unitPairs) {
+				return i - from, hits
+			}
+			r.counts[i] = uint32(last - first)
+			row := r.offsets[i] - r.offsets[0]
+			room := uint64(len(r.keys)) - min(row, uint64(len(r.keys)))
+			if fits := int(min(uint64(last-first), room)); fits > 0 && r.Backward {
+				r.copy(last-fits, last, r.keys[row:], r.vals[row:])
+			} else if fits > 0 {
+				r.copy(first, first+fits, r.keys[row:], r.vals[row:])
+			}
+		}
+	}
+	return to - from, hits
+}

@@ -1,0 +1,212 @@
+package sorted
+
+import (
+	"context"
+	"slices"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Change is for [core.Engine]: all of a batch, or nothing. Operations on a key are run in the
+// order of the batch.
+func (e *cpuEngine[K, V]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
+	if err := cpu.Open(s); err != nil || b.N == 0 {
+		return 0, nil, err
+	}
+	if b.Kind == op.DeleteRange && !b.Columns[batch.Kinds].Given() {
+		err = e.deleteRanges(ctx, b)
+	} else {
+		err = e.change(ctx, b)
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	return b.N, nil, nil
+}
+
+func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
+	defer e.sorter.release()
+	keys, order, err := e.sorter.sort(ctx, e.Device, batch.View[K](b.Columns[batch.Keys].Host), e.flip)
+	if err != nil {
+		return err
+	}
+	m := &merge[K, V]{old: pairsOf[K, V](e.Parts()), keys: keys, order: order, entries: make([]entry[K, V], b.N)}
+	m.deal(grain(e.Device, b.N))
+	base := cpu.ChangesOf[K, V](b)
+	e.Device.Parallel(len(m.parts), 1, func(i, _ int) { m.settle(base, &m.parts[i]) })
+	return e.replace(m.jobs())
+}
+
+// replace makes a generation of what jobs are to write, if anything is to change.
+func (e *cpuEngine[K, V]) replace(jobs []job[K, V], live int, changes bool) error {
+	if !changes {
+		return nil
+	}
+	to, err := e.pool.take(live)
+	if err != nil {
+		return err
+	}
+	to.tally = core.Tally{Live: uint64(live), Used: uint64(live)}
+	from, pairs := pairsOf[K, V](e.Parts()), arrayOf[K, V](to, live)
+	e.Device.Parallel(len(jobs), 1, func(i, _ int) { jobs[i].run(from, pairs) })
+	return e.Leases.Replace(to)
+}
+
+// entry is what becomes of a key.
+type entry[K, V uint32 | uint64] struct {
+	key          K
+	val          V
+	old, present bool // it has a pair already; and will have one
+}
+
+// merge is a batch on its way into the pairs.
+type merge[K, V uint32 | uint64] struct {
+	old     array[K, V]
+	keys    []K      // of the batch, sorted
+	order   []uint32 // their rows
+	entries []entry[K, V]
+	parts   []part
+}
+
+// part is what one core does at a time: rows [lo,hi) in order, all those of their keys. Their
+// entries are numbers lo to end-1. The pairs with keys as large as theirs begin at place from.
+type part struct {
+	lo, hi, end int
+	from        int
+	added       int // pairs, by all of it
+}
+
+// deal cuts the batch between keys, at some rows at least.
+func (m *merge[K, V]) deal(size int) {
+	for lo := 0; lo < len(m.keys); {
+		hi := min(lo+size, len(m.keys))
+		for hi < len(m.keys) && m.keys[hi] == m.keys[hi-1] {
+			hi++
+		}
+		m.parts = append(m.parts, part{lo: lo, hi: hi})
+		lo = hi
+	}
+}
+
+// settle runs the operations of a part, and lists the keys whose pairs change.
+func (m *merge[K, V]) settle(c cpu.Changes[K, V], p *part) {
+	at, _ := slices.BinarySearch(m.old.keys, m.keys[p.lo])
+	p.from, p.end = at, p.lo
+	for i := p.lo; i < p.hi; {
+		k := m.keys[i]
+		at = gallop(m.old.keys, at, k)
+		e := entry[K, V]{key: k}
+		s := cpu.Slot[K, V]{Key: cpu.Sentinel[K](cpu.Empty)} // no key: whether there is a pair
+		if e.old = at < len(m.old.keys) && m.old.keys[at] == k; e.old {
+			s = cpu.Slot[K, V]{Val: m.old.vals[at]}
+		}
+		for ; i < p.hi && m.keys[i] == k; i++ {
+			run(&c, m.order[i], &s)
+		}
+		if e.present = s.Key == 0; e.present {
+			e.val = s.Val
+		}
+		if e.old != e.present || e.old && e.val != m.old.vals[at] {
+			m.entries[p.end] = e
+			p.end++
+			p.added += btoi(e.present) - btoi(e.old)
+		}
+	}
+}
+
+// run runs an operation on a slot, whose key is 0 if there is a pair.
+func run[K, V uint32 | uint64](c *cpu.Changes[K, V], i uint32, s *cpu.Slot[K, V]) {
+	kind := c.Kind(i)
+	switch {
+	case s.Key == 0:
+		c.Finish(i, cpu.Present(c, i, kind, s))
+	case kind.Inserts():
+		c.Finish(i, cpu.Insert(c, i, 0, s))
+	default:
+		c.Finish(i, cpu.Outcome{})
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// job is to write what becomes of pairs [from,to), and of entries among them, from a place on.
+type job[K, V uint32 | uint64] struct {
+	from, to int
+	entries  []entry[K, V]
+	at       int
+}
+
+// jobPairs is the number of pairs that a job moves, at most.
+const jobPairs = 1 << 16
+
+// jobs cuts a merge into jobs, and says how many pairs there will be and whether any changes.
+func (m *merge[K, V]) jobs() (jobs []job[K, V], live int, changes bool) {
+	from, at := 0, 0
+	for i, p := range m.parts {
+		to := len(m.old.keys)
+		if i+1 < len(m.parts) {
+			to = m.parts[i+1].from
+		}
+		changes = changes || p.end > p.lo
+		entries := m.entries[p.lo:p.end]
+		for cut := true; cut; {
+			cut = to-from > jobPairs
+			j := job[K, V]{from: from, to: to, entries: entries, at: at}
+			if cut {
+				j.to = from + jobPairs
+				j.entries = entries[:before(entries, m.old.keys[j.to])]
+			}
+			jobs = append(jobs, j)
+			at += j.to - j.from + added(j.entries)
+			from, entries = j.to, entries[len(j.entries):]
+		}
+	}
+	return jobs, at, changes
+}
+
+// before is how many entries have smaller keys.
+func before[K, V uint32 | uint64](entries []entry[K, V], key K) int {
+	n, _ := slices.BinarySearchFunc(entries, key, func(e entry[K, V], key K) int {
+		return btoi(e.key > key) - btoi(e.key < key)
+	})
+	return n
+}
+
+// added is the number of pairs that entries add.
+func added[K, V uint32 | uint64](entries []entry[K, V]) (n int) {
+	for i := range entries {
+		n += btoi(entries[i].present) - btoi(entries[i].old)
+	}
+	return n
+}
+
+// run writes the pairs of a job.
+func (j *job[K, V]) run(from, to array[K, V]) {
+	i, at := j.from, j.at
+	move := func(end int) {
+		copy(to.keys[at:], from.keys[i:end])
+		copy(to.vals[at:], from.vals[i:end])
+		i, at = end, at+end-i
+	}
+	for n := range j.entries {
+		e := &j.entries[n]
+		if end := gallop(from.keys, i, e.key); end > i {
+			move(end)
+		}
+		i += btoi(e.old)
+		if e.present {
+			to.keys[at], to.vals[at] = e.key, e.val
+			at++
+		}
+	}
+	move(j.to)
+}

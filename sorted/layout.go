@@ -1,0 +1,117 @@
+package sorted
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
+)
+
+// A generation is two arrays, the same on every device:
+//
+//	keys     in ascending order, as unsigned numbers (core.Type.Order)
+//	values   value i is that of key i
+//	tally    counters (core.Tally), in 32 bytes
+//
+// Each begins at a multiple of 256 bytes. Behind the pairs there may be memory that holds
+// none. Nothing of a generation changes once lookups see it.
+type generation struct {
+	pool  *pool
+	buf   device.Buffer
+	room  int // pairs that there is memory for
+	tally core.Tally
+}
+
+// align is where arrays begin.
+const align = 256
+
+// tallyBytes is the size of the counters.
+const tallyBytes = 32
+
+func aligned(n int) int { return (n + align - 1) &^ (align - 1) }
+
+// valsAt and tallyAt are where the arrays begin in memory for so many pairs.
+func (p *pool) valsAt(room int) int  { return aligned(room * p.key) }
+func (p *pool) tallyAt(room int) int { return p.valsAt(room) + aligned(room*p.val) }
+func (p *pool) size(room int) int    { return p.tallyAt(room) + tallyBytes }
+
+// pool is where generations have their memory from: that of the one before last is kept for
+// the next one, which is often about as large.
+type pool struct {
+	dev      device.Device
+	key, val int // bytes
+
+	mu     sync.Mutex // of whoever ends a last lease
+	spare  *generation
+	closed bool
+}
+
+// take is memory for so many pairs, whose content is undefined.
+func (p *pool) take(pairs int) (*generation, error) {
+	p.mu.Lock()
+	g := p.spare
+	p.spare = nil
+	p.mu.Unlock()
+	if g != nil && g.room >= pairs && g.room <= pairs+pairs/2+spareRoom {
+		return g, nil
+	}
+	if g != nil {
+		if err := p.dev.Free(g.buf); err != nil {
+			return nil, err
+		}
+	}
+	room := pairs + pairs/spareShare
+	buf, err := p.dev.Alloc(p.size(room))
+	if errors.Is(err, device.ErrMemory) && room > pairs {
+		room = pairs
+		buf, err = p.dev.Alloc(p.size(room))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%d pairs of %d and %d bytes: %w", pairs, p.key, p.val, err)
+	}
+	return &generation{pool: p, buf: buf, room: room}, nil
+}
+
+// A generation has memory for some more pairs, so that the next but one finds it large
+// enough: one in spareShare. Memory for spareRoom pairs more than needed is kept in any case.
+const spareShare, spareRoom = 16, 1 << 10
+
+// Free is for [core.Parts].
+func (g *generation) Free() error {
+	p := g.pool
+	p.mu.Lock()
+	last := g
+	if !p.closed {
+		last, p.spare = p.spare, g
+	}
+	p.mu.Unlock()
+	if last == nil {
+		return nil
+	}
+	return p.dev.Free(last.buf)
+}
+
+// trim frees what is kept.
+func (p *pool) trim() error {
+	p.mu.Lock()
+	g := p.spare
+	p.spare = nil
+	p.mu.Unlock()
+	if g == nil {
+		return nil
+	}
+	return p.dev.Free(g.buf)
+}
+
+// close frees it, and keeps nothing from now on.
+func (p *pool) close() error {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	return p.trim()
+}
+
+// Tally is for engines: the counters of a generation.
+func (g *generation) Tally() *core.Tally { return &g.tally }

@@ -1,0 +1,42 @@
+package sorted
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// mergeOps is the number of operations that are merged at a time, at most.
+const mergeOps = 1 << 28
+
+// policy has little to decide: a merge takes the memory that it needs.
+type policy struct{ engine engine }
+
+// Flags is for [core.Policy]: batches are sorted, so duplicates cost nothing.
+func (p *policy) Flags(op.Kind) batch.Flags { return batch.Order }
+
+// Mixed is for [core.Policy].
+func (p *policy) Mixed() batch.Flags { return 0 }
+
+// Before is for [core.Policy].
+func (p *policy) Before(_ context.Context, _ core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+	return min(b.N, mergeOps), false, nil
+}
+
+// Retry is for [core.Policy]: no operation finds no room.
+func (p *policy) Retry(_ context.Context, _ core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
+	return core.All(failed.N), false, nil
+}
+
+// After is for [core.Policy].
+func (p *policy) After(context.Context, core.Counters, int) error { return nil }
+
+// Compact is for [core.Policy].
+func (p *policy) Compact(context.Context, core.Counters) error { return p.engine.trim() }
+
+// Describe is for [core.Policy].
+func (p *policy) Describe() string { return fmt.Sprintf("in %d bytes", p.engine.bytes()) }
