@@ -18,7 +18,8 @@ var sideBySideExperiment = Experiment{
 	Title: "Every hash table of weft over the load",
 	Doc: `10^8 unique random keys (2^18 on a CPU) in linear, slab, cuckoo with both policies, and horton with lazy and eager
 reclaiming, at loads from .5 to .98, each structure up to what it bears: the parameters have the highest load at which every
-key found room. A slab hash's load is its memory utilization. insert fills the empty table, get_hit looks up keys that are
+key found room; those of horton on a GPU end at .92, beyond which tables of fixed size take other seeds again and again.
+A slab hash's load is its memory utilization. insert fills the empty table, get_hit looks up keys that are
 there, get_miss keys that are not, delete deletes all. churn is ten turnovers: an eighth of the keys is deleted, as many new ones are inserted, and so on
 until every key has been replaced ten times; it is timed once, and its rate counts deletions and insertions. Then keys are
 looked up again (get_hit_churned, get_miss_churned). Which of equal keys in a batch wins is left open.`,
