@@ -1,0 +1,103 @@
+package ordered
+
+import (
+	"context"
+	"errors"
+)
+
+// compact moves all pairs to new memory, if no version is held, as a bulk load would have
+// written them. It ends early with ctx, and leaves everything as it was then.
+func (e *cpuEngine[K, V]) compact(ctx context.Context) error {
+	from := e.forest()
+	if len(from.versions) > 0 {
+		return nil
+	}
+	to, err := newForest[K, V](e.Device, from.fill)
+	if err != nil {
+		return err
+	}
+	if err = from.copyTo(ctx, e, to); err != nil {
+		return errors.Join(err, to.Free())
+	}
+	return e.Leases.Replace(to)
+}
+
+// copyTo copies all pairs to a forest without any.
+func (f *forest[K, V]) copyTo(ctx context.Context, e *cpuEngine[K, V], to *forest[K, V]) error {
+	n := int(f.present.pairs())
+	leaves := (n + f.fill - 1) / f.fill
+	if leaves == 0 {
+		return nil
+	}
+	if err := to.reserve(leaves); err != nil {
+		return err
+	}
+	ids, err := to.take(leaves)
+	if err != nil {
+		return err
+	}
+	x := to.spare
+	x.shape(leaves)
+	e.Device.Parallel(leaves, chunkLeaves, func(lo, hi int) {
+		if ctx.Err() != nil {
+			return
+		}
+		for i := lo; i < hi; i++ {
+			first, end := n/leaves*i+min(i, n%leaves), n/leaves*(i+1)+min(i+1, n%leaves)
+			l := to.at(ids[i])
+			f.copyPairs(l, first, end-first)
+			x.seps[0][i], x.ids[i], x.sizes[i] = l.keys[0], ids[i], uint8(end-first)
+			to.born[ids[i]] = to.clock
+		}
+	})
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	x.complete()
+	to.tally = f.tally
+	to.spare = nil
+	return to.replace(x)
+}
+
+// copyPairs copies n pairs to a leaf, from the one on that so many come before.
+func (f *forest[K, V]) copyPairs(l *leaf[K, V], first, n int) {
+	p, at := f.present.place(uint64(first))
+	for done := 0; done < n; p, at = p+1, 0 {
+		from := f.at(f.present.ids[p])
+		end := min(int(f.present.sizes[p]), at+n-done)
+		copy(l.vals[done:], from.vals[at:end])
+		done += copy(l.keys[done:], from.keys[at:end])
+	}
+	l.set(l.keys[:n], l.vals[:n])
+}
+
+// ensure is for [engine].
+func (e *cpuEngine[K, V]) ensure(pairs int) error {
+	f := e.forest()
+	ids, err := f.take((pairs + f.fill - 1) / f.fill)
+	if err == nil && len(ids) > 0 {
+		f.reset()
+	}
+	return err
+}
+
+// usage is for [engine].
+func (e *cpuEngine[K, V]) usage() usage {
+	f := e.forest()
+	u := usage{
+		leaves: f.present.leaves, room: f.room(), free: f.room() - int(f.used) + len(f.free),
+		versions: len(f.versions), bytes: f.present.mem.Size,
+	}
+	for _, b := range f.blocks {
+		u.bytes += b.Size
+	}
+	for i, v := range f.versions {
+		if i == 0 || v.index != f.versions[i-1].index {
+			u.bytes += v.index.mem.Size
+		}
+	}
+	if f.spare != nil {
+		u.bytes += f.spare.mem.Size
+	}
+	return u
+}

@@ -1,0 +1,134 @@
+package ordered
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/weftgo/weft/internal/batch"
+)
+
+// eraseRanges is how many ranges are taken at a time, and erasePairs about how many pairs
+// they have before the rest is left for the next time.
+const (
+	eraseRanges = 1 << 12
+	erasePairs  = 1 << 22
+)
+
+// stretch is some leaves, from a to b, that ranges have pairs of.
+type stretch struct{ a, b int }
+
+// deleteRanges removes the pairs of ranges, one range after the other, as far as that takes
+// some milliseconds, and returns of how many ranges. Where a leaf keeps some of its
+// pairs, it is written at once; leaves without any, and few pairs, are then dealt with as
+// behind any change.
+func (e *cpuEngine[K, V]) deleteRanges(b *batch.Batch) (done int, err error) {
+	f, c := e.forest(), &b.Columns
+	lo, hi := batch.View[K](c[batch.Keys].Host), batch.View[K](c[batch.Keys2].Host)
+	counts := batch.View[uint32](c[batch.Counts].Host)
+	n := min(b.N, eraseRanges)
+	if f.present.leaves == 0 {
+		return n, nil
+	}
+	if err := f.reserve(0); err != nil {
+		return 0, err
+	}
+	t := trimmer[K, V]{forest: f}
+	if len(f.versions) > 0 { // both ends of each range may need a copy
+		if t.ids, err = f.take(min(2*n, f.present.leaves)); err != nil {
+			return 0, err
+		}
+	}
+	t.index = *f.present
+	t.index.ids, t.index.sizes = slices.Clone(t.index.ids), slices.Clone(t.index.sizes)
+	for done < n && t.removed < erasePairs {
+		k := t.erase(lo[done]^e.order, hi[done]^e.order)
+		if counts != nil {
+			counts[done] = uint32(min(k, math.MaxUint32))
+		}
+		t.removed += k
+		done++
+	}
+	f.give(t.ids...)
+	if t.removed == 0 {
+		return done, nil
+	}
+	chunks := t.chunks()
+	e.Device.Parallel(len(chunks), 1, func(i, _ int) {
+		m := e.merger()
+		m.forest, m.index, m.items = f, &t.index, nil
+		m.run(&chunks[i])
+		e.mergers.Put(m)
+	})
+	chunks[0].live -= int64(t.removed)
+	chunks[0].gone = append(chunks[0].gone, t.gone...)
+	return done, f.fold(e.Device, &t.index, true, chunks)
+}
+
+// trimmer takes pairs out of leaves. Its index is the present one with sizes and leaves of its
+// own.
+type trimmer[K, V word] struct {
+	*forest[K, V]
+	index   index[K]
+	ids     []uint32 // leaves to write to in place of those that versions have
+	gone    []uint32 // these
+	touched []stretch
+	removed int
+}
+
+// erase takes the pairs with keys from lo to hi out of their leaves, and counts them.
+func (t *trimmer[K, V]) erase(lo, hi K) (n int) {
+	if lo > hi {
+		return 0
+	}
+	a, b := t.index.leaf(lo), t.index.leaf(hi)
+	for p := a; p <= b; p++ {
+		size := int(t.index.sizes[p])
+		if size == 0 {
+			continue
+		}
+		from, to := 0, size
+		if l := t.at(t.index.ids[p]); p == a || p == b {
+			from, to = l.lower(lo, size), l.upper(hi, size)
+		}
+		if from < to {
+			t.trim(p, from, to)
+			n += to - from
+		}
+	}
+	if n > 0 {
+		t.touched = append(t.touched, stretch{a, b})
+	}
+	return n
+}
+
+// trim takes pairs [from,to) out of a leaf.
+func (t *trimmer[K, V]) trim(p, from, to int) {
+	x := &t.index
+	id, size := x.ids[p], int(x.sizes[p])
+	if x.sizes[p] = uint8(size - (to - from)); x.sizes[p] == 0 {
+		return // the leaf goes, and nothing is written
+	}
+	l := t.at(id)
+	keys, vals := slices.Delete(slices.Clone(l.keys[:size]), from, to), slices.Delete(slices.Clone(l.vals[:size]), from, to)
+	if !t.mine(id) {
+		last := len(t.ids) - 1
+		x.ids[p], t.ids = t.ids[last], t.ids[:last]
+		t.gone = append(t.gone, id)
+		id = x.ids[p]
+		t.born[id] = t.clock
+	}
+	t.at(id).set(keys, vals)
+}
+
+// chunks are those of the leaves that have been touched.
+func (t *trimmer[K, V]) chunks() (chunks []chunk[K]) {
+	slices.SortFunc(t.touched, func(x, y stretch) int { return cmp.Compare(x.a, y.a) })
+	at := 0
+	for _, s := range t.touched {
+		for at = max(at, s.a/chunkLeaves*chunkLeaves); at <= s.b; at += chunkLeaves {
+			chunks = append(chunks, chunk[K]{a: at, b: min(at+chunkLeaves, t.index.leaves), moved: true})
+		}
+	}
+	return chunks
+}

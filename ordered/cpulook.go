@@ -1,0 +1,168 @@
+package ordered
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Look is for [core.Engine].
+func (e *cpuEngine[K, V]) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
+	if err := cpu.Open(s); err != nil {
+		return 0, 0, err
+	}
+	r := e.reader(l, b)
+	each := r.get
+	switch {
+	case b.Columns[batch.Keys2].Given():
+		each = r.ranges
+	case b.Kind == op.Rank:
+		each = r.rank
+	case b.Kind == op.Select:
+		each = r.choose
+	case b.Kind == op.Successor:
+		each = r.successors
+	case b.Kind == op.Predecessor:
+		each = r.predecessors
+	}
+	return e.Each(ctx, b.N, each)
+}
+
+// reader reads a version, for a batch.
+type reader[K, V word] struct {
+	*forest[K, V]
+	x          *index[K]
+	order      K
+	keys, ends []K
+	vals       []V
+	outs       []K
+	ok         []bool
+	counts     []uint32
+	ranks      []uint64
+	limit      int
+	backward   bool
+}
+
+func (e *cpuEngine[K, V]) reader(l *core.Lease, b *batch.Batch) *reader[K, V] {
+	f, c := l.Parts.(*forest[K, V]), &b.Columns
+	return &reader[K, V]{
+		forest: f, x: f.indexAt(b.Version), order: e.order,
+		keys: batch.View[K](c[batch.Keys].Host), ends: batch.View[K](c[batch.Keys2].Host),
+		vals: batch.View[V](c[batch.Vals].Host), outs: batch.View[K](c[batch.OutKeys].Host),
+		ok: batch.View[bool](c[batch.OK].Host), counts: batch.View[uint32](c[batch.Counts].Host),
+		ranks: batch.View[uint64](c[batch.Ranks].Host), limit: b.Limit, backward: b.Backward,
+	}
+}
+
+// A lookup goes through three stages, each of which asks for the memory of the next: the
+// index down to the lowest level, that level, the leaf. Groups of keys are in all of
+// them at the same time.
+type group [cpu.Group]uint32
+
+// get looks up keys [lo,hi).
+func (r *reader[K, V]) get(w *cpu.Watch, lo, hi int) (ran, hits int) {
+	if r.x.leaves == 0 {
+		for i := lo; i < hi; i++ {
+			r.answer(i, nil, 0)
+		}
+		return hi - lo, 0
+	}
+	var nodes, leaves [2]group
+	const g = cpu.Group
+	for at, turn := lo-2*g, 0; at < hi; at, turn = at+g, turn^1 {
+		r.descend(r.part(at+2*g, hi), &nodes[turn])
+		r.reach(r.part(at+g, hi), &nodes[turn^1], &leaves[turn^1])
+		if at < lo {
+			continue
+		}
+		keys := r.part(at, hi)
+		if w.Over(len(keys)) {
+			return at - lo, hits
+		}
+		for i, k := range keys {
+			l := r.pool.at(leaves[turn][i])
+			k ^= r.order
+			if j := l.bound(k); l.keys[j&31] == k {
+				r.answer(at+i, l, j)
+				hits++
+			} else {
+				r.answer(at+i, nil, 0)
+			}
+		}
+	}
+	return hi - lo, hits
+}
+
+// part is the group of keys from number at on, before hi.
+func (r *reader[K, V]) part(at, hi int) []K {
+	if at < 0 || at >= hi {
+		return nil
+	}
+	return r.keys[at:min(at+cpu.Group, hi)]
+}
+
+// descend goes down to the lowest level of the index.
+func (r *reader[K, V]) descend(keys []K, nodes *group) {
+	x := r.x
+	clear(nodes[:len(keys)])
+	for l := len(x.seps) - 1; l > 0; l-- {
+		for i, k := range keys {
+			nodes[i] = uint32(x.step(l, int(nodes[i]), k^r.order))
+		}
+	}
+	cpu.Prefetch(unsafe.Pointer(unsafe.SliceData(x.seps[0])), nodes[:len(keys)], nodeShift[K]())
+	cpu.Prefetch(unsafe.Pointer(unsafe.SliceData(x.ids)), nodes[:len(keys)], 6)
+}
+
+// nodeShift is the binary logarithm of the bytes of a node.
+func nodeShift[K word]() uint {
+	if unsafe.Sizeof(K(0)) == 8 {
+		return 7
+	}
+	return 6
+}
+
+// reach goes from the lowest level of the index to leaves.
+func (r *reader[K, V]) reach(keys []K, nodes, leaves *group) {
+	x := r.x
+	var at [2 * cpu.Group]unsafe.Pointer
+	for i, k := range keys {
+		leaves[i] = x.ids[x.step(0, int(nodes[i]), k^r.order)]
+		l := unsafe.Pointer(r.pool.at(leaves[i]))
+		at[2*i], at[2*i+1] = l, unsafe.Add(l, lineBytes)
+	}
+	cpu.PrefetchPairs(at[:2*len(keys)])
+}
+
+// answer writes what has been found for key i: pair j of a leaf, if there is one.
+func (r *reader[K, V]) answer(i int, l *leaf[K, V], j int) int {
+	var k K
+	var v V
+	if l != nil {
+		k, v = l.keys[j]^r.order, l.vals[j]
+	}
+	if r.outs != nil {
+		r.outs[i] = k
+	}
+	if r.vals != nil {
+		r.vals[i] = v
+	}
+	if r.ok != nil {
+		r.ok[i] = l != nil
+	}
+	if r.counts != nil {
+		r.counts[i] = 0
+		if l != nil {
+			r.counts[i] = 1
+		}
+	}
+	if l == nil {
+		return 0
+	}
+	return 1
+}

@@ -1,0 +1,254 @@
+package ordered
+
+import (
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// A chunk is some neighboring leaves and the operations on their keys, in the order
+// of the keys: what one core works on at a time. A leaf of many operations is cut:
+// several chunks have it, each the keys from one on.
+type chunk[K word] struct {
+	a, b   int // leaves [a,b)
+	lo, hi int // items
+	cut    bool
+	from   K    // of a leaf that is cut: the keys from here on,
+	to     K    // and before here,
+	last   bool // or to the end of the leaf
+
+	need int      // leaves that it may have to write beside its own
+	ids  []uint32 // as many
+	out  entries[K]
+	gone []uint32 // leaves that are no longer in use
+	live int64    // by how much the number of pairs changes
+	// moved: the leaves are others than before, not only their sizes.
+	moved bool
+}
+
+// entries are leaves in order, as an index has them.
+type entries[K word] struct {
+	seps  []K
+	ids   []uint32
+	sizes []uint8
+}
+
+func (e *entries[K]) add(sep K, id uint32, size int) {
+	e.seps, e.ids, e.sizes = append(e.seps, sep), append(e.ids, id), append(e.sizes, uint8(size))
+}
+
+// leavesFor is the number of leaves that so many pairs take which do not fit one.
+func (f *forest[K, V]) leavesFor(pairs int) int {
+	if pairs <= leafPairs {
+		return min(pairs, 1)
+	}
+	return (pairs + f.fill - 1) / f.fill
+}
+
+// merger carries the operations of chunks out. It collects the pairs that neighboring
+// leaves are to have, and writes them to leaves once they are enough for one.
+type merger[K, V word] struct {
+	*forest[K, V]
+	cpu.Changes[K, V]
+	index *index[K]
+	items []item[K]
+	c     *chunk[K]
+
+	keys    []K
+	vals    []V
+	sep     K        // of what has been collected
+	sources []uint32 // leaves that it comes from and that may be written
+	begun   bool     // something is being collected
+	edge    bool     // it goes up to the end of all keys
+}
+
+// run carries out the operations of a chunk.
+func (m *merger[K, V]) run(c *chunk[K]) {
+	m.c, m.Live = c, 0
+	if c.a == c.b { // there are no leaves yet
+		m.begin(m.items[c.lo].key)
+		m.merge(nil, 0, 0, m.items[c.lo:c.hi])
+	}
+	c.each(m.index, m.items, m.visit)
+	m.flush(true)
+	c.live = m.Live
+}
+
+// visit goes over a leaf and the operations on its keys.
+func (m *merger[K, V]) visit(p int, items []item[K]) {
+	id, n := m.index.ids[p], int(m.index.sizes[p])
+	mine := m.mine(id)
+	if len(items) == 0 && !m.c.cut {
+		switch {
+		case n == 0:
+			m.c.gone = append(m.c.gone, id)
+			m.c.moved = true
+			return
+		case m.begun && len(m.keys)+n <= manyPairs:
+			m.gather(p, id, mine, nil)
+			m.flush(false)
+			return
+		case n < fewPairs && mine:
+			m.flush(true)
+			m.gather(p, id, mine, nil)
+			return
+		}
+		m.flush(true)
+		m.c.out.add(m.index.seps[0][p], id, n)
+		return
+	}
+	m.gather(p, id, mine, items)
+	m.edge = p+1 == m.index.leaves && !m.c.cut
+	m.flush(false)
+}
+
+// gather adds the pairs of a leaf, as operations leave them.
+func (m *merger[K, V]) gather(p int, id uint32, mine bool, items []item[K]) {
+	l, lo, hi := m.at(id), 0, int(m.index.sizes[p])
+	m.begin(m.index.seps[0][p])
+	switch {
+	case !m.c.cut && mine:
+		m.sources = append(m.sources, id)
+	case !m.c.cut:
+		m.c.gone = append(m.c.gone, id)
+		m.c.moved = true
+	default:
+		n := hi
+		lo = l.lower(m.c.from, n)
+		if !m.c.last {
+			hi = l.lower(m.c.to, n)
+		}
+		if m.c.moved = true; m.c.from > m.index.seps[0][p] {
+			m.sep = m.c.from
+		} else {
+			m.c.gone = append(m.c.gone, id)
+		}
+	}
+	m.merge(l, lo, hi, items)
+}
+
+func (m *merger[K, V]) begin(sep K) {
+	if !m.begun {
+		m.begun, m.sep = true, sep
+	}
+}
+
+// merge collects pairs [lo,hi) of a leaf, as operations leave them.
+func (m *merger[K, V]) merge(l *leaf[K, V], lo, hi int, items []item[K]) {
+	for x := 0; x < len(items); {
+		key, from := items[x].key, x
+		for x++; x < len(items) && items[x].key == key; {
+			x++
+		}
+		var val V
+		found := false
+		if lo < hi {
+			at := min(max(l.bound(key), lo), hi)
+			if at < hi && l.keys[at] < key {
+				at = hi // all are smaller
+			}
+			m.keys, m.vals = append(m.keys, l.keys[lo:at]...), append(m.vals, l.vals[lo:at]...)
+			if lo = at; at < hi && l.keys[at] == key {
+				val, found = l.vals[at], true
+				lo++
+			}
+		}
+		if val, found = m.apply(items[from:x], val, found); found {
+			m.keys, m.vals = append(m.keys, key), append(m.vals, val)
+		}
+	}
+	if lo < hi {
+		m.keys, m.vals = append(m.keys, l.keys[lo:hi]...), append(m.vals, l.vals[lo:hi]...)
+	}
+}
+
+// apply runs the operations on a key in their order: what it has in the end.
+func (m *merger[K, V]) apply(items []item[K], val V, found bool) (V, bool) {
+	c := &m.Changes
+	slot := cpu.Slot[K, V]{Val: val}
+	for _, it := range items {
+		kind := c.Kind(it.row)
+		var o cpu.Outcome
+		switch {
+		case kind == op.Update:
+			if o.OK = found; found {
+				cpu.Set(c, it.row, &slot)
+			}
+		case found:
+			o = cpu.Present(c, it.row, kind, &slot)
+			found = o.Removed == 0
+		case kind.Inserts():
+			o = cpu.Insert(c, it.row, it.key, &slot)
+			found = true
+		}
+		c.Finish(it.row, o)
+	}
+	return slot.Val, found
+}
+
+// flush writes what has been collected to leaves. Few pairs wait for more, from the
+// next leaf, unless they have to go; then they join those written before, if there is
+// room.
+func (m *merger[K, V]) flush(all bool) {
+	n := len(m.keys)
+	if !m.begun || n > 0 && n < fewPairs && !all {
+		return
+	}
+	if before := len(m.c.out.ids) - 1; n > 0 && n < fewPairs && before >= 0 && int(m.c.out.sizes[before])+n <= manyPairs {
+		m.join(before)
+	}
+	m.write()
+	m.keys, m.vals, m.sources, m.begun, m.edge = m.keys[:0], m.vals[:0], m.sources[:0], false, false
+}
+
+// join puts the pairs of the leaf written last before what has been collected.
+func (m *merger[K, V]) join(last int) {
+	out := &m.c.out
+	id, n := out.ids[last], int(out.sizes[last])
+	l := m.at(id)
+	keys, vals := append(l.keys[:n:n], m.keys...), append(l.vals[:n:n], m.vals...)
+	m.keys, m.vals = append(m.keys[:0], keys...), append(m.vals[:0], vals...)
+	m.sep = out.seps[last]
+	out.seps, out.ids, out.sizes = out.seps[:last], out.ids[:last], out.sizes[:last]
+	m.c.moved = true
+	if m.mine(id) {
+		m.sources = append(m.sources, id)
+	} else {
+		m.c.gone = append(m.c.gone, id)
+	}
+}
+
+// write writes what has been collected to as many leaves as it takes: as full as a
+// bulk load leaves them where keys are appended, equally full elsewhere.
+func (m *merger[K, V]) write() {
+	n := len(m.keys)
+	leaves := m.leavesFor(n)
+	m.c.moved = m.c.moved || leaves != 1 || len(m.sources) != 1
+	at := 0
+	for i := range leaves {
+		size := (n - at) / (leaves - i)
+		if m.edge && leaves > 1 {
+			size = min(m.fill, n-at)
+		}
+		id := m.leaf()
+		m.pool.at(id).set(m.keys[at:at+size], m.vals[at:at+size])
+		sep := m.keys[at]
+		if i == 0 {
+			sep = m.sep
+		}
+		m.c.out.add(sep, id, size)
+		at += size
+	}
+	m.c.gone = append(m.c.gone, m.sources...)
+}
+
+// leaf is one to write to: of those that the pairs come from, or a new one.
+func (m *merger[K, V]) leaf() (id uint32) {
+	if n := len(m.sources) - 1; n >= 0 {
+		id, m.sources = m.sources[n], m.sources[:n]
+		return id
+	}
+	c := m.c
+	id, c.ids = c.ids[len(c.ids)-1], c.ids[:len(c.ids)-1]
+	m.born[id] = m.clock
+	return id
+}

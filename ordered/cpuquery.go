@@ -1,0 +1,201 @@
+package ordered
+
+import (
+	"context"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+)
+
+// place is where a key is, or would be: a leaf, and how many of its pairs come before.
+// There are leaves.
+type place struct{ leaf, at int }
+
+// lower is the place of the first pair whose key is not smaller.
+func (r *reader[K, V]) lower(key K) place {
+	p := r.x.leaf(key)
+	return place{p, r.pool.at(r.x.ids[p]).lower(key, int(r.x.sizes[p]))}
+}
+
+// upper is the place of the first pair whose key is larger.
+func (r *reader[K, V]) upper(key K) place {
+	p := r.x.leaf(key)
+	return place{p, r.pool.at(r.x.ids[p]).upper(key, int(r.x.sizes[p]))}
+}
+
+// before is the number of pairs before a place.
+func (r *reader[K, V]) before(p place) uint64 { return r.x.before(p.leaf) + uint64(p.at) }
+
+// loop runs body for the elements [lo,hi) of a batch, and adds up what it returns.
+func (r *reader[K, V]) loop(w *cpu.Watch, lo, hi, work int, body func(i int) int) (ran, hits int) {
+	for i := lo; i < hi; i++ {
+		if w.Over(work) {
+			return i - lo, hits
+		}
+		hits += body(i)
+	}
+	return hi - lo, hits
+}
+
+// rank counts the keys that are smaller.
+func (r *reader[K, V]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
+	return r.loop(w, lo, hi, 4, func(i int) int {
+		if r.ranks[i] = 0; r.x.leaves > 0 {
+			r.ranks[i] = r.before(r.lower(r.keys[i] ^ r.order))
+		}
+		return 0
+	})
+}
+
+// choose finds the pairs that so many come before.
+func (r *reader[K, V]) choose(w *cpu.Watch, lo, hi int) (ran, hits int) {
+	return r.loop(w, lo, hi, 4, func(i int) int {
+		if r.ranks[i] >= r.x.pairs() {
+			return r.answer(i, nil, 0)
+		}
+		p, at := r.x.place(r.ranks[i])
+		return r.answer(i, r.pool.at(r.x.ids[p]), at)
+	})
+}
+
+// successors finds the first pairs behind keys.
+func (r *reader[K, V]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
+	return r.loop(w, lo, hi, 4, func(i int) int {
+		if r.x.leaves == 0 {
+			return r.answer(i, nil, 0)
+		}
+		p := r.upper(r.keys[i] ^ r.order)
+		if p.at == int(r.x.sizes[p.leaf]) {
+			if p = (place{p.leaf + 1, 0}); p.leaf == r.x.leaves {
+				return r.answer(i, nil, 0)
+			}
+		}
+		return r.answer(i, r.pool.at(r.x.ids[p.leaf]), p.at)
+	})
+}
+
+// predecessors finds the last pairs before keys.
+func (r *reader[K, V]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int) {
+	return r.loop(w, lo, hi, 4, func(i int) int {
+		if r.x.leaves == 0 {
+			return r.answer(i, nil, 0)
+		}
+		p := r.lower(r.keys[i] ^ r.order)
+		if p.at == 0 {
+			if p.leaf == 0 {
+				return r.answer(i, nil, 0)
+			}
+			p = place{p.leaf - 1, int(r.x.sizes[p.leaf-1])}
+		}
+		return r.answer(i, r.pool.at(r.x.ids[p.leaf]), p.at-1)
+	})
+}
+
+// span is where range i begins and ends, and how many pairs it has.
+func (r *reader[K, V]) span(i int) (from, to place, n uint64) {
+	lo, hi := r.keys[i]^r.order, r.ends[i]^r.order
+	if lo > hi || r.x.leaves == 0 {
+		return from, to, 0
+	}
+	from, to = r.lower(lo), r.upper(hi)
+	return from, to, r.before(to) - r.before(from)
+}
+
+// ranges counts the pairs of ranges, and finds some of each, if there is room for any.
+func (r *reader[K, V]) ranges(w *cpu.Watch, lo, hi int) (ran, hits int) {
+	return r.loop(w, lo, hi, 8+r.limit/8, func(i int) int {
+		from, to, n := r.span(i)
+		if r.limit > 0 {
+			n = min(n, uint64(r.limit))
+		}
+		r.counts[i] = uint32(n)
+		if at := i * r.limit; r.outs != nil || r.vals != nil {
+			r.copy(from, to, at, at+int(n))
+		}
+		return int(min(n, 1))
+	})
+}
+
+// copy copies pairs to rows [at,end): from a place on, or backward from one.
+func (r *reader[K, V]) copy(from, to place, at, end int) {
+	for p := from.leaf; !r.backward && at < end; p, from.at = p+1, 0 {
+		l, n := r.pool.at(r.x.ids[p]), min(int(r.x.sizes[p])-from.at, end-at)
+		r.row(at, l, from.at, n)
+		at += n
+	}
+	for r.backward && at < end {
+		if to.at == 0 {
+			to.leaf--
+			to.at = int(r.x.sizes[to.leaf])
+			continue
+		}
+		to.at--
+		r.row(at, r.pool.at(r.x.ids[to.leaf]), to.at, 1)
+		at++
+	}
+}
+
+// row copies n pairs of a leaf, from pair j on, to rows from number at on.
+func (r *reader[K, V]) row(at int, l *leaf[K, V], j, n int) {
+	if r.outs != nil {
+		for i, k := range l.keys[j : j+n] {
+			r.outs[at+i] = k ^ r.order
+		}
+	}
+	if r.vals != nil {
+		copy(r.vals[at:], l.vals[j:j+n])
+	}
+}
+
+// Expand is for [core.Expander].
+func (e *cpuEngine[K, V]) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
+	c := &b.Columns
+	offsets := c[batch.Vals].Offsets
+	if s != nil {
+		count := *b
+		count.Columns[batch.Vals], count.Columns[batch.OutKeys] = batch.Column{}, batch.Column{}
+		if _, _, err := e.Look(ctx, s, l, &count, 0); err != nil {
+			return err
+		}
+		offsets = batch.View[uint64](c[batch.Offsets].Host)
+		offsets[0] = 0
+		for i, n := range batch.View[uint32](c[batch.Counts].Host) {
+			offsets[i+1] = offsets[i] + uint64(n)
+		}
+	}
+	r := e.reader(l, b)
+	room := max(len(r.vals), len(r.outs))
+	_, _, err := e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
+		return r.loop(w, lo, hi, 8, func(i int) int {
+			from, to, _ := r.span(i)
+			at, end := int(offsets[i]-offsets[0]), int(offsets[i+1]-offsets[0])
+			w.Work((end - at) / 8)
+			r.copy(from, to, min(at, room), min(end, room))
+			return 0
+		})
+	})
+	return err
+}
+
+// Export is for [core.Engine].
+func (e *cpuEngine[K, V]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
+	r := e.reader(l, &batch.Batch{Version: out.Version})
+	rows := &reader[K, V]{
+		order: e.order,
+		outs:  batch.View[K](out.Columns[batch.Keys].Host), vals: batch.View[V](out.Columns[batch.Vals].Host),
+	}
+	w := cpu.NewWatch(ctx)
+	for p := lo; p < hi; p++ {
+		if w.Over(4) {
+			return n, ctx.Err()
+		}
+		size := int(r.x.sizes[p])
+		if n+size <= len(rows.outs) {
+			rows.row(n, r.pool.at(r.x.ids[p]), 0, size)
+		}
+		n += size
+	}
+	return n, nil
+}

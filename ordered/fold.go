@@ -1,0 +1,135 @@
+package ordered
+
+import (
+	"github.com/weftgo/weft/device"
+)
+
+// reserve takes memory for an index of so many leaves more than the present one has.
+func (f *forest[K, V]) reserve(more int) error {
+	leaves := f.present.leaves + more
+	if f.spare != nil {
+		if indexBytes[K](leaves) <= f.spare.mem.Size {
+			return nil
+		}
+		err := f.dev.Free(f.spare.mem)
+		if f.spare = nil; err != nil {
+			return err
+		}
+	}
+	x, err := newIndex[K](f.dev, leaves+leaves/4)
+	f.spare = x
+	return err
+}
+
+// prepare takes all memory that chunks may need, or none.
+func (f *forest[K, V]) prepare(chunks []chunk[K]) error {
+	need := 0
+	for i := range chunks {
+		need += chunks[i].need
+	}
+	if err := f.reserve(need); err != nil {
+		return err
+	}
+	ids, err := f.take(need)
+	if err != nil {
+		return err
+	}
+	for i := range chunks {
+		c := &chunks[i]
+		c.ids, ids = ids[:c.need:c.need], ids[c.need:]
+	}
+	return nil
+}
+
+// abandon gives back what chunks have taken and written, none of which is in an index.
+func (f *forest[K, V]) abandon(chunks []chunk[K]) {
+	for i := range chunks {
+		f.give(chunks[i].out.ids...)
+		f.give(chunks[i].ids...)
+	}
+}
+
+// fold makes an index, with what chunks have come to in place of their leaves, the present
+// one. Where that is the present one already, leaves are what they were, and no version has
+// their index, only sizes change.
+func (f *forest[K, V]) fold(dev device.Host, of *index[K], moved bool, chunks []chunk[K]) error {
+	moved = moved || f.present.users > 1 || of.leaves == 0
+	for i := range chunks {
+		c := &chunks[i]
+		moved = moved || c.moved
+		f.tally.Live += uint64(c.live)
+		f.give(c.ids...)
+	}
+	f.tally.Used = f.tally.Live
+	var err error
+	if moved {
+		err = f.replace(f.merged(dev, of, chunks))
+	} else {
+		for i := range chunks {
+			copy(f.present.sizes[chunks[i].a:], chunks[i].out.sizes)
+		}
+		f.present.recount(chunks[0].a / fanout)
+	}
+	for i := range chunks {
+		for _, id := range chunks[i].gone {
+			f.retire(id)
+		}
+	}
+	return err
+}
+
+// replace makes another index the present one, and its memory that of the next, unless a
+// version has it.
+func (f *forest[K, V]) replace(x *index[K]) error {
+	old := f.present
+	x.users, f.present = 1, x
+	if old.users > 1 || f.spare != nil {
+		return f.drop(old)
+	}
+	f.spare = old
+	return nil
+}
+
+// span is a run of leaves of a new index: of the present one, or of a chunk.
+type span[K word] struct {
+	entries[K]
+	to int
+}
+
+// spanLeaves is how many leaves of the present index are copied at a time.
+const spanLeaves = 1 << 15
+
+// merged is an index with chunks in place of their leaves, in the spare memory.
+func (f *forest[K, V]) merged(dev device.Host, old *index[K], chunks []chunk[K]) *index[K] {
+	x := f.spare
+	f.spare = nil
+	var spans []span[K]
+	to := 0
+	add := func(e entries[K]) {
+		spans = append(spans, span[K]{e, to})
+		to += len(e.ids)
+	}
+	keep := func(a, b int) {
+		for ; a < b; a += spanLeaves {
+			end := min(a+spanLeaves, b)
+			add(entries[K]{old.seps[0][a:end], old.ids[a:end], old.sizes[a:end]})
+		}
+	}
+	kept := 0
+	for i := range chunks {
+		c := &chunks[i]
+		keep(kept, c.a)
+		add(c.out)
+		kept = c.b
+	}
+	keep(kept, old.leaves)
+	x.shape(to)
+	dev.Parallel(len(spans), 1, func(i, _ int) {
+		s := &spans[i]
+		copy(x.seps[0][s.to:], s.seps)
+		copy(x.ids[s.to:], s.ids)
+		copy(x.sizes[s.to:], s.sizes)
+	})
+	x.complete()
+	return x
+}

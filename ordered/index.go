@@ -1,0 +1,208 @@
+package ordered
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+)
+
+// word are the types that keys and values are stored as.
+type word interface{ uint32 | uint64 }
+
+// index tells which leaf a key belongs to, and how many pairs lie before each
+// leaf. It never changes but for the sizes of leaves, and these only while the
+// present alone has it; versions keep the one that they were read by.
+//
+// Its memory has these arrays, one after the other, each at a multiple of
+// [lineBytes]:
+//
+//	separators by level   those of all leaves, of every 16th leaf, of every 256th, …
+//	ids                   where the leaves lie
+//	sizes                 the number of pairs of each leaf
+//	ranks                 the number of pairs before every 16th leaf, and of all
+//
+// A leaf has the keys from its separator up to the next one. That of the first is
+// 0. The nodes of a level are 16 separators, the last one filled up with the
+// largest key.
+type index[K word] struct {
+	mem    device.Buffer
+	users  int // the present, and versions
+	leaves int
+	counts []int // of separators, by level
+	seps   [][]K
+	ids    []uint32
+	sizes  []uint8
+	ranks  []uint64
+}
+
+// nodes is the number of nodes that so many entries take.
+func nodes(entries int) int { return (entries + fanout - 1) / fanout }
+
+// indexBytes is the size of the index of so many leaves.
+func indexBytes[K word](leaves int) int {
+	var k K
+	size := 0
+	add := func(n, width int) { size += (n*width + lineBytes - 1) &^ (lineBytes - 1) }
+	for n := leaves; ; n = nodes(n) {
+		add(nodes(n)*fanout, int(unsafe.Sizeof(k)))
+		if n <= fanout {
+			break
+		}
+	}
+	add(nodes(leaves)*fanout, 4)
+	add(nodes(leaves)*fanout, 1)
+	add(nodes(leaves)+1, 8)
+	return size
+}
+
+// newIndex takes memory for the index of so many leaves, or fewer.
+func newIndex[K word](dev device.Device, leaves int) (*index[K], error) {
+	size := indexBytes[K](leaves)
+	mem, err := dev.Alloc(size)
+	if err != nil {
+		return nil, fmt.Errorf("the index of %d leaves: %w", leaves, err)
+	}
+	return &index[K]{mem: mem}, nil
+}
+
+// shape lays the arrays out for so many leaves, whose content is undefined.
+func (x *index[K]) shape(leaves int) {
+	rest := x.mem.Host
+	x.leaves, x.seps, x.counts = leaves, x.seps[:0], x.counts[:0]
+	for n := leaves; ; n = nodes(n) {
+		x.counts = append(x.counts, n)
+		x.seps = append(x.seps, cut[K](&rest, nodes(n)*fanout))
+		if n <= fanout {
+			break
+		}
+	}
+	x.ids = cut[uint32](&rest, nodes(leaves)*fanout)
+	x.sizes = cut[uint8](&rest, nodes(leaves)*fanout)
+	x.ranks = cut[uint64](&rest, nodes(leaves)+1)
+}
+
+// empty makes it the index of no leaves.
+func (x *index[K]) empty() {
+	x.shape(0)
+	x.complete()
+}
+
+// cut takes an array of n elements off the beginning of memory.
+func cut[T any](mem *[]byte, n int) []T {
+	var t T
+	size := n * int(unsafe.Sizeof(t))
+	s := batch.View[T]((*mem)[:size:size])
+	*mem = (*mem)[(size+lineBytes-1)&^(lineBytes-1):]
+	return s
+}
+
+// complete makes an index of its first level, the ids and the sizes.
+func (x *index[K]) complete() {
+	if x.leaves > 0 {
+		x.seps[0][0] = 0
+	}
+	clear(x.ids[x.leaves:])
+	clear(x.sizes[x.leaves:])
+	for l, n := range x.counts {
+		for i := n; i < len(x.seps[l]); i++ {
+			x.seps[l][i] = ^K(0)
+		}
+		if l+1 < len(x.seps) {
+			for i := range x.counts[l+1] {
+				x.seps[l+1][i] = x.seps[l][i*fanout]
+			}
+		}
+	}
+	x.recount(0)
+}
+
+// recount works the ranks out from a node on.
+func (x *index[K]) recount(node int) {
+	if node == 0 {
+		x.ranks[0] = 0
+	}
+	for ; node < len(x.ranks)-1; node++ {
+		x.ranks[node+1] = x.ranks[node] + uint64(sum(x.sizes[node*fanout:], fanout))
+	}
+}
+
+// pairs is the number of pairs.
+func (x *index[K]) pairs() uint64 { return x.ranks[len(x.ranks)-1] }
+
+// sum adds up the first n of 16 sizes, eight at a time.
+func sum(sizes []uint8, n int) int {
+	const even = 0x00ff00ff00ff00ff
+	words := (*[2]uint64)(unsafe.Pointer(unsafe.SliceData(sizes[:fanout])))
+	total := uint64(0)
+	for _, w := range words {
+		keep := min(n, 8)
+		w &= ^uint64(0) >> (64 - 8*keep) // a shift by 64 is 0
+		w = w&even + w>>8&even
+		total += w * 0x0001000100010001 >> 48
+		n -= keep
+	}
+	return int(total)
+}
+
+// before is the number of pairs in the leaves before one.
+func (x *index[K]) before(leaf int) uint64 {
+	node := leaf / fanout
+	if leaf == x.leaves {
+		return x.pairs()
+	}
+	return x.ranks[node] + uint64(sum(x.sizes[node*fanout:], leaf%fanout))
+}
+
+// place is the leaf that has the pair with so many before it, and how many of
+// these are in that leaf. There is such a pair.
+func (x *index[K]) place(rank uint64) (leaf, at int) {
+	node, _ := slices.BinarySearchFunc(x.ranks, rank, func(before, rank uint64) int {
+		if before <= rank {
+			return -1
+		}
+		return 1
+	})
+	node--
+	at = int(rank - x.ranks[node])
+	for leaf = node * fanout; at >= int(x.sizes[leaf]); leaf++ {
+		at -= int(x.sizes[leaf])
+	}
+	return leaf, at
+}
+
+// child is the last of a node's separators that is not larger than a key, taking
+// it for known that the first one is not.
+func child[K word](node *[fanout]K, key K) int {
+	i := 0
+	if node[8] <= key {
+		i = 8
+	}
+	if j := i + 4; node[j&15] <= key {
+		i = j
+	}
+	if j := i + 2; node[j&15] <= key {
+		i = j
+	}
+	if j := i + 1; node[j&15] <= key {
+		i = j
+	}
+	return i
+}
+
+// step goes from a node of a level to a child of it.
+func (x *index[K]) step(level, node int, key K) int {
+	s := x.seps[level]
+	return min(node*fanout+child((*[fanout]K)(s[node*fanout:]), key), x.counts[level]-1)
+}
+
+// leaf is the leaf that a key belongs to. There are leaves.
+func (x *index[K]) leaf(key K) int {
+	at := 0
+	for l := len(x.seps) - 1; l >= 0; l-- {
+		at = x.step(l, at, key)
+	}
+	return at
+}

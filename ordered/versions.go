@@ -1,0 +1,157 @@
+package ordered
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
+)
+
+// forest is a generation: leaves, the index of the present, and those of versions.
+// The present and versions have leaves in common. A change writes in place only in
+// leaves that no version has, and what it replaces is kept for the versions that
+// have it.
+type forest[K, V word] struct {
+	pool[K, V]
+	fill     int // pairs of a leaf that is one of several written together
+	tally    core.Tally
+	present  *index[K]
+	spare    *index[K] // memory for the next one
+	clock    uint64    // leaves that are written now are born then
+	versions []*version[K]
+}
+
+// version is the structure as it was at a time, of the clock.
+type version[K word] struct {
+	time  uint64
+	index *index[K]
+	dead  []uint32 // leaves that it has and no later version, nor the present
+}
+
+// newForest makes a generation without leaves.
+func newForest[K, V word](dev device.Device, fill int) (*forest[K, V], error) {
+	f := &forest[K, V]{pool: pool[K, V]{dev: dev}, fill: fill, clock: 1}
+	x, err := newIndex[K](dev, 0)
+	if err != nil {
+		return nil, err
+	}
+	x.empty()
+	x.users, f.present = 1, x
+	return f, nil
+}
+
+// Tally is for engines.
+func (f *forest[K, V]) Tally() *core.Tally { return &f.tally }
+
+// Free is for [core.Parts].
+func (f *forest[K, V]) Free() error {
+	err := f.pool.Free()
+	for _, v := range f.versions {
+		err = errors.Join(err, f.drop(v.index))
+	}
+	err = errors.Join(err, f.drop(f.present))
+	if f.spare != nil {
+		err = errors.Join(err, f.dev.Free(f.spare.mem))
+	}
+	return err
+}
+
+// drop ends a use of an index.
+func (f *forest[K, V]) drop(x *index[K]) error {
+	if x.users--; x.users > 0 {
+		return nil
+	}
+	return f.dev.Free(x.mem)
+}
+
+// newest is the time of the newest version; 0 if there is none.
+func (f *forest[K, V]) newest() uint64 {
+	if n := len(f.versions); n > 0 {
+		return f.versions[n-1].time
+	}
+	return 0
+}
+
+// mine reports whether no version has a leaf of the present.
+func (f *forest[K, V]) mine(id uint32) bool {
+	return len(f.versions) == 0 || f.born[id] > f.newest()
+}
+
+// retire takes a leaf out of the present.
+func (f *forest[K, V]) retire(id uint32) {
+	if f.mine(id) {
+		f.give(id)
+		return
+	}
+	v := f.versions[len(f.versions)-1]
+	v.dead = append(v.dead, id)
+}
+
+// pin makes the present a version.
+func (f *forest[K, V]) pin() *version[K] {
+	v := &version[K]{time: f.clock, index: f.present}
+	v.index.users++
+	f.versions = append(f.versions, v)
+	f.clock++
+	return v
+}
+
+// indexAt is the index of a version; that of the present, if the time is 0.
+func (f *forest[K, V]) indexAt(time uint64) *index[K] {
+	if time == 0 {
+		return f.present
+	}
+	return f.versions[f.find(time)].index
+}
+
+// find is which of the versions is of a time. There is one.
+func (f *forest[K, V]) find(time uint64) int {
+	i, _ := slices.BinarySearchFunc(f.versions, time, func(v *version[K], time uint64) int { return cmp.Compare(v.time, time) })
+	return i
+}
+
+// unpin ends a version. What it has had goes to the version before it, if that has
+// it, too.
+func (f *forest[K, V]) unpin(time uint64) error {
+	i := f.find(time)
+	v := f.versions[i]
+	f.versions = slices.Delete(f.versions, i, i+1)
+	var before *version[K]
+	if i > 0 {
+		before = f.versions[i-1]
+	}
+	for _, id := range v.dead {
+		if before != nil && f.born[id] <= before.time {
+			before.dead = append(before.dead, id)
+		} else {
+			f.give(id)
+		}
+	}
+	return f.drop(v.index)
+}
+
+// clear takes all leaves out of the present.
+func (f *forest[K, V]) clear() error {
+	ids := f.present.ids[:f.present.leaves]
+	if f.present.users > 1 {
+		x, err := newIndex[K](f.dev, 0)
+		if err != nil {
+			return err
+		}
+		x.users = 1
+		f.present.users--
+		f.present = x
+	}
+	if len(f.versions) == 0 {
+		f.reset()
+	} else {
+		for _, id := range ids {
+			f.retire(id)
+		}
+	}
+	f.present.empty()
+	f.tally = core.Tally{}
+	return nil
+}
