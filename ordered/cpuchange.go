@@ -21,6 +21,10 @@ var (
 	// milliseconds' work.
 	corePiece = 1 << 17
 
+	// endlessPiece is the number of operations of a piece where no context can end: the more
+	// operations a piece has, the more there are for each leaf.
+	endlessPiece = 1 << 22
+
 	// chunkLeaves are the leaves of a chunk, chunkItems the operations of one.
 	chunkLeaves = 1 << 9
 	chunkItems  = 1 << 14
@@ -42,6 +46,8 @@ func (e *cpuEngine[K, V]) Change(ctx context.Context, s *device.Stream, b *batch
 		n := min(size, b.N-done)
 		if e.forest().present.leaves == 0 {
 			n = b.N - done // it can be given up at any time
+		} else if ctx.Done() == nil {
+			n = min(endlessPiece, b.N-done)
 		}
 		part := b.Part(done, done+n)
 		if b.Kind == op.DeleteRange && !b.Columns[batch.Kinds].Given() {
@@ -65,7 +71,7 @@ func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 		return err
 	}
 	chunks := f.chunks(items)
-	ops := cpu.ChangesOf[K, V](b)
+	ops, rows := cpu.ChangesOf[K, V](b), columnsOf(b)
 	e.Device.Parallel(len(chunks), 1, func(i, _ int) { f.plan(&chunks[i], items, &ops) })
 	if err := f.prepare(chunks); err != nil {
 		return err
@@ -76,7 +82,7 @@ func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 			return
 		}
 		m := e.merger()
-		m.forest, m.Changes, m.index, m.items = f, ops, f.present, items
+		m.forest, m.Changes, m.index, m.items, m.rows = f, ops, f.present, items, rows
 		m.run(&chunks[i])
 		e.mergers.Put(m)
 	})
@@ -203,6 +209,7 @@ func (f *forest[K, V]) plan(c *chunk[K], items []item[K], ops *cpu.Changes[K, V]
 	c.each(f.present, items, func(p int, items []item[K]) {
 		if len(items) > 0 {
 			c.need += f.needs(p, c.cut, items, ops)
+			c.touched = append(c.touched, f.present.ids[p])
 		}
 	})
 }

@@ -60,7 +60,7 @@ func (e *cpuEngine[K, V]) reader(l *core.Lease, b *batch.Batch) *reader[K, V] {
 }
 
 // A lookup goes through three stages, each of which asks for the memory of the next: the
-// index down to the lowest level, that level, the leaf. Groups of keys are in all of
+// index down to its lowest level, that level, the leaf. Groups of keys are in all of
 // them at the same time.
 type group [cpu.Group]uint32
 
@@ -84,16 +84,7 @@ func (r *reader[K, V]) get(w *cpu.Watch, lo, hi int) (ran, hits int) {
 		if w.Over(len(keys)) {
 			return at - lo, hits
 		}
-		for i, k := range keys {
-			l := r.pool.at(leaves[turn][i])
-			k ^= r.order
-			if j := l.bound(k); l.keys[j&31] == k {
-				r.answer(at+i, l, j)
-				hits++
-			} else {
-				r.answer(at+i, nil, 0)
-			}
-		}
+		hits += r.finish(at, keys, &leaves[turn])
 	}
 	return hi - lo, hits
 }
@@ -137,6 +128,28 @@ func (r *reader[K, V]) reach(keys []K, nodes, leaves *group) {
 		at[2*i], at[2*i+1] = l, unsafe.Add(l, lineBytes)
 	}
 	cpu.PrefetchPairs(at[:2*len(keys)])
+}
+
+// finish looks for the keys of a group, from number at on, in their leaves. The lines that have
+// the values are on their way before the first of them is read.
+func (r *reader[K, V]) finish(at int, keys []K, leaves *group) (hits int) {
+	var found [cpu.Group]*leaf[K, V]
+	var slots group
+	var vals [cpu.Group]unsafe.Pointer
+	for i, k := range keys {
+		l := r.pool.at(leaves[i])
+		if j := l.bound(k ^ r.order); l.keys[j&31] == k^r.order {
+			found[i], slots[i], vals[hits] = l, uint32(j), unsafe.Pointer(&l.vals[j&31])
+			hits++
+		}
+	}
+	if r.vals != nil {
+		cpu.PrefetchPairs(vals[:hits])
+	}
+	for i := range keys {
+		r.answer(at+i, found[i], int(slots[i]))
+	}
+	return hits
 }
 
 // answer writes what has been found for key i: pair j of a leaf, if there is one.

@@ -1,6 +1,10 @@
 package ordered
 
 import (
+	"math/bits"
+	"unsafe"
+
+	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/op"
 )
@@ -16,11 +20,12 @@ type chunk[K word] struct {
 	to     K    // and before here,
 	last   bool // or to the end of the leaf
 
-	need int      // leaves that it may have to write beside its own
-	ids  []uint32 // as many
-	out  entries[K]
-	gone []uint32 // leaves that are no longer in use
-	live int64    // by how much the number of pairs changes
+	touched []uint32 // the leaves that have items, by number
+	need    int      // leaves that it may have to write beside its own
+	ids     []uint32 // as many
+	out     entries[K]
+	gone    []uint32 // leaves that are no longer in use
+	live    int64    // by how much the number of pairs changes
 	// moved: the leaves are others than before, not only their sizes.
 	moved bool
 }
@@ -30,6 +35,10 @@ type entries[K word] struct {
 	seps  []K
 	ids   []uint32
 	sizes []uint8
+}
+
+func entriesFor[K word](n int) entries[K] {
+	return entries[K]{make([]K, 0, n), make([]uint32, 0, n), make([]uint8, 0, n)}
 }
 
 func (e *entries[K]) add(sep K, id uint32, size int) {
@@ -51,7 +60,11 @@ type merger[K, V word] struct {
 	cpu.Changes[K, V]
 	index *index[K]
 	items []item[K]
+	rows  []column // of the batch
 	c     *chunk[K]
+
+	read        int // leaves with items that have been read
+	done, ahead int // items that have been carried out, and whose rows are on their way
 
 	keys    []K
 	vals    []V
@@ -63,7 +76,11 @@ type merger[K, V word] struct {
 
 // run carries out the operations of a chunk.
 func (m *merger[K, V]) run(c *chunk[K]) {
-	m.c, m.Live = c, 0
+	m.c, m.Live, m.read, m.done, m.ahead = c, 0, 0, c.lo, c.lo
+	c.out = entriesFor[K](c.b - c.a + c.need)
+	for i := range min(leavesAhead, len(c.touched)) {
+		m.fetch(c.touched[i])
+	}
 	if c.a == c.b { // there are no leaves yet
 		m.begin(m.items[c.lo].key)
 		m.merge(nil, 0, 0, m.items[c.lo:c.hi])
@@ -71,6 +88,52 @@ func (m *merger[K, V]) run(c *chunk[K]) {
 	c.each(m.index, m.items, m.visit)
 	m.flush(true)
 	c.live = m.Live
+}
+
+// leavesAhead is how many leaves are on their way while one is worked on.
+const leavesAhead = 6
+
+// fetch asks for a leaf.
+func (m *merger[K, V]) fetch(id uint32) {
+	l := unsafe.Pointer(m.at(id))
+	var at [(int(unsafe.Sizeof(leaf[uint64, uint64]{})) + lineBytes - 1) / lineBytes]unsafe.Pointer
+	n := int(unsafe.Sizeof(leaf[K, V]{})) / lineBytes
+	for i := range n {
+		at[i] = unsafe.Add(l, i*lineBytes)
+	}
+	cpu.PrefetchPairs(at[:n])
+}
+
+// column is memory of a batch with 1<<shift bytes for each row.
+type column struct {
+	base  unsafe.Pointer
+	shift uint
+}
+
+// columnsOf are those that changes read or write, but for the keys, which are in the items.
+func columnsOf(b *batch.Batch) (rows []column) {
+	for _, r := range []batch.Role{batch.Kinds, batch.Vals, batch.Out, batch.OK} {
+		if c := &b.Columns[r]; len(c.Host) > 0 {
+			rows = append(rows, column{unsafe.Pointer(unsafe.SliceData(c.Host)), uint(bits.TrailingZeros(uint(c.Width)))})
+		}
+	}
+	return rows
+}
+
+// fetchRows asks for the rows of items that come next, as the chunk has got to number x.
+func (m *merger[K, V]) fetchRows(x int) {
+	if x+cpu.Group < m.ahead || m.ahead >= m.c.hi {
+		return
+	}
+	end := min(m.ahead+cpu.Group, m.c.hi)
+	var at group
+	for i, it := range m.items[m.ahead:end] {
+		at[i] = it.row
+	}
+	for _, c := range m.rows {
+		cpu.Prefetch(c.base, at[:end-m.ahead], c.shift)
+	}
+	m.ahead = end
 }
 
 // visit goes over a leaf and the operations on its keys.
@@ -95,6 +158,9 @@ func (m *merger[K, V]) visit(p int, items []item[K]) {
 		m.flush(true)
 		m.c.out.add(m.index.seps[0][p], id, n)
 		return
+	}
+	if m.read++; m.read+leavesAhead <= len(m.c.touched) {
+		m.fetch(m.c.touched[m.read+leavesAhead-1])
 	}
 	m.gather(p, id, mine, items)
 	m.edge = p+1 == m.index.leaves && !m.c.cut
@@ -136,6 +202,7 @@ func (m *merger[K, V]) begin(sep K) {
 func (m *merger[K, V]) merge(l *leaf[K, V], lo, hi int, items []item[K]) {
 	for x := 0; x < len(items); {
 		key, from := items[x].key, x
+		m.fetchRows(m.done)
 		for x++; x < len(items) && items[x].key == key; {
 			x++
 		}
@@ -152,6 +219,7 @@ func (m *merger[K, V]) merge(l *leaf[K, V], lo, hi int, items []item[K]) {
 				lo++
 			}
 		}
+		m.done += x - from
 		if val, found = m.apply(items[from:x], val, found); found {
 			m.keys, m.vals = append(m.keys, key), append(m.vals, val)
 		}

@@ -68,7 +68,7 @@ func (f *forest[K, V]) fold(dev device.Host, of *index[K], moved bool, chunks []
 		for i := range chunks {
 			copy(f.present.sizes[chunks[i].a:], chunks[i].out.sizes)
 		}
-		f.present.recount(chunks[0].a / fanout)
+		f.present.recount(chunks[0].a/fanout, nodes(chunks[len(chunks)-1].b))
 	}
 	for i := range chunks {
 		for _, id := range chunks[i].gone {

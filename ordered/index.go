@@ -116,16 +116,21 @@ func (x *index[K]) complete() {
 			}
 		}
 	}
-	x.recount(0)
+	x.ranks[0] = 0
+	x.recount(0, len(x.ranks)-1)
 }
 
-// recount works the ranks out from a node on.
-func (x *index[K]) recount(node int) {
-	if node == 0 {
-		x.ranks[0] = 0
-	}
-	for ; node < len(x.ranks)-1; node++ {
+// recount works the ranks out anew behind the nodes [from,to), whose sizes have changed; those
+// that follow change by as much as the last of these.
+func (x *index[K]) recount(from, to int) {
+	was := x.ranks[to]
+	for node := from; node < to; node++ {
 		x.ranks[node+1] = x.ranks[node] + uint64(sum(x.sizes[node*fanout:], fanout))
+	}
+	if diff := x.ranks[to] - was; diff != 0 {
+		for i := range x.ranks[to+1:] {
+			x.ranks[to+1+i] += diff
+		}
 	}
 }
 
@@ -176,20 +181,19 @@ func (x *index[K]) place(rank uint64) (leaf, at int) {
 // child is the last of a node's separators that is not larger than a key, taking
 // it for known that the first one is not.
 func child[K word](node *[fanout]K, key K) int {
-	i := 0
-	if node[8] <= key {
-		i = 8
+	i := notAbove(node[8], key) << 3
+	i += notAbove(node[i|4], key) << 2
+	i += notAbove(node[i|2], key) << 1
+	return i + notAbove(node[i|1], key)
+}
+
+// notAbove is 1 or 0 without a branch, which would be guessed wrong half of the time.
+func notAbove[K word](a, b K) int {
+	n := 0
+	if a <= b {
+		n = 1
 	}
-	if j := i + 4; node[j&15] <= key {
-		i = j
-	}
-	if j := i + 2; node[j&15] <= key {
-		i = j
-	}
-	if j := i + 1; node[j&15] <= key {
-		i = j
-	}
-	return i
+	return n
 }
 
 // step goes from a node of a level to a child of it.

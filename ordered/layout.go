@@ -41,23 +41,20 @@ type leaf[K, V word] struct {
 
 // bound is the first key that is not smaller than a key; the last one, if all are.
 func (l *leaf[K, V]) bound(key K) int {
-	i := 0
-	if l.keys[15] < key {
-		i = 16
+	i := below(l.keys[15], key) << 4
+	i += below(l.keys[i|7], key) << 3
+	i += below(l.keys[i|3], key) << 2
+	i += below(l.keys[i|1], key) << 1
+	return i + below(l.keys[i], key)
+}
+
+// below is 1 or 0 without a branch, which would be guessed wrong half of the time.
+func below[K word](a, b K) int {
+	n := 0
+	if a < b {
+		n = 1
 	}
-	if j := i + 8; l.keys[(j-1)&31] < key {
-		i = j
-	}
-	if j := i + 4; l.keys[(j-1)&31] < key {
-		i = j
-	}
-	if j := i + 2; l.keys[(j-1)&31] < key {
-		i = j
-	}
-	if j := i + 1; l.keys[(j-1)&31] < key {
-		i = j
-	}
-	return i
+	return n
 }
 
 // lower is how many of the n keys of the leaf are smaller than a key.
