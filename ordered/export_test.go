@@ -1,5 +1,20 @@
 package ordered
 
+import (
+	"context"
+
+	"github.com/weftgo/weft/internal/core"
+)
+
+// CheckInvariants checks the layout alone, for suites: whatever the core may make of it.
+func (m *Map[K, V]) CheckInvariants() error {
+	if m.core.Len() == 0 {
+		return nil // perhaps it is closed
+	}
+	e := m.policy.engine
+	return e.(core.Checker).Check(context.Background(), e.Current())
+}
+
 // Tiny makes pieces and chunks of changes so small that a few operations have many, until
 // the function returned is called.
 func Tiny(piece, leaves, items int) (restore func()) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
@@ -15,11 +16,13 @@ import (
 // have it.
 type forest[K, V word] struct {
 	pool[K, V]
-	fill     int // pairs of a leaf that is one of several written together
-	tally    core.Tally
-	present  *index[K]
-	spare    *index[K] // memory for the next one
-	clock    uint64    // leaves that are written now are born then
+	fill    int // pairs of a leaf that is one of several written together
+	tally   core.Tally
+	present *index[K]
+	spare   *index[K] // memory for the next one
+	clock   uint64    // leaves that are written now are born then
+
+	mu       sync.Mutex // readers look for their version while others come and go
 	versions []*version[K]
 }
 
@@ -93,8 +96,10 @@ func (f *forest[K, V]) retire(id uint32) {
 func (f *forest[K, V]) pin() *version[K] {
 	v := &version[K]{time: f.clock, index: f.present}
 	v.index.users++
-	f.versions = append(f.versions, v)
 	f.clock++
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.versions = append(f.versions, v)
 	return v
 }
 
@@ -103,6 +108,8 @@ func (f *forest[K, V]) indexAt(time uint64) *index[K] {
 	if time == 0 {
 		return f.present
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	return f.versions[f.find(time)].index
 }
 
@@ -117,7 +124,9 @@ func (f *forest[K, V]) find(time uint64) int {
 func (f *forest[K, V]) unpin(time uint64) error {
 	i := f.find(time)
 	v := f.versions[i]
+	f.mu.Lock()
 	f.versions = slices.Delete(f.versions, i, i+1)
+	f.mu.Unlock()
 	var before *version[K]
 	if i > 0 {
 		before = f.versions[i-1]

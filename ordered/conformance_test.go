@@ -1,0 +1,35 @@
+package ordered_test
+
+import (
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/ordered"
+)
+
+// A map of each pair of widths, and of signed and floating types, passes the suite of
+// ordered maps; one in leaves that are full, and one whose changes are cut into pieces and
+// chunks of a few operations.
+func TestConformance(t *testing.T) {
+	dev := devicetest.Open(t)
+	size := conformance.ScaleOf(dev).Part(4)
+	full := &ordered.Options{Fill: 1, Capacity: 1000}
+	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, size, nil) })
+	t.Run("int64,float64", func(t *testing.T) { suite[int64, float64](t, dev, size, full, conformance.HostCases...) })
+	if conformance.Raced {
+		return // other types have the code of those
+	}
+	t.Run("uint32,uint64", func(t *testing.T) { suite[uint32, uint64](t, dev, size, full, conformance.HostCases...) })
+	t.Run("int,uint32", func(t *testing.T) { suite[int, uint32](t, dev, size, nil, conformance.HostCases...) })
+	t.Run("tiny pieces", func(t *testing.T) {
+		defer ordered.Tiny(200, 4, 16)()
+		suite[int32, float32](t, dev, size.Part(4), nil, conformance.HostCases...)
+	})
+}
+
+func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *ordered.Options, without ...string) {
+	conformance.OrderedMap(t, dev, size, conformance.OrderedMapOf(ordered.New[K, V], opts), without...)
+}

@@ -1,0 +1,124 @@
+package ordered_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/ordered"
+)
+
+// Whatever memory is not to be had, nothing is lost and nothing stays behind.
+func TestMemoryFails(t *testing.T) {
+	dev := devicetest.Open(t)
+	conformance.NewFails(t, ordered.New[uint64, uint32], dev, &ordered.Options{Capacity: 5000})
+	conformance.OperationsFail(t, dev, 3000, conformance.MapOf(ordered.New[uint64, uint64], nil))
+}
+
+// A snapshot costs the leaves that change while it is held, and they come back when it is
+// closed, whichever of several is closed first.
+func TestSnapshotsCostWhatChanges(t *testing.T) {
+	const n, spacing = 20_000, 1000
+	dev := devicetest.Open(t)
+	m := conformance.Open(t, ordered.New[uint32, uint32], dev, nil)
+	keys := conformance.Sequence[uint32](0, n)
+	_, err := m.Put(ctx(), keys, keys)
+	must(t, err)
+	var touched []uint32 // keys that lie in leaves of their own
+	for k := uint32(0); k < n; k += spacing {
+		touched = append(touched, k)
+	}
+	first, err := m.Snapshot(ctx())
+	must(t, err)
+	second, err := m.Snapshot(ctx())
+	must(t, err)
+	for range 3 {
+		_, err = m.Put(ctx(), touched, make([]uint32, len(touched)))
+		must(t, err)
+		if s := conformance.StatsOf(t, m); s.Kept != len(touched) || s.Snapshots != 2 {
+			t.Fatalf("%d leaves have changed: %v", len(touched), s)
+		}
+	}
+	third, err := m.Snapshot(ctx())
+	must(t, err)
+	_, err = m.Delete(ctx(), touched[:5], nil)
+	must(t, err)
+	for _, c := range []struct {
+		close func() error
+		kept  int
+	}{
+		{second.Close, len(touched) + 5}, // the first has them, too
+		{first.Close, 5},
+		{third.Close, 0},
+	} {
+		must(t, c.close())
+		must(t, m.Check(ctx()))
+		if s := conformance.StatsOf(t, m); s.Kept != c.kept {
+			t.Errorf("%d leaves should be kept: %v", c.kept, s)
+		}
+	}
+}
+
+// A snapshot is held for ten thousand batches, and memory stays what two maps take.
+func TestSnapshotHeldLong(t *testing.T) {
+	const n, batches = 2000, 10_000
+	dev := devicetest.Open(t)
+	m := conformance.Open(t, ordered.New[uint32, uint32], dev, nil)
+	keys := conformance.Sequence[uint32](0, n)
+	_, err := m.Put(ctx(), keys, keys)
+	must(t, err)
+	before := conformance.StatsOf(t, m)
+	s, err := m.Snapshot(ctx())
+	must(t, err)
+	rng := rand.New(rand.NewPCG(1, 1))
+	for i := range uint32(batches) {
+		k := []uint32{rng.Uint32N(n), rng.Uint32N(n)}
+		if i%2 == 0 {
+			_, err = m.Put(ctx(), k, []uint32{i, i})
+		} else {
+			_, err = m.Delete(ctx(), k, nil)
+		}
+		must(t, err)
+	}
+	if now := conformance.StatsOf(t, m); now.Kept > before.Leaves || now.Bytes > 3*before.Bytes {
+		t.Errorf("before: %v, behind %d batches: %v", before, batches, now)
+	}
+	next := uint32(0)
+	for k, v := range s.All() {
+		if k != next || v != k {
+			t.Fatalf("the snapshot has %d: %d behind %d", k, v, next)
+		}
+		next++
+	}
+	must(t, s.Close())
+	if now := conformance.StatsOf(t, m); next != n || now.Kept != 0 {
+		t.Errorf("the snapshot had %d pairs; behind it: %v", next, now)
+	}
+}
+
+// Deletes give memory back, and Compact fills leaves.
+func TestGivesMemoryBack(t *testing.T) {
+	dev := devicetest.Open(t)
+	m := conformance.Open(t, ordered.New[uint32, uint32], dev, nil)
+	rng := rand.New(rand.NewPCG(1, 1))
+	keys := make([]uint32, 1<<15)
+	for i := range keys {
+		keys[i] = rng.Uint32()
+	}
+	for i := 0; i < len(keys); i += 512 {
+		_, err := m.Put(ctx(), keys[i:i+512], keys[i:i+512])
+		must(t, err)
+	}
+	loose := conformance.StatsOf(t, m)
+	must(t, m.Compact(ctx()))
+	full := conformance.StatsOf(t, m)
+	if loose.Fill > .76 || full.Fill < .78 {
+		t.Errorf("%v, compacted %v", loose, full)
+	}
+	_, err := m.Delete(ctx(), keys[1000:], nil)
+	must(t, err)
+	if s := conformance.StatsOf(t, m); s.Bytes > full.Bytes/8 {
+		t.Errorf("with %d pairs: %v; with 1000: %v", len(keys), full, s)
+	}
+}

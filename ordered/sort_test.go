@@ -1,0 +1,58 @@
+package ordered
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/device/devicetest"
+)
+
+// Rows are sorted by keys, and those of a key stay in order, whatever the keys are like.
+func TestSort(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 2)
+	rng := rand.New(rand.NewPCG(1, 1))
+	for name, key := range map[string]func(i int) uint64{
+		"random":    func(int) uint64 { return rng.Uint64() },
+		"dense":     func(int) uint64 { return rng.Uint64N(1000) },
+		"two":       func(int) uint64 { return rng.Uint64N(2) << 63 },
+		"clustered": func(int) uint64 { return rng.Uint64N(4)<<60 | rng.Uint64N(50) },
+		"skewed":    func(int) uint64 { return 1 << rng.Uint64N(64) },
+		"falling":   func(i int) uint64 { return 1<<40 - uint64(i) },
+		"sorted":    func(i int) uint64 { return uint64(i / 3) },
+		"one":       func(int) uint64 { return 7 },
+	} {
+		for _, n := range []int{1, 2, 100, smallSort + 1, 2*sortGrain + 77} {
+			keys := make([]uint64, n)
+			for i := range keys {
+				keys[i] = key(i)
+			}
+			var s sorter[uint64]
+			got, err := s.sort(context.Background(), dev, keys, 1<<63)
+			if err != nil || len(got) != n {
+				t.Fatalf("%s: %d of %d items, %v", name, len(got), n, err)
+			}
+			seen := make([]bool, n)
+			for _, it := range got {
+				if seen[it.row] || it.key^1<<63 != keys[it.row] {
+					t.Fatalf("%s: row %d twice, or with key %x", name, it.row, it.key)
+				}
+				seen[it.row] = true
+			}
+			if !slices.IsSortedFunc(got, compareItems[uint64]) {
+				t.Errorf("%s: %d items are not in order", name, n)
+			}
+		}
+	}
+}
+
+// A sort whose context has ended ends.
+func TestSortEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var s sorter[uint32]
+	if _, err := s.sort(ctx, devicetest.OpenCPU(t, 1), make([]uint32, 10), 0); err == nil {
+		t.Error("no error")
+	}
+}
