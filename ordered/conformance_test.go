@@ -15,7 +15,7 @@ import (
 // chunks of a few operations.
 func TestConformance(t *testing.T) {
 	dev := devicetest.Open(t)
-	size := conformance.ScaleOf(dev).Part(4)
+	size := conformance.ScaleOf(dev).Part(8)
 	full := &ordered.Options{Fill: 1, Capacity: 1000}
 	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, size, nil) })
 	t.Run("int64,float64", func(t *testing.T) { suite[int64, float64](t, dev, size, full, conformance.HostCases...) })
@@ -26,7 +26,7 @@ func TestConformance(t *testing.T) {
 	t.Run("int,uint32", func(t *testing.T) { suite[int, uint32](t, dev, size, nil, conformance.HostCases...) })
 	t.Run("tiny pieces", func(t *testing.T) {
 		defer ordered.Tiny(200, 4, 16)()
-		suite[int32, float32](t, dev, size.Part(4), nil, conformance.HostCases...)
+		suite[int32, float32](t, dev, size.Part(3), nil, conformance.HostCases...)
 	})
 }
 

@@ -2,6 +2,7 @@ package ordered
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -33,7 +34,7 @@ type usage struct {
 func newEngine(dev device.Device, w batch.Widths, order uint64, fill int) (engine, *core.Leases, error) {
 	host, ok := dev.(device.Host)
 	if !ok {
-		return nil, nil, device.ErrUnsupported
+		return nil, nil, fmt.Errorf("%w: there are no kernels for ordered maps yet, open a CPU", device.ErrUnsupported)
 	}
 	open, ok := map[[2]int]func(device.Host, uint64, int) (engine, *core.Leases, error){
 		{4, 4}: newCPUEngine[uint32, uint32], {4, 8}: newCPUEngine[uint32, uint64],

@@ -111,11 +111,11 @@ var kinds = []weft.OpKind{weft.OpGet, weft.OpPut, weft.OpPut, weft.OpPut, weft.O
 // histories have batches of all kinds against a model: what operations return, ranges, and
 // what snapshots see that are held meanwhile.
 func TestAgainstModel(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(4) {
 		history(t, rand.New(rand.NewPCG(seed, 1)), 40, 1+int(seed)*400)
 	}
 	defer ordered.Tiny(300, 4, 16)()
-	for seed := range uint64(12) {
+	for seed := range uint64(8) {
 		history(t, rand.New(rand.NewPCG(seed, 2)), 40, 1+int(seed)*200)
 	}
 }
