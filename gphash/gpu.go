@@ -70,6 +70,7 @@ type launcher struct {
 	changed, exported *device.Event
 	ticket            uint32       // of the last change
 	left              *loan        // the lists of what it has left; nil: nothing
+	spent             bool         // lists are of no use any more that do not count as empty yet
 	noted             noted        // what it makes of slots, if batches are atomic
 	batch             stringsBatch // what it has besides, of records
 	behind            behind       // what the pool lacks of those before it
@@ -490,24 +491,27 @@ func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, f
 
 // reuse submits making free what the change before has left.
 func (k *launcher) reuse(s *device.Stream) error {
-	if k.left == nil {
-		return nil
-	}
-	p := recycleParams{table: k.table.Load().ref, space: k.space}
-	if err := device.Launch(s, k.recycle, gpu.Wave(k.dev, k.left.buf.Size/16), gpu.Block, &p); err != nil {
-		return err
+	if k.left != nil {
+		p := recycleParams{table: k.table.Load().ref, space: k.space}
+		if err := device.Launch(s, k.recycle, gpu.Wave(k.dev, k.left.buf.Size/16), gpu.Block, &p); err != nil {
+			return err
+		}
 	}
 	return k.forget(s)
 }
 
 // forget submits emptying the lists of what the change before has left.
 func (k *launcher) forget(s *device.Stream) error {
-	if k.left == nil {
+	if k.left != nil {
+		k.left.behind(s)
+		k.left, k.spent = nil, true
+	}
+	if !k.spent {
 		return nil
 	}
-	k.left.behind(s)
-	k.left = nil
-	return s.Fill(k.word(wordStale), 0, 2)
+	err := s.Fill(k.word(wordStale), 0, 2)
+	k.spent = err != nil
+	return err
 }
 
 // leave gives a change of n operations memory for its lists.

@@ -103,7 +103,10 @@ func (k *launcher) beginNoting(s *device.Stream, c *gpu.Change) (err error) {
 	if k.noted.entries, err = k.loans.take(c.N * entryBytes); err != nil {
 		return err
 	}
-	return s.Fill(k.noted.ptr(), 0, c.N*entryBytes/4)
+	if err = s.Fill(k.noted.ptr(), 0, c.N*entryBytes/4); err != nil {
+		k.noted.drop(s) // what another batch has noted is not to be undone
+	}
+	return err
 }
 
 const entryBytes = 48 // of Entry in redo.cuh
@@ -124,19 +127,26 @@ func (k *launcher) redoParams() redoParams {
 	}
 }
 
-// apply submits having lookups see what has been published.
-func (k *launcher) apply(s *device.Stream) error {
+// apply submits having lookups see what has been published, and reports whether that was launched, which it
+// is once.
+func (k *launcher) apply(s *device.Stream) (launched bool, err error) {
 	r := k.redoParams()
-	return k.alone(s, func() error { return device.Launch(s, k.settle, gpu.Wave(k.dev, k.noted.n), gpu.Block, &r) })
+	err = k.alone(s, func() error {
+		err := device.Launch(s, k.settle, gpu.Wave(k.dev, k.noted.n), gpu.Block, &r)
+		launched = err == nil
+		return err
+	})
+	return launched, err
 }
 
 // bringHome submits making the slots of the pool what the mirror has.
 func (k *launcher) bringHome(s *device.Stream) error {
 	r := k.redoParams()
 	return k.alone(s, func() error {
-		return errors.Join(
-			device.Launch(s, k.home, gpu.Wave(k.dev, k.behind.ops*2*int(r.table.slots)), gpu.Block, &r),
-			s.Fill(r.lateCount, 0, 1))
+		if err := device.Launch(s, k.home, gpu.Wave(k.dev, k.behind.ops*2*int(r.table.slots)), gpu.Block, &r); err != nil {
+			return err
+		}
+		return s.Fill(r.lateCount, 0, 1)
 	})
 }
 
@@ -225,26 +235,39 @@ func (g *gpuEngine) refuse() error {
 func (g *gpuEngine) log() error {
 	var made [2]uint64
 	if err := g.read(device.Bytes(made[:]), g.k.word(wordMade)); err != nil {
-		return err
+		return errors.Join(err, g.refuse())
 	}
 	if made[1] == 0 {
 		g.k.noted.drop(g.Stream)
 		return nil
 	}
-	g.k.noted.batch = g.k.next(made[1])
+	g.k.noted.batch, g.k.batch.named = g.k.next(made[1]), true
 	g.host.redo.publish(g.k.noted.batch, made[0])
-	return g.finish()
+	err := g.finish()
+	if g.k.noted.batch == nil || errors.Is(err, device.ErrLost) {
+		return err
+	}
+	g.host.redo.retract(g.k.noted.batch) // which no lookup has seen any of
+	g.k.noted.batch, g.k.batch.named = nil, false
+	return errors.Join(err, g.refuse())
 }
 
 // finish applies a batch that has been published, if there is one, and brings home what is too far
 // behind: nothing else may change before.
 func (g *gpuEngine) finish() error {
 	if b := g.k.noted.batch; b != nil {
-		if err := g.Do(all, g.k.apply); err != nil {
+		launched := false
+		err := g.Do(all, func(s *device.Stream) (err error) {
+			launched, err = g.k.apply(s)
+			return err
+		})
+		if launched {
+			g.k.behind.ops, g.k.behind.last = g.k.behind.ops+int(b.count), b
+			g.k.noted.drop(g.Stream)
+		}
+		if err != nil {
 			return err
 		}
-		g.k.behind.ops, g.k.behind.last = g.k.behind.ops+int(b.count), b
-		g.k.noted.drop(g.Stream)
 	}
 	if g.k.behind.ops > g.k.behind.most {
 		return g.home()

@@ -29,8 +29,8 @@ import (
 // and none is written over before the word that names another one is. Nothing else changes beside lookups: who
 // finds a record reads it when the GPU has done with it. And what is free the host alone knows.
 
-// stringsBytes is how much the keys of a launch take at most, if it has several.
-const stringsBytes = 64 << 20
+// stringsBytes is how much the keys of a launch take at most, if it has several. Tests make it smaller.
+var stringsBytes = 64 << 20
 
 // stringKernels are those of gphash_strings.cu that take other parameters than those of gphash.cu.
 type stringKernels struct{ hash, find, list, change, crowded, follow device.Kernel }
@@ -72,7 +72,8 @@ const (
 	spanBits  = 20      // twin: those of package batch
 )
 
-// launchable is how many operations of a batch, from one on, are launched together.
+// launchable is how many operations of a batch, from one on, are launched together, unless they are to be there
+// together.
 func launchable(b *batch.Batch, from int) (n int) {
 	for bytes := 0; from+n < b.N && n < core.ChunkOps; n++ {
 		if bytes += len(b.Columns[batch.Keys].Row(from + n)); bytes > stringsBytes && n > 0 {
@@ -333,8 +334,10 @@ func (v *values) settled(p *placing, fates []uint64) {
 
 // stringsBatch is what a change has on the device besides its columns.
 type stringsBatch struct {
+	n     int
 	keys  stringsRef
 	fates device.Ptr
+	named bool // slots, or the redo log, may name records of it
 }
 
 // changeStrings runs a batch of the host, or as much of it as is launched together.
@@ -354,26 +357,43 @@ func (g *gpuEngine) changeStrings(ctx context.Context, b *batch.Batch) (done int
 		defer work.behind(g.Stream)
 		failed, err = g.runStrings(on)
 	}
-	switch {
-	case errors.Is(err, device.ErrMemory): // before anything has been launched
-		g.host.values.settled(p, nil)
-		return 0, nil, err
-	case err != nil: // which of the records are named is not known: who looks through the pool finds out
-		return 0, nil, err
-	case g.host.redo != nil && len(failed) > 0:
+	if err == nil && g.host.redo != nil && len(failed) > 0 {
 		g.host.values.settled(p, nil)
 		clear(b.Columns[batch.OK].Host)
 		return n, failed, nil
 	}
-	return n, failed, g.answerChanges(b, p, on, back)
+	if err == nil {
+		err = g.answerChanges(b, p, back)
+	}
+	if err != nil {
+		return 0, nil, errors.Join(err, g.settleBehind(p, err))
+	}
+	return n, failed, nil
+}
+
+// settleBehind settles the records of a batch that has met an error: if some of them may be named, as fates
+// say. A loss is for who looks through the pool; and so it is if fates cannot be read, either.
+func (g *gpuEngine) settleBehind(p *placing, err error) error {
+	if errors.Is(err, device.ErrLost) {
+		return nil
+	}
+	var fates []uint64
+	if g.k.batch.named {
+		fates = make([]uint64, len(p.blocks))
+		if err := g.read(device.Bytes(fates), g.k.batch.fates); err != nil {
+			return err
+		}
+	}
+	g.host.values.settled(p, fates)
+	return nil
 }
 
 // together is how many operations of a batch run together.
 func (g *gpuEngine) together(ctx context.Context, b *batch.Batch) (n int, err error) {
-	n = launchable(b, 0)
 	if l := g.host.redo; l != nil {
-		return min(n, l.capacity()), nil
+		return min(b.N, l.capacity(), core.ChunkOps), nil
 	}
+	n = launchable(b, 0)
 	x, err := g.Scratch(ctx, n)
 	if err != nil {
 		return 0, err
@@ -417,14 +437,15 @@ func (g *gpuEngine) bringStrings(b *batch.Batch, p *placing) (on *batch.Batch, b
 		}
 		return keys, device.Ptr(c)
 	}
+	g.k.batch = stringsBatch{}
 	_, size := lay(0)
 	if work, err = g.k.loans.take(int(size)); err != nil {
 		return nil, 0, nil, err
 	}
-	g.k.batch.keys, _ = lay(work.buf.Ptr)
-	g.k.batch.fates = back
+	keys, _ := lay(work.buf.Ptr)
+	g.k.batch = stringsBatch{n: b.N, keys: keys, fates: back}
 	s := g.Stream
-	err = errors.Join(s.CopyIn(g.k.batch.keys.spans, device.Bytes(packed)), s.CopyIn(on.Columns[batch.Vals].Ptr, device.Bytes(p.blocks)))
+	err = errors.Join(s.CopyIn(keys.spans, device.Bytes(packed)), s.CopyIn(on.Columns[batch.Vals].Ptr, device.Bytes(p.blocks)))
 	if kinds := &on.Columns[batch.Kinds]; err == nil && kinds.Given() {
 		err = s.CopyIn(kinds.Ptr, b.Columns[batch.Kinds].Host)
 	}
@@ -436,11 +457,15 @@ func (g *gpuEngine) bringStrings(b *batch.Batch, p *placing) (on *batch.Batch, b
 
 // submitStrings submits the kernels of a change, which lacks what is of strings.
 func (k *launcher) submitStrings(s *device.Stream, c *gpu.Change, p *changeParams) error {
-	if c.Args.First > 0 || k.noted.entries != nil && k.noted.n != c.N {
+	if c.N != k.batch.n {
 		return fmt.Errorf("%w: a batch of byte strings is launched at once", device.ErrMemory)
 	}
 	x := stringsChangeParams{change: *p, keys: k.batch.keys, fates: k.batch.fates}
-	err := errors.Join(s.Fill(x.fates, 0, (backBytes*c.N+3)/4), device.Launch(s, k.strings.change, gpu.Grid(warp*c.N), gpu.Block, &x))
+	err := s.Fill(x.fates, 0, (backBytes*c.N+3)/4)
+	if err == nil {
+		k.batch.named = p.entries == 0
+		err = device.Launch(s, k.strings.change, gpu.Grid(warp*c.N), gpu.Block, &x)
+	}
 	if err == nil && c.Inserts() {
 		err = device.Launch(s, k.strings.crowded, gpu.Grid(warp<<p.regions), gpu.Block, &x)
 	}
@@ -454,7 +479,7 @@ func (k *launcher) submitStrings(s *device.Stream, c *gpu.Change, p *changeParam
 }
 
 // answerChanges reads what has become of a batch.
-func (g *gpuEngine) answerChanges(b *batch.Batch, p *placing, on *batch.Batch, back device.Ptr) error {
+func (g *gpuEngine) answerChanges(b *batch.Batch, p *placing, back device.Ptr) error {
 	answers := make([]byte, backBytes*b.N)
 	if err := g.read(answers, back); err != nil {
 		return err

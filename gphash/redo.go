@@ -167,6 +167,16 @@ func (l *redoLog) publish(b *redoBatch, records uint64) {
 	l.mem.Fence()
 }
 
+// retract has the last batch not count, of which nothing has been applied, durably.
+func (l *redoLog) retract(b *redoBatch) {
+	if b.at == l.first {
+		l.retire()
+		return
+	}
+	l.mem.Store(b.at+headSum, unpublished)
+	l.mem.Fence()
+}
+
 // retire empties the log, whose batches have been applied, durably.
 func (l *redoLog) retire() {
 	l.mem.Store(l.first+headSum, applied)
