@@ -31,7 +31,7 @@ func reclaimsForKeys(t *testing.T, dev device.Device) {
 	const n = 400
 	var log strings.Builder
 	m := conformance.Open(t, horton.New[uint32, uint32], dev, &horton.Options{
-		Capacity: n, MaxLoad: .9, Fixed: true, Seed: 3, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Capacity: 4 * n, Fixed: true, Seed: 3, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	keys, none := conformance.Sequence[uint32](1, n), conformance.Sequence[uint32](n+1, n)
 	s := devicetest.NewStream(t, dev)
@@ -42,26 +42,32 @@ func reclaimsForKeys(t *testing.T, dev device.Device) {
 		mixed = append(mixed, weft.Op[uint32, uint32]{Kind: weft.OpGet, Key: keys[i]}, weft.Op[uint32, uint32]{Kind: weft.OpDelete, Key: none[i]})
 	}
 	host := func(keys []uint32) error { _, err := m.Delete(t.Context(), keys, nil); return err }
+	deleteAbsent := func() error { return errors.Join(m.DeleteOn(s, absent, flags), m.PutOn(s, one, one)) }
 	put := func() error { return errors.Join(m.PutOn(s, one, one), m.Sync(t.Context())) } // behind that is what batches on streams leave
 	for _, c := range []struct {
 		what     string
 		run      func() error
-		reclaims bool
+		reclaims int
 	}{
-		{"keys", func() error { return errors.Join(m.PutOn(s, on, on), m.Sync(t.Context())) }, false},
-		{"deletes of absent keys", func() error { return host(none) }, false},
-		{"mixed operations", func() error { return m.Apply(t.Context(), mixed, make([]weft.Result[uint32], len(mixed))) }, false},
-		{"deletes of absent keys on a stream", func() error { return errors.Join(m.DeleteOn(s, absent, flags), put(), put()) }, false},
-		{"few deletes", func() error { return host(keys[n-n/10:]) }, false},
-		{"deletes on a stream", func() error { return errors.Join(m.DeleteOn(s, on.Sub(n/2, n-n/10), flags), put()) }, true},
-		{"other deletes", func() error { return host(keys[1 : n/4]) }, true},
+		{"keys", func() error { return errors.Join(m.PutOn(s, on, on), m.Sync(t.Context())) }, 0},
+		{"deletes of absent keys", func() error { return host(none) }, 0},
+		{"mixed operations", func() error { return m.Apply(t.Context(), mixed, make([]weft.Result[uint32], len(mixed))) }, 0},
+		{"deletes of absent keys on a stream", func() error { return errors.Join(m.DeleteOn(s, absent, flags), put(), put()) }, 0},
+		{"few deletes", func() error { return host(keys[n-n/10:]) }, 0},
+		{"deletes on a stream", func() error { return errors.Join(m.DeleteOn(s, on.Sub(n/2, n-n/10), flags), put()) }, 1},
+		{"other deletes", func() error { return host(keys[1 : n/4]) }, 1},
+		{"deletes of keys, then of absent ones, on a stream", func() error {
+			return errors.Join(m.PutOn(s, on, on), m.DeleteOn(s, on.Sub(n/2, n), flags), deleteAbsent(), deleteAbsent(), deleteAbsent(), put())
+		}, 1},
+		{"deletes of absent keys behind a rehash", func() error { return errors.Join(m.Compact(t.Context()), deleteAbsent(), deleteAbsent(), put()) }, 0},
+		{"deletes of absent keys of an empty table", func() error { return errors.Join(m.Clear(t.Context()), deleteAbsent(), deleteAbsent(), put()) }, 0},
 	} {
 		log.Reset()
 		if err := errors.Join(c.run(), m.CheckInvariants()); err != nil {
 			t.Fatalf("%s: %v", c.what, err)
 		}
-		if done := strings.Contains(log.String(), "horton: reclaim"); done != c.reclaims {
-			t.Errorf("%s: something is reclaimed: %v, want %v", c.what, done, c.reclaims)
+		if n := strings.Count(log.String(), "horton: reclaim"); n != c.reclaims {
+			t.Errorf("%s: tables are reclaimed %d times, want %d", c.what, n, c.reclaims)
 		}
 	}
 }

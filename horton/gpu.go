@@ -248,7 +248,7 @@ func (e *gpuEngine) reclaim(ctx context.Context) (done bool, err error) {
 		return e.kernel.launchReclaim(s, reclaimParams{table: refOf(e.Parts()), hi: e.geometry().buckets})
 	})
 	if done {
-		e.deletions = deletions{}
+		e.deletions.reclaimed()
 	}
 	return done, err
 }
@@ -279,7 +279,7 @@ func (e *gpuEngine) Rehash(ctx context.Context, size bucket.Size) error {
 		return device.Launch(s, e.kernel.rehash, gpu.Wave(e.Dev, int(hi-lo)*lineBytes/e.Widths.Slot), gpu.Block, &p)
 	})
 	if err == nil {
-		e.deletions = deletions{}
+		e.deletions.reclaimed()
 	}
 	return err
 }
