@@ -78,12 +78,26 @@ var evenMutants = []mutant{
 	{"balanced insertions keep their locks", "(even_of_eight|change_even)_32_32", `st\.release\.gpu\.global\.b32 [^;]*;`, ""},
 }
 
+// roundMutants break changes in buckets of eight slots, which lanes run for themselves.
+var roundMutants = []struct {
+	mutant
+	by []mutate.KernelTest
+}{
+	{mutant{"an insertion takes a slot that another key has taken", "change_of_eight_32_32",
+		`atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), (\[%rd\d+\]), (%rd\d+), (%rd\d+);`, "atom.relaxed.gpu.global.exch.b64 $1, $2, $4; mov.b64 $1, $3;"}, firstFitTests},
+	{mutant{"an insertion does not see that its key has come to the slot that it wanted", "change_of_eight_32_32",
+		`(ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[%rd\d+\];\s+\{[^}]*\{[^}]*\}[^}]*\}\s+)setp\.ne\.s32 (%p\d+), [^;]*;(\s+mov\.pred)`, "$1 mov.pred $2, -1;$3"}, firstFitTests},
+	{mutant{"a lane whose lock is taken goes on to its next operation", "even_of_eight_32_32",
+		`@!%p\d+ bra \$L__BB\d+_\d+;(\s+bra\.uni \$L__BB\d+_\d+;\s+\$L__BB\d+_\d+:\s+add\.s64 [^;]*;\s+add\.s64 [^;]*;\s+min\.u64)`, "$1"}, balancingTests(8)},
+	{mutant{"lanes that work for each other by locks do not meet", "even_of_eight_32_32", `bar\.warp\.sync [^;]*;`, ""}, balancingTests(8)},
+}
+
 // manyOfEach has threads insert the same few keys at once, again and again: each is there once,
 // and is found.
-func manyOfEach(slots int) func(t testing.TB, dev device.Device) {
+func manyOfEach(slots int, policy cuckoo.Policy) func(t testing.TB, dev device.Device) {
 	return func(t testing.TB, dev device.Device) {
 		const rounds = 4
-		m := conformance.Open(t, cuckoo.New[uint32, uint32], dev, &cuckoo.Options{Capacity: 64, Fixed: true, Slots: slots, Policy: cuckoo.LoadBalancing, Unordered: true, Seed: 3})
+		m := conformance.Open(t, cuckoo.New[uint32, uint32], dev, &cuckoo.Options{Capacity: 64, Fixed: true, Slots: slots, Policy: policy, Unordered: true, Seed: 3})
 		stay := conformance.Sequence[uint32](1, 24)
 		s := devicetest.NewStream(t, dev)
 		on := devicetest.Upload(t, s, slices.Repeat(stay, 6))
@@ -96,9 +110,12 @@ func manyOfEach(slots int) func(t testing.TB, dev device.Device) {
 	}
 }
 
+// firstFitTests are about tables that do not balance.
+var firstFitTests = []mutate.KernelTest{{Name: "many of each key, first fit", Run: manyOfEach(8, cuckoo.FirstFit)}}
+
 // balancingTests are about tables that balance, in buckets of eight slots and of others.
 func balancingTests(slots int) []mutate.KernelTest {
-	return []mutate.KernelTest{{Name: fmt.Sprintf("many of each key, %d slots", slots), Run: manyOfEach(slots), Budget: 1 << 20}}
+	return []mutate.KernelTest{{Name: fmt.Sprintf("many of each key, %d slots", slots), Run: manyOfEach(slots, cuckoo.LoadBalancing), Budget: 1 << 20}}
 }
 
 // The ways to break load balancing are noticed, in buckets of eight slots and in others.
@@ -115,6 +132,21 @@ func TestBalancingMutantsAreFound(t *testing.T) {
 				mutate.WantNoticed(t, random, mutate.Replace(t, m.kernels, m.pattern, m.with))
 			})
 		}
+	}
+}
+
+// The ways to break changes in buckets of eight slots are noticed.
+func TestRoundMutantsAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	mutate.OnSim(t, firstFitTests, 2, 90)
+	for _, m := range roundMutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			_, random := mutate.OnDevices(90, 40, m.by)
+			mutate.WantNoticed(t, random, mutate.Replace(t, m.kernels, m.pattern, m.with))
+		})
 	}
 }
 

@@ -40,4 +40,5 @@ var searchTests = []mutate.KernelTest{{Name: "together", Run: together}}
 func TestLookupsBesideEvictions(t *testing.T) {
 	mutate.OnSim(t, readerTests, 4, 80, 90)
 	mutate.OnSim(t, moverTests, 4, 90)
+	mutate.OnSim(t, []mutate.KernelTest{{Name: "many of each key", Run: manyOfEach}}, 2, 90)
 }

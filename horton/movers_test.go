@@ -161,6 +161,24 @@ func (s stage) row() (first, second uint32, to []uint32) {
 	}
 }
 
+// manyOfEach has threads insert the same few keys at once, again and again: each is there once,
+// and is found.
+func manyOfEach(t testing.TB, dev device.Device) {
+	const rounds, keys, times = 4, 24, 6
+	s := newStage(t, dev, horton.Never)
+	stay := conformance.Sequence[uint32](1, keys)
+	for range rounds {
+		if err := s.Clear(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.put(t, slices.Repeat(stay, times))
+		if err := s.CheckInvariants(); err != nil {
+			t.Fatal(err)
+		}
+		conformance.WantPairs(t, s.Map, stay)
+	}
+}
+
 // together moves two keys that share an entry.
 func together(t testing.TB, dev device.Device) {
 	s := newStage(t, dev, horton.Never)

@@ -104,6 +104,13 @@ var stepMutants = []mutant{
 	{"a step copies to a slot that another key has taken", "displace_32_32", swap, "atom.relaxed.gpu.global.exch.b64 $1, $2, $4; mov.b64 $1, $3;", stepTests, false},
 }
 
+// roundMutants break changes in buckets of eight slots, which lanes run for themselves.
+var roundMutants = []mutant{
+	{"an insertion takes a slot that another key has taken", "change_of_eight_32_32", swap, "atom.relaxed.gpu.global.exch.b64 $1, $2, $4; mov.b64 $1, $3;", only(manyOfEach), true},
+	{"an insertion does not see that its key has come to the slot that it wanted", "change_of_eight_32_32",
+		`(ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[%rd\d+\];\s+\{[^}]*\{[^}]*\}[^}]*\}\s+)setp\.ne\.s32 (%p\d+), [^;]*;(\s+mov\.pred)`, "$1 mov.pred $2, -1;$3", only(manyOfEach), true},
+}
+
 // only is a test alone.
 func only(run func(t testing.TB, dev device.Device)) []mutate.KernelTest {
 	return []mutate.KernelTest{{Run: run}}
@@ -136,7 +143,7 @@ func TestMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	for _, m := range slices.Concat(mutants, readerMutants, stepMutants) {
+	for _, m := range slices.Concat(mutants, readerMutants, stepMutants, roundMutants) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			_, trials := mutate.OnDevices(90, 240, m.by)
