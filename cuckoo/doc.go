@@ -61,7 +61,7 @@
 // Package weft says what runs beside what. On a GPU, lookups run beside changes,
 // evictions and growth included. An eviction copies a key, then clears its old slot, so a
 // lookup may see it twice, which does no harm; one that has read the new bucket before
-// and the old one behind looks again: cuckoo_find.cuh says how it knows. Clear holds
+// and the old one behind looks again: locks.cuh says how it knows. Clear holds
 // lookups back.
 //
 // GPUs older than compute capability 9.0 have no compare-and-swap of 128 bits: there, a slot of
@@ -76,10 +76,10 @@
 // load of 0.5, 11 from there to 0.7, 28 to 0.8, 52 from 0.85 to 0.9 and 65 to 0.95; of other
 // changes 4 at a load of 0.7 and 11 at 0.9.
 //
-// On a GPU a change is two launches: the first moves nothing and is lock-free but for load
-// balancing; the second works on what found all buckets full, with locks. What a lookup
-// sees, and what becomes of duplicates, is as in package linear. cuckoo_evict.cuh holds the
-// arguments.
+// On a GPU a change is up to three launches: the first moves nothing and is lock-free but for
+// load balancing; what found all buckets full comes next, with locks: in buckets of eight slots by
+// single moves, each lane for itself, then by searches. What a lookup sees, and what becomes of
+// duplicates, is as in package linear. cuckoo_evict.cuh and cuckoo_displace.cuh hold the arguments.
 //
 // # Caveats
 //
