@@ -166,6 +166,7 @@ func (p *Policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	if load := float64(now.Live) / float64(p.Slots()); load > p.SafeLoad() && !p.Fixed {
 		lines = p.double(lines)
 	} else if again, err := core.Rerun(ctx, p.Engine, failed); len(again) < failed.N || err != nil {
+		p.vain = 0
 		return again, len(again) > 0, err // threads were in each other's way
 	}
 	if err := p.reseed(ctx, lines); err != nil {

@@ -113,9 +113,17 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// Operations that no seed helps are given up.
+// Operations that no seed helps are given up: seeds in vain count from when a run helped.
 func TestRetryEnds(t *testing.T) {
 	p, e := policyOf(t, Config{Capacity: 280})
+	one := &batch.Batch{N: 1}
+	_, first, err := p.Retry(t.Context(), core.Counters{Live: 40}, one)
+	e.alone = true
+	_, second, again := p.Retry(t.Context(), core.Counters{Live: 40}, one)
+	if err = errors.Join(err, again); err != nil || !first || second {
+		t.Fatalf("more %v, then %v: %v", first, second, err)
+	}
+	e.alone, e.asked = false, nil
 	for try := 1; ; try++ {
 		_, more, err := p.Retry(t.Context(), core.Counters{Live: 40}, &batch.Batch{N: 1})
 		if err != nil || more != (try < reseeds) {
