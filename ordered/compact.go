@@ -16,47 +16,12 @@ func (e *cpuEngine[K, V]) compact(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err = from.copyTo(ctx, e, to); err != nil {
-		return errors.Join(err, to.Free())
+	if n := int(from.present.pairs()); n > 0 {
+		if err = to.bulk(ctx, e.Device, n, from.copyPairs); err != nil {
+			return errors.Join(err, to.Free())
+		}
 	}
 	return e.Leases.Replace(to)
-}
-
-// copyTo copies all pairs to a forest without any.
-func (f *forest[K, V]) copyTo(ctx context.Context, e *cpuEngine[K, V], to *forest[K, V]) error {
-	n := int(f.present.pairs())
-	leaves := (n + f.fill - 1) / f.fill
-	if leaves == 0 {
-		return nil
-	}
-	if err := to.reserve(leaves); err != nil {
-		return err
-	}
-	ids, err := to.take(leaves)
-	if err != nil {
-		return err
-	}
-	x := to.spare
-	x.shape(leaves)
-	e.Device.Parallel(leaves, chunkLeaves, func(lo, hi int) {
-		if ctx.Err() != nil {
-			return
-		}
-		for i := lo; i < hi; i++ {
-			first, end := n/leaves*i+min(i, n%leaves), n/leaves*(i+1)+min(i+1, n%leaves)
-			l := to.at(ids[i])
-			f.copyPairs(l, first, end-first)
-			x.seps[0][i], x.ids[i], x.sizes[i] = l.keys[0], ids[i], uint8(end-first)
-			to.born[ids[i]] = to.clock
-		}
-	})
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	x.complete()
-	to.tally = f.tally
-	to.spare = nil
-	return to.replace(x)
 }
 
 // copyPairs copies n pairs to a leaf, from the one on that so many come before.

@@ -17,9 +17,8 @@ import (
 
 // Tuning of changes; tests make all of it smaller.
 var (
-	// corePiece is the number of operations of a piece for each core, some
-	// milliseconds' work.
-	corePiece = 1 << 17
+	// piece is the number of operations of a piece, some milliseconds' work of a few cores.
+	piece = 1 << 18
 
 	// endlessPiece is the number of operations of a piece where no context can end: the more
 	// operations a piece has, the more there are for each leaf.
@@ -30,20 +29,16 @@ var (
 	chunkItems  = 1 << 14
 )
 
-// mostCores is the number of cores up to which pieces grow.
-const mostCores = 8
-
 // Change is for [core.Engine].
 func (e *cpuEngine[K, V]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if err := cpu.Open(s); err != nil {
 		return 0, nil, err
 	}
-	size := corePiece * min(e.Device.Properties().Units, mostCores)
 	for done < b.N {
 		if err := ctx.Err(); err != nil {
 			return done, nil, err
 		}
-		n := min(size, b.N-done)
+		n := min(piece, b.N-done)
 		if e.forest().present.leaves == 0 {
 			n = b.N - done // it can be given up at any time
 		} else if ctx.Done() == nil {
@@ -66,6 +61,11 @@ func (e *cpuEngine[K, V]) Change(ctx context.Context, s *device.Stream, b *batch
 // change runs a piece, or does nothing and returns why.
 func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 	f := e.forest()
+	if f.present.leaves == 0 {
+		if loaded, err := e.load(ctx, b); loaded || err != nil {
+			return err
+		}
+	}
 	items, err := e.sorter.sort(ctx, e.Device, batch.View[K](b.Columns[batch.Keys].Host), e.order)
 	if err != nil {
 		return err

@@ -19,12 +19,16 @@ func (e *cpuEngine[K, V]) Look(ctx context.Context, s *device.Stream, l *core.Le
 	r := e.reader(l, b)
 	each := r.get
 	switch {
+	case b.Columns[batch.Keys2].Given() && r.x.leaves > 0 && r.walks():
+		each = r.walk
 	case b.Columns[batch.Keys2].Given():
 		each = r.ranges
-	case b.Kind == op.Rank:
-		each = r.rank
 	case b.Kind == op.Select:
 		each = r.choose
+	case r.x.leaves == 0:
+		each = r.none
+	case b.Kind == op.Rank:
+		each = r.rank
 	case b.Kind == op.Successor:
 		each = r.successors
 	case b.Kind == op.Predecessor:
@@ -64,19 +68,15 @@ func (e *cpuEngine[K, V]) reader(l *core.Lease, b *batch.Batch) *reader[K, V] {
 // them at the same time.
 type group [cpu.Group]uint32
 
-// get looks up keys [lo,hi).
-func (r *reader[K, V]) get(w *cpu.Watch, lo, hi int) (ran, hits int) {
-	if r.x.leaves == 0 {
-		for i := lo; i < hi; i++ {
-			r.answer(i, nil, 0)
-		}
-		return hi - lo, 0
-	}
-	var nodes, leaves [2]group
+// groups takes keys [lo,hi) of a batch through the index, and calls finish with those of each
+// group, from number at on, with the places of their leaves in the index, and with the leaves.
+func (r *reader[K, V]) groups(w *cpu.Watch, lo, hi int, finish func(at int, keys []K, places, leaves *group) (hits int)) (ran, hits int) {
+	var places [3]group // of nodes, and then of leaves
+	var leaves [2]group
 	const g = cpu.Group
-	for at, turn := lo-2*g, 0; at < hi; at, turn = at+g, turn^1 {
-		r.descend(r.part(at+2*g, hi), &nodes[turn])
-		r.reach(r.part(at+g, hi), &nodes[turn^1], &leaves[turn^1])
+	for at, turn := lo-2*g, 0; at < hi; at, turn = at+g, turn+1 {
+		r.descend(r.part(at+2*g, hi), &places[(turn+2)%3])
+		r.reach(r.part(at+g, hi), &places[(turn+1)%3], &leaves[(turn+1)%2])
 		if at < lo {
 			continue
 		}
@@ -84,9 +84,24 @@ func (r *reader[K, V]) get(w *cpu.Watch, lo, hi int) (ran, hits int) {
 		if w.Over(len(keys)) {
 			return at - lo, hits
 		}
-		hits += r.finish(at, keys, &leaves[turn])
+		hits += finish(at, keys, &places[turn%3], &leaves[turn%2])
 	}
 	return hi - lo, hits
+}
+
+// get looks up keys [lo,hi).
+func (r *reader[K, V]) get(w *cpu.Watch, lo, hi int) (ran, hits int) {
+	return r.groups(w, lo, hi, r.finish)
+}
+
+// none answers keys [lo,hi) where there are no pairs.
+func (r *reader[K, V]) none(_ *cpu.Watch, lo, hi int) (ran, hits int) {
+	for i := lo; i < hi; i++ {
+		if r.answer(i, nil, 0); r.ranks != nil {
+			r.ranks[i] = 0
+		}
+	}
+	return hi - lo, 0
 }
 
 // part is the group of keys from number at on, before hi.
@@ -118,12 +133,13 @@ func nodeShift[K word]() uint {
 	return 6
 }
 
-// reach goes from the lowest level of the index to leaves.
-func (r *reader[K, V]) reach(keys []K, nodes, leaves *group) {
+// reach goes from the nodes of the lowest level of the index to leaves.
+func (r *reader[K, V]) reach(keys []K, places, leaves *group) {
 	x := r.x
 	var at [2 * cpu.Group]unsafe.Pointer
 	for i, k := range keys {
-		leaves[i] = x.ids[x.step(0, int(nodes[i]), k^r.order)]
+		p := x.step(0, int(places[i]), k^r.order)
+		places[i], leaves[i] = uint32(p), x.ids[p]
 		l := unsafe.Pointer(r.pool.at(leaves[i]))
 		at[2*i], at[2*i+1] = l, unsafe.Add(l, lineBytes)
 	}
@@ -132,7 +148,7 @@ func (r *reader[K, V]) reach(keys []K, nodes, leaves *group) {
 
 // finish looks for the keys of a group, from number at on, in their leaves. The lines that have
 // the values are on their way before the first of them is read.
-func (r *reader[K, V]) finish(at int, keys []K, leaves *group) (hits int) {
+func (r *reader[K, V]) finish(at int, keys []K, _, leaves *group) (hits int) {
 	var found [cpu.Group]*leaf[K, V]
 	var slots group
 	var vals [cpu.Group]unsafe.Pointer

@@ -41,9 +41,10 @@ func (r *reader[K, V]) loop(w *cpu.Watch, lo, hi, work int, body func(i int) int
 
 // rank counts the keys that are smaller.
 func (r *reader[K, V]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
-	return r.loop(w, lo, hi, 4, func(i int) int {
-		if r.ranks[i] = 0; r.x.leaves > 0 {
-			r.ranks[i] = r.before(r.lower(r.keys[i] ^ r.order))
+	return r.groups(w, lo, hi, func(at int, keys []K, places, leaves *group) int {
+		for i, k := range keys {
+			p := int(places[i])
+			r.ranks[at+i] = r.x.before(p) + uint64(r.pool.at(leaves[i]).lower(k^r.order, int(r.x.sizes[p])))
 		}
 		return 0
 	})
@@ -62,35 +63,42 @@ func (r *reader[K, V]) choose(w *cpu.Watch, lo, hi int) (ran, hits int) {
 
 // successors finds the first pairs behind keys.
 func (r *reader[K, V]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
-	return r.loop(w, lo, hi, 4, func(i int) int {
-		if r.x.leaves == 0 {
-			return r.answer(i, nil, 0)
-		}
-		p := r.upper(r.keys[i] ^ r.order)
-		if p.at == int(r.x.sizes[p.leaf]) {
-			if p = (place{p.leaf + 1, 0}); p.leaf == r.x.leaves {
-				return r.answer(i, nil, 0)
+	return r.groups(w, lo, hi, func(at int, keys []K, places, leaves *group) (hits int) {
+		for i, k := range keys {
+			p, l := int(places[i]), r.pool.at(leaves[i])
+			j := l.upper(k^r.order, int(r.x.sizes[p]))
+			if j == int(r.x.sizes[p]) {
+				l, j = r.neighbor(p+1), 0
 			}
+			hits += r.answer(at+i, l, j)
 		}
-		return r.answer(i, r.pool.at(r.x.ids[p.leaf]), p.at)
+		return hits
 	})
 }
 
 // predecessors finds the last pairs before keys.
 func (r *reader[K, V]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int) {
-	return r.loop(w, lo, hi, 4, func(i int) int {
-		if r.x.leaves == 0 {
-			return r.answer(i, nil, 0)
-		}
-		p := r.lower(r.keys[i] ^ r.order)
-		if p.at == 0 {
-			if p.leaf == 0 {
-				return r.answer(i, nil, 0)
+	return r.groups(w, lo, hi, func(at int, keys []K, places, leaves *group) (hits int) {
+		for i, k := range keys {
+			p, l := int(places[i]), r.pool.at(leaves[i])
+			j := l.lower(k^r.order, int(r.x.sizes[p])) - 1
+			if j < 0 {
+				if l = r.neighbor(p - 1); l != nil {
+					j = int(r.x.sizes[p-1]) - 1
+				}
 			}
-			p = place{p.leaf - 1, int(r.x.sizes[p.leaf-1])}
+			hits += r.answer(at+i, l, j)
 		}
-		return r.answer(i, r.pool.at(r.x.ids[p.leaf]), p.at-1)
+		return hits
 	})
+}
+
+// neighbor is a leaf, if there is one of that number in the index.
+func (r *reader[K, V]) neighbor(p int) *leaf[K, V] {
+	if p < 0 || p >= r.x.leaves {
+		return nil
+	}
+	return r.pool.at(r.x.ids[p])
 }
 
 // span is where range i begins and ends, and how many pairs it has.
@@ -116,6 +124,50 @@ func (r *reader[K, V]) ranges(w *cpu.Watch, lo, hi int) (ran, hits int) {
 		}
 		return int(min(n, 1))
 	})
+}
+
+// shortRange is the limit up to which it takes less to go through a range than to look for its
+// end.
+const shortRange = 64
+
+// walks reports whether ranges are gone through from their beginnings on.
+func (r *reader[K, V]) walks() bool {
+	return !r.backward && r.limit > 0 && (r.limit <= shortRange || r.outs != nil || r.vals != nil)
+}
+
+// walk finds pairs of ranges from their beginnings on, as many as the limit.
+func (r *reader[K, V]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
+	return r.groups(w, lo, hi, func(at int, keys []K, places, leaves *group) (hits int) {
+		w.Work(len(keys) * (r.limit / 8))
+		for i, k := range keys {
+			from, last := k^r.order, r.ends[at+i]^r.order
+			if r.counts[at+i] = 0; from <= last {
+				p := int(places[i])
+				j := r.pool.at(leaves[i]).lower(from, int(r.x.sizes[p]))
+				n := r.take(place{p, j}, last, (at+i)*r.limit)
+				r.counts[at+i] = uint32(n)
+				hits += min(n, 1)
+			}
+		}
+		return hits
+	})
+}
+
+// take finds the pairs from a place on up to a key, as many as the limit, copies them to rows
+// from number at on, and counts them.
+func (r *reader[K, V]) take(from place, last K, at int) (n int) {
+	for more := true; more && n < r.limit && from.leaf < r.x.leaves; from = (place{from.leaf + 1, 0}) {
+		l, end := r.pool.at(r.x.ids[from.leaf]), int(r.x.sizes[from.leaf])
+		if more = l.keys[end-1] <= last; !more {
+			end = l.upper(last, end)
+		}
+		m := min(end-from.at, r.limit-n)
+		if m > 0 {
+			r.row(at+n, l, from.at, m)
+			n += m
+		}
+	}
+	return n
 }
 
 // copy copies pairs to rows [at,end): from a place on, or backward from one.

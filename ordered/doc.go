@@ -55,7 +55,7 @@
 // A bulk load of an empty map is the same without leaves to read: sort, settle, write. Sorted
 // keys are found to be sorted, and not sorted again. It can be cancelled at any time. Other
 // changes run in pieces, of which each is done as a whole; a call whose context may end has pieces
-// of 2^17 operations for each core, others larger ones, which have more operations for each leaf.
+// of 2^18 operations, others larger ones, which have more operations for each leaf.
 //
 // All memory that a piece may need is taken before a leaf is touched: if there is none, the
 // piece has not happened, and the call returns [device.ErrMemory] and how many operations were done

@@ -1,0 +1,78 @@
+package ordered
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// bulk makes n pairs the present of a forest that has none: write writes some of them, in
+// order, to a leaf. After an error, or if ctx ends, there are none.
+func (f *forest[K, V]) bulk(ctx context.Context, dev device.Host, n int, write func(l *leaf[K, V], first, n int)) error {
+	leaves := (n + f.fill - 1) / f.fill
+	if err := f.reserve(leaves); err != nil {
+		return err
+	}
+	ids, err := f.take(leaves)
+	if err != nil {
+		return err
+	}
+	x := f.spare
+	x.shape(leaves)
+	dev.Parallel(leaves, chunkLeaves, func(lo, hi int) {
+		if ctx.Err() != nil {
+			return
+		}
+		for i := lo; i < hi; i++ {
+			first, end := n/leaves*i+min(i, n%leaves), n/leaves*(i+1)+min(i+1, n%leaves)
+			l := f.at(ids[i])
+			write(l, first, end-first)
+			x.seps[0][i], x.ids[i], x.sizes[i] = l.keys[0], ids[i], uint8(end-first)
+			f.born[ids[i]] = f.clock
+		}
+	})
+	if err := ctx.Err(); err != nil {
+		f.give(ids...)
+		return err
+	}
+	x.complete()
+	f.tally = core.Tally{Live: uint64(n), Used: uint64(n)}
+	f.spare = nil
+	return f.replace(x)
+}
+
+// ascending reports whether each key is larger than the one before it.
+func ascending[K word](dev device.Host, keys []K, order K) bool {
+	var falls atomic.Bool
+	dev.Parallel(len(keys), sortGrain, func(lo, hi int) {
+		for i := max(lo, 1); i < hi; i++ {
+			if keys[i]^order <= keys[i-1]^order {
+				falls.Store(true)
+				return
+			}
+		}
+	})
+	return !falls.Load()
+}
+
+// load puts ascending pairs into an empty forest, and reports whether the batch is of such.
+func (e *cpuEngine[K, V]) load(ctx context.Context, b *batch.Batch) (loaded bool, err error) {
+	c := &b.Columns
+	if b.Kind != op.Put || c[batch.Kinds].Given() || c[batch.OK].Given() {
+		return false, nil
+	}
+	keys, vals := batch.View[K](c[batch.Keys].Host), batch.View[V](c[batch.Vals].Host)
+	if !ascending(e.Device, keys, e.order) {
+		return false, nil
+	}
+	return true, e.forest().bulk(ctx, e.Device, len(keys), func(l *leaf[K, V], first, n int) {
+		for i, k := range keys[first : first+n] {
+			l.keys[i] = k ^ e.order
+		}
+		l.set(l.keys[:n], vals[first:first+n])
+	})
+}
