@@ -7,7 +7,9 @@ replace github.com/weftgo/weft => ../
 require (
 	github.com/cockroachdb/pebble/v2 v2.1.7
 	github.com/cockroachdb/swiss v0.0.0-20260820225851-333444432258
+	github.com/google/btree v1.1.3
 	github.com/puzpuzpuz/xsync/v4 v4.5.0
+	github.com/tidwall/btree v1.8.2
 	github.com/weftgo/weft v0.0.0
 	go.etcd.io/bbolt v1.5.0
 )
