@@ -106,7 +106,7 @@ const (
 	OpOr  = op.Or
 
 	// Replace the value of a key that is there, and report whether it is; the
-	// indexes of package gphash only.
+	// indexes of package gphash and the maps of package ordered only.
 	OpUpdate = op.Update
 )
 

@@ -2,7 +2,6 @@ package ordered
 
 import (
 	"context"
-	"sort"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -99,105 +98,6 @@ func (e *cpuEngine[K, V]) merger() *merger[K, V] {
 		return m
 	}
 	return &merger[K, V]{}
-}
-
-// chunks cuts the leaves that have operations into chunks, and their operations with
-// them. How does not depend on the number of cores.
-func (f *forest[K, V]) chunks(items []item[K]) (chunks []chunk[K]) {
-	x := f.present
-	if x.leaves == 0 {
-		for lo := 0; lo < len(items); {
-			hi := runEnd(items, lo+chunkItems)
-			chunks = append(chunks, chunk[K]{lo: lo, hi: hi})
-			lo = hi
-		}
-		return chunks
-	}
-	for lo := 0; lo < len(items); {
-		a := x.leaf(items[lo].key) / chunkLeaves * chunkLeaves
-		b := min(a+chunkLeaves, x.leaves)
-		hi := x.items(items, lo, b)
-		if hi-lo <= chunkItems {
-			chunks = append(chunks, chunk[K]{a: a, b: b, lo: lo, hi: hi})
-		} else {
-			chunks = x.split(chunks, items[:hi], lo, a, b)
-		}
-		lo = hi
-	}
-	return chunks
-}
-
-// items is where the items from number lo on end that are for leaves before b.
-func (x *index[K]) items(items []item[K], lo, b int) int {
-	if b == x.leaves {
-		return len(items)
-	}
-	sep := x.seps[0][b]
-	return lo + sort.Search(len(items)-lo, func(i int) bool { return items[lo+i].key >= sep })
-}
-
-// split cuts leaves [a,b), which have the items from number lo on, into chunks of a bearable
-// number of items.
-func (x *index[K]) split(chunks []chunk[K], items []item[K], lo, a, b int) []chunk[K] {
-	for p := a; p < b; {
-		q, hi := p, lo
-		for q < b {
-			end := x.items(items, hi, q+1)
-			if q > p && end-lo > chunkItems {
-				break
-			}
-			q, hi = q+1, end
-		}
-		switch {
-		case hi-lo > chunkItems && q == p+1:
-			chunks = x.cut(chunks, items[:hi], lo, p)
-		case hi > lo:
-			chunks = append(chunks, chunk[K]{a: p, b: q, lo: lo, hi: hi})
-		}
-		p, lo = q, hi
-	}
-	return chunks
-}
-
-// cut cuts a leaf that has the items from number lo on.
-func (x *index[K]) cut(chunks []chunk[K], items []item[K], lo, p int) []chunk[K] {
-	from := x.seps[0][p]
-	for lo < len(items) {
-		hi := runEnd(items, lo+chunkItems)
-		c := chunk[K]{a: p, b: p + 1, lo: lo, hi: hi, cut: true, from: from, last: hi == len(items)}
-		if !c.last {
-			c.to = items[hi].key
-		}
-		chunks = append(chunks, c)
-		lo, from = hi, c.to
-	}
-	return chunks
-}
-
-// runEnd is where items may be cut, from number i on: behind the last of a key.
-func runEnd[K word](items []item[K], i int) int {
-	for ; i < len(items); i++ {
-		if items[i].key != items[i-1].key {
-			return i
-		}
-	}
-	return len(items)
-}
-
-// each calls visit with each leaf of a chunk and the items for it.
-func (c *chunk[K]) each(x *index[K], items []item[K], visit func(p int, items []item[K])) {
-	at := c.lo
-	for p := c.a; p < c.b; p++ {
-		from := at
-		if p+1 == c.b {
-			at = c.hi
-		} else {
-			for next := x.seps[0][p+1]; at < c.hi && items[at].key < next; {
-				at++
-			}
-		}
-		visit(p, items[from:at])
-	}
 }
 
 // plan works out how many leaves a chunk needs at most.

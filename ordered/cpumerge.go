@@ -1,49 +1,9 @@
 package ordered
 
 import (
-	"math/bits"
-	"unsafe"
-
-	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/op"
 )
-
-// A chunk is some neighboring leaves and the operations on their keys, in the order
-// of the keys: what one core works on at a time. A leaf of many operations is cut:
-// several chunks have it, each the keys from one on.
-type chunk[K word] struct {
-	a, b   int // leaves [a,b)
-	lo, hi int // items
-	cut    bool
-	from   K    // of a leaf that is cut: the keys from here on,
-	to     K    // and before here,
-	last   bool // or to the end of the leaf
-
-	touched []uint32 // the leaves that have items, by number
-	need    int      // leaves that it may have to write beside its own
-	ids     []uint32 // as many
-	out     entries[K]
-	gone    []uint32 // leaves that are no longer in use
-	live    int64    // by how much the number of pairs changes
-	// moved: the leaves are others than before, not only their sizes.
-	moved bool
-}
-
-// entries are leaves in order, as an index has them.
-type entries[K word] struct {
-	seps  []K
-	ids   []uint32
-	sizes []uint8
-}
-
-func entriesFor[K word](n int) entries[K] {
-	return entries[K]{make([]K, 0, n), make([]uint32, 0, n), make([]uint8, 0, n)}
-}
-
-func (e *entries[K]) add(sep K, id uint32, size int) {
-	e.seps, e.ids, e.sizes = append(e.seps, sep), append(e.ids, id), append(e.sizes, uint8(size))
-}
 
 // leavesFor is the number of leaves that so many pairs take which do not fit one.
 func (f *forest[K, V]) leavesFor(pairs int) int {
@@ -88,52 +48,6 @@ func (m *merger[K, V]) run(c *chunk[K]) {
 	c.each(m.index, m.items, m.visit)
 	m.flush(true)
 	c.live = m.Live
-}
-
-// leavesAhead is how many leaves are on their way while one is worked on.
-const leavesAhead = 6
-
-// fetch asks for a leaf.
-func (m *merger[K, V]) fetch(id uint32) {
-	l := unsafe.Pointer(m.at(id))
-	var at [(int(unsafe.Sizeof(leaf[uint64, uint64]{})) + lineBytes - 1) / lineBytes]unsafe.Pointer
-	n := int(unsafe.Sizeof(leaf[K, V]{})) / lineBytes
-	for i := range n {
-		at[i] = unsafe.Add(l, i*lineBytes)
-	}
-	cpu.PrefetchPairs(at[:n])
-}
-
-// column is memory of a batch with 1<<shift bytes for each row.
-type column struct {
-	base  unsafe.Pointer
-	shift uint
-}
-
-// columnsOf are those that changes read or write, but for the keys, which are in the items.
-func columnsOf(b *batch.Batch) (rows []column) {
-	for _, r := range []batch.Role{batch.Kinds, batch.Vals, batch.Out, batch.OK} {
-		if c := &b.Columns[r]; len(c.Host) > 0 {
-			rows = append(rows, column{unsafe.Pointer(unsafe.SliceData(c.Host)), uint(bits.TrailingZeros(uint(c.Width)))})
-		}
-	}
-	return rows
-}
-
-// fetchRows asks for the rows of items that come next, as the chunk has got to number x.
-func (m *merger[K, V]) fetchRows(x int) {
-	if x+cpu.Group < m.ahead || m.ahead >= m.c.hi {
-		return
-	}
-	end := min(m.ahead+cpu.Group, m.c.hi)
-	var at group
-	for i, it := range m.items[m.ahead:end] {
-		at[i] = it.row
-	}
-	for _, c := range m.rows {
-		cpu.Prefetch(c.base, at[:end-m.ahead], c.shift)
-	}
-	m.ahead = end
 }
 
 // visit goes over a leaf and the operations on its keys.

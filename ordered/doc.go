@@ -1,11 +1,10 @@
 // Package ordered is an ordered map for batches: a [Map] whose keys are in the order of their
 // type, with ranges, counts, ranks and snapshots, on every core of a CPU.
 //
-// It takes the last chapter of Awad's thesis ("Fully Concurrent GPU Data Structures", 2022) at its
-// word, which proposes leaves of one cache line under an index that does not change, and
-// combines the operations of a batch before it touches a leaf, as Eirene does (Zhang and others,
-// PPoPP 2023). So there are no latches, no reader ever meets half of a change, and a batch has one
-// outcome.
+// It builds what the last chapter of Awad's thesis ("Fully Concurrent GPU Data Structures", 2022)
+// proposes, leaves of one cache line under an index that does not change, and combines the
+// operations of a batch before it touches a leaf, as Eirene does (Zhang and others, PPoPP 2023).
+// So there are no latches, no reader meets half of a change, and a batch has one outcome.
 //
 // # When to choose it
 //
@@ -13,9 +12,9 @@
 // quantiles; or where a consistent view is to be held for long while changes go on. Where keys are
 // only looked up, the hash tables of package linear take a quarter of the time.
 //
-// Batches pay from a few hundred operations on. A change of one key costs what its leaf
-// costs and the index's ranks, an eighth of a byte for each pair; if its leaf has to be split, it
-// copies the whole index: half a byte for each pair, a millisecond for 10^7 of them, once for a
+// Batches pay from a few hundred operations on. A change of one key costs what its leaf costs,
+// and a pass over the counts of the index, a byte for 50 pairs; if its leaf has to be split, it
+// copies the whole index, half a byte for each pair: a millisecond for 10^7 of them, once for a
 // dozen keys that are inserted one by one.
 //
 // # Layout
@@ -42,8 +41,8 @@
 // # Changes
 //
 // A batch is sorted by key, operations on a key in their order, and cut into chunks of
-// neighboring leaves. A core takes a chunk. It goes over the leaves that have operations, settles all
-// operations on a key, which yields its one change, and writes the pairs that are left back: to the same
+// neighboring leaves. A core takes a chunk. It goes over the leaves that have operations, runs
+// those on a key in their order, which yields one change of the key, and writes the pairs that are left back: to the same
 // leaf, or to as many as they need. Fewer than eight pairs are united with those of the next leaf, or
 // of the one before, if there is room. Where leaves stay what they are, only their sizes change in the
 // index; else the chunks' leaves and those between them make a new one. Chunks do not depend
@@ -52,8 +51,8 @@
 // Mixed batches keep the order of their operations: what each returns is what it would return alone,
 // one after the other. [weft.OpUpdate] is among them.
 //
-// A bulk load of an empty map is the same without leaves to read: sort, settle, write. Sorted
-// keys are found to be sorted, and not sorted again. It can be cancelled at any time. Other
+// A bulk load of an empty map is the same without leaves to read. Keys that ascend are written
+// to leaves at once. It can be cancelled at any time. Other
 // changes run in pieces, of which each is done as a whole; a call whose context may end has pieces
 // of 2^18 operations, others larger ones, which have more operations for each leaf.
 //
