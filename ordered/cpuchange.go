@@ -65,6 +65,7 @@ func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 			return err
 		}
 	}
+	defer e.sorter.trim()
 	items, err := e.sorter.sort(ctx, e.Device, batch.View[K](b.Columns[batch.Keys].Host), e.order)
 	if err != nil {
 		return err

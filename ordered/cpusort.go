@@ -41,6 +41,16 @@ type sorter[K word] struct {
 	counts       [][]uint32
 }
 
+// keptItems is the number of items that memory is kept for.
+const keptItems = 1 << 18
+
+// trim gives memory of large batches back.
+func (s *sorter[K]) trim() {
+	if cap(s.items) > keptItems {
+		*s = sorter[K]{}
+	}
+}
+
 // sort returns the rows of a batch in the order of their keys, from which flip makes
 // what is stored; good until the next call. It ends early with ctx.
 func (s *sorter[K]) sort(ctx context.Context, dev device.Host, keys []K, flip K) ([]item[K], error) {

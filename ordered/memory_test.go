@@ -2,6 +2,8 @@ package ordered_test
 
 import (
 	"math/rand/v2"
+	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/weftgo/weft/device/devicetest"
@@ -121,4 +123,30 @@ func TestGivesMemoryBack(t *testing.T) {
 	if s := conformance.StatsOf(t, m); s.Bytes > full.Bytes/8 {
 		t.Errorf("with %d pairs: %v; with 1000: %v", len(keys), full, s)
 	}
+}
+
+// A large batch leaves nothing behind in the heap of Go but what small ones need.
+func TestLargeBatchesLeaveNoMemory(t *testing.T) {
+	if conformance.Raced {
+		t.Skip("measures memory")
+	}
+	dev := devicetest.Open(t)
+	m := conformance.Open(t, ordered.New[uint64, uint64], dev, nil)
+	keys := conformance.Sequence[uint64](0, 1<<20)
+	slices.Reverse(keys) // so that they are sorted
+	before := heap()
+	_, err := m.Put(ctx(), keys, keys)
+	must(t, err)
+	if after := heap(); after > before+4<<20 {
+		t.Errorf("the heap has grown from %d to %d bytes", before, after)
+	}
+	runtime.KeepAlive(keys)
+}
+
+func heap() uint64 {
+	var s runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what pools keep for one more collection
+	runtime.ReadMemStats(&s)
+	return s.HeapAlloc
 }
