@@ -62,8 +62,9 @@ func (e *cpuEngine[K, V]) Clear(context.Context) error {
 
 // array are the pairs of a generation.
 type array[K, V uint32 | uint64] struct {
-	keys []K // unsigned, in order
-	vals []V
+	keys  []K // unsigned, in order
+	vals  []V
+	index [][]K // levels, from the lowest
 }
 
 // arrayOf are the first n pairs of a generation's memory.
@@ -72,8 +73,25 @@ func arrayOf[K, V uint32 | uint64](g *generation, n int) array[K, V] {
 		return array[K, V]{}
 	}
 	base := unsafe.Pointer(unsafe.SliceData(g.buf.Host))
-	return array[K, V]{
-		unsafe.Slice((*K)(base), n), unsafe.Slice((*V)(unsafe.Add(base, g.pool.valsAt(g.room))), n),
+	a := array[K, V]{
+		keys: unsafe.Slice((*K)(base), n), vals: unsafe.Slice((*V)(unsafe.Add(base, g.pool.valsAt(g.room))), n),
+	}
+	for level, size := 0, n>>fanBits; size > 0; level, size = level+1, size>>fanBits {
+		a.index = append(a.index, unsafe.Slice((*K)(unsafe.Add(base, g.pool.indexAt(g.room, level))), size))
+	}
+	return a
+}
+
+// fill fills the index of pairs.
+func (a *array[K, V]) fill(dev device.Host) {
+	below := a.keys
+	for _, level := range a.index {
+		dev.Parallel(len(level), 1<<14, func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				level[i] = below[i<<fanBits|(fan-1)]
+			}
+		})
+		below = level
 	}
 }
 
@@ -156,9 +174,9 @@ func (q *questions[K, V]) answer(w *cpu.Watch, from, to int) (ran, hits int) {
 			}
 			continue
 		case q.hi != nil:
-			search(q.array.keys, q.hi[lo:hi], q.flip, &ends)
+			q.search(q.hi[lo:hi], q.flip, &ends)
 		}
-		search(q.array.keys, q.lo[lo:hi], q.flip, &at)
+		q.search(q.lo[lo:hi], q.flip, &at)
 		for i := lo; i < hi; i++ {
 			hits += q.one(i, at[i-lo], ends[i-lo])
 		}
@@ -288,8 +306,8 @@ func (r *rows[K, V]) write(w *cpu.Watch, from, to int) (ran, hits int) {
 	var at, ends places
 	for lo := from; lo < to; lo += searched {
 		hi := min(lo+searched, to)
-		search(r.array.keys, r.lo[lo:hi], r.flip, &at)
-		search(r.array.keys, r.hi[lo:hi], r.flip, &ends)
+		r.search(r.lo[lo:hi], r.flip, &at)
+		r.search(r.hi[lo:hi], r.flip, &ends)
 		for i := lo; i < hi; i++ {
 			first, last := r.span(i, at[i-lo], ends[i-lo])
 			if w.Over(1 + (last-first)/unitPairs) {

@@ -53,6 +53,7 @@ func (e *cpuEngine[K, V]) replace(jobs []job[K, V], live int, changes bool) erro
 	to.tally = core.Tally{Live: uint64(live), Used: uint64(live)}
 	from, pairs := pairsOf[K, V](e.Parts()), arrayOf[K, V](to, live)
 	e.Device.Parallel(len(jobs), 1, func(i, _ int) { jobs[i].run(from, pairs) })
+	pairs.fill(e.Device)
 	return e.Leases.Replace(to)
 }
 

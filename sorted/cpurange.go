@@ -39,8 +39,8 @@ func (q *questions[K, V]) spans(w *cpu.Watch, from, to int, spans []span) (ran, 
 			return lo - from, 0
 		}
 		hi := min(lo+searched, to)
-		search(q.array.keys, q.lo[lo:hi], q.flip, &at)
-		search(q.array.keys, q.hi[lo:hi], q.flip, &ends)
+		q.search(q.lo[lo:hi], q.flip, &at)
+		q.search(q.hi[lo:hi], q.flip, &ends)
 		for i := lo; i < hi; i++ {
 			spans[i].from, spans[i].to = q.span(i, at[i-lo], ends[i-lo])
 		}

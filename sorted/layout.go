@@ -9,14 +9,17 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// A generation is two arrays, the same on every device:
+// A generation is arrays, the same on every device (twin: sorted.cuh):
 //
 //	keys     in ascending order, as unsigned numbers (core.Type.Order)
 //	values   value i is that of key i
+//	index    levels of keys: number i of a level is number 16*i+15 of the one below,
+//	         the first of which is the keys; up to a level of fewer than 16
 //	tally    counters (core.Tally), in 32 bytes
 //
-// Each begins at a multiple of 256 bytes. Behind the pairs there may be memory that holds
-// none. Nothing of a generation changes once lookups see it.
+// Each begins at a multiple of 256 bytes. Where, depends on the number of pairs that there is
+// memory for; how much of it holds something, on the number of pairs. Nothing of a generation
+// changes once lookups see it.
 type generation struct {
 	pool  *pool
 	buf   device.Buffer
@@ -32,9 +35,29 @@ const tallyBytes = 32
 
 func aligned(n int) int { return (n + align - 1) &^ (align - 1) }
 
-// valsAt and tallyAt are where the arrays begin in memory for so many pairs.
-func (p *pool) valsAt(room int) int  { return aligned(room * p.key) }
-func (p *pool) tallyAt(room int) int { return p.valsAt(room) + aligned(room*p.val) }
+// fan is the number of keys of a level that one of the next level stands for, the last of
+// them: a node. fanBits are its bits.
+const (
+	fanBits = 4
+	fan     = 1 << fanBits
+)
+
+// mostLevels is the number of levels of an index, at most: of 1<<36 pairs.
+const mostLevels = 8
+
+// valsAt, indexAt and tallyAt are where the arrays begin in memory for so many pairs.
+func (p *pool) valsAt(room int) int { return aligned(room * p.key) }
+
+func (p *pool) indexAt(room, level int) int {
+	at := p.valsAt(room) + aligned(room*p.val)
+	for range level {
+		room >>= fanBits
+		at += aligned(room * p.key)
+	}
+	return at
+}
+
+func (p *pool) tallyAt(room int) int { return p.indexAt(room, mostLevels) }
 func (p *pool) size(room int) int    { return p.tallyAt(room) + tallyBytes }
 
 // pool is where generations have their memory from: that of the one before last is kept for
