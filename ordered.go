@@ -262,8 +262,8 @@ func (m *seeker[K, V]) expandOn(s *device.Stream, method string, b *batch.Batch,
 
 // RangeFirst finds the first pairs of each range, limit at most, and counts the ranges that
 // have any. Those of range i are written to keys and vals from i*limit on, which are limit
-// times as long as lo, and counts[i] receives how many they are; the elements behind them
-// stay as they are. It takes one search for each range, where [OrderedMap.Range] takes two.
+// times as long as lo, and counts[i] receives how many they are; what lies behind them in
+// their places is not specified. It takes one search for each range, where [OrderedMap.Range] takes two.
 func (m *seeker[K, V]) RangeFirst(ctx context.Context, lo, hi []K, limit int, counts []uint32, keys []K, vals []V) (hits int, err error) {
 	return m.some(ctx, "RangeFirst", false, lo, hi, limit, counts, keys, vals)
 }
@@ -413,7 +413,10 @@ func (m *seeker[K, V]) end(ctx context.Context, method string, backward bool) (k
 	var vals [1]V
 	lo, hi := bounds[K]()
 	hits, err := m.some(ctx, method, backward, []K{lo}, []K{hi}, 1, counts[:], keys[:], vals[:])
-	return keys[0], vals[0], hits > 0, err
+	if hits == 0 || err != nil {
+		return key, val, false, err
+	}
+	return keys[0], vals[0], true, nil
 }
 
 // bounds are the smallest and the largest key of a type.

@@ -12,7 +12,7 @@ import (
 
 // A map of each pair of widths, of signed keys and of floating values passes the suite.
 func TestConformance(t *testing.T) {
-	dev := devicetest.OpenCPU(t, 2)
+	dev := devicetest.Open(t)
 	full := conformance.ScaleOf(dev).Part(3)
 	part := full.Part(3)
 	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, full) })

@@ -45,7 +45,10 @@ func (e *cpuEngine[K, V]) Unpin(context.Context, uint64) error { return nil }
 
 func (e *cpuEngine[K, V]) now() *generation { return e.Parts().(*generation) }
 func (e *cpuEngine[K, V]) bytes() int       { return e.pool.bytes(e.now()) }
-func (e *cpuEngine[K, V]) trim() error      { return e.pool.trim() }
+func (e *cpuEngine[K, V]) bound() (most, counted uint64) {
+	return e.now().tally.Live, e.now().tally.Live
+}
+func (e *cpuEngine[K, V]) trim() error { return e.pool.trim() }
 
 // Close is for [core.Engine].
 func (e *cpuEngine[K, V]) Close() error { return e.pool.close() }

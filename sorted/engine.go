@@ -10,20 +10,22 @@ import (
 // engine is what a machine does beside [core.Engine].
 type engine interface {
 	core.Engine
+	// bound is how many pairs there are at most, and how many there were when last counted.
+	bound() (most, counted uint64)
 	// bytes is the size of the memory in use, with what is kept for the next merge.
 	bytes() int
 	// trim gives back what is kept.
 	trim() error
 }
 
-// newEngine makes the engine for a device. Keys become unsigned numbers in order by
+// newEngine makes the engine for a device: Go on the host, kernels on any other. Keys become unsigned numbers in order by
 // exclusive or with flip.
 func newEngine(dev device.Device, w batch.Widths, flip uint64) (engine, *core.Leases, error) {
+	p := &pool{dev: dev, key: w.Key, val: w.Val}
 	host, ok := dev.(device.Host)
 	if !ok {
-		return nil, nil, device.ErrNoKernels
+		return newGPUEngine(dev, w, p, flip)
 	}
-	p := &pool{dev: dev, key: w.Key, val: w.Val}
 	open, err := cpu.Choose(w, newCPUEngine[uint32, uint32], newCPUEngine[uint32, uint64],
 		newCPUEngine[uint64, uint32], newCPUEngine[uint64, uint64], nil, nil)
 	if err != nil {

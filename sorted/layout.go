@@ -65,6 +65,9 @@ func (p *pool) size(room int) int    { return p.tallyAt(room) + tallyBytes }
 type pool struct {
 	dev      device.Device
 	key, val int // bytes
+	// idle waits until nothing submitted reads or writes generations that have been replaced,
+	// before their memory is freed; nil: nothing does. What is taken again comes behind it.
+	idle func() error
 
 	mu     sync.Mutex // of whoever ends a last lease
 	spare  *generation
@@ -80,10 +83,8 @@ func (p *pool) take(pairs int) (*generation, error) {
 	if g != nil && g.room >= pairs && g.room <= pairs+pairs/2+spareRoom {
 		return g, nil
 	}
-	if g != nil {
-		if err := p.dev.Free(g.buf); err != nil {
-			return nil, err
-		}
+	if err := p.free(g); err != nil {
+		return nil, err
 	}
 	room := pairs + pairs/spareShare
 	buf, err := p.dev.Alloc(p.size(room))
@@ -110,10 +111,23 @@ func (g *generation) Free() error {
 		last, p.spare = p.spare, g
 	}
 	p.mu.Unlock()
-	if last == nil {
+	return p.free(last)
+}
+
+// free frees memory, if there is any.
+func (p *pool) free(g *generation) error {
+	if g == nil {
 		return nil
 	}
-	return p.dev.Free(last.buf)
+	p.mu.Lock()
+	idle := p.idle
+	p.mu.Unlock()
+	if idle != nil {
+		if err := idle(); err != nil {
+			return err
+		}
+	}
+	return p.dev.Free(g.buf)
 }
 
 // trim frees what is kept.
@@ -122,16 +136,13 @@ func (p *pool) trim() error {
 	g := p.spare
 	p.spare = nil
 	p.mu.Unlock()
-	if g == nil {
-		return nil
-	}
-	return p.dev.Free(g.buf)
+	return p.free(g)
 }
 
-// close frees it, and keeps nothing from now on.
+// close frees it, and keeps nothing from now on. Nothing is under way any more.
 func (p *pool) close() error {
 	p.mu.Lock()
-	p.closed = true
+	p.closed, p.idle = true, nil
 	p.mu.Unlock()
 	return p.trim()
 }

@@ -13,6 +13,9 @@ import (
 // mergeOps is the number of operations that are merged at a time, at most.
 const mergeOps = 1 << 28
 
+// uncounted is how many pairs there may be beyond those.
+const uncounted = 1 << 20
+
 // policy has little to decide: a merge takes the memory that it needs.
 type policy struct{ engine engine }
 
@@ -22,8 +25,12 @@ func (p *policy) Flags(op.Kind) batch.Flags { return batch.Order }
 // Mixed is for [core.Policy].
 func (p *policy) Mixed() batch.Flags { return 0 }
 
-// Before is for [core.Policy].
-func (p *policy) Before(_ context.Context, _ core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+// Before is for [core.Policy]. Batches on the device whose outcome nobody knows yet take
+// memory for as many pairs as there may be: not for more than twice as many as there were.
+func (p *policy) Before(_ context.Context, now core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+	if most, counted := p.engine.bound(); !now.Exact && most > 2*counted+uncounted {
+		return 0, false, nil
+	}
 	return min(b.N, mergeOps), false, nil
 }
 

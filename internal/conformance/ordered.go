@@ -340,3 +340,12 @@ func (o *orderedModel[K, V]) found(f *found[K, V], i, place int) {
 	f.keys[i], f.vals[i], f.ok[i] = o.at(place)
 	f.hits += btoi(f.ok[i])
 }
+
+// Some runs some cases of the suite for ordered maps.
+func Some[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyOrderedMap[K, V]], names ...string) {
+	cases := slices.DeleteFunc(OrderedMapCases(dev, scale, open), func(c Case[AnyOrderedMap[K, V]]) bool { return !slices.Contains(names, c.Name) })
+	if len(cases) != len(names) {
+		t.Fatalf("there are %d cases of %d: %v", len(cases), len(names), names)
+	}
+	run(t, place[AnyOrderedMap[K, V]]{dev, scale, open}, cases)
+}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 )
 
@@ -537,4 +538,31 @@ func (s orderedSuite[K, V]) snapshotConcurrent(t testing.TB, m AnyOrderedMap[K, 
 		}
 	}
 	wg.Wait()
+}
+
+// SmokeOrderedMap does everything once to an ordered map: what [SmokeMap] does, and what only
+// ordered maps have.
+func SmokeOrderedMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyOrderedMap[K, V]) {
+	t.Helper()
+	SmokeMap(t, dev, m, func() {})
+	s, o, g := orderedSuite[K, V]{place[AnyOrderedMap[K, V]]{dev: dev}}, newModel[K, V](), rng()
+	keys, vals := smokePairs[K, V]()
+	n, err := m.Build(ctx(), keys, vals)
+	Want(t, "Build", n, SmokeKeys, err)
+	o.put(keys, vals)
+	at := s.take(t, m)
+	gone := o.between(10, 30, 0, false)
+	n, err = m.DeleteRange(ctx(), []K{10}, []K{30}, nil)
+	Want(t, "DeleteRange", n, len(gone), err)
+	s.answers(t, "a snapshot", at, o, s.seeks(g, o, 20, 2))
+	must(t, at.Close())
+	o.remove(gone)
+	s.answers(t, "the map", m, o, s.seeks(g, o, 20, 0))
+	s.inOrder(t, m, o)
+	st := devicetest.NewStream(t, dev)
+	must(t, m.BuildOn(st, devicetest.Upload(t, st, keys[:9]), devicetest.Upload(t, st, vals[:9]), devicetest.Upload(t, st, make([]uint64, 1))))
+	must(t, m.GetOrPutOn(st, devicetest.Upload(t, st, keys), devicetest.Upload(t, st, vals), devicetest.Upload(t, st, make([]bool, len(keys)))))
+	must(t, m.Sync(ctx()))
+	WantPairs(t, m, keys)
+	must(t, m.Check(ctx()))
 }

@@ -181,8 +181,14 @@ func (a *answers[K, V]) same(t testing.TB, where string, x *seeks[K], want *answ
 		what      string
 		got, want *some[K, V]
 	}{{"RangeFirst", &a.first, &want.first}, {"RangeLast", &a.last, &want.last}} {
-		if !slices.Equal(r.got.counts, r.want.counts) || !slices.Equal(r.got.keys, r.want.keys) || !sameValues(r.got.vals, r.want.vals) || r.got.hits != r.want.hits {
-			t.Fatalf("%s: %s with limit %d: %d hits, want %d; counts %v, want %v; or other pairs", where, r.what, x.stride(), r.got.hits, r.want.hits, r.got.counts, r.want.counts)
+		if !slices.Equal(r.got.counts, r.want.counts) || r.got.hits != r.want.hits {
+			t.Fatalf("%s: %s with limit %d: %d hits, want %d; counts %v, want %v", where, r.what, x.stride(), r.got.hits, r.want.hits, r.got.counts, r.want.counts)
+		}
+		for i, n := range r.want.counts {
+			lo, hi := i*x.stride(), i*x.stride()+int(n)
+			if !slices.Equal(r.got.keys[lo:hi], r.want.keys[lo:hi]) || !sameValues(r.got.vals[lo:hi], r.want.vals[lo:hi]) {
+				t.Fatalf("%s: %s from %#x to %#x, limit %d: keys %#x, want %#x; or other values", where, r.what, x.lo[i], x.hi[i], x.stride(), r.got.keys[lo:hi], r.want.keys[lo:hi])
+			}
 		}
 	}
 	if !slices.Equal(a.counts, want.counts) || a.total != want.total {

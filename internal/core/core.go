@@ -183,7 +183,7 @@ const (
 	//
 	//	Get          with Keys2: as many pairs of each range as Limit, with Limit
 	//	             keys and values in each row of OutKeys and Vals, of which
-	//	             the rest stays; and Counts. Or Counts alone
+	//	             nobody reads the rest; and Counts. Or Counts alone
 	//	Rank         Ranks receive how many keys are smaller than Keys
 	//	Select       the pairs that so many as Ranks come before, in OutKeys, Vals, OK
 	//	Successor    the first pairs behind Keys, in OutKeys, Vals, OK

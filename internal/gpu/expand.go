@@ -137,7 +137,7 @@ func (e *Engine) expandOn(s *device.Stream, l *core.Lease, b *batch.Batch, x Exp
 	if err := e.structure.Look(s, l.Parts, b, 0); err != nil {
 		return err
 	}
-	if err := e.scan(s, counts.Ptr, offsets.Ptr, b.N); err != nil {
+	if err := e.Offsets(s, counts.Ptr, offsets.Ptr, b.N); err != nil {
 		return err
 	}
 	return x.Rows(s, l.Parts, b.N, keys.Ptr, offsets.Ptr, vals.Ptr, 0, 0, uint64(vals.Rows()))

@@ -34,9 +34,9 @@ func (w *Workspace) own() (*kernels, error) {
 	return k, err
 }
 
-// scan submits adding up n counts (uint32) to n+1 offsets (uint64). It needs no
+// Offsets submits adding up n counts (uint32) to n+1 offsets (uint64). It needs no
 // memory of its own, as prim's does: what it submits outlives the call.
-func (w *Workspace) scan(s *device.Stream, counts, offsets device.Ptr, n int) error {
+func (w *Workspace) Offsets(s *device.Stream, counts, offsets device.Ptr, n int) error {
 	k, err := w.own()
 	if err != nil {
 		return err

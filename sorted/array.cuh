@@ -1,0 +1,96 @@
+// The memory of a sorted array, and searches in it (twin: layout.go).
+#pragma once
+
+#include "weft/change.cuh"
+
+namespace weft::sorted {
+
+constexpr uint32_t kBlock = 256;     // threads of a block (internal/gpu)
+constexpr uint32_t kFanBits = 4;     // a node has 16 keys
+constexpr uint32_t kFan = 1 << kFanBits;
+constexpr uint64_t kAlign = 256;     // where levels begin
+
+// Array is a generation. All but its counters stays as it is once lookups see it.
+struct Array {
+  void* keys;
+  void* vals;
+  void* index;         // levels, each behind the one below
+  Counters* counters;  // how many pairs there are
+  uint64_t room;       // pairs that there is memory for
+  uint64_t flip;       // turns keys into unsigned numbers in order
+};
+
+template <class K>
+__device__ __forceinline__ K* keys_of(const Array& a) { return static_cast<K*>(a.keys); }
+
+template <class V>
+__device__ __forceinline__ V* vals_of(const Array& a) { return static_cast<V*>(a.vals); }
+
+// level_bytes is the size of a level of the index, from 1.
+template <class K>
+__device__ __forceinline__ uint64_t level_bytes(const Array& a, uint32_t level) {
+  return ((a.room >> (kFanBits * level)) * sizeof(K) + kAlign - 1) & ~(kAlign - 1);
+}
+
+// node is how many keys of a level of so many are smaller than a key, of which those are that
+// come before node number at, and those behind it are not. A node that has no key in the level
+// above is the last one, and not full.
+template <class K>
+__device__ __forceinline__ uint64_t node(const K* level, uint64_t size, uint64_t at, K key) {
+  at <<= kFanBits;
+  uint32_t smaller = 0;
+  if (at + kFan <= size) {
+    struct alignas(16) Vector {
+      K key[16 / sizeof(K)];
+    };
+    const Vector* of = reinterpret_cast<const Vector*>(level + at);
+#pragma unroll
+    for (uint32_t i = 0; i < kFan * sizeof(K) / 16; i++) {
+      const Vector v = of[i];
+#pragma unroll
+      for (uint32_t j = 0; j < 16 / sizeof(K); j++) smaller += v.key[j] < key;
+    }
+    return at + smaller;
+  }
+  while (at + smaller < size && level[at + smaller] < key) smaller++;
+  return at + smaller;
+}
+
+// place is how many of n keys are smaller than a key: it goes down the index.
+template <class K>
+__device__ __forceinline__ uint64_t place(const Array& a, uint64_t n, K key) {
+  const char* level = static_cast<const char*>(a.index);
+  uint32_t top = 0;
+  while (n >> (kFanBits * (top + 1)) != 0) level += level_bytes<K>(a, ++top);
+  uint64_t at = 0;
+  for (; top != 0; top--) {
+    level -= level_bytes<K>(a, top);
+    at = node(reinterpret_cast<const K*>(level), n >> (kFanBits * top), at, key);
+  }
+  return node(keys_of<K>(a), n, at, key);
+}
+
+// Span are pairs [from,to).
+struct Span {
+  uint64_t from, to;
+};
+
+// Bounds says which pairs of a range count.
+struct Bounds {
+  uint32_t limit;  // 0: all
+  uint32_t backward;
+};
+
+// span finds the pairs from key lo to key hi, both as unsigned numbers.
+template <class K>
+__device__ __forceinline__ Span span(const Array& a, uint64_t n, K lo, K hi, Bounds b) {
+  Span s{place(a, n, lo), 0};
+  s.to = s.from;
+  if (lo > hi) return s;
+  s.to = place(a, n, hi);
+  if (s.to < n && keys_of<K>(a)[s.to] == hi) s.to++;
+  if (b.limit != 0 && s.to - s.from > b.limit) b.backward ? s.from = s.to - b.limit : s.to = s.from + b.limit;
+  return s;
+}
+
+}  // namespace weft::sorted

@@ -1,0 +1,31 @@
+package sorted
+
+import (
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/core"
+)
+
+// Iterations have several pages, also of small maps.
+func init() { core.PageBytes = 1 << 12 }
+
+// Images are those of the kernels.
+var Images = conformance.Images(sortedImages)
+
+// Memory is that of the pairs of a map on a host, and of the lowest level of its index.
+func (m *Map[K, V]) Memory() (keys, index []byte) {
+	g := m.core.Leases.Current().Parts.(*generation)
+	at := g.pool.indexAt(g.room, 0)
+	return g.buf.Host[:int(g.tally.Live)*g.pool.key], g.buf.Host[at : at+int(g.tally.Live)>>fanBits*g.pool.key]
+}
+
+// Spare is the memory that is kept for the next merge.
+func (m *Map[K, V]) Spare() (buf device.Buffer) {
+	p := m.core.Leases.Current().Parts.(*generation).pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.spare != nil {
+		buf = p.spare.buf
+	}
+	return buf
+}

@@ -1,0 +1,386 @@
+package sorted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/prim"
+	"github.com/weftgo/weft/internal/gpu/staging"
+	"github.com/weftgo/weft/internal/op"
+)
+
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type sorted::Array=arrayRef -type sorted::Bounds=boundsRef sorted.cu
+
+// gpuEngine runs the kernels of sorted.cu.
+//
+// Changes come one behind the other, whatever their streams. Each writes the next generation,
+// which lookups find at once and wait for. Memory of the one before is used again by the next
+// change, which comes behind it by itself; so nothing waits for a change but who frees memory.
+type gpuEngine struct {
+	gpu.Queue
+	kernels
+	leases *core.Leases
+	pool   *pool
+	prims  *prim.Kernels
+	flip   uint64
+
+	work  device.Buffer // of the change under way
+	most  uint64        // pairs that there are at most
+	known core.Counters // as of the last reading
+	stale bool          // changes have been submitted since
+}
+
+// kernels are the entry points for one pair of widths.
+type kernels struct {
+	get, seek, rows, copy           device.Kernel
+	settle, move, enter, keep, fill device.Kernel
+	load, add                       device.Kernel
+}
+
+func newGPUEngine(dev device.Device, w batch.Widths, p *pool, flip uint64) (engine, *core.Leases, error) {
+	e := &gpuEngine{pool: p, flip: flip}
+	err := e.open(dev, w)
+	if err != nil {
+		return nil, nil, errors.Join(err, e.Close())
+	}
+	return e, e.leases, nil
+}
+
+func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
+	if err = e.Open(dev, w); err != nil {
+		return err
+	}
+	if e.prims, err = prim.Load(dev); err != nil {
+		return err
+	}
+	k := &e.kernels
+	err = gpu.Load(dev, sortedImages[gpu.Pair(w)], []gpu.Entry{
+		{Name: "get", To: &k.get}, {Name: "seek", To: &k.seek}, {Name: "rows", To: &k.rows}, {Name: "copy", To: &k.copy},
+		{Name: "settle", To: &k.settle}, {Name: "move", To: &k.move}, {Name: "enter", To: &k.enter}, {Name: "keep", To: &k.keep},
+		{Name: "index", To: &k.fill}, {Name: "load", To: &k.load}, {Name: "add", To: &k.add},
+	})
+	if err != nil {
+		return err
+	}
+	e.pool.idle = func() error { return e.Changed().Sync(context.Background()) }
+	first, err := e.empty()
+	if err == nil {
+		e.leases = core.NewLeases(first)
+	}
+	return err
+}
+
+// empty is a generation without pairs, ready.
+func (e *gpuEngine) empty() (*generation, error) {
+	g, err := e.pool.take(0)
+	if err != nil {
+		return nil, err
+	}
+	g.tally = core.Tally{}
+	err = e.Submit(e.Stream, func() error { return e.Stream.Fill(g.tallyPtr(), 0, tallyBytes/4) })
+	if err = errors.Join(err, e.Stream.Sync(context.Background())); err != nil {
+		return nil, errors.Join(err, e.Dev.Free(g.buf))
+	}
+	return g, nil
+}
+
+// tallyPtr is where the counters lie on the device.
+func (g *generation) tallyPtr() device.Ptr { return g.buf.Ptr + device.Ptr(g.pool.tallyAt(g.room)) }
+
+func (e *gpuEngine) refOf(p core.Parts) arrayRef {
+	g := p.(*generation)
+	at := func(offset int) device.Ptr { return g.buf.Ptr + device.Ptr(offset) }
+	return arrayRef{
+		keys: at(0), vals: at(e.pool.valsAt(g.room)), index: at(e.pool.indexAt(g.room, 0)), counters: g.tallyPtr(),
+		room: uint64(g.room), flip: e.flip,
+	}
+}
+
+// Caps is for [core.Engine], as are the methods that follow.
+func (e *gpuEngine) Caps() core.Caps {
+	return core.Caps{Beside: true, Streams: true, DeletesTakeRoom: true}
+}
+
+// Current is the generation in use.
+func (e *gpuEngine) Current() *core.Lease { return e.leases.Current() }
+
+func (e *gpuEngine) now() *generation { return e.Current().Parts.(*generation) }
+
+// Pin is for [core.Versioner]: a generation never changes.
+func (e *gpuEngine) Pin(context.Context) (version uint64, err error) { return 0, nil }
+
+// Unpin is for [core.Versioner].
+func (e *gpuEngine) Unpin(context.Context, uint64) error { return nil }
+
+func (e *gpuEngine) bytes() int { return e.pool.bytes(e.now()) + e.work.Size }
+
+// trim gives back what is kept for the next merge, behind the last one.
+func (e *gpuEngine) trim() error {
+	work := e.work
+	e.work = device.Buffer{}
+	err := errors.Join(e.pool.idle(), e.pool.trim())
+	if work.Size > 0 {
+		err = errors.Join(err, e.Dev.Free(work))
+	}
+	return err
+}
+
+// Close frees all but the generations.
+func (e *gpuEngine) Close() (err error) {
+	if e.leases != nil {
+		err = e.trim()
+	}
+	return errors.Join(err, e.pool.close(), e.Queue.Close())
+}
+
+// Counters waits for all changes, and reads the counters of the last one.
+func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
+	if !e.stale {
+		return e.known, nil
+	}
+	if err := e.Stream.Wait(e.Changed()); err != nil {
+		return core.Counters{}, err
+	}
+	var c [2]uint64
+	g := e.now()
+	if err := e.Stream.CopyOut(ctx, device.Bytes(c[:]), g.tallyPtr()); err != nil {
+		return core.Counters{}, err
+	}
+	g.tally = core.Tally{Live: c[0], Used: c[1]}
+	e.known, e.most, e.stale = core.Counters{Live: c[0], Used: c[1]}, c[0], false
+	return e.known, nil
+}
+
+// bound is how many pairs there are at most, and how many there were when last counted.
+func (e *gpuEngine) bound() (most, counted uint64) { return e.most, e.known.Live }
+
+// Add submits adding the number of pairs to a counter.
+func (e *gpuEngine) Add(s *device.Stream, to device.Slice[uint64], negate bool) error {
+	p := addParams{counters: e.now().tallyPtr(), to: to.Ptr()}
+	if negate {
+		p.negate = 1
+	}
+	return e.Submit(s, func() error { return device.Launch(s, e.add, gpu.Grid(1), gpu.Block, &p) })
+}
+
+// Lost is for [core.Engine]: every operation finds room, or its batch is refused.
+func (e *gpuEngine) Lost(context.Context) (int, error) { return 0, nil }
+
+// Clear is for [core.Engine].
+func (e *gpuEngine) Clear(context.Context) error {
+	to, err := e.empty()
+	if err != nil {
+		return err
+	}
+	e.known, e.most, e.stale = core.Counters{}, 0, false
+	return e.leases.Replace(to)
+}
+
+// Extent is for [core.Engine]: the counters have been read since the last change.
+func (e *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) {
+	return uint32((l.Parts.(*generation).tally.Live + unitPairs - 1) / unitPairs), unitPairs
+}
+
+// Export is for [core.Engine].
+func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
+	from, to := uint64(lo)*unitPairs, min(uint64(hi)*unitPairs, l.Parts.(*generation).tally.Live)
+	if n = int(to - from); n > out.N {
+		return n, nil
+	}
+	c, err := e.Carrier()
+	if err != nil {
+		return 0, err
+	}
+	defer e.Give(c)
+	p := copyParams{array: e.refOf(l.Parts), from: from}
+	return n, e.carry(ctx, c, out.Chunk(0, n), batch.Keys, &p)
+}
+
+// carry copies as many pairs as a batch has rows to its columns in host memory.
+func (e *gpuEngine) carry(ctx context.Context, c *gpu.Carrier, b *batch.Batch, keys batch.Role, p *copyParams) error {
+	_, err := c.Ring.Run(ctx, b, func(piece *staging.Piece) error {
+		part := *p
+		part.keys, part.vals, part.n = piece.Batch.Columns[keys].Ptr, piece.Batch.Columns[batch.Vals].Ptr, uint64(piece.Batch.N)
+		if part.backward != 0 {
+			part.from -= uint64(piece.Lo)
+		} else {
+			part.from += uint64(piece.Lo)
+		}
+		return device.Launch(piece.Stream, e.copy, gpu.Wave(e.Dev, piece.Batch.N), gpu.Block, &part)
+	})
+	return err
+}
+
+// ---- lookups ----------------------------------------------------------------
+
+// Look is for [core.Engine].
+func (e *gpuEngine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
+	if b.N == 0 {
+		return 0, 0, nil
+	}
+	if s != nil {
+		return b.N, 0, e.look(s, l.Parts, b, count)
+	}
+	c, err := e.Carrier()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer e.Give(c)
+	work, err := c.Ring.Work()
+	if err == nil {
+		err = work.Fill(c.Hits.Ptr(), 0, 2)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	done, err = c.Ring.Run(ctx, b, func(p *staging.Piece) error { return e.look(p.Stream, l.Parts, p.Batch, c.Hits.Ptr()) })
+	var n [1]uint64
+	cerr := work.CopyOut(context.WithoutCancel(ctx), device.Bytes(n[:]), c.Hits.Ptr())
+	return done, int(n[0]), errors.Join(err, cerr)
+}
+
+// look submits a lookup, behind the changes that callers have submitted: the last one may be
+// about to write the generation.
+func (e *gpuEngine) look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
+	if err := s.Wait(e.Visible); err != nil {
+		return err
+	}
+	c := &b.Columns
+	q := seekParams{
+		array: e.refOf(p), lo: c[batch.Keys].Ptr, hi: c[batch.Keys2].Ptr, keys: c[batch.OutKeys].Ptr, vals: c[batch.Vals].Ptr,
+		ok: c[batch.OK].Ptr, ranks: c[batch.Ranks].Ptr, counts: c[batch.Counts].Ptr, hits: hits,
+		n: uint64(b.N), bounds: boundsOf(b.Ranges), kind: uint32(b.Kind),
+	}
+	kernel := e.seek
+	if q.hi == 0 && b.Kind == op.Get {
+		kernel = e.get
+	}
+	return device.Launch(s, kernel, gpu.Wave(e.Dev, b.N), gpu.Block, &q)
+}
+
+func boundsOf(r batch.Ranges) boundsRef {
+	b := boundsRef{limit: uint32(min(r.Limit, 1<<32-1))}
+	if r.Backward {
+		b.backward = 1
+	}
+	return b
+}
+
+// Answer is for [core.Answerer].
+func (e *gpuEngine) Answer(_ context.Context, s *device.Stream, b *batch.Batch) error {
+	if b.N == 0 {
+		return nil
+	}
+	c := &b.Columns
+	p := answerParams{array: e.refOf(e.now()), keys: c[batch.Keys].Ptr, vals: c[batch.Vals].Ptr, ok: c[batch.OK].Ptr, n: uint64(b.N)}
+	return e.Submit(s, func() error { return device.Launch(s, e.load, gpu.Wave(e.Dev, b.N), gpu.Block, &p) })
+}
+
+// Expand is for [core.Expander].
+func (e *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
+	if s != nil {
+		return e.expandOn(s, l, b)
+	}
+	c, err := e.Carrier()
+	if err != nil {
+		return err
+	}
+	defer e.Give(c)
+	row := e.Widths.Key + e.Widths.Val
+	offsets := b.Columns[batch.Vals].Offsets
+	size := func(lo, hi int) int { return int(offsets[hi]-offsets[lo]) * row }
+	for lo, hi := 0, 0; lo < b.N; lo = hi {
+		for hi = lo; hi < b.N && size(hi, hi+1) <= c.Ring.PieceBytes(); {
+			hi++
+		}
+		if hi > lo {
+			err = e.expandMany(ctx, c, l, b.Chunk(lo, hi))
+		} else {
+			hi = lo + 1
+			err = e.expandLarge(ctx, c, l, b.Chunk(lo, hi))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// expandMany fetches the pairs of ranges that fit a piece each.
+func (e *gpuEngine) expandMany(ctx context.Context, c *gpu.Carrier, l *core.Lease, b *batch.Batch) error {
+	b.Columns[batch.Offsets] = batch.Starts(b.Columns[batch.Vals].Offsets)
+	_, err := c.Ring.Run(ctx, b, func(p *staging.Piece) error {
+		vals := &p.Batch.Columns[batch.Vals]
+		return e.writeRows(p.Stream, l.Parts, p.Batch, vals.Offsets[0], vals.Offsets[p.Batch.N])
+	})
+	return err
+}
+
+// writeRows submits writing the pairs of ranges to rows [first,limit), of which the first is
+// where the columns begin.
+func (e *gpuEngine) writeRows(s *device.Stream, parts core.Parts, b *batch.Batch, first, limit uint64) error {
+	c := &b.Columns
+	p := rowsParams{
+		array: e.refOf(parts), lo: c[batch.Keys].Ptr, hi: c[batch.Keys2].Ptr, offsets: c[batch.Offsets].Ptr,
+		keys: c[batch.OutKeys].Ptr, vals: c[batch.Vals].Ptr, found: c[batch.Counts].Ptr,
+		n: uint64(b.N), first: first, limit: limit, bounds: boundsOf(b.Ranges),
+	}
+	return device.Launch(s, e.rows, gpu.Wave(e.Dev, rowLanes*b.N), gpu.Block, &p)
+}
+
+// rowLanes are those that copy the pairs of a range (sorted.cu).
+const rowLanes = 8
+
+// expandLarge fetches the pairs of one range, which lie side by side.
+func (e *gpuEngine) expandLarge(ctx context.Context, c *gpu.Carrier, l *core.Lease, b *batch.Batch) error {
+	from, all := make([]uint64, 1), make([]uint32, 1)
+	rank, count := b.Only(batch.Keys), b.Only(batch.Keys)
+	rank.Kind, rank.Columns[batch.Ranks] = op.Rank, batch.Output(from)
+	count.Columns[batch.Keys2], count.Columns[batch.Counts] = b.Columns[batch.Keys2], batch.Output(all)
+	for _, look := range []*batch.Batch{rank, count} {
+		if _, _, err := e.Look(ctx, nil, l, look, 0); err != nil {
+			return err
+		}
+	}
+	offsets := b.Columns[batch.Vals].Offsets
+	n := offsets[1] - offsets[0]
+	p := copyParams{array: e.refOf(l.Parts), from: from[0]}
+	if b.Backward {
+		p.backward, p.from = 1, from[0]+uint64(all[0])
+	}
+	part := &batch.Batch{N: int(n)}
+	for _, r := range []batch.Role{batch.OutKeys, batch.Vals} {
+		col := &b.Columns[r]
+		part.Columns[r] = batch.Output(col.Host).Of(col.Width)
+	}
+	batch.View[uint32](b.Columns[batch.Counts].Host)[0] = uint32(n)
+	return e.carry(ctx, c, part, batch.OutKeys, &p)
+}
+
+// expandOn counts, adds up and writes: no copy, no wait. What adds up needs memory for as long
+// as the stream takes; it comes behind changes, whose memory that is.
+func (e *gpuEngine) expandOn(s *device.Stream, l *core.Lease, b *batch.Batch) error {
+	c := &b.Columns
+	if b.N == 0 {
+		return s.Fill(c[batch.Offsets].Ptr, 0, 2)
+	}
+	count := &batch.Batch{N: b.N, Ranges: b.Ranges}
+	count.Columns[batch.Keys], count.Columns[batch.Keys2], count.Columns[batch.Counts] = c[batch.Keys], c[batch.Keys2], c[batch.Counts]
+	if err := e.look(s, l.Parts, count, 0); err != nil {
+		return err
+	}
+	if err := e.Offsets(s, c[batch.Counts].Ptr, c[batch.Offsets].Ptr, b.N); err != nil {
+		return err
+	}
+	return e.writeRows(s, l.Parts, b, 0, uint64(c[batch.Vals].Rows()))
+}
+
+// errLarge is the error of arrays whose places are no numbers of 32 bits.
+func errLarge(pairs uint64) error {
+	return fmt.Errorf("%w: %d pairs; an array on a GPU has %d at most", op.ErrFull, pairs, prim.MaxRows)
+}

@@ -1,0 +1,310 @@
+package sorted
+
+import (
+	"context"
+	"errors"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/prim"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Change is for [core.Engine]: all of a batch, or nothing.
+func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
+	if b.N == 0 {
+		return 0, nil, nil
+	}
+	ranges := b.Kind == op.DeleteRange && !b.Columns[batch.Kinds].Given()
+	switch {
+	case s == nil:
+		err = e.changeHost(ctx, b, ranges)
+	case ranges:
+		err = e.deleteRanges(ctx, s, b, 0)
+	default:
+		err = e.change(s, b, 0, e.SubmitVisible)
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	return b.N, nil, nil
+}
+
+// changeHost takes a batch of host memory to the device and back. Who looks meanwhile finds the
+// generation before.
+func (e *gpuEngine) changeHost(ctx context.Context, b *batch.Batch, ranges bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var at prim.Carve
+	places := columnsAt(&at, b)
+	if err := e.room(int(at) + e.workBytes(b.N, ranges)); err != nil {
+		return err
+	}
+	if err := e.Stream.Wait(e.Changed()); err != nil { // whose memory it is
+		return err
+	}
+	there := *b
+	for r, c := range b.Columns {
+		if !c.Given() {
+			continue
+		}
+		there.Columns[r] = c.Moved(e.work.Ptr + places[r])
+		if c.IsInput() {
+			if err := e.Stream.CopyIn(e.work.Ptr+places[r], c.Host); err != nil {
+				return err
+			}
+		}
+	}
+	var err error
+	if ranges {
+		err = e.deleteRanges(ctx, e.Stream, &there, int(at))
+	} else {
+		err = e.change(e.Stream, &there, int(at), e.submitWaiting)
+	}
+	for r, c := range b.Columns {
+		if err == nil && c.Given() && c.IsOutput() {
+			err = e.Stream.CopyOut(context.WithoutCancel(ctx), c.Host, e.work.Ptr+places[r])
+		}
+	}
+	return err
+}
+
+// columnsAt lays out memory for the columns of a batch.
+func columnsAt(at *prim.Carve, b *batch.Batch) (places [len(batch.Columns{})]device.Ptr) {
+	for r, c := range b.Columns {
+		if c.Given() {
+			places[r] = at.Take(len(c.Host))
+		}
+	}
+	return places
+}
+
+// submitWaiting submits a change and waits for it.
+func (e *gpuEngine) submitWaiting(s *device.Stream, launch func() error) error {
+	return errors.Join(e.Submit(s, launch), s.Sync(context.Background()))
+}
+
+// merging is the memory of a change, behind what else lies in the work of an engine.
+type merging struct {
+	sort  prim.Sort
+	group prim.Group
+	scan  prim.Scan
+
+	vals, places, states device.Ptr // of entries
+	scratch, end         device.Ptr
+}
+
+// layOut gives a merge of n rows its memory from a place on.
+func (e *gpuEngine) layOut(n int, at device.Ptr) (m merging) {
+	c := prim.Carve(at)
+	w := prim.Widths{Key: e.Widths.Key, Val: 4}
+	m.sort = prim.Sort{Widths: w, N: n, Hi: 8 * w.Key, Signed: e.flip != 0, To: prim.Rows{Keys: c.Take(n * w.Key), Vals: c.Take(4 * n)}}
+	m.group = prim.Group{N: n, Key: w.Key, Keys: m.sort.To.Keys, Offsets: c.Take(4 * (n + 1)), Count: c.Take(4)}
+	m.scan = prim.Scan{N: n, Width: 4, Counts: c.Take(4 * n), Offsets: c.Take(4 * (n + 1))}
+	m.vals, m.places, m.states = c.Take(n*e.Widths.Val), c.Take(4*n), c.Take(n)
+	m.scratch = c.Take(m.scratchBytes())
+	m.end = device.Ptr(c)
+	return m
+}
+
+func (m *merging) scratchBytes() int {
+	return max(m.sort.ScratchBytes(), m.group.ScratchBytes(), m.scan.ScratchBytes())
+}
+
+// workBytes is the size of the memory of a change of n rows.
+func (e *gpuEngine) workBytes(n int, ranges bool) int {
+	if ranges {
+		return n * rangeBytes
+	}
+	m := e.layOut(n, 0)
+	return int(m.end)
+}
+
+// room makes the work of an engine large enough, behind the change that has it.
+func (e *gpuEngine) room(bytes int) error {
+	if e.work.Size >= bytes {
+		return nil
+	}
+	if e.work.Size > 0 {
+		old := e.work
+		e.work = device.Buffer{}
+		if err := errors.Join(e.pool.idle(), e.Dev.Free(old)); err != nil {
+			return err
+		}
+	}
+	buf, err := e.Dev.Alloc(bytes + bytes/4)
+	if errors.Is(err, device.ErrMemory) {
+		buf, err = e.Dev.Alloc(bytes)
+	}
+	if err == nil {
+		e.work = buf
+	}
+	return err
+}
+
+// next is memory for the next generation, of so many pairs at most.
+func (e *gpuEngine) next(inserts bool, n int) (to *generation, most uint64, err error) {
+	if most = e.most; inserts {
+		most += uint64(n)
+	}
+	if most > prim.MaxRows {
+		return nil, 0, errLarge(most)
+	}
+	to, err = e.pool.take(int(most))
+	return to, most, err
+}
+
+// become makes a generation the one in use that a change has been submitted to write, or frees
+// it if that went wrong.
+func (e *gpuEngine) become(to *generation, most uint64, s *device.Stream, err error) error {
+	if err != nil {
+		return errors.Join(err, s.Sync(context.Background()), e.Dev.Free(to.buf))
+	}
+	e.most, e.stale = most, true
+	return e.leases.Replace(to)
+}
+
+// change submits merging a batch on the device with the pairs. Its memory is the work from an
+// offset on.
+func (e *gpuEngine) change(s *device.Stream, b *batch.Batch, at int, submit func(*device.Stream, func() error) error) error {
+	if err := e.room(at + e.workBytes(b.N, false)); err != nil {
+		return err
+	}
+	to, most, err := e.next(b.Inserts(), b.N)
+	if err != nil {
+		return err
+	}
+	m := e.layOut(b.N, e.work.Ptr+device.Ptr(at))
+	err = submit(s, func() error { return e.merge(s, b, &m, to) })
+	return e.become(to, most, s, err)
+}
+
+// merge submits the launches of a merge.
+func (e *gpuEngine) merge(s *device.Stream, b *batch.Batch, m *merging, to *generation) error {
+	c := &b.Columns
+	scratch := device.Buffer{Ptr: m.scratch, Size: m.scratchBytes()}
+	m.sort.From.Keys = c[batch.Keys].Ptr
+	if err := e.prims.Sort(s, &m.sort, scratch); err != nil {
+		return err
+	}
+	if err := e.prims.Group(s, &m.group, scratch); err != nil {
+		return err
+	}
+	old := e.refOf(e.now())
+	settle := settleParams{
+		old: old, keys: m.sort.To.Keys, order: m.sort.To.Vals, starts: m.group.Offsets, count: m.group.Count,
+		vals: c[batch.Vals].Ptr, kinds: c[batch.Kinds].Ptr, out: c[batch.Out].Ptr, ok: c[batch.OK].Ptr,
+		entryVals: m.vals, places: m.places, deltas: m.scan.Counts, states: m.states,
+		n: uint32(b.N), kind: uint32(b.Kind), flags: uint32(b.Flags),
+	}
+	if err := device.Launch(s, e.settle, gpu.Wave(e.Dev, b.N), gpu.Block, &settle); err != nil {
+		return err
+	}
+	if err := e.prims.Scan(s, &m.scan, scratch); err != nil {
+		return err
+	}
+	move := moveParams{
+		old: old, to: e.refOf(to), keys: m.sort.To.Keys, starts: m.group.Offsets, count: m.group.Count,
+		entryVals: m.vals, places: m.places, shifts: m.scan.Offsets, states: m.states, n: uint32(b.N),
+	}
+	if err := device.Launch(s, e.move, gpu.Wave(e.Dev, int(e.most)/moves), gpu.Block, &move); err != nil {
+		return err
+	}
+	if err := device.Launch(s, e.enter, gpu.Wave(e.Dev, b.N), gpu.Block, &move); err != nil {
+		return err
+	}
+	return e.index(s, to)
+}
+
+// moves is the number of pairs that a thread moves (sorted.cu).
+const moves = 8
+
+// index submits writing the index of a generation.
+func (e *gpuEngine) index(s *device.Stream, to *generation) error {
+	p := indexParams{array: e.refOf(to)}
+	return device.Launch(s, e.fill, gpu.Wave(e.Dev, to.room>>fanBits), gpu.Block, &p)
+}
+
+// gap are pairs [from,to) that go, and how many before (twin: sorted.cu).
+type gap struct{ from, to, before uint64 }
+
+// rangeBytes is the memory of a range that is deleted: its place and its number of pairs, and of
+// two gaps.
+const rangeBytes = 8 + 4 + 2*int(unsafe.Sizeof(gap{})) + 256
+
+// deleteRanges removes the pairs of ranges on the device: finding them is for the device, and
+// which of them is the first to have a pair for the host, which waits.
+func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch.Batch, at int) error {
+	if err := e.room(at + e.workBytes(b.N, true)); err != nil {
+		return err
+	}
+	spans, err := e.spans(ctx, s, b, e.work.Ptr+device.Ptr(at))
+	if err != nil {
+		return err
+	}
+	gone, counts := paint(spans)
+	if c := &b.Columns[batch.Counts]; c.Given() {
+		narrow := make([]uint32, len(counts))
+		for i, n := range counts {
+			narrow[i] = uint32(n)
+		}
+		if err := s.CopyIn(c.Ptr, device.Bytes(narrow)); err != nil {
+			return err
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	gaps := make([]gap, len(gone))
+	before := uint64(0)
+	for i, g := range gone {
+		gaps[i] = gap{uint64(g.from), uint64(g.to), before}
+		before += uint64(g.to - g.from)
+	}
+	to, most, err := e.next(false, 0)
+	if err != nil {
+		return err
+	}
+	p := keepParams{old: e.refOf(e.now()), to: e.refOf(to), gaps: e.work.Ptr + device.Ptr(at), count: uint64(len(gaps))}
+	err = e.SubmitVisible(s, func() error {
+		if err := s.CopyIn(p.gaps, unsafe.Slice((*byte)(unsafe.Pointer(&gaps[0])), len(gaps)*int(unsafe.Sizeof(gap{})))); err != nil {
+			return err
+		}
+		if err := device.Launch(s, e.keep, gpu.Wave(e.Dev, int(e.most)), gpu.Block, &p); err != nil {
+			return err
+		}
+		return e.index(s, to)
+	})
+	return e.become(to, most, s, err)
+}
+
+// spans finds the pairs of ranges, and waits for that, behind all changes.
+func (e *gpuEngine) spans(ctx context.Context, s *device.Stream, b *batch.Batch, at device.Ptr) ([]span, error) {
+	c := prim.Carve(at)
+	ranks, counts := c.Take(8*b.N), c.Take(4*b.N)
+	from, n := make([]uint64, b.N), make([]uint32, b.N)
+	p := seekParams{
+		array: e.refOf(e.now()), lo: b.Columns[batch.Keys].Ptr, ranks: ranks, counts: counts, n: uint64(b.N), kind: uint32(op.Rank),
+	}
+	err := e.Submit(s, func() error {
+		if err := device.Launch(s, e.seek, gpu.Wave(e.Dev, b.N), gpu.Block, &p); err != nil {
+			return err
+		}
+		p.hi = b.Columns[batch.Keys2].Ptr
+		return device.Launch(s, e.seek, gpu.Wave(e.Dev, b.N), gpu.Block, &p)
+	})
+	if err == nil {
+		err = s.CopyOut(ctx, device.Bytes(from), ranks)
+	}
+	if err == nil {
+		err = s.CopyOut(ctx, device.Bytes(n), counts)
+	}
+	spans := make([]span, b.N)
+	for i := range spans {
+		spans[i] = span{int(from[i]), int(from[i]) + int(n[i])}
+	}
+	return spans, err
+}

@@ -1,0 +1,418 @@
+// Kernels of package sorted: an ordered map in a sorted array. doc.go explains the structure,
+// layout.go the memory.
+//
+// Nothing of an array changes once lookups see it, and a change writes another one. So all
+// accesses are weak: launches come one behind the other.
+#include "array.cuh"
+#include "weft/entry.cuh"
+
+namespace weft::sorted {
+
+// Kinds beside those of order.cuh (internal/op).
+enum Seek : uint32_t { kRank = 12, kSelect, kSuccessor, kPredecessor };
+
+// ---- lookups ---------------------------------------------------------------
+
+struct SeekParams {
+  Array array;
+  const void* lo;  // keys
+  const void* hi;  // of ranges
+  void* keys;      // may be null, as what follows
+  void* vals;
+  uint8_t* ok;
+  uint64_t* ranks;   // read by kSelect
+  uint32_t* counts;  // of ranges
+  uint64_t* hits;    // added to
+  uint64_t n;
+  Bounds bounds;
+  uint32_t kind;
+  uint32_t unused;
+};
+
+// answer writes the pair at a place as answer i, or that there is none.
+template <class K, class V>
+__device__ __forceinline__ bool answer(const SeekParams& p, uint64_t i, uint64_t at, bool there) {
+  if (p.keys) static_cast<K*>(p.keys)[i] = there ? K(keys_of<K>(p.array)[at] ^ K(p.array.flip)) : K(0);
+  if (p.vals) static_cast<V*>(p.vals)[i] = there ? vals_of<V>(p.array)[at] : V(0);
+  if (p.ok) p.ok[i] = there;
+  return there;
+}
+
+// copy copies a pair to a place of columns.
+template <class K, class V>
+__device__ __forceinline__ void copy(const Array& a, uint64_t from, void* keys, void* vals, uint64_t to) {
+  static_cast<K*>(keys)[to] = keys_of<K>(a)[from] ^ K(a.flip);
+  static_cast<V*>(vals)[to] = vals_of<V>(a)[from];
+}
+
+// range counts the pairs of range i, and writes them if there are columns for them.
+template <class K, class V>
+__device__ __forceinline__ bool range(const SeekParams& p, uint64_t i, uint64_t n) {
+  const K flip = p.array.flip;
+  const Span s = span<K>(p.array, n, static_cast<const K*>(p.lo)[i] ^ flip, static_cast<const K*>(p.hi)[i] ^ flip, p.bounds);
+  const uint64_t count = s.to - s.from;
+  p.counts[i] = count;
+  if (p.keys) {
+    for (uint64_t j = 0; j < count; j++)
+      copy<K, V>(p.array, p.bounds.backward ? s.to - 1 - j : s.from + j, p.keys, p.vals, i * p.bounds.limit + j);
+  }
+  return count != 0;
+}
+
+// one answers question i.
+template <class K, class V>
+__device__ __forceinline__ bool one(const SeekParams& p, uint64_t i, uint64_t n) {
+  if (p.hi) return range<K, V>(p, i, n);
+  if (p.kind == kSelect) return answer<K, V>(p, i, p.ranks[i], p.ranks[i] < n);
+  const K key = static_cast<const K*>(p.lo)[i] ^ K(p.array.flip);
+  uint64_t at = place(p.array, n, key);
+  const bool same = at < n && keys_of<K>(p.array)[at] == key;
+  switch (p.kind) {
+    case kRank:
+      p.ranks[i] = at;
+      return false;
+    case kSuccessor:
+      at += same;
+      return answer<K, V>(p, i, at, at < n);
+    case kPredecessor:
+      return answer<K, V>(p, i, at - 1, at != 0);
+  }
+  return answer<K, V>(p, i, at, same);
+}
+
+// add_up adds numbers of all lanes of a warp to a place.
+__device__ __forceinline__ void add_up(uint64_t* to, uint32_t n) {
+  for (uint32_t x = kWarp / 2; x != 0; x /= 2) n += shuffle_xor(kAll, n, x);
+  if (lane_index() == 0 && n != 0) add_relaxed(to, uint64_t(n));
+}
+
+template <class K, class V>
+__device__ __forceinline__ void seek(const SeekParams& p) {
+  const uint64_t n = p.array.counters->live;
+  uint32_t hits = 0;
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) hits += one<K, V>(p, i, n);
+  if (p.hits) add_up(p.hits, hits);
+}
+
+template <class K, class V>
+__device__ __forceinline__ void get(const SeekParams& p) {
+  const uint64_t n = p.array.counters->live;
+  uint32_t hits = 0;
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    const K key = static_cast<const K*>(p.lo)[i] ^ K(p.array.flip);
+    const uint64_t at = place(p.array, n, key);
+    const bool there = at < n && keys_of<K>(p.array)[at] == key;
+    if (p.vals) static_cast<V*>(p.vals)[i] = there ? vals_of<V>(p.array)[at] : V(0);
+    if (p.ok) p.ok[i] = there;
+    hits += there;
+  }
+  if (p.hits) add_up(p.hits, hits);
+}
+
+struct RowsParams {
+  Array array;
+  const void* lo;
+  const void* hi;
+  const uint64_t* offsets;  // where rows begin
+  void* keys;
+  void* vals;
+  uint32_t* found;  // may be null
+  uint64_t n;
+  uint64_t first, limit;  // rows to be written
+  Bounds bounds;
+};
+
+constexpr uint32_t kRowLanes = 8;  // that copy the pairs of a range
+
+// rows writes the pairs of ranges one range behind the other.
+template <class K, class V>
+__device__ __forceinline__ void rows(const RowsParams& p) {
+  const uint64_t n = p.array.counters->live;
+  const K flip = p.array.flip;
+  for (uint64_t i = thread_index() / kRowLanes; i < p.n; i += threads_in_grid() / kRowLanes) {
+    const Span s = span<K>(p.array, n, static_cast<const K*>(p.lo)[i] ^ flip, static_cast<const K*>(p.hi)[i] ^ flip, p.bounds);
+    const uint64_t row = p.offsets[i];
+    const uint32_t lane = thread_in_block() % kRowLanes;
+    for (uint64_t j = lane; j < s.to - s.from && row + j < p.limit; j += kRowLanes)
+      copy<K, V>(p.array, p.bounds.backward ? s.to - 1 - j : s.from + j, p.keys, p.vals, row + j - p.first);
+    if (p.found && lane == 0) p.found[i] = s.to - s.from;
+  }
+}
+
+struct CopyParams {
+  Array array;
+  void* keys;
+  void* vals;
+  uint64_t from, n;
+  uint32_t backward;
+  uint32_t unused;
+};
+
+// copy_pairs copies n pairs from a place on, or backward before it.
+template <class K, class V>
+__device__ __forceinline__ void copy_pairs(const CopyParams& p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid())
+    copy<K, V>(p.array, p.backward ? p.from - 1 - i : p.from + i, p.keys, p.vals, i);
+}
+
+// ---- changes ---------------------------------------------------------------
+
+struct SettleParams {
+  Array old;
+  const void* keys;        // of the batch, sorted
+  const uint32_t* order;   // their rows
+  const uint32_t* starts;  // of each key's rows in order, and the end
+  const uint32_t* count;   // of different keys
+  const void* vals;
+  const uint8_t* kinds;
+  void* out;
+  uint8_t* ok;
+  void* entry_vals;  // written, for each key: the value that it has then
+  uint32_t* places;  // how many keys of the old array are smaller
+  uint32_t* deltas;  // by how many the number of pairs changes; 0 behind the last
+  uint8_t* states;   // State
+  uint32_t n;
+  uint32_t kind;
+  uint32_t flags;
+  uint32_t unused;
+};
+
+enum State : uint8_t { kWillBe = 1, kWas = 2 };
+
+// Slot is what there is of a key while its operations run.
+template <class V>
+struct Slot {
+  bool there;
+  V val;
+};
+
+// run runs operation i on the slot of its key.
+template <class V>
+__device__ __forceinline__ void run(const SettleParams& p, uint32_t i, Slot<V>& s) {
+  const uint32_t kind = p.kinds ? p.kinds[i] : p.kind;
+  bool ok = false;
+  V out = 0;
+  if (kind == kGet) {
+    ok = s.there;
+    if (ok) out = s.val;
+  } else if (kind == kDelete) {
+    ok = s.there;
+    s.there = false;
+  } else if (kind == kPut || kind == kPutNew || (reduces(kind) && !(kind > kMax && (p.flags & kFloat)))) {
+    const V val = static_cast<const V*>(p.vals)[i];
+    ok = !s.there;
+    if (ok || kind == kPut)
+      s.val = val;
+    else if (kind == kPutNew)
+      out = s.val;
+    else
+      s.val = combine(kind, p.flags, s.val, val);
+    s.there = true;
+  }
+  if (p.out) static_cast<V*>(p.out)[i] = out;
+  if (p.ok) p.ok[i] = ok;
+}
+
+// settle runs the operations of each key in their order, a key per thread. Of Puts alone the last
+// one is enough.
+template <class K, class V>
+__device__ __forceinline__ void settle(const SettleParams& p) {
+  const uint64_t n = p.old.counters->live;
+  const uint32_t count = *p.count;
+  for (uint64_t e = thread_index(); e < p.n; e += threads_in_grid()) {
+    if (e >= count) {
+      p.deltas[e] = 0;
+      continue;
+    }
+    uint32_t row = p.starts[e];
+    const uint32_t end = p.starts[e + 1];
+    const K key = static_cast<const K*>(p.keys)[row] ^ K(p.old.flip);
+    const uint64_t at = place(p.old, n, key);
+    const bool was = at < n && keys_of<K>(p.old)[at] == key;
+    Slot<V> s{was, was ? vals_of<V>(p.old)[at] : V(0)};
+    if (!p.kinds && p.kind == kPut) row = end - 1;
+    for (; row < end; row++) run(p, p.order[row], s);
+    static_cast<V*>(p.entry_vals)[e] = s.val;
+    p.places[e] = at;
+    p.deltas[e] = uint32_t(s.there) - uint32_t(was);
+    p.states[e] = (s.there ? kWillBe : 0) | (was ? kWas : 0);
+  }
+}
+
+struct MoveParams {
+  Array old, to;
+  const void* keys;
+  const uint32_t* starts;
+  const uint32_t* count;
+  const void* entry_vals;
+  const uint32_t* places;
+  const uint32_t* shifts;  // sums of the deltas of entries before, modulo 2^32
+  const uint8_t* states;
+  uint32_t n;
+  uint32_t unused;
+};
+
+// behind is how many entries, of [lo,hi), lie before pair number at of the old array or at it.
+__device__ __forceinline__ uint32_t behind(const uint32_t* places, uint32_t lo, uint32_t hi, uint64_t at) {
+  while (lo < hi) {
+    const uint32_t mid = lo + (hi - lo) / 2;
+    if (places[mid] <= at)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  return lo;
+}
+
+// shifted is a place moved by a sum of deltas.
+__device__ __forceinline__ uint64_t shifted(uint64_t at, uint32_t by) { return at + int64_t(int32_t(by)); }
+
+constexpr uint32_t kMoves = 8;  // pairs that a thread moves
+
+// move moves the pairs of the old array that have no entry: by the sum of deltas before them. A
+// warp moves some that lie side by side, between which there are few entries, or none. And it
+// counts the pairs.
+template <class K, class V>
+__device__ __forceinline__ void move(const MoveParams& p) {
+  const uint64_t n = p.old.counters->live;
+  const uint32_t count = *p.count;
+  const uint64_t warps = threads_in_grid() / kWarp;
+  for (uint64_t first = thread_index() / kWarp * (kWarp * kMoves); first < n; first += warps * (kWarp * kMoves)) {
+    const uint64_t last = first + kWarp * kMoves < n ? first + kWarp * kMoves : n;
+    const uint32_t lo = first == 0 ? 0 : behind(p.places, 0, count, first - 1);
+    const uint32_t hi = behind(p.places, lo, count, last - 1);
+    for (uint64_t i = first + lane_index(); i < last; i += kWarp) {
+      const uint32_t e = behind(p.places, lo, hi, i);
+      if (e != 0 && p.places[e - 1] == i && (p.states[e - 1] & kWas)) continue;
+      const uint64_t to = shifted(i, p.shifts[e]);
+      keys_of<K>(p.to)[to] = keys_of<K>(p.old)[i];
+      vals_of<V>(p.to)[to] = vals_of<V>(p.old)[i];
+    }
+  }
+  if (thread_index() == 0) p.to.counters->live = p.to.counters->used = shifted(n, p.shifts[p.n]);
+}
+
+// enter writes the pairs of entries.
+template <class K, class V>
+__device__ __forceinline__ void enter(const MoveParams& p) {
+  const uint32_t count = *p.count;
+  for (uint64_t e = thread_index(); e < count; e += threads_in_grid()) {
+    if (!(p.states[e] & kWillBe)) continue;
+    const uint64_t to = shifted(p.places[e], p.shifts[e]);
+    keys_of<K>(p.to)[to] = static_cast<const K*>(p.keys)[p.starts[e]] ^ K(p.old.flip);
+    vals_of<V>(p.to)[to] = static_cast<const V*>(p.entry_vals)[e];
+  }
+}
+
+// Gap are pairs [from,to) to be left out, and how many come before.
+struct Gap {
+  uint64_t from, to, before;
+};
+
+struct KeepParams {
+  Array old, to;
+  const Gap* gaps;  // in order
+  uint64_t count;   // of gaps, at least one
+};
+
+// keep moves the pairs that are in no gap.
+template <class K, class V>
+__device__ __forceinline__ void keep(const KeepParams& p) {
+  const uint64_t n = p.old.counters->live;
+  for (uint64_t i = thread_index(); i < n; i += threads_in_grid()) {
+    uint64_t lo = 0, hi = p.count;
+    while (lo < hi) {
+      const uint64_t mid = (lo + hi) / 2;
+      if (p.gaps[mid].from <= i)
+        lo = mid + 1;
+      else
+        hi = mid;
+    }
+    uint64_t gone = 0;
+    if (lo != 0) {
+      const Gap g = p.gaps[lo - 1];
+      if (i < g.to) continue;
+      gone = g.before + g.to - g.from;
+    }
+    keys_of<K>(p.to)[i - gone] = keys_of<K>(p.old)[i];
+    vals_of<V>(p.to)[i - gone] = vals_of<V>(p.old)[i];
+  }
+  if (thread_index() == 0) {
+    const Gap g = p.gaps[p.count - 1];
+    p.to.counters->live = p.to.counters->used = n - (g.before + g.to - g.from);
+  }
+}
+
+struct IndexParams {
+  Array array;
+};
+
+// index writes the levels above the keys: a thread has a key of the lowest, and of those above it
+// what is the last of a node.
+template <class K>
+__device__ __forceinline__ void index(const IndexParams& p) {
+  const uint64_t n = p.array.counters->live;
+  for (uint64_t i = thread_index(); i < n >> kFanBits; i += threads_in_grid()) {
+    const K key = keys_of<K>(p.array)[(i << kFanBits) + kFan - 1];
+    char* level = static_cast<char*>(p.array.index);
+    uint64_t at = i;
+    for (uint32_t l = 1;; l++) {
+      reinterpret_cast<K*>(level)[at] = key;
+      if (at % kFan != kFan - 1) break;
+      at >>= kFanBits;
+      level += level_bytes<K>(p.array, l);
+    }
+  }
+}
+
+struct AnswerParams {
+  Array array;
+  const void* keys;
+  void* vals;
+  uint8_t* ok;  // may be null; in: inserted, out: found
+  uint64_t n;
+};
+
+// load gives rows of PutNews the values of their keys.
+template <class K, class V>
+__device__ __forceinline__ void load(const AnswerParams& p) {
+  const uint64_t n = p.array.counters->live;
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    const K key = static_cast<const K*>(p.keys)[i] ^ K(p.array.flip);
+    const uint64_t at = place(p.array, n, key);
+    const bool there = at < n && keys_of<K>(p.array)[at] == key;
+    if (there) static_cast<V*>(p.vals)[i] = vals_of<V>(p.array)[at];
+    if (p.ok) p.ok[i] = there && !p.ok[i];
+  }
+}
+
+struct AddParams {
+  const Counters* counters;
+  uint64_t* to;
+  uint32_t negate;
+  uint32_t unused;
+};
+
+}  // namespace weft::sorted
+
+// ---- entry points ----------------------------------------------------------
+
+using namespace weft;
+using namespace weft::sorted;
+WEFT_WIDTHS;
+
+WEFT_KERNEL(sorted_get, 4)(SeekParams p) { get<K, V>(p); }
+WEFT_KERNEL(sorted_seek, 4)(SeekParams p) { seek<K, V>(p); }
+WEFT_KERNEL(sorted_rows, 4)(RowsParams p) { rows<K, V>(p); }
+WEFT_KERNEL(sorted_copy, 4)(CopyParams p) { copy_pairs<K, V>(p); }
+WEFT_KERNEL(sorted_settle, 4)(SettleParams p) { settle<K, V>(p); }
+WEFT_KERNEL(sorted_move, 4)(MoveParams p) { weft::sorted::move<K, V>(p); }
+WEFT_KERNEL(sorted_enter, 4)(MoveParams p) { enter<K, V>(p); }
+WEFT_KERNEL(sorted_keep, 4)(KeepParams p) { keep<K, V>(p); }
+WEFT_KERNEL(sorted_index, 4)(IndexParams p) { weft::sorted::index<K>(p); }
+WEFT_KERNEL(sorted_load, 4)(AnswerParams p) { load<K, V>(p); }
+WEFT_KERNEL(sorted_add, 1)(AddParams p) {
+  if (thread_index() != 0) return;
+  const uint64_t live = p.counters->live;
+  add_relaxed(p.to, p.negate ? 0 - live : live);
+}
