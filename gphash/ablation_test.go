@@ -45,7 +45,7 @@ func TestCrashesWithoutWarps(t *testing.T) {
 // Nothing is left out unless the context says so.
 func TestNothingIsLeftOut(t *testing.T) {
 	dev := devicetest.OpenSim(t, nil)
-	for _, without := range []ablation.Without{{}, {Fences: true}, {Rounds: true}, {Warps: true}} {
+	for _, without := range []ablation.Without{{}, {Fences: true}, {Rounds: true}, {Warps: true}, {States: true}} {
 		tr := leavesOut{t, without}
 		path := filepath.Join(memoryDir(t), "pool")
 		x, err := Create(path, dev, Options{KeySize: 8, ValueSize: 8})
@@ -62,6 +62,9 @@ func TestNothingIsLeftOut(t *testing.T) {
 		}
 		if got := k.inRounds(1<<10, 1); (got == gpu.Grid(1<<10)) != without.Warps {
 			t.Errorf("%+v: launches of %v", without, got)
+		}
+		if k.stateless != without.States {
+			t.Errorf("%+v: stateless %v", without, k.stateless)
 		}
 		must(t, x.Close())
 	}

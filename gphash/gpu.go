@@ -20,6 +20,7 @@ import (
 //go:generate go run ../cmd/weftgen -target 80,90+ptx85 -struct weft::gphash::Level -type gphash::Level=levelRef ../kernels/include/weft/gphash_table.cuh
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type gphash::Table=tableRef -type gphash::Space=spaceRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::List=internal/gpu.List -type weft::Export=internal/gpu.Export gphash.cu
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type GetParams=.getParams -type weft::gphash::ChangeParams=.changeParams gphash_threads.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type GetParams=.getParams -type weft::gphash::ChangeParams=.changeParams -type weft::gphash::RecycleParams=.recycleParams -type gphash::BucketsParams=.bucketsParams gphash_reserved.cu
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type gphash::Strings=stringsRef -type gphash::Table=.tableRef -type gphash::BucketsParams=.bucketsParams -type gphash::ChangeParams=.changeParams -type gphash::RedoParams=.redoParams gphash_strings.cu
 
 // sortFrom is the number of lookups from which on they are sorted: by region, since the pool has
@@ -52,18 +53,20 @@ type launcher struct {
 	strings                                                              stringKernels // of records
 	follow, log, settle, home, undo                                      device.Kernel // of atomic batches
 	moveUp, export, wipe, survey, verify, reflect, cacheEmpty, cacheFill device.Kernel
+	toKeys, toWords                                                      device.Kernel // where states are in keys
 
-	pool    device.Buffer // mapped
-	unmap   func() error
-	mirror  bool
-	cache   cache
-	scatter bool                 // lookups go as they come
-	spread  int                  // warps that a batch has before one has several operations; 0: as above
-	without ablation.Without     // for measurements
-	state   device.Slice[uint32] // see the words below
-	table   atomic.Pointer[levels]
-	space   spaceRef
-	loans   loans
+	pool      device.Buffer // mapped
+	unmap     func() error
+	mirror    bool
+	cache     cache
+	scatter   bool                 // lookups go as they come
+	spread    int                  // warps that a batch has before one has several operations; 0: as above
+	without   ablation.Without     // for measurements
+	stateless bool                 // states are in keys: see gpureserved.go
+	state     device.Slice[uint32] // see the words below
+	table     atomic.Pointer[levels]
+	space     spaceRef
+	loans     loans
 
 	// mu orders pairs of launches: what exports read is not changed meanwhile.
 	mu                sync.Mutex
@@ -171,6 +174,8 @@ func (k *launcher) load() (err error) {
 		err = k.loadStrings()
 	case err == nil && k.without.Warps:
 		err = gpu.Load(k.dev, &gphashThreadsImage, []gpu.Entry{{Name: "get", To: &k.get}, {Name: "change", To: &k.change}})
+	case err == nil && k.without.States:
+		err = k.loadReserved()
 	}
 	return err
 }
@@ -531,7 +536,7 @@ func (k *launcher) Winners(*device.Stream, core.Parts, *gpu.Change, *gpu.Winners
 func (k *launcher) Export(s *device.Stream, _ core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := errors.Join(s.Wait(k.changed), s.Wait(k.exported)); err != nil {
+	if err := errors.Join(s.Wait(k.changed), s.Wait(k.exported), k.settleStates(s)); err != nil {
 		return err
 	}
 	p := bucketsParams{to: gpu.Export{
@@ -560,7 +565,7 @@ func (k *launcher) eachOf(s *device.Stream, kernel device.Kernel, p bucketsParam
 func (k *launcher) each(s *device.Stream, kernel device.Kernel) error {
 	t := k.table.Load()
 	for i, l := range t.live {
-		p := bucketsParams{table: t.ref, hi: 1 << l.bits, level: uint32(i)}
+		p := bucketsParams{table: t.ref, hi: 1 << l.bits, level: uint32(i), crowded: k.word(wordCrowded)}
 		if err := device.Launch(s, kernel, gpu.Wave(k.dev, warp<<l.bits), gpu.Block, &p); err != nil {
 			return err
 		}

@@ -44,6 +44,9 @@ func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOp
 		begin = g.beginOnHost
 	}
 	report, err := begin(ctx, o)
+	if err == nil && g.k.without.States {
+		err = g.putStatesInKeys(o)
+	}
 	if err != nil {
 		return nil, report, errors.Join(err, g.Close())
 	}
@@ -230,6 +233,9 @@ func (g *gpuEngine) inspectOnHost(ctx context.Context, times *Times, r *Report, 
 func (g *gpuEngine) Close() error {
 	g.stop()
 	err := g.settle()
+	if g.k.stateless && !g.over.Load() {
+		err = errors.Join(err, g.Do(all, g.k.settleStates))
+	}
 	g.host.far = nil
 	err = errors.Join(err, g.Engine.Close(), g.k.close())
 	if p := g.host.Parts().(*parts); p.Buf.Size > 0 {
@@ -260,7 +266,9 @@ func (g *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 	g.host.noSpace = nil
 	if err == nil && len(failed) > 0 {
 		lacked := [1]uint32{}
-		if err = g.read(device.Bytes(lacked[:]), g.k.word(wordLacked)); lacked[0] != 0 {
+		if err = g.read(device.Bytes(lacked[:]), g.k.word(wordLacked)); lacked[0]&hasReserved != 0 {
+			err = errors.Join(err, errReservedKey)
+		} else if lacked[0] != 0 {
 			g.host.noSpace = errNoSpace
 		}
 	}
@@ -292,7 +300,7 @@ func (g *gpuEngine) Clear(ctx context.Context) error {
 	}
 	err := g.Do(ctx, func(s *device.Stream) error {
 		return g.k.alone(s, func() error {
-			return errors.Join(g.k.each(s, g.k.wipe), s.Fill(g.host.Parts().(*parts).TallyPtr(), 0, 4), g.k.forget(s))
+			return errors.Join(g.k.each(s, g.k.wipe), g.k.emptyKeys(s), s.Fill(g.host.Parts().(*parts).TallyPtr(), 0, 4), g.k.forget(s))
 		})
 	})
 	if err == nil {
@@ -311,6 +319,9 @@ func (g *gpuEngine) Check(ctx context.Context, l *core.Lease) error {
 	now, err := g.Engine.Counters(ctx)
 	if err == nil {
 		err = g.home()
+	}
+	if err == nil && g.k.stateless {
+		err = g.Do(ctx, g.k.settleStates)
 	}
 	if err == nil {
 		err = errors.Join(g.checkMirrors(ctx), g.checkValues(ctx))
@@ -489,6 +500,9 @@ func (g *gpuEngine) send() error {
 
 // show tells of where the cache is, too.
 func (g *gpuEngine) show() error {
+	if g.k.stateless {
+		return errStateless
+	}
 	before := g.k.table.Load()
 	now, err := g.k.newLevels(before)
 	if err == nil {

@@ -28,6 +28,7 @@ func smokeAll(t *testing.T, dev device.Device) {
 			smokeIndex(t, dev, o, ablation.Without{})
 			if name == "nothing" {
 				smokeIndex(t, dev, o, ablation.Without{Warps: true})
+				smokeIndex(t, dev, o, ablation.Without{States: true})
 			}
 			if name != "values" {
 				smokeStrings(t, dev, o)
@@ -48,11 +49,14 @@ func smokeMap(t *testing.T, dev device.Device, o Options) {
 func smokeIndex(t *testing.T, dev device.Device, o Options, without ablation.Without) {
 	path := filepath.Join(memoryDir(t), "pool")
 	o.KeySize, o.ValueSize = 13, 130
+	if without.States {
+		o.KeySize = 8
+	}
 	x, err := Create(path, dev, o)
 	must(t, err)
 	var keys, values []byte
 	for i := range 30 {
-		key := denseKey(o.KeySize, i)
+		key := denseKey(o.KeySize, 3+i) // with none that is reserved without states
 		keys, values = append(keys, key...), append(values, valueOf(o.ValueSize, key, 0)...)
 	}
 	_, err = x.Put(t.Context(), keys, values)
@@ -78,6 +82,8 @@ func smokeIndex(t *testing.T, dev device.Device, o Options, without ablation.Wit
 		kinds[i] = weft.OpKind(i % 4)
 	}
 	must(t, x.Apply(t.Context(), kinds, keys, values, make([]bool, 30)))
+	_, err = x.Delete(t.Context(), keys, nil)
+	must(t, err)
 	must(t, x.Check(t.Context()))
 	must(t, x.Close())
 }
@@ -100,5 +106,5 @@ func smokeStrings(t *testing.T, dev device.Device, o Options) {
 
 // Those who look at TestSmoke see every kernel.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
-	conformance.LaunchesAll(t, smokeAll, []*device.Image{&gphashImage}, []*device.Image{&gphashStringsImage}, []*device.Image{&gphashThreadsImage})
+	conformance.LaunchesAll(t, smokeAll, []*device.Image{&gphashImage}, []*device.Image{&gphashStringsImage}, []*device.Image{&gphashThreadsImage}, []*device.Image{&gphashReservedImage})
 }

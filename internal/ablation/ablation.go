@@ -15,6 +15,9 @@ type Without struct {
 	// Warps, of a GPU, that work on a key of a persistent index together: a thread does, alone, and reads one slot
 	// after the other.
 	Warps bool
+	// States of slots, of a GPU, in words of their own in a persistent index: they are in the words of keys, three of
+	// which are reserved. A crash leaves a pool that does not open.
+	States bool
 }
 
 type key struct{}

@@ -1,0 +1,161 @@
+package gphash
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/ablation"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// stateless opens a pool so that the states of slots are in the words of keys.
+func stateless(t *testing.T, path string, dev device.Device, o OpenOptions) (*Index, error) {
+	x, _, err := Open(ablation.Context(t.Context(), ablation.Without{States: true}), path, dev, o)
+	return x, err
+}
+
+// statelessPool is a pool with room for 400 keys.
+func statelessPool(t *testing.T, dev device.Device, keys ...uint64) string {
+	path := filepath.Join(memoryDir(t), "pool")
+	x, err := Create(path, dev, Options{KeySize: 8, ValueSize: 16, Capacity: 400, Size: smallPool})
+	must(t, err)
+	_, err = x.Put(ctx, words(keys...), make([]byte, 16*len(keys)))
+	must(t, err)
+	must(t, x.Close())
+	return path
+}
+
+func words(keys ...uint64) (column []byte) {
+	for _, key := range keys {
+		column = binary.LittleEndian.AppendUint64(column, key)
+	}
+	return column
+}
+
+// An index whose states are in keys does what a map does, and leaves a pool as any other index does.
+func TestReservedKeys(t *testing.T) {
+	smallParts(t)
+	dev, rng, want := devicetest.OpenSim(t, nil), rand.New(rand.NewPCG(1, 2)), model{}
+	path := statelessPool(t, dev)
+	for range 2 {
+		x, err := stateless(t, path, dev, OpenOptions{})
+		must(t, err)
+		x.engine.far.(*gpuEngine).k.spread = 8
+		for round := range 8 {
+			statelessBatch(t, x, rng, want)
+			if round == 4 {
+				want.equal(t, x)
+				must(t, x.Check(ctx))
+			}
+		}
+		must(t, x.Close())
+		x, _, err = Open(ctx, path, openCPU(t), OpenOptions{Verify: true})
+		must(t, err)
+		want.equal(t, x)
+		must(t, x.Check(ctx))
+		must(t, x.Close())
+	}
+	x, err := stateless(t, path, dev, OpenOptions{})
+	must(t, err)
+	must(t, x.Clear(ctx))
+	clear(want)
+	statelessBatch(t, x, rng, want)
+	want.equal(t, x)
+	must(t, x.Close())
+}
+
+// statelessBatch runs a mixed batch, and compares what it returns with a map.
+func statelessBatch(t *testing.T, x *Index, rng *rand.Rand, want model) {
+	const n = 150
+	kinds, keys, values, ok := make([]weft.OpKind, n), make([]byte, 0, 8*n), make([]byte, 16*n), make([]bool, n)
+	for i := range n {
+		kinds[i] = []weft.OpKind{weft.OpGet, weft.OpPut, weft.OpPutNew, weft.OpDelete, weft.OpUpdate}[rng.IntN(5)]
+		keys = append(keys, words(3+rng.Uint64N(300))...)
+		binary.LittleEndian.PutUint64(values[16*i:], rng.Uint64())
+	}
+	in := append([]byte(nil), values...)
+	must(t, x.Apply(ctx, kinds, keys, values, ok))
+	for i, kind := range kinds {
+		key, value := string(keys[8*i:8*i+8]), string(in[16*i:16*i+16])
+		was, there := want[key]
+		flag := there
+		switch {
+		case kind == weft.OpDelete:
+			delete(want, key)
+		case kind == weft.OpPut, kind == weft.OpPutNew && !there, kind == weft.OpUpdate && there:
+			want[key] = value
+		}
+		if kind == weft.OpPut || kind == weft.OpPutNew {
+			flag = !there
+		}
+		if ok[i] != flag {
+			t.Fatalf("operation %d, %v of %x: ok %v, want %v", i, kind, key, ok[i], flag)
+		}
+		if got := string(values[16*i : 16*i+16]); there && kind == weft.OpGet && got != was {
+			t.Fatalf("operation %d: Get of %x returns %x, want %x", i, key, got, was)
+		}
+	}
+}
+
+// The three keys are refused where they would be changed, and are not there for lookups.
+func TestReservedKeysAreRefused(t *testing.T) {
+	smallParts(t)
+	dev := devicetest.OpenSim(t, nil)
+	path := statelessPool(t, dev)
+	x, err := stateless(t, path, dev, OpenOptions{})
+	must(t, err)
+	for key := range uint64(3) {
+		_, put := x.Put(ctx, words(7, key), make([]byte, 32))
+		_, deleted := x.Delete(ctx, words(key), nil)
+		if !errors.Is(put, errReservedKey) || !errors.Is(deleted, errReservedKey) {
+			t.Errorf("%#x: Put: %v; Delete: %v", key, put, deleted)
+		}
+		n, err := x.Get(ctx, words(7, key), make([]byte, 32), nil)
+		conformance.Want(t, "Get", n, 1, err)
+	}
+	n, err := x.Put(ctx, words(3, ^uint64(0)), make([]byte, 32))
+	conformance.Want(t, "Put of other keys", n, 2, err)
+	must(t, x.Check(ctx))
+	must(t, x.Close())
+	if _, err := stateless(t, statelessPool(t, dev, 2), dev, OpenOptions{}); !errors.Is(err, errReservedKey) || !errors.Is(err, op.ErrOptions) {
+		t.Errorf("a pool that has a key: %v", err)
+	}
+	if _, err := stateless(t, path, dev, OpenOptions{Mirror: true}); !errors.Is(err, errStateless) {
+		t.Errorf("with a mirror: %v", err)
+	}
+}
+
+// An index whose states are in keys keeps its slots, and uses those of deleted keys again.
+func TestReservedKeysDoNotGrow(t *testing.T) {
+	smallParts(t)
+	dev := devicetest.OpenSim(t, nil)
+	x, err := stateless(t, statelessPool(t, dev), dev, OpenOptions{})
+	must(t, err)
+	var keys []byte
+	for i := range uint64(2000) {
+		keys = append(keys, words(3+i)...)
+	}
+	stats, err := x.Stats(ctx)
+	if err != nil || stats.Slots >= 2000 {
+		t.Fatalf("%d slots are enough for all keys (%v)", stats.Slots, err)
+	}
+	for part := range slices.Chunk(keys, 8*250) {
+		n, err := x.Put(ctx, part, make([]byte, 2*len(part)))
+		conformance.Want(t, "Put", n, 250, err)
+		n, err = x.Delete(ctx, part, nil)
+		conformance.Want(t, "Delete", n, 250, err)
+	}
+	if _, err := x.Put(ctx, keys, make([]byte, 2*len(keys))); !errors.Is(err, errStateless) {
+		t.Errorf("Put of more keys than there are slots: %v", err)
+	}
+	must(t, x.Check(ctx))
+	must(t, x.Close())
+}
