@@ -98,14 +98,14 @@ func TestSchedulesOfThreads(t *testing.T) {
 
 // So are those of keys that say the state of a slot, in an index that has slots for all.
 func TestSchedulesOfReservedKeys(t *testing.T) {
-	reserved := dst.Mode[Options]{Arch: 80, Name: "2 slots,reserved,rounds", Options: twoSlots.Options}
+	reserved := dst.Mode[Options]{Arch: 80, Name: "2 slots,reserved", Options: twoSlots.Options}
 	cfg := programs[uint64, uint64](t, reserved).Updating()
-	cfg.Shapes = []dst.Shape{roomForAll, {Name: "few keys", Capacity: 400, Keys: 3, Hot: 36, Cold: 40, Batches: 3}}
+	cfg.Shapes = []dst.Shape{roomForAll, {Name: "few keys", Capacity: 130, Keys: 3, Hot: 20, Cold: 40, Batches: 2}}
 	dst.Explore(t, reserved, cfg)
 }
 
 // roomForAll is keysMakeWay where none has to.
-var roomForAll = dst.Shape{Name: "lookups beside changes", Capacity: 200, Keys: 20, Hot: 40, Batches: 14, Streams: 3, Kinds: keysMakeWay.Kinds}
+var roomForAll = dst.Shape{Name: "lookups beside changes", Capacity: 40, Keys: 12, Hot: 40, Batches: 14, Streams: 3, Kinds: keysMakeWay.Kinds}
 
 // Mutants of lookups: each is found.
 func TestLookupMutants(t *testing.T) {
