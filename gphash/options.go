@@ -43,7 +43,8 @@ type Options struct {
 	// such batches, in its order; one without room for all that it inserts does nothing, and returns
 	// [weft.ErrFull]. The pool has a log for one batch, of 24 bytes an operation. At most 1,048,576. The
 	// log takes whole MiB of the pool, and a batch may have as many operations as there is room for: 43,685
-	// where fewer are asked for, 43,690 or 43,691 more with each MiB. On a GPU it takes Mirror, whether
+	// where fewer are asked for, 43,690 or 43,691 more with each MiB. For [Strings] it takes whole sixteenths
+	// of a MiB. On a GPU it takes Mirror, whether
 	// asked for or not, and calls with streams wait.
 	AtomicBatch int
 	// AtomicTail is as in OpenOptions; the log has room for so many operations besides.
