@@ -31,6 +31,10 @@ func runHortonCounters(ctx context.Context, r *runner) (err error) {
 	}
 	n := tableKeys(slabPair * slots)
 	r.result.Parameters["keys"] = n
+	limit := r.readLimit(slabPair)
+	if err := r.limits(ctx, slabPair*slots, limit); err != nil {
+		return err
+	}
 	s, err := newProbes(r)
 	if err != nil {
 		return err
@@ -43,7 +47,7 @@ func runHortonCounters(ctx context.Context, r *runner) (err error) {
 		k := on(r)
 		if _, err := k.with(n, hortonSizesLoad, func(t subject[uint32, uint32]) error {
 			s.structure, s.table = k.name, t
-			return s.launches(ctx, n)
+			return s.launches(ctx, n, limit)
 		}); err != nil {
 			return err
 		}
@@ -52,7 +56,7 @@ func runHortonCounters(ctx context.Context, r *runner) (err error) {
 }
 
 // launches fills the table and has one launch of each lookup.
-func (s *probes) launches(ctx context.Context, n int) error {
+func (s *probes) launches(ctx context.Context, n int, limit string) error {
 	if err := s.fillWith(ctx, n); err != nil {
 		return err
 	}
@@ -74,7 +78,7 @@ func (s *probes) launches(ctx context.Context, n int) error {
 		if err := checkFlags(ctx, s.runner, s.cols.flags, c.op, c.hits); err != nil {
 			return err
 		}
-		s.report(c.op, s.cols.n, t, "", Row{
+		s.report(c.op, s.cols.n, t, limit, Row{
 			Slots: kindSlots, TableBytes: int(*told.BytesPerEntry*float64(n) + .5),
 			BytesPerOp: figure(c.reads*bucketBytes + lookupBytes/2 + answerBytes), Measured: told.Measured, Model: told.Model,
 		})

@@ -63,17 +63,9 @@ func cuckooKind[K weft.Key, V weft.Value](r *runner, name string, policy cuckoo.
 	}}
 }
 
-// hortonGPUBound is where those of fixed size end on a GPU: beyond, single keys of 10^8 find no room, and each
-// costs rehashes of the whole table.
-const hortonGPUBound = .92
-
 // hortonKind opens Horton tables that reclaim in one way.
 func hortonKind[K weft.Key, V weft.Value](r *runner, name string, reclaim horton.Reclaim) kind[K, V] {
-	bound := hortonBound(kindSlots)
-	if r.onGPU() {
-		bound = hortonGPUBound
-	}
-	return kind[K, V]{name: name, bound: bound, open: func(n int, load float64) (subject[K, V], error) {
+	return kind[K, V]{name: name, bound: hortonBound(kindSlots), open: func(n int, load float64) (subject[K, V], error) {
 		return openHorton[K, V](r.Device, &horton.Options{
 			Capacity: n, MaxLoad: load, Fixed: true, Slots: kindSlots, Reclaim: reclaim, Unordered: true, Seed: r.Seed + 1,
 		})

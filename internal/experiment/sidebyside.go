@@ -31,6 +31,10 @@ const (
 	turnovers    = 10
 	churnBatches = 8          // a turnover is done in
 	churned      = "_churned" // suffix of lookups behind the churn
+
+	// hortonGPUBound is where Horton tables of fixed size end on a GPU: beyond, single keys of 10^8 find no
+	// room, and each costs rehashes of the whole table.
+	hortonGPUBound = .92
 )
 
 // sideLoads are the loads of the comparison.
@@ -86,10 +90,14 @@ func sideBySide[K weft.Key, V weft.Value](ctx context.Context, r *runner, n int)
 	if err := s.upload(); err != nil {
 		return err
 	}
+	lazy, eager := hortonKind[K, V](r, hortonLazy, horton.Lazy), hortonKind[K, V](r, hortonEager, horton.Eager)
+	if r.onGPU() {
+		lazy.bound, eager.bound = hortonGPUBound, hortonGPUBound
+	}
 	for _, k := range []kind[K, V]{
 		linearKind[K, V](r), slabKind[K, V](r),
 		cuckooKind[K, V](r, cuckooFirst, cuckoo.FirstFit), cuckooKind[K, V](r, cuckooEven, cuckoo.LoadBalancing),
-		hortonKind[K, V](r, hortonLazy, horton.Lazy), hortonKind[K, V](r, hortonEager, horton.Eager),
+		lazy, eager,
 	} {
 		if err := s.sweep(ctx, k); err != nil {
 			return err
