@@ -145,8 +145,10 @@ func (g *gpuEngine) startLoading(keys uint64) error {
 	p := cacheParams{table: k.table.Load().ref, space: k.space, heat: heat.From.Keys, n: most}
 	p.space.lists = lists{} // which are others by the time that the cache is full
 	err = g.Do(all, func(s *device.Stream) error {
-		return errors.Join(device.Launch(s, k.cacheEmpty, gpu.Wave(k.dev, n), gpu.Block, &p),
-			k.prim.Sort(s, &heat.Sort, heat.scratch))
+		if err := device.Launch(s, k.cacheEmpty, gpu.Wave(k.dev, n), gpu.Block, &p); err != nil {
+			return err
+		}
+		return k.prim.Sort(s, &heat.Sort, heat.scratch)
 	})
 	if err == nil { // who reads the cache, and counts that
 		err = g.apart(func(s *device.Stream) error { return s.Fill(p.table.cacheRead, 0, 4) })
