@@ -22,7 +22,7 @@ import (
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 060b10f9f55e00e7d3248cae0b1fa2dc1e633850967bff73e37d6c90cbcaff8a 21067 kernels/include/weft/evict.cuh
+//kernelgen:input ef78dc0b6ae4fc709c88b2cf117f4b86494b0d176c0a18a9f12a1c46af321407 21229 kernels/include/weft/evict.cuh
 //kernelgen:input 132e2d4399c0a34a22537d522baef89df23cec01c04d6a0755bff73dbb374809 8409 kernels/include/weft/gather.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input a49b130f19ba17c9b39eedfc9eb58d881110668ccef4c1614fca193366c9fdba 10570 kernels/include/weft/horton_displace.cuh

@@ -53,6 +53,20 @@ __device__ __forceinline__ bool primary(const Table& t, bool there, const Place<
   return hit;
 }
 
+// begin reads the primary buckets of the lanes' keys, and answers those that need no other. second is where the
+// others' searches go on, and late the lanes that have one of these.
+__device__ __forceinline__ Key begin(const LookParams& p, uint32_t i, bool there, uint32_t& second, uint32_t& late) {
+  const Place<S> place(p.table, there ? load_once(p.keys + i) : 0);
+  Key value = 0;
+  const bool hit = primary(p.table, there, place, value, second);
+  if (there && second == kAll) answer(p, i, hit, value);
+  late = ballot(kAll, second != kAll);
+  return place.stored;
+}
+
+// rank is how many of those lanes come before the one that asks.
+__device__ __forceinline__ uint32_t rank(uint32_t lanes) { return popcount(lanes & ((1u << lane_index()) - 1)); }
+
 // beyond reads secondary buckets.
 __device__ __forceinline__ bool beyond(const Table& t, uint32_t bucket, Key stored, Key& value) {
   BucketRounds<S> rounds;
@@ -101,15 +115,11 @@ extern "C" __global__ void __launch_bounds__(kBlock, kBlocks) passes_buffered(Lo
   Queue& q = queues[thread_in_block() / kWarp];
   uint32_t waiting = 0;
   each(p.n, [&](uint32_t i, bool there) {
-    const Place<S> place(p.table, there ? load_once(p.keys + i) : 0);
-    Key value = 0;
-    uint32_t second;
-    const bool hit = primary(p.table, there, place, value, second);
-    if (there && second == kAll) answer(p, i, hit, value);
-    const uint32_t late = ballot(kAll, second != kAll);
+    uint32_t second, late;
+    const Key stored = begin(p, i, there, second, late);
     if (second != kAll) {
-      const uint32_t at = waiting + popcount(late & ((1u << lane_index()) - 1));
-      q.i[at] = i, q.bucket[at] = second, q.stored[at] = place.stored;
+      const uint32_t at = waiting + rank(late);
+      q.i[at] = i, q.bucket[at] = second, q.stored[at] = stored;
     }
     waiting += popcount(late);
     if (waiting >= kWarp) run(p, q, waiting, kWarp);
@@ -120,15 +130,10 @@ extern "C" __global__ void __launch_bounds__(kBlock, kBlocks) passes_buffered(Lo
 // One launch reads primary buckets, and lists the keys that go on; the next reads secondary ones.
 extern "C" __global__ void __launch_bounds__(kBlock, kBlocks) passes_first(LookParams p) {
   each(p.n, [&](uint32_t i, bool there) {
-    const Place<S> place(p.table, there ? load_once(p.keys + i) : 0);
-    Key value = 0;
-    uint32_t second;
-    const bool hit = primary(p.table, there, place, value, second);
-    if (there && second == kAll) answer(p, i, hit, value);
-    const uint32_t late = ballot(kAll, second != kAll);
-    uint32_t at = 0;
+    uint32_t second, late, at = 0;
+    begin(p, i, there, second, late);
     if (late != 0 && lane_index() == lowest(late)) at = add_relaxed(p.listed, popcount(late));
-    if (late != 0) at = shuffle(kAll, at, lowest(late)) + popcount(late & ((1u << lane_index()) - 1));
+    if (late != 0) at = shuffle(kAll, at, lowest(late)) + rank(late);
     if (second != kAll) store_once(p.work + at, uint64_t(second) << 32 | i);
   });
 }

@@ -1,10 +1,11 @@
 // Moves of keys that make room in full buckets, for structures whose keys have several
 // buckets they may be in.
 //
-// A batch of changes comes as two launches. The first one moves nothing: its operations go
-// along the buckets of their keys without locks (path.cuh, which says why a key is there
-// once). Those that find no room are listed. The second launch works on that list, with locks
-// (locks.cuh). Whatever is done to a key there, it is done under its lock: the operation
+// A batch of changes comes as two launches, or as three with buckets of eight slots. The first one
+// moves nothing: its operations go along the buckets of their keys without locks (path.cuh, which
+// says why a key is there once). Those that find no room are listed. The next one, with eight slots,
+// does those that take a single step (step_batch in moves.cuh). The last launch, this one, works on
+// what is on the list then, with locks (locks.cuh). Whatever is done to a key there, it is done under its lock: the operation
 // itself, which looks for the key, then takes a free slot; and moving it. Who makes room for an
 // operation keeps its lock meanwhile, which many of the keys in the way have, too. Within the
 // launch nothing is deleted, and a key is absent when it is listed, or has come by another
