@@ -165,9 +165,9 @@ func (p *Policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	lines := p.Engine.Size().Lines
 	if load := float64(now.Live) / float64(p.Slots()); load > p.SafeLoad() && !p.Fixed {
 		lines = p.double(lines)
-	} else if again, err := core.Rerun(ctx, p.Engine, failed); len(again) < failed.N || err != nil {
+	} else if still, err = core.Rerun(ctx, p.Engine, failed); len(still) < failed.N || err != nil {
 		p.vain = 0
-		return again, len(again) > 0, err // threads were in each other's way
+		return still, len(still) > 0, err // threads were in each other's way
 	}
 	if err := p.reseed(ctx, lines); err != nil {
 		// The operations count as not run. A fixed table is full in any case, and so is
