@@ -18,7 +18,7 @@ var gphashBaselinesExperiment = Experiment{
 pools of the same kind: gphash; Clevel hashing (clevel) and a slab hash with an undo log (slab, undo log), written after their
 descriptions and the GPHash paper's; and the slab hash without its log, which survives no crash and shows what the log costs. On a CPU
 a thread runs each operation of the peers; on a GPU a thread each of clevel and a warp each of slab, in place, as gphash does. All take what survives the process when a call returns. speedup is
-that of the median call over gphash. The fastest of several rounds counts, of as many as fit into 40 s,, in each of which all have their turn. The peers do
+that of the median call over gphash. The fastest of several rounds counts, of as many as fit into 40 s, in each of which all have their turn. The peers do
 not keep the order of a batch, and do not fetch ahead, as on a GPU they do not; all hash with a fast function. In the paper logging takes up
 to 15.2 % of the latency; the paper's other factors are of Optane memory and a V100, and are not repeated here.` + hostMemory,
 	run:   runGPHashBaselines,
