@@ -24,7 +24,7 @@ import (
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
 //kernelgen:input ef78dc0b6ae4fc709c88b2cf117f4b86494b0d176c0a18a9f12a1c46af321407 21229 kernels/include/weft/evict.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
-//kernelgen:input a49b130f19ba17c9b39eedfc9eb58d881110668ccef4c1614fca193366c9fdba 10570 kernels/include/weft/horton_displace.cuh
+//kernelgen:input e5c4446a1dc57c10be44ec0ba1aa85b28b5e93d0c888f7289831f52788580ca1 10571 kernels/include/weft/horton_displace.cuh
 //kernelgen:input e61c45822d772975fd9ad05573a0ca5e526e3cbeaee962d8d3649746750897d8 4563 kernels/include/weft/horton_find.cuh
 //kernelgen:input 6a711f9ffb6d926bb741bb9947e1e2bfe3383cab87ef1cb03c63e11d79de12f2 14485 kernels/include/weft/horton_remap.cuh
 //kernelgen:input ac8068a733031faddf59bc24d0f3d14c86904846e4c6cff4576f0b8d12b6ecec 13714 kernels/include/weft/horton_table.cuh
