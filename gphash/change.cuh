@@ -542,10 +542,11 @@ __device__ __forceinline__ bool leads(const ChangeParams& p, uint32_t at) {
   return true;
 }
 
-// change runs the operations on a key by the warp of the first of them. Those with its prefix lie behind
-// it, mostly all on this key; others are of the warps of their own first ones, so that many keys with one prefix,
-// as who knows the hash function can make them, are no work of a single warp.
-__device__ __forceinline__ void change(const ChangeParams& p) {
+// each_key runs change_one(ops, round) for the operations on each key by the warp of the first of them. Those with its
+// prefix lie behind it, mostly all on this key; others are of the warps of their own first ones, so that many keys with
+// one prefix, as who knows the hash function can make them, are no work of a single warp.
+template <class R, class F>
+__device__ __forceinline__ void each_key(const ChangeParams& p, F change_one) {
   const uint64_t from = thread_index() / kWarp * p.round;
   if (from >= p.changes.n) return;
   const uint32_t mine = uint32_t(from) + lane_index();
@@ -555,20 +556,25 @@ __device__ __forceinline__ void change(const ChangeParams& p) {
   uint32_t votes = firsts | ballot(kAll, there && !first && !repeats(p, mine));
   if (votes == 0) return;
   fence();  // a lookup that sees any of this sees that a change has begun
-  Round r{};
+  R r{};
   for (; votes != 0; votes &= votes - 1) {
     const uint32_t at = uint32_t(from) + lowest(votes);
     const bool behind = (firsts >> lowest(votes) & 1) == 0;  // another key with its prefix
     if (behind && !leads(p, at)) continue;
     const uint32_t end = run_end(p, at);
-    change_key<kSpill>(ops_from(p, at, end, behind || has_others(p, at, end)), r);
+    change_one(ops_from(p, at, end, behind || has_others(p, at, end)), r);
   }
   finish(p, r);
 }
 
-// change_crowded runs what that has left, each region by one warp, in which nobody else
-// changes anything.
-__device__ __forceinline__ void change_crowded(const ChangeParams& p) {
+__device__ __forceinline__ void change(const ChangeParams& p) {
+  each_key<Round>(p, [](const Ops& ops, Round& r) WEFT_INLINE { change_key<kSpill>(ops, r); });
+}
+
+// each_crowded runs change_one(at, end) for what that has left, each region by one warp, in which nobody else changes
+// anything. Operation number `at` is the first on a key, and those with its prefix end before number `end`.
+template <class F>
+__device__ __forceinline__ void each_crowded(const ChangeParams& p, F change_one) {
   const uint32_t n = load_relaxed(p.spilled.count);
   const uint64_t region = thread_index() / kWarp;
   if (n == 0 || region >> p.regions != 0) return;
@@ -576,30 +582,42 @@ __device__ __forceinline__ void change_crowded(const ChangeParams& p) {
   for (uint32_t i = 0; i < n; i++) {
     uint32_t at = load_relaxed(p.spilled.items + i) - 1;  // who has run it clears it
     if (at >= p.changes.n || uint64_t(p.sorted.prefixes[at]) << p.regions >> 32 != region) continue;
-    const uint32_t end = run_end(p, at);
-    Round r{};
-    change_key<kForce>(ops_from(p, at, end, has_others(p, at, end)), r);
-    finish(p, r);
+    change_one(at, run_end(p, at));
     sync_warp();
     if (lane_index() == 0) store_relaxed(p.spilled.items + i, 0u);
   }
 }
 
-// follow finds keys of an atomic batch again that have made way for others of it.
-__device__ __forceinline__ void follow(const ChangeParams& p) {
-  const Table& t = p.table;
+__device__ __forceinline__ void change_crowded(const ChangeParams& p) {
+  each_crowded(p, [&](uint32_t at, uint32_t end) WEFT_INLINE {
+    Round r{};
+    change_key<kForce>(ops_from(p, at, end, has_others(p, at, end)), r);
+    finish(p, r);
+  });
+}
+
+// each_moved calls f(number, entry, what it becomes) for the keys of an atomic batch that have made way for others of it.
+template <class F>
+__device__ __forceinline__ void each_moved(const ChangeParams& p, F f) {
   if (load_relaxed(p.spilled.count) == 0) return;
   for (uint64_t i = thread_index() / kWarp; i < p.changes.n; i += threads_in_grid() / kWarp) {
-    Entry& e = p.entries[i];
+    const Entry& e = p.entries[i];
     const Control becomes{e.becomes};
     if (e.becomes == 0 || Control{e.was}.state() != kFull || load_relaxed_system(e.words + e.slot) == e.was) continue;
-    const Ops ops = ops_from(p, uint32_t(i), uint32_t(i) + 1, false);
+    f(uint32_t(i), e, becomes);
+    sync_warp();
+  }
+}
+
+// follow finds these keys again.
+__device__ __forceinline__ void follow(const ChangeParams& p) {
+  each_moved(p, [&](uint32_t i, const Entry& e, Control becomes) WEFT_INLINE {
+    const Ops ops = ops_from(p, i, i + 1, false);
     const uint64_t check = e.check;
     Place at;
     Seen open;
-    if (search<kInOrder>(t, ops.item, at, open)) note(ops, at, at.was.next(State(becomes.state()), becomes.block()), check);
-    sync_warp();
-  }
+    if (search<kInOrder>(p.table, ops.item, at, open)) note(ops, at, at.was.next(State(becomes.state()), becomes.block()), check);
+  });
 }
 
 }  // namespace weft::gphash

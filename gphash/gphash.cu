@@ -69,16 +69,12 @@ __device__ __forceinline__ void rank(const RankParams& p) {
 __device__ __forceinline__ void get_batch(const GetParams& p) {
   const Table& t = p.table;
   const Lookup& l = p.lookup;
-  const uint64_t at = thread_index() / kWarp;
-  bool hit = false, cached = false;
-  if (at < l.n && !follows(p, at)) {
-    const uint64_t i = p.rows ? p.rows[at] : at;
-    const uint8_t* key = static_cast<const uint8_t*>(l.keys) + i * t.key_size;
-    uint8_t* value = l.vals ? static_cast<uint8_t*>(l.vals) + i * t.value_size : nullptr;
-    hit = get(t, item_of(t, key, p.hashes ? p.hashes[i] : hash_row(t, key)), value, cached);
+  bool cached = false;
+  const bool hit = look_up<kWarp>(p, [&](const Item& it, uint8_t* value) WEFT_INLINE {
+    const bool hit = get(t, it, value, cached);
     if (!hit) clear_value(t, value);
-    if (l.found && lane_index() == 0) store_once(l.found + i, uint8_t(hit));
-  }
+    return hit;
+  });
   const bool first = lane_index() == 0;
   if (l.hits) count(l.hits, hit && first);
   if (t.cached && l.vals) count(t.cache_read, hit && first), count(t.cache_read + 1, cached && first);

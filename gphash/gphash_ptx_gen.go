@@ -13,9 +13,9 @@ import (
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 36426b724c50f1beca27874cec9a614004f8c11b8f14ff9c8c723a831eb50140 2651 gphash/buckets.cuh
-//kernelgen:input e8b7aa38491a03a640eb17945849c4f8f94e70cc5e97218f01450b19397dad94 28026 gphash/change.cuh
-//kernelgen:input 91f194cea33abe2aad8009444af811c2bc64f663990c27d68230c7bad7611715 10549 gphash/gphash.cu
-//kernelgen:input 47a838370176cdaf83062c0ce63177a199aed6489ebbd1fbc9dc12ff380c0ddf 1341 gphash/lookup.cuh
+//kernelgen:input d378432ec24a97903fe0a95f4ae4c4aa3144ec89aed7251e6aea8cbebef25db8 28791 gphash/change.cuh
+//kernelgen:input e4e87535456bfe99c77ad9a7318069721a24cd66cbe6faafd0c41f31ad92aec0 10218 gphash/gphash.cu
+//kernelgen:input 0458e4e4cf19a069a3df3316437cae931ddafe2e9abc30eab635e78267f01401 2210 gphash/lookup.cuh
 //kernelgen:input dac5fb18bc6d4baabc14e5723e2342321f9e2afd1c42f9030c5c40f910c13fbd 7127 gphash/redo.cuh
 //kernelgen:input 609edad8641014576b710b8aaa26bc4d114623ecabe9cfa22a8f939fd0159ac6 8471 gphash/space.cuh
 //kernelgen:input d304a9ee760116cff46351f4a067f10efb215a816fb24eaf47e38a84b934a92d 7696 gphash/survey.cuh
@@ -33,7 +33,7 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output d59975b398df80d6b1ecf7f5609f560c7b9f4e281ee5708c5c7d83863e70496d 679409 gphash/gphash_sm80.ptx
+//kernelgen:output fe5d94f8ac0250107664e16fa22fbde408b2eed921088d601324c4435411405a 679106 gphash/gphash_sm80.ptx
 //kernelgen:output fb7eb3c77bcab4a3413a3b211fc466197d99dd49269799d9ad8f636b19fec105 14056 gphash/gphash_params_gen.go
 
 //go:embed gphash_sm80.ptx

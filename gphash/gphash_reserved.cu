@@ -85,18 +85,12 @@ __device__ __forceinline__ bool get_reserved(const Table& t, const Item& it, uin
 
 __device__ __forceinline__ void get_batch(const GetParams& p) {
   const Table& t = p.table;
-  const Lookup& l = p.lookup;
-  const uint64_t at = thread_index() / kWarp;
-  bool hit = false;
-  if (at < l.n && !follows(p, at)) {
-    const uint64_t i = p.rows ? p.rows[at] : at;
-    const uint8_t* key = static_cast<const uint8_t*>(l.keys) + i * t.key_size;
-    uint8_t* value = l.vals ? static_cast<uint8_t*>(l.vals) + i * t.value_size : nullptr;
-    hit = get_reserved(t, item_of(t, key, p.hashes ? p.hashes[i] : hash_row(t, key)), value);
+  const bool hit = look_up<kWarp>(p, [&](const Item& it, uint8_t* value) WEFT_INLINE {
+    const bool hit = get_reserved(t, it, value);
     if (!hit) clear_value(t, value);
-    if (l.found && lane_index() == 0) store_once(l.found + i, uint8_t(hit));
-  }
-  if (l.hits) count(l.hits, hit && lane_index() == 0);
+    return hit;
+  });
+  if (p.lookup.hits) count(p.lookup.hits, hit && lane_index() == 0);
 }
 
 // ---- changes ----------------------------------------------------------------------
@@ -195,26 +189,8 @@ __device__ __forceinline__ void change_reserved(const Ops& ops, Turns& r) {
   if (failed) fail(ops, sum.first);
 }
 
-// change_batch has the rounds of change.
 __device__ __forceinline__ void change_batch(const ChangeParams& p) {
-  const uint64_t from = thread_index() / kWarp * p.round;
-  if (from >= p.changes.n) return;
-  const uint32_t mine = uint32_t(from) + lane_index();
-  const bool there = lane_index() < p.round && mine < p.changes.n;
-  const bool first = there && (mine == 0 || p.sorted.prefixes[mine - 1] != p.sorted.prefixes[mine]);
-  const uint32_t firsts = ballot(kAll, first);
-  uint32_t votes = firsts | ballot(kAll, there && !first && !repeats(p, mine));
-  if (votes == 0) return;
-  fence();  // a lookup that sees any of this sees that a change has begun
-  Turns r{};
-  for (; votes != 0; votes &= votes - 1) {
-    const uint32_t at = uint32_t(from) + lowest(votes);
-    const bool behind = (firsts >> lowest(votes) & 1) == 0;  // another key with its prefix
-    if (behind && !leads(p, at)) continue;
-    const uint32_t end = run_end(p, at);
-    change_reserved(ops_from(p, at, end, behind || has_others(p, at, end)), r);
-  }
-  finish(p, r);
+  each_key<Turns>(p, [](const Ops& ops, Turns& r) WEFT_INLINE { change_reserved(ops, r); });
 }
 
 // recycle_reserved frees what the lists have: values, and slots by the words of their keys.

@@ -13,9 +13,9 @@ import (
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 36426b724c50f1beca27874cec9a614004f8c11b8f14ff9c8c723a831eb50140 2651 gphash/buckets.cuh
-//kernelgen:input e8b7aa38491a03a640eb17945849c4f8f94e70cc5e97218f01450b19397dad94 28026 gphash/change.cuh
-//kernelgen:input 9d599f514f0711447b793f8bec92c084226bea4ea284cf7dd26102f0da1d41c0 12535 gphash/gphash_reserved.cu
-//kernelgen:input 47a838370176cdaf83062c0ce63177a199aed6489ebbd1fbc9dc12ff380c0ddf 1341 gphash/lookup.cuh
+//kernelgen:input d378432ec24a97903fe0a95f4ae4c4aa3144ec89aed7251e6aea8cbebef25db8 28791 gphash/change.cuh
+//kernelgen:input 71573a8a8a234783718dd0af8cb206af92500e7b2f3cccbba86d11a8b241c211 11300 gphash/gphash_reserved.cu
+//kernelgen:input 0458e4e4cf19a069a3df3316437cae931ddafe2e9abc30eab635e78267f01401 2210 gphash/lookup.cuh
 //kernelgen:input dac5fb18bc6d4baabc14e5723e2342321f9e2afd1c42f9030c5c40f910c13fbd 7127 gphash/redo.cuh
 //kernelgen:input 609edad8641014576b710b8aaa26bc4d114623ecabe9cfa22a8f939fd0159ac6 8471 gphash/space.cuh
 //kernelgen:input a589ec4ad6018098074d70f3cb5eaa91728c5f3bb93b19e461371313793100a6 423 gphash/tuning.cuh
@@ -32,7 +32,7 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output 2a0ee41126944d86b3a80b7f8376a9037017857701308c5ccdf12efa50ced1eb 214565 gphash/gphash_reserved_sm80.ptx
+//kernelgen:output a8fc9065ffb00aa3bb5b4da76c2c9a4c86333813971973e3703ea587664670cb 214565 gphash/gphash_reserved_sm80.ptx
 //kernelgen:output d67d01c6967444256ff7a8f52fb520c007473a45e9cfa3eecc2b73ab2696e666 2251 gphash/gphash_reserved_params_gen.go
 
 //go:embed gphash_reserved_sm80.ptx

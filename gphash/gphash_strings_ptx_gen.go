@@ -13,11 +13,11 @@ import (
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 36426b724c50f1beca27874cec9a614004f8c11b8f14ff9c8c723a831eb50140 2651 gphash/buckets.cuh
-//kernelgen:input e8b7aa38491a03a640eb17945849c4f8f94e70cc5e97218f01450b19397dad94 28026 gphash/change.cuh
+//kernelgen:input d378432ec24a97903fe0a95f4ae4c4aa3144ec89aed7251e6aea8cbebef25db8 28791 gphash/change.cuh
 //kernelgen:input 39c4365963fca1d356d4933d9fff73e47de2ea94fc9e38f8d26120e67b20d8e2 954 gphash/gphash_strings.cu
 //kernelgen:input dac5fb18bc6d4baabc14e5723e2342321f9e2afd1c42f9030c5c40f910c13fbd 7127 gphash/redo.cuh
 //kernelgen:input 609edad8641014576b710b8aaa26bc4d114623ecabe9cfa22a8f939fd0159ac6 8471 gphash/space.cuh
-//kernelgen:input 43e48d93ff455bcf43fa8f1dfb8d2258b8b29268a18d9648d978e4b65927305b 18236 gphash/strings.cuh
+//kernelgen:input 0f3dc3e96e5e1c3e011c5a4f0fa89d6b819e4ff6bb54348e79ca0ab302637ccd 17281 gphash/strings.cuh
 //kernelgen:input a589ec4ad6018098074d70f3cb5eaa91728c5f3bb93b19e461371313793100a6 423 gphash/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input e8f500fd71e2b34e3820b69650f3362999ecffb500094ab9d9e608e777522143 6671 kernels/include/weft/batch.cuh
@@ -32,7 +32,7 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output bd5d796e4911830fe59637fa6529c1eb6325223676ced522fecd614928b568c5 204130 gphash/gphash_strings_sm80.ptx
+//kernelgen:output 781215a61d31147347d5c800e5628aa99903e53c67ae067eb555c8f264bea9c7 204149 gphash/gphash_strings_sm80.ptx
 //kernelgen:output 5a9a3f7b35bdc698bf10f2816cc73310fc2f76b3b4f1ed0a0bde70f98124cca3 6480 gphash/gphash_strings_params_gen.go
 
 //go:embed gphash_strings_sm80.ptx

@@ -75,18 +75,8 @@ __device__ __forceinline__ bool get_alone(const Table& t, const Item& it, uint8_
 }
 
 __device__ __forceinline__ void get_batch(const GetParams& p) {
-  const Table& t = p.table;
-  const Lookup& l = p.lookup;
-  const uint64_t at = thread_index();
-  bool hit = false;
-  if (at < l.n && !follows(p, at)) {
-    const uint64_t i = p.rows ? p.rows[at] : at;
-    const uint8_t* key = static_cast<const uint8_t*>(l.keys) + i * t.key_size;
-    uint8_t* value = l.vals ? static_cast<uint8_t*>(l.vals) + i * t.value_size : nullptr;
-    hit = get_alone(t, item_of(t, key, p.hashes ? p.hashes[i] : hash_row(t, key)), value);
-    if (l.found) store_once(l.found + i, uint8_t(hit));
-  }
-  if (l.hits) count(l.hits, hit);
+  const bool hit = look_up<1>(p, [&](const Item& it, uint8_t* value) WEFT_INLINE { return get_alone(p.table, it, value); });
+  if (p.lookup.hits) count(p.lookup.hits, hit);
 }
 
 // ---- operations on one key ------------------------------------------------------

@@ -12,9 +12,9 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input e8b7aa38491a03a640eb17945849c4f8f94e70cc5e97218f01450b19397dad94 28026 gphash/change.cuh
-//kernelgen:input 62b95ecee8b88481e287e9a5700269014efd35172bdbfb5a907460e20a6a2ade 10992 gphash/gphash_threads.cu
-//kernelgen:input 47a838370176cdaf83062c0ce63177a199aed6489ebbd1fbc9dc12ff380c0ddf 1341 gphash/lookup.cuh
+//kernelgen:input d378432ec24a97903fe0a95f4ae4c4aa3144ec89aed7251e6aea8cbebef25db8 28791 gphash/change.cuh
+//kernelgen:input 1e7471a7bc29444524efd2ce637fedbe17e2fb792dce5246d99294a3d43f7f7f 10609 gphash/gphash_threads.cu
+//kernelgen:input 0458e4e4cf19a069a3df3316437cae931ddafe2e9abc30eab635e78267f01401 2210 gphash/lookup.cuh
 //kernelgen:input dac5fb18bc6d4baabc14e5723e2342321f9e2afd1c42f9030c5c40f910c13fbd 7127 gphash/redo.cuh
 //kernelgen:input 609edad8641014576b710b8aaa26bc4d114623ecabe9cfa22a8f939fd0159ac6 8471 gphash/space.cuh
 //kernelgen:input a589ec4ad6018098074d70f3cb5eaa91728c5f3bb93b19e461371313793100a6 423 gphash/tuning.cuh

@@ -274,15 +274,20 @@ func (k *launcher) fill(s *device.Stream, now, before *levels) (err error) {
 		switch {
 		case known:
 		case k.mirror && k.host.next != nil && r.base == k.host.next.base: // which has been zeroed
-			err = errors.Join(err, s.Fill(r.mirror, 0, now.aside[r.base].Size/4))
+			err = s.Fill(r.mirror, 0, now.aside[r.base].Size/4)
 		case k.mirror:
 			p := bucketsParams{table: now.ref, hi: 1 << r.bits, level: uint32(i)}
-			err = errors.Join(err, device.Launch(s, k.reflect, gpu.Wave(k.dev, int(p.hi)*2*int(k.host.slots)), gpu.Block, &p))
+			err = device.Launch(s, k.reflect, gpu.Wave(k.dev, int(p.hi)*2*int(k.host.slots)), gpu.Block, &p)
 		case r.cached != 0:
-			err = errors.Join(err, s.Fill(r.cached, notCached, 1<<r.bits), s.Fill(r.heat, 0, 1<<r.bits))
+			if err = s.Fill(r.cached, notCached, 1<<r.bits); err == nil {
+				err = s.Fill(r.heat, 0, 1<<r.bits)
+			}
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
 }
 
 // free frees what levels have and others, which stay, do not.
@@ -404,13 +409,29 @@ func (k *launcher) sortHashes(s *device.Stream, o *order) error {
 
 // ---- changes ---------------------------------------------------------------------
 
+// inTurn takes steps, none behind one that has failed.
+func inTurn(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // alone submits work that changes what is in the pool, behind exports under way, and
-// before those that come.
+// before those that come. Where only some of it could be submitted, that has an end, too, and exports come behind it.
 func (k *launcher) alone(s *device.Stream, submit func() error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ticket++
-	return errors.Join(s.Wait(k.exported), k.set(s, wordBegun), submit(), k.set(s, wordEnded), s.Record(k.changed))
+	if err := s.Wait(k.exported); err != nil {
+		return err
+	}
+	if err := k.set(s, wordBegun); err != nil {
+		return err
+	}
+	return errors.Join(submit(), k.set(s, wordEnded), s.Record(k.changed))
 }
 
 // set submits setting a clock to the number of the change.
@@ -489,7 +510,7 @@ func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, f
 		err = device.Launch(s, k.crowded, gpu.Grid(warp<<p.regions), gpu.Block, &p)
 	}
 	if err == nil && p.entries != 0 {
-		err = k.writeLog(s, &p)
+		err = writeLog(k, s, k.follow, &p)
 	}
 	return err
 }
@@ -536,7 +557,11 @@ func (k *launcher) Winners(*device.Stream, core.Parts, *gpu.Change, *gpu.Winners
 func (k *launcher) Export(s *device.Stream, _ core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := errors.Join(s.Wait(k.changed), s.Wait(k.exported), k.settleStates(s)); err != nil {
+	err := inTurn(
+		func() error { return s.Wait(k.changed) },
+		func() error { return s.Wait(k.exported) },
+		func() error { return k.settleStates(s) })
+	if err != nil {
 		return err
 	}
 	p := bucketsParams{to: gpu.Export{
@@ -640,12 +665,12 @@ func (l *loans) drop(bytes int) (err error) {
 
 func (o *loan) free() error { return errors.Join(o.of.dev.Free(o.buf), o.done.Close()) }
 
-// behind gives memory back when the work of a stream is done.
+// behind gives memory back when the work of a stream is done. If nothing else can tell when that is, it waits.
 func (o *loan) behind(s *device.Stream) {
-	err := s.Record(o.done)
+	free := s.Record(o.done) == nil || s.Sync(all) == nil
 	o.of.mu.Lock()
 	defer o.of.mu.Unlock()
-	o.lent = err != nil // who knows when it is done
+	o.lent = !free
 }
 
 // keep frees a buffer with the rest.

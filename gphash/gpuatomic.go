@@ -33,6 +33,7 @@ type noted struct {
 	entries *loan // an Entry for each operation
 	n       int
 	batch   *redoBatch // that has been published; nil: it has not
+	refused bool       // what it has taken is to be given back
 }
 
 func (n *noted) ptr() device.Ptr {
@@ -111,12 +112,13 @@ func (k *launcher) beginNoting(s *device.Stream, c *gpu.Change) (err error) {
 
 const entryBytes = 48 // of Entry in redo.cuh
 
-// writeLog submits writing to the log what a change has noted.
-func (k *launcher) writeLog(s *device.Stream, p *changeParams) error {
+// writeLog submits writing to the log what a change has noted, behind finding the keys again that have made way.
+func writeLog[P any](k *launcher, s *device.Stream, follow device.Kernel, p *P) error {
 	r := k.redoParams()
-	return errors.Join(
-		device.Launch(s, k.follow, gpu.Wave(k.dev, warp*k.noted.n), gpu.Block, p),
-		device.Launch(s, k.log, gpu.Wave(k.dev, k.noted.n), gpu.Block, &r))
+	if err := device.Launch(s, follow, gpu.Wave(k.dev, warp*k.noted.n), gpu.Block, p); err != nil {
+		return err
+	}
+	return device.Launch(s, k.log, gpu.Wave(k.dev, k.noted.n), gpu.Block, &r)
 }
 
 func (k *launcher) redoParams() redoParams {
@@ -127,12 +129,15 @@ func (k *launcher) redoParams() redoParams {
 	}
 }
 
-// apply submits having lookups see what has been published, and reports whether that was launched, which it
-// is once.
-func (k *launcher) apply(s *device.Stream) (launched bool, err error) {
-	r := k.redoParams()
+// settleBatch submits having lookups see what has been published, or giving back what a batch has taken, and
+// reports whether that was launched, which it is once.
+func (k *launcher) settleBatch(s *device.Stream) (launched bool, err error) {
+	kernel, r := k.settle, k.redoParams()
+	if k.noted.refused {
+		kernel = k.undo
+	}
 	err = k.alone(s, func() error {
-		err := device.Launch(s, k.settle, gpu.Wave(k.dev, k.noted.n), gpu.Block, &r)
+		err := device.Launch(s, kernel, gpu.Wave(k.dev, k.noted.n), gpu.Block, &r)
 		launched = err == nil
 		return err
 	})
@@ -148,12 +153,6 @@ func (k *launcher) bringHome(s *device.Stream) error {
 		}
 		return s.Fill(r.lateCount, 0, 1)
 	})
-}
-
-// refuse submits giving back what a batch has taken.
-func (k *launcher) refuse(s *device.Stream) error {
-	r := k.redoParams()
-	return k.alone(s, func() error { return device.Launch(s, k.undo, gpu.Wave(k.dev, k.noted.n), gpu.Block, &r) })
 }
 
 // ---- batches ---------------------------------------------------------------------------
@@ -191,7 +190,10 @@ func (g *gpuEngine) atomicOn(s *device.Stream, b *batch.Batch) (failed []uint32,
 	if failed, err = g.whole(s, &aside); err != nil || failed != nil || !out.Given() {
 		return failed, err
 	}
-	return nil, errors.Join(s.Copy(b.Columns[batch.Out].Ptr, out.Ptr, out.Width*b.N), s.Sync(all))
+	if err := s.Copy(b.Columns[batch.Out].Ptr, out.Ptr, out.Width*b.N); err != nil {
+		return nil, err
+	}
+	return nil, s.Sync(all)
 }
 
 // whole runs a batch whose results are nobody's until it is there; all its operations fail, or none.
@@ -223,12 +225,13 @@ func (g *gpuEngine) try(s *device.Stream, b *batch.Batch) (failed []uint32, err 
 	return nil, g.log()
 }
 
+// refuse gives back what a batch has taken; if that fails, before anything else changes.
 func (g *gpuEngine) refuse() error {
 	if g.k.noted.entries == nil {
 		return nil
 	}
-	defer g.k.noted.drop(g.Stream)
-	return g.Do(all, g.k.refuse)
+	g.k.noted.refused = true
+	return g.settleNoted()
 }
 
 // log publishes the batch whose records are in the log, and applies it.
@@ -252,22 +255,10 @@ func (g *gpuEngine) log() error {
 	return errors.Join(err, g.refuse())
 }
 
-// finish applies a batch that has been published, if there is one, and brings home what is too far
-// behind: nothing else may change before.
+// finish settles the batch that is noted, and brings home what is too far behind: nothing else may change before.
 func (g *gpuEngine) finish() error {
-	if b := g.k.noted.batch; b != nil {
-		launched := false
-		err := g.Do(all, func(s *device.Stream) (err error) {
-			launched, err = g.k.apply(s)
-			return err
-		})
-		if launched {
-			g.k.behind.ops, g.k.behind.last = g.k.behind.ops+int(b.count), b
-			g.k.noted.drop(g.Stream)
-		}
-		if err != nil {
-			return err
-		}
+	if err := g.settleNoted(); err != nil {
+		return err
 	}
 	if g.k.behind.ops > g.k.behind.most {
 		return g.home()
@@ -275,8 +266,32 @@ func (g *gpuEngine) finish() error {
 	return nil
 }
 
+// settleNoted applies the batch that has been published, or gives back what one has taken that has been refused,
+// if there is one.
+func (g *gpuEngine) settleNoted() error {
+	n := &g.k.noted
+	if n.batch == nil && !n.refused {
+		return nil
+	}
+	launched := false
+	err := g.Do(all, func(s *device.Stream) (err error) {
+		launched, err = g.k.settleBatch(s)
+		return err
+	})
+	if launched {
+		if n.batch != nil {
+			g.k.behind.ops, g.k.behind.last = g.k.behind.ops+int(n.batch.count), n.batch
+		}
+		n.drop(g.Stream)
+	}
+	return err
+}
+
 // home makes slots of the pool what the mirror has, and empties the log.
 func (g *gpuEngine) home() error {
+	if err := g.settleNoted(); err != nil { // while its slots are where they were
+		return err
+	}
 	if g.k.behind.ops == 0 {
 		return nil
 	}
@@ -294,7 +309,7 @@ func (g *gpuEngine) wiping() error {
 	if l == nil {
 		return nil
 	}
-	if err := errors.Join(g.finish(), g.home()); err != nil {
+	if err := g.home(); err != nil {
 		return err
 	}
 	l.publish(l.next(0, flagWipe), 0)

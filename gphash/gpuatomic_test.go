@@ -2,6 +2,7 @@ package gphash
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,6 +14,8 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/pool"
 )
 
 // Atomic batches of kernels do what those of the engine of the host do, which opens their pools, and
@@ -47,6 +50,52 @@ func TestAtomicKernels(t *testing.T) {
 				must(t, x.Close())
 			}
 		})
+	}
+}
+
+// Whatever of a device fails in a batch that is refused, it leaves nothing: slots that it has claimed are given back,
+// before anything else changes if not at once.
+func TestFailureInRefusal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	conformance.NotRaced(t, "what fails does so in one goroutine")
+	smallParts(t)
+	dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
+	o := Options{KeySize: 8, ValueSize: 8, Slots: 4, Capacity: 20, Size: pool.DataStart + 1<<16, AtomicBatch: 100, AtomicTail: 300}
+	for n, fired := 0, true; fired; n++ {
+		path := filepath.Join(memoryDir(t), "pool")
+		x, err := Create(path, dev, o)
+		must(t, err)
+		want := model{}
+		put := func(lo, hi int) error {
+			var keys []byte
+			for i := lo; i < hi; i++ {
+				keys = append(keys, denseKey(8, i)...)
+			}
+			_, err := x.PutNew(ctx, keys, keys, nil)
+			for i := lo; err == nil && i < hi; i++ {
+				want[string(denseKey(8, i))] = string(denseKey(8, i))
+			}
+			return err
+		}
+		must(t, put(0, 10))
+		hit := devicetest.FailAfter(dev, n)
+		err = put(10, 60)
+		devicetest.Heal(dev)
+		if fired = hit(); !errors.Is(err, weft.ErrFull) && !(fired && errors.Is(err, device.ErrMemory)) {
+			t.Fatalf("failure %d: %v", n, err)
+		}
+		must(t, put(200, 205))
+		want.equal(t, x)
+		must(t, errors.Join(x.Check(ctx), x.Close()))
+		x, report, err := Open(ctx, path, dev, OpenOptions{Verify: true})
+		must(t, err)
+		if report.Unfinished+report.Damaged > 0 {
+			t.Errorf("failure %d: %+v", n, report)
+		}
+		want.equal(t, x)
+		must(t, x.Close())
 	}
 }
 
@@ -172,7 +221,7 @@ func TestAtomicTailBesideGrowth(t *testing.T) {
 	smallParts(t)
 	dir, dev := memoryDir(t), devicetest.OpenSim(t, &sim.Options{Arch: 80})
 	live, killed := filepath.Join(dir, "live"), filepath.Join(dir, "killed")
-	x, err := Create(live, dev, Options{KeySize: 8, ValueSize: 8, Size: smallPool, Capacity: 200, AtomicBatch: 100, AtomicTail: 10_000, Seed: [2]uint64{1, 2}})
+	x, err := Create(live, dev, Options{KeySize: 8, ValueSize: 8, Size: smallPool, Capacity: 200, AtomicBatch: 1000, AtomicTail: 10_000, Seed: [2]uint64{1, 2}})
 	must(t, err)
 	rng, want, drained := rand.New(rand.NewPCG(1, 5)), model{}, 0
 	for b := range 60 {

@@ -300,7 +300,11 @@ func (g *gpuEngine) Clear(ctx context.Context) error {
 	}
 	err := g.Do(ctx, func(s *device.Stream) error {
 		return g.k.alone(s, func() error {
-			return errors.Join(g.k.each(s, g.k.wipe), g.k.emptyKeys(s), s.Fill(g.host.Parts().(*parts).TallyPtr(), 0, 4), g.k.forget(s))
+			return inTurn(
+				func() error { return g.k.each(s, g.k.wipe) },
+				func() error { return g.k.emptyKeys(s) },
+				func() error { return s.Fill(g.host.Parts().(*parts).TallyPtr(), 0, 4) },
+				func() error { return g.k.forget(s) })
 		})
 	})
 	if err == nil {
@@ -556,8 +560,10 @@ func (g *gpuEngine) moveUp(lo, hi uint64) (ok bool, err error) {
 	p := bucketsParams{table: t.ref, lo: lo, hi: hi, level: uint32(len(t.live) - 1), crowded: g.k.word(wordCrowded)}
 	done, err := g.Rearrange(all, func(s *device.Stream) error {
 		return g.k.alone(s, func() error {
-			return errors.Join(s.Fill(p.crowded, 0, 1),
-				device.Launch(s, g.k.moveUp, gpu.Wave(g.dev, warp*int(hi-lo)), gpu.Block, &p))
+			if err := s.Fill(p.crowded, 0, 1); err != nil {
+				return err
+			}
+			return device.Launch(s, g.k.moveUp, gpu.Wave(g.dev, warp*int(hi-lo)), gpu.Block, &p)
 		})
 	})
 	if g.note(err) == nil && !done {

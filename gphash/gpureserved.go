@@ -34,7 +34,10 @@ func (g *gpuEngine) putStatesInKeys(o OpenOptions) error {
 		return fmt.Errorf("%w: %w", op.ErrOptions, errStateless)
 	}
 	err := g.Do(all, func(s *device.Stream) error {
-		return errors.Join(s.Fill(k.word(wordCrowded), 0, 1), k.each(s, k.toKeys))
+		if err := s.Fill(k.word(wordCrowded), 0, 1); err != nil {
+			return err
+		}
+		return k.each(s, k.toKeys)
 	})
 	var refused [1]uint32
 	if err == nil {

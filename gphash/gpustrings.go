@@ -130,32 +130,31 @@ func (g *gpuEngine) findStrings(ctx context.Context, b *batch.Batch) (hits int, 
 		return keys, found, device.Ptr(c), end
 	}
 	_, _, _, size := lay(0)
-	work, err := g.k.loans.take(int(size))
-	if err != nil {
-		return 0, err
-	}
-	c, err := g.Carrier()
-	if err != nil {
-		return 0, err
-	}
-	defer g.Give(c)
-	s, err := c.Ring.Work()
-	if err != nil {
-		return 0, err
-	}
-	defer work.behind(s)
-	keys, found, sorting, _ := lay(work.buf.Ptr)
-	if err := errors.Join(s.Wait(g.Visible), s.CopyIn(keys.spans, device.Bytes(packed))); err != nil {
-		return 0, err
-	}
-	if err := g.k.findStrings(s, keys, b.N, found, sorting); err != nil {
-		return 0, err
-	}
 	answers := make([]byte, foundBytes*b.N)
-	if err := s.CopyOut(ctx, answers, found); err != nil {
+	err = g.inLoan(int(size), func(s *device.Stream, at device.Ptr) error {
+		keys, found, sorting, _ := lay(at)
+		return inTurn(
+			func() error { return s.Wait(g.Visible) },
+			func() error { return s.CopyIn(keys.spans, device.Bytes(packed)) },
+			func() error { return g.k.findStrings(s, keys, b.N, found, sorting) },
+			func() error { return s.CopyOut(ctx, answers, found) })
+	})
+	if err != nil {
 		return 0, err
 	}
 	return answerStrings(b, batch.View[uint64](answers)[:b.N], answers[pm.Word*b.N:]), nil
+}
+
+// inLoan runs something on a stream of its own, in so much memory of the device, which is lent again behind it.
+func (g *gpuEngine) inLoan(bytes int, run func(s *device.Stream, at device.Ptr) error) error {
+	return g.OnWork(func(_ *gpu.Carrier, s *device.Stream) error {
+		work, err := g.k.loans.take(bytes)
+		if err != nil {
+			return err
+		}
+		defer work.behind(s)
+		return run(s, work.buf.Ptr)
+	})
 }
 
 // findStrings submits looking keys up.
@@ -198,26 +197,16 @@ func (g *gpuEngine) PairBytes(*core.Lease) int { return g.host.values.recordByte
 
 // exportStrings is Export of an index of records, of which the GPU says where they are.
 func (g *gpuEngine) exportStrings(ctx context.Context, lo, hi uint32, out *batch.Batch) (n int, err error) {
-	work, err := g.k.loans.take(pm.Word * (out.N + 1))
-	if err != nil {
-		return 0, err
-	}
-	c, err := g.Carrier()
-	if err != nil {
-		return 0, err
-	}
-	defer g.Give(c)
-	s, err := c.Ring.Work()
-	if err != nil {
-		return 0, err
-	}
-	defer work.behind(s)
-	p := bucketsParams{to: gpu.Export{Count: work.buf.Ptr, Vals: work.buf.Ptr + pm.Word, Rows: uint64(out.N)}}
-	if err := errors.Join(s.Wait(g.Changed()), s.Fill(p.to.Count, 0, 2), g.k.eachOf(s, g.k.strings.list, p, lo, hi)); err != nil {
-		return 0, err
-	}
 	records := make([]uint64, out.N+1)
-	if err := s.CopyOut(ctx, device.Bytes(records), p.to.Count); err != nil {
+	err = g.inLoan(pm.Word*len(records), func(s *device.Stream, at device.Ptr) error {
+		p := bucketsParams{to: gpu.Export{Count: at, Vals: at + pm.Word, Rows: uint64(out.N)}}
+		return inTurn(
+			func() error { return s.Wait(g.Changed()) },
+			func() error { return s.Fill(p.to.Count, 0, 2) },
+			func() error { return g.k.eachOf(s, g.k.strings.list, p, lo, hi) },
+			func() error { return s.CopyOut(ctx, device.Bytes(records), p.to.Count) })
+	})
+	if err != nil {
 		return 0, err
 	}
 	n = int(records[0])
@@ -342,7 +331,7 @@ type stringsBatch struct {
 
 // changeStrings runs a batch of the host, or as much of it as is launched together.
 func (g *gpuEngine) changeStrings(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {
-	if err := errors.Join(ctx.Err(), g.finish()); err != nil {
+	if err := inTurn(ctx.Err, g.finish); err != nil {
 		return 0, nil, err
 	}
 	n, err := g.together(ctx, b)
@@ -445,7 +434,10 @@ func (g *gpuEngine) bringStrings(b *batch.Batch, p *placing) (on *batch.Batch, b
 	keys, _ := lay(work.buf.Ptr)
 	g.k.batch = stringsBatch{n: b.N, keys: keys, fates: back}
 	s := g.Stream
-	err = errors.Join(s.CopyIn(keys.spans, device.Bytes(packed)), s.CopyIn(on.Columns[batch.Vals].Ptr, device.Bytes(p.blocks)))
+	err = s.CopyIn(keys.spans, device.Bytes(packed))
+	if err == nil {
+		err = s.CopyIn(on.Columns[batch.Vals].Ptr, device.Bytes(p.blocks))
+	}
 	if kinds := &on.Columns[batch.Kinds]; err == nil && kinds.Given() {
 		err = s.CopyIn(kinds.Ptr, b.Columns[batch.Kinds].Host)
 	}
@@ -472,10 +464,7 @@ func (k *launcher) submitStrings(s *device.Stream, c *gpu.Change, p *changeParam
 	if err != nil || p.entries == 0 {
 		return err
 	}
-	r := k.redoParams()
-	return errors.Join(
-		device.Launch(s, k.strings.follow, gpu.Wave(k.dev, warp*k.noted.n), gpu.Block, &x),
-		device.Launch(s, k.log, gpu.Wave(k.dev, k.noted.n), gpu.Block, &r))
+	return writeLog(k, s, k.strings.follow, &x)
 }
 
 // answerChanges reads what has become of a batch.

@@ -29,4 +29,20 @@ __device__ __forceinline__ bool follows(const GetParams& p, uint64_t at) {
   return p.rows && at > 0 && p.prefixes[at - 1] == p.prefixes[at] && same_key(p, at - 1, at);
 }
 
+// look_up runs get(item, row of the value or null) for the lookup of so many threads, a warp or one, unless there
+// is none, or it follows another one, and reports whether the key is there.
+template <uint32_t kThreads, class F>
+__device__ __forceinline__ bool look_up(const GetParams& p, F get) {
+  const Table& t = p.table;
+  const Lookup& l = p.lookup;
+  const uint64_t at = thread_index() / kThreads;
+  if (at >= l.n || follows(p, at)) return false;
+  const uint64_t i = p.rows ? p.rows[at] : at;
+  const uint8_t* key = static_cast<const uint8_t*>(l.keys) + i * t.key_size;
+  uint8_t* value = l.vals ? static_cast<uint8_t*>(l.vals) + i * t.value_size : nullptr;
+  const bool hit = get(item_of(t, key, p.hashes ? p.hashes[i] : hash_row(t, key)), value);
+  if (l.found && (kThreads == 1 || lane_index() == 0)) store_once(l.found + i, uint8_t(hit));
+  return hit;
+}
+
 }  // namespace weft::gphash

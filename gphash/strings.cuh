@@ -371,38 +371,21 @@ __device__ __forceinline__ void change_strings(const StringsChangeParams& p) {
   change_string<kSpill>(string_ops_from(p, at, end, !first || has_others(p, at, end)));
 }
 
-// change_crowded_strings runs what that has left, each region by one warp, in which nobody else changes
-// anything.
 __device__ __forceinline__ void change_crowded_strings(const StringsChangeParams& p) {
-  const List& spilled = p.change.spilled;
-  const uint32_t n = load_relaxed(spilled.count);
-  const uint64_t region = thread_index() / kWarp;
-  if (n == 0 || region >> p.change.regions != 0) return;
-  for (uint32_t i = 0; i < n; i++) {
-    const uint32_t at = load_relaxed(spilled.items + i) - 1;  // who has run it clears it
-    if (at >= p.change.changes.n || uint64_t(p.change.sorted.prefixes[at]) << p.change.regions >> 32 != region) continue;
-    const uint32_t end = run_end(p.change, at);
+  each_crowded(p.change, [&](uint32_t at, uint32_t end) WEFT_INLINE {
     change_string<kForce>(string_ops_from(p, at, end, has_others(p, at, end)));
-    sync_warp();
-    if (lane_index() == 0) store_relaxed(spilled.items + i, 0u);
-  }
+  });
 }
 
 // follow_strings is follow for records.
 __device__ __forceinline__ void follow_strings(const StringsChangeParams& p) {
-  const Table& t = p.change.table;
-  if (load_relaxed(p.change.spilled.count) == 0) return;
-  for (uint64_t i = thread_index() / kWarp; i < p.change.changes.n; i += threads_in_grid() / kWarp) {
-    const Entry& e = p.change.entries[i];
-    const Control becomes{e.becomes};
-    if (e.becomes == 0 || Control{e.was}.state() != kFull || load_relaxed_system(e.words + e.slot) == e.was) continue;
-    const StringOps ops = string_ops_from(p, uint32_t(i), uint32_t(i) + 1, false);
+  each_moved(p.change, [&](uint32_t i, const Entry&, Control becomes) WEFT_INLINE {
+    const StringOps ops = string_ops_from(p, i, i + 1, false);
     Place at;
     Seen open;
     Header header;
-    if (search<kInOrder>(t, ops.it, at, open, header)) note(ops, at, at.was.next(State(becomes.state()), becomes.block()));
-    sync_warp();
-  }
+    if (search<kInOrder>(p.change.table, ops.it, at, open, header)) note(ops, at, at.was.next(State(becomes.state()), becomes.block()));
+  });
 }
 
 }  // namespace weft::gphash

@@ -103,21 +103,16 @@ func (g *far) close() error {
 
 // run runs a batch of host memory, and returns how many keys have been found, or are there more.
 func (g *far) run(ctx context.Context, b *batch.Batch) (n int, err error) {
-	c, err := g.Carrier()
-	if err != nil {
-		return 0, err
-	}
-	defer g.Give(c)
-	s, err := c.Ring.Work()
-	if err != nil {
-		return 0, err
-	}
-	if err := g.begin(s); err != nil {
-		return 0, err
-	}
-	_, err = c.Ring.RunInOrder(ctx, b, func(p *staging.Piece) error { return g.submit(p.Stream, p.Batch) })
-	n, e2 := g.end(s)
-	return n, errors.Join(err, e2)
+	err = g.OnWork(func(c *gpu.Carrier, s *device.Stream) error {
+		if err := g.begin(s); err != nil {
+			return err
+		}
+		_, err := c.Ring.RunInOrder(ctx, b, func(p *staging.Piece) error { return g.submit(p.Stream, p.Batch) })
+		var counted error
+		n, counted = g.end(s)
+		return errors.Join(err, counted)
+	})
+	return n, err
 }
 
 // begin submits telling the device what the batches before have come to.

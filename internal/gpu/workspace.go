@@ -135,6 +135,20 @@ func (w *Workspace) Give(c *Carrier) {
 	w.mu.Unlock()
 }
 
+// OnWork lends a carrier and the stream on which its ring works while run runs.
+func (w *Workspace) OnWork(run func(c *Carrier, s *device.Stream) error) error {
+	c, err := w.Carrier()
+	if err != nil {
+		return err
+	}
+	defer w.Give(c)
+	s, err := c.Ring.Work()
+	if err != nil {
+		return err
+	}
+	return run(c, s)
+}
+
 func (c *Carrier) free() error {
 	return errors.Join(c.Ring.Close(), c.Hits.Free(), c.dev.FreeHost(c.host))
 }

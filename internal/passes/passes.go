@@ -86,5 +86,11 @@ func (l *Lookups) Get(s *device.Stream, w Way, t Table, keys, vals device.Slice[
 	case Buffered:
 		return launch(l.buffered)
 	}
-	return errors.Join(s.Fill(l.listed.Ptr(), 0, 1), launch(l.first), launch(l.second))
+	if err := s.Fill(l.listed.Ptr(), 0, 1); err != nil {
+		return err
+	}
+	if err := launch(l.first); err != nil {
+		return err
+	}
+	return launch(l.second)
 }
