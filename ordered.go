@@ -365,31 +365,36 @@ func (m *seeker[K, V]) SelectOn(s *device.Stream, ranks device.Slice[uint64], ke
 // those found: next[i] and vals[i], which are zero where there is none. vals and found may be
 // nil.
 func (m *seeker[K, V]) Successor(ctx context.Context, keys, next []K, vals []V, found []bool) (hits int, err error) {
-	b := m.answers(op.Successor, len(keys), batch.Output(next), batch.Optional(vals), batch.Optional(found))
-	b.Columns[batch.Keys] = batch.In(keys)
-	return m.of.Get(ctx, "Successor", m.at, b)
+	return m.beside(ctx, "Successor", op.Successor, keys, next, vals, found)
 }
 
 // SuccessorOn is Successor for a batch on the device. vals and found may be empty.
 func (m *seeker[K, V]) SuccessorOn(s *device.Stream, keys, next device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error {
-	b := m.answers(op.Successor, keys.Len(), batch.OutputOn(next), batch.OptionalOn(vals), batch.OptionalOn(found))
-	b.Columns[batch.Keys] = batch.InOn(keys)
-	return m.of.GetOn(s, "SuccessorOn", m.at, b, hits...)
+	return m.besideOn(s, "SuccessorOn", op.Successor, keys, next, vals, found, hits)
 }
 
 // Predecessor finds for each of keys the pair with the largest key that is smaller, as
 // Successor does.
 func (m *seeker[K, V]) Predecessor(ctx context.Context, keys, previous []K, vals []V, found []bool) (hits int, err error) {
-	b := m.answers(op.Predecessor, len(keys), batch.Output(previous), batch.Optional(vals), batch.Optional(found))
-	b.Columns[batch.Keys] = batch.In(keys)
-	return m.of.Get(ctx, "Predecessor", m.at, b)
+	return m.beside(ctx, "Predecessor", op.Predecessor, keys, previous, vals, found)
 }
 
 // PredecessorOn is Predecessor for a batch on the device. vals and found may be empty.
 func (m *seeker[K, V]) PredecessorOn(s *device.Stream, keys, previous device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error {
-	b := m.answers(op.Predecessor, keys.Len(), batch.OutputOn(previous), batch.OptionalOn(vals), batch.OptionalOn(found))
+	return m.besideOn(s, "PredecessorOn", op.Predecessor, keys, previous, vals, found, hits)
+}
+
+// beside finds the pairs next to keys, on one side of them.
+func (m *seeker[K, V]) beside(ctx context.Context, method string, kind op.Kind, keys, next []K, vals []V, found []bool) (hits int, err error) {
+	b := m.answers(kind, len(keys), batch.Output(next), batch.Optional(vals), batch.Optional(found))
+	b.Columns[batch.Keys] = batch.In(keys)
+	return m.of.Get(ctx, method, m.at, b)
+}
+
+func (m *seeker[K, V]) besideOn(s *device.Stream, method string, kind op.Kind, keys, next device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits []device.Slice[uint64]) error {
+	b := m.answers(kind, keys.Len(), batch.OutputOn(next), batch.OptionalOn(vals), batch.OptionalOn(found))
 	b.Columns[batch.Keys] = batch.InOn(keys)
-	return m.of.GetOn(s, "PredecessorOn", m.at, b, hits...)
+	return m.of.GetOn(s, method, m.at, b, hits...)
 }
 
 func (m *seeker[K, V]) answers(kind op.Kind, n int, keys, vals, found batch.Column) *batch.Batch {

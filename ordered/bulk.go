@@ -45,10 +45,13 @@ func (f *forest[K, V]) bulk(ctx context.Context, dev device.Host, n int, write f
 	return f.replace(x)
 }
 
+// ascentGrain is the number of keys that a core looks at at a time.
+const ascentGrain = 1 << 16
+
 // ascending reports whether each key is larger than the one before it.
 func ascending[K word](dev device.Host, keys []K, order K) bool {
 	var falls atomic.Bool
-	dev.Parallel(len(keys), sortGrain, func(lo, hi int) {
+	dev.Parallel(len(keys), ascentGrain, func(lo, hi int) {
 		for i := max(lo, 1); i < hi; i++ {
 			if keys[i]^order <= keys[i-1]^order {
 				falls.Store(true)

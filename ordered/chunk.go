@@ -1,6 +1,10 @@
 package ordered
 
-import "sort"
+import (
+	"sort"
+
+	"github.com/weftgo/weft/internal/cpu"
+)
 
 // A chunk is some neighboring leaves and the operations on their keys, in the order
 // of the keys: what one core works on at a time. A leaf of many operations is cut:
@@ -40,18 +44,18 @@ func (e *entries[K]) add(sep K, id uint32, size int) {
 
 // chunks cuts the leaves that have operations into chunks, and their operations with
 // them. How does not depend on the number of cores.
-func (f *forest[K, V]) chunks(items []item[K]) (chunks []chunk[K]) {
+func (f *forest[K, V]) chunks(items []cpu.Item[K]) (chunks []chunk[K]) {
 	x := f.present
 	if x.leaves == 0 {
 		for lo := 0; lo < len(items); {
-			hi := runEnd(items, lo+chunkItems)
+			hi := cpu.RunEnd(items, lo+chunkItems)
 			chunks = append(chunks, chunk[K]{lo: lo, hi: hi})
 			lo = hi
 		}
 		return chunks
 	}
 	for lo := 0; lo < len(items); {
-		a := x.leaf(items[lo].key) / chunkLeaves * chunkLeaves
+		a := x.leaf(items[lo].Key) / chunkLeaves * chunkLeaves
 		b := min(a+chunkLeaves, x.leaves)
 		hi := x.items(items, lo, b)
 		if hi-lo <= chunkItems {
@@ -65,17 +69,17 @@ func (f *forest[K, V]) chunks(items []item[K]) (chunks []chunk[K]) {
 }
 
 // items is where the items from number lo on end that are for leaves before b.
-func (x *index[K]) items(items []item[K], lo, b int) int {
+func (x *index[K]) items(items []cpu.Item[K], lo, b int) int {
 	if b == x.leaves {
 		return len(items)
 	}
 	sep := x.seps[0][b]
-	return lo + sort.Search(len(items)-lo, func(i int) bool { return items[lo+i].key >= sep })
+	return lo + sort.Search(len(items)-lo, func(i int) bool { return items[lo+i].Key >= sep })
 }
 
 // split cuts leaves [a,b), which have the items from number lo on, into chunks of a bearable
 // number of items.
-func (x *index[K]) split(chunks []chunk[K], items []item[K], lo, a, b int) []chunk[K] {
+func (x *index[K]) split(chunks []chunk[K], items []cpu.Item[K], lo, a, b int) []chunk[K] {
 	for p := a; p < b; {
 		q, hi := p, lo
 		for q < b {
@@ -97,13 +101,13 @@ func (x *index[K]) split(chunks []chunk[K], items []item[K], lo, a, b int) []chu
 }
 
 // cut cuts a leaf that has the items from number lo on.
-func (x *index[K]) cut(chunks []chunk[K], items []item[K], lo, p int) []chunk[K] {
+func (x *index[K]) cut(chunks []chunk[K], items []cpu.Item[K], lo, p int) []chunk[K] {
 	from := x.seps[0][p]
 	for lo < len(items) {
-		hi := runEnd(items, lo+chunkItems)
+		hi := cpu.RunEnd(items, lo+chunkItems)
 		c := chunk[K]{a: p, b: p + 1, lo: lo, hi: hi, cut: true, from: from, last: hi == len(items)}
 		if !c.last {
-			c.to = items[hi].key
+			c.to = items[hi].Key
 		}
 		chunks = append(chunks, c)
 		lo, from = hi, c.to
@@ -111,25 +115,15 @@ func (x *index[K]) cut(chunks []chunk[K], items []item[K], lo, p int) []chunk[K]
 	return chunks
 }
 
-// runEnd is where items may be cut, from number i on: behind the last of a key.
-func runEnd[K word](items []item[K], i int) int {
-	for ; i < len(items); i++ {
-		if items[i].key != items[i-1].key {
-			return i
-		}
-	}
-	return len(items)
-}
-
 // each calls visit with each leaf of a chunk and the items for it.
-func (c *chunk[K]) each(x *index[K], items []item[K], visit func(p int, items []item[K])) {
+func (c *chunk[K]) each(x *index[K], items []cpu.Item[K], visit func(p int, items []cpu.Item[K])) {
 	at := c.lo
 	for p := c.a; p < c.b; p++ {
 		from := at
 		if p+1 == c.b {
 			at = c.hi
 		} else {
-			for next := x.seps[0][p+1]; at < c.hi && items[at].key < next; {
+			for next := x.seps[0][p+1]; at < c.hi && items[at].Key < next; {
 				at++
 			}
 		}

@@ -14,7 +14,7 @@ import (
 type cpuEngine[K, V word] struct {
 	cpu.Engine
 	order   K // turns keys into what is stored, and back, by exclusive or
-	sorter  sorter[K]
+	sorter  cpu.Sorter[K]
 	mergers sync.Pool
 }
 

@@ -65,13 +65,14 @@ func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 			return err
 		}
 	}
-	defer e.sorter.trim()
-	items, err := e.sorter.sort(ctx, e.Device, batch.View[K](b.Columns[batch.Keys].Host), e.order)
+	defer e.sorter.Trim()
+	items, err := e.sorter.Sort(ctx, e.Device, batch.View[K](b.Columns[batch.Keys].Host), e.order)
 	if err != nil {
 		return err
 	}
 	chunks := f.chunks(items)
 	ops, rows := cpu.ChangesOf[K, V](b), columnsOf(b)
+	ops.Updates = true
 	e.Device.Parallel(len(chunks), 1, func(i, _ int) { f.plan(&chunks[i], items, &ops) })
 	if err := f.prepare(chunks); err != nil {
 		return err
@@ -102,12 +103,12 @@ func (e *cpuEngine[K, V]) merger() *merger[K, V] {
 }
 
 // plan works out how many leaves a chunk needs at most.
-func (f *forest[K, V]) plan(c *chunk[K], items []item[K], ops *cpu.Changes[K, V]) {
+func (f *forest[K, V]) plan(c *chunk[K], items []cpu.Item[K], ops *cpu.Changes[K, V]) {
 	if c.a == c.b {
 		c.need = f.leavesFor(c.hi - c.lo)
 		return
 	}
-	c.each(f.present, items, func(p int, items []item[K]) {
+	c.each(f.present, items, func(p int, items []cpu.Item[K]) {
 		if len(items) > 0 {
 			c.need += f.needs(p, c.cut, items, ops)
 			c.touched = append(c.touched, f.present.ids[p])
@@ -117,7 +118,7 @@ func (f *forest[K, V]) plan(c *chunk[K], items []item[K], ops *cpu.Changes[K, V]
 
 // needs is how many leaves the pairs of a leaf need beside it at most, as operations leave
 // them.
-func (f *forest[K, V]) needs(p int, cut bool, items []item[K], ops *cpu.Changes[K, V]) int {
+func (f *forest[K, V]) needs(p int, cut bool, items []cpu.Item[K], ops *cpu.Changes[K, V]) int {
 	id, n := f.present.ids[p], int(f.present.sizes[p])
 	own := 0
 	if !cut && f.mine(id) {
@@ -132,15 +133,15 @@ func (f *forest[K, V]) needs(p int, cut bool, items []item[K], ops *cpu.Changes[
 }
 
 // inserted counts the keys that operations may insert, but for those that are there.
-func inserted[K, V word](items []item[K], ops *cpu.Changes[K, V], there func(K) bool) (n int) {
+func inserted[K, V word](items []cpu.Item[K], ops *cpu.Changes[K, V], there func(K) bool) (n int) {
 	counted := false
 	for i, it := range items {
-		if i > 0 && it.key != items[i-1].key {
+		if i > 0 && it.Key != items[i-1].Key {
 			counted = false
 		}
-		if !counted && ops.Kind(it.row).Inserts() {
+		if !counted && ops.Kind(it.Row).Inserts() {
 			counted = true
-			if there == nil || !there(it.key) {
+			if there == nil || !there(it.Key) {
 				n++
 			}
 		}

@@ -46,7 +46,7 @@ func (m *merger[K, V]) fetchRows(x int) {
 	end := min(m.ahead+cpu.Group, m.c.hi)
 	var at group
 	for i, it := range m.items[m.ahead:end] {
-		at[i] = it.row
+		at[i] = it.Row
 	}
 	for _, c := range m.rows {
 		cpu.Prefetch(c.base, at[:end-m.ahead], c.shift)

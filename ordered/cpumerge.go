@@ -1,9 +1,6 @@
 package ordered
 
-import (
-	"github.com/weftgo/weft/internal/cpu"
-	"github.com/weftgo/weft/internal/op"
-)
+import "github.com/weftgo/weft/internal/cpu"
 
 // leavesFor is the number of leaves that so many pairs take which do not fit one.
 func (f *forest[K, V]) leavesFor(pairs int) int {
@@ -19,7 +16,7 @@ type merger[K, V word] struct {
 	*forest[K, V]
 	cpu.Changes[K, V]
 	index *index[K]
-	items []item[K]
+	items []cpu.Item[K]
 	rows  []column // of the batch
 	c     *chunk[K]
 
@@ -42,7 +39,7 @@ func (m *merger[K, V]) run(c *chunk[K]) {
 		m.fetch(c.touched[i])
 	}
 	if c.a == c.b { // there are no leaves yet
-		m.begin(m.items[c.lo].key)
+		m.begin(m.items[c.lo].Key)
 		m.merge(nil, 0, 0, m.items[c.lo:c.hi])
 	}
 	c.each(m.index, m.items, m.visit)
@@ -51,7 +48,7 @@ func (m *merger[K, V]) run(c *chunk[K]) {
 }
 
 // visit goes over a leaf and the operations on its keys.
-func (m *merger[K, V]) visit(p int, items []item[K]) {
+func (m *merger[K, V]) visit(p int, items []cpu.Item[K]) {
 	id, n := m.index.ids[p], int(m.index.sizes[p])
 	mine := m.mine(id)
 	if len(items) == 0 && !m.c.cut {
@@ -82,7 +79,7 @@ func (m *merger[K, V]) visit(p int, items []item[K]) {
 }
 
 // gather adds the pairs of a leaf, as operations leave them.
-func (m *merger[K, V]) gather(p int, id uint32, mine bool, items []item[K]) {
+func (m *merger[K, V]) gather(p int, id uint32, mine bool, items []cpu.Item[K]) {
 	l, lo, hi := m.at(id), 0, int(m.index.sizes[p])
 	m.begin(m.index.seps[0][p])
 	switch {
@@ -113,13 +110,11 @@ func (m *merger[K, V]) begin(sep K) {
 }
 
 // merge collects pairs [lo,hi) of a leaf, as operations leave them.
-func (m *merger[K, V]) merge(l *leaf[K, V], lo, hi int, items []item[K]) {
+func (m *merger[K, V]) merge(l *leaf[K, V], lo, hi int, items []cpu.Item[K]) {
 	for x := 0; x < len(items); {
-		key, from := items[x].key, x
+		key, from := items[x].Key, x
+		x = cpu.RunEnd(items, x+1)
 		m.fetchRows(m.done)
-		for x++; x < len(items) && items[x].key == key; {
-			x++
-		}
 		var val V
 		found := false
 		if lo < hi {
@@ -134,37 +129,13 @@ func (m *merger[K, V]) merge(l *leaf[K, V], lo, hi int, items []item[K]) {
 			}
 		}
 		m.done += x - from
-		if val, found = m.apply(items[from:x], val, found); found {
+		if val, found = cpu.Settle(&m.Changes, items[from:x], val, found); found {
 			m.keys, m.vals = append(m.keys, key), append(m.vals, val)
 		}
 	}
 	if lo < hi {
 		m.keys, m.vals = append(m.keys, l.keys[lo:hi]...), append(m.vals, l.vals[lo:hi]...)
 	}
-}
-
-// apply runs the operations on a key in their order: what it has in the end.
-func (m *merger[K, V]) apply(items []item[K], val V, found bool) (V, bool) {
-	c := &m.Changes
-	slot := cpu.Slot[K, V]{Val: val}
-	for _, it := range items {
-		kind := c.Kind(it.row)
-		var o cpu.Outcome
-		switch {
-		case kind == op.Update:
-			if o.OK = found; found {
-				cpu.Set(c, it.row, &slot)
-			}
-		case found:
-			o = cpu.Present(c, it.row, kind, &slot)
-			found = o.Removed == 0
-		case kind.Inserts():
-			o = cpu.Insert(c, it.row, it.key, &slot)
-			found = true
-		}
-		c.Finish(it.row, o)
-	}
-	return slot.Val, found
 }
 
 // flush writes what has been collected to leaves. Few pairs wait for more, from the

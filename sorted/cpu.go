@@ -21,7 +21,7 @@ type cpuEngine[K, V uint32 | uint64] struct {
 	cpu.Engine
 	pool   *pool
 	flip   K
-	sorter sorter[K]
+	sorter cpu.Sorter[K]
 }
 
 func newCPUEngine[K, V uint32 | uint64](dev device.Host, p *pool, flip uint64) (engine, *core.Leases, error) {

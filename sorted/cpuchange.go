@@ -29,13 +29,13 @@ func (e *cpuEngine[K, V]) Change(ctx context.Context, s *device.Stream, b *batch
 }
 
 func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
-	defer e.sorter.release()
-	keys, order, err := e.sorter.sort(ctx, e.Device, batch.View[K](b.Columns[batch.Keys].Host), e.flip)
+	defer e.sorter.Trim()
+	items, err := e.sorter.Sort(ctx, e.Device, batch.View[K](b.Columns[batch.Keys].Host), e.flip)
 	if err != nil {
 		return err
 	}
-	m := &merge[K, V]{old: pairsOf[K, V](e.Parts()), keys: keys, order: order, entries: make([]entry[K, V], b.N)}
-	m.deal(grain(e.Device, b.N))
+	m := &merge[K, V]{old: pairsOf[K, V](e.Parts()), items: items, entries: make([]entry[K, V], b.N)}
+	m.deal(e.Device.Properties().Units)
 	base := cpu.ChangesOf[K, V](b)
 	e.Device.Parallel(len(m.parts), 1, func(i, _ int) { m.settle(base, &m.parts[i]) })
 	return e.replace(m.jobs())
@@ -67,8 +67,7 @@ type entry[K, V uint32 | uint64] struct {
 // merge is a batch on its way into the pairs.
 type merge[K, V uint32 | uint64] struct {
 	old     array[K, V]
-	keys    []K      // of the batch, sorted
-	order   []uint32 // their rows
+	items   []cpu.Item[K] // of the batch, sorted
 	entries []entry[K, V]
 	parts   []part
 }
@@ -78,16 +77,20 @@ type merge[K, V uint32 | uint64] struct {
 type part struct {
 	lo, hi, end int
 	from        int
-	added       int // pairs, by all of it
 }
 
-// deal cuts the batch between keys, at some rows at least.
-func (m *merge[K, V]) deal(size int) {
-	for lo := 0; lo < len(m.keys); {
-		hi := min(lo+size, len(m.keys))
-		for hi < len(m.keys) && m.keys[hi] == m.keys[hi-1] {
-			hi++
-		}
+const (
+	// leastPart is the number of rows that it pays to give a core.
+	leastPart = 1 << 12
+	// partsPerCore are more than one, lest all wait for the last.
+	partsPerCore = 4
+)
+
+// deal cuts the batch between keys, into some parts for each of so many cores.
+func (m *merge[K, V]) deal(cores int) {
+	size := max(leastPart, (len(m.items)+partsPerCore*cores-1)/(partsPerCore*cores))
+	for lo := 0; lo < len(m.items); {
+		hi := cpu.RunEnd(m.items, lo+size)
 		m.parts = append(m.parts, part{lo: lo, hi: hi})
 		lo = hi
 	}
@@ -95,40 +98,22 @@ func (m *merge[K, V]) deal(size int) {
 
 // settle runs the operations of a part, and lists the keys whose pairs change.
 func (m *merge[K, V]) settle(c cpu.Changes[K, V], p *part) {
-	at, _ := slices.BinarySearch(m.old.keys, m.keys[p.lo])
+	at, _ := slices.BinarySearch(m.old.keys, m.items[p.lo].Key)
 	p.from, p.end = at, p.lo
 	for i := p.lo; i < p.hi; {
-		k := m.keys[i]
-		at = gallop(m.old.keys, at, k)
-		e := entry[K, V]{key: k}
-		s := cpu.Slot[K, V]{Key: cpu.Sentinel[K](cpu.Empty)} // no key: whether there is a pair
-		if e.old = at < len(m.old.keys) && m.old.keys[at] == k; e.old {
-			s = cpu.Slot[K, V]{Val: m.old.vals[at]}
+		first := i
+		i = cpu.RunEnd(m.items, i+1)
+		e := entry[K, V]{key: m.items[first].Key}
+		var was V
+		at = gallop(m.old.keys, at, e.key)
+		if e.old = at < len(m.old.keys) && m.old.keys[at] == e.key; e.old {
+			was = m.old.vals[at]
 		}
-		for ; i < p.hi && m.keys[i] == k; i++ {
-			run(&c, m.order[i], &s)
-		}
-		if e.present = s.Key == 0; e.present {
-			e.val = s.Val
-		}
-		if e.old != e.present || e.old && e.val != m.old.vals[at] {
+		e.val, e.present = cpu.Settle(&c, m.items[first:i], was, e.old)
+		if e.old != e.present || e.old && e.val != was {
 			m.entries[p.end] = e
 			p.end++
-			p.added += btoi(e.present) - btoi(e.old)
 		}
-	}
-}
-
-// run runs an operation on a slot, whose key is 0 if there is a pair.
-func run[K, V uint32 | uint64](c *cpu.Changes[K, V], i uint32, s *cpu.Slot[K, V]) {
-	kind := c.Kind(i)
-	switch {
-	case s.Key == 0:
-		c.Finish(i, cpu.Present(c, i, kind, s))
-	case kind.Inserts():
-		c.Finish(i, cpu.Insert(c, i, 0, s))
-	default:
-		c.Finish(i, cpu.Outcome{})
 	}
 }
 

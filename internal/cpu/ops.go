@@ -53,6 +53,8 @@ type Changes[K, V any] struct {
 	Reuse bool // a new key may take any dead slot
 	Quiet bool // all combine values and return nothing
 	Multi bool
+	// Updates: there are op.Update.
+	Updates bool
 
 	flags  batch.Flags
 	kind   op.Kind

@@ -1,4 +1,4 @@
-package ordered
+package cpu
 
 import (
 	"context"
@@ -28,17 +28,17 @@ func TestSort(t *testing.T) {
 			for i := range keys {
 				keys[i] = key(i)
 			}
-			var s sorter[uint64]
-			got, err := s.sort(context.Background(), dev, keys, 1<<63)
+			var s Sorter[uint64]
+			got, err := s.Sort(context.Background(), dev, keys, 1<<63)
 			if err != nil || len(got) != n {
 				t.Fatalf("%s: %d of %d items, %v", name, len(got), n, err)
 			}
 			seen := make([]bool, n)
 			for _, it := range got {
-				if seen[it.row] || it.key^1<<63 != keys[it.row] {
-					t.Fatalf("%s: row %d twice, or with key %x", name, it.row, it.key)
+				if seen[it.Row] || it.Key^1<<63 != keys[it.Row] {
+					t.Fatalf("%s: row %d twice, or with key %x", name, it.Row, it.Key)
 				}
-				seen[it.row] = true
+				seen[it.Row] = true
 			}
 			if !slices.IsSortedFunc(got, compareItems[uint64]) {
 				t.Errorf("%s: %d items are not in order", name, n)
@@ -51,8 +51,8 @@ func TestSort(t *testing.T) {
 func TestSortEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	var s sorter[uint32]
-	if _, err := s.sort(ctx, devicetest.OpenCPU(t, 1), make([]uint32, 10), 0); err == nil {
+	var s Sorter[uint32]
+	if _, err := s.Sort(ctx, devicetest.OpenCPU(t, 1), make([]uint32, 10), 0); err == nil {
 		t.Error("no error")
 	}
 }

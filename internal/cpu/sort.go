@@ -1,4 +1,4 @@
-package ordered
+package cpu
 
 import (
 	"cmp"
@@ -10,21 +10,32 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// A batch is sorted by keys, rows of one key in batch order: by the first bits that
-// differ, on all cores, and then each of the parts by itself, which stays in a
-// core's cache. 10^7 random keys of 64 bits move three times.
+// Ordered structures have a batch sorted by keys, rows of one key in batch order: by the
+// first bits that differ, on all cores, and then each of the parts by itself, which stays in
+// a core's cache. 10^7 random keys of 64 bits move three times.
 
-// item is a row of a batch.
-type item[K word] struct {
-	key K // as it is stored
-	row uint32
+// Item is a row of a batch.
+type Item[K Key] struct {
+	Key K // as it is stored
+	Row uint32
 }
 
-func compareItems[K word](a, b item[K]) int {
-	if a.key != b.key {
-		return cmp.Compare(a.key, b.key)
+func compareItems[K Key](a, b Item[K]) int {
+	if a.Key != b.Key {
+		return cmp.Compare(a.Key, b.Key)
 	}
-	return cmp.Compare(a.row, b.row)
+	return cmp.Compare(a.Row, b.Row)
+}
+
+// RunEnd is where items may be cut, from number i on, which is not the first: behind the last
+// of a key.
+func RunEnd[K Key](items []Item[K], i int) int {
+	for ; i < len(items); i++ {
+		if items[i].Key != items[i-1].Key {
+			return i
+		}
+	}
+	return len(items)
 }
 
 // Tuning of the sort.
@@ -35,28 +46,28 @@ const (
 	widest    = 11      // bits of a key that are looked at at a time
 )
 
-// sorter keeps its memory from batch to batch.
-type sorter[K word] struct {
-	items, other []item[K]
+// Sorter keeps its memory from batch to batch.
+type Sorter[K Key] struct {
+	items, other []Item[K]
 	counts       [][]uint32
 }
 
 // keptItems is the number of items that memory is kept for.
 const keptItems = 1 << 18
 
-// trim gives memory of large batches back.
-func (s *sorter[K]) trim() {
+// Trim gives memory of large batches back.
+func (s *Sorter[K]) Trim() {
 	if cap(s.items) > keptItems {
-		*s = sorter[K]{}
+		*s = Sorter[K]{}
 	}
 }
 
-// sort returns the rows of a batch in the order of their keys, from which flip makes
+// Sort returns the rows of a batch in the order of their keys, from which flip makes
 // what is stored; good until the next call. It ends early with ctx.
-func (s *sorter[K]) sort(ctx context.Context, dev device.Host, keys []K, flip K) ([]item[K], error) {
+func (s *Sorter[K]) Sort(ctx context.Context, dev device.Host, keys []K, flip K) ([]Item[K], error) {
 	n := len(keys)
 	if cap(s.items) < n {
-		s.items = make([]item[K], n)
+		s.items = make([]Item[K], n)
 	}
 	items := s.items[:n]
 	var differ atomic.Uint64 // the bits that are set in some key and not in all
@@ -68,7 +79,7 @@ func (s *sorter[K]) sort(ctx context.Context, dev device.Host, keys []K, flip K)
 			k ^= flip
 			down = down || k < last
 			some |= k ^ K(all)
-			items[lo+i] = item[K]{k, uint32(lo + i)}
+			items[lo+i] = Item[K]{k, uint32(lo + i)}
 			last = k
 		}
 		differ.Or(uint64(some))
@@ -84,13 +95,13 @@ func (s *sorter[K]) sort(ctx context.Context, dev device.Host, keys []K, flip K)
 		return items, ctx.Err()
 	}
 	if cap(s.other) < n {
-		s.other = make([]item[K], n)
+		s.other = make([]Item[K], n)
 	}
 	return s.radix(ctx, dev, items, s.other[:n], uint(bits.Len64(differ.Load())))
 }
 
 // radix sorts items whose keys differ in the last so many bits.
-func (s *sorter[K]) radix(ctx context.Context, dev device.Host, items, to []item[K], differ uint) ([]item[K], error) {
+func (s *Sorter[K]) radix(ctx context.Context, dev device.Host, items, to []Item[K], differ uint) ([]Item[K], error) {
 	n := len(items)
 	width := min(differ, uint(max(4, min(widest, bits.Len(uint(n))-6))))
 	shift := differ - width
@@ -103,7 +114,7 @@ func (s *sorter[K]) radix(ctx context.Context, dev device.Host, items, to []item
 		c := s.counts[lo/sortGrain]
 		clear(c)
 		for i := range items[lo:hi] {
-			c[items[lo+i].key>>shift&mask]++
+			c[items[lo+i].Key>>shift&mask]++
 		}
 	})
 	ends := make([]uint32, mask+1)
@@ -118,7 +129,7 @@ func (s *sorter[K]) radix(ctx context.Context, dev device.Host, items, to []item
 		c := s.counts[lo/sortGrain]
 		for i := range items[lo:hi] {
 			it := items[lo+i]
-			d := it.key >> shift & mask
+			d := it.Key >> shift & mask
 			to[c[d]] = it
 			c[d]++
 		}
@@ -141,7 +152,7 @@ func (s *sorter[K]) radix(ctx context.Context, dev device.Host, items, to []item
 
 // sortPart sorts items whose keys differ in the last so many bits, at most, with
 // memory for as many. They end in that memory, unless they are to stay.
-func sortPart[K word](items, other []item[K], differ uint, stay bool) {
+func sortPart[K Key](items, other []Item[K], differ uint, stay bool) {
 	for {
 		if differ == 0 || len(items) <= shortSort {
 			insert(items)
@@ -155,16 +166,16 @@ func sortPart[K word](items, other []item[K], differ uint, stay bool) {
 		mask := K(1)<<width - 1
 		var ends [257]uint32
 		for i := range items {
-			ends[items[i].key>>differ&mask+1]++
+			ends[items[i].Key>>differ&mask+1]++
 		}
-		if ends[items[0].key>>differ&mask+1] == uint32(len(items)) {
+		if ends[items[0].Key>>differ&mask+1] == uint32(len(items)) {
 			continue // all the same
 		}
 		for d := range int(mask) {
 			ends[d+1] += ends[d]
 		}
 		for _, it := range items {
-			d := it.key >> differ & mask
+			d := it.Key >> differ & mask
 			other[ends[d]] = it
 			ends[d]++
 		}
@@ -180,11 +191,11 @@ func sortPart[K word](items, other []item[K], differ uint, stay bool) {
 }
 
 // insert sorts a few items, those of one key in the order that they have.
-func insert[K word](items []item[K]) {
+func insert[K Key](items []Item[K]) {
 	for i := 1; i < len(items); i++ {
 		it := items[i]
 		j := i
-		for ; j > 0 && items[j-1].key > it.key; j-- {
+		for ; j > 0 && items[j-1].Key > it.Key; j-- {
 			items[j] = items[j-1]
 		}
 		items[j] = it
