@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/horton"
 	"github.com/weftgo/weft/internal/conformance"
@@ -41,8 +42,12 @@ func agrees[K, V uint32 | uint64](t *testing.T, slots int, load float64) {
 		t.Fatal(err)
 	}
 	off := func(got, model, within float64) bool { return !(math.Abs(got-model) <= within*model) }
+	retries := .25
+	if devicetest.Open(t).Properties().Kind == device.CUDA {
+		retries = .5 // a key whose bucket others fill meanwhile reads it again, which the model has no part for
+	}
 	if off(s.PerHit, s.Model.PerHit, .01) || off(s.PerMiss, s.Model.PerMiss, .01) || off(s.TypeB, s.Model.TypeB, .08) ||
-		off(float64(s.Entries), s.Model.Entries, .08) || off(s.PerInsert, s.Model.PerInsert, .25) {
+		off(float64(s.Entries), s.Model.Entries, .08) || off(s.PerInsert, s.Model.PerInsert, retries) {
 		t.Error(s)
 	}
 }
