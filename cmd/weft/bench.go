@@ -38,7 +38,8 @@ func newBenchCommand(a *app) *cobra.Command {
 		Long: `Bench runs named experiments and prints each figure as operations per second and
 as a share of what the memory of the same device was measured to allow in the
 same run. Without names it runs the default set, in under a minute on a laptop.
-With --json it prints one object for one experiment and an array for several.`,
+With --json it prints one object for one experiment and an array for several.
+Interrupted, it prints and writes what it has measured so far, marked as incomplete.`,
 		Example: `  weft bench
   weft bench --list
   weft bench linear --n 10000000 --json
@@ -172,12 +173,16 @@ func listJSON(w io.Writer, named bool, experiments []experiment.Experiment) erro
 	return out.Encode(list)
 }
 
-// bench runs experiments and writes what was asked for.
+// bench runs experiments and writes what was asked for; of one that was interrupted, what there is.
 func (o *benchOptions) bench(ctx context.Context, a *app, dev device.Device, experiments []experiment.Experiment, args []string) error {
 	results, err := o.measure(ctx, a, dev, experiments)
-	if err != nil {
+	if len(results) == 0 {
 		return err
 	}
+	return errors.Join(err, o.write(a, results, o.command(dev, args)))
+}
+
+func (o *benchOptions) write(a *app, results []*experiment.Result, command string) error {
 	if err := printResults(a, results); err != nil {
 		return err
 	}
@@ -187,11 +192,13 @@ func (o *benchOptions) bench(ctx context.Context, a *app, dev device.Device, exp
 		}
 	}
 	if o.html != "" {
-		return writePage(o.html, results, o.command(dev, args))
+		return writePage(o.html, results, command)
 	}
 	return nil
 }
 
+// measure returns, of experiments that end with an error, those that were done; if they were
+// interrupted, also what there is of the last.
 func (o *benchOptions) measure(ctx context.Context, a *app, dev device.Device, experiments []experiment.Experiment) ([]*experiment.Result, error) {
 	progress, done := newSteps(a)
 	defer done()
@@ -200,10 +207,12 @@ func (o *benchOptions) measure(ctx context.Context, a *app, dev device.Device, e
 		res, err := e.Run(ctx, experiment.Config{
 			Device: dev, N: o.n, Scale: o.scale(), Runs: o.runs, Seed: o.seed, Progress: progress,
 		})
-		if err != nil {
-			return nil, err
+		if res != nil {
+			results = append(results, res)
 		}
-		results = append(results, res)
+		if err != nil {
+			return results, err
+		}
 	}
 	return results, nil
 }

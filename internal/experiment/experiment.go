@@ -110,7 +110,8 @@ func Find(names ...string) ([]Experiment, error) {
 	return found, nil
 }
 
-// Run runs the experiment. It frees what it has allocated, also on errors.
+// Run runs the experiment. It frees what it has allocated, also on errors. Where ctx ends
+// behind the first row, the result so far comes back with the error, without plots.
 func (e Experiment) Run(ctx context.Context, cfg Config) (res *Result, err error) {
 	if cfg.N < 0 || cfg.Runs < 0 {
 		return nil, fmt.Errorf("experiment %s: %w: %d keys, %d runs", e.Name, device.ErrInvalid, cfg.N, cfg.Runs)
@@ -130,8 +131,13 @@ func (e Experiment) Run(ctx context.Context, cfg Config) (res *Result, err error
 	}}
 	defer func() {
 		err = errors.Join(err, r.close(ctx))
-		if err != nil {
-			res, err = nil, fmt.Errorf("experiment %s: %w", e.Name, err)
+		if err == nil {
+			return
+		}
+		res, err = nil, fmt.Errorf("experiment %s: %w", e.Name, err)
+		if ctx.Err() != nil && len(r.result.Rows) > 0 {
+			r.result.Incomplete = true
+			res = r.result
 		}
 	}()
 	if err := r.open(cfg.Device); err != nil {

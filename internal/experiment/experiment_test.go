@@ -383,3 +383,30 @@ func TestWrongAnswersAreErrors(t *testing.T) {
 		t.Errorf("wrong value: %v", err)
 	}
 }
+
+// What was measured before an interruption is not lost.
+func TestInterrupted(t *testing.T) {
+	e, err := Find("linear")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for last := range 2 {
+		ctx, stop := context.WithCancel(t.Context())
+		cfg, rows := tiny(devicetest.Open(t)), 0
+		cfg.Progress = func(string) {
+			if rows++; rows > 8*last {
+				stop()
+			}
+		}
+		res, err := e[0].Run(ctx, cfg)
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("interrupted behind %d steps: %v", rows, err)
+		}
+		if last == 0 && res != nil {
+			t.Errorf("a result of nothing: %+v", res)
+		}
+		if last == 1 && (res == nil || !res.Incomplete || len(res.Rows) == 0 || len(res.Rows) > 40) {
+			t.Errorf("interrupted behind %d steps: %+v", rows, res)
+		}
+	}
+}

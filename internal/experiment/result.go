@@ -19,6 +19,8 @@ type Result struct {
 	Hardware   Hardware       `json:"hardware"`
 	Parameters map[string]any `json:"parameters"`
 	Published  []Published    `json:"published,omitempty"`
+	// Incomplete says that the experiment was interrupted: rows are missing, or what compares them.
+	Incomplete bool `json:"incomplete,omitempty"`
 
 	Plots []Plot `json:"-"` // made from the rows
 }

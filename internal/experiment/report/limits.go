@@ -105,7 +105,11 @@ func parameters(res *experiment.Result) string {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	parts := []string{res.Scale + " scale"}
+	var parts []string
+	if res.Incomplete {
+		parts = append(parts, "interrupted, incomplete")
+	}
+	parts = append(parts, res.Scale+" scale")
 	for _, name := range names {
 		value := fmt.Sprint(res.Parameters[name])
 		if n, ok := res.Parameters[name].(int); ok {
