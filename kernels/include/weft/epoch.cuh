@@ -1,0 +1,284 @@
+// Epoch-based reclamation by blocks: nodes that readers may still be in are kept until
+// none can be. After DEBRA (Brown, PODC 2015), whose processes are blocks here, as in Awad's thesis
+// (section 4.4.4). The host side and the essay are package internal/epoch; EpochRef has a twin there.
+//
+//   __shared__ EpochBags<128> bags;
+//   EpochBlock<128> epochs(p.epochs, &bags);
+//   epochs.enter();                        // once
+//   while (there is work) {
+//     epochs.begin(free);                  // a group of operations; free(id) takes a node back
+//     ... epochs.retire(id) ...            // any thread, when no link leads to the node any more
+//   }
+//   epochs.leave();                        // once
+//
+// All threads of the block call enter, begin, end and leave. Nothing that a group has read of a
+// structure may be used in the next one.
+//
+// Order. The announcement (release, then fence_sc) comes before what the group reads; who looks through
+// the announcements has had a fence_sc since it saw the epoch that it looks for. So either it sees the
+// announcement, or the block sees every link that was gone when that epoch began. What groups did
+// comes before the announcement that ends them, which is acquired by who advances the epoch (acq_rel),
+// which is acquired, by that fence, by who frees.
+#pragma once
+
+#include "warp.cuh"
+
+namespace weft {
+
+constexpr uint32_t kEpochBags = 8;     // by epoch, in device memory
+constexpr uint32_t kEpochStacks = 32;  // of a bag, so that as many threads walk it
+constexpr uint32_t kNoNode = ~0u;
+
+// What a slot of the announcements holds: nothing, a block between two groups, or an epoch and a bit.
+constexpr uint64_t kEpochVacant = 0, kEpochIdle = 2, kEpochActive = 1;
+
+// EpochControl lies at the beginning of the memory (twin: control in internal/epoch).
+struct alignas(128) EpochControl {
+  uint64_t epoch;     // begins at 4
+  uint64_t advanced;  // how often it was advanced by kernels
+  uint64_t retired;
+  uint64_t freed;
+  uint64_t held;  // nodes in the stacks of pins
+  uint64_t unused[11];
+  uint32_t bags[kEpochBags][kEpochStacks];  // first nodes
+};
+
+// EpochRef is passed by value to kernels.
+struct EpochRef {
+  EpochControl* control;
+  uint64_t* announced;  // a slot for each block that is under way
+  uint32_t* links;      // by node: the next one of its stack
+  uint32_t* pin;        // stacks of the newest pin, which nodes go to instead of being freed; or nullptr
+  uint32_t slots;
+  uint32_t unused;
+};
+
+// EpochBags is what a block has in shared memory: the nodes that it has retired in this epoch and the two before.
+template <uint32_t Size>
+struct EpochBags {
+  uint64_t epoch;    // announced
+  uint32_t current;  // its bag
+  uint32_t slot;     // of the announcements
+  uint32_t looked;   // slots that have been seen to be in the epoch, or in none
+  uint32_t active;
+  uint32_t retired, freed, held;  // not counted yet
+  uint32_t count[3];              // may be more than Size: the others are in device memory
+  uint32_t ids[3][Size];
+};
+
+// push puts a node on a stack. Released, so that who takes the stack sees the links.
+__device__ __forceinline__ void epoch_push(const EpochRef& r, uint32_t* stack, uint32_t id) {
+  uint32_t head = load_relaxed(stack), was;
+  for (;;) {
+    r.links[id] = head;
+    was = cas_release(stack, head, id);
+    if (was == head) return;
+    head = was;
+  }
+}
+
+// EpochCount is what became of nodes.
+struct EpochCount {
+  uint32_t freed = 0, held = 0;
+};
+
+// epoch_give frees a node, or gives it to the newest pin.
+template <typename Free>
+__device__ __forceinline__ void epoch_give(const EpochRef& r, uint32_t id, Free& free, EpochCount& n) {
+  if (r.pin) {
+    epoch_push(r, r.pin + id % kEpochStacks, id);
+    n.held++;
+  } else {
+    free(id);
+    n.freed++;
+  }
+}
+
+// epoch_drain takes stacks and gives all nodes in them, by threads of which this is number i of n.
+template <typename Free>
+__device__ __forceinline__ void epoch_drain(const EpochRef& r, uint32_t* stacks, uint32_t count, uint64_t i, uint64_t n,
+                                            Free& free, EpochCount& total) {
+  for (; i < count; i += n) {
+    if (load_relaxed(stacks + i) == kNoNode) continue;
+    uint32_t id = exchange_acquire(stacks + i, kNoNode);
+    while (id != kNoNode) {
+      uint32_t next = r.links[id];
+      epoch_give(r, id, free, total);
+      id = next;
+    }
+  }
+}
+
+// epoch_collect is a kernel's work where no block is in a group, by all of its threads: it gives what is in stacks, those of the
+// bags or of a pin that has ended.
+template <typename Free>
+__device__ __forceinline__ void epoch_collect(const EpochRef& r, uint32_t* stacks, uint32_t count, Free free) {
+  EpochCount total;
+  bool ended = stacks != &r.control->bags[0][0];
+  epoch_drain(r, stacks, count, thread_index(), threads_in_grid(), free, total);
+  uint64_t freed = total.freed, held = total.held;
+  if (ended) held -= total.freed + total.held;  // they were counted
+  if (freed != 0) add_relaxed(&r.control->freed, freed);
+  if (held != 0) add_relaxed(&r.control->held, held);
+}
+
+// EpochBlock is a block's part in reclamation. Size is how many nodes of an epoch shared memory holds.
+template <uint32_t Size>
+class EpochBlock {
+ public:
+  __device__ __forceinline__ EpochBlock(const EpochRef& ref, EpochBags<Size>* bags) : r(ref), b(bags) {}
+
+  // enter takes a slot. There is one as soon as a block that has one leaves, which waits for nobody. What was done
+  // under it is acquired by the fence of the first announcement.
+  __device__ __forceinline__ void enter() {
+    if (thread_in_block() == 0) {
+      uint32_t at = block_index() % r.slots;
+      while (cas_relaxed(r.announced + at, kEpochVacant, kEpochIdle) != kEpochVacant) {
+        at = at + 1 == r.slots ? 0 : at + 1;
+        pause(100);
+      }
+      b->slot = at;
+      b->epoch = b->current = b->looked = b->active = 0;
+      b->retired = b->freed = b->held = 0;
+      for (uint32_t i = 0; i < 3; i++) b->count[i] = 0;
+    }
+    sync_block();
+  }
+
+  // begin ends the group before, if there is one, and begins another.
+  template <typename Free>
+  __device__ __forceinline__ void begin(Free free) {
+    sync_block();
+    if (thread_in_block() == 0) announce();
+    sync_block();
+    const uint64_t now = b->epoch;
+    if (now != last) rotate(now, free);
+    last = now;
+    look(now);
+  }
+
+  // retire gives up a node that no link leads to any more. Who is in it stays in it.
+  __device__ __forceinline__ void retire(uint32_t id) {
+    uint32_t bag = b->current, at = add_relaxed(shared(&b->count[0]) + bag, 1);
+    if (at < Size) b->ids[bag][at] = id;
+    else epoch_push(r, stack(b->epoch, id), id);
+  }
+
+  // end ends the group: for a block that does something else for a while.
+  __device__ __forceinline__ void end() {
+    sync_block();
+    if (thread_in_block() == 0) {
+      b->active = 0;
+      store_release(r.announced + b->slot, kEpochIdle);
+    }
+    sync_block();
+  }
+
+  // leave ends the group and puts what has been retired into device memory.
+  __device__ __forceinline__ void leave() {
+    sync_block();
+    for (uint32_t k = 0; k < 3; k++) flush((b->current + 3 - k) % 3, b->epoch - k);
+    sync_block();
+    if (thread_in_block() == 0) {
+      for (uint32_t i = 0; i < 3; i++) b->retired += b->count[i];
+      account();
+      store_release(r.announced + b->slot, kEpochVacant);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ uint32_t* stack(uint64_t epoch, uint32_t id) const {
+    return &r.control->bags[epoch % kEpochBags][id % kEpochStacks];
+  }
+
+  // announce says which epoch the group sees. Read again behind the fence, it is not over for longer than it takes to
+  // announce the next: so a node is never retired in an epoch that all others have left behind. The fence makes an acquire of
+  // the read before it, too.
+  __device__ __forceinline__ void announce() {
+    uint64_t now = load_relaxed(&r.control->epoch);
+    if (b->active && now == b->epoch) return;
+    for (uint64_t seen = 0; seen != now;) {
+      seen = now;
+      store_release(r.announced + b->slot, seen << 1 | kEpochActive);
+      fence_sc();
+      now = load_relaxed(&r.control->epoch);
+    }
+    b->active = 1;
+    if (b->epoch == now) return;
+    b->looked = 0;
+    b->epoch = now;
+  }
+
+  // rotate moves to the bag of a new epoch. Nodes retired three epochs ago are in no group any more: those of this block,
+  // and those of that epoch in device memory, whoever put them there.
+  template <typename Free>
+  __device__ __forceinline__ void rotate(uint64_t now, Free& free) {
+    const uint32_t steps = now - last < 3 ? uint32_t(now - last) : 3, current = b->current;
+    EpochCount total;
+    for (uint32_t k = 1; k <= steps; k++) {
+      uint32_t bag = (current + k) % 3, n = b->count[bag] < Size ? b->count[bag] : Size;
+      for (uint32_t i = thread_in_block(); i < n; i += threads_per_block()) epoch_give(r, b->ids[bag][i], free, total);
+    }
+    epoch_drain(r, stack(now - 3, 0), kEpochStacks, thread_in_block(), threads_per_block(), free, total);
+    if (total.freed != 0) add_relaxed(shared(&b->freed), total.freed);
+    if (total.held != 0) add_relaxed(shared(&b->held), total.held);
+    sync_block();
+    if (thread_in_block() == 0) {
+      for (uint32_t k = 1; k <= steps; k++) {
+        uint32_t bag = (current + k) % 3;
+        b->retired += b->count[bag];
+        b->count[bag] = 0;
+      }
+      b->current = (current + steps) % 3;
+      account();
+    }
+    sync_block();
+  }
+
+  // look looks at as many announcements as the block has threads, and advances the epoch when it has seen all in it, or in none.
+  __device__ __forceinline__ void look(uint64_t now) {
+    const uint32_t looked = b->looked, i = looked + thread_in_block();
+    uint64_t w = i < r.slots ? load_acquire(r.announced + i) : kEpochVacant;
+    bool late = w != kEpochVacant && w != kEpochIdle && w != (now << 1 | kEpochActive);
+    if (count_block(late) != 0 || thread_in_block() != 0) return;
+    b->looked = looked + threads_per_block();
+    if (b->looked < r.slots) return;
+    b->looked = 0;
+    if (cas_acq_rel(&r.control->epoch, now, now + 1) == now) add_relaxed(&r.control->advanced, uint64_t(1));
+  }
+
+  // flush puts a bag into device memory: each of some threads every 32nd node, as one piece.
+  __device__ __forceinline__ void flush(uint32_t bag, uint64_t epoch) {
+    uint32_t n = b->count[bag] < Size ? b->count[bag] : Size;
+    for (uint32_t i = thread_in_block(); i < kEpochStacks && i < n; i += threads_per_block()) {
+      uint32_t first = b->ids[bag][i], id = first;
+      for (uint32_t k = i + kEpochStacks; k < n; k += kEpochStacks) {
+        uint32_t next = b->ids[bag][k];
+        r.links[id] = next;
+        id = next;
+      }
+      uint32_t* to = stack(epoch, i);
+      uint32_t head = load_relaxed(to), was;
+      for (;; head = was) {
+        r.links[id] = head;
+        was = cas_release(to, head, first);
+        if (was == head) break;
+      }
+    }
+  }
+
+  // account adds to the counters.
+  __device__ __forceinline__ void account() {
+    EpochControl* c = r.control;
+    if (b->retired != 0) add_relaxed(&c->retired, uint64_t(b->retired));
+    if (b->freed != 0) add_relaxed(&c->freed, uint64_t(b->freed));
+    if (b->held != 0) add_relaxed(&c->held, uint64_t(b->held));
+    b->retired = b->freed = b->held = 0;
+  }
+
+  const EpochRef r;
+  EpochBags<Size>* const b;
+  uint64_t last = 0;  // epoch of the group before
+};
+
+}  // namespace weft
