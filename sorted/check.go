@@ -6,6 +6,7 @@ import (
 
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/inorder"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -26,12 +27,12 @@ func checkKeys[K uint32 | uint64](g *generation, mem []byte) error {
 		}
 	}
 	below := keys
-	for l := 0; len(below) >= fan; l++ {
+	for l := 0; len(below) >= inorder.Fan; l++ {
 		at := g.pool.indexAt(g.room, l)
-		level := batch.View[K](mem[at : at+len(below)/fan*g.pool.key])
+		level := batch.View[K](mem[at : at+len(below)/inorder.Fan*g.pool.key])
 		for i, k := range level {
-			if k != below[i*fan+fan-1] {
-				return fmt.Errorf("%w: key %#x is number %d of level %d of the index, in the place of %#x", op.ErrCorrupt, k, i, l, below[i*fan+fan-1])
+			if k != below[i*inorder.Fan+inorder.Fan-1] {
+				return fmt.Errorf("%w: key %#x is number %d of level %d of the index, in the place of %#x", op.ErrCorrupt, k, i, l, below[i*inorder.Fan+inorder.Fan-1])
 			}
 		}
 		below = level

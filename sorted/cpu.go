@@ -8,6 +8,7 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/inorder"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -65,9 +66,8 @@ func (e *cpuEngine[K, V]) Clear(context.Context) error {
 
 // array are the pairs of a generation.
 type array[K, V uint32 | uint64] struct {
-	keys  []K // unsigned, in order
-	vals  []V
-	index [][]K // levels, from the lowest
+	inorder.Keys[K]
+	vals []V
 }
 
 // arrayOf are the first n pairs of a generation's memory.
@@ -76,26 +76,12 @@ func arrayOf[K, V uint32 | uint64](g *generation, n int) array[K, V] {
 		return array[K, V]{}
 	}
 	base := unsafe.Pointer(unsafe.SliceData(g.buf.Host))
-	a := array[K, V]{
-		keys: unsafe.Slice((*K)(base), n), vals: unsafe.Slice((*V)(unsafe.Add(base, g.pool.valsAt(g.room))), n),
-	}
-	for level, size := 0, n>>fanBits; size > 0; level, size = level+1, size>>fanBits {
-		a.index = append(a.index, unsafe.Slice((*K)(unsafe.Add(base, g.pool.indexAt(g.room, level))), size))
+	a := array[K, V]{vals: unsafe.Slice((*V)(unsafe.Add(base, g.pool.valsAt(g.room))), n)}
+	a.Keys.Keys = unsafe.Slice((*K)(base), n)
+	for level, size := 0, n>>inorder.FanBits; size > 0; level, size = level+1, size>>inorder.FanBits {
+		a.Index = append(a.Index, unsafe.Slice((*K)(unsafe.Add(base, g.pool.indexAt(g.room, level))), size))
 	}
 	return a
-}
-
-// fill fills the index of pairs.
-func (a *array[K, V]) fill(dev device.Host) {
-	below := a.keys
-	for _, level := range a.index {
-		dev.Parallel(len(level), 1<<14, func(lo, hi int) {
-			for i := lo; i < hi; i++ {
-				level[i] = below[i<<fanBits|(fan-1)]
-			}
-		})
-		below = level
-	}
 }
 
 // pairsOf are those of a generation.
@@ -109,19 +95,19 @@ const unitPairs = 1 << 12
 
 // Extent is for [core.Engine].
 func (e *cpuEngine[K, V]) Extent(l *core.Lease) (units uint32, rows int) {
-	n := len(pairsOf[K, V](l.Parts).keys)
+	n := len(pairsOf[K, V](l.Parts).vals)
 	return uint32((n + unitPairs - 1) / unitPairs), unitPairs
 }
 
 // Export is for [core.Engine].
 func (e *cpuEngine[K, V]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
 	a := pairsOf[K, V](l.Parts)
-	from, to := int(lo)*unitPairs, min(int(hi)*unitPairs, len(a.keys))
+	from, to := int(lo)*unitPairs, min(int(hi)*unitPairs, len(a.vals))
 	keys, vals := batch.View[K](out.Columns[batch.Keys].Host), batch.View[V](out.Columns[batch.Vals].Host)
 	if n = to - from; n > out.N {
 		return n, nil
 	}
-	for i, k := range a.keys[from:to] {
+	for i, k := range a.Keys.Keys[from:to] {
 		keys[i] = k ^ e.flip
 	}
 	copy(vals, a.vals[from:to])
@@ -159,27 +145,24 @@ type questions[K, V uint32 | uint64] struct {
 	counts []uint32
 }
 
-// places are numbers of pairs: of the first that is not smaller than a key.
-type places [searched]int
-
 // answer answers questions [from,to) on one core.
 func (q *questions[K, V]) answer(w *cpu.Watch, from, to int) (ran, hits int) {
-	var at, ends places
-	for lo := from; lo < to; lo += searched {
-		if w.Over(searched) {
+	var at, ends inorder.Places
+	for lo := from; lo < to; lo += inorder.Searched {
+		if w.Over(inorder.Searched) {
 			return lo - from, hits
 		}
-		hi := min(lo+searched, to)
+		hi := min(lo+inorder.Searched, to)
 		switch {
 		case q.kind == op.Select:
 			for i, r := range q.ranks[lo:hi] {
-				hits += q.pair(lo+i, int(min(r, uint64(len(q.array.keys)))))
+				hits += q.pair(lo+i, int(min(r, uint64(len(q.array.vals)))))
 			}
 			continue
 		case q.hi != nil:
-			q.search(q.hi[lo:hi], q.flip, &ends)
+			q.Search(q.hi[lo:hi], q.flip, &ends)
 		}
-		q.search(q.lo[lo:hi], q.flip, &at)
+		q.Search(q.lo[lo:hi], q.flip, &at)
 		for i := lo; i < hi; i++ {
 			hits += q.one(i, at[i-lo], ends[i-lo])
 		}
@@ -208,7 +191,7 @@ func (q *questions[K, V]) one(i, at, end int) (hit int) {
 
 // has is 1 if the pair at a place has a key, else 0.
 func (q *questions[K, V]) has(at int, k K) int {
-	if at < len(q.array.keys) && q.array.keys[at] == k^q.flip {
+	if at < len(q.array.vals) && q.array.Keys.Keys[at] == k^q.flip {
 		return 1
 	}
 	return 0
@@ -218,8 +201,8 @@ func (q *questions[K, V]) has(at int, k K) int {
 func (q *questions[K, V]) pair(i, at int) (hit int) {
 	var k K
 	var v V
-	if at >= 0 && at < len(q.array.keys) {
-		k, v, hit = q.array.keys[at]^q.flip, q.array.vals[at], 1
+	if at >= 0 && at < len(q.array.vals) {
+		k, v, hit = q.array.Keys.Keys[at]^q.flip, q.array.vals[at], 1
 	}
 	if q.keys != nil {
 		q.keys[i] = k
@@ -260,14 +243,14 @@ func (q *questions[K, V]) between(i, at, end int) (hit int) {
 func (q *questions[K, V]) copy(at, end int, keys []K, vals []V) {
 	n := end - at
 	if !q.Backward {
-		for j, k := range q.array.keys[at:end] {
+		for j, k := range q.array.Keys.Keys[at:end] {
 			keys[j] = k ^ q.flip
 		}
 		copy(vals, q.array.vals[at:end])
 		return
 	}
 	for j := range n {
-		keys[j], vals[j] = q.array.keys[end-1-j]^q.flip, q.array.vals[end-1-j]
+		keys[j], vals[j] = q.array.Keys.Keys[end-1-j]^q.flip, q.array.vals[end-1-j]
 	}
 }
 
@@ -306,11 +289,11 @@ type rows[K, V uint32 | uint64] struct {
 
 // write writes ranges [from,to) on one core, as far as there is room.
 func (r *rows[K, V]) write(w *cpu.Watch, from, to int) (ran, hits int) {
-	var at, ends places
-	for lo := from; lo < to; lo += searched {
-		hi := min(lo+searched, to)
-		r.search(r.lo[lo:hi], r.flip, &at)
-		r.search(r.hi[lo:hi], r.flip, &ends)
+	var at, ends inorder.Places
+	for lo := from; lo < to; lo += inorder.Searched {
+		hi := min(lo+inorder.Searched, to)
+		r.Search(r.lo[lo:hi], r.flip, &at)
+		r.Search(r.hi[lo:hi], r.flip, &ends)
 		for i := lo; i < hi; i++ {
 			first, last := r.span(i, at[i-lo], ends[i-lo])
 			if w.Over(1 + (last-first)/unitPairs) {

@@ -8,6 +8,7 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/inorder"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -35,7 +36,7 @@ func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 		return err
 	}
 	m := &merge[K, V]{old: pairsOf[K, V](e.Parts()), items: items, entries: make([]entry[K, V], b.N)}
-	m.deal(e.Device.Properties().Units)
+	inorder.Deal(e.Device, items, func(lo, hi int) { m.parts = append(m.parts, part{lo: lo, hi: hi}) })
 	base := cpu.ChangesOf[K, V](b)
 	e.Device.Parallel(len(m.parts), 1, func(i, _ int) { m.settle(base, &m.parts[i]) })
 	return e.replace(m.jobs())
@@ -53,7 +54,7 @@ func (e *cpuEngine[K, V]) replace(jobs []job[K, V], live int, changes bool) erro
 	to.tally = core.Tally{Live: uint64(live), Used: uint64(live)}
 	from, pairs := pairsOf[K, V](e.Parts()), arrayOf[K, V](to, live)
 	e.Device.Parallel(len(jobs), 1, func(i, _ int) { jobs[i].run(from, pairs) })
-	pairs.fill(e.Device)
+	pairs.Fill(e.Device)
 	return e.Leases.Replace(to)
 }
 
@@ -79,34 +80,17 @@ type part struct {
 	from        int
 }
 
-const (
-	// leastPart is the number of rows that it pays to give a core.
-	leastPart = 1 << 12
-	// partsPerCore are more than one, lest all wait for the last.
-	partsPerCore = 4
-)
-
-// deal cuts the batch between keys, into some parts for each of so many cores.
-func (m *merge[K, V]) deal(cores int) {
-	size := max(leastPart, (len(m.items)+partsPerCore*cores-1)/(partsPerCore*cores))
-	for lo := 0; lo < len(m.items); {
-		hi := cpu.RunEnd(m.items, lo+size)
-		m.parts = append(m.parts, part{lo: lo, hi: hi})
-		lo = hi
-	}
-}
-
 // settle runs the operations of a part, and lists the keys whose pairs change.
 func (m *merge[K, V]) settle(c cpu.Changes[K, V], p *part) {
-	at, _ := slices.BinarySearch(m.old.keys, m.items[p.lo].Key)
+	at, _ := slices.BinarySearch(m.old.Keys.Keys, m.items[p.lo].Key)
 	p.from, p.end = at, p.lo
 	for i := p.lo; i < p.hi; {
 		first := i
 		i = cpu.RunEnd(m.items, i+1)
 		e := entry[K, V]{key: m.items[first].Key}
 		var was V
-		at = gallop(m.old.keys, at, e.key)
-		if e.old = at < len(m.old.keys) && m.old.keys[at] == e.key; e.old {
+		at = inorder.Gallop(m.old.Keys.Keys, at, e.key)
+		if e.old = at < len(m.old.Keys.Keys) && m.old.Keys.Keys[at] == e.key; e.old {
 			was = m.old.vals[at]
 		}
 		e.val, e.present = cpu.Settle(&c, m.items[first:i], was, e.old)
@@ -138,7 +122,7 @@ const jobPairs = 1 << 16
 func (m *merge[K, V]) jobs() (jobs []job[K, V], live int, changes bool) {
 	from, at := 0, 0
 	for i, p := range m.parts {
-		to := len(m.old.keys)
+		to := len(m.old.Keys.Keys)
 		if i+1 < len(m.parts) {
 			to = m.parts[i+1].from
 		}
@@ -149,7 +133,7 @@ func (m *merge[K, V]) jobs() (jobs []job[K, V], live int, changes bool) {
 			j := job[K, V]{from: from, to: to, entries: entries, at: at}
 			if cut {
 				j.to = from + jobPairs
-				j.entries = entries[:before(entries, m.old.keys[j.to])]
+				j.entries = entries[:before(entries, m.old.Keys.Keys[j.to])]
 			}
 			jobs = append(jobs, j)
 			at += j.to - j.from + added(j.entries)
@@ -179,18 +163,18 @@ func added[K, V uint32 | uint64](entries []entry[K, V]) (n int) {
 func (j *job[K, V]) run(from, to array[K, V]) {
 	i, at := j.from, j.at
 	move := func(end int) {
-		copy(to.keys[at:], from.keys[i:end])
+		copy(to.Keys.Keys[at:], from.Keys.Keys[i:end])
 		copy(to.vals[at:], from.vals[i:end])
 		i, at = end, at+end-i
 	}
 	for n := range j.entries {
 		e := &j.entries[n]
-		if end := gallop(from.keys, i, e.key); end > i {
+		if end := inorder.Gallop(from.Keys.Keys, i, e.key); end > i {
 			move(end)
 		}
 		i += btoi(e.old)
 		if e.present {
-			to.keys[at], to.vals[at] = e.key, e.val
+			to.Keys.Keys[at], to.vals[at] = e.key, e.val
 			at++
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/inorder"
 )
 
 // Iterations have several pages, also of small maps.
@@ -16,7 +17,7 @@ var Images = conformance.Images(sortedImages)
 func (m *Map[K, V]) Memory() (keys, index []byte) {
 	g := m.core.Leases.Current().Parts.(*generation)
 	at := g.pool.indexAt(g.room, 0)
-	return g.buf.Host[:int(g.tally.Live)*g.pool.key], g.buf.Host[at : at+int(g.tally.Live)>>fanBits*g.pool.key]
+	return g.buf.Host[:int(g.tally.Live)*g.pool.key], g.buf.Host[at : at+int(g.tally.Live)>>inorder.FanBits*g.pool.key]
 }
 
 // Spare is the memory that is kept for the next merge.

@@ -9,6 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/gpu/prim"
+	"github.com/weftgo/weft/internal/inorder"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -225,7 +226,7 @@ const moves = 8
 // index submits writing the index of a generation.
 func (e *gpuEngine) index(s *device.Stream, to *generation) error {
 	p := indexParams{array: e.refOf(to)}
-	return device.Launch(s, e.fill, gpu.Wave(e.Dev, to.room>>fanBits), gpu.Block, &p)
+	return device.Launch(s, e.fill, gpu.Wave(e.Dev, to.room>>inorder.FanBits), gpu.Block, &p)
 }
 
 // gap are pairs [from,to) that go, and how many before (twin: sorted.cu).
@@ -245,7 +246,7 @@ func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch
 	if err != nil {
 		return err
 	}
-	gone, counts := paint(spans)
+	gone, counts := inorder.Paint(spans)
 	if c := &b.Columns[batch.Counts]; c.Given() {
 		narrow := make([]uint32, len(counts))
 		for i, n := range counts {
@@ -261,8 +262,8 @@ func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch
 	gaps := make([]gap, len(gone))
 	before := uint64(0)
 	for i, g := range gone {
-		gaps[i] = gap{uint64(g.from), uint64(g.to), before}
-		before += uint64(g.to - g.from)
+		gaps[i] = gap{uint64(g.From), uint64(g.To), before}
+		before += uint64(g.To - g.From)
 	}
 	to, most, err := e.next(false, 0)
 	if err != nil {
@@ -282,7 +283,7 @@ func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch
 }
 
 // spans finds the pairs of ranges, and waits for that, behind all changes.
-func (e *gpuEngine) spans(ctx context.Context, s *device.Stream, b *batch.Batch, at device.Ptr) ([]span, error) {
+func (e *gpuEngine) spans(ctx context.Context, s *device.Stream, b *batch.Batch, at device.Ptr) ([]inorder.Span, error) {
 	c := prim.Carve(at)
 	ranks, counts := c.Take(8*b.N), c.Take(4*b.N)
 	from, n := make([]uint64, b.N), make([]uint32, b.N)
@@ -302,9 +303,9 @@ func (e *gpuEngine) spans(ctx context.Context, s *device.Stream, b *batch.Batch,
 	if err == nil {
 		err = s.CopyOut(ctx, device.Bytes(n), counts)
 	}
-	spans := make([]span, b.N)
+	spans := make([]inorder.Span, b.N)
 	for i := range spans {
-		spans[i] = span{int(from[i]), int(from[i]) + int(n[i])}
+		spans[i] = inorder.Span{From: int(from[i]), To: int(from[i]) + int(n[i])}
 	}
 	return spans, err
 }

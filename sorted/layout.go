@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/inorder"
 )
 
 // A generation is arrays, the same on every device (twin: sorted.cuh):
@@ -35,29 +36,19 @@ const tallyBytes = 32
 
 func aligned(n int) int { return (n + align - 1) &^ (align - 1) }
 
-// fan is the number of keys of a level that one of the next level stands for, the last of
-// them: a node. fanBits are its bits.
-const (
-	fanBits = 4
-	fan     = 1 << fanBits
-)
-
-// mostLevels is the number of levels of an index, at most: of 1<<36 pairs.
-const mostLevels = 8
-
 // valsAt, indexAt and tallyAt are where the arrays begin in memory for so many pairs.
 func (p *pool) valsAt(room int) int { return aligned(room * p.key) }
 
 func (p *pool) indexAt(room, level int) int {
 	at := p.valsAt(room) + aligned(room*p.val)
 	for range level {
-		room >>= fanBits
+		room >>= inorder.FanBits
 		at += aligned(room * p.key)
 	}
 	return at
 }
 
-func (p *pool) tallyAt(room int) int { return p.indexAt(room, mostLevels) }
+func (p *pool) tallyAt(room int) int { return p.indexAt(room, inorder.MostLevels) }
 func (p *pool) size(room int) int    { return p.tallyAt(room) + tallyBytes }
 
 // pool is where generations have their memory from: that of the one before last is kept for

@@ -3,13 +3,10 @@
 //
 // Nothing of an array changes once lookups see it, and a change writes another one. So all
 // accesses are weak: launches come one behind the other.
-#include "array.cuh"
+#include "merge.cuh"
 #include "weft/entry.cuh"
 
 namespace weft::sorted {
-
-// Kinds beside those of order.cuh (internal/op).
-enum Seek : uint32_t { kRank = 12, kSelect, kSuccessor, kPredecessor };
 
 // ---- lookups ---------------------------------------------------------------
 
@@ -78,12 +75,6 @@ __device__ __forceinline__ bool one(const SeekParams& p, uint64_t i, uint64_t n)
       return answer<K, V>(p, i, at - 1, at != 0);
   }
   return answer<K, V>(p, i, at, same);
-}
-
-// add_up adds numbers of all lanes of a warp to a place.
-__device__ __forceinline__ void add_up(uint64_t* to, uint32_t n) {
-  for (uint32_t x = kWarp / 2; x != 0; x /= 2) n += shuffle_xor(kAll, n, x);
-  if (lane_index() == 0 && n != 0) add_relaxed(to, uint64_t(n));
 }
 
 template <class K, class V>
@@ -177,42 +168,6 @@ struct SettleParams {
   uint32_t unused;
 };
 
-enum State : uint8_t { kWillBe = 1, kWas = 2 };
-
-// Slot is what there is of a key while its operations run.
-template <class V>
-struct Slot {
-  bool there;
-  V val;
-};
-
-// run runs operation i on the slot of its key.
-template <class V>
-__device__ __forceinline__ void run(const SettleParams& p, uint32_t i, Slot<V>& s) {
-  const uint32_t kind = p.kinds ? p.kinds[i] : p.kind;
-  bool ok = false;
-  V out = 0;
-  if (kind == kGet) {
-    ok = s.there;
-    if (ok) out = s.val;
-  } else if (kind == kDelete) {
-    ok = s.there;
-    s.there = false;
-  } else if (kind == kPut || kind == kPutNew || (reduces(kind) && !(kind > kMax && (p.flags & kFloat)))) {
-    const V val = static_cast<const V*>(p.vals)[i];
-    ok = !s.there;
-    if (ok || kind == kPut)
-      s.val = val;
-    else if (kind == kPutNew)
-      out = s.val;
-    else
-      s.val = combine(kind, p.flags, s.val, val);
-    s.there = true;
-  }
-  if (p.out) static_cast<V*>(p.out)[i] = out;
-  if (p.ok) p.ok[i] = ok;
-}
-
 // settle runs the operations of each key in their order, a key per thread. Of Puts alone the last
 // one is enough.
 template <class K, class V>
@@ -251,23 +206,6 @@ struct MoveParams {
   uint32_t n;
   uint32_t unused;
 };
-
-// behind is how many entries, of [lo,hi), lie before pair number at of the old array or at it.
-__device__ __forceinline__ uint32_t behind(const uint32_t* places, uint32_t lo, uint32_t hi, uint64_t at) {
-  while (lo < hi) {
-    const uint32_t mid = lo + (hi - lo) / 2;
-    if (places[mid] <= at)
-      lo = mid + 1;
-    else
-      hi = mid;
-  }
-  return lo;
-}
-
-// shifted is a place moved by a sum of deltas.
-__device__ __forceinline__ uint64_t shifted(uint64_t at, uint32_t by) { return at + int64_t(int32_t(by)); }
-
-constexpr uint32_t kMoves = 8;  // pairs that a thread moves
 
 // move moves the pairs of the old array that have no entry: by the sum of deltas before them. A
 // warp moves some that lie side by side, between which there are few entries, or none. And it
@@ -347,22 +285,11 @@ struct IndexParams {
   Array array;
 };
 
-// index writes the levels above the keys: a thread has a key of the lowest, and of those above it
-// what is the last of a node.
+// index writes the levels above the keys: a thread has a node.
 template <class K>
 __device__ __forceinline__ void index(const IndexParams& p) {
   const uint64_t n = p.array.counters->live;
-  for (uint64_t i = thread_index(); i < n >> kFanBits; i += threads_in_grid()) {
-    const K key = keys_of<K>(p.array)[(i << kFanBits) + kFan - 1];
-    char* level = static_cast<char*>(p.array.index);
-    uint64_t at = i;
-    for (uint32_t l = 1;; l++) {
-      reinterpret_cast<K*>(level)[at] = key;
-      if (at % kFan != kFan - 1) break;
-      at >>= kFanBits;
-      level += level_bytes<K>(p.array, l);
-    }
-  }
+  for (uint64_t i = thread_index(); i < n >> kFanBits; i += threads_in_grid()) index_node<K>(p.array, i);
 }
 
 struct AnswerParams {
