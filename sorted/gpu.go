@@ -29,7 +29,7 @@ type gpuEngine struct {
 	prims  *prim.Kernels
 	flip   uint64
 
-	work  device.Buffer // of the change under way
+	work  gpu.Work      // of the change under way
 	most  uint64        // pairs that there are at most
 	known core.Counters // as of the last reading
 	stale bool          // changes have been submitted since
@@ -117,17 +117,11 @@ func (e *gpuEngine) Pin(context.Context) (version uint64, err error) { return 0,
 // Unpin is for [core.Versioner].
 func (e *gpuEngine) Unpin(context.Context, uint64) error { return nil }
 
-func (e *gpuEngine) bytes() int { return e.pool.bytes(e.now()) + e.work.Size }
+func (e *gpuEngine) bytes() int { return e.pool.bytes(e.now()) + e.work.Buf.Size }
 
 // trim gives back what is kept for the next merge, behind the last one.
 func (e *gpuEngine) trim() error {
-	work := e.work
-	e.work = device.Buffer{}
-	err := errors.Join(e.pool.idle(), e.pool.trim())
-	if work.Size > 0 {
-		err = errors.Join(err, e.Dev.Free(work))
-	}
-	return err
+	return errors.Join(e.pool.idle(), e.pool.trim(), e.work.Free(&e.Queue))
 }
 
 // Close frees all but the generations.
@@ -226,22 +220,7 @@ func (e *gpuEngine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b
 	if s != nil {
 		return b.N, 0, e.look(s, l.Parts, b, count)
 	}
-	c, err := e.Carrier()
-	if err != nil {
-		return 0, 0, err
-	}
-	defer e.Give(c)
-	work, err := c.Ring.Work()
-	if err == nil {
-		err = work.Fill(c.Hits.Ptr(), 0, 2)
-	}
-	if err != nil {
-		return 0, 0, err
-	}
-	done, err = c.Ring.Run(ctx, b, func(p *staging.Piece) error { return e.look(p.Stream, l.Parts, p.Batch, c.Hits.Ptr()) })
-	var n [1]uint64
-	cerr := work.CopyOut(context.WithoutCancel(ctx), device.Bytes(n[:]), c.Hits.Ptr())
-	return done, int(n[0]), errors.Join(err, cerr)
+	return e.LookPieces(ctx, b, func(s *device.Stream, b *batch.Batch, hits device.Ptr) error { return e.look(s, l.Parts, b, hits) })
 }
 
 // look submits a lookup, behind the changes that callers have submitted: the last one may be
@@ -286,39 +265,11 @@ func (e *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease,
 	if s != nil {
 		return e.expandOn(s, l, b)
 	}
-	c, err := e.Carrier()
-	if err != nil {
-		return err
-	}
-	defer e.Give(c)
-	row := e.Widths.Key + e.Widths.Val
-	offsets := b.Columns[batch.Vals].Offsets
-	size := func(lo, hi int) int { return int(offsets[hi]-offsets[lo]) * row }
-	for lo, hi := 0, 0; lo < b.N; lo = hi {
-		for hi = lo; hi < b.N && size(hi, hi+1) <= c.Ring.PieceBytes(); {
-			hi++
-		}
-		if hi > lo {
-			err = e.expandMany(ctx, c, l, b.Chunk(lo, hi))
-		} else {
-			hi = lo + 1
-			err = e.expandLarge(ctx, c, l, b.Chunk(lo, hi))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
-}
-
-// expandMany fetches the pairs of ranges that fit a piece each.
-func (e *gpuEngine) expandMany(ctx context.Context, c *gpu.Carrier, l *core.Lease, b *batch.Batch) error {
-	b.Columns[batch.Offsets] = batch.Starts(b.Columns[batch.Vals].Offsets)
-	_, err := c.Ring.Run(ctx, b, func(p *staging.Piece) error {
+	many := func(p *staging.Piece) error {
 		vals := &p.Batch.Columns[batch.Vals]
 		return e.writeRows(p.Stream, l.Parts, p.Batch, vals.Offsets[0], vals.Offsets[p.Batch.N])
-	})
-	return err
+	}
+	return e.ExpandRanges(ctx, b, many, func(c *gpu.Carrier, b *batch.Batch) error { return e.expandLarge(ctx, c, l, b) })
 }
 
 // writeRows submits writing the pairs of ranges to rows [first,limit), of which the first is
@@ -338,27 +289,17 @@ const rowLanes = 8
 
 // expandLarge fetches the pairs of one range, which lie side by side.
 func (e *gpuEngine) expandLarge(ctx context.Context, c *gpu.Carrier, l *core.Lease, b *batch.Batch) error {
-	from, all := make([]uint64, 1), make([]uint32, 1)
-	rank, count := b.Only(batch.Keys), b.Only(batch.Keys)
-	rank.Kind, rank.Columns[batch.Ranks] = op.Rank, batch.Output(from)
-	count.Columns[batch.Keys2], count.Columns[batch.Counts] = b.Columns[batch.Keys2], batch.Output(all)
-	for _, look := range []*batch.Batch{rank, count} {
-		if _, _, err := e.Look(ctx, nil, l, look, 0); err != nil {
-			return err
-		}
+	part, from, err := gpu.LargeRange(b, func(b *batch.Batch) error {
+		_, _, err := e.Look(ctx, nil, l, b, 0)
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	offsets := b.Columns[batch.Vals].Offsets
-	n := offsets[1] - offsets[0]
-	p := copyParams{array: e.refOf(l.Parts), from: from[0]}
+	p := copyParams{array: e.refOf(l.Parts), from: from}
 	if b.Backward {
-		p.backward, p.from = 1, from[0]+uint64(all[0])
+		p.backward = 1
 	}
-	part := &batch.Batch{N: int(n)}
-	for _, r := range []batch.Role{batch.OutKeys, batch.Vals} {
-		col := &b.Columns[r]
-		part.Columns[r] = batch.Output(col.Host).Of(col.Width)
-	}
-	batch.View[uint32](b.Columns[batch.Counts].Host)[0] = uint32(n)
 	return e.carry(ctx, c, part, batch.OutKeys, &p)
 }
 

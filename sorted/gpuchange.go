@@ -36,56 +36,12 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 // changeHost takes a batch of host memory to the device and back. Who looks meanwhile finds the
 // generation before.
 func (e *gpuEngine) changeHost(ctx context.Context, b *batch.Batch, ranges bool) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	var at prim.Carve
-	places := columnsAt(&at, b)
-	if err := e.room(int(at) + e.workBytes(b.N, ranges)); err != nil {
-		return err
-	}
-	if err := e.Stream.Wait(e.Changed()); err != nil { // whose memory it is
-		return err
-	}
-	there := *b
-	for r, c := range b.Columns {
-		if !c.Given() {
-			continue
+	return e.Whole(ctx, &e.work, b, e.workBytes(b.N, ranges), func(there *batch.Batch, at int) error {
+		if ranges {
+			return e.deleteRanges(ctx, e.Stream, there, at)
 		}
-		there.Columns[r] = c.Moved(e.work.Ptr + places[r])
-		if c.IsInput() {
-			if err := e.Stream.CopyIn(e.work.Ptr+places[r], c.Host); err != nil {
-				return err
-			}
-		}
-	}
-	var err error
-	if ranges {
-		err = e.deleteRanges(ctx, e.Stream, &there, int(at))
-	} else {
-		err = e.change(e.Stream, &there, int(at), e.submitWaiting)
-	}
-	for r, c := range b.Columns {
-		if err == nil && c.Given() && c.IsOutput() {
-			err = e.Stream.CopyOut(context.WithoutCancel(ctx), c.Host, e.work.Ptr+places[r])
-		}
-	}
-	return err
-}
-
-// columnsAt lays out memory for the columns of a batch.
-func columnsAt(at *prim.Carve, b *batch.Batch) (places [len(batch.Columns{})]device.Ptr) {
-	for r, c := range b.Columns {
-		if c.Given() {
-			places[r] = at.Take(len(c.Host))
-		}
-	}
-	return places
-}
-
-// submitWaiting submits a change and waits for it.
-func (e *gpuEngine) submitWaiting(s *device.Stream, launch func() error) error {
-	return errors.Join(e.Submit(s, launch), s.Sync(context.Background()))
+		return e.change(e.Stream, there, at, e.SubmitWaiting)
+	})
 }
 
 // merging is the memory of a change, behind what else lies in the work of an engine.
@@ -124,28 +80,6 @@ func (e *gpuEngine) workBytes(n int, ranges bool) int {
 	return int(m.end)
 }
 
-// room makes the work of an engine large enough, behind the change that has it.
-func (e *gpuEngine) room(bytes int) error {
-	if e.work.Size >= bytes {
-		return nil
-	}
-	if e.work.Size > 0 {
-		old := e.work
-		e.work = device.Buffer{}
-		if err := errors.Join(e.pool.idle(), e.Dev.Free(old)); err != nil {
-			return err
-		}
-	}
-	buf, err := e.Dev.Alloc(bytes + bytes/4)
-	if errors.Is(err, device.ErrMemory) {
-		buf, err = e.Dev.Alloc(bytes)
-	}
-	if err == nil {
-		e.work = buf
-	}
-	return err
-}
-
 // next is memory for the next generation, of so many pairs at most.
 func (e *gpuEngine) next(inserts bool, n int) (to *generation, most uint64, err error) {
 	if most = e.most; inserts {
@@ -171,14 +105,14 @@ func (e *gpuEngine) become(to *generation, most uint64, s *device.Stream, err er
 // change submits merging a batch on the device with the pairs. Its memory is the work from an
 // offset on.
 func (e *gpuEngine) change(s *device.Stream, b *batch.Batch, at int, submit func(*device.Stream, func() error) error) error {
-	if err := e.room(at + e.workBytes(b.N, false)); err != nil {
+	if err := e.work.Room(&e.Queue, at+e.workBytes(b.N, false)); err != nil {
 		return err
 	}
 	to, most, err := e.next(b.Inserts(), b.N)
 	if err != nil {
 		return err
 	}
-	m := e.layOut(b.N, e.work.Ptr+device.Ptr(at))
+	m := e.layOut(b.N, e.work.Buf.Ptr+device.Ptr(at))
 	err = submit(s, func() error { return e.merge(s, b, &m, to) })
 	return e.become(to, most, s, err)
 }
@@ -239,10 +173,10 @@ const rangeBytes = 8 + 4 + 2*int(unsafe.Sizeof(gap{})) + 256
 // deleteRanges removes the pairs of ranges on the device: finding them is for the device, and
 // which of them is the first to have a pair for the host, which waits.
 func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch.Batch, at int) error {
-	if err := e.room(at + e.workBytes(b.N, true)); err != nil {
+	if err := e.work.Room(&e.Queue, at+e.workBytes(b.N, true)); err != nil {
 		return err
 	}
-	spans, err := e.spans(ctx, s, b, e.work.Ptr+device.Ptr(at))
+	spans, err := e.spans(ctx, s, b, e.work.Buf.Ptr+device.Ptr(at))
 	if err != nil {
 		return err
 	}
@@ -269,7 +203,7 @@ func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch
 	if err != nil {
 		return err
 	}
-	p := keepParams{old: e.refOf(e.now()), to: e.refOf(to), gaps: e.work.Ptr + device.Ptr(at), count: uint64(len(gaps))}
+	p := keepParams{old: e.refOf(e.now()), to: e.refOf(to), gaps: e.work.Buf.Ptr + device.Ptr(at), count: uint64(len(gaps))}
 	err = e.SubmitVisible(s, func() error {
 		if err := s.CopyIn(p.gaps, unsafe.Slice((*byte)(unsafe.Pointer(&gaps[0])), len(gaps)*int(unsafe.Sizeof(gap{})))); err != nil {
 			return err

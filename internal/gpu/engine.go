@@ -111,36 +111,12 @@ func (e *Engine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *b
 	if s != nil {
 		return b.N, 0, e.structure.Look(s, l.Parts, b, count)
 	}
-	c, err := e.Carrier()
-	if err != nil {
-		return 0, 0, err
-	}
-	defer e.Give(c)
-	if err := c.reset(); err != nil {
-		return 0, 0, err
-	}
-	whole := false // all in one piece
-	done, err = c.Ring.Run(ctx, b, func(p *staging.Piece) error {
-		if err := p.Stream.Wait(e.Visible); err != nil {
+	return e.LookPieces(ctx, b, func(s *device.Stream, b *batch.Batch, hits device.Ptr) error {
+		if err := s.Wait(e.Visible); err != nil {
 			return err
 		}
-		err := e.structure.Look(p.Stream, l.Parts, p.Batch, c.Hits.Ptr())
-		if p.Batch.N < b.N || err != nil {
-			return err
-		}
-		whole = true
-		return c.bring(p)
+		return e.structure.Look(s, l.Parts, b, hits)
 	})
-	if whole && err == nil {
-		return done, c.counted(), nil
-	}
-	// All pieces that were sent have arrived, so the count is theirs. If none
-	// was, the counter may not be zero yet: it is read on the same stream.
-	hits, e2 := c.count(ctx)
-	if err == nil {
-		err = e2
-	}
-	return done, hits, err
 }
 
 // Present is for [core.Presenter].

@@ -1,0 +1,181 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/gpu/prim"
+	"github.com/weftgo/weft/internal/gpu/staging"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// This is for engines around a [Queue] whose changes take a batch as a whole, since they sort it, and
+// for lookups of them by ranges.
+
+// Work is device memory of the change under way. The next change comes behind it by itself.
+type Work struct{ Buf device.Buffer }
+
+// Room makes it large enough, behind the change that has it.
+func (w *Work) Room(q *Queue, bytes int) error {
+	if w.Buf.Size >= bytes {
+		return nil
+	}
+	if err := w.Free(q); err != nil {
+		return err
+	}
+	buf, err := q.Dev.Alloc(bytes + bytes/4)
+	if errors.Is(err, device.ErrMemory) {
+		buf, err = q.Dev.Alloc(bytes)
+	}
+	if err == nil {
+		w.Buf = buf
+	}
+	return err
+}
+
+// Free frees it, behind the last change.
+func (w *Work) Free(q *Queue) error {
+	buf := w.Buf
+	w.Buf = device.Buffer{}
+	if buf.Size == 0 {
+		return nil
+	}
+	return errors.Join(q.Changed().Sync(context.Background()), q.Dev.Free(buf))
+}
+
+// Whole takes a batch of host memory to the device, has it run there on the queue's stream, and
+// brings back what it has written. The batch lies in the first bytes of work, behind which there
+// are as many as the run needs.
+func (q *Queue) Whole(ctx context.Context, w *Work, b *batch.Batch, needs int, run func(there *batch.Batch, at int) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var at prim.Carve
+	var places [len(batch.Columns{})]device.Ptr
+	for r, c := range b.Columns {
+		if c.Given() {
+			places[r] = at.Take(len(c.Host))
+		}
+	}
+	if err := w.Room(q, int(at)+needs); err != nil {
+		return err
+	}
+	if err := q.Stream.Wait(q.Changed()); err != nil { // whose memory it is
+		return err
+	}
+	there := *b
+	for r, c := range b.Columns {
+		if !c.Given() {
+			continue
+		}
+		there.Columns[r] = c.Moved(w.Buf.Ptr + places[r])
+		if c.IsInput() {
+			if err := q.Stream.CopyIn(w.Buf.Ptr+places[r], c.Host); err != nil {
+				return err
+			}
+		}
+	}
+	err := run(&there, int(at))
+	for r, c := range b.Columns {
+		if err == nil && c.Given() && c.IsOutput() {
+			err = q.Stream.CopyOut(context.WithoutCancel(ctx), c.Host, w.Buf.Ptr+places[r])
+		}
+	}
+	return err
+}
+
+// SubmitWaiting submits a change and waits for it.
+func (q *Queue) SubmitWaiting(s *device.Stream, launch func() error) error {
+	return errors.Join(q.Submit(s, launch), s.Sync(context.Background()))
+}
+
+// LookPieces runs a lookup of host memory, piece by piece; look submits one, behind the changes that
+// callers have submitted, which adds the number of hits to a counter.
+func (q *Queue) LookPieces(ctx context.Context, b *batch.Batch, look func(s *device.Stream, b *batch.Batch, hits device.Ptr) error) (done, hits int, err error) {
+	c, err := q.Carrier()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer q.Give(c)
+	if err := c.reset(); err != nil {
+		return 0, 0, err
+	}
+	whole := false // all in one piece
+	done, err = c.Ring.Run(ctx, b, func(p *staging.Piece) error {
+		err := look(p.Stream, p.Batch, c.Hits.Ptr())
+		if p.Batch.N < b.N || err != nil {
+			return err
+		}
+		whole = true
+		return c.bring(p)
+	})
+	if whole && err == nil {
+		return done, c.counted(), nil
+	}
+	// All pieces that were sent have arrived, so the count is theirs. If none
+	// was, the counter may not be zero yet: it is read on the same stream.
+	hits, e2 := c.count(ctx)
+	if err == nil {
+		err = e2
+	}
+	return done, hits, err
+}
+
+// ExpandRanges brings the pairs of ranges to host memory, which have been counted: many submits
+// writing those of a piece to its columns, and large brings those of one range that are more than
+// fit a piece.
+func (q *Queue) ExpandRanges(ctx context.Context, b *batch.Batch, many func(p *staging.Piece) error, large func(c *Carrier, b *batch.Batch) error) error {
+	c, err := q.Carrier()
+	if err != nil {
+		return err
+	}
+	defer q.Give(c)
+	row := q.Widths.Key + q.Widths.Val
+	offsets := b.Columns[batch.Vals].Offsets
+	size := func(lo, hi int) int { return int(offsets[hi]-offsets[lo]) * row }
+	for lo, hi := 0, 0; lo < b.N; lo = hi {
+		for hi = lo; hi < b.N && size(hi, hi+1) <= c.Ring.PieceBytes(); {
+			hi++
+		}
+		if hi > lo {
+			part := b.Chunk(lo, hi)
+			part.Columns[batch.Offsets] = batch.Starts(part.Columns[batch.Vals].Offsets)
+			_, err = c.Ring.Run(ctx, part, many)
+		} else {
+			hi = lo + 1
+			err = large(c, b.Chunk(lo, hi))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// LargeRange are the pairs of one range as rows without a limit to their number, and the rank of the
+// first of them or, backward, of the one behind them; look runs a lookup of host memory.
+func LargeRange(b *batch.Batch, look func(b *batch.Batch) error) (rows *batch.Batch, from uint64, err error) {
+	rank, all := make([]uint64, 1), make([]uint32, 1)
+	first, count := b.Only(batch.Keys), b.Only(batch.Keys)
+	first.Kind, first.Columns[batch.Ranks] = op.Rank, batch.Output(rank)
+	count.Columns[batch.Keys2], count.Columns[batch.Counts] = b.Columns[batch.Keys2], batch.Output(all)
+	for _, b := range []*batch.Batch{first, count} {
+		if err := look(b); err != nil {
+			return nil, 0, err
+		}
+	}
+	if from = rank[0]; b.Backward {
+		from += uint64(all[0])
+	}
+	offsets := b.Columns[batch.Vals].Offsets
+	n := offsets[1] - offsets[0]
+	rows = &batch.Batch{N: int(n)}
+	for _, r := range []batch.Role{batch.OutKeys, batch.Vals} {
+		col := &b.Columns[r]
+		rows.Columns[r] = batch.Output(col.Host).Of(col.Width)
+	}
+	batch.View[uint32](b.Columns[batch.Counts].Host)[0] = uint32(n)
+	return rows, from, nil
+}

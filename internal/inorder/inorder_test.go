@@ -1,0 +1,99 @@
+package inorder
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/cpu"
+)
+
+// Search and Gallop find what a binary search does, in arrays of every size of a last node and of
+// several levels.
+func TestSearch(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 2)
+	g := rand.New(rand.NewPCG(1, 2))
+	sizes := []int{0, 1, 15, 16, 17, 31, 255, 256, 257, 5000, 70_000}
+	for _, n := range sizes {
+		a := Keys[uint64]{Keys: make([]uint64, n)}
+		for i := range a.Keys {
+			a.Keys[i] = uint64(3*i + 1)
+		}
+		for size := n >> FanBits; size > 0; size >>= FanBits {
+			a.Index = append(a.Index, make([]uint64, size))
+		}
+		a.Fill(dev)
+		const flip = 1 << 63
+		var asked [Searched]uint64
+		for i := range asked {
+			asked[i] = g.Uint64N(uint64(3*n+3)) ^ flip
+		}
+		var at Places
+		a.Search(asked[:], flip, &at)
+		for i, k := range asked {
+			want, _ := slices.BinarySearch(a.Keys, k^flip)
+			if from := g.IntN(want + 1); at[i] != want || Gallop(a.Keys, from, k^flip) != want {
+				t.Fatalf("%d keys: %d is at %d and, from %d on, at %d, want %d", n, k^flip, at[i], from, Gallop(a.Keys, from, k^flip), want)
+			}
+		}
+	}
+}
+
+// Paint gives each place to the first span that has it.
+func TestPaint(t *testing.T) {
+	g := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		const n = 40
+		spans := make([]Span, g.IntN(8))
+		var owner [n]int
+		for i := range spans {
+			from := g.IntN(n)
+			spans[i] = Span{from, from + g.IntN(n-from+1)}
+			for at := spans[i].From; at < spans[i].To; at++ {
+				if owner[at] == 0 {
+					owner[at] = i + 1
+				}
+			}
+		}
+		all, counts := Paint(spans)
+		want, painted := make([]int, len(spans)), [n]bool{}
+		for at, i := range owner {
+			if i > 0 {
+				want[i-1]++
+			}
+			painted[at] = i > 0
+		}
+		last := -1
+		for _, s := range all {
+			if s.From <= last || s.From >= s.To {
+				t.Fatalf("%v of %v", all, spans)
+			}
+			last = s.To
+			for at := s.From; at < s.To; at++ {
+				painted[at] = !painted[at]
+			}
+		}
+		if !slices.Equal(counts, want) || slices.Contains(painted[:], true) {
+			t.Fatalf("%v: %v with %v, want %v", spans, all, counts, want)
+		}
+	}
+}
+
+// Deal cuts between keys and leaves nothing out.
+func TestDeal(t *testing.T) {
+	items := make([]cpu.Item[uint32], 50_000)
+	for i := range items {
+		items[i].Key = uint32(i / 1000)
+	}
+	at, parts := 0, 0
+	Deal(devicetest.OpenCPU(t, 2), items, func(lo, hi int) {
+		if lo != at || hi <= lo || hi < len(items) && items[hi].Key == items[hi-1].Key {
+			t.Fatalf("rows %d to %d behind %d", lo, hi, at)
+		}
+		at, parts = hi, parts+1
+	})
+	if at != len(items) || parts < 2 {
+		t.Errorf("%d parts end at %d", parts, at)
+	}
+}

@@ -1,0 +1,128 @@
+package lsm
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/inorder"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Check is for [core.Checker].
+func (e *cpuEngine[K, V]) Check(_ context.Context, l *core.Lease) error {
+	g := l.Parts.(*generation)
+	memory := make([][]byte, len(g.levels))
+	for i, l := range g.levels {
+		memory[i] = l.buf.Host
+	}
+	return g.check(memory)
+}
+
+// Check is for [core.Checker]: the counters have been read.
+func (e *gpuEngine) Check(ctx context.Context, l *core.Lease) (err error) {
+	g := l.Parts.(*generation)
+	memory := make([][]byte, len(g.levels))
+	for i, l := range g.levels {
+		memory[i] = make([]byte, l.buf.Size)
+		if err := e.Stream.CopyOut(ctx, memory[i], l.buf.Ptr); err != nil {
+			return err
+		}
+	}
+	return g.check(memory)
+}
+
+// check looks through a tree, of whose levels the memory is given.
+func (g *generation) check(memory [][]byte) error {
+	if g.pool.key == 4 {
+		return checkKeys[uint32](g, memory)
+	}
+	return checkKeys[uint64](g, memory)
+}
+
+// checked is a level that is looked through.
+type checked[K uint32 | uint64] struct {
+	*level
+	keys   []K
+	deltas []int8
+	sums   []uint32
+}
+
+func corrupt(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{op.ErrCorrupt}, args...)...)
+}
+
+// checkKeys looks through each level, and then from the oldest on for keys that are added twice or
+// are replaced without being there.
+func checkKeys[K uint32 | uint64](g *generation, memory [][]byte) error {
+	p, there := g.pool, map[K]bool{}
+	for i := len(g.levels) - 1; i >= 0; i-- {
+		l, mem := g.levels[i], memory[i]
+		c := checked[K]{l, batch.View[K](mem[:l.n*p.key]), batch.View[int8](mem[p.deltasAt(l.room):][:l.n]), batch.View[uint32](mem[p.sumsAt(l.room):][:4*(nodes(l.n)+1)])}
+		if i > 0 && g.levels[i-1].slot >= l.slot || l.n > p.capacity(l.slot) || l.n > l.room {
+			return corrupt("level %d is in slot %d with %d entries, in memory for %d", i, l.slot, l.n, l.room)
+		}
+		err := c.check(i)
+		if err == nil {
+			err = checkIndex(p, c, mem)
+		}
+		if err == nil {
+			err = c.add(i, there)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(there) != int(g.tally.Live) || g.entries() != int(g.tally.Used) {
+		return corrupt("%d keys in %d entries, but they are said to be %d in %d", len(there), g.entries(), g.tally.Live, g.tally.Used)
+	}
+	return nil
+}
+
+// check is of the order of keys, and of sums.
+func (c *checked[K]) check(i int) error {
+	sum := uint32(0)
+	for j, k := range c.keys {
+		if j > 0 && c.keys[j-1] >= k {
+			return corrupt("level %d: key %#x is number %d, and %#x the next one", i, c.keys[j-1], j-1, k)
+		}
+		if j%inorder.Fan == 0 && c.sums[j/inorder.Fan] != sum {
+			return corrupt("level %d: before entry %d there are %d keys, not %d", i, j, int32(sum), int32(c.sums[j/inorder.Fan]))
+		}
+		sum += uint32(c.deltas[j])
+	}
+	if last := c.sums[nodes(len(c.keys))]; last != sum {
+		return corrupt("level %d has %d keys, not %d", i, int32(sum), int32(last))
+	}
+	return nil
+}
+
+func checkIndex[K uint32 | uint64](p *pool, c checked[K], mem []byte) error {
+	below := c.keys
+	for l := 0; len(below) >= inorder.Fan; l++ {
+		at := p.indexAt(c.room, l)
+		level := batch.View[K](mem[at : at+len(below)/inorder.Fan*p.key])
+		for i, k := range level {
+			if last := below[i*inorder.Fan+inorder.Fan-1]; k != last {
+				return corrupt("key %#x is number %d of level %d of an index, in the place of %#x", k, i, l, last)
+			}
+		}
+		below = level
+	}
+	return nil
+}
+
+// add does to the keys of older levels what a level does to them.
+func (c *checked[K]) add(i int, there map[K]bool) error {
+	for j, k := range c.keys {
+		if d := c.deltas[j]; d < -1 || d > 1 || there[k] == (d == 1) {
+			return corrupt("level %d: the delta of key %#x is %d, which is there: %v", i, k, d, there[k])
+		} else if d < 0 {
+			delete(there, k)
+		} else {
+			there[k] = true
+		}
+	}
+	return nil
+}

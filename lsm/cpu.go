@@ -1,0 +1,182 @@
+package lsm
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/inorder"
+)
+
+// cpuEngine runs on the cores of the host. K and V are the types of keys and values as
+// unsigned integers.
+//
+// Nothing of a level changes once it is seen, so lookups run beside changes, and a snapshot is a
+// lease. A change makes the next generation: it sorts the batch, works out what becomes of each
+// key of it, and merges that with the newest levels, all of it on all cores.
+type cpuEngine[K, V uint32 | uint64] struct {
+	cpu.Engine
+	pool   *pool
+	flip   K
+	sorter cpu.Sorter[K]
+}
+
+func newCPUEngine[K, V uint32 | uint64](dev device.Host, p *pool, flip uint64) (engine, *core.Leases, error) {
+	e := &cpuEngine[K, V]{Engine: cpu.Engine{Device: dev}, pool: p, flip: K(flip)}
+	e.Leases = core.NewLeases(&generation{pool: p})
+	return e, e.Leases, nil
+}
+
+// Caps is for [core.Engine]. A delete needs memory, as every change does.
+func (e *cpuEngine[K, V]) Caps() core.Caps { return core.Caps{Beside: true, DeletesTakeRoom: true} }
+
+// Pin is for [core.Versioner]: a generation never changes.
+func (e *cpuEngine[K, V]) Pin(context.Context) (version uint64, err error) { return 0, nil }
+
+// Unpin is for [core.Versioner].
+func (e *cpuEngine[K, V]) Unpin(context.Context, uint64) error { return nil }
+
+func (e *cpuEngine[K, V]) now() *generation { return e.Parts().(*generation) }
+func (e *cpuEngine[K, V]) base() int        { return e.pool.base }
+func (e *cpuEngine[K, V]) bytes() int       { return e.pool.bytes(e.now()) }
+func (e *cpuEngine[K, V]) levels() []int    { return e.now().sizes() }
+func (e *cpuEngine[K, V]) trim() error      { return e.pool.trim() }
+func (e *cpuEngine[K, V]) bound() (most, counted uint64) {
+	return e.now().tally.Used, e.now().tally.Used
+}
+
+// Close is for [core.Engine].
+func (e *cpuEngine[K, V]) Close() error { return e.pool.close() }
+
+// Clear is for [core.Engine].
+func (e *cpuEngine[K, V]) Clear(context.Context) error {
+	return e.Leases.Replace(&generation{pool: e.pool})
+}
+
+// array are the entries of a level, or of a run that is to become one.
+type array[K, V uint32 | uint64] struct {
+	inorder.Keys[K]
+	vals   []V
+	deltas []int8
+	sums   []uint32
+}
+
+// arrayOf are the first n entries of a level's memory.
+func arrayOf[K, V uint32 | uint64](p *pool, l *level, n int) array[K, V] {
+	if n == 0 {
+		return array[K, V]{}
+	}
+	base := unsafe.Pointer(unsafe.SliceData(l.buf.Host))
+	a := array[K, V]{
+		vals:   unsafe.Slice((*V)(unsafe.Add(base, p.valsAt(l.room))), n),
+		deltas: unsafe.Slice((*int8)(unsafe.Add(base, p.deltasAt(l.room))), n),
+		sums:   unsafe.Slice((*uint32)(unsafe.Add(base, p.sumsAt(l.room))), nodes(n)+1),
+	}
+	a.Keys.Keys = unsafe.Slice((*K)(base), n)
+	for level, size := 0, n>>inorder.FanBits; size > 0; level, size = level+1, size>>inorder.FanBits {
+		a.Index = append(a.Index, unsafe.Slice((*K)(unsafe.Add(base, p.indexAt(l.room, level))), size))
+	}
+	return a
+}
+
+// runOf is memory for a run of n entries.
+func runOf[K, V uint32 | uint64](n int) array[K, V] {
+	a := array[K, V]{vals: make([]V, n), deltas: make([]int8, n)}
+	a.Keys.Keys = make([]K, n)
+	return a
+}
+
+// part are some entries, without an index.
+func (a *array[K, V]) part(from, to int) array[K, V] {
+	p := array[K, V]{vals: a.vals[from:to], deltas: a.deltas[from:to]}
+	p.Keys.Keys = a.Keys.Keys[from:to]
+	return p
+}
+
+// put writes an entry.
+func (a *array[K, V]) put(i int, key K, val V, delta int8) {
+	a.Keys.Keys[i], a.vals[i], a.deltas[i] = key, val, delta
+}
+
+// fill fills the index and the sums.
+func (a *array[K, V]) fill(dev device.Host) {
+	a.Fill(dev)
+	n := len(a.deltas)
+	dev.Parallel(nodes(n), 1<<12, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			sum := uint32(0)
+			for _, d := range a.deltas[i<<inorder.FanBits : min((i+1)<<inorder.FanBits, n)] {
+				sum += uint32(d)
+			}
+			a.sums[i] = sum
+		}
+	})
+	sum := uint32(0)
+	for i, own := range a.sums[:nodes(n)] {
+		a.sums[i] = sum
+		sum += own
+	}
+	a.sums[nodes(n)] = sum
+}
+
+// before adds up the deltas of the entries before a place.
+func (a *array[K, V]) before(at int) uint32 {
+	if len(a.sums) == 0 {
+		return 0
+	}
+	sum := a.sums[at>>inorder.FanBits]
+	for _, d := range a.deltas[at&^(inorder.Fan-1) : at] {
+		sum += uint32(d)
+	}
+	return sum
+}
+
+// same is 1 if the entry at a place is one of a key, else 0.
+func (a *array[K, V]) same(at int, key K) int {
+	if at < len(a.deltas) && a.Keys.Keys[at] == key {
+		return 1
+	}
+	return 0
+}
+
+// tree are the levels of a generation, from the newest on.
+type tree[K, V uint32 | uint64] []array[K, V]
+
+func treeOf[K, V uint32 | uint64](p core.Parts) (t tree[K, V]) {
+	g := p.(*generation)
+	for _, l := range g.levels {
+		t = append(t, arrayOf[K, V](g.pool, l, l.n))
+	}
+	return t
+}
+
+// unitPairs is the number of pairs in a unit of Export: those with ranks of one multiple of it on.
+const unitPairs = 1 << 12
+
+// Extent is for [core.Engine].
+func (e *cpuEngine[K, V]) Extent(l *core.Lease) (units uint32, rows int) { return extent(l) }
+
+func extent(l *core.Lease) (units uint32, rows int) {
+	return uint32((l.Parts.(*generation).tally.Live + unitPairs - 1) / unitPairs), unitPairs
+}
+
+// Export is for [core.Engine].
+func (e *cpuEngine[K, V]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
+	from, to := int(lo)*unitPairs, min(int(hi)*unitPairs, int(l.Parts.(*generation).tally.Live))
+	if n = to - from; n > out.N {
+		return n, nil
+	}
+	keys, vals := batch.View[K](out.Columns[batch.Keys].Host), batch.View[V](out.Columns[batch.Vals].Host)
+	t := treeOf[K, V](l.Parts)
+	e.Device.Parallel(n, unitPairs, func(i, end int) {
+		w := walk[K, V]{tree: t}
+		w.begin(t.pick(uint32(from + i)))
+		for ; i < end && w.next(); i++ {
+			keys[i], vals[i] = w.key^e.flip, w.val()
+		}
+	})
+	return n, ctx.Err()
+}

@@ -1,0 +1,299 @@
+package lsm
+
+import (
+	"context"
+	"slices"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/inorder"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Change is for [core.Engine]: all of a batch, or nothing. Operations on a key are run in the
+// order of the batch.
+func (e *cpuEngine[K, V]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
+	if err := cpu.Open(s); err != nil || b.N == 0 {
+		return 0, nil, err
+	}
+	if b.Kind == op.DeleteRange && !b.Columns[batch.Kinds].Given() {
+		err = e.deleteRanges(ctx, b)
+	} else {
+		err = e.change(ctx, b)
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	return b.N, nil, nil
+}
+
+func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
+	defer e.sorter.Trim()
+	items, err := e.sorter.Sort(ctx, e.Device, batch.View[K](b.Columns[batch.Keys].Host), e.flip)
+	if err != nil {
+		return err
+	}
+	m := &settling[K, V]{tree: treeOf[K, V](e.Parts()), items: items, run: runOf[K, V](b.N)}
+	inorder.Deal(e.Device, items, func(lo, hi int) { m.parts = append(m.parts, part{lo: lo, hi: hi}) })
+	base := cpu.ChangesOf[K, V](b)
+	e.Device.Parallel(len(m.parts), 1, func(i, _ int) { m.settle(base, &m.parts[i]) })
+	return e.push(m.close())
+}
+
+// settling is a batch on its way to a run.
+type settling[K, V uint32 | uint64] struct {
+	tree  tree[K, V]
+	items []cpu.Item[K] // of the batch, sorted
+	run   array[K, V]
+	parts []part
+}
+
+// part is what one core does at a time: rows [lo,hi) in order, all those of their keys. Their
+// entries are numbers lo to end-1.
+type part struct{ lo, hi, end int }
+
+// settle runs the operations of a part, and writes entries for the keys that change.
+func (m *settling[K, V]) settle(c cpu.Changes[K, V], p *part) {
+	at := make([]int, len(m.tree))
+	for l := range at {
+		at[l] = m.tree[l].place(m.items[p.lo].Key)
+	}
+	p.end = p.lo
+	for i := p.lo; i < p.hi; {
+		first := i
+		i = cpu.RunEnd(m.items, i+1)
+		key := m.items[first].Key
+		before, was := m.find(key, at)
+		val, is := cpu.Settle(&c, m.items[first:i], before, was)
+		if is != was || is && val != before {
+			m.run.put(p.end, key, val, delta(was, is))
+			p.end++
+		}
+	}
+}
+
+// find looks for a key, from places on that it does not come before.
+func (m *settling[K, V]) find(key K, at []int) (val V, found bool) {
+	for l := range m.tree {
+		a := &m.tree[l]
+		if at[l] = inorder.Gallop(a.Keys.Keys, at[l], key); a.same(at[l], key) == 0 {
+			continue
+		}
+		if a.deltas[at[l]] >= 0 {
+			return a.vals[at[l]], true
+		}
+		break
+	}
+	return 0, false
+}
+
+// delta is that of a key that was or was not there, and is or is not now.
+func delta(was, is bool) int8 {
+	switch {
+	case was == is:
+		return 0
+	case is:
+		return 1
+	}
+	return -1
+}
+
+// close moves the entries of all parts together.
+func (m *settling[K, V]) close() array[K, V] {
+	n := 0
+	for _, p := range m.parts {
+		from := m.run.part(p.lo, p.end)
+		copy(m.run.Keys.Keys[n:], from.Keys.Keys)
+		copy(m.run.vals[n:], from.vals)
+		n += copy(m.run.deltas[n:], from.deltas)
+	}
+	return m.run.part(0, n)
+}
+
+// push merges a run with as many levels as there have to be, if there is anything in it.
+func (e *cpuEngine[K, V]) push(run array[K, V]) error {
+	n := len(run.deltas)
+	if n == 0 {
+		return nil
+	}
+	g := e.now()
+	slot, merged, total := e.pool.target(g.levels, n)
+	if total > mostEntries {
+		return errLarge(total)
+	}
+	added := uint64(0)
+	for _, d := range run.deltas {
+		added += uint64(d)
+	}
+	return e.replace(append(tree[K, V]{run}, treeOf[K, V](g)[:merged]...), slot, merged, g.tally.Live+added)
+}
+
+// replace makes a generation in which what some runs come to stands for the newest levels.
+func (e *cpuEngine[K, V]) replace(of tree[K, V], slot, merged int, live uint64) error {
+	m := merging[K, V]{of: of}
+	m.cut()
+	e.Device.Parallel(len(m.pieces), 1, func(i, _ int) { m.pieces[i].n = m.merge(&m.pieces[i], nil) })
+	n := 0
+	for i := range m.pieces {
+		m.pieces[i].to = n
+		n += m.pieces[i].n
+	}
+	var to *level
+	if n > 0 {
+		var err error
+		if to, err = e.pool.take(slot, n); err != nil {
+			return err
+		}
+		a := arrayOf[K, V](e.pool, to, n)
+		e.Device.Parallel(len(m.pieces), 1, func(i, _ int) {
+			p := &m.pieces[i]
+			part := a.part(p.to, p.to+p.n)
+			m.merge(p, &part)
+		})
+		a.fill(e.Device)
+	}
+	next := e.now().with(to, merged)
+	next.tally = core.Tally{Live: live, Used: uint64(next.entries())}
+	return e.Leases.Replace(next)
+}
+
+// cleanup merges all levels.
+func (e *cpuEngine[K, V]) cleanup() error {
+	g := e.now()
+	if len(g.levels) < 2 {
+		return nil
+	}
+	slot, _, _ := e.pool.target(nil, int(g.tally.Live))
+	return e.replace(treeOf[K, V](g), slot, len(g.levels), g.tally.Live)
+}
+
+// merging is some runs, from the newest on, on their way into one.
+type merging[K, V uint32 | uint64] struct {
+	of     tree[K, V]
+	pieces []piece
+}
+
+// piece is what one core merges at a time: entries [from,end) of each run, which are n
+// afterwards, from a place on.
+type piece struct {
+	from, end [mostLevels + 1]int
+	n, to     int
+}
+
+// pieceEntries is the number of entries of the largest run in a piece.
+const pieceEntries = 1 << 15
+
+// cut cuts the runs at keys of the largest.
+func (m *merging[K, V]) cut() {
+	large := slices.MaxFunc(m.of, func(a, b array[K, V]) int { return len(a.deltas) - len(b.deltas) }).Keys.Keys
+	var p piece
+	for at := pieceEntries; ; at += pieceEntries {
+		for l := range m.of {
+			keys := m.of[l].Keys.Keys
+			if p.end[l] = len(keys); at < len(large) {
+				p.end[l], _ = slices.BinarySearch(keys, large[at])
+			}
+		}
+		m.pieces = append(m.pieces, p)
+		if at >= len(large) {
+			return
+		}
+		p.from = p.end
+	}
+}
+
+// merge merges a piece, to a run unless that is nil, and returns how many entries there are: of each
+// key one, the newest; of a key that neither adds nor finds, none.
+func (m *merging[K, V]) merge(p *piece, to *array[K, V]) (n int) {
+	w := walk[K, V]{tree: make(tree[K, V], 0, len(m.of))}
+	for l := range m.of {
+		if p.from[l] < p.end[l] {
+			w.tree = append(w.tree, m.of[l].part(p.from[l], p.end[l]))
+		}
+	}
+	if len(w.tree) == 1 {
+		if to != nil {
+			copy(to.Keys.Keys, w.tree[0].Keys.Keys)
+			copy(to.vals, w.tree[0].vals)
+			copy(to.deltas, w.tree[0].deltas)
+		}
+		return len(w.tree[0].deltas)
+	}
+	for {
+		delta, ok := w.step()
+		if !ok {
+			return n
+		}
+		if w.own() < 0 && delta == 0 {
+			continue
+		}
+		if to != nil {
+			to.put(n, w.key, w.val(), delta)
+		}
+		n++
+	}
+}
+
+// deleteRanges removes the pairs of ranges. A pair of several ranges counts for the first one.
+func (e *cpuEngine[K, V]) deleteRanges(ctx context.Context, b *batch.Batch) error {
+	q := questions[K, V]{
+		tree: treeOf[K, V](e.Parts()), flip: e.flip,
+		lo: batch.View[K](b.Columns[batch.Keys].Host), hi: batch.View[K](b.Columns[batch.Keys2].Host),
+	}
+	spans := make([]inorder.Span, b.N)
+	done, _, err := e.Each(ctx, b.N, func(w *cpu.Watch, from, to int) (ran, hits int) { return q.between(w, from, to, spans) })
+	if done < b.N {
+		return err
+	}
+	gone, counts := inorder.Paint(spans)
+	if to := batch.View[uint32](b.Columns[batch.Counts].Host); to != nil {
+		for i, n := range counts {
+			to[i] = uint32(n)
+		}
+	}
+	if all := e.now().tally.Live; len(gone) == 1 && uint64(gone[0].To-gone[0].From) == all {
+		return e.Leases.Replace(&generation{pool: e.pool})
+	}
+	return e.push(e.tombstones(q.tree, gone))
+}
+
+// between finds the ranks of the pairs of ranges [from,to) on one core.
+func (q *questions[K, V]) between(w *cpu.Watch, from, to int, spans []inorder.Span) (ran, hits int) {
+	var few [inorder.Searched]span
+	for lo := from; lo < to; lo += inorder.Searched {
+		if w.Over(2 * inorder.Searched * (1 + len(q.tree))) {
+			return lo - from, 0
+		}
+		hi := min(lo+inorder.Searched, to)
+		q.spans(lo, hi, &few)
+		for i := lo; i < hi; i++ {
+			spans[i] = inorder.Span{From: few[i-lo].from, To: few[i-lo].to}
+		}
+	}
+	return to - from, 0
+}
+
+// tombstones is a run of those of pairs with some ranks.
+func (e *cpuEngine[K, V]) tombstones(t tree[K, V], gone []inorder.Span) array[K, V] {
+	type job struct{ from, n, at int }
+	var jobs []job
+	n := 0
+	for _, s := range gone {
+		for from := s.From; from < s.To; from += unitPairs {
+			jobs = append(jobs, job{from, min(unitPairs, s.To-from), n})
+			n += jobs[len(jobs)-1].n
+		}
+	}
+	run := runOf[K, V](n)
+	e.Device.Parallel(len(jobs), 1, func(i, _ int) {
+		j := jobs[i]
+		w := walk[K, V]{tree: t}
+		w.begin(t.pick(uint32(j.from)))
+		for at := j.at; at < j.at+j.n && w.next(); at++ {
+			run.put(at, w.key, 0, -1)
+		}
+	})
+	return run
+}

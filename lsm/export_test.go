@@ -1,0 +1,21 @@
+package lsm
+
+import (
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/core"
+)
+
+// Iterations have several pages, also of small maps.
+func init() { core.PageBytes = 1 << 12 }
+
+// Images are those of the kernels.
+var Images = conformance.Images(lsmImages)
+
+// Memory is that of the newest level of a map on a host: of keys, of the lowest level of their index,
+// of deltas, and of the sums of those.
+func (m *Map[K, V]) Memory() (keys, index, deltas, sums []byte) {
+	g := m.core.Leases.Current().Parts.(*generation)
+	l := g.levels[0]
+	mem := l.buf.Host
+	return mem, mem[g.pool.indexAt(l.room, 0):], mem[g.pool.deltasAt(l.room):], mem[g.pool.sumsAt(l.room):]
+}

@@ -1,0 +1,227 @@
+package lsm
+
+import (
+	"context"
+	"errors"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/prim"
+	"github.com/weftgo/weft/internal/gpu/staging"
+)
+
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type sorted::Array=arrayRef -type sorted::Bounds=boundsRef -type lsm::Level=levelRef -type lsm::Levels=levelsRef lsm.cu
+
+// gpuEngine runs the kernels of lsm.cu.
+//
+// Changes come one behind the other, whatever their streams. Each writes a new level, and makes the
+// next generation of it, which lookups find at once and wait for. Memory of levels that are no
+// more is used again by later changes, which come behind all that read it by themselves; so nothing
+// waits for a change but who frees memory. How many entries a level has is a bound until somebody
+// has waited and counted.
+type gpuEngine struct {
+	gpu.Queue
+	kernels
+	leases *core.Leases
+	pool   *pool
+	prims  *prim.Kernels
+	flip   uint64
+
+	work   gpu.Work             // of the change under way
+	counts device.Slice[uint64] // see Counters
+	known  core.Counters        // as of the last reading
+	stale  bool                 // changes have been submitted since
+}
+
+// kernels are the entry points for one pair of widths.
+type kernels struct {
+	get, seek, walk, rows, copy device.Kernel
+	settle, enter               device.Kernel
+	match, move, join, index    device.Kernel
+	load, count                 device.Kernel
+}
+
+func newGPUEngine(dev device.Device, w batch.Widths, p *pool, flip uint64) (engine, *core.Leases, error) {
+	e := &gpuEngine{pool: p, flip: flip}
+	err := e.open(dev, w)
+	if err != nil {
+		return nil, nil, errors.Join(err, e.Close())
+	}
+	return e, e.leases, nil
+}
+
+func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
+	if err = e.Open(dev, w); err != nil {
+		return err
+	}
+	if e.prims, err = prim.Load(dev); err != nil {
+		return err
+	}
+	k := &e.kernels
+	err = gpu.Load(dev, lsmImages[gpu.Pair(w)], []gpu.Entry{
+		{Name: "get", To: &k.get}, {Name: "seek", To: &k.seek}, {Name: "walk", To: &k.walk}, {Name: "rows", To: &k.rows},
+		{Name: "copy", To: &k.copy}, {Name: "settle", To: &k.settle}, {Name: "enter", To: &k.enter}, {Name: "match", To: &k.match},
+		{Name: "move", To: &k.move}, {Name: "join", To: &k.join}, {Name: "index", To: &k.index}, {Name: "load", To: &k.load},
+		{Name: "count", To: &k.count},
+	})
+	if err != nil {
+		return err
+	}
+	if e.counts, err = device.Make[uint64](dev, 1+mostLevels); err != nil {
+		return err
+	}
+	e.pool.idle = func() error { return e.Changed().Sync(context.Background()) }
+	e.leases = core.NewLeases(&generation{pool: e.pool})
+	return nil
+}
+
+// refOf is a level as kernels know it.
+func (e *gpuEngine) refOf(l *level) levelRef {
+	at := func(offset int) device.Ptr { return l.buf.Ptr + device.Ptr(offset) }
+	p := e.pool
+	return levelRef{
+		array: arrayRef{
+			keys: at(0), vals: at(p.valsAt(l.room)), index: at(p.indexAt(l.room, 0)), counters: at(p.tallyAt(l.room)),
+			room: uint64(l.room), flip: e.flip,
+		},
+		deltas: at(p.deltasAt(l.room)), sums: at(p.sumsAt(l.room)),
+	}
+}
+
+func (e *gpuEngine) levelsOf(p core.Parts) (r levelsRef) {
+	r.flip = e.flip
+	for i, l := range p.(*generation).levels {
+		r.at[i] = e.refOf(l)
+		r.count++
+	}
+	return r
+}
+
+// Caps is for [core.Engine], as are the methods that follow.
+func (e *gpuEngine) Caps() core.Caps {
+	return core.Caps{Beside: true, Streams: true, DeletesTakeRoom: true}
+}
+
+// Current is the generation in use.
+func (e *gpuEngine) Current() *core.Lease { return e.leases.Current() }
+
+func (e *gpuEngine) now() *generation { return e.Current().Parts.(*generation) }
+
+// Pin is for [core.Versioner]: a generation never changes.
+func (e *gpuEngine) Pin(context.Context) (version uint64, err error) { return 0, nil }
+
+// Unpin is for [core.Versioner].
+func (e *gpuEngine) Unpin(context.Context, uint64) error { return nil }
+
+func (e *gpuEngine) base() int     { return e.pool.base }
+func (e *gpuEngine) bytes() int    { return e.pool.bytes(e.now()) + e.work.Buf.Size }
+func (e *gpuEngine) levels() []int { return e.now().sizes() }
+
+// bound is how many entries there are at most, and how many there were when last counted.
+func (e *gpuEngine) bound() (most, counted uint64) { return uint64(e.now().entries()), e.known.Used }
+
+// trim gives back what is kept for the next merges, behind the last one.
+func (e *gpuEngine) trim() error {
+	return errors.Join(e.pool.idle(), e.pool.trim(), e.work.Free(&e.Queue))
+}
+
+// Close frees all but the generations.
+func (e *gpuEngine) Close() (err error) {
+	if e.leases != nil {
+		err = e.trim()
+	}
+	return errors.Join(err, e.counts.Free(), e.pool.close(), e.Queue.Close())
+}
+
+// Counters waits for all changes, and counts keys, and the entries of each level.
+func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
+	if !e.stale {
+		return e.known, nil
+	}
+	g := e.now()
+	counts := make([]uint64, 1+len(g.levels))
+	p := countParams{levels: e.levelsOf(g), counts: e.counts.Ptr()}
+	err := e.Submit(e.Stream, func() error { return device.Launch(e.Stream, e.count, gpu.Grid(1), gpu.Block, &p) })
+	if err == nil {
+		err = e.Stream.CopyOut(ctx, device.Bytes(counts), e.counts.Ptr())
+	}
+	if err != nil {
+		return core.Counters{}, err
+	}
+	for i, l := range g.levels {
+		l.n = int(counts[1+i])
+	}
+	g.tally = core.Tally{Live: counts[0], Used: uint64(g.entries())}
+	e.known, e.stale = core.Counters{Live: g.tally.Live, Used: g.tally.Used}, false
+	return e.known, nil
+}
+
+// Add submits adding the number of pairs to a counter.
+func (e *gpuEngine) Add(s *device.Stream, to device.Slice[uint64], negate bool) error {
+	p := countParams{levels: e.levelsOf(e.now()), add: to.Ptr()}
+	if negate {
+		p.negate = 1
+	}
+	return e.Submit(s, func() error { return device.Launch(s, e.count, gpu.Grid(1), gpu.Block, &p) })
+}
+
+// Lost is for [core.Engine]: every operation finds room, or its batch is refused.
+func (e *gpuEngine) Lost(context.Context) (int, error) { return 0, nil }
+
+// Clear is for [core.Engine].
+func (e *gpuEngine) Clear(context.Context) error {
+	e.known, e.stale = core.Counters{}, false
+	return e.leases.Replace(&generation{pool: e.pool})
+}
+
+// Extent is for [core.Engine]: the counters have been read since the last change.
+func (e *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) { return extent(l) }
+
+// Export is for [core.Engine].
+func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
+	from, to := uint64(lo)*unitPairs, min(uint64(hi)*unitPairs, l.Parts.(*generation).tally.Live)
+	if n = int(to - from); n > out.N {
+		return n, nil
+	}
+	c, err := e.Carrier()
+	if err != nil {
+		return 0, err
+	}
+	defer e.Give(c)
+	p := copyParams{levels: e.levelsOf(l.Parts), from: from}
+	return n, e.carry(ctx, c, out.Chunk(0, n), batch.Keys, &p)
+}
+
+// carry copies as many pairs as a batch has rows to its columns in host memory.
+func (e *gpuEngine) carry(ctx context.Context, c *gpu.Carrier, b *batch.Batch, keys batch.Role, p *copyParams) error {
+	_, err := c.Ring.Run(ctx, b, func(piece *staging.Piece) error {
+		part := *p
+		part.keys, part.vals, part.n = piece.Batch.Columns[keys].Ptr, piece.Batch.Columns[batch.Vals].Ptr, uint64(piece.Batch.N)
+		if part.backward != 0 {
+			part.from -= uint64(piece.Lo)
+		} else {
+			part.from += uint64(piece.Lo)
+		}
+		return e.launchCopy(piece.Stream, &part)
+	})
+	return err
+}
+
+// chunk is the number of pairs that a thread finds one behind the other (lsm.cu).
+const chunk = 64
+
+func (e *gpuEngine) launchCopy(s *device.Stream, p *copyParams) error {
+	return device.Launch(s, e.copy, gpu.Wave(e.Dev, (int(p.n)+chunk-1)/chunk), gpu.Block, p)
+}
+
+// Answer is for [core.Answerer].
+func (e *gpuEngine) Answer(_ context.Context, s *device.Stream, b *batch.Batch) error {
+	if b.N == 0 {
+		return nil
+	}
+	c := &b.Columns
+	p := answerParams{levels: e.levelsOf(e.now()), keys: c[batch.Keys].Ptr, vals: c[batch.Vals].Ptr, ok: c[batch.OK].Ptr, n: uint64(b.N)}
+	return e.Submit(s, func() error { return device.Launch(s, e.load, gpu.Wave(e.Dev, b.N), gpu.Block, &p) })
+}

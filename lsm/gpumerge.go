@@ -1,0 +1,222 @@
+package lsm
+
+import (
+	"context"
+	"errors"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/prim"
+)
+
+// plan is what a change merges.
+type plan struct {
+	n       int      // entries of a run that is to be made, at most; 0: there is none
+	levels  []*level // that come to it, from the newest on
+	slot    int      // of the level that comes of it
+	total   int      // entries of that, at most
+	instead int      // levels that it stands for
+}
+
+// plan is that of a run of n entries.
+func (e *gpuEngine) plan(n int) *plan {
+	p := &plan{n: n}
+	levels := e.now().levels
+	p.slot, p.instead, p.total = e.pool.target(levels, n)
+	p.levels = levels[:p.instead]
+	return p
+}
+
+// merges is how many times two levels become one.
+func (p *plan) merges() int {
+	if p.n == 0 {
+		return len(p.levels) - 1
+	}
+	return len(p.levels)
+}
+
+// newer is the number of entries of all but the oldest level, at most.
+func (p *plan) newer() int {
+	n := p.n
+	for _, l := range p.levels[:len(p.levels)-1] {
+		n += l.n
+	}
+	return n
+}
+
+func (p *plan) bytes(e *gpuEngine, at device.Ptr) int { return int(e.scratch(p, at).end) }
+
+// scratch is the memory of merges.
+type scratch struct {
+	run   levelRef    // which is made first
+	temps [2]levelRef // that merges but the last come to, in turn
+
+	places, deltas, states device.Ptr // of entries of the newer level
+	changes                prim.Scan
+	sums                   prim.Scan     // of the level that comes of it
+	prim                   device.Buffer // for its operations
+	end                    device.Ptr
+}
+
+// scratch gives merges their memory from a place on.
+func (e *gpuEngine) scratch(p *plan, at device.Ptr) (m scratch) {
+	c := prim.Carve(at)
+	if merges := p.merges(); merges > 0 {
+		newer := p.newer()
+		if p.n > 0 {
+			m.run = e.runAt(&c, p.n)
+		}
+		for i := range min(merges-1, len(m.temps)) {
+			m.temps[i] = e.runAt(&c, newer)
+		}
+		m.places, m.deltas, m.states = c.Take(4*newer), c.Take(newer), c.Take(newer)
+		m.changes = prim.Scan{N: newer, Width: 4, Counts: c.Take(4 * newer), Offsets: c.Take(4 * (newer + 1))}
+	}
+	m.sums = prim.Scan{N: nodes(p.total), Width: 4, Counts: c.Take(4 * nodes(p.total))}
+	m.prim.Size = m.sums.ScratchBytes()
+	if m.changes.Width > 0 {
+		m.prim.Size = max(m.prim.Size, m.changes.ScratchBytes())
+	}
+	m.prim.Ptr = c.Take(m.prim.Size)
+	m.end = device.Ptr(c)
+	return m
+}
+
+// runAt is a level without an index, of n entries at most.
+func (e *gpuEngine) runAt(c *prim.Carve, n int) levelRef {
+	a := arrayRef{keys: c.Take(n * e.Widths.Key), vals: c.Take(n * e.Widths.Val), room: uint64(n), flip: e.flip}
+	deltas := c.Take(n)
+	a.counters = c.Take(tallyBytes)
+	return levelRef{array: a, deltas: deltas}
+}
+
+// push submits the merges of a plan, and makes the next generation of what comes of them; write
+// submits what makes the run, if there is one. All or nothing. The memory of the merges is the
+// work from an offset on.
+func (e *gpuEngine) push(s *device.Stream, p *plan, work device.Ptr, how submit, write func(run levelRef) error) error {
+	if p.total > mostEntries {
+		return errLarge(p.total)
+	}
+	to, err := e.pool.take(p.slot, p.total)
+	if err != nil {
+		return err
+	}
+	m := e.scratch(p, work)
+	err = how(s, func() error { return e.merge(s, p, &m, e.refOf(to), write) })
+	if err != nil {
+		return errors.Join(err, s.Sync(context.Background()), e.Dev.Free(to.buf))
+	}
+	e.stale = true
+	return e.leases.Replace(e.now().with(to, p.instead))
+}
+
+// merge submits the launches of push.
+func (e *gpuEngine) merge(s *device.Stream, p *plan, m *scratch, to levelRef, write func(run levelRef) error) error {
+	older := p.levels
+	var newer levelRef
+	size := p.n
+	if p.n > 0 {
+		if newer = m.run; len(older) == 0 {
+			newer = to
+		}
+		if err := write(newer); err != nil {
+			return err
+		}
+	} else {
+		newer, size, older = e.refOf(older[0]), older[0].n, older[1:]
+	}
+	for i, l := range older {
+		into := m.temps[i%2]
+		if i == len(older)-1 {
+			into = to
+		}
+		if err := e.two(s, m, newer, size, l, into); err != nil {
+			return err
+		}
+		newer = into
+		size += l.n
+	}
+	return e.fill(s, p, m, to)
+}
+
+// moves is the number of entries that a thread moves (lsm.cu).
+const moves = 8
+
+// two submits merging a level of so many entries at most with an older one.
+func (e *gpuEngine) two(s *device.Stream, m *scratch, newer levelRef, size int, older *level, to levelRef) error {
+	scan := m.changes
+	scan.N = size
+	p := mergeParams{
+		newer: newer, older: e.refOf(older), to: to, places: m.places, deltas: m.deltas, states: m.states,
+		changes: scan.Counts, shifts: scan.Offsets, n: uint32(size),
+	}
+	if err := device.Launch(s, e.match, gpu.Wave(e.Dev, size), gpu.Block, &p); err != nil {
+		return err
+	}
+	if err := e.prims.Scan(s, &scan, m.prim); err != nil {
+		return err
+	}
+	if err := device.Launch(s, e.move, gpu.Wave(e.Dev, older.n/moves), gpu.Block, &p); err != nil {
+		return err
+	}
+	return device.Launch(s, e.join, gpu.Wave(e.Dev, size), gpu.Block, &p)
+}
+
+// fill submits writing the index and the sums of a level.
+func (e *gpuEngine) fill(s *device.Stream, p *plan, m *scratch, to levelRef) error {
+	q := indexParams{level: to, counts: m.sums.Counts, nodes: uint64(nodes(p.total))}
+	if err := device.Launch(s, e.index, gpu.Wave(e.Dev, nodes(p.total)), gpu.Block, &q); err != nil {
+		return err
+	}
+	sums := m.sums
+	sums.Offsets = to.sums
+	return e.prims.Scan(s, &sums, m.prim)
+}
+
+// cleanup merges all levels.
+func (e *gpuEngine) cleanup() error {
+	g := e.now()
+	switch live := int(e.known.Live); {
+	case live == 0 && len(g.levels) > 0:
+		return e.Clear(context.Background())
+	case len(g.levels) < 2:
+		return nil
+	default:
+		p := &plan{levels: g.levels, total: live, instead: len(g.levels)}
+		p.slot, _, _ = e.pool.target(nil, live)
+		if err := e.work.Room(&e.Queue, p.bytes(e, 0)); err != nil {
+			return err
+		}
+		if err := e.push(e.Stream, p, e.work.Buf.Ptr, e.SubmitWaiting, nil); err != nil {
+			return err
+		}
+		e.now().tally = core.Tally{Live: e.known.Live, Used: e.known.Live}
+		return nil
+	}
+}
+
+// gapWords is the size of a gap: pairs with ranks [from,to) that go, and how many of gaps come before
+// (lsm.cu).
+const gapWords = 3
+
+// bury submits merging a run of tombstones of n pairs, those of gaps, and waits. It has memory of its
+// own, since the batch may lie in the work.
+func (e *gpuEngine) bury(s *device.Stream, gaps []uint64, n int, how submit) (err error) {
+	p := e.plan(n)
+	var c prim.Carve
+	c.Take(8 * len(gaps))
+	var own gpu.Work
+	if err := own.Room(&e.Queue, p.bytes(e, device.Ptr(c))); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, own.Free(&e.Queue)) }()
+	copying := copyParams{levels: e.levelsOf(e.now()), gaps: own.Buf.Ptr, count: uint64(len(gaps) / gapWords), n: uint64(n)}
+	return e.push(s, p, own.Buf.Ptr+device.Ptr(c), how, func(run levelRef) error {
+		if err := s.CopyIn(copying.gaps, device.Bytes(gaps)); err != nil {
+			return err
+		}
+		copying.to = run
+		return e.launchCopy(s, &copying)
+	})
+}

@@ -1,0 +1,102 @@
+package lsm_test
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/mutate"
+	"github.com/weftgo/weft/lsm"
+)
+
+// kernelTests are tests of the kernels for a pair of widths: run by TestKernels on those that ship,
+// by TestMutants and TestRandomMutants on broken ones.
+func kernelTests[K, V uint32 | uint64]() []mutate.KernelTest {
+	return []mutate.KernelTest{
+		{Name: "beside a model", Run: func(t testing.TB, dev device.Device) { run[K, V](t, dev, 3, 9, 16, 50) }},
+		{Name: "many tombstones", Run: func(t testing.TB, dev device.Device) { tombstones[K, V](t, dev) }},
+	}
+}
+
+// tombstones has neighbors looked for across more tombstones than a walk passes one by one, and
+// ranges that more than one lane writes.
+func tombstones[K, V uint32 | uint64](t testing.TB, dev device.Device) {
+	const n, first, last = 400, 90, 310
+	h := &history[K, V]{TB: t, m: open[K, V](t, dev, &lsm.Options{Base: 128}), want: model[K, V]{}, rng: rand.New(rand.NewPCG(1, 1)), most: 20}
+	keys := conformance.Sequence[K](0, n)
+	vals := conformance.Sequence[V](7, n)
+	for i, k := range keys {
+		h.want[k] = vals[i]
+	}
+	_, err := h.m.Put(t.Context(), keys, vals)
+	must(t, err)
+	h.seek(h.m, h.want)
+	for lo := K(first); lo < last; lo += 55 {
+		_, err := h.m.DeleteRange(t.Context(), []K{lo}, []K{lo + 54}, nil)
+		must(t, err)
+		h.want.deleteRange(lo, lo+54)
+	}
+	all := slices.Sorted(maps.Keys(h.want))
+	asked, ranks := []K{first - 1, first, 200, last - 1, last, 0, n}, make([]uint64, 7)
+	for i, k := range asked {
+		at, _ := slices.BinarySearch(all, k)
+		ranks[i] = uint64(at)
+	}
+	h.bySeveral(h.m, h.want, all, asked, ranks)
+	h.ranges(h.m, all, []K{n, 0, 250, 100, first - 1})
+	ops := []weft.Op[K, V]{{Kind: weft.OpPutNew, Key: 200, Value: 1}, {Kind: weft.OpGet, Key: 201}, {Kind: weft.OpDelete, Key: 202}, {Kind: weft.OpPutNew, Key: 5, Value: 1}}
+	got := make([]weft.Result[V], len(ops))
+	must(t, h.m.Apply(t.Context(), ops, got))
+	if want := h.want.run(ops); !slices.Equal(got, want) {
+		t.Fatalf("operations on keys that were deleted return %v, want %v", got, want)
+	}
+	must(t, h.m.Check(t.Context()))
+}
+
+// Each kernel does what it should.
+func TestKernels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	t.Run("uint32,uint32", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint32, uint32](), 1, 90) })
+	t.Run("uint64,uint64", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint64, uint64](), 1, 80) })
+}
+
+// Mutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in
+// the kernels of a name.
+var mutants = []struct{ name, kernels, pattern, with string }{
+	{"a lookup finds tombstones", "get", `setp\.lt\.s16 (%p\d+), (%rs\d+), 0;`, "setp.lt.s16 $1, $2, -9;"},
+	{"a change takes a tombstone for a pair", "settle", `setp\.lt\.s16 (%p\d+), (%rs\d+), 0;`, "setp.lt.s16 $1, $2, -9;"},
+	{"a batch adds keys that are there", "settle", `selp\.s16 (%rs\d+), -1, 0, (%p\d+);`, "mov.u16 $1, 0;"},
+	{"a walk stops at tombstones", "walk", `setp\.gt\.s16 (%p\d+), (%rs\d+), -1;`, "setp.gt.s16 $1, $2, -9;"},
+	{"rows have tombstones", "rows", `setp\.gt\.s16 (%p\d+), (%rs\d+), -1;`, "setp.gt.s16 $1, $2, -9;"},
+	{"ranks count tombstones as keys", "seek", `and\.b32 (%r\d+), (%r\d+), -2139062144;`, "mov.b32 $1, 0;"},
+	{"the number of keys leaves out tombstones", "count", `and\.b32 (%r\d+), (%r\d+), -2139062144;`, "mov.b32 $1, 0;"},
+	{"a key with as many smaller ones is not selected", "seek", `setp\.gt\.u32 (%p\d+), (%r\d+), (%r\d+);`, "setp.ge.u32 $1, $2, $3;"},
+	{"lanes write the same chunk of a long range", "rows", `shl\.b32 (%r\d+), (%r\d+), 6;`, "mov.b32 $1, 0;"},
+	{"entries that change nothing are entered", "enter", `setp\.eq\.s32 (%p\d+), (%r\d+), 0;`, "setp.eq.s32 $1, $2, 7;"},
+	{"a merge keeps what neither adds nor finds", "match", `setp\.ne\.s16 (%p\d+), (%rs\d+), 0;`, "setp.ne.s16 $1, $2, 7;"},
+	{"a merge forgets what the older entry did", "match", `add\.s16 (%rs\d+), (%rs\d+), (%rs\d+);`, "mov.u16 $1, $3;"},
+	{"a merge keeps the older entry, too", "move", `setp\.ne\.s16 (%p\d+), (%rs\d+), 0;`, "setp.ne.s16 $1, $2, 9;"},
+	{"a merge writes what is to go", "join", `and\.b16 (%rs\d+), (%rs\d+), 1;`, "mov.u16 $1, 1;"},
+	{"an index has the first key of a node", "index", `ld\.global\.u32 (%r\d+), \[(%rd\d+)\+60\];`, "ld.global.u32 $1, [$2];"},
+	{"deltas behind the last are not written", "index", `st\.global\.u8 \[(%rd\d+)\], (%rs\d+);`, ""},
+}
+
+// The tests of kernels find every one of them.
+func TestMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			quick, random := mutate.OnDevices(90, 1, kernelTests[uint32, uint32]())
+			mutate.WantNoticed(t, slices.Concat(quick, random), mutate.Replace(t, m.kernels+"_32_32", m.pattern, m.with))
+		})
+	}
+}

@@ -1,0 +1,506 @@
+// Kernels of package lsm: a log-structured merge tree of sorted arrays. doc.go explains the
+// structure, layout.go the memory.
+//
+// Nothing of a level changes once lookups see it, and a change writes another one. So all accesses
+// are weak: launches come one behind the other.
+#include "layout.cuh"
+#include "weft/entry.cuh"
+
+namespace weft::lsm {
+
+using sorted::add_up;
+using sorted::Bounds;
+using sorted::kPredecessor;
+using sorted::kRank;
+using sorted::kSelect;
+using sorted::kSuccessor;
+using sorted::kWas;
+using sorted::kWillBe;
+using sorted::Slot;
+
+// ---- lookups ---------------------------------------------------------------
+
+struct SeekParams {
+  Levels levels;
+  const void* lo;  // keys
+  const void* hi;  // of ranges
+  void* keys;      // may be null, as what follows
+  void* vals;
+  uint8_t* ok;
+  uint64_t* ranks;   // read by kSelect
+  uint32_t* counts;  // of ranges
+  uint64_t* hits;    // added to
+  uint64_t n;
+  Bounds bounds;
+  uint32_t kind;
+  uint32_t unused;
+};
+
+// Found is the newest entry of a key.
+struct Found {
+  uint32_t level;  // kMost: the tree does not have the key
+  uint64_t at;
+};
+
+// find looks for a key from the newest level on.
+template <class K>
+__device__ __forceinline__ Found find(const Levels& s, K key) {
+  for (uint32_t l = 0; l < s.count; l++) {
+    const Level& level = s.at[l];
+    const uint64_t n = entries(level);
+    const uint64_t at = place(level, n, key);
+    if (same(level, n, at, key)) return {level.deltas[at] < 0 ? kMost : l, at};
+  }
+  return {kMost, 0};
+}
+
+template <class K, class V>
+__device__ __forceinline__ void get(const SeekParams& p) {
+  uint32_t hits = 0;
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    const Found f = find<K>(p.levels, static_cast<const K*>(p.lo)[i] ^ K(p.levels.flip));
+    const bool there = f.level != kMost;
+    if (p.vals) static_cast<V*>(p.vals)[i] = there ? vals_of<V>(p.levels.at[f.level].array)[f.at] : V(0);
+    if (p.ok) p.ok[i] = there;
+    hits += there;
+  }
+  if (p.hits) add_up(p.hits, hits);
+}
+
+// Ranks are those of the pairs of a range, [from,to), as far as its limit allows.
+struct Ranks {
+  uint32_t from, to;
+};
+
+template <class K>
+__device__ __forceinline__ Ranks ranks(const Levels& s, K lo, K hi, Bounds b) {
+  Ranks r{0, 0};
+  if (lo > hi) return r;
+  r.from = rank(s, lo, false);
+  r.to = rank(s, hi, true);
+  if (b.limit != 0 && r.to - r.from > b.limit) b.backward ? r.from = r.to - b.limit : r.to = r.from + b.limit;
+  return r;
+}
+
+// copy copies the pair of an entry to a place of columns.
+template <class K, class V>
+__device__ __forceinline__ void copy(const Levels& s, const Entry<K>& e, void* keys, void* vals, uint64_t to) {
+  if (keys) static_cast<K*>(keys)[to] = e.key ^ K(s.flip);
+  if (vals) static_cast<V*>(vals)[to] = vals_of<V>(s.at[e.level].array)[e.at];
+}
+
+// answer writes the pair of an entry as answer i, or that there is none.
+template <class K, class V>
+__device__ __forceinline__ void answer(const SeekParams& p, uint64_t i, const Entry<K>& e, bool there) {
+  if (there) {
+    copy<K, V>(p.levels, e, p.keys, p.vals, i);
+  } else {
+    if (p.keys) static_cast<K*>(p.keys)[i] = 0;
+    if (p.vals) static_cast<V*>(p.vals)[i] = 0;
+  }
+  if (p.ok) p.ok[i] = there;
+}
+
+// seek counts ranges, and answers kRank and kSelect.
+template <class K, class V>
+__device__ __forceinline__ void seek(const SeekParams& p) {
+  const K flip = p.levels.flip;
+  uint32_t hits = 0;
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    if (p.kind == kSelect) {
+      Entry<K> e{0, 0, 0};
+      const bool there = p.ranks[i] < size(p.levels);
+      if (there) {
+        e.key = select<K>(p.levels, p.ranks[i]);
+        const Found f = find<K>(p.levels, e.key);
+        e.level = f.level, e.at = f.at;
+      }
+      answer<K, V>(p, i, e, there);
+      hits += there;
+    } else if (p.hi) {
+      const Ranks r = ranks<K>(p.levels, static_cast<const K*>(p.lo)[i] ^ flip, static_cast<const K*>(p.hi)[i] ^ flip, p.bounds);
+      p.counts[i] = r.to - r.from;
+      hits += r.to != r.from;
+    } else {
+      p.ranks[i] = rank<K>(p.levels, static_cast<const K*>(p.lo)[i] ^ flip, false);
+    }
+  }
+  if (p.hits) add_up(p.hits, hits);
+}
+
+// walk answers kSuccessor and kPredecessor, and writes the first pairs of ranges to columns.
+template <class K, class V>
+__device__ __forceinline__ void walk(const SeekParams& p, Places& of) {
+  const K flip = p.levels.flip;
+  const bool down = p.hi ? p.bounds.backward : p.kind == kPredecessor;
+  uint32_t hits = 0;
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    const K lo = static_cast<const K*>(p.lo)[i] ^ flip;
+    const K hi = p.hi ? K(static_cast<const K*>(p.hi)[i] ^ flip) : lo;
+    Walk<K> w(p.levels, down, of);
+    Entry<K> e{0, 0, 0};
+    w.begin(down ? hi : lo);
+    const uint32_t limit = p.hi ? p.bounds.limit : 1;
+    uint32_t count = 0;
+    while (count < limit && lo <= hi && w.next(e)) {
+      if (!p.hi && e.key == lo) continue;
+      if (p.hi && (down ? e.key < lo : e.key > hi)) break;
+      if (p.hi) copy<K, V>(p.levels, e, p.keys, p.vals, i * limit + count);
+      count++;
+    }
+    if (p.hi)
+      p.counts[i] = count;
+    else
+      answer<K, V>(p, i, e, count != 0);
+    hits += count != 0;
+  }
+  if (p.hits) add_up(p.hits, hits);
+}
+
+struct RowsParams {
+  Levels levels;
+  const void* lo;
+  const void* hi;
+  const uint64_t* offsets;  // where rows begin
+  void* keys;
+  void* vals;
+  uint32_t* found;  // may be null
+  uint64_t n;
+  uint64_t first, limit;  // rows to be written
+  Bounds bounds;
+};
+
+constexpr uint32_t kChunk = 64;  // pairs that a thread finds one behind the other
+
+// rows writes the pairs of ranges one range behind the other. A lane has a range, and of long ones
+// the first pairs; what is left of these its warp shares.
+template <class K, class V>
+__device__ __forceinline__ void rows(const RowsParams& p, Places& of) {
+  const K flip = p.levels.flip;
+  const bool down = p.bounds.backward;
+  for (uint64_t first = thread_index() - lane_index(); first < p.n; first += threads_in_grid()) {
+    const uint64_t i = first + lane_index();
+    Ranks r{0, 0};
+    uint64_t row = 0;
+    if (i < p.n) {
+      r = ranks<K>(p.levels, static_cast<const K*>(p.lo)[i] ^ flip, static_cast<const K*>(p.hi)[i] ^ flip, p.bounds);
+      row = p.offsets[i];
+      if (p.found) p.found[i] = r.to - r.from;
+    }
+    uint32_t own = kAll;  // lanes, whose ranges are begun first
+    while (own != 0) {
+      const bool all = own == kAll;
+      const uint32_t whose = all ? lane_index() : lowest(own);
+      const Ranks s{shuffle(kAll, r.from, whose), shuffle(kAll, r.to, whose)};
+      const uint64_t to = shuffle(kAll, row, whose);
+      for (uint32_t c = all ? 0 : kChunk * (1 + lane_index()); c < s.to - s.from; c += kChunk * kWarp) {
+        const uint32_t count = s.to - s.from - c < kChunk ? s.to - s.from - c : kChunk;
+        Walk<K> w(p.levels, down, of);
+        if (all)
+          w.begin(static_cast<const K*>(down ? p.hi : p.lo)[i] ^ flip);
+        else
+          w.begin_at(down ? s.to - 1 - c : s.from + c);
+        Entry<K> e{0, 0, 0};
+        for (uint32_t j = c; j < c + count && to + j < p.limit && w.next(e); j++) copy<K, V>(p.levels, e, p.keys, p.vals, to + j - p.first);
+        if (all) break;
+      }
+      const uint32_t longer = ballot(kAll, r.to - r.from > kChunk);
+      own = all ? longer : own & (own - 1);
+    }
+  }
+}
+
+// Gap are pairs with ranks [from,to), and how many pairs of gaps come before.
+struct Gap {
+  uint64_t from, to, before;
+};
+
+struct CopyParams {
+  Levels levels;
+  const Gap* gaps;  // in order; null: the pairs from a rank on
+  uint64_t count;   // of gaps
+  void* keys;
+  void* vals;
+  Level to;  // of gaps: a run of tombstones
+  uint64_t from, n;
+  uint32_t backward;
+  uint32_t unused;
+};
+
+// copy_pairs copies n pairs from a rank on, or backward before it; or it makes tombstones of those
+// in gaps.
+template <class K, class V>
+__device__ __forceinline__ void copy_pairs(const CopyParams& p, Places& of) {
+  for (uint64_t first = thread_index() * kChunk; first < p.n; first += threads_in_grid() * kChunk) {
+    const uint64_t last = first + kChunk < p.n ? first + kChunk : p.n;
+    Walk<K> w(p.levels, p.backward, of);
+    uint64_t end = p.gaps ? first : last;  // of what the walk goes through
+    uint64_t gap = 0;
+    Entry<K> e{0, 0, 0};
+    for (uint64_t i = first; i < last; i++) {
+      if (i == first || i == end) {
+        uint64_t rank_of = p.backward ? p.from - 1 - i : p.from + i;
+        if (p.gaps) {
+          uint64_t lo = 0, hi = p.count;
+          while (lo < hi) {
+            const uint64_t mid = (lo + hi) / 2;
+            if (p.gaps[mid].before <= i)
+              lo = mid + 1;
+            else
+              hi = mid;
+          }
+          gap = lo - 1;
+          rank_of = p.gaps[gap].from + i - p.gaps[gap].before;
+          end = p.gaps[gap].before + p.gaps[gap].to - p.gaps[gap].from;
+        }
+        w.begin_at(rank_of);
+      }
+      if (!w.next(e)) break;
+      if (p.gaps) {
+        keys_of<K>(p.to.array)[i] = e.key;
+        vals_of<V>(p.to.array)[i] = 0;
+        p.to.deltas[i] = -1;
+      } else {
+        copy<K, V>(p.levels, e, p.keys, p.vals, i);
+      }
+    }
+  }
+  if (p.gaps && thread_index() == 0) p.to.array.counters->live = p.to.array.counters->used = p.n;
+}
+
+// ---- changes ---------------------------------------------------------------
+
+struct SettleParams {
+  Levels levels;
+  const void* keys;        // of the batch, sorted
+  const uint32_t* order;   // their rows
+  const uint32_t* starts;  // of each key's rows in order, and the end
+  const uint32_t* count;   // of different keys
+  const void* vals;
+  const uint8_t* kinds;
+  void* out;
+  uint8_t* ok;
+  void* entry_vals;  // written, for each key: the value that it has then
+  Delta* deltas;
+  uint32_t* kept;  // 1 if it becomes an entry; 0 behind the last
+  uint32_t n;
+  uint32_t kind;
+  uint32_t flags;
+  uint32_t unused;
+};
+
+// settle runs the operations of each key in their order, a key per thread. Of Puts alone the last
+// one is enough.
+template <class K, class V>
+__device__ __forceinline__ void settle(const SettleParams& p) {
+  const uint32_t count = *p.count;
+  for (uint64_t e = thread_index(); e < p.n; e += threads_in_grid()) {
+    if (e >= count) {
+      p.kept[e] = 0;
+      continue;
+    }
+    uint32_t row = p.starts[e];
+    const uint32_t end = p.starts[e + 1];
+    const Found f = find<K>(p.levels, static_cast<const K*>(p.keys)[row] ^ K(p.levels.flip));
+    const bool was = f.level != kMost;
+    const V val = was ? vals_of<V>(p.levels.at[f.level].array)[f.at] : V(0);
+    Slot<V> s{was, val};
+    if (!p.kinds && p.kind == kPut) row = end - 1;
+    for (; row < end; row++) sorted::run(p, p.order[row], s);
+    static_cast<V*>(p.entry_vals)[e] = s.val;
+    p.deltas[e] = Delta(s.there) - Delta(was);
+    p.kept[e] = s.there != was || (was && s.val != val);
+  }
+}
+
+struct EnterParams {
+  Level to;
+  const void* keys;  // of the batch, sorted
+  const uint32_t* starts;
+  const uint32_t* count;
+  const void* entry_vals;
+  const Delta* deltas;
+  const uint32_t* kept;
+  const uint32_t* places;  // of entries that are kept
+  uint64_t flip;
+  uint32_t n;
+  uint32_t unused;
+};
+
+// enter writes the entries of a batch to a run.
+template <class K, class V>
+__device__ __forceinline__ void enter(const EnterParams& p) {
+  const uint32_t count = *p.count;
+  for (uint64_t e = thread_index(); e < count; e += threads_in_grid()) {
+    if (!p.kept[e]) continue;
+    const uint32_t to = p.places[e];
+    keys_of<K>(p.to.array)[to] = static_cast<const K*>(p.keys)[p.starts[e]] ^ K(p.flip);
+    vals_of<V>(p.to.array)[to] = static_cast<const V*>(p.entry_vals)[e];
+    p.to.deltas[to] = p.deltas[e];
+  }
+  if (thread_index() == 0) p.to.array.counters->live = p.to.array.counters->used = p.places[p.n];
+}
+
+struct MergeParams {
+  Level newer, older, to;
+  uint32_t* places;        // of entries of the newer: how many keys of the older are smaller
+  Delta* deltas;          // theirs in the end
+  uint8_t* states;         // sorted::State
+  uint32_t* changes;       // by how many the number of entries changes; 0 behind the last
+  const uint32_t* shifts;  // sums of these
+  uint32_t n;              // entries of the newer, at most
+  uint32_t unused;
+};
+
+// match finds out what becomes of the entries of a newer level that is merged with the one below:
+// of those with one key one is left, and of a key that neither adds nor finds, none.
+template <class K, class V>
+__device__ __forceinline__ void match(const MergeParams& p) {
+  const uint64_t n = entries(p.older), count = entries(p.newer);
+  for (uint64_t e = thread_index(); e < p.n; e += threads_in_grid()) {
+    if (e >= count) {
+      p.changes[e] = 0;
+      continue;
+    }
+    const K key = keys_of<K>(p.newer.array)[e];
+    const uint64_t at = place(p.older, n, key);
+    const bool was = same(p.older, n, at, key);
+    const Delta own = p.newer.deltas[e];
+    const Delta delta = was ? own + p.older.deltas[at] : own;
+    const bool stays = own >= 0 || delta != 0;
+    p.places[e] = at;
+    p.deltas[e] = delta;
+    p.states[e] = (stays ? kWillBe : 0) | (was ? kWas : 0);
+    p.changes[e] = uint32_t(stays) - uint32_t(was);
+  }
+}
+
+template <class K, class V>
+__device__ __forceinline__ void put(const Level& to, uint64_t at, K key, V val, Delta delta) {
+  keys_of<K>(to.array)[at] = key;
+  vals_of<V>(to.array)[at] = val;
+  to.deltas[at] = delta;
+}
+
+constexpr uint32_t kMoves = 8;  // entries that a thread moves
+
+// move moves the entries of the older level that have no newer one: by the sum of changes before
+// them. A warp moves some that lie side by side. And it counts the entries.
+template <class K, class V>
+__device__ __forceinline__ void move(const MergeParams& p) {
+  const uint64_t n = entries(p.older);
+  const uint32_t count = entries(p.newer);
+  const uint64_t warps = threads_in_grid() / kWarp;
+  for (uint64_t first = thread_index() / kWarp * (kWarp * kMoves); first < n; first += warps * (kWarp * kMoves)) {
+    const uint64_t last = first + kWarp * kMoves < n ? first + kWarp * kMoves : n;
+    const uint32_t lo = first == 0 ? 0 : sorted::behind(p.places, 0, count, first - 1);
+    const uint32_t hi = sorted::behind(p.places, lo, count, last - 1);
+    for (uint64_t i = first + lane_index(); i < last; i += kWarp) {
+      const uint32_t e = sorted::behind(p.places, lo, hi, i);
+      if (e != 0 && p.places[e - 1] == i && (p.states[e - 1] & kWas)) continue;
+      put(p.to, sorted::shifted(i, p.shifts[e]), keys_of<K>(p.older.array)[i], vals_of<V>(p.older.array)[i], p.older.deltas[i]);
+    }
+  }
+  if (thread_index() == 0) {
+    Counters* c = p.to.array.counters;
+    c->live = c->used = sorted::shifted(n, p.shifts[p.n]);
+  }
+}
+
+// join writes the entries of the newer level.
+template <class K, class V>
+__device__ __forceinline__ void join(const MergeParams& p) {
+  const uint64_t count = entries(p.newer);
+  for (uint64_t e = thread_index(); e < count; e += threads_in_grid())
+    if (p.states[e] & kWillBe)
+      put(p.to, sorted::shifted(p.places[e], p.shifts[e]), keys_of<K>(p.newer.array)[e], vals_of<V>(p.newer.array)[e], p.deltas[e]);
+}
+
+struct IndexParams {
+  Level level;
+  uint32_t* counts;  // written: the sum of deltas of each node, 0 behind the last
+  uint64_t nodes;
+};
+
+// index writes the levels above the keys, and adds up the deltas of each sixteen entries.
+template <class K>
+__device__ __forceinline__ void index(const IndexParams& p) {
+  const uint64_t n = entries(p.level);
+  for (uint64_t i = thread_index(); i < p.nodes; i += threads_in_grid()) {
+    const uint64_t first = i << kFanBits;
+    uint32_t sum = 0;
+    for (uint64_t j = first; j < first + kFan; j++) {
+      if (j < n)
+        sum += int32_t(p.level.deltas[j]);
+      else
+        p.level.deltas[j] = 0;  // words of them are read as a whole
+    }
+    p.counts[i] = sum;
+    if (first + kFan <= n) sorted::index_node<K>(p.level.array, i);
+  }
+}
+
+struct AnswerParams {
+  Levels levels;
+  const void* keys;
+  void* vals;
+  uint8_t* ok;  // may be null; in: inserted, out: found
+  uint64_t n;
+};
+
+// load gives rows of PutNews the values of their keys.
+template <class K, class V>
+__device__ __forceinline__ void load(const AnswerParams& p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    const Found f = find<K>(p.levels, static_cast<const K*>(p.keys)[i] ^ K(p.levels.flip));
+    const bool there = f.level != kMost;
+    if (there) static_cast<V*>(p.vals)[i] = vals_of<V>(p.levels.at[f.level].array)[f.at];
+    if (p.ok) p.ok[i] = there && !p.ok[i];
+  }
+}
+
+struct CountParams {
+  Levels levels;
+  uint64_t* add;     // may be null: the number of keys is added
+  uint64_t* counts;  // may be null: the number of keys, and of entries of each level
+  uint32_t negate;
+  uint32_t unused;
+};
+
+}  // namespace weft::lsm
+
+// ---- entry points ----------------------------------------------------------
+
+using namespace weft;
+using namespace weft::lsm;
+WEFT_WIDTHS;
+
+WEFT_KERNEL(lsm_get, 4)(SeekParams p) { get<K, V>(p); }
+WEFT_KERNEL(lsm_seek, 4)(SeekParams p) { seek<K, V>(p); }
+WEFT_KERNEL(lsm_walk, 4)(SeekParams p) {
+  __shared__ Places places;
+  walk<K, V>(p, places);
+}
+WEFT_KERNEL(lsm_rows, 4)(RowsParams p) {
+  __shared__ Places places;
+  rows<K, V>(p, places);
+}
+WEFT_KERNEL(lsm_copy, 4)(CopyParams p) {
+  __shared__ Places places;
+  copy_pairs<K, V>(p, places);
+}
+WEFT_KERNEL(lsm_settle, 4)(SettleParams p) { settle<K, V>(p); }
+WEFT_KERNEL(lsm_enter, 4)(EnterParams p) { enter<K, V>(p); }
+WEFT_KERNEL(lsm_match, 4)(MergeParams p) { match<K, V>(p); }
+WEFT_KERNEL(lsm_move, 4)(MergeParams p) { weft::lsm::move<K, V>(p); }
+WEFT_KERNEL(lsm_join, 4)(MergeParams p) { join<K, V>(p); }
+WEFT_KERNEL(lsm_index, 4)(IndexParams p) { weft::lsm::index<K>(p); }
+WEFT_KERNEL(lsm_load, 4)(AnswerParams p) { load<K, V>(p); }
+WEFT_KERNEL(lsm_count, 1)(CountParams p) {
+  if (thread_index() != 0) return;
+  const uint64_t keys = size(p.levels);
+  if (p.add) add_relaxed(p.add, p.negate ? 0 - keys : keys);
+  if (!p.counts) return;
+  p.counts[0] = keys;
+  for (uint32_t l = 0; l < p.levels.count; l++) p.counts[1 + l] = entries(p.levels.at[l]);
+}
