@@ -88,14 +88,6 @@ func (p *pool) keep(l *level) (freed []*level) {
 	return freed
 }
 
-// back gives back what has been taken, and not been used.
-func (p *pool) back(l *level) error {
-	p.mu.Lock()
-	freed := p.keep(l)
-	p.mu.Unlock()
-	return p.free(freed)
-}
-
 // free frees memory, if there is any.
 func (p *pool) free(levels []*level) (err error) {
 	if len(levels) == 0 {
