@@ -1,0 +1,653 @@
+// Kernels of package btree: an ordered map in a B-link tree. layout.go has the layout and the
+// protocol, weft/btree_node.cuh how nodes are read and weft/btree_change.cuh how they change.
+#include "order.cuh"
+#include "weft/btree_change.cuh"
+#include "weft/entry.cuh"
+
+namespace weft::btree {
+
+constexpr uint32_t kBlock = 256;  // threads of a block (internal/gpu)
+
+// Kinds beside those of order.cuh (internal/op).
+enum Seek : uint32_t { kRank = 12, kSelect, kSuccessor, kPredecessor };
+
+// add_up adds numbers of all lanes of a warp to a place.
+__device__ __forceinline__ void add_up(uint64_t* to, uint64_t n) {
+  for (uint32_t x = kWarp / 2; x != 0; x /= 2) n += shuffle_xor(kAll, n, x);
+  if (lane_index() == 0 && n != 0) add_relaxed(to, n);
+}
+
+// key_in is a key of a column as the tree has it, key_out the other way.
+template <class S, class K>
+__device__ __forceinline__ typename S::Key key_in(const Tree& t, const void* keys, uint64_t i) {
+  return K(static_cast<const K*>(keys)[i] ^ K(t.flip));
+}
+template <class S, class K>
+__device__ __forceinline__ K key_out(const Tree& t, typename S::Word w) { return K(K(S::key(w)) ^ K(t.flip)); }
+
+// ---- lookups -----------------------------------------------------------------
+
+struct GetParams {
+  Tree tree;
+  const void* keys;
+  void* vals;             // may be null, as what follows
+  uint8_t* found;
+  uint64_t* hits;         // added to
+  const uint32_t* count;  // of keys, if it is not n
+  uint64_t n;
+  uint32_t spread;  // a key for each tile
+  uint32_t answer;  // vals and found are those of a batch of PutNews that has been run
+};
+
+template <class S, class K, class V>
+__device__ __forceinline__ void get(const GetParams& p) {
+  using L = Lanes<S, true>;
+  using Key = typename S::Key;
+  const L l;
+  const uint64_t n = p.count ? *p.count : p.n;
+  const uint32_t per = p.spread ? 1 : L::kLanes, round = kWarp / L::kLanes * per;
+  uint32_t hits = 0;
+  for (uint64_t base = thread_index() / kWarp * round; base < n; base += threads_in_grid() / kWarp * round) {
+    const uint64_t first = base + lane_index() / L::kLanes * per, i = first + l.rank;
+    const uint32_t left = first >= n ? 0 : n - first < per ? uint32_t(n - first) : per;
+    const bool mine = l.rank < left;
+    const Key key = mine ? key_in<S, K>(p.tree, p.keys, i) : Key(0);
+    Key val = 0;
+    bool found = false;
+    uint32_t turn = 0;  // of the lane whose key the tile looks for
+    Search<S, true> s;
+    while (ballot(kAll, turn < left)) {
+      const Key k = l.share(key, turn < left ? turn : 0);
+      Node<S, true> node;
+      uint32_t state;
+      const bool there = s.step(p.tree, l, k, node, state) && turn < left;
+      if (!ballot(kAll, there)) continue;
+      bool has = false;
+      Key v = 0;
+      node.each(l.rank, [&](uint32_t, uint32_t, uint32_t number, typename S::Word w) {
+        if (number < count_of(state) && S::key(w) == k) has = true, v = S::value(w);
+      });
+      const uint32_t who = l.vote(has);
+      v = l.share(v, who ? lowest(who) : 0);
+      if (!there) continue;
+      if (l.rank == turn) found = who != 0, val = found ? v : Key(0);
+      turn++;
+      s = Search<S, true>();
+    }
+    if (!mine) continue;
+    if (p.vals && (found || !p.answer)) static_cast<V*>(p.vals)[i] = V(val);
+    if (p.found) p.found[i] = p.answer ? found && !p.found[i] : found;
+    hits += found;
+  }
+  if (p.hits) add_up(p.hits, hits);
+}
+
+struct SeekParams {
+  Tree tree;
+  const void* lo;  // keys
+  const void* hi;  // of ranges
+  void* keys;      // may be null, as what follows
+  void* vals;
+  uint8_t* ok;
+  uint32_t* counts;  // of ranges
+  uint64_t* hits;    // added to
+  uint64_t n;
+  Bounds bounds;
+  uint32_t kind;
+  uint32_t unused;
+};
+
+// Walk is a tile that goes over the pairs from a key on, leaf by leaf.
+template <class S>
+struct Walk {
+  using L = Lanes<S, false>;
+  using Key = typename S::Key;
+  const Tree& t;
+  L l;
+  Search<S, false> s;
+  Node<S, false> node;
+  uint32_t state = 0;
+
+  // find goes to the leaf of a key.
+  __device__ __forceinline__ void find(Key key) {
+    while (!s.step(t, l, key, node, state)) {
+    }
+  }
+  // write writes the pairs of slots [from,to) of the leaf from a row on, or backward.
+  template <class K, class V>
+  __device__ __forceinline__ void write(const SeekParams& p, uint32_t from, uint32_t to, uint64_t row, bool backward) {
+    node.each(l.rank, [&](uint32_t, uint32_t, uint32_t number, typename S::Word w) {
+      if (number < from || number >= to) return;
+      const uint64_t i = row + (backward ? to - 1 - number : number - from);
+      if (p.keys) static_cast<K*>(p.keys)[i] = key_out<S, K>(t, w);
+      if (p.vals) static_cast<V*>(p.vals)[i] = V(S::value(w));
+    });
+  }
+  // forward writes pairs from key lo to key hi, at most so many, and returns how many.
+  template <class K, class V>
+  __device__ __forceinline__ uint32_t forward(const SeekParams& p, Key lo, Key hi, uint32_t most, uint64_t row) {
+    uint32_t n = 0;
+    while (true) {
+      find(lo);
+      const uint32_t count = count_of(state), from = node.below(l, lo, count);
+      uint32_t at, to = node.below(l, hi, count);
+      if (node.has(l, hi, count, at)) to++;
+      if (to - from > most - n) to = from + (most - n);
+      write<K, V>(p, from, to, row + n, false);
+      n += to - from;
+      const uint32_t link = node.link(l);
+      lo = node.high(l);
+      if (n == most || link == kNone || lo > hi) return n;
+      s.at = link;
+    }
+  }
+  // backward is forward from hi down. A node does not know the one before: each is searched for from the root.
+  template <class K, class V>
+  __device__ __forceinline__ uint32_t backward(const SeekParams& p, Key lo, Key hi, uint32_t most, uint64_t row) {
+    uint32_t n = 0;
+    while (true) {
+      s = Search<S, false>();
+      find(hi);
+      const uint32_t count = count_of(state);
+      uint32_t at, from = node.below(l, lo, count), to = node.below(l, hi, count);
+      if (node.has(l, hi, count, at)) to++;
+      if (to - from > most - n) from = to - (most - n);
+      write<K, V>(p, from, to, row + n, true);
+      n += to - from;
+      if (n == most || s.low <= lo) return n;
+      hi = s.low - 1;
+    }
+  }
+};
+
+// range finds pairs of a range, or the neighbor of a key, by a tile.
+template <class S, class K, class V>
+__device__ __forceinline__ bool one(const SeekParams& p, uint64_t i) {
+  using Key = typename S::Key;
+  Walk<S> w{p.tree};
+  const Key key = key_in<S, K>(p.tree, p.lo, i), last = Key(K(~K(0)));
+  uint32_t n = 0;
+  if (p.hi) {
+    const Key hi = key_in<S, K>(p.tree, p.hi, i);
+    const uint64_t row = i * p.bounds.limit;
+    if (key <= hi) n = p.bounds.backward ? w.template backward<K, V>(p, key, hi, p.bounds.limit, row) : w.template forward<K, V>(p, key, hi, p.bounds.limit, row);
+    if (w.l.rank == 0 && p.counts) p.counts[i] = n;
+    return n != 0;
+  }
+  if (p.kind == kSuccessor)
+    n = key == last ? 0 : w.template forward<K, V>(p, key + 1, last, 1, i);
+  else
+    n = key == 0 ? 0 : w.template backward<K, V>(p, 0, key - 1, 1, i);
+  if (w.l.rank == 0) {
+    if (p.ok) p.ok[i] = n != 0;
+    if (n == 0 && p.keys) static_cast<K*>(p.keys)[i] = 0;
+    if (n == 0 && p.vals) static_cast<V*>(p.vals)[i] = 0;
+  }
+  return n != 0;
+}
+
+template <class S, class K, class V>
+__device__ __forceinline__ void seek(const SeekParams& p) {
+  constexpr uint32_t lanes = Shape<S>::kLanes;
+  uint32_t hits = 0;
+  for (uint64_t i = thread_index() / lanes; i < p.n; i += threads_in_grid() / lanes) {
+    const bool found = one<S, K, V>(p, i);
+    hits += found && thread_in_block() % lanes == 0;
+  }
+  sync_warp();
+  if (p.hits) add_up(p.hits, hits);
+}
+
+// ---- the order of the leaves ---------------------------------------------------
+
+// given is the number of nodes that have been given out.
+__device__ __forceinline__ uint32_t given(const Tree& t) {
+  const Control* c = control_of(t);
+  return c->top + (c->taken > c->free ? c->taken - c->free : 0);
+}
+
+struct CollectParams {
+  Tree tree;
+  void* firsts;  // of all ones
+  uint32_t* ids;
+  uint32_t* count;  // zero
+};
+
+// collect lists the leaves that have pairs.
+template <class S>
+__device__ __forceinline__ void collect(const CollectParams& p) {
+  const uint32_t n = given(p.tree), all = (n + kWarp - 1) / kWarp * kWarp;
+  for (uint64_t id = thread_index(); id < all; id += threads_in_grid()) {
+    const uint32_t state = id < n ? uint32_t(*state_word<S>(p.tree, id) >> 32) : kDead;
+    const bool has = !(state & kDead) && level_of(state) == 0 && count_of(state) != 0;
+    const uint32_t votes = ballot(kAll, has), lane = lane_index();
+    uint32_t at = 0;
+    if (lane == 0 && votes != 0) at = add_relaxed(p.count, popcount(votes));
+    at = shuffle(kAll, at, 0) + popcount(votes & ((1u << lane) - 1));
+    if (!has) continue;
+    static_cast<typename S::Key*>(p.firsts)[at] = S::key(load_slot<S>(p.tree, id, 0));
+    p.ids[at] = id;
+  }
+}
+
+struct SizesParams {
+  Tree tree;
+  const uint32_t* ids;
+  const uint32_t* count;
+  uint32_t* sizes;
+  uint64_t n;
+};
+
+// sizes are the numbers of pairs of leaves in order, and zero behind the last.
+template <class S>
+__device__ __forceinline__ void sizes(const SizesParams& p) {
+  const uint32_t count = *p.count;
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid())
+    p.sizes[i] = i < count ? count_of(uint32_t(*state_word<S>(p.tree, p.ids[i]) >> 32)) : 0;
+}
+
+struct PlaceParams {
+  Tree tree;
+  Order order;
+  const void* lo;  // keys
+  const void* hi;  // of ranges
+  void* keys;      // may be null, as what follows
+  void* vals;
+  uint8_t* ok;
+  uint64_t* ranks;   // read by kSelect
+  uint32_t* counts;  // of ranges
+  uint64_t* hits;    // added to
+  uint64_t n;
+  Bounds bounds;
+  uint32_t kind;
+  uint32_t unused;
+};
+
+// places answers questions for ranks, counts and places, a thread each.
+template <class S, class K, class V>
+__device__ __forceinline__ void places(const PlaceParams& p) {
+  uint32_t hits = 0;
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    if (p.kind == kSelect) {
+      const uint64_t rank = p.ranks[i];
+      const uint32_t leaves = *p.order.count;
+      const bool there = leaves != 0 && rank < p.order.before[leaves];
+      typename S::Word w{};
+      if (there) {
+        uint32_t leaf = leaf_at(p.order, 0, rank);
+        w = pair_at<S>(p.tree, p.order, leaf, rank);
+      }
+      if (p.keys) static_cast<K*>(p.keys)[i] = there ? key_out<S, K>(p.tree, w) : K(0);
+      if (p.vals) static_cast<V*>(p.vals)[i] = there ? V(S::value(w)) : V(0);
+      if (p.ok) p.ok[i] = there;
+      hits += there;
+      continue;
+    }
+    const typename S::Key lo = key_in<S, K>(p.tree, p.lo, i);
+    if (p.kind == kRank) {
+      p.ranks[i] = place<S>(p.tree, p.order, lo).rank;
+      continue;
+    }
+    const Span s = span<S>(p.tree, p.order, lo, key_in<S, K>(p.tree, p.hi, i), p.bounds);
+    p.counts[i] = uint32_t(s.to - s.from);
+    hits += s.to != s.from;
+  }
+  sync_warp();
+  if (p.hits) add_up(p.hits, hits);
+}
+
+struct RowsParams {
+  Tree tree;
+  Order order;
+  const void* lo;
+  const void* hi;
+  const uint64_t* offsets;  // where rows begin
+  void* keys;
+  void* vals;
+  uint32_t* found;  // may be null
+  uint64_t n;
+  uint64_t first, limit;  // rows to be written
+  Bounds bounds;
+};
+
+constexpr uint32_t kRowLanes = 8;  // that copy the pairs of a range
+
+// rows writes the pairs of ranges one range behind the other.
+template <class S, class K, class V>
+__device__ __forceinline__ void rows(const RowsParams& p) {
+  for (uint64_t i = thread_index() / kRowLanes; i < p.n; i += threads_in_grid() / kRowLanes) {
+    const Span s = span<S>(p.tree, p.order, key_in<S, K>(p.tree, p.lo, i), key_in<S, K>(p.tree, p.hi, i), p.bounds);
+    const uint64_t row = p.offsets[i];
+    const uint32_t lane = thread_in_block() % kRowLanes;
+    uint32_t leaf = s.to == s.from ? 0 : leaf_at(p.order, 0, p.bounds.backward ? s.to - 1 : s.from);
+    for (uint64_t j = lane; j < s.to - s.from && row + j < p.limit; j += kRowLanes) {
+      const typename S::Word w = pair_at<S>(p.tree, p.order, leaf, p.bounds.backward ? s.to - 1 - j : s.from + j);
+      static_cast<K*>(p.keys)[row + j - p.first] = key_out<S, K>(p.tree, w);
+      static_cast<V*>(p.vals)[row + j - p.first] = V(S::value(w));
+    }
+    if (p.found && lane == 0) p.found[i] = uint32_t(s.to - s.from);
+  }
+}
+
+struct CopyParams {
+  Tree tree;
+  Order order;
+  void* keys;
+  void* vals;
+  uint64_t from, n;
+  uint32_t backward;
+  uint32_t unused;
+};
+
+// copy_pairs copies n pairs from a place on, or backward before it.
+template <class S, class K, class V>
+__device__ __forceinline__ void copy_pairs(const CopyParams& p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    const uint64_t rank = p.backward ? p.from - 1 - i : p.from + i;
+    uint32_t leaf = leaf_at(p.order, 0, rank);
+    const typename S::Word w = pair_at<S>(p.tree, p.order, leaf, rank);
+    static_cast<K*>(p.keys)[i] = key_out<S, K>(p.tree, w);
+    static_cast<V*>(p.vals)[i] = V(S::value(w));
+  }
+}
+
+// ---- changes -------------------------------------------------------------------
+
+struct SettleParams {
+  const uint32_t* order;   // rows of the batch, sorted by key
+  const uint32_t* starts;  // of each key's rows in order, and the end
+  const uint32_t* count;   // of different keys
+  const void* vals;
+  const uint8_t* kinds;
+  void* out;
+  uint8_t* ok;
+  void* entry_vals;      // of each key: in, unless blind, what it has; out, what it will have
+  const uint8_t* there;  // whether it has; null: nobody has looked
+  uint8_t* states;       // State
+  uint32_t n;
+  uint32_t kind;
+  uint32_t flags;
+  uint32_t unused;
+};
+
+enum State : uint8_t { kLeave, kStore, kRemove };
+
+// Entry is what there is of a key while its operations run.
+template <class V>
+struct Entry {
+  bool there, stored;
+  V val;
+};
+
+// run runs operation i on what there is of its key.
+template <class V>
+__device__ __forceinline__ void run(const SettleParams& p, uint32_t i, Entry<V>& e) {
+  const uint32_t kind = p.kinds ? p.kinds[i] : p.kind;
+  bool ok = false;
+  V out = 0;
+  if (kind == kGet) {
+    ok = e.there;
+    if (ok) out = e.val;
+  } else if (kind == kDelete) {
+    ok = e.there;
+    e.there = false;
+  } else if (kind == kPut || kind == kPutNew || (reduces(kind) && !(kind > kMax && (p.flags & kFloat)))) {
+    const V val = static_cast<const V*>(p.vals)[i];
+    ok = !e.there;
+    if (e.there && kind == kPutNew)
+      out = e.val;
+    else
+      e.val = e.there && kind != kPut ? combine(kind, p.flags, e.val, val) : val, e.stored = true;
+    e.there = true;
+  }
+  if (p.out) static_cast<V*>(p.out)[i] = out;
+  if (p.ok) p.ok[i] = ok;
+}
+
+// settle runs the operations of each key in their order, a key per thread. Of Puts alone the last
+// one is enough.
+template <class V>
+__device__ __forceinline__ void settle(const SettleParams& p) {
+  const uint32_t count = *p.count;
+  for (uint64_t i = thread_index(); i < count; i += threads_in_grid()) {
+    uint32_t row = p.starts[i];
+    const uint32_t end = p.starts[i + 1];
+    V* const val = static_cast<V*>(p.entry_vals) + i;
+    const bool was = p.there && p.there[i];
+    Entry<V> e{was, false, was ? *val : V(0)};
+    if (!p.kinds && p.kind == kPut) row = end - 1;
+    for (; row < end; row++) run(p, p.order[row], e);
+    *val = e.val;
+    p.states[i] = e.there ? e.stored ? kStore : kLeave : was || !p.there ? kRemove : kLeave;
+  }
+}
+
+struct ChangeParams {
+  Tree tree;
+  const void* keys;         // different ones, ascending; or those of a batch as it comes
+  const void* vals;
+  const uint8_t* kinds;     // of a batch that is mixed
+  const uint8_t* states;    // State of each key; null: a batch as it comes
+  const uint32_t* count;    // of keys; null: n
+  void* out;                // of a batch as it comes
+  uint8_t* ok;
+  uint64_t n;
+  uint32_t kind;
+  uint32_t flags;
+};
+
+// task is what is to be done with key i.
+template <class S, class K, class V>
+__device__ __forceinline__ Task<S> task(const ChangeParams& p, uint64_t i, bool mine) {
+  Task<S> t{0, 0, kGet, false};
+  if (!mine) return t;
+  t.key = key_in<S, K>(p.tree, p.keys, i);
+  if (p.states) {
+    const uint8_t state = p.states[i];
+    t.kind = state == kStore ? kPut : state == kRemove ? kDelete : kNone;
+  } else {
+    t.kind = known<S>(p.kinds ? p.kinds[i] : p.kind, p.flags);
+  }
+  if (t.kind != kGet && t.kind != kDelete && t.kind != kNone) t.value = static_cast<const V*>(p.vals)[i];
+  return t;
+}
+
+// report tells a batch that comes as it is what has come of an operation.
+template <class S, class V>
+__device__ __forceinline__ void report(const ChangeParams& p, uint64_t i, const Task<S>& t) {
+  const bool reads = t.kind == kGet || t.kind == kPutNew;
+  if (p.out) static_cast<V*>(p.out)[i] = reads && t.there ? V(t.value) : V(0);
+  if (p.ok) p.ok[i] = t.kind == kNone ? false : t.kind == kGet || t.kind == kDelete ? t.there : !t.there;
+}
+
+// spread is a number below n, another for each i below a power of two that is not below n, of which
+// neighbors lie far apart; or one that is not below n.
+__device__ __forceinline__ uint64_t spread(uint64_t i, uint64_t mask) { return i * 0x9e3779b1u & mask; }
+
+// change does the operations of a batch. A tile has some neighboring keys at a time, and tiles at
+// work at the same moment have keys that lie far apart, since they would want the same leaf.
+template <class S, class K, class V>
+__device__ __forceinline__ void change(const ChangeParams& p) {
+  constexpr uint32_t lanes = Shape<S>::kLanes;
+  const uint64_t n = p.count ? *p.count : p.n, runs = (n + lanes - 1) / lanes;
+  uint64_t mask = runs;
+  for (uint32_t x = 1; x < 64; x *= 2) mask |= mask >> x;
+  Writer<S, V> w{p.tree};
+  w.flags = p.flags;
+  for (uint64_t at = thread_index() / lanes; at <= mask; at += threads_in_grid() / lanes) {
+    const uint64_t first = spread(at, mask) * lanes, i = first + w.l.rank;
+    if (first >= n) continue;
+    Task<S> mine = task<S, K, V>(p, i, i < n);
+    const uint32_t left = n - first < lanes ? uint32_t(n - first) : lanes;
+    if (p.states)
+      w.run(mine, 0, left);
+    else
+      for (uint32_t c = 0; c < left; c++) w.run(mine, c, c + 1);
+    if (!p.states && i < n) report<S, V>(p, i, mine);
+  }
+  w.done();
+  sync_warp();
+  const uint64_t added = w.l.rank == 0 ? uint64_t(int64_t(w.added)) : 0;
+  add_up(&control_of(p.tree)->counters.live, added);
+  add_up(&control_of(p.tree)->counters.used, added);
+}
+
+// Gap are pairs [from,to) to be left out.
+struct Gap {
+  uint64_t from, to;
+};
+
+struct KeepParams {
+  Tree tree;
+  Order order;
+  const Gap* gaps;  // in order
+  uint64_t count;   // of gaps, at least one
+};
+
+// keep takes pairs out of their leaves, a leaf per thread. Lookups may be under way.
+template <class S>
+__device__ __forceinline__ void keep(const KeepParams& p) {
+  const uint32_t leaves = *p.order.count;
+  uint64_t gone = 0;
+  for (uint64_t i = thread_index(); i < leaves; i += threads_in_grid()) {
+    const uint64_t first = p.order.before[i], end = p.order.before[i + 1];
+    uint64_t lo = 0, hi = p.count;
+    while (lo < hi) {
+      const uint64_t mid = (lo + hi) / 2;
+      if (p.gaps[mid].to <= first)
+        lo = mid + 1;
+      else
+        hi = mid;
+    }
+    if (lo == p.count || p.gaps[lo].from >= end) continue;
+    const uint32_t id = p.order.ids[i];
+    uint64_t* word = state_word<S>(p.tree, id);
+    const uint64_t was = load_relaxed(word);
+    store_relaxed(word, was | uint64_t(kLatched | kChanging) << 32);
+    uint32_t left = 0;
+    for (uint64_t at = first; at < end; at++) {
+      while (lo < p.count && p.gaps[lo].to <= at) lo++;
+      if (lo < p.count && p.gaps[lo].from <= at) continue;
+      if (left != at - first) store_release(slot_of<S>(p.tree, id, left), load_relaxed(slot_of<S>(p.tree, id, uint32_t(at - first))));
+      left++;
+    }
+    store_release(word, uint64_t(next_state(uint32_t(was >> 32), left)) << 32 | uint32_t(was));
+    gone += end - first - left;
+  }
+  sync_warp();
+  add_up(&control_of(p.tree)->counters.live, 0 - gone);
+  add_up(&control_of(p.tree)->counters.used, 0 - gone);
+}
+
+// ---- whole trees -----------------------------------------------------------------
+
+struct BulkParams {
+  Tree to;
+  const void* keys;  // different ones, ascending
+  const void* vals;
+  const uint32_t* count;  // of them, at least one
+  uint64_t fill;          // slots of a node that are used
+};
+
+// Levels is how a tree that is laid out at once is made: its nodes lie level by level behind the root.
+struct Levels {
+  uint64_t size, first;  // of a level: nodes, and the number of the first
+  uint64_t span;         // pairs below a node
+  uint32_t level;
+};
+
+constexpr uint32_t kBulkLanes = 16;  // of a node: a slot each, and its header
+
+// bulk writes a tree of pairs. Every node knows by its number what belongs into it.
+template <class S, class K, class V>
+__device__ __forceinline__ void bulk(const BulkParams& p) {
+  using Key = typename S::Key;
+  const uint64_t n = *p.count;
+  const uint32_t lane = thread_in_block() % kBulkLanes;
+  uint64_t nodes = 1;
+  for (uint64_t size = n; size > p.fill;) nodes += size = (size + p.fill - 1) / p.fill;
+  if (n <= p.fill) nodes++;  // a root and a leaf
+  for (uint64_t id = thread_index() / kBulkLanes; id < nodes; id += threads_in_grid() / kBulkLanes) {
+    Levels at{(n + p.fill - 1) / p.fill, 1, p.fill, 0};
+    uint64_t below = 0, below_first = 0;  // of the level below
+    while (id == 0 ? at.size > 1 || at.level == 0 : id >= at.first + at.size) {
+      below = at.size, below_first = at.first;
+      at = {(at.size + p.fill - 1) / p.fill, at.first + at.size, at.span * p.fill, at.level + 1};
+    }
+    const uint64_t j = id == 0 ? 0 : id - at.first;
+    const uint64_t from = j * p.fill, all = at.level == 0 ? n : below;
+    const uint64_t to = from + p.fill < all ? from + p.fill : all;
+    const uint64_t child = at.span / p.fill;  // pairs below a slot
+    if (lane < Shape<S>::kSlots) {
+      const uint64_t slot = from + lane < to ? from + lane : from;
+      typename S::Word w;
+      if (at.level == 0)
+        w = S::pair(key_in<S, K>(p.to, p.keys, slot), Key(static_cast<const V*>(p.vals)[slot]));
+      else
+        w = S::pair(slot == 0 ? Key(0) : key_in<S, K>(p.to, p.keys, slot * child), Key(below_first + slot));
+      store_relaxed(slot_of<S>(p.to, id, lane), w);
+    }
+    if (lane == kBulkLanes - 1) {
+      const bool more = id != 0 && j + 1 < at.size;
+      const uint64_t high = more ? key_in<S, K>(p.to, p.keys, (j + 1) * at.span) : Key(0);
+      store_relaxed(node_of<S>(p.to, id), {high, uint64_t(state_of(at.level, uint32_t(to - from))) << 32 | uint32_t(more ? id + 1 : kNone)});
+    }
+  }
+  if (thread_index() == 0) *control_of(p.to) = {{n, n}, uint32_t(nodes), 0, 0, 0};
+}
+
+struct SweepParams {
+  Tree tree;
+  uint32_t* freed;  // room for all that are dead or free
+  uint32_t* count;  // zero
+};
+
+// sweep makes dead nodes free, and lists all that are. No reader is under way.
+template <class S>
+__device__ __forceinline__ void sweep(const SweepParams& p) {
+  const uint32_t n = given(p.tree);
+  for (uint64_t id = thread_index(); id < n; id += threads_in_grid()) {
+    if (!(*state_word<S>(p.tree, id) >> 32 & kDead)) continue;
+    *state_word<S>(p.tree, id) = uint64_t(kDead | kFreeLevel << kLevelShift) << 32 | kNone;
+    p.freed[add_relaxed(p.count, 1u)] = id;
+  }
+}
+
+struct AddParams {
+  const Control* control;
+  uint64_t* to;
+  uint32_t negate;
+  uint32_t unused;
+};
+
+}  // namespace weft::btree
+
+// ---- entry points ----------------------------------------------------------------
+
+using namespace weft;
+using namespace weft::btree;
+WEFT_WIDTHS;
+
+WEFT_KERNEL(btree_get, 4)(GetParams p) { get<S, K, V>(p); }
+WEFT_KERNEL(btree_seek, 3)(SeekParams p) { seek<S, K, V>(p); }
+WEFT_KERNEL(btree_collect, 4)(CollectParams p) { collect<S>(p); }
+WEFT_KERNEL(btree_sizes, 4)(SizesParams p) { sizes<S>(p); }
+WEFT_KERNEL(btree_places, 4)(PlaceParams p) { places<S, K, V>(p); }
+WEFT_KERNEL(btree_rows, 4)(RowsParams p) { rows<S, K, V>(p); }
+WEFT_KERNEL(btree_copy, 4)(CopyParams p) { copy_pairs<S, K, V>(p); }
+WEFT_KERNEL(btree_settle, 4)(SettleParams p) { settle<V>(p); }
+WEFT_KERNEL(btree_change, 2)(ChangeParams p) { weft::btree::change<S, K, V>(p); }
+WEFT_KERNEL(btree_keep, 4)(KeepParams p) { keep<S>(p); }
+WEFT_KERNEL(btree_bulk, 4)(BulkParams p) { bulk<S, K, V>(p); }
+WEFT_KERNEL(btree_sweep, 4)(SweepParams p) { sweep<S>(p); }
+WEFT_KERNEL(btree_swept, 1)(SweepParams p) {
+  if (thread_index() != 0) return;
+  Control* c = control_of(p.tree);
+  const uint32_t n = given(p.tree);
+  *c = {c->counters, n, *p.count, 0, 0};
+}
+WEFT_KERNEL(btree_add, 1)(AddParams p) {
+  if (thread_index() != 0) return;
+  const uint64_t live = p.control->counters.live;
+  add_relaxed(p.to, p.negate ? 0 - live : live);
+}

@@ -1,0 +1,57 @@
+package btree
+
+import (
+	"errors"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+)
+
+// Map is an ordered map from K to V in a B-link tree: a [weft.OrderedMap], and what only this
+// structure has.
+type Map[K weft.Key, V weft.Value] struct {
+	*weft.OrderedMap[K, V]
+	table
+}
+
+// table is what a map is made of.
+type table struct {
+	core   *core.Table
+	policy *policy
+}
+
+// New makes an empty map on a device, which must outlive it. Errors: [weft.ErrOptions],
+// [device.ErrMemory], and those of loading kernels.
+func New[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*Map[K, V], error) {
+	t, err := newTable(dev, batch.MapWidths[K, V](), core.MapTypes[K, V](), opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Map[K, V]{weft.NewOrderedMap[K, V](t.core), t}, nil
+}
+
+const name = "btree"
+
+func newTable(dev device.Device, w batch.Widths, types core.Types, opts *Options) (table, error) {
+	o, err := opts.check()
+	c := core.Config{
+		Name: name, Kind: core.OrderedMap, Device: dev, Widths: w, Types: types, Logger: o.Logger, ResultLimit: o.ResultLimit,
+	}
+	t, err := core.Make(c, err, func(c *core.Config) error {
+		e, leases, err := newEngine(c.Device, w, types.Key.Order(), &o)
+		if err != nil {
+			return err
+		}
+		c.Policy, c.Engine, c.Leases = &policy{o, e}, e, leases
+		if err := e.ensure(o.Capacity); err != nil {
+			return errors.Join(err, e.Close(), leases.Free())
+		}
+		return nil
+	})
+	if err != nil {
+		return table{}, err
+	}
+	return table{t, t.Policy.(*policy)}, nil
+}

@@ -1,0 +1,28 @@
+package btree_test
+
+import (
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/btree"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/conformance"
+)
+
+// A map of each pair of widths, of signed keys and of floating values passes the suite.
+func TestConformance(t *testing.T) {
+	dev := openDevice(t)
+	full := conformance.ScaleOf(dev).Part(3)
+	part := full.Part(3)
+	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, full) })
+	t.Run("int64,uint64", func(t *testing.T) { suite[int64, uint64](t, dev, part, conformance.HostCases...) })
+	if !conformance.Raced { // other types have the code of those
+		t.Run("uint32,uint64", func(t *testing.T) { suite[uint32, uint64](t, dev, part, conformance.HostCases...) })
+		t.Run("uint64,uint32", func(t *testing.T) { suite[uint64, uint32](t, dev, part, conformance.HostCases...) })
+		t.Run("int32,float32", func(t *testing.T) { suite[int32, float32](t, dev, part, conformance.HostCases...) })
+	}
+}
+
+func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, without ...string) {
+	conformance.OrderedMap(t, dev, size, conformance.OrderedMapOf(btree.New[K, V], nil), without...)
+}

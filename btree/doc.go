@@ -1,0 +1,80 @@
+// Package btree is an ordered map in a B-link tree: a [Map] whose keys are in the order of their
+// type, on a GPU or on every core of a CPU, in nodes that change where they are.
+//
+// It is the B-tree of Awad's thesis ("Fully Concurrent GPU Data Structures", 2022, chapters 3 and
+// 4) without the faults of the published code: no reader meets half of a change, latches are taken
+// in one order, a node is found full again after each move, no key is reserved, and nodes that
+// become small are merged.
+//
+// # When to choose it
+//
+// Where kernels of users look up, insert, delete and walk ranges while the tree changes, one
+// operation at a time, in any mix; and where batches are small beside the map, since a change costs
+// a path to its leaf and no more. For batches of a Go program package ordered is faster in almost all
+// cases: it has an index that stays in cache, changes whole leaves at once, and snapshots that cost what changes.
+//
+// # Layout
+//
+// A node is a header of 16 bytes and slots, pairs of a key and a value:
+//
+//	keys and values of 32 bits   128 bytes, 14 slots of 8 bytes
+//	a part of 64 bits            256 bytes, 15 slots of 16 bytes
+//
+// A node of 128 bytes would have seven slots of the wider kind, and a tree of them nearly twice
+// as many levels; two lines side by side cost less than a level. A slot is
+// read and written in one access, and never half. In leaves the value is the value of the key, in
+// inner nodes the number of a child, and the key is the smallest that the child may have. Signed keys
+// are stored as unsigned numbers of the same order. The header has
+//
+//	high    the first key that does not belong to the node any more, but to the next one
+//	link    the number of that node; none, if the node is the last one of its level
+//	state   latch, changing, dead, the number of pairs, the level (leaves have 0), and a version
+//
+// Node 0 is the root, which is never a leaf: when it is full its slots go to two new nodes, so it
+// keeps its number, and a tree without pairs has an empty leaf below it. Nodes lie side by side in
+// an address range that grows where it is, so growth copies nothing. The first slots of a leaf are
+// its pairs, in order. The slots of an inner node are in any order, and those behind its number of children repeat
+// slot 0, which is the child with the smallest keys and stays that for as long as the node lives.
+//
+// # Reading
+//
+// A reader waits for no latch. It goes to the child with the largest key that is not larger than its
+// own, or to the right where the high key says so, as in every B-link tree. In an inner node it needs no more than
+// that each slot is one that was there at some time: whatever it misses of a change leads it too far
+// to the left, and from there links lead on. So inner nodes are read once, without a version. Of a leaf all must be from one
+// moment: a reader reads the state, the leaf, and the state again, and starts over if that is
+// another or a change is under way, which is for as long as the stores of one node take.
+//
+// # Changing
+//
+// A writer goes down as a reader does, and splits full nodes on its way. It takes the latch of its
+// leaf if it is free, and else starts over. Behind the latch it reads the leaf again, and goes to the right, the
+// next latch before it gives up the first, while the key is not one of the leaf's. Only then it
+// decides whether there is room, after every such move anew. Who splits a node or merges two has both and takes the
+// parent's latch behind them: latches are taken from the left to the right and from below to above, so nobody
+// waits in a circle; and nobody waits with a latch, but gives up what it has and starts over. The
+// parent is latched before the new node can be reached, and gets it before its latch is free again: whoever has
+// the latch of a parent finds every child in it.
+//
+// A leaf that has lost pairs until a quarter is left is merged with the next one below the same parent,
+// if both fit one. What was the right one is dead: its link leads to the left one, which has its pairs. Inner nodes
+// are merged alike. Dead nodes are used again when no reader is under way.
+//
+// # Batches
+//
+// A batch is sorted, and the operations on each key are run in batch order, so that duplicates and
+// mixed batches have one outcome; what comes of each key is one change of the tree. Neighbouring
+// keys go to a leaf together. With [Options.Unordered] operations go to the tree as they come, each by itself, as
+// in the thesis. The first batch of an empty map is laid out from below, as full as Options.Fill says.
+//
+// Lookups of keys run beside changes. What reads more than one leaf, ranges, neighbours, counts
+// and ranks, is run between batches, so that it is exact; a batch that comes later waits for it. Counts of
+// ranges without a limit, ranks and places need the number of pairs before each leaf: the first of these calls
+// after a change sorts all leaves by their first key, a hundredth of the time of a pass over the pairs; after that
+// each is a binary search over the leaves.
+//
+// # Snapshots
+//
+// A snapshot keeps the nodes as they are: the first change after it copies all of them and goes on in the
+// copy. That is as fast as memory, and as much memory again.
+package btree

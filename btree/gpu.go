@@ -1,0 +1,359 @@
+package btree
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/prim"
+)
+
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type btree::Tree=treeRef -type btree::Order=orderRef -type btree::Bounds=boundsRef btree.cu
+
+// gpuEngine runs the kernels of btree.cu.
+//
+// Changes come one behind the other, whatever their streams, and so does what reads more than one
+// leaf: it takes its turn among the changes. Lookups of keys take none.
+type gpuEngine struct {
+	gpu.Queue
+	kernels
+	shape
+	leases *core.Leases
+	prims  *prim.Kernels
+	flip   uint64
+	fill   int // slots of a node that a bulk load uses
+
+	turn sync.Mutex // of who submits something that takes its turn
+
+	work  device.Buffer // of the change under way
+	sorts device.Buffer // of putting leaves in order; of what has its turn
+	known control       // as of the last reading
+	stale bool          // changes have been submitted since
+}
+
+// kernels are the entry points for one pair of widths.
+type kernels struct {
+	get, seek                                     device.Kernel
+	collect, sizes, places, rows, copy            device.Kernel
+	settle, change, keep, bulk, sweep, swept, add device.Kernel
+}
+
+func newGPUEngine(dev device.Device, w batch.Widths, flip uint64, o *Options) (engine, *core.Leases, error) {
+	e := &gpuEngine{shape: shapeOf(w.Slot), flip: flip}
+	e.fill = fillOf(o.Fill, e.slots)
+	if err := e.open(dev, w); err != nil {
+		return nil, nil, errors.Join(err, e.Close())
+	}
+	return e, e.leases, nil
+}
+
+func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
+	if err = e.Open(dev, w); err != nil {
+		return err
+	}
+	if e.prims, err = prim.Load(dev); err != nil {
+		return err
+	}
+	k := &e.kernels
+	err = gpu.Load(dev, btreeImages[gpu.Pair(w)], []gpu.Entry{
+		{Name: "get", To: &k.get}, {Name: "seek", To: &k.seek}, {Name: "collect", To: &k.collect}, {Name: "sizes", To: &k.sizes},
+		{Name: "places", To: &k.places}, {Name: "rows", To: &k.rows}, {Name: "copy", To: &k.copy}, {Name: "settle", To: &k.settle},
+		{Name: "change", To: &k.change}, {Name: "keep", To: &k.keep}, {Name: "bulk", To: &k.bulk}, {Name: "sweep", To: &k.sweep},
+		{Name: "swept", To: &k.swept}, {Name: "add", To: &k.add},
+	})
+	if err != nil {
+		return err
+	}
+	first, err := e.empty()
+	if err == nil {
+		e.leases = core.NewLeases(first)
+	}
+	return err
+}
+
+// empty is a tree without pairs, ready.
+func (e *gpuEngine) empty() (*tree, error) {
+	t, err := newTree(e.Dev, e.shape, newNodes)
+	if err != nil {
+		return nil, err
+	}
+	e.known, e.stale, t.most = control{top: newNodes}, false, newNodes
+	mem := e.shape.first()
+	err = e.Stream.CopyIn(t.buf.Ptr, mem)
+	if err = errors.Join(err, e.Stream.Sync(context.Background())); err != nil {
+		return nil, errors.Join(err, t.Free())
+	}
+	return t, nil
+}
+
+func (e *gpuEngine) refOf(p core.Parts) treeRef {
+	t := p.(*tree)
+	return treeRef{memory: t.buf.Ptr, freed: t.freed.Ptr, flip: e.flip, nodes: uint32(t.room())}
+}
+
+// Caps is for [core.Engine], as are the methods that follow.
+func (e *gpuEngine) Caps() core.Caps {
+	return core.Caps{Beside: true, Streams: true, DeletesTakeRoom: true}
+}
+
+// Current is the generation in use.
+func (e *gpuEngine) Current() *core.Lease { return e.leases.Current() }
+
+func (e *gpuEngine) now() *tree { return e.Current().Parts.(*tree) }
+
+// Pin is for [core.Versioner]: a generation that somebody holds never changes.
+func (e *gpuEngine) Pin(context.Context) (version uint64, err error) { return 0, nil }
+
+// Unpin is for [core.Versioner].
+func (e *gpuEngine) Unpin(context.Context, uint64) error { return nil }
+
+// inTurn submits something behind all changes, for which later ones wait.
+func (e *gpuEngine) inTurn(s *device.Stream, launch func() error) error {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	return e.Submit(s, launch)
+}
+
+// alone submits a change, or what is no business of readers, and waits for it.
+func (e *gpuEngine) alone(launch func(s *device.Stream) error) error {
+	err := e.inTurn(e.Stream, func() error { return launch(e.Stream) })
+	return errors.Join(err, e.Stream.Sync(context.Background()))
+}
+
+// idle waits until nothing that has had its turn is under way.
+func (e *gpuEngine) idle() error { return e.Changed().Sync(context.Background()) }
+
+// Close frees all but the generations.
+func (e *gpuEngine) Close() (err error) {
+	if e.leases != nil {
+		err = e.idle()
+	}
+	for _, buf := range []device.Buffer{e.work, e.sorts} {
+		if buf.Size > 0 {
+			err = errors.Join(err, e.Dev.Free(buf))
+		}
+	}
+	return errors.Join(err, e.Queue.Close())
+}
+
+// Counters waits for all changes, and reads the counters.
+func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
+	t := e.now()
+	if e.stale {
+		if err := e.Stream.Wait(e.Changed()); err != nil {
+			return core.Counters{}, err
+		}
+		var c [1]control
+		if err := e.Stream.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&c[0])), unsafe.Sizeof(c)), t.buf.Ptr); err != nil {
+			return core.Counters{}, err
+		}
+		e.known, e.stale = c[0], false
+	}
+	t.tally, t.most = e.known.tally, e.known.given()
+	return core.Counters{Live: t.tally.Live, Used: t.tally.Used}, nil
+}
+
+// Add submits adding the number of pairs to a counter.
+func (e *gpuEngine) Add(s *device.Stream, to device.Slice[uint64], negate bool) error {
+	p := addParams{control: e.now().buf.Ptr, to: to.Ptr()}
+	if negate {
+		p.negate = 1
+	}
+	return e.inTurn(s, func() error { return device.Launch(s, e.add, gpu.Grid(1), gpu.Block, &p) })
+}
+
+// Lost is for [core.Engine]: every operation finds room, or its batch is refused.
+func (e *gpuEngine) Lost(context.Context) (int, error) { return 0, nil }
+
+// Clear is for [core.Engine].
+func (e *gpuEngine) Clear(context.Context) error {
+	t, err := e.empty()
+	if err != nil {
+		return err
+	}
+	return e.leases.Replace(t)
+}
+
+// usage is for the policy.
+func (e *gpuEngine) usage() usage {
+	t := e.now()
+	return usage{
+		nodes: t.most - e.known.left() - int(e.known.dead), dead: int(e.known.dead), room: t.room(),
+		bytes: t.buf.Size + t.freed.Size + t.order.buf.Size + e.work.Size + e.sorts.Size,
+	}
+}
+
+// ensure is for the policy.
+func (e *gpuEngine) ensure(pairs int) error { return e.now().grow(nodesFor(pairs, e.fill)) }
+
+// maxOps is the number of operations that are run at once.
+const maxOps = 1 << 24
+
+// need is how many nodes n operations may take: a leaf each; the inner nodes that are full before, and one for
+// each half of a node that fills up; and one for each tile, which may take one and not use it.
+func (e *gpuEngine) need(n int) int {
+	lanes := e.node / 32
+	return n + n/(e.slots/2-1) + min(n, e.now().most/(e.slots/2-1)) + (n+lanes-1)/lanes + 2*levelMask
+}
+
+// fits is for the policy.
+func (e *gpuEngine) fits(n int) bool {
+	return n <= maxOps && !e.leases.Held() && e.now().most+e.need(n)-e.known.left() <= e.now().room()
+}
+
+// room is for the policy. Nodes that somebody holds stay as they are.
+func (e *gpuEngine) room(n int) (int, error) {
+	if e.leases.Held() {
+		if err := e.part(); err != nil {
+			return 0, err
+		}
+	}
+	t := e.now()
+	for n = min(n, maxOps); ; n = (n + 3) / 4 {
+		err := t.grow(t.most + e.need(n))
+		if err == nil || n <= 1 || !errors.Is(err, device.ErrMemory) {
+			return n, err
+		}
+	}
+}
+
+// part makes a copy of the nodes the tree, and leaves what they were to whoever holds them.
+func (e *gpuEngine) part() error {
+	t := e.now()
+	to, err := newTree(e.Dev, e.shape, t.most)
+	if err != nil {
+		return err
+	}
+	to.tally, to.most = t.tally, t.most
+	if t.freed.Size > 0 {
+		if to.freed, err = e.Dev.Alloc(t.freed.Size); err != nil {
+			return errors.Join(err, to.Free())
+		}
+	}
+	err = e.alone(func(s *device.Stream) error {
+		if t.freed.Size > 0 {
+			if err := s.Copy(to.freed.Ptr, t.freed.Ptr, t.freed.Size); err != nil {
+				return err
+			}
+		}
+		return s.Copy(to.buf.Ptr, t.buf.Ptr, t.bytesFor(t.most))
+	})
+	if err != nil {
+		return errors.Join(err, to.Free())
+	}
+	return e.leases.Replace(to)
+}
+
+// reclaim makes dead nodes free, when no reader is under way.
+func (e *gpuEngine) reclaim(ctx context.Context) error {
+	if e.leases.Held() || e.known.dead == 0 {
+		return nil
+	}
+	t := e.now()
+	freed, err := e.Dev.Alloc(4 * (int(e.known.dead) + e.known.left()))
+	if err != nil {
+		return err
+	}
+	if err := e.leases.Exclude(ctx); err != nil {
+		return errors.Join(err, e.Dev.Free(freed))
+	}
+	defer e.leases.Admit()
+	p := sweepParams{tree: e.refOf(t), freed: freed.Ptr, count: e.Word(gpu.WordResult)}
+	e.stale = true
+	err = e.alone(func(s *device.Stream) error {
+		if err := e.Set(s, gpu.WordResult, 0); err != nil {
+			return err
+		}
+		if err := device.Launch(s, e.sweep, gpu.Wave(e.Dev, t.most), gpu.Block, &p); err != nil {
+			return err
+		}
+		return device.Launch(s, e.swept, gpu.Grid(1), gpu.Block, &p)
+	})
+	old := t.freed
+	t.freed = freed
+	if old.Size > 0 {
+		err = errors.Join(err, e.Dev.Free(old))
+	}
+	return err
+}
+
+// compact is for the policy.
+func (e *gpuEngine) compact(ctx context.Context) error {
+	now, err := e.Counters(ctx)
+	if err != nil {
+		return err
+	}
+	if now.Live == 0 {
+		return e.Clear(ctx)
+	}
+	t, n := e.now(), int(now.Live)
+	to, err := newTree(e.Dev, e.shape, nodesFor(n, e.fill))
+	if err != nil {
+		return err
+	}
+	err = e.alone(func(s *device.Stream) error { return e.copyAll(s, t, to, n) })
+	if err != nil {
+		return errors.Join(err, to.Free())
+	}
+	return e.become(to, n)
+}
+
+// become makes a tree that has been laid out at once the one in use.
+func (e *gpuEngine) become(to *tree, pairs int) error {
+	e.known, e.stale = control{}, true
+	to.most = nodesFor(pairs, e.fill)
+	return e.leases.Replace(to)
+}
+
+// copyAll submits laying out the n pairs of a tree in another one.
+func (e *gpuEngine) copyAll(s *device.Stream, t, to *tree, n int) error {
+	if err := e.ordered(s, t); err != nil {
+		return err
+	}
+	var c prim.Carve
+	keys, vals, count := c.Take(n*e.Widths.Key), c.Take(n*e.Widths.Val), c.Take(4)
+	if err := e.memory(&e.work, int(c)); err != nil {
+		return err
+	}
+	p := copyParams{tree: e.refOf(t), order: t.orderRef(), keys: e.work.Ptr + keys, vals: e.work.Ptr + vals, n: uint64(n)}
+	if err := device.Launch(s, e.copy, gpu.Wave(e.Dev, n), gpu.Block, &p); err != nil {
+		return err
+	}
+	if err := s.Fill(e.work.Ptr+count, uint32(n), 1); err != nil {
+		return err
+	}
+	return e.layOutTree(s, to, p.keys, p.vals, e.work.Ptr+count, n)
+}
+
+// layOutTree submits writing a tree of pairs, at most n.
+func (e *gpuEngine) layOutTree(s *device.Stream, to *tree, keys, vals, count device.Ptr, n int) error {
+	p := bulkParams{to: e.refOf(to), keys: keys, vals: vals, count: count, fill: uint64(e.fill)}
+	return device.Launch(s, e.bulk, gpu.Wave(e.Dev, bulkLanes*nodesFor(n, e.fill)), gpu.Block, &p)
+}
+
+// bulkLanes are those that write a node (btree.cu).
+const bulkLanes = 16
+
+// memory makes a buffer large enough, behind what has had its turn.
+func (e *gpuEngine) memory(buf *device.Buffer, bytes int) (err error) {
+	if buf.Size >= bytes {
+		return nil
+	}
+	if buf.Size > 0 {
+		old := *buf
+		*buf = device.Buffer{}
+		if err := errors.Join(e.idle(), e.Dev.Free(old)); err != nil {
+			return err
+		}
+	}
+	*buf, err = e.Dev.Alloc(bytes + bytes/4)
+	if errors.Is(err, device.ErrMemory) {
+		*buf, err = e.Dev.Alloc(bytes)
+	}
+	return err
+}

@@ -1,0 +1,281 @@
+package btree
+
+import (
+	"context"
+	"errors"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/prim"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Change is for [core.Engine]: all of a batch, or nothing.
+func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
+	if b.N == 0 {
+		return 0, nil, nil
+	}
+	if s == nil {
+		err = e.changeHost(ctx, b)
+	} else {
+		err = e.run(ctx, s, b, 0, e.SubmitVisible)
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	return b.N, nil, nil
+}
+
+// run submits a change of a batch on the device, with the work from an offset on as its memory.
+func (e *gpuEngine) run(ctx context.Context, s *device.Stream, b *batch.Batch, at int, submit func(*device.Stream, func() error) error) error {
+	mixed := b.Columns[batch.Kinds].Given()
+	if b.Kind == op.DeleteRange && !mixed {
+		return e.deleteRanges(ctx, s, b, at)
+	}
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	t := e.now()
+	if b.Flags&batch.Order != 0 {
+		m := e.layOut(b.N, device.Ptr(at))
+		if err := e.memory(&e.work, int(m.end)); err != nil {
+			return err
+		}
+		m = e.layOut(b.N, e.work.Ptr+device.Ptr(at))
+		if !mixed && (b.Kind == op.Put || b.Kind == op.PutNew) && e.isEmpty() && b.N >= e.fill {
+			return e.load(s, b, &m, submit)
+		}
+		return e.submitChange(s, t, submit, func() error { return e.merge(s, t, b, &m) })
+	}
+	c := &b.Columns
+	p := changeParams{
+		tree: e.refOf(t), keys: c[batch.Keys].Ptr, vals: c[batch.Vals].Ptr, kinds: c[batch.Kinds].Ptr, out: c[batch.Out].Ptr,
+		ok: c[batch.OK].Ptr, n: uint64(b.N), kind: uint32(b.Kind), flags: uint32(b.Flags &^ batch.Report),
+	}
+	return e.submitChange(s, t, submit, func() error { return e.launchChange(s, b.N, &p) })
+}
+
+// submitChange submits a change of a tree by n operations. The host knows less of it then.
+func (e *gpuEngine) submitChange(s *device.Stream, t *tree, submit func(*device.Stream, func() error) error, launch func() error) error {
+	e.stale, t.order.nodes = true, 0
+	return submit(s, launch)
+}
+
+// isEmpty reports a tree that certainly has no pairs.
+func (e *gpuEngine) isEmpty() bool { return !e.stale && e.known.tally.Live == 0 }
+
+// changeBlocks is the number of blocks of a change on a multiprocessor.
+const changeBlocks = 4
+
+func (e *gpuEngine) launchChange(s *device.Stream, n int, p *changeParams) error {
+	e.now().most += e.need(n)
+	return device.Launch(s, e.change, gpu.Resident(e.Dev, n, changeBlocks), gpu.Block, p)
+}
+
+// changeHost takes a batch of host memory to the device and back.
+func (e *gpuEngine) changeHost(ctx context.Context, b *batch.Batch) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var at prim.Carve
+	places := columnsAt(&at, b)
+	m := e.layOut(b.N, device.Ptr(at))
+	there := *b
+	err := e.inTurn(e.Stream, func() error {
+		if err := e.memory(&e.work, int(m.end)); err != nil {
+			return err
+		}
+		for r, c := range b.Columns {
+			if !c.Given() {
+				continue
+			}
+			there.Columns[r] = c.Moved(e.work.Ptr + places[r])
+			if c.IsInput() {
+				if err := e.Stream.CopyIn(e.work.Ptr+places[r], c.Host); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = e.run(ctx, e.Stream, &there, int(at), e.Submit)
+	}
+	ctx = context.WithoutCancel(ctx)
+	for r, c := range b.Columns {
+		if err == nil && c.Given() && c.IsOutput() {
+			err = e.Stream.CopyOut(ctx, c.Host, e.work.Ptr+places[r])
+		}
+	}
+	return errors.Join(err, e.Stream.Sync(ctx))
+}
+
+// columnsAt lays out memory for the columns of a batch.
+func columnsAt(at *prim.Carve, b *batch.Batch) (places [len(batch.Columns{})]device.Ptr) {
+	for r, c := range b.Columns {
+		if c.Given() {
+			places[r] = at.Take(len(c.Host))
+		}
+	}
+	return places
+}
+
+// merging is the memory of a change, behind what else lies in the work of an engine.
+type merging struct {
+	sort  prim.Sort
+	group prim.Group
+
+	keys, vals, there, states device.Ptr // of different keys
+	scratch, end              device.Ptr
+}
+
+// layOut gives a change of n rows its memory from a place on.
+func (e *gpuEngine) layOut(n int, at device.Ptr) (m merging) {
+	c := prim.Carve(at)
+	w := prim.Widths{Key: e.Widths.Key, Val: 4}
+	m.sort = prim.Sort{Widths: w, N: n, Hi: 8 * w.Key, Signed: e.flip != 0, To: prim.Rows{Keys: c.Take(n * w.Key), Vals: c.Take(4 * n)}}
+	m.keys = c.Take(n * w.Key)
+	m.group = prim.Group{N: n, Key: w.Key, Keys: m.sort.To.Keys, Offsets: c.Take(4 * (n + 1)), Count: c.Take(4), Distinct: m.keys}
+	m.vals, m.there, m.states = c.Take(n*e.Widths.Val), c.Take(n), c.Take(n)
+	m.scratch = c.Take(m.scratchBytes())
+	m.end = device.Ptr(c)
+	return m
+}
+
+func (m *merging) scratchBytes() int { return max(m.sort.ScratchBytes(), m.group.ScratchBytes()) }
+
+// combine submits sorting a batch and running the operations on each key. With look, the tree
+// is asked first what the keys have.
+func (e *gpuEngine) combine(s *device.Stream, t *tree, b *batch.Batch, m *merging, look bool) error {
+	c := &b.Columns
+	scratch := device.Buffer{Ptr: m.scratch, Size: m.scratchBytes()}
+	m.sort.From.Keys = c[batch.Keys].Ptr
+	if err := e.prims.Sort(s, &m.sort, scratch); err != nil {
+		return err
+	}
+	if err := e.prims.Group(s, &m.group, scratch); err != nil {
+		return err
+	}
+	p := settleParams{
+		order: m.sort.To.Vals, starts: m.group.Offsets, count: m.group.Count, vals: c[batch.Vals].Ptr, kinds: c[batch.Kinds].Ptr,
+		out: c[batch.Out].Ptr, ok: c[batch.OK].Ptr, entryVals: m.vals, states: m.states,
+		n: uint32(b.N), kind: uint32(b.Kind), flags: uint32(b.Flags &^ batch.Report),
+	}
+	if look {
+		p.there = m.there
+		get := getParams{tree: e.refOf(t), keys: m.keys, vals: m.vals, found: m.there, count: m.group.Count, n: uint64(b.N)}
+		if err := e.launchGet(s, b.N, &get); err != nil {
+			return err
+		}
+	}
+	return device.Launch(s, e.settle, gpu.Wave(e.Dev, b.N), gpu.Block, &p)
+}
+
+// merge submits the launches of a change whose duplicates have the outcome of batch order.
+func (e *gpuEngine) merge(s *device.Stream, t *tree, b *batch.Batch, m *merging) error {
+	c := &b.Columns
+	blind := !c[batch.Kinds].Given() && (b.Kind == op.Put || b.Kind == op.Delete) && !c[batch.OK].Given() && !c[batch.Out].Given()
+	if err := e.combine(s, t, b, m, !blind); err != nil {
+		return err
+	}
+	p := changeParams{tree: e.refOf(t), keys: m.keys, vals: m.vals, states: m.states, count: m.group.Count, n: uint64(b.N)}
+	return e.launchChange(s, b.N, &p)
+}
+
+// load submits making a tree of a batch of insertions, in the place of one that is empty.
+func (e *gpuEngine) load(s *device.Stream, b *batch.Batch, m *merging, submit func(*device.Stream, func() error) error) error {
+	to, err := newTree(e.Dev, e.shape, nodesFor(b.N, e.fill))
+	if err != nil {
+		return err
+	}
+	err = submit(s, func() error {
+		if err := e.combine(s, nil, b, m, false); err != nil {
+			return err
+		}
+		return e.layOutTree(s, to, m.keys, m.vals, m.group.Count, b.N)
+	})
+	if err != nil {
+		return errors.Join(err, s.Sync(context.Background()), to.Free())
+	}
+	return e.become(to, b.N)
+}
+
+// gap are pairs [from,to) that go (twin: btree.cu).
+type gap struct{ from, to uint64 }
+
+// rangeBytes is the memory of a range that is deleted: its place and its number of pairs, and of
+// two gaps.
+const rangeBytes = 8 + 4 + 2*int(unsafe.Sizeof(gap{})) + 256
+
+// deleteRanges removes the pairs of ranges on the device: finding them is for the device, and
+// which of them is the first to have a pair for the host, which waits.
+func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch.Batch, at int) error {
+	t := e.now()
+	spans, err := e.spans(ctx, s, t, b)
+	if err != nil {
+		return err
+	}
+	gone, counts := core.Paint(spans)
+	if c := &b.Columns[batch.Counts]; c.Given() {
+		if err := s.CopyIn(c.Ptr, device.Bytes(counts)); err != nil {
+			return err
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	gaps := make([]uint64, 0, 2*len(gone))
+	for _, g := range gone {
+		gaps = append(gaps, uint64(g.From), uint64(g.To))
+	}
+	mem, err := e.Dev.Alloc(8 * len(gaps))
+	if err != nil {
+		return err
+	}
+	e.turn.Lock()
+	p := keepParams{tree: e.refOf(t), order: t.orderRef(), gaps: mem.Ptr, count: uint64(len(gone))}
+	err = e.submitChange(s, t, e.SubmitVisible, func() error {
+		if err := s.CopyIn(p.gaps, device.Bytes(gaps)); err != nil {
+			return err
+		}
+		return device.Launch(s, e.keep, gpu.Wave(e.Dev, t.most), gpu.Block, &p)
+	})
+	e.turn.Unlock()
+	return errors.Join(err, s.Sync(context.Background()), e.Dev.Free(mem))
+}
+
+// spans finds the pairs of ranges, and waits for that, behind all changes.
+func (e *gpuEngine) spans(ctx context.Context, s *device.Stream, t *tree, b *batch.Batch) ([]core.Span, error) {
+	mem, err := e.Dev.Alloc((8 + 4) * b.N)
+	if err != nil {
+		return nil, err
+	}
+	from, n := make([]uint64, b.N), make([]uint32, b.N)
+	err = e.inTurn(s, func() error {
+		if err := e.ordered(s, t); err != nil {
+			return err
+		}
+		p := placeParams{
+			tree: e.refOf(t), order: t.orderRef(), lo: b.Columns[batch.Keys].Ptr, ranks: mem.Ptr,
+			n: uint64(b.N), kind: uint32(op.Rank),
+		}
+		if err := device.Launch(s, e.places, gpu.Wave(e.Dev, b.N), gpu.Block, &p); err != nil {
+			return err
+		}
+		p.hi, p.ranks, p.counts, p.kind = b.Columns[batch.Keys2].Ptr, 0, mem.Ptr+device.Ptr(8*b.N), 0
+		return device.Launch(s, e.places, gpu.Wave(e.Dev, b.N), gpu.Block, &p)
+	})
+	if err == nil {
+		err = s.CopyOut(ctx, device.Bytes(from), mem.Ptr)
+	}
+	if err == nil {
+		err = s.CopyOut(ctx, device.Bytes(n), mem.Ptr+device.Ptr(8*b.N))
+	}
+	spans := make([]core.Span, b.N)
+	for i := range spans {
+		spans[i] = core.Span{From: int(from[i]), To: int(from[i]) + int(n[i])}
+	}
+	return spans, errors.Join(err, s.Sync(context.Background()), e.Dev.Free(mem))
+}

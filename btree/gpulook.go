@@ -1,0 +1,264 @@
+package btree
+
+import (
+	"context"
+	"errors"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/staging"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Look is for [core.Engine].
+func (e *gpuEngine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
+	if b.N == 0 {
+		return 0, 0, nil
+	}
+	t := l.Parts.(*tree)
+	if s != nil {
+		return b.N, 0, e.look(s, t, b, count)
+	}
+	c, err := e.Carrier()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer e.Give(c)
+	work, err := c.Ring.Work()
+	if err == nil {
+		err = work.Fill(c.Hits.Ptr(), 0, 2)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	done, err = c.Ring.Run(ctx, b, func(p *staging.Piece) error { return e.look(p.Stream, t, p.Batch, c.Hits.Ptr()) })
+	var n [1]uint64
+	cerr := work.CopyOut(context.WithoutCancel(ctx), device.Bytes(n[:]), c.Hits.Ptr())
+	return done, int(n[0]), errors.Join(err, cerr)
+}
+
+// look submits a lookup.
+func (e *gpuEngine) look(s *device.Stream, t *tree, b *batch.Batch, hits device.Ptr) error {
+	ranges := b.Columns[batch.Keys2].Given()
+	switch {
+	case !ranges && b.Kind == op.Get:
+		if err := s.Wait(e.Visible); err != nil {
+			return err
+		}
+		return e.find(s, t, b, getParams{hits: hits})
+	case ranges && b.Columns[batch.OutKeys].Given(), b.Kind == op.Successor, b.Kind == op.Predecessor:
+		return e.inTurn(s, func() error { return e.walk(s, t, b, hits) })
+	}
+	return e.inTurn(s, func() error { return e.place(s, t, b, hits) })
+}
+
+// spreadKeys is the size of batches up to which each key gets a tile to itself.
+const spreadKeys = gpu.SpreadKeys
+
+// find submits looking up keys.
+func (e *gpuEngine) find(s *device.Stream, t *tree, b *batch.Batch, p getParams) error {
+	c := &b.Columns
+	p.tree, p.keys, p.vals, p.found, p.n = e.refOf(t), c[batch.Keys].Ptr, c[batch.Vals].Ptr, c[batch.OK].Ptr, uint64(b.N)
+	return e.launchGet(s, b.N, &p)
+}
+
+func (e *gpuEngine) launchGet(s *device.Stream, n int, p *getParams) error {
+	threads := n
+	if n <= spreadKeys {
+		p.spread, threads = 1, n*e.node/32
+	}
+	return device.Launch(s, e.get, gpu.Wave(e.Dev, threads), gpu.Block, p)
+}
+
+// walk submits finding neighbors, or the first pairs of ranges.
+func (e *gpuEngine) walk(s *device.Stream, t *tree, b *batch.Batch, hits device.Ptr) error {
+	c := &b.Columns
+	p := seekParams{
+		tree: e.refOf(t), lo: c[batch.Keys].Ptr, hi: c[batch.Keys2].Ptr, keys: c[batch.OutKeys].Ptr, vals: c[batch.Vals].Ptr,
+		ok: c[batch.OK].Ptr, counts: c[batch.Counts].Ptr, hits: hits, n: uint64(b.N), bounds: boundsOf(b.Ranges), kind: uint32(b.Kind),
+	}
+	return device.Launch(s, e.seek, gpu.Wave(e.Dev, b.N*e.node/32), gpu.Block, &p)
+}
+
+// place submits finding places and counts.
+func (e *gpuEngine) place(s *device.Stream, t *tree, b *batch.Batch, hits device.Ptr) error {
+	if err := e.ordered(s, t); err != nil {
+		return err
+	}
+	c := &b.Columns
+	p := placeParams{
+		tree: e.refOf(t), order: t.orderRef(), lo: c[batch.Keys].Ptr, hi: c[batch.Keys2].Ptr, keys: c[batch.OutKeys].Ptr,
+		vals: c[batch.Vals].Ptr, ok: c[batch.OK].Ptr, ranks: c[batch.Ranks].Ptr, counts: c[batch.Counts].Ptr, hits: hits,
+		n: uint64(b.N), bounds: boundsOf(b.Ranges), kind: uint32(b.Kind),
+	}
+	return device.Launch(s, e.places, gpu.Wave(e.Dev, b.N), gpu.Block, &p)
+}
+
+func boundsOf(r batch.Ranges) boundsRef {
+	b := boundsRef{limit: uint32(min(r.Limit, 1<<32-1))}
+	if r.Backward {
+		b.backward = 1
+	}
+	return b
+}
+
+// Answer is for [core.Answerer].
+func (e *gpuEngine) Answer(_ context.Context, s *device.Stream, b *batch.Batch) error {
+	if b.N == 0 {
+		return nil
+	}
+	return e.inTurn(s, func() error { return e.find(s, e.now(), b, getParams{answer: 1}) })
+}
+
+// unitPairs is the number of pairs of a unit of Export.
+const unitPairs = 1 << 10
+
+// Extent is for [core.Engine]: the counters have been read since the last change.
+func (e *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) {
+	return uint32((l.Parts.(*tree).tally.Live + unitPairs - 1) / unitPairs), unitPairs
+}
+
+// Export is for [core.Engine].
+func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
+	t := l.Parts.(*tree)
+	from, to := uint64(lo)*unitPairs, min(uint64(hi)*unitPairs, t.tally.Live)
+	if n = int(to - from); n > out.N {
+		return n, nil
+	}
+	c, err := e.Carrier()
+	if err != nil {
+		return 0, err
+	}
+	defer e.Give(c)
+	return n, e.carry(ctx, c, t, out.Chunk(0, n), batch.Keys, copyParams{from: from})
+}
+
+// carry copies as many pairs as a batch has rows to its columns in host memory.
+func (e *gpuEngine) carry(ctx context.Context, c *gpu.Carrier, t *tree, b *batch.Batch, keys batch.Role, p copyParams) error {
+	_, err := c.Ring.Run(ctx, b, func(piece *staging.Piece) error {
+		return e.inTurn(piece.Stream, func() error {
+			if err := e.ordered(piece.Stream, t); err != nil {
+				return err
+			}
+			part := p
+			part.tree, part.order = e.refOf(t), t.orderRef()
+			part.keys, part.vals, part.n = piece.Batch.Columns[keys].Ptr, piece.Batch.Columns[batch.Vals].Ptr, uint64(piece.Batch.N)
+			if part.backward != 0 {
+				part.from -= uint64(piece.Lo)
+			} else {
+				part.from += uint64(piece.Lo)
+			}
+			return device.Launch(piece.Stream, e.copy, gpu.Wave(e.Dev, piece.Batch.N), gpu.Block, &part)
+		})
+	})
+	return err
+}
+
+// Expand is for [core.Expander].
+func (e *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
+	t := l.Parts.(*tree)
+	if s != nil {
+		return e.expandOn(s, t, b)
+	}
+	c, err := e.Carrier()
+	if err != nil {
+		return err
+	}
+	defer e.Give(c)
+	row := e.Widths.Key + e.Widths.Val
+	offsets := b.Columns[batch.Vals].Offsets
+	size := func(lo, hi int) int { return int(offsets[hi]-offsets[lo]) * row }
+	for lo, hi := 0, 0; lo < b.N; lo = hi {
+		for hi = lo; hi < b.N && size(hi, hi+1) <= c.Ring.PieceBytes(); {
+			hi++
+		}
+		if hi > lo {
+			err = e.expandMany(ctx, c, t, b.Chunk(lo, hi))
+		} else {
+			hi = lo + 1
+			err = e.expandLarge(ctx, c, l, b.Chunk(lo, hi))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// expandMany fetches the pairs of ranges that fit a piece each.
+func (e *gpuEngine) expandMany(ctx context.Context, c *gpu.Carrier, t *tree, b *batch.Batch) error {
+	b.Columns[batch.Offsets] = batch.Starts(b.Columns[batch.Vals].Offsets)
+	_, err := c.Ring.Run(ctx, b, func(p *staging.Piece) error {
+		vals := &p.Batch.Columns[batch.Vals]
+		return e.inTurn(p.Stream, func() error {
+			return e.writeRows(p.Stream, t, p.Batch, vals.Offsets[0], vals.Offsets[p.Batch.N])
+		})
+	})
+	return err
+}
+
+// writeRows submits writing the pairs of ranges to rows [first,limit), of which the first is
+// where the columns begin.
+func (e *gpuEngine) writeRows(s *device.Stream, t *tree, b *batch.Batch, first, limit uint64) error {
+	if err := e.ordered(s, t); err != nil {
+		return err
+	}
+	c := &b.Columns
+	p := rowsParams{
+		tree: e.refOf(t), order: t.orderRef(), lo: c[batch.Keys].Ptr, hi: c[batch.Keys2].Ptr, offsets: c[batch.Offsets].Ptr,
+		keys: c[batch.OutKeys].Ptr, vals: c[batch.Vals].Ptr, found: c[batch.Counts].Ptr,
+		n: uint64(b.N), first: first, limit: limit, bounds: boundsOf(b.Ranges),
+	}
+	return device.Launch(s, e.rows, gpu.Wave(e.Dev, rowLanes*b.N), gpu.Block, &p)
+}
+
+// rowLanes are those that copy the pairs of a range (btree.cu).
+const rowLanes = 8
+
+// expandLarge fetches the pairs of one range, as many as have been counted.
+func (e *gpuEngine) expandLarge(ctx context.Context, c *gpu.Carrier, l *core.Lease, b *batch.Batch) error {
+	from, all := make([]uint64, 1), make([]uint32, 1)
+	rank, count := b.Only(batch.Keys), b.Only(batch.Keys)
+	rank.Kind, rank.Columns[batch.Ranks] = op.Rank, batch.Output(from)
+	count.Columns[batch.Keys2], count.Columns[batch.Counts] = b.Columns[batch.Keys2], batch.Output(all)
+	for _, look := range []*batch.Batch{rank, count} {
+		if _, _, err := e.Look(ctx, nil, l, look, 0); err != nil {
+			return err
+		}
+	}
+	offsets := b.Columns[batch.Vals].Offsets
+	n := min(offsets[1]-offsets[0], uint64(all[0])) // changes may have come between
+	p := copyParams{from: from[0]}
+	if b.Backward {
+		p.backward, p.from = 1, from[0]+uint64(all[0])
+	}
+	part := &batch.Batch{N: int(n)}
+	for _, r := range []batch.Role{batch.OutKeys, batch.Vals} {
+		col := &b.Columns[r]
+		part.Columns[r] = batch.Output(col.Host[:int(n)*col.Width]).Of(col.Width)
+	}
+	batch.View[uint32](b.Columns[batch.Counts].Host)[0] = uint32(n)
+	return e.carry(ctx, c, l.Parts.(*tree), part, batch.OutKeys, p)
+}
+
+// expandOn counts, adds up and writes: no copy, no wait. What adds up needs memory for as long
+// as the stream takes; it comes in its turn, with the memory that whoever has one has.
+func (e *gpuEngine) expandOn(s *device.Stream, t *tree, b *batch.Batch) error {
+	c := &b.Columns
+	if b.N == 0 {
+		return s.Fill(c[batch.Offsets].Ptr, 0, 2)
+	}
+	count := &batch.Batch{N: b.N, Ranges: b.Ranges}
+	count.Columns[batch.Keys], count.Columns[batch.Keys2], count.Columns[batch.Counts] = c[batch.Keys], c[batch.Keys2], c[batch.Counts]
+	return e.inTurn(s, func() error {
+		if err := e.place(s, t, count, 0); err != nil {
+			return err
+		}
+		if err := e.Offsets(s, c[batch.Counts].Ptr, c[batch.Offsets].Ptr, b.N); err != nil {
+			return err
+		}
+		return e.writeRows(s, t, b, 0, uint64(c[batch.Vals].Rows()))
+	})
+}

@@ -1,0 +1,107 @@
+// The leaves of a tree in the order of their keys: what ranks, counts and places are found by.
+// Nothing changes the tree while it is read, so all accesses are weak.
+#pragma once
+
+#include "weft/btree_node.cuh"
+
+namespace weft::btree {
+
+// Order is the leaves that have pairs.
+struct Order {
+  void* firsts;       // their first keys, ascending
+  uint32_t* ids;
+  uint64_t* before;   // how many pairs come before each, and one more
+  uint32_t* count;    // of leaves
+};
+
+template <class S>
+__device__ __forceinline__ typename S::Key* firsts_of(const Order& o) { return static_cast<typename S::Key*>(o.firsts); }
+
+template <class S>
+__device__ __forceinline__ typename S::Word load_slot(const Tree& t, uint32_t id, uint32_t slot) {
+  if constexpr (sizeof(typename S::Word) == 8)
+    return *slot_of<S>(t, id, slot);
+  else
+    return load_weak(slot_of<S>(t, id, slot));
+}
+
+// Place is a pair: one of a leaf, and how many come before it. At the end it is none.
+struct Place {
+  uint32_t leaf, slot;  // number of the leaf in the order
+  uint64_t rank;
+  bool same;  // its key is the one that was looked for
+};
+
+// place is the first pair whose key is not smaller than a key.
+template <class S>
+__device__ __forceinline__ Place place(const Tree& t, const Order& o, typename S::Key key) {
+  uint32_t lo = 0, hi = *o.count;  // the last leaf whose first key is not larger
+  while (lo < hi) {
+    const uint32_t mid = lo + (hi - lo) / 2;
+    if (firsts_of<S>(o)[mid] <= key)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  if (lo == 0) return {0, 0, 0, false};
+  const uint32_t leaf = lo - 1, id = o.ids[leaf];
+  uint32_t from = 0, to = uint32_t(o.before[leaf + 1] - o.before[leaf]);
+  const uint32_t count = to;
+  while (from < to) {
+    const uint32_t mid = (from + to) / 2;
+    if (S::key(load_slot<S>(t, id, mid)) < key)
+      from = mid + 1;
+    else
+      to = mid;
+  }
+  const uint64_t rank = o.before[leaf] + from;
+  if (from == count) return {leaf + 1, 0, rank, false};
+  return {leaf, from, rank, S::key(load_slot<S>(t, id, from)) == key};
+}
+
+// leaf_at is the leaf of pair number rank, one of those from leaf lo on.
+__device__ __forceinline__ uint32_t leaf_at(const Order& o, uint32_t lo, uint64_t rank) {
+  uint32_t hi = *o.count;
+  while (lo + 1 < hi) {
+    const uint32_t mid = lo + (hi - lo) / 2;
+    if (o.before[mid] <= rank)
+      lo = mid;
+    else
+      hi = mid;
+  }
+  return lo;
+}
+
+// pair_at is pair number rank, where the leaf of a pair near it is known, and is then its own.
+template <class S>
+__device__ __forceinline__ typename S::Word pair_at(const Tree& t, const Order& o, uint32_t& leaf, uint64_t rank) {
+  while (o.before[leaf + 1] <= rank) leaf++;
+  while (o.before[leaf] > rank) leaf--;
+  return load_slot<S>(t, o.ids[leaf], uint32_t(rank - o.before[leaf]));
+}
+
+// Span are pairs [from,to), the first of which lies in a leaf.
+struct Span {
+  uint64_t from, to;
+  uint32_t leaf;
+};
+
+// Bounds says which pairs of a range count.
+struct Bounds {
+  uint32_t limit;  // 0: all
+  uint32_t backward;
+};
+
+// span finds the pairs from key lo to key hi.
+template <class S>
+__device__ __forceinline__ Span span(const Tree& t, const Order& o, typename S::Key lo, typename S::Key hi, Bounds b) {
+  const Place from = place<S>(t, o, lo);
+  Span s{from.rank, from.rank, from.leaf};
+  if (lo > hi) return s;
+  const Place to = place<S>(t, o, hi);
+  s.to = to.rank + to.same;
+  if (b.limit != 0 && s.to - s.from > b.limit) b.backward ? s.from = s.to - b.limit : s.to = s.from + b.limit;
+  return s;
+}
+
+}  // namespace weft::btree

@@ -1,0 +1,83 @@
+package btree
+
+import (
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/prim"
+)
+
+// order is the leaves of a tree by their keys, on a GPU: where each begins, and how many pairs
+// come before it. It is good until the tree changes.
+type order struct {
+	buf   device.Buffer
+	nodes int // of the tree, at most; 0: it has to be made
+}
+
+func (o *order) free(dev device.Device) error {
+	if o.buf.Size == 0 {
+		return nil
+	}
+	return dev.Free(o.buf)
+}
+
+// layOut is where its parts lie, from an address on.
+func (o *order) layOut(at device.Ptr, nodes, key int) (r orderRef, end device.Ptr) {
+	c := prim.Carve(at)
+	r = orderRef{firsts: c.Take(nodes * key), ids: c.Take(4 * nodes), before: c.Take(8 * (nodes + 1)), count: c.Take(4)}
+	return r, device.Ptr(c)
+}
+
+func (t *tree) keyBytes() int { return t.slot / 2 }
+
+// orderRef is its order, for kernels.
+func (t *tree) orderRef() orderRef {
+	r, _ := t.order.layOut(t.order.buf.Ptr, t.order.nodes, t.keyBytes())
+	return r
+}
+
+// ordered submits putting the leaves of a tree in order, unless that has been done since it
+// changed. It has its turn.
+func (e *gpuEngine) ordered(s *device.Stream, t *tree) error {
+	if t.order.nodes != 0 {
+		return nil
+	}
+	n, key := t.most, t.keyBytes()
+	_, size := t.order.layOut(0, n, key)
+	if err := e.memory(&t.order.buf, int(size)); err != nil {
+		return err
+	}
+	r, _ := t.order.layOut(t.order.buf.Ptr, n, key)
+	c := prim.Carve(0)
+	sort := prim.Sort{Widths: prim.Widths{Key: key, Val: 4}, N: n, Hi: 8 * key, To: prim.Rows{Keys: r.firsts, Vals: r.ids}}
+	scan := prim.Scan{N: n, Width: 8, Offsets: r.before}
+	firsts, ids, sizes := c.Take(n*key), c.Take(4*n), c.Take(4*n)
+	scratch := c.Take(max(sort.ScratchBytes(), scan.ScratchBytes()))
+	if err := e.memory(&e.sorts, int(c)); err != nil {
+		return err
+	}
+	at := e.sorts.Ptr
+	sort.From, scan.Counts = prim.Rows{Keys: at + firsts, Vals: at + ids}, at+sizes
+	work := device.Buffer{Ptr: at + scratch, Size: int(c) - int(scratch)}
+	if err := s.Fill(r.count, 0, 1); err != nil {
+		return err
+	}
+	if err := s.Fill(at+firsts, ^uint32(0), int(sizes-firsts)/4); err != nil {
+		return err
+	}
+	collect := collectParams{tree: e.refOf(t), firsts: at + firsts, ids: at + ids, count: r.count}
+	if err := device.Launch(s, e.collect, gpu.Wave(e.Dev, n), gpu.Block, &collect); err != nil {
+		return err
+	}
+	if err := e.prims.Sort(s, &sort, work); err != nil {
+		return err
+	}
+	p := sizesParams{tree: collect.tree, ids: r.ids, count: r.count, sizes: at + sizes, n: uint64(n)}
+	if err := device.Launch(s, e.sizes, gpu.Wave(e.Dev, n), gpu.Block, &p); err != nil {
+		return err
+	}
+	if err := e.prims.Scan(s, &scan, work); err != nil {
+		return err
+	}
+	t.order.nodes = n
+	return nil
+}

@@ -1,0 +1,144 @@
+package btree
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
+)
+
+// tree is a generation: the memory of a tree, which grows where it is.
+type tree struct {
+	shape
+	dev   device.Device
+	mem   device.Range  // nil: the system has no such thing
+	buf   device.Buffer // what there is of it
+	freed device.Buffer // numbers of nodes that were free when dead ones became so
+	tally core.Tally    // as of the last reading
+	most  int           // nodes that have been given out, at most
+
+	order order // of the leaves, on a GPU
+}
+
+// newTree takes memory for so many nodes, whose content is undefined. Addresses are set
+// aside for as many as the device can have.
+func newTree(dev device.Device, s shape, nodes int) (*tree, error) {
+	t := &tree{shape: s, dev: dev}
+	free, err := dev.Memory()
+	if err == nil {
+		t.mem, err = dev.Reserve(int(min(free.Total, uint64(t.bytesFor(maxNodes)))))
+	}
+	if err != nil && !errors.Is(err, device.ErrUnsupported) {
+		return nil, err
+	}
+	if err := t.grow(nodes); err != nil {
+		return nil, errors.Join(err, t.Free())
+	}
+	return t, nil
+}
+
+func (s shape) bytesFor(nodes int) int { return controlBytes + nodes*s.node }
+
+// room is the number of nodes that there is memory for.
+func (t *tree) room() int { return max(0, t.buf.Size-controlBytes) / t.node }
+
+// grow takes memory for so many nodes at least. Where there are no ranges, a host copies to a
+// larger buffer, while nobody reads.
+func (t *tree) grow(nodes int) error {
+	need := t.bytesFor(nodes)
+	if need <= t.buf.Size {
+		return nil
+	}
+	if nodes > maxNodes {
+		return fmt.Errorf("%d nodes of a tree, which has %d at most: %w", nodes, maxNodes, device.ErrMemory)
+	}
+	if t.mem == nil {
+		return t.copyTo(need)
+	}
+	// An eighth more, so that a map that grows step by step asks the driver rarely.
+	err := t.mem.Resize(need + t.buf.Size/8)
+	if err != nil {
+		err = t.mem.Resize(need)
+	}
+	if err != nil {
+		return fmt.Errorf("%d nodes of %d bytes: %w", nodes, t.node, err)
+	}
+	t.buf = t.mem.Buffer()
+	return nil
+}
+
+func (t *tree) copyTo(need int) error {
+	host, ok := t.dev.(device.Host)
+	if !ok {
+		return fmt.Errorf("btree needs address ranges on a GPU: %w", device.ErrUnsupported)
+	}
+	buf, err := host.Alloc(max(need, 2*t.buf.Size))
+	if err != nil {
+		return fmt.Errorf("%d bytes of nodes: %w", need, err)
+	}
+	copy(buf.Host, t.buf.Host)
+	old := t.buf
+	t.buf = buf
+	if old.Size == 0 {
+		return nil
+	}
+	return host.Free(old)
+}
+
+// Tally is for engines: the counters.
+func (t *tree) Tally() *core.Tally { return &t.tally }
+
+// Free is for [core.Parts].
+func (t *tree) Free() (err error) {
+	if t.mem != nil {
+		err = t.mem.Free()
+	} else if t.buf.Size > 0 {
+		err = t.dev.Free(t.buf)
+	}
+	if t.freed.Size > 0 {
+		err = errors.Join(err, t.dev.Free(t.freed))
+	}
+	return errors.Join(err, t.order.free(t.dev))
+}
+
+// first is the beginning of the memory of a tree without pairs: control, the root and a leaf.
+func (s shape) first() []byte {
+	mem := make([]byte, s.bytesFor(newNodes))
+	*controlOf(mem) = control{top: newNodes}
+	root := headerOf(mem, s, rootNode)
+	*root = header{link: noNode, state: stateOf(1, 1)}
+	for i := range s.slots { // value, then key, of either width
+		*(*uint32)(unsafe.Add(unsafe.Pointer(root), headerBytes+i*s.slot)) = leafNode
+	}
+	*headerOf(mem, s, leafNode) = header{link: noNode, state: stateOf(0, 0)}
+	return mem
+}
+
+// controlOf is the control of a tree in memory of the host.
+func controlOf(mem []byte) *control { return (*control)(unsafe.Pointer(&mem[0])) }
+
+// headerOf is the header of a node in memory of the host, which begins the node.
+func headerOf(mem []byte, s shape, id uint32) *header {
+	return (*header)(unsafe.Pointer(&mem[controlBytes+int(id)*s.node]))
+}
+
+// given is the number of nodes that have ever been given out.
+func (c *control) given() int {
+	return int(c.top) + int(max(c.taken, c.free)-c.free)
+}
+
+// left is how many free nodes are left of those that were freed.
+func (c *control) left() int { return int(c.free - min(c.taken, c.free)) }
+
+// nodesFor is how many nodes a bulk load of so many pairs takes at most, with so many slots in
+// each used.
+func nodesFor(pairs, fill int) int {
+	n, level := newNodes, pairs
+	for level > 1 {
+		level = (level + fill - 1) / fill
+		n += level
+	}
+	return n
+}

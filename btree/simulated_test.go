@@ -1,0 +1,127 @@
+package btree_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/btree"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
+)
+
+// The kernels pass cases of the suite on a simulated GPU, for every pair of widths, under
+// random schedules and weak memory, where a data race is a fault. (WEFT_DEVICE=sim runs all
+// cases.)
+func TestKernelsSimulated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	t.Run("uint32,uint32", func(t *testing.T) {
+		simulated[uint32, uint32](t, sim.Random, "LastPutWins", "Apply", "RangeOnRoom", "DeleteRangeOverlaps", "Snapshot")
+	})
+	t.Run("int32,uint64", func(t *testing.T) { simulated[int32, uint64](t, sim.PCT, "SeekOnBehindChanges") })
+	t.Run("uint64,float32", func(t *testing.T) { simulated[uint64, float32](t, sim.Random, "SeekOnBehindChanges") })
+	t.Run("int64,int64", func(t *testing.T) { simulated[int64, int64](t, sim.PCT, "Snapshot") })
+}
+
+func simulated[K weft.Key, V weft.Value](t *testing.T, scheduler sim.Scheduler, names ...string) {
+	dev := devicetest.OpenSim(t, &sim.Options{Scheduler: scheduler, Seed: 1, Races: true})
+	conformance.Some(t, dev, 60, conformance.OrderedMapOf(btree.New[K, V], nil), names...)
+}
+
+// Keys that come in any order, and go again, leave a tree whose rules hold, whatever the schedule:
+// sorted and backward, where all want the same leaf, and shuffled.
+func TestOrdersOfKeys(t *testing.T) {
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	for seed, unordered := range []bool{false, true} {
+		t.Run(fmt.Sprintf("unordered=%v", unordered), func(t *testing.T) {
+			dev := devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: uint64(seed), Races: true})
+			t.Run("32_32", func(t *testing.T) { ordersOfKeys[uint32, uint32](t, dev, unordered) })
+			t.Run("64_64", func(t *testing.T) { ordersOfKeys[uint64, uint64](t, dev, unordered) })
+		})
+	}
+}
+
+func ordersOfKeys[K ~uint32 | ~uint64, V ~uint32 | ~uint64](t *testing.T, dev device.Device, unordered bool) {
+	ctx := t.Context()
+	m, err := btree.New[K, V](dev, &btree.Options{Unordered: unordered})
+	must(t, err)
+	defer m.Close()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, order := range []string{"ascending", "descending", "shuffled"} {
+		_, err := m.Put(ctx, []K{^K(0)}, []V{1}) // so that nothing is laid out at once
+		must(t, err)
+		keys, vals := make([]K, 400), make([]V, 400)
+		for i := range keys {
+			keys[i], vals[i] = K(i*3), V(i+1000)
+		}
+		switch order {
+		case "descending":
+			for i := range keys {
+				keys[i] = K((len(keys) - 1 - i) * 3)
+			}
+		case "shuffled":
+			rng.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+		}
+		n, err := m.Put(ctx, keys, vals)
+		must(t, err)
+		must(t, m.Check(ctx))
+		found := make([]V, len(keys))
+		hits, err := m.Get(ctx, keys, found, nil)
+		must(t, err)
+		if n != len(keys) || hits != len(keys) || m.Len() != len(keys)+1 {
+			t.Errorf("%s: %d inserted, %d found, Len is %d, of %d", order, n, hits, m.Len(), len(keys))
+		}
+		for i := range vals {
+			if found[i] != vals[i] {
+				t.Fatalf("%s: key %d has value %d, want %d", order, keys[i], found[i], vals[i])
+			}
+		}
+		n, err = m.Delete(ctx, keys, nil)
+		must(t, err)
+		must(t, m.Check(ctx))
+		stats, err := m.Stats(ctx)
+		must(t, err)
+		if n != len(keys) || stats.Len != 1 || stats.Nodes > 40 {
+			t.Errorf("%s: %d deleted of %d; %v", order, n, len(keys), stats)
+		}
+	}
+}
+
+// A lookup on a stream finds what was there before a change that is under way on another one,
+// whether it sees that or not, and so does one of a snapshot that was taken before.
+func TestLookupsBesideChanges(t *testing.T) {
+	for seed := range uint64(4) {
+		dev := devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: seed})
+		m := conformance.OrderedMapOf(btree.New[uint32, uint32], nil)(t, dev)
+		defer m.Close()
+		a, b := devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)
+		keys := conformance.Sequence[uint32](100, 200)
+		_, err := m.Put(t.Context(), keys, keys)
+		must(t, err)
+		on, vals, hits := devicetest.Upload(t, b, keys), devicetest.Upload(t, b, keys), devicetest.Upload(t, b, make([]uint64, 1))
+		for round := range 3 {
+			more := conformance.Sequence[uint32](1000*round, 90)
+			must(t, m.PutOn(a, devicetest.Upload(t, a, more), devicetest.Upload(t, a, more)))
+			must(t, m.GetOn(b, on, vals, device.Slice[bool]{}, hits))
+		}
+		var found [1]uint64
+		must(t, hits.CopyTo(t.Context(), b, found[:]))
+		must(t, m.Sync(t.Context()))
+		if found[0] != 3*200 || m.Len() != 200+2*90+90 {
+			t.Errorf("seed %d: %d lookups found their keys, want 600; Len is %d", seed, found[0], m.Len())
+		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,450 @@
+// Changes of a B-link tree by tiles of lanes: latches, splits and merges. btree/layout.go has the
+// protocol, and why nobody waits in a circle.
+#pragma once
+
+#include "btree_node.cuh"
+
+namespace weft::btree {
+
+// Task is an operation of a lane, and what comes of it.
+template <class S>
+struct Task {
+  typename S::Key key, value;  // value, out: what was there
+  uint32_t kind;               // Kind
+  bool there;                  // out: the key was there before
+};
+
+// Writer is a tile that changes a tree.
+template <class S, class V>
+struct Writer {
+  using L = Lanes<S, false>;
+  using N = Node<S, false>;
+  using Key = typename S::Key;
+  using Word = typename S::Word;
+  using Sh = Shape<S>;
+  static constexpr uint32_t kSlots = Sh::kSlots, kPer = Sh::kPer, kPieces = Sh::kPieces;
+
+  Tree t;
+  L l;
+  uint32_t flags = 0;      // of the batch, for values that are combined
+  uint32_t spare = kNone;  // a node that has been taken and is not used yet
+  int32_t added = 0;       // pairs, by this tile
+  uint32_t tries = 0;      // in a row that came to nothing
+
+  // Held is a node that this tile has latched, as it is. Lane 0 has the header.
+  struct Held {
+    uint32_t id, state;
+    N n;
+    __device__ __forceinline__ uint32_t link() const { return uint32_t(n.piece[0].whole.y); }
+    __device__ __forceinline__ uint64_t high() const { return n.piece[0].whole.x; }
+    __device__ __forceinline__ uint32_t count() const { return count_of(state); }
+    __device__ __forceinline__ uint32_t level() const { return level_of(state); }
+  };
+
+  // ---- latches ---------------------------------------------------------------
+
+  __device__ __forceinline__ bool latch(uint32_t id) {
+    uint32_t taken = 0;
+    l.sync();  // any lane may have acquired the way here
+    if (l.rank == 0) {
+      uint64_t* word = state_word<S>(t, id);
+      const uint64_t was = load_relaxed(word), latch = uint64_t(kLatched) << 32;
+      taken = !(was & latch) && cas_acquire(word, was, was | latch) == was;
+    }
+    l.sync();
+    return l.share(taken, 0);
+  }
+
+  __device__ __forceinline__ void load(uint32_t id, Held& h) {
+    h.id = id;
+    h.n.load_relaxed(t, id, l.rank);
+    h.state = h.n.state(l);
+  }
+
+  // hold latches a node and reads it; false: somebody has it.
+  __device__ __forceinline__ bool hold(uint32_t id, Held& h) {
+    if (!latch(id)) return false;
+    load(id, h);
+    return true;
+  }
+
+  // free gives a latch back, with a state that is not latched.
+  __device__ __forceinline__ void free(const Held& h, uint32_t state) {
+    l.sync();
+    if (l.rank == 0) store_release(state_word<S>(t, h.id), uint64_t(state) << 32 | h.link());
+  }
+  __device__ __forceinline__ void free(const Held& h) { free(h, h.state & ~kLatched); }
+
+  // settle moves to the right until a key is one of the node's. false: it gave up, and the latch.
+  __device__ __forceinline__ bool settle(Held& h, Key key) {
+    while (true) {
+      if (h.state & kDead) break;
+      if (!h.n.beyond(l, key)) return true;
+      const uint32_t next = h.n.link(l);
+      if (!latch(next)) break;
+      free(h);
+      load(next, h);
+    }
+    free(h);
+    return false;
+  }
+
+  // rest is before a new start: a little longer after each that came to nothing.
+  __device__ __forceinline__ void rest() {
+    pause(32u << (tries < 6 ? tries : 6));
+    tries++;
+  }
+
+  // ---- the way down ----------------------------------------------------------
+
+  // down goes from the root to the node of a level for a key, and tells what may be its parent. Where
+  // it has not read the node, as children, its level may be another: while the root is split.
+  // If it grows it splits full nodes. false: it has done so, or met a change; start over.
+  __device__ __forceinline__ bool down(Key key, uint32_t level, bool grows, uint32_t& id, uint32_t& parent) {
+    id = kRoot;
+    parent = kNone;
+    while (true) {
+      N n;
+      uint32_t state;
+      read(t, l, id, false, n, state);
+      const uint32_t here = level_of(state);
+      if (here < level) return false;
+      const bool right = n.beyond(l, key);
+      if (right) {
+        id = n.link(l);
+        continue;
+      }
+      if (here == level) return true;
+      if (grows && count_of(state) == kSlots) {
+        split(id, parent, key);
+        return false;
+      }
+      Key low;
+      parent = id;
+      id = n.child(l, key, low);
+      if (here == level + 1) return true;
+    }
+  }
+
+  // ---- new nodes -------------------------------------------------------------
+
+  // take is a node that nobody knows. The host has seen to it that there are enough.
+  __device__ __forceinline__ uint32_t take() {
+    if (l.rank == 0) {
+      Control* c = control_of(t);
+      const uint32_t i = add_relaxed(&c->taken, 1u), free = c->free;
+      spare = i < free ? t.freed[i] : c->top + (i - free);
+      if (spare >= t.nodes) __builtin_trap();
+    }
+    return l.share(spare, 0);
+  }
+  __device__ __forceinline__ uint32_t fresh() {
+    if (spare == kNone) spare = take();
+    return spare;
+  }
+
+  // done gives back what was taken and not used.
+  __device__ __forceinline__ void done() {
+    if (spare == kNone) return;
+    if (l.rank == 0) {
+      store_relaxed(state_word<S>(t, spare), uint64_t(kDead) << 32 | kNone);
+      add_relaxed(&control_of(t)->dead, 1u);
+    }
+    spare = kNone;
+  }
+
+  // ---- splits ----------------------------------------------------------------
+
+  // ranks are the places of a node's slots in the order of their keys; beyond all where there is no pair.
+  __device__ __forceinline__ void ranks(const Held& h, uint32_t (&r)[kPieces][kPer]) const {
+    const uint32_t count = h.count();
+    h.n.each(l.rank, [&](uint32_t p, uint32_t j, uint32_t number, Word) {
+      r[p][j] = number >= count ? kSlots : h.level() == 0 ? number : 0;
+    });
+    if (h.level() == 0) return;
+#pragma unroll
+    for (uint32_t i = 0; i < kSlots; i++) {
+      const Key other = S::key(h.n.word(l, i));
+      h.n.each(l.rank, [&](uint32_t p, uint32_t j, uint32_t number, Word w) {
+        if (number < count && i < count && other < S::key(w)) r[p][j]++;
+      });
+    }
+  }
+
+  // key_at is the key of the slot of a rank.
+  __device__ __forceinline__ Key key_at(const Held& h, const uint32_t (&r)[kPieces][kPer], uint32_t rank) const {
+    bool mine = false;
+    Key key = 0;
+    h.n.each(l.rank, [&](uint32_t p, uint32_t j, uint32_t, Word w) {
+      if (r[p][j] == rank) mine = true, key = S::key(w);
+    });
+    return l.share(key, lowest(l.vote(mine)));
+  }
+
+  // move stores the slots of ranks [lo,hi) to a node, in order, and repeats the first behind them.
+  __device__ __forceinline__ void move(const Held& h, const uint32_t (&r)[kPieces][kPer], uint32_t lo, uint32_t hi, uint32_t to) {
+    h.n.each(l.rank, [&](uint32_t p, uint32_t j, uint32_t, Word w) {
+      const uint32_t rank = r[p][j];
+      if (rank < lo || rank >= hi) return;
+      store_release(slot_of<S>(t, to, rank - lo), w);
+      if (rank != lo) return;
+      for (uint32_t i = hi - lo; i < kSlots; i++) store_release(slot_of<S>(t, to, i), w);
+    });
+  }
+
+  // head stores a header, by lane 0, behind what all lanes have stored.
+  __device__ __forceinline__ void head(uint32_t id, uint64_t high, uint32_t link, uint32_t state) {
+    l.sync();
+    if (l.rank == 0) store_release(node_of<S>(t, id), {high, uint64_t(state) << 32 | link});
+  }
+
+  // split splits a node, if it is full then.
+  __device__ __forceinline__ void split(uint32_t id, uint32_t parent, Key key) {
+    Held h;
+    if (!hold(id, h)) return rest();
+    if (!settle(h, key)) return rest();
+    if (h.count() < kSlots) return free(h);
+    cut(h, parent, key);
+  }
+
+  // cut splits a full node that has the key, and gives its latch back. It gives up where the
+  // parent is somebody's, is full itself, or another.
+  __device__ __forceinline__ void cut(Held& h, uint32_t parent, Key key) {
+    if (h.id == kRoot) return cut_root(h);
+    Held p;
+    if (parent == kNone || !hold(parent, p)) {
+      free(h);
+      return rest();
+    }
+    if (!settle(p, key)) {
+      free(h);
+      return rest();
+    }
+    uint32_t at;
+    if (p.level() != h.level() + 1 || p.count() == kSlots || !leads(p, h.id, at)) {
+      free(p);
+      return free(h);
+    }
+    uint32_t r[kPieces][kPer];
+    ranks(h, r);
+    const Key low = key_at(h, r, Sh::kHalf);
+    const uint32_t right = fresh();
+    spare = kNone;
+    move(h, r, Sh::kHalf, kSlots, right);
+    head(right, h.high(), h.link(), state_of(h.level(), kSlots - Sh::kHalf));
+    // From here on readers can reach it; the parent does not have it, so its latch is ours.
+    const uint32_t state = next_state(h.state, Sh::kHalf);
+    head(h.id, low, right, state | kLatched);
+    if (h.level() != 0) move(h, r, 0, Sh::kHalf, h.id);
+    if (l.rank == 0) store_release(slot_of<S>(t, p.id, p.count()), S::pair(low, right));
+    free(p, next_state(p.state, p.count() + 1));
+    l.sync();
+    if (l.rank == 0) store_release(state_word<S>(t, h.id), uint64_t(state) << 32 | right);
+  }
+
+  // cut_root moves the slots of the root to two new nodes.
+  __device__ __forceinline__ void cut_root(Held& h) {
+    uint32_t r[kPieces][kPer];
+    ranks(h, r);
+    const Key first = key_at(h, r, 0), low = key_at(h, r, Sh::kHalf);
+    const uint32_t left = fresh();
+    spare = kNone;
+    const uint32_t right = fresh();
+    spare = kNone;
+    move(h, r, Sh::kHalf, kSlots, right);
+    head(right, 0, kNone, state_of(h.level(), kSlots - Sh::kHalf));
+    move(h, r, 0, Sh::kHalf, left);
+    head(left, low, right, state_of(h.level(), Sh::kHalf));
+    l.sync();
+    h.n.each(l.rank, [&](uint32_t, uint32_t, uint32_t number, Word) {
+      if (number < kSlots) store_release(slot_of<S>(t, kRoot, number), number == 1 ? S::pair(low, right) : S::pair(first, left));
+    });
+    free(h, next_state(h.state, 2) + (1 << kLevelShift));
+  }
+
+  // leads reports whether an inner node has a child, and in which slot.
+  __device__ __forceinline__ bool leads(const Held& p, uint32_t child, uint32_t& at) const {
+    bool mine = false;
+    p.n.each(l.rank, [&](uint32_t, uint32_t, uint32_t number, Word w) {
+      if (number < p.count() && uint32_t(S::value(w)) == child) mine = true, at = number;
+    });
+    const uint32_t who = l.vote(mine);
+    if (who == 0) return false;
+    at = l.share(at, lowest(who));
+    return true;
+  }
+
+  // ---- merges ----------------------------------------------------------------
+
+  // merge unites the leaf of a key with a neighbor below the same parent, if both fit one, and so
+  // on above it. It gives up where somebody else is at work.
+  __device__ __forceinline__ void merge(Key key) {
+    for (uint32_t level = 0; level < kFreeLevel; level++) {
+      uint32_t parent, unused;
+      if (!down(key, level + 1, false, parent, unused)) return;
+      N n;
+      uint32_t state;
+      read(t, l, parent, false, n, state);
+      Key low, before;
+      uint32_t left = n.child(l, key, low);
+      bool larger = false;
+      n.each(l.rank, [&](uint32_t, uint32_t, uint32_t number, Word w) { larger = larger || (number < kSlots && S::key(w) > low); });
+      if (l.vote(larger) == 0) {  // it is the last one: with the one before
+        if (low == 0) return;
+        left = n.child(l, low - 1, before);
+        if (left == 0) return;
+      }
+      if (!unite(left, parent, level) || parent == kRoot) return;
+    }
+  }
+
+  // unite merges a node with the next one. It reports whether the parent has few children left.
+  __device__ __forceinline__ bool unite(uint32_t left, uint32_t parent, uint32_t level) {
+    Held a, b, p;
+    if (!hold(left, a)) return false;
+    const uint32_t right = a.n.link(l);
+    if ((a.state & kDead) || a.level() != level || right == kNone || !hold(right, b)) {
+      free(a);
+      return false;
+    }
+    const uint32_t sum = a.count() + b.count();
+    const bool fits = sum <= Sh::kMany && (a.count() < Sh::kFew || b.count() < Sh::kFew);
+    if (!fits || !hold(parent, p)) {
+      free(b);
+      free(a);
+      return false;
+    }
+    uint32_t unused, at;
+    if ((p.state & kDead) || p.level() != level + 1 || !leads(p, left, unused) || !leads(p, right, at)) {
+      free(p);
+      free(b);
+      free(a);
+      return false;
+    }
+    const uint32_t was = a.count();
+    if (level == 0) mark(a);
+    b.n.each(l.rank, [&](uint32_t, uint32_t, uint32_t number, Word w) {
+      if (number < b.count()) store_release(slot_of<S>(t, left, was + number), w);
+    });
+    const uint32_t state = next_state(a.state, sum), link = b.n.link(l);
+    head(left, b.high(), b.link(), state | kLatched);
+    head(right, b.high(), level == 0 ? left : b.link(), next_state(b.state, b.count()) | kDead);
+    const Word last = p.n.word(l, p.count() - 1), first = p.n.word(l, 0);
+    if (l.rank == 0) {
+      store_release(slot_of<S>(t, p.id, at), last);
+      store_release(slot_of<S>(t, p.id, p.count() - 1), first);
+      add_relaxed(&control_of(t)->dead, 1u);
+    }
+    free(p, next_state(p.state, p.count() - 1));
+    l.sync();
+    if (l.rank == 0) store_release(state_word<S>(t, left), uint64_t(state) << 32 | link);
+    return p.count() - 1 < Sh::kFew;
+  }
+
+  // ---- leaves ----------------------------------------------------------------
+
+  // mark tells readers of a leaf that it is being changed, before anything else of it is stored.
+  __device__ __forceinline__ void mark(const Held& h) {
+    if (l.rank == 0) store_relaxed(state_word<S>(t, h.id), uint64_t(h.state | kLatched | kChanging) << 32 | h.link());
+    l.sync();
+  }
+
+  // write stores a leaf that has other pairs now, up to so many slots, and gives its latch back.
+  __device__ __forceinline__ void write(const Held& h, uint32_t count, uint32_t slots) {
+    mark(h);
+#pragma unroll
+    for (uint32_t p = 0; p < kPieces; p++)
+      if (N::number(l.rank, p, 0) < slots) store_release(node_of<S>(t, h.id) + p * L::kLanes + l.rank, h.n.piece[p].whole);
+    free(h, next_state(h.state, count));
+  }
+
+  // act does one operation on a leaf in registers, and reports whether there was room.
+  __device__ __forceinline__ bool act(Held& h, const Task<S>& op, uint32_t& count, bool& changed, Task<S>& mine, bool is_mine) {
+    uint32_t at = 0;
+    const bool there = h.n.has(l, op.key, count, at);
+    const Key old = there ? S::value(h.n.word(l, at)) : Key(0);
+    if (op.kind == kDelete) {
+      if (there) h.n.close(l, at), count--, added--, changed = true;
+    } else if (op.kind != kPutNew || !there) {
+      if (!there && count == kSlots) return false;
+      if (there) {
+        h.n.set(l, at, S::pair(op.key, op.kind == kPut ? op.value : Key(combine(op.kind, flags, V(old), V(op.value)))));
+      } else {
+        h.n.open(l, h.n.below(l, op.key, count), S::pair(op.key, op.value));
+        count++, added++;
+      }
+      changed = true;
+    }
+    if (is_mine) mine.there = there, mine.value = old;
+    return true;
+  }
+
+  // visit does the operations of lanes [at,n) that belong to one leaf, and returns the first of those
+  // that are left. few reports that the leaf has few pairs now.
+  __device__ __forceinline__ uint32_t visit(uint32_t leaf, uint32_t parent, uint32_t at, uint32_t n, Task<S>& mine, bool& few) {
+    Held h;
+    few = false;
+    if (!hold(leaf, h)) return at;
+    Task<S> op;
+    op.key = l.share(mine.key, at);
+    if (!settle(h, op.key)) return at;
+    if (h.level() != 0) {  // the root was being split when it led here
+      free(h);
+      return at;
+    }
+    uint32_t count = h.count();
+    bool changed = false, full = false;
+    const uint32_t was = count;
+    for (; at < n; at++) {
+      op.key = l.share(mine.key, at);
+      if (h.n.beyond(l, op.key)) break;
+      op.kind = l.share(mine.kind, at), op.value = l.share(mine.value, at);
+      if (op.kind == kNone) continue;
+      if (op.kind == kGet) break;
+      if (full = !act(h, op, count, changed, mine, l.rank == at); full) break;
+    }
+    few = changed && count < was && count < Sh::kFew;
+    if (changed)
+      write(h, count, count > was ? count : was);
+    else if (full)
+      cut(h, parent, op.key);
+    else
+      free(h);
+    return at;
+  }
+
+  // lookup finds a key, without latches.
+  __device__ __forceinline__ void lookup(Key key, Task<S>& mine, bool is_mine) {
+    Search<S, false> s;
+    N n;
+    uint32_t state, at = 0;
+    while (!s.step(t, l, key, n, state)) {
+    }
+    const bool there = n.has(l, key, count_of(state), at);
+    const Key val = there ? S::value(n.word(l, at)) : Key(0);
+    if (is_mine) mine.there = there, mine.value = val;
+  }
+
+  // run does the operations of lanes [at,n), whose keys ascend.
+  __device__ __forceinline__ void run(Task<S>& mine, uint32_t at, uint32_t n) {
+    while (at < n) {
+      const uint32_t kind = l.share(mine.kind, at);
+      const Key key = l.share(mine.key, at);
+      if (kind == kNone || kind == kGet) {
+        if (kind == kGet) lookup(key, mine, l.rank == at);
+        at++;
+        continue;
+      }
+      uint32_t leaf, parent;
+      if (!down(key, 0, kind != kDelete, leaf, parent)) continue;
+      bool few;
+      const uint32_t next = visit(leaf, parent, at, n, mine, few);
+      if (few) merge(key);
+      if (next == at) rest();
+      else tries = 0;
+      at = next;
+    }
+  }
+};
+
+}  // namespace weft::btree

@@ -1,0 +1,316 @@
+// Nodes of a B-link tree, and the lanes that read them (twin: btree/layout.go, which has the
+// layout, the rules and the protocol).
+#pragma once
+
+#include "change.cuh"
+#include "slot.cuh"
+
+namespace weft::btree {
+
+constexpr uint32_t kNone = ~0u;        // no node
+constexpr uint32_t kRoot = 0;          // is never a leaf
+constexpr uint64_t kControlBytes = 4096;
+
+// Bits of a state.
+constexpr uint32_t kLatched = 1, kChanging = 2, kDead = 4;
+constexpr uint32_t kCountShift = 3, kCountMask = 31;
+constexpr uint32_t kLevelShift = 8, kLevelMask = 15;
+constexpr uint32_t kVersion = 1 << 12;  // added by every change
+constexpr uint32_t kFreeLevel = kLevelMask;
+
+__device__ __forceinline__ uint32_t count_of(uint32_t state) { return state >> kCountShift & kCountMask; }
+__device__ __forceinline__ uint32_t level_of(uint32_t state) { return state >> kLevelShift & kLevelMask; }
+__device__ __forceinline__ uint32_t state_of(uint32_t level, uint32_t count) {
+  return level << kLevelShift | count << kCountShift;
+}
+// next_state is that of the next version, without latch, with another count.
+__device__ __forceinline__ uint32_t next_state(uint32_t state, uint32_t count) {
+  return (state & ~(kLatched | kChanging | kCountMask << kCountShift)) + kVersion + (count << kCountShift);
+}
+
+// Control lies before the nodes.
+struct Control {
+  Counters counters;
+  uint32_t top, free, taken, dead;
+};
+
+// Tree is where one lies.
+struct Tree {
+  char* memory;           // control, nodes
+  const uint32_t* freed;  // numbers of free nodes
+  uint64_t flip;          // turns keys into unsigned numbers in order
+  uint32_t nodes;         // that there is memory for
+  uint32_t unused;
+};
+__device__ __forceinline__ Control* control_of(const Tree& t) { return reinterpret_cast<Control*>(t.memory); }
+
+// Shape is what depends on the slots. A node is read by kLanes lanes, two vectors of 16 bytes
+// each; the first vector is its header.
+template <class S>
+struct Shape {
+  static constexpr uint32_t kSlotBytes = sizeof(typename S::Word);
+  static constexpr uint32_t kNodeBytes = kSlotBytes == 8 ? 128 : 256;
+  static constexpr uint32_t kSlots = (kNodeBytes - 16) / kSlotBytes;
+  static constexpr uint32_t kPer = 16 / kSlotBytes;  // slots of a vector
+  static constexpr uint32_t kPieces = 2;             // vectors of a lane
+  static constexpr uint32_t kLanes = kNodeBytes / 16 / kPieces;
+  static constexpr uint32_t kHalf = kSlots / 2;      // that stay in a node that is split
+  static constexpr uint32_t kFew = (kSlots + 3) / 4, kMany = kSlots * 6 / 7;
+};
+
+template <class S>
+__device__ __forceinline__ Word128* node_of(const Tree& t, uint32_t id) {
+  return reinterpret_cast<Word128*>(t.memory + kControlBytes + uint64_t(id) * Shape<S>::kNodeBytes);
+}
+template <class S>
+__device__ __forceinline__ typename S::Word* slot_of(const Tree& t, uint32_t id, uint32_t slot) {
+  return reinterpret_cast<typename S::Word*>(node_of<S>(t, id) + 1) + slot;
+}
+// Link and state of a node: the upper half of its header.
+template <class S>
+__device__ __forceinline__ uint64_t* state_word(const Tree& t, uint32_t id) { return &node_of<S>(t, id)->y; }
+
+// ---- accesses ----------------------------------------------------------------
+
+using weft::load_acquire;
+using weft::store_release;
+
+// One 16-byte access that acquires, or releases, atomic as a whole.
+__device__ __forceinline__ Word128 load_acquire(const Word128* p) {
+  Word128 v;
+  asm volatile("{ .reg .b128 t; ld.acquire.gpu.global.b128 t, [%2]; mov.b128 {%0, %1}, t; }"
+               : "=l"(v.x), "=l"(v.y) : "l"(p) : "memory");
+  return v;
+}
+__device__ __forceinline__ void store_release(Word128* p, Word128 v) {
+  asm volatile("{ .reg .b128 t; mov.b128 t, {%1, %2}; st.release.gpu.global.b128 [%0], t; }"
+               :: "l"(p), "l"(v.x), "l"(v.y) : "memory");
+}
+
+// ---- lanes -------------------------------------------------------------------
+
+// Lanes are those that work on a node together. Whole says that all tiles of the warp are in
+// step; else each goes its way.
+template <class S, bool Whole>
+struct Lanes {
+  static constexpr uint32_t kLanes = Shape<S>::kLanes, kBits = (1u << kLanes) - 1;
+  uint32_t rank = lane_index() % kLanes;
+  uint32_t base = lane_index() - rank;
+
+  __device__ __forceinline__ uint32_t mask() const { return Whole ? kAll : kBits << base; }
+  __device__ __forceinline__ uint32_t vote(bool p) const { return ballot(mask(), p) >> base & kBits; }
+  __device__ __forceinline__ uint32_t share(uint32_t v, uint32_t from) const { return shuffle_in<kLanes>(mask(), v, from); }
+  __device__ __forceinline__ uint64_t share(uint64_t v, uint32_t from) const { return shuffle_in<kLanes>(mask(), v, from); }
+  __device__ __forceinline__ Word128 share(Word128 v, uint32_t from) const { return {share(v.x, from), share(v.y, from)}; }
+  __device__ __forceinline__ uint32_t across(uint32_t v, uint32_t x) const { return shuffle_xor(mask(), v, x); }
+  __device__ __forceinline__ uint64_t across(uint64_t v, uint32_t x) const { return shuffle_xor(mask(), v, x); }
+  // sync orders what the lanes did before with what the others do after.
+  __device__ __forceinline__ void sync() const { asm volatile("bar.warp.sync %0;" ::"r"(mask()) : "memory"); }
+};
+
+// Node is one in registers: vector p * kLanes + rank is a lane's piece p.
+template <class S, bool Whole>
+struct Node {
+  using Sh = Shape<S>;
+  using Key = typename S::Key;
+  using Word = typename S::Word;
+  static constexpr uint32_t kLanes = Sh::kLanes, kPer = Sh::kPer, kPieces = Sh::kPieces, kSlots = Sh::kSlots;
+
+  union Piece {
+    Word128 whole;
+    Word slots[kPer];
+    __device__ Piece() {}
+  };
+  Piece piece[kPieces];
+
+  // number is which slot of the node slot j of a piece is; of the header, one beyond all.
+  __device__ __forceinline__ static uint32_t number(uint32_t rank, uint32_t p, uint32_t j) {
+    return p == 0 && rank == 0 ? kSlots + j : (p * kLanes + rank - 1) * kPer + j;
+  }
+  // each calls f(p, j, number, word) for all slots of this lane, also those without a pair.
+  template <class F>
+  __device__ __forceinline__ void each(uint32_t rank, F f) const {
+#pragma unroll
+    for (uint32_t p = 0; p < kPieces; p++)
+#pragma unroll
+      for (uint32_t j = 0; j < kPer; j++) f(p, j, number(rank, p, j), piece[p].slots[j]);
+  }
+
+  __device__ __forceinline__ void load_acquire(const Tree& t, uint32_t id, uint32_t rank) {
+#pragma unroll
+    for (uint32_t p = 0; p < kPieces; p++) piece[p].whole = btree::load_acquire(node_of<S>(t, id) + p * kLanes + rank);
+  }
+  __device__ __forceinline__ void load_relaxed(const Tree& t, uint32_t id, uint32_t rank) {
+#pragma unroll
+    for (uint32_t p = 0; p < kPieces; p++) piece[p].whole = weft::load_relaxed(node_of<S>(t, id) + p * kLanes + rank);
+  }
+
+  // The header, of which lane 0 has piece 0.
+  __device__ __forceinline__ uint32_t state(const Lanes<S, Whole>& l) const { return l.share(uint32_t(piece[0].whole.y >> 32), 0); }
+  __device__ __forceinline__ uint32_t link(const Lanes<S, Whole>& l) const { return l.share(uint32_t(piece[0].whole.y), 0); }
+  __device__ __forceinline__ Key high(const Lanes<S, Whole>& l) const { return l.share(Key(piece[0].whole.x), 0); }
+
+  // beyond reports whether a key belongs to nodes further right.
+  __device__ __forceinline__ bool beyond(const Lanes<S, Whole>& l, Key key) const {
+    const Word128& h = piece[0].whole;
+    return l.vote(l.rank == 0 && uint32_t(h.y) != kNone && key >= Key(h.x)) != 0;
+  }
+
+  __device__ __forceinline__ static bool above(Key key, uint32_t id, Key than, uint32_t than_id) {
+    return key > than || (key == than && id > than_id);
+  }
+  // child is the child for a key in an inner node: that with the largest key not above it. low
+  // receives that key. Of two with one key, which half of a change of the root shows, all lanes take the same.
+  __device__ __forceinline__ uint32_t child(const Lanes<S, Whole>& l, Key key, Key& low) const {
+    Key best = 0;
+    uint32_t id = 0;  // the root is no child
+    each(l.rank, [&](uint32_t, uint32_t, uint32_t number, Word w) {
+      if (number < kSlots && S::key(w) <= key && above(S::key(w), uint32_t(S::value(w)), best, id)) best = S::key(w), id = uint32_t(S::value(w));
+    });
+#pragma unroll
+    for (uint32_t x = kLanes / 2; x != 0; x /= 2) {
+      const Key other = l.across(best, x);
+      const uint32_t other_id = l.across(id, x);
+      if (above(other, other_id, best, id)) best = other, id = other_id;
+    }
+    low = best;
+    return id;
+  }
+
+  // below is how many of the first count keys are smaller than a key, which are in order.
+  __device__ __forceinline__ uint32_t below(const Lanes<S, Whole>& l, Key key, uint32_t count) const {
+    uint32_t n = 0;
+#pragma unroll
+    for (uint32_t p = 0; p < kPieces; p++)
+#pragma unroll
+      for (uint32_t j = 0; j < kPer; j++)
+        n += popcount(l.vote(number(l.rank, p, j) < count && S::key(piece[p].slots[j]) < key));
+    return n;
+  }
+
+  // word is slot number i, for all lanes.
+  __device__ __forceinline__ Word word(const Lanes<S, Whole>& l, uint32_t i) const {
+    const uint32_t vector = i / kPer + 1;
+    Word w = piece[0].slots[0];
+    each(l.rank, [&](uint32_t p, uint32_t j, uint32_t, Word x) {
+      if (p == vector / kLanes && j == i % kPer) w = x;
+    });
+    return l.share(w, vector % kLanes);
+  }
+
+  // has reports whether a slot among the first count has a key, and which.
+  __device__ __forceinline__ bool has(const Lanes<S, Whole>& l, Key key, uint32_t count, uint32_t& at) const {
+    bool mine = false;
+    each(l.rank, [&](uint32_t, uint32_t, uint32_t number, Word w) {
+      if (number < count && S::key(w) == key) mine = true, at = number;
+    });
+    const uint32_t who = l.vote(mine);
+    if (who == 0) return false;
+    at = l.share(at, lowest(who));
+    return true;
+  }
+
+  // set changes slot i in registers.
+  __device__ __forceinline__ void set(const Lanes<S, Whole>& l, uint32_t i, Word to) {
+#pragma unroll
+    for (uint32_t p = 0; p < kPieces; p++)
+#pragma unroll
+      for (uint32_t j = 0; j < kPer; j++)
+        if (number(l.rank, p, j) == i) piece[p].slots[j] = to;
+  }
+  // open moves the slots from i on by one, and puts a word there.
+  __device__ __forceinline__ void open(const Lanes<S, Whole>& l, uint32_t i, Word to) {
+    Word before[kPieces];  // the last slot of the vector before
+#pragma unroll
+    for (uint32_t p = 0; p < kPieces; p++) before[p] = l.share(piece[p].slots[kPer - 1], (l.rank + kLanes - 1) % kLanes);
+#pragma unroll
+    for (int p = kPieces - 1; p >= 0; p--) {
+      const Word in = l.rank != 0 || p == 0 ? before[p] : before[p - (p != 0)];
+#pragma unroll
+      for (int j = kPer - 1; j >= 0; j--) {
+        const uint32_t n = number(l.rank, p, j);
+        if (n >= kSlots || n < i) continue;
+        piece[p].slots[j] = n == i ? to : j != 0 ? piece[p].slots[j - (j != 0)] : in;
+      }
+    }
+  }
+  // close moves the slots behind i by one, over it.
+  __device__ __forceinline__ void close(const Lanes<S, Whole>& l, uint32_t i) {
+    Word behind[kPieces];  // the first slot of the vector behind
+#pragma unroll
+    for (uint32_t p = 0; p < kPieces; p++) behind[p] = l.share(piece[p].slots[0], (l.rank + 1) % kLanes);
+#pragma unroll
+    for (uint32_t p = 0; p < kPieces; p++) {
+      const Word in = l.rank != kLanes - 1 ? behind[p] : behind[p + 1 < kPieces ? p + 1 : p];
+#pragma unroll
+      for (uint32_t j = 0; j < kPer; j++) {
+        const uint32_t n = number(l.rank, p, j);
+        if (n >= kSlots || n < i) continue;
+        piece[p].slots[j] = j + 1 < kPer ? piece[p].slots[j + 1 < kPer ? j + 1 : j] : in;
+      }
+    }
+  }
+};
+
+// ---- reading -----------------------------------------------------------------
+
+// read reads a node, if versioned as it was at one moment; false: it is being changed.
+template <class S, bool Whole>
+__device__ __forceinline__ bool read(const Tree& t, const Lanes<S, Whole>& l, uint32_t id, bool versioned, Node<S, Whole>& n,
+                                     uint32_t& state) {
+  l.sync();  // one lane has acquired the way here, and all go it
+  uint64_t* word = state_word<S>(t, id);
+  uint64_t first = 0, again = 0;
+  if (versioned) first = load_acquire(word);
+  n.load_acquire(t, id, l.rank);
+  if (versioned) again = load_relaxed(word);
+  state = n.state(l);
+  // Each lane has seen one state before and behind what it read; it was the same for all.
+  const bool one = first == again && uint32_t(first >> 32) == state && !(state & kChanging);
+  return l.vote(versioned && !one) == 0;
+}
+
+// Search is a tile's way down to the leaf of a key. With Whole all tiles of a warp take their
+// steps together.
+template <class S, bool Whole>
+struct Search {
+  uint32_t at = kRoot;
+  bool leaf = false;            // at is likely one
+  typename S::Key low = 0;      // the smallest key that at may have
+
+  // step reads a node, and reports whether it is the leaf of the key, in n as it was at one moment.
+  __device__ __forceinline__ bool step(const Tree& t, const Lanes<S, Whole>& l, typename S::Key key, Node<S, Whole>& n,
+                                       uint32_t& state) {
+    const bool whole = read(t, l, at, leaf, n, state);
+    const bool right = n.beyond(l, key);
+    const uint32_t link = n.link(l), level = level_of(state);
+    typename S::Key least = n.high(l);
+    uint32_t next = link;
+    if (ballot(l.mask(), level != 0)) {
+      typename S::Key first;
+      const uint32_t child = n.child(l, key, first);
+      if (!right) next = child, least = first;
+    }
+    if (!whole) return false;
+    if (level == 0) {
+      if (!leaf) {
+        leaf = true;
+        return false;
+      }
+      if (state & kDead) {
+        // What it had lies on its left. Where that begins is not known: low may be too large then, until
+        // the search begins anew.
+        at = link;
+        return false;
+      }
+      if (!right) return true;
+    } else {
+      leaf = !right && level == 1;
+    }
+    at = next;
+    low = least;
+    return false;
+  }
+};
+
+}  // namespace weft::btree
