@@ -189,7 +189,11 @@ func buildStore(a *assembler, s *statement, f form) (instr, error) {
 func execLoad(w *warp, in *instr, m uint32) {
 	ac := in.access
 	direct := w.launch.views == nil && w.launch.watch == nil
-	for first := w.launch.firstLane(); m != 0; {
+	first := w.launch.firstLane()
+	if (direct || ac.space == spaceParam) && w.loadOnce(in, m, first) {
+		return
+	}
+	for m != 0 {
 		lane := takeLane(&m, first)
 		seg, off := w.locate(in, lane)
 		if seg == nil {
@@ -218,6 +222,37 @@ func execLoad(w *warp, in *instr, m uint32) {
 			}
 		}
 	}
+}
+
+// loadOnce loads what all lanes want, if that is the same of memory that is there: parameters above all.
+func (w *warp) loadOnce(in *instr, m uint32, first int) bool {
+	ac, from := in.access, &w.rows[in.a]
+	rest := m
+	lane := takeLane(&rest, first)
+	for ; rest != 0; rest &= rest - 1 {
+		if from[lowest(rest)] != from[lane] {
+			return false
+		}
+	}
+	if ac.size > 8 || ac.typ.signed() {
+		return false
+	}
+	seg, off := w.locate(in, lane)
+	if seg == nil {
+		return true
+	}
+	if seg.private && seg != w.launch.params {
+		return false
+	}
+	for i := range in.list {
+		if !seg.isKnown(off+uint64(i*ac.size), ac.size) {
+			return false
+		}
+	}
+	for i, row := range in.list {
+		w.each(row, m, seg.get(off+uint64(i*ac.size), ac.size))
+	}
+	return true
 }
 
 func execStore(w *warp, in *instr, m uint32) {

@@ -101,8 +101,15 @@ func (w *warp) decide(index int32, m uint32, v bool) {
 
 // each writes the same value in all lanes of the mask.
 func (w *warp) each(row int32, m uint32, v uint64) {
+	d := &w.rows[row]
+	if m == fullMask {
+		for i := range d {
+			d[i] = v
+		}
+		return
+	}
 	for ; m != 0; m &= m - 1 {
-		w.rows[row][lowest(m)] = v
+		d[lowest(m)] = v
 	}
 }
 

@@ -162,6 +162,12 @@ func buildSelect(a *assembler, s *statement, f form) (instr, error) {
 	in.c, in.flip = o.pred()
 	in.exec = func(w *warp, in *instr, m uint32) {
 		d, a, b, p := &w.rows[in.d], &w.rows[in.a], &w.rows[in.b], w.pred(in.c, in.flip)
+		if m == fullMask {
+			for i := range d {
+				d[i] = b[i] ^ (a[i]^b[i])&-uint64(p>>i&1)
+			}
+			return
+		}
 		for ; m != 0; m &= m - 1 {
 			i := lowest(m)
 			if p>>i&1 != 0 {

@@ -39,6 +39,12 @@ const fullRow = ^uint64(0)
 func execCut(mask uint64) func(w *warp, in *instr, m uint32) {
 	return func(w *warp, in *instr, m uint32) {
 		d, a := &w.rows[in.d], &w.rows[in.a]
+		if m == fullMask {
+			for i := range d {
+				d[i] = a[i] & mask
+			}
+			return
+		}
 		for ; m != 0; m &= m - 1 {
 			i := lowest(m)
 			d[i] = a[i] & mask
@@ -170,7 +176,19 @@ func buildConvertAddress(a *assembler, s *statement, f form) (instr, error) {
 	}
 	o := a.operands(s)
 	in := instr{d: o.dst(u64), a: o.src(u64)}
-	in.exec = apply1(func(a uint64) uint64 { return a + base })
+	in.exec = func(w *warp, in *instr, m uint32) {
+		d, a := &w.rows[in.d], &w.rows[in.a]
+		if m == fullMask {
+			for i := range d {
+				d[i] = a[i] + base
+			}
+			return
+		}
+		for ; m != 0; m &= m - 1 {
+			i := lowest(m)
+			d[i] = a[i] + base
+		}
+	}
 	return in, o.done()
 }
 
