@@ -1,0 +1,262 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/cpu"
+)
+
+// Edges is a list of edges: edge i leads from From[i] to To[i], or lies between them. Both slices have
+// one length.
+type Edges struct {
+	// Vertices is the number of vertices. 0: one more than the largest that an edge has.
+	Vertices int
+	From, To []uint32
+}
+
+// Options say what graph a list of edges makes. The zero value and nil make a simple undirected graph.
+type Options struct {
+	// Directed keeps the direction of edges. Default: an edge is in the rows of both its ends, and
+	// one that the list has both ways is one edge.
+	Directed bool
+	// SelfLoops keeps edges from a vertex to itself. Default: they are dropped.
+	SelfLoops bool
+	// Multi keeps edges that the list has several times, in the order of the list. Default: the last
+	// one counts.
+	Multi bool
+	// MaxVertices bounds the vertices, so that one wrong number does not take all memory for their
+	// rows. Default 2^28; 2^32-1 at most.
+	MaxVertices int
+}
+
+const (
+	// defaultVertices is the default of MaxVertices: rows of 2 GiB.
+	defaultVertices = 1 << 28
+	// maxVertices leaves one number of 32 bits for no vertex.
+	maxVertices = math.MaxUint32
+	// maxArcs is what a sort numbers.
+	maxArcs = math.MaxUint32
+)
+
+// Build makes a graph of a list of edges. A vertex beyond the limit is weft.ErrOptions, with the position of
+// its edge, the first such in the list; nothing is built then. It panics if From and To differ in length.
+func Build(ctx context.Context, dev device.Device, edges Edges, opts *Options) (*CSR, error) {
+	g, _, err := build[uint32](ctx, dev, edges, nil, opts)
+	return g, err
+}
+
+// build makes the rows, and puts weights, if there are any, in their order.
+func build[W Weight](ctx context.Context, dev device.Device, edges Edges, weights []W, opts *Options) (*CSR, []W, error) {
+	if len(edges.From) != len(edges.To) {
+		panic(fmt.Sprintf("graph: build: %d edges come from vertices, and %d lead to some", len(edges.From), len(edges.To)))
+	}
+	host, err := hostOf(dev)
+	if err != nil {
+		return nil, nil, err
+	}
+	b := builder{host: host, edges: edges}
+	if opts != nil {
+		b.Options = *opts
+	}
+	if err := b.measure(); err != nil {
+		return nil, nil, fmt.Errorf("graph: build: %w", err)
+	}
+	var items []cpu.Item[uint64]
+	if len(edges.From) > 0 {
+		var s cpu.Sorter[uint64]
+		if items, err = s.Sort(ctx, host, b.keys(), 0); err != nil {
+			return nil, nil, fmt.Errorf("graph: build: %w", err)
+		}
+	}
+	g := b.rows(items)
+	if weights == nil {
+		return g, nil, ctx.Err()
+	}
+	sorted := make([]W, len(g.neighbors))
+	b.each(items, func(i, at int) { sorted[at] = weights[b.edgeOf(items[i].Row)] })
+	return g, sorted, ctx.Err()
+}
+
+// builder builds one graph.
+type builder struct {
+	Options
+	host  device.Host
+	edges Edges
+	n     int   // vertices
+	bits  int   // of a number up to n, which is the source of arcs that are dropped
+	kept  []int // by range of the sorted arcs: how many come before it
+}
+
+// measure finds out how many vertices there are, and whether edges have others.
+func (b *builder) measure() error {
+	if b.MaxVertices < 0 || b.MaxVertices > maxVertices {
+		return fmt.Errorf("%w: MaxVertices %d, want 1 to %d, or 0 for %d", weft.ErrOptions, b.MaxVertices, maxVertices, defaultVertices)
+	}
+	limit := b.MaxVertices
+	if limit == 0 {
+		limit = defaultVertices
+	}
+	if b.edges.Vertices < 0 || b.edges.Vertices > limit {
+		return fmt.Errorf("%w: %d vertices, want 0 to %d, the limit", weft.ErrOptions, b.edges.Vertices, limit)
+	}
+	if b.arcs() > maxArcs {
+		return fmt.Errorf("%w: %d edges make %d arcs, more than %d", weft.ErrOptions, len(b.edges.From), b.arcs(), maxArcs)
+	}
+	if b.edges.Vertices > 0 {
+		limit = b.edges.Vertices
+	}
+	var largest atomic.Uint32
+	bad := firstOf{}
+	b.host.Parallel(len(b.edges.From), grain, func(lo, hi int) {
+		most := uint32(0)
+		for i := lo; i < hi; i++ {
+			end := max(b.edges.From[i], b.edges.To[i])
+			if uint64(end) >= uint64(limit) {
+				bad.found(i)
+				return
+			}
+			most = max(most, end)
+		}
+		for old := largest.Load(); old < most && !largest.CompareAndSwap(old, most); old = largest.Load() {
+		}
+	})
+	if i, ok := bad.first(); ok {
+		return fmt.Errorf("%w: edge %d from %d to %d: vertices are 0 to %d%s", weft.ErrOptions, i, b.edges.From[i], b.edges.To[i], limit-1, b.remedy())
+	}
+	if b.n = b.edges.Vertices; b.n == 0 && len(b.edges.From) > 0 {
+		b.n = int(largest.Load()) + 1
+	}
+	b.bits = bits.Len(uint(b.n))
+	return nil
+}
+
+func (b *builder) remedy() string {
+	if b.edges.Vertices > 0 {
+		return ", as Vertices says"
+	}
+	return "; MaxVertices allows more"
+}
+
+// arcs is the number of arcs before any are dropped.
+func (b *builder) arcs() int {
+	if b.Directed {
+		return len(b.edges.From)
+	}
+	return 2 * len(b.edges.From)
+}
+
+// keys are the arcs as numbers, whose order is that of the rows: those of an undirected edge side
+// by side, so that the order of the list is that of the arcs.
+func (b *builder) keys() []uint64 {
+	keys := make([]uint64, b.arcs())
+	dropped := uint64(b.n) << b.bits
+	b.host.Parallel(len(b.edges.From), grain, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			u, v := uint64(b.edges.From[i]), uint64(b.edges.To[i])
+			there, back := u<<b.bits|v, v<<b.bits|u
+			if u == v {
+				back = dropped
+				if !b.SelfLoops {
+					there = dropped
+				}
+			}
+			if b.Directed {
+				keys[i] = there
+			} else {
+				keys[2*i], keys[2*i+1] = there, back
+			}
+		}
+	})
+	return keys
+}
+
+// edgeOf is the edge of which an arc was made.
+func (b *builder) edgeOf(arc uint32) int {
+	if b.Directed {
+		return int(arc)
+	}
+	return int(arc / 2)
+}
+
+// rows makes the rows of arcs that are sorted.
+func (b *builder) rows(items []cpu.Item[uint64]) *CSR {
+	b.count(items)
+	total := b.kept[len(b.kept)-1]
+	g := &CSR{offsets: make([]uint64, b.n+1), neighbors: make([]uint32, total), directed: b.Directed, sorted: true}
+	var loops atomic.Int64
+	mask := uint64(1)<<b.bits - 1
+	b.host.Parallel(len(items), grain, func(lo, hi int) {
+		at, own := b.kept[lo/grain], 0
+		last := -1 // the row before
+		if lo > 0 {
+			last = int(items[lo-1].Key >> b.bits)
+		}
+		for i := lo; i < hi; i++ {
+			u, v := items[i].Key>>b.bits, items[i].Key&mask
+			for ; last < int(u); last++ {
+				g.offsets[last+1] = uint64(at)
+			}
+			if b.keeps(items, i) {
+				g.neighbors[at] = uint32(v)
+				at++
+				if u == v {
+					own++
+				}
+			}
+		}
+		loops.Add(int64(own))
+	})
+	last := -1
+	if len(items) > 0 {
+		last = int(items[len(items)-1].Key >> b.bits)
+	}
+	for ; last < b.n; last++ {
+		g.offsets[last+1] = uint64(total)
+	}
+	g.loops = int(loops.Load())
+	g.simple = g.loops == 0 && !b.Multi
+	return g
+}
+
+// count counts what is kept of each range of the arcs.
+func (b *builder) count(items []cpu.Item[uint64]) {
+	b.kept = make([]int, (len(items)+grain-1)/grain+1)
+	b.host.Parallel(len(items), grain, func(lo, hi int) {
+		n := 0
+		for i := lo; i < hi; i++ {
+			if b.keeps(items, i) {
+				n++
+			}
+		}
+		b.kept[lo/grain] = n
+	})
+	at := 0
+	for i, n := range b.kept {
+		b.kept[i], at = at, at+n
+	}
+}
+
+// keeps reports whether an arc is in the graph: the last of equal ones is.
+func (b *builder) keeps(items []cpu.Item[uint64], i int) bool {
+	key := items[i].Key
+	return key>>b.bits < uint64(b.n) && (b.Multi || i+1 == len(items) || items[i+1].Key != key)
+}
+
+// each calls f for each arc that is kept, with its number in the rows.
+func (b *builder) each(items []cpu.Item[uint64], f func(i, at int)) {
+	b.host.Parallel(len(items), grain, func(lo, hi int) {
+		at := b.kept[lo/grain]
+		for i := lo; i < hi; i++ {
+			if b.keeps(items, i) {
+				f(i, at)
+				at++
+			}
+		}
+	})
+}

@@ -1,0 +1,197 @@
+package graph
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync/atomic"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+)
+
+// CSR is an immutable graph in compressed sparse rows. [Build] and [NewCSR] make it.
+type CSR struct {
+	offsets   []uint64 // of rows: one more than there are vertices
+	neighbors []uint32
+	loops     int
+	directed  bool
+	sorted    bool // rows ascend
+	simple    bool // no loops, and known to have no edge twice
+}
+
+// grain is the number of arcs or vertices that a core takes at a time: some 100 µs of work.
+const grain = 1 << 15
+
+// NewCSR makes a graph of rows that are there already, and keeps the slices: the neighbors of vertex v are
+// neighbors[offsets[v]:offsets[v+1]]. An undirected graph has each edge in the rows of both its
+// ends, which [CSR.Check] verifies, and NewCSR does not. Offsets that do not ascend from 0 to the
+// number of neighbors and neighbors that are no vertices are weft.ErrOptions, with their position.
+func NewCSR(offsets []uint64, neighbors []uint32, directed bool) (*CSR, error) {
+	refuse := func(format string, args ...any) (*CSR, error) {
+		return nil, fmt.Errorf("graph: rows: %w: %s", weft.ErrOptions, fmt.Sprintf(format, args...))
+	}
+	if len(offsets) == 0 {
+		return refuse("there are no offsets; a graph without vertices has one, 0")
+	}
+	n := len(offsets) - 1
+	if n > maxVertices {
+		return refuse("%d vertices, more than %d", n, maxVertices)
+	}
+	if offsets[0] != 0 || offsets[n] != uint64(len(neighbors)) {
+		return refuse("the offsets lead from %d to %d, want 0 to %d, the number of neighbors", offsets[0], offsets[n], len(neighbors))
+	}
+	g := &CSR{offsets: offsets, neighbors: neighbors, directed: directed, sorted: true, simple: true}
+	for v := range n {
+		if offsets[v] > offsets[v+1] {
+			return refuse("offset %d is %d, and the one behind it %d", v, offsets[v], offsets[v+1])
+		}
+	}
+	for v := range n {
+		row := g.Neighbors(uint32(v))
+		for i, u := range row {
+			if uint64(u) >= uint64(n) {
+				return refuse("neighbor %d of vertex %d is %d, and there are %d vertices", i, v, u, n)
+			}
+			if u == uint32(v) {
+				g.loops++
+			}
+			if i > 0 {
+				g.sorted = g.sorted && row[i-1] <= u
+				g.simple = g.simple && row[i-1] != u
+			}
+		}
+	}
+	g.simple = g.simple && g.sorted && g.loops == 0
+	return g, nil
+}
+
+// Vertices is the number of vertices, which are 0 to Vertices()-1.
+func (g *CSR) Vertices() int { return len(g.offsets) - 1 }
+
+// Arcs is the number of entries in all rows: of edges, if the graph is directed, else of edges
+// twice, but of self loops once.
+func (g *CSR) Arcs() int { return len(g.neighbors) }
+
+// Edges is the number of edges.
+func (g *CSR) Edges() int {
+	if g.directed {
+		return len(g.neighbors)
+	}
+	return (len(g.neighbors) + g.loops) / 2
+}
+
+// Loops is the number of edges from a vertex to itself.
+func (g *CSR) Loops() int { return g.loops }
+
+// Directed reports whether edges lead one way only.
+func (g *CSR) Directed() bool { return g.directed }
+
+// Sorted reports whether the neighbors of each vertex ascend. Those that Build makes do.
+func (g *CSR) Sorted() bool { return g.sorted }
+
+// Simple reports whether no vertex is its own neighbor, and none twice that of another. It is false for graphs
+// whose rows are not sorted, whatever they hold.
+func (g *CSR) Simple() bool { return g.simple }
+
+// Degree is the number of neighbors of a vertex: those that its edges lead to, if the graph is
+// directed. It panics as a slice does if there is no such vertex.
+func (g *CSR) Degree(v uint32) int { return int(g.offsets[v+1] - g.offsets[v]) }
+
+// Neighbors are the neighbors of a vertex. It panics as a slice does if there is no such vertex.
+func (g *CSR) Neighbors(v uint32) []uint32 {
+	lo, hi := g.offsets[v], g.offsets[v+1]
+	return g.neighbors[lo:hi:hi]
+}
+
+// Offsets are where the rows begin in Targets, and where the last one ends.
+func (g *CSR) Offsets() []uint64 { return g.offsets }
+
+// Targets are the neighbors of all vertices, row by row.
+func (g *CSR) Targets() []uint32 { return g.neighbors }
+
+// Has reports whether there is an edge from u to v, by a binary search if rows are sorted. It is false for numbers that are no vertices.
+func (g *CSR) Has(u, v uint32) bool {
+	if uint64(u) >= uint64(g.Vertices()) {
+		return false
+	}
+	row := g.Neighbors(u)
+	if !g.sorted {
+		return slices.Contains(row, v)
+	}
+	_, found := slices.BinarySearch(row, v)
+	return found
+}
+
+// All iterates over the arcs: vertices and their neighbors, in order. Of an undirected graph it brings each edge twice.
+func (g *CSR) All() iter.Seq2[uint32, uint32] {
+	return func(yield func(u, v uint32) bool) {
+		for u := range uint32(g.Vertices()) {
+			for _, v := range g.Neighbors(u) {
+				if !yield(u, v) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Check verifies what NewCSR takes for granted: that rows of an undirected graph have each edge
+// at both ends, and as often. A graph that does not is weft.ErrCorrupt, with an edge.
+func (g *CSR) Check(ctx context.Context, dev device.Device) error {
+	host, err := hostOf(dev)
+	if err != nil || g.directed {
+		return cmp.Or(err, ctx.Err())
+	}
+	s, err := g.Sort(ctx, dev)
+	if err != nil {
+		return err
+	}
+	turned := *s
+	turned.directed = true
+	t, err := turned.Transpose(ctx, dev)
+	if err != nil {
+		return err
+	}
+	bad := firstOf{}
+	host.Parallel(s.Vertices(), grain, func(lo, hi int) {
+		for v := lo; v < hi; v++ {
+			if !slices.Equal(s.Neighbors(uint32(v)), t.Neighbors(uint32(v))) {
+				bad.found(v)
+				return
+			}
+		}
+	})
+	if v, ok := bad.first(); ok {
+		return fmt.Errorf("graph: check: %w: an undirected graph, in which the edges that vertex %d has are not those that lead to it", weft.ErrCorrupt, v)
+	}
+	return ctx.Err()
+}
+
+// hostOf is a device as one whose memory Go code works on.
+func hostOf(dev device.Device) (device.Host, error) {
+	if host, ok := dev.(device.Host); ok {
+		return host, nil
+	}
+	return nil, fmt.Errorf("graph: %w: graphs are worked on by CPUs only so far", device.ErrUnsupported)
+}
+
+// firstOf is the smallest number that several cores found.
+type firstOf struct{ negated atomic.Int64 } // of what lies before it: 0 is none
+
+func (f *firstOf) found(i int) {
+	for {
+		old := f.negated.Load()
+		next := int64(i) - int64(^uint64(0)>>1) // negative
+		if old <= next || f.negated.CompareAndSwap(old, next) {
+			return
+		}
+	}
+}
+
+func (f *firstOf) first() (int, bool) {
+	at := f.negated.Load()
+	return int(at + int64(^uint64(0)>>1)), at < 0
+}

@@ -1,0 +1,85 @@
+package graph
+
+import (
+	"context"
+	"math"
+	"math/bits"
+
+	"github.com/weftgo/weft/device"
+)
+
+// DegreeStats are how many neighbors vertices have; of a directed graph, to how many their edges lead.
+type DegreeStats struct {
+	Min, Max    int
+	Mean, Sigma float64 // sigma is the standard deviation
+	Isolated    int     // vertices that no edge begins or ends at, but for self loops
+	// Histogram counts vertices by the bits of their degree: Histogram[0] those of degree 0, and
+	// Histogram[b] those of 2^(b-1) to 2^b-1.
+	Histogram []int
+}
+
+// Degrees measures the degrees of all vertices. A graph without vertices has zeros.
+func (g *CSR) Degrees(ctx context.Context, dev device.Device) (DegreeStats, error) {
+	host, err := hostOf(dev)
+	if err != nil {
+		return DegreeStats{}, err
+	}
+	n := g.Vertices()
+	linked := g.linked()
+	parts := make([]degreePart, (n+grain-1)/grain)
+	host.Parallel(n, grain, func(lo, hi int) {
+		p := &parts[lo/grain]
+		p.min = math.MaxInt
+		for v := lo; v < hi; v++ {
+			d := g.Degree(uint32(v))
+			p.min, p.max = min(p.min, d), max(p.max, d)
+			p.squares += float64(d) * float64(d)
+			p.histogram[bits.Len(uint(d))]++
+			if !linked[v] {
+				p.isolated++
+			}
+		}
+	})
+	var all degreePart
+	for i, p := range parts { // in order, so that sums are the same on any number of cores
+		if i == 0 {
+			all.min = p.min
+		}
+		all.min, all.max = min(all.min, p.min), max(all.max, p.max)
+		all.squares += p.squares
+		all.isolated += p.isolated
+		for b, count := range p.histogram {
+			all.histogram[b] += count
+		}
+	}
+	s := DegreeStats{Min: all.min, Max: all.max, Isolated: all.isolated, Histogram: all.histogram[:bits.Len(uint(all.max))+1]}
+	if n > 0 {
+		s.Mean = float64(g.Arcs()) / float64(n)
+		s.Sigma = math.Sqrt(max(0, all.squares/float64(n)-s.Mean*s.Mean))
+	}
+	return s, ctx.Err()
+}
+
+// degreePart is what some of the vertices have.
+type degreePart struct {
+	min, max, isolated int
+	squares            float64
+	histogram          [34]int
+}
+
+// linked says of each vertex whether it has an edge with another one.
+func (g *CSR) linked() []bool {
+	linked := make([]bool, g.Vertices())
+	for v := range linked {
+		for _, u := range g.Neighbors(uint32(v)) {
+			if u != uint32(v) {
+				linked[v] = true
+				if !g.directed {
+					break
+				}
+				linked[u] = true
+			}
+		}
+	}
+	return linked
+}

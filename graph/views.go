@@ -1,0 +1,125 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/weftgo/weft/device"
+)
+
+// Transpose is the graph with all edges turned round: rows of those from which edges lead to a
+// vertex, in ascending order. An undirected graph is its own.
+func (g *CSR) Transpose(ctx context.Context, dev device.Device) (*CSR, error) {
+	if !g.directed {
+		return g, ctx.Err()
+	}
+	return g.rebuilt(ctx, dev, Edges{g.Vertices(), g.neighbors, g.sources()}, &Options{Directed: true, SelfLoops: true, Multi: true})
+}
+
+// Symmetric is the undirected graph of a directed one: edges that lead both ways are one. An undirected graph is its own.
+func (g *CSR) Symmetric(ctx context.Context, dev device.Device) (*CSR, error) {
+	if !g.directed {
+		return g, ctx.Err()
+	}
+	return g.rebuilt(ctx, dev, Edges{g.Vertices(), g.sources(), g.neighbors}, &Options{SelfLoops: true})
+}
+
+// Sort is the graph with the neighbors of each vertex in ascending order. One whose rows are
+// sorted is its own.
+func (g *CSR) Sort(ctx context.Context, dev device.Device) (*CSR, error) {
+	if g.sorted {
+		return g, ctx.Err()
+	}
+	s, err := g.rebuilt(ctx, dev, Edges{g.Vertices(), g.sources(), g.neighbors}, &Options{Directed: true, SelfLoops: true, Multi: true})
+	if err != nil {
+		return nil, err
+	}
+	s.directed = g.directed
+	s.simple = s.loops == 0 && !s.repeats()
+	return s, nil
+}
+
+// repeats reports whether a row has a neighbor twice; rows are sorted.
+func (g *CSR) repeats() bool {
+	for v := range g.Vertices() {
+		row := g.Neighbors(uint32(v))
+		for i := 1; i < len(row); i++ {
+			if row[i] == row[i-1] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (g *CSR) rebuilt(ctx context.Context, dev device.Device, edges Edges, o *Options) (*CSR, error) {
+	o.MaxVertices = maxVertices
+	return Build(ctx, dev, edges, o)
+}
+
+// sources are the vertices in whose rows the arcs are.
+func (g *CSR) sources() []uint32 {
+	from := make([]uint32, len(g.neighbors))
+	for v := range g.Vertices() {
+		row := from[g.offsets[v]:g.offsets[v+1]]
+		for i := range row {
+			row[i] = uint32(v)
+		}
+	}
+	return from
+}
+
+// Oriented is a view of an undirected graph that has each edge once, from the end of smaller degree to the other; of ends
+// of one degree, from the smaller number. Self loops, and edges that are there several times, are not in it but for once. Rows
+// ascend, and none is longer than the square root of twice the edges: triangles are
+// counted on it. A directed graph is taken for its [CSR.Symmetric].
+func (g *CSR) Oriented(ctx context.Context, dev device.Device) (*CSR, error) {
+	host, err := hostOf(dev)
+	if err != nil {
+		return nil, err
+	}
+	if g, err = g.Symmetric(ctx, dev); err != nil {
+		return nil, err
+	}
+	if g, err = g.Sort(ctx, dev); err != nil {
+		return nil, err
+	}
+	n := g.Vertices()
+	o := &CSR{offsets: make([]uint64, n+1), directed: true, sorted: true, simple: true}
+	const vertices = 1 << 10 // that a core takes at a time
+	host.Parallel(n, vertices, func(lo, hi int) {
+		for v := lo; v < hi && ctx.Err() == nil; v++ {
+			o.offsets[v+1] = uint64(g.upward(uint32(v), nil))
+		}
+	})
+	for v := range n {
+		o.offsets[v+1] += o.offsets[v]
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	o.neighbors = make([]uint32, o.offsets[n])
+	host.Parallel(n, vertices, func(lo, hi int) {
+		for v := lo; v < hi && ctx.Err() == nil; v++ {
+			g.upward(uint32(v), o.neighbors[o.offsets[v]:o.offsets[v+1]])
+		}
+	})
+	return o, ctx.Err()
+}
+
+// upward counts the different neighbors of a vertex to which its edges are oriented, and writes them, if out has
+// room.
+func (g *CSR) upward(v uint32, out []uint32) (count int) {
+	degree := g.Degree(v)
+	row := g.Neighbors(v)
+	for i, u := range row {
+		d := g.Degree(u)
+		if d < degree || d == degree && u <= v || i > 0 && row[i-1] == u {
+			continue
+		}
+		if count < len(out) {
+			out[count] = u
+		}
+		count++
+	}
+	return count
+}

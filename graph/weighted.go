@@ -1,0 +1,86 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+)
+
+// Weight are the types of weights. Every bit pattern is a legal weight.
+type Weight = weft.Value
+
+// Weighted is an immutable graph with a weight of type W for each edge.
+type Weighted[W Weight] struct {
+	*CSR
+	weights []W
+}
+
+// BuildWeighted makes a graph of a list of edges and their weights, as [Build] does. It panics if
+// weights and edges differ in length.
+func BuildWeighted[W Weight](ctx context.Context, dev device.Device, edges Edges, weights []W, opts *Options) (*Weighted[W], error) {
+	if len(weights) != len(edges.From) {
+		panic(fmt.Sprintf("graph: build: %d weights of %d edges", len(weights), len(edges.From)))
+	}
+	if weights == nil {
+		weights = []W{}
+	}
+	g, sorted, err := build(ctx, dev, edges, weights, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Weighted[W]{g, sorted}, nil
+}
+
+// NewWeighted gives a graph the weights of its arcs, in the order of Targets, and keeps the slice. It panics if there
+// are not as many as arcs.
+func NewWeighted[W Weight](g *CSR, weights []W) *Weighted[W] {
+	if len(weights) != g.Arcs() {
+		panic(fmt.Sprintf("graph: %d weights of %d arcs", len(weights), g.Arcs()))
+	}
+	return &Weighted[W]{g, weights}
+}
+
+// Weights are the weights of the edges of a vertex, in the order of Neighbors.
+func (g *Weighted[W]) Weights(v uint32) []W {
+	lo, hi := g.offsets[v], g.offsets[v+1]
+	return g.weights[lo:hi:hi]
+}
+
+// AllWeights are the weights of all arcs, in the order of Targets.
+func (g *Weighted[W]) AllWeights() []W { return g.weights }
+
+// Transpose is [CSR.Transpose], with weights.
+func (g *Weighted[W]) Transpose(ctx context.Context, dev device.Device) (*Weighted[W], error) {
+	if !g.directed {
+		return g, ctx.Err()
+	}
+	return g.rebuilt(ctx, dev, Edges{g.Vertices(), g.neighbors, g.sources()}, &Options{Directed: true, SelfLoops: true, Multi: true})
+}
+
+// Symmetric is [CSR.Symmetric], with weights: where edges lead both ways, the one from the larger vertex counts.
+func (g *Weighted[W]) Symmetric(ctx context.Context, dev device.Device) (*Weighted[W], error) {
+	if !g.directed {
+		return g, ctx.Err()
+	}
+	return g.rebuilt(ctx, dev, Edges{g.Vertices(), g.sources(), g.neighbors}, &Options{SelfLoops: true})
+}
+
+// Sort is [CSR.Sort], with weights.
+func (g *Weighted[W]) Sort(ctx context.Context, dev device.Device) (*Weighted[W], error) {
+	if g.sorted {
+		return g, ctx.Err()
+	}
+	s, err := g.rebuilt(ctx, dev, Edges{g.Vertices(), g.sources(), g.neighbors}, &Options{Directed: true, SelfLoops: true, Multi: true})
+	if err != nil {
+		return nil, err
+	}
+	s.directed = g.directed
+	return s, nil
+}
+
+func (g *Weighted[W]) rebuilt(ctx context.Context, dev device.Device, edges Edges, o *Options) (*Weighted[W], error) {
+	o.MaxVertices = maxVertices
+	return BuildWeighted(ctx, dev, edges, g.weights, o)
+}
