@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/cpu"
 )
 
 // CSR is an immutable graph in compressed sparse rows. [Build] and [NewCSR] make it.
@@ -172,10 +173,11 @@ func (g *CSR) Check(ctx context.Context, dev device.Device) error {
 
 // hostOf is a device as one whose memory Go code works on.
 func hostOf(dev device.Device) (device.Host, error) {
-	if host, ok := dev.(device.Host); ok {
-		return host, nil
+	host, err := cpu.Host(dev, "graphs")
+	if err != nil {
+		return nil, fmt.Errorf("graph: %w", err)
 	}
-	return nil, fmt.Errorf("graph: %w: graphs are worked on by CPUs only so far", device.ErrUnsupported)
+	return host, nil
 }
 
 // firstOf is the smallest number that several cores found.

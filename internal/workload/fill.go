@@ -52,14 +52,14 @@ func Lookups[K weft.Key](dst []K, seed, count uint64, share float64, order uint6
 // Uniform fills dst with independent draws from the keys of the counters
 // [0, count).
 func Uniform[K weft.Key](dst []K, seed, count, draw uint64) {
-	fill(dst, func(i uint64) K { return Key[K](seed, below(random(draw, i), count)) })
+	fill(dst, func(i uint64) K { return Key[K](seed, Below(Random(draw, i), count)) })
 }
 
 // Zipfian fills dst with draws from the keys of the counters [0, z.N()), the
 // key of counter r as often as rank r; the keys themselves are random, so hot
 // ones don't lie side by side.
 func Zipfian[K weft.Key](dst []K, seed uint64, z *Zipf, draw uint64) {
-	fill(dst, func(i uint64) K { return Key[K](seed, z.Rank(random(draw, i))) })
+	fill(dst, func(i uint64) K { return Key[K](seed, z.Rank(Random(draw, i))) })
 }
 
 // Sequential fills dst with first, first+1, …, wrapping around.

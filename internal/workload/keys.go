@@ -63,13 +63,13 @@ func mix32(x uint32) uint32 {
 	return x
 }
 
-// random is draw i of a seed, uniform over 64 bits: splitmix64.
-func random(seed, i uint64) uint64 {
+// Random is draw i of a seed, uniform over 64 bits: splitmix64.
+func Random(seed, i uint64) uint64 {
 	return mix64(mix64(seed) + (i+1)*0x9e3779b97f4a7c15)
 }
 
-// below scales a uniform 64-bit draw to [0,n).
-func below(draw, n uint64) uint64 {
+// Below scales a uniform 64-bit draw to [0,n).
+func Below(draw, n uint64) uint64 {
 	hi, _ := bits.Mul64(draw, n)
 	return hi
 }

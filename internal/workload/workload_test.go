@@ -214,7 +214,7 @@ func TestZipfShares(t *testing.T) {
 		cut := []uint64{1, 2, 10, 100, 10000}
 		below := make([]int, len(cut))
 		for i := range uint64(draws) {
-			r := z.Rank(random(11, i))
+			r := z.Rank(Random(11, i))
 			if r >= tt.n {
 				t.Fatalf("n %d: rank %d", tt.n, r)
 			}

@@ -94,11 +94,11 @@ func (q *Requests) At(i uint64) Request {
 	if q.Inserts(i+1) > before {
 		return Request{Insert, q.records + before}
 	}
-	rank := q.rank(random(q.seed+drawRank, i))
+	rank := q.rank(Random(q.seed+drawRank, i))
 	if q.mix.Latest {
 		return Request{Read, q.records + before - 1 - rank}
 	}
-	return Request{q.action(random(q.seed+drawAction, i)), q.order.At(rank)}
+	return Request{q.action(Random(q.seed+drawAction, i)), q.order.At(rank)}
 }
 
 // Fill fills dst with the requests from first on.
@@ -113,7 +113,7 @@ func (q *Requests) Inserts(i uint64) uint64 {
 		return 0
 	}
 	n := i / every
-	if below(random(q.seed+drawInsert, n), every) < i%every {
+	if Below(Random(q.seed+drawInsert, n), every) < i%every {
 		n++
 	}
 	return n
@@ -121,7 +121,7 @@ func (q *Requests) Inserts(i uint64) uint64 {
 
 func (q *Requests) rank(draw uint64) uint64 {
 	if q.zipf == nil {
-		return below(draw, q.records)
+		return Below(draw, q.records)
 	}
 	return q.zipf.Rank(draw)
 }

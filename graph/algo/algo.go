@@ -1,0 +1,84 @@
+package algo
+
+import (
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/internal/cpu"
+)
+
+// Unreached is the depth of a vertex that a search does not come to, and None no vertex.
+const (
+	Unreached = math.MaxUint32
+	None      = math.MaxUint32
+)
+
+const (
+	// grain is the number of vertices that a core takes at a time, where each costs little.
+	grain = 1 << 13
+	// rows is that number where all of their neighbors are looked at.
+	rows = 1 << 9
+	// front is that number of vertices of a frontier, of which any may be a hub.
+	front = 1 << 6
+)
+
+// host is a device as one whose memory Go code works on.
+func host(dev device.Device, name string) (device.Host, error) {
+	h, err := cpu.Host(dev, "graphs")
+	if err != nil {
+		return nil, fmt.Errorf("algo: %s: %w", name, err)
+	}
+	return h, nil
+}
+
+// invalid is an argument that makes no sense.
+func invalid(name, format string, args ...any) error {
+	return fmt.Errorf("algo: %s: %w: %s", name, device.ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// undirected refuses a directed graph.
+func undirected(name string, g *graph.CSR) error {
+	if g.Directed() {
+		return invalid(name, "the graph is directed; its Symmetric is not")
+	}
+	return nil
+}
+
+// exists refuses a source that is no vertex.
+func exists(name string, g *graph.CSR, source uint32) error {
+	if uint64(source) >= uint64(g.Vertices()) {
+		return invalid(name, "the source is %d, and there are %d vertices", source, g.Vertices())
+	}
+	return nil
+}
+
+// perVertex panics if a slice has not one element for each vertex.
+func perVertex(name string, g *graph.CSR, n int) {
+	if n != g.Vertices() {
+		panic(fmt.Sprintf("algo: %s: %d elements for %d vertices", name, n, g.Vertices()))
+	}
+}
+
+// gathering is a list that cores append to, all of a range at a time, up to its capacity.
+type gathering struct {
+	list []uint32
+	used atomic.Int64
+}
+
+func newGathering(capacity int) *gathering { return &gathering{list: make([]uint32, capacity)} }
+
+func (g *gathering) add(some []uint32) {
+	at := g.used.Add(int64(len(some)))
+	copy(g.list[at-int64(len(some)):at], some)
+}
+
+func (g *gathering) all() []uint32 { return g.list[:g.used.Load()] }
+
+// swap empties the other list, and exchanges both.
+func swap(a, b **gathering) {
+	(*a).used.Store(0)
+	*a, *b = *b, *a
+}

@@ -1,0 +1,107 @@
+package algo
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/graph"
+)
+
+// sampled is the number of vertices that are asked for their component, to find the largest.
+const sampled = 1 << 10
+
+// Components numbers the connected components of a graph, the weakly connected ones if it is directed:
+// labels receives the smallest vertex of each vertex's component. It returns how many there are.
+//
+// It is Afforest (Sutton, Ben-Nun, Barak: "Optimizing Parallel Graph Connectivity Computation via Subgraph Sampling", 2018): two edges of each vertex
+// unite most of the largest component, whose other edges need not be looked at then.
+func Components(ctx context.Context, dev device.Device, g *graph.CSR, labels []uint32) (count int, err error) {
+	perVertex("components", g, len(labels))
+	h, err := host(dev, "components")
+	if err != nil {
+		return 0, err
+	}
+	for v := range labels {
+		labels[v] = uint32(v)
+	}
+	const first = 2
+	unite(ctx, h, g, labels, func(_ uint32, row []uint32) []uint32 { return row[:min(first, len(row))] })
+	flatten(h, labels)
+	largest := uint32(None)
+	if !g.Directed() { // else its other edges may be what links a vertex that has none
+		largest = frequent(labels)
+	}
+	unite(ctx, h, g, labels, func(v uint32, row []uint32) []uint32 {
+		if len(row) <= first || atomic.LoadUint32(&labels[v]) == largest {
+			return nil
+		}
+		return row[first:]
+	})
+	flatten(h, labels)
+	var roots atomic.Int64
+	h.Parallel(len(labels), grain, func(lo, hi int) {
+		own := 0
+		for v := lo; v < hi; v++ {
+			if labels[v] == uint32(v) {
+				own++
+			}
+		}
+		roots.Add(int64(own))
+	})
+	return int(roots.Load()), ctx.Err()
+}
+
+// unite unites vertices with those of their neighbors that which chooses.
+func unite(ctx context.Context, h device.Host, g *graph.CSR, labels []uint32, which func(v uint32, row []uint32) []uint32) {
+	h.Parallel(g.Vertices(), rows, func(lo, hi int) {
+		for v := lo; v < hi && ctx.Err() == nil; v++ {
+			for _, u := range which(uint32(v), g.Neighbors(uint32(v))) {
+				link(labels, uint32(v), u)
+			}
+		}
+	})
+}
+
+// link makes the roots of two vertices one: the larger one points to the smaller one. Labels only
+// fall, so the root of a component is its smallest vertex in the end.
+func link(labels []uint32, u, v uint32) {
+	a, b := atomic.LoadUint32(&labels[u]), atomic.LoadUint32(&labels[v])
+	for a != b {
+		high, low := max(a, b), min(a, b)
+		at := atomic.LoadUint32(&labels[high])
+		if at == low || at == high && atomic.CompareAndSwapUint32(&labels[high], high, low) {
+			return
+		}
+		a = atomic.LoadUint32(&labels[atomic.LoadUint32(&labels[high])])
+		b = atomic.LoadUint32(&labels[low])
+	}
+}
+
+// flatten points all vertices to their roots.
+func flatten(h device.Host, labels []uint32) {
+	h.Parallel(len(labels), grain, func(lo, hi int) {
+		for v := lo; v < hi; v++ {
+			root := atomic.LoadUint32(&labels[v])
+			for up := atomic.LoadUint32(&labels[root]); up != root; up = atomic.LoadUint32(&labels[root]) {
+				root = up
+			}
+			atomic.StoreUint32(&labels[v], root)
+		}
+	})
+}
+
+// frequent is the label that most of some vertices have.
+func frequent(labels []uint32) (most uint32) {
+	if len(labels) == 0 {
+		return None
+	}
+	counts := make(map[uint32]int)
+	for i := range uint64(sampled) {
+		label := labels[i*uint64(len(labels))/sampled]
+		if counts[label]++; counts[label] > counts[most] {
+			most = label
+		}
+	}
+	return most
+}

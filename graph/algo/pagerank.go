@@ -1,0 +1,141 @@
+package algo
+
+import (
+	"context"
+	"math"
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/graph"
+)
+
+// RankOne is what the ranks of all vertices add up to: a rank of r is the share r/RankOne. It leaves
+// room for the sum of two.
+const RankOne = 1 << 62
+
+// PageRankOptions configure [PageRank]. The zero value and nil are good defaults.
+type PageRankOptions struct {
+	// Damping is the probability of following an edge. Default 0.85.
+	Damping float64
+	// Iterations is the number of iterations at most. Default 100.
+	Iterations int
+	// Tolerance ends the iteration when ranks change by no more than that, all together. Default 10^-6; negative: never.
+	Tolerance float64
+}
+
+func (o *PageRankOptions) check() (c PageRankOptions, err error) {
+	if o != nil {
+		c = *o
+	}
+	if c.Damping == 0 {
+		c.Damping = 0.85
+	}
+	if c.Iterations == 0 {
+		c.Iterations = 100
+	}
+	if c.Tolerance == 0 {
+		c.Tolerance = 1e-6
+	}
+	switch {
+	case !(c.Damping > 0 && c.Damping < 1):
+		return c, invalid("PageRank", "Damping %v, want between 0 and 1", c.Damping)
+	case c.Iterations < 0:
+		return c, invalid("PageRank", "Iterations %d is negative", c.Iterations)
+	case math.IsNaN(c.Tolerance):
+		return c, invalid("PageRank", "Tolerance is not a number")
+	}
+	return c, nil
+}
+
+// PageRankResult says how far an iteration came.
+type PageRankResult struct {
+	Iterations int
+	Change     float64 // of all ranks together, in the last iteration
+}
+
+// PageRank computes how often a random walk is at each vertex that follows an edge of it with probability Damping, and else,
+// and where there is none, begins again anywhere (Brin, Page: "The Anatomy of a Large-Scale Hypertextual Web Search Engine", 1998).
+// ranks receives shares of [RankOne].
+//
+// Ranks are integers, so sums do not depend on the order of their terms: the outcome is the same to
+// the bit on any machine. Divisions are rounded down, by which all ranks together lose some parts in
+// 2^62 for each vertex and arc.
+func PageRank(ctx context.Context, dev device.Device, g *graph.CSR, ranks []uint64, opts *PageRankOptions) (r PageRankResult, err error) {
+	perVertex("PageRank", g, len(ranks))
+	h, err := host(dev, "PageRank")
+	if err != nil {
+		return r, err
+	}
+	o, err := opts.check()
+	if err != nil || len(ranks) == 0 {
+		return r, err
+	}
+	into, err := g.Transpose(ctx, dev)
+	if err != nil {
+		return r, err
+	}
+	n := uint64(len(ranks))
+	w := walk{Host: h, out: g, into: into, ranks: ranks, shares: make([]uint64, n), damping: uint64(math.Ldexp(o.Damping, 64))}
+	start, _ := bits.Mul64(RankOne, w.damping)
+	w.base = (RankOne - start) / n
+	for v := range ranks {
+		ranks[v] = RankOne / n
+	}
+	for r.Iterations < o.Iterations {
+		change := w.step(ctx)
+		if err := ctx.Err(); err != nil {
+			return r, err
+		}
+		r.Iterations++
+		if r.Change = float64(change) / RankOne; r.Change <= o.Tolerance {
+			break
+		}
+	}
+	return r, nil
+}
+
+// walk is one random walk.
+type walk struct {
+	device.Host
+	out, into *graph.CSR
+	ranks     []uint64
+	shares    []uint64 // that each vertex hands to each of its neighbors
+	damping   uint64   // of 2^64
+	base      uint64   // the rank that begins at any vertex
+}
+
+// step makes one iteration, and returns the change of all ranks.
+func (w *walk) step(ctx context.Context) uint64 {
+	var idle, change atomic.Uint64 // idle: ranks of vertices without edges, which begin anywhere
+	w.Parallel(len(w.ranks), grain, func(lo, hi int) {
+		own := uint64(0)
+		for v := lo; v < hi; v++ {
+			if d := w.out.Degree(uint32(v)); d > 0 {
+				w.shares[v] = w.ranks[v] / uint64(d)
+			} else {
+				own += w.ranks[v]
+			}
+		}
+		idle.Add(own)
+	})
+	everywhere := idle.Load() / uint64(len(w.ranks))
+	w.Parallel(len(w.ranks), rows, func(lo, hi int) {
+		if ctx.Err() != nil {
+			return
+		}
+		own := uint64(0)
+		for v := lo; v < hi; v++ {
+			sum := everywhere
+			for _, u := range w.into.Neighbors(uint32(v)) {
+				sum += w.shares[u]
+			}
+			followed, _ := bits.Mul64(sum, w.damping)
+			rank := w.base + followed
+			own += max(rank, w.ranks[v]) - min(rank, w.ranks[v])
+			w.ranks[v] = rank
+		}
+		change.Add(own)
+	})
+	return change.Load()
+}

@@ -1,0 +1,124 @@
+package algo
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/internal/workload"
+)
+
+// SampleOptions configure [Sample]. The zero value and nil are good defaults.
+type SampleOptions struct {
+	// Seed decides what is drawn: one seed, one sample, on any number of cores.
+	Seed uint64
+	// Replace draws each neighbor anew, so that one may come several times. Default: neighbors
+	// come once, and all of them if there are no more than the fan-out.
+	Replace bool
+}
+
+// searched is the number of draws up to which they are looked for in a list.
+const searched = 64
+
+// Sample draws neighbors of vertices, each neighbor of one as probably as any other: out has a row of fanout for each of vertices,
+// of which those places that no neighbor is drawn for receive [None]. It returns how many were drawn. One vertex that comes several
+// times has a sample of its own each time. It panics if out has not as many elements as all rows.
+func Sample(ctx context.Context, dev device.Device, g *graph.CSR, vertices []uint32, fanout int, out []uint32, opts *SampleOptions) (drawn int, err error) {
+	if fanout < 0 || len(out) != fanout*len(vertices) {
+		panic(fmt.Sprintf("algo: sample: %d elements for %d vertices with %d neighbors each", len(out), len(vertices), fanout))
+	}
+	h, err := host(dev, "sample")
+	if err != nil {
+		return 0, err
+	}
+	for i, v := range vertices {
+		if uint64(v) >= uint64(g.Vertices()) {
+			return 0, invalid("sample", "vertex %d of the batch is %d, and there are %d", i, v, g.Vertices())
+		}
+	}
+	var o SampleOptions
+	if opts != nil {
+		o = *opts
+	}
+	var sum atomic.Int64
+	h.Parallel(len(vertices), rows, func(lo, hi int) {
+		if ctx.Err() != nil {
+			return
+		}
+		own := 0
+		for i := lo; i < hi; i++ {
+			row := out[i*fanout : (i+1)*fanout]
+			s := sampler{seed: workload.Random(o.Seed, uint64(i)), from: g.Neighbors(vertices[i])}
+			n := s.draw(row, o.Replace)
+			own += n
+			for j := n; j < fanout; j++ {
+				row[j] = None
+			}
+		}
+		sum.Add(int64(own))
+	})
+	return int(sum.Load()), ctx.Err()
+}
+
+// sampler draws from one row.
+type sampler struct {
+	seed uint64
+	from []uint32
+}
+
+// below is draw i, uniform in [0,n).
+func (s *sampler) below(i, n int) int {
+	return int(workload.Below(workload.Random(s.seed, uint64(i)), uint64(n)))
+}
+
+// draw fills the beginning of a row, and returns how much.
+func (s *sampler) draw(row []uint32, replace bool) int {
+	n, k := len(s.from), len(row)
+	switch {
+	case n == 0:
+		return 0
+	case replace:
+		for j := range row {
+			row[j] = s.from[s.below(j, n)]
+		}
+	case n <= k:
+		return copy(row, s.from)
+	case k <= searched:
+		s.floyd(row)
+	default:
+		s.pass(row)
+	}
+	return k
+}
+
+// floyd draws positions of which each set is as probable (Bentley, Floyd: "A Sample of Brilliance", 1987).
+func (s *sampler) floyd(row []uint32) {
+	n, k := len(s.from), len(row)
+	for j := range k {
+		last := n - k + j
+		at := uint32(s.below(j, last+1))
+		if slices.Contains(row[:j], at) {
+			at = uint32(last)
+		}
+		row[j] = at
+	}
+	for j, at := range row {
+		row[j] = s.from[at]
+	}
+}
+
+// pass goes over all neighbors, and takes each with the probability that makes all sets equal (Knuth, algorithm 3.4.2S).
+func (s *sampler) pass(row []uint32) {
+	n, j := len(s.from), 0
+	for i, u := range s.from {
+		if s.below(i, n-i) < len(row)-j {
+			row[j] = u
+			if j++; j == len(row) {
+				return
+			}
+		}
+	}
+}

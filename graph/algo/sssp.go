@@ -1,0 +1,202 @@
+package algo
+
+import (
+	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/graph"
+)
+
+// Distance are the types of distances: uint64 for weights that are integers, float64 for all.
+type Distance interface{ uint64 | float64 }
+
+// SSSP computes shortest paths from a vertex: distances receives the smallest sum of weights of a path
+// to each vertex, and its largest value (of float64, infinity) where there is none. It returns to how many vertices there is one.
+//
+// A weight that is negative or no number is device.ErrInvalid, with its edge; so are weights
+// whose sums might not fit distances, and floats with distances that are integers.
+//
+// Vertices are worked on in the order of their distance, many at a time: those that are nearer than a threshold, until
+// none of them changes; then the threshold rises by the mean weight (a form of delta stepping: Meyer, Sanders, 2003). Sums of floats are
+// those of going along the path, so they, too, are the same on any number of cores.
+func SSSP[W graph.Weight, D Distance](ctx context.Context, dev device.Device, g *graph.Weighted[W], source uint32, distances []D) (reached int, err error) {
+	perVertex("SSSP", g.CSR, len(distances))
+	h, err := host(dev, "SSSP")
+	if err != nil {
+		return 0, err
+	}
+	if err := exists("SSSP", g.CSR, source); err != nil {
+		return 0, err
+	}
+	mean, err := checkWeights[W, D](h, g)
+	if err != nil {
+		return 0, err
+	}
+	s := paths{Host: h, ctx: ctx, g: g.CSR, step: max(mean, math.SmallestNonzeroFloat64)}
+	// Floats that are not negative have the order of their bits.
+	s.at = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(distances))), len(distances))
+	weights := g.AllWeights()
+	if D(1)/2 == 0 { // integers
+		s.far = math.MaxUint64
+		s.add = func(d, arc uint64) uint64 { return d + uint64(weights[arc]) }
+		s.value = func(d uint64) float64 { return float64(d) }
+	} else {
+		s.far = math.Float64bits(math.Inf(1))
+		s.add = func(d, arc uint64) uint64 {
+			return math.Float64bits(math.Float64frombits(d) + float64(weights[arc]))
+		}
+		s.value = math.Float64frombits
+	}
+	return s.run(source), ctx.Err()
+}
+
+// checkWeights refuses weights that paths have no sum of, and returns their mean.
+func checkWeights[W graph.Weight, D Distance](h device.Host, g *graph.Weighted[W]) (mean float64, err error) {
+	weights := g.AllWeights()
+	if W(1)/2 != 0 && D(1)/2 == 0 {
+		return 0, invalid("SSSP", "the weights are floats, and distances integers")
+	}
+	parts := make([]struct{ sum, largest float64 }, (len(weights)+grain-1)/grain)
+	var bad atomic.Int64
+	bad.Store(math.MaxInt64)
+	h.Parallel(len(weights), grain, func(lo, hi int) {
+		p := &parts[lo/grain]
+		for i, w := range weights[lo:hi] {
+			if !(w >= 0) {
+				for old := bad.Load(); old > int64(lo+i) && !bad.CompareAndSwap(old, int64(lo+i)); old = bad.Load() {
+				}
+				return
+			}
+			p.sum += float64(w)
+			p.largest = max(p.largest, float64(w))
+		}
+	})
+	if at := bad.Load(); at < math.MaxInt64 {
+		u := rowOf(g.CSR, uint64(at))
+		return 0, invalid("SSSP", "the edge from %d to %d has weight %v", u, g.Targets()[at], weights[at])
+	}
+	sum, largest := 0., 0.
+	for _, p := range parts {
+		sum, largest = sum+p.sum, max(largest, p.largest)
+	}
+	if longest := largest * float64(g.Vertices()); D(1)/2 == 0 && longest >= 1<<63 {
+		return 0, invalid("SSSP", "weights up to %v make paths up to %.3g, too long for 64 bits", largest, longest)
+	}
+	return sum / max(1, float64(len(weights))), nil
+}
+
+// rowOf is the vertex in whose row an arc is.
+func rowOf(g *graph.CSR, arc uint64) uint32 {
+	lo, hi := 0, g.Vertices()
+	for lo+1 < hi {
+		if mid := (lo + hi) / 2; g.Offsets()[mid] <= arc {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return uint32(lo)
+}
+
+// paths is one search. Distances are words that are in order.
+type paths struct {
+	device.Host
+	ctx   context.Context
+	g     *graph.CSR
+	at    []uint64
+	far   uint64 // the distance of vertices that no path leads to
+	add   func(d, arc uint64) uint64
+	value func(d uint64) float64
+	step  float64
+	// Vertices whose distance has fallen since they were worked on: below the threshold, and
+	// beyond it. A vertex may be in them several times.
+	near, beyond []uint32
+}
+
+func (s *paths) run(source uint32) (reached int) {
+	for v := range s.at {
+		s.at[v] = s.far
+	}
+	s.at[source] = 0
+	s.near = []uint32{source}
+	threshold := s.step
+	for len(s.near) > 0 && s.ctx.Err() == nil {
+		for len(s.near) > 0 && s.ctx.Err() == nil {
+			s.relax(threshold)
+		}
+		threshold = s.raise(threshold)
+	}
+	for _, d := range s.at {
+		if d != s.far {
+			reached++
+		}
+	}
+	return reached
+}
+
+// relax works on the vertices that are near once.
+func (s *paths) relax(threshold float64) {
+	now := s.near
+	s.near = nil
+	var mu sync.Mutex
+	s.Parallel(len(now), front, func(lo, hi int) {
+		if s.ctx.Err() != nil {
+			return
+		}
+		var near, beyond []uint32
+		for _, v := range now[lo:hi] {
+			d := atomic.LoadUint64(&s.at[v])
+			first := s.g.Offsets()[v]
+			for i, u := range s.g.Neighbors(v) {
+				to := s.add(d, first+uint64(i))
+				if !lower(&s.at[u], to) {
+					continue
+				}
+				if s.value(to) < threshold {
+					near = append(near, u)
+				} else {
+					beyond = append(beyond, u)
+				}
+			}
+		}
+		mu.Lock()
+		s.near, s.beyond = append(s.near, near...), append(s.beyond, beyond...)
+		mu.Unlock()
+	})
+}
+
+// lower stores a distance if it is smaller.
+func lower(at *uint64, d uint64) bool {
+	for old := atomic.LoadUint64(at); d < old; old = atomic.LoadUint64(at) {
+		if atomic.CompareAndSwapUint64(at, old, d) {
+			return true
+		}
+	}
+	return false
+}
+
+// raise moves the threshold behind the nearest of the vertices that are beyond it, and takes those that are near then.
+func (s *paths) raise(threshold float64) (next float64) {
+	least := math.Inf(1)
+	rest := s.beyond[:0]
+	for _, v := range s.beyond {
+		if d := s.value(s.at[v]); d >= threshold { // else it has come nearer, and been worked on
+			least = min(least, d)
+			rest = append(rest, v)
+		}
+	}
+	next = max(least+s.step, math.Nextafter(least, math.Inf(1)))
+	s.beyond = rest[:0]
+	for _, v := range rest {
+		if s.value(s.at[v]) < next {
+			s.near = append(s.near, v)
+		} else {
+			s.beyond = append(s.beyond, v)
+		}
+	}
+	return next
+}

@@ -1,0 +1,150 @@
+package algo
+
+import (
+	"context"
+	"sort"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/graph"
+)
+
+const (
+	// hub is the number of neighbors, upwards, from which on a vertex has its neighbors in a bitmap, instead
+	// of being merged with each of theirs.
+	hub = 8
+	// partsPerCore evens out parts of equal work that do not take equally long.
+	partsPerCore = 8
+)
+
+// Triangles counts the triangles of an undirected graph: sets of three vertices that are neighbors of each
+// other. Self loops, and edges that are there several times, count nothing more. A directed graph is
+// taken for its Symmetric.
+//
+// It works on the oriented view, in which each triangle is one pair of edges u→v, v→w with an edge u→w.
+// These pairs are dealt out to the cores, as many to each, and the neighbors of v are
+// looked up among those of u: in a bitmap where u has many, by merging where it has few.
+func Triangles(ctx context.Context, dev device.Device, g *graph.CSR) (uint64, error) {
+	h, err := host(dev, "triangles")
+	if err != nil {
+		return 0, err
+	}
+	o, err := g.Oriented(ctx, dev)
+	if err != nil {
+		return 0, err
+	}
+	before := wedges(h, o)
+	parts := max(1, min(h.Properties().Units*partsPerCore, int(before[len(before)-1]>>12)))
+	var total atomic.Uint64
+	bitmaps := sync.Pool{New: func() any { return make([]uint64, (o.Vertices()+63)/64) }}
+	h.Parallel(parts, 1, func(part, _ int) {
+		bitmap := bitmaps.Get().([]uint64)
+		defer bitmaps.Put(bitmap)
+		all := before[len(before)-1]
+		c := closing{o: o, bitmap: bitmap}
+		total.Add(c.count(ctx, before, share(all, part, parts), share(all, part+1, parts)))
+	})
+	return total.Load(), ctx.Err()
+}
+
+// share is where a part of so many begins.
+func share(all uint64, part, parts int) uint64 {
+	return all/uint64(parts)*uint64(part) + all%uint64(parts)*uint64(part)/uint64(parts)
+}
+
+// wedges counts the pairs of edges u→v, v→w before those of each vertex u, each u→v for one more, and behind
+// the last vertex all.
+func wedges(h device.Host, o *graph.CSR) []uint64 {
+	before := make([]uint64, o.Vertices()+1)
+	h.Parallel(o.Vertices(), rows, func(lo, hi int) {
+		for u := lo; u < hi; u++ {
+			for _, v := range o.Neighbors(uint32(u)) {
+				before[u+1] += uint64(o.Degree(v)) + 1
+			}
+		}
+	})
+	for u := range o.Vertices() {
+		before[u+1] += before[u]
+	}
+	return before
+}
+
+// closing counts the wedges that an edge closes.
+type closing struct {
+	o      *graph.CSR
+	bitmap []uint64 // empty between two vertices
+}
+
+// count counts among the wedges [lo,hi): an edge u→v is of the part in which its first one is.
+func (c *closing) count(ctx context.Context, before []uint64, lo, hi uint64) (closed uint64) {
+	if lo == hi {
+		return 0
+	}
+	// The first vertex that has wedges from lo on.
+	u := sort.Search(c.o.Vertices(), func(u int) bool { return before[u+1] > lo })
+	for seen := uint64(0); u < c.o.Vertices() && before[u] < hi; u++ {
+		if seen += before[u+1] - before[u]; seen > 1<<18 {
+			if seen = 0; ctx.Err() != nil {
+				return closed
+			}
+		}
+		closed += c.of(uint32(u), before[u], lo, hi)
+	}
+	return closed
+}
+
+// of counts those of one vertex, whose first wedge has number at.
+func (c *closing) of(u uint32, at, lo, hi uint64) (closed uint64) {
+	row := c.o.Neighbors(u)
+	first, last := 0, len(row)
+	for i, v := range row {
+		if at < lo {
+			first = i + 1
+		}
+		if at >= hi {
+			last = i
+			break
+		}
+		at += uint64(c.o.Degree(v)) + 1
+	}
+	if first >= last {
+		return 0
+	}
+	if len(row) < hub {
+		for _, v := range row[first:last] {
+			closed += common(row, c.o.Neighbors(v))
+		}
+		return closed
+	}
+	for _, w := range row {
+		c.bitmap[w>>6] |= 1 << (w & 63)
+	}
+	for _, v := range row[first:last] {
+		for _, w := range c.o.Neighbors(v) {
+			closed += c.bitmap[w>>6] >> (w & 63) & 1
+		}
+	}
+	for _, w := range row {
+		c.bitmap[w>>6] = 0
+	}
+	return closed
+}
+
+// common counts the numbers that two ascending rows have in common.
+func common(a, b []uint32) (count uint64) {
+	i, j := 0, 0
+	for i < len(a) && j < len(b) {
+		x, y := a[i], b[j]
+		if x <= y {
+			i++
+		}
+		if y <= x {
+			j++
+		}
+		if x == y {
+			count++
+		}
+	}
+	return count
+}
