@@ -314,6 +314,10 @@ func TestSSSP(t *testing.T) {
 		}
 		wantPaths(t, dev, graph.NewWeighted(g, whole))
 		wantPaths(t, dev, graph.NewWeighted(g, large))
+		for i := range whole { // all equal: distances fall on thresholds
+			whole[i] = 3
+		}
+		wantPaths(t, dev, graph.NewWeighted(g, whole))
 		for _, source := range sources(g) {
 			weighted := graph.NewWeighted(g, floats)
 			got := make([]float64, g.Vertices())

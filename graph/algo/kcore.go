@@ -87,7 +87,7 @@ func (p *peeling) peel(k uint32, now []uint32, next *gathering) {
 		for _, v := range now[lo:hi] {
 			p.cores[v] = k
 			for _, u := range p.g.Neighbors(v) {
-				if u != v && fall(&p.degrees[u], k) {
+				if fall(&p.degrees[u], k) {
 					fallen = append(fallen, u)
 				}
 			}
