@@ -16,8 +16,9 @@ type engine interface {
 	base() int
 	// levels are the sizes of the levels, from the newest on. The counters have been read.
 	levels() []int
-	// bytes is the size of the memory in use, with what is kept for the next merges.
-	bytes() int
+	// bytes is the size of the memory in use, with what is kept for the next merges; held is
+	// that of what only snapshots have.
+	bytes() (used, held int)
 	// cleanup merges all levels. The counters have been read.
 	cleanup() error
 	// trim gives back what is kept.

@@ -115,8 +115,11 @@ func (e *gpuEngine) Pin(context.Context) (version uint64, err error) { return 0,
 // Unpin is for [core.Versioner].
 func (e *gpuEngine) Unpin(context.Context, uint64) error { return nil }
 
-func (e *gpuEngine) base() int     { return e.pool.base }
-func (e *gpuEngine) bytes() int    { return e.pool.bytes(e.now()) + e.work.Buf.Size }
+func (e *gpuEngine) base() int { return e.pool.base }
+func (e *gpuEngine) bytes() (used, held int) {
+	used, held = e.pool.bytes(e.now())
+	return used + e.work.Buf.Size, held
+}
 func (e *gpuEngine) levels() []int { return e.now().sizes() }
 
 // bound is how many entries there are at most, and how many there were when last counted.

@@ -143,8 +143,14 @@ func TestMemory(t *testing.T) {
 	if now := devicetest.Live(dev); now.Buffers > before.Buffers+21 || now.Bytes > 2*before.Bytes {
 		t.Errorf("20 snapshots hold %d buffers, %d bytes; a map had %d, %d", now.Buffers, now.Bytes, before.Buffers, before.Bytes)
 	}
+	if s := conformance.StatsOf(t, m); s.Held < 20*24 || s.Held > devicetest.Live(dev).Bytes-s.Bytes {
+		t.Errorf("20 snapshots: %v", s)
+	}
 	for _, at := range held {
 		must(t, at.Close())
+	}
+	if s := conformance.StatsOf(t, m); s.Held != 0 {
+		t.Errorf("without snapshots: %v", s)
 	}
 	must(t, m.Compact(t.Context()))
 	if n := devicetest.Live(dev).Buffers; n != 1 {

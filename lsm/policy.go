@@ -63,4 +63,7 @@ func (p *policy) Compact(context.Context, core.Counters) error {
 }
 
 // Describe is for [core.Policy].
-func (p *policy) Describe() string { return fmt.Sprintf("in %d bytes", p.engine.bytes()) }
+func (p *policy) Describe() string {
+	used, _ := p.engine.bytes()
+	return fmt.Sprintf("in %d bytes", used)
+}

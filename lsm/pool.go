@@ -22,6 +22,7 @@ type pool struct {
 
 	mu     sync.Mutex // of whoever ends a last lease
 	spare  []*level
+	taken  int // bytes of all memory that has been taken and not been freed
 	closed bool
 }
 
@@ -71,6 +72,9 @@ func (p *pool) take(slot, n int) (*level, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%d entries of %d and %d bytes: %w", n, p.key, p.val, err)
 	}
+	p.mu.Lock()
+	p.taken += buf.Size
+	p.mu.Unlock()
 	return &level{buf: buf, room: room, slot: slot, n: n}, nil
 }
 
@@ -102,9 +106,17 @@ func (p *pool) free(levels []*level) (err error) {
 		}
 	}
 	for _, l := range levels {
-		err = errors.Join(err, p.dev.Free(l.buf))
+		err = errors.Join(err, p.drop(l))
 	}
 	return err
+}
+
+// drop frees memory that nothing reads or writes.
+func (p *pool) drop(l *level) error {
+	p.mu.Lock()
+	p.taken -= l.buf.Size
+	p.mu.Unlock()
+	return p.dev.Free(l.buf)
 }
 
 // trim frees what is kept.
@@ -124,15 +136,15 @@ func (p *pool) close() error {
 	return p.trim()
 }
 
-// bytes is the size of the levels of a generation, and of what is kept.
-func (p *pool) bytes(now *generation) (n int) {
+// bytes is the size of the levels of a generation, and of what is kept; and of all others.
+func (p *pool) bytes(now *generation) (used, held int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, l := range now.levels {
-		n += l.buf.Size
+		used += l.buf.Size
 	}
 	for _, l := range p.spare {
-		n += l.buf.Size
+		used += l.buf.Size
 	}
-	return n
+	return used, p.taken - used
 }

@@ -14,20 +14,21 @@ type Stats struct {
 	Entries int
 	// Levels are the numbers of entries of each level, from the newest on.
 	Levels []int
-	// Bytes of memory: of the levels, and of what is kept for the next merges. Memory that
-	// only snapshots hold is not counted.
-	Bytes int
+	// Bytes of memory: of the levels, and of what is kept for the next merges. Held are the bytes that
+	// only snapshots have.
+	Bytes, Held int
 }
 
 // String is the statistics in one line.
 func (s Stats) String() string {
-	return fmt.Sprintf("%d keys, %d entries in levels of %v, %d bytes", s.Len, s.Entries, s.Levels, s.Bytes)
+	return fmt.Sprintf("%d keys, %d entries in levels of %v, %d bytes, %d of snapshots", s.Len, s.Entries, s.Levels, s.Bytes, s.Held)
 }
 
 // Stats counts, without a pass over the memory.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 	err = t.core.Alone(ctx, "Stats", func(now core.Counters) error {
-		s = Stats{Len: int(now.Live), Entries: int(now.Used), Levels: t.engine.levels(), Bytes: t.engine.bytes()}
+		used, held := t.engine.bytes()
+		s = Stats{Len: int(now.Live), Entries: int(now.Used), Levels: t.engine.levels(), Bytes: used, Held: held}
 		return nil
 	})
 	return s, err

@@ -44,8 +44,8 @@ func (e *cpuEngine[K, V]) Pin(context.Context) (version uint64, err error) { ret
 // Unpin is for [core.Versioner].
 func (e *cpuEngine[K, V]) Unpin(context.Context, uint64) error { return nil }
 
-func (e *cpuEngine[K, V]) now() *generation { return e.Parts().(*generation) }
-func (e *cpuEngine[K, V]) bytes() int       { return e.pool.bytes(e.now()) }
+func (e *cpuEngine[K, V]) now() *generation        { return e.Parts().(*generation) }
+func (e *cpuEngine[K, V]) bytes() (used, held int) { return e.pool.bytes(e.now()) }
 func (e *cpuEngine[K, V]) bound() (most, counted uint64) {
 	return e.now().tally.Live, e.now().tally.Live
 }

@@ -12,8 +12,9 @@ type engine interface {
 	core.Engine
 	// bound is how many pairs there are at most, and how many there were when last counted.
 	bound() (most, counted uint64)
-	// bytes is the size of the memory in use, with what is kept for the next merge.
-	bytes() int
+	// bytes is the size of the memory in use, with what is kept for the next merge; held is
+	// that of what only snapshots have.
+	bytes() (used, held int)
 	// trim gives back what is kept.
 	trim() error
 }
@@ -34,13 +35,13 @@ func newEngine(dev device.Device, w batch.Widths, flip uint64) (engine, *core.Le
 	return open(host, p, flip)
 }
 
-// bytes is the size of a generation, and of the spare one.
-func (p *pool) bytes(now *generation) int {
+// bytes is the size of a generation, and of the spare one; and of all others.
+func (p *pool) bytes(now *generation) (used, held int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := now.buf.Size
+	used = now.buf.Size
 	if p.spare != nil {
-		n += p.spare.buf.Size
+		used += p.spare.buf.Size
 	}
-	return n
+	return used, p.taken - used
 }

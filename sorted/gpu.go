@@ -84,7 +84,7 @@ func (e *gpuEngine) empty() (*generation, error) {
 	g.tally = core.Tally{}
 	err = e.Submit(e.Stream, func() error { return e.Stream.Fill(g.tallyPtr(), 0, tallyBytes/4) })
 	if err = errors.Join(err, e.Stream.Sync(context.Background())); err != nil {
-		return nil, errors.Join(err, e.Dev.Free(g.buf))
+		return nil, errors.Join(err, e.pool.drop(g))
 	}
 	return g, nil
 }
@@ -117,7 +117,10 @@ func (e *gpuEngine) Pin(context.Context) (version uint64, err error) { return 0,
 // Unpin is for [core.Versioner].
 func (e *gpuEngine) Unpin(context.Context, uint64) error { return nil }
 
-func (e *gpuEngine) bytes() int { return e.pool.bytes(e.now()) + e.work.Buf.Size }
+func (e *gpuEngine) bytes() (used, held int) {
+	used, held = e.pool.bytes(e.now())
+	return used + e.work.Buf.Size, held
+}
 
 // trim gives back what is kept for the next merge, behind the last one.
 func (e *gpuEngine) trim() error {

@@ -96,7 +96,7 @@ func (e *gpuEngine) next(inserts bool, n int) (to *generation, most uint64, err 
 // it if that went wrong.
 func (e *gpuEngine) become(to *generation, most uint64, s *device.Stream, err error) error {
 	if err != nil {
-		return errors.Join(err, s.Sync(context.Background()), e.Dev.Free(to.buf))
+		return errors.Join(err, s.Sync(context.Background()), e.pool.drop(to))
 	}
 	e.most, e.stale = most, true
 	return e.leases.Replace(to)

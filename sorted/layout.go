@@ -62,6 +62,7 @@ type pool struct {
 
 	mu     sync.Mutex // of whoever ends a last lease
 	spare  *generation
+	taken  int // bytes of all memory that has been taken and not been freed
 	closed bool
 }
 
@@ -86,6 +87,9 @@ func (p *pool) take(pairs int) (*generation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%d pairs of %d and %d bytes: %w", pairs, p.key, p.val, err)
 	}
+	p.mu.Lock()
+	p.taken += buf.Size
+	p.mu.Unlock()
 	return &generation{pool: p, buf: buf, room: room}, nil
 }
 
@@ -118,6 +122,14 @@ func (p *pool) free(g *generation) error {
 			return err
 		}
 	}
+	return p.drop(g)
+}
+
+// drop frees memory that nothing reads or writes.
+func (p *pool) drop(g *generation) error {
+	p.mu.Lock()
+	p.taken -= g.buf.Size
+	p.mu.Unlock()
 	return p.dev.Free(g.buf)
 }
 

@@ -46,4 +46,7 @@ func (p *policy) After(context.Context, core.Counters, int) error { return nil }
 func (p *policy) Compact(context.Context, core.Counters) error { return p.engine.trim() }
 
 // Describe is for [core.Policy].
-func (p *policy) Describe() string { return fmt.Sprintf("in %d bytes", p.engine.bytes()) }
+func (p *policy) Describe() string {
+	used, _ := p.engine.bytes()
+	return fmt.Sprintf("in %d bytes", used)
+}

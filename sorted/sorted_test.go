@@ -91,6 +91,9 @@ func TestMemory(t *testing.T) {
 			t.Errorf("change %d: %d buffers, want %d", i, devicetest.Live(dev).Buffers, want)
 		}
 	}
+	if s := conformance.StatsOf(t, m); s.Held != devicetest.Live(dev).Bytes-s.Bytes || s.Held < 3*16*len(keys) {
+		t.Errorf("3 snapshots: %v", s)
+	}
 	for _, at := range held {
 		must(t, at.Close())
 	}

@@ -10,18 +10,21 @@ import (
 // Stats describe the state of a map.
 type Stats struct {
 	Len int // keys
-	// Bytes of memory: of the pairs, and of what is kept for the next merge. Memory that
-	// only snapshots hold is not counted.
-	Bytes int
+	// Bytes of memory: of the pairs, and of what is kept for the next merge. Held are the bytes that
+	// only snapshots have.
+	Bytes, Held int
 }
 
 // String is the statistics in one line.
-func (s Stats) String() string { return fmt.Sprintf("%d keys, %d bytes", s.Len, s.Bytes) }
+func (s Stats) String() string {
+	return fmt.Sprintf("%d keys, %d bytes, %d of snapshots", s.Len, s.Bytes, s.Held)
+}
 
 // Stats counts, without a pass over the memory.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 	err = t.core.Alone(ctx, "Stats", func(now core.Counters) error {
-		s = Stats{Len: int(now.Live), Bytes: t.engine.bytes()}
+		used, held := t.engine.bytes()
+		s = Stats{Len: int(now.Live), Bytes: used, Held: held}
 		return nil
 	})
 	return s, err
