@@ -83,6 +83,9 @@ type Row struct {
 	// KeysPerBucket is how many buckets are the primary one of 0, 1, 2, … keys.
 	KeysPerBucket []int `json:"keys_per_bucket,omitempty"`
 
+	// Reason is why there is no figure: the structure does not run on the device.
+	Reason string `json:"reason,omitempty"`
+
 	// Speedup is the rate relative to the experiment's peer in the same run.
 	Speedup *float64 `json:"speedup,omitempty"`
 	// What a paper published for the same measurement on its own hardware.

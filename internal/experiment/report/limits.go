@@ -65,6 +65,11 @@ func describe(name string) string {
 		return roofline.Describe(rest) + ", one for " + percent + " % of the operations of a batch"
 	case name == roofline.DeviceToHost+"_160":
 		return "copy of 160 bytes an operation to page-locked host memory"
+	case strings.HasPrefix(name, "pairs_"):
+		return "copy of as many bytes a pair, read plus written: " + strings.TrimPrefix(name, "pairs_")
+	case strings.HasPrefix(name, "range"):
+		length, _, _ := strings.Cut(strings.TrimPrefix(name, "range"), "_")
+		return "a random read of 64 bytes and copying " + length + " pairs"
 	case strings.HasPrefix(name, "host_"):
 		return "keys and values over page-locked copies"
 	}

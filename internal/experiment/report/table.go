@@ -94,7 +94,7 @@ func list(rows []experiment.Row) Table {
 		spread("slowest", func(s *experiment.Spread) float64 { return s.Slowest }),
 		spread("fastest", func(s *experiment.Spread) float64 { return s.Fastest }),
 		{"of limit", false, func(r experiment.Row) string {
-			if r.Op == r.Limit {
+			if r.Op == r.Limit || r.Limit == "" {
 				return ""
 			}
 			return share(r.LimitShare)
@@ -108,6 +108,7 @@ func list(rows []experiment.Row) Table {
 		latency("p50", func(l *experiment.Latency) float64 { return l.P50 }),
 		latency("p99", func(l *experiment.Latency) float64 { return l.P99 }),
 		latency("longest", func(l *experiment.Latency) float64 { return l.Max }),
+		{"why not", true, func(r experiment.Row) string { return r.Reason }},
 		{"of which", true, parts},
 		{"target", true, targets},
 		{"busy", false, func(r experiment.Row) string {
@@ -223,6 +224,9 @@ func zeroEmpty(n int, s string) string {
 
 // rateWithUnit is a row's rate: "36.4 G/s", "4.27 TB/s", "119 k call/s".
 func rateWithUnit(r experiment.Row) string {
+	if r.Reason != "" {
+		return ""
+	}
 	switch r.Unit {
 	case "":
 		return rate(r.OpsPerS) + "/s"

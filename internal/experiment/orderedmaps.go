@@ -1,0 +1,238 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/workload"
+	"github.com/weftgo/weft/lsm"
+	"github.com/weftgo/weft/ordered"
+	"github.com/weftgo/weft/sorted"
+)
+
+// The experiments of ordered maps are after chapters 2 to 4 of Awad's thesis ("Fully Concurrent GPU
+// Data Structures", 2022), whose hardware are a TITAN V and a V100, with 32-bit keys and values.
+
+// allOrdered is how the experiments say what they measure.
+const allOrdered = ` All ordered maps of weft that run on the device are measured; one that does not has a row that says why. The tree of lsm has
+been filled in batches of its base (2^20, or 2^14 on a CPU, and an eighth of the keys at most), so it has several levels; the others were loaded at once.`
+
+// orderedMap is an ordered map under test: a [subject] that takes mixed batches.
+type orderedMap[K weft.Key, V weft.Value] struct {
+	mapOf *weft.OrderedMap[K, V]
+	name  string
+	// pieces is how many pairs it is filled with at a time; 0: all.
+	pieces int
+	// bytes is the size of its memory, and of what only snapshots have.
+	bytes func(ctx context.Context) (used, held int, err error)
+}
+
+func (m *orderedMap[K, V]) put(s *device.Stream, keys device.Slice[K], vals device.Slice[V]) error {
+	return m.mapOf.PutOn(s, keys, vals)
+}
+
+func (m *orderedMap[K, V]) get(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool]) error {
+	return m.mapOf.GetOn(s, keys, vals, found)
+}
+
+func (m *orderedMap[K, V]) remove(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool]) error {
+	return m.mapOf.DeleteOn(s, keys, deleted)
+}
+
+// ApplyOn is for [mixer].
+func (m *orderedMap[K, V]) ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool]) error {
+	return m.mapOf.ApplyOn(s, kinds, keys, vals, ok)
+}
+
+func (m *orderedMap[K, V]) Clear(ctx context.Context) error { return m.mapOf.Clear(ctx) }
+func (m *orderedMap[K, V]) Len() int                        { return m.mapOf.Len() }
+func (m *orderedMap[K, V]) Sync(ctx context.Context) error  { return m.mapOf.Sync(ctx) }
+func (m *orderedMap[K, V]) Close() error                    { return m.mapOf.Close() }
+
+func (m *orderedMap[K, V]) describe(ctx context.Context, row *Row) error {
+	used, _, err := m.bytes(ctx)
+	if n := m.Len(); n > 0 {
+		row.BytesPerEntry = figure(float64(used) / float64(n))
+	}
+	return err
+}
+
+// load empties the map and puts pairs into it.
+func (m *orderedMap[K, V]) load(ctx context.Context, s *device.Stream, keys device.Slice[K], vals device.Slice[V]) error {
+	if err := m.Clear(ctx); err != nil {
+		return err
+	}
+	n := keys.Len()
+	if m.pieces == 0 {
+		return m.mapOf.BuildOn(s, keys, vals)
+	}
+	for lo := 0; lo < n; lo += m.pieces {
+		hi := min(lo+m.pieces, n)
+		if err := m.put(s, keys.Sub(lo, hi), vals.Sub(lo, hi)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leastPieces is how many batches fill an lsm, at least.
+const leastPieces = 8
+
+// openOrdered opens each ordered map of weft for n keys. Those that do not run on the device have a row
+// with the reason. close closes them.
+func openOrdered[K weft.Key, V weft.Value](r *runner, n int) (maps []*orderedMap[K, V], err error) {
+	base := r.size(1<<14, 1<<20)
+	for base > 16 && leastPieces*base > n {
+		base /= 2
+	}
+	for _, kind := range []struct {
+		name string
+		open func() (*orderedMap[K, V], error)
+	}{
+		{"sorted", func() (*orderedMap[K, V], error) {
+			m, err := sorted.New[K, V](r.Device, nil)
+			if err != nil {
+				return nil, err
+			}
+			return &orderedMap[K, V]{mapOf: m.OrderedMap, bytes: func(ctx context.Context) (int, int, error) {
+				s, err := m.Stats(ctx)
+				return s.Bytes, s.Held, err
+			}}, nil
+		}},
+		{"lsm", func() (*orderedMap[K, V], error) {
+			m, err := lsm.New[K, V](r.Device, &lsm.Options{Base: base})
+			if err != nil {
+				return nil, err
+			}
+			return &orderedMap[K, V]{mapOf: m.OrderedMap, pieces: base, bytes: func(ctx context.Context) (int, int, error) {
+				s, err := m.Stats(ctx)
+				return s.Bytes, s.Held, err
+			}}, nil
+		}},
+		{"ordered", func() (*orderedMap[K, V], error) {
+			m, err := ordered.New[K, V](r.Device, nil)
+			if err != nil {
+				return nil, err
+			}
+			return &orderedMap[K, V]{mapOf: m.OrderedMap, bytes: func(ctx context.Context) (int, int, error) {
+				s, err := m.Stats(ctx)
+				kept := 0
+				if all := s.Leaves + s.Kept + s.Free; all > 0 {
+					kept = int(float64(s.Bytes) * float64(s.Kept) / float64(all))
+				}
+				return s.Bytes - kept, kept, err
+			}}, nil
+		}},
+	} {
+		m, err := kind.open()
+		switch {
+		case errors.Is(err, device.ErrUnsupported):
+			r.result.Rows = append(r.result.Rows, Row{Structure: kind.name, Op: "none", KeyBits: bitsOf[K](), ValueBits: bitsOf[V](), Reason: err.Error()})
+		case err != nil:
+			return maps, errors.Join(err, closeOrdered(maps))
+		default:
+			m.name = kind.name
+			maps = append(maps, m)
+		}
+	}
+	return maps, nil
+}
+
+func closeOrdered[K weft.Key, V weft.Value](maps []*orderedMap[K, V]) (err error) {
+	for _, m := range maps {
+		err = errors.Join(err, m.Close())
+	}
+	return err
+}
+
+// orderedTrial measures the operations of ordered maps on pairs that lie on the device.
+type orderedTrial[K weft.Key, V weft.Value] struct {
+	trial[K, V]
+	maps []*orderedMap[K, V]
+	keys device.Slice[K] // unique, of the counters from 0 on
+	vals device.Slice[V]
+	m    *orderedMap[K, V] // which is measured now
+	n    int               // pairs that it has
+}
+
+// newOrderedTrial makes so many pairs, of which maps have n at most.
+func newOrderedTrial[K weft.Key, V weft.Value](r *runner, pairs, n int) (t *orderedTrial[K, V], err error) {
+	t = &orderedTrial[K, V]{trial: trial[K, V]{runner: r, keyBits: bitsOf[K](), valueBits: bitsOf[V]()}, n: n}
+	t.cols = &columns[K, V]{n: n, r: r}
+	t.step("%s %s: %d pairs", r.result.Experiment, t.width(), pairs)
+	keys, vals := make([]K, pairs), make([]V, pairs)
+	workload.Unique(keys, r.Seed, 0)
+	workload.Values(vals, keys)
+	if t.keys, err = device.Upload(r.stream, keys); err == nil {
+		t.vals, err = device.Upload(r.stream, vals)
+	}
+	if err == nil {
+		t.maps, err = openOrdered[K, V](r, n)
+	}
+	if err != nil {
+		return t, errors.Join(err, t.free())
+	}
+	return t, nil
+}
+
+func (t *orderedTrial[K, V]) free() error {
+	return errors.Join(t.stream.Sync(context.Background()), closeOrdered(t.maps), t.cols.free(), t.runner.free(&t.keys, &t.vals))
+}
+
+// use is the map that is measured from now on.
+func (t *orderedTrial[K, V]) use(m *orderedMap[K, V]) { t.m, t.table, t.structure = m, m, m.name }
+
+// of are pairs of counters [lo,hi).
+func (t *orderedTrial[K, V]) of(lo, hi int) (device.Slice[K], device.Slice[V]) {
+	return t.keys.Sub(lo, hi), t.vals.Sub(lo, hi)
+}
+
+// reload gives the map its first n pairs, untimed.
+func (t *orderedTrial[K, V]) reload(ctx context.Context) func() error {
+	return func() error {
+		keys, vals := t.of(0, t.n)
+		return t.m.load(ctx, t.stream, keys, vals)
+	}
+}
+
+// has makes sure that a map has so many pairs.
+func (t *orderedTrial[K, V]) has(ctx context.Context, n int) error {
+	if err := t.m.Sync(ctx); err != nil {
+		return err
+	}
+	if t.m.Len() != n {
+		return fmt.Errorf("%w: %s has %d pairs, want %d", errWrong, t.m.name, t.m.Len(), n)
+	}
+	return nil
+}
+
+// row is one of as many operations.
+func (t *orderedTrial[K, V]) row() Row { return Row{Keys: t.n} }
+
+// orderedBytes is the memory that a pair takes at most, in all ordered maps with what they keep for
+// merges and sorts, and in columns.
+func orderedBytes[K weft.Key, V weft.Value]() int { return 12 * (bitsOf[K]() + bitsOf[V]()) / 8 }
+
+// overSizes draws rates of an operation over the number of keys.
+func overKeys(res *Result, name, title string, of func(Row) bool) Plot {
+	p := Plot{Name: name, Title: title, XLabel: "keys", YLabel: "operations per second", LogX: true, LogY: true}
+	for _, row := range res.Rows {
+		if row.Reason == "" && of(row) {
+			p.point(row.Structure, float64(row.Keys), row.OpsPerS)
+		}
+	}
+	return p
+}
+
+// drawn are the plots that have a series.
+func drawn(plots ...Plot) (some []Plot) {
+	for _, p := range plots {
+		if len(p.Series) > 0 {
+			some = append(some, p)
+		}
+	}
+	return some
+}

@@ -1,0 +1,41 @@
+// What one access of memory takes: a thread follows pointers, each of which it waits for.
+#include "weft/warp.cuh"
+
+namespace {
+
+struct ChaseParams {
+  uint64_t* region;
+  uint64_t* end;   // where the thread has come to
+  uint64_t lines;  // of 128 bytes, a power of two
+  uint64_t steps;
+};
+
+constexpr uint32_t kChaseBlock = 256;
+constexpr uint32_t kLineWords = 16;
+
+// next is a permutation of the lines with one cycle: a linear congruence of full period, whose
+// multiplier is 1 modulo 4 and whose increment is odd. twin: chase.go
+__device__ __forceinline__ uint64_t next(uint64_t line, uint64_t lines) { return (line * 0x5851f42d4c957f2d + 0x14057b7ef767814f) & (lines - 1); }
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(kChaseBlock) chase_fill(ChaseParams p) {
+  for (uint64_t i = weft::thread_index(); i < p.lines; i += weft::threads_in_grid())
+    weft::store_once(p.region + i * kLineWords, next(i, p.lines) * kLineWords);
+}
+
+// Weak loads may be answered by the L1 cache of the multiprocessor.
+extern "C" __global__ void __launch_bounds__(kChaseBlock) chase_weak(ChaseParams p) {
+  if (weft::thread_index() != 0) return;
+  uint64_t at = 0;
+  for (uint64_t i = 0; i < p.steps; i++) at = p.region[at];
+  weft::store_once(p.end, at);
+}
+
+// Relaxed loads of the device's scope are answered by the L2 cache.
+extern "C" __global__ void __launch_bounds__(kChaseBlock) chase_relaxed(ChaseParams p) {
+  if (weft::thread_index() != 0) return;
+  uint64_t at = 0;
+  for (uint64_t i = 0; i < p.steps; i++) at = weft::load_relaxed(p.region + at);
+  weft::store_once(p.end, at);
+}
