@@ -138,6 +138,23 @@ func TestTableOfParts(t *testing.T) {
 	}
 }
 
+// A structure without a figure has the reason, and nothing that looks like one; what nothing limits has
+// no share.
+func TestTableOfReasons(t *testing.T) {
+	table := Tabulate(&experiment.Result{Experiment: "ordered-load", Rows: []experiment.Row{
+		{Structure: "ordered", Op: "none", Reason: "no kernels"}, {Structure: "memory", Op: "weak", N: 8, OpsPerS: 2e8, Seconds: 5e-9},
+	}})
+	for head, want := range map[string][2]string{"why not": {"no kernels", ""}, "rate": {"", "200 M/s"}} {
+		i := slices.Index(table.Head, head)
+		if i < 0 || table.Cells[0][i] != want[0] || table.Cells[1][i] != want[1] {
+			t.Errorf("column %q: %v", head, table)
+		}
+	}
+	if slices.Contains(table.Head, "of limit") {
+		t.Errorf("columns %q", table.Head)
+	}
+}
+
 // Rows say how calls vary, and whether they reach what they are to reach.
 func TestTableOfTargets(t *testing.T) {
 	row := experiment.Row{Structure: "plain", Op: "insert", N: 8, OpsPerS: 2e8, Limit: "cas64", Spread: &experiment.Spread{Slowest: 1e8, Fastest: 3e8}, Targets: []experiment.Target{

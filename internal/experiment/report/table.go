@@ -94,7 +94,7 @@ func list(rows []experiment.Row) Table {
 		spread("slowest", func(s *experiment.Spread) float64 { return s.Slowest }),
 		spread("fastest", func(s *experiment.Spread) float64 { return s.Fastest }),
 		{"of limit", false, func(r experiment.Row) string {
-			if r.Op == r.Limit || r.Limit == "" {
+			if r.Op == r.Limit || r.Limit == "" { // a limit itself, or none
 				return ""
 			}
 			return share(r.LimitShare)
