@@ -1,0 +1,235 @@
+package load
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weftgo/weft"
+)
+
+// columnNames are what columns of edges are called, in files that are around.
+var columnNames = []string{
+	"id_1", "id_2", "id1", "id2", "source", "target", "src", "dst", "from", "to", "from_id", "to_id", "fromnodeid", "tonodeid",
+	"node_1", "node_2", "node1", "node2", "u", "v", "head", "tail", "start", "end", "source_id", "target_id",
+}
+
+// csv reads columns.
+type csv struct {
+	lister
+	o         Options
+	separator byte // 0: white space
+	width     int  // columns of the first line
+	first     int  // its number
+	columns   [3]int
+}
+
+const noColumn = -1
+
+func readCSV(s *scanner, e *edges, o Options) error {
+	c := &csv{lister: lister{s: s, e: e, how: o.IDs}, o: o, separator: o.Separator}
+	line, ok := s.data("#%")
+	if ok {
+		if err := c.begin(line); err != nil {
+			return err
+		}
+		var fields [][]byte
+		for line, ok = s.next(); ok; line, ok = s.next() {
+			if len(bytes.TrimSpace(line)) == 0 {
+				continue
+			}
+			var err error
+			if fields, err = c.split(line, fields); err == nil {
+				err = c.add(s.line, fields)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if s.err != nil {
+		return s.err
+	}
+	if err := c.flush(); err != nil {
+		return err
+	}
+	return e.ids.finish(e, -1)
+}
+
+// begin reads the first line, and the second one, too, if that tells whether the first one is names.
+func (c *csv) begin(line []byte) error {
+	if c.separator == 0 {
+		for _, s := range []byte(",;\t|") {
+			if bytes.IndexByte(line, s) >= 0 {
+				c.separator = s
+				break
+			}
+		}
+	}
+	if c.separator == ' ' {
+		c.separator = 0
+	}
+	first, err := c.split(slices.Clone(line), nil)
+	if err != nil {
+		return err
+	}
+	c.width, c.first = len(first), c.s.line
+	names := c.o.Header == HeaderFirst || c.o.Header == HeaderAuto && (c.named() || c.areNames(first))
+	if err := c.find(first, names); err != nil {
+		return err
+	}
+	var second [][]byte
+	if c.o.Header == HeaderAuto && !names && !c.areNumbers(first) {
+		if line, ok := c.s.data(""); ok {
+			if second, err = c.split(slices.Clone(line), nil); err != nil {
+				return err
+			}
+			names = len(second) == c.width && c.areNumbers(second)
+		}
+	}
+	c.e.file.Header = names
+	if !names {
+		if err := c.add(c.first, first); err != nil {
+			return &located{c.first, err}
+		}
+	}
+	if second != nil {
+		return c.add(c.s.line, second)
+	}
+	return nil
+}
+
+// named reports whether options call a column by name.
+func (c *csv) named() bool {
+	for _, column := range []string{c.o.From, c.o.To, c.o.Weight} {
+		if _, err := strconv.Atoi(column); column != "" && err != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// areNames reports whether the first two columns have usual names.
+func (c *csv) areNames(fields [][]byte) bool {
+	return len(fields) >= 2 && slices.Contains(columnNames, strings.ToLower(string(fields[0]))) &&
+		slices.Contains(columnNames, strings.ToLower(string(fields[1])))
+}
+
+// areNumbers reports whether the ids of a line are numbers.
+func (c *csv) areNumbers(fields [][]byte) bool {
+	_, a := number(fields[c.columns[0]])
+	_, b := number(fields[c.columns[1]])
+	return a && b
+}
+
+// find finds the columns that options ask for.
+func (c *csv) find(first [][]byte, names bool) error {
+	for i, want := range []string{c.o.From, c.o.To, c.o.Weight} {
+		at, err := strconv.Atoi(want)
+		switch {
+		case want == "" && i == 2:
+			at = noColumn
+		case want == "":
+			at = i
+		case err == nil:
+			at--
+		case !names:
+			return malformed("column %.40q is asked for, and columns have no names", want)
+		default:
+			if at = slices.IndexFunc(first, func(f []byte) bool { return string(f) == want }); at < 0 {
+				return malformed("no column is called %.40q", want)
+			}
+		}
+		if at >= len(first) || at < 0 && (want != "" || i < 2) {
+			return malformed("column %d is asked for, and there are %d: is %.40q the separator?", at+1, len(first), c.separatorName())
+		}
+		c.columns[i] = at
+	}
+	if c.columns[0] == c.columns[1] {
+		return &located{c.first, optionsError("From and To are one column, %d", c.columns[0]+1)}
+	}
+	return nil
+}
+
+func (c *csv) separatorName() string {
+	if c.separator == 0 {
+		return "white space"
+	}
+	return string(c.separator)
+}
+
+// add adds the edge of a line.
+func (c *csv) add(line int, fields [][]byte) error {
+	if len(fields) != c.width {
+		return malformed("the line has %d columns, and line %d has %d", len(fields), c.first, c.width)
+	}
+	if !c.begun {
+		if c.columns[2] == noColumn && c.o.Weight == "" && c.width > 2 && c.columns[0] != 2 && c.columns[1] != 2 {
+			if _, err := weight(fields[2]); err == nil {
+				c.columns[2] = 2
+			}
+		}
+		c.weighted = c.columns[2] != noColumn
+	}
+	var w []byte
+	if c.weighted {
+		w = fields[c.columns[2]]
+	}
+	return c.edge(line, fields[c.columns[0]], fields[c.columns[1]], w)
+}
+
+// split splits a line, and takes quotes off its fields, in place.
+func (c *csv) split(line []byte, into [][]byte) ([][]byte, error) {
+	if c.separator == 0 {
+		return words(line, into), nil
+	}
+	into = into[:0]
+	for {
+		line = bytes.TrimLeft(line, " ")
+		if len(line) > 0 && line[0] == '"' {
+			field, rest, ok := unquote(line[1:])
+			rest = bytes.TrimLeft(rest, " ")
+			if !ok || len(rest) > 0 && rest[0] != c.separator {
+				return nil, malformed("column %d is not quoted as it should be", len(into)+1)
+			}
+			into = append(into, field)
+			if len(rest) == 0 {
+				return into, nil
+			}
+			line = rest[1:]
+			continue
+		}
+		field, rest, more := bytes.Cut(line, []byte{c.separator})
+		into = append(into, bytes.TrimSpace(field))
+		if line = rest; !more {
+			return into, nil
+		}
+	}
+}
+
+// unquote returns what comes before a quote, in which two quotes are one, and what comes behind it.
+func unquote(b []byte) (field, rest []byte, ok bool) {
+	to := 0
+	for i := 0; i < len(b); i++ {
+		if b[i] == '"' {
+			if i+1 == len(b) || b[i+1] != '"' {
+				return b[:to], b[i+1:], true
+			}
+			i++
+		}
+		b[to] = b[i]
+		to++
+	}
+	return nil, nil, false
+}
+
+// optionsError is an error of options, which is none of the file.
+func optionsError(format string, args ...any) error {
+	return &wrongOptions{malformed(format, args...).Error()}
+}
+
+type wrongOptions struct{ text string }
+
+func (w *wrongOptions) Error() string        { return w.text }
+func (w *wrongOptions) Is(target error) bool { return target == weft.ErrOptions }

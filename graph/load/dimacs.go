@@ -1,0 +1,76 @@
+package load
+
+// readDIMACS reads a .gr file: "c" comments, one line "p sp VERTICES ARCS", lines "a FROM TO WEIGHT".
+func readDIMACS(s *scanner, e *edges) error {
+	e.file.Directed = true
+	arcs, found, at := 0, 0, 0
+	var w [][]byte
+	for line, ok := s.data(""); ok; line, ok = s.data("") {
+		w = words(line, w)
+		switch kind := string(w[0]); {
+		case kind == "c":
+		case kind == "p" && at > 0:
+			return malformed("a second line \"p\", behind line %d", at)
+		case kind == "p":
+			if len(w) != 4 || string(w[1]) != "sp" {
+				return malformed("want \"p sp VERTICES ARCS\"")
+			}
+			n, err := count(w[2], "vertices")
+			if err != nil {
+				return err
+			}
+			if arcs, err = count(w[3], "arcs"); err != nil {
+				return err
+			}
+			if err := e.declare(n); err != nil {
+				return err
+			}
+			at = s.line
+		case kind == "a" && at == 0:
+			return malformed("an arc before the line \"p sp VERTICES ARCS\"")
+		case kind == "a":
+			if found++; found > arcs {
+				return malformed("arc %d of %d, which line %d says", found, arcs, at)
+			}
+			if err := e.arc(w[1:]); err != nil {
+				return err
+			}
+		default:
+			return malformed("the line begins with %.40q; want c, p or a", kind)
+		}
+	}
+	switch {
+	case s.err != nil:
+		return s.err
+	case at == 0:
+		return malformed("the line \"p sp VERTICES ARCS\" is missing")
+	case found < arcs:
+		return malformed("the file ends with arc %d of %d, which line %d says", found, arcs, at)
+	}
+	return nil
+}
+
+// arc adds the arc of a line.
+func (e *edges) arc(w [][]byte) error {
+	if len(w) != 3 {
+		return malformed("want \"a FROM TO WEIGHT\"")
+	}
+	u, err := e.from1(w[0], "vertex")
+	if err != nil {
+		return err
+	}
+	v, err := e.from1(w[1], "vertex")
+	if err != nil {
+		return err
+	}
+	x, err := weight(w[2])
+	if err != nil {
+		return err
+	}
+	if !isInteger(w[2]) {
+		return malformed("weight %.40q is no integer", w[2])
+	}
+	e.add(u, v)
+	e.weight(x)
+	return nil
+}

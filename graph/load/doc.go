@@ -1,0 +1,33 @@
+// Package load reads graphs from files, and writes them: Matrix Market, SNAP edge lists, CSV, DIMACS .gr, METIS .graph,
+// and the .el and .wel of the GAP benchmark, any of them compressed by gzip or zstd.
+//
+// [Open] finds the format by the name and the content of a file. What comes of it, a [File], is a list of edges between
+// vertices that are numbered from 0, for graph.Build, and the names that vertices have in the file.
+//
+//	format        ids of vertices       weights             direction
+//	MatrixMarket  1 to n                integer, real       general: directed; symmetric: not
+//	EdgeList      numbers or strings    third column        not said
+//	CSV           numbers or strings    a column            not said
+//	DIMACS        1 to n                integer             directed
+//	METIS         1 to n                integer, by flag    undirected
+//	EL, WEL       0 to n-1              none; third column  not said
+//
+// # Vertices
+//
+// Numbers of edge lists may be sparse: vertices are numbered in the order of their ids. Strings are numbered in the order in which
+// they come. Both go through a linear.Map on the device, batch by batch.
+//
+// # Headers
+//
+// The first line of an edge list that has two numbers may be an edge, or say how many vertices and edges there are. It is such
+// a header if its second number is that of the lines that follow, or if an option says so. If it says fewer vertices than
+// the lines have, the file is refused; but where the second number is a vertex of other lines, or the first one is 0, it is an
+// edge. Comments "# Nodes: 7115 Edges: 103689" are checked as well. Of CSV the first line is names of columns, if its ids are
+// no numbers and those of the second line are, or if they are names that columns of edges usually have.
+//
+// # Errors
+//
+// A file that breaks its format, or whose counts do not agree with what it holds, is an [Error] with the line, which wraps
+// weft.ErrFormat. No count of a file is believed before there are as many lines: memory is that of the
+// edges, and of one line, which may be 1 MiB long (of METIS, where it is all of a vertex, 1 GiB).
+package load

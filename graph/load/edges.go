@@ -1,0 +1,102 @@
+package load
+
+import (
+	"context"
+	"math"
+
+	"github.com/weftgo/weft/device"
+)
+
+// edges takes the edges of a file, and turns ids into numbers of vertices.
+type edges struct {
+	ctx        context.Context
+	dev        device.Device
+	file       *File
+	ids        ids
+	max        int
+	unweighted bool
+}
+
+// ids turns ids into numbers of vertices. Edges come in the order of the file, and may wait until it is flushed.
+type ids interface {
+	add(e *edges, line int, from, to []byte) error
+	flush(e *edges) error
+	// finish numbers vertices finally, of which a header says how many there are, -1 if there is none.
+	finish(e *edges, vertices int) error
+	// has reports whether an id is that of a vertex; when all is flushed.
+	has(e *edges, id []byte) (bool, error)
+	count() int
+	close() error
+}
+
+func (e *edges) close() {
+	if e.ids != nil {
+		e.ids.close() // a map in memory; what it held has been read, or there is another error
+	}
+}
+
+// choose decides what ids are, by those of an edge if nobody says.
+func (e *edges) choose(how IDs, from, to []byte) (err error) {
+	if how == IDsAuto {
+		how = IDsStrings
+		_, a := number(from)
+		if _, b := number(to); a && b {
+			how = IDsSparse
+		}
+	}
+	switch how {
+	case IDsDense:
+		e.ids = &denseIDs{}
+	case IDsSparse:
+		e.ids, err = newSparseIDs(e.dev)
+	default:
+		e.ids, err = newStringIDs(e.dev)
+	}
+	return err
+}
+
+// add adds an edge between vertices that have numbers.
+func (e *edges) add(from, to uint32) {
+	e.file.From, e.file.To = append(e.file.From, from), append(e.file.To, to)
+}
+
+// weight adds the weight of the edge that was added last.
+func (e *edges) weight(w float64) {
+	if !e.unweighted {
+		e.file.Weights = append(e.file.Weights, w)
+	}
+}
+
+// from1 reads the number of a vertex that counts from 1.
+func (e *edges) from1(word []byte, what string) (uint32, error) {
+	n, ok := number(word)
+	switch {
+	case len(word) == 0:
+		return 0, malformed("a %s is missing", what)
+	case !ok:
+		return 0, malformed("%s %.40q is no number", what, word)
+	case n < 1 || n > uint64(e.file.Vertices):
+		return 0, malformed("%s %d: vertices are 1 to %d", what, n, e.file.Vertices)
+	}
+	return uint32(n - 1), nil
+}
+
+// declare takes the number of vertices that a file says it has, which are numbered from 1.
+func (e *edges) declare(vertices int) error {
+	if vertices > e.max {
+		return malformed("%d vertices, more than %d, the limit", vertices, e.max)
+	}
+	e.file.Vertices = vertices
+	e.file.Names = &Names{n: vertices, base: 1}
+	return nil
+}
+
+// integral reports whether all weights are integers, of which no bit is lost.
+func (e *edges) integral() bool {
+	for _, w := range e.file.Weights {
+		if w != math.Trunc(w) || math.Abs(w) > maxExact {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,269 @@
+package load
+
+import (
+	"cmp"
+	"hash/maphash"
+	"slices"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/linear"
+)
+
+// batchEdges is the number of edges whose ids are mapped at a time.
+const batchEdges = 1 << 16
+
+// denseIDs are the numbers of vertices.
+type denseIDs struct{ n uint64 }
+
+func (d *denseIDs) add(e *edges, _ int, from, to []byte) error {
+	u, okFrom := number(from)
+	v, okTo := number(to)
+	if !okFrom || !okTo {
+		return noNumber(from, to, okFrom)
+	}
+	if most := max(u, v); most >= uint64(e.max) {
+		return malformed("vertex %d: vertices are 0 to %d, the limit", most, e.max-1)
+	}
+	d.n = max(d.n, u+1, v+1)
+	e.add(uint32(u), uint32(v))
+	return nil
+}
+
+// noNumber is the error of an edge of which an id should be a number.
+func noNumber(from, to []byte, okFrom bool) error {
+	if okFrom {
+		from = to
+	}
+	if len(from) == 0 {
+		return malformed("a vertex is missing")
+	}
+	return malformed("vertex %.40q is no number of 64 bits; if ids are strings, say so", from)
+}
+
+func (d *denseIDs) flush(*edges) error { return nil }
+
+func (d *denseIDs) finish(e *edges, vertices int) error {
+	n := max(int(d.n), vertices)
+	if vertices >= 0 && int(d.n) > vertices {
+		return malformed("the header says %d vertices, and there is a vertex %d", vertices, d.n-1)
+	}
+	e.file.Vertices, e.file.Names = n, &Names{n: n}
+	return nil
+}
+
+func (d *denseIDs) has(_ *edges, id []byte) (bool, error) {
+	n, ok := number(id)
+	return ok && n < d.n, nil
+}
+
+func (d *denseIDs) count() int   { return int(d.n) }
+func (d *denseIDs) close() error { return nil }
+
+// sparseIDs are numbers, which a map gives the numbers of vertices, in the order in which they come.
+type sparseIDs struct {
+	m     *linear.Map[uint64, uint32]
+	keys  []uint64 // of edges that wait, both ends of each
+	lines []int
+	ids   []uint64 // by number
+}
+
+func newSparseIDs(dev device.Device) (*sparseIDs, error) {
+	m, err := linear.New[uint64, uint32](dev, nil)
+	return &sparseIDs{m: m}, err
+}
+
+func (s *sparseIDs) add(e *edges, line int, from, to []byte) error {
+	u, okFrom := number(from)
+	v, okTo := number(to)
+	if !okFrom || !okTo {
+		return noNumber(from, to, okFrom)
+	}
+	s.keys, s.lines = append(s.keys, u, v), append(s.lines, line)
+	if len(s.lines) == batchEdges {
+		return s.flush(e)
+	}
+	return nil
+}
+
+func (s *sparseIDs) flush(e *edges) error {
+	numbers := make([]uint32, len(s.keys))
+	if _, err := s.m.Assign(e.ctx, s.keys, numbers); err != nil {
+		return err
+	}
+	for i, n := range numbers {
+		if int(n) == len(s.ids) {
+			if len(s.ids) == e.max {
+				return &located{s.lines[i/2], malformed("vertex %d is one more than %d, the limit", s.keys[i], e.max)}
+			}
+			s.ids = append(s.ids, s.keys[i])
+		}
+	}
+	for i := range s.lines {
+		e.add(numbers[2*i], numbers[2*i+1])
+	}
+	s.keys, s.lines = s.keys[:0], s.lines[:0]
+	return nil
+}
+
+// finish numbers vertices in the order of their ids. Where a header says that there are more, which have no edges, ids
+// without gaps are what is left for them.
+func (s *sparseIDs) finish(e *edges, vertices int) error {
+	order := make([]uint32, len(s.ids))
+	for i := range order {
+		order[i] = uint32(i)
+	}
+	slices.SortFunc(order, func(a, b uint32) int { return cmp.Compare(s.ids[a], s.ids[b]) })
+	names := &Names{n: len(s.ids)}
+	numbers := make([]uint32, len(s.ids))
+	if n := len(order); n > 0 {
+		names.base = s.ids[order[0]]
+		least, most := names.base, s.ids[order[n-1]]
+		if vertices > n {
+			switch names.n = vertices; {
+			case most < uint64(vertices):
+				names.base = 0
+			case least > 0 && most <= uint64(vertices):
+				names.base = 1
+			default:
+				return malformed("the header says %d vertices; there are %d, up to %d, and which the others are cannot be told", vertices, n, most)
+			}
+		} else if most-least >= uint64(n) {
+			names.numbers = make([]uint64, n)
+		}
+	} else if vertices > 0 {
+		names.n = vertices
+	}
+	for i, at := range order {
+		numbers[at] = uint32(i)
+		if names.numbers != nil {
+			names.numbers[i] = s.ids[at]
+		} else {
+			numbers[at] = uint32(s.ids[at] - names.base)
+		}
+	}
+	renumber(e.file.From, numbers)
+	renumber(e.file.To, numbers)
+	e.file.Vertices, e.file.Names = names.n, names
+	return nil
+}
+
+func renumber(vertices, numbers []uint32) {
+	for i, v := range vertices {
+		vertices[i] = numbers[v]
+	}
+}
+
+func (s *sparseIDs) has(e *edges, id []byte) (bool, error) {
+	n, ok := number(id)
+	if !ok {
+		return false, nil
+	}
+	hits, err := s.m.Get(e.ctx, []uint64{n}, make([]uint32, 1), make([]bool, 1))
+	return hits == 1, err
+}
+
+func (s *sparseIDs) count() int   { return len(s.ids) }
+func (s *sparseIDs) close() error { return s.m.Close() }
+
+// stringIDs are strings. A map gives each hash a place, in the order in which they come, and a place has the vertex whose string was the first
+// with that hash. Another string of that hash, of which there are none in files that nobody has prepared, is in a map of Go's.
+type stringIDs struct {
+	m       *linear.Map[uint64, uint32]
+	hash    func([]byte) uint64
+	keys    []uint64 // hashes of edges that wait, both ends of each
+	bytes   []byte   // their ids, one after another
+	ends    []int    // where they end in bytes
+	lines   []int
+	places  []uint32 // vertices by place
+	clashes map[string]uint32
+	names   []string
+}
+
+func newStringIDs(dev device.Device) (*stringIDs, error) {
+	m, err := linear.New[uint64, uint32](dev, nil)
+	seed := maphash.MakeSeed()
+	hash := func(b []byte) uint64 { return maphash.Bytes(seed, b) }
+	return &stringIDs{m: m, hash: hash, clashes: map[string]uint32{}}, err
+}
+
+// batchBytes bounds the strings that wait.
+const batchBytes = 4 << 20
+
+func (s *stringIDs) add(e *edges, line int, from, to []byte) error {
+	if len(from) == 0 || len(to) == 0 {
+		return malformed("a vertex is missing")
+	}
+	for _, id := range [][]byte{from, to} {
+		s.keys = append(s.keys, s.hash(id))
+		s.bytes = append(s.bytes, id...)
+		s.ends = append(s.ends, len(s.bytes))
+	}
+	s.lines = append(s.lines, line)
+	if len(s.lines) == batchEdges || len(s.bytes) > batchBytes {
+		return s.flush(e)
+	}
+	return nil
+}
+
+func (s *stringIDs) flush(e *edges) error {
+	places := make([]uint32, len(s.keys))
+	if _, err := s.m.Assign(e.ctx, s.keys, places); err != nil {
+		return err
+	}
+	begin := 0
+	for i, place := range places {
+		id := s.bytes[begin:s.ends[i]]
+		begin = s.ends[i]
+		v, err := s.vertex(int(place), id, e.max)
+		if err != nil {
+			return &located{s.lines[i/2], err}
+		}
+		places[i] = v
+	}
+	for i := range s.lines {
+		e.add(places[2*i], places[2*i+1])
+	}
+	s.keys, s.bytes, s.ends, s.lines = s.keys[:0], s.bytes[:0], s.ends[:0], s.lines[:0]
+	return nil
+}
+
+// vertex is the vertex of a string whose hash has a place.
+func (s *stringIDs) vertex(place int, id []byte, most int) (uint32, error) {
+	if place < len(s.places) {
+		if v := s.places[place]; s.names[v] == string(id) {
+			return v, nil
+		}
+		if v, ok := s.clashes[string(id)]; ok {
+			return v, nil
+		}
+	}
+	if len(s.names) == most {
+		return 0, malformed("vertex %.40q is one more than %d, the limit", id, most)
+	}
+	v, name := uint32(len(s.names)), string(id)
+	s.names = append(s.names, name)
+	if place == len(s.places) {
+		s.places = append(s.places, v)
+	} else {
+		s.clashes[name] = v
+	}
+	return v, nil
+}
+
+func (s *stringIDs) finish(e *edges, vertices int) error {
+	if vertices > len(s.names) {
+		return malformed("the header says %d vertices, and there are %d; what the others are called cannot be told", vertices, len(s.names))
+	}
+	if s.names == nil {
+		s.names = []string{}
+	}
+	e.file.Vertices, e.file.Names = len(s.names), &Names{n: len(s.names), strings: s.names}
+	return nil
+}
+
+func (s *stringIDs) has(_ *edges, id []byte) (bool, error) {
+	return slices.Contains(s.names, string(id)), nil
+}
+
+func (s *stringIDs) count() int   { return len(s.names) }
+func (s *stringIDs) close() error { return s.m.Close() }

@@ -1,0 +1,223 @@
+package load
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/graph"
+)
+
+// File is what a file of a graph holds.
+type File struct {
+	graph.Edges
+	// Weights are those of the edges, nil if they have none. Integers are exact; those beyond 2^53 are refused.
+	Weights []float64
+	// Integral reports whether all weights are integers.
+	Integral bool
+	// Directed reports whether the format says that edges have a direction.
+	Directed bool
+	// Names are what vertices are called in the file.
+	Names *Names
+	// Format is that of the file.
+	Format Format
+	// Header reports whether the first line was taken for counts or names.
+	Header bool
+}
+
+// Header says what the first line of an edge list or a CSV file is.
+type Header int
+
+const (
+	// HeaderAuto finds out; see the package documentation.
+	HeaderAuto Header = iota
+	// HeaderNone is an edge.
+	HeaderNone
+	// HeaderFirst is counts, or names of columns.
+	HeaderFirst
+)
+
+// IDs says what the ids of vertices are in an edge list or a CSV file.
+type IDs int
+
+const (
+	// IDsAuto are numbers, if those of the first edge are, else strings. Of EL and WEL they are dense.
+	IDsAuto IDs = iota
+	// IDsSparse are numbers of up to 64 bits, of which those that occur are vertices.
+	IDsSparse
+	// IDsDense are the numbers of vertices, from 0; those that do not occur are vertices, too.
+	IDsDense
+	// IDsStrings are any bytes.
+	IDsStrings
+)
+
+// Options say how a file is read. The zero value and nil find out all that files say.
+type Options struct {
+	Format Format
+	Header Header
+	IDs    IDs
+	// Separator is between the columns of CSV. Default 0: a comma, semicolon, tab, or bar, whichever the first line has
+	// first in this order, else white space.
+	Separator byte
+	// From, To and Weight are columns of CSV, by name or number, from 1. Default: the first two, and the third if it is a number.
+	From, To, Weight string
+	// Unweighted leaves weights out.
+	Unweighted bool
+	// MaxVertices bounds the vertices. Default 2^28; 2^32-1 at most.
+	MaxVertices int
+	// Progress, if not nil, is told how many bytes of the file have been read since it was called last.
+	Progress func(bytes int)
+}
+
+const (
+	defaultVertices = 1 << 28
+	maxVertices     = 1<<32 - 1
+)
+
+func (o *Options) check() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.MaxVertices < 0 || c.MaxVertices > maxVertices {
+		return c, fmt.Errorf("load: %w: MaxVertices %d, want 1 to %d, or 0 for %d", weft.ErrOptions, c.MaxVertices, maxVertices, defaultVertices)
+	}
+	c.MaxVertices = cmp.Or(c.MaxVertices, defaultVertices)
+	return c, nil
+}
+
+// Error is the error of a file that cannot be read as a graph.
+type Error struct {
+	File string
+	Line int // from 1; 0: none
+	Err  error
+}
+
+// Error says where, as compilers do, and what.
+func (e *Error) Error() string {
+	if e.Line > 0 {
+		return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err)
+	}
+	return fmt.Sprintf("%s: %v", e.File, e.Err)
+}
+
+// Unwrap is what.
+func (e *Error) Unwrap() error { return e.Err }
+
+// broken is the error of a file that breaks its format. It is weft.ErrFormat, and does not say so.
+type broken struct{ text string }
+
+func (b *broken) Error() string        { return b.text }
+func (b *broken) Is(target error) bool { return target == weft.ErrFormat }
+
+func malformed(format string, args ...any) error { return &broken{fmt.Sprintf(format, args...)} }
+
+// Open reads a file. Ids that are mapped go through the memory of the device.
+func Open(ctx context.Context, dev device.Device, path string, opts *Options) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return Read(ctx, dev, f, path, opts)
+}
+
+// Read reads a stream whose name says what its format may be, and which errors name.
+func Read(ctx context.Context, dev device.Device, r io.Reader, name string, opts *Options) (*File, error) {
+	o, err := opts.check()
+	if err != nil {
+		return nil, err
+	}
+	plain, done, err := decompressed(&counting{ctx, r, o.Progress})
+	if err != nil {
+		return nil, &Error{name, 0, err}
+	}
+	defer done()
+	s := newScanner(ctx, plain)
+	f, err := read(ctx, dev, s, name, o)
+	if err != nil {
+		at := (*located)(nil)
+		if errors.As(err, &at) {
+			return nil, &Error{name, at.line, at.err}
+		}
+		return nil, &Error{name, s.line, err}
+	}
+	return f, nil
+}
+
+// located is an error of another line than the last one.
+type located struct {
+	line int
+	err  error
+}
+
+func (l *located) Error() string { return l.err.Error() }
+func (l *located) Unwrap() error { return l.err }
+
+func read(ctx context.Context, dev device.Device, s *scanner, name string, o Options) (*File, error) {
+	if o.Format == Auto {
+		o.Format = detect(filepath.Base(name), s.peek())
+	}
+	if bytes.IndexByte(s.peek(), 0) >= 0 {
+		return nil, malformed("binary data, not text")
+	}
+	f := &File{Format: o.Format}
+	e := &edges{ctx: ctx, dev: dev, file: f, max: o.MaxVertices, unweighted: o.Unweighted}
+	defer e.close()
+	var err error
+	switch o.Format {
+	case MatrixMarket:
+		err = readMatrix(s, e)
+	case EdgeList:
+		err = readList(s, e, o)
+	case CSV:
+		err = readCSV(s, e, o)
+	case DIMACS:
+		err = readDIMACS(s, e)
+	case METIS:
+		err = readMETIS(s, e)
+	case EL, WEL:
+		if o.IDs == IDsAuto {
+			o.IDs = IDsDense
+		}
+		if o.Header == HeaderAuto {
+			o.Header = HeaderNone
+		}
+		err = readList(s, e, o)
+	default:
+		err = fmt.Errorf("%w: format %d", weft.ErrOptions, o.Format)
+	}
+	if err == nil {
+		err = s.err
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.Integral = f.Weights != nil && e.integral()
+	return f, ctx.Err()
+}
+
+// counting tells of bytes that are read, and ends with its context.
+type counting struct {
+	ctx  context.Context
+	r    io.Reader
+	tell func(int)
+}
+
+func (c *counting) Read(b []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := c.r.Read(b)
+	if c.tell != nil && n > 0 {
+		c.tell(n)
+	}
+	return n, err
+}

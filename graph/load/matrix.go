@@ -1,0 +1,101 @@
+package load
+
+import (
+	"bytes"
+	"slices"
+)
+
+// readMatrix reads a sparse matrix in NIST's exchange format: entry i, j is an edge from i to j.
+func readMatrix(s *scanner, e *edges) error {
+	line, _ := s.next()
+	banner := words(bytes.ToLower(line), nil)
+	if len(banner) != 5 || string(banner[0]) != "%%matrixmarket" || string(banner[1]) != "matrix" {
+		return malformed("the first line is not \"%%%%MatrixMarket matrix coordinate FIELD SYMMETRY\"")
+	}
+	layout, field, symmetry := string(banner[2]), string(banner[3]), string(banner[4])
+	switch {
+	case layout != "coordinate":
+		return malformed("the matrix is %.40q; want coordinate: dense matrices are no graphs", layout)
+	case !slices.Contains([]string{"pattern", "integer", "real"}, field):
+		return malformed("entries are %.40q; want pattern, integer or real", field)
+	case symmetry != "general" && symmetry != "symmetric":
+		return malformed("the matrix is %.40q; want general or symmetric", symmetry)
+	}
+	e.file.Directed = symmetry == "general"
+	entries, at, err := readMatrixSize(s, e)
+	if err != nil {
+		return err
+	}
+	found := 0
+	for line, ok := s.data("%"); ok; line, ok = s.data("%") {
+		if found++; found > entries {
+			return malformed("entry %d of %d, which line %d says", found, entries, at)
+		}
+		if err := e.entry(line, field); err != nil {
+			return err
+		}
+	}
+	if s.err == nil && found < entries {
+		return malformed("the file ends with entry %d of %d, which line %d says", found, entries, at)
+	}
+	return s.err
+}
+
+// readMatrixSize reads the line behind the comments: rows, columns, entries.
+func readMatrixSize(s *scanner, e *edges) (entries, at int, err error) {
+	line, ok := s.data("%")
+	if !ok {
+		return 0, 0, malformed("the line of sizes is missing")
+	}
+	size := words(line, nil)
+	if len(size) != 3 {
+		return 0, 0, malformed("the line of sizes has %d numbers; want rows, columns, entries", len(size))
+	}
+	rows, err := count(size[0], "rows")
+	if err != nil {
+		return 0, 0, err
+	}
+	columns, err := count(size[1], "columns")
+	if err != nil {
+		return 0, 0, err
+	}
+	if rows != columns {
+		return 0, 0, malformed("the matrix has %d rows and %d columns; that of a graph has as many", rows, columns)
+	}
+	if entries, err = count(size[2], "entries"); err != nil {
+		return 0, 0, err
+	}
+	return entries, s.line, e.declare(rows)
+}
+
+// entry adds one entry of a matrix.
+func (e *edges) entry(line []byte, field string) error {
+	row, rest := word(line)
+	column, rest := word(rest)
+	value, rest := word(rest)
+	u, err := e.from1(row, "row")
+	if err != nil {
+		return err
+	}
+	v, err := e.from1(column, "column")
+	if err != nil {
+		return err
+	}
+	e.add(u, v)
+	if field == "pattern" {
+		rest = value
+	} else {
+		w, err := weight(value)
+		if err != nil {
+			return err
+		}
+		if field == "integer" && !isInteger(value) {
+			return malformed("value %.40q is no integer, as the first line says", value)
+		}
+		e.weight(w)
+	}
+	if extra, _ := word(rest); len(extra) > 0 {
+		return malformed("%.40q behind the entry", extra)
+	}
+	return nil
+}

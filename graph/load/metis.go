@@ -1,0 +1,154 @@
+package load
+
+// metis reads a .graph file: a line of sizes, and then a line for each vertex, of its neighbors.
+type metis struct {
+	s               *scanner
+	e               *edges
+	edges           int
+	sized, weighted bool // vertices have a size; edges have weights
+	weights         int  // of each vertex
+	at              int  // the line of sizes
+	entries, kept   int
+}
+
+// readMETIS reads the edges of both ends, and keeps one. Sizes and weights of vertices are not kept.
+func readMETIS(s *scanner, e *edges) error {
+	s.most = maxRow
+	m := &metis{s: s, e: e}
+	line, ok := s.data("%")
+	if !ok {
+		if s.err != nil {
+			return s.err
+		}
+		return malformed("the line of sizes is missing")
+	}
+	if err := m.header(words(line, nil)); err != nil {
+		return err
+	}
+	v, n := 0, e.file.Vertices
+	for line, ok := s.next(); ok; line, ok = s.next() {
+		if len(line) > 0 && line[0] == '%' {
+			continue
+		}
+		if v == n {
+			if w, _ := word(line); len(w) > 0 {
+				return malformed("a line behind those of the %d vertices, which line %d says", n, m.at)
+			}
+			continue
+		}
+		if err := m.vertex(uint32(v), line); err != nil {
+			return err
+		}
+		v++
+	}
+	switch {
+	case s.err != nil:
+		return s.err
+	case v < n:
+		return malformed("the file ends with vertex %d of %d, which line %d says", v, n, m.at)
+	case m.entries != 2*m.edges:
+		return &located{m.at, malformed("the line says %d edges; vertices have %d neighbors, and not twice as many", m.edges, m.entries)}
+	case m.kept != m.edges:
+		return &located{m.at, malformed("of %d edges %d lead from a vertex to a larger one: some are there one way only", m.edges, m.kept)}
+	}
+	return nil
+}
+
+// header reads the line of sizes: vertices, edges, a format of three digits, and how many weights a vertex has.
+func (m *metis) header(w [][]byte) error {
+	if len(w) < 2 || len(w) > 4 {
+		return malformed("the line of sizes has %d numbers; want vertices, edges, and perhaps format and weights of a vertex", len(w))
+	}
+	n, err := count(w[0], "vertices")
+	if err != nil {
+		return err
+	}
+	if m.edges, err = count(w[1], "edges"); err != nil {
+		return err
+	}
+	m.at = m.s.line
+	if len(w) > 2 {
+		format := w[2]
+		for _, c := range format {
+			if c != '0' && c != '1' || len(format) > 3 {
+				return malformed("format %.40q; want three digits, 0 or 1", format)
+			}
+		}
+		flag := func(i int) bool { return len(format) >= i && format[len(format)-i] == '1' }
+		m.weighted, m.sized = flag(1), flag(3)
+		if flag(2) {
+			m.weights = 1
+		}
+	}
+	if len(w) > 3 {
+		k, err := count(w[3], "weights")
+		if err != nil {
+			return err
+		}
+		if m.weights == 0 && k > 0 {
+			return malformed("%d weights of a vertex, and a format %.40q without", k, w[2])
+		}
+		m.weights = k
+	}
+	return m.e.declare(n)
+}
+
+// vertex reads the line of a vertex.
+func (m *metis) vertex(v uint32, line []byte) error {
+	skip := m.weights
+	if m.sized {
+		skip++
+	}
+	for range skip {
+		var w []byte
+		if w, line = word(line); len(w) == 0 {
+			return malformed("vertex %d has not the %d sizes and weights that line %d says", v+1, skip, m.at)
+		}
+		if _, err := weight(w); err != nil {
+			return err
+		}
+	}
+	for {
+		var w []byte
+		if w, line = word(line); len(w) == 0 {
+			return nil
+		}
+		u, err := m.e.from1(w, "neighbor")
+		if err != nil {
+			return err
+		}
+		if u == v {
+			return malformed("vertex %d is its own neighbor", v+1)
+		}
+		if err := m.neighbor(v, u, &line); err != nil {
+			return err
+		}
+	}
+}
+
+// neighbor takes a neighbor of a vertex, and its weight off the line.
+func (m *metis) neighbor(v, u uint32, line *[]byte) error {
+	x := 0.
+	if m.weighted {
+		var w []byte
+		if w, *line = word(*line); len(w) == 0 {
+			return malformed("the edge from %d to %d has no weight, as line %d says", v+1, u+1, m.at)
+		}
+		var err error
+		if x, err = weight(w); err != nil {
+			return err
+		}
+		if !isInteger(w) {
+			return malformed("weight %.40q is no integer", w)
+		}
+	}
+	m.entries++
+	if v < u {
+		m.kept++
+		m.e.add(v, u)
+		if m.weighted {
+			m.e.weight(x)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"strconv"
+)
+
+const (
+	// maxLine is the longest line of a format that has an edge a line, and maxRow of one that has all edges of a vertex in it.
+	maxLine = 1 << 20
+	maxRow  = 1 << 30
+	// headSize is how much of a file its format is found by.
+	headSize = 64 << 10
+	// linesPerCheck is the number of lines between two looks at the context.
+	linesPerCheck = 4096
+)
+
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// scanner reads lines, and counts them.
+type scanner struct {
+	ctx      context.Context
+	r        io.Reader
+	buf      []byte
+	from, to int // what of buf has been read, and not been returned
+	line     int // number of the line that was returned last
+	most     int // length of a line
+	err      error
+	ended    bool
+}
+
+func newScanner(ctx context.Context, r io.Reader) *scanner {
+	s := &scanner{ctx: ctx, r: r, buf: make([]byte, headSize), most: maxLine}
+	for s.to < len(s.buf) && !s.ended {
+		s.fill()
+	}
+	if bytes.HasPrefix(s.buf[:s.to], byteOrderMark) {
+		s.from = len(byteOrderMark)
+	}
+	return s
+}
+
+// peek is how the file begins, before the first line is read.
+func (s *scanner) peek() []byte { return s.buf[s.from:s.to] }
+
+// fill reads more, for which there must be space.
+func (s *scanner) fill() {
+	for range 100 { // readers may return nothing, and no error
+		n, err := s.r.Read(s.buf[s.to:])
+		s.to += n
+		if err != nil {
+			s.ended = true
+			if err != io.EOF {
+				s.err = err
+			}
+		}
+		if n > 0 || err != nil {
+			return
+		}
+	}
+	s.ended, s.err = true, io.ErrNoProgress
+}
+
+// next returns the next line, without its end; it is good until the next call. It is false at the end of the
+// file, and after an error, which s.err is then.
+func (s *scanner) next() ([]byte, bool) {
+	looked := 0
+	for {
+		if i := bytes.IndexByte(s.buf[s.from+looked:s.to], '\n'); i >= 0 {
+			line := s.buf[s.from : s.from+looked+i]
+			s.from += looked + i + 1
+			return s.found(line)
+		}
+		looked = s.to - s.from
+		if s.ended {
+			break
+		}
+		if looked > s.most { // before more memory is taken
+			return s.found(s.buf[s.from:s.to])
+		}
+		s.makeRoom()
+		s.fill()
+	}
+	if looked == 0 || s.err != nil {
+		if s.err != nil && !errors.Is(s.err, s.ctx.Err()) {
+			s.line++
+		}
+		return nil, false
+	}
+	line := s.buf[s.from:s.to]
+	s.from = s.to
+	return s.found(line)
+}
+
+// makeRoom moves what has not been returned to the beginning, or makes the buffer larger.
+func (s *scanner) makeRoom() {
+	if s.from > 0 {
+		s.to = copy(s.buf, s.buf[s.from:s.to])
+		s.from = 0
+	}
+	if s.to == len(s.buf) {
+		s.buf = append(s.buf, make([]byte, len(s.buf))...)
+	}
+}
+
+func (s *scanner) found(line []byte) ([]byte, bool) {
+	s.line++
+	if s.line%linesPerCheck == 0 && s.ctx.Err() != nil {
+		s.err = s.ctx.Err()
+		return nil, false
+	}
+	if len(line) > s.most {
+		s.err = malformed("the line is longer than %d bytes", s.most)
+		return nil, false
+	}
+	return bytes.TrimSuffix(line, []byte("\r")), true
+}
+
+// data returns the next line that is neither empty nor a comment, which begin with one of some bytes.
+func (s *scanner) data(comments string) ([]byte, bool) {
+	for {
+		line, ok := s.next()
+		if !ok {
+			return nil, false
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 && bytes.IndexByte([]byte(comments), line[0]) < 0 {
+			return line, true
+		}
+	}
+}
+
+// word splits the first word off a line.
+func word(line []byte) (first, rest []byte) {
+	i := 0
+	for i < len(line) && isSpace(line[i]) {
+		i++
+	}
+	j := i
+	for j < len(line) && !isSpace(line[j]) {
+		j++
+	}
+	return line[i:j], line[j:]
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f' }
+
+// words splits a line into words, into memory that is there.
+func words(line []byte, into [][]byte) [][]byte {
+	into = into[:0]
+	for {
+		var w []byte
+		if w, line = word(line); len(w) == 0 {
+			return into
+		}
+		into = append(into, w)
+	}
+}
+
+// number is a decimal number without a sign, if a word is one.
+func number(word []byte) (n uint64, ok bool) {
+	for _, c := range word {
+		d := uint64(c - '0')
+		if d > 9 || n > (math.MaxUint64-d)/10 {
+			return 0, false
+		}
+		n = 10*n + d
+	}
+	return n, len(word) > 0
+}
+
+// count is a number that something has so many of.
+func count(word []byte, of string) (int, error) {
+	n, ok := number(word)
+	if !ok || n > math.MaxInt64 {
+		return 0, malformed("%.40q is no number of %s", word, of)
+	}
+	return int(n), nil
+}
+
+// maxExact bounds the integers that are kept as floats without loss.
+const maxExact = 1 << 53
+
+// weight is the number that a word is.
+func weight(word []byte) (float64, error) {
+	digits, negative := bytes.CutPrefix(word, []byte("-"))
+	if n, ok := number(digits); ok && n <= maxExact {
+		if negative {
+			return -float64(n), nil
+		}
+		return float64(n), nil
+	}
+	x, err := strconv.ParseFloat(string(word), 64)
+	switch {
+	case err != nil && !errors.Is(err, strconv.ErrRange), math.IsNaN(x), bytes.IndexByte(word, '_') >= 0:
+		return 0, malformed("weight %.40q is no number", word)
+	case math.IsInf(x, 0), math.Abs(x) >= maxExact && isInteger(word):
+		return 0, malformed("weight %.40q: no float of 64 bits has that value", word)
+	}
+	return x, nil
+}
+
+// isInteger reports whether a number is written as an integer.
+func isInteger(word []byte) bool { return !bytes.ContainsAny(word, ".eExXpP") }

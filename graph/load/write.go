@@ -1,0 +1,260 @@
+package load
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/graph"
+)
+
+// Create writes a graph to a file, of the format that its name stands for unless there is another one, compressed if its name
+// ends with .gz or .zst. After an error there is no file.
+func Create(ctx context.Context, dev device.Device, path string, f *File, format Format) (err error) {
+	if format == Auto {
+		if format = FormatOf(path); format == Auto {
+			return fmt.Errorf("load: write %s: %w: the name stands for no format", path, weft.ErrOptions)
+		}
+	}
+	if err := writable(f, format); err != nil { // before a file is gone
+		return fmt.Errorf("load: write %s: %w", path, err)
+	}
+	out, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = cmp.Or(err, out.Close()); err != nil {
+			os.Remove(path)
+		}
+	}()
+	_, by := compression(path)
+	z, err := compressed(out, by)
+	if err != nil {
+		return err
+	}
+	return cmp.Or(Write(ctx, dev, z, f, format), z.Close())
+}
+
+// Write writes a graph in a format, plainly.
+//
+// What a format cannot say is an error that wraps weft.ErrOptions: METIS has undirected graphs only, and
+// DIMACS and METIS have weights only that are integers. EL leaves weights out, and all but EdgeList and CSV leave
+// out the names of vertices; DIMACS has an undirected edge as two arcs, and METIS drops self
+// loops, and the weights of all but the last of several equal edges. DIMACS and WEL have weights, 1 if the graph has none.
+func Write(ctx context.Context, dev device.Device, w io.Writer, f *File, format Format) error {
+	if err := writable(f, format); err != nil {
+		return fmt.Errorf("load: write: %w", err)
+	}
+	out := &writer{ctx: ctx, Writer: bufio.NewWriterSize(w, 64<<10), f: f}
+	switch format {
+	case MatrixMarket:
+		out.matrix()
+	case EdgeList:
+		out.head("# Nodes: ", f.Vertices, " Edges: ", len(f.From))
+		out.each(out.names("\t", func(s string) string { return s }))
+	case CSV:
+		if f.Weights == nil {
+			out.head("source,target")
+		} else {
+			out.head("source,target,weight")
+		}
+		out.each(out.names(",", quoted))
+	case DIMACS:
+		out.dimacs()
+	case METIS:
+		if err := out.metis(dev); err != nil {
+			return err
+		}
+	case EL, WEL:
+		out.each(func(i int, line []byte) []byte {
+			line = strconv.AppendUint(line, uint64(f.From[i]), 10)
+			line = strconv.AppendUint(append(line, ' '), uint64(f.To[i]), 10)
+			if format == WEL {
+				line = out.weight(append(line, ' '), i)
+			}
+			return line
+		})
+	}
+	return cmp.Or(ctx.Err(), out.Flush())
+}
+
+// writable reports what of a graph a format cannot say.
+func writable(f *File, format Format) error {
+	refuse := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", weft.ErrOptions, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case format < MatrixMarket || format > WEL:
+		return refuse("format %d", format)
+	case (format == DIMACS || format == METIS) && f.Weights != nil && !f.Integral:
+		return refuse("weights of .%v are integers", format)
+	case format == METIS && f.Directed:
+		return refuse("graphs of .%v are undirected", format)
+	case format == EdgeList && f.Names != nil && f.Names.Strings():
+		for v := range uint32(f.Vertices) {
+			if name := f.Names.Name(v); name == "" || strings.ContainsAny(name, " \t\r\n\v\f") || isComment([]byte(name)) {
+				return refuse("vertex %q is no word; CSV has such names", name)
+			}
+		}
+	case format == CSV && f.Names != nil && f.Names.Strings():
+		for v := range uint32(f.Vertices) {
+			if name := f.Names.Name(v); strings.ContainsAny(name, "\r\n") {
+				return refuse("vertex %q has an end of line in it", name)
+			}
+		}
+	}
+	return nil
+}
+
+// writer writes one graph. Its errors are those of Flush.
+type writer struct {
+	*bufio.Writer
+	ctx  context.Context
+	f    *File
+	line []byte
+}
+
+// head writes a line.
+func (w *writer) head(words ...any) { fmt.Fprintln(w, fmt.Sprint(words...)) }
+
+// each writes a line for each edge.
+func (w *writer) each(edge func(i int, line []byte) []byte) {
+	for i := range w.f.From {
+		if i%linesPerCheck == 0 && w.ctx.Err() != nil {
+			return
+		}
+		w.line = append(edge(i, w.line[:0]), '\n')
+		w.Write(w.line)
+	}
+}
+
+// weight appends the weight of an edge: 1 if it has none.
+func (w *writer) weight(line []byte, i int) []byte {
+	if w.f.Weights == nil {
+		return append(line, '1')
+	}
+	return appendWeight(line, w.f.Weights[i], w.f.Integral)
+}
+
+func appendWeight(line []byte, x float64, integral bool) []byte {
+	if integral {
+		return strconv.AppendInt(line, int64(x), 10)
+	}
+	return strconv.AppendFloat(line, x, 'g', -1, 64)
+}
+
+// names are edges by the names of their vertices.
+func (w *writer) names(separator string, as func(string) string) func(i int, line []byte) []byte {
+	name := func(v uint32) string { return strconv.Itoa(int(v)) }
+	if w.f.Names != nil {
+		name = func(v uint32) string { return as(w.f.Names.Name(v)) }
+	}
+	return func(i int, line []byte) []byte {
+		line = append(line, name(w.f.From[i])...)
+		line = append(line, separator...)
+		line = append(line, name(w.f.To[i])...)
+		if w.f.Weights != nil {
+			line = w.weight(append(line, separator...), i)
+		}
+		return line
+	}
+}
+
+// quoted is a column of CSV.
+func quoted(s string) string {
+	if s == "" || strings.ContainsAny(s, "\",;|\t #%") {
+		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
+	}
+	return s
+}
+
+func (w *writer) matrix() {
+	field, symmetry := "pattern", "general"
+	if w.f.Weights != nil {
+		if field = "real"; w.f.Integral {
+			field = "integer"
+		}
+	}
+	if !w.f.Directed {
+		symmetry = "symmetric"
+	}
+	w.head("%%MatrixMarket matrix coordinate ", field, " ", symmetry)
+	w.head(w.f.Vertices, " ", w.f.Vertices, " ", len(w.f.From))
+	w.each(func(i int, line []byte) []byte {
+		u, v := w.f.From[i], w.f.To[i]
+		if !w.f.Directed { // the lower triangle
+			u, v = max(u, v), min(u, v)
+		}
+		line = strconv.AppendUint(line, uint64(u)+1, 10)
+		line = strconv.AppendUint(append(line, ' '), uint64(v)+1, 10)
+		if w.f.Weights != nil {
+			line = w.weight(append(line, ' '), i)
+		}
+		return line
+	})
+}
+
+func (w *writer) dimacs() {
+	both := func(i int) bool { return !w.f.Directed && w.f.From[i] != w.f.To[i] }
+	arcs := len(w.f.From)
+	for i := range w.f.From {
+		if both(i) {
+			arcs++
+		}
+	}
+	w.head("p sp ", w.f.Vertices, " ", arcs)
+	arc := func(line []byte, u, v uint32, i int) []byte {
+		line = strconv.AppendUint(append(line, "a "...), uint64(u)+1, 10)
+		line = strconv.AppendUint(append(line, ' '), uint64(v)+1, 10)
+		return w.weight(append(line, ' '), i)
+	}
+	w.each(func(i int, line []byte) []byte {
+		line = arc(line, w.f.From[i], w.f.To[i], i)
+		if both(i) {
+			line = arc(append(line, '\n'), w.f.To[i], w.f.From[i], i)
+		}
+		return line
+	})
+}
+
+func (w *writer) metis(dev device.Device) error {
+	weights := w.f.Weights
+	if weights == nil {
+		weights = make([]float64, len(w.f.From))
+	}
+	g, err := graph.BuildWeighted(w.ctx, dev, w.f.Edges, weights, &graph.Options{MaxVertices: maxVertices})
+	if err != nil {
+		return err
+	}
+	if w.f.Weights == nil {
+		w.head(g.Vertices(), " ", g.Edges())
+	} else {
+		w.head(g.Vertices(), " ", g.Edges(), " 1")
+	}
+	for v := range uint32(g.Vertices()) {
+		if v%linesPerCheck == 0 && w.ctx.Err() != nil {
+			break
+		}
+		line := w.line[:0]
+		for i, u := range g.Neighbors(v) {
+			if i > 0 {
+				line = append(line, ' ')
+			}
+			line = strconv.AppendUint(line, uint64(u)+1, 10)
+			if w.f.Weights != nil {
+				line = appendWeight(append(line, ' '), g.Weights(v)[i], true)
+			}
+		}
+		w.line = append(line, '\n')
+		w.Write(w.line)
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/graph"
+)
+
+// random is a graph as a file may hold it. Every vertex has an edge, unless some are to have none.
+func random(r *rand.Rand, weighted, integral, directed, strings, simple bool) *File {
+	n := 2 + r.IntN(30)
+	f := &File{Edges: graph.Edges{Vertices: n}, Integral: weighted && integral, Directed: directed}
+	add := func(u, v int) {
+		if simple && u == v {
+			return
+		}
+		if simple && u > v {
+			u, v = v, u
+		}
+		f.From, f.To = append(f.From, uint32(u)), append(f.To, uint32(v))
+		switch {
+		case integral && weighted:
+			f.Weights = append(f.Weights, float64(r.IntN(1000)))
+		case weighted:
+			f.Weights = append(f.Weights, r.NormFloat64())
+		}
+	}
+	if simple {
+		for v := range n {
+			for u := range v {
+				if r.IntN(4) == 0 {
+					add(u, v)
+				}
+			}
+		}
+	} else {
+		for v := range n {
+			add(v, r.IntN(n))
+		}
+		for range r.IntN(60) {
+			add(r.IntN(n), r.IntN(n))
+		}
+	}
+	f.Names = &Names{n: n}
+	if strings {
+		f.Names.strings = make([]string, n)
+		for v := range n {
+			f.Names.strings[v] = fmt.Sprint("v", v*7)
+		}
+	}
+	return f
+}
+
+// listed are the edges of a file, sorted.
+func listed(f *File) []string {
+	var list []string
+	for i := range f.From {
+		u, v := f.Names.Name(f.From[i]), f.Names.Name(f.To[i])
+		if !f.Directed && u > v {
+			u, v = v, u
+		}
+		line := u + " " + v
+		if f.Weights != nil {
+			line += fmt.Sprint(" ", f.Weights[i])
+		}
+		list = append(list, line)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// What is written in a format is read from it again.
+func TestRoundTrip(t *testing.T) {
+	dev := open(t)
+	r := rand.New(rand.NewPCG(3, 3))
+	dir := t.TempDir()
+	for _, tt := range []struct {
+		name                      string
+		weighted, reals, directed bool
+		strings, simple           bool
+	}{
+		{"a.mtx", false, false, true, false, false}, {"b.mtx", true, false, true, false, false}, {"c.mtx", true, true, false, false, false}, {"d.mtx.gz", false, false, false, false, false},
+		{"a.txt", false, false, false, false, false}, {"b.txt.gz", true, false, false, false, false}, {"c.txt.zst", true, true, false, true, false},
+		{"a.csv", false, false, false, false, false}, {"b.csv", true, true, false, true, false}, {"c.csv.zst", true, false, false, false, false},
+		{"a.gr", true, false, true, false, false}, {"b.gr.gz", true, false, true, false, false},
+		{"a.graph", false, false, false, false, true}, {"b.graph.gz", true, false, false, false, true},
+		{"a.el", false, false, false, false, false}, {"a.wel", true, true, false, false, false},
+	} {
+		for range 8 {
+			f := random(r, tt.weighted, !tt.reals, tt.directed, tt.strings, tt.simple)
+			path := filepath.Join(dir, tt.name)
+			if err := Create(t.Context(), dev, path, f, Auto); err != nil {
+				t.Fatal(err)
+			}
+			got, err := Open(t.Context(), dev, path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if format := FormatOf(tt.name); format == MatrixMarket || format == DIMACS || format == METIS {
+				f.Names = &Names{n: f.Vertices, base: 1} // as such formats number them
+			}
+			if got.Vertices != f.Vertices || got.Directed != f.Directed || got.Integral != f.Integral || !slices.Equal(listed(got), listed(f)) {
+				content, _ := os.ReadFile(path)
+				t.Fatalf("%s: %d vertices, directed %v, integral %v, %q; want %d, %v, %v, %q: %.300q",
+					tt.name, got.Vertices, got.Directed, got.Integral, listed(got), f.Vertices, f.Directed, f.Integral, listed(f), content)
+			}
+			if format := FormatOf(tt.name); format != METIS && format != MatrixMarket && !tt.strings && !slices.Equal(got.From, f.From) {
+				t.Fatalf("%s: edges come in another order", tt.name)
+			}
+		}
+	}
+}
+
+// What a format says in other ways, word for word.
+func TestWrite(t *testing.T) {
+	dev := open(t)
+	names := &Names{n: 4, strings: []string{"a", "b c", `"`, "#x"}}
+	f := func(weights []float64, directed bool, n *Names) *File {
+		return &File{Edges: graph.Edges{Vertices: 4, From: []uint32{0, 2, 1, 0}, To: []uint32{1, 2, 0, 3}}, Weights: weights, Integral: weights != nil && weights[0] == 5, Directed: directed, Names: n}
+	}
+	for _, tt := range []struct {
+		file   *File
+		format Format
+		want   string
+	}{
+		{f(nil, false, nil), MatrixMarket, "%%MatrixMarket matrix coordinate pattern symmetric\n4 4 4\n2 1\n3 3\n2 1\n4 1\n"},
+		{f([]float64{.5, 1, 2, 3}, true, nil), MatrixMarket, "%%MatrixMarket matrix coordinate real general\n4 4 4\n1 2 0.5\n3 3 1\n2 1 2\n1 4 3\n"},
+		{f([]float64{5, 1, 2, 3}, false, nil), EdgeList, "# Nodes: 4 Edges: 4\n0\t1\t5\n2\t2\t1\n1\t0\t2\n0\t3\t3\n"},
+		{f(nil, false, names), CSV, "source,target\na,\"b c\"\n\"\"\"\",\"\"\"\"\n\"b c\",a\na,\"#x\"\n"},
+		{f([]float64{.5, 1, 2, 3}, false, nil), CSV, "source,target,weight\n0,1,0.5\n2,2,1\n1,0,2\n0,3,3\n"},
+		{f(nil, false, nil), DIMACS, "p sp 4 7\na 1 2 1\na 2 1 1\na 3 3 1\na 2 1 1\na 1 2 1\na 1 4 1\na 4 1 1\n"},
+		{f([]float64{5, 1, 2, 3}, true, nil), DIMACS, "p sp 4 4\na 1 2 5\na 3 3 1\na 2 1 2\na 1 4 3\n"},
+		{f(nil, false, nil), METIS, "4 2\n2 4\n1\n\n1\n"},
+		{f([]float64{5, 1, 2, 3}, false, nil), METIS, "4 2 1\n2 2 4 3\n1 2\n\n1 3\n"},
+		{f([]float64{5, 1, 2, 3}, false, names), EL, "0 1\n2 2\n1 0\n0 3\n"},
+		{f(nil, false, names), WEL, "0 1 1\n2 2 1\n1 0 1\n0 3 1\n"},
+	} {
+		var b bytes.Buffer
+		if err := Write(t.Context(), dev, &b, tt.file, tt.format); err != nil || b.String() != tt.want {
+			t.Errorf("%v: %q, %v; want %q", tt.format, b.String(), err, tt.want)
+		}
+	}
+}
+
+// What a format cannot say is an error, before there is a file.
+func TestRefused(t *testing.T) {
+	dev := open(t)
+	f := &File{Edges: graph.Edges{Vertices: 2, From: []uint32{0}, To: []uint32{1}}, Weights: []float64{.5}, Names: &Names{n: 2, strings: []string{"a b", "c\n"}}}
+	directed := *f
+	directed.Directed, directed.Weights = true, nil
+	for _, tt := range []struct {
+		name   string
+		file   *File
+		format Format
+		want   string
+	}{
+		{"a.gr", f, Auto, "weights of .gr are integers"},
+		{"a.graph", f, Auto, "weights of .graph are integers"},
+		{"a.graph.gz", &directed, Auto, "graphs of .graph are undirected"},
+		{"a.txt", f, Auto, `vertex "a b" is no word`},
+		{"a.csv", f, Auto, `vertex "c\n" has an end of line in it`},
+		{"a.doc", f, Auto, "the name stands for no format"},
+		{"a.doc", f, 77, "format 77"},
+	} {
+		path := filepath.Join(t.TempDir(), tt.name)
+		if err := Create(t.Context(), dev, path, tt.file, tt.format); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), path+": ") || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is there: %v", tt.name, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	path := filepath.Join(t.TempDir(), "a.el")
+	if err := Create(ctx, dev, path, f, Auto); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that was cancelled is there: %v", err)
+	}
+	if err := Create(t.Context(), dev, filepath.Join(path, "x.el"), f, Auto); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
