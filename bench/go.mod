@@ -12,6 +12,7 @@ require (
 	github.com/tidwall/btree v1.8.2
 	github.com/weftgo/weft v0.0.0
 	go.etcd.io/bbolt v1.5.0
+	gonum.org/v1/gonum v0.17.0
 )
 
 require (
@@ -29,7 +30,7 @@ require (
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang/protobuf v1.5.3 // indirect
 	github.com/golang/snappy v0.0.5-0.20231225225746-43d5d4cd4e0e // indirect
-	github.com/klauspost/compress v1.17.11 // indirect
+	github.com/klauspost/compress v1.20.4 // indirect
 	github.com/kr/pretty v0.3.1 // indirect
 	github.com/kr/text v0.2.0 // indirect
 	github.com/matttproud/golang_protobuf_extensions v1.0.4 // indirect
