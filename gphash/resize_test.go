@@ -208,7 +208,7 @@ func TestGrowthMutants(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			images, _, failed := exploreGrowth(20, 400_000, change) // the first of which is found by seed 22
+			images, _, failed := exploreGrowth(33, 400_000, change) // the first of which is found by seed 34
 			if failed == "" {
 				t.Fatalf("not found in %d images", images)
 			}
