@@ -275,6 +275,38 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
+// Programs stay for the next devices: of an image as it is for good, of those rewritten the last ones.
+func TestProgramsThatStay(t *testing.T) {
+	load := func(line string) map[string]*program {
+		t.Helper()
+		d, err := Open(&Options{Rewrite: func(_, ptx string) string { return ptx + line }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		m, err := d.Load(&device.Image{Name: "stays", Targets: []device.Target{{Arch: 80, PTX: ptx("")}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.(*loaded).prog
+	}
+	first, mutant := load(""), load("// 0")
+	if !same(mutant, load("// 0")) {
+		t.Error("a program is made twice")
+	}
+	for i := range maxRewritten {
+		load(fmt.Sprint("// ", i+1))
+	}
+	if same(mutant, load("// 0")) {
+		t.Error("every mutant stays")
+	}
+	if !same(first, load("")) {
+		t.Error("a program that nobody has rewritten is gone")
+	}
+}
+
+func same(a, b map[string]*program) bool { return a["k"] == b["k"] }
+
 // Every access to global memory is watched, in order.
 func TestWatch(t *testing.T) {
 	var seen []Access

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/weftgo/weft/device"
@@ -35,7 +36,7 @@ func (d *Device) Load(img *device.Image) (device.Module, error) {
 		text = d.opts.Rewrite(name, text)
 	}
 	m := &loaded{dev: d, name: name}
-	if err := m.compile(text); err != nil {
+	if err := m.compile(text, text != target.PTX); err != nil {
 		return nil, fmt.Errorf("sim: %w: %w", device.ErrKernel, err)
 	}
 	d.modules[img] = m
@@ -84,15 +85,47 @@ func (m *loaded) usable() error {
 }
 
 // compiled keeps the programs of images without variables of their own, which
-// are the same for every device: a test opens thousands.
-var compiled sync.Map // of source to map[string]*program
+// are the same for every device: a test opens thousands. Of those that have been
+// rewritten, which mutants are, it keeps the last ones: a test may make thousands.
+var compiled = programs{of: map[source]map[string]*program{}}
 
 type source struct{ name, text string }
 
+type programs struct {
+	mu        sync.Mutex
+	of        map[source]map[string]*program
+	rewritten []source // oldest first
+}
+
+// maxRewritten is enough for what tests look at beside each other: a search opens
+// device after device for one image.
+const maxRewritten = 16
+
+func (p *programs) get(s source) map[string]*program {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.of[s]
+}
+
+func (p *programs) put(s source, prog map[string]*program, rewritten bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of[s] != nil {
+		return
+	}
+	p.of[s] = prog
+	if !rewritten {
+		return
+	}
+	if p.rewritten = append(p.rewritten, s); len(p.rewritten) > maxRewritten {
+		delete(p.of, p.rewritten[0])
+		p.rewritten = slices.Delete(p.rewritten, 0, 1)
+	}
+}
+
 // compile resolves all kernels of a module and places its variables.
-func (m *loaded) compile(text string) (err error) {
-	if prog, ok := compiled.Load(source{m.name, text}); ok {
-		m.prog = prog.(map[string]*program)
+func (m *loaded) compile(text string, rewritten bool) (err error) {
+	if m.prog = compiled.get(source{m.name, text}); m.prog != nil {
 		return nil
 	}
 	mod, err := parse(m.name, text)
@@ -123,7 +156,7 @@ func (m *loaded) compile(text string) (err error) {
 		}
 	}
 	if m.prog = prog; len(mod.globals) == 0 {
-		compiled.Store(source{m.name, text}, prog)
+		compiled.put(source{m.name, text}, prog, rewritten)
 	}
 	return nil
 }
