@@ -8,18 +8,21 @@ import (
 
 // place is a level or an area, to be compared with the others.
 type place struct {
-	name           string
+	kind           string
+	number         int
 	offset, length uint64
 }
 
-func (p place) String() string { return fmt.Sprintf("%s at %d+%d", p.name, p.offset, p.length) }
+func (p place) String() string {
+	return fmt.Sprintf("%s %d at %d+%d", p.kind, p.number, p.offset, p.length)
+}
 
 // illegalPlaces finds a level or an area that is not in the pool, or in another one.
 // No sum is computed before both its terms are known to be within the pool.
 func (s *Superblock) illegalPlaces(size uint64) error {
-	var places []place
+	places := make([]place, 0, len(s.Levels)+len(s.Areas))
 	for i, l := range s.Levels {
-		p := place{fmt.Sprintf("level %d", i), l.Offset, l.Length}
+		p := place{"level", i, l.Offset, l.Length}
 		switch {
 		case l.State > Draining:
 			return fmt.Errorf("%v: state %v", p, l.State)
@@ -29,7 +32,7 @@ func (s *Superblock) illegalPlaces(size uint64) error {
 		places = append(places, p)
 	}
 	for i, a := range s.Areas {
-		p := place{fmt.Sprintf("area %d", i), a.Offset, a.Length}
+		p := place{"area", i, a.Offset, a.Length}
 		if a.Used > a.Length {
 			return fmt.Errorf("%v: %d bytes used", p, a.Used)
 		}
