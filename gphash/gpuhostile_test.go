@@ -43,9 +43,9 @@ func (im *image) outcome(t testing.TB, o OpenOptions) opened {
 func both(t *testing.T, host, gpu *image, what string) (damaged int) {
 	t.Helper()
 	for i, o := range []OpenOptions{{}, {Mirror: true}, {Cache: .4}, {Verify: true, Mirror: true}, {Repair: true}} {
-		copy(gpu.bytes, host.bytes)
+		gpu.copyFrom(host)
 		spoilt := host.outcome(t, o)
-		copy(host.bytes, gpu.bytes) // as it was
+		host.copyFrom(gpu) // as it was
 		got := gpu.outcome(t, o)
 		if (spoilt.err == nil) != (got.err == nil) || fmt.Sprint(spoilt.report) != fmt.Sprint(got.report) || !maps.Equal(spoilt.pairs, got.pairs) {
 			t.Fatalf("%s, opened in way %d: the host finds %+v, a GPU %+v", what, i, spoilt, got)

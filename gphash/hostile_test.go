@@ -51,6 +51,14 @@ func (im *image) restore() {
 	}
 }
 
+// copyFrom makes the image what another one is.
+func (im *image) copyFrom(other *image) {
+	from := other.saved()
+	for i, part := range im.saved() {
+		copy(part, from[i])
+	}
+}
+
 // formatted is an image of an empty pool, whose first superblock may be changed.
 func formatted(t testing.TB, dev device.Device, o Options, change func(*pool.Superblock)) (*image, error) {
 	t.Helper()
