@@ -1,0 +1,96 @@
+package gen
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/workload"
+)
+
+// grain is the number of edges or vertices that a core takes at a time.
+const grain = 1 << 13
+
+// maxVertices is the number of vertices that graphs have at most.
+const maxVertices = math.MaxUint32
+
+// generator is what all generators have in common.
+type generator struct {
+	device.Host
+	ctx  context.Context
+	name string
+	seed uint64
+}
+
+func newGenerator(ctx context.Context, dev device.Device, name string, seed uint64) (*generator, error) {
+	h, err := cpu.Host(dev, "graphs")
+	if err != nil {
+		return nil, fmt.Errorf("gen: %s: %w", name, err)
+	}
+	return &generator{h, ctx, name, seed}, nil
+}
+
+// refuse is an option that makes no sense.
+func (g *generator) refuse(format string, args ...any) error {
+	return fmt.Errorf("gen: %s: %w: %s", g.name, weft.ErrOptions, fmt.Sprintf(format, args...))
+}
+
+// vertices refuses a number of vertices.
+func (g *generator) vertices(n int) error {
+	if n < 1 || n > maxVertices {
+		return g.refuse("Vertices %d, want 1 to %d", n, maxVertices)
+	}
+	return nil
+}
+
+// draw is number i of a stream of random ones, uniform over 64 bits.
+func (g *generator) draw(stream, i uint64) uint64 {
+	return workload.Random(g.seed+stream*0xd1342543de82ef95, i)
+}
+
+// gather puts together the edges that parts of [0,n) have, in order.
+func (g *generator) gather(vertices, n int, part func(lo, hi int, e *graph.Edges)) (graph.Edges, error) {
+	parts := make([]graph.Edges, (n+grain-1)/grain)
+	g.Parallel(n, grain, func(lo, hi int) {
+		if g.ctx.Err() == nil {
+			part(lo, hi, &parts[lo/grain])
+		}
+	})
+	if err := g.ctx.Err(); err != nil {
+		return graph.Edges{}, err
+	}
+	total := 0
+	for i := range parts {
+		total += len(parts[i].From)
+	}
+	all := graph.Edges{Vertices: vertices, From: make([]uint32, 0, total), To: make([]uint32, 0, total)}
+	for i := range parts {
+		all.From, all.To = append(all.From, parts[i].From...), append(all.To, parts[i].To...)
+		parts[i] = graph.Edges{}
+	}
+	return all, nil
+}
+
+// add adds an edge.
+func add(e *graph.Edges, u, v uint32) { e.From, e.To = append(e.From, u), append(e.To, v) }
+
+// fixed is a share, less than 1, as a number of 64 bits.
+func fixed(share float64) uint64 { return uint64(math.Ldexp(share, 64)) }
+
+// order sorts numbers, and returns their positions in that order.
+func (g *generator) order(keys []uint64) ([]uint32, error) {
+	var s cpu.Sorter[uint64]
+	items, err := s.Sort(g.ctx, g.Host, keys, 0)
+	if err != nil {
+		return nil, err
+	}
+	at := make([]uint32, len(keys))
+	for i, it := range items {
+		at[i] = it.Row
+	}
+	return at, nil
+}
