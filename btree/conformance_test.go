@@ -6,12 +6,13 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/btree"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/conformance"
 )
 
 // A map of each pair of widths, of signed keys and of floating values passes the suite.
 func TestConformance(t *testing.T) {
-	dev := openDevice(t)
+	dev := devicetest.Open(t)
 	full := conformance.ScaleOf(dev).Part(3)
 	part := full.Part(3)
 	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, full) })

@@ -1,13 +1,128 @@
 package btree
 
 import (
-	"fmt"
+	"context"
+	"errors"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
 )
 
-func newCPUEngine(device.Host, batch.Widths, uint64, *Options) (engine, *core.Leases, error) {
-	return nil, nil, fmt.Errorf("%w: package btree runs on a GPU only, so far", device.ErrUnsupported)
+// cpuEngine runs on the cores of the host. K and V are the types of keys and values as unsigned
+// integers, T is that of both in a slot.
+//
+// Changes exclude lookups, so nobody needs latches or versions: a batch is sorted and carried out
+// subtree by subtree, each by one core (cpuchange.go). Nodes that go are free at once.
+type cpuEngine[K, V, T word] struct {
+	cpu.Engine
+	shape
+	flip   K
+	fill   int // slots of a node that a bulk load uses
+	sorter cpu.Sorter[K]
+}
+
+func newCPUEngine(dev device.Host, w batch.Widths, flip uint64, o *Options) (engine, *core.Leases, error) {
+	open, err := cpu.Choose(w, openCPU[uint32, uint32, uint32], openCPU[uint32, uint64, uint64],
+		openCPU[uint64, uint32, uint64], openCPU[uint64, uint64, uint64], nil, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return open(dev, shapeOf(w.Slot), flip, o)
+}
+
+func openCPU[K, V, T word](dev device.Host, s shape, flip uint64, o *Options) (engine, *core.Leases, error) {
+	e := &cpuEngine[K, V, T]{Engine: cpu.Engine{Device: dev}, shape: s, flip: K(flip), fill: fillOf(o.Fill, s.slots)}
+	first, err := e.make(newNodes)
+	if err != nil {
+		return nil, nil, err
+	}
+	e.Leases = core.NewLeases(first)
+	return e, e.Leases, nil
+}
+
+// make is a tree without pairs that has memory for so many nodes.
+func (e *cpuEngine[K, V, T]) make(nodes int) (*cpuTree[T], error) {
+	t, err := newTree(e.Device, e.shape, max(nodes, newNodes))
+	if err != nil {
+		return nil, err
+	}
+	c := &cpuTree[T]{tree: t}
+	c.reset()
+	return c, nil
+}
+
+func (e *cpuEngine[K, V, T]) tree() *cpuTree[T] { return e.Parts().(*cpuTree[T]) }
+
+// Caps is for [core.Engine].
+func (e *cpuEngine[K, V, T]) Caps() core.Caps { return core.Caps{Updates: true} }
+
+// Pin is for [core.Versioner]: a generation that somebody holds never changes.
+func (e *cpuEngine[K, V, T]) Pin(context.Context) (version uint64, err error) { return 0, nil }
+
+// Unpin is for [core.Versioner].
+func (e *cpuEngine[K, V, T]) Unpin(context.Context, uint64) error { return nil }
+
+// Clear is for [core.Engine].
+func (e *cpuEngine[K, V, T]) Clear(context.Context) error {
+	if !e.Leases.Held() {
+		e.tree().reset()
+		return nil
+	}
+	to, err := e.make(newNodes)
+	if err != nil {
+		return err
+	}
+	return e.Leases.Replace(to)
+}
+
+// part makes a copy of a tree that somebody holds, and leaves what it was to them.
+func (e *cpuEngine[K, V, T]) part() error {
+	if !e.Leases.Held() {
+		return nil
+	}
+	from := e.tree()
+	to, err := e.make(int(from.control().top))
+	if err != nil {
+		return err
+	}
+	src, dst := from.buf.Host, to.buf.Host
+	e.Device.Parallel(e.bytesFor(int(from.control().top)), 1<<20, func(lo, hi int) { copy(dst[lo:hi], src[lo:hi]) })
+	to.tally, to.free = from.tally, append([]uint32(nil), from.free...)
+	return e.Leases.Replace(to)
+}
+
+// ensure is for [engine].
+func (e *cpuEngine[K, V, T]) ensure(pairs int) error { return e.tree().grow(nodesFor(pairs, e.fill)) }
+
+// fits is for [engine]: a change takes its memory itself.
+func (e *cpuEngine[K, V, T]) fits(int) bool { return true }
+
+// room is for [engine].
+func (e *cpuEngine[K, V, T]) room(n int) (int, error) { return n, nil }
+
+// reclaim is for [engine]: no node stays dead.
+func (e *cpuEngine[K, V, T]) reclaim(context.Context) error { return nil }
+
+// compact is for [engine]. What somebody holds stays as it is beside the new tree.
+func (e *cpuEngine[K, V, T]) compact(ctx context.Context) error {
+	from := e.tree()
+	n := int(from.tally.Live)
+	to, err := e.make(nodesFor(n, e.fill))
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		if err = to.build(ctx, e.Device, n, e.fill, from.copier()); err != nil {
+			return errors.Join(err, to.Free())
+		}
+	}
+	return e.Leases.Replace(to)
+}
+
+// usage is for [engine].
+func (e *cpuEngine[K, V, T]) usage() usage {
+	t := e.tree()
+	return usage{nodes: t.taken(), room: t.room(), bytes: t.buf.Size}
 }

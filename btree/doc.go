@@ -73,6 +73,14 @@
 // after a change sorts all leaves by their first key, a hundredth of the time of a pass over the pairs; after that
 // each is a binary search over the leaves.
 //
+// # On a CPU
+//
+// The same nodes, whose children are in order there. Changes exclude lookups, as in all structures on
+// a CPU, so nothing is latched: the operations of a sorted batch are dealt out from the root to its children, subtrees are
+// carried out by cores side by side, and nodes that go are free at once. Lookups take sixteen keys down a level
+// at a time, so that the nodes of some are on their way while those of others are searched. A batch whose keys all fall
+// into one leaf, behind all others for example, is one core's work.
+//
 // # Snapshots
 //
 // A snapshot keeps the nodes as they are: the first change after it copies all of them and goes on in the

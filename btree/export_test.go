@@ -17,3 +17,20 @@ func (m *Map[K, V]) Reclaim(ctx context.Context) error {
 
 // Images are those of the kernels.
 var Images = conformance.Images(btreeImages)
+
+// CheckInvariants checks the layout alone, for suites: whatever the core may make of it.
+func (m *Map[K, V]) CheckInvariants() error {
+	if m.core.Len() == 0 {
+		return nil // perhaps it is closed
+	}
+	e := m.policy.engine
+	return e.(core.Checker).Check(context.Background(), e.Current())
+}
+
+// Tiny makes pieces and shares of changes so small that a few operations have many, until the
+// function returned is called.
+func Tiny(ops, tasks, items int) (restore func()) {
+	p, e, m, i := piece, endlessPiece, manyTasks, taskItems
+	piece, endlessPiece, manyTasks, taskItems = ops, ops, tasks, items
+	return func() { piece, endlessPiece, manyTasks, taskItems = p, e, m, i }
+}

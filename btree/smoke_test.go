@@ -5,11 +5,12 @@ import (
 
 	"github.com/weftgo/weft/btree"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/conformance"
 )
 
 // Every operation once for every pair of widths.
-func TestSmoke(t *testing.T) { smokeAll(t, openDevice(t)) }
+func TestSmoke(t *testing.T) { smokeAll(t, devicetest.Open(t)) }
 
 func smokeAll(t *testing.T, dev device.Device) {
 	t.Run("32_32", func(t *testing.T) { smoke[uint32, uint32](t, dev) })

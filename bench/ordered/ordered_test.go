@@ -18,7 +18,7 @@ func TestOrdered(t *testing.T) {
 		t.Fatalf("%d rows of %d, %v", len(r.Rows), len(operations), err)
 	}
 	out.Reset()
-	if err := run([]string{"-n", "1000", "-runs", "1"}, &out, &out); err != nil || strings.Count(out.String(), " x") != len(operations) {
+	if err := run([]string{"-n", "1000", "-runs", "1"}, &out, &out); err != nil || strings.Count(out.String(), " x") != ours*len(operations) {
 		t.Errorf("%v\n%s", err, &out)
 	}
 	for _, args := range [][]string{{"-n", "0"}, {"-runs", "0"}, {"-nonsense"}} {

@@ -8,6 +8,8 @@ import (
 	tidwall "github.com/tidwall/btree"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/btree"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/ordered"
 )
@@ -31,9 +33,13 @@ type peer struct {
 	open func() (tree, error)
 }
 
+// ours is how many of the maps are weft's.
+const ours = 2
+
 // maps are the maps compared, weft's first.
 var maps = []peer{
-	{"weft ordered", openWeft},
+	{"weft ordered", openOrdered},
+	{"weft btree", openBTree},
 	{"tidwall/btree", func() (tree, error) { return new(tidwallTree), nil }},
 	{"google/btree", func() (tree, error) { return googleTree{google.NewG(64, lessPair)}, nil }},
 }
@@ -51,19 +57,39 @@ func step(i int, there, fresh []uint64) (weft.OpKind, uint64) {
 
 type weftMap struct {
 	dev *cpu.Device
-	m   *ordered.Map[uint64, uint64]
+	m   *weft.OrderedMap[uint64, uint64]
 }
 
-func openWeft() (tree, error) {
+func openWeft(open func(device.Device) (*weft.OrderedMap[uint64, uint64], error)) (tree, error) {
 	dev, err := cpu.Open(&cpu.Options{Workers: 1})
 	if err != nil {
 		return nil, err
 	}
-	m, err := ordered.New[uint64, uint64](dev, nil)
+	m, err := open(dev)
 	if err != nil {
 		return nil, errors.Join(err, dev.Close())
 	}
 	return &weftMap{dev, m}, nil
+}
+
+func openOrdered() (tree, error) {
+	return openWeft(func(dev device.Device) (*weft.OrderedMap[uint64, uint64], error) {
+		m, err := ordered.New[uint64, uint64](dev, nil)
+		if err != nil {
+			return nil, err
+		}
+		return m.OrderedMap, nil
+	})
+}
+
+func openBTree() (tree, error) {
+	return openWeft(func(dev device.Device) (*weft.OrderedMap[uint64, uint64], error) {
+		m, err := btree.New[uint64, uint64](dev, nil)
+		if err != nil {
+			return nil, err
+		}
+		return m.OrderedMap, nil
+	})
 }
 
 func (w *weftMap) load(keys, vals []uint64, _ bool) (uint64, error) {

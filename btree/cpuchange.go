@@ -1,0 +1,189 @@
+package btree
+
+import (
+	"context"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// A change is run in pieces: a piece is sorted and then carried out from above, the operations of a
+// node dealt out to its children. Subtrees below some level are tasks, which cores do side by
+// side: no node of one has to do with one of another, since the leftmost node of each level of a
+// subtree stays, and so what leads to it from the left. What has become of their roots is put into the levels
+// above at the end, by one core. A piece that is being carried out does not stop; all memory that it may
+// need is taken before it touches a node.
+
+// Tuning of changes; tests make all of it smaller.
+var (
+	// piece is the number of operations of a piece, some milliseconds' work of a few cores.
+	piece = 1 << 18
+
+	// endlessPiece is the number of operations of a piece where no context can end.
+	endlessPiece = 1 << 22
+
+	// manyTasks is the number of nodes of a level that are enough for tasks.
+	manyTasks = 1 << 8
+
+	// taskItems is the number of operations, at least, that it pays to give a core.
+	taskItems = 1 << 11
+)
+
+// Change is for [core.Engine].
+func (e *cpuEngine[K, V, T]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
+	if err := cpu.Open(s); err != nil {
+		return 0, nil, err
+	}
+	for done < b.N {
+		if err := ctx.Err(); err != nil {
+			return done, nil, err
+		}
+		if err := e.part(); err != nil {
+			return done, nil, err
+		}
+		n, empty := min(piece, b.N-done), e.tree().tally.Live == 0
+		if empty {
+			n = b.N - done // it can be given up until it begins
+		} else if ctx.Done() == nil {
+			n = min(endlessPiece, b.N-done)
+		}
+		part := b.Part(done, done+n)
+		switch {
+		case b.Kind == op.DeleteRange && !b.Columns[batch.Kinds].Given():
+			n = e.deleteRanges(part)
+		case empty:
+			err = e.load(ctx, part)
+		default:
+			err = e.change(ctx, part)
+		}
+		if err != nil {
+			return done, nil, err
+		}
+		done += n
+	}
+	return done, nil, nil
+}
+
+// task is a node and the items for its subtree, numbers [lo,hi). What takes its place in its
+// parent then are slots [from,to) of a worker's stack.
+type task[K, V, T word] struct {
+	self     slot[T]
+	lo, hi   int
+	by       *worker[K, V, T]
+	from, to int
+	small    bool // there is a node among these that may be merged
+}
+
+// change runs a piece, or does nothing and returns why.
+func (e *cpuEngine[K, V, T]) change(ctx context.Context, b *batch.Batch) error {
+	t := e.tree()
+	defer e.sorter.Trim()
+	items, err := e.sorter.Sort(ctx, e.Device, batch.View[K](b.Columns[batch.Keys].Host), e.flip)
+	if err != nil {
+		return err
+	}
+	top := &worker[K, V, T]{
+		cpuTree: t, nodes: t.nodes(), fill: e.fill, Changes: changesOf[K, V](b), items: items, fetcher: cpu.FetcherOf(b, items), level: -1,
+	}
+	shares := top.deal()
+	if err := t.supply(e.need(t, inserted(&top.Changes, len(items))) + supplyBlock*(len(shares)+1)); err != nil {
+		return err
+	}
+	// The memory may lie elsewhere now.
+	top.nodes, top.supply, t.leaves = t.nodes(), &supply{free: t.free, top: t.control().top}, nil
+	workers := make([]*worker[K, V, T], len(shares), len(shares)+1)
+	e.Device.Parallel(len(shares), 1, func(i, _ int) {
+		w := *top
+		workers[i] = &w
+		for k := range shares[i] {
+			w.carry(&shares[i][k])
+		}
+	})
+	top.root()
+	e.finish(append(workers, top))
+	return nil
+}
+
+// changesOf are the operations of a batch.
+func changesOf[K, V word](b *batch.Batch) cpu.Changes[K, V] {
+	c := cpu.ChangesOf[K, V](b)
+	c.Updates = true
+	return c
+}
+
+// inserted counts the operations that may insert.
+func inserted[K, V word](ops *cpu.Changes[K, V], n int) (inserts int) {
+	if !ops.Mixes() {
+		if ops.Kind(0).Inserts() {
+			return n
+		}
+		return 0
+	}
+	for i := range n {
+		if ops.Kind(uint32(i)).Inserts() {
+			inserts++
+		}
+	}
+	return inserts
+}
+
+// need is how many nodes insertions may take: a leaf each, unless half full ones of all pairs
+// are fewer, and of each level above as many as the new ones of the level below fill by half.
+func (e *cpuEngine[K, V, T]) need(t *cpuTree[T], inserts int) (n int) {
+	half, below := e.slots/2, t.taken()
+	add := min(inserts, (int(t.tally.Live)+inserts)/half+1)
+	for range t.depth() + 2 {
+		n += add
+		add = min(add, (below+add)/half+1)
+	}
+	return n + levelMask
+}
+
+// deal makes tasks of the items, and shares of the tasks. Few items are no tasks.
+func (w *worker[K, V, T]) deal() (shares [][]task[K, V, T]) {
+	level := w.depth()
+	if len(w.items) <= taskItems || level == 1 {
+		return nil
+	}
+	tasks := []task[K, V, T]{{lo: 0, hi: len(w.items)}}
+	for ; level > 1 && len(tasks) < manyTasks; level-- {
+		var below []task[K, V, T]
+		for _, t := range tasks {
+			var room [mostSlots]slot[T]
+			w.each(w.at(t.self.id()).children(&room), t.lo, t.hi, func(c slot[T], lo, hi int) {
+				if lo < hi {
+					below = append(below, task[K, V, T]{self: c, lo: lo, hi: hi})
+				}
+			})
+		}
+		tasks = below
+	}
+	w.level, w.tasks = level, tasks
+	for len(tasks) > 0 {
+		n, items := 0, 0
+		for n < len(tasks) && items < taskItems {
+			items += tasks[n].hi - tasks[n].lo
+			n++
+		}
+		shares = append(shares, tasks[:n])
+		tasks = tasks[n:]
+	}
+	return shares
+}
+
+// finish adds up what workers have done.
+func (e *cpuEngine[K, V, T]) finish(workers []*worker[K, V, T]) {
+	t, s := e.tree(), workers[0].supply
+	used := int(s.next.Load())
+	t.control().top = s.top + uint32(max(0, used-len(s.free)))
+	t.free = s.free[min(used, len(s.free)):]
+	var live int64
+	for _, w := range workers {
+		t.give(w.ids)
+		t.give(w.gone)
+		live += w.Live
+	}
+	t.count(live)
+}

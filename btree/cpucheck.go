@@ -1,0 +1,54 @@
+package btree
+
+import (
+	"context"
+
+	"github.com/weftgo/weft/internal/core"
+)
+
+// Check is for [core.Checker].
+func (e *cpuEngine[K, V, T]) Check(_ context.Context, l *core.Lease) error {
+	t := l.Parts.(*cpuTree[T])
+	if err := t.shape.check(t.buf.Host); err != nil {
+		return err
+	}
+	return t.checkNodes()
+}
+
+// checkNodes makes sure that each node is part of the tree or free, and none is both or lost.
+func (t *cpuTree[T]) checkNodes() error {
+	a, top := t.nodes(), t.control().top
+	part := make([]bool, top)
+	level := []uint32{rootNode}
+	for range t.depth() + 1 {
+		var below []uint32
+		for _, id := range level {
+			part[id] = true
+			n := a.at(id)
+			for i, s := range n.slots[:n.count()] {
+				if n.level() == 0 {
+					break
+				}
+				if below = append(below, s.id()); i > 0 && s.key <= n.slots[i-1].key {
+					return corrupt("children %d and %d of node %d are out of order, on a host", i-1, i, id)
+				}
+			}
+		}
+		level = below
+	}
+	for _, id := range t.free {
+		if id >= top || part[id] {
+			return corrupt("node %d is free, and part of the tree or free twice or beyond the last one, %d", id, top)
+		}
+		if h := a.at(id).header; !h.isDead() || h.level() != freeLevel {
+			return corrupt("node %d is free and has state %#x", id, h.state)
+		}
+		part[id] = true
+	}
+	for id, ok := range part {
+		if !ok {
+			return corrupt("node %d is neither part of the tree nor free", id)
+		}
+	}
+	return nil
+}

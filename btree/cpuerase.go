@@ -1,0 +1,104 @@
+package btree
+
+import (
+	"math"
+
+	"github.com/weftgo/weft/internal/batch"
+)
+
+// eraseRanges is how many ranges are taken at a time, and erasePairs about how many pairs they
+// have before the rest is left for the next time.
+const (
+	eraseRanges = 1 << 12
+	erasePairs  = 1 << 22
+)
+
+// deleteRanges removes the pairs of ranges, one range after the other, as far as that takes some
+// milliseconds, and returns of how many ranges.
+func (e *cpuEngine[K, V, T]) deleteRanges(b *batch.Batch) (done int) {
+	t, c := e.tree(), &b.Columns
+	lo, hi := batch.View[K](c[batch.Keys].Host), batch.View[K](c[batch.Keys2].Host)
+	counts := batch.View[uint32](c[batch.Counts].Host)
+	w := worker[K, V, T]{cpuTree: t, nodes: t.nodes(), fill: e.fill}
+	t.leaves = nil
+	for done < min(b.N, eraseRanges) && w.Live > -erasePairs {
+		before := w.Live
+		if from, last := T(lo[done]^e.flip), T(hi[done]^e.flip); from <= last {
+			w.erase(rootNode, w.depth(), from, last)
+			w.lower()
+		}
+		if counts != nil {
+			counts[done] = uint32(min(before-w.Live, math.MaxUint32))
+		}
+		done++
+	}
+	t.give(w.gone)
+	t.count(w.Live)
+	return done
+}
+
+// erase removes the pairs of a range that lie below a node. Children all of whose keys are in the range go, but
+// for the first, which stays for as long as the node does.
+func (w *worker[K, V, T]) erase(id uint32, level int, from, last T) {
+	n := w.at(id)
+	if level == 0 {
+		a, b, c := n.lower(from), n.upper(last), n.count()
+		copy(n.slots[a:c], n.slots[b:c])
+		n.setCount(c - (b - a))
+		w.Live -= int64(b - a)
+		return
+	}
+	var room [mostSlots]slot[T]
+	kids := n.children(&room)
+	out, count := kids[:0], len(kids)
+	for i, c := range kids {
+		most := ^T(0)
+		if i+1 < count {
+			most = kids[i+1].key - 1
+		} else if n.link != noNode {
+			most = T(n.high) - 1
+		}
+		switch {
+		case c.key > last || most < from:
+		case len(out) > 0 && from <= c.key && most <= last:
+			w.cut(out[len(out)-1].id(), c.id(), level-1)
+			continue
+		default:
+			w.erase(c.id(), level-1, from, last)
+			w.small[level-1] = w.small[level-1] || w.at(c.id()).count() < w.few
+		}
+		out = append(out, c)
+	}
+	if out = w.tidied(out, level-1); len(out) != count {
+		n.setChildren(out)
+	}
+}
+
+// cut takes a subtree away. What leads to what is behind it, on each level, is the last node of
+// the subtree before it.
+func (w *worker[K, V, T]) cut(left, id uint32, level int) {
+	for l, x, y := level, w.at(left), w.at(id); ; l-- {
+		x.high, x.link = y.high, y.link
+		if l == 0 {
+			break
+		}
+		x, y = w.at(x.last()), w.at(y.last())
+	}
+	w.drop(id, level)
+}
+
+// last is the child with the largest keys.
+func (n *node[T]) last() uint32 { return n.child(^T(0)) }
+
+// drop gives up a subtree.
+func (w *worker[K, V, T]) drop(id uint32, level int) {
+	n := w.at(id)
+	if level == 0 {
+		w.Live -= int64(n.count())
+	} else {
+		for _, c := range n.slots[:n.count()] {
+			w.drop(c.id(), level-1)
+		}
+	}
+	w.gone = append(w.gone, id)
+}

@@ -1,0 +1,152 @@
+package btree
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+const lineBytes = 64 // of a cache
+
+// fetch asks for a node.
+func (a nodes[T]) fetch(id uint32) {
+	at := unsafe.Pointer(a.at(id))
+	both := [2]unsafe.Pointer{at, unsafe.Add(at, 2*lineBytes)}
+	cpu.PrefetchPairs(both[:1<<nodeShift[T]()/(2*lineBytes)])
+}
+
+// Look is for [core.Engine].
+func (e *cpuEngine[K, V, T]) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
+	if err := cpu.Open(s); err != nil {
+		return 0, 0, err
+	}
+	r := e.reader(l, b)
+	each := r.get
+	switch {
+	case r.hi != nil && r.walks():
+		each = r.walk
+	case r.hi != nil:
+		each = r.ranges
+	case b.Kind == op.Select:
+		each = r.choose
+	case b.Kind == op.Rank:
+		each = r.rank
+	case b.Kind == op.Successor:
+		each = r.successors
+	case b.Kind == op.Predecessor:
+		each = r.predecessors
+	}
+	return e.Each(ctx, b.N, each)
+}
+
+// reader reads a tree, for a batch.
+type reader[K, V, T word] struct {
+	nodes[T]
+	tree *cpuTree[T]
+	flip K
+	batch.Ranges
+	lo, hi []K
+	keys   []K
+	vals   []V
+	ok     []bool
+	counts []uint32
+	ranks  []uint64
+}
+
+func (e *cpuEngine[K, V, T]) reader(l *core.Lease, b *batch.Batch) *reader[K, V, T] {
+	t, c := l.Parts.(*cpuTree[T]), &b.Columns
+	return &reader[K, V, T]{
+		nodes: t.nodes(), tree: t, flip: e.flip, Ranges: b.Ranges,
+		lo: batch.View[K](c[batch.Keys].Host), hi: batch.View[K](c[batch.Keys2].Host),
+		keys: batch.View[K](c[batch.OutKeys].Host), vals: batch.View[V](c[batch.Vals].Host),
+		ok: batch.View[bool](c[batch.OK].Host), counts: batch.View[uint32](c[batch.Counts].Host),
+		ranks: batch.View[uint64](c[batch.Ranks].Host),
+	}
+}
+
+// stored is a key as it lies in nodes.
+func (r *reader[K, V, T]) stored(key K) T { return T(key ^ r.flip) }
+
+// group are nodes that some keys have got to.
+type group [cpu.Group]uint32
+
+// cold is the number of levels, from the leaves up, that nodes are asked for before they are read:
+// what is above lies in the cache.
+const cold = 4
+
+// descend goes down to the leaves of some keys, level by level, so that while a node is read the
+// next ones of the other keys are on their way.
+func (r *reader[K, V, T]) descend(keys []K, ids *group) {
+	clear(ids[:len(keys)])
+	for level := r.tree.depth(); level > 0; level-- {
+		for i, k := range keys {
+			ids[i] = r.at(ids[i]).child(r.stored(k))
+			if level <= cold {
+				r.fetch(ids[i])
+			}
+		}
+	}
+}
+
+// groups takes keys [lo,hi) of a batch down to their leaves, and calls finish with those of each
+// group, from number at on.
+func (r *reader[K, V, T]) groups(w *cpu.Watch, lo, hi int, finish func(at int, keys []K, ids *group) (hits int)) (ran, hits int) {
+	var ids group
+	for at := lo; at < hi; at += cpu.Group {
+		keys := r.lo[at:min(at+cpu.Group, hi)]
+		if w.Over(2 * len(keys)) {
+			return at - lo, hits
+		}
+		r.descend(keys, &ids)
+		hits += finish(at, keys, &ids)
+	}
+	return hi - lo, hits
+}
+
+// get looks up keys [lo,hi).
+func (r *reader[K, V, T]) get(w *cpu.Watch, lo, hi int) (ran, hits int) {
+	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
+		for i, k := range keys {
+			x := r.at(ids[i])
+			if j, ok := x.has(r.stored(k)); ok {
+				hits += r.answer(at+i, x, j)
+			} else {
+				hits += r.answer(at+i, nil, 0)
+			}
+		}
+		return hits
+	})
+}
+
+// answer writes what has been found for key i: pair j of a leaf, if there is one.
+func (r *reader[K, V, T]) answer(i int, x *node[T], j int) int {
+	var k K
+	var v V
+	if x != nil {
+		k, v = K(x.slots[j].key)^r.flip, V(x.slots[j].val)
+	}
+	if r.keys != nil {
+		r.keys[i] = k
+	}
+	if r.vals != nil {
+		r.vals[i] = v
+	}
+	if r.ok != nil {
+		r.ok[i] = x != nil
+	}
+	if r.counts != nil {
+		r.counts[i] = 0
+		if x != nil {
+			r.counts[i] = 1
+		}
+	}
+	if x == nil {
+		return 0
+	}
+	return 1
+}

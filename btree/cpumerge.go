@@ -1,0 +1,333 @@
+package btree
+
+import (
+	"sort"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/internal/cpu"
+)
+
+// supply are the nodes that a change may take: those that are free, and then those above all
+// others.
+type supply struct {
+	free []uint32
+	top  uint32
+	next atomic.Int64
+}
+
+// supplyBlock is the number of nodes that a worker takes at a time.
+const supplyBlock = 16
+
+func (s *supply) take(to []uint32) []uint32 {
+	first := int(s.next.Add(supplyBlock)) - supplyBlock
+	for i := first; i < first+supplyBlock; i++ {
+		if i < len(s.free) {
+			to = append(to, s.free[i])
+		} else {
+			to = append(to, s.top+uint32(i-len(s.free)))
+		}
+	}
+	return to
+}
+
+// worker carries out operations below some nodes.
+type worker[K, V, T word] struct {
+	*cpuTree[T]
+	nodes[T]
+	cpu.Changes[K, V]
+	fill    int
+	items   []cpu.Item[K]
+	fetcher cpu.Fetcher[K]
+
+	supply *supply
+	ids    []uint32 // nodes taken and not used yet
+	gone   []uint32 // that are no part of the tree any more
+
+	stack []slot[T] // what takes the place of nodes that have been worked on, in their parents
+	pairs []slot[T]
+	small [levelMask + 1]bool // a node of that level that is on the stack may be merged
+
+	level int // that tasks are of; -1: there are none
+	tasks []task[K, V, T]
+}
+
+// carry carries out a task.
+func (w *worker[K, V, T]) carry(t *task[K, V, T]) {
+	w.fetcher = w.fetcher.Of(t.lo, t.hi)
+	t.by, t.from = w, len(w.stack)
+	w.inner(t.self, w.level, t.lo, t.hi)
+	t.to, t.small, w.small[w.level] = len(w.stack), w.small[w.level], false
+}
+
+// each deals items [lo,hi) out to the children of a node.
+func (w *worker[K, V, T]) each(kids []slot[T], lo, hi int, do func(kid slot[T], lo, hi int)) {
+	for i, c := range kids {
+		end := hi
+		if i+1 < len(kids) {
+			end = w.until(lo, hi, K(kids[i+1].key))
+		}
+		do(c, lo, end)
+		lo = end
+	}
+}
+
+// until is which of items [lo,hi) is the first that is not below a key.
+func (w *worker[K, V, T]) until(lo, hi int, key K) int {
+	if hi-lo > 4*mostSlots {
+		return lo + sort.Search(hi-lo, func(i int) bool { return w.items[lo+i].Key >= key })
+	}
+	for lo < hi && w.items[lo].Key < key {
+		lo++
+	}
+	return lo
+}
+
+// below carries items [lo,hi) out below an inner node, and pushes its children.
+func (w *worker[K, V, T]) below(kids []slot[T], level, lo, hi int) {
+	var ends [mostSlots]int
+	for i, at := 0, lo; i < len(kids); i++ {
+		ends[i] = hi
+		if i+1 < len(kids) {
+			ends[i] = w.until(at, hi, K(kids[i+1].key))
+		}
+		if at < ends[i] && level-1 != w.level {
+			w.fetch(kids[i].id())
+		}
+		at = ends[i]
+	}
+	for i, c := range kids {
+		end := ends[i]
+		switch {
+		case lo == end:
+			w.stack = append(w.stack, c)
+		case level-1 == w.level && w.by(c):
+		case level == 1:
+			w.leaf(c, lo, end)
+		default:
+			w.inner(c, level-1, lo, end)
+		}
+		lo = end
+	}
+}
+
+// by pushes what the next task has come to, if there is one.
+func (w *worker[K, V, T]) by(c slot[T]) bool {
+	if len(w.tasks) == 0 || w.tasks[0].by == nil || w.tasks[0].self != c {
+		return false
+	}
+	t := &w.tasks[0]
+	w.stack = append(w.stack, t.by.stack[t.from:t.to]...)
+	w.small[w.level] = w.small[w.level] || t.small
+	w.tasks = w.tasks[1:]
+	return true
+}
+
+// inner carries items [lo,hi) out below an inner node, and pushes what takes its place.
+func (w *worker[K, V, T]) inner(self slot[T], level, lo, hi int) {
+	var room [mostSlots]slot[T]
+	n, base := w.at(self.id()), len(w.stack)
+	kids := n.children(&room)
+	w.below(kids, level, lo, hi)
+	list := w.tidied(w.stack[base:], level-1)
+	if equal(list, kids) {
+		w.stack = append(w.stack[:base], self)
+	} else if len(list) <= slotCount[T]() {
+		n.setChildren(list)
+		w.stack = append(w.stack[:base], self)
+	} else {
+		made := w.divide(self, n.header, list, level)
+		w.stack = append(w.stack[:base], made...)
+	}
+	w.small[level] = w.small[level] || n.count() < w.few
+}
+
+func equal[T word](a, b []slot[T]) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// leaf carries items [lo,hi) out on the pairs of a leaf, and pushes what takes its place.
+func (w *worker[K, V, T]) leaf(self slot[T], lo, hi int) {
+	n := w.at(self.id())
+	c := n.count()
+	for x := lo; x < hi; {
+		w.fetcher.Fetch(x)
+		first := x
+		x = cpu.RunEnd(w.items[:hi], x+1)
+		key := T(w.items[first].Key)
+		at, found := n.has(key)
+		var was V
+		if found {
+			was = V(n.slots[at].val)
+		}
+		val, there := cpu.Settle(&w.Changes, w.items[first:x], was, found)
+		switch {
+		case found && there:
+			n.slots[at].val = T(val)
+		case found:
+			copy(n.slots[at:c-1], n.slots[at+1:c])
+			c--
+			n.setCount(c)
+		case there && c < slotCount[T]():
+			copy(n.slots[at+1:c+1], n.slots[at:c])
+			n.slots[at] = slot[T]{T(val), key}
+			c++
+			n.setCount(c)
+		case there:
+			w.spill(self, n, at, slot[T]{T(val), key}, x, hi)
+			return
+		}
+	}
+	w.small[0] = w.small[0] || c < w.few
+	w.stack = append(w.stack, self)
+}
+
+// spill goes on with a leaf that is full and gets another pair: it merges the pairs with items
+// [x,hi), which come behind that pair, and writes as many leaves as they take.
+func (w *worker[K, V, T]) spill(self slot[T], n *node[T], at int, more slot[T], x, hi int) {
+	pairs := append(append(w.pairs[:0], n.slots[:at]...), more)
+	rest := n.slots[at:slotCount[T]()]
+	for x < hi {
+		w.fetcher.Fetch(x)
+		first := x
+		x = cpu.RunEnd(w.items[:hi], x+1)
+		key := T(w.items[first].Key)
+		for len(rest) > 0 && rest[0].key < key {
+			pairs, rest = append(pairs, rest[0]), rest[1:]
+		}
+		var was V
+		found := len(rest) > 0 && rest[0].key == key
+		if found {
+			was, rest = V(rest[0].val), rest[1:]
+		}
+		if val, there := cpu.Settle(&w.Changes, w.items[first:x], was, found); there {
+			pairs = append(pairs, slot[T]{T(val), key})
+		}
+	}
+	w.pairs = append(pairs, rest...)
+	if len(w.pairs) <= slotCount[T]() {
+		n.setCount(copy(n.slots[:], w.pairs))
+		w.small[0] = w.small[0] || n.count() < w.few
+		w.stack = append(w.stack, self)
+		return
+	}
+	w.stack = append(w.stack, w.divide(self, n.header, w.pairs, 0)...)
+}
+
+// divide writes slots, more than a node has, to that node and new ones, and returns those: equally
+// full, or, where keys come behind all others, as full as a bulk load makes them.
+func (w *worker[K, V, T]) divide(self slot[T], was header, list []slot[T], level int) (made []slot[T]) {
+	parts := (len(list) + w.fill - 1) / w.fill
+	made = make([]slot[T], parts)
+	made[0] = self
+	for i := 1; i < parts; i++ {
+		made[i].val = T(w.take())
+	}
+	for i, at := 0, 0; i < parts; i++ {
+		size := (len(list) - at) / (parts - i)
+		if was.link == noNode {
+			size = min(w.fill, len(list)-at)
+		}
+		n, high, link := w.at(made[i].id()), was.high, was.link
+		if i > 0 {
+			made[i].key = list[at].key
+		}
+		if i+1 < parts {
+			high, link = uint64(list[at+size].key), made[i+1].id()
+		}
+		n.begin(level, high, link)
+		if some := list[at : at+size]; level == 0 {
+			n.setCount(copy(n.slots[:], some))
+		} else {
+			n.setChildren(some)
+		}
+		at += size
+	}
+	return made
+}
+
+// take is a new node.
+func (w *worker[K, V, T]) take() (id uint32) {
+	if len(w.ids) == 0 {
+		w.ids = w.supply.take(w.ids)
+	}
+	id, w.ids = w.ids[len(w.ids)-1], w.ids[:len(w.ids)-1]
+	return id
+}
+
+// tidied merges neighbors among the nodes of a level that are children of one node.
+func (w *worker[K, V, T]) tidied(list []slot[T], level int) []slot[T] {
+	if !w.small[level] {
+		return list
+	}
+	w.small[level] = false
+	out := list[:1]
+	for _, y := range list[1:] {
+		if !w.join(out[len(out)-1].id(), y.id(), level) {
+			out = append(out, y)
+		}
+	}
+	return out
+}
+
+// join merges two neighbors of a level into the left one, if one of them has few slots and both fit.
+// Behind inner nodes, their children where they meet may be merged, too.
+func (w *worker[K, V, T]) join(left, right uint32, level int) bool {
+	x, y := w.at(left), w.at(right)
+	cx, cy := x.count(), y.count()
+	if cx >= w.few && cy >= w.few || cx+cy > w.many {
+		return false
+	}
+	if level == 0 {
+		copy(x.slots[cx:], y.slots[:cy])
+		x.setCount(cx + cy)
+	} else {
+		var kids, more [mostSlots]slot[T]
+		a, b := x.children(&kids), y.children(&more)
+		if w.join(a[cx-1].id(), b[0].id(), level-1) {
+			b = b[1:]
+		}
+		x.setChildren(append(a, b...))
+	}
+	x.high, x.link = y.high, y.link
+	w.gone = append(w.gone, right)
+	return true
+}
+
+// root carries all items out, and puts what has become of the root's children into it.
+func (w *worker[K, V, T]) root() {
+	var room [mostSlots]slot[T]
+	n := w.at(rootNode)
+	level, kids := n.level(), n.children(&room)
+	w.below(kids, level, 0, len(w.items))
+	list := w.tidied(w.stack, level-1)
+	for len(list) > slotCount[T]() {
+		list = w.divide(slot[T]{val: T(w.take())}, header{link: noNode}, list, level)
+		level++
+	}
+	if level != n.level() || !equal(list, kids) {
+		n.begin(level, 0, noNode)
+		n.setChildren(list)
+	}
+	w.lower()
+}
+
+// lower takes levels away that have one node.
+func (w *worker[K, V, T]) lower() {
+	n := w.at(rootNode)
+	for n.count() == 1 && n.level() > 1 {
+		var room [mostSlots]slot[T]
+		id := n.slots[0].id()
+		kids := w.at(id).children(&room)
+		n.begin(n.level()-1, 0, noNode)
+		n.setChildren(kids)
+		w.gone = append(w.gone, id)
+	}
+}

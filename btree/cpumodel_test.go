@@ -1,0 +1,112 @@
+package btree_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/btree"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
+)
+
+// Batches of all kinds come to what a model comes to, on any number of cores, in large pieces and in small ones.
+func TestAgainstModel(t *testing.T) {
+	for seed := range uint64(5) {
+		history[int64, uint64](t, seed, 1+int(seed)*300, nil)
+		history[uint32, uint32](t, seed, 1+int(seed)*300, &btree.Options{Fill: 1})
+	}
+	defer btree.Tiny(300, 4, 16)()
+	for seed := range uint64(6) {
+		history[int64, uint32](t, seed, 1+int(seed)*200, nil)
+		history[int32, uint32](t, seed, 1+int(seed)*200, &btree.Options{Fill: .5})
+	}
+}
+
+func history[K weft.Key, V weft.Value](t *testing.T, seed uint64, most int, opts *btree.Options) {
+	dev := devicetest.OpenCPU(t, 3)
+	m, err := btree.New[K, V](dev, opts)
+	must(t, err)
+	defer m.Close()
+	h := conformance.OrderedHistory[K, V]{Map: m.OrderedMap, Most: most, Also: []weft.OpKind{weft.OpUpdate, weft.OpPut}}
+	h.Run(t, seed, 40)
+}
+
+// A change that finds no memory does nothing and says so; the map stays sound, and a snapshot what it was.
+func TestWithoutMemory(t *testing.T) {
+	dev := devicetest.Open(t)
+	if _, ok := dev.(device.Host); !ok {
+		t.Skip("of the host")
+	}
+	m, err := btree.New[int64, uint32](dev, nil)
+	must(t, err)
+	keys, vals := make([]int64, 3000), make([]uint32, 3000)
+	for i := range keys {
+		keys[i], vals[i] = int64(i), uint32(i)
+	}
+	_, err = m.Put(t.Context(), keys, vals)
+	must(t, err)
+	s, err := m.Snapshot(t.Context())
+	must(t, err)
+	fails := func(what string, call func() (int, error)) {
+		t.Helper()
+		for range 2 { // who asks for more than enough asks again
+			devicetest.FailNext(dev, devicetest.OpResize)
+		}
+		n, err := call()
+		devicetest.Heal(dev)
+		var partial *weft.PartialError
+		if !errors.Is(err, device.ErrMemory) || !errors.As(err, &partial) || n != 0 || partial.Done != 0 {
+			t.Fatalf("%s without memory: %d, %v", what, n, err)
+		}
+		must(t, m.Check(t.Context()))
+		if m.Len() != len(keys) || s.Len() != len(keys) {
+			t.Fatalf("%s: %d pairs, %d in the snapshot", what, m.Len(), s.Len())
+		}
+	}
+	fails("Delete", func() (int, error) { return m.Delete(t.Context(), keys, nil) })
+	must(t, s.Close())
+	more := make([]int64, 400_000) // more than there is memory for
+	for i := range more {
+		more[i] = int64(i * 7)
+	}
+	fails("Put", func() (int, error) { return m.Put(t.Context(), more, make([]uint32, len(more))) })
+	_, err = m.Delete(t.Context(), keys, nil)
+	must(t, err)
+	must(t, m.Close())
+}
+
+// Leaves that lose most of their pairs are merged, in batches that many cores carry out, too; those that lose all go.
+func TestDeletesMerge(t *testing.T) {
+	const n = 60_000
+	m, err := btree.New[uint32, uint32](devicetest.OpenCPU(t, 2), nil)
+	must(t, err)
+	defer m.Close()
+	keys := make([]uint32, n)
+	for i := range keys {
+		keys[i] = uint32(i)
+	}
+	_, err = m.Put(t.Context(), keys, keys)
+	must(t, err)
+	gone := make([]uint32, 0, n)
+	for _, k := range keys {
+		if k%8 != 0 {
+			gone = append(gone, k)
+		}
+	}
+	_, err = m.Delete(t.Context(), gone, nil)
+	must(t, err)
+	must(t, m.Check(t.Context()))
+	s, err := m.Stats(t.Context())
+	must(t, err)
+	if s.Len != n/8 || s.Nodes > n/8/3 {
+		t.Errorf("%v", s)
+	}
+	_, err = m.DeleteRange(t.Context(), []uint32{100}, []uint32{n}, nil)
+	must(t, err)
+	must(t, m.Check(t.Context()))
+	if s, err := m.Stats(t.Context()); err != nil || s.Len != 13 || s.Nodes > 8 {
+		t.Errorf("%v, %v", s, err)
+	}
+}

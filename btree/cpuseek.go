@@ -1,0 +1,304 @@
+package btree
+
+import (
+	"context"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+)
+
+// leaf is the leaf that has a key, and the smallest key that it may have.
+func (r *reader[K, V, T]) leaf(key T) (x *node[T], low T) {
+	x = r.at(rootNode)
+	for range r.tree.depth() {
+		s := x.slot(x.place(key))
+		x, low = r.at(s.id()), s.key
+	}
+	return x, low
+}
+
+// next is the first pair from a place in a leaf on; nil: there is none.
+func (r *reader[K, V, T]) next(x *node[T], at int) (*node[T], int) {
+	for at == x.count() {
+		if x.link == noNode {
+			return nil, 0
+		}
+		x, at = r.at(x.link), 0
+	}
+	return x, at
+}
+
+// before is the last of the pairs that a leaf has before a place, or of the leaves before it. low
+// is the smallest key that the leaf may have.
+func (r *reader[K, V, T]) before(x *node[T], at int, low T) (*node[T], int, T) {
+	for at == 0 {
+		if low == 0 {
+			return nil, 0, 0
+		}
+		x, low = r.leaf(low - 1)
+		at = x.count()
+	}
+	return x, at - 1, low
+}
+
+// loop runs body for the elements [lo,hi) of a batch, and adds up what it returns.
+func (r *reader[K, V, T]) loop(w *cpu.Watch, lo, hi, work int, body func(i int) int) (ran, hits int) {
+	for i := lo; i < hi; i++ {
+		if w.Over(work) {
+			return i - lo, hits
+		}
+		hits += body(i)
+	}
+	return hi - lo, hits
+}
+
+// successors finds the first pairs behind keys.
+func (r *reader[K, V, T]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
+	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
+		for i, k := range keys {
+			x := r.at(ids[i])
+			x, j := r.next(x, x.upper(r.stored(k)))
+			hits += r.answer(at+i, x, j)
+		}
+		return hits
+	})
+}
+
+// predecessors finds the last pairs before keys.
+func (r *reader[K, V, T]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int) {
+	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
+		for i, k := range keys {
+			key := r.stored(k)
+			x := r.at(ids[i])
+			j, low := x.lower(key), T(0)
+			if j == 0 {
+				_, low = r.leaf(key)
+			}
+			x, j, _ = r.before(x, j, low)
+			hits += r.answer(at+i, x, j)
+		}
+		return hits
+	})
+}
+
+// rank counts the keys that are smaller.
+func (r *reader[K, V, T]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
+	o := r.tree.ordered()
+	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) int {
+		for i, k := range keys {
+			r.ranks[at+i] = o.starts[o.places[ids[i]]] + uint64(r.at(ids[i]).lower(r.stored(k)))
+		}
+		return 0
+	})
+}
+
+// choose finds the pairs that so many come before.
+func (r *reader[K, V, T]) choose(w *cpu.Watch, lo, hi int) (ran, hits int) {
+	o, all := r.tree.ordered(), r.tree.tally.Live
+	return r.loop(w, lo, hi, 4, func(i int) int {
+		if r.ranks[i] >= all {
+			return r.answer(i, nil, 0)
+		}
+		leaf, at := o.place(r.ranks[i])
+		return r.answer(i, r.at(o.ids[leaf]), at)
+	})
+}
+
+// walks reports whether ranges are gone through from their beginnings on, and not counted first.
+func (r *reader[K, V, T]) walks() bool { return r.Limit > 0 }
+
+// walk finds as many pairs of ranges as the limit, from their beginnings or ends on.
+func (r *reader[K, V, T]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
+	if r.Backward {
+		return r.loop(w, lo, hi, 8+r.Limit/8, func(i int) int {
+			from, last := r.stored(r.lo[i]), r.stored(r.hi[i])
+			n := 0
+			if from <= last {
+				n = r.back(last, from, r.Limit, i*r.Limit)
+			}
+			r.counts[i] = uint32(n)
+			return min(n, 1)
+		})
+	}
+	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
+		w.Work(len(keys) * (r.Limit / 8))
+		var ahead [cpu.Group]uint32 // most ranges go on in the next leaf
+		for i := range keys {
+			if ahead[i] = r.at(ids[i]).link; ahead[i] != noNode {
+				r.fetch(ahead[i])
+			}
+		}
+		for i, k := range keys {
+			from, last, n := r.stored(k), r.stored(r.hi[at+i]), 0
+			if from <= last {
+				x := r.at(ids[i])
+				n = r.forth(x, x.lower(from), last, r.Limit, (at+i)*r.Limit)
+			}
+			r.counts[at+i] = uint32(n)
+			hits += min(n, 1)
+		}
+		return hits
+	})
+}
+
+// forth finds the pairs from a place on up to a key, as many as a limit, copies them to rows from
+// number at on, and counts them.
+func (r *reader[K, V, T]) forth(x *node[T], j int, last T, limit, at int) (n int) {
+	for {
+		if x.link != noNode {
+			r.fetch(x.link)
+		}
+		end := x.count()
+		more := end == 0 || x.slots[end-1].key <= last
+		if !more {
+			end = x.upper(last)
+		}
+		m := min(end-j, limit-n)
+		for k := range m {
+			r.row(at+n+k, x.slots[j+k])
+		}
+		n += max(m, 0)
+		if !more || n == limit || x.link == noNode {
+			return n
+		}
+		x, j = r.at(x.link), 0
+	}
+}
+
+// back finds the pairs from a key down to another, as many as a limit, copies them to rows
+// from number at on, and counts them.
+func (r *reader[K, V, T]) back(last, from T, limit, at int) (n int) {
+	x, low := r.leaf(last)
+	x, j, low := r.before(x, x.upper(last), low)
+	for ; n < limit && x != nil && x.slots[j].key >= from; x, j, low = r.before(x, j, low) {
+		r.row(at+n, x.slots[j])
+		n++
+	}
+	return n
+}
+
+// row copies a pair to a row.
+func (r *reader[K, V, T]) row(i int, s slot[T]) {
+	if r.keys != nil {
+		r.keys[i] = K(s.key) ^ r.flip
+	}
+	if r.vals != nil {
+		r.vals[i] = V(s.val)
+	}
+}
+
+// shortRange is the number of leaves up to which a range is gone through to count its pairs, if
+// nobody has put the leaves in order.
+const shortRange = 32
+
+// ranges counts the pairs of ranges.
+func (r *reader[K, V, T]) ranges(w *cpu.Watch, lo, hi int) (ran, hits int) {
+	var o *leafOrder
+	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
+		for i, k := range keys {
+			from, last, n := r.stored(k), r.stored(r.hi[at+i]), uint64(0)
+			if from <= last {
+				n = r.size(from, last, ids[i], &o)
+			}
+			r.counts[at+i] = uint32(min(n, 1<<32-1))
+			hits += int(min(n, 1))
+		}
+		return hits
+	})
+}
+
+// size counts the pairs of a range, which begins in a leaf.
+func (r *reader[K, V, T]) size(from, last T, id uint32, o **leafOrder) (n uint64) {
+	x := r.at(id)
+	if *o == nil {
+		n, ok := r.sizeOfShort(x, from, last)
+		if ok {
+			return n
+		}
+		*o = r.tree.ordered()
+	}
+	return r.rankOf(last, (*node[T]).upper, *o) - (*o).starts[(*o).places[id]] - uint64(x.lower(from))
+}
+
+func (r *reader[K, V, T]) sizeOfShort(x *node[T], from, last T) (n uint64, ok bool) {
+	n = -uint64(x.lower(from))
+	for range shortRange {
+		n += uint64(x.upper(last))
+		if x.link == noNode || x.high > uint64(last) {
+			return n, true
+		}
+		x = r.at(x.link)
+	}
+	return 0, false
+}
+
+// rankOf is the number of pairs before a key, as count counts those of its leaf.
+func (r *reader[K, V, T]) rankOf(key T, count func(*node[T], T) int, o *leafOrder) uint64 {
+	id := uint32(rootNode)
+	for range r.tree.depth() {
+		id = r.at(id).child(key)
+	}
+	return o.starts[o.places[id]] + uint64(count(r.at(id), key))
+}
+
+// Expand is for [core.Expander].
+func (e *cpuEngine[K, V, T]) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
+	c := &b.Columns
+	offsets := c[batch.Vals].Offsets
+	if s != nil {
+		count := *b
+		count.Columns[batch.Vals], count.Columns[batch.OutKeys] = batch.Column{}, batch.Column{}
+		if _, _, err := e.Look(ctx, s, l, &count, 0); err != nil {
+			return err
+		}
+		offsets = batch.View[uint64](c[batch.Offsets].Host)
+		offsets[0] = 0
+		for i, n := range batch.View[uint32](c[batch.Counts].Host) {
+			offsets[i+1] = offsets[i] + uint64(n)
+		}
+	}
+	r := e.reader(l, b)
+	room := max(len(r.vals), len(r.keys))
+	_, _, err := e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
+		return r.loop(w, lo, hi, 8, func(i int) int {
+			at, end := min(int(offsets[i]-offsets[0]), room), min(int(offsets[i+1]-offsets[0]), room)
+			w.Work((end - at) / 8)
+			if from, last := r.stored(r.lo[i]), r.stored(r.hi[i]); end == at {
+			} else if r.Backward {
+				r.back(last, from, end-at, at)
+			} else {
+				x, _ := r.leaf(from)
+				r.forth(x, x.lower(from), last, end-at, at)
+			}
+			return 0
+		})
+	})
+	return err
+}
+
+// unitRows is the number of pairs of a unit of Export.
+const unitRows = 1 << 10
+
+// Extent is for [core.Engine].
+func (e *cpuEngine[K, V, T]) Extent(l *core.Lease) (units uint32, rows int) {
+	return uint32((l.Parts.(*cpuTree[T]).tally.Live + unitRows - 1) / unitRows), unitRows
+}
+
+// Export is for [core.Engine].
+func (e *cpuEngine[K, V, T]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
+	t := l.Parts.(*cpuTree[T])
+	from, end := int(lo)*unitRows, min(int(hi)*unitRows, int(t.tally.Live))
+	if n = end - from; n > out.N || n == 0 {
+		return n, nil
+	}
+	r := reader[K, V, T]{
+		nodes: t.nodes(), flip: e.flip,
+		keys: batch.View[K](out.Columns[batch.Keys].Host), vals: batch.View[V](out.Columns[batch.Vals].Host),
+	}
+	o := t.ordered()
+	leaf, at := o.place(uint64(from))
+	r.forth(r.at(o.ids[leaf]), at, ^T(0), n, 0)
+	return n, ctx.Err()
+}

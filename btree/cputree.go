@@ -1,0 +1,221 @@
+package btree
+
+import (
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/weftgo/weft/internal/core"
+)
+
+// word are the types of keys and values as unsigned integers, and of both halves of a slot.
+type word interface{ uint32 | uint64 }
+
+// slot is one of a node: in leaves a pair, in inner nodes the smallest key of a child and its number.
+type slot[T word] struct{ val, key T }
+
+func (s slot[T]) id() uint32 { return uint32(s.val) }
+
+// mostSlots is the number of slots of a wide node; narrow ones have fewer.
+const mostSlots = 15
+
+// node is one in memory. Children are in order on a host. The last slot of narrow nodes is none: that memory is the next node's.
+type node[T word] struct {
+	header
+	slots [mostSlots]slot[T]
+}
+
+// slotCount is the number of slots of a node.
+func slotCount[T word]() int {
+	if unsafe.Sizeof(T(0)) == 4 {
+		return mostSlots - 1
+	}
+	return mostSlots
+}
+
+// nodeShift is the binary logarithm of the bytes of a node.
+func nodeShift[T word]() uint {
+	if unsafe.Sizeof(T(0)) == 4 {
+		return 7
+	}
+	return 8
+}
+
+// nodes are those in memory of the host.
+type nodes[T word] struct{ base unsafe.Pointer }
+
+func nodesOf[T word](mem []byte) nodes[T] {
+	return nodes[T]{unsafe.Add(unsafe.Pointer(unsafe.SliceData(mem)), controlBytes)}
+}
+
+func (a nodes[T]) at(id uint32) *node[T] {
+	return (*node[T])(unsafe.Add(a.base, uintptr(id)<<nodeShift[T]()))
+}
+
+// slot is slot i.
+func (n *node[T]) slot(i int) *slot[T] {
+	return (*slot[T])(unsafe.Add(unsafe.Pointer(&n.slots), uintptr(i)*unsafe.Sizeof(slot[T]{})))
+}
+
+// below is 1 or 0 without a branch, which would be guessed wrong half of the time.
+func below[T word | int](a, b T) int {
+	n := 0
+	if a < b {
+		n = 1
+	}
+	return n
+}
+
+// place is which of the children has a key. On a host they are in order; those behind them repeat
+// the first one. So keys are compared by how much they exceed that one's, less one, which wraps.
+func (n *node[T]) place(key T) int {
+	first := n.slots[0].key
+	key -= first
+	first++
+	quarter := (slotCount[T]() + 1) / 4
+	i := below(n.slot(7).key-first, key) * 7
+	i += below(n.slot(i+quarter).key-first, key) * quarter
+	i += below(n.slot(i+2).key-first, key) * 2
+	return i + below(n.slot(i+1).key-first, key)
+}
+
+// child is the number of the child that has a key.
+func (n *node[T]) child(key T) uint32 { return n.slot(n.place(key)).id() }
+
+// lower is the number of pairs of a leaf with smaller keys.
+func (n *node[T]) lower(key T) int {
+	c := n.count()
+	i := below(n.slots[7].key, key) & below(7, c) << 3
+	i += below(n.slot(i+3).key, key) & below(i+3, c) << 2
+	i += below(n.slot(i+1).key, key) & below(i+1, c) << 1
+	return i + below(n.slot(i-below(slotCount[T]()-1, i)).key, key)&below(i, c)
+}
+
+// upper is the number of pairs of a leaf whose keys are not larger.
+func (n *node[T]) upper(key T) int {
+	at, ok := n.has(key)
+	if ok {
+		at++
+	}
+	return at
+}
+
+// has is the place of a key in a leaf.
+func (n *node[T]) has(key T) (at int, ok bool) {
+	at = n.lower(key)
+	return at, at < n.count() && n.slots[at].key == key
+}
+
+// children are those of an inner node, copied to memory of the caller.
+func (n *node[T]) children(to *[mostSlots]slot[T]) []slot[T] {
+	return to[:copy(to[:], n.slots[:n.count()])]
+}
+
+// setCount writes the number of pairs or children.
+func (n *node[T]) setCount(c int) {
+	n.state = n.state&^(countMask<<countShift) | uint32(c)<<countShift
+}
+
+// setChildren writes the children of an inner node.
+func (n *node[T]) setChildren(c []slot[T]) {
+	for i := copy(n.slots[:], c); i < slotCount[T](); i++ {
+		n.slots[i] = c[0]
+	}
+	n.setCount(len(c))
+}
+
+// begin makes a node one of a level.
+func (n *node[T]) begin(level int, high uint64, link uint32) {
+	n.header = header{high: high, link: link, state: stateOf(level, 0)}
+}
+
+// cpuTree is a generation on a host.
+type cpuTree[T word] struct {
+	*tree
+	free []uint32 // nodes; all others below control.top are part of the tree
+
+	mu     sync.Mutex // of readers who want the leaves in order
+	leaves *leafOrder // nil: nobody has asked since the tree changed
+}
+
+func (t *cpuTree[T]) nodes() nodes[T]   { return nodesOf[T](t.buf.Host) }
+func (t *cpuTree[T]) control() *control { return controlOf(t.buf.Host) }
+
+// count counts pairs that have come or gone.
+func (t *cpuTree[T]) count(live int64) {
+	t.tally.Live += uint64(live)
+	t.tally.Used = t.tally.Live
+	t.control().tally = t.tally
+}
+
+// taken is the number of nodes that are part of the tree.
+func (t *cpuTree[T]) taken() int { return int(t.control().top) - len(t.free) }
+
+// supply takes memory for n nodes more.
+func (t *cpuTree[T]) supply(n int) error { return t.grow(int(t.control().top) + max(0, n-len(t.free))) }
+
+// reset makes the tree one without pairs.
+func (t *cpuTree[T]) reset() {
+	copy(t.buf.Host, t.shape.first())
+	t.tally = core.Tally{}
+	t.free, t.leaves = nil, nil
+}
+
+// give makes nodes free.
+func (t *cpuTree[T]) give(ids []uint32) {
+	a := t.nodes()
+	for _, id := range ids {
+		a.at(id).header = header{link: noNode, state: dead | freeLevel<<levelShift}
+	}
+	t.free = append(t.free, ids...)
+}
+
+// depth is the level of the root.
+func (t *cpuTree[T]) depth() int { return t.nodes().at(rootNode).level() }
+
+// leafOrder is the leaves of a tree in order.
+type leafOrder struct {
+	ids    []uint32
+	places []uint32 // by node, which of them it is
+	starts []uint64 // how many pairs come before each, and at the end all
+}
+
+// ordered puts the leaves in order, unless that has been done since the tree changed.
+func (t *cpuTree[T]) ordered() *leafOrder {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.leaves == nil {
+		t.leaves = t.putInOrder()
+	}
+	return t.leaves
+}
+
+func (t *cpuTree[T]) putInOrder() *leafOrder {
+	a := t.nodes()
+	level := []uint32{rootNode}
+	for range t.depth() {
+		below := make([]uint32, 0, len(level)*slotCount[T]())
+		var room [mostSlots]slot[T]
+		for i, id := range level {
+			a.fetch(level[min(i+4, len(level)-1)])
+			for _, c := range a.at(id).children(&room) {
+				below = append(below, c.id())
+			}
+		}
+		level = below
+	}
+	o := &leafOrder{ids: level, places: make([]uint32, t.control().top), starts: make([]uint64, len(level)+1)}
+	for i, id := range level {
+		a.fetch(level[min(i+8, len(level)-1)])
+		o.places[id] = uint32(i)
+		o.starts[i+1] = o.starts[i] + uint64(a.at(id).count())
+	}
+	return o
+}
+
+// place is the leaf that has the pair which so many come before, of which there are more, and
+// where in it that is.
+func (o *leafOrder) place(rank uint64) (leaf, at int) {
+	i, _ := slices.BinarySearch(o.starts, rank+1)
+	return i - 1, int(rank - o.starts[i-1])
+}
