@@ -19,6 +19,7 @@ func kernelTests[K, V uint32 | uint64]() []mutate.KernelTest {
 	return []mutate.KernelTest{
 		{Name: "beside a model", Run: func(t testing.TB, dev device.Device) { run[K, V](t, dev, 3, 7, 16, 50) }},
 		{Name: "many tombstones", Run: func(t testing.TB, dev device.Device) { tombstones[K, V](t, dev) }},
+		{Name: "everything once", Run: smoke[K, V]},
 	}
 }
 
@@ -54,7 +55,9 @@ func tombstones[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	if want := h.want.run(ops); !slices.Equal(got, want) {
 		t.Fatalf("operations on keys that were deleted return %v, want %v", got, want)
 	}
+	must(t, h.m.Compact(t.Context())) // with a level that has two levels of an index
 	must(t, h.m.Check(t.Context()))
+	h.seek(h.m, h.want)
 }
 
 // Each kernel does what it should.

@@ -19,7 +19,7 @@ import (
 //	deltas   by how many keys each entry makes the tree larger, a byte: 1 adds its key, 0 has
 //	         another value for one that an older level adds, -1 is its tombstone
 //	sums     of the deltas before each sixteenth entry, modulo 2^32
-//	tally    the number of entries, twice (core.Tally), in 32 bytes
+//	tally    the number of entries, in 32 bytes (core.Tally)
 //
 // Each begins at a multiple of 256 bytes. Where, depends on the number of entries that there is
 // memory for. Nothing of a level changes once lookups see it.

@@ -265,7 +265,7 @@ __device__ __forceinline__ void copy_pairs(const CopyParams& p, Places& of) {
       }
     }
   }
-  if (p.gaps && thread_index() == 0) p.to.array.counters->live = p.to.array.counters->used = p.n;
+  if (p.gaps && thread_index() == 0) p.to.array.counters->live = p.n;
 }
 
 // ---- changes ---------------------------------------------------------------
@@ -338,7 +338,7 @@ __device__ __forceinline__ void enter(const EnterParams& p) {
     vals_of<V>(p.to.array)[to] = static_cast<const V*>(p.entry_vals)[e];
     p.to.deltas[to] = p.deltas[e];
   }
-  if (thread_index() == 0) p.to.array.counters->live = p.to.array.counters->used = p.places[p.n];
+  if (thread_index() == 0) p.to.array.counters->live = p.places[p.n];
 }
 
 struct MergeParams {
@@ -401,10 +401,7 @@ __device__ __forceinline__ void move(const MergeParams& p) {
       put(p.to, sorted::shifted(i, p.shifts[e]), keys_of<K>(p.older.array)[i], vals_of<V>(p.older.array)[i], p.older.deltas[i]);
     }
   }
-  if (thread_index() == 0) {
-    Counters* c = p.to.array.counters;
-    c->live = c->used = sorted::shifted(n, p.shifts[p.n]);
-  }
+  if (thread_index() == 0) p.to.array.counters->live = sorted::shifted(n, p.shifts[p.n]);
 }
 
 // join writes the entries of the newer level.

@@ -74,7 +74,8 @@ var rowsOf = map[string]struct {
 	"ordered-insert":     {Default, map[string]int{"insert": 15, "rebuild": 15}},
 	"ordered-delete":     {Default, map[string]int{"delete": 15}},
 	"ordered-mixed":      {Default, map[string]int{"mixed_5": 3, "mixed_20": 3, "mixed_50": 3, "mixed_60": 3, "mixed_100": 3}},
-	"ordered-range":      {Default, map[string]int{"first": 27, "rows": 27, "count": 27}}, // 4 to 1024 pairs
+	"ordered-phases":     {Default, map[string]int{"insert_range_8": 18, "insert_range_32": 18, "delete_get": 9}}, // 3 shares, 2 sizes
+	"ordered-range":      {Default, map[string]int{"first": 27, "rows": 27, "count": 27}},                         // 4 to 1024 pairs
 	"ordered-load":       {Full, map[string]int{"load_random": 6, "load_ascending": 6}},
 	"ordered-snapshots":  {Default, map[string]int{"put_held_0": 3, "put_held_1": 3, "put_held_8": 3, "get_hit_held": 3, "get_hit_then": 3}},
 	"gphash-ycsb":        {Default, map[string]int{"A": 4, "B": 4, "C": 4, "D": 4, "F": 4, "LOAD": 4}}, // 2 sizes of keys, 2 of batches
