@@ -46,8 +46,14 @@ func (e *cpuEngine[K, V]) ensure(pairs int) error {
 	return err
 }
 
+// extent is for [engine].
+func (e *cpuEngine[K, V]) extent() (leaves, room int) {
+	f := e.forest()
+	return f.present.leaves, f.room()
+}
+
 // usage is for [engine].
-func (e *cpuEngine[K, V]) usage() usage {
+func (e *cpuEngine[K, V]) usage() (usage, error) {
 	f := e.forest()
 	u := usage{
 		leaves: f.present.leaves, room: f.room(), free: f.room() - int(f.used) + len(f.free),
@@ -64,5 +70,5 @@ func (e *cpuEngine[K, V]) usage() usage {
 	if f.spare != nil {
 		u.bytes += f.spare.mem.Size
 	}
-	return u
+	return u, nil
 }

@@ -28,12 +28,13 @@ type merger[K, V word] struct {
 	sep     K        // of what has been collected
 	sources []uint32 // leaves that it comes from and that may be written
 	begun   bool     // something is being collected
+	joins   bool     // what was written last is one leaf of the window, which few pairs may join
 	edge    bool     // it goes up to the end of all keys
 }
 
 // run carries out the operations of a chunk.
 func (m *merger[K, V]) run(c *chunk[K]) {
-	m.c, m.Live, m.read, m.done, m.ahead = c, 0, 0, c.lo, c.lo
+	m.c, m.Live, m.read, m.done, m.ahead, m.joins = c, 0, 0, c.lo, c.lo, false
 	c.out = entriesFor[K](c.b - c.a + c.need)
 	for i := range min(leavesAhead, len(c.touched)) {
 		m.fetch(c.touched[i])
@@ -47,12 +48,17 @@ func (m *merger[K, V]) run(c *chunk[K]) {
 	c.live = m.Live
 }
 
-// visit goes over a leaf and the operations on its keys.
+// visit goes over a leaf and the operations on its keys. Each window, which is the leaves below a node of the
+// index, is gone over by itself.
 func (m *merger[K, V]) visit(p int, items []cpu.Item[K]) {
+	if p%fanout == 0 {
+		m.flush(true)
+		m.joins = false
+	}
 	id, n := m.index.ids[p], int(m.index.sizes[p])
 	mine := m.mine(id)
 	if len(items) == 0 && !m.c.cut {
-		switch {
+		switch trimmed := n < int(m.present.sizes[p]); {
 		case n == 0:
 			m.c.gone = append(m.c.gone, id)
 			m.c.moved = true
@@ -61,13 +67,14 @@ func (m *merger[K, V]) visit(p int, items []cpu.Item[K]) {
 			m.gather(p, id, mine, nil)
 			m.flush(false)
 			return
-		case n < fewPairs && mine:
+		case n < fewPairs && mine && trimmed:
 			m.flush(true)
 			m.gather(p, id, mine, nil)
 			return
 		}
 		m.flush(true)
 		m.c.out.add(m.index.seps[0][p], id, n)
+		m.joins = true
 		return
 	}
 	if m.read++; m.read+leavesAhead <= len(m.c.touched) {
@@ -146,7 +153,7 @@ func (m *merger[K, V]) flush(all bool) {
 	if !m.begun || n > 0 && n < fewPairs && !all {
 		return
 	}
-	if before := len(m.c.out.ids) - 1; n > 0 && n < fewPairs && before >= 0 && int(m.c.out.sizes[before])+n <= manyPairs {
+	if before := len(m.c.out.ids) - 1; n > 0 && n < fewPairs && m.joins && int(m.c.out.sizes[before])+n <= manyPairs {
 		m.join(before)
 	}
 	m.write()
@@ -176,6 +183,7 @@ func (m *merger[K, V]) write() {
 	n := len(m.keys)
 	leaves := m.leavesFor(n)
 	m.c.moved = m.c.moved || leaves != 1 || len(m.sources) != 1
+	m.joins = leaves == 1 || leaves == 0 && m.joins
 	at := 0
 	for i := range leaves {
 		size := (n - at) / (leaves - i)

@@ -1,5 +1,5 @@
 // Package ordered is an ordered map for batches: a [Map] whose keys are in the order of their
-// type, with ranges, counts, ranks and snapshots, on every core of a CPU.
+// type, with ranges, counts, ranks and snapshots, on a GPU or on every core of a CPU.
 //
 // It builds what the last chapter of Awad's thesis ("Fully Concurrent GPU Data Structures", 2022)
 // proposes, leaves of one cache line under an index that does not change, and combines the
@@ -15,7 +15,8 @@
 // Batches pay from a few hundred operations on. A change of one key costs what its leaf costs,
 // and a pass over the counts of the index, a byte for 50 pairs; if its leaf has to be split, it
 // copies the whole index, half a byte for each pair: a millisecond for 10^7 of them, once for a
-// dozen keys that are inserted one by one.
+// dozen keys that are inserted one by one. On a GPU each batch writes an index, and takes some two
+// dozen launches.
 //
 // # Layout
 //
@@ -45,8 +46,15 @@
 // those on a key in their order, which yields one change of the key, and writes the pairs that are left back: to the same
 // leaf, or to as many as they need. Fewer than eight pairs are united with those of the next leaf, or
 // of the one before, if there is room. Where leaves stay what they are, only their sizes change in the
-// index; else the chunks' leaves and those between them make a new one. Chunks do not depend
-// on the number of cores, so the memory has the same bytes on any machine.
+// index; else the chunks' leaves and those between them make a new one. What is united and split depends on
+// the sixteen leaves of a node of the index and on nothing else, so leaves and index have the same bytes on any
+// number of cores and on a GPU, where a piece has the same operations and no leaf more than 2^14 of them.
+//
+// On a GPU a change writes new leaves in place of those that have operations, and a new index, and leaves
+// what there was as it is: a thread settles a key, another plans the leaves of a node, and a warp writes them. Leaves
+// that no version has are found out when there are too few free ones, in one pass over the indexes.
+// A batch is merged whole, up to 2^24 operations at a time, or 2^28 into an empty map, each of which takes some
+// fifty bytes while it runs.
 //
 // Mixed batches keep the order of their operations: what each returns is what it would return alone,
 // one after the other. [weft.OpUpdate] is among them.
@@ -69,23 +77,28 @@
 // leaves that it has and nobody later. When it is closed, those that the snapshot before it
 // has, too, go to that one, and all others are free at once, for the next batch.
 //
+// On a GPU leaves never change, so a snapshot is an index that is kept, and costs the leaves that
+// have been replaced.
+//
 // An iteration is one over a snapshot of its own.
 //
 // # Concurrency
 //
-// Package weft says what runs beside what. Changes exclude lookups, also those in snapshots, which
-// wait for a piece of a batch and not for more.
+// Package weft says what runs beside what. On a CPU, changes exclude lookups, also those in snapshots, which
+// wait for a piece of a batch and not for more. On a GPU lookups run beside changes, and find all of a
+// piece or nothing; a batch on the device is submitted, and waited for only where memory for its leaves may be short.
 //
 // # Upkeep
 //
 // The memory of leaves is blocks, each as large as all before it; leaves never move. When deletes
-// leave an eighth of them in use, and no snapshot is held, all pairs move to new memory, written as by
+// leave an eighth of them in use, and on a CPU no snapshot is held, all pairs move to new memory, written as by
 // a bulk load. Compact does that at any time, and makes leaves as full as Fill says: random insertions
 // leave them two thirds full.
 //
 // # Caveats
 //
-//   - There is no engine for GPUs yet: [New] returns [device.ErrUnsupported].
+//   - On a GPU its kernels have run only simulated so far. There are none for users' kernels.
+//   - On a GPU there is memory for the leaves that a batch may touch twice, so up to three times that of the leaves in use.
 //   - Many snapshots of a large map, with few changes between them, cost an index each.
 //   - Up to 2^30 leaves.
 package ordered

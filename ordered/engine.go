@@ -2,23 +2,25 @@ package ordered
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/op"
 )
 
 // engine is what the policy needs of a machine beside what all engines do.
 type engine interface {
 	core.Engine
-	// compact moves all pairs to new memory, if no version is held.
+	// compact moves all pairs to new memory, if no version is held, or versions keep theirs.
 	compact(ctx context.Context) error
 	// ensure takes memory for so many pairs.
 	ensure(pairs int) error
+	// extent is how many leaves there are at most, and how many there may be in the memory that there is.
+	extent() (leaves, room int)
 	// usage is what memory is used for.
-	usage() usage
+	usage() (usage, error)
 }
 
 // usage is what memory is used for.
@@ -30,18 +32,16 @@ type usage struct {
 	bytes    int // of leaves and indexes
 }
 
-// newEngine chooses the engine by the device and the widths.
+// newEngine chooses the engine by the device and the widths: Go on the host, kernels on any other.
 func newEngine(dev device.Device, w batch.Widths, order uint64, fill int) (engine, *core.Leases, error) {
 	host, ok := dev.(device.Host)
 	if !ok {
-		return nil, nil, fmt.Errorf("%w: there are no kernels for ordered maps yet, open a CPU", device.ErrUnsupported)
+		return newGPUEngine(dev, w, order, fill)
 	}
-	open, ok := map[[2]int]func(device.Host, uint64, int) (engine, *core.Leases, error){
-		{4, 4}: newCPUEngine[uint32, uint32], {4, 8}: newCPUEngine[uint32, uint64],
-		{8, 4}: newCPUEngine[uint64, uint32], {8, 8}: newCPUEngine[uint64, uint64],
-	}[[2]int{w.Key, w.Val}]
-	if !ok {
-		return nil, nil, core.Invalid("no engine for keys of %d and values of %d bytes", w.Key, w.Val)
+	open, err := cpu.Choose(w, newCPUEngine[uint32, uint32], newCPUEngine[uint32, uint64],
+		newCPUEngine[uint64, uint32], newCPUEngine[uint64, uint64], nil, nil)
+	if err != nil {
+		return nil, nil, err
 	}
 	return open(host, order, fill)
 }
@@ -72,8 +72,7 @@ func (p *policy) Retry(_ context.Context, _ core.Counters, failed *batch.Batch) 
 
 // After is for [core.Policy].
 func (p *policy) After(ctx context.Context, _ core.Counters, delta int) error {
-	u := p.engine.usage()
-	if delta >= 0 || u.room <= p.least() || u.leaves > u.room/shrinkShare {
+	if leaves, room := p.engine.extent(); delta >= 0 || room <= p.least() || leaves > room/shrinkShare {
 		return nil
 	}
 	return p.engine.compact(ctx)
@@ -91,5 +90,10 @@ func (p *policy) least() int {
 // Compact is for [core.Policy].
 func (p *policy) Compact(ctx context.Context, _ core.Counters) error { return p.engine.compact(ctx) }
 
+func (p *policy) leaves() int {
+	n, _ := p.engine.extent()
+	return n
+}
+
 // Describe is for [core.Policy].
-func (p *policy) Describe() string { return describe(p.engine.usage().leaves) }
+func (p *policy) Describe() string { return describe(p.leaves()) }

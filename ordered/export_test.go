@@ -3,8 +3,12 @@ package ordered
 import (
 	"context"
 
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/core"
 )
+
+// Images are those of the kernels.
+var Images = conformance.Images(orderedImages)
 
 // CheckInvariants checks the layout alone, for suites: whatever the core may make of it.
 func (m *Map[K, V]) CheckInvariants() error {

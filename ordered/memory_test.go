@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/ordered"
@@ -64,8 +65,11 @@ func TestSnapshotsCostWhatChanges(t *testing.T) {
 
 // A snapshot is held for ten thousand batches, and memory stays what two maps take.
 func TestSnapshotHeldLong(t *testing.T) {
-	const n, batches = 2000, 10_000
-	dev := devicetest.Open(t)
+	const n = 2000
+	dev, batches := devicetest.Open(t), uint32(10_000)
+	if dev.Properties().Kind == device.Sim {
+		batches /= 50
+	}
 	m := conformance.Open(t, ordered.New[uint32, uint32], dev, nil)
 	keys := conformance.Sequence[uint32](0, n)
 	_, err := m.Put(ctx(), keys, keys)
@@ -74,7 +78,7 @@ func TestSnapshotHeldLong(t *testing.T) {
 	s, err := m.Snapshot(ctx())
 	must(t, err)
 	rng := rand.New(rand.NewPCG(1, 1))
-	for i := range uint32(batches) {
+	for i := range batches {
 		k := []uint32{rng.Uint32N(n), rng.Uint32N(n)}
 		if i%2 == 0 {
 			_, err = m.Put(ctx(), k, []uint32{i, i})
@@ -130,8 +134,7 @@ func TestLargeBatchesLeaveNoMemory(t *testing.T) {
 	if conformance.Raced {
 		t.Skip("measures memory")
 	}
-	dev := devicetest.Open(t)
-	m := conformance.Open(t, ordered.New[uint64, uint64], dev, nil)
+	m := conformance.Open(t, ordered.New[uint64, uint64], devicetest.OpenCPU(t, 2), nil)
 	keys := conformance.Sequence[uint64](0, 1<<20)
 	slices.Reverse(keys) // so that they are sorted
 	before := heap()

@@ -43,7 +43,7 @@ func TestCapacity(t *testing.T) {
 	must(t, err)
 	_, err = m.Delete(ctx(), keys[1:], nil)
 	must(t, err)
-	if s, err := m.Stats(ctx()); err != nil || full.Free+full.Leaves != before.Free || s.Free+s.Leaves != before.Free {
+	if s, err := m.Stats(ctx()); err != nil || full.Free+full.Leaves < before.Free || s.Free+s.Leaves < before.Free {
 		t.Errorf("%v, full %v, almost empty %v: %v", before, full, s, err)
 	}
 }

@@ -15,7 +15,7 @@ type Map[K weft.Key, V weft.Value] struct {
 }
 
 // New makes an empty map on a device, which must outlive it. Errors: [weft.ErrOptions],
-// [device.ErrMemory], [device.ErrUnsupported] for a GPU.
+// [device.ErrMemory], those of [device.Device.Load].
 func New[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*Map[K, V], error) {
 	o, err := opts.check()
 	c := core.Config{

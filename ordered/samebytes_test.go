@@ -6,8 +6,93 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 )
+
+// A GPU writes the same leaves and the same index as a CPU, but for where the leaves lie.
+func TestSameBytesOnGPU(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	t.Run("uint32,uint32", func(t *testing.T) { sameOnGPU[uint32, uint32](t, 1) })
+	t.Run("uint64,uint32", func(t *testing.T) { sameOnGPU[uint64, uint32](t, 2) })
+}
+
+func sameOnGPU[K, V word](t *testing.T, seed uint64) {
+	ctx := context.Background()
+	var maps [2]*Map[K, V]
+	for i, dev := range []device.Device{devicetest.OpenCPU(t, 2), devicetest.OpenSim(t, nil)} {
+		m, err := New[K, V](dev, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		maps[i] = m
+	}
+	rng := rand.New(rand.NewPCG(seed, 3))
+	top := 0
+	for round := range 24 {
+		n := []int{1 + rng.IntN(20), 100 + rng.IntN(400), 1500}[round%3]
+		keys := make([]K, n)
+		for j := range keys {
+			keys[j] = K(rng.IntN(6000))
+			if round == 9 || round == 17 { // behind all others
+				keys[j] = K(10_000 + top)
+				top++
+			}
+		}
+		change := func(m *Map[K, V]) (err error) {
+			switch round % 5 {
+			case 4:
+				_, err = m.Delete(ctx, keys, nil)
+			case 3:
+				_, err = m.DeleteRange(ctx, keys[:3], []K{keys[0] + 900, keys[1] + 10, keys[2] + 100}, nil)
+			case 2:
+				ops := make([]weft.Op[K, V], n)
+				for i := range ops {
+					ops[i] = weft.Op[K, V]{Kind: []weft.OpKind{weft.OpPut, weft.OpDelete, weft.OpDelete, weft.OpGet, weft.OpUpdate}[i%5], Key: keys[i], Value: V(i)}
+				}
+				err = m.Apply(ctx, ops, make([]weft.Result[V], n))
+			default:
+				_, err = m.Put(ctx, keys, make([]V, n))
+			}
+			return err
+		}
+		if round == 0 {
+			slices.Sort(keys)
+			keys = slices.Compact(keys) // a CPU loads others in parts
+			n = len(keys)
+		}
+		for _, m := range maps {
+			if err := change(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e := maps[1].policy.engine.(*gpuEngine)
+		on, err := fetch[K, V](ctx, e, e.now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameForest(t, round, maps[0].policy.engine.(*cpuEngine[K, V]).forest(), on)
+	}
+}
+
+func sameForest[K, V word](t *testing.T, round int, a, b *forest[K, V]) {
+	t.Helper()
+	x, y := a.present, b.present
+	if !slices.EqualFunc(x.seps, y.seps, slices.Equal[[]K]) || !slices.Equal(x.sizes, y.sizes) || !slices.Equal(x.ranks, y.ranks) {
+		t.Fatalf("round %d: indexes of %d and %d leaves differ: %v %v and %v %v", round, x.leaves, y.leaves, x.seps[0], x.sizes, y.seps[0], y.sizes)
+	}
+	for i := range x.leaves {
+		if p, q := a.at(x.ids[i]), b.at(y.ids[i]); p.keys != q.keys || !slices.Equal(p.vals[:x.sizes[i]], q.vals[:x.sizes[i]]) {
+			t.Fatalf("round %d: leaf %d: %v and %v", round, i, p, q)
+		}
+	}
+}
 
 // The memory of a map does not depend on the number of cores that worked on it.
 func TestSameBytes(t *testing.T) {

@@ -31,7 +31,10 @@ func (s Stats) String() string {
 // Stats counts what the structure has.
 func (m *Map[K, V]) Stats(ctx context.Context) (s Stats, err error) {
 	err = m.core.Alone(ctx, "Stats", func(now core.Counters) error {
-		u := m.policy.engine.usage()
+		u, err := m.policy.engine.usage()
+		if err != nil {
+			return err
+		}
 		s = Stats{
 			Len: int(now.Live), Leaves: u.leaves, Snapshots: u.versions, Kept: u.room - u.free - u.leaves, Free: u.free, Bytes: u.bytes,
 		}

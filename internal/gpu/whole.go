@@ -17,16 +17,20 @@ import (
 // Work is device memory of the change under way. The next change comes behind it by itself.
 type Work struct{ Buf device.Buffer }
 
-// Room makes it large enough, behind the change that has it.
+// Room makes it large enough, behind the change that has it: for who asks for more than once, with some to spare.
 func (w *Work) Room(q *Queue, bytes int) error {
 	if w.Buf.Size >= bytes {
 		return nil
 	}
+	spare := 0
+	if w.Buf.Size > 0 {
+		spare = bytes / 4
+	}
 	if err := w.Free(q); err != nil {
 		return err
 	}
-	buf, err := q.Dev.Alloc(bytes + bytes/4)
-	if errors.Is(err, device.ErrMemory) {
+	buf, err := q.Dev.Alloc(bytes + spare)
+	if spare > 0 && errors.Is(err, device.ErrMemory) {
 		buf, err = q.Dev.Alloc(bytes)
 	}
 	if err == nil {

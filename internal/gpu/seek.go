@@ -1,0 +1,168 @@
+package gpu
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu/prim"
+	"github.com/weftgo/weft/internal/gpu/staging"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Seeker is the launches of an ordered map whose generations never change. All submit and none
+// waits.
+type Seeker interface {
+	// Seek launches a lookup of any kind (core.OrderedMap), which adds the number of keys found to
+	// hits unless that is 0.
+	Seek(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error
+	// Rows launches writing the pairs of ranges, those of range i from row Offsets[i] on, to rows
+	// [first,limit), of which the first is where the columns begin.
+	Rows(s *device.Stream, p core.Parts, b *batch.Batch, first, limit uint64) error
+	// Pairs launches writing n pairs to columns: from the one on that so many come before, or
+	// backward before that.
+	Pairs(s *device.Stream, p core.Parts, keys, vals device.Ptr, from uint64, n int, backward bool) error
+}
+
+// Seek is Look of [core.Engine].
+func (q *Queue) Seek(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr, x Seeker) (done, hits int, err error) {
+	if b.N == 0 {
+		return 0, 0, nil
+	}
+	if s != nil {
+		return b.N, 0, q.seek(s, l.Parts, b, count, x)
+	}
+	return q.LookPieces(ctx, b, func(s *device.Stream, b *batch.Batch, hits device.Ptr) error { return q.seek(s, l.Parts, b, hits, x) })
+}
+
+// seek submits a lookup, behind the changes that callers have submitted: the last one may be
+// about to write the generation.
+func (q *Queue) seek(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr, x Seeker) error {
+	if err := s.Wait(q.Visible); err != nil {
+		return err
+	}
+	return x.Seek(s, p, b, hits)
+}
+
+// SeekRows is Expand of [core.Expander].
+func (q *Queue) SeekRows(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, x Seeker) error {
+	if s != nil {
+		return q.seekRowsOn(s, l, b, x)
+	}
+	many := func(p *staging.Piece) error {
+		vals := &p.Batch.Columns[batch.Vals]
+		return x.Rows(p.Stream, l.Parts, p.Batch, vals.Offsets[0], vals.Offsets[p.Batch.N])
+	}
+	return q.ExpandRanges(ctx, b, many, func(c *Carrier, b *batch.Batch) error {
+		rows, from, err := LargeRange(b, func(b *batch.Batch) error {
+			_, _, err := q.Seek(ctx, nil, l, b, 0, x)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return q.seekPairs(ctx, c, l, rows, batch.OutKeys, from, b.Backward, x)
+	})
+}
+
+// seekRowsOn counts, adds up and writes: no copy, no wait.
+func (q *Queue) seekRowsOn(s *device.Stream, l *core.Lease, b *batch.Batch, x Seeker) error {
+	c := &b.Columns
+	if b.N == 0 {
+		return s.Fill(c[batch.Offsets].Ptr, 0, 2)
+	}
+	count := &batch.Batch{N: b.N, Ranges: b.Ranges}
+	count.Columns[batch.Keys], count.Columns[batch.Keys2], count.Columns[batch.Counts] = c[batch.Keys], c[batch.Keys2], c[batch.Counts]
+	if err := q.seek(s, l.Parts, count, 0, x); err != nil {
+		return err
+	}
+	if err := q.Offsets(s, c[batch.Counts].Ptr, c[batch.Offsets].Ptr, b.N); err != nil {
+		return err
+	}
+	return x.Rows(s, l.Parts, b, 0, uint64(c[batch.Vals].Rows()))
+}
+
+// SeekPairs copies as many pairs as a batch has rows to its columns Keys and Vals in host memory, from
+// the one on that so many come before.
+func (q *Queue) SeekPairs(ctx context.Context, l *core.Lease, b *batch.Batch, from uint64, x Seeker) error {
+	c, err := q.Carrier()
+	if err != nil {
+		return err
+	}
+	defer q.Give(c)
+	return q.seekPairs(ctx, c, l, b, batch.Keys, from, false, x)
+}
+
+func (q *Queue) seekPairs(ctx context.Context, c *Carrier, l *core.Lease, b *batch.Batch, keys batch.Role, from uint64, backward bool, x Seeker) error {
+	_, err := c.Ring.Run(ctx, b, func(p *staging.Piece) error {
+		at := from + uint64(p.Lo)
+		if backward {
+			at = from - uint64(p.Lo)
+		}
+		return x.Pairs(p.Stream, l.Parts, p.Batch.Columns[keys].Ptr, p.Batch.Columns[batch.Vals].Ptr, at, p.Batch.N, backward)
+	})
+	return err
+}
+
+// Gap are pairs [From,To) that go, and how many before; kernels have the same.
+type Gap struct{ From, To, Before uint64 }
+
+// GapBytes is the size of the memory that a range takes which is deleted: for its place, its number
+// of pairs, and two gaps.
+const GapBytes = 8 + 4 + 2*int(unsafe.Sizeof(Gap{})) + 512
+
+// Gaps finds the pairs of ranges on the device that are to be deleted, and writes how many each
+// has to the batch's column of counts. Finding them is for the device, and which range is the first to
+// have a pair for the host, which waits. at is memory of GapBytes for each range.
+func (q *Queue) Gaps(ctx context.Context, s *device.Stream, p core.Parts, b *batch.Batch, at device.Ptr, x Seeker) ([]Gap, error) {
+	spans, err := q.spans(ctx, s, p, b, at, x)
+	if err != nil {
+		return nil, err
+	}
+	gone, counts := core.Paint(spans)
+	if c := &b.Columns[batch.Counts]; c.Given() {
+		if err := s.CopyIn(c.Ptr, device.Bytes(counts)); err != nil {
+			return nil, err
+		}
+	}
+	gaps := make([]Gap, len(gone))
+	before := uint64(0)
+	for i, g := range gone {
+		gaps[i] = Gap{uint64(g.From), uint64(g.To), before}
+		before += uint64(g.To - g.From)
+	}
+	return gaps, nil
+}
+
+// spans finds the pairs of ranges, and waits for that, behind all changes.
+func (q *Queue) spans(ctx context.Context, s *device.Stream, p core.Parts, b *batch.Batch, at device.Ptr, x Seeker) ([]core.Span, error) {
+	c := prim.Carve(at)
+	from, n := make([]uint64, b.N), make([]uint32, b.N)
+	rank, count := b.Only(batch.Keys), b.Only(batch.Keys)
+	rank.Kind, rank.Columns[batch.Ranks] = op.Rank, batch.Column{Ptr: c.Take(8 * b.N), Width: 8}
+	count.Kind, count.Columns[batch.Keys2], count.Columns[batch.Counts] = op.Get, b.Columns[batch.Keys2], batch.Column{Ptr: c.Take(4 * b.N), Width: 4}
+	err := q.Submit(s, func() error {
+		if err := x.Seek(s, p, rank, 0); err != nil {
+			return err
+		}
+		return x.Seek(s, p, count, 0)
+	})
+	if err == nil {
+		err = s.CopyOut(ctx, device.Bytes(from), rank.Columns[batch.Ranks].Ptr)
+	}
+	if err == nil {
+		err = s.CopyOut(ctx, device.Bytes(n), count.Columns[batch.Counts].Ptr)
+	}
+	spans := make([]core.Span, b.N)
+	for i := range spans {
+		spans[i] = core.Span{From: int(from[i]), To: int(from[i]) + int(n[i])}
+	}
+	return spans, err
+}
+
+// GapsIn submits copying gaps to the device, and returns where they are read.
+func GapsIn(s *device.Stream, to device.Ptr, gaps []Gap) error {
+	return s.CopyIn(to, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(gaps))), len(gaps)*int(unsafe.Sizeof(Gap{}))))
+}

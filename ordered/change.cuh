@@ -1,0 +1,548 @@
+// Changes: the operations on each key are settled, and the leaves that have some are written anew, with
+// a new index. What there was before stays as it is.
+#pragma once
+
+#include "plan.cuh"
+#include "seek.cuh"
+
+namespace weft::ordered {
+
+// Hot is a leaf with many operations, whose entries are written by threads of their own.
+struct Hot {
+  Split split;
+  uint32_t at;  // pairs of its group that come before those of the leaf
+  uint32_t out, fresh;
+  uint64_t separator;
+};
+
+// Gap are pairs [from,to) to be left out, and how many come before.
+struct Gap {
+  uint64_t from, to, before;
+};
+
+// An entry is a key that a batch has operations on.
+struct ChangeParams {
+  Index old, to;
+  // The batch, sorted.
+  const void* keys;        // of entries, as columns have them
+  const uint32_t* order;   // rows
+  const uint32_t* starts;  // of the rows of each entry in order, and the end
+  const uint32_t* count;   // of entries
+  const void* vals;
+  const uint8_t* kinds;
+  void* out;
+  uint8_t* ok;
+  // What is known of each entry, written once.
+  void* entry_vals;   // the value that it has then
+  uint32_t* leaves;   // that it belongs to; kNoLeaf behind the last entry
+  uint32_t* deltas;   // by how many the number of pairs changes
+  uint8_t* infos;     // Info
+  uint32_t* sums;     // of the deltas before, modulo 2^32
+  // The leaves that have entries, and the first of these.
+  const uint32_t* touched;
+  const uint32_t* firsts;
+  const uint32_t* touches;
+  // What becomes of windows, written once.
+  uint32_t* first_touched;  // of the leaves that have entries
+  uint32_t* outs;           // leaves
+  uint32_t* freshes;        // that are written
+  uint32_t* out_at;         // sums of these before
+  uint32_t* fresh_at;
+  Hot* hot;
+  uint32_t* node_sums;  // pairs below each node of the new index
+  // Instead of a batch: pairs that go.
+  const Gap* gaps;
+  uint64_t gap_count;
+  // Memory.
+  const uint32_t* free;  // leaves, of which so many have been taken
+  uint32_t* taken;
+  uint32_t n;  // rows
+  uint32_t windows;  // of the old index, at most
+  uint32_t fill;
+  uint32_t kind;
+  uint32_t flags;
+  uint32_t unused;
+};
+
+constexpr uint32_t kNoLeaf = ~0u;
+constexpr uint32_t kHotEntries = 128;  // of a leaf that is hot there are more
+
+enum Info : uint8_t { kPlace = 63, kWas = 64, kWillBe = 128 };  // kPlace: how many keys of the leaf are smaller
+
+// ---- settling ------------------------------------------------------------------
+
+// Slot is what there is of a key while its operations run.
+template <class V>
+struct Slot {
+  bool there;
+  V val;
+};
+
+// run runs operation i on the slot of its key.
+template <class V>
+__device__ __forceinline__ void run(const ChangeParams& p, uint32_t i, Slot<V>& s) {
+  const uint32_t kind = p.kinds ? p.kinds[i] : p.kind;
+  bool ok = false;
+  V out = 0;
+  if (kind == kGet) {
+    ok = s.there;
+    if (ok) out = s.val;
+  } else if (kind == kDelete) {
+    ok = s.there;
+    s.there = false;
+  } else if (kind == kUpdate) {
+    ok = s.there;
+    if (ok) s.val = static_cast<const V*>(p.vals)[i];
+  } else if (kind == kPut || kind == kPutNew || (reduces(kind) && !(kind > kMax && (p.flags & kFloat)))) {
+    const V val = static_cast<const V*>(p.vals)[i];
+    ok = !s.there;
+    if (ok || kind == kPut) s.val = val;
+    else if (kind == kPutNew) out = s.val;
+    else s.val = combine(kind, p.flags, s.val, val);
+    s.there = true;
+  }
+  if (p.out) static_cast<V*>(p.out)[i] = out;
+  if (p.ok) p.ok[i] = ok;
+}
+
+// settle runs the operations of each key in their order, a key per thread. Of Puts that report
+// nothing the last one is enough.
+template <class K, class V>
+__device__ __forceinline__ void settle(const ChangeParams& p) {
+  const uint32_t leaves = p.old.content->leaves, count = *p.count;
+  for (uint64_t e = thread_index(); e < p.n; e += threads_in_grid()) {
+    if (e >= count) {
+      p.leaves[e] = kNoLeaf, p.deltas[e] = 0;
+      continue;
+    }
+    uint32_t row = p.starts[e], leaf = 0, at = 0;
+    const uint32_t end = p.starts[e + 1];
+    const K key = static_cast<const K*>(p.keys)[e] ^ K(p.old.flip);
+    Slot<V> s{false, 0};
+    if (leaves != 0) {
+      leaf = leaf_of(p.old, leaves - 1, key);
+      const Leaf<K, V>* of = leaf_at<K, V>(p.old, p.old.ids[leaf]);
+      const uint32_t size = p.old.sizes[leaf];
+      at = lower(of, size, key);
+      if (at < size && of->keys[at] == key) s = {true, of->vals[at]};
+    }
+    const bool was = s.there;
+    if (!p.kinds && p.kind == kPut && !p.ok) row = end - 1;
+    for (; row < end; row++) run(p, p.order[row], s);
+    static_cast<V*>(p.entry_vals)[e] = s.val;
+    p.leaves[e] = leaf;
+    p.deltas[e] = uint32_t(s.there) - uint32_t(was);
+    p.infos[e] = at | (was ? kWas : 0) | (s.there ? kWillBe : 0);
+  }
+}
+
+// ---- planning --------------------------------------------------------------------
+
+// first_of is the first of the leaves with entries that is not before a leaf.
+__device__ __forceinline__ uint32_t first_of(const ChangeParams& p, uint32_t touches, uint64_t leaf) {
+  uint32_t lo = 0, hi = touches;
+  while (lo < hi) {
+    const uint32_t mid = lo + (hi - lo) / 2;
+    if (p.touched[mid] < leaf) lo = mid + 1;
+    else hi = mid;
+  }
+  return lo;
+}
+
+// gone_before is how many pairs go of those before one, and whether that one goes.
+struct Gone {
+  uint64_t before;
+  bool itself;
+};
+__device__ __forceinline__ Gone gone(const ChangeParams& p, uint64_t pair) {
+  uint64_t lo = 0, hi = p.gap_count;
+  while (lo < hi) {
+    const uint64_t mid = (lo + hi) / 2;
+    if (p.gaps[mid].from <= pair) lo = mid + 1;
+    else hi = mid;
+  }
+  if (lo == 0) return {0, false};
+  const Gap g = p.gaps[lo - 1];
+  if (pair < g.to) return {g.before + pair - g.from, true};
+  return {g.before + g.to - g.from, false};
+}
+
+// plan works out how many leaves each window comes to, a window per thread.
+template <bool kGaps>
+__device__ __forceinline__ void plan(const ChangeParams& p) {
+  const uint32_t leaves = p.old.content->leaves, touches = kGaps ? 0 : *p.touches;
+  for (uint64_t w = thread_index(); w <= p.windows; w += threads_in_grid()) {
+    uint64_t leaf = w * kFanout;
+    uint32_t t = kGaps ? 0 : first_of(p, touches, leaf);
+    if (!kGaps) p.first_touched[w] = t;
+    if (w == p.windows) break;
+    Totals totals;
+    const uint64_t end = leaf + kFanout < leaves ? leaf + kFanout : leaves;
+    if (leaf < end && (kGaps || (t < touches && p.touched[t] < end))) {
+      Planner<Totals> planner{totals, p.fill};
+      uint64_t pair = p.old.ranks[w];
+      for (uint32_t i = 0; leaf < end; i++, leaf++) {
+        const uint32_t size = p.old.sizes[leaf];
+        uint32_t now = size;
+        bool touched = false;
+        if constexpr (kGaps) {
+          now -= gone(p, pair + size).before - gone(p, pair).before;
+          pair += size;
+        } else if (t < touches && p.touched[t] == leaf) {
+          touched = true;
+          now += p.sums[p.firsts[t + 1]] - p.sums[p.firsts[t]];
+          t++;
+        }
+        planner.visit(i, now, touched, now != size, leaf + 1 == leaves);
+      }
+      planner.flush(true);
+    } else if (leaf < end) {
+      totals.out = end - leaf;
+    }
+    p.outs[w] = totals.out;
+    p.freshes[w] = totals.fresh;
+  }
+}
+
+// ---- writing ----------------------------------------------------------------------
+
+// Writer writes pairs to leaves that are taken, and lines of the new index.
+template <class K, class V>
+struct Writer {
+  const ChangeParams& p;
+  K* seps;         // of the lowest level
+  uint32_t taken;  // leaves, before this launch
+
+  __device__ __forceinline__ explicit Writer(const ChangeParams& p) : p(p), seps(lowest_level<K>(p.to)), taken(*p.taken) {}
+
+  // line writes a line of the index. The first leaf has all keys before the second.
+  __device__ __forceinline__ void line(uint32_t at, K separator, uint32_t id, uint32_t size) const {
+    seps[at] = at == 0 ? K(0) : separator;
+    p.to.ids[at] = id;
+    p.to.sizes[at] = size;
+  }
+
+  // put writes a pair to a slot of one of the leaves that are number `out` on of the new index, and
+  // `fresh` on of those that are taken. Who writes the first one writes the line, and who writes the last
+  // one repeats its key.
+  __device__ __forceinline__ void put(uint32_t out, uint32_t fresh, K separator, Place to, uint32_t size, K key, V val) const {
+    const uint32_t id = p.free[taken + fresh + to.leaf];
+    Leaf<K, V>* leaf = leaf_at<K, V>(p.to, id);
+    leaf->keys[to.at] = key;
+    leaf->vals[to.at] = val;
+    if (to.at == 0) line(out + to.leaf, to.leaf == 0 ? separator : key, id, size);
+    if (to.at + 1 == size)
+      for (uint32_t i = size; i < kPairs; i++) leaf->keys[i] = key;
+  }
+};
+
+// Listed is where a planner lists the groups of a window.
+struct Listed {
+  Group* groups;
+  uint32_t count = 0, out = 0, fresh = 0;
+  Group last;
+
+  __device__ __forceinline__ void push(Group g) {
+    g.out = out, g.fresh = fresh;
+    out += g.split.leaves;
+    if (!g.kept) fresh += g.split.leaves;
+    groups[count++] = last = g;
+  }
+  __device__ __forceinline__ void pop() { out = last.out, fresh = last.fresh, count--; }
+};
+
+// Window is what a warp knows of the window that it writes: of each leaf how many pairs it had and will
+// have, and the entries [entry,end) of its keys; and the groups.
+template <class K>
+struct Window {
+  uint32_t size[kFanout], now[kFanout], entry[kFanout], end[kFanout];
+  K separator[kFanout];
+  Group groups[kFanout];
+  uint32_t count;
+};
+
+constexpr uint32_t kWindows = kBlock / kWarp;  // that a block writes at a time
+
+// read reads the lines of the n leaves of window w, and which of them have entries.
+template <class K, bool kGaps>
+__device__ __forceinline__ void read(const ChangeParams& p, uint32_t w, uint32_t n, Window<K>& window) {
+  const uint32_t lane = lane_index(), leaf = w * kFanout + lane;
+  if (lane < n) {
+    const uint32_t size = p.old.sizes[leaf];
+    window.separator[lane] = lowest_level<K>(p.old)[leaf];
+    window.size[lane] = size;
+    window.entry[lane] = window.end[lane] = 0;
+    uint32_t now = size;
+    if constexpr (kGaps) {
+      const uint64_t pair = before(p.old, leaf);
+      now -= gone(p, pair + size).before - gone(p, pair).before;
+    }
+    window.now[lane] = now;
+  }
+  sync_warp();
+  if constexpr (!kGaps) {
+    const uint32_t t = p.first_touched[w] + lane;
+    if (t < p.first_touched[w + 1]) {
+      const uint32_t i = p.touched[t] % kFanout, entry = p.firsts[t], end = p.firsts[t + 1];
+      window.entry[i] = entry;
+      window.end[i] = end;
+      window.now[i] += p.sums[end] - p.sums[entry];
+    }
+    sync_warp();
+  }
+}
+
+// arrange plans a window of n leaves.
+template <class K, bool kGaps>
+__device__ __forceinline__ void arrange(const ChangeParams& p, uint32_t n, bool last, Window<K>& window) {
+  if (lane_index() == 0) {
+    Listed list{window.groups};
+    Planner<Listed> planner{list, p.fill};
+    for (uint32_t i = 0; i < n; i++)
+      planner.visit(i, window.now[i], window.entry[i] != window.end[i], window.now[i] != window.size[i], last && i + 1 == n);
+    planner.flush(true);
+    window.count = list.count;
+  }
+  sync_warp();
+}
+
+// Shift is what becomes of a pair of a leaf: how much further it goes, and whether it is written.
+struct Shift {
+  uint32_t by;
+  bool stays;
+};
+
+// shift_of finds that out by the entries of the leaf: those whose keys are smaller move it, and one that
+// has its key replaces it.
+template <bool kGaps>
+__device__ __forceinline__ Shift shift_of(const ChangeParams& p, uint32_t leaf, uint32_t slot, uint32_t entry, uint32_t end) {
+  if constexpr (kGaps) {
+    const uint64_t first = before(p.old, leaf);
+    const Gone g = gone(p, first + slot);
+    return {uint32_t(gone(p, first).before - g.before), !g.itself};
+  }
+  uint32_t lo = entry, hi = end;
+  while (lo < hi) {  // the first one that does not come before the pair
+    const uint32_t mid = lo + (hi - lo) / 2, info = p.infos[mid];
+    if ((info & kPlace) + (info & kWas ? 1 : 0) <= slot) lo = mid + 1;
+    else hi = mid;
+  }
+  const bool replaced = lo < end && (p.infos[lo] & (kPlace | kWas)) == (slot | kWas);
+  return {p.sums[lo] - p.sums[entry], !replaced};
+}
+
+// put_entry writes the pair of an entry of a leaf, whose first entry is number `first`.
+template <class K, class V>
+__device__ __forceinline__ void put_entry(const Writer<K, V>& writer, uint32_t e, uint32_t first, const Split& split, uint32_t at,
+                                          uint32_t out, uint32_t fresh, K separator) {
+  const ChangeParams& p = writer.p;
+  const uint32_t info = p.infos[e];
+  if (!(info & kWillBe)) return;
+  const Place to = split.place(at + (info & kPlace) + p.sums[e] - p.sums[first]);
+  const K key = static_cast<const K*>(p.keys)[e] ^ K(p.old.flip);
+  writer.put(out, fresh, separator, to, split.size(to.leaf), key, static_cast<const V*>(p.entry_vals)[e]);
+}
+
+// write_leaf writes what becomes of the pairs of a leaf to the leaves of its group, of whose pairs so many
+// come before.
+template <class K, class V, bool kGaps>
+__device__ __forceinline__ void write_leaf(const Writer<K, V>& writer, uint32_t leaf, uint32_t size, uint32_t entry, uint32_t end,
+                                           const Group& g, uint32_t at, uint32_t out, uint32_t fresh, K separator) {
+  const ChangeParams& p = writer.p;
+  const Split split = g.split;
+  const uint32_t lane = lane_index();
+  if (lane < size) {
+    const Leaf<K, V>* from = leaf_at<K, V>(p.old, p.old.ids[leaf]);
+    const K key = from->keys[lane];
+    const V val = from->vals[lane];
+    const Shift shift = shift_of<kGaps>(p, leaf, lane, entry, end);
+    if (shift.stays) {
+      const Place to = split.place(at + lane + shift.by);
+      writer.put(out, fresh, separator, to, split.size(to.leaf), key, val);
+    }
+  }
+  if constexpr (kGaps) return;
+  if (end - entry > kHotEntries) {
+    if (lane == 0) p.hot[entry / kHotEntries] = {split, at, out, fresh, separator};
+    return;
+  }
+  for (uint32_t e = entry + lane; e < end; e += kWarp) put_entry(writer, e, entry, split, at, out, fresh, separator);
+}
+
+// write writes the windows of the new index, a window per warp, and the leaves that are not kept.
+template <class K, class V, bool kGaps>
+__device__ __forceinline__ void write(const ChangeParams& p) {
+  __shared__ Window<K> windows[kWindows];
+  Window<K>& window = windows[thread_in_block() / kWarp];
+  const Writer<K, V> writer(p);
+  const uint32_t leaves = p.old.content->leaves, lane = lane_index();
+  for (uint64_t w = thread_index() / kWarp; w * kFanout < leaves; w += threads_in_grid() / kWarp) {
+    const uint32_t first = w * kFanout, n = leaves - first < kFanout ? leaves - first : kFanout;
+    const uint32_t out = p.out_at[w], fresh = p.fresh_at[w];
+    if (p.freshes[w] == 0 && p.outs[w] == n) {
+      if (lane < n) writer.line(out + lane, lowest_level<K>(p.old)[first + lane], p.old.ids[first + lane], p.old.sizes[first + lane]);
+      continue;
+    }
+    sync_warp();
+    read<K, kGaps>(p, w, n, window);
+    arrange<K, kGaps>(p, n, first + n == leaves, window);
+    if (lane < window.count && window.groups[lane].kept) {
+      const Group& g = window.groups[lane];
+      writer.line(out + g.out, window.separator[g.first], p.old.ids[first + g.first], g.split.pairs);
+    }
+    uint32_t at = 0, group = 0;
+    for (uint32_t i = 0; i < n; at += window.now[i++]) {
+      if (window.now[i] == 0) continue;
+      while (group + 1 < window.count && window.groups[group + 1].from <= at) group++;
+      const Group& g = window.groups[group];
+      if (g.kept) continue;
+      write_leaf<K, V, kGaps>(writer, first + i, window.size[i], window.entry[i], window.end[i], g, at - g.from, out + g.out,
+                              fresh + g.fresh, window.separator[g.first]);
+    }
+  }
+}
+
+// enter writes the entries of hot leaves, an entry per thread.
+template <class K, class V>
+__device__ __forceinline__ void enter(const ChangeParams& p) {
+  if (p.old.content->leaves == 0) return;
+  const Writer<K, V> writer(p);
+  const uint32_t count = *p.count, touches = *p.touches;
+  for (uint64_t e = thread_index(); e < count; e += threads_in_grid()) {
+    const uint32_t leaf = p.leaves[e];
+    const bool many = (e >= kHotEntries / 2 && p.leaves[e - kHotEntries / 2] == leaf) ||
+                      (e + kHotEntries / 2 < count && p.leaves[e + kHotEntries / 2] == leaf);
+    if (!many) continue;
+    const uint32_t t = first_of(p, touches, leaf), first = p.firsts[t];
+    if (p.firsts[t + 1] - first <= kHotEntries) continue;
+    const Hot h = p.hot[first / kHotEntries];
+    put_entry<K, V>(writer, e, first, h.split, h.at, h.out, h.fresh, K(h.separator));
+  }
+}
+
+// Even is how a bulk load lays pairs out: about as many in each leaf, the first ones being larger.
+struct Even {
+  uint64_t pairs;
+  uint32_t leaves;
+
+  __device__ __forceinline__ Even(uint64_t pairs, uint32_t fill) : pairs(pairs), leaves((pairs + fill - 1) / fill) {}
+  __device__ __forceinline__ uint32_t size(uint32_t leaf) const { return pairs / leaves + (leaf < pairs % leaves); }
+  __device__ __forceinline__ Place place(uint64_t pair) const {
+    const uint32_t q = pairs / leaves, large = pairs % leaves;
+    const uint64_t cut = uint64_t(large) * (q + 1);
+    if (pair < cut) return {uint32_t(pair / (q + 1)), uint32_t(pair % (q + 1))};
+    return {large + uint32_t((pair - cut) / q), uint32_t((pair - cut) % q)};
+  }
+};
+
+// load writes the entries to a map that is empty, an entry per thread.
+template <class K, class V>
+__device__ __forceinline__ void load(const ChangeParams& p) {
+  if (p.old.content->leaves != 0) return;
+  const Writer<K, V> writer(p);
+  const Even even(p.sums[p.n], p.fill);
+  const uint32_t count = *p.count;
+  for (uint64_t e = thread_index(); e < count; e += threads_in_grid()) {
+    if (!(p.infos[e] & kWillBe)) continue;
+    const Place to = even.place(p.sums[e]);
+    const K key = static_cast<const K*>(p.keys)[e] ^ K(p.old.flip);
+    writer.put(0, 0, 0, to, even.size(to.leaf), key, static_cast<const V*>(p.entry_vals)[e]);
+  }
+}
+
+// refill writes all pairs to new memory as a bulk load would, a pair per thread.
+template <class K, class V>
+__device__ __forceinline__ void refill(const ChangeParams& p) {
+  const Content c = *p.old.content;
+  const Writer<K, V> writer(p);
+  const Even even(c.live, p.fill);
+  for (uint64_t i = thread_index(); i < c.live; i += threads_in_grid()) {
+    const Place from = place_of(p.old, c, i), to = even.place(i);
+    const Leaf<K, V>* leaf = leaf_at<K, V>(p.old, p.old.ids[from.leaf]);
+    writer.put(0, 0, 0, to, even.size(to.leaf), leaf->keys[from.at], leaf->vals[from.at]);
+  }
+}
+
+// ---- the new index ------------------------------------------------------------------
+
+// climb writes the separator of a node to the levels above, of which the last node of each is filled up.
+template <class K>
+__device__ __forceinline__ void climb(const Index& x, uint32_t nodes, uint32_t node, K separator) {
+  K* level = lowest_level<K>(x);
+  const uint32_t last = nodes - 1;
+  for (uint32_t l = 1; l < x.levels; l++, node /= kFanout) {
+    level -= uint64_t(nodes_of(x, l)) * kFanout;
+    level[node] = separator;
+    if (node == last >> (kFanBits * (l - 1)))
+      for (uint32_t i = node + 1; i % kFanout != 0; i++) level[i] = ~K(0);
+    if (node % kFanout != 0) return;
+  }
+}
+
+// finish completes the index, but for the ranks: a thread has a node of the lowest level.
+template <class K>
+__device__ __forceinline__ void finish(const ChangeParams& p, bool all) {
+  const Content old = *p.old.content;
+  Content now;
+  uint32_t taken;
+  if (all || old.leaves == 0) {
+    now.live = all ? old.live : p.sums[p.n];
+    now.leaves = taken = (now.live + p.fill - 1) / p.fill;
+  } else {
+    now.live = p.gaps ? old.live - gone(p, old.live).before : old.live + int64_t(int32_t(p.sums[p.n]));
+    now.leaves = p.out_at[p.windows], taken = p.fresh_at[p.windows];
+  }
+  K* low = lowest_level<K>(p.to);
+  const uint32_t nodes = (now.leaves + kFanout - 1) / kFanout;
+  for (uint64_t i = thread_index(); i < p.to.nodes; i += threads_in_grid()) {
+    uint32_t sum = 0;
+    if (i < nodes) {
+      for (uint64_t leaf = i * kFanout; leaf < (i + 1) * kFanout; leaf++) {
+        if (leaf < now.leaves) sum += p.to.sizes[leaf];
+        else low[leaf] = ~K(0), p.to.ids[leaf] = 0, p.to.sizes[leaf] = 0;
+      }
+      climb<K>(p.to, nodes, i, low[i * kFanout]);
+    }
+    p.node_sums[i] = sum;
+  }
+  if (thread_index() != 0) return;
+  *p.to.content = now;
+  *p.taken += taken;
+}
+
+// ---- the pool -------------------------------------------------------------------------
+
+struct MarkParams {
+  Index x;
+  uint8_t* used;  // a byte for each leaf
+};
+
+// mark marks the leaves that a version has.
+__device__ __forceinline__ void mark(const MarkParams& p) {
+  const uint64_t leaves = p.x.content->leaves;
+  for (uint64_t i = thread_index(); i < leaves; i += threads_in_grid()) store_relaxed(p.used + p.x.ids[i], 1);
+}
+
+struct CollectParams {
+  const uint8_t* used;
+  uint32_t* counts;    // of free ones among each kFanout leaves; written by survey
+  const uint32_t* at;  // sums of these
+  uint32_t* free;      // written by collect
+  uint32_t* taken;
+  uint64_t n;  // times kFanout leaves
+};
+
+__device__ __forceinline__ void survey(const CollectParams& p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) p.counts[i] = kFanout - sum_of(p.used + i * kFanout, kFanout);
+}
+
+__device__ __forceinline__ void collect(const CollectParams& p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    uint32_t to = p.at[i];
+    for (uint64_t leaf = i * kFanout; leaf < (i + 1) * kFanout; leaf++)
+      if (!p.used[leaf]) p.free[to++] = leaf;
+  }
+  if (thread_index() == 0) *p.taken = 0;
+}
+
+}  // namespace weft::ordered

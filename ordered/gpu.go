@@ -1,0 +1,267 @@
+package ordered
+
+import (
+	"context"
+	"errors"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/prim"
+	"github.com/weftgo/weft/internal/op"
+)
+
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type ordered::Index=indexRef ordered.cu
+
+// gpuEngine runs the kernels of ordered.cu.
+//
+// Changes come one behind the other, whatever their streams. Each writes new leaves in place of those
+// that it touches, and a new index, which lookups find at once and wait for; so lookups run beside changes, and a
+// snapshot is an index that somebody holds. The host knows how many leaves there are at most, and waits only
+// if memory for them may be short.
+type gpuEngine struct {
+	gpu.Queue
+	kernels
+	leases *core.Leases
+	pool   *gpuPool
+	prims  *prim.Kernels
+	order  uint64
+	fill   int
+
+	work   gpu.Work
+	most   int // leaves that there are at most
+	known  core.Counters
+	stale  bool // changes have been submitted since these were read
+	least  int  // leaves that there is always memory for
+	pinned int  // snapshots and iterations
+}
+
+// kernels are the entry points for one pair of widths.
+type kernels struct {
+	get, seek, copy, before                                               device.Kernel
+	settle, plan, planGaps, write, writeGaps, enter, load, refill, reread device.Kernel
+	finish, finishAll, mark, survey, collect, add                         device.Kernel
+}
+
+func newGPUEngine(dev device.Device, w batch.Widths, order uint64, fill int) (engine, *core.Leases, error) {
+	e := &gpuEngine{order: order, fill: fill}
+	if err := e.open(dev, w); err != nil {
+		return nil, nil, errors.Join(err, e.Close())
+	}
+	return e, e.leases, nil
+}
+
+func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
+	if err = e.Open(dev, w); err != nil {
+		return err
+	}
+	if e.prims, err = prim.Load(dev); err != nil {
+		return err
+	}
+	k := &e.kernels
+	err = gpu.Load(dev, orderedImages[gpu.Pair(w)], []gpu.Entry{
+		{Name: "get", To: &k.get}, {Name: "seek", To: &k.seek}, {Name: "copy", To: &k.copy}, {Name: "before", To: &k.before},
+		{Name: "settle", To: &k.settle}, {Name: "plan", To: &k.plan}, {Name: "plan_gaps", To: &k.planGaps},
+		{Name: "write", To: &k.write}, {Name: "write_gaps", To: &k.writeGaps}, {Name: "enter", To: &k.enter},
+		{Name: "load", To: &k.load}, {Name: "refill", To: &k.refill}, {Name: "reread", To: &k.reread},
+		{Name: "finish", To: &k.finish}, {Name: "finish_all", To: &k.finishAll},
+		{Name: "mark", To: &k.mark}, {Name: "survey", To: &k.survey}, {Name: "collect", To: &k.collect}, {Name: "add", To: &k.add},
+	})
+	if err != nil {
+		return err
+	}
+	if e.pool, err = newGPUPool(e.Stream, w.Key, w.Val, e.idle); err != nil {
+		return err
+	}
+	first, err := e.empty()
+	if err == nil {
+		e.leases = core.NewLeases(first)
+	}
+	return err
+}
+
+// idle waits for all changes.
+func (e *gpuEngine) idle() error { return e.Changed().Sync(context.Background()) }
+
+// empty is an index without leaves, ready.
+func (e *gpuEngine) empty() (*gpuIndex, error) {
+	x, err := e.pool.take(0)
+	if err != nil {
+		return nil, err
+	}
+	l := e.pool.layOut(x.nodes)
+	err = e.Submit(e.Stream, func() error { return e.Stream.Fill(x.buf.Ptr+device.Ptr(l.ranks), 0, (l.size-l.ranks)/4) })
+	if err = errors.Join(err, e.Stream.Sync(context.Background())); err != nil {
+		return nil, errors.Join(err, e.pool.drop(x, false))
+	}
+	x.content = content{}
+	return x, nil
+}
+
+func (e *gpuEngine) refOf(p core.Parts) indexRef { return p.(*gpuIndex).ref(e.order) }
+
+// Caps is for [core.Engine], as are the methods that follow.
+func (e *gpuEngine) Caps() core.Caps {
+	return core.Caps{Beside: true, Streams: true, DeletesTakeRoom: true, Updates: true}
+}
+
+// Current is the generation in use.
+func (e *gpuEngine) Current() *core.Lease { return e.leases.Current() }
+
+func (e *gpuEngine) now() *gpuIndex { return e.Current().Parts.(*gpuIndex) }
+
+// Pin is for [core.Versioner]: a generation never changes.
+func (e *gpuEngine) Pin(context.Context) (version uint64, err error) {
+	e.pinned++
+	return 0, nil
+}
+
+// Unpin is for [core.Versioner].
+func (e *gpuEngine) Unpin(context.Context, uint64) error {
+	e.pinned--
+	return nil
+}
+
+// Close frees all but what versions that are held have.
+func (e *gpuEngine) Close() (err error) {
+	if e.leases != nil {
+		err = errors.Join(e.idle(), e.work.Free(&e.Queue))
+	}
+	if e.pool != nil {
+		err = errors.Join(err, e.pool.close())
+	}
+	return errors.Join(err, e.Queue.Close())
+}
+
+// Counters waits for all changes, and reads the counters of the last one.
+func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
+	if !e.stale {
+		return e.known, nil
+	}
+	if err := e.Stream.Wait(e.Changed()); err != nil {
+		return core.Counters{}, err
+	}
+	x := e.now()
+	var c [2]uint64
+	if err := e.Stream.CopyOut(ctx, device.Bytes(c[:]), e.refOf(x).content); err != nil {
+		return core.Counters{}, err
+	}
+	x.content = content{c[0], c[1]}
+	e.known, e.most, e.stale = core.Counters{Live: c[0], Used: c[0]}, int(c[1]), false
+	return e.known, nil
+}
+
+// Add submits adding the number of pairs to a counter.
+func (e *gpuEngine) Add(s *device.Stream, to device.Slice[uint64], negate bool) error {
+	p := addParams{content: e.refOf(e.now()).content, to: to.Ptr()}
+	if negate {
+		p.negate = 1
+	}
+	return e.Submit(s, func() error { return device.Launch(s, e.add, gpu.Grid(1), gpu.Block, &p) })
+}
+
+// Lost is for [core.Engine]: every operation finds room, or its batch is refused.
+func (e *gpuEngine) Lost(context.Context) (int, error) { return 0, nil }
+
+// Clear is for [core.Engine].
+func (e *gpuEngine) Clear(context.Context) error {
+	x, err := e.empty()
+	if err != nil {
+		return err
+	}
+	e.known, e.most, e.stale = core.Counters{}, 0, false
+	return e.leases.Replace(x)
+}
+
+// Extent is for [core.Engine]: units are leaves. The counters have been read since the last change.
+func (e *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) {
+	return uint32(l.Parts.(*gpuIndex).content.Leaves), leafPairs
+}
+
+// Export is for [core.Engine].
+func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
+	c, err := e.Carrier()
+	if err != nil {
+		return 0, err
+	}
+	s, err := c.Ring.Work()
+	var at [2]uint64
+	for i, leaf := range []uint32{lo, hi} {
+		p := beforeParams{x: e.refOf(l.Parts), to: c.Hits.Ptr(), leaf: leaf}
+		if err == nil {
+			err = device.Launch(s, e.before, gpu.Grid(1), gpu.Block, &p)
+		}
+		if err == nil {
+			err = s.CopyOut(ctx, device.Bytes(at[i:i+1]), p.to)
+		}
+	}
+	e.Give(c)
+	if n = int(at[1] - at[0]); n > out.N || err != nil {
+		return n, err
+	}
+	return n, e.SeekPairs(ctx, l, out.Chunk(0, n), at[0], e)
+}
+
+// ---- lookups ----------------------------------------------------------------
+
+// Look is for [core.Engine].
+func (e *gpuEngine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
+	return e.Queue.Seek(ctx, s, l, b, count, e)
+}
+
+// Expand is for [core.Expander].
+func (e *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
+	return e.SeekRows(ctx, s, l, b, e)
+}
+
+// seekOf is a lookup as kernels take it.
+func (e *gpuEngine) seekOf(p core.Parts, b *batch.Batch) seekParams {
+	c := &b.Columns
+	q := seekParams{
+		x: e.refOf(p), lo: c[batch.Keys].Ptr, hi: c[batch.Keys2].Ptr, keys: c[batch.OutKeys].Ptr, vals: c[batch.Vals].Ptr,
+		ok: c[batch.OK].Ptr, ranks: c[batch.Ranks].Ptr, counts: c[batch.Counts].Ptr,
+		n: uint64(b.N), rows: ^uint64(0), limit: uint32(min(b.Limit, 1<<32-1)), kind: uint32(b.Kind),
+	}
+	if b.Backward {
+		q.backward = 1
+	}
+	return q
+}
+
+// Seek is for [gpu.Seeker].
+func (e *gpuEngine) Seek(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
+	q := e.seekOf(p, b)
+	q.hits = hits
+	kernel := e.seek
+	if q.hi == 0 && q.keys == 0 && b.Kind == op.Get {
+		kernel = e.get
+	}
+	return device.Launch(s, kernel, gpu.Wave(e.Dev, b.N), gpu.Block, &q)
+}
+
+// Rows is for [gpu.Seeker].
+func (e *gpuEngine) Rows(s *device.Stream, p core.Parts, b *batch.Batch, first, limit uint64) error {
+	q := e.seekOf(p, b)
+	q.offsets, q.first, q.rows = b.Columns[batch.Offsets].Ptr, first, limit
+	return device.Launch(s, e.seek, gpu.Wave(e.Dev, b.N), gpu.Block, &q)
+}
+
+// Pairs is for [gpu.Seeker].
+func (e *gpuEngine) Pairs(s *device.Stream, p core.Parts, keys, vals device.Ptr, from uint64, n int, backward bool) error {
+	q := copyParams{x: e.refOf(p), keys: keys, vals: vals, from: from, n: uint64(n)}
+	if backward {
+		q.backward = 1
+	}
+	return device.Launch(s, e.copy, gpu.Wave(e.Dev, n), gpu.Block, &q)
+}
+
+// Answer is for [core.Answerer].
+func (e *gpuEngine) Answer(_ context.Context, s *device.Stream, b *batch.Batch) error {
+	if b.N == 0 {
+		return nil
+	}
+	c := &b.Columns
+	p := answerParams{x: e.refOf(e.now()), keys: c[batch.Keys].Ptr, vals: c[batch.Vals].Ptr, ok: c[batch.OK].Ptr, n: uint64(b.N)}
+	return e.Submit(s, func() error { return device.Launch(s, e.reread, gpu.Wave(e.Dev, b.N), gpu.Block, &p) })
+}

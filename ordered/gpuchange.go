@@ -1,0 +1,428 @@
+package ordered
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/prim"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// gpuPiece is the number of operations of a piece, at most: more are not faster, and each takes
+// some fifty bytes while it runs. One that loads an empty map may be larger.
+var gpuPiece, gpuLoad = 1 << 24, 1 << 28
+
+// Change is for [core.Engine]: in pieces, of which each is done as a whole.
+func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
+	for done < b.N {
+		if err := ctx.Err(); err != nil {
+			return done, nil, err
+		}
+		n := gpuPiece
+		if e.most == 0 {
+			n = gpuLoad
+		}
+		n = min(n, b.N-done)
+		if err := e.changePiece(ctx, s, b.Chunk(done, done+n)); err != nil {
+			return done, nil, err
+		}
+		done += n
+	}
+	return done, nil, nil
+}
+
+func (e *gpuEngine) changePiece(ctx context.Context, s *device.Stream, b *batch.Batch) error {
+	ranges := b.Kind == op.DeleteRange && !b.Columns[batch.Kinds].Given()
+	r, err := e.reserve(b, ranges)
+	if err != nil {
+		return err
+	}
+	change := e.change
+	if ranges {
+		change = e.deleteRanges
+	}
+	if s == nil {
+		err = e.Whole(ctx, &e.work, b, r.bytes, func(there *batch.Batch, at int) error {
+			return change(ctx, e.Stream, there, r, e.work.Buf.Ptr+device.Ptr(at), e.SubmitWaiting)
+		})
+	} else if err = e.work.Room(&e.Queue, r.bytes); err == nil {
+		err = change(ctx, s, b, r, e.work.Buf.Ptr, e.SubmitVisible)
+	}
+	if !r.used {
+		err = errors.Join(err, e.pool.drop(r.to, true))
+	}
+	return err
+}
+
+// submitter submits launches, behind all changes before.
+type submitter func(*device.Stream, func() error) error
+
+// reservation is the memory of leaves and an index that a change takes.
+type reservation struct {
+	to     *gpuIndex
+	leaves int // that are taken at most
+	most   int // that there are then at most
+	bytes  int // of what the change works with
+	used   bool
+}
+
+// bounds are how many leaves a batch takes at most, and by how many there are more then. A leaf with
+// operations is written anew, and has all but one of them more at most; leaves that are split have fill pairs each.
+func (e *gpuEngine) bounds(b *batch.Batch, ranges bool) (taken, more int) {
+	if ranges {
+		return min(2*b.N, e.most), 0
+	}
+	taken = min(b.N, e.most)
+	if b.Inserts() {
+		more = min(b.N, (b.N+leafPairs*taken)/e.fill+1)
+	}
+	return taken + more, more
+}
+
+// reserve takes leaves and an index for a change, before anything happens.
+func (e *gpuEngine) reserve(b *batch.Batch, ranges bool) (*reservation, error) {
+	taken, more := e.bounds(b, ranges)
+	if taken > e.pool.left {
+		var err error
+		if taken, more, err = e.findLeaves(b, ranges); err != nil {
+			return nil, err
+		}
+	}
+	if e.most+more > maxLeaves {
+		return nil, errLeaves(e.most + more)
+	}
+	to, err := e.pool.take(e.most + more)
+	if err != nil {
+		return nil, err
+	}
+	m := e.layOut(b.N, ranges, to, 0)
+	return &reservation{to: to, leaves: taken, most: e.most + more, bytes: int(m.end)}, nil
+}
+
+// findLeaves sees to as many free leaves as a batch takes. Memory is doubled before few are free.
+func (e *gpuEngine) findLeaves(b *batch.Batch, ranges bool) (taken, more int, err error) {
+	if _, err := e.Counters(context.Background()); err != nil {
+		return 0, 0, err
+	}
+	if err := e.collectFree(); err != nil {
+		return 0, 0, err
+	}
+	taken, more = e.bounds(b, ranges)
+	return taken, more, e.growTo(taken)
+}
+
+// growTo grows the pool until so many leaves are free, and some more.
+func (e *gpuEngine) growTo(taken int) error {
+	p := e.pool
+	free, want, grown := p.left, taken+p.room()/8, false
+	for free < want {
+		size := max(p.room(), firstBlock)
+		if err := p.grow(e.Stream); err != nil {
+			if free < taken {
+				return err
+			}
+			break
+		}
+		free += size
+		grown = true
+	}
+	if !grown {
+		return nil
+	}
+	return e.collectFree()
+}
+
+// collectFree finds out which leaves no version has, behind all changes, and waits for that.
+func (e *gpuEngine) collectFree() error {
+	p := e.pool
+	room := p.room()
+	if room == 0 {
+		return nil
+	}
+	q, scan, scratch := p.layOutCollect(0)
+	if err := e.work.Room(&e.Queue, int(scratch)+scan.ScratchBytes()); err != nil {
+		return err
+	}
+	q, scan, scratch = p.layOutCollect(e.work.Buf.Ptr)
+	p.mu.Lock() // no version ends meanwhile
+	defer p.mu.Unlock()
+	err := e.Submit(e.Stream, func() error {
+		if err := e.Stream.Fill(q.used, 0, room/4); err != nil {
+			return err
+		}
+		for _, x := range p.versions {
+			m := markParams{x: x.ref(e.order), used: q.used}
+			if err := device.Launch(e.Stream, e.mark, gpu.Wave(e.Dev, x.nodes*fanout), gpu.Block, &m); err != nil {
+				return err
+			}
+		}
+		if err := device.Launch(e.Stream, e.survey, gpu.Wave(e.Dev, scan.N), gpu.Block, &q); err != nil {
+			return err
+		}
+		if err := e.prims.Scan(e.Stream, &scan, device.Buffer{Ptr: scratch, Size: scan.ScratchBytes()}); err != nil {
+			return err
+		}
+		return device.Launch(e.Stream, e.collect, gpu.Wave(e.Dev, scan.N), gpu.Block, &q)
+	})
+	if err != nil {
+		p.left = 0
+		return errors.Join(err, e.Stream.Sync(context.Background()))
+	}
+	var free [1]uint32
+	err = e.Stream.CopyOut(context.Background(), device.Bytes(free[:]), scan.Offsets+device.Ptr(4*scan.N))
+	p.left = int(free[0])
+	return err
+}
+
+// merging is the memory of a change, behind what else lies in the work memory.
+type merging struct {
+	sort   prim.Sort
+	group  prim.Group // rows of each key
+	deltas prim.Scan  // of the number of pairs, by key
+	leaves prim.Group // keys of each leaf
+
+	vals, infos, hot, first, gaps device.Ptr
+	outs, freshes, ranks          prim.Scan // of windows; of nodes of the new index
+	scratch, end                  device.Ptr
+}
+
+// hotBytes is the size of a record of a hot leaf, and hotEntries are how many entries such has at
+// least (change.cuh).
+const hotBytes, hotEntries = 40, 128
+
+// layOut gives a change of n rows, or ranges, from an index to another its memory, from a place on.
+func (e *gpuEngine) layOut(n int, ranges bool, to *gpuIndex, at device.Ptr) (m merging) {
+	c := prim.Carve(at)
+	if ranges {
+		m.gaps = c.Take(n * gpu.GapBytes)
+	} else {
+		w := prim.Widths{Key: e.Widths.Key, Val: 4}
+		m.sort = prim.Sort{Widths: w, N: n, Hi: 8 * w.Key, Signed: e.order != 0, To: prim.Rows{Keys: c.Take(n * w.Key), Vals: c.Take(4 * n)}}
+		m.group = prim.Group{N: n, Key: w.Key, Keys: m.sort.To.Keys, Offsets: c.Take(4 * (n + 1)), Count: c.Take(4), Distinct: c.Take(n * w.Key)}
+		m.deltas = prim.Scan{N: n, Width: 4, Counts: c.Take(4 * n), Offsets: c.Take(4 * (n + 1))}
+		m.leaves = prim.Group{N: n, Key: 4, Keys: c.Take(4 * n), Offsets: c.Take(4 * (n + 1)), Count: c.Take(4), Distinct: c.Take(4 * n)}
+		m.vals, m.infos, m.hot = c.Take(n*e.Widths.Val), c.Take(n), c.Take((n/hotEntries+1)*hotBytes)
+	}
+	windows := nodes(e.most)
+	m.first = c.Take(4 * (windows + 1))
+	m.outs = prim.Scan{N: windows, Width: 4, Counts: c.Take(4 * windows), Offsets: c.Take(4 * (windows + 1))}
+	m.freshes = prim.Scan{N: windows, Width: 4, Counts: c.Take(4 * windows), Offsets: c.Take(4 * (windows + 1))}
+	m.ranks = prim.Scan{N: to.nodes, Width: 8, Counts: c.Take(4 * to.nodes), Offsets: to.ref(e.order).ranks}
+	m.scratch = c.Take(m.scratchBytes())
+	m.end = device.Ptr(c)
+	return m
+}
+
+func (m *merging) scratchBytes() int {
+	size := max(m.outs.ScratchBytes(), m.ranks.ScratchBytes())
+	if m.gaps == 0 && m.sort.N > 0 {
+		size = max(size, m.sort.ScratchBytes(), m.group.ScratchBytes(), m.deltas.ScratchBytes(), m.leaves.ScratchBytes())
+	}
+	return size
+}
+
+// paramsOf is a change as kernels take it.
+func (e *gpuEngine) paramsOf(b *batch.Batch, m *merging, to *gpuIndex) changeParams {
+	c := &b.Columns
+	return changeParams{
+		old: e.refOf(e.now()), to: to.ref(e.order),
+		keys: m.group.Distinct, order: m.sort.To.Vals, starts: m.group.Offsets, count: m.group.Count,
+		vals: c[batch.Vals].Ptr, kinds: c[batch.Kinds].Ptr, out: c[batch.Out].Ptr, ok: c[batch.OK].Ptr,
+		entryVals: m.vals, leaves: m.leaves.Keys, deltas: m.deltas.Counts, infos: m.infos, sums: m.deltas.Offsets,
+		touched: m.leaves.Distinct, firsts: m.leaves.Offsets, touches: m.leaves.Count,
+		firstTouched: m.first, outs: m.outs.Counts, freshes: m.freshes.Counts, outAt: m.outs.Offsets, freshAt: m.freshes.Offsets,
+		hot: m.hot, nodeSums: m.ranks.Counts, gaps: m.gaps, free: to.pool.free.Ptr, taken: to.pool.taken(),
+		n: uint32(b.N), windows: uint32(m.outs.N), fill: uint32(e.fill), kind: uint32(b.Kind), flags: uint32(b.Flags),
+	}
+}
+
+// become makes an index the one in use that a change has been submitted to write, unless that went
+// wrong: then nobody knows how many leaves have been taken.
+func (e *gpuEngine) become(s *device.Stream, r *reservation, err error) error {
+	if err != nil {
+		e.pool.left = 0
+		return errors.Join(err, s.Sync(context.Background()))
+	}
+	r.used = true
+	e.pool.left -= r.leaves
+	e.most, e.stale = r.most, true
+	return e.leases.Replace(r.to)
+}
+
+// change submits a change of a batch on the device.
+func (e *gpuEngine) change(_ context.Context, s *device.Stream, b *batch.Batch, r *reservation, at device.Ptr, submit submitter) error {
+	m := e.layOut(b.N, false, r.to, at)
+	m.sort.From.Keys = b.Columns[batch.Keys].Ptr
+	p := e.paramsOf(b, &m, r.to)
+	err := submit(s, func() error {
+		if err := e.settleKeys(s, &m, &p); err != nil {
+			return err
+		}
+		return e.merge(s, &m, &p, e.plan, e.write)
+	})
+	return e.become(s, r, err)
+}
+
+// settleKeys submits settling the operations on each key, and finding the leaves that have some.
+func (e *gpuEngine) settleKeys(s *device.Stream, m *merging, p *changeParams) error {
+	scratch := device.Buffer{Ptr: m.scratch, Size: m.scratchBytes()}
+	if err := e.prims.Sort(s, &m.sort, scratch); err != nil {
+		return err
+	}
+	if err := e.prims.Group(s, &m.group, scratch); err != nil {
+		return err
+	}
+	if err := e.launch(s, e.settle, m.sort.N, p); err != nil {
+		return err
+	}
+	if err := e.prims.Scan(s, &m.deltas, scratch); err != nil {
+		return err
+	}
+	return e.prims.Group(s, &m.leaves, scratch)
+}
+
+// merge submits writing the leaves that change, and the new index.
+func (e *gpuEngine) merge(s *device.Stream, m *merging, p *changeParams, plan, write device.Kernel) error {
+	scratch := device.Buffer{Ptr: m.scratch, Size: m.scratchBytes()}
+	if err := e.launch(s, plan, m.outs.N+1, p); err != nil {
+		return err
+	}
+	for _, sum := range []*prim.Scan{&m.outs, &m.freshes} {
+		if err := e.prims.Scan(s, sum, scratch); err != nil {
+			return err
+		}
+	}
+	if err := e.launch(s, write, windowThreads*m.outs.N, p); err != nil {
+		return err
+	}
+	if m.gaps == 0 {
+		for _, k := range []device.Kernel{e.enter, e.load} {
+			if err := e.launch(s, k, m.sort.N, p); err != nil {
+				return err
+			}
+		}
+	}
+	return e.complete(s, m, p, e.finish)
+}
+
+// complete submits writing what lies above the lines of a new index.
+func (e *gpuEngine) complete(s *device.Stream, m *merging, p *changeParams, finish device.Kernel) error {
+	if err := e.launch(s, finish, m.ranks.N, p); err != nil {
+		return err
+	}
+	return e.prims.Scan(s, &m.ranks, device.Buffer{Ptr: m.scratch, Size: m.scratchBytes()})
+}
+
+// windowThreads are those that write a window (change.cuh).
+const windowThreads = 32
+
+func (e *gpuEngine) launch(s *device.Stream, k device.Kernel, n int, p *changeParams) error {
+	return device.Launch(s, k, gpu.Wave(e.Dev, n), gpu.Block, p)
+}
+
+// deleteRanges removes the pairs of ranges on the device.
+func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch.Batch, r *reservation, at device.Ptr, submit submitter) error {
+	gaps, err := e.Gaps(ctx, s, e.now(), b, at, e)
+	if err != nil || len(gaps) == 0 {
+		return err
+	}
+	m := e.layOut(b.N, true, r.to, at)
+	p := e.paramsOf(b, &m, r.to)
+	p.gapCount = uint64(len(gaps))
+	err = submit(s, func() error {
+		if err := gpu.GapsIn(s, m.gaps, gaps); err != nil {
+			return err
+		}
+		return e.merge(s, &m, &p, e.planGaps, e.writeGaps)
+	})
+	return e.become(s, r, err)
+}
+
+// compact is for [engine]. All pairs move to a pool of their own, as a bulk load would have written them;
+// versions that are held keep theirs.
+func (e *gpuEngine) compact(ctx context.Context) error {
+	if _, err := e.Counters(ctx); err != nil {
+		return err
+	}
+	from := e.pool
+	to, err := newGPUPool(e.Stream, from.key, from.val, e.idle)
+	if err != nil {
+		return err
+	}
+	e.pool = to
+	if err := e.refillTo(to); err != nil {
+		e.pool = from
+		return errors.Join(err, to.close())
+	}
+	return from.close()
+}
+
+// refillTo fills a pool from the one in use, and makes what it has the one in use.
+func (e *gpuEngine) refillTo(to *gpuPool) error {
+	leaves := (int(e.known.Live) + e.fill - 1) / e.fill
+	if err := e.growTo(max(leaves, e.least)); err != nil {
+		return err
+	}
+	if leaves == 0 {
+		x, err := e.empty()
+		if err != nil {
+			return err
+		}
+		return e.leases.Replace(x)
+	}
+	x, err := to.take(leaves)
+	if err != nil {
+		return err
+	}
+	most := e.most
+	e.most = leaves
+	m := e.layOut(0, true, x, 0)
+	if err = e.work.Room(&e.Queue, int(m.end)); err == nil {
+		m = e.layOut(0, true, x, e.work.Buf.Ptr)
+		p := e.paramsOf(&batch.Batch{}, &m, x)
+		err = e.SubmitWaiting(e.Stream, func() error {
+			if err := e.launch(e.Stream, e.refill, int(e.known.Live), &p); err != nil {
+				return err
+			}
+			return e.complete(e.Stream, &m, &p, e.finishAll)
+		})
+	}
+	if err != nil {
+		e.most = most
+		return errors.Join(err, to.drop(x, false))
+	}
+	x.content = content{e.known.Live, uint64(leaves)}
+	to.left -= leaves
+	return e.leases.Replace(x)
+}
+
+// ensure is for [engine].
+func (e *gpuEngine) ensure(pairs int) error {
+	e.least = (pairs + e.fill - 1) / e.fill
+	return e.growTo(e.least)
+}
+
+// spareRoom is the share of the leaves that there is memory for which may be in use: others are for what
+// batches write anew.
+const spareRoom = 4
+
+// extent is for [engine].
+func (e *gpuEngine) extent() (leaves, room int) { return e.most, e.pool.room() / spareRoom }
+
+// usage is for [engine].
+func (e *gpuEngine) usage() (usage, error) {
+	if err := e.collectFree(); err != nil {
+		return usage{}, err
+	}
+	p := e.pool
+	return usage{leaves: e.most, room: p.room(), free: p.left, versions: e.pinned, bytes: p.bytes()}, nil
+}
+
+// errLeaves is the error of maps whose leaves have no numbers.
+func errLeaves(leaves int) error {
+	return fmt.Errorf("%w: %d leaves; %d have numbers", device.ErrMemory, leaves, maxLeaves)
+}

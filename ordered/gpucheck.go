@@ -1,0 +1,106 @@
+package ordered
+
+import (
+	"context"
+	"slices"
+	"unsafe"
+
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+)
+
+// Check is for [core.Checker]: the rules of the layout, on a copy in host memory.
+func (e *gpuEngine) Check(ctx context.Context, l *core.Lease) error {
+	check, err := cpu.Choose(e.Widths, checkCopy[uint32, uint32], checkCopy[uint32, uint64],
+		checkCopy[uint64, uint32], checkCopy[uint64, uint64], nil, nil)
+	if err != nil {
+		return err
+	}
+	return check(ctx, e, l.Parts.(*gpuIndex))
+}
+
+func checkCopy[K, V word](ctx context.Context, e *gpuEngine, x *gpuIndex) error {
+	f, err := fetch[K, V](ctx, e, x)
+	if err != nil {
+		return err
+	}
+	if err := f.checkIndex(ctx, f.present); err != nil {
+		return err
+	}
+	if n := f.present.pairs(); n != x.content.Live {
+		return corrupt("the index counts %d pairs, the counters say %d", n, x.content.Live)
+	}
+	return f.checkOnce(f.present)
+}
+
+// checkOnce checks that no leaf is at two places of an index.
+func (f *forest[K, V]) checkOnce(x *index[K]) error {
+	there := make([]bool, f.used)
+	for _, id := range x.ids[:x.leaves] {
+		if there[id] {
+			return corrupt("leaf %d is there twice", id)
+		}
+		there[id] = true
+	}
+	return nil
+}
+
+// fetch copies a version, whose content has been read, to host memory.
+func fetch[K, V word](ctx context.Context, e *gpuEngine, x *gpuIndex) (*forest[K, V], error) {
+	f := &forest[K, V]{fill: e.fill, present: &index[K]{}}
+	f.used = uint32(x.pool.room())
+	leaves := make([]leaf[K, V], f.used)
+	all := bytesOf(leaves)
+	for b, block := range x.pool.blocks {
+		f.bases[b] = unsafe.Pointer(unsafe.SliceData(leaves))
+		part := all[:block.Size]
+		all = all[block.Size:]
+		if err := e.Stream.CopyOut(ctx, part, block.Ptr); err != nil {
+			return nil, err
+		}
+	}
+	mem := make([]uint64, x.buf.Size/8)
+	if err := e.Stream.CopyOut(ctx, bytesOf(mem), x.buf.Ptr); err != nil {
+		return nil, err
+	}
+	if !f.present.read(x.pool.layOut(x.nodes), x.nodes, int(x.content.Leaves), bytesOf(mem)) {
+		return nil, corrupt("levels of the index of %d leaves differ from those that its separators make", x.content.Leaves)
+	}
+	return f, nil
+}
+
+// read makes an index of the memory of one on a GPU, with room for so many nodes, and reports whether the
+// levels above the lowest are as they should be.
+func (x *index[K]) read(at indexAt, n, leaves int, mem []byte) bool {
+	x.mem.Host = bytesOf(make([]uint64, indexBytes[K](leaves)/8+1))
+	x.shape(leaves)
+	of := make([][]K, 0, levels(n)) // from the highest
+	counts := []int{n}
+	for ; n > 1; n = nodes(n) {
+		counts = append(counts, nodes(n))
+	}
+	rest := batch.View[K](mem[:at.ids])
+	for _, c := range slices.Backward(counts) {
+		of = append(of, rest[:c*fanout])
+		rest = rest[c*fanout:]
+	}
+	slices.Reverse(of)
+	copy(x.seps[0], of[0])
+	copy(x.ids, batch.View[uint32](mem[at.ids:at.sizes]))
+	copy(x.sizes, mem[at.sizes:at.ranks])
+	copy(x.ranks, batch.View[uint64](mem[at.ranks:at.content]))
+	for l, level := range x.seps {
+		copy(level, of[l])
+	}
+	made := &index[K]{}
+	made.mem.Host = slices.Clone(x.mem.Host)
+	made.shape(leaves)
+	made.complete()
+	return slices.Equal(made.mem.Host, x.mem.Host)
+}
+
+func bytesOf[T any](s []T) []byte {
+	var t T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(t)))
+}

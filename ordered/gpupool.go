@@ -1,0 +1,269 @@
+package ordered
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu/prim"
+)
+
+// gpuPool is the memory of leaves on a GPU, in blocks as [pool] has them, and of the indexes of all
+// versions. Leaves never change once they are in an index: a change takes others. Which are free
+// is found out when there are too few: those that no version has.
+type gpuPool struct {
+	dev      device.Device
+	key, val int // bytes
+	// idle waits until nothing submitted uses memory that has been replaced; nil: nothing does.
+	idle func() error
+
+	blocks []device.Buffer
+	table  device.Slice[uint64] // where leaf 0 of each block would be; behind them how many of the free leaves have been taken
+	free   device.Buffer        // numbers of free leaves
+	left   int                  // of these, that nobody can have taken, at least
+
+	mu       sync.Mutex  // of whoever ends a last lease
+	versions []*gpuIndex // that somebody may read
+	spare    *gpuIndex
+	closed   bool
+}
+
+// gpuIndex is the index of a version: a generation. It has the arrays of [index], in memory for so
+// many leaves, with the levels of separators in the other order, and how much it has.
+type gpuIndex struct {
+	pool    *gpuPool
+	buf     device.Buffer
+	nodes   int // of the lowest level, that there is memory for
+	content content
+}
+
+// content is how much an index has, once that has been read (twin: layout.cuh).
+type content struct{ Live, Leaves uint64 }
+
+const contentBytes = 16
+
+// newGPUPool makes a pool without leaves.
+func newGPUPool(s *device.Stream, key, val int, idle func() error) (*gpuPool, error) {
+	p := &gpuPool{dev: s.Device(), key: key, val: val, idle: idle}
+	var err error
+	if p.table, err = device.Make[uint64](p.dev, maxBlocks+1); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(s.Fill(p.taken(), 0, 1), s.Sync(context.Background())); err != nil {
+		return nil, errors.Join(err, p.table.Free())
+	}
+	return p, nil
+}
+
+// taken is where the device counts the free leaves that have been taken.
+func (p *gpuPool) taken() device.Ptr { return p.table.Ptr() + 8*maxBlocks }
+
+func (p *gpuPool) leafBytes() int { return leafPairs * (p.key + p.val) }
+
+// room is the number of leaves that there is memory for.
+func (p *gpuPool) room() int {
+	if len(p.blocks) == 0 {
+		return 0
+	}
+	return firstBlock << (len(p.blocks) - 1)
+}
+
+// grow adds a block, as large as all before it. The leaves of it are not free before that has been found out.
+func (p *gpuPool) grow(s *device.Stream) error {
+	before := p.room()
+	n := max(before, firstBlock)
+	if len(p.blocks) == maxBlocks {
+		return fmt.Errorf("%w: no more than %d leaves have numbers", device.ErrMemory, maxLeaves)
+	}
+	free, err := p.dev.Alloc(4 * (before + n))
+	if err != nil {
+		return fmt.Errorf("%d leaves: %w", before+n, err)
+	}
+	block, err := p.dev.Alloc(n * p.leafBytes())
+	if err == nil {
+		base := []uint64{uint64(block.Ptr) - uint64(before)*uint64(p.leafBytes())}
+		err = errors.Join(s.CopyIn(p.table.Ptr()+device.Ptr(8*len(p.blocks)), device.Bytes(base)), s.Sync(context.Background()))
+		if err != nil {
+			err = errors.Join(err, p.dev.Free(block))
+		}
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("%d leaves of %d bytes: %w", n, p.leafBytes(), err), p.dev.Free(free))
+	}
+	p.blocks = append(p.blocks, block)
+	old := p.free
+	p.free, p.left = free, 0
+	if old.Size > 0 {
+		return p.dev.Free(old)
+	}
+	return nil
+}
+
+// levels is the number of levels of an index of so many nodes.
+func levels(n int) int {
+	l := 1
+	for ; n > 1; n = nodes(n) {
+		l++
+	}
+	return l
+}
+
+// indexAt is where the arrays of an index of so many nodes begin.
+type indexAt struct{ ids, sizes, ranks, content, size int }
+
+func (p *gpuPool) layOut(n int) (at indexAt) {
+	size := 0
+	take := func(bytes int) int {
+		from := size
+		size += (bytes + 255) &^ 255
+		return from
+	}
+	all := n
+	for level := n; level > 1; {
+		level = nodes(level)
+		all += level
+	}
+	take(all * fanout * p.key)
+	at.ids, at.sizes = take(n*fanout*4), take(n*fanout)
+	at.ranks, at.content = take((n+1)*8), take(contentBytes)
+	at.size = size
+	return at
+}
+
+// ref is an index as kernels take it.
+func (x *gpuIndex) ref(order uint64) indexRef {
+	l := x.pool.layOut(x.nodes)
+	at := func(offset int) device.Ptr { return x.buf.Ptr + device.Ptr(offset) }
+	return indexRef{
+		seps: x.buf.Ptr, ids: at(l.ids), sizes: at(l.sizes), ranks: at(l.ranks), content: at(l.content),
+		blocks: x.pool.table.Ptr(), flip: order, levels: uint32(levels(x.nodes)), nodes: uint32(x.nodes),
+	}
+}
+
+// take is memory for the index of so many leaves, whose content is undefined.
+func (p *gpuPool) take(leaves int) (*gpuIndex, error) {
+	n := max(1, nodes(leaves))
+	p.mu.Lock()
+	x := p.spare
+	p.spare = nil
+	p.mu.Unlock()
+	if x == nil || x.nodes < n || x.nodes > 2*n+64 {
+		if err := p.release(x); err != nil {
+			return nil, err
+		}
+		room := n + n/4
+		buf, err := p.dev.Alloc(p.layOut(room).size)
+		if errors.Is(err, device.ErrMemory) && room > n {
+			room = n
+			buf, err = p.dev.Alloc(p.layOut(room).size)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the index of %d leaves: %w", leaves, err)
+		}
+		x = &gpuIndex{pool: p, buf: buf, nodes: room}
+	}
+	p.mu.Lock()
+	p.versions = append(p.versions, x)
+	p.mu.Unlock()
+	return x, nil
+}
+
+// Free is for [core.Parts]. The memory is kept for the next index, which comes behind all that has been
+// submitted.
+func (x *gpuIndex) Free() error { return x.pool.drop(x, true) }
+
+// drop ends a version. The last one of a pool that is closed frees it.
+func (p *gpuPool) drop(x *gpuIndex, keep bool) error {
+	p.mu.Lock()
+	p.versions = slices.DeleteFunc(p.versions, func(v *gpuIndex) bool { return v == x })
+	last := x
+	if keep && !p.closed {
+		last, p.spare = p.spare, x
+	}
+	end := p.closed && len(p.versions) == 0
+	p.mu.Unlock()
+	err := p.release(last)
+	if end {
+		err = errors.Join(err, p.freeAll())
+	}
+	return err
+}
+
+// release frees an index, if there is one.
+func (p *gpuPool) release(x *gpuIndex) error {
+	if x == nil {
+		return nil
+	}
+	p.mu.Lock()
+	idle := p.idle
+	p.mu.Unlock()
+	if idle != nil {
+		if err := idle(); err != nil {
+			return err
+		}
+	}
+	return p.dev.Free(x.buf)
+}
+
+// trim frees what is kept.
+func (p *gpuPool) trim() error {
+	p.mu.Lock()
+	x := p.spare
+	p.spare = nil
+	p.mu.Unlock()
+	return p.release(x)
+}
+
+// close frees the pool as soon as nobody reads a version of it. No change is under way any more.
+func (p *gpuPool) close() error {
+	p.mu.Lock()
+	p.closed, p.idle = true, nil
+	end := len(p.versions) == 0
+	p.mu.Unlock()
+	err := p.trim()
+	if end {
+		err = errors.Join(err, p.freeAll())
+	}
+	return err
+}
+
+func (p *gpuPool) freeAll() (err error) {
+	for _, b := range p.blocks {
+		err = errors.Join(err, p.dev.Free(b))
+	}
+	if p.free.Size > 0 {
+		err = errors.Join(err, p.dev.Free(p.free))
+	}
+	p.blocks, p.free = nil, device.Buffer{}
+	return errors.Join(err, p.table.Free())
+}
+
+// bytes is the size of all memory.
+func (p *gpuPool) bytes() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	size := p.free.Size
+	for _, b := range p.blocks {
+		size += b.Size
+	}
+	for _, x := range p.versions {
+		size += x.buf.Size
+	}
+	if p.spare != nil {
+		size += p.spare.buf.Size
+	}
+	return size
+}
+
+// layOutCollect gives finding free leaves its memory, from a place on.
+func (p *gpuPool) layOutCollect(at device.Ptr) (q collectParams, scan prim.Scan, scratch device.Ptr) {
+	c := prim.Carve(at)
+	scan = prim.Scan{N: p.room() / fanout, Width: 4}
+	q = collectParams{used: c.Take(p.room()), free: p.free.Ptr, taken: p.taken(), n: uint64(scan.N)}
+	scan.Counts, scan.Offsets = c.Take(4*scan.N), c.Take(4*(scan.N+1))
+	q.counts, q.at = scan.Counts, scan.Offsets
+	return q, scan, device.Ptr(c)
+}

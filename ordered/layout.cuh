@@ -1,0 +1,222 @@
+// The memory of an ordered map, and ways down its index (twin: layout.go, index.go, gpupool.go).
+#pragma once
+
+#include "weft/change.cuh"
+
+namespace weft::ordered {
+
+constexpr uint32_t kBlock = 256;          // threads of a block (internal/gpu)
+constexpr uint32_t kPairs = 32;           // of a leaf
+constexpr uint32_t kFanBits = 4;          // a node has 16 separators
+constexpr uint32_t kFanout = 1 << kFanBits;
+constexpr uint32_t kFirstBlockBits = 6;   // the first block has 64 leaves
+
+// Leaf: behind the last pair its key is repeated.
+template <class K, class V>
+struct alignas(128) Leaf {
+  K keys[kPairs];
+  V vals[kPairs];
+};
+
+struct Content {
+  uint64_t live, leaves;
+};
+
+// Index is a version. Nothing of it, nor of its leaves, changes once lookups see it.
+struct Index {
+  void* seps;  // separators of all levels, the highest one first
+  uint32_t* ids;
+  uint8_t* sizes;
+  uint64_t* ranks;
+  Content* content;
+  const uint64_t* blocks;  // where leaf 0 of each block would be
+  uint64_t flip;           // turns keys into unsigned numbers in order
+  uint32_t levels;
+  uint32_t nodes;  // of the lowest level that there is memory for
+};
+
+// nodes_of is how many nodes of a level there is memory for, from the lowest, which is 0.
+__device__ __forceinline__ uint32_t nodes_of(const Index& x, uint32_t level) {
+  return ((x.nodes - 1) >> (kFanBits * level)) + 1;
+}
+
+// lowest_level is the separators of all leaves.
+template <class K>
+__device__ __forceinline__ K* lowest_level(const Index& x) {
+  uint64_t nodes = 0;
+  for (uint32_t l = x.levels; l-- > 1;) nodes += nodes_of(x, l);
+  return static_cast<K*>(x.seps) + nodes * kFanout;
+}
+
+template <class K, class V>
+__device__ __forceinline__ Leaf<K, V>* leaf_at(const Index& x, uint32_t id) {
+  const uint32_t high = id >> kFirstBlockBits, block = high == 0 ? 0 : highest(high) + 1;
+  return reinterpret_cast<Leaf<K, V>*>(x.blocks[block] + uint64_t(id) * sizeof(Leaf<K, V>));
+}
+
+// Keys are as many keys as are read at once.
+template <class K>
+struct Keys {
+  static constexpr uint32_t kNumber = 16 / sizeof(K);
+  union {
+    Word128 word;
+    K key[kNumber];
+  };
+  __device__ __forceinline__ explicit Keys(Word128 w) : word(w) {}
+  __device__ __forceinline__ uint32_t smaller(K than) const {
+    uint32_t n = 0;
+#pragma unroll
+    for (uint32_t j = 0; j < kNumber; j++) n += key[j] < than;
+    return n;
+  }
+  __device__ __forceinline__ uint32_t not_above(K than) const {
+    uint32_t n = 0;
+#pragma unroll
+    for (uint32_t j = 0; j < kNumber; j++) n += key[j] <= than;
+    return n;
+  }
+  // same is which of the keys is this one; kNumber, if none is.
+  __device__ __forceinline__ uint32_t same(K as) const {
+    uint32_t n = kNumber;
+#pragma unroll
+    for (uint32_t j = kNumber; j-- != 0;) n = key[j] == as ? j : n;
+    return n;
+  }
+};
+
+// load_passing reads 16 bytes that nobody writes during the launch, and leaves the cache of the
+// multiprocessor to others.
+__device__ __forceinline__ Word128 load_passing(const void* p) {
+  Word128 v;
+  asm volatile("ld.global.L1::no_allocate.v2.b64 {%0, %1}, [%2];" : "=l"(v.x), "=l"(v.y) : "l"(p) : "memory");
+  return v;
+}
+
+// ---- a thread goes down ------------------------------------------------------
+
+// leaf_of is the leaf that a key belongs to, where `last` is the last one: for keys of
+// neighboring threads that lie close together.
+template <class K>
+__device__ __forceinline__ uint32_t leaf_of(const Index& x, uint32_t last, K key) {
+  const K* level = static_cast<const K*>(x.seps);
+  uint32_t at = 0;
+  for (uint32_t l = x.levels; l-- != 0;) {
+    const Word128* node = reinterpret_cast<const Word128*>(level + uint64_t(at) * kFanout);
+    uint32_t n = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < kFanout / Keys<K>::kNumber; i++) n += Keys<K>(load_weak(node + i)).not_above(key);
+    const uint32_t end = last >> (kFanBits * l), to = at * kFanout + n - 1;
+    at = to < end ? to : end;
+    level += uint64_t(nodes_of(x, l)) * kFanout;
+  }
+  return at;
+}
+
+// lower is how many of the first n keys of a leaf are smaller than a key.
+template <class K, class V>
+__device__ __forceinline__ uint32_t lower(const Leaf<K, V>* leaf, uint32_t n, K key) {
+  uint32_t at = 0;
+#pragma unroll
+  for (uint32_t step = kPairs / 2; step != 0; step /= 2)
+    if (leaf->keys[at + step - 1] < key) at += step;
+  at += leaf->keys[at] < key;
+  return at < n ? at : n;
+}
+
+// ---- a tile goes down --------------------------------------------------------
+
+// Tile is as many lanes as read a node at once, 16 bytes each, and a leaf's keys twice.
+template <class K>
+struct Tile {
+  static constexpr uint32_t kLanes = kFanout / Keys<K>::kNumber;
+  static constexpr uint32_t kMask = (1u << kLanes) - 1;
+  uint32_t lane = lane_index();
+  uint32_t rank = lane % kLanes;
+  uint32_t base = lane - rank;
+
+  __device__ __forceinline__ uint32_t vote(bool p) const { return ballot(kAll, p) >> base & kMask; }
+
+  // sum adds up the numbers of a tile, where all lanes before one that has less than kNumber have
+  // as many, and those behind it none.
+  __device__ __forceinline__ uint32_t sum(uint32_t own) const {
+    const uint32_t full = popcount(vote(own == Keys<K>::kNumber));
+    const uint32_t part = shuffle(kAll, own, base + (full < kLanes ? full : kLanes - 1));
+    return full == kLanes ? kFanout : full * Keys<K>::kNumber + part;
+  }
+
+  // part is where this lane reads of 16 keys.
+  __device__ __forceinline__ const void* part(const K* keys) const { return keys + rank * Keys<K>::kNumber; }
+};
+
+constexpr uint32_t kTogether = 2;  // keys that a tile looks for side by side
+
+// down finds the leaves that keys of a tile belong to, where `last` is the last one. All lanes of
+// a warp take part.
+template <class K>
+__device__ __forceinline__ void down(const Index& x, const Tile<K>& tile, uint32_t last, const K (&key)[kTogether],
+                                     uint32_t (&at)[kTogether]) {
+  const K* level = static_cast<const K*>(x.seps);
+#pragma unroll
+  for (uint32_t q = 0; q < kTogether; q++) at[q] = 0;
+  for (uint32_t l = x.levels; l-- != 0;) {
+    Word128 word[kTogether];
+#pragma unroll
+    for (uint32_t q = 0; q < kTogether; q++) {
+      const void* node = tile.part(level + uint64_t(at[q]) * kFanout);
+      word[q] = l == 0 ? load_passing(node) : load_weak(static_cast<const Word128*>(node));
+    }
+    const uint32_t end = last >> (kFanBits * l);
+#pragma unroll
+    for (uint32_t q = 0; q < kTogether; q++) {
+      const uint32_t to = at[q] * kFanout + tile.sum(Keys<K>(word[q]).not_above(key[q])) - 1;
+      at[q] = to < end ? to : end;
+    }
+    level += uint64_t(nodes_of(x, l)) * kFanout;
+  }
+}
+
+// ---- places ------------------------------------------------------------------
+
+// Place is a leaf, by its number in the index, and how many of its pairs come before.
+struct Place {
+  uint32_t leaf, at;
+};
+
+// sum_of adds up the first n of the 16 sizes of a node.
+__device__ __forceinline__ uint32_t sum_of(const uint8_t* sizes, uint32_t n) {
+  constexpr uint64_t kEven = 0x00ff00ff00ff00ffull;
+  const Word128 w = load_weak(reinterpret_cast<const Word128*>(sizes));
+  const uint32_t first = n < 8 ? n : 8, second = n - first;
+  uint64_t a = first == 0 ? 0 : w.x << (64 - 8 * first), b = second == 0 ? 0 : w.y << (64 - 8 * second);
+  a = (a & kEven) + (a >> 8 & kEven) + (b & kEven) + (b >> 8 & kEven);
+  return uint32_t(a * 0x0001000100010001ull >> 48);
+}
+
+// before is the number of pairs in the leaves before one.
+__device__ __forceinline__ uint64_t before(const Index& x, uint32_t leaf) {
+  const uint32_t in = leaf % kFanout;
+  return x.ranks[leaf / kFanout] + (in == 0 ? 0 : sum_of(x.sizes + (leaf - in), in));
+}
+
+// place_of is where the pair is that so many come before, of which there are that many. Leaves have
+// about as many pairs each, so the search begins close to it.
+__device__ __forceinline__ Place place_of(const Index& x, const Content& c, uint64_t rank) {
+  const uint32_t nodes = uint32_t((c.leaves - 1) / kFanout) + 1;
+  uint32_t lo = uint32_t(float(rank) / float(c.live) * float(nodes)), hi, step = 1;
+  if (lo >= nodes) lo = nodes - 1;
+  if (x.ranks[lo] <= rank) {
+    for (hi = lo + 1; hi < nodes && x.ranks[hi] <= rank; step *= 2) lo = hi, hi = hi + step < nodes ? hi + step : nodes;
+  } else {
+    for (hi = lo; lo = hi > step ? hi - step : 0, x.ranks[lo] > rank; step *= 2) hi = lo;
+  }
+  while (hi - lo > 1) {  // the node is one of [lo,hi)
+    const uint32_t mid = lo + (hi - lo) / 2;
+    if (x.ranks[mid] <= rank) lo = mid;
+    else hi = mid;
+  }
+  Place at{lo * kFanout, uint32_t(rank - x.ranks[lo])};
+  while (at.at >= x.sizes[at.leaf]) at.at -= x.sizes[at.leaf++];
+  return at;
+}
+
+}  // namespace weft::ordered

@@ -1,0 +1,73 @@
+// Kernels of package ordered. doc.go explains the structure, layout.go and index.go the memory.
+//
+// A change writes leaves and an index that nobody reads yet, and what lookups read stays as it is. So all
+// accesses are weak: launches come one behind the other.
+#include "change.cuh"
+#include "weft/entry.cuh"
+
+namespace weft::ordered {
+
+struct AnswerParams {
+  Index x;
+  const void* keys;
+  void* vals;
+  uint8_t* ok;  // may be null; in: inserted, out: found
+  uint64_t n;
+};
+
+// reread gives rows of PutNews the values of their keys.
+template <class K, class V>
+__device__ __forceinline__ void reread(const AnswerParams& p) {
+  const uint32_t leaves = p.x.content->leaves;
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    bool there = false;
+    if (leaves != 0) {
+      const K key = static_cast<const K*>(p.keys)[i] ^ K(p.x.flip);
+      const uint32_t at = leaf_of(p.x, leaves - 1, key);
+      const Leaf<K, V>* leaf = leaf_at<K, V>(p.x, p.x.ids[at]);
+      const uint32_t slot = lower(leaf, kPairs, key);
+      there = slot < kPairs && leaf->keys[slot] == key;
+      if (there) static_cast<V*>(p.vals)[i] = leaf->vals[slot];
+    }
+    if (p.ok) p.ok[i] = there && !p.ok[i];
+  }
+}
+
+struct AddParams {
+  const Content* content;
+  uint64_t* to;
+  uint32_t negate;
+  uint32_t unused;
+};
+
+}  // namespace weft::ordered
+
+// ---- entry points ----------------------------------------------------------
+
+using namespace weft;
+using namespace weft::ordered;
+WEFT_WIDTHS;
+
+WEFT_KERNEL(ordered_get, 4)(SeekParams p) { get<K, V>(p); }
+WEFT_KERNEL(ordered_seek, 4)(SeekParams p) { seek<K, V>(p); }
+WEFT_KERNEL(ordered_copy, 4)(CopyParams p) { copy_pairs<K, V>(p); }
+WEFT_KERNEL(ordered_before, 1)(BeforeParams p) { count_before(p); }
+WEFT_KERNEL(ordered_settle, 4)(ChangeParams p) { settle<K, V>(p); }
+WEFT_KERNEL(ordered_plan, 4)(ChangeParams p) { plan<false>(p); }
+WEFT_KERNEL(ordered_plan_gaps, 4)(ChangeParams p) { plan<true>(p); }
+WEFT_KERNEL(ordered_write, 4)(ChangeParams p) { write<K, V, false>(p); }
+WEFT_KERNEL(ordered_write_gaps, 4)(ChangeParams p) { write<K, V, true>(p); }
+WEFT_KERNEL(ordered_enter, 4)(ChangeParams p) { enter<K, V>(p); }
+WEFT_KERNEL(ordered_load, 4)(ChangeParams p) { load<K, V>(p); }
+WEFT_KERNEL(ordered_refill, 4)(ChangeParams p) { refill<K, V>(p); }
+WEFT_KERNEL(ordered_finish, 4)(ChangeParams p) { finish<K>(p, false); }
+WEFT_KERNEL(ordered_finish_all, 4)(ChangeParams p) { finish<K>(p, true); }
+WEFT_KERNEL(ordered_mark, 4)(MarkParams p) { mark(p); }
+WEFT_KERNEL(ordered_survey, 4)(CollectParams p) { survey(p); }
+WEFT_KERNEL(ordered_collect, 4)(CollectParams p) { collect(p); }
+WEFT_KERNEL(ordered_reread, 4)(AnswerParams p) { reread<K, V>(p); }
+WEFT_KERNEL(ordered_add, 1)(AddParams p) {
+  if (thread_index() != 0) return;
+  const uint64_t live = p.content->live;
+  add_relaxed(p.to, p.negate ? 0 - live : live);
+}

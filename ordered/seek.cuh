@@ -1,0 +1,277 @@
+// Lookups and ranges. Nothing that they read changes, so all accesses are weak.
+#pragma once
+
+#include "layout.cuh"
+
+namespace weft::ordered {
+
+// Kinds beside those of order.cuh (internal/op).
+enum Seek : uint32_t { kUpdate = 11, kRank, kSelect, kSuccessor, kPredecessor };
+
+struct SeekParams {
+  Index x;
+  const void* lo;  // keys
+  const void* hi;  // of ranges
+  void* keys;      // may be null, as what follows
+  void* vals;
+  uint8_t* ok;
+  uint64_t* ranks;          // read by kSelect
+  uint32_t* counts;         // of ranges
+  const uint64_t* offsets;  // where the rows of each range begin, all of which are to be written
+  uint64_t* hits;           // added to
+  uint64_t n;
+  uint64_t first, rows;  // rows [first,rows) are those of the columns
+  uint32_t limit;        // pairs of a range; 0: all
+  uint32_t backward;
+  uint32_t kind;
+  uint32_t unused;
+};
+
+// add_up adds numbers of all lanes of a warp to a place.
+__device__ __forceinline__ void add_up(uint64_t* to, uint32_t n) {
+  for (uint32_t x = kWarp / 2; x != 0; x /= 2) n += shuffle_xor(kAll, n, x);
+  if (lane_index() == 0 && n != 0) add_relaxed(to, uint64_t(n));
+}
+
+// get looks up a key for each lane. A tile goes down with those of its lanes, some at a time;
+// then each lane reads its value, so a miss reads none.
+template <class K, class V>
+__device__ __forceinline__ void get(const SeekParams& p) {
+  const uint32_t leaves = p.x.content->leaves;
+  const Tile<K> tile;
+  uint32_t hits = 0;
+  for (uint64_t first = thread_index() - tile.lane; first < p.n; first += threads_in_grid()) {
+    const uint64_t i = first + tile.lane;
+    const K mine = i < p.n ? K(load_once(static_cast<const K*>(p.lo) + i) ^ K(p.x.flip)) : K(0);
+    const Leaf<K, V>* found = nullptr;
+    uint32_t slot = 0;
+    for (uint32_t r = 0; leaves != 0 && r < Tile<K>::kLanes; r += kTogether) {
+      K key[kTogether];
+      uint32_t at[kTogether];
+#pragma unroll
+      for (uint32_t q = 0; q < kTogether; q++) key[q] = shuffle(kAll, mine, tile.base + r + q);
+      down(p.x, tile, leaves - 1, key, at);
+      const Leaf<K, V>* leaf[kTogether];
+      Word128 word[kTogether][2];
+#pragma unroll
+      for (uint32_t q = 0; q < kTogether; q++) {
+        leaf[q] = leaf_at<K, V>(p.x, p.x.ids[at[q]]);
+        word[q][0] = load_passing(tile.part(leaf[q]->keys));
+        word[q][1] = load_passing(tile.part(leaf[q]->keys + kFanout));
+      }
+#pragma unroll
+      for (uint32_t q = 0; q < kTogether; q++) {
+        const uint32_t a = Keys<K>(word[q][0]).same(key[q]), b = Keys<K>(word[q][1]).same(key[q]);
+        const uint32_t in_a = tile.vote(a != Keys<K>::kNumber), in_b = tile.vote(b != Keys<K>::kNumber), in = in_a ? in_a : in_b;
+        const uint32_t from = in ? lowest(in) : 0;
+        const uint32_t which = shuffle(kAll, in_a ? a : b, tile.base + from);
+        if (tile.rank == r + q && in) found = leaf[q], slot = (in_a ? 0 : kFanout) + from * Keys<K>::kNumber + which;
+      }
+    }
+    if (i >= p.n) continue;
+    if (p.vals) store_once(static_cast<V*>(p.vals) + i, found ? found->vals[slot] : V(0));
+    if (p.ok) store_once(p.ok + i, uint8_t(found != nullptr));
+    hits += found != nullptr;
+  }
+  if (p.hits) add_up(p.hits, hits);
+}
+
+// Spot is where a key is, or would be.
+struct Spot {
+  Place place;  // of the first pair whose key is not smaller
+  uint32_t size;  // of that leaf
+  bool same;    // it has the key
+};
+
+// spot finds a key for each lane. All lanes of a warp take part. There are leaves.
+template <class K, class V>
+__device__ __forceinline__ Spot spot(const Index& x, const Tile<K>& tile, uint32_t leaves, K mine) {
+  Spot s{};
+  for (uint32_t r = 0; r < Tile<K>::kLanes; r += kTogether) {
+    K key[kTogether];
+    uint32_t at[kTogether];
+#pragma unroll
+    for (uint32_t q = 0; q < kTogether; q++) key[q] = shuffle(kAll, mine, tile.base + r + q);
+    down(x, tile, leaves - 1, key, at);
+    Word128 word[kTogether][2];
+#pragma unroll
+    for (uint32_t q = 0; q < kTogether; q++) {
+      const Leaf<K, V>* leaf = leaf_at<K, V>(x, x.ids[at[q]]);
+      word[q][0] = load_passing(tile.part(leaf->keys));
+      word[q][1] = load_passing(tile.part(leaf->keys + kFanout));
+    }
+#pragma unroll
+    for (uint32_t q = 0; q < kTogether; q++) {
+      const Keys<K> a(word[q][0]), b(word[q][1]);
+      const uint32_t smaller = tile.sum(a.smaller(key[q])) + tile.sum(b.smaller(key[q]));
+      const bool same = tile.vote(a.same(key[q]) != Keys<K>::kNumber || b.same(key[q]) != Keys<K>::kNumber) != 0;
+      if (tile.rank == r + q) s.place = {at[q], smaller}, s.same = same;
+    }
+  }
+  s.size = x.sizes[s.place.leaf];
+  if (s.place.at > s.size) s.place.at = s.size;
+  return s;
+}
+
+// answer writes a pair as answer i, or that there is none.
+template <class K, class V>
+__device__ __forceinline__ bool answer(const SeekParams& p, uint64_t i, Place at, bool there) {
+  const Leaf<K, V>* leaf = there ? leaf_at<K, V>(p.x, p.x.ids[at.leaf]) : nullptr;
+  if (p.keys) static_cast<K*>(p.keys)[i] = there ? K(leaf->keys[at.at] ^ K(p.x.flip)) : K(0);
+  if (p.vals) static_cast<V*>(p.vals)[i] = there ? leaf->vals[at.at] : V(0);
+  if (p.ok) p.ok[i] = there;
+  return there;
+}
+
+// point answers question i, whose key is at a spot.
+template <class K, class V>
+__device__ __forceinline__ bool point(const SeekParams& p, uint64_t i, const Content& c, Spot s) {
+  Place at = s.place;
+  bool there = c.leaves != 0;
+  switch (p.kind) {
+    case kRank:
+      p.ranks[i] = there ? before(p.x, at.leaf) + at.at : 0;
+      return false;
+    case kSelect:
+      if ((there = p.ranks[i] < c.live)) at = place_of(p.x, c, p.ranks[i]);
+      break;
+    case kSuccessor:
+      at.at += s.same;
+      if (there && at.at == s.size) at = {at.leaf + 1, 0}, there = at.leaf < c.leaves;
+      break;
+    case kPredecessor:
+      if (there && at.at-- == 0) {
+        there = at.leaf-- != 0;
+        if (there) at.at = p.x.sizes[at.leaf] - 1;
+      }
+      break;
+    default:
+      there = there && s.same;
+  }
+  return answer<K, V>(p, i, at, there);
+}
+
+// Stretch is the pairs of a range that are to be copied: n from a place on, or before it.
+template <class K>
+struct Stretch {
+  Place from;
+  uint64_t n;
+  uint64_t row;  // where the first one goes
+  K last;        // none with a larger key
+};
+
+// copy copies pairs of a stretch by the lanes of a tile, each every so many, and returns how many
+// this lane has copied.
+template <class K, class V>
+__device__ __forceinline__ uint32_t copy(const SeekParams& p, uint32_t leaves, uint32_t rank, uint32_t lanes, const Stretch<K>& s) {
+  uint32_t copied = 0, leaf = s.from.leaf, at = s.from.at + (p.backward ? 0 : rank), back = rank + 1;
+  for (uint64_t j = rank; j < s.n; j += lanes) {
+    if (p.backward) {
+      while (at < back) {  // `back` before the place
+        back -= at;
+        at = p.x.sizes[--leaf];
+      }
+      at -= back;
+    } else {
+      while (leaf < leaves && at >= p.x.sizes[leaf]) at -= p.x.sizes[leaf++];
+      if (leaf == leaves) break;
+    }
+    const Leaf<K, V>* from = leaf_at<K, V>(p.x, p.x.ids[leaf]);
+    const K key = from->keys[at];
+    if (!p.backward && key > s.last) break;
+    copied++;
+    if (s.row + j >= p.rows) break;
+    if (p.keys) static_cast<K*>(p.keys)[s.row + j - p.first] = key ^ K(p.x.flip);
+    if (p.vals) static_cast<V*>(p.vals)[s.row + j - p.first] = from->vals[at];
+    if (p.backward) back = lanes;
+    else at += lanes;
+  }
+  return copied;
+}
+
+// ranges counts the pairs of the ranges of a warp, a range per lane, and copies them, if there is
+// where to. Where their number is not known before, they are gone through.
+template <class K, class V>
+__device__ __forceinline__ bool ranges(const SeekParams& p, const Tile<K>& tile, uint64_t i, const Content& c) {
+  const K flip = p.x.flip, lo = i < p.n ? static_cast<const K*>(p.lo)[i] ^ flip : 1, hi = i < p.n ? static_cast<const K*>(p.hi)[i] ^ flip : 0;
+  const bool any = lo <= hi && c.leaves != 0, copies = p.keys || p.vals, walks = copies && !p.offsets && !p.backward;
+  Spot from{}, to{};
+  if (c.leaves != 0 && !(p.offsets && p.backward)) from = spot<K, V>(p.x, tile, c.leaves, lo);
+  if (c.leaves != 0 && !walks && (p.backward || !p.offsets)) to = spot<K, V>(p.x, tile, c.leaves, hi);
+  if (to.same) to.place.at++;
+  Stretch<K> mine{p.backward ? to.place : from.place, 0, i * p.limit, hi};
+  if (any) {
+    if (p.offsets) mine.row = p.offsets[i], mine.n = p.offsets[i + 1] - mine.row;
+    else if (walks) mine.n = p.limit;
+    else mine.n = before(p.x, to.place.leaf) + to.place.at - before(p.x, from.place.leaf) - from.place.at;
+  }
+  if (p.limit != 0 && mine.n > p.limit) mine.n = p.limit;
+  for (uint32_t r = 0; copies && r < Tile<K>::kLanes; r++) {
+    const uint32_t of = tile.base + r;
+    const Stretch<K> s{{shuffle(kAll, mine.from.leaf, of), shuffle(kAll, mine.from.at, of)},
+                       shuffle(kAll, mine.n, of), shuffle(kAll, mine.row, of), shuffle(kAll, mine.last, of)};
+    uint32_t copied = copy<K, V>(p, c.leaves, tile.rank, Tile<K>::kLanes, s);
+    if (!walks) continue;
+    for (uint32_t x = Tile<K>::kLanes / 2; x != 0; x /= 2) copied += shuffle_xor(kAll, copied, x);
+    if (tile.rank == r) mine.n = copied;
+  }
+  if (i < p.n && p.counts) p.counts[i] = mine.n;
+  return mine.n != 0;
+}
+
+// seek answers questions of all kinds.
+template <class K, class V>
+__device__ __forceinline__ void seek(const SeekParams& p) {
+  const Content c = *p.x.content;
+  const Tile<K> tile;
+  uint32_t hits = 0;
+  for (uint64_t first = thread_index() - tile.lane; first < p.n; first += threads_in_grid()) {
+    const uint64_t i = first + tile.lane;
+    if (p.hi) {
+      hits += ranges<K, V>(p, tile, i, c);
+      continue;
+    }
+    Spot s{};
+    if (p.kind != kSelect && c.leaves != 0) {
+      const K key = i < p.n ? K(static_cast<const K*>(p.lo)[i] ^ K(p.x.flip)) : K(0);
+      s = spot<K, V>(p.x, tile, c.leaves, key);
+    }
+    if (i < p.n) hits += point<K, V>(p, i, c, s);
+  }
+  if (p.hits) add_up(p.hits, hits);
+}
+
+struct CopyParams {
+  Index x;
+  void* keys;
+  void* vals;
+  uint64_t from, n;
+  uint32_t backward;
+  uint32_t unused;
+};
+
+// copy_pairs copies n pairs from the one on that so many come before, or backward before it.
+template <class K, class V>
+__device__ __forceinline__ void copy_pairs(const CopyParams& p) {
+  const Content c = *p.x.content;
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    const Place at = place_of(p.x, c, p.backward ? p.from - 1 - i : p.from + i);
+    const Leaf<K, V>* leaf = leaf_at<K, V>(p.x, p.x.ids[at.leaf]);
+    static_cast<K*>(p.keys)[i] = leaf->keys[at.at] ^ K(p.x.flip);
+    static_cast<V*>(p.vals)[i] = leaf->vals[at.at];
+  }
+}
+
+struct BeforeParams {
+  Index x;
+  uint64_t* to;
+  uint32_t leaf;
+  uint32_t unused;
+};
+
+// count_before writes how many pairs come before a leaf.
+__device__ __forceinline__ void count_before(const BeforeParams& p) {
+  if (thread_index() == 0) *p.to = before(p.x, p.leaf);
+}
+
+}  // namespace weft::ordered
