@@ -93,7 +93,11 @@ func arcsOf(g *Weighted[uint32]) (arcs []arc) {
 
 // Graphs of random lists are what a map makes of them, whatever the options, the size and the number of cores.
 func TestBuild(t *testing.T) {
-	for _, workers := range []int{1, 3} {
+	cores := []int{1, 3}
+	if testing.Short() { // the race detector sees all that it can on three
+		cores = cores[1:]
+	}
+	for _, workers := range cores {
 		dev := open(t, workers)
 		for _, size := range []struct{ n, m int }{{1, 5}, {2, 3}, {7, 40}, {300, 2000}, {20_000, 40_000}} {
 			for bits := range 8 {

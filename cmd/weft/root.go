@@ -18,7 +18,8 @@ func newRootCommand(a *app) *cobra.Command {
 		Use:   "weft",
 		Short: "GPU data structures for Go, from the command line",
 		Long: `weft lists the devices that GPU data structures can run on, counts the distinct
-items of files with them, measures them, and makes, checks and dumps the files of persistent ones.
+items of files with them, measures them, makes, checks and dumps the files of persistent ones, and computes on
+files of graphs.
 
 Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted, 141 nobody reads
 the output. "weft pool check" has others.`,
@@ -47,6 +48,7 @@ the output. "weft pool check" has others.`,
 		newBenchCommand(a),
 		newCountCommand(a),
 		newDevicesCommand(a),
+		newGraphCommand(a),
 		newPoolCommand(a),
 		newVersionCommand(a),
 	)

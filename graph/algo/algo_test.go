@@ -68,7 +68,11 @@ func shapes() (all []shape) {
 
 // everywhere runs a test on all shapes, directed and not, on one core and on three.
 func everywhere(t *testing.T, test func(t *testing.T, dev device.Device, g *graph.CSR)) {
-	for _, workers := range []int{1, 3} {
+	cores := []int{1, 3}
+	if testing.Short() { // the race detector sees all that it can on three
+		cores = cores[1:]
+	}
+	for _, workers := range cores {
 		dev := open(t, workers)
 		for _, s := range shapes() {
 			for _, o := range []graph.Options{{}, {Directed: true}, {SelfLoops: true, Multi: true}} {

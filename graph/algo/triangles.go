@@ -37,12 +37,11 @@ func Triangles(ctx context.Context, dev device.Device, g *graph.CSR) (uint64, er
 	before := wedges(h, o)
 	parts := max(1, min(h.Properties().Units*partsPerCore, int(before[len(before)-1]>>12)))
 	var total atomic.Uint64
-	bitmaps := sync.Pool{New: func() any { return make([]uint64, (o.Vertices()+63)/64) }}
+	bitmaps := sync.Pool{New: func() any { return &closing{o: o, bitmap: make([]uint64, (o.Vertices()+63)/64)} }}
 	h.Parallel(parts, 1, func(part, _ int) {
-		bitmap := bitmaps.Get().([]uint64)
-		defer bitmaps.Put(bitmap)
+		c := bitmaps.Get().(*closing)
+		defer bitmaps.Put(c)
 		all := before[len(before)-1]
-		c := closing{o: o, bitmap: bitmap}
 		total.Add(c.count(ctx, before, share(all, part, parts), share(all, part+1, parts)))
 	})
 	return total.Load(), ctx.Err()

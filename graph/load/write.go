@@ -16,31 +16,34 @@ import (
 )
 
 // Create writes a graph to a file, of the format that its name stands for unless there is another one, compressed if its name
-// ends with .gz or .zst. After an error there is no file.
+// ends with .gz or .zst. A file that is there is replaced when all has been written; after an error it is what it was.
 func Create(ctx context.Context, dev device.Device, path string, f *File, format Format) (err error) {
 	if format == Auto {
 		if format = FormatOf(path); format == Auto {
 			return fmt.Errorf("load: write %s: %w: the name stands for no format", path, weft.ErrOptions)
 		}
 	}
-	if err := writable(f, format); err != nil { // before a file is gone
+	if err := writable(f, format); err != nil {
 		return fmt.Errorf("load: write %s: %w", path, err)
 	}
-	out, err := os.Create(path)
+	part := path
+	if info, err := os.Stat(path); err != nil || info.Mode().IsRegular() { // else it is a device or a pipe
+		part = fmt.Sprintf("%s.%d.part", path, os.Getpid())
+		defer os.Remove(part) // where it has its name it is not there any more
+	}
+	out, err := os.Create(part)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err = cmp.Or(err, out.Close()); err != nil {
-			os.Remove(path)
-		}
-	}()
 	_, by := compression(path)
 	z, err := compressed(out, by)
-	if err != nil {
-		return err
+	if err == nil {
+		err = cmp.Or(Write(ctx, dev, z, f, format), z.Close())
 	}
-	return cmp.Or(Write(ctx, dev, z, f, format), z.Close())
+	if err = cmp.Or(err, out.Close()); err == nil && part != path {
+		err = os.Rename(part, path)
+	}
+	return err
 }
 
 // Write writes a graph in a format, plainly.

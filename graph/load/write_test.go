@@ -189,7 +189,27 @@ func TestRefused(t *testing.T) {
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that was cancelled is there: %v", err)
 	}
-	if err := Create(t.Context(), dev, filepath.Join(path, "x.el"), f, Auto); !errors.Is(err, os.ErrNotExist) {
+	// A file that is there stays, and there is no other one.
+	if err := os.WriteFile(path, []byte("what was there"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Create(ctx, dev, path, f, Auto); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	names, err := os.ReadDir(filepath.Dir(path))
+	if content, _ := os.ReadFile(path); string(content) != "what was there" || len(names) != 1 || err != nil {
+		t.Errorf("there are %v, %v, with %q", names, err, content)
+	}
+	if err := Create(t.Context(), dev, path, f, Auto); err != nil {
+		t.Error(err)
+	}
+	if content, _ := os.ReadFile(path); string(content) != "0 1\n" {
+		t.Errorf("it has %q", content)
+	}
+	if err := Create(t.Context(), dev, os.DevNull, f, EL); err != nil {
+		t.Error(err)
+	}
+	if err := Create(t.Context(), dev, filepath.Join(t.TempDir(), "none", "x.el"), f, Auto); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,347 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/graph/load"
+	"github.com/weftgo/weft/internal/progress"
+)
+
+func newGraphCommand(a *app) *cobra.Command {
+	var in graphInput
+	cmd := &cobra.Command{
+		Use:   "graph",
+		Short: "Read, describe and convert graphs, and compute on them",
+		Long: `Verbs for files of graphs: Matrix Market (.mtx), edge lists as of SNAP (.txt), CSV (.csv, .tsv),
+DIMACS (.gr), METIS (.graph), .el and .wel, any of them compressed by gzip or zstd. The format is found by
+name and content; - is standard input. All verbs run on every core of the CPU; there is no
+graph on a GPU yet.
+
+The first line of an edge list is a header of counts if its second number is that of the lines
+that follow; --header says otherwise. Ids may be sparse numbers, or strings. Counts in a file that do not agree
+with what it holds are errors, which name file and line.
+
+Exit status: 0 done, 1 the file cannot be read or is malformed, 2 wrong usage, 130 interrupted.`,
+		Example: `  weft graph stats soc-Epinions1.txt.gz
+  weft graph triangles --json soc-Epinions1.txt.gz
+  weft graph convert roads.gr roads.mtx.zst`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := unknownCommand(cmd, args); err != nil {
+				return usageError{fmt.Errorf("graph %w", err)}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		// As of root.
+		SuggestionsMinimumDistance: 2,
+	}
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&in.format, "format", "auto", "format of FILE: auto, mtx, txt, csv, gr, graph, el or wel")
+	flags.StringVar(&in.header, "header", "auto", "whether the first line is counts or names of columns: auto, none or first")
+	flags.StringVar(&in.ids, "ids", "auto", "ids of vertices: auto, sparse (numbers), dense (numbers from 0) or strings")
+	flags.StringVar(&in.separator, "separator", "", "between the columns of CSV: one character; default: found")
+	flags.StringVar(&in.columns, "columns", "", "columns of CSV by name or number: FROM,TO or FROM,TO,WEIGHT")
+	flags.IntVar(&in.maxVertices, "max-vertices", 1<<28, "refuse files with more vertices")
+	cmd.AddCommand(
+		newGraphStatsCommand(a, &in),
+		newGraphTrianglesCommand(a, &in),
+		newGraphComponentsCommand(a, &in),
+		newGraphBFSCommand(a, &in),
+		newGraphPageRankCommand(a, &in),
+		newGraphSSSPCommand(a, &in),
+		newGraphKCoreCommand(a, &in),
+		newGraphConvertCommand(a, &in),
+	)
+	return cmd
+}
+
+// graphInput is the flags that say how a file is read.
+type graphInput struct {
+	format, header, ids, separator, columns string
+	maxVertices                             int
+	directed, undirected                    bool
+}
+
+// direction adds the flags of verbs that care about the direction of edges.
+func (in *graphInput) direction(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&in.directed, "directed", false, "edges lead one way; default: as the format says, undirected if it says nothing")
+	cmd.Flags().BoolVar(&in.undirected, "undirected", false, "edges lead both ways")
+}
+
+// options are the flags as package load takes them.
+func (in *graphInput) options() (o load.Options, err error) {
+	if in.directed && in.undirected {
+		return o, errors.New("--directed --undirected: want one of them")
+	}
+	if o.Format, err = load.ParseFormat(in.format); err != nil {
+		return o, fmt.Errorf("--format %.40q: want auto, mtx, txt, csv, gr, graph, el or wel", in.format)
+	}
+	switch in.header {
+	case "auto":
+	case "none":
+		o.Header = load.HeaderNone
+	case "first":
+		o.Header = load.HeaderFirst
+	default:
+		return o, fmt.Errorf("--header %.40q: want auto, none or first", in.header)
+	}
+	ids := []string{"auto", "sparse", "dense", "strings"}
+	o.IDs = -1
+	for i, name := range ids {
+		if in.ids == name {
+			o.IDs = load.IDs(i)
+		}
+	}
+	if o.IDs < 0 {
+		return o, fmt.Errorf("--ids %.40q: want %s", in.ids, strings.Join(ids, ", "))
+	}
+	switch {
+	case in.separator == `\t`:
+		o.Separator = '\t'
+	case len(in.separator) > 1:
+		return o, fmt.Errorf("--separator %.40q: want one character", in.separator)
+	case in.separator != "":
+		o.Separator = in.separator[0]
+	}
+	if in.columns != "" {
+		names := strings.Split(in.columns, ",")
+		if len(names) < 2 || len(names) > 3 {
+			return o, fmt.Errorf("--columns %.40q: want FROM,TO or FROM,TO,WEIGHT", in.columns)
+		}
+		o.From, o.To = names[0], names[1]
+		if len(names) > 2 {
+			o.Weight = names[2]
+		}
+	}
+	if in.maxVertices < 1 || in.maxVertices > 1<<32-1 {
+		return o, fmt.Errorf("--max-vertices %d: want 1 to %d", in.maxVertices, uint32(1<<32-1))
+	}
+	o.MaxVertices = in.maxVertices
+	return o, nil
+}
+
+// oneGraph wants the name of one file.
+func oneGraph(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0 || args[0] == "":
+		return usageError{fmt.Errorf("graph %s: no file given; - is standard input", cmd.Name())}
+	case len(args) > 1:
+		return usageError{fmt.Errorf("graph %s %s: one file at a time", cmd.Name(), strings.Join(args, " "))}
+	}
+	return nil
+}
+
+// graphSummary is what all verbs say about a file.
+type graphSummary struct {
+	File     string `json:"file"`
+	Format   string `json:"format"`
+	Header   bool   `json:"header"` // the first line is one
+	Directed bool   `json:"directed"`
+	Vertices int    `json:"vertices"`
+	Edges    int    `json:"edges"`
+	// Seconds of reading the file, of building the graph, and of what the verb does then.
+	LoadSeconds  float64 `json:"load_seconds"`
+	BuildSeconds float64 `json:"build_seconds"`
+	Seconds      float64 `json:"seconds"`
+}
+
+// graphJob is a verb at work on a file.
+type graphJob struct {
+	*app
+	graphSummary
+	ctx  context.Context
+	dev  device.Device
+	file *load.File
+}
+
+// runGraph reads a file, and does something with it.
+func runGraph(cmd *cobra.Command, a *app, in *graphInput, name string, unweighted bool, do func(*graphJob) error) (err error) {
+	verb := "graph " + cmd.Name()
+	o, err := in.options()
+	if err != nil {
+		return usageError{fmt.Errorf("%s %w", verb, err)}
+	}
+	o.Unweighted = unweighted
+	if a.device == "auto" {
+		a.device = "cpu"
+	}
+	if a.device != "cpu" {
+		return usageError{fmt.Errorf("%s --device %s: graphs are worked on by the CPU only so far", verb, a.device)}
+	}
+	dev, err := a.openDevice(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, dev.Close()) }()
+	j := &graphJob{app: a, ctx: cmd.Context(), dev: dev}
+	if err := j.read(name, o); err != nil {
+		return fmt.Errorf("%s %w", verb, err)
+	}
+	if in.directed || in.undirected {
+		j.file.Directed = in.directed
+	}
+	j.Directed = j.file.Directed
+	if err := do(j); err != nil {
+		return fmt.Errorf("%s %s: %w", verb, j.File, err)
+	}
+	return nil
+}
+
+// read reads the file.
+func (j *graphJob) read(name string, o load.Options) error {
+	j.File = displayName(name)
+	source, size := j.stdin, int64(-1)
+	if name != stdinName {
+		f, err := interruptible(j.ctx, func() (*os.File, error) { return os.Open(name) }) // a pipe waits for its writer
+		if err == nil {
+			defer f.Close()
+			source = f
+			size, err = sizeOf(f)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, reason(err))
+		}
+	}
+	bar := progress.Bytes(j.stderr, j.isTerminal, "reading", size)
+	defer bar.Close()
+	start := time.Now()
+	read := func() (*load.File, error) { return load.Read(j.ctx, j.dev, source, j.File, &o) }
+	var err error
+	if size >= 0 {
+		o.Progress = bar.Add
+		j.file, err = read()
+	} else { // waiting for a pipe can be interrupted; what reads it goes on then, so it has no bar
+		j.file, err = interruptible(j.ctx, read)
+	}
+	if err != nil {
+		return err
+	}
+	j.LoadSeconds = time.Since(start).Seconds()
+	j.Format, j.Header, j.Vertices, j.Edges = j.file.Format.String(), j.file.Header, j.file.Vertices, len(j.file.From)
+	return nil
+}
+
+// sizeOf is the size of a file, -1 if it is none that has one.
+func sizeOf(f *os.File) (int64, error) {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return 0, err
+	case info.IsDir():
+		return 0, syscall.EISDIR
+	case !info.Mode().IsRegular():
+		return -1, nil
+	}
+	return info.Size(), nil
+}
+
+// build makes the graph of the file. Where a verb does not care, edges have no direction.
+func (j *graphJob) build(directed bool) (*graph.CSR, error) {
+	start := time.Now()
+	g, err := graph.Build(j.ctx, j.dev, j.file.Edges, &graph.Options{Directed: directed, MaxVertices: math.MaxUint32})
+	if err != nil {
+		return nil, err
+	}
+	j.BuildSeconds = time.Since(start).Seconds()
+	j.Directed, j.Edges = directed, g.Edges()
+	return g, nil
+}
+
+// timed runs what a verb is there for.
+func (j *graphJob) timed(run func() error) error {
+	start := time.Now()
+	err := run()
+	j.Seconds = time.Since(start).Seconds()
+	return err
+}
+
+// source is the vertex that a flag names: by default the one with the most neighbors, the smallest of them.
+func (j *graphJob) source(name string, g *graph.CSR) (uint32, error) {
+	if g.Vertices() == 0 {
+		return 0, errors.New("there is no vertex to begin at")
+	}
+	if name != "" {
+		v, ok := j.file.Names.Vertex(name)
+		if !ok {
+			return 0, fmt.Errorf("no vertex is called %.40q", name)
+		}
+		return v, nil
+	}
+	most := uint32(0)
+	for v := range uint32(g.Vertices()) {
+		if g.Degree(v) > g.Degree(most) {
+			most = v
+		}
+	}
+	return most, nil
+}
+
+// fact is a line of what a verb prints.
+type fact struct{ name, value string }
+
+func factf(name, format string, args ...any) fact { return fact{name, fmt.Sprintf(format, args...)} }
+
+// print prints a result as JSON, or facts, after those that all verbs have.
+func (j *graphJob) print(result any, facts []fact) error {
+	if j.json {
+		encoder := json.NewEncoder(j.stdout)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(result)
+	}
+	kind := "undirected"
+	if j.Directed {
+		kind = "directed"
+	}
+	header := ""
+	if j.Header {
+		header = ", line 1 is a header"
+	}
+	facts = append([]fact{
+		factf("file", "%s (%s%s)", printable(j.File), j.Format, header),
+		factf("graph", "%s, %d vertices, %d edges", kind, j.Vertices, j.Edges),
+	}, facts...)
+	facts = append(facts, factf("seconds", "%.3g to read, %.3g to build, %.3g to do", j.LoadSeconds, j.BuildSeconds, j.Seconds))
+	var text strings.Builder
+	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	for _, f := range facts {
+		fmt.Fprintf(t, "%s\t%s\n", f.name, f.value)
+	}
+	t.Flush() // to memory
+	_, err := io.WriteString(j.stdout, text.String())
+	return err
+}
+
+// printValues prints a line for each vertex that has a value: its name, and the value.
+func (j *graphJob) printValues(value func(v uint32) (text string, ok bool)) error {
+	out := bufio.NewWriterSize(j.stdout, outputBuffer)
+	for v := range uint32(j.Vertices) {
+		if v%outputCheck == 0 && j.ctx.Err() != nil {
+			return j.ctx.Err()
+		}
+		if text, ok := value(v); ok {
+			out.WriteString(printable(j.file.Names.Name(v)))
+			out.WriteByte(' ')
+			out.WriteString(text)
+			if err := out.WriteByte('\n'); err != nil {
+				return err
+			}
+		}
+	}
+	return out.Flush()
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/graph/load"
+)
+
+func newGraphConvertCommand(a *app, in *graphInput) *cobra.Command {
+	var as string
+	var unweighted bool
+	cmd := &cobra.Command{
+		Use:   "convert [flags] FILE OUT",
+		Short: "Write a graph in another format",
+		Long: `Convert writes the edges of FILE to OUT, in the format that the name of OUT ends with or --to says: mtx, txt (an
+edge list), csv, gr, graph (METIS), el or wel; compressed, if it ends with .gz or .zst. - is
+standard output, uncompressed, and needs --to. A file that is there is replaced when all has been written.
+
+Edges are written as they are listed. What a format cannot say is an error, but: only txt and csv keep ids, the others number vertices;
+el leaves weights out, gr and wel add weights of 1; gr has an undirected edge as two arcs, and
+graph no self loops, and each edge once.
+
+With --json it prints one object: file, format, header, directed, vertices, edges, load_seconds, build_seconds (0),
+seconds (of writing), out and out_format.`,
+		Example: `  weft graph convert roads.gr roads.mtx.zst
+  weft graph convert --to csv karate.graph - | head
+  weft graph convert --undirected web.mtx web.graph.gz`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 || args[0] == "" || args[1] == "" {
+				return usageError{fmt.Errorf("graph convert: %d files given; want FILE and OUT", len(args))}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			format, err := outFormat(a, as, args[1])
+			if err != nil {
+				return usageError{fmt.Errorf("graph convert %w", err)}
+			}
+			return runGraph(cmd, a, in, args[0], unweighted, func(j *graphJob) error { return j.convert(args[1], format) })
+		},
+	}
+	in.direction(cmd)
+	cmd.Flags().StringVar(&as, "to", "auto", "format of OUT: auto, mtx, txt, csv, gr, graph, el or wel")
+	cmd.Flags().BoolVar(&unweighted, "unweighted", false, "leave weights out")
+	return cmd
+}
+
+// outFormat is the format of a file that is to be written.
+func outFormat(a *app, as, out string) (load.Format, error) {
+	format, err := load.ParseFormat(as)
+	if err != nil {
+		return 0, fmt.Errorf("--to %.40q: want auto, mtx, txt, csv, gr, graph, el or wel", as)
+	}
+	if out == stdinName && a.json {
+		return 0, fmt.Errorf("--json: - is for the graph")
+	}
+	if format == load.Auto && out != stdinName {
+		format = load.FormatOf(out)
+	}
+	if format == load.Auto {
+		return 0, fmt.Errorf("%s: the name stands for no format; --to says which", out)
+	}
+	return format, nil
+}
+
+// graphConverted is what weft graph convert prints.
+type graphConverted struct {
+	*graphSummary
+	Out       string `json:"out"`
+	OutFormat string `json:"out_format"`
+}
+
+func (j *graphJob) convert(out string, format load.Format) error {
+	if out == stdinName {
+		return notWritten(displayOutput, load.Write(j.ctx, j.dev, j.stdout, j.file, format))
+	}
+	err := j.timed(func() error { return load.Create(j.ctx, j.dev, out, j.file, format) })
+	if err != nil {
+		return notWritten(out, err)
+	}
+	return j.print(graphConverted{&j.graphSummary, out, format.String()}, []fact{factf("written", "%s (%s)", printable(out), format)})
+}
+
+const displayOutput = "standard output"
+
+// writeFailure is the error of a graph that could not be written.
+type writeFailure struct {
+	out string
+	err error
+}
+
+func notWritten(out string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &writeFailure{out, err}
+}
+
+func (e *writeFailure) Unwrap() error { return e.err }
+
+// Error leaves out which package says it.
+func (e *writeFailure) Error() string {
+	text := reason(e.err).Error()
+	for _, prefix := range []string{"load: write: ", "load: write " + e.out + ": ", weft.ErrOptions.Error() + ": "} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	return fmt.Sprintf("write %s: %s", e.out, text)
+}

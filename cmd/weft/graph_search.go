@@ -1,0 +1,183 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/graph/algo"
+)
+
+// valuesFlag adds the flag of verbs that have a value for each vertex.
+func valuesFlag(cmd *cobra.Command, values *bool, what string) {
+	cmd.Flags().BoolVar(values, "values", false, "print a line for each vertex instead: its id, and "+what)
+}
+
+func newGraphBFSCommand(a *app, in *graphInput) *cobra.Command {
+	var source string
+	var values bool
+	cmd := &cobra.Command{
+		Use:   "bfs [flags] FILE",
+		Short: "Search a graph breadth first from a vertex",
+		Long: `Bfs counts the vertices by the number of edges of a shortest path from a vertex: 0 is that vertex
+itself. Vertices that no path leads to have no depth.
+
+With --json it prints one object: file, format, header, directed, vertices, edges, load_seconds, build_seconds,
+seconds, source, reached (vertices), depth (the largest), and levels, the number of vertices by depth.`,
+		Example: `  weft graph bfs --source 7 soc-Epinions1.txt.gz
+  weft graph bfs --source Bern --values trips.csv | sort -k2n`,
+		Args: oneGraph,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runGraph(cmd, a, in, args[0], true, func(j *graphJob) error { return j.bfs(source, values) })
+		},
+	}
+	in.direction(cmd)
+	cmd.Flags().StringVar(&source, "source", "", "id of the vertex to begin at; default: the one with the most neighbors")
+	valuesFlag(cmd, &values, "its depth")
+	return cmd
+}
+
+// graphBFS is what weft graph bfs prints.
+type graphBFS struct {
+	*graphSummary
+	Source  string `json:"source"`
+	Reached int    `json:"reached"`
+	Depth   int    `json:"depth"`
+	Levels  []int  `json:"levels"`
+}
+
+func (j *graphJob) bfs(name string, values bool) error {
+	g, err := j.build(j.Directed)
+	if err != nil {
+		return err
+	}
+	source, err := j.source(name, g)
+	if err != nil {
+		return err
+	}
+	r := graphBFS{graphSummary: &j.graphSummary, Source: j.file.Names.Name(source)}
+	depths := make([]uint32, g.Vertices())
+	err = j.timed(func() (err error) {
+		r.Levels, err = algo.BFS(j.ctx, j.dev, g, source, depths)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if values {
+		return j.printValues(func(v uint32) (string, bool) {
+			return strconv.FormatUint(uint64(depths[v]), 10), depths[v] != algo.Unreached
+		})
+	}
+	r.Depth = len(r.Levels) - 1
+	facts := []fact{factf("source", "%s", printable(r.Source))}
+	for _, n := range r.Levels {
+		r.Reached += n
+	}
+	facts = append(facts, factf("reached", "%d vertices, up to depth %d", r.Reached, r.Depth))
+	for depth, n := range r.Levels[:min(len(r.Levels), 20)] {
+		facts = append(facts, factf(fmt.Sprintf("  depth %d", depth), "%d", n))
+	}
+	if more := len(r.Levels) - 20; more > 0 {
+		facts = append(facts, factf("  ", "and %d depths more", more))
+	}
+	return j.print(r, facts)
+}
+
+func newGraphSSSPCommand(a *app, in *graphInput) *cobra.Command {
+	var source string
+	var values bool
+	cmd := &cobra.Command{
+		Use:   "sssp [flags] FILE",
+		Short: "Find the shortest paths from a vertex, by the weights of edges",
+		Long: `Sssp computes the smallest sum of weights of a path from a vertex to each other one. Weights must not be negative; in
+a file without weights each edge has weight 1. Of an edge that comes several times the last weight
+counts. Sums of integers are exact.
+
+With --json it prints one object: file, format, header, directed, vertices, edges, load_seconds, build_seconds,
+seconds, source, reached (vertices), weighted, distance_max and distance_mean, and farthest, the id of a vertex at the largest distance.`,
+		Example: `  weft graph sssp --source 1 rome99.gr
+  weft graph sssp --source Bern --values trips.csv | sort -k2n`,
+		Args: oneGraph,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runGraph(cmd, a, in, args[0], false, func(j *graphJob) error { return j.sssp(source, values) })
+		},
+	}
+	in.direction(cmd)
+	cmd.Flags().StringVar(&source, "source", "", "id of the vertex to begin at; default: the one with the most neighbors")
+	valuesFlag(cmd, &values, "its distance")
+	return cmd
+}
+
+// graphSSSP is what weft graph sssp prints.
+type graphSSSP struct {
+	*graphSummary
+	Source   string  `json:"source"`
+	Reached  int     `json:"reached"`
+	Weighted bool    `json:"weighted"`
+	Max      float64 `json:"distance_max"`
+	Mean     float64 `json:"distance_mean"`
+	Farthest string  `json:"farthest"`
+}
+
+func (j *graphJob) sssp(name string, values bool) error {
+	if i := slices.IndexFunc(j.file.Weights, func(w float64) bool { return w < 0 }); i >= 0 {
+		names := j.file.Names
+		return fmt.Errorf("the edge from %s to %s has weight %v; weights must not be negative", names.Name(j.file.From[i]), names.Name(j.file.To[i]), j.file.Weights[i])
+	}
+	if j.file.Weights == nil || j.file.Integral {
+		return ssspOf(j, name, values, func(w float64) uint64 { return uint64(w) }, uint64(math.MaxUint64), func(d uint64) string { return strconv.FormatUint(d, 10) })
+	}
+	return ssspOf(j, name, values, func(w float64) float64 { return w }, math.Inf(1), func(d float64) string { return strconv.FormatFloat(d, 'g', -1, 64) })
+}
+
+// ssspOf does it with weights and distances of one type, of which far is that of vertices that no path leads to.
+func ssspOf[D algo.Distance](j *graphJob, name string, values bool, weight func(float64) D, far D, say func(D) string) error {
+	weights := make([]D, len(j.file.From))
+	for i := range weights {
+		weights[i] = 1
+		if j.file.Weights != nil {
+			weights[i] = weight(j.file.Weights[i])
+		}
+	}
+	g, err := graph.BuildWeighted(j.ctx, j.dev, j.file.Edges, weights, &graph.Options{Directed: j.Directed, MaxVertices: math.MaxUint32})
+	if err != nil {
+		return err
+	}
+	j.Edges = g.Edges()
+	source, err := j.source(name, g.CSR)
+	if err != nil {
+		return err
+	}
+	r := graphSSSP{graphSummary: &j.graphSummary, Source: j.file.Names.Name(source), Weighted: j.file.Weights != nil}
+	distances := make([]D, g.Vertices())
+	err = j.timed(func() (err error) {
+		r.Reached, err = algo.SSSP(j.ctx, j.dev, g, source, distances)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if values {
+		return j.printValues(func(v uint32) (string, bool) { return say(distances[v]), distances[v] != far })
+	}
+	farthest := source
+	for v, d := range distances {
+		if d != far {
+			r.Mean += float64(d) / float64(r.Reached)
+			if d > distances[farthest] {
+				farthest = uint32(v)
+			}
+		}
+	}
+	r.Max, r.Farthest = float64(distances[farthest]), j.file.Names.Name(farthest)
+	return j.print(r, []fact{
+		factf("source", "%s", printable(r.Source)),
+		factf("reached", "%d vertices", r.Reached),
+		factf("distances", "up to %s, of %s; mean %.6g", say(distances[farthest]), printable(r.Farthest), r.Mean),
+	})
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft/graph/algo"
+)
+
+func newGraphStatsCommand(a *app, in *graphInput) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "stats [flags] FILE",
+		Short: "Describe a graph: its size, and the degrees of its vertices",
+		Long: `Stats reads a graph and prints how large it is, what of the file's edges was dropped (self loops, and edges
+that come again), and the degrees of its vertices: of a directed graph, to how many others edges lead.
+
+With --json it prints one object: file, format, header, directed, vertices, edges, load_seconds, build_seconds,
+seconds, listed (edges in the file), self_loops, repeated, weighted, isolated (vertices that have no edge with another one),
+degree_min, degree_max, degree_mean, degree_sigma, and degrees, a list of objects with from, to and vertices.`,
+		Example: `  weft graph stats soc-Epinions1.txt.gz
+  weft graph stats --columns source,target --ids strings --json trips.csv`,
+		Args: oneGraph,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runGraph(cmd, a, in, args[0], false, func(j *graphJob) error { return j.stats() })
+		},
+	}
+	in.direction(cmd)
+	return cmd
+}
+
+// graphDegrees is how many vertices have a degree in a range.
+type graphDegrees struct {
+	From     int `json:"from"`
+	To       int `json:"to"`
+	Vertices int `json:"vertices"`
+}
+
+// graphStats is what weft graph stats prints.
+type graphStats struct {
+	*graphSummary
+	Listed    int            `json:"listed"`
+	SelfLoops int            `json:"self_loops"`
+	Repeated  int            `json:"repeated"`
+	Weighted  bool           `json:"weighted"`
+	Isolated  int            `json:"isolated"`
+	Min       int            `json:"degree_min"`
+	Max       int            `json:"degree_max"`
+	Mean      float64        `json:"degree_mean"`
+	Sigma     float64        `json:"degree_sigma"`
+	Degrees   []graphDegrees `json:"degrees"`
+}
+
+func (j *graphJob) stats() error {
+	g, err := j.build(j.Directed)
+	if err != nil {
+		return err
+	}
+	s := graphStats{graphSummary: &j.graphSummary, Listed: len(j.file.From), Weighted: j.file.Weights != nil, Degrees: []graphDegrees{}}
+	err = j.timed(func() error {
+		d, err := g.Degrees(j.ctx, j.dev)
+		s.Isolated, s.Min, s.Max, s.Mean, s.Sigma = d.Isolated, d.Min, d.Max, d.Mean, d.Sigma
+		for b, n := range d.Histogram {
+			if n > 0 {
+				s.Degrees = append(s.Degrees, graphDegrees{1 << b >> 1, 1<<b - 1, n})
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i, u := range j.file.From {
+		if u == j.file.To[i] {
+			s.SelfLoops++
+		}
+	}
+	s.Repeated = s.Listed - s.SelfLoops - s.Edges
+	facts := []fact{
+		factf("listed", "%d edges: %d self loops and %d that come again are dropped", s.Listed, s.SelfLoops, s.Repeated),
+		factf("weights", "%v", map[bool]string{true: "yes", false: "no"}[s.Weighted]),
+		factf("isolated", "%d vertices", s.Isolated),
+		factf("degrees", "%d to %d, mean %.4g, sigma %.4g", s.Min, s.Max, s.Mean, s.Sigma),
+	}
+	for _, d := range s.Degrees {
+		name := fmt.Sprintf("  %d to %d", d.From, d.To)
+		if d.From == d.To {
+			name = fmt.Sprintf("  %d", d.From)
+		}
+		facts = append(facts, factf(name, "%d", d.Vertices))
+	}
+	return j.print(s, facts)
+}
+
+func newGraphTrianglesCommand(a *app, in *graphInput) *cobra.Command {
+	return &cobra.Command{
+		Use:   "triangles [flags] FILE",
+		Short: "Count the triangles of a graph",
+		Long: `Triangles counts the sets of three vertices that are neighbors of each other, of the simple undirected graph: self
+loops are dropped, edges that come again or the other way round are one. The transitivity is the share of
+pairs of neighbors of a vertex that are neighbors, too.
+
+With --json it prints one object: file, format, header, directed (false), vertices, edges, load_seconds,
+build_seconds, seconds, triangles, wedges (such pairs) and transitivity.`,
+		Example: `  weft graph triangles soc-Epinions1.txt.gz
+  weft graph triangles --json --header first email-Enron.txt`,
+		Args: oneGraph,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runGraph(cmd, a, in, args[0], true, func(j *graphJob) error { return j.triangles() })
+		},
+	}
+}
+
+// graphTriangles is what weft graph triangles prints.
+type graphTriangles struct {
+	*graphSummary
+	Triangles    uint64  `json:"triangles"`
+	Wedges       float64 `json:"wedges"`
+	Transitivity float64 `json:"transitivity"`
+}
+
+func (j *graphJob) triangles() error {
+	g, err := j.build(false)
+	if err != nil {
+		return err
+	}
+	r := graphTriangles{graphSummary: &j.graphSummary}
+	err = j.timed(func() (err error) {
+		r.Triangles, err = algo.Triangles(j.ctx, j.dev, g)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for v := range uint32(g.Vertices()) {
+		d := float64(g.Degree(v))
+		r.Wedges += d * (d - 1) / 2
+	}
+	r.Transitivity = 3 * float64(r.Triangles) / math.Max(1, r.Wedges)
+	return j.print(r, []fact{factf("triangles", "%d", r.Triangles), factf("transitivity", "%.4g", r.Transitivity)})
+}
