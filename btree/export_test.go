@@ -11,9 +11,7 @@ import (
 func init() { core.PageBytes = 1 << 12 }
 
 // Reclaim makes dead nodes free, however few they are.
-func (m *Map[K, V]) Reclaim(ctx context.Context) error {
-	return m.core.Alone(ctx, "Reclaim", func(core.Counters) error { return m.policy.engine.reclaim(ctx) })
-}
+func (m *Map[K, V]) Reclaim(ctx context.Context) error { return m.reclaim(ctx) }
 
 // Images are those of the kernels.
 var Images = conformance.Images(btreeImages)

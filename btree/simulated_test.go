@@ -125,3 +125,25 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// Sorted keys that are inserted one by one, which the published tree does not come to an end with
+// (owensgroup/MVGpuBTree, issue 4), are all there; on a GPU as many as there, with all blocks at work.
+func TestSortedKeysEnd(t *testing.T) {
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	n, dev := 1<<8, device.Device(nil)
+	if d := devicetest.Open(t); d.Properties().Kind == device.CUDA {
+		n, dev = 1<<25, d
+	} else {
+		dev = devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: 3})
+	}
+	m, err := btree.New[uint32, uint32](dev, &btree.Options{Unordered: true})
+	must(t, err)
+	defer m.Close()
+	keys := conformance.Sequence[uint32](0, n)
+	inserted, err := m.Put(t.Context(), keys, keys)
+	must(t, err)
+	must(t, m.Check(t.Context()))
+	if inserted != n || m.Len() != n {
+		t.Errorf("%d of %d inserted, Len is %d", inserted, n, m.Len())
+	}
+}

@@ -188,6 +188,7 @@ struct Writer {
       if (rank < lo || rank >= hi) return;
       store_release(slot_of<S>(t, to, rank - lo), w);
       if (rank != lo) return;
+#pragma unroll 1
       for (uint32_t i = hi - lo; i < kSlots; i++) store_release(slot_of<S>(t, to, i), w);
     });
   }

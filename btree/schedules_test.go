@@ -1,0 +1,89 @@
+package btree
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/dst"
+)
+
+// troubles are shapes of programs for trees.
+var troubles = []dst.Shape{
+	{Name: "one leaf", Keys: 10, Hot: 90, Batches: 3},
+	{Name: "few leaves", Keys: 40, Hot: 90, Batches: 4},
+	{Name: "shifts in a leaf", Keys: 13, Hot: 120, Batches: 3, Kinds: []weft.OpKind{weft.OpPut, dst.Mixed, dst.Mixed}},
+	{Name: "few keys, many threads", Keys: 3, Hot: 36, Cold: 120, Batches: 2},
+	{Name: "splits", Keys: 20, Hot: 30, Cold: 150, Batches: 3, Kinds: []weft.OpKind{weft.OpPutNew, dst.Mixed, weft.OpPut}},
+	{Name: "merges", Keys: 150, Hot: 150, Batches: 5, Kinds: []weft.OpKind{weft.OpPut, weft.OpPut, weft.OpDelete, weft.OpDelete, dst.Mixed}},
+}
+
+// Under any schedule of their threads, what the operations of a batch return is explained by
+// some order of them. Between batches dead nodes are used again, and trees are laid out anew.
+func TestSchedules(t *testing.T) {
+	for _, unordered := range []bool{false, true} {
+		explore(t, "uint32,uint32", schedules[uint32, uint32](unordered), unordered)
+		explore(t, "uint64,uint64", schedules[uint64, uint64](unordered), unordered)
+	}
+	explore(t, "uint32,uint64", schedules[uint32, uint64](true), true)
+	explore(t, "uint64,uint32", schedules[uint64, uint32](true), true)
+}
+
+// Values that are combined are all there, in some order, whatever is put, deleted and looked up
+// beside them.
+func TestReduceSchedules(t *testing.T) {
+	explore(t, "uint32,uint32", schedules[uint32, uint32](true).Reducing(), true)
+	explore(t, "uint64,uint64", schedules[uint64, uint64](false).Reducing(), false)
+}
+
+// The kernels of the architectures are the same.
+func TestSameKernels(t *testing.T) {
+	conformance.SameKernels(t, "btree_32_32", "btree_32_64", "btree_64_32", "btree_64_64")
+}
+
+func explore[K weft.Key, V weft.Value](t *testing.T, widths string, cfg dst.Config[K, V], unordered bool) {
+	run := func(name string, seeds int, cfg dst.Config[K, V]) {
+		t.Run(fmt.Sprintf("%s%s,unordered=%v", name, widths, unordered), func(t *testing.T) {
+			t.Parallel()
+			cfg.Seeds = seeds
+			dst.Run(t, cfg)
+		})
+	}
+	run("", 3, cfg)
+	cfg.Shapes = dst.Overlapping()
+	run("overlapping ", 1, cfg)
+}
+
+func schedules[K weft.Key, V weft.Value](unordered bool) dst.Config[K, V] {
+	return dst.Config[K, V]{
+		Arch: 90, Unordered: unordered, Shapes: troubles,
+		New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
+			m, err := New[K, V](dev, &Options{Unordered: unordered})
+			if err != nil {
+				return nil, err
+			}
+			return scheduled[K, V]{dst.Map(m), &m.table}, nil
+		},
+		Upkeep: []dst.Upkeep[K, V]{
+			{Name: "reclaim", Do: func(x dst.Subject[K, V]) error { return x.(scheduled[K, V]).table.reclaim(context.Background()) }},
+			{Name: "compact", Do: func(x dst.Subject[K, V]) error { return x.(scheduled[K, V]).core.Compact(context.Background()) }},
+		},
+	}
+}
+
+// reclaim makes dead nodes free, however few they are.
+func (t *table) reclaim(ctx context.Context) error {
+	return t.core.Alone(ctx, "reclaim", func(core.Counters) error { return t.policy.engine.reclaim(ctx) })
+}
+
+// scheduled is a structure under test with its table.
+type scheduled[K weft.Key, V weft.Value] struct {
+	dst.HostSubject[K, V]
+	*table
+}
+
+func (s scheduled[K, V]) CheckInvariants() error { return s.core.Check(context.Background()) }
