@@ -327,20 +327,33 @@ func (j *graphJob) print(result any, facts []fact) error {
 	return err
 }
 
-// printValues prints a line for each vertex that has a value: its name, and the value.
-func (j *graphJob) printValues(value func(v uint32) (text string, ok bool)) error {
+// graphValue is what a verb computes for a vertex.
+type graphValue struct {
+	Vertex string `json:"vertex"`
+	Value  any    `json:"value"`
+}
+
+// printValues prints a line for each vertex that has a value: its id and the value, or an object with both.
+func (j *graphJob) printValues(value func(v uint32) (x any, ok bool)) error {
 	out := bufio.NewWriterSize(j.stdout, outputBuffer)
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
 	for v := range uint32(j.Vertices) {
 		if v%outputCheck == 0 && j.ctx.Err() != nil {
 			return j.ctx.Err()
 		}
-		if text, ok := value(v); ok {
-			out.WriteString(printable(j.file.Names.Name(v)))
-			out.WriteByte(' ')
-			out.WriteString(text)
-			if err := out.WriteByte('\n'); err != nil {
-				return err
-			}
+		x, ok := value(v)
+		if !ok {
+			continue
+		}
+		line, err := graphValue{j.file.Names.Name(v), x}, error(nil)
+		if j.json {
+			err = encoder.Encode(line)
+		} else {
+			_, err = fmt.Fprintf(out, "%s %s\n", printable(line.Vertex), printable(fmt.Sprint(line.Value)))
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return out.Flush()

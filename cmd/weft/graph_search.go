@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +13,7 @@ import (
 
 // valuesFlag adds the flag of verbs that have a value for each vertex.
 func valuesFlag(cmd *cobra.Command, values *bool, what string) {
-	cmd.Flags().BoolVar(values, "values", false, "print a line for each vertex instead: its id, and "+what)
+	cmd.Flags().BoolVar(values, "values", false, "print a line for each vertex instead: its id, and "+what+"; with --json an object with vertex and value")
 }
 
 func newGraphBFSCommand(a *app, in *graphInput) *cobra.Command {
@@ -69,9 +68,7 @@ func (j *graphJob) bfs(name string, values bool) error {
 		return err
 	}
 	if values {
-		return j.printValues(func(v uint32) (string, bool) {
-			return strconv.FormatUint(uint64(depths[v]), 10), depths[v] != algo.Unreached
-		})
+		return j.printValues(func(v uint32) (any, bool) { return depths[v], depths[v] != algo.Unreached })
 	}
 	r.Depth = len(r.Levels) - 1
 	facts := []fact{factf("source", "%s", printable(r.Source))}
@@ -130,13 +127,13 @@ func (j *graphJob) sssp(name string, values bool) error {
 		return fmt.Errorf("the edge from %s to %s has weight %v; weights must not be negative", names.Name(j.file.From[i]), names.Name(j.file.To[i]), j.file.Weights[i])
 	}
 	if j.file.Weights == nil || j.file.Integral {
-		return ssspOf(j, name, values, func(w float64) uint64 { return uint64(w) }, uint64(math.MaxUint64), func(d uint64) string { return strconv.FormatUint(d, 10) })
+		return ssspOf(j, name, values, func(w float64) uint64 { return uint64(w) }, uint64(math.MaxUint64))
 	}
-	return ssspOf(j, name, values, func(w float64) float64 { return w }, math.Inf(1), func(d float64) string { return strconv.FormatFloat(d, 'g', -1, 64) })
+	return ssspOf(j, name, values, func(w float64) float64 { return w }, math.Inf(1))
 }
 
 // ssspOf does it with weights and distances of one type, of which far is that of vertices that no path leads to.
-func ssspOf[D algo.Distance](j *graphJob, name string, values bool, weight func(float64) D, far D, say func(D) string) error {
+func ssspOf[D algo.Distance](j *graphJob, name string, values bool, weight func(float64) D, far D) error {
 	weights := make([]D, len(j.file.From))
 	for i := range weights {
 		weights[i] = 1
@@ -163,7 +160,7 @@ func ssspOf[D algo.Distance](j *graphJob, name string, values bool, weight func(
 		return err
 	}
 	if values {
-		return j.printValues(func(v uint32) (string, bool) { return say(distances[v]), distances[v] != far })
+		return j.printValues(func(v uint32) (any, bool) { return distances[v], distances[v] != far })
 	}
 	farthest := source
 	for v, d := range distances {
@@ -178,6 +175,6 @@ func ssspOf[D algo.Distance](j *graphJob, name string, values bool, weight func(
 	return j.print(r, []fact{
 		factf("source", "%s", printable(r.Source)),
 		factf("reached", "%d vertices", r.Reached),
-		factf("distances", "up to %s, of %s; mean %.6g", say(distances[farthest]), printable(r.Farthest), r.Mean),
+		factf("distances", "up to %v, of %s; mean %.6g", distances[farthest], printable(r.Farthest), r.Mean),
 	})
 }

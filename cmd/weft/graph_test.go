@@ -88,7 +88,7 @@ func TestGraphJSONIsDocumented(t *testing.T) {
 
 // What verbs print without --json.
 func TestGraphText(t *testing.T) {
-	const list = "4 2\na b\nb c\n" // a header, and two edges of strings
+	const list = "4 2\na b\nb c\n" // an edge of three, of strings, that could be a header
 	for _, tt := range []struct {
 		args []string
 		want []string
@@ -105,6 +105,8 @@ func TestGraphText(t *testing.T) {
 		{[]string{"components", "--header=none", "--ids=strings", "--values", "-"}, []string{"4 4\n2 4\na a\nb a\nc a\n"}},
 		{[]string{"kcore", "--header=none", "--ids=strings", "--values", "-"}, []string{"4 1\n2 1\na 1\nb 1\nc 1\n"}},
 		{[]string{"pagerank", "--header=none", "--ids=strings", "--values", "--iterations=1", "-"}, []string{"4 0.2\n2 0.2\na 0.115\nb 0.37\nc 0.115\n"}},
+		{[]string{"sssp", "--json", "--header=none", "--ids=strings", "--values", "--source=b", "-"}, []string{"{\"vertex\":\"a\",\"value\":1}\n{\"vertex\":\"b\",\"value\":0}\n"}},
+		{[]string{"components", "--json", "--header=none", "--ids=strings", "--values", "-"}, []string{"{\"vertex\":\"4\",\"value\":\"4\"}\n{\"vertex\":\"2\",\"value\":\"4\"}\n"}},
 		{[]string{"convert", "--header=none", "--ids=strings", "--to=csv", "-", "-"}, []string{"source,target\n4,2\na,b\nb,c\n"}},
 		{[]string{"convert", "--to=mtx", "--directed", karate, "-"}, []string{"%%MatrixMarket matrix coordinate pattern general\n34 34 78\n1 2\n"}},
 	} {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -61,7 +60,7 @@ func (j *graphJob) components(values bool) error {
 		return err
 	}
 	if values {
-		return j.printValues(func(v uint32) (string, bool) { return printable(j.file.Names.Name(labels[v])), true })
+		return j.printValues(func(v uint32) (any, bool) { return j.file.Names.Name(labels[v]), true })
 	}
 	members, sizes := make([]int, len(labels)), map[int]int{}
 	for _, label := range labels {
@@ -162,7 +161,7 @@ func (j *graphJob) pageRank(o *algo.PageRankOptions, top int, values bool) error
 	}
 	share := func(v uint32) float64 { return float64(ranks[v]) / algo.RankOne }
 	if values {
-		return j.printValues(func(v uint32) (string, bool) { return strconv.FormatFloat(share(v), 'g', 10, 64), true })
+		return j.printValues(func(v uint32) (any, bool) { return share(v), true })
 	}
 	order := make([]uint32, len(ranks))
 	for v := range order {
@@ -227,7 +226,7 @@ func (j *graphJob) kCore(values bool) error {
 		return err
 	}
 	if values {
-		return j.printValues(func(v uint32) (string, bool) { return strconv.FormatUint(uint64(cores[v]), 10), true })
+		return j.printValues(func(v uint32) (any, bool) { return cores[v], true })
 	}
 	counts := make([]int, r.Largest+1)
 	for _, c := range cores {
