@@ -21,6 +21,7 @@ type cpuEngine[K, V, T word] struct {
 	flip   K
 	fill   int // slots of a node that a bulk load uses
 	sorter cpu.Sorter[K]
+	clock  uint64 // of versions, of all generations
 }
 
 func newCPUEngine(dev device.Host, w batch.Widths, flip uint64, o *Options) (engine, *core.Leases, error) {
@@ -58,13 +59,7 @@ func (e *cpuEngine[K, V, T]) tree() *cpuTree[T] { return e.Parts().(*cpuTree[T])
 // Caps is for [core.Engine].
 func (e *cpuEngine[K, V, T]) Caps() core.Caps { return core.Caps{Updates: true} }
 
-// Pin is for [core.Versioner]: a generation that somebody holds never changes.
-func (e *cpuEngine[K, V, T]) Pin(context.Context) (version uint64, err error) { return 0, nil }
-
-// Unpin is for [core.Versioner].
-func (e *cpuEngine[K, V, T]) Unpin(context.Context, uint64) error { return nil }
-
-// Clear is for [core.Engine].
+// Clear is for [core.Engine]. A tree that somebody holds stays.
 func (e *cpuEngine[K, V, T]) Clear(context.Context) error {
 	if !e.Leases.Held() {
 		e.tree().reset()
@@ -74,22 +69,6 @@ func (e *cpuEngine[K, V, T]) Clear(context.Context) error {
 	if err != nil {
 		return err
 	}
-	return e.Leases.Replace(to)
-}
-
-// part makes a copy of a tree that somebody holds, and leaves what it was to them.
-func (e *cpuEngine[K, V, T]) part() error {
-	if !e.Leases.Held() {
-		return nil
-	}
-	from := e.tree()
-	to, err := e.make(int(from.control().top))
-	if err != nil {
-		return err
-	}
-	src, dst := from.buf.Host, to.buf.Host
-	e.Device.Parallel(e.bytesFor(int(from.control().top)), 1<<20, func(lo, hi int) { copy(dst[lo:hi], src[lo:hi]) })
-	to.tally, to.free = from.tally, append([]uint32(nil), from.free...)
 	return e.Leases.Replace(to)
 }
 
@@ -124,5 +103,5 @@ func (e *cpuEngine[K, V, T]) compact(ctx context.Context) error {
 // usage is for [engine].
 func (e *cpuEngine[K, V, T]) usage() usage {
 	t := e.tree()
-	return usage{nodes: t.taken(), room: t.room(), bytes: t.buf.Size}
+	return usage{nodes: t.taken() - t.versions.kept(), room: t.room(), bytes: t.buf.Size}
 }

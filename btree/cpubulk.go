@@ -2,6 +2,7 @@ package btree
 
 import (
 	"context"
+	"errors"
 	"sort"
 
 	"github.com/weftgo/weft/device"
@@ -78,7 +79,7 @@ func (t *cpuTree[T]) link(dev device.Host, level []slot[T]) {
 
 // copier writes the pairs of a tree, for build.
 func (t *cpuTree[T]) copier() func(to []slot[T], first int) {
-	a, o := t.nodes(), t.ordered()
+	a, o := t.nodes(), t.ordered(0)
 	return func(to []slot[T], first int) {
 		leaf, at := o.place(uint64(first))
 		for done := 0; done < len(to); leaf, at = leaf+1, 0 {
@@ -90,11 +91,11 @@ func (t *cpuTree[T]) copier() func(to []slot[T], first int) {
 
 // load carries a batch out on a tree without pairs.
 func (e *cpuEngine[K, V, T]) load(ctx context.Context, b *batch.Batch) error {
-	t, c := e.tree(), &b.Columns
+	c := &b.Columns
 	if b.Kind == op.Put && !c[batch.Kinds].Given() && !c[batch.OK].Given() {
 		keys, vals := batch.View[K](c[batch.Keys].Host), batch.View[V](c[batch.Vals].Host)
 		if cpu.Ascending(e.Device, keys, e.flip) {
-			return e.lay(ctx, t, len(keys), func(to []slot[T], first int) {
+			return e.lay(ctx, len(keys), func(to []slot[T], first int) {
 				for i := range to {
 					to[i] = slot[T]{T(vals[first+i]), T(keys[first+i] ^ e.flip)}
 				}
@@ -106,9 +107,11 @@ func (e *cpuEngine[K, V, T]) load(ctx context.Context, b *batch.Batch) error {
 	if err != nil {
 		return err
 	}
-	if err := t.grow(nodesFor(b.N, e.fill)); err != nil { // what rows return is written from here on
+	to, done, err := e.empty(b.N)
+	if err != nil {
 		return err
 	}
+	// What rows return is written from here on.
 	p := settled[T]{pairs: make([]slot[T], len(items))}
 	for lo := 0; lo < len(items); {
 		hi := cpu.RunEnd(items, lo+settlePart)
@@ -128,17 +131,35 @@ func (e *cpuEngine[K, V, T]) load(ctx context.Context, b *batch.Batch) error {
 		p.starts[i+1] += p.starts[i]
 	}
 	if n := p.starts[len(p.parts)]; n > 0 {
-		return t.build(context.WithoutCancel(ctx), e.Device, n, e.fill, p.write)
+		err = to.build(context.WithoutCancel(ctx), e.Device, n, e.fill, p.write)
 	}
-	return nil
+	return done(err)
+}
+
+// empty is a tree without pairs that has memory for so many: the one in use, if nobody holds it.
+// done makes it that, or frees it after an error.
+func (e *cpuEngine[K, V, T]) empty(pairs int) (to *cpuTree[T], done func(error) error, err error) {
+	if !e.Leases.Held() {
+		to = e.tree()
+		to.reset()
+		return to, func(err error) error { return err }, to.grow(nodesFor(pairs, e.fill))
+	}
+	to, err = e.make(nodesFor(pairs, e.fill))
+	return to, func(err error) error {
+		if err != nil {
+			return errors.Join(err, to.Free())
+		}
+		return e.Leases.Replace(to)
+	}, err
 }
 
 // lay builds a tree.
-func (e *cpuEngine[K, V, T]) lay(ctx context.Context, t *cpuTree[T], n int, write func(to []slot[T], first int)) error {
-	if err := t.grow(nodesFor(n, e.fill)); err != nil {
+func (e *cpuEngine[K, V, T]) lay(ctx context.Context, n int, write func(to []slot[T], first int)) error {
+	to, done, err := e.empty(n)
+	if err != nil {
 		return err
 	}
-	return t.build(ctx, e.Device, n, e.fill, write)
+	return done(to.build(ctx, e.Device, n, e.fill, write))
 }
 
 // settlePart is the number of rows that a core settles at a time.

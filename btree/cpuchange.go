@@ -40,9 +40,7 @@ func (e *cpuEngine[K, V, T]) Change(ctx context.Context, s *device.Stream, b *ba
 		if err := ctx.Err(); err != nil {
 			return done, nil, err
 		}
-		if err := e.part(); err != nil {
-			return done, nil, err
-		}
+		e.tree().sweep()
 		n, empty := min(piece, b.N-done), e.tree().tally.Live == 0
 		if empty {
 			n = b.N - done // it can be given up until it begins
@@ -52,7 +50,7 @@ func (e *cpuEngine[K, V, T]) Change(ctx context.Context, s *device.Stream, b *ba
 		part := b.Part(done, done+n)
 		switch {
 		case b.Kind == op.DeleteRange && !b.Columns[batch.Kinds].Given():
-			n = e.deleteRanges(part)
+			n, err = e.deleteRanges(part)
 		case empty:
 			err = e.load(ctx, part)
 		default:
@@ -88,11 +86,10 @@ func (e *cpuEngine[K, V, T]) change(ctx context.Context, b *batch.Batch) error {
 		cpuTree: t, nodes: t.nodes(), fill: e.fill, Changes: changesOf[K, V](b), items: items, fetcher: cpu.FetcherOf(b, items), level: -1,
 	}
 	shares := top.deal()
-	if err := t.supply(e.need(t, inserted(&top.Changes, len(items))) + supplyBlock*(len(shares)+1)); err != nil {
+	if err := t.supply(e.need(t, inserted(&top.Changes, len(items))) + t.copies(len(items)) + supplyBlock*(len(shares)+1)); err != nil {
 		return err
 	}
-	// The memory may lie elsewhere now.
-	top.nodes, top.supply, t.leaves = t.nodes(), &supply{free: t.free, top: t.control().top}, nil
+	top.begin()
 	workers := make([]*worker[K, V, T], len(shares), len(shares)+1)
 	e.Device.Parallel(len(shares), 1, func(i, _ int) {
 		w := *top
@@ -102,7 +99,10 @@ func (e *cpuEngine[K, V, T]) change(ctx context.Context, b *batch.Batch) error {
 		}
 	})
 	top.root()
-	e.finish(append(workers, top))
+	t.finish(top.supply)
+	for _, w := range append(workers, top) {
+		w.finish()
+	}
 	return nil
 }
 
@@ -173,17 +173,26 @@ func (w *worker[K, V, T]) deal() (shares [][]task[K, V, T]) {
 	return shares
 }
 
-// finish adds up what workers have done.
-func (e *cpuEngine[K, V, T]) finish(workers []*worker[K, V, T]) {
-	t, s := e.tree(), workers[0].supply
+// begin has a change taken memory, which may lie elsewhere now.
+func (w *worker[K, V, T]) begin() {
+	t := w.cpuTree
+	w.nodes, w.supply, t.leaves = t.nodes(), &supply{free: t.free, top: t.control().top}, nil
+	if v := t.versions; v != nil {
+		w.newest = v.newest()
+		v.grow(t.room())
+	}
+}
+
+// finish ends a change: nodes have been taken.
+func (t *cpuTree[T]) finish(s *supply) {
 	used := int(s.next.Load())
 	t.control().top = s.top + uint32(max(0, used-len(s.free)))
 	t.free = s.free[min(used, len(s.free)):]
-	var live int64
-	for _, w := range workers {
-		t.give(w.ids)
-		t.give(w.gone)
-		live += w.Live
-	}
-	t.count(live)
+}
+
+// finish counts what a worker has done.
+func (w *worker[K, V, T]) finish() {
+	w.give(w.ids)
+	w.retire(w.gone, w.kept)
+	w.count(w.Live)
 }

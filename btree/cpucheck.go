@@ -36,6 +36,18 @@ func (t *cpuTree[T]) checkNodes() error {
 		}
 		level = below
 	}
+	if t.versions != nil {
+		kept := t.versions.limbo
+		for _, v := range t.versions.held {
+			kept = append(kept[:len(kept):len(kept)], v.dead...)
+		}
+		for _, id := range kept {
+			if id >= top || part[id] {
+				return corrupt("node %d is kept for versions, and part of the tree or kept twice", id)
+			}
+			part[id] = true
+		}
+	}
 	for _, id := range t.free {
 		if id >= top || part[id] {
 			return corrupt("node %d is free, and part of the tree or free twice or beyond the last one, %d", id, top)

@@ -15,13 +15,17 @@ const (
 
 // deleteRanges removes the pairs of ranges, one range after the other, as far as that takes some
 // milliseconds, and returns of how many ranges.
-func (e *cpuEngine[K, V, T]) deleteRanges(b *batch.Batch) (done int) {
+func (e *cpuEngine[K, V, T]) deleteRanges(b *batch.Batch) (done int, err error) {
 	t, c := e.tree(), &b.Columns
 	lo, hi := batch.View[K](c[batch.Keys].Host), batch.View[K](c[batch.Keys2].Host)
 	counts := batch.View[uint32](c[batch.Counts].Host)
-	w := worker[K, V, T]{cpuTree: t, nodes: t.nodes(), fill: e.fill}
-	t.leaves = nil
-	for done < min(b.N, eraseRanges) && w.Live > -erasePairs {
+	n := min(b.N, eraseRanges)
+	if err := t.supply(t.copies(2*n) + supplyBlock); err != nil {
+		return 0, err
+	}
+	w := worker[K, V, T]{cpuTree: t, fill: e.fill}
+	w.begin()
+	for done < n && w.Live > -erasePairs {
 		before := w.Live
 		if from, last := T(lo[done]^e.flip), T(hi[done]^e.flip); from <= last {
 			w.erase(rootNode, w.depth(), from, last)
@@ -32,9 +36,9 @@ func (e *cpuEngine[K, V, T]) deleteRanges(b *batch.Batch) (done int) {
 		}
 		done++
 	}
-	t.give(w.gone)
-	t.count(w.Live)
-	return done
+	t.finish(w.supply)
+	w.finish()
+	return done, nil
 }
 
 // erase removes the pairs of a range that lie below a node. Children all of whose keys are in the range go, but
@@ -43,6 +47,10 @@ func (w *worker[K, V, T]) erase(id uint32, level int, from, last T) {
 	n := w.at(id)
 	if level == 0 {
 		a, b, c := n.lower(from), n.upper(last), n.count()
+		if a == b {
+			return
+		}
+		w.own(id)
 		copy(n.slots[a:c], n.slots[b:c])
 		n.setCount(c - (b - a))
 		w.Live -= int64(b - a)
@@ -70,6 +78,7 @@ func (w *worker[K, V, T]) erase(id uint32, level int, from, last T) {
 		out = append(out, c)
 	}
 	if out = w.tidied(out, level-1); len(out) != count {
+		w.own(id)
 		n.setChildren(out)
 	}
 }
@@ -78,11 +87,13 @@ func (w *worker[K, V, T]) erase(id uint32, level int, from, last T) {
 // the subtree before it.
 func (w *worker[K, V, T]) cut(left, id uint32, level int) {
 	for l, x, y := level, w.at(left), w.at(id); ; l-- {
+		w.own(left)
 		x.high, x.link = y.high, y.link
 		if l == 0 {
 			break
 		}
-		x, y = w.at(x.last()), w.at(y.last())
+		left = x.last()
+		x, y = w.at(left), w.at(y.last())
 	}
 	w.drop(id, level)
 }

@@ -46,7 +46,7 @@ func (e *cpuEngine[K, V, T]) Look(ctx context.Context, s *device.Stream, l *core
 
 // reader reads a tree, for a batch.
 type reader[K, V, T word] struct {
-	nodes[T]
+	view[T]
 	tree *cpuTree[T]
 	flip K
 	batch.Ranges
@@ -61,7 +61,7 @@ type reader[K, V, T word] struct {
 func (e *cpuEngine[K, V, T]) reader(l *core.Lease, b *batch.Batch) *reader[K, V, T] {
 	t, c := l.Parts.(*cpuTree[T]), &b.Columns
 	return &reader[K, V, T]{
-		nodes: t.nodes(), tree: t, flip: e.flip, Ranges: b.Ranges,
+		view: t.view(b.Version), tree: t, flip: e.flip, Ranges: b.Ranges,
 		lo: batch.View[K](c[batch.Keys].Host), hi: batch.View[K](c[batch.Keys2].Host),
 		keys: batch.View[K](c[batch.OutKeys].Host), vals: batch.View[V](c[batch.Vals].Host),
 		ok: batch.View[bool](c[batch.OK].Host), counts: batch.View[uint32](c[batch.Counts].Host),
@@ -83,9 +83,9 @@ const cold = 4
 // next ones of the other keys are on their way.
 func (r *reader[K, V, T]) descend(keys []K, ids *group) {
 	clear(ids[:len(keys)])
-	for level := r.tree.depth(); level > 0; level-- {
+	for level := r.depth(); level > 0; level-- {
 		for i, k := range keys {
-			ids[i] = r.at(ids[i]).child(r.stored(k))
+			ids[i] = r.node(ids[i]).child(r.stored(k))
 			if level <= cold {
 				r.fetch(ids[i])
 			}
@@ -112,7 +112,7 @@ func (r *reader[K, V, T]) groups(w *cpu.Watch, lo, hi int, finish func(at int, k
 func (r *reader[K, V, T]) get(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
 		for i, k := range keys {
-			x := r.at(ids[i])
+			x := r.node(ids[i])
 			if j, ok := x.has(r.stored(k)); ok {
 				hits += r.answer(at+i, x, j)
 			} else {

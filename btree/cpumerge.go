@@ -42,6 +42,8 @@ type worker[K, V, T word] struct {
 	supply *supply
 	ids    []uint32 // nodes taken and not used yet
 	gone   []uint32 // that are no part of the tree any more
+	kept   []uint32 // that have what others were, for versions
+	newest uint64   // of the versions
 
 	stack []slot[T] // what takes the place of nodes that have been worked on, in their parents
 	pairs []slot[T]
@@ -132,6 +134,7 @@ func (w *worker[K, V, T]) inner(self slot[T], level, lo, hi int) {
 	if equal(list, kids) {
 		w.stack = append(w.stack[:base], self)
 	} else if len(list) <= slotCount[T]() {
+		w.own(self.id())
 		n.setChildren(list)
 		w.stack = append(w.stack[:base], self)
 	} else {
@@ -168,9 +171,14 @@ func (w *worker[K, V, T]) leaf(self slot[T], lo, hi int) {
 			was = V(n.slots[at].val)
 		}
 		val, there := cpu.Settle(&w.Changes, w.items[first:x], was, found)
+		if found != there || val != was {
+			w.own(self.id())
+		}
 		switch {
 		case found && there:
-			n.slots[at].val = T(val)
+			if val != was {
+				n.slots[at].val = T(val)
+			}
 		case found:
 			copy(n.slots[at:c-1], n.slots[at+1:c])
 			c--
@@ -213,6 +221,7 @@ func (w *worker[K, V, T]) spill(self slot[T], n *node[T], at int, more slot[T], 
 	}
 	w.pairs = append(pairs, rest...)
 	if len(w.pairs) <= slotCount[T]() {
+		w.own(self.id())
 		n.setCount(copy(n.slots[:], w.pairs))
 		w.small[0] = w.small[0] || n.count() < w.few
 		w.stack = append(w.stack, self)
@@ -230,6 +239,7 @@ func (w *worker[K, V, T]) divide(self slot[T], was header, list []slot[T], level
 	for i := 1; i < parts; i++ {
 		made[i].val = T(w.take())
 	}
+	w.own(self.id())
 	for i, at := 0, 0; i < parts; i++ {
 		size := (len(list) - at) / (parts - i)
 		if was.link == noNode {
@@ -259,6 +269,9 @@ func (w *worker[K, V, T]) take() (id uint32) {
 		w.ids = w.supply.take(w.ids)
 	}
 	id, w.ids = w.ids[len(w.ids)-1], w.ids[:len(w.ids)-1]
+	if w.versions != nil {
+		w.versions.born[id] = w.newest + 1
+	}
 	return id
 }
 
@@ -285,6 +298,7 @@ func (w *worker[K, V, T]) join(left, right uint32, level int) bool {
 	if cx >= w.few && cy >= w.few || cx+cy > w.many {
 		return false
 	}
+	w.own(left)
 	if level == 0 {
 		copy(x.slots[cx:], y.slots[:cy])
 		x.setCount(cx + cy)
@@ -313,6 +327,7 @@ func (w *worker[K, V, T]) root() {
 		level++
 	}
 	if level != n.level() || !equal(list, kids) {
+		w.own(rootNode)
 		n.begin(level, 0, noNode)
 		n.setChildren(list)
 	}
@@ -326,6 +341,7 @@ func (w *worker[K, V, T]) lower() {
 		var room [mostSlots]slot[T]
 		id := n.slots[0].id()
 		kids := w.at(id).children(&room)
+		w.own(rootNode)
 		n.begin(n.level()-1, 0, noNode)
 		n.setChildren(kids)
 		w.gone = append(w.gone, id)

@@ -41,7 +41,7 @@ func TestWithoutMemory(t *testing.T) {
 	}
 	m, err := btree.New[int64, uint32](dev, nil)
 	must(t, err)
-	keys, vals := make([]int64, 3000), make([]uint32, 3000)
+	keys, vals := make([]int64, 200_000), make([]uint32, 200_000)
 	for i := range keys {
 		keys[i], vals[i] = int64(i), uint32(i)
 	}
@@ -67,7 +67,7 @@ func TestWithoutMemory(t *testing.T) {
 	}
 	fails("Delete", func() (int, error) { return m.Delete(t.Context(), keys, nil) })
 	must(t, s.Close())
-	more := make([]int64, 400_000) // more than there is memory for
+	more := make([]int64, 1_000_000) // more than there is memory for
 	for i := range more {
 		more[i] = int64(i * 7)
 	}
@@ -109,4 +109,51 @@ func TestDeletesMerge(t *testing.T) {
 	if s, err := m.Stats(t.Context()); err != nil || s.Len != 13 || s.Nodes > 8 {
 		t.Errorf("%v, %v", s, err)
 	}
+}
+
+// A snapshot held over ten thousand batches costs what these change, and reads as it did; all is back with the next batch
+// behind its end.
+func TestSnapshotIsHeld(t *testing.T) {
+	const n, batches = 20_000, 10_000
+	m, err := btree.New[uint32, uint32](devicetest.OpenCPU(t, 2), nil)
+	must(t, err)
+	defer m.Close()
+	keys := make([]uint32, n)
+	for i := range keys {
+		keys[i] = uint32(i)
+	}
+	_, err = m.Put(t.Context(), keys, keys)
+	must(t, err)
+	before := btree.Taken(m)
+	s, err := m.Snapshot(t.Context())
+	must(t, err)
+	for i := range uint32(batches) {
+		k := []uint32{i * 7 % 1000}
+		if i%3 == 0 {
+			_, err = m.Delete(t.Context(), k, nil)
+		} else {
+			_, err = m.Put(t.Context(), k, []uint32{i + n})
+		}
+		must(t, err)
+	}
+	if most := before + 1000/7 + 20; btree.Taken(m) > most {
+		t.Errorf("%d nodes beside a snapshot, %d before: more than those that were changed", btree.Taken(m), before)
+	}
+	at := uint32(0)
+	for k, v := range s.All() {
+		if k != at || v != at {
+			t.Fatalf("pair %d of the snapshot is %d: %d", at, k, v)
+		}
+		at++
+	}
+	if at != n || s.Len() != n {
+		t.Errorf("%d pairs in the snapshot", at)
+	}
+	must(t, s.Close())
+	_, err = m.Put(t.Context(), keys[:1], keys[:1])
+	must(t, err)
+	if btree.Taken(m) > before+2 {
+		t.Errorf("%d nodes behind the snapshot, %d before", btree.Taken(m), before)
+	}
+	must(t, m.Check(t.Context()))
 }

@@ -11,10 +11,10 @@ import (
 
 // leaf is the leaf that has a key, and the smallest key that it may have.
 func (r *reader[K, V, T]) leaf(key T) (x *node[T], low T) {
-	x = r.at(rootNode)
-	for range r.tree.depth() {
+	x = r.node(rootNode)
+	for range r.depth() {
 		s := x.slot(x.place(key))
-		x, low = r.at(s.id()), s.key
+		x, low = r.node(s.id()), s.key
 	}
 	return x, low
 }
@@ -25,7 +25,7 @@ func (r *reader[K, V, T]) next(x *node[T], at int) (*node[T], int) {
 		if x.link == noNode {
 			return nil, 0
 		}
-		x, at = r.at(x.link), 0
+		x, at = r.node(x.link), 0
 	}
 	return x, at
 }
@@ -58,7 +58,7 @@ func (r *reader[K, V, T]) loop(w *cpu.Watch, lo, hi, work int, body func(i int) 
 func (r *reader[K, V, T]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
 		for i, k := range keys {
-			x := r.at(ids[i])
+			x := r.node(ids[i])
 			x, j := r.next(x, x.upper(r.stored(k)))
 			hits += r.answer(at+i, x, j)
 		}
@@ -71,7 +71,7 @@ func (r *reader[K, V, T]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int)
 	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
 		for i, k := range keys {
 			key := r.stored(k)
-			x := r.at(ids[i])
+			x := r.node(ids[i])
 			j, low := x.lower(key), T(0)
 			if j == 0 {
 				_, low = r.leaf(key)
@@ -85,10 +85,10 @@ func (r *reader[K, V, T]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int)
 
 // rank counts the keys that are smaller.
 func (r *reader[K, V, T]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
-	o := r.tree.ordered()
+	o := r.tree.ordered(r.time)
 	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) int {
 		for i, k := range keys {
-			r.ranks[at+i] = o.starts[o.places[ids[i]]] + uint64(r.at(ids[i]).lower(r.stored(k)))
+			r.ranks[at+i] = o.starts[o.places[ids[i]]] + uint64(r.node(ids[i]).lower(r.stored(k)))
 		}
 		return 0
 	})
@@ -96,13 +96,13 @@ func (r *reader[K, V, T]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
 
 // choose finds the pairs that so many come before.
 func (r *reader[K, V, T]) choose(w *cpu.Watch, lo, hi int) (ran, hits int) {
-	o, all := r.tree.ordered(), r.tree.tally.Live
+	o, all := r.tree.ordered(r.time), r.tree.pairsAt(r.time)
 	return r.loop(w, lo, hi, 4, func(i int) int {
 		if r.ranks[i] >= all {
 			return r.answer(i, nil, 0)
 		}
 		leaf, at := o.place(r.ranks[i])
-		return r.answer(i, r.at(o.ids[leaf]), at)
+		return r.answer(i, r.node(o.ids[leaf]), at)
 	})
 }
 
@@ -126,14 +126,14 @@ func (r *reader[K, V, T]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
 		w.Work(len(keys) * (r.Limit / 8))
 		var ahead [cpu.Group]uint32 // most ranges go on in the next leaf
 		for i := range keys {
-			if ahead[i] = r.at(ids[i]).link; ahead[i] != noNode {
+			if ahead[i] = r.node(ids[i]).link; ahead[i] != noNode {
 				r.fetch(ahead[i])
 			}
 		}
 		for i, k := range keys {
 			from, last, n := r.stored(k), r.stored(r.hi[at+i]), 0
 			if from <= last {
-				x := r.at(ids[i])
+				x := r.node(ids[i])
 				n = r.forth(x, x.lower(from), last, r.Limit, (at+i)*r.Limit)
 			}
 			r.counts[at+i] = uint32(n)
@@ -163,7 +163,7 @@ func (r *reader[K, V, T]) forth(x *node[T], j int, last T, limit, at int) (n int
 		if !more || n == limit || x.link == noNode {
 			return n
 		}
-		x, j = r.at(x.link), 0
+		x, j = r.node(x.link), 0
 	}
 }
 
@@ -211,13 +211,13 @@ func (r *reader[K, V, T]) ranges(w *cpu.Watch, lo, hi int) (ran, hits int) {
 
 // size counts the pairs of a range, which begins in a leaf.
 func (r *reader[K, V, T]) size(from, last T, id uint32, o **leafOrder) (n uint64) {
-	x := r.at(id)
+	x := r.node(id)
 	if *o == nil {
 		n, ok := r.sizeOfShort(x, from, last)
 		if ok {
 			return n
 		}
-		*o = r.tree.ordered()
+		*o = r.tree.ordered(r.time)
 	}
 	return r.rankOf(last, (*node[T]).upper, *o) - (*o).starts[(*o).places[id]] - uint64(x.lower(from))
 }
@@ -229,7 +229,7 @@ func (r *reader[K, V, T]) sizeOfShort(x *node[T], from, last T) (n uint64, ok bo
 		if x.link == noNode || x.high > uint64(last) {
 			return n, true
 		}
-		x = r.at(x.link)
+		x = r.node(x.link)
 	}
 	return 0, false
 }
@@ -237,10 +237,10 @@ func (r *reader[K, V, T]) sizeOfShort(x *node[T], from, last T) (n uint64, ok bo
 // rankOf is the number of pairs before a key, as count counts those of its leaf.
 func (r *reader[K, V, T]) rankOf(key T, count func(*node[T], T) int, o *leafOrder) uint64 {
 	id := uint32(rootNode)
-	for range r.tree.depth() {
-		id = r.at(id).child(key)
+	for range r.depth() {
+		id = r.node(id).child(key)
 	}
-	return o.starts[o.places[id]] + uint64(count(r.at(id), key))
+	return o.starts[o.places[id]] + uint64(count(r.node(id), key))
 }
 
 // Expand is for [core.Expander].
@@ -283,22 +283,22 @@ const unitRows = 1 << 10
 
 // Extent is for [core.Engine].
 func (e *cpuEngine[K, V, T]) Extent(l *core.Lease) (units uint32, rows int) {
-	return uint32((l.Parts.(*cpuTree[T]).tally.Live + unitRows - 1) / unitRows), unitRows
+	return uint32((l.Parts.(*cpuTree[T]).pairsAt(l.Version) + unitRows - 1) / unitRows), unitRows
 }
 
 // Export is for [core.Engine].
 func (e *cpuEngine[K, V, T]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
 	t := l.Parts.(*cpuTree[T])
-	from, end := int(lo)*unitRows, min(int(hi)*unitRows, int(t.tally.Live))
+	from, end := int(lo)*unitRows, min(int(hi)*unitRows, int(t.pairsAt(out.Version)))
 	if n = end - from; n > out.N || n == 0 {
 		return n, nil
 	}
 	r := reader[K, V, T]{
-		nodes: t.nodes(), flip: e.flip,
+		view: t.view(out.Version), flip: e.flip,
 		keys: batch.View[K](out.Columns[batch.Keys].Host), vals: batch.View[V](out.Columns[batch.Vals].Host),
 	}
-	o := t.ordered()
+	o := t.ordered(out.Version)
 	leaf, at := o.place(uint64(from))
-	r.forth(r.at(o.ids[leaf]), at, ^T(0), n, 0)
+	r.forth(r.node(o.ids[leaf]), at, ^T(0), n, 0)
 	return n, ctx.Err()
 }

@@ -134,8 +134,11 @@ type cpuTree[T word] struct {
 	*tree
 	free []uint32 // nodes; all others below control.top are part of the tree
 
-	mu     sync.Mutex // of readers who want the leaves in order
-	leaves *leafOrder // nil: nobody has asked since the tree changed
+	versions *versions // nil: there are none
+
+	mu     sync.Mutex            // of readers who want the leaves in order
+	leaves *leafOrder            // nil: nobody has asked since the tree changed
+	past   map[uint64]*leafOrder // of versions
 }
 
 func (t *cpuTree[T]) nodes() nodes[T]   { return nodesOf[T](t.buf.Host) }
@@ -158,7 +161,7 @@ func (t *cpuTree[T]) supply(n int) error { return t.grow(int(t.control().top) + 
 func (t *cpuTree[T]) reset() {
 	copy(t.buf.Host, t.shape.first())
 	t.tally = core.Tally{}
-	t.free, t.leaves = nil, nil
+	t.free, t.leaves, t.versions = nil, nil, nil
 }
 
 // give makes nodes free.
@@ -180,25 +183,35 @@ type leafOrder struct {
 	starts []uint64 // how many pairs come before each, and at the end all
 }
 
-// ordered puts the leaves in order, unless that has been done since the tree changed.
-func (t *cpuTree[T]) ordered() *leafOrder {
+// ordered puts the leaves in order, of a version if the time is not 0, unless that has been done since
+// the tree changed.
+func (t *cpuTree[T]) ordered(time uint64) *leafOrder {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	a := t.view(time)
+	if time != 0 {
+		if t.past == nil {
+			t.past = map[uint64]*leafOrder{}
+		}
+		if t.past[time] == nil {
+			t.past[time] = t.putInOrder(&a)
+		}
+		return t.past[time]
+	}
 	if t.leaves == nil {
-		t.leaves = t.putInOrder()
+		t.leaves = t.putInOrder(&a)
 	}
 	return t.leaves
 }
 
-func (t *cpuTree[T]) putInOrder() *leafOrder {
-	a := t.nodes()
+func (t *cpuTree[T]) putInOrder(a *view[T]) *leafOrder {
 	level := []uint32{rootNode}
-	for range t.depth() {
+	for range a.depth() {
 		below := make([]uint32, 0, len(level)*slotCount[T]())
 		var room [mostSlots]slot[T]
 		for i, id := range level {
 			a.fetch(level[min(i+4, len(level)-1)])
-			for _, c := range a.at(id).children(&room) {
+			for _, c := range a.node(id).children(&room) {
 				below = append(below, c.id())
 			}
 		}
@@ -208,7 +221,7 @@ func (t *cpuTree[T]) putInOrder() *leafOrder {
 	for i, id := range level {
 		a.fetch(level[min(i+8, len(level)-1)])
 		o.places[id] = uint32(i)
-		o.starts[i+1] = o.starts[i] + uint64(a.at(id).count())
+		o.starts[i+1] = o.starts[i] + uint64(a.node(id).count())
 	}
 	return o
 }

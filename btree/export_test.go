@@ -32,3 +32,8 @@ func Tiny(ops, tasks, items int) (restore func()) {
 	piece, endlessPiece, manyTasks, taskItems = ops, ops, tasks, items
 	return func() { piece, endlessPiece, manyTasks, taskItems = p, e, m, i }
 }
+
+// Taken is the number of nodes that a tree of a host has, with those that only snapshots read.
+func Taken(m *Map[uint32, uint32]) int {
+	return m.policy.engine.(*cpuEngine[uint32, uint32, uint32]).tree().taken()
+}

@@ -1,0 +1,240 @@
+package btree
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"unsafe"
+)
+
+// Snapshots of a host are the version lists of the thesis (section 4.4): a node that a snapshot may read keeps its
+// address, and what it was moves to another node before it is changed for the first time since the
+// newest snapshot; from there a list leads on to what it was before. When that was written is in a table
+// beside the nodes, which there is only while there are snapshots, so that without one a change costs a comparison.
+//
+// A clock moves on with each snapshot. The content of a node that was born at a time is read by
+// snapshots of that time and later ones, up to when the next content was born.
+
+// versions is what a tree has of its past.
+type versions struct {
+	held []version // oldest first
+	// By node: when what it has was written, 0 before the first snapshot; the node that has what it was
+	// before; and for those, the node of which it is that.
+	born         []uint64
+	older, newer []uint32
+	limbo        []uint32 // nodes that no version needs any more, until the next change
+}
+
+// version is a tree as it was at a time.
+type version struct {
+	time  uint64
+	pairs uint64
+	dead  []uint32 // nodes that it has and no later version, nor the present
+}
+
+// newest is the time of the newest version; there is one.
+func (v *versions) newest() uint64 { return v.held[len(v.held)-1].time }
+
+// find is the number of the version of a time.
+func (v *versions) find(time uint64) (int, bool) {
+	return slices.BinarySearchFunc(v.held, time, func(h version, time uint64) int { return cmp.Compare(h.time, time) })
+}
+
+// since is when the oldest content was born that is read by way of a node.
+func (v *versions) since(id uint32) uint64 {
+	if v.newer[id] == noNode {
+		for v.older[id] != noNode {
+			id = v.older[id]
+		}
+	}
+	return v.born[id]
+}
+
+// needed reports whether a version may read a node, or something by way of it.
+func (v *versions) needed(id uint32) bool {
+	return v.born[id] <= v.newest() || v.older[id] != noNode
+}
+
+// grow makes the table one of so many nodes.
+func (v *versions) grow(nodes int) {
+	from := len(v.born)
+	more := max(0, nodes-from)
+	v.born, v.older, v.newer = append(v.born, make([]uint64, more)...), append(v.older, make([]uint32, more)...), append(v.newer, make([]uint32, more)...)
+	for i := from; i < nodes; i++ {
+		v.older[i], v.newer[i] = noNode, noNode
+	}
+}
+
+// unlink takes a node out of the list that it is in.
+func (v *versions) unlink(id uint32) {
+	o, n := v.older[id], v.newer[id]
+	if n != noNode {
+		v.older[n] = o
+	}
+	if o != noNode {
+		v.newer[o] = n
+	}
+	v.older[id], v.newer[id] = noNode, noNode
+}
+
+// Pin is for [core.Versioner].
+func (e *cpuEngine[K, V, T]) Pin(context.Context) (time uint64, err error) {
+	t := e.tree()
+	if t.versions == nil {
+		t.versions = &versions{}
+		t.versions.grow(int(t.control().top))
+	}
+	e.clock++
+	t.mu.Lock() // lookups of other versions go on
+	defer t.mu.Unlock()
+	t.versions.held = append(t.versions.held, version{time: e.clock, pairs: t.tally.Live})
+	return e.clock, nil
+}
+
+// Unpin is for [core.Versioner]. What the version has had goes to the one before, if that has it, too.
+// Others may be read meanwhile, so lists stay as they are until the next change.
+func (e *cpuEngine[K, V, T]) Unpin(_ context.Context, time uint64) error {
+	t := e.tree()
+	v := t.versions
+	if v == nil {
+		return nil // it was of a generation that has been replaced, and goes with that
+	}
+	i, ok := v.find(time)
+	if !ok {
+		return nil
+	}
+	for _, id := range v.held[i].dead {
+		if i > 0 && v.since(id) <= v.held[i-1].time {
+			v.held[i-1].dead = append(v.held[i-1].dead, id)
+		} else {
+			v.limbo = append(v.limbo, id)
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v.held = slices.Delete(v.held, i, i+1)
+	delete(t.past, time)
+	return nil
+}
+
+// sweep frees what no version needs any more. Nobody reads.
+func (t *cpuTree[T]) sweep() {
+	v := t.versions
+	if v == nil {
+		return
+	}
+	for _, id := range v.limbo {
+		v.unlink(id)
+	}
+	t.give(v.limbo)
+	if v.limbo = nil; len(v.held) == 0 {
+		t.versions = nil
+	}
+}
+
+// holds reports whether there are versions.
+func (t *cpuTree[T]) holds() bool { return t.versions != nil && len(t.versions.held) > 0 }
+
+// copies is how many nodes n operations may copy for versions: those on the paths to their leaves,
+// and what is merged with these.
+func (t *cpuTree[T]) copies(n int) int {
+	if !t.holds() {
+		return 0
+	}
+	d := t.depth() + 1
+	return min(t.taken(), 16*n*d*d)
+}
+
+// own is called before a node is written: what it is moves to another one, if a version reads it.
+func (w *worker[K, V, T]) own(id uint32) {
+	v := w.versions
+	if v == nil || v.born[id] > w.newest {
+		return
+	}
+	c := w.take()
+	size := 1 << nodeShift[T]()
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(w.at(c))), size), unsafe.Slice((*byte)(unsafe.Pointer(w.at(id))), size))
+	o := v.older[id]
+	v.older[c], v.newer[c], v.born[c] = o, id, v.born[id]
+	if o != noNode {
+		v.newer[o] = c
+	}
+	v.older[id], v.born[id] = c, w.newest+1
+	w.kept = append(w.kept, c)
+}
+
+// retire gives nodes up that are no part of the tree any more, and what they were for versions.
+func (t *cpuTree[T]) retire(gone, kept []uint32) {
+	if !t.holds() {
+		t.give(gone)
+		return
+	}
+	v := t.versions
+	last := &v.held[len(v.held)-1]
+	last.dead = append(last.dead, kept...)
+	for _, id := range gone {
+		if v.needed(id) {
+			last.dead = append(last.dead, id)
+		} else {
+			t.give([]uint32{id})
+		}
+	}
+}
+
+// kept is the number of nodes that the tree has for versions alone.
+func (v *versions) kept() (n int) {
+	if v == nil {
+		return 0
+	}
+	n = len(v.limbo)
+	for _, h := range v.held {
+		n += len(h.dead)
+	}
+	return n
+}
+
+// was is a node as it was at a time.
+func (v *versions) was(id uint32, time uint64) uint32 {
+	for v.born[id] > time {
+		id = v.older[id]
+	}
+	return id
+}
+
+// view is a tree as lookups see it: as it is, or as it was.
+type view[T word] struct {
+	nodes[T]
+	past *versions // nil: as it is
+	time uint64
+}
+
+func (t *cpuTree[T]) view(time uint64) view[T] {
+	v := view[T]{nodes: t.nodes(), time: time}
+	if time != 0 {
+		v.past = t.versions
+	}
+	return v
+}
+
+// node is a node of the view.
+func (v *view[T]) node(id uint32) *node[T] {
+	if v.past != nil {
+		id = v.past.was(id, v.time)
+	}
+	return v.at(id)
+}
+
+// depth is the level of the root.
+func (v *view[T]) depth() int { return v.node(rootNode).level() }
+
+// pairsAt is the number of pairs at a time.
+func (t *cpuTree[T]) pairsAt(time uint64) uint64 {
+	if time != 0 {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if i, ok := t.versions.find(time); ok {
+			return t.versions.held[i].pairs
+		}
+	}
+	return t.tally.Live
+}
