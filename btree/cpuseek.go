@@ -124,12 +124,7 @@ func (r *reader[K, V, T]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	}
 	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
 		w.Work(len(keys) * (r.Limit / 8))
-		var ahead [cpu.Group]uint32 // most ranges go on in the next leaf
-		for i := range keys {
-			if ahead[i] = r.node(ids[i]).link; ahead[i] != noNode {
-				r.fetch(ahead[i])
-			}
-		}
+		r.ahead(ids[:len(keys)])
 		for i, k := range keys {
 			from, last, n := r.stored(k), r.stored(r.hi[at+i]), 0
 			if from <= last {
@@ -142,6 +137,23 @@ func (r *reader[K, V, T]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
 		return hits
 	})
 }
+
+// ahead has the next leaves of ranges on their way, those of all before the ones behind them.
+func (r *reader[K, V, T]) ahead(ids []uint32) {
+	var at group
+	copy(at[:], ids)
+	for range min(r.Limit/(slotCount[T]()/2), mostAhead) {
+		for i, id := range at[:len(ids)] {
+			if next := r.node(id).link; next != noNode {
+				at[i] = next
+				r.fetch(next)
+			}
+		}
+	}
+}
+
+// mostAhead is the number of leaves of a range that are on their way before it is read.
+const mostAhead = 4
 
 // forth finds the pairs from a place on up to a key, as many as a limit, copies them to rows from
 // number at on, and counts them.

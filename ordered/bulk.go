@@ -2,11 +2,11 @@ package ordered
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -45,23 +45,6 @@ func (f *forest[K, V]) bulk(ctx context.Context, dev device.Host, n int, write f
 	return f.replace(x)
 }
 
-// ascentGrain is the number of keys that a core looks at at a time.
-const ascentGrain = 1 << 16
-
-// ascending reports whether each key is larger than the one before it.
-func ascending[K word](dev device.Host, keys []K, order K) bool {
-	var falls atomic.Bool
-	dev.Parallel(len(keys), ascentGrain, func(lo, hi int) {
-		for i := max(lo, 1); i < hi; i++ {
-			if keys[i]^order <= keys[i-1]^order {
-				falls.Store(true)
-				return
-			}
-		}
-	})
-	return !falls.Load()
-}
-
 // load puts ascending pairs into an empty forest, and reports whether the batch is of such.
 func (e *cpuEngine[K, V]) load(ctx context.Context, b *batch.Batch) (loaded bool, err error) {
 	c := &b.Columns
@@ -69,7 +52,7 @@ func (e *cpuEngine[K, V]) load(ctx context.Context, b *batch.Batch) (loaded bool
 		return false, nil
 	}
 	keys, vals := batch.View[K](c[batch.Keys].Host), batch.View[V](c[batch.Vals].Host)
-	if !ascending(e.Device, keys, e.order) {
+	if !cpu.Ascending(e.Device, keys, e.order) {
 		return false, nil
 	}
 	return true, e.forest().bulk(ctx, e.Device, len(keys), func(l *leaf[K, V], first, n int) {

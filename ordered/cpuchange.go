@@ -71,7 +71,7 @@ func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 		return err
 	}
 	chunks := f.chunks(items)
-	ops, rows := cpu.ChangesOf[K, V](b), columnsOf(b)
+	ops, fetcher := cpu.ChangesOf[K, V](b), cpu.FetcherOf(b, items)
 	ops.Updates = true
 	e.Device.Parallel(len(chunks), 1, func(i, _ int) { f.plan(&chunks[i], items, &ops) })
 	if err := f.prepare(chunks); err != nil {
@@ -83,7 +83,7 @@ func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 			return
 		}
 		m := e.merger()
-		m.forest, m.Changes, m.index, m.items, m.rows = f, ops, f.present, items, rows
+		m.forest, m.Changes, m.index, m.items, m.fetcher = f, ops, f.present, items, fetcher
 		m.run(&chunks[i])
 		e.mergers.Put(m)
 	})

@@ -15,13 +15,13 @@ func (f *forest[K, V]) leavesFor(pairs int) int {
 type merger[K, V word] struct {
 	*forest[K, V]
 	cpu.Changes[K, V]
-	index *index[K]
-	items []cpu.Item[K]
-	rows  []column // of the batch
-	c     *chunk[K]
+	index   *index[K]
+	items   []cpu.Item[K]
+	fetcher cpu.Fetcher[K]
+	c       *chunk[K]
 
-	read        int // leaves with items that have been read
-	done, ahead int // items that have been carried out, and whose rows are on their way
+	read int // leaves with items that have been read
+	done int // items that have been carried out
 
 	keys    []K
 	vals    []V
@@ -34,7 +34,8 @@ type merger[K, V word] struct {
 
 // run carries out the operations of a chunk.
 func (m *merger[K, V]) run(c *chunk[K]) {
-	m.c, m.Live, m.read, m.done, m.ahead, m.joins = c, 0, 0, c.lo, c.lo, false
+	m.c, m.Live, m.read, m.done, m.joins = c, 0, 0, c.lo, false
+	m.fetcher = m.fetcher.Of(c.lo, c.hi)
 	c.out = entriesFor[K](c.b - c.a + c.need)
 	for i := range min(leavesAhead, len(c.touched)) {
 		m.fetch(c.touched[i])
@@ -121,7 +122,7 @@ func (m *merger[K, V]) merge(l *leaf[K, V], lo, hi int, items []cpu.Item[K]) {
 	for x := 0; x < len(items); {
 		key, from := items[x].Key, x
 		x = cpu.RunEnd(items, x+1)
-		m.fetchRows(m.done)
+		m.fetcher.Fetch(m.done)
 		var val V
 		found := false
 		if lo < hi {
