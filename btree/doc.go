@@ -83,6 +83,11 @@
 //
 // # Snapshots
 //
-// A snapshot keeps the nodes as they are: the first change after it copies all of them and goes on in the
+// On a GPU a snapshot keeps the nodes as they are: the first change after it copies all of them and goes on in the
 // copy. That is as fast as memory, and as much memory again.
+//
+// On a CPU snapshots are version lists, as in chapter 4 of the thesis. A node keeps its address; what it was
+// moves to another node before it is changed for the first time since the newest snapshot, and from there a list leads
+// on to what it was before. So a snapshot is free to take and costs the nodes that change, once for each snapshot that is held. What only an
+// ended one has read is free with the next change.
 package btree
