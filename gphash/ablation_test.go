@@ -44,6 +44,9 @@ func TestCrashesWithoutWarps(t *testing.T) {
 
 // Nothing is left out unless the context says so.
 func TestNothingIsLeftOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	dev := devicetest.OpenSim(t, nil)
 	for _, without := range []ablation.Without{{}, {Fences: true}, {Rounds: true}, {Warps: true}, {States: true}} {
 		tr := leavesOut{t, without}

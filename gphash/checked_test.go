@@ -15,6 +15,9 @@ import (
 
 // A GPU compares values with their checksums by itself: without its kernel nobody would.
 func TestVerifyOnGPU(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	const n = 60
 	idle := devicetest.OpenSim(t, &sim.Options{Arch: 80, Rewrite: func(_, ptx string) string {
 		lo := strings.Index(ptx, ".entry gphash_verify(")

@@ -42,6 +42,9 @@ func words(keys ...uint64) (column []byte) {
 
 // An index whose states are in keys does what a map does, and leaves a pool as any other index does.
 func TestReservedKeys(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	smallParts(t)
 	dev, rng, want := devicetest.OpenSim(t, nil), rand.New(rand.NewPCG(1, 2)), model{}
 	path := statelessPool(t, dev)
@@ -107,6 +110,9 @@ func statelessBatch(t *testing.T, x *Index, rng *rand.Rand, want model) {
 
 // The three keys are refused where they would be changed, and are not there for lookups.
 func TestReservedKeysAreRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	smallParts(t)
 	dev := devicetest.OpenSim(t, nil)
 	path := statelessPool(t, dev)
@@ -135,6 +141,9 @@ func TestReservedKeysAreRefused(t *testing.T) {
 
 // An index whose states are in keys keeps its slots, and uses those of deleted keys again.
 func TestReservedKeysDoNotGrow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	smallParts(t)
 	dev := devicetest.OpenSim(t, nil)
 	x, err := stateless(t, statelessPool(t, dev), dev, OpenOptions{})

@@ -53,7 +53,12 @@ func outsideKey(i int) []byte {
 }
 
 func TestBlocksFromOutside(t *testing.T) {
-	for _, dev := range []device.Device{openCPU(t), devicetest.OpenSim(t, nil)} {
+	smallParts(t)
+	devices := []device.Device{openCPU(t)}
+	if !testing.Short() { // which interprets kernels
+		devices = append(devices, devicetest.OpenSim(t, nil))
+	}
+	for _, dev := range devices {
 		for name, o := range map[string]Options{
 			"plain": {}, "mirror": {Mirror: true}, "cache": {Cache: .5}, "values": {Cache: .5, Mirror: true}, "atomic": {AtomicBatch: 256},
 		} {
@@ -67,7 +72,7 @@ func TestBlocksFromOutside(t *testing.T) {
 // fromOutside damages some keys of an index and runs all operations.
 func fromOutside(t *testing.T, dev device.Device, o Options, odd bool) {
 	const n = 200
-	o.KeySize, o.ValueSize, o.Capacity = 8, 24, 400
+	o.KeySize, o.ValueSize, o.Capacity, o.Size = 8, 24, 400, smallPool
 	x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, o)
 	must(t, err)
 	var keys, values []byte
@@ -137,9 +142,9 @@ func fromOutside(t *testing.T, dev device.Device, o Options, odd bool) {
 
 // fillUp uses all memory of a pool: what has been freed twice is there once.
 func fillUp(t *testing.T, x *Index) {
-	for from := 1 << 20; ; from += 1 << 14 {
+	for from := 1 << 20; ; from += 1 << 10 {
 		var keys []byte
-		for i := range 1 << 14 {
+		for i := range 1 << 10 {
 			keys = append(keys, outsideKey(from+i)...)
 		}
 		_, err := x.Put(ctx, keys, make([]byte, 3*len(keys)))
