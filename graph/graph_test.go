@@ -262,6 +262,34 @@ func TestUnsorted(t *testing.T) {
 	}
 }
 
+// An undirected graph is one when its rows have been sorted, too, and has its views.
+func TestUnsortedUndirected(t *testing.T) {
+	dev := open(t, 2)
+	g, err := NewCSR([]uint64{0, 3, 5, 7, 8}, []uint32{3, 2, 1, 2, 0, 1, 0, 0}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewWeighted(g, []uint32{3, 2, 1, 12, 1, 12, 2, 3}).Sort(t.Context(), dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := g.Sort(t.Context(), dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Directed() || plain.Directed() || !plain.Simple() || plain.Edges() != 4 || !slices.Equal(s.AllWeights(), []uint32{1, 2, 3, 1, 12, 2, 12, 3}) {
+		t.Errorf("sorted: directed %v, %v, %d edges, weights %v", s.Directed(), plain.Directed(), plain.Edges(), s.AllWeights())
+	}
+	if err := g.Check(t.Context(), dev); err != nil {
+		t.Error(err)
+	}
+	oriented, err := g.Oriented(t.Context(), dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantOriented(t, plain, oriented)
+}
+
 // What makes no graph is refused, with its position, and nothing is built.
 func TestErrors(t *testing.T) {
 	dev := open(t, 2)

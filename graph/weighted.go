@@ -23,9 +23,6 @@ func BuildWeighted[W Weight](ctx context.Context, dev device.Device, edges Edges
 	if len(weights) != len(edges.From) {
 		panic(fmt.Sprintf("graph: build: %d weights of %d edges", len(weights), len(edges.From)))
 	}
-	if weights == nil {
-		weights = []W{}
-	}
 	g, sorted, err := build(ctx, dev, edges, weights, opts)
 	if err != nil {
 		return nil, err

@@ -108,9 +108,9 @@ func (l *list) line() ([]byte, bool) {
 	}
 }
 
-// read looks for counts in a comment, as SNAP writes them: "# Nodes: 7115 Edges: 103689".
+// read looks for counts in a comment above the edges, as SNAP writes them: "# Nodes: 7115 Edges: 103689".
 func (l *list) read(comment []byte) {
-	if l.edges > 0 || l.o.Header == HeaderNone {
+	if l.edges > 0 || l.held != nil || l.o.Header == HeaderNone {
 		return
 	}
 	vertices, edges := after(comment, "Nodes:"), after(comment, "Edges:")
@@ -240,12 +240,11 @@ func (l *list) decide() error {
 	}
 	toFront(l.e.file.From)
 	toFront(l.e.file.To)
-	toFront(l.e.file.Weights)
 	return nil
 }
 
 // toFront moves the last element to the front.
-func toFront[T any](list []T) {
+func toFront(list []uint32) {
 	if n := len(list); n > 0 {
 		last := list[n-1]
 		copy(list[1:], list[:n-1])

@@ -76,6 +76,9 @@ func TestRead(t *testing.T) {
 		{"no header: other number of lines", "a.txt", "3 1\n1 2\n2 3\n", Options{}, "3: 3-1 1-2 2-3"},
 		{"no header: the second one is a vertex", "a.txt", "1 2\n2 3\n3 4\n", Options{}, "4: 1-2 2-3 3-4"},
 		{"no header: no graph has an edge and no vertices", "a.txt", "0 1\n1 2\n", Options{}, "3: 0-1 1-2"},
+		{"no header: none with an edge has no vertices", "a.txt", "0 1\n2 3\n", Options{}, "4: 0-1 2-3"},
+		{"counts in a comment below", "a.txt", "1 2\n# Nodes: 9 Edges: 9\n2 3\n3 4\n# Nodes: 9 Edges: 9\n", Options{}, "4: 1-2 2-3 3-4"},
+		{"ids with one gap", "a.txt", "1 2\n2 4\n4 1\n", Options{}, "3: 1-2 2-4 4-1"},
 		{"no header: three columns", "a.txt", "3 1 1\n1 2 1\n", Options{}, "3: 3-1=1 1-2=1"},
 		{"no header by option", "a.txt", "4 3\n1 2\n2 3\n3 1\n", Options{Header: HeaderNone}, "4: 4-3 1-2 2-3 3-1"},
 		{"header by option", "a.txt", "# c\n3 2\n1 2\n2 3\n", Options{Header: HeaderFirst}, "3 header: 1-2 2-3"},
@@ -128,6 +131,11 @@ func TestRead(t *testing.T) {
 				if got := say(f); got != tt.want {
 					t.Errorf("%s: %s, want %s", way, got, tt.want)
 				}
+				for i, u := range f.From {
+					if int(max(u, f.To[i])) >= f.Vertices {
+						t.Errorf("edge %d from %d to %d of %d vertices", i, u, f.To[i], f.Vertices)
+					}
+				}
 				if f.Names.Len() != f.Vertices {
 					t.Errorf("%d names of %d vertices", f.Names.Len(), f.Vertices)
 				}
@@ -174,6 +182,7 @@ func TestMalformed(t *testing.T) {
 		{"a.txt", "1 2\n\x00\x01", Options{}, ": binary data"},
 		{"a.txt", "2 3\n0 1\n1 2\n2 0\n", Options{}, ":1: the header says 2 vertices, and there are 3"},
 		{"a.txt", "9 2\n10 20\n20 30\n", Options{}, ":1: the header says 9 vertices; there are 3, up to 30, and which the others are cannot be told"},
+		{"a.txt", "5 2\n0 5\n0 1\n", Options{}, ":1: the header says 5 vertices; there are 3, up to 5, and which the others are cannot be told"},
 		{"a.txt", "3 2\na b\n", Options{Header: HeaderFirst}, ":1: the header says 2 edges, and 1 lines follow"},
 		{"a.txt", "4 1\na b\n", Options{Header: HeaderFirst}, ":1: the header says 4 vertices, and there are 2; what the others are called cannot be told"},
 		{"a.txt", "1 1\n5 6\n", Options{Header: HeaderFirst}, ":1: the header says 1 vertices, and there are 2"},
@@ -186,6 +195,7 @@ func TestMalformed(t *testing.T) {
 
 		{"a.csv", "1,2\n3\n", Options{}, ":2: the line has 1 columns, and line 1 has 2"},
 		{"a.csv", "1,2\n3,4,5\n", Options{}, ":2: the line has 3 columns, and line 1 has 2"},
+		{"a.csv", "x,y\n3\n", Options{}, ":2: the line has 1 columns, and line 1 has 2"},
 		{"a.csv", "1,2\n3,x\n", Options{}, `:2: vertex "x" is no number`},
 		{"a.csv", "1,2\n3,\n", Options{}, `:2: a vertex is missing`},
 		{"a.csv", "a,b\nc,\n", Options{}, `:2: a vertex is missing`},
@@ -328,6 +338,44 @@ func TestBatches(t *testing.T) {
 				t.Fatalf("edge %d: %s to %s", i, from, to)
 			}
 		}
+	}
+}
+
+// What is read takes no more memory than a buffer and a batch.
+func TestBoundedMemory(t *testing.T) {
+	const lines = 2*batchEdges + 1
+	s := newScanner(t.Context(), strings.NewReader(strings.Repeat("anna bert\n", lines)))
+	strung, err := newStringIDs(open(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbered, err := newSparseIDs(open(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &edges{ctx: t.Context(), file: &File{}, max: 100}
+	for line, ok := s.next(); ok; line, ok = s.next() {
+		from, to := word(line)
+		if err := strung.add(e, s.line, from, to[1:]); err != nil {
+			t.Fatal(err)
+		}
+		if err := numbered.add(e, s.line, []byte("7"), []byte("8")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.line != lines || len(s.buf) > headSize || len(strung.lines) != 1 || len(numbered.lines) != 1 {
+		t.Errorf("%d lines, a buffer of %d bytes, %d and %d edges wait", s.line, len(s.buf), len(strung.lines), len(numbered.lines))
+	}
+	for i := 0; i < 2*batchBytes; i += maxLine {
+		if err := strung.add(e, 1, bytes.Repeat([]byte{'x'}, maxLine), []byte("y")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(strung.bytes) > batchBytes {
+		t.Errorf("%d bytes wait", len(strung.bytes))
+	}
+	if err := errors.Join(strung.close(), numbered.close()); err != nil {
+		t.Error(err)
 	}
 }
 
