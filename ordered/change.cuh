@@ -46,6 +46,7 @@ struct ChangeParams {
   uint32_t* first_touched;  // of the leaves that have entries
   uint32_t* outs;           // leaves
   uint32_t* freshes;        // that are written
+  uint32_t* begins;         // see Totals
   uint32_t* out_at;         // sums of these before
   uint32_t* fresh_at;
   Hot* hot;
@@ -179,7 +180,7 @@ __device__ __forceinline__ void plan(const ChangeParams& p) {
     Totals totals;
     const uint64_t end = leaf + kFanout < leaves ? leaf + kFanout : leaves;
     if (leaf < end && (kGaps || (t < touches && p.touched[t] < end))) {
-      Planner<Totals> planner{totals, p.fill};
+      Planner planner{totals, p.fill};
       uint64_t pair = p.old.ranks[w];
       for (uint32_t i = 0; leaf < end; i++, leaf++) {
         const uint32_t size = p.old.sizes[leaf];
@@ -193,7 +194,7 @@ __device__ __forceinline__ void plan(const ChangeParams& p) {
           now += p.sums[p.firsts[t + 1]] - p.sums[p.firsts[t]];
           t++;
         }
-        planner.visit(i, now, touched, now != size, leaf + 1 == leaves);
+        planner.visit(i, now, touched, now != size);
       }
       planner.flush(true);
     } else if (leaf < end) {
@@ -201,6 +202,7 @@ __device__ __forceinline__ void plan(const ChangeParams& p) {
     }
     p.outs[w] = totals.out;
     p.freshes[w] = totals.fresh;
+    p.begins[w] = totals.begins;
   }
 }
 
@@ -236,74 +238,81 @@ struct Writer {
   }
 };
 
-// Listed is where a planner lists the groups of a window.
-struct Listed {
-  Group* groups;
-  uint32_t count = 0, out = 0, fresh = 0;
-  Group last;
-
-  __device__ __forceinline__ void push(Group g) {
-    g.out = out, g.fresh = fresh;
-    out += g.split.leaves;
-    if (!g.kept) fresh += g.split.leaves;
-    groups[count++] = last = g;
-  }
-  __device__ __forceinline__ void pop() { out = last.out, fresh = last.fresh, count--; }
-};
-
-// Window is what a warp knows of the window that it writes: of each leaf how many pairs it had and will
-// have, and the entries [entry,end) of its keys; and the groups.
+// Source is a leaf whose pairs are written to other leaves, and where they go.
 template <class K>
-struct Window {
-  uint32_t size[kFanout], now[kFanout], entry[kFanout], end[kFanout];
-  K separator[kFanout];
-  Group groups[kFanout];
-  uint32_t count;
+struct Source {
+  K separator;          // of its group
+  Split split;          // of the pairs of its group
+  uint32_t at;          // pairs of its group that come before
+  uint32_t out, fresh;  // where the leaves of its group begin in the new index, and among those that are taken
+  uint32_t id, size;
+  uint32_t entry, end;  // entries of its keys
 };
 
 constexpr uint32_t kWindows = kBlock / kWarp;  // that a block writes at a time
 
-// read reads the lines of the n leaves of window w, and which of them have entries.
-template <class K, bool kGaps>
-__device__ __forceinline__ void read(const ChangeParams& p, uint32_t w, uint32_t n, Window<K>& window) {
-  const uint32_t lane = lane_index(), leaf = w * kFanout + lane;
-  if (lane < n) {
-    const uint32_t size = p.old.sizes[leaf];
-    window.separator[lane] = lowest_level<K>(p.old)[leaf];
-    window.size[lane] = size;
-    window.entry[lane] = window.end[lane] = 0;
-    uint32_t now = size;
-    if constexpr (kGaps) {
-      const uint64_t pair = before(p.old, leaf);
-      now -= gone(p, pair + size).before - gone(p, pair).before;
-    }
-    window.now[lane] = now;
+// sum_before adds up a number of the lanes before.
+__device__ __forceinline__ uint32_t sum_before(uint32_t v) {
+  const uint32_t lane = lane_index();
+  uint32_t sum = v;
+#pragma unroll
+  for (uint32_t d = 1; d <= kFanout; d *= 2) {
+    const uint32_t other = shuffle(kAll, sum, lane - d & (kWarp - 1));
+    if (lane >= d) sum += other;
   }
-  sync_warp();
-  if constexpr (!kGaps) {
-    const uint32_t t = p.first_touched[w] + lane;
-    if (t < p.first_touched[w + 1]) {
-      const uint32_t i = p.touched[t] % kFanout, entry = p.firsts[t], end = p.firsts[t + 1];
-      window.entry[i] = entry;
-      window.end[i] = end;
-      window.now[i] += p.sums[end] - p.sums[entry];
-    }
-    sync_warp();
-  }
+  return sum - v;
 }
 
-// arrange plans a window of n leaves.
-template <class K, bool kGaps>
-__device__ __forceinline__ void arrange(const ChangeParams& p, uint32_t n, bool last, Window<K>& window) {
-  if (lane_index() == 0) {
-    Listed list{window.groups};
-    Planner<Listed> planner{list, p.fill};
-    for (uint32_t i = 0; i < n; i++)
-      planner.visit(i, window.now[i], window.entry[i] != window.end[i], window.now[i] != window.size[i], last && i + 1 == n);
-    planner.flush(true);
-    window.count = list.count;
+// read reads a leaf of window w, of which there are n, by each lane, and how many pairs it will have. Leaves with
+// entries are fetched meanwhile.
+template <class K, class V, bool kGaps>
+__device__ __forceinline__ Source<K> read(const ChangeParams& p, uint32_t w, uint32_t n, Source<K>* sources, uint32_t& now) {
+  const uint32_t lane = lane_index(), leaf = w * kFanout + lane;
+  Source<K> s{};
+  if (lane < n) s.separator = lowest_level<K>(p.old)[leaf], s.id = p.old.ids[leaf], s.size = p.old.sizes[leaf];
+  now = s.size;
+  if constexpr (kGaps) {
+    if (lane >= n) return s;
+    const uint64_t pair = before(p.old, leaf);
+    now -= gone(p, pair + s.size).before - gone(p, pair).before;
+    return s;
+  }
+  if (lane < kFanout) sources[lane].entry = sources[lane].end = 0;
+  sync_warp();
+  const uint32_t t = p.first_touched[w] + lane;
+  if (t < p.first_touched[w + 1]) {
+    Source<K>& touched = sources[p.touched[t] % kFanout];
+    touched.entry = p.firsts[t], touched.end = p.firsts[t + 1];
   }
   sync_warp();
+  if (lane >= n) return s;
+  s.entry = sources[lane].entry, s.end = sources[lane].end;
+  if (s.entry == s.end) return s;
+  const Leaf<K, V>* of = leaf_at<K, V>(p.old, s.id);
+  fetch(of->keys), fetch(of->vals);
+  now += p.sums[s.end] - p.sums[s.entry];
+  return s;
+}
+
+// arrange works out where the pairs of each leaf of a window go, by the groups that were planned. last: there is no
+// window behind. It reports whether the leaf stays as it is.
+template <class K>
+__device__ __forceinline__ bool arrange(const ChangeParams& p, uint32_t w, uint32_t n, bool last, Source<K>& s, uint32_t now) {
+  const uint32_t lane = lane_index(), begins = p.begins[w], heads = begins & ((1u << kFanout) - 1);
+  const uint32_t upto = lane < kFanout ? (2u << lane) - 1 : ~0u, mine = heads & upto, others = heads & ~upto;
+  const uint32_t head = mine ? highest(mine) : lane, next = others ? lowest(others) : kFanout;
+  const bool kept = begins >> (kFanout + head % kFanout) & 1, first = heads >> (lane % kFanout) & (lane < kFanout);
+  const uint32_t before = sum_before(now), from = shuffle(kAll, before, head);
+  s.split.pairs = shuffle(kAll, before, next) - from;
+  s.split.leaves = kept ? 1 : leaves_for(s.split.pairs, p.fill);
+  // What is added behind all keys leaves full leaves behind.
+  const bool grows = shuffle(kAll, uint32_t(s.entry != s.end && now != 0), n - 1) && last && others == 0;
+  s.split.full = grows && s.split.leaves > 1 ? p.fill : 0;
+  s.at = before - from;
+  s.out = p.out_at[w] + shuffle(kAll, sum_before(first ? s.split.leaves : 0), head);
+  s.fresh = p.fresh_at[w] + shuffle(kAll, sum_before(first && !kept ? s.split.leaves : 0), head);
+  s.separator = shuffle(kAll, s.separator, head);
+  return kept;
 }
 
 // Shift is what becomes of a pair of a leaf: how much further it goes, and whether it is written.
@@ -343,61 +352,55 @@ __device__ __forceinline__ void put_entry(const Writer<K, V>& writer, uint32_t e
   writer.put(out, fresh, separator, to, split.size(to.leaf), key, static_cast<const V*>(p.entry_vals)[e]);
 }
 
-// write_leaf writes what becomes of the pairs of a leaf to the leaves of its group, of whose pairs so many
-// come before.
+// write_leaf writes what becomes of the pairs of a leaf.
 template <class K, class V, bool kGaps>
-__device__ __forceinline__ void write_leaf(const Writer<K, V>& writer, uint32_t leaf, uint32_t size, uint32_t entry, uint32_t end,
-                                           const Group& g, uint32_t at, uint32_t out, uint32_t fresh, K separator) {
+__device__ __forceinline__ void write_leaf(const Writer<K, V>& writer, uint32_t leaf, const Source<K>& s) {
   const ChangeParams& p = writer.p;
-  const Split split = g.split;
   const uint32_t lane = lane_index();
-  if (lane < size) {
-    const Leaf<K, V>* from = leaf_at<K, V>(p.old, p.old.ids[leaf]);
+  if (lane < s.size) {
+    const Leaf<K, V>* from = leaf_at<K, V>(p.old, s.id);
     const K key = from->keys[lane];
     const V val = from->vals[lane];
-    const Shift shift = shift_of<kGaps>(p, leaf, lane, entry, end);
+    const Shift shift = shift_of<kGaps>(p, leaf, lane, s.entry, s.end);
     if (shift.stays) {
-      const Place to = split.place(at + lane + shift.by);
-      writer.put(out, fresh, separator, to, split.size(to.leaf), key, val);
+      const Place to = s.split.place(s.at + lane + shift.by);
+      writer.put(s.out, s.fresh, s.separator, to, s.split.size(to.leaf), key, val);
     }
   }
   if constexpr (kGaps) return;
-  if (end - entry > kHotEntries) {
-    if (lane == 0) p.hot[entry / kHotEntries] = {split, at, out, fresh, separator};
+  if (s.end - s.entry > kHotEntries) {
+    if (lane == 0) p.hot[s.entry / kHotEntries] = {s.split, s.at, s.out, s.fresh, s.separator};
     return;
   }
-  for (uint32_t e = entry + lane; e < end; e += kWarp) put_entry(writer, e, entry, split, at, out, fresh, separator);
+  for (uint32_t e = s.entry + lane; e < s.end; e += kWarp)
+    put_entry(writer, e, s.entry, s.split, s.at, s.out, s.fresh, s.separator);
 }
 
 // write writes the windows of the new index, a window per warp, and the leaves that are not kept.
 template <class K, class V, bool kGaps>
 __device__ __forceinline__ void write(const ChangeParams& p) {
-  __shared__ Window<K> windows[kWindows];
-  Window<K>& window = windows[thread_in_block() / kWarp];
+  __shared__ Source<K> windows[kWindows][kFanout];
+  Source<K>* sources = windows[thread_in_block() / kWarp];
   const Writer<K, V> writer(p);
   const uint32_t leaves = p.old.content->leaves, lane = lane_index();
   for (uint64_t w = thread_index() / kWarp; w * kFanout < leaves; w += threads_in_grid() / kWarp) {
     const uint32_t first = w * kFanout, n = leaves - first < kFanout ? leaves - first : kFanout;
-    const uint32_t out = p.out_at[w], fresh = p.fresh_at[w];
     if (p.freshes[w] == 0 && p.outs[w] == n) {
-      if (lane < n) writer.line(out + lane, lowest_level<K>(p.old)[first + lane], p.old.ids[first + lane], p.old.sizes[first + lane]);
+      if (lane < n)
+        writer.line(p.out_at[w] + lane, lowest_level<K>(p.old)[first + lane], p.old.ids[first + lane], p.old.sizes[first + lane]);
       continue;
     }
     sync_warp();
-    read<K, kGaps>(p, w, n, window);
-    arrange<K, kGaps>(p, n, first + n == leaves, window);
-    if (lane < window.count && window.groups[lane].kept) {
-      const Group& g = window.groups[lane];
-      writer.line(out + g.out, window.separator[g.first], p.old.ids[first + g.first], g.split.pairs);
-    }
-    uint32_t at = 0, group = 0;
-    for (uint32_t i = 0; i < n; at += window.now[i++]) {
-      if (window.now[i] == 0) continue;
-      while (group + 1 < window.count && window.groups[group + 1].from <= at) group++;
-      const Group& g = window.groups[group];
-      if (g.kept) continue;
-      write_leaf<K, V, kGaps>(writer, first + i, window.size[i], window.entry[i], window.end[i], g, at - g.from, out + g.out,
-                              fresh + g.fresh, window.separator[g.first]);
+    uint32_t now;
+    Source<K> s = read<K, V, kGaps>(p, w, n, sources, now);
+    const bool kept = arrange(p, w, n, first + n == leaves, s, now);
+    if (lane < kFanout) sources[lane] = s;
+    sync_warp();
+    if (now != 0 && kept) writer.line(s.out, s.separator, s.id, now);
+    uint32_t rest = ballot(kAll, now != 0 && !kept);
+    for (; rest != 0; rest &= rest - 1) {
+      const uint32_t i = lowest(rest);
+      write_leaf<K, V, kGaps>(writer, first + i, sources[i]);
     }
   }
 }

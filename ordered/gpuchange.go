@@ -185,9 +185,10 @@ type merging struct {
 	deltas prim.Scan  // of the number of pairs, by key
 	leaves prim.Group // keys of each leaf
 
-	vals, infos, hot, first, gaps device.Ptr
-	outs, freshes, ranks          prim.Scan // of windows; of nodes of the new index
-	scratch, end                  device.Ptr
+	vals, infos, hot, gaps device.Ptr
+	first, begins          device.Ptr // of windows
+	outs, freshes, ranks   prim.Scan  // of windows; of nodes of the new index
+	scratch, end           device.Ptr
 }
 
 // hotBytes is the size of a record of a hot leaf, and hotEntries are how many entries such has at
@@ -208,7 +209,7 @@ func (e *gpuEngine) layOut(n int, ranges bool, to *gpuIndex, at device.Ptr) (m m
 		m.vals, m.infos, m.hot = c.Take(n*e.Widths.Val), c.Take(n), c.Take((n/hotEntries+1)*hotBytes)
 	}
 	windows := nodes(e.most)
-	m.first = c.Take(4 * (windows + 1))
+	m.first, m.begins = c.Take(4*(windows+1)), c.Take(4*windows)
 	m.outs = prim.Scan{N: windows, Width: 4, Counts: c.Take(4 * windows), Offsets: c.Take(4 * (windows + 1))}
 	m.freshes = prim.Scan{N: windows, Width: 4, Counts: c.Take(4 * windows), Offsets: c.Take(4 * (windows + 1))}
 	m.ranks = prim.Scan{N: to.nodes, Width: 8, Counts: c.Take(4 * to.nodes), Offsets: to.ref(e.order).ranks}
@@ -234,7 +235,7 @@ func (e *gpuEngine) paramsOf(b *batch.Batch, m *merging, to *gpuIndex) changePar
 		vals: c[batch.Vals].Ptr, kinds: c[batch.Kinds].Ptr, out: c[batch.Out].Ptr, ok: c[batch.OK].Ptr,
 		entryVals: m.vals, leaves: m.leaves.Keys, deltas: m.deltas.Counts, infos: m.infos, sums: m.deltas.Offsets,
 		touched: m.leaves.Distinct, firsts: m.leaves.Offsets, touches: m.leaves.Count,
-		firstTouched: m.first, outs: m.outs.Counts, freshes: m.freshes.Counts, outAt: m.outs.Offsets, freshAt: m.freshes.Offsets,
+		firstTouched: m.first, outs: m.outs.Counts, freshes: m.freshes.Counts, begins: m.begins, outAt: m.outs.Offsets, freshAt: m.freshes.Offsets,
 		hot: m.hot, nodeSums: m.ranks.Counts, gaps: m.gaps, free: to.pool.free.Ptr, taken: to.pool.taken(),
 		n: uint32(b.N), windows: uint32(m.outs.N), fill: uint32(e.fill), kind: uint32(b.Kind), flags: uint32(b.Flags),
 	}

@@ -11,6 +11,9 @@ constexpr uint32_t kFanBits = 4;          // a node has 16 separators
 constexpr uint32_t kFanout = 1 << kFanBits;
 constexpr uint32_t kFirstBlockBits = 6;   // the first block has 64 leaves
 
+// fetch brings a line to the L2, which is read soon.
+__device__ __forceinline__ void fetch(const void* line) { asm volatile("prefetch.global.L2 [%0];" ::"l"(line)); }
+
 // Leaf: behind the last pair its key is repeated.
 template <class K, class V>
 struct alignas(128) Leaf {

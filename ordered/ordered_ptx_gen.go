@@ -23,20 +23,20 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:input e9822c60bc4cfccf7231a919265e233fdbda5f168635e01356ee6ca163b138be 21640 ordered/change.cuh
-//kernelgen:input 1430d7aa29b4b792ce89d9240c12d80f9de85269365d6101f4cca9e2842eec73 8670 ordered/layout.cuh
+//kernelgen:input 276eb1bec49d8694f7032cda1a9a7759066a892dad50890e3ed47681dd53f331 22333 ordered/change.cuh
+//kernelgen:input e6a41b43b08a3ea6299803404b448c27192eaf407a93b72e2f7d9b83ecfd046f 8839 ordered/layout.cuh
 //kernelgen:input ca085ce43b1583472489ac693c8f4cf55e13c7803f2a7e4ca6f480490eccf38b 2876 ordered/ordered.cu
-//kernelgen:input 9afe92edb673bd36c36702e2f99e04e64a03c298d761df747ab105adf29a26ce 4328 ordered/plan.cuh
+//kernelgen:input 62a87822e3982444a78d6bd48abc7139bcd6fdddfd7847244051cdd2e9bcff67 4170 ordered/plan.cuh
 //kernelgen:input b0f1992e9712e7514d81684ddde3727c86baa3f39b613b43963faede74e16c30 10930 ordered/seek.cuh
-//kernelgen:output 449509ac6c82dd698e3ceceab8f753f21a44d13a0a50cc30fe21ef1617c89774 237804 ordered/ordered_32_32_sm80.ptx
-//kernelgen:output 999ec996b03ab1526037a4432868dd43f2a2fff1e19c7e8a3818e22d1cd5c099 237804 ordered/ordered_32_32_sm90.ptx
-//kernelgen:output fc89a9ca1bb3cb881636b83ee8a8c35bb05a35031ef7305473e560e43f72aa44 239050 ordered/ordered_32_64_sm80.ptx
-//kernelgen:output 8bcd3b30ef868bac4cb2df36cd7bedde868b5742556aa04ae47ad0fb14129537 239050 ordered/ordered_32_64_sm90.ptx
-//kernelgen:output f80330fa31b038a907fc53075ae4cb0dee1955a5ed37346714ae145988d274a5 232655 ordered/ordered_64_32_sm80.ptx
-//kernelgen:output 7ad1a3101511317772ab7ebd58e3cc53ccada07d36883cecdf23abfa45252cad 232655 ordered/ordered_64_32_sm90.ptx
-//kernelgen:output dbd35bb27d75ccae9dc75ca04b8967ba79861ee4afe4f372bf61295210c8dc5e 231956 ordered/ordered_64_64_sm80.ptx
-//kernelgen:output 5fb5324a11f9a917122a73a15e34926b21653f594ff793da03cfb8553eae93da 231956 ordered/ordered_64_64_sm90.ptx
-//kernelgen:output 56427e31c8956698099545b483ed14e66fa252c6b382c99f688d1fa68962129c 9287 ordered/ordered_params_gen.go
+//kernelgen:output 9a19ce696f6a0d63ce37a0961aa0933038d4ed9a1627d18885a5ac6d8599406e 232197 ordered/ordered_32_32_sm80.ptx
+//kernelgen:output 075b585d8f9e617491f8b3b4f407231f9b1b3a1e0237c3d104c8fe1e6f265951 232197 ordered/ordered_32_32_sm90.ptx
+//kernelgen:output 6c056f9aa3c382760327881ebc68b1de9ca563e0c841011adc947e91db6314d6 233445 ordered/ordered_32_64_sm80.ptx
+//kernelgen:output 29a6c27cf613ac4968b161e42a43b7fa06b132390b06fd7e1831a281f83908c7 233445 ordered/ordered_32_64_sm90.ptx
+//kernelgen:output 75d4c4759ed3c153ebaff9669961cd9def4bd6a72714cf99668c19ddf6f8bd47 226890 ordered/ordered_64_32_sm80.ptx
+//kernelgen:output 766716b36af0baad06c469877876070ba585fb936bacd9ffcf7fe4089d069247 226890 ordered/ordered_64_32_sm90.ptx
+//kernelgen:output 402f6bf2f29512b3598f8560d39ed72bb4994ffa4502f23abf115d3e9e5b804a 226265 ordered/ordered_64_64_sm80.ptx
+//kernelgen:output 98f795ef75bd98980a7ac3a377e5bbc088ddf2a350ffa77fe1b8fcbd0e50aace 226265 ordered/ordered_64_64_sm90.ptx
+//kernelgen:output bfb4a8c4ef21ee3d16cb65646516a07b4d5a74db6ed3a301b4e5c591b81f62f0 9374 ordered/ordered_params_gen.go
 
 //go:embed ordered_32_32_sm80.ptx
 var ordered32x32SM80 string
@@ -106,21 +106,21 @@ var ordered32x32Kernels = map[string]int{
 	"ordered_before_32_32":     80,
 	"ordered_collect_32_32":    48,
 	"ordered_copy_32_32":       104,
-	"ordered_enter_32_32":      368,
-	"ordered_finish_32_32":     368,
-	"ordered_finish_all_32_32": 368,
+	"ordered_enter_32_32":      376,
+	"ordered_finish_32_32":     376,
+	"ordered_finish_all_32_32": 376,
 	"ordered_get_32_32":        176,
-	"ordered_load_32_32":       368,
+	"ordered_load_32_32":       376,
 	"ordered_mark_32_32":       72,
-	"ordered_plan_32_32":       368,
-	"ordered_plan_gaps_32_32":  368,
-	"ordered_refill_32_32":     368,
+	"ordered_plan_32_32":       376,
+	"ordered_plan_gaps_32_32":  376,
+	"ordered_refill_32_32":     376,
 	"ordered_reread_32_32":     96,
 	"ordered_seek_32_32":       176,
-	"ordered_settle_32_32":     368,
+	"ordered_settle_32_32":     376,
 	"ordered_survey_32_32":     48,
-	"ordered_write_32_32":      368,
-	"ordered_write_gaps_32_32": 368,
+	"ordered_write_32_32":      376,
+	"ordered_write_gaps_32_32": 376,
 }
 
 // ordered32x64Kernels are the entry points of orderedImages["32_64"] and the size in bytes of
@@ -130,21 +130,21 @@ var ordered32x64Kernels = map[string]int{
 	"ordered_before_32_64":     80,
 	"ordered_collect_32_64":    48,
 	"ordered_copy_32_64":       104,
-	"ordered_enter_32_64":      368,
-	"ordered_finish_32_64":     368,
-	"ordered_finish_all_32_64": 368,
+	"ordered_enter_32_64":      376,
+	"ordered_finish_32_64":     376,
+	"ordered_finish_all_32_64": 376,
 	"ordered_get_32_64":        176,
-	"ordered_load_32_64":       368,
+	"ordered_load_32_64":       376,
 	"ordered_mark_32_64":       72,
-	"ordered_plan_32_64":       368,
-	"ordered_plan_gaps_32_64":  368,
-	"ordered_refill_32_64":     368,
+	"ordered_plan_32_64":       376,
+	"ordered_plan_gaps_32_64":  376,
+	"ordered_refill_32_64":     376,
 	"ordered_reread_32_64":     96,
 	"ordered_seek_32_64":       176,
-	"ordered_settle_32_64":     368,
+	"ordered_settle_32_64":     376,
 	"ordered_survey_32_64":     48,
-	"ordered_write_32_64":      368,
-	"ordered_write_gaps_32_64": 368,
+	"ordered_write_32_64":      376,
+	"ordered_write_gaps_32_64": 376,
 }
 
 // ordered64x32Kernels are the entry points of orderedImages["64_32"] and the size in bytes of
@@ -154,21 +154,21 @@ var ordered64x32Kernels = map[string]int{
 	"ordered_before_64_32":     80,
 	"ordered_collect_64_32":    48,
 	"ordered_copy_64_32":       104,
-	"ordered_enter_64_32":      368,
-	"ordered_finish_64_32":     368,
-	"ordered_finish_all_64_32": 368,
+	"ordered_enter_64_32":      376,
+	"ordered_finish_64_32":     376,
+	"ordered_finish_all_64_32": 376,
 	"ordered_get_64_32":        176,
-	"ordered_load_64_32":       368,
+	"ordered_load_64_32":       376,
 	"ordered_mark_64_32":       72,
-	"ordered_plan_64_32":       368,
-	"ordered_plan_gaps_64_32":  368,
-	"ordered_refill_64_32":     368,
+	"ordered_plan_64_32":       376,
+	"ordered_plan_gaps_64_32":  376,
+	"ordered_refill_64_32":     376,
 	"ordered_reread_64_32":     96,
 	"ordered_seek_64_32":       176,
-	"ordered_settle_64_32":     368,
+	"ordered_settle_64_32":     376,
 	"ordered_survey_64_32":     48,
-	"ordered_write_64_32":      368,
-	"ordered_write_gaps_64_32": 368,
+	"ordered_write_64_32":      376,
+	"ordered_write_gaps_64_32": 376,
 }
 
 // ordered64x64Kernels are the entry points of orderedImages["64_64"] and the size in bytes of
@@ -178,19 +178,19 @@ var ordered64x64Kernels = map[string]int{
 	"ordered_before_64_64":     80,
 	"ordered_collect_64_64":    48,
 	"ordered_copy_64_64":       104,
-	"ordered_enter_64_64":      368,
-	"ordered_finish_64_64":     368,
-	"ordered_finish_all_64_64": 368,
+	"ordered_enter_64_64":      376,
+	"ordered_finish_64_64":     376,
+	"ordered_finish_all_64_64": 376,
 	"ordered_get_64_64":        176,
-	"ordered_load_64_64":       368,
+	"ordered_load_64_64":       376,
 	"ordered_mark_64_64":       72,
-	"ordered_plan_64_64":       368,
-	"ordered_plan_gaps_64_64":  368,
-	"ordered_refill_64_64":     368,
+	"ordered_plan_64_64":       376,
+	"ordered_plan_gaps_64_64":  376,
+	"ordered_refill_64_64":     376,
 	"ordered_reread_64_64":     96,
 	"ordered_seek_64_64":       176,
-	"ordered_settle_64_64":     368,
+	"ordered_settle_64_64":     376,
 	"ordered_survey_64_64":     48,
-	"ordered_write_64_64":      368,
-	"ordered_write_gaps_64_64": 368,
+	"ordered_write_64_64":      376,
+	"ordered_write_gaps_64_64": 376,
 }

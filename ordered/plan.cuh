@@ -39,45 +39,46 @@ __device__ __forceinline__ uint32_t leaves_for(uint32_t pairs, uint32_t fill) {
 
 // Group is neighboring leaves whose pairs are written together.
 struct Group {
-  uint32_t from;  // pairs of the window that come before
-  Split split;
-  uint32_t out, fresh;  // leaves of the window that come before: of all, and of those that are written
-  uint32_t first;       // of its leaves in the window; its separator stays
-  bool kept;            // it is that leaf, as it was
+  uint32_t pairs, leaves;
+  uint32_t first;  // of its leaves in the window; its separator stays
+  bool kept;       // it is that leaf, as it was
 };
 
-// Totals is where a planner lists groups, if only their leaves count.
+// Totals are what the groups of a window come to.
 struct Totals {
-  uint32_t out = 0, fresh = 0;
+  uint32_t out = 0, fresh = 0;  // leaves: of all, and of those that are written
+  uint32_t begins = 0;          // bit i: a group begins with leaf i; bit kFanout + i: it is kept
   Group last;
 
   __device__ __forceinline__ void push(Group g) {
-    g.out = out, g.fresh = fresh;
-    out += g.split.leaves;
-    if (!g.kept) fresh += g.split.leaves;
     last = g;
+    out += g.leaves;
+    if (!g.kept) fresh += g.leaves;
+    begins |= (g.kept ? 1u << kFanout | 1 : 1) << g.first;
   }
-  __device__ __forceinline__ void pop() { out = last.out, fresh = last.fresh; }
+  __device__ __forceinline__ void pop() {
+    out -= last.leaves;
+    if (!last.kept) fresh -= last.leaves;
+    begins &= ~((1u << kFanout | 1) << last.first);
+  }
 };
+static_assert(2 * kFanout <= 32);
 
 // Planner goes over the leaves of a window and forms groups.
-template <class List>
 struct Planner {
-  List& list;
+  Totals& totals;
   uint32_t fill;
-  uint32_t at = 0;       // pairs so far
-  uint32_t pairs = 0;    // that wait for their group to end
-  uint32_t from = 0, first = 0;
-  bool alone = false, changed = false, last = false;
+  uint32_t pairs = 0;  // that wait for their group to end
+  uint32_t first = 0;
+  bool alone = false, changed = false;
   bool joins = false;    // the group before is one leaf, which few pairs may join
 
   // visit comes to the next leaf, which has so many pairs then. Touched: there are operations on its
-  // keys; trimmed: it has lost pairs otherwise; end: it is the last leaf of all.
-  __device__ __forceinline__ void visit(uint32_t leaf, uint32_t now, bool touched, bool trimmed, bool end) {
+  // keys; trimmed: it has lost pairs otherwise.
+  __device__ __forceinline__ void visit(uint32_t leaf, uint32_t now, bool touched, bool trimmed) {
     if (now == 0) return;
     if (touched) {
       gather(leaf, now, true);
-      last = end;
       flush(false);
     } else if (pairs != 0 && pairs + now <= kMany) {
       gather(leaf, now, trimmed);
@@ -87,11 +88,10 @@ struct Planner {
       gather(leaf, now, trimmed);
       if (!trimmed || now >= kFew) write();
     }
-    at += now;
   }
 
   __device__ __forceinline__ void gather(uint32_t leaf, uint32_t now, bool changes) {
-    if (pairs == 0) from = at, first = leaf, changed = false, alone = true;
+    if (pairs == 0) first = leaf, changed = false, alone = true;
     else alone = false;
     pairs += now;
     changed = changed || changes;
@@ -100,18 +100,18 @@ struct Planner {
   // flush ends the group, but few pairs wait for more, unless they have to go.
   __device__ __forceinline__ void flush(bool all) {
     if (pairs == 0 || (pairs < kFew && !all)) return;
-    if (pairs < kFew && joins && list.last.split.pairs + pairs <= kMany) {
-      list.pop();
-      pairs += list.last.split.pairs, from = list.last.from, first = list.last.first, changed = true;
+    if (pairs < kFew && joins && totals.last.pairs + pairs <= kMany) {
+      totals.pop();
+      pairs += totals.last.pairs, first = totals.last.first, changed = true;
     }
     write();
   }
 
   __device__ __forceinline__ void write() {
     const uint32_t leaves = leaves_for(pairs, fill);
-    list.push({from, {pairs, leaves, last && leaves > 1 ? fill : 0}, 0, 0, first, alone && !changed});
+    totals.push({pairs, leaves, first, alone && !changed});
     joins = leaves == 1;
-    pairs = 0, last = false;
+    pairs = 0;
   }
 };
 
