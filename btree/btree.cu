@@ -58,6 +58,10 @@ __device__ __forceinline__ void get(const GetParams& p) {
     Search<S, true> s;
     while (ballot(kAll, turn < left)) {
       const Key k = l.share(key, turn < left ? turn : 0);
+      if (!ballot(kAll, s.leaf)) {  // all tiles are on the way, as trees have one height
+        s.descend(p.tree, l, k);
+        continue;
+      }
       Node<S, true> node;
       uint32_t state;
       const bool there = s.step(p.tree, l, k, node, state) && turn < left;

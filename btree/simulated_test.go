@@ -22,10 +22,9 @@ func TestKernelsSimulated(t *testing.T) {
 	}
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	t.Run("uint32,uint32", func(t *testing.T) {
-		simulated[uint32, uint32](t, sim.Random, "LastPutWins", "Apply", "RangeOnRoom", "DeleteRangeOverlaps", "Snapshot")
+		simulated[uint32, uint32](t, sim.Random, "Apply", "RangeOnRoom", "DeleteRangeOverlaps")
 	})
 	t.Run("int32,uint64", func(t *testing.T) { simulated[int32, uint64](t, sim.PCT, "SeekOnBehindChanges") })
-	t.Run("uint64,float32", func(t *testing.T) { simulated[uint64, float32](t, sim.Random, "SeekOnBehindChanges") })
 	t.Run("int64,int64", func(t *testing.T) { simulated[int64, int64](t, sim.PCT, "Snapshot") })
 }
 
@@ -56,7 +55,7 @@ func ordersOfKeys[K ~uint32 | ~uint64, V ~uint32 | ~uint64](t *testing.T, dev de
 	for _, order := range []string{"ascending", "descending", "shuffled"} {
 		_, err := m.Put(ctx, []K{^K(0)}, []V{1}) // so that nothing is laid out at once
 		must(t, err)
-		keys, vals := make([]K, 400), make([]V, 400)
+		keys, vals := make([]K, 160), make([]V, 160)
 		for i := range keys {
 			keys[i], vals[i] = K(i*3), V(i+1000)
 		}

@@ -156,23 +156,34 @@ struct Node {
     return l.vote(l.rank == 0 && uint32_t(h.y) != kNone && key >= Key(h.x)) != 0;
   }
 
-  __device__ __forceinline__ static bool above(Key key, uint32_t id, Key than, uint32_t than_id) {
-    return key > than || (key == than && id > than_id);
+  // above is 1 or 0 without a branch: whether a slot comes behind another.
+  __device__ __forceinline__ static uint32_t above(Key key, uint32_t id, Key than, uint32_t than_id) {
+    return uint32_t(key > than) | (uint32_t(key == than) & uint32_t(id > than_id));
+  }
+  // better takes a slot for the best so far, if it is a slot, and better for a key.
+  __device__ __forceinline__ static void better(Key& best, uint32_t& id, bool is_slot, Key key, Word w) {
+    const uint32_t takes = uint32_t(is_slot) & uint32_t(S::key(w) <= key) & above(S::key(w), uint32_t(S::value(w)), best, id);
+    best = takes ? S::key(w) : best;
+    id = takes ? uint32_t(S::value(w)) : id;
+  }
+  // most is the best of all lanes.
+  __device__ __forceinline__ static void most(const Lanes<S, Whole>& l, Key& best, uint32_t& id) {
+#pragma unroll
+    for (uint32_t x = kLanes / 2; x != 0; x /= 2) {
+      const Key other = l.across(best, x);
+      const uint32_t other_id = l.across(id, x);
+      const uint32_t takes = above(other, other_id, best, id);
+      best = takes ? other : best;
+      id = takes ? other_id : id;
+    }
   }
   // child is the child for a key in an inner node: that with the largest key not above it. low
   // receives that key. Of two with one key, which half of a change of the root shows, all lanes take the same.
   __device__ __forceinline__ uint32_t child(const Lanes<S, Whole>& l, Key key, Key& low) const {
     Key best = 0;
     uint32_t id = 0;  // the root is no child
-    each(l.rank, [&](uint32_t, uint32_t, uint32_t number, Word w) {
-      if (number < kSlots && S::key(w) <= key && above(S::key(w), uint32_t(S::value(w)), best, id)) best = S::key(w), id = uint32_t(S::value(w));
-    });
-#pragma unroll
-    for (uint32_t x = kLanes / 2; x != 0; x /= 2) {
-      const Key other = l.across(best, x);
-      const uint32_t other_id = l.across(id, x);
-      if (above(other, other_id, best, id)) best = other, id = other_id;
-    }
+    each(l.rank, [&](uint32_t p, uint32_t, uint32_t, Word w) { better(best, id, p != 0 || l.rank != 0, key, w); });
+    most(l, best, id);
     low = best;
     return id;
   }
@@ -277,6 +288,25 @@ struct Search {
   uint32_t at = kRoot;
   bool leaf = false;            // at is likely one
   typename S::Key low = 0;      // the smallest key that at may have
+
+  // descend is step for an inner node: it asks for no more than the way on. The next node of the
+  // level counts as a child here, whose key is larger than all others of the node. Where the key belongs there, at is
+  // taken for a leaf too early, which step finds out.
+  __device__ __forceinline__ void descend(const Tree& t, const Lanes<S, Whole>& l, typename S::Key key) {
+    using N = Node<S, Whole>;
+    using Key = typename S::Key;
+    N n;
+    l.sync();
+    n.load_acquire(t, at, l.rank);
+    const uint32_t level = level_of(n.state(l)), link = uint32_t(n.piece[0].whole.y);
+    Key best = Key(n.piece[0].whole.x);
+    uint32_t id = l.rank == 0 && link != kNone && key >= best ? link : 0;
+    if (id == 0) best = 0;
+    n.each(l.rank, [&](uint32_t p, uint32_t, uint32_t, typename S::Word w) { N::better(best, id, p != 0 || l.rank != 0, key, w); });
+    N::most(l, best, id);
+    leaf = level <= 1;
+    if (level != 0) at = id;
+  }
 
   // step reads a node, and reports whether it is the leaf of the key, in n as it was at one moment.
   __device__ __forceinline__ bool step(const Tree& t, const Lanes<S, Whole>& l, typename S::Key key, Node<S, Whole>& n,
