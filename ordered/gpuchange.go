@@ -108,11 +108,25 @@ func (e *gpuEngine) findLeaves(b *batch.Batch, ranges bool) (taken, more int, er
 	if _, err := e.Counters(context.Background()); err != nil {
 		return 0, 0, err
 	}
+	taken, more = e.bounds(b, ranges)
+	if err := e.recount(); err != nil || taken <= e.pool.left {
+		return taken, more, err
+	}
 	if err := e.collectFree(); err != nil {
 		return 0, 0, err
 	}
-	taken, more = e.bounds(b, ranges)
 	return taken, more, e.growTo(taken)
+}
+
+// recount finds out how many free leaves have been taken, where no change is under way: that is
+// about half of what they may have taken at most.
+func (e *gpuEngine) recount() error {
+	var taken [1]uint32
+	if err := e.Stream.CopyOut(context.Background(), device.Bytes(taken[:]), e.pool.taken()); err != nil {
+		return err
+	}
+	e.pool.left = max(0, e.pool.listed-int(taken[0]))
+	return nil
 }
 
 // growTo grows the pool until so many leaves are free, and some more.
@@ -169,12 +183,13 @@ func (e *gpuEngine) collectFree() error {
 		return device.Launch(e.Stream, e.collect, gpu.Wave(e.Dev, scan.N), gpu.Block, &q)
 	})
 	if err != nil {
-		p.left = 0
+		p.listed, p.left = 0, 0
 		return errors.Join(err, e.Stream.Sync(context.Background()))
 	}
 	var free [1]uint32
 	err = e.Stream.CopyOut(context.Background(), device.Bytes(free[:]), scan.Offsets+device.Ptr(4*scan.N))
-	p.left = int(free[0])
+	p.listed = int(free[0])
+	p.left = p.listed
 	return err
 }
 
@@ -245,7 +260,7 @@ func (e *gpuEngine) paramsOf(b *batch.Batch, m *merging, to *gpuIndex) changePar
 // wrong: then nobody knows how many leaves have been taken.
 func (e *gpuEngine) become(s *device.Stream, r *reservation, err error) error {
 	if err != nil {
-		e.pool.left = 0
+		e.pool.listed, e.pool.left = 0, 0
 		return errors.Join(err, s.Sync(context.Background()))
 	}
 	r.used = true

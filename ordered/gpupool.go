@@ -23,6 +23,7 @@ type gpuPool struct {
 	blocks []device.Buffer
 	table  device.Slice[uint64] // where leaf 0 of each block would be; behind them how many of the free leaves have been taken
 	free   device.Buffer        // numbers of free leaves
+	listed int                  // how many these are; 0: nobody knows which are free
 	left   int                  // of these, that nobody can have taken, at least
 
 	mu       sync.Mutex  // of whoever ends a last lease
@@ -95,7 +96,7 @@ func (p *gpuPool) grow(s *device.Stream) error {
 	}
 	p.blocks = append(p.blocks, block)
 	old := p.free
-	p.free, p.left = free, 0
+	p.free, p.listed, p.left = free, 0, 0
 	if old.Size > 0 {
 		return p.dev.Free(old)
 	}
