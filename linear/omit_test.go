@@ -39,7 +39,13 @@ var notHere = map[string]string{
 	"s.Sync(context.Background()) in (*Queue).submit":                      "only where an event cannot be recorded: TestSimulatedFailures of package experiment",
 	"s.Sync(context.Background()) in (*Engine).expandLarge":                "a map's answers are of one size",
 	"s.CopyOut(ctx, device.Bytes(now[:]), found) in (*Engine).expandLarge": "a map's answers are of one size",
+	// Engines that take a batch as a whole: TestOmissionsAreNoticed of package lsm.
+	"q.Changed().Sync(context.Background()) in (*Work).Free":                                      wholeBatches,
+	"q.Stream.CopyOut(context.WithoutCancel(ctx), c.Host, w.Buf.Ptr+places[r]) in (*Queue).Whole": wholeBatches,
+	"s.Sync(context.Background()) in (*Queue).SubmitWaiting":                                      wholeBatches,
 }
+
+const wholeBatches = "TestOmissionsAreNoticed of package lsm"
 
 // onMap opens a map on a device, and a stream with a batch of keys.
 func onMap(dev device.Device, o *linear.Options, f func(m *linear.Map[uint32, uint32], s *device.Stream, keys device.Slice[uint32]) error) error {

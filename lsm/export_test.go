@@ -1,6 +1,8 @@
 package lsm
 
 import (
+	"context"
+
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/core"
 )
@@ -18,4 +20,14 @@ func (m *Map[K, V]) Memory() (keys, index, deltas, sums []byte) {
 	l := g.levels[0]
 	mem := l.buf.Host
 	return mem, mem[g.pool.indexAt(l.room, 0):], mem[g.pool.deltasAt(l.room):], mem[g.pool.sumsAt(l.room):]
+}
+
+// CheckInvariants is Check, for programs of package dst.
+func (m *Map[K, V]) CheckInvariants() error { return m.Check(context.Background()) }
+
+// KeepSpare sets how many blocks of memory are kept at most, until its result is called.
+func KeepSpare(n int) (undo func()) {
+	was := mostSpare
+	mostSpare = n
+	return func() { mostSpare = was }
 }

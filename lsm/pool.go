@@ -26,9 +26,10 @@ type pool struct {
 	closed bool
 }
 
+// mostSpare is how many blocks of memory are kept, at most.
+var mostSpare = 16
+
 const (
-	// mostSpare is how many blocks of memory are kept, at most.
-	mostSpare = 16
 	// sizeSteps is how many sizes of memory there are between two powers of two, so that what
 	// is kept fits again.
 	sizeSteps = 8

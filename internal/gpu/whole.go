@@ -51,7 +51,7 @@ func (w *Work) Free(q *Queue) error {
 
 // Whole takes a batch of host memory to the device, has it run there on the queue's stream, and
 // brings back what it has written. The batch lies in the first bytes of work, behind which there
-// are as many as the run needs.
+// are as many as the run needs. The core has counted, so nobody uses the work any more.
 func (q *Queue) Whole(ctx context.Context, w *Work, b *batch.Batch, needs int, run func(there *batch.Batch, at int) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -64,9 +64,6 @@ func (q *Queue) Whole(ctx context.Context, w *Work, b *batch.Batch, needs int, r
 		}
 	}
 	if err := w.Room(q, int(at)+needs); err != nil {
-		return err
-	}
-	if err := q.Stream.Wait(q.Changed()); err != nil { // whose memory it is
 		return err
 	}
 	there := *b
