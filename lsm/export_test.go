@@ -2,9 +2,11 @@ package lsm
 
 import (
 	"context"
+	"errors"
 
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
 )
 
 // Iterations have several pages, also of small maps.
@@ -22,8 +24,13 @@ func (m *Map[K, V]) Memory() (keys, index, deltas, sums []byte) {
 	return mem, mem[g.pool.indexAt(l.room, 0):], mem[g.pool.deltasAt(l.room):], mem[g.pool.sumsAt(l.room):]
 }
 
-// CheckInvariants is Check, for programs of package dst.
-func (m *Map[K, V]) CheckInvariants() error { return m.Check(context.Background()) }
+// CheckInvariants is Check, for programs of package dst; of a map that has been closed nothing is left.
+func (m *Map[K, V]) CheckInvariants() error {
+	if err := m.Check(context.Background()); !errors.Is(err, op.ErrClosed) {
+		return err
+	}
+	return nil
+}
 
 // KeepSpare sets how many blocks of memory are kept at most, until its result is called.
 func KeepSpare(n int) (undo func()) {
