@@ -42,6 +42,9 @@ var notHere = map[string]string{
 	// Engines that take a batch as a whole: TestOmissionsAreNoticed of package lsm.
 	"q.Changed().Sync(context.Background()) in (*Work).Free":                                      wholeBatches,
 	"q.Stream.CopyOut(context.WithoutCancel(ctx), c.Host, w.Buf.Ptr+places[r]) in (*Queue).Whole": wholeBatches,
+	"s.Wait(q.Visible) in (*Queue).seek":                                                          wholeBatches,
+	"s.CopyOut(ctx, device.Bytes(from), rank.Columns[batch.Ranks].Ptr) in (*Queue).spans":         wholeBatches,
+	"s.CopyOut(ctx, device.Bytes(n), count.Columns[batch.Counts].Ptr) in (*Queue).spans":          wholeBatches,
 	"s.Sync(context.Background()) in (*Queue).SubmitWaiting":                                      wholeBatches,
 }
 

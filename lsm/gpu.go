@@ -9,7 +9,6 @@ import (
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/gpu/prim"
-	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type sorted::Array=arrayRef -type sorted::Bounds=boundsRef -type lsm::Level=levelRef -type lsm::Levels=levelsRef lsm.cu
@@ -188,28 +187,7 @@ func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, ou
 	if n = int(to - from); n > out.N {
 		return n, nil
 	}
-	c, err := e.Carrier()
-	if err != nil {
-		return 0, err
-	}
-	defer e.Give(c)
-	p := copyParams{levels: e.levelsOf(l.Parts), from: from}
-	return n, e.carry(ctx, c, out.Chunk(0, n), batch.Keys, &p)
-}
-
-// carry copies as many pairs as a batch has rows to its columns in host memory.
-func (e *gpuEngine) carry(ctx context.Context, c *gpu.Carrier, b *batch.Batch, keys batch.Role, p *copyParams) error {
-	_, err := c.Ring.Run(ctx, b, func(piece *staging.Piece) error {
-		part := *p
-		part.keys, part.vals, part.n = piece.Batch.Columns[keys].Ptr, piece.Batch.Columns[batch.Vals].Ptr, uint64(piece.Batch.N)
-		if part.backward != 0 {
-			part.from -= uint64(piece.Lo)
-		} else {
-			part.from += uint64(piece.Lo)
-		}
-		return e.launchCopy(piece.Stream, &part)
-	})
-	return err
+	return n, e.SeekPairs(ctx, l, out.Chunk(0, n), from, e)
 }
 
 // chunk is the number of pairs that a thread finds one behind the other (lsm.cu).

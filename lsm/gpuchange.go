@@ -7,7 +7,6 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/gpu/prim"
-	"github.com/weftgo/weft/internal/inorder"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -43,7 +42,7 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 // have pairs.
 func (e *gpuEngine) needs(n int, ranges bool) int {
 	if ranges {
-		return n * rangeBytes
+		return n * gpu.GapBytes
 	}
 	return e.plan(n).bytes(e, e.sorting(n, 0).end)
 }
@@ -117,65 +116,15 @@ func (e *gpuEngine) settle(s *device.Stream, b *batch.Batch, m *sorting, run lev
 	return device.Launch(s, e.enter, gpu.Wave(e.Dev, b.N), gpu.Block, &enter)
 }
 
-// rangeBytes is the memory of a range that is deleted: the rank of its first pair and their number.
-const rangeBytes = 8 + 4 + 256
-
-// deleteRanges removes the pairs of ranges on the device: finding them is for the device, and
-// which of them is the first to have a pair for the host, which waits.
+// deleteRanges removes the pairs of ranges on the device.
 func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch.Batch, at int, how submit) error {
-	if err := e.work.Room(&e.Queue, at+b.N*rangeBytes); err != nil {
+	if err := e.work.Room(&e.Queue, at+b.N*gpu.GapBytes); err != nil {
 		return err
 	}
-	spans, err := e.spans(ctx, s, b, e.work.Buf.Ptr+device.Ptr(at))
-	if err != nil {
+	gaps, err := e.Gaps(ctx, s, e.now(), b, e.work.Buf.Ptr+device.Ptr(at), e)
+	if err != nil || len(gaps) == 0 {
 		return err
 	}
-	gone, counts := inorder.Paint(spans)
-	if c := &b.Columns[batch.Counts]; c.Given() {
-		narrow := make([]uint32, len(counts))
-		for i, n := range counts {
-			narrow[i] = uint32(n)
-		}
-		if err := s.CopyIn(c.Ptr, device.Bytes(narrow)); err != nil {
-			return err
-		}
-	}
-	if len(gone) == 0 {
-		return nil
-	}
-	gaps := make([]uint64, 0, gapWords*len(gone))
-	n := 0
-	for _, g := range gone {
-		gaps = append(gaps, uint64(g.From), uint64(g.To), uint64(n))
-		n += g.To - g.From
-	}
-	return e.bury(s, gaps, n, how)
-}
-
-// spans finds the ranks of the pairs of ranges, and waits for that, behind all changes.
-func (e *gpuEngine) spans(ctx context.Context, s *device.Stream, b *batch.Batch, at device.Ptr) ([]inorder.Span, error) {
-	c := prim.Carve(at)
-	ranks, counts := c.Take(8*b.N), c.Take(4*b.N)
-	from, n := make([]uint64, b.N), make([]uint32, b.N)
-	p := seekParams{
-		levels: e.levelsOf(e.now()), lo: b.Columns[batch.Keys].Ptr, ranks: ranks, counts: counts, n: uint64(b.N), kind: uint32(op.Rank),
-	}
-	err := e.Submit(s, func() error {
-		if err := device.Launch(s, e.seek, gpu.Wave(e.Dev, b.N), gpu.Block, &p); err != nil {
-			return err
-		}
-		p.hi = b.Columns[batch.Keys2].Ptr
-		return device.Launch(s, e.seek, gpu.Wave(e.Dev, b.N), gpu.Block, &p)
-	})
-	if err == nil {
-		err = s.CopyOut(ctx, device.Bytes(from), ranks)
-	}
-	if err == nil {
-		err = s.CopyOut(ctx, device.Bytes(n), counts)
-	}
-	spans := make([]inorder.Span, b.N)
-	for i := range spans {
-		spans[i] = inorder.Span{From: int(from[i]), To: int(from[i]) + int(n[i])}
-	}
-	return spans, err
+	last := gaps[len(gaps)-1]
+	return e.bury(s, gaps, int(last.Before+last.To-last.From), how)
 }

@@ -196,24 +196,20 @@ func (e *gpuEngine) cleanup() error {
 	}
 }
 
-// gapWords is the size of a gap: pairs with ranks [from,to) that go, and how many of gaps come before
-// (lsm.cu).
-const gapWords = 3
-
 // bury submits merging a run of tombstones of n pairs, those of gaps, and waits. It has memory of its
 // own, since the batch may lie in the work.
-func (e *gpuEngine) bury(s *device.Stream, gaps []uint64, n int, how submit) (err error) {
+func (e *gpuEngine) bury(s *device.Stream, gaps []gpu.Gap, n int, how submit) (err error) {
 	p := e.plan(n)
 	var c prim.Carve
-	c.Take(8 * len(gaps))
+	c.Take(len(gaps) * gpu.GapBytes)
 	var own gpu.Work
 	if err := own.Room(&e.Queue, p.bytes(e, device.Ptr(c))); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, own.Free(&e.Queue)) }()
-	copying := copyParams{levels: e.levelsOf(e.now()), gaps: own.Buf.Ptr, count: uint64(len(gaps) / gapWords), n: uint64(n)}
+	copying := copyParams{levels: e.levelsOf(e.now()), gaps: own.Buf.Ptr, count: uint64(len(gaps)), n: uint64(n)}
 	return e.push(s, p, own.Buf.Ptr+device.Ptr(c), how, func(run levelRef) error {
-		if err := s.CopyIn(copying.gaps, device.Bytes(gaps)); err != nil {
+		if err := gpu.GapsIn(s, copying.gaps, gaps); err != nil {
 			return err
 		}
 		copying.to = run
