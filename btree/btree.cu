@@ -395,6 +395,9 @@ __device__ __forceinline__ void run(const SettleParams& p, uint32_t i, Entry<V>&
   } else if (kind == kDelete) {
     ok = e.there;
     e.there = false;
+  } else if (kind == kUpdate) {
+    ok = e.there;
+    if (ok) e.val = static_cast<const V*>(p.vals)[i], e.stored = true;
   } else if (kind == kPut || kind == kPutNew || (reduces(kind) && !(kind > kMax && (p.flags & kFloat)))) {
     const V val = static_cast<const V*>(p.vals)[i];
     ok = !e.there;
@@ -450,7 +453,8 @@ __device__ __forceinline__ Task<S> task(const ChangeParams& p, uint64_t i, bool 
     const uint8_t state = p.states[i];
     t.kind = state == kStore ? kPut : state == kRemove ? kDelete : kNone;
   } else {
-    t.kind = known<S>(p.kinds ? p.kinds[i] : p.kind, p.flags);
+    const uint32_t kind = p.kinds ? p.kinds[i] : p.kind;
+    t.kind = kind == kUpdate ? kind : known<S>(kind, p.flags);
   }
   if (t.kind != kGet && t.kind != kDelete && t.kind != kNone) t.value = static_cast<const V*>(p.vals)[i];
   return t;
@@ -461,7 +465,7 @@ template <class S, class V>
 __device__ __forceinline__ void report(const ChangeParams& p, uint64_t i, const Task<S>& t) {
   const bool reads = t.kind == kGet || t.kind == kPutNew;
   if (p.out) static_cast<V*>(p.out)[i] = reads && t.there ? V(t.value) : V(0);
-  if (p.ok) p.ok[i] = t.kind == kNone ? false : t.kind == kGet || t.kind == kDelete ? t.there : !t.there;
+  if (p.ok) p.ok[i] = t.kind == kNone ? false : t.kind == kGet || t.kind == kDelete || t.kind == kUpdate ? t.there : !t.there;
 }
 
 // spread is a number below n, another for each i below a power of two that is not below n, of which

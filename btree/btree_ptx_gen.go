@@ -12,10 +12,10 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 439c3fb90840d988d9b54d8eff8e4e4fa8e3ef8f10b39a07b3a4759c444373dd 24830 btree/btree.cu
+//kernelgen:input 193f8dcb1828822a8a7c1cfbeb110e8b5a147fc9aea957c27445cb1f2dbc6a7b 25029 btree/btree.cu
 //kernelgen:input f6fdb3f7872f6ad780899b612d376c72e9d14d04356d8995b98f0f8aba08864e 3547 btree/order.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input 11a10c89ea614110ba532b98624891f0f022de75346d74c6fd6f8ee927aa0cea 17149 kernels/include/weft/btree_change.cuh
+//kernelgen:input 0998805274f94e19a7b3b8ab4fbaf76b7e4629e796da4ecb89d8ddba02106cd4 17316 kernels/include/weft/btree_change.cuh
 //kernelgen:input 09cff63a5774d7a91acb69617153ed1b1b8323f18f354e8dedd80bd3eacbe1cf 15505 kernels/include/weft/btree_node.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
@@ -27,14 +27,14 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 273f46b199a46925895ec5715322a089bb3f40dfd2eb0e3454879f5c135140a8 357988 btree/btree_32_32_sm80.ptx
-//kernelgen:output 07061af25c88dea5013f83f325067f7a4b92b668e989245951f29f7e85aa1e15 357988 btree/btree_32_32_sm90.ptx
-//kernelgen:output 360b1be359c68c8105f49e7382b7e27847f38a035cd0fdfc9c2b7fd1263a411b 342026 btree/btree_32_64_sm80.ptx
-//kernelgen:output 94ca6d25fe229dbf03bcf1e93909bff4b022689a4fbeb296e5d7051acb45067b 342026 btree/btree_32_64_sm90.ptx
-//kernelgen:output b56abde82a1a9b11b57e9e4260d7f687f24c395678734c219ef20d5ae7d04c07 340455 btree/btree_64_32_sm80.ptx
-//kernelgen:output 7adad9b87c1687e799fb4c5aeec29d8f68729b5bab916fed7451267d122fe4af 340455 btree/btree_64_32_sm90.ptx
-//kernelgen:output b156359711ba59998604fe7c23fc14934c192e2b37e9f6b6dada8ec10e6c0397 341275 btree/btree_64_64_sm80.ptx
-//kernelgen:output f9bb40948097dcea070ca669f76183fd32d789e116c9fb8fb4181b1a06087c1a 341275 btree/btree_64_64_sm90.ptx
+//kernelgen:output 81d6d484731f62b2417ccda3865567beacbb3b294b10e8a3a730c0b17f1a4468 359020 btree/btree_32_32_sm80.ptx
+//kernelgen:output e2f618672a74ce86efce025ca57c466c29c6c108a517c3ff155f251262a1700a 359020 btree/btree_32_32_sm90.ptx
+//kernelgen:output 5e7e9fa414b04a31105b675499070567d4ba4890ce8457c8a6194e761889c40d 343121 btree/btree_32_64_sm80.ptx
+//kernelgen:output f02df3c8afc4451ac0984d048f6a85002762f63dea1f2100f26625688a5cbb50 343121 btree/btree_32_64_sm90.ptx
+//kernelgen:output 24b0b5e080458fe809e498f991cfb397f9faff56b329895fc470c292f50dd06f 341481 btree/btree_64_32_sm80.ptx
+//kernelgen:output 2189bc44c61ed25bff28419690754bd08772bdbd3af5bd1c2b6cdaf29f47da70 341481 btree/btree_64_32_sm90.ptx
+//kernelgen:output b91a0191107e2cac77e5ca80c826d2d529d75963944511fd8335a7c6fcea9ace 342370 btree/btree_64_64_sm80.ptx
+//kernelgen:output 954497b720e9d1a382033e1d2fb48181148fbcb841854f6a4e07fd93e2ad5fe6 342370 btree/btree_64_64_sm90.ptx
 //kernelgen:output 9c0cedcc47fb96fffe4b91ba76108ee731dd126bf7362cc0a2605b2ca545ad7c 12503 btree/btree_params_gen.go
 
 //go:embed btree_32_32_sm80.ptx

@@ -63,12 +63,22 @@ func (p *policy) Mixed() batch.Flags {
 
 // Before is for [core.Policy]: a change has all nodes that it may need before it begins.
 func (p *policy) Before(_ context.Context, now core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
-	if !now.Exact && !p.engine.fits(b.N) {
+	inserts := b.N
+	if !b.Inserts() {
+		inserts = 0
+	}
+	if !now.Exact && !p.engine.fits(inserts) {
 		return 0, false, nil
 	}
-	n, err = p.engine.room(b.N)
+	n, err = p.engine.room(inserts)
+	if inserts == 0 {
+		n = min(b.N, maxOps)
+	}
 	return n, false, err
 }
+
+// maxOps is the number of operations that are run at once.
+const maxOps = 1 << 24
 
 // Retry is for [core.Policy]: no operation finds no room.
 func (p *policy) Retry(_ context.Context, _ core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {

@@ -98,7 +98,7 @@ func (e *gpuEngine) refOf(p core.Parts) treeRef {
 
 // Caps is for [core.Engine], as are the methods that follow.
 func (e *gpuEngine) Caps() core.Caps {
-	return core.Caps{Beside: true, Streams: true, DeletesTakeRoom: true}
+	return core.Caps{Beside: true, Streams: true, DeletesTakeRoom: true, Updates: true}
 }
 
 // Current is the generation in use.
@@ -191,14 +191,11 @@ func (e *gpuEngine) usage() usage {
 // ensure is for the policy.
 func (e *gpuEngine) ensure(pairs int) error { return e.now().grow(nodesFor(pairs, e.fill)) }
 
-// maxOps is the number of operations that are run at once.
-const maxOps = 1 << 24
-
-// need is how many nodes n operations may take: a leaf each; the inner nodes that are full before, and one for
-// each half of a node that fills up; and one for each tile, which may take one and not use it.
+// need is how many nodes n operations that may insert take at most: each splits one leaf. Inner nodes
+// split that are full before, and for each half of a node that fills up. And each tile may take a node and not use it.
 func (e *gpuEngine) need(n int) int {
-	lanes := e.node / 32
-	return n + n/(e.slots/2-1) + min(n, e.now().most/(e.slots/2-1)) + (n+lanes-1)/lanes + 2*levelMask
+	half, lanes := e.slots/2-1, e.node/32
+	return n + n/half + min(n, e.now().most/half) + (n+lanes-1)/lanes + 2*levelMask
 }
 
 // fits is for the policy.

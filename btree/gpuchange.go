@@ -47,19 +47,22 @@ func (e *gpuEngine) run(ctx context.Context, s *device.Stream, b *batch.Batch, a
 		if !mixed && (b.Kind == op.Put || b.Kind == op.PutNew) && e.isEmpty() && b.N >= e.fill {
 			return e.load(s, b, &m, submit)
 		}
-		return e.submitChange(s, t, submit, func() error { return e.merge(s, t, b, &m) })
+		return e.submitChange(s, t, b, submit, func() error { return e.merge(s, t, b, &m) })
 	}
 	c := &b.Columns
 	p := changeParams{
 		tree: e.refOf(t), keys: c[batch.Keys].Ptr, vals: c[batch.Vals].Ptr, kinds: c[batch.Kinds].Ptr, out: c[batch.Out].Ptr,
 		ok: c[batch.OK].Ptr, n: uint64(b.N), kind: uint32(b.Kind), flags: uint32(b.Flags &^ batch.Report),
 	}
-	return e.submitChange(s, t, submit, func() error { return e.launchChange(s, b.N, &p) })
+	return e.submitChange(s, t, b, submit, func() error { return e.launchChange(s, b.N, &p) })
 }
 
-// submitChange submits a change of a tree by n operations. The host knows less of it then.
-func (e *gpuEngine) submitChange(s *device.Stream, t *tree, submit func(*device.Stream, func() error) error, launch func() error) error {
+// submitChange submits a change of a tree by a batch. The host knows less of it then.
+func (e *gpuEngine) submitChange(s *device.Stream, t *tree, b *batch.Batch, submit func(*device.Stream, func() error) error, launch func() error) error {
 	e.stale, t.order.nodes = true, 0
+	if b.Inserts() {
+		t.most += e.need(b.N)
+	}
 	return submit(s, launch)
 }
 
@@ -70,7 +73,6 @@ func (e *gpuEngine) isEmpty() bool { return !e.stale && e.known.tally.Live == 0 
 const changeBlocks = 4
 
 func (e *gpuEngine) launchChange(s *device.Stream, n int, p *changeParams) error {
-	e.now().most += e.need(n)
 	return device.Launch(s, e.change, gpu.Resident(e.Dev, n, changeBlocks), gpu.Block, p)
 }
 
@@ -236,7 +238,7 @@ func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch
 	}
 	e.turn.Lock()
 	p := keepParams{tree: e.refOf(t), order: t.orderRef(), gaps: mem.Ptr, count: uint64(len(gone))}
-	err = e.submitChange(s, t, e.SubmitVisible, func() error {
+	err = e.submitChange(s, t, b, e.SubmitVisible, func() error {
 		if err := s.CopyIn(p.gaps, device.Bytes(gaps)); err != nil {
 			return err
 		}

@@ -6,6 +6,9 @@
 
 namespace weft::btree {
 
+// kUpdate is a kind beside those of order.cuh (internal/op): a Put of a key that is there.
+constexpr uint32_t kUpdate = 11;
+
 // Task is an operation of a lane, and what comes of it.
 template <class S>
 struct Task {
@@ -366,10 +369,10 @@ struct Writer {
     const Key old = there ? S::value(h.n.word(l, at)) : Key(0);
     if (op.kind == kDelete) {
       if (there) h.n.close(l, at), count--, added--, changed = true;
-    } else if (op.kind != kPutNew || !there) {
+    } else if (there ? op.kind != kPutNew : op.kind != kUpdate) {
       if (!there && count == kSlots) return false;
       if (there) {
-        h.n.set(l, at, S::pair(op.key, op.kind == kPut ? op.value : Key(combine(op.kind, flags, V(old), V(op.value)))));
+        h.n.set(l, at, S::pair(op.key, op.kind == kPut || op.kind == kUpdate ? op.value : Key(combine(op.kind, flags, V(old), V(op.value)))));
       } else {
         h.n.open(l, h.n.below(l, op.key, count), S::pair(op.key, op.value));
         count++, added++;
