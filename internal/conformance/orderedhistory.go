@@ -158,10 +158,11 @@ func (h *OrderedHistory[K, V]) snapshots() {
 		h.held = append(h.held, heldSnapshot[K, V]{s, maps.Clone(h.want)})
 	case 1:
 		if len(h.held) > 0 {
-			s := h.held[0]
+			i := h.rng.IntN(len(h.held))
+			s := h.held[i]
 			h.seek(s, s.historyModel)
 			h.must(s.Close())
-			h.held = h.held[1:]
+			h.held = slices.Delete(h.held, i, i+1)
 		}
 	}
 }
