@@ -69,15 +69,15 @@ var rowsOf = map[string]struct {
 		"insert": 12, "get_hit": 12, "get_miss": 12, "delete": 12, "churn": 12, "get_hit_churned": 12, "get_miss_churned": 12,
 	}},
 	"btree-latencies":    {Default, map[string]int{"weak": 5}}, // 16 to 256 KiB
-	"ordered-lookup":     {Default, map[string]int{"get_hit": 3, "get_miss": 3, "successor": 3, "rank": 3, "select": 3}},
-	"ordered-scaling":    {Default, map[string]int{"get": 3, "count": 3, "range_8": 3, "insert": 3, "delete": 3}},
-	"ordered-insert":     {Default, map[string]int{"insert": 15, "rebuild": 15}},
-	"ordered-delete":     {Default, map[string]int{"delete": 15}},
-	"ordered-mixed":      {Default, map[string]int{"mixed_5": 3, "mixed_20": 3, "mixed_50": 3, "mixed_60": 3, "mixed_100": 3}},
-	"ordered-phases":     {Default, map[string]int{"insert_range_8": 18, "insert_range_32": 18, "delete_get": 9}}, // 3 shares, 2 sizes
-	"ordered-range":      {Default, map[string]int{"first": 27, "rows": 27, "count": 27}},                         // 4 to 1024 pairs
-	"ordered-load":       {Full, map[string]int{"load_random": 6, "load_ascending": 6}},
-	"ordered-snapshots":  {Default, map[string]int{"put_held_0": 3, "put_held_1": 3, "put_held_8": 3, "get_hit_held": 3, "get_hit_then": 3}},
+	"ordered-lookup":     {Default, map[string]int{"get_hit": 4, "get_miss": 4, "successor": 4, "rank": 4, "select": 4}},
+	"ordered-scaling":    {Default, map[string]int{"get": 4, "count": 4, "range_8": 4, "insert": 4, "delete": 4}},
+	"ordered-insert":     {Default, map[string]int{"insert": 20, "rebuild": 20}},
+	"ordered-delete":     {Default, map[string]int{"delete": 20}},
+	"ordered-mixed":      {Default, map[string]int{"mixed_5": 4, "mixed_20": 4, "mixed_50": 4, "mixed_60": 4, "mixed_100": 4}},
+	"ordered-phases":     {Default, map[string]int{"insert_range_8": 24, "insert_range_32": 24, "delete_get": 12}}, // 3 shares, 2 sizes
+	"ordered-range":      {Default, map[string]int{"first": 36, "rows": 36, "count": 36}},                          // 4 to 1024 pairs
+	"ordered-load":       {Full, map[string]int{"load_random": 8, "load_ascending": 8}},
+	"ordered-snapshots":  {Default, map[string]int{"put_held_0": 4, "put_held_1": 4, "put_held_8": 4, "get_hit_held": 4, "get_hit_then": 4}},
 	"gphash-ycsb":        {Default, map[string]int{"A": 4, "B": 4, "C": 4, "D": 4, "F": 4, "LOAD": 4}}, // 2 sizes of keys, 2 of batches
 	"gphash-micro":       {Default, map[string]int{"insert": 4, "update": 4, "get_hit": 4, "get_miss": 4, "delete": 4}},
 	"gphash-load-factor": {Default, map[string]int{"insert": 12}},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/btree"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/workload"
 	"github.com/weftgo/weft/lsm"
@@ -26,9 +27,12 @@ type orderedMap[K weft.Key, V weft.Value] struct {
 	name  string
 	// pieces is how many pairs it is filled with at a time; 0: all.
 	pieces int
-	// bytes is the size of its memory, and of what only snapshots have.
+	// bytes is the size of its memory, and of what only snapshots have, or unknown.
 	bytes func(ctx context.Context) (used, held int, err error)
 }
+
+// unknown is the size of memory that a structure does not tell.
+const unknown = -1
 
 func (m *orderedMap[K, V]) put(s *device.Stream, keys device.Slice[K], vals device.Slice[V]) error {
 	return m.mapOf.PutOn(s, keys, vals)
@@ -110,6 +114,16 @@ func openOrdered[K weft.Key, V weft.Value](r *runner, n int) (maps []*orderedMap
 			return &orderedMap[K, V]{mapOf: m.OrderedMap, pieces: base, bytes: func(ctx context.Context) (int, int, error) {
 				s, err := m.Stats(ctx)
 				return s.Bytes, s.Held, err
+			}}, nil
+		}},
+		{"btree", func() (*orderedMap[K, V], error) {
+			m, err := btree.New[K, V](r.Device, nil)
+			if err != nil {
+				return nil, err
+			}
+			return &orderedMap[K, V]{mapOf: m.OrderedMap, bytes: func(ctx context.Context) (int, int, error) {
+				s, err := m.Stats(ctx)
+				return s.Bytes, unknown, err
 			}}, nil
 		}},
 		{"ordered", func() (*orderedMap[K, V], error) {

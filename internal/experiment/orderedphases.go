@@ -19,7 +19,7 @@ random 32-bit keys with 32-bit values (2^16 and 2^20 on a CPU; of --n and a fort
 (insert_range_8, insert_range_32); in a map of the larger size, deletions of keys that are there and lookups of others (delete_get). The updates are one batch and the
 queries another one behind it, so queries see all of them or, in a snapshot, none; the thesis has both in one kernel, in no order. It is the time of both.` + allOrdered + `
 The limit is the harmonic mean of a compare-and-swap of 64 bits and a random read of 64 bytes, in a region as large as the pairs. Published beside
-ordered: the thesis' B-tree without versions, on a V100, which reads ranges while they change.`,
+btree: the thesis' B-tree without versions, on a V100, which reads ranges while they change.`,
 	run: runOrderedPhases,
 	plots: func(res *Result) []Plot {
 		var plots []Plot
@@ -213,7 +213,7 @@ func (p *phases) phase(op string, size, percent, updates, queries int, took time
 	n := updates + queries
 	row.Load = float64(percent) / 100
 	for i, share := range phaseShares {
-		if rate := published41[op][size][i]; share == percent && rate > 0 && p.onGPU() && p.m.name == "ordered" {
+		if rate := published41[op][size][i]; share == percent && rate > 0 && p.onGPU() && p.m.name == "btree" {
 			row.PublishedOpsPerS = figure(1e6 * rate)
 		}
 	}

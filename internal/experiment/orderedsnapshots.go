@@ -16,7 +16,7 @@ var orderedSnapshotsExperiment = Experiment{
 	Doc: `Batches of 2^20 (2^14 on a CPU) Puts, half of keys that are there and half of new ones, into a map of 10^8 pairs (2^20 on a CPU; as many as --n says) of 32-bit keys and
 values: eight of them, while no snapshot is held (put_held_0), one that was taken before (put_held_1), and one more behind each batch (put_held_8). speedup is the rate over that
 without. B/entry is the memory of map and snapshots in the end, for each pair of the map; samples are the bytes that only snapshots have behind each batch, and, last, behind
-closing them. get_hit_held and get_hit_then look up keys of before in the map and in the snapshot, while one is held.` + allOrdered + `
+closing them; btree does not tell. get_hit_held and get_hit_then look up keys of before in the map and in the snapshot, while one is held.` + allOrdered + `
 The limit is random compare-and-swaps of 64 bits, of lookups random reads of 64 bytes, in a region as large as the pairs.`,
 	run: runOrderedSnapshots,
 	plots: func(res *Result) []Plot {
@@ -146,8 +146,8 @@ func (s *versions) held(ctx context.Context, number int) error {
 	row := s.row()
 	row.Batch = s.size
 	used, held, err := s.m.bytes(ctx)
-	row.BytesPerEntry = figure(float64(used+held) / float64(s.m.Len()))
-	if err == nil && number > 0 {
+	row.BytesPerEntry = figure(float64(used+max(held, 0)) / float64(s.m.Len()))
+	if err == nil && number > 0 && held != unknown {
 		err = s.growth(ctx, prepare, number, &row)
 	}
 	if err == nil && number == 1 {
@@ -164,7 +164,9 @@ func (s *versions) held(ctx context.Context, number int) error {
 		if err != nil {
 			return err
 		}
-		row.Samples = append(row.Samples, float64(left))
+		if left != unknown {
+			row.Samples = append(row.Samples, float64(left))
+		}
 		row.Speedup = figure(s.rateOf("put_held_0") * took.Seconds())
 		*row.Speedup = float64(snapshotBatches*(s.size/2*2)) / *row.Speedup
 	}
