@@ -70,8 +70,7 @@
 // Lookups of keys run beside changes. What reads more than one leaf, ranges, neighbours, counts
 // and ranks, is run between batches, so that it is exact; a batch that comes later waits for it. Counts of
 // ranges without a limit, ranks and places need the number of pairs before each leaf: the first of these calls
-// after a change sorts all leaves by their first key, a hundredth of the time of a pass over the pairs; after that
-// each is a binary search over the leaves.
+// after a change sorts all leaves by their first key; after that each is a binary search over the leaves.
 //
 // # On a CPU
 //

@@ -3,7 +3,6 @@ package btree
 import (
 	"context"
 	"errors"
-	"unsafe"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -203,13 +202,6 @@ func (e *gpuEngine) load(s *device.Stream, b *batch.Batch, m *merging, submit fu
 	}
 	return e.become(to, b.N)
 }
-
-// gap are pairs [from,to) that go (twin: btree.cu).
-type gap struct{ from, to uint64 }
-
-// rangeBytes is the memory of a range that is deleted: its place and its number of pairs, and of
-// two gaps.
-const rangeBytes = 8 + 4 + 2*int(unsafe.Sizeof(gap{})) + 256
 
 // deleteRanges removes the pairs of ranges on the device: finding them is for the device, and
 // which of them is the first to have a pair for the host, which waits.

@@ -122,21 +122,11 @@ func stateOf(level, count int) uint32 { return uint32(level)<<levelShift | uint3
 // has reports whether a key, which is not below the node's low key, is one of the node.
 func (h *header) has(key uint64) bool { return h.link == noNode || key < h.high }
 
-// narrow is a node of slots of 8 bytes, wide one of 16.
-type (
-	narrow struct {
-		header
-		slots [14]uint64 // key<<32 | value
-	}
-	wide struct {
-		header
-		slots [15]wideSlot
-	}
-	wideSlot struct {
-		_        structs.HostLayout
-		val, key uint64
-	}
-)
+// wideSlot is a slot of 16 bytes; one of 8 is key<<32 | value.
+type wideSlot struct {
+	_        structs.HostLayout
+	val, key uint64
+}
 
 // control lies at the beginning of the memory (twin: Control in btree_node.cuh).
 type control struct {

@@ -49,7 +49,7 @@ func TestPaint(t *testing.T) {
 		var owner [n]int
 		for i := range spans {
 			from := g.IntN(n)
-			spans[i] = Span{from, from + g.IntN(n-from+1)}
+			spans[i] = Span{From: from, To: from + g.IntN(n-from+1)}
 			for at := spans[i].From; at < spans[i].To; at++ {
 				if owner[at] == 0 {
 					owner[at] = i + 1
