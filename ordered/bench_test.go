@@ -108,7 +108,8 @@ func benchmarkOn[K, V ~uint32 | ~uint64](b *testing.B, dev device.Device, n int)
 		measure(fmt.Sprintf("insert %d", size), size, build, func() error { return m.PutOn(st, keys, with) })
 		measure(fmt.Sprintf("insert %d beside a snapshot", size), size, func() error { return errors.Join(build(), hold()) }, func() error { return m.PutOn(st, keys, with) })
 		must(b, release())
-		measure(fmt.Sprintf("delete %d", size), size, build, func() error { return m.DeleteOn(st, all.Sub(0, min(n, size)), device.Slice[bool]{}) })
+		gone := all.Sub(0, min(n, size))
+		measure(fmt.Sprintf("delete %d", size), gone.Len(), build, func() error { return m.DeleteOn(st, gone, device.Slice[bool]{}) })
 		measure(fmt.Sprintf("mixed %d", size), size, build, func() error { return m.ApplyOn(st, mixed.Sub(0, size), keys, with, device.Slice[bool]{}) })
 	}
 }

@@ -18,14 +18,16 @@ func TestSameBytesOnGPU(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
-	t.Run("uint32,uint32", func(t *testing.T) { sameOnGPU[uint32, uint32](t, 1) })
-	t.Run("uint64,uint32", func(t *testing.T) { sameOnGPU[uint64, uint32](t, 2) })
+	t.Run("uint32,uint32", func(t *testing.T) { SameOnGPU[uint32, uint32](t, devicetest.OpenSim(t, nil), 1, 24) })
+	t.Run("uint64,uint32", func(t *testing.T) { SameOnGPU[uint64, uint32](t, devicetest.OpenSim(t, nil), 2, 24) })
 }
 
-func sameOnGPU[K, V word](t *testing.T, seed uint64) {
+// SameOnGPU changes a map on a GPU and one on a CPU, and compares their memory.
+func SameOnGPU[K, V word](t testing.TB, gpu device.Device, seed uint64, rounds int) {
+	t.Helper()
 	ctx := context.Background()
 	var maps [2]*Map[K, V]
-	for i, dev := range []device.Device{devicetest.OpenCPU(t, 2), devicetest.OpenSim(t, nil)} {
+	for i, dev := range []device.Device{devicetest.OpenCPU(t, 2), gpu} {
 		m, err := New[K, V](dev, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -35,14 +37,17 @@ func sameOnGPU[K, V word](t *testing.T, seed uint64) {
 	}
 	rng := rand.New(rand.NewPCG(seed, 3))
 	top := 0
-	for round := range 24 {
+	for round := range rounds {
 		n := []int{1 + rng.IntN(20), 100 + rng.IntN(400), 1500}[round%3]
 		keys := make([]K, n)
 		for j := range keys {
 			keys[j] = K(rng.IntN(6000))
-			if round == 9 || round == 17 { // behind all others
+			switch {
+			case round == 5 || round == 17: // behind all others
 				keys[j] = K(10_000 + top)
 				top++
+			case round%5 == 4: // all but a few, side by side
+				keys[j] = K(round*100 + j + j/20)
 			}
 		}
 		change := func(m *Map[K, V]) (err error) {
@@ -81,7 +86,7 @@ func sameOnGPU[K, V word](t *testing.T, seed uint64) {
 	}
 }
 
-func sameForest[K, V word](t *testing.T, round int, a, b *forest[K, V]) {
+func sameForest[K, V word](t testing.TB, round int, a, b *forest[K, V]) {
 	t.Helper()
 	x, y := a.present, b.present
 	if !slices.EqualFunc(x.seps, y.seps, slices.Equal[[]K]) || !slices.Equal(x.sizes, y.sizes) || !slices.Equal(x.ranks, y.ranks) {

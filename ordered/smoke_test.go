@@ -19,7 +19,7 @@ func smokeAll(t *testing.T, dev device.Device) {
 	t.Run("64_64", func(t *testing.T) { smoke[uint64, uint64](t, dev) })
 }
 
-func smoke[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device) {
+func smoke[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device) {
 	conformance.SmokeOrderedMap(t, dev, conformance.Open(t, ordered.New[K, V], dev, nil))
 }
 
