@@ -25,7 +25,7 @@ struct ChangeParams {
   Index old, to;
   // The batch, sorted.
   const void* keys;        // of entries, as columns have them
-  const uint32_t* order;   // rows
+  const uint32_t* order;   // rows; null: all are Puts that report nothing, and the values are sorted, too
   const uint32_t* starts;  // of the rows of each entry in order, and the end
   const uint32_t* count;   // of entries
   const void* vals;
@@ -128,8 +128,12 @@ __device__ __forceinline__ void settle(const ChangeParams& p) {
       if (at < size && of->keys[at] == key) s = {true, of->vals[at]};
     }
     const bool was = s.there;
-    if (!p.kinds && p.kind == kPut && !p.ok) row = end - 1;
-    for (; row < end; row++) run(p, p.order[row], s);
+    if (!p.order) {
+      s = {true, static_cast<const V*>(p.vals)[end - 1]};
+    } else {
+      if (!p.kinds && p.kind == kPut && !p.ok) row = end - 1;
+      for (; row < end; row++) run(p, p.order[row], s);
+    }
     static_cast<V*>(p.entry_vals)[e] = s.val;
     p.leaves[e] = leaf;
     p.deltas[e] = uint32_t(s.there) - uint32_t(was);
@@ -425,16 +429,26 @@ __device__ __forceinline__ void enter(const ChangeParams& p) {
 
 // Even is how a bulk load lays pairs out: about as many in each leaf, the first ones being larger.
 struct Even {
-  uint64_t pairs;
-  uint32_t leaves;
+  uint32_t q = 0, large = 0;  // pairs of a leaf, and how many leaves have one more
+  uint64_t cut = 0;           // pairs of these
 
-  __device__ __forceinline__ Even(uint64_t pairs, uint32_t fill) : pairs(pairs), leaves((pairs + fill - 1) / fill) {}
-  __device__ __forceinline__ uint32_t size(uint32_t leaf) const { return pairs / leaves + (leaf < pairs % leaves); }
+  __device__ __forceinline__ Even(uint64_t pairs, uint32_t fill) {
+    const uint32_t leaves = (pairs + fill - 1) / fill;
+    if (leaves == 0) return;
+    q = pairs / leaves, large = pairs % leaves, cut = uint64_t(large) * (q + 1);
+  }
+  __device__ __forceinline__ uint32_t size(uint32_t leaf) const { return q + (leaf < large); }
   __device__ __forceinline__ Place place(uint64_t pair) const {
-    const uint32_t q = pairs / leaves, large = pairs % leaves;
-    const uint64_t cut = uint64_t(large) * (q + 1);
-    if (pair < cut) return {uint32_t(pair / (q + 1)), uint32_t(pair % (q + 1))};
-    return {large + uint32_t((pair - cut) / q), uint32_t((pair - cut) % q)};
+    if (pair < cut) return in(0, pair, q + 1);
+    return in(large, pair - cut, q);
+  }
+
+ private:
+  // in is the place of a pair behind some leaves, where all have as many.
+  __device__ __forceinline__ static Place in(uint32_t first, uint64_t pair, uint32_t each) {
+    if (pair >> 32 != 0) return {first + uint32_t(pair / each), uint32_t(pair % each)};
+    const uint32_t leaf = uint32_t(pair) / each;  // takes a tenth of a division of 64 bits
+    return {first + leaf, uint32_t(pair) - leaf * each};
   }
 };
 
@@ -509,8 +523,8 @@ __device__ __forceinline__ void finish(const ChangeParams& p, bool all) {
     p.node_sums[i] = sum;
   }
   if (thread_index() != 0) return;
+  now.taken = *p.taken += taken;
   *p.to.content = now;
-  *p.taken += taken;
 }
 
 // ---- the pool -------------------------------------------------------------------------

@@ -143,11 +143,12 @@ func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
 		return core.Counters{}, err
 	}
 	x := e.now()
-	var c [2]uint64
+	var c [3]uint64
 	if err := e.Stream.CopyOut(ctx, device.Bytes(c[:]), e.refOf(x).content); err != nil {
 		return core.Counters{}, err
 	}
-	x.content = content{c[0], c[1]}
+	x.content = content{c[0], c[1], c[2]}
+	e.pool.left = max(0, e.pool.listed-int(c[2]))
 	e.known, e.most, e.stale = core.Counters{Live: c[0], Used: c[0]}, int(c[1]), false
 	return e.known, nil
 }

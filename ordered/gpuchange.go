@@ -108,25 +108,13 @@ func (e *gpuEngine) findLeaves(b *batch.Batch, ranges bool) (taken, more int, er
 	if _, err := e.Counters(context.Background()); err != nil {
 		return 0, 0, err
 	}
-	taken, more = e.bounds(b, ranges)
-	if err := e.recount(); err != nil || taken <= e.pool.left {
-		return taken, more, err
+	if taken, more = e.bounds(b, ranges); taken <= e.pool.left {
+		return taken, more, nil
 	}
 	if err := e.collectFree(); err != nil {
 		return 0, 0, err
 	}
 	return taken, more, e.growTo(taken)
-}
-
-// recount finds out how many free leaves have been taken, where no change is under way: that is
-// about half of what they may have taken at most.
-func (e *gpuEngine) recount() error {
-	var taken [1]uint32
-	if err := e.Stream.CopyOut(context.Background(), device.Bytes(taken[:]), e.pool.taken()); err != nil {
-		return err
-	}
-	e.pool.left = max(0, e.pool.listed-int(taken[0]))
-	return nil
 }
 
 // growTo grows the pool until so many leaves are free, and some more.
@@ -274,17 +262,28 @@ func (e *gpuEngine) change(_ context.Context, s *device.Stream, b *batch.Batch, 
 	m := e.layOut(b.N, false, r.to, at)
 	m.sort.From.Keys = b.Columns[batch.Keys].Ptr
 	p := e.paramsOf(b, &m, r.to)
+	if c := &b.Columns; b.Kind == op.Put && !c[batch.Kinds].Given() && !c[batch.OK].Given() && !c[batch.Out].Given() && c[batch.Vals].Width == m.sort.Val {
+		m.sort.From.Vals, p.vals, p.order = p.vals, m.sort.To.Vals, 0
+	}
+	empty := e.most == 0
 	err := submit(s, func() error {
-		if err := e.settleKeys(s, &m, &p); err != nil {
+		if err := e.settleKeys(s, &m, &p, empty); err != nil {
 			return err
 		}
-		return e.merge(s, &m, &p, e.plan, e.write)
+		if !empty {
+			return e.merge(s, &m, &p, e.plan, e.write)
+		}
+		if err := e.launch(s, e.load, m.sort.N, &p); err != nil {
+			return err
+		}
+		return e.complete(s, &m, &p, e.finish)
 	})
 	return e.become(s, r, err)
 }
 
-// settleKeys submits settling the operations on each key, and finding the leaves that have some.
-func (e *gpuEngine) settleKeys(s *device.Stream, m *merging, p *changeParams) error {
+// settleKeys submits settling the operations on each key, and finding the leaves that have some, if there
+// are leaves.
+func (e *gpuEngine) settleKeys(s *device.Stream, m *merging, p *changeParams, empty bool) error {
 	scratch := device.Buffer{Ptr: m.scratch, Size: m.scratchBytes()}
 	if err := e.prims.Sort(s, &m.sort, scratch); err != nil {
 		return err
@@ -297,6 +296,9 @@ func (e *gpuEngine) settleKeys(s *device.Stream, m *merging, p *changeParams) er
 	}
 	if err := e.prims.Scan(s, &m.deltas, scratch); err != nil {
 		return err
+	}
+	if empty {
+		return nil
 	}
 	return e.prims.Group(s, &m.leaves, scratch)
 }
@@ -411,7 +413,7 @@ func (e *gpuEngine) refillTo(to *gpuPool) error {
 		e.most = most
 		return errors.Join(err, to.drop(x, false))
 	}
-	x.content = content{e.known.Live, uint64(leaves)}
+	x.content = content{e.known.Live, uint64(leaves), uint64(leaves)}
 	to.left -= leaves
 	return e.leases.Replace(x)
 }

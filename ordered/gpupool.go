@@ -42,9 +42,9 @@ type gpuIndex struct {
 }
 
 // content is how much an index has, once that has been read (twin: layout.cuh).
-type content struct{ Live, Leaves uint64 }
+type content struct{ Live, Leaves, Taken uint64 }
 
-const contentBytes = 16
+const contentBytes = 24
 
 // newGPUPool makes a pool without leaves.
 func newGPUPool(s *device.Stream, key, val int, idle func() error) (*gpuPool, error) {

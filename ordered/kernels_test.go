@@ -48,7 +48,7 @@ var mutants = []struct{ name, kernels, pattern, with string }{
 	{"leaves of versions are taken", "mark", `mov\.b32 (%r\d+), 1;`, "mov.b32 $1, 0;"},
 	{"leaves that are taken are counted on", "collect", `st\.global\.u32 \[(%rd\d+)\], (%r\d+);`, ""},
 	{"a node is filled up with keys that there are", "finish", `mov\.b32 (%r\d+), -1;`, "mov.b32 $1, 5;"},
-	{"a pair behind a gap stays where it was", "write_gaps", `setp\.gt\.u32 (%p\d+), (%r\d+), 28;`, "setp.gt.u32 $1, $2, 12;"},
+	{"a leaf that gaps leave a few pairs stays alone", "plan_gaps", `setp\.gt\.u32 (%p\d+), (%r\d+), 28;`, "setp.gt.u32 $1, $2, 12;"},
 }
 
 // The tests of kernels find every one of them.

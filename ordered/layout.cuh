@@ -23,6 +23,7 @@ struct alignas(128) Leaf {
 
 struct Content {
   uint64_t live, leaves;
+  uint64_t taken;  // of the free leaves, by it and those before
 };
 
 // Index is a version. Nothing of it, nor of its leaves, changes once lookups see it.

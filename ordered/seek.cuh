@@ -165,6 +165,8 @@ struct Stretch {
 template <class K, class V>
 __device__ __forceinline__ uint32_t copy(const SeekParams& p, uint32_t leaves, uint32_t rank, uint32_t lanes, const Stretch<K>& s) {
   uint32_t copied = 0, leaf = s.from.leaf, at = s.from.at + (p.backward ? 0 : rank), back = rank + 1;
+  const Leaf<K, V>* from = nullptr;
+  uint32_t size = 0, read = ~0u;  // what is known of which leaf
   for (uint64_t j = rank; j < s.n; j += lanes) {
     if (p.backward) {
       while (at < back) {  // `back` before the place
@@ -173,10 +175,13 @@ __device__ __forceinline__ uint32_t copy(const SeekParams& p, uint32_t leaves, u
       }
       at -= back;
     } else {
-      while (leaf < leaves && at >= p.x.sizes[leaf]) at -= p.x.sizes[leaf++];
+      for (; leaf < leaves; at -= size, leaf++) {
+        if (leaf != read) size = p.x.sizes[leaf];
+        if (at < size) break;
+      }
       if (leaf == leaves) break;
     }
-    const Leaf<K, V>* from = leaf_at<K, V>(p.x, p.x.ids[leaf]);
+    if (leaf != read) from = leaf_at<K, V>(p.x, p.x.ids[leaf]), read = leaf;
     const K key = from->keys[at];
     if (!p.backward && key > s.last) break;
     copied++;
