@@ -314,7 +314,13 @@ Here all of them are loaded at once. The thesis builds its B-tree on a TITAN V a
 		var plots []Plot
 		for _, width := range []int{32, 64} {
 			for _, op := range []string{"load_random", "load_ascending"} {
-				plots = append(plots, overKeys(res, fmt.Sprintf("ordered-%s-%d", op, width), fmt.Sprintf("%s, %d-bit pairs", op, width), func(row Row) bool { return row.Op == op && row.KeyBits == width }))
+				p := overKeys(res, fmt.Sprintf("ordered-%s-%d", op, width), fmt.Sprintf("%s, %d-bit pairs", op, width), func(row Row) bool { return row.Op == op && row.KeyBits == width })
+				for _, f := range res.Published {
+					if len(p.Series) > 0 && op == "load_random" && width == 32 {
+						p.level(f)
+					}
+				}
+				plots = append(plots, p)
 			}
 		}
 		return drawn(plots...)

@@ -184,6 +184,11 @@ func plotOrderedRange(res *Result) []Plot {
 				p.point(row.Structure, float64(row.Batch), row.OpsPerS)
 			}
 		}
+		if op == "first" && len(p.Series) > 0 {
+			for _, f := range res.Published {
+				p.Series = append(p.Series, Series{Name: "published: " + f.What, X: []float64{8}, Y: []float64{f.Value}, Published: true})
+			}
+		}
 		plots = append(plots, p)
 	}
 	return drawn(plots...)

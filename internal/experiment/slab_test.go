@@ -23,12 +23,15 @@ func TestPublishedFiguresAreDrawn(t *testing.T) {
 			Measured: &Reads{PerHit: 1, PerMiss: 1}, Model: &Reads{PerHit: 1, PerMiss: 1},
 		})
 	}
+	for _, op := range []string{"successor", "first", "delete", "mixed_60", "load_random"} {
+		rows = append(rows, Row{Structure: "btree", Op: op, KeyBits: 32, N: 1, Keys: 1, Batch: 8, Load: .5, OpsPerS: 1, Limit: "cas64"})
+	}
 	for _, e := range All() {
 		if e.published == nil {
 			continue
 		}
 		var drawn []float64
-		for _, p := range e.plots(&Result{Rows: rows, Limits: map[string]float64{"cas64": 1}}) {
+		for _, p := range e.plots(&Result{Rows: rows, Published: e.published, Limits: map[string]float64{"cas64": 1}}) {
 			for _, s := range p.Series {
 				if s.Published {
 					drawn = append(drawn, s.Y...)
