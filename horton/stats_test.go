@@ -18,6 +18,9 @@ func TestStatsAgreeWithTheModel(t *testing.T) {
 		slots int
 		load  float64
 	}{{1, .7}, {2, .8}, {4, .9}, {8, .5}, {8, .9}, {8, .95}, {16, .95}} {
+		if most := map[int]float64{1: .55, 2: .7}[c.slots]; most != 0 && onGPU(t) {
+			c.load = most // see Options.Fixed
+		}
 		t.Run(fmt.Sprintf("%d slots at %g", c.slots, c.load), func(t *testing.T) {
 			if c.slots != 8 {
 				conformance.NotRaced(t, "cores share out tables of any slots alike")
@@ -27,6 +30,8 @@ func TestStatsAgreeWithTheModel(t *testing.T) {
 		})
 	}
 }
+
+func onGPU(t *testing.T) bool { return devicetest.Open(t).Properties().Kind != device.CPU }
 
 func agrees[K, V uint32 | uint64](t *testing.T, slots int, load float64) {
 	keys, vals := make([]K, 1<<17), make([]V, 1<<17)
@@ -42,12 +47,14 @@ func agrees[K, V uint32 | uint64](t *testing.T, slots int, load float64) {
 		t.Fatal(err)
 	}
 	off := func(got, model, within float64) bool { return !(math.Abs(got-model) <= within*model) }
-	retries := .25
-	if devicetest.Open(t).Properties().Kind == device.CUDA {
-		retries = .5 // a key whose bucket others fill meanwhile reads it again, which the model has no part for
+	// The model leaves out keys that move further. A GPU looks for their room in launches of their own, which read
+	// the buckets of these keys again: 1.2 to 1.4 times the model where most buckets are full.
+	further := .25
+	if onGPU(t) {
+		further = .5
 	}
 	if off(s.PerHit, s.Model.PerHit, .01) || off(s.PerMiss, s.Model.PerMiss, .01) || off(s.TypeB, s.Model.TypeB, .08) ||
-		off(float64(s.Entries), s.Model.Entries, .08) || off(s.PerInsert, s.Model.PerInsert, retries) {
+		off(float64(s.Entries), s.Model.Entries, .08) || off(s.PerInsert, s.Model.PerInsert, further) {
 		t.Error(s)
 	}
 }
