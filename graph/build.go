@@ -190,9 +190,10 @@ func (b *builder) rows(items []cpu.Item[uint64]) *CSR {
 	total := b.kept[len(b.kept)-1]
 	g := &CSR{offsets: make([]uint64, b.n+1), neighbors: make([]uint32, total), directed: b.Directed, sorted: true}
 	var loops atomic.Int64
+	var repeats atomic.Bool
 	mask := uint64(1)<<b.bits - 1
 	b.host.Parallel(len(items), grain, func(lo, hi int) {
-		at, own := b.kept[lo/grain], 0
+		at, own, again := b.kept[lo/grain], 0, false
 		last := -1 // the row before
 		if lo > 0 {
 			last = int(items[lo-1].Key >> b.bits)
@@ -208,9 +209,13 @@ func (b *builder) rows(items []cpu.Item[uint64]) *CSR {
 				if u == v {
 					own++
 				}
+				again = again || b.Multi && i > 0 && items[i-1].Key == items[i].Key
 			}
 		}
 		loops.Add(int64(own))
+		if again {
+			repeats.Store(true)
+		}
 	})
 	last := -1
 	if len(items) > 0 {
@@ -220,7 +225,7 @@ func (b *builder) rows(items []cpu.Item[uint64]) *CSR {
 		g.offsets[last+1] = uint64(total)
 	}
 	g.loops = int(loops.Load())
-	g.simple = g.loops == 0 && !b.Multi
+	g.simple = g.loops == 0 && !repeats.Load()
 	return g
 }
 

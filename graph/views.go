@@ -12,7 +12,8 @@ func (g *CSR) Transpose(ctx context.Context, dev device.Device) (*CSR, error) {
 	if !g.directed {
 		return g, ctx.Err()
 	}
-	return g.rebuilt(ctx, dev, Edges{g.Vertices(), g.neighbors, g.sources()}, &Options{Directed: true, SelfLoops: true, Multi: true})
+	edges, o := g.turned()
+	return Build(ctx, dev, edges, o)
 }
 
 // Symmetric is the undirected graph of a directed one: edges that lead both ways are one. An undirected graph is its own.
@@ -20,7 +21,8 @@ func (g *CSR) Symmetric(ctx context.Context, dev device.Device) (*CSR, error) {
 	if !g.directed {
 		return g, ctx.Err()
 	}
-	return g.rebuilt(ctx, dev, Edges{g.Vertices(), g.sources(), g.neighbors}, &Options{SelfLoops: true})
+	edges, o := g.bothWays()
+	return Build(ctx, dev, edges, o)
 }
 
 // Sort is the graph with the neighbors of each vertex in ascending order. One whose rows are
@@ -29,31 +31,30 @@ func (g *CSR) Sort(ctx context.Context, dev device.Device) (*CSR, error) {
 	if g.sorted {
 		return g, ctx.Err()
 	}
-	s, err := g.rebuilt(ctx, dev, Edges{g.Vertices(), g.sources(), g.neighbors}, &Options{Directed: true, SelfLoops: true, Multi: true})
+	edges, o := g.ascending()
+	s, err := Build(ctx, dev, edges, o)
 	if err != nil {
 		return nil, err
 	}
 	s.directed = g.directed
-	s.simple = s.loops == 0 && !s.repeats()
 	return s, nil
 }
 
-// repeats reports whether a row has a neighbor twice; rows are sorted.
-func (g *CSR) repeats() bool {
-	for v := range g.Vertices() {
-		row := g.Neighbors(uint32(v))
-		for i := 1; i < len(row); i++ {
-			if row[i] == row[i-1] {
-				return true
-			}
-		}
-	}
-	return false
+// turned is what Transpose builds, with weights or without.
+func (g *CSR) turned() (Edges, *Options) {
+	edges, o := g.ascending()
+	edges.From, edges.To = edges.To, edges.From
+	return edges, o
 }
 
-func (g *CSR) rebuilt(ctx context.Context, dev device.Device, edges Edges, o *Options) (*CSR, error) {
-	o.MaxVertices = maxVertices
-	return Build(ctx, dev, edges, o)
+// bothWays is what Symmetric builds.
+func (g *CSR) bothWays() (Edges, *Options) {
+	return Edges{g.Vertices(), g.sources(), g.neighbors}, &Options{SelfLoops: true, MaxVertices: maxVertices}
+}
+
+// ascending is what Sort builds.
+func (g *CSR) ascending() (Edges, *Options) {
+	return Edges{g.Vertices(), g.sources(), g.neighbors}, &Options{Directed: true, SelfLoops: true, Multi: true, MaxVertices: maxVertices}
 }
 
 // sources are the vertices in whose rows the arcs are.

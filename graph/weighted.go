@@ -53,7 +53,8 @@ func (g *Weighted[W]) Transpose(ctx context.Context, dev device.Device) (*Weight
 	if !g.directed {
 		return g, ctx.Err()
 	}
-	return g.rebuilt(ctx, dev, Edges{g.Vertices(), g.neighbors, g.sources()}, &Options{Directed: true, SelfLoops: true, Multi: true})
+	edges, o := g.turned()
+	return BuildWeighted(ctx, dev, edges, g.weights, o)
 }
 
 // Symmetric is [CSR.Symmetric], with weights: where edges lead both ways, the one from the larger vertex counts.
@@ -61,7 +62,8 @@ func (g *Weighted[W]) Symmetric(ctx context.Context, dev device.Device) (*Weight
 	if !g.directed {
 		return g, ctx.Err()
 	}
-	return g.rebuilt(ctx, dev, Edges{g.Vertices(), g.sources(), g.neighbors}, &Options{SelfLoops: true})
+	edges, o := g.bothWays()
+	return BuildWeighted(ctx, dev, edges, g.weights, o)
 }
 
 // Sort is [CSR.Sort], with weights.
@@ -69,15 +71,11 @@ func (g *Weighted[W]) Sort(ctx context.Context, dev device.Device) (*Weighted[W]
 	if g.sorted {
 		return g, ctx.Err()
 	}
-	s, err := g.rebuilt(ctx, dev, Edges{g.Vertices(), g.sources(), g.neighbors}, &Options{Directed: true, SelfLoops: true, Multi: true})
+	edges, o := g.ascending()
+	s, err := BuildWeighted(ctx, dev, edges, g.weights, o)
 	if err != nil {
 		return nil, err
 	}
 	s.directed = g.directed
 	return s, nil
-}
-
-func (g *Weighted[W]) rebuilt(ctx context.Context, dev device.Device, edges Edges, o *Options) (*Weighted[W], error) {
-	o.MaxVertices = maxVertices
-	return BuildWeighted(ctx, dev, edges, g.weights, o)
 }
