@@ -19,6 +19,7 @@ func kernelTests[K, V uint32 | uint64]() []mutate.KernelTest {
 	return []mutate.KernelTest{
 		{Name: "beside a model", Run: func(t testing.TB, dev device.Device) { run[K, V](t, dev, 3, 7, 16, 50) }},
 		{Name: "many tombstones", Run: func(t testing.TB, dev device.Device) { tombstones[K, V](t, dev) }},
+		{Name: "long ranges", Run: longRanges[K, V]},
 		{Name: "everything once", Run: smoke[K, V]},
 	}
 }
@@ -58,6 +59,33 @@ func tombstones[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	must(t, h.m.Compact(t.Context())) // with a level that has two levels of an index
 	must(t, h.m.Check(t.Context()))
 	h.seek(h.m, h.want)
+}
+
+// longRanges asks for as many ranges as a warp has lanes, each of which has more pairs than its lane writes.
+func longRanges[K, V uint32 | uint64](t testing.TB, dev device.Device) {
+	const n, ranges, length = 150, 32, 100
+	m := open[K, V](t, dev, &lsm.Options{Base: 64})
+	keys, vals := conformance.Sequence[K](0, n), conformance.Sequence[V](7, n)
+	for lo := 0; lo < n; lo += 50 {
+		_, err := m.Put(t.Context(), keys[lo:lo+50], vals[lo:lo+50])
+		must(t, err)
+	}
+	lo, hi := keys[:ranges], keys[length-1:length-1+ranges]
+	var up, down weft.PairRows[K, V]
+	must(t, m.Range(t.Context(), lo, hi, 0, &up))
+	must(t, m.RangeBackward(t.Context(), lo, hi, 0, &down))
+	for i := range ranges {
+		wantKeys, wantVals := slices.Clone(keys[i:i+length]), slices.Clone(vals[i:i+length])
+		k, v := up.Row(i)
+		if !slices.Equal(k, wantKeys) || !slices.Equal(v, wantVals) {
+			t.Fatalf("from %d to %d there are %v: %v", lo[i], hi[i], k, v)
+		}
+		slices.Reverse(wantKeys)
+		slices.Reverse(wantVals)
+		if k, v = down.Row(i); !slices.Equal(k, wantKeys) || !slices.Equal(v, wantVals) {
+			t.Fatalf("from %d down to %d there are %v: %v", hi[i], lo[i], k, v)
+		}
+	}
 }
 
 // Each kernel does what it should.

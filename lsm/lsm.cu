@@ -187,10 +187,9 @@ __device__ __forceinline__ void rows(const RowsParams& p, Places& of) {
       row = p.offsets[i];
       if (p.found) p.found[i] = r.to - r.from;
     }
-    uint32_t own = kAll;  // lanes, whose ranges are begun first
-    while (own != 0) {
-      const bool all = own == kAll;
-      const uint32_t whose = all ? lane_index() : lowest(own);
+    bool all = true;  // ranges are begun first
+    for (uint32_t left = kAll; left != 0;) {
+      const uint32_t whose = all ? lane_index() : lowest(left);
       const Ranks s{shuffle(kAll, r.from, whose), shuffle(kAll, r.to, whose)};
       const uint64_t to = shuffle(kAll, row, whose);
       for (uint32_t c = all ? 0 : kChunk * (1 + lane_index()); c < s.to - s.from; c += kChunk * kWarp) {
@@ -204,8 +203,8 @@ __device__ __forceinline__ void rows(const RowsParams& p, Places& of) {
         for (uint32_t j = c; j < c + count && to + j < p.limit && w.next(e); j++) copy<K, V>(p.levels, e, p.keys, p.vals, to + j - p.first);
         if (all) break;
       }
-      const uint32_t longer = ballot(kAll, r.to - r.from > kChunk);
-      own = all ? longer : own & (own - 1);
+      left = all ? ballot(kAll, r.to - r.from > kChunk) : left & (left - 1);
+      all = false;
     }
   }
 }
