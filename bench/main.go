@@ -10,34 +10,24 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
+
+	"github.com/weftgo/weft/bench/internal/command"
 )
 
-func main() {
-	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("bench", run) }
 
 // report is the JSON that bench prints.
 type report struct {
-	Date  time.Time `json:"date"`
-	Go    string    `json:"go"`
-	Cores int       `json:"cores"`
-	Runs  int       `json:"runs"`
-	Rows  []Row     `json:"rows"`
+	command.Head
+	Cores int   `json:"cores"`
+	Rows  []Row `json:"rows"`
 }
 
 func run(args []string, stdout, stderr io.Writer) error {
@@ -69,9 +59,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if *asJSON {
-		enc := json.NewEncoder(stdout)
-		enc.SetIndent("", "  ")
-		return enc.Encode(report{time.Now().UTC().Truncate(time.Second), runtime.Version(), allCores(), *runs, rows})
+		return command.WriteJSON(stdout, report{command.NewHead(*runs), allCores(), rows})
 	}
 	return table(stdout, rows)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weftgo/weft/bench/internal/command"
 	"github.com/weftgo/weft/internal/workload"
 )
 
@@ -77,8 +78,8 @@ func Measure(p Peer, b *batch, cores, runs int) (Row, error) {
 		runtime.KeepAlive(m)
 	}
 	return Row{
-		Peer: p.Name, N: n, Cores: cores, InsertNS: median(insert), HitNS: median(hit), MissNS: median(miss),
-		BytesPerEntry: median(bytes), GCMS: median(gc),
+		Peer: p.Name, N: n, Cores: cores, InsertNS: command.Median(insert), HitNS: command.Median(hit), MissNS: command.Median(miss),
+		BytesPerEntry: command.Median(bytes), GCMS: command.Median(gc),
 	}, nil
 }
 
@@ -125,11 +126,6 @@ func collect() (live uint64, took time.Duration) {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc, took
-}
-
-func median(xs []float64) float64 {
-	slices.Sort(xs)
-	return xs[len(xs)/2]
 }
 
 // compare fills in the speedups, relative to the first peer's row of the same

@@ -15,31 +15,23 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
 	"text/tabwriter"
-	"time"
+
+	"github.com/weftgo/weft/bench/internal/command"
 )
 
-func main() {
-	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "durable:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("durable", run) }
 
 // report is the JSON that durable prints.
 type report struct {
-	Date  time.Time `json:"date"`
-	Go    string    `json:"go"`
-	Cores int       `json:"cores"`
-	Runs  int       `json:"runs"`
-	Rows  []Row     `json:"rows"`
+	command.Head
+	Cores int   `json:"cores"`
+	Rows  []Row `json:"rows"`
 }
 
 func run(args []string, stdout, stderr io.Writer) error {
@@ -67,9 +59,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 		rows = append(rows, more...)
 	}
 	if *asJSON {
-		enc := json.NewEncoder(stdout)
-		enc.SetIndent("", "  ")
-		return enc.Encode(report{time.Now().UTC().Truncate(time.Second), runtime.Version(), runtime.GOMAXPROCS(0), *runs, rows})
+		return command.WriteJSON(stdout, report{command.NewHead(*runs), runtime.GOMAXPROCS(0), rows})
 	}
 	return table(stdout, rows)
 }

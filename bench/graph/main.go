@@ -11,39 +11,29 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"runtime"
 	"text/tabwriter"
-	"time"
 
+	"github.com/weftgo/weft/bench/internal/command"
 	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/graph/load"
 )
 
-func main() {
-	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "graph:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("graph", run) }
 
 // report is the JSON that the command prints.
 type report struct {
-	Date      time.Time `json:"date"`
-	Go        string    `json:"go"`
-	Cores     int       `json:"cores"`
-	Runs      int       `json:"runs"`
-	File      string    `json:"file"`
-	Vertices  int       `json:"vertices"`
-	Edges     int       `json:"edges"`
-	Triangles uint64    `json:"triangles"`
-	Rows      []row     `json:"rows"`
+	command.Head
+	Cores     int    `json:"cores"`
+	File      string `json:"file"`
+	Vertices  int    `json:"vertices"`
+	Edges     int    `json:"edges"`
+	Triangles uint64 `json:"triangles"`
+	Rows      []row  `json:"rows"`
 }
 
 // row is one operation: the median of the runs in milliseconds.
@@ -78,11 +68,9 @@ func run(args []string, stdout, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	r.Date, r.Go, r.Cores, r.Runs, r.File = time.Now().UTC().Truncate(time.Second), runtime.Version(), runtime.GOMAXPROCS(0), *runs, filepath.Base(flags.Arg(0))
+	r.Head, r.Cores, r.File = command.NewHead(*runs), runtime.GOMAXPROCS(0), filepath.Base(flags.Arg(0))
 	if *asJSON {
-		enc := json.NewEncoder(stdout)
-		enc.SetIndent("", "  ")
-		return enc.Encode(r)
+		return command.WriteJSON(stdout, r)
 	}
 	return table(stdout, r)
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"slices"
 	"time"
 
 	"gonum.org/v1/gonum/graph/simple"
 
+	"github.com/weftgo/weft/bench/internal/command"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/graph"
 	"github.com/weftgo/weft/graph/algo"
@@ -54,17 +54,12 @@ func measure(ctx context.Context, dev device.Device, edges graph.Edges, runs int
 		name string
 		ms   [2][]float64
 	}{{"bulk build", builds}, {"triangles", counts}, {"both", both}} {
-		r.Rows = append(r.Rows, row{x.name, median(x.ms[0]), median(x.ms[1])})
+		r.Rows = append(r.Rows, row{x.name, command.Median(x.ms[0]), command.Median(x.ms[1])})
 	}
 	return r, nil
 }
 
 func since(start time.Time) float64 { return float64(time.Since(start).Microseconds()) / 1000 }
-
-func median(ms []float64) float64 {
-	slices.Sort(ms)
-	return ms[len(ms)/2]
-}
 
 // build makes gonum's graph, edge after edge; it has no self loops.
 func build(edges graph.Edges) *simple.UndirectedGraph {

@@ -9,31 +9,21 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"runtime"
 	"text/tabwriter"
-	"time"
+
+	"github.com/weftgo/weft/bench/internal/command"
 )
 
-func main() {
-	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "ordered:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("ordered", run) }
 
 // report is the JSON that the command prints.
 type report struct {
-	Date time.Time `json:"date"`
-	Go   string    `json:"go"`
-	N    int       `json:"n"`
-	Runs int       `json:"runs"`
-	Rows []row     `json:"rows"`
+	command.Head
+	N    int   `json:"n"`
+	Rows []row `json:"rows"`
 }
 
 // row is one operation: the median of the runs in nanoseconds per operation, by map.
@@ -60,9 +50,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if *asJSON {
-		enc := json.NewEncoder(stdout)
-		enc.SetIndent("", "  ")
-		return enc.Encode(report{time.Now().UTC().Truncate(time.Second), runtime.Version(), *n, *runs, rows})
+		return command.WriteJSON(stdout, report{command.NewHead(*runs), *n, rows})
 	}
 	return table(stdout, rows)
 }
