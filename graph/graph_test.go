@@ -13,19 +13,8 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/device/cpu"
-	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/device/devicetest"
 )
-
-func open(t testing.TB, workers int) *cpu.Device {
-	t.Helper()
-	dev, err := cpu.Open(&cpu.Options{Workers: workers})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
-	return dev
-}
 
 // randomEdges are some edges between n vertices, many of them twice, and some to hubs.
 func randomEdges(n, m int, seed uint64) (e Edges, weights []uint32) {
@@ -98,7 +87,7 @@ func TestBuild(t *testing.T) {
 		cores = cores[1:]
 	}
 	for _, workers := range cores {
-		dev := open(t, workers)
+		dev := devicetest.OpenCPU(t, workers)
 		for _, size := range []struct{ n, m int }{{1, 5}, {2, 3}, {7, 40}, {300, 2000}, {20_000, 40_000}} {
 			for bits := range 8 {
 				o := Options{Directed: bits&1 != 0, SelfLoops: bits&2 != 0, Multi: bits&4 != 0}
@@ -160,7 +149,7 @@ func verify(t *testing.T, dev device.Device, g *CSR, arcs []arc) {
 
 // Views are what the arcs say.
 func TestViews(t *testing.T) {
-	dev := open(t, 2)
+	dev := devicetest.OpenCPU(t, 2)
 	for seed := range uint64(20) {
 		n := 1 + int(seed)*3
 		e, weights := randomEdges(n, 6*n, seed)
@@ -226,7 +215,7 @@ func wantOriented(t *testing.T, g, oriented *CSR) {
 
 // Rows that come unsorted, with edges twice, have sorted views; what is asked of them does not change.
 func TestUnsorted(t *testing.T) {
-	dev := open(t, 2)
+	dev := devicetest.OpenCPU(t, 2)
 	g, err := NewCSR([]uint64{0, 4, 6, 9, 9}, []uint32{2, 1, 1, 0, 0, 0, 2, 0, 2}, true)
 	if err != nil {
 		t.Fatal(err)
@@ -264,7 +253,7 @@ func TestUnsorted(t *testing.T) {
 
 // An undirected graph is one when its rows have been sorted, too, and has its views.
 func TestUnsortedUndirected(t *testing.T) {
-	dev := open(t, 2)
+	dev := devicetest.OpenCPU(t, 2)
 	g, err := NewCSR([]uint64{0, 3, 5, 7, 8}, []uint32{3, 2, 1, 2, 0, 1, 0, 0}, false)
 	if err != nil {
 		t.Fatal(err)
@@ -292,7 +281,7 @@ func TestUnsortedUndirected(t *testing.T) {
 
 // What makes no graph is refused, with its position, and nothing is built.
 func TestErrors(t *testing.T) {
-	dev := open(t, 2)
+	dev := devicetest.OpenCPU(t, 2)
 	many := Edges{From: make([]uint32, 3*grain), To: make([]uint32, 3*grain)}
 	many.To[grain+7], many.From[2*grain+1] = 5, 9
 	many.Vertices = 5
@@ -337,12 +326,7 @@ func TestErrors(t *testing.T) {
 			return err
 		}, context.Canceled, ""},
 		{"device", func() error {
-			gpu, err := sim.Open(nil)
-			if err != nil {
-				return err
-			}
-			defer gpu.Close()
-			_, err = Build(t.Context(), gpu, Edges{}, nil)
+			_, err := Build(t.Context(), devicetest.OpenSim(t, nil), Edges{}, nil)
 			return err
 		}, device.ErrUnsupported, "by CPUs only"},
 	} {
@@ -354,7 +338,7 @@ func TestErrors(t *testing.T) {
 
 // Slices of different length are mistakes of the program.
 func TestPanics(t *testing.T) {
-	dev := open(t, 1)
+	dev := devicetest.OpenCPU(t, 1)
 	for name, f := range map[string]func(){
 		"edges":   func() { Build(t.Context(), dev, Edges{From: []uint32{1}}, nil) },
 		"weights": func() { BuildWeighted(t.Context(), dev, Edges{}, []uint32{1}, nil) },
@@ -372,7 +356,7 @@ func TestPanics(t *testing.T) {
 }
 
 func TestEmpty(t *testing.T) {
-	dev := open(t, 2)
+	dev := devicetest.OpenCPU(t, 2)
 	for _, e := range []Edges{{}, {Vertices: 3}, {From: []uint32{2}, To: []uint32{2}}} {
 		g, err := BuildWeighted[float64](t.Context(), dev, e, make([]float64, len(e.From)), nil)
 		if err != nil {
@@ -390,7 +374,7 @@ func TestEmpty(t *testing.T) {
 }
 
 func TestDegrees(t *testing.T) {
-	dev := open(t, 2)
+	dev := devicetest.OpenCPU(t, 2)
 	// A star of eight, an edge, a vertex alone.
 	e := Edges{Vertices: 12, From: []uint32{0, 0, 0, 0, 0, 0, 0, 0, 9, 11}, To: []uint32{1, 2, 3, 4, 5, 6, 7, 8, 10, 11}}
 	g, err := Build(t.Context(), dev, e, &Options{SelfLoops: true})

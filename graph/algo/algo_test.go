@@ -11,20 +11,9 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/device/cpu"
-	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/graph"
 )
-
-func open(t testing.TB, workers int) *cpu.Device {
-	t.Helper()
-	dev, err := cpu.Open(&cpu.Options{Workers: workers})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
-	return dev
-}
 
 // shape is a list of edges of which a test makes graphs.
 type shape struct {
@@ -73,7 +62,7 @@ func everywhere(t *testing.T, test func(t *testing.T, dev device.Device, g *grap
 		cores = cores[1:]
 	}
 	for _, workers := range cores {
-		dev := open(t, workers)
+		dev := devicetest.OpenCPU(t, workers)
 		for _, s := range shapes() {
 			for _, o := range []graph.Options{{}, {Directed: true}, {SelfLoops: true, Multi: true}} {
 				t.Run(fmt.Sprintf("%s/directed=%v/multi=%v/%d", s.name, o.Directed, o.Multi, workers), func(t *testing.T) {
@@ -126,7 +115,7 @@ func TestTriangles(t *testing.T) {
 
 // Wedges are dealt out to any number of parts without one being lost or counted twice.
 func TestParts(t *testing.T) {
-	dev := open(t, 1)
+	dev := devicetest.OpenCPU(t, 1)
 	all := shapes()
 	for _, s := range all[len(all)-2:] {
 		g, err := graph.Build(t.Context(), dev, s.Edges, nil)
@@ -278,7 +267,7 @@ func TestPageRankBits(t *testing.T) {
 	all := shapes()
 	var first []uint64
 	for workers := 1; workers <= 5; workers++ {
-		dev := open(t, workers)
+		dev := devicetest.OpenCPU(t, workers)
 		g, err := graph.Build(t.Context(), dev, all[len(all)-2].Edges, &graph.Options{Directed: true})
 		if err != nil {
 			t.Fatal(err)
@@ -425,17 +414,13 @@ func peeled(g *graph.CSR) (cores []uint32, largest uint32) {
 
 // What makes no sense is an error that says what.
 func TestErrors(t *testing.T) {
-	dev := open(t, 1)
+	dev := devicetest.OpenCPU(t, 1)
 	g, err := graph.Build(t.Context(), dev, graph.Edges{Vertices: 4, From: []uint32{0, 1}, To: []uint32{1, 2}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	four, ranks, floats, whole := make([]uint32, 4), make([]uint64, 4), make([]float64, 4), make([]uint64, 4)
-	gpu, err := sim.Open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer gpu.Close()
+	gpu := devicetest.OpenSim(t, nil)
 	rank := func(o PageRankOptions) func() error {
 		return func() error { _, err := PageRank(t.Context(), dev, g, ranks, &o); return err }
 	}
@@ -494,7 +479,7 @@ func TestErrors(t *testing.T) {
 
 // Whoever cancels gets the context's error from everything.
 func TestCancelled(t *testing.T) {
-	dev := open(t, 2)
+	dev := devicetest.OpenCPU(t, 2)
 	all := shapes()
 	g, err := graph.Build(t.Context(), dev, all[len(all)-1].Edges, nil)
 	if err != nil {

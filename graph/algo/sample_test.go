@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/graph"
 )
 
@@ -16,7 +17,7 @@ func star(t *testing.T, n int) *graph.CSR {
 	for v := range n {
 		e.From, e.To = append(e.From, 0), append(e.To, uint32(v+1))
 	}
-	g, err := graph.Build(t.Context(), open(t, 1), e, &graph.Options{Directed: true})
+	g, err := graph.Build(t.Context(), devicetest.OpenCPU(t, 1), e, &graph.Options{Directed: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +27,7 @@ func star(t *testing.T, n int) *graph.CSR {
 // Each neighbor is drawn as often as any other, whichever way samples are drawn, and without Replace none
 // twice in a row.
 func TestSampleIsUniform(t *testing.T) {
-	dev := open(t, 2)
+	dev := devicetest.OpenCPU(t, 2)
 	for _, tt := range []struct {
 		degree, fanout int
 		replace        bool
@@ -71,7 +72,7 @@ func TestSampleRows(t *testing.T) {
 	g := star(t, 3)
 	vertices := []uint32{0, 4, 1}
 	out := make([]uint32, 15)
-	n, err := Sample(t.Context(), open(t, 1), g, vertices, 5, out, nil)
+	n, err := Sample(t.Context(), devicetest.OpenCPU(t, 1), g, vertices, 5, out, nil)
 	if want := []uint32{1, 2, 3, None, None, None, None, None, None, None, None, None, None, None, None}; err != nil || n != 3 || !slices.Equal(out, want) {
 		t.Errorf("%d drawn, %v: %v", n, err, out)
 	}
@@ -81,7 +82,7 @@ func TestSampleRows(t *testing.T) {
 	for i := range samples {
 		samples[i] = make([]uint32, 4*len(vertices))
 		o := SampleOptions{Seed: uint64(i / 3)}
-		if _, err := Sample(t.Context(), open(t, i+1), g, vertices, 4, samples[i], &o); err != nil {
+		if _, err := Sample(t.Context(), devicetest.OpenCPU(t, i+1), g, vertices, 4, samples[i], &o); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,20 +12,9 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/device/cpu"
-	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/graph"
 )
-
-func open(t testing.TB, workers int) *cpu.Device {
-	t.Helper()
-	dev, err := cpu.Open(&cpu.Options{Workers: workers})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
-	return dev
-}
 
 // made is what a generator makes on a device.
 type made func(t *testing.T, dev device.Device) (graph.Edges, error)
@@ -49,7 +38,7 @@ func cliques(o CliquesOptions) made {
 // Degrees are those of the graphs that the parameters are named after: of rgg_n_2_15_s0 and delaunay_n15, whose
 // counts are known (9.78 and 24; 6.0 and 18), and of table 5.1 of Awad's thesis.
 func TestDegrees(t *testing.T) {
-	dev := open(t, 2)
+	dev := devicetest.OpenCPU(t, 2)
 	for _, tt := range []struct {
 		name                      string
 		make                      made
@@ -115,7 +104,7 @@ func TestDeterministic(t *testing.T) {
 			workers int
 			seed    uint64
 		}{{1, 7}, {4, 7}, {2, 8}} {
-			e, err := tt.make(run.seed)(t, open(t, run.workers))
+			e, err := tt.make(run.seed)(t, devicetest.OpenCPU(t, run.workers))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +122,7 @@ func TestDeterministic(t *testing.T) {
 
 // Edges fall into the quadrants as often as the options say, on each level.
 func TestQuadrants(t *testing.T) {
-	dev := open(t, 2)
+	dev := devicetest.OpenCPU(t, 2)
 	o := RMATOptions{Scale: 9, EdgeFactor: 400, A: 0.5, B: 0.1, C: 0.25}
 	e, err := RMAT(t.Context(), dev, o)
 	if err != nil {
@@ -155,7 +144,7 @@ func TestQuadrants(t *testing.T) {
 // A geometric graph has exactly the pairs that are near each other.
 func TestNear(t *testing.T) {
 	for _, o := range []GeometricOptions{{Vertices: 1}, {Vertices: 2, Radius: 2}, {Vertices: 400, Radius: 0.3}, {Vertices: 700}, {Vertices: 50, Radius: 1.1}, {Vertices: 300, Radius: 1e-12}} {
-		dev := open(t, 2)
+		dev := devicetest.OpenCPU(t, 2)
 		e, err := Geometric(t.Context(), dev, o)
 		if err != nil {
 			t.Fatal(err)
@@ -191,7 +180,7 @@ func TestNear(t *testing.T) {
 
 // A triangulation has the edges of all triangles whose circumcircle is empty, and no others.
 func TestEmptyCircles(t *testing.T) {
-	dev := open(t, 1)
+	dev := devicetest.OpenCPU(t, 1)
 	for seed := range uint64(12) {
 		n := 3 + int(seed)*4
 		e, err := Delaunay(t.Context(), dev, DelaunayOptions{Vertices: n, Seed: seed})
@@ -287,7 +276,7 @@ func triangulated(points []point) (e graph.Edges) {
 
 // Points that come twice are drawn again.
 func TestDistinct(t *testing.T) {
-	g, err := newGenerator(t.Context(), open(t, 1), "", 3)
+	g, err := newGenerator(t.Context(), devicetest.OpenCPU(t, 1), "", 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -384,7 +373,7 @@ func inside(points []point) bool {
 }
 
 func TestOptions(t *testing.T) {
-	dev := open(t, 1)
+	dev := devicetest.OpenCPU(t, 1)
 	for _, tt := range []struct {
 		make made
 		say  string
@@ -413,11 +402,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%v, want %q", err, tt.say)
 		}
 	}
-	gpu, err := sim.Open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer gpu.Close()
+	gpu := devicetest.OpenSim(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := RMAT(t.Context(), gpu, RMATOptions{}); !errors.Is(err, device.ErrUnsupported) {

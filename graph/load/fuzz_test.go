@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/graph"
 )
 
@@ -19,7 +20,11 @@ func FuzzRead(f *testing.F) {
 	} {
 		f.Add(uint8(1+i%7), []byte(content))
 	}
-	dev := open(f)
+	dev, err := cpu.Open(nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer dev.Close()
 	f.Fuzz(func(t *testing.T, format uint8, content []byte) {
 		o := Options{Format: Format(format % 8), MaxVertices: 1 << 12}
 		got, err := Read(t.Context(), dev, bytes.NewReader(content), "x", &o)

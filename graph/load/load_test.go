@@ -14,18 +14,8 @@ import (
 	"testing/iotest"
 
 	"github.com/weftgo/weft"
-	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/device/devicetest"
 )
-
-func open(t testing.TB) *cpu.Device {
-	t.Helper()
-	dev, err := cpu.Open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
-	return dev
-}
 
 // say is what a file holds, in short: its vertices, and edges by name.
 func say(f *File) string {
@@ -49,7 +39,7 @@ func say(f *File) string {
 
 // Files of all formats, and what is found in them.
 func TestRead(t *testing.T) {
-	dev := open(t)
+	dev := devicetest.OpenCPU(t, 2)
 	for _, tt := range []struct {
 		name, file, content string
 		opts                Options
@@ -156,7 +146,7 @@ func TestRead(t *testing.T) {
 
 // What breaks a format is said with its line.
 func TestMalformed(t *testing.T) {
-	dev := open(t)
+	dev := devicetest.OpenCPU(t, 2)
 	const banner = "%%MatrixMarket matrix coordinate "
 	for _, tt := range []struct {
 		file, content string
@@ -292,7 +282,7 @@ func TestMalformed(t *testing.T) {
 
 // Streams that fail, and contexts that end, end the reading with their error.
 func TestReaders(t *testing.T) {
-	dev := open(t)
+	dev := devicetest.OpenCPU(t, 2)
 	if _, err := Read(t.Context(), dev, io.MultiReader(strings.NewReader("1 2\n"), iotest.ErrReader(io.ErrClosedPipe)), "x.txt", nil); !errors.Is(err, io.ErrClosedPipe) || !strings.HasPrefix(err.Error(), "x.txt:2: ") {
 		t.Errorf("broken stream: %v", err)
 	}
@@ -318,7 +308,7 @@ func TestReaders(t *testing.T) {
 
 // Long lists go through the map in many batches, strings of one hash included.
 func TestBatches(t *testing.T) {
-	dev := open(t)
+	dev := devicetest.OpenCPU(t, 2)
 	const n = 3*batchEdges + 17
 	for _, prefix := range []string{"", "v"} {
 		var b bytes.Buffer
@@ -345,11 +335,11 @@ func TestBatches(t *testing.T) {
 func TestBoundedMemory(t *testing.T) {
 	const lines = 2*batchEdges + 1
 	s := newScanner(t.Context(), strings.NewReader(strings.Repeat("anna bert\n", lines)))
-	strung, err := newStringIDs(open(t))
+	strung, err := newStringIDs(devicetest.OpenCPU(t, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
-	numbered, err := newSparseIDs(open(t))
+	numbered, err := newSparseIDs(devicetest.OpenCPU(t, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +371,7 @@ func TestBoundedMemory(t *testing.T) {
 
 // Strings of one hash are different vertices.
 func TestHashesThatClash(t *testing.T) {
-	dev := open(t)
+	dev := devicetest.OpenCPU(t, 2)
 	ids, err := newStringIDs(dev)
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/graph"
 )
 
@@ -81,7 +82,7 @@ func listed(f *File) []string {
 
 // What is written in a format is read from it again.
 func TestRoundTrip(t *testing.T) {
-	dev := open(t)
+	dev := devicetest.OpenCPU(t, 2)
 	r := rand.New(rand.NewPCG(3, 3))
 	dir := t.TempDir()
 	for _, tt := range []struct {
@@ -123,7 +124,7 @@ func TestRoundTrip(t *testing.T) {
 
 // What a format says in other ways, word for word.
 func TestWrite(t *testing.T) {
-	dev := open(t)
+	dev := devicetest.OpenCPU(t, 2)
 	names := &Names{n: 4, strings: []string{"a", "b c", `"`, "#x"}}
 	f := func(weights []float64, directed bool, n *Names) *File {
 		return &File{Edges: graph.Edges{Vertices: 4, From: []uint32{0, 2, 1, 0}, To: []uint32{1, 2, 0, 3}}, Weights: weights, Integral: weights != nil && weights[0] == 5, Directed: directed, Names: n}
@@ -154,7 +155,7 @@ func TestWrite(t *testing.T) {
 
 // What a format cannot say is an error, before there is a file.
 func TestRefused(t *testing.T) {
-	dev := open(t)
+	dev := devicetest.OpenCPU(t, 2)
 	f := &File{Edges: graph.Edges{Vertices: 2, From: []uint32{0}, To: []uint32{1}}, Weights: []float64{.5}, Names: &Names{n: 2, strings: []string{"a b", "c\n"}}}
 	directed := *f
 	directed.Directed, directed.Weights = true, nil
