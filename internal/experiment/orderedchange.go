@@ -53,19 +53,15 @@ func runOrderedInsert(ctx context.Context, r *runner) (err error) {
 	}
 	defer func() { err = errors.Join(err, t.free()) }()
 	t.write = limit
-	for _, m := range t.maps {
-		t.use(m)
+	return t.each(ctx, func(m *orderedMap[uint32, uint32]) error {
 		for shift := first; shift <= last; shift += step {
 			if err := t.batches(ctx, 1<<shift, min(insertedBatches, 1<<(last-shift))); err != nil {
-				return fmt.Errorf("%s: batches of 2^%d: %w", m.name, shift, err)
+				return fmt.Errorf("batches of 2^%d: %w", shift, err)
 			}
 		}
 		r.result.Parameters["crossover_"+m.name] = rebuildFrom(r.result.Rows, m.name)
-		if err := errors.Join(m.Clear(ctx), m.mapOf.Compact(ctx)); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // changeLimit measures the limit of changes in maps of n pairs, and of lookups, and names the former.
@@ -181,7 +177,7 @@ The limit is random compare-and-swaps of 64 bits in a region as large as the pai
 }
 
 // changes runs an experiment on each ordered map, of n pairs.
-func (r *runner) changes(ctx context.Context, n int, each func(t *orderedTrial[uint32, uint32]) error) (err error) {
+func (r *runner) changes(ctx context.Context, n int, measure func(t *orderedTrial[uint32, uint32]) error) (err error) {
 	limit, err := r.changeLimit(ctx, n)
 	if err != nil {
 		return err
@@ -192,16 +188,7 @@ func (r *runner) changes(ctx context.Context, n int, each func(t *orderedTrial[u
 	}
 	defer func() { err = errors.Join(err, t.free()) }()
 	t.read, t.write = roofline.Read64, limit
-	for _, m := range t.maps {
-		t.use(m)
-		if err := each(t); err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
-		}
-		if err := errors.Join(m.Clear(ctx), m.mapOf.Compact(ctx)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.each(ctx, func(*orderedMap[uint32, uint32]) error { return measure(t) })
 }
 
 // deleteShare measures deleting so many percent of the pairs.
@@ -344,40 +331,44 @@ func loadOrdered[K weft.Key, V weft.Value](ctx context.Context, r *runner) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, t.free()) }()
-	sizes := r.powers(16, n, map[Scale]int{Quick: 8, Default: 4, Full: 2})
-	if sizes[len(sizes)-1] < n {
-		sizes = append(sizes, n)
-	}
+	sizes := r.mapSizes(16, n, map[Scale]int{Quick: 8, Default: 4, Full: 2})
 	for _, order := range []string{"random", "ascending"} {
 		if order == "ascending" {
 			if err := t.ascend(); err != nil {
 				return err
 			}
 		}
-		for _, m := range t.maps {
-			t.use(m)
+		err := t.each(ctx, func(*orderedMap[K, V]) error {
 			for _, t.n = range sizes {
-				op := "load_" + order
-				t.begin(op)
-				keys, vals := t.of(0, t.n)
-				took, err := t.median(ctx, func() error { return m.Clear(ctx) }, func() error { return m.mapOf.BuildOn(t.stream, keys, vals) })
-				if err == nil {
-					err = t.has(ctx, t.n)
+				if err := t.loadAll(ctx, "load_"+order, limit); err != nil {
+					return fmt.Errorf("%d pairs: %w", t.n, err)
 				}
-				if err != nil {
-					return fmt.Errorf("%s of %d pairs: %w", m.name, t.n, err)
-				}
-				row := t.row()
-				if err := m.describe(ctx, &row); err != nil {
-					return err
-				}
-				t.report(op, t.n, took, limit, row)
 			}
-			if err := errors.Join(m.Clear(ctx), m.mapOf.Compact(ctx)); err != nil {
-				return err
-			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// loadAll measures loading all n pairs.
+func (t *orderedTrial[K, V]) loadAll(ctx context.Context, op, limit string) error {
+	t.begin(op)
+	keys, vals := t.of(0, t.n)
+	took, err := t.median(ctx, func() error { return t.m.Clear(ctx) }, func() error { return t.m.mapOf.BuildOn(t.stream, keys, vals) })
+	if err == nil {
+		err = t.has(ctx, t.n)
+	}
+	row := t.row()
+	if err == nil {
+		err = t.m.describe(ctx, &row)
+	}
+	if err != nil {
+		return err
+	}
+	t.report(op, t.n, took, limit, row)
 	return nil
 }
 

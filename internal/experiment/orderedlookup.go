@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"time"
 
 	"github.com/weftgo/weft/device"
@@ -25,8 +26,10 @@ The thesis, on a TITAN V: B-tree 1020 lookups and 783 successors, sorted array 3
 		{"TITAN V, LSM, lookups", 158.44e6, "op/s"}, {"TITAN V, B-tree, successors", 783.13e6, "op/s"}},
 }
 
-// smallestMap is the number of keys of the smallest map.
+// The smallest map has 2^smallestMap keys; mapSteps are the powers of two from one to the next.
 const smallestMap = 12
+
+var mapSteps = map[Scale]int{Quick: 4, Default: 2, Full: 1}
 
 // asked are lookups in ordered maps of any size.
 type asked struct {
@@ -53,7 +56,7 @@ func runOrderedLookup(ctx context.Context, r *runner) (err error) {
 	if err := a.room(lookups); err != nil {
 		return err
 	}
-	for _, size := range r.mapSizes(n) {
+	for _, size := range r.mapSizes(smallestMap, n, mapSteps) {
 		if err := a.atSize(ctx, size); err != nil {
 			return fmt.Errorf("%d keys: %w", size, err)
 		}
@@ -61,9 +64,9 @@ func runOrderedLookup(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// mapSizes are numbers of keys up to the largest.
-func (r *runner) mapSizes(n int) []int {
-	sizes := r.powers(smallestMap, n, map[Scale]int{Quick: 4, Default: 2, Full: 1})
+// mapSizes are numbers of keys from 2^first up to the largest, which is one.
+func (r *runner) mapSizes(first, n int, step map[Scale]int) []int {
+	sizes := r.powers(first, n, step)
 	if last := sizes[len(sizes)-1]; last < n {
 		sizes = append(sizes, n)
 	}
@@ -104,14 +107,13 @@ func (a *asked) atSize(ctx context.Context, n int) error {
 	if err := a.cols.miss.CopyFrom(a.stream, host); err != nil {
 		return err
 	}
-	for _, m := range a.maps {
-		a.use(m)
+	return a.each(ctx, func(m *orderedMap[uint32, uint32]) error {
 		if err := errors.Join(a.reload(ctx)(), a.has(ctx, n)); err != nil {
 			return err
 		}
 		before := len(a.result.Rows)
 		if err := a.measure(ctx); err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
+			return err
 		}
 		var told Row
 		if err := m.describe(ctx, &told); err != nil {
@@ -120,11 +122,8 @@ func (a *asked) atSize(ctx context.Context, n int) error {
 		for i := range a.result.Rows[before:] {
 			a.result.Rows[before+i].Keys, a.result.Rows[before+i].BytesPerEntry = n, told.BytesPerEntry
 		}
-		if err := errors.Join(m.Clear(ctx), m.mapOf.Compact(ctx)); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // measure measures all kinds of lookups.
@@ -205,7 +204,7 @@ func plotOrderedLookup(res *Result) []Plot {
 var orderedScalingExperiment = Experiment{
 	Name:  "ordered-scaling",
 	Title: "How the time of a batch grows with an ordered map",
-	Doc: `Table 3.1 of Awad's thesis, measured: batches of 2^16 (2^10 on a CPU) operations on maps of 2^12 to 10^8 keys (2^20 on a CPU): insertions of
+	Doc: `Table 3.1 of Awad's thesis, measured: batches of 2^16 (2^10 on a CPU) operations on maps of four times as many to 10^8 keys (2^20 on a CPU): insertions of
 new keys and deletions of some that are there, lookups, counts of ranges and the first eight pairs of ranges. The parameters have the exponent of each: by which power of
 the number of keys the time grows, from a sixteenth of the largest map on, least squares of logarithms. In theory it is 1 for changes of a sorted array, and 0 but for
 logarithms in all else; a merge of an lsm falls due every few batches, of which a row has the median.` + allOrdered,
@@ -224,9 +223,7 @@ func runOrderedScaling(ctx context.Context, r *runner) (err error) {
 	if err != nil {
 		return err
 	}
-	batch := r.size(1<<10, 1<<16)
-	sizes := r.mapSizes(n)
-	batch = max(min(batch, sizes[0]/4), 1)
+	batch := max(min(r.size(1<<10, 1<<16), n/4), 1)
 	runs := r.often(batch).Runs
 	t, err := newOrderedTrial[uint32, uint32](r, n+(runs+1)*batch, n)
 	if err != nil {
@@ -238,7 +235,7 @@ func runOrderedScaling(ctx context.Context, r *runner) (err error) {
 		return err
 	}
 	r.result.Parameters["batch"] = batch
-	for _, size := range sizes {
+	for _, size := range r.mapSizes(bits.Len(uint(4*batch-1)), n, mapSteps) { // a batch is small beside the map
 		if err := s.atSize(ctx, size); err != nil {
 			return fmt.Errorf("%d keys: %w", size, err)
 		}
@@ -285,8 +282,7 @@ func (s *scaling) atSize(ctx context.Context, n int) error {
 	if err := errors.Join(s.lo.CopyFrom(s.stream, lo), s.hi.CopyFrom(s.stream, hi)); err != nil {
 		return err
 	}
-	for _, m := range s.maps {
-		s.use(m)
+	return s.each(ctx, func(m *orderedMap[uint32, uint32]) error {
 		if err := errors.Join(s.reload(ctx)(), s.has(ctx, n)); err != nil {
 			return err
 		}
@@ -318,9 +314,6 @@ func (s *scaling) atSize(ctx context.Context, n int) error {
 			}
 			s.report(c.op, s.batch, t, c.limit, s.row())
 		}
-		if err := errors.Join(s.has(ctx, n), m.Clear(ctx), m.mapOf.Compact(ctx)); err != nil {
-			return err
-		}
-	}
-	return nil
+		return s.has(ctx, n)
+	})
 }

@@ -199,6 +199,21 @@ func (t *orderedTrial[K, V]) free() error {
 // use is the map that is measured from now on.
 func (t *orderedTrial[K, V]) use(m *orderedMap[K, V]) { t.m, t.table, t.structure = m, m, m.name }
 
+// each measures all maps, one behind the other, and frees the memory of each before the next.
+func (t *orderedTrial[K, V]) each(ctx context.Context, measure func(m *orderedMap[K, V]) error) error {
+	for _, m := range t.maps {
+		t.use(m)
+		err := measure(m)
+		if err == nil {
+			err = errors.Join(m.Clear(ctx), m.mapOf.Compact(ctx))
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+	}
+	return nil
+}
+
 // of are pairs of counters [lo,hi).
 func (t *orderedTrial[K, V]) of(lo, hi int) (device.Slice[K], device.Slice[V]) {
 	return t.keys.Sub(lo, hi), t.vals.Sub(lo, hi)
@@ -230,7 +245,7 @@ func (t *orderedTrial[K, V]) row() Row { return Row{Keys: t.n} }
 // merges and sorts, and in columns.
 func orderedBytes[K weft.Key, V weft.Value]() int { return 12 * (bitsOf[K]() + bitsOf[V]()) / 8 }
 
-// overSizes draws rates of an operation over the number of keys.
+// overKeys draws rates of an operation over the number of keys.
 func overKeys(res *Result, name, title string, of func(Row) bool) Plot {
 	p := Plot{Name: name, Title: title, XLabel: "keys", YLabel: "operations per second", LogX: true, LogY: true}
 	for _, row := range res.Rows {

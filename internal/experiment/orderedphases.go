@@ -73,21 +73,17 @@ func runOrderedPhases(ctx context.Context, r *runner) (err error) {
 	if r.Scale == Quick {
 		shares = shares[1:2]
 	}
-	for _, m := range t.maps {
-		t.use(m)
+	return t.each(ctx, func(*orderedMap[uint32, uint32]) error {
 		for size, n := range []int{small, large} {
 			t.n = n
 			for _, percent := range shares {
 				if err := p.atShare(ctx, size, percent); err != nil {
-					return fmt.Errorf("%s of %d keys, %d %% updates: %w", m.name, n, percent, err)
+					return fmt.Errorf("%d keys, %d %% updates: %w", n, percent, err)
 				}
 			}
 		}
-		if err := errors.Join(m.Clear(ctx), m.mapOf.Compact(ctx)); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // phases are updates and queries behind them.

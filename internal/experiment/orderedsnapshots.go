@@ -63,18 +63,14 @@ func runOrderedSnapshots(ctx context.Context, r *runner) (err error) {
 		return err
 	}
 	r.result.Parameters["batch"] = size
-	for _, m := range t.maps {
-		t.use(m)
+	return t.each(ctx, func(*orderedMap[uint32, uint32]) error {
 		for _, held := range []int{0, 1, snapshotBatches} {
 			if err := s.held(ctx, held); err != nil {
-				return fmt.Errorf("%s with %d snapshots: %w", m.name, held, err)
+				return fmt.Errorf("with %d snapshots: %w", held, err)
 			}
 		}
-		if err := errors.Join(m.Clear(ctx), m.mapOf.Compact(ctx)); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // versions are snapshots of a map that changes.
