@@ -139,7 +139,10 @@ func memoryForms() []string {
 			"ld.global.cs.L2::cache_hint."+t, "ld.global.L1::evict_last.L2::cache_hint."+t, "ld.global.nc.L1::no_allocate.L2::cache_hint.L2::128B."+t,
 			"ld.relaxed.cta.shared."+t, "st.relaxed.cta.shared."+t)
 	}
-	all = append(all, "ld.global.L2::cache_hint.v2.b64", "st.global.L2::cache_hint.v2.b64")
+	for _, t := range []string{"u32", "u64"} { // through generic addresses
+		all = append(all, "ld."+t, "st."+t)
+	}
+	all = append(all, "ld.global.L2::cache_hint.v2.b64", "st.global.L2::cache_hint.v2.b64", "ld.global.L1::no_allocate.v2.b64")
 	all = append(all, "ld.relaxed.gpu.global.b128", "st.relaxed.gpu.global.b128", "ld.acquire.gpu.global.b128", "st.release.gpu.global.b128")
 	for op, kinds := range map[string]string{
 		"exch": "b32 b64", "and": "b32 b64", "or": "b32 b64", "xor": "b32 b64", "add": "u32 s32 u64 f32 f64",
