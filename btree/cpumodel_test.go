@@ -2,6 +2,7 @@ package btree_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -77,38 +78,32 @@ func TestWithoutMemory(t *testing.T) {
 	must(t, m.Close())
 }
 
-// Leaves that lose most of their pairs are merged, in batches that many cores carry out, too; those that lose all go.
+// Leaves that lose most of their pairs are merged, and inner nodes, in batches that many cores carry out, too; those that
+// lose all go. There are always more than two pairs a node, or few nodes, so nothing is compacted.
 func TestDeletesMerge(t *testing.T) {
 	const n = 60_000
-	m, err := btree.New[uint32, uint32](devicetest.OpenCPU(t, 2), nil)
+	m, err := btree.New[uint32, uint32](devicetest.OpenCPU(t, 2), &btree.Options{Fill: 1})
 	must(t, err)
 	defer m.Close()
-	keys := make([]uint32, n)
-	for i := range keys {
-		keys[i] = uint32(i)
-	}
+	keys := conformance.Sequence[uint32](0, n)
 	_, err = m.Put(t.Context(), keys, keys)
 	must(t, err)
-	gone := make([]uint32, 0, n)
-	for _, k := range keys {
-		if k%8 != 0 {
-			gone = append(gone, k)
+	is := func(pairs, most int) {
+		t.Helper()
+		must(t, m.Check(t.Context()))
+		if s, err := m.Stats(t.Context()); err != nil || s.Len != pairs || s.Nodes > most {
+			t.Errorf("%v, %v: more than %d nodes, or not %d keys", s, err, most, pairs)
 		}
 	}
-	_, err = m.Delete(t.Context(), gone, nil)
-	must(t, err)
-	must(t, m.Check(t.Context()))
-	s, err := m.Stats(t.Context())
-	must(t, err)
-	if s.Len != n/8 || s.Nodes > n/8/3 {
-		t.Errorf("%v", s)
+	for _, left := range []struct{ every, most int }{{6, 1100}, {60, 160}} {
+		gone := slices.DeleteFunc(slices.Clone(keys), func(k uint32) bool { return k%uint32(left.every) == 0 })
+		_, err = m.Delete(t.Context(), gone, nil)
+		must(t, err)
+		is(n/left.every, left.most)
 	}
 	_, err = m.DeleteRange(t.Context(), []uint32{100}, []uint32{n}, nil)
 	must(t, err)
-	must(t, m.Check(t.Context()))
-	if s, err := m.Stats(t.Context()); err != nil || s.Len != 13 || s.Nodes > 8 {
-		t.Errorf("%v, %v", s, err)
-	}
+	is(2, 3)
 }
 
 // A snapshot held over ten thousand batches costs what these change, and reads as it did; all is back with the next batch
