@@ -43,17 +43,6 @@ func (r *reader[K, V, T]) before(x *node[T], at int, low T) (*node[T], int, T) {
 	return x, at - 1, low
 }
 
-// loop runs body for the elements [lo,hi) of a batch, and adds up what it returns.
-func (r *reader[K, V, T]) loop(w *cpu.Watch, lo, hi, work int, body func(i int) int) (ran, hits int) {
-	for i := lo; i < hi; i++ {
-		if w.Over(work) {
-			return i - lo, hits
-		}
-		hits += body(i)
-	}
-	return hi - lo, hits
-}
-
 // successors finds the first pairs behind keys.
 func (r *reader[K, V, T]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
@@ -97,7 +86,7 @@ func (r *reader[K, V, T]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
 // choose finds the pairs that so many come before.
 func (r *reader[K, V, T]) choose(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	o, all := r.tree.ordered(r.time), r.tree.pairsAt(r.time)
-	return r.loop(w, lo, hi, 4, func(i int) int {
+	return cpu.Loop(w, lo, hi, 4, func(i int) int {
 		if r.ranks[i] >= all {
 			return r.answer(i, nil, 0)
 		}
@@ -112,7 +101,7 @@ func (r *reader[K, V, T]) walks() bool { return r.Limit > 0 }
 // walk finds as many pairs of ranges as the limit, from their beginnings or ends on.
 func (r *reader[K, V, T]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	if r.Backward {
-		return r.loop(w, lo, hi, 8+r.Limit/8, func(i int) int {
+		return cpu.Loop(w, lo, hi, 8+r.Limit/8, func(i int) int {
 			from, last := r.stored(r.lo[i]), r.stored(r.hi[i])
 			n := 0
 			if from <= last {
@@ -257,24 +246,17 @@ func (r *reader[K, V, T]) rankOf(key T, count func(*node[T], T) int, o *leafOrde
 
 // Expand is for [core.Expander].
 func (e *cpuEngine[K, V, T]) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
-	c := &b.Columns
-	offsets := c[batch.Vals].Offsets
-	if s != nil {
-		count := *b
-		count.Columns[batch.Vals], count.Columns[batch.OutKeys] = batch.Column{}, batch.Column{}
-		if _, _, err := e.Look(ctx, s, l, &count, 0); err != nil {
-			return err
-		}
-		offsets = batch.View[uint64](c[batch.Offsets].Host)
-		offsets[0] = 0
-		for i, n := range batch.View[uint32](c[batch.Counts].Host) {
-			offsets[i+1] = offsets[i] + uint64(n)
-		}
+	offsets, err := cpu.Offsets(b, s, func(count *batch.Batch) error {
+		_, _, err := e.Look(ctx, s, l, count, 0)
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	r := e.reader(l, b)
 	room := max(len(r.vals), len(r.keys))
-	_, _, err := e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
-		return r.loop(w, lo, hi, 8, func(i int) int {
+	_, _, err = e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
+		return cpu.Loop(w, lo, hi, 8, func(i int) int {
 			at, end := min(int(offsets[i]-offsets[0]), room), min(int(offsets[i+1]-offsets[0]), room)
 			w.Work((end - at) / 8)
 			if from, last := r.stored(r.lo[i]), r.stored(r.hi[i]); end == at {

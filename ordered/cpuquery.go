@@ -28,17 +28,6 @@ func (r *reader[K, V]) upper(key K) place {
 // before is the number of pairs before a place.
 func (r *reader[K, V]) before(p place) uint64 { return r.x.before(p.leaf) + uint64(p.at) }
 
-// loop runs body for the elements [lo,hi) of a batch, and adds up what it returns.
-func (r *reader[K, V]) loop(w *cpu.Watch, lo, hi, work int, body func(i int) int) (ran, hits int) {
-	for i := lo; i < hi; i++ {
-		if w.Over(work) {
-			return i - lo, hits
-		}
-		hits += body(i)
-	}
-	return hi - lo, hits
-}
-
 // rank counts the keys that are smaller.
 func (r *reader[K, V]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.groups(w, lo, hi, func(at int, keys []K, places, leaves *group) int {
@@ -52,7 +41,7 @@ func (r *reader[K, V]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
 
 // choose finds the pairs that so many come before.
 func (r *reader[K, V]) choose(w *cpu.Watch, lo, hi int) (ran, hits int) {
-	return r.loop(w, lo, hi, 4, func(i int) int {
+	return cpu.Loop(w, lo, hi, 4, func(i int) int {
 		if r.ranks[i] >= r.x.pairs() {
 			return r.answer(i, nil, 0)
 		}
@@ -113,7 +102,7 @@ func (r *reader[K, V]) span(i int) (from, to place, n uint64) {
 
 // ranges counts the pairs of ranges, and finds some of each, if there is room for any.
 func (r *reader[K, V]) ranges(w *cpu.Watch, lo, hi int) (ran, hits int) {
-	return r.loop(w, lo, hi, 8+r.limit/8, func(i int) int {
+	return cpu.Loop(w, lo, hi, 8+r.limit/8, func(i int) int {
 		from, to, n := r.span(i)
 		if r.limit > 0 {
 			n = min(n, uint64(r.limit))
@@ -203,24 +192,17 @@ func (r *reader[K, V]) row(at int, l *leaf[K, V], j, n int) {
 
 // Expand is for [core.Expander].
 func (e *cpuEngine[K, V]) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
-	c := &b.Columns
-	offsets := c[batch.Vals].Offsets
-	if s != nil {
-		count := *b
-		count.Columns[batch.Vals], count.Columns[batch.OutKeys] = batch.Column{}, batch.Column{}
-		if _, _, err := e.Look(ctx, s, l, &count, 0); err != nil {
-			return err
-		}
-		offsets = batch.View[uint64](c[batch.Offsets].Host)
-		offsets[0] = 0
-		for i, n := range batch.View[uint32](c[batch.Counts].Host) {
-			offsets[i+1] = offsets[i] + uint64(n)
-		}
+	offsets, err := cpu.Offsets(b, s, func(count *batch.Batch) error {
+		_, _, err := e.Look(ctx, s, l, count, 0)
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	r := e.reader(l, b)
 	room := max(len(r.vals), len(r.outs))
-	_, _, err := e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
-		return r.loop(w, lo, hi, 8, func(i int) int {
+	_, _, err = e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
+		return cpu.Loop(w, lo, hi, 8, func(i int) int {
 			from, to, _ := r.span(i)
 			at, end := int(offsets[i]-offsets[0]), int(offsets[i+1]-offsets[0])
 			w.Work((end - at) / 8)

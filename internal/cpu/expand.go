@@ -1,0 +1,38 @@
+package cpu
+
+import (
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+)
+
+// Offsets is where the rows of each key of an Expand begin, and at the end where they end: the caller's
+// offsets, or on a stream those that follow from the counts, which look finds.
+func Offsets(b *batch.Batch, s *device.Stream, look func(count *batch.Batch) error) ([]uint64, error) {
+	c := &b.Columns
+	if s == nil {
+		return c[batch.Vals].Offsets, nil
+	}
+	count := *b
+	count.Columns[batch.Vals], count.Columns[batch.OutKeys] = batch.Column{}, batch.Column{}
+	if err := look(&count); err != nil {
+		return nil, err
+	}
+	offsets := batch.View[uint64](c[batch.Offsets].Host)
+	offsets[0] = 0
+	for i, n := range batch.View[uint32](c[batch.Counts].Host) {
+		offsets[i+1] = offsets[i] + uint64(n)
+	}
+	return offsets, nil
+}
+
+// Loop runs body, which takes so much work, for the elements [lo,hi) of a batch until its watch stops it, and
+// returns of how many it did, and the sum of what it returned.
+func Loop(w *Watch, lo, hi, work int, body func(i int) int) (ran, hits int) {
+	for i := lo; i < hi; i++ {
+		if w.Over(work) {
+			return i - lo, hits
+		}
+		hits += body(i)
+	}
+	return hi - lo, hits
+}
