@@ -5,7 +5,8 @@
 // # When to use it
 //
 // Where one launch frees nodes that the same launch, or another beside it, may use again. A structure that
-// frees between launches only, as slab does, needs nothing of this.
+// frees between launches only, as slab and btree do, or whole versions, as ordered does, needs nothing of this.
+// No structure of weft is of that kind so far: package stack, which is for tests, is its only user.
 //
 // # How it works
 //

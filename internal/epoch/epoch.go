@@ -77,8 +77,13 @@ func New(s *device.Stream, cfg Config) (_ *Reclaimer, err error) {
 			first.Bags[i][k] = noNode
 		}
 	}
-	err = s.CopyIn(r.words.Ptr, unsafe.Slice((*byte)(unsafe.Pointer(&first)), controlSize))
-	return r, errors.Join(err, s.Fill(r.announced(), 0, cfg.Slots*slotSize/4))
+	if err := s.CopyIn(r.words.Ptr, unsafe.Slice((*byte)(unsafe.Pointer(&first)), controlSize)); err != nil {
+		return nil, err
+	}
+	if err := s.Fill(r.announced(), 0, cfg.Slots*slotSize/4); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // Grow takes memory for the links of so many nodes. Work under way need not have ended.
