@@ -8,10 +8,12 @@
 //
 // # When to choose it
 //
-// Where kernels of users look up, insert, delete and walk ranges while the tree changes, one
-// operation at a time, in any mix; and where batches are small beside the map, since a change costs
-// a path to its leaf and no more. For batches of a Go program package ordered is faster in almost all
-// cases: it has an index that stays in cache, changes whole leaves at once, and snapshots that cost what changes.
+// On a CPU, where it is ahead of package ordered, for it writes nodes where they are, and no index: most where a map
+// is loaded (bench/NOTES.md). There, and where batches are small beside the map, a change costs a path to its leaf and no more.
+//
+// On a GPU package ordered is faster in all that has been measured: it has an index that stays in cache, changes
+// whole leaves at once, and snapshots that cost what changes, while the first change behind one copies this tree. A
+// tree whose readers and writers meet in one launch is for kernels of users, but there is nothing for them yet.
 //
 // # Layout
 //
