@@ -8,19 +8,10 @@ namespace weft::btree {
 
 constexpr uint32_t kBlock = 256;  // threads of a block (internal/gpu)
 
-// Kinds beside those of order.cuh (internal/op).
-enum Seek : uint32_t { kRank = 12, kSelect, kSuccessor, kPredecessor };
-
-// add_up adds numbers of all lanes of a warp to a place.
-__device__ __forceinline__ void add_up(uint64_t* to, uint64_t n) {
-  for (uint32_t x = kWarp / 2; x != 0; x /= 2) n += shuffle_xor(kAll, n, x);
-  if (lane_index() == 0 && n != 0) add_relaxed(to, n);
-}
-
 // key_in is a key of a column as the tree has it, key_out the other way.
 template <class S, class K>
 __device__ __forceinline__ typename S::Key key_in(const Tree& t, const void* keys, uint64_t i) {
-  return K(static_cast<const K*>(keys)[i] ^ K(t.flip));
+  return inorder::key_in<K>(keys, i, t.flip);
 }
 template <class S, class K>
 __device__ __forceinline__ K key_out(const Tree& t, typename S::Word w) { return K(K(S::key(w)) ^ K(t.flip)); }
@@ -281,10 +272,7 @@ __device__ __forceinline__ void places(const PlaceParams& p) {
         uint32_t leaf = leaf_at(p.order, 0, rank);
         w = pair_at<S>(p.tree, p.order, leaf, rank);
       }
-      if (p.keys) static_cast<K*>(p.keys)[i] = there ? key_out<S, K>(p.tree, w) : K(0);
-      if (p.vals) static_cast<V*>(p.vals)[i] = there ? V(S::value(w)) : V(0);
-      if (p.ok) p.ok[i] = there;
-      hits += there;
+      hits += answer<K, V>(p, i, there, [&] { return key_out<S, K>(p.tree, w); }, [&] { return S::value(w); });
       continue;
     }
     const typename S::Key lo = key_in<S, K>(p.tree, p.lo, i);
@@ -376,56 +364,17 @@ struct SettleParams {
 
 enum State : uint8_t { kLeave, kStore, kRemove };
 
-// Entry is what there is of a key while its operations run.
-template <class V>
-struct Entry {
-  bool there, stored;
-  V val;
-};
-
-// run runs operation i on what there is of its key.
-template <class V>
-__device__ __forceinline__ void run(const SettleParams& p, uint32_t i, Entry<V>& e) {
-  const uint32_t kind = p.kinds ? p.kinds[i] : p.kind;
-  bool ok = false;
-  V out = 0;
-  if (kind == kGet) {
-    ok = e.there;
-    if (ok) out = e.val;
-  } else if (kind == kDelete) {
-    ok = e.there;
-    e.there = false;
-  } else if (kind == kUpdate) {
-    ok = e.there;
-    if (ok) e.val = static_cast<const V*>(p.vals)[i], e.stored = true;
-  } else if (kind == kPut || kind == kPutNew || (reduces(kind) && !(kind > kMax && (p.flags & kFloat)))) {
-    const V val = static_cast<const V*>(p.vals)[i];
-    ok = !e.there;
-    if (e.there && kind == kPutNew)
-      out = e.val;
-    else
-      e.val = e.there && kind != kPut ? combine(kind, p.flags, e.val, val) : val, e.stored = true;
-    e.there = true;
-  }
-  if (p.out) static_cast<V*>(p.out)[i] = out;
-  if (p.ok) p.ok[i] = ok;
-}
-
-// settle runs the operations of each key in their order, a key per thread. Of Puts alone the last
-// one is enough.
+// settle runs the operations of each key in their order, a key per thread.
 template <class V>
 __device__ __forceinline__ void settle(const SettleParams& p) {
   const uint32_t count = *p.count;
   for (uint64_t i = thread_index(); i < count; i += threads_in_grid()) {
-    uint32_t row = p.starts[i];
-    const uint32_t end = p.starts[i + 1];
     V* const val = static_cast<V*>(p.entry_vals) + i;
     const bool was = p.there && p.there[i];
-    Entry<V> e{was, false, was ? *val : V(0)};
-    if (!p.kinds && p.kind == kPut) row = end - 1;
-    for (; row < end; row++) run(p, p.order[row], e);
-    *val = e.val;
-    p.states[i] = e.there ? e.stored ? kStore : kLeave : was || !p.there ? kRemove : kLeave;
+    Slot<V> s{was, was ? *val : V(0)};
+    run_all(p, p.starts[i], p.starts[i + 1], s);
+    *val = s.val;
+    p.states[i] = s.there ? s.stored ? kStore : kLeave : was || !p.there ? kRemove : kLeave;
   }
 }
 
@@ -500,15 +449,15 @@ __device__ __forceinline__ void change(const ChangeParams& p) {
   add_up(&control_of(p.tree)->counters.used, added);
 }
 
-// Gap are pairs [from,to) to be left out.
-struct Gap {
+// Cut are pairs [from,to) to be left out.
+struct Cut {
   uint64_t from, to;
 };
 
 struct KeepParams {
   Tree tree;
   Order order;
-  const Gap* gaps;  // in order
+  const Cut* gaps;  // in order
   uint64_t count;   // of gaps, at least one
 };
 
@@ -519,14 +468,7 @@ __device__ __forceinline__ void keep(const KeepParams& p) {
   uint64_t gone = 0;
   for (uint64_t i = thread_index(); i < leaves; i += threads_in_grid()) {
     const uint64_t first = p.order.before[i], end = p.order.before[i + 1];
-    uint64_t lo = 0, hi = p.count;
-    while (lo < hi) {
-      const uint64_t mid = (lo + hi) / 2;
-      if (p.gaps[mid].to <= first)
-        lo = mid + 1;
-      else
-        hi = mid;
-    }
+    uint64_t lo = inorder::first<uint64_t>(0, p.count, [&](uint64_t g) { return p.gaps[g].to > first; });
     if (lo == p.count || p.gaps[lo].from >= end) continue;
     const uint32_t id = p.order.ids[i];
     uint64_t* word = state_word<S>(p.tree, id);
@@ -656,6 +598,5 @@ WEFT_KERNEL(btree_swept, 1)(SweepParams p) {
 }
 WEFT_KERNEL(btree_add, 1)(AddParams p) {
   if (thread_index() != 0) return;
-  const uint64_t live = p.control->counters.live;
-  add_relaxed(p.to, p.negate ? 0 - live : live);
+  add(p.to, p.control->counters.live, p.negate);
 }

@@ -18,7 +18,7 @@ type addParams struct {
 	unused  uint32
 }
 
-// boundsRef is weft::btree::Bounds of C++.
+// boundsRef is weft::inorder::Bounds of C++.
 type boundsRef struct {
 	_        structs.HostLayout
 	limit    uint32
@@ -214,7 +214,7 @@ var (
 	_ [20]byte = [unsafe.Offsetof(addParams{}.unused)]byte{}
 )
 
-// boundsRef has the layout of weft::btree::Bounds.
+// boundsRef has the layout of weft::inorder::Bounds.
 var (
 	_ [8]byte = [unsafe.Sizeof(boundsRef{})]byte{}
 	_ [0]byte = [unsafe.Offsetof(boundsRef{}.limit)]byte{}

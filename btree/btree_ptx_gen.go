@@ -12,30 +12,31 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 193f8dcb1828822a8a7c1cfbeb110e8b5a147fc9aea957c27445cb1f2dbc6a7b 25029 btree/btree.cu
-//kernelgen:input f6fdb3f7872f6ad780899b612d376c72e9d14d04356d8995b98f0f8aba08864e 3547 btree/order.cuh
+//kernelgen:input 9c09ba5c45b970b3ad8681c102a54794bf75d9e0c3b44411e9555600ad20961d 23142 btree/btree.cu
+//kernelgen:input 47de39b9414ac38934de6d2fe0d2e843c63b6f8059f42c858d323fdcdaef1509 3217 btree/order.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input 0998805274f94e19a7b3b8ab4fbaf76b7e4629e796da4ecb89d8ddba02106cd4 17316 kernels/include/weft/btree_change.cuh
+//kernelgen:input 77b0f1378e20f7ad86d32355ddefcbb92bf6a4223b620c24d62d2b74caece689 17238 kernels/include/weft/btree_change.cuh
 //kernelgen:input 09cff63a5774d7a91acb69617153ed1b1b8323f18f354e8dedd80bd3eacbe1cf 15505 kernels/include/weft/btree_node.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
+//kernelgen:input 400b48be3a6ac3b7288dced0b8bbd72e35e8c70312247bc7630afdc8e1529c23 4263 kernels/include/weft/inorder.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 81d6d484731f62b2417ccda3865567beacbb3b294b10e8a3a730c0b17f1a4468 359020 btree/btree_32_32_sm80.ptx
-//kernelgen:output e2f618672a74ce86efce025ca57c466c29c6c108a517c3ff155f251262a1700a 359020 btree/btree_32_32_sm90.ptx
-//kernelgen:output 5e7e9fa414b04a31105b675499070567d4ba4890ce8457c8a6194e761889c40d 343121 btree/btree_32_64_sm80.ptx
-//kernelgen:output f02df3c8afc4451ac0984d048f6a85002762f63dea1f2100f26625688a5cbb50 343121 btree/btree_32_64_sm90.ptx
-//kernelgen:output 24b0b5e080458fe809e498f991cfb397f9faff56b329895fc470c292f50dd06f 341481 btree/btree_64_32_sm80.ptx
-//kernelgen:output 2189bc44c61ed25bff28419690754bd08772bdbd3af5bd1c2b6cdaf29f47da70 341481 btree/btree_64_32_sm90.ptx
-//kernelgen:output b91a0191107e2cac77e5ca80c826d2d529d75963944511fd8335a7c6fcea9ace 342370 btree/btree_64_64_sm80.ptx
-//kernelgen:output 954497b720e9d1a382033e1d2fb48181148fbcb841854f6a4e07fd93e2ad5fe6 342370 btree/btree_64_64_sm90.ptx
-//kernelgen:output 9c0cedcc47fb96fffe4b91ba76108ee731dd126bf7362cc0a2605b2ca545ad7c 12503 btree/btree_params_gen.go
+//kernelgen:output 50f3b1ac61c3df997cc68a19b86e2ea395ab183b3f4d3cc5041b09352164f1af 355777 btree/btree_32_32_sm80.ptx
+//kernelgen:output 3f2fa850751ddc3c88f5bf99cfccf651ee57c22aed2b14cf6e5d950b0e969108 355777 btree/btree_32_32_sm90.ptx
+//kernelgen:output 77a8632860b9bd3a8225fa1bcf088d4fece7dc6091c05175744955849524fb16 339865 btree/btree_32_64_sm80.ptx
+//kernelgen:output a15cc4a586caf6e7c11719555e88d003be6719fe7feb1b7482128491bc340cb8 339865 btree/btree_32_64_sm90.ptx
+//kernelgen:output 0c9c490faacd467d2c682e8488179b9fb18f27cca2a66e0cbed90a5fa1206b63 338212 btree/btree_64_32_sm80.ptx
+//kernelgen:output 009c918cc49c1ea0016a7e9d7729465205c8b0bed83d8d40d003739a988f4579 338212 btree/btree_64_32_sm90.ptx
+//kernelgen:output ddcbec86bdad600645900200b4e3e6a241b64fa22c31be65782b212f60da5f03 339103 btree/btree_64_64_sm80.ptx
+//kernelgen:output cc5bbec3f7056e3cdde3a25a8ad3dc0f5d10dee4c9757ed8c8235023f1bbd8b4 339103 btree/btree_64_64_sm90.ptx
+//kernelgen:output 6dfc4b280c2b816ddc1e98774806b8ca32f3cd45758ae62b0f44975e3b9b6877 12507 btree/btree_params_gen.go
 
 //go:embed btree_32_32_sm80.ptx
 var btree32x32SM80 string

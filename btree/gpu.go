@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type btree::Tree=treeRef -type btree::Order=orderRef -type btree::Bounds=boundsRef btree.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type btree::Tree=treeRef -type btree::Order=orderRef -type inorder::Bounds=boundsRef btree.cu
 
 // gpuEngine runs the kernels of btree.cu.
 //

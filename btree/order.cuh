@@ -3,8 +3,11 @@
 #pragma once
 
 #include "weft/btree_node.cuh"
+#include "weft/inorder.cuh"
 
 namespace weft::btree {
+
+using namespace inorder;
 
 // Order is the leaves that have pairs.
 struct Order {
@@ -35,25 +38,11 @@ struct Place {
 // place is the first pair whose key is not smaller than a key.
 template <class S>
 __device__ __forceinline__ Place place(const Tree& t, const Order& o, typename S::Key key) {
-  uint32_t lo = 0, hi = *o.count;  // the last leaf whose first key is not larger
-  while (lo < hi) {
-    const uint32_t mid = lo + (hi - lo) / 2;
-    if (firsts_of<S>(o)[mid] <= key)
-      lo = mid + 1;
-    else
-      hi = mid;
-  }
-  if (lo == 0) return {0, 0, 0, false};
-  const uint32_t leaf = lo - 1, id = o.ids[leaf];
-  uint32_t from = 0, to = uint32_t(o.before[leaf + 1] - o.before[leaf]);
-  const uint32_t count = to;
-  while (from < to) {
-    const uint32_t mid = (from + to) / 2;
-    if (S::key(load_slot<S>(t, id, mid)) < key)
-      from = mid + 1;
-    else
-      to = mid;
-  }
+  const uint32_t behind = first<uint32_t>(0, *o.count, [&](uint32_t l) { return firsts_of<S>(o)[l] > key; });
+  if (behind == 0) return {0, 0, 0, false};
+  const uint32_t leaf = behind - 1, id = o.ids[leaf];
+  const uint32_t count = uint32_t(o.before[leaf + 1] - o.before[leaf]);
+  const uint32_t from = first<uint32_t>(0, count, [&](uint32_t slot) { return S::key(load_slot<S>(t, id, slot)) >= key; });
   const uint64_t rank = o.before[leaf] + from;
   if (from == count) return {leaf + 1, 0, rank, false};
   return {leaf, from, rank, S::key(load_slot<S>(t, id, from)) == key};
@@ -86,12 +75,6 @@ struct Span {
   uint32_t leaf;
 };
 
-// Bounds says which pairs of a range count.
-struct Bounds {
-  uint32_t limit;  // 0: all
-  uint32_t backward;
-};
-
 // span finds the pairs from key lo to key hi.
 template <class S>
 __device__ __forceinline__ Span span(const Tree& t, const Order& o, typename S::Key lo, typename S::Key hi, Bounds b) {
@@ -100,7 +83,7 @@ __device__ __forceinline__ Span span(const Tree& t, const Order& o, typename S::
   if (lo > hi) return s;
   const Place to = place<S>(t, o, hi);
   s.to = to.rank + to.same;
-  if (b.limit != 0 && s.to - s.from > b.limit) b.backward ? s.from = s.to - b.limit : s.to = s.from + b.limit;
+  bound(s.from, s.to, b);
   return s;
 }
 

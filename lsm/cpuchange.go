@@ -242,17 +242,13 @@ func (e *cpuEngine[K, V]) deleteRanges(ctx context.Context, b *batch.Batch) erro
 		tree: treeOf[K, V](e.Parts()), flip: e.flip,
 		lo: batch.View[K](b.Columns[batch.Keys].Host), hi: batch.View[K](b.Columns[batch.Keys2].Host),
 	}
-	spans := make([]inorder.Span, b.N)
+	spans := make([]core.Span, b.N)
 	done, _, err := e.Each(ctx, b.N, func(w *cpu.Watch, from, to int) (ran, hits int) { return q.between(w, from, to, spans) })
 	if done < b.N {
 		return err
 	}
-	gone, counts := inorder.Paint(spans)
-	if to := batch.View[uint32](b.Columns[batch.Counts].Host); to != nil {
-		for i, n := range counts {
-			to[i] = uint32(n)
-		}
-	}
+	gone, counts := core.Paint(spans)
+	copy(batch.View[uint32](b.Columns[batch.Counts].Host), counts)
 	if all := e.now().tally.Live; len(gone) == 1 && uint64(gone[0].To-gone[0].From) == all {
 		return e.Leases.Replace(&generation{pool: e.pool})
 	}
@@ -260,7 +256,7 @@ func (e *cpuEngine[K, V]) deleteRanges(ctx context.Context, b *batch.Batch) erro
 }
 
 // between finds the ranks of the pairs of ranges [from,to) on one core.
-func (q *questions[K, V]) between(w *cpu.Watch, from, to int, spans []inorder.Span) (ran, hits int) {
+func (q *questions[K, V]) between(w *cpu.Watch, from, to int, spans []core.Span) (ran, hits int) {
 	var few [inorder.Searched]span
 	for lo := from; lo < to; lo += inorder.Searched {
 		if w.Over(2 * inorder.Searched * (1 + len(q.tree))) {
@@ -269,14 +265,14 @@ func (q *questions[K, V]) between(w *cpu.Watch, from, to int, spans []inorder.Sp
 		hi := min(lo+inorder.Searched, to)
 		q.spans(lo, hi, &few)
 		for i := lo; i < hi; i++ {
-			spans[i] = inorder.Span{From: few[i-lo].from, To: few[i-lo].to}
+			spans[i] = core.Span{From: few[i-lo].from, To: few[i-lo].to}
 		}
 	}
 	return to - from, 0
 }
 
 // tombstones is a run of those of pairs with some ranks.
-func (e *cpuEngine[K, V]) tombstones(t tree[K, V], gone []inorder.Span) array[K, V] {
+func (e *cpuEngine[K, V]) tombstones(t tree[K, V], gone []core.Span) array[K, V] {
 	type job struct{ from, n, at int }
 	var jobs []job
 	n := 0

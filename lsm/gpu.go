@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type sorted::Array=arrayRef -type sorted::Bounds=boundsRef -type lsm::Level=levelRef -type lsm::Levels=levelsRef lsm.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type sorted::Array=arrayRef -type inorder::Bounds=boundsRef -type lsm::Level=levelRef -type lsm::Levels=levelsRef lsm.cu
 
 // gpuEngine runs the kernels of lsm.cu.
 //

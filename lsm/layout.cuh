@@ -5,6 +5,7 @@
 
 namespace weft::lsm {
 
+using namespace inorder;
 using sorted::Array;
 using sorted::kBlock;
 using sorted::kFan;

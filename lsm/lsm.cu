@@ -8,15 +8,8 @@
 
 namespace weft::lsm {
 
-using sorted::add_up;
-using sorted::Bounds;
-using sorted::kPredecessor;
-using sorted::kRank;
-using sorted::kSelect;
-using sorted::kSuccessor;
 using sorted::kWas;
 using sorted::kWillBe;
-using sorted::Slot;
 
 // ---- lookups ---------------------------------------------------------------
 
@@ -58,7 +51,7 @@ template <class K, class V>
 __device__ __forceinline__ void get(const SeekParams& p) {
   uint32_t hits = 0;
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
-    const Found f = find<K>(p.levels, static_cast<const K*>(p.lo)[i] ^ K(p.levels.flip));
+    const Found f = find<K>(p.levels, key_in<K>(p.lo, i, p.levels.flip));
     const bool there = f.level != kMost;
     if (p.vals) static_cast<V*>(p.vals)[i] = there ? vals_of<V>(p.levels.at[f.level].array)[f.at] : V(0);
     if (p.ok) p.ok[i] = there;
@@ -78,7 +71,7 @@ __device__ __forceinline__ Ranks ranks(const Levels& s, K lo, K hi, Bounds b) {
   if (lo > hi) return r;
   r.from = rank(s, lo, false);
   r.to = rank(s, hi, true);
-  if (b.limit != 0 && r.to - r.from > b.limit) b.backward ? r.from = r.to - b.limit : r.to = r.from + b.limit;
+  bound(r.from, r.to, b);
   return r;
 }
 
@@ -91,14 +84,8 @@ __device__ __forceinline__ void copy(const Levels& s, const Entry<K>& e, void* k
 
 // answer writes the pair of an entry as answer i, or that there is none.
 template <class K, class V>
-__device__ __forceinline__ void answer(const SeekParams& p, uint64_t i, const Entry<K>& e, bool there) {
-  if (there) {
-    copy<K, V>(p.levels, e, p.keys, p.vals, i);
-  } else {
-    if (p.keys) static_cast<K*>(p.keys)[i] = 0;
-    if (p.vals) static_cast<V*>(p.vals)[i] = 0;
-  }
-  if (p.ok) p.ok[i] = there;
+__device__ __forceinline__ bool answer(const SeekParams& p, uint64_t i, const Entry<K>& e, bool there) {
+  return inorder::answer<K, V>(p, i, there, [&] { return e.key ^ K(p.levels.flip); }, [&] { return vals_of<V>(p.levels.at[e.level].array)[e.at]; });
 }
 
 // seek counts ranges, and answers kRank and kSelect.
@@ -115,14 +102,13 @@ __device__ __forceinline__ void seek(const SeekParams& p) {
         const Found f = find<K>(p.levels, e.key);
         e.level = f.level, e.at = f.at;
       }
-      answer<K, V>(p, i, e, there);
-      hits += there;
+      hits += answer<K, V>(p, i, e, there);
     } else if (p.hi) {
-      const Ranks r = ranks<K>(p.levels, static_cast<const K*>(p.lo)[i] ^ flip, static_cast<const K*>(p.hi)[i] ^ flip, p.bounds);
+      const Ranks r = ranks<K>(p.levels, key_in(p.lo, i, flip), key_in(p.hi, i, flip), p.bounds);
       p.counts[i] = r.to - r.from;
       hits += r.to != r.from;
     } else {
-      p.ranks[i] = rank<K>(p.levels, static_cast<const K*>(p.lo)[i] ^ flip, false);
+      p.ranks[i] = rank(p.levels, key_in(p.lo, i, flip), false);
     }
   }
   if (p.hits) add_up(p.hits, hits);
@@ -135,8 +121,7 @@ __device__ __forceinline__ void walk(const SeekParams& p, Places& of) {
   const bool down = p.hi ? p.bounds.backward : p.kind == kPredecessor;
   uint32_t hits = 0;
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
-    const K lo = static_cast<const K*>(p.lo)[i] ^ flip;
-    const K hi = p.hi ? K(static_cast<const K*>(p.hi)[i] ^ flip) : lo;
+    const K lo = key_in(p.lo, i, flip), hi = p.hi ? key_in(p.hi, i, flip) : lo;
     Walk<K> w(p.levels, down, of);
     Entry<K> e{0, 0, 0};
     w.begin(down ? hi : lo);
@@ -183,7 +168,7 @@ __device__ __forceinline__ void rows(const RowsParams& p, Places& of) {
     Ranks r{0, 0};
     uint64_t row = 0;
     if (i < p.n) {
-      r = ranks<K>(p.levels, static_cast<const K*>(p.lo)[i] ^ flip, static_cast<const K*>(p.hi)[i] ^ flip, p.bounds);
+      r = ranks<K>(p.levels, key_in(p.lo, i, flip), key_in(p.hi, i, flip), p.bounds);
       row = p.offsets[i];
       if (p.found) p.found[i] = r.to - r.from;
     }
@@ -196,7 +181,7 @@ __device__ __forceinline__ void rows(const RowsParams& p, Places& of) {
         const uint32_t count = s.to - s.from - c < kChunk ? s.to - s.from - c : kChunk;
         Walk<K> w(p.levels, down, of);
         if (all)
-          w.begin(static_cast<const K*>(down ? p.hi : p.lo)[i] ^ flip);
+          w.begin(key_in(down ? p.hi : p.lo, i, flip));
         else
           w.begin_at(down ? s.to - 1 - c : s.from + c);
         Entry<K> e{0, 0, 0};
@@ -208,11 +193,6 @@ __device__ __forceinline__ void rows(const RowsParams& p, Places& of) {
     }
   }
 }
-
-// Gap are pairs with ranks [from,to), and how many pairs of gaps come before.
-struct Gap {
-  uint64_t from, to, before;
-};
 
 struct CopyParams {
   Levels levels;
@@ -240,15 +220,7 @@ __device__ __forceinline__ void copy_pairs(const CopyParams& p, Places& of) {
       if (i == first || i == end) {
         uint64_t rank_of = p.backward ? p.from - 1 - i : p.from + i;
         if (p.gaps) {
-          uint64_t lo = 0, hi = p.count;
-          while (lo < hi) {
-            const uint64_t mid = (lo + hi) / 2;
-            if (p.gaps[mid].before <= i)
-              lo = mid + 1;
-            else
-              hi = mid;
-          }
-          gap = lo - 1;
+          gap = inorder::first<uint64_t>(0, p.count, [&](uint64_t g) { return p.gaps[g].before > i; }) - 1;
           rank_of = p.gaps[gap].from + i - p.gaps[gap].before;
           end = p.gaps[gap].before + p.gaps[gap].to - p.gaps[gap].from;
         }
@@ -288,8 +260,7 @@ struct SettleParams {
   uint32_t unused;
 };
 
-// settle runs the operations of each key in their order, a key per thread. Of Puts alone the last
-// one is enough.
+// settle runs the operations of each key in their order, a key per thread.
 template <class K, class V>
 __device__ __forceinline__ void settle(const SettleParams& p) {
   const uint32_t count = *p.count;
@@ -298,14 +269,12 @@ __device__ __forceinline__ void settle(const SettleParams& p) {
       p.kept[e] = 0;
       continue;
     }
-    uint32_t row = p.starts[e];
-    const uint32_t end = p.starts[e + 1];
-    const Found f = find<K>(p.levels, static_cast<const K*>(p.keys)[row] ^ K(p.levels.flip));
+    const uint32_t row = p.starts[e];
+    const Found f = find(p.levels, key_in<K>(p.keys, row, p.levels.flip));
     const bool was = f.level != kMost;
     const V val = was ? vals_of<V>(p.levels.at[f.level].array)[f.at] : V(0);
     Slot<V> s{was, val};
-    if (!p.kinds && p.kind == kPut) row = end - 1;
-    for (; row < end; row++) sorted::run(p, p.order[row], s);
+    run_all(p, row, p.starts[e + 1], s);
     static_cast<V*>(p.entry_vals)[e] = s.val;
     p.deltas[e] = Delta(s.there) - Delta(was);
     p.kept[e] = s.there != was || (was && s.val != val);
@@ -447,12 +416,12 @@ struct AnswerParams {
 // load gives rows of PutNews the values of their keys.
 template <class K, class V>
 __device__ __forceinline__ void load(const AnswerParams& p) {
-  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
-    const Found f = find<K>(p.levels, static_cast<const K*>(p.keys)[i] ^ K(p.levels.flip));
+  reread<K, V>(p, p.levels.flip, [&](K key, V& val) {
+    const Found f = find(p.levels, key);
     const bool there = f.level != kMost;
-    if (there) static_cast<V*>(p.vals)[i] = vals_of<V>(p.levels.at[f.level].array)[f.at];
-    if (p.ok) p.ok[i] = there && !p.ok[i];
-  }
+    if (there) val = vals_of<V>(p.levels.at[f.level].array)[f.at];
+    return there;
+  });
 }
 
 struct CountParams {
@@ -495,7 +464,7 @@ WEFT_KERNEL(lsm_load, 4)(AnswerParams p) { load<K, V>(p); }
 WEFT_KERNEL(lsm_count, 1)(CountParams p) {
   if (thread_index() != 0) return;
   const uint64_t keys = size(p.levels);
-  if (p.add) add_relaxed(p.add, p.negate ? 0 - keys : keys);
+  if (p.add) add(p.add, keys, p.negate);
   if (!p.counts) return;
   p.counts[0] = keys;
   for (uint32_t l = 0; l < p.levels.count; l++) p.counts[1 + l] = entries(p.levels.at[l]);

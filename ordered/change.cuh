@@ -15,11 +15,6 @@ struct Hot {
   uint64_t separator;
 };
 
-// Gap are pairs [from,to) to be left out, and how many come before.
-struct Gap {
-  uint64_t from, to, before;
-};
-
 // An entry is a key that a batch has operations on.
 struct ChangeParams {
   Index old, to;
@@ -72,42 +67,7 @@ enum Info : uint8_t { kPlace = 63, kWas = 64, kWillBe = 128 };  // kPlace: how m
 
 // ---- settling ------------------------------------------------------------------
 
-// Slot is what there is of a key while its operations run.
-template <class V>
-struct Slot {
-  bool there;
-  V val;
-};
-
-// run runs operation i on the slot of its key.
-template <class V>
-__device__ __forceinline__ void run(const ChangeParams& p, uint32_t i, Slot<V>& s) {
-  const uint32_t kind = p.kinds ? p.kinds[i] : p.kind;
-  bool ok = false;
-  V out = 0;
-  if (kind == kGet) {
-    ok = s.there;
-    if (ok) out = s.val;
-  } else if (kind == kDelete) {
-    ok = s.there;
-    s.there = false;
-  } else if (kind == kUpdate) {
-    ok = s.there;
-    if (ok) s.val = static_cast<const V*>(p.vals)[i];
-  } else if (kind == kPut || kind == kPutNew || (reduces(kind) && !(kind > kMax && (p.flags & kFloat)))) {
-    const V val = static_cast<const V*>(p.vals)[i];
-    ok = !s.there;
-    if (ok || kind == kPut) s.val = val;
-    else if (kind == kPutNew) out = s.val;
-    else s.val = combine(kind, p.flags, s.val, val);
-    s.there = true;
-  }
-  if (p.out) static_cast<V*>(p.out)[i] = out;
-  if (p.ok) p.ok[i] = ok;
-}
-
-// settle runs the operations of each key in their order, a key per thread. Of Puts that report
-// nothing the last one is enough.
+// settle runs the operations of each key in their order, a key per thread.
 template <class K, class V>
 __device__ __forceinline__ void settle(const ChangeParams& p) {
   const uint32_t leaves = p.old.content->leaves, count = *p.count;
@@ -116,9 +76,9 @@ __device__ __forceinline__ void settle(const ChangeParams& p) {
       p.leaves[e] = kNoLeaf, p.deltas[e] = 0;
       continue;
     }
-    uint32_t row = p.starts[e], leaf = 0, at = 0;
+    uint32_t leaf = 0, at = 0;
     const uint32_t end = p.starts[e + 1];
-    const K key = static_cast<const K*>(p.keys)[e] ^ K(p.old.flip);
+    const K key = key_in<K>(p.keys, e, p.old.flip);
     Slot<V> s{false, 0};
     if (leaves != 0) {
       leaf = leaf_of(p.old, leaves - 1, key);
@@ -131,8 +91,7 @@ __device__ __forceinline__ void settle(const ChangeParams& p) {
     if (!p.order) {
       s = {true, static_cast<const V*>(p.vals)[end - 1]};
     } else {
-      if (!p.kinds && p.kind == kPut && !p.ok) row = end - 1;
-      for (; row < end; row++) run(p, p.order[row], s);
+      run_all(p, p.starts[e], end, s);
     }
     static_cast<V*>(p.entry_vals)[e] = s.val;
     p.leaves[e] = leaf;
@@ -145,13 +104,7 @@ __device__ __forceinline__ void settle(const ChangeParams& p) {
 
 // first_of is the first of the leaves with entries that is not before a leaf.
 __device__ __forceinline__ uint32_t first_of(const ChangeParams& p, uint32_t touches, uint64_t leaf) {
-  uint32_t lo = 0, hi = touches;
-  while (lo < hi) {
-    const uint32_t mid = lo + (hi - lo) / 2;
-    if (p.touched[mid] < leaf) lo = mid + 1;
-    else hi = mid;
-  }
-  return lo;
+  return first<uint32_t>(0, touches, [&](uint32_t t) { return p.touched[t] >= leaf; });
 }
 
 // gone_before is how many pairs go of those before one, and whether that one goes.
@@ -160,14 +113,9 @@ struct Gone {
   bool itself;
 };
 __device__ __forceinline__ Gone gone(const ChangeParams& p, uint64_t pair) {
-  uint64_t lo = 0, hi = p.gap_count;
-  while (lo < hi) {
-    const uint64_t mid = (lo + hi) / 2;
-    if (p.gaps[mid].from <= pair) lo = mid + 1;
-    else hi = mid;
-  }
-  if (lo == 0) return {0, false};
-  const Gap g = p.gaps[lo - 1];
+  const uint64_t behind = first<uint64_t>(0, p.gap_count, [&](uint64_t g) { return p.gaps[g].from > pair; });
+  if (behind == 0) return {0, false};
+  const Gap g = p.gaps[behind - 1];
   if (pair < g.to) return {g.before + pair - g.from, true};
   return {g.before + g.to - g.from, false};
 }
@@ -352,7 +300,7 @@ __device__ __forceinline__ void put_entry(const Writer<K, V>& writer, uint32_t e
   const uint32_t info = p.infos[e];
   if (!(info & kWillBe)) return;
   const Place to = split.place(at + (info & kPlace) + p.sums[e] - p.sums[first]);
-  const K key = static_cast<const K*>(p.keys)[e] ^ K(p.old.flip);
+  const K key = key_in<K>(p.keys, e, p.old.flip);
   writer.put(out, fresh, separator, to, split.size(to.leaf), key, static_cast<const V*>(p.entry_vals)[e]);
 }
 
@@ -462,7 +410,7 @@ __device__ __forceinline__ void load(const ChangeParams& p) {
   for (uint64_t e = thread_index(); e < count; e += threads_in_grid()) {
     if (!(p.infos[e] & kWillBe)) continue;
     const Place to = even.place(p.sums[e]);
-    const K key = static_cast<const K*>(p.keys)[e] ^ K(p.old.flip);
+    const K key = key_in<K>(p.keys, e, p.old.flip);
     writer.put(0, 0, 0, to, even.size(to.leaf), key, static_cast<const V*>(p.entry_vals)[e]);
   }
 }

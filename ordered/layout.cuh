@@ -1,9 +1,11 @@
 // The memory of an ordered map, and ways down its index (twin: layout.go, index.go, gpupool.go).
 #pragma once
 
-#include "weft/change.cuh"
+#include "weft/inorder.cuh"
 
 namespace weft::ordered {
+
+using namespace inorder;
 
 constexpr uint32_t kBlock = 256;          // threads of a block (internal/gpu)
 constexpr uint32_t kPairs = 32;           // of a leaf

@@ -19,18 +19,14 @@ struct AnswerParams {
 template <class K, class V>
 __device__ __forceinline__ void reread(const AnswerParams& p) {
   const uint32_t leaves = p.x.content->leaves;
-  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
-    bool there = false;
-    if (leaves != 0) {
-      const K key = static_cast<const K*>(p.keys)[i] ^ K(p.x.flip);
-      const uint32_t at = leaf_of(p.x, leaves - 1, key);
-      const Leaf<K, V>* leaf = leaf_at<K, V>(p.x, p.x.ids[at]);
-      const uint32_t slot = lower(leaf, kPairs, key);
-      there = slot < kPairs && leaf->keys[slot] == key;
-      if (there) static_cast<V*>(p.vals)[i] = leaf->vals[slot];
-    }
-    if (p.ok) p.ok[i] = there && !p.ok[i];
-  }
+  inorder::reread<K, V>(p, p.x.flip, [&](K key, V& val) {
+    if (leaves == 0) return false;
+    const Leaf<K, V>* leaf = leaf_at<K, V>(p.x, p.x.ids[leaf_of(p.x, leaves - 1, key)]);
+    const uint32_t slot = lower(leaf, kPairs, key);
+    if (slot == kPairs || leaf->keys[slot] != key) return false;
+    val = leaf->vals[slot];
+    return true;
+  });
 }
 
 struct AddParams {
@@ -65,9 +61,8 @@ WEFT_KERNEL(ordered_finish_all, 4)(ChangeParams p) { finish<K>(p, true); }
 WEFT_KERNEL(ordered_mark, 4)(MarkParams p) { mark(p); }
 WEFT_KERNEL(ordered_survey, 4)(CollectParams p) { survey(p); }
 WEFT_KERNEL(ordered_collect, 4)(CollectParams p) { collect(p); }
-WEFT_KERNEL(ordered_reread, 4)(AnswerParams p) { reread<K, V>(p); }
+WEFT_KERNEL(ordered_reread, 4)(AnswerParams p) { weft::ordered::reread<K, V>(p); }
 WEFT_KERNEL(ordered_add, 1)(AddParams p) {
   if (thread_index() != 0) return;
-  const uint64_t live = p.content->live;
-  add_relaxed(p.to, p.negate ? 0 - live : live);
+  add(p.to, p.content->live, p.negate);
 }

@@ -5,9 +5,6 @@
 
 namespace weft::ordered {
 
-// Kinds beside those of order.cuh (internal/op).
-enum Seek : uint32_t { kUpdate = 11, kRank, kSelect, kSuccessor, kPredecessor };
-
 struct SeekParams {
   Index x;
   const void* lo;  // keys
@@ -26,12 +23,6 @@ struct SeekParams {
   uint32_t kind;
   uint32_t unused;
 };
-
-// add_up adds numbers of all lanes of a warp to a place.
-__device__ __forceinline__ void add_up(uint64_t* to, uint32_t n) {
-  for (uint32_t x = kWarp / 2; x != 0; x /= 2) n += shuffle_xor(kAll, n, x);
-  if (lane_index() == 0 && n != 0) add_relaxed(to, uint64_t(n));
-}
 
 // get looks up a key for each lane. A tile goes down with those of its lanes, some at a time;
 // then each lane reads its value, so a miss reads none.
@@ -117,10 +108,7 @@ __device__ __forceinline__ Spot spot(const Index& x, const Tile<K>& tile, uint32
 template <class K, class V>
 __device__ __forceinline__ bool answer(const SeekParams& p, uint64_t i, Place at, bool there) {
   const Leaf<K, V>* leaf = there ? leaf_at<K, V>(p.x, p.x.ids[at.leaf]) : nullptr;
-  if (p.keys) static_cast<K*>(p.keys)[i] = there ? K(leaf->keys[at.at] ^ K(p.x.flip)) : K(0);
-  if (p.vals) static_cast<V*>(p.vals)[i] = there ? leaf->vals[at.at] : V(0);
-  if (p.ok) p.ok[i] = there;
-  return there;
+  return inorder::answer<K, V>(p, i, there, [&] { return leaf->keys[at.at] ^ K(p.x.flip); }, [&] { return leaf->vals[at.at]; });
 }
 
 // point answers question i, whose key is at a spot.
@@ -198,7 +186,7 @@ __device__ __forceinline__ uint32_t copy(const SeekParams& p, uint32_t leaves, u
 // where to. Where their number is not known before, they are gone through.
 template <class K, class V>
 __device__ __forceinline__ bool ranges(const SeekParams& p, const Tile<K>& tile, uint64_t i, const Content& c) {
-  const K flip = p.x.flip, lo = i < p.n ? static_cast<const K*>(p.lo)[i] ^ flip : 1, hi = i < p.n ? static_cast<const K*>(p.hi)[i] ^ flip : 0;
+  const K flip = p.x.flip, lo = i < p.n ? key_in(p.lo, i, flip) : 1, hi = i < p.n ? key_in(p.hi, i, flip) : 0;
   const bool any = lo <= hi && c.leaves != 0, copies = p.keys || p.vals, walks = copies && !p.offsets && !p.backward;
   Spot from{}, to{};
   if (c.leaves != 0 && !(p.offsets && p.backward)) from = spot<K, V>(p.x, tile, c.leaves, lo);
@@ -238,7 +226,7 @@ __device__ __forceinline__ void seek(const SeekParams& p) {
     }
     Spot s{};
     if (p.kind != kSelect && c.leaves != 0) {
-      const K key = i < p.n ? K(static_cast<const K*>(p.lo)[i] ^ K(p.x.flip)) : K(0);
+      const K key = i < p.n ? key_in<K>(p.lo, i, p.x.flip) : K(0);
       s = spot<K, V>(p.x, tile, c.leaves, key);
     }
     if (i < p.n) hits += point<K, V>(p, i, c, s);

@@ -1,9 +1,11 @@
 // The memory of a sorted array, and searches in it (twin: layout.go).
 #pragma once
 
-#include "weft/change.cuh"
+#include "weft/inorder.cuh"
 
 namespace weft::sorted {
+
+using namespace inorder;
 
 constexpr uint32_t kBlock = 256;     // threads of a block (internal/gpu)
 constexpr uint32_t kFanBits = 4;     // a node has 16 keys
@@ -75,12 +77,6 @@ struct Span {
   uint64_t from, to;
 };
 
-// Bounds says which pairs of a range count.
-struct Bounds {
-  uint32_t limit;  // 0: all
-  uint32_t backward;
-};
-
 // span finds the pairs from key lo to key hi, both as unsigned numbers.
 template <class K>
 __device__ __forceinline__ Span span(const Array& a, uint64_t n, K lo, K hi, Bounds b) {
@@ -89,7 +85,7 @@ __device__ __forceinline__ Span span(const Array& a, uint64_t n, K lo, K hi, Bou
   if (lo > hi) return s;
   s.to = place(a, n, hi);
   if (s.to < n && keys_of<K>(a)[s.to] == hi) s.to++;
-  if (b.limit != 0 && s.to - s.from > b.limit) b.backward ? s.from = s.to - b.limit : s.to = s.from + b.limit;
+  bound(s.from, s.to, b);
   return s;
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/inorder"
 )
@@ -14,22 +15,18 @@ func (e *cpuEngine[K, V]) deleteRanges(ctx context.Context, b *batch.Batch) erro
 		array: pairsOf[K, V](e.Parts()), flip: e.flip,
 		lo: batch.View[K](b.Columns[batch.Keys].Host), hi: batch.View[K](b.Columns[batch.Keys2].Host),
 	}
-	spans := make([]inorder.Span, b.N)
+	spans := make([]core.Span, b.N)
 	done, _, err := e.Each(ctx, b.N, func(w *cpu.Watch, from, to int) (ran, hits int) { return q.spans(w, from, to, spans) })
 	if done < b.N {
 		return err
 	}
-	gone, counts := inorder.Paint(spans)
-	if to := batch.View[uint32](b.Columns[batch.Counts].Host); to != nil {
-		for i, n := range counts {
-			to[i] = uint32(n)
-		}
-	}
+	gone, counts := core.Paint(spans)
+	copy(batch.View[uint32](b.Columns[batch.Counts].Host), counts)
 	return e.replace(keep[K, V](gone, len(q.array.vals)))
 }
 
 // spans finds the pairs of ranges [from,to) on one core.
-func (q *questions[K, V]) spans(w *cpu.Watch, from, to int, spans []inorder.Span) (ran, hits int) {
+func (q *questions[K, V]) spans(w *cpu.Watch, from, to int, spans []core.Span) (ran, hits int) {
 	var at, ends inorder.Places
 	for lo := from; lo < to; lo += inorder.Searched {
 		if w.Over(inorder.Searched) {
@@ -46,9 +43,9 @@ func (q *questions[K, V]) spans(w *cpu.Watch, from, to int, spans []inorder.Span
 }
 
 // keep is to write the pairs, of so many, that are not in spans.
-func keep[K, V uint32 | uint64](gone []inorder.Span, n int) (jobs []job[K, V], live int, changes bool) {
+func keep[K, V uint32 | uint64](gone []core.Span, n int) (jobs []job[K, V], live int, changes bool) {
 	from := 0
-	for _, s := range append(gone, inorder.Span{From: n, To: n}) {
+	for _, s := range append(gone, core.Span{From: n, To: n}) {
 		for from < s.From {
 			to := min(from+jobPairs, s.From)
 			jobs = append(jobs, job[K, V]{from: from, to: to, at: live})

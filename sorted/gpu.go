@@ -10,11 +10,10 @@ import (
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/gpu/prim"
-	"github.com/weftgo/weft/internal/gpu/staging"
 	"github.com/weftgo/weft/internal/op"
 )
 
-//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type sorted::Array=arrayRef -type sorted::Bounds=boundsRef sorted.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type sorted::Array=arrayRef -type inorder::Bounds=boundsRef sorted.cu
 
 // gpuEngine runs the kernels of sorted.cu.
 //
@@ -189,49 +188,23 @@ func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, ou
 	if n = int(to - from); n > out.N {
 		return n, nil
 	}
-	c, err := e.Carrier()
-	if err != nil {
-		return 0, err
-	}
-	defer e.Give(c)
-	p := copyParams{array: e.refOf(l.Parts), from: from}
-	return n, e.carry(ctx, c, out.Chunk(0, n), batch.Keys, &p)
-}
-
-// carry copies as many pairs as a batch has rows to its columns in host memory.
-func (e *gpuEngine) carry(ctx context.Context, c *gpu.Carrier, b *batch.Batch, keys batch.Role, p *copyParams) error {
-	_, err := c.Ring.Run(ctx, b, func(piece *staging.Piece) error {
-		part := *p
-		part.keys, part.vals, part.n = piece.Batch.Columns[keys].Ptr, piece.Batch.Columns[batch.Vals].Ptr, uint64(piece.Batch.N)
-		if part.backward != 0 {
-			part.from -= uint64(piece.Lo)
-		} else {
-			part.from += uint64(piece.Lo)
-		}
-		return device.Launch(piece.Stream, e.copy, gpu.Wave(e.Dev, piece.Batch.N), gpu.Block, &part)
-	})
-	return err
+	return n, e.SeekPairs(ctx, l, out.Chunk(0, n), from, e)
 }
 
 // ---- lookups ----------------------------------------------------------------
 
 // Look is for [core.Engine].
 func (e *gpuEngine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
-	if b.N == 0 {
-		return 0, 0, nil
-	}
-	if s != nil {
-		return b.N, 0, e.look(s, l.Parts, b, count)
-	}
-	return e.LookPieces(ctx, b, func(s *device.Stream, b *batch.Batch, hits device.Ptr) error { return e.look(s, l.Parts, b, hits) })
+	return e.Queue.Seek(ctx, s, l, b, count, e)
 }
 
-// look submits a lookup, behind the changes that callers have submitted: the last one may be
-// about to write the generation.
-func (e *gpuEngine) look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
-	if err := s.Wait(e.Visible); err != nil {
-		return err
-	}
+// Expand is for [core.Expander].
+func (e *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
+	return e.SeekRows(ctx, s, l, b, e)
+}
+
+// Seek is for [gpu.Seeker].
+func (e *gpuEngine) Seek(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	c := &b.Columns
 	q := seekParams{
 		array: e.refOf(p), lo: c[batch.Keys].Ptr, hi: c[batch.Keys2].Ptr, keys: c[batch.OutKeys].Ptr, vals: c[batch.Vals].Ptr,
@@ -263,21 +236,8 @@ func (e *gpuEngine) Answer(_ context.Context, s *device.Stream, b *batch.Batch) 
 	return e.Submit(s, func() error { return device.Launch(s, e.load, gpu.Wave(e.Dev, b.N), gpu.Block, &p) })
 }
 
-// Expand is for [core.Expander].
-func (e *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
-	if s != nil {
-		return e.expandOn(s, l, b)
-	}
-	many := func(p *staging.Piece) error {
-		vals := &p.Batch.Columns[batch.Vals]
-		return e.writeRows(p.Stream, l.Parts, p.Batch, vals.Offsets[0], vals.Offsets[p.Batch.N])
-	}
-	return e.ExpandRanges(ctx, b, many, func(c *gpu.Carrier, b *batch.Batch) error { return e.expandLarge(ctx, c, l, b) })
-}
-
-// writeRows submits writing the pairs of ranges to rows [first,limit), of which the first is
-// where the columns begin.
-func (e *gpuEngine) writeRows(s *device.Stream, parts core.Parts, b *batch.Batch, first, limit uint64) error {
+// Rows is for [gpu.Seeker].
+func (e *gpuEngine) Rows(s *device.Stream, parts core.Parts, b *batch.Batch, first, limit uint64) error {
 	c := &b.Columns
 	p := rowsParams{
 		array: e.refOf(parts), lo: c[batch.Keys].Ptr, hi: c[batch.Keys2].Ptr, offsets: c[batch.Offsets].Ptr,
@@ -290,38 +250,13 @@ func (e *gpuEngine) writeRows(s *device.Stream, parts core.Parts, b *batch.Batch
 // rowLanes are those that copy the pairs of a range (sorted.cu).
 const rowLanes = 8
 
-// expandLarge fetches the pairs of one range, which lie side by side.
-func (e *gpuEngine) expandLarge(ctx context.Context, c *gpu.Carrier, l *core.Lease, b *batch.Batch) error {
-	part, from, err := gpu.LargeRange(b, func(b *batch.Batch) error {
-		_, _, err := e.Look(ctx, nil, l, b, 0)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	p := copyParams{array: e.refOf(l.Parts), from: from}
-	if b.Backward {
+// Pairs is for [gpu.Seeker].
+func (e *gpuEngine) Pairs(s *device.Stream, parts core.Parts, keys, vals device.Ptr, from uint64, n int, backward bool) error {
+	p := copyParams{array: e.refOf(parts), keys: keys, vals: vals, from: from, n: uint64(n)}
+	if backward {
 		p.backward = 1
 	}
-	return e.carry(ctx, c, part, batch.OutKeys, &p)
-}
-
-// expandOn counts, adds up and writes: no copy, no wait. What adds up needs memory for as long
-// as the stream takes; it comes behind changes, whose memory that is.
-func (e *gpuEngine) expandOn(s *device.Stream, l *core.Lease, b *batch.Batch) error {
-	c := &b.Columns
-	if b.N == 0 {
-		return s.Fill(c[batch.Offsets].Ptr, 0, 2)
-	}
-	count := &batch.Batch{N: b.N, Ranges: b.Ranges}
-	count.Columns[batch.Keys], count.Columns[batch.Keys2], count.Columns[batch.Counts] = c[batch.Keys], c[batch.Keys2], c[batch.Counts]
-	if err := e.look(s, l.Parts, count, 0); err != nil {
-		return err
-	}
-	if err := e.Offsets(s, c[batch.Counts].Ptr, c[batch.Offsets].Ptr, b.N); err != nil {
-		return err
-	}
-	return e.writeRows(s, l.Parts, b, 0, uint64(c[batch.Vals].Rows()))
+	return device.Launch(s, e.copy, gpu.Wave(e.Dev, n), gpu.Block, &p)
 }
 
 // errLarge is the error of arrays whose places are no numbers of 32 bits.

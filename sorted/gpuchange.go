@@ -3,7 +3,6 @@ package sorted
 import (
 	"context"
 	"errors"
-	"unsafe"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -74,7 +73,7 @@ func (m *merging) scratchBytes() int {
 // workBytes is the size of the memory of a change of n rows.
 func (e *gpuEngine) workBytes(n int, ranges bool) int {
 	if ranges {
-		return n * rangeBytes
+		return n * gpu.GapBytes
 	}
 	m := e.layOut(n, 0)
 	return int(m.end)
@@ -163,49 +162,23 @@ func (e *gpuEngine) index(s *device.Stream, to *generation) error {
 	return device.Launch(s, e.fill, gpu.Wave(e.Dev, to.room>>inorder.FanBits), gpu.Block, &p)
 }
 
-// gap are pairs [from,to) that go, and how many before (twin: sorted.cu).
-type gap struct{ from, to, before uint64 }
-
-// rangeBytes is the memory of a range that is deleted: its place and its number of pairs, and of
-// two gaps.
-const rangeBytes = 8 + 4 + 2*int(unsafe.Sizeof(gap{})) + 256
-
-// deleteRanges removes the pairs of ranges on the device: finding them is for the device, and
-// which of them is the first to have a pair for the host, which waits.
+// deleteRanges removes the pairs of ranges on the device.
 func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch.Batch, at int) error {
 	if err := e.work.Room(&e.Queue, at+e.workBytes(b.N, true)); err != nil {
 		return err
 	}
-	spans, err := e.spans(ctx, s, b, e.work.Buf.Ptr+device.Ptr(at))
-	if err != nil {
+	mem := e.work.Buf.Ptr + device.Ptr(at)
+	gaps, err := e.Gaps(ctx, s, e.now(), b, mem, e)
+	if err != nil || len(gaps) == 0 {
 		return err
-	}
-	gone, counts := inorder.Paint(spans)
-	if c := &b.Columns[batch.Counts]; c.Given() {
-		narrow := make([]uint32, len(counts))
-		for i, n := range counts {
-			narrow[i] = uint32(n)
-		}
-		if err := s.CopyIn(c.Ptr, device.Bytes(narrow)); err != nil {
-			return err
-		}
-	}
-	if len(gone) == 0 {
-		return nil
-	}
-	gaps := make([]gap, len(gone))
-	before := uint64(0)
-	for i, g := range gone {
-		gaps[i] = gap{uint64(g.From), uint64(g.To), before}
-		before += uint64(g.To - g.From)
 	}
 	to, most, err := e.next(false, 0)
 	if err != nil {
 		return err
 	}
-	p := keepParams{old: e.refOf(e.now()), to: e.refOf(to), gaps: e.work.Buf.Ptr + device.Ptr(at), count: uint64(len(gaps))}
+	p := keepParams{old: e.refOf(e.now()), to: e.refOf(to), gaps: mem, count: uint64(len(gaps))}
 	err = e.SubmitVisible(s, func() error {
-		if err := s.CopyIn(p.gaps, unsafe.Slice((*byte)(unsafe.Pointer(&gaps[0])), len(gaps)*int(unsafe.Sizeof(gap{})))); err != nil {
+		if err := gpu.GapsIn(s, p.gaps, gaps); err != nil {
 			return err
 		}
 		if err := device.Launch(s, e.keep, gpu.Wave(e.Dev, int(e.most)), gpu.Block, &p); err != nil {
@@ -214,32 +187,4 @@ func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch
 		return e.index(s, to)
 	})
 	return e.become(to, most, s, err)
-}
-
-// spans finds the pairs of ranges, and waits for that, behind all changes.
-func (e *gpuEngine) spans(ctx context.Context, s *device.Stream, b *batch.Batch, at device.Ptr) ([]inorder.Span, error) {
-	c := prim.Carve(at)
-	ranks, counts := c.Take(8*b.N), c.Take(4*b.N)
-	from, n := make([]uint64, b.N), make([]uint32, b.N)
-	p := seekParams{
-		array: e.refOf(e.now()), lo: b.Columns[batch.Keys].Ptr, ranks: ranks, counts: counts, n: uint64(b.N), kind: uint32(op.Rank),
-	}
-	err := e.Submit(s, func() error {
-		if err := device.Launch(s, e.seek, gpu.Wave(e.Dev, b.N), gpu.Block, &p); err != nil {
-			return err
-		}
-		p.hi = b.Columns[batch.Keys2].Ptr
-		return device.Launch(s, e.seek, gpu.Wave(e.Dev, b.N), gpu.Block, &p)
-	})
-	if err == nil {
-		err = s.CopyOut(ctx, device.Bytes(from), ranks)
-	}
-	if err == nil {
-		err = s.CopyOut(ctx, device.Bytes(n), counts)
-	}
-	spans := make([]inorder.Span, b.N)
-	for i := range spans {
-		spans[i] = inorder.Span{From: int(from[i]), To: int(from[i]) + int(n[i])}
-	}
-	return spans, err
 }

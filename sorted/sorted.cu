@@ -29,10 +29,7 @@ struct SeekParams {
 // answer writes the pair at a place as answer i, or that there is none.
 template <class K, class V>
 __device__ __forceinline__ bool answer(const SeekParams& p, uint64_t i, uint64_t at, bool there) {
-  if (p.keys) static_cast<K*>(p.keys)[i] = there ? K(keys_of<K>(p.array)[at] ^ K(p.array.flip)) : K(0);
-  if (p.vals) static_cast<V*>(p.vals)[i] = there ? vals_of<V>(p.array)[at] : V(0);
-  if (p.ok) p.ok[i] = there;
-  return there;
+  return inorder::answer<K, V>(p, i, there, [&] { return keys_of<K>(p.array)[at] ^ K(p.array.flip); }, [&] { return vals_of<V>(p.array)[at]; });
 }
 
 // copy copies a pair to a place of columns.
@@ -46,7 +43,7 @@ __device__ __forceinline__ void copy(const Array& a, uint64_t from, void* keys, 
 template <class K, class V>
 __device__ __forceinline__ bool range(const SeekParams& p, uint64_t i, uint64_t n) {
   const K flip = p.array.flip;
-  const Span s = span<K>(p.array, n, static_cast<const K*>(p.lo)[i] ^ flip, static_cast<const K*>(p.hi)[i] ^ flip, p.bounds);
+  const Span s = span<K>(p.array, n, key_in(p.lo, i, flip), key_in(p.hi, i, flip), p.bounds);
   const uint64_t count = s.to - s.from;
   p.counts[i] = count;
   if (p.keys) {
@@ -61,7 +58,7 @@ template <class K, class V>
 __device__ __forceinline__ bool one(const SeekParams& p, uint64_t i, uint64_t n) {
   if (p.hi) return range<K, V>(p, i, n);
   if (p.kind == kSelect) return answer<K, V>(p, i, p.ranks[i], p.ranks[i] < n);
-  const K key = static_cast<const K*>(p.lo)[i] ^ K(p.array.flip);
+  const K key = key_in<K>(p.lo, i, p.array.flip);
   uint64_t at = place(p.array, n, key);
   const bool same = at < n && keys_of<K>(p.array)[at] == key;
   switch (p.kind) {
@@ -90,7 +87,7 @@ __device__ __forceinline__ void get(const SeekParams& p) {
   const uint64_t n = p.array.counters->live;
   uint32_t hits = 0;
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
-    const K key = static_cast<const K*>(p.lo)[i] ^ K(p.array.flip);
+    const K key = key_in<K>(p.lo, i, p.array.flip);
     const uint64_t at = place(p.array, n, key);
     const bool there = at < n && keys_of<K>(p.array)[at] == key;
     if (p.vals) static_cast<V*>(p.vals)[i] = there ? vals_of<V>(p.array)[at] : V(0);
@@ -121,7 +118,7 @@ __device__ __forceinline__ void rows(const RowsParams& p) {
   const uint64_t n = p.array.counters->live;
   const K flip = p.array.flip;
   for (uint64_t i = thread_index() / kRowLanes; i < p.n; i += threads_in_grid() / kRowLanes) {
-    const Span s = span<K>(p.array, n, static_cast<const K*>(p.lo)[i] ^ flip, static_cast<const K*>(p.hi)[i] ^ flip, p.bounds);
+    const Span s = span<K>(p.array, n, key_in(p.lo, i, flip), key_in(p.hi, i, flip), p.bounds);
     const uint64_t row = p.offsets[i];
     const uint32_t lane = thread_in_block() % kRowLanes;
     for (uint64_t j = lane; j < s.to - s.from && row + j < p.limit; j += kRowLanes)
@@ -168,8 +165,7 @@ struct SettleParams {
   uint32_t unused;
 };
 
-// settle runs the operations of each key in their order, a key per thread. Of Puts alone the last
-// one is enough.
+// settle runs the operations of each key in their order, a key per thread.
 template <class K, class V>
 __device__ __forceinline__ void settle(const SettleParams& p) {
   const uint64_t n = p.old.counters->live;
@@ -179,14 +175,12 @@ __device__ __forceinline__ void settle(const SettleParams& p) {
       p.deltas[e] = 0;
       continue;
     }
-    uint32_t row = p.starts[e];
-    const uint32_t end = p.starts[e + 1];
-    const K key = static_cast<const K*>(p.keys)[row] ^ K(p.old.flip);
+    const uint32_t row = p.starts[e];
+    const K key = key_in<K>(p.keys, row, p.old.flip);
     const uint64_t at = place(p.old, n, key);
     const bool was = at < n && keys_of<K>(p.old)[at] == key;
     Slot<V> s{was, was ? vals_of<V>(p.old)[at] : V(0)};
-    if (!p.kinds && p.kind == kPut) row = end - 1;
-    for (; row < end; row++) run(p, p.order[row], s);
+    run_all(p, row, p.starts[e + 1], s);
     static_cast<V*>(p.entry_vals)[e] = s.val;
     p.places[e] = at;
     p.deltas[e] = uint32_t(s.there) - uint32_t(was);
@@ -242,11 +236,6 @@ __device__ __forceinline__ void enter(const MoveParams& p) {
   }
 }
 
-// Gap are pairs [from,to) to be left out, and how many come before.
-struct Gap {
-  uint64_t from, to, before;
-};
-
 struct KeepParams {
   Array old, to;
   const Gap* gaps;  // in order
@@ -258,17 +247,10 @@ template <class K, class V>
 __device__ __forceinline__ void keep(const KeepParams& p) {
   const uint64_t n = p.old.counters->live;
   for (uint64_t i = thread_index(); i < n; i += threads_in_grid()) {
-    uint64_t lo = 0, hi = p.count;
-    while (lo < hi) {
-      const uint64_t mid = (lo + hi) / 2;
-      if (p.gaps[mid].from <= i)
-        lo = mid + 1;
-      else
-        hi = mid;
-    }
+    const uint64_t behind = first<uint64_t>(0, p.count, [&](uint64_t g) { return p.gaps[g].from > i; });
     uint64_t gone = 0;
-    if (lo != 0) {
-      const Gap g = p.gaps[lo - 1];
+    if (behind != 0) {
+      const Gap g = p.gaps[behind - 1];
       if (i < g.to) continue;
       gone = g.before + g.to - g.from;
     }
@@ -304,13 +286,12 @@ struct AnswerParams {
 template <class K, class V>
 __device__ __forceinline__ void load(const AnswerParams& p) {
   const uint64_t n = p.array.counters->live;
-  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
-    const K key = static_cast<const K*>(p.keys)[i] ^ K(p.array.flip);
+  reread<K, V>(p, p.array.flip, [&](K key, V& val) {
     const uint64_t at = place(p.array, n, key);
     const bool there = at < n && keys_of<K>(p.array)[at] == key;
-    if (there) static_cast<V*>(p.vals)[i] = vals_of<V>(p.array)[at];
-    if (p.ok) p.ok[i] = there && !p.ok[i];
-  }
+    if (there) val = vals_of<V>(p.array)[at];
+    return there;
+  });
 }
 
 struct AddParams {
@@ -340,6 +321,5 @@ WEFT_KERNEL(sorted_index, 4)(IndexParams p) { weft::sorted::index<K>(p); }
 WEFT_KERNEL(sorted_load, 4)(AnswerParams p) { load<K, V>(p); }
 WEFT_KERNEL(sorted_add, 1)(AddParams p) {
   if (thread_index() != 0) return;
-  const uint64_t live = p.counters->live;
-  add_relaxed(p.to, p.negate ? 0 - live : live);
+  add(p.to, p.counters->live, p.negate);
 }

@@ -39,7 +39,7 @@ type arrayRef struct {
 	flip     uint64
 }
 
-// boundsRef is weft::sorted::Bounds of C++.
+// boundsRef is weft::inorder::Bounds of C++.
 type boundsRef struct {
 	_        structs.HostLayout
 	limit    uint32
@@ -175,7 +175,7 @@ var (
 	_ [40]byte = [unsafe.Offsetof(arrayRef{}.flip)]byte{}
 )
 
-// boundsRef has the layout of weft::sorted::Bounds.
+// boundsRef has the layout of weft::inorder::Bounds.
 var (
 	_ [8]byte = [unsafe.Sizeof(boundsRef{})]byte{}
 	_ [0]byte = [unsafe.Offsetof(boundsRef{}.limit)]byte{}

@@ -162,7 +162,7 @@ func (q *Queue) spans(ctx context.Context, s *device.Stream, p core.Parts, b *ba
 	return spans, err
 }
 
-// GapsIn submits copying gaps to the device, and returns where they are read.
+// GapsIn submits copying gaps to the device.
 func GapsIn(s *device.Stream, to device.Ptr, gaps []Gap) error {
 	return s.CopyIn(to, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(gaps))), len(gaps)*int(unsafe.Sizeof(Gap{}))))
 }

@@ -3,11 +3,11 @@
 #pragma once
 
 #include "btree_node.cuh"
+#include "inorder.cuh"
 
 namespace weft::btree {
 
-// kUpdate is a kind beside those of order.cuh (internal/op): a Put of a key that is there.
-constexpr uint32_t kUpdate = 11;
+using inorder::kUpdate;
 
 // Task is an operation of a lane, and what comes of it.
 template <class S>

@@ -1,0 +1,120 @@
+// What the kernels of ordered maps share: questions by order and their answers, and how operations
+// on a key run one behind the other, where a batch has been sorted.
+#pragma once
+
+#include "change.cuh"
+
+namespace weft::inorder {
+
+// Kinds beside those of order.cuh (internal/op).
+enum Seek : uint32_t { kUpdate = 11, kRank, kSelect, kSuccessor, kPredecessor };
+
+// Bounds says which pairs of a range count.
+struct Bounds {
+  uint32_t limit;  // 0: all
+  uint32_t backward;
+};
+
+// bound leaves of pairs [from,to) those that count.
+template <class I>
+__device__ __forceinline__ void bound(I& from, I& to, Bounds b) {
+  if (b.limit != 0 && to - from > b.limit) b.backward ? from = to - b.limit : to = from + b.limit;
+}
+
+// Gap are pairs [from,to) of those that go, and how many of these come before.
+struct Gap {
+  uint64_t from, to, before;
+};
+
+// first is the first number of [lo,hi) that is one from which on all are; or hi.
+template <class I, class Is>
+__device__ __forceinline__ I first(I lo, I hi, Is is) {
+  while (lo < hi) {
+    const I mid = lo + (hi - lo) / 2;
+    if (is(mid))
+      hi = mid;
+    else
+      lo = mid + 1;
+  }
+  return lo;
+}
+
+// key_in is a key of a column as an unsigned number in order.
+template <class K>
+__device__ __forceinline__ K key_in(const void* keys, uint64_t i, K flip) { return static_cast<const K*>(keys)[i] ^ flip; }
+
+// answer writes a pair as answer i, or that there is none.
+template <class K, class V, class Params, class Key, class Val>
+__device__ __forceinline__ bool answer(const Params& p, uint64_t i, bool there, Key key, Val val) {
+  if (p.keys) static_cast<K*>(p.keys)[i] = there ? K(key()) : K(0);
+  if (p.vals) static_cast<V*>(p.vals)[i] = there ? V(val()) : V(0);
+  if (p.ok) p.ok[i] = there;
+  return there;
+}
+
+// reread gives rows of PutNews the values of their keys, which find finds.
+template <class K, class V, class Params, class Find>
+__device__ __forceinline__ void reread(const Params& p, K flip, Find find) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    V val{};
+    const bool there = find(key_in<K>(p.keys, i, flip), val);
+    if (there) static_cast<V*>(p.vals)[i] = val;
+    if (p.ok) p.ok[i] = there && !p.ok[i];
+  }
+}
+
+// add_up adds numbers of all lanes of a warp to a place.
+template <class N>
+__device__ __forceinline__ void add_up(uint64_t* to, N n) {
+  for (uint32_t x = kWarp / 2; x != 0; x /= 2) n += shuffle_xor(kAll, n, x);
+  if (lane_index() == 0 && n != 0) add_relaxed(to, uint64_t(n));
+}
+
+// add adds a number to a place, or takes it away.
+__device__ __forceinline__ void add(uint64_t* to, uint64_t n, bool negate) { add_relaxed(to, negate ? 0 - n : n); }
+
+// Slot is what there is of a key while its operations run.
+template <class V>
+struct Slot {
+  bool there;
+  V val;
+  bool stored = false;  // by one of them
+};
+
+// run runs operation i of a batch, whose columns and kind Params have, on the slot of its key.
+template <class V, class Params>
+__device__ __forceinline__ void run(const Params& p, uint32_t i, Slot<V>& s) {
+  const uint32_t kind = p.kinds ? p.kinds[i] : p.kind;
+  bool ok = false;
+  V out = 0;
+  if (kind == kGet) {
+    ok = s.there;
+    if (ok) out = s.val;
+  } else if (kind == kDelete) {
+    ok = s.there;
+    s.there = false;
+  } else if (kind == kUpdate) {
+    ok = s.there;
+    if (ok) s.val = static_cast<const V*>(p.vals)[i], s.stored = true;
+  } else if (kind == kPut || kind == kPutNew || (reduces(kind) && !(kind > kMax && (p.flags & kFloat)))) {
+    const V val = static_cast<const V*>(p.vals)[i];
+    ok = !s.there;
+    if (s.there && kind == kPutNew)
+      out = s.val;
+    else
+      s.val = s.there && kind != kPut ? combine(kind, p.flags, s.val, val) : val, s.stored = true;
+    s.there = true;
+  }
+  if (p.out) static_cast<V*>(p.out)[i] = out;
+  if (p.ok) p.ok[i] = ok;
+}
+
+// run_all runs the operations of a key in their order, number [from,to) of those of a batch by
+// key. Of Puts alone that report nothing the last one is enough.
+template <class V, class Params>
+__device__ __forceinline__ void run_all(const Params& p, uint32_t from, uint32_t to, Slot<V>& s) {
+  if (!p.kinds && p.kind == kPut && !p.ok) from = to - 1;
+  for (; from < to; from++) run(p, p.order[from], s);
+}
+
+}  // namespace weft::inorder
