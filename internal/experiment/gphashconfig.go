@@ -173,7 +173,7 @@ var gphashConfigExperiment = Experiment{
 	Name:  "gphash-config",
 	Title: "Levels, hash locations and slots of the persistent index",
 	Doc: `After figure 13 of the GPHash paper: throughput over the highest load factor, by configuration (2L-2H-8S: two levels,
-two hash locations in each, buckets of eight slots). An index for 2^18 keys (2^22 on a GPU) is filled in batches of 2^10 (of fewer keys if it
+two hash locations in each, buckets of eight slots). An index for 2^18 keys (2^20 on a GPU) is filled in batches of 2^10 (of fewer keys if it
 is for less than 2^16) until it is about to grow: that is load. insert is the rate of all of that, get_hit and get_miss are those of an index filled up to
 there, whose buckets are as full as they get. Keys have 8 bytes and values, which do not count here, too. A GPU reads the 32
 slots of a key at once; a CPU reads them bucket by bucket, and ends at the key.`,
@@ -182,7 +182,7 @@ slots of a key at once; a CPU reads them bucket by bucket, and ends at the key.`
 }
 
 func runGPHashConfig(ctx context.Context, r *runner) error {
-	n, err := r.gphashKeys(1<<18, 1<<22, 8)
+	n, err := r.gphashKeys(1<<18, 1<<20, 8)
 	if err != nil {
 		return err
 	}

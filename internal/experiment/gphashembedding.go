@@ -16,7 +16,7 @@ import (
 var gphashEmbeddingExperiment = Experiment{
 	Name:  "gphash-embedding",
 	Title: "Embedding lookups over the persistent index",
-	Doc: `A real workload, after the recommendation model of figure 10 of the GPHash paper: an index of 2^19 embedding vectors (2^22 on
+	Doc: `A real workload, after the recommendation model of figure 10 of the GPHash paper: an index of 2^19 embedding vectors (2^20 on
 a GPU) of 32 floats of 32 bits, by 64-bit ids of 26 features. A batch of samples, each of which has one id per feature, drawn by a Zipf
 distribution of exponent .99 over the ids of the feature, is looked up in one call (get); embed is the same with the sum of the 26
 vectors of each sample, on one core of the host, to which the vectors have come. n counts lookups; batch is that of lookups, and latency that of a batch. The ids
@@ -31,7 +31,7 @@ const (
 )
 
 func runGPHashEmbedding(ctx context.Context, r *runner) (err error) {
-	n, err := r.gphashKeys(1<<19, 1<<22, 8)
+	n, err := r.gphashKeys(1<<19, 1<<20, 8)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ var gphashFactorsExperiment = Experiment{
 	Name:  "gphash-factors",
 	Title: "What each part of the design of the persistent index brings",
 	GPU:   true,
-	Doc: `After figure 9 of the GPHash paper: YCSB LOAD, C, B, A, F and D on 2^22 records with keys of 8 bytes, 2^19 operations of each, in
+	Doc: `After figure 9 of the GPHash paper: YCSB LOAD, C, B, A, F and D on 2^20 records with keys of 8 bytes, 2^18 operations of each, in
 batches of 2^12 and 2^16, while one thing after the other is added. threads: a thread for each key, as if it had no warp, reads the slots where it may be one
 after the other; keys are hashed by SipHash, and lookups go in the order in which they come. warps: a warp for each key reads all of these slots at
 once (the paper's one-shot warp access). sorted: batches of lookups are sorted by the regions of the pool, from 2^10 on; batches that change anything always are.
@@ -57,7 +57,7 @@ var gphashFactors = []struct {
 const reservedKeys = "reserved keys"
 
 func runGPHashFactors(ctx context.Context, r *runner) (err error) {
-	n, err := r.gphashKeys(1<<19, 1<<22, 8)
+	n, err := r.gphashKeys(1<<19, 1<<20, 8)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func runGPHashFactors(ctx context.Context, r *runner) (err error) {
 }
 
 // factorOps is how many operations of each mix are measured.
-const factorOps = 1 << 19
+const factorOps = 1 << 18
 
 // factorMixes are LOAD, C, B, A, F and D, in this order.
 var factorMixes = []workload.Mix{workload.Mixes[5], workload.Mixes[2], workload.Mixes[1], workload.Mixes[0], workload.Mixes[4], workload.Mixes[3]}

@@ -114,11 +114,12 @@ func (m *micro) requests(ctx context.Context, mix workload.Mix) error {
 		return err
 	}
 	m.step("%s: %s, keys of %d bytes, batches of %d", m.structure, mix.Name, m.keySize, m.size)
-	ops := m.n
-	if mix.InsertEvery == 0 {
-		ops = m.brief(ops, m.size)
+	times, ops, err := []time.Duration(nil), m.n, error(nil)
+	if mix.InsertEvery > 0 {
+		times, err = m.run(ctx, q, ops, m.size)
+	} else {
+		times, ops, err = m.runBrief(ctx, q, ops, m.size)
 	}
-	times, err := m.run(ctx, q, ops, m.size)
 	if err != nil {
 		return err
 	}

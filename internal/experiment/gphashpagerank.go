@@ -17,7 +17,7 @@ var gphashPageRankExperiment = Experiment{
 	Name:  "gphash-pagerank",
 	Title: "PageRank over the persistent index",
 	Doc: `A real workload, after figure 10 of the GPHash paper: three iterations of PageRank on a graph that lies in an index, of
-2^16 vertices (2^20 on a GPU) and 16 times as many edges, whose ends are drawn by Zipf distributions of exponent .7. A record of 128 bytes has the
+2^16 vertices (2^17 on a GPU) and 16 times as many edges, whose ends are drawn by Zipf distributions of exponent .7. A record of 128 bytes has the
 rank of a vertex and its degrees; others have the vertices that point to it, 16 each. An iteration goes through the vertices, 256 at
 a time: it gets their records, then the lists, then the records of all that point to them, and puts the new ranks, in calls of 2^16 operations at most. n counts the
 operations of these calls, and latency is that of a call. The parameters have the edges per second, and how many the same sum over Go
@@ -36,7 +36,7 @@ const (
 )
 
 func runGPHashPageRank(ctx context.Context, r *runner) (err error) {
-	n, err := r.gphashKeys(1<<16, 1<<20, edgesPer*8)
+	n, err := r.gphashKeys(1<<16, 1<<17, edgesPer*8)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 var gphashRecoveryExperiment = Experiment{
 	Name:  "gphash-recovery",
 	Title: "Opening a pool, after it was closed and after a crash",
-	Doc: `After figure 14b of the GPHash paper: how long it takes until an index of up to 2^19 keys (2^22 on a GPU) answers, when its
+	Doc: `After figure 14b of the GPHash paper: how long it takes until an index of up to 2^19 keys (2^20 on a GPU) answers, when its
 pool was closed before (open_clean) and when the process that had it has ended without a word (open_crashed: a copy of the
 file, made while the index was open). open_verified compares all values with their checksums as well. n is the number of slots,
 all of which are looked at: which memory is free is written nowhere. The rate is that of the bytes of the levels, of the values
@@ -31,7 +31,7 @@ which is mapping the memory into that of the GPU.` + hostMemory,
 }
 
 func runGPHashRecovery(ctx context.Context, r *runner) error {
-	n, err := r.gphashKeys(1<<19, 1<<22, 32) // of 8 bytes, and a copy
+	n, err := r.gphashKeys(1<<19, 1<<20, 32) // of 8 bytes, and a copy
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func runGPHashRecovery(ctx context.Context, r *runner) error {
 		return err
 	}
 	r.result.Parameters["runs"] = r.Runs
-	for _, keys := range r.powers(14, n, map[Scale]int{Quick: 3, Default: 1, Full: 1}) {
+	for _, keys := range r.powers(14, n, map[Scale]int{Quick: 3, Default: r.size(1, 2), Full: 1}) {
 		r.step("gphash-recovery: %d keys", keys)
 		if err := gphashRecovery(ctx, r, keys); err != nil {
 			return fmt.Errorf("%d keys: %w", keys, err)

@@ -13,7 +13,7 @@ import (
 var gphashResizeExperiment = Experiment{
 	Name:  "gphash-resize",
 	Title: "Batches while the persistent index grows",
-	Doc: `After figure 14a of the GPHash paper, and what it leaves open: an index for 2^14 keys grows to 2^20 (2^23 on a GPU) by
+	Doc: `After figure 14a of the GPHash paper, and what it leaves open: an index for 2^14 keys grows to 2^20 (2^21 on a GPU) by
 batches of 2^12 insertions, whose latency is that of the calls (samples, one per batch). With Stop the batch that finds no
 room moves all keys of the lowest level, as in the paper; with Beside each batch moves some. resize is how long a batch of
 Stop took that did it, load that of the index before it, buckets those of the new level; its rate counts the keys that were
@@ -29,7 +29,7 @@ var resizePolicies = []struct {
 }{{"Stop", gphash.Stop}, {"Beside", gphash.Beside}}
 
 func runGPHashResize(ctx context.Context, r *runner) error {
-	n, err := r.gphashKeys(1<<20, 1<<23, 8)
+	n, err := r.gphashKeys(1<<20, 1<<21, 8)
 	if err != nil {
 		return err
 	}

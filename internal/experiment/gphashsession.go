@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -114,14 +115,26 @@ func (s *session) value(i int) []byte { return s.vals[i*valueSize : (i+1)*valueS
 
 // run runs the next n requests in batches of one size, and returns how long each took.
 func (s *session) run(ctx context.Context, q *workload.Requests, n, batch int) ([]time.Duration, error) {
+	return s.runFor(ctx, math.MaxInt64, q, n, batch)
+}
+
+// runBrief runs as many of n requests as have time, and returns how many that were.
+func (s *session) runBrief(ctx context.Context, q *workload.Requests, n, batch int) ([]time.Duration, int, error) {
+	times, err := s.runFor(ctx, s.patience(), q, s.brief(n, batch), batch)
+	return times, min(s.brief(n, batch), len(times)*batch), err
+}
+
+// runFor is run that begins no batch once those before have taken so long.
+func (s *session) runFor(ctx context.Context, patience time.Duration, q *workload.Requests, n, batch int) ([]time.Duration, error) {
 	var times []time.Duration
 	s.past = append(s.past, phase{s.at, q})
-	for lo := 0; lo < n; lo += batch {
+	for lo := 0; lo < n && patience > 0; lo += batch {
 		s.translate(q, min(batch, n-lo))
 		s.fill()
 		start := time.Now()
 		err := s.call(ctx)
 		times = append(times, s.took(start))
+		patience -= times[len(times)-1]
 		if err != nil {
 			return nil, err
 		}

@@ -106,8 +106,7 @@ func (s *session) sweepRows(ctx context.Context, structure string, n int, theta 
 		if err != nil {
 			return nil, err
 		}
-		ops := s.brief(n, batch)
-		times, err := s.run(ctx, q, ops, batch)
+		times, ops, err := s.runBrief(ctx, q, n, batch)
 		if err != nil {
 			return nil, fmt.Errorf("keys of %d bytes, exponent %g: %w", s.keySize, theta, err)
 		}

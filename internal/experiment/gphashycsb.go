@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"time"
 
 	"github.com/weftgo/weft/gphash"
 	"github.com/weftgo/weft/internal/workload"
@@ -17,7 +19,8 @@ throughput and latency over the size of batches, with keys of 8 and 32 bytes. A:
 5 % updates. C: reads. D: 95 % reads, of the latest records mostly, 5 % insertions. F: half reads, half reads of a record
 that is then updated, which counts as one operation and is a Get and a Put of the batch. LOAD: insertions into an empty
 index. Records are asked for by a Zipf distribution of exponent .99, whatever their age but in D. As many operations as twice
-the records (four times with --full; on a GPU 2^18, or eight batches, without) are run at each size of batches. latency is that of a call, which is
+the records (four times with --full; on a GPU 2^18, or eight batches, or for a second, without) are run at each size of batches; sizes of which one batch
+would take about a second or more are left out then. latency is that of a call, which is
 also that of each of its operations. A mix is limited by random reads of 64 bytes for what it reads and random
 compare-and-swaps for what it writes.` + bySideOf + hostMemory,
 	run:   runGPHashYCSB,
@@ -57,6 +60,15 @@ func (r *runner) brief(n, batch int) int {
 		return n
 	}
 	return min(n, max(1<<18, 8*batch))
+}
+
+// patience is how long the calls of a row may take, about. Peers on a GPU run updates of one hot key one after the other,
+// 40,000 a second, so that a row of theirs would take longer than all others together.
+func (r *runner) patience() time.Duration {
+	if r.Scale == Full || !r.onGPU() {
+		return math.MaxInt64
+	}
+	return time.Second
 }
 
 // zipfTheta is YCSB's exponent.
@@ -153,11 +165,7 @@ func (g *mixGroup) measure(ctx context.Context, s *session, structure string, x 
 		}
 		for _, batch := range g.batches {
 			s.step("gphash-ycsb %s, %s, keys of %d bytes: batches of %d", mix.Name, structure, s.keySize, batch)
-			ops := g.ops
-			if mix.InsertEvery != 1 {
-				ops = s.brief(ops, batch)
-			}
-			times, err := s.run(ctx, q, ops, batch)
+			times, ops, err := g.requested(ctx, s, mix, q, batch)
 			if err != nil {
 				return fmt.Errorf("YCSB %s: %w", mix.Name, err)
 			}
@@ -170,7 +178,19 @@ func (g *mixGroup) measure(ctx context.Context, s *session, structure string, x 
 				row.Load, row.Keys = stats.LoadFactor, stats.Keys
 			}
 			s.add(row)
+			if float64(2*batch)/row.OpsPerS > s.patience().Seconds() {
+				break // a larger batch would take longer than a row may
+			}
 		}
 	}
 	return nil
+}
+
+// requested runs the requests of one row: all insertions, or as many operations as have time.
+func (g *mixGroup) requested(ctx context.Context, s *session, mix workload.Mix, q *workload.Requests, batch int) (times []time.Duration, ops int, err error) {
+	if mix.InsertEvery == 1 {
+		times, err = s.run(ctx, q, g.ops, batch)
+		return times, g.ops, err
+	}
+	return s.runBrief(ctx, q, g.ops, batch)
 }
