@@ -23,6 +23,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // weftCommand is the program as a process of its own, on the CPU.
 func weftCommand(t *testing.T, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)

@@ -29,13 +29,6 @@ const (
 	testValue = 24
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // inPool runs f on the index of a pool, which it makes if there is none.
 func inPool(t *testing.T, path string, f func(x *gphash.Index)) {
 	t.Helper()
