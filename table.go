@@ -14,6 +14,9 @@ import (
 // table is what all structures share.
 type table[K Key] struct{ core *core.Table }
 
+// base is the table behind the facade, for what stands in front of facades.
+func (t *table[K]) base() *core.Table { return t.core }
+
 func (t *table[K]) batch(kind op.Kind, n int, columns batch.Columns) *batch.Batch {
 	return &batch.Batch{N: n, Kind: kind, Columns: columns}
 }
