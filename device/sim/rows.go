@@ -3,15 +3,8 @@ package sim
 // Loops over all lanes of a warp, of the instructions that programs consist of: where each lane is a call, most of
 // the time is that of the calls. Each computes what the function of one lane by its name does.
 
-// rows1 gives a builder of an instruction of one source a loop of its own for warps that run as a whole, rows2 and
-// rows3 one of two and three.
-func rows1(build builder, loop func(t typ) func(d, a *lanes)) builder {
-	return whole(build, func(t typ) func(w *warp, in *instr) {
-		all := loop(t)
-		return func(w *warp, in *instr) { all(&w.rows[in.d], &w.rows[in.a]) }
-	})
-}
-
+// rows2 gives a builder of an instruction of two sources a loop of its own for warps that run as a whole, rows3 one of
+// three.
 func rows2(build builder, loop func(t typ) func(d, a, b *lanes)) builder {
 	return whole(build, func(t typ) func(w *warp, in *instr) {
 		all := loop(t)
