@@ -3,6 +3,8 @@
 //
 //	go run ./examples/dedup <ids.txt    keys seen for the first time: a set
 //	go run ./examples/join              two tables by a column: a map
+//	go run ./examples/timerange <lines  what came between two times, while more comes: an ordered map
+//	go run ./examples/ledger            reports beside transfers: snapshots
 //	go run ./examples/device            batches that stay on the device
 //	go run ./examples/kernel            a filter, a join and a sum in one kernel
 //	go run ./examples/durable /dev/shm/visits <visits.txt

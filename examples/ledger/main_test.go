@@ -1,0 +1,18 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// All reports have what there was at first, whatever moves meanwhile.
+func TestReports(t *testing.T) {
+	var out bytes.Buffer
+	if err := run(t.Context(), &out, 10_000, 30); err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.Repeat("10000 accounts have 10000000\n", 30); out.String() != want {
+		t.Errorf("got\n%s", out.String())
+	}
+}
