@@ -1,16 +1,16 @@
 # What developers of weft type. Users need none of it: go get is enough.
 .DEFAULT_GOAL := help
-.PHONY: help test race generate lint bench gpu-bundle ci clean
+.PHONY: help test race generate lint tidy bench gpu-bundle ci clean
 
 export CGO_ENABLED := 0
 GO ?= go
-TOOL = $(GO) tool -modfile=tools/go.mod
+MODULES = ./... ./cmd/weft/...
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## run all tests on the CPU
-	$(GO) test ./...
+	$(GO) test $(MODULES)
 
 race: ## run the tests of the CPU engines under the race detector
 	CGO_ENABLED=1 $(GO) test -race ./device/cpu ./linear ./internal/... ./cmd/weft/internal/...
@@ -20,8 +20,16 @@ generate: ## compile the kernels (needs clang-19)
 
 lint: ## gofmt, go vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
-	$(GO) vet ./...
-	$(TOOL) staticcheck ./...
+	$(GO) vet $(MODULES)
+	cd tools && GOWORK=off $(GO) build -o ../out/tools/ honnef.co/go/tools/cmd/staticcheck
+	out/tools/staticcheck $(MODULES)
+
+tidy: export GOWORK := off
+tidy: ## go mod tidy of all modules
+	$(GO) mod tidy
+	cd cmd/weft && $(GO) mod edit -replace github.com/weftgo/weft=../.. && $(GO) mod tidy; $(GO) mod edit -dropreplace github.com/weftgo/weft
+	cd bench && $(GO) mod tidy
+	cd tools && $(GO) mod tidy
 
 bench: ## measure this machine (BENCH="linear --quick" for less)
 	$(GO) run ./cmd/weft bench $(BENCH)

@@ -16,9 +16,9 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"github.com/weftgo/weft/cmd/weft/internal/report"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/experiment"
-	"github.com/weftgo/weft/internal/experiment/report"
 )
 
 // benchOptions are the flags of weft bench.

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weftgo/weft/cmd/weft/internal/distinct"
+	"github.com/weftgo/weft/cmd/weft/internal/progress"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/internal/progress"
 	"github.com/weftgo/weft/linear"
 )
 

@@ -17,10 +17,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	_ "github.com/weftgo/weft/cmd/weft/internal/compress" // gzip and zstd, for graph/load
+	"github.com/weftgo/weft/cmd/weft/internal/progress"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/graph"
 	"github.com/weftgo/weft/graph/load"
-	"github.com/weftgo/weft/internal/progress"
 )
 
 func newGraphCommand(a *app) *cobra.Command {

@@ -2,76 +2,128 @@ package load
 
 import (
 	"bufio"
-	"bytes"
+	"compress/gzip"
 	"io"
 	"strings"
-
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
+	"sync"
 )
 
-// maxWindow is what a decoder of zstd may keep of what it has decoded: what "zstd --ultra" writes at most.
-const maxWindow = 128 << 20
+// Codec is a way to compress streams. Errors of its readers and writers are given its name.
+type Codec struct {
+	Name   string // "zstd"
+	Suffix string // of the names of files: ".zst"
+	Magic  string // how a stream begins, at most 16 bytes
+	Reader func(io.Reader) (io.ReadCloser, error)
+	Writer func(io.Writer) (io.WriteCloser, error)
+}
 
-// compression splits the end off a name that says how a file is compressed.
-func compression(name string) (rest, by string) {
-	for _, end := range []string{".gz", ".zst"} {
-		if len(name) > len(end) && strings.EqualFold(name[len(name)-len(end):], end) {
-			return name[:len(name)-len(end)], end
+// codecs are those that are known. The library has no decoder of zstd, since the standard library
+// has none and users who read no such files should not get one; it knows zstd to say so.
+var codecs = struct {
+	sync.RWMutex
+	list []Codec
+}{list: []Codec{
+	{"gzip", ".gz", "\x1f\x8b",
+		func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) },
+		func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil }},
+	{Name: "zstd", Suffix: ".zst", Magic: "\x28\xb5\x2f\xfd"},
+}}
+
+// Register makes a codec known to the whole program, in the place of one of the same name: a
+// faster gzip, or zstd, which is not in the library. With github.com/klauspost/compress/zstd:
+//
+//	load.Register(load.Codec{
+//		Name: "zstd", Suffix: ".zst", Magic: "\x28\xb5\x2f\xfd",
+//		Reader: func(r io.Reader) (io.ReadCloser, error) {
+//			z, err := zstd.NewReader(r)
+//			if err != nil {
+//				return nil, err
+//			}
+//			return z.IOReadCloser(), nil
+//		},
+//		Writer: func(w io.Writer) (io.WriteCloser, error) { return zstd.NewWriter(w) },
+//	})
+func Register(c Codec) {
+	codecs.Lock()
+	defer codecs.Unlock()
+	for i, known := range codecs.list {
+		if known.Name == c.Name {
+			codecs.list[i] = c
+			return
 		}
 	}
-	return name, ""
+	codecs.list = append(codecs.list, c)
 }
 
-// decompressed is what a stream holds, which is compressed if it begins like that.
-func decompressed(r io.Reader) (plain io.Reader, done func(), err error) {
-	b := bufio.NewReaderSize(r, 1<<16)
-	head, err := b.Peek(4)
-	if err != nil && err != io.EOF {
-		return nil, nil, err
-	}
-	switch {
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		z, err := gzip.NewReader(b)
-		if err != nil {
-			return nil, nil, malformed("gzip: %v", err)
+// codec is the first that is so; plain, if none is.
+func codec(is func(Codec) bool) Codec {
+	codecs.RLock()
+	defer codecs.RUnlock()
+	for _, c := range codecs.list {
+		if is(c) {
+			return c
 		}
-		return broke{z, "gzip"}, func() { z.Close() }, nil
-	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
-		if err != nil {
-			return nil, nil, malformed("zstd: %v", err)
-		}
-		return broke{z, "zstd"}, z.Close, nil
 	}
-	return b, func() {}, nil
+	return plain
 }
 
-// broke says by what data was compressed that cannot be decompressed.
-type broke struct {
-	r  io.Reader
-	by string
-}
-
-func (b broke) Read(p []byte) (int, error) {
-	n, err := b.r.Read(p)
-	if err != nil && err != io.EOF {
-		err = malformed("%s: %v", b.by, err)
-	}
-	return n, err
-}
-
-// compressed compresses what is written, as the end of a name says.
-func compressed(w io.Writer, by string) (io.WriteCloser, error) {
-	switch by {
-	case ".gz":
-		return gzip.NewWriter(w), nil
-	case ".zst":
-		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
-	}
-	return plainly{w}, nil
+// plain leaves streams as they are.
+var plain = Codec{
+	Reader: func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil },
+	Writer: func(w io.Writer) (io.WriteCloser, error) { return plainly{w}, nil },
 }
 
 type plainly struct{ io.Writer }
 
 func (plainly) Close() error { return nil }
+
+// missing is the error of a codec that is known by name only.
+func (c Codec) missing() error {
+	return broke(c.Name, "this program has no codec for it (load.Register)")
+}
+
+func broke(by string, why any) error { return malformed("%s: %v", by, why) }
+
+// compression splits the end off a name that says how a file is compressed.
+func compression(name string) (rest string, by Codec) {
+	by = codec(func(c Codec) bool {
+		n := len(name) - len(c.Suffix)
+		return n > 0 && strings.EqualFold(name[n:], c.Suffix)
+	})
+	return name[:len(name)-len(by.Suffix)], by
+}
+
+// decompressed is what a stream holds, which is compressed if it begins like that.
+func decompressed(r io.Reader) (plain io.Reader, done func() error, err error) {
+	b := bufio.NewReaderSize(r, 1<<16)
+	head, err := b.Peek(16)
+	if err != nil && err != io.EOF && len(head) == 0 { // else whoever reads on meets it again
+		return nil, nil, err
+	}
+	c := codec(func(c Codec) bool { return strings.HasPrefix(string(head), c.Magic) })
+	if c.Reader == nil {
+		return nil, nil, c.missing()
+	}
+	z, err := c.Reader(b)
+	if err != nil {
+		return nil, nil, broke(c.Name, err)
+	}
+	if c.Name == "" {
+		return z, z.Close, nil
+	}
+	return packed{z, c.Name}, z.Close, nil
+}
+
+// packed says by what data was compressed that cannot be decompressed.
+type packed struct {
+	r  io.Reader
+	by string
+}
+
+func (p packed) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	if err != nil && err != io.EOF {
+		err = broke(p.by, err)
+	}
+	return n, err
+}

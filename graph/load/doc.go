@@ -1,5 +1,5 @@
 // Package load reads graphs from files, and writes them: Matrix Market, SNAP edge lists, CSV, DIMACS .gr, METIS .graph,
-// and the .el and .wel of the GAP benchmark, any of them compressed by gzip or zstd.
+// and the .el and .wel of the GAP benchmark, any of them compressed by gzip, or by what else a program has given to [Register].
 //
 // [Open] finds the format by the name and the content of a file. What comes of it, a [File], is a list of edges between
 // vertices that are numbered from 0, for graph.Build, and the names that vertices have in the file.

@@ -16,7 +16,7 @@ import (
 )
 
 // Create writes a graph to a file, of the format that its name stands for unless there is another one, compressed if its name
-// ends with .gz or .zst. A file that is there is replaced when all has been written; after an error it is what it was.
+// ends as that of a [Codec]. A file that is there is replaced when all has been written; after an error it is what it was.
 func Create(ctx context.Context, dev device.Device, path string, f *File, format Format) (err error) {
 	if format == Auto {
 		if format = FormatOf(path); format == Auto {
@@ -31,12 +31,15 @@ func Create(ctx context.Context, dev device.Device, path string, f *File, format
 		part = fmt.Sprintf("%s.%d.part", path, os.Getpid())
 		defer os.Remove(part) // where it has its name it is not there any more
 	}
+	_, by := compression(path)
+	if by.Writer == nil {
+		return fmt.Errorf("load: write %s: %w", path, by.missing())
+	}
 	out, err := os.Create(part)
 	if err != nil {
 		return err
 	}
-	_, by := compression(path)
-	z, err := compressed(out, by)
+	z, err := by.Writer(out)
 	if err == nil {
 		err = cmp.Or(Write(ctx, dev, z, f, format), z.Close())
 	}

@@ -91,8 +91,8 @@ func TestRoundTrip(t *testing.T) {
 		strings, simple           bool
 	}{
 		{"a.mtx", false, false, true, false, false}, {"b.mtx", true, false, true, false, false}, {"c.mtx", true, true, false, false, false}, {"d.mtx.gz", false, false, false, false, false},
-		{"a.txt", false, false, false, false, false}, {"b.txt.gz", true, false, false, false, false}, {"c.txt.zst", true, true, false, true, false},
-		{"a.csv", false, false, false, false, false}, {"b.csv", true, true, false, true, false}, {"c.csv.zst", true, false, false, false, false},
+		{"a.txt", false, false, false, false, false}, {"b.txt.gz", true, false, false, false, false}, {"c.txt.mirror", true, true, false, true, false},
+		{"a.csv", false, false, false, false, false}, {"b.csv", true, true, false, true, false}, {"c.csv.mirror", true, false, false, false, false},
 		{"a.gr", true, false, true, false, false}, {"b.gr.gz", true, false, true, false, false},
 		{"a.graph", false, false, false, false, true}, {"b.graph.gz", true, false, false, false, true},
 		{"a.el", false, false, false, false, false}, {"a.wel", true, true, false, false, false},

@@ -72,6 +72,8 @@ var Rules = []Rule{
 	{"no paths of somebody's machine", localPaths},
 	{"kernels are generated", generated},
 	{"packages of structures have the same files", structures},
+	{"users of the library get purego and x/sys", modules},
+	{"links lead somewhere", links},
 	{"errors behind a return are results", deferredErrors},
 }
 

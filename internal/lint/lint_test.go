@@ -89,7 +89,10 @@ var good = map[string]string{
 	"internal/gpu/sum/sum.go":      "// Package sum lies deeper.\npackage sum\n\n//go:generate go run ../../../cmd/weftgen -target 80,90 sum.cu\n",
 	"internal/gpu/sum/sum_test.go": "package sum\n",
 	"internal/gpu/sum/sum.cu":      "", "internal/gpu/sum/sum_sm80.ptx": "", "internal/gpu/sum/sum_sm90.ptx": "", "internal/gpu/sum/sum_ptx_gen.go": "package sum\n", "internal/gpu/sum/sum_params_gen.go": "package sum\n",
-	"README.md": "Mount /proc/home or see https://example.com/home/page.\n",
+	"README.md":    "Mount /proc/home or see https://example.com/home/page. [Kernels](kernels), [how](docs/how.md#the-first-word-of-it), [within](#top)\n\n# Top\n",
+	"docs/how.md":  "## The `first` word, of it\n\n[home](../README.md)\n\n```go\nf[int](x)\n```\n",
+	"go.mod":       "module m\n\nrequire golang.org/x/sys v0.1.0\n\nrequire (\n\tgithub.com/ebitengine/purego v0.1.0\n)\n",
+	"bench/go.mod": "module m/bench\n\nreplace m => ../\n\nrequire example.com/peer v0.1.0\n",
 }
 
 func tree(t *testing.T, files map[string]string) *Tree {
@@ -140,6 +143,10 @@ func TestBadTrees(t *testing.T) {
 		{"no layout", "linear/layout.go", gone, "packages of", "linear: the package has no layout.go"},
 		{"no example", "linear/example_test.go", gone, "packages of", "linear: the package has no example_test.go"},
 		{"second source", "linear/more.cu", "", "packages of", "belong in linear.cu"},
+		{"module for users", "go.mod", "module m\n\nrequire (\n\texample.com/a v1.0.0 // indirect\n)\n", "users of", "go.mod: requires example.com/a"},
+		{"replaced module", "cmd/a/go.mod", "module m/cmd/a\n\nreplace m => ../..\n", "users of", "cmd/a/go.mod: replaces m"},
+		{"link to nothing", "docs/how.md", "[a](b.md)", "links", "docs/how.md: links to b.md"},
+		{"link to no heading", "docs/how.md", "[a](../README.md#tops)", "links", "links to ../README.md#tops, which has no such heading"},
 		{"error that nobody returns", "linear/cpu.go", "package linear\n\nfunc f() error {\n\tvar err error\n\tdefer func() { err = nil }()\n\treturn err\n}\n", "errors behind", "linear/cpu.go: f defers"},
 		{"the same within another function", "linear/cpu.go", "package linear\n\nvar f = func() (int, error) {\n\tvar err error\n\tdefer func() { err = nil }()\n\treturn 0, err\n}\n", "errors behind", "linear/cpu.go: a function in it defers"},
 	}

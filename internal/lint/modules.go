@@ -1,0 +1,54 @@
+package lint
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// allowed are the modules that users of the library may get, two of them in tests only.
+// ARCHITECTURE.md says why each.
+var allowed = []string{
+	"github.com/anishathalye/porcupine", "github.com/ebitengine/purego", "golang.org/x/sync", "golang.org/x/sys", "pgregory.net/rapid",
+}
+
+// modules keeps what commands and tests of peers take out of the library, and directives out of
+// the modules that go install and go get are for.
+func modules(t *Tree) (found []string) {
+	for _, name := range t.files {
+		if path.Base(name) != "go.mod" || strings.Contains(name, "testdata/") {
+			continue
+		}
+		own := name == "bench/go.mod" || name == "tools/go.mod"
+		for _, fields := range directives(t.read(name)) {
+			switch {
+			case fields[0] == "replace" && !own:
+				found = append(found, fmt.Sprintf("%s: replaces %s: go install of the module would refuse; go.work is for that", name, fields[1]))
+			case fields[0] == "require" && name == "go.mod" && !slices.Contains(allowed, fields[1]):
+				found = append(found, fmt.Sprintf("%s: requires %s: users of the library would get it", name, fields[1]))
+			}
+		}
+	}
+	return found
+}
+
+// directives are the lines of a go.mod, those of a block with its word before each.
+func directives(text string) (lines [][]string) {
+	block := ""
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) == 0 || strings.HasPrefix(fields[0], "//"):
+		case fields[0] == ")":
+			block = ""
+		case block != "":
+			lines = append(lines, append([]string{block}, fields...))
+		case len(fields) > 1 && fields[1] == "(":
+			block = fields[0]
+		case len(fields) > 1:
+			lines = append(lines, fields)
+		}
+	}
+	return lines
+}

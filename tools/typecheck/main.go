@@ -1,0 +1,66 @@
+// Command typecheck checks the types of packages, with their tests, for systems that
+// nobody here runs. It compiles nothing, which for three systems takes minutes.
+//
+//	typecheck GOOS/GOARCH... -- PACKAGES...
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+func main() {
+	end := slices.Index(os.Args, "--")
+	if end < 2 || end == len(os.Args)-1 {
+		fmt.Fprintln(os.Stderr, "usage: typecheck GOOS/GOARCH... -- PACKAGES...")
+		os.Exit(2)
+	}
+	failed := false
+	for _, system := range os.Args[1:end] {
+		n, err := check(system, os.Args[end+1:])
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "typecheck %s: %v\n", system, err)
+			failed = true
+			continue
+		}
+		fmt.Printf("%s: %d packages\n", system, n)
+	}
+	if failed {
+		os.Exit(1)
+	}
+}
+
+// check returns how many packages have types for a system, and what is wrong with others.
+func check(system string, patterns []string) (n int, err error) {
+	goos, goarch, ok := strings.Cut(system, "/")
+	if !ok {
+		return 0, fmt.Errorf("want GOOS/GOARCH")
+	}
+	pkgs, err := packages.Load(&packages.Config{
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedDeps |
+			packages.NeedTypes | packages.NeedTypesSizes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedModule,
+		Env:   append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0"),
+		Tests: true,
+	}, patterns...)
+	if err != nil {
+		return 0, err
+	}
+	var wrong []string
+	for _, p := range pkgs {
+		for _, e := range p.Errors {
+			wrong = append(wrong, e.Error())
+		}
+	}
+	if len(wrong) > 0 {
+		slices.Sort(wrong)
+		return 0, fmt.Errorf("%s", strings.Join(slices.Compact(wrong), "\n"))
+	}
+	if len(pkgs) == 0 {
+		return 0, fmt.Errorf("no packages match %q", patterns)
+	}
+	return len(pkgs), nil
+}
