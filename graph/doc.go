@@ -1,17 +1,42 @@
-// Package graph holds graphs in compressed sparse rows: [CSR], and [Weighted] with a weight
-// beside each neighbor. Both are immutable, built from a list of edges on all cores.
+// Package graph holds graphs. [Graph] and [WeightedGraph] take batches of insertions and deletions of edges, with snapshots, on all
+// cores of a CPU or on a GPU. [CSR] and [Weighted] do not change: they are built from a list of edges, by [Build] or of a Graph, and
+// lie in memory of the host.
 //
 // Packages beside it read and write files of graphs (graph/load), generate graphs (graph/gen), and
-// compute on them (graph/algo).
+// compute on them (graph/algo), which works on CSR: of a graph that changes, on that of a [Snapshot] while updates go on.
 //
-// # What is here, and what is not
+// # When to choose which
 //
-// A CSR is made at once and does not change: for graphs that are loaded and computed on. Graphs
-// that take batches of insertions and deletions, with snapshots, are planned and not here yet, and
-// neither are graphs in the memory of a GPU: functions take a device, which has to be a
-// [device.Host] so far; others are device.ErrUnsupported.
+// A CSR is for graphs that are loaded and computed on: 4 bytes an arc, and nothing is faster to go through. A Graph is for edges
+// that come and go: a batch costs what the rows of its vertices cost to be written, and no other. A batch
+// should have thousands of edges: each takes a sort, a dozen launches on a GPU, and one wait of the host.
 //
-// # Layout
+// # Layout of a Graph
+//
+// A vertex has a record of 32 bytes, with its degree, and up to six neighbors in it (three with weights of 32 bits, two with weights of 64); so in
+// roads and meshes most vertices take one sector for degree, edges and neighbors. Longer rows lie in
+// one block each, of a class of sizes, four to a doubling, in units of eight entries: neighbors in ascending order, behind them their
+// weights. (The record and its blocks are those of faimGraph and Hornet, in part; Awad's thesis "Fully Concurrent GPU Data Structures", 2022, chapter 5, has a
+// hash table for each vertex.) Rows are sorted and not hashed: an edge is found by a binary search, in one or two sectors for
+// usual degrees; rows are exported as they are and intersected by merging.
+//
+// # Changes
+//
+// A batch is sorted by both ends. Then all operations of an edge lie side by side in the order of the batch, and those of a vertex make a segment: the outcome of
+// each operation is known from the one before it, the new degrees from a sum, and from these the blocks that are needed. Rows are
+// written anew, each to another block, by as many threads as they have entries, and records come last. So nobody waits for
+// anybody, a hub is as much parallel work as many small vertices, and the outcome is the same on every device, to the byte. What
+// it costs is that a row is copied by each batch that touches it: an edge of a vertex with a million neighbors moves
+// 8 MB.
+//
+// # Concurrency
+//
+// Changes come one after the other and exclude lookups of the present; those of snapshots run beside them. A [Snapshot] is a copy of the records, and keeps the
+// blocks that these lead to: a block is never changed, so one that was written before the last snapshot waits until no snapshot
+// has it. Batches on the device are submitted in the order of the calls, whatever their streams; a change there
+// waits for its own stream once, since the host finds the memory.
+//
+// # Layout of a CSR
 //
 // Vertices are numbered from 0. The neighbors of all vertices lie in one array of 32-bit numbers,
 // those of vertex v from Offsets()[v] to Offsets()[v+1], in ascending order. A directed graph has
@@ -19,7 +44,7 @@
 // but a self loop once. So a graph takes 8 bytes a vertex and 4 bytes an arc, which is an entry
 // in a row: 8 bytes an undirected edge. Weights lie in an array of their own, in the same order.
 //
-// # Building
+// # Building a CSR
 //
 // The arcs are sorted by both ends, stably, by the radix sort of package internal/cpu; a list that is in order
 // is not sorted. What is equal then lies side by side, in the order of the list: of several edges with
@@ -27,8 +52,6 @@
 // "Fully Concurrent GPU Data Structures", 2022, section 5.3). The result is the same whatever the number of cores. Meanwhile
 // 40 bytes an arc are needed beside the result.
 //
-// # Concurrency
-//
-// Graphs do not change, so all methods may be called from many goroutines. Slices that methods return are
+// All methods may be called from many goroutines. Slices that methods of CSR and Weighted return are
 // those of the graph: nobody may write them.
 package graph

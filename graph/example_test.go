@@ -57,3 +57,44 @@ func ExampleBuildWeighted() {
 	fmt.Println(g.Neighbors(1), g.Weights(1))
 	// Output: [0 2] [5 2]
 }
+
+// Edges come and go, and a snapshot has what there was.
+func ExampleGraph() {
+	ctx := context.Background()
+	dev, err := cpu.Open(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dev.Close()
+	g, err := graph.New(dev, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+
+	added, err := g.Insert(ctx, []uint32{0, 0, 2, 1, 0}, []uint32{1, 2, 0, 1, 3}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(added, "edges between", g.Vertices(), "vertices")
+	before, err := g.Snapshot(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer before.Close()
+	if _, err := g.DeleteVertices(ctx, []uint32{2}); err != nil {
+		log.Fatal(err)
+	}
+	now, err := g.Neighbors(ctx, 0, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	then, err := before.Neighbors(ctx, 0, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("neighbors of 0:", then, "and then", now)
+	// Output:
+	// 3 edges between 4 vertices
+	// neighbors of 0: [1 2 3] and then [1 3]
+}

@@ -1,0 +1,437 @@
+package graph
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/conformance"
+)
+
+// The kernels have the outcome of the model on a simulated GPU, under random schedules and weak memory, where a data race is a
+// fault.
+func TestKernelsSimulated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	for i, o := range allOptions {
+		scheduler := []sim.Scheduler{sim.Random, sim.PCT}[i%2]
+		t.Run(fmt.Sprintf("directed=%v/loops=%v", o.Directed, o.SelfLoops), func(t *testing.T) {
+			dev := devicetest.OpenSim(t, &sim.Options{Scheduler: scheduler, Seed: uint64(i), Races: true})
+			play[uint32](t, dev, o, uint64(i), 8, 12, 20).close()
+			play[uint64](t, dev, o, uint64(i), 4, 100, 100).close()
+		})
+	}
+}
+
+// A GPU writes the same records, to the same blocks, as a CPU, and frees the same.
+func TestSameBytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	host, err := cpu.Open(nil)
+	must(t, err)
+	defer host.Close()
+	device := devicetest.OpenSim(t, &sim.Options{})
+	for seed := range uint64(3) {
+		o := allOptions[seed]
+		a, b := play[uint32](t, host, o, seed, 25, 60, 120), play[uint32](t, device, o, seed, 25, 60, 120)
+		must(t, a.g.alone(t.Context(), func() error {
+			return b.g.alone(t.Context(), func() error { return sameBytes(t, a.g.store, b.g.store) })
+		}))
+		a.close()
+		b.close()
+	}
+}
+
+func sameBytes(t *testing.T, a, b *store) error {
+	t.Helper()
+	v, free, ghosts, err := a.engine.image(t.Context(), a.now())
+	must(t, err)
+	w, free2, ghosts2, err := b.engine.image(t.Context(), b.now())
+	must(t, err)
+	size := a.vertices * recordBytes
+	if a.vertices != b.vertices || !bytes.Equal(v.records.Host[:size], w.records.Host[:size]) {
+		t.Errorf("records differ, of %d and %d vertices", a.vertices, b.vertices)
+	}
+	for u := range uint32(a.vertices) {
+		r, s := v.row(u), w.row(u)
+		n := len(r.ids) * a.weight
+		if !slices.Equal(r.ids, s.ids) || !bytes.Equal(r.weights.bytes[:n], s.weights.bytes[:n]) {
+			t.Errorf("rows of vertex %d differ", u)
+		}
+	}
+	for class := range free {
+		if !slices.Equal(free[class], free2[class]) {
+			t.Errorf("free blocks of class %d: %v and %v", class, free[class], free2[class])
+		}
+	}
+	if len(ghosts) != len(ghosts2) || a.blocks != b.blocks {
+		t.Errorf("%d and %d blocks of snapshots; %v and %v", len(ghosts), len(ghosts2), a.blocks, b.blocks)
+	}
+	return nil
+}
+
+// Classes of blocks grow, and are the smallest that are large enough.
+func TestClasses(t *testing.T) {
+	s := shape{}
+	for class := uint32(1); class < classes; class++ {
+		entries := unitsOf(class) * unitEntries
+		if below := unitsOf(class-1) * unitEntries; below >= entries {
+			t.Fatalf("a block of class %d has %d entries, one of class %d has %d", class-1, below, class, entries)
+		} else if got := s.classOf(max(below, s.inline()) + 1); got != class {
+			t.Fatalf("%d entries are of class %d, want %d", below+1, got, class)
+		}
+		if got := s.classOf(entries); got != class {
+			t.Fatalf("%d entries are of class %d, want %d", entries, got, class)
+		}
+	}
+	if entries := unitsOf(classes-1) * unitEntries; entries != 1<<32 {
+		t.Errorf("the largest block has %d entries, want 2^32", entries)
+	}
+}
+
+// A vertex beyond the limit is an error that says where, and nothing has changed then.
+func TestVerticesBeyond(t *testing.T) {
+	dev := devicetest.Open(t)
+	ctx := t.Context()
+	g, err := New(dev, &Options{MaxVertices: 100})
+	must(t, err)
+	defer g.Close()
+	_, err = g.Insert(ctx, []uint32{1, 2}, []uint32{2, 99}, nil)
+	must(t, err)
+	from, to := []uint32{5, 6, 7, 200}, []uint32{6, 7, 100, 1}
+	s, err := dev.NewStream()
+	must(t, err)
+	defer s.Close()
+	u, v := upload(t, s, from), upload(t, s, to)
+	_, insert := g.Insert(ctx, from, to, nil)
+	_, remove := g.Delete(ctx, from, to, nil)
+	for method, err := range map[string]error{"Insert": insert, "Delete": remove, "InsertOn": g.InsertOn(s, u, v, device.Slice[bool]{})} {
+		const want = "edge 2 from 7 to 100: vertices are 0 to 99; MaxVertices allows more"
+		if !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "graph: "+method) {
+			t.Errorf("%s: %v, want %q", method, err, want)
+		}
+	}
+	_, err = g.DeleteVertices(ctx, []uint32{1, 100})
+	if !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), "vertex 1 of the batch is 100") {
+		t.Errorf("DeleteVertices: %v", err)
+	}
+	_, err = g.Apply(ctx, []weft.OpKind{weft.OpPut, weft.OpSum}, from[:2], to[:2], nil)
+	if !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), "operation 1") {
+		t.Errorf("Apply: %v", err)
+	}
+	if n, err := g.Has(ctx, []uint32{7, 200, math.MaxUint32}, []uint32{100, 1, 2}, nil); n != 0 || err != nil {
+		t.Errorf("Has finds %d: %v", n, err)
+	}
+	must(t, g.Sync(ctx))
+	if g.Edges() != 2 || g.Vertices() != 3 {
+		t.Errorf("%d edges of %d vertices, want 2 of 3", g.Edges(), g.Vertices())
+	}
+	must(t, g.Check(ctx))
+	must(t, u.Free())
+	must(t, v.Free())
+}
+
+// Options that make no sense, contexts that have ended and closed graphs are errors.
+func TestRefused(t *testing.T) {
+	dev := devicetest.Open(t)
+	for _, o := range []Options{{Multi: true}, {MaxVertices: -1}, {MaxVertices: 1 << 33}} {
+		if _, err := New(dev, &o); !errors.Is(err, weft.ErrOptions) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	if _, err := New(nil, nil); !errors.Is(err, weft.ErrOptions) {
+		t.Errorf("no device: %v", err)
+	}
+	g, err := New(dev, nil)
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := g.Insert(ctx, []uint32{1}, []uint32{2}, nil); !errors.Is(err, context.Canceled) || g.Edges() != 0 {
+		t.Errorf("an ended context: %v, %d edges", err, g.Edges())
+	}
+	s, err := g.Snapshot(t.Context())
+	must(t, err)
+	must(t, g.Close())
+	must(t, g.Close())
+	if _, err := g.Insert(t.Context(), []uint32{1}, []uint32{2}, nil); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("Insert into a closed graph: %v", err)
+	}
+	if _, err := s.CSR(t.Context()); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("a snapshot of a closed graph: %v", err)
+	}
+	must(t, s.Close())
+	must(t, s.Close())
+}
+
+// hubAndPairs are edges of a hub with many vertices, and of many pairs.
+func hubAndPairs(n uint32) (from, to []uint32) {
+	for i := range n {
+		from, to = append(from, 0, n+1+2*i), append(to, i+1, n+2+2*i)
+	}
+	return from, to
+}
+
+// A hub and many vertices of degree 1 come in one batch, and go in another.
+func TestHub(t *testing.T) {
+	dev := devicetest.Open(t)
+	n := uint32(1 << 20)
+	if dev.Properties().Kind == device.Sim || testing.Short() {
+		n = 3000
+	}
+	ctx := t.Context()
+	g, err := New(dev, nil)
+	must(t, err)
+	defer g.Close()
+	from, to := hubAndPairs(n)
+	inserted, err := g.Insert(ctx, from, to, nil)
+	must(t, err)
+	must(t, g.Check(ctx))
+	degrees := make([]uint32, 3)
+	must(t, g.Degree(ctx, []uint32{0, n, 3 * n}, degrees))
+	if inserted != int(2*n) || g.Vertices() != int(3*n)+1 || !slices.Equal(degrees, []uint32{n, 1, 1}) {
+		t.Fatalf("%d edges inserted, %d vertices, degrees %v", inserted, g.Vertices(), degrees)
+	}
+	// One more edge of the hub, and one less.
+	for range 3 {
+		_, err = g.Insert(ctx, []uint32{2*n + 1}, []uint32{0}, nil)
+		must(t, err)
+		_, err = g.Delete(ctx, []uint32{0}, []uint32{2*n + 1}, nil)
+		must(t, err)
+	}
+	if n, err := g.DeleteVertices(ctx, []uint32{0}); n != 1 || err != nil {
+		t.Fatalf("%d vertices deleted: %v", n, err)
+	}
+	must(t, g.Check(ctx))
+	if g.Edges() != int(n) || g.Vertices() != int(3*n) {
+		t.Errorf("%d edges and %d vertices are left, want %d and %d", g.Edges(), g.Vertices(), n, 3*n)
+	}
+}
+
+// Memory does not grow when the same edges are inserted and deleted again and again, with a snapshot taken and closed in between,
+// and most of it comes back.
+func TestMemoryIsFlat(t *testing.T) {
+	dev := devicetest.Open(t)
+	vertices, rounds := uint32(1000), 100
+	if dev.Properties().Kind == device.Sim {
+		vertices, rounds = 60, 12
+	}
+	ctx := t.Context()
+	g, err := New(dev, nil)
+	must(t, err)
+	defer g.Close()
+	var from, to []uint32
+	for u := range vertices {
+		for k := range u % 40 {
+			from, to = append(from, u), append(to, (u*k+k*k+1)%vertices)
+		}
+	}
+	most, units := 0, 0
+	for round := range rounds {
+		_, err := g.Insert(ctx, from, to, nil)
+		must(t, err)
+		s, err := g.Snapshot(ctx)
+		must(t, err)
+		_, err = g.Delete(ctx, from[:len(from)/2], to[:len(from)/2], nil)
+		must(t, err)
+		must(t, s.Close())
+		if round%10 == 1 {
+			must(t, g.Check(ctx))
+		}
+		stats, err := g.Stats(ctx)
+		must(t, err)
+		if stats.LimboBytes != 0 || stats.Snapshots != 0 {
+			t.Fatalf("round %d: %+v without snapshots", round, stats)
+		}
+		if round == 3 {
+			most, units = stats.Bytes, g.units
+		}
+		if round > 3 && (stats.Bytes > most || g.units > units) {
+			t.Fatalf("round %d: %d bytes and %d units, %d and %d before", round, stats.Bytes, g.units, most, units)
+		}
+		_, err = g.Delete(ctx, from, to, nil)
+		must(t, err)
+	}
+	if g.Edges() != 0 || g.units > spareUnits {
+		t.Errorf("%d edges are left, and %d units", g.Edges(), g.units)
+	}
+}
+
+// Snapshots are read while edges come and go, by several goroutines.
+func TestSnapshotsBesideUpdates(t *testing.T) {
+	dev := devicetest.Open(t)
+	if dev.Properties().Kind == device.Sim {
+		t.Skip("the simulator runs one call at a time")
+	}
+	ctx := t.Context()
+	g, err := New(dev, nil)
+	must(t, err)
+	defer g.Close()
+	e, _ := randomEdges(500, 4000, 1)
+	_, err = g.Insert(ctx, e.From, e.To, nil)
+	must(t, err)
+	var readers sync.WaitGroup
+	for range 4 {
+		s, err := g.Snapshot(ctx)
+		must(t, err)
+		want, err := s.CSR(ctx)
+		must(t, err)
+		readers.Go(func() {
+			defer s.Close()
+			for range 20 {
+				if got, err := s.CSR(ctx); err != nil || !slices.Equal(got.Targets(), want.Targets()) {
+					t.Errorf("a snapshot has changed, or %v", err)
+				}
+			}
+		})
+		for i := range 10 {
+			part := e.From[i*400 : (i+1)*400]
+			_, err = g.Delete(ctx, part, e.To[i*400:(i+1)*400], nil)
+			must(t, err)
+			_, err = g.Insert(ctx, e.To[i*400:(i+1)*400], part, nil)
+			must(t, err)
+		}
+	}
+	readers.Wait()
+	must(t, g.Check(ctx))
+}
+
+// Batches on the device are answered there: edges, degrees and rows, as far as there is memory for them.
+func TestOnDevice(t *testing.T) {
+	dev := devicetest.Open(t)
+	ctx := t.Context()
+	p := play[uint64](t, dev, Options{}, 5, 14, 40, 200)
+	c, err := p.g.CSR(ctx)
+	must(t, err)
+	s, err := dev.NewStream()
+	must(t, err)
+	defer s.Close()
+	var vertices []uint32
+	for u := range uint32(45) {
+		vertices = append(vertices, 44-u, u)
+	}
+	n := len(vertices)
+	on, degrees := upload(t, s, vertices), upload(t, s, make([]uint32, n))
+	offsets := upload(t, s, make([]uint64, n+1))
+	total := 0
+	for _, u := range vertices {
+		if int(u) < c.Vertices() {
+			total += c.Degree(u)
+		}
+	}
+	for _, limit := range []int{total, total / 2} {
+		const untouched = 1<<32 - 1
+		ids, weights := upload(t, s, slices.Repeat([]uint32{untouched}, total)), upload(t, s, make([]uint64, total))
+		must(t, p.g.RowsOn(s, on, degrees, offsets, ids.Sub(0, limit), weights.Sub(0, limit)))
+		got, vals, starts := make([]uint32, total), make([]uint64, total), make([]uint64, n+1)
+		must(t, ids.CopyTo(ctx, s, got))
+		must(t, weights.CopyTo(ctx, s, vals))
+		must(t, offsets.CopyTo(ctx, s, starts))
+		at := 0
+		for i, u := range vertices {
+			if int(starts[i]) != at {
+				t.Fatalf("row %d begins at %d, want %d", i, starts[i], at)
+			}
+			if int(u) >= c.Vertices() {
+				continue
+			}
+			for k, v := range c.CSR.Neighbors(u) {
+				want, weight := v, c.Weights(u)[k]
+				if at >= limit {
+					want, weight = untouched, 0
+				}
+				if got[at] != want || vals[at] != weight {
+					t.Fatalf("limit %d: entry %d is %d with %d, want %d with %d", limit, at, got[at], vals[at], want, weight)
+				}
+				at++
+			}
+		}
+		must(t, ids.Free())
+		must(t, weights.Free())
+	}
+	p.hasOn(s, c)
+	for _, err := range []error{on.Free(), degrees.Free(), offsets.Free()} {
+		must(t, err)
+	}
+	p.close()
+}
+
+// hasOn looks for all edges and for some that are not there.
+func (p *player[W]) hasOn(s *device.Stream, c *Weighted[W]) {
+	ctx := p.Context()
+	var from, to []uint32
+	for u, v := range c.All() {
+		from, to = append(from, u, u), append(to, v, v+100)
+	}
+	u, v := upload(p.T, s, from), upload(p.T, s, to)
+	found, hits, vals := upload(p.T, s, make([]bool, len(from))), upload(p.T, s, []uint64{5}), upload(p.T, s, make([]W, len(from)))
+	must(p.T, p.g.HasOn(s, u, v, found, hits))
+	must(p.T, p.g.WeightOn(s, u, v, vals, device.Slice[bool]{}))
+	got, count, weights := make([]bool, len(from)), make([]uint64, 1), make([]W, len(from))
+	must(p.T, found.CopyTo(ctx, s, got))
+	must(p.T, hits.CopyTo(ctx, s, count))
+	must(p.T, vals.CopyTo(ctx, s, weights))
+	for i := range got {
+		if got[i] != (i%2 == 0) || i%2 == 0 && weights[i] != c.AllWeights()[i/2] || i%2 == 1 && weights[i] != 0 {
+			p.Fatalf("edge %d from %d to %d: %v with %v", i, from[i], to[i], got[i], weights[i])
+		}
+	}
+	if count[0] != uint64(5+len(from)/2) {
+		p.Fatalf("%d hits, want %d", count[0], 5+len(from)/2)
+	}
+	for _, err := range []error{u.Free(), v.Free(), found.Free(), hits.Free(), vals.Free()} {
+		must(p.T, err)
+	}
+}
+
+// Check finds what is wrong: each of these breaks a rule.
+func TestCheckFinds(t *testing.T) {
+	host, err := cpu.Open(nil)
+	must(t, err)
+	defer host.Close()
+	ctx := t.Context()
+	for name, spoil := range map[string]func(g *store){
+		"degree":     func(g *store) { g.now().words(0)[recordDegree]-- },
+		"order":      func(g *store) { slices.Reverse(g.now().row(0).ids) },
+		"neighbor":   func(g *store) { g.now().row(0).ids[0] = 30 },
+		"weight":     func(g *store) { g.now().row(1).weights.bytes[0]++ },
+		"class":      func(g *store) { g.now().words(0)[recordClass]++ },
+		"block":      func(g *store) { g.now().words(0)[recordBlock] = g.now().words(2)[recordBlock] },
+		"count":      func(g *store) { g.arcs++ },
+		"loops":      func(g *store) { g.loops++ },
+		"there":      func(g *store) { batch.View[uint32](g.now().alive.Host)[0] &^= 2 },
+		"free":       func(g *store) { g.free[1]++ },
+		"used":       func(g *store) { g.used++ },
+		"lost block": func(g *store) { g.units++ },
+	} {
+		g, err := NewWeightedGraph[uint32](host, nil)
+		must(t, err)
+		var from, to, weights []uint32
+		for u := range uint32(20) {
+			from, to, weights = append(from, 0, 2), append(to, u+1, u+3), append(weights, u, u)
+		}
+		_, err = g.Insert(ctx, from, to, weights, nil)
+		must(t, err)
+		must(t, g.Check(ctx))
+		spoil(g.store)
+		if err := g.Check(ctx); !errors.Is(err, weft.ErrCorrupt) {
+			t.Errorf("%s: %v, want %v", name, err, weft.ErrCorrupt)
+		}
+		must(t, g.Close())
+	}
+}

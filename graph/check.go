@@ -1,0 +1,144 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+)
+
+// Check verifies the graph: neighbors ascend, are vertices that are there, and of an undirected graph lie in the rows of both ends with the same
+// weight; degrees and the numbers of edges agree; and every unit of memory belongs to one block, of a row, a snapshot or nobody. What does not
+// is weft.ErrCorrupt. It reads everything, on a GPU by a copy to the host, and is for tests and doubts.
+func (g *Graph) Check(ctx context.Context) error {
+	return wrap("Check", g.alone(ctx, func() error {
+		v, free, ghosts, err := g.engine.image(ctx, g.now())
+		if err != nil {
+			return err
+		}
+		c := &checker{store: g.store, view: v, owned: make([]bool, g.units)}
+		if err := c.blocks(free, ghosts); err != nil {
+			return err
+		}
+		return c.graph(ctx)
+	}))
+}
+
+type checker struct {
+	*store
+	*view
+	owned        []bool // units
+	used, ghosts int
+}
+
+func corrupt(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", weft.ErrCorrupt, fmt.Sprintf(format, args...))
+}
+
+// own notes whose a block is.
+func (c *checker) own(block, class uint32, whose string) error {
+	if class >= classes {
+		return corrupt("a block of class %d, %s", class, whose)
+	}
+	for unit := int(block); unit < int(block)+unitsOf(class); unit++ {
+		if unit >= len(c.owned) || c.owned[unit] {
+			return corrupt("unit %d of a block of class %d at %d, %s, is another's, or beyond all %d", unit, class, block, whose, len(c.owned))
+		}
+		c.owned[unit] = true
+	}
+	return nil
+}
+
+func (c *checker) blocks(free [classes][]uint32, ghosts []ghost) error {
+	for class, stack := range free {
+		if len(stack) != c.free[class] {
+			return corrupt("%d blocks of class %d are free, counted %d", len(stack), class, c.free[class])
+		}
+		for _, b := range stack {
+			if err := c.own(b, uint32(class), "free"); err != nil {
+				return err
+			}
+		}
+	}
+	for _, x := range ghosts {
+		if err := c.own(x.block, x.size, "of snapshots"); err != nil {
+			return err
+		}
+		c.ghosts += unitsOf(x.size)
+	}
+	for u := range uint32(c.view.vertices) {
+		words := c.words(u)
+		class := words[recordClass]
+		if want := c.view.classOf(int(words[recordDegree])); class != want {
+			return corrupt("vertex %d of degree %d has a block of class %d, want %d", u, words[recordDegree], class, want)
+		}
+		if class == 0 {
+			continue
+		}
+		if err := c.own(words[recordBlock], class, fmt.Sprintf("of vertex %d", u)); err != nil {
+			return err
+		}
+		c.used += unitsOf(class)
+	}
+	if i := slices.Index(c.owned, false); i >= 0 {
+		return corrupt("unit %d of %d is nobody's", i, len(c.owned))
+	}
+	if c.used != c.store.used || c.ghosts != c.limbo {
+		return corrupt("%d units of rows and %d of snapshots, counted %d and %d", c.used, c.ghosts, c.store.used, c.limbo)
+	}
+	return nil
+}
+
+func (c *checker) graph(ctx context.Context) error {
+	arcs, loops, present := uint64(0), uint64(0), uint64(0)
+	for u := range uint32(c.view.vertices) {
+		if c.there(u) {
+			present++
+		}
+		r := c.row(u)
+		arcs += uint64(len(r.ids))
+		for i, v := range r.ids {
+			switch {
+			case i > 0 && r.ids[i-1] >= v:
+				return corrupt("neighbors %d and %d of vertex %d are %d and %d", i-1, i, u, r.ids[i-1], v)
+			case !c.there(u) || !c.there(v):
+				return corrupt("an edge from %d to %d: are they there? %v, %v", u, v, c.there(u), c.there(v))
+			case u == v && !c.opts.SelfLoops:
+				return corrupt("vertex %d has an edge to itself", u)
+			case u == v:
+				loops++
+			case !c.opts.Directed:
+				if err := c.back(r, i, u, v); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if arcs != c.arcs || loops != c.loops {
+		return corrupt("%d entries of rows and %d self loops, counted %d and %d", arcs, loops, c.arcs, c.loops)
+	}
+	if counted, err := c.engine.present(ctx); err != nil || counted != present {
+		return corrupt("%d vertices, counted %d: %v", present, counted, err)
+	}
+	return ctx.Err()
+}
+
+// back verifies that an edge is in the row of its other end.
+func (c *checker) back(r row, i int, u, v uint32) error {
+	other := c.row(v)
+	at, found := slices.BinarySearch(other.ids, u)
+	if !found {
+		return corrupt("vertex %d has an edge to %d, which has none back", u, v)
+	}
+	var both [2]uint64
+	w := weights{c.view.weight, device.Bytes(both[:])}
+	w.set(0, r.weights, i)
+	there := both
+	w.set(0, other.weights, at)
+	if there != both {
+		return corrupt("the edge between %d and %d has another weight at either end", u, v)
+	}
+	return nil
+}

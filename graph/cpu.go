@@ -1,0 +1,320 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"math/bits"
+	"slices"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// cpuEngine works on all cores of a host.
+type cpuEngine struct {
+	*store
+	host   device.Host
+	sorter cpu.Sorter[uint64]
+	stacks [classes][]uint32 // free blocks
+	ghosts []ghost
+	count  atomic.Uint64 // vertices that are there
+}
+
+// someVertices is how many rows a core takes at a time.
+const someVertices = 1 << 9
+
+func (e *cpuEngine) present(context.Context) (uint64, error) { return e.count.Load(), nil }
+
+func (e *cpuEngine) beside() int {
+	n := len(e.ghosts) * 16
+	for _, s := range e.stacks {
+		n += 4 * cap(s)
+	}
+	return n
+}
+
+func (e *cpuEngine) close() error { return nil }
+
+// zero makes what is new of a buffer zero.
+func zero(b device.Buffer, from int) error {
+	clear(b.Host[from:])
+	return nil
+}
+
+// sort sorts arcs, stably.
+func (e *cpuEngine) sort(ctx context.Context, keys []uint64) ([]cpu.Item[uint64], error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	return e.sorter.Sort(ctx, e.host, keys, 0)
+}
+
+// find is for [engine].
+func (e *cpuEngine) find(_ context.Context, _ *device.Stream, v *view, b *batch.Batch, _ device.Ptr) (uint64, error) {
+	from, to := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Keys2].Host)
+	ok := batch.View[bool](b.Columns[batch.OK].Host)
+	vals := weights{v.weight, b.Columns[batch.Vals].Host}
+	var hits atomic.Uint64
+	e.host.Parallel(b.N, 1<<12, func(lo, hi int) {
+		n := uint64(0)
+		for i := lo; i < hi; i++ {
+			r := v.row(from[i])
+			at, found := slices.BinarySearch(r.ids, to[i])
+			if ok != nil {
+				ok[i] = found
+			}
+			if found {
+				n++
+			}
+			if len(vals.bytes) > 0 {
+				if found {
+					vals.set(i, r.weights, at)
+				} else {
+					clear(vals.bytes[i*v.weight : (i+1)*v.weight])
+				}
+			}
+		}
+		hits.Add(n)
+	})
+	return hits.Load(), nil
+}
+
+// vertexOf is vertex i of a batch.
+func vertexOf(vertices []uint32, i int) uint32 {
+	if vertices == nil {
+		return uint32(i)
+	}
+	return vertices[i]
+}
+
+// degrees is for [engine].
+func (e *cpuEngine) degrees(_ context.Context, _ *device.Stream, v *view, b *batch.Batch) error {
+	vertices, counts := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Counts].Host)
+	e.host.Parallel(b.N, grain, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			counts[i] = uint32(v.degree(vertexOf(vertices, i)))
+		}
+	})
+	return nil
+}
+
+// offsets is for [engine].
+func (e *cpuEngine) offsets(_ *device.Stream, b *batch.Batch) error {
+	counts, offsets := batch.View[uint32](b.Columns[batch.Counts].Host), batch.View[uint64](b.Columns[batch.Offsets].Host)
+	at := uint64(0)
+	for i, n := range counts {
+		offsets[i] = at
+		at += uint64(n)
+	}
+	offsets[len(counts)] = at
+	return nil
+}
+
+// rows is for [engine].
+func (e *cpuEngine) rows(ctx context.Context, _ *device.Stream, v *view, b *batch.Batch) error {
+	vertices, offsets := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint64](b.Columns[batch.Offsets].Host)
+	ids := batch.View[uint32](b.Columns[batch.OutKeys].Host)
+	vals := weights{v.weight, b.Columns[batch.Vals].Host}
+	e.host.Parallel(b.N, someVertices, func(lo, hi int) {
+		for i := lo; i < hi && ctx.Err() == nil; i++ {
+			r, at := v.row(vertexOf(vertices, i)), int(offsets[i])
+			n := min(len(r.ids), int(offsets[i+1])-at, len(ids)-at)
+			if n <= 0 {
+				continue
+			}
+			copy(ids[at:at+n], r.ids)
+			if len(vals.bytes) > 0 {
+				vals.copy(at, r.weights, 0, n)
+			}
+		}
+	})
+	return ctx.Err()
+}
+
+// copy is for [engine].
+func (e *cpuEngine) copy(_ context.Context, v *view) (*view, error) {
+	c := *v
+	c.records, c.alive = device.Buffer{}, device.Buffer{}
+	if v.vertices == 0 {
+		return &c, nil
+	}
+	var err error
+	if c.records, err = e.host.Alloc(v.vertices * recordBytes); err != nil {
+		return nil, err
+	}
+	if c.alive, err = e.host.Alloc(aliveBytes(v.vertices)); err != nil {
+		return nil, errors.Join(err, e.host.Free(c.records))
+	}
+	e.host.Parallel(c.records.Size, grain*recordBytes, func(lo, hi int) { copy(c.records.Host[lo:hi], v.records.Host[lo:hi]) })
+	copy(c.alive.Host, v.alive.Host)
+	return &c, nil
+}
+
+// alive is for [engine].
+func (e *cpuEngine) alive(_ context.Context, v *view) ([]uint32, error) {
+	return batch.View[uint32](v.alive.Host), nil
+}
+
+// reap is for [engine].
+func (e *cpuEngine) reap(_ context.Context, seen func(ghost) bool) error {
+	e.ghosts = slices.DeleteFunc(e.ghosts, func(x ghost) bool {
+		if seen(x) {
+			return false
+		}
+		e.stacks[x.size] = append(e.stacks[x.size], x.block)
+		return true
+	})
+	return nil
+}
+
+// clear is for [engine].
+func (e *cpuEngine) clear(context.Context, *memory) error {
+	e.stacks, e.ghosts = [classes][]uint32{}, nil
+	e.count.Store(0)
+	return nil
+}
+
+// image is for [engine].
+func (e *cpuEngine) image(_ context.Context, v *view) (*view, [classes][]uint32, []ghost, error) {
+	return v, e.stacks, e.ghosts, nil
+}
+
+// compact is for [engine].
+func (e *cpuEngine) compact(ctx context.Context) (*memory, error) {
+	v := e.now()
+	to, err := newMemory(e.dev, e.shape, e.opts.MaxVertices)
+	if err != nil {
+		return nil, err
+	}
+	var need [classes]int
+	for u := range v.vertices {
+		need[v.words(uint32(u))[recordClass]]++
+	}
+	need[0] = 0
+	var all blocks
+	from, units := all.take(&need)
+	all.took(&need, units)
+	err = to.records.grow(v.vertices * recordBytes)
+	if err == nil {
+		err = to.alive.grow(aliveBytes(v.vertices))
+	}
+	if err == nil {
+		err = to.pool.grow(units * e.unit())
+	}
+	if err != nil {
+		return nil, errors.Join(err, to.Free())
+	}
+	clear(to.records.buf.Host)
+	clear(to.alive.buf.Host)
+	n := to.view(v.vertices)
+	copy(n.records.Host, v.records.Host[:v.vertices*recordBytes])
+	copy(n.alive.Host, v.alive.Host[:aliveBytes(v.vertices)])
+	var ranks [classes]int
+	for u := range v.vertices {
+		words := n.words(uint32(u))
+		if class := words[recordClass]; class != 0 {
+			words[recordBlock], words[recordBorn] = from[class].fresh(class, ranks[class]), e.epoch
+			ranks[class]++
+		}
+	}
+	e.host.Parallel(v.vertices, someVertices, func(lo, hi int) {
+		for u := lo; u < hi; u++ {
+			if words := n.words(uint32(u)); words[recordClass] != 0 {
+				r, d := v.row(uint32(u)), n.row(uint32(u))
+				copy(d.ids, r.ids)
+				d.weights.copy(0, r.weights, 0, len(r.ids))
+			}
+		}
+	})
+	e.stacks, e.ghosts, e.blocks = [classes][]uint32{}, nil, all
+	return to, ctx.Err()
+}
+
+// ---- vertices -------------------------------------------------------------------
+
+// insertVertices is for [engine].
+func (e *cpuEngine) insertVertices(_ context.Context, _ *device.Stream, b *batch.Batch) (uint64, error) {
+	ids := batch.View[uint32](b.Columns[batch.Keys].Host)
+	most := e.vertices
+	for _, u := range ids {
+		most = max(most, int(u)+1)
+	}
+	if err := e.room(e.units, most, zero); err != nil {
+		return 0, err
+	}
+	e.vertices = most
+	before := e.count.Load()
+	alive := batch.View[uint32](e.memory().alive.buf.Host)
+	for _, u := range ids {
+		e.enliven(alive, u)
+	}
+	return e.count.Load() - before, nil
+}
+
+// enliven notes that there is a vertex, on any core.
+func (e *cpuEngine) enliven(alive []uint32, u uint32) {
+	word, bit := &alive[u/32], uint32(1)<<(u%32)
+	if atomic.LoadUint32(word)&bit == 0 && atomic.OrUint32(word, bit)&bit == 0 {
+		e.count.Add(1)
+	}
+}
+
+// deleteVertices is for [engine].
+func (e *cpuEngine) deleteVertices(ctx context.Context, _ *device.Stream, b *batch.Batch) (uint64, error) {
+	v := e.now()
+	doomed := make([]uint32, (v.vertices+31)/32)
+	var n uint64
+	for _, u := range batch.View[uint32](b.Columns[batch.Keys].Host) {
+		if v.there(u) && doomed[u/32]>>(u%32)&1 == 0 {
+			doomed[u/32] |= 1 << (u % 32)
+			n++
+		}
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	w := bits.Len(uint(v.vertices))
+	items, err := e.sort(ctx, e.arcsTo(v, doomed, w))
+	if err != nil {
+		return 0, err
+	}
+	c := &cpuChange{cpuEngine: e, items: items, bits: w, vertices: v.vertices, kind: op.Delete}
+	if err := c.run(ctx); err != nil {
+		return 0, err
+	}
+	alive := batch.View[uint32](v.alive.Host)
+	for i, word := range doomed {
+		alive[i] &^= word
+	}
+	e.count.Add(-n)
+	return n, nil
+}
+
+// arcsTo are the arcs from and to vertices: those of an undirected graph both ways; in a directed one all rows are looked through
+// for those that lead there.
+func (e *cpuEngine) arcsTo(v *view, doomed []uint32, w int) []uint64 {
+	is := func(u uint32) bool { return doomed[u/32]>>(u%32)&1 != 0 }
+	parts := make([][]uint64, (v.vertices+someVertices-1)/someVertices)
+	e.host.Parallel(v.vertices, someVertices, func(lo, hi int) {
+		var keys []uint64
+		for u := uint32(lo); u < uint32(hi); u++ {
+			all := is(u)
+			if !all && !e.opts.Directed {
+				continue
+			}
+			for _, x := range v.row(u).ids {
+				if all || is(x) {
+					keys = append(keys, uint64(u)<<w|uint64(x))
+				}
+				if all && !e.opts.Directed {
+					keys = append(keys, uint64(x)<<w|uint64(u))
+				}
+			}
+		}
+		parts[lo/someVertices] = keys
+	})
+	return slices.Concat(parts...)
+}

@@ -1,0 +1,338 @@
+package graph
+
+import (
+	"context"
+	"math/bits"
+	"slices"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// cpuChange is a batch of arcs under way. Sorted by both ends, those of a vertex are a segment, in which those of one edge
+// come in the order of the batch.
+type cpuChange struct {
+	*cpuEngine
+	items    []cpu.Item[uint64]
+	bits     int // of an end in the key of an item
+	vertices int // that have records then
+
+	kind    op.Kind
+	kinds   []op.Kind // nil: all are of one kind
+	ok      []bool    // of the batch; may be nil
+	weights weights
+	two     uint32 // 1: an operation has two arcs
+
+	nets     []net // by item: what becomes of an edge, at its last arc
+	segments []segment
+	changed  atomic.Uint64
+	arcs     atomic.Int64 // more than there were
+	loops    atomic.Int64
+}
+
+// net is what a batch does to an edge.
+type net uint8
+
+const (
+	netNone net = iota
+	netAdd
+	netUpdate
+	netRemove
+)
+
+// segment is what a batch does to a vertex.
+type segment struct {
+	vertex     uint32
+	first, end int // items
+	degree     int // then
+	class      uint32
+	block      uint32
+	old        ghost // the block that it had
+}
+
+// change is for [engine].
+func (e *cpuEngine) change(ctx context.Context, _ *device.Stream, b *batch.Batch) (uint64, error) {
+	c := &cpuChange{
+		cpuEngine: e, kind: b.Kind, kinds: batch.View[op.Kind](b.Columns[batch.Kinds].Host),
+		ok: batch.View[bool](b.Columns[batch.OK].Host), weights: weights{e.weight, b.Columns[batch.Vals].Host}, two: uint32(e.arcsOf() - 1),
+	}
+	keys := c.keys(b)
+	var err error
+	if c.items, err = e.sort(ctx, keys); err != nil {
+		return 0, err
+	}
+	err = c.run(ctx)
+	e.sorter.Trim()
+	return c.changed.Load(), err
+}
+
+func (c *cpuChange) kindOf(operation uint32) op.Kind {
+	if c.kinds == nil {
+		return c.kind
+	}
+	return c.kinds[operation]
+}
+
+// keys are the arcs of a batch; what has no place in rows is behind all others.
+func (c *cpuChange) keys(b *batch.Batch) []uint64 {
+	from, to := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Keys2].Host)
+	var end atomic.Uint32 // of all, and of those that get records
+	var most atomic.Uint32
+	c.host.Parallel(b.N, grain, func(lo, hi int) {
+		all, put := uint32(0), uint32(0)
+		for i := lo; i < hi; i++ {
+			all = max(all, from[i]+1, to[i]+1)
+			if c.kindOf(uint32(i)) == op.Put && (from[i] != to[i] || c.opts.SelfLoops) {
+				put = max(put, from[i]+1, to[i]+1)
+			}
+		}
+		raise(&end, all)
+		raise(&most, put)
+	})
+	c.bits = bits.Len32(end.Load())
+	c.vertices = max(c.cpuEngine.vertices, int(most.Load()))
+	keys := make([]uint64, b.N<<c.two)
+	const dropped = ^uint64(0)
+	c.host.Parallel(b.N, grain, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			u, v := uint64(from[i]), uint64(to[i])
+			there, back := u<<c.bits|v, v<<c.bits|u
+			if u == v {
+				if back = dropped; !c.opts.SelfLoops {
+					there = dropped
+				}
+			}
+			keys[i<<c.two] = there
+			if c.two != 0 {
+				keys[2*i+1] = back
+			}
+		}
+	})
+	return keys
+}
+
+// raise makes a number as large as another one.
+func raise(n *atomic.Uint32, to uint32) {
+	for old := n.Load(); old < to && !n.CompareAndSwap(old, to); old = n.Load() {
+	}
+}
+
+// run changes the rows. Until commit it writes nothing that anybody reads.
+func (c *cpuChange) run(ctx context.Context) error {
+	c.cut()
+	v := c.now()
+	c.nets = make([]net, len(c.items))
+	c.each(func(s *segment) { c.settle(v, s) })
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := c.place(); err != nil {
+		return err
+	}
+	c.cpuEngine.vertices = c.vertices
+	to := c.now()
+	c.each(func(s *segment) { c.write(to, s) })
+	c.release()
+	c.store.arcs += uint64(c.arcs.Load())
+	c.store.loops += uint64(c.loops.Load())
+	return nil
+}
+
+// each calls f for all segments, on all cores.
+func (c *cpuChange) each(f func(*segment)) {
+	c.host.Parallel(len(c.segments), someVertices, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			f(&c.segments[i])
+		}
+	})
+}
+
+// cut finds the segments. Arcs that were dropped belong to none: their operations did nothing.
+func (c *cpuChange) cut() {
+	n, _ := slices.BinarySearchFunc(c.items, ^uint64(0), func(x cpu.Item[uint64], k uint64) int {
+		if x.Key < k {
+			return -1
+		}
+		return 0
+	})
+	for _, x := range c.items[n:] {
+		if c.ok != nil && x.Row&c.two == 0 {
+			c.ok[x.Row>>c.two] = false
+		}
+	}
+	c.items = c.items[:n]
+	parts := make([][]segment, (n+grain-1)/grain)
+	c.host.Parallel(n, grain, func(lo, hi int) {
+		var own []segment
+		for i := lo; i < hi; i++ {
+			u := c.items[i].Key >> c.bits
+			if i == 0 || c.items[i-1].Key>>c.bits != u {
+				own = append(own, segment{vertex: uint32(u), first: i})
+			}
+		}
+		parts[lo/grain] = own
+	})
+	c.segments = slices.Concat(parts...)
+	for i := range c.segments {
+		c.segments[i].end = n
+		if i+1 < len(c.segments) {
+			c.segments[i].end = c.segments[i+1].first
+		}
+	}
+}
+
+// settle decides what becomes of each edge of a vertex, and what its operations return.
+func (c *cpuChange) settle(v *view, s *segment) {
+	r := v.row(s.vertex)
+	changed, loops, at := uint64(0), 0, 0
+	s.degree = len(r.ids)
+	for i := s.first; i < s.end; {
+		key := c.items[i].Key
+		to := uint32(key & (1<<c.bits - 1))
+		further, was := slices.BinarySearch(r.ids[at:], to)
+		at += further
+		is := was
+		for ; i < s.end && c.items[i].Key == key; i++ {
+			operation := c.items[i].Row >> c.two
+			puts := c.kindOf(operation) == op.Put
+			if done := puts != is; c.items[i].Row&c.two == 0 {
+				if c.ok != nil {
+					c.ok[operation] = done
+				}
+				if done {
+					changed++
+				}
+			}
+			is = puts
+		}
+		delta := 0
+		switch {
+		case is && !was:
+			c.nets[i-1], delta = netAdd, 1
+		case was && !is:
+			c.nets[i-1], delta = netRemove, -1
+		case is && c.weight > 0:
+			c.nets[i-1] = netUpdate
+		}
+		if s.degree += delta; to == s.vertex {
+			loops += delta
+		}
+	}
+	c.changed.Add(changed)
+	c.arcs.Add(int64(s.degree - len(r.ids)))
+	c.loops.Add(int64(loops))
+	s.class = c.classOf(s.degree)
+	if int(s.vertex) < v.vertices {
+		words := v.words(s.vertex)
+		s.old = ghost{block: words[recordBlock], size: words[recordClass], born: words[recordBorn], died: c.epoch}
+	}
+}
+
+// place gives new rows their blocks.
+func (c *cpuChange) place() error {
+	var need [classes]int
+	for i := range c.segments {
+		need[c.segments[i].class]++
+	}
+	need[0] = 0
+	from, units := c.take(&need)
+	if err := c.room(units, c.vertices, zero); err != nil {
+		return err
+	}
+	c.took(&need, units)
+	var ranks [classes]int
+	for i := range c.segments {
+		s := &c.segments[i]
+		if s.class == 0 {
+			continue
+		}
+		p, r := from[s.class], ranks[s.class]
+		ranks[s.class]++
+		if r < p.taken {
+			s.block = c.stacks[s.class][p.top-1-r]
+		} else {
+			s.block = p.fresh(s.class, r)
+		}
+	}
+	for class, p := range from {
+		c.stacks[class] = c.stacks[class][:p.top-p.taken]
+	}
+	return nil
+}
+
+// write writes the new row of a vertex, and then its record.
+func (c *cpuChange) write(v *view, s *segment) {
+	if int(s.vertex) >= v.vertices {
+		return // nothing was deleted from what is not there
+	}
+	var aligned [recordWords / 2]uint64
+	bytes := device.Bytes(aligned[:])
+	record := batch.View[uint32](bytes)
+	record[recordDegree], record[recordClass] = uint32(s.degree), s.class
+	old := v.row(s.vertex)
+	if s.class == 0 {
+		c.merge(s, old, row{record[recordInline : recordInline+v.inline()], weights{v.weight, bytes[v.inlineWeights():]}})
+	} else {
+		record[recordBlock], record[recordBorn] = s.block, c.epoch
+		c.merge(s, old, v.block(s.block, s.class))
+	}
+	copy(v.words(s.vertex), record)
+}
+
+// merge makes a row of an old one and what becomes of its edges.
+func (c *cpuChange) merge(s *segment, old, to row) {
+	alive := batch.View[uint32](c.memory().alive.buf.Host)
+	from, n := 0, 0 // of the old row, of the new one
+	keep := func(end int) {
+		copy(to.ids[n:], old.ids[from:end])
+		to.weights.copy(n, old.weights, from, end-from)
+		n, from = n+end-from, end
+	}
+	for i := s.first; i < s.end; i++ {
+		if c.nets[i] == netNone {
+			continue
+		}
+		v := uint32(c.items[i].Key & (1<<c.bits - 1))
+		further, _ := slices.BinarySearch(old.ids[from:], v)
+		keep(from + further)
+		if c.nets[i] != netAdd {
+			from++ // what was there
+		}
+		if c.nets[i] == netRemove {
+			continue
+		}
+		to.ids[n] = v
+		if c.weight > 0 {
+			to.weights.set(n, c.weights, int(c.items[i].Row>>c.two))
+		}
+		n++
+		if c.nets[i] == netAdd {
+			c.enliven(alive, s.vertex)
+			c.enliven(alive, v)
+		}
+	}
+	keep(len(old.ids))
+}
+
+// release frees the blocks that rows had, or leaves them to snapshots.
+func (c *cpuChange) release() {
+	newest, held := c.newest()
+	var released [classes]int
+	limbo := 0
+	for i := range c.segments {
+		old := c.segments[i].old
+		switch {
+		case old.size == 0:
+		case held && old.born <= newest:
+			c.ghosts = append(c.ghosts, old)
+			limbo += unitsOf(old.size)
+		default:
+			c.stacks[old.size] = append(c.stacks[old.size], old.block)
+			released[old.size]++
+		}
+	}
+	c.gave(&released, limbo)
+}

@@ -1,0 +1,336 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/prim"
+)
+
+//go:generate go run ../cmd/weftgen -target 80,90+ptx83 -struct weft::graph::Control -struct weft::graph::Stack -struct weft::graph::Ghost -type graph::Control=control -type graph::Stack=stack -type graph::Ghost=ghost ../kernels/include/weft/graph_change.cuh
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_0,32_32,32_64 -type graph::Graph=graphRef -type graph::Arcs=arcsRef -type graph::Rows=rowsRef -type graph::Sorted=sortedRef graph.cu
+
+// gpuEngine runs the kernels of graph.cu. Changes come one behind the other, whatever their streams, and lookups wait
+// for them on theirs.
+type gpuEngine struct {
+	gpu.Queue
+	kernels
+	*store
+	prims *prim.Kernels
+
+	work   gpu.Work      // of the change under way
+	extra  gpu.Work      // of vertices that are deleted, and of a compaction
+	words  device.Buffer // see wordsBytes
+	stacks [classes]device.Buffer
+	ghosts []ghosts
+	trash  []device.Buffer // that the last change may read: freed when it has been waited for
+}
+
+// ghosts are blocks that only snapshots have, on the device.
+type ghosts struct {
+	buf device.Buffer
+	n   int
+}
+
+// kernels are the entry points for weights of one width.
+type kernels struct {
+	findKernel, degreesKernel, rowsKernel       device.Kernel
+	arcs, settle, plan, place, release          device.Kernel
+	keep, enter, commit                         device.Kernel
+	mark, doomed, bury, measure, lead, relocate device.Kernel
+}
+
+// What lies in words, in bytes. The first of them come to the host in one copy.
+const (
+	controlAt = 0
+	newsAt    = 64                 // where new blocks of each class begin, among segments sorted by class
+	oldsAt    = newsAt + 4*257 + 4 // the same of old blocks
+	readBytes = oldsAt + 4*257
+	stacksAt  = 2304 // a stack for each class
+	presentAt = stacksAt + classes*int(unsafe.Sizeof(stack{}))
+	countAt   = presentAt + 8
+	wordBytes = countAt + 8
+)
+
+func (e *gpuEngine) word(at int) device.Ptr { return e.words.Ptr + device.Ptr(at) }
+
+func newGPUEngine(g *store) (engine, error) {
+	e := &gpuEngine{store: g}
+	if err := e.openOn(g.dev); err != nil {
+		return nil, errors.Join(err, e.close())
+	}
+	return e, nil
+}
+
+func (e *gpuEngine) openOn(dev device.Device) (err error) {
+	w := batch.Widths{Key: 4, Val: e.weight}
+	if err = e.Open(dev, w); err != nil {
+		return err
+	}
+	if e.prims, err = prim.Load(dev); err != nil {
+		return err
+	}
+	k := &e.kernels
+	err = gpu.Load(dev, graphImages[gpu.Pair(w)], []gpu.Entry{
+		{Name: "find", To: &k.findKernel}, {Name: "degrees", To: &k.degreesKernel}, {Name: "rows", To: &k.rowsKernel},
+		{Name: "arcs", To: &k.arcs}, {Name: "settle", To: &k.settle}, {Name: "plan", To: &k.plan}, {Name: "place", To: &k.place},
+		{Name: "release", To: &k.release}, {Name: "keep", To: &k.keep}, {Name: "enter", To: &k.enter}, {Name: "commit", To: &k.commit},
+		{Name: "mark", To: &k.mark}, {Name: "doomed", To: &k.doomed}, {Name: "bury", To: &k.bury},
+		{Name: "measure", To: &k.measure}, {Name: "lead", To: &k.lead}, {Name: "relocate", To: &k.relocate},
+	})
+	if err != nil {
+		return err
+	}
+	if e.words, err = dev.Alloc(wordBytes); err != nil {
+		return err
+	}
+	return e.Submit(e.Stream, func() error { return e.Stream.Fill(e.words.Ptr, 0, wordBytes/4) })
+}
+
+func (e *gpuEngine) close() error {
+	err := errors.Join(e.work.Free(&e.Queue), e.extra.Free(&e.Queue), e.empty())
+	return errors.Join(err, free(e.Dev, e.words), e.Queue.Close())
+}
+
+// free frees a buffer, if it is one.
+func free(dev device.Device, b device.Buffer) error {
+	if b.Size == 0 {
+		return nil
+	}
+	return dev.Free(b)
+}
+
+// empty frees stacks and ghosts, behind the last change.
+func (e *gpuEngine) empty() (err error) {
+	if changed := e.Changed(); changed != nil {
+		err = changed.Sync(context.Background())
+	}
+	for i, b := range e.stacks {
+		err = errors.Join(err, free(e.Dev, b))
+		e.stacks[i] = device.Buffer{}
+	}
+	for _, x := range e.ghosts {
+		err = errors.Join(err, free(e.Dev, x.buf))
+	}
+	e.ghosts = nil
+	return errors.Join(err, e.sweep())
+}
+
+// sweep frees what the last change has read: it has been waited for.
+func (e *gpuEngine) sweep() (err error) {
+	for _, b := range e.trash {
+		err = errors.Join(err, free(e.Dev, b))
+	}
+	e.trash = nil
+	return err
+}
+
+func (e *gpuEngine) beside() int {
+	n := e.work.Buf.Size + e.extra.Buf.Size + e.words.Size
+	for _, b := range e.stacks {
+		n += b.Size
+	}
+	for _, x := range e.ghosts {
+		n += x.buf.Size
+	}
+	return n
+}
+
+func refOf(v *view) graphRef {
+	return graphRef{records: v.records.Ptr, pool: v.pool.Ptr, alive: v.alive.Ptr, vertices: uint32(v.vertices)}
+}
+
+// present is for [engine].
+func (e *gpuEngine) present(ctx context.Context) (uint64, error) { return e.read(ctx, presentAt) }
+
+// read reads a word of 64 bits behind all changes.
+func (e *gpuEngine) read(ctx context.Context, at int) (uint64, error) {
+	if err := e.Stream.Wait(e.Changed()); err != nil {
+		return 0, err
+	}
+	var n [1]uint64
+	err := e.Stream.CopyOut(ctx, device.Bytes(n[:]), e.word(at))
+	return n[0], err
+}
+
+// copy is for [engine].
+func (e *gpuEngine) copy(_ context.Context, v *view) (*view, error) {
+	c := *v
+	c.records, c.alive = device.Buffer{}, device.Buffer{}
+	if v.vertices == 0 {
+		return &c, nil
+	}
+	var err error
+	if c.records, err = e.Dev.Alloc(v.vertices * recordBytes); err == nil {
+		c.alive, err = e.Dev.Alloc(aliveBytes(v.vertices))
+	}
+	if err == nil {
+		err = e.Submit(e.Stream, func() error {
+			return errors.Join(e.Stream.Copy(c.records.Ptr, v.records.Ptr, c.records.Size), e.Stream.Copy(c.alive.Ptr, v.alive.Ptr, c.alive.Size))
+		})
+	}
+	if err != nil {
+		return nil, errors.Join(err, freeCopy(e.Dev, &c))
+	}
+	return &c, nil
+}
+
+// clear is for [engine].
+func (e *gpuEngine) clear(context.Context, *memory) error {
+	if err := e.empty(); err != nil {
+		return err
+	}
+	return e.Submit(e.Stream, func() error { return e.Stream.Fill(e.word(presentAt), 0, 2) })
+}
+
+// zero makes what is new of a buffer zero.
+func (e *gpuEngine) zero(b device.Buffer, from int) error {
+	return e.Submit(e.Stream, func() error { return e.Stream.Fill(b.Ptr+device.Ptr(from), 0, (b.Size-from)/4) })
+}
+
+// download brings a part of a buffer to host memory.
+func (e *gpuEngine) download(ctx context.Context, b device.Buffer, bytes int) (device.Buffer, error) {
+	host := aligned(make([]byte, bytes))
+	if bytes == 0 {
+		return device.Buffer{}, nil
+	}
+	err := e.Stream.CopyOut(ctx, host, b.Ptr)
+	return device.Buffer{Host: host, Size: bytes}, err
+}
+
+// alive is for [engine].
+func (e *gpuEngine) alive(ctx context.Context, v *view) (words []uint32, err error) {
+	words = make([]uint32, aliveBytes(v.vertices)/4)
+	if v.vertices == 0 {
+		return words, nil
+	}
+	return words, e.OnWork(func(_ *gpu.Carrier, s *device.Stream) error {
+		if err := s.Wait(e.Changed()); err != nil {
+			return err
+		}
+		return s.CopyOut(ctx, device.Bytes(words), v.alive.Ptr)
+	})
+}
+
+// image is for [engine].
+func (e *gpuEngine) image(ctx context.Context, v *view) (*view, [classes][]uint32, []ghost, error) {
+	var stacks [classes][]uint32
+	c := *v
+	err := e.Stream.Wait(e.Changed())
+	for _, b := range []struct {
+		to, from *device.Buffer
+		bytes    int
+	}{{&c.records, &v.records, v.vertices * recordBytes}, {&c.alive, &v.alive, aliveBytes(v.vertices)}, {&c.pool, &v.pool, e.units * e.unit()}} {
+		if err == nil {
+			*b.to, err = e.download(ctx, *b.from, b.bytes)
+		}
+	}
+	for class, n := range e.free {
+		if err == nil && n > 0 {
+			var b device.Buffer
+			b, err = e.download(ctx, e.stacks[class], 4*n)
+			stacks[class] = batch.View[uint32](b.Host)
+		}
+	}
+	if err != nil {
+		return nil, stacks, nil, err
+	}
+	all, err := e.haunt(ctx)
+	return &c, stacks, all, err
+}
+
+// haunt reads the blocks that only snapshots have.
+func (e *gpuEngine) haunt(ctx context.Context) (all []ghost, err error) {
+	for _, x := range e.ghosts {
+		b, err := e.download(ctx, x.buf, x.n*int(unsafe.Sizeof(ghost{})))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, batch.View[ghost](b.Host)...)
+	}
+	return all, nil
+}
+
+// reap is for [engine].
+func (e *gpuEngine) reap(ctx context.Context, seen func(ghost) bool) error {
+	if len(e.ghosts) == 0 {
+		return nil
+	}
+	if err := e.Changed().Sync(ctx); err != nil {
+		return err
+	}
+	all, err := e.haunt(ctx)
+	if err != nil {
+		return err
+	}
+	before := e.free
+	var freed [classes][]uint32
+	left := make([]ghost, 0, len(all))
+	for _, x := range all {
+		if seen(x) {
+			left = append(left, x)
+		} else {
+			freed[x.size] = append(freed[x.size], x.block)
+		}
+	}
+	for class, list := range freed {
+		if len(list) == 0 {
+			continue
+		}
+		if err := e.reserve(e.Stream, class, before[class], before[class]+len(list)); err != nil {
+			return err
+		}
+		if err := e.Stream.CopyIn(e.stacks[class].Ptr+device.Ptr(4*before[class]), device.Bytes(list)); err != nil {
+			return err
+		}
+	}
+	if err := e.Submit(e.Stream, func() error { return nil }); err != nil {
+		return err
+	}
+	return e.keepGhosts(left)
+}
+
+// keepGhosts makes these the ghosts that there are.
+func (e *gpuEngine) keepGhosts(left []ghost) error {
+	for _, x := range e.ghosts {
+		e.trash = append(e.trash, x.buf)
+	}
+	e.ghosts = nil
+	if len(left) == 0 {
+		return nil
+	}
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(left))), len(left)*int(unsafe.Sizeof(ghost{})))
+	buf, err := e.Dev.Alloc(len(bytes))
+	if err != nil {
+		return err
+	}
+	e.ghosts = []ghosts{{buf, len(left)}}
+	return e.Submit(e.Stream, func() error { return e.Stream.CopyIn(buf.Ptr, bytes) })
+}
+
+// reserve makes a stack, of which some entries are in use, large enough.
+func (e *gpuEngine) reserve(s *device.Stream, class, used, want int) error {
+	old := e.stacks[class]
+	if 4*want <= old.Size {
+		return nil
+	}
+	const least = 64
+	buf, err := e.Dev.Alloc(4 * max(want+want/2, least))
+	if err != nil {
+		return err
+	}
+	if used > 0 {
+		if err := e.Submit(s, func() error { return s.Copy(buf.Ptr, old.Ptr, 4*used) }); err != nil {
+			return errors.Join(err, e.Dev.Free(buf))
+		}
+	}
+	e.stacks[class] = buf
+	if old.Size > 0 {
+		e.trash = append(e.trash, old)
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/prim"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// insertVertices is for [engine].
+func (e *gpuEngine) insertVertices(ctx context.Context, _ *device.Stream, b *batch.Batch) (uint64, error) {
+	most := e.vertices
+	for _, u := range batch.View[uint32](b.Columns[batch.Keys].Host) {
+		most = max(most, int(u)+1)
+	}
+	if err := e.room(e.units, most, e.zero); err != nil {
+		return 0, err
+	}
+	e.vertices = most
+	before, err := e.present(ctx)
+	if err == nil {
+		err = e.mark(ctx, b, 0, presentAt)
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, err := e.present(ctx)
+	return n - before, err
+}
+
+// mark makes vertices be there, or notes in a bitmap those that are, and adds how many to a word.
+func (e *gpuEngine) mark(ctx context.Context, b *batch.Batch, doomed device.Ptr, count int) error {
+	if err := e.Stream.Wait(e.Changed()); err != nil {
+		return err
+	}
+	return e.Whole(ctx, &e.work, b, 0, func(there *batch.Batch, _ int) error {
+		p := markParams{graph: refOf(e.now()), vertices: there.Columns[batch.Keys].Ptr, doomed: doomed, count: e.word(count), n: uint32(b.N)}
+		return e.Submit(e.Stream, func() error { return device.Launch(e.Stream, e.kernels.mark, gpu.Wave(e.Dev, b.N), gpu.Block, &p) })
+	})
+}
+
+// deleteVertices is for [engine].
+func (e *gpuEngine) deleteVertices(ctx context.Context, _ *device.Stream, b *batch.Batch) (uint64, error) {
+	n := e.vertices
+	if n == 0 || b.N == 0 {
+		return 0, nil
+	}
+	var k prim.Carve
+	k.Take(aliveBytes(n))
+	countsAt, offsetsAt := k.Take(4*n), k.Take(8*(n+1))
+	scan := prim.Scan{N: n, Width: 8}
+	scratchAt := k.Take(scan.ScratchBytes())
+	if err := e.extra.Room(&e.Queue, int(k)); err != nil {
+		return 0, err
+	}
+	at := e.extra.Buf.Ptr
+	p := doomedParams{graph: refOf(e.now()), doomed: at, counts: at + countsAt, present: e.word(presentAt)}
+	scan.Counts, scan.Offsets = at+countsAt, at+offsetsAt
+	if e.opts.Directed {
+		p.directed = 1
+	}
+	err := e.Submit(e.Stream, func() error {
+		return errors.Join(e.Stream.Fill(at, 0, aliveBytes(n)/4), e.Stream.Fill(e.word(countAt), 0, 2))
+	})
+	if err == nil {
+		err = e.mark(ctx, b, at, countAt)
+	}
+	if err == nil {
+		err = e.Submit(e.Stream, func() error {
+			if err := e.launchDoomed(e.kernels.doomed, 32*n, &p); err != nil {
+				return err
+			}
+			return e.prims.Scan(e.Stream, &scan, device.Buffer{Ptr: at + scratchAt, Size: scan.ScratchBytes()})
+		})
+	}
+	if err != nil {
+		return 0, err
+	}
+	gone, err := e.read(ctx, countAt)
+	if err != nil || gone == 0 {
+		return 0, err
+	}
+	p.offsets = scan.Offsets
+	if err := e.deleteArcs(ctx, p, scan.Offsets+device.Ptr(8*n)); err != nil {
+		return 0, err
+	}
+	p.graph = refOf(e.now())
+	return gone, e.Submit(e.Stream, func() error { return e.launchDoomed(e.bury, n, &p) })
+}
+
+func (e *gpuEngine) launchDoomed(k device.Kernel, threads int, p *doomedParams) error {
+	return device.Launch(e.Stream, k, gpu.Wave(e.Dev, threads), gpu.Block, p)
+}
+
+// deleteArcs deletes the arcs from and to vertices that go; their number lies at total.
+func (e *gpuEngine) deleteArcs(ctx context.Context, p doomedParams, total device.Ptr) error {
+	var m [1]uint64
+	if err := e.Stream.CopyOut(ctx, device.Bytes(m[:]), total); err != nil || m[0] == 0 {
+		return err
+	}
+	if m[0] > prim.MaxRows {
+		return fmt.Errorf("%w: the vertices of one batch have %d arcs, %d are possible", device.ErrInvalid, m[0], prim.MaxRows)
+	}
+	c := &gpuChange{gpuEngine: e, s: e.Stream, n: int(m[0]), kind: op.Delete}
+	if err := e.work.Room(&e.Queue, int(c.layOut(0))); err != nil {
+		return err
+	}
+	c.layOut(e.work.Buf.Ptr)
+	c.fill = func(keys device.Ptr, bits int) error {
+		p.keys, p.bits = keys, uint32(bits)
+		return e.launchDoomed(e.kernels.doomed, 32*e.vertices, &p)
+	}
+	return c.run(ctx)
+}
+
+// compact is for [engine].
+func (e *gpuEngine) compact(ctx context.Context) (*memory, error) {
+	to, err := newMemory(e.Dev, e.shape, e.opts.MaxVertices)
+	if err != nil {
+		return nil, err
+	}
+	var all blocks
+	if e.vertices > 0 {
+		all, err = e.compactTo(ctx, to)
+	}
+	if err = errors.Join(err, e.Stream.Sync(context.Background())); err == nil {
+		err = e.empty()
+	}
+	if err != nil {
+		return nil, errors.Join(err, to.Free())
+	}
+	e.blocks = all
+	return to, nil
+}
+
+func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (all blocks, err error) {
+	n := e.vertices
+	var k prim.Carve
+	words := func() device.Ptr { return k.Take(4 * n) }
+	classesAt, degreesAt, blocksAt, keysAt, valsAt := words(), words(), words(), words(), words()
+	offsetsAt := k.Take(8 * (n + 1))
+	sort := prim.Sort{Widths: prim.Widths{Key: 4, Val: 4}, N: n, Hi: 8}
+	scan := prim.Scan{N: n, Width: 8}
+	sort.From.Keys, sort.To.Keys, sort.To.Vals = 256, 256, 256 // anywhere: the size of its scratch does not depend on it
+	size := max(sort.ScratchBytes(), scan.ScratchBytes())
+	scratchAt := k.Take(size)
+	if err := e.extra.Room(&e.Queue, int(k)); err != nil {
+		return all, err
+	}
+	at := e.extra.Buf.Ptr
+	x := device.Buffer{Ptr: at + scratchAt, Size: size}
+	sort.From.Keys, sort.To = at+classesAt, prim.Rows{Keys: at + keysAt, Vals: at + valsAt}
+	scan.Counts, scan.Offsets = at+degreesAt, at+offsetsAt
+	p := compactParams{from: refOf(e.now()), classes: at + classesAt, degrees: at + degreesAt, offsets: at + offsetsAt, blocks: at + blocksAt, epoch: e.epoch}
+	launch := func(k device.Kernel) error {
+		return device.Launch(e.Stream, k, gpu.Wave(e.Dev, n), gpu.Block, &p)
+	}
+	err = e.Submit(e.Stream, func() error {
+		if err := launch(e.measure); err != nil {
+			return err
+		}
+		if err := e.prims.Partition(e.Stream, &sort, e.word(newsAt), x); err != nil {
+			return err
+		}
+		return e.prims.Scan(e.Stream, &scan, x)
+	})
+	var firsts [257]uint32
+	if err == nil {
+		err = e.Stream.CopyOut(ctx, device.Bytes(firsts[:]), e.word(newsAt))
+	}
+	if err != nil {
+		return all, err
+	}
+	all, stacks, err := e.renewIn(to, &firsts)
+	if err != nil {
+		return all, err
+	}
+	p.to = refOf(to.view(n))
+	place := placeParams{
+		sorted: sortedRef{firsts: e.word(newsAt), classes: sort.To.Keys, segments: sort.To.Vals},
+		stacks: e.word(stacksAt), blocks: p.blocks, n: uint32(n),
+	}
+	return all, e.Submit(e.Stream, func() error {
+		bytes := unsafe.Slice((*byte)(unsafe.Pointer(&stacks)), unsafe.Sizeof(stacks))
+		if err := e.Stream.CopyIn(e.word(stacksAt), bytes); err != nil {
+			return err
+		}
+		if err := device.Launch(e.Stream, e.kernels.place, gpu.Wave(e.Dev, n), gpu.Block, &place); err != nil {
+			return err
+		}
+		alive := e.memory().alive.buf.Ptr
+		return errors.Join(launch(e.lead), launch(e.relocate), e.Stream.Copy(to.alive.buf.Ptr, alive, aliveBytes(n)))
+	})
+}
+
+// renewIn takes new memory for the blocks of each class, and says where they go.
+func (e *gpuEngine) renewIn(to *memory, firsts *[257]uint32) (all blocks, stacks [classes]stack, err error) {
+	var need [classes]int
+	for class := 1; class < classes; class++ {
+		need[class] = int(firsts[class+1] - firsts[class])
+	}
+	from, units := all.take(&need)
+	all.took(&need, units)
+	for class, p := range from {
+		stacks[class].base = uint32(p.base)
+	}
+	err = errors.Join(to.records.grow(e.vertices*recordBytes), to.alive.grow(aliveBytes(e.vertices)), to.pool.grow(units*e.unit()))
+	if err == nil {
+		err = errors.Join(e.zero(to.records.buf, 0), e.zero(to.alive.buf, 0))
+	}
+	return all, stacks, err
+}

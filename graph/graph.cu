@@ -1,0 +1,208 @@
+// Kernels of package graph: graphs that change. layout.go explains the memory, gpuchange.go the launches.
+#include "weft/entry.cuh"
+#include "weft/graph_change.cuh"
+
+namespace weft::graph {
+
+// ---- lookups ---------------------------------------------------------------
+
+struct FindParams {
+  Graph graph;
+  const uint32_t* from;
+  const uint32_t* to;
+  void* weights;  // may be null, as what follows
+  uint8_t* ok;
+  uint64_t* hits;  // added to
+  uint64_t n;
+};
+
+template <int Bits>
+__device__ __forceinline__ void find(const FindParams& p) {
+  using W = typename Shape<Bits>::W;
+  uint64_t hits = 0;
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    const Row<Bits> r = row<Bits>(p.graph, p.from[i]);
+    uint32_t at;
+    const bool found = find_edge(r, p.to[i], at);
+    if (p.ok) p.ok[i] = found;
+    if constexpr (Shape<Bits>::weighted) {
+      if (p.weights) static_cast<W*>(p.weights)[i] = found ? r.weights[at] : W(0);
+    }
+    hits += found;
+  }
+  if (p.hits) inorder::add_up(p.hits, hits);
+}
+
+struct RowsParams {
+  Graph graph;
+  const uint32_t* vertices;  // null: those from first on
+  uint32_t* degrees;         // written by degrees
+  const uint64_t* offsets;   // read by rows, as what follows
+  uint32_t* ids;
+  void* weights;  // may be null
+  uint64_t limit; // of ids
+  uint32_t n;
+  uint32_t first;
+};
+
+__device__ __forceinline__ uint32_t vertex(const RowsParams& p, uint64_t i) { return p.vertices ? p.vertices[i] : p.first + uint32_t(i); }
+
+__device__ __forceinline__ void degrees(const RowsParams& p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) p.degrees[i] = degree(p.graph, vertex(p, i));
+}
+
+template <int Bits>
+__device__ __forceinline__ void rows(const RowsParams& p) {
+  using W = typename Shape<Bits>::W;
+  for_each_element(p.offsets, p.n, [&](uint32_t of, uint64_t i) {
+    const Row<Bits> r = row<Bits>(p.graph, vertex(p, of));
+    const uint64_t at = p.offsets[of] + i;
+    if (i >= r.degree || at >= p.limit) return;
+    p.ids[at] = r.ids[i];
+    if constexpr (Shape<Bits>::weighted) {
+      if (p.weights) static_cast<W*>(p.weights)[at] = r.weights[i];
+    }
+  });
+}
+
+// ---- vertices --------------------------------------------------------------
+
+struct MarkParams {
+  Graph graph;
+  const uint32_t* vertices;
+  uint32_t* doomed;   // a bit for each vertex; null: enliven them
+  uint64_t* count;    // added to: vertices that were not there, or were
+  uint32_t n;
+  uint32_t unused;
+};
+
+// mark makes vertices be there, or notes those that go.
+__device__ __forceinline__ void mark(const MarkParams& p) {
+  uint64_t count = 0;
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    const uint32_t u = p.vertices[i];
+    if (!p.doomed) {
+      count += enliven(p.graph, u);
+    } else if (there(p.graph, u)) {
+      const uint32_t bit = 1u << u % 32;
+      count += !(or_relaxed(p.doomed + u / 32, bit) & bit);
+    }
+  }
+  inorder::add_up(p.count, count);
+}
+
+struct DoomedParams {
+  Graph graph;
+  uint32_t* doomed;
+  uint32_t* counts;         // written by the first launch
+  const uint64_t* offsets;  // read by the second
+  uint64_t* keys;
+  uint64_t* present;
+  uint32_t bits;
+  uint32_t directed;
+};
+
+__device__ __forceinline__ bool is_doomed(const DoomedParams& p, uint32_t u) { return p.doomed[u / 32] >> u % 32 & 1; }
+
+// doomed writes the arcs from and to vertices that go, or counts them: those of an undirected graph both ways; in a directed one all
+// rows are looked through for those that lead there. A warp takes a row.
+template <int Bits>
+__device__ __forceinline__ void doomed(const DoomedParams& p) {
+  const uint32_t lane = lane_index();
+  for (uint64_t w = thread_index() / kWarp; w < p.graph.vertices; w += threads_in_grid() / kWarp) {
+    const uint32_t u = uint32_t(w);
+    const bool all = is_doomed(p, u);
+    const Row<Bits> r = row<Bits>(p.graph, u);
+    const uint32_t n = all || p.directed ? r.degree : 0, both = all && !p.directed ? 2 : 1;
+    uint32_t found = 0;
+    for (uint32_t i = lane; i - lane < n; i += kWarp) {
+      const bool goes = i < n && (all || is_doomed(p, r.ids[i]));
+      const uint32_t lanes = ballot(kAll, goes);
+      if (goes && p.keys) {
+        const uint64_t at = p.offsets[u] + both * (found + popcount(lanes & ((1u << lane) - 1)));
+        p.keys[at] = uint64_t(u) << p.bits | r.ids[i];
+        if (both == 2) p.keys[at + 1] = uint64_t(r.ids[i]) << p.bits | u;
+      }
+      found += popcount(lanes);
+    }
+    if (lane == 0 && !p.keys) p.counts[u] = both * found;
+  }
+}
+
+// bury removes vertices that go.
+__device__ __forceinline__ void bury(const DoomedParams& p) {
+  uint64_t gone = 0;
+  for (uint64_t i = thread_index(); i < (uint64_t(p.graph.vertices) + 31) / 32; i += threads_in_grid()) {
+    gone += popcount(p.graph.alive[i] & p.doomed[i]);
+    p.graph.alive[i] &= ~p.doomed[i];
+  }
+  inorder::add_up(p.present, 0 - gone);
+}
+
+// ---- compaction ------------------------------------------------------------
+
+struct CompactParams {
+  Graph from;
+  Graph to;
+  uint32_t* classes;  // of blocks; kNoClass where there are none
+  uint32_t* degrees;  // of rows in blocks, else 0
+  const uint64_t* offsets;
+  const uint32_t* blocks;
+  uint32_t epoch;
+  uint32_t unused;
+};
+
+__device__ __forceinline__ void measure(const CompactParams& p) {
+  for (uint64_t u = thread_index(); u < p.from.vertices; u += threads_in_grid()) {
+    const uint32_t* record = record_of(p.from, uint32_t(u));
+    p.classes[u] = record[kClass] != 0 ? record[kClass] : kNoClass;
+    p.degrees[u] = record[kClass] != 0 ? record[kDegree] : 0;
+  }
+}
+
+__device__ __forceinline__ void lead(const CompactParams& p) {
+  for (uint64_t u = thread_index(); u < p.from.vertices; u += threads_in_grid()) {
+    const uint32_t* record = record_of(p.from, uint32_t(u));
+    uint32_t* to = record_of(p.to, uint32_t(u));
+    for (uint32_t w = 0; w < kRecordWords; w++) to[w] = record[w];
+    if (record[kClass] != 0) {
+      to[kBlockUnit] = p.blocks[u];
+      to[kBorn] = p.epoch;
+    }
+  }
+}
+
+template <int Bits>
+__device__ __forceinline__ void relocate(const CompactParams& p) {
+  for_each_element(p.offsets, p.from.vertices, [&](uint32_t u, uint64_t i) {
+    const Row<Bits> old = row<Bits>(p.from, u), to = row<Bits>(p.to, u);
+    to.ids[i] = old.ids[i];
+    if constexpr (Shape<Bits>::weighted) to.weights[i] = old.weights[i];
+  });
+}
+
+}  // namespace weft::graph
+
+// ---- entry points ----------------------------------------------------------
+
+using namespace weft;
+using namespace weft::graph;
+constexpr int kBits = WEFT_VALUE_BITS;
+
+WEFT_KERNEL(graph_find, 4)(FindParams p) { weft::graph::find<kBits>(p); }
+WEFT_KERNEL(graph_degrees, 4)(RowsParams p) { degrees(p); }
+WEFT_KERNEL(graph_rows, 4)(RowsParams p) { rows<kBits>(p); }
+WEFT_KERNEL(graph_arcs, 4)(ArcsParams p) { arcs(p); }
+WEFT_KERNEL(graph_settle, 4)(SettleParams p) { weft::graph::settle<kBits>(p); }
+WEFT_KERNEL(graph_plan, 4)(PlanParams p) { plan<kBits>(p); }
+WEFT_KERNEL(graph_place, 4)(PlaceParams p) { place(p); }
+WEFT_KERNEL(graph_release, 4)(ReleaseParams p) { release(p); }
+WEFT_KERNEL(graph_keep, 4)(WriteParams p) { keep<kBits>(p); }
+WEFT_KERNEL(graph_enter, 4)(WriteParams p) { weft::graph::enter<kBits>(p); }
+WEFT_KERNEL(graph_commit, 4)(WriteParams p) { commit<kBits>(p); }
+WEFT_KERNEL(graph_mark, 4)(MarkParams p) { mark(p); }
+WEFT_KERNEL(graph_doomed, 4)(DoomedParams p) { doomed<kBits>(p); }
+WEFT_KERNEL(graph_bury, 4)(DoomedParams p) { bury(p); }
+WEFT_KERNEL(graph_measure, 4)(CompactParams p) { measure(p); }
+WEFT_KERNEL(graph_lead, 4)(CompactParams p) { lead(p); }
+WEFT_KERNEL(graph_relocate, 4)(CompactParams p) { relocate<kBits>(p); }

@@ -1,0 +1,366 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Graph is a graph that changes: batches of edges are inserted and deleted, in slices of Go or on the device
+// (On). [New] makes one. All methods may be called from many goroutines.
+//
+// A batch has the outcome of its operations one after the other. Of an undirected graph, an edge from u to v and one from v to
+// u are the same edge. Vertices are there from when an edge or [Graph.InsertVertices] brings them until
+// [Graph.DeleteVertices] removes them.
+type Graph struct{ *store }
+
+// New makes a graph without vertices. Options are those of [Build], but for Multi: there is an edge once.
+func New(dev device.Device, opts *Options) (*Graph, error) {
+	g, err := newStore(dev, core.Type{}, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Graph{g}, nil
+}
+
+// Device is where the graph lies.
+func (g *Graph) Device() device.Device { return g.dev }
+
+// Vertices is the number of vertices that are there, and Edges that of edges: exact for every call that has returned, and for
+// batches on the device up to the last Sync. They neither lock nor wait, as Arcs.
+func (g *Graph) Vertices() int { return int(g.size.vertices.Load()) }
+
+// Arcs is the number of entries in all rows, as [CSR.Arcs].
+func (g *Graph) Arcs() int { return int(g.size.arcs.Load()) }
+
+// Edges is the number of edges.
+func (g *Graph) Edges() int {
+	return edgesOf(g.opts.Directed, g.size.arcs.Load(), g.size.loops.Load())
+}
+
+func edgesOf(directed bool, arcs, loops uint64) int {
+	if directed {
+		return int(arcs)
+	}
+	return int((arcs + loops) / 2)
+}
+
+// Directed reports whether edges lead one way only.
+func (g *Graph) Directed() bool { return g.opts.Directed }
+
+// ---- changes -------------------------------------------------------------------
+
+// Insert inserts edges, and the vertices at their ends. It returns how many were not there; inserted, unless nil,
+// receives which. Self loops are not inserted, unless Options ask for them. A vertex that is not less than MaxVertices is
+// weft.ErrOptions with the position of its edge, before anything is changed. It panics if slices differ in length.
+func (g *Graph) Insert(ctx context.Context, from, to []uint32, inserted []bool) (int, error) {
+	return g.change(ctx, nil, "Insert", edgeBatch(op.Put, from, to, batch.Column{}, inserted))
+}
+
+// Delete deletes edges and returns how many were there; deleted, unless nil, receives which.
+func (g *Graph) Delete(ctx context.Context, from, to []uint32, deleted []bool) (int, error) {
+	return g.change(ctx, nil, "Delete", edgeBatch(op.Delete, from, to, batch.Column{}, deleted))
+}
+
+// Apply runs a mixed batch of weft.OpPut and weft.OpDelete, in its order, and returns how many edges it inserted and deleted;
+// done, unless nil, receives which operations did. Other kinds are device.ErrInvalid, and nothing is run.
+func (g *Graph) Apply(ctx context.Context, kinds []weft.OpKind, from, to []uint32, done []bool) (int, error) {
+	b := edgeBatch(op.Put, from, to, batch.Column{}, done)
+	b.Columns[batch.Kinds] = batch.In(kinds)
+	return g.change(ctx, nil, "Apply", b)
+}
+
+// InsertOn is Insert for a batch on the device, on a stream. inserted may be empty; a count is written to counts[0], if there is
+// one. Memory is planned by the host, so the call waits for what the stream was given before, and not for the rows to be
+// written. Nothing may change columns until the stream has done it.
+func (g *Graph) InsertOn(s *device.Stream, from, to device.Slice[uint32], inserted device.Slice[bool], counts ...device.Slice[uint64]) error {
+	return g.changeOn(s, "InsertOn", edgeBatchOn(op.Put, from, to, batch.Column{}, inserted), counts)
+}
+
+// DeleteOn is Delete for a batch on the device, as InsertOn.
+func (g *Graph) DeleteOn(s *device.Stream, from, to device.Slice[uint32], deleted device.Slice[bool], counts ...device.Slice[uint64]) error {
+	return g.changeOn(s, "DeleteOn", edgeBatchOn(op.Delete, from, to, batch.Column{}, deleted), counts)
+}
+
+// ApplyOn is Apply for a batch on the device, as InsertOn. kinds are those of weft.OpKind, and every other one than weft.OpPut deletes.
+func (g *Graph) ApplyOn(s *device.Stream, kinds device.Slice[uint8], from, to device.Slice[uint32], done device.Slice[bool], counts ...device.Slice[uint64]) error {
+	b := edgeBatchOn(op.Put, from, to, batch.Column{}, done)
+	b.Columns[batch.Kinds] = batch.InOn(kinds)
+	return g.changeOn(s, "ApplyOn", b, counts)
+}
+
+func (g *store) changeOn(s *device.Stream, method string, b *batch.Batch, counts []device.Slice[uint64]) error {
+	_, err := g.change(context.Background(), s, method, b, counts...)
+	return err
+}
+
+func edgeBatch(kind op.Kind, from, to []uint32, vals batch.Column, ok []bool) *batch.Batch {
+	return &batch.Batch{N: len(from), Kind: kind, Columns: batch.Columns{
+		batch.Keys: batch.In(from), batch.Keys2: batch.In(to), batch.Vals: vals, batch.OK: batch.Optional(ok),
+	}}
+}
+
+func edgeBatchOn(kind op.Kind, from, to device.Slice[uint32], vals batch.Column, ok device.Slice[bool]) *batch.Batch {
+	return &batch.Batch{N: from.Len(), Kind: kind, Columns: batch.Columns{
+		batch.Keys: batch.InOn(from), batch.Keys2: batch.InOn(to), batch.Vals: vals, batch.OK: batch.OptionalOn(ok),
+	}}
+}
+
+// InsertVertices makes vertices be there, without edges if they were not, and returns how many were not.
+func (g *Graph) InsertVertices(ctx context.Context, vertices []uint32) (n int, err error) {
+	return g.changeVertices(ctx, "InsertVertices", vertices, g.engine.insertVertices)
+}
+
+// DeleteVertices deletes vertices with all their edges, in both directions, and returns how many were there. Their numbers may be
+// used again. In an undirected graph this takes as long as deleting the edges; in a directed one all rows are
+// looked through for edges that lead there, so one call with many vertices is better than many calls.
+func (g *Graph) DeleteVertices(ctx context.Context, vertices []uint32) (n int, err error) {
+	return g.changeVertices(ctx, "DeleteVertices", vertices, g.engine.deleteVertices)
+}
+
+func (g *store) changeVertices(ctx context.Context, method string, vertices []uint32, run func(context.Context, *device.Stream, *batch.Batch) (uint64, error)) (n int, err error) {
+	b := &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.In(vertices)}}
+	err = g.alone(ctx, func() error {
+		if err := g.admitHost(b); err != nil {
+			return err
+		}
+		n, err = g.pieces(ctx, nil, b, run)
+		return err
+	})
+	return n, wrap(method, err)
+}
+
+// Clear removes all edges and vertices, and gives memory back. Snapshots keep what they have.
+func (g *Graph) Clear(ctx context.Context) error {
+	return wrap("Clear", g.alone(ctx, func() error {
+		m, err := newMemory(g.dev, g.shape, g.opts.MaxVertices)
+		if err != nil {
+			return err
+		}
+		if err := g.engine.clear(ctx, m); err != nil {
+			return errors.Join(err, m.Free())
+		}
+		g.blocks, g.vertices, g.arcs, g.loops = blocks{}, 0, 0, 0
+		return errors.Join(g.replace(m), g.publish(ctx, nil))
+	}))
+}
+
+// Compact moves all rows to new memory, one behind the other, and gives the old memory back. Graphs do so by themselves when more
+// than half of it is free, unless there are snapshots, which keep the old memory.
+func (g *Graph) Compact(ctx context.Context) error {
+	return wrap("Compact", g.alone(ctx, func() error { return g.renew(ctx) }))
+}
+
+// Sync waits for all batches on the device.
+func (g *Graph) Sync(ctx context.Context) error {
+	return wrap("Sync", g.alone(ctx, func() error { return g.publish(ctx, nil) }))
+}
+
+// Close frees the graph, once calls in flight have ended; what snapshots have is freed with them. Idempotent.
+func (g *Graph) Close() error {
+	first, err := g.leases.Close()
+	if !first {
+		return nil
+	}
+	g.open.Lock()
+	defer g.open.Unlock()
+	g.closed = true
+	return wrap("Close", errors.Join(err, g.engine.close(), g.leases.Free()))
+}
+
+// ---- lookups -------------------------------------------------------------------
+
+// Has looks for edges, writes to found, unless nil, which are there, and returns how many are. There are none from or
+// to numbers that are no vertices.
+func (g *Graph) Has(ctx context.Context, from, to []uint32, found []bool) (int, error) {
+	return g.find(ctx, "Has", edgeBatch(op.Get, from, to, batch.Column{}, found))
+}
+
+func (g *store) find(ctx context.Context, method string, b *batch.Batch) (n int, err error) {
+	b.MustMatch("graph", method)
+	err = g.read(ctx, nil, func(v *view) error {
+		hits, err := g.engine.find(ctx, nil, v, b, 0)
+		n = int(hits)
+		return err
+	})
+	return n, wrap(method, err)
+}
+
+// HasOn is Has for a batch on the device. The number of edges found is added to hits[0], if there is one.
+func (g *Graph) HasOn(s *device.Stream, from, to device.Slice[uint32], found device.Slice[bool], hits ...device.Slice[uint64]) error {
+	return g.findOn(s, "HasOn", edgeBatchOn(op.Get, from, to, batch.Column{}, found), hits)
+}
+
+func (g *store) findOn(s *device.Stream, method string, b *batch.Batch, hits []device.Slice[uint64]) error {
+	b.MustMatch("graph", method)
+	return wrap(method, g.readOn(s, b, func(v *view) error {
+		var to device.Slice[uint64]
+		if len(hits) > 0 {
+			to = hits[0]
+		}
+		n, err := g.engine.find(context.Background(), s, v, b, to.Ptr())
+		if host := to.Host(); err == nil && len(host) > 0 { // no kernel has added them
+			host[0] += n
+		}
+		return err
+	}))
+}
+
+// readOn submits something that reads the present.
+func (g *store) readOn(s *device.Stream, b *batch.Batch, f func(*view) error) error {
+	if err := b.CheckPlace(g.dev, s); err != nil {
+		return err
+	}
+	return g.read(context.Background(), s, f)
+}
+
+// Degree writes how many neighbors vertices have to degrees: those that edges lead to, if the graph is directed.
+func (g *Graph) Degree(ctx context.Context, vertices, degrees []uint32) error {
+	b := degreeBatch(vertices, degrees)
+	b.MustMatch("graph", "Degree")
+	return wrap("Degree", g.read(ctx, nil, func(v *view) error { return g.engine.degrees(ctx, nil, v, b) }))
+}
+
+func degreeBatch(vertices, degrees []uint32) *batch.Batch {
+	return &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.In(vertices), batch.Counts: batch.Output(degrees)}}
+}
+
+// DegreeOn is Degree for a batch on the device.
+func (g *Graph) DegreeOn(s *device.Stream, vertices, degrees device.Slice[uint32]) error {
+	b := &batch.Batch{N: vertices.Len(), Columns: batch.Columns{batch.Keys: batch.InOn(vertices), batch.Counts: batch.OutputOn(degrees)}}
+	b.MustMatch("graph", "DegreeOn")
+	return wrap("DegreeOn", g.readOn(s, b, func(v *view) error { return g.engine.degrees(context.Background(), s, v, b) }))
+}
+
+// Neighbors appends the neighbors of a vertex to a slice, in ascending order.
+func (g *Graph) Neighbors(ctx context.Context, vertex uint32, to []uint32) ([]uint32, error) {
+	r, err := g.rowsNow(ctx, "Neighbors", []uint32{vertex})
+	return append(to, r.ids...), err
+}
+
+// Rows returns the neighbors of vertices: those of vertices[i] are neighbors[offsets[i]:offsets[i+1]], in ascending order.
+func (g *Graph) Rows(ctx context.Context, vertices []uint32) (offsets []uint64, neighbors []uint32, err error) {
+	r, err := g.rowsNow(ctx, "Rows", vertices)
+	return r.offsets, r.ids, err
+}
+
+// RowsOn is Rows for a batch on the device: degrees, as long as vertices, and offsets, one longer, are written, and neighbors as far as it goes.
+func (g *Graph) RowsOn(s *device.Stream, vertices, degrees device.Slice[uint32], offsets device.Slice[uint64], neighbors device.Slice[uint32]) error {
+	return g.rowsOn(s, "RowsOn", rowsBatchOn(vertices, degrees, offsets, neighbors))
+}
+
+func rowsBatchOn(vertices, degrees device.Slice[uint32], offsets device.Slice[uint64], neighbors device.Slice[uint32]) *batch.Batch {
+	return &batch.Batch{N: vertices.Len(), Columns: batch.Columns{
+		batch.Keys: batch.InOn(vertices), batch.Counts: batch.OutputOn(degrees),
+		batch.Offsets: batch.OffsetsOn(offsets), batch.OutKeys: batch.RowsOn(neighbors),
+	}}
+}
+
+func (g *store) rowsOn(s *device.Stream, method string, b *batch.Batch) error {
+	b.MustMatch("graph", method)
+	return wrap(method, g.readOn(s, b, func(v *view) error {
+		if err := g.engine.degrees(context.Background(), s, v, b); err != nil {
+			return err
+		}
+		if err := g.engine.offsets(s, b); err != nil {
+			return err
+		}
+		return g.engine.rows(context.Background(), s, v, b)
+	}))
+}
+
+// rows are rows of several vertices in host memory.
+type rows struct {
+	offsets []uint64
+	ids     []uint32
+	weights []byte
+}
+
+func (g *store) rowsNow(ctx context.Context, method string, vertices []uint32) (r rows, err error) {
+	err = g.read(ctx, nil, func(v *view) error {
+		r, err = g.rowsOf(ctx, v, vertices, len(vertices))
+		return err
+	})
+	return r, wrap(method, err)
+}
+
+// rowsOf reads the rows of n vertices: the first ones, if none are given.
+func (g *store) rowsOf(ctx context.Context, v *view, vertices []uint32, n int) (r rows, err error) {
+	degrees := make([]uint32, n)
+	r.offsets = make([]uint64, n+1)
+	b := &batch.Batch{N: n}
+	if vertices != nil {
+		b.Columns[batch.Keys] = batch.In(vertices)
+	}
+	b.Columns[batch.Counts] = batch.Output(degrees)
+	if err := g.engine.degrees(ctx, nil, v, b); err != nil {
+		return r, err
+	}
+	for i, d := range degrees {
+		r.offsets[i+1] = r.offsets[i] + uint64(d)
+	}
+	r.ids = make([]uint32, r.offsets[n])
+	r.weights = device.Bytes(make([]uint64, (len(r.ids)*v.weight+7)/8))[:len(r.ids)*v.weight] // aligned
+	b.Columns[batch.Counts], b.Columns[batch.Offsets] = batch.Column{}, batch.Starts(r.offsets)
+	b.Columns[batch.OutKeys] = batch.Output(r.ids)
+	if v.weight > 0 {
+		b.Columns[batch.Vals] = batch.Output(r.weights).Of(v.weight)
+	}
+	return r, g.engine.rows(ctx, nil, v, b)
+}
+
+// CSR is the graph as rows that do not change: of all numbers of vertices up to the largest that has been there.
+func (g *Graph) CSR(ctx context.Context) (c *CSR, err error) {
+	err = g.read(ctx, nil, func(v *view) error {
+		c, _, err = g.export(ctx, v, g.loops)
+		return err
+	})
+	return c, wrap("CSR", err)
+}
+
+func (g *store) export(ctx context.Context, v *view, loops uint64) (*CSR, []byte, error) {
+	r, err := g.rowsOf(ctx, v, nil, v.vertices)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &CSR{
+		offsets: r.offsets, neighbors: r.ids, loops: int(loops), directed: g.opts.Directed, sorted: true, simple: loops == 0,
+	}, r.weights, nil
+}
+
+// Save writes the graph to a stream, as [Graph.Load] reads it on any device. Changes wait until it is written; [Snapshot.Save] lets them go on.
+func (g *Graph) Save(ctx context.Context, to io.Writer) error {
+	return wrap("Save", g.read(ctx, nil, func(v *view) error { return g.save(ctx, v, to) }))
+}
+
+// Load inserts the vertices and edges of a saved graph. A stream of another kind, a damaged one or one that ends early is
+// weft.ErrFormat, and vertices beyond MaxVertices are weft.ErrOptions; what came before the damage has been inserted.
+func (g *Graph) Load(ctx context.Context, from io.Reader) error {
+	return wrap("Load", g.load(ctx, from))
+}
+
+// InsertCSR inserts the vertices and edges of a graph that does not change: of a directed one, the edges as they are.
+func (g *Graph) InsertCSR(ctx context.Context, c *CSR) (int, error) {
+	return g.insertCSR(ctx, c, batch.Column{})
+}
+
+func (g *store) insertCSR(ctx context.Context, c *CSR, vals batch.Column) (int, error) {
+	if c.Vertices() > g.opts.MaxVertices {
+		return 0, wrap("InsertCSR", fmt.Errorf("%w: %d vertices, MaxVertices is %d", weft.ErrOptions, c.Vertices(), g.opts.MaxVertices))
+	}
+	all := make([]uint32, c.Vertices())
+	for i := range all {
+		all[i] = uint32(i)
+	}
+	if _, err := g.changeVertices(ctx, "InsertCSR", all, g.engine.insertVertices); err != nil {
+		return 0, err
+	}
+	return g.change(ctx, nil, "InsertCSR", edgeBatch(op.Put, c.sources(), c.neighbors, vals, nil))
+}

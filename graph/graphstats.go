@@ -1,0 +1,55 @@
+package graph
+
+import "context"
+
+// Stats are how much memory a [Graph] takes, and for what.
+type Stats struct {
+	Vertices, Edges int // that are there
+	Records         int // of vertices, with those that have been deleted
+	Inline          int // vertices whose neighbors lie in their record
+	Snapshots       int // that are not over
+
+	Bytes         int // of all memory: Used, Limbo, Free, and what the device rounds up to
+	UsedBytes     int // of records and blocks of rows
+	LimboBytes    int // of blocks that only snapshots have, and of copies of records
+	FreeBytes     int // of blocks that nobody has
+	LargestDegree int
+}
+
+// BytesPerEdge is all memory over the edges.
+func (s Stats) BytesPerEdge() float64 { return float64(s.Bytes) / float64(max(1, s.Edges)) }
+
+// Stats reads all degrees.
+func (g *Graph) Stats(ctx context.Context) (s Stats, err error) {
+	err = g.alone(ctx, func() error {
+		s, err = g.stats(ctx)
+		return err
+	})
+	return s, wrap("Stats", err)
+}
+
+func (g *store) stats(ctx context.Context) (s Stats, err error) {
+	r, err := g.degreesOf(ctx, g.now())
+	if err != nil {
+		return s, err
+	}
+	present, err := g.engine.present(ctx)
+	if err != nil {
+		return s, err
+	}
+	s = Stats{
+		Vertices: int(present), Edges: edgesOf(g.opts.Directed, g.arcs, g.loops), Records: g.vertices, Snapshots: len(g.live),
+		UsedBytes:  g.vertices*recordBytes + aliveBytes(g.vertices) + g.used*g.unit(),
+		LimboBytes: g.limbo*g.unit() + g.copies,
+		FreeBytes:  (g.units - g.used - g.limbo) * g.unit(),
+	}
+	for _, d := range r {
+		s.LargestDegree = max(s.LargestDegree, int(d))
+		if int(d) <= g.inline() {
+			s.Inline++
+		}
+	}
+	m := g.memory()
+	s.Bytes = m.records.buf.Size + m.alive.buf.Size + m.pool.buf.Size + g.copies + g.engine.beside()
+	return s, nil
+}

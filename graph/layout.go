@@ -1,0 +1,142 @@
+package graph
+
+import (
+	"math/bits"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+)
+
+// A vertex of a [Graph] has a record of 32 bytes: its degree, the class of its block, and either its
+// neighbors (class 0) or where its block lies and when it was written. Neighbors ascend, in records and in
+// blocks. The words are those of graph_table.cuh.
+const (
+	recordWords = 8
+	recordBytes = 4 * recordWords
+
+	recordDegree = 0
+	recordClass  = 1
+	recordInline = 2 // neighbors of class 0, behind them their weights
+	recordBlock  = 2 // number of the first unit of the block
+	recordBorn   = 3 // epoch in which the block was written
+)
+
+const (
+	unitEntries = 8   // of a unit of memory, of which blocks are made
+	classes     = 113 // of blocks: 0 is none, the largest have memory for 2^32 entries
+)
+
+// shape is how large entries of rows are.
+type shape struct {
+	weight int // bytes of a weight: 0, 4 or 8
+}
+
+// inline is the number of entries that a record has memory for.
+func (s shape) inline() int { return (recordBytes - 4*recordInline) / (4 + s.weight) }
+
+// inlineWeights is where the weights of a record begin, in bytes.
+func (s shape) inlineWeights() int { return 4 * (recordInline + s.inline()) }
+
+// unit is the size in bytes of a unit.
+func (s shape) unit() int { return unitEntries * (4 + s.weight) }
+
+// classOf is the smallest class of block for so many entries. Up to eight units each number of them is a
+// class, beyond that there are four to a doubling: a quarter of a block is unused at most.
+func (s shape) classOf(degree int) uint32 {
+	if degree <= s.inline() {
+		return 0
+	}
+	units := (degree + unitEntries - 1) / unitEntries
+	if units <= 8 {
+		return uint32(units)
+	}
+	b := bits.Len(uint(units - 1))
+	quarter := (units + 1<<(b-3) - 1) >> (b - 3) // 5 to 8
+	return uint32(8 + (b-4)*4 + quarter - 4)
+}
+
+// unitsOf is the number of units of a block of a class.
+func unitsOf(class uint32) int {
+	if class <= 8 {
+		return int(class)
+	}
+	c := class - 9
+	return int(5+c%4) << (c/4 + 1)
+}
+
+// view is a graph at one moment, as who reads it finds it.
+type view struct {
+	shape
+	records, alive, pool device.Buffer
+	vertices             int // that have records
+}
+
+// row is the neighbors of a vertex in memory of the host.
+type row struct {
+	ids     []uint32
+	weights weights
+}
+
+// row finds the neighbors of a vertex. One without a record has none.
+func (v *view) row(u uint32) row {
+	if int(u) >= v.vertices {
+		return row{}
+	}
+	record := v.records.Host[int(u)*recordBytes : (int(u)+1)*recordBytes]
+	words := batch.View[uint32](record)
+	degree := int(words[recordDegree])
+	if words[recordClass] == 0 {
+		return row{words[recordInline : recordInline+degree], weights{v.weight, record[v.inlineWeights():]}}
+	}
+	return v.block(words[recordBlock], words[recordClass]).cut(degree)
+}
+
+// block is a block as a row of as many entries as it has memory for.
+func (v *view) block(unit, class uint32) row {
+	first, entries := int(unit)*v.unit(), unitsOf(class)*unitEntries
+	bytes := v.pool.Host[first : first+entries*(4+v.weight)]
+	return row{batch.View[uint32](bytes[:4*entries]), weights{v.weight, bytes[4*entries:]}}
+}
+
+func (r row) cut(degree int) row { return row{r.ids[:degree], r.weights} }
+
+// degree is the number of neighbors of a vertex.
+func (v *view) degree(u uint32) int {
+	if int(u) >= v.vertices {
+		return 0
+	}
+	return int(v.words(u)[recordDegree])
+}
+
+func (v *view) words(u uint32) []uint32 {
+	return batch.View[uint32](v.records.Host[int(u)*recordBytes : (int(u)+1)*recordBytes])
+}
+
+// there reports whether a vertex is in the graph.
+func (v *view) there(u uint32) bool {
+	return int(u) < v.vertices && batch.View[uint32](v.alive.Host)[u/32]>>(u%32)&1 != 0
+}
+
+// aliveBytes is the size of a bitmap of so many vertices.
+func aliveBytes(vertices int) int { return (vertices + 31) / 32 * 4 }
+
+// weights is a column of weights of so many bytes each, 0 for none.
+type weights struct {
+	width int
+	bytes []byte
+}
+
+// set copies weight i of another column to place k.
+func (w weights) set(k int, from weights, i int) {
+	switch w.width {
+	case 4:
+		batch.View[uint32](w.bytes)[k] = batch.View[uint32](from.bytes)[i]
+	case 8:
+		batch.View[uint64](w.bytes)[k] = batch.View[uint64](from.bytes)[i]
+	}
+}
+
+// copy copies n weights from another column to places from k on.
+func (w weights) copy(k int, from weights, i, n int) {
+	copy(w.bytes[k*w.width:], from.bytes[i*w.width:(i+n)*w.width])
+}

@@ -1,0 +1,115 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
+)
+
+// memory is a generation: records, the bitmap of vertices that are there, and blocks. All of it grows where it is.
+type memory struct {
+	shape
+	records, alive, pool area
+}
+
+// mostUnits is the number of units that have numbers of 32 bits.
+const mostUnits = 1<<32 - 1
+
+func newMemory(dev device.Device, s shape, vertices int) (*memory, error) {
+	free, err := dev.Memory()
+	if err != nil {
+		return nil, err
+	}
+	m := &memory{shape: s}
+	for _, a := range []struct {
+		*area
+		most uint64
+	}{
+		{&m.records, uint64(vertices) * recordBytes}, {&m.alive, uint64(aliveBytes(vertices))}, {&m.pool, uint64(mostUnits) * uint64(s.unit())},
+	} {
+		if err := a.open(dev, min(free.Total, a.most)); err != nil {
+			return nil, errors.Join(err, m.Free())
+		}
+	}
+	return m, nil
+}
+
+// Free is for [core.Parts].
+func (m *memory) Free() error {
+	return errors.Join(m.records.free(), m.alive.free(), m.pool.free())
+}
+
+func (m *memory) view(vertices int) *view {
+	return &view{m.shape, m.records.buf, m.alive.buf, m.pool.buf, vertices}
+}
+
+func memoryOf(l *core.Lease) *memory { return l.Parts.(*memory) }
+
+// area is memory that grows and does not move, unless the system has no ranges of addresses.
+type area struct {
+	dev   device.Device
+	rng   device.Range
+	buf   device.Buffer
+	moved []device.Buffer // from where it has moved: snapshots may read there
+}
+
+func (a *area) open(dev device.Device, most uint64) (err error) {
+	a.dev = dev
+	a.rng, err = dev.Reserve(int(most))
+	if errors.Is(err, device.ErrUnsupported) {
+		a.rng, err = nil, nil
+	}
+	return err
+}
+
+// grow takes memory for so many bytes, if it has less. What is new is undefined.
+func (a *area) grow(bytes int) error {
+	if bytes <= a.buf.Size {
+		return nil
+	}
+	if a.rng == nil {
+		return a.move(bytes)
+	}
+	// An eighth more, so that what grows step by step asks the driver rarely.
+	err := a.rng.Resize(bytes + a.buf.Size/8)
+	if err != nil {
+		err = a.rng.Resize(bytes)
+	}
+	if err == nil {
+		a.buf = a.rng.Buffer()
+	}
+	return err
+}
+
+func (a *area) move(bytes int) error {
+	host, ok := a.dev.(device.Host)
+	if !ok {
+		return fmt.Errorf("graphs need address ranges on a GPU: %w", device.ErrUnsupported)
+	}
+	buf, err := host.Alloc(max(bytes, 2*a.buf.Size))
+	if err != nil {
+		return err
+	}
+	copy(buf.Host, a.buf.Host)
+	if a.buf.Size > 0 {
+		a.moved = append(a.moved, a.buf)
+	}
+	a.buf = buf
+	return nil
+}
+
+func (a *area) free() (err error) {
+	if a.rng != nil {
+		return a.rng.Free()
+	}
+	if a.buf.Size > 0 {
+		a.moved = append(a.moved, a.buf)
+	}
+	for _, b := range a.moved {
+		err = errors.Join(err, a.dev.Free(b))
+	}
+	a.buf, a.moved = device.Buffer{}, nil
+	return err
+}

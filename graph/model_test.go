@@ -1,0 +1,453 @@
+package graph
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+)
+
+// edge is one of a model: of an undirected graph from the smaller end to the larger.
+type edge struct{ from, to uint32 }
+
+// model is what a graph should have.
+type model[W Weight] struct {
+	Options
+	edges    map[edge]W
+	vertices map[uint32]bool
+}
+
+func newModel[W Weight](o Options) *model[W] {
+	return &model[W]{o, map[edge]W{}, map[uint32]bool{}}
+}
+
+func (m *model[W]) clone() *model[W] {
+	return &model[W]{m.Options, maps.Clone(m.edges), maps.Clone(m.vertices)}
+}
+
+func (m *model[W]) key(u, v uint32) edge {
+	if !m.Directed && u > v {
+		u, v = v, u
+	}
+	return edge{u, v}
+}
+
+func (m *model[W]) apply(kind weft.OpKind, u, v uint32, w W) bool {
+	k := m.key(u, v)
+	_, there := m.edges[k]
+	if kind == weft.OpDelete {
+		delete(m.edges, k)
+		return there
+	}
+	if u == v && !m.SelfLoops {
+		return false
+	}
+	m.edges[k] = w
+	return !there
+}
+
+// enliven notes the ends of edges: those that a batch inserted and deleted again have brought no vertices.
+func (m *model[W]) enliven() {
+	for e := range m.edges {
+		m.vertices[e.from], m.vertices[e.to] = true, true
+	}
+}
+
+func (m *model[W]) deleteVertices(ids []uint32) (n int) {
+	for _, u := range ids {
+		if m.vertices[u] {
+			delete(m.vertices, u)
+			n++
+		}
+	}
+	maps.DeleteFunc(m.edges, func(e edge, _ W) bool { return slices.Contains(ids, e.from) || slices.Contains(ids, e.to) })
+	return n
+}
+
+// arcs are the rows that a graph should have, in order.
+func (m *model[W]) arcs() (all []edge, weights []W) {
+	for e := range m.edges {
+		if all = append(all, e); !m.Directed && e.from != e.to {
+			all = append(all, edge{e.to, e.from})
+		}
+	}
+	slices.SortFunc(all, func(a, b edge) int {
+		if a.from != b.from {
+			return int(a.from) - int(b.from)
+		}
+		return int(a.to) - int(b.to)
+	})
+	for _, e := range all {
+		weights = append(weights, m.edges[m.key(e.from, e.to)])
+	}
+	return all, weights
+}
+
+// reader is a graph or a snapshot of one.
+type reader[W Weight] interface {
+	Vertices() int
+	Edges() int
+	CSR(context.Context) (*Weighted[W], error)
+	Weight(ctx context.Context, from, to []uint32, weights []W, found []bool) (int, error)
+	Degree(ctx context.Context, vertices, degrees []uint32) error
+	Neighbors(ctx context.Context, v uint32, to []uint32) ([]uint32, error)
+}
+
+// same compares all of it.
+func (m *model[W]) same(t *testing.T, g reader[W], vertices int) {
+	t.Helper()
+	ctx := t.Context()
+	if g.Vertices() != len(m.vertices) || g.Edges() != len(m.edges) {
+		t.Fatalf("%d vertices and %d edges, want %d and %d", g.Vertices(), g.Edges(), len(m.vertices), len(m.edges))
+	}
+	c, err := g.CSR(ctx)
+	must(t, err)
+	want, weights := m.arcs()
+	var got []edge
+	for u, v := range c.All() {
+		got = append(got, edge{u, v})
+	}
+	if !slices.Equal(got, want) || !slices.Equal(c.AllWeights(), weights) {
+		t.Fatalf("rows %v with %v, want %v with %v", got, c.AllWeights(), want, weights)
+	}
+	if c.Edges() != len(m.edges) {
+		t.Fatalf("rows of %d edges, want %d", c.Edges(), len(m.edges))
+	}
+	var from, to, all []uint32
+	for u := range uint32(vertices) {
+		all = append(all, u)
+		for _, v := range []uint32{0, u, (u * 7) % uint32(vertices), uint32(vertices), 1<<32 - 1} {
+			from, to = append(from, u, v), append(to, v, u)
+		}
+	}
+	for _, e := range want {
+		from, to = append(from, e.from), append(to, e.to)
+	}
+	vals, found, hits := make([]W, len(from)), make([]bool, len(from)), 0
+	n, err := g.Weight(ctx, from, to, vals, found)
+	must(t, err)
+	for i := range from {
+		w, there := m.edges[m.key(from[i], to[i])]
+		if found[i] != there || vals[i] != w {
+			t.Fatalf("edge %d-%d: %v %v, want %v %v", from[i], to[i], vals[i], found[i], w, there)
+		}
+		if there {
+			hits++
+		}
+	}
+	if n != hits {
+		t.Fatalf("%d edges found, want %d", n, hits)
+	}
+	degrees := make([]uint32, len(all))
+	must(t, g.Degree(ctx, all, degrees))
+	for u, d := range degrees {
+		if own := u < c.Vertices(); own && int(d) != c.Degree(uint32(u)) || !own && d != 0 {
+			t.Fatalf("vertex %d has degree %d", u, d)
+		}
+	}
+	if u := uint32(vertices / 2); int(u) < c.Vertices() {
+		row, err := g.Neighbors(ctx, u, nil)
+		must(t, err)
+		if !slices.Equal(row, c.CSR.Neighbors(u)) {
+			t.Fatalf("neighbors of %d: %v, want %v", u, row, c.CSR.Neighbors(u))
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// held is a snapshot with what it should have.
+type held[W Weight] struct {
+	*WeightedSnapshot[W]
+	model *model[W]
+}
+
+// player plays a random history on a graph and on a model of it.
+type player[W Weight] struct {
+	*testing.T
+	r        *rand.Rand
+	g        *WeightedGraph[W]
+	m        *model[W]
+	vertices int
+	batch    int // edges at most
+	held     []held[W]
+}
+
+func play[W Weight](t *testing.T, dev device.Device, o Options, seed uint64, rounds, vertices, size int) *player[W] {
+	t.Helper()
+	g, err := NewWeightedGraph[W](dev, &o)
+	must(t, err)
+	p := &player[W]{t, rand.New(rand.NewPCG(seed, 2)), g, newModel[W](o), vertices, size, nil}
+	for range rounds {
+		p.step()
+		must(t, g.Check(t.Context()))
+	}
+	p.m.same(t, g, vertices)
+	return p
+}
+
+func (p *player[W]) close() {
+	for _, s := range p.held {
+		s.model.same(p.T, s.WeightedSnapshot, p.vertices)
+		must(p.T, s.Close())
+		must(p.T, p.g.Check(p.Context()))
+	}
+	p.m.same(p.T, p.g, p.vertices)
+	must(p.T, p.g.Close())
+}
+
+// vertex is a random one, often a hub or one of the last.
+func (p *player[W]) vertex() uint32 {
+	switch p.r.IntN(4) {
+	case 0:
+		return uint32(p.r.IntN(3))
+	case 1:
+		return uint32(p.vertices - 1 - p.r.IntN(4))
+	}
+	return uint32(p.r.IntN(p.vertices))
+}
+
+func (p *player[W]) step() {
+	ctx := p.Context()
+	switch k := p.r.IntN(20); {
+	case k < 14:
+		p.edges(k)
+	case k < 15:
+		ids := []uint32{p.vertex(), p.vertex(), p.vertex()}
+		n, err := p.g.InsertVertices(ctx, ids)
+		must(p.T, err)
+		before := len(p.m.vertices)
+		for _, u := range ids {
+			p.m.vertices[u] = true
+		}
+		if n != len(p.m.vertices)-before {
+			p.Fatalf("%d vertices inserted, want %d", n, len(p.m.vertices)-before)
+		}
+	case k < 16:
+		ids := []uint32{p.vertex(), p.vertex(), p.vertex()}
+		n, err := p.g.DeleteVertices(ctx, ids)
+		must(p.T, err)
+		if want := p.m.deleteVertices(ids); n != want {
+			p.Fatalf("%d vertices deleted, want %d", n, want)
+		}
+	case k < 17:
+		s, err := p.g.Snapshot(ctx)
+		must(p.T, err)
+		p.held = append(p.held, held[W]{s, p.m.clone()})
+	case k < 19:
+		if n := len(p.held); n > 0 {
+			i := p.r.IntN(n)
+			s := p.held[i]
+			s.model.same(p.T, s.WeightedSnapshot, p.vertices)
+			must(p.T, s.Close())
+			p.held = slices.Delete(p.held, i, i+1)
+		}
+	case p.r.IntN(3) == 0:
+		must(p.T, p.g.Clear(ctx))
+		p.m = newModel[W](p.m.Options)
+	default:
+		must(p.T, p.g.Compact(ctx))
+	}
+}
+
+// edges runs a batch: inserts, deletes of what is there mostly, or both.
+func (p *player[W]) edges(k int) {
+	there, _ := p.m.arcs()
+	n := 1 + p.r.IntN(p.batch)
+	kinds, from, to, vals := make([]weft.OpKind, n), make([]uint32, n), make([]uint32, n), make([]W, n)
+	for i := range n {
+		from[i], to[i], vals[i], kinds[i] = p.vertex(), p.vertex(), W(p.r.Uint64()>>1), weft.OpPut
+		if k >= 6 && k < 10 || k >= 10 && p.r.IntN(2) == 0 {
+			kinds[i] = weft.OpDelete
+			if len(there) > 0 && p.r.IntN(4) > 0 {
+				e := there[p.r.IntN(len(there))]
+				from[i], to[i] = e.from, e.to
+			}
+		}
+		if i > 0 && p.r.IntN(4) == 0 {
+			j := p.r.IntN(i)
+			from[i], to[i] = to[j], from[j]
+		}
+	}
+	want, count := make([]bool, n), 0
+	for i := range n {
+		if want[i] = p.m.apply(kinds[i], from[i], to[i], vals[i]); want[i] {
+			count++
+		}
+	}
+	p.m.enliven()
+	got, changed := p.run(k, kinds, from, to, vals)
+	if changed != count || got != nil && !slices.Equal(got, want) {
+		p.Fatalf("%d operations did something, want %d: %v, want %v", changed, count, got, want)
+	}
+}
+
+func (p *player[W]) run(k int, kinds []weft.OpKind, from, to []uint32, vals []W) (ok []bool, n int) {
+	ctx := p.Context()
+	var err error
+	if ok = make([]bool, len(from)); p.r.IntN(4) == 0 {
+		ok = nil
+	}
+	on := p.r.IntN(2) == 0
+	switch {
+	case on:
+		return p.runOn(k, kinds, from, to, vals)
+	case k < 6:
+		n, err = p.g.Insert(ctx, from, to, vals, ok)
+	case k < 10:
+		n, err = p.g.Delete(ctx, from, to, ok)
+	default:
+		n, err = p.g.Apply(ctx, kinds, from, to, vals, ok)
+	}
+	must(p.T, err)
+	return ok, n
+}
+
+// runOn is run with columns on the device.
+func (p *player[W]) runOn(k int, kinds []weft.OpKind, from, to []uint32, vals []W) (ok []bool, n int) {
+	s, err := p.g.Device().NewStream()
+	must(p.T, err)
+	defer s.Close()
+	numbers := make([]uint8, len(kinds))
+	for i, k := range kinds {
+		numbers[i] = uint8(k)
+	}
+	u, v, w, o := upload(p.T, s, from), upload(p.T, s, to), upload(p.T, s, vals), upload(p.T, s, numbers)
+	done, count := upload(p.T, s, make([]bool, len(from))), upload(p.T, s, make([]uint64, 1))
+	switch {
+	case k < 6:
+		err = p.g.InsertOn(s, u, v, w, done, count)
+	case k < 10:
+		err = p.g.DeleteOn(s, u, v, done, count)
+	default:
+		err = p.g.ApplyOn(s, o, u, v, w, done, count)
+	}
+	must(p.T, err)
+	ok = make([]bool, len(from))
+	var total [1]uint64
+	must(p.T, done.CopyTo(p.Context(), s, ok))
+	must(p.T, count.CopyTo(p.Context(), s, total[:]))
+	must(p.T, p.g.Sync(p.Context()))
+	for _, err := range []error{u.Free(), v.Free(), w.Free(), o.Free(), done.Free(), count.Free()} {
+		must(p.T, err)
+	}
+	return ok, int(total[0])
+}
+
+func upload[T device.Elem](t *testing.T, s *device.Stream, v []T) device.Slice[T] {
+	t.Helper()
+	d, err := device.Upload(s, v)
+	must(t, err)
+	return d
+}
+
+var allOptions = []Options{{}, {SelfLoops: true}, {Directed: true}, {Directed: true, SelfLoops: true}}
+
+// Random histories have the outcome of a map from edges to weights.
+func TestHistories(t *testing.T) {
+	dev := devicetest.Open(t)
+	rounds, seeds := 40, uint64(3)
+	if dev.Properties().Kind == device.Sim {
+		rounds, seeds = 12, 1
+	}
+	for _, o := range allOptions {
+		for seed := range seeds {
+			t.Run(fmt.Sprintf("directed=%v/loops=%v/%d", o.Directed, o.SelfLoops, seed), func(t *testing.T) {
+				play[uint32](t, dev, o, seed, rounds, 12, 20).close()
+				play[uint64](t, dev, o, seed, rounds, 90, 200).close()
+				play[float32](t, dev, o, seed, rounds/2, 2000, 1500).close()
+			})
+		}
+	}
+}
+
+// A graph without weights has the same edges as one with.
+func TestUnweighted(t *testing.T) {
+	dev := devicetest.Open(t)
+	ctx := t.Context()
+	for _, o := range allOptions {
+		p := play[uint32](t, dev, o, 7, 10, 40, 150)
+		g, err := New(dev, &o)
+		must(t, err)
+		c, err := p.g.CSR(ctx)
+		must(t, err)
+		_, err = g.InsertCSR(ctx, c.CSR)
+		must(t, err)
+		got, err := g.CSR(ctx)
+		must(t, err)
+		if !slices.Equal(got.Targets(), c.Targets()) || !slices.Equal(got.Offsets(), c.Offsets()) || got.Loops() != c.Loops() {
+			t.Errorf("rows %v, want %v", got, c.CSR)
+		}
+		var from, to []uint32
+		for u, v := range got.All() {
+			if u%2 == 0 {
+				from, to = append(from, u), append(to, v)
+			}
+		}
+		deleted := make([]bool, len(from))
+		_, err = g.Delete(ctx, from, to, deleted)
+		must(t, err)
+		must(t, g.Check(ctx))
+		if n, err := g.Has(ctx, from, to, nil); err != nil || n != 0 {
+			t.Errorf("%d of the deleted edges are there: %v", n, err)
+		}
+		p.close()
+		must(t, g.Close())
+	}
+}
+
+// A graph that is saved is the same when it is loaded; what is damaged is not loaded.
+func TestSaveLoad(t *testing.T) {
+	dev := devicetest.Open(t)
+	ctx := t.Context()
+	for _, o := range allOptions {
+		p := play[uint64](t, dev, o, 3, 12, 60, 100)
+		var file bytes.Buffer
+		must(t, p.g.Save(ctx, &file))
+		g, err := NewWeightedGraph[uint64](dev, &o)
+		must(t, err)
+		must(t, g.Load(ctx, bytes.NewReader(file.Bytes())))
+		p.m.same(t, g, 60)
+		must(t, g.Check(ctx))
+		must(t, g.Close())
+		spoil(t, dev, o, file.Bytes())
+		p.close()
+	}
+}
+
+// spoil damages a saved graph: every bit of the header, others here and there, and its length.
+func spoil(t *testing.T, dev device.Device, o Options, file []byte) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range 60 {
+		bad := slices.Clone(file)
+		switch at := r.IntN(len(bad)); {
+		case i < 20:
+			bad[i] ^= 1 << r.IntN(8)
+		case i < 40:
+			bad[at] ^= 1 << r.IntN(8)
+		default:
+			bad = bad[:at]
+		}
+		g, err := NewWeightedGraph[uint64](dev, &o)
+		must(t, err)
+		if err := g.Load(t.Context(), bytes.NewReader(bad)); !errors.Is(err, weft.ErrFormat) {
+			t.Errorf("damage %d: %v, want %v", i, err, weft.ErrFormat)
+		}
+		must(t, g.Check(t.Context()))
+		must(t, g.Close())
+	}
+}

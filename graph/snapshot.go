@@ -1,0 +1,212 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Snapshot is a [Graph] as it was at one moment: algorithms run on it while updates go on, and neither waits for the
+// other. It has a copy of the records, 32 bytes a vertex, and keeps the blocks that rows had; those that are written later
+// are none of its. It holds that memory until it is closed, and is of use as long as the graph is open.
+type Snapshot struct {
+	of    *store
+	view  *view
+	lease *core.Lease
+	epoch uint32
+
+	present, arcs, loops uint64
+
+	mu     sync.Mutex
+	users  int // calls on it, and one until it is closed
+	closed bool
+}
+
+// Snapshot takes a snapshot, which sees every call that has returned and every batch submitted before.
+func (g *Graph) Snapshot(ctx context.Context) (*Snapshot, error) {
+	s, err := g.snapshot(ctx)
+	return s, wrap("Snapshot", err)
+}
+
+func (g *store) snapshot(ctx context.Context) (s *Snapshot, err error) {
+	if err := g.leases.Write(ctx); err != nil {
+		return nil, err
+	}
+	defer g.leases.Release()
+	present, err := g.engine.present(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lease, err := g.leases.Hold(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v, err := g.engine.copy(ctx, g.now())
+	if err != nil {
+		return nil, errors.Join(err, lease.End())
+	}
+	s = &Snapshot{of: g, view: v, lease: lease, epoch: g.epoch, present: present, arcs: g.arcs, loops: g.loops, users: 1}
+	g.live, g.old = append(g.live, g.epoch), append(g.old, false)
+	g.epoch++
+	g.copies += s.view.copied()
+	return s, nil
+}
+
+// use keeps the snapshot for a call.
+func (s *Snapshot) use(ctx context.Context, f func() error) error {
+	s.mu.Lock()
+	err := ctx.Err()
+	if s.closed {
+		err = op.ErrClosed
+	}
+	if err == nil {
+		s.users++
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.call(f), s.leave())
+}
+
+// call runs f, unless the graph has been closed.
+func (s *Snapshot) call(f func() error) error {
+	s.of.open.RLock()
+	defer s.of.open.RUnlock()
+	if s.of.closed {
+		return op.ErrClosed
+	}
+	return f()
+}
+
+// leave ends a use. The last one lets blocks and memory go, behind what callers have submitted.
+func (s *Snapshot) leave() (err error) {
+	s.mu.Lock()
+	s.users--
+	last := s.users == 0
+	s.mu.Unlock()
+	if !last {
+		return nil
+	}
+	ctx, g := context.Background(), s.of
+	err = s.lease.Wait(ctx)
+	if g.leases.Write(ctx) == nil { // or the graph has been closed
+		err = errors.Join(err, g.forget(ctx, s))
+		g.leases.Release()
+	}
+	return errors.Join(err, freeCopy(g.dev, s.view), s.lease.End())
+}
+
+// forget frees the blocks that only this snapshot had.
+func (g *store) forget(ctx context.Context, s *Snapshot) error {
+	i := slices.Index(g.live, s.epoch)
+	g.copies -= s.view.copied()
+	old := g.old[i]
+	g.live, g.old = slices.Delete(g.live, i, i+1), slices.Delete(g.old, i, i+1)
+	if old {
+		return nil
+	}
+	return g.engine.reap(ctx, func(x ghost) bool {
+		if g.seen(x) {
+			return true
+		}
+		g.free[x.size]++
+		g.limbo -= unitsOf(x.size)
+		return false
+	})
+}
+
+// copied is the size of what a snapshot has beside blocks.
+func (v *view) copied() int { return v.records.Size + v.alive.Size }
+
+// freeCopy frees what a snapshot has beside blocks.
+func freeCopy(dev device.Device, v *view) (err error) {
+	for _, b := range []device.Buffer{v.records, v.alive} {
+		if b.Size > 0 {
+			err = errors.Join(err, dev.Free(b))
+		}
+	}
+	return err
+}
+
+// Close lets go of what the snapshot has, as soon as calls on it have ended. Idempotent; later calls on it are weft.ErrClosed.
+func (s *Snapshot) Close() error {
+	s.mu.Lock()
+	first := !s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if !first {
+		return nil
+	}
+	return wrap("Snapshot", s.leave())
+}
+
+// Vertices is the number of vertices that were there.
+func (s *Snapshot) Vertices() int { return int(s.present) }
+
+// Edges is the number of edges.
+func (s *Snapshot) Edges() int { return edgesOf(s.of.opts.Directed, s.arcs, s.loops) }
+
+// Has is [Graph.Has].
+func (s *Snapshot) Has(ctx context.Context, from, to []uint32, found []bool) (n int, err error) {
+	return s.find(ctx, "Has", edgeBatch(op.Get, from, to, batch.Column{}, found))
+}
+
+func (s *Snapshot) find(ctx context.Context, method string, b *batch.Batch) (n int, err error) {
+	b.MustMatch("graph", method)
+	err = s.use(ctx, func() error {
+		hits, err := s.of.engine.find(ctx, nil, s.view, b, 0)
+		n = int(hits)
+		return err
+	})
+	return n, wrap(method, err)
+}
+
+// Degree is [Graph.Degree].
+func (s *Snapshot) Degree(ctx context.Context, vertices, degrees []uint32) error {
+	b := degreeBatch(vertices, degrees)
+	b.MustMatch("graph", "Degree")
+	return wrap("Degree", s.use(ctx, func() error { return s.of.engine.degrees(ctx, nil, s.view, b) }))
+}
+
+// Neighbors is [Graph.Neighbors].
+func (s *Snapshot) Neighbors(ctx context.Context, vertex uint32, to []uint32) ([]uint32, error) {
+	_, ids, err := s.Rows(ctx, []uint32{vertex})
+	return append(to, ids...), err
+}
+
+// Rows is [Graph.Rows].
+func (s *Snapshot) Rows(ctx context.Context, vertices []uint32) (offsets []uint64, neighbors []uint32, err error) {
+	var r rows
+	err = s.use(ctx, func() error {
+		r, err = s.of.rowsOf(ctx, s.view, vertices, len(vertices))
+		return err
+	})
+	return r.offsets, r.ids, wrap("Rows", err)
+}
+
+// CSR is [Graph.CSR].
+func (s *Snapshot) CSR(ctx context.Context) (c *CSR, err error) {
+	c, _, err = s.export(ctx)
+	return c, err
+}
+
+func (s *Snapshot) export(ctx context.Context) (c *CSR, weights []byte, err error) {
+	err = s.use(ctx, func() error {
+		c, weights, err = s.of.export(ctx, s.view, s.loops)
+		return err
+	})
+	return c, weights, wrap("CSR", err)
+}
+
+// Save is [Graph.Save], while updates go on.
+func (s *Snapshot) Save(ctx context.Context, to io.Writer) error {
+	return wrap("Save", s.use(ctx, func() error { return s.of.save(ctx, s.view, to) }))
+}

@@ -1,0 +1,368 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// store is a graph that changes, without the types of its weights.
+type store struct {
+	opts Options
+	shape
+	dev    device.Device
+	leases *core.Leases
+	engine engine
+
+	// What follows is the writer's whose turn it is.
+	blocks
+	vertices int    // that have records
+	arcs     uint64 // entries of all rows
+	loops    uint64
+	epoch    uint32   // number of the next snapshot
+	live     []uint32 // snapshots that are not over, ascending
+	old      []bool   // of those, which are of a generation before this one
+	copies   int      // bytes that snapshots have beside blocks
+
+	size    sizes
+	weights core.Type    // 0: none
+	open    sync.RWMutex // taken by calls on snapshots, so that Close waits for them
+	closed  bool
+}
+
+// sizes are what there was when a call returned, or at the last Sync.
+type sizes struct{ vertices, arcs, loops atomic.Uint64 }
+
+// engine works on the memory of a store, on one kind of device. Changes come one by one, and no lookup
+// of the present beside them; those of snapshots do.
+type engine interface {
+	// change runs a batch of edges, from Keys to Keys2 with weights Vals, of kinds op.Put and op.Delete: all of it or,
+	// after an error, nothing. It returns how many edges were not there, or were.
+	change(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error)
+	// insertVertices and deleteVertices run a batch of vertices, which are Keys, and return how many are new, or were there.
+	insertVertices(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error)
+	deleteVertices(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error)
+	// find looks for edges from Keys to Keys2, writes Vals and OK and returns how many there are.
+	find(ctx context.Context, s *device.Stream, v *view, b *batch.Batch, count device.Ptr) (uint64, error)
+	// degrees writes the degrees of vertices Keys to Counts. Without Keys they are the first b.N.
+	degrees(ctx context.Context, s *device.Stream, v *view, b *batch.Batch) error
+	// rows writes the rows of vertices to OutKeys and Vals, from Offsets on, and never beyond. Without Keys they are the first b.N.
+	rows(ctx context.Context, s *device.Stream, v *view, b *batch.Batch) error
+	// offsets adds up Counts to Offsets.
+	offsets(s *device.Stream, b *batch.Batch) error
+	// alive reads which vertices are there.
+	alive(ctx context.Context, v *view) ([]uint32, error)
+	// present reads how many vertices there are, behind all changes.
+	present(ctx context.Context) (uint64, error)
+	// copy copies what changes write where they read, for a snapshot.
+	copy(ctx context.Context, v *view) (*view, error)
+	// reap makes blocks that only snapshots had free, those of which seen is false, and counts them.
+	reap(ctx context.Context, seen func(ghost) bool) error
+	// compact copies what there is to new memory.
+	compact(ctx context.Context) (*memory, error)
+	// clear forgets blocks: the memory is new.
+	clear(ctx context.Context, m *memory) error
+	// image is the memory in that of the host, and the free blocks of each class and those that snapshots have.
+	image(ctx context.Context, v *view) (*view, [classes][]uint32, []ghost, error)
+	// beside is memory that the engine has beside its generation, in bytes.
+	beside() int
+	close() error
+}
+
+func newStore(dev device.Device, weights core.Type, opts *Options) (*store, error) {
+	g := &store{dev: dev, shape: shape{int(weights.Bits) / 8}, weights: weights}
+	if opts != nil {
+		g.opts = *opts
+	}
+	err := g.check()
+	var m *memory
+	if err == nil {
+		m, err = newMemory(dev, g.shape, g.opts.MaxVertices)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("graph: new graph: %w", err)
+	}
+	g.leases = core.NewLeases(m)
+	if host, ok := dev.(device.Host); ok {
+		g.engine = &cpuEngine{store: g, host: host}
+	} else if g.engine, err = newGPUEngine(g); err != nil {
+		return nil, errors.Join(fmt.Errorf("graph: new graph: %w", err), m.Free())
+	}
+	return g, nil
+}
+
+func (g *store) check() error {
+	switch {
+	case g.dev == nil:
+		return core.Invalid("no device")
+	case g.opts.Multi:
+		return core.Invalid("Multi: a graph that changes has an edge once")
+	case g.opts.MaxVertices < 0 || g.opts.MaxVertices > maxVertices:
+		return core.Invalid("MaxVertices %d, want 1 to %d, or 0 for %d", g.opts.MaxVertices, maxVertices, defaultVertices)
+	case g.opts.MaxVertices == 0:
+		g.opts.MaxVertices = defaultVertices
+	}
+	return nil
+}
+
+// arcsOf is how many entries of rows an edge makes.
+func (g *store) arcsOf() int {
+	if g.opts.Directed {
+		return 1
+	}
+	return 2
+}
+
+func (g *store) memory() *memory { return memoryOf(g.leases.Current()) }
+
+// now is the graph as it is, for a writer in its turn and for calls that exclude writers.
+func (g *store) now() *view { return g.memory().view(g.vertices) }
+
+func wrap(method string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("graph: %s: %w", method, err)
+}
+
+// alone runs f in a writer's turn, while nobody reads the present.
+func (g *store) alone(ctx context.Context, f func() error) error {
+	if err := g.leases.Write(ctx); err != nil {
+		return err
+	}
+	defer g.leases.Release()
+	if err := g.leases.Exclude(ctx); err != nil {
+		return err
+	}
+	defer g.leases.Admit()
+	return f()
+}
+
+// read runs f while nobody changes the graph.
+func (g *store) read(ctx context.Context, s *device.Stream, f func(*view) error) error {
+	lease, err := g.leases.Read(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if s != nil {
+		lease.On(s)
+	}
+	return errors.Join(f(g.now()), lease.End())
+}
+
+// batches of host memory are cut into pieces: of so many edges as the graph has, so that what is inserted into rows that grow
+// costs no more than a few copies of each, within bounds of the memory that a piece takes meanwhile.
+const (
+	leastPiece = 1 << 20
+	mostPiece  = 1 << 24
+)
+
+func (g *store) piece() int {
+	return int(min(max(g.arcs, leastPiece), mostPiece)) / g.arcsOf()
+}
+
+// change runs a batch of edges.
+func (g *store) change(ctx context.Context, s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) (n int, err error) {
+	b.MustMatch("graph", method)
+	err = g.alone(ctx, func() error {
+		if err := g.admit(s, b); err != nil {
+			return err
+		}
+		n, err = g.pieces(ctx, s, b, g.engine.change)
+		return err
+	})
+	if err == nil && len(counts) > 0 && counts[0].Len() > 0 {
+		err = give(s, counts[0], uint64(n))
+	}
+	return n, wrap(method, err)
+}
+
+// give writes a count to where a caller wants it.
+func give(s *device.Stream, to device.Slice[uint64], n uint64) error {
+	return to.Sub(0, 1).CopyFrom(s, []uint64{n})
+}
+
+// admit checks a batch before anything is changed.
+func (g *store) admit(s *device.Stream, b *batch.Batch) error {
+	if s != nil {
+		if err := b.CheckPlace(g.dev, s); err != nil {
+			return err
+		}
+		if b.Columns[batch.Keys].Host == nil {
+			return nil // the engine finds out
+		}
+	}
+	return g.admitHost(b)
+}
+
+func (g *store) admitHost(b *batch.Batch) error {
+	for i, k := range batch.View[op.Kind](b.Columns[batch.Kinds].Host) {
+		if err := admitKind(i, k); err != nil {
+			return err
+		}
+	}
+	from, to := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Keys2].Host)
+	for i, u := range from {
+		v := u
+		if len(to) > 0 {
+			v = to[i]
+		}
+		if uint64(max(u, v)) >= uint64(g.opts.MaxVertices) {
+			return g.beyond(i, u, v, len(to) > 0)
+		}
+	}
+	return nil
+}
+
+func admitKind(i int, k op.Kind) error {
+	if k != op.Put && k != op.Delete {
+		return fmt.Errorf("%w: operation %d: edges are put and deleted, and there is no %v", device.ErrInvalid, i, k)
+	}
+	return nil
+}
+
+// beyond is the error of a vertex that cannot be.
+func (g *store) beyond(i int, u, v uint32, edge bool) error {
+	if edge {
+		return fmt.Errorf("%w: edge %d from %d to %d: vertices are 0 to %d; MaxVertices allows more", weft.ErrOptions, i, u, v, g.opts.MaxVertices-1)
+	}
+	return fmt.Errorf("%w: vertex %d of the batch is %d: vertices are 0 to %d; MaxVertices allows more", weft.ErrOptions, i, u, g.opts.MaxVertices-1)
+}
+
+// pieces runs a batch piece by piece, and publishes what there is then.
+func (g *store) pieces(ctx context.Context, s *device.Stream, b *batch.Batch, run func(context.Context, *device.Stream, *batch.Batch) (uint64, error)) (n int, err error) {
+	done := 0
+	for err = ctx.Err(); done < b.N && err == nil; {
+		size := min(b.N-done, g.piece())
+		if s != nil && b.Columns[batch.Keys].Host == nil {
+			size = b.N - done // its vertices are checked by the device, before anything changes
+		}
+		var some uint64
+		if some, err = run(ctx, s, b.Part(done, done+size)); err == nil {
+			done += size
+			n += int(some)
+			err = ctx.Err()
+		}
+	}
+	if done == b.N {
+		err = nil
+	}
+	if err == nil {
+		err = g.shrink(ctx)
+	}
+	if done > 0 {
+		err = errors.Join(err, g.publish(ctx, s))
+	}
+	if err != nil && done > 0 {
+		err = &op.PartialError{Done: done, Err: err}
+	}
+	return n, err
+}
+
+// publish makes sizes known. Behind a stream the number of vertices is known by the next Sync.
+func (g *store) publish(ctx context.Context, s *device.Stream) error {
+	g.size.arcs.Store(g.arcs)
+	g.size.loops.Store(g.loops)
+	if s != nil && !isHost(g.dev) {
+		return nil
+	}
+	n, err := g.engine.present(context.WithoutCancel(ctx))
+	g.size.vertices.Store(n)
+	return err
+}
+
+func isHost(dev device.Device) bool {
+	_, ok := dev.(device.Host)
+	return ok
+}
+
+// ---- memory -------------------------------------------------------------------
+
+// Free memory is given back when it is more than half of what blocks took, and more than so many units. Snapshots
+// have blocks where they are, so nothing is copied while there are any.
+const spareUnits = 1 << 10
+
+func (g *store) shrink(ctx context.Context) error {
+	if g.units <= spareUnits || g.used > g.units/2 || len(g.live) > 0 {
+		return nil
+	}
+	return g.renew(ctx)
+}
+
+// renew copies what there is to new memory.
+func (g *store) renew(ctx context.Context) error {
+	m, err := g.engine.compact(ctx)
+	if err != nil {
+		return err
+	}
+	return g.replace(m)
+}
+
+func (g *store) replace(m *memory) error {
+	for i := range g.old {
+		g.old[i] = true
+	}
+	return g.leases.Replace(m)
+}
+
+// room takes memory for blocks of so many units and records of so many vertices. clear makes records zero.
+func (g *store) room(units, vertices int, clear func(b device.Buffer, from int) error) error {
+	m := g.memory()
+	if units > mostUnits {
+		return fmt.Errorf("%w: blocks of %d units of %d bytes, %d at most", op.ErrFull, units, g.unit(), mostUnits)
+	}
+	if err := m.pool.grow(units * g.unit()); err != nil {
+		return fmt.Errorf("blocks of %d units of %d bytes: %w", units, g.unit(), err)
+	}
+	for _, a := range []struct {
+		*area
+		bytes int
+	}{{&m.records, vertices * recordBytes}, {&m.alive, aliveBytes(vertices)}} {
+		before := a.buf.Size
+		if err := a.grow(a.bytes); err != nil {
+			return fmt.Errorf("records of %d vertices: %w", vertices, err)
+		}
+		if a.buf.Size > before {
+			if err := clear(a.buf, before); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// degreesOf are the degrees of all vertices.
+func (g *store) degreesOf(ctx context.Context, v *view) ([]uint32, error) {
+	degrees := make([]uint32, v.vertices)
+	b := &batch.Batch{N: v.vertices, Columns: batch.Columns{batch.Counts: batch.Output(degrees)}}
+	return degrees, g.engine.degrees(ctx, nil, v, b)
+}
+
+// newest is the epoch of the last snapshot of this generation that is not over; ok is false if there is none.
+func (g *store) newest() (epoch uint32, ok bool) {
+	for i, e := range slices.Backward(g.live) {
+		if !g.old[i] {
+			return e, true
+		}
+	}
+	return 0, false
+}
+
+// seen reports whether a snapshot of this generation has a block.
+func (g *store) seen(x ghost) bool {
+	for i, e := range g.live {
+		if !g.old[i] && x.born <= e && e < x.died {
+			return true
+		}
+	}
+	return false
+}

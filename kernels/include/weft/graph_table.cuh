@@ -1,0 +1,187 @@
+// The memory of a graph that changes (package graph, layout.go): a record for each vertex, and blocks of
+// neighbors. Neighbors of a vertex ascend. Nothing changes while a launch reads, so all accesses are weak.
+#pragma once
+
+#include "warp.cuh"
+#include "widths.cuh"
+
+namespace weft::graph {
+
+// Graph is passed by value to kernels.
+struct Graph {
+  uint32_t* records;
+  uint8_t* pool;
+  uint32_t* alive;  // a bit for each vertex
+  uint32_t vertices;  // that have records
+  uint32_t unused;
+};
+
+constexpr uint32_t kRecordWords = 8;
+constexpr uint32_t kDegree = 0;
+constexpr uint32_t kClass = 1;
+constexpr uint32_t kInline = 2;  // neighbors of class 0, behind them their weights
+constexpr uint32_t kBlockUnit = 2;
+constexpr uint32_t kBorn = 3;
+
+constexpr uint32_t kBlock = 256;  // threads of a block (internal/gpu)
+
+constexpr uint32_t kUnitEntries = 8;
+constexpr uint32_t kClasses = 113;
+
+// Shape says how large entries are whose weights have so many bits: 0, 32 or 64.
+template <int Bits>
+struct Shape {
+  using W = typename Widths<32, Bits>::V;
+  static constexpr bool weighted = Bits != 0;
+  static constexpr uint32_t entry = 4 + Bits / 8;
+  static constexpr uint32_t inline_entries = 4 * (kRecordWords - kInline) / entry;
+  static constexpr uint32_t inline_weights = kInline + inline_entries;  // word of a record
+  static constexpr uint32_t unit = kUnitEntries * entry;
+};
+
+// class_of is the smallest class of block for so many entries.
+template <int Bits>
+__device__ __forceinline__ uint32_t class_of(uint32_t degree) {
+  if (degree <= Shape<Bits>::inline_entries) return 0;
+  const uint32_t units = (degree - 1) / kUnitEntries + 1;
+  if (units <= 8) return units;
+  const uint32_t b = highest(units - 1) + 1;
+  const uint32_t quarter = ((units - 1) >> (b - 3)) + 1;  // 5 to 8
+  return 8 + (b - 4) * 4 + quarter - 4;
+}
+
+// units_of is the number of units of a block of a class.
+__device__ __forceinline__ uint32_t units_of(uint32_t c) {
+  return c <= 8 ? c : (5 + (c - 9) % 4) << ((c - 9) / 4 + 1);
+}
+
+// Row is the neighbors of a vertex, and their weights.
+template <int Bits>
+struct Row {
+  using W = typename Shape<Bits>::W;
+  uint32_t* ids;
+  W* weights;
+  uint32_t degree;
+};
+
+// block is a block as a row without entries.
+template <int Bits>
+__device__ __forceinline__ Row<Bits> block(const Graph& g, uint32_t unit, uint32_t c) {
+  using W = typename Shape<Bits>::W;
+  uint8_t* at = g.pool + uint64_t(unit) * Shape<Bits>::unit;
+  return {reinterpret_cast<uint32_t*>(at), reinterpret_cast<W*>(at + uint64_t(units_of(c)) * kUnitEntries * 4), 0};
+}
+
+// record_row is what lies in a record as a row without entries.
+template <int Bits>
+__device__ __forceinline__ Row<Bits> record_row(uint32_t* record) {
+  using W = typename Shape<Bits>::W;
+  return {record + kInline, reinterpret_cast<W*>(record + Shape<Bits>::inline_weights % kRecordWords), 0};
+}
+
+__device__ __forceinline__ uint32_t* record_of(const Graph& g, uint32_t u) { return g.records + uint64_t(u) * kRecordWords; }
+
+// row finds the neighbors of a vertex. One without a record has none.
+template <int Bits>
+__device__ __forceinline__ Row<Bits> row(const Graph& g, uint32_t u) {
+  if (u >= g.vertices) return {nullptr, nullptr, 0};
+  uint32_t* record = record_of(g, u);
+  const Word128 head = load_weak(reinterpret_cast<const Word128*>(record));
+  const uint32_t degree = uint32_t(head.x), c = uint32_t(head.x >> 32);
+  Row<Bits> r = c == 0 ? record_row<Bits>(record) : block<Bits>(g, uint32_t(head.y), c);
+  r.degree = degree;
+  return r;
+}
+
+__device__ __forceinline__ uint32_t degree(const Graph& g, uint32_t u) {
+  return u < g.vertices ? record_of(g, u)[kDegree] : 0;
+}
+
+__device__ __forceinline__ bool there(const Graph& g, uint32_t u) {
+  return u < g.vertices && (g.alive[u / 32] >> u % 32 & 1);
+}
+
+// lower_bound is the number of elements before the first of n ascending ones that is not less than x.
+template <class N, class X>
+__device__ __forceinline__ N lower_bound(const X* at, N n, X x) {
+  N first = 0;
+  while (n != 0) {
+    const N half = n / 2;
+    if (at[first + half] < x) {
+      first += half + 1;
+      n -= half + 1;
+    } else {
+      n = half;
+    }
+  }
+  return first;
+}
+
+// upper_bound is the number of elements before the first that is larger than x.
+template <class N, class X>
+__device__ __forceinline__ N upper_bound(const X* at, N n, X x) {
+  N first = 0;
+  while (n != 0) {
+    const N half = n / 2;
+    if (at[first + half] <= x) {
+      first += half + 1;
+      n -= half + 1;
+    } else {
+      n = half;
+    }
+  }
+  return first;
+}
+
+// find_edge looks for an edge; at is where it is, or would be, among the neighbors.
+template <int Bits>
+__device__ __forceinline__ bool find_edge(const Row<Bits>& r, uint32_t v, uint32_t& at) {
+  at = lower_bound(r.ids, r.degree, v);
+  return at < r.degree && r.ids[at] == v;
+}
+
+// edge_exists reports whether there is an edge from u to v: a thread asks.
+template <int Bits>
+__device__ __forceinline__ bool edge_exists(const Graph& g, uint32_t u, uint32_t v) {
+  uint32_t at;
+  return find_edge(row<Bits>(g, u), v, at);
+}
+
+// for_each_neighbor calls f(v, weight) for the neighbors of a vertex: a tile of lanes, this one of which has a rank, shares them.
+template <int Bits, class F>
+__device__ __forceinline__ void for_each_neighbor(const Graph& g, uint32_t u, uint32_t rank, uint32_t lanes, F f) {
+  const Row<Bits> r = row<Bits>(g, u);
+  for (uint32_t i = rank; i < r.degree; i += lanes) {
+    if constexpr (Shape<Bits>::weighted) {
+      f(r.ids[i], r.weights[i]);
+    } else {
+      f(r.ids[i], typename Shape<Bits>::W(1));
+    }
+  }
+}
+
+// A tile of so many lanes takes so many elements of rows at a time, wherever rows begin and end; so a hub is many tiles' work.
+constexpr uint32_t kTile = 8;
+constexpr uint32_t kSlab = 64;
+
+// for_each_element calls f(row, i) for element i of each of n rows that begin at offsets, which ascend; behind the last is where that
+// ends.
+template <class O, class F>
+__device__ __forceinline__ void for_each_element(const O* offsets, uint32_t n, F f) {
+  if (n == 0) return;
+  const uint64_t total = offsets[n], rank = thread_index() % kTile, step = threads_in_grid() / kTile * kSlab;
+  for (uint64_t at = thread_index() / kTile * kSlab; at < total; at += step) {
+    const uint64_t end = at + kSlab < total ? at + kSlab : total;
+    uint32_t of = upper_bound(offsets, n, O(at)) - 1;
+    for (uint64_t from = at; from < end;) {
+      const uint64_t first = offsets[of];
+      const uint64_t stop = offsets[of + 1] < end ? offsets[of + 1] : end;
+      for (uint64_t i = from + rank; i < stop; i += kTile) f(of, i - first);
+      from = stop;
+      of++;
+      if (from < end && offsets[of + 1] <= from) of += upper_bound(offsets + of, n - of, O(from)) - 1;  // over empty rows
+    }
+  }
+}
+
+}  // namespace weft::graph
