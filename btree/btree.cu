@@ -1,20 +1,11 @@
 // Kernels of package btree: an ordered map in a B-link tree. layout.go has the layout and the
 // protocol, weft/btree_node.cuh how nodes are read and weft/btree_change.cuh how they change.
-#include "order.cuh"
-#include "weft/btree_change.cuh"
+#include "change.cuh"
 #include "weft/entry.cuh"
 
 namespace weft::btree {
 
 constexpr uint32_t kBlock = 256;  // threads of a block (internal/gpu)
-
-// key_in is a key of a column as the tree has it, key_out the other way.
-template <class S, class K>
-__device__ __forceinline__ typename S::Key key_in(const Tree& t, const void* keys, uint64_t i) {
-  return inorder::key_in<K>(keys, i, t.flip);
-}
-template <class S, class K>
-__device__ __forceinline__ K key_out(const Tree& t, typename S::Word w) { return K(K(S::key(w)) ^ K(t.flip)); }
 
 // ---- lookups -----------------------------------------------------------------
 
@@ -77,152 +68,14 @@ __device__ __forceinline__ void get(const GetParams& p) {
   if (p.hits) add_up(p.hits, hits);
 }
 
-struct SeekParams {
-  Tree tree;
-  const void* lo;  // keys
-  const void* hi;  // of ranges
-  void* keys;      // may be null, as what follows
-  void* vals;
-  uint8_t* ok;
-  uint32_t* counts;  // of ranges
-  uint64_t* hits;    // added to
-  uint64_t n;
-  Bounds bounds;
-  uint32_t kind;
-  uint32_t unused;
-};
-
-// Walk is a tile that goes over the pairs from a key on, leaf by leaf.
-template <class S>
-struct Walk {
-  using L = Lanes<S, false>;
-  using Key = typename S::Key;
-  const Tree& t;
-  L l;
-  Search<S, false> s;
-  Node<S, false> node;
-  uint32_t state = 0;
-
-  // find goes to the leaf of a key.
-  __device__ __forceinline__ void find(Key key) {
-    while (!s.step(t, l, key, node, state)) {
-    }
-  }
-  // write writes the pairs of slots [from,to) of the leaf from a row on, or backward.
-  template <class K, class V>
-  __device__ __forceinline__ void write(const SeekParams& p, uint32_t from, uint32_t to, uint64_t row, bool backward) {
-    node.each(l.rank, [&](uint32_t, uint32_t, uint32_t number, typename S::Word w) {
-      if (number < from || number >= to) return;
-      const uint64_t i = row + (backward ? to - 1 - number : number - from);
-      if (p.keys) static_cast<K*>(p.keys)[i] = key_out<S, K>(t, w);
-      if (p.vals) static_cast<V*>(p.vals)[i] = V(S::value(w));
-    });
-  }
-  // forward writes pairs from key lo to key hi, at most so many, and returns how many.
-  template <class K, class V>
-  __device__ __forceinline__ uint32_t forward(const SeekParams& p, Key lo, Key hi, uint32_t most, uint64_t row) {
-    uint32_t n = 0;
-    while (true) {
-      find(lo);
-      const uint32_t count = count_of(state), from = node.below(l, lo, count);
-      uint32_t at, to = node.below(l, hi, count);
-      if (node.has(l, hi, count, at)) to++;
-      if (to - from > most - n) to = from + (most - n);
-      write<K, V>(p, from, to, row + n, false);
-      n += to - from;
-      const uint32_t link = node.link(l);
-      lo = node.high(l);
-      if (n == most || link == kNone || lo > hi) return n;
-      s.at = link;
-    }
-  }
-  // backward is forward from hi down. A node does not know the one before: each is searched for from the root.
-  template <class K, class V>
-  __device__ __forceinline__ uint32_t backward(const SeekParams& p, Key lo, Key hi, uint32_t most, uint64_t row) {
-    uint32_t n = 0;
-    while (true) {
-      s = Search<S, false>();
-      find(hi);
-      const uint32_t count = count_of(state);
-      uint32_t at, from = node.below(l, lo, count), to = node.below(l, hi, count);
-      if (node.has(l, hi, count, at)) to++;
-      if (to - from > most - n) from = to - (most - n);
-      write<K, V>(p, from, to, row + n, true);
-      n += to - from;
-      if (n == most || s.low <= lo) return n;
-      hi = s.low - 1;
-    }
-  }
-};
-
-// range finds pairs of a range, or the neighbor of a key, by a tile.
-template <class S, class K, class V>
-__device__ __forceinline__ bool one(const SeekParams& p, uint64_t i) {
-  using Key = typename S::Key;
-  Walk<S> w{p.tree};
-  const Key key = key_in<S, K>(p.tree, p.lo, i), last = Key(K(~K(0)));
-  uint32_t n = 0;
-  if (p.hi) {
-    const Key hi = key_in<S, K>(p.tree, p.hi, i);
-    const uint64_t row = i * p.bounds.limit;
-    if (key <= hi) n = p.bounds.backward ? w.template backward<K, V>(p, key, hi, p.bounds.limit, row) : w.template forward<K, V>(p, key, hi, p.bounds.limit, row);
-    if (w.l.rank == 0 && p.counts) p.counts[i] = n;
-    return n != 0;
-  }
-  if (p.kind == kSuccessor)
-    n = key == last ? 0 : w.template forward<K, V>(p, key + 1, last, 1, i);
-  else
-    n = key == 0 ? 0 : w.template backward<K, V>(p, 0, key - 1, 1, i);
-  if (w.l.rank == 0) {
-    if (p.ok) p.ok[i] = n != 0;
-    if (n == 0 && p.keys) static_cast<K*>(p.keys)[i] = 0;
-    if (n == 0 && p.vals) static_cast<V*>(p.vals)[i] = 0;
-  }
-  return n != 0;
-}
-
-template <class S, class K, class V>
-__device__ __forceinline__ void seek(const SeekParams& p) {
-  constexpr uint32_t lanes = Shape<S>::kLanes;
-  uint32_t hits = 0;
-  for (uint64_t i = thread_index() / lanes; i < p.n; i += threads_in_grid() / lanes) {
-    const bool found = one<S, K, V>(p, i);
-    hits += found && thread_in_block() % lanes == 0;
-  }
-  sync_warp();
-  if (p.hits) add_up(p.hits, hits);
-}
-
 // ---- the order of the leaves ---------------------------------------------------
-
-// given is the number of nodes that have been given out.
-__device__ __forceinline__ uint32_t given(const Tree& t) {
-  const Control* c = control_of(t);
-  return c->top + (c->taken > c->free ? c->taken - c->free : 0);
-}
-
-struct CollectParams {
-  Tree tree;
-  void* firsts;  // of all ones
-  uint32_t* ids;
-  uint32_t* count;  // zero
-};
 
 // collect lists the leaves that have pairs.
 template <class S>
 __device__ __forceinline__ void collect(const CollectParams& p) {
-  const uint32_t n = given(p.tree), all = (n + kWarp - 1) / kWarp * kWarp;
-  for (uint64_t id = thread_index(); id < all; id += threads_in_grid()) {
-    const uint32_t state = id < n ? uint32_t(*state_word<S>(p.tree, id) >> 32) : kDead;
-    const bool has = !(state & kDead) && level_of(state) == 0 && count_of(state) != 0;
-    const uint32_t votes = ballot(kAll, has), lane = lane_index();
-    uint32_t at = 0;
-    if (lane == 0 && votes != 0) at = add_relaxed(p.count, popcount(votes));
-    at = shuffle(kAll, at, 0) + popcount(votes & ((1u << lane) - 1));
-    if (!has) continue;
-    static_cast<typename S::Key*>(p.firsts)[at] = S::key(load_slot<S>(p.tree, id, 0));
-    p.ids[at] = id;
-  }
+  collect_all<S>(p, [](uint32_t id, uint32_t state) {
+    return !(state & kDead) && level_of(state) == 0 && count_of(state) != 0 ? id : kNone;
+  });
 }
 
 struct SizesParams {
@@ -362,8 +215,6 @@ struct SettleParams {
   uint32_t unused;
 };
 
-enum State : uint8_t { kLeave, kStore, kRemove };
-
 // settle runs the operations of each key in their order, a key per thread.
 template <class V>
 __device__ __forceinline__ void settle(const SettleParams& p) {
@@ -378,88 +229,17 @@ __device__ __forceinline__ void settle(const SettleParams& p) {
   }
 }
 
-struct ChangeParams {
-  Tree tree;
-  const void* keys;         // different ones, ascending; or those of a batch as it comes
-  const void* vals;
-  const uint8_t* kinds;     // of a batch that is mixed
-  const uint8_t* states;    // State of each key; null: a batch as it comes
-  const uint32_t* count;    // of keys; null: n
-  void* out;                // of a batch as it comes
-  uint8_t* ok;
-  uint64_t n;
-  uint32_t kind;
-  uint32_t flags;
-};
-
-// task is what is to be done with key i.
-template <class S, class K, class V>
-__device__ __forceinline__ Task<S> task(const ChangeParams& p, uint64_t i, bool mine) {
-  Task<S> t{0, 0, kGet, false};
-  if (!mine) return t;
-  t.key = key_in<S, K>(p.tree, p.keys, i);
-  if (p.states) {
-    const uint8_t state = p.states[i];
-    t.kind = state == kStore ? kPut : state == kRemove ? kDelete : kNone;
-  } else {
-    const uint32_t kind = p.kinds ? p.kinds[i] : p.kind;
-    t.kind = kind == kUpdate ? kind : known<S>(kind, p.flags);
-  }
-  if (t.kind != kGet && t.kind != kDelete && t.kind != kNone) t.value = static_cast<const V*>(p.vals)[i];
-  return t;
-}
-
-// report tells a batch that comes as it is what has come of an operation.
-template <class S, class V>
-__device__ __forceinline__ void report(const ChangeParams& p, uint64_t i, const Task<S>& t) {
-  const bool reads = t.kind == kGet || t.kind == kPutNew;
-  if (p.out) static_cast<V*>(p.out)[i] = reads && t.there ? V(t.value) : V(0);
-  if (p.ok) p.ok[i] = t.kind == kNone ? false : t.kind == kGet || t.kind == kDelete || t.kind == kUpdate ? t.there : !t.there;
-}
-
-// spread is a number below n, another for each i below a power of two that is not below n, of which
-// neighbors lie far apart; or one that is not below n.
-__device__ __forceinline__ uint64_t spread(uint64_t i, uint64_t mask) { return i * 0x9e3779b1u & mask; }
-
 // change does the operations of a batch. A tile has some neighboring keys at a time, and tiles at
 // work at the same moment have keys that lie far apart, since they would want the same leaf.
 template <class S, class K, class V>
 __device__ __forceinline__ void change(const ChangeParams& p) {
   constexpr uint32_t lanes = Shape<S>::kLanes;
-  const uint64_t n = p.count ? *p.count : p.n, runs = (n + lanes - 1) / lanes;
-  uint64_t mask = runs;
-  for (uint32_t x = 1; x < 64; x *= 2) mask |= mask >> x;
+  const uint64_t n = p.count ? *p.count : p.n, mask = mask_of<S>(n);
   Writer<S, V> w{p.tree};
   w.flags = p.flags;
-  for (uint64_t at = thread_index() / lanes; at <= mask; at += threads_in_grid() / lanes) {
-    const uint64_t first = spread(at, mask) * lanes, i = first + w.l.rank;
-    if (first >= n) continue;
-    Task<S> mine = task<S, K, V>(p, i, i < n);
-    const uint32_t left = n - first < lanes ? uint32_t(n - first) : lanes;
-    if (p.states)
-      w.run(mine, 0, left);
-    else
-      for (uint32_t c = 0; c < left; c++) w.run(mine, c, c + 1);
-    if (!p.states && i < n) report<S, V>(p, i, mine);
-  }
-  w.done();
-  sync_warp();
-  const uint64_t added = w.l.rank == 0 ? uint64_t(int64_t(w.added)) : 0;
-  add_up(&control_of(p.tree)->counters.live, added);
-  add_up(&control_of(p.tree)->counters.used, added);
+  for (uint64_t at = thread_index() / lanes; at <= mask; at += threads_in_grid() / lanes) tile_run<S, K, V>(p, w, at, mask, n);
+  finish(w);
 }
-
-// Cut are pairs [from,to) to be left out.
-struct Cut {
-  uint64_t from, to;
-};
-
-struct KeepParams {
-  Tree tree;
-  Order order;
-  const Cut* gaps;  // in order
-  uint64_t count;   // of gaps, at least one
-};
 
 // keep takes pairs out of their leaves, a leaf per thread. Lookups may be under way.
 template <class S>
@@ -579,7 +359,9 @@ using namespace weft::btree;
 WEFT_WIDTHS;
 
 WEFT_KERNEL(btree_get, 4)(GetParams p) { get<S, K, V>(p); }
-WEFT_KERNEL(btree_seek, 3)(SeekParams p) { seek<S, K, V>(p); }
+WEFT_KERNEL(btree_seek, 3)(SeekParams p) {
+  weft::btree::seek<S, K, V>(p, [&] { return Now<S>{p.tree}; });
+}
 WEFT_KERNEL(btree_collect, 4)(CollectParams p) { collect<S>(p); }
 WEFT_KERNEL(btree_sizes, 4)(SizesParams p) { sizes<S>(p); }
 WEFT_KERNEL(btree_places, 4)(PlaceParams p) { places<S, K, V>(p); }

@@ -12,11 +12,14 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 9c09ba5c45b970b3ad8681c102a54794bf75d9e0c3b44411e9555600ad20961d 23142 btree/btree.cu
-//kernelgen:input 47de39b9414ac38934de6d2fe0d2e843c63b6f8059f42c858d323fdcdaef1509 3217 btree/order.cuh
+//kernelgen:input 868a106deb206efd8901930d78791fe3c89fe34b76e4e8fe9538a693cdf87476 14933 btree/btree.cu
+//kernelgen:input f4d67e4573089ccdd061976afb6946b1c760334b72352c213003694049062068 3627 btree/change.cuh
+//kernelgen:input 60318b128ff9a61d8f33aad03640fe5c528f9facdffb8614fc68c0fd8c629bfc 4396 btree/order.cuh
+//kernelgen:input 668707219549889d26d371cde9788f67543745b784f6a9499e9f0105e15835cb 3386 btree/seek.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input 77b0f1378e20f7ad86d32355ddefcbb92bf6a4223b620c24d62d2b74caece689 17238 kernels/include/weft/btree_change.cuh
+//kernelgen:input 6aff3783dffdf74322ebe0da626ca4b7f7f98fec67fa14c705c24a9beb474321 20642 kernels/include/weft/btree_change.cuh
 //kernelgen:input 09cff63a5774d7a91acb69617153ed1b1b8323f18f354e8dedd80bd3eacbe1cf 15505 kernels/include/weft/btree_node.cuh
+//kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
@@ -28,14 +31,14 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 50f3b1ac61c3df997cc68a19b86e2ea395ab183b3f4d3cc5041b09352164f1af 355777 btree/btree_32_32_sm80.ptx
-//kernelgen:output 3f2fa850751ddc3c88f5bf99cfccf651ee57c22aed2b14cf6e5d950b0e969108 355777 btree/btree_32_32_sm90.ptx
-//kernelgen:output 77a8632860b9bd3a8225fa1bcf088d4fece7dc6091c05175744955849524fb16 339865 btree/btree_32_64_sm80.ptx
-//kernelgen:output a15cc4a586caf6e7c11719555e88d003be6719fe7feb1b7482128491bc340cb8 339865 btree/btree_32_64_sm90.ptx
-//kernelgen:output 0c9c490faacd467d2c682e8488179b9fb18f27cca2a66e0cbed90a5fa1206b63 338212 btree/btree_64_32_sm80.ptx
-//kernelgen:output 009c918cc49c1ea0016a7e9d7729465205c8b0bed83d8d40d003739a988f4579 338212 btree/btree_64_32_sm90.ptx
-//kernelgen:output ddcbec86bdad600645900200b4e3e6a241b64fa22c31be65782b212f60da5f03 339103 btree/btree_64_64_sm80.ptx
-//kernelgen:output cc5bbec3f7056e3cdde3a25a8ad3dc0f5d10dee4c9757ed8c8235023f1bbd8b4 339103 btree/btree_64_64_sm90.ptx
+//kernelgen:output 6dc2bbb74032849e2189d8320abc88f1cde06c8b076e6e82bbbbbcffaa655ed3 332955 btree/btree_32_32_sm80.ptx
+//kernelgen:output ab5f915d64ec79ba2ea7fefbd9dcf8f8c5dbb7abcb8f22ab980307ba1debb918 332955 btree/btree_32_32_sm90.ptx
+//kernelgen:output 2d46bfc25cf6ac8711442e58aa9b599f1b4635cf22972a65529705744f59ef3b 321322 btree/btree_32_64_sm80.ptx
+//kernelgen:output 10a257d76eddf4fd57b7a190981c2a926f6f2d463dcba72b4d76a9198a83d5e0 321322 btree/btree_32_64_sm90.ptx
+//kernelgen:output 679f65569062ccc3b594a58c9aa777d707d1ef2146c2b75e9d031b0194349a22 319949 btree/btree_64_32_sm80.ptx
+//kernelgen:output ac4d2f2f886ab9808cc85ffea72d36afa267a912141acfbf8495b22be284c6c8 319949 btree/btree_64_32_sm90.ptx
+//kernelgen:output dfd7378a1e8dd017b380609c6d9750c5d103e0d0d0d6408e8a8f4fa6b65ddb7b 321019 btree/btree_64_64_sm80.ptx
+//kernelgen:output b47534d01f2edc625b914967c444916395ffee8f33db6f9fd88427bb72e5ead3 321019 btree/btree_64_64_sm90.ptx
 //kernelgen:output 6dfc4b280c2b816ddc1e98774806b8ca32f3cd45758ae62b0f44975e3b9b6877 12507 btree/btree_params_gen.go
 
 //go:embed btree_32_32_sm80.ptx

@@ -76,10 +76,10 @@ func (e *cpuEngine[K, V, T]) Clear(context.Context) error {
 func (e *cpuEngine[K, V, T]) ensure(pairs int) error { return e.tree().grow(nodesFor(pairs, e.fill)) }
 
 // fits is for [engine]: a change takes its memory itself.
-func (e *cpuEngine[K, V, T]) fits(int) bool { return true }
+func (e *cpuEngine[K, V, T]) fits(_, _ int) bool { return true }
 
 // room is for [engine].
-func (e *cpuEngine[K, V, T]) room(n int) (int, error) { return n, nil }
+func (e *cpuEngine[K, V, T]) room(n int, _ bool) (int, error) { return n, nil }
 
 // reclaim is for [engine]: no node stays dead.
 func (e *cpuEngine[K, V, T]) reclaim(context.Context) error { return nil }
@@ -103,5 +103,5 @@ func (e *cpuEngine[K, V, T]) compact(ctx context.Context) error {
 // usage is for [engine].
 func (e *cpuEngine[K, V, T]) usage() usage {
 	t := e.tree()
-	return usage{nodes: t.taken() - t.versions.kept(), room: t.room(), bytes: t.buf.Size}
+	return usage{nodes: t.taken() - t.versions.kept(), kept: t.versions.kept(), room: t.room(), bytes: t.buf.Size}
 }

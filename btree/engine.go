@@ -14,11 +14,11 @@ type engine interface {
 	core.Engine
 	// ensure takes memory for so many pairs, loaded in bulk.
 	ensure(pairs int) error
-	// fits reports whether there certainly is memory for changes of n operations.
-	fits(n int) bool
-	// room takes memory for changes of n operations at the most, and returns for how many there is:
-	// fewer, if memory is short, but one at least.
-	room(n int) (int, error)
+	// fits reports whether there certainly is memory for changes of n operations, so many of which may insert.
+	fits(n, inserts int) bool
+	// room takes memory for changes of n operations at the most, all or none of which may insert, and
+	// returns for how many there is: fewer, if memory is short, but one at least.
+	room(n int, inserts bool) (int, error)
 	// reclaim makes dead nodes free, when no reader is under way.
 	reclaim(ctx context.Context) error
 	// compact moves all pairs to as few nodes as Options.Fill says, and frees dead ones.
@@ -31,6 +31,7 @@ type engine interface {
 type usage struct {
 	nodes int // in use
 	dead  int // merged into others
+	kept  int // that only snapshots read
 	room  int // that there is memory for
 	bytes int
 }
@@ -67,13 +68,10 @@ func (p *policy) Before(_ context.Context, now core.Counters, _ *device.Stream, 
 	if !b.Inserts() {
 		inserts = 0
 	}
-	if !now.Exact && !p.engine.fits(inserts) {
+	if !now.Exact && !p.engine.fits(b.N, inserts) {
 		return 0, false, nil
 	}
-	n, err = p.engine.room(inserts)
-	if inserts == 0 {
-		n = min(b.N, maxOps)
-	}
+	n, err = p.engine.room(min(b.N, maxOps), inserts != 0)
 	return n, false, err
 }
 

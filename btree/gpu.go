@@ -14,6 +14,7 @@ import (
 )
 
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type btree::Tree=treeRef -type btree::Order=orderRef -type inorder::Bounds=boundsRef btree.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type btree::Tree=.treeRef -type btree::SeekParams=.seekParams -type btree::CollectParams=.collectParams -type btree::ChangeParams=.changeParams -type btree::KeepParams=.keepParams -type weft::EpochRef=internal/epoch.Ref -type btree::Past=pastRef btree_versions.cu
 
 // gpuEngine runs the kernels of btree.cu.
 //
@@ -28,6 +29,9 @@ type gpuEngine struct {
 	flip   uint64
 	fill   int // slots of a node that a bulk load uses
 
+	versions Versions
+	clock    uint64 // the last time of a snapshot, of all generations
+
 	turn sync.Mutex // of who submits something that takes its turn
 
 	work  device.Buffer // of the change under way
@@ -41,10 +45,13 @@ type kernels struct {
 	get, seek                                     device.Kernel
 	collect, sizes, places, rows, copy            device.Kernel
 	settle, change, keep, bulk, sweep, swept, add device.Kernel
+
+	// With versions:
+	thenGet, thenSeek, thenCollect, keptChange, keptKeep, tick, give device.Kernel
 }
 
 func newGPUEngine(dev device.Device, w batch.Widths, flip uint64, o *Options) (engine, *core.Leases, error) {
-	e := &gpuEngine{shape: shapeOf(w.Slot), flip: flip}
+	e := &gpuEngine{shape: shapeOf(w.Slot), flip: flip, versions: o.Versions}
 	e.fill = fillOf(o.Fill, e.slots)
 	if err := e.open(dev, w); err != nil {
 		return nil, nil, errors.Join(err, e.Close())
@@ -66,6 +73,12 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 		{Name: "change", To: &k.change}, {Name: "keep", To: &k.keep}, {Name: "bulk", To: &k.bulk}, {Name: "sweep", To: &k.sweep},
 		{Name: "swept", To: &k.swept}, {Name: "add", To: &k.add},
 	})
+	if err == nil && e.versions != Whole {
+		err = gpu.Load(dev, btreeVersionsImages[gpu.Pair(w)], []gpu.Entry{
+			{Name: "get", To: &k.thenGet}, {Name: "seek", To: &k.thenSeek}, {Name: "collect", To: &k.thenCollect},
+			{Name: "change", To: &k.keptChange}, {Name: "keep", To: &k.keptKeep}, {Name: "tick", To: &k.tick}, {Name: "give", To: &k.give},
+		})
+	}
 	if err != nil {
 		return err
 	}
@@ -76,9 +89,21 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	return err
 }
 
+// tree makes one with memory for so many nodes. Its versions begin on the stream of the engine.
+func (e *gpuEngine) tree(nodes int) (*tree, error) {
+	t, err := newTree(e.Dev, e.shape, nodes)
+	if err != nil || e.versions == Whole {
+		return t, err
+	}
+	if err = e.newPast(e.Stream, t); err != nil {
+		return nil, errors.Join(err, e.Stream.Sync(context.Background()), t.Free())
+	}
+	return t, nil
+}
+
 // empty is a tree without pairs, ready.
 func (e *gpuEngine) empty() (*tree, error) {
-	t, err := newTree(e.Dev, e.shape, newNodes)
+	t, err := e.tree(newNodes)
 	if err != nil {
 		return nil, err
 	}
@@ -105,12 +130,6 @@ func (e *gpuEngine) Caps() core.Caps {
 func (e *gpuEngine) Current() *core.Lease { return e.leases.Current() }
 
 func (e *gpuEngine) now() *tree { return e.Current().Parts.(*tree) }
-
-// Pin is for [core.Versioner]: a generation that somebody holds never changes.
-func (e *gpuEngine) Pin(context.Context) (version uint64, err error) { return 0, nil }
-
-// Unpin is for [core.Versioner].
-func (e *gpuEngine) Unpin(context.Context, uint64) error { return nil }
 
 // inTurn submits something behind all changes, for which later ones wait.
 func (e *gpuEngine) inTurn(s *device.Stream, launch func() error) error {
@@ -152,6 +171,11 @@ func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
 		if err := e.Stream.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&c[0])), unsafe.Sizeof(c)), t.buf.Ptr); err != nil {
 			return core.Counters{}, err
 		}
+		if t.past != nil {
+			if err := t.past.count(ctx, e.Stream); err != nil {
+				return core.Counters{}, err
+			}
+		}
 		e.known, e.stale = c[0], false
 	}
 	t.tally, t.most = e.known.tally, e.known.given()
@@ -183,13 +207,22 @@ func (e *gpuEngine) Clear(context.Context) error {
 func (e *gpuEngine) usage() usage {
 	t := e.now()
 	return usage{
-		nodes: t.most - e.known.left() - int(e.known.dead), dead: int(e.known.dead), room: t.room(),
-		bytes: t.buf.Size + t.freed.Size + t.order.buf.Size + e.work.Size + e.sorts.Size,
+		nodes: t.most - e.known.left() - int(e.known.dead) - t.past.kept() - t.past.spare(), dead: int(e.known.dead), room: t.room(),
+		kept: t.past.kept(), bytes: t.buf.Size + t.freed.Size + t.order.buf.Size + t.past.bytes() + e.work.Size + e.sorts.Size,
 	}
 }
 
 // ensure is for the policy.
-func (e *gpuEngine) ensure(pairs int) error { return e.now().grow(nodesFor(pairs, e.fill)) }
+func (e *gpuEngine) ensure(pairs int) error { return e.grow(e.now(), nodesFor(pairs, e.fill)) }
+
+// needAll is how many nodes n operations take at most, so many of which may insert.
+func (e *gpuEngine) needAll(n, inserts int) int {
+	copies := e.copies(n)
+	if inserts > 0 {
+		copies += e.need(inserts)
+	}
+	return copies
+}
 
 // need is how many nodes n operations that may insert take at most: each splits one leaf. Inner nodes
 // split that are full before, and for each half of a node that fills up. And each tile may take a node and not use it.
@@ -199,20 +232,36 @@ func (e *gpuEngine) need(n int) int {
 }
 
 // fits is for the policy.
-func (e *gpuEngine) fits(n int) bool {
-	return n <= maxOps && !e.leases.Held() && e.now().most+e.need(n)-e.known.left() <= e.now().room()
+func (e *gpuEngine) fits(n, inserts int) bool {
+	return n <= e.mostOps() && !e.parts() && e.now().most+e.needAll(n, inserts)-e.known.left() <= e.now().room()
 }
 
-// room is for the policy. Nodes that somebody holds stay as they are.
-func (e *gpuEngine) room(n int) (int, error) {
-	if e.leases.Held() {
+// parts reports whether the tree has to be copied before it is changed.
+func (e *gpuEngine) parts() bool { return e.now().past == nil && e.leases.Held() }
+
+// mostOps is how many operations are run at once: where each may copy a leaf, as many as need an eighth
+// of the nodes, so that memory grows by no more.
+func (e *gpuEngine) mostOps() int {
+	if e.versions != OutOfPlace {
+		return maxOps
+	}
+	return min(maxOps, max(outsideOps, e.now().most/outsideShare))
+}
+
+// room is for the policy. Without versions, nodes that somebody holds stay as they are.
+func (e *gpuEngine) room(n int, inserts bool) (int, error) {
+	if e.parts() {
 		if err := e.part(); err != nil {
 			return 0, err
 		}
 	}
 	t := e.now()
-	for n = min(n, maxOps); ; n = (n + 3) / 4 {
-		err := t.grow(t.most + e.need(n))
+	for n = min(n, e.mostOps()); ; n = (n + 3) / 4 {
+		some := 0
+		if inserts {
+			some = n
+		}
+		err := e.grow(t, t.most+e.needAll(n, some))
 		if err == nil || n <= 1 || !errors.Is(err, device.ErrMemory) {
 			return n, err
 		}
@@ -289,7 +338,7 @@ func (e *gpuEngine) compact(ctx context.Context) error {
 		return e.Clear(ctx)
 	}
 	t, n := e.now(), int(now.Live)
-	to, err := newTree(e.Dev, e.shape, nodesFor(n, e.fill))
+	to, err := e.tree(nodesFor(n, e.fill))
 	if err != nil {
 		return err
 	}
@@ -309,7 +358,7 @@ func (e *gpuEngine) become(to *tree, pairs int) error {
 
 // copyAll submits laying out the n pairs of a tree in another one.
 func (e *gpuEngine) copyAll(s *device.Stream, t, to *tree, n int) error {
-	if err := e.ordered(s, t); err != nil {
+	if err := e.ordered(s, t, 0); err != nil {
 		return err
 	}
 	var c prim.Carve
@@ -317,7 +366,7 @@ func (e *gpuEngine) copyAll(s *device.Stream, t, to *tree, n int) error {
 	if err := e.memory(&e.work, int(c)); err != nil {
 		return err
 	}
-	p := copyParams{tree: e.refOf(t), order: t.orderRef(), keys: e.work.Ptr + keys, vals: e.work.Ptr + vals, n: uint64(n)}
+	p := copyParams{tree: e.refOf(t), order: t.orderRef(0), keys: e.work.Ptr + keys, vals: e.work.Ptr + vals, n: uint64(n)}
 	if err := device.Launch(s, e.copy, gpu.Wave(e.Dev, n), gpu.Block, &p); err != nil {
 		return err
 	}
@@ -342,9 +391,12 @@ func (e *gpuEngine) memory(buf *device.Buffer, bytes int) (err error) {
 		return nil
 	}
 	if buf.Size > 0 {
+		if err := e.idle(); err != nil {
+			return err // what is under way may use it
+		}
 		old := *buf
 		*buf = device.Buffer{}
-		if err := errors.Join(e.idle(), e.Dev.Free(old)); err != nil {
+		if err := e.Dev.Free(old); err != nil {
 			return err
 		}
 	}

@@ -53,15 +53,18 @@ func (e *gpuEngine) run(ctx context.Context, s *device.Stream, b *batch.Batch, a
 		tree: e.refOf(t), keys: c[batch.Keys].Ptr, vals: c[batch.Vals].Ptr, kinds: c[batch.Kinds].Ptr, out: c[batch.Out].Ptr,
 		ok: c[batch.OK].Ptr, n: uint64(b.N), kind: uint32(b.Kind), flags: uint32(b.Flags &^ batch.Report),
 	}
-	return e.submitChange(s, t, b, submit, func() error { return e.launchChange(s, b.N, &p) })
+	return e.submitChange(s, t, b, submit, func() error { return e.launchChange(s, t, b.N, &p) })
 }
 
 // submitChange submits a change of a tree by a batch. The host knows less of it then.
 func (e *gpuEngine) submitChange(s *device.Stream, t *tree, b *batch.Batch, submit func(*device.Stream, func() error) error, launch func() error) error {
 	e.stale, t.order.nodes = true, 0
+	t.past.changed(e.versions == OutOfPlace)
+	inserts := 0
 	if b.Inserts() {
-		t.most += e.need(b.N)
+		inserts = b.N
 	}
+	t.most += e.needAll(b.N, inserts)
 	return submit(s, launch)
 }
 
@@ -71,8 +74,13 @@ func (e *gpuEngine) isEmpty() bool { return !e.stale && e.known.tally.Live == 0 
 // changeBlocks is the number of blocks of a change on a multiprocessor.
 const changeBlocks = 4
 
-func (e *gpuEngine) launchChange(s *device.Stream, n int, p *changeParams) error {
-	return device.Launch(s, e.change, gpu.Resident(e.Dev, n, changeBlocks), gpu.Block, p)
+func (e *gpuEngine) launchChange(s *device.Stream, t *tree, n int, p *changeParams) error {
+	grid := gpu.Resident(e.Dev, n, changeBlocks)
+	if !e.keeps(t) {
+		return device.Launch(s, e.change, grid, gpu.Block, p)
+	}
+	kept := keptChangeParams{change: *p, past: e.pastRef(t)}
+	return device.Launch(s, e.keptChange, grid, gpu.Block, &kept)
 }
 
 // changeHost takes a batch of host memory to the device and back.
@@ -167,7 +175,7 @@ func (e *gpuEngine) combine(s *device.Stream, t *tree, b *batch.Batch, m *mergin
 	if look {
 		p.there = m.there
 		get := getParams{tree: e.refOf(t), keys: m.keys, vals: m.vals, found: m.there, count: m.group.Count, n: uint64(b.N)}
-		if err := e.launchGet(s, b.N, &get); err != nil {
+		if err := e.launchGet(s, t, b.N, &get, 0); err != nil {
 			return err
 		}
 	}
@@ -182,12 +190,12 @@ func (e *gpuEngine) merge(s *device.Stream, t *tree, b *batch.Batch, m *merging)
 		return err
 	}
 	p := changeParams{tree: e.refOf(t), keys: m.keys, vals: m.vals, states: m.states, count: m.group.Count, n: uint64(b.N)}
-	return e.launchChange(s, b.N, &p)
+	return e.launchChange(s, t, b.N, &p)
 }
 
 // load submits making a tree of a batch of insertions, in the place of one that is empty.
 func (e *gpuEngine) load(s *device.Stream, b *batch.Batch, m *merging, submit func(*device.Stream, func() error) error) error {
-	to, err := newTree(e.Dev, e.shape, nodesFor(b.N, e.fill))
+	to, err := e.tree(nodesFor(b.N, e.fill))
 	if err != nil {
 		return err
 	}
@@ -229,15 +237,23 @@ func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch
 		return err
 	}
 	e.turn.Lock()
-	p := keepParams{tree: e.refOf(t), order: t.orderRef(), gaps: mem.Ptr, count: uint64(len(gone))}
+	p := keepParams{tree: e.refOf(t), order: t.orderRef(0), gaps: mem.Ptr, count: uint64(len(gone))}
 	err = e.submitChange(s, t, b, e.SubmitVisible, func() error {
 		if err := s.CopyIn(p.gaps, device.Bytes(gaps)); err != nil {
 			return err
 		}
-		return device.Launch(s, e.keep, gpu.Wave(e.Dev, t.most), gpu.Block, &p)
+		return e.launchKeep(s, t, &p)
 	})
 	e.turn.Unlock()
 	return errors.Join(err, s.Sync(context.Background()), e.Dev.Free(mem))
+}
+
+func (e *gpuEngine) launchKeep(s *device.Stream, t *tree, p *keepParams) error {
+	if !e.keeps(t) {
+		return device.Launch(s, e.keep, gpu.Wave(e.Dev, t.most), gpu.Block, p)
+	}
+	kept := keptKeepParams{keep: *p, past: e.pastRef(t)}
+	return device.Launch(s, e.keptKeep, gpu.Resident(e.Dev, t.most*t.node/32, changeBlocks), gpu.Block, &kept)
 }
 
 // spans finds the pairs of ranges, and waits for that, behind all changes.
@@ -248,11 +264,11 @@ func (e *gpuEngine) spans(ctx context.Context, s *device.Stream, t *tree, b *bat
 	}
 	from, n := make([]uint64, b.N), make([]uint32, b.N)
 	err = e.inTurn(s, func() error {
-		if err := e.ordered(s, t); err != nil {
+		if err := e.ordered(s, t, 0); err != nil {
 			return err
 		}
 		p := placeParams{
-			tree: e.refOf(t), order: t.orderRef(), lo: b.Columns[batch.Keys].Ptr, ranks: mem.Ptr,
+			tree: e.refOf(t), order: t.orderRef(0), lo: b.Columns[batch.Keys].Ptr, ranks: mem.Ptr,
 			n: uint64(b.N), kind: uint32(op.Rank),
 		}
 		if err := device.Launch(s, e.places, gpu.Wave(e.Dev, b.N), gpu.Block, &p); err != nil {

@@ -61,10 +61,22 @@ const spreadKeys = gpu.SpreadKeys
 func (e *gpuEngine) find(s *device.Stream, t *tree, b *batch.Batch, p getParams) error {
 	c := &b.Columns
 	p.tree, p.keys, p.vals, p.found, p.n = e.refOf(t), c[batch.Keys].Ptr, c[batch.Vals].Ptr, c[batch.OK].Ptr, uint64(b.N)
-	return e.launchGet(s, b.N, &p)
+	return e.launchGet(s, t, b.N, &p, b.Version)
 }
 
-func (e *gpuEngine) launchGet(s *device.Stream, n int, p *getParams) error {
+// launchGet looks keys up at a time, 0 for the present. Where kernels take snapshots, who reads a change has to
+// see to it that it has a time.
+func (e *gpuEngine) launchGet(s *device.Stream, t *tree, n int, p *getParams, time uint64) error {
+	if time != 0 || t != nil && t.past != nil && e.versions == OutOfPlace {
+		then := thenGetParams{
+			tree: p.tree, past: t.readRef(), time: time, keys: p.keys, vals: p.vals, found: p.found, hits: p.hits, count: p.count,
+			n: p.n, answer: uint64(p.answer),
+		}
+		if time == 0 {
+			then.time = always
+		}
+		return device.Launch(s, e.thenGet, gpu.Wave(e.Dev, n*e.node/32), gpu.Block, &then)
+	}
 	threads := n
 	if n <= spreadKeys {
 		p.spread, threads = 1, n*e.node/32
@@ -79,17 +91,22 @@ func (e *gpuEngine) walk(s *device.Stream, t *tree, b *batch.Batch, hits device.
 		tree: e.refOf(t), lo: c[batch.Keys].Ptr, hi: c[batch.Keys2].Ptr, keys: c[batch.OutKeys].Ptr, vals: c[batch.Vals].Ptr,
 		ok: c[batch.OK].Ptr, counts: c[batch.Counts].Ptr, hits: hits, n: uint64(b.N), bounds: boundsOf(b.Ranges), kind: uint32(b.Kind),
 	}
-	return device.Launch(s, e.seek, gpu.Wave(e.Dev, b.N*e.node/32), gpu.Block, &p)
+	grid := gpu.Wave(e.Dev, b.N*e.node/32)
+	if b.Version == 0 {
+		return device.Launch(s, e.seek, grid, gpu.Block, &p)
+	}
+	then := thenSeekParams{seek: p, past: t.readRef(), time: b.Version}
+	return device.Launch(s, e.thenSeek, grid, gpu.Block, &then)
 }
 
 // place submits finding places and counts.
 func (e *gpuEngine) place(s *device.Stream, t *tree, b *batch.Batch, hits device.Ptr) error {
-	if err := e.ordered(s, t); err != nil {
+	if err := e.ordered(s, t, b.Version); err != nil {
 		return err
 	}
 	c := &b.Columns
 	p := placeParams{
-		tree: e.refOf(t), order: t.orderRef(), lo: c[batch.Keys].Ptr, hi: c[batch.Keys2].Ptr, keys: c[batch.OutKeys].Ptr,
+		tree: e.refOf(t), order: t.orderRef(b.Version), lo: c[batch.Keys].Ptr, hi: c[batch.Keys2].Ptr, keys: c[batch.OutKeys].Ptr,
 		vals: c[batch.Vals].Ptr, ok: c[batch.OK].Ptr, ranks: c[batch.Ranks].Ptr, counts: c[batch.Counts].Ptr, hits: hits,
 		n: uint64(b.N), bounds: boundsOf(b.Ranges), kind: uint32(b.Kind),
 	}
@@ -117,13 +134,13 @@ const unitPairs = 1 << 10
 
 // Extent is for [core.Engine]: the counters have been read since the last change.
 func (e *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) {
-	return uint32((l.Parts.(*tree).tally.Live + unitPairs - 1) / unitPairs), unitPairs
+	return uint32((e.pairsAt(l.Parts.(*tree), l.Version) + unitPairs - 1) / unitPairs), unitPairs
 }
 
 // Export is for [core.Engine].
 func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
 	t := l.Parts.(*tree)
-	from, to := uint64(lo)*unitPairs, min(uint64(hi)*unitPairs, t.tally.Live)
+	from, to := uint64(lo)*unitPairs, min(uint64(hi)*unitPairs, e.pairsAt(t, l.Version))
 	if n = int(to - from); n > out.N {
 		return n, nil
 	}
@@ -132,18 +149,20 @@ func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, ou
 		return 0, err
 	}
 	defer e.Give(c)
-	return n, e.carry(ctx, c, t, out.Chunk(0, n), batch.Keys, copyParams{from: from})
+	part := out.Chunk(0, n)
+	part.Version = l.Version
+	return n, e.carry(ctx, c, t, part, batch.Keys, copyParams{from: from})
 }
 
 // carry copies as many pairs as a batch has rows to its columns in host memory.
 func (e *gpuEngine) carry(ctx context.Context, c *gpu.Carrier, t *tree, b *batch.Batch, keys batch.Role, p copyParams) error {
 	_, err := c.Ring.Run(ctx, b, func(piece *staging.Piece) error {
 		return e.inTurn(piece.Stream, func() error {
-			if err := e.ordered(piece.Stream, t); err != nil {
+			if err := e.ordered(piece.Stream, t, b.Version); err != nil {
 				return err
 			}
 			part := p
-			part.tree, part.order = e.refOf(t), t.orderRef()
+			part.tree, part.order = e.refOf(t), t.orderRef(b.Version)
 			part.keys, part.vals, part.n = piece.Batch.Columns[keys].Ptr, piece.Batch.Columns[batch.Vals].Ptr, uint64(piece.Batch.N)
 			if part.backward != 0 {
 				part.from -= uint64(piece.Lo)
@@ -202,12 +221,12 @@ func (e *gpuEngine) expandMany(ctx context.Context, c *gpu.Carrier, t *tree, b *
 // writeRows submits writing the pairs of ranges to rows [first,limit), of which the first is
 // where the columns begin.
 func (e *gpuEngine) writeRows(s *device.Stream, t *tree, b *batch.Batch, first, limit uint64) error {
-	if err := e.ordered(s, t); err != nil {
+	if err := e.ordered(s, t, b.Version); err != nil {
 		return err
 	}
 	c := &b.Columns
 	p := rowsParams{
-		tree: e.refOf(t), order: t.orderRef(), lo: c[batch.Keys].Ptr, hi: c[batch.Keys2].Ptr, offsets: c[batch.Offsets].Ptr,
+		tree: e.refOf(t), order: t.orderRef(b.Version), lo: c[batch.Keys].Ptr, hi: c[batch.Keys2].Ptr, offsets: c[batch.Offsets].Ptr,
 		keys: c[batch.OutKeys].Ptr, vals: c[batch.Vals].Ptr, found: c[batch.Counts].Ptr,
 		n: uint64(b.N), first: first, limit: limit, bounds: boundsOf(b.Ranges),
 	}
@@ -221,6 +240,7 @@ const rowLanes = 8
 func (e *gpuEngine) expandLarge(ctx context.Context, c *gpu.Carrier, l *core.Lease, b *batch.Batch) error {
 	from, all := make([]uint64, 1), make([]uint32, 1)
 	rank, count := b.Only(batch.Keys), b.Only(batch.Keys)
+	rank.Version, count.Version = b.Version, b.Version
 	rank.Kind, rank.Columns[batch.Ranks] = op.Rank, batch.Output(from)
 	count.Columns[batch.Keys2], count.Columns[batch.Counts] = b.Columns[batch.Keys2], batch.Output(all)
 	for _, look := range []*batch.Batch{rank, count} {
@@ -234,7 +254,7 @@ func (e *gpuEngine) expandLarge(ctx context.Context, c *gpu.Carrier, l *core.Lea
 	if b.Backward {
 		p.backward, p.from = 1, from[0]+uint64(all[0])
 	}
-	part := &batch.Batch{N: int(n)}
+	part := &batch.Batch{N: int(n), Version: b.Version}
 	for _, r := range []batch.Role{batch.OutKeys, batch.Vals} {
 		col := &b.Columns[r]
 		part.Columns[r] = batch.Output(col.Host[:int(n)*col.Width]).Of(col.Width)
@@ -250,7 +270,7 @@ func (e *gpuEngine) expandOn(s *device.Stream, t *tree, b *batch.Batch) error {
 	if b.N == 0 {
 		return s.Fill(c[batch.Offsets].Ptr, 0, 2)
 	}
-	count := &batch.Batch{N: b.N, Ranges: b.Ranges}
+	count := &batch.Batch{N: b.N, Ranges: b.Ranges, Version: b.Version}
 	count.Columns[batch.Keys], count.Columns[batch.Keys2], count.Columns[batch.Counts] = c[batch.Keys], c[batch.Keys2], c[batch.Counts]
 	return e.inTurn(s, func() error {
 		if err := e.place(s, t, count, 0); err != nil {

@@ -23,6 +23,10 @@ type Options struct {
 	// of them as a whole. It saves sorting, which small batches gain most by.
 	Unordered bool
 
+	// Versions is how a tree on a GPU keeps what snapshots have. A CPU keeps leaves' versions in
+	// place, whatever it says. Default [Whole].
+	Versions Versions
+
 	// ResultLimit is how many bytes the results of Range may take. Default 0: half of the
 	// host's free memory.
 	ResultLimit int
@@ -30,6 +34,20 @@ type Options struct {
 	// Logger receives what happens behind the scenes. Default: nobody.
 	Logger *slog.Logger
 }
+
+// Versions says how a tree on a GPU keeps what snapshots have (thesis, section 4.3.1).
+type Versions uint8
+
+const (
+	// Whole keeps all nodes as they are: the first change behind a snapshot copies the tree.
+	Whole Versions = iota
+	// InPlace keeps versions of leaves: a leaf is copied before it is changed for the first time since the
+	// newest snapshot that is held, and else changed where it is. Snapshots are those of the host.
+	InPlace
+	// OutOfPlace copies a leaf before every change, so that kernels may take snapshots beside changes
+	// that are under way. Copies that no snapshot has are used again within the launch.
+	OutOfPlace
+)
 
 const (
 	defaultFill = 0.8
@@ -48,6 +66,8 @@ func (o *Options) check() (Options, error) {
 	switch {
 	case !(c.Fill >= minFill && c.Fill <= 1): // also NaN
 		return c, core.Invalid("Fill %v is not in [%v, 1]", c.Fill, minFill)
+	case c.Versions > OutOfPlace:
+		return c, core.Invalid("Versions %d is none of Whole, InPlace and OutOfPlace", c.Versions)
 	case c.ResultLimit < 0:
 		return c, core.Invalid("ResultLimit %d is negative", c.ResultLimit)
 	case c.Capacity > maxNodes:

@@ -28,6 +28,35 @@ __device__ __forceinline__ typename S::Word load_slot(const Tree& t, uint32_t id
     return load_weak(slot_of<S>(t, id, slot));
 }
 
+// given is the number of nodes that have been given out.
+__device__ __forceinline__ uint32_t given(const Tree& t) {
+  const Control* c = control_of(t);
+  return c->top + (c->taken > c->free ? c->taken - c->free : 0);
+}
+
+struct CollectParams {
+  Tree tree;
+  void* firsts;  // of all ones
+  uint32_t* ids;
+  uint32_t* count;  // zero
+};
+
+// collect_all lists the nodes that of(id, state) makes of all nodes, but for kNone.
+template <class S, class Of>
+__device__ __forceinline__ void collect_all(const CollectParams& p, Of of) {
+  const uint32_t n = given(p.tree), all = (n + kWarp - 1) / kWarp * kWarp;
+  for (uint64_t id = thread_index(); id < all; id += threads_in_grid()) {
+    const uint32_t node = id < n ? of(uint32_t(id), uint32_t(*state_word<S>(p.tree, id) >> 32)) : kNone;
+    const uint32_t votes = ballot(kAll, node != kNone), lane = lane_index();
+    uint32_t at = 0;
+    if (lane == 0 && votes != 0) at = add_relaxed(p.count, popcount(votes));
+    at = shuffle(kAll, at, 0) + popcount(votes & ((1u << lane) - 1));
+    if (node == kNone) continue;
+    static_cast<typename S::Key*>(p.firsts)[at] = S::key(load_slot<S>(p.tree, node, 0));
+    p.ids[at] = node;
+  }
+}
+
 // Place is a pair: one of a leaf, and how many come before it. At the end it is none.
 struct Place {
   uint32_t leaf, slot;  // number of the leaf in the order

@@ -29,24 +29,26 @@ func (o *order) layOut(at device.Ptr, nodes, key int) (r orderRef, end device.Pt
 
 func (t *tree) keyBytes() int { return t.slot / 2 }
 
-// orderRef is its order, for kernels.
-func (t *tree) orderRef() orderRef {
-	r, _ := t.order.layOut(t.order.buf.Ptr, t.order.nodes, t.keyBytes())
+// orderRef is its order at a time, 0 for the present, for kernels.
+func (t *tree) orderRef(time uint64) orderRef {
+	o := t.at(time)
+	r, _ := o.layOut(o.buf.Ptr, o.nodes, t.keyBytes())
 	return r
 }
 
-// ordered submits putting the leaves of a tree in order, unless that has been done since it
+// ordered submits putting the leaves that a tree has at a time in order, unless that has been done since it
 // changed. It has its turn.
-func (e *gpuEngine) ordered(s *device.Stream, t *tree) error {
-	if t.order.nodes != 0 {
+func (e *gpuEngine) ordered(s *device.Stream, t *tree, time uint64) error {
+	o := t.at(time)
+	if o.nodes != 0 {
 		return nil
 	}
 	n, key := t.most, t.keyBytes()
-	_, size := t.order.layOut(0, n, key)
-	if err := e.memory(&t.order.buf, int(size)); err != nil {
+	_, size := o.layOut(0, n, key)
+	if err := e.memory(&o.buf, int(size)); err != nil {
 		return err
 	}
-	r, _ := t.order.layOut(t.order.buf.Ptr, n, key)
+	r, _ := o.layOut(o.buf.Ptr, n, key)
 	c := prim.Carve(0)
 	sort := prim.Sort{Widths: prim.Widths{Key: key, Val: 4}, N: n, Hi: 8 * key, To: prim.Rows{Keys: r.firsts, Vals: r.ids}}
 	scan := prim.Scan{N: n, Width: 8, Offsets: r.before}
@@ -65,7 +67,7 @@ func (e *gpuEngine) ordered(s *device.Stream, t *tree) error {
 		return err
 	}
 	collect := collectParams{tree: e.refOf(t), firsts: at + firsts, ids: at + ids, count: r.count}
-	if err := device.Launch(s, e.collect, gpu.Wave(e.Dev, n), gpu.Block, &collect); err != nil {
+	if err := e.launchCollect(s, t, &collect, n, time); err != nil {
 		return err
 	}
 	if err := e.prims.Sort(s, &sort, work); err != nil {
@@ -78,6 +80,15 @@ func (e *gpuEngine) ordered(s *device.Stream, t *tree) error {
 	if err := e.prims.Scan(s, &scan, work); err != nil {
 		return err
 	}
-	t.order.nodes = n
+	o.nodes = n
 	return nil
+}
+
+// launchCollect lists the leaves that have pairs at a time.
+func (e *gpuEngine) launchCollect(s *device.Stream, t *tree, p *collectParams, n int, time uint64) error {
+	if time == 0 {
+		return device.Launch(s, e.collect, gpu.Wave(e.Dev, n), gpu.Block, p)
+	}
+	then := thenCollectParams{collect: *p, past: t.readRef(), time: time}
+	return device.Launch(s, e.thenCollect, gpu.Wave(e.Dev, n), gpu.Block, &then)
 }

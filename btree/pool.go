@@ -12,14 +12,16 @@ import (
 // tree is a generation: the memory of a tree, which grows where it is.
 type tree struct {
 	shape
-	dev   device.Device
-	mem   device.Range  // nil: the system has no such thing
-	buf   device.Buffer // what there is of it
-	freed device.Buffer // numbers of nodes that were free when dead ones became so
-	tally core.Tally    // as of the last reading
-	most  int           // nodes that have been given out, at most
+	dev      device.Device
+	mem      device.Range  // nil: the system has no such thing
+	reserved int           // bytes of addresses of mem
+	buf      device.Buffer // what there is of it
+	freed    device.Buffer // numbers of nodes that were free when dead ones became so
+	tally    core.Tally    // as of the last reading
+	most     int           // nodes that have been given out, at most
 
 	order order // of the leaves, on a GPU
+	past  *past // of a GPU, with versions
 }
 
 // newTree takes memory for so many nodes, whose content is undefined. Addresses are set
@@ -28,7 +30,8 @@ func newTree(dev device.Device, s shape, nodes int) (*tree, error) {
 	t := &tree{shape: s, dev: dev}
 	free, err := dev.Memory()
 	if err == nil {
-		t.mem, err = dev.Reserve(int(min(free.Total, uint64(t.bytesFor(maxNodes)))))
+		t.reserved = int(min(free.Total, uint64(t.bytesFor(maxNodes))))
+		t.mem, err = dev.Reserve(t.reserved)
 	}
 	if err != nil && !errors.Is(err, device.ErrUnsupported) {
 		return nil, err
@@ -49,7 +52,7 @@ func (t *tree) room() int { return max(0, t.buf.Size-controlBytes) / t.node }
 func (t *tree) grow(nodes int) error {
 	need := t.bytesFor(nodes)
 	if need <= t.buf.Size {
-		return nil
+		return t.growPast()
 	}
 	if nodes > maxNodes {
 		return fmt.Errorf("%d nodes of a tree, which has %d at most: %w", nodes, maxNodes, device.ErrMemory)
@@ -66,7 +69,15 @@ func (t *tree) grow(nodes int) error {
 		return fmt.Errorf("%d nodes of %d bytes: %w", nodes, t.node, err)
 	}
 	t.buf = t.mem.Buffer()
-	return nil
+	return t.growPast()
+}
+
+// growPast takes memory for the versions of all nodes.
+func (t *tree) growPast() error {
+	if t.past == nil {
+		return nil
+	}
+	return t.past.grow(t.room())
 }
 
 func (t *tree) copyTo(need int) error {
@@ -100,7 +111,7 @@ func (t *tree) Free() (err error) {
 	if t.freed.Size > 0 {
 		err = errors.Join(err, t.dev.Free(t.freed))
 	}
-	return errors.Join(err, t.order.free(t.dev))
+	return errors.Join(err, t.past.free(t.dev), t.order.free(t.dev))
 }
 
 // first is the beginning of the memory of a tree without pairs: control, the root and a leaf.

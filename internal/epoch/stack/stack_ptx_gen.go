@@ -15,7 +15,7 @@ import (
 //kernelgen:input 9e6b4d9e77ebc2ce6d7f09acd537075ab9041e0ab166f09e1fe5f4de34bdc454 4711 internal/epoch/stack/stack.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 357b3f04f2bc661a0cbc2755a747f24912ee33a4c210d2ae2910af367b31d51e 11434 kernels/include/weft/epoch.cuh
+//kernelgen:input de8b0975f99954ddf9639ad59cedd0bc931e5cf1ade9e66f903c706882a3f841 12577 kernels/include/weft/epoch.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output b67361886ad82204bbde325d44cd7f03faa81c9d358a8f720c5109959cefb616 49414 internal/epoch/stack/stack_sm80.ptx

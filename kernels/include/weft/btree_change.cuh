@@ -17,18 +17,26 @@ struct Task {
   bool there;                  // out: the key was there before
 };
 
+// Forgets is what a Writer does to the past of a tree that has none. btree_past.cuh has the other kind.
+struct Forgets {
+  static constexpr bool kKeeps = false;
+  struct Kept {};
+};
+
 // Writer is a tile that changes a tree.
-template <class S, class V>
+template <class S, class V, class Past = Forgets>
 struct Writer {
   using L = Lanes<S, false>;
   using N = Node<S, false>;
   using Key = typename S::Key;
   using Word = typename S::Word;
   using Sh = Shape<S>;
+  using Kept = typename Past::Kept;
   static constexpr uint32_t kSlots = Sh::kSlots, kPer = Sh::kPer, kPieces = Sh::kPieces;
 
   Tree t;
-  L l;
+  Past past{};
+  L l{};
   uint32_t flags = 0;      // of the batch, for values that are combined
   uint32_t spare = kNone;  // a node that has been taken and is not used yet
   int32_t added = 0;       // pairs, by this tile
@@ -134,12 +142,17 @@ struct Writer {
   // take is a node that nobody knows. The host has seen to it that there are enough.
   __device__ __forceinline__ uint32_t take() {
     if (l.rank == 0) {
-      Control* c = control_of(t);
-      const uint32_t i = add_relaxed(&c->taken, 1u), free = c->free;
-      spare = i < free ? t.freed[i] : c->top + (i - free);
-      if (spare >= t.nodes) __builtin_trap();
+      if constexpr (Past::kKeeps) spare = past.first(lane_index() + block_index());
+      if (spare == kNone) spare = take_new();
     }
     return l.share(spare, 0);
+  }
+  __device__ __forceinline__ uint32_t take_new() const {
+    Control* c = control_of(t);
+    const uint32_t i = add_relaxed(&c->taken, 1u), free = c->free;
+    const uint32_t id = i < free ? t.freed[i] : c->top + (i - free);
+    if (id >= t.nodes) __builtin_trap();
+    return id;
   }
   __device__ __forceinline__ uint32_t fresh() {
     if (spare == kNone) spare = take();
@@ -234,6 +247,7 @@ struct Writer {
     const Key low = key_at(h, r, Sh::kHalf);
     const uint32_t right = fresh();
     spare = kNone;
+    if constexpr (Past::kKeeps) share_past(h, right);
     move(h, r, Sh::kHalf, kSlots, right);
     head(right, h.high(), h.link(), state_of(h.level(), kSlots - Sh::kHalf));
     // From here on readers can reach it; the parent does not have it, so its latch is ours.
@@ -326,7 +340,10 @@ struct Writer {
       return false;
     }
     const uint32_t was = a.count();
-    if (level == 0) mark(a);
+    if constexpr (Past::kKeeps)
+      unite_past(a, b);
+    else if (level == 0)
+      mark(a);
     b.n.each(l.rank, [&](uint32_t, uint32_t, uint32_t number, Word w) {
       if (number < b.count()) store_release(slot_of<S>(t, left, was + number), w);
     });
@@ -355,11 +372,83 @@ struct Writer {
 
   // write stores a leaf that has other pairs now, up to so many slots, and gives its latch back.
   __device__ __forceinline__ void write(const Held& h, uint32_t count, uint32_t slots) {
-    mark(h);
+    if constexpr (Past::kKeeps) {
+      const Kept k = keep(h.id);
+      mark(h);
+      if (k.copy != kNone) return write_kept(h, count, slots, k);
+    } else {
+      mark(h);
+    }
+    store(h, slots);
+    free(h, next_state(h.state, count));
+  }
+  __device__ __forceinline__ void store(const Held& h, uint32_t slots) {
 #pragma unroll
     for (uint32_t p = 0; p < kPieces; p++)
       if (N::number(l.rank, p, 0) < slots) store_release(node_of<S>(t, h.id) + p * L::kLanes + l.rank, h.n.piece[p].whole);
-    free(h, next_state(h.state, count));
+  }
+
+  // ---- the past --------------------------------------------------------------
+
+  // The nodes of a split have one time: what they were together is what each of them was.
+  __device__ __forceinline__ void share_past(const Held& h, uint32_t right) {
+    if (h.level() == 0 && l.rank == 0) past.begin(right, past.of(h.id));
+  }
+
+  // copy makes a node what a leaf is in memory, for those who read what it was.
+  __device__ __forceinline__ void copy(uint32_t id, Kept& k) {
+    N n;
+    n.load_relaxed(t, id, l.rank);
+    k.copy = fresh();
+    spare = kNone;
+    if (l.rank == 0) {
+      uint64_t& y = n.piece[0].whole.y;
+      const uint32_t state = state_of(kFreeLevel - 1, count_of(uint32_t(y >> 32)));
+      y = uint64_t(state) << 32 | uint32_t(y);
+      past.begin(k.copy, {k.time, uint64_t(id) << 32 | uint32_t(k.links)});
+    }
+#pragma unroll
+    for (uint32_t p = 0; p < kPieces; p++) store_relaxed(node_of<S>(t, k.copy) + p * L::kLanes + l.rank, n.piece[p].whole);
+    l.sync();
+  }
+
+  // keep copies a leaf that a snapshot may have.
+  __device__ __forceinline__ Kept keep(uint32_t id) {
+    Kept k = past_of(id);
+    if (k.time <= past.p.newest) copy(id, k);
+    return k;
+  }
+  __device__ __forceinline__ Kept past_of(uint32_t id) const {
+    Kept k;
+    if (l.rank == 0) k = past.of(id);
+    k.time = l.share(k.time, 0), k.links = l.share(k.links, 0);
+    return k;
+  }
+
+  // write_kept is write of a leaf that has been copied and marked.
+  __device__ __forceinline__ void write_kept(const Held& h, uint32_t count, uint32_t slots, const Kept& k) {
+    const uint32_t state = next_state(h.state, count);
+    uint64_t time = 0;
+    if (l.rank == 0) time = past.write(h.id, k, state);
+    store(h, slots);
+    free(h, state);
+    if (l.rank == 0) past.written(h.id, k, time);
+  }
+
+  // unite_past makes one time of those of two leaves that become one, the later, and marks the left one. Of
+  // both together nothing else is read from then on; of the one that was older, what it was before.
+  __device__ __forceinline__ void unite_past(const Held& a, const Held& b) {
+    if (a.level() != 0) return;
+    Kept ka = past_of(a.id), kb = past_of(b.id);
+    const uint64_t time = ka.time > kb.time ? ka.time : kb.time;
+    if (ka.time < time && ka.time <= past.p.newest) copy(a.id, ka);
+    if (kb.time < time && kb.time <= past.p.newest) copy(b.id, kb);
+    mark(a);
+    if (l.rank != 0) return;
+    past.lead(a.id, ka, time);
+    past.lead(b.id, kb, time);
+    if (ka.copy != kNone) past.drop(ka);
+    if (kb.copy != kNone) past.drop(kb);
   }
 
   // act does one operation on a leaf in registers, and reports whether there was room.

@@ -122,6 +122,25 @@ __device__ __forceinline__ void epoch_collect(const EpochRef& r, uint32_t* stack
   if (held != 0) add_relaxed(&r.control->held, held);
 }
 
+// epoch_enter announces the epoch in a slot of its own, for a thread that holds what is not free now beyond its launch:
+// until epoch_leave, by whoever comes to know the slot. No more than two epochs end meanwhile.
+__device__ __forceinline__ uint32_t epoch_enter(const EpochRef& r) {
+  uint32_t at = block_index() % r.slots;
+  while (cas_relaxed(r.announced + at, kEpochVacant, kEpochIdle) != kEpochVacant) {
+    at = at + 1 == r.slots ? 0 : at + 1;
+    pause(100);
+  }
+  uint64_t now = load_relaxed(&r.control->epoch);
+  for (uint64_t seen = 0; seen != now;) {
+    seen = now;
+    store_release(r.announced + at, seen << 1 | kEpochActive);
+    fence_sc();
+    now = load_relaxed(&r.control->epoch);
+  }
+  return at;
+}
+__device__ __forceinline__ void epoch_leave(const EpochRef& r, uint32_t slot) { store_release(r.announced + slot, kEpochVacant); }
+
 // EpochBlock is a block's part in reclamation. Size is how many nodes of an epoch shared memory holds.
 template <uint32_t Size>
 class EpochBlock {
@@ -163,6 +182,10 @@ class EpochBlock {
     if (at < Size) b->ids[bag][at] = id;
     else epoch_push(r, stack(b->epoch, id), id);
   }
+
+  // hold gives a node to the newest pin at once, where only readers that pins protect can be in it: for kernels that have
+  // no groups. Whoever calls it counts it as retired and held.
+  __device__ __forceinline__ void hold(uint32_t id) { epoch_push(r, r.pin + id % kEpochStacks, id); }
 
   // end ends the group: for a block that does something else for a while.
   __device__ __forceinline__ void end() {

@@ -1,0 +1,185 @@
+// Kernels of trees with versions: what leaves were, kept for snapshots, and read. weft/btree_past.cuh has how.
+// Lookups of the present, while no kernel takes snapshots, are those of btree.cu.
+#include "change.cuh"
+#include "weft/btree_past.cuh"
+#include "weft/entry.cuh"
+
+namespace weft::btree {
+
+constexpr uint32_t kBlock = 256;  // threads of a block (internal/gpu)
+
+// ---- reading -------------------------------------------------------------------
+
+struct ThenGetParams {
+  Tree tree;
+  Past past;
+  uint64_t time;  // kAlways: the present
+  const void* keys;
+  void* vals;  // may be null, as what follows
+  uint8_t* found;
+  uint64_t* hits;         // added to
+  const uint32_t* count;  // of keys, if it is not n
+  uint64_t n;
+  uint64_t answer;  // vals and found are those of a batch of PutNews that has been run
+};
+
+// then_get looks keys up, each by a tile.
+template <class S, class K, class V>
+__device__ __forceinline__ void then_get(const ThenGetParams& p) {
+  constexpr uint32_t lanes = Shape<S>::kLanes;
+  const uint64_t n = p.count ? *p.count : p.n;
+  uint32_t hits = 0;
+  for (uint64_t i = thread_index() / lanes; i < n; i += threads_in_grid() / lanes) {
+    Then<S> r(p.tree, p.past, p.time);
+    const typename S::Key key = key_in<S, K>(p.tree, p.keys, i);
+    r.find(key);
+    uint32_t at = 0;
+    const bool found = r.node.has(r.l, key, count_of(r.state), at);
+    const typename S::Key val = found ? S::value(r.node.word(r.l, at)) : typename S::Key(0);
+    if (r.l.rank != 0) continue;
+    if (p.vals && (found || !p.answer)) static_cast<V*>(p.vals)[i] = V(val);
+    if (p.found) p.found[i] = p.answer ? found && !p.found[i] : found;
+    hits += found;
+  }
+  sync_warp();
+  if (p.hits) add_up(p.hits, hits);
+}
+
+struct ThenSeekParams {
+  SeekParams seek;
+  Past past;
+  uint64_t time;
+};
+
+struct ThenCollectParams {
+  CollectParams collect;
+  Past past;
+  uint64_t time;
+};
+
+// then is the node that a leaf was at a time, kNone if that was another leaf's. No change is under way.
+template <class S>
+__device__ __forceinline__ uint32_t then(const Tree& t, const Past& p, uint32_t id, uint64_t time) {
+  uint32_t at = id, of = id;
+  while (*time_of(p, at) > time) {
+    const uint64_t links = *links_of(p, at);
+    at = uint32_t(links);
+    if (at == kNone) __builtin_trap();
+    of = uint32_t(*links_of(p, at) >> 32);
+  }
+  const uint32_t state = uint32_t(*state_word<S>(t, at) >> 32);
+  return of != id || (state & kDead) || count_of(state) == 0 ? kNone : at;
+}
+
+// then_collect lists the leaves that had pairs at a time.
+template <class S>
+__device__ __forceinline__ void then_collect(const ThenCollectParams& p) {
+  collect_all<S>(p.collect, [&](uint32_t id, uint32_t state) {
+    return level_of(state) == 0 ? then<S>(p.collect.tree, p.past, id, p.time) : kNone;
+  });
+}
+
+// ---- changes -------------------------------------------------------------------
+
+// epoch_rounds has the tiles of a block do run(at) for all numbers below n, a tile each at a time. Where kernels
+// take snapshots the block goes through that in step, so that epochs end.
+template <class S, class Writer, class Run>
+__device__ __forceinline__ void epoch_rounds(const Tree& t, const Past& p, uint64_t n, Writer& w, EpochBlock<kBag>& epochs, Run run) {
+  constexpr uint32_t lanes = Shape<S>::kLanes;
+  const uint64_t step = threads_in_grid() / lanes, mine = thread_in_block() / lanes;
+  const bool outside = w.past.outside();
+  const Free free{t, p};
+  if (outside) epochs.enter();
+  for (uint64_t first = thread_index() / lanes - mine; first < n; first += step) {
+    if (outside) epochs.begin(free);
+    if (first + mine < n) run(first + mine);
+  }
+  sync_warp();
+  if (outside) epochs.leave();
+  finish(w);
+  w.past.count();
+}
+
+struct KeptChangeParams {
+  ChangeParams change;
+  Past past;
+};
+
+// kept_change is change of a tree that snapshots have.
+template <class S, class K, class V>
+__device__ __forceinline__ void kept_change(const KeptChangeParams& p) {
+  __shared__ EpochBags<kBag> bags;
+  EpochBlock<kBag> epochs(p.past.epochs, &bags);
+  const uint64_t n = p.change.count ? *p.change.count : p.change.n, mask = mask_of<S>(n);
+  Writer<S, V, Keeps> w{p.change.tree, {p.past, &epochs}};
+  w.flags = p.change.flags;
+  epoch_rounds<S>(p.change.tree, p.past, mask + 1, w, epochs, [&](uint64_t at) __attribute__((always_inline)) { tile_run<S, K, V>(p.change, w, at, mask, n); });
+}
+
+struct KeptKeepParams {
+  KeepParams keep;
+  Past past;
+};
+
+// keep_leaf takes pairs out of leaf number i of the order, by a tile.
+template <class S, class V, class Writer>
+__device__ __forceinline__ void keep_leaf(const KeepParams& p, Writer& w, uint64_t i) {
+  const uint64_t first = p.order.before[i], end = p.order.before[i + 1];
+  uint64_t lo = inorder::first<uint64_t>(0, p.count, [&](uint64_t g) { return p.gaps[g].to > first; });
+  if (lo == p.count || p.gaps[lo].from >= end) return;
+  typename Writer::Held h;
+  while (!w.hold(p.order.ids[i], h)) {
+  }
+  const uint32_t was = h.count();
+  uint32_t left = 0;
+  for (uint64_t at = first; at < end; at++) {
+    while (lo < p.count && p.gaps[lo].to <= at) lo++;
+    if (lo < p.count && p.gaps[lo].from <= at) continue;
+    if (left != at - first) h.n.set(w.l, left, h.n.word(w.l, uint32_t(at - first)));
+    left++;
+  }
+  w.added -= was - left;
+  w.write(h, left, was);
+}
+
+// kept_keep is keep of a tree that snapshots have.
+template <class S, class V>
+__device__ __forceinline__ void kept_keep(const KeptKeepParams& p) {
+  __shared__ EpochBags<kBag> bags;
+  EpochBlock<kBag> epochs(p.past.epochs, &bags);
+  Writer<S, V, Keeps> w{p.keep.tree, {p.past, &epochs}};
+  epoch_rounds<S>(p.keep.tree, p.past, *p.keep.order.count, w, epochs, [&](uint64_t i) { keep_leaf<S, V>(p.keep, w, i); });
+}
+
+// ---- snapshots of the host -------------------------------------------------------
+
+struct TickParams {
+  Past past;
+  uint64_t* time;
+};
+
+struct GiveParams {
+  Tree tree;
+  Past past;
+  uint32_t* stacks;
+  uint32_t count;
+  uint32_t unused;
+};
+
+}  // namespace weft::btree
+
+using namespace weft;
+using namespace weft::btree;
+WEFT_WIDTHS;
+
+WEFT_KERNEL(btree_versions_get, 3)(ThenGetParams p) { then_get<S, K, V>(p); }
+WEFT_KERNEL(btree_versions_seek, 3)(ThenSeekParams p) {
+  weft::btree::seek<S, K, V>(p.seek, [&] { return Then<S>(p.seek.tree, p.past, p.time); });
+}
+WEFT_KERNEL(btree_versions_collect, 4)(ThenCollectParams p) { then_collect<S>(p); }
+WEFT_KERNEL(btree_versions_change, 2)(KeptChangeParams p) { kept_change<S, K, V>(p); }
+WEFT_KERNEL(btree_versions_keep, 2)(KeptKeepParams p) { kept_keep<S, V>(p); }
+WEFT_KERNEL(btree_versions_tick, 1)(TickParams p) {
+  if (thread_index() == 0) *p.time = snapshot(p.past);
+}
+WEFT_KERNEL(btree_versions_give, 1)(GiveParams p) { epoch_collect(p.past.epochs, p.stacks, p.count, Free{p.tree, p.past}); }

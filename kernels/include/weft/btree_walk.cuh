@@ -1,0 +1,80 @@
+// Ranges of a B-link tree, leaf by leaf, by a tile: of the present, or of a time (Then in btree_past.cuh).
+#pragma once
+
+#include "btree_node.cuh"
+
+namespace weft::btree {
+
+// Now is a tile's way to the leaf of a key as it is.
+template <class S>
+struct Now {
+  using L = Lanes<S, false>;
+  using Key = typename S::Key;
+  const Tree& t;
+  L l{};
+  Search<S, false> s{};
+  Node<S, false> node{};
+  uint32_t state = 0;
+
+  __device__ __forceinline__ void restart() { s = Search<S, false>(); }
+  // find goes on to a key, and reads.
+  __device__ __forceinline__ void find(Key key) {
+    while (!s.step(t, l, key, node, state)) {
+    }
+  }
+  // proceed goes on to the leaf on the right.
+  __device__ __forceinline__ void proceed() { s.at = node.link(l); }
+  // least is a key from which on all has been read; false: it is not known.
+  __device__ __forceinline__ bool least(Key& key) const {
+    key = s.low;
+    return true;
+  }
+};
+
+// Walk is a tile that goes over the pairs from a key on.
+template <class S, class Reader>
+struct Walk {
+  using Key = typename S::Key;
+  Reader r;
+
+  // forward goes over pairs from key lo to key hi, at most so many, and returns how many there are.
+  // f(from, to, n) gets slots of the node that r has, and how many pairs come before.
+  template <class F>
+  __device__ __forceinline__ uint32_t forward(Key lo, Key hi, uint32_t most, F f) {
+    uint32_t n = 0;
+    while (true) {
+      r.find(lo);
+      const uint32_t count = count_of(r.state), from = r.node.below(r.l, lo, count);
+      uint32_t at, to = r.node.below(r.l, hi, count);
+      if (r.node.has(r.l, hi, count, at)) to++;
+      if (to - from > most - n) to = from + (most - n);
+      f(from, to, n);
+      n += to - from;
+      const uint32_t link = r.node.link(r.l);
+      lo = r.node.high(r.l);
+      if (n == most || link == kNone || lo > hi) return n;
+      r.proceed();
+    }
+  }
+  // backward is forward from hi down. A node does not know the one before: each is searched for from the root.
+  template <class F>
+  __device__ __forceinline__ uint32_t backward(Key lo, Key hi, uint32_t most, F f) {
+    uint32_t n = 0;
+    while (true) {
+      r.restart();
+      r.find(hi);
+      const uint32_t count = count_of(r.state);
+      uint32_t at, from = r.node.below(r.l, lo, count), to = r.node.below(r.l, hi, count);
+      if (r.node.has(r.l, hi, count, at)) to++;
+      if (to - from > most - n) from = to - (most - n);
+      f(from, to, n);
+      n += to - from;
+      Key least;
+      const bool known = r.least(least);
+      if (n == most || (known && least <= lo)) return n;
+      if (known) hi = least - 1;
+    }
+  }
+};
+
+}  // namespace weft::btree
