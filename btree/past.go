@@ -182,7 +182,7 @@ func (p *past) kept() int {
 // pastRef is the past of a tree, for kernels.
 func (e *gpuEngine) pastRef(t *tree) pastRef {
 	p := t.past
-	r := pastRef{control: p.control.Ptr, words: p.words.Ptr(), epochs: p.epochs.Ref()}
+	r := pastRef{control: p.control.Ptr, words: p.words.Ptr(), epochs: p.epochs.Ref(), reserve: noNode}
 	if p.stocked {
 		r.stocked = 1
 	}

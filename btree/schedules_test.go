@@ -3,6 +3,7 @@ package btree
 import (
 	"context"
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -59,14 +60,18 @@ func explore[K weft.Key, V weft.Value](t *testing.T, widths string, cfg dst.Conf
 }
 
 func schedules[K weft.Key, V weft.Value](unordered bool) dst.Config[K, V] {
+	return schedulesOf[K, V](&Options{Unordered: unordered})
+}
+
+func schedulesOf[K weft.Key, V weft.Value](opts *Options) dst.Config[K, V] {
 	return dst.Config[K, V]{
-		Arch: 90, Unordered: unordered, Shapes: troubles,
+		Arch: 90, Unordered: opts.Unordered, Shapes: troubles,
 		New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
-			m, err := New[K, V](dev, &Options{Unordered: unordered})
+			m, err := New[K, V](dev, opts)
 			if err != nil {
 				return nil, err
 			}
-			return scheduled[K, V]{dst.Map(m), &m.table}, nil
+			return scheduled[K, V]{dst.Map(m), &m.table, &history[K, V]{m: m}}, nil
 		},
 		Upkeep: []dst.Upkeep[K, V]{
 			{Name: "reclaim", Do: func(x dst.Subject[K, V]) error { return x.(scheduled[K, V]).table.reclaim(context.Background()) }},
@@ -84,6 +89,46 @@ func (t *table) reclaim(ctx context.Context) error {
 type scheduled[K weft.Key, V weft.Value] struct {
 	dst.HostSubject[K, V]
 	*table
+	*history[K, V]
+}
+
+// history is a snapshot of a map, and what it had when it was taken.
+type history[K weft.Key, V weft.Value] struct {
+	m  *Map[K, V]
+	at *weft.Snapshot[K, V]
+	is map[K]V
+}
+
+// look takes a snapshot; or, if there is one, makes sure that it has what it had, and closes it.
+func (h *history[K, V]) look() (err error) {
+	if h.at == nil {
+		if h.at, err = h.m.Snapshot(context.Background()); err == nil {
+			h.is = maps.Collect(h.at.All())
+		}
+		return err
+	}
+	for k, v := range h.at.All() {
+		if is, ok := h.is[k]; !ok || is != v {
+			return fmt.Errorf("a snapshot had %v, %v of key %v, and has %v then", is, ok, k, v)
+		}
+		delete(h.is, k)
+	}
+	if len(h.is) != 0 {
+		return fmt.Errorf("a snapshot has lost %v", h.is)
+	}
+	err = h.at.Close()
+	h.at = nil
+	return err
+}
+
+// Close is for [dst.Subject].
+func (s scheduled[K, V]) Close() error {
+	if s.at != nil {
+		if err := s.look(); err != nil {
+			return err
+		}
+	}
+	return s.HostSubject.Close()
 }
 
 func (s scheduled[K, V]) CheckInvariants() error { return s.core.Check(context.Background()) }

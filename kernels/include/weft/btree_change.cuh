@@ -15,6 +15,7 @@ struct Task {
   typename S::Key key, value;  // value, out: what was there
   uint32_t kind;               // Kind
   bool there;                  // out: the key was there before
+  bool refused = false;        // out: it may not be inserted
 };
 
 // Forgets is what a Writer does to the past of a tree that has none. btree_past.cuh has the other kind.
@@ -41,6 +42,7 @@ struct Writer {
   uint32_t spare = kNone;  // a node that has been taken and is not used yet
   int32_t added = 0;       // pairs, by this tile
   uint32_t tries = 0;      // in a row that came to nothing
+  bool enters = true;      // keys that are absent may be inserted
 
   // Held is a node that this tile has latched, as it is. Lane 0 has the header.
   struct Held {
@@ -157,6 +159,32 @@ struct Writer {
   __device__ __forceinline__ uint32_t fresh() {
     if (spare == kNone) spare = take();
     return spare;
+  }
+
+  // stock makes sure that there is a node for a copy, where kernels of users share what there is; false: there is none.
+  __device__ __forceinline__ bool stock() {
+    if constexpr (Past::kKeeps) {
+      if (!past.shares() || spare != kNone) return true;
+      if (l.rank == 0) {
+        spare = past.first(lane_index() + block_index());
+        if (spare == kNone) spare = take_some();
+      }
+      spare = l.share(spare, 0);
+      return spare != kNone;
+    }
+    return true;
+  }
+  // take_some takes a new node, as long as enough are left for splits.
+  __device__ __forceinline__ uint32_t take_some() const {
+    Control* c = control_of(t);
+    const uint32_t free = c->free, most = free + (t.nodes - c->top);
+    uint32_t i = load_relaxed(&c->taken);
+    while (i + past.p.reserve < most) {
+      const uint32_t was = cas_relaxed(&c->taken, i, i + 1);
+      if (was == i) return i < free ? t.freed[i] : c->top + (i - free);
+      i = was;
+    }
+    return kNone;
   }
 
   // done gives back what was taken and not used.
@@ -451,13 +479,15 @@ struct Writer {
     if (kb.copy != kNone) past.drop(kb);
   }
 
-  // act does one operation on a leaf in registers, and reports whether there was room.
+  // act does one operation on a leaf in registers, and reports whether there was room. One that may not insert is refused.
   __device__ __forceinline__ bool act(Held& h, const Task<S>& op, uint32_t& count, bool& changed, Task<S>& mine, bool is_mine) {
     uint32_t at = 0;
     const bool there = h.n.has(l, op.key, count, at);
     const Key old = there ? S::value(h.n.word(l, at)) : Key(0);
     if (op.kind == kDelete) {
       if (there) h.n.close(l, at), count--, added--, changed = true;
+    } else if (!there && op.kind != kUpdate && !enters) {
+      if (is_mine) mine.refused = true;
     } else if (there ? op.kind != kPutNew : op.kind != kUpdate) {
       if (!there && count == kSlots) return false;
       if (there) {
@@ -529,10 +559,10 @@ struct Writer {
         continue;
       }
       uint32_t leaf, parent;
-      if (!down(key, 0, kind != kDelete, leaf, parent)) continue;
+      if (!down(key, 0, kind != kDelete && enters, leaf, parent)) continue;
       bool few;
       const uint32_t next = visit(leaf, parent, at, n, mine, few);
-      if (few) merge(key);
+      if (few && stock()) merge(key);
       if (next == at) rest();
       else tries = 0;
       at = next;

@@ -44,6 +44,15 @@ struct Tree {
 };
 __device__ __forceinline__ Control* control_of(const Tree& t) { return reinterpret_cast<Control*>(t.memory); }
 
+// Alone are slots of nodes that a lane reads by itself.
+template <class S>
+struct Alone : S {};
+
+template <class S>
+constexpr uint32_t kPiecesOf = 2;
+template <class S>
+constexpr uint32_t kPiecesOf<Alone<S>> = sizeof(typename S::Word) == 8 ? 8 : 16;
+
 // Shape is what depends on the slots. A node is read by kLanes lanes, two vectors of 16 bytes
 // each; the first vector is its header.
 template <class S>
@@ -52,7 +61,7 @@ struct Shape {
   static constexpr uint32_t kNodeBytes = kSlotBytes == 8 ? 128 : 256;
   static constexpr uint32_t kSlots = (kNodeBytes - 16) / kSlotBytes;
   static constexpr uint32_t kPer = 16 / kSlotBytes;  // slots of a vector
-  static constexpr uint32_t kPieces = 2;             // vectors of a lane
+  static constexpr uint32_t kPieces = kPiecesOf<S>;  // vectors of a lane
   static constexpr uint32_t kLanes = kNodeBytes / 16 / kPieces;
   static constexpr uint32_t kHalf = kSlots / 2;      // that stay in a node that is split
   static constexpr uint32_t kFew = (kSlots + 3) / 4, kMany = kSlots * 6 / 7;

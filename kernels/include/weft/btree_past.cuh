@@ -34,7 +34,7 @@ struct Past {
   uint64_t* words;  // by node: time; the node before, and above it the one whose past this is
   uint64_t newest;  // time of the newest snapshot of the host, 0 if there is none; kAlways: kernels take snapshots
   EpochRef epochs;
-  uint32_t bound;    // takings of new nodes by kernels of users, for copies, are below it
+  uint32_t reserve;  // nodes that copies leave, in kernels of users; kNone: the host has seen to it that there are enough
   uint32_t stocked;  // there may be free nodes in the stacks
 };
 
@@ -116,6 +116,7 @@ struct Keeps {
   uint32_t copied = 0, reused = 0;  // by this lane
 
   __device__ __forceinline__ bool outside() const { return p.newest == kAlways; }
+  __device__ __forceinline__ bool shares() const { return p.reserve != kNone; }
 
   // first is a node for the writer to take, before others.
   __device__ __forceinline__ uint32_t first(uint32_t near) {

@@ -1,0 +1,341 @@
+// A btree.Map in kernels of users. Package btree says in Go how a Ref comes by; docs/refs.md is a guide.
+//
+//	__global__ void count(btree::Ref<uint64_t, uint32_t> seen, …) {
+//	  if (seen.find(key, &n)) …
+//
+// A call of Ref without a suffix is for one lane, and may be made anywhere: lanes may diverge, loop, and have
+// returned. A call with _warp is for all 32 lanes of a warp together, which bring a key each, or none. A call
+// with _tile is for a tile: kTile neighboring lanes, which come together with the same arguments.
+//
+// Operations on a key are linearizable, whoever makes them. Changes return what has become of them:
+// kInserted, kPresent, kReplaced, kDeleted, kNothing; and kFull where the Update had permitted no more
+// insertions, where there was no node to keep what a leaf was, or where the Ref is one of View: then nothing has
+// changed, and Sync returns ErrFull.
+//
+// Ranges are linearizable at a time (VersionedRef), and not in a tree without versions.
+#pragma once
+
+#include "btree_past.cuh"
+#include "btree_walk.cuh"
+#include "ref.cuh"
+
+namespace weft::btree {
+
+// kVersions and kMaySnapshot are bits of a mode, beside those of ref.cuh.
+constexpr uint32_t kVersions = 64, kMaySnapshot = 128;
+
+// Pairs is what the types of a tree are in registers.
+template <class K, class V>
+struct Typed : Types<K, V, false> {
+  using T = Types<K, V, false>;
+  using S = typename T::S;
+  using Key = typename S::Key;
+  static constexpr uint32_t kTile = Shape<S>::kLanes;
+
+  __device__ __forceinline__ static Key in(const Tree& t, K key) { return Key(As<K>::bits(key) ^ typename As<K>::Bits(t.flip)); }
+  __device__ __forceinline__ static K out(const Tree& t, Key key) { return As<K>::from(typename As<K>::Bits(key) ^ typename As<K>::Bits(t.flip)); }
+
+  // task is an operation.
+  __device__ __forceinline__ static Task<S> task(const Tree& t, bool there, uint32_t kind, K key, V value) {
+    return {in(t, key), Key(As<V>::bits(value)), there ? kind : uint32_t(kNone), false};
+  }
+  // outcome is what has become of one.
+  __device__ __forceinline__ static Outcome outcome(const Task<S>& t) {
+    if (t.kind == kNone) return kNothing;
+    if (t.refused) return kFull;
+    if (t.kind == kDelete) return t.there ? kDeleted : kNothing;
+    return !t.there ? kInserted : t.kind == kPutNew ? kPresent : kReplaced;
+  }
+};
+
+// admit asks for a ticket for an operation that may insert. Whoever gets none while others may give theirs
+// back asks again.
+__device__ __forceinline__ bool admit(const Terms& terms, uint32_t kind) {
+  if (kind == kDelete || kind == kNone) return false;
+  Outcome may;
+  do may = terms.quota().admit(true);
+  while (may == kAgain);
+  return may == kNothing;
+}
+
+// Ref is passed to kernels by value, of trees without versions. K and V are what the map's Go types are.
+template <class K, class V>
+struct Ref {
+  using P = Typed<K, V>;
+  static constexpr uint32_t kTile = P::kTile;
+
+  Tree tree;
+  Past past;  // of nobody
+  Terms terms;
+
+  // find tells whether a key is there, and gives *value its value unless that is null.
+  __device__ __forceinline__ bool find(K key, V* value = nullptr) const {
+    terms.check(P::kShape);
+    return look<Alone<S>>(P::in(tree, key), value);
+  }
+  __device__ __forceinline__ bool find_tile(K key, V* value = nullptr) const {
+    terms.check(P::kShape);
+    return look<S>(P::in(tree, key), value);
+  }
+  __device__ __forceinline__ bool find_warp(bool there, K key, V* value = nullptr) const {
+    terms.check_warp(P::kShape);
+    const Lanes<S, false> l;
+    bool hit = false;
+#pragma unroll 1
+    for (uint32_t c = 0; c < kTile; c++) {
+      if (!l.share(uint32_t(there), c)) continue;
+      V v{};
+      const bool has = look<S>(l.share(P::in(tree, key), c), &v);
+      if (l.rank != c) continue;
+      hit = has;
+      if (has && value) *value = v;
+    }
+    return hit;
+  }
+  // range_tile calls f(i, key, value) for the pairs from a key to another, at most so many, by the lane that has
+  // the pair, which is number i; and returns how many there are. It may see one change and not one before it.
+  template <class F>
+  __device__ __forceinline__ uint32_t range_tile(K lo, K hi, uint32_t most, F f) const {
+    terms.check(P::kShape);
+    return walk<K, V>(tree, Now<S>{tree}, lo, hi, most, f);
+  }
+
+  // ---- changes, of Update ----
+
+  // insert inserts a key that is absent. If it is present, *held gets its value, unless that is null.
+  __device__ __forceinline__ Outcome insert(K key, V value, V* held = nullptr) const { return change(kPutNew, key, value, held); }
+  // put inserts a key, or gives it another value.
+  __device__ __forceinline__ Outcome put(K key, V value) const { return change(kPut, key, value, nullptr); }
+  // reduce inserts a key, or combines its value with another: kSum, kMin, kMax, kAnd or kOr.
+  __device__ __forceinline__ Outcome reduce(Kind kind, K key, V value) const { return change(kind, key, value, nullptr); }
+  __device__ __forceinline__ Outcome erase(K key) const { return change(kDelete, key, V{}, nullptr); }
+
+  __device__ __forceinline__ Outcome insert_warp(bool there, K key, V value, V* held = nullptr) const {
+    return change_warp(there, kPutNew, key, value, held);
+  }
+  __device__ __forceinline__ Outcome put_warp(bool there, K key, V value) const { return change_warp(there, kPut, key, value, nullptr); }
+  __device__ __forceinline__ Outcome reduce_warp(bool there, Kind kind, K key, V value) const {
+    return change_warp(there, kind, key, value, nullptr);
+  }
+  __device__ __forceinline__ Outcome erase_warp(bool there, K key) const { return change_warp(there, kDelete, key, V{}, nullptr); }
+
+ private:
+  using S = typename P::S;
+
+  template <class L>
+  __device__ __forceinline__ bool look(typename S::Key key, V* value) const {
+    Now<L> r{tree};
+    r.find(key);
+    uint32_t at = 0;
+    if (!r.node.has(r.l, key, count_of(r.state), at)) return false;
+    if (value) *value = As<V>::from(S::value(r.node.word(r.l, at)));
+    return true;
+  }
+  __device__ __forceinline__ Outcome change(uint32_t kind, K key, V value, V* held) const {
+    terms.check(P::kShape);
+    auto t = Typed<K, V>::task(tree, true, kind, key, value);
+    Task<Alone<S>> op{t.key, t.value, t.kind, false};
+    if (!terms.permits(kind, false)) return terms.settle(kFull, 1);
+    const bool enters = admit(terms, kind);
+    Writer<Alone<S>, typename As<V>::Bits> w{tree};
+    w.flags = kMeaning<V>, w.enters = enters;
+    w.run(op, 0, 1);
+    t.there = op.there, t.refused = op.refused;
+    return end(t, enters, As<V>::from(op.value), held);
+  }
+  __device__ __forceinline__ Outcome change_warp(bool there, uint32_t kind, K key, V value, V* held) const {
+    terms.check_warp(P::kShape);
+    auto t = P::task(tree, there, kind, key, value);
+    if (!terms.permits(kind, false)) return there ? terms.settle(kFull, 1) : kNothing;
+    const bool enters = admit(terms, t.kind);
+    Writer<S, typename As<V>::Bits> w{tree};
+    w.flags = kMeaning<V>;
+#pragma unroll 1
+    for (uint32_t c = 0; c < kTile; c++) {
+      w.enters = w.l.share(uint32_t(enters), c);
+      w.run(t, c, c + 1);
+    }
+    sync_warp();
+    return there ? end(t, enters, As<V>::from(t.value), held) : kNothing;
+  }
+  __device__ __forceinline__ Outcome end(const Task<S>& t, bool enters, V was, V* held) const {
+    const Outcome o = P::outcome(t);
+    terms.quota().record(enters, o);
+    if (held && o == kPresent) *held = was;
+    return terms.settle(o, 1);
+  }
+};
+
+// walk calls f(i, key, value) for pairs that a reader finds.
+template <class K, class V, class Reader, class F>
+__device__ __forceinline__ uint32_t walk(const Tree& t, const Reader& reader, K lo, K hi, uint32_t most, F f) {
+  using P = Typed<K, V>;
+  using S = typename P::S;
+  if (most == 0 || P::in(t, lo) > P::in(t, hi)) return 0;
+  Walk<S, Reader> w{reader};
+  return w.forward(P::in(t, lo), P::in(t, hi), most, [&](uint32_t from, uint32_t to, uint32_t before) __attribute__((always_inline)) {
+    w.r.node.each(w.r.l.rank, [&](uint32_t, uint32_t, uint32_t number, typename S::Word word) __attribute__((always_inline)) {
+      if (number >= from && number < to) f(before + number - from, P::out(t, S::key(word)), As<V>::from(S::value(word)));
+    });
+  });
+}
+
+// VersionedRef is a tree with versions (listing 4.1 of the thesis). Reads at a time need a snapshot that lasts: one
+// of a group (Session), or one that is held on a stream. kAlways is the present.
+template <class K, class V>
+struct VersionedRef {
+  using P = Typed<K, V>;
+  using S = typename P::S;
+  static constexpr uint32_t kTile = P::kTile;
+
+  Tree tree;
+  Past past;
+  Terms terms;
+
+  // find_tile tells whether a key was there at a time, and gives *value its value unless that is null.
+  __device__ __forceinline__ bool find_tile(K key, V* value = nullptr, uint64_t time = kAlways) const {
+    check();
+    Then<S> r(tree, past, time);
+    const typename S::Key in = P::in(tree, key);
+    r.find(in);
+    uint32_t at = 0;
+    if (!r.node.has(r.l, in, count_of(r.state), at)) return false;
+    if (value) *value = As<V>::from(S::value(r.node.word(r.l, at)));
+    return true;
+  }
+  // range_tile calls f(i, key, value) for the pairs from a key to another at a time, at most so many, by the lane
+  // that has the pair, which is number i; and returns how many there were (listing 4.3). In the present it may see one
+  // change and not one before it.
+  template <class F>
+  __device__ __forceinline__ uint32_t range_tile(K lo, K hi, uint32_t most, uint64_t time, F f) const {
+    check();
+    return walk<K, V>(tree, Then<S>(tree, past, time), lo, hi, most, f);
+  }
+  // count_tile is how many pairs there were.
+  __device__ __forceinline__ uint32_t count_tile(K lo, K hi, uint64_t time) const {
+    return range_tile(lo, hi, ~0u, time, [](uint32_t, K, V) {});
+  }
+  // successor_tile is the first pair behind a key.
+  __device__ __forceinline__ bool successor_tile(K key, K* next, V* value, uint64_t time) const {
+    const typename S::Key in = P::in(tree, key), last = typename S::Key(typename As<K>::Bits(~typename As<K>::Bits(0)));
+    if (in == last) return false;
+    const Lanes<S, false> l;
+    K k{};
+    V v{};
+    uint32_t from = 0;
+    const bool some = range_tile(P::out(tree, in + 1), P::out(tree, last), 1, time, [&](uint32_t, K found, V has) { k = found, v = has, from = 1; });
+    const uint32_t who = l.vote(from != 0);
+    if (!some) return false;
+    *next = As<K>::from(typename As<K>::Bits(l.share(uint64_t(As<K>::bits(k)), lowest(who))));
+    if (value) *value = As<V>::from(typename As<V>::Bits(l.share(uint64_t(As<V>::bits(v)), lowest(who))));
+    return true;
+  }
+
+  // hold takes a snapshot that lasts until drop, by whichever kernel of the stream; each by one thread.
+  struct Held {
+    uint64_t time;
+    uint32_t slot, unused;
+  };
+  __device__ __forceinline__ Held hold() const {
+    check_snapshot();
+    const uint32_t slot = epoch_enter(past.epochs);
+    return {snapshot(past), slot, 0};
+  }
+  __device__ __forceinline__ void drop(const Held& h) const { epoch_leave(past.epochs, h.slot); }
+
+  __device__ __forceinline__ void check() const { terms.check(P::kShape | kVersions); }
+  // check_snapshot stops the launch where changes beside it don't keep what it would read.
+  __device__ __forceinline__ void check_snapshot() const {
+    check();
+    if (!(terms.mode & kMaySnapshot)) asm volatile("trap;" ::: "memory");
+  }
+};
+
+using Bags = EpochBags<kBag>;  // of a block, in shared memory
+
+// Session is a block's work on a VersionedRef, in groups of operations:
+//
+//	__shared__ btree::Bags bags;
+//	btree::Session<K, V> tree(ref, &bags);
+//	tree.enter();
+//	while (there is work) {
+//	  tree.begin();
+//	  const uint64_t time = tree.snapshot();
+//	  tree.ref.range_tile(lo, hi, most, time, f);
+//	  tree.put_tile(key, value);
+//	}
+//	tree.leave();
+//
+// All threads of the block call enter, begin and leave. A snapshot lasts for the group. Changes are for tiles (listing 4.2).
+template <class K, class V>
+class Session {
+ public:
+  using P = Typed<K, V>;
+  static constexpr uint32_t kTile = P::kTile;
+  const VersionedRef<K, V>& ref;
+
+  __device__ __forceinline__ Session(const VersionedRef<K, V>& r, Bags* bags)
+      : ref(r), epochs(r.past.epochs, bags), w{r.tree, {r.past, &epochs}} {
+    w.flags = kMeaning<V>;
+  }
+  __device__ __forceinline__ void enter() {
+    if (groups()) epochs.enter();
+  }
+  __device__ __forceinline__ void begin() {
+    if (groups()) epochs.begin(Free{ref.tree, ref.past});
+  }
+  __device__ __forceinline__ void leave() {
+    sync_warp();
+    if (groups()) epochs.leave();
+    w.done();
+    sync_warp();
+    w.past.count();
+  }
+
+  // snapshot is the time of one, for the tile.
+  __device__ __forceinline__ uint64_t snapshot() {
+    ref.check_snapshot();
+    uint64_t time = 0;
+    if (w.l.rank == 0) time = btree::snapshot(ref.past);
+    w.l.sync();
+    return w.l.share(time, 0);
+  }
+
+  __device__ __forceinline__ Outcome insert_tile(K key, V value, V* held = nullptr) { return change(kPutNew, key, value, held); }
+  __device__ __forceinline__ Outcome put_tile(K key, V value) { return change(kPut, key, value, nullptr); }
+  __device__ __forceinline__ Outcome reduce_tile(Kind kind, K key, V value) { return change(kind, key, value, nullptr); }
+  __device__ __forceinline__ Outcome erase_tile(K key) { return change(kDelete, key, V{}, nullptr); }
+
+ private:
+  using S = typename P::S;
+  EpochBlock<kBag> epochs;
+  Writer<S, typename As<V>::Bits, Keeps> w;
+
+  // groups reports whether there are epochs: nobody but snapshots of the host has copies without.
+  __device__ __forceinline__ bool groups() const { return ref.terms.mode & kMaySnapshot; }
+
+  __device__ __forceinline__ Outcome change(uint32_t kind, K key, V value, V* held) {
+    ref.check();
+    const bool leads = w.l.rank == 0;
+    Outcome o = kFull;
+    V was{};
+    bool enters = false;
+    if (ref.terms.permits(kind, false) && w.stock()) {
+      if (leads) enters = admit(ref.terms, kind);
+      w.enters = w.l.share(uint32_t(enters), 0);
+      auto t = P::task(ref.tree, true, kind, key, value);
+      w.run(t, 0, 1);
+      o = P::outcome(t);
+      was = As<V>::from(t.value);
+    }
+    if (leads) {
+      ref.terms.quota().record(enters, o);
+      ref.terms.settle(o, 1);
+    }
+    o = Outcome(w.l.share(uint32_t(o), 0));
+    if (held && o == kPresent) *held = As<V>::from(typename As<V>::Bits(w.l.share(uint64_t(As<V>::bits(was)), 0)));
+    return o;
+  }
+};
+
+}  // namespace weft::btree
