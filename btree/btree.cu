@@ -1,6 +1,7 @@
 // Kernels of package btree: an ordered map in a B-link tree. layout.go has the layout and the
 // protocol, weft/btree_node.cuh how nodes are read and weft/btree_change.cuh how they change.
 #include "change.cuh"
+#include "weft/account.cuh"
 #include "weft/entry.cuh"
 
 namespace weft::btree {
@@ -343,6 +344,11 @@ __device__ __forceinline__ void sweep(const SweepParams& p) {
   }
 }
 
+struct AccountParams {
+  Control* control;
+  Account* account;
+};
+
 struct AddParams {
   const Control* control;
   uint64_t* to;
@@ -377,6 +383,10 @@ WEFT_KERNEL(btree_swept, 1)(SweepParams p) {
   Control* c = control_of(p.tree);
   const uint32_t n = given(p.tree);
   *c = {c->counters, n, *p.count, 0, 0};
+}
+// What kernels of users have done is counted when they are done.
+WEFT_KERNEL(btree_account, 1)(AccountParams p) {
+  if (thread_index() == 0) settle(p.control->counters, *p.account);
 }
 WEFT_KERNEL(btree_add, 1)(AddParams p) {
   if (thread_index() != 0) return;

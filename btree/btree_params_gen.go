@@ -9,6 +9,13 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
+// accountParams is weft::btree::AccountParams of C++.
+type accountParams struct {
+	_       structs.HostLayout
+	control device.Ptr
+	account device.Ptr
+}
+
 // addParams is weft::btree::AddParams of C++.
 type addParams struct {
 	_       structs.HostLayout
@@ -204,6 +211,13 @@ type treeRef struct {
 	nodes  uint32
 	unused uint32
 }
+
+// accountParams has the layout of weft::btree::AccountParams.
+var (
+	_ [16]byte = [unsafe.Sizeof(accountParams{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(accountParams{}.control)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(accountParams{}.account)]byte{}
+)
 
 // addParams has the layout of weft::btree::AddParams.
 var (

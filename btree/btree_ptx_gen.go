@@ -12,13 +12,14 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 868a106deb206efd8901930d78791fe3c89fe34b76e4e8fe9538a693cdf87476 14933 btree/btree.cu
+//kernelgen:input 71d77c222fc06de65e5461e8061bdc911b1b594382e9344181b7074e277eaebe 15213 btree/btree.cu
 //kernelgen:input f4d67e4573089ccdd061976afb6946b1c760334b72352c213003694049062068 3627 btree/change.cuh
 //kernelgen:input 60318b128ff9a61d8f33aad03640fe5c528f9facdffb8614fc68c0fd8c629bfc 4396 btree/order.cuh
 //kernelgen:input 668707219549889d26d371cde9788f67543745b784f6a9499e9f0105e15835cb 3386 btree/seek.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input 6aff3783dffdf74322ebe0da626ca4b7f7f98fec67fa14c705c24a9beb474321 20642 kernels/include/weft/btree_change.cuh
-//kernelgen:input 09cff63a5774d7a91acb69617153ed1b1b8323f18f354e8dedd80bd3eacbe1cf 15505 kernels/include/weft/btree_node.cuh
+//kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
+//kernelgen:input beee79794b8c05625e61c2b90d2ba8d6ba70853c0f09aa1e4fcbbb8659ddbe95 21901 kernels/include/weft/btree_change.cuh
+//kernelgen:input e28a708721d73d23c7302cf7cb85c90fbef4bcdeb8a784585291edf2becfab24 15757 kernels/include/weft/btree_node.cuh
 //kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
@@ -31,15 +32,15 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 6dc2bbb74032849e2189d8320abc88f1cde06c8b076e6e82bbbbbcffaa655ed3 332955 btree/btree_32_32_sm80.ptx
-//kernelgen:output ab5f915d64ec79ba2ea7fefbd9dcf8f8c5dbb7abcb8f22ab980307ba1debb918 332955 btree/btree_32_32_sm90.ptx
-//kernelgen:output 2d46bfc25cf6ac8711442e58aa9b599f1b4635cf22972a65529705744f59ef3b 321322 btree/btree_32_64_sm80.ptx
-//kernelgen:output 10a257d76eddf4fd57b7a190981c2a926f6f2d463dcba72b4d76a9198a83d5e0 321322 btree/btree_32_64_sm90.ptx
-//kernelgen:output 679f65569062ccc3b594a58c9aa777d707d1ef2146c2b75e9d031b0194349a22 319949 btree/btree_64_32_sm80.ptx
-//kernelgen:output ac4d2f2f886ab9808cc85ffea72d36afa267a912141acfbf8495b22be284c6c8 319949 btree/btree_64_32_sm90.ptx
-//kernelgen:output dfd7378a1e8dd017b380609c6d9750c5d103e0d0d0d6408e8a8f4fa6b65ddb7b 321019 btree/btree_64_64_sm80.ptx
-//kernelgen:output b47534d01f2edc625b914967c444916395ffee8f33db6f9fd88427bb72e5ead3 321019 btree/btree_64_64_sm90.ptx
-//kernelgen:output 6dfc4b280c2b816ddc1e98774806b8ca32f3cd45758ae62b0f44975e3b9b6877 12507 btree/btree_params_gen.go
+//kernelgen:output e0fd33d2af95a67baad3945aebe964d069708687e0021253c208fac1aa6a10c0 333997 btree/btree_32_32_sm80.ptx
+//kernelgen:output 51a0e0c0f0941b646e54a9add63021eb45d2bc1212b38e9d9a1bd5b2f617aa51 333997 btree/btree_32_32_sm90.ptx
+//kernelgen:output 37a0283f324f074afd8b5738f181a6edca406da5cfe172c4cc82627400fac93f 322364 btree/btree_32_64_sm80.ptx
+//kernelgen:output b5d69dbd0337aa147a2052303a0125168e6fd9a9b25205a18bbb48309516c998 322364 btree/btree_32_64_sm90.ptx
+//kernelgen:output 543235f7a5191ca932832b432b8f9e544cbea4599628a440bfc3a72e59febae4 320991 btree/btree_64_32_sm80.ptx
+//kernelgen:output d39e21adb6f838af01f5a1cc3ac2cf169392daf1263cd1a20c56d3ee90d20059 320991 btree/btree_64_32_sm90.ptx
+//kernelgen:output ffd04afa3488c5208ff10021166fc01eed70046ca4e16672592fa9bed43172a2 322061 btree/btree_64_64_sm80.ptx
+//kernelgen:output b126bdd79c650e8847750540e697c6aadd36f2cc9980b3a15faf9045fd49fe41 322061 btree/btree_64_64_sm90.ptx
+//kernelgen:output 501c31d4e45d0344c4efca370e5b8b395f3bbf757384b6222cb38a0ec33e6758 12912 btree/btree_params_gen.go
 
 //go:embed btree_32_32_sm80.ptx
 var btree32x32SM80 string
@@ -105,6 +106,7 @@ var btreeImages = map[string]*device.Image{
 // btree32x32Kernels are the entry points of btreeImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var btree32x32Kernels = map[string]int{
+	"btree_account_32_32": 16,
 	"btree_add_32_32":     24,
 	"btree_bulk_32_32":    64,
 	"btree_change_32_32":  104,
@@ -124,6 +126,7 @@ var btree32x32Kernels = map[string]int{
 // btree32x64Kernels are the entry points of btreeImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var btree32x64Kernels = map[string]int{
+	"btree_account_32_64": 16,
 	"btree_add_32_64":     24,
 	"btree_bulk_32_64":    64,
 	"btree_change_32_64":  104,
@@ -143,6 +146,7 @@ var btree32x64Kernels = map[string]int{
 // btree64x32Kernels are the entry points of btreeImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var btree64x32Kernels = map[string]int{
+	"btree_account_64_32": 16,
 	"btree_add_64_32":     24,
 	"btree_bulk_64_32":    64,
 	"btree_change_64_32":  104,
@@ -162,6 +166,7 @@ var btree64x32Kernels = map[string]int{
 // btree64x64Kernels are the entry points of btreeImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var btree64x64Kernels = map[string]int{
+	"btree_account_64_64": 16,
 	"btree_add_64_64":     24,
 	"btree_bulk_64_64":    64,
 	"btree_change_64_64":  104,

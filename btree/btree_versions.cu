@@ -84,18 +84,18 @@ __device__ __forceinline__ void then_collect(const ThenCollectParams& p) {
 // epoch_rounds has the tiles of a block do run(at) for all numbers below n, a tile each at a time. Where kernels
 // take snapshots the block goes through that in step, so that epochs end.
 template <class S, class Writer, class Run>
-__device__ __forceinline__ void epoch_rounds(const Tree& t, const Past& p, uint64_t n, Writer& w, EpochBlock<kBag>& epochs, Run run) {
+__device__ __forceinline__ void epoch_rounds(const Tree& t, const Past& p, uint64_t n, Writer& w, Run run) {
   constexpr uint32_t lanes = Shape<S>::kLanes;
   const uint64_t step = threads_in_grid() / lanes, mine = thread_in_block() / lanes;
   const bool outside = w.past.outside();
   const Free free{t, p};
-  if (outside) epochs.enter();
+  if (outside) w.past.block.enter();
   for (uint64_t first = thread_index() / lanes - mine; first < n; first += step) {
-    if (outside) epochs.begin(free);
+    if (outside) w.past.block.begin(free);
     if (first + mine < n) run(first + mine);
   }
   sync_warp();
-  if (outside) epochs.leave();
+  if (outside) w.past.block.leave();
   finish(w);
   w.past.count();
 }
@@ -109,11 +109,10 @@ struct KeptChangeParams {
 template <class S, class K, class V>
 __device__ __forceinline__ void kept_change(const KeptChangeParams& p) {
   __shared__ EpochBags<kBag> bags;
-  EpochBlock<kBag> epochs(p.past.epochs, &bags);
   const uint64_t n = p.change.count ? *p.change.count : p.change.n, mask = mask_of<S>(n);
-  Writer<S, V, Keeps> w{p.change.tree, {p.past, &epochs}};
+  Writer<S, V, Keeps> w{p.change.tree, {p.past, {p.past.epochs, &bags}}};
   w.flags = p.change.flags;
-  epoch_rounds<S>(p.change.tree, p.past, mask + 1, w, epochs, [&](uint64_t at) __attribute__((always_inline)) { tile_run<S, K, V>(p.change, w, at, mask, n); });
+  epoch_rounds<S>(p.change.tree, p.past, mask + 1, w, [&](uint64_t at) __attribute__((always_inline)) { tile_run<S, K, V>(p.change, w, at, mask, n); });
 }
 
 struct KeptKeepParams {
@@ -146,9 +145,8 @@ __device__ __forceinline__ void keep_leaf(const KeepParams& p, Writer& w, uint64
 template <class S, class V>
 __device__ __forceinline__ void kept_keep(const KeptKeepParams& p) {
   __shared__ EpochBags<kBag> bags;
-  EpochBlock<kBag> epochs(p.past.epochs, &bags);
-  Writer<S, V, Keeps> w{p.keep.tree, {p.past, &epochs}};
-  epoch_rounds<S>(p.keep.tree, p.past, *p.keep.order.count, w, epochs, [&](uint64_t i) { keep_leaf<S, V>(p.keep, w, i); });
+  Writer<S, V, Keeps> w{p.keep.tree, {p.past, {p.past.epochs, &bags}}};
+  epoch_rounds<S>(p.keep.tree, p.past, *p.keep.order.count, w, [&](uint64_t i) __attribute__((always_inline)) { keep_leaf<S, V>(p.keep, w, i); });
 }
 
 // ---- snapshots of the host -------------------------------------------------------

@@ -41,7 +41,7 @@ type pastRef struct {
 	words   device.Ptr
 	newest  uint64
 	epochs  epoch.Ref
-	bound   uint32
+	reserve uint32
 	stocked uint32
 }
 
@@ -114,7 +114,7 @@ var (
 	_ [8]byte  = [unsafe.Offsetof(pastRef{}.words)]byte{}
 	_ [16]byte = [unsafe.Offsetof(pastRef{}.newest)]byte{}
 	_ [24]byte = [unsafe.Offsetof(pastRef{}.epochs)]byte{}
-	_ [64]byte = [unsafe.Offsetof(pastRef{}.bound)]byte{}
+	_ [64]byte = [unsafe.Offsetof(pastRef{}.reserve)]byte{}
 	_ [68]byte = [unsafe.Offsetof(pastRef{}.stocked)]byte{}
 )
 

@@ -12,14 +12,14 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 77bcefc661512a627eb8ddc049ff945566abd9254862beff18e2d3451b06cabe 6789 btree/btree_versions.cu
+//kernelgen:input ca1899e59fb88669cf83d82073362043ad31d23593f9c77009d05f6d034ec047 6728 btree/btree_versions.cu
 //kernelgen:input f4d67e4573089ccdd061976afb6946b1c760334b72352c213003694049062068 3627 btree/change.cuh
 //kernelgen:input 60318b128ff9a61d8f33aad03640fe5c528f9facdffb8614fc68c0fd8c629bfc 4396 btree/order.cuh
 //kernelgen:input 668707219549889d26d371cde9788f67543745b784f6a9499e9f0105e15835cb 3386 btree/seek.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input 6aff3783dffdf74322ebe0da626ca4b7f7f98fec67fa14c705c24a9beb474321 20642 kernels/include/weft/btree_change.cuh
-//kernelgen:input 09cff63a5774d7a91acb69617153ed1b1b8323f18f354e8dedd80bd3eacbe1cf 15505 kernels/include/weft/btree_node.cuh
-//kernelgen:input 6437268d855dd00315ed35c74d00b2f8c268cf3ba08b8fb89c403438c5193fdc 11289 kernels/include/weft/btree_past.cuh
+//kernelgen:input beee79794b8c05625e61c2b90d2ba8d6ba70853c0f09aa1e4fcbbb8659ddbe95 21901 kernels/include/weft/btree_change.cuh
+//kernelgen:input e28a708721d73d23c7302cf7cb85c90fbef4bcdeb8a784585291edf2becfab24 15757 kernels/include/weft/btree_node.cuh
+//kernelgen:input 59fad6ead6b7f2e1672d5e050201e9c5eab824181b8763a2854ae86f2144376b 11398 kernels/include/weft/btree_past.cuh
 //kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
@@ -33,15 +33,15 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 3a3419d419004a2eccc0a403129d8ed3f4aed1f7c2ed74ef697dde8827e25237 442587 btree/btree_versions_32_32_sm80.ptx
-//kernelgen:output 21a00df8f3ac2f48c8302be938d5eaacca75c4a0da279d5c49b1372eb12a41f8 442587 btree/btree_versions_32_32_sm90.ptx
-//kernelgen:output 495abba14bab6190ca35d8e2f808edb63ac3a6083dcbb45b23b918c855e3e491 427749 btree/btree_versions_32_64_sm80.ptx
-//kernelgen:output c80e3e332475a5633dbcaa61f9b5d59d98c295ca554c2d54b4d25f6f49b31ae3 427749 btree/btree_versions_32_64_sm90.ptx
-//kernelgen:output 5cba18925cd88c862c887401d970a03e0d67b42bc86014a35448487bddf56257 426970 btree/btree_versions_64_32_sm80.ptx
-//kernelgen:output 5d52b8ac1ddc2ee66eedcaf9178e60d44e555b85c152bcaa21e5e09042c65dba 426970 btree/btree_versions_64_32_sm90.ptx
-//kernelgen:output 188b66d133a742cc5aaf717f594272c2dd63adfb3ee9c4896292ea3a5b8d10f0 427682 btree/btree_versions_64_64_sm80.ptx
-//kernelgen:output b35f7391b2dcdc1a5f6a56e7575c1f8ae727c52a577a1918969c23d52f1bcba8 427682 btree/btree_versions_64_64_sm90.ptx
-//kernelgen:output ad470588db55a6795ea396e233b7b95d9da1c35c0fdcc6a8861235b21456bfa1 7763 btree/btree_versions_params_gen.go
+//kernelgen:output c77def75cb80e88283aa43b6763eb4374fcfc624876b2d24b5139aa653b0cce6 450464 btree/btree_versions_32_32_sm80.ptx
+//kernelgen:output 914640f06b0c951a2e65782d3cdcb10a986998d5ec4697060cf8c5fccaad643e 450464 btree/btree_versions_32_32_sm90.ptx
+//kernelgen:output 59ebdbe3390c529be3389bcf37b1c86fbc9d649ab4c718787a75b71e1616fe37 435334 btree/btree_versions_32_64_sm80.ptx
+//kernelgen:output e6a32656bb2a006195588e199ed7fafc870d5247c4c8b8d7c4d1f850d462200c 435334 btree/btree_versions_32_64_sm90.ptx
+//kernelgen:output 2aee5d43a0d6e2f2ba1646a0689b018235724b1890745b18dd852f33c5955adc 434594 btree/btree_versions_64_32_sm80.ptx
+//kernelgen:output f3826037d97542a334fc8a5f2766873f983ee86e39248ed3fe66dd1ffcd4cd67 434594 btree/btree_versions_64_32_sm90.ptx
+//kernelgen:output 0aac7bd482c17c52b4236b7fa5733222ef105e3ec30488d6a6ba1b4a273e6ffe 435280 btree/btree_versions_64_64_sm80.ptx
+//kernelgen:output 66dd46cd0d27505e1220ca9ecb7f839840ec23d705558fbeb644f4dd632aec59 435280 btree/btree_versions_64_64_sm90.ptx
+//kernelgen:output 82d780d13d232c3700ebac5184925adca86158ae4522c99018074ac43615e92e 7765 btree/btree_versions_params_gen.go
 
 //go:embed btree_versions_32_32_sm80.ptx
 var btreeVersions32x32SM80 string

@@ -11,9 +11,10 @@
 // On a CPU, where it is ahead of package ordered, for it writes nodes where they are, and no index: most where a map
 // is loaded (bench/NOTES.md). There, and where batches are small beside the map, a change costs a path to its leaf and no more.
 //
-// On a GPU package ordered is faster in all that has been measured: it has an index that stays in cache, changes
-// whole leaves at once, and snapshots that cost what changes, while the first change behind one copies this tree. A
-// tree whose readers and writers meet in one launch is for kernels of users, but there is nothing for them yet.
+// On a GPU package ordered is faster in all that has been measured: it has an index that stays in cache, and changes
+// whole leaves at once. A tree whose readers and writers meet in one launch is for kernels of users ([Map.View],
+// [Map.Update]): they look up, insert, combine and erase, and, with [OutOfPlace], take snapshots and read ranges at them,
+// beside each other.
 //
 // # Layout
 //
@@ -84,8 +85,26 @@
 //
 // # Snapshots
 //
-// On a GPU a snapshot keeps the nodes as they are: the first change after it copies all of them and goes on in the
-// copy. That is as fast as memory, and as much memory again.
+// On a GPU, unless [Options.Versions] says otherwise, a snapshot keeps the nodes as they are: the first change after it
+// copies all of them and goes on in the copy. That is as fast as memory, and as much memory again.
+//
+// With [InPlace] or [OutOfPlace] leaves have versions, as in chapter 4 of the thesis. Beside each node lie the time of what it
+// has, and the number of the node that has what it was before: 16 bytes. The head of such a list keeps its address, so
+// nothing above it changes when a leaf is copied. A clock moves on with each snapshot. InPlace copies a leaf before its
+// first change since the newest snapshot that is held, which takes as much as the leaves that change, and changes it where it
+// is else; the clock stands while a batch runs. OutOfPlace copies it before every change, since kernels of users may
+// take a snapshot at any moment: a write has no time at first, and whoever meets it first, writer or reader, sets
+// it by the clock (Wei et al., "Constant-time snapshots with applications to concurrent data structures", PPoPP 2021).
+// Inner nodes have no versions, and splits copy nothing: the right node of a split begins with the list of the
+// left one, so the leaf that has a key now leads to what had it at any time.
+//
+// Copies that a snapshot of the host may have are kept until it is closed, and go to the one before then if there is one.
+// Others are free when no block of a launch can be in them (package internal/epoch), and used again in the same launch or
+// a later one. [Stats] tells how many there are of each.
+//
+// Snapshots have one of three scopes (thesis, listing 4.1). Those of the host are [weft.OrderedMap.Snapshot]. Those of a
+// stream are taken by a kernel, read by later ones of the stream, and dropped by one (VersionedRef::hold). Those of a tile last for
+// a group of operations of its block (Session::snapshot), which is what makes a range linearizable beside changes.
 //
 // On a CPU snapshots are version lists, as in chapter 4 of the thesis. A node keeps its address; what it was
 // moves to another node before it is changed for the first time since the newest snapshot, and from there a list leads

@@ -14,7 +14,7 @@ func init() { core.PageBytes = 1 << 12 }
 func (m *Map[K, V]) Reclaim(ctx context.Context) error { return m.reclaim(ctx) }
 
 // Images are those of the kernels.
-var Images = conformance.Images(btreeImages)
+var Images = append(conformance.Images(btreeImages), conformance.Images(btreeVersionsImages)...)
 
 // CheckInvariants checks the layout alone, for suites: whatever the core may make of it.
 func (m *Map[K, V]) CheckInvariants() error {

@@ -45,6 +45,7 @@ type kernels struct {
 	get, seek                                     device.Kernel
 	collect, sizes, places, rows, copy            device.Kernel
 	settle, change, keep, bulk, sweep, swept, add device.Kernel
+	account                                       device.Kernel
 
 	// With versions:
 	thenGet, thenSeek, thenCollect, keptChange, keptKeep, tick, give device.Kernel
@@ -71,7 +72,7 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 		{Name: "get", To: &k.get}, {Name: "seek", To: &k.seek}, {Name: "collect", To: &k.collect}, {Name: "sizes", To: &k.sizes},
 		{Name: "places", To: &k.places}, {Name: "rows", To: &k.rows}, {Name: "copy", To: &k.copy}, {Name: "settle", To: &k.settle},
 		{Name: "change", To: &k.change}, {Name: "keep", To: &k.keep}, {Name: "bulk", To: &k.bulk}, {Name: "sweep", To: &k.sweep},
-		{Name: "swept", To: &k.swept}, {Name: "add", To: &k.add},
+		{Name: "swept", To: &k.swept}, {Name: "add", To: &k.add}, {Name: "account", To: &k.account},
 	})
 	if err == nil && e.versions != Whole {
 		err = gpu.Load(dev, btreeVersionsImages[gpu.Pair(w)], []gpu.Entry{
@@ -190,9 +191,6 @@ func (e *gpuEngine) Add(s *device.Stream, to device.Slice[uint64], negate bool) 
 	}
 	return e.inTurn(s, func() error { return device.Launch(s, e.add, gpu.Grid(1), gpu.Block, &p) })
 }
-
-// Lost is for [core.Engine]: every operation finds room, or its batch is refused.
-func (e *gpuEngine) Lost(context.Context) (int, error) { return 0, nil }
 
 // Clear is for [core.Engine].
 func (e *gpuEngine) Clear(context.Context) error {

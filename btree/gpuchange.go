@@ -232,6 +232,13 @@ func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch
 	for _, g := range gone {
 		gaps = append(gaps, uint64(g.From), uint64(g.To))
 	}
+	copies := 0 // each leaf may lose pairs
+	if e.keeps(t) {
+		copies = t.most
+	}
+	if err := e.grow(t, t.most+copies); err != nil {
+		return err
+	}
 	mem, err := e.Dev.Alloc(8 * len(gaps))
 	if err != nil {
 		return err
@@ -244,6 +251,7 @@ func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch
 		}
 		return e.launchKeep(s, t, &p)
 	})
+	t.most += copies
 	e.turn.Unlock()
 	return errors.Join(err, s.Sync(context.Background()), e.Dev.Free(mem))
 }

@@ -61,8 +61,9 @@ func (t *tree) grow(nodes int) error {
 		return t.copyTo(need)
 	}
 	// An eighth more, so that a map that grows step by step asks the driver rarely.
-	err := t.mem.Resize(need + t.buf.Size/8)
-	if err != nil {
+	more := t.buf.Size / 8
+	err := t.mem.Resize(need + more)
+	if err != nil && more > 0 {
 		err = t.mem.Resize(need)
 	}
 	if err != nil {

@@ -43,7 +43,8 @@ func TestReduceSchedules(t *testing.T) {
 
 // The kernels of the architectures are the same.
 func TestSameKernels(t *testing.T) {
-	conformance.SameKernels(t, "btree_32_32", "btree_32_64", "btree_64_32", "btree_64_64")
+	conformance.SameKernels(t, "btree_32_32", "btree_32_64", "btree_64_32", "btree_64_64",
+		"btree_versions_32_32", "btree_versions_32_64", "btree_versions_64_32", "btree_versions_64_64")
 }
 
 func explore[K weft.Key, V weft.Value](t *testing.T, widths string, cfg dst.Config[K, V], unordered bool, seeds int) {

@@ -1,6 +1,8 @@
 package btree_test
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/weftgo/weft/btree"
@@ -13,24 +15,37 @@ import (
 func TestSmoke(t *testing.T) { smokeAll(t, devicetest.Open(t)) }
 
 func smokeAll(t *testing.T, dev device.Device) {
-	t.Run("32_32", func(t *testing.T) { smoke[uint32, uint32](t, dev) })
-	t.Run("32_64", func(t *testing.T) { smoke[uint32, uint64](t, dev) })
-	t.Run("64_32", func(t *testing.T) { smoke[uint64, uint32](t, dev) })
-	t.Run("64_64", func(t *testing.T) { smoke[uint64, uint64](t, dev) })
+	for _, v := range []btree.Versions{btree.Whole, btree.OutOfPlace} {
+		t.Run(fmt.Sprint("versions=", v), func(t *testing.T) { smokeWidths(t, dev, v) })
+	}
 }
 
-func smoke[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device) {
-	m := open[K, V](t, dev)
+func smokeWidths(t *testing.T, dev device.Device, v btree.Versions) {
+	t.Run("32_32", func(t *testing.T) { smoke[uint32, uint32](t, dev, v) })
+	t.Run("32_64", func(t *testing.T) { smoke[uint32, uint64](t, dev, v) })
+	t.Run("64_32", func(t *testing.T) { smoke[uint64, uint32](t, dev, v) })
+	t.Run("64_64", func(t *testing.T) { smoke[uint64, uint64](t, dev, v) })
+}
+
+func smoke[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, v btree.Versions) {
+	m, err := btree.New[K, V](dev, &btree.Options{Versions: v})
+	must(t, err)
+	t.Cleanup(func() { must(t, m.Close()) })
 	conformance.SmokeOrderedMap(t, dev, m)
 	keys, vals := conformance.Sequence[K](0, 300), make([]V, 300)
 	for _, batch := range [][]K{keys[:1], keys} { // not laid out at once, so that nodes split, and merge
 		_, err := m.Put(t.Context(), batch, vals[:len(batch)])
 		must(t, err)
 	}
-	_, err := m.Delete(t.Context(), keys, nil)
+	_, err = m.Delete(t.Context(), keys, nil)
 	must(t, err)
 	must(t, m.Reclaim(t.Context()))
 	must(t, m.Check(t.Context()))
+	s := devicetest.NewStream(t, dev)
+	if err := m.Update(t.Context(), s, 1, func(btree.Ref) error { return nil }); err != nil && !errors.Is(err, device.ErrNoKernels) {
+		t.Error(err)
+	}
+	must(t, m.Sync(t.Context()))
 	if s, err := m.Stats(t.Context()); err != nil || s.Dead != 0 {
 		t.Errorf("%v, %v behind Reclaim", s, err)
 	}

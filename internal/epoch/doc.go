@@ -4,9 +4,9 @@
 //
 // # When to use it
 //
-// Where one launch frees nodes that the same launch, or another beside it, may use again. A structure that
-// frees between launches only, as slab and btree do, or whole versions, as ordered does, needs nothing of this.
-// No structure of weft is of that kind so far: package stack, which is for tests, is its only user.
+// Where one launch frees nodes that the same launch, or another beside it, may use again: btree with versions frees
+// what leaves were. A structure that frees between launches only, as slab does and btree without versions, or whole
+// versions, as ordered does, needs nothing of this. Package stack is the smallest such structure, for tests.
 //
 // # How it works
 //
@@ -41,6 +41,11 @@
 // snapshot that user code holds, may read what was there. It does not stop the epoch: what had been
 // retired before is freed, and so is what is retired when the last pin has ended. Each pin has stacks of its own for what
 // is retired while it is the newest one; when it ends, these go to the pin before it, or are freed if there is none.
+//
+// # Slots of streams
+//
+// epoch_enter announces an epoch for a thread beyond its launch, until another one says epoch_leave: so a stream keeps
+// what is not free now. No more than two epochs end meanwhile, so nothing that is retired is freed then.
 //
 // # Leases
 //

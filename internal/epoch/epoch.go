@@ -58,8 +58,8 @@ func New(s *device.Stream, cfg Config) (_ *Reclaimer, err error) {
 	cfg.MaxNodes = max(cfg.MaxNodes, cfg.Nodes, 1)
 	r := &Reclaimer{dev: dev, cfg: cfg}
 	defer func() {
-		if err != nil {
-			err = errors.Join(err, r.Close())
+		if err != nil { // what has been submitted may use it
+			err = errors.Join(err, s.Sync(context.Background()), r.Close())
 		}
 	}()
 	if r.words, err = dev.Alloc(controlSize + cfg.Slots*slotSize); err != nil {

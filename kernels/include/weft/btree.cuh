@@ -24,7 +24,12 @@ namespace weft::btree {
 // kVersions and kMaySnapshot are bits of a mode, beside those of ref.cuh.
 constexpr uint32_t kVersions = 64, kMaySnapshot = 128;
 
-// Pairs is what the types of a tree are in registers.
+// check_kind stops the launch if a kernel takes a tree with versions for one without, or the other way round.
+__device__ __forceinline__ void check_kind(const Terms& terms, uint32_t expected) {
+  if ((terms.mode & kVersions) != expected) asm volatile("trap;" ::: "memory");
+}
+
+// Typed is what the types of a tree are in nodes.
 template <class K, class V>
 struct Typed : Types<K, V, false> {
   using T = Types<K, V, false>;
@@ -58,10 +63,25 @@ __device__ __forceinline__ bool admit(const Terms& terms, uint32_t kind) {
   return may == kNothing;
 }
 
+// walk calls f(i, key, value) for pairs that a reader finds.
+template <class K, class V, class Reader, class F>
+__device__ __forceinline__ uint32_t walk(const Tree& t, const Reader& reader, K lo, K hi, uint32_t most, F f) {
+  using P = Typed<K, V>;
+  using S = typename P::S;
+  if (most == 0 || P::in(t, lo) > P::in(t, hi)) return 0;
+  Walk<S, Reader> w{reader};
+  return w.forward(P::in(t, lo), P::in(t, hi), most, [&](uint32_t from, uint32_t to, uint32_t before) __attribute__((always_inline)) {
+    w.r.node.each(w.r.l.rank, [&](uint32_t, uint32_t, uint32_t number, typename S::Word word) __attribute__((always_inline)) {
+      if (number >= from && number < to) f(before + number - from, P::out(t, S::key(word)), As<V>::from(S::value(word)));
+    });
+  });
+}
+
 // Ref is passed to kernels by value, of trees without versions. K and V are what the map's Go types are.
 template <class K, class V>
 struct Ref {
   using P = Typed<K, V>;
+  using S = typename P::S;
   static constexpr uint32_t kTile = P::kTile;
 
   Tree tree;
@@ -70,15 +90,15 @@ struct Ref {
 
   // find tells whether a key is there, and gives *value its value unless that is null.
   __device__ __forceinline__ bool find(K key, V* value = nullptr) const {
-    terms.check(P::kShape);
+    check();
     return look<Alone<S>>(P::in(tree, key), value);
   }
   __device__ __forceinline__ bool find_tile(K key, V* value = nullptr) const {
-    terms.check(P::kShape);
+    check();
     return look<S>(P::in(tree, key), value);
   }
   __device__ __forceinline__ bool find_warp(bool there, K key, V* value = nullptr) const {
-    terms.check_warp(P::kShape);
+    check_warp();
     const Lanes<S, false> l;
     bool hit = false;
 #pragma unroll 1
@@ -96,11 +116,45 @@ struct Ref {
   // the pair, which is number i; and returns how many there are. It may see one change and not one before it.
   template <class F>
   __device__ __forceinline__ uint32_t range_tile(K lo, K hi, uint32_t most, F f) const {
-    terms.check(P::kShape);
+    check();
     return walk<K, V>(tree, Now<S>{tree}, lo, hi, most, f);
   }
 
   // ---- changes, of Update ----
+
+  // change does an operation: kPut, kPutNew, which inserts a key that is absent, kDelete, or kSum, kMin, kMax, kAnd
+  // or kOr. If the key of a kPutNew is present, *held gets its value, unless that is null. Each place that calls a change is
+  // some thousand instructions: a kernel with several kinds has one place, rather than one for each.
+  __device__ __forceinline__ Outcome change(uint32_t kind, K key, V value, V* held = nullptr) const {
+    check();
+    auto t = Typed<K, V>::task(tree, true, kind, key, value);
+    Task<Alone<S>> op{t.key, t.value, t.kind, false};
+    if (!terms.permits(kind, false)) return terms.settle(kFull, 1);
+    const bool enters = admit(terms, kind);
+    Writer<Alone<S>, typename As<V>::Bits> w{tree};
+    w.flags = kMeaning<V>, w.enters = enters;
+    w.run(op, 0, 1);
+    t.there = op.there, t.refused = op.refused;
+    return end(t, enters, As<V>::from(op.value), held);
+  }
+  __device__ __forceinline__ Outcome change_warp(bool there, uint32_t kind, K key, V value, V* held = nullptr) const {
+    check_warp();
+    auto t = P::task(tree, there, kind, key, value);
+    if (!terms.permits(kind, false)) return there ? terms.settle(kFull, 1) : kNothing;
+    Writer<S, typename As<V>::Bits> w{tree};
+    w.flags = kMeaning<V>;
+    Outcome o = kNothing;
+#pragma unroll 1
+    for (uint32_t c = 0; c < kTile; c++) {
+      // A ticket is asked for when it is used next: lanes that wait for one would keep those that have one waiting.
+      const bool mine = w.l.rank == c && there, enters = mine && admit(terms, kind);
+      w.enters = w.l.share(uint32_t(enters), c);
+      w.run(t, c, c + 1);
+      if (mine) o = end(t, enters, As<V>::from(t.value), held);
+    }
+    sync_warp();
+    return o;
+  }
 
   // insert inserts a key that is absent. If it is present, *held gets its value, unless that is null.
   __device__ __forceinline__ Outcome insert(K key, V value, V* held = nullptr) const { return change(kPutNew, key, value, held); }
@@ -120,8 +174,14 @@ struct Ref {
   __device__ __forceinline__ Outcome erase_warp(bool there, K key) const { return change_warp(there, kDelete, key, V{}, nullptr); }
 
  private:
-  using S = typename P::S;
-
+  __device__ __forceinline__ void check() const {
+    terms.check(P::kShape);
+    check_kind(terms, 0);
+  }
+  __device__ __forceinline__ void check_warp() const {
+    terms.check_warp(P::kShape);
+    check_kind(terms, 0);
+  }
   template <class L>
   __device__ __forceinline__ bool look(typename S::Key key, V* value) const {
     Now<L> r{tree};
@@ -131,33 +191,6 @@ struct Ref {
     if (value) *value = As<V>::from(S::value(r.node.word(r.l, at)));
     return true;
   }
-  __device__ __forceinline__ Outcome change(uint32_t kind, K key, V value, V* held) const {
-    terms.check(P::kShape);
-    auto t = Typed<K, V>::task(tree, true, kind, key, value);
-    Task<Alone<S>> op{t.key, t.value, t.kind, false};
-    if (!terms.permits(kind, false)) return terms.settle(kFull, 1);
-    const bool enters = admit(terms, kind);
-    Writer<Alone<S>, typename As<V>::Bits> w{tree};
-    w.flags = kMeaning<V>, w.enters = enters;
-    w.run(op, 0, 1);
-    t.there = op.there, t.refused = op.refused;
-    return end(t, enters, As<V>::from(op.value), held);
-  }
-  __device__ __forceinline__ Outcome change_warp(bool there, uint32_t kind, K key, V value, V* held) const {
-    terms.check_warp(P::kShape);
-    auto t = P::task(tree, there, kind, key, value);
-    if (!terms.permits(kind, false)) return there ? terms.settle(kFull, 1) : kNothing;
-    const bool enters = admit(terms, t.kind);
-    Writer<S, typename As<V>::Bits> w{tree};
-    w.flags = kMeaning<V>;
-#pragma unroll 1
-    for (uint32_t c = 0; c < kTile; c++) {
-      w.enters = w.l.share(uint32_t(enters), c);
-      w.run(t, c, c + 1);
-    }
-    sync_warp();
-    return there ? end(t, enters, As<V>::from(t.value), held) : kNothing;
-  }
   __device__ __forceinline__ Outcome end(const Task<S>& t, bool enters, V was, V* held) const {
     const Outcome o = P::outcome(t);
     terms.quota().record(enters, o);
@@ -165,20 +198,6 @@ struct Ref {
     return terms.settle(o, 1);
   }
 };
-
-// walk calls f(i, key, value) for pairs that a reader finds.
-template <class K, class V, class Reader, class F>
-__device__ __forceinline__ uint32_t walk(const Tree& t, const Reader& reader, K lo, K hi, uint32_t most, F f) {
-  using P = Typed<K, V>;
-  using S = typename P::S;
-  if (most == 0 || P::in(t, lo) > P::in(t, hi)) return 0;
-  Walk<S, Reader> w{reader};
-  return w.forward(P::in(t, lo), P::in(t, hi), most, [&](uint32_t from, uint32_t to, uint32_t before) __attribute__((always_inline)) {
-    w.r.node.each(w.r.l.rank, [&](uint32_t, uint32_t, uint32_t number, typename S::Word word) __attribute__((always_inline)) {
-      if (number >= from && number < to) f(before + number - from, P::out(t, S::key(word)), As<V>::from(S::value(word)));
-    });
-  });
-}
 
 // VersionedRef is a tree with versions (listing 4.1 of the thesis). Reads at a time need a snapshot that lasts: one
 // of a group (Session), or one that is held on a stream. kAlways is the present.
@@ -243,7 +262,10 @@ struct VersionedRef {
   }
   __device__ __forceinline__ void drop(const Held& h) const { epoch_leave(past.epochs, h.slot); }
 
-  __device__ __forceinline__ void check() const { terms.check(P::kShape | kVersions); }
+  __device__ __forceinline__ void check() const {
+    terms.check(P::kShape);
+    check_kind(terms, kVersions);
+  }
   // check_snapshot stops the launch where changes beside it don't keep what it would read.
   __device__ __forceinline__ void check_snapshot() const {
     check();
@@ -271,22 +293,23 @@ template <class K, class V>
 class Session {
  public:
   using P = Typed<K, V>;
+  using S = typename P::S;
   static constexpr uint32_t kTile = P::kTile;
   const VersionedRef<K, V>& ref;
 
   __device__ __forceinline__ Session(const VersionedRef<K, V>& r, Bags* bags)
-      : ref(r), epochs(r.past.epochs, bags), w{r.tree, {r.past, &epochs}} {
+      : ref(r), w{r.tree, {r.past, {r.past.epochs, bags}}} {
     w.flags = kMeaning<V>;
   }
   __device__ __forceinline__ void enter() {
-    if (groups()) epochs.enter();
+    if (groups()) w.past.block.enter();
   }
   __device__ __forceinline__ void begin() {
-    if (groups()) epochs.begin(Free{ref.tree, ref.past});
+    if (groups()) w.past.block.begin(Free{ref.tree, ref.past});
   }
   __device__ __forceinline__ void leave() {
     sync_warp();
-    if (groups()) epochs.leave();
+    if (groups()) w.past.block.leave();
     w.done();
     sync_warp();
     w.past.count();
@@ -301,20 +324,8 @@ class Session {
     return w.l.share(time, 0);
   }
 
-  __device__ __forceinline__ Outcome insert_tile(K key, V value, V* held = nullptr) { return change(kPutNew, key, value, held); }
-  __device__ __forceinline__ Outcome put_tile(K key, V value) { return change(kPut, key, value, nullptr); }
-  __device__ __forceinline__ Outcome reduce_tile(Kind kind, K key, V value) { return change(kind, key, value, nullptr); }
-  __device__ __forceinline__ Outcome erase_tile(K key) { return change(kDelete, key, V{}, nullptr); }
-
- private:
-  using S = typename P::S;
-  EpochBlock<kBag> epochs;
-  Writer<S, typename As<V>::Bits, Keeps> w;
-
-  // groups reports whether there are epochs: nobody but snapshots of the host has copies without.
-  __device__ __forceinline__ bool groups() const { return ref.terms.mode & kMaySnapshot; }
-
-  __device__ __forceinline__ Outcome change(uint32_t kind, K key, V value, V* held) {
+  // change_tile does an operation; see Ref::change.
+  __device__ __forceinline__ Outcome change_tile(uint32_t kind, K key, V value, V* held = nullptr) {
     ref.check();
     const bool leads = w.l.rank == 0;
     Outcome o = kFull;
@@ -336,6 +347,17 @@ class Session {
     if (held && o == kPresent) *held = As<V>::from(typename As<V>::Bits(w.l.share(uint64_t(As<V>::bits(was)), 0)));
     return o;
   }
+
+  __device__ __forceinline__ Outcome insert_tile(K key, V value, V* held = nullptr) { return change_tile(kPutNew, key, value, held); }
+  __device__ __forceinline__ Outcome put_tile(K key, V value) { return change_tile(kPut, key, value, nullptr); }
+  __device__ __forceinline__ Outcome reduce_tile(Kind kind, K key, V value) { return change_tile(kind, key, value, nullptr); }
+  __device__ __forceinline__ Outcome erase_tile(K key) { return change_tile(kDelete, key, V{}, nullptr); }
+
+ private:
+  Writer<S, typename As<V>::Bits, Keeps> w;
+
+  // groups reports whether there are epochs: nobody but snapshots of the host has copies without.
+  __device__ __forceinline__ bool groups() const { return ref.terms.mode & kMaySnapshot; }
 };
 
 }  // namespace weft::btree

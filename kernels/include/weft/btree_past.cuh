@@ -112,7 +112,7 @@ struct Keeps {
   static constexpr bool kKeeps = true;
   using Kept = btree::Kept;
   Past p;
-  EpochBlock<kBag>* block;
+  EpochBlock<kBag> block;
   uint32_t copied = 0, reused = 0;  // by this lane
 
   __device__ __forceinline__ bool outside() const { return p.newest == kAlways; }
@@ -166,9 +166,9 @@ struct Keeps {
   __device__ __forceinline__ void drop(const Kept& k) {
     copied++;
     if (outside())
-      block->retire(k.copy);
+      block.retire(k.copy);
     else
-      block->hold(k.copy);
+      block.hold(k.copy);
   }
 };
 

@@ -1,0 +1,104 @@
+package btree_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/btree"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
+)
+
+// Whatever operation of the device fails while a map is made, nothing stays behind; whatever fails, once, in the
+// life of one on a host, nothing that was there is lost.
+func TestOperationsFail(t *testing.T) {
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.OperationsFail(t, devicetest.Open(t), 3000, conformance.MapOf(btree.New[uint64, uint64], nil))
+	for _, v := range []btree.Versions{btree.Whole, btree.InPlace, btree.OutOfPlace} {
+		conformance.NewFails(t, btree.New[uint64, uint32], devicetest.OpenSim(t, nil), &btree.Options{Versions: v})
+	}
+}
+
+// The same in the life of one on a GPU, with snapshots: of each operation, one in some.
+func TestOperationsFailSimulated(t *testing.T) {
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	const stride = 9
+	for v := range uint64(3) {
+		dev := devicetest.OpenSim(t, nil)
+		failing(t, dev, btree.Versions(v), -1)
+		before := devicetest.Live(dev)
+		for step := int(v); failing(t, dev, btree.Versions(v), step); step += stride {
+			if now := devicetest.Live(dev); now != before {
+				t.Fatalf("versions %d: operation %d failed; %+v is left, was %+v", v, step, now, before)
+			}
+		}
+	}
+}
+
+// failing lives with a failure at a step, and reports whether there was one.
+func failing(t *testing.T, dev device.Device, v btree.Versions, step int) bool {
+	t.Helper()
+	m, err := btree.New[uint32, uint32](dev, &btree.Options{Versions: v})
+	must(t, err)
+	fired := func() bool { return false }
+	if step >= 0 {
+		fired = devicetest.FailAfter(dev, step)
+	}
+	again := func(what string, do func() error) {
+		t.Helper()
+		for range 3 {
+			if err = do(); err == nil {
+				return
+			}
+			if !errors.Is(err, device.ErrMemory) {
+				t.Fatalf("versions %d, operation %d failed: %s: %v", v, step, what, err)
+			}
+		}
+		t.Fatalf("versions %d, operation %d failed: %s fails again and again: %v", v, step, what, err)
+	}
+	keys := conformance.Sequence[uint32](0, 90)
+	put := func(lo, hi int, val uint32) func() error {
+		vals := make([]uint32, hi-lo)
+		for i := range vals {
+			vals[i] = val
+		}
+		return func() error { _, err := m.Put(t.Context(), keys[lo:hi], vals); return err }
+	}
+	again("Put", put(0, 20, 1))
+	again("Put", put(10, 60, 2))
+	var at *weft.Snapshot[uint32, uint32]
+	again("Snapshot", func() (err error) { at, err = m.Snapshot(t.Context()); return err })
+	again("Put", put(30, 90, 3))
+	again("Delete", func() error { _, err := m.Delete(t.Context(), keys[:45], nil); return err })
+	counts := make([]uint32, 2)
+	lo, hi := []uint32{0, 30}, []uint32{^uint32(0), 60}
+	is := func(what string, a, b uint32) {
+		t.Helper()
+		if counts[0] != a || counts[1] != b {
+			t.Fatalf("versions %d, operation %d failed: %s counts %v, want %d and %d", v, step, what, counts, a, b)
+		}
+	}
+	again("Count of a snapshot", func() error { _, err := at.Count(t.Context(), lo, hi, counts); return err })
+	is("the snapshot", 60, 30)
+	again("Count", func() error { _, err := m.Count(t.Context(), lo, hi, counts); return err })
+	is("the map", 45, 16)
+	if err := at.Close(); err != nil && !errors.Is(err, device.ErrMemory) {
+		t.Fatal(err)
+	}
+	again("Put", put(0, 90, 4))
+	devicetest.Heal(dev)
+	must(t, m.Check(t.Context()))
+	vals := make([]uint32, 90)
+	hits, err := m.Get(t.Context(), keys, vals, nil)
+	must(t, err)
+	if hits != 90 || vals[0] != 4 || vals[89] != 4 {
+		t.Fatalf("versions %d, operation %d failed: %d keys, %v", v, step, hits, vals)
+	}
+	must(t, m.Close())
+	return step < 0 || fired()
+}

@@ -1,0 +1,294 @@
+package refs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/weftgo/weft/btree"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
+)
+
+func btreeOps(r btree.Ref, o ops) btreeParams { return btreeParams{ref: r, ops: o} }
+
+func openBtree[K, V uint32 | uint64](t *testing.T, dev device.Device, capacity int, _ bool) *table[K, V] {
+	m := must[*btree.Map[K, V]](t)(btree.New[K, V](dev, &btree.Options{Capacity: capacity}))
+	s := must[*device.Stream](t)(dev.NewStream())
+	k := kernel(t, dev, refsBtreeImages, batch.MapWidths[K, V](), "run")
+	return of(&table[K, V]{
+		kernel: k, stream: s, get: m.Get,
+		put: func(ctx context.Context, keys []K, vals []V) error { _, err := m.Put(ctx, keys, vals); return err },
+		del: func(ctx context.Context, keys []K) error { _, err := m.Delete(ctx, keys, nil); return err },
+	}, m, nil, btreeOps)
+}
+
+// Maps in B-link trees do in kernels of users what tables do.
+func TestBtree(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		seeds  uint64
+		narrow func(*testing.T, device.Device)
+		wide   func(*testing.T, device.Device)
+	}{
+		{"beside a model", 1, besideModel(openBtree[uint32, uint32]), besideModel(openBtree[uint64, uint64])},
+		{"contended", 1, contended(openBtree[uint32, uint32]), contended(openBtree[uint64, uint64])},
+		{"beyond what is permitted", 0, beyond(openBtree[uint32, uint32]), beyond(openBtree[uint64, uint64])},
+		{"view", 0, viewed(openBtree[uint32, uint32]), viewed(openBtree[uint64, uint64])},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Run("32,32", func(t *testing.T) { t.Parallel(); onGPUs(t, c.seeds, c.narrow) })
+			t.Run("64,64", func(t *testing.T) { t.Parallel(); onGPUs(t, c.seeds, c.wide) })
+		})
+	}
+}
+
+// There are no kernels on a CPU.
+func TestBtreeOnCPU(t *testing.T) {
+	dev := must[device.Device](t)(cpu.Open(nil))
+	defer dev.Close()
+	s := must[*device.Stream](t)(dev.NewStream())
+	defer s.Close()
+	m := must[*btree.Map[int64, int64]](t)(btree.New[int64, int64](dev, nil))
+	defer m.Close()
+	for _, err := range []error{m.View(t.Context(), s, nil), m.Update(t.Context(), s, 1, nil)} {
+		if !errors.Is(err, device.ErrNoKernels) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// Kinds of tasks of tiles (twins: refs_btree.cu).
+const (
+	taskRange = 100 + iota
+	taskCount
+	taskNext
+)
+
+// task is an operation of a tile, or a range, and what comes of it.
+type task struct {
+	kind    uint32
+	key, to uint32
+	val     uint32
+	outcome uint32
+	keys    []uint32
+	vals    []uint32
+}
+
+const tileLanes = 4 // of keys and values of 32 bits
+
+// trees is a versioned map with kernels of a user.
+type trees struct {
+	m         *btree.Map[uint32, uint32]
+	s         *device.Stream
+	versioned device.Kernel
+	hold      device.Kernel
+	held      device.Kernel
+}
+
+func openTrees(t testing.TB, dev device.Device, v btree.Versions) *trees {
+	t.Helper()
+	x := &trees{m: must[*btree.Map[uint32, uint32]](t)(btree.New[uint32, uint32](dev, &btree.Options{Versions: v, Unordered: true}))}
+	x.s = must[*device.Stream](t)(dev.NewStream())
+	w := batch.MapWidths[uint32, uint32]()
+	x.versioned = kernel(t, dev, refsBtreeImages, w, "versioned")
+	x.hold, x.held = kernel(t, dev, refsBtreeImages, w, "hold"), kernel(t, dev, refsBtreeImages, w, "held")
+	return x
+}
+
+func (x *trees) close(t testing.TB) {
+	t.Helper()
+	check(t, errors.Join(x.m.Close(), x.s.Close()))
+}
+
+// run has each tile of some blocks do so many tasks one behind the other, by an Update that permits so many insertions.
+func (x *trees) run(ctx context.Context, all []task, each, threads, most, inserts int, present bool) (err error) {
+	dev, n := x.s.Device(), len(all)
+	kinds, keys, to, vals := make([]uint32, n), make([]uint32, n), make([]uint32, n), make([]uint32, n)
+	for i, o := range all {
+		kinds[i], keys[i], to[i], vals[i] = o.kind, o.key, o.to, o.val
+	}
+	var cols [7]device.Slice[uint32]
+	for i := range cols {
+		size := n
+		if i > 4 {
+			size = n * most
+		}
+		if cols[i], err = device.Make[uint32](dev, size); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, cols[i].Free()) }()
+		if err := x.s.Fill(cols[i].Ptr(), 0, size); err != nil {
+			return err
+		}
+	}
+	for i, c := range [][]uint32{kinds, keys, to, vals} {
+		if err := x.s.CopyIn(cols[i].Ptr(), device.Bytes(c)); err != nil {
+			return err
+		}
+	}
+	p := versionedParams{tasks: tasks{
+		kinds: cols[0].Ptr(), keys: cols[1].Ptr(), to: cols[2].Ptr(), vals: cols[3].Ptr(), outcomes: cols[4].Ptr(),
+		keysOut: cols[5].Ptr(), valsOut: cols[6].Ptr(), n: uint32(n), each: uint32(each), most: uint32(most),
+	}}
+	if present {
+		p.tasks.present = 1
+	}
+	tiles := (n + each - 1) / each
+	err = x.m.Update(ctx, x.s, inserts, func(r btree.Ref) error {
+		p.ref = r.Versioned()
+		return device.Launch(x.s, x.versioned, device.Dim{X: (tiles*tileLanes + threads - 1) / threads}, device.Dim{X: threads}, &p)
+	})
+	if err != nil {
+		return errors.Join(err, x.s.Sync(ctx))
+	}
+	outcomes, keysOut, valsOut := make([]uint32, n), make([]uint32, n*most), make([]uint32, n*most)
+	for i, c := range [][]uint32{vals, outcomes, keysOut, valsOut} {
+		if err := x.s.CopyOut(ctx, device.Bytes(c), cols[3+i].Ptr()); err != nil {
+			return err
+		}
+	}
+	for i := range all {
+		o := &all[i]
+		o.val, o.outcome = vals[i], outcomes[i]
+		if o.kind == taskRange {
+			o.keys, o.vals = keysOut[i*most:i*most+int(o.outcome)], valsOut[i*most:i*most+int(o.outcome)]
+		}
+		if o.kind == taskNext {
+			o.keys = keysOut[i*most : i*most+1]
+		}
+	}
+	return nil
+}
+
+// Writers put a round into a key that lies at the beginning and then the same into one at the end, while others insert and
+// erase between; so a range that is of one moment has in the first key what the second has, or the next round. The
+// states that ranges see follow each other.
+const (
+	writers      = 4
+	rounds       = 5
+	between      = 100 // keys, from firstBetween on
+	last         = 1000
+	firstBetween = 10
+)
+
+// race is such a program, and what is wrong with what it returns.
+func race(t testing.TB, o *sim.Options, present bool) error {
+	t.Helper()
+	dev, err := sim.Open(o)
+	check(t, err)
+	defer dev.Close()
+	x := openTrees(t, dev, btree.OutOfPlace)
+	defer x.m.Close()
+	var keys, vals []uint32
+	for w := range uint32(writers) {
+		keys, vals = append(keys, w, last+w), append(vals, 0, 0)
+	}
+	for i := range uint32(between) {
+		if i%2 == 0 {
+			keys, vals = append(keys, firstBetween+i), append(vals, i)
+		}
+	}
+	if _, err := x.m.Put(t.Context(), keys, vals); err != nil {
+		return err
+	}
+	const each = 2 * rounds
+	var all []task
+	for w := range uint32(writers) {
+		for r := range uint32(rounds) {
+			all = append(all, task{kind: uint32(op.Put), key: w, val: r + 1}, task{kind: uint32(op.Put), key: last + w, val: r + 1})
+		}
+		for r := range uint32(each) {
+			o := task{kind: taskRange, to: ^uint32(0)}
+			if w == 3 && r%2 == 0 {
+				o = task{kind: taskCount, to: firstBetween - 1}
+			}
+			all = append(all, o)
+		}
+		for r := range uint32(each) {
+			all = append(all, task{kind: []uint32{uint32(op.PutNew), uint32(op.Delete)}[r/2%2], key: firstBetween + (w*each+r*7)%between, val: r})
+		}
+	}
+	if err := x.run(t.Context(), all, each, 32, 256, 256, present); err != nil {
+		return err
+	}
+	if err := x.m.Check(t.Context()); err != nil {
+		return err
+	}
+	return moments(all)
+}
+
+// moments reports ranges that are of no moment.
+func moments(all []task) error {
+	var seen [][2 * writers]uint32
+	for i, o := range all {
+		if o.kind == taskCount && o.outcome != writers {
+			return fmt.Errorf("task %d counts %d keys, of %d", i, o.outcome, writers)
+		}
+		if o.kind != taskRange {
+			continue
+		}
+		var v [2 * writers]uint32
+		n := 0
+		for j, k := range o.keys {
+			if j > 0 && o.keys[j-1] >= k {
+				return fmt.Errorf("task %d lists key %d behind %d", i, k, o.keys[j-1])
+			}
+			switch {
+			case k < writers:
+				v[k], n = o.vals[j], n+1
+			case k >= last:
+				v[writers+k-last], n = o.vals[j], n+1
+			}
+		}
+		if n != 2*writers {
+			return fmt.Errorf("task %d lists %d of %d keys that are there", i, n, 2*writers)
+		}
+		for w := range writers {
+			if a, b := v[w], v[writers+w]; a != b && a != b+1 {
+				return fmt.Errorf("task %d sees round %d of writer %d, and round %d behind it", i, a, w, b)
+			}
+		}
+		for _, u := range seen {
+			less, more := false, false
+			for k := range v {
+				less, more = less || v[k] < u[k], more || v[k] > u[k]
+			}
+			if less && more {
+				return fmt.Errorf("task %d sees %v, and another one %v: neither comes first", i, v, u)
+			}
+		}
+		seen = append(seen, v)
+	}
+	return nil
+}
+
+// Ranges at snapshots that tiles take beside changes are of one moment, whatever the schedule.
+func TestSnapshotsOfTiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for seed := range uint64(6) {
+		if err := race(t, sim.Schedule(seed), false); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+}
+
+// Without a snapshot, some schedule shows a range that is of no moment.
+func TestRangesOutsideSnapshots(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for seed := range uint64(100) {
+		if err := race(t, sim.Schedule(seed), true); err != nil {
+			t.Logf("seed %d: %v", seed, err)
+			return
+		}
+	}
+	t.Error("all ranges are of one moment")
+}
