@@ -100,11 +100,6 @@ func openTrees(t testing.TB, dev device.Device, v btree.Versions) *trees {
 	return x
 }
 
-func (x *trees) close(t testing.TB) {
-	t.Helper()
-	check(t, errors.Join(x.m.Close(), x.s.Close()))
-}
-
 // run has each tile of some blocks do so many tasks one behind the other, by an Update that permits so many insertions.
 func (x *trees) run(ctx context.Context, all []task, each, threads, most, inserts int, present bool) (err error) {
 	dev, n := x.s.Device(), len(all)
