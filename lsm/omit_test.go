@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
@@ -16,29 +15,6 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 	"github.com/weftgo/weft/lsm"
 )
-
-// schedules are programs on maps whose newest level has a few entries. A map of fixed size is not
-// to be had.
-func schedules[K weft.Key, V weft.Value]() dst.Config[K, V] {
-	cfg := dst.Maps(func(dev device.Device, _ dst.Shape) (*lsm.Map[K, V], error) {
-		return lsm.New[K, V](dev, &lsm.Options{Base: 16})
-	}, impossible)
-	cfg.Shapes = slices.DeleteFunc(slices.Clone(dst.Shapes), func(s dst.Shape) bool { return s.Fixed })
-	return cfg
-}
-
-// impossible are statistics that no map has.
-func impossible(s lsm.Stats) bool {
-	return s.Entries < s.Len || s.Bytes < s.Entries || s.Held != 0 || len(s.Levels) > s.Entries
-}
-
-// Programs on several streams have the outcome of an order of their operations, under random
-// schedules and weak memory.
-func TestSchedules(t *testing.T) {
-	cfg := schedules[uint32, uint64]()
-	cfg.Seeds = 10
-	dst.Run(t, cfg)
-}
 
 // Each call by which the host orders streams, or waits for them, is needed: left out, programs go
 // wrong. Here are those of engines that take a batch as a whole, too.

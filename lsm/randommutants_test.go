@@ -2,7 +2,6 @@ package lsm_test
 
 import (
 	_ "embed"
-	"slices"
 	"testing"
 
 	"github.com/weftgo/weft/internal/mutate"
@@ -14,12 +13,15 @@ var survivors string
 
 // Few random changes of the kernels go unnoticed.
 func TestRandomMutants(t *testing.T) {
-	mutate.Run(t, mutate.Config{Images: lsm.Images, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
+	mutate.Run(t, mutate.Config{Images: lsm.Images, Number: 4, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		"lsm_32_32": trials[uint32, uint32], "lsm_32_64": trials[uint32, uint64],
 		"lsm_64_32": trials[uint64, uint32], "lsm_64_64": trials[uint64, uint64],
 	}})
 }
 
+// trials are programs on overlapping streams, and the tests of kernels.
 func trials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
-	return slices.Concat(mutate.OnDevices(m.Arch, 1, kernelTests[K, V]()))
+	cfg := schedules[K, V]().Tries(8)
+	cfg.Arch = m.Arch
+	return mutate.Interleave(m.Arch, []mutate.Trial{mutate.Schedules("programs", cfg)}, kernelTests[K, V]())
 }

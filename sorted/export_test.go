@@ -1,10 +1,14 @@
 package sorted
 
 import (
+	"context"
+	"errors"
+
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/inorder"
+	"github.com/weftgo/weft/internal/op"
 )
 
 // Iterations have several pages, also of small maps.
@@ -29,4 +33,12 @@ func (m *Map[K, V]) Spare() (buf device.Buffer) {
 		buf = p.spare.buf
 	}
 	return buf
+}
+
+// CheckInvariants is Check, for programs of package dst; of a map that has been closed nothing is left.
+func (m *Map[K, V]) CheckInvariants() error {
+	if err := m.Check(context.Background()); !errors.Is(err, op.ErrClosed) {
+		return err
+	}
+	return nil
 }

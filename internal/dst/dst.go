@@ -36,6 +36,10 @@ type Config[K weft.Key, V weft.Value] struct {
 	Reduce bool
 	// Updates has mixed batches replace values of keys that are there, too: of maps that can.
 	Updates bool
+	// ByBatch structures are ordered maps that run batches as wholes, one behind the other and the operations
+	// of each in their order. Programs ask for ranges and snapshots, too ([OrderedMap]), and what each lookup
+	// returns must be what there was between two changes.
+	ByBatch bool
 	// Loads has batches of PutNews be GetOrPuts: of maps. These don't tell what has found
 	// no room, so no shape is of fixed size.
 	Loads bool
@@ -186,6 +190,9 @@ func Find[K weft.Key, V weft.Value](cfg Config[K, V]) (f *Failure, tried Tally) 
 	if cfg.Reduce {
 		cfg.Shapes = reducing
 	}
+	if cfg.ByBatch && len(cfg.Shapes) == 0 {
+		cfg.Shapes = byBatch
+	}
 	if len(cfg.Shapes) == 0 {
 		cfg.Shapes = Shapes
 	}
@@ -241,7 +248,7 @@ func attempt[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.
 	history, launches, err := execute(cfg, shape, opts, p)
 	tally := Tally{Programs: 1, Launches: launches}
 	if err == nil {
-		history.reduces = cfg.Reduce
+		history.reduces, history.byBatch = cfg.Reduce, cfg.ByBatch
 		tally.Steps, err = history.check()
 	}
 	return tally, err

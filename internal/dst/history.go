@@ -48,6 +48,11 @@ type history[K weft.Key, V weft.Value] struct {
 	multi   bool
 	reduces bool // operations may combine values
 
+	byBatch bool    // batches are wholes
+	changes numbers // those that change something
+	cuts    map[int]*removal[K]
+	views   []view[K, V]
+
 	before  []numbers // for each batch, those that must precede it
 	known   numbers   // those that the host has waited for
 	changed numbers   // the last change and those before it
@@ -74,19 +79,23 @@ func (h *history[K, V]) begin(stream int, changes bool) int {
 	}
 	i, with := h.number(before)
 	h.stream[stream] = with
-	if changes {
-		h.changed = with
-	}
+	h.change(i, changes, with)
 	return i
 }
 
 // beginCall notes that the host calls.
 func (h *history[K, V]) beginCall(changes bool) int {
 	i, with := h.number(h.known | h.changed)
+	h.change(i, changes, with)
+	return i
+}
+
+// change notes that a batch changes something.
+func (h *history[K, V]) change(number int, changes bool, with numbers) {
 	if changes {
 		h.changed = with
+		h.changes |= 1 << number
 	}
-	return i
 }
 
 // link notes that one stream waits for another.
@@ -200,6 +209,9 @@ func (h *history[K, V]) precedes(i, j int) bool {
 
 // check looks for an order of a history that keeps to its promises.
 func (h *history[K, V]) check() (steps int, err error) {
+	if h.byBatch {
+		return len(h.before), h.checkBatches()
+	}
 	if h.multi {
 		return lenient(multiModel[K, V]()).Check(h.events, h.precedes)
 	}

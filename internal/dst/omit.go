@@ -100,8 +100,13 @@ func noticed(t *testing.T, try Try, o *devicetest.Omission) (yes bool) {
 }
 
 // Overlapping are those of the default shapes in which streams overlap.
-func Overlapping() []Shape {
-	return slices.DeleteFunc(slices.Clone(Shapes), func(s Shape) bool { return s.Streams == 0 })
+func Overlapping() []Shape { return overlapping(Shapes) }
+
+// OverlappingByBatch are those of ordered maps that run batches as wholes ([Config]).
+func OverlappingByBatch() []Shape { return overlapping(byBatch) }
+
+func overlapping(shapes []Shape) []Shape {
+	return slices.DeleteFunc(slices.Clone(shapes), func(s Shape) bool { return s.Streams == 0 })
 }
 
 // OnClosedStream tries calls on a stream of a CPU that is closed: they are

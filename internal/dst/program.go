@@ -52,6 +52,16 @@ var reducing = []Shape{
 	{Name: "sums on streams", Capacity: 100, Keys: 20, Hot: 40, Batches: 6, Streams: 3},
 }
 
+// byBatch are the shapes of programs of ordered maps that run batches as wholes: their pairs are in a few
+// leaves, or in dozens, and those of one leaf are deleted but for a few.
+var byBatch = []Shape{
+	{Name: "few leaves", Keys: 60, Hot: 60, Batches: 8},
+	{Name: "one key", Keys: 1, Hot: 14, Cold: 150, Batches: 3},
+	{Name: "many leaves", Keys: 600, Hot: 300, Cold: 100, Batches: 5},
+	{Name: "streams", Keys: 60, Hot: 50, Cold: 10, Batches: 16, Streams: 3},
+	{Name: "streams, many leaves", Keys: 500, Hot: 150, Cold: 50, Batches: 14, Streams: 3},
+}
+
 // A deed is a way to do something to a structure.
 type deed uint8
 
@@ -64,6 +74,15 @@ const (
 	iterate             // over all pairs, and submit the batch meanwhile
 	clear               // all pairs
 	leave               // a batch on the device, and the structure is closed
+
+	// Of ordered maps, whose operations are bounds of ranges, two by two.
+	ask     // for ranges, to a stream
+	askCall // by the host
+	cut     // delete ranges, to a stream
+	cutCall // by the host
+	hold    // a snapshot
+	reread  // a snapshot that is held
+	drop    // it
 )
 
 // A batch is something that a program does, most often to run a list of
@@ -107,8 +126,15 @@ func generate[K weft.Key, V weft.Value](rng *rand.Rand, shape Shape, cfg *Config
 			b.upkeep = cfg.Upkeep[rng.IntN(len(cfg.Upkeep))].Name
 		}
 		if shape.Streams == 0 {
-			g.alone(&b, at)
+			if g.alone(&b, at); cfg.ByBatch {
+				p = append(p, b, g.byOrder(), g.byOrder(), batch[K, V]{do: sync})
+				continue
+			}
 			p = append(p, b, batch[K, V]{do: sync})
+			continue
+		}
+		if cfg.ByBatch && rng.IntN(2) == 0 {
+			p = append(p, g.byOrder())
 			continue
 		}
 		g.among(&b)
@@ -167,6 +193,30 @@ func (g *generator[K, V]) among(b *batch[K, V]) {
 		kind = weft.OpPutNew
 	}
 	g.fill(b, kind)
+}
+
+// byOrder makes up something that only ordered maps do.
+func (g *generator[K, V]) byOrder() (b batch[K, V]) {
+	b.do = [...]deed{ask, ask, ask, askCall, askCall, cut, cutCall, hold, hold, reread, reread, drop}[g.rng.IntN(12)]
+	b.stream, b.to = g.rng.IntN(max(1, g.shape.Streams)), g.rng.IntN(4)
+	if b.do == hold || b.do == drop {
+		return b
+	}
+	for range 2 * (1 + g.rng.IntN(6)) {
+		op := weft.Op[K, V]{Kind: weft.OpGet, Key: g.hot[g.rng.IntN(len(g.hot))]}
+		if g.rng.IntN(8) == 0 {
+			op.Key = key[K](g.rng)
+		}
+		b.ops = append(b.ops, op)
+	}
+	for i := 1; i < len(b.ops); i += 2 { // ranges are mostly some; those that go are short
+		if lo, hi := &b.ops[i-1].Key, &b.ops[i].Key; b.do == cut || b.do == cutCall {
+			*hi = max(*lo, *lo+(^K(0)>>1)/16)
+		} else if *lo > *hi && g.rng.IntN(8) > 0 {
+			*lo, *hi = *hi, *lo
+		}
+	}
+	return b
 }
 
 // large is a batch for which structures need more memory than for small ones.
@@ -298,6 +348,9 @@ func (b *batch[K, V]) what() (s string) {
 		return fmt.Sprintf("Pages, and meanwhile a batch on stream %d, %s, %d operations:", b.stream, how, len(b.ops))
 	case clear:
 		return "Clear"
+	case ask, askCall, cut, cutCall, hold, reread, drop:
+		return fmt.Sprintf("%s on stream %d, snapshot %d:", [...]string{
+			"ranges", "ranges of the host", "DeleteRangeOn", "DeleteRange", "Snapshot", "ranges of a snapshot", "Close of a snapshot"}[b.do-ask], b.stream, b.to)
 	case leave:
 		return fmt.Sprintf("Close beside a batch on stream %d, %s, %d operations:", b.stream, how, len(b.ops))
 	}

@@ -26,8 +26,11 @@ type runner[K weft.Key, V weft.Value] struct {
 	multi   bool
 	pairs   bool // it has values
 	loads   bool // batches of PutNews are GetOrPuts
+	byBatch bool // batches are wholes
 
 	history history[K, V]
+	asked   []asked[K, V]   // for ranges, on the device, whose answers are not read yet
+	held    []held[K, V]    // snapshots
 	flights []*flight[K, V] // batches on the device whose results are not read yet
 	width   int             // of keys, bytes
 	time    int64           // accesses to memory so far
@@ -46,8 +49,8 @@ type flight[K weft.Key, V weft.Value] struct {
 // launched. An error is a fault of the structure: the harness itself does not
 // fail.
 func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program[K, V]) (_ *history[K, V], launches int, err error) {
-	r := &runner[K, V]{shape: shape, ordered: !cfg.Unordered, multi: cfg.Multi, pairs: !cfg.Uniform, loads: cfg.Loads, width: int(sizeof[K]())}
-	r.history.timed = opts.Sequential && !cfg.Rough
+	r := &runner[K, V]{shape: shape, ordered: !cfg.Unordered, multi: cfg.Multi, pairs: !cfg.Uniform, loads: cfg.Loads, byBatch: cfg.ByBatch, width: int(sizeof[K]())}
+	r.history.timed = opts.Sequential && !cfg.Rough && !cfg.ByBatch
 	r.history.multi = cfg.Multi
 	if r.history.timed {
 		opts.Watch = r.watch
@@ -146,6 +149,8 @@ func (r *runner[K, V]) run(b batch[K, V]) error {
 		return r.iterate(host, b)
 	case b.do == clear && ok:
 		return r.clear(host)
+	case b.do >= ask:
+		return r.byOrder(ctx, b)
 	}
 	return nil
 }
@@ -267,7 +272,7 @@ func (r *runner[K, V]) collect() error {
 		err = errors.Join(err, r.land(f))
 		return true
 	})
-	return err
+	return errors.Join(err, r.collectAsked())
 }
 
 // land reads the results of a batch.
@@ -330,9 +335,10 @@ func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch[K, V]) error {
 	start := r.time
 	number := r.history.beginCall(false)
 	found, changed := map[K][]V{}, map[K]bool{}
+	_, byBatch := r.orderedMap()
 	for p, err := range host.Pages(context.Background()) {
 		if err == nil && len(found) == 0 && !r.multi {
-			if err = r.submit(b); err == nil {
+			if err = r.submit(b); err == nil && !byBatch {
 				for _, op := range b.ops {
 					changed[op.Key] = true
 				}
@@ -349,6 +355,13 @@ func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch[K, V]) error {
 		}
 	}
 	r.time++
+	if byBatch {
+		r.history.views = append(r.history.views, view[K, V]{number: number, at: number, what: "iteration", explains: func(c content[K, V]) bool {
+			return maps.EqualFunc(found, c, func(vals []V, v V) bool { return len(vals) == 1 && vals[0] == v })
+		}})
+		r.history.returned(number)
+		return r.collect()
+	}
 	var events []event[K, V]
 	for _, k := range r.history.keys(maps.Keys(found), r.flights) {
 		if changed[k] {
@@ -520,7 +533,7 @@ func (r *runner[K, V]) leave(p program[K, V]) error {
 			}
 		}
 	}
-	if err := r.subject.Close(); err != nil {
+	if err := errors.Join(r.subject.Close(), r.dropAll()); err != nil {
 		return fmt.Errorf("close: %w", err)
 	}
 	r.history.waitedForAll()

@@ -58,6 +58,9 @@ type subject[K weft.Key, V weft.Value, S any] struct {
 
 func (s subject[K, V, S]) CheckInvariants() error { return s.tended.CheckInvariants() }
 
+// under is the structure.
+func (s subject[K, V, S]) under() any { return s.tended }
+
 func upkeep[K weft.Key, V weft.Value, S any](impossible func(S) bool) []Upkeep[K, V] {
 	of := func(x Subject[K, V]) tended[S] { return x.(subject[K, V, S]).tended }
 	return []Upkeep[K, V]{

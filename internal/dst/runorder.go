@@ -1,0 +1,245 @@
+package dst
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+)
+
+// OrderedMap are the methods of an ordered map that programs call beside those of a map.
+type OrderedMap[K weft.Key, V weft.Value] interface {
+	seeker[K, V]
+	DeleteRange(ctx context.Context, lo, hi []K, removed []uint32) (int, error)
+	DeleteRangeOn(s *device.Stream, lo, hi device.Slice[K], removed device.Slice[uint32], n ...device.Slice[uint64]) error
+	Snapshot(ctx context.Context) (*weft.Snapshot[K, V], error)
+}
+
+// seeker is what an ordered map and its snapshots have in common.
+type seeker[K weft.Key, V weft.Value] interface {
+	All() iter.Seq2[K, V]
+	Len() int
+	Range(ctx context.Context, lo, hi []K, limit int, rows *weft.PairRows[K, V]) error
+	RangeFirstOn(s *device.Stream, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], keys device.Slice[K], vals device.Slice[V], hits ...device.Slice[uint64]) error
+	Count(ctx context.Context, lo, hi []K, counts []uint32) (total int, err error)
+	CountOn(s *device.Stream, lo, hi device.Slice[K], counts device.Slice[uint32]) error
+}
+
+// asked is a question on the device, or a change by ranges, whose answers are not read yet.
+type asked[K weft.Key, V weft.Value] struct {
+	number int
+	read   func() error
+}
+
+// held is a snapshot, taken as batch number.
+type held[K weft.Key, V weft.Value] struct {
+	*weft.Snapshot[K, V]
+	number int
+}
+
+// orderedMap is the structure as an ordered map, if it is one that runs batches as wholes.
+func (r *runner[K, V]) orderedMap() (m OrderedMap[K, V], ok bool) {
+	if u, is := r.subject.(interface{ under() any }); is && r.byBatch {
+		m, ok = u.under().(OrderedMap[K, V])
+	}
+	return m, ok
+}
+
+// byOrder does what only ordered maps do.
+func (r *runner[K, V]) byOrder(ctx context.Context, b batch[K, V]) error {
+	m, ok := r.orderedMap()
+	if !ok {
+		return nil
+	}
+	var lo, hi []K
+	for i := 1; i < len(b.ops); i += 2 {
+		lo, hi = append(lo, b.ops[i-1].Key), append(hi, b.ops[i].Key)
+	}
+	switch b.do {
+	case ask:
+		return r.ask(m, b.stream, -1, lo, hi)
+	case askCall:
+		return r.askCall(ctx, m, -1, lo, hi)
+	case cut:
+		return r.cut(m, b.stream, lo, hi)
+	case cutCall:
+		return r.cutCall(ctx, m, lo, hi)
+	case hold:
+		number := r.history.beginCall(false)
+		s, err := m.Snapshot(ctx)
+		if err == nil {
+			r.held = append(r.held, held[K, V]{s, number})
+		}
+		return err
+	}
+	if len(r.held) == 0 {
+		return nil
+	}
+	i := b.to % len(r.held)
+	if s := r.held[i]; b.do == reread {
+		return errors.Join(r.ask(s, b.stream, s.number, lo, hi), r.askCall(ctx, s, s.number, lo, hi))
+	}
+	return r.drop(i)
+}
+
+// drop closes a snapshot, having looked at all that it has.
+func (r *runner[K, V]) drop(i int) error {
+	s := r.held[i]
+	n := s.Len()
+	r.see(s.number, s.number, "all pairs of a snapshot", pairs(s.All()))
+	r.see(s.number, s.number, "Len of a snapshot", func(c content[K, V]) bool { return len(c) == n })
+	r.held = slices.Delete(r.held, i, i+1)
+	return s.Close()
+}
+
+// dropAll closes the snapshots that are held yet.
+func (r *runner[K, V]) dropAll() (err error) {
+	for _, s := range r.held {
+		err = errors.Join(err, s.Close())
+	}
+	r.held = nil
+	return err
+}
+
+// see notes what a lookup has seen: of what there was before batch number at, unless that is negative.
+func (r *runner[K, V]) see(number, at int, what string, explains func(content[K, V]) bool) {
+	r.history.views = append(r.history.views, view[K, V]{number, at, what, explains})
+}
+
+// places is how many pairs of a range programs ask for that want the first ones.
+const places = 5
+
+// ask submits questions for ranges: for the first pairs, and for their number.
+func (r *runner[K, V]) ask(m seeker[K, V], stream, at int, lo, hi []K) error {
+	n := len(lo)
+	if n == 0 {
+		return nil
+	}
+	s, ctx := r.streams[stream], context.Background()
+	loOn, e1 := device.Upload(s, lo)
+	hiOn, e2 := device.Upload(s, hi)
+	firsts, e3 := device.Upload(s, make([]uint32, n))
+	counts, e4 := device.Upload(s, make([]uint32, n))
+	keys, e5 := device.Upload(s, make([]K, places*n))
+	vals, e6 := device.Upload(s, make([]V, places*n))
+	if err := errors.Join(e1, e2, e3, e4, e5, e6); err != nil {
+		return err
+	}
+	number := r.history.begin(stream, false)
+	if err := m.RangeFirstOn(s, loOn, hiOn, places, firsts, keys, vals); err != nil {
+		return err
+	}
+	second := r.history.begin(stream, false)
+	if err := m.CountOn(s, loOn, hiOn, counts); err != nil {
+		return err
+	}
+	r.asked = append(r.asked, asked[K, V]{second, func() error {
+		first, all, k, v := make([]uint32, n), make([]uint32, n), make([]K, places*n), make([]V, places*n)
+		err := errors.Join(firsts.CopyTo(ctx, s, first), counts.CopyTo(ctx, s, all), keys.CopyTo(ctx, s, k), vals.CopyTo(ctx, s, v))
+		if i := slices.IndexFunc(first, func(n uint32) bool { return n > places }); i >= 0 {
+			return fmt.Errorf("range %d has %d pairs in %d places", i, first[i], places)
+		}
+		r.see(number, at, fmt.Sprintf("the first pairs of ranges %#x to %#x: %d, %#x: %#x", lo, hi, first, k, v), rangesSeen(lo, hi, places, func(i int) ([]K, []V) {
+			from, to := i*places, i*places+int(first[i])
+			return k[from:to], v[from:to]
+		}))
+		r.see(second, at, fmt.Sprintf("the number of pairs of ranges %#x to %#x: %d", lo, hi, all), countsSeen[K, V](lo, hi, all))
+		return errors.Join(err, loOn.Free(), hiOn.Free(), firsts.Free(), counts.Free(), keys.Free(), vals.Free())
+	}})
+	return nil
+}
+
+// collectAsked reads what questions on the device have been answered that the host has waited for.
+func (r *runner[K, V]) collectAsked() (err error) {
+	r.asked = slices.DeleteFunc(r.asked, func(a asked[K, V]) bool {
+		known := r.history.known.has(a.number)
+		if known {
+			err = errors.Join(err, a.read())
+		}
+		return known
+	})
+	return err
+}
+
+// askCall asks for all pairs of ranges, and for their number, by the host.
+func (r *runner[K, V]) askCall(ctx context.Context, m seeker[K, V], at int, lo, hi []K) error {
+	if len(lo) == 0 {
+		return nil
+	}
+	number := r.history.beginCall(false)
+	var rows weft.PairRows[K, V]
+	if err := m.Range(ctx, lo, hi, 0, &rows); err != nil {
+		return err
+	}
+	if rows.Len() != len(lo) {
+		return fmt.Errorf("%d rows of %d ranges", rows.Len(), len(lo))
+	}
+	r.see(number, at, fmt.Sprintf("ranges %#x to %#x: %#x", lo, hi, rows), rangesSeen(lo, hi, 0, rows.Row))
+	r.saw(number, at)
+	number = r.history.beginCall(false)
+	counts := make([]uint32, len(lo))
+	if _, err := m.Count(ctx, lo, hi, counts); err != nil {
+		return err
+	}
+	r.see(number, at, fmt.Sprintf("the number of pairs of ranges %#x to %#x: %d", lo, hi, counts), countsSeen[K, V](lo, hi, counts))
+	r.saw(number, at)
+	return r.collect()
+}
+
+// saw notes that a lookup of the host has returned: one of a snapshot waits for no later change.
+func (r *runner[K, V]) saw(number, at int) {
+	if at < 0 {
+		r.history.returned(number)
+	}
+}
+
+// cut submits deleting ranges.
+func (r *runner[K, V]) cut(m OrderedMap[K, V], stream int, lo, hi []K) error {
+	if len(lo) == 0 {
+		return nil
+	}
+	s, ctx := r.streams[stream], context.Background()
+	loOn, e1 := device.Upload(s, lo)
+	hiOn, e2 := device.Upload(s, hi)
+	counts, e3 := device.Upload(s, make([]uint32, len(lo)))
+	if err := errors.Join(e1, e2, e3); err != nil {
+		return err
+	}
+	number := r.history.begin(stream, true)
+	if err := m.DeleteRangeOn(s, loOn, hiOn, counts); err != nil {
+		return err
+	}
+	gone := r.removal(number, lo, hi)
+	r.asked = append(r.asked, asked[K, V]{number, func() error {
+		return errors.Join(counts.CopyTo(ctx, s, gone.removed), loOn.Free(), hiOn.Free(), counts.Free())
+	}})
+	return nil
+}
+
+// cutCall deletes ranges by the host.
+func (r *runner[K, V]) cutCall(ctx context.Context, m OrderedMap[K, V], lo, hi []K) error {
+	if len(lo) == 0 {
+		return nil
+	}
+	number := r.history.beginCall(true)
+	gone := r.removal(number, lo, hi)
+	if _, err := m.DeleteRange(ctx, lo, hi, gone.removed); err != nil {
+		return err
+	}
+	r.history.returned(number)
+	return r.collect()
+}
+
+// removal enters a batch of ranges that are deleted.
+func (r *runner[K, V]) removal(number int, lo, hi []K) *removal[K] {
+	if r.history.cuts == nil {
+		r.history.cuts = map[int]*removal[K]{}
+	}
+	gone := &removal[K]{lo, hi, make([]uint32, len(lo))}
+	r.history.cuts[number] = gone
+	return gone
+}

@@ -1,0 +1,94 @@
+package ordered_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/dst"
+	"github.com/weftgo/weft/ordered"
+)
+
+// Each call by which the host orders streams, or waits for them, is needed: left out, programs go
+// wrong.
+func TestOmissionsAreNoticed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	if err := withoutMemory(func(dev device.Device) device.Device { return dev }); err != nil {
+		t.Fatal(err)
+	}
+	programs := schedules[uint32, uint64]().Tries(20)
+	programs.Shapes = dst.OverlappingByBatch()
+	dst.Omit(t, ".", map[string]string{
+		"s.Sync(context.Background()) in (*gpuEngine).become":             "only where a launch fails: TestOrderedFailures of package experiment",
+		"e.Stream.Sync(context.Background()) in (*gpuEngine).collectFree": "only where a launch fails: TestOrderedFailures of package experiment",
+		"e.Stream.CopyOut(ctx, part, block.Ptr) in fetch":                 "the copy of the index behind it waits for both",
+	}, withoutMemory, programs.Try())
+}
+
+// withoutMemory has no memory after some allocations, in New and in Compact: what is freed then is not in use.
+func withoutMemory(wrap func(device.Device) device.Device) error {
+	for most := range 12 {
+		simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: uint64(most)})
+		if err != nil {
+			return err
+		}
+		defer simulated.Close()
+		scarce := &scarceDevice{simulated, most}
+		if err := errors.Join(liveScarce(wrap(scarce), scarce, most), simulated.Sync(context.Background())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// liveScarce makes a map and compacts it, where memory ends after some allocations.
+func liveScarce(dev device.Device, scarce *scarceDevice, most int) error {
+	const plenty = 1000
+	ctx, opts := context.Background(), &ordered.Options{Capacity: 5000}
+	m, err := ordered.New[uint32, uint32](dev, opts)
+	if scarce.left = plenty; err != nil {
+		if !errors.Is(err, device.ErrMemory) {
+			return err
+		}
+		if m, err = ordered.New[uint32, uint32](dev, opts); err != nil {
+			return err
+		}
+	}
+	keys := conformance.Sequence[uint32](0, 300)
+	if _, err := m.Put(ctx, keys, keys); err != nil {
+		return err
+	}
+	scarce.left = most
+	if err := m.Compact(ctx); err != nil && !errors.Is(err, device.ErrMemory) {
+		return err
+	}
+	return m.Close()
+}
+
+// scarceDevice has memory for some allocations more.
+type scarceDevice struct {
+	device.Device
+	left int
+}
+
+// Alloc is for [device.Device].
+func (d *scarceDevice) Alloc(n int) (device.Buffer, error) {
+	if d.left--; d.left < 0 {
+		return device.Buffer{}, device.ErrMemory
+	}
+	return d.Device.Alloc(n)
+}
+
+// NewStream is for [device.Device].
+func (d *scarceDevice) NewStream() (*device.Stream, error) {
+	s, err := d.Device.NewStream()
+	if err != nil {
+		return nil, err
+	}
+	return device.NewStream(d, s.Driver()), nil
+}

@@ -1,0 +1,27 @@
+package ordered_test
+
+import (
+	_ "embed"
+	"testing"
+
+	"github.com/weftgo/weft/internal/mutate"
+	"github.com/weftgo/weft/ordered"
+)
+
+//go:embed testdata/survivors.txt
+var survivors string
+
+// Few random changes of the kernels go unnoticed.
+func TestRandomMutants(t *testing.T) {
+	mutate.Run(t, mutate.Config{Images: ordered.Images, Number: 4, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
+		"ordered_32_32": trials[uint32, uint32], "ordered_32_64": trials[uint32, uint64],
+		"ordered_64_32": trials[uint64, uint32], "ordered_64_64": trials[uint64, uint64],
+	}})
+}
+
+// trials are programs on overlapping streams, and the tests of kernels.
+func trials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
+	cfg := schedules[K, V]().Tries(8)
+	cfg.Arch = m.Arch
+	return mutate.Interleave(m.Arch, []mutate.Trial{mutate.Schedules("programs", cfg)}, kernelTests[K, V]())
+}

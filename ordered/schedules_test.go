@@ -1,0 +1,28 @@
+package ordered_test
+
+import (
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/dst"
+	"github.com/weftgo/weft/ordered"
+)
+
+// schedules are programs on maps, with ranges, counts and snapshots beside changes.
+func schedules[K weft.Key, V weft.Value]() dst.Config[K, V] {
+	cfg := dst.Maps(func(dev device.Device, _ dst.Shape) (*ordered.Map[K, V], error) { return ordered.New[K, V](dev, nil) }, impossible)
+	cfg.ByBatch, cfg.Updates = true, true
+	return cfg
+}
+
+// impossible are statistics that no map has.
+func impossible(s ordered.Stats) bool { return s.Len > 32*s.Leaves || s.Kept < 0 || s.Free < 0 }
+
+// Whatever the schedule, batches have the outcome of one behind the other, and every lookup, range and
+// snapshot sees what there was between two of them.
+func TestSchedules(t *testing.T) {
+	t.Run("uint32,uint32", func(t *testing.T) { dst.Run(t, schedules[uint32, uint32]().Tries(6)) })
+	t.Run("int64,uint32", func(t *testing.T) { dst.Run(t, schedules[int64, uint32]().Tries(3)) })
+	t.Run("uint32,uint64", func(t *testing.T) { dst.Run(t, schedules[uint32, uint64]().Tries(3)) })
+}
