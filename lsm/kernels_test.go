@@ -21,6 +21,9 @@ func kernelTests[K, V uint32 | uint64]() []mutate.KernelTest {
 		{Name: "many tombstones", Run: func(t testing.TB, dev device.Device) { tombstones[K, V](t, dev) }},
 		{Name: "long ranges", Run: longRanges[K, V]},
 		{Name: "everything once", Run: smoke[K, V]},
+		{Name: "many pairs", Long: true, Run: func(t testing.TB, dev device.Device) {
+			conformance.ManyInOrder(t, dev, open[K, V](t, dev, &lsm.Options{Base: 256}).OrderedMap, 3000)
+		}},
 	}
 }
 

@@ -86,7 +86,7 @@ func (e *gpuEngine) idle() error { return e.Changed().Sync(context.Background())
 
 // empty is an index without leaves, ready.
 func (e *gpuEngine) empty() (*gpuIndex, error) {
-	x, err := e.pool.take(0)
+	x, err := e.pool.take(0, 4)
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,11 @@ func (e *gpuEngine) reserve(b *batch.Batch, ranges bool) (*reservation, error) {
 	if e.most+more > maxLeaves {
 		return nil, errLeaves(e.most + more)
 	}
-	to, err := e.pool.take(e.most + more)
+	spare := 4
+	if e.pinned > 0 { // versions may keep it
+		spare = 16
+	}
+	to, err := e.pool.take(e.most+more, spare)
 	if err != nil {
 		return nil, err
 	}
@@ -392,7 +396,7 @@ func (e *gpuEngine) refillTo(to *gpuPool) error {
 		}
 		return e.leases.Replace(x)
 	}
-	x, err := to.take(leaves)
+	x, err := to.take(leaves, 4)
 	if err != nil {
 		return err
 	}

@@ -144,18 +144,19 @@ func (x *gpuIndex) ref(order uint64) indexRef {
 	}
 }
 
-// take is memory for the index of so many leaves, whose content is undefined.
-func (p *gpuPool) take(leaves int) (*gpuIndex, error) {
+// take is memory for the index of so many leaves, whose content is undefined; new memory has one part in spare more, for
+// maps that grow.
+func (p *gpuPool) take(leaves, spare int) (*gpuIndex, error) {
 	n := max(1, nodes(leaves))
 	p.mu.Lock()
 	x := p.spare
 	p.spare = nil
 	p.mu.Unlock()
-	if x == nil || x.nodes < n || x.nodes > 2*n+64 {
+	if x == nil || x.nodes < n || x.nodes > n+2*(n/spare)+64 {
 		if err := p.release(x); err != nil {
 			return nil, err
 		}
-		room := n + n/4
+		room := n + n/spare
 		buf, err := p.dev.Alloc(p.layOut(room).size)
 		if errors.Is(err, device.ErrMemory) && room > n {
 			room = n

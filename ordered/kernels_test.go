@@ -6,6 +6,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/mutate"
 	"github.com/weftgo/weft/ordered"
@@ -17,8 +18,43 @@ func kernelTests[K, V uint32 | uint64]() []mutate.KernelTest {
 	return []mutate.KernelTest{
 		{Name: "as on a CPU", Run: func(t testing.TB, dev device.Device) { ordered.SameOnGPU[K, V](t, dev, 1, 10) }},
 		{Name: "beside a model", Run: func(t testing.TB, dev device.Device) { beside[K, V](t, dev, 7, 60, 12) }},
+		{Name: "leaves that are used again", Run: recycles[K, V]},
 		{Name: "everything once", Run: smoke[K, V]},
+		{Name: "many leaves", Long: true, Run: func(t testing.TB, dev device.Device) {
+			conformance.ManyInOrder(t, dev, conformance.Open(t, ordered.New[K, V], dev, nil).OrderedMap, 7000)
+		}},
 	}
+}
+
+// recycles looks up keys on a stream, and has a snapshot, while batches on another put all of them, over and over: their
+// leaves are used again. Lookups find one batch each, none before the one before.
+func recycles[K, V uint32 | uint64](t testing.TB, dev device.Device) {
+	const n, rounds = 200, 10
+	m := conformance.Open(t, ordered.New[K, V], dev, nil)
+	a, b := devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)
+	keys := conformance.Sequence[K](5, n)
+	_, err := m.Put(ctx(), keys, make([]V, n))
+	must(t, err)
+	put, asked, out := devicetest.Upload(t, a, keys), devicetest.Upload(t, b, keys), devicetest.Upload(t, b, make([]V, rounds*n))
+	first, err := m.Snapshot(ctx())
+	must(t, err)
+	for round := range rounds {
+		must(t, m.GetOn(b, asked, out.Sub(round*n, (round+1)*n), device.Slice[bool]{}))
+		must(t, m.PutOn(a, put, devicetest.Upload(t, a, slices.Repeat([]V{V(round + 1)}, n))))
+	}
+	got := make([]V, rounds*n)
+	must(t, out.CopyTo(ctx(), b, got))
+	for i, v := range got {
+		if round := i / n; v != got[round*n] || v > V(round) || round > 0 && v < got[round*n-1] {
+			t.Fatalf("lookup %d of key %d finds the value of batch %d; of the first key it was %d", round, keys[i%n], v, got[round*n])
+		}
+	}
+	for k, v := range first.All() {
+		if v != 0 {
+			t.Fatalf("the snapshot has the value %d of key %d", v, k)
+		}
+	}
+	must(t, first.Close())
 }
 
 // beside has a map beside a model, with snapshots, ranges that are deleted, and pairs that move.
@@ -33,7 +69,44 @@ func TestKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	t.Run("uint64,uint64", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint64, uint64]()[:2], 1, 80) })
+	t.Run("uint64,uint64", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint64, uint64](), 1, 80) })
+}
+
+// A leaf that a version has must not be used again: neither readers that are under way nor a snapshot find what they
+// should, if the leaves of versions are not marked.
+func TestEarlyReclaimIsFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	early := mutate.Replace(t, "mark_32_32", `mov\.b32 (%r\d+), 1;`, "mov.b32 $1, 0;")
+	_, random := mutate.OnDevices(90, 1, []mutate.KernelTest{{Name: "readers", Run: recycles[uint32, uint32]}, {Name: "a snapshot", Run: besideSnapshot}})
+	for i := range random {
+		t.Run(random[i].Name, func(t *testing.T) {
+			t.Parallel()
+			mutate.WantNoticed(t, random[i:i+1], early)
+		})
+	}
+}
+
+// besideSnapshot has a snapshot beside batches that are waited for: nothing else reads what is used again.
+func besideSnapshot(t testing.TB, dev device.Device) {
+	const n = 200
+	m := conformance.Open(t, ordered.New[uint32, uint32], dev, nil)
+	keys := conformance.Sequence[uint32](0, n)
+	_, err := m.Put(ctx(), keys, keys)
+	must(t, err)
+	s, err := m.Snapshot(ctx())
+	must(t, err)
+	for range 6 {
+		_, err := m.Put(ctx(), keys, make([]uint32, n))
+		must(t, err)
+	}
+	vals := make([]uint32, n)
+	hits, err := s.Get(ctx(), keys, vals, nil)
+	if err != nil || hits != n || !slices.Equal(vals, keys) {
+		t.Fatalf("the snapshot has %d keys, with %v: %v", hits, vals, err)
+	}
+	must(t, s.Close())
 }
 
 // Mutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/conformance"
@@ -60,6 +61,58 @@ func TestSnapshotsCostWhatChanges(t *testing.T) {
 		if s := conformance.StatsOf(t, m); s.Kept != c.kept {
 			t.Errorf("%d leaves should be kept: %v", c.kept, s)
 		}
+	}
+}
+
+// With one snapshot held for each batch, memory grows by the leaves that batches touch and a seventh of that at most, which is the index of
+// each version: ten bytes for a leaf, touched or not. All comes back with the first batch after they are closed, but
+// for an index that is kept for the next batch.
+func TestSnapshotOfEachBatch(t *testing.T) {
+	snapshotOfEachBatch(t, devicetest.Open(t), 100_000, 8)
+	if testing.Short() || conformance.Raced {
+		return
+	}
+	snapshotOfEachBatch(t, devicetest.OpenSim(t, nil), 16_000, 5)
+}
+
+// snapshotOfEachBatch has batches that touch two leaves of three.
+func snapshotOfEachBatch(t *testing.T, dev device.Device, n, batches int) {
+	const leafBytes, spacing = 256, 40
+	m := conformance.Open(t, ordered.New[uint32, uint32], dev, nil)
+	keys := conformance.Sequence[uint32](0, n)
+	_, err := m.Put(ctx(), keys, keys)
+	must(t, err)
+	var touched []uint32
+	for k := 0; k < n; k += spacing {
+		touched = append(touched, uint32(k))
+	}
+	// rest are the bytes that are in use beside the leaves of the present.
+	rest := func() int {
+		s := conformance.StatsOf(t, m)
+		return s.Bytes - (s.Leaves+s.Free)*leafBytes
+	}
+	_, err = m.Put(ctx(), touched, touched) // so that there is memory for the next index
+	must(t, err)
+	before := rest()
+	var held []*weft.Snapshot[uint32, uint32]
+	for range batches {
+		s, err := m.Snapshot(ctx())
+		must(t, err)
+		held = append(held, s)
+		_, err = m.Put(ctx(), touched, make([]uint32, len(touched)))
+		must(t, err)
+	}
+	leaves := batches * len(touched) * leafBytes
+	if extra := rest() - before; extra < leaves || extra > leaves*115/100 {
+		t.Errorf("%v: %d snapshots take %d bytes, %.3f of those of the leaves touched", dev.Properties().Kind, batches, extra, float64(extra)/float64(leaves))
+	}
+	for _, s := range held {
+		must(t, s.Close())
+	}
+	_, err = m.Put(ctx(), touched[:1], touched[:1])
+	must(t, err)
+	if s := conformance.StatsOf(t, m); s.Kept != 0 || rest() > before+before/2 {
+		t.Errorf("%v: closed, %d bytes instead of %d: %v", dev.Properties().Kind, rest(), before, s)
 	}
 }
 

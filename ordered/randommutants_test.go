@@ -13,7 +13,7 @@ var survivors string
 
 // Few random changes of the kernels go unnoticed.
 func TestRandomMutants(t *testing.T) {
-	mutate.Run(t, mutate.Config{Images: ordered.Images, Number: 4, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
+	mutate.Run(t, mutate.Config{Images: ordered.Images, Number: 2, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		"ordered_32_32": trials[uint32, uint32], "ordered_32_64": trials[uint32, uint64],
 		"ordered_64_32": trials[uint64, uint32], "ordered_64_64": trials[uint64, uint64],
 	}})
@@ -23,5 +23,8 @@ func TestRandomMutants(t *testing.T) {
 func trials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 	cfg := schedules[K, V]().Tries(8)
 	cfg.Arch = m.Arch
-	return mutate.Interleave(m.Arch, []mutate.Trial{mutate.Schedules("programs", cfg)}, kernelTests[K, V]())
+	loads := cfg.Tries(3)
+	loads.Loads = true
+	programs := []mutate.Trial{mutate.Schedules("programs", cfg), mutate.Schedules("programs that load", loads)}
+	return mutate.Interleave(m.Arch, programs, kernelTests[K, V]())
 }

@@ -1,0 +1,100 @@
+package conformance
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/gpu/staging"
+)
+
+// ManyInOrder puts n pairs into an ordered map without any, whose index then has several levels, thins out the smaller half
+// of their keys, so that a rank does not tell where its pair is, and moves all pairs (Compact). What it counts, selects and lists must be
+// theirs, also where a range comes in many pieces.
+func ManyInOrder[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m *weft.OrderedMap[K, V], n int) {
+	t.Helper()
+	defer staging.Configure(dev, staging.Settings{PieceBytes: 4 << 10})()
+	keys, vals := make([]K, n), make([]V, n)
+	for i := range keys {
+		keys[i], vals[i] = K(3*i+1), V(i)^0x55
+	}
+	putCounted(t, dev, m, keys, vals)
+	old := append(slices.Clone(keys[:40]), 0, K(3*n+1)) // keys that are there, and two that are not
+	got, loaded := make([]V, len(old)), make([]bool, len(old))
+	for i := range got {
+		got[i] = 7
+	}
+	added, err := m.GetOrPut(ctx(), old, got, loaded)
+	Want(t, "GetOrPut", added, 2, err)
+	if !slices.Equal(got[:40], vals[:40]) || got[40] != 7 || got[41] != 7 || slices.Contains(loaded[:40], false) || loaded[40] || loaded[41] {
+		t.Fatalf("GetOrPut finds %v, %v, want %v, and twice 7 that is new", got, loaded, vals[:40])
+	}
+	var gone []K
+	left, leftVals := []K{0}, []V{7}
+	for i, k := range keys {
+		if i < n/2 && i%3 != 0 {
+			gone = append(gone, k)
+		} else {
+			left, leftVals = append(left, k), append(leftVals, vals[i])
+		}
+	}
+	left, leftVals = append(left, K(3*n+1)), append(leftVals, 7)
+	deleted, err := m.Delete(ctx(), gone, nil)
+	Want(t, "Delete", deleted, len(gone), err)
+	holdsInOrder(t, m, left, leftVals)
+	must(t, m.Compact(ctx()))
+	holdsInOrder(t, m, left, leftVals)
+}
+
+// putCounted puts pairs on the device, twice: how many are new is counted there.
+func putCounted[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m *weft.OrderedMap[K, V], keys []K, vals []V) {
+	t.Helper()
+	s := devicetest.NewStream(t, dev)
+	k, v, inserted := devicetest.Upload(t, s, keys), devicetest.Upload(t, s, vals), devicetest.Upload(t, s, make([]uint64, 1))
+	for range 2 {
+		must(t, m.PutOn(s, k, v, inserted))
+	}
+	var count [1]uint64
+	must(t, inserted.CopyTo(ctx(), s, count[:]))
+	must(t, m.Sync(ctx()))
+	if count[0] != uint64(len(keys)) {
+		t.Fatalf("PutOn counts %d keys that are new, of %d", count[0], len(keys))
+	}
+}
+
+// holdsInOrder wants a map to have these pairs, however it is asked.
+func holdsInOrder[K, V ~uint32 | ~uint64](t testing.TB, m *weft.OrderedMap[K, V], keys []K, vals []V) {
+	t.Helper()
+	must(t, m.Check(ctx()))
+	at := 0
+	for k, v := range m.All() {
+		if at >= len(keys) || k != keys[at] || v != vals[at] {
+			t.Fatalf("pair %d is %v: %v", at, k, v)
+		}
+		at++
+	}
+	lo, hi := keys[:1], keys[len(keys)-1:]
+	var up, down weft.PairRows[K, V]
+	must(t, m.Range(ctx(), lo, hi, 0, &up))
+	must(t, m.RangeBackward(ctx(), lo, hi, 0, &down))
+	slices.Reverse(down.Keys)
+	slices.Reverse(down.Vals)
+	for what, rows := range map[string]*weft.PairRows[K, V]{"Range": &up, "RangeBackward": &down} {
+		if at != len(keys) || !slices.Equal(rows.Keys, keys) || !slices.Equal(rows.Vals, vals) {
+			t.Fatalf("All has %d pairs, %s %d, want %d, or others", at, what, len(rows.Keys), len(keys))
+		}
+	}
+	n := len(keys)
+	ranks, asked, got, found, was := make([]uint64, n), make([]K, n), make([]V, n), make([]bool, n), make([]uint64, n)
+	for i := range ranks {
+		ranks[i] = uint64(i)
+	}
+	hits, err := m.Select(ctx(), ranks, asked, got, found)
+	Want(t, "Select", hits, n, err)
+	must(t, m.Rank(ctx(), keys, was))
+	if !slices.Equal(asked, keys) || !slices.Equal(got, vals) || !slices.Equal(was, ranks) {
+		t.Fatal("Select or Rank has others")
+	}
+}
