@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -28,6 +29,7 @@ type benchOptions struct {
 	n, runs     int
 	seed        uint64
 	html, svg   string // a file, a folder
+	format      string // of what is printed
 }
 
 func newBenchCommand(a *app) *cobra.Command {
@@ -43,6 +45,7 @@ Interrupted, it prints and writes what it has measured so far, marked as incompl
 		Example: `  weft bench
   weft bench --list
   weft bench linear --n 10000000 --json
+  weft bench linear --runs 10 --format benchstat >new.txt
   weft bench linear linear-insert-load --full --html report.html
   weft bench slabhash-fig4a slabhash-fig4b --svg plots
   weft bench gphash-breakdown gphash-factors gphash-cache gphash-cache-loading --device cuda --svg plots`,
@@ -78,10 +81,14 @@ Interrupted, it prints and writes what it has measured so far, marked as incompl
 	f.IntVar(&o.n, "n", 0, "number of keys; of slots or units where an experiment fills a table or a pool (default: as fits the device)")
 	f.IntVar(&o.runs, "runs", 0, "timed runs, of which the median counts (default 3 on a CPU, 5 on a GPU)")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the keys")
+	f.StringVar(&o.format, "format", "table", "what to print: table, json, or benchstat, the format of Go's benchmarks with a line for each run")
 	f.StringVar(&o.html, "html", "", "also write a self-contained page to `FILE`")
 	f.StringVar(&o.svg, "svg", "", "also write the plots to `DIR`")
 	return cmd
 }
+
+// formats are those of what is printed.
+var formats = []string{"table", "json", "benchstat"}
 
 // check refuses flags that contradict themselves, and finds out before minutes
 // of measuring rather than after where nothing can be written.
@@ -91,6 +98,8 @@ func (o *benchOptions) check() error {
 		return usageError{errors.New("--quick and --full exclude each other")}
 	case o.n < 0 || o.runs < 0:
 		return usageError{errors.New("--n and --runs must not be negative; 0 is the default")}
+	case !slices.Contains(formats, o.format):
+		return usageError{fmt.Errorf("--format %s: there are %s", o.format, strings.Join(formats, ", "))}
 	}
 	if o.html != "" {
 		info, err := os.Stat(o.html)
@@ -183,7 +192,7 @@ func (o *benchOptions) bench(ctx context.Context, a *app, dev device.Device, exp
 }
 
 func (o *benchOptions) write(a *app, results []*experiment.Result, command string) error {
-	if err := printResults(a, results); err != nil {
+	if err := o.print(a, results); err != nil {
 		return err
 	}
 	if o.svg != "" {
@@ -208,6 +217,9 @@ func (o *benchOptions) measure(ctx context.Context, a *app, dev device.Device, e
 			Device: dev, N: o.n, Scale: o.scale(), Runs: o.runs, Seed: o.seed, Progress: progress,
 		})
 		if res != nil {
+			if dev.Properties().Kind == device.Sim {
+				res.Untime()
+			}
 			results = append(results, res)
 		}
 		if err != nil {
@@ -231,8 +243,11 @@ func newSteps(a *app) (step func(string), done func()) {
 	return step, func() { _ = bar.Finish() }
 }
 
-func printResults(a *app, results []*experiment.Result) error {
-	if !a.json {
+func (o *benchOptions) print(a *app, results []*experiment.Result) error {
+	switch {
+	case o.format == "benchstat":
+		return report.Benchmarks(a.stdout, results)
+	case !a.json && o.format == "table":
 		return report.Write(a.stdout, results)
 	}
 	enc := json.NewEncoder(a.stdout)

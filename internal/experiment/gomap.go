@@ -120,7 +120,7 @@ func (c *hostRun) measure(ctx context.Context, p hostPeer) error {
 			continue
 		}
 		c.step("cpu: %s, %d cores: %s", p.structure, p.cores, op.name)
-		t, err := roofline.Median(ctx, c.Runs, func() (time.Duration, error) {
+		t, err := c.repeat(ctx, c.Runs, func() (time.Duration, error) {
 			if op.name == "insert" {
 				if err := p.clear(); err != nil {
 					return 0, err

@@ -233,7 +233,7 @@ func gphashConfig(ctx context.Context, r *runner, s shape, n int) (err error) {
 		first uint64
 		hits  int
 	}{{"get_hit", 0, most}, {"get_miss", workload.Misses, 0}} {
-		took, err := roofline.Median(ctx, r.Runs, func() (time.Duration, error) { return g.lookups(ctx, op.first, op.hits) })
+		took, err := r.repeat(ctx, r.Runs, func() (time.Duration, error) { return g.lookups(ctx, op.first, op.hits) })
 		if err != nil {
 			return err
 		}

@@ -76,7 +76,7 @@ func gphashRecovery(ctx context.Context, r *runner, keys int) (err error) {
 	}{{"open_clean", path, false, 0}, {"open_crashed", crashed, false, 0}, {"open_verified", path, true, values}} {
 		bytes := levels + open.bytes
 		var runs []opening
-		took, err := roofline.Median(ctx, r.Runs, func() (time.Duration, error) {
+		took, err := r.repeat(ctx, r.Runs, func() (time.Duration, error) {
 			o, err := g.reopen(ctx, open.path, open.op == "open_crashed", open.verify)
 			runs = append(runs, o)
 			return o.took, err

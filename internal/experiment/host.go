@@ -103,7 +103,7 @@ func (b hostBatch[K, V]) measure(ctx context.Context, r *runner, m hostTable[K, 
 	} {
 		row.Op, row.Limit = c.op+suffix, c.limit
 		r.step("%s: %s %s of %d keys", r.result.Experiment, row.Structure, row.Op, row.N)
-		t, err := roofline.Median(ctx, r.Runs, func() (time.Duration, error) {
+		t, err := r.repeat(ctx, r.Runs, func() (time.Duration, error) {
 			if err := c.prepare(ctx); err != nil {
 				return 0, err
 			}

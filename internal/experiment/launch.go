@@ -80,7 +80,7 @@ func (r *runner) measureCalls(ctx context.Context, call, check func() error) err
 		measure   func() (time.Duration, error)
 	}{{"get_256_issue", issueLimit, r.Runs, issue}, {"get_256_wait", roofline.LaunchSync, smallCalls, wait}} {
 		r.step("launch: %s", c.op)
-		t, err := roofline.Median(ctx, c.runs, c.measure)
+		t, err := r.repeat(ctx, c.runs, c.measure)
 		if err != nil {
 			return err
 		}

@@ -308,7 +308,7 @@ func (s *scaling) atSize(ctx context.Context, n int) error {
 			}},
 		} {
 			s.begin(c.op)
-			t, err := roofline.Median(ctx, s.often(s.batch).Runs, func() (time.Duration, error) { return s.watch.Time(ctx, c.submit) })
+			t, err := s.repeat(ctx, s.often(s.batch).Runs, func() (time.Duration, error) { return s.watch.Time(ctx, c.submit) })
 			if err != nil {
 				return err
 			}

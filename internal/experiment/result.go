@@ -1,6 +1,8 @@
 package experiment
 
 import (
+	"math"
+	"slices"
 	"time"
 )
 
@@ -21,6 +23,8 @@ type Result struct {
 	Published  []Published    `json:"published,omitempty"`
 	// Incomplete says that the experiment was interrupted: rows are missing, or what compares them.
 	Incomplete bool `json:"incomplete,omitempty"`
+	// Simulated says that no device has run this: there are counts, and no rates.
+	Simulated bool `json:"simulated,omitempty"`
 
 	Plots []Plot `json:"-"` // made from the rows
 }
@@ -56,6 +60,8 @@ type Row struct {
 	Latency *Latency `json:"latency,omitempty"`
 	// Spread is the rates of the slowest and the fastest call, where OpsPerS is that of the median.
 	Spread *Spread `json:"spread,omitempty"`
+	// Runs is how long each run took, in seconds and in their order, where OpsPerS is that of the median.
+	Runs []float64 `json:"runs_seconds,omitempty"`
 	// Targets are what the row is to reach.
 	Targets []Target `json:"targets,omitempty"`
 	// Parts are what the median call spends its time on.
@@ -99,6 +105,37 @@ type Latency struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
+}
+
+// sample takes the runs whose median the row has the rate of, if they are among some, by their medians.
+func (row *Row) sample(timings map[float64][]time.Duration) {
+	seconds := row.Seconds
+	if seconds == 0 && row.OpsPerS > 0 {
+		seconds = float64(row.N) / row.OpsPerS
+	}
+	for median, times := range timings {
+		if row.Runs != nil || math.Abs(median-seconds) > 1e-12+1e-9*median {
+			continue
+		}
+		for _, t := range times {
+			row.Runs = append(row.Runs, t.Seconds())
+		}
+		if row.Spread == nil && len(times) > 1 {
+			work := row.OpsPerS * median
+			row.Spread = &Spread{Slowest: work / slices.Max(times).Seconds(), Fastest: work / slices.Min(times).Seconds()}
+		}
+	}
+}
+
+// Untime leaves out what a simulated device has only because the host took some time: counts are as on hardware,
+// rates are not.
+func (r *Result) Untime() {
+	r.Simulated, r.Limits, r.Plots = true, map[string]float64{}, nil
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		row.OpsPerS, row.LimitShare, row.Seconds, row.Limit, row.Unit = 0, 0, 0, "", ""
+		row.BusyOpsPerS, row.Latency, row.Spread, row.Targets, row.Parts, row.Speedup, row.Runs = nil, nil, nil, nil, nil, nil, nil
+	}
 }
 
 // Spread is rates of calls, in operations per second.

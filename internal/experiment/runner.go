@@ -24,11 +24,14 @@ type runner struct {
 	parts int
 	// apart: speedups of what is measured in turns are over the first row of the same structure.
 	apart bool
+	// timings are the runs of what was timed last, by their median: the row that reports it has them.
+	timings map[float64][]time.Duration
 }
 
 // open prepares the runner for a device.
 func (r *runner) open(dev device.Device) (err error) {
 	r.Device = dev
+	r.timings = map[float64][]time.Duration{}
 	r.result.Device = dev.Properties().Name
 	r.result.Parameters = map[string]any{}
 	if r.result.Hardware, err = hardware(dev); err != nil {
@@ -162,8 +165,20 @@ func (r *runner) roofline(ctx context.Context, opts roofline.Options) (*roofline
 	return roofline.Measure(ctx, r.Device, &opts)
 }
 
-// add appends a row; its share of the limit follows from its rate.
+// repeat is the median of what measure returns over so many runs.
+func (r *runner) repeat(ctx context.Context, runs int, measure func() (time.Duration, error)) (time.Duration, error) {
+	times, err := roofline.Samples(ctx, runs, measure)
+	if err != nil {
+		return 0, err
+	}
+	median := roofline.MedianOf(times)
+	r.timings[median.Seconds()] = times
+	return median, nil
+}
+
+// add appends a row, with the runs that it is the median of; its share of the limit follows from its rate.
 func (r *runner) add(row Row) {
+	row.sample(r.timings)
 	if limit := r.result.Limits[row.Limit]; limit > 0 {
 		row.LimitShare = row.OpsPerS / limit
 	}
@@ -189,7 +204,7 @@ func (r *runner) medianBusy(ctx context.Context, prepare, submit func() error) (
 
 func (r *runner) medianOf(ctx context.Context, clock func(context.Context, func() error) (time.Duration, error),
 	prepare, submit func() error) (time.Duration, error) {
-	return roofline.Median(ctx, r.Runs, func() (time.Duration, error) {
+	return r.repeat(ctx, r.Runs, func() (time.Duration, error) {
 		if prepare != nil {
 			if err := prepare(); err != nil {
 				return 0, err

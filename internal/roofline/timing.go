@@ -52,21 +52,35 @@ func (w *Stopwatch) Close() error { return errors.Join(w.start.Close(), w.end.Cl
 // Median is the median of what measure returns, over runs runs after one that
 // doesn't count.
 func Median(ctx context.Context, runs int, measure func() (time.Duration, error)) (time.Duration, error) {
+	times, err := Samples(ctx, runs, measure)
+	if err != nil {
+		return 0, err
+	}
+	return MedianOf(times), nil
+}
+
+// Samples is what measure returns, in runs runs after one that doesn't count.
+func Samples(ctx context.Context, runs int, measure func() (time.Duration, error)) ([]time.Duration, error) {
 	times := make([]time.Duration, 0, runs)
 	for i := range runs + 1 {
 		if err := ctx.Err(); err != nil {
-			return 0, err
+			return nil, err
 		}
 		t, err := measure()
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		if i > 0 {
-			times = append(times, t)
+			times = append(times, max(t, 1)) // a clock too coarse gives 0
 		}
 	}
-	slices.Sort(times)
-	return max(times[len(times)/2], 1), nil // a clock too coarse gives 0
+	return times, nil
+}
+
+// MedianOf is the upper median of times.
+func MedianOf(times []time.Duration) time.Duration {
+	sorted := slices.Sorted(slices.Values(times))
+	return sorted[len(sorted)/2]
 }
 
 // Rate is n per time, in 1/s.

@@ -39,8 +39,14 @@ func digits(x float64) string {
 	return strconv.FormatFloat(rounded, 'f', min(decimals, 4), 64)
 }
 
-// share writes a part of a limit: "98 %", "1.3 %".
+// tooMuch is a share of a limit that cannot be: the limit was measured on a busier device, or does not bind.
+const tooMuch = 1.1
+
+// share writes a part of a limit: "98 %", "1.3 %", and "120 %!" where it cannot be.
 func share(x float64) string {
+	if x > tooMuch {
+		return fmt.Sprintf("%.0f %%!", 100*x)
+	}
 	if x > 0 && x < .0995 {
 		return fmt.Sprintf("%.1f %%", 100*x)
 	}

@@ -21,6 +21,7 @@ type section struct {
 	Doc    string
 	Plots  []template.HTML
 	Table  Table
+	Every  *Table // a line for each row, where Table has several rows in one
 	Limits []limit
 	Others []fact // published
 	Given  string // parameters
@@ -47,6 +48,10 @@ func HTML(w io.Writer, results []*experiment.Result, command string) error {
 		if res.Experiment != "roofline" {
 			s.Limits = limits(res)
 		}
+		if pivoted(res) {
+			every := list(res.Rows)
+			s.Every = &every
+		}
 		for _, p := range res.Plots {
 			svg, err := inlineSVG(p)
 			if err != nil {
@@ -58,6 +63,7 @@ func HTML(w io.Writer, results []*experiment.Result, command string) error {
 	}
 	first := results[0]
 	return page.Execute(w, map[string]any{
+		"Headline": headline(results),
 		"Sections": sections,
 		"Device":   first.Device,
 		"Date":     first.Date.Format("2006-01-02 15:04 UTC"),

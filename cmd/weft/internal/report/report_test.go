@@ -187,7 +187,7 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("rate(%v) = %q, want %q", x, got, want)
 		}
 	}
-	for x, want := range map[float64]string{0: "0 %", .0134: "1.3 %", .0996: "10 %", .975: "98 %", 1.2: "120 %"} {
+	for x, want := range map[float64]string{0: "0 %", .0134: "1.3 %", .0996: "10 %", .975: "98 %", 1.1: "110 %", 1.2: "120 %!"} {
 		if got := share(x); got != want {
 			t.Errorf("share(%v) = %q, want %q", x, got, want)
 		}
@@ -253,8 +253,13 @@ func TestSVG(t *testing.T) {
 			t.Errorf("%s: elements %v; want lines and text on a background", p.Name, elements)
 		}
 		for _, s := range p.Series {
-			if !strings.Contains(string(svg), s.Name) {
-				t.Errorf("%s: no legend for %s", p.Name, s.Name)
+			for line := range strings.Lines(inLegend(s)) {
+				if !strings.Contains(string(svg), ">"+strings.TrimSpace(line)+"</text>") {
+					t.Errorf("%s: the legend lacks %q", p.Name, line)
+				}
+			}
+			if want := "<title>" + inWords(s) + ": "; strings.Count(string(svg), want) != len(s.X) {
+				t.Errorf("%s: %d points with %q, want %d", p.Name, strings.Count(string(svg), want), want, len(s.X))
 			}
 		}
 		if strings.Contains(string(svg), "NaN") || strings.Contains(string(svg), "Inf") {

@@ -33,6 +33,50 @@ var palette = []color.RGBA{
 
 var grey = color.RGBA{0x88, 0x88, 0x88, 255}
 
+// wellKnown are the colors, as numbers of the palette, of what most plots show: the same everywhere.
+var wellKnown = map[string]int{
+	"insert": 0, "put": 0, "LOAD": 0, "build": 0, "load": 0,
+	"get_hit": 1, "get": 1, "hit": 1, "C": 1, "search": 1,
+	"get_miss": 2, "miss": 2, "search_miss": 2,
+	"delete": 3, "erase": 3,
+	"mixed": 4, "A": 4, "update": 4,
+	"get_half": 5, "B": 5, "range": 5,
+	"mixed_20": 6, "F": 6,
+	"linear": 0, "slab": 1, "cuckoo": 2, "horton": 3, "gphash": 0,
+	"ordered": 0, "btree": 1, "sorted": 2, "lsm": 3,
+	"builtin map": 4,
+}
+
+// colorsOf gives each series a color: its own, if it is well known, else the first that none has. Limits have none.
+func colorsOf(series []experiment.Series) []color.RGBA {
+	colors, taken := make([]color.RGBA, len(series)), map[int]int{}
+	take := func(i, n int) {
+		colors[i] = palette[n]
+		taken[n]++
+	}
+	for i, s := range series {
+		if n, known := wellKnown[s.Name]; known && taken[n] == 0 && !s.Limit && !s.Model {
+			take(i, n)
+		}
+	}
+	for i, s := range series {
+		switch {
+		case s.Model && i > 0:
+			colors[i] = colors[i-1]
+		case s.Limit || colors[i].A > 0:
+		default:
+			least := 0
+			for n := range palette {
+				if taken[n] < taken[least] {
+					least = n
+				}
+			}
+			take(i, least)
+		}
+	}
+	return colors
+}
+
 // The size of a plot. The legend stands beside the data, where it can't cover
 // any.
 const (
@@ -48,7 +92,7 @@ func SVG(p experiment.Plot) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gobytes.Replace(body, []byte("<g "), []byte(`<rect width="100%" height="100%" fill="white"/><g `), 1), nil
+	return gobytes.Replace(body, []byte("<title>"), []byte(`<rect width="100%" height="100%" fill="white"/><title>`), 1), nil
 }
 
 var (
@@ -67,8 +111,7 @@ func inlineSVG(p experiment.Plot) (string, error) {
 	svg := string(body)
 	svg = svg[strings.Index(svg, "<svg"):] // no XML declaration inside HTML
 	svg = black.ReplaceAllString(svg, "currentColor")
-	svg = fixedSize.ReplaceAllString(svg, `<svg role="img"`)
-	return svg, nil
+	return fixedSize.ReplaceAllString(svg, `<svg role="img"`), nil
 }
 
 // drawing is a plot as SVG with a transparent background.
@@ -79,13 +122,15 @@ func drawing(p experiment.Plot) ([]byte, error) {
 	}
 	canvas := vgsvg.New(plotWidth, plotHeight)
 	whole := draw.New(canvas)
-	axes.Draw(draw.Crop(whole, margin, -legendWidth, margin, -margin))
+	data := draw.Crop(whole, margin, -legendWidth, margin, -margin)
+	axes.Draw(data)
 	legend.Draw(draw.Crop(whole, plotWidth-legendWidth+2*margin, 0, 0, -5*margin))
 	var out gobytes.Buffer
 	if _, err := canvas.WriteTo(&out); err != nil {
 		return nil, fmt.Errorf("report: plot %s: %w", p.Name, err)
 	}
-	return fonts(out.Bytes()), nil
+	svg := gobytes.Replace(fonts(out.Bytes()), []byte("<g "), append(captions(p), "<g "...), 1)
+	return gobytes.Replace(svg, []byte("</svg>"), append(pointers(p, axes, data), "</svg>"...), 1), nil
 }
 
 // fonts names fonts that every system has, with the widths the text was
@@ -105,8 +150,9 @@ func compose(p experiment.Plot) (*plot.Plot, *plot.Legend, error) {
 	legend.ThumbnailWidth = vg.Points(24)
 
 	axes.Add(grid())
-	colored := 0
-	for _, s := range p.Series {
+	colors := colorsOf(p.Series)
+	dashed := 0
+	for i, s := range p.Series {
 		line, points, err := plotter.NewLinePoints(points(s))
 		if err != nil {
 			return nil, nil, fmt.Errorf("series %s: %w", s.Name, err)
@@ -115,25 +161,23 @@ func compose(p experiment.Plot) (*plot.Plot, *plot.Legend, error) {
 		points.Shape, points.Radius = draw.CircleGlyph{}, vg.Points(2.4)
 		switch {
 		case s.Limit:
-			line.Color, line.Dashes = grey, []vg.Length{vg.Points(float64(2 + 3*(colored%2))), vg.Points(3)}
+			line.Color, line.Dashes = grey, []vg.Length{vg.Points(float64(2 + 3*(dashed%2))), vg.Points(3)}
 			axes.Add(line)
-			legend.Add(s.Name, line)
-			colored++
+			legend.Add(inLegend(s), line)
+			dashed++
 			continue
 		case s.Model: // of the series before
-			line.Color, line.Dashes = palette[max(colored-1, 0)%len(palette)], []vg.Length{vg.Points(2), vg.Points(2)}
+			line.Color, line.Dashes = colors[i], []vg.Length{vg.Points(2), vg.Points(2)}
 			axes.Add(line)
-			legend.Add(s.Name, line)
+			legend.Add(inLegend(s), line)
 			continue
 		case s.Published:
 			line.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
 			points.Shape = draw.RingGlyph{}
 		}
-		line.Color = palette[colored%len(palette)]
-		points.Color = line.Color
-		colored++
+		line.Color, points.Color = colors[i], colors[i]
 		axes.Add(line, points)
-		legend.Add(s.Name, line, points)
+		legend.Add(inLegend(s), line, points)
 	}
 	scaleX(axes, p.LogX)
 	scaleY(axes, p.LogY, p.YMin)
@@ -165,7 +209,7 @@ func grid() *plotter.Grid {
 func scaleX(axes *plot.Plot, log bool) {
 	if log {
 		axes.X.Scale = plot.LogScale{}
-		axes.X.Tick.Marker = siTicks{plot.LogTicks{Prec: -1}}
+		axes.X.Tick.Marker = plot.TickerFunc(logTicks)
 		return
 	}
 	axes.X.Min = min(axes.X.Min, 0)
@@ -179,10 +223,8 @@ func scaleX(axes *plot.Plot, log bool) {
 // scaleY does the same for the axis of y: a rate, a time or a ratio.
 func scaleY(axes *plot.Plot, log bool, least float64) {
 	if log {
-		axes.Y.Scale = plot.LogScale{}
-		axes.Y.Min = math.Pow(10, math.Floor(math.Log10(axes.Y.Min)))
-		axes.Y.Max = math.Pow(10, math.Ceil(math.Log10(axes.Y.Max)))
-		axes.Y.Tick.Marker = siTicks{plot.LogTicks{Prec: -1}}
+		axes.Y.Scale = plot.LogScale{} // from the least of the data to its largest
+		axes.Y.Tick.Marker = plot.TickerFunc(logTicks)
 		return
 	}
 	axes.Y.Min = least // 0: a rate must not look larger than it is
@@ -202,14 +244,21 @@ func loadTicks() []plot.Tick {
 	return ticks
 }
 
-// siTicks labels the ticks of another with SI prefixes.
-type siTicks struct{ plot.Ticker }
-
-func (t siTicks) Ticks(lo, hi float64) []plot.Tick {
-	ticks := t.Ticker.Ticks(lo, hi)
-	for i := range ticks {
-		if ticks[i].Label != "" {
-			ticks[i].Label = tickLabel(ticks[i].Value)
+// logTicks marks 1 to 9 times each power of ten between two values, with labels at powers of ten, and at 2 and 5
+// times these where there are few.
+func logTicks(lo, hi float64) []plot.Tick {
+	var ticks []plot.Tick
+	few := hi/lo < 1e3
+	for exp := math.Floor(math.Log10(lo)); exp <= math.Ceil(math.Log10(hi)); exp++ {
+		for factor := 1.; factor < 10; factor++ {
+			t := plot.Tick{Value: factor * math.Pow(10, exp)}
+			if t.Value < lo*(1-1e-9) || t.Value > hi*(1+1e-9) {
+				continue
+			}
+			if factor == 1 || few && (factor == 2 || factor == 5) {
+				t.Label = tickLabel(t.Value)
+			}
+			ticks = append(ticks, t)
 		}
 	}
 	return ticks

@@ -46,15 +46,18 @@ var (
 // measured at several loads or sizes, a line per load or size and a column per
 // operation; otherwise a line per row.
 func Tabulate(res *experiment.Result) Table {
+	if !pivoted(res) {
+		return list(res.Rows)
+	}
+	return pivot(res.Rows, distinct(res.Rows, func(r experiment.Row) string { return r.Op }), res.Experiment == "sizes")
+}
+
+// pivoted reports whether a line of the table is for several rows.
+func pivoted(res *experiment.Result) bool {
 	loads := distinct(res.Rows, func(r experiment.Row) float64 { return r.Load })
 	ops := distinct(res.Rows, func(r experiment.Row) string { return r.Op })
-	if len(loads) > 1 && len(ops) > 1 && (res.Experiment == "linear" || res.Experiment == "horton-side-by-side") {
-		return pivot(res.Rows, ops, false)
-	}
-	if res.Experiment == "sizes" {
-		return pivot(res.Rows, ops, true)
-	}
-	return list(res.Rows)
+	return !res.Simulated && (res.Experiment == "sizes" ||
+		len(loads) > 1 && len(ops) > 1 && (res.Experiment == "linear" || res.Experiment == "horton-side-by-side"))
 }
 
 // list has a line per row, and the columns that any row has something for.
@@ -224,7 +227,7 @@ func zeroEmpty(n int, s string) string {
 
 // rateWithUnit is a row's rate: "36.4 G/s", "4.27 TB/s", "119 k call/s".
 func rateWithUnit(r experiment.Row) string {
-	if r.Reason != "" {
+	if r.Reason != "" || r.OpsPerS == 0 {
 		return ""
 	}
 	switch r.Unit {
@@ -342,6 +345,11 @@ func Write(w io.Writer, results []*experiment.Result) error {
 	for i, res := range results {
 		if i > 0 {
 			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+		}
+		if res.Simulated {
+			if _, err := fmt.Fprintln(w, "On a simulated device: counts are as on hardware, and no time means anything, so there are no rates."); err != nil {
 				return err
 			}
 		}
