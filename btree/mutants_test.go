@@ -23,6 +23,9 @@ var mutants = []struct {
 	{"a latch is given back without what was done under it", "change_32_32", `st\.release\.gpu\.global\.b64`, "st.relaxed.gpu.global.b64", 0, 0},
 	{"a node can be reached before it is written", "change_32_32", `st\.release\.gpu\.global\.b128 \[(%rd\d+)\]`, "st.relaxed.gpu.global.b128 [$1]", 4, 15},
 	{"lanes go on to what one of them has found", "(get|change)_32_32", `bar\.warp\.sync [^;]*;`, "", 0, 0},
+	{"a leaf is not read again behind its latch", "change_32_32",
+		`(bar\.warp\.sync %r\d+;\nmov\.b32 %r\d+, 0;\nmov\.u32 %r\d+, %r\d+;\n@[^\n]*\ncvta[^\n]*\nadd[^\n]*\nld\.relaxed[^\n]*\nand[^\n]*\nsetp[^\n]*\nmov[^\n]*\n@[^\n]*\nor[^\n]*\n` +
+			`atom\.acquire[^\n]*\nsetp[^\n]*\nselp[^\n]*\n\$L__BB\d+_\d+:\nbar[^\n]*\nshfl[^\n]*\nsetp[^\n]*\n@[^\n]*\n)(\{[^\n]*b128[^\n]*\n\{[^\n]*b128[^\n]*\n)`, "$2$1", 0, 0},
 	{"a leaf is read without an order", "change_32_32", `ld\.acquire\.gpu\.global\.b128`, "ld.relaxed.gpu.global.b128", 0, 0},
 }
 

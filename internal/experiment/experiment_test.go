@@ -68,16 +68,22 @@ var rowsOf = map[string]struct {
 	"horton-side-by-side": {Quick, map[string]int{ // 6 tables at 2 loads
 		"insert": 12, "get_hit": 12, "get_miss": 12, "delete": 12, "churn": 12, "get_hit_churned": 12, "get_miss_churned": 12,
 	}},
-	"btree-latencies":    {Default, map[string]int{"weak": 5}}, // 16 to 256 KiB
-	"ordered-lookup":     {Default, map[string]int{"get_hit": 4, "get_miss": 4, "successor": 4, "rank": 4, "select": 4}},
-	"ordered-scaling":    {Default, map[string]int{"get": 4, "count": 4, "range_8": 4, "insert": 4, "delete": 4}},
-	"ordered-insert":     {Default, map[string]int{"insert": 20, "rebuild": 20}},
-	"ordered-delete":     {Default, map[string]int{"delete": 20}},
-	"ordered-mixed":      {Default, map[string]int{"mixed_5": 4, "mixed_20": 4, "mixed_50": 4, "mixed_60": 4, "mixed_100": 4}},
-	"ordered-phases":     {Default, map[string]int{"insert_range_8": 24, "insert_range_32": 24, "delete_get": 12}}, // 3 shares, 2 sizes
-	"ordered-range":      {Default, map[string]int{"first": 36, "rows": 36, "count": 36}},                          // 4 to 1024 pairs
-	"ordered-load":       {Full, map[string]int{"load_random": 8, "load_ascending": 8}},
-	"ordered-snapshots":  {Default, map[string]int{"put_held_0": 4, "put_held_1": 4, "put_held_8": 4, "get_hit_held": 4, "get_hit_then": 4}},
+	"btree-latencies":   {Default, map[string]int{"weak": 5}}, // 16 to 256 KiB
+	"ordered-lookup":    {Default, map[string]int{"get_hit": 4, "get_miss": 4, "successor": 4, "rank": 4, "select": 4}},
+	"ordered-scaling":   {Default, map[string]int{"get": 4, "count": 4, "range_8": 4, "insert": 4, "delete": 4}},
+	"ordered-insert":    {Default, map[string]int{"insert": 20, "rebuild": 20}},
+	"ordered-delete":    {Default, map[string]int{"delete": 20}},
+	"ordered-mixed":     {Default, map[string]int{"mixed_5": 4, "mixed_20": 4, "mixed_50": 4, "mixed_60": 4, "mixed_100": 4}},
+	"ordered-phases":    {Default, map[string]int{"insert_range_8": 24, "insert_range_32": 24, "delete_get": 12}}, // 3 shares, 2 sizes
+	"ordered-range":     {Default, map[string]int{"first": 36, "rows": 36, "count": 36}},                          // 4 to 1024 pairs
+	"ordered-load":      {Full, map[string]int{"load_random": 8, "load_ascending": 8}},
+	"ordered-snapshots": {Default, map[string]int{"put_held_0": 4, "put_held_1": 4, "put_held_8": 4, "get_hit_held": 4, "get_hit_then": 4}},
+	"mvbtree-insert":    {Default, map[string]int{"insert": 9, "get_hit": 9}}, // 3 trees of 3 sizes
+	"mvbtree-memory":    {Default, map[string]int{"insert_range_50_16": 16}},
+	"mvbtree-mixed": {Default, map[string]int{
+		"insert_range_5_8": 2, "insert_range_50_8": 2, "insert_range_90_8": 2, "insert_range_5_32": 2, "insert_range_50_32": 2, "insert_range_90_32": 2,
+		"insert_range_50_4": 2, "insert_range_50_128": 2, "delete_get_5": 2, "delete_get_50": 2, "delete_get_90": 2,
+	}},
 	"gphash-ycsb":        {Default, map[string]int{"A": 4, "B": 4, "C": 4, "D": 4, "F": 4, "LOAD": 4}}, // 2 sizes of keys, 2 of batches
 	"gphash-micro":       {Default, map[string]int{"insert": 4, "update": 4, "get_hit": 4, "get_miss": 4, "delete": 4}},
 	"gphash-load-factor": {Default, map[string]int{"insert": 12}},

@@ -174,6 +174,11 @@ type orderedTrial[K weft.Key, V weft.Value] struct {
 
 // newOrderedTrial makes so many pairs, of which maps have n at most.
 func newOrderedTrial[K weft.Key, V weft.Value](r *runner, pairs, n int) (t *orderedTrial[K, V], err error) {
+	return newTrialOf(r, pairs, n, func() ([]*orderedMap[K, V], error) { return openOrdered[K, V](r, n) })
+}
+
+// newTrialOf is newOrderedTrial of the maps that open opens.
+func newTrialOf[K weft.Key, V weft.Value](r *runner, pairs, n int, open func() ([]*orderedMap[K, V], error)) (t *orderedTrial[K, V], err error) {
 	t = &orderedTrial[K, V]{trial: trial[K, V]{runner: r, keyBits: bitsOf[K](), valueBits: bitsOf[V]()}, n: n}
 	t.cols = &columns[K, V]{n: n, r: r}
 	t.step("%s %s: %d pairs", r.result.Experiment, t.width(), pairs)
@@ -184,7 +189,7 @@ func newOrderedTrial[K weft.Key, V weft.Value](r *runner, pairs, n int) (t *orde
 		t.vals, err = device.Upload(r.stream, vals)
 	}
 	if err == nil {
-		t.maps, err = openOrdered[K, V](r, n)
+		t.maps, err = open()
 	}
 	if err != nil {
 		return t, errors.Join(err, t.free())

@@ -9,6 +9,7 @@ import (
 	"github.com/weftgo/weft/btree"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/op"
@@ -101,7 +102,7 @@ func openTrees(t testing.TB, dev device.Device, v btree.Versions) *trees {
 }
 
 // run has each tile of some blocks do so many tasks one behind the other, by an Update that permits so many insertions.
-func (x *trees) run(ctx context.Context, all []task, each, threads, most, inserts int, present bool) (err error) {
+func (x *trees) run(ctx context.Context, all []task, each, threads, most, inserts, repeat int, present bool) (err error) {
 	dev, n := x.s.Device(), len(all)
 	kinds, keys, to, vals := make([]uint32, n), make([]uint32, n), make([]uint32, n), make([]uint32, n)
 	for i, o := range all {
@@ -128,7 +129,7 @@ func (x *trees) run(ctx context.Context, all []task, each, threads, most, insert
 	}
 	p := versionedParams{tasks: tasks{
 		kinds: cols[0].Ptr(), keys: cols[1].Ptr(), to: cols[2].Ptr(), vals: cols[3].Ptr(), outcomes: cols[4].Ptr(),
-		keysOut: cols[5].Ptr(), valsOut: cols[6].Ptr(), n: uint32(n), each: uint32(each), most: uint32(most),
+		keysOut: cols[5].Ptr(), valsOut: cols[6].Ptr(), n: uint32(n), each: uint32(each), most: uint32(most), repeat: uint32(repeat),
 	}}
 	if present {
 		p.tasks.present = 1
@@ -171,13 +172,18 @@ const (
 	firstBetween = 10
 )
 
-// race is such a program, and what is wrong with what it returns.
-func race(t testing.TB, o *sim.Options, present bool) error {
+// race is such a program, of some launches, in which each range is read so many times at its snapshot, and what is wrong with
+// what it returns. Copies of one launch are used again by the next.
+func race(t testing.TB, o *sim.Options, launches, repeat int, present bool) error {
 	t.Helper()
 	dev, err := sim.Open(o)
 	check(t, err)
 	defer dev.Close()
-	x := openTrees(t, dev, btree.OutOfPlace)
+	on := device.Device(dev)
+	if launches > 1 {
+		on = devicetest.Narrow(dev) // few slots of blocks, so that epochs end
+	}
+	x := openTrees(t, on, btree.OutOfPlace)
 	defer x.m.Close()
 	var keys, vals []uint32
 	for w := range uint32(writers) {
@@ -191,27 +197,36 @@ func race(t testing.TB, o *sim.Options, present bool) error {
 	if _, err := x.m.Put(t.Context(), keys, vals); err != nil {
 		return err
 	}
+	for launch := range uint32(launches) {
+		if err := x.race(t.Context(), launch*rounds, repeat, present); err != nil {
+			return fmt.Errorf("launch %d: %w", launch, err)
+		}
+	}
+
+	return x.m.Check(t.Context())
+}
+
+// race is a launch of one, behind so many rounds.
+func (x *trees) race(ctx context.Context, before uint32, repeat int, present bool) error {
 	const each = 2 * rounds
-	var all []task
+	var all, ranges []task
 	for w := range uint32(writers) {
 		for r := range uint32(rounds) {
-			all = append(all, task{kind: uint32(op.Put), key: w, val: r + 1}, task{kind: uint32(op.Put), key: last + w, val: r + 1})
+			all = append(all, task{kind: uint32(op.Put), key: w, val: before + r + 1}, task{kind: uint32(op.Put), key: last + w, val: before + r + 1})
 		}
 		for r := range uint32(each) {
 			o := task{kind: taskRange, to: ^uint32(0)}
 			if w == 3 && r%2 == 0 {
 				o = task{kind: taskCount, to: firstBetween - 1}
 			}
-			all = append(all, o)
+			ranges = append(ranges, o)
 		}
 		for r := range uint32(each) {
 			all = append(all, task{kind: []uint32{uint32(op.PutNew), uint32(op.Delete)}[r/2%2], key: firstBetween + (w*each+r*7)%between, val: r})
 		}
 	}
-	if err := x.run(t.Context(), all, each, 32, 256, 256, present); err != nil {
-		return err
-	}
-	if err := x.m.Check(t.Context()); err != nil {
+	all = append(all, ranges...) // by another block
+	if err := x.run(ctx, all, each, 32, 256, 256, repeat, present); err != nil {
 		return err
 	}
 	return moments(all)
@@ -268,7 +283,11 @@ func TestSnapshotsOfTiles(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	for seed := range uint64(6) {
-		if err := race(t, sim.Schedule(seed), false); err != nil {
+		launches, repeat := 1, 1
+		if seed > 2 { // as those that find mutants of reclamation
+			launches, repeat = 3, 12
+		}
+		if err := race(t, sim.Schedule(seed), launches, repeat, false); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
@@ -280,10 +299,68 @@ func TestRangesOutsideSnapshots(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	for seed := range uint64(100) {
-		if err := race(t, sim.Schedule(seed), true); err != nil {
+		if err := race(t, sim.Schedule(seed), 1, 1, true); err != nil {
 			t.Logf("seed %d: %v", seed, err)
 			return
 		}
 	}
 	t.Error("all ranges are of one moment")
+}
+
+// A snapshot of a stream is taken by one launch and read by later ones, whatever has changed meanwhile, until one drops it.
+func TestSnapshotsOfStreams(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for seed := range uint64(2) {
+		sims := must[*sim.Device](t)(sim.Open(sim.Schedule(seed)))
+		dev := devicetest.Narrow(devicetest.Checked(t, sims)) // few slots of blocks, so that epochs end
+		x := openTrees(t, dev, btree.OutOfPlace)
+		const n, most = 60, 128
+		keys, vals := make([]uint32, n), make([]uint32, n)
+		for i := range keys {
+			keys[i] = uint32(2 * i)
+		}
+		must[int](t)(x.m.Put(t.Context(), keys, vals))
+		words := must[device.Slice[uint32]](t)(device.Make[uint32](dev, 8+2*most))
+		p := holdParams{held: words.Ptr(), count: words.Sub(4, 5).Ptr(), keys: words.Sub(8, 8+most).Ptr(), vals: words.Sub(8+most, 8+2*most).Ptr(), most: most}
+		launch := func(k device.Kernel) {
+			t.Helper()
+			check(t, x.m.View(t.Context(), x.s, func(r btree.Ref) error {
+				p.ref = r.Versioned()
+				return device.Launch(x.s, k, device.Dim{X: 1}, device.Dim{X: 32}, &p)
+			}))
+		}
+		launch(x.hold)
+		check(t, x.s.Sync(t.Context()))
+		for round := range uint32(6) {
+			for i := range keys {
+				keys[i], vals[i] = (keys[i]+2*round+1)%(2*n), round+1
+			}
+			must[int](t)(x.m.Put(t.Context(), keys, vals))
+			must[int](t)(x.m.Delete(t.Context(), keys[:n/2], nil))
+			if round == 5 {
+				p.drop = 1
+			}
+			launch(x.held)
+			got := make([]uint32, 8+2*most)
+			check(t, words.CopyTo(t.Context(), x.s, got))
+			if got[4] != n {
+				t.Fatalf("seed %d, round %d: %d pairs, want %d", seed, round, got[4], n)
+			}
+			for i := range uint32(n) {
+				if got[8+i] != 2*i || got[8+most+i] != 0 {
+					t.Fatalf("seed %d, round %d: pair %d is %d with %d", seed, round, i, got[8+i], got[8+most+i])
+				}
+			}
+		}
+		before := must[btree.Stats](t)(x.m.Stats(t.Context()))
+		for range 3 { // epochs end again
+			must[int](t)(x.m.Put(t.Context(), keys, vals))
+		}
+		if s := must[btree.Stats](t)(x.m.Stats(t.Context())); s.Freed == before.Freed || s.Epochs <= before.Epochs {
+			t.Errorf("seed %d: %+v, before the end of the snapshot %+v", seed, s, before)
+		}
+		check(t, errors.Join(x.m.Check(t.Context()), words.Free(), x.m.Close(), x.s.Close(), sims.Close()))
+	}
 }

@@ -45,6 +45,8 @@ struct Tasks {
   uint32_t n, each;  // operations; of a tile
   uint32_t most;
   uint32_t present;  // ranges are of no time
+  uint32_t repeat;   // times that a range is read, of which the last one counts
+  uint32_t unused;
 };
 
 constexpr uint32_t kRange = 100, kCount = 101, kNext = 102;
@@ -70,14 +72,16 @@ WEFT_KERNEL(refs_btree_versioned, 1)(VersionedParams p) {
     const uint32_t kind = t.kinds[i];
     const K key = t.keys[i];
     V value = t.vals[i];
-    uint32_t outcome;
+    uint32_t outcome = kNothing;
     if (kind >= kRange) {
       const uint64_t time = t.present ? btree::kAlways : tree.snapshot();
       if (kind == kRange)
-        outcome = p.ref.range_tile(key, t.to[i], t.most, time, [&](uint32_t at, K k, V v) {
-          t.keys_out[i * t.most + at] = k;
-          t.vals_out[i * t.most + at] = v;
-        });
+#pragma unroll 1
+        for (uint32_t r = 0; r < t.repeat; r++)
+          outcome = p.ref.range_tile(key, t.to[i], t.most, time, [&](uint32_t at, K k, V v) {
+            t.keys_out[i * t.most + at] = k;
+            t.vals_out[i * t.most + at] = v;
+          });
       else if (kind == kCount)
         outcome = p.ref.count_tile(key, t.to[i], time);
       else

@@ -43,6 +43,8 @@ type tasks struct {
 	each     uint32
 	most     uint32
 	present  uint32
+	repeat   uint32
+	unused   uint32
 }
 
 // versionedParams is VersionedParams of C++.
@@ -73,7 +75,7 @@ var (
 
 // tasks has the layout of Tasks.
 var (
-	_ [72]byte = [unsafe.Sizeof(tasks{})]byte{}
+	_ [80]byte = [unsafe.Sizeof(tasks{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(tasks{}.kinds)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(tasks{}.keys)]byte{}
 	_ [16]byte = [unsafe.Offsetof(tasks{}.to)]byte{}
@@ -85,11 +87,13 @@ var (
 	_ [60]byte = [unsafe.Offsetof(tasks{}.each)]byte{}
 	_ [64]byte = [unsafe.Offsetof(tasks{}.most)]byte{}
 	_ [68]byte = [unsafe.Offsetof(tasks{}.present)]byte{}
+	_ [72]byte = [unsafe.Offsetof(tasks{}.repeat)]byte{}
+	_ [76]byte = [unsafe.Offsetof(tasks{}.unused)]byte{}
 )
 
 // versionedParams has the layout of VersionedParams.
 var (
-	_ [192]byte = [unsafe.Sizeof(versionedParams{})]byte{}
+	_ [200]byte = [unsafe.Sizeof(versionedParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(versionedParams{}.ref)]byte{}
 	_ [120]byte = [unsafe.Offsetof(versionedParams{}.tasks)]byte{}
 )

@@ -14,7 +14,7 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 56da49beefc2386e2fbf177b651f63a5eb28c10ca557520ecf14e80a08c918a8 3125 internal/refs/ops.cuh
-//kernelgen:input dcc06ac6d0bf1ac19a5dae8e27f5f7dda0d6ec8b5ea0ffdda02c50723ba9ce4f 3880 internal/refs/refs_btree.cu
+//kernelgen:input 4a7f413a6c88273c13ad204016c12d1e306efb0baa3b51b40d3c499acd187d9c 4064 internal/refs/refs_btree.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 68c3c19ec5e8af0dd5164c15e495049feb1b940bf46c0ae39c94696d7010bd9b 15491 kernels/include/weft/btree.cuh
@@ -35,11 +35,11 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output b5d6e3f952d458ba52561805989150673786f6150f39bccb05f71a8d197bf49c 663123 internal/refs/refs_btree_32_32_sm80.ptx
-//kernelgen:output 0876ea58d78fc61aaf90de23008c75a196cfce3c10f269cba6a0016ddef8d89c 663123 internal/refs/refs_btree_32_32_sm90.ptx
-//kernelgen:output b5d9cfc3ab6098df0052cc0c3d187e28643abc284a9d0665a29136e355342dd6 703719 internal/refs/refs_btree_64_64_sm80.ptx
-//kernelgen:output b6e0b393c0387bc0be173093216e7b751041b9d3c378d9d118e4c9f5898b7a30 703719 internal/refs/refs_btree_64_64_sm90.ptx
-//kernelgen:output 1318caeaec1f56e38e86b28f766e84d7089c679568fc8e7ed3ee2feabc6c91e3 3589 internal/refs/refs_btree_params_gen.go
+//kernelgen:output ae3ea2bbdaaebf9ea1d4524b705955b610bb057961b8311c2e2821cf2e5bf7b3 663150 internal/refs/refs_btree_32_32_sm80.ptx
+//kernelgen:output dfbad6fa7000bfd49feb1a3724f8582bbfd2b239918b9153ef82901c395b6458 663150 internal/refs/refs_btree_32_32_sm90.ptx
+//kernelgen:output cf871c95b8dbe806937388d93d514ecfe085b869db49f7ce5c53fa78d93f5fb7 703783 internal/refs/refs_btree_64_64_sm80.ptx
+//kernelgen:output ada540f58a8689d99c7f954ab43efaa5e17c43ad49c63c1876d542d07eaa6e56 703783 internal/refs/refs_btree_64_64_sm90.ptx
+//kernelgen:output bd8ce342854686931fc6568697233adacb0e5943a7e1a11e21d7b265d200484d 3731 internal/refs/refs_btree_params_gen.go
 
 //go:embed refs_btree_32_32_sm80.ptx
 var refsBtree32x32SM80 string
@@ -80,7 +80,7 @@ var refsBtree32x32Kernels = map[string]int{
 	"refs_btree_held_32_32":      160,
 	"refs_btree_hold_32_32":      160,
 	"refs_btree_run_32_32":       160,
-	"refs_btree_versioned_32_32": 192,
+	"refs_btree_versioned_32_32": 200,
 }
 
 // refsBtree64x64Kernels are the entry points of refsBtreeImages["64_64"] and the size in bytes of
@@ -89,7 +89,7 @@ var refsBtree64x64Kernels = map[string]int{
 	"refs_btree_held_64_64":      160,
 	"refs_btree_hold_64_64":      160,
 	"refs_btree_run_64_64":       160,
-	"refs_btree_versioned_64_64": 192,
+	"refs_btree_versioned_64_64": 200,
 }
 
 // refsBtreeModule is refs_btree.cu, loaded on a device. Its methods launch the kernels.

@@ -1,0 +1,41 @@
+package experiment
+
+import (
+	"testing"
+
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
+)
+
+// Wherever the device fails, the error comes back and nothing is left behind.
+func TestVersionsFailures(t *testing.T) {
+	conformance.NotRaced(t, ownTests)
+	t.Run("insert", func(t *testing.T) { failEverywhere(t, mvbtreeInsertExperiment, devicetest.OpenSim(t, nil), 61) })
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	t.Run("mixed", func(t *testing.T) { failEverywhere(t, mvbtreeMixedExperiment, devicetest.OpenSim(t, nil), 151) })
+	t.Run("memory", func(t *testing.T) { failEverywhere(t, mvbtreeMemoryExperiment, devicetest.OpenSim(t, nil), 31) })
+}
+
+// Memory of trees with versions is watched: copies come, and are not less than nothing.
+func TestVersionsMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	conformance.NotRaced(t, ownTests)
+	cfg := tiny(devicetest.OpenSim(t, nil))
+	cfg.N, cfg.Scale = 256, Quick
+	res, err := mvbtreeMemoryExperiment.Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkResult(t, res)
+	last := res.Rows[len(res.Rows)-1]
+	if last.Structure != "btree-out-of-place" || last.Samples[3] == 0 || last.Samples[0] == 0 {
+		t.Errorf("row %+v: nothing is copied", last)
+	}
+	if over, ok := res.Parameters["overhead"].(float64); !ok || over < 0 {
+		t.Errorf("overhead %v", res.Parameters["overhead"])
+	}
+}

@@ -1,0 +1,45 @@
+package refs
+
+import (
+	"testing"
+
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/mutate"
+)
+
+// versionMutants are ways to break versions and their reclamation: the PTX of the kernel of tiles with a pattern
+// replaced, and in how many launches and how often ranges are read, so that they last.
+var versionMutants = []struct {
+	name, pattern, with string
+	launches, repeat    int
+}{
+	{"no write gets its time", `(fence\.sc\.gpu;\n(?:ld\.param[^\n]*\n)?ld\.relaxed\.gpu\.global\.b64 (%rd\d+), [^\n]*\n)atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), \[%rd\d+\], (%rd\d+), %rd\d+;`,
+		"$1 mov.b64 $3, $4;", 1, 1},
+	{"a write reads the clock before it can be seen", `fence\.sc\.gpu;(\n(?:ld\.param[^\n]*\n)?ld\.relaxed\.gpu\.global\.b64 %rd\d+, [^\n]*\natom\.relaxed)`, "$1", 1, 1},
+	{"the clock stands", `(add\.s64 (%rd\d+), (%rd\d+), 1;\natom\.relaxed\.gpu\.global\.cas\.b64 %rd\d+, \[%rd\d+\], %rd\d+, )%rd\d+;(\nfence\.sc)`, "$1$3;$4", 1, 1},
+	{"copies are free at once", `sub\.s64 (%rd\d+), (%rd\d+), (%rd\d+);(\s+)min\.u64 (%rd\d+), %rd\d+, 3;`, "sub.s64 $1, $2, $3;${4}mov.b64 $5, 3;", 3, 12},
+	{"a reader is in a node that is used again", `(bar\.red\.popc\.u32 (%r\d+), 0, p; \})`, "$1 mov.b32 $2, 0;", 3, 12},
+}
+
+// The schedules of races between ranges and changes find each of them.
+func TestVersionMutantsAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	const most = 120
+	for _, m := range versionMutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			rewrite := mutate.Replace(t, "btree_versioned_32_32", m.pattern, m.with)
+			for seed := range uint64(most) {
+				o := sim.Schedule(seed)
+				o.Rewrite, o.Budget = rewrite, 1<<23
+				if err := race(t, o, m.launches, m.repeat, false); err != nil {
+					t.Logf("seed %d: %v", seed, err)
+					return
+				}
+			}
+			t.Errorf("not found by %d schedules", most)
+		})
+	}
+}
