@@ -45,6 +45,7 @@ struct Share {
 template <class Range, class Find>
 __device__ __forceinline__ void ask(const Load& p, uint64_t i, uint64_t& sum, Range range, Find find) {
   const K lo = p.queries[i];
+  const bool first = thread_in_block() % kTile == 0;
   uint32_t n;
   if (p.span != 0) {
     const K hi = lo > ~K(0) - p.span ? ~K(0) : lo + p.span;
@@ -52,9 +53,9 @@ __device__ __forceinline__ void ask(const Load& p, uint64_t i, uint64_t& sum, Ra
   } else {
     V value = 0;
     n = find(lo, &value);
-    sum += value;
+    if (first) sum += value;
   }
-  if (thread_in_block() % kTile == 0) p.counts[i] = n;
+  if (first) p.counts[i] = n;
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2) mixedtree_plain(PlainParams p) {

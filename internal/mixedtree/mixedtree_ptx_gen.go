@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 9373e024137d230fa86f7ff94575299c5d638d9c0ec7573704db13c493bcfc55 3503 internal/mixedtree/mixedtree.cu
+//kernelgen:input e8bb56ed16964a15acb1271a6aec30f0cc3f6b49189d6735302d212a87e95843 3542 internal/mixedtree/mixedtree.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 68c3c19ec5e8af0dd5164c15e495049feb1b940bf46c0ae39c94696d7010bd9b 15491 kernels/include/weft/btree.cuh
@@ -32,8 +32,8 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 5460e1288ffa94b252be3e9bd010da273f77a912fd7ad40a6486fb8aa6483313 362838 internal/mixedtree/mixedtree_sm80.ptx
-//kernelgen:output 2f3d37d1815a40d0665bcc8ec5b4919470990c61ec9b1dce203a7b2a3c44f2f7 362838 internal/mixedtree/mixedtree_sm90.ptx
+//kernelgen:output fb45a4106bcf084f8cb8144980ff2c10b72e92863682704cb6b67fa6f0d67b71 362952 internal/mixedtree/mixedtree_sm80.ptx
+//kernelgen:output 194b236791c6098cdd46397bebe622af7f627d62e89b0d8fe603f7a55cc0b6a5 362952 internal/mixedtree/mixedtree_sm90.ptx
 //kernelgen:output 87dc7fe2a66d7d57795e263ba21bfc5c2719fe567784c4a39bbb64ed6171270a 2461 internal/mixedtree/mixedtree_params_gen.go
 
 //go:embed mixedtree_sm80.ptx
