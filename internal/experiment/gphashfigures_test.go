@@ -35,7 +35,7 @@ func TestGPUExperimentsNeedOne(t *testing.T) {
 			t.Errorf("%s on a CPU: %v", e.Name, err)
 		}
 	}
-	if n != 7 {
+	if n != 9 {
 		t.Errorf("%d experiments need a GPU", n)
 	}
 }
