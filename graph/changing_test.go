@@ -194,12 +194,16 @@ func TestHub(t *testing.T) {
 	if dev.Properties().Kind == device.Sim || testing.Short() {
 		n = 3000
 	}
+	hub(t, dev, n)
+}
+
+func hub(t testing.TB, dev device.Device, n uint32) {
 	ctx := t.Context()
-	g, err := New(dev, nil)
+	g, err := NewWeightedGraph[uint32](dev, nil)
 	must(t, err)
 	defer g.Close()
 	from, to := hubAndPairs(n)
-	inserted, err := g.Insert(ctx, from, to, nil)
+	inserted, err := g.Insert(ctx, from, to, to, nil)
 	must(t, err)
 	must(t, g.Check(ctx))
 	degrees := make([]uint32, 3)
@@ -207,13 +211,23 @@ func TestHub(t *testing.T) {
 	if inserted != int(2*n) || g.Vertices() != int(3*n)+1 || !slices.Equal(degrees, []uint32{n, 1, 1}) {
 		t.Fatalf("%d edges inserted, %d vertices, degrees %v", inserted, g.Vertices(), degrees)
 	}
-	// One more edge of the hub, and one less.
+	c, err := g.CSR(ctx)
+	must(t, err)
+	if !slices.Equal(c.Weights(0), c.CSR.Neighbors(0)) {
+		t.Fatalf("the hub's edges to %v have weights %v", c.CSR.Neighbors(0), c.Weights(0))
+	}
+	// One more edge of the hub, and one less, while a snapshot has its block.
+	before, err := g.Snapshot(ctx)
+	must(t, err)
+	defer before.Close()
 	for range 3 {
-		_, err = g.Insert(ctx, []uint32{2*n + 1}, []uint32{0}, nil)
+		_, err = g.Insert(ctx, []uint32{2*n + 1}, []uint32{0}, []uint32{1}, nil)
 		must(t, err)
 		_, err = g.Delete(ctx, []uint32{0}, []uint32{2*n + 1}, nil)
 		must(t, err)
 	}
+	must(t, g.Check(ctx))
+	must(t, before.Close())
 	if n, err := g.DeleteVertices(ctx, []uint32{0}); n != 1 || err != nil {
 		t.Fatalf("%d vertices deleted: %v", n, err)
 	}
@@ -378,14 +392,14 @@ func (p *player[W]) hasOn(s *device.Stream, c *Weighted[W]) {
 	for u, v := range c.All() {
 		from, to = append(from, u, u), append(to, v, v+100)
 	}
-	u, v := upload(p.T, s, from), upload(p.T, s, to)
-	found, hits, vals := upload(p.T, s, make([]bool, len(from))), upload(p.T, s, []uint64{5}), upload(p.T, s, make([]W, len(from)))
-	must(p.T, p.g.HasOn(s, u, v, found, hits))
-	must(p.T, p.g.WeightOn(s, u, v, vals, device.Slice[bool]{}))
+	u, v := upload(p.TB, s, from), upload(p.TB, s, to)
+	found, hits, vals := upload(p.TB, s, make([]bool, len(from))), upload(p.TB, s, []uint64{5}), upload(p.TB, s, make([]W, len(from)))
+	must(p.TB, p.g.HasOn(s, u, v, found, hits))
+	must(p.TB, p.g.WeightOn(s, u, v, vals, device.Slice[bool]{}))
 	got, count, weights := make([]bool, len(from)), make([]uint64, 1), make([]W, len(from))
-	must(p.T, found.CopyTo(ctx, s, got))
-	must(p.T, hits.CopyTo(ctx, s, count))
-	must(p.T, vals.CopyTo(ctx, s, weights))
+	must(p.TB, found.CopyTo(ctx, s, got))
+	must(p.TB, hits.CopyTo(ctx, s, count))
+	must(p.TB, vals.CopyTo(ctx, s, weights))
 	for i := range got {
 		if got[i] != (i%2 == 0) || i%2 == 0 && weights[i] != c.AllWeights()[i/2] || i%2 == 1 && weights[i] != 0 {
 			p.Fatalf("edge %d from %d to %d: %v with %v", i, from[i], to[i], got[i], weights[i])
@@ -395,7 +409,7 @@ func (p *player[W]) hasOn(s *device.Stream, c *Weighted[W]) {
 		p.Fatalf("%d hits, want %d", count[0], 5+len(from)/2)
 	}
 	for _, err := range []error{u.Free(), v.Free(), found.Free(), hits.Free(), vals.Free()} {
-		must(p.T, err)
+		must(p.TB, err)
 	}
 }
 

@@ -260,7 +260,7 @@ func (e *gpuEngine) reap(ctx context.Context, seen func(ghost) bool) error {
 	if len(e.ghosts) == 0 {
 		return nil
 	}
-	if err := e.Changed().Sync(ctx); err != nil {
+	if err := e.Stream.Wait(e.Changed()); err != nil {
 		return err
 	}
 	all, err := e.haunt(ctx)

@@ -133,5 +133,8 @@ func (e *gpuEngine) bring(ctx context.Context, s *device.Stream, v *view, b *bat
 		w := uint64(v.weight)
 		err = s.CopyOut(ctx, vals[w*first:w*all[hi]], buf.Ptr+valsAt)
 	}
-	return errors.Join(err, s.Sync(context.WithoutCancel(ctx)), e.Dev.Free(buf))
+	if err != nil {
+		err = errors.Join(err, s.Sync(context.Background()))
+	}
+	return errors.Join(err, e.Dev.Free(buf))
 }

@@ -34,11 +34,8 @@ func (e *gpuEngine) insertVertices(ctx context.Context, _ *device.Stream, b *bat
 	return n - before, err
 }
 
-// mark makes vertices be there, or notes in a bitmap those that are, and adds how many to a word.
+// mark makes vertices be there, or notes in a bitmap those that are, and adds how many to a word. The stream has waited for all changes.
 func (e *gpuEngine) mark(ctx context.Context, b *batch.Batch, doomed device.Ptr, count int) error {
-	if err := e.Stream.Wait(e.Changed()); err != nil {
-		return err
-	}
 	return e.Whole(ctx, &e.work, b, 0, func(there *batch.Batch, _ int) error {
 		p := markParams{graph: refOf(e.now()), vertices: there.Columns[batch.Keys].Ptr, doomed: doomed, count: e.word(count), n: uint32(b.N)}
 		return e.Submit(e.Stream, func() error { return device.Launch(e.Stream, e.kernels.mark, gpu.Wave(e.Dev, b.N), gpu.Block, &p) })
@@ -129,14 +126,11 @@ func (e *gpuEngine) compact(ctx context.Context) (*memory, error) {
 	if e.vertices > 0 {
 		all, err = e.compactTo(ctx, to)
 	}
-	if err = errors.Join(err, e.Stream.Sync(context.Background())); err == nil {
-		err = e.empty()
-	}
 	if err != nil {
-		return nil, errors.Join(err, to.Free())
+		return nil, errors.Join(err, e.Stream.Sync(context.Background()), to.Free())
 	}
 	e.blocks = all
-	return to, nil
+	return to, e.empty()
 }
 
 func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (all blocks, err error) {

@@ -17,7 +17,7 @@ import (
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 1b5d3fa6eb67a3000cf24a09eb2e6b38284254a5bdef2dea6c976f69ee1b1aa7 13590 kernels/include/weft/graph_change.cuh
+//kernelgen:input 0cfda979366253acb54e608af84eb43dcb9fe2a6273c36b7462d4a56b49aa160 13491 kernels/include/weft/graph_change.cuh
 //kernelgen:input 56e323f0cb750ad84015ba32fc8b98b4a12c13fb5170422828e4d16995f53a92 6803 kernels/include/weft/graph_table.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 400b48be3a6ac3b7288dced0b8bbd72e35e8c70312247bc7630afdc8e1529c23 4263 kernels/include/weft/inorder.cuh
@@ -29,10 +29,10 @@ import (
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output 0888c6ae8f9643ca3ce913e3e2f9fdfb413176b55678c1fd503864d76d42f872 69045 graph/graph_32_0_sm80.ptx
 //kernelgen:output 75a2a0b63337f06b73bbcf2d355a0cba0c9a3591d3f729a623868db449386e2a 69045 graph/graph_32_0_sm90.ptx
-//kernelgen:output bb7036cd3b8b5884cd89267762944e6a3ef28d81f8976c6702c6ce839f37ce80 73801 graph/graph_32_32_sm80.ptx
-//kernelgen:output 50a5d5e347dd5bbb643d1a9b04f07426b3d9ec63f6a9a0f867271a8b7b311aea 73801 graph/graph_32_32_sm90.ptx
-//kernelgen:output 0d8af5df92307e1bbb8c24cd824037cef908d48270bcf7a471fc53cef48fdc51 73967 graph/graph_32_64_sm80.ptx
-//kernelgen:output ea4ef08259c9867a48417baeaaeb01e744129b9f9d13c34ccafd7cc6a9b23866 73967 graph/graph_32_64_sm90.ptx
+//kernelgen:output 78aabba49a84c3cbe4b466ff259ab07eb42fbf00335d04d889978571ab3451fa 73687 graph/graph_32_32_sm80.ptx
+//kernelgen:output 6aeb35a896b7e1e79084bf36246713f0fd5ae3c4b85a3d54eb9fe63a24516ecb 73687 graph/graph_32_32_sm90.ptx
+//kernelgen:output cde51f025542fc784e8f068ea4ee50bb7a83e6ddd6cff2e976e01047fe3ec3d4 73853 graph/graph_32_64_sm80.ptx
+//kernelgen:output b13f9b2dca817d0fe1a8333f9160fe6cd8cccbe56ed64c3483c111c8b164c424 73853 graph/graph_32_64_sm90.ptx
 //kernelgen:output 467bfc9443e636592e853115f4c92869689a14f3e3671f2faa25d3a51890ffb4 11556 graph/graph_params_gen.go
 
 //go:embed graph_32_0_sm80.ptx

@@ -102,7 +102,7 @@ type reader[W Weight] interface {
 }
 
 // same compares all of it.
-func (m *model[W]) same(t *testing.T, g reader[W], vertices int) {
+func (m *model[W]) same(t testing.TB, g reader[W], vertices int) {
 	t.Helper()
 	ctx := t.Context()
 	if g.Vertices() != len(m.vertices) || g.Edges() != len(m.edges) {
@@ -162,7 +162,7 @@ func (m *model[W]) same(t *testing.T, g reader[W], vertices int) {
 	}
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ type held[W Weight] struct {
 
 // player plays a random history on a graph and on a model of it.
 type player[W Weight] struct {
-	*testing.T
+	testing.TB
 	r        *rand.Rand
 	g        *WeightedGraph[W]
 	m        *model[W]
@@ -186,7 +186,7 @@ type player[W Weight] struct {
 	held     []held[W]
 }
 
-func play[W Weight](t *testing.T, dev device.Device, o Options, seed uint64, rounds, vertices, size int) *player[W] {
+func play[W Weight](t testing.TB, dev device.Device, o Options, seed uint64, rounds, vertices, size int) *player[W] {
 	t.Helper()
 	g, err := NewWeightedGraph[W](dev, &o)
 	must(t, err)
@@ -201,12 +201,12 @@ func play[W Weight](t *testing.T, dev device.Device, o Options, seed uint64, rou
 
 func (p *player[W]) close() {
 	for _, s := range p.held {
-		s.model.same(p.T, s.WeightedSnapshot, p.vertices)
-		must(p.T, s.Close())
-		must(p.T, p.g.Check(p.Context()))
+		s.model.same(p.TB, s.WeightedSnapshot, p.vertices)
+		must(p.TB, s.Close())
+		must(p.TB, p.g.Check(p.Context()))
 	}
-	p.m.same(p.T, p.g, p.vertices)
-	must(p.T, p.g.Close())
+	p.m.same(p.TB, p.g, p.vertices)
+	must(p.TB, p.g.Close())
 }
 
 // vertex is a random one, often a hub or one of the last.
@@ -228,7 +228,7 @@ func (p *player[W]) step() {
 	case k < 15:
 		ids := []uint32{p.vertex(), p.vertex(), p.vertex()}
 		n, err := p.g.InsertVertices(ctx, ids)
-		must(p.T, err)
+		must(p.TB, err)
 		before := len(p.m.vertices)
 		for _, u := range ids {
 			p.m.vertices[u] = true
@@ -239,27 +239,27 @@ func (p *player[W]) step() {
 	case k < 16:
 		ids := []uint32{p.vertex(), p.vertex(), p.vertex()}
 		n, err := p.g.DeleteVertices(ctx, ids)
-		must(p.T, err)
+		must(p.TB, err)
 		if want := p.m.deleteVertices(ids); n != want {
 			p.Fatalf("%d vertices deleted, want %d", n, want)
 		}
 	case k < 17:
 		s, err := p.g.Snapshot(ctx)
-		must(p.T, err)
+		must(p.TB, err)
 		p.held = append(p.held, held[W]{s, p.m.clone()})
 	case k < 19:
 		if n := len(p.held); n > 0 {
 			i := p.r.IntN(n)
 			s := p.held[i]
-			s.model.same(p.T, s.WeightedSnapshot, p.vertices)
-			must(p.T, s.Close())
+			s.model.same(p.TB, s.WeightedSnapshot, p.vertices)
+			must(p.TB, s.Close())
 			p.held = slices.Delete(p.held, i, i+1)
 		}
 	case p.r.IntN(3) == 0:
-		must(p.T, p.g.Clear(ctx))
+		must(p.TB, p.g.Clear(ctx))
 		p.m = newModel[W](p.m.Options)
 	default:
-		must(p.T, p.g.Compact(ctx))
+		must(p.TB, p.g.Compact(ctx))
 	}
 }
 
@@ -312,21 +312,21 @@ func (p *player[W]) run(k int, kinds []weft.OpKind, from, to []uint32, vals []W)
 	default:
 		n, err = p.g.Apply(ctx, kinds, from, to, vals, ok)
 	}
-	must(p.T, err)
+	must(p.TB, err)
 	return ok, n
 }
 
 // runOn is run with columns on the device.
 func (p *player[W]) runOn(k int, kinds []weft.OpKind, from, to []uint32, vals []W) (ok []bool, n int) {
 	s, err := p.g.Device().NewStream()
-	must(p.T, err)
+	must(p.TB, err)
 	defer s.Close()
 	numbers := make([]uint8, len(kinds))
 	for i, k := range kinds {
 		numbers[i] = uint8(k)
 	}
-	u, v, w, o := upload(p.T, s, from), upload(p.T, s, to), upload(p.T, s, vals), upload(p.T, s, numbers)
-	done, count := upload(p.T, s, make([]bool, len(from))), upload(p.T, s, make([]uint64, 1))
+	u, v, w, o := upload(p.TB, s, from), upload(p.TB, s, to), upload(p.TB, s, vals), upload(p.TB, s, numbers)
+	done, count := upload(p.TB, s, make([]bool, len(from))), upload(p.TB, s, make([]uint64, 1))
 	switch {
 	case k < 6:
 		err = p.g.InsertOn(s, u, v, w, done, count)
@@ -335,19 +335,19 @@ func (p *player[W]) runOn(k int, kinds []weft.OpKind, from, to []uint32, vals []
 	default:
 		err = p.g.ApplyOn(s, o, u, v, w, done, count)
 	}
-	must(p.T, err)
+	must(p.TB, err)
 	ok = make([]bool, len(from))
 	var total [1]uint64
-	must(p.T, done.CopyTo(p.Context(), s, ok))
-	must(p.T, count.CopyTo(p.Context(), s, total[:]))
-	must(p.T, p.g.Sync(p.Context()))
+	must(p.TB, done.CopyTo(p.Context(), s, ok))
+	must(p.TB, count.CopyTo(p.Context(), s, total[:]))
+	must(p.TB, p.g.Sync(p.Context()))
 	for _, err := range []error{u.Free(), v.Free(), w.Free(), o.Free(), done.Free(), count.Free()} {
-		must(p.T, err)
+		must(p.TB, err)
 	}
 	return ok, int(total[0])
 }
 
-func upload[T device.Elem](t *testing.T, s *device.Stream, v []T) device.Slice[T] {
+func upload[T device.Elem](t testing.TB, s *device.Stream, v []T) device.Slice[T] {
 	t.Helper()
 	d, err := device.Upload(s, v)
 	must(t, err)

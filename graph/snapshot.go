@@ -86,7 +86,7 @@ func (s *Snapshot) call(f func() error) error {
 	return f()
 }
 
-// leave ends a use. The last one lets blocks and memory go, behind what callers have submitted.
+// leave ends a use. The last one lets blocks and memory go.
 func (s *Snapshot) leave() (err error) {
 	s.mu.Lock()
 	s.users--
@@ -96,9 +96,8 @@ func (s *Snapshot) leave() (err error) {
 		return nil
 	}
 	ctx, g := context.Background(), s.of
-	err = s.lease.Wait(ctx)
 	if g.leases.Write(ctx) == nil { // or the graph has been closed
-		err = errors.Join(err, g.forget(ctx, s))
+		err = g.forget(ctx, s)
 		g.leases.Release()
 	}
 	return errors.Join(err, freeCopy(g.dev, s.view), s.lease.End())

@@ -285,7 +285,7 @@ __device__ __forceinline__ Row<Bits> new_row(const WriteParams& p, uint32_t segm
   return block<Bits>(p.graph, p.rows.blocks[segment], c);
 }
 
-// keep copies what stays of old rows. The weights of edges that are updated come by enter.
+// keep copies what stays of old rows. Other weights of edges come by enter, the next launch.
 template <int Bits>
 __device__ __forceinline__ void keep(const WriteParams& p) {
   for_each_element(p.olds, p.segments, [&](uint32_t segment, uint64_t i) {
@@ -293,17 +293,13 @@ __device__ __forceinline__ void keep(const WriteParams& p) {
     const uint32_t first = p.rows.firsts[segment], end = p.rows.firsts[segment + 1], v = old.ids[i];
     const uint64_t key = uint64_t(p.rows.vertices[segment]) << p.arcs.bits | v;
     const uint32_t at = first + lower_bound(p.arcs.keys + first, end - first, key);
-    bool updated = false;
     if (at < end && p.arcs.keys[at] == key) {
       const uint32_t tail = at + upper_bound(p.arcs.keys + at, end - at, key) - 1;
       if (p.arcs.nets[tail] == kRemoved) return;
-      updated = p.arcs.nets[tail] == kUpdated;
     }
     const uint32_t then = uint32_t(i) + p.rows.shifts[at] - p.rows.shifts[first];
     to.ids[then] = v;
-    if constexpr (Shape<Bits>::weighted) {
-      if (!updated) to.weights[then] = old.weights[i];
-    }
+    if constexpr (Shape<Bits>::weighted) to.weights[then] = old.weights[i];
   });
 }
 

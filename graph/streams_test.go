@@ -1,0 +1,306 @@
+package graph
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/dst"
+	"github.com/weftgo/weft/internal/mutate"
+)
+
+// asked is a call on a stream, what it should answer, and where that will be.
+type asked struct {
+	s     *device.Stream
+	ok    device.Slice[bool]
+	want  []bool
+	count device.Slice[uint64]
+	total uint64
+	what  string
+}
+
+// overStreams has batches of the host and of three streams come one behind the other, none of which is waited for, with
+// snapshots between them: each call has the outcome that it has in the order of the calls.
+func overStreams(t testing.TB, dev device.Device, o Options, seed uint64, calls int) {
+	ctx := t.Context()
+	g, err := NewWeightedGraph[uint32](dev, &o)
+	must(t, err)
+	p := &player[uint32]{t, rand.New(rand.NewPCG(seed, 9)), g, newModel[uint32](o), 20, 30, nil}
+	var streams []*device.Stream
+	for range 3 {
+		s, err := dev.NewStream()
+		must(t, err)
+		streams = append(streams, s)
+	}
+	var all []asked
+	var free []func() error
+	for i := range calls {
+		if i%5 == 3 {
+			p.step()
+			continue
+		}
+		a, columns := p.ask(streams[p.r.IntN(3)], i)
+		all, free = append(all, a), append(free, columns)
+	}
+	for _, a := range all {
+		got, total := make([]bool, len(a.want)), make([]uint64, 1)
+		must(t, a.ok.CopyTo(ctx, a.s, got))
+		must(t, a.count.CopyTo(ctx, a.s, total))
+		if !slices.Equal(got, a.want) || total[0] != a.total {
+			t.Fatalf("%s: %v, %d in all, want %v, %d", a.what, got, total, a.want, a.total)
+		}
+	}
+	must(t, g.Sync(ctx))
+	must(t, g.Check(ctx))
+	for _, f := range free {
+		must(t, f())
+	}
+	p.close()
+	for _, s := range streams {
+		must(t, s.Close())
+	}
+}
+
+// ask submits a call.
+func (p *player[W]) ask(s *device.Stream, i int) (a asked, free func() error) {
+	n := 1 + p.r.IntN(p.batch)
+	kinds, from, to, vals := make([]uint8, n), make([]uint32, n), make([]uint32, n), make([]W, n)
+	a = asked{s: s, want: make([]bool, n)}
+	what := p.r.IntN(3)
+	for i := range n {
+		from[i], to[i], vals[i] = p.vertex(), p.vertex(), W(p.r.Uint32())
+		kind := weft.OpPut
+		if p.r.IntN(2) == 0 {
+			kind = weft.OpDelete
+		}
+		kinds[i] = uint8(kind)
+		switch what {
+		case 0:
+			_, a.want[i] = p.m.edges[p.m.key(from[i], to[i])]
+		case 1:
+			a.want[i] = p.m.apply(weft.OpPut, from[i], to[i], vals[i])
+		default:
+			a.want[i] = p.m.apply(kind, from[i], to[i], vals[i])
+		}
+		if a.want[i] {
+			a.total++
+		}
+	}
+	p.m.enliven()
+	u, v, w, k := upload(p.TB, s, from), upload(p.TB, s, to), upload(p.TB, s, vals), upload(p.TB, s, kinds)
+	a.ok, a.count = upload(p.TB, s, make([]bool, n)), upload(p.TB, s, make([]uint64, 1))
+	a.what = fmt.Sprintf("call %d, %s of %d edges", i, []string{"HasOn", "InsertOn", "ApplyOn"}[what], n)
+	switch what {
+	case 0:
+		must(p.TB, p.g.HasOn(s, u, v, a.ok, a.count))
+	case 1:
+		must(p.TB, p.g.InsertOn(s, u, v, w, a.ok, a.count))
+	default:
+		must(p.TB, p.g.ApplyOn(s, k, u, v, w, a.ok, a.count))
+	}
+	return a, func() error {
+		return errors.Join(u.Free(), v.Free(), w.Free(), k.Free(), a.ok.Free(), a.count.Free())
+	}
+}
+
+// Calls on several streams have their outcome under random schedules and weak memory.
+func TestStreams(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	for i, scheduler := range []sim.Scheduler{sim.Random, sim.PCT} {
+		for seed := range uint64(2) {
+			t.Run(fmt.Sprintf("%v/%d", scheduler, seed), func(t *testing.T) {
+				dev := devicetest.OpenSim(t, &sim.Options{Scheduler: scheduler, Seed: seed, Races: true})
+				overStreams(t, dev, allOptions[2*i], seed, 8)
+			})
+		}
+	}
+}
+
+// behindStreams has everything that a host may do with a graph come right behind a batch on a stream.
+func behindStreams(t testing.TB, dev device.Device, _ uint64) {
+	ctx := t.Context()
+	from, to := make([]uint32, 40), make([]uint32, 40)
+	for i := range from {
+		from[i], to[i] = uint32(i%3), uint32(i+3)
+	}
+	s, err := dev.NewStream()
+	must(t, err)
+	u, v := upload(t, s, from), upload(t, s, to)
+	none := device.Slice[bool]{}
+	save := func(g *Graph, vertices int) {
+		var file bytes.Buffer
+		must(t, g.Save(ctx, &file))
+		other, err := New(dev, nil)
+		must(t, err)
+		must(t, other.Load(ctx, &file))
+		if other.Edges() != 40 || other.Vertices() != vertices {
+			t.Fatalf("%d edges and %d vertices were saved, want 40 and %d", other.Edges(), other.Vertices(), vertices)
+		}
+		must(t, other.Close())
+	}
+	want := func(n int, err error, edges int) {
+		t.Helper()
+		must(t, err)
+		if n != edges {
+			t.Fatalf("%d, want %d", n, edges)
+		}
+	}
+	for name, do := range map[string]func(g *Graph){
+		"Clear": func(g *Graph) {
+			must(t, g.DeleteOn(s, u, v, none))
+			must(t, g.InsertOn(s, u, v, none)) // with blocks that were free
+			must(t, g.Clear(ctx))
+			want(g.Edges(), nil, 0)
+		},
+		"Compact": func(g *Graph) { must(t, g.Compact(ctx)) },
+		"Check":   func(*Graph) {},
+		"Sync": func(g *Graph) {
+			must(t, g.Sync(ctx))
+			want(g.Vertices(), nil, 43)
+		},
+		"CSR": func(g *Graph) {
+			c, err := g.CSR(ctx)
+			must(t, err)
+			want(c.Edges(), nil, 40)
+		},
+		"Snapshot": func(g *Graph) {
+			x, err := g.Snapshot(ctx)
+			want(x.Vertices(), err, 43)
+			n, err := x.Has(ctx, from, to, nil)
+			want(n, err, 40)
+			must(t, g.DeleteOn(s, u.Sub(0, 30), v.Sub(0, 30), none)) // whose blocks the snapshot has
+			must(t, x.Close())
+			must(t, g.InsertOn(s, v, u, none))
+		},
+		"Save": func(g *Graph) { save(g, 43) },
+		"Save, a vertex without edges": func(g *Graph) {
+			n, err := g.InsertVertices(ctx, []uint32{49})
+			want(n, err, 1)
+			save(g, 44)
+		},
+		"beyond": func(g *Graph) {
+			err := g.InsertOn(s, v, u, none)
+			if err == nil || !strings.Contains(err.Error(), "edge 5 from 50 to 2") {
+				t.Fatal(err)
+			}
+		},
+		"vertices": func(g *Graph) {
+			n, err := g.InsertVertices(ctx, []uint32{0, 45, 46})
+			want(n, err, 2)
+			must(t, g.InsertOn(s, v, u, none))
+			n, err = g.DeleteVertices(ctx, []uint32{0, 45, 47})
+			want(n, err, 2)
+		},
+	} {
+		g, err := New(dev, &Options{MaxVertices: 50})
+		must(t, err)
+		if name == "beyond" {
+			must(t, s.Sync(ctx))
+			must(t, v.Sub(5, 6).CopyFrom(s, []uint32{50}))
+		} else {
+			must(t, g.InsertOn(s, u, v, none))
+		}
+		do(g)
+		must(t, g.Check(ctx))
+		if name == "beyond" {
+			must(t, v.Sub(5, 6).CopyFrom(s, to[5:6]))
+		}
+		must(t, g.Close())
+	}
+	must(t, u.Free())
+	must(t, v.Free())
+	must(t, s.Close())
+}
+
+// onSims tries something on simulated GPUs with different schedules.
+func onSims(t testing.TB, try func(t testing.TB, dev device.Device, seed uint64)) dst.Try {
+	return func(wrap func(device.Device) device.Device) error {
+		for seed := range uint64(3) {
+			simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed, Races: true})
+			if err != nil {
+				return err
+			}
+			failed, log := conformance.Report(t, func(t testing.TB) { try(t, wrap(simulated), seed) })
+			if err := simulated.Close(); failed || err != nil {
+				return errors.Join(errors.New(log), err)
+			}
+		}
+		return nil
+	}
+}
+
+// Each call by which the host orders streams, or waits for them, is needed: left out, calls go wrong.
+func TestOmissionsAreNoticed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	tries := []dst.Try{
+		onSims(t, behindStreams),
+		onSims(t, func(t testing.TB, dev device.Device, seed uint64) { overStreams(t, dev, Options{}, seed, 14) }),
+	}
+	for _, try := range tries {
+		if err := try(func(dev device.Device) device.Device { return dev }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const fails = "only where something fails, before memory is freed"
+	dst.Omit(t, ".", map[string]string{
+		"e.Stream.Sync(context.Background()) in (*gpuEngine).compact": fails,
+		"s.Sync(context.Background()) in (*gpuEngine).bring":          fails,
+	}, tries...)
+}
+
+// kernelTests are what kernels are judged by.
+func kernelTests() []mutate.KernelTest {
+	return []mutate.KernelTest{
+		{Name: "a hub", Run: func(t testing.TB, dev device.Device) { hub(t, dev, 300) }},
+		{Name: "histories, undirected", Run: func(t testing.TB, dev device.Device) {
+			play[uint32](t, dev, Options{SelfLoops: true}, 2, 14, 30, 80).close()
+		}},
+		{Name: "histories, directed", Run: func(t testing.TB, dev device.Device) {
+			play[uint32](t, dev, Options{Directed: true}, 3, 14, 200, 300).close()
+		}},
+	}
+}
+
+// Mutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in
+// the kernels of a name.
+var mutants = []struct{ name, kernels, pattern, with string }{
+	{"a bit of a vertex is set as if there were no others", "enter", `atom\.relaxed\.gpu\.global\.or\.b32`, "atom.relaxed.gpu.global.exch.b32"},
+	{"blocks of snapshots have no class", "release", `st\.global\.u32 \[(%rd\d+)\+4\], (%r\d+);`, ""},
+	{"blocks are a unit too small", "plan", `shr\.u32 (%r\d+), (%r\d+), 3;`, "shr.u32 $1, $2, 4;"},
+	{"every neighbor stays", "keep", `setp\.(ne|eq)\.s16 (%p\d+), (%rs\d+), 3;`, "setp.$1.s16 $2, $3, 9;"},
+	{"blocks are not stamped", "commit", `st\.global\.u32 \[(%rd\d+)\+12\], (%r\d+);`, ""},
+	{"all put", "settle", `setp\.(ne|eq)\.s16 (%p\d+), (%rs\d+), 1;`, "setp.$1.s16 $2, $3, 3;"},
+	{"vertices that go stay", "bury", `st\.global\.u32 \[(%rd\d+)\], (%r\d+);`, ""},
+	{"large blocks have their weights elsewhere", "rows", `shr\.u32 (%r\d+), (%r\d+), 2;`, "shr.u32 $1, $2, 1;"},
+	{"the largest vertex is one less", "arcs", `red\.relaxed\.gpu\.global\.max\.u32 \[(%rd\d+)\], (%r\d+);`, ""},
+}
+
+// The tests of kernels find every one of them.
+func TestMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			quick, random := mutate.OnDevices(90, 1, kernelTests())
+			mutate.WantNoticed(t, slices.Concat(quick, random), mutate.Replace(t, m.kernels+"_32_32", m.pattern, m.with))
+		})
+	}
+}
