@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// The guide shows this example, word for word.
+// The guide shows this example, and a kernel of trees, word for word.
 func TestGuide(t *testing.T) {
 	guide, err := os.ReadFile("../../docs/refs.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var sources strings.Builder
-	for _, name := range []string{"rows.cuh", "kernel.cu", "draft.cu", "main.go", "main_test.go"} {
+	for _, name := range []string{"rows.cuh", "kernel.cu", "draft.cu", "main.go", "main_test.go", "../../internal/mixedtree/mixedtree.cu"} {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
