@@ -1,0 +1,193 @@
+package column
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Column is a sequence of values of one type, some of which may be null. The zero value
+// has no rows.
+type Column struct {
+	typ   Type
+	n     int
+	valid Bitmap // zero: no value is null
+
+	fixed unsafe.Pointer // the first value, of all types but Bytes
+
+	// Of Bytes, the values in one of these forms.
+	strings []string
+	small   []int32 // n+1 offsets into data
+	large   []int64 // the same
+	data    []byte
+	width   int // no offsets: each value has so many bytes
+}
+
+// Of is a column of a slice.
+func Of[T Fixed](values []T) Column {
+	return Column{typ: TypeOf[T](), n: len(values), fixed: unsafe.Pointer(unsafe.SliceData(values))}
+}
+
+// OfStrings is a column of Bytes.
+func OfStrings[S ~string](values []S) Column {
+	return Column{typ: Bytes, n: len(values), strings: unsafe.Slice((*string)(unsafe.Pointer(unsafe.SliceData(values))), len(values))}
+}
+
+// OfOffsets is a column of Bytes in Arrow's layout: value i is data[offsets[i]:offsets[i+1]].
+// There are as many values as offsets, less one; no offsets are no values. Offsets that
+// descend or lie outside data are an error that says which.
+func OfOffsets[O ~int32 | ~int64](offsets []O, data []byte) (Column, error) {
+	last := O(0)
+	for i, o := range offsets {
+		if o < last || int64(o) > int64(len(data)) {
+			return Column{}, fmt.Errorf("column: offset %d is %d, behind %d and in %d bytes of data", i, o, last, len(data))
+		}
+		last = o
+	}
+	if len(offsets) == 0 {
+		return Column{typ: Bytes}, nil
+	}
+	c := Column{typ: Bytes, n: len(offsets) - 1, data: data}
+	if unsafe.Sizeof(last) == 4 {
+		c.small = unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(offsets))), len(offsets))
+	} else {
+		c.large = unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(offsets))), len(offsets))
+	}
+	return c, nil
+}
+
+// OfWidth is a column of Bytes that all have the same number of bytes: hashes,
+// addresses, UUIDs. Data must be a multiple of width, which must be positive.
+func OfWidth(width int, data []byte) (Column, error) {
+	if width <= 0 || len(data)%width != 0 {
+		return Column{}, fmt.Errorf("column: %d bytes of data are no values of %d bytes", len(data), width)
+	}
+	return Column{typ: Bytes, n: len(data) / width, data: data, width: width}, nil
+}
+
+// WithValid is the same column where values without a bit are null, whatever they are. A bitmap
+// of another length than the column panics.
+func (c Column) WithValid(valid Bitmap) Column {
+	if valid.n != c.n {
+		panic(fmt.Sprintf("column: a bitmap of %d bits for %d values", valid.n, c.n))
+	}
+	c.valid = valid
+	return c
+}
+
+// Type is the type of the values.
+func (c Column) Type() Type { return c.typ }
+
+// Len is the number of values, nulls among them.
+func (c Column) Len() int { return c.n }
+
+// Valid is the bitmap of the values that are not null; HasNulls says whether there is one.
+func (c Column) Valid() Bitmap { return c.valid }
+
+// HasNulls reports whether some value may be null.
+func (c Column) HasNulls() bool { return c.valid.bits != nil }
+
+// Null reports whether value i is null.
+func (c Column) Null(i int) bool { return c.valid.bits != nil && !c.valid.At(i) }
+
+// Nulls counts the values that are null.
+func (c Column) Nulls() int {
+	if !c.HasNulls() {
+		return 0
+	}
+	return c.n - c.valid.Count()
+}
+
+// Values are the values of a column of fixed size, nulls among them as whatever they are. A T
+// that is not the column's panics.
+func Values[T Fixed](c Column) []T {
+	if t := TypeOf[T](); t != c.typ {
+		panic(fmt.Sprintf("column: values of %v asked of a column of %v", t, c.typ))
+	}
+	return unsafe.Slice((*T)(c.fixed), c.n)
+}
+
+// Bytes is value i of a column of Bytes, which must not be changed. Other columns panic.
+func (c Column) Bytes(i int) []byte {
+	switch {
+	case c.typ != Bytes:
+		panic(fmt.Sprintf("column: bytes asked of a column of %v", c.typ))
+	case c.strings != nil:
+		s := c.strings[i]
+		return unsafe.Slice(unsafe.StringData(s), len(s))
+	case c.small != nil:
+		return c.data[c.small[i]:c.small[i+1]]
+	case c.large != nil:
+		return c.data[c.large[i]:c.large[i+1]]
+	default:
+		return c.data[i*c.width : (i+1)*c.width]
+	}
+}
+
+// Width is the number of bytes of each value where that is one number: the size of the type, or
+// what [OfWidth] was told. 0: values differ.
+func (c Column) Width() int {
+	if c.typ == Bytes {
+		return c.width
+	}
+	return c.typ.Size()
+}
+
+// Slice is the values lo to hi-1, of the same memory.
+func (c Column) Slice(lo, hi int) Column {
+	if lo < 0 || lo > hi || hi > c.n {
+		panic(fmt.Sprintf("column: values %d to %d of %d", lo, hi, c.n))
+	}
+	if c.HasNulls() {
+		c.valid = c.valid.Slice(lo, hi)
+	}
+	switch {
+	case c.typ != Bytes:
+		if hi > lo { // a pointer one past the end would keep another object
+			c.fixed = unsafe.Add(c.fixed, lo*c.typ.Size())
+		}
+	case c.strings != nil:
+		c.strings = c.strings[lo:hi]
+	case c.small != nil:
+		c.small = c.small[lo : hi+1]
+	case c.large != nil:
+		c.large = c.large[lo : hi+1]
+	default:
+		c.data = c.data[lo*c.width : hi*c.width]
+	}
+	c.n = hi - lo
+	return c
+}
+
+// Any is value i as int8 to int64, uint8 to uint64, float32, float64, bool or string; nil if it is null.
+func (c Column) Any(i int) any {
+	if c.Null(i) {
+		return nil
+	}
+	switch c.typ {
+	case Int8:
+		return Values[int8](c)[i]
+	case Int16:
+		return Values[int16](c)[i]
+	case Int32:
+		return Values[int32](c)[i]
+	case Int64:
+		return Values[int64](c)[i]
+	case Uint8:
+		return Values[uint8](c)[i]
+	case Uint16:
+		return Values[uint16](c)[i]
+	case Uint32:
+		return Values[uint32](c)[i]
+	case Uint64:
+		return Values[uint64](c)[i]
+	case Float32:
+		return Values[float32](c)[i]
+	case Float64:
+		return Values[float64](c)[i]
+	case Bool:
+		return Values[bool](c)[i]
+	case Bytes:
+		return string(c.Bytes(i))
+	}
+	panic("column: a value of no column")
+}

@@ -1,0 +1,128 @@
+package column
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+type cents int64
+
+func must(t interface{ Fatal(...any) }, c Column, err error) Column {
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func anys(c Column) []any {
+	var vs []any
+	for i := range c.Len() {
+		vs = append(vs, c.Any(i))
+	}
+	return vs
+}
+
+func TestColumns(t *testing.T) {
+	small, err := OfOffsets([]int32{1, 1, 3}, []byte("xab"))
+	small = must(t, small, err)
+	large, err := OfOffsets([]int64{0, 2, 3}, []byte("abx"))
+	large = must(t, large, err)
+	wide, err := OfWidth(2, []byte("abcd"))
+	wide = must(t, wide, err)
+	none, err := OfOffsets([]int32{}, nil)
+	none = must(t, none, err)
+	for _, tt := range []struct {
+		name string
+		c    Column
+		typ  Type
+		want []any
+	}{
+		{"nothing", Column{}, None, nil},
+		{"int", Of([]int{-1, 2}), Int64, []any{int64(-1), int64(2)}},
+		{"named", Of([]cents{5}), Int64, []any{int64(5)}},
+		{"int8", Of([]int8{-128}), Int8, []any{int8(-128)}},
+		{"int16", Of([]int16{-1}), Int16, []any{int16(-1)}},
+		{"int32", Of([]int32{-1}), Int32, []any{int32(-1)}},
+		{"uint8", Of([]uint8{255}), Uint8, []any{uint8(255)}},
+		{"uint16", Of([]uint16{1}), Uint16, []any{uint16(1)}},
+		{"uint32", Of([]uint32{1}), Uint32, []any{uint32(1)}},
+		{"uint64", Of([]uint64{math.MaxUint64}), Uint64, []any{uint64(math.MaxUint64)}},
+		{"float32", Of([]float32{.5}), Float32, []any{float32(.5)}},
+		{"float64", Of([]float64{.1}), Float64, []any{.1}},
+		{"bool", Of([]bool{true, false}), Bool, []any{true, false}},
+		{"strings", OfStrings([]string{"", "é\xff"}), Bytes, []any{"", "é\xff"}},
+		{"small offsets", small, Bytes, []any{"", "ab"}},
+		{"large offsets", large, Bytes, []any{"ab", "x"}},
+		{"one width", wide, Bytes, []any{"ab", "cd"}},
+		{"no offsets", none, Bytes, nil},
+		{"nulls", Of([]int8{1, 2, 3}).WithValid(OfBools([]bool{true, false, true})), Int8, []any{int8(1), nil, int8(3)}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.c.Type() != tt.typ || tt.c.Len() != len(tt.want) || !slices.Equal(anys(tt.c), tt.want) {
+				t.Fatalf("%v of %d: %v, want %v %v", tt.c.Type(), tt.c.Len(), anys(tt.c), tt.typ, tt.want)
+			}
+			for lo := range tt.want {
+				for hi := lo; hi <= len(tt.want); hi++ {
+					if s := tt.c.Slice(lo, hi); s.Len() != hi-lo || !slices.Equal(anys(s), slices.Clip(tt.want[lo:hi])) {
+						t.Errorf("%d to %d are %v", lo, hi, anys(s))
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestWrongOffsets(t *testing.T) {
+	for _, offsets := range [][]int32{{-1, 2}, {0, 2, 1}, {0, 4}} {
+		if _, err := OfOffsets(offsets, []byte("abc")); err == nil {
+			t.Errorf("%v is no error", offsets)
+		}
+	}
+	for _, width := range []int{-1, 0, 2} {
+		if _, err := OfWidth(width, []byte("abc")); err == nil {
+			t.Errorf("width %d is no error", width)
+		}
+	}
+}
+
+func TestBitmap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		raw := rapid.SliceOfN(rapid.Byte(), 8, 24).Draw(t, "bits")
+		offset := rapid.IntRange(0, 20).Draw(t, "offset")
+		b := OfBits(raw, offset, rapid.IntRange(0, 8*len(raw)-offset).Draw(t, "n"))
+		lo := rapid.IntRange(0, b.Len()).Draw(t, "lo")
+		b = b.Slice(lo, rapid.IntRange(lo, b.Len()).Draw(t, "hi"))
+		n := 0
+		for i := range b.Len() {
+			at := offset + lo + i
+			if want := raw[at/8]&(1<<(at%8)) != 0; b.At(i) != want {
+				t.Fatalf("bit %d is %v", i, b.At(i))
+			} else if want {
+				n++
+			}
+		}
+		if b.Count() != n {
+			t.Fatalf("%d bits are set, not %d", n, b.Count())
+		}
+		c := Of(make([]int8, b.Len())).WithValid(b)
+		if c.Nulls() != b.Len()-n {
+			t.Fatalf("%d nulls of %d", c.Nulls(), b.Len()-n)
+		}
+	})
+}
+
+func ExampleColumn() {
+	ages := Of([]int32{31, 0, 27}).WithValid(OfBools([]bool{true, false, true}))
+	names := OfStrings([]string{"Ada", "Ben", "Cy"})
+	for i := range ages.Len() {
+		fmt.Println(names.Any(i), ages.Any(i))
+	}
+	// Output:
+	// Ada 31
+	// Ben <nil>
+	// Cy 27
+}

@@ -1,0 +1,80 @@
+package column
+
+import (
+	"fmt"
+	"math/bits"
+	"reflect"
+	"unsafe"
+)
+
+// Type is the type of a column's values.
+type Type uint8
+
+// The types. The zero value is that of the zero Column, which has no rows.
+const (
+	None Type = iota
+	Int8
+	Int16
+	Int32
+	Int64
+	Uint8
+	Uint16
+	Uint32
+	Uint64
+	Float32
+	Float64
+	Bool
+	Bytes // byte strings; text is UTF-8 where its source says so, and not looked at here
+)
+
+var types = [...]struct {
+	name string
+	size int
+}{
+	None: {"none", 0},
+	Int8: {"int8", 1}, Int16: {"int16", 2}, Int32: {"int32", 4}, Int64: {"int64", 8},
+	Uint8: {"uint8", 1}, Uint16: {"uint16", 2}, Uint32: {"uint32", 4}, Uint64: {"uint64", 8},
+	Float32: {"float32", 4}, Float64: {"float64", 8},
+	Bool: {"bool", 1}, Bytes: {"bytes", 0},
+}
+
+func (t Type) String() string {
+	if int(t) < len(types) {
+		return types[t].name
+	}
+	return fmt.Sprintf("Type(%d)", uint8(t))
+}
+
+// Size is the size of a value in bytes; 0 for byte strings.
+func (t Type) Size() int { return types[t].size }
+
+// Integer reports whether values are whole numbers.
+func (t Type) Integer() bool { return t >= Int8 && t <= Uint64 }
+
+// Signed reports whether values are whole numbers with a sign.
+func (t Type) Signed() bool { return t >= Int8 && t <= Int64 }
+
+// Float reports whether values are floats.
+func (t Type) Float() bool { return t == Float32 || t == Float64 }
+
+// Fixed are Go's types of values that all have one size.
+type Fixed interface {
+	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64 | ~bool
+}
+
+// TypeOf is the type of columns of T; int and uint are Int64 and Uint64 where they have
+// 64 bits.
+func TypeOf[T Fixed]() Type {
+	var zero T
+	size := uint8(bits.TrailingZeros(uint(unsafe.Sizeof(zero)))) // 1, 2, 4, 8: 0 to 3
+	switch reflect.TypeFor[T]().Kind() {
+	case reflect.Bool:
+		return Bool
+	case reflect.Float32, reflect.Float64:
+		return Float32 + Type(size-2)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return Int8 + Type(size)
+	default:
+		return Uint8 + Type(size)
+	}
+}
