@@ -132,6 +132,27 @@ func (c Column) Width() int {
 	return c.typ.Size()
 }
 
+// Raw is the memory of values of fixed size, or of Bytes that all have one width, one after the
+// other; nil for other forms.
+func (c Column) Raw() []byte {
+	if c.typ == Bytes {
+		if c.width == 0 {
+			return nil
+		}
+		return c.data
+	}
+	return unsafe.Slice((*byte)(c.fixed), c.n*c.typ.Size())
+}
+
+// Offsets is the memory of a column of [OfOffsets]: offsets of 32 bits or of 64, the others nil, and
+// the data that they lead into. All nil for other forms, and where there are no offsets.
+func (c Column) Offsets() (small []int32, large []int64, data []byte) {
+	if c.small == nil && c.large == nil {
+		return nil, nil, nil
+	}
+	return c.small, c.large, c.data
+}
+
 // Slice is the values lo to hi-1, of the same memory.
 func (c Column) Slice(lo, hi int) Column {
 	if lo < 0 || lo > hi || hi > c.n {

@@ -76,6 +76,33 @@ func TestColumns(t *testing.T) {
 	}
 }
 
+func TestMemory(t *testing.T) {
+	small := []int32{1, 1, 3}
+	c, err := OfOffsets(small, []byte("xab"))
+	c = must(t, c, err).Slice(1, 2)
+	if s, l, data := c.Offsets(); &s[0] != &small[1] || len(s) != 2 || l != nil || string(data) != "xab" || c.Raw() != nil {
+		t.Errorf("offsets %v, %v into %q, raw %q", s, l, data, c.Raw())
+	}
+	large := []int64{0, 2, 3}
+	c, err = OfOffsets(large, []byte("abx"))
+	if s, l, _ := must(t, c, err).Offsets(); s != nil || &l[0] != &large[0] || len(l) != 3 {
+		t.Errorf("offsets %v, %v", s, l)
+	}
+	c, err = OfWidth(2, []byte("abcd"))
+	if c = must(t, c, err).Slice(1, 2); string(c.Raw()) != "cd" {
+		t.Errorf("memory of values of two bytes: %q", c.Raw())
+	}
+	if s, l, data := c.Offsets(); s != nil || l != nil || data != nil {
+		t.Errorf("offsets of values of one width: %v, %v, %q", s, l, data)
+	}
+	if got := Of([]uint16{1, 2, 3}).Slice(1, 3).Raw(); !slices.Equal(got, []byte{2, 0, 3, 0}) {
+		t.Errorf("memory of numbers: %v", got)
+	}
+	if got := OfStrings([]string{"a"}).Raw(); got != nil {
+		t.Errorf("memory of strings: %q", got)
+	}
+}
+
 func TestWrongOffsets(t *testing.T) {
 	for _, offsets := range [][]int32{{-1, 2}, {0, 2, 1}, {0, 4}} {
 		if _, err := OfOffsets(offsets, []byte("abc")); err == nil {
