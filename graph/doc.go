@@ -29,6 +29,14 @@
 // it costs is that a row is copied by each batch that touches it: an edge of a vertex with a million neighbors moves
 // 8 MB.
 //
+// The call says of each operation whether it changed the graph, and so which vertices have other rows now: [Edges.Where], [Edges.Ends].
+//
+// # What edges and vertices have beside
+//
+// A time stamp is a weight: a WeightedGraph[int64] has the time at which each edge was last seen, since the newest weight
+// wins, and edges that are too old are deleted by the list of them. What vertices have lies in slices of the caller,
+// indexed by their numbers, which are dense. A graph that changes has an edge once, with one weight; a CSR has parallel edges by Options.Multi.
+//
 // # Concurrency
 //
 // Changes come one after the other and exclude lookups of the present; those of snapshots run beside them. A [Snapshot] is a copy of the records, and keeps the

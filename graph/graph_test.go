@@ -398,3 +398,18 @@ func TestDegrees(t *testing.T) {
 		t.Errorf("directed: %+v, %v", d, err)
 	}
 }
+
+// What changed a graph is told of a batch: the edges, and the vertices at their ends.
+func TestWhere(t *testing.T) {
+	e := Edges{Vertices: 9, From: []uint32{5, 1, 5, 7}, To: []uint32{1, 2, 0, 7}}
+	some := e.Where([]bool{true, false, true, true})
+	if some.Vertices != 9 || !slices.Equal(some.From, []uint32{5, 5, 7}) || !slices.Equal(some.To, []uint32{1, 0, 7}) {
+		t.Errorf("%+v", some)
+	}
+	if ends := some.Ends(); !slices.Equal(ends, []uint32{0, 1, 5, 7}) {
+		t.Errorf("ends %v", ends)
+	}
+	if none := (Edges{}).Where(nil); len(none.From) > 0 || len(none.Ends()) > 0 {
+		t.Errorf("of no edges: %+v", none)
+	}
+}

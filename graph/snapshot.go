@@ -153,6 +153,9 @@ func (s *Snapshot) Vertices() int { return int(s.present) }
 // Edges is the number of edges.
 func (s *Snapshot) Edges() int { return edgesOf(s.of.opts.Directed, s.arcs, s.loops) }
 
+// Directed reports whether edges lead one way only.
+func (s *Snapshot) Directed() bool { return s.of.opts.Directed }
+
 // Has is [Graph.Has].
 func (s *Snapshot) Has(ctx context.Context, from, to []uint32, found []bool) (n int, err error) {
 	return s.find(ctx, "Has", edgeBatch(op.Get, from, to, batch.Column{}, found))

@@ -66,3 +66,34 @@ func ExampleSSSP() {
 	fmt.Println(reached, distances)
 	// Output: 3 [0 3 7]
 }
+
+// Triangles that a batch closes, and those that another one takes.
+func ExampleTrianglesOf() {
+	ctx := context.Background()
+	dev, err := cpu.Open(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dev.Close()
+	g, err := graph.New(dev, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	batch := graph.Edges{From: []uint32{0, 1, 2, 1, 0, 3}, To: []uint32{1, 2, 0, 3, 3, 2}}
+	inserted := make([]bool, len(batch.From))
+	if _, err := g.Insert(ctx, batch.From, batch.To, inserted); err != nil {
+		log.Fatal(err)
+	}
+	fresh := batch.Where(inserted)
+	closed, err := algo.TrianglesOf(ctx, dev, g, fresh)
+	if err != nil {
+		log.Fatal(err)
+	}
+	gone, err := algo.TrianglesOf(ctx, dev, g, graph.Edges{From: []uint32{0}, To: []uint32{1}}) // before it is deleted
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(closed, gone, fresh.Ends())
+	// Output: 4 2 [0 1 2 3]
+}

@@ -1,0 +1,46 @@
+package algo
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/internal/cpu"
+)
+
+// Reader is a graph that changes, or a snapshot of one: a [graph.Graph], on any device, or a [graph.Snapshot]. What is
+// computed of batches reads rows of the vertices that they touch from it, and no others.
+type Reader interface {
+	Directed() bool
+	Degree(ctx context.Context, vertices, degrees []uint32) error
+	Rows(ctx context.Context, vertices []uint32) (offsets []uint64, neighbors []uint32, err error)
+}
+
+var _, _ Reader = (*graph.Graph)(nil), (*graph.Snapshot)(nil)
+
+// matching panics if lists of edges differ in length.
+func matching(name string, e graph.Edges) {
+	if len(e.From) != len(e.To) {
+		panic(fmt.Sprintf("algo: %s: %d edges come from vertices, and %d lead to some", name, len(e.From), len(e.To)))
+	}
+}
+
+// distinct sorts numbers, and leaves out those that come again.
+func distinct[K cpu.Key](ctx context.Context, h device.Host, keys []K) ([]K, error) {
+	if len(keys) == 0 {
+		return nil, ctx.Err()
+	}
+	var s cpu.Sorter[K]
+	items, err := s.Sort(ctx, h, keys, 0)
+	if err != nil {
+		return nil, err
+	}
+	keys = keys[:0]
+	for i, x := range items {
+		if i == 0 || items[i-1].Key != x.Key {
+			keys = append(keys, x.Key)
+		}
+	}
+	return keys, nil
+}

@@ -1,0 +1,141 @@
+package algo
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/graph"
+)
+
+// TrianglesOf counts the triangles of an undirected graph that have at least one of some edges; edges that it does not have are
+// in none, and one that is listed several times, or the other way round, counts once. So the triangles of a graph that changes need not be
+// counted anew: a batch of insertions brings those of the edges that it inserted, in the graph behind it, and one of deletions takes
+// those of the edges that it deletes, in the graph before, of which there may be a snapshot.
+//
+// It reads the rows of all ends, intersects those of each edge, and counts a triangle with k of the edges 1/k times at each of them.
+func TrianglesOf(ctx context.Context, dev device.Device, g Reader, edges graph.Edges) (uint64, error) {
+	matching("triangles of edges", edges)
+	h, err := host(dev, "triangles of edges")
+	if err != nil {
+		return 0, err
+	}
+	if g.Directed() {
+		return 0, invalid("triangles of edges", "the graph is directed")
+	}
+	t, err := newTouching(ctx, h, g, edges)
+	if err != nil {
+		return 0, err
+	}
+	var sixths atomic.Uint64
+	h.Parallel(len(t.edges), front, func(lo, hi int) {
+		if ctx.Err() != nil {
+			return
+		}
+		own := uint64(0)
+		for _, e := range t.edges[lo:hi] {
+			own += t.sixths(uint32(e>>32), uint32(e))
+		}
+		sixths.Add(own)
+	})
+	return sixths.Load() / 6, ctx.Err()
+}
+
+// touching is the rows of all vertices that some edges touch.
+type touching struct {
+	edges     []uint64 // the smaller end, and the larger one; ascending
+	vertices  []uint32 // ascending
+	offsets   []uint64
+	neighbors []uint32
+	among     []bool // of an entry of the rows: its edge is one of edges
+}
+
+func newTouching(ctx context.Context, h device.Host, g Reader, edges graph.Edges) (t *touching, err error) {
+	t = &touching{}
+	for i, u := range edges.From {
+		if v := edges.To[i]; u != v {
+			t.edges = append(t.edges, uint64(min(u, v))<<32|uint64(max(u, v)))
+			t.vertices = append(t.vertices, u, v)
+		}
+	}
+	if t.edges, err = distinct(ctx, h, t.edges); err != nil {
+		return nil, err
+	}
+	if t.vertices, err = distinct(ctx, h, t.vertices); err != nil {
+		return nil, err
+	}
+	if t.offsets, t.neighbors, err = g.Rows(ctx, t.vertices); err != nil {
+		return nil, err
+	}
+	t.among = make([]bool, len(t.neighbors))
+	h.Parallel(len(t.edges), rows, func(lo, hi int) {
+		for _, e := range t.edges[lo:hi] {
+			for _, ends := range [2][2]uint32{{uint32(e >> 32), uint32(e)}, {uint32(e), uint32(e >> 32)}} {
+				row, among := t.row(ends[0])
+				if at, found := slices.BinarySearch(row, ends[1]); found {
+					among[at] = true
+				}
+			}
+		}
+	})
+	return t, ctx.Err()
+}
+
+// row is the neighbors of a vertex, and which of the edges to them are among those that count.
+func (t *touching) row(v uint32) ([]uint32, []bool) {
+	i, _ := slices.BinarySearch(t.vertices, v)
+	lo, hi := t.offsets[i], t.offsets[i+1]
+	return t.neighbors[lo:hi], t.among[lo:hi]
+}
+
+// sixths counts the triangles of an edge: each 6 times, over the number of its edges that count.
+func (t *touching) sixths(u, v uint32) (sum uint64) {
+	a, inA := t.row(u)
+	b, inB := t.row(v)
+	if _, there := slices.BinarySearch(a, v); !there {
+		return 0
+	}
+	if len(a) > len(b) {
+		a, inA, b, inB = b, inB, a, inA
+	}
+	meet := func(i, j int) {
+		if w := a[i]; w == u || w == v {
+			return // a self loop
+		}
+		k := uint64(1)
+		for _, counts := range [2]bool{inA[i], inB[j]} {
+			if counts {
+				k++
+			}
+		}
+		sum += 6 / k
+	}
+	if len(a)*lopsided < len(b) {
+		at := 0
+		for i, w := range a {
+			further, found := slices.BinarySearch(b[at:], w)
+			if at += further; found {
+				meet(i, at)
+			}
+		}
+		return sum
+	}
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		x, y := a[i], b[j]
+		if x == y {
+			meet(i, j)
+		}
+		if x <= y {
+			i++
+		}
+		if y <= x {
+			j++
+		}
+	}
+	return sum
+}
+
+// lopsided is how many times as long one row has to be as another, for its entries to be searched in it instead of
+// merged with it: about the steps of a search.
+const lopsided = 16

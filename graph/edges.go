@@ -1,0 +1,23 @@
+package graph
+
+import "slices"
+
+// Where is the edges of a list of which done is true: of a batch that was inserted or deleted, those that the call reports, which are the
+// edges that changed the graph, each once. It panics if lengths differ.
+func (e Edges) Where(done []bool) Edges {
+	some := Edges{Vertices: e.Vertices}
+	for i, ok := range done[:len(e.From)] {
+		if ok {
+			some.From, some.To = append(some.From, e.From[i]), append(some.To, e.To[i])
+		}
+	}
+	return some
+}
+
+// Ends are the vertices at which the edges of a list begin and end, in ascending order, each once: of the edges that changed a graph, those whose
+// rows are others now.
+func (e Edges) Ends() []uint32 {
+	ends := slices.Concat(e.From, e.To)
+	slices.Sort(ends)
+	return slices.Compact(ends)
+}
