@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft/internal/revision"
 )
 
 // build says what this program was made of.
@@ -23,12 +24,11 @@ func newVersionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print what this program was built from",
-		Long:    `Print the version of the module and, where the program was built in a checkout, the revision.`,
+		Long:    `Print the version of the module and, where the program was built in a checkout or released, the revision.`,
 		Example: `  weft version --json`,
 		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			info, _ := debug.ReadBuildInfo()
-			return runVersion(a, readBuild(info))
+			return runVersion(a, thisBuild())
 		},
 	}
 }
@@ -39,7 +39,10 @@ func runVersion(a *app, b build) error {
 	}
 	line := "weft " + b.Version
 	if b.Revision != "" {
-		line += fmt.Sprintf(" (%.12s of %s", b.Revision, b.Time)
+		line += fmt.Sprintf(" (%.12s", b.Revision)
+		if b.Time != "" {
+			line += " of " + b.Time
+		}
 		if b.Modified {
 			line += ", modified"
 		}
@@ -49,25 +52,8 @@ func runVersion(a *app, b build) error {
 	return err
 }
 
-// readBuild picks out what matters; info is nil in a program built without
-// modules.
-func readBuild(info *debug.BuildInfo) build {
-	b := build{Version: "(unknown)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	if info == nil {
-		return b
-	}
-	if info.Main.Version != "" {
-		b.Version = info.Main.Version
-	}
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			b.Revision = s.Value
-		case "vcs.time":
-			b.Time = s.Value
-		case "vcs.modified":
-			b.Modified = s.Value == "true"
-		}
-	}
-	return b
+// thisBuild is what this program was made of.
+func thisBuild() build {
+	b := revision.Current()
+	return build{b.Version, b.Revision, b.Time, b.Modified, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 }

@@ -3,39 +3,37 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"runtime/debug"
 	"strings"
 	"testing"
 )
 
 func TestVersion(t *testing.T) {
-	info := &debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{
-		{Key: "vcs.revision", Value: "0123456789abcdef"},
-		{Key: "vcs.time", Value: "2026-01-02T03:04:05Z"},
-		{Key: "vcs.modified", Value: "true"},
-	}}
+	full := build{Version: "v1.2.3", Revision: "0123456789abcdef", Time: "2026-01-02T03:04:05Z", Modified: true, Go: "go1", Platform: "plan9/386"}
 	for _, tt := range []struct {
-		info *debug.BuildInfo
-		want string
+		build build
+		want  string
 	}{
-		{info, "weft v1.2.3 (0123456789ab of 2026-01-02T03:04:05Z, modified) go"},
-		{&debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}}, "weft v1.2.3 go"},
-		{nil, "weft (unknown) go"},
+		{full, "weft v1.2.3 (0123456789ab of 2026-01-02T03:04:05Z, modified) go1 plan9/386\n"},
+		{build{Version: "v1.2.3", Revision: "ab", Go: "go1", Platform: "p"}, "weft v1.2.3 (ab) go1 p\n"},
+		{build{Version: "v1.2.3", Go: "go1", Platform: "p"}, "weft v1.2.3 go1 p\n"},
 	} {
 		var out bytes.Buffer
-		if err := runVersion(&app{stdout: &out}, readBuild(tt.info)); err != nil {
+		if err := runVersion(&app{stdout: &out}, tt.build); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.HasPrefix(out.String(), tt.want) {
+		if out.String() != tt.want {
 			t.Errorf("prints %q, want %q", &out, tt.want)
 		}
 	}
 	var out bytes.Buffer
-	if err := runVersion(&app{stdout: &out, json: true}, readBuild(info)); err != nil {
+	if err := runVersion(&app{stdout: &out, json: true}, full); err != nil {
 		t.Fatal(err)
 	}
 	var got build
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got != readBuild(info) {
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got != full {
 		t.Errorf("%s reads as %+v, %v", &out, got, err)
+	}
+	if b := thisBuild(); b.Version == "" || !strings.HasPrefix(b.Go, "go") || !strings.Contains(b.Platform, "/") {
+		t.Errorf("this program is %+v", b)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/revision"
 	"github.com/weftgo/weft/internal/roofline"
 )
 
@@ -126,7 +127,7 @@ func (e Experiment) Run(ctx context.Context, cfg Config) (res *Result, err error
 		Experiment: e.Name,
 		Title:      e.Title,
 		Date:       time.Now().UTC().Truncate(time.Second),
-		Version:    version(),
+		Version:    revision.Current().Short(),
 		Scale:      cfg.Scale.String(),
 		Limits:     map[string]float64{},
 		Rows:       []Row{},

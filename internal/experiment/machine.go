@@ -3,7 +3,6 @@ package experiment
 import (
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/weftgo/weft/device"
@@ -51,31 +50,4 @@ func hostName() string {
 		}
 	}
 	return runtime.GOARCH
-}
-
-// version is weft's version as the linker knows it: the module's, or the
-// revision it was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	revision, dirty := "", ""
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			revision = s.Value[:min(12, len(s.Value))]
-		case "vcs.modified":
-			if s.Value == "true" {
-				dirty = "+changes"
-			}
-		}
-	}
-	if revision == "" {
-		return "(devel)"
-	}
-	return revision + dirty
 }

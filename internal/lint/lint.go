@@ -74,6 +74,7 @@ var Rules = []Rule{
 	{"packages of structures have the same files", structures},
 	{"users of the library get purego and x/sys", modules},
 	{"links lead somewhere", links},
+	{"CI and releases do what a script here does", hosting},
 	{"errors behind a return are results", deferredErrors},
 }
 

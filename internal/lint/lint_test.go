@@ -89,10 +89,15 @@ var good = map[string]string{
 	"internal/gpu/sum/sum.go":      "// Package sum lies deeper.\npackage sum\n\n//go:generate go run ../../../cmd/weftgen -target 80,90 sum.cu\n",
 	"internal/gpu/sum/sum_test.go": "package sum\n",
 	"internal/gpu/sum/sum.cu":      "", "internal/gpu/sum/sum_sm80.ptx": "", "internal/gpu/sum/sum_sm90.ptx": "", "internal/gpu/sum/sum_ptx_gen.go": "package sum\n", "internal/gpu/sum/sum_params_gen.go": "package sum\n",
-	"README.md":    "Mount /proc/home or see https://example.com/home/page. [Kernels](kernels), [how](docs/how.md#the-first-word-of-it), [within](#top)\n\n# Top\n",
-	"docs/how.md":  "## The `first` word, of it\n\n[home](../README.md)\n\n```go\nf[int](x)\n```\n",
-	"go.mod":       "module m\n\nrequire golang.org/x/sys v0.1.0\n\nrequire (\n\tgithub.com/ebitengine/purego v0.1.0\n)\n",
-	"bench/go.mod": "module m/bench\n\nreplace m => ../\n\nrequire example.com/peer v0.1.0\n",
+	"README.md":                     "Mount /proc/home or see https://example.com/home/page. [Kernels](kernels), [how](docs/how.md#the-first-word-of-it), [within](#top)\n\n# Top\n",
+	"docs/how.md":                   "## The `first` word, of it\n\n[home](../README.md)\n\n```go\nf[int](x)\n```\n",
+	"go.mod":                        "module m\n\nrequire golang.org/x/sys v0.1.0\n\nrequire (\n\tgithub.com/ebitengine/purego v0.1.0\n)\n",
+	".ci/run":                       "typecheck darwin/arm64 -- ./...\n",
+	".github/workflows/ci.yml":      "jobs:\n  - uses: a/checkout@v4\n  - run: .ci/run\n",
+	".github/workflows/release.yml": "jobs:\n  - uses: goreleaser/goreleaser-action@v6\n    with:\n      version: v2.1.0\n  - run: .ci/run\n",
+	".goreleaser.yaml":              "# goreleaser v2.1.0 (x)\n  - -X github.com/weftgo/weft/linear.linked=1\n  targets:\n    - linux_amd64\n    - darwin_arm64\n",
+	"linear/linked.go":              "package linear\n\nvar other, linked string\n",
+	"bench/go.mod":                  "module m/bench\n\nreplace m => ../\n\nrequire example.com/peer v0.1.0\n",
 }
 
 func tree(t *testing.T, files map[string]string) *Tree {
@@ -147,6 +152,13 @@ func TestBadTrees(t *testing.T) {
 		{"replaced module", "cmd/a/go.mod", "module m/cmd/a\n\nreplace m => ../..\n", "users of", "cmd/a/go.mod: replaces m"},
 		{"link to nothing", "docs/how.md", "[a](b.md)", "links", "docs/how.md: links to b.md"},
 		{"link to no heading", "docs/how.md", "[a](../README.md#tops)", "links", "links to ../README.md#tops, which has no such heading"},
+		{"workflow of its own", ".github/workflows/ci.yml", "jobs:\n  - run: go test\n", "CI and", "ci.yml: does not run .ci/run"},
+		{"tab in a workflow", ".github/workflows/ci.yml", "jobs:\n\t- run: .ci/run\n", "CI and", "ci.yml: want .yml, without tabs"},
+		{"action of no version", ".github/workflows/ci.yml", "jobs:\n  - uses: a/checkout@main\n  - run: .ci/run\n", "CI and", "ci.yml: a/checkout@main has no version"},
+		{"another goreleaser", ".github/workflows/release.yml", "jobs:\n  - uses: goreleaser/goreleaser-action@v6\n    with:\n      version: v2.2.0\n  - run: .ci/run\n", "CI and", "is not for version v2.2.0"},
+		{"variable that is gone", "linear/linked.go", "package linear\n", "CI and", "no variable linked in linear"},
+		{"release of no version", ".goreleaser.yaml", "# goreleaser v2.1.0 (x)\n", "CI and", "the linker is not told the version"},
+		{"system that nobody looks at", ".ci/run", "typecheck darwin/arm64 windows/amd64 -- ./...\n", "CI and", "binaries for [darwin/arm64 linux/amd64], but .ci/run looks at [darwin/arm64 linux/amd64 windows/amd64]"},
 		{"error that nobody returns", "linear/cpu.go", "package linear\n\nfunc f() error {\n\tvar err error\n\tdefer func() { err = nil }()\n\treturn err\n}\n", "errors behind", "linear/cpu.go: f defers"},
 		{"the same within another function", "linear/cpu.go", "package linear\n\nvar f = func() (int, error) {\n\tvar err error\n\tdefer func() { err = nil }()\n\treturn 0, err\n}\n", "errors behind", "linear/cpu.go: a function in it defers"},
 	}
